@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+#
+# make            build into build/
+# make deps       install what a build and the tests need (Debian packages)
+# make demo       two hosts on this machine, with and without dlock
+# make check      every test; ends with 'N passed, N failed'
+# make bench      figures
+# make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
+# make install    PREFIX=/usr/local DESTDIR=
+# V=1 shows the commands.
+
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib/dlock
+LIBEXECDIR ?= $(PREFIX)/libexec/dlock
+BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man
+SYSCONFDIR ?= /etc
+COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
+DESTDIR    ?=
+
+B       ?= build
+CC      ?= cc
+CFLAGS  ?= -O2 -g
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+           -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings \
+           -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough
+DEFS    := -D_GNU_SOURCE -DDLK_PREFIX='"$(PREFIX)"' -DDLK_LIBDIR='"$(LIBDIR)"' \
+           -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"'
+ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
+HARDEN  := -fstack-protector-strong -D_FORTIFY_SOURCE=2
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' '$1' '$2')
+
+MODEL  := $(wildcard shim/model/*.c)
+LEASE  := $(wildcard shim/lease/*.c)
+LOCK   := $(wildcard shim/lock/*.c)
+ENTRY  := $(wildcard shim/entry/*.c)
+KEEPER := $(wildcard shim/keeper/*.c)
+CONFIG := $(wildcard config/*.c)
+RUN    := $(wildcard tools/dlock.c tools/run*.c)
+CTL    := $(filter-out $(RUN),$(wildcard tools/*.c))
+RUN    += $(wildcard tools/common*.c)
+LUA    := $(wildcard shim/lease/scripts/*.lua)
+UNIT   := $(wildcard tests/unit/test_*.c)
+HELPERS := $(wildcard tests/lib/*.c)
+
+# The shim hides everything and is position independent; its hiredis takes
+# memory from an arena of ours (DESIGN L7).  The tools share its objects.
+obj = $(patsubst %.c,$(B)/obj/%.o,$1)
+SHIM_OBJ   := $(call obj,$(MODEL) $(LEASE) $(LOCK) $(ENTRY) $(CONFIG))
+KEEPER_OBJ := $(call obj,$(MODEL) $(LEASE) $(KEEPER))
+CORE_OBJ   := $(call obj,$(MODEL) $(LEASE) $(CONFIG))
+
+LIBHIREDIS = $(firstword $(wildcard $(addsuffix /libhiredis.a,\
+             $(shell $(CC) -print-multi-os-directory 2>/dev/null | sed 's,^,/usr/lib/,') \
+             /usr/lib/$(shell $(CC) -print-multiarch 2>/dev/null) /usr/lib)))
+
+PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
+
+.PHONY: all deps demo check bench lint install clean test-programs
+all: $(PRODUCTS)
+
+$(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/symbols.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared $(CFLAGS) $(SAN) -o $@ $(SHIM_OBJ) $(B)/gen/hiredis.a -lconfuse \
+	  -Wl,--version-script=$(B)/gen/symbols.map -Wl,-soname,libdlock-preload.so \
+	  -Wl,-z,now,-z,relro,-z,defs,--exclude-libs,ALL,--gc-sections
+
+$(B)/dlock-keeper: $(KEEPER_OBJ) $(B)/gen/hiredis.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) -static $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
+
+$(B)/dlock: $(call obj,$(RUN)) $(CORE_OBJ) $(B)/gen/hiredis.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lconfuse
+
+$(B)/dlockctl: $(call obj,$(CTL)) $(CORE_OBJ) $(B)/gen/hiredis.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lconfuse
+
+$(B)/obj/%.o: %.c Makefile | $(B)/gen/scripts.h $(B)/gen/symbols.map
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) $(HARDEN) -fPIC -fvisibility=hidden -ffunction-sections -MMD -MP -c -o $@ $<
+
+# hiredis with its allocator's names replaced by those of lease/arena.c.
+$(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)objcopy --redefine-sym malloc=dlk_arena_malloc --redefine-sym calloc=dlk_arena_calloc \
+	  --redefine-sym realloc=dlk_arena_realloc --redefine-sym free=dlk_arena_free \
+	  --redefine-sym strdup=dlk_arena_strdup $< $@
+
+# Each script as a string, with the SHA-1 that EVALSHA calls it by.
+$(B)/gen/scripts.h: $(LUA) shim/lease/scripts/embed.sh
+	$(call say,GEN,$@)
+	@mkdir -p $(@D)
+	$(Q)sh shim/lease/scripts/embed.sh $(LUA) >$@.tmp && mv $@.tmp $@
+
+# The exported symbols are those of the table and no others.
+$(B)/gen/symbols.map: shim/entry/table.h
+	$(call say,GEN,$@)
+	@mkdir -p $(@D)
+	$(Q)awk -F'[(,) ]+' 'BEGIN { print "{ global:" } /^[[:space:]]*X\(/ { sub(/^[[:space:]]*X\(/, ""); sub(/,.*/, ""); print "\t" $$0 ";" } \
+	  END { print "local: *; };" }' $< >$@
+
+# --- tests ---------------------------------------------------------------
+
+UNIT_BIN    := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
+HELPER_BIN  := $(patsubst tests/lib/%.c,$(B)/tests/%,$(filter-out %_so.c,$(HELPERS)))
+HELPER_SO   := $(patsubst tests/lib/%_so.c,$(B)/tests/%.so,$(filter %_so.c,$(HELPERS)))
+test-programs: $(UNIT_BIN) $(HELPER_BIN) $(HELPER_SO)
+
+# A unit test names what it links beyond the core with '// link: FILE...'.
+$(B)/tests/test_%: tests/unit/test_%.c $(CORE_OBJ) $(B)/gen/hiredis.a
+	$(call say,TEST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< \
+	  $(call obj,$(shell sed -n 's,^// link: ,,p' tests/unit/test_$*.c)) $(CORE_OBJ) $(B)/gen/hiredis.a \
+	  -lconfuse -lcmocka
+
+$(B)/tests/%.so: tests/lib/%_so.c Makefile
+	$(call say,TEST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) -fPIC -shared -MMD -MP -MT $@ -o $@ $< -ldl
+
+$(B)/tests/%: tests/lib/%.c Makefile
+	$(call say,TEST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< -lpthread
+
+deps:
+	$(Q)sh tests/lib/deps.sh
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)bash tests/hosts/demo.sh
+
+check: deps
+	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
+	$(Q)bash tests/lib/check.sh
+
+bench: deps
+	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)bash tests/bench/run.sh
+
+lint: deps
+	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)bash tests/static/lint.sh
+
+install: all
+	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(BINDIR) \
+	  $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(SYSCONFDIR)/dlock $(DESTDIR)$(COMPDIR)
+	install -m 755 $(B)/libdlock-preload.so $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(B)/dlock-keeper $(DESTDIR)$(LIBEXECDIR)/
+	install -m 755 $(B)/dlock $(B)/dlockctl $(DESTDIR)$(BINDIR)/
+	install -m 644 config/dlock.conf.5 $(DESTDIR)$(MANDIR)/man5/
+	install -m 644 tools/dlock.1 tools/dlockctl.1 $(DESTDIR)$(MANDIR)/man1/
+	install -m 644 config/dlock.conf $(DESTDIR)$(SYSCONFDIR)/dlock/dlock.conf.sample
+	install -m 644 tools/completion.bash $(DESTDIR)$(COMPDIR)/dlockctl
+	ln -sf dlockctl $(DESTDIR)$(COMPDIR)/dlock
+
+clean:
+	rm -rf $(B)
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A configuration, from its file or a text in memory.
+ *
+ *  1. Only a regular file is read, never waited for, and never more than
+ *     1 MiB of it.
+ *  2. A configuration is returned whole and checked, or not at all.
+ *  3. No copy of the text stays in memory that is given back: it may hold a
+ *     password.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "config/internal.h"
+
+enum { HOST_ID_MAX = 150 };	/* as it stands in a token, see below */
+
+static ssize_t read_all(int fd, char *buf, size_t size)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while (len < size) {
+		n = read(fd, buf + len, size - len);
+		if (n == 0)
+			return (ssize_t)len;
+		if (n > 0)
+			len += (size_t)n;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return -EFBIG;
+}
+
+/*
+ * O_NONBLOCK: a FIFO in the file's place must not hang the open.  The raw
+ * close: this runs inside programs whose close() is ours.
+ */
+ssize_t dlk_read_file(const char *path, char *buf, size_t max, mode_t *mode)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		len = -errno;
+	else if (!S_ISREG(st.st_mode))
+		len = -EINVAL;
+	else
+		len = read_all(fd, buf, max);
+	syscall(SYS_close, fd);
+	if (len < 0 && len != -EFBIG)
+		return len;
+	*mode = st.st_mode;
+	buf[len < 0 ? (ssize_t)max - 1 : len] = '\0';
+	return len;
+}
+
+/*
+ * In a token every byte outside 0x21-0x7e, and '%', takes three; a host id
+ * that was cut there would make one host of two, so it must fit.
+ */
+static int read_host_id(struct dlk_build *b, cfg_t *cfg)
+{
+	const char *id = dlk_opt_text(cfg, "host_id");
+	const unsigned char *p;
+	size_t len = 0;
+
+	for (p = (const unsigned char *)(id ? id : ""); *p; p++) {
+		if (*p <= ' ' || *p == 0x7f)
+			return dlk_opt_fail(b, cfg, "host_id", "\"%.200s\" "
+					    "holds a space or a control byte",
+					    id);
+		len += *p == '%' || *p > 0x7e ? 3 : 1;
+	}
+	if (len > HOST_ID_MAX)
+		return dlk_opt_fail(b, cfg, "host_id", "\"%.200s\" is too long "
+				    "(150 bytes; '%%' and each byte that is "
+				    "not ASCII count as 3)", id);
+	b->own->pub.host_id = dlk_own_text(b, id ? id : "");
+	return b->own->pub.host_id ? 0 : -ENOMEM;
+}
+
+static int build_all(struct dlk_build *b, cfg_t *cfg)
+{
+	int ret;
+
+	b->own->pub.file = dlk_own_text(b, b->file);
+	if (!b->own->pub.file)
+		return -ENOMEM;
+	ret = read_host_id(b, cfg);
+	if (!ret)
+		ret = dlk_servers_build(b, cfg);
+	if (!ret)
+		ret = dlk_rules_build(b, cfg);
+	if (!ret)
+		ret = dlk_servers_delay(b, cfg);
+	return ret;
+}
+
+static int parse_text(struct dlk_build *b, const char *text, size_t len)
+{
+	unsigned lines[DLK_SECTIONS_MAX];
+	char *copy = NULL;
+	cfg_t *cfg = NULL;
+	int ret;
+
+	b->section_lines = lines;
+	ret = dlk_text_prepare(b, text, len, &copy);
+	if (ret)
+		return ret;
+	ret = dlk_syntax_parse(b, copy, &cfg);
+	explicit_bzero(copy, strlen(copy));
+	free(copy);
+	if (!ret)
+		ret = build_all(b, cfg);
+	dlk_syntax_free(cfg);
+	return ret;
+}
+
+static int parse(struct dlk_build *b, const char *text, size_t len,
+		 struct dlk_config **out)
+{
+	int ret;
+
+	*out = NULL;
+	b->err->text[0] = '\0';
+	b->own = calloc(1, sizeof(*b->own));
+	if (!b->own) {
+		dlk_fail(b, 0, "out of memory");
+		return -ENOMEM;
+	}
+	ret = parse_text(b, text, len);
+	if (ret) {
+		dlk_config_free(&b->own->pub);
+		return ret;
+	}
+	*out = &b->own->pub;
+	return 0;
+}
+
+int dlk_config_parse(const char *file, const char *text, size_t len,
+		     bool secure, dlk_warn_fn *warn, void *arg,
+		     struct dlk_config **out, struct dlk_error *err)
+{
+	struct dlk_build b = { .file = file, .secure = secure, .warn = warn,
+			       .warn_arg = arg, .err = err };
+
+	return parse(&b, text, len, out);
+}
+
+static void explain_file(struct dlk_build *b, int error)
+{
+	if (error == -EFBIG)
+		dlk_fail(b, 0, "larger than 1 MiB");
+	else if (error == -EINVAL)
+		dlk_fail(b, 0, "not a regular file");
+	else
+		dlk_fail(b, 0, "%s", strerror(-error));
+}
+
+int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn,
+		    void *arg, struct dlk_config **out, struct dlk_error *err)
+{
+	struct dlk_build b = { .file = file, .secure = secure, .warn = warn,
+			       .warn_arg = arg, .err = err };
+	char *text = malloc(DLK_FILE_MAX + 1);
+	ssize_t len = -ENOMEM;
+	mode_t mode = 0;
+	int ret;
+
+	*out = NULL;
+	err->text[0] = '\0';
+	if (text)
+		len = dlk_read_file(file, text, DLK_FILE_MAX + 1, &mode);
+	if (len < 0) {
+		explain_file(&b, (int)len);
+		free(text);
+		return len == -EFBIG ? -EINVAL : (int)len;
+	}
+	b.exposed = mode & S_IROTH;
+	ret = parse(&b, text, (size_t)len, out);
+	explicit_bzero(text, (size_t)len);
+	free(text);
+	return ret;
+}

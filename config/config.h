@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration: which paths are managed, and by which Redis.
+ *
+ * Calling sequence: dlk_config_load() once, early and in one thread; then any
+ * number of dlk_config_match() and dlk_key_*() calls.  The configuration is
+ * never changed after it is loaded, so the later calls are thread-,
+ * fork- and async-signal-safe, and allocate nothing.
+ *
+ * Durations are in milliseconds.  Errors are negative errno values.
+ */
+#ifndef DLK_CONFIG_H
+#define DLK_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DLK_CONFIG_DEFAULT "/etc/dlock/dlock.conf"
+
+/* Bounds: paths as the kernel names them, keys after the template. */
+enum {
+	DLK_PATH_MAX = 4096,
+	DLK_KEY_MAX = 16384,
+	DLK_TTL_MIN_MS = 200,
+	DLK_TTL_MAX_MS = 24 * 3600 * 1000,
+};
+
+enum dlk_scheme { DLK_TCP, DLK_TLS, DLK_UNIX };
+enum dlk_mode { DLK_SINGLE, DLK_SENTINEL, DLK_CLUSTER, DLK_QUORUM };
+enum dlk_on_lost { DLK_LOST_KILL, DLK_LOST_HOLD, DLK_LOST_REPORT };
+enum dlk_unreachable { DLK_UNREACHABLE_FAIL, DLK_UNREACHABLE_LOCAL };
+enum dlk_local { DLK_LOCAL_FILE, DLK_LOCAL_SHADOW };
+enum dlk_coherence { DLK_COHERENCE_AUTO, DLK_COHERENCE_ON, DLK_COHERENCE_OFF };
+
+/*
+ * One server, with all that is needed to reach it.  Flat, of fixed size and
+ * without pointers: it is handed to the keeper as it is.
+ */
+struct dlk_endpoint {
+	int32_t scheme;			/* enum dlk_scheme */
+	int32_t db;			/* SELECT; 0 .. 65535 */
+	uint32_t port;
+	uint32_t connect_timeout_ms;	/* also the bound of one command */
+	uint64_t restart_delay_ms;	/* DESIGN L5, delayed restart */
+	char host[256];			/* TCP, TLS: name or address, no [] */
+	char path[108];			/* unix: the socket */
+	char username[128];		/* empty: AUTH with a password only */
+	char password[512];		/* empty: no AUTH */
+	char name[128];			/* for messages: "127.0.0.1:6379/0",
+					   never with the password */
+};
+
+struct dlk_redis {
+	const char *name;
+	enum dlk_mode mode;
+	const struct dlk_endpoint *endpoints;
+	unsigned n_endpoints;		/* at least 1 */
+	unsigned replicas;
+	int line;
+};
+
+struct dlk_rule {
+	const char *prefix;		/* absolute; ends in '/' for a directory,
+					   else names one file */
+	size_t prefix_len;
+	const char *const *exclude;	/* fnmatch(3) patterns, see dlock.conf(5) */
+	unsigned n_exclude;
+	const struct dlk_redis *redis;
+	const char *key;		/* the template, validated */
+	uint32_t ttl_ms;
+	uint32_t timeout_ms;
+	enum dlk_on_lost on_lost;
+	enum dlk_unreachable unreachable;
+	enum dlk_local local;
+	enum dlk_coherence coherence;
+	bool fair, interop;
+	int line;
+};
+
+struct dlk_config {
+	const char *file;
+	const char *host_id;		/* "" unless configured */
+	const struct dlk_redis *redis;
+	unsigned n_redis;
+	const struct dlk_rule *rules;	/* longest prefix first */
+	unsigned n_rules;
+};
+
+/* One message: "FILE:LINE: option 'ttl': '3x' is not a duration (...)". */
+struct dlk_error {
+	char text[1024];
+};
+
+/* What a loaded configuration should be warned of, one call a warning. */
+typedef void dlk_warn_fn(void *arg, const char *text);
+
+/*
+ * Parse `file` (libconfuse), check it, and return it in *out.  In a process
+ * in secure mode (AT_SECURE) pass secure = true: a file that uses ${VAR} is
+ * then refused, for the environment is another's.  The result is the
+ * caller's; dlk_config_free().
+ *
+ * 0, or -errno (-ENOENT, -EACCES: the file; -EINVAL: its text; -ENOMEM),
+ * with err->text set.  Not thread-safe (libconfuse is not), never exits,
+ * prints nothing.
+ */
+int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn,
+		    void *arg, struct dlk_config **out, struct dlk_error *err);
+
+/* The same for a text in memory; `file` serves messages only. */
+int dlk_config_parse(const char *file, const char *text, size_t len,
+		     bool secure, dlk_warn_fn *warn, void *arg,
+		     struct dlk_config **out, struct dlk_error *err);
+
+void dlk_config_free(struct dlk_config *config);
+
+/*
+ * The rule of an absolute path (len bytes, NUL-terminated as well), or NULL.
+ * The longest prefix wins; a path that its exclude patterns name is managed
+ * by no rule at all.
+ */
+const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
+					const char *path, size_t len);
+
+/* "1500", "1500ms", "2s", "3m" to milliseconds; -EINVAL, -ERANGE. */
+int dlk_duration(const char *text, uint64_t *ms);
+
+/* "redis://user:pw@host:port/db", "unix:///path?db=0", "rediss://..." */
+int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
+		  struct dlk_error *err);
+
+/*
+ * The key of a path: the rule's template with %p (the path), %r (the path
+ * below the prefix) and %% replaced.  In %p and %r the bytes '%', '{', '}'
+ * and control bytes (0x01-0x1f, 0x7f) stand as %XX (DESIGN L9).  Writes at
+ * most size bytes with the NUL; returns the key's length, or -ENAMETOOLONG.
+ */
+ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
+		       size_t len, char *key, size_t size);
+
+/*
+ * The way back: the path that a key of this rule was made of (%r: below the
+ * rule's own prefix).  Returns its length, or -EINVAL if no path of the
+ * template gives this key.
+ */
+ssize_t dlk_key_to_path(const struct dlk_rule *rule, const char *key,
+			size_t len, char *path, size_t size);
+
+/*
+ * The glob (Redis SCAN MATCH) that finds all keys of the rule's template:
+ * glob-special bytes of its fixed part escaped.  Length or -ENAMETOOLONG.
+ */
+ssize_t dlk_key_glob(const struct dlk_rule *rule, char *glob, size_t size);
+
+#endif

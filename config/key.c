@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a path to its key in Redis and back.
+ *
+ *  1. Two paths MUST NOT share a key, where the template names the path.
+ *  2. The way back accepts a key if and only if its path gives that key.
+ *  3. No key holds '{' or '}', so "{KEY}%q" is in the hash slot of KEY, and
+ *     the only '%' of a path begins a %XX, so KEY%rec is nobody's KEY.
+ *
+ * Pure: no I/O, no allocation, no buffer of its own (signal stacks are small).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "config/internal.h"
+
+enum piece { PIECE_END, PIECE_BYTE, PIECE_PATH, PIECE_REST, PIECE_BAD };
+
+/* Bytes go into buf or, on the way back, are compared with `expect`. */
+struct sink {
+	char *buf;
+	const char *expect;
+	size_t size, len;
+	bool full;
+};
+
+static void put(struct sink *s, char c)
+{
+	if (s->len >= s->size || (s->expect && s->expect[s->len] != c)) {
+		s->full = true;
+		return;
+	}
+	if (s->buf)
+		s->buf[s->len] = c;
+	s->len++;
+}
+
+static ssize_t finish(struct sink *s)
+{
+	put(s, '\0');
+	if (s->full)
+		return -ENAMETOOLONG;
+	return (ssize_t)s->len - 1;
+}
+
+static bool is_special(unsigned char c)
+{
+	return c < 0x20 || c == 0x7f || c == '%' || c == '{' || c == '}';
+}
+
+static void put_escaped(struct sink *s, const char *bytes, size_t len)
+{
+	static const char hex[] = "0123456789ABCDEF";
+	size_t i;
+
+	for (i = 0; i < len && !s->full; i++) {
+		unsigned char c = (unsigned char)bytes[i];
+
+		if (!is_special(c)) {
+			put(s, bytes[i]);
+			continue;
+		}
+		put(s, '%');
+		put(s, hex[c >> 4]);
+		put(s, hex[c & 15]);
+	}
+}
+
+static size_t escaped_len(const char *bytes, size_t len)
+{
+	size_t i, n = len;
+
+	for (i = 0; i < len; i++) {
+		if (is_special((unsigned char)bytes[i]))
+			n += 2;
+	}
+	return n;
+}
+
+/* Take one piece off the template; a PIECE_BYTE is left in *byte. */
+static enum piece next_piece(const char **t, char *byte)
+{
+	if (!**t)
+		return PIECE_END;
+	*byte = *(*t)++;
+	if (*byte != '%')
+		return PIECE_BYTE;
+	switch (**t) {
+	case 'p':
+		(*t)++;
+		return PIECE_PATH;
+	case 'r':
+		(*t)++;
+		return PIECE_REST;
+	case '%':
+		(*t)++;
+		return PIECE_BYTE;
+	default:
+		return PIECE_BAD;
+	}
+}
+
+static void put_key(struct sink *s, const struct dlk_rule *rule,
+		    const char *path, size_t len)
+{
+	size_t base = dlk_rule_base(rule);
+	const char *t = rule->key;
+	enum piece piece;
+	char c;
+
+	while (!s->full && (piece = next_piece(&t, &c)) != PIECE_END) {
+		if (piece == PIECE_PATH)
+			put_escaped(s, path, len);
+		else if (piece == PIECE_REST)
+			put_escaped(s, path + base, len - base);
+		else
+			put(s, c);
+	}
+}
+
+const char *dlk_key_check(const char *key)
+{
+	enum piece piece;
+	char c;
+
+	if (!*key)
+		return "is empty";
+	if (strlen(key) > DLK_TEMPLATE_MAX)
+		return "is longer than 1024 bytes";
+	while ((piece = next_piece(&key, &c)) != PIECE_END) {
+		if (piece == PIECE_BAD)
+			return "holds a '%' that is not %p, %r or %%";
+		if (c == '{' || c == '}')
+			return "holds a brace (dlock's own keys use them as "
+			       "hash tags)";
+		if ((unsigned char)c < 0x20 || c == 0x7f)
+			return "holds a control byte";
+	}
+	return NULL;
+}
+
+bool dlk_key_names_file(const char *key)
+{
+	enum piece piece;
+	char c;
+
+	while ((piece = next_piece(&key, &c)) != PIECE_END) {
+		if (piece == PIECE_PATH || piece == PIECE_REST)
+			return true;
+	}
+	return false;
+}
+
+ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
+		       size_t len, char *key, size_t size)
+{
+	struct sink s = { .buf = key, .size = size };
+
+	if (!dlk_rule_covers(rule, path, len))
+		return -EINVAL;
+	put_key(&s, rule, path, len);
+	return finish(&s);
+}
+
+ssize_t dlk_key_glob(const struct dlk_rule *rule, char *glob, size_t size)
+{
+	struct sink s = { .buf = glob, .size = size };
+	const char *t = rule->key;
+	enum piece piece;
+	char c;
+
+	while ((piece = next_piece(&t, &c)) != PIECE_END) {
+		if (piece != PIECE_BYTE) {
+			put(&s, '*');
+			continue;
+		}
+		if (strchr("*?[]\\^", c))
+			put(&s, '\\');
+		put(&s, c);
+	}
+	return finish(&s);
+}
+
+/* Undo put_escaped(); a wrong escape is found by the comparison later. */
+static void put_decoded(struct sink *s, const char *key, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++) {
+		int value = 0, k;
+
+		if (key[i] != '%' || len - i < 3) {
+			put(s, key[i]);
+			continue;
+		}
+		for (k = 1; k <= 2; k++) {
+			char c = key[i + (size_t)k];
+
+			value = value * 16 + (c <= '9' ? c - '0' : c - 'A' + 10);
+		}
+		put(s, (char)value);
+		i += 2;
+	}
+}
+
+/* Where the path's first trace is in a key, and how long it is. */
+struct trace {
+	size_t at, len;
+	bool rest;			/* %r: the prefix' part is missing */
+};
+
+/*
+ * Every placeholder's length follows from that of the escaped path, so the
+ * key's length alone says how long they are, even for "%r:%r".
+ */
+static bool find_trace(const struct dlk_rule *rule, size_t key_len,
+		       struct trace *trace)
+{
+	size_t base = escaped_len(rule->prefix, dlk_rule_base(rule));
+	size_t fixed = 0, n = 0, n_rest = 0, whole;
+	const char *t = rule->key;
+	enum piece piece;
+	char c;
+
+	while ((piece = next_piece(&t, &c)) != PIECE_END) {
+		if (piece == PIECE_BYTE) {
+			fixed++;
+			continue;
+		}
+		n_rest += piece == PIECE_REST;
+		if (n++ == 0) {
+			trace->at = fixed;
+			trace->rest = piece == PIECE_REST;
+		}
+	}
+	whole = key_len + n_rest * base;
+	if (!n || whole < fixed || (whole - fixed) % n)
+		return false;
+	whole = (whole - fixed) / n;
+	trace->len = trace->rest ? whole - base : whole;
+	return whole >= base && trace->at + trace->len <= key_len;
+}
+
+static ssize_t decode(const struct dlk_rule *rule, const char *key, size_t len,
+		      struct sink *s)
+{
+	struct trace trace = { 0 };
+	size_t i;
+
+	if (dlk_key_names_file(rule->key)) {
+		if (!find_trace(rule, len, &trace))
+			return -EINVAL;
+		for (i = 0; trace.rest && i < dlk_rule_base(rule); i++)
+			put(s, rule->prefix[i]);
+		put_decoded(s, key + trace.at, trace.len);
+	} else {
+		/* One key for all: known only if the rule is one file. */
+		if (rule->prefix[rule->prefix_len - 1] == '/')
+			return -EINVAL;
+		for (i = 0; i < rule->prefix_len; i++)
+			put(s, rule->prefix[i]);
+	}
+	return finish(s);
+}
+
+ssize_t dlk_key_to_path(const struct dlk_rule *rule, const char *key,
+			size_t len, char *path, size_t size)
+{
+	struct sink s = { .buf = path, .size = size };
+	struct sink proof = { .expect = key, .size = len };
+	ssize_t n = decode(rule, key, len, &s);
+
+	if (n < 0)
+		return n;
+	if (!dlk_rule_covers(rule, path, (size_t)n) ||
+	    memchr(path, '\0', (size_t)n))
+		return -EINVAL;
+	put_key(&proof, rule, path, (size_t)n);
+	return proof.full || proof.len != len ? -EINVAL : n;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which rule a path falls under.
+ *
+ *  1. The longest prefix wins, whatever the order in the file.
+ *  2. A path that its rule excludes is managed by no rule at all.
+ *  3. Nothing is allocated, and no pattern takes more than pattern times
+ *     text steps: this runs at every lock of the program (fnmatch(3) may
+ *     allocate, and recurses at each '*').
+ *
+ * Pure: no I/O, no locale; bytes, not characters.
+ */
+#include <string.h>
+
+#include "config/internal.h"
+
+/* The byte after the set's '[' and '!'; the set ends at the next ']'. */
+struct set {
+	const char *end;		/* its ']', or NULL: no set */
+	bool found;
+};
+
+static unsigned char literal(const char **p)
+{
+	if (**p == '\\' && (*p)[1])
+		(*p)++;
+	return (unsigned char)*(*p)++;
+}
+
+/* A ']' right after the '[' stands for itself, as in fnmatch(3). */
+static struct set read_set(const char *p, unsigned char c)
+{
+	struct set set = { NULL, false };
+	bool negated = *p == '!' || *p == '^';
+	bool first = true;
+
+	for (p += negated; *p && (first || *p != ']'); first = false) {
+		unsigned char low = literal(&p), high = low;
+
+		if (p[0] == '-' && p[1] && p[1] != ']') {
+			p++;
+			high = literal(&p);
+		}
+		set.found |= low <= c && c <= high;
+	}
+	set.found ^= negated;
+	set.end = *p ? p : NULL;
+	return set;
+}
+
+/* One pattern element that is not '*' against one byte; where it ends. */
+static const char *match_one(const char *p, unsigned char c)
+{
+	if (*p == '?')
+		return p + 1;
+	if (*p == '[') {
+		struct set set = read_set(p + 1, c);
+
+		if (set.end)
+			return set.found ? set.end + 1 : NULL;
+		return c == '[' ? p + 1 : NULL;
+	}
+	if (!*p)
+		return NULL;
+	return literal(&p) == c ? p : NULL;
+}
+
+/*
+ * Only the last '*' is ever reconsidered: what an earlier one could take, it
+ * can take as well.
+ */
+bool dlk_glob(const char *pattern, const char *text, size_t len)
+{
+	const char *p = pattern, *star = NULL, *next;
+	size_t i = 0, star_i = 0;
+
+	while (i < len) {
+		if (*p == '*') {
+			star = ++p;
+			star_i = i;
+			continue;
+		}
+		next = match_one(p, (unsigned char)text[i]);
+		if (next) {
+			p = next;
+			i++;
+		} else if (star) {
+			p = star;
+			i = ++star_i;
+		} else {
+			return false;
+		}
+	}
+	while (*p == '*')
+		p++;
+	return !*p;
+}
+
+/* At the byte after a '['. */
+static const char *check_set(const char *p, const char **end)
+{
+	struct set set = read_set(p, 0);
+
+	if (!set.end)
+		return "holds a '[' without its ']'";
+	for (; p < set.end; p++) {
+		if (*p == '[' && strchr(":=.", p[1]))
+			return "holds a character class (write a range, "
+			       "such as [0-9])";
+	}
+	*end = set.end;
+	return NULL;
+}
+
+const char *dlk_glob_check(const char *pattern)
+{
+	const char *p, *wrong = NULL;
+
+	if (!*pattern)
+		return "is empty";
+	if (*pattern == '/')
+		return "begins with '/' (patterns are matched below the prefix)";
+	if (strlen(pattern) > DLK_PATTERN_MAX)
+		return "is longer than 1024 bytes";
+	for (p = pattern; *p && !wrong; p++) {
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return "holds a control byte";
+		if (*p == '[')
+			wrong = check_set(p + 1, &p);
+		else if (*p == '\\' && !*++p)
+			return "ends in a backslash";
+	}
+	return wrong;
+}
+
+bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len)
+{
+	bool directory = rule->prefix[rule->prefix_len - 1] == '/';
+
+	return (directory ? len >= rule->prefix_len
+			  : len == rule->prefix_len) &&
+	       !memcmp(path, rule->prefix, rule->prefix_len);
+}
+
+size_t dlk_rule_base(const struct dlk_rule *rule)
+{
+	size_t n = rule->prefix_len;
+
+	while (rule->prefix[n - 1] != '/')
+		n--;
+	return n;
+}
+
+/* Against the path below the prefix, and against the name alone. */
+static bool excluded(const struct dlk_rule *rule, const char *path, size_t len)
+{
+	size_t base = dlk_rule_base(rule);
+	const char *slash = memrchr(path, '/', len);
+	const char *name = slash + 1;
+	unsigned i;
+
+	for (i = 0; i < rule->n_exclude; i++) {
+		if (dlk_glob(rule->exclude[i], path + base, len - base) ||
+		    dlk_glob(rule->exclude[i], name,
+			     len - (size_t)(name - path)))
+			return true;
+	}
+	return false;
+}
+
+const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
+					const char *path, size_t len)
+{
+	unsigned i;
+
+	for (i = 0; i < config->n_rules; i++) {
+		const struct dlk_rule *rule = &config->rules[i];
+
+		if (dlk_rule_covers(rule, path, len))
+			return excluded(rule, path, len) ? NULL : rule;
+	}
+	return NULL;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * path sections.
+ *
+ *  1. A prefix is absolute and literal: no ".", "..", control byte.  Slashes
+ *     in a row are one, so that one place cannot have two rules.
+ *  2. A prefix that ends in '/' is a directory and all below it; one that
+ *     does not is that one file.  What is on the disk is never asked: a
+ *     share that hangs must not hang the start of a program.
+ *  3. A ttl that its Redis' connect_timeout could eat up is refused.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/internal.h"
+
+enum { TTL_MS = 30 * 1000, TIMEOUT_MS = 5 * 1000 };
+
+static int bad_prefix(struct dlk_build *b, cfg_t *sec, const char *why)
+{
+	return dlk_fail(b, sec->line, "path \"%.300s\" %s", cfg_title(sec),
+			why);
+}
+
+/* Is there a component "." or ".."?  They never stand in a kernel's path. */
+static bool has_dots(const char *path)
+{
+	const char *p, *end;
+
+	for (p = path; *p; p = end) {
+		p += strspn(p, "/");
+		end = p + strcspn(p, "/");
+		if ((end - p == 1 && p[0] == '.') ||
+		    (end - p == 2 && p[0] == '.' && p[1] == '.'))
+			return true;
+	}
+	return false;
+}
+
+static bool has_control(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return true;
+	}
+	return false;
+}
+
+static size_t squeeze_slashes(char *path)
+{
+	char *to = path;
+	const char *from;
+
+	for (from = path; *from; from++) {
+		if (*from != '/' || to == path || to[-1] != '/')
+			*to++ = *from;
+	}
+	*to = '\0';
+	return (size_t)(to - path);
+}
+
+static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	const char *title = cfg_title(sec);
+	char *prefix;
+
+	if (*title != '/')
+		return bad_prefix(b, sec, "is not absolute (a prefix begins "
+				  "with '/')");
+	if (has_control(title))
+		return bad_prefix(b, sec, "holds a control byte");
+	if (has_dots(title))
+		return bad_prefix(b, sec, "has a component \".\" or \"..\" "
+				  "(write the path that it leads to)");
+	if (strlen(title) >= DLK_PATH_MAX)
+		return bad_prefix(b, sec, "is longer than 4095 bytes");
+	prefix = dlk_own_text(b, title);
+	if (!prefix)
+		return -ENOMEM;
+	rule->prefix_len = squeeze_slashes(prefix);
+	rule->prefix = prefix;
+	rule->line = sec->line;
+	return 0;
+}
+
+static int check_unique(struct dlk_build *b, cfg_t *sec, unsigned n)
+{
+	unsigned i;
+
+	for (i = 0; i < n; i++) {
+		if (!strcmp(b->rules[i].prefix, b->rules[n].prefix))
+			return dlk_fail(b, sec->line, "path \"%.300s\" has a "
+					"section already, in line %d",
+					b->rules[n].prefix, b->rules[i].line);
+	}
+	return 0;
+}
+
+static const struct dlk_redis *find_redis(const struct dlk_build *b,
+					  const char *name)
+{
+	unsigned i;
+
+	for (i = 0; i < b->own->pub.n_redis; i++) {
+		if (!strcmp(b->redis[i].name, name))
+			return &b->redis[i];
+	}
+	return NULL;
+}
+
+static int read_redis(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	const char *name = dlk_opt_text(sec, "redis");
+
+	if (!name && b->own->pub.n_redis == 1) {
+		rule->redis = b->redis;
+		return 0;
+	}
+	if (!name)
+		return dlk_fail(b, sec->line, "path \"%.300s\" does not say "
+				"which redis (option 'redis' may be left out "
+				"where there is exactly one redis section; "
+				"here are %u)", rule->prefix,
+				b->own->pub.n_redis);
+	rule->redis = find_redis(b, name);
+	if (!rule->redis)
+		return dlk_opt_fail(b, sec, "redis", "\"%.200s\" is not the "
+				    "name of a redis section", name);
+	return 0;
+}
+
+static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	const char *key = dlk_opt_text(sec, "key"), *wrong;
+
+	if (!key)
+		key = "dlock:%p";
+	wrong = dlk_key_check(key);
+	if (wrong)
+		return dlk_opt_fail(b, sec, "key", "\"%.200s\" %s", key, wrong);
+	if (!dlk_key_names_file(key) &&
+	    rule->prefix[rule->prefix_len - 1] == '/')
+		dlk_opt_warn(b, sec, "key", "\"%.200s\" has neither %%p nor "
+			     "%%r: all files below the prefix share one lock",
+			     key);
+	rule->key = dlk_own_text(b, key);
+	return rule->key ? 0 : -ENOMEM;
+}
+
+static int read_exclude(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	unsigned n = cfg_size(sec, "exclude"), i;
+	const char **patterns = dlk_own(b, n, sizeof(*patterns));
+
+	if (!patterns)
+		return -ENOMEM;
+	for (i = 0; i < n; i++) {
+		const char *text = cfg_getnstr(sec, "exclude", i);
+		const char *wrong = dlk_glob_check(text);
+
+		if (wrong)
+			return dlk_opt_fail(b, sec, "exclude", "\"%.200s\" %s",
+					    text, wrong);
+		patterns[i] = dlk_own_text(b, text);
+		if (!patterns[i])
+			return -ENOMEM;
+	}
+	rule->exclude = patterns;
+	rule->n_exclude = n;
+	return 0;
+}
+
+/*
+ * A lease is renewed when a third of its ttl has passed.  If that renewal
+ * meets a dead connection, it costs one command's timeout, then a connect,
+ * then a command again, and all of it must be over while the lease can still
+ * be proved (DESIGN L5, L6): three timeouts in the ttl's second half.
+ */
+static int check_ttl(struct dlk_build *b, cfg_t *sec,
+		     const struct dlk_rule *rule)
+{
+	uint64_t connect = rule->redis->endpoints[0].connect_timeout_ms;
+	uint64_t least = connect * DLK_TTL_PER_TIMEOUT;
+
+	if (rule->ttl_ms >= least)
+		return 0;
+	return dlk_opt_fail(b, sec, "ttl", "\"%s\" is too short: redis \"%.100s\" "
+			    "has a connect_timeout of %s, and %d times that, "
+			    "%s, is the least (a renewal, sent after a third "
+			    "of the ttl, a command that times out and a "
+			    "reconnect must fit before the deadline)",
+			    dlk_span(rule->ttl_ms).text, rule->redis->name,
+			    dlk_span(connect).text, DLK_TTL_PER_TIMEOUT,
+			    dlk_span(least).text);
+}
+
+static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	uint64_t ttl = TTL_MS, timeout = TIMEOUT_MS;
+	int ret;
+
+	ret = dlk_opt_duration(b, sec, "ttl", DLK_TTL_MIN_MS, DLK_TTL_MAX_MS,
+			       &ttl);
+	if (!ret)
+		ret = dlk_opt_duration(b, sec, "timeout", 0, DLK_TTL_MAX_MS,
+				       &timeout);
+	if (ret)
+		return ret;
+	rule->ttl_ms = (uint32_t)ttl;
+	rule->timeout_ms = (uint32_t)timeout;
+	return check_ttl(b, sec, rule);
+}
+
+/* The words stand in the order of their enums; the first is the default. */
+static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	static const char *const lost[] = { "kill", "hold", "report", NULL };
+	static const char *const unreachable[] = { "fail", "local", NULL };
+	static const char *const local[] = { "file", "shadow", NULL };
+	static const char *const coherence[] = { "auto", "on", "off", NULL };
+	int l = 0, u = 0, o = 0, c = 0, ret;
+
+	ret = dlk_opt_choice(b, sec, "on_lost", lost, &l);
+	if (!ret)
+		ret = dlk_opt_choice(b, sec, "unreachable", unreachable, &u);
+	if (!ret)
+		ret = dlk_opt_choice(b, sec, "local", local, &o);
+	if (!ret)
+		ret = dlk_opt_choice(b, sec, "coherence", coherence, &c);
+	rule->on_lost = (enum dlk_on_lost)l;
+	rule->unreachable = (enum dlk_unreachable)u;
+	rule->local = (enum dlk_local)o;
+	rule->coherence = (enum dlk_coherence)c;
+	return ret;
+}
+
+static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
+{
+	struct dlk_rule *rule = &b->rules[n];
+	int ret = read_prefix(b, sec, rule);
+
+	if (!ret)
+		ret = check_unique(b, sec, n);
+	if (!ret)
+		ret = read_redis(b, sec, rule);
+	if (!ret)
+		ret = read_key(b, sec, rule);
+	if (!ret)
+		ret = read_exclude(b, sec, rule);
+	if (!ret)
+		ret = read_times(b, sec, rule);
+	if (!ret)
+		ret = read_choices(b, sec, rule);
+	if (!ret)
+		ret = dlk_opt_bool(b, sec, "fair", &rule->fair);
+	if (!ret)
+		ret = dlk_opt_bool(b, sec, "interop", &rule->interop);
+	return ret;
+}
+
+/* Longest first; equal lengths by name, so that every run is alike. */
+static int by_prefix(const void *a, const void *b)
+{
+	const struct dlk_rule *x = a, *y = b;
+
+	if (x->prefix_len != y->prefix_len)
+		return x->prefix_len < y->prefix_len ? 1 : -1;
+	return strcmp(x->prefix, y->prefix);
+}
+
+int dlk_rules_build(struct dlk_build *b, cfg_t *cfg)
+{
+	unsigned n = cfg_size(cfg, "path"), i;
+	int ret = 0;
+
+	b->rules = dlk_own(b, n, sizeof(*b->rules));
+	if (!b->rules)
+		return -ENOMEM;
+	for (i = 0; !ret && i < n; i++)
+		ret = build_one(b, cfg_getnsec(cfg, "path", i), i);
+	if (ret)
+		return ret;
+	if (n)
+		qsort(b->rules, n, sizeof(*b->rules), by_prefix);
+	b->own->pub.rules = b->rules;
+	b->own->pub.n_rules = n;
+	return 0;
+}

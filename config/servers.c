@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis sections.
+ *
+ *  1. A section names its servers in one way: url or urls.
+ *  2. A user name and a password come from one place each.
+ *  3. No message shows a password, nor the file that holds it.
+ *  4. A quorum counts no server twice: a majority would be none.
+ *  5. The delay after a server's restart is at least the longest lease that
+ *     it may have forgotten (DESIGN L5); less is said, and 0s is meant.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config/internal.h"
+
+enum {
+	CONNECT_TIMEOUT_MS = 2000,
+	CONNECT_TIMEOUT_MAX_MS = 60 * 1000,
+	RULELESS_DELAY_MS = 30 * 1000,	/* path's default ttl */
+	REPLICAS_MAX = 1000,
+	QUORUM_MIN = 3,
+};
+
+/* All servers of one section, while they are being filled in. */
+struct servers {
+	cfg_t *sec;
+	const char *option;		/* "url" or "urls" */
+	struct dlk_redis *redis;
+	struct dlk_endpoint *ep;
+	unsigned n;
+};
+
+static bool has_control(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return true;
+	}
+	return false;
+}
+
+static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
+{
+	const char *url = cfg_getnstr(s->sec, s->option, i);
+	struct dlk_error why = { "" };
+
+	if (!dlk_url_parse(url, &s->ep[i], &why)) {
+		if (s->ep[i].password[0] && b->exposed)
+			dlk_opt_warn(b, s->sec, s->option, "holds a password, "
+				     "and everybody may read this file (use "
+				     "password_file, or chmod o-r)");
+		return 0;
+	}
+	/* Whatever has an '@' may hold a password. */
+	if (strchr(url, '@'))
+		return dlk_opt_fail(b, s->sec, s->option, "%s", why.text);
+	return dlk_opt_fail(b, s->sec, s->option, "\"%.200s\": %s", url,
+			    why.text);
+}
+
+static int build_urls(struct dlk_build *b, struct servers *s)
+{
+	unsigned one = cfg_size(s->sec, "url"), i;
+	int ret = 0;
+
+	s->n = cfg_size(s->sec, "urls");
+	if (one && s->n)
+		return dlk_opt_fail(b, s->sec, "urls", "url is given as well "
+				    "(one of the two says where Redis is)");
+	if (!one && !s->n)
+		return dlk_fail(b, s->sec->line, "redis \"%.300s\" has no url "
+				"(such as url = \"redis://127.0.0.1:6379/0\")",
+				cfg_title(s->sec));
+	if (s->n > DLK_URLS_MAX)
+		return dlk_opt_fail(b, s->sec, "urls", "more than %d URLs",
+				    DLK_URLS_MAX);
+	s->option = one ? "url" : "urls";
+	s->n = one ? 1 : s->n;
+	s->ep = dlk_own(b, s->n, sizeof(*s->ep));
+	if (!s->ep)
+		return -ENOMEM;
+	for (i = 0; !ret && i < s->n; i++)
+		ret = parse_url(b, s, i);
+	return ret;
+}
+
+static int set_username(struct dlk_build *b, struct servers *s)
+{
+	const char *name = dlk_opt_text(s->sec, "username");
+	unsigned i;
+
+	if (!name)
+		return 0;
+	if (!*name || has_control(name) ||
+	    strlen(name) >= sizeof(s->ep->username))
+		return dlk_opt_fail(b, s->sec, "username", "\"%.200s\" is not "
+				    "a user name (1 to %zu bytes, no control "
+				    "bytes)", name,
+				    sizeof(s->ep->username) - 1);
+	for (i = 0; i < s->n; i++) {
+		if (s->ep[i].username[0])
+			return dlk_opt_fail(b, s->sec, "username", "the URL "
+					    "of %s has a user name as well",
+					    s->ep[i].name);
+		memcpy(s->ep[i].username, name, strlen(name) + 1);
+	}
+	return 0;
+}
+
+/* The file's text without its last newline; control bytes are a mistake. */
+static int check_password(struct dlk_build *b, struct servers *s,
+			  const char *file, char *text, size_t len)
+{
+	if (len && text[len - 1] == '\n')
+		text[--len] = '\0';
+	if (len && text[len - 1] == '\r')
+		text[--len] = '\0';
+	if (!len)
+		return dlk_opt_fail(b, s->sec, "password_file",
+				    "\"%.200s\" is empty", file);
+	if (len >= sizeof(s->ep->password))
+		return dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" "
+				    "holds more than %zu bytes", file,
+				    sizeof(s->ep->password) - 1);
+	if (strlen(text) != len || has_control(text))
+		return dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" "
+				    "holds a control byte, or a second line "
+				    "(one line, the password, is allowed)",
+				    file);
+	return 0;
+}
+
+static int read_password(struct dlk_build *b, struct servers *s,
+			 const char *file, char *text, size_t size)
+{
+	mode_t mode = 0;
+	ssize_t len;
+
+	if (*file != '/')
+		return dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" is "
+				    "not an absolute path", file);
+	len = dlk_read_file(file, text, size, &mode);
+	if (len == -EFBIG)
+		len = (ssize_t)size - 1;
+	if (len < 0) {
+		dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" cannot be "
+			     "read: %s", file,
+			     len == -EINVAL ? "not a regular file"
+					    : strerror((int)-len));
+		return len == -ENOMEM ? -ENOMEM : -EINVAL;
+	}
+	if (mode & (S_IRGRP | S_IROTH))
+		dlk_opt_warn(b, s->sec, "password_file", "\"%.200s\" may be "
+			     "read by others than its owner (mode %03o)", file,
+			     (unsigned)mode & 0777);
+	return check_password(b, s, file, text, (size_t)len);
+}
+
+static int set_password(struct dlk_build *b, struct servers *s)
+{
+	const char *file = dlk_opt_text(s->sec, "password_file");
+	char text[sizeof(s->ep->password) + 3];
+	unsigned i;
+	int ret;
+
+	if (!file)
+		return 0;
+	ret = read_password(b, s, file, text, sizeof(text));
+	for (i = 0; !ret && i < s->n; i++) {
+		if (s->ep[i].password[0])
+			ret = dlk_opt_fail(b, s->sec, "password_file", "the "
+					   "URL of %s has a password as well",
+					   s->ep[i].name);
+		else
+			memcpy(s->ep[i].password, text, strlen(text) + 1);
+	}
+	explicit_bzero(text, sizeof(text));
+	return ret;
+}
+
+static int check_logins(struct dlk_build *b, struct servers *s)
+{
+	unsigned i;
+
+	for (i = 0; i < s->n; i++) {
+		if (s->ep[i].username[0] && !s->ep[i].password[0])
+			return dlk_fail(b, dlk_opt_line(s->sec, "username"),
+					"redis \"%.300s\" has a user name for "
+					"%s and no password (password_file)",
+					cfg_title(s->sec), s->ep[i].name);
+	}
+	return 0;
+}
+
+static bool same_server(const struct dlk_endpoint *a,
+			const struct dlk_endpoint *b)
+{
+	return a->port == b->port && !strcasecmp(a->host, b->host) &&
+	       !strcmp(a->path, b->path);
+}
+
+static int check_quorum(struct dlk_build *b, struct servers *s)
+{
+	unsigned i, k;
+
+	if (s->n < QUORUM_MIN)
+		return dlk_opt_fail(b, s->sec, "mode", "\"quorum\" needs at "
+				    "least %d servers, urls names %u",
+				    QUORUM_MIN, s->n);
+	for (i = 0; i < s->n; i++) {
+		for (k = 0; k < i; k++) {
+			if (same_server(&s->ep[i], &s->ep[k]))
+				return dlk_opt_fail(b, s->sec, s->option,
+						    "%s is one server with %s "
+						    "(a quorum counts each "
+						    "once)", s->ep[i].name,
+						    s->ep[k].name);
+		}
+	}
+	if (s->n % 2 == 0)
+		dlk_opt_warn(b, s->sec, "mode", "a quorum of %u servers bears "
+			     "no more failures than one of %u", s->n, s->n - 1);
+	return 0;
+}
+
+static int check_mode(struct dlk_build *b, struct servers *s)
+{
+	unsigned i;
+
+	switch (s->redis->mode) {
+	case DLK_SINGLE:
+		if (s->n > 1)
+			return dlk_opt_fail(b, s->sec, "urls", "%u servers, "
+					    "but mode is \"single\" (say "
+					    "\"sentinel\", \"cluster\" or "
+					    "\"quorum\")", s->n);
+		return 0;
+	case DLK_CLUSTER:
+		for (i = 0; i < s->n; i++) {
+			if (s->ep[i].db)
+				return dlk_opt_fail(b, s->sec, s->option,
+						    "%s: a cluster has "
+						    "database 0 only",
+						    s->ep[i].name);
+		}
+		return 0;
+	case DLK_QUORUM:
+		return check_quorum(b, s);
+	case DLK_SENTINEL:
+		return 0;
+	}
+	return 0;
+}
+
+static int read_numbers(struct dlk_build *b, struct servers *s)
+{
+	static const char *const modes[] = { "single", "sentinel", "cluster",
+					     "quorum", NULL };
+	uint64_t timeout = CONNECT_TIMEOUT_MS;
+	int ret, mode = DLK_SINGLE;
+	unsigned i;
+
+	ret = dlk_opt_choice(b, s->sec, "mode", modes, &mode);
+	if (!ret)
+		ret = dlk_opt_duration(b, s->sec, "connect_timeout", 1,
+				       CONNECT_TIMEOUT_MAX_MS, &timeout);
+	if (!ret)
+		ret = dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
+				     &s->redis->replicas);
+	s->redis->mode = (enum dlk_mode)mode;
+	for (i = 0; i < s->n; i++)
+		s->ep[i].connect_timeout_ms = (uint32_t)timeout;
+	return ret;
+}
+
+static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
+{
+	struct dlk_redis *redis = &b->redis[n];
+	struct servers s = { .sec = sec, .redis = redis };
+	const char *title = cfg_title(sec);
+	int ret;
+
+	if (!*title || has_control(title))
+		return dlk_fail(b, sec->line, "\"%.300s\" is not a name for a "
+				"redis section (1 byte or more, no control "
+				"bytes)", title);
+	redis->line = sec->line;
+	redis->name = dlk_own_text(b, title);
+	if (!redis->name)
+		return -ENOMEM;
+	ret = build_urls(b, &s);
+	if (!ret)
+		ret = read_numbers(b, &s);
+	if (!ret)
+		ret = set_username(b, &s);
+	if (!ret)
+		ret = set_password(b, &s);
+	if (!ret)
+		ret = check_logins(b, &s);
+	if (!ret)
+		ret = check_mode(b, &s);
+	b->endpoints[n] = s.ep;
+	redis->endpoints = s.ep;
+	redis->n_endpoints = s.n;
+	return ret;
+}
+
+int dlk_servers_build(struct dlk_build *b, cfg_t *cfg)
+{
+	unsigned n = cfg_size(cfg, "redis"), i;
+	int ret = 0;
+
+	b->redis = dlk_own(b, n, sizeof(*b->redis));
+	b->endpoints = dlk_own(b, n, sizeof(*b->endpoints));
+	if (!b->redis || !b->endpoints)
+		return -ENOMEM;
+	for (i = 0; !ret && i < n; i++)
+		ret = build_one(b, cfg_getnsec(cfg, "redis", i), i);
+	b->own->pub.redis = b->redis;
+	b->own->pub.n_redis = n;
+	return ret;
+}
+
+/* The longest lease of the rules that use `redis`, or of all rules (NULL). */
+static uint64_t longest_ttl(const struct dlk_build *b,
+			    const struct dlk_redis *redis)
+{
+	uint64_t longest = 0;
+	unsigned i;
+
+	for (i = 0; i < b->own->pub.n_rules; i++) {
+		const struct dlk_rule *rule = &b->rules[i];
+
+		if ((!redis || rule->redis == redis) && rule->ttl_ms > longest)
+			longest = rule->ttl_ms;
+	}
+	return longest;
+}
+
+/* Once the rules are known: the delay follows from their leases. */
+int dlk_servers_delay(struct dlk_build *b, cfg_t *cfg)
+{
+	uint64_t longest = longest_ttl(b, NULL);
+	unsigned i, k;
+
+	for (i = 0; i < b->own->pub.n_redis; i++) {
+		cfg_t *sec = cfg_getnsec(cfg, "redis", i);
+		uint64_t delay = longest ? longest : RULELESS_DELAY_MS;
+		uint64_t need = longest_ttl(b, &b->redis[i]);
+		int ret = dlk_opt_duration(b, sec, "restart_delay", 0,
+					   DLK_TTL_MAX_MS, &delay);
+
+		if (ret)
+			return ret;
+		if (delay && delay < need)
+			dlk_opt_warn(b, sec, "restart_delay", "%s is less than "
+				     "the longest ttl of its paths, %s: a "
+				     "restarted server may hand out a lock "
+				     "that is still held",
+				     dlk_span(delay).text, dlk_span(need).text);
+		for (k = 0; k < b->redis[i].n_endpoints; k++)
+			b->endpoints[i][k].restart_delay_ms = delay;
+	}
+	return 0;
+}

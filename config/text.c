@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The text before libconfuse sees it.
+ *
+ * libconfuse 3.3 counts two lines too many for each comment, takes a comment
+ * inside a list for an error, drops a bare '*' without a word, cuts a string
+ * at "\0", expands an unset ${VAR} to nothing (a prefix "${DIR}/" is then
+ * "/"), and echoes a backslash at the end of the text to standard output.
+ * A guest in somebody else's process can afford none of that.  So:
+ *
+ *  1. Comments become blanks; the line of every other byte is unchanged.
+ *  2. What would be misread is refused, with the line where it begins.
+ *  3. The text ends in a newline, which no rule of its scanner echoes.
+ *  4. In secure mode no ${VAR} is left for it to expand.
+ *
+ * The token rules are those of libconfuse's lexer.l, so that a quote or a
+ * brace is seen here if and only if it is seen there.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/internal.h"
+
+struct scan {
+	struct dlk_build *b;
+	char *s;
+	size_t i, len;
+	int line;
+	int depth;
+};
+
+static bool at(const struct scan *sc, const char *word)
+{
+	size_t n = strlen(word);
+
+	return sc->len - sc->i >= n && !memcmp(sc->s + sc->i, word, n);
+}
+
+static void step(struct scan *sc)
+{
+	if (sc->i >= sc->len)
+		return;
+	if (sc->s[sc->i++] == '\n')
+		sc->line++;
+}
+
+static void blank(struct scan *sc)
+{
+	if (sc->s[sc->i] != '\n')
+		sc->s[sc->i] = ' ';
+	step(sc);
+}
+
+static int line_comment(struct scan *sc)
+{
+	while (sc->i < sc->len && sc->s[sc->i] != '\n')
+		blank(sc);
+	return 0;
+}
+
+static int block_comment(struct scan *sc)
+{
+	int line = sc->line;
+
+	blank(sc);
+	blank(sc);
+	while (!at(sc, "*/")) {
+		if (sc->i >= sc->len)
+			return dlk_fail(sc->b, line, "this comment is not "
+					"closed (a '*' and a '/' end it)");
+		blank(sc);
+	}
+	blank(sc);
+	blank(sc);
+	return 0;
+}
+
+static size_t name_length(const char *s, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && (s[i] == '_' || (s[i] >= '0' && s[i] <= '9') ||
+			   (s[i] >= 'A' && s[i] <= 'Z') ||
+			   (s[i] >= 'a' && s[i] <= 'z')))
+		i++;
+	return i;
+}
+
+/* At the name of a closed ${NAME} or ${NAME:-default}: set, or defaulted? */
+static int check_variable(struct scan *sc, const char *name, size_t len)
+{
+	size_t n = name_length(name, len);
+	char buf[128];
+
+	if (!n || n >= sizeof(buf) ||
+	    (n < len && (len - n < 2 || memcmp(name + n, ":-", 2))))
+		return dlk_fail(sc->b, sc->line, "\"${%.*s}\" is not a variable "
+				"(write ${NAME} or ${NAME:-default})",
+				(int)(len > 100 ? 100 : len), name);
+	memcpy(buf, name, n);
+	buf[n] = '\0';
+	if (n == len && !getenv(buf))
+		return dlk_fail(sc->b, sc->line, "${%s} is not set in the "
+				"environment (write ${%s:-} if it may be empty)",
+				buf, buf);
+	return 0;
+}
+
+static int variable(struct scan *sc)
+{
+	const char *name = sc->s + sc->i + 2;
+	size_t rest = sc->len - sc->i - 2;
+	const char *end = memchr(name, '}', rest);
+	const char *eol = memchr(name, '\n', rest);
+	int ret;
+
+	if (sc->b->secure)
+		return dlk_fail(sc->b, sc->line, "\"${\" is not allowed in a "
+				"program that runs with another's rights: the "
+				"environment is the caller's (write the value)");
+	if (!end || (eol && eol < end))
+		return dlk_fail(sc->b, sc->line,
+				"\"${\" is not closed by '}' on its line");
+	ret = check_variable(sc, name, (size_t)(end - name));
+	sc->i = (size_t)(end + 1 - sc->s);
+	return ret;
+}
+
+/* A backslash and what belongs to it; "\0" and "\x0" would end the string. */
+static int escape(struct scan *sc)
+{
+	size_t i = sc->i + 1, n = 0, max = 3;
+	int base = 8, value = 0;
+
+	if (i < sc->len && sc->s[i] == 'x') {
+		base = 16;
+		max = 2;
+		i++;
+	}
+	for (; n < max && i + n < sc->len; n++) {
+		int c = sc->s[i + n];
+		bool digit = base == 8 ? c >= '0' && c <= '7'
+				       : memchr("0123456789abcdefABCDEF", c, 22)
+						 != NULL;
+
+		if (!digit)
+			break;
+		value |= c != '0';
+	}
+	if (n && !value)
+		return dlk_fail(sc->b, sc->line, "a string cannot hold a NUL "
+				"byte (\"\\0\")");
+	step(sc);
+	step(sc);
+	return 0;
+}
+
+static int string(struct scan *sc)
+{
+	char quote = sc->s[sc->i];
+	int line = sc->line, ret = 0;
+
+	step(sc);
+	while (!ret && sc->i < sc->len && sc->s[sc->i] != quote) {
+		if (quote == '"' && sc->s[sc->i] == '\\') {
+			ret = escape(sc);
+		} else if (quote == '"' && at(sc, "${")) {
+			ret = variable(sc);
+		} else {
+			if (sc->s[sc->i] == '\\')
+				step(sc);
+			step(sc);
+		}
+	}
+	if (ret)
+		return ret;
+	if (sc->i >= sc->len)
+		return dlk_fail(sc->b, line, "the string that begins here is "
+				"not closed (by %c)", quote);
+	step(sc);
+	return 0;
+}
+
+/* A brace at the top level opens a section: syntax.c wants its line. */
+static int open_brace(struct scan *sc)
+{
+	struct dlk_build *b = sc->b;
+
+	if (sc->depth++ == 0) {
+		if (b->n_sections == DLK_SECTIONS_MAX)
+			return dlk_fail(b, sc->line, "more than %d sections",
+					DLK_SECTIONS_MAX);
+		b->section_lines[b->n_sections++] = (unsigned)sc->line;
+	}
+	step(sc);
+	return 0;
+}
+
+static int word_or_sign(struct scan *sc)
+{
+	static const char special[] = " #\"'\t\n\r={}()+,*";
+	char c = sc->s[sc->i];
+
+	if (c == '*' || (c == '+' && !at(sc, "+=")))
+		return dlk_fail(sc->b, sc->line,
+				"'%c' outside quotes (write \"...\")", c);
+	if (c == '}' && sc->depth > 0)
+		sc->depth--;
+	do {
+		step(sc);
+	} while (!strchr(special, c) && sc->i < sc->len &&
+		 !strchr(special, sc->s[sc->i]));
+	return 0;
+}
+
+static int token(struct scan *sc)
+{
+	char c = sc->s[sc->i];
+
+	if (c == '#' || at(sc, "//"))
+		return line_comment(sc);
+	if (at(sc, "/*"))
+		return block_comment(sc);
+	if (c == '"' || c == '\'')
+		return string(sc);
+	if (at(sc, "${"))
+		return variable(sc);
+	if (c == '{')
+		return open_brace(sc);
+	return word_or_sign(sc);
+}
+
+int dlk_text_prepare(struct dlk_build *b, const char *text, size_t len,
+		     char **out)
+{
+	struct scan sc = { .b = b, .len = len + 1, .line = 1 };
+	int ret = 0;
+
+	if (len > DLK_FILE_MAX)
+		return dlk_fail(b, 0, "larger than 1 MiB");
+	if (memchr(text, '\0', len))
+		return dlk_fail(b, 0, "holds a NUL byte: not a text");
+	sc.s = malloc(len + 2);
+	if (!sc.s) {
+		dlk_fail(b, 0, "out of memory");
+		return -ENOMEM;
+	}
+	memcpy(sc.s, text, len);
+	memcpy(sc.s + len, "\n", 2);
+	while (!ret && sc.i < sc.len)
+		ret = token(&sc);
+	if (ret) {
+		explicit_bzero(sc.s, sc.len);
+		free(sc.s);
+		return ret;
+	}
+	*out = sc.s;
+	return 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The beginning: settings are read in the constructor, for programs empty
+ * their environment, chroot and drop privileges before they lock (DESIGN L7).
+ *
+ *  1. Without a configuration there is nothing to do, and nothing is done.
+ *  2. A configuration that is broken, or named and not there, MUST NOT let a
+ *     lock succeed that it may have meant: every lock call fails with ENOLCK
+ *     and says why.  The program itself goes on; one that locks nothing does
+ *     not even see a message.
+ *  3. In secure mode (AT_SECURE) the environment is another's: only the
+ *     compiled-in file counts.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "entry/real.h"
+#include "lease/log.h"
+#include "lock/state.h"
+
+/* Which descriptors we began with: others may have those too (DESIGN L4). */
+static void note_open_descriptors(void)
+{
+	enum { LAST = 255 };
+	struct pollfd p[LAST + 1];
+
+	for (int fd = 0; fd <= LAST; fd++)
+		p[fd] = (struct pollfd){ .fd = fd };
+	if (poll(p, LAST + 1, 0) < 0)
+		memset(dlk.open_at_start, 0xff, sizeof(dlk.open_at_start));
+	else
+		for (int fd = 0; fd <= LAST; fd++)
+			if (!(p[fd].revents & POLLNVAL))
+				dlk.open_at_start[fd / 64] |= 1ULL << (fd % 64);
+}
+
+/* The keeper lies beside this library, in the build tree and installed. */
+static void find_keeper(bool secure)
+{
+	Dl_info info;
+	char *slash;
+
+	strcpy(dlk.keeper_path, DLK_LIBEXECDIR "/dlock-keeper");
+	if (secure || !dladdr(&dlk, &info) || info.dli_fname[0] != '/' ||
+	    strlen(info.dli_fname) + 16 > sizeof(dlk.keeper_path))
+		return;
+	strcpy(dlk.keeper_path, info.dli_fname);
+	slash = strrchr(dlk.keeper_path, '/');
+	strcpy(slash + 1, "dlock-keeper");
+}
+
+static void load_config(bool secure)
+{
+	const char *named = secure ? NULL : getenv("DLOCK_CONFIG");
+	const char *file = named && named[0] ? named : DLK_CONFIG_DEFAULT;
+	int err = dlk_config_load(file, secure, NULL, NULL, &dlk.config,
+				  &dlk.broken);
+
+	if (err == 0) {
+		dlk.broken.text[0] = '\0';
+		dlk.on = dlk.config->n_rules > 0;
+		return;
+	}
+	if (err == -ENOENT && file != named) {
+		dlk.broken.text[0] = '\0';
+		return;
+	}
+	dlk.on = true;
+}
+
+static bool make_birth_page(void)
+{
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	if (madvise(p, size, MADV_WIPEONFORK) < 0) {
+		munmap(p, size);
+		return false;
+	}
+	dlk_birth = p;
+	atomic_store(&dlk_birth->pid, getpid());
+	return true;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	bool secure = getauxval(AT_SECURE) != 0;
+	const char *off = secure ? NULL : getenv("DLOCK_DISABLE");
+	int saved = errno;
+
+	dlk_resolve_real();
+	if (!off || strcmp(off, "1") != 0) {
+		dlk_log_init(secure ? NULL : getenv("DLOCK_LOG"), true);
+		load_config(secure);
+	}
+	if (dlk.on && !make_birth_page()) {
+		dlk_log(DLK_ERROR, "no memory at start; locks stay local", NULL);
+		dlk.on = false;
+	}
+	if (dlk.on) {
+		note_open_descriptors();
+		find_keeper(secure);
+		pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
+	}
+	errno = saved;
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+	dlk_before_exit();
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lock calls.  Each wrapper: may we, is it ours, act, errno.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "entry/export.h"
+#include "entry/real.h"
+#include "lock/state.h"
+
+DLK_EXPORT int flock(int fd, int op)
+{
+	struct dlk_call call;
+	int r = DLK_PASS;
+
+	if (dlk_alive())
+		r = dlk_flock(&call, fd, op);
+	if (r == DLK_PASS)
+		return real.flock(fd, op);
+	if (r == 0)
+		return 0;
+	errno = -r;
+	return -1;
+}
+
+/* Does this fcntl command take a lock?  Others pass untouched. */
+static bool locks(int cmd)
+{
+	return cmd == F_SETLK || cmd == F_SETLKW || cmd == F_OFD_SETLK ||
+	       cmd == F_OFD_SETLKW;
+}
+
+/* Whatever the command, it has one argument of a word at most (musl). */
+static int any_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
+{
+	if (locks(cmd) && arg && dlk_alive() &&
+	    dlk_refuses(fd, "fcntl", (const struct flock *)arg)) {
+		errno = ENOLCK;
+		return -1;
+	}
+	return next(fd, cmd, arg);
+}
+
+#define DLK_FCNTL(name)                                                        \
+	DLK_EXPORT int name(int fd, int cmd, ...)                              \
+	{                                                                      \
+		va_list ap;                                                    \
+		long arg;                                                      \
+                                                                               \
+		va_start(ap, cmd);                                             \
+		arg = va_arg(ap, long);                                        \
+		va_end(ap);                                                    \
+		return any_fcntl(real.name, fd, cmd, arg);                     \
+	}
+
+int __fcntl(int fd, int cmd, ...);
+DLK_FCNTL(fcntl)
+DLK_FCNTL(fcntl64)
+DLK_FCNTL(__fcntl)
+
+static bool lockf_refused(int fd, int cmd)
+{
+	if ((cmd != F_LOCK && cmd != F_TLOCK) || !dlk_alive() ||
+	    !dlk_refuses(fd, "lockf", NULL))
+		return false;
+	errno = ENOLCK;
+	return true;
+}
+
+DLK_EXPORT int lockf(int fd, int cmd, off_t len)
+{
+	if (!real.lockf)
+		dlk_resolve_real();
+	return lockf_refused(fd, cmd) ? -1 : real.lockf(fd, cmd, len);
+}
+
+DLK_EXPORT int lockf64(int fd, int cmd, off64_t len)
+{
+	if (!real.lockf64)
+		dlk_resolve_real();
+	return lockf_refused(fd, cmd) ? -1 : real.lockf64(fd, cmd, len);
+}

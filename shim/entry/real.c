@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* The real functions; see real.h. */
+#include "entry/real.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int early_flock(int fd, int op)
+{
+	return (int)syscall(SYS_flock, fd, op);
+}
+
+static int early_fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return (int)syscall(SYS_fcntl, fd, cmd, arg);
+}
+
+static int early_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
+static int early_dup2(int from, int to)
+{
+	return (int)syscall(SYS_dup2, from, to);
+}
+
+static int early_dup3(int from, int to, int flags)
+{
+	return (int)syscall(SYS_dup3, from, to, flags);
+}
+
+static ssize_t early_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return syscall(SYS_recvmsg, fd, msg, flags);
+}
+
+static int early_execve(const char *file, char *const *argv, char *const *envp)
+{
+	return (int)syscall(SYS_execve, file, argv, envp);
+}
+
+static void early_exit(int status)
+{
+	syscall(SYS_exit_group, status);
+}
+
+struct dlk_real real = {
+	.flock = early_flock,
+	.fcntl = early_fcntl,
+	.fcntl64 = early_fcntl,
+	.__fcntl = early_fcntl,
+	.close = early_close,
+	.dup2 = early_dup2,
+	.dup3 = early_dup3,
+	.recvmsg = early_recvmsg,
+	.execve = early_execve,
+	._exit = early_exit,
+	._Exit = early_exit,
+};
+
+/* dlsym(3) returns an object pointer; ISO C has no cast for it. */
+static void take(void *to, const char *name)
+{
+	void *p = dlsym(RTLD_NEXT, name);
+
+	if (p)
+		memcpy(to, &p, sizeof(p));
+}
+
+void dlk_resolve_real(void)
+{
+#define X(name, result, args) take(&real.name, #name);
+	DLK_TABLE(X)
+#undef X
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The real functions behind the table's names: resolved in the constructor,
+ * overridable by tests.  Before the constructor ran (another library's
+ * constructor may lock) the few that work without libc's state go to the
+ * kernel by raw system calls.
+ */
+#ifndef DLK_REAL_H
+#define DLK_REAL_H
+
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "entry/table.h"
+
+struct msghdr;
+
+#define X(name, result, args) result (*name) args;
+struct dlk_real {
+	DLK_TABLE(X)
+};
+#undef X
+
+extern struct dlk_real real;
+
+/* Fill `real` by dlsym(RTLD_NEXT); called by the constructor. */
+void dlk_resolve_real(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the shim tells its keeper, over a SOCK_SEQPACKET pair that is the
+ * keeper's descriptor 3.  Shim and keeper are of one build; a message of
+ * another size or magic is refused.
+ *
+ *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS);
+ *		answered by an int32: 0, or -errno, once the keeper has its
+ *		own description of the file and will see the lock's end
+ *	DROP	the lease was given back; no answer
+ */
+#ifndef DLK_PROTOCOL_H
+#define DLK_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "config/config.h"
+
+enum { DLK_KEEP_ADD = 1, DLK_KEEP_DROP = 2, DLK_KEEP_MAGIC = 0x646c6b31 };
+
+struct dlk_keep {
+	uint32_t magic, type;
+	uint32_t key_len, token_len, ttl_ms;
+	uint64_t granted_ns;	/* local CLOCK_BOOTTIME of the kernel's grant */
+	uint64_t deadline_ns, renew_ns;
+	struct dlk_endpoint ep;
+	char bytes[];		/* key, NUL, token, NUL */
+};
+
+/* Of bytes[]. */
+enum { DLK_KEEP_BYTES = DLK_KEY_MAX + 1024 };
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where hiredis takes its memory from.
+ *
+ * A lock call may come from a signal handler that interrupted malloc
+ * (DESIGN L7), so the static hiredis is linked with its allocator's names
+ * replaced by these (see the Makefile, objcopy --redefine-sym).  Memory comes
+ * from mmap(2), is given out upwards and returned all at once.
+ *
+ *  1. An arena MUST be current (dlk_arena_use) in the calling thread while
+ *     hiredis runs; without one every allocation fails, which hiredis reports
+ *     as out of memory.
+ *  2. free() does nothing; dlk_arena_reset() frees everything.
+ *  3. An arena belongs to one thread at a time.
+ */
+#ifndef DLK_ARENA_H
+#define DLK_ARENA_H
+
+#include <stddef.h>
+
+struct dlk_arena {
+	char *base, *top, *end;		/* the chunk in use */
+	char *first, *first_end;	/* given by the owner, never unmapped */
+	size_t total, limit;		/* bytes mapped beyond the first chunk */
+};
+
+void dlk_arena_init(struct dlk_arena *a, void *mem, size_t size, size_t limit);
+void dlk_arena_reset(struct dlk_arena *a);
+
+/* Make `a` (or NULL) current; the one that was. */
+struct dlk_arena *dlk_arena_use(struct dlk_arena *a);
+
+/* The names that hiredis calls. */
+void *dlk_arena_malloc(size_t size);
+void *dlk_arena_calloc(size_t n, size_t size);
+void *dlk_arena_realloc(void *old, size_t size);
+void dlk_arena_free(void *old);
+char *dlk_arena_strdup(const char *s);
+
+#endif

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection to one Redis server; see conn.h.
+ *
+ * The socket blocks, with SO_RCVTIMEO and SO_SNDTIMEO of one slice: so an
+ * answer costs one system call, recv(2), and a wait still looks up every
+ * 20 ms, for its deadline and for pending signals.
+ *
+ *  1. No byte MUST go anywhere but to our socket: device and inode are
+ *     compared before each use, and send(2) refuses what is no socket.
+ *  2. MSG_NOSIGNAL always: SIGPIPE is the program's, not ours.
+ *  3. A connection that failed, whatever the failure, is closed: what was
+ *     sent on it may or may not have been done.
+ */
+#include "lease/conn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lease/arena.h"
+#include "lease/resolve.h"
+#include "lease/sys.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+enum {
+	SLICE_MS = 20,
+	OUT_SIZE = 256 * 1024,
+	IN_SIZE = 16 * 1024,
+	ARENA_SIZE = 64 * 1024,
+};
+
+struct deferred {
+	dlk_deferred_fn *fn;
+	void *arg;
+};
+
+struct dlk_conn {
+	struct dlk_endpoint ep;
+	struct dlk_own own;
+	struct sockaddr_storage addr;
+	socklen_t addr_len;		/* 0: not resolved yet */
+	unsigned greeting;		/* replies of the set-up still to come */
+	unsigned optional;		/* ... of which the last may fail */
+	struct deferred deferred[DLK_DEFERRED_MAX];	/* a ring */
+	unsigned deferred_at, deferred_n;
+	size_t out_len;
+	size_t in_pending;		/* bytes fed since the last reset */
+	redisReader *reader;
+	struct dlk_arena arena;
+	bool (*interrupt)(void *arg);
+	void *interrupt_arg;
+	char error[256];
+	char in[IN_SIZE];
+	char out[OUT_SIZE];
+	char mem[ARENA_SIZE] __attribute__((aligned(16)));
+};
+
+static int fail(struct dlk_conn *c, int err, const char *what)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, c->error, sizeof(c->error));
+	dlk_text_str(&t, what);
+	if (err) {
+		dlk_text_str(&t, ": ");
+		dlk_text_str(&t, strerrordesc_np(-err) ? : "unknown error");
+	}
+	dlk_conn_close(c);
+	return err ? err : -EPROTO;
+}
+
+struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep)
+{
+	struct dlk_conn *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (c == MAP_FAILED)
+		return NULL;
+	c->ep = *ep;
+	c->own.fd = -1;
+	dlk_arena_init(&c->arena, c->mem, sizeof(c->mem), 4 * DLK_REPLY_MAX);
+	return c;
+}
+
+void dlk_conn_delete(struct dlk_conn *c)
+{
+	if (!c)
+		return;
+	dlk_conn_close(c);
+	munmap(c, sizeof(*c));
+}
+
+void dlk_conn_forget(struct dlk_conn *c)
+{
+	if (!c)
+		return;
+	c->deferred_n = 0;
+	dlk_conn_delete(c);
+}
+
+static void run_deferred(struct dlk_conn *c, const redisReply *r)
+{
+	struct deferred d = c->deferred[c->deferred_at];
+
+	c->deferred_at = (c->deferred_at + 1) % DLK_DEFERRED_MAX;
+	c->deferred_n--;
+	d.fn(d.arg, r);
+}
+
+void dlk_conn_close(struct dlk_conn *c)
+{
+	dlk_own_close(&c->own);
+	dlk_arena_reset(&c->arena);
+	c->reader = NULL;
+	c->out_len = 0;
+	c->in_pending = 0;
+	c->greeting = 0;
+	while (c->deferred_n)
+		run_deferred(c, NULL);
+}
+
+bool dlk_conn_is_open(const struct dlk_conn *c)
+{
+	return c->own.fd >= 0;
+}
+
+const char *dlk_conn_error(const struct dlk_conn *c)
+{
+	return c->error;
+}
+
+void dlk_conn_set_error(struct dlk_conn *c, const char *text)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, c->error, sizeof(c->error));
+	dlk_text_str(&t, text);
+}
+
+const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c)
+{
+	return &c->ep;
+}
+
+void dlk_conn_set_interrupt(struct dlk_conn *c, bool (*interrupt)(void *),
+			    void *arg)
+{
+	c->interrupt = interrupt;
+	c->interrupt_arg = arg;
+}
+
+/* Time to give up a wait?  -errno with the connection closed, or 0. */
+static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
+{
+	if (c->interrupt && c->interrupt(c->interrupt_arg))
+		return fail(c, -EINTR, what);
+	if (dlk_now_ns() >= deadline_ns)
+		return fail(c, -ETIMEDOUT, what);
+	return 0;
+}
+
+/* --- connecting ----------------------------------------------------------- */
+
+static void set_options(int fd, int family)
+{
+	struct timeval slice = { .tv_usec = SLICE_MS * 1000 };
+	int on = 1, idle = 60, unacked_ms = 60000;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice));
+	if (family == AF_UNIX)
+		return;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms,
+		   sizeof(unacked_ms));
+}
+
+/* A connect(2) under way: 0 when it is through, -EINPROGRESS, or -errno. */
+static int connect_state(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int err = 0, n = poll(&p, 1, SLICE_MS);
+	socklen_t len = sizeof(err);
+
+	if (n <= 0)
+		return n == 0 || errno == EINTR ? -EINPROGRESS : -errno;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
+		return -errno;
+	return -err;
+}
+
+static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
+{
+	long r;
+
+	/* EAGAIN: the backlog of a unix socket is full; there is no event. */
+	while ((r = syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
+	       (errno == EAGAIN || errno == EINTR)) {
+		if (dlk_now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		dlk_pause_ns(2 * DLK_MS);
+	}
+	if (r == 0)
+		return 0;
+	if (errno != EINPROGRESS)
+		return -errno;
+	while ((r = connect_state(fd)) == -EINPROGRESS) {
+		if (c->interrupt && c->interrupt(c->interrupt_arg))
+			return -EINTR;
+		if (dlk_now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+	}
+	return (int)r;
+}
+
+static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int fd, err;
+
+	if (c->addr_len == 0) {
+		err = dlk_resolve(&c->ep, deadline_ns, &c->addr, &c->addr_len);
+		if (err)
+			return err;
+	}
+	fd = (int)syscall(SYS_socket, c->addr.ss_family,
+			  SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	err = do_connect(c, fd, deadline_ns);
+	if (err) {
+		dlk_close(fd);
+		return err;
+	}
+	set_options(fd, c->addr.ss_family);
+	syscall(SYS_fcntl, fd, F_SETFL, 0);
+	return dlk_own_take(&c->own, fd);
+}
+
+static int greet(struct dlk_conn *c, int argc, const char *const *argv)
+{
+	size_t len[4];
+	int err;
+
+	for (int i = 0; i < argc; i++)
+		len[i] = strlen(argv[i]);
+	err = dlk_conn_append(c, argc, argv, len);
+	c->greeting++;
+	return err;
+}
+
+/* AUTH, SELECT and CLIENT SETNAME travel with the first command. */
+static int queue_greeting(struct dlk_conn *c)
+{
+	const char *auth[4] = { "AUTH" };
+	char db[16], name[40];
+	struct dlk_text t;
+	int n = 1, err = 0;
+
+	if (c->ep.username[0])
+		auth[n++] = c->ep.username;
+	auth[n++] = c->ep.password;
+	if (c->ep.password[0])
+		err = greet(c, n, auth);
+	if (!err && c->ep.db) {
+		const char *select[] = { "SELECT", db };
+
+		dlk_text_init(&t, db, sizeof(db));
+		dlk_text_i64(&t, c->ep.db);
+		err = greet(c, 2, select);
+	}
+	if (!err) {
+		const char *setname[] = { "CLIENT", "SETNAME", name };
+
+		dlk_text_init(&t, name, sizeof(name));
+		dlk_text_str(&t, "dlock-");
+		dlk_text_i64(&t, getpid());
+		err = greet(c, 3, setname);
+		c->optional = 1;
+	}
+	return err;
+}
+
+int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err;
+
+	if (dlk_conn_is_open(c)) {
+		if (dlk_own_check(&c->own))
+			return 0;
+		fail(c, -EBADF, "the program closed our connection");
+	}
+	if (c->ep.scheme == DLK_TLS)
+		return fail(c, -EPROTONOSUPPORT, "rediss:// (TLS)");
+	err = open_socket(c, deadline_ns);
+	if (err) {
+		c->addr_len = 0;	/* a name may have moved */
+		return fail(c, err, "cannot connect");
+	}
+	err = queue_greeting(c);
+	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
+}
+
+/* --- commands and replies ------------------------------------------------- */
+
+int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
+		    const size_t *argvlen)
+{
+	struct dlk_arena *was;
+	/* hiredis 0.14 takes const char ** but writes through neither. */
+	const char **args = (const char **)(uintptr_t)argv;
+	char *cmd = NULL;
+	long long len;
+
+	if (!dlk_conn_is_open(c))
+		return -ENOTCONN;
+	was = dlk_arena_use(&c->arena);
+	len = redisFormatCommandArgv(&cmd, argc, args, argvlen);
+	dlk_arena_use(was);
+	if (len < 0)
+		return -ENOMEM;
+	if ((size_t)len > sizeof(c->out) - c->out_len)
+		return -ENOBUFS;
+	memcpy(c->out + c->out_len, cmd, (size_t)len);
+	c->out_len += (size_t)len;
+	return 0;
+}
+
+int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	size_t sent = 0;
+
+	if (!dlk_conn_is_open(c))
+		return -ENOTCONN;
+	while (sent < c->out_len) {
+		ssize_t n;
+
+		if (!dlk_own_check(&c->own))
+			return fail(c, -EBADF, "our connection was closed");
+		n = send(c->own.fd, c->out + sent, c->out_len - sent,
+			 MSG_NOSIGNAL);
+		if (n >= 0) {
+			sent += (size_t)n;
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR)
+			return fail(c, -errno, "cannot send");
+		n = give_up(c, deadline_ns, "cannot send");
+		if (n)
+			return (int)n;
+	}
+	c->out_len = 0;
+	return 0;
+}
+
+/* One more piece from the socket into the reader. */
+static int receive(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	ssize_t n;
+	struct dlk_arena *was;
+	int err;
+
+	if (!dlk_own_check(&c->own))
+		return fail(c, -EBADF, "our connection was closed");
+	n = recv(c->own.fd, c->in, sizeof(c->in), 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return give_up(c, deadline_ns, "no answer");
+	if (n < 0)
+		return fail(c, -errno, "cannot receive");
+	if (n == 0)
+		return fail(c, -ECONNRESET, "the server closed the connection");
+	c->in_pending += (size_t)n;
+	if (c->in_pending > DLK_REPLY_MAX)
+		return fail(c, -EPROTO, "an answer of more than 1 MiB");
+	was = dlk_arena_use(&c->arena);
+	if (!c->reader)
+		c->reader = redisReaderCreate();
+	err = c->reader ? redisReaderFeed(c->reader, c->in, (size_t)n) : -1;
+	dlk_arena_use(was);
+	return err ? fail(c, -ENOMEM, "no memory for an answer") : 0;
+}
+
+static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
+		      const redisReply **reply)
+{
+	void *r = NULL;
+
+	for (;;) {
+		struct dlk_arena *was = dlk_arena_use(&c->arena);
+		int err = c->reader ? redisReaderGetReply(c->reader, &r) : 0;
+
+		dlk_arena_use(was);
+		if (err)
+			return fail(c, 0, "the answer is not RESP; "
+				    "is this a Redis server?");
+		if (r)
+			break;
+		err = receive(c, deadline_ns);
+		if (err)
+			return err;
+	}
+	*reply = r;
+	return 0;
+}
+
+/*
+ * The set-up's replies come first.  That of CLIENT SETNAME is optional: an
+ * ACL may forbid it.  AUTH or SELECT refused ends the connection.
+ */
+static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	while (c->greeting) {
+		const redisReply *r;
+		int err = next_reply(c, deadline_ns, &r);
+
+		if (err)
+			return err;
+		c->greeting--;
+		if (r->type != REDIS_REPLY_ERROR ||
+		    (c->optional && c->greeting == 0))
+			continue;
+		fail(c, 0, r->str);
+		return strncmp(c->error, "LOADING", 7) == 0 ? -EAGAIN : -EACCES;
+	}
+	return 0;
+}
+
+int dlk_conn_defer(struct dlk_conn *c, dlk_deferred_fn *fn, void *arg)
+{
+	if (c->deferred_n == DLK_DEFERRED_MAX)
+		return -ENOBUFS;
+	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] =
+		(struct deferred){ fn, arg };
+	c->deferred_n++;
+	return 0;
+}
+
+unsigned dlk_conn_deferred(const struct dlk_conn *c)
+{
+	return c->deferred_n;
+}
+
+int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err;
+
+	if (!dlk_conn_is_open(c))
+		return -ENOTCONN;
+	err = skip_greeting(c, deadline_ns);
+	while (!err && c->deferred_n) {
+		const redisReply *r;
+
+		err = next_reply(c, deadline_ns, &r);
+		if (!err)
+			run_deferred(c, r);
+	}
+	return err;
+}
+
+int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
+		   const redisReply **reply)
+{
+	int err = dlk_conn_settle(c, deadline_ns);
+
+	return err ? err : next_reply(c, deadline_ns, reply);
+}
+
+/* What is still in the reader belongs to replies to come: then keep all. */
+void dlk_conn_reset(struct dlk_conn *c)
+{
+	if (c->greeting ||
+	    (c->reader && (c->reader->pos < c->reader->len ||
+			   c->reader->ridx >= 0)))
+		return;
+	dlk_arena_reset(&c->arena);
+	c->reader = NULL;
+	c->in_pending = 0;
+}
+
+int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		  const char *const *argv, const size_t *argvlen,
+		  const redisReply **reply)
+{
+	int err = dlk_conn_append(c, argc, argv, argvlen);
+
+	if (!err)
+		err = dlk_conn_flush(c, deadline_ns);
+	return err ? err : dlk_conn_reply(c, deadline_ns, reply);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection to one Redis server.  hiredis formats and parses; the socket
+ * is ours (DESIGN section 5).
+ *
+ *	dlk_conn_new -> dlk_conn_open -> { dlk_conn_append* dlk_conn_reply* }*
+ *	-> dlk_conn_delete
+ *
+ * Nothing here calls malloc: a connection and its arena are mmap(2)ed.  A
+ * connection belongs to one thread at a time.  Every wait is bounded by a
+ * deadline (CLOCK_BOOTTIME nanoseconds) and leaves errno alone.
+ *
+ * Errors are -errno: -ECONNREFUSED, -ETIMEDOUT, -EPIPE, ... from the socket,
+ * -EPROTO for what is not RESP or too large, -EINTR when the `interrupt`
+ * callback wants the call to end; after any of them the connection is closed
+ * (its outcome unknown) and may be opened anew.  An error reply of the server
+ * is not an error here: the reply's type says so.
+ */
+#ifndef DLK_CONN_H
+#define DLK_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hiredis/hiredis.h>
+
+#include "config/config.h"
+
+struct dlk_conn;
+
+enum { DLK_REPLY_MAX = 1024 * 1024 };	/* a larger reply is -EPROTO */
+
+struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep);
+void dlk_conn_delete(struct dlk_conn *c);
+
+/*
+ * In a child of fork(2): close our copy of the parent's socket, say nothing
+ * on it, call no deferred function, and free the memory.  NULL is fine.
+ */
+void dlk_conn_forget(struct dlk_conn *c);
+
+/*
+ * Connect if need be.  AUTH, SELECT and CLIENT SETNAME are queued and travel
+ * with the first command; their errors come back as that command's.
+ */
+int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns);
+bool dlk_conn_is_open(const struct dlk_conn *c);
+void dlk_conn_close(struct dlk_conn *c);
+
+/*
+ * Queue a command; the order of the replies is the order of the commands.
+ */
+int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
+		    const size_t *argvlen);
+
+/*
+ * The reply of the command appended last is given to `fn`, whenever it comes,
+ * before any later reply; or NULL if the connection fails first, for then
+ * nobody knows.  At most DLK_DEFERRED_MAX wait at a time (-ENOBUFS).
+ */
+typedef void dlk_deferred_fn(void *arg, const redisReply *reply);
+enum { DLK_DEFERRED_MAX = 64 };
+int dlk_conn_defer(struct dlk_conn *c, dlk_deferred_fn *fn, void *arg);
+unsigned dlk_conn_deferred(const struct dlk_conn *c);
+/* Wait until no deferred reply is outstanding. */
+int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns);
+
+/* Send all that is queued, and do not wait for replies. */
+int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns);
+
+/*
+ * The next reply, in the order of the commands.  It lives in the connection's
+ * arena until dlk_conn_reset().
+ */
+int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
+		   const redisReply **reply);
+
+/* Forget all replies handed out; keeps the connection. */
+void dlk_conn_reset(struct dlk_conn *c);
+
+/* append + flush + reply. */
+int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		  const char *const *argv, const size_t *argvlen,
+		  const redisReply **reply);
+
+/*
+ * Asked while a wait lasts, every 20 ms: true ends the call with -EINTR.  The
+ * shim uses it to see pending signals; NULL (the default) never ends it.
+ */
+void dlk_conn_set_interrupt(struct dlk_conn *c, bool (*interrupt)(void *),
+			    void *arg);
+
+/* Why the last call failed, for a log line; never with a password. */
+const char *dlk_conn_error(const struct dlk_conn *c);
+void dlk_conn_set_error(struct dlk_conn *c, const char *text);
+
+const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is asked of Redis about a lease: acquire, release, renew, restore.
+ *
+ * Each call works on one connection that is open (dlk_conn_open), in one
+ * thread, within a deadline (CLOCK_BOOTTIME ns), without malloc.
+ *
+ * 0 is done; positive: a condition the caller decides on; negative:
+ *	-EAGAIN		the server cannot answer now (loading, busy, a replica
+ *			without its master, ...): ask again
+ *	-EREMOTEIO	the server refuses (an error reply): asking again is
+ *			of no use
+ *	else		the connection failed and is closed; what was asked
+ *			may have been done
+ * and dlk_lease_why() says it in words.
+ */
+#ifndef DLK_LEASE_H
+#define DLK_LEASE_H
+
+#include <stdbool.h>
+
+#include "lease/conn.h"
+#include "model/token.h"
+
+enum {
+	DLK_BUSY = 1,	/* somebody holds it */
+	DLK_ODD,	/* the key is no lease: wrong type */
+	DLK_YOUNG,	/* the server is too young to grant (delayed restart) */
+	DLK_LOST,	/* another token is there */
+	DLK_GONE,	/* no token is there */
+	DLK_REPLACED,	/* another token, newer, of this host and file */
+};
+
+/* One lease, as Redis knows it.  The texts are the caller's. */
+struct dlk_lease {
+	const char *key;
+	size_t key_len;
+	const char *token;
+	size_t token_len;
+	uint32_t ttl_ms;
+};
+
+struct dlk_answer {
+	uint64_t asked_ns;	/* before the request left */
+	int64_t left_ms;	/* BUSY: the holder's ttl, -1 for none;
+				   YOUNG: how long until the server is old */
+	bool replaced;		/* a dead lease of this file was there */
+	size_t holder_len;
+	char holder[DLK_TOKEN_MAX];	/* BUSY: its token, "" if odd;
+					   ODD: the key's type */
+};
+
+/*
+ * Ask for the lease.  `proof`: the caller holds the kernel's lock now, looked
+ * at it after reading the token's `since`, and so knows that any older lease
+ * of its host and file is dead (DESIGN L3).
+ *
+ * 0 (the deadline counts from answer->asked_ns), DLK_BUSY, DLK_ODD,
+ * DLK_YOUNG, -errno.
+ */
+int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
+		      const struct dlk_lease *lease, bool proof,
+		      struct dlk_answer *answer);
+
+/*
+ * Queue a release, by the script's name or (text) as a whole, for a server
+ * that was restarted does not know the name.  Flush it; its reply is judged
+ * by dlk_lease_released(): 0 for "the lease is not there any more", -ENOENT
+ * for "again, with text", -EAGAIN, -EREMOTEIO; NULL (never came) -EPIPE.
+ */
+int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
+		      bool text);
+int dlk_lease_released(const redisReply *reply);
+
+/* The same in two steps for renewals, so that many share a round trip. */
+int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
+		    bool text);
+/* 0, DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (again, with text), -errno */
+int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
+		      const struct dlk_lease *lease);
+
+/*
+ * After DLK_GONE, within the lease's own deadline: if the server is in its
+ * restart window, nobody else can have been granted it; put it back.
+ * 0, DLK_GONE, DLK_LOST, -errno.
+ */
+int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
+		      const struct dlk_lease *lease);
+
+/* Why the last call on this connection failed. */
+const char *dlk_lease_why(const struct dlk_conn *c);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What dlock has to say, a line each: DLOCK_LOG=LEVEL or LEVEL:FILE, where
+ * LEVEL is error, warning (the default), info or debug.
+ *
+ * Without a file, a line goes to standard error as it was when the process
+ * began; if descriptor 2 is another file by now (a daemon closed it and opened
+ * its database, L7), to the system log's socket.  A line is one write, needs
+ * no malloc and no stdio, and is async-signal-safe; errno is left alone.
+ */
+#ifndef DLK_LOG_H
+#define DLK_LOG_H
+
+#include <stdbool.h>
+
+#include "model/text.h"
+
+enum dlk_level { DLK_ERROR, DLK_WARNING, DLK_INFO, DLK_DEBUG };
+
+/*
+ * `setting` is DLOCK_LOG's value or NULL; kept by copy.  `use_stderr`: false
+ * in the keeper, which has no terminal.
+ */
+void dlk_log_init(const char *setting, bool use_stderr);
+bool dlk_log_wants(enum dlk_level level);
+const char *dlk_log_setting(void);
+
+/* A line of up to 2 KiB; begin, add text, end. */
+struct dlk_line {
+	struct dlk_text text;
+	enum dlk_level level;
+	char buf[2048];
+};
+
+void dlk_line_begin(struct dlk_line *l, enum dlk_level level);
+void dlk_line_end(struct dlk_line *l);
+
+/* One line of fixed parts, ended by NULL. */
+void dlk_log(enum dlk_level level, const char *part, ...)
+	__attribute__((sentinel));
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a server is: a socket address from an endpoint.
+ *
+ * A numeric address costs nothing.  A name is asked of getent(1), a process of
+ * its own: getaddrinfo(3) allocates, loads name service modules and opens
+ * files, none of which a guest may do on a lock path (DESIGN L7).
+ */
+#ifndef DLK_RESOLVE_H
+#define DLK_RESOLVE_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "config/config.h"
+
+/* 0, -EHOSTUNREACH (no such name, or it took too long), -errno. */
+int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+		struct sockaddr_storage *addr, socklen_t *len);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Clocks, descriptors, children; see sys.h. */
+#include "lease/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t dlk_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
+void dlk_pause_ns(uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U),
+			       .tv_nsec = (long)(ns % 1000000000U) };
+
+	syscall(SYS_nanosleep, &ts, NULL);
+}
+
+uint64_t dlk_random64(void)
+{
+	uint64_t n;
+
+	while (syscall(SYS_getrandom, &n, sizeof(n), 0) != sizeof(n))
+		;
+	return n;
+}
+
+void dlk_close(int fd)
+{
+	syscall(SYS_close, fd);
+}
+
+/* --- own descriptors ------------------------------------------------------ */
+
+enum { OWN_MAX = 64 };
+
+/*
+ * Their numbers + 1 (0 is free) and inodes.  Lock-free, for close() may look
+ * at any time; an entry whose inode does not fit is none of ours any more.
+ */
+static struct {
+	_Atomic int fd1;
+	_Atomic ino_t ino;
+} owns[OWN_MAX];
+static _Atomic int own_count;
+
+static void own_add(int fd, ino_t ino)
+{
+	for (int i = 0; i < OWN_MAX; i++) {
+		int none = 0;
+
+		if (!atomic_compare_exchange_strong(&owns[i].fd1, &none,
+						    fd + 1))
+			continue;
+		atomic_store(&owns[i].ino, ino);
+		atomic_fetch_add(&own_count, 1);
+		return;
+	}
+}
+
+static void own_remove(const struct dlk_own *own)
+{
+	for (int i = 0; i < OWN_MAX; i++) {
+		int it = own->fd + 1;
+
+		if (atomic_load(&owns[i].ino) == own->ino &&
+		    atomic_compare_exchange_strong(&owns[i].fd1, &it, 0)) {
+			atomic_fetch_sub(&own_count, 1);
+			return;
+		}
+	}
+}
+
+bool dlk_own_is(int fd)
+{
+	struct stat st;
+
+	if (atomic_load_explicit(&own_count, memory_order_relaxed) == 0)
+		return false;
+	for (int i = 0; i < OWN_MAX; i++)
+		if (atomic_load_explicit(&owns[i].fd1, memory_order_relaxed) ==
+		    fd + 1)
+			return fstat(fd, &st) == 0 &&
+			       st.st_ino == atomic_load(&owns[i].ino);
+	return false;
+}
+
+/*
+ * High, so that a program that counts on the lowest free number, or closes
+ * the first dozens, does not meet it; yet below 1024, for the kernel's table
+ * grows with the highest number in use (and RLIMIT_NOFILE may be 10^9).
+ */
+static int high_fd(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0 || rl.rlim_cur >= 1024)
+		return 960;
+	return rl.rlim_cur > 64 ? (int)rl.rlim_cur - 32 : 3;
+}
+
+int dlk_own_take(struct dlk_own *own, int fd)
+{
+	struct stat st;
+	int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high_fd());
+
+	if (high < 0)
+		high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+	if (high < 0)
+		high = fd;
+	else
+		dlk_close(fd);
+	if (fstat(high, &st) < 0) {
+		int err = -errno;
+
+		dlk_close(high);
+		return err;
+	}
+	*own = (struct dlk_own){ .fd = high, .dev = st.st_dev,
+				 .ino = st.st_ino };
+	own_add(high, st.st_ino);
+	return 0;
+}
+
+bool dlk_own_check(const struct dlk_own *own)
+{
+	struct stat st;
+
+	return own->fd >= 0 && fstat(own->fd, &st) == 0 &&
+	       st.st_dev == own->dev && st.st_ino == own->ino;
+}
+
+void dlk_own_close(struct dlk_own *own)
+{
+	if (own->fd < 0)
+		return;
+	own_remove(own);
+	if (dlk_own_check(own))
+		dlk_close(own->fd);
+	own->fd = -1;
+}
+
+ssize_t dlk_slurp(const char *path, char *buf, size_t size)
+{
+	long fd = syscall(SYS_openat, AT_FDCWD, path,
+			  O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	size_t len = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (len < size - 1) {
+		long n = syscall(SYS_read, fd, buf + len, size - 1 - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	buf[len] = '\0';
+	dlk_close((int)fd);
+	return (ssize_t)len;
+}
+
+/* --- children ------------------------------------------------------------- */
+
+struct spawn {
+	const char *file;
+	char *const *argv;
+	char *const *envp;
+	int keep;
+	bool stdout_too;
+	int err;
+};
+
+/*
+ * Runs in the parent's memory (CLONE_VM) with a descriptor table and signal
+ * mask of its own, until exec; so only raw system calls.
+ */
+static int spawn_child(void *arg)
+{
+	struct spawn *s = arg;
+	long null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+	long keep = syscall(SYS_fcntl, s->keep, F_DUPFD, 10);
+
+	if (keep >= 0) {
+		for (int fd = 0; null >= 0 && fd <= 2; fd++)
+			syscall(SYS_dup3, null, fd, 0);
+		if (s->stdout_too)
+			syscall(SYS_dup3, keep, 1, 0);
+		syscall(SYS_dup3, keep, 3, 0);
+		syscall(SYS_close_range, 4U, ~0U, 0U);
+		syscall(SYS_setsid);
+		syscall(SYS_chdir, "/");
+		syscall(SYS_execve, s->file, s->argv, s->envp);
+	}
+	s->err = errno;
+	syscall(SYS_exit, 127);
+	return 127;
+}
+
+pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
+		int keep, bool stdout_too)
+{
+	struct spawn s = { file, argv, envp, keep, stdout_too, 0 };
+	const size_t size = 65536;
+	sigset_t all, old;
+	pid_t pid;
+	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+	if (stack == MAP_FAILED)
+		return -errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pid = clone(spawn_child, stack + size, CLONE_VM | CLONE_VFORK, &s);
+	if (pid < 0)
+		s.err = errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	munmap(stack, size);
+	if (s.err == 0)
+		return pid;
+	if (pid > 0)
+		dlk_reap(pid, true);
+	return -s.err;
+}
+
+void dlk_reap(pid_t pid, bool wait)
+{
+	int status;
+
+	while (syscall(SYS_wait4, pid, &status, wait ? __WCLONE :
+		       __WCLONE | WNOHANG, NULL) < 0 && errno == EINTR)
+		;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Small things of the system that the shim, the keeper and the tools share.
+ *
+ * In the shim close(2), fcntl(2) and their like are our own exported
+ * wrappers; own descriptors are opened, moved and closed here by raw system
+ * calls, so none of ours ever passes through them (DESIGN L7).
+ */
+#ifndef DLK_SYS_H
+#define DLK_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* CLOCK_BOOTTIME, nanoseconds. */
+uint64_t dlk_now_ns(void);
+
+/* Sleep for at most `ns`; ends early when a signal is handled. */
+void dlk_pause_ns(uint64_t ns);
+
+/* 64 random bits, for tokens and jitter; getrandom(2), never the PRNG. */
+uint64_t dlk_random64(void);
+
+void dlk_close(int fd);
+
+/*
+ * An own descriptor: high, close-on-exec, and known by device and inode, so
+ * that it can be told from what the program opened under its number after
+ * closing ours.
+ */
+struct dlk_own {
+	int fd;			/* -1: none */
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Move `fd` up and remember it; closes `fd`.  0 or -errno. */
+int dlk_own_take(struct dlk_own *own, int fd);
+bool dlk_own_check(const struct dlk_own *own);
+/* Close it if it is still ours. */
+void dlk_own_close(struct dlk_own *own);
+/* Is `fd` one of ours? (for close(), dup2() and their like) */
+bool dlk_own_is(int fd);
+
+/* Read a small file whole; its length (NUL added), or -errno. */
+ssize_t dlk_slurp(const char *path, char *buf, size_t size);
+
+/*
+ * Start a program without SIGCHLD and invisible to wait(2) (exit signal 0,
+ * clone(2)).  `keep` becomes its descriptor 3; 0, 1 and 2 are /dev/null, no
+ * other is open in it; all signals are blocked.  Its pid, or -errno.  The
+ * caller reaps it with dlk_reap().
+ */
+pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
+		int keep, bool stdout_too);
+void dlk_reap(pid_t pid, bool wait);
+
+#endif

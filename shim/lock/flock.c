@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flock(): the kernel's lock first, the lease second (DESIGN L1).
+ *
+ * A flock lock belongs to the open file description: every dup, child and
+ * receiver of it shares one lock.  Linux' flock(2), fs/locks.c.
+ *
+ *  1. The kernel's lock MUST be taken first, on the program's own descriptor,
+ *     exactly as asked; a wait for a holder on this host is a wait there.
+ *  2. Redis refuses: what this very call obtained is given back at once, and
+ *     nobody sleeps with it in hand.  A description that was locked before
+ *     the call stays locked.
+ *  3. On release, the lease goes first, then the kernel's lock.
+ *  4. No answer from Redis is a failure (ENOLCK), never a success (L8).
+ *
+ * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
+ * killed would leave a kernel lock with the shell that nobody holds.
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "entry/real.h"
+#include "lease/log.h"
+#include "model/timeline.h"
+
+/* One flock() call on a managed file. */
+struct ask {
+	struct dlk_call *call;
+	int fd;
+	bool wait;			/* no LOCK_NB */
+	bool had;			/* the description was locked before */
+	const struct dlk_rule *rule;
+	const struct dlk_endpoint *ep;
+	struct dlk_file file;
+	struct dlk_scratch *s;
+	struct dlk_lease lease;
+	uint64_t fail_by_ns;		/* Redis has been unreachable; 0: no */
+	uint64_t pause_ns;		/* the last one */
+	bool told_young;
+	char why[256];			/* the last failure, for the log */
+};
+
+/* --- messages ------------------------------------------------------------- */
+
+static void refuse_line(const struct ask *a, enum dlk_level level,
+			const char *what, const char *why, const char *then)
+{
+	struct dlk_line l;
+
+	dlk_line_begin(&l, level);
+	dlk_text_str(&l.text, "flock \"");
+	dlk_text_quoted(&l.text, a->s->path, strlen(a->s->path));
+	dlk_text_str(&l.text, "\" (key \"");
+	dlk_text_quoted(&l.text, a->s->key, strlen(a->s->key));
+	dlk_text_str(&l.text, "\"): redis \"");
+	dlk_text_str(&l.text, a->rule->redis->name);
+	dlk_text_str(&l.text, "\" at ");
+	dlk_text_str(&l.text, a->ep->name);
+	dlk_text_str(&l.text, ": ");
+	dlk_text_str(&l.text, what);
+	dlk_text_quoted(&l.text, why, strlen(why));
+	dlk_text_str(&l.text, then);
+	dlk_line_end(&l);
+}
+
+static void young_line(struct ask *a, int64_t left_ms)
+{
+	char text[32];
+	struct dlk_text t;
+
+	if (a->told_young)
+		return;
+	a->told_young = true;
+	dlk_text_init(&t, text, sizeof(text));
+	dlk_text_i64(&t, left_ms);
+	refuse_line(a, DLK_WARNING, "it was restarted and grants nothing for "
+		    "another ", text, a->wait ?
+		    " ms (restart_delay); waiting" :
+		    " ms (restart_delay); fails with ENOLCK");
+}
+
+/* --- the kernel's part ---------------------------------------------------- */
+
+/*
+ * Refused with LOCK_NB: by a holder, or by a keeper that looks for an instant
+ * whether the lock it guards has ended?  The latter passes by itself.
+ */
+static int try_again_past_keeper(const struct ask *a)
+{
+	uint64_t until = dlk_now_ns() + 10 * DLK_MS;
+
+	while (dlk_kernel_keeper_has(&a->file) && dlk_now_ns() < until) {
+		if (real.flock(a->fd, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		dlk_pause_ns(DLK_MS / 5);
+	}
+	return -EWOULDBLOCK;
+}
+
+static int take_kernel(const struct ask *a)
+{
+	int r, err;
+
+	if (real.flock(a->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return -errno;
+	if (!a->wait)
+		return try_again_past_keeper(a);
+	dlk_unmask(a->call);
+	r = real.flock(a->fd, LOCK_EX);
+	err = errno;
+	dlk_mask();
+	return r < 0 ? -err : 0;
+}
+
+/*
+ * A timed sleep that ends as flock(2)'s does: a handler without SA_RESTART
+ * interrupts it, one with SA_RESTART does not.  nanosleep(2) and poll(2) are
+ * never restarted (signal(7)); a blocking read(2) is, so it reads a timer.
+ */
+static int sleep_as_kernel(const struct ask *a, uint64_t ns)
+{
+	struct itimerspec at = {
+		.it_value = { .tv_sec = (time_t)(ns / 1000000000U),
+			      .tv_nsec = (long)(ns % 1000000000U) },
+	};
+	struct dlk_own timer = { .fd = -1 };
+	uint64_t ticks;
+	long n;
+	int err = 0, fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+
+	if (fd < 0 || dlk_own_take(&timer, fd) < 0) {
+		dlk_pause_ns(ns < 20 * DLK_MS ? ns : 20 * DLK_MS);
+		return dlk_let_signals_in(a->call);
+	}
+	timerfd_settime(timer.fd, 0, &at, NULL);
+	dlk_unmask(a->call);
+	n = syscall(SYS_read, timer.fd, &ticks, sizeof(ticks));
+	if (n < 0)
+		err = -errno;
+	dlk_mask();
+	dlk_own_close(&timer);
+	/* A program that closed our timer waits no worse, only shorter. */
+	return err == -EINTR ? err : 0;
+}
+
+/* --- Redis' part ---------------------------------------------------------- */
+
+/* Each kernel grant gets a token of its own (DESIGN L3). */
+static int new_token(struct ask *a)
+{
+	ssize_t n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
+				       a->s->token, sizeof(a->s->token));
+
+	if (n < 0)
+		return (int)n;
+	a->lease.token = a->s->token;
+	a->lease.token_len = (size_t)n;
+	return 0;
+}
+
+/* Whatever Redis may have granted under this token: see that it goes away. */
+static void disown(struct ask *a)
+{
+	struct dlk_held *h = dlk_held_new(&a->lease);
+
+	if (!h)
+		return;		/* it ends by its ttl */
+	h->rule = a->rule;
+	h->file = a->file;
+	h->state = DLK_HELD;
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_held_add(h);
+	dlk_held_owe(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_release_send(h);
+}
+
+/* Is the lease in our way one of this host and this file? */
+static bool same_place(const struct ask *a)
+{
+	struct dlk_token ours, theirs;
+
+	return dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
+			       &theirs) &&
+	       dlk_token_parse(a->s->token, a->lease.token_len, &ours) &&
+	       strcmp(ours.host, theirs.host) == 0 &&
+	       strcmp(ours.file, theirs.file) == 0 &&
+	       theirs.since_ns < ours.since_ns;
+}
+
+static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	struct dlk_answer *answer = &a->s->answer;
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (!err)
+		err = dlk_lease_acquire(c, deadline_ns, &a->lease, false,
+					answer);
+	/*
+	 * Proof of death (DESIGN L3): we hold the kernel's lock, so an older
+	 * lease of this host and file has no holder any more.  It counts only
+	 * if the lock is still ours after `since` was read.
+	 */
+	if (err == DLK_BUSY && same_place(a) &&
+	    dlk_kernel_flock_mode(a->fd) == LOCK_EX)
+		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true,
+					answer);
+	return err;
+}
+
+/*
+ * Ask once.  A connection that fails after the request left may have been
+ * answered all the same: ask again with the same token at once, on a new one
+ * (own token back means held, with the ttl set anew).
+ */
+static int ask_redis(struct ask *a)
+{
+	struct dlk_conn *c = dlk_link_get(a->ep);
+	bool was_open;
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
+	for (int tries = 0;; tries++) {
+		uint64_t by = dlk_now_ns() + a->ep->connect_timeout_ms * DLK_MS;
+
+		if (a->fail_by_ns && by > a->fail_by_ns)
+			by = a->fail_by_ns;
+		was_open = dlk_conn_is_open(c);
+		err = ask_on(a, c, by);
+		if (err >= 0 || dlk_conn_is_open(c) || tries > 0 ||
+		    (!was_open && err != -ECONNRESET) || err == -EINTR)
+			break;
+	}
+	if (err < 0) {
+		strncpy(a->why, dlk_lease_why(c), sizeof(a->why) - 1);
+		if (!dlk_conn_is_open(c))
+			disown(a);
+	}
+	dlk_link_put(c);
+	return err;
+}
+
+/* The kernel has granted and so has Redis: it is ours, if in time. */
+static int keep(struct ask *a)
+{
+	uint64_t asked = a->s->answer.asked_ns;
+	struct dlk_held *h = dlk_held_new(&a->lease), *old;
+
+	if (!h) {
+		disown(a);
+		return -ENOMEM;
+	}
+	h->rule = a->rule;
+	h->file = a->file;
+	h->fd = a->fd;
+	h->state = DLK_HELD;
+	h->granted_ns = dlk_now_ns();
+	h->deadline_ns = dlk_deadline_ns(asked, a->lease.ttl_ms);
+	h->renew_ns = dlk_renew_ns(asked, a->lease.ttl_ms);
+	h->handover_ns = dlk_handover_ns(h->granted_ns);
+	pthread_mutex_lock(&dlk.mutex);
+	/* What we still had of this file ended unseen, or we had no grant. */
+	old = dlk_held_find(&a->file);
+	if (old)
+		dlk_held_drop(old);
+	dlk_held_add(h);
+	if (h->granted_ns >= h->deadline_ns)
+		dlk_held_owe(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (h->state == DLK_OWED) {
+		dlk_release_send(h);
+		strcpy(a->why, "the grant came after its own deadline");
+		return -ETIMEDOUT;
+	}
+	dlk_thread_need(h->renew_ns < h->handover_ns ? h->renew_ns :
+						       h->handover_ns);
+	return 0;
+}
+
+/* --- both ----------------------------------------------------------------- */
+
+/* Asking again is of no use. */
+static bool final(int err)
+{
+	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
+	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
+}
+
+static int unreachable(struct ask *a, int err, uint64_t began_ns)
+{
+	uint64_t now = dlk_now_ns(), pause = 20 * DLK_MS;
+
+	if (a->fail_by_ns == 0)
+		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
+	if (final(err) || now >= a->fail_by_ns) {
+		refuse_line(a, DLK_ERROR, "", a->why,
+			    "; not locked, the call fails with ENOLCK");
+		return -ENOLCK;
+	}
+	if (pause > a->fail_by_ns - now)
+		pause = a->fail_by_ns - now;
+	return sleep_as_kernel(a, pause);
+}
+
+static int busy(struct ask *a, int64_t left_ms)
+{
+	if (!a->wait)
+		return -EWOULDBLOCK;
+	a->pause_ns = dlk_backoff_ns(a->pause_ns, left_ms > 0 ?
+				     (uint64_t)left_ms * DLK_MS : 0,
+				     (uint32_t)dlk_random64());
+	return sleep_as_kernel(a, a->pause_ns);
+}
+
+/* Redis did not grant, the kernel's lock is given back: 0 to go on. */
+static int refused(struct ask *a, int err, uint64_t began_ns)
+{
+	const struct dlk_answer *answer = &a->s->answer;
+
+	if (err == -EINTR) {
+		err = dlk_let_signals_in(a->call);
+		return a->wait ? err : 0;
+	}
+	if (err < 0) {
+		err = unreachable(a, err, began_ns);
+		return err == -EINTR && !a->wait ? 0 : err;
+	}
+	a->fail_by_ns = 0;
+	switch (err) {
+	case DLK_BUSY:
+		return busy(a, answer->left_ms);
+	case DLK_YOUNG:
+		young_line(a, answer->left_ms);
+		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
+	default:
+		refuse_line(a, DLK_ERROR, "the key is no lock but a ",
+			    answer->holder, "; not locked, the call fails "
+			    "with ENOLCK.  Whose key is it? (dlockctl list)");
+		return -ENOLCK;
+	}
+}
+
+/* Ours in the kernel before the call, another's in Redis: nothing to wait for. */
+static int was_lost(const struct ask *a)
+{
+	refuse_line(a, DLK_ERROR, "this descriptor holds the lock on this host, "
+		    "but the lease was lost to ", a->s->answer.holder,
+		    "; the call fails with ENOLCK");
+	return -ENOLCK;
+}
+
+static int lock_exclusive(struct ask *a)
+{
+	for (;;) {
+		uint64_t began;
+		int err = take_kernel(a);
+
+		if (err)
+			return err;
+		began = dlk_now_ns();
+		err = new_token(a);
+		if (!err)
+			err = ask_redis(a);
+		if (!err)
+			err = keep(a);
+		if (!err)
+			return 0;
+		if (!a->had)
+			real.flock(a->fd, LOCK_UN);
+		else if (err == DLK_BUSY)
+			return was_lost(a);
+		err = refused(a, err, began);
+		if (err)
+			return err;
+	}
+}
+
+/* The description has the lock already: nothing to do, if the lease is ours. */
+static bool have_it(struct ask *a)
+{
+	struct dlk_held *h;
+
+	a->had = dlk_kernel_flock_mode(a->fd) == LOCK_EX;
+	if (!a->had)
+		return false;
+	pthread_mutex_lock(&dlk.mutex);
+	h = dlk_held_find(&a->file);
+	pthread_mutex_unlock(&dlk.mutex);
+	return h != NULL;
+}
+
+static int lock_managed(struct ask *a)
+{
+	ssize_t n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
+				   a->s->key, sizeof(a->s->key));
+
+	if (n < 0)
+		return -ENOLCK;
+	a->lease.key = a->s->key;
+	a->lease.key_len = (size_t)n;
+	a->lease.ttl_ms = a->rule->ttl_ms;
+	a->ep = a->rule->redis->endpoints;
+	if (a->rule->redis->mode != DLK_SINGLE) {
+		refuse_line(a, DLK_ERROR, "this version knows mode = \"single\" "
+			    "only", "", "; the call fails with ENOLCK");
+		return -ENOLCK;
+	}
+	if (dlk_kernel_file(a->fd, &a->file) < 0)
+		return -EBADF;
+	return have_it(a) ? 0 : lock_exclusive(a);
+}
+
+/* --- which file is it? ---------------------------------------------------- */
+
+/* A descriptor whose path cannot be had, on the device of a rule's prefix. */
+static bool on_managed_device(int fd)
+{
+	struct dlk_file file;
+	struct stat st;
+
+	if (dlk_kernel_file(fd, &file) < 0)
+		return false;
+	for (unsigned i = 0; i < dlk.config->n_rules; i++)
+		if (stat(dlk.config->rules[i].prefix, &st) == 0 &&
+		    st.st_dev == file.dev)
+			return true;
+	return false;
+}
+
+/*
+ * The rule of fd: 0 with *rule NULL where there is none; -ENOLCK (said in the
+ * log) where it cannot be known, and so must not be granted.
+ */
+static int classify(int fd, char *path, size_t size, const char *call,
+		    const struct dlk_rule **rule)
+{
+	struct dlk_file file;
+	ssize_t n;
+
+	*rule = NULL;
+	if (dlk.broken.text[0]) {
+		if (dlk_kernel_file(fd, &file) < 0)
+			return 0;	/* EBADF is the kernel's to say */
+		dlk_log(DLK_ERROR, call, ": fails with ENOLCK, for there is no "
+			"telling what is managed: ", dlk.broken.text, NULL);
+		return -ENOLCK;
+	}
+	n = dlk_kernel_path(fd, path, size);
+	if (n > 0 && path[0] == '/') {
+		*rule = dlk_config_match(dlk.config, path, (size_t)n);
+		return 0;
+	}
+	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
+		return 0;
+	dlk_log(DLK_ERROR, call, ": fails with ENOLCK: the descriptor's path "
+		"cannot be had (no /proc, or its mount is gone) and its device "
+		"is that of a managed prefix", NULL);
+	return -ENOLCK;
+}
+
+static void not_yet(const char *path, const char *call)
+{
+	struct dlk_line l;
+
+	dlk_line_begin(&l, DLK_ERROR);
+	dlk_text_str(&l.text, call);
+	dlk_text_str(&l.text, " \"");
+	dlk_text_quoted(&l.text, path, strlen(path));
+	dlk_text_str(&l.text, "\": fails with ENOLCK: this version locks "
+		     "across hosts by flock(LOCK_EX) only; exclude the path "
+		     "from its rule to have the local lock");
+	dlk_line_end(&l);
+}
+
+/* The kernel answers EFAULT for a bad pointer; so do not touch it ourselves. */
+static bool locks(const struct flock *lock)
+{
+	struct flock copy;
+	struct iovec to = { &copy, sizeof(copy) };
+	struct iovec from = { (void *)(uintptr_t)lock, sizeof(copy) };
+
+	if (!lock)
+		return true;
+	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(copy))
+		return false;
+	return copy.l_type == F_RDLCK || copy.l_type == F_WRLCK;
+}
+
+bool dlk_refuses(int fd, const char *call, const struct flock *lock)
+{
+	struct dlk_scratch *s = dlk_scratch_get();
+	const struct dlk_rule *rule = NULL;
+	int err = -ENOLCK;
+
+	if (s && locks(lock))
+		err = classify(fd, s->path, sizeof(s->path), call, &rule);
+	else if (s)
+		err = 0;
+	if (rule)
+		not_yet(s->path, call);
+	dlk_scratch_put(s);
+	return rule || err;
+}
+
+/* --- unlock and close ----------------------------------------------------- */
+
+/* The lease that fd's own description holds, or NULL. */
+static struct dlk_held *lease_of(int fd)
+{
+	struct dlk_file file;
+	struct dlk_held *h;
+
+	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
+		return NULL;
+	pthread_mutex_lock(&dlk.mutex);
+	h = dlk_held_find(&file);
+	pthread_mutex_unlock(&dlk.mutex);
+	/* Another description of the same file has no lock to give. */
+	return h && dlk_kernel_flock_mode(fd) == LOCK_EX ? h : NULL;
+}
+
+/* Give back what fd holds; another thread may have been quicker. */
+static void release(struct dlk_held *h)
+{
+	bool ours = false, kept = false;
+	struct dlk_held *it;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (it = dlk.held; it && it != h; it = it->next)
+		;
+	if (it && h->state == DLK_HELD) {
+		ours = true;
+		kept = h->kept;
+		dlk_held_owe(h);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!ours)
+		return;
+	if (kept)
+		dlk_handover_drop(h);
+	dlk_release_send(h);
+}
+
+static int unlock(struct dlk_call *call, int fd)
+{
+	struct dlk_held *h;
+	int r;
+
+	dlk_enter(call);
+	h = lease_of(fd);
+	if (h)
+		release(h);
+	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
+	dlk_leave(call);
+	return r;
+}
+
+/*
+ * Surely nobody else has the description: it is not one that we began with,
+ * and we made no child and received no descriptor since (DESIGN L4).
+ */
+static bool unshared(int fd)
+{
+	if (atomic_load(&dlk.shares) || fd > 255)
+		return false;
+	return !(dlk.open_at_start[fd / 64] >> (fd % 64) & 1);
+}
+
+void dlk_closing(int fd)
+{
+	struct dlk_call call;
+	struct dlk_held *h;
+	int other;
+
+	if (atomic_load(&dlk.n_held) == 0)
+		return;
+	dlk_enter(&call);
+	h = lease_of(fd);
+	other = h ? dlk_kernel_find(&h->file, fd) : -1;
+	if (h && other >= 0) {
+		pthread_mutex_lock(&dlk.mutex);
+		h->fd = other;
+		pthread_mutex_unlock(&dlk.mutex);
+	} else if (h && unshared(fd)) {
+		release(h);
+	} else if (h) {
+		dlk_handover_all();
+	}
+	dlk_leave(&call);
+}
+
+/* --- flock ---------------------------------------------------------------- */
+
+static int lock(struct dlk_call *call, int fd, bool shared, bool wait)
+{
+	struct ask a = { .call = call, .fd = fd, .wait = wait };
+	int err;
+
+	a.s = dlk_scratch_get();
+	if (!a.s)
+		return -ENOLCK;
+	err = classify(fd, a.s->path, sizeof(a.s->path), "flock", &a.rule);
+	if (!err && !a.rule) {
+		err = DLK_PASS;
+	} else if (!err && shared) {
+		not_yet(a.s->path, "flock(LOCK_SH)");
+		err = -ENOLCK;
+	} else if (!err) {
+		dlk_enter(call);
+		err = lock_managed(&a);
+		dlk_leave(call);
+	}
+	dlk_scratch_put(a.s);
+	return err;
+}
+
+int dlk_flock(struct dlk_call *call, int fd, int op)
+{
+	switch (op & ~LOCK_NB) {
+	case LOCK_EX:
+	case LOCK_SH:
+		return lock(call, fd, (op & ~LOCK_NB) == LOCK_SH,
+			    !(op & LOCK_NB));
+	case LOCK_UN:
+		if (atomic_load(&dlk.n_held))
+			return unlock(call, fd);
+		return DLK_PASS;
+	default:
+		return DLK_PASS;	/* EINVAL is the kernel's to say */
+	}
+}

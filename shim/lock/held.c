@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The leases of this process: a list, for it is short (a program that holds
+ * thousands of locks at once walks it a thousand times a second at worst).
+ * Objects come from mmap(2) and are used again.  Functions
+ * want the mutex unless they say otherwise.
+ */
+#include "lock/state.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "model/timeline.h"
+
+enum { SMALL = 2048, BATCH = 32 };
+
+static void *map(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* (mutex held) */
+static struct dlk_held *take_spare(void)
+{
+	struct dlk_held *h = dlk.spare;
+
+	if (!h) {
+		char *batch = map((size_t)SMALL * BATCH);
+
+		for (int i = 0; batch && i < BATCH; i++) {
+			h = (struct dlk_held *)(void *)(batch + i * SMALL);
+			h->next = dlk.spare;
+			dlk.spare = h;
+		}
+	}
+	if (h)
+		dlk.spare = h->next;
+	return h;
+}
+
+struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
+{
+	size_t size = sizeof(struct dlk_held) + lease->key_len +
+		      lease->token_len + 2;
+	struct dlk_held *h;
+
+	if (size <= SMALL) {
+		size = SMALL;
+		pthread_mutex_lock(&dlk.mutex);
+		h = take_spare();
+		pthread_mutex_unlock(&dlk.mutex);
+	} else {
+		h = map(size);
+	}
+	if (!h)
+		return NULL;
+	memset(h, 0, sizeof(*h));
+	h->size = size;
+	h->fd = -1;
+	memcpy(h->bytes, lease->key, lease->key_len + 1);
+	memcpy(h->bytes + lease->key_len + 1, lease->token,
+	       lease->token_len + 1);
+	h->lease = *lease;
+	h->lease.key = h->bytes;
+	h->lease.token = h->bytes + lease->key_len + 1;
+	return h;
+}
+
+static void count(const struct dlk_held *h, int by)
+{
+	if (h->state == DLK_HELD)
+		atomic_fetch_add(&dlk.n_held, (unsigned)by);
+	else
+		atomic_fetch_add(&dlk.n_owed, (unsigned)by);
+}
+
+void dlk_held_add(struct dlk_held *h)
+{
+	h->next = dlk.held;
+	dlk.held = h;
+	count(h, 1);
+}
+
+static void give_back(struct dlk_held *h)
+{
+	if (h->size != SMALL) {
+		munmap(h, h->size);
+		return;
+	}
+	h->state = DLK_FREE;
+	h->next = dlk.spare;
+	dlk.spare = h;
+}
+
+/* A pinned one is freed when it is unpinned. */
+void dlk_held_drop(struct dlk_held *h)
+{
+	struct dlk_held **at = &dlk.held;
+
+	if (h->pinned) {
+		if (h->state == DLK_HELD)
+			dlk_held_owe(h);
+		h->dropped = true;
+		return;
+	}
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+	count(h, -1);
+	give_back(h);
+}
+
+void dlk_held_unpin(struct dlk_held *h)
+{
+	h->pinned = false;
+	if (h->dropped)
+		dlk_held_drop(h);
+}
+
+struct dlk_held *dlk_held_find(const struct dlk_file *file)
+{
+	for (struct dlk_held *h = dlk.held; h; h = h->next)
+		if (h->state == DLK_HELD && h->file.ino == file->ino &&
+		    h->file.dev == file->dev)
+			return h;
+	return NULL;
+}
+
+int dlk_held_next_fd(int from)
+{
+	struct dlk_call call;
+	int lowest = -1;
+
+	dlk_enter(&call);
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next)
+		if (h->state == DLK_HELD && h->fd >= from &&
+		    (lowest < 0 || h->fd < lowest))
+			lowest = h->fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_leave(&call);
+	return lowest;
+}
+
+void dlk_held_owe(struct dlk_held *h)
+{
+	count(h, -1);
+	h->state = DLK_OWED;
+	/* Whatever was sent for it, the server has forgotten it by then. */
+	h->forget_ns = dlk_now_ns() + (h->lease.ttl_ms + 1000) * DLK_MS;
+	h->retry_ns = UINT64_MAX;	/* whoever owes it sends it first */
+	count(h, 1);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who we are, as it stands in a token.
+ *
+ * HOST is the running kernel's boot id: two containers of one kernel share
+ * its locks, two kernels never do.  Only the short command name is told, not
+ * its arguments, which may be secrets.
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "model/text.h"
+
+/* Read once a process; the same bytes whoever writes them, so no mutex. */
+static struct {
+	_Atomic bool known;
+	int64_t offset_ns;	/* of the time namespace's CLOCK_BOOTTIME */
+	char host[DLK_WORD_MAX];
+	char hostname[DLK_WORD_MAX];
+	char command[DLK_WORD_MAX];
+} me;
+
+void dlk_identity_forget(void)
+{
+	atomic_store(&me.known, false);
+}
+
+static void learn_host(void)
+{
+	char id[64], word[DLK_WORD_MAX];
+	const char *host_id = dlk.config->host_id;
+	struct dlk_text t;
+
+	if (dlk_slurp("/proc/sys/kernel/random/boot_id", id,
+			  sizeof(id)) < 36)
+		memcpy(id, "unknown", sizeof("unknown"));
+	dlk_text_init(&t, me.host, sizeof(me.host));
+	for (const char *p = id; *p && *p != '\n'; p++)
+		if (*p != '-')
+			dlk_text_bytes(&t, p, 1);
+	if (host_id[0]) {
+		dlk_word(word, sizeof(word) - 40, host_id, strlen(host_id));
+		dlk_text_str(&t, ":");
+		dlk_text_str(&t, word);
+	}
+}
+
+/* "boottime  <seconds> <nanoseconds>" (time_namespaces(7)) */
+static int64_t boottime_offset(void)
+{
+	char text[256];
+	const char *at;
+	uint64_t sec, nsec;
+	bool minus;
+
+	if (dlk_slurp("/proc/self/timens_offsets", text, sizeof(text)) < 0)
+		return 0;
+	at = strstr(text, "boottime");
+	if (!at)
+		return 0;
+	at += strlen("boottime");
+	at += strspn(at, " \t");
+	minus = *at == '-';
+	at = dlk_number(at + minus, 10, &sec);
+	if (!at || !dlk_number(at + strspn(at, " \t"), 10, &nsec))
+		return 0;
+	return (minus ? -(int64_t)sec : (int64_t)sec) * 1000000000 +
+	       (int64_t)nsec;
+}
+
+static void learn(void)
+{
+	struct utsname uts;
+	char comm[32] = "";
+	ssize_t n;
+
+	learn_host();
+	if (uname(&uts) < 0)
+		uts.nodename[0] = '\0';
+	dlk_word(me.hostname, sizeof(me.hostname), uts.nodename,
+		 strlen(uts.nodename));
+	n = dlk_slurp("/proc/self/comm", comm, sizeof(comm));
+	dlk_word(me.command, sizeof(me.command), comm,
+		 n > 0 ? (size_t)n - 1 : 0);
+	me.offset_ns = boottime_offset();
+	atomic_store(&me.known, true);
+}
+
+/*
+ * The file handle tells two hard links on FUSE apart, whose device and inode
+ * are one (DESIGN L3).  A long handle is cut and a hash of the whole added.
+ */
+static void put_handle(struct dlk_text *t, int fd)
+{
+	union {
+		struct file_handle h;
+		char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} u;
+	uint64_t hash = 0xcbf29ce484222325U;	/* FNV-1a */
+	int mount;
+
+	u.h.handle_bytes = MAX_HANDLE_SZ;
+	if (name_to_handle_at(fd, "", &u.h, &mount, AT_EMPTY_PATH) < 0) {
+		dlk_text_str(t, "-");
+		return;
+	}
+	dlk_text_hex(t, (uint64_t)(unsigned)u.h.handle_type);
+	dlk_text_str(t, ".");
+	for (unsigned i = 0; i < u.h.handle_bytes; i++) {
+		unsigned char c = u.h.f_handle[i];
+
+		hash = (hash ^ c) * 0x100000001b3U;
+		if (i < 32) {
+			dlk_text_hex(t, c >> 4);
+			dlk_text_hex(t, c & 15);
+		}
+	}
+	if (u.h.handle_bytes > 32) {
+		dlk_text_str(t, ".");
+		dlk_text_hex(t, hash);
+	}
+}
+
+ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
+			   uint64_t since_ns, char *buf, size_t size)
+{
+	struct dlk_token token;
+	struct dlk_text t;
+	uint64_t bits[2] = { dlk_random64(), dlk_random64() };
+	uint8_t bytes[16];
+
+	if (!atomic_load(&me.known))
+		learn();
+	memcpy(bytes, bits, sizeof(bytes));
+	dlk_token_random(&token, bytes);
+	memcpy(token.host, me.host, sizeof(token.host));
+	memcpy(token.hostname, me.hostname, sizeof(token.hostname));
+	memcpy(token.command, me.command, sizeof(token.command));
+	dlk_text_init(&t, token.file, sizeof(token.file));
+	dlk_text_hex(&t, file->dev);
+	dlk_text_str(&t, ":");
+	dlk_text_hex(&t, file->ino);
+	dlk_text_str(&t, ":");
+	put_handle(&t, fd);
+	token.since_ns = since_ns - (uint64_t)me.offset_ns;
+	token.pid = (uint32_t)getpid();
+	return dlk_token_format(&token, buf, size);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the kernel says, through /proc.  It is the truth about which locks
+ * are there; what we saw the program do is only a hint (DESIGN L4).
+ *
+ * thread-self, not self: a thread may have a descriptor table of its own.
+ */
+#include "lock/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "model/fdinfo.h"
+#include "model/text.h"
+
+static void fd_name(struct dlk_text *t, char *buf, size_t size,
+		    const char *dir, int fd)
+{
+	dlk_text_init(t, buf, size);
+	dlk_text_str(t, dir);
+	dlk_text_i64(t, fd);
+}
+
+int dlk_kernel_file(int fd, struct dlk_file *file)
+{
+	struct stat st;
+
+	*file = (struct dlk_file){ 0 };
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	*file = (struct dlk_file){ st.st_dev, st.st_ino };
+	return 0;
+}
+
+int dlk_kernel_flock_mode(int fd)
+{
+	char name[48], text[1024];
+	struct dlk_text t;
+	ssize_t n;
+
+	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
+	n = dlk_slurp(name, text, sizeof(text));
+	return n < 0 ? (int)n : dlk_fdinfo_flock(text);
+}
+
+/* Is `path` with its " (deleted)" a name of this very file? */
+static bool literal(const char *path, const struct dlk_file *file)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && st.st_dev == file->dev &&
+	       st.st_ino == file->ino;
+}
+
+ssize_t dlk_kernel_path(int fd, char *path, size_t size)
+{
+	static const char gone[] = " (deleted)";
+	const size_t gone_len = sizeof(gone) - 1;
+	struct dlk_file file;
+	struct dlk_text t;
+	char name[48];
+	ssize_t n;
+
+	fd_name(&t, name, sizeof(name), "/proc/thread-self/fd/", fd);
+	n = readlink(name, path, size);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n >= size)
+		return -ENAMETOOLONG;
+	path[n] = '\0';
+	if ((size_t)n > gone_len && strcmp(path + n - gone_len, gone) == 0 &&
+	    dlk_kernel_file(fd, &file) == 0 && !literal(path, &file)) {
+		n -= (ssize_t)gone_len;
+		path[n] = '\0';
+	}
+	return n;
+}
+
+/* --- which of our descriptors has the lock? ------------------------------- */
+
+/* getdents64(2): opendir(3) would allocate. */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
+
+static int look_in(const char *buf, long len, const struct dlk_file *file,
+		   int but)
+{
+	for (long at = 0; at < len;) {
+		const struct entry *e =
+			(const struct entry *)(const void *)(buf + at);
+		struct dlk_file other;
+		uint64_t fd;
+
+		at += e->len;
+		if (!dlk_number(e->name, 10, &fd) || (int)fd == but)
+			continue;
+		if (dlk_kernel_file((int)fd, &other) == 0 &&
+		    other.dev == file->dev && other.ino == file->ino &&
+		    dlk_kernel_flock_mode((int)fd) == LOCK_EX)
+			return (int)fd;
+	}
+	return -1;
+}
+
+int dlk_kernel_find(const struct dlk_file *file, int but)
+{
+	char buf[2048] __attribute__((aligned(8)));
+	int dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
+			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int found = -1;
+	long n;
+
+	if (dir < 0)
+		return -1;
+	while (found < 0 &&
+	       (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
+		found = look_in(buf, n, file, but);
+	dlk_close(dir);
+	return found;
+}
+
+/* --- who else has it? ----------------------------------------------------- */
+
+static bool is_keeper(uint64_t pid)
+{
+	char name[48], comm[32];
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/");
+	dlk_text_u64(&t, pid, 0);
+	dlk_text_str(&t, "/comm");
+	return dlk_slurp(name, comm, sizeof(comm)) > 0 &&
+	       strcmp(comm, "dlock-keeper\n") == 0;
+}
+
+/*
+ * A keeper takes the lock for an instant when the lock it guards has ended
+ * (DESIGN L4).  No line at all: the holder just let go, or is in another pid
+ * namespace (proc_locks(5) leaves those out), where it may be a keeper.
+ */
+bool dlk_kernel_keeper_has(const struct dlk_file *file)
+{
+	char buf[4096];
+	long fd = syscall(SYS_openat, AT_FDCWD, "/proc/locks",
+			  O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	bool other = false;
+	long n;
+
+	while (fd >= 0 && (n = syscall(SYS_read, fd, buf + have,
+				       sizeof(buf) - 1 - have)) > 0) {
+		char *line = buf, *end;
+
+		have += (size_t)n;
+		buf[have] = '\0';
+		for (; (end = strchr(line, '\n')); line = end + 1) {
+			uint64_t pid;
+
+			*end = '\0';
+			if (dlk_locks_line(line, file->ino, &pid))
+				other |= !is_keeper(pid);
+		}
+		have = strlen(line);
+		memmove(buf, line, have);
+	}
+	if (fd >= 0)
+		dlk_close((int)fd);
+	return !other;
+}

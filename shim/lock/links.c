@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections of this process.  One is taken for the length of a call and
+ * put back open, for the next; two threads, or a signal handler inside a
+ * call, take two.
+ */
+#include "lock/state.h"
+
+static struct dlk_link *find(const struct dlk_endpoint *ep, bool open_only)
+{
+	for (int i = 0; i < DLK_LINKS; i++) {
+		struct dlk_link *l = &dlk.links[i];
+
+		if (l->conn && !l->busy && l->ep == ep &&
+		    (!open_only || dlk_conn_is_open(l->conn)))
+			return l;
+	}
+	return NULL;
+}
+
+struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep)
+{
+	struct dlk_link *l;
+
+	pthread_mutex_lock(&dlk.mutex);
+	l = find(ep, true);
+	if (l)
+		l->busy = true;
+	pthread_mutex_unlock(&dlk.mutex);
+	return l ? l->conn : NULL;
+}
+
+/* (mutex held) A place for a new connection, so that it is kept. */
+static struct dlk_link *find_place(void)
+{
+	for (int i = 0; i < DLK_LINKS; i++)
+		if (!dlk.links[i].conn && !dlk.links[i].busy)
+			return &dlk.links[i];
+	return NULL;
+}
+
+struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep)
+{
+	struct dlk_conn *c = NULL;
+	struct dlk_link *l;
+
+	pthread_mutex_lock(&dlk.mutex);
+	l = find(ep, false);
+	if (!l)
+		l = find_place();
+	if (l) {
+		l->busy = true;
+		c = l->conn;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (c)
+		return c;
+	c = dlk_conn_new(ep);
+	if (l) {
+		pthread_mutex_lock(&dlk.mutex);
+		l->conn = c;
+		l->ep = ep;
+		l->busy = c != NULL;
+		pthread_mutex_unlock(&dlk.mutex);
+	}
+	return c;
+}
+
+void dlk_link_put(struct dlk_conn *c)
+{
+	bool kept = false;
+
+	dlk_conn_set_interrupt(c, NULL, NULL);
+	dlk_conn_reset(c);
+	pthread_mutex_lock(&dlk.mutex);
+	for (int i = 0; i < DLK_LINKS && !kept; i++) {
+		kept = dlk.links[i].conn == c;
+		if (kept)
+			dlk.links[i].busy = false;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!kept)
+		dlk_conn_delete(c);
+}
+
+void dlk_links_forget(void)
+{
+	for (int i = 0; i < DLK_LINKS; i++) {
+		dlk_conn_forget(dlk.links[i].conn);
+		dlk.links[i] = (struct dlk_link){ 0 };
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Giving leases back: sent, not waited for, and sent again until the server
+ * has said that it is done, or the ttl has run out (DESIGN L1).
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+
+#include "model/timeline.h"
+
+/* The answer to a release, or NULL when the connection failed before it. */
+static void acknowledged(void *arg, const redisReply *reply)
+{
+	struct dlk_held *h = arg;
+	int err = dlk_lease_released(reply);
+	uint64_t again = 0;
+
+	pthread_mutex_lock(&dlk.mutex);
+	h->in_flight = false;
+	if (err == 0 || err == -EREMOTEIO) {
+		dlk_held_drop(h);
+	} else {
+		h->text |= err == -ENOENT;
+		h->retry_ns = dlk_now_ns();
+		if (err != -ENOENT)
+			h->retry_ns += 100 * DLK_MS;
+		again = h->retry_ns;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (again)
+		dlk_thread_need(again);
+}
+
+/* On a connection that is open; 0 when it is on its way. */
+static int send_on(struct dlk_conn *c, struct dlk_held *h, uint64_t deadline_ns)
+{
+	int err = 0;
+
+	if (dlk_conn_deferred(c) >= DLK_DEFERRED_MAX - 1)
+		err = dlk_conn_settle(c, deadline_ns);
+	if (!err)
+		err = dlk_lease_release(c, &h->lease, h->text);
+	if (err)
+		return err;
+	pthread_mutex_lock(&dlk.mutex);
+	h->in_flight = true;
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_conn_defer(c, acknowledged, h);
+	dlk_conn_flush(c, deadline_ns);	/* a failure tells acknowledged() */
+	return 0;
+}
+
+static void later(struct dlk_held *h)
+{
+	uint64_t at = dlk_now_ns();
+
+	pthread_mutex_lock(&dlk.mutex);
+	h->retry_ns = at;
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_thread_need(at);
+}
+
+void dlk_release_send(struct dlk_held *h)
+{
+	struct dlk_conn *c = dlk_link_get_open(h->rule->redis->endpoints);
+
+	if (!c || send_on(c, h, dlk_now_ns() + 20 * DLK_MS) < 0)
+		later(h);
+	if (c)
+		dlk_link_put(c);
+}
+
+void dlk_release_retry(struct dlk_held *h)
+{
+	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
+	uint64_t deadline = dlk_now_ns() + ep->connect_timeout_ms * DLK_MS;
+	struct dlk_conn *c = dlk_link_get(ep);
+	int err = c ? dlk_conn_open(c, deadline) : -ENOMEM;
+
+	if (!err)
+		err = send_on(c, h, deadline);
+	if (!err && dlk_conn_is_open(c))
+		dlk_conn_settle(c, deadline);
+	if (err) {
+		pthread_mutex_lock(&dlk.mutex);
+		h->retry_ns = dlk_now_ns() + 100 * DLK_MS;
+		pthread_mutex_unlock(&dlk.mutex);
+	}
+	if (c)
+		dlk_link_put(c);
+}
+
+void dlk_release_flush(unsigned ms)
+{
+	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
+
+	if (atomic_load(&dlk.n_owed) == 0)
+		return;
+	for (int i = 0; i < DLK_LINKS; i++) {
+		const struct dlk_endpoint *ep = dlk.links[i].ep;
+		struct dlk_conn *c = ep ? dlk_link_get_open(ep) : NULL;
+
+		if (!c)
+			continue;
+		if (dlk_conn_deferred(c))
+			dlk_conn_settle(c, deadline);
+		dlk_link_put(c);
+	}
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What this process holds, in one hidden struct (STYLE 12).
+ *
+ * Locking.  One mutex, `dlk.mutex`, guards every field marked (m).  It is
+ * taken with all signals blocked (dlk_enter), for a few instructions, and
+ * never across a system call that can sleep; so there is no lock order.
+ * Fields marked (1) are written before main() and read-only after.
+ * A connection belongs to the thread that marked it busy.
+ *
+ * Fork.  The page `dlk_birth` is wiped in a child of fork(2)
+ * (MADV_WIPEONFORK), whatever function made it.  So each entry knows:
+ *
+ *	dlk_birth->pid == getpid()	this process
+ *	dlk_birth->pid == 0		a child with a copy of our memory: it
+ *					holds nothing yet; start anew
+ *	else				a child of vfork(2) in our memory: it
+ *					must touch nothing
+ */
+#ifndef DLK_STATE_H
+#define DLK_STATE_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "config/config.h"
+#include "lease/conn.h"
+#include "lease/lease.h"
+#include "lease/sys.h"
+
+/* A file, as L3 knows it. */
+struct dlk_file {
+	dev_t dev;
+	ino_t ino;
+};
+
+enum dlk_held_state {
+	DLK_FREE,
+	DLK_HELD,	/* a lease that we renew */
+	DLK_OWED,	/* its release is not acknowledged yet */
+};
+
+/* One lease of this process.  Guarded by the mutex but for `lease` (const). */
+struct dlk_held {
+	enum dlk_held_state state;
+	struct dlk_held *next;		/* in dlk.held */
+	struct dlk_file file;
+	int fd;				/* one of its description, last known */
+	const struct dlk_rule *rule;
+	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
+	uint64_t forget_ns;		/* OWED: by then it has expired anyway */
+	uint64_t retry_ns;		/* OWED: when to send again */
+	bool kept;			/* the keeper carries it on as well */
+	bool warned;
+	bool pinned;			/* somebody works on it, unlocked */
+	bool dropped;			/* to be freed when it is unpinned */
+	bool in_flight;			/* OWED: sent, no answer yet */
+	bool text;			/* OWED: send the script as a whole */
+	size_t size;			/* of this object */
+	struct dlk_lease lease;		/* points into bytes */
+	char bytes[];
+};
+
+struct dlk_link {
+	struct dlk_conn *conn;
+	const struct dlk_endpoint *ep;
+	bool busy;
+};
+
+enum { DLK_LINKS = 16 };
+
+struct dlk_state {
+	/* (1) */
+	bool on;			/* there are rules, or a broken config */
+	struct dlk_config *config;
+	struct dlk_error broken;	/* why there is no config; "" if fine */
+	char keeper_path[512];
+	uint64_t open_at_start[4];	/* descriptors 0..255 at our start */
+
+	pthread_mutex_t mutex;
+	struct dlk_held *held;		/* (m) HELD and OWED */
+	struct dlk_held *spare;		/* (m) small free objects */
+	struct dlk_link links[DLK_LINKS];	/* (m) */
+	bool thread_runs;		/* (m) */
+	uint64_t thread_wakes_ns;	/* (m) when it looks next */
+
+	/* Lock-free. */
+	_Atomic unsigned n_held;	/* HELD ones; the hooks' fast path */
+	_Atomic unsigned n_owed;
+	_Atomic bool shares;		/* made a child or received descriptors */
+	_Atomic unsigned thread_bell;	/* futex */
+};
+
+extern struct dlk_state dlk;
+
+struct dlk_birth {
+	_Atomic pid_t pid;
+};
+extern struct dlk_birth *dlk_birth;
+
+/* --- call.c: one call into dlock ------------------------------------------ */
+
+struct dlk_call {
+	sigset_t mask;		/* the program's */
+	int cancel;		/* the program's cancellation state */
+	int err;		/* the program's errno */
+};
+
+/*
+ * May this process be in dlock at all, now?  Repairs the state of a child of
+ * fork first.  False: pass the call through.
+ */
+bool dlk_alive(void);
+
+/* Block signals and cancellation for a while; errno is put back by leave. */
+void dlk_enter(struct dlk_call *call);
+void dlk_leave(struct dlk_call *call);
+
+/* Is a signal pending that the program wants to see?  (dlk_conn's callback) */
+bool dlk_signal_waits(void *call);
+
+/*
+ * Let pending signals be handled now.  -EINTR if one of them has a handler
+ * without SA_RESTART (signal(7)), else 0.
+ */
+int dlk_let_signals_in(struct dlk_call *call);
+
+/* Run with the program's own signal mask, as a sleeping system call does. */
+void dlk_unmask(struct dlk_call *call);
+void dlk_mask(void);
+
+/* Page-wise memory for paths and keys: signal handlers have small stacks. */
+struct dlk_scratch {
+	char path[DLK_PATH_MAX + 1];
+	char key[DLK_KEY_MAX + 1];
+	char token[DLK_TOKEN_MAX];
+	struct dlk_answer answer;
+};
+struct dlk_scratch *dlk_scratch_get(void);
+void dlk_scratch_put(struct dlk_scratch *s);
+
+/* --- held.c --------------------------------------------------------------- */
+
+/* A HELD lease with copies of key and token; -ENOMEM is NULL. */
+struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
+/* (mutex held) Put it into the list, or take it out and free it. */
+void dlk_held_add(struct dlk_held *h);
+void dlk_held_drop(struct dlk_held *h);
+/* (mutex held) The HELD lease of a file, or NULL. */
+struct dlk_held *dlk_held_find(const struct dlk_file *file);
+/* The lowest descriptor >= from that a HELD lease is known by, or -1. */
+int dlk_held_next_fd(int from);
+/* (mutex held) The thread is done with it; frees what ended meanwhile. */
+void dlk_held_unpin(struct dlk_held *h);
+/* (mutex held) From HELD to OWED: no renewal from here on. */
+void dlk_held_owe(struct dlk_held *h);
+
+/* --- links.c -------------------------------------------------------------- */
+
+/* A connection to ep for this thread alone; NULL: no memory. */
+struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep);
+void dlk_link_put(struct dlk_conn *c);
+/* After fork: forget the parent's connections, closing our copies. */
+void dlk_links_forget(void);
+/* An idle, open connection, or NULL: never connects. */
+struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
+
+/* --- release.c ------------------------------------------------------------ */
+
+/* Send what is owed for h (state OWED) if a connection is open; never waits. */
+void dlk_release_send(struct dlk_held *h);
+/* The same, connecting first; for the thread. */
+void dlk_release_retry(struct dlk_held *h);
+/* At exit: wait for outstanding acknowledgements, for at most `ms`. */
+void dlk_release_flush(unsigned ms);
+
+/* --- identity.c ----------------------------------------------------------- */
+
+/* The token of a lease on the file behind fd, granted at since_ns. */
+ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
+			   uint64_t since_ns, char *buf, size_t size);
+void dlk_identity_forget(void);	/* in a child: pid and command anew */
+
+/* --- kernel.c ------------------------------------------------------------- */
+
+/* The lock of fd's own description: LOCK_EX, LOCK_SH, LOCK_UN; -errno. */
+int dlk_kernel_flock_mode(int fd);
+/* Another descriptor of this process with the flock lock of `file`; or -1. */
+int dlk_kernel_find(const struct dlk_file *file, int but);
+/* The path of fd (" (deleted)" stripped), its length, or -errno. */
+ssize_t dlk_kernel_path(int fd, char *path, size_t size);
+int dlk_kernel_file(int fd, struct dlk_file *file);
+/* Does a keeper, or a process we cannot see, hold the file's flock lock? */
+bool dlk_kernel_keeper_has(const struct dlk_file *file);
+
+/* --- thread.c ------------------------------------------------------------- */
+
+/* (mutex not held) Have the thread look no later than at_ns. */
+void dlk_thread_need(uint64_t at_ns);
+
+/* --- handover.c ----------------------------------------------------------- */
+
+/* Hand to the keeper all leases that it does not carry yet; waits for it. */
+void dlk_handover_all(void);
+/* One lease; true when the keeper has it. */
+bool dlk_handover(struct dlk_held *h);
+/* Tell the keeper that a lease is given back; never waits. */
+void dlk_handover_drop(const struct dlk_held *h);
+void dlk_handover_forget(void);	/* in a child */
+void dlk_handover_tick(void);	/* reap a keeper that has ended */
+
+/* --- flock.c -------------------------------------------------------------- */
+
+enum { DLK_PASS = 100 };
+
+/* flock(2) as called: 0, -errno, or DLK_PASS: not ours, ask the kernel. */
+int dlk_flock(struct dlk_call *call, int fd, int op);
+/* close(2) is about to take fd away: what becomes of its lease. */
+void dlk_closing(int fd);
+/*
+ * A lock call that is not distributed yet: true, with a line in the log, if fd
+ * is under a rule.  `lock` is fcntl(2)'s argument, or NULL for a call that
+ * surely locks; an unlock, and a pointer that cannot be read, are no lock.
+ */
+struct flock;
+bool dlk_refuses(int fd, const char *call, const struct flock *lock);
+
+/* The process makes a child, becomes another program, or ends. */
+void dlk_before_child(void);
+void dlk_before_exec(void);
+void dlk_before_exit(void);
+
+/* --- init.c (entry) ------------------------------------------------------- */
+
+void dlk_after_fork(void);	/* in a child: start anew */
+
+#endif

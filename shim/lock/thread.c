@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The thread: renews what this process holds, hands it to the keeper once it
+ * is held for long, and sends again what the server has not acknowledged.
+ *
+ *  1. It starts with the first lease and ends when there has been none for a
+ *     while, so that a loop of short locks does not start one each time.
+ *  2. All signals are blocked in it, by pthread_sigmask(3) and never by the
+ *     raw system call, which would block glibc's own signals too, and
+ *     setuid(2) would hang (DESIGN L7).
+ *  3. Before it renews, it asks the kernel whether the lock is still there
+ *     (DESIGN L4): what was closed behind our back must not be renewed for
+ *     ever.
+ *  4. No error ends it (PITFALLS: the watchdog that dies).
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lease/log.h"
+#include "lease/renew.h"
+#include "model/timeline.h"
+
+enum { LINGER_MS = 2000 };
+
+static void ring(void)
+{
+	atomic_fetch_add(&dlk.thread_bell, 1);
+	syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
+		0);
+}
+
+/* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
+static void wait_until(uint64_t at_ns, unsigned seen)
+{
+	uint64_t now = dlk_now_ns();
+	struct timespec ts;
+
+	if (at_ns <= now)
+		return;
+	if (at_ns - now > 3600 * 1000 * DLK_MS)
+		at_ns = now + 3600 * 1000 * DLK_MS;
+	ts.tv_sec = (time_t)((at_ns - now) / 1000000000U);
+	ts.tv_nsec = (long)((at_ns - now) % 1000000000U);
+	syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAIT_PRIVATE, seen, &ts,
+		NULL, 0);
+}
+
+/* When is there something to do for h? */
+static uint64_t due_ns(const struct dlk_held *h)
+{
+	if (h->state == DLK_HELD)
+		return h->renew_ns < h->handover_ns ? h->renew_ns :
+						      h->handover_ns;
+	if (h->in_flight || h->retry_ns == UINT64_MAX)
+		return UINT64_MAX;
+	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
+}
+
+/* (mutex held) */
+static uint64_t next_ns(void)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (const struct dlk_held *h = dlk.held; h; h = h->next)
+		if (due_ns(h) < first)
+			first = due_ns(h);
+	return first;
+}
+
+/* --- renewal -------------------------------------------------------------- */
+
+/* Is the kernel's lock still there?  fd may be another file's by now. */
+static bool lock_is_there(struct dlk_held *h)
+{
+	struct dlk_file file;
+	int fd = h->fd;
+
+	if (fd >= 0 && dlk_kernel_file(fd, &file) == 0 &&
+	    file.dev == h->file.dev && file.ino == h->file.ino &&
+	    dlk_kernel_flock_mode(fd) == LOCK_EX)
+		return true;
+	fd = dlk_kernel_find(&h->file, -1);
+	pthread_mutex_lock(&dlk.mutex);
+	if (fd >= 0 && h->state == DLK_HELD)
+		h->fd = fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	return fd >= 0;
+}
+
+static void say(enum dlk_level level, const struct dlk_held *h,
+		const char *what, const char *why)
+{
+	struct dlk_line l;
+
+	dlk_line_begin(&l, level);
+	dlk_text_str(&l.text, "the lease ");
+	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
+	dlk_text_str(&l.text, " at redis ");
+	dlk_text_str(&l.text, h->rule->redis->endpoints->name);
+	dlk_text_str(&l.text, what);
+	dlk_text_str(&l.text, why);
+	dlk_line_end(&l);
+}
+
+/*
+ * The lock has ended without our seeing it.  If others may share the
+ * description, the keeper watches it and says so; else it is over.
+ */
+static void lock_ended(struct dlk_held *h)
+{
+	bool kept, send = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	kept = h->kept;
+	if (h->state == DLK_HELD) {
+		dlk_held_owe(h);
+		send = !kept;
+		if (kept)
+			dlk_held_drop(h);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (send)
+		dlk_release_send(h);
+}
+
+static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
+		    struct dlk_conn *c)
+{
+	uint64_t now = dlk_now_ns();
+	bool warn = false, lost = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->state != DLK_HELD) {
+		;	/* given back meanwhile: whatever the answer was */
+	} else if (r->result == 0) {
+		h->deadline_ns = dlk_deadline_ns(r->asked_ns, h->lease.ttl_ms);
+		h->renew_ns = dlk_renew_ns(r->asked_ns, h->lease.ttl_ms);
+		h->warned = false;
+	} else if (r->result < 0 && now < h->deadline_ns) {
+		warn = !h->warned &&
+		       now >= h->deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
+		h->warned |= warn;
+		h->renew_ns = dlk_retry_ns(now, h->lease.ttl_ms);
+	} else {
+		lost = r->result != DLK_REPLACED;
+		dlk_held_drop(h);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (warn)
+		say(DLK_WARNING, h, " could not be renewed for long: ",
+		    dlk_lease_why(c));
+	if (lost)
+		say(DLK_ERROR, h, " is LOST: ", r->result < 0 ?
+		    dlk_lease_why(c) : r->result == DLK_LOST ?
+		    "somebody else holds it; stop this program" :
+		    "the server does not know it any more; stop this program");
+}
+
+struct batch {
+	const struct dlk_endpoint *ep;
+	unsigned n;
+	struct dlk_held *held[DLK_RENEW_BATCH];
+	struct dlk_renewal renewal[DLK_RENEW_BATCH];
+};
+
+/*
+ * (mutex held) Pin what is due, all of one server.  What is due soon goes
+ * along, so that leases of one ttl fall into step and share a round trip.
+ */
+static void collect(struct batch *b, uint64_t now)
+{
+	b->n = 0;
+	b->ep = NULL;
+	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+		const struct dlk_endpoint *ep = h->rule->redis->endpoints;
+		uint64_t soon = now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
+
+		if (h->state != DLK_HELD || h->pinned || h->renew_ns > soon ||
+		    (b->ep && b->ep != ep) || b->n == DLK_RENEW_BATCH)
+			continue;
+		b->ep = ep;
+		h->pinned = true;
+		b->held[b->n++] = h;
+	}
+}
+
+static void drop_ended(struct batch *b)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < b->n; i++) {
+		struct dlk_held *h = b->held[i];
+
+		if (lock_is_there(h)) {
+			b->renewal[kept].lease = &h->lease;
+			b->renewal[kept].deadline_ns = h->deadline_ns;
+			b->held[kept++] = h;
+			continue;
+		}
+		lock_ended(h);
+		pthread_mutex_lock(&dlk.mutex);
+		dlk_held_unpin(h);
+		pthread_mutex_unlock(&dlk.mutex);
+	}
+	b->n = kept;
+}
+
+static bool renew_some(void)
+{
+	static struct batch b;	/* only this thread's */
+	struct dlk_conn *c;
+
+	pthread_mutex_lock(&dlk.mutex);
+	collect(&b, dlk_now_ns());
+	pthread_mutex_unlock(&dlk.mutex);
+	if (b.n == 0)
+		return false;
+	drop_ended(&b);
+	c = b.n ? dlk_link_get(b.ep) : NULL;
+	if (c)
+		dlk_renew_batch(c, dlk_now_ns() +
+				b.ep->connect_timeout_ms * DLK_MS,
+				b.renewal, b.n);
+	for (unsigned i = 0; i < b.n; i++) {
+		if (c)
+			renewed(b.held[i], &b.renewal[i], c);
+		pthread_mutex_lock(&dlk.mutex);
+		if (!c)
+			b.held[i]->renew_ns = dlk_now_ns() + 100 * DLK_MS;
+		dlk_held_unpin(b.held[i]);
+		pthread_mutex_unlock(&dlk.mutex);
+	}
+	if (c)
+		dlk_link_put(c);
+	return true;
+}
+
+/* --- the rest of its work ------------------------------------------------- */
+
+/* (mutex held) One lease to hand over, or one release to send; pinned. */
+static struct dlk_held *other_work(uint64_t now)
+{
+	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+		if (h->pinned || due_ns(h) > now)
+			continue;
+		if (h->state == DLK_HELD && h->handover_ns > now)
+			continue;
+		h->pinned = true;
+		return h;
+	}
+	return NULL;
+}
+
+static bool work_once(void)
+{
+	uint64_t now = dlk_now_ns();
+	struct dlk_held *h;
+	bool forget;
+
+	pthread_mutex_lock(&dlk.mutex);
+	h = other_work(now);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!h)
+		return false;
+	forget = h->state == DLK_OWED && h->forget_ns <= now;
+	if (h->state == DLK_HELD) {
+		if (lock_is_there(h))
+			dlk_handover(h);
+		else
+			lock_ended(h);
+	} else if (!forget) {
+		dlk_release_retry(h);
+	}
+	pthread_mutex_lock(&dlk.mutex);
+	if (forget)
+		dlk_held_drop(h);
+	dlk_held_unpin(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	return true;
+}
+
+static void *run(void *arg)
+{
+	uint64_t idle_since = 0;
+
+	(void)arg;
+	for (;;) {
+		unsigned seen = atomic_load(&dlk.thread_bell);
+		uint64_t at, now;
+		bool end;
+
+		while (renew_some() || work_once())
+			;
+		dlk_handover_tick();
+		now = dlk_now_ns();
+		pthread_mutex_lock(&dlk.mutex);
+		at = next_ns();
+		if (dlk.held)
+			idle_since = 0;
+		else if (idle_since == 0)
+			idle_since = now;
+		end = idle_since && now >= idle_since + LINGER_MS * DLK_MS;
+		if (idle_since && at > idle_since + LINGER_MS * DLK_MS)
+			at = idle_since + LINGER_MS * DLK_MS;
+		dlk.thread_wakes_ns = at;
+		dlk.thread_runs = !end;
+		pthread_mutex_unlock(&dlk.mutex);
+		if (end)
+			return NULL;
+		wait_until(at, seen);
+	}
+}
+
+/* All signals are blocked in the caller, so the thread is born with that. */
+static bool start(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err = pthread_attr_init(&attr);
+
+	if (err)
+		return false;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	err = pthread_create(&thread, &attr, run, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
+			strerrordesc_np(err), "; a lock held for longer than "
+			"its ttl will be lost", NULL);
+	return err == 0;
+}
+
+void dlk_thread_need(uint64_t at_ns)
+{
+	bool must_start, must_ring;
+
+	pthread_mutex_lock(&dlk.mutex);
+	must_start = !dlk.thread_runs;
+	must_ring = !must_start && at_ns < dlk.thread_wakes_ns;
+	dlk.thread_runs = true;
+	if (must_ring)
+		dlk.thread_wakes_ns = at_ns;
+	pthread_mutex_unlock(&dlk.mutex);
+	if (must_ring)
+		ring();
+	if (must_start && !start()) {
+		pthread_mutex_lock(&dlk.mutex);
+		dlk.thread_runs = false;
+		pthread_mutex_unlock(&dlk.mutex);
+	}
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text without stdio: what is built on a lock path must be safe in a signal
+ * handler, and snprintf(3) is not (signal-safety(7)).
+ *
+ * A struct dlk_text never overflows; what does not fit is cut and remembered
+ * in `cut`.  Pure.
+ */
+#ifndef DLK_TEXT_H
+#define DLK_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dlk_text {
+	char *buf;	/* always NUL-terminated */
+	size_t size, len;
+	bool cut;
+};
+
+void dlk_text_init(struct dlk_text *t, char *buf, size_t size);
+void dlk_text_bytes(struct dlk_text *t, const char *bytes, size_t len);
+void dlk_text_str(struct dlk_text *t, const char *str);
+void dlk_text_u64(struct dlk_text *t, uint64_t n, unsigned width);
+void dlk_text_i64(struct dlk_text *t, int64_t n);
+void dlk_text_hex(struct dlk_text *t, uint64_t n);
+
+/* For people: control bytes and bytes that end a quotation as \xNN. */
+void dlk_text_quoted(struct dlk_text *t, const char *bytes, size_t len);
+
+/* Decimal or hex digits to a number; the end of the digits, NULL for none. */
+const char *dlk_number(const char *text, unsigned base, uint64_t *n);
+
+#endif

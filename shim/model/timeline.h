@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a lease in time.  Every duration comes from the ttl, here.
+ *
+ *	asked	   ttl/3		  2 ttl/3	 deadline   ttl
+ *	|----------|----------------------|--------------|----------|
+ *	sent	   renew, then		  warn		 no longer  the server
+ *		   again every ttl/20			 held	    forgets it
+ *
+ * "asked" is the moment before the request left us, so the server's own ttl
+ * starts later and ends later than ours (DESIGN L5).  The hundredth and the
+ * 2 ms are Redlock's allowance for clock drift and for Redis' expiry
+ * granularity (redis.io, "Distributed Locks with Redis").
+ *
+ * Times are CLOCK_BOOTTIME nanoseconds: it counts a suspended machine's sleep,
+ * as the server does.  Pure.
+ */
+#ifndef DLK_TIMELINE_H
+#define DLK_TIMELINE_H
+
+#include <stdint.h>
+
+#define DLK_MS 1000000ULL
+
+/* How long a lease is held that was asked for at `asked_ns`. */
+static inline uint64_t dlk_deadline_ns(uint64_t asked_ns, uint32_t ttl_ms)
+{
+	return asked_ns + (ttl_ms - ttl_ms / 100 - 2) * DLK_MS;
+}
+
+static inline uint64_t dlk_renew_ns(uint64_t asked_ns, uint32_t ttl_ms)
+{
+	return asked_ns + ttl_ms / 3 * DLK_MS;
+}
+
+static inline uint64_t dlk_warn_ns(uint64_t asked_ns, uint32_t ttl_ms)
+{
+	return asked_ns + ttl_ms * 2ULL / 3 * DLK_MS;
+}
+
+/* After a renewal that failed: soon, but not in a loop. */
+static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
+{
+	return now_ns + ttl_ms / 20 * DLK_MS;
+}
+
+/* A lock held longer than this is handed to the keeper as well (L4). */
+static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
+{
+	return granted_ns + 50 * DLK_MS;
+}
+
+/*
+ * Decorrelated jitter: the next pause is drawn from [5 ms, 3 x the last one],
+ * at most 250 ms, and at most what is left of the holder's lease (0: unknown)
+ * plus 1 ms, for that is when it can be free.  `random` is any 32 bits.
+ */
+static inline uint64_t dlk_backoff_ns(uint64_t last_ns, uint64_t left_ns,
+				      uint32_t random)
+{
+	const uint64_t low = 5 * DLK_MS, high = 250 * DLK_MS;
+	uint64_t span = last_ns < low ? low : last_ns;
+	uint64_t pause = low + (span * 3 - low) / 65536 * (random & 0xffff);
+
+	if (pause > high)
+		pause = high;
+	if (left_ns && pause > left_ns + DLK_MS)
+		pause = left_ns + DLK_MS;
+	return pause;
+}
+
+#endif

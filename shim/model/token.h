@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The token: the unique value of a lease, readable for diagnosis.
+ *
+ *	dlock1 RANDOM HOST FILE SINCE PID HOSTNAME COMMAND
+ *
+ * Eight words, one space between them.  RANDOM is 128 bits in hex; HOST the
+ * boot id (32 hex digits) and, when configured, ":" and the host_id; FILE
+ * "dev:ino:handle" in hex ("-" for no handle) of the file that is locked in
+ * the kernel; SINCE the 20-digit CLOCK_BOOTTIME nanoseconds of the kernel's
+ * grant; PID decimal.  In HOST, HOSTNAME and COMMAND every byte outside
+ * 0x21-0x7e, and '%', stands as %XX; an empty word is "-".
+ *
+ * HOST and FILE together say whose kernel lock proves a token dead (DESIGN
+ * L3), so the two are compared as bytes, never parsed.
+ *
+ * Pure: no I/O, no allocation, thread- and signal-safe.
+ */
+#ifndef DLK_TOKEN_H
+#define DLK_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	DLK_TOKEN_MAX = 768,
+	DLK_RANDOM_LEN = 32,
+	DLK_WORD_MAX = 192,	/* of HOST, FILE, HOSTNAME and COMMAND each */
+};
+
+struct dlk_token {
+	char random[DLK_RANDOM_LEN + 1];
+	char host[DLK_WORD_MAX];
+	char file[DLK_WORD_MAX];
+	uint64_t since_ns;
+	uint32_t pid;
+	char hostname[DLK_WORD_MAX];	/* escaped, as in the token */
+	char command[DLK_WORD_MAX];	/* escaped, as in the token */
+};
+
+/* Write the token's text and a NUL; its length, or -ENAMETOOLONG. */
+ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size);
+
+/* Read a token's text; false if it is not one of ours. */
+bool dlk_token_parse(const char *text, size_t len, struct dlk_token *t);
+
+/* 16 random bytes to hex. */
+void dlk_token_random(struct dlk_token *t, const uint8_t bytes[16]);
+
+/* Escape `len` bytes into a word; cut at size - 1, never inside a %XX. */
+void dlk_word(char *word, size_t size, const char *bytes, size_t len);
+
+/* The bytes that a word stands for; their number (at most size - 1). */
+size_t dlk_unword(const char *word, char *bytes, size_t size);
+
+#endif

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlock run: the command runs with the shim and a good configuration, or not
+# at all, and the exit code says why.
+# shellcheck disable=SC2016 # the command's shell expands them
+. "${0%/*}/../lib/rig.sh"
+
+DLOCK=$BUILD/dlock
+unset DLOCK_CONFIG DLOCK_DISABLE LD_PRELOAD
+
+setup()
+{
+	RIG=$(mktemp -d "${TMPDIR:-/tmp}/dlock-run.XXXXXX") || exit 1
+	trap cleanup EXIT
+	trap 'exit 130' INT TERM HUP
+	export XDG_RUNTIME_DIR=$RIG/xdg
+	RUNTIME=$XDG_RUNTIME_DIR/dlock
+	mkdir -m 700 "$XDG_RUNTIME_DIR"
+	mkdir "$RIG/d"
+	cd "$RIG" || exit 1
+	redis_up
+	URL=unix://$RIG/redis.sock
+}
+
+cleanup()
+{
+	local pid
+
+	pid=$(cat "$RUNTIME/redis.pid" 2>/dev/null)
+	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+	rig_cleanup
+}
+
+# run ARG...: dlock run; $STATUS, $OUT, $ERR
+run()
+{
+	STATUS=0
+	"$DLOCK" run "$@" >"$RIG/out" 2>"$RIG/err" </dev/null || STATUS=$?
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+
+# code STATUS NAME: that code, and one more check of the message
+code()
+{
+	is "$STATUS" "$1" "$2"
+	[ "$STATUS" = "$1" ] || diag "$ERR"
+}
+
+setup
+
+# --- the command line ---
+is "$("$DLOCK" --version | cut -d' ' -f1)" dlock '--version names the tool'
+like "$("$DLOCK" --help)" 'usage: dlock run' '--help is on stdout'
+run
+code 64 'no command: 64'
+run --nonsense true
+code 64 'an unknown option: 64'
+run -c x --path d true
+code 64 '-c together with --path: 64'
+run --redis http://x true
+code 64 'a URL that is none: 64'
+run --redis "$URL" --path nowhere/../d true
+code 64 'a path that cannot be: 64'
+
+# --- the command's own ---
+run --redis "$URL" --path d -- sh -c 'exit 7'
+code 7 "the command's own exit code"
+run --redis "$URL" --path d sh -c 'echo $0 "$@"' a --path b
+is "$OUT" 'a --path b' 'options end where the command begins'
+run --redis "$URL" --path d -- sh -c 'echo $PPID $$'
+is "$ERR" '' 'nothing is said when all is well'
+run --redis "$URL" --path d nosuchcommand
+code 127 'a command that is not found: 127'
+run --redis "$URL" --path d ./d
+code 126 'a command that is a directory: 126'
+run --redis "$URL" --path d sh -c 'echo $LD_PRELOAD'
+is "$OUT" "$BUILD/libdlock-preload.so" 'the shim of the build tree'
+OTHER=$BIN/null.so
+OUT=$(LD_PRELOAD=$OTHER "$DLOCK" run --redis "$URL" --path d \
+	sh -c 'echo $LD_PRELOAD')
+is "$OUT" "$BUILD/libdlock-preload.so:$OTHER" 'it stands before the others'
+
+# --- the configuration ---
+cat >good.conf <<END
+redis "r" { url = "$URL" restart_delay = "0s" }
+path "$RIG/d/" { redis = "r" }
+END
+run -c good.conf sh -c 'echo $DLOCK_CONFIG'
+is "$OUT" "$RIG/good.conf" '-c: an absolute path for the command'
+OUT=$(DLOCK_CONFIG=$RIG/good.conf "$DLOCK" run sh -c 'echo $DLOCK_CONFIG')
+is "$OUT" "$RIG/good.conf" '$DLOCK_CONFIG holds without an option'
+run -c missing.conf true
+code 78 'a configuration that is missing: 78'
+echo 'path "x" {}' >bad.conf
+run -c bad.conf true
+code 78 'a configuration that is wrong: 78'
+like "$ERR" 'bad\.conf:1' 'it says where'
+
+mkdir "it's \${HOME}"
+run --redis "$URL" --path "it's \${HOME}" --path d/new --path late/ \
+	sh -c 'cat "$DLOCK_CONFIG"; stat -c "%a %n" "$DLOCK_CONFIG"'
+like "$OUT" "path '$RIG/it.'s \\$\{HOME\}/' \{" \
+	'a directory: with a slash, quoted'
+like "$OUT" "path '$RIG/d/new' \{" 'a file that is not there yet'
+like "$OUT" "path '$RIG/late/' \{" 'a directory that is not there yet'
+like "$OUT" "600 $RUNTIME/[0-9a-f]{32}\.conf" 'a private file'
+run --redis "$URL" --path d sh -c 'echo $DLOCK_CONFIG'
+first=$OUT
+run --redis "$URL" --path d sh -c 'echo $DLOCK_CONFIG'
+is "$OUT" "$first" 'the same options share a configuration'
+run --redis "$URL" --path late sh -c 'echo $DLOCK_CONFIG'
+unlike "$OUT" "^$first\$" 'others do not'
+is "$(find "$RUNTIME" -name '.new*')" '' 'no file is left half done'
+OUT=$(DLOCK_CONFIG=$RIG/good.conf "$DLOCK" run --path late/ \
+	sh -c 'cat "$DLOCK_CONFIG"')
+like "$OUT" "unix://$RIG/redis.sock" '--path alone keeps the configured Redis'
+
+chmod 755 "$RUNTIME"
+run --redis "$URL" --path d true
+code 78 'a runtime directory that others can enter: 78'
+chmod 700 "$RUNTIME"
+mv "$RUNTIME" "$RIG/elsewhere"
+ln -s "$RIG/elsewhere" "$RUNTIME"
+run --redis "$URL" --path d true
+code 78 'a runtime directory that is a link: 78'
+rm "$RUNTIME"
+
+# --- Redis ---
+run --redis unix:///nonexistent.sock --path d true
+code 69 'a Redis that does not answer: 69'
+like "$ERR" '/nonexistent.sock.*No such file' 'it names server and reason'
+cat >local.conf <<END
+redis "r" { url = "unix:///nonexistent.sock" }
+path "$RIG/d/" { redis = "r" unreachable = "local" }
+END
+run -c local.conf true
+code 0 'unreachable = "local": it may be silent'
+like "$ERR" 'nonexistent' 'but it is said'
+
+# --- programs that cannot be locked ---
+run --redis "$URL" --path d "$BUILD/dlock-keeper"
+code 126 'a static program: 126'
+like "$ERR" 'static' 'it says why'
+cp "$BIN/now" now
+run --redis "$URL" --path d --allow-unlocked ./now
+code 0 'a dynamic one runs'
+printf '\x07' | dd of=now bs=1 seek=18 conv=notrunc status=none
+run --redis "$URL" --path d ./now
+code 126 'a program of another machine: 126'
+# What it does there is its own affair: only that it is started counts.
+run --redis "$URL" --path d --allow-unlocked "$BUILD/dlock-keeper"
+like "$ERR" 'UNLOCKED.*static' '--allow-unlocked: with a warning'
+printf '#!/usr/bin/env bash\necho inner\n' >inner
+printf '#!./inner\n' >outer
+printf '#!%s\n' "$BUILD/dlock-keeper" >static
+printf '#!./loop\n' >loop
+chmod +x inner outer static loop
+run --redis "$URL" --path d ./outer
+is "$OUT" inner 'a script of a script runs'
+run --redis "$URL" --path d ./static
+code 126 'a script for a static interpreter: 126'
+run --redis "$URL" --path d ./loop
+code 126 'a script without an end: 126'
+cp "$(type -P true)" passwd
+if [ "$(id -u)" = 0 ] && ! findmnt -nT "$RIG" -o OPTIONS | grep -q nosuid; then
+	chown 1 passwd
+	chmod 4755 passwd
+	run --redis "$URL" --path d ./passwd
+	code 126 'a set-user-ID program of another user: 126'
+	chown 0 passwd
+	chmod 4755 passwd
+	run --redis "$URL" --path d ./passwd
+	code 0 'of our own: it changes nothing'
+else
+	skip 'set-user-ID programs' 'needs root, and a mount without nosuid'
+fi
+
+# --- the private Redis ---
+run --path d sh -c 'echo it runs'
+is "$OUT" 'it runs' 'without a Redis a private one is started'
+like "$ERR" 'this machine only' 'it says whom it serves'
+private=$(cat "$RUNTIME/redis.pid")
+run true
+is "$(cat "$RUNTIME/redis.pid")" "$private" 'later runs find it'
+like "$ERR" "files under $RIG are managed" \
+	'without --path: the current directory'
+is "$(stat -c '%a' "$RUNTIME/redis.sock")" 700 'its socket is private'
+is "$(tr '\0' '\n' <"/proc/$private/environ" | grep -c LD_PRELOAD)" 0 \
+	'it is not preloaded'
+kill -KILL "$private"
+: >"$RUNTIME/redis.log"
+for _ in 1 2 3 4; do
+	"$DLOCK" run --path d true 2>/dev/null 9>"$RIG/held" &
+done
+wait
+is "$(grep -c 'Server initialized' "$RUNTIME/redis.log")" 1 \
+	'runs at once start one'
+private=$(cat "$RUNTIME/redis.pid")
+is "$(find "/proc/$private/fd" -lname "$RIG/held")" '' \
+	"it inherits none of the caller's descriptors"
+kill -KILL "$private"
+until_true 2 sh -c "! kill -0 $private 2>/dev/null"
+STATUS=0
+ERR=$(PATH=$RIG "$DLOCK" run --path d /bin/true 2>&1) || STATUS=$?
+code 69 'no redis-server: 69'
+like "$ERR" 'not installed.*--redis' 'and what to do'
+
+done_testing

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# make check: every test there is.  The last line is 'N passed, N failed'
+# (and ', N skipped' if any were).  A script that dies, runs out of time or
+# breaks its plan is one failure more; status 0 means that nothing failed.
+#
+#	check.sh [TEST...]	these only (*.t, build/tests/test_*)
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+unset MAKEFLAGS MFLAGS MAKELEVEL DLOCK_CONFIG DLOCK_LOG DLOCK_DISABLE
+export LC_ALL=C.UTF-8 CMOCKA_MESSAGE_OUTPUT=TAP
+
+san='-fsanitize=address,undefined -fno-sanitize-recover=all'
+state=$(mktemp -d "${TMPDIR:-/tmp}/dlock-check.XXXXXX") || exit 1
+trap 'rm -rf "$state"' EXIT
+trap 'exit 130' INT TERM
+export CHECK_DIR=$state/tap TMPDIR=$state/tmp
+mkdir "$CHECK_DIR" "$TMPDIR"
+
+# The unit tests once more, under ASan and UBSan.
+sanitized()
+{
+	local name names=()
+
+	for name in tests/unit/test_*.c; do
+		[ ! -e "$name" ] || names+=("$(basename "$name" .c)")
+	done
+	[ "${#names[@]}" != 0 ] || return 0
+	make --no-print-directory -j2 B=build-asan SAN="$san" \
+		"${names[@]/#/build-asan/tests/}" >&2
+}
+
+# The lines of all TAP files that match.
+count()
+{
+	cat "$CHECK_DIR"/*.tap 2>/dev/null | grep -cE "$1"
+}
+
+# Scripts that end badly though none of their tests says so.
+broken()
+{
+	local tap n plan status
+
+	for tap in "$CHECK_DIR"/*.tap; do
+		[ -e "$tap" ] || continue
+		n=$(grep -cE '^(not )?ok\b' "$tap")
+		plan=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$tap")
+		status=$(cat "${tap%.tap}.status" 2>/dev/null)
+		if [ "$plan" != "$n" ] ||
+		   { [ "$status" != 0 ] && ! grep -q '^not ok' "$tap"; }; then
+			basename "$tap" .tap
+		fi
+	done
+}
+
+tests=("$@")
+extra=0
+if [ "${#tests[@]}" = 0 ]; then
+	shopt -s nullglob
+	if ! sanitized; then
+		echo '# the unit tests do not build with sanitizers' >&2
+		extra=1
+	fi
+	for test in build/tests/test_* build-asan/tests/test_*; do
+		if [ -x "$test" ] && [ "${test%.d}" = "$test" ] &&
+		   [ -e "tests/unit/${test##*/}.c" ]; then
+			tests+=("$test")
+		fi
+	done
+	tests+=(tests/static/*.t tests/conform/*.t tests/hosts/*.t \
+		tests/fault/*.t)
+fi
+
+prove --timer --exec 'bash tests/lib/run_one.sh' "${tests[@]}"
+content=$?
+
+mapfile -t crashed < <(broken)
+passed=$(count '^ok\b')
+failed=$(count '^not ok\b')
+skipped=$(count '^ok\b.*# SKIP')
+failed=$((failed + ${#crashed[@]} + extra))
+[ "$content" = 0 ] || [ "$failed" != 0 ] || failed=1
+
+if [ "$failed" != 0 ]; then
+	echo
+	grep -E '^not ok\b' "$CHECK_DIR"/*.tap |
+		sed "s,^$CHECK_DIR/\\(.*\\)\\.tap:,\\1: ,"
+	[ "${#crashed[@]}" = 0 ] || printf '%s: died\n' "${crashed[@]}"
+fi
+line="$((passed - skipped)) passed, $failed failed"
+[ "$skipped" = 0 ] || line="$line, $skipped skipped"
+echo "$line"
+[ "$failed" = 0 ]

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# make deps: install what a build and the tests need and is not there yet.
+#
+#  1. With everything there it MUST do nothing, and fast: every other target
+#     runs it first.
+#  2. It MUST say what it installs before it does.
+#  3. It MUST NOT start a Redis server: the tests start their own.  Debian's
+#     invoke-rc.d starts no service in runlevel 1 (invoke-rc.d(8), RUNLEVEL).
+set -eu
+
+# To build, to test, to lint; Debian's names.
+build='gcc make binutils libc6-dev libhiredis-dev libconfuse-dev mawk'
+tests='libcmocka-dev redis-server redis-tools bindfs fuse3 util-linux
+	perl python3 python3-redis procps coreutils'
+lint='cppcheck clang-tidy clang-format mandoc shellcheck'
+
+export LC_ALL=C
+
+# shellcheck disable=SC2086 # a list of words
+set -- $build $tests $lint
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+	echo "deps: no Debian here; install what these packages hold:" >&2
+	printf '  %s\n' "$@" >&2
+	exit 1
+fi
+
+missing=
+for package; do
+	state=$(dpkg-query -W -f='${db:Status-Status}' "$package" \
+		2>/dev/null) || state=
+	[ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+	sudo=sudo
+	if ! command -v sudo >/dev/null; then
+		echo "deps: as root:  apt-get install$missing" >&2
+		exit 1
+	fi
+fi
+echo "deps: installing$missing"
+settings='DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 LC_ALL=C'
+# shellcheck disable=SC2086 # lists of words
+$sudo env $settings apt-get update -q
+# shellcheck disable=SC2086
+$sudo env $settings apt-get install -q -y --no-install-recommends $missing

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that locks as it is told: a command a line on standard input, a
+ * line of answer on standard output,
+ *
+ *	RESULT START END
+ *
+ * RESULT is 0 or a number, or the name of the errno; START and END are
+ * CLOCK_BOOTTIME nanoseconds before and after the call.  A SLOT is a letter.
+ *
+ *	open SLOT PATH		O_RDWR | O_CREAT; in PATH %XX is a byte
+ *	close SLOT
+ *	dup SLOT SLOT2
+ *	lock SLOT EX|SH|UN [NB]		flock(2)
+ *	record SLOT F_RDLCK|F_WRLCK|F_UNLCK	fcntl(2) F_SETLK, whole file
+ *	lockf SLOT			lockf(3) F_TLOCK
+ *	read SLOT			the file's content as a number
+ *	write SLOT NUMBER
+ *	closeall			close(2) of 3 .. 1023
+ *	fork				a child that waits to be killed: its pid
+ *	reap PID			SIGKILL and waitpid(2)
+ *	pid | threads | fds | sockets	this process' own
+ *	alarm MS			SIGALRM, handler without SA_RESTART
+ *	exit NUMBER
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int slots[26];
+
+static long long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int *slot(const char *name)
+{
+	static int none = -1;
+
+	return name && *name >= 'a' && *name <= 'z' ? &slots[*name - 'a'] :
+						      &none;
+}
+
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		char hex[3] = { 0 };
+
+		if (*s == '%' && s[1] && s[2]) {
+			hex[0] = s[1];
+			hex[1] = s[2];
+			*to++ = (char)strtol(hex, NULL, 16);
+			s += 2;
+		} else {
+			*to++ = *s;
+		}
+	}
+	*to = '\0';
+}
+
+static long do_open(char **arg)
+{
+	int fd;
+
+	if (!arg[2])
+		return errno = EINVAL, -1;
+	unescape(arg[2]);
+	fd = open(arg[2], O_RDWR | O_CREAT, 0666);
+	*slot(arg[1]) = fd;
+	return fd < 0 ? -1 : 0;
+}
+
+static long do_close(char **arg)
+{
+	return close(*slot(arg[1]));
+}
+
+static long do_dup(char **arg)
+{
+	int fd = dup(*slot(arg[1]));
+
+	*slot(arg[2]) = fd;
+	return fd < 0 ? -1 : 0;
+}
+
+static long do_lock(char **arg)
+{
+	int op = -1;
+
+	if (arg[2] && strcmp(arg[2], "EX") == 0)
+		op = LOCK_EX;
+	else if (arg[2] && strcmp(arg[2], "SH") == 0)
+		op = LOCK_SH;
+	else if (arg[2] && strcmp(arg[2], "UN") == 0)
+		op = LOCK_UN;
+	if (arg[2] && arg[3] && strcmp(arg[3], "NB") == 0)
+		op |= LOCK_NB;
+	return flock(*slot(arg[1]), op);
+}
+
+static long do_record(char **arg)
+{
+	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	if (arg[2] && strcmp(arg[2], "F_WRLCK") == 0)
+		l.l_type = F_WRLCK;
+	else if (arg[2] && strcmp(arg[2], "F_RDLCK") == 0)
+		l.l_type = F_RDLCK;
+	return fcntl(*slot(arg[1]), F_SETLK, &l);
+}
+
+static long do_lockf(char **arg)
+{
+	return lockf(*slot(arg[1]), F_TLOCK, 0);
+}
+
+static long do_read(char **arg)
+{
+	char text[32] = { 0 };
+
+	if (pread(*slot(arg[1]), text, sizeof(text) - 1, 0) < 0)
+		return -1;
+	return strtol(text, NULL, 10);
+}
+
+static long do_write(char **arg)
+{
+	size_t len = arg[2] ? strlen(arg[2]) : 0;
+
+	return pwrite(*slot(arg[1]), arg[2], len, 0) == (ssize_t)len ? 0 : -1;
+}
+
+static long do_closeall(char **arg)
+{
+	(void)arg;
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+	return 0;
+}
+
+static long do_fork(char **arg)
+{
+	pid_t pid = fork();
+
+	(void)arg;
+	if (pid == 0)
+		for (;;)
+			pause();
+	return pid;
+}
+
+static long do_reap(char **arg)
+{
+	pid_t pid = arg[1] ? (pid_t)strtol(arg[1], NULL, 10) : -1;
+
+	if (pid <= 0)
+		return errno = EINVAL, -1;
+	kill(pid, SIGKILL);
+	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+}
+
+static long do_pid(char **arg)
+{
+	(void)arg;
+	return getpid();
+}
+
+/* Entries of a directory below /proc/self; of sockets only, if wanted. */
+static long entries(const char *dir, bool sockets)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	struct stat st;
+	long n = 0;
+
+	if (!d)
+		return -1;
+	while ((e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (sockets && (fstatat(dirfd(d), e->d_name, &st, 0) ||
+				!S_ISSOCK(st.st_mode)))
+			continue;
+		n++;
+	}
+	closedir(d);
+	return n;
+}
+
+static long do_threads(char **arg)
+{
+	(void)arg;
+	return entries("/proc/self/task", false);
+}
+
+static long do_fds(char **arg)
+{
+	(void)arg;
+	return entries("/proc/self/fd", false);
+}
+
+static long do_sockets(char **arg)
+{
+	(void)arg;
+	return entries("/proc/self/fd", true);
+}
+
+static void on_alarm(int signo)
+{
+	(void)signo;
+}
+
+static long do_alarm(char **arg)
+{
+	struct sigaction sa = { .sa_handler = on_alarm };
+	long ms = arg[1] ? strtol(arg[1], NULL, 10) : 0;
+	struct itimerval it = { .it_value = { .tv_sec = ms / 1000,
+					      .tv_usec = ms % 1000 * 1000 } };
+
+	sigaction(SIGALRM, &sa, NULL);
+	return setitimer(ITIMER_REAL, &it, NULL);
+}
+
+static long do_exit(char **arg)
+{
+	exit(arg[1] ? (int)strtol(arg[1], NULL, 10) : 0);
+}
+
+static const struct {
+	const char *name;
+	long (*run)(char **arg);
+} commands[] = {
+	{ "open", do_open }, { "close", do_close }, { "dup", do_dup },
+	{ "lock", do_lock }, { "record", do_record }, { "lockf", do_lockf },
+	{ "read", do_read }, { "write", do_write },
+	{ "closeall", do_closeall }, { "fork", do_fork }, { "reap", do_reap },
+	{ "pid", do_pid }, { "threads", do_threads }, { "fds", do_fds },
+	{ "sockets", do_sockets }, { "alarm", do_alarm }, { "exit", do_exit },
+};
+
+static void answer(char **arg)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		long long start = now_ns();
+		long n;
+		int error;
+
+		if (strcmp(arg[0], commands[i].name) != 0)
+			continue;
+		errno = 0;
+		n = commands[i].run(arg);
+		error = errno;
+		if (n == -1)
+			printf("%s", strerrorname_np(error));
+		else
+			printf("%ld", n);
+		printf(" %lld %lld\n", start, now_ns());
+		return;
+	}
+	printf("what? 0 0\n");
+}
+
+int main(void)
+{
+	char line[8192];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 0; i < 26; i++)
+		slots[i] = -1;
+	while (fgets(line, sizeof(line), stdin)) {
+		char *arg[5] = { 0 }, *save = NULL;
+		int n = 0;
+
+		line[strcspn(line, "\n")] = '\0';
+		for (char *w = strtok_r(line, " ", &save); w && n < 4;
+		     w = strtok_r(NULL, " ", &save))
+			arg[n++] = w;
+		if (n)
+			answer(arg);
+	}
+	return 0;
+}

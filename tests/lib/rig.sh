@@ -1,0 +1,416 @@
+# shellcheck shell=bash disable=SC2034,SC2119,SC2120
+# SPDX-License-Identifier: MIT
+#
+# The rig: two hosts, A and B, on one machine, and a Redis (DESIGN section 8).
+#
+#	. tests/lib/rig.sh
+#	rig_start disks|share
+#	on A CMD...		on host A, bare
+#	null A CMD...		the same under the null shim
+#	dl A CMD...		the same under dlock
+#	...
+#	rig_end			asserts that no key is left, then the plan
+#
+# A host has a mount and a pid namespace of its own.  `disks`: $MNT is a tmpfs
+# of each host.  `share`: $MNT is a bindfs mount of one directory on each:
+# data is shared, kernel locks are not.  Redis is at $RIG/redis.sock and at
+# 127.0.0.1:$PORT, without persistence, and its `r` is redis-cli.
+#
+# What the rig guarantees:
+#  1. Nothing MUST outlive the test: each host's process 1 and Redis are
+#     killed with the script (at exit, or by the kernel: PR_SET_PDEATHSIG),
+#     mounts end with their namespace, and $RIG is removed.
+#  2. Processes MUST meet at checkpoints, never at sleeps.
+#  3. A test of exclusion MUST be shown to see: three_ways.
+#
+# Checkpoints are fifos that the script keeps open, so that a mark waits for
+# its reader:	cp_new NAME; cp_reach NAME [TEXT]; cp_wait NAME [SECONDS]
+# (sets $CP); in a job: echo TEXT >$RIG/cp/NAME, read x <$RIG/cp/NAME.
+#
+# Peers are programs that are told what to do, a line each, and answer with
+# one:	peer NAME CMD...; say NAME LINE; hear NAME [SECONDS] (sets $HEARD);
+# ask NAME LINE [SECONDS].  Their standard error is $RIG/NAME.err.
+#
+# A locker (tests/lib/locker.c) answers 'RESULT START END': locker NAME
+# on|null|dl HOST; after ask or hear, $RESULT, $START and $END.
+TOP=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
+BUILD=$TOP/build
+BIN=$BUILD/tests
+# shellcheck source=tests/lib/tap.sh
+. "$TOP/tests/lib/tap.sh"
+
+declare -A INIT UNSHARE CP_FD PEER_IN PEER_OUT PEER_PID
+RIG='' MNT='' PORT='' REDIS_PID=''
+HEARD='' CP='' RESULT='' START='' END=''
+
+rig_die()
+{
+	echo "Bail out! $*"
+	diag "$*"
+	exit 1
+}
+
+# Until COMMAND succeeds, at most SECONDS; for states of which nobody tells.
+until_true()
+{
+	local end=$((SECONDS + $1 + 1))
+
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.01
+	done
+}
+
+now()
+{
+	"$BIN/now"
+}
+
+# --- Redis ----------------------------------------------------------------
+
+r()
+{
+	redis-cli -s "$RIG/redis.sock" --no-raw "$@" 2>&1
+}
+
+# The bare text, for values.
+rr()
+{
+	redis-cli -s "$RIG/redis.sock" --raw "$@" 2>/dev/null
+}
+
+redis_is_up()
+{
+	[ "$(rr ping)" = PONG ] || [[ $(rr ping) == NOAUTH* ]]
+}
+
+# Up, or gone again because the port is taken.
+redis_is_decided()
+{
+	redis_is_up || ! kill -0 "$REDIS_PID" 2>/dev/null
+}
+
+# redis_up [OPTION...]: on $PORT if it has one already.
+redis_up()
+{
+	local try port
+
+	for try in 1 2 3 4 5 6 7 8 9; do
+		port=${PORT:-$((20000 + RANDOM % 12000))}
+		setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
+			--port "$port" --unixsocket "$RIG/redis.sock" \
+			--dir "$RIG" --save '' --appendonly no \
+			--logfile "$RIG/redis.log" --daemonize no "$@" \
+			>/dev/null 2>&1 &
+		REDIS_PID=$!
+		disown "$REDIS_PID"
+		until_true 5 redis_is_decided
+		if kill -0 "$REDIS_PID" 2>/dev/null && redis_is_up; then
+			PORT=$port
+			return 0
+		fi
+		kill -KILL "$REDIS_PID" 2>/dev/null
+	done
+	rig_die "no redis-server after $try attempts: see $RIG/redis.log"
+}
+
+redis_is_gone()
+{
+	! kill -0 "$REDIS_PID" 2>/dev/null
+}
+
+redis_kill()
+{
+	kill -KILL "$REDIS_PID" 2>/dev/null
+	until_true 5 redis_is_gone
+	rm -f "$RIG/redis.sock"
+}
+
+# --- hosts ----------------------------------------------------------------
+
+host_start()
+{
+	local h=$1
+
+	[ -p "$RIG/$h.up" ] || mkfifo "$RIG/$h.up"
+	setpriv --pdeathsig KILL unshare -m -p -f --kill-child=KILL \
+		--mount-proc --propagation private "$BIN/host_init" \
+		>"$RIG/$h.up" 2>"$RIG/$h.unshare" &
+	UNSHARE[$h]=$!
+	disown $!
+	read -r -t 5 _ <"$RIG/$h.up" ||
+		rig_die "host $h: $(cat "$RIG/$h.unshare")"
+	INIT[$h]=$(pgrep -P "${UNSHARE[$h]}")
+}
+
+# The host's file system at $MNT.
+host_mount()
+{
+	if [ "$2" = share ]; then
+		nsenter -t "${INIT[$1]}" -m -p bindfs -o \
+			attr_timeout=0,entry_timeout=0,negative_timeout=0 \
+			"$RIG/share" "$MNT"
+	else
+		nsenter -t "${INIT[$1]}" -m -p \
+			mount -t tmpfs "host-$1" "$MNT"
+	fi || rig_die "host $1: no $2 at $MNT"
+}
+
+host_is_gone()
+{
+	! kill -0 "${INIT[$1]}" 2>/dev/null
+}
+
+# A power cut.
+host_dead()
+{
+	kill -KILL "${INIT[$1]}" 2>/dev/null
+}
+
+# host_new HOST disks|share: (again) after host_dead
+host_new()
+{
+	host_start "$1"
+	host_mount "$1" "$2"
+}
+
+on()
+{
+	local h=$1
+
+	shift
+	nsenter -t "${INIT[$h]}" -m -p --wdns="$MNT" -- "$@"
+}
+
+null()
+{
+	local h=$1
+
+	shift
+	on "$h" env LD_PRELOAD="$BIN/null.so" "$@"
+}
+
+dl()
+{
+	local h=$1
+
+	shift
+	on "$h" env LD_PRELOAD="$BUILD/libdlock-preload.so" \
+		DLOCK_CONFIG="$RIG/$h.conf" "$@"
+}
+
+# rig_config HOST [NAME=VALUE...]: its configuration; NAME is url, ttl,
+# timeout, connect_timeout, restart_delay, prefix, redis_more or path_more
+# (lines of text).  dlock wants ttl >= 6 x connect_timeout.
+rig_config()
+{
+	local h=$1 setting
+	local url="redis://127.0.0.1:$PORT/0" ttl=5s timeout=2s
+	local connect_timeout=500ms restart_delay=0s prefix=$MNT/
+	local redis_more='' path_more=''
+
+	shift
+	for setting; do
+		local "${setting?}"
+	done
+	cat >"$RIG/$h.conf.new" <<-END
+	host_id = "$h"
+	redis "main" {
+	    url = "$url"
+	    connect_timeout = "$connect_timeout"
+	    restart_delay = "$restart_delay"
+	    $redis_more
+	}
+	path "$prefix" {
+	    redis = "main"
+	    ttl = "$ttl"
+	    timeout = "$timeout"
+	    $path_more
+	}
+	END
+	mv "$RIG/$h.conf.new" "$RIG/$h.conf"
+}
+
+rig_configs()
+{
+	rig_config A "$@"
+	rig_config B "$@"
+}
+
+# --- start and end --------------------------------------------------------
+
+rig_start()
+{
+	[ "$(id -u)" = 0 ] || rig_die 'the rig needs root (namespaces)'
+	RIG=$(mktemp -d "${TMPDIR:-/tmp}/dlock-rig.XXXXXX") || exit 1
+	MNT=${RIG_MNT:-$RIG/mnt}
+	trap rig_cleanup EXIT
+	trap 'exit 130' INT TERM HUP
+	mkdir -p "$RIG/cp" "$RIG/share" "$MNT"
+	redis_up
+	host_new A "$1"
+	host_new B "$1"
+	rig_configs
+}
+
+rig_cleanup()
+{
+	local h p
+
+	trap '' INT TERM HUP
+	for h in "${!INIT[@]}"; do
+		host_dead "$h"
+	done
+	for p in "${PEER_PID[@]}" "$REDIS_PID"; do
+		[ -z "$p" ] || kill -KILL "$p" 2>/dev/null
+	done
+	for h in "${!INIT[@]}"; do
+		until_true 5 host_is_gone "$h"
+	done
+	if [ -n "${RIG_KEEP-}" ]; then
+		diag "kept: $RIG"
+	else
+		rm -rf "$RIG"
+	fi
+}
+
+db_is_empty()
+{
+	[ "$(rr dbsize)" = 0 ]
+}
+
+# Nothing is left in Redis, within SECONDS.
+rig_empty()
+{
+	if until_true "${1:-2}" db_is_empty; then
+		pass "${2:-no key is left in Redis}"
+	else
+		fail "${2:-no key is left in Redis}"
+		diag "$(rr keys '*')"
+	fi
+}
+
+rig_end()
+{
+	rig_empty
+	done_testing
+}
+
+# --- checkpoints and peers ------------------------------------------------
+
+cp_new()
+{
+	local name fd
+
+	for name; do
+		mkfifo "$RIG/cp/$name"
+		exec {fd}<>"$RIG/cp/$name"
+		CP_FD[$name]=$fd
+	done
+}
+
+cp_reach()
+{
+	echo "${2-}" >&"${CP_FD[$1]}"
+}
+
+cp_wait()
+{
+	CP=
+	read -r -t "${2:-10}" -u "${CP_FD[$1]}" CP
+}
+
+# Marks that nobody read.
+cp_drain()
+{
+	while read -r -t 0.01 -u "${CP_FD[$1]}" _; do
+		:
+	done
+}
+
+peer()
+{
+	local name=$1 in out
+
+	shift
+	[ -z "${PEER_IN[$name]-}" ] || peer_end "$name"
+	rm -f "$RIG/$name.in" "$RIG/$name.out"
+	mkfifo "$RIG/$name.in" "$RIG/$name.out"
+	exec {in}<>"$RIG/$name.in" {out}<>"$RIG/$name.out"
+	PEER_IN[$name]=$in
+	PEER_OUT[$name]=$out
+	"$@" <"$RIG/$name.in" >"$RIG/$name.out" 2>"$RIG/$name.err" \
+		{in}>&- {out}>&- &
+	PEER_PID[$name]=$!
+	disown $!
+}
+
+# Its input ends, and with it the peer.
+peer_end()
+{
+	local in=${PEER_IN[$1]} out=${PEER_OUT[$1]}
+
+	exec {in}>&- {out}>&-
+	unset "PEER_IN[$1]" "PEER_OUT[$1]" "PEER_PID[$1]"
+}
+
+say()
+{
+	printf '%s\n' "$2" >&"${PEER_IN[$1]}"
+}
+
+hear()
+{
+	HEARD=''
+	RESULT=silence START=0 END=0
+	read -r -t "${2:-10}" -u "${PEER_OUT[$1]}" HEARD || return 1
+	read -r RESULT START END <<<"$HEARD"
+}
+
+ask()
+{
+	say "$1" "$2"
+	hear "$1" "${3:-10}"
+}
+
+locker()
+{
+	peer "$1" "$2" "$3" "$BIN/locker"
+}
+
+# proxy NAME: a proxy before Redis; its port in $PROXY.
+proxy()
+{
+	peer "$1" /usr/bin/python3 "$TOP/tests/lib/tcpproxy.py" \
+		"127.0.0.1:$PORT"
+	hear "$1" || rig_die "no proxy: $(cat "$RIG/$1.err")"
+	# shellcheck disable=SC2034 # the caller's
+	PROXY=$RESULT
+}
+
+# --- blindness ------------------------------------------------------------
+
+# three_ways NAME FUNCTION [ARG...]: FUNCTION runs commands by "$RUN" HOST
+# CMD... and succeeds if exclusion held.  Bare and under the null shim it must
+# not, or it proves nothing; under dlock it must.
+three_ways()
+{
+	local name=$1
+
+	shift
+	RUN=on
+	if "$@"; then
+		fail "$name: fails without dlock (control)"
+	else
+		pass "$name: fails without dlock (control)"
+	fi
+	RUN=null
+	if "$@"; then
+		fail "$name: fails under the null shim"
+	else
+		pass "$name: fails under the null shim"
+	fi
+	RUN=dl
+	ok "$name" "$@"
+}

@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Run one test for prove(1): within its time ('# timeout: SECONDS' in the
+# script, 60 without), a copy of its TAP and its status kept in $CHECK_DIR.
+test=$1
+limit=60
+copy=$CHECK_DIR/${test//\//_}
+case $test in
+*.t)
+	set -- bash "$test"
+	limit=$(sed -n 's/^# timeout: //p;40q' "$test")
+	;;
+*)
+	set -- "$PWD/$test"
+	;;
+esac
+timeout -k 20 "${limit:-60}" "$@" | tee "$copy.tap"
+status=${PIPESTATUS[0]}
+[ "$status" != 124 ] || echo "# $test: out of time (${limit:-60} s)" >&2
+echo "$status" >"$copy.status"
+exit "$status"

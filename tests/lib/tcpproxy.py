@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""A TCP proxy that misbehaves on demand.
+
+	tcpproxy.py HOST:PORT
+
+Prints the port it listens on.  Then a command a line on standard input, each
+answered by "ok":
+
+	pass		forward both ways
+	hang		accept, take the request, forward nothing
+	close		close every connection, old and new
+	reset		the same, with RST
+	refuse		no listening socket: connection refused
+	delay MS	each piece of a reply is held back that long
+	cut N		close after N bytes of replies per connection
+	drop		requests are forwarded, replies are not
+	lose TEXT	the first request that holds TEXT is forwarded; its reply
+			is not, and the connection is closed; then as `pass`
+	lost		answers how many replies `lose` has taken so far
+
+A mode holds for connections already open, too.
+"""
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+
+
+class Proxy:
+    def __init__(self, target):
+        host, port = target.rsplit(":", 1)
+        self.target = (host, int(port))
+        self.mode, self.arg = "pass", ""
+        self.lost = 0
+        self.pairs = set()
+        self.mutex = threading.Lock()
+        self.listener = None
+        self.port = 0
+        self.listen()
+
+    def listen(self):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", self.port))
+        s.listen(256)
+        self.port = s.getsockname()[1]
+        self.listener = s
+        threading.Thread(target=self.accept, args=(s,), daemon=True).start()
+
+    def accept(self, listener):
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,),
+                             daemon=True).start()
+
+    @staticmethod
+    def end(sock, reset):
+        if reset:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                            struct.pack("ii", 1, 0))
+        try:
+            if not reset:
+                sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        sock.close()
+
+    def serve(self, client):
+        if self.mode in ("close", "reset"):
+            self.end(client, self.mode == "reset")
+            return
+        try:
+            server = socket.create_connection(self.target, 2)
+        except OSError:
+            self.end(client, False)
+            return
+        for s in (client, server):
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        pair = (client, server)
+        with self.mutex:
+            self.pairs.add(pair)
+        try:
+            self.pump(client, server)
+        except OSError:
+            pass
+        with self.mutex:
+            self.pairs.discard(pair)
+        self.end(client, False)
+        self.end(server, False)
+
+    def pump(self, client, server):
+        replied, losing = 0, False
+        while True:
+            ready, _, _ = select.select([client, server], [], [], 0.05)
+            if self.mode in ("close", "reset"):
+                self.end(client, self.mode == "reset")
+                return
+            if client in ready:
+                data = client.recv(65536)
+                if not data:
+                    return
+                if self.mode == "lose" and self.arg.encode() in data:
+                    losing = True
+                    self.mode = "pass"
+                if self.mode != "hang":
+                    server.sendall(data)
+            if server in ready:
+                data = server.recv(65536)
+                if not data:
+                    return
+                if losing:
+                    self.lost += 1
+                    return
+                if self.mode in ("drop", "hang"):
+                    continue
+                if self.mode == "delay":
+                    time.sleep(int(self.arg) / 1000)
+                if self.mode == "cut":
+                    left = int(self.arg) - replied
+                    client.sendall(data[:left])
+                    if len(data) >= left:
+                        return
+                else:
+                    client.sendall(data)
+                replied += len(data)
+
+    def command(self, mode, arg):
+        if mode == "lost":
+            return str(self.lost)
+        if mode == "refuse" and self.listener:
+            # accept(2) keeps the socket until it is shut down.
+            self.listener.shutdown(socket.SHUT_RDWR)
+            self.listener.close()
+            self.listener = None
+            self.mode = "close"
+            return "ok"
+        if mode not in ("pass", "hang", "close", "reset", "delay", "cut",
+                        "drop", "lose"):
+            return "what?"
+        self.arg = arg
+        self.mode = mode
+        if not self.listener:
+            self.listen()
+        return "ok"
+
+
+def main():
+    proxy = Proxy(sys.argv[1])
+    print(proxy.port, flush=True)
+    for line in sys.stdin:
+        mode, _, arg = line.strip().partition(" ")
+        print(proxy.command(mode, arg), flush=True)
+
+
+main()

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+// link: tools/run_elf.c tools/json.c tools/table.c tools/common_text.c
+/*
+ * The pure parts of the tools: what an ELF image tells, and that no byte of a
+ * name reaches a terminal or a JSON reader unescaped.
+ */
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/common.h"
+#include "tools/json.h"
+#include "tools/run_elf.h"
+#include "tools/table.h"
+
+/* A program of the smallest: a header, PT_INTERP, PT_NOTE, their contents. */
+struct program {
+	Elf64_Ehdr head;
+	Elf64_Phdr interp, note;
+	char interp_text[32];
+	unsigned char note_bytes[16];
+};
+
+static struct program make(const char *interp)
+{
+	struct program p = {
+		.head = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64,
+				       ELFDATA2LSB, EV_CURRENT },
+			  .e_type = ET_DYN,
+			  .e_machine = EM_X86_64,
+			  .e_phoff = sizeof(Elf64_Ehdr),
+			  .e_phentsize = sizeof(Elf64_Phdr),
+			  .e_phnum = 2 },
+		.interp = { .p_type = PT_INTERP,
+			    .p_offset = offsetof(struct program, interp_text) },
+		.note = { .p_type = PT_NOTE,
+			  .p_offset = offsetof(struct program, note_bytes),
+			  .p_filesz = sizeof(p.note_bytes) },
+		.note_bytes = { 4, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0 },
+	};
+
+	strcpy(p.interp_text, interp);
+	p.interp.p_filesz = strlen(interp) + 1;
+	if (!*interp)
+		p.interp.p_type = PT_NULL;
+	return p;
+}
+
+#define GLIBC "/lib64/ld-linux-x86-64.so.2"
+
+static const struct elf_facts shim = {
+	.is_elf = true,
+	.class = ELFCLASS64,
+	.data = ELFDATA2LSB,
+	.machine = EM_X86_64,
+};
+
+static const char *refusal(const struct program *p)
+{
+	struct elf_facts facts;
+
+	elf_inspect(p, sizeof(*p), &facts);
+	assert_true(facts.is_elf);
+	return elf_refusal(&facts, &shim);
+}
+
+static void glibc_program_is_accepted(void **state)
+{
+	struct program p = make(GLIBC);
+
+	(void)state;
+	assert_null(refusal(&p));
+}
+
+static void musl_program_is_refused(void **state)
+{
+	struct program p = make("/lib/ld-musl-x86_64.so.1");
+
+	(void)state;
+	assert_non_null(strstr(refusal(&p), "glibc"));
+}
+
+static void static_program_is_refused(void **state)
+{
+	struct program p = make("");
+
+	(void)state;
+	assert_non_null(strstr(refusal(&p), "statically linked"));
+}
+
+static void other_machine_is_refused(void **state)
+{
+	struct program p = make(GLIBC);
+
+	(void)state;
+	p.head.e_machine = EM_AARCH64;
+	assert_non_null(strstr(refusal(&p), "another machine"));
+}
+
+static void go_is_told_by_its_note(void **state)
+{
+	struct program p = make(GLIBC);
+
+	(void)state;
+	memcpy(p.note_bytes + 12, "Go\0", 4);
+	assert_non_null(strstr(refusal(&p), "Go program"));
+}
+
+static void go_is_told_by_its_sections(void **state)
+{
+	struct {
+		struct program p;
+		char names[32];
+		Elf64_Shdr sections[2];
+	} f = { .p = make(GLIBC), .names = "\0.go.buildinfo" };
+	struct elf_facts facts;
+
+	(void)state;
+	f.p.head.e_shoff = (size_t)((char *)f.sections - (char *)&f);
+	f.p.head.e_shentsize = sizeof(Elf64_Shdr);
+	f.p.head.e_shnum = 2;
+	f.p.head.e_shstrndx = 0;
+	f.sections[0].sh_offset = (size_t)(f.names - (char *)&f);
+	f.sections[1].sh_name = 1;
+	elf_inspect(&f, sizeof(f), &facts);
+	assert_true(facts.go);
+}
+
+static void cut_file_reads_nothing_outside(void **state)
+{
+	struct program p = make(GLIBC);
+	struct elf_facts facts;
+
+	(void)state;
+	for (size_t n = 0; n < offsetof(struct program, note_bytes); n++) {
+		void *copy = malloc(n ? n : 1);
+
+		assert_non_null(copy);
+		memcpy(copy, &p, n);
+		elf_inspect(copy, n, &facts);
+		assert_true(!facts.is_elf || elf_refusal(&facts, &shim));
+		free(copy);
+	}
+}
+
+static void any_header_byte_may_lie(void **state)
+{
+	struct program p = make(GLIBC);
+	struct elf_facts facts;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(p); i++) {
+		struct program *copy = malloc(sizeof(p));
+
+		assert_non_null(copy);
+		*copy = p;
+		((unsigned char *)copy)[i] = 0xff;
+		elf_inspect(copy, sizeof(*copy), &facts);
+		free(copy);
+	}
+}
+
+static void other_class_and_order_are_read(void **state)
+{
+	unsigned char b[sizeof(Elf32_Ehdr)] = { 0x7f, 'E',        'L',
+						'F',  ELFCLASS32, ELFDATA2MSB,
+						1 };
+	struct elf_facts facts;
+
+	(void)state;
+	b[19] = EM_PPC;
+	elf_inspect(b, sizeof(b), &facts);
+	assert_true(facts.is_elf);
+	assert_int_equal(facts.machine, EM_PPC);
+	assert_non_null(elf_refusal(&facts, &shim));
+}
+
+static void this_program_is_accepted(void **state)
+{
+	static char image[1 << 24];
+	FILE *f = fopen("/proc/self/exe", "rb");
+	struct elf_facts facts;
+	size_t n;
+
+	(void)state;
+	assert_non_null(f);
+	n = fread(image, 1, sizeof(image), f);
+	fclose(f);
+	elf_inspect(image, n, &facts);
+	assert_true(facts.is_elf && !facts.damaged && !facts.go);
+	assert_null(elf_refusal(&facts, &facts));
+}
+
+static const char *shown(const char *bytes, size_t len)
+{
+	static char out[256];
+	size_t n = tool_show(out, sizeof(out), bytes, len);
+
+	assert_int_equal(n, strlen(out));
+	return out;
+}
+
+#define SHOWN(literal) shown(literal, sizeof(literal) - 1)
+
+static void names_are_shown_without_effect(void **state)
+{
+	(void)state;
+	assert_string_equal(SHOWN("plain name"), "plain name");
+	assert_string_equal(SHOWN("a\x1b[31m\n\x7f"), "a\\x1b[31m\\x0a\\x7f");
+	assert_string_equal(SHOWN("nul\0."), "nul\\x00.");
+	assert_string_equal(SHOWN("back\\slash"), "back\\\\slash");
+	assert_string_equal(SHOWN("\xc3\xa9"), "\xc3\xa9");
+	assert_string_equal(SHOWN("\xc2\x9b"), "\\xc2\\x9b");
+	assert_string_equal(SHOWN("\xff\xc3"), "\\xff\\xc3");
+	assert_string_equal(SHOWN("\xc0\xaf"), "\\xc0\\xaf");
+	assert_string_equal(SHOWN("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+	assert_string_equal(SHOWN("\xe2\x80\xae"), "\\xe2\\x80\\xae");
+}
+
+static void a_name_is_cut_between_characters(void **state)
+{
+	char out[6];
+
+	(void)state;
+	assert_int_equal(tool_show(out, sizeof(out),
+				   "ab\x1b"
+				   "c",
+				   4),
+			 2);
+	assert_string_equal(out, "ab");
+	assert_int_equal(tool_show(out, sizeof(out), "a\x1b", 2), 5);
+	assert_string_equal(out, "a\\x1b");
+}
+
+static char *text;
+static size_t text_len;
+
+static void json_is_valid(void **state)
+{
+	struct json j = { .f = open_memstream(&text, &text_len) };
+
+	(void)state;
+	assert_non_null(j.f);
+	json_open(&j, NULL, '[');
+	json_str(&j, NULL, "q\"b\\n\n\x1b\x7f\0\xff\xc3\xa9", 12);
+	json_open(&j, NULL, '{');
+	json_int(&j, "n", INT64_MIN);
+	json_null(&j, "z");
+	json_bool(&j, "b", true);
+	json_close(&j, '}');
+	json_open(&j, NULL, '[');
+	json_close(&j, ']');
+	json_close(&j, ']');
+	fclose(j.f);
+	assert_string_equal(
+		text,
+		"[\n"
+		"  "
+		"\"q\\\"b\\\\n\\u000a\\u001b\\u007f\\u0000\\u00ff\xc3\xa9\",\n"
+		"  {\n"
+		"    \"n\": -9223372036854775808,\n"
+		"    \"z\": null,\n"
+		"    \"b\": true\n"
+		"  },\n"
+		"  []\n"
+		"]\n");
+	free(text);
+}
+
+static void columns_line_up(void **state)
+{
+	static const char *const headings[] = { "A", "B", "NOTE", NULL };
+	FILE *f = open_memstream(&text, &text_len);
+	struct table t;
+
+	(void)state;
+	assert_non_null(f);
+	table_init(&t, headings);
+	table_text(&t, "\xc3\xa9\xc3\xa9\xc3\xa9");
+	table_text(&t, "x\n");
+	table_text(&t, "");
+	table_print(&t, f);
+	fclose(f);
+	assert_string_equal(text, "A    B\n\xc3\xa9\xc3\xa9\xc3\xa9  x\\x0a\n");
+	table_free(&t);
+	free(text);
+}
+
+static const char *span(uint64_t ms)
+{
+	static char out[32];
+
+	ctl_duration(out, sizeof(out), ms);
+	return out;
+}
+
+static void durations_are_short(void **state)
+{
+	(void)state;
+	assert_string_equal(span(0), "0ms");
+	assert_string_equal(span(999), "999ms");
+	assert_string_equal(span(29872), "29.8s");
+	assert_string_equal(span(245000), "4m05s");
+	assert_string_equal(span(7620000), "2h07m");
+	assert_string_equal(span(273600000), "3d04h");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(glibc_program_is_accepted),
+		cmocka_unit_test(musl_program_is_refused),
+		cmocka_unit_test(static_program_is_refused),
+		cmocka_unit_test(other_machine_is_refused),
+		cmocka_unit_test(go_is_told_by_its_note),
+		cmocka_unit_test(go_is_told_by_its_sections),
+		cmocka_unit_test(cut_file_reads_nothing_outside),
+		cmocka_unit_test(any_header_byte_may_lie),
+		cmocka_unit_test(other_class_and_order_are_read),
+		cmocka_unit_test(this_program_is_accepted),
+		cmocka_unit_test(names_are_shown_without_effect),
+		cmocka_unit_test(a_name_is_cut_between_characters),
+		cmocka_unit_test(json_is_valid),
+		cmocka_unit_test(columns_line_up),
+		cmocka_unit_test(durations_are_short),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

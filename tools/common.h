@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What dlock and dlockctl share: exit codes, messages, names on a terminal,
+ * the choice of the configuration, paths as the shim sees them.
+ *
+ * Both tools are single-threaded.  A message is one line on stderr, begins
+ * with the tool's name and has every control byte escaped, whatever a file,
+ * a key or a server put into it.
+ */
+#ifndef DLK_TOOLS_COMMON_H
+#define DLK_TOOLS_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+
+#define DLK_VERSION "0.1"
+
+/* sysexits.h where it has a name for it; 126 and 127 are the shell's. */
+enum dlk_exit {
+	DLK_EXIT_OK = 0,
+	DLK_EXIT_NOTHING = 1, /* nothing found, a check failed */
+	DLK_EXIT_USAGE = 64,
+	DLK_EXIT_UNAVAILABLE = 69, /* Redis */
+	DLK_EXIT_CONFIG = 78,
+	DLK_EXIT_CANNOT = 126, /* found, but cannot be run */
+	DLK_EXIT_NOT_FOUND = 127,
+};
+
+/* The name in front of every message; set first thing in main(). */
+extern const char *tool_name;
+
+/* One line on stderr. */
+void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, and `code` back: "return tool_fail(DLK_EXIT_USAGE, ...)". */
+int tool_fail(int code, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * For a terminal: printable UTF-8 as it is, '\' doubled, every other byte
+ * (control bytes C0 and C1, DEL, what is not UTF-8, marks that reorder text)
+ * as \xNN.  Writes at most size - 1 bytes and a NUL, never half a character;
+ * returns what was written.
+ */
+size_t tool_show(char *out, size_t size, const char *bytes, size_t len);
+
+/*
+ * The length of the UTF-8 character that `bytes` begins with (RFC 3629), its
+ * code point in *code; 0 if there is none.
+ */
+size_t tool_utf8(const char *bytes, size_t len, uint32_t *code);
+
+/*
+ * The configuration file: the option's, else $DLOCK_CONFIG, else the default
+ * if it exists, else NULL.
+ */
+const char *tool_config_file(const char *option);
+
+/*
+ * Load it, with its warnings and its error as messages.  0, or an exit code.
+ */
+int tool_config_load(const char *file, struct dlk_config **out);
+
+/* Does any rule use it? */
+bool tool_config_uses(const struct dlk_config *config,
+		      const struct dlk_redis *redis);
+
+/*
+ * The path as /proc/self/fd would name it: realpath(3) of the part that
+ * exists, symbolic links that lead nowhere yet followed as open(O_CREAT)
+ * follows them.  A trailing slash is not kept.  0 or -errno.
+ */
+int tool_resolve(const char *path, char out[DLK_PATH_MAX]);
+
+/*
+ * Does the server answer a PING by the deadline?  0, or -errno with the
+ * reason in `why`.  An answer that refuses PING alone (NOPERM) is an answer.
+ */
+int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
+	      size_t size);
+
+/* The time by which one command to this server must be answered. */
+uint64_t tool_deadline(const struct dlk_endpoint *ep);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Which configuration, and what is wrong with it; see common.h. */
+#include "tools/common.h"
+
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+const char *tool_config_file(const char *option)
+{
+	const char *file = option ? option : getenv("DLOCK_CONFIG");
+
+	if (file && *file)
+		return file;
+	return access(DLK_CONFIG_DEFAULT, F_OK) ? NULL : DLK_CONFIG_DEFAULT;
+}
+
+static void warn(void *arg, const char *text)
+{
+	(void)arg;
+	tool_say("warning: %s", text);
+}
+
+int tool_config_load(const char *file, struct dlk_config **out)
+{
+	bool secure = getauxval(AT_SECURE) != 0;
+	struct dlk_error err = { "" };
+	int rc = dlk_config_load(file, secure, warn, NULL, out, &err);
+
+	return rc ? tool_fail(DLK_EXIT_CONFIG, "%s", err.text) : 0;
+}
+
+bool tool_config_uses(const struct dlk_config *config,
+		      const struct dlk_redis *redis)
+{
+	for (unsigned i = 0; i < config->n_rules; i++)
+		if (config->rules[i].redis == redis)
+			return true;
+	return false;
+}

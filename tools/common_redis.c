@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a server answer?  See common.h. */
+#include "tools/common.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lease/conn.h"
+#include "lease/sys.h"
+
+uint64_t tool_deadline(const struct dlk_endpoint *ep)
+{
+	return dlk_now_ns() + ep->connect_timeout_ms * UINT64_C(1000000);
+}
+
+/* An error reply: only a refused PING is as good as an answer. */
+static int judge(const redisReply *reply, char *why, size_t size)
+{
+	if (reply->type != REDIS_REPLY_ERROR ||
+	    !strncmp(reply->str, "NOPERM", strlen("NOPERM")))
+		return 0;
+	snprintf(why, size, "%s", reply->str);
+	return -EPROTO;
+}
+
+static int ping(struct dlk_conn *c, uint64_t deadline_ns, char *why,
+		size_t size)
+{
+	static const char *const argv[] = { "PING" };
+	static const size_t len[] = { 4 };
+	const redisReply *reply;
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (!err)
+		err = dlk_conn_call(c, deadline_ns, 1, argv, len, &reply);
+	if (!err)
+		return judge(reply, why, size);
+	snprintf(why, size, "%s", dlk_conn_error(c));
+	if (!*why)
+		snprintf(why, size, "%s", strerror(-err));
+	return err;
+}
+
+int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
+	      size_t size)
+{
+	struct dlk_conn *c = dlk_conn_new(ep);
+	int err;
+
+	if (!c) {
+		snprintf(why, size, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	err = ping(c, deadline_ns, why, size);
+	dlk_conn_delete(c);
+	return err;
+}

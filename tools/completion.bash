@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+# bash completion for dlock(1) and dlockctl(1)
+
+_dlock_files() {
+	local IFS=$'\n'
+
+	compopt -o filenames 2>/dev/null
+	mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
+_dlock_words() {
+	mapfile -t COMPREPLY < <(compgen -W "$2" -- "$1")
+}
+
+# Where the command begins; nothing while its options are being written.
+_dlock_command() {
+	local i
+
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--) echo $((i + 1)); return ;;
+		-c | --config | --redis | --path) ((i++)) ;;
+		-*) ;;
+		*) echo "$i"; return ;;
+		esac
+	done
+}
+
+_dlock() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local command
+
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		_dlock_words "$word" "run --help --version"
+		return
+	fi
+	[[ ${COMP_WORDS[1]} == run ]] || return
+	command=$(_dlock_command)
+	if [[ -n $command ]] && ((COMP_CWORD > command)); then
+		_dlock_files "$word"
+		return
+	fi
+	case $before in
+	-c | --config | --path) _dlock_files "$word"; return ;;
+	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
+	esac
+	if [[ $word == -* && -z $command ]]; then
+		_dlock_words "$word" "-c --redis --path --allow-unlocked --"
+	else
+		mapfile -t COMPREPLY < <(compgen -c -- "$word")
+	fi
+}
+
+_dlockctl() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+
+	COMPREPLY=()
+	case $before in
+	-c | --config | explain) _dlock_files "$word"; return ;;
+	esac
+	if [[ $word == -* ]]; then
+		_dlock_words "$word" "-c --json --help --version"
+	else
+		_dlock_words "$word" "list explain help"
+	fi
+}
+
+complete -F _dlock dlock
+complete -F _dlockctl dlockctl

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl explain PATH: which rule holds for a path and what follows from
+ * it.  It asks no server: the answer is that of the configuration alone.
+ *
+ * The path is what the shim would see, the kernel's name of the file
+ * (/proc/self/fd), so symbolic links are resolved first; the file need not
+ * exist.
+ */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/timeline.h"
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/json.h"
+#include "tools/options.h"
+#include "tools/table.h"
+#include "tools/why.h"
+
+struct subject {
+	const struct dlk_config *config;
+	const char *given;
+	char path[DLK_PATH_MAX];
+	const struct dlk_rule *rule; /* NULL: not managed */
+	char key[DLK_KEY_MAX];
+	ssize_t key_len; /* negative: too long a key */
+};
+
+/* The timeline of a lease (model/timeline.h), ms after it was asked for. */
+static const struct moment {
+	const char *name;
+	uint64_t (*at)(uint64_t asked_ns, uint32_t ttl_ms);
+} moments[] = {
+	{ "renew", dlk_renew_ns },
+	{ "retry", dlk_retry_ns },
+	{ "warn", dlk_warn_ns },
+	{ "deadline", dlk_deadline_ns },
+};
+
+enum { N_MOMENTS = sizeof(moments) / sizeof(*moments) };
+
+static uint64_t moment_ms(unsigned i, const struct dlk_rule *rule)
+{
+	return moments[i].at(0, rule->ttl_ms) / DLK_MS;
+}
+
+static const char *server(const struct dlk_redis *redis, unsigned i)
+{
+	return redis->endpoints[i].name;
+}
+
+/* A line of text: label, value, and a note in parentheses. */
+__attribute__((format(printf, 3, 4))) static void line(const char *label,
+						       const char *note,
+						       const char *format, ...)
+{
+	static char raw[2 * DLK_KEY_MAX], shown[8 * DLK_KEY_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(raw, sizeof(raw), format, args);
+	va_end(args);
+	tool_show(shown, sizeof(shown), raw, strlen(raw));
+	printf("%-16s%s", label, shown);
+	if (note) {
+		tool_show(shown, sizeof(shown), note, strlen(note));
+		printf("  (%s)", shown);
+	}
+	putchar('\n');
+}
+
+static void text_others(const struct subject *s)
+{
+	const struct dlk_config *c = s->config;
+	struct why why;
+
+	for (unsigned i = 0; i < c->n_rules; i++)
+		if (why_not(c, i, s->path, s->given, s->rule, &why))
+			line("not by", why.reason, "%s:%d: path \"%s\"",
+			     c->file, why.rule->line, why.rule->prefix);
+}
+
+static void text_keys(const struct subject *s)
+{
+	const char *note = s->key_len < 0 ? "locking fails with ENOLCK" : NULL;
+	const char *key = note ? "too long" : s->key;
+
+	line("flock key", note, "%s", key);
+	line("record key", note, note ? "%s" : "%s%%rec", key);
+}
+
+static void text_ttl(const struct dlk_rule *rule)
+{
+	char ttl[32], at[N_MOMENTS][32];
+
+	option_duration(ttl, sizeof(ttl), rule->ttl_ms);
+	for (unsigned i = 0; i < N_MOMENTS; i++)
+		option_duration(at[i], sizeof(at[i]), moment_ms(i, rule));
+	line("ttl", NULL,
+	     "%s: renewed after %s, again every %s; warned of "
+	     "after %s; held until %s after the last renewal was sent",
+	     ttl, at[0], at[1], at[2], at[3]);
+}
+
+static void text_rule(const struct subject *s)
+{
+	const struct dlk_rule *rule = s->rule;
+	struct option_row rows[OPTIONS_MAX];
+	unsigned n = options_of(rule, rows);
+
+	line("rule", NULL, "%s:%d: path \"%s\"", s->config->file, rule->line,
+	     rule->prefix);
+	text_others(s);
+	text_keys(s);
+	line("redis", NULL, "\"%s\", %s:%d", rule->redis->name, s->config->file,
+	     rule->redis->line);
+	for (unsigned i = 0; i < rule->redis->n_endpoints; i++)
+		line("server", NULL, "%s", server(rule->redis, i));
+	text_ttl(rule);
+	for (unsigned i = 0; i < n; i++)
+		line(rows[i].name, rows[i].note, "%s", rows[i].value);
+}
+
+static void text(const struct subject *s)
+{
+	line("path", NULL, "%s", s->path);
+	if (s->rule) {
+		text_rule(s);
+		return;
+	}
+	puts("not managed: locks on it stay local");
+	text_others(s);
+}
+
+static void json_place(struct json *j, const struct subject *s,
+		       const struct dlk_rule *rule)
+{
+	json_text(j, "file", s->config->file);
+	json_int(j, "line", rule->line);
+	json_text(j, "prefix", rule->prefix);
+}
+
+static void json_others(struct json *j, const struct subject *s)
+{
+	struct why why;
+
+	json_open(j, "others", '[');
+	for (unsigned i = 0; i < s->config->n_rules; i++) {
+		if (!why_not(s->config, i, s->path, s->given, s->rule, &why))
+			continue;
+		json_open(j, NULL, '{');
+		json_place(j, s, why.rule);
+		json_text(j, "reason", why.reason);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static void json_keys(struct json *j, const struct subject *s)
+{
+	char record[DLK_KEY_MAX + 8];
+
+	if (s->key_len < 0) {
+		json_null(j, "flock_key");
+		json_null(j, "record_key");
+		return;
+	}
+	snprintf(record, sizeof(record), "%s%%rec", s->key);
+	json_text(j, "flock_key", s->key);
+	json_text(j, "record_key", record);
+}
+
+static void json_redis(struct json *j, const struct dlk_redis *redis)
+{
+	json_open(j, "redis", '{');
+	json_text(j, "name", redis->name);
+	json_int(j, "line", redis->line);
+	json_open(j, "servers", '[');
+	for (unsigned i = 0; i < redis->n_endpoints; i++)
+		json_text(j, NULL, server(redis, i));
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+static void json_timeline(struct json *j, const struct dlk_rule *rule)
+{
+	char name[32];
+
+	json_int(j, "ttl_ms", rule->ttl_ms);
+	json_open(j, "timeline", '{');
+	for (unsigned i = 0; i < N_MOMENTS; i++) {
+		snprintf(name, sizeof(name), "%s_ms", moments[i].name);
+		json_int(j, name, (int64_t)moment_ms(i, rule));
+	}
+	json_close(j, '}');
+}
+
+static void json_options(struct json *j, const struct dlk_rule *rule)
+{
+	struct option_row rows[OPTIONS_MAX];
+	unsigned n = options_of(rule, rows);
+
+	json_open(j, "options", '[');
+	for (unsigned i = 0; i < n; i++) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", rows[i].name);
+		json_text(j, "value", rows[i].value);
+		if (rows[i].note)
+			json_text(j, "note", rows[i].note);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static void json(const struct subject *s)
+{
+	struct json j = { .f = stdout };
+
+	json_open(&j, NULL, '{');
+	json_text(&j, "given", s->given);
+	json_text(&j, "path", s->path);
+	json_bool(&j, "managed", s->rule);
+	if (s->rule) {
+		json_open(&j, "rule", '{');
+		json_place(&j, s, s->rule);
+		json_close(&j, '}');
+		json_keys(&j, s);
+		json_redis(&j, s->rule->redis);
+		json_timeline(&j, s->rule);
+		json_options(&j, s->rule);
+	}
+	json_others(&j, s);
+	json_close(&j, '}');
+}
+
+int verb_explain(const struct ctl *ctl)
+{
+	static struct subject s;
+	int err = tool_resolve(ctl->argv[0], s.path);
+
+	s.config = ctl->config;
+	s.given = ctl->argv[0];
+	if (err)
+		return tool_fail(DLK_EXIT_NOTHING, "%s: %s", s.given,
+				 strerror(-err));
+	s.rule = dlk_config_match(s.config, s.path, strlen(s.path));
+	if (s.rule)
+		s.key_len = dlk_key_expand(s.rule, s.path, strlen(s.path),
+					   s.key, sizeof(s.key));
+	if (ctl->json)
+		json(&s);
+	else
+		text(&s);
+	return s.rule ? DLK_EXIT_OK : DLK_EXIT_NOTHING;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl list: a row for each lock that is in Redis.
+ *
+ * A key that is no lock of ours is shown as well, for it stands in the way of
+ * one: a foreign value is a holder, another type is a mistake, a key without
+ * a ttl is held until somebody removes it.
+ *
+ * How long a lock has been held is known for holders on this host only: a
+ * token carries CLOCK_BOOTTIME, which counts from the boot of its own kernel.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/json.h"
+#include "tools/scan.h"
+#include "tools/table.h"
+
+static const char *const headings[] = { "PATH",    "MODE", "HOST", "PID",
+					"COMMAND", "HELD", "TTL",  "WAITERS",
+					"NOTE",    NULL };
+
+static bool is_string(const struct scan_lock *lock)
+{
+	return !strcmp(lock->type, "string");
+}
+
+static const char *mode(const struct scan_lock *lock)
+{
+	if (!is_string(lock))
+		return "?";
+	return lock->record ? "WRITE" : "EX";
+}
+
+static const char *owner(const struct scan_lock *lock)
+{
+	if (lock->ours)
+		return "dlock";
+	return is_string(lock) ? "foreign" : "unknown";
+}
+
+/* What makes a lock odd; "" if nothing does. */
+static void note(char *out, size_t size, const struct scan_lock *lock)
+{
+	char value[4 * SCAN_VALUE_MAX + 1];
+
+	out[0] = '\0';
+	if (!is_string(lock)) {
+		snprintf(out, size, "not a lock (type %s)", lock->type);
+		return;
+	}
+	tool_show(value, sizeof(value), lock->value, lock->value_len);
+	if (!lock->ours)
+		snprintf(out, size, "foreign: \"%s\"", value);
+	if (lock->ttl_ms < 0)
+		snprintf(out + strlen(out), size - strlen(out),
+			 "%sno ttl: this holder never expires",
+			 *out ? "; " : "");
+}
+
+static void word_cell(struct table *t, const char *word)
+{
+	char bytes[DLK_WORD_MAX];
+	size_t len = dlk_unword(word, bytes, sizeof(bytes));
+
+	table_cell(t, bytes, len);
+}
+
+static void owner_cells(struct table *t, const struct scan_lock *lock)
+{
+	char pid[16];
+
+	if (!lock->ours) {
+		table_text(t, owner(lock));
+		table_text(t, "-");
+		table_text(t, "-");
+		return;
+	}
+	snprintf(pid, sizeof(pid), "%u", lock->token.pid);
+	word_cell(t, lock->token.hostname);
+	table_text(t, pid);
+	word_cell(t, lock->token.command);
+}
+
+static void time_cell(struct table *t, int64_t ms, const char *unknown)
+{
+	char text[32];
+
+	if (ms < 0)
+		snprintf(text, sizeof(text), "%s", unknown);
+	else
+		ctl_duration(text, sizeof(text), (uint64_t)ms);
+	table_text(t, text);
+}
+
+static void print_row(struct table *t, const struct scan_lock *lock)
+{
+	char text[512];
+
+	if (lock->path)
+		table_cell(t, lock->path, lock->path_len);
+	else
+		table_cell(t, lock->key, lock->key_len);
+	table_text(t, mode(lock));
+	owner_cells(t, lock);
+	time_cell(t, lock->held_ms, "-");
+	time_cell(t, lock->ttl_ms, "none");
+	table_text(t, "-");
+	note(text, sizeof(text), lock);
+	table_shown(t, text);
+}
+
+static void print_text(const struct scan *scan)
+{
+	struct table t;
+
+	table_init(&t, headings);
+	for (size_t i = 0; i < scan->n; i++)
+		print_row(&t, &scan->locks[i]);
+	table_print(&t, stdout);
+	table_free(&t);
+}
+
+static void json_word(struct json *j, const char *key, const char *word)
+{
+	char bytes[DLK_WORD_MAX];
+	size_t len = dlk_unword(word, bytes, sizeof(bytes));
+
+	json_str(j, key, bytes, len);
+}
+
+static void json_time(struct json *j, const char *key, int64_t ms)
+{
+	if (ms < 0)
+		json_null(j, key);
+	else
+		json_int(j, key, ms);
+}
+
+static void json_owner(struct json *j, const struct scan_lock *lock)
+{
+	json_text(j, "owner", owner(lock));
+	if (lock->ours) {
+		json_word(j, "host", lock->token.hostname);
+		json_int(j, "pid", lock->token.pid);
+		json_word(j, "command", lock->token.command);
+		return;
+	}
+	json_null(j, "host");
+	json_null(j, "pid");
+	json_null(j, "command");
+	if (is_string(lock))
+		json_str(j, "value", lock->value, lock->value_len);
+}
+
+static void json_lock(struct json *j, const struct scan_lock *lock)
+{
+	char text[512];
+
+	json_open(j, NULL, '{');
+	if (lock->path)
+		json_str(j, "path", lock->path, lock->path_len);
+	else
+		json_null(j, "path");
+	json_str(j, "key", lock->key, lock->key_len);
+	json_text(j, "redis", lock->redis->name);
+	json_text(j, "family", lock->record ? "record" : "flock");
+	json_text(j, "mode", mode(lock));
+	json_owner(j, lock);
+	json_time(j, "held_ms", lock->held_ms);
+	json_time(j, "ttl_ms", lock->ttl_ms);
+	json_null(j, "waiters");
+	note(text, sizeof(text), lock);
+	if (*text)
+		json_text(j, "note", text);
+	json_close(j, '}');
+}
+
+static void print_json(const struct scan *scan)
+{
+	struct json j = { .f = stdout };
+
+	json_open(&j, NULL, '[');
+	for (size_t i = 0; i < scan->n; i++)
+		json_lock(&j, &scan->locks[i]);
+	json_close(&j, ']');
+}
+
+static int print(const struct ctl *ctl, const struct scan *scan)
+{
+	if (ctl->json)
+		print_json(scan);
+	else if (scan->n)
+		print_text(scan);
+	else
+		tool_say("no locks held");
+	return scan->n ? DLK_EXIT_OK : DLK_EXIT_NOTHING;
+}
+
+int verb_list(const struct ctl *ctl)
+{
+	struct scan scan;
+	int rc = scan_all(ctl->config, &scan), found = 0;
+
+	if (scan.n || !rc)
+		found = print(ctl, &scan);
+	scan_free(&scan);
+	return rc ? rc : found;
+}

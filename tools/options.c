@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Options in words; see options.h. */
+#include "tools/options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NO_EFFECT "parsed, no effect yet"
+#define FAILS     "parsed, no effect yet: locking fails with ENOLCK"
+
+/*
+ * What is parsed but not done: delete a line when it is.  `when` is a value,
+ * "!" and a value, or NULL for any.
+ */
+/* clang-format off */
+static const struct pending {
+	const char *name, *when, *note;
+} pending[] = {
+	{ "mode", "!single", FAILS },
+	{ "transport", "tls", FAILS },
+	{ "replicas", "!0", NO_EFFECT },
+	{ "on_lost", NULL, NO_EFFECT },
+	{ "unreachable", "local", NO_EFFECT },
+	{ "local", "shadow", NO_EFFECT },
+	{ "coherence", "!off", NO_EFFECT },
+	{ "fair", "true", NO_EFFECT },
+	{ "interop", "true", NO_EFFECT },
+};
+/* clang-format on */
+
+static const char *const modes[] = { "single", "sentinel", "cluster",
+				     "quorum" };
+static const char *const transports[] = { "tcp", "tls", "unix" };
+static const char *const on_lost[] = { "kill", "hold", "report" };
+static const char *const unreachable[] = { "fail", "local" };
+static const char *const locals[] = { "file", "shadow" };
+static const char *const coherence[] = { "auto", "on", "off" };
+static const char *const booleans[] = { "false", "true" };
+
+void option_duration(char *out, size_t size, uint64_t ms)
+{
+	int digits = 3;
+	uint64_t part = ms % 1000;
+
+	if (ms && ms < 1000) {
+		snprintf(out, size, "%" PRIu64 "ms", ms);
+		return;
+	}
+	for (; digits && part % 10 == 0; digits--)
+		part /= 10;
+	if (digits)
+		snprintf(out, size, "%" PRIu64 ".%0*" PRIu64 "s", ms / 1000,
+			 digits, part);
+	else
+		snprintf(out, size, "%" PRIu64 "s", ms / 1000);
+}
+
+static bool applies(const struct pending *p, const struct option_row *row)
+{
+	if (strcmp(p->name, row->name))
+		return false;
+	if (!p->when)
+		return true;
+	if (*p->when == '!')
+		return strcmp(p->when + 1, row->value);
+	return !strcmp(p->when, row->value);
+}
+
+static struct option_row *put(struct option_row *row, const char *name,
+			      const char *value)
+{
+	row->name = name;
+	row->note = NULL;
+	snprintf(row->value, sizeof(row->value), "%s", value);
+	for (size_t i = 0; i < sizeof(pending) / sizeof(*pending); i++)
+		if (applies(&pending[i], row))
+			row->note = pending[i].note;
+	return row + 1;
+}
+
+static struct option_row *put_ms(struct option_row *row, const char *name,
+				 uint64_t ms)
+{
+	char text[32];
+
+	option_duration(text, sizeof(text), ms);
+	return put(row, name, text);
+}
+
+unsigned options_of(const struct dlk_rule *rule,
+		    struct option_row rows[OPTIONS_MAX])
+{
+	const struct dlk_redis *redis = rule->redis;
+	const struct dlk_endpoint *ep = redis->endpoints;
+	struct option_row *row = rows;
+	char replicas[16];
+
+	snprintf(replicas, sizeof(replicas), "%u", redis->replicas);
+	row = put(row, "mode", modes[redis->mode]);
+	row = put(row, "transport", transports[ep->scheme]);
+	row = put_ms(row, "connect_timeout", ep->connect_timeout_ms);
+	row = put_ms(row, "restart_delay", ep->restart_delay_ms);
+	row = put(row, "replicas", replicas);
+	row = put_ms(row, "timeout", rule->timeout_ms);
+	row = put(row, "on_lost", on_lost[rule->on_lost]);
+	row = put(row, "unreachable", unreachable[rule->unreachable]);
+	row = put(row, "local", locals[rule->local]);
+	row = put(row, "coherence", coherence[rule->coherence]);
+	row = put(row, "fair", booleans[rule->fair]);
+	row = put(row, "interop", booleans[rule->interop]);
+	return (unsigned)(row - rows);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The options of a rule and of its redis, as text, and which of them do
+ * nothing yet in this version.
+ */
+#ifndef DLK_TOOLS_OPTIONS_H
+#define DLK_TOOLS_OPTIONS_H
+
+#include "config/config.h"
+
+enum { OPTIONS_MAX = 16 };
+
+struct option_row {
+	const char *name;
+	char value[64];
+	const char *note; /* NULL: it works */
+};
+
+/* All of them, in the order of dlock.conf(5); how many. */
+unsigned options_of(const struct dlk_rule *rule,
+		    struct option_row rows[OPTIONS_MAX]);
+
+/* Milliseconds as the configuration has them: "950ms", "1.5s", "30s". */
+void option_duration(char *out, size_t size, uint64_t ms);
+
+#endif

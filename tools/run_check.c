@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Can the shim be loaded into the program at all?
+ *
+ * Where it cannot, the dynamic linker says nothing, or one line, and the
+ * program runs unlocked (ld.so(8): LD_PRELOAD is ignored in secure-execution
+ * mode; a static program has no dynamic linker).  So we look first:
+ *
+ *  1. What is looked at MUST be what the kernel will run: `#!` lines are
+ *     followed (execve(2)), and `env` as an interpreter to what it names.
+ *  2. What cannot be looked at is refused as well: fail closed (DESIGN L8).
+ *  3. --allow-unlocked turns a refusal into a warning, never into silence.
+ *
+ * Out of sight: what the program itself starts.
+ */
+#include "tools/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "tools/common.h"
+#include "tools/run_elf.h"
+
+enum {
+	SCRIPTS_MAX = 4,
+	LINE_MAX_KERNEL = 256, /* BINPRM_BUF_SIZE, Linux 5.1 */
+};
+
+/* One file on the way from the command to the ELF image. */
+struct link {
+	struct elf_facts elf;
+	char line[LINE_MAX_KERNEL]; /* after "#!"; "" for none */
+};
+
+static void first_line(const char *image, size_t size, char *line)
+{
+	size_t n = size < LINE_MAX_KERNEL ? size : LINE_MAX_KERNEL - 1;
+
+	line[0] = '\0';
+	if (n < 2 || memcmp(image, "#!", 2))
+		return;
+	memcpy(line, image + 2, n - 2);
+	line[n - 2] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+}
+
+static int look_fd(int fd, struct link *link)
+{
+	struct stat st;
+	void *image;
+
+	if (fstat(fd, &st))
+		return -errno;
+	*link = (struct link){ 0 };
+	if (st.st_size <= 0)
+		return 0;
+	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (image == MAP_FAILED)
+		return -errno;
+	elf_inspect(image, (size_t)st.st_size, &link->elf);
+	first_line(image, (size_t)st.st_size, link->line);
+	munmap(image, (size_t)st.st_size);
+	return 0;
+}
+
+static int look(const char *file, struct link *link)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY), err;
+
+	if (fd < 0)
+		return -errno;
+	err = look_fd(fd, link);
+	close(fd);
+	return err;
+}
+
+/*
+ * The program that a script's first line runs.  The kernel passes the rest of
+ * the line as one argument; of `env` it is the program that matters.
+ */
+static int interpreter(char *line, char *file)
+{
+	char *name = line + strspn(line, " \t");
+	char *arg = name + strcspn(name, " \t");
+	const char *base;
+
+	if (*arg)
+		*arg++ = '\0';
+	arg += strspn(arg, " \t");
+	arg[strcspn(arg, " \t")] = '\0';
+	base = strrchr(name, '/');
+	if (base && !strcmp(base, "/env") && *arg && *arg != '-' &&
+	    !strchr(arg, '='))
+		name = arg;
+	return run_search(name, file);
+}
+
+/* Does the kernel change the identity of who runs this file (execve(2))? */
+static const char *privileged(const char *file)
+{
+	struct statvfs fs;
+	struct stat st;
+
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
+	    (!statvfs(file, &fs) && (fs.f_flag & ST_NOSUID)))
+		return NULL;
+	if (stat(file, &st))
+		return strerror(errno);
+	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
+		return "it is set-user-ID: the dynamic linker ignores "
+		       "LD_PRELOAD";
+	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) &&
+	    st.st_gid != getgid())
+		return "it is set-group-ID: the dynamic linker ignores "
+		       "LD_PRELOAD";
+	if (getuid() && getxattr(file, "security.capability", NULL, 0) > 0)
+		return "it has file capabilities: the dynamic linker ignores "
+		       "LD_PRELOAD";
+	return NULL;
+}
+
+/*
+ * From the command's file to the ELF image that the kernel starts for it;
+ * `file` becomes that one's.  0, an exit code, or -errno.
+ */
+static int follow(char *file, struct link *link)
+{
+	for (int i = 0; i <= SCRIPTS_MAX; i++) {
+		int rc = look(file, link);
+
+		if (rc)
+			return rc;
+		if (link->elf.is_elf)
+			return 0;
+		/* execvp(3) gives what is no executable to the shell. */
+		if (!*link->line)
+			strcpy(link->line, "/bin/sh");
+		rc = interpreter(link->line, file);
+		if (rc)
+			return rc;
+	}
+	return -ELOOP;
+}
+
+/* Our own directory while we are in the build tree, else the installed one. */
+static int find_shim(char *shim)
+{
+	ssize_t n = readlink("/proc/self/exe", shim, DLK_PATH_MAX - 1);
+	char *slash;
+
+	shim[n > 0 ? n : 0] = '\0';
+	slash = strrchr(shim, '/');
+	if (slash && slash - shim < DLK_PATH_MAX - 32) {
+		strcpy(slash, "/libdlock-preload.so");
+		if (!access(shim, R_OK))
+			return 0;
+	}
+	strcpy(shim, DLK_LIBDIR "/libdlock-preload.so");
+	return access(shim, R_OK) ? -errno : 0;
+}
+
+static int check_shim(char *shim, struct link *link)
+{
+	int err = find_shim(shim);
+
+	if (!err)
+		err = look(shim, link);
+	if (!err && !link->elf.is_elf)
+		err = -ENOEXEC;
+	if (err)
+		return tool_fail(DLK_EXIT_CANNOT, "%s: %s", shim,
+				 strerror(-err));
+	if (strpbrk(shim, " :"))
+		return tool_fail(DLK_EXIT_CANNOT,
+				 "%s: a library whose path has a space or a "
+				 "colon cannot be preloaded",
+				 shim);
+	return 0;
+}
+
+static int refuse(const struct run_options *opt, const char *file,
+		  const char *reason)
+{
+	const char *command = opt->argv[0];
+
+	if (opt->allow_unlocked)
+		tool_say("warning: %s runs UNLOCKED: %s: %s", command, file,
+			 reason);
+	else
+		tool_say("%s: cannot be locked: %s: %s (--allow-unlocked runs "
+			 "it all the same)",
+			 command, file, reason);
+	return opt->allow_unlocked ? 0 : DLK_EXIT_CANNOT;
+}
+
+int run_check(const struct run_options *opt, struct run_plan *plan)
+{
+	char file[DLK_PATH_MAX];
+	struct link shim, program;
+	const char *reason;
+	int rc = check_shim(plan->shim, &shim);
+
+	if (!rc)
+		rc = run_search(opt->argv[0], plan->program);
+	if (rc)
+		return rc;
+	strcpy(file, plan->program);
+	rc = follow(file, &program);
+	if (rc > 0)
+		return rc;
+	if (rc == -ELOOP)
+		reason = "too many scripts in a row";
+	else if (rc)
+		reason = strerror(-rc);
+	else
+		reason = privileged(file);
+	if (!reason)
+		reason = elf_refusal(&program.elf, &shim.elf);
+	return reason ? refuse(opt, file, reason) : 0;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration of one `dlock run`: a file of the user's, or one that is
+ * written for --redis and --path.
+ *
+ *  1. A generated file's name is a hash of its text: two runs with the same
+ *     options share it, two with different ones never meet.
+ *  2. Whatever a path or a URL contains, it MUST reach the parser as it is:
+ *     in libconfuse's single quotes only '\' and the quote are special, and
+ *     ${VAR} is not expanded.
+ *
+ * Which Redis: --redis; else that of the configuration that would hold
+ * without --path; else a private one, which is for this machine only.
+ */
+#include "tools/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/common.h"
+
+enum { URL_MAX = 8192 };
+
+static void quote(FILE *f, const char *s)
+{
+	fputc('\'', f);
+	for (; *s; s++) {
+		if (*s == '\'' || *s == '\\')
+			fputc('\\', f);
+		fputc(*s, f);
+	}
+	fputc('\'', f);
+}
+
+/* A part of a URL: all but the unreserved bytes (RFC 3986) as %XX. */
+static void url_part(FILE *f, const char *s, const char *keep)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-._~";
+
+	for (; *s; s++) {
+		if (strchr(plain, *s) || strchr(keep, *s))
+			fputc(*s, f);
+		else
+			fprintf(f, "%%%02X", (unsigned char)*s);
+	}
+}
+
+static void url_credentials(FILE *f, const struct dlk_endpoint *ep)
+{
+	if (!*ep->password)
+		return;
+	url_part(f, ep->username, "");
+	fputc(':', f);
+	url_part(f, ep->password, "");
+	fputc('@', f);
+}
+
+static void print_url(FILE *f, const struct dlk_endpoint *ep)
+{
+	if (ep->scheme == DLK_UNIX) {
+		fputs("unix://", f);
+		url_credentials(f, ep);
+		url_part(f, ep->path, "/");
+		fprintf(f, "?db=%d", (int)ep->db);
+		return;
+	}
+	fputs(ep->scheme == DLK_TLS ? "rediss://" : "redis://", f);
+	url_credentials(f, ep);
+	fprintf(f, strchr(ep->host, ':') ? "[%s]" : "%s", ep->host);
+	fprintf(f, ":%u/%d", ep->port, (int)ep->db);
+}
+
+/* The URL of an endpoint; -EINVAL if the parser does not read it back so. */
+static int make_url(const struct dlk_endpoint *ep, char url[URL_MAX])
+{
+	struct dlk_endpoint back = { 0 };
+	struct dlk_error err;
+	FILE *f = fmemopen(url, URL_MAX, "w");
+
+	if (!f)
+		return -errno;
+	print_url(f, ep);
+	if (fclose(f) || dlk_url_parse(url, &back, &err))
+		return -EINVAL;
+	if (back.scheme != ep->scheme || back.db != ep->db ||
+	    strcmp(back.path, ep->path) || strcmp(back.host, ep->host) ||
+	    strcmp(back.username, ep->username) ||
+	    strcmp(back.password, ep->password))
+		return -EINVAL;
+	return 0;
+}
+
+/* A redis section like that of the file that holds without --path. */
+static int redis_of_file(FILE *f, const char *file)
+{
+	struct dlk_config *config;
+	const struct dlk_endpoint *ep;
+	char url[URL_MAX];
+	int rc = tool_config_load(file, &config);
+
+	if (rc)
+		return rc;
+	ep = &config->redis[0].endpoints[0];
+	if (config->n_redis != 1 || config->redis[0].mode != DLK_SINGLE ||
+	    config->redis[0].replicas || make_url(ep, url)) {
+		rc = tool_fail(DLK_EXIT_USAGE,
+			       "--path: which Redis of %s? say --redis, "
+			       "or use -c",
+			       file);
+	} else {
+		fputs("\turl = ", f);
+		quote(f, url);
+		fprintf(f,
+			"\n\trestart_delay = \"%" PRIu64 "ms\"\n"
+			"\tconnect_timeout = \"%" PRIu32 "ms\"\n",
+			ep->restart_delay_ms, ep->connect_timeout_ms);
+	}
+	dlk_config_free(config);
+	return rc;
+}
+
+static int redis_of_option(FILE *f, const char *url)
+{
+	struct dlk_endpoint ep = { 0 };
+	struct dlk_error err = { "" };
+
+	if (dlk_url_parse(url, &ep, &err))
+		return tool_fail(DLK_EXIT_USAGE, "--redis: %s", err.text);
+	fputs("\turl = ", f);
+	quote(f, url);
+	fputc('\n', f);
+	return 0;
+}
+
+/* Its memory is as new as it is: nobody can hold a lock of before (L5). */
+static int redis_private(FILE *f, const char *dir, struct run_plan *plan)
+{
+	struct dlk_endpoint *ep = &plan->server;
+	char url[URL_MAX];
+
+	ep->scheme = DLK_UNIX;
+	ep->connect_timeout_ms = 2000;
+	if (snprintf(ep->path, sizeof(ep->path), "%s/redis.sock", dir) >=
+		    (int)sizeof(ep->path) ||
+	    make_url(ep, url))
+		return tool_fail(DLK_EXIT_CONFIG,
+				 "%s: no place for a socket (too long)", dir);
+	snprintf(ep->name, sizeof(ep->name), "%s", ep->path);
+	plan->own_server = true;
+	fputs("\turl = ", f);
+	quote(f, url);
+	fputs("\n\trestart_delay = \"0s\"\n", f);
+	return 0;
+}
+
+static int print_redis(FILE *f, const struct run_options *opt, const char *dir,
+		       struct run_plan *plan)
+{
+	const char *file = opt->redis ? NULL : tool_config_file(NULL);
+	int rc;
+
+	fputs("redis \"main\" {\n", f);
+	if (opt->redis)
+		rc = redis_of_option(f, opt->redis);
+	else if (file)
+		rc = redis_of_file(f, file);
+	else
+		rc = redis_private(f, dir, plan);
+	fputs("}\n", f);
+	return rc;
+}
+
+/* A prefix: absolute, and with a slash at its end if it is a directory. */
+static int print_path(FILE *f, const char *path)
+{
+	char prefix[DLK_PATH_MAX + 1];
+	size_t len = strlen(path), n;
+	struct stat st;
+	int err = tool_resolve(path, prefix);
+
+	if (err)
+		return tool_fail(DLK_EXIT_USAGE, "--path: %s: %s", path,
+				 strerror(-err));
+	n = strlen(prefix);
+	if (prefix[n - 1] != '/' &&
+	    (path[len - 1] == '/' ||
+	     (!stat(prefix, &st) && S_ISDIR(st.st_mode))))
+		strcpy(prefix + n, "/");
+	fputs("path ", f);
+	quote(f, prefix);
+	fputs(" {\n\tredis = \"main\"\n}\n", f);
+	return 0;
+}
+
+static int print_paths(FILE *f, const struct run_options *opt)
+{
+	char cwd[DLK_PATH_MAX];
+
+	for (unsigned i = 0; i < opt->n_paths; i++) {
+		int rc = print_path(f, opt->paths[i]);
+
+		if (rc)
+			return rc;
+	}
+	if (opt->n_paths)
+		return 0;
+	if (tool_resolve(".", cwd))
+		return tool_fail(DLK_EXIT_USAGE, "the current directory has "
+						 "no name; say --path");
+	tool_say("no --path: files under %s are managed", cwd);
+	return print_path(f, ".");
+}
+
+/* FNV-1a, 128 bits: it tells texts apart, it need not resist anybody. */
+static void name_of(const char *text, size_t len, char name[64])
+{
+	const unsigned __int128 prime = (unsigned __int128)1 << 88 | 0x13b;
+	unsigned __int128 h = (unsigned __int128)0x6c62272e07bb0142 << 64 |
+			      0x62b821756295c58d;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)text[i]) * prime;
+	snprintf(name, 64, "%016" PRIx64 "%016" PRIx64 ".conf",
+		 (uint64_t)(h >> 64), (uint64_t)h);
+}
+
+static int store(const char *dir, const char *text, size_t len, char *file)
+{
+	char name[64];
+
+	name_of(text, len, name);
+	if (snprintf(file, DLK_PATH_MAX, "%s/%s", dir, name) >= DLK_PATH_MAX)
+		return tool_fail(DLK_EXIT_CONFIG, "%s: %s", dir,
+				 strerror(ENAMETOOLONG));
+	return run_dir_write(dir, name, text, len);
+}
+
+static int generate(const struct run_options *opt, struct run_plan *plan)
+{
+	char dir[DLK_PATH_MAX], *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int rc = f ? run_dir(dir) : DLK_EXIT_CONFIG;
+
+	if (!f)
+		return tool_fail(rc, "%s", strerror(errno));
+	fputs("# Written by dlock run.\n", f);
+	if (!rc)
+		rc = print_redis(f, opt, dir, plan);
+	if (!rc)
+		rc = print_paths(f, opt);
+	if (fclose(f) && !rc)
+		rc = tool_fail(DLK_EXIT_CONFIG, "%s", strerror(errno));
+	if (!rc)
+		rc = store(dir, text, len, plan->config);
+	free(text);
+	return rc;
+}
+
+static int choose(const char *file, struct run_plan *plan)
+{
+	if (realpath(file, plan->config))
+		return 0;
+	return tool_fail(DLK_EXIT_CONFIG, "%s: %s", file, strerror(errno));
+}
+
+int run_config(const struct run_options *opt, struct run_plan *plan)
+{
+	bool own = opt->redis || opt->n_paths;
+	const char *file = tool_config_file(opt->config);
+	int rc;
+
+	if (own && opt->config)
+		return tool_fail(DLK_EXIT_USAGE,
+				 "-c goes with neither --redis "
+				 "nor --path: the file says both");
+	rc = own || !file ? generate(opt, plan) : choose(file, plan);
+	return rc ? rc : tool_config_load(plan->config, &plan->loaded);
+}

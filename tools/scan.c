@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Every lock, with what its key and its value tell; see scan.h. */
+#include "tools/scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lease/sys.h"
+#include "tools/common.h"
+#include "tools/scan_keys.h"
+#include "tools/table.h"
+
+#define RECORD "%rec"
+
+enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 3 };
+
+/* What the keys of one server are judged by. */
+struct view {
+	const struct dlk_config *config;
+	const struct dlk_redis *redis;
+	char boot[BOOT_ID + 1];
+	uint64_t now_ns;
+};
+
+/* The replies of a key. */
+struct replies {
+	const redisReply *type, *ttl, *value;
+};
+
+/* The boot id as tokens have it, without its dashes. */
+static void read_boot_id(char boot[BOOT_ID + 1])
+{
+	char text[64];
+	ssize_t n = dlk_slurp("/proc/sys/kernel/random/boot_id", text,
+				  sizeof(text));
+	size_t at = 0;
+
+	for (ssize_t i = 0; i < n && at < BOOT_ID; i++)
+		if (text[i] != '-' && text[i] != '\n')
+			boot[at++] = text[i];
+	boot[at] = '\0';
+}
+
+static bool has_suffix(const char *key, size_t len, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return len > n && !memcmp(key + len - n, suffix, n);
+}
+
+/* {KEY}%q and its like belong to a lock and are none. */
+static bool companion(const char *key, size_t len)
+{
+	const char *brace = memrchr(key, '}', len);
+
+	return *key == '{' && brace && brace + 1 < key + len && brace[1] == '%';
+}
+
+/*
+ * The path a key stands for.  A template may fit keys of other rules as well:
+ * the rule that manages the path it gives goes before one that does not.
+ */
+static const struct dlk_rule *find_path(const struct view *v, const char *key,
+					size_t len, char *path, size_t *n)
+{
+	const struct dlk_rule *found = NULL;
+	char text[DLK_PATH_MAX];
+
+	for (unsigned i = 0; i < v->config->n_rules; i++) {
+		const struct dlk_rule *rule = &v->config->rules[i];
+		ssize_t got;
+		bool own;
+
+		if (rule->redis != v->redis)
+			continue;
+		got = dlk_key_to_path(rule, key, len, text, sizeof(text));
+		if (got < 0)
+			continue;
+		own = dlk_config_match(v->config, text, (size_t)got) == rule;
+		if (found && !own)
+			continue;
+		found = rule;
+		*n = (size_t)got;
+		memcpy(path, text, *n + 1);
+		if (own)
+			break;
+	}
+	return found;
+}
+
+/* The family first: "%rec" can end no path, for '%' is "%25" in a key. */
+static void resolve(const struct view *v, struct scan_lock *lock)
+{
+	char path[DLK_PATH_MAX];
+	size_t len = lock->key_len;
+
+	lock->record = has_suffix(lock->key, len, RECORD);
+	if (lock->record)
+		len -= strlen(RECORD);
+	lock->rule = find_path(v, lock->key, len, path, &lock->path_len);
+	if (!lock->rule)
+		return;
+	lock->path = malloc(lock->path_len + 1);
+	if (!lock->path)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	memcpy(lock->path, path, lock->path_len);
+	lock->path[lock->path_len] = '\0';
+}
+
+static void judge_value(const struct view *v, const redisReply *value,
+			struct scan_lock *lock)
+{
+	uint64_t since;
+
+	lock->ours = value->len < DLK_TOKEN_MAX &&
+		     dlk_token_parse(value->str, value->len, &lock->token);
+	if (!lock->ours) {
+		lock->value_len = value->len < SCAN_VALUE_MAX ? value->len
+							      : SCAN_VALUE_MAX;
+		memcpy(lock->value, value->str, lock->value_len);
+		return;
+	}
+	since = lock->token.since_ns;
+	lock->here = strlen(v->boot) == BOOT_ID &&
+		     !strncmp(lock->token.host, v->boot, BOOT_ID);
+	if (lock->here && since <= v->now_ns)
+		lock->held_ms = (int64_t)((v->now_ns - since) / 1000000);
+}
+
+/* A key is judged; false if it is gone, or no lock. */
+static bool judge(const struct view *v, const struct replies *r,
+		  struct scan_lock *lock)
+{
+	lock->held_ms = -1;
+	lock->redis = v->redis;
+	lock->ttl_ms = r->ttl->integer;
+	if (lock->ttl_ms == -2 || !strcmp(r->type->str, "none"))
+		return false;
+	snprintf(lock->type, sizeof(lock->type), "%s", r->type->str);
+	if (strcmp(lock->type, "string"))
+		return true;
+	if (r->value->type != REDIS_REPLY_STRING)
+		return false; /* it changed its type just now */
+	judge_value(v, r->value, lock);
+	return true;
+}
+
+/*
+ * GETRANGE, not GET: a value may be of any size.  A token is shorter than
+ * DLK_TOKEN_MAX, so what comes back as long as that is none.
+ */
+static int ask(struct dlk_conn *c, const struct scan_key *key)
+{
+	static const char *const verb[PER_KEY] = { "TYPE", "PTTL", "GETRANGE" };
+	char last[16];
+	int err = 0, n = snprintf(last, sizeof(last), "%d", DLK_TOKEN_MAX - 1);
+
+	for (int i = 0; i < PER_KEY && !err; i++) {
+		const char *const argv[] = { verb[i], key->bytes, "0", last };
+		const size_t len[] = { strlen(verb[i]), key->len, 1,
+				       (size_t)n };
+
+		err = dlk_conn_append(c, i == PER_KEY - 1 ? 4 : 2, argv, len);
+	}
+	return err;
+}
+
+/* WRONGTYPE is an answer; any other error is the server's refusal. */
+static int check(struct dlk_conn *c, const redisReply *reply, int type)
+{
+	if (reply->type == type)
+		return 0;
+	if (reply->type != REDIS_REPLY_ERROR)
+		return -EPROTO;
+	if (!strncmp(reply->str, "WRONGTYPE", strlen("WRONGTYPE")))
+		return 0;
+	scan_refused(c, reply);
+	return -EREMOTEIO;
+}
+
+static int hear(struct dlk_conn *c, uint64_t deadline_ns, struct replies *r)
+{
+	static const int types[PER_KEY] = { REDIS_REPLY_STATUS,
+					    REDIS_REPLY_INTEGER,
+					    REDIS_REPLY_STRING };
+	const redisReply **reply[PER_KEY] = { &r->type, &r->ttl, &r->value };
+	int err = 0;
+
+	for (int i = 0; i < PER_KEY && !err; i++) {
+		err = dlk_conn_reply(c, deadline_ns, reply[i]);
+		if (!err)
+			err = check(c, *reply[i], types[i]);
+	}
+	return err;
+}
+
+static void add(const struct view *v, struct scan_key *key,
+		const struct replies *r, struct scan *scan)
+{
+	struct scan_lock *lock;
+
+	scan->locks =
+		ctl_grow(scan->locks, scan->n, &scan->room, sizeof(*lock));
+	lock = &scan->locks[scan->n];
+	*lock = (struct scan_lock){ 0 };
+	if (!judge(v, r, lock))
+		return;
+	lock->key = key->bytes;
+	lock->key_len = key->len;
+	key->bytes = NULL;
+	resolve(v, lock);
+	scan->n++;
+}
+
+/* One pipeline for up to BATCH keys. */
+static int batch(struct dlk_conn *c, struct view *v, struct scan_key *keys,
+		 size_t n, struct scan *scan)
+{
+	uint64_t deadline = tool_deadline(dlk_conn_endpoint(c));
+	struct replies r;
+	int err = dlk_conn_open(c, deadline);
+
+	for (size_t i = 0; i < n && !err; i++)
+		if (!companion(keys[i].bytes, keys[i].len))
+			err = ask(c, &keys[i]);
+	if (!err)
+		err = dlk_conn_flush(c, deadline);
+	v->now_ns = dlk_now_ns();
+	for (size_t i = 0; i < n && !err; i++) {
+		if (companion(keys[i].bytes, keys[i].len))
+			continue;
+		err = hear(c, deadline, &r);
+		if (!err)
+			add(v, &keys[i], &r, scan);
+	}
+	dlk_conn_reset(c);
+	return err;
+}
+
+static int scan_conn(struct dlk_conn *c, struct view *v, struct scan *scan)
+{
+	struct scan_keys keys = { 0 };
+	int err = scan_keys(c, v->config, v->redis, &keys);
+
+	for (size_t i = 0; i < keys.n && !err; i += BATCH) {
+		size_t n = keys.n - i < BATCH ? keys.n - i : BATCH;
+
+		err = batch(c, v, keys.keys + i, n, scan);
+	}
+	scan_keys_free(&keys);
+	return err;
+}
+
+static int scan_redis(struct view *v, struct scan *scan)
+{
+	const struct dlk_redis *redis = v->redis;
+	struct dlk_conn *c;
+	int err;
+
+	if (redis->mode != DLK_SINGLE)
+		return tool_fail(DLK_EXIT_UNAVAILABLE,
+				 "redis \"%s\": only mode \"single\" can be "
+				 "listed yet",
+				 redis->name);
+	c = dlk_conn_new(redis->endpoints);
+	if (!c)
+		return tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+	err = scan_conn(c, v, scan);
+	if (err && err != -EREMOTEIO)
+		tool_say("redis \"%s\": %s: %s", redis->name,
+			 redis->endpoints->name,
+			 *dlk_conn_error(c) ? dlk_conn_error(c)
+					    : strerror(-err));
+	dlk_conn_delete(c);
+	return err ? DLK_EXIT_UNAVAILABLE : 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct scan_lock *x = a, *y = b;
+	int order =
+		strcmp(x->path ? x->path : x->key, y->path ? y->path : y->key);
+
+	return order ? order : strcmp(x->key, y->key);
+}
+
+int scan_all(const struct dlk_config *config, struct scan *scan)
+{
+	struct view v = { .config = config };
+	int rc = 0;
+
+	*scan = (struct scan){ 0 };
+	read_boot_id(v.boot);
+	for (unsigned i = 0; i < config->n_redis; i++) {
+		v.redis = &config->redis[i];
+		if (tool_config_uses(config, v.redis) && scan_redis(&v, scan))
+			rc = DLK_EXIT_UNAVAILABLE;
+	}
+	if (scan->n)
+		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);
+	return rc;
+}
+
+void scan_free(struct scan *scan)
+{
+	for (size_t i = 0; i < scan->n; i++) {
+		free(scan->locks[i].key);
+		free(scan->locks[i].path);
+	}
+	free(scan->locks);
+	*scan = (struct scan){ 0 };
+}

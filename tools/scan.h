@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The locks that are in Redis now, as far as the rules' templates find them.
+ *
+ * Read-only: SCAN, TYPE, PTTL, GETRANGE.  A key is found once, however
+ * many templates match it; what it holds is somebody's bytes and never
+ * trusted: at most DLK_TOKEN_MAX of them are fetched.  The answer is no
+ * snapshot: a lock that comes or goes meanwhile may be there or not.
+ */
+#ifndef DLK_TOOLS_SCAN_H
+#define DLK_TOOLS_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "model/token.h"
+
+enum { SCAN_VALUE_MAX = 40 }; /* what is kept of a foreign value */
+
+struct scan_lock {
+	const struct dlk_redis *redis;
+	/* The one whose template tells the path, or NULL. */
+	const struct dlk_rule *rule;
+	char *key; /* NUL-terminated; may hold others */
+	size_t key_len;
+	char *path; /* NULL without a rule */
+	size_t path_len;
+	bool record;      /* KEY%rec: record locks, else flock */
+	char type[16];    /* Redis' word for the value's type */
+	bool ours;        /* the value is a token: `token` is set */
+	bool here;        /* its host's kernel is the one we run on */
+	int64_t ttl_ms;   /* -1: none */
+	int64_t held_ms;  /* -1: unknown, another host's clock counts */
+	size_t value_len; /* of a foreign string */
+	char value[SCAN_VALUE_MAX];
+	struct dlk_token token;
+};
+
+struct scan {
+	struct scan_lock *locks; /* by path, then key */
+	size_t n, room;
+};
+
+/*
+ * 0, or an exit code after a message: then what the other servers have is
+ * there all the same.  In either case scan_free().
+ */
+int scan_all(const struct dlk_config *config, struct scan *scan);
+void scan_free(struct scan *scan);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SCAN over the rules' templates; see scan_keys.h.
+ *
+ * SCAN may name a key twice, and two rules may share a template: so sort, and
+ * keep one of each.  A reply is bounded by DLK_REPLY_MAX, keys are not short
+ * by law: when a page is too large it is asked for again in smaller ones (the
+ * cursor is not bound to a connection).
+ */
+#include "tools/scan_keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/table.h"
+
+/* The walk over one glob. */
+struct walk {
+	char glob[2 * DLK_KEY_MAX];
+	size_t glob_len;
+	char cursor[24];
+	bool small;
+};
+
+bool scan_refused(struct dlk_conn *c, const redisReply *reply)
+{
+	if (reply->type != REDIS_REPLY_ERROR)
+		return false;
+	tool_say("%s: %s", dlk_conn_endpoint(c)->name, reply->str);
+	return true;
+}
+
+static void add(struct scan_keys *keys, const redisReply *name)
+{
+	struct scan_key *key;
+
+	if (name->type != REDIS_REPLY_STRING || name->len > DLK_KEY_MAX)
+		return;
+	keys->keys = ctl_grow(keys->keys, keys->n, &keys->room, sizeof(*key));
+	key = &keys->keys[keys->n];
+	key->len = name->len;
+	key->bytes = malloc(name->len + 1);
+	if (!key->bytes)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	memcpy(key->bytes, name->str, name->len);
+	key->bytes[name->len] = '\0';
+	keys->n++;
+}
+
+static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)
+{
+	const redisReply *names;
+
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+	    reply->element[0]->type != REDIS_REPLY_STRING ||
+	    reply->element[0]->len >= sizeof(w->cursor) ||
+	    reply->element[1]->type != REDIS_REPLY_ARRAY)
+		return -EPROTO;
+	strcpy(w->cursor, reply->element[0]->str);
+	names = reply->element[1];
+	for (size_t i = 0; i < names->elements; i++)
+		add(keys, names->element[i]);
+	return 0;
+}
+
+/* One page; -EPROTO may mean that it was too large. */
+static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
+{
+	const char *const argv[] = {
+		"SCAN",  w->cursor, "MATCH",
+		w->glob, "COUNT",   w->small ? "16" : "512"
+	};
+	const size_t len[] = { 4, strlen(argv[1]), 5, w->glob_len,
+			       5, strlen(argv[5]) };
+	uint64_t deadline = tool_deadline(dlk_conn_endpoint(c));
+	const redisReply *reply;
+	int err = dlk_conn_open(c, deadline);
+
+	if (!err)
+		err = dlk_conn_call(c, deadline, 6, argv, len, &reply);
+	if (err)
+		return err;
+	err = scan_refused(c, reply) ? -EREMOTEIO : take(reply, w, keys);
+	dlk_conn_reset(c);
+	return err;
+}
+
+static int walk(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
+{
+	strcpy(w->cursor, "0");
+	do {
+		int err = page(c, w, keys);
+
+		if (err == -EPROTO && !w->small) {
+			w->small = true;
+			err = page(c, w, keys);
+		}
+		if (err)
+			return err;
+	} while (strcmp(w->cursor, "0"));
+	return 0;
+}
+
+/* Has a rule before this one the same template on the same server? */
+static bool walked(const struct dlk_config *config, unsigned rule)
+{
+	const struct dlk_rule *r = config->rules;
+
+	for (unsigned i = 0; i < rule; i++)
+		if (r[i].redis == r[rule].redis &&
+		    !strcmp(r[i].key, r[rule].key))
+			return true;
+	return false;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct scan_key *x = a, *y = b;
+	size_t len = x->len < y->len ? x->len : y->len;
+	int order = memcmp(x->bytes, y->bytes, len);
+
+	return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static void sort(struct scan_keys *keys)
+{
+	size_t kept = 0;
+
+	if (keys->n)
+		qsort(keys->keys, keys->n, sizeof(*keys->keys), by_bytes);
+	for (size_t i = 0; i < keys->n; i++) {
+		if (kept && !by_bytes(&keys->keys[kept - 1], &keys->keys[i]))
+			free(keys->keys[i].bytes);
+		else
+			keys->keys[kept++] = keys->keys[i];
+	}
+	keys->n = kept;
+}
+
+int scan_keys(struct dlk_conn *c, const struct dlk_config *config,
+	      const struct dlk_redis *redis, struct scan_keys *keys)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < config->n_rules && !err; i++) {
+		struct walk w = { .small = false };
+		ssize_t len;
+
+		if (config->rules[i].redis != redis || walked(config, i))
+			continue;
+		len = dlk_key_glob(&config->rules[i], w.glob, sizeof(w.glob));
+		w.glob_len = (size_t)len;
+		err = len < 0 ? (int)len : walk(c, &w, keys);
+	}
+	sort(keys);
+	return err;
+}
+
+void scan_keys_free(struct scan_keys *keys)
+{
+	for (size_t i = 0; i < keys->n; i++)
+		free(keys->keys[i].bytes);
+	free(keys->keys);
+	*keys = (struct scan_keys){ 0 };
+}

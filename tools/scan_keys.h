@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Step one of a scan: the keys on one server that any rule's template gives.
+ */
+#ifndef DLK_TOOLS_SCAN_KEYS_H
+#define DLK_TOOLS_SCAN_KEYS_H
+
+#include <stddef.h>
+
+#include "config/config.h"
+#include "lease/conn.h"
+
+struct scan_key {
+	char *bytes; /* NUL-terminated; owned */
+	size_t len;
+};
+
+struct scan_keys {
+	struct scan_key *keys; /* sorted, each once */
+	size_t n, room;
+};
+
+/* 0, or -errno (the connection's dlk_conn_error() says why). */
+int scan_keys(struct dlk_conn *c, const struct dlk_config *config,
+	      const struct dlk_redis *redis, struct scan_keys *keys);
+void scan_keys_free(struct scan_keys *keys);
+
+/*
+ * Is an error reply worth a word?  Says it, with the server's name, and
+ * returns true for any error reply.
+ */
+bool scan_refused(struct dlk_conn *c, const redisReply *reply);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Rules that lost; see why.h. */
+#include "tools/why.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool directory(const struct dlk_rule *rule)
+{
+	return rule->prefix[rule->prefix_len - 1] == '/';
+}
+
+/* Is the path in the rule's reach, whatever it excludes? */
+static bool covers(const struct dlk_rule *rule, const char *path)
+{
+	if (!directory(rule))
+		return !strcmp(path, rule->prefix);
+	return !strncmp(path, rule->prefix, rule->prefix_len);
+}
+
+/*
+ * The pattern that excludes the path.  One rule with one pattern at a time is
+ * put to dlk_config_match(), so the answer is that of the shim.
+ */
+static const char *excluding(const struct dlk_rule *rule, const char *path)
+{
+	for (unsigned i = 0; i < rule->n_exclude; i++) {
+		struct dlk_rule one = *rule;
+		struct dlk_config config = { .rules = &one, .n_rules = 1 };
+
+		one.exclude = rule->exclude + i;
+		one.n_exclude = 1;
+		if (!dlk_config_match(&config, path, strlen(path)))
+			return rule->exclude[i];
+	}
+	return NULL;
+}
+
+/* The directory of a rule itself, or what is below the file of one. */
+static const char *beside(const struct dlk_rule *rule, const char *path)
+{
+	size_t len = strlen(path);
+
+	if (directory(rule) && len + 1 == rule->prefix_len &&
+	    !strncmp(path, rule->prefix, len))
+		return "it manages what is in the directory, not the "
+		       "directory itself";
+	if (!directory(rule) && len > rule->prefix_len &&
+	    !strncmp(path, rule->prefix, rule->prefix_len) &&
+	    path[rule->prefix_len] == '/')
+		return "it names one file; for all below a directory it must "
+		       "end in '/'";
+	return NULL;
+}
+
+bool why_not(const struct dlk_config *config, unsigned i, const char *path,
+	     const char *given, const struct dlk_rule *won, struct why *why)
+{
+	const struct dlk_rule *rule = &config->rules[i];
+	const char *pattern, *reason = beside(rule, path);
+
+	why->rule = rule;
+	if (rule == won)
+		return false;
+	if (!covers(rule, path) && covers(rule, given))
+		reason = "it fits the path as given, but locks go by the name "
+			 "that the kernel has for it";
+	if (covers(rule, path))
+		reason = won ? "a longer prefix wins"
+			     : "a longer prefix wins, and excludes it";
+	if (covers(rule, path) && !won) {
+		pattern = excluding(rule, path);
+		if (pattern) {
+			snprintf(why->reason, sizeof(why->reason),
+				 "excluded by \"%s\"", pattern);
+			return true;
+		}
+	}
+	if (reason)
+		snprintf(why->reason, sizeof(why->reason), "%s", reason);
+	return reason;
+}
