@@ -18,15 +18,14 @@
 
 #include "config/internal.h"
 
-enum { HOST_ID_MAX = 150 };	/* as it stands in a token, see below */
+enum { HOST_ID_MAX = 150 }; /* as it stands in a token, see below */
 
 static ssize_t read_all(int fd, char *buf, size_t size)
 {
 	size_t len = 0;
-	ssize_t n;
 
 	while (len < size) {
-		n = read(fd, buf + len, size - len);
+		ssize_t n = read(fd, buf + len, size - len);
 		if (n == 0)
 			return (ssize_t)len;
 		if (n > 0)
@@ -75,15 +74,18 @@ static int read_host_id(struct dlk_build *b, cfg_t *cfg)
 
 	for (p = (const unsigned char *)(id ? id : ""); *p; p++) {
 		if (*p <= ' ' || *p == 0x7f)
-			return dlk_opt_fail(b, cfg, "host_id", "\"%.200s\" "
+			return dlk_opt_fail(b, cfg, "host_id",
+					    "\"%.200s\" "
 					    "holds a space or a control byte",
 					    id);
 		len += *p == '%' || *p > 0x7e ? 3 : 1;
 	}
 	if (len > HOST_ID_MAX)
-		return dlk_opt_fail(b, cfg, "host_id", "\"%.200s\" is too long "
+		return dlk_opt_fail(b, cfg, "host_id",
+				    "\"%.200s\" is too long "
 				    "(150 bytes; '%%' and each byte that is "
-				    "not ASCII count as 3)", id);
+				    "not ASCII count as 3)",
+				    id);
 	b->own->pub.host_id = dlk_own_text(b, id ? id : "");
 	return b->own->pub.host_id ? 0 : -ENOMEM;
 }
@@ -150,8 +152,11 @@ int dlk_config_parse(const char *file, const char *text, size_t len,
 		     bool secure, dlk_warn_fn *warn, void *arg,
 		     struct dlk_config **out, struct dlk_error *err)
 {
-	struct dlk_build b = { .file = file, .secure = secure, .warn = warn,
-			       .warn_arg = arg, .err = err };
+	struct dlk_build b = { .file = file,
+			       .secure = secure,
+			       .warn = warn,
+			       .warn_arg = arg,
+			       .err = err };
 
 	return parse(&b, text, len, out);
 }
@@ -166,11 +171,14 @@ static void explain_file(struct dlk_build *b, int error)
 		dlk_fail(b, 0, "%s", strerror(-error));
 }
 
-int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn,
-		    void *arg, struct dlk_config **out, struct dlk_error *err)
+int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
+		    struct dlk_config **out, struct dlk_error *err)
 {
-	struct dlk_build b = { .file = file, .secure = secure, .warn = warn,
-			       .warn_arg = arg, .err = err };
+	struct dlk_build b = { .file = file,
+			       .secure = secure,
+			       .warn = warn,
+			       .warn_arg = arg,
+			       .err = err };
 	char *text = malloc(DLK_FILE_MAX + 1);
 	ssize_t len = -ENOMEM;
 	mode_t mode = 0;

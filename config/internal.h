@@ -20,19 +20,19 @@
 #include "config/config.h"
 
 enum {
-	DLK_FILE_MAX = 1 << 20,		/* bytes of a configuration */
+	DLK_FILE_MAX = 1 << 20, /* bytes of a configuration */
 	DLK_SECTIONS_MAX = 1024,
 	DLK_URLS_MAX = 64,
 	DLK_TEMPLATE_MAX = 1024,
 	DLK_PATTERN_MAX = 1024,
-	DLK_TTL_PER_TIMEOUT = 6,	/* see check_ttl() */
+	DLK_TTL_PER_TIMEOUT = 6, /* see check_ttl() */
 };
 
 struct dlk_block;
 
 /* The configuration and all memory it owns. */
 struct dlk_owned {
-	struct dlk_config pub;		/* first: dlk_config_free() casts */
+	struct dlk_config pub; /* first: dlk_config_free() casts */
 	struct dlk_block *blocks;
 };
 
@@ -40,7 +40,7 @@ struct dlk_owned {
 struct dlk_build {
 	const char *file;
 	bool secure;
-	bool exposed;			/* everybody may read the file */
+	bool exposed; /* everybody may read the file */
 	dlk_warn_fn *warn;
 	void *warn_arg;
 	struct dlk_error *err;
@@ -48,22 +48,24 @@ struct dlk_build {
 	struct dlk_redis *redis;
 	struct dlk_endpoint **endpoints; /* of each redis, still writable */
 	struct dlk_rule *rules;
-	unsigned *section_lines;	/* of each section, in file order */
+	unsigned *section_lines; /* of each section, in file order */
 	unsigned n_sections, n_closed;
 };
 
 /* --- error.c --- */
 
 /* Set err's text unless one is there; control bytes are shown as '?'. */
-__attribute__((format(printf, 2, 3))) int
-dlk_error_set(struct dlk_error *err, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) int dlk_error_set(struct dlk_error *err,
+							const char *fmt, ...);
 
 /* The same after "FILE:LINE: "; returns -EINVAL. */
-__attribute__((format(printf, 3, 4))) int
-dlk_fail(struct dlk_build *b, int line, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) int dlk_fail(struct dlk_build *b,
+						   int line, const char *fmt,
+						   ...);
 
-__attribute__((format(printf, 3, 4))) void
-dlk_warn(struct dlk_build *b, int line, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void dlk_warn(struct dlk_build *b,
+						    int line, const char *fmt,
+						    ...);
 
 /* Zeroed memory that lives as long as the configuration; NULL: err is set. */
 void *dlk_own(struct dlk_build *b, size_t n, size_t size);
@@ -98,12 +100,14 @@ const char *dlk_opt_text(cfg_t *sec, const char *name);
 int dlk_opt_line(cfg_t *sec, const char *name);
 
 /* Fail with "option 'NAME' of KIND "TITLE": " before the text. */
-__attribute__((format(printf, 4, 5))) int
-dlk_opt_fail(struct dlk_build *b, cfg_t *sec, const char *name,
-	     const char *fmt, ...);
-__attribute__((format(printf, 4, 5))) void
-dlk_opt_warn(struct dlk_build *b, cfg_t *sec, const char *name,
-	     const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) int dlk_opt_fail(struct dlk_build *b,
+						       cfg_t *sec,
+						       const char *name,
+						       const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) void dlk_opt_warn(struct dlk_build *b,
+							cfg_t *sec,
+							const char *name,
+							const char *fmt, ...);
 
 /* Each leaves *out alone where the option is not written. */
 int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,

@@ -196,7 +196,8 @@ static void put_decoded(struct sink *s, const char *key, size_t len)
 		for (k = 1; k <= 2; k++) {
 			char c = key[i + (size_t)k];
 
-			value = value * 16 + (c <= '9' ? c - '0' : c - 'A' + 10);
+			value = value * 16 +
+				(c <= '9' ? c - '0' : c - 'A' + 10);
 		}
 		put(s, (char)value);
 		i += 2;
@@ -206,7 +207,7 @@ static void put_decoded(struct sink *s, const char *key, size_t len)
 /* Where the path's first trace is in a key, and how long it is. */
 struct trace {
 	size_t at, len;
-	bool rest;			/* %r: the prefix' part is missing */
+	bool rest; /* %r: the prefix' part is missing */
 };
 
 /*

@@ -16,7 +16,7 @@
 
 /* The byte after the set's '[' and '!'; the set ends at the next ']'. */
 struct set {
-	const char *end;		/* its ']', or NULL: no set */
+	const char *end; /* its ']', or NULL: no set */
 	bool found;
 };
 
@@ -119,7 +119,8 @@ const char *dlk_glob_check(const char *pattern)
 	if (!*pattern)
 		return "is empty";
 	if (*pattern == '/')
-		return "begins with '/' (patterns are matched below the prefix)";
+		return "begins with '/' (patterns are matched below the "
+		       "prefix)";
 	if (strlen(pattern) > DLK_PATTERN_MAX)
 		return "is longer than 1024 bytes";
 	for (p = pattern; *p && !wrong; p++) {

@@ -80,9 +80,11 @@ int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
 		return 0;
 	ret = dlk_duration(text, &ms);
 	if (ret == -EINVAL)
-		return dlk_opt_fail(b, sec, name, "\"%.200s\" is not a "
+		return dlk_opt_fail(b, sec, name,
+				    "\"%.200s\" is not a "
 				    "duration (a whole number with ms, s or m, "
-				    "such as \"30s\")", text);
+				    "such as \"30s\")",
+				    text);
 	if (ret || ms < min || ms > max)
 		return dlk_opt_fail(b, sec, name,
 				    "\"%.200s\" is out of range (%s to %s)",
@@ -103,8 +105,10 @@ int dlk_opt_number(struct dlk_build *b, cfg_t *sec, const char *name,
 	/* Nine digits always fit. */
 	if (!*text || strspn(text, "0123456789") != strlen(text) ||
 	    strlen(text) > 9 || (n = strtoul(text, NULL, 10)) > max)
-		return dlk_opt_fail(b, sec, name, "\"%.200s\" is not a number "
-				    "from 0 to %u", text, max);
+		return dlk_opt_fail(b, sec, name,
+				    "\"%.200s\" is not a number "
+				    "from 0 to %u",
+				    text, max);
 	*out = (unsigned)n;
 	return 0;
 }
@@ -118,8 +122,10 @@ int dlk_opt_bool(struct dlk_build *b, cfg_t *sec, const char *name, bool *out)
 		return 0;
 	value = cfg_parse_boolean(text);
 	if (value < 0)
-		return dlk_opt_fail(b, sec, name, "\"%.200s\" is neither true "
-				    "nor false", text);
+		return dlk_opt_fail(b, sec, name,
+				    "\"%.200s\" is neither true "
+				    "nor false",
+				    text);
 	*out = value;
 	return 0;
 }

@@ -66,12 +66,14 @@ static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	char *prefix;
 
 	if (*title != '/')
-		return bad_prefix(b, sec, "is not absolute (a prefix begins "
+		return bad_prefix(b, sec,
+				  "is not absolute (a prefix begins "
 				  "with '/')");
 	if (has_control(title))
 		return bad_prefix(b, sec, "holds a control byte");
 	if (has_dots(title))
-		return bad_prefix(b, sec, "has a component \".\" or \"..\" "
+		return bad_prefix(b, sec,
+				  "has a component \".\" or \"..\" "
 				  "(write the path that it leads to)");
 	if (strlen(title) >= DLK_PATH_MAX)
 		return bad_prefix(b, sec, "is longer than 4095 bytes");
@@ -90,7 +92,8 @@ static int check_unique(struct dlk_build *b, cfg_t *sec, unsigned n)
 
 	for (i = 0; i < n; i++) {
 		if (!strcmp(b->rules[i].prefix, b->rules[n].prefix))
-			return dlk_fail(b, sec->line, "path \"%.300s\" has a "
+			return dlk_fail(b, sec->line,
+					"path \"%.300s\" has a "
 					"section already, in line %d",
 					b->rules[n].prefix, b->rules[i].line);
 	}
@@ -118,15 +121,18 @@ static int read_redis(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		return 0;
 	}
 	if (!name)
-		return dlk_fail(b, sec->line, "path \"%.300s\" does not say "
+		return dlk_fail(b, sec->line,
+				"path \"%.300s\" does not say "
 				"which redis (option 'redis' may be left out "
 				"where there is exactly one redis section; "
-				"here are %u)", rule->prefix,
-				b->own->pub.n_redis);
+				"here are %u)",
+				rule->prefix, b->own->pub.n_redis);
 	rule->redis = find_redis(b, name);
 	if (!rule->redis)
-		return dlk_opt_fail(b, sec, "redis", "\"%.200s\" is not the "
-				    "name of a redis section", name);
+		return dlk_opt_fail(b, sec, "redis",
+				    "\"%.200s\" is not the "
+				    "name of a redis section",
+				    name);
 	return 0;
 }
 
@@ -141,7 +147,8 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		return dlk_opt_fail(b, sec, "key", "\"%.200s\" %s", key, wrong);
 	if (!dlk_key_names_file(key) &&
 	    rule->prefix[rule->prefix_len - 1] == '/')
-		dlk_opt_warn(b, sec, "key", "\"%.200s\" has neither %%p nor "
+		dlk_opt_warn(b, sec, "key",
+			     "\"%.200s\" has neither %%p nor "
 			     "%%r: all files below the prefix share one lock",
 			     key);
 	rule->key = dlk_own_text(b, key);
@@ -185,7 +192,8 @@ static int check_ttl(struct dlk_build *b, cfg_t *sec,
 
 	if (rule->ttl_ms >= least)
 		return 0;
-	return dlk_opt_fail(b, sec, "ttl", "\"%s\" is too short: redis \"%.100s\" "
+	return dlk_opt_fail(b, sec, "ttl",
+			    "\"%s\" is too short: redis \"%.100s\" "
 			    "has a connect_timeout of %s, and %d times that, "
 			    "%s, is the least (a renewal, sent after a third "
 			    "of the ttl, a command that times out and a "

@@ -19,7 +19,7 @@
 enum {
 	CONNECT_TIMEOUT_MS = 2000,
 	CONNECT_TIMEOUT_MAX_MS = 60 * 1000,
-	RULELESS_DELAY_MS = 30 * 1000,	/* path's default ttl */
+	RULELESS_DELAY_MS = 30 * 1000, /* path's default ttl */
 	REPLICAS_MAX = 1000,
 	QUORUM_MIN = 3,
 };
@@ -27,7 +27,7 @@ enum {
 /* All servers of one section, while they are being filled in. */
 struct servers {
 	cfg_t *sec;
-	const char *option;		/* "url" or "urls" */
+	const char *option; /* "url" or "urls" */
 	struct dlk_redis *redis;
 	struct dlk_endpoint *ep;
 	unsigned n;
@@ -49,7 +49,8 @@ static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
 
 	if (!dlk_url_parse(url, &s->ep[i], &why)) {
 		if (s->ep[i].password[0] && b->exposed)
-			dlk_opt_warn(b, s->sec, s->option, "holds a password, "
+			dlk_opt_warn(b, s->sec, s->option,
+				     "holds a password, "
 				     "and everybody may read this file (use "
 				     "password_file, or chmod o-r)");
 		return 0;
@@ -68,10 +69,12 @@ static int build_urls(struct dlk_build *b, struct servers *s)
 
 	s->n = cfg_size(s->sec, "urls");
 	if (one && s->n)
-		return dlk_opt_fail(b, s->sec, "urls", "url is given as well "
+		return dlk_opt_fail(b, s->sec, "urls",
+				    "url is given as well "
 				    "(one of the two says where Redis is)");
 	if (!one && !s->n)
-		return dlk_fail(b, s->sec->line, "redis \"%.300s\" has no url "
+		return dlk_fail(b, s->sec->line,
+				"redis \"%.300s\" has no url "
 				"(such as url = \"redis://127.0.0.1:6379/0\")",
 				cfg_title(s->sec));
 	if (s->n > DLK_URLS_MAX)
@@ -96,13 +99,15 @@ static int set_username(struct dlk_build *b, struct servers *s)
 		return 0;
 	if (!*name || has_control(name) ||
 	    strlen(name) >= sizeof(s->ep->username))
-		return dlk_opt_fail(b, s->sec, "username", "\"%.200s\" is not "
+		return dlk_opt_fail(b, s->sec, "username",
+				    "\"%.200s\" is not "
 				    "a user name (1 to %zu bytes, no control "
-				    "bytes)", name,
-				    sizeof(s->ep->username) - 1);
+				    "bytes)",
+				    name, sizeof(s->ep->username) - 1);
 	for (i = 0; i < s->n; i++) {
 		if (s->ep[i].username[0])
-			return dlk_opt_fail(b, s->sec, "username", "the URL "
+			return dlk_opt_fail(b, s->sec, "username",
+					    "the URL "
 					    "of %s has a user name as well",
 					    s->ep[i].name);
 		memcpy(s->ep[i].username, name, strlen(name) + 1);
@@ -122,11 +127,13 @@ static int check_password(struct dlk_build *b, struct servers *s,
 		return dlk_opt_fail(b, s->sec, "password_file",
 				    "\"%.200s\" is empty", file);
 	if (len >= sizeof(s->ep->password))
-		return dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" "
-				    "holds more than %zu bytes", file,
-				    sizeof(s->ep->password) - 1);
+		return dlk_opt_fail(b, s->sec, "password_file",
+				    "\"%.200s\" "
+				    "holds more than %zu bytes",
+				    file, sizeof(s->ep->password) - 1);
 	if (strlen(text) != len || has_control(text))
-		return dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" "
+		return dlk_opt_fail(b, s->sec, "password_file",
+				    "\"%.200s\" "
 				    "holds a control byte, or a second line "
 				    "(one line, the password, is allowed)",
 				    file);
@@ -140,22 +147,27 @@ static int read_password(struct dlk_build *b, struct servers *s,
 	ssize_t len;
 
 	if (*file != '/')
-		return dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" is "
-				    "not an absolute path", file);
+		return dlk_opt_fail(b, s->sec, "password_file",
+				    "\"%.200s\" is "
+				    "not an absolute path",
+				    file);
 	len = dlk_read_file(file, text, size, &mode);
 	if (len == -EFBIG)
 		len = (ssize_t)size - 1;
 	if (len < 0) {
-		dlk_opt_fail(b, s->sec, "password_file", "\"%.200s\" cannot be "
-			     "read: %s", file,
+		dlk_opt_fail(b, s->sec, "password_file",
+			     "\"%.200s\" cannot be "
+			     "read: %s",
+			     file,
 			     len == -EINVAL ? "not a regular file"
 					    : strerror((int)-len));
 		return len == -ENOMEM ? -ENOMEM : -EINVAL;
 	}
 	if (mode & (S_IRGRP | S_IROTH))
-		dlk_opt_warn(b, s->sec, "password_file", "\"%.200s\" may be "
-			     "read by others than its owner (mode %03o)", file,
-			     (unsigned)mode & 0777);
+		dlk_opt_warn(b, s->sec, "password_file",
+			     "\"%.200s\" may be "
+			     "read by others than its owner (mode %03o)",
+			     file, (unsigned)mode & 0777);
 	return check_password(b, s, file, text, (size_t)len);
 }
 
@@ -171,7 +183,8 @@ static int set_password(struct dlk_build *b, struct servers *s)
 	ret = read_password(b, s, file, text, sizeof(text));
 	for (i = 0; !ret && i < s->n; i++) {
 		if (s->ep[i].password[0])
-			ret = dlk_opt_fail(b, s->sec, "password_file", "the "
+			ret = dlk_opt_fail(b, s->sec, "password_file",
+					   "the "
 					   "URL of %s has a password as well",
 					   s->ep[i].name);
 		else
@@ -207,7 +220,8 @@ static int check_quorum(struct dlk_build *b, struct servers *s)
 	unsigned i, k;
 
 	if (s->n < QUORUM_MIN)
-		return dlk_opt_fail(b, s->sec, "mode", "\"quorum\" needs at "
+		return dlk_opt_fail(b, s->sec, "mode",
+				    "\"quorum\" needs at "
 				    "least %d servers, urls names %u",
 				    QUORUM_MIN, s->n);
 	for (i = 0; i < s->n; i++) {
@@ -216,13 +230,16 @@ static int check_quorum(struct dlk_build *b, struct servers *s)
 				return dlk_opt_fail(b, s->sec, s->option,
 						    "%s is one server with %s "
 						    "(a quorum counts each "
-						    "once)", s->ep[i].name,
+						    "once)",
+						    s->ep[i].name,
 						    s->ep[k].name);
 		}
 	}
 	if (s->n % 2 == 0)
-		dlk_opt_warn(b, s->sec, "mode", "a quorum of %u servers bears "
-			     "no more failures than one of %u", s->n, s->n - 1);
+		dlk_opt_warn(b, s->sec, "mode",
+			     "a quorum of %u servers bears "
+			     "no more failures than one of %u",
+			     s->n, s->n - 1);
 	return 0;
 }
 
@@ -233,10 +250,12 @@ static int check_mode(struct dlk_build *b, struct servers *s)
 	switch (s->redis->mode) {
 	case DLK_SINGLE:
 		if (s->n > 1)
-			return dlk_opt_fail(b, s->sec, "urls", "%u servers, "
+			return dlk_opt_fail(b, s->sec, "urls",
+					    "%u servers, "
 					    "but mode is \"single\" (say "
 					    "\"sentinel\", \"cluster\" or "
-					    "\"quorum\")", s->n);
+					    "\"quorum\")",
+					    s->n);
 		return 0;
 	case DLK_CLUSTER:
 		for (i = 0; i < s->n; i++) {
@@ -284,9 +303,11 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 	int ret;
 
 	if (!*title || has_control(title))
-		return dlk_fail(b, sec->line, "\"%.300s\" is not a name for a "
+		return dlk_fail(b, sec->line,
+				"\"%.300s\" is not a name for a "
 				"redis section (1 byte or more, no control "
-				"bytes)", title);
+				"bytes)",
+				title);
 	redis->line = sec->line;
 	redis->name = dlk_own_text(b, title);
 	if (!redis->name)
@@ -356,7 +377,8 @@ int dlk_servers_delay(struct dlk_build *b, cfg_t *cfg)
 		if (ret)
 			return ret;
 		if (delay && delay < need)
-			dlk_opt_warn(b, sec, "restart_delay", "%s is less than "
+			dlk_opt_warn(b, sec, "restart_delay",
+				     "%s is less than "
 				     "the longest ttl of its paths, %s: a "
 				     "restarted server may hand out a lock "
 				     "that is still held",

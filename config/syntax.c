@@ -34,8 +34,9 @@ static void add_names(struct dlk_error *text, const cfg_opt_t *opts)
 		snprintf(text->text + n, sizeof(text->text) - n, ")");
 }
 
-__attribute__((format(printf, 2, 0))) static void
-on_error(cfg_t *cfg, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg,
+							   const char *fmt,
+							   va_list ap)
 {
 	struct dlk_error text = { "" };
 
@@ -52,16 +53,18 @@ on_error(cfg_t *cfg, const char *fmt, va_list ap)
 static int on_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 {
 	const char **text = result;
-	char line[16];
 
 	/* More than one value: a list that goes on. */
 	if (opt->nvalues == 1 && cfg_opt_getcomment(opt)) {
-		dlk_fail(running, cfg->line, "option '%s' is given twice "
-			 "(line %s has it already)", opt->name,
-			 cfg_opt_getcomment(opt));
+		dlk_fail(running, cfg->line,
+			 "option '%s' is given twice "
+			 "(line %s has it already)",
+			 opt->name, cfg_opt_getcomment(opt));
 		return -1;
 	}
 	if (opt->nvalues == 1) {
+		char line[16];
+
 		snprintf(line, sizeof(line), "%d", cfg->line);
 		cfg_opt_setcomment(opt, line);
 	}
@@ -80,27 +83,30 @@ static int on_section(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
-#define TEXT(name) CFG_STR_CB(name, NULL, CFGF_NODEFAULT, on_value)
-#define LIST(name) CFG_STR_LIST_CB(name, NULL, CFGF_NODEFAULT, on_value)
+#define TEXT(name)    CFG_STR_CB(name, NULL, CFGF_NODEFAULT, on_value)
+#define LIST(name)    CFG_STR_LIST_CB(name, NULL, CFGF_NODEFAULT, on_value)
 #define SECTION_FLAGS (CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES)
 
 static cfg_t *create(void)
 {
-	cfg_opt_t redis[] = {
-		TEXT("url"), LIST("urls"), TEXT("username"),
-		TEXT("password_file"), TEXT("mode"), TEXT("connect_timeout"),
-		TEXT("restart_delay"), TEXT("replicas"), CFG_END()
-	};
-	cfg_opt_t path[] = {
-		TEXT("redis"), TEXT("key"), TEXT("ttl"), TEXT("timeout"),
-		TEXT("on_lost"), TEXT("unreachable"), TEXT("local"),
-		TEXT("coherence"), TEXT("fair"), TEXT("interop"),
-		LIST("exclude"), CFG_END()
-	};
-	cfg_opt_t top[] = {
-		TEXT("host_id"), CFG_SEC("redis", redis, SECTION_FLAGS),
-		CFG_SEC("path", path, SECTION_FLAGS), CFG_END()
-	};
+	cfg_opt_t redis[] = { TEXT("url"),
+			      LIST("urls"),
+			      TEXT("username"),
+			      TEXT("password_file"),
+			      TEXT("mode"),
+			      TEXT("connect_timeout"),
+			      TEXT("restart_delay"),
+			      TEXT("replicas"),
+			      CFG_END() };
+	cfg_opt_t path[] = { TEXT("redis"),   TEXT("key"),
+			     TEXT("ttl"),     TEXT("timeout"),
+			     TEXT("on_lost"), TEXT("unreachable"),
+			     TEXT("local"),   TEXT("coherence"),
+			     TEXT("fair"),    TEXT("interop"),
+			     LIST("exclude"), CFG_END() };
+	cfg_opt_t top[] = { TEXT("host_id"),
+			    CFG_SEC("redis", redis, SECTION_FLAGS),
+			    CFG_SEC("path", path, SECTION_FLAGS), CFG_END() };
 
 	/* cfg_init() copies all of it, names included. */
 	return cfg_init(top, CFGF_NONE);

@@ -3,9 +3,10 @@
  * The text before libconfuse sees it.
  *
  * libconfuse 3.3 counts two lines too many for each comment, takes a comment
- * inside a list for an error, drops a bare '*' without a word, cuts a string
- * at "\0", expands an unset ${VAR} to nothing (a prefix "${DIR}/" is then
- * "/"), and echoes a backslash at the end of the text to standard output.
+ * inside a list for an error and a section that is never closed for none,
+ * drops a bare '*' without a word, cuts a string at "\0", expands an unset
+ * ${VAR} to nothing (a prefix "${DIR}/" is then "/"), and echoes a backslash
+ * at the end of the text to standard output.
  * A guest in somebody else's process can afford none of that.  So:
  *
  *  1. Comments become blanks; the line of every other byte is unchanged.
@@ -67,7 +68,8 @@ static int block_comment(struct scan *sc)
 	blank(sc);
 	while (!at(sc, "*/")) {
 		if (sc->i >= sc->len)
-			return dlk_fail(sc->b, line, "this comment is not "
+			return dlk_fail(sc->b, line,
+					"this comment is not "
 					"closed (a '*' and a '/' end it)");
 		blank(sc);
 	}
@@ -80,9 +82,9 @@ static size_t name_length(const char *s, size_t len)
 {
 	size_t i = 0;
 
-	while (i < len && (s[i] == '_' || (s[i] >= '0' && s[i] <= '9') ||
-			   (s[i] >= 'A' && s[i] <= 'Z') ||
-			   (s[i] >= 'a' && s[i] <= 'z')))
+	while (i < len &&
+	       (s[i] == '_' || (s[i] >= '0' && s[i] <= '9') ||
+		(s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= 'a' && s[i] <= 'z')))
 		i++;
 	return i;
 }
@@ -94,16 +96,19 @@ static int check_variable(struct scan *sc, const char *name, size_t len)
 	char buf[128];
 
 	if (!n || n >= sizeof(buf) ||
-	    (n < len && (len - n < 2 || memcmp(name + n, ":-", 2))))
-		return dlk_fail(sc->b, sc->line, "\"${%.*s}\" is not a variable "
+	    (n < len && (len - n < 2 || memcmp(name + n, ":-", 2) != 0)))
+		return dlk_fail(sc->b, sc->line,
+				"\"${%.*s}\" is not a variable "
 				"(write ${NAME} or ${NAME:-default})",
 				(int)(len > 100 ? 100 : len), name);
 	memcpy(buf, name, n);
 	buf[n] = '\0';
 	if (n == len && !getenv(buf))
-		return dlk_fail(sc->b, sc->line, "${%s} is not set in the "
-				"environment (write ${%s:-} if it may be empty)",
-				buf, buf);
+		return dlk_fail(
+			sc->b, sc->line,
+			"${%s} is not set in the "
+			"environment (write ${%s:-} if it may be empty)",
+			buf, buf);
 	return 0;
 }
 
@@ -116,9 +121,11 @@ static int variable(struct scan *sc)
 	int ret;
 
 	if (sc->b->secure)
-		return dlk_fail(sc->b, sc->line, "\"${\" is not allowed in a "
-				"program that runs with another's rights: the "
-				"environment is the caller's (write the value)");
+		return dlk_fail(
+			sc->b, sc->line,
+			"\"${\" is not allowed in a "
+			"program that runs with another's rights: the "
+			"environment is the caller's (write the value)");
 	if (!end || (eol && eol < end))
 		return dlk_fail(sc->b, sc->line,
 				"\"${\" is not closed by '}' on its line");
@@ -131,25 +138,24 @@ static int variable(struct scan *sc)
 static int escape(struct scan *sc)
 {
 	size_t i = sc->i + 1, n = 0, max = 3;
-	int base = 8, value = 0;
+	const char *digits = "01234567";
+	bool value = false;
 
 	if (i < sc->len && sc->s[i] == 'x') {
-		base = 16;
+		digits = "0123456789abcdefABCDEF";
 		max = 2;
 		i++;
 	}
 	for (; n < max && i + n < sc->len; n++) {
-		int c = sc->s[i + n];
-		bool digit = base == 8 ? c >= '0' && c <= '7'
-				       : memchr("0123456789abcdefABCDEF", c, 22)
-						 != NULL;
+		char c = sc->s[i + n];
 
-		if (!digit)
+		if (!c || !strchr(digits, c))
 			break;
 		value |= c != '0';
 	}
 	if (n && !value)
-		return dlk_fail(sc->b, sc->line, "a string cannot hold a NUL "
+		return dlk_fail(sc->b, sc->line,
+				"a string cannot hold a NUL "
 				"byte (\"\\0\")");
 	step(sc);
 	step(sc);
@@ -176,8 +182,10 @@ static int string(struct scan *sc)
 	if (ret)
 		return ret;
 	if (sc->i >= sc->len)
-		return dlk_fail(sc->b, line, "the string that begins here is "
-				"not closed (by %c)", quote);
+		return dlk_fail(sc->b, line,
+				"the string that begins here is "
+				"not closed (by %c)",
+				quote);
 	step(sc);
 	return 0;
 }
@@ -250,6 +258,10 @@ int dlk_text_prepare(struct dlk_build *b, const char *text, size_t len,
 	memcpy(sc.s + len, "\n", 2);
 	while (!ret && sc.i < sc.len)
 		ret = token(&sc);
+	if (!ret && sc.depth)
+		ret = dlk_fail(b, (int)b->section_lines[b->n_sections - 1],
+			       "the section that begins here is not closed "
+			       "(by '}')");
 	if (ret) {
 		explicit_bzero(sc.s, sc.len);
 		free(sc.s);

@@ -81,11 +81,14 @@ static int decode(struct part s, char *out, size_t size, const char *what,
 			i += 2;
 		}
 		if (!c)
-			return dlk_error_set(err, "the %s of this URL holds a "
+			return dlk_error_set(err,
+					     "the %s of this URL holds a "
 					     "'%%' that begins no %%XX (%%25 "
-					     "is a percent sign)", what);
+					     "is a percent sign)",
+					     what);
 		if (n + 1 >= size)
-			return dlk_error_set(err, "the %s of this URL is "
+			return dlk_error_set(err,
+					     "the %s of this URL is "
 					     "longer than %zu bytes",
 					     what, size - 1);
 		out[n++] = (char)c;
@@ -109,7 +112,7 @@ static int parse_user(struct part info, struct dlk_endpoint *ep,
 		info.len--;
 		if (!info.len)
 			return dlk_error_set(err, "the password of this URL "
-					     "is empty");
+						  "is empty");
 	}
 	ret = decode(user, ep->username, sizeof(ep->username), "user name",
 		     err);
@@ -136,7 +139,8 @@ static int take_user(struct part *authority, struct dlk_endpoint *ep,
 
 static int bad_host(struct part host, struct dlk_error *err)
 {
-	return dlk_error_set(err, "\"%.*s\" is not a host (a name, an IPv4 "
+	return dlk_error_set(err,
+			     "\"%.*s\" is not a host (a name, an IPv4 "
 			     "address, or an IPv6 address in [])",
 			     (int)(host.len > 255 ? 255 : host.len), host.p);
 }
@@ -226,12 +230,15 @@ static int set_db(struct part s, struct dlk_endpoint *ep, bool *set,
 	int32_t db = number(s);
 
 	if (db < 0 || db > DB_MAX)
-		return dlk_error_set(err, "\"%.*s\" is not a database (a "
+		return dlk_error_set(err,
+				     "\"%.*s\" is not a database (a "
 				     "number, 0 to 65535)",
 				     (int)(s.len > 255 ? 255 : s.len), s.p);
 	if (*set && ep->db != db)
-		return dlk_error_set(err, "the URL names two databases, %d "
-				     "and %d", ep->db, db);
+		return dlk_error_set(err,
+				     "the URL names two databases, %d "
+				     "and %d",
+				     ep->db, db);
 	*set = true;
 	ep->db = db;
 	return 0;
@@ -248,10 +255,10 @@ static int parse_query(struct part s, struct dlk_endpoint *ep, bool db_set,
 		s.p++;
 		s.len--;
 		cut(&s, "=&", &name);
-		if (name.len != 2 || memcmp(name.p, "db", 2) || !s.len ||
+		if (name.len != 2 || memcmp(name.p, "db", 2) != 0 || !s.len ||
 		    *s.p != '=')
 			return dlk_error_set(err, "this URL has a parameter "
-					     "that is not db=NUMBER");
+						  "that is not db=NUMBER");
 		s.p++;
 		s.len--;
 		cut(&s, "&", &name);
@@ -267,7 +274,7 @@ static int parse_unix(struct part path, struct dlk_endpoint *ep,
 
 	if (path.len < 2 || *path.p != '/')
 		return dlk_error_set(err, "a unix URL names an absolute path "
-				     "(unix:///run/redis.sock)");
+					  "(unix:///run/redis.sock)");
 	ret = decode(path, ep->path, sizeof(ep->path), "socket path", err);
 	if (ret)
 		return ret;
@@ -307,11 +314,12 @@ static int parse_scheme(struct part *s, struct dlk_endpoint *ep)
 		{ "rediss://", DLK_TLS },
 		{ "unix://", DLK_UNIX },
 	};
-	size_t i, n;
+	size_t i;
 
 	for (i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
-		n = strlen(schemes[i].text);
-		if (s->len < n || memcmp(s->p, schemes[i].text, n))
+		size_t n = strlen(schemes[i].text);
+
+		if (s->len < n || memcmp(s->p, schemes[i].text, n) != 0)
 			continue;
 		ep->scheme = schemes[i].scheme;
 		s->p += n;
@@ -328,11 +336,11 @@ static int check_bytes(struct part s, struct dlk_error *err)
 	for (i = 0; i < s.len; i++) {
 		if ((unsigned char)s.p[i] <= ' ' || s.p[i] == 0x7f)
 			return dlk_error_set(err, "this URL holds a space or "
-					     "a control byte");
+						  "a control byte");
 	}
 	if (memchr(s.p, '#', s.len))
 		return dlk_error_set(err, "this URL holds a '#' (in a password "
-				     "it is written %%23)");
+					  "it is written %%23)");
 	return 0;
 }
 
@@ -347,7 +355,8 @@ static int parse_rest(struct part s, struct dlk_endpoint *ep,
 	cut(&s, "/?", &authority);
 	/* A raw '/' in a password would make the rest of it a path. */
 	if (ep->scheme != DLK_UNIX && memchr(s.p, '@', s.len))
-		return dlk_error_set(err, "this URL has an '@' after its '/' "
+		return dlk_error_set(err,
+				     "this URL has an '@' after its '/' "
 				     "(in a password '/' is written %%2F and "
 				     "'?' %%3F)");
 	cut(&s, "?", &path);
@@ -378,7 +387,8 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
 	if (ret)
 		return ret;
 	if (parse_scheme(&s, ep))
-		return dlk_error_set(err, "this is no URL of a Redis "
+		return dlk_error_set(err,
+				     "this is no URL of a Redis "
 				     "(redis://HOST:PORT/DB, rediss://HOST:"
 				     "PORT/DB or unix:///PATH?db=DB)");
 	return parse_rest(s, ep, err);

@@ -101,10 +101,12 @@ static int write_all(int fd, const char *text, size_t len)
 
 static int replace(int dirfd, const char *name, const char *text, size_t len)
 {
+	uint64_t random;
 	char temp[64];
 	int fd, err;
 
-	snprintf(temp, sizeof(temp), ".new.%016" PRIx64, dlk_random64());
+	dlk_random(&random, sizeof(random));
+	snprintf(temp, sizeof(temp), ".new.%016" PRIx64, random);
 	fd = openat(dirfd, temp,
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)

@@ -34,7 +34,7 @@ static void read_boot_id(char boot[BOOT_ID + 1])
 {
 	char text[64];
 	ssize_t n = dlk_slurp("/proc/sys/kernel/random/boot_id", text,
-				  sizeof(text));
+			      sizeof(text));
 	size_t at = 0;
 
 	for (ssize_t i = 0; i < n && at < BOOT_ID; i++)

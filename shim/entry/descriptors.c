@@ -61,14 +61,23 @@ static void replacing(int from, int to)
 		closing(to);
 }
 
+/* From here on a description may have two descriptors (see lease_of). */
+DLK_EXPORT int dup(int fd)
+{
+	atomic_store(&dlk.dups, true);
+	return real.dup(fd);
+}
+
 DLK_EXPORT int dup2(int from, int to)
 {
+	atomic_store(&dlk.dups, true);
 	replacing(from, to);
 	return real.dup2(from, to);
 }
 
 DLK_EXPORT int dup3(int from, int to, int flags)
 {
+	atomic_store(&dlk.dups, true);
 	if ((flags & ~O_CLOEXEC) == 0)
 		replacing(from, to);
 	return real.dup3(from, to, flags);

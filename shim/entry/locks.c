@@ -42,6 +42,8 @@ static int any_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 		errno = ENOLCK;
 		return -1;
 	}
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
+		atomic_store(&dlk.dups, true);
 	return next(fd, cmd, arg);
 }
 

@@ -30,6 +30,11 @@ static int early_close(int fd)
 	return (int)syscall(SYS_close, fd);
 }
 
+static int early_dup(int fd)
+{
+	return (int)syscall(SYS_dup, fd);
+}
+
 static int early_dup2(int from, int to)
 {
 	return (int)syscall(SYS_dup2, from, to);
@@ -61,6 +66,7 @@ struct dlk_real real = {
 	.fcntl64 = early_fcntl,
 	.__fcntl = early_fcntl,
 	.close = early_close,
+	.dup = early_dup,
 	.dup2 = early_dup2,
 	.dup3 = early_dup3,
 	.recvmsg = early_recvmsg,

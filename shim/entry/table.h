@@ -17,6 +17,7 @@
 	X(lockf64, int, (int, int, off64_t))				\
 	X(close, int, (int))						\
 	X(fclose, int, (FILE *))					\
+	X(dup, int, (int))						\
 	X(dup2, int, (int, int))					\
 	X(dup3, int, (int, int, int))					\
 	X(close_range, int, (unsigned, unsigned, int))			\

@@ -33,13 +33,10 @@ void dlk_pause_ns(uint64_t ns)
 	syscall(SYS_nanosleep, &ts, NULL);
 }
 
-uint64_t dlk_random64(void)
+void dlk_random(void *bytes, size_t len)
 {
-	uint64_t n;
-
-	while (syscall(SYS_getrandom, &n, sizeof(n), 0) != sizeof(n))
+	while (syscall(SYS_getrandom, bytes, len, 0) != (long)len)
 		;
-	return n;
 }
 
 void dlk_close(int fd)

@@ -20,8 +20,8 @@ uint64_t dlk_now_ns(void);
 /* Sleep for at most `ns`; ends early when a signal is handled. */
 void dlk_pause_ns(uint64_t ns);
 
-/* 64 random bits, for tokens and jitter; getrandom(2), never the PRNG. */
-uint64_t dlk_random64(void);
+/* Random bytes, at most 256: getrandom(2), never the program's PRNG. */
+void dlk_random(void *bytes, size_t len);
 
 void dlk_close(int fd);
 

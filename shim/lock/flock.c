@@ -32,6 +32,9 @@
 #include "lease/log.h"
 #include "model/timeline.h"
 
+/* How long the first answer is waited for with the kernel's lock in hand. */
+enum { PATIENCE_MS = 200 };
+
 /* One flock() call on a managed file. */
 struct ask {
 	struct dlk_call *call;
@@ -44,8 +47,10 @@ struct ask {
 	struct dlk_scratch *s;
 	struct dlk_lease lease;
 	uint64_t fail_by_ns;		/* Redis has been unreachable; 0: no */
+	uint64_t patience_ns;		/* for an answer, the lock in hand */
 	uint64_t pause_ns;		/* the last one */
 	bool told_young;
+	bool asked;			/* with this token; maybe granted */
 	char why[256];			/* the last failure, for the log */
 };
 
@@ -166,6 +171,7 @@ static int new_token(struct ask *a)
 
 	if (n < 0)
 		return (int)n;
+	a->asked = false;
 	a->lease.token = a->s->token;
 	a->lease.token_len = (size_t)n;
 	return 0;
@@ -206,9 +212,10 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 	struct dlk_answer *answer = &a->s->answer;
 	int err = dlk_conn_open(c, deadline_ns);
 
-	if (!err)
-		err = dlk_lease_acquire(c, deadline_ns, &a->lease, false,
-					answer);
+	if (err)
+		return err;
+	a->asked = true;
+	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, answer);
 	/*
 	 * Proof of death (DESIGN L3): we hold the kernel's lock, so an older
 	 * lease of this host and file has no holder any more.  It counts only
@@ -218,6 +225,42 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 	    dlk_kernel_flock_mode(a->fd) == LOCK_EX)
 		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true,
 					answer);
+	return err;
+}
+
+static void note_why(struct ask *a, const struct dlk_conn *c)
+{
+	strncpy(a->why, dlk_lease_why(c), sizeof(a->why) - 1);
+}
+
+/*
+ * Redis did not answer in time: wait for it with nothing in hand, or the
+ * callers of this host would wait out an unreachable Redis one after the
+ * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
+ */
+static int ping_redis(struct ask *a)
+{
+	static const char *const argv[] = { "PING" };
+	static const size_t len[] = { 4 };
+	struct dlk_conn *c = dlk_link_get(a->ep);
+	uint64_t began = dlk_now_ns();
+	uint64_t by = began + a->ep->connect_timeout_ms * DLK_MS;
+	const redisReply *r;
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	if (by > a->fail_by_ns)
+		by = a->fail_by_ns;
+	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
+	err = dlk_conn_open(c, by);
+	if (!err)
+		err = dlk_conn_call(c, by, 1, argv, len, &r);
+	if (err)
+		note_why(a, c);
+	else if (a->patience_ns < 4 * (dlk_now_ns() - began))
+		a->patience_ns = 4 * (dlk_now_ns() - began);
+	dlk_link_put(c);
 	return err;
 }
 
@@ -236,19 +279,15 @@ static int ask_redis(struct ask *a)
 		return -ENOMEM;
 	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
 	for (int tries = 0;; tries++) {
-		uint64_t by = dlk_now_ns() + a->ep->connect_timeout_ms * DLK_MS;
-
-		if (a->fail_by_ns && by > a->fail_by_ns)
-			by = a->fail_by_ns;
 		was_open = dlk_conn_is_open(c);
-		err = ask_on(a, c, by);
+		err = ask_on(a, c, dlk_now_ns() + a->patience_ns);
 		if (err >= 0 || dlk_conn_is_open(c) || tries > 0 ||
 		    (!was_open && err != -ECONNRESET) || err == -EINTR)
 			break;
 	}
 	if (err < 0) {
-		strncpy(a->why, dlk_lease_why(c), sizeof(a->why) - 1);
-		if (!dlk_conn_is_open(c))
+		note_why(a, c);
+		if (a->asked && !dlk_conn_is_open(c))
 			disown(a);
 	}
 	dlk_link_put(c);
@@ -319,11 +358,13 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 
 static int busy(struct ask *a, int64_t left_ms)
 {
+	uint32_t random;
+
 	if (!a->wait)
 		return -EWOULDBLOCK;
+	dlk_random(&random, sizeof(random));
 	a->pause_ns = dlk_backoff_ns(a->pause_ns, left_ms > 0 ?
-				     (uint64_t)left_ms * DLK_MS : 0,
-				     (uint32_t)dlk_random64());
+				     (uint64_t)left_ms * DLK_MS : 0, random);
 	return sleep_as_kernel(a, a->pause_ns);
 }
 
@@ -367,9 +408,16 @@ static int was_lost(const struct ask *a)
 static int lock_exclusive(struct ask *a)
 {
 	for (;;) {
-		uint64_t began;
-		int err = take_kernel(a);
+		uint64_t began = dlk_now_ns();
+		int err = a->fail_by_ns ? ping_redis(a) : 0;
 
+		if (err) {
+			err = refused(a, err, began);
+			if (err)
+				return err;
+			continue;
+		}
+		err = take_kernel(a);
 		if (err)
 			return err;
 		began = dlk_now_ns();
@@ -390,18 +438,29 @@ static int lock_exclusive(struct ask *a)
 	}
 }
 
+/*
+ * Surely nobody else has the description: it is not one that we began with,
+ * and we made no child and received no descriptor since (DESIGN L4).
+ */
+static bool unshared(int fd)
+{
+	if (atomic_load(&dlk.shares) || fd > 255)
+		return false;
+	return !(dlk.open_at_start[fd / 64] >> (fd % 64) & 1);
+}
+
 /* The description has the lock already: nothing to do, if the lease is ours. */
 static bool have_it(struct ask *a)
 {
 	struct dlk_held *h;
 
-	a->had = dlk_kernel_flock_mode(a->fd) == LOCK_EX;
-	if (!a->had)
-		return false;
 	pthread_mutex_lock(&dlk.mutex);
 	h = dlk_held_find(&a->file);
 	pthread_mutex_unlock(&dlk.mutex);
-	return h != NULL;
+	if (!h && unshared(a->fd))
+		return false;	/* who should have locked it? */
+	a->had = dlk_kernel_flock_mode(a->fd) == LOCK_EX;
+	return a->had && h;
 }
 
 static int lock_managed(struct ask *a)
@@ -415,6 +474,9 @@ static int lock_managed(struct ask *a)
 	a->lease.key_len = (size_t)n;
 	a->lease.ttl_ms = a->rule->ttl_ms;
 	a->ep = a->rule->redis->endpoints;
+	a->patience_ns = PATIENCE_MS * DLK_MS;
+	if (a->ep->connect_timeout_ms < PATIENCE_MS)
+		a->patience_ns = a->ep->connect_timeout_ms * DLK_MS;
 	if (a->rule->redis->mode != DLK_SINGLE) {
 		refuse_line(a, DLK_ERROR, "this version knows mode = \"single\" "
 			    "only", "", "; the call fails with ENOLCK");
@@ -460,9 +522,13 @@ static int classify(int fd, char *path, size_t size, const char *call,
 			"telling what is managed: ", dlk.broken.text, NULL);
 		return -ENOLCK;
 	}
+	if (dlk_kernel_unmanaged(fd))
+		return 0;
 	n = dlk_kernel_path(fd, path, size);
 	if (n > 0 && path[0] == '/') {
 		*rule = dlk_config_match(dlk.config, path, (size_t)n);
+		if (!*rule)
+			dlk_kernel_note_unmanaged(fd, path, (size_t)n);
 		return 0;
 	}
 	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
@@ -530,8 +596,16 @@ static struct dlk_held *lease_of(int fd)
 	pthread_mutex_lock(&dlk.mutex);
 	h = dlk_held_find(&file);
 	pthread_mutex_unlock(&dlk.mutex);
+	if (!h)
+		return NULL;
+	/*
+	 * The one descriptor of the one process: it is the description, or
+	 * one that was opened after that was closed behind our back.
+	 */
+	if (h->fd == fd && !atomic_load(&dlk.dups) && unshared(fd))
+		return h;
 	/* Another description of the same file has no lock to give. */
-	return h && dlk_kernel_flock_mode(fd) == LOCK_EX ? h : NULL;
+	return dlk_kernel_flock_mode(fd) == LOCK_EX ? h : NULL;
 }
 
 /* Give back what fd holds; another thread may have been quicker. */
@@ -568,17 +642,6 @@ static int unlock(struct dlk_call *call, int fd)
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
 	dlk_leave(call);
 	return r;
-}
-
-/*
- * Surely nobody else has the description: it is not one that we began with,
- * and we made no child and received no descriptor since (DESIGN L4).
- */
-static bool unshared(int fd)
-{
-	if (atomic_load(&dlk.shares) || fd > 255)
-		return false;
-	return !(dlk.open_at_start[fd / 64] >> (fd % 64) & 1);
 }
 
 void dlk_closing(int fd)

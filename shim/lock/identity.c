@@ -132,12 +132,11 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 {
 	struct dlk_token token;
 	struct dlk_text t;
-	uint64_t bits[2] = { dlk_random64(), dlk_random64() };
 	uint8_t bytes[16];
 
 	if (!atomic_load(&me.known))
 		learn();
-	memcpy(bytes, bits, sizeof(bytes));
+	dlk_random(bytes, sizeof(bytes));
 	dlk_token_random(&token, bytes);
 	memcpy(token.host, me.host, sizeof(token.host));
 	memcpy(token.hostname, me.hostname, sizeof(token.hostname));

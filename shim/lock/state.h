@@ -90,6 +90,7 @@ struct dlk_state {
 	_Atomic unsigned n_held;	/* HELD ones; the hooks' fast path */
 	_Atomic unsigned n_owed;
 	_Atomic bool shares;		/* made a child or received descriptors */
+	_Atomic bool dups;		/* duplicated a descriptor */
 	_Atomic unsigned thread_bell;	/* futex */
 };
 
@@ -191,6 +192,9 @@ int dlk_kernel_flock_mode(int fd);
 int dlk_kernel_find(const struct dlk_file *file, int but);
 /* The path of fd (" (deleted)" stripped), its length, or -errno. */
 ssize_t dlk_kernel_path(int fd, char *path, size_t size);
+/* This thread saw a moment ago that no rule manages fd, and it still holds. */
+bool dlk_kernel_unmanaged(int fd);
+void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
 int dlk_kernel_file(int fd, struct dlk_file *file);
 /* Does a keeper, or a process we cannot see, hold the file's flock lock? */
 bool dlk_kernel_keeper_has(const struct dlk_file *file);

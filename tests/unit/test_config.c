@@ -19,8 +19,8 @@
 #include "config/config.h"
 #include "config/internal.h"
 
-#define R "redis \"main\" { url = \"redis://h\" }\n"
-#define P(body) R "path \"/x/\" {\n" body "\n}\n"
+#define R        "redis \"main\" { url = \"redis://h\" }\n"
+#define P(body)  R "path \"/x/\" {\n" body "\n}\n"
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
 static struct dlk_error error;
@@ -92,15 +92,24 @@ static void the_sample_parses_as_it_is(void **state)
 static void the_sample_shows_the_defaults(void **state)
 {
 	static const char *const lines[] = {
-		"# mode = \"single\"",	    "# connect_timeout = \"2s\"",
-		"# restart_delay = \"30s\"", "# replicas = 0",
-		"# key = \"dlock:%p\"",	    "# ttl = \"30s\"",
-		"# timeout = \"5s\"",	    "# on_lost = \"kill\"",
-		"# unreachable = \"fail\"",  "# local = \"file\"",
-		"# coherence = \"auto\"",    "# fair = false",
-		"# interop = false",	    "# exclude = ",
-		"# urls = ",		    "# username = ",
-		"# password_file = ",	    "# host_id = ",
+		"# mode = \"single\"",
+		"# connect_timeout = \"2s\"",
+		"# restart_delay = \"30s\"",
+		"# replicas = 0",
+		"# key = \"dlock:%p\"",
+		"# ttl = \"30s\"",
+		"# timeout = \"5s\"",
+		"# on_lost = \"kill\"",
+		"# unreachable = \"fail\"",
+		"# local = \"file\"",
+		"# coherence = \"auto\"",
+		"# fair = false",
+		"# interop = false",
+		"# exclude = ",
+		"# urls = ",
+		"# username = ",
+		"# password_file = ",
+		"# host_id = ",
 	};
 	char text[8192];
 	FILE *f = fopen("config/dlock.conf", "r");
@@ -185,12 +194,12 @@ static void every_option_of_a_path(void **state)
 
 static void every_option_of_a_redis(void **state)
 {
-	struct dlk_config *config = good(
-		"host_id = 'web-1'\n"
-		"redis q { mode = quorum connect_timeout = 500ms\n"
-		"restart_delay = 40s replicas = 2\n"
-		"urls = { 'redis://:p@a', 'redis://u:p@b:1/2',"
-		" 'unix:///s' } }");
+	struct dlk_config *config =
+		good("host_id = 'web-1'\n"
+		     "redis q { mode = quorum connect_timeout = 500ms\n"
+		     "restart_delay = 40s replicas = 2\n"
+		     "urls = { 'redis://:p@a', 'redis://u:p@b:1/2',"
+		     " 'unix:///s' } }");
 	const struct dlk_redis *redis = config->redis;
 
 	(void)state;
@@ -284,7 +293,7 @@ static void syntax_errors_have_their_line(void **state)
 	(void)state;
 	bad("\n\nredis m {\nurl = \"redis://h\n\n", "c:4: the string that");
 	bad("\n/* x\n\n", "c:2: this comment is not closed");
-	bad("\n\nredis m {\n\n", "premature end of file");
+	bad("\n\nredis m {\n\n", "c:3: the section that begins here");
 	bad("\n}\n", "c:2: unexpected closing brace");
 	bad("redis {\n}", "c:1: missing title");
 	bad("redis m {\nurl 'x' }", "c:2: missing equal sign");
@@ -342,9 +351,11 @@ static void a_quorum_counts_each_server_once(void **state)
 	bad("redis m { mode = quorum urls = { 'redis://a', 'redis://b' } }",
 	    "at least 3");
 	bad("redis m { mode = quorum\nurls = { 'redis://a', 'redis://b',"
-	    " 'redis://A:6379/1' } }", "is one server with a:6379/0");
+	    " 'redis://A:6379/1' } }",
+	    "is one server with a:6379/0");
 	warns("redis m { mode = quorum urls = { 'redis://a', 'redis://b',"
-	      " 'redis://c', 'redis://d' } }", "bears no more failures");
+	      " 'redis://c', 'redis://d' } }",
+	      "bears no more failures");
 }
 
 static void a_path_needs_a_redis_that_exists(void **state)
@@ -413,8 +424,8 @@ static void durations_have_bounds(void **state)
 
 static void key_templates_are_checked(void **state)
 {
-	static const char *const wrong[] = { "", "k:%x", "k%", "{%p}", "a}%p",
-					     "\\n%p" };
+	static const char *const wrong[] = { "",     "k:%x", "k%",
+					     "{%p}", "a}%p", "\\n%p" };
 	char text[256];
 	size_t i;
 
@@ -545,19 +556,22 @@ static const char *with_pass(const char *rest)
 {
 	static char text[512];
 
-	snprintf(text, sizeof(text), "redis m { url = 'redis://%s'\n"
-		 "password_file = '%s' }", rest, path_of("pass"));
+	snprintf(text, sizeof(text),
+		 "redis m { url = 'redis://%s'\n"
+		 "password_file = '%s' }",
+		 rest, path_of("pass"));
 	return text;
 }
 
 static void a_password_is_the_files_one_line(void **state)
 {
 	static const char *const texts[] = { "s e#c", "s e#c\n", "s e#c\r\n" };
-	struct dlk_config *config;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < COUNT(texts); i++) {
+		struct dlk_config *config;
+
 		write_file("pass", 0600, texts[i]);
 		config = good(with_pass("u@h"));
 		assert_string_equal(warnings, "");
@@ -598,7 +612,8 @@ static void a_shared_password_file_is_a_warning(void **state)
 {
 	(void)state;
 	write_file("pass", 0640, "p");
-	warns(with_pass("h"), "may be read by others than its owner (mode 640)");
+	warns(with_pass("h"),
+	      "may be read by others than its owner (mode 640)");
 	write_file("pass", 0604, "p");
 	warns(with_pass("h"), "mode 604");
 }
@@ -680,15 +695,15 @@ static const char *prefix_of(const struct dlk_config *config, const char *path)
 static void the_longest_prefix_wins(void **state)
 {
 	static const char *const want[][2] = {
-		{ "/a/x", "/a/" },     { "/a/b/x", "/a/b/" },
-		{ "/a/b/f", "/a/b/f" }, { "/a/b/ff", "/a/b/" },
-		{ "/a/bx", "/a/" },    { "/a", "" },
-		{ "/ax", "" },	       { "/b/f", "" },
-		{ "a/x", "" },	       { "", "" },
+		{ "/a/x", "/a/" },       { "/a/b/x", "/a/b/" },
+		{ "/a/b/f", "/a/b/f" },  { "/a/b/ff", "/a/b/" },
+		{ "/a/bx", "/a/" },      { "/a", "" },
+		{ "/ax", "" },           { "/b/f", "" },
+		{ "a/x", "" },           { "", "" },
 		{ "/a/b/f/g", "/a/b/" },
 	};
-	struct dlk_config *config = good(
-		R "path /a/ { } path /a/b/f { } path /a/b/ { }");
+	struct dlk_config *config =
+		good(R "path /a/ { } path /a/b/f { } path /a/b/ { }");
 	size_t i;
 
 	(void)state;
@@ -709,9 +724,9 @@ static void the_root_covers_everything(void **state)
 
 static void what_is_excluded_has_no_rule_at_all(void **state)
 {
-	struct dlk_config *config = good(
-		R "path /a/ { } path /a/b/ { exclude = {'*.tmp', 'c/*',"
-		  " 'd'} }");
+	struct dlk_config *config =
+		good(R "path /a/ { } path /a/b/ { exclude = {'*.tmp', 'c/*',"
+		       " 'd'} }");
 
 	(void)state;
 	assert_string_equal(prefix_of(config, "/a/b/x.tmp"), "");

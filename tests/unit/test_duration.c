@@ -15,10 +15,10 @@ static void reads_every_unit(void **state)
 		const char *text;
 		uint64_t ms;
 	} good[] = {
-		{ "0", 0 },	       { "0s", 0 },	{ "1500", 1500 },
-		{ "1500ms", 1500 },    { "2s", 2000 },	{ "3m", 180000 },
-		{ "007s", 7000 },
-		{ "18446744073709551615", UINT64_MAX },
+		{ "0", 0 },       { "0s", 0 },
+		{ "1500", 1500 }, { "1500ms", 1500 },
+		{ "2s", 2000 },   { "3m", 180000 },
+		{ "007s", 7000 }, { "18446744073709551615", UINT64_MAX },
 	};
 	size_t i;
 
@@ -34,8 +34,22 @@ static void reads_every_unit(void **state)
 static void refuses_what_is_no_duration(void **state)
 {
 	static const char *const bad[] = {
-		"", "s", "ms", "3x", "3 s", " 3s", "3s ", "-3s", "+3s", "1.5s",
-		"3S", "3h", "0x10", "3sm", "3mss", "1e3",
+		"",
+		"s",
+		"ms",
+		"3x",
+		"3 s",
+		" 3s",
+		"3s ",
+		"-3s",
+		"+3s",
+		"1.5s",
+		"3S",
+		"3h",
+		"0x10",
+		"3sm",
+		"3mss",
+		"1e3",
 		"99999999999999999999999999x",
 	};
 	uint64_t ms = 42;
@@ -50,8 +64,10 @@ static void refuses_what_is_no_duration(void **state)
 static void refuses_what_does_not_fit(void **state)
 {
 	static const char *const big[] = {
-		"18446744073709551616", "18446744073709551615s",
-		"307445734561826m",	"99999999999999999999999999ms",
+		"18446744073709551616",
+		"18446744073709551615s",
+		"307445734561826m",
+		"99999999999999999999999999ms",
 	};
 	uint64_t ms = 42;
 	size_t i;

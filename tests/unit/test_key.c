@@ -87,22 +87,14 @@ static void accepts_only_keys_of_its_template(void **state)
 	static const struct {
 		const char *prefix, *key, *text;
 	} bad[] = {
-		{ "/d/", "k:%p", "" },
-		{ "/d/", "k:%p", "k:" },
-		{ "/d/", "k:%p", "j:/d/a" },
-		{ "/d/", "k:%p", "k:/e/a" },
-		{ "/d/", "k:%p", "k:/d/a%rec" },
-		{ "/d/", "k:%p", "k:/d/%0a" },
-		{ "/d/", "k:%p", "k:/d/%41" },
-		{ "/d/", "k:%p", "k:/d/%00" },
-		{ "/d/", "k:%p", "k:/d/%2" },
-		{ "/d/", "k:%p", "k:/d/{a}" },
-		{ "/d/", "k:%p", "{k:/d/a}%q" },
-		{ "/d/", "%r:%r", "a:b" },
-		{ "/d/", "%r:%r", "aa:a" },
-		{ "/d/", "%r:%p", "a:/d/b" },
-		{ "/d/", "one", "one" },
-		{ "/d/f", "one", "two" },
+		{ "/d/", "k:%p", "" },           { "/d/", "k:%p", "k:" },
+		{ "/d/", "k:%p", "j:/d/a" },     { "/d/", "k:%p", "k:/e/a" },
+		{ "/d/", "k:%p", "k:/d/a%rec" }, { "/d/", "k:%p", "k:/d/%0a" },
+		{ "/d/", "k:%p", "k:/d/%41" },   { "/d/", "k:%p", "k:/d/%00" },
+		{ "/d/", "k:%p", "k:/d/%2" },    { "/d/", "k:%p", "k:/d/{a}" },
+		{ "/d/", "k:%p", "{k:/d/a}%q" }, { "/d/", "%r:%r", "a:b" },
+		{ "/d/", "%r:%r", "aa:a" },      { "/d/", "%r:%p", "a:/d/b" },
+		{ "/d/", "one", "one" },         { "/d/f", "one", "two" },
 	};
 	char path[DLK_PATH_MAX];
 	size_t i;
@@ -145,14 +137,15 @@ static size_t random_path(uint64_t *seed, const char *prefix, char *path)
 		uint32_t r = random_bits(seed);
 
 		path[len++] = r & 1 ? odd[(r >> 1) % (sizeof(odd) - 1)]
-				    : (char)(1 + (r >> 1) % 255);
+				    : (char)(1 + (r >> 1) % 255U);
 	}
 	path[len] = '\0';
 	return len;
 }
 
-static const char *const templates[] = { "dlock:%p", "%r", "a%%%rb%%",
-					 "%p:%p", "%r%p", "%p%r", "%r:%r:%p" };
+static const char *const templates[] = { "dlock:%p", "%r",   "a%%%rb%%",
+					 "%p:%p",    "%r%p", "%p%r",
+					 "%r:%r:%p" };
 static const char *const prefixes[] = { "/d/", "/", "/%{x}\n/" };
 
 static void the_way_back_gives_the_path(void **state)
@@ -199,7 +192,8 @@ static void no_two_paths_share_a_key(void **state)
 			if (!b[len - 1])
 				b[len - 1] = 'x';
 		}
-		assert_true(dlk_key_expand(&rule, a, len, one, sizeof(one)) > 0);
+		assert_true(dlk_key_expand(&rule, a, len, one, sizeof(one)) >
+			    0);
 		assert_true(dlk_key_expand(&rule, b, len_b, two, sizeof(two)) >
 			    0);
 		assert_int_equal(!strcmp(a, b), !strcmp(one, two));
@@ -215,11 +209,11 @@ static void random_keys_are_refused_or_exact(void **state)
 
 	(void)state;
 	for (i = 0; i < 100000; i++) {
-		struct dlk_rule rule = rule_of(
-			"/d/", templates[random_bits(&seed) % 7]);
+		struct dlk_rule rule =
+			rule_of("/d/", templates[random_bits(&seed) % 7]);
 		size_t len = random_path(&seed, i % 2 ? "dlock:/d/" : "", key);
-		ssize_t n = dlk_key_to_path(&rule, key, len, path,
-					    sizeof(path));
+		ssize_t n =
+			dlk_key_to_path(&rule, key, len, path, sizeof(path));
 
 		if (n < 0)
 			continue;
@@ -251,13 +245,13 @@ static void the_glob_finds_every_key(void **state)
 
 	(void)state;
 	for (i = 0; i < 20000; i++) {
-		struct dlk_rule rule = rule_of(
-			"/d/", templates[random_bits(&seed) % 7]);
+		struct dlk_rule rule =
+			rule_of("/d/", templates[random_bits(&seed) % 7]);
 		size_t len = random_path(&seed, "/d/", path);
 
 		assert_true(dlk_key_glob(&rule, glob, sizeof(glob)) > 0);
-		assert_true(dlk_key_expand(&rule, path, len, key,
-					   sizeof(key)) > 0);
+		assert_true(dlk_key_expand(&rule, path, len, key, sizeof(key)) >
+			    0);
 		assert_int_equal(fnmatch(glob, key, 0), 0);
 	}
 }

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config/config.h"
@@ -39,17 +40,15 @@ static void reads_tcp(void **state)
 	static const struct good good[] = {
 		{ "redis://localhost", DLK_TCP, 0, 6379, "localhost", "", "",
 		  "", "localhost:6379/0" },
-		{ "redis://127.0.0.1:7000/3", DLK_TCP, 3, 7000, "127.0.0.1",
-		  "", "", "", "127.0.0.1:7000/3" },
-		{ "redis://h/", DLK_TCP, 0, 6379, "h", "", "", "",
-		  "h:6379/0" },
+		{ "redis://127.0.0.1:7000/3", DLK_TCP, 3, 7000, "127.0.0.1", "",
+		  "", "", "127.0.0.1:7000/3" },
+		{ "redis://h/", DLK_TCP, 0, 6379, "h", "", "", "", "h:6379/0" },
 		{ "redis://h?db=65535", DLK_TCP, 65535, 6379, "h", "", "", "",
 		  "h:6379/65535" },
 		{ "redis://h/2?db=2", DLK_TCP, 2, 6379, "h", "", "", "",
 		  "h:6379/2" },
 		{ "rediss://h:1/1", DLK_TLS, 1, 1, "h", "", "", "", "h:1/1" },
-		{ "rediss://h", DLK_TLS, 0, 6379, "h", "", "", "",
-		  "h:6379/0" },
+		{ "rediss://h", DLK_TLS, 0, 6379, "h", "", "", "", "h:6379/0" },
 	};
 	size_t i;
 
@@ -63,10 +62,10 @@ static void reads_ipv6_in_brackets(void **state)
 	static const struct good good[] = {
 		{ "redis://[::1]/5", DLK_TCP, 5, 6379, "::1", "", "", "",
 		  "[::1]:6379/5" },
-		{ "redis://[2001:db8::1]:6380", DLK_TCP, 0, 6380,
-		  "2001:db8::1", "", "", "", "[2001:db8::1]:6380/0" },
-		{ "redis://u:p@[fe80::1%eth0]:1", DLK_TCP, 0, 1,
-		  "fe80::1%eth0", "", "u", "p", "[fe80::1%eth0]:1/0" },
+		{ "redis://[2001:db8::1]:6380", DLK_TCP, 0, 6380, "2001:db8::1",
+		  "", "", "", "[2001:db8::1]:6380/0" },
+		{ "redis://u:p@[fe80::1%eth0]:1", DLK_TCP, 0, 1, "fe80::1%eth0",
+		  "", "u", "p", "[fe80::1%eth0]:1/0" },
 	};
 	size_t i;
 
@@ -114,19 +113,51 @@ static void decodes_user_and_password(void **state)
 static void refuses_what_is_no_url(void **state)
 {
 	static const char *const bad[] = {
-		"", "h", "redis:", "redis:/h", "redis://", "redis:///0",
-		"http://h", "REDIS://h", "redis://h:", "redis://h:0",
-		"redis://h:65536", "redis://h:99999999999", "redis://h:1x",
-		"redis://h:-1", "redis://h/x", "redis://h/-1", "redis://h/1/2",
-		"redis://h/65536", "redis://h/1?db=2", "redis://h?db=",
-		"redis://h?db=1&db=2", "redis://h?timeout=3", "redis://h?",
-		"redis://h?db=1&", "redis://h#x", "redis://h h",
-		"redis://h\n", "redis://::1", "redis://::1:6379",
-		"redis://[::1", "redis://[]", "redis://[::g]",
-		"redis://[::1]x", "redis://[::1%]", "redis://[127.0.0.1]",
-		"redis://h\"", "redis://:@h", "redis://u:p%zz@h",
-		"redis://u:p%0", "redis://u:p%4@h", "redis://u:%00@h",
-		"unix://", "unix:///", "unix://run/s", "unix:///s?db=x",
+		"",
+		"h",
+		"redis:",
+		"redis:/h",
+		"redis://",
+		"redis:///0",
+		"http://h",
+		"REDIS://h",
+		"redis://h:",
+		"redis://h:0",
+		"redis://h:65536",
+		"redis://h:99999999999",
+		"redis://h:1x",
+		"redis://h:-1",
+		"redis://h/x",
+		"redis://h/-1",
+		"redis://h/1/2",
+		"redis://h/65536",
+		"redis://h/1?db=2",
+		"redis://h?db=",
+		"redis://h?db=1&db=2",
+		"redis://h?timeout=3",
+		"redis://h?",
+		"redis://h?db=1&",
+		"redis://h#x",
+		"redis://h h",
+		"redis://h\n",
+		"redis://::1",
+		"redis://::1:6379",
+		"redis://[::1",
+		"redis://[]",
+		"redis://[::g]",
+		"redis://[::1]x",
+		"redis://[::1%]",
+		"redis://[127.0.0.1]",
+		"redis://h\"",
+		"redis://:@h",
+		"redis://u:p%zz@h",
+		"redis://u:p%0",
+		"redis://u:p%4@h",
+		"redis://u:%00@h",
+		"unix://",
+		"unix:///",
+		"unix://run/s",
+		"unix:///s?db=x",
 		"unix:///s%00",
 	};
 	size_t i;
@@ -146,11 +177,10 @@ static int parse_filled(const char *head, size_t n, const char *tail)
 {
 	struct dlk_endpoint ep;
 	struct dlk_error err = { "" };
-	char url[2048];
+	char url[2048], fill[1024];
 
-	strcpy(url, head);
-	memset(url + strlen(head), 'a', n);
-	strcpy(url + strlen(head) + n, tail);
+	memset(fill, 'a', n);
+	snprintf(url, sizeof(url), "%s%.*s%s", head, (int)n, fill, tail);
 	return dlk_url_parse(url, &ep, &err);
 }
 
@@ -170,11 +200,11 @@ static void bounds_every_field(void **state)
 static void shows_no_password(void **state)
 {
 	static const char *const urls[] = {
-		"redis://u:SECRET@h:0",	     "redis://u:SECRET%zz@h",
-		"redis://u:SECRET/x@h",	     "redis://u:SECRET?x@h",
-		"redis://u:SECRET#x@h",	     "redis://u:SECRET@h/x",
+		"redis://u:SECRET@h:0",        "redis://u:SECRET%zz@h",
+		"redis://u:SECRET/x@h",        "redis://u:SECRET?x@h",
+		"redis://u:SECRET#x@h",        "redis://u:SECRET@h/x",
 		"redis://u:SECRET@h?x=SECRET", "redis://u:SECRET x@h",
-		"unix://u:SECRET@run",	     "redis://u:SECRET@h:1/2",
+		"unix://u:SECRET@run",         "redis://u:SECRET@h:1/2",
 	};
 	size_t i;
 

@@ -11,11 +11,10 @@
 -- {0, ttl left, token} somebody holds it; -1: without a ttl; token '' if it
 --                      is longer than any of ours
 -- {2, 0, type}         the key is no string
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind == 'none' then
-	redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 	return {1, 0, ''}
 end
+local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'string' then
 	return {2, 0, kind}
 end

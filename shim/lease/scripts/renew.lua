@@ -6,11 +6,11 @@
 -- {1, ''}     renewed
 -- {0, token}  another's; '' if it is longer than any of ours or no string
 -- {-1, ''}    there is none
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind == 'none' then
+local len = redis.pcall('STRLEN', KEYS[1])
+if len == 0 and redis.call('EXISTS', KEYS[1]) == 0 then
 	return {-1, ''}
 end
-if kind ~= 'string' or redis.call('STRLEN', KEYS[1]) >= 768 then
+if type(len) ~= 'number' or len >= 768 then
 	return {0, ''}
 end
 local held = redis.call('GET', KEYS[1])

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Delayed restart (L5): a server that has forgotten everything grants nothing
+# until all that it had granted is surely over; holders put theirs back.
+. "${0%/*}/../lib/rig.sh"
+
+DELAY=3000			# ms
+
+uptime_s()
+{
+	rr info server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p'
+}
+
+key_is_back()
+{
+	[ "$(rr get "$KEY")" = "$token" ]
+}
+
+rig_start disks
+rig_configs ttl=3s connect_timeout=300ms timeout=1s restart_delay=3s
+KEY=dlock:$MNT/f
+until_true 6 eval '[ "$(uptime_s)" -ge 4 ]'
+
+locker a dl A
+ask a 'open a f'
+ask a 'lock a EX'
+is "$RESULT" 0 'an old server grants'
+token=$(rr get "$KEY")
+
+redis_kill
+redis_up
+born=$(now)
+is "$(rr dbsize)" 0 'restarted, empty'
+
+# A waiter for another file, which nobody holds, and a LOCK_NB.
+locker w dl B
+ask w 'open a free'
+say w 'lock a EX'
+locker n dl B
+ask n 'open a free2'
+ask n 'lock a EX NB'
+is "$RESULT" ENOLCK 'LOCK_NB: ENOLCK while the server is young'
+at_most $(((END - START) / 1000000)) 1200 'and within the timeout (ms)'
+is "$(grep -c . "$RIG/n.err")" 1 'one log line'
+like "$(cat "$RIG/n.err")" '[0-9]' 'which says how long'
+
+ok "the holder puts its lease back within the window" \
+	until_true 2 key_is_back
+at_most $((($(now) - born) / 1000000)) $DELAY 'before the window ends (ms)'
+
+hear w 10
+is "$RESULT" 0 'the waiter is granted its lock in the end'
+note "granted $(((END - born) / 1000000)) ms after the restart"
+# The server was ready before `born` was read, by less than this.
+at_least $(((END - born) / 1000000)) $((DELAY - 500)) \
+	'not before the delay is over (ms)'
+at_most $(((END - born) / 1000000)) $((DELAY + 1500)) 'nor long after it (ms)'
+is "$(grep -c . "$RIG/w.err")" 1 'the waiter logged one line'
+diag_log=$(cat "$RIG/w.err")
+note "$diag_log"
+like "$diag_log" '[0-9]+ ?m?s' 'which says how long'
+
+key_is_back
+is "$(rr get "$KEY")" "$token" 'the holder holds as before'
+ask n 'open b f'
+ask n 'lock b EX NB'
+is "$RESULT" EAGAIN 'and excludes'
+ask a 'lock a UN'
+ask w 'lock a UN'
+rig_end
