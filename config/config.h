@@ -135,7 +135,9 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
  * The key of a path: the rule's template with %p (the path), %r (the path
  * below the prefix) and %% replaced.  In %p and %r the bytes '%', '{', '}'
  * and control bytes (0x01-0x1f, 0x7f) stand as %XX (DESIGN L9).  Writes at
- * most size bytes with the NUL; returns the key's length, or -ENAMETOOLONG.
+ * most size bytes with the NUL; returns the key's length, or -ENAMETOOLONG,
+ * or -EINVAL for a path that is not under the rule's prefix.  For a rule of
+ * one file, what is below the prefix is the file's last component.
  */
 ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
 		       size_t len, char *key, size_t size);

@@ -19,7 +19,7 @@ static int unit_ms(const char *unit, uint64_t *factor)
 	else if (!strcmp(unit, "s"))
 		*factor = 1000;
 	else if (!strcmp(unit, "m"))
-		*factor = 60 * 1000;
+		*factor = 60000;
 	else
 		return -EINVAL;
 	return 0;

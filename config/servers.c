@@ -64,28 +64,29 @@ static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
 
 static int build_urls(struct dlk_build *b, struct servers *s)
 {
-	unsigned one = cfg_size(s->sec, "url"), i;
+	unsigned one = cfg_size(s->sec, "url");
+	unsigned n = cfg_size(s->sec, "urls"), i;
 	int ret = 0;
 
-	s->n = cfg_size(s->sec, "urls");
-	if (one && s->n)
+	if (one && n)
 		return dlk_opt_fail(b, s->sec, "urls",
 				    "url is given as well "
 				    "(one of the two says where Redis is)");
-	if (!one && !s->n)
+	if (!one && !n)
 		return dlk_fail(b, s->sec->line,
 				"redis \"%.300s\" has no url "
 				"(such as url = \"redis://127.0.0.1:6379/0\")",
 				cfg_title(s->sec));
-	if (s->n > DLK_URLS_MAX)
+	if (n > DLK_URLS_MAX)
 		return dlk_opt_fail(b, s->sec, "urls", "more than %d URLs",
 				    DLK_URLS_MAX);
 	s->option = one ? "url" : "urls";
-	s->n = one ? 1 : s->n;
-	s->ep = dlk_own(b, s->n, sizeof(*s->ep));
+	n = one ? 1 : n;
+	s->ep = dlk_own(b, n, sizeof(*s->ep));
 	if (!s->ep)
 		return -ENOMEM;
-	for (i = 0; !ret && i < s->n; i++)
+	s->n = n;
+	for (i = 0; !ret && i < n; i++)
 		ret = parse_url(b, s, i);
 	return ret;
 }
@@ -335,7 +336,7 @@ int dlk_servers_build(struct dlk_build *b, cfg_t *cfg)
 	int ret = 0;
 
 	b->redis = dlk_own(b, n, sizeof(*b->redis));
-	b->endpoints = dlk_own(b, n, sizeof(*b->endpoints));
+	b->endpoints = dlk_own(b, n, sizeof(void *));
 	if (!b->redis || !b->endpoints)
 		return -ENOMEM;
 	for (i = 0; !ret && i < n; i++)

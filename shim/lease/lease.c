@@ -157,14 +157,30 @@ static int uptime(struct dlk_conn *c, uint64_t deadline_ns, uint64_t *at_least_m
 	return 0;
 }
 
-/* May this server grant at all?  Then teach it the acquire script. */
+/* Teach the server a script; EVALSHA knows it by its SHA-1 from then on. */
+static int load(struct dlk_conn *c, uint64_t deadline_ns, struct arg script)
+{
+	const struct arg args[] = { { LITERAL("SCRIPT") }, { LITERAL("LOAD") },
+				    script };
+	const redisReply *r;
+	int err = call(c, deadline_ns, 3, args, &r);
+
+	if (err)
+		return err;
+	return r->type == REDIS_REPLY_STRING ? 0 : refused(c, r);
+}
+
+/*
+ * May this server grant at all?  Then teach it the scripts: acquire last, for
+ * whoever finds that one counts on the others.
+ */
 static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		 struct dlk_answer *answer)
 {
-	const struct arg args[] = { { LITERAL("SCRIPT") }, { LITERAL("LOAD") },
-				    { LITERAL(DLK_LUA_acquire) } };
+	static const struct arg scripts[] = { { LITERAL(DLK_LUA_release) },
+					      { LITERAL(DLK_LUA_renew) },
+					      { LITERAL(DLK_LUA_acquire) } };
 	uint64_t delay_ms = dlk_conn_endpoint(c)->restart_delay_ms, age_ms = 0;
-	const redisReply *r;
 	int err = delay_ms ? uptime(c, deadline_ns, &age_ms) : 0;
 
 	if (err)
@@ -173,10 +189,9 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		answer->left_ms = (int64_t)(delay_ms - age_ms);
 		return DLK_YOUNG;
 	}
-	err = call(c, deadline_ns, 3, args, &r);
-	if (err)
-		return err;
-	return r->type == REDIS_REPLY_STRING ? 0 : refused(c, r);
+	for (int i = 0; !err && i < 3; i++)
+		err = load(c, deadline_ns, scripts[i]);
+	return err;
 }
 
 /* "HOST FILE", with the spaces around, as they stand in the token. */

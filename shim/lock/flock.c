@@ -299,6 +299,8 @@ static int keep(struct ask *a)
 {
 	uint64_t asked = a->s->answer.asked_ns;
 	struct dlk_held *h = dlk_held_new(&a->lease), *old;
+	uint64_t look_ns;
+	bool late;
 
 	if (!h) {
 		disown(a);
@@ -312,22 +314,24 @@ static int keep(struct ask *a)
 	h->deadline_ns = dlk_deadline_ns(asked, a->lease.ttl_ms);
 	h->renew_ns = dlk_renew_ns(asked, a->lease.ttl_ms);
 	h->handover_ns = dlk_handover_ns(h->granted_ns);
+	look_ns = h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
+	late = h->granted_ns >= h->deadline_ns;
 	pthread_mutex_lock(&dlk.mutex);
 	/* What we still had of this file ended unseen, or we had no grant. */
 	old = dlk_held_find(&a->file);
 	if (old)
 		dlk_held_drop(old);
 	dlk_held_add(h);
-	if (h->granted_ns >= h->deadline_ns)
+	if (late)
 		dlk_held_owe(h);
 	pthread_mutex_unlock(&dlk.mutex);
-	if (h->state == DLK_OWED) {
+	/* From here on another thread may unlock, and h be gone. */
+	if (late) {
 		dlk_release_send(h);
 		strcpy(a->why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
 	}
-	dlk_thread_need(h->renew_ns < h->handover_ns ? h->renew_ns :
-						       h->handover_ns);
+	dlk_thread_need(look_ns);
 	return 0;
 }
 

@@ -30,6 +30,24 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep)
 	return l ? l->conn : NULL;
 }
 
+struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep)
+{
+	struct dlk_conn *c = NULL;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (int i = 0; i < DLK_LINKS && !c; i++) {
+		struct dlk_link *l = &dlk.links[i];
+
+		if (l->conn && !l->busy && l->ep == ep &&
+		    dlk_conn_deferred(l->conn)) {
+			l->busy = true;
+			c = l->conn;
+		}
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	return c;
+}
+
 /* (mutex held) A place for a new connection, so that it is kept. */
 static struct dlk_link *find_place(void)
 {

@@ -35,6 +35,8 @@ static void acknowledged(void *arg, const redisReply *reply)
 /* On a connection that is open; 0 when it is on its way. */
 static int send_on(struct dlk_conn *c, struct dlk_held *h, uint64_t deadline_ns)
 {
+	/* The next lock on this connection reads the answer; or the thread. */
+	uint64_t at = dlk_now_ns() + 25 * DLK_MS;
 	int err = 0;
 
 	if (dlk_conn_deferred(c) >= DLK_DEFERRED_MAX - 1)
@@ -45,9 +47,11 @@ static int send_on(struct dlk_conn *c, struct dlk_held *h, uint64_t deadline_ns)
 		return err;
 	pthread_mutex_lock(&dlk.mutex);
 	h->in_flight = true;
+	h->retry_ns = at;
 	pthread_mutex_unlock(&dlk.mutex);
 	dlk_conn_defer(c, acknowledged, h);
 	dlk_conn_flush(c, deadline_ns);	/* a failure tells acknowledged() */
+	dlk_thread_need(at);
 	return 0;
 }
 
@@ -71,7 +75,7 @@ void dlk_release_send(struct dlk_held *h)
 		dlk_link_put(c);
 }
 
-void dlk_release_retry(struct dlk_held *h)
+static void send_again(struct dlk_held *h)
 {
 	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
 	uint64_t deadline = dlk_now_ns() + ep->connect_timeout_ms * DLK_MS;
@@ -89,6 +93,32 @@ void dlk_release_retry(struct dlk_held *h)
 	}
 	if (c)
 		dlk_link_put(c);
+}
+
+/* The answer to a release has come but nobody has read it. */
+static void read_answers(struct dlk_held *h)
+{
+	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
+	struct dlk_conn *c = dlk_link_get_deferred(ep);
+
+	if (c)
+		dlk_conn_settle(c, dlk_now_ns() +
+				ep->connect_timeout_ms * DLK_MS);
+	if (c)
+		dlk_link_put(c);
+	/* Not ours yet: its connection is busy, whoever has it will read. */
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->in_flight)
+		h->retry_ns = dlk_now_ns() + 25 * DLK_MS;
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+void dlk_release_retry(struct dlk_held *h)
+{
+	if (h->in_flight)
+		read_answers(h);
+	else
+		send_again(h);
 }
 
 void dlk_release_flush(unsigned ms)

@@ -51,7 +51,8 @@ struct dlk_held {
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
 	uint64_t forget_ns;		/* OWED: by then it has expired anyway */
-	uint64_t retry_ns;		/* OWED: when to send again */
+	uint64_t retry_ns;		/* OWED: when to send again, or (in
+					   flight) to look for the answer */
 	bool kept;			/* the keeper carries it on as well */
 	bool warned;
 	bool pinned;			/* somebody works on it, unlocked */
@@ -165,6 +166,8 @@ struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep);
 void dlk_link_put(struct dlk_conn *c);
 /* After fork: forget the parent's connections, closing our copies. */
 void dlk_links_forget(void);
+/* An idle connection with answers still to read, or NULL. */
+struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep);
 /* An idle, open connection, or NULL: never connects. */
 struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
 
@@ -172,7 +175,7 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
 
 /* Send what is owed for h (state OWED) if a connection is open; never waits. */
 void dlk_release_send(struct dlk_held *h);
-/* The same, connecting first; for the thread. */
+/* What is due for h: send again, or read the answer; for the thread. */
 void dlk_release_retry(struct dlk_held *h);
 /* At exit: wait for outstanding acknowledgements, for at most `ms`. */
 void dlk_release_flush(unsigned ms);

@@ -58,7 +58,7 @@ static uint64_t due_ns(const struct dlk_held *h)
 	if (h->state == DLK_HELD)
 		return h->renew_ns < h->handover_ns ? h->renew_ns :
 						      h->handover_ns;
-	if (h->in_flight || h->retry_ns == UINT64_MAX)
+	if (h->retry_ns == UINT64_MAX)
 		return UINT64_MAX;
 	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
 }
@@ -269,7 +269,7 @@ static bool work_once(void)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!h)
 		return false;
-	forget = h->state == DLK_OWED && h->forget_ns <= now;
+	forget = h->state == DLK_OWED && h->forget_ns <= now && !h->in_flight;
 	if (h->state == DLK_HELD) {
 		if (lock_is_there(h))
 			dlk_handover(h);
