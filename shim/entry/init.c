@@ -55,7 +55,8 @@ static void find_keeper(bool secure)
 	strcpy(slash + 1, "dlock-keeper");
 }
 
-static void load_config(bool secure)
+/* Is there anything to do? */
+static bool load_config(bool secure)
 {
 	const char *named = secure ? NULL : getenv("DLOCK_CONFIG");
 	const char *file = named && named[0] ? named : DLK_CONFIG_DEFAULT;
@@ -64,14 +65,10 @@ static void load_config(bool secure)
 
 	if (err == 0) {
 		dlk.broken.text[0] = '\0';
-		dlk.on = dlk.config->n_rules > 0;
-		return;
+		return dlk.config->n_rules > 0;
 	}
-	if (err == -ENOENT && file != named) {
-		dlk.broken.text[0] = '\0';
-		return;
-	}
-	dlk.on = true;
+	/* No file, and none was asked for. */
+	return err != -ENOENT || file == named;
 }
 
 static bool make_birth_page(void)
@@ -91,6 +88,19 @@ static bool make_birth_page(void)
 	return true;
 }
 
+/* The last thing that is set is `on`: until then every hook passes through. */
+static void turn_on(bool secure)
+{
+	if (!make_birth_page()) {
+		dlk_log(DLK_ERROR, "no memory at start; locks stay local", NULL);
+		return;
+	}
+	note_open_descriptors();
+	find_keeper(secure);
+	pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
+	dlk.on = true;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	bool secure = getauxval(AT_SECURE) != 0;
@@ -100,16 +110,8 @@ __attribute__((constructor)) static void begin(void)
 	dlk_resolve_real();
 	if (!off || strcmp(off, "1") != 0) {
 		dlk_log_init(secure ? NULL : getenv("DLOCK_LOG"), true);
-		load_config(secure);
-	}
-	if (dlk.on && !make_birth_page()) {
-		dlk_log(DLK_ERROR, "no memory at start; locks stay local", NULL);
-		dlk.on = false;
-	}
-	if (dlk.on) {
-		note_open_descriptors();
-		find_keeper(secure);
-		pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
+		if (load_config(secure))
+			turn_on(secure);
 	}
 	errno = saved;
 }

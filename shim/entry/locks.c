@@ -15,16 +15,14 @@
 DLK_EXPORT int flock(int fd, int op)
 {
 	struct dlk_call call;
-	int r = DLK_PASS;
+	int r = DLK_PASS, saved = errno;
 
 	if (dlk_alive())
 		r = dlk_flock(&call, fd, op);
+	errno = r < 0 ? -r : saved;
 	if (r == DLK_PASS)
 		return real.flock(fd, op);
-	if (r == 0)
-		return 0;
-	errno = -r;
-	return -1;
+	return r < 0 ? -1 : 0;
 }
 
 /* Does this fcntl command take a lock?  Others pass untouched. */
@@ -34,14 +32,22 @@ static bool locks(int cmd)
 	       cmd == F_OFD_SETLKW;
 }
 
+/* errno is ENOLCK then, and as it was otherwise. */
+static bool refused(int fd, const char *call, const struct flock *lock)
+{
+	int saved = errno;
+	bool r = dlk_alive() && dlk_refuses(fd, call, lock);
+
+	errno = r ? ENOLCK : saved;
+	return r;
+}
+
 /* Whatever the command, it has one argument of a word at most (musl). */
 static int any_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 {
-	if (locks(cmd) && arg && dlk_alive() &&
-	    dlk_refuses(fd, "fcntl", (const struct flock *)arg)) {
-		errno = ENOLCK;
+	if (locks(cmd) && arg &&
+	    refused(fd, "fcntl", (const struct flock *)arg))
 		return -1;
-	}
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
 		atomic_store(&dlk.dups, true);
 	return next(fd, cmd, arg);
@@ -66,11 +72,7 @@ DLK_FCNTL(__fcntl)
 
 static bool lockf_refused(int fd, int cmd)
 {
-	if ((cmd != F_LOCK && cmd != F_TLOCK) || !dlk_alive() ||
-	    !dlk_refuses(fd, "lockf", NULL))
-		return false;
-	errno = ENOLCK;
-	return true;
+	return (cmd == F_LOCK || cmd == F_TLOCK) && refused(fd, "lockf", NULL);
 }
 
 DLK_EXPORT int lockf(int fd, int cmd, off_t len)

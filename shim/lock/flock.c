@@ -443,14 +443,14 @@ static int lock_exclusive(struct ask *a)
 }
 
 /*
- * Surely nobody else has the description: it is not one that we began with,
- * and we made no child and received no descriptor since (DESIGN L4).
+ * May somebody else have the description?  Not if it is none that we began
+ * with, and we made no child and received no descriptor since (DESIGN L4).
  */
-static bool unshared(int fd)
+bool dlk_shared(int fd)
 {
-	if (atomic_load(&dlk.shares) || fd > 255)
-		return false;
-	return !(dlk.open_at_start[fd / 64] >> (fd % 64) & 1);
+	if (fd < 0 || fd > 255 || atomic_load(&dlk.shares))
+		return true;
+	return dlk.open_at_start[fd / 64] >> (fd % 64) & 1;
 }
 
 /* The description has the lock already: nothing to do, if the lease is ours. */
@@ -461,7 +461,7 @@ static bool have_it(struct ask *a)
 	pthread_mutex_lock(&dlk.mutex);
 	h = dlk_held_find(&a->file);
 	pthread_mutex_unlock(&dlk.mutex);
-	if (!h && unshared(a->fd))
+	if (!h && !dlk_shared(a->fd))
 		return false;	/* who should have locked it? */
 	a->had = dlk_kernel_flock_mode(a->fd) == LOCK_EX;
 	return a->had && h;
@@ -606,7 +606,7 @@ static struct dlk_held *lease_of(int fd)
 	 * The one descriptor of the one process: it is the description, or
 	 * one that was opened after that was closed behind our back.
 	 */
-	if (h->fd == fd && !atomic_load(&dlk.dups) && unshared(fd))
+	if (h->fd == fd && !atomic_load(&dlk.dups) && !dlk_shared(fd))
 		return h;
 	/* Another description of the same file has no lock to give. */
 	return dlk_kernel_flock_mode(fd) == LOCK_EX ? h : NULL;
@@ -652,18 +652,19 @@ void dlk_closing(int fd)
 {
 	struct dlk_call call;
 	struct dlk_held *h;
-	int other;
+	int other = -1;
 
 	if (atomic_load(&dlk.n_held) == 0)
 		return;
 	dlk_enter(&call);
 	h = lease_of(fd);
-	other = h ? dlk_kernel_find(&h->file, fd) : -1;
+	if (h && atomic_load(&dlk.dups))
+		other = dlk_kernel_find(&h->file, fd);
 	if (h && other >= 0) {
 		pthread_mutex_lock(&dlk.mutex);
 		h->fd = other;
 		pthread_mutex_unlock(&dlk.mutex);
-	} else if (h && unshared(fd)) {
+	} else if (h && !dlk_shared(fd)) {
 		release(h);
 	} else if (h) {
 		dlk_handover_all();

@@ -129,12 +129,11 @@ void dlk_release_flush(unsigned ms)
 		return;
 	for (int i = 0; i < DLK_LINKS; i++) {
 		const struct dlk_endpoint *ep = dlk.links[i].ep;
-		struct dlk_conn *c = ep ? dlk_link_get_open(ep) : NULL;
+		struct dlk_conn *c;
 
-		if (!c)
-			continue;
-		if (dlk_conn_deferred(c))
+		while (ep && (c = dlk_link_get_deferred(ep))) {
 			dlk_conn_settle(c, deadline);
-		dlk_link_put(c);
+			dlk_link_put(c);
+		}
 	}
 }

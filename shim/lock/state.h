@@ -224,6 +224,8 @@ enum { DLK_PASS = 100 };
 
 /* flock(2) as called: 0, -errno, or DLK_PASS: not ours, ask the kernel. */
 int dlk_flock(struct dlk_call *call, int fd, int op);
+/* May another process, or one that we made, have fd's description too? */
+bool dlk_shared(int fd);
 /* close(2) is about to take fd away: what becomes of its lease. */
 void dlk_closing(int fd);
 /*

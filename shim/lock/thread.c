@@ -110,19 +110,19 @@ static void say(enum dlk_level level, const struct dlk_held *h,
 }
 
 /*
- * The lock has ended without our seeing it.  If others may share the
- * description, the keeper watches it and says so; else it is over.
+ * None of our descriptors has the lock any more.  If nobody else can have the
+ * description, it has ended without our seeing it, and the lease goes too.  If
+ * others may, the keeper watches it; without a keeper, its ttl ends it.
  */
 static void lock_ended(struct dlk_held *h)
 {
-	bool kept, send = false;
+	bool send = false;
 
 	pthread_mutex_lock(&dlk.mutex);
-	kept = h->kept;
 	if (h->state == DLK_HELD) {
 		dlk_held_owe(h);
-		send = !kept;
-		if (kept)
+		send = !h->kept && !dlk_shared(h->fd);
+		if (!send)
 			dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);

@@ -21,7 +21,11 @@ key_is_back()
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms timeout=1s restart_delay=3s
 KEY=dlock:$MNT/f
-until_true 6 eval '[ "$(uptime_s)" -ge 4 ]'
+old_enough()
+{
+	[ "$(uptime_s)" -ge 4 ]
+}
+until_true 6 old_enough
 
 locker a dl A
 ask a 'open a f'
