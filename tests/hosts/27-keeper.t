@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# A lease lives exactly as long as its kernel lock (DESIGN L4): the process
+# that took the lock ends, is killed or becomes another program, and the lock
+# stays with whoever has the description.  Each idiom holds a file of its own
+# for more than 3 x ttl and is then ended; its lease must last that long and be
+# gone promptly.
+# shellcheck disable=SC2016 # the jobs' shells expand these
+. "${0%/*}/../lib/rig.sh"
+
+# $f the file, $locked and $go the fifos.
+declare -A IDIOM=(
+	[descriptor]='exec 9>$f; flock 9; echo >$locked; read x <$go'
+	[subshell]='( flock 9; echo >$locked; read x <$go ) 9>$f'
+	[command]='flock $f sh -c "echo >$locked; read x <$go"'
+	[close]='flock -o $f sh -c "echo >$locked; read x <$go"'
+	[unlock]='exec 9>$f; flock 9; echo >$locked; read x <$go; flock -u 9
+		echo >$locked; read x <$go'
+	[killed]='flock $f sh -c "echo \$PPID >$f.pid; echo >$locked
+		read x <$go" & while ! read p <$f.pid; do :; done 2>/dev/null
+		kill -KILL $p; wait'
+	[daemon]='perl -e "open F, q(>), q($f) or die; flock F, 2 or die;
+		exit if fork; system q(echo >$locked; read x <$go)"
+		read x <$go'
+	[exec]='perl -e "\$^F = 99; open F, q(>), q($f) or die;
+		flock F, 2 or die;
+		exec q(sh), q(-c), q(echo >$locked; read x <$go)"'
+	[exit]='perl -e "open F, q(>), q($f) or die; flock F, 2 or die;
+		system q(echo >$locked; read x <$go)"'
+)
+
+rig_start disks
+rig_configs ttl=1s connect_timeout=150ms
+names=("${!IDIOM[@]}")
+
+for name in "${names[@]}"; do
+	cp_new "$name.locked" "$name.go"
+	dl A env f="$name" locked="$RIG/cp/$name.locked" \
+		go="$RIG/cp/$name.go" bash -c "${IDIOM[$name]}" &
+	ok "$name: locks" cp_wait "$name.locked"
+done
+
+token_of()
+{
+	rr get "dlock:$MNT/$1"
+}
+
+declare -A token
+for name in "${names[@]}"; do
+	token[$name]=$(token_of "$name")
+	like "${token[$name]}" '^dlock1 ' "$name: has a lease"
+done
+
+# On B's own disk nothing but the lease can refuse; and it does, all the time.
+refused_throughout()
+{
+	local end=$(($(now) + 3200000000)) asked=0 file
+
+	while [ "$(now)" -lt "$end" ]; do
+		for file in "${names[@]}"; do
+			dl B flock -n "$file" true && return 1
+			asked=$((asked + 1))
+		done
+	done
+	note "$asked attempts"
+	[ "$asked" -ge 50 ]
+}
+ok 'refused on the other host for 3.2 x ttl' refused_throughout
+for name in "${names[@]}"; do
+	is "$(token_of "$name")" "${token[$name]}" "$name: the same lease"
+done
+
+is_gone()
+{
+	[ -z "$(token_of "$1")" ]
+}
+
+for name in "${names[@]}"; do
+	begin=$(now)
+	cp_reach "$name.go"
+	[ "$name" != daemon ] || cp_reach "$name.go"
+	ok "$name: ends" until_true 2 is_gone "$name"
+	took=$((($(now) - begin) / 1000))
+	at_most "$took" 100000 "$name: its lease is gone in $took us"
+done
+cp_reach unlock.go
+wait
+
+# A holder without children, killed: its keeper sees the end.
+locker a dl A
+ask a 'open a f'
+ask a 'lock a EX'
+ask a pid
+pid=$RESULT
+keeper_is_there()
+{
+	on A pgrep dlock-keeper >/dev/null
+}
+ok 'a lock that is held for long has a keeper' until_true 2 keeper_is_there
+begin=$(now)
+on A kill -KILL "$pid"
+ok 'kill -9: the lease ends' until_true 2 is_gone f
+took=$((($(now) - begin) / 1000))
+at_most "$took" 100000 "kill -9: its lease is gone in $took us"
+keeper_is_gone()
+{
+	! keeper_is_there
+}
+ok 'and the keepers end with their last lock' until_true 3 keeper_is_gone
+rig_end
