@@ -58,7 +58,7 @@ LIBHIREDIS = $(firstword $(wildcard $(addsuffix /libhiredis.a,\
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: all deps demo check bench lint install clean test-programs
+.PHONY: FORCE all deps demo check bench lint install clean test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/symbols.map
@@ -79,7 +79,12 @@ $(B)/dlockctl: $(call obj,$(CTL)) $(CORE_OBJ) $(B)/gen/hiredis.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lconfuse
 
-$(B)/obj/%.o: %.c Makefile | $(B)/gen/scripts.h $(B)/gen/symbols.map
+# Changes only when the flags do: another PREFIX is compiled in.
+$(B)/gen/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(ALLFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALLFLAGS)' >$@
+
+$(B)/obj/%.o: %.c Makefile $(B)/gen/flags | $(B)/gen/scripts.h $(B)/gen/symbols.map
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) $(HARDEN) -fPIC -fvisibility=hidden -ffunction-sections -MMD -MP -c -o $@ $<
