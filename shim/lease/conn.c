@@ -207,6 +207,8 @@ static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 	/* EAGAIN: the backlog of a unix socket is full; there is no event. */
 	while ((r = syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
 	       (errno == EAGAIN || errno == EINTR)) {
+		if (c->interrupt && c->interrupt(c->interrupt_arg))
+			return -EINTR;
 		if (dlk_now_ns() >= deadline_ns)
 			return -ETIMEDOUT;
 		dlk_pause_ns(2 * DLK_MS);
@@ -339,6 +341,7 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
 int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	size_t sent = 0;
+	int err;
 
 	if (!dlk_conn_is_open(c))
 		return -ENOTCONN;
@@ -349,15 +352,13 @@ int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 			return fail(c, -EBADF, "our connection was closed");
 		n = send(c->own.fd, c->out + sent, c->out_len - sent,
 			 MSG_NOSIGNAL);
-		if (n >= 0) {
-			sent += (size_t)n;
-			continue;
-		}
-		if (errno != EAGAIN && errno != EINTR)
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return fail(c, -errno, "cannot send");
-		n = give_up(c, deadline_ns, "cannot send");
-		if (n)
-			return (int)n;
+		sent += n > 0 ? (size_t)n : 0;
+		err = sent < c->out_len ?
+			      give_up(c, deadline_ns, "cannot send") : 0;
+		if (err)
+			return err;
 	}
 	c->out_len = 0;
 	return 0;
@@ -395,7 +396,7 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	void *r = NULL;
 
-	for (;;) {
+	for (bool more = false;; more = true) {
 		struct dlk_arena *was = dlk_arena_use(&c->arena);
 		int err = c->reader ? redisReaderGetReply(c->reader, &r) : 0;
 
@@ -405,7 +406,10 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 				    "is this a Redis server?");
 		if (r)
 			break;
-		err = receive(c, deadline_ns);
+		/* An answer may trickle in for ever. */
+		err = more ? give_up(c, deadline_ns, "no whole answer") : 0;
+		if (!err)
+			err = receive(c, deadline_ns);
 		if (err)
 			return err;
 	}

@@ -8,7 +8,7 @@
  *
  * Nothing here calls malloc: a connection and its arena are mmap(2)ed.  A
  * connection belongs to one thread at a time.  Every wait is bounded by a
- * deadline (CLOCK_BOOTTIME nanoseconds) and leaves errno alone.
+ * deadline (CLOCK_BOOTTIME nanoseconds).  errno is the caller's to keep.
  *
  * Errors are -errno: -ECONNREFUSED, -ETIMEDOUT, -EPIPE, ... from the socket,
  * -EPROTO for what is not RESP or too large, -EINTR when the `interrupt`

@@ -354,9 +354,9 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_text_init(&t, ttl, sizeof(ttl));
 	dlk_text_u64(&t, lease->ttl_ms, 0);
 	const struct arg args[] = {
-		{ LITERAL("SET") }, { lease->key, lease->key_len },
-		{ lease->token, lease->token_len }, { LITERAL("NX") },
-		{ LITERAL("PX") }, { ttl, t.len },
+		{ LITERAL("EVAL") }, { LITERAL(DLK_LUA_restore) },
+		{ LITERAL("1") }, { lease->key, lease->key_len },
+		{ lease->token, lease->token_len }, { ttl, t.len },
 	};
 
 	err = call(c, deadline_ns, 6, args, &r);

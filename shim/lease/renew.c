@@ -32,6 +32,9 @@ static int round_trip(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	int err = send_all(c, deadline_ns, r, n, which, text);
 
+	/* What was queued before the failure must answer nothing later. */
+	if (err)
+		dlk_conn_close(c);
 	for (unsigned i = 0; i < n; i++) {
 		if (r[i].result != which)
 			continue;

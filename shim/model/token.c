@@ -18,14 +18,16 @@ static bool plain(unsigned char c)
 void dlk_word(char *word, size_t size, const char *bytes, size_t len)
 {
 	static const char hex[] = "0123456789ABCDEF";
+	const bool dash = len == 1 && bytes[0] == '-';
 	size_t at = 0;
 
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)bytes[i];
+		bool as_is = plain(c) && !dash;
 
-		if (at + (plain(c) ? 1 : 3) >= size)
+		if (at + (as_is ? 1 : 3) >= size)
 			break;
-		if (plain(c)) {
+		if (as_is) {
 			word[at++] = (char)c;
 			continue;
 		}

@@ -9,7 +9,7 @@
  * "dev:ino:handle" in hex ("-" for no handle) of the file that is locked in
  * the kernel; SINCE the 20-digit CLOCK_BOOTTIME nanoseconds of the kernel's
  * grant; PID decimal.  In HOST, HOSTNAME and COMMAND every byte outside
- * 0x21-0x7e, and '%', stands as %XX; an empty word is "-".
+ * 0x21-0x7e, and '%', stands as %XX; an empty word is "-", a lone '-' is "%2D".
  *
  * HOST and FILE together say whose kernel lock proves a token dead (DESIGN
  * L3), so the two are compared as bytes, never parsed.
