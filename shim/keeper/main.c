@@ -107,6 +107,7 @@ static int add(const struct dlk_keep *m, int fd)
 		.key = k->bytes, .key_len = m->key_len,
 		.token = k->bytes + m->key_len + 1, .token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
+		.shared = m->shared != 0,
 	};
 	k->ep = m->ep;
 	k->granted_ns = m->granted_ns;

@@ -14,7 +14,7 @@
  *								uptime < delay:
  *								not granted
  *	renew k -> none
- *	uptime < delay: SET NX
+ *	uptime < delay: restore
  *	(its old deadline has not
  *	passed, so B is kept out)
  *					uptime > delay
@@ -37,7 +37,7 @@ struct arg {
 	size_t len;
 };
 
-enum { ARGS_MAX = 8 };
+enum { ARGS_MAX = 10 };
 
 static int append(struct dlk_conn *c, int argc, const struct arg *args)
 {
@@ -97,6 +97,12 @@ static bool is_noscript(const redisReply *r)
 }
 
 static const struct arg none = { "", 0 };
+
+static struct arg mode(const struct dlk_lease *lease)
+{
+	return lease->shared ? (struct arg){ LITERAL("SH") } :
+			       (struct arg){ LITERAL("EX") };
+}
 
 /* --- acquire -------------------------------------------------------------- */
 
@@ -214,6 +220,7 @@ static struct arg since(const struct dlk_lease *lease)
 
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
+		      const struct dlk_lease *instead,
 		      struct dlk_answer *answer)
 {
 	char ttl[16];
@@ -227,13 +234,15 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		{ LITERAL("EVALSHA") }, { LITERAL(DLK_SHA_acquire) },
 		{ LITERAL("1") }, { lease->key, lease->key_len },
 		{ lease->token, lease->token_len }, { ttl, t.len },
-		identity(lease), proof ? since(lease) : none,
+		identity(lease), proof ? since(lease) : none, mode(lease),
+		instead ? (struct arg){ instead->token, instead->token_len } :
+			  none,
 	};
 
 	for (int tries = 0; tries < 3; tries++) {
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
-		err = call(c, deadline_ns, 8, args, &r);
+		err = call(c, deadline_ns, 10, args, &r);
 		if (err)
 			return err;
 		if (!is_noscript(r))
@@ -356,13 +365,13 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 	const struct arg args[] = {
 		{ LITERAL("EVAL") }, { LITERAL(DLK_LUA_restore) },
 		{ LITERAL("1") }, { lease->key, lease->key_len },
-		{ lease->token, lease->token_len }, { ttl, t.len },
+		{ lease->token, lease->token_len }, { ttl, t.len }, mode(lease),
 	};
 
-	err = call(c, deadline_ns, 6, args, &r);
+	err = call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
-	if (r->type == REDIS_REPLY_STATUS)
-		return 0;
-	return r->type == REDIS_REPLY_NIL ? DLK_LOST : refused(c, r);
+	if (r->type != REDIS_REPLY_INTEGER)
+		return refused(c, r);
+	return r->integer == 1 ? 0 : DLK_LOST;
 }

@@ -38,6 +38,7 @@ struct dlk_lease {
 	const char *token;
 	size_t token_len;
 	uint32_t ttl_ms;
+	bool shared;
 };
 
 struct dlk_answer {
@@ -53,13 +54,15 @@ struct dlk_answer {
 /*
  * Ask for the lease.  `proof`: the caller holds the kernel's lock now, looked
  * at it after reading the token's `since`, and so knows that any older lease
- * of its host and file is dead (DESIGN L3).
+ * of its host and file is dead (DESIGN L3).  `instead`: a lease that its owner
+ * gives up first, whatever the answer (a conversion), or NULL.
  *
  * 0 (the deadline counts from answer->asked_ns), DLK_BUSY, DLK_ODD,
  * DLK_YOUNG, -errno.
  */
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
+		      const struct dlk_lease *instead,
 		      struct dlk_answer *answer);
 
 /*

@@ -39,8 +39,10 @@ enum { PATIENCE_MS = 200 };
 struct ask {
 	struct dlk_call *call;
 	int fd;
+	int mode;			/* LOCK_EX or LOCK_SH */
 	bool wait;			/* no LOCK_NB */
-	bool had;			/* the description was locked before */
+	int had;			/* the description's mode before */
+	struct dlk_held *old;		/* its lease before, pinned; or NULL */
 	const struct dlk_rule *rule;
 	const struct dlk_endpoint *ep;
 	struct dlk_file file;
@@ -93,6 +95,102 @@ static void young_line(struct ask *a, int64_t left_ms)
 		    " ms (restart_delay); fails with ENOLCK");
 }
 
+/* --- which lease is it? --------------------------------------------------- */
+
+/*
+ * May somebody else have the description?  Not if it is none that we began
+ * with, and we made no child and received no descriptor since (DESIGN L4).
+ */
+bool dlk_shared(int fd)
+{
+	if (fd < 0 || fd > 255 || atomic_load(&dlk.shares))
+		return true;
+	return dlk.open_at_start[fd / 64] >> (fd % 64) & 1;
+}
+
+/*
+ * (mutex held) The lease that fd's description holds, which has a lock of this
+ * mode.  An exclusive one is alone; of several shared ones kcmp(2) tells, and
+ * where the kernel will not say, any will do: all are worth the same.
+ */
+static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
+				   int mode)
+{
+	struct dlk_held *h = NULL, *perhaps = NULL;
+
+	while ((h = dlk_held_find(file, h))) {
+		int same;
+
+		if (h->mode != mode)
+			continue;
+		if (h->fd == fd || mode == LOCK_EX)
+			return h;
+		same = dlk_kernel_same(fd, h->fd);
+		if (same == 1)
+			return h;
+		if (same < 0 && !perhaps)
+			perhaps = h;
+	}
+	return perhaps;
+}
+
+/* The lease that fd's own description holds, pinned, or NULL. */
+static struct dlk_held *lease_of(int fd)
+{
+	struct dlk_held *h, *more;
+	struct dlk_file file;
+	int mode;
+
+	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
+		return NULL;
+	pthread_mutex_lock(&dlk.mutex);
+	h = dlk_held_find(&file, NULL);
+	more = h ? dlk_held_find(&file, h) : NULL;
+	/*
+	 * The one descriptor of the one process: it is the description, or
+	 * one that was opened after that was closed behind our back.
+	 */
+	if (h && (more || h->fd != fd || atomic_load(&dlk.dups) ||
+		  dlk_shared(fd))) {
+		pthread_mutex_unlock(&dlk.mutex);
+		/* A description without a lock has none to give. */
+		mode = dlk_kernel_flock_mode(fd);
+		pthread_mutex_lock(&dlk.mutex);
+		h = mode == LOCK_EX || mode == LOCK_SH ?
+			    find_lease(&file, fd, mode) : NULL;
+	}
+	if (h)
+		h->pins++;
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}
+
+static void unpin(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_held_unpin(h);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+/* Give a pinned lease back; another thread may have been quicker. */
+static void release(struct dlk_held *h)
+{
+	bool ours, kept = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	ours = h->state == DLK_HELD;
+	if (ours) {
+		kept = h->kept;
+		dlk_held_owe(h);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!ours)
+		return;
+	if (kept)
+		dlk_handover_drop(h);
+	dlk_release_send(h);
+}
+
 /* --- the kernel's part ---------------------------------------------------- */
 
 /*
@@ -104,7 +202,7 @@ static int try_again_past_keeper(const struct ask *a)
 	uint64_t until = dlk_now_ns() + 10 * DLK_MS;
 
 	while (dlk_kernel_keeper_has(&a->file) && dlk_now_ns() < until) {
-		if (real.flock(a->fd, LOCK_EX | LOCK_NB) == 0)
+		if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
 			return 0;
 		if (errno != EWOULDBLOCK)
 			return -errno;
@@ -113,18 +211,30 @@ static int try_again_past_keeper(const struct ask *a)
 	return -EWOULDBLOCK;
 }
 
-static int take_kernel(const struct ask *a)
+static void give_up_old(struct ask *a)
+{
+	if (!a->old)
+		return;
+	release(a->old);
+	unpin(a->old);
+	a->old = NULL;
+	a->had = LOCK_UN;
+}
+
+static int take_kernel(struct ask *a)
 {
 	int r, err;
 
-	if (real.flock(a->fd, LOCK_EX | LOCK_NB) == 0)
+	if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return -errno;
+	/* A conversion gives up the old lock first: flock(2), NOTES. */
+	give_up_old(a);
 	if (!a->wait)
 		return try_again_past_keeper(a);
 	dlk_unmask(a->call);
-	r = real.flock(a->fd, LOCK_EX);
+	r = real.flock(a->fd, a->mode);
 	err = errno;
 	dlk_mask();
 	return r < 0 ? -err : 0;
@@ -209,21 +319,22 @@ static bool same_place(const struct ask *a)
 
 static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 {
+	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
 	struct dlk_answer *answer = &a->s->answer;
 	int err = dlk_conn_open(c, deadline_ns);
 
 	if (err)
 		return err;
 	a->asked = true;
-	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, answer);
+	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, old, answer);
 	/*
 	 * Proof of death (DESIGN L3): we hold the kernel's lock, so an older
 	 * lease of this host and file has no holder any more.  It counts only
 	 * if the lock is still ours after `since` was read.
 	 */
 	if (err == DLK_BUSY && same_place(a) &&
-	    dlk_kernel_flock_mode(a->fd) == LOCK_EX)
-		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true,
+	    dlk_kernel_flock_mode(a->fd) == a->mode)
+		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
 					answer);
 	return err;
 }
@@ -294,11 +405,35 @@ static int ask_redis(struct ask *a)
 	return err;
 }
 
+/*
+ * (mutex held) What the table still says of this file and cannot be true any
+ * more, now that the kernel has granted: with an exclusive lock nobody else
+ * has any; with a shared one nobody has an exclusive one, and this description
+ * had none.  Others may have the lock that a lease of ours was for: the keeper
+ * knows.
+ */
+static void drop_stale(const struct ask *a)
+{
+	struct dlk_held *h = NULL, *next;
+
+	for (h = dlk_held_find(&a->file, NULL); h; h = next) {
+		next = dlk_held_find(&a->file, h);
+		if (a->mode == LOCK_EX || h == a->old || h->kept) {
+			if (a->mode == LOCK_EX || h == a->old ||
+			    h->fd == a->fd)
+				dlk_held_drop(h);
+		} else if (h->mode == LOCK_EX || h->fd == a->fd) {
+			dlk_held_owe(h);
+			h->retry_ns = dlk_now_ns();
+		}
+	}
+}
+
 /* The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct ask *a)
 {
 	uint64_t asked = a->s->answer.asked_ns;
-	struct dlk_held *h = dlk_held_new(&a->lease), *old;
+	struct dlk_held *h = dlk_held_new(&a->lease);
 	uint64_t look_ns;
 	bool late;
 
@@ -309,6 +444,7 @@ static int keep(struct ask *a)
 	h->rule = a->rule;
 	h->file = a->file;
 	h->fd = a->fd;
+	h->mode = a->mode;
 	h->state = DLK_HELD;
 	h->granted_ns = dlk_now_ns();
 	h->deadline_ns = dlk_deadline_ns(asked, a->lease.ttl_ms);
@@ -317,13 +453,14 @@ static int keep(struct ask *a)
 	look_ns = h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
 	late = h->granted_ns >= h->deadline_ns;
 	pthread_mutex_lock(&dlk.mutex);
-	/* What we still had of this file ended unseen, or we had no grant. */
-	old = dlk_held_find(&a->file);
-	if (old)
-		dlk_held_drop(old);
+	drop_stale(a);
 	dlk_held_add(h);
 	if (late)
 		dlk_held_owe(h);
+	/* The conversion is done: Redis forgot the old token by the way. */
+	if (a->old)
+		dlk_held_unpin(a->old);
+	a->old = NULL;
 	pthread_mutex_unlock(&dlk.mutex);
 	/* From here on another thread may unlock, and h be gone. */
 	if (late) {
@@ -409,33 +546,81 @@ static int was_lost(const struct ask *a)
 	return -ENOLCK;
 }
 
-static int lock_exclusive(struct ask *a)
+/* Before a conversion is asked for: nobody may miss the old token then. */
+static void prepare_conversion(struct ask *a)
+{
+	bool kept;
+
+	if (!a->old)
+		return;
+	pthread_mutex_lock(&dlk.mutex);
+	a->old->leaving = true;
+	kept = a->old->kept;
+	a->old->kept = false;
+	pthread_mutex_unlock(&dlk.mutex);
+	if (kept)
+		dlk_handover_drop(a->old);
+}
+
+/*
+ * A downgrade never fails for Redis' sake (DESIGN L1): the kernel's lock is
+ * shared from here on; the lease stays exclusive, which is more than was asked
+ * for, until it is given back.
+ */
+static int weakened_here_only(struct ask *a)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	a->old->mode = LOCK_SH;
+	a->old->leaving = false;
+	a->old->handover_ns = dlk_now_ns();
+	dlk_held_unpin(a->old);
+	pthread_mutex_unlock(&dlk.mutex);
+	a->old = NULL;
+	refuse_line(a, DLK_WARNING, "cannot weaken the lease to a shared one: ",
+		    a->why, "; it stays exclusive until the unlock");
+	return 0;
+}
+
+/* Not granted: what this call obtained goes back, and nothing else. */
+static int undo(struct ask *a, int err)
+{
+	if (a->old && a->had == LOCK_EX && a->mode == LOCK_SH &&
+	    (err < 0 || err == DLK_YOUNG)) {
+		if (a->asked)
+			disown(a);
+		return weakened_here_only(a);
+	}
+	give_up_old(a);
+	if (a->had == a->mode)
+		return err == DLK_BUSY ? was_lost(a) : err;
+	real.flock(a->fd, LOCK_UN);
+	a->had = LOCK_UN;
+	return err;
+}
+
+static int lock_file(struct ask *a)
 {
 	for (;;) {
 		uint64_t began = dlk_now_ns();
 		int err = a->fail_by_ns ? ping_redis(a) : 0;
 
-		if (err) {
-			err = refused(a, err, began);
+		if (!err) {
+			err = take_kernel(a);
 			if (err)
 				return err;
-			continue;
+			began = dlk_now_ns();
+			prepare_conversion(a);
+			err = new_token(a);
+			if (!err)
+				err = ask_redis(a);
+			if (!err)
+				err = keep(a);
+			if (!err)
+				return 0;
+			err = undo(a, err);
+			if (err == 0 || err == -ENOLCK)
+				return err;
 		}
-		err = take_kernel(a);
-		if (err)
-			return err;
-		began = dlk_now_ns();
-		err = new_token(a);
-		if (!err)
-			err = ask_redis(a);
-		if (!err)
-			err = keep(a);
-		if (!err)
-			return 0;
-		if (!a->had)
-			real.flock(a->fd, LOCK_UN);
-		else if (err == DLK_BUSY)
-			return was_lost(a);
 		err = refused(a, err, began);
 		if (err)
 			return err;
@@ -443,40 +628,43 @@ static int lock_exclusive(struct ask *a)
 }
 
 /*
- * May somebody else have the description?  Not if it is none that we began
- * with, and we made no child and received no descriptor since (DESIGN L4).
+ * What the description had before the call.  If it is what is asked for, and
+ * the lease is ours, there is nothing to do.
  */
-bool dlk_shared(int fd)
-{
-	if (fd < 0 || fd > 255 || atomic_load(&dlk.shares))
-		return true;
-	return dlk.open_at_start[fd / 64] >> (fd % 64) & 1;
-}
-
-/* The description has the lock already: nothing to do, if the lease is ours. */
 static bool have_it(struct ask *a)
 {
-	struct dlk_held *h;
+	bool known;
 
+	a->had = LOCK_UN;
 	pthread_mutex_lock(&dlk.mutex);
-	h = dlk_held_find(&a->file);
+	known = dlk_held_find(&a->file, NULL);
 	pthread_mutex_unlock(&dlk.mutex);
-	if (!h && !dlk_shared(a->fd))
+	if (!known && !dlk_shared(a->fd))
 		return false;	/* who should have locked it? */
-	a->had = dlk_kernel_flock_mode(a->fd) == LOCK_EX;
-	return a->had && h;
+	a->had = dlk_kernel_flock_mode(a->fd);
+	if (a->had != LOCK_EX && a->had != LOCK_SH)
+		a->had = LOCK_UN;
+	if (a->had != LOCK_UN)
+		a->old = lease_of(a->fd);
+	if (!a->old || a->had != a->mode)
+		return false;
+	unpin(a->old);
+	a->old = NULL;
+	return true;
 }
 
 static int lock_managed(struct ask *a)
 {
 	ssize_t n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
 				   a->s->key, sizeof(a->s->key));
+	int err;
 
 	if (n < 0)
 		return -ENOLCK;
 	a->lease.key = a->s->key;
 	a->lease.key_len = (size_t)n;
 	a->lease.ttl_ms = a->rule->ttl_ms;
+	a->lease.shared = a->mode == LOCK_SH;
 	a->ep = a->rule->redis->endpoints;
 	a->patience_ns = PATIENCE_MS * DLK_MS;
 	if (a->ep->connect_timeout_ms < PATIENCE_MS)
@@ -488,7 +676,10 @@ static int lock_managed(struct ask *a)
 	}
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
 		return -EBADF;
-	return have_it(a) ? 0 : lock_exclusive(a);
+	err = have_it(a) ? 0 : lock_file(a);
+	/* A wait that was interrupted, or refused, has lost it all the same. */
+	give_up_old(a);
+	return err;
 }
 
 /* --- which file is it? ---------------------------------------------------- */
@@ -552,7 +743,7 @@ static void not_yet(const char *path, const char *call)
 	dlk_text_str(&l.text, " \"");
 	dlk_text_quoted(&l.text, path, strlen(path));
 	dlk_text_str(&l.text, "\": fails with ENOLCK: this version locks "
-		     "across hosts by flock(LOCK_EX) only; exclude the path "
+		     "across hosts by flock() only; exclude the path "
 		     "from its rule to have the local lock");
 	dlk_line_end(&l);
 }
@@ -589,51 +780,6 @@ bool dlk_refuses(int fd, const char *call, const struct flock *lock)
 
 /* --- unlock and close ----------------------------------------------------- */
 
-/* The lease that fd's own description holds, or NULL. */
-static struct dlk_held *lease_of(int fd)
-{
-	struct dlk_file file;
-	struct dlk_held *h;
-
-	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
-		return NULL;
-	pthread_mutex_lock(&dlk.mutex);
-	h = dlk_held_find(&file);
-	pthread_mutex_unlock(&dlk.mutex);
-	if (!h)
-		return NULL;
-	/*
-	 * The one descriptor of the one process: it is the description, or
-	 * one that was opened after that was closed behind our back.
-	 */
-	if (h->fd == fd && !atomic_load(&dlk.dups) && !dlk_shared(fd))
-		return h;
-	/* Another description of the same file has no lock to give. */
-	return dlk_kernel_flock_mode(fd) == LOCK_EX ? h : NULL;
-}
-
-/* Give back what fd holds; another thread may have been quicker. */
-static void release(struct dlk_held *h)
-{
-	bool ours = false, kept = false;
-	struct dlk_held *it;
-
-	pthread_mutex_lock(&dlk.mutex);
-	for (it = dlk.held; it && it != h; it = it->next)
-		;
-	if (it && h->state == DLK_HELD) {
-		ours = true;
-		kept = h->kept;
-		dlk_held_owe(h);
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-	if (!ours)
-		return;
-	if (kept)
-		dlk_handover_drop(h);
-	dlk_release_send(h);
-}
-
 static int unlock(struct dlk_call *call, int fd)
 {
 	struct dlk_held *h;
@@ -641,25 +787,53 @@ static int unlock(struct dlk_call *call, int fd)
 
 	dlk_enter(call);
 	h = lease_of(fd);
-	if (h)
+	if (h) {
 		release(h);
+		unpin(h);
+	}
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
 	dlk_leave(call);
 	return r;
 }
 
+struct closing {
+	int fd;
+	const struct dlk_held *h;
+};
+
+/* Another descriptor of the description that is about to lose one. */
+static bool survives(void *arg, int fd)
+{
+	const struct closing *c = arg;
+	const struct dlk_held *other = NULL;
+	int same;
+
+	if (fd == c->fd)
+		return false;
+	same = dlk_kernel_same(c->fd, fd);
+	if (same >= 0)
+		return same;
+	pthread_mutex_lock(&dlk.mutex);
+	do {
+		other = dlk_held_find(&c->h->file, other);
+	} while (other && (other == c->h || other->fd != fd));
+	pthread_mutex_unlock(&dlk.mutex);
+	return !other;
+}
+
 void dlk_closing(int fd)
 {
 	struct dlk_call call;
+	struct closing c = { .fd = fd };
 	struct dlk_held *h;
 	int other = -1;
 
 	if (atomic_load(&dlk.n_held) == 0)
 		return;
 	dlk_enter(&call);
-	h = lease_of(fd);
+	c.h = h = lease_of(fd);
 	if (h && atomic_load(&dlk.dups))
-		other = dlk_kernel_find(&h->file, fd);
+		other = dlk_kernel_find(&h->file, h->mode, survives, &c);
 	if (h && other >= 0) {
 		pthread_mutex_lock(&dlk.mutex);
 		h->fd = other;
@@ -669,14 +843,16 @@ void dlk_closing(int fd)
 	} else if (h) {
 		dlk_handover_all();
 	}
+	if (h)
+		unpin(h);
 	dlk_leave(&call);
 }
 
 /* --- flock ---------------------------------------------------------------- */
 
-static int lock(struct dlk_call *call, int fd, bool shared, bool wait)
+static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 {
-	struct ask a = { .call = call, .fd = fd, .wait = wait };
+	struct ask a = { .call = call, .fd = fd, .mode = mode, .wait = wait };
 	int err;
 
 	a.s = dlk_scratch_get();
@@ -685,9 +861,6 @@ static int lock(struct dlk_call *call, int fd, bool shared, bool wait)
 	err = classify(fd, a.s->path, sizeof(a.s->path), "flock", &a.rule);
 	if (!err && !a.rule) {
 		err = DLK_PASS;
-	} else if (!err && shared) {
-		not_yet(a.s->path, "flock(LOCK_SH)");
-		err = -ENOLCK;
 	} else if (!err) {
 		dlk_enter(call);
 		err = lock_managed(&a);
@@ -702,8 +875,7 @@ int dlk_flock(struct dlk_call *call, int fd, int op)
 	switch (op & ~LOCK_NB) {
 	case LOCK_EX:
 	case LOCK_SH:
-		return lock(call, fd, (op & ~LOCK_NB) == LOCK_SH,
-			    !(op & LOCK_NB));
+		return lock(call, fd, op & ~LOCK_NB, !(op & LOCK_NB));
 	case LOCK_UN:
 		if (atomic_load(&dlk.n_held))
 			return unlock(call, fd);

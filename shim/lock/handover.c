@@ -106,7 +106,8 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		.magic = DLK_KEEP_MAGIC, .type = type,
 		.key_len = (uint32_t)h->lease.key_len,
 		.token_len = (uint32_t)h->lease.token_len,
-		.ttl_ms = h->lease.ttl_ms, .granted_ns = h->granted_ns,
+		.ttl_ms = h->lease.ttl_ms, .shared = h->lease.shared,
+		.granted_ns = h->granted_ns,
 		.deadline_ns = h->deadline_ns, .renew_ns = h->renew_ns,
 		.ep = *h->rule->redis->endpoints,
 	};
@@ -221,9 +222,9 @@ bool dlk_handover(struct dlk_held *h)
 static struct dlk_held *next_unkept(uint64_t before_ns)
 {
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->state == DLK_HELD && !h->kept && !h->pinned &&
+		if (h->state == DLK_HELD && !h->kept && !h->pins &&
 		    h->granted_ns < before_ns) {
-			h->pinned = true;
+			h->pins++;
 			return h;
 		}
 	}

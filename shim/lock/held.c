@@ -100,7 +100,7 @@ void dlk_held_drop(struct dlk_held *h)
 {
 	struct dlk_held **at = &dlk.held;
 
-	if (h->pinned) {
+	if (h->pins) {
 		if (h->state == DLK_HELD)
 			dlk_held_owe(h);
 		h->dropped = true;
@@ -115,14 +115,14 @@ void dlk_held_drop(struct dlk_held *h)
 
 void dlk_held_unpin(struct dlk_held *h)
 {
-	h->pinned = false;
-	if (h->dropped)
+	if (--h->pins == 0 && h->dropped)
 		dlk_held_drop(h);
 }
 
-struct dlk_held *dlk_held_find(const struct dlk_file *file)
+struct dlk_held *dlk_held_find(const struct dlk_file *file,
+			       const struct dlk_held *from)
 {
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
+	for (struct dlk_held *h = from ? from->next : dlk.held; h; h = h->next)
 		if (h->state == DLK_HELD && h->file.ino == file->ino &&
 		    h->file.dev == file->dev)
 			return h;

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -192,7 +193,7 @@ struct entry {
 };
 
 static int look_in(const char *buf, long len, const struct dlk_file *file,
-		   int but)
+		   int mode, dlk_accept_fn *accept, void *arg)
 {
 	for (long at = 0; at < len;) {
 		const struct entry *e =
@@ -201,17 +202,27 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 		uint64_t fd;
 
 		at += e->len;
-		if (!dlk_number(e->name, 10, &fd) || (int)fd == but)
+		if (!dlk_number(e->name, 10, &fd))
 			continue;
 		if (dlk_kernel_file((int)fd, &other) == 0 &&
 		    other.dev == file->dev && other.ino == file->ino &&
-		    dlk_kernel_flock_mode((int)fd) == LOCK_EX)
+		    accept(arg, (int)fd) &&
+		    dlk_kernel_flock_mode((int)fd) == mode)
 			return (int)fd;
 	}
 	return -1;
 }
 
-int dlk_kernel_find(const struct dlk_file *file, int but)
+int dlk_kernel_same(int fd1, int fd2)
+{
+	pid_t self = getpid();
+	long r = syscall(SYS_kcmp, self, self, KCMP_FILE, (long)fd1, (long)fd2);
+
+	return r < 0 ? -errno : r == 0;
+}
+
+int dlk_kernel_find(const struct dlk_file *file, int mode,
+		    dlk_accept_fn *accept, void *arg)
 {
 	char buf[2048] __attribute__((aligned(8)));
 	int dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
@@ -223,7 +234,7 @@ int dlk_kernel_find(const struct dlk_file *file, int but)
 		return -1;
 	while (found < 0 &&
 	       (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
-		found = look_in(buf, n, file, but);
+		found = look_in(buf, n, file, mode, accept, arg);
 	dlk_close(dir);
 	return found;
 }

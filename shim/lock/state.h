@@ -48,6 +48,7 @@ struct dlk_held {
 	struct dlk_held *next;		/* in dlk.held */
 	struct dlk_file file;
 	int fd;				/* one of its description, last known */
+	int mode;			/* the kernel's: LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
 	uint64_t forget_ns;		/* OWED: by then it has expired anyway */
@@ -55,7 +56,8 @@ struct dlk_held {
 					   flight) to look for the answer */
 	bool kept;			/* the keeper carries it on as well */
 	bool warned;
-	bool pinned;			/* somebody works on it, unlocked */
+	unsigned pins;			/* who work on it, without the mutex */
+	bool leaving;			/* a conversion gives it up just now */
 	bool dropped;			/* to be freed when it is unpinned */
 	bool in_flight;			/* OWED: sent, no answer yet */
 	bool text;			/* OWED: send the script as a whole */
@@ -150,8 +152,9 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
 /* (mutex held) Put it into the list, or take it out and free it. */
 void dlk_held_add(struct dlk_held *h);
 void dlk_held_drop(struct dlk_held *h);
-/* (mutex held) The HELD lease of a file, or NULL. */
-struct dlk_held *dlk_held_find(const struct dlk_file *file);
+/* (mutex held) A HELD lease of a file after `from` (NULL: the first), or NULL. */
+struct dlk_held *dlk_held_find(const struct dlk_file *file,
+			       const struct dlk_held *from);
 /* The lowest descriptor >= from that a HELD lease is known by, or -1. */
 int dlk_held_next_fd(int from);
 /* (mutex held) The thread is done with it; frees what ended meanwhile. */
@@ -191,8 +194,15 @@ void dlk_identity_forget(void);	/* in a child: pid and command anew */
 
 /* The lock of fd's own description: LOCK_EX, LOCK_SH, LOCK_UN; -errno. */
 int dlk_kernel_flock_mode(int fd);
-/* Another descriptor of this process with the flock lock of `file`; or -1. */
-int dlk_kernel_find(const struct dlk_file *file, int but);
+/*
+ * A descriptor of this process, accepted by the caller, whose description has
+ * a flock lock of this mode on the file; or -1.
+ */
+typedef bool dlk_accept_fn(void *arg, int fd);
+int dlk_kernel_find(const struct dlk_file *file, int mode,
+		    dlk_accept_fn *accept, void *arg);
+/* One open file description?  1 yes, 0 no, -errno: the kernel will not say. */
+int dlk_kernel_same(int fd1, int fd2);
 /* The path of fd (" (deleted)" stripped), its length, or -errno. */
 ssize_t dlk_kernel_path(int fd, char *path, size_t size);
 /* This thread saw a moment ago that no rule manages fd, and it still holds. */

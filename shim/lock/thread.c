@@ -76,6 +76,19 @@ static uint64_t next_ns(void)
 
 /* --- renewal -------------------------------------------------------------- */
 
+/* Not a descriptor that another lease is known by: that is another lock. */
+static bool unclaimed(void *arg, int fd)
+{
+	const struct dlk_held *h = arg, *other = NULL;
+
+	pthread_mutex_lock(&dlk.mutex);
+	do {
+		other = dlk_held_find(&h->file, other);
+	} while (other && (other == h || other->fd != fd));
+	pthread_mutex_unlock(&dlk.mutex);
+	return !other;
+}
+
 /* Is the kernel's lock still there?  fd may be another file's by now. */
 static bool lock_is_there(struct dlk_held *h)
 {
@@ -84,9 +97,9 @@ static bool lock_is_there(struct dlk_held *h)
 
 	if (fd >= 0 && dlk_kernel_file(fd, &file) == 0 &&
 	    file.dev == h->file.dev && file.ino == h->file.ino &&
-	    dlk_kernel_flock_mode(fd) == LOCK_EX)
+	    dlk_kernel_flock_mode(fd) == h->mode)
 		return true;
-	fd = dlk_kernel_find(&h->file, -1);
+	fd = dlk_kernel_find(&h->file, h->mode, unclaimed, h);
 	pthread_mutex_lock(&dlk.mutex);
 	if (fd >= 0 && h->state == DLK_HELD)
 		h->fd = fd;
@@ -137,8 +150,8 @@ static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
 	bool warn = false, lost = false;
 
 	pthread_mutex_lock(&dlk.mutex);
-	if (h->state != DLK_HELD) {
-		;	/* given back meanwhile: whatever the answer was */
+	if (h->state != DLK_HELD || h->leaving) {
+		;	/* given up meanwhile: whatever the answer was */
 	} else if (r->result == 0) {
 		h->deadline_ns = dlk_deadline_ns(r->asked_ns, h->lease.ttl_ms);
 		h->renew_ns = dlk_renew_ns(r->asked_ns, h->lease.ttl_ms);
@@ -182,11 +195,11 @@ static void collect(struct batch *b, uint64_t now)
 		const struct dlk_endpoint *ep = h->rule->redis->endpoints;
 		uint64_t soon = now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
 
-		if (h->state != DLK_HELD || h->pinned || h->renew_ns > soon ||
+		if (h->state != DLK_HELD || h->pins || h->renew_ns > soon ||
 		    (b->ep && b->ep != ep) || b->n == DLK_RENEW_BATCH)
 			continue;
 		b->ep = ep;
-		h->pinned = true;
+		h->pins++;
 		b->held[b->n++] = h;
 	}
 }
@@ -248,11 +261,11 @@ static bool renew_some(void)
 static struct dlk_held *other_work(uint64_t now)
 {
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->pinned || due_ns(h) > now)
+		if (h->pins || due_ns(h) > now)
 			continue;
 		if (h->state == DLK_HELD && h->handover_ns > now)
 			continue;
-		h->pinned = true;
+		h->pins++;
 		return h;
 	}
 	return NULL;

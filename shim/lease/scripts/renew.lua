@@ -10,12 +10,42 @@ local len = redis.pcall('STRLEN', KEYS[1])
 if len == 0 and redis.call('EXISTS', KEYS[1]) == 0 then
 	return {-1, ''}
 end
-if type(len) ~= 'number' or len >= 768 then
+if type(len) == 'number' then
+	if len >= 768 then
+		return {0, ''}
+	end
+	local held = redis.call('GET', KEYS[1])
+	if held == ARGV[1] then
+		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+		return {1, ''}
+	end
+	return {0, held}
+end
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
 	return {0, ''}
 end
-local held = redis.call('GET', KEYS[1])
-if held == ARGV[1] then
-	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-	return {1, ''}
+local expiry = redis.call('HGET', KEYS[1], ARGV[1])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if not expiry then
+	-- Of a newer grant of the same host and file: then that replaced us.
+	local id = string.match(ARGV[1], '^dlock1 %x+( %S+ %S+ )') or ' '
+	for _, held in ipairs(redis.call('HKEYS', KEYS[1])) do
+		if string.sub(held, 40, 39 + #id) == id
+		   and string.sub(held, 40 + #id) > string.sub(ARGV[1],
+							       40 + #id) then
+			return {0, held}
+		end
+	end
+	return {-1, ''}
 end
-return {0, held}
+-- Expired but not swept yet: an exclusive asker may be on its way.
+if tonumber(expiry) <= now then
+	redis.call('HDEL', KEYS[1], ARGV[1])
+	return {-1, ''}
+end
+redis.call('HSET', KEYS[1], ARGV[1], now + tonumber(ARGV[2]))
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+	redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return {1, ''}
