@@ -48,6 +48,7 @@ struct dlk_endpoint {
 	char path[108];			/* unix: the socket */
 	char username[128];		/* empty: AUTH with a password only */
 	char password[512];		/* empty: no AUTH */
+	char unused[4];			/* no padding: compared as bytes */
 	char name[128];			/* for messages: "127.0.0.1:6379/0",
 					   never with the password */
 };

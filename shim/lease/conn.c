@@ -87,7 +87,8 @@ struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep)
 		return NULL;
 	c->ep = *ep;
 	c->own.fd = -1;
-	dlk_arena_init(&c->arena, c->mem, sizeof(c->mem), 4 * DLK_REPLY_MAX);
+	/* hiredis' buffer doubles, and an arena keeps what it grew out of. */
+	dlk_arena_init(&c->arena, c->mem, sizeof(c->mem), 8 * DLK_REPLY_MAX);
 	return c;
 }
 
@@ -407,7 +408,7 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		if (r)
 			break;
 		/* An answer may trickle in for ever. */
-		err = more ? give_up(c, deadline_ns, "no whole answer") : 0;
+		err = more ? give_up(c, deadline_ns, "no answer") : 0;
 		if (!err)
 			err = receive(c, deadline_ns);
 		if (err)
@@ -424,7 +425,7 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	while (c->greeting) {
-		const redisReply *r;
+		const redisReply *r = NULL;
 		int err = next_reply(c, deadline_ns, &r);
 
 		if (err)
@@ -462,7 +463,7 @@ int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns)
 		return -ENOTCONN;
 	err = skip_greeting(c, deadline_ns);
 	while (!err && c->deferred_n) {
-		const redisReply *r;
+		const redisReply *r = NULL;
 
 		err = next_reply(c, deadline_ns, &r);
 		if (!err)

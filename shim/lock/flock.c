@@ -487,13 +487,12 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 
 	if (a->fail_by_ns == 0)
 		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
-	if (final(err) || now >= a->fail_by_ns) {
+	/* A last attempt of no length would only hide the reason. */
+	if (final(err) || now + pause >= a->fail_by_ns) {
 		refuse_line(a, DLK_ERROR, "", a->why,
 			    "; not locked, the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	if (pause > a->fail_by_ns - now)
-		pause = a->fail_by_ns - now;
 	return sleep_as_kernel(a, pause);
 }
 
@@ -841,7 +840,7 @@ void dlk_closing(int fd)
 	} else if (h && !dlk_shared(fd)) {
 		release(h);
 	} else if (h) {
-		dlk_handover_all();
+		dlk_handover(h);
 	}
 	if (h)
 		unpin(h);

@@ -195,6 +195,17 @@ static void tell_failure(const struct dlk_held *h, int err)
 	dlk_line_end(&l);
 }
 
+/* (mutex taken) Nobody has handed it over, or given it back, before us. */
+static bool wanted(const struct dlk_held *h)
+{
+	bool yes;
+
+	pthread_mutex_lock(&dlk.mutex);
+	yes = h->state == DLK_HELD && !h->kept;
+	pthread_mutex_unlock(&dlk.mutex);
+	return yes;
+}
+
 /* h is pinned by the caller, so that it stays where it is. */
 bool dlk_handover(struct dlk_held *h)
 {
@@ -202,6 +213,10 @@ bool dlk_handover(struct dlk_held *h)
 	int err;
 
 	begin();
+	if (!wanted(h)) {
+		end();
+		return true;
+	}
 	err = add(h);
 	pthread_mutex_lock(&dlk.mutex);
 	over = h->state != DLK_HELD;
@@ -222,7 +237,7 @@ bool dlk_handover(struct dlk_held *h)
 static struct dlk_held *next_unkept(uint64_t before_ns)
 {
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->state == DLK_HELD && !h->kept && !h->pins &&
+		if (h->state == DLK_HELD && !h->kept &&
 		    h->granted_ns < before_ns) {
 			h->pins++;
 			return h;

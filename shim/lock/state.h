@@ -221,7 +221,7 @@ void dlk_thread_need(uint64_t at_ns);
 
 /* Hand to the keeper all leases that it does not carry yet; waits for it. */
 void dlk_handover_all(void);
-/* One lease; true when the keeper has it. */
+/* One lease, pinned; true when the keeper has it, or it is given back. */
 bool dlk_handover(struct dlk_held *h);
 /* Tell the keeper that a lease is given back; never waits. */
 void dlk_handover_drop(const struct dlk_held *h);

@@ -95,12 +95,25 @@ host_death()
 	host_new A disks
 }
 
-# kill_holder NAME WAITER LIMIT
+# The ttl is set anew: with it, the keeper has the lease as well (L4).
+is_renewed()
+{
+	local before=$LEFT
+
+	left
+	[ "$LEFT" -gt "$before" ]
+}
+
+# kill_holder NAME WAITER LIMIT [renewed]
 kill_holder()
 {
 	local name=$1 killed pid
 
 	ok "$name: A holds" hold
+	if [ -n "${4-}" ]; then
+		left
+		ok "$name: it was renewed" until_true 2 is_renewed
+	fi
 	ask a pid
 	pid=$RESULT
 	if [ "$2" = B ]; then
@@ -129,5 +142,8 @@ rig_empty 2 'unlock: no key is left'
 peer_end a
 host_death
 kill_holder 'kill -9, remote waiter' B $(((TTL + SLACK) * 1000))
+# The keeper sees the end of the lock; the waiter looks every 250 ms or sooner.
+kill_holder 'kill -9 of an old holder, remote waiter' B 500000 renewed
 kill_holder 'kill -9, local waiter' A 50000
+kill_holder 'kill -9 of an old holder, local waiter' A 50000 renewed
 rig_end

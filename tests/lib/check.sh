@@ -18,17 +18,27 @@ trap 'exit 130' INT TERM
 export CHECK_DIR=$state/tap TMPDIR=$state/tmp
 mkdir "$CHECK_DIR" "$TMPDIR"
 
-# The unit tests once more, under ASan and UBSan.
+# The unit tests once more, under ASan and UBSan; first the objects that they
+# name ('// link: FILE...'), for `make` builds those with the products.
 sanitized()
 {
-	local name names=()
+	local name linked tests=() objects=()
+	local list='s,^// link: ,,p'
 
 	for name in tests/unit/test_*.c; do
-		[ ! -e "$name" ] || names+=("$(basename "$name" .c)")
+		[ -e "$name" ] || continue
+		tests+=("build-asan/tests/$(basename "$name" .c)")
+		while read -r -d ' ' linked; do
+			objects+=("build-asan/obj/${linked%.c}.o")
+		done < <(sed -n "$list" "$name" | tr -s '\n' ' ')
 	done
-	[ "${#names[@]}" != 0 ] || return 0
-	make --no-print-directory -j2 B=build-asan SAN="$san" \
-		"${names[@]/#/build-asan/tests/}" >&2
+	asan "${objects[@]}" && asan "${tests[@]}"
+}
+
+asan()
+{
+	[ "$#" = 0 ] || make --no-print-directory -j2 B=build-asan \
+		SAN="$san" "$@" >&2
 }
 
 # The lines of all TAP files that match.

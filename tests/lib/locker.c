@@ -12,12 +12,12 @@
  *	close SLOT
  *	dup SLOT SLOT2
  *	lock SLOT EX|SH|UN [NB]		flock(2)
- *	record SLOT F_RDLCK|F_WRLCK|F_UNLCK	fcntl(2) F_SETLK, whole file
+ *	record SLOT F_RDLCK|F_WRLCK|F_UNLCK	fcntl(2) F_SETLK
  *	lockf SLOT			lockf(3) F_TLOCK
  *	read SLOT			the file's content as a number
  *	write SLOT NUMBER
  *	closeall			close(2) of 3 .. 1023
- *	fork				a child that waits to be killed: its pid
+ *	fork				a child that waits for death: its pid
  *	reap PID			SIGKILL and waitpid(2)
  *	pid | threads | fds | sockets	this process' own
  *	alarm MS			SIGALRM, handler without SA_RESTART

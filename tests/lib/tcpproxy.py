@@ -17,7 +17,10 @@ answered by "ok":
 	drop		requests are forwarded, replies are not
 	lose TEXT	the first request that holds TEXT is forwarded; its reply
 			is not, and the connection is closed; then as `pass`
+	strand TEXT	the first request that holds TEXT is forwarded; then as
+			`hang`
 	lost		answers how many replies `lose` has taken so far
+	target HOST:PORT	where new connections go; the old ones are closed
 
 A mode holds for connections already open, too.
 """
@@ -31,8 +34,7 @@ import time
 
 class Proxy:
     def __init__(self, target):
-        host, port = target.rsplit(":", 1)
-        self.target = (host, int(port))
+        self.aim(target)
         self.mode, self.arg = "pass", ""
         self.lost = 0
         self.pairs = set()
@@ -40,6 +42,10 @@ class Proxy:
         self.listener = None
         self.port = 0
         self.listen()
+
+    def aim(self, target):
+        host, port = target.rsplit(":", 1)
+        self.target = (host, int(port))
 
     def listen(self):
         s = socket.socket()
@@ -105,10 +111,11 @@ class Proxy:
                 data = client.recv(65536)
                 if not data:
                     return
-                if self.mode == "lose" and self.arg.encode() in data:
-                    losing = True
-                    self.mode = "pass"
-                if self.mode != "hang":
+                mode = self.mode
+                if mode in ("lose", "strand") and self.arg.encode() in data:
+                    losing = mode == "lose"
+                    self.mode = "pass" if losing else "hang"
+                if mode != "hang":
                     server.sendall(data)
             if server in ready:
                 data = server.recv(65536)
@@ -133,6 +140,17 @@ class Proxy:
     def command(self, mode, arg):
         if mode == "lost":
             return str(self.lost)
+        if mode == "target":
+            self.aim(arg)
+            with self.mutex:
+                old = list(self.pairs)
+            for client, server in old:
+                for s in (client, server):
+                    try:
+                        s.shutdown(socket.SHUT_RDWR)
+                    except OSError:
+                        pass
+            return "ok"
         if mode == "refuse" and self.listener:
             # accept(2) keeps the socket until it is shut down.
             self.listener.shutdown(socket.SHUT_RDWR)
@@ -141,7 +159,7 @@ class Proxy:
             self.mode = "close"
             return "ok"
         if mode not in ("pass", "hang", "close", "reset", "delay", "cut",
-                        "drop", "lose"):
+                        "drop", "lose", "strand"):
             return "what?"
         self.arg = arg
         self.mode = mode

@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 30
+#
+# What is exported is the table, and nothing else; no shim object calls what
+# the shim wraps, nor what a guest must not call (L7, STYLE 15).
+cd "${0%/*}/../.." || exit 1
+. tests/lib/tap.sh
+
+table=$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry/table.h |
+	sort -u)
+exported=$(nm -D --defined-only build/libdlock-preload.so |
+	awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
+ok 'the table names symbols' test "$(wc -l <<<"$table")" -ge 1
+is "$exported" "$table" 'the exported symbols are those of the table'
+
+# undefined OBJECT: the symbols it calls, __printf_chk as printf.
+undefined()
+{
+	nm -u "$1" | awk '{ print $NF }' |
+		sed -E 's/^__(.*)_chk$/\1/; s/^__isoc99_//' | sort -u
+}
+
+# What is banned but for one object and one reason:
+#  call.o sigaction	asks for SA_RESTART (the test below sees to "asks")
+#  descriptors.o fflush	fclose() flushes before it releases (L4)
+allowed='call.o sigaction
+descriptors.o fflush'
+
+# banned NAME LIST OBJECT...: none of LIST is called.
+banned()
+{
+	local name=$1 list=$2 object used found=''
+
+	shift 2
+	for object; do
+		used=$(comm -12 <(undefined "$object") <(sort -u <<<"$list") |
+			sed "s/^/${object##*/} /" | grep -vxF "$allowed")
+		[ -z "$used" ] || found+="${used//$'\n'/, }; "
+	done
+	is "$found" '' "$name"
+}
+
+mapfile -t shim < <(find build/obj/shim/entry build/obj/shim/lock \
+	build/obj/shim/lease build/obj/shim/model -name '*.o')
+mapfile -t keeper < <(find build/obj/shim/keeper -name '*.o' 2>/dev/null)
+ok 'there are objects' test "${#shim[@]}" -ge 10
+
+words()
+{
+	printf '%s\n' "$@"
+}
+
+banned 'no shim object calls a symbol that the shim wraps' "$table" \
+	"${shim[@]}"
+banned 'none ends the process, or changes its signals' \
+	"$(words exit abort __assert_fail __assert signal sigaction \
+		sigprocmask sigset raise atexit on_exit)" "${shim[@]}"
+banned 'none touches what is the process'\''s: PRNG, umask, cwd, locale, ids' \
+	"$(words srand srand48 srandom rand random drand48 umask chdir \
+		fchdir chroot setlocale setenv putenv unsetenv clearenv \
+		setuid setgid seteuid setegid setpgid setsid alarm \
+		setitimer setrlimit nice)" "${shim[@]}"
+banned 'none allocates' \
+	"$(words malloc calloc realloc reallocarray free strdup strndup \
+		asprintf vasprintf posix_memalign aligned_alloc getline \
+		opendir fdopendir scandir getaddrinfo realpath)" "${shim[@]}"
+banned 'none uses stdio' \
+	"$(words printf fprintf dprintf vprintf vfprintf vdprintf sprintf \
+		snprintf vsprintf vsnprintf puts fputs fputc putc putchar \
+		fwrite fread fopen fdopen fopen64 fflush fgets perror sscanf \
+		fscanf scanf stdout stderr stdin)" "${shim[@]}"
+banned 'none sleeps by a call that a signal handler of the program would see' \
+	"$(words sleep usleep system popen syslog openlog)" "${shim[@]}"
+banned 'the keeper has no stdio' \
+	"$(words printf fprintf puts fopen fdopen fputs perror)" "${keeper[@]}"
+
+changes=$(grep -nE '\bsigaction\(' shim/*/*.c |
+	grep -v 'sigaction([^,]*, NULL,')
+is "$changes" '' 'sigaction() asks only'
+
+# The test can see: the tools do call printf and malloc.
+mapfile -t tools < <(find build/obj/tools -name '*.o')
+ok 'control: the tools call printf or malloc' \
+	grep -qE '^(printf|malloc|calloc|realloc|free)$' \
+	<(for o in "${tools[@]}"; do undefined "$o"; done)
+
+# What the library needs at run time is what the packages give.
+needed=$(readelf -d build/libdlock-preload.so |
+	sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' ')
+like "$needed" '^(ld-linux[^ ]* )?libc\.so\.6 (libconfuse\.so\.2 )?$' \
+	'the library needs libc and libconfuse only'
+unlike "$(readelf -d build/libdlock-preload.so)" 'TEXTREL' \
+	'and no text relocation'
+done_testing

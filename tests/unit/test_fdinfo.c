@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the kernel says of flock locks (proc(5), fdinfo and /proc/locks): the
+ * locks of this very description and of no other, of this kind and no other.
+ * First its texts as they were seen, then the running kernel itself.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lease/sys.h"
+#include "model/fdinfo.h"
+#include "model/timeline.h"
+
+#define HEAD  "pos:\t0\nflags:\t0100002\nmnt_id:\t29\nino:\t10952755\n"
+#define EX    "lock:\t1: FLOCK  ADVISORY  WRITE 2730 fe:00:10952755 0 EOF\n"
+#define SH    "lock:\t1: FLOCK  ADVISORY  READ  2730 fe:00:10952755 0 EOF\n"
+#define POSIX "lock:\t1: POSIX  ADVISORY  WRITE 2730 fe:00:10952755 0 9\n"
+#define OFD   "lock:\t2: OFDLCK ADVISORY  READ  -1 fe:00:10952755 0 EOF\n"
+#define LEASE "lock:\t3: LEASE  ACTIVE    WRITE 2730 fe:00:10952755 0 EOF\n"
+
+static void no_lock_line_is_no_lock(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock(HEAD), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(""), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock("\n\n"), LOCK_UN);
+}
+
+static void write_is_exclusive(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock(HEAD EX), LOCK_EX);
+	assert_int_equal(dlk_fdinfo_flock(EX), LOCK_EX);
+}
+
+static void read_is_shared(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock(HEAD SH), LOCK_SH);
+}
+
+static void record_locks_and_leases_are_not_flock(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD OFD), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD LEASE), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX OFD LEASE), LOCK_UN);
+}
+
+static void flock_is_found_among_the_others(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX OFD EX), LOCK_EX);
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX SH OFD LEASE), LOCK_SH);
+}
+
+static void a_last_line_may_lack_its_end(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock(HEAD "lock:\t1: FLOCK  ADVISORY  "
+					       "WRITE"),
+			 LOCK_EX);
+}
+
+/* A text cut short, anywhere, is a lock or none: never another kind. */
+static void a_cut_line_is_no_other_lock(void **state)
+{
+	char text[sizeof(HEAD SH)] = "";
+
+	(void)state;
+	for (size_t len = 0; len < sizeof(text); len++) {
+		memcpy(text, HEAD SH, len);
+		text[len] = '\0';
+		assert_int_equal(dlk_fdinfo_flock(text),
+				 strstr(text, "READ") ? LOCK_SH : LOCK_UN);
+	}
+}
+
+static void a_mode_is_of_its_own_line(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fdinfo_flock("lock:\t1: FLOCK\nWRITE\n"), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock("lock:\t1: FLOCK  ADVISORY\nWRITE\n"),
+			 LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock("block:\t1: FLOCK  ADVISORY  WRITE"),
+			 LOCK_UN);
+}
+
+/* --- /proc/locks ---------------------------------------------------------- */
+
+static bool holds(const char *line, uint64_t ino, uint64_t pid)
+{
+	uint64_t found = 0;
+
+	return dlk_locks_line(line, ino, &found) && found == pid;
+}
+
+static void a_holder_is_named(void **state)
+{
+	(void)state;
+	assert_true(holds("1: FLOCK  ADVISORY  WRITE 2730 fe:00:10952755 0 EOF",
+			  10952755, 2730));
+	assert_true(
+		holds("17: FLOCK  ADVISORY  READ  1 00:2d:7 0 EOF\n", 7, 1));
+}
+
+static void a_waiter_is_no_holder(void **state)
+{
+	(void)state;
+	assert_false(holds("1: -> FLOCK  ADVISORY  WRITE 2731 fe:00:7 0 EOF", 7,
+			   2731));
+	assert_false(holds("1:  -> FLOCK  ADVISORY  WRITE 2731 fe:00:7 0 EOF",
+			   7, 2731));
+}
+
+static void another_inode_is_another_file(void **state)
+{
+	static const char line[] = "1: FLOCK  ADVISORY  WRITE 5 fe:00:17 0 EOF";
+
+	(void)state;
+	assert_true(holds(line, 17, 5));
+	assert_false(holds(line, 1, 5));
+	assert_false(holds(line, 7, 5));
+	assert_false(holds(line, 170, 5));
+}
+
+static void other_kinds_do_not_count(void **state)
+{
+	(void)state;
+	assert_false(holds("1: POSIX  ADVISORY  WRITE 5 fe:00:7 0 EOF", 7, 5));
+	assert_false(holds("1: OFDLCK ADVISORY  WRITE -1 fe:00:7 0 EOF", 7, 5));
+	assert_false(holds("1: LEASE  ACTIVE    READ  5 fe:00:7 0 EOF", 7, 5));
+}
+
+static void a_broken_line_is_none(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"1:",
+		"1: FLOCK ",
+		"1: FLOCK  ADVISORY  WRITE",
+		"1: FLOCK  ADVISORY  WRITE 5",
+		"1: FLOCK  ADVISORY  WRITE 5 ",
+		"1: FLOCK  ADVISORY  WRITE 5 fe",
+		"1: FLOCK  ADVISORY  WRITE 5 fe:00",
+		"1: FLOCK  ADVISORY  WRITE 5 fe:00:",
+		"1: FLOCK  ADVISORY  WRITE 5 <none>:7 0 EOF",
+		"1: FLOCK  ADVISORY  WRITE x fe:00:7 0 EOF",
+		"1: FLOCK  ADVISORY  WRITE 5 fe:00:99999999999999999999 0 EOF",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_false(holds(bad[i], 7, 5));
+}
+
+/* --- the running kernel --------------------------------------------------- */
+
+struct files {
+	char name[64];
+	int a, b; /* two descriptions of one file */
+	uint64_t ino;
+};
+
+static int open_files(void **state)
+{
+	static struct files f;
+	struct stat st;
+
+	snprintf(f.name, sizeof(f.name), "/tmp/dlk-fdinfo.XXXXXX");
+	f.a = mkstemp(f.name);
+	f.b = open(f.name, O_RDWR | O_CLOEXEC);
+	if (f.a < 0 || f.b < 0 || fstat(f.a, &st) < 0)
+		return -1;
+	f.ino = st.st_ino;
+	*state = &f;
+	return 0;
+}
+
+static int close_files(void **state)
+{
+	struct files *f = *state;
+
+	close(f->a);
+	close(f->b);
+	return unlink(f->name);
+}
+
+static int kernel_says(int fd)
+{
+	char path[64], text[4096];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	assert_true(dlk_slurp(path, text, sizeof(text)) > 0);
+	return dlk_fdinfo_flock(text);
+}
+
+static void the_kernel_tells_every_mode(void **state)
+{
+	struct files *f = *state;
+
+	assert_int_equal(kernel_says(f->a), LOCK_UN);
+	assert_int_equal(flock(f->a, LOCK_SH), 0);
+	assert_int_equal(kernel_says(f->a), LOCK_SH);
+	assert_int_equal(flock(f->a, LOCK_EX), 0);
+	assert_int_equal(kernel_says(f->a), LOCK_EX);
+	assert_int_equal(flock(f->a, LOCK_UN), 0);
+	assert_int_equal(kernel_says(f->a), LOCK_UN);
+}
+
+static void a_duplicate_shows_the_same_lock(void **state)
+{
+	struct files *f = *state;
+	int copy = dup(f->a);
+
+	assert_int_equal(flock(f->a, LOCK_EX), 0);
+	assert_int_equal(kernel_says(copy), LOCK_EX);
+	close(copy);
+}
+
+static void another_description_shows_none(void **state)
+{
+	struct files *f = *state;
+
+	assert_int_equal(flock(f->a, LOCK_EX), 0);
+	assert_int_equal(kernel_says(f->b), LOCK_UN);
+}
+
+static void the_kernels_record_locks_are_not_flock(void **state)
+{
+	struct files *f = *state;
+	struct flock ofd = { .l_type = F_WRLCK };
+	struct flock posix = { .l_type = F_RDLCK, .l_len = 1 };
+
+	assert_int_equal(fcntl(f->a, F_SETLK, &posix), 0);
+	posix.l_type = F_UNLCK;
+	assert_int_equal(kernel_says(f->a), LOCK_UN);
+	assert_int_equal(fcntl(f->a, F_SETLK, &posix), 0);
+	assert_int_equal(fcntl(f->a, F_OFD_SETLK, &ofd), 0);
+	assert_int_equal(kernel_says(f->a), LOCK_UN);
+	assert_int_equal(flock(f->a, LOCK_SH), 0);
+	assert_int_equal(kernel_says(f->a), LOCK_SH);
+}
+
+/* Lines of /proc/locks that name f's flock holder; its waiters in *waiters. */
+static unsigned holders(const struct files *f, uint64_t *pid, unsigned *waiters)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256], file[32];
+	unsigned n = 0;
+
+	assert_non_null(locks);
+	*waiters = 0;
+	snprintf(file, sizeof(file), ":%ju ", (uintmax_t)f->ino);
+	while (fgets(line, sizeof(line), locks)) {
+		uint64_t who;
+
+		if (dlk_locks_line(line, f->ino, &who)) {
+			*pid = who;
+			n++;
+		} else if (strstr(line, "-> FLOCK") && strstr(line, file)) {
+			(*waiters)++;
+		}
+	}
+	fclose(locks);
+	return n;
+}
+
+static void the_kernel_names_the_holder(void **state)
+{
+	struct files *f = *state;
+	unsigned waiters;
+	uint64_t pid = 0;
+
+	assert_int_equal(holders(f, &pid, &waiters), 0);
+	assert_int_equal(flock(f->a, LOCK_EX), 0);
+	assert_int_equal(holders(f, &pid, &waiters), 1);
+	assert_int_equal(pid, getpid());
+}
+
+static void the_kernels_waiter_is_no_holder(void **state)
+{
+	struct files *f = *state;
+	const uint64_t until = dlk_now_ns() + 5000 * DLK_MS;
+	unsigned waiters = 0, n = 0;
+	uint64_t pid = 0;
+	pid_t child;
+
+	assert_int_equal(flock(f->a, LOCK_EX), 0);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(flock(f->b, LOCK_EX));
+	}
+	while (waiters == 0 && dlk_now_ns() < until)
+		n = holders(f, &pid, &waiters);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_int_equal(waiters, 1);
+	assert_int_equal(n, 1);
+	assert_int_equal(pid, getpid());
+}
+
+#define kernel_test(f)                                                         \
+	cmocka_unit_test_setup_teardown(f, open_files, close_files)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_lock_line_is_no_lock),
+		cmocka_unit_test(write_is_exclusive),
+		cmocka_unit_test(read_is_shared),
+		cmocka_unit_test(record_locks_and_leases_are_not_flock),
+		cmocka_unit_test(flock_is_found_among_the_others),
+		cmocka_unit_test(a_last_line_may_lack_its_end),
+		cmocka_unit_test(a_cut_line_is_no_other_lock),
+		cmocka_unit_test(a_mode_is_of_its_own_line),
+		cmocka_unit_test(a_holder_is_named),
+		cmocka_unit_test(a_waiter_is_no_holder),
+		cmocka_unit_test(another_inode_is_another_file),
+		cmocka_unit_test(other_kinds_do_not_count),
+		cmocka_unit_test(a_broken_line_is_none),
+		kernel_test(the_kernel_tells_every_mode),
+		kernel_test(a_duplicate_shows_the_same_lock),
+		kernel_test(another_description_shows_none),
+		kernel_test(the_kernels_record_locks_are_not_flock),
+		kernel_test(the_kernel_names_the_holder),
+		kernel_test(the_kernels_waiter_is_no_holder),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

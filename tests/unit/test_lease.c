@@ -1,0 +1,740 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Leases from C: each answer of a server becomes the one condition that the
+ * caller decides on (lease.h), a server that forgot its scripts is taught
+ * again, and one that is young grants nothing (DESIGN L5, delayed restart).
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "lease/lease.h"
+#include "lease/renew.h"
+#include "scripts.h"
+#include "tests/unit/redis.h"
+
+#define HOST  "0123456789abcdef0123456789abcdef"
+#define FILE_ "fd00:1f:1.00"
+
+enum { TTL = 30000, HOUR_MS = 3600 * 1000 };
+
+static struct own_redis redis;
+static struct dlk_conn *c; /* the one under test */
+static struct dlk_answer answer;
+static char ours[DLK_TOKEN_MAX], other[DLK_TOKEN_MAX];
+
+static int start(void **state)
+{
+	(void)state;
+	own_redis_start(&redis);
+	token_of(ours, 'a', HOST, FILE_, 2000);
+	token_of(other, 'b', "elsewhere", FILE_, 1000);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	own_redis_stop(&redis);
+	return 0;
+}
+
+static int connect_with(uint64_t restart_delay_ms)
+{
+	struct dlk_endpoint ep = redis.ep;
+
+	ep.restart_delay_ms = restart_delay_ms;
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	tell_ok(tell(redis.c, "SCRIPT", "FLUSH", NULL));
+	memset(&answer, 0x55, sizeof(answer));
+	c = dlk_conn_new(&ep);
+	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
+}
+
+/* To a server known to be new, and empty. */
+static int connect_at_once(void **state)
+{
+	(void)state;
+	return connect_with(0);
+}
+
+/* To a server that is younger than it must be. */
+static int connect_young(void **state)
+{
+	(void)state;
+	return connect_with(HOUR_MS);
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	dlk_conn_delete(c);
+	return 0;
+}
+
+static struct dlk_lease lease_at(const char *key, const char *token)
+{
+	return (struct dlk_lease){ .key = key,
+				   .key_len = strlen(key),
+				   .token = token,
+				   .token_len = strlen(token),
+				   .ttl_ms = TTL };
+}
+
+static int acquire(const char *token, bool proof)
+{
+	struct dlk_lease lease = lease_at("k", token);
+
+	dlk_conn_reset(c);
+	return dlk_lease_acquire(c, in_ms(5000), &lease, proof, NULL, &answer);
+}
+
+static int release(const char *token, bool text)
+{
+	struct dlk_lease lease = lease_at("k", token);
+	const redisReply *r;
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_release(c, &lease, text), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	return dlk_lease_released(r);
+}
+
+static int renew(const char *token, bool text)
+{
+	struct dlk_lease lease = lease_at("k", token);
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_renew(c, &lease, text), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	return dlk_lease_renewed(c, in_ms(5000), &lease);
+}
+
+static int restore(const char *token)
+{
+	struct dlk_lease lease = lease_at("k", token);
+
+	dlk_conn_reset(c);
+	return dlk_lease_restore(c, in_ms(5000), &lease);
+}
+
+static void put(const char *value)
+{
+	tell_ok(tell(redis.c, "SET", "k", value, "PX", "9000", NULL));
+}
+
+static void assert_value(const char *want)
+{
+	assert_string_equal(value_at(redis.c, "k"), want);
+}
+
+static void assert_full_ttl(const char *key)
+{
+	long long ttl = ttl_at(redis.c, key);
+
+	assert_true(ttl > TTL - 5000 && ttl <= TTL);
+}
+
+/* --- acquire -------------------------------------------------------------- */
+
+static void a_free_lease_is_granted(void **state)
+{
+	uint64_t before = dlk_now_ns();
+
+	(void)state;
+	assert_int_equal(acquire(ours, false), 0);
+	assert_true(answer.asked_ns >= before);
+	assert_true(answer.asked_ns <= dlk_now_ns());
+	assert_false(answer.replaced);
+	assert_value(ours);
+	assert_full_ttl("k");
+}
+
+/* The deadline counts from before the request that was granted (L5). */
+static void the_deadline_ends_before_the_servers(void **state)
+{
+	uint64_t deadline;
+	long long left;
+
+	(void)state;
+	assert_int_equal(acquire(ours, false), 0);
+	deadline = dlk_deadline_ns(answer.asked_ns, TTL);
+	left = ttl_at(redis.c, "k");
+	assert_true(dlk_now_ns() + (uint64_t)left * DLK_MS >= deadline);
+}
+
+static void a_held_lease_is_busy_with_its_holder(void **state)
+{
+	(void)state;
+	put(other);
+	assert_int_equal(acquire(ours, false), DLK_BUSY);
+	assert_true(answer.left_ms > 4000 && answer.left_ms <= 9000);
+	assert_string_equal(answer.holder, other);
+	assert_int_equal(answer.holder_len, strlen(other));
+	assert_value(other);
+}
+
+static void our_own_token_is_held_again(void **state)
+{
+	(void)state;
+	put(ours);
+	assert_int_equal(acquire(ours, false), 0);
+	assert_full_ttl("k");
+}
+
+static void another_type_is_odd_and_named(void **state)
+{
+	(void)state;
+	tell_ok(tell(redis.c, "SADD", "k", "x", NULL));
+	assert_int_equal(acquire(ours, true), DLK_ODD);
+	assert_string_equal(answer.holder, "set");
+}
+
+static void a_huge_value_is_busy_without_a_holder(void **state)
+{
+	(void)state;
+	tell_ok(tell(redis.c, "SETRANGE", "k", "1048575", "x", NULL));
+	assert_int_equal(acquire(ours, true), DLK_BUSY);
+	assert_string_equal(answer.holder, "");
+	assert_int_equal(answer.holder_len, 0);
+}
+
+static void a_lease_without_a_ttl_is_busy(void **state)
+{
+	(void)state;
+	tell_ok(tell(redis.c, "SET", "k", other, NULL));
+	assert_int_equal(acquire(ours, false), DLK_BUSY);
+	assert_true(answer.left_ms == -1);
+}
+
+static void proof_replaces_a_dead_lease(void **state)
+{
+	char dead[DLK_TOKEN_MAX];
+
+	(void)state;
+	put(token_of(dead, 'd', HOST, FILE_, 1999));
+	assert_int_equal(acquire(ours, false), DLK_BUSY);
+	assert_int_equal(acquire(ours, true), 0);
+	assert_true(answer.replaced);
+	assert_value(ours);
+}
+
+static void proof_does_not_replace_a_living_lease(void **state)
+{
+	char alive[DLK_TOKEN_MAX];
+
+	(void)state;
+	put(token_of(alive, 'd', HOST, FILE_, 2001));
+	assert_int_equal(acquire(ours, true), DLK_BUSY);
+	assert_value(alive);
+	put(token_of(alive, 'd', HOST, FILE_, 2000));
+	assert_int_equal(acquire(ours, true), DLK_BUSY);
+	put(token_of(alive, 'd', HOST ":id", FILE_, 1));
+	assert_int_equal(acquire(ours, true), DLK_BUSY);
+	put(token_of(alive, 'd', HOST, FILE_ "1", 1));
+	assert_int_equal(acquire(ours, true), DLK_BUSY);
+}
+
+/* A key is bytes: spaces, quotes, line ends and format characters too. */
+static void a_key_is_any_bytes(void **state)
+{
+	static const char key[] = "a b\r\n$3\r\n%s%n\"\xff\x01";
+	struct dlk_lease lease = lease_at(key, ours);
+
+	(void)state;
+	assert_int_equal(dlk_lease_acquire(c, in_ms(5000), &lease, false, NULL,
+					   &answer),
+			 0);
+	assert_string_equal(value_at(redis.c, key), ours);
+}
+
+static int forbid(void **state)
+{
+	int err = connect_at_once(state);
+
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "-evalsha", NULL));
+	return err;
+}
+
+static int allow(void **state)
+{
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "+@all", NULL));
+	return disconnect(state);
+}
+
+static void a_refusal_is_told_in_the_servers_words(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(ours, false), -EREMOTEIO);
+	assert_non_null(strstr(dlk_lease_why(c), "NOPERM"));
+	assert_true(dlk_conn_is_open(c));
+}
+
+static int demote(void **state)
+{
+	int err = connect_at_once(state);
+
+	assert_int_equal(acquire(ours, false), 0);
+	tell_ok(tell(redis.c, "EVAL", DLK_LUA_release, "1", "x", "y", NULL));
+	tell(redis.c, "EVAL", DLK_LUA_renew, "1", "x", "y", "9", NULL);
+	tell_ok(tell(redis.c, "REPLICAOF", "127.0.0.1", "1", NULL));
+	return err;
+}
+
+static int promote(void **state)
+{
+	tell_ok(tell(redis.c, "REPLICAOF", "NO", "ONE", NULL));
+	return disconnect(state);
+}
+
+static void a_demoted_master_is_asked_again(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(ours, false), -EAGAIN);
+	assert_int_equal(release(ours, false), -EAGAIN);
+	assert_int_equal(renew(ours, false), -EAGAIN);
+	assert_value(ours);
+}
+
+/* --- release -------------------------------------------------------------- */
+
+static void release_removes_ours(void **state)
+{
+	(void)state;
+	put(ours);
+	assert_int_equal(release(ours, true), 0);
+	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 0);
+}
+
+static void release_removes_no_other(void **state)
+{
+	(void)state;
+	put(other);
+	assert_int_equal(release(ours, true), 0);
+	assert_value(other);
+}
+
+static void release_removes_no_huge_value(void **state)
+{
+	(void)state;
+	tell_ok(tell(redis.c, "SETRANGE", "k", "1048575", "x", NULL));
+	assert_int_equal(release(ours, true), 0);
+	assert_int_equal(tell(redis.c, "STRLEN", "k", NULL)->integer, 1048576);
+}
+
+static void an_answer_that_never_came_is_a_broken_pipe(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_lease_released(NULL), -EPIPE);
+}
+
+/* --- renew ---------------------------------------------------------------- */
+
+static void renew_sets_the_ttl_anew(void **state)
+{
+	(void)state;
+	put(ours);
+	assert_int_equal(renew(ours, true), 0);
+	assert_full_ttl("k");
+}
+
+static void renew_of_nothing_is_gone(void **state)
+{
+	(void)state;
+	assert_int_equal(renew(ours, true), DLK_GONE);
+	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 0);
+}
+
+static void renew_of_anothers_is_lost(void **state)
+{
+	static const char *const foreign[] = { "", "x", "dlock1 ", "dlock1 x" };
+
+	(void)state;
+	put(other);
+	assert_int_equal(renew(ours, true), DLK_LOST);
+	assert_value(other);
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
+		put(foreign[i]);
+		assert_int_equal(renew(ours, true), DLK_LOST);
+	}
+	tell_ok(tell(redis.c, "SETRANGE", "k", "1048575", "x", NULL));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+}
+
+static void renew_sees_a_successor(void **state)
+{
+	char heir[DLK_TOKEN_MAX];
+
+	(void)state;
+	put(token_of(heir, 'h', HOST, FILE_, 2001));
+	assert_int_equal(renew(ours, true), DLK_REPLACED);
+	assert_value(heir);
+}
+
+static void a_successor_is_newer_and_of_this_file(void **state)
+{
+	char heir[DLK_TOKEN_MAX];
+
+	(void)state;
+	put(token_of(heir, 'h', HOST, FILE_, 2000));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+	put(token_of(heir, 'h', HOST, FILE_, 1999));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+	put(token_of(heir, 'h', HOST, FILE_ "1", 2001));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+	put(token_of(heir, 'h', HOST ":id", FILE_, 2001));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+}
+
+/* --- a server that forgets ------------------------------------------------ */
+
+static void acquire_teaches_the_script(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(ours, false), 0);
+	tell_ok(tell(redis.c, "SCRIPT", "FLUSH", NULL));
+	assert_int_equal(acquire(ours, false), 0);
+	assert_value(ours);
+}
+
+static void release_is_asked_again_as_text(void **state)
+{
+	(void)state;
+	put(ours);
+	assert_int_equal(release(ours, false), -ENOENT);
+	assert_value(ours);
+	assert_int_equal(release(ours, true), 0);
+	assert_value("");
+	put(ours);
+	assert_int_equal(release(ours, false), 0);
+	assert_value("");
+}
+
+static void renew_is_asked_again_as_text(void **state)
+{
+	(void)state;
+	put(ours);
+	assert_int_equal(renew(ours, false), -ENOENT);
+	assert_int_equal(renew(ours, true), 0);
+	assert_int_equal(renew(ours, false), 0);
+	assert_full_ttl("k");
+}
+
+static void a_young_server_grants_nothing(void **state)
+{
+	long long up_ms;
+
+	(void)state;
+	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+	up_ms = (long long)((dlk_now_ns() - redis.started_ns) / DLK_MS);
+	assert_true(answer.left_ms <= HOUR_MS);
+	assert_true(answer.left_ms >= HOUR_MS - up_ms);
+	assert_value("");
+}
+
+/* Not even by proof: another host may hold it, for all the server knows. */
+static void a_young_server_replaces_nothing(void **state)
+{
+	char dead[DLK_TOKEN_MAX];
+
+	(void)state;
+	put(token_of(dead, 'd', HOST, FILE_, 1));
+	assert_int_equal(acquire(ours, true), DLK_YOUNG);
+	assert_value(dead);
+}
+
+/* The script's presence says that a client found the server old enough. */
+static void a_server_once_found_old_is_not_asked_again(void **state)
+{
+	(void)state;
+	tell(redis.c, "SCRIPT", "LOAD", DLK_LUA_acquire, NULL);
+	assert_int_equal(acquire(ours, false), 0);
+}
+
+static void other_scripts_do_not_make_a_server_old(void **state)
+{
+	(void)state;
+	put(ours);
+	assert_int_equal(renew(ours, true), 0);
+	assert_int_equal(release(ours, true), 0);
+	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+}
+
+static int connect_to_grow_old(void **state)
+{
+	(void)state;
+	return connect_with((dlk_now_ns() - redis.started_ns) / DLK_MS + 1000);
+}
+
+static void a_server_grows_old(void **state)
+{
+	const uint64_t until = in_ms(8000);
+	unsigned young = 0;
+	int err;
+
+	(void)state;
+	while ((err = acquire(ours, false)) == DLK_YOUNG &&
+	       dlk_now_ns() < until) {
+		young++;
+		dlk_pause_ns(20 * DLK_MS);
+	}
+	assert_int_equal(err, 0);
+	assert_true(young > 0);
+}
+
+/* --- restore -------------------------------------------------------------- */
+
+static void a_young_server_takes_a_lease_back(void **state)
+{
+	(void)state;
+	assert_int_equal(restore(ours), 0);
+	assert_value(ours);
+	assert_full_ttl("k");
+}
+
+static void an_old_server_takes_no_lease_back(void **state)
+{
+	(void)state;
+	assert_int_equal(restore(ours), DLK_GONE);
+	assert_value("");
+}
+
+static void a_lease_is_not_put_over_another(void **state)
+{
+	(void)state;
+	put(other);
+	assert_int_equal(restore(ours), DLK_LOST);
+	assert_value(other);
+	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+}
+
+/* --- memory --------------------------------------------------------------- */
+
+static int fill_memory(void **state)
+{
+	int err = connect_at_once(state);
+
+	tell_ok(tell(redis.c, "CONFIG", "SET", "maxmemory", "1", NULL));
+	return err;
+}
+
+static int fill_young_memory(void **state)
+{
+	int err = connect_young(state);
+
+	tell_ok(tell(redis.c, "CONFIG", "SET", "maxmemory", "1", NULL));
+	return err;
+}
+
+static int free_memory(void **state)
+{
+	tell_ok(tell(redis.c, "CONFIG", "SET", "maxmemory", "0", NULL));
+	return disconnect(state);
+}
+
+static void a_full_server_serves_leases(void **state)
+{
+	const redisReply *r = tell(redis.c, "SET", "x", "y", NULL);
+
+	(void)state;
+	assert_int_equal(r->type, REDIS_REPLY_ERROR);
+	assert_int_equal(acquire(ours, false), 0);
+	assert_int_equal(renew(ours, true), 0);
+	assert_int_equal(release(ours, true), 0);
+	assert_value("");
+}
+
+static void a_full_server_takes_a_lease_back(void **state)
+{
+	const redisReply *r = tell(redis.c, "SET", "x", "y", NULL);
+
+	(void)state;
+	assert_int_equal(r->type, REDIS_REPLY_ERROR);
+	assert_int_equal(restore(ours), 0);
+	assert_value(ours);
+	assert_full_ttl("k");
+}
+
+/* --- batches -------------------------------------------------------------- */
+
+enum { BATCH = DLK_RENEW_BATCH };
+
+struct batch {
+	char keys[BATCH][16];
+	struct dlk_lease leases[BATCH];
+	struct dlk_renewal r[BATCH];
+};
+
+static void make_batch(struct batch *b)
+{
+	for (unsigned i = 0; i < BATCH; i++) {
+		snprintf(b->keys[i], sizeof(b->keys[i]), "batch%u", i);
+		b->leases[i] = lease_at(b->keys[i], ours);
+		b->r[i] = (struct dlk_renewal){ .lease = &b->leases[i],
+						.deadline_ns = in_ms(9000) };
+	}
+}
+
+static void put_at(const char *key, const char *value)
+{
+	tell_ok(tell(redis.c, "SET", key, value, "PX", "9000", NULL));
+}
+
+static void a_batch_renews_all(void **state)
+{
+	uint64_t before = dlk_now_ns();
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	for (unsigned i = 0; i < BATCH; i++)
+		put_at(b.keys[i], ours);
+	before = dlk_now_ns();
+	dlk_renew_batch(c, in_ms(5000), b.r, BATCH);
+	for (unsigned i = 0; i < BATCH; i++) {
+		assert_int_equal(b.r[i].result, 0);
+		assert_true(b.r[i].asked_ns >= before);
+		assert_full_ttl(b.keys[i]);
+	}
+}
+
+static void a_batch_gives_each_its_own_answer(void **state)
+{
+	char heir[DLK_TOKEN_MAX];
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	put_at(b.keys[0], ours);
+	put_at(b.keys[1], other);
+	put_at(b.keys[3], token_of(heir, 'h', HOST, FILE_, 2001));
+	put_at(b.keys[4], ours);
+	dlk_renew_batch(c, in_ms(5000), b.r, 5);
+	assert_int_equal(b.r[0].result, 0);
+	assert_int_equal(b.r[1].result, DLK_LOST);
+	assert_int_equal(b.r[2].result, DLK_GONE);
+	assert_int_equal(b.r[3].result, DLK_REPLACED);
+	assert_int_equal(b.r[4].result, 0);
+}
+
+static void a_batch_connects(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	put_at(b.keys[0], ours);
+	dlk_conn_close(c);
+	dlk_renew_batch(c, in_ms(5000), b.r, 1);
+	assert_int_equal(b.r[0].result, 0);
+}
+
+static void a_batch_restores_at_a_young_server(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	put_at(b.keys[1], other);
+	dlk_renew_batch(c, in_ms(5000), b.r, 2);
+	assert_int_equal(b.r[0].result, 0);
+	assert_full_ttl(b.keys[0]);
+	assert_int_equal(b.r[1].result, DLK_LOST);
+	assert_string_equal(value_at(redis.c, b.keys[1]), other);
+}
+
+static void a_batch_restores_nothing_past_its_deadline(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	b.r[0].deadline_ns = dlk_now_ns() - 1;
+	dlk_renew_batch(c, in_ms(5000), b.r, 1);
+	assert_int_equal(b.r[0].result, DLK_GONE);
+	assert_string_equal(value_at(redis.c, b.keys[0]), "");
+}
+
+/*
+ * The second cannot be sent: no key is that long.  What the first was
+ * answered must not be taken for the answer to a later question.
+ */
+static void a_batch_that_fails_leaves_no_answer_behind(void **state)
+{
+	static char huge[300 * 1024];
+	struct batch b;
+
+	(void)state;
+	memset(huge, 'k', sizeof(huge) - 1);
+	make_batch(&b);
+	put_at(b.keys[0], ours);
+	b.leases[1] = lease_at(huge, ours);
+	dlk_renew_batch(c, in_ms(5000), b.r, 2);
+	assert_true(b.r[0].result < 0);
+	assert_true(b.r[1].result < 0);
+	b.leases[0] = lease_at("none", ours);
+	dlk_renew_batch(c, in_ms(5000), b.r, 1);
+	assert_int_equal(b.r[0].result, DLK_GONE);
+}
+
+#define lease_test(f)                                                          \
+	cmocka_unit_test_setup_teardown(f, connect_at_once, disconnect)
+#define young_test(f)                                                          \
+	cmocka_unit_test_setup_teardown(f, connect_young, disconnect)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		lease_test(a_free_lease_is_granted),
+		lease_test(the_deadline_ends_before_the_servers),
+		lease_test(a_held_lease_is_busy_with_its_holder),
+		lease_test(our_own_token_is_held_again),
+		lease_test(another_type_is_odd_and_named),
+		lease_test(a_huge_value_is_busy_without_a_holder),
+		lease_test(a_lease_without_a_ttl_is_busy),
+		lease_test(proof_replaces_a_dead_lease),
+		lease_test(proof_does_not_replace_a_living_lease),
+		lease_test(a_key_is_any_bytes),
+		cmocka_unit_test_setup_teardown(
+			a_refusal_is_told_in_the_servers_words, forbid, allow),
+		cmocka_unit_test_setup_teardown(a_demoted_master_is_asked_again,
+						demote, promote),
+		lease_test(release_removes_ours),
+		lease_test(release_removes_no_other),
+		lease_test(release_removes_no_huge_value),
+		lease_test(an_answer_that_never_came_is_a_broken_pipe),
+		lease_test(renew_sets_the_ttl_anew),
+		lease_test(renew_of_nothing_is_gone),
+		lease_test(renew_of_anothers_is_lost),
+		lease_test(renew_sees_a_successor),
+		lease_test(a_successor_is_newer_and_of_this_file),
+		lease_test(acquire_teaches_the_script),
+		lease_test(release_is_asked_again_as_text),
+		lease_test(renew_is_asked_again_as_text),
+		young_test(a_young_server_grants_nothing),
+		young_test(a_young_server_replaces_nothing),
+		young_test(a_server_once_found_old_is_not_asked_again),
+		young_test(other_scripts_do_not_make_a_server_old),
+		cmocka_unit_test_setup_teardown(
+			a_server_grows_old, connect_to_grow_old, disconnect),
+		young_test(a_young_server_takes_a_lease_back),
+		lease_test(an_old_server_takes_no_lease_back),
+		young_test(a_lease_is_not_put_over_another),
+		cmocka_unit_test_setup_teardown(a_full_server_serves_leases,
+						fill_memory, free_memory),
+		cmocka_unit_test_setup_teardown(
+			a_full_server_takes_a_lease_back, fill_young_memory,
+			free_memory),
+		lease_test(a_batch_renews_all),
+		lease_test(a_batch_gives_each_its_own_answer),
+		lease_test(a_batch_connects),
+		young_test(a_batch_restores_at_a_young_server),
+		young_test(a_batch_restores_nothing_past_its_deadline),
+		lease_test(a_batch_that_fails_leaves_no_answer_behind),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

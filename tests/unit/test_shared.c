@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared leases: any number of them and no exclusive one beside (DESIGN L9).
+ * They stand in a hash that is marked as ours, each with an expiry of its own;
+ * a hash without the mark is another program's, and is never written to.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "lease/lease.h"
+#include "lease/renew.h"
+#include "tests/unit/redis.h"
+
+#define HOST  "0123456789abcdef0123456789abcdef"
+#define FILE_ "fd00:1f:1.00"
+
+enum { TTL = 30000, HOUR_MS = 3600 * 1000 };
+enum mode { EX, SH };
+
+static struct own_redis redis;
+static struct dlk_conn *c;
+static struct dlk_answer answer;
+static char ours[DLK_TOKEN_MAX], other[DLK_TOKEN_MAX], third[DLK_TOKEN_MAX];
+
+static int start(void **state)
+{
+	(void)state;
+	own_redis_start(&redis);
+	token_of(ours, 'a', HOST, FILE_, 2000);
+	token_of(other, 'b', "elsewhere", FILE_, 1000);
+	token_of(third, 'e', "somewhere", FILE_, 3000);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	own_redis_stop(&redis);
+	return 0;
+}
+
+static int connect_with(uint64_t restart_delay_ms)
+{
+	struct dlk_endpoint ep = redis.ep;
+
+	ep.restart_delay_ms = restart_delay_ms;
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	tell_ok(tell(redis.c, "SCRIPT", "FLUSH", NULL));
+	memset(&answer, 0x55, sizeof(answer));
+	c = dlk_conn_new(&ep);
+	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
+}
+
+static int connect_at_once(void **state)
+{
+	(void)state;
+	return connect_with(0);
+}
+
+static int connect_young(void **state)
+{
+	(void)state;
+	return connect_with(HOUR_MS);
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	dlk_conn_delete(c);
+	return 0;
+}
+
+static struct dlk_lease lease_of(const char *token, enum mode mode)
+{
+	return (struct dlk_lease){ .key = "k",
+				   .key_len = 1,
+				   .token = token,
+				   .token_len = strlen(token),
+				   .ttl_ms = TTL,
+				   .shared = mode == SH };
+}
+
+static int convert(const char *token, enum mode mode, const char *instead)
+{
+	struct dlk_lease lease = lease_of(token, mode), old;
+
+	if (instead)
+		old = lease_of(instead, mode == SH ? EX : SH);
+	dlk_conn_reset(c);
+	return dlk_lease_acquire(c, in_ms(5000), &lease, false,
+				 instead ? &old : NULL, &answer);
+}
+
+static int acquire(const char *token, enum mode mode)
+{
+	return convert(token, mode, NULL);
+}
+
+static int acquire_by_proof(const char *token, enum mode mode)
+{
+	struct dlk_lease lease = lease_of(token, mode);
+
+	dlk_conn_reset(c);
+	return dlk_lease_acquire(c, in_ms(5000), &lease, true, NULL, &answer);
+}
+
+static int release(const char *token)
+{
+	struct dlk_lease lease = lease_of(token, SH);
+	const redisReply *r;
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_release(c, &lease, true), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	return dlk_lease_released(r);
+}
+
+static int renew(const char *token)
+{
+	struct dlk_lease lease = lease_of(token, SH);
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_renew(c, &lease, true), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	return dlk_lease_renewed(c, in_ms(5000), &lease);
+}
+
+static int restore(const char *token, enum mode mode)
+{
+	struct dlk_lease lease = lease_of(token, mode);
+
+	dlk_conn_reset(c);
+	return dlk_lease_restore(c, in_ms(5000), &lease);
+}
+
+/* The server's clock, ms. */
+static long long server_ms(void)
+{
+	const redisReply *r = tell(redis.c, "TIME", NULL);
+
+	return atoll(r->element[0]->str) * 1000 +
+	       atoll(r->element[1]->str) / 1000;
+}
+
+/* How long a shared lease still has, ms; -1 for none. */
+static long long left_of(const char *token)
+{
+	long long now = server_ms();
+	const redisReply *r = tell(redis.c, "HGET", "k", token, NULL);
+
+	return r->type == REDIS_REPLY_STRING ? atoll(r->str) - now : -1;
+}
+
+static void put_shared(const char *token, long long left_ms)
+{
+	char expiry[32];
+
+	snprintf(expiry, sizeof(expiry), "%lld", server_ms() + left_ms);
+	tell_ok(tell(redis.c, "HSET", "k", "dlock", "1", token, expiry, NULL));
+	tell_ok(tell(redis.c, "PEXPIRE", "k", "9000", NULL));
+}
+
+static void put_exclusive(const char *token)
+{
+	tell_ok(tell(redis.c, "SET", "k", token, "PX", "9000", NULL));
+}
+
+static bool full(long long ttl)
+{
+	return ttl > TTL - 5000 && ttl <= TTL;
+}
+
+/* --- acquire -------------------------------------------------------------- */
+
+static void shared_leases_share(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(ours, SH), 0);
+	assert_int_equal(acquire(other, SH), 0);
+	assert_true(full(left_of(ours)));
+	assert_true(full(left_of(other)));
+	assert_true(full(ttl_at(redis.c, "k")));
+}
+
+static void a_shared_lease_keeps_an_exclusive_out(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	assert_int_equal(acquire(ours, EX), DLK_BUSY);
+	assert_string_equal(answer.holder, other);
+	assert_true(answer.left_ms > 4000 && answer.left_ms <= 9000);
+	assert_true(left_of(other) > 0);
+}
+
+static void an_exclusive_lease_keeps_a_shared_out(void **state)
+{
+	(void)state;
+	put_exclusive(other);
+	assert_int_equal(acquire(ours, SH), DLK_BUSY);
+	assert_string_equal(answer.holder, other);
+	assert_string_equal(value_at(redis.c, "k"), other);
+}
+
+static void a_shared_lease_is_held_again(void **state)
+{
+	(void)state;
+	put_shared(ours, 2000);
+	assert_int_equal(acquire(ours, SH), 0);
+	assert_true(full(left_of(ours)));
+	assert_true(full(ttl_at(redis.c, "k")));
+}
+
+static void a_shared_lease_does_not_lengthen_another(void **state)
+{
+	(void)state;
+	put_shared(other, 2000);
+	assert_int_equal(acquire(ours, SH), 0);
+	assert_true(left_of(other) <= 2000);
+}
+
+/* A shorter ttl than that of a sharer must not forget the sharer. */
+static void a_shared_lease_does_not_shorten_another(void **state)
+{
+	(void)state;
+	put_shared(other, 900000);
+	tell_ok(tell(redis.c, "PEXPIRE", "k", "900000", NULL));
+	assert_int_equal(acquire(ours, SH), 0);
+	assert_true(ttl_at(redis.c, "k") > 800000);
+	assert_int_equal(renew(ours), 0);
+	assert_true(ttl_at(redis.c, "k") > 800000);
+}
+
+static void an_expired_sharer_is_no_holder(void **state)
+{
+	(void)state;
+	put_shared(other, -1);
+	assert_int_equal(acquire(ours, EX), 0);
+	assert_string_equal(value_at(redis.c, "k"), ours);
+}
+
+static void a_hash_of_another_program_is_odd(void **state)
+{
+	(void)state;
+	tell_ok(tell(redis.c, "HSET", "k", other, "1", NULL));
+	assert_int_equal(acquire(ours, SH), DLK_ODD);
+	assert_string_equal(answer.holder, "hash");
+	assert_int_equal(acquire_by_proof(ours, EX), DLK_ODD);
+	assert_int_equal(release(ours), 0);
+	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
+	assert_int_equal(ttl_at(redis.c, "k"), -1);
+}
+
+/* --- conversion ----------------------------------------------------------- */
+
+static void shared_becomes_exclusive(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	assert_int_equal(convert(ours, EX, other), 0);
+	assert_string_equal(value_at(redis.c, "k"), ours);
+	assert_true(full(ttl_at(redis.c, "k")));
+}
+
+static void exclusive_becomes_shared(void **state)
+{
+	(void)state;
+	put_exclusive(other);
+	assert_int_equal(convert(ours, SH, other), 0);
+	assert_true(full(left_of(ours)));
+	assert_true(left_of(other) == -1);
+}
+
+/* As in the kernel: a conversion that fails has lost the old lock. */
+static void a_refused_conversion_gives_the_old_lease_up(void **state)
+{
+	(void)state;
+	put_shared(third, 8000);
+	put_shared(other, 8000);
+	assert_int_equal(convert(ours, EX, other), DLK_BUSY);
+	assert_string_equal(answer.holder, third);
+	assert_true(left_of(other) == -1);
+	assert_true(left_of(third) > 0);
+}
+
+/* --- proof of death ------------------------------------------------------- */
+
+static void an_exclusive_proof_removes_the_dead(void **state)
+{
+	char dead[DLK_TOKEN_MAX];
+
+	(void)state;
+	put_shared(token_of(dead, 'd', HOST, FILE_, 1999), 8000);
+	assert_int_equal(acquire(ours, EX), DLK_BUSY);
+	assert_int_equal(acquire_by_proof(ours, EX), 0);
+	assert_true(answer.replaced);
+	assert_string_equal(value_at(redis.c, "k"), ours);
+}
+
+static void an_exclusive_proof_leaves_the_living(void **state)
+{
+	char alive[DLK_TOKEN_MAX];
+
+	(void)state;
+	put_shared(token_of(alive, 'd', HOST, FILE_, 2001), 8000);
+	assert_int_equal(acquire_by_proof(ours, EX), DLK_BUSY);
+	assert_true(left_of(alive) > 0);
+	release(alive);
+	put_shared(other, 8000);
+	assert_int_equal(acquire_by_proof(ours, EX), DLK_BUSY);
+	assert_true(left_of(other) > 0);
+}
+
+/* Its owner may have downgraded, and be alive. */
+static void a_shared_proof_demotes_an_exclusive(void **state)
+{
+	char old[DLK_TOKEN_MAX];
+
+	(void)state;
+	put_exclusive(token_of(old, 'd', HOST, FILE_, 1999));
+	assert_int_equal(acquire(ours, SH), DLK_BUSY);
+	assert_int_equal(acquire_by_proof(ours, SH), 0);
+	assert_true(full(left_of(ours)));
+	assert_true(left_of(old) > 4000 && left_of(old) <= 9000);
+}
+
+static void a_shared_proof_removes_no_sharer(void **state)
+{
+	char old[DLK_TOKEN_MAX];
+
+	(void)state;
+	put_shared(token_of(old, 'd', HOST, FILE_, 1999), 8000);
+	assert_int_equal(acquire_by_proof(ours, SH), 0);
+	assert_true(left_of(old) > 0);
+}
+
+/* --- release -------------------------------------------------------------- */
+
+static void release_leaves_the_other_sharers(void **state)
+{
+	(void)state;
+	put_shared(ours, 8000);
+	put_shared(other, 8000);
+	assert_int_equal(release(ours), 0);
+	assert_true(left_of(ours) == -1);
+	assert_true(left_of(other) > 0);
+}
+
+static void the_last_release_removes_the_key(void **state)
+{
+	(void)state;
+	put_shared(ours, 8000);
+	assert_int_equal(release(ours), 0);
+	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 0);
+}
+
+static void release_never_removes_the_mark(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	assert_int_equal(release("dlock"), 0);
+	assert_string_equal(tell(redis.c, "HGET", "k", "dlock", NULL)->str,
+			    "1");
+}
+
+/* --- renew ---------------------------------------------------------------- */
+
+static void renew_carries_one_on(void **state)
+{
+	(void)state;
+	put_shared(ours, 2000);
+	put_shared(other, 2000);
+	assert_int_equal(renew(ours), 0);
+	assert_true(full(left_of(ours)));
+	assert_true(left_of(other) <= 2000);
+	assert_true(full(ttl_at(redis.c, "k")));
+}
+
+static void renew_never_joins(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	assert_int_equal(renew(ours), DLK_GONE);
+	assert_true(left_of(ours) == -1);
+}
+
+static void renew_does_not_wake_the_expired(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	put_shared(ours, -1);
+	assert_int_equal(renew(ours), DLK_GONE);
+	assert_true(left_of(ours) == -1);
+}
+
+static void renew_against_an_exclusive_is_lost(void **state)
+{
+	(void)state;
+	put_exclusive(other);
+	assert_int_equal(renew(ours), DLK_LOST);
+	assert_string_equal(value_at(redis.c, "k"), other);
+}
+
+/* A process that locks again gets a new token; its keeper has the old one. */
+static void renew_sees_a_newer_sharer_of_this_file(void **state)
+{
+	char heir[DLK_TOKEN_MAX];
+
+	(void)state;
+	put_shared(token_of(heir, 'h', HOST, FILE_, 1999), 8000);
+	assert_int_equal(renew(ours), DLK_GONE);
+	put_shared(token_of(heir, 'h', HOST, FILE_, 2001), 8000);
+	assert_int_equal(renew(ours), DLK_REPLACED);
+}
+
+/* --- restore -------------------------------------------------------------- */
+
+static void a_young_server_takes_all_sharers_back(void **state)
+{
+	(void)state;
+	assert_int_equal(restore(ours, SH), 0);
+	assert_int_equal(restore(other, SH), 0);
+	assert_true(full(left_of(ours)));
+	assert_true(full(left_of(other)));
+}
+
+static void restore_mixes_no_modes(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	assert_int_equal(restore(ours, EX), DLK_LOST);
+	tell_ok(tell(redis.c, "DEL", "k", NULL));
+	put_exclusive(other);
+	assert_int_equal(restore(ours, SH), DLK_LOST);
+	assert_string_equal(value_at(redis.c, "k"), other);
+}
+
+static void restore_writes_to_no_foreign_hash(void **state)
+{
+	(void)state;
+	tell_ok(tell(redis.c, "HSET", "k", "x", "1", NULL));
+	assert_int_equal(restore(ours, SH), DLK_LOST);
+	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
+}
+
+#define shared_test(f)                                                         \
+	cmocka_unit_test_setup_teardown(f, connect_at_once, disconnect)
+#define young_test(f)                                                          \
+	cmocka_unit_test_setup_teardown(f, connect_young, disconnect)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		shared_test(shared_leases_share),
+		shared_test(a_shared_lease_keeps_an_exclusive_out),
+		shared_test(an_exclusive_lease_keeps_a_shared_out),
+		shared_test(a_shared_lease_is_held_again),
+		shared_test(a_shared_lease_does_not_lengthen_another),
+		shared_test(a_shared_lease_does_not_shorten_another),
+		shared_test(an_expired_sharer_is_no_holder),
+		shared_test(a_hash_of_another_program_is_odd),
+		shared_test(shared_becomes_exclusive),
+		shared_test(exclusive_becomes_shared),
+		shared_test(a_refused_conversion_gives_the_old_lease_up),
+		shared_test(an_exclusive_proof_removes_the_dead),
+		shared_test(an_exclusive_proof_leaves_the_living),
+		shared_test(a_shared_proof_demotes_an_exclusive),
+		shared_test(a_shared_proof_removes_no_sharer),
+		shared_test(release_leaves_the_other_sharers),
+		shared_test(the_last_release_removes_the_key),
+		shared_test(release_never_removes_the_mark),
+		shared_test(renew_carries_one_on),
+		shared_test(renew_never_joins),
+		shared_test(renew_does_not_wake_the_expired),
+		shared_test(renew_against_an_exclusive_is_lost),
+		shared_test(renew_sees_a_newer_sharer_of_this_file),
+		young_test(a_young_server_takes_all_sharers_back),
+		young_test(restore_mixes_no_modes),
+		young_test(restore_writes_to_no_foreign_hash),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
