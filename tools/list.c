@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlockctl list: a row for each lock that is in Redis.
+ * dlockctl list: a row for each lock that is in Redis, one for each owner of
+ * a shared lock.
  *
  * A key that is no lock of ours is shown as well, for it stands in the way of
  * one: a foreign value is a holder, another type is a mistake, a key without
@@ -9,6 +10,7 @@
  * How long a lock has been held is known for holders on this host only: a
  * token carries CLOCK_BOOTTIME, which counts from the boot of its own kernel.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,23 +24,44 @@ static const char *const headings[] = { "PATH",    "MODE", "HOST", "PID",
 					"COMMAND", "HELD", "TTL",  "WAITERS",
 					"NOTE",    NULL };
 
-static bool is_string(const struct scan_lock *lock)
+static bool is_lock(const struct scan_lock *lock)
 {
-	return !strcmp(lock->type, "string");
+	return lock->shared || !strcmp(lock->type, "string");
 }
 
 static const char *mode(const struct scan_lock *lock)
 {
-	if (!is_string(lock))
+	if (!is_lock(lock))
 		return "?";
+	if (lock->shared)
+		return lock->record ? "READ" : "SH";
 	return lock->record ? "WRITE" : "EX";
+}
+
+static bool is_foreign(const struct scan_lock *lock)
+{
+	return is_lock(lock) && !lock->ours && !lock->unread;
 }
 
 static const char *owner(const struct scan_lock *lock)
 {
 	if (lock->ours)
 		return "dlock";
-	return is_string(lock) ? "foreign" : "unknown";
+	return is_foreign(lock) ? "foreign" : "unknown";
+}
+
+/* The next of several things to say. */
+__attribute__((format(printf, 3, 4))) static void say(char *out, size_t size,
+						      const char *format, ...)
+{
+	size_t at = strlen(out);
+	va_list args;
+
+	if (at)
+		at += (size_t)snprintf(out + at, size - at, "; ");
+	va_start(args, format);
+	vsnprintf(out + at, size - at, format, args);
+	va_end(args);
 }
 
 /* What makes a lock odd; "" if nothing does. */
@@ -47,17 +70,22 @@ static void note(char *out, size_t size, const struct scan_lock *lock)
 	char value[4 * SCAN_VALUE_MAX + 1];
 
 	out[0] = '\0';
-	if (!is_string(lock)) {
-		snprintf(out, size, "not a lock (type %s)", lock->type);
+	if (!is_lock(lock)) {
+		say(out, size, "not a lock (type %s)", lock->type);
 		return;
 	}
 	tool_show(value, sizeof(value), lock->value, lock->value_len);
-	if (!lock->ours)
-		snprintf(out, size, "foreign: \"%s\"", value);
-	if (lock->ttl_ms < 0)
-		snprintf(out + strlen(out), size - strlen(out),
-			 "%sno ttl: this holder never expires",
-			 *out ? "; " : "");
+	if (is_foreign(lock))
+		say(out, size, "foreign: \"%s\"", value);
+	if (lock->rest)
+		say(out, size, "%zu more not shown", lock->rest);
+	else if (lock->unread)
+		say(out, size, "no owner");
+	if (lock->shared && !lock->unread && lock->ttl_ms < 0)
+		say(out, size, "its expiry is no number");
+	if (lock->endless)
+		say(out, size, "no ttl: this %s never expires",
+		    lock->shared ? "key" : "holder");
 }
 
 static void word_cell(struct table *t, const char *word)
@@ -151,7 +179,7 @@ static void json_owner(struct json *j, const struct scan_lock *lock)
 	json_null(j, "host");
 	json_null(j, "pid");
 	json_null(j, "command");
-	if (is_string(lock))
+	if (is_foreign(lock))
 		json_str(j, "value", lock->value, lock->value_len);
 }
 

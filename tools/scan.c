@@ -10,6 +10,7 @@
 #include "lease/sys.h"
 #include "tools/common.h"
 #include "tools/scan_keys.h"
+#include "tools/scan_owners.h"
 #include "tools/table.h"
 
 #define RECORD "%rec"
@@ -109,17 +110,16 @@ static void resolve(const struct view *v, struct scan_lock *lock)
 	lock->path[lock->path_len] = '\0';
 }
 
-static void judge_value(const struct view *v, const redisReply *value,
+static void judge_value(const struct view *v, const char *value, size_t len,
 			struct scan_lock *lock)
 {
 	uint64_t since;
 
-	lock->ours = value->len < DLK_TOKEN_MAX &&
-		     dlk_token_parse(value->str, value->len, &lock->token);
+	lock->ours = len < DLK_TOKEN_MAX &&
+		     dlk_token_parse(value, len, &lock->token);
 	if (!lock->ours) {
-		lock->value_len = value->len < SCAN_VALUE_MAX ? value->len
-							      : SCAN_VALUE_MAX;
-		memcpy(lock->value, value->str, lock->value_len);
+		lock->value_len = len < SCAN_VALUE_MAX ? len : SCAN_VALUE_MAX;
+		memcpy(lock->value, value, lock->value_len);
 		return;
 	}
 	since = lock->token.since_ns;
@@ -136,6 +136,7 @@ static bool judge(const struct view *v, const struct replies *r,
 	lock->held_ms = -1;
 	lock->redis = v->redis;
 	lock->ttl_ms = r->ttl->integer;
+	lock->endless = lock->ttl_ms < 0;
 	if (lock->ttl_ms == -2 || !strcmp(r->type->str, "none"))
 		return false;
 	snprintf(lock->type, sizeof(lock->type), "%s", r->type->str);
@@ -143,7 +144,7 @@ static bool judge(const struct view *v, const struct replies *r,
 		return true;
 	if (r->value->type != REDIS_REPLY_STRING)
 		return false; /* it changed its type just now */
-	judge_value(v, r->value, lock);
+	judge_value(v, r->value->str, r->value->len, lock);
 	return true;
 }
 
@@ -167,19 +168,6 @@ static int ask(struct dlk_conn *c, const struct scan_key *key)
 	return err;
 }
 
-/* WRONGTYPE is an answer; any other error is the server's refusal. */
-static int check(struct dlk_conn *c, const redisReply *reply, int type)
-{
-	if (reply->type == type)
-		return 0;
-	if (reply->type != REDIS_REPLY_ERROR)
-		return -EPROTO;
-	if (!strncmp(reply->str, "WRONGTYPE", strlen("WRONGTYPE")))
-		return 0;
-	scan_refused(c, reply);
-	return -EREMOTEIO;
-}
-
 static int hear(struct dlk_conn *c, uint64_t deadline_ns, struct replies *r)
 {
 	static const int types[PER_KEY] = { REDIS_REPLY_STATUS,
@@ -191,20 +179,25 @@ static int hear(struct dlk_conn *c, uint64_t deadline_ns, struct replies *r)
 	for (int i = 0; i < PER_KEY && !err; i++) {
 		err = dlk_conn_reply(c, deadline_ns, reply[i]);
 		if (!err)
-			err = check(c, *reply[i], types[i]);
+			err = scan_check(c, *reply[i], types[i]);
 	}
 	return err;
+}
+
+/* The next row; it counts once scan->n does. */
+static struct scan_lock *next_row(struct scan *scan)
+{
+	scan->locks = ctl_grow(scan->locks, scan->n, &scan->room,
+			       sizeof(*scan->locks));
+	scan->locks[scan->n] = (struct scan_lock){ 0 };
+	return &scan->locks[scan->n];
 }
 
 static void add(const struct view *v, struct scan_key *key,
 		const struct replies *r, struct scan *scan)
 {
-	struct scan_lock *lock;
+	struct scan_lock *lock = next_row(scan);
 
-	scan->locks =
-		ctl_grow(scan->locks, scan->n, &scan->room, sizeof(*lock));
-	lock = &scan->locks[scan->n];
-	*lock = (struct scan_lock){ 0 };
 	if (!judge(v, r, lock))
 		return;
 	lock->key = key->bytes;
@@ -212,6 +205,72 @@ static void add(const struct view *v, struct scan_key *key,
 	key->bytes = NULL;
 	resolve(v, lock);
 	scan->n++;
+}
+
+static void drop(struct scan *scan, size_t at)
+{
+	free(scan->locks[at].key);
+	free(scan->locks[at].path);
+	scan->locks[at] = scan->locks[--scan->n];
+}
+
+/*
+ * The row of a hash that is ours becomes the rows of its owners.  It stays as
+ * a row without an owner if not all were read, or if it has none and is there
+ * to stay, in the way of those who SET NX.
+ */
+static void expand(const struct view *v, const struct scan_owners *o,
+		   struct scan *scan, size_t at)
+{
+	struct scan_lock *lock = &scan->locks[at], base = *lock;
+	bool unread = o->rest || (!o->n && base.endless);
+
+	base.shared = true;
+	*lock = base;
+	lock->unread = unread;
+	lock->rest = o->rest;
+	base.borrowed = true;
+	for (size_t i = 0; i < o->n; i++) {
+		lock = &scan->locks[at];
+		if (i || unread) {
+			lock = next_row(scan);
+			*lock = base;
+			scan->n++;
+		}
+		lock->ttl_ms = o->owners[i].left_ms;
+		judge_value(v, o->owners[i].field, o->owners[i].len, lock);
+	}
+	if (!o->n && !unread)
+		drop(scan, at);
+}
+
+/* The owners of the hash at row `at`; a foreign one stays as it is. */
+static int expand_hash(struct dlk_conn *c, struct view *v, struct scan *scan,
+		       size_t at)
+{
+	struct scan_lock *base = &scan->locks[at];
+	struct scan_owners owners;
+	int err = scan_owners(c, base->key, base->key_len, &owners);
+
+	v->now_ns = dlk_now_ns();
+	if (err == SCAN_GONE)
+		drop(scan, at);
+	else if (!err && owners.marked)
+		expand(v, &owners, scan, at);
+	scan_owners_free(&owners);
+	return err < 0 ? err : 0;
+}
+
+/* From the end, for rows are appended and the last one fills a gap. */
+static int expand_hashes(struct dlk_conn *c, struct view *v, size_t from,
+			 struct scan *scan)
+{
+	int err = 0;
+
+	for (size_t i = scan->n; i-- > from && !err;)
+		if (!strcmp(scan->locks[i].type, "hash"))
+			err = expand_hash(c, v, scan, i);
+	return err;
 }
 
 /* One pipeline for up to BATCH keys. */
@@ -246,8 +305,11 @@ static int scan_conn(struct dlk_conn *c, struct view *v, struct scan *scan)
 
 	for (size_t i = 0; i < keys.n && !err; i += BATCH) {
 		size_t n = keys.n - i < BATCH ? keys.n - i : BATCH;
+		size_t from = scan->n;
 
 		err = batch(c, v, keys.keys + i, n, scan);
+		if (!err)
+			err = expand_hashes(c, v, from, scan);
 	}
 	scan_keys_free(&keys);
 	return err;
@@ -277,13 +339,31 @@ static int scan_redis(struct view *v, struct scan *scan)
 	return err ? DLK_EXIT_UNAVAILABLE : 0;
 }
 
+/* Of one key: who holds it, foreign ones, what is left. */
+static int by_owner(const struct scan_lock *x, const struct scan_lock *y)
+{
+	const struct dlk_token *a = &x->token, *b = &y->token;
+	int order;
+
+	if (x->unread != y->unread)
+		return x->unread - y->unread;
+	if (!x->ours || !y->ours)
+		return y->ours - x->ours;
+	order = strcmp(a->hostname, b->hostname);
+	if (!order)
+		order = (a->pid > b->pid) - (a->pid < b->pid);
+	return order ? order : strcmp(a->random, b->random);
+}
+
 static int by_path(const void *a, const void *b)
 {
 	const struct scan_lock *x = a, *y = b;
 	int order =
 		strcmp(x->path ? x->path : x->key, y->path ? y->path : y->key);
 
-	return order ? order : strcmp(x->key, y->key);
+	if (!order)
+		order = strcmp(x->key, y->key);
+	return order ? order : by_owner(x, y);
 }
 
 int scan_all(const struct dlk_config *config, struct scan *scan)
@@ -306,6 +386,8 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 void scan_free(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->n; i++) {
+		if (scan->locks[i].borrowed)
+			continue;
 		free(scan->locks[i].key);
 		free(scan->locks[i].path);
 	}

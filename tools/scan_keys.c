@@ -33,6 +33,18 @@ bool scan_refused(struct dlk_conn *c, const redisReply *reply)
 	return true;
 }
 
+int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
+{
+	if (reply->type == type)
+		return 0;
+	if (reply->type != REDIS_REPLY_ERROR)
+		return -EPROTO;
+	if (!strncmp(reply->str, "WRONGTYPE", strlen("WRONGTYPE")))
+		return 0;
+	scan_refused(c, reply);
+	return -EREMOTEIO;
+}
+
 static void add(struct scan_keys *keys, const redisReply *name)
 {
 	struct scan_key *key;

@@ -31,4 +31,10 @@ void scan_keys_free(struct scan_keys *keys);
  */
 bool scan_refused(struct dlk_conn *c, const redisReply *reply);
 
+/*
+ * 0: the reply is of this type, or WRONGTYPE, for the key was made anew since.
+ * Else -EREMOTEIO, after scan_refused(), or -EPROTO.
+ */
+int scan_check(struct dlk_conn *c, const redisReply *reply, int type);
+
 #endif

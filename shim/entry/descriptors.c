@@ -41,12 +41,14 @@ DLK_EXPORT int fclose(FILE *fp)
 {
 	if (!real.fclose)
 		dlk_resolve_real();
-	if (atomic_load(&dlk.n_held) && fp && fileno(fp) >= 0 && dlk_alive()) {
-		int saved = errno;
+	if (atomic_load(&dlk.n_held) && fp) {
+		int saved = errno, fd = fileno(fp);
 
-		fflush(fp);
+		if (fd >= 0 && dlk_alive()) {
+			fflush(fp);
+			dlk_closing(fd);
+		}
 		errno = saved;
-		dlk_closing(fileno(fp));
 	}
 	return real.fclose(fp);
 }
@@ -136,15 +138,66 @@ DLK_EXPORT void closefrom(int lowest)
 		real.closefrom(lowest);
 }
 
-/* A received descriptor may be of a description that others share. */
+/* --- descriptors that are passed ------------------------------------------ */
+
+/*
+ * One that came may be of a description that others share; one that went is
+ * shared from here on.
+ */
+static void note_passing(const struct msghdr *msg)
+{
+	struct msghdr m = *msg;
+
+	if (!dlk.on || !m.msg_control || m.msg_controllen == 0)
+		return;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			atomic_store(&dlk.shares, true);
+}
+
 DLK_EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n = real.recvmsg(fd, msg, flags);
 
-	if (n < 0 || !dlk.on || msg->msg_controllen == 0)
-		return n;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			atomic_store(&dlk.shares, true);
+	if (n >= 0)
+		note_passing(msg);
 	return n;
+}
+
+DLK_EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags,
+			struct timespec *timeout)
+{
+	int got;
+
+	if (!real.recvmmsg)
+		dlk_resolve_real();
+	got = real.recvmmsg(fd, msgs, n, flags, timeout);
+	for (int i = 0; i < got; i++)
+		note_passing(&msgs[i].msg_hdr);
+	return got;
+}
+
+/* After the call: before it, the kernel has not said that msg can be read. */
+DLK_EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	if (!real.sendmsg)
+		dlk_resolve_real();
+	n = real.sendmsg(fd, msg, flags);
+	if (n >= 0)
+		note_passing(msg);
+	return n;
+}
+
+DLK_EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	int sent;
+
+	if (!real.sendmmsg)
+		dlk_resolve_real();
+	sent = real.sendmmsg(fd, msgs, n, flags);
+	for (int i = 0; i < sent; i++)
+		note_passing(&msgs[i].msg_hdr);
+	return sent;
 }

@@ -101,18 +101,30 @@ static void turn_on(bool secure)
 	dlk.on = true;
 }
 
-__attribute__((constructor)) static void begin(void)
+static void begin(void)
 {
 	bool secure = getauxval(AT_SECURE) != 0;
 	const char *off = secure ? NULL : getenv("DLOCK_DISABLE");
-	int saved = errno;
 
 	dlk_resolve_real();
-	if (!off || strcmp(off, "1") != 0) {
-		dlk_log_init(secure ? NULL : getenv("DLOCK_LOG"), true);
-		if (load_config(secure))
-			turn_on(secure);
-	}
+	if (off && strcmp(off, "1") == 0)
+		return;
+	dlk_log_init(secure ? NULL : getenv("DLOCK_LOG"), true);
+	if (load_config(secure))
+		turn_on(secure);
+}
+
+/*
+ * The constructors of the program's own libraries run before a preloaded
+ * one's: whichever lock call comes first begins.
+ */
+__attribute__((constructor)) void dlk_begin(void)
+{
+	static _Atomic bool begun;
+	int saved = errno;
+
+	if (!atomic_exchange(&begun, true))
+		begin();
 	errno = saved;
 }
 

@@ -15,6 +15,8 @@
 #include "entry/table.h"
 
 struct msghdr;
+struct mmsghdr;
+struct timespec;
 
 #define X(name, result, args) result (*name) args;
 struct dlk_real {

@@ -23,6 +23,10 @@
 	X(close_range, int, (unsigned, unsigned, int))			\
 	X(closefrom, void, (int))					\
 	X(recvmsg, ssize_t, (int, struct msghdr *, int))		\
+	X(recvmmsg, int, (int, struct mmsghdr *, unsigned, int,		\
+			  struct timespec *))				\
+	X(sendmsg, ssize_t, (int, const struct msghdr *, int))		\
+	X(sendmmsg, int, (int, struct mmsghdr *, unsigned, int))	\
 	X(execve, int, (const char *, char *const *, char *const *))	\
 	X(execv, int, (const char *, char *const *))			\
 	X(execvp, int, (const char *, char *const *))			\

@@ -187,23 +187,39 @@ void dlk_watch_ref(struct dlk_watch *w)
 
 /*
  * Its thread may sleep in the kernel for long yet: it is found again by the
- * next lease of the file, and ends with the process otherwise.
+ * next lease of the file, and swept when it has woken.
  */
 void dlk_watch_unref(struct dlk_watch *w)
 {
+	w->refs--;
+	dlk_watch_sweep();
+}
+
+static bool told_to_end(struct dlk_watch *w)
+{
+	bool end;
+
+	pthread_mutex_lock(&w->mutex);
+	end = w->refs == 0 && !w->waiting;
+	if (end) {
+		w->end = true;
+		pthread_cond_signal(&w->go);
+	}
+	pthread_mutex_unlock(&w->mutex);
+	return end;
+}
+
+void dlk_watch_sweep(void)
+{
 	struct dlk_watch **at = &watches;
 
-	if (--w->refs)
-		return;
-	pthread_mutex_lock(&w->mutex);
-	if (w->waiting) {
-		pthread_mutex_unlock(&w->mutex);
-		return;
+	while (*at) {
+		struct dlk_watch *w = *at, *next = w->next;
+
+		/* Told to end, it frees itself at any moment. */
+		if (told_to_end(w))
+			*at = next;
+		else
+			at = &w->next;
 	}
-	w->end = true;
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
-	pthread_cond_signal(&w->go);
-	pthread_mutex_unlock(&w->mutex);
 }

@@ -29,6 +29,9 @@ uint64_t dlk_watch_free_at(struct dlk_watch *w);
 void dlk_watch_ref(struct dlk_watch *w);
 void dlk_watch_unref(struct dlk_watch *w);
 
+/* End the watches that no lease depends on, once their waits are over. */
+void dlk_watch_sweep(void);
+
 /* After a lock has ended, with leases left: wait for the next end. */
 void dlk_watch_again(struct dlk_watch *w);
 

@@ -22,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "keeper/keeper.h"
@@ -83,6 +84,15 @@ static struct kept *find(const char *token, size_t len)
 	return NULL;
 }
 
+/* The program may have closed the descriptor and opened another file. */
+static bool is_file(const struct dlk_keep *m, int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_dev == m->dev &&
+	       st.st_ino == m->ino;
+}
+
 static int add(const struct dlk_keep *m, int fd)
 {
 	size_t size = m->key_len + m->token_len + 2;
@@ -90,10 +100,15 @@ static int add(const struct dlk_keep *m, int fd)
 
 	if (fd < 0)
 		return -EBADF;
-	k = calloc(1, sizeof(*k) + size);
+	/* Asked again, for the answer came too late. */
+	if (find(m->bytes + m->key_len + 1, m->token_len)) {
+		close(fd);
+		return 0;
+	}
+	k = is_file(m, fd) ? calloc(1, sizeof(*k) + size) : NULL;
 	if (!k) {
 		close(fd);
-		return -ENOMEM;
+		return -ESTALE;
 	}
 	k->watch = dlk_watch_get(fd, bell);
 	if (!k->watch) {
@@ -154,7 +169,7 @@ static bool listen_once(void)
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(SHIM, &msg, MSG_CMSG_CLOEXEC);
-	int32_t status = -EPROTO;
+	struct dlk_keep_answer answer = { .status = -EPROTO };
 	int fd;
 
 	if (n <= 0)
@@ -169,10 +184,11 @@ static bool listen_once(void)
 		return true;
 	}
 	if (well_formed(&in.m, n))
-		status = add(&in.m, fd);
+		answer.status = add(&in.m, fd);
 	else if (fd >= 0)
 		close(fd);
-	(void)!send(SHIM, &status, sizeof(status), MSG_NOSIGNAL);
+	answer.seq = n >= (ssize_t)sizeof(in.m) ? in.m.seq : 0;
+	(void)!send(SHIM, &answer, sizeof(answer), MSG_NOSIGNAL);
 	return true;
 }
 
@@ -199,6 +215,7 @@ static void locks_ended(void)
 	for (struct kept *k = all; k; k = k->next)
 		if (k->state == HELD && dlk_watch_free_at(k->watch))
 			dlk_watch_again(k->watch);
+	dlk_watch_sweep();
 }
 
 static void released(void *arg, const redisReply *reply)
@@ -377,9 +394,10 @@ int main(void)
 		return 64;
 	}
 	do {
-		uint64_t now = dlk_now_ns();
+		uint64_t now;
 
 		wait_once(idle_since_ns);
+		now = dlk_now_ns();
 		while (release_some(now) || renew_some(now))
 			;
 	} while (!finished(&idle_since_ns));

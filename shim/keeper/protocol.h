@@ -5,7 +5,7 @@
  * another size or magic is refused.
  *
  *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS);
- *		answered by an int32: 0, or -errno, once the keeper has its
+ *		answered with 0, or -errno, once the keeper has its
  *		own description of the file and will see the lock's end
  *	DROP	the lease was given back; no answer
  */
@@ -19,12 +19,18 @@
 enum { DLK_KEEP_ADD = 1, DLK_KEEP_DROP = 2, DLK_KEEP_MAGIC = 0x646c6b31 };
 
 struct dlk_keep {
-	uint32_t magic, type;
+	uint32_t magic, type, seq;
 	uint32_t key_len, token_len, ttl_ms, shared;
+	uint64_t dev, ino;	/* of the file: the descriptor must be its */
 	uint64_t granted_ns;	/* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
 	struct dlk_endpoint ep;
 	char bytes[];		/* key, NUL, token, NUL */
+};
+
+struct dlk_keep_answer {
+	uint32_t seq;	/* of the message it answers */
+	int32_t status;
 };
 
 /* Of bytes[]. */

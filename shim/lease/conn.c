@@ -240,14 +240,19 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 			  SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	err = do_connect(c, fd, deadline_ns);
+	/* At once: the program may close, and use again, a low number. */
+	err = dlk_own_take(&c->own, fd);
+	if (!err)
+		err = do_connect(c, c->own.fd, deadline_ns);
+	if (!err && !dlk_own_check(&c->own))
+		err = -EBADF;
 	if (err) {
-		dlk_close(fd);
+		dlk_own_close(&c->own);
 		return err;
 	}
-	set_options(fd, c->addr.ss_family);
-	syscall(SYS_fcntl, fd, F_SETFL, 0);
-	return dlk_own_take(&c->own, fd);
+	set_options(c->own.fd, c->addr.ss_family);
+	syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
+	return 0;
 }
 
 static int greet(struct dlk_conn *c, int argc, const char *const *argv)
@@ -428,7 +433,7 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 		const redisReply *r = NULL;
 		int err = next_reply(c, deadline_ns, &r);
 
-		if (err)
+		if (err || !r)
 			return err;
 		c->greeting--;
 		if (r->type != REDIS_REPLY_ERROR ||

@@ -60,6 +60,7 @@ static void restore(struct dlk_conn *c, uint64_t deadline_ns,
 		return;
 	r->result = dlk_lease_restore(c, deadline_ns, r->lease);
 	r->asked_ns = asked;
+	r->restored = r->result == 0;
 	if (r->result == DLK_LOST)
 		round_trip(c, deadline_ns, r, 1, DLK_LOST, true);
 	/* Confirmed in time, or else nobody knows what came in between. */
@@ -74,8 +75,10 @@ void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 	bool again = false;
 	int err = dlk_conn_open(c, deadline_ns);
 
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		r[i].result = err ? err : TO_ASK;
+		r[i].restored = false;
+	}
 	if (err)
 		return;
 	if (round_trip(c, deadline_ns, r, n, TO_ASK, false) < 0)

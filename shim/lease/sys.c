@@ -239,11 +239,14 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 	return -s.err;
 }
 
-void dlk_reap(pid_t pid, bool wait)
+bool dlk_reap(pid_t pid, bool wait)
 {
 	int status;
+	long r;
 
-	while (syscall(SYS_wait4, pid, &status, wait ? __WCLONE :
-		       __WCLONE | WNOHANG, NULL) < 0 && errno == EINTR)
-		;
+	do {
+		r = syscall(SYS_wait4, pid, &status,
+			    wait ? __WCLONE : __WCLONE | WNOHANG, NULL);
+	} while (r < 0 && errno == EINTR);
+	return r != 0;
 }

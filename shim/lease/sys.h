@@ -55,6 +55,7 @@ ssize_t dlk_slurp(const char *path, char *buf, size_t size);
  */
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		int keep, bool stdout_too);
-void dlk_reap(pid_t pid, bool wait);
+/* True when it is reaped, or no child of ours (any more). */
+bool dlk_reap(pid_t pid, bool wait);
 
 #endif

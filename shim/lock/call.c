@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "model/timeline.h"
+
 struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 struct dlk_birth *dlk_birth;
 
@@ -24,6 +26,8 @@ bool dlk_alive(void)
 {
 	pid_t self, born;
 
+	if (!dlk.on)
+		dlk_begin();
 	if (!dlk.on)
 		return false;
 	self = (pid_t)syscall(SYS_getpid);
@@ -41,10 +45,12 @@ void dlk_mask(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
 void dlk_unmask(struct dlk_call *call)
 {
+	pthread_setcancelstate(call->cancel, NULL);
 	pthread_sigmask(SIG_SETMASK, &call->mask, NULL);
 }
 
@@ -53,6 +59,7 @@ void dlk_enter(struct dlk_call *call)
 	sigset_t all;
 
 	call->err = errno;
+	call->wait = false;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
@@ -60,7 +67,6 @@ void dlk_enter(struct dlk_call *call)
 
 void dlk_leave(struct dlk_call *call)
 {
-	pthread_setcancelstate(call->cancel, NULL);
 	dlk_unmask(call);
 	errno = call->err;
 }
@@ -100,18 +106,45 @@ static enum effect pending_effect(const struct dlk_call *call)
 	return most;
 }
 
-bool dlk_signal_waits(void *call)
-{
-	return pending_effect(call) != NOTHING;
-}
-
 int dlk_let_signals_in(struct dlk_call *call)
 {
 	enum effect most = pending_effect(call);
 
+	if (most == NOTHING)
+		return 0;
 	dlk_unmask(call);
 	dlk_mask();
 	return most == INTERRUPTS ? -EINTR : 0;
+}
+
+bool dlk_signal_waits(void *arg)
+{
+	struct dlk_call *call = arg;
+
+	if (call->wait && pending_effect(call) == INTERRUPTS)
+		return true;
+	dlk_let_signals_in(call);
+	return false;
+}
+
+/*
+ * In slices, masked, rather than in one sleep with the program's mask: a
+ * signal that came while we were masked is handled the moment the mask is
+ * lifted, before the sleep begins, and would not end it.
+ */
+int dlk_sleep(struct dlk_call *call, uint64_t ns)
+{
+	const uint64_t slice = 20 * DLK_MS, until = dlk_now_ns() + ns;
+	uint64_t now;
+
+	while ((now = dlk_now_ns()) < until) {
+		int err = dlk_let_signals_in(call);
+
+		if (err && call->wait)
+			return err;
+		dlk_pause_ns(until - now < slice ? until - now : slice);
+	}
+	return 0;
 }
 
 /* --- scratch -------------------------------------------------------------- */

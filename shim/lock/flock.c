@@ -24,7 +24,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -51,6 +50,7 @@ struct ask {
 	uint64_t fail_by_ns;		/* Redis has been unreachable; 0: no */
 	uint64_t patience_ns;		/* for an answer, the lock in hand */
 	uint64_t pause_ns;		/* the last one */
+	bool on_fuse;
 	bool told_young;
 	bool asked;			/* with this token; maybe granted */
 	char why[256];			/* the last failure, for the log */
@@ -121,7 +121,8 @@ static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
 	while ((h = dlk_held_find(file, h))) {
 		int same;
 
-		if (h->mode != mode)
+		/* No telling (mode < 0): by its number. */
+		if (h->mode != mode && (mode >= 0 || h->fd != fd))
 			continue;
 		if (h->fd == fd || mode == LOCK_EX)
 			return h;
@@ -156,8 +157,7 @@ static struct dlk_held *lease_of(int fd)
 		/* A description without a lock has none to give. */
 		mode = dlk_kernel_flock_mode(fd);
 		pthread_mutex_lock(&dlk.mutex);
-		h = mode == LOCK_EX || mode == LOCK_SH ?
-			    find_lease(&file, fd, mode) : NULL;
+		h = mode == LOCK_UN ? NULL : find_lease(&file, fd, mode);
 	}
 	if (h)
 		h->pins++;
@@ -233,42 +233,14 @@ static int take_kernel(struct ask *a)
 	give_up_old(a);
 	if (!a->wait)
 		return try_again_past_keeper(a);
+	err = dlk_let_signals_in(a->call);
+	if (err)
+		return err;
 	dlk_unmask(a->call);
 	r = real.flock(a->fd, a->mode);
 	err = errno;
 	dlk_mask();
 	return r < 0 ? -err : 0;
-}
-
-/*
- * A timed sleep that ends as flock(2)'s does: a handler without SA_RESTART
- * interrupts it, one with SA_RESTART does not.  nanosleep(2) and poll(2) are
- * never restarted (signal(7)); a blocking read(2) is, so it reads a timer.
- */
-static int sleep_as_kernel(const struct ask *a, uint64_t ns)
-{
-	struct itimerspec at = {
-		.it_value = { .tv_sec = (time_t)(ns / 1000000000U),
-			      .tv_nsec = (long)(ns % 1000000000U) },
-	};
-	struct dlk_own timer = { .fd = -1 };
-	uint64_t ticks;
-	long n;
-	int err = 0, fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-
-	if (fd < 0 || dlk_own_take(&timer, fd) < 0) {
-		dlk_pause_ns(ns < 20 * DLK_MS ? ns : 20 * DLK_MS);
-		return dlk_let_signals_in(a->call);
-	}
-	timerfd_settime(timer.fd, 0, &at, NULL);
-	dlk_unmask(a->call);
-	n = syscall(SYS_read, timer.fd, &ticks, sizeof(ticks));
-	if (n < 0)
-		err = -errno;
-	dlk_mask();
-	dlk_own_close(&timer);
-	/* A program that closed our timer waits no worse, only shorter. */
-	return err == -EINTR ? err : 0;
 }
 
 /* --- Redis' part ---------------------------------------------------------- */
@@ -287,21 +259,9 @@ static int new_token(struct ask *a)
 	return 0;
 }
 
-/* Whatever Redis may have granted under this token: see that it goes away. */
-static void disown(struct ask *a)
+static void disown(const struct ask *a)
 {
-	struct dlk_held *h = dlk_held_new(&a->lease);
-
-	if (!h)
-		return;		/* it ends by its ttl */
-	h->rule = a->rule;
-	h->file = a->file;
-	h->state = DLK_HELD;
-	pthread_mutex_lock(&dlk.mutex);
-	dlk_held_add(h);
-	dlk_held_owe(h);
-	pthread_mutex_unlock(&dlk.mutex);
-	dlk_release_send(h);
+	dlk_release_token(a->rule, &a->lease);
 }
 
 /* Is the lease in our way one of this host and this file? */
@@ -367,9 +327,10 @@ static int ping_redis(struct ask *a)
 	err = dlk_conn_open(c, by);
 	if (!err)
 		err = dlk_conn_call(c, by, 1, argv, len, &r);
-	if (err)
+	/* An attempt that was cut short says less than the ones before. */
+	if (err && !(err == -ETIMEDOUT && by == a->fail_by_ns && a->why[0]))
 		note_why(a, c);
-	else if (a->patience_ns < 4 * (dlk_now_ns() - began))
+	if (!err && a->patience_ns < 4 * (dlk_now_ns() - began))
 		a->patience_ns = 4 * (dlk_now_ns() - began);
 	dlk_link_put(c);
 	return err;
@@ -384,23 +345,23 @@ static int ask_redis(struct ask *a)
 {
 	struct dlk_conn *c = dlk_link_get(a->ep);
 	bool was_open;
-	int err;
+	int err, tries;
 
 	if (!c)
 		return -ENOMEM;
-	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
-	for (int tries = 0;; tries++) {
+	/* No interrupt: it is short, and its outcome would be unknown. */
+	for (tries = 0;; tries++) {
 		was_open = dlk_conn_is_open(c);
 		err = ask_on(a, c, dlk_now_ns() + a->patience_ns);
 		if (err >= 0 || dlk_conn_is_open(c) || tries > 0 ||
 		    (!was_open && err != -ECONNRESET) || err == -EINTR)
 			break;
 	}
-	if (err < 0) {
+	if (err < 0)
 		note_why(a, c);
-		if (a->asked && !dlk_conn_is_open(c))
-			disown(a);
-	}
+	/* An earlier try may be done yet, and granted. */
+	if (a->asked && err && (tries > 0 || !dlk_conn_is_open(c)))
+		disown(a);
 	dlk_link_put(c);
 	return err;
 }
@@ -429,6 +390,21 @@ static void drop_stale(const struct ask *a)
 	}
 }
 
+/* A lease that nobody will renew, or that was never held, is none. */
+static int settle(struct ask *a, struct dlk_held *h, bool late, uint64_t look_ns)
+{
+	if (late) {
+		dlk_release_send(h);
+		strcpy(a->why, "the grant came after its own deadline");
+		return -ETIMEDOUT;
+	}
+	if (dlk_thread_need(look_ns) || dlk_handover(h))
+		return 0;
+	release(h);
+	strcpy(a->why, "no thread and no keeper can be started to renew it");
+	return -EREMOTEIO;
+}
+
 /* The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct ask *a)
 {
@@ -436,6 +412,7 @@ static int keep(struct ask *a)
 	struct dlk_held *h = dlk_held_new(&a->lease);
 	uint64_t look_ns;
 	bool late;
+	int err;
 
 	if (!h) {
 		disown(a);
@@ -457,19 +434,15 @@ static int keep(struct ask *a)
 	dlk_held_add(h);
 	if (late)
 		dlk_held_owe(h);
+	h->pins++;
 	/* The conversion is done: Redis forgot the old token by the way. */
 	if (a->old)
 		dlk_held_unpin(a->old);
 	a->old = NULL;
 	pthread_mutex_unlock(&dlk.mutex);
-	/* From here on another thread may unlock, and h be gone. */
-	if (late) {
-		dlk_release_send(h);
-		strcpy(a->why, "the grant came after its own deadline");
-		return -ETIMEDOUT;
-	}
-	dlk_thread_need(look_ns);
-	return 0;
+	err = settle(a, h, late, look_ns);
+	unpin(h);
+	return err;
 }
 
 /* --- both ----------------------------------------------------------------- */
@@ -493,7 +466,7 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 			    "; not locked, the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	return sleep_as_kernel(a, pause);
+	return dlk_sleep(a->call, pause);
 }
 
 static int busy(struct ask *a, int64_t left_ms)
@@ -505,7 +478,7 @@ static int busy(struct ask *a, int64_t left_ms)
 	dlk_random(&random, sizeof(random));
 	a->pause_ns = dlk_backoff_ns(a->pause_ns, left_ms > 0 ?
 				     (uint64_t)left_ms * DLK_MS : 0, random);
-	return sleep_as_kernel(a, a->pause_ns);
+	return dlk_sleep(a->call, a->pause_ns);
 }
 
 /* Redis did not grant, the kernel's lock is given back: 0 to go on. */
@@ -513,14 +486,10 @@ static int refused(struct ask *a, int err, uint64_t began_ns)
 {
 	const struct dlk_answer *answer = &a->s->answer;
 
-	if (err == -EINTR) {
-		err = dlk_let_signals_in(a->call);
-		return a->wait ? err : 0;
-	}
-	if (err < 0) {
-		err = unreachable(a, err, began_ns);
-		return err == -EINTR && !a->wait ? 0 : err;
-	}
+	if (err == -EINTR)
+		return dlk_let_signals_in(a->call);
+	if (err < 0)
+		return unreachable(a, err, began_ns);
 	a->fail_by_ns = 0;
 	switch (err) {
 	case DLK_BUSY:
@@ -542,6 +511,25 @@ static int was_lost(const struct ask *a)
 	refuse_line(a, DLK_ERROR, "this descriptor holds the lock on this host, "
 		    "but the lease was lost to ", a->s->answer.holder,
 		    "; the call fails with ENOLCK");
+	return -ENOLCK;
+}
+
+/*
+ * A FUSE server that implements flock keeps the locks to itself: the kernel
+ * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
+ * ends.
+ */
+static bool is_listed(const struct ask *a)
+{
+	return dlk_kernel_flock_mode(a->fd) == a->mode;
+}
+
+static int unlisted(const struct ask *a)
+{
+	real.flock(a->fd, LOCK_UN);
+	refuse_line(a, DLK_ERROR, "not asked: this file system (FUSE) keeps its "
+		    "locks to itself", "", "; the call fails with ENOLCK.  "
+		    "Mount it without lock forwarding");
 	return -ENOLCK;
 }
 
@@ -607,6 +595,8 @@ static int lock_file(struct ask *a)
 			err = take_kernel(a);
 			if (err)
 				return err;
+			if (a->on_fuse && !is_listed(a))
+				return unlisted(a);
 			began = dlk_now_ns();
 			prepare_conversion(a);
 			err = new_token(a);
@@ -675,6 +665,7 @@ static int lock_managed(struct ask *a)
 	}
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
 		return -EBADF;
+	a->on_fuse = dlk_kernel_is_fuse(a->fd, &a->file);
 	err = have_it(a) ? 0 : lock_file(a);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
 	give_up_old(a);
@@ -692,7 +683,8 @@ static bool on_managed_device(int fd)
 	if (dlk_kernel_file(fd, &file) < 0)
 		return false;
 	for (unsigned i = 0; i < dlk.config->n_rules; i++)
-		if (stat(dlk.config->rules[i].prefix, &st) == 0 &&
+		/* No prefix to compare with (chroot): it may be that one. */
+		if (stat(dlk.config->rules[i].prefix, &st) < 0 ||
 		    st.st_dev == file.dev)
 			return true;
 	return false;
@@ -837,7 +829,7 @@ void dlk_closing(int fd)
 		pthread_mutex_lock(&dlk.mutex);
 		h->fd = other;
 		pthread_mutex_unlock(&dlk.mutex);
-	} else if (h && !dlk_shared(fd)) {
+	} else if (h && !dlk_shared(fd) && !h->kept) {
 		release(h);
 	} else if (h) {
 		dlk_handover(h);
@@ -862,6 +854,7 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		err = DLK_PASS;
 	} else if (!err) {
 		dlk_enter(call);
+		call->wait = wait;
 		err = lock_managed(&a);
 		dlk_leave(call);
 	}

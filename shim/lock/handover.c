@@ -14,7 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "keeper/protocol.h"
 #include "lease/log.h"
@@ -23,7 +25,8 @@
 static struct {
 	_Atomic bool talking;
 	struct dlk_own socket;
-	pid_t pid;
+	pid_t pid, unreaped;
+	uint32_t seq;
 	struct dlk_keep *msg;
 } keeper = { .socket = { .fd = -1 } };
 
@@ -42,14 +45,15 @@ void dlk_handover_forget(void)
 {
 	dlk_own_close(&keeper.socket);
 	keeper.pid = 0;
+	keeper.unreaped = 0;
 	end();
 }
 
 static void lose_keeper(void)
 {
 	dlk_own_close(&keeper.socket);
-	if (keeper.pid > 0)
-		dlk_reap(keeper.pid, false);
+	if (keeper.pid > 0 && !dlk_reap(keeper.pid, false))
+		keeper.unreaped = keeper.pid;
 	keeper.pid = 0;
 }
 
@@ -71,22 +75,33 @@ static pid_t spawn(int their_end)
 static int start(void)
 {
 	struct timeval second = { .tv_sec = 1 };
+	struct dlk_own theirs = { .fd = -1 };
 	int ends[2], err;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
-	setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second));
-	pid = spawn(ends[1]);
-	dlk_close(ends[1]);
+	/* At once: a low number would be in the program's way. */
+	err = dlk_own_take(&keeper.socket, ends[0]);
+	if (err) {
+		dlk_close(ends[1]);
+		return err;
+	}
+	err = dlk_own_take(&theirs, ends[1]);
+	if (err)
+		return err;
+	setsockopt(keeper.socket.fd, SOL_SOCKET, SO_RCVTIMEO, &second,
+		   sizeof(second));
+	setsockopt(keeper.socket.fd, SOL_SOCKET, SO_SNDTIMEO, &second,
+		   sizeof(second));
+	pid = spawn(theirs.fd);
+	dlk_own_close(&theirs);
 	if (pid < 0) {
-		dlk_close(ends[0]);
+		dlk_own_close(&keeper.socket);
 		return pid;
 	}
-	err = dlk_own_take(&keeper.socket, ends[0]);
 	keeper.pid = pid;
-	return err;
+	return 0;
 }
 
 /* The message of a lease; its size, or -ENOMEM. */
@@ -103,7 +118,8 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		keeper.msg = m;
 	}
 	*m = (struct dlk_keep){
-		.magic = DLK_KEEP_MAGIC, .type = type,
+		.magic = DLK_KEEP_MAGIC, .type = type, .seq = ++keeper.seq,
+		.dev = h->file.dev, .ino = h->file.ino,
 		.key_len = (uint32_t)h->lease.key_len,
 		.token_len = (uint32_t)h->lease.token_len,
 		.ttl_ms = h->lease.ttl_ms, .shared = h->lease.shared,
@@ -142,20 +158,24 @@ static int send_message(const struct dlk_held *h, uint32_t type, int fd)
 	}
 	if (!dlk_own_check(&keeper.socket))
 		return -EPIPE;
-	return sendmsg(keeper.socket.fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	if (syscall(SYS_sendmsg, keeper.socket.fd, &msg, MSG_NOSIGNAL) < 0)
+		return -errno;
+	return 0;
 }
 
+/* The answer to the last message; an older one came too late for its asker. */
 static int answer(void)
 {
-	int32_t status;
+	struct dlk_keep_answer a;
 	ssize_t n;
 
 	do {
-		n = recv(keeper.socket.fd, &status, sizeof(status), 0);
-	} while (n < 0 && errno == EINTR);
+		n = recv(keeper.socket.fd, &a, sizeof(a), 0);
+	} while ((n < 0 && errno == EINTR) ||
+		 (n == sizeof(a) && a.seq != keeper.seq));
 	if (n < 0)
 		return -errno;
-	return n == sizeof(status) ? status : -EPIPE;
+	return n == sizeof(a) ? a.status : -EPIPE;
 }
 
 /* A keeper that has ended with its last lock is started anew, once. */
@@ -209,9 +229,14 @@ static bool wanted(const struct dlk_held *h)
 /* h is pinned by the caller, so that it stays where it is. */
 bool dlk_handover(struct dlk_held *h)
 {
-	bool over;
+	bool over, tell;
 	int err;
 
+	/* By a descriptor that is surely the lock's. */
+	if (dlk_lock_is_there(h) == 0) {
+		dlk_lock_ended(h);
+		return true;
+	}
 	begin();
 	if (!wanted(h)) {
 		end();
@@ -223,12 +248,14 @@ bool dlk_handover(struct dlk_held *h)
 	if (!err)
 		h->kept = true;
 	h->handover_ns = err ? dlk_now_ns() + 1000 * DLK_MS : UINT64_MAX;
+	tell = err && !over && !h->told_no_keeper;
+	h->told_no_keeper |= tell;
 	pthread_mutex_unlock(&dlk.mutex);
 	/* Given back while we were talking: nobody else has said so. */
 	if (!err && over)
 		send_message(h, DLK_KEEP_DROP, -1);
 	end();
-	if (err && !over)
+	if (tell)
 		tell_failure(h, err);
 	return err == 0;
 }
@@ -287,5 +314,7 @@ void dlk_handover_tick(void)
 	if (keeper.socket.fd >= 0 &&
 	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
 		lose_keeper();
+	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, false))
+		keeper.unreaped = 0;
 	end();
 }

@@ -123,8 +123,7 @@ struct dlk_held *dlk_held_find(const struct dlk_file *file,
 			       const struct dlk_held *from)
 {
 	for (struct dlk_held *h = from ? from->next : dlk.held; h; h = h->next)
-		if (h->state == DLK_HELD && h->file.ino == file->ino &&
-		    h->file.dev == file->dev)
+		if (h->state == DLK_HELD && dlk_same_file(&h->file, file))
 			return h;
 	return NULL;
 }

@@ -92,38 +92,56 @@ static void learn(void)
 	atomic_store(&me.known, true);
 }
 
+union handle {
+	struct file_handle h;
+	char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+};
+
+static bool get_handle(int fd, union handle *u)
+{
+	int mount;
+
+	u->h.handle_bytes = MAX_HANDLE_SZ;
+	return name_to_handle_at(fd, "", &u->h, &mount, AT_EMPTY_PATH) == 0;
+}
+
+static uint64_t hash_handle(const union handle *u)
+{
+	uint64_t hash = 0xcbf29ce484222325U;	/* FNV-1a */
+
+	for (unsigned i = 0; i < u->h.handle_bytes; i++)
+		hash = (hash ^ u->h.f_handle[i]) * 0x100000001b3U;
+	return hash ? hash : 1;
+}
+
+uint64_t dlk_handle_hash(int fd)
+{
+	union handle u;
+
+	return get_handle(fd, &u) ? hash_handle(&u) : 0;
+}
+
 /*
  * The file handle tells two hard links on FUSE apart, whose device and inode
  * are one (DESIGN L3).  A long handle is cut and a hash of the whole added.
  */
 static void put_handle(struct dlk_text *t, int fd)
 {
-	union {
-		struct file_handle h;
-		char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
-	} u;
-	uint64_t hash = 0xcbf29ce484222325U;	/* FNV-1a */
-	int mount;
+	union handle u;
 
-	u.h.handle_bytes = MAX_HANDLE_SZ;
-	if (name_to_handle_at(fd, "", &u.h, &mount, AT_EMPTY_PATH) < 0) {
+	if (!get_handle(fd, &u)) {
 		dlk_text_str(t, "-");
 		return;
 	}
 	dlk_text_hex(t, (uint64_t)(unsigned)u.h.handle_type);
 	dlk_text_str(t, ".");
-	for (unsigned i = 0; i < u.h.handle_bytes; i++) {
-		unsigned char c = u.h.f_handle[i];
-
-		hash = (hash ^ c) * 0x100000001b3U;
-		if (i < 32) {
-			dlk_text_hex(t, c >> 4);
-			dlk_text_hex(t, c & 15);
-		}
+	for (unsigned i = 0; i < u.h.handle_bytes && i < 32; i++) {
+		dlk_text_hex(t, u.h.f_handle[i] >> 4);
+		dlk_text_hex(t, u.h.f_handle[i] & 15);
 	}
 	if (u.h.handle_bytes > 32) {
 		dlk_text_str(t, ".");
-		dlk_text_hex(t, hash);
+		dlk_text_hex(t, hash_handle(&u));
 	}
 }
 

@@ -11,9 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "model/fdinfo.h"
@@ -35,8 +38,24 @@ int dlk_kernel_file(int fd, struct dlk_file *file)
 	*file = (struct dlk_file){ 0 };
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	*file = (struct dlk_file){ st.st_dev, st.st_ino };
+	*file = (struct dlk_file){ .dev = st.st_dev, .ino = st.st_ino };
+	if (dlk_kernel_is_fuse(fd, file))
+		file->handle = dlk_handle_hash(fd);
 	return 0;
+}
+
+/* Without a device of its own (major 0), or it is not worth asking. */
+bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file)
+{
+	struct statfs fs;
+
+	return major(file->dev) == 0 && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type == FUSE_SUPER_MAGIC;
+}
+
+bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)
+{
+	return a->ino == b->ino && a->dev == b->dev && a->handle == b->handle;
 }
 
 int dlk_kernel_flock_mode(int fd)
@@ -200,15 +219,18 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 			(const struct entry *)(const void *)(buf + at);
 		struct dlk_file other;
 		uint64_t fd;
+		int has;
 
 		at += e->len;
-		if (!dlk_number(e->name, 10, &fd))
+		if (!dlk_number(e->name, 10, &fd) ||
+		    dlk_kernel_file((int)fd, &other) < 0 ||
+		    !dlk_same_file(&other, file) || !accept(arg, (int)fd))
 			continue;
-		if (dlk_kernel_file((int)fd, &other) == 0 &&
-		    other.dev == file->dev && other.ino == file->ino &&
-		    accept(arg, (int)fd) &&
-		    dlk_kernel_flock_mode((int)fd) == mode)
+		has = dlk_kernel_flock_mode((int)fd);
+		if (has == mode)
 			return (int)fd;
+		if (has < 0)
+			return -2;
 	}
 	return -1;
 }
@@ -231,8 +253,8 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 	long n;
 
 	if (dir < 0)
-		return -1;
-	while (found < 0 &&
+		return -2;
+	while (found == -1 &&
 	       (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
 		found = look_in(buf, n, file, mode, accept, arg);
 	dlk_close(dir);

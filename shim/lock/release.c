@@ -75,10 +75,9 @@ void dlk_release_send(struct dlk_held *h)
 		dlk_link_put(c);
 }
 
-static void send_again(struct dlk_held *h)
+static void send_again(struct dlk_held *h, uint64_t deadline)
 {
 	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
-	uint64_t deadline = dlk_now_ns() + ep->connect_timeout_ms * DLK_MS;
 	struct dlk_conn *c = dlk_link_get(ep);
 	int err = c ? dlk_conn_open(c, deadline) : -ENOMEM;
 
@@ -96,14 +95,13 @@ static void send_again(struct dlk_held *h)
 }
 
 /* The answer to a release has come but nobody has read it. */
-static void read_answers(struct dlk_held *h)
+static void read_answers(struct dlk_held *h, uint64_t deadline)
 {
 	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
 	struct dlk_conn *c = dlk_link_get_deferred(ep);
 
 	if (c)
-		dlk_conn_settle(c, dlk_now_ns() +
-				ep->connect_timeout_ms * DLK_MS);
+		dlk_conn_settle(c, deadline);
 	if (c)
 		dlk_link_put(c);
 	/* Not ours yet: its connection is busy, whoever has it will read. */
@@ -113,20 +111,62 @@ static void read_answers(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
-void dlk_release_retry(struct dlk_held *h)
+void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns)
 {
 	if (h->in_flight)
-		read_answers(h);
+		read_answers(h, deadline_ns);
 	else
-		send_again(h);
+		send_again(h, deadline_ns);
+}
+
+void dlk_release_token(const struct dlk_rule *rule,
+		       const struct dlk_lease *lease)
+{
+	struct dlk_held *h = dlk_held_new(lease);
+
+	if (!h)
+		return;		/* it ends by its ttl */
+	h->rule = rule;
+	h->state = DLK_HELD;
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_held_add(h);
+	dlk_held_owe(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_release_send(h);
+}
+
+/* (mutex taken) One that could not be sent yet; pinned, and not found again. */
+static struct dlk_held *next_unsent(void)
+{
+	struct dlk_held *h;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (h = dlk.held; h; h = h->next)
+		if (h->state == DLK_OWED && !h->in_flight && !h->pins &&
+		    !h->flushed)
+			break;
+	if (h) {
+		h->flushed = true;
+		h->pins++;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
 }
 
 void dlk_release_flush(unsigned ms)
 {
 	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
 
+	struct dlk_held *h;
+
 	if (atomic_load(&dlk.n_owed) == 0)
 		return;
+	while (dlk_now_ns() < deadline && (h = next_unsent())) {
+		dlk_release_retry(h, deadline);
+		pthread_mutex_lock(&dlk.mutex);
+		dlk_held_unpin(h);
+		pthread_mutex_unlock(&dlk.mutex);
+	}
 	for (int i = 0; i < DLK_LINKS; i++) {
 		const struct dlk_endpoint *ep = dlk.links[i].ep;
 		struct dlk_conn *c;

@@ -34,6 +34,7 @@
 struct dlk_file {
 	dev_t dev;
 	ino_t ino;
+	uint64_t handle;	/* a hash of the file handle, on FUSE; else 0 */
 };
 
 enum dlk_held_state {
@@ -56,11 +57,13 @@ struct dlk_held {
 					   flight) to look for the answer */
 	bool kept;			/* the keeper carries it on as well */
 	bool warned;
+	bool told_no_keeper;
 	unsigned pins;			/* who work on it, without the mutex */
 	bool leaving;			/* a conversion gives it up just now */
 	bool dropped;			/* to be freed when it is unpinned */
 	bool in_flight;			/* OWED: sent, no answer yet */
 	bool text;			/* OWED: send the script as a whole */
+	bool flushed;			/* OWED: tried once more at exit */
 	size_t size;			/* of this object */
 	struct dlk_lease lease;		/* points into bytes */
 	char bytes[];
@@ -110,6 +113,7 @@ struct dlk_call {
 	sigset_t mask;		/* the program's */
 	int cancel;		/* the program's cancellation state */
 	int err;		/* the program's errno */
+	bool wait;		/* a signal may interrupt it: EINTR */
 };
 
 /*
@@ -118,11 +122,17 @@ struct dlk_call {
  */
 bool dlk_alive(void);
 
+/* (init.c) What the constructor does, for a lock call that comes before it. */
+void dlk_begin(void);
+
 /* Block signals and cancellation for a while; errno is put back by leave. */
 void dlk_enter(struct dlk_call *call);
 void dlk_leave(struct dlk_call *call);
 
-/* Is a signal pending that the program wants to see?  (dlk_conn's callback) */
+/*
+ * dlk_conn's callback: lets pending signals be handled, but for those that
+ * must end a waiting call; true if there is one.
+ */
 bool dlk_signal_waits(void *call);
 
 /*
@@ -131,9 +141,15 @@ bool dlk_signal_waits(void *call);
  */
 int dlk_let_signals_in(struct dlk_call *call);
 
-/* Run with the program's own signal mask, as a sleeping system call does. */
+/* Run as the program's own system call would: its mask, its cancellation. */
 void dlk_unmask(struct dlk_call *call);
 void dlk_mask(void);
+
+/*
+ * A timed sleep that ends as flock(2)'s does: -EINTR for a handler without
+ * SA_RESTART if the call may be interrupted, else 0 when the time is over.
+ */
+int dlk_sleep(struct dlk_call *call, uint64_t ns);
 
 /* Page-wise memory for paths and keys: signal handlers have small stacks. */
 struct dlk_scratch {
@@ -179,7 +195,10 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
 /* Send what is owed for h (state OWED) if a connection is open; never waits. */
 void dlk_release_send(struct dlk_held *h);
 /* What is due for h: send again, or read the answer; for the thread. */
-void dlk_release_retry(struct dlk_held *h);
+void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns);
+/* Whatever Redis may have under this token: see that it goes away. */
+void dlk_release_token(const struct dlk_rule *rule,
+		       const struct dlk_lease *lease);
 /* At exit: wait for outstanding acknowledgements, for at most `ms`. */
 void dlk_release_flush(unsigned ms);
 
@@ -196,7 +215,8 @@ void dlk_identity_forget(void);	/* in a child: pid and command anew */
 int dlk_kernel_flock_mode(int fd);
 /*
  * A descriptor of this process, accepted by the caller, whose description has
- * a flock lock of this mode on the file; or -1.
+ * a flock lock of this mode on the file; -1 for none, -2 if there is no
+ * telling (no /proc, no descriptor left to look with).
  */
 typedef bool dlk_accept_fn(void *arg, int fd);
 int dlk_kernel_find(const struct dlk_file *file, int mode,
@@ -209,13 +229,25 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size);
 bool dlk_kernel_unmanaged(int fd);
 void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
 int dlk_kernel_file(int fd, struct dlk_file *file);
+bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
+bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
+/* A hash of fd's file handle, never 0; 0 where there is none. */
+uint64_t dlk_handle_hash(int fd);
 /* Does a keeper, or a process we cannot see, hold the file's flock lock? */
 bool dlk_kernel_keeper_has(const struct dlk_file *file);
 
 /* --- thread.c ------------------------------------------------------------- */
 
-/* (mutex not held) Have the thread look no later than at_ns. */
-void dlk_thread_need(uint64_t at_ns);
+/* (mutex not held) Have the thread look no later than at_ns; false: no thread. */
+bool dlk_thread_need(uint64_t at_ns);
+
+/*
+ * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is
+ * no telling, and so it must be taken for there.
+ */
+int dlk_lock_is_there(struct dlk_held *h);
+/* It is not: the lease goes too. */
+void dlk_lock_ended(struct dlk_held *h);
 
 /* --- handover.c ----------------------------------------------------------- */
 

@@ -58,8 +58,8 @@ static uint64_t due_ns(const struct dlk_held *h)
 	if (h->state == DLK_HELD)
 		return h->renew_ns < h->handover_ns ? h->renew_ns :
 						      h->handover_ns;
-	if (h->retry_ns == UINT64_MAX)
-		return UINT64_MAX;
+	if (h->retry_ns == UINT64_MAX || h->in_flight)
+		return h->retry_ns;
 	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
 }
 
@@ -89,22 +89,28 @@ static bool unclaimed(void *arg, int fd)
 	return !other;
 }
 
-/* Is the kernel's lock still there?  fd may be another file's by now. */
-static bool lock_is_there(struct dlk_held *h)
+/* The descriptor that it is known by may be another file's by now. */
+int dlk_lock_is_there(struct dlk_held *h)
 {
 	struct dlk_file file;
-	int fd = h->fd;
+	int fd = h->fd, mode;
 
 	if (fd >= 0 && dlk_kernel_file(fd, &file) == 0 &&
-	    file.dev == h->file.dev && file.ino == h->file.ino &&
-	    dlk_kernel_flock_mode(fd) == h->mode)
-		return true;
+	    dlk_same_file(&file, &h->file)) {
+		mode = dlk_kernel_flock_mode(fd);
+		if (mode < 0)
+			return -1;
+		if (mode == h->mode)
+			return 1;
+	}
 	fd = dlk_kernel_find(&h->file, h->mode, unclaimed, h);
+	if (fd < 0)
+		return fd == -1 ? 0 : -1;
 	pthread_mutex_lock(&dlk.mutex);
-	if (fd >= 0 && h->state == DLK_HELD)
+	if (h->state == DLK_HELD)
 		h->fd = fd;
 	pthread_mutex_unlock(&dlk.mutex);
-	return fd >= 0;
+	return 1;
 }
 
 static void say(enum dlk_level level, const struct dlk_held *h,
@@ -127,7 +133,7 @@ static void say(enum dlk_level level, const struct dlk_held *h,
  * description, it has ended without our seeing it, and the lease goes too.  If
  * others may, the keeper watches it; without a keeper, its ttl ends it.
  */
-static void lock_ended(struct dlk_held *h)
+void dlk_lock_ended(struct dlk_held *h)
 {
 	bool send = false;
 
@@ -147,11 +153,17 @@ static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
 		    struct dlk_conn *c)
 {
 	uint64_t now = dlk_now_ns();
-	bool warn = false, lost = false;
+	bool warn = false, lost = false, again = false;
+
+	/* A sharer may have unlocked it meanwhile: that is no loss (L4). */
+	if (r->result != 0 && r->result != DLK_REPLACED &&
+	    dlk_lock_is_there(h) == 0)
+		dlk_lock_ended(h);
 
 	pthread_mutex_lock(&dlk.mutex);
 	if (h->state != DLK_HELD || h->leaving) {
-		;	/* given up meanwhile: whatever the answer was */
+		/* Given up meanwhile; put back, though, it would stay. */
+		again = r->restored;
 	} else if (r->result == 0) {
 		h->deadline_ns = dlk_deadline_ns(r->asked_ns, h->lease.ttl_ms);
 		h->renew_ns = dlk_renew_ns(r->asked_ns, h->lease.ttl_ms);
@@ -166,6 +178,8 @@ static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
 		dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
+	if (again)
+		dlk_release_token(h->rule, &h->lease);
 	if (warn)
 		say(DLK_WARNING, h, " could not be renewed for long: ",
 		    dlk_lease_why(c));
@@ -211,13 +225,13 @@ static void drop_ended(struct batch *b)
 	for (unsigned i = 0; i < b->n; i++) {
 		struct dlk_held *h = b->held[i];
 
-		if (lock_is_there(h)) {
+		if (dlk_lock_is_there(h)) {
 			b->renewal[kept].lease = &h->lease;
 			b->renewal[kept].deadline_ns = h->deadline_ns;
 			b->held[kept++] = h;
 			continue;
 		}
-		lock_ended(h);
+		dlk_lock_ended(h);
 		pthread_mutex_lock(&dlk.mutex);
 		dlk_held_unpin(h);
 		pthread_mutex_unlock(&dlk.mutex);
@@ -284,12 +298,10 @@ static bool work_once(void)
 		return false;
 	forget = h->state == DLK_OWED && h->forget_ns <= now && !h->in_flight;
 	if (h->state == DLK_HELD) {
-		if (lock_is_there(h))
-			dlk_handover(h);
-		else
-			lock_ended(h);
+		dlk_handover(h);
 	} else if (!forget) {
-		dlk_release_retry(h);
+		dlk_release_retry(h, now + h->rule->redis->endpoints
+					   ->connect_timeout_ms * DLK_MS);
 	}
 	pthread_mutex_lock(&dlk.mutex);
 	if (forget)
@@ -346,12 +358,11 @@ static bool start(void)
 	pthread_attr_destroy(&attr);
 	if (err)
 		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
-			strerrordesc_np(err), "; a lock held for longer than "
-			"its ttl will be lost", NULL);
+			strerrordesc_np(err), NULL);
 	return err == 0;
 }
 
-void dlk_thread_need(uint64_t at_ns)
+bool dlk_thread_need(uint64_t at_ns)
 {
 	bool must_start, must_ring;
 
@@ -364,9 +375,10 @@ void dlk_thread_need(uint64_t at_ns)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (must_ring)
 		ring();
-	if (must_start && !start()) {
-		pthread_mutex_lock(&dlk.mutex);
-		dlk.thread_runs = false;
-		pthread_mutex_unlock(&dlk.mutex);
-	}
+	if (!must_start || start())
+		return true;
+	pthread_mutex_lock(&dlk.mutex);
+	dlk.thread_runs = false;
+	pthread_mutex_unlock(&dlk.mutex);
+	return false;
 }

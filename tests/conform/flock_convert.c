@@ -5,6 +5,7 @@
  * lost the old lock, and two readers who both wait for the exclusive one do
  * not wait for each other.
  */
+#include <sched.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -154,18 +155,21 @@ static void downgrade_lets_readers_in(void)
 	SHOW(flock(fd, LOCK_EX));
 	pid = fork();
 	if (pid == 0) {
-		int own = opened("f", O_RDWR);
+		int own = opened("f", O_RDWR), failed;
 
 		SHOW(flock(own, LOCK_SH | LOCK_NB));
 		pass_turn(t.to_parent);
-		SHOW(flock(own, LOCK_SH));
-		SHOW(flock(own, LOCK_EX | LOCK_NB));
+		failed = flock(own, LOCK_SH);
 		pass_turn(t.to_parent);
+		wait_turn(t.to_child);
+		SHOW(failed);
+		SHOW(flock(own, LOCK_EX | LOCK_NB));
 		_exit(0);
 	}
 	wait_turn(t.to_parent);
 	SHOW(flock(fd, LOCK_SH));
 	wait_turn(t.to_parent);
+	pass_turn(t.to_child);
 	SHOW(child_status(pid));
 	FROM_CHILD();
 	SHOW(close(fd));
@@ -256,13 +260,15 @@ struct inside {
 	int n, met;
 };
 
-static void convert(int fd, struct inside *in)
+static int convert(int fd, struct inside *in)
 {
-	SHOW(flock(fd, LOCK_EX));
+	int r = flock(fd, LOCK_EX);
+
 	if (__atomic_add_fetch(&in->n, 1, __ATOMIC_SEQ_CST) != 1)
 		__atomic_add_fetch(&in->met, 1, __ATOMIC_SEQ_CST);
 	sched_yield();
 	__atomic_sub_fetch(&in->n, 1, __ATOMIC_SEQ_CST);
+	return r;
 }
 
 static void both_want_it(void)
@@ -276,24 +282,27 @@ static void both_want_it(void)
 	turns_new(&t);
 	pid = fork();
 	if (pid == 0) {
-		int own = opened("f", O_RDWR);
+		int own = opened("f", O_RDWR), failed = 0;
 
 		for (int i = 0; i < 10; i++) {
 			flock(own, LOCK_SH);
 			pass_turn(t.to_parent);
 			wait_turn(t.to_child);
-			if (freopen("/dev/null", "w", stdout))
-				convert(own, in);
+			failed |= convert(own, in);
 			flock(own, LOCK_UN);
+			pass_turn(t.to_parent);
+			wait_turn(t.to_child);
 		}
-		_exit(0);
+		_exit(failed ? 1 : 0);
 	}
 	for (int i = 0; i < 10; i++) {
 		SHOW(flock(fd, LOCK_SH));
 		wait_turn(t.to_parent);
 		pass_turn(t.to_child);
-		convert(fd, in);
+		SHOW(convert(fd, in));
 		SHOW(flock(fd, LOCK_UN));
+		wait_turn(t.to_parent);
+		pass_turn(t.to_child);
 	}
 	SHOW(child_status(pid));
 	printf("met: %d\n", in->met);
@@ -303,6 +312,7 @@ static void both_want_it(void)
 
 int main(void)
 {
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	alone(0);
 	alone(LOCK_NB);
 	refused();

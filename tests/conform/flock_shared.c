@@ -280,6 +280,7 @@ static void child_ends(void)
 
 int main(void)
 {
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	two_descriptions();
 	one_process_both_modes();
 	two_processes();

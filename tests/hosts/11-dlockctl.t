@@ -57,6 +57,16 @@ token()
 		"$since"
 }
 
+# share KEY FIELD MS: an owner in a hash of shared leases, with MS left.
+share()
+{
+	local s us
+
+	{ read -r s; read -r us; } < <(rr time)
+	rr hset "$1" dlock 1 "$2" $((s * 1000 + us / 1000 + $3)) >/dev/null
+	rr pexpire "$1" 60000 >/dev/null
+}
+
 setup
 
 # --- the command line ---
@@ -121,6 +131,81 @@ ctl list
 like "$OUT" 'D?/huge|d/huge' 'a huge value is no obstacle'
 rr flushall >/dev/null
 
+# --- list: shared locks ---
+share D:s "$(token here 65)" 20000
+share D:s "$(token there 65 | sed 's/ 42 web/ 43 far/')" 40000
+share D:s "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1
+ctl list
+is "$STATUS:$(wc -l <<<"$OUT")" 0:3 'a row for each owner that lives'
+like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +-" \
+	'a shared owner of this host, and what its own lease has left'
+like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +3[89]\.[0-9]s +-" \
+	'one of another host'
+unlike "$OUT" ' 44 ' 'an expired owner is none'
+unlike "$OUT" NOTE 'nothing is odd about them'
+ctl list --json
+is "$(json '[.[] | [.path, .key, .mode, .family, .owner, .host, .pid]] ==
+	[["'"$RIG"'/d/s", "D:s", "SH", "flock", "dlock", "far 1", 43],
+	 ["'"$RIG"'/d/s", "D:s", "SH", "flock", "dlock", "web 1", 42]]')" true \
+	'for machines'
+is "$(json '[.[] | .ttl_ms > 30000, .held_ms == null, .note]')" \
+	'[true,true,null,false,false,null]' 'their times, for machines'
+
+share D:s $'joined\033[31m' 20000
+share D:s "dlock1 $(printf %0800d 0)" 20000
+rr hset D:s odd soon >/dev/null
+ctl list
+like "$OUT" 'SH +foreign .*foreign: "joined\\x1b\[31m"'$'\n' \
+	'a foreign owner among ours'
+like "$OUT" 'foreign: "dlock1 0{33}"' 'what is longer than a token is cut'
+like "$OUT" 'none +- +foreign: "odd"; its expiry is no number' \
+	'an expiry that is none'
+rr persist D:s >/dev/null
+ctl list
+is "$(grep -c 'no ttl: this key never expires' <<<"$OUT")" 5 \
+	'a hash without a ttl'
+rr flushall >/dev/null
+
+share D:s "$(token here 65)" -1
+ctl list
+is "$STATUS:$OUT" 1: 'expired owners alone hold nothing'
+rr persist D:s >/dev/null
+ctl list
+like "$OUT" 'SH +unknown .* none .*no owner; no ttl: this key never' \
+	'but a hash that stays is in the way'
+rr flushall >/dev/null
+
+rr hset D:h a 1 >/dev/null
+rr hset D:i dlock 2 "$(token here 1)" 99999999999999 >/dev/null
+head -c 3000000 /dev/zero | redis-cli -s "$RIG/redis.sock" -x hset D:j dlock \
+	>/dev/null
+ctl list
+is "$STATUS:$(grep -c ' ? .*not a lock (type hash)$' <<<"$OUT")" 0:3 \
+	'a hash without the mark is no lock'
+rr flushall >/dev/null
+
+redis-cli -s "$RIG/redis.sock" eval \
+	'redis.call("HSET", "D:big", "dlock", "1")
+	 for i = 1, 5000 do
+		redis.call("HSET", "D:big", "x" .. i, 99999999999999)
+	 end' 0 >/dev/null
+rr pexpire D:big 30000 >/dev/null
+ctl list --json
+is "$STATUS $(json '[length, .[-1].mode, .[-1].owner, .[-1].note]')" \
+	'0 [4097,"SH","unknown","904 more not shown"]' \
+	'of a big hash a part is enough'
+is "$(json '[.[] | .value] | unique | length')" 4097 'each owner once'
+rr flushall >/dev/null
+share D:s "$(token here 1)" 30000
+rr set D:t "$(token here 1)" px 30000 >/dev/null
+head -c 3000000 /dev/zero | tr '\0' x |
+	redis-cli -s "$RIG/redis.sock" -X FIELD hset D:s FIELD 1 >/dev/null
+ctl list --json
+is "$STATUS $(json '[.[-2:][] | .path, .mode, .note]')" \
+	"0 [\"$RIG/d/s\",\"SH\",\"2 more not shown\",\"$RIG/d/t\",\"EX\",null]" \
+	'a huge owner is no obstacle'
+rr flushall >/dev/null
+
 # --- the real thing ---
 if [ -e "$BUILD/libdlock-preload.so" ]; then
 	OUT=$("$DLOCK" run flock "$RIG/d/real" "$CTL" --json list)
@@ -129,6 +214,17 @@ if [ -e "$BUILD/libdlock-preload.so" ]; then
 		'a lock that flock(1) holds'
 	is "$(json '.[0] | .held_ms < 5000 and .ttl_ms > 1000')" true \
 		'its times'
+	row="\"$RIG/d/real\",\"SH\",\"dlock\",\"flock\""
+	sed '1i host_id = "second"' ctl.conf >second.conf
+	OUT=$("$DLOCK" run flock -s "$RIG/d/real" \
+		"$DLOCK" run -c second.conf flock -s "$RIG/d/real" \
+		"$CTL" --json list)
+	is "$(json '[.[] | .path, .mode, .owner, .command]')" \
+		"[$row,$row]" \
+		'a lock that two hosts share'
+	is "$(json '[.[] | .held_ms < 5000 and .ttl_ms > 1000]')" \
+		'[true,true]' 'their times'
+	rig_empty
 fi
 
 # --- explain ---

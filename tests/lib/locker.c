@@ -12,7 +12,8 @@
  *	close SLOT
  *	dup SLOT SLOT2
  *	lock SLOT EX|SH|UN [NB]		flock(2)
- *	record SLOT F_RDLCK|F_WRLCK|F_UNLCK	fcntl(2) F_SETLK
+ *	record SLOT F_RDLCK|F_WRLCK|F_UNLCK [OFD]	fcntl(2) F_SETLK, or
+ *				F_OFD_SETLK
  *	lockf SLOT			lockf(3) F_TLOCK
  *	read SLOT			the file's content as a number
  *	write SLOT NUMBER
@@ -118,12 +119,15 @@ static long do_lock(char **arg)
 static long do_record(char **arg)
 {
 	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+	int cmd = F_SETLK;
 
 	if (arg[2] && strcmp(arg[2], "F_WRLCK") == 0)
 		l.l_type = F_WRLCK;
 	else if (arg[2] && strcmp(arg[2], "F_RDLCK") == 0)
 		l.l_type = F_RDLCK;
-	return fcntl(*slot(arg[1]), F_SETLK, &l);
+	if (arg[2] && arg[3] && strcmp(arg[3], "OFD") == 0)
+		cmd = F_OFD_SETLK;
+	return fcntl(*slot(arg[1]), cmd, &l);
 }
 
 static long do_lockf(char **arg)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 // link: tools/run_elf.c tools/json.c tools/table.c tools/common_text.c
+// link: tools/scan_owners.c tools/scan_keys.c tools/common_redis.c
 /*
- * The pure parts of the tools: what an ELF image tells, and that no byte of a
- * name reaches a terminal or a JSON reader unescaped.
+ * The pure parts of the tools: what an ELF image tells, that no byte of a name
+ * reaches a terminal or a JSON reader unescaped, and who counts as an owner of
+ * a shared lock.
  */
 #include <elf.h>
 #include <setjmp.h>
@@ -13,9 +15,11 @@
 
 #include <cmocka.h>
 
+#include "model/token.h"
 #include "tools/common.h"
 #include "tools/json.h"
 #include "tools/run_elf.h"
+#include "tools/scan_owners.h"
 #include "tools/table.h"
 
 /* A program of the smallest: a header, PT_INTERP, PT_NOTE, their contents. */
@@ -310,6 +314,101 @@ static void durations_are_short(void **state)
 	assert_string_equal(span(273600000), "3d04h");
 }
 
+static bool owner(struct scan_owners *o, const char *field, const char *expiry)
+{
+	return scan_owners_add(o, 1000, field, strlen(field), expiry);
+}
+
+static void an_owner_lives_until_its_expiry(void **state)
+{
+	struct scan_owners o = { 0 };
+
+	(void)state;
+	assert_true(owner(&o, "dlock", "1"));
+	assert_true(owner(&o, "dead", "999"));
+	assert_true(owner(&o, "dying", "1000"));
+	assert_true(owner(&o, "alive", "1001"));
+	assert_int_equal(o.read, 3);
+	assert_int_equal(o.n, 1);
+	assert_int_equal(o.owners[0].len, 5);
+	assert_memory_equal(o.owners[0].field, "alive", 5);
+	assert_int_equal(o.owners[0].left_ms, 1);
+	scan_owners_free(&o);
+}
+
+static void an_expiry_that_is_none_is_told(void **state)
+{
+	static const char *const odd[] = {
+		"",
+		"soon",
+		"-1",
+		"12x",
+		"1e3",
+		" 5",
+		"99999999999999999999",
+		"9223372036854775808",
+	};
+	enum { N = sizeof(odd) / sizeof(*odd) };
+	struct scan_owners o = { 0 };
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		assert_true(owner(&o, odd[i], odd[i]));
+	assert_int_equal(o.n, N);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(o.owners[i].left_ms, -1);
+	scan_owners_free(&o);
+}
+
+static void an_owner_named_twice_counts_once(void **state)
+{
+	struct scan_owners o = { 0 };
+
+	(void)state;
+	assert_true(owner(&o, "b", "2000"));
+	assert_true(owner(&o, "ab", "2000"));
+	assert_true(owner(&o, "b", "2000"));
+	assert_true(owner(&o, "a", "2000"));
+	scan_owners_sort(&o);
+	assert_int_equal(o.n, 3);
+	assert_memory_equal(o.owners[0].field, "a", 1);
+	assert_memory_equal(o.owners[1].field, "ab", 2);
+	assert_memory_equal(o.owners[2].field, "b", 1);
+	scan_owners_free(&o);
+}
+
+/* Two that are alike as far as they are kept may be two. */
+static void an_owner_too_long_is_cut(void **state)
+{
+	static char field[DLK_TOKEN_MAX + 1];
+	struct scan_owners o = { 0 };
+
+	(void)state;
+	memset(field, 'x', sizeof(field));
+	for (size_t len = DLK_TOKEN_MAX - 1; len <= sizeof(field); len++)
+		assert_true(scan_owners_add(&o, 0, field, len, "1"));
+	scan_owners_sort(&o);
+	assert_int_equal(o.n, 3);
+	assert_int_equal(o.owners[0].len, DLK_TOKEN_MAX - 1);
+	assert_int_equal(o.owners[1].len, DLK_TOKEN_MAX);
+	assert_int_equal(o.owners[2].len, DLK_TOKEN_MAX);
+	scan_owners_free(&o);
+}
+
+static void owners_are_bounded(void **state)
+{
+	struct scan_owners o = { 0 };
+
+	(void)state;
+	for (int i = 0; i < SCAN_OWNERS_MAX; i++)
+		assert_true(owner(&o, "x", i % 2 ? "1" : "2000"));
+	assert_true(owner(&o, "dlock", "1"));
+	assert_false(owner(&o, "x", "2000"));
+	assert_int_equal(o.read, SCAN_OWNERS_MAX);
+	assert_int_equal(o.n, SCAN_OWNERS_MAX / 2);
+	scan_owners_free(&o);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -328,6 +427,11 @@ int main(void)
 		cmocka_unit_test(json_is_valid),
 		cmocka_unit_test(columns_line_up),
 		cmocka_unit_test(durations_are_short),
+		cmocka_unit_test(an_owner_lives_until_its_expiry),
+		cmocka_unit_test(an_expiry_that_is_none_is_told),
+		cmocka_unit_test(an_owner_named_twice_counts_once),
+		cmocka_unit_test(an_owner_too_long_is_cut),
+		cmocka_unit_test(owners_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

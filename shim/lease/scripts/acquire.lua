@@ -46,11 +46,12 @@ if kind == 'string' then
 		held = redis.call('GET', key)
 	end
 	local left = redis.call('PTTL', key)
-	if held == token then
+	if held == token and ARGV[5] == 'EX' then
 		redis.call('PEXPIRE', key, ttl)
 		return {1, 0, ''}
 	end
-	if held ~= ARGV[6] or held == '' then
+	-- A downgrade keeps its token, so that it may come twice, or late.
+	if held ~= token and (held ~= ARGV[6] or held == '') then
 		if not dead(held) then
 			return {0, left, held}
 		end
@@ -71,7 +72,7 @@ elseif kind == 'hash' then
 	for i = 1, #all, 2 do
 		local held = all[i]
 		if held ~= 'dlock' and held ~= token then
-			if held == ARGV[6] or tonumber(all[i + 1]) <= now then
+			if held == ARGV[6] or (tonumber(all[i + 1]) or math.huge) <= now then
 				redis.call('HDEL', key, held)
 			elseif ARGV[5] == 'EX' and dead(held) then
 				redis.call('HDEL', key, held)

@@ -25,20 +25,13 @@ if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
 	return {0, ''}
 end
 local expiry = redis.call('HGET', KEYS[1], ARGV[1])
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not expiry then
-	-- Of a newer grant of the same host and file: then that replaced us.
-	local id = string.match(ARGV[1], '^dlock1 %x+( %S+ %S+ )') or ' '
-	for _, held in ipairs(redis.call('HKEYS', KEYS[1])) do
-		if string.sub(held, 40, 39 + #id) == id
-		   and string.sub(held, 40 + #id) > string.sub(ARGV[1],
-							       40 + #id) then
-			return {0, held}
-		end
-	end
+	-- A newer token of our host and file replaced nothing: of readers there
+	-- are many, each with a lock of its own.
 	return {-1, ''}
 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Expired but not swept yet: an exclusive asker may be on its way.
 if tonumber(expiry) <= now then
 	redis.call('HDEL', KEYS[1], ARGV[1])

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: MIT
 # timeout: 30
 #
-# Until their steps come, shared locks and record locks on a managed path are
-# refused (ENOLCK, one log line), never silently unlocked; elsewhere they are
-# the kernel's.
+# Until their step comes, record locks on a managed path are refused (ENOLCK,
+# one log line), never silently unlocked; elsewhere they are the kernel's.
 . "${0%/*}/../lib/rig.sh"
 
 # refused NAME COMMAND
@@ -50,12 +49,12 @@ kernel()
 }
 
 rig_start disks
-refused 'LOCK_SH' 'lock a SH'
-refused 'LOCK_SH | LOCK_NB' 'lock a SH NB'
 refused 'fcntl(F_SETLK, F_WRLCK)' 'record a F_WRLCK'
 refused 'fcntl(F_SETLK, F_RDLCK)' 'record a F_RDLCK'
+refused 'fcntl(F_OFD_SETLK, F_WRLCK)' 'record a F_WRLCK OFD'
+refused 'fcntl(F_OFD_SETLK, F_RDLCK)' 'record a F_RDLCK OFD'
 refused 'lockf(F_TLOCK)' 'lockf a'
-kernel 'LOCK_SH' 'lock a SH NB'
 kernel 'fcntl(F_SETLK)' 'record a F_WRLCK'
+kernel 'fcntl(F_OFD_SETLK)' 'record a F_WRLCK OFD'
 kernel 'lockf(F_TLOCK)' 'lockf a'
 rig_end

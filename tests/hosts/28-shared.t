@@ -1,0 +1,414 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Shared locks and conversions across two hosts with a disk each: readers of
+# both at once and no writer beside one; each reader's lease lives as long as
+# its lock (L4, L5); a conversion gives up the old lock first, at Redis as well
+# (L1), so that two readers who both want to write do not wait for each other.
+. "${0%/*}/../lib/rig.sh"
+
+TTL=1000			# ms
+SLACK=250			# ms, the issue's
+BACKOFF=250			# ms, a waiter's longest pause
+KEY=dlock:				# completed by rig_start
+
+# readers: how many tokens the hash at the key has; 0 without a key.
+readers()
+{
+	local n
+
+	[ "$(rr type "$KEY")" = hash ] || {
+		echo 0
+		return
+	}
+	n=$(rr hlen "$KEY")
+	[ "$(rr hget "$KEY" dlock)" = 1 ] && n=$((n - 1))
+	echo "$n"
+}
+
+# The token of the one reader there is.
+token()
+{
+	rr hkeys "$KEY" | grep -v '^dlock$'
+}
+
+is_free()
+{
+	[ "$(rr exists "$KEY")" = 0 ]
+}
+
+# try LOCKER MODE WANT NAME: flock(MODE | LOCK_NB)
+try()
+{
+	ask "$1" "lock x $2 NB"
+	is "$RESULT" "$3" "$4"
+}
+
+# A locker on a host with the file open as slot x.
+open_on()
+{
+	locker "$1" dl "$2"
+	ask "$1" 'open x f'
+	[ "$RESULT" = 0 ] || rig_die "open on $2: $RESULT"
+}
+
+# Everybody goes, and so does the key.
+all_gone()
+{
+	local name
+
+	for name in "${!PEER_IN[@]}"; do
+		peer_end "$name"
+	done
+	rig_empty 2 "$1: no key is left"
+}
+
+# A waiter on B that was refused once, and so is surely waiting.
+waiting_writer()
+{
+	open_on w B
+	try w EX EAGAIN "$1: the remote writer is refused"
+	say w 'lock x EX'
+}
+
+readers_together()
+{
+	local name='readers'
+
+	open_on a A
+	open_on b B
+	open_on a2 A
+	open_on w B
+	open_on w2 A
+	try a SH 0 "$name: A reads"
+	try b SH 0 "$name: B reads at the same time"
+	try a2 SH 0 "$name: A reads twice"
+	is "$(readers)" 3 "$name: three leases in the hash"
+	try w EX EAGAIN "$name: a writer of B is refused"
+	try w2 EX EAGAIN "$name: a writer of A is refused"
+	ask b 'lock x UN'
+	try w EX EAGAIN "$name: and while A alone reads"
+	ask a 'lock x UN'
+	try w EX EAGAIN "$name: and while one is left"
+	try b SH 0 "$name: a reader of B still comes in"
+	ask a2 'close x'
+	try w2 EX EAGAIN "$name: a writer of A is refused for B's reader"
+	try w EX EAGAIN "$name: and one of B by its own kernel"
+	ask b 'close x'
+	ok "$name: the last one takes the key along" until_true 2 is_free
+	try w EX 0 "$name: then B writes"
+	ask a2 'open x f'
+	try a2 SH EAGAIN "$name: no reader beside the writer"
+	try b SH EBADF "$name: (that one is closed)"
+	ask w 'lock x UN'
+	try a2 SH 0 "$name: a reader after the writer"
+	ask a2 'lock x UN'
+	all_gone "$name"
+}
+
+renewed()
+{
+	local name='renewal' begin before refused=0 asked=0
+
+	open_on a A
+	open_on w B
+	try a SH 0 "$name: A reads"
+	before=$(token)
+	begin=$(now)
+	while [ $(($(now) - begin)) -lt $((3200 * 1000000)) ]; do
+		ask w 'lock x EX NB'
+		asked=$((asked + 1))
+		[ "$RESULT" != EAGAIN ] || refused=$((refused + 1))
+	done
+	note "$asked attempts"
+	at_least "$asked" 50 "$name: asked often in 3.2 x ttl"
+	is "$refused" "$asked" "$name: each is refused"
+	is "$(token)" "$before" "$name: the token is the same"
+	at_least "$(rr pttl "$KEY")" 200 "$name: and so young"
+	# A reader that comes and goes on B takes nothing of A's away.
+	open_on b B
+	try b SH 0 "$name: B reads as well"
+	ask b 'lock x UN'
+	is "$(readers)" 1 "$name: and A's stays"
+	all_gone "$name"
+}
+
+# killed NAME LIMIT(ms) [kept]: kill -9 of a reader of A.
+killed()
+{
+	local name=$1 begin pid
+
+	open_on a A
+	ask a 'lock x SH'
+	ask a pid
+	pid=$RESULT
+	if [ -n "${3-}" ]; then
+		ok "$name: it has a keeper" until_true 2 has_keeper
+	fi
+	waiting_writer "$name"
+	begin=$(now)
+	on A kill -KILL "$pid"
+	hear w 5
+	is "$RESULT" 0 "$name: the writer owns the lock"
+	at_most $(((END - begin) / 1000000)) "$2" "$name: in time (ms)"
+	all_gone "$name"
+}
+
+has_keeper()
+{
+	on A pgrep -x dlock-keeper >/dev/null
+}
+
+# One reader of three dies; the others keep the writer out, and it goes.
+one_of_three()
+{
+	local name='one of three dies' pid
+
+	open_on a A
+	open_on a2 A
+	open_on b B
+	ask a 'lock x SH'
+	ask a2 'lock x SH'
+	ask b 'lock x SH'
+	ask a pid
+	pid=$RESULT
+	open_on w B
+	on A kill -KILL "$pid"
+	ask b 'lock x UN'
+	try w EX EAGAIN "$name: the writer is refused"
+	ask a2 'lock x UN'
+	say w 'lock x EX'
+	hear w 5
+	is "$RESULT" 0 "$name: and gets it after the last"
+	ask w 'lock x UN'
+	all_gone "$name"
+}
+
+dead_host()
+{
+	local name='host death' begin
+
+	open_on a A
+	ask a 'lock x SH'
+	open_on b B
+	ask b 'lock x SH'
+	open_on w B
+	try w EX EAGAIN "$name: the writer is refused"
+	begin=$(now)
+	host_dead A
+	ask b 'lock x UN'
+	try w EX EAGAIN "$name: and still, for the dead host's lease"
+	ask w 'lock x EX' 5
+	is "$RESULT" 0 "$name: the writer owns the lock"
+	at_least $(((END - begin) / 1000000)) $((TTL * 2 / 3 - 50)) \
+		"$name: no earlier than the ttl allows (ms)"
+	at_most $(((END - begin) / 1000000)) $((TTL + SLACK + BACKOFF)) \
+		"$name: in time (ms)"
+	ask w 'lock x UN'
+	all_gone "$name"
+	host_new A disks
+}
+
+both_convert()
+{
+	local name='both convert' first second round
+
+	open_on a A
+	open_on b B
+	for round in 1 2 3 4 5; do
+		try a SH 0 "$name, $round: A reads"
+		try b SH 0 "$name, $round: B reads"
+		say a 'lock x EX'
+		say b 'lock x EX'
+		if hear a 0.5; then
+			first=a second=b
+		else
+			hear b 5
+			first=b second=a
+		fi
+		is "$RESULT" 0 "$name, $round: one gets it"
+		is "$(rr type "$KEY")" string "$name, $round: exclusively"
+		if hear "$second" 0.05; then
+			fail "$name, $round: the other waits"
+		else
+			pass "$name, $round: the other waits"
+		fi
+		ask "$first" 'lock x UN'
+		is "$RESULT" 0 "$name, $round: it unlocks"
+		hear "$second" 5
+		is "$RESULT" 0 "$name, $round: the other gets it"
+		ask "$second" 'lock x UN'
+	done
+	all_gone "$name"
+}
+
+refused_conversion()
+{
+	local name='refused conversion' before
+
+	open_on a A
+	open_on b B
+	try a SH 0 "$name: A reads"
+	before=$(token)
+	try b SH 0 "$name: B reads"
+	try a EX EAGAIN "$name: A may not write"
+	is "$(rr hexists "$KEY" "$before")" 0 "$name: A's old lease is gone"
+	is "$(readers)" 1 "$name: B's is there"
+	try b EX 0 "$name: B may write, for A has lost its lock"
+	try a SH EAGAIN "$name: A reads no more"
+	ask b 'lock x UN'
+	# Refused by the kernel, by a reader of the same host.
+	open_on a2 A
+	try a SH 0 "$name: A reads"
+	try a2 SH 0 "$name: A reads twice"
+	try a EX EAGAIN "$name: the kernel refuses"
+	is "$(readers)" 1 "$name: one lease is left"
+	try a2 EX 0 "$name: so the other one may write"
+	all_gone "$name"
+}
+
+downgrade()
+{
+	local name='downgrade'
+
+	open_on a A
+	open_on b B
+	open_on a2 A
+	try a EX 0 "$name: A writes"
+	try b SH EAGAIN "$name: B may not read"
+	try a SH 0 "$name: A reads on"
+	is "$(readers)" 1 "$name: one shared lease"
+	try b SH 0 "$name: at once B may read"
+	try a2 SH 0 "$name: and A's others"
+	try b EX EAGAIN "$name: but not write"
+	ask a2 'lock x UN'
+	try a EX 0 "$name: A writes again"
+	is "$(rr type "$KEY")" string "$name: exclusively"
+	ask a 'lock x SH'
+	try b SH 0 "$name: LOCK_SH without LOCK_NB does the same"
+	all_gone "$name"
+}
+
+stopped_redis()
+{
+	local name='Redis is stopped' before begin refused=0 asked=0
+
+	open_on a A
+	open_on b B
+	open_on a2 A
+	try a EX 0 "$name: A writes"
+	before=$(rr get "$KEY")
+	kill -STOP "$REDIS_PID"
+	ask a 'lock x SH'
+	is "$RESULT" 0 "$name: a downgrade does not fail"
+	at_most $(((END - START) / 1000000)) 600 "$name: and is prompt (ms)"
+	kill -CONT "$REDIS_PID"
+	until_true 2 redis_is_up
+	is "$(rr get "$KEY")" "$before" "$name: the lease stays exclusive"
+	begin=$(now)
+	while [ $(($(now) - begin)) -lt $((1500 * 1000000)) ]; do
+		ask b 'lock x EX NB'
+		asked=$((asked + 1))
+		[ "$RESULT" != EAGAIN ] || refused=$((refused + 1))
+	done
+	is "$refused" "$asked" "$name: the other host is kept out, all the time"
+	try a2 SH 0 "$name: a reader of this host is let in"
+	ask a2 'lock x UN'
+	unlike "$(cat "$RIG/a.err")" LOST "$name: nothing was lost"
+	like "$(cat "$RIG/a.err")" 'weaken' "$name: the log says so"
+	ask a 'lock x UN'
+	is "$RESULT" 0 "$name: the unlock"
+	ok "$name: frees it" until_true 2 is_free
+	try b EX 0 "$name: and the other host writes"
+	ask b 'lock x UN'
+
+	# An upgrade must not be granted; it has lost the old lock.
+	try a SH 0 "$name: A reads"
+	kill -STOP "$REDIS_PID"
+	ask a 'lock x EX NB'
+	is "$RESULT" ENOLCK "$name: an upgrade fails"
+	try a2 EX ENOLCK "$name: so does another's lock"
+	kill -CONT "$REDIS_PID"
+	ok "$name: nothing stays behind" until_true 2 is_free
+	try b EX 0 "$name: the other host writes"
+	ask b 'lock x UN'
+	all_gone "$name"
+}
+
+foreign_hash()
+{
+	local name='foreign hash' before op lines
+
+	rr hset "$KEY" field value other 7 >/dev/null
+	before=$(rr hgetall "$KEY")
+	open_on a A
+	for op in 'SH NB' 'EX NB' SH; do
+		lines=$(grep -c . "$RIG/a.err")
+		ask a "lock x $op"
+		is "$RESULT" ENOLCK "$name: LOCK_$op"
+		like "$(sed -n "$((lines + 1)),\$p" "$RIG/a.err")" \
+			"^dlock: .*f\" \(key.* no lock but a hash" \
+			"$name: LOCK_$op: a line in the log"
+	done
+	is "$(rr hgetall "$KEY")" "$before" "$name: it is untouched"
+	is "$(rr pttl "$KEY")" -1 "$name: and has no ttl"
+	rr del "$KEY" >/dev/null
+	try a SH 0 "$name: without it, A reads"
+	all_gone "$name"
+}
+
+# The idioms of flock(1); $0 and $1 are the fifos.
+# shellcheck disable=SC2016 # expanded there
+idioms()
+{
+	local name='flock(1)' file
+
+	cp_new s.in s.go d.in d.go
+	dl A flock -s f sh -c 'echo >$0; read x <$1' \
+		"$RIG/cp/s.in" "$RIG/cp/s.go" &
+	ok "$name -s CMD: reads" cp_wait s.in
+	dl A bash -c 'exec 9>g; flock -s 9; echo >$0; read x <$1; flock -x -n 9
+		echo >$0; read x <$1; flock -u 9; echo >$0; read x <$1' \
+		"$RIG/cp/d.in" "$RIG/cp/d.go" &
+	ok "$name -s 9: reads" cp_wait d.in
+	for file in f g; do
+		ok "$name -s -n $file: B reads" dl B flock -s -n "$file" true
+		is "$(dl B flock -x -n "$file" true; echo $?)" 1 \
+			"$name -x -n $file: B may not write"
+	done
+	cp_reach d.go
+	ok "$name -x -n 9 after -s" cp_wait d.in
+	is "$(dl B flock -s -n g true; echo $?)" 1 \
+		"$name -s -n: B may not read beside the converted lock"
+	is "$(dl A flock -s -n g true; echo $?)" 1 "$name -s -n: nor may A"
+	cp_reach d.go
+	ok "$name -u 9" cp_wait d.in
+	KEY=dlock:$MNT/g
+	ok "$name -u 9 frees it" until_true 2 is_free
+	KEY=dlock:$MNT/f
+	ok "$name -x -n: B writes" dl B flock -x -n g true
+	cp_reach s.go
+	cp_reach d.go
+	wait
+	ok "$name -x -w: B writes at the end" dl B flock -x -w 1 f true
+	all_gone "$name"
+}
+
+rig_start disks
+rig_configs ttl=${TTL}ms connect_timeout=150ms timeout=500ms
+KEY=dlock:$MNT/f
+readers_together
+renewed
+killed 'kill -9' $((TTL + SLACK))
+# Its keeper sees it at once; the waiter looks every 250 ms or sooner.
+killed 'kill -9, with a keeper' 500 kept
+one_of_three
+dead_host
+both_convert
+refused_conversion
+downgrade
+stopped_redis
+foreign_hash
+idioms
+rig_end

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Step three of a scan: the owners of the shared leases in one hash (DESIGN
+ * L9; shim/lease/scripts/acquire.lua writes them).
+ *
+ * Anybody may have written the hash, so what comes from it is bounded: of a
+ * hash without the mark no field is read; of one with it at most
+ * SCAN_OWNERS_MAX fields, and DLK_TOKEN_MAX bytes of each are kept.  What is
+ * left out is counted.
+ */
+#ifndef DLK_TOOLS_SCAN_OWNERS_H
+#define DLK_TOOLS_SCAN_OWNERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lease/conn.h"
+
+enum { SCAN_OWNERS_MAX = 4096 };
+
+struct scan_owner {
+	char *field; /* not NUL-terminated; owned */
+	size_t len;  /* DLK_TOKEN_MAX: it is as long or longer, so no token */
+	int64_t left_ms; /* of its lease; -1: its expiry is no number */
+};
+
+struct scan_owners {
+	bool marked;               /* else the hash is foreign */
+	struct scan_owner *owners; /* that live; sorted, each once */
+	size_t n, room;
+	size_t read; /* fields, the mark not among them */
+	size_t rest; /* fields that were not; 0: it is complete */
+};
+
+/*
+ * The owners in the hash at `key`.  0; SCAN_GONE: it is a hash no more; or
+ * -errno (-EREMOTEIO: it has been said; else the connection's dlk_conn_error()
+ * says why).  In any case scan_owners_free().
+ */
+enum { SCAN_GONE = 1 };
+int scan_owners(struct dlk_conn *c, const char *key, size_t len,
+		struct scan_owners *o);
+void scan_owners_free(struct scan_owners *o);
+
+/*
+ * Pure: one field more, seen at `now_ms` of the server's clock; false if it
+ * is one too many.
+ */
+bool scan_owners_add(struct scan_owners *o, int64_t now_ms, const char *field,
+		     size_t len, const char *expiry);
+
+/* Pure: HSCAN may name a field twice. */
+void scan_owners_sort(struct scan_owners *o);
+
+#endif
