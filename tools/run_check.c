@@ -204,7 +204,7 @@ static int refuse(const struct run_options *opt, const char *file,
 int run_check(const struct run_options *opt, struct run_plan *plan)
 {
 	char file[DLK_PATH_MAX];
-	struct link shim, program;
+	struct link shim = { 0 }, program = { 0 };
 	const char *reason;
 	int rc = check_shim(plan->shim, &shim);
 

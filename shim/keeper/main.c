@@ -261,6 +261,14 @@ static void tell_lost(const struct kept *k, const char *why)
 	dlk_line_end(&l);
 }
 
+/* The shim has something to say: perhaps that the lease was given back. */
+static bool shim_speaks(void)
+{
+	struct pollfd p = { .fd = SHIM, .events = POLLIN };
+
+	return shim_lives && poll(&p, 1, 0) > 0 && (p.revents & POLLIN);
+}
+
 static void renewed(struct kept *k, const struct dlk_renewal *r)
 {
 	uint64_t now = dlk_now_ns();
@@ -272,6 +280,10 @@ static void renewed(struct kept *k, const struct dlk_renewal *r)
 	}
 	if (r->result < 0 && now < k->deadline_ns) {
 		k->renew_ns = dlk_retry_ns(now, k->lease.ttl_ms);
+		return;
+	}
+	if (shim_speaks()) {
+		k->renew_ns = now + 5 * DLK_MS;
 		return;
 	}
 	if (r->result != DLK_REPLACED)

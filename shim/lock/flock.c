@@ -245,12 +245,36 @@ static int take_kernel(struct ask *a)
 
 /* --- Redis' part ---------------------------------------------------------- */
 
-/* Each kernel grant gets a token of its own (DESIGN L3). */
+static bool downgrades(const struct ask *a)
+{
+	return a->old && a->had == LOCK_EX && a->mode == LOCK_SH;
+}
+
+/*
+ * Each kernel grant gets a token of its own (DESIGN L3), but for a downgrade,
+ * which cannot fail:
+ *
+ *	holder			server (slow, stopped)
+ *	SH, new for old ->
+ *	no answer: done, with
+ *	the old lease		DEL old, HSET new
+ *	release new ->		nothing left, and the holder goes on
+ *
+ * With the old token the request may be done or not, and late: what is there
+ * is ours.  In the kernel a downgrade has no gap either (fs/locks.c,
+ * flock_lock_inode), so the old `since` proves what the new one would.
+ */
 static int new_token(struct ask *a)
 {
-	ssize_t n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
-				       a->s->token, sizeof(a->s->token));
+	ssize_t n;
 
+	if (downgrades(a)) {
+		n = (ssize_t)a->old->lease.token_len;
+		memcpy(a->s->token, a->old->lease.token, (size_t)n + 1);
+	} else {
+		n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
+				       a->s->token, sizeof(a->s->token));
+	}
 	if (n < 0)
 		return (int)n;
 	a->asked = false;
@@ -360,7 +384,8 @@ static int ask_redis(struct ask *a)
 	if (err < 0)
 		note_why(a, c);
 	/* An earlier try may be done yet, and granted. */
-	if (a->asked && err && (tries > 0 || !dlk_conn_is_open(c)))
+	if (a->asked && err && (tries > 0 || !dlk_conn_is_open(c)) &&
+	    !downgrades(a))
 		disown(a);
 	dlk_link_put(c);
 	return err;
@@ -551,32 +576,42 @@ static void prepare_conversion(struct ask *a)
 
 /*
  * A downgrade never fails for Redis' sake (DESIGN L1): the kernel's lock is
- * shared from here on; the lease stays exclusive, which is more than was asked
- * for, until it is given back.
+ * shared from here on; the lease may stay exclusive, which is more than was
+ * asked for, until it is given back.  One that is not ours is its taker's, or
+ * the keeper's.
  */
 static int weakened_here_only(struct ask *a)
 {
-	pthread_mutex_lock(&dlk.mutex);
-	a->old->mode = LOCK_SH;
-	a->old->leaving = false;
-	a->old->handover_ns = dlk_now_ns();
-	dlk_held_unpin(a->old);
-	pthread_mutex_unlock(&dlk.mutex);
-	a->old = NULL;
+	bool lost = false;
+
+	if (a->old) {
+		pthread_mutex_lock(&dlk.mutex);
+		lost = a->old->state != DLK_HELD;
+		a->old->mode = LOCK_SH;
+		a->old->lease.shared = true;
+		a->old->leaving = false;
+		a->old->handover_ns = dlk_now_ns();
+		dlk_held_unpin(a->old);
+		pthread_mutex_unlock(&dlk.mutex);
+		a->old = NULL;
+		dlk_thread_need(dlk_now_ns());
+	}
+	if (lost) {
+		real.flock(a->fd, LOCK_UN);
+		a->had = LOCK_UN;
+		return -ENOLCK;
+	}
 	refuse_line(a, DLK_WARNING, "cannot weaken the lease to a shared one: ",
-		    a->why, "; it stays exclusive until the unlock");
+		    a->why, "; it may stay exclusive until the unlock");
 	return 0;
 }
 
 /* Not granted: what this call obtained goes back, and nothing else. */
 static int undo(struct ask *a, int err)
 {
-	if (a->old && a->had == LOCK_EX && a->mode == LOCK_SH &&
-	    (err < 0 || err == DLK_YOUNG)) {
-		if (a->asked)
-			disown(a);
+	if (a->had == LOCK_EX && a->mode == LOCK_SH &&
+	    (err < 0 || err == DLK_YOUNG))
 		return weakened_here_only(a);
-	}
 	give_up_old(a);
 	if (a->had == a->mode)
 		return err == DLK_BUSY ? was_lost(a) : err;
@@ -642,6 +677,18 @@ static bool have_it(struct ask *a)
 	return true;
 }
 
+/* A key once resolved stays with the owner, whatever renames (DESIGN L2). */
+static void stay_with_key(struct ask *a)
+{
+	if (!a->old)
+		return;
+	memcpy(a->s->key, a->old->lease.key, a->old->lease.key_len + 1);
+	a->lease.key_len = a->old->lease.key_len;
+	a->lease.ttl_ms = a->old->lease.ttl_ms;
+	a->rule = a->old->rule;
+	a->ep = a->rule->redis->endpoints;
+}
+
 static int lock_managed(struct ask *a)
 {
 	ssize_t n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
@@ -666,7 +713,10 @@ static int lock_managed(struct ask *a)
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
 		return -EBADF;
 	a->on_fuse = dlk_kernel_is_fuse(a->fd, &a->file);
-	err = have_it(a) ? 0 : lock_file(a);
+	if (have_it(a))
+		return 0;
+	stay_with_key(a);
+	err = lock_file(a);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
 	give_up_old(a);
 	return err;

@@ -244,7 +244,7 @@ bool dlk_handover(struct dlk_held *h)
 	}
 	err = add(h);
 	pthread_mutex_lock(&dlk.mutex);
-	over = h->state != DLK_HELD;
+	over = h->state != DLK_HELD || h->leaving;
 	if (!err)
 		h->kept = true;
 	h->handover_ns = err ? dlk_now_ns() + 1000 * DLK_MS : UINT64_MAX;

@@ -17,8 +17,7 @@ static const char *reading(const char *name)
 	return can ? "yes" : "no";
 }
 
-#define READING(name)							\
-	printf("%d reading: %s\n", __LINE__, reading(name))
+#define READING(name) printf("%d reading: %s\n", __LINE__, reading(name))
 
 /* A child with a lock of its own, until it gets its turn. */
 static pid_t holder(struct turns *t, int op)

@@ -432,12 +432,14 @@ static void a_deaf_server_times_out(void **state)
 static void fill_backlog(const struct fake *f, int fds[8])
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int full = 0;
 
 	memcpy(un.sun_path, f->ep.path, sizeof(un.sun_path));
 	for (int i = 0; i < 8; i++) {
 		fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
-		connect(fds[i], (struct sockaddr *)&un, sizeof(un));
+		full = connect(fds[i], (struct sockaddr *)&un, sizeof(un));
 	}
+	assert_int_equal(full, -1);
 	assert_int_equal(errno, EAGAIN);
 }
 

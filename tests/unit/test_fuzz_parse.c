@@ -297,6 +297,7 @@ static const char *const reply_words[] = {
 	"-\r\n",
 	"%1\r\n",
 	"_\r\n",
+	/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one word */
 	TOKEN,
 };
 

@@ -142,8 +142,8 @@ static long long server_ms(void)
 {
 	const redisReply *r = tell(redis.c, "TIME", NULL);
 
-	return atoll(r->element[0]->str) * 1000 +
-	       atoll(r->element[1]->str) / 1000;
+	return strtoll(r->element[0]->str, NULL, 10) * 1000 +
+	       strtoll(r->element[1]->str, NULL, 10) / 1000;
 }
 
 /* How long a shared lease still has, ms; -1 for none. */
@@ -152,7 +152,7 @@ static long long left_of(const char *token)
 	long long now = server_ms();
 	const redisReply *r = tell(redis.c, "HGET", "k", token, NULL);
 
-	return r->type == REDIS_REPLY_STRING ? atoll(r->str) - now : -1;
+	return r->type == REDIS_REPLY_STRING ? strtoll(r->str, NULL, 10) - now : -1;
 }
 
 static void put_shared(const char *token, long long left_ms)

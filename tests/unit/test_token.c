@@ -245,6 +245,7 @@ static void values_of_other_libraries_are_not_ours(void **state)
 		"host|4711",                               /* phpredis */
 		"dlock1",
 		"dlock1 ",
+		/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one */
 		"dlock12 " RANDOM,
 	};
 
