@@ -88,7 +88,7 @@ DLK_EXPORT int dup3(int from, int to, int flags)
 /* Close [first, last], but for what is ours. */
 static int close_span(unsigned first, unsigned last, int flags)
 {
-	enum { HIGHEST = 4096 };	/* ours are below */
+	enum { HIGHEST = 4096 }; /* ours are below */
 	unsigned from = first;
 
 	for (unsigned fd = first; fd <= last && fd < HIGHEST; fd++) {
@@ -104,7 +104,8 @@ static int close_span(unsigned first, unsigned last, int flags)
 /* (any thread) The leases with a descriptor in the range, one after another. */
 static void closing_span(unsigned first, unsigned last)
 {
-	for (int from = first > INT_MAX ? INT_MAX : (int)first; from < INT_MAX;) {
+	for (int from = first > INT_MAX ? INT_MAX : (int)first;
+	     from < INT_MAX;) {
 		int fd = dlk_held_next_fd(from);
 
 		if (fd < 0 || (unsigned)fd > last)
@@ -134,7 +135,8 @@ DLK_EXPORT void closefrom(int lowest)
 {
 	if (!real.closefrom)
 		dlk_resolve_real();
-	if (!dlk_alive() || range(lowest < 0 ? 0 : (unsigned)lowest, ~0U, 0) < 0)
+	if (!dlk_alive() ||
+	    range(lowest < 0 ? 0 : (unsigned)lowest, ~0U, 0) < 0)
 		real.closefrom(lowest);
 }
 

@@ -92,7 +92,8 @@ static bool make_birth_page(void)
 static void turn_on(bool secure)
 {
 	if (!make_birth_page()) {
-		dlk_log(DLK_ERROR, "no memory at start; locks stay local", NULL);
+		dlk_log(DLK_ERROR, "no memory at start; locks stay local",
+			NULL);
 		return;
 	}
 	note_open_descriptors();

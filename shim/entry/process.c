@@ -97,7 +97,7 @@ __asm__(".text\n"
 #else
 DLK_EXPORT pid_t vfork(void)
 {
-	return fork();	/* POSIX lets vfork() be fork() */
+	return fork(); /* POSIX lets vfork() be fork() */
 }
 #endif
 

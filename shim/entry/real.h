@@ -18,7 +18,7 @@ struct msghdr;
 struct mmsghdr;
 struct timespec;
 
-#define X(name, result, args) result (*name) args;
+#define X(name, result, args) result(*name) args;
 struct dlk_real {
 	DLK_TABLE(X)
 };

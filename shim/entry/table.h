@@ -8,47 +8,45 @@
 #ifndef DLK_TABLE_H
 #define DLK_TABLE_H
 
-#define DLK_TABLE(X)							\
-	X(flock, int, (int, int))					\
-	X(fcntl, int, (int, int, ...))					\
-	X(fcntl64, int, (int, int, ...))				\
-	X(__fcntl, int, (int, int, ...))				\
-	X(lockf, int, (int, int, off_t))				\
-	X(lockf64, int, (int, int, off64_t))				\
-	X(close, int, (int))						\
-	X(fclose, int, (FILE *))					\
-	X(dup, int, (int))						\
-	X(dup2, int, (int, int))					\
-	X(dup3, int, (int, int, int))					\
-	X(close_range, int, (unsigned, unsigned, int))			\
-	X(closefrom, void, (int))					\
-	X(recvmsg, ssize_t, (int, struct msghdr *, int))		\
-	X(recvmmsg, int, (int, struct mmsghdr *, unsigned, int,		\
-			  struct timespec *))				\
-	X(sendmsg, ssize_t, (int, const struct msghdr *, int))		\
-	X(sendmmsg, int, (int, struct mmsghdr *, unsigned, int))	\
-	X(execve, int, (const char *, char *const *, char *const *))	\
-	X(execv, int, (const char *, char *const *))			\
-	X(execvp, int, (const char *, char *const *))			\
-	X(execvpe, int, (const char *, char *const *, char *const *))	\
-	X(fexecve, int, (int, char *const *, char *const *))		\
-	X(execl, int, (const char *, const char *, ...))		\
-	X(execlp, int, (const char *, const char *, ...))		\
-	X(execle, int, (const char *, const char *, ...))		\
-	X(_exit, void, (int))						\
-	X(_Exit, void, (int))						\
-	X(quick_exit, void, (int))					\
-	X(_Fork, pid_t, (void))						\
-	X(vfork, pid_t, (void))						\
-	X(system, int, (const char *))					\
-	X(popen, FILE *, (const char *, const char *))			\
-	X(posix_spawn, int, (pid_t *, const char *,			\
-			     const posix_spawn_file_actions_t *,	\
-			     const posix_spawnattr_t *, char *const *,	\
-			     char *const *))				\
-	X(posix_spawnp, int, (pid_t *, const char *,			\
-			      const posix_spawn_file_actions_t *,	\
-			      const posix_spawnattr_t *, char *const *,	\
-			      char *const *))
+#define DLK_TABLE(X)                                                           \
+	X(flock, int, (int, int))                                              \
+	X(fcntl, int, (int, int, ...))                                         \
+	X(fcntl64, int, (int, int, ...))                                       \
+	X(__fcntl, int, (int, int, ...))                                       \
+	X(lockf, int, (int, int, off_t))                                       \
+	X(lockf64, int, (int, int, off64_t))                                   \
+	X(close, int, (int))                                                   \
+	X(fclose, int, (FILE *))                                               \
+	X(dup, int, (int))                                                     \
+	X(dup2, int, (int, int))                                               \
+	X(dup3, int, (int, int, int))                                          \
+	X(close_range, int, (unsigned, unsigned, int))                         \
+	X(closefrom, void, (int))                                              \
+	X(recvmsg, ssize_t, (int, struct msghdr *, int))                       \
+	X(recvmmsg, int,                                                       \
+	  (int, struct mmsghdr *, unsigned, int, struct timespec *))           \
+	X(sendmsg, ssize_t, (int, const struct msghdr *, int))                 \
+	X(sendmmsg, int, (int, struct mmsghdr *, unsigned, int))               \
+	X(execve, int, (const char *, char *const *, char *const *))           \
+	X(execv, int, (const char *, char *const *))                           \
+	X(execvp, int, (const char *, char *const *))                          \
+	X(execvpe, int, (const char *, char *const *, char *const *))          \
+	X(fexecve, int, (int, char *const *, char *const *))                   \
+	X(execl, int, (const char *, const char *, ...))                       \
+	X(execlp, int, (const char *, const char *, ...))                      \
+	X(execle, int, (const char *, const char *, ...))                      \
+	X(_exit, void, (int))                                                  \
+	X(_Exit, void, (int))                                                  \
+	X(quick_exit, void, (int))                                             \
+	X(_Fork, pid_t, (void))                                                \
+	X(vfork, pid_t, (void))                                                \
+	X(system, int, (const char *))                                         \
+	X(popen, FILE *, (const char *, const char *))                         \
+	X(posix_spawn, int,                                                    \
+	  (pid_t *, const char *, const posix_spawn_file_actions_t *,          \
+	   const posix_spawnattr_t *, char *const *, char *const *))           \
+	X(posix_spawnp, int,                                                   \
+	  (pid_t *, const char *, const posix_spawn_file_actions_t *,          \
+	   const posix_spawnattr_t *, char *const *, char *const *))
 
 #endif

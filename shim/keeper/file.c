@@ -31,14 +31,14 @@ struct dlk_watch {
 	dev_t dev;
 	ino_t ino;
 	int fd, bell;
-	unsigned refs;		/* main thread's */
-	pthread_mutex_t mutex;	/* guards the three below */
+	unsigned refs;         /* main thread's */
+	pthread_mutex_t mutex; /* guards the three below */
 	pthread_cond_t go;
 	uint64_t free_at_ns;
 	bool waiting, end;
 };
 
-static struct dlk_watch *watches;	/* main thread's */
+static struct dlk_watch *watches; /* main thread's */
 
 static void free_watch(struct dlk_watch *w)
 {

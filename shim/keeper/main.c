@@ -47,7 +47,7 @@ struct kept {
 };
 
 static struct kept *all;
-static struct dlk_conn *conn;	/* to the server asked last */
+static struct dlk_conn *conn; /* to the server asked last */
 static int bell;
 static bool shim_lives = true;
 
@@ -119,8 +119,10 @@ static int add(const struct dlk_keep *m, int fd)
 	}
 	memcpy(k->bytes, m->bytes, size);
 	k->lease = (struct dlk_lease){
-		.key = k->bytes, .key_len = m->key_len,
-		.token = k->bytes + m->key_len + 1, .token_len = m->token_len,
+		.key = k->bytes,
+		.key_len = m->key_len,
+		.token = k->bytes + m->key_len + 1,
+		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
 		.shared = m->shared != 0,
 	};
@@ -165,7 +167,8 @@ static bool listen_once(void)
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = { &in, sizeof(in) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(SHIM, &msg, MSG_CMSG_CLOEXEC);
@@ -176,8 +179,8 @@ static bool listen_once(void)
 		return n < 0 && errno == EINTR;
 	fd = received_fd(&msg);
 	if (well_formed(&in.m, n) && in.m.type == DLK_KEEP_DROP) {
-		struct kept *k = find(in.m.bytes + in.m.key_len + 1,
-				      in.m.token_len);
+		struct kept *k =
+			find(in.m.bytes + in.m.key_len + 1, in.m.token_len);
 
 		if (k)
 			drop(k);
@@ -287,9 +290,10 @@ static void renewed(struct kept *k, const struct dlk_renewal *r)
 		return;
 	}
 	if (r->result != DLK_REPLACED)
-		tell_lost(k, r->result < 0 ? dlk_lease_why(conn) :
-			  r->result == DLK_LOST ? "somebody else holds it" :
-			  "the server does not know it any more");
+		tell_lost(k, r->result < 0 ? dlk_lease_why(conn)
+			     : r->result == DLK_LOST
+				     ? "somebody else holds it"
+				     : "the server does not know it any more");
 	drop(k);
 }
 
@@ -390,8 +394,9 @@ static bool begin(void)
 	pthread_sigmask(SIG_SETMASK, &everything, NULL);
 	dlk_log_init(getenv("DLOCK_LOG"), false);
 	bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return bell >= 0 && getsockopt(SHIM, SOL_SOCKET, SO_TYPE, &type,
-				       &len) == 0 && type == SOCK_SEQPACKET;
+	return bell >= 0 &&
+	       getsockopt(SHIM, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+	       type == SOCK_SEQPACKET;
 }
 
 int main(void)
@@ -400,7 +405,7 @@ int main(void)
 
 	if (!begin()) {
 		static const char text[] = "dlock-keeper: is started by "
-			"libdlock-preload.so only\n";
+					   "libdlock-preload.so only\n";
 
 		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 		return 64;

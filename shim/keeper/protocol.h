@@ -21,15 +21,15 @@ enum { DLK_KEEP_ADD = 1, DLK_KEEP_DROP = 2, DLK_KEEP_MAGIC = 0x646c6b31 };
 struct dlk_keep {
 	uint32_t magic, type, seq;
 	uint32_t key_len, token_len, ttl_ms, shared;
-	uint64_t dev, ino;	/* of the file: the descriptor must be its */
-	uint64_t granted_ns;	/* local CLOCK_BOOTTIME of the kernel's grant */
+	uint64_t dev, ino;   /* of the file: the descriptor must be its */
+	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
 	struct dlk_endpoint ep;
-	char bytes[];		/* key, NUL, token, NUL */
+	char bytes[]; /* key, NUL, token, NUL */
 };
 
 struct dlk_keep_answer {
-	uint32_t seq;	/* of the message it answers */
+	uint32_t seq; /* of the message it answers */
 	int32_t status;
 };
 

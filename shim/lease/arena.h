@@ -19,9 +19,9 @@
 #include <stddef.h>
 
 struct dlk_arena {
-	char *base, *top, *end;		/* the chunk in use */
-	char *first, *first_end;	/* given by the owner, never unmapped */
-	size_t total, limit;		/* bytes mapped beyond the first chunk */
+	char *base, *top, *end;  /* the chunk in use */
+	char *first, *first_end; /* given by the owner, never unmapped */
+	size_t total, limit;     /* bytes mapped beyond the first chunk */
 };
 
 void dlk_arena_init(struct dlk_arena *a, void *mem, size_t size, size_t limit);

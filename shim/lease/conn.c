@@ -47,13 +47,13 @@ struct dlk_conn {
 	struct dlk_endpoint ep;
 	struct dlk_own own;
 	struct sockaddr_storage addr;
-	socklen_t addr_len;		/* 0: not resolved yet */
-	unsigned greeting;		/* replies of the set-up still to come */
-	unsigned optional;		/* ... of which the last may fail */
-	struct deferred deferred[DLK_DEFERRED_MAX];	/* a ring */
+	socklen_t addr_len; /* 0: not resolved yet */
+	unsigned greeting;  /* replies of the set-up still to come */
+	unsigned optional;  /* ... of which the last may fail */
+	struct deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
 	unsigned deferred_at, deferred_n;
 	size_t out_len;
-	size_t in_pending;		/* bytes fed since the last reset */
+	size_t in_pending; /* bytes fed since the last reset */
 	redisReader *reader;
 	struct dlk_arena arena;
 	bool (*interrupt)(void *arg);
@@ -72,7 +72,7 @@ static int fail(struct dlk_conn *c, int err, const char *what)
 	dlk_text_str(&t, what);
 	if (err) {
 		dlk_text_str(&t, ": ");
-		dlk_text_str(&t, strerrordesc_np(-err) ? : "unknown error");
+		dlk_text_str(&t, strerrordesc_np(-err) ?: "unknown error");
 	}
 	dlk_conn_close(c);
 	return err ? err : -EPROTO;
@@ -312,7 +312,7 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 		return fail(c, -EPROTONOSUPPORT, "rediss:// (TLS)");
 	err = open_socket(c, deadline_ns);
 	if (err) {
-		c->addr_len = 0;	/* a name may have moved */
+		c->addr_len = 0; /* a name may have moved */
 		return fail(c, err, "cannot connect");
 	}
 	err = queue_greeting(c);
@@ -361,8 +361,8 @@ int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return fail(c, -errno, "cannot send");
 		sent += n > 0 ? (size_t)n : 0;
-		err = sent < c->out_len ?
-			      give_up(c, deadline_ns, "cannot send") : 0;
+		err = sent < c->out_len ? give_up(c, deadline_ns, "cannot send")
+					: 0;
 		if (err)
 			return err;
 	}
@@ -408,7 +408,8 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 
 		dlk_arena_use(was);
 		if (err)
-			return fail(c, 0, "the answer is not RESP; "
+			return fail(c, 0,
+				    "the answer is not RESP; "
 				    "is this a Redis server?");
 		if (r)
 			break;
@@ -488,9 +489,8 @@ int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
 /* What is still in the reader belongs to replies to come: then keep all. */
 void dlk_conn_reset(struct dlk_conn *c)
 {
-	if (c->greeting ||
-	    (c->reader && (c->reader->pos < c->reader->len ||
-			   c->reader->ridx >= 0)))
+	if (c->greeting || (c->reader && (c->reader->pos < c->reader->len ||
+					  c->reader->ridx >= 0)))
 		return;
 	dlk_arena_reset(&c->arena);
 	c->reader = NULL;

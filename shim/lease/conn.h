@@ -29,7 +29,7 @@
 
 struct dlk_conn;
 
-enum { DLK_REPLY_MAX = 1024 * 1024 };	/* a larger reply is -EPROTO */
+enum { DLK_REPLY_MAX = 1024 * 1024 }; /* a larger reply is -EPROTO */
 
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep);
 void dlk_conn_delete(struct dlk_conn *c);

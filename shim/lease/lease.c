@@ -70,8 +70,8 @@ const char *dlk_lease_why(const struct dlk_conn *c)
 static bool passing(const char *error)
 {
 	static const char *const names[] = {
-		"LOADING ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ",
-		"TRYAGAIN ", "READONLY ", "MISCONF ", "NOREPLICAS ",
+		"LOADING ",  "BUSY ",     "MASTERDOWN ", "CLUSTERDOWN ",
+		"TRYAGAIN ", "READONLY ", "MISCONF ",    "NOREPLICAS ",
 	};
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -100,16 +100,17 @@ static const struct arg none = { "", 0 };
 
 static struct arg mode(const struct dlk_lease *lease)
 {
-	return lease->shared ? (struct arg){ LITERAL("SH") } :
-			       (struct arg){ LITERAL("EX") };
+	return lease->shared ? (struct arg){ LITERAL("SH") }
+			     : (struct arg){ LITERAL("EX") };
 }
 
 /* --- acquire -------------------------------------------------------------- */
 
 static int64_t int_at(const redisReply *r, size_t i)
 {
-	return r->element[i]->type == REDIS_REPLY_INTEGER ?
-	       r->element[i]->integer : INT64_MIN;
+	return r->element[i]->type == REDIS_REPLY_INTEGER
+		       ? r->element[i]->integer
+		       : INT64_MIN;
 }
 
 static int read_answer(struct dlk_conn *c, const redisReply *r,
@@ -142,9 +143,11 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
  * How old the server is.  INFO counts whole seconds of its wall clock, from
  * the second it started in: n there is more than n - 1 in truth.
  */
-static int uptime(struct dlk_conn *c, uint64_t deadline_ns, uint64_t *at_least_ms)
+static int uptime(struct dlk_conn *c, uint64_t deadline_ns,
+		  uint64_t *at_least_ms)
 {
-	const struct arg args[] = { { LITERAL("INFO") }, { LITERAL("server") } };
+	const struct arg args[] = { { LITERAL("INFO") },
+				    { LITERAL("server") } };
 	const redisReply *r;
 	const char *at;
 	uint64_t n;
@@ -166,7 +169,8 @@ static int uptime(struct dlk_conn *c, uint64_t deadline_ns, uint64_t *at_least_m
 /* Teach the server a script; EVALSHA knows it by its SHA-1 from then on. */
 static int load(struct dlk_conn *c, uint64_t deadline_ns, struct arg script)
 {
-	const struct arg args[] = { { LITERAL("SCRIPT") }, { LITERAL("LOAD") },
+	const struct arg args[] = { { LITERAL("SCRIPT") },
+				    { LITERAL("LOAD") },
 				    script };
 	const redisReply *r;
 	int err = call(c, deadline_ns, 3, args, &r);
@@ -231,12 +235,17 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_text_init(&t, ttl, sizeof(ttl));
 	dlk_text_u64(&t, lease->ttl_ms, 0);
 	const struct arg args[] = {
-		{ LITERAL("EVALSHA") }, { LITERAL(DLK_SHA_acquire) },
-		{ LITERAL("1") }, { lease->key, lease->key_len },
-		{ lease->token, lease->token_len }, { ttl, t.len },
-		identity(lease), proof ? since(lease) : none, mode(lease),
-		instead ? (struct arg){ instead->token, instead->token_len } :
-			  none,
+		{ LITERAL("EVALSHA") },
+		{ LITERAL(DLK_SHA_acquire) },
+		{ LITERAL("1") },
+		{ lease->key, lease->key_len },
+		{ lease->token, lease->token_len },
+		{ ttl, t.len },
+		identity(lease),
+		proof ? since(lease) : none,
+		mode(lease),
+		instead ? (struct arg){ instead->token, instead->token_len }
+			: none,
 	};
 
 	for (int tries = 0; tries < 3; tries++) {
@@ -266,8 +275,12 @@ static int compare(struct dlk_conn *c, struct arg how, struct arg script,
 	dlk_text_init(&t, ttl, sizeof(ttl));
 	dlk_text_u64(&t, lease->ttl_ms, 0);
 	const struct arg args[] = {
-		how, script, { LITERAL("1") }, { lease->key, lease->key_len },
-		{ lease->token, lease->token_len }, { ttl, t.len },
+		how,
+		script,
+		{ LITERAL("1") },
+		{ lease->key, lease->key_len },
+		{ lease->token, lease->token_len },
+		{ ttl, t.len },
 	};
 
 	return append(c, with_ttl ? 6 : 5, args);
@@ -294,8 +307,9 @@ int dlk_lease_released(const redisReply *reply)
 		return 0;
 	if (is_noscript(reply))
 		return -ENOENT;
-	return reply->type == REDIS_REPLY_ERROR && passing(reply->str) ?
-		       -EAGAIN : -EREMOTEIO;
+	return reply->type == REDIS_REPLY_ERROR && passing(reply->str)
+		       ? -EAGAIN
+		       : -EREMOTEIO;
 }
 
 /* --- renew ---------------------------------------------------------------- */
@@ -338,8 +352,8 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 	case 1:
 		return 0;
 	case 0:
-		return is_successor(lease, r->element[1]) ? DLK_REPLACED :
-							    DLK_LOST;
+		return is_successor(lease, r->element[1]) ? DLK_REPLACED
+							  : DLK_LOST;
 	case -1:
 		return DLK_GONE;
 	default:
@@ -363,9 +377,13 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_text_init(&t, ttl, sizeof(ttl));
 	dlk_text_u64(&t, lease->ttl_ms, 0);
 	const struct arg args[] = {
-		{ LITERAL("EVAL") }, { LITERAL(DLK_LUA_restore) },
-		{ LITERAL("1") }, { lease->key, lease->key_len },
-		{ lease->token, lease->token_len }, { ttl, t.len }, mode(lease),
+		{ LITERAL("EVAL") },
+		{ LITERAL(DLK_LUA_restore) },
+		{ LITERAL("1") },
+		{ lease->key, lease->key_len },
+		{ lease->token, lease->token_len },
+		{ ttl, t.len },
+		mode(lease),
 	};
 
 	err = call(c, deadline_ns, 7, args, &r);

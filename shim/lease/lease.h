@@ -23,12 +23,12 @@
 #include "model/token.h"
 
 enum {
-	DLK_BUSY = 1,	/* somebody holds it */
-	DLK_ODD,	/* the key is no lease: wrong type */
-	DLK_YOUNG,	/* the server is too young to grant (delayed restart) */
-	DLK_LOST,	/* another token is there */
-	DLK_GONE,	/* no token is there */
-	DLK_REPLACED,	/* another token, newer, of this host and file */
+	DLK_BUSY = 1, /* somebody holds it */
+	DLK_ODD,      /* the key is no lease: wrong type */
+	DLK_YOUNG,    /* the server is too young to grant (delayed restart) */
+	DLK_LOST,     /* another token is there */
+	DLK_GONE,     /* no token is there */
+	DLK_REPLACED, /* another token, newer, of this host and file */
 };
 
 /* One lease, as Redis knows it.  The texts are the caller's. */
@@ -42,13 +42,13 @@ struct dlk_lease {
 };
 
 struct dlk_answer {
-	uint64_t asked_ns;	/* before the request left */
-	int64_t left_ms;	/* BUSY: the holder's ttl, -1 for none;
-				   YOUNG: how long until the server is old */
-	bool replaced;		/* a dead lease of this file was there */
+	uint64_t asked_ns; /* before the request left */
+	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none;
+			      YOUNG: how long until the server is old */
+	bool replaced;     /* a dead lease of this file was there */
 	size_t holder_len;
-	char holder[DLK_TOKEN_MAX];	/* BUSY: its token, "" if odd;
-					   ODD: the key's type */
+	char holder[DLK_TOKEN_MAX]; /* BUSY: its token, "" if odd;
+				       ODD: the key's type */
 };
 
 /*

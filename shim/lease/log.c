@@ -79,10 +79,13 @@ static void to_syslog(const char *text, size_t len)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX,
 				  .sun_path = "/dev/log" };
-	char prefix[] = "<27>";		/* LOG_DAEMON | LOG_ERR */
-	struct iovec iov[] = { { prefix, 4 }, { (void *)(uintptr_t)text, len } };
-	struct msghdr msg = { .msg_name = &to, .msg_namelen = sizeof(to),
-			      .msg_iov = iov, .msg_iovlen = 2 };
+	char prefix[] = "<27>"; /* LOG_DAEMON | LOG_ERR */
+	struct iovec iov[] = { { prefix, 4 },
+			       { (void *)(uintptr_t)text, len } };
+	struct msghdr msg = { .msg_name = &to,
+			      .msg_namelen = sizeof(to),
+			      .msg_iov = iov,
+			      .msg_iovlen = 2 };
 	long fd = syscall(SYS_socket, AF_UNIX,
 			  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 

@@ -130,7 +130,8 @@ int dlk_own_take(struct dlk_own *own, int fd)
 		dlk_close(high);
 		return err;
 	}
-	*own = (struct dlk_own){ .fd = high, .dev = st.st_dev,
+	*own = (struct dlk_own){ .fd = high,
+				 .dev = st.st_dev,
 				 .ino = st.st_ino };
 	own_add(high, st.st_ino);
 	return 0;

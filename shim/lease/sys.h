@@ -31,7 +31,7 @@ void dlk_close(int fd);
  * closing ours.
  */
 struct dlk_own {
-	int fd;			/* -1: none */
+	int fd; /* -1: none */
 	dev_t dev;
 	ino_t ino;
 };

@@ -82,7 +82,9 @@ static enum effect effect_of(int sig)
 		return NOTHING;
 	if (sa.sa_handler == SIG_DFL)
 		return sig == SIGCHLD || sig == SIGURG || sig == SIGWINCH ||
-		       sig == SIGCONT ? NOTHING : RESTARTS;
+				       sig == SIGCONT
+			       ? NOTHING
+			       : RESTARTS;
 	return sa.sa_flags & SA_RESTART ? RESTARTS : INTERRUPTS;
 }
 

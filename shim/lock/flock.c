@@ -38,22 +38,22 @@ enum { PATIENCE_MS = 200 };
 struct ask {
 	struct dlk_call *call;
 	int fd;
-	int mode;			/* LOCK_EX or LOCK_SH */
-	bool wait;			/* no LOCK_NB */
-	int had;			/* the description's mode before */
-	struct dlk_held *old;		/* its lease before, pinned; or NULL */
+	int mode;             /* LOCK_EX or LOCK_SH */
+	bool wait;            /* no LOCK_NB */
+	int had;              /* the description's mode before */
+	struct dlk_held *old; /* its lease before, pinned; or NULL */
 	const struct dlk_rule *rule;
 	const struct dlk_endpoint *ep;
 	struct dlk_file file;
 	struct dlk_scratch *s;
 	struct dlk_lease lease;
-	uint64_t fail_by_ns;		/* Redis has been unreachable; 0: no */
-	uint64_t patience_ns;		/* for an answer, the lock in hand */
-	uint64_t pause_ns;		/* the last one */
+	uint64_t fail_by_ns;  /* Redis has been unreachable; 0: no */
+	uint64_t patience_ns; /* for an answer, the lock in hand */
+	uint64_t pause_ns;    /* the last one */
 	bool on_fuse;
 	bool told_young;
-	bool asked;			/* with this token; maybe granted */
-	char why[256];			/* the last failure, for the log */
+	bool asked;    /* with this token; maybe granted */
+	char why[256]; /* the last failure, for the log */
 };
 
 /* --- messages ------------------------------------------------------------- */
@@ -89,10 +89,12 @@ static void young_line(struct ask *a, int64_t left_ms)
 	a->told_young = true;
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_i64(&t, left_ms);
-	refuse_line(a, DLK_WARNING, "it was restarted and grants nothing for "
-		    "another ", text, a->wait ?
-		    " ms (restart_delay); waiting" :
-		    " ms (restart_delay); fails with ENOLCK");
+	refuse_line(a, DLK_WARNING,
+		    "it was restarted and grants nothing for "
+		    "another ",
+		    text,
+		    a->wait ? " ms (restart_delay); waiting"
+			    : " ms (restart_delay); fails with ENOLCK");
 }
 
 /* --- which lease is it? --------------------------------------------------- */
@@ -151,8 +153,8 @@ static struct dlk_held *lease_of(int fd)
 	 * The one descriptor of the one process: it is the description, or
 	 * one that was opened after that was closed behind our back.
 	 */
-	if (h && (more || h->fd != fd || atomic_load(&dlk.dups) ||
-		  dlk_shared(fd))) {
+	if (h &&
+	    (more || h->fd != fd || atomic_load(&dlk.dups) || dlk_shared(fd))) {
 		pthread_mutex_unlock(&dlk.mutex);
 		/* A description without a lock has none to give. */
 		mode = dlk_kernel_flock_mode(fd);
@@ -405,8 +407,7 @@ static void drop_stale(const struct ask *a)
 	for (h = dlk_held_find(&a->file, NULL); h; h = next) {
 		next = dlk_held_find(&a->file, h);
 		if (a->mode == LOCK_EX || h == a->old || h->kept) {
-			if (a->mode == LOCK_EX || h == a->old ||
-			    h->fd == a->fd)
+			if (a->mode == LOCK_EX || h == a->old || h->fd == a->fd)
 				dlk_held_drop(h);
 		} else if (h->mode == LOCK_EX || h->fd == a->fd) {
 			dlk_held_owe(h);
@@ -416,7 +417,8 @@ static void drop_stale(const struct ask *a)
 }
 
 /* A lease that nobody will renew, or that was never held, is none. */
-static int settle(struct ask *a, struct dlk_held *h, bool late, uint64_t look_ns)
+static int settle(struct ask *a, struct dlk_held *h, bool late,
+		  uint64_t look_ns)
 {
 	if (late) {
 		dlk_release_send(h);
@@ -501,8 +503,10 @@ static int busy(struct ask *a, int64_t left_ms)
 	if (!a->wait)
 		return -EWOULDBLOCK;
 	dlk_random(&random, sizeof(random));
-	a->pause_ns = dlk_backoff_ns(a->pause_ns, left_ms > 0 ?
-				     (uint64_t)left_ms * DLK_MS : 0, random);
+	a->pause_ns =
+		dlk_backoff_ns(a->pause_ns,
+			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
+			       random);
 	return dlk_sleep(a->call, a->pause_ns);
 }
 
@@ -524,18 +528,21 @@ static int refused(struct ask *a, int err, uint64_t began_ns)
 		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
 	default:
 		refuse_line(a, DLK_ERROR, "the key is no lock but a ",
-			    answer->holder, "; not locked, the call fails "
+			    answer->holder,
+			    "; not locked, the call fails "
 			    "with ENOLCK.  Whose key is it? (dlockctl list)");
 		return -ENOLCK;
 	}
 }
 
-/* Ours in the kernel before the call, another's in Redis: nothing to wait for. */
+/* Ours in the kernel before the call, another's in Redis: nothing to wait for.
+ */
 static int was_lost(const struct ask *a)
 {
-	refuse_line(a, DLK_ERROR, "this descriptor holds the lock on this host, "
-		    "but the lease was lost to ", a->s->answer.holder,
-		    "; the call fails with ENOLCK");
+	refuse_line(a, DLK_ERROR,
+		    "this descriptor holds the lock on this host, "
+		    "but the lease was lost to ",
+		    a->s->answer.holder, "; the call fails with ENOLCK");
 	return -ENOLCK;
 }
 
@@ -552,8 +559,11 @@ static bool is_listed(const struct ask *a)
 static int unlisted(const struct ask *a)
 {
 	real.flock(a->fd, LOCK_UN);
-	refuse_line(a, DLK_ERROR, "not asked: this file system (FUSE) keeps its "
-		    "locks to itself", "", "; the call fails with ENOLCK.  "
+	refuse_line(a, DLK_ERROR,
+		    "not asked: this file system (FUSE) keeps its "
+		    "locks to itself",
+		    "",
+		    "; the call fails with ENOLCK.  "
 		    "Mount it without lock forwarding");
 	return -ENOLCK;
 }
@@ -601,8 +611,9 @@ static int weakened_here_only(struct ask *a)
 		a->had = LOCK_UN;
 		return -ENOLCK;
 	}
-	refuse_line(a, DLK_WARNING, "cannot weaken the lease to a shared one: ",
-		    a->why, "; it may stay exclusive until the unlock");
+	refuse_line(a, DLK_WARNING,
+		    "cannot weaken the lease to a shared one: ", a->why,
+		    "; it may stay exclusive until the unlock");
 	return 0;
 }
 
@@ -664,7 +675,7 @@ static bool have_it(struct ask *a)
 	known = dlk_held_find(&a->file, NULL);
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!known && !dlk_shared(a->fd))
-		return false;	/* who should have locked it? */
+		return false; /* who should have locked it? */
 	a->had = dlk_kernel_flock_mode(a->fd);
 	if (a->had != LOCK_EX && a->had != LOCK_SH)
 		a->had = LOCK_UN;
@@ -706,8 +717,10 @@ static int lock_managed(struct ask *a)
 	if (a->ep->connect_timeout_ms < PATIENCE_MS)
 		a->patience_ns = a->ep->connect_timeout_ms * DLK_MS;
 	if (a->rule->redis->mode != DLK_SINGLE) {
-		refuse_line(a, DLK_ERROR, "this version knows mode = \"single\" "
-			    "only", "", "; the call fails with ENOLCK");
+		refuse_line(a, DLK_ERROR,
+			    "this version knows mode = \"single\" "
+			    "only",
+			    "", "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
@@ -753,9 +766,11 @@ static int classify(int fd, char *path, size_t size, const char *call,
 	*rule = NULL;
 	if (dlk.broken.text[0]) {
 		if (dlk_kernel_file(fd, &file) < 0)
-			return 0;	/* EBADF is the kernel's to say */
-		dlk_log(DLK_ERROR, call, ": fails with ENOLCK, for there is no "
-			"telling what is managed: ", dlk.broken.text, NULL);
+			return 0; /* EBADF is the kernel's to say */
+		dlk_log(DLK_ERROR, call,
+			": fails with ENOLCK, for there is no "
+			"telling what is managed: ",
+			dlk.broken.text, NULL);
 		return -ENOLCK;
 	}
 	if (dlk_kernel_unmanaged(fd))
@@ -769,9 +784,11 @@ static int classify(int fd, char *path, size_t size, const char *call,
 	}
 	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
 		return 0;
-	dlk_log(DLK_ERROR, call, ": fails with ENOLCK: the descriptor's path "
+	dlk_log(DLK_ERROR, call,
+		": fails with ENOLCK: the descriptor's path "
 		"cannot be had (no /proc, or its mount is gone) and its device "
-		"is that of a managed prefix", NULL);
+		"is that of a managed prefix",
+		NULL);
 	return -ENOLCK;
 }
 
@@ -784,8 +801,8 @@ static void not_yet(const char *path, const char *call)
 	dlk_text_str(&l.text, " \"");
 	dlk_text_quoted(&l.text, path, strlen(path));
 	dlk_text_str(&l.text, "\": fails with ENOLCK: this version locks "
-		     "across hosts by flock() only; exclude the path "
-		     "from its rule to have the local lock");
+			      "across hosts by flock() only; exclude the path "
+			      "from its rule to have the local lock");
 	dlk_line_end(&l);
 }
 
@@ -923,6 +940,6 @@ int dlk_flock(struct dlk_call *call, int fd, int op)
 			return unlock(call, fd);
 		return DLK_PASS;
 	default:
-		return DLK_PASS;	/* EINVAL is the kernel's to say */
+		return DLK_PASS; /* EINVAL is the kernel's to say */
 	}
 }

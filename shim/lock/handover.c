@@ -118,19 +118,25 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		keeper.msg = m;
 	}
 	*m = (struct dlk_keep){
-		.magic = DLK_KEEP_MAGIC, .type = type, .seq = ++keeper.seq,
-		.dev = h->file.dev, .ino = h->file.ino,
+		.magic = DLK_KEEP_MAGIC,
+		.type = type,
+		.seq = ++keeper.seq,
+		.dev = h->file.dev,
+		.ino = h->file.ino,
 		.key_len = (uint32_t)h->lease.key_len,
 		.token_len = (uint32_t)h->lease.token_len,
-		.ttl_ms = h->lease.ttl_ms, .shared = h->lease.shared,
+		.ttl_ms = h->lease.ttl_ms,
+		.shared = h->lease.shared,
 		.granted_ns = h->granted_ns,
-		.deadline_ns = h->deadline_ns, .renew_ns = h->renew_ns,
+		.deadline_ns = h->deadline_ns,
+		.renew_ns = h->renew_ns,
 		.ep = *h->rule->redis->endpoints,
 	};
 	memcpy(m->bytes, h->lease.key, h->lease.key_len + 1);
 	memcpy(m->bytes + h->lease.key_len + 1, h->lease.token,
 	       h->lease.token_len + 1);
-	return (ssize_t)(sizeof(*m) + h->lease.key_len + h->lease.token_len + 2);
+	return (ssize_t)(sizeof(*m) + h->lease.key_len + h->lease.token_len +
+			 2);
 }
 
 static int send_message(const struct dlk_held *h, uint32_t type, int fd)
@@ -209,8 +215,9 @@ static void tell_failure(const struct dlk_held *h, int err)
 	dlk_text_str(&l.text, "no keeper for the lease ");
 	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
 	dlk_text_str(&l.text, ": ");
-	dlk_text_str(&l.text, strerrordesc_np(-err) ? : "unknown error");
-	dlk_text_str(&l.text, "; it ends by its ttl when this process ends.  "
+	dlk_text_str(&l.text, strerrordesc_np(-err) ?: "unknown error");
+	dlk_text_str(&l.text,
+		     "; it ends by its ttl when this process ends.  "
 		     "Is dlock-keeper installed beside libdlock-preload.so?");
 	dlk_line_end(&l);
 }
@@ -290,7 +297,7 @@ void dlk_handover_all(void)
 		if (!h)
 			break;
 		if (!dlk_handover(h))
-			now = h->granted_ns;	/* do not ask for it again */
+			now = h->granted_ns; /* do not ask for it again */
 		pthread_mutex_lock(&dlk.mutex);
 		dlk_held_unpin(h);
 		pthread_mutex_unlock(&dlk.mutex);

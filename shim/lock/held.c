@@ -43,8 +43,8 @@ static struct dlk_held *take_spare(void)
 
 struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 {
-	size_t size = sizeof(struct dlk_held) + lease->key_len +
-		      lease->token_len + 2;
+	size_t size =
+		sizeof(struct dlk_held) + lease->key_len + lease->token_len + 2;
 	struct dlk_held *h;
 
 	if (size <= SMALL) {
@@ -150,6 +150,6 @@ void dlk_held_owe(struct dlk_held *h)
 	h->state = DLK_OWED;
 	/* Whatever was sent for it, the server has forgotten it by then. */
 	h->forget_ns = dlk_now_ns() + (h->lease.ttl_ms + 1000) * DLK_MS;
-	h->retry_ns = UINT64_MAX;	/* whoever owes it sends it first */
+	h->retry_ns = UINT64_MAX; /* whoever owes it sends it first */
 	count(h, 1);
 }

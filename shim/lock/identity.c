@@ -20,7 +20,7 @@
 /* Read once a process; the same bytes whoever writes them, so no mutex. */
 static struct {
 	_Atomic bool known;
-	int64_t offset_ns;	/* of the time namespace's CLOCK_BOOTTIME */
+	int64_t offset_ns; /* of the time namespace's CLOCK_BOOTTIME */
 	char host[DLK_WORD_MAX];
 	char hostname[DLK_WORD_MAX];
 	char command[DLK_WORD_MAX];
@@ -37,8 +37,7 @@ static void learn_host(void)
 	const char *host_id = dlk.config->host_id;
 	struct dlk_text t;
 
-	if (dlk_slurp("/proc/sys/kernel/random/boot_id", id,
-			  sizeof(id)) < 36)
+	if (dlk_slurp("/proc/sys/kernel/random/boot_id", id, sizeof(id)) < 36)
 		memcpy(id, "unknown", sizeof("unknown"));
 	dlk_text_init(&t, me.host, sizeof(me.host));
 	for (const char *p = id; *p && *p != '\n'; p++)
@@ -107,7 +106,7 @@ static bool get_handle(int fd, union handle *u)
 
 static uint64_t hash_handle(const union handle *u)
 {
-	uint64_t hash = 0xcbf29ce484222325U;	/* FNV-1a */
+	uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a */
 
 	for (unsigned i = 0; i < u->h.handle_bytes; i++)
 		hash = (hash ^ u->h.f_handle[i]) * 0x100000001b3U;

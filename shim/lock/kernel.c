@@ -23,8 +23,8 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
-static void fd_name(struct dlk_text *t, char *buf, size_t size,
-		    const char *dir, int fd)
+static void fd_name(struct dlk_text *t, char *buf, size_t size, const char *dir,
+		    int fd)
 {
 	dlk_text_init(t, buf, size);
 	dlk_text_str(t, dir);
@@ -121,7 +121,7 @@ struct memory {
 };
 
 static __thread struct {
-	bool busy;	/* a signal handler came while we were here */
+	bool busy; /* a signal handler came while we were here */
 	unsigned next;
 	struct memory m[MEMORIES];
 } recent __attribute__((tls_model("initial-exec")));
@@ -131,8 +131,8 @@ static bool identify(int dir, const char *path, int flags, struct memory *m)
 	struct statx sx;
 
 	if (statx(dir, path, flags, STATX_INO | STATX_NLINK | STATX_MNT_ID,
-		  &sx) < 0 || !(sx.stx_mask & STATX_MNT_ID) ||
-	    sx.stx_nlink != 1)
+		  &sx) < 0 ||
+	    !(sx.stx_mask & STATX_MNT_ID) || sx.stx_nlink != 1)
 		return false;
 	m->ino = sx.stx_ino;
 	m->mount = sx.stx_mnt_id;
@@ -158,7 +158,8 @@ static bool recall(int fd)
 			       identify(fd, "", AT_EMPTY_PATH, &now) &&
 			       same(m, &now) &&
 			       identify(AT_FDCWD, m->path, AT_SYMLINK_NOFOLLOW,
-					&now) && same(m, &now);
+					&now) &&
+			       same(m, &now);
 	}
 	return false;
 }

@@ -50,7 +50,7 @@ static int send_on(struct dlk_conn *c, struct dlk_held *h, uint64_t deadline_ns)
 	h->retry_ns = at;
 	pthread_mutex_unlock(&dlk.mutex);
 	dlk_conn_defer(c, acknowledged, h);
-	dlk_conn_flush(c, deadline_ns);	/* a failure tells acknowledged() */
+	dlk_conn_flush(c, deadline_ns); /* a failure tells acknowledged() */
 	dlk_thread_need(at);
 	return 0;
 }
@@ -125,7 +125,7 @@ void dlk_release_token(const struct dlk_rule *rule,
 	struct dlk_held *h = dlk_held_new(lease);
 
 	if (!h)
-		return;		/* it ends by its ttl */
+		return; /* it ends by its ttl */
 	h->rule = rule;
 	h->state = DLK_HELD;
 	pthread_mutex_lock(&dlk.mutex);

@@ -34,38 +34,38 @@
 struct dlk_file {
 	dev_t dev;
 	ino_t ino;
-	uint64_t handle;	/* a hash of the file handle, on FUSE; else 0 */
+	uint64_t handle; /* a hash of the file handle, on FUSE; else 0 */
 };
 
 enum dlk_held_state {
 	DLK_FREE,
-	DLK_HELD,	/* a lease that we renew */
-	DLK_OWED,	/* its release is not acknowledged yet */
+	DLK_HELD, /* a lease that we renew */
+	DLK_OWED, /* its release is not acknowledged yet */
 };
 
 /* One lease of this process.  Guarded by the mutex but for `lease` (const). */
 struct dlk_held {
 	enum dlk_held_state state;
-	struct dlk_held *next;		/* in dlk.held */
+	struct dlk_held *next; /* in dlk.held */
 	struct dlk_file file;
-	int fd;				/* one of its description, last known */
-	int mode;			/* the kernel's: LOCK_EX or LOCK_SH */
+	int fd;   /* one of its description, last known */
+	int mode; /* the kernel's: LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
-	uint64_t forget_ns;		/* OWED: by then it has expired anyway */
-	uint64_t retry_ns;		/* OWED: when to send again, or (in
-					   flight) to look for the answer */
-	bool kept;			/* the keeper carries it on as well */
+	uint64_t forget_ns; /* OWED: by then it has expired anyway */
+	uint64_t retry_ns;  /* OWED: when to send again, or (in
+			       flight) to look for the answer */
+	bool kept;          /* the keeper carries it on as well */
 	bool warned;
 	bool told_no_keeper;
-	unsigned pins;			/* who work on it, without the mutex */
-	bool leaving;			/* a conversion gives it up just now */
-	bool dropped;			/* to be freed when it is unpinned */
-	bool in_flight;			/* OWED: sent, no answer yet */
-	bool text;			/* OWED: send the script as a whole */
-	bool flushed;			/* OWED: tried once more at exit */
-	size_t size;			/* of this object */
-	struct dlk_lease lease;		/* points into bytes */
+	unsigned pins;          /* who work on it, without the mutex */
+	bool leaving;           /* a conversion gives it up just now */
+	bool dropped;           /* to be freed when it is unpinned */
+	bool in_flight;         /* OWED: sent, no answer yet */
+	bool text;              /* OWED: send the script as a whole */
+	bool flushed;           /* OWED: tried once more at exit */
+	size_t size;            /* of this object */
+	struct dlk_lease lease; /* points into bytes */
 	char bytes[];
 };
 
@@ -79,25 +79,25 @@ enum { DLK_LINKS = 16 };
 
 struct dlk_state {
 	/* (1) */
-	bool on;			/* there are rules, or a broken config */
+	bool on; /* there are rules, or a broken config */
 	struct dlk_config *config;
-	struct dlk_error broken;	/* why there is no config; "" if fine */
+	struct dlk_error broken; /* why there is no config; "" if fine */
 	char keeper_path[512];
-	uint64_t open_at_start[4];	/* descriptors 0..255 at our start */
+	uint64_t open_at_start[4]; /* descriptors 0..255 at our start */
 
 	pthread_mutex_t mutex;
-	struct dlk_held *held;		/* (m) HELD and OWED */
-	struct dlk_held *spare;		/* (m) small free objects */
-	struct dlk_link links[DLK_LINKS];	/* (m) */
-	bool thread_runs;		/* (m) */
-	uint64_t thread_wakes_ns;	/* (m) when it looks next */
+	struct dlk_held *held;            /* (m) HELD and OWED */
+	struct dlk_held *spare;           /* (m) small free objects */
+	struct dlk_link links[DLK_LINKS]; /* (m) */
+	bool thread_runs;                 /* (m) */
+	uint64_t thread_wakes_ns;         /* (m) when it looks next */
 
 	/* Lock-free. */
-	_Atomic unsigned n_held;	/* HELD ones; the hooks' fast path */
+	_Atomic unsigned n_held; /* HELD ones; the hooks' fast path */
 	_Atomic unsigned n_owed;
-	_Atomic bool shares;		/* made a child or received descriptors */
-	_Atomic bool dups;		/* duplicated a descriptor */
-	_Atomic unsigned thread_bell;	/* futex */
+	_Atomic bool shares;          /* made a child or received descriptors */
+	_Atomic bool dups;            /* duplicated a descriptor */
+	_Atomic unsigned thread_bell; /* futex */
 };
 
 extern struct dlk_state dlk;
@@ -110,10 +110,10 @@ extern struct dlk_birth *dlk_birth;
 /* --- call.c: one call into dlock ------------------------------------------ */
 
 struct dlk_call {
-	sigset_t mask;		/* the program's */
-	int cancel;		/* the program's cancellation state */
-	int err;		/* the program's errno */
-	bool wait;		/* a signal may interrupt it: EINTR */
+	sigset_t mask; /* the program's */
+	int cancel;    /* the program's cancellation state */
+	int err;       /* the program's errno */
+	bool wait;     /* a signal may interrupt it: EINTR */
 };
 
 /*
@@ -168,7 +168,8 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
 /* (mutex held) Put it into the list, or take it out and free it. */
 void dlk_held_add(struct dlk_held *h);
 void dlk_held_drop(struct dlk_held *h);
-/* (mutex held) A HELD lease of a file after `from` (NULL: the first), or NULL. */
+/* (mutex held) A HELD lease of a file after `from` (NULL: the first), or NULL.
+ */
 struct dlk_held *dlk_held_find(const struct dlk_file *file,
 			       const struct dlk_held *from);
 /* The lowest descriptor >= from that a HELD lease is known by, or -1. */
@@ -207,7 +208,7 @@ void dlk_release_flush(unsigned ms);
 /* The token of a lease on the file behind fd, granted at since_ns. */
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 			   uint64_t since_ns, char *buf, size_t size);
-void dlk_identity_forget(void);	/* in a child: pid and command anew */
+void dlk_identity_forget(void); /* in a child: pid and command anew */
 
 /* --- kernel.c ------------------------------------------------------------- */
 
@@ -238,7 +239,8 @@ bool dlk_kernel_keeper_has(const struct dlk_file *file);
 
 /* --- thread.c ------------------------------------------------------------- */
 
-/* (mutex not held) Have the thread look no later than at_ns; false: no thread. */
+/* (mutex not held) Have the thread look no later than at_ns; false: no thread.
+ */
 bool dlk_thread_need(uint64_t at_ns);
 
 /*
@@ -257,8 +259,8 @@ void dlk_handover_all(void);
 bool dlk_handover(struct dlk_held *h);
 /* Tell the keeper that a lease is given back; never waits. */
 void dlk_handover_drop(const struct dlk_held *h);
-void dlk_handover_forget(void);	/* in a child */
-void dlk_handover_tick(void);	/* reap a keeper that has ended */
+void dlk_handover_forget(void); /* in a child */
+void dlk_handover_tick(void);   /* reap a keeper that has ended */
 
 /* --- flock.c -------------------------------------------------------------- */
 
@@ -285,6 +287,6 @@ void dlk_before_exit(void);
 
 /* --- init.c (entry) ------------------------------------------------------- */
 
-void dlk_after_fork(void);	/* in a child: start anew */
+void dlk_after_fork(void); /* in a child: start anew */
 
 #endif

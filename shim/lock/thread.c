@@ -56,8 +56,8 @@ static void wait_until(uint64_t at_ns, unsigned seen)
 static uint64_t due_ns(const struct dlk_held *h)
 {
 	if (h->state == DLK_HELD)
-		return h->renew_ns < h->handover_ns ? h->renew_ns :
-						      h->handover_ns;
+		return h->renew_ns < h->handover_ns ? h->renew_ns
+						    : h->handover_ns;
 	if (h->retry_ns == UINT64_MAX || h->in_flight)
 		return h->retry_ns;
 	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
@@ -181,13 +181,15 @@ static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
 	if (again)
 		dlk_release_token(h->rule, &h->lease);
 	if (warn)
-		say(DLK_WARNING, h, " could not be renewed for long: ",
-		    dlk_lease_why(c));
+		say(DLK_WARNING, h,
+		    " could not be renewed for long: ", dlk_lease_why(c));
 	if (lost)
-		say(DLK_ERROR, h, " is LOST: ", r->result < 0 ?
-		    dlk_lease_why(c) : r->result == DLK_LOST ?
-		    "somebody else holds it; stop this program" :
-		    "the server does not know it any more; stop this program");
+		say(DLK_ERROR, h, " is LOST: ",
+		    r->result < 0 ? dlk_lease_why(c)
+		    : r->result == DLK_LOST
+			    ? "somebody else holds it; stop this program"
+			    : "the server does not know it any more; stop this "
+			      "program");
 }
 
 struct batch {
@@ -207,7 +209,8 @@ static void collect(struct batch *b, uint64_t now)
 	b->ep = NULL;
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
 		const struct dlk_endpoint *ep = h->rule->redis->endpoints;
-		uint64_t soon = now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
+		uint64_t soon =
+			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
 
 		if (h->state != DLK_HELD || h->pins || h->renew_ns > soon ||
 		    (b->ep && b->ep != ep) || b->n == DLK_RENEW_BATCH)
@@ -241,7 +244,7 @@ static void drop_ended(struct batch *b)
 
 static bool renew_some(void)
 {
-	static struct batch b;	/* only this thread's */
+	static struct batch b; /* only this thread's */
 	struct dlk_conn *c;
 
 	pthread_mutex_lock(&dlk.mutex);
@@ -252,9 +255,9 @@ static bool renew_some(void)
 	drop_ended(&b);
 	c = b.n ? dlk_link_get(b.ep) : NULL;
 	if (c)
-		dlk_renew_batch(c, dlk_now_ns() +
-				b.ep->connect_timeout_ms * DLK_MS,
-				b.renewal, b.n);
+		dlk_renew_batch(
+			c, dlk_now_ns() + b.ep->connect_timeout_ms * DLK_MS,
+			b.renewal, b.n);
 	for (unsigned i = 0; i < b.n; i++) {
 		if (c)
 			renewed(b.held[i], &b.renewal[i], c);
@@ -300,8 +303,9 @@ static bool work_once(void)
 	if (h->state == DLK_HELD) {
 		dlk_handover(h);
 	} else if (!forget) {
-		dlk_release_retry(h, now + h->rule->redis->endpoints
-					   ->connect_timeout_ms * DLK_MS);
+		dlk_release_retry(
+			h, now + h->rule->redis->endpoints->connect_timeout_ms *
+					   DLK_MS);
 	}
 	pthread_mutex_lock(&dlk.mutex);
 	if (forget)

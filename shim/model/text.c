@@ -40,7 +40,7 @@ static void put_number(struct dlk_text *t, uint64_t n, unsigned base,
 		tmp[--at] = digits[n % base];
 		n /= base;
 	} while (n);
-	for (; width && at > sizeof(tmp) - width && at > 0; )
+	for (; width && at > sizeof(tmp) - width && at > 0;)
 		tmp[--at] = '0';
 	dlk_text_bytes(t, tmp + at, sizeof(tmp) - at);
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct dlk_text {
-	char *buf;	/* always NUL-terminated */
+	char *buf; /* always NUL-terminated */
 	size_t size, len;
 	bool cut;
 };

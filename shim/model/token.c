@@ -111,7 +111,7 @@ static bool next_word(const char **at, const char *end, char *word, size_t size)
 {
 	const char *from = *at, *p = from;
 
-	while (p < end && *p > 0x20 && *p < 0x7f)
+	while (p<end && * p> 0x20 && *p < 0x7f)
 		p++;
 	if (p == from || (size_t)(p - from) >= size || (p < end && *p != ' '))
 		return false;

@@ -27,7 +27,7 @@
 enum {
 	DLK_TOKEN_MAX = 768,
 	DLK_RANDOM_LEN = 32,
-	DLK_WORD_MAX = 192,	/* of HOST, FILE, HOSTNAME and COMMAND each */
+	DLK_WORD_MAX = 192, /* of HOST, FILE, HOSTNAME and COMMAND each */
 };
 
 struct dlk_token {
@@ -36,8 +36,8 @@ struct dlk_token {
 	char file[DLK_WORD_MAX];
 	uint64_t since_ns;
 	uint32_t pid;
-	char hostname[DLK_WORD_MAX];	/* escaped, as in the token */
-	char command[DLK_WORD_MAX];	/* escaped, as in the token */
+	char hostname[DLK_WORD_MAX]; /* escaped, as in the token */
+	char command[DLK_WORD_MAX];  /* escaped, as in the token */
 };
 
 /* Write the token's text and a NUL; its length, or -ENAMETOOLONG. */

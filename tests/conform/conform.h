@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 /* "LINE text: 0", or -1 and the errno's name; errno is 0 before. */
-#define SHOW(call)							\
-	do {								\
-		long show_n;						\
-									\
-		errno = 0;						\
-		show_n = (long)(call);					\
-		show_result(__LINE__, #call, show_n, errno);		\
+#define SHOW(call)                                                             \
+	do {                                                                   \
+		long show_n;                                                   \
+                                                                               \
+		errno = 0;                                                     \
+		show_n = (long)(call);                                         \
+		show_result(__LINE__, #call, show_n, errno);                   \
 	} while (0)
 
 static inline void show_result(int line, const char *text, long n, int error)
@@ -57,9 +57,8 @@ static inline int probe(const char *name)
 	return error;
 }
 
-#define PROBE(name)							\
-	printf("%d probe: %s\n", __LINE__,				\
-	       probe(name) ? "held" : "free")
+#define PROBE(name)                                                            \
+	printf("%d probe: %s\n", __LINE__, probe(name) ? "held" : "free")
 
 /* Two pipes, so that parent and child take turns. */
 struct turns {

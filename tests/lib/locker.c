@@ -53,8 +53,8 @@ static int *slot(const char *name)
 {
 	static int none = -1;
 
-	return name && *name >= 'a' && *name <= 'z' ? &slots[*name - 'a'] :
-						      &none;
+	return name && *name >= 'a' && *name <= 'z' ? &slots[*name - 'a']
+						    : &none;
 }
 
 static void unescape(char *s)
@@ -251,12 +251,15 @@ static const struct {
 	const char *name;
 	long (*run)(char **arg);
 } commands[] = {
-	{ "open", do_open }, { "close", do_close }, { "dup", do_dup },
-	{ "lock", do_lock }, { "record", do_record }, { "lockf", do_lockf },
-	{ "read", do_read }, { "write", do_write },
-	{ "closeall", do_closeall }, { "fork", do_fork }, { "reap", do_reap },
-	{ "pid", do_pid }, { "threads", do_threads }, { "fds", do_fds },
-	{ "sockets", do_sockets }, { "alarm", do_alarm }, { "exit", do_exit },
+	{ "open", do_open },         { "close", do_close },
+	{ "dup", do_dup },           { "lock", do_lock },
+	{ "record", do_record },     { "lockf", do_lockf },
+	{ "read", do_read },         { "write", do_write },
+	{ "closeall", do_closeall }, { "fork", do_fork },
+	{ "reap", do_reap },         { "pid", do_pid },
+	{ "threads", do_threads },   { "fds", do_fds },
+	{ "sockets", do_sockets },   { "alarm", do_alarm },
+	{ "exit", do_exit },
 };
 
 static void answer(char **arg)

@@ -54,6 +54,9 @@ run cppcheck "${#sources[@]}" cppcheck --quiet -j "$(nproc)" --std=c11 \
 	--error-exitcode=1 --template=gcc "${includes[@]}" "${defines[@]}" \
 	"${sources[@]}"
 run clang-tidy "${#sources[@]}" tidy
+mapfile -t formatted < <(find config shim tools tests -name '*.[ch]' | sort)
+run clang-format "${#formatted[@]}" clang-format --dry-run -Werror \
+	"${formatted[@]}"
 run shellcheck "${#scripts[@]}" shellcheck -x -P SCRIPTDIR "${scripts[@]}"
 run mandoc "${#pages[@]}" mandoc -Tlint -W warning "${pages[@]}"
 exit "$found"

@@ -152,7 +152,8 @@ static long long left_of(const char *token)
 	long long now = server_ms();
 	const redisReply *r = tell(redis.c, "HGET", "k", token, NULL);
 
-	return r->type == REDIS_REPLY_STRING ? strtoll(r->str, NULL, 10) - now : -1;
+	return r->type == REDIS_REPLY_STRING ? strtoll(r->str, NULL, 10) - now
+					     : -1;
 }
 
 static void put_shared(const char *token, long long left_ms)
