@@ -58,7 +58,7 @@ LIBHIREDIS = $(firstword $(wildcard $(addsuffix /libhiredis.a,\
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: FORCE all deps demo check bench lint install clean test-programs
+.PHONY: FORCE all deps demo check bench lint install clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/symbols.map
@@ -115,7 +115,8 @@ $(B)/gen/symbols.map: shim/entry/table.h
 UNIT_BIN    := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
 HELPER_BIN  := $(patsubst tests/lib/%.c,$(B)/tests/%,$(filter-out %_so.c,$(HELPERS)))
 HELPER_SO   := $(patsubst tests/lib/%_so.c,$(B)/tests/%.so,$(filter %_so.c,$(HELPERS)))
-test-programs: $(UNIT_BIN) $(HELPER_BIN) $(HELPER_SO)
+helpers: $(HELPER_BIN) $(HELPER_SO)
+test-programs: $(UNIT_BIN) helpers
 
 # A unit test names what it links beyond the core with '// link: FILE...'.
 $(B)/tests/test_%: tests/unit/test_%.c $(CORE_OBJ) $(B)/gen/hiredis.a
@@ -139,7 +140,7 @@ deps:
 	$(Q)sh tests/lib/deps.sh
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory -j2 all helpers
 	$(Q)bash tests/hosts/demo.sh
 
 check: deps
