@@ -405,8 +405,8 @@ static void renew_against_an_exclusive_is_lost(void **state)
 	assert_string_equal(value_at(redis.c, "k"), other);
 }
 
-/* A process that locks again gets a new token; its keeper has the old one. */
-static void renew_sees_a_newer_sharer_of_this_file(void **state)
+/* Another reader of this file, older or newer, has replaced nobody. */
+static void renew_takes_no_other_sharer_for_a_successor(void **state)
 {
 	char heir[DLK_TOKEN_MAX];
 
@@ -414,7 +414,7 @@ static void renew_sees_a_newer_sharer_of_this_file(void **state)
 	put_shared(token_of(heir, 'h', HOST, FILE_, 1999), 8000);
 	assert_int_equal(renew(ours), DLK_GONE);
 	put_shared(token_of(heir, 'h', HOST, FILE_, 2001), 8000);
-	assert_int_equal(renew(ours), DLK_REPLACED);
+	assert_int_equal(renew(ours), DLK_GONE);
 }
 
 /* --- restore -------------------------------------------------------------- */
@@ -477,7 +477,7 @@ int main(void)
 		shared_test(renew_never_joins),
 		shared_test(renew_does_not_wake_the_expired),
 		shared_test(renew_against_an_exclusive_is_lost),
-		shared_test(renew_sees_a_newer_sharer_of_this_file),
+		shared_test(renew_takes_no_other_sharer_for_a_successor),
 		young_test(a_young_server_takes_all_sharers_back),
 		young_test(restore_mixes_no_modes),
 		young_test(restore_writes_to_no_foreign_hash),
