@@ -153,27 +153,39 @@ static struct dlk_held *next_unsent(void)
 	return h;
 }
 
-void dlk_release_flush(unsigned ms)
+/* What could not be sent, or was sent into a connection that is dead. */
+static void send_unsent(uint64_t deadline_ns)
 {
-	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
-
 	struct dlk_held *h;
 
-	if (atomic_load(&dlk.n_owed) == 0)
-		return;
-	while (dlk_now_ns() < deadline && (h = next_unsent())) {
-		dlk_release_retry(h, deadline);
+	while (dlk_now_ns() < deadline_ns && (h = next_unsent())) {
+		dlk_release_retry(h, deadline_ns);
 		pthread_mutex_lock(&dlk.mutex);
 		dlk_held_unpin(h);
 		pthread_mutex_unlock(&dlk.mutex);
 	}
+}
+
+static void read_all_answers(uint64_t deadline_ns)
+{
 	for (int i = 0; i < DLK_LINKS; i++) {
 		const struct dlk_endpoint *ep = dlk.links[i].ep;
 		struct dlk_conn *c;
 
 		while (ep && (c = dlk_link_get_deferred(ep))) {
-			dlk_conn_settle(c, deadline);
+			dlk_conn_settle(c, deadline_ns);
 			dlk_link_put(c);
 		}
 	}
+}
+
+void dlk_release_flush(unsigned ms)
+{
+	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
+
+	if (atomic_load(&dlk.n_owed) == 0)
+		return;
+	/* Reading first: only then is it known what never arrived. */
+	read_all_answers(deadline);
+	send_unsent(deadline);
 }
