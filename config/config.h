@@ -39,37 +39,37 @@ enum dlk_coherence { DLK_COHERENCE_AUTO, DLK_COHERENCE_ON, DLK_COHERENCE_OFF };
  * without pointers: it is handed to the keeper as it is.
  */
 struct dlk_endpoint {
-	int32_t scheme;			/* enum dlk_scheme */
-	int32_t db;			/* SELECT; 0 .. 65535 */
+	int32_t scheme; /* enum dlk_scheme */
+	int32_t db;     /* SELECT; 0 .. 65535 */
 	uint32_t port;
-	uint32_t connect_timeout_ms;	/* also the bound of one command */
-	uint64_t restart_delay_ms;	/* DESIGN L5, delayed restart */
-	char host[256];			/* TCP, TLS: name or address, no [] */
-	char path[108];			/* unix: the socket */
-	char username[128];		/* empty: AUTH with a password only */
-	char password[512];		/* empty: no AUTH */
-	char unused[4];			/* no padding: compared as bytes */
-	char name[128];			/* for messages: "127.0.0.1:6379/0",
-					   never with the password */
+	uint32_t connect_timeout_ms; /* also the bound of one command */
+	uint64_t restart_delay_ms;   /* DESIGN L5, delayed restart */
+	char host[256];              /* TCP, TLS: name or address, no [] */
+	char path[108];              /* unix: the socket */
+	char username[128];          /* empty: AUTH with a password only */
+	char password[512];          /* empty: no AUTH */
+	char unused[4];              /* no padding: compared as bytes */
+	char name[128];              /* for messages: "127.0.0.1:6379/0",
+					never with the password */
 };
 
 struct dlk_redis {
 	const char *name;
 	enum dlk_mode mode;
 	const struct dlk_endpoint *endpoints;
-	unsigned n_endpoints;		/* at least 1 */
+	unsigned n_endpoints; /* at least 1 */
 	unsigned replicas;
 	int line;
 };
 
 struct dlk_rule {
-	const char *prefix;		/* absolute; ends in '/' for a directory,
-					   else names one file */
+	const char *prefix; /* absolute; ends in '/' for a directory,
+			       else names one file */
 	size_t prefix_len;
-	const char *const *exclude;	/* fnmatch(3) patterns, see dlock.conf(5) */
+	const char *const *exclude; /* fnmatch(3) patterns, see dlock.conf(5) */
 	unsigned n_exclude;
 	const struct dlk_redis *redis;
-	const char *key;		/* the template, validated */
+	const char *key; /* the template, validated */
 	uint32_t ttl_ms;
 	uint32_t timeout_ms;
 	enum dlk_on_lost on_lost;
@@ -82,10 +82,10 @@ struct dlk_rule {
 
 struct dlk_config {
 	const char *file;
-	const char *host_id;		/* "" unless configured */
+	const char *host_id; /* "" unless configured */
 	const struct dlk_redis *redis;
 	unsigned n_redis;
-	const struct dlk_rule *rules;	/* longest prefix first */
+	const struct dlk_rule *rules; /* longest prefix first */
 	unsigned n_rules;
 };
 
@@ -107,8 +107,8 @@ typedef void dlk_warn_fn(void *arg, const char *text);
  * with err->text set.  Not thread-safe (libconfuse is not), never exits,
  * prints nothing.
  */
-int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn,
-		    void *arg, struct dlk_config **out, struct dlk_error *err);
+int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
+		    struct dlk_config **out, struct dlk_error *err);
 
 /* The same for a text in memory; `file` serves messages only. */
 int dlk_config_parse(const char *file, const char *text, size_t len,
