@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stage of the tests of leases: a Redis of their own, emptied before each,
+ * a connection to it as to a server known to be new or as to one that is too
+ * young, and three tokens of different places.
+ */
+#ifndef DLK_TEST_LEASES_H
+#define DLK_TEST_LEASES_H
+
+#include "lease/lease.h"
+#include "tests/unit/redis.h"
+
+#define HOST  "0123456789abcdef0123456789abcdef"
+#define FILE_ "fd00:1f:1.00"
+
+enum { TTL = 30000, HOUR_MS = 3600 * 1000 };
+
+static struct own_redis redis;
+static struct dlk_conn *c; /* the one under test */
+static struct dlk_answer answer;
+static char ours[DLK_TOKEN_MAX], other[DLK_TOKEN_MAX], third[DLK_TOKEN_MAX];
+
+static int start(void **state)
+{
+	(void)state;
+	own_redis_start(&redis);
+	token_of(ours, 'a', HOST, FILE_, 2000);
+	token_of(other, 'b', "elsewhere", FILE_, 1000);
+	token_of(third, 'e', "somewhere", FILE_, 3000);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	own_redis_stop(&redis);
+	return 0;
+}
+
+static int connect_with(uint64_t restart_delay_ms)
+{
+	struct dlk_endpoint ep = redis.ep;
+
+	ep.restart_delay_ms = restart_delay_ms;
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	tell_ok(tell(redis.c, "SCRIPT", "FLUSH", NULL));
+	memset(&answer, 0x55, sizeof(answer));
+	c = dlk_conn_new(&ep);
+	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
+}
+
+/* To a server known to be new, and empty. */
+static int connect_at_once(void **state)
+{
+	(void)state;
+	return connect_with(0);
+}
+
+/* To a server that is younger than it must be. */
+static int connect_young(void **state)
+{
+	(void)state;
+	return connect_with(HOUR_MS);
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	dlk_conn_delete(c);
+	return 0;
+}
+
+#endif
