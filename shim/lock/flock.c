@@ -167,13 +167,6 @@ static struct dlk_held *lease_of(int fd)
 	return h;
 }
 
-static void unpin(struct dlk_held *h)
-{
-	pthread_mutex_lock(&dlk.mutex);
-	dlk_held_unpin(h);
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
 /* Give a pinned lease back; another thread may have been quicker. */
 static void release(struct dlk_held *h)
 {
@@ -218,7 +211,7 @@ static void give_up_old(struct ask *a)
 	if (!a->old)
 		return;
 	release(a->old);
-	unpin(a->old);
+	dlk_unpin(a->old);
 	a->old = NULL;
 	a->had = LOCK_UN;
 }
@@ -468,7 +461,7 @@ static int keep(struct ask *a)
 	a->old = NULL;
 	pthread_mutex_unlock(&dlk.mutex);
 	err = settle(a, h, late, look_ns);
-	unpin(h);
+	dlk_unpin(h);
 	return err;
 }
 
@@ -683,7 +676,7 @@ static bool have_it(struct ask *a)
 		a->old = lease_of(a->fd);
 	if (!a->old || a->had != a->mode)
 		return false;
-	unpin(a->old);
+	dlk_unpin(a->old);
 	a->old = NULL;
 	return true;
 }
@@ -847,7 +840,7 @@ static int unlock(struct dlk_call *call, int fd)
 	h = lease_of(fd);
 	if (h) {
 		release(h);
-		unpin(h);
+		dlk_unpin(h);
 	}
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
 	dlk_leave(call);
@@ -902,7 +895,7 @@ void dlk_closing(int fd)
 		dlk_handover(h);
 	}
 	if (h)
-		unpin(h);
+		dlk_unpin(h);
 	dlk_leave(&call);
 }
 

@@ -298,9 +298,7 @@ void dlk_handover_all(void)
 			break;
 		if (!dlk_handover(h))
 			now = h->granted_ns; /* do not ask for it again */
-		pthread_mutex_lock(&dlk.mutex);
-		dlk_held_unpin(h);
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_unpin(h);
 	}
 	dlk_leave(&call);
 }

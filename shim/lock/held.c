@@ -128,6 +128,13 @@ struct dlk_held *dlk_held_find(const struct dlk_file *file,
 	return NULL;
 }
 
+void dlk_unpin(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_held_unpin(h);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
 int dlk_held_next_fd(int from)
 {
 	struct dlk_call call;

@@ -160,9 +160,7 @@ static void send_unsent(uint64_t deadline_ns)
 
 	while (dlk_now_ns() < deadline_ns && (h = next_unsent())) {
 		dlk_release_retry(h, deadline_ns);
-		pthread_mutex_lock(&dlk.mutex);
-		dlk_held_unpin(h);
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_unpin(h);
 	}
 }
 

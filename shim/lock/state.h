@@ -176,6 +176,8 @@ struct dlk_held *dlk_held_find(const struct dlk_file *file,
 int dlk_held_next_fd(int from);
 /* (mutex held) The thread is done with it; frees what ended meanwhile. */
 void dlk_held_unpin(struct dlk_held *h);
+/* The same, taking the mutex. */
+void dlk_unpin(struct dlk_held *h);
 /* (mutex held) From HELD to OWED: no renewal from here on. */
 void dlk_held_owe(struct dlk_held *h);
 

@@ -235,9 +235,7 @@ static void drop_ended(struct batch *b)
 			continue;
 		}
 		dlk_lock_ended(h);
-		pthread_mutex_lock(&dlk.mutex);
-		dlk_held_unpin(h);
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_unpin(h);
 	}
 	b->n = kept;
 }

@@ -22,28 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/bench.h"
+
 enum { BLOCK = 100 };
-
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const long long *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static long long median(long long *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), compare);
-	return v[n / 2];
-}
 
 static void die(const char *what)
 {

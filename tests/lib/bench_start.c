@@ -15,20 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const long long *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
+#include "tests/lib/bench.h"
 
 static long long run(char **env)
 {
@@ -68,12 +55,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < runs; i++)
 		for (int v = 0; v < variants; v++)
 			ns[(size_t)v * runs + i] = run(env[v]);
-	for (int v = 0; v < variants; v++) {
-		long long *mine = ns + (size_t)v * runs;
-
-		qsort(mine, runs, sizeof(*mine), compare);
-		printf("%lld\n", mine[runs / 2]);
-	}
+	for (int v = 0; v < variants; v++)
+		printf("%lld\n", median(ns + (size_t)v * runs, runs));
 	free(ns);
 	return 0;
 }
