@@ -16,7 +16,7 @@
  * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
  * killed would leave a kernel lock with the shell that nobody holds.
  */
-#include "lock/state.h"
+#include "lock/ask.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,72 +30,6 @@
 #include "entry/real.h"
 #include "lease/log.h"
 #include "model/timeline.h"
-
-/* How long the first answer is waited for with the kernel's lock in hand. */
-enum { PATIENCE_MS = 200 };
-
-/* One flock() call on a managed file. */
-struct ask {
-	struct dlk_call *call;
-	int fd;
-	int mode;             /* LOCK_EX or LOCK_SH */
-	bool wait;            /* no LOCK_NB */
-	int had;              /* the description's mode before */
-	struct dlk_held *old; /* its lease before, pinned; or NULL */
-	const struct dlk_rule *rule;
-	const struct dlk_endpoint *ep;
-	struct dlk_file file;
-	struct dlk_scratch *s;
-	struct dlk_lease lease;
-	uint64_t fail_by_ns;  /* Redis has been unreachable; 0: no */
-	uint64_t patience_ns; /* for an answer, the lock in hand */
-	uint64_t pause_ns;    /* the last one */
-	bool on_fuse;
-	bool told_young;
-	bool asked;    /* with this token; maybe granted */
-	char why[256]; /* the last failure, for the log */
-};
-
-/* --- messages ------------------------------------------------------------- */
-
-static void refuse_line(const struct ask *a, enum dlk_level level,
-			const char *what, const char *why, const char *then)
-{
-	struct dlk_line l;
-
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, "flock \"");
-	dlk_text_quoted(&l.text, a->s->path, strlen(a->s->path));
-	dlk_text_str(&l.text, "\" (key \"");
-	dlk_text_quoted(&l.text, a->s->key, strlen(a->s->key));
-	dlk_text_str(&l.text, "\"): redis \"");
-	dlk_text_str(&l.text, a->rule->redis->name);
-	dlk_text_str(&l.text, "\" at ");
-	dlk_text_str(&l.text, a->ep->name);
-	dlk_text_str(&l.text, ": ");
-	dlk_text_str(&l.text, what);
-	dlk_text_quoted(&l.text, why, strlen(why));
-	dlk_text_str(&l.text, then);
-	dlk_line_end(&l);
-}
-
-static void young_line(struct ask *a, int64_t left_ms)
-{
-	char text[32];
-	struct dlk_text t;
-
-	if (a->told_young)
-		return;
-	a->told_young = true;
-	dlk_text_init(&t, text, sizeof(text));
-	dlk_text_i64(&t, left_ms);
-	refuse_line(a, DLK_WARNING,
-		    "it was restarted and grants nothing for "
-		    "another ",
-		    text,
-		    a->wait ? " ms (restart_delay); waiting"
-			    : " ms (restart_delay); fails with ENOLCK");
-}
 
 /* --- which lease is it? --------------------------------------------------- */
 
@@ -261,39 +195,21 @@ static bool downgrades(const struct ask *a)
  */
 static int new_token(struct ask *a)
 {
-	ssize_t n;
+	size_t n;
 
-	if (downgrades(a)) {
-		n = (ssize_t)a->old->lease.token_len;
-		memcpy(a->s->token, a->old->lease.token, (size_t)n + 1);
-	} else {
-		n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
-				       a->s->token, sizeof(a->s->token));
-	}
-	if (n < 0)
-		return (int)n;
+	if (!downgrades(a))
+		return dlk_ask_new_token(a);
+	n = a->old->lease.token_len;
+	memcpy(a->s->token, a->old->lease.token, n + 1);
 	a->asked = false;
 	a->lease.token = a->s->token;
-	a->lease.token_len = (size_t)n;
+	a->lease.token_len = n;
 	return 0;
 }
 
 static void disown(const struct ask *a)
 {
 	dlk_release_token(a->rule, &a->lease);
-}
-
-/* Is the lease in our way one of this host and this file? */
-static bool same_place(const struct ask *a)
-{
-	struct dlk_token ours, theirs;
-
-	return dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
-			       &theirs) &&
-	       dlk_token_parse(a->s->token, a->lease.token_len, &ours) &&
-	       strcmp(ours.host, theirs.host) == 0 &&
-	       strcmp(ours.file, theirs.file) == 0 &&
-	       theirs.since_ns < ours.since_ns;
 }
 
 static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
@@ -311,47 +227,10 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 	 * lease of this host and file has no holder any more.  It counts only
 	 * if the lock is still ours after `since` was read.
 	 */
-	if (err == DLK_BUSY && same_place(a) &&
+	if (err == DLK_BUSY && dlk_ask_same_place(a) &&
 	    dlk_kernel_flock_mode(a->fd) == a->mode)
 		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
 					answer);
-	return err;
-}
-
-static void note_why(struct ask *a, const struct dlk_conn *c)
-{
-	strncpy(a->why, dlk_lease_why(c), sizeof(a->why) - 1);
-}
-
-/*
- * Redis did not answer in time: wait for it with nothing in hand, or the
- * callers of this host would wait out an unreachable Redis one after the
- * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
- */
-static int ping_redis(struct ask *a)
-{
-	static const char *const argv[] = { "PING" };
-	static const size_t len[] = { 4 };
-	struct dlk_conn *c = dlk_link_get(a->ep);
-	uint64_t began = dlk_now_ns();
-	uint64_t by = began + a->ep->connect_timeout_ms * DLK_MS;
-	const redisReply *r;
-	int err;
-
-	if (!c)
-		return -ENOMEM;
-	if (by > a->fail_by_ns)
-		by = a->fail_by_ns;
-	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
-	err = dlk_conn_open(c, by);
-	if (!err)
-		err = dlk_conn_call(c, by, 1, argv, len, &r);
-	/* An attempt that was cut short says less than the ones before. */
-	if (err && !(err == -ETIMEDOUT && by == a->fail_by_ns && a->why[0]))
-		note_why(a, c);
-	if (!err && a->patience_ns < 4 * (dlk_now_ns() - began))
-		a->patience_ns = 4 * (dlk_now_ns() - began);
-	dlk_link_put(c);
 	return err;
 }
 
@@ -377,7 +256,7 @@ static int ask_redis(struct ask *a)
 			break;
 	}
 	if (err < 0)
-		note_why(a, c);
+		dlk_ask_note_why(a, c);
 	/* An earlier try may be done yet, and granted. */
 	if (a->asked && err && (tries > 0 || !dlk_conn_is_open(c)) &&
 	    !downgrades(a))
@@ -467,75 +346,14 @@ static int keep(struct ask *a)
 
 /* --- both ----------------------------------------------------------------- */
 
-/* Asking again is of no use. */
-static bool final(int err)
-{
-	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
-	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
-}
-
-static int unreachable(struct ask *a, int err, uint64_t began_ns)
-{
-	uint64_t now = dlk_now_ns(), pause = 20 * DLK_MS;
-
-	if (a->fail_by_ns == 0)
-		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
-	/* A last attempt of no length would only hide the reason. */
-	if (final(err) || now + pause >= a->fail_by_ns) {
-		refuse_line(a, DLK_ERROR, "", a->why,
-			    "; not locked, the call fails with ENOLCK");
-		return -ENOLCK;
-	}
-	return dlk_sleep(a->call, pause);
-}
-
-static int busy(struct ask *a, int64_t left_ms)
-{
-	uint32_t random;
-
-	if (!a->wait)
-		return -EWOULDBLOCK;
-	dlk_random(&random, sizeof(random));
-	a->pause_ns =
-		dlk_backoff_ns(a->pause_ns,
-			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
-			       random);
-	return dlk_sleep(a->call, a->pause_ns);
-}
-
-/* Redis did not grant, the kernel's lock is given back: 0 to go on. */
-static int refused(struct ask *a, int err, uint64_t began_ns)
-{
-	const struct dlk_answer *answer = &a->s->answer;
-
-	if (err == -EINTR)
-		return dlk_let_signals_in(a->call);
-	if (err < 0)
-		return unreachable(a, err, began_ns);
-	a->fail_by_ns = 0;
-	switch (err) {
-	case DLK_BUSY:
-		return busy(a, answer->left_ms);
-	case DLK_YOUNG:
-		young_line(a, answer->left_ms);
-		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
-	default:
-		refuse_line(a, DLK_ERROR, "the key is no lock but a ",
-			    answer->holder,
-			    "; not locked, the call fails "
-			    "with ENOLCK.  Whose key is it? (dlockctl list)");
-		return -ENOLCK;
-	}
-}
-
 /* Ours in the kernel before the call, another's in Redis: nothing to wait for.
  */
 static int was_lost(const struct ask *a)
 {
-	refuse_line(a, DLK_ERROR,
-		    "this descriptor holds the lock on this host, "
-		    "but the lease was lost to ",
-		    a->s->answer.holder, "; the call fails with ENOLCK");
+	dlk_ask_line(a, DLK_ERROR,
+		     "this descriptor holds the lock on this host, "
+		     "but the lease was lost to ",
+		     a->s->answer.holder, "; the call fails with ENOLCK");
 	return -ENOLCK;
 }
 
@@ -552,12 +370,12 @@ static bool is_listed(const struct ask *a)
 static int unlisted(const struct ask *a)
 {
 	real.flock(a->fd, LOCK_UN);
-	refuse_line(a, DLK_ERROR,
-		    "not asked: this file system (FUSE) keeps its "
-		    "locks to itself",
-		    "",
-		    "; the call fails with ENOLCK.  "
-		    "Mount it without lock forwarding");
+	dlk_ask_line(a, DLK_ERROR,
+		     "not asked: this file system (FUSE) keeps its "
+		     "locks to itself",
+		     "",
+		     "; the call fails with ENOLCK.  "
+		     "Mount it without lock forwarding");
 	return -ENOLCK;
 }
 
@@ -604,9 +422,9 @@ static int weakened_here_only(struct ask *a)
 		a->had = LOCK_UN;
 		return -ENOLCK;
 	}
-	refuse_line(a, DLK_WARNING,
-		    "cannot weaken the lease to a shared one: ", a->why,
-		    "; it may stay exclusive until the unlock");
+	dlk_ask_line(a, DLK_WARNING,
+		     "cannot weaken the lease to a shared one: ", a->why,
+		     "; it may stay exclusive until the unlock");
 	return 0;
 }
 
@@ -628,7 +446,7 @@ static int lock_file(struct ask *a)
 {
 	for (;;) {
 		uint64_t began = dlk_now_ns();
-		int err = a->fail_by_ns ? ping_redis(a) : 0;
+		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
 
 		if (!err) {
 			err = take_kernel(a);
@@ -649,7 +467,7 @@ static int lock_file(struct ask *a)
 			if (err == 0 || err == -ENOLCK)
 				return err;
 		}
-		err = refused(a, err, began);
+		err = dlk_ask_refused(a, err, began);
 		if (err)
 			return err;
 	}
@@ -695,30 +513,11 @@ static void stay_with_key(struct ask *a)
 
 static int lock_managed(struct ask *a)
 {
-	ssize_t n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
-				   a->s->key, sizeof(a->s->key));
-	int err;
+	int err = dlk_ask_begin(a, "");
 
-	if (n < 0)
-		return -ENOLCK;
-	a->lease.key = a->s->key;
-	a->lease.key_len = (size_t)n;
-	a->lease.ttl_ms = a->rule->ttl_ms;
+	if (err)
+		return err;
 	a->lease.shared = a->mode == LOCK_SH;
-	a->ep = a->rule->redis->endpoints;
-	a->patience_ns = PATIENCE_MS * DLK_MS;
-	if (a->ep->connect_timeout_ms < PATIENCE_MS)
-		a->patience_ns = a->ep->connect_timeout_ms * DLK_MS;
-	if (a->rule->redis->mode != DLK_SINGLE) {
-		refuse_line(a, DLK_ERROR,
-			    "this version knows mode = \"single\" "
-			    "only",
-			    "", "; the call fails with ENOLCK");
-		return -ENOLCK;
-	}
-	if (dlk_kernel_file(a->fd, &a->file) < 0)
-		return -EBADF;
-	a->on_fuse = dlk_kernel_is_fuse(a->fd, &a->file);
 	if (have_it(a))
 		return 0;
 	stay_with_key(a);
@@ -728,62 +527,7 @@ static int lock_managed(struct ask *a)
 	return err;
 }
 
-/* --- which file is it? ---------------------------------------------------- */
-
-/* A descriptor whose path cannot be had, on the device of a rule's prefix. */
-static bool on_managed_device(int fd)
-{
-	struct dlk_file file;
-	struct stat st;
-
-	if (dlk_kernel_file(fd, &file) < 0)
-		return false;
-	for (unsigned i = 0; i < dlk.config->n_rules; i++)
-		/* No prefix to compare with (chroot): it may be that one. */
-		if (stat(dlk.config->rules[i].prefix, &st) < 0 ||
-		    st.st_dev == file.dev)
-			return true;
-	return false;
-}
-
-/*
- * The rule of fd: 0 with *rule NULL where there is none; -ENOLCK (said in the
- * log) where it cannot be known, and so must not be granted.
- */
-static int classify(int fd, char *path, size_t size, const char *call,
-		    const struct dlk_rule **rule)
-{
-	struct dlk_file file;
-	ssize_t n;
-
-	*rule = NULL;
-	if (dlk.broken.text[0]) {
-		if (dlk_kernel_file(fd, &file) < 0)
-			return 0; /* EBADF is the kernel's to say */
-		dlk_log(DLK_ERROR, call,
-			": fails with ENOLCK, for there is no "
-			"telling what is managed: ",
-			dlk.broken.text, NULL);
-		return -ENOLCK;
-	}
-	if (dlk_kernel_unmanaged(fd))
-		return 0;
-	n = dlk_kernel_path(fd, path, size);
-	if (n > 0 && path[0] == '/') {
-		*rule = dlk_config_match(dlk.config, path, (size_t)n);
-		if (!*rule)
-			dlk_kernel_note_unmanaged(fd, path, (size_t)n);
-		return 0;
-	}
-	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
-		return 0;
-	dlk_log(DLK_ERROR, call,
-		": fails with ENOLCK: the descriptor's path "
-		"cannot be had (no /proc, or its mount is gone) and its device "
-		"is that of a managed prefix",
-		NULL);
-	return -ENOLCK;
-}
+/* --- not yet -------------------------------------------------------------- */
 
 static void not_yet(const char *path, const char *call)
 {
@@ -820,7 +564,7 @@ bool dlk_refuses(int fd, const char *call, const struct flock *lock)
 	int err = -ENOLCK;
 
 	if (s && locks(lock))
-		err = classify(fd, s->path, sizeof(s->path), call, &rule);
+		err = dlk_classify(fd, s->path, sizeof(s->path), call, &rule);
 	else if (s)
 		err = 0;
 	if (rule)
@@ -903,13 +647,19 @@ void dlk_closing(int fd)
 
 static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 {
-	struct ask a = { .call = call, .fd = fd, .mode = mode, .wait = wait };
+	struct ask a = {
+		.call = call,
+		.name = "flock",
+		.fd = fd,
+		.mode = mode,
+		.wait = wait,
+	};
 	int err;
 
 	a.s = dlk_scratch_get();
 	if (!a.s)
 		return -ENOLCK;
-	err = classify(fd, a.s->path, sizeof(a.s->path), "flock", &a.rule);
+	err = dlk_classify(fd, a.s->path, sizeof(a.s->path), "flock", &a.rule);
 	if (!err && !a.rule) {
 		err = DLK_PASS;
 	} else if (!err) {

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* What every kind of lock asks alike; see ask.h. */
+#include "lock/ask.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lease/log.h"
+#include "model/timeline.h"
+
+/* How long the first answer is waited for with the kernel's lock in hand. */
+enum { PATIENCE_MS = 200 };
+
+/* --- messages ------------------------------------------------------------- */
+
+void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
+		  const char *why, const char *then)
+{
+	struct dlk_line l;
+
+	dlk_line_begin(&l, level);
+	dlk_text_str(&l.text, a->name);
+	dlk_text_str(&l.text, " \"");
+	dlk_text_quoted(&l.text, a->s->path, strlen(a->s->path));
+	dlk_text_str(&l.text, "\" (key \"");
+	dlk_text_quoted(&l.text, a->s->key, strlen(a->s->key));
+	dlk_text_str(&l.text, "\"): redis \"");
+	dlk_text_str(&l.text, a->rule->redis->name);
+	dlk_text_str(&l.text, "\" at ");
+	dlk_text_str(&l.text, a->ep->name);
+	dlk_text_str(&l.text, ": ");
+	dlk_text_str(&l.text, what);
+	dlk_text_quoted(&l.text, why, strlen(why));
+	dlk_text_str(&l.text, then);
+	dlk_line_end(&l);
+}
+
+static void young_line(struct ask *a, int64_t left_ms)
+{
+	char text[32];
+	struct dlk_text t;
+
+	if (a->told_young)
+		return;
+	a->told_young = true;
+	dlk_text_init(&t, text, sizeof(text));
+	dlk_text_i64(&t, left_ms);
+	dlk_ask_line(a, DLK_WARNING,
+		     "it was restarted and grants nothing for "
+		     "another ",
+		     text,
+		     a->wait ? " ms (restart_delay); waiting"
+			     : " ms (restart_delay); fails with ENOLCK");
+}
+
+/* --- the beginning ------------------------------------------------------ */
+
+static int expand_key(struct ask *a, const char *suffix)
+{
+	const size_t more = strlen(suffix);
+	ssize_t n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
+				   a->s->key, sizeof(a->s->key) - more);
+
+	if (n < 0)
+		return -ENOLCK;
+	memcpy(a->s->key + n, suffix, more + 1);
+	a->lease.key = a->s->key;
+	a->lease.key_len = (size_t)n + more;
+	return 0;
+}
+
+int dlk_ask_begin(struct ask *a, const char *suffix)
+{
+	int err = expand_key(a, suffix);
+
+	if (err)
+		return err;
+	a->lease.ttl_ms = a->rule->ttl_ms;
+	a->ep = a->rule->redis->endpoints;
+	a->patience_ns = PATIENCE_MS * DLK_MS;
+	if (a->ep->connect_timeout_ms < PATIENCE_MS)
+		a->patience_ns = a->ep->connect_timeout_ms * DLK_MS;
+	if (a->rule->redis->mode != DLK_SINGLE) {
+		dlk_ask_line(a, DLK_ERROR,
+			     "this version knows mode = \"single\" only", "",
+			     "; the call fails with ENOLCK");
+		return -ENOLCK;
+	}
+	if (dlk_kernel_file(a->fd, &a->file) < 0)
+		return -EBADF;
+	a->on_fuse = dlk_kernel_is_fuse(a->fd, &a->file);
+	return 0;
+}
+
+/* --- asking --------------------------------------------------------------- */
+
+int dlk_ask_new_token(struct ask *a)
+{
+	ssize_t n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
+				       a->s->token, sizeof(a->s->token));
+
+	if (n < 0)
+		return (int)n;
+	a->asked = false;
+	a->lease.token = a->s->token;
+	a->lease.token_len = (size_t)n;
+	return 0;
+}
+
+bool dlk_ask_same_place(const struct ask *a)
+{
+	struct dlk_token ours, theirs;
+
+	return dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
+			       &theirs) &&
+	       dlk_token_parse(a->s->token, a->lease.token_len, &ours) &&
+	       strcmp(ours.host, theirs.host) == 0 &&
+	       strcmp(ours.file, theirs.file) == 0 &&
+	       theirs.since_ns < ours.since_ns;
+}
+
+void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
+{
+	strncpy(a->why, dlk_lease_why(c), sizeof(a->why) - 1);
+}
+
+/*
+ * Redis did not answer in time: wait for it with nothing in hand, or the
+ * callers of this host would wait out an unreachable Redis one after the
+ * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
+ */
+int dlk_ask_ping(struct ask *a)
+{
+	static const char *const argv[] = { "PING" };
+	static const size_t len[] = { 4 };
+	struct dlk_conn *c = dlk_link_get(a->ep);
+	uint64_t began = dlk_now_ns();
+	uint64_t by = began + a->ep->connect_timeout_ms * DLK_MS;
+	const redisReply *r;
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	if (by > a->fail_by_ns)
+		by = a->fail_by_ns;
+	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
+	err = dlk_conn_open(c, by);
+	if (!err)
+		err = dlk_conn_call(c, by, 1, argv, len, &r);
+	/* An attempt that was cut short says less than the ones before. */
+	if (err && !(err == -ETIMEDOUT && by == a->fail_by_ns && a->why[0]))
+		dlk_ask_note_why(a, c);
+	if (!err && a->patience_ns < 4 * (dlk_now_ns() - began))
+		a->patience_ns = 4 * (dlk_now_ns() - began);
+	dlk_link_put(c);
+	return err;
+}
+
+/* Asking again is of no use. */
+static bool final(int err)
+{
+	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
+	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
+}
+
+static int unreachable(struct ask *a, int err, uint64_t began_ns)
+{
+	uint64_t now = dlk_now_ns(), pause = 20 * DLK_MS;
+
+	if (a->fail_by_ns == 0)
+		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
+	/* A last attempt of no length would only hide the reason. */
+	if (final(err) || now + pause >= a->fail_by_ns) {
+		dlk_ask_line(a, DLK_ERROR, "", a->why,
+			     "; not locked, the call fails with ENOLCK");
+		return -ENOLCK;
+	}
+	return dlk_sleep(a->call, pause);
+}
+
+static int busy(struct ask *a, int64_t left_ms)
+{
+	uint32_t random;
+
+	if (!a->wait)
+		return -EWOULDBLOCK;
+	dlk_random(&random, sizeof(random));
+	a->pause_ns =
+		dlk_backoff_ns(a->pause_ns,
+			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
+			       random);
+	return dlk_sleep(a->call, a->pause_ns);
+}
+
+/* Redis did not grant, the kernel's lock is given back: 0 to go on. */
+int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
+{
+	const struct dlk_answer *answer = &a->s->answer;
+
+	if (err == -EINTR)
+		return dlk_let_signals_in(a->call);
+	if (err < 0)
+		return unreachable(a, err, began_ns);
+	a->fail_by_ns = 0;
+	switch (err) {
+	case DLK_BUSY:
+		return busy(a, answer->left_ms);
+	case DLK_YOUNG:
+		young_line(a, answer->left_ms);
+		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
+	default:
+		dlk_ask_line(a, DLK_ERROR, "the key is no lock but a ",
+			     answer->holder,
+			     "; not locked, the call fails "
+			     "with ENOLCK.  Whose key is it? (dlockctl list)");
+		return -ENOLCK;
+	}
+}
+
+/* --- which file is it? ---------------------------------------------------- */
+
+/* A descriptor whose path cannot be had, on the device of a rule's prefix. */
+static bool on_managed_device(int fd)
+{
+	struct dlk_file file;
+	struct stat st;
+
+	if (dlk_kernel_file(fd, &file) < 0)
+		return false;
+	for (unsigned i = 0; i < dlk.config->n_rules; i++)
+		/* No prefix to compare with (chroot): it may be that one. */
+		if (stat(dlk.config->rules[i].prefix, &st) < 0 ||
+		    st.st_dev == file.dev)
+			return true;
+	return false;
+}
+
+/*
+ * The rule of fd: 0 with *rule NULL where there is none; -ENOLCK (said in the
+ * log) where it cannot be known, and so must not be granted.
+ */
+int dlk_classify(int fd, char *path, size_t size, const char *call,
+		 const struct dlk_rule **rule)
+{
+	struct dlk_file file;
+	ssize_t n;
+
+	*rule = NULL;
+	if (dlk.broken.text[0]) {
+		if (dlk_kernel_file(fd, &file) < 0)
+			return 0; /* EBADF is the kernel's to say */
+		dlk_log(DLK_ERROR, call,
+			": fails with ENOLCK, for there is no "
+			"telling what is managed: ",
+			dlk.broken.text, NULL);
+		return -ENOLCK;
+	}
+	if (dlk_kernel_unmanaged(fd))
+		return 0;
+	n = dlk_kernel_path(fd, path, size);
+	if (n > 0 && path[0] == '/') {
+		*rule = dlk_config_match(dlk.config, path, (size_t)n);
+		if (!*rule)
+			dlk_kernel_note_unmanaged(fd, path, (size_t)n);
+		return 0;
+	}
+	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
+		return 0;
+	dlk_log(DLK_ERROR, call,
+		": fails with ENOLCK: the descriptor's path "
+		"cannot be had (no /proc, or its mount is gone) and its device "
+		"is that of a managed prefix",
+		NULL);
+	return -ENOLCK;
+}

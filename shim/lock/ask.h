@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One lock call on a managed file that asks Redis, whatever kind of lock it is:
+ * the file's rule, the bounded patience with a Redis that does not answer
+ * (DESIGN L8), the pauses between two attempts, and what the log says.
+ *
+ * The calling thread alone uses an ask, between dlk_enter() and dlk_leave();
+ * no kernel lock of the call's own is held over a pause (L1).
+ */
+#ifndef DLK_ASK_H
+#define DLK_ASK_H
+
+#include "lease/log.h"
+#include "lock/state.h"
+
+struct ask {
+	struct dlk_call *call;
+	const char *name; /* of the call: "flock", "fcntl", "lockf" */
+	int fd;
+	bool wait;
+	const struct dlk_rule *rule;
+	const struct dlk_endpoint *ep;
+	struct dlk_file file;
+	struct dlk_scratch *s;
+	struct dlk_lease lease;
+	uint64_t fail_by_ns;  /* Redis has been unreachable; 0: no */
+	uint64_t patience_ns; /* for an answer, the lock in hand */
+	uint64_t pause_ns;    /* the last one */
+	bool on_fuse;
+	bool told_young;
+	bool asked;    /* with this token; maybe granted */
+	char why[256]; /* the last failure, for the log */
+
+	/* flock.c */
+	int mode;             /* LOCK_EX or LOCK_SH */
+	int had;              /* the description's mode before */
+	struct dlk_held *old; /* its lease before, pinned; or NULL */
+};
+
+/*
+ * The rule of fd, its path in `path`: 0 with *rule NULL where there is none;
+ * -ENOLCK (said in the log) where it cannot be known, and so must not be
+ * granted.  Needs no dlk_enter(); errno may change.
+ */
+int dlk_classify(int fd, char *path, size_t size, const char *call,
+		 const struct dlk_rule **rule);
+
+/*
+ * What follows from the rule and the path: the key with a suffix, ttl,
+ * patience, the file.  0, -ENOLCK (said in the log), -EBADF.
+ */
+int dlk_ask_begin(struct ask *a, const char *suffix);
+
+/* 'flock "PATH" (key "KEY"): redis "NAME" at SERVER: ' what why then */
+void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
+		  const char *why, const char *then);
+
+/* Remember why a connection's last call failed. */
+void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c);
+
+/* A fresh token, for a kernel grant a moment ago; not asked for yet. */
+int dlk_ask_new_token(struct ask *a);
+
+/* Is the lease in our way an older one of this host and file? */
+bool dlk_ask_same_place(const struct ask *a);
+
+/*
+ * After a Redis that did not answer: wait for any answer, with nothing in
+ * hand.  0 or -errno.
+ */
+int dlk_ask_ping(struct ask *a);
+
+/*
+ * Redis did not grant (DLK_BUSY, DLK_ODD, DLK_YOUNG or -errno), and the
+ * kernel's lock is given back: pause and 0 to go on, or what the call returns.
+ */
+int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
+
+#endif
