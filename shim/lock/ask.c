@@ -157,6 +157,35 @@ int dlk_ask_ping(struct ask *a)
 	return err;
 }
 
+/*
+ * A connection that fails after the request left may have been answered all
+ * the same: ask again with the same token at once, on a new one (own token
+ * back means held, with the ttl set anew).
+ */
+int dlk_ask_redis(struct ask *a, dlk_ask_fn *once)
+{
+	struct dlk_conn *c = dlk_link_get(a->ep);
+	bool was_open;
+	int err, tries;
+
+	a->unsure = false;
+	if (!c)
+		return -ENOMEM;
+	/* No interrupt: it is short, and its outcome would be unknown. */
+	for (tries = 0;; tries++) {
+		was_open = dlk_conn_is_open(c);
+		err = once(a, c, dlk_now_ns() + a->patience_ns);
+		if (err >= 0 || dlk_conn_is_open(c) || tries > 0 ||
+		    (!was_open && err != -ECONNRESET) || err == -EINTR)
+			break;
+	}
+	if (err < 0)
+		dlk_ask_note_why(a, c);
+	a->unsure = a->asked && err && (tries > 0 || !dlk_conn_is_open(c));
+	dlk_link_put(c);
+	return err;
+}
+
 /* Asking again is of no use. */
 static bool final(int err)
 {

@@ -29,6 +29,7 @@ struct ask {
 	bool on_fuse;
 	bool told_young;
 	bool asked;    /* with this token; maybe granted */
+	bool unsure;   /* refused, but an earlier try may be done yet */
 	char why[256]; /* the last failure, for the log */
 
 	/* flock.c */
@@ -63,6 +64,14 @@ int dlk_ask_new_token(struct ask *a);
 
 /* Is the lease in our way an older one of this host and file? */
 bool dlk_ask_same_place(const struct ask *a);
+
+/*
+ * Ask on a connection of the rule's server, a second time if the first broke
+ * it.  `once` opens the connection, sets a->asked, and gives what this returns;
+ * a->unsure: a request that got no answer may still be granted.
+ */
+typedef int dlk_ask_fn(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns);
+int dlk_ask_redis(struct ask *a, dlk_ask_fn *once);
 
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in

@@ -234,34 +234,12 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 	return err;
 }
 
-/*
- * Ask once.  A connection that fails after the request left may have been
- * answered all the same: ask again with the same token at once, on a new one
- * (own token back means held, with the ttl set anew).
- */
 static int ask_redis(struct ask *a)
 {
-	struct dlk_conn *c = dlk_link_get(a->ep);
-	bool was_open;
-	int err, tries;
+	int err = dlk_ask_redis(a, ask_on);
 
-	if (!c)
-		return -ENOMEM;
-	/* No interrupt: it is short, and its outcome would be unknown. */
-	for (tries = 0;; tries++) {
-		was_open = dlk_conn_is_open(c);
-		err = ask_on(a, c, dlk_now_ns() + a->patience_ns);
-		if (err >= 0 || dlk_conn_is_open(c) || tries > 0 ||
-		    (!was_open && err != -ECONNRESET) || err == -EINTR)
-			break;
-	}
-	if (err < 0)
-		dlk_ask_note_why(a, c);
-	/* An earlier try may be done yet, and granted. */
-	if (a->asked && err && (tries > 0 || !dlk_conn_is_open(c)) &&
-	    !downgrades(a))
+	if (a->unsure && !downgrades(a))
 		disown(a);
-	dlk_link_put(c);
 	return err;
 }
 
