@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config/internal.h"
+#include "lease/sys.h"
 
 enum { HOST_ID_MAX = 150 }; /* as it stands in a token, see below */
 
@@ -54,7 +54,7 @@ ssize_t dlk_read_file(const char *path, char *buf, size_t max, mode_t *mode)
 		len = -EINVAL;
 	else
 		len = read_all(fd, buf, max);
-	syscall(SYS_close, fd);
+	dlk_close(fd);
 	if (len < 0 && len != -EFBIG)
 		return len;
 	*mode = st.st_mode;

@@ -106,7 +106,7 @@ static int start_once(const char *dir, const struct dlk_endpoint *ep)
 	snprintf(lock, sizeof(lock), "%s/start.lock", dir);
 	fd = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	/* The system call, for a shim above us must not ask Redis for it. */
-	while (fd >= 0 && syscall(SYS_flock, fd, LOCK_EX))
+	while (fd >= 0 && dlk_syscall(SYS_flock, fd, LOCK_EX))
 		if (errno != EINTR)
 			break;
 	rc = answers(ep) ? 0 : start(dir, ep);

@@ -9,9 +9,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lease/sys.h"
+
 static int early_flock(int fd, int op)
 {
-	return (int)syscall(SYS_flock, fd, op);
+	return (int)dlk_syscall(SYS_flock, fd, op);
 }
 
 static int early_fcntl(int fd, int cmd, ...)
@@ -22,42 +24,42 @@ static int early_fcntl(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	arg = va_arg(ap, long);
 	va_end(ap);
-	return (int)syscall(SYS_fcntl, fd, cmd, arg);
+	return (int)dlk_syscall(SYS_fcntl, fd, cmd, arg);
 }
 
 static int early_close(int fd)
 {
-	return (int)syscall(SYS_close, fd);
+	return (int)dlk_syscall(SYS_close, fd);
 }
 
 static int early_dup(int fd)
 {
-	return (int)syscall(SYS_dup, fd);
+	return (int)dlk_syscall(SYS_dup, fd);
 }
 
 static int early_dup2(int from, int to)
 {
-	return (int)syscall(SYS_dup2, from, to);
+	return (int)dlk_syscall(SYS_dup2, from, to);
 }
 
 static int early_dup3(int from, int to, int flags)
 {
-	return (int)syscall(SYS_dup3, from, to, flags);
+	return (int)dlk_syscall(SYS_dup3, from, to, flags);
 }
 
 static ssize_t early_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	return syscall(SYS_recvmsg, fd, msg, flags);
+	return dlk_syscall(SYS_recvmsg, fd, msg, flags);
 }
 
 static int early_execve(const char *file, char *const *argv, char *const *envp)
 {
-	return (int)syscall(SYS_execve, file, argv, envp);
+	return (int)dlk_syscall(SYS_execve, file, argv, envp);
 }
 
 static void early_exit(int status)
 {
-	syscall(SYS_exit_group, status);
+	dlk_syscall(SYS_exit_group, status);
 }
 
 struct dlk_real real = {

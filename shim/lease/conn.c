@@ -206,7 +206,7 @@ static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 	long r;
 
 	/* EAGAIN: the backlog of a unix socket is full; there is no event. */
-	while ((r = syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
+	while ((r = dlk_syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
 	       (errno == EAGAIN || errno == EINTR)) {
 		if (c->interrupt && c->interrupt(c->interrupt_arg))
 			return -EINTR;
@@ -236,8 +236,8 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 		if (err)
 			return err;
 	}
-	fd = (int)syscall(SYS_socket, c->addr.ss_family,
-			  SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = (int)dlk_syscall(SYS_socket, c->addr.ss_family,
+			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	/* At once: the program may close, and use again, a low number. */
@@ -251,7 +251,7 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 		return err;
 	}
 	set_options(c->own.fd, c->addr.ss_family);
-	syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
+	dlk_syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
 	return 0;
 }
 

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lease/sys.h"
+
 /* Written once, before the first lock; read-only after. */
 static struct {
 	enum dlk_level level;
@@ -65,14 +67,14 @@ const char *dlk_log_setting(void)
  */
 static void to_file(const char *text, size_t len)
 {
-	long fd = syscall(SYS_openat, AT_FDCWD, log_to.file,
-			  O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY,
-			  0600);
+	long fd = dlk_syscall(
+		SYS_openat, AT_FDCWD, log_to.file,
+		O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 
 	if (fd < 0)
 		return;
-	(void)!syscall(SYS_write, fd, text, len);
-	syscall(SYS_close, fd);
+	(void)!dlk_syscall(SYS_write, fd, text, len);
+	dlk_syscall(SYS_close, fd);
 }
 
 static void to_syslog(const char *text, size_t len)
@@ -86,13 +88,13 @@ static void to_syslog(const char *text, size_t len)
 			      .msg_namelen = sizeof(to),
 			      .msg_iov = iov,
 			      .msg_iovlen = 2 };
-	long fd = syscall(SYS_socket, AF_UNIX,
-			  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	long fd = dlk_syscall(SYS_socket, AF_UNIX,
+			      SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return;
-	(void)!syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL);
-	syscall(SYS_close, fd);
+	(void)!dlk_syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL);
+	dlk_syscall(SYS_close, fd);
 }
 
 static bool stderr_is_still(void)
@@ -124,8 +126,8 @@ void dlk_line_end(struct dlk_line *l)
 		if (log_to.file)
 			to_file(l->buf, l->text.len + 1);
 		else if (stderr_is_still())
-			(void)!syscall(SYS_write, STDERR_FILENO, l->buf,
-				       l->text.len + 1);
+			(void)!dlk_syscall(SYS_write, STDERR_FILENO, l->buf,
+					   l->text.len + 1);
 		else
 			to_syslog(l->buf, l->text.len);
 	}

@@ -54,7 +54,7 @@ static size_t drain(int fd, char *buf, size_t size, uint64_t deadline_ns)
 			continue;
 		if (n <= 0)
 			break;
-		n = syscall(SYS_read, fd, buf + len, size - 1 - len);
+		n = dlk_syscall(SYS_read, fd, buf + len, size - 1 - len);
 		if (n <= 0)
 			break;
 		len += (size_t)n;
@@ -76,7 +76,7 @@ static int by_name(const char *host, uint32_t port, uint64_t deadline_ns,
 
 	strncpy(name, host, sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	if (syscall(SYS_pipe2, fds, O_CLOEXEC) < 0)
+	if (dlk_syscall(SYS_pipe2, fds, O_CLOEXEC) < 0)
 		return -errno;
 	pid = dlk_spawn("/usr/bin/getent", argv, envp, fds[1], true);
 	dlk_close(fds[1]);

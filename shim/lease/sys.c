@@ -30,18 +30,18 @@ void dlk_pause_ns(uint64_t ns)
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U),
 			       .tv_nsec = (long)(ns % 1000000000U) };
 
-	syscall(SYS_nanosleep, &ts, NULL);
+	dlk_syscall(SYS_nanosleep, &ts, NULL);
 }
 
 void dlk_random(void *bytes, size_t len)
 {
-	while (syscall(SYS_getrandom, bytes, len, 0) != (long)len)
+	while (dlk_syscall(SYS_getrandom, bytes, len, 0) != (long)len)
 		;
 }
 
 void dlk_close(int fd)
 {
-	syscall(SYS_close, fd);
+	dlk_syscall(SYS_close, fd);
 }
 
 /* --- own descriptors ------------------------------------------------------ */
@@ -116,10 +116,10 @@ static int high_fd(void)
 int dlk_own_take(struct dlk_own *own, int fd)
 {
 	struct stat st;
-	int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high_fd());
+	int high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high_fd());
 
 	if (high < 0)
-		high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+		high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
 	if (high < 0)
 		high = fd;
 	else
@@ -157,14 +157,14 @@ void dlk_own_close(struct dlk_own *own)
 
 ssize_t dlk_slurp(const char *path, char *buf, size_t size)
 {
-	long fd = syscall(SYS_openat, AT_FDCWD, path,
-			  O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	long fd = dlk_syscall(SYS_openat, AT_FDCWD, path,
+			      O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	size_t len = 0;
 
 	if (fd < 0)
 		return -errno;
 	while (len < size - 1) {
-		long n = syscall(SYS_read, fd, buf + len, size - 1 - len);
+		long n = dlk_syscall(SYS_read, fd, buf + len, size - 1 - len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -195,22 +195,22 @@ struct spawn {
 static int spawn_child(void *arg)
 {
 	struct spawn *s = arg;
-	long null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
-	long keep = syscall(SYS_fcntl, s->keep, F_DUPFD, 10);
+	long null = dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+	long keep = dlk_syscall(SYS_fcntl, s->keep, F_DUPFD, 10);
 
 	if (keep >= 0) {
 		for (int fd = 0; null >= 0 && fd <= 2; fd++)
-			syscall(SYS_dup3, null, fd, 0);
+			dlk_syscall(SYS_dup3, null, fd, 0);
 		if (s->stdout_too)
-			syscall(SYS_dup3, keep, 1, 0);
-		syscall(SYS_dup3, keep, 3, 0);
-		syscall(SYS_close_range, 4U, ~0U, 0U);
-		syscall(SYS_setsid);
-		syscall(SYS_chdir, "/");
-		syscall(SYS_execve, s->file, s->argv, s->envp);
+			dlk_syscall(SYS_dup3, keep, 1, 0);
+		dlk_syscall(SYS_dup3, keep, 3, 0);
+		dlk_syscall(SYS_close_range, 4U, ~0U, 0U);
+		dlk_syscall(SYS_setsid);
+		dlk_syscall(SYS_chdir, "/");
+		dlk_syscall(SYS_execve, s->file, s->argv, s->envp);
 	}
 	s->err = errno;
-	syscall(SYS_exit, 127);
+	dlk_syscall(SYS_exit, 127);
 	return 127;
 }
 
@@ -228,7 +228,7 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		return -errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	pid = clone(spawn_child, stack + size, CLONE_VM | CLONE_VFORK, &s);
+	pid = dlk_clone(spawn_child, stack + size, CLONE_VM | CLONE_VFORK, &s);
 	if (pid < 0)
 		s.err = errno;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -246,8 +246,8 @@ bool dlk_reap(pid_t pid, bool wait)
 	long r;
 
 	do {
-		r = syscall(SYS_wait4, pid, &status,
-			    wait ? __WCLONE : __WCLONE | WNOHANG, NULL);
+		r = dlk_syscall(SYS_wait4, pid, &status,
+				wait ? __WCLONE : __WCLONE | WNOHANG, NULL);
 	} while (r < 0 && errno == EINTR);
 	return r != 0;
 }

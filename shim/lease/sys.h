@@ -14,6 +14,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/*
+ * syscall(3), but for the name: that one is exported by the shim.  Always six
+ * words are passed on; -1 and errno, as there.
+ */
+long dlk_syscall(long nr, ...);
+
+/*
+ * clone(2) without a thread pointer or ids, for a child with a stack of its
+ * own (`stack` is its end): its pid, or -1 and errno.  The child exits with
+ * what fn returns.
+ */
+pid_t dlk_clone(int (*fn)(void *), void *stack, unsigned long flags, void *arg);
+
 /* CLOCK_BOOTTIME, nanoseconds. */
 uint64_t dlk_now_ns(void);
 

@@ -164,7 +164,7 @@ static int send_message(const struct dlk_held *h, uint32_t type, int fd)
 	}
 	if (!dlk_own_check(&keeper.socket))
 		return -EPIPE;
-	if (syscall(SYS_sendmsg, keeper.socket.fd, &msg, MSG_NOSIGNAL) < 0)
+	if (dlk_syscall(SYS_sendmsg, keeper.socket.fd, &msg, MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
 }

@@ -239,7 +239,8 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 int dlk_kernel_same(int fd1, int fd2)
 {
 	pid_t self = getpid();
-	long r = syscall(SYS_kcmp, self, self, KCMP_FILE, (long)fd1, (long)fd2);
+	long r = dlk_syscall(SYS_kcmp, self, self, KCMP_FILE, (long)fd1,
+			     (long)fd2);
 
 	return r < 0 ? -errno : r == 0;
 }
@@ -248,15 +249,15 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 		    dlk_accept_fn *accept, void *arg)
 {
 	char buf[2048] __attribute__((aligned(8)));
-	int dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
-			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir = (int)dlk_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
+				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int found = -1;
 	long n;
 
 	if (dir < 0)
 		return -2;
 	while (found == -1 &&
-	       (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
+	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
 		found = look_in(buf, n, file, mode, accept, arg);
 	dlk_close(dir);
 	return found;
@@ -285,14 +286,14 @@ static bool is_keeper(uint64_t pid)
 bool dlk_kernel_keeper_has(const struct dlk_file *file)
 {
 	char buf[4096];
-	long fd = syscall(SYS_openat, AT_FDCWD, "/proc/locks",
-			  O_RDONLY | O_CLOEXEC);
+	long fd = dlk_syscall(SYS_openat, AT_FDCWD, "/proc/locks",
+			      O_RDONLY | O_CLOEXEC);
 	size_t have = 0;
 	bool other = false;
 	long n;
 
-	while (fd >= 0 && (n = syscall(SYS_read, fd, buf + have,
-				       sizeof(buf) - 1 - have)) > 0) {
+	while (fd >= 0 && (n = dlk_syscall(SYS_read, fd, buf + have,
+					   sizeof(buf) - 1 - have)) > 0) {
 		char *line = buf, *end;
 
 		have += (size_t)n;

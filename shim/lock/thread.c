@@ -32,8 +32,8 @@ enum { LINGER_MS = 2000 };
 static void ring(void)
 {
 	atomic_fetch_add(&dlk.thread_bell, 1);
-	syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
-		0);
+	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL,
+		    NULL, 0);
 }
 
 /* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
@@ -48,8 +48,8 @@ static void wait_until(uint64_t at_ns, unsigned seen)
 		at_ns = now + 3600 * 1000 * DLK_MS;
 	ts.tv_sec = (time_t)((at_ns - now) / 1000000000U);
 	ts.tv_nsec = (long)((at_ns - now) % 1000000000U);
-	syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAIT_PRIVATE, seen, &ts,
-		NULL, 0);
+	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAIT_PRIVATE, seen, &ts,
+		    NULL, 0);
 }
 
 /* When is there something to do for h? */
