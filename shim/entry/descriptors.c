@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "entry/export.h"
+#include "entry/hints.h"
 #include "entry/real.h"
 #include "lock/state.h"
 
@@ -26,32 +28,87 @@ static void closing(int fd)
 		dlk_closing(fd);
 }
 
-DLK_EXPORT int close(int fd)
+bool dlk_entry_close(int fd)
 {
 	if (own(fd)) {
 		errno = EBADF;
-		return -1;
+		return false;
 	}
 	closing(fd);
-	return real.close(fd);
+	return true;
 }
+
+int __close(int fd);
+
+DLK_EXPORT int close(int fd)
+{
+	return dlk_entry_close(fd) ? real.close(fd) : -1;
+}
+
+DLK_EXPORT int __close(int fd)
+{
+	return dlk_entry_close(fd) ? real.__close(fd) : -1;
+}
+
+/* --- streams and directories ---------------------------------------------- */
 
 /* What is buffered must be in the file before the next holder reads it. */
-DLK_EXPORT int fclose(FILE *fp)
+static void closing_stream(FILE *fp)
 {
-	if (!real.fclose)
-		dlk_resolve_real();
-	if (atomic_load(&dlk.n_held) && fp) {
-		int saved = errno, fd = fileno(fp);
+	int saved = errno, fd;
 
-		if (fd >= 0 && dlk_alive()) {
-			fflush(fp);
-			dlk_closing(fd);
-		}
-		errno = saved;
+	if (atomic_load(&dlk.n_held) == 0 || !fp)
+		return;
+	fd = fileno(fp);
+	if (fd >= 0 && dlk_alive()) {
+		fflush(fp);
+		dlk_closing(fd);
 	}
-	return real.fclose(fp);
+	errno = saved;
 }
+
+/* glibc's pclose() and endmntent() close any stream, as fclose() does. */
+#define DLK_FCLOSE(name)                                                       \
+	DLK_EXPORT int name(FILE *fp)                                          \
+	{                                                                      \
+		if (!real.name)                                                \
+			dlk_resolve_real();                                    \
+		closing_stream(fp);                                            \
+		return real.name(fp);                                          \
+	}
+
+int _IO_fclose(FILE *fp);
+DLK_FCLOSE(fclose)
+DLK_FCLOSE(_IO_fclose)
+DLK_FCLOSE(pclose)
+DLK_FCLOSE(endmntent)
+
+/* Whether it can open the new file or not, it closes the old (freopen(3p)). */
+#define DLK_FREOPEN(name)                                                      \
+	DLK_EXPORT FILE *name(const char *path, const char *mode, FILE *fp)    \
+	{                                                                      \
+		if (!real.name)                                                \
+			dlk_resolve_real();                                    \
+		closing_stream(fp);                                            \
+		return real.name(path, mode, fp);                              \
+	}
+
+DLK_FREOPEN(freopen)
+DLK_FREOPEN(freopen64)
+
+/* EINVAL for NULL is libc's to say, whatever its header declares. */
+DLK_EXPORT int closedir(DIR *dir)
+{
+	DIR *volatile given = dir;
+
+	if (!real.closedir)
+		dlk_resolve_real();
+	if (given)
+		closing(dirfd(given));
+	return real.closedir(dir);
+}
+
+/* --- duplicates ----------------------------------------------------------- */
 
 /* dup2 onto a descriptor closes it, unless dup2 fails or the two are one. */
 static void replacing(int from, int to)
@@ -64,24 +121,36 @@ static void replacing(int from, int to)
 }
 
 /* From here on a description may have two descriptors (see lease_of). */
-DLK_EXPORT int dup(int fd)
+void dlk_entry_dup(int from, int to)
 {
 	atomic_store(&dlk.dups, true);
+	if (to >= 0)
+		replacing(from, to);
+}
+
+DLK_EXPORT int dup(int fd)
+{
+	dlk_entry_dup(fd, -1);
 	return real.dup(fd);
 }
 
+int __dup2(int from, int to);
+
 DLK_EXPORT int dup2(int from, int to)
 {
-	atomic_store(&dlk.dups, true);
-	replacing(from, to);
+	dlk_entry_dup(from, to);
 	return real.dup2(from, to);
+}
+
+DLK_EXPORT int __dup2(int from, int to)
+{
+	dlk_entry_dup(from, to);
+	return real.__dup2(from, to);
 }
 
 DLK_EXPORT int dup3(int from, int to, int flags)
 {
-	atomic_store(&dlk.dups, true);
-	if ((flags & ~O_CLOEXEC) == 0)
-		replacing(from, to);
+	dlk_entry_dup(from, flags & ~O_CLOEXEC ? -1 : to);
 	return real.dup3(from, to, flags);
 }
 
@@ -115,7 +184,7 @@ static void closing_span(unsigned first, unsigned last)
 	}
 }
 
-static int range(unsigned first, unsigned last, int flags)
+int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 {
 	if (!real.close_range)
 		dlk_resolve_real();
@@ -128,7 +197,7 @@ static int range(unsigned first, unsigned last, int flags)
 
 DLK_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
-	return range(first, last, flags);
+	return dlk_entry_close_range(first, last, flags);
 }
 
 DLK_EXPORT void closefrom(int lowest)
@@ -136,7 +205,8 @@ DLK_EXPORT void closefrom(int lowest)
 	if (!real.closefrom)
 		dlk_resolve_real();
 	if (!dlk_alive() ||
-	    range(lowest < 0 ? 0 : (unsigned)lowest, ~0U, 0) < 0)
+	    dlk_entry_close_range(lowest < 0 ? 0 : (unsigned)lowest, ~0U, 0) <
+		    0)
 		real.closefrom(lowest);
 }
 
@@ -146,6 +216,12 @@ DLK_EXPORT void closefrom(int lowest)
  * One that came may be of a description that others share; one that went is
  * shared from here on.
  */
+void dlk_entry_passing(void)
+{
+	if (dlk.on)
+		atomic_store(&dlk.shares, true);
+}
+
 static void note_passing(const struct msghdr *msg)
 {
 	struct msghdr m = *msg;
@@ -154,7 +230,7 @@ static void note_passing(const struct msghdr *msg)
 		return;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			atomic_store(&dlk.shares, true);
+			dlk_entry_passing();
 }
 
 DLK_EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
@@ -202,4 +278,14 @@ DLK_EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	for (int i = 0; i < sent; i++)
 		note_passing(&msgs[i].msg_hdr);
 	return sent;
+}
+
+int pidfd_getfd(int pidfd, int fd, unsigned flags);
+
+DLK_EXPORT int pidfd_getfd(int pidfd, int fd, unsigned flags)
+{
+	if (!real.pidfd_getfd)
+		dlk_resolve_real();
+	dlk_entry_passing();
+	return real.pidfd_getfd(pidfd, fd, flags);
 }

@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "entry/export.h"
+#include "entry/hints.h"
 #include "entry/real.h"
 #include "lock/state.h"
 
-DLK_EXPORT int flock(int fd, int op)
+int dlk_entry_flock(int fd, int op)
 {
 	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
@@ -20,9 +21,14 @@ DLK_EXPORT int flock(int fd, int op)
 	if (dlk_alive())
 		r = dlk_flock(&call, fd, op);
 	errno = r < 0 ? -r : saved;
-	if (r == DLK_PASS)
-		return real.flock(fd, op);
-	return r < 0 ? -1 : 0;
+	return r < 0 ? -1 : r;
+}
+
+DLK_EXPORT int flock(int fd, int op)
+{
+	int r = dlk_entry_flock(fd, op);
+
+	return r == DLK_PASS ? real.flock(fd, op) : r;
 }
 
 /* Does this fcntl command take a lock?  Others pass untouched. */
@@ -43,7 +49,7 @@ static bool refused(int fd, const char *call, const struct flock *lock)
 }
 
 /* Whatever the command, it has one argument of a word at most (musl). */
-static int any_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
+int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 {
 	if (locks(cmd) && arg &&
 	    refused(fd, "fcntl", (const struct flock *)arg))
@@ -62,7 +68,7 @@ static int any_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 		va_start(ap, cmd);                                             \
 		arg = va_arg(ap, long);                                        \
 		va_end(ap);                                                    \
-		return any_fcntl(real.name, fd, cmd, arg);                     \
+		return dlk_entry_fcntl(real.name, fd, cmd, arg);               \
 	}
 
 int __fcntl(int fd, int cmd, ...);

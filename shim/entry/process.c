@@ -4,8 +4,10 @@
  * daemon() and forkpty() come through pthread_atfork(3); the rest do not.
  */
 #include <alloca.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "entry/export.h"
@@ -34,12 +36,49 @@ DLK_EXPORT int system(const char *command)
 	return real.system(command);
 }
 
-DLK_EXPORT FILE *popen(const char *command, const char *type)
+#define DLK_POPEN(name)                                                        \
+	DLK_EXPORT FILE *name(const char *command, const char *type)           \
+	{                                                                      \
+		need((void *)real.name);                                       \
+		dlk_before_child();                                            \
+		return real.name(command, type);                               \
+	}
+
+FILE *_IO_popen(const char *command, const char *type);
+DLK_POPEN(popen)
+DLK_POPEN(_IO_popen)
+
+/* A shell, for what it substitutes. */
+DLK_EXPORT int wordexp(const char *words, wordexp_t *we, int flags)
 {
-	need((void *)real.popen);
+	need((void *)real.wordexp);
 	dlk_before_child();
-	return real.popen(command, type);
+	return real.wordexp(words, we, flags);
 }
+
+/* Whatever the flags, three words may follow them: clone(2). */
+#define DLK_CLONE(name)                                                        \
+	DLK_EXPORT int name(int (*fn)(void *), void *stack, int flags,         \
+			    void *arg, ...)                                    \
+	{                                                                      \
+		void *parent_tid, *tls, *child_tid;                            \
+		va_list ap;                                                    \
+                                                                               \
+		va_start(ap, arg);                                             \
+		parent_tid = va_arg(ap, void *);                               \
+		tls = va_arg(ap, void *);                                      \
+		child_tid = va_arg(ap, void *);                                \
+		va_end(ap);                                                    \
+		need((void *)real.name);                                       \
+		if (!(flags & CLONE_THREAD))                                   \
+			dlk_before_child();                                    \
+		return real.name(fn, stack, flags, arg, parent_tid, tls,       \
+				 child_tid);                                   \
+	}
+
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+DLK_CLONE(clone)
+DLK_CLONE(__clone)
 
 DLK_EXPORT int posix_spawn(pid_t *pid, const char *path,
 			   const posix_spawn_file_actions_t *actions,
@@ -75,29 +114,41 @@ void *dlk_vfork_target(void)
 
 #if defined(__x86_64__)
 __asm__(".text\n"
-	".globl vfork\n"
+	".globl vfork, __vfork\n"
 	".type vfork, @function\n"
+	".type __vfork, @function\n"
 	"vfork:\n"
+	"__vfork:\n"
 	"	endbr64\n"
 	"	subq $8, %rsp\n"
 	"	call dlk_vfork_target\n"
 	"	addq $8, %rsp\n"
 	"	jmp *%rax\n"
-	".size vfork, .-vfork\n");
+	".size vfork, .-vfork\n"
+	".size __vfork, .-__vfork\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
-	".globl vfork\n"
+	".globl vfork, __vfork\n"
 	".type vfork, %function\n"
+	".type __vfork, %function\n"
 	"vfork:\n"
+	"__vfork:\n"
 	"	stp x29, x30, [sp, #-16]!\n"
 	"	bl dlk_vfork_target\n"
 	"	ldp x29, x30, [sp], #16\n"
 	"	br x0\n"
-	".size vfork, .-vfork\n");
+	".size vfork, .-vfork\n"
+	".size __vfork, .-__vfork\n");
 #else
 DLK_EXPORT pid_t vfork(void)
 {
 	return fork(); /* POSIX lets vfork() be fork() */
+}
+
+pid_t __vfork(void);
+DLK_EXPORT pid_t __vfork(void)
+{
+	return fork();
 }
 #endif
 
@@ -136,6 +187,14 @@ DLK_EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
 	need((void *)real.execvpe);
 	dlk_before_exec();
 	return real.execvpe(file, argv, envp);
+}
+
+DLK_EXPORT int execveat(int dir, const char *path, char *const *argv,
+			char *const *envp, int flags)
+{
+	need((void *)real.execveat);
+	dlk_before_exec();
+	return real.execveat(dir, path, argv, envp, flags);
 }
 
 DLK_EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
@@ -228,5 +287,25 @@ DLK_EXPORT void quick_exit(int status)
 	need((void *)real.quick_exit);
 	dlk_before_exit();
 	real.quick_exit(status);
+	__builtin_unreachable();
+}
+
+/*
+ * The main thread may end and leave the process to others: to ours alone, if
+ * it is the program's last.
+ */
+DLK_EXPORT void pthread_exit(void *value)
+{
+	need((void *)real.pthread_exit);
+	dlk_thread_leaves();
+	real.pthread_exit(value);
+	__builtin_unreachable();
+}
+
+DLK_EXPORT void thrd_exit(int value)
+{
+	need((void *)real.thrd_exit);
+	dlk_thread_leaves();
+	real.thrd_exit(value);
 	__builtin_unreachable();
 }

@@ -63,13 +63,16 @@ static void early_exit(int status)
 }
 
 struct dlk_real real = {
+	.syscall = dlk_syscall,
 	.flock = early_flock,
 	.fcntl = early_fcntl,
 	.fcntl64 = early_fcntl,
 	.__fcntl = early_fcntl,
 	.close = early_close,
+	.__close = early_close,
 	.dup = early_dup,
 	.dup2 = early_dup2,
+	.__dup2 = early_dup2,
 	.dup3 = early_dup3,
 	.recvmsg = early_recvmsg,
 	.execve = early_execve,

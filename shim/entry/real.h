@@ -8,9 +8,11 @@
 #ifndef DLK_REAL_H
 #define DLK_REAL_H
 
+#include <dirent.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <wordexp.h>
 
 #include "entry/table.h"
 

@@ -9,6 +9,7 @@
 #define DLK_TABLE_H
 
 #define DLK_TABLE(X)                                                           \
+	X(syscall, long, (long, ...)) /* the first: entry/syscall.c */         \
 	X(flock, int, (int, int))                                              \
 	X(fcntl, int, (int, int, ...))                                         \
 	X(fcntl64, int, (int, int, ...))                                       \
@@ -16,9 +17,17 @@
 	X(lockf, int, (int, int, off_t))                                       \
 	X(lockf64, int, (int, int, off64_t))                                   \
 	X(close, int, (int))                                                   \
+	X(__close, int, (int))                                                 \
 	X(fclose, int, (FILE *))                                               \
+	X(_IO_fclose, int, (FILE *))                                           \
+	X(pclose, int, (FILE *))                                               \
+	X(endmntent, int, (FILE *))                                            \
+	X(freopen, FILE *, (const char *, const char *, FILE *))               \
+	X(freopen64, FILE *, (const char *, const char *, FILE *))             \
+	X(closedir, int, (DIR *))                                              \
 	X(dup, int, (int))                                                     \
 	X(dup2, int, (int, int))                                               \
+	X(__dup2, int, (int, int))                                             \
 	X(dup3, int, (int, int, int))                                          \
 	X(close_range, int, (unsigned, unsigned, int))                         \
 	X(closefrom, void, (int))                                              \
@@ -27,10 +36,13 @@
 	  (int, struct mmsghdr *, unsigned, int, struct timespec *))           \
 	X(sendmsg, ssize_t, (int, const struct msghdr *, int))                 \
 	X(sendmmsg, int, (int, struct mmsghdr *, unsigned, int))               \
+	X(pidfd_getfd, int, (int, int, unsigned))                              \
 	X(execve, int, (const char *, char *const *, char *const *))           \
 	X(execv, int, (const char *, char *const *))                           \
 	X(execvp, int, (const char *, char *const *))                          \
 	X(execvpe, int, (const char *, char *const *, char *const *))          \
+	X(execveat, int,                                                       \
+	  (int, const char *, char *const *, char *const *, int))              \
 	X(fexecve, int, (int, char *const *, char *const *))                   \
 	X(execl, int, (const char *, const char *, ...))                       \
 	X(execlp, int, (const char *, const char *, ...))                      \
@@ -38,10 +50,17 @@
 	X(_exit, void, (int))                                                  \
 	X(_Exit, void, (int))                                                  \
 	X(quick_exit, void, (int))                                             \
+	X(pthread_exit, void, (void *))                                        \
+	X(thrd_exit, void, (int))                                              \
 	X(_Fork, pid_t, (void))                                                \
 	X(vfork, pid_t, (void))                                                \
+	X(__vfork, pid_t, (void))                                              \
+	X(clone, int, (int (*)(void *), void *, int, void *, ...))             \
+	X(__clone, int, (int (*)(void *), void *, int, void *, ...))           \
 	X(system, int, (const char *))                                         \
 	X(popen, FILE *, (const char *, const char *))                         \
+	X(_IO_popen, FILE *, (const char *, const char *))                     \
+	X(wordexp, int, (const char *, wordexp_t *, int))                      \
 	X(posix_spawn, int,                                                    \
 	  (pid_t *, const char *, const posix_spawn_file_actions_t *,          \
 	   const posix_spawnattr_t *, char *const *, char *const *))           \

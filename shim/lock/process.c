@@ -69,6 +69,7 @@ void dlk_after_fork(void)
 		atomic_store(&dlk.n_held, 0);
 		atomic_store(&dlk.n_owed, 0);
 		atomic_store(&dlk.shares, true);
+		atomic_store(&dlk.main_leaves, false);
 		dlk_links_forget();
 		dlk_handover_forget();
 		dlk_identity_forget();

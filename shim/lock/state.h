@@ -97,6 +97,7 @@ struct dlk_state {
 	_Atomic unsigned n_owed;
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
+	_Atomic bool main_leaves;     /* the main thread ends by itself */
 	_Atomic unsigned thread_bell; /* futex */
 };
 
@@ -244,6 +245,17 @@ bool dlk_kernel_keeper_has(const struct dlk_file *file);
 /* (mutex not held) Have the thread look no later than at_ns; false: no thread.
  */
 bool dlk_thread_need(uint64_t at_ns);
+/* If it runs, it looks what there is to do. */
+void dlk_thread_wake(void);
+
+/* --- alone.c -------------------------------------------------------------- */
+
+/* The calling thread ends, and the process goes on if there are others. */
+void dlk_thread_leaves(void);
+/* (our thread) Is it the last?  If not, to be asked again at *look_ns. */
+bool dlk_thread_is_last(uint64_t *look_ns);
+/* Is the calling thread the program's last, with ours beside it? */
+bool dlk_thread_is_last_but_ours(void);
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is

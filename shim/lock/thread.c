@@ -29,7 +29,7 @@
 
 enum { LINGER_MS = 2000 };
 
-static void ring(void)
+void dlk_thread_wake(void)
 {
 	atomic_fetch_add(&dlk.thread_bell, 1);
 	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL,
@@ -320,15 +320,19 @@ static void *run(void *arg)
 	(void)arg;
 	for (;;) {
 		unsigned seen = atomic_load(&dlk.thread_bell);
-		uint64_t at, now;
+		uint64_t at, look, now;
 		bool end;
 
+		if (dlk_thread_is_last(&look))
+			return NULL;
 		while (renew_some() || work_once())
 			;
 		dlk_handover_tick();
 		now = dlk_now_ns();
 		pthread_mutex_lock(&dlk.mutex);
 		at = next_ns();
+		if (at > look)
+			at = look;
 		if (dlk.held)
 			idle_since = 0;
 		else if (idle_since == 0)
@@ -376,7 +380,7 @@ bool dlk_thread_need(uint64_t at_ns)
 		dlk.thread_wakes_ns = at_ns;
 	pthread_mutex_unlock(&dlk.mutex);
 	if (must_ring)
-		ring();
+		dlk_thread_wake();
 	if (!must_start || start())
 		return true;
 	pthread_mutex_lock(&dlk.mutex);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the wrappers do before they pass a call on, for those calls that have
+ * several names: the functions of libc, their aliases, and syscall(2) with
+ * their number.  All keep errno, unless they answer with -1.
+ */
+#ifndef DLK_HINTS_H
+#define DLK_HINTS_H
+
+#include <stdbool.h>
+
+/* flock(2): 0, -1 and errno, or DLK_PASS. */
+int dlk_entry_flock(int fd, int op);
+/* fcntl(2), whatever the command; `next` is who goes on. */
+int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg);
+
+/* close(2): false, and EBADF, for what is none of the program's. */
+bool dlk_entry_close(int fd);
+/* dup2(2), dup3(2): `to` is closed by it.  `to` -1: dup(2). */
+void dlk_entry_dup(int from, int to);
+/* close_range(2), as a whole. */
+int dlk_entry_close_range(unsigned first, unsigned last, int flags);
+/* A descriptor that came may be shared, one that went is, from here on. */
+void dlk_entry_passing(void);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * syscall(2): the calls that we wrap, by their number.
+ *
+ *  1. All six words are forwarded, whatever the number; a number that means
+ *     nothing to us costs a comparison and a load.
+ *  2. fork, vfork and clone return twice, maybe into one and the same frame:
+ *     so no frame of ours may be there when the system call is made.  The
+ *     handler runs first; then, with the registers and the stack as they were,
+ *     we jump to the real syscall().  (In the memory that a child of
+ *     CLONE_VM shares, libc's own frame is as fragile as it is without us.)
+ *  3. A handler answers the call, or does what the wrapper of that name does
+ *     before it, and lets it pass.
+ *
+ * Who makes a system call by an instruction of its own is not seen here: the
+ * renewal and the keeper look for the lock itself (DESIGN L4).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "entry/export.h"
+#include "entry/hints.h"
+#include "entry/real.h"
+#include "lock/state.h"
+
+/* Numbers below are looked up; the assembler needs it as a text. */
+#define DLK_NUMBERS  448
+#define DLK_TEXT(n)  DLK_TEXT_(n)
+#define DLK_TEXT_(n) #n
+
+/* True: answered, in *result and errno. */
+typedef bool handler(const long *a, long *result);
+
+static bool on_flock(const long *a, long *result)
+{
+	int r = dlk_entry_flock((int)a[0], (int)a[1]);
+
+	*result = r;
+	return r != DLK_PASS;
+}
+
+static int next_fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return (int)real.syscall(SYS_fcntl, fd, cmd, arg);
+}
+
+static bool on_fcntl(const long *a, long *result)
+{
+	*result = dlk_entry_fcntl(next_fcntl, (int)a[0], (int)a[1], a[2]);
+	return true;
+}
+
+static bool on_close(const long *a, long *result)
+{
+	*result = -1;
+	return !dlk_entry_close((int)a[0]);
+}
+
+static bool on_close_range(const long *a, long *result)
+{
+	*result = dlk_entry_close_range((unsigned)a[0], (unsigned)a[1],
+					(int)a[2]);
+	return true;
+}
+
+static bool on_dup(const long *a, long *result)
+{
+	(void)result;
+	dlk_entry_dup((int)a[0], -1);
+	return false;
+}
+
+#ifdef SYS_dup2
+static bool on_dup2(const long *a, long *result)
+{
+	(void)result;
+	dlk_entry_dup((int)a[0], (int)a[1]);
+	return false;
+}
+#endif
+
+static bool on_dup3(const long *a, long *result)
+{
+	(void)result;
+	dlk_entry_dup((int)a[0], a[2] & ~(long)O_CLOEXEC ? -1 : (int)a[1]);
+	return false;
+}
+
+static bool on_passing(const long *a, long *result)
+{
+	(void)a, (void)result;
+	dlk_entry_passing();
+	return false;
+}
+
+#if defined(SYS_fork) || defined(SYS_vfork)
+static bool on_fork(const long *a, long *result)
+{
+	(void)a, (void)result;
+	dlk_before_child();
+	return false;
+}
+#endif
+
+/* A thread has our descriptors, and is none of the others that L4 means. */
+static bool on_clone(const long *a, long *result)
+{
+	(void)result;
+	if (!(a[0] & CLONE_THREAD))
+		dlk_before_child();
+	return false;
+}
+
+/* EFAULT is the kernel's to say, so do not touch it ourselves. */
+static bool on_clone3(const long *a, long *result)
+{
+	uint64_t flags = 0; /* the first field of struct clone_args */
+	struct iovec to = { &flags, sizeof(flags) };
+	struct iovec from = { (void *)(uintptr_t)a[0], sizeof(flags) };
+
+	(void)result;
+	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(flags) ||
+	    !(flags & CLONE_THREAD))
+		dlk_before_child();
+	return false;
+}
+
+static bool on_exec(const long *a, long *result)
+{
+	(void)a, (void)result;
+	dlk_before_exec();
+	return false;
+}
+
+static bool on_exit_group(const long *a, long *result)
+{
+	(void)a, (void)result;
+	dlk_before_exit();
+	return false;
+}
+
+/* Of one thread; if it is the program's last, the process ends with its word.
+ */
+static bool on_exit_thread(const long *a, long *result)
+{
+	(void)result;
+	dlk_before_exit();
+	if (dlk_thread_is_last_but_ours())
+		real.syscall(SYS_exit_group, a[0]);
+	dlk_thread_leaves();
+	return false;
+}
+
+/*
+ * Every number that means something to us; add others here (SYS_unshare,
+ * SYS_setns, SYS_setuid: entry/privileges.c).
+ */
+extern handler *const dlk_syscall_handlers[DLK_NUMBERS];
+handler *const dlk_syscall_handlers[DLK_NUMBERS] = {
+	[SYS_flock] = on_flock,      [SYS_fcntl] = on_fcntl,
+	[SYS_close] = on_close,      [SYS_close_range] = on_close_range,
+	[SYS_dup] = on_dup,
+#ifdef SYS_dup2
+	[SYS_dup2] = on_dup2,
+#endif
+	[SYS_dup3] = on_dup3,        [SYS_recvmsg] = on_passing,
+	[SYS_recvmmsg] = on_passing, [SYS_sendmsg] = on_passing,
+	[SYS_sendmmsg] = on_passing, [SYS_pidfd_getfd] = on_passing,
+#ifdef SYS_fork
+	[SYS_fork] = on_fork,
+#endif
+#ifdef SYS_vfork
+	[SYS_vfork] = on_fork,
+#endif
+	[SYS_clone] = on_clone,      [SYS_clone3] = on_clone3,
+	[SYS_execve] = on_exec,      [SYS_execveat] = on_exec,
+	[SYS_exit] = on_exit_thread, [SYS_exit_group] = on_exit_group,
+};
+
+/* (asm) As handler; errno is as it was when the call passes. */
+bool dlk_syscall_hook(long nr, const long *a, long *result);
+bool dlk_syscall_hook(long nr, const long *a, long *result)
+{
+	int saved = errno;
+
+	if (dlk_syscall_handlers[nr](a, result))
+		return true;
+	errno = saved;
+	return false;
+}
+
+/* The jump goes through the table's first word. */
+_Static_assert(offsetof(struct dlk_real, syscall) == 0, "see real(%rip)");
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+/*
+ * rdi: the number; rsi, rdx, rcx, r8, r9 and a word on the stack: the rest.
+ * The frame: six words, the number, the result, and 8 to be aligned.
+ */
+__asm__(".text\n"
+	".globl syscall\n"
+	".type syscall, @function\n"
+	"syscall:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	cmpq $" DLK_TEXT(
+		DLK_NUMBERS) ", %rdi\n"
+			     "	jae 1f\n"
+			     "	leaq dlk_syscall_handlers(%rip), %rax\n"
+			     "	cmpq $0, (%rax,%rdi,8)\n"
+			     "	jne 2f\n"
+			     "1:	jmp *real(%rip)\n"
+			     "2:	subq $72, %rsp\n"
+			     "	.cfi_adjust_cfa_offset 72\n"
+			     "	movq 80(%rsp), %rax\n"
+			     "	movq %rsi, (%rsp)\n"
+			     "	movq %rdx, 8(%rsp)\n"
+			     "	movq %rcx, 16(%rsp)\n"
+			     "	movq %r8, 24(%rsp)\n"
+			     "	movq %r9, 32(%rsp)\n"
+			     "	movq %rax, 40(%rsp)\n"
+			     "	movq %rdi, 48(%rsp)\n"
+			     "	movq %rsp, %rsi\n"
+			     "	leaq 56(%rsp), %rdx\n"
+			     "	call dlk_syscall_hook\n"
+			     "	testb %al, %al\n"
+			     "	movq (%rsp), %rsi\n"
+			     "	movq 8(%rsp), %rdx\n"
+			     "	movq 16(%rsp), %rcx\n"
+			     "	movq 24(%rsp), %r8\n"
+			     "	movq 32(%rsp), %r9\n"
+			     "	movq 48(%rsp), %rdi\n"
+			     "	movq 56(%rsp), %rax\n"
+			     "	leaq 72(%rsp), %rsp\n"
+			     "	.cfi_adjust_cfa_offset -72\n"
+			     "	jz 1b\n"
+			     "	ret\n"
+			     "	.cfi_endproc\n"
+			     ".size syscall, .-syscall\n");
+#elif defined(__aarch64__)
+/* x0: the number; x1 .. x6: the rest. */
+__asm__(".text\n"
+	".globl syscall\n"
+	".type syscall, %function\n"
+	"syscall:\n"
+	"	.cfi_startproc\n"
+	"	hint 34\n"
+	"	cmp x0, " DLK_TEXT(
+		DLK_NUMBERS) "\n"
+			     "	b.hs 1f\n"
+			     "	adrp x16, dlk_syscall_handlers\n"
+			     "	add x16, x16, :lo12:dlk_syscall_handlers\n"
+			     "	ldr x16, [x16, x0, lsl 3]\n"
+			     "	cbnz x16, 2f\n"
+			     "1:	adrp x16, real\n"
+			     "	ldr x16, [x16, :lo12:real]\n"
+			     "	br x16\n"
+			     "2:	stp x29, x30, [sp, -80]!\n"
+			     "	.cfi_def_cfa_offset 80\n"
+			     "	.cfi_offset 29, -80\n"
+			     "	.cfi_offset 30, -72\n"
+			     "	mov x29, sp\n"
+			     "	stp x1, x2, [sp, 16]\n"
+			     "	stp x3, x4, [sp, 32]\n"
+			     "	stp x5, x6, [sp, 48]\n"
+			     "	str x0, [sp, 64]\n"
+			     "	add x1, sp, 16\n"
+			     "	add x2, sp, 72\n"
+			     "	bl dlk_syscall_hook\n"
+			     "	and w16, w0, 255\n"
+			     "	ldr x0, [sp, 64]\n"
+			     "	ldr x7, [sp, 72]\n"
+			     "	ldp x1, x2, [sp, 16]\n"
+			     "	ldp x3, x4, [sp, 32]\n"
+			     "	ldp x5, x6, [sp, 48]\n"
+			     "	ldp x29, x30, [sp], 80\n"
+			     "	.cfi_restore 29\n"
+			     "	.cfi_restore 30\n"
+			     "	.cfi_def_cfa_offset 0\n"
+			     "	cbz w16, 1b\n"
+			     "	mov x0, x7\n"
+			     "	ret\n"
+			     "	.cfi_endproc\n"
+			     ".size syscall, .-syscall\n");
+#endif
