@@ -78,10 +78,12 @@ static void closing_stream(FILE *fp)
 	}
 
 int _IO_fclose(FILE *fp);
+int __endmntent(FILE *fp);
 DLK_FCLOSE(fclose)
 DLK_FCLOSE(_IO_fclose)
 DLK_FCLOSE(pclose)
 DLK_FCLOSE(endmntent)
+DLK_FCLOSE(__endmntent)
 
 /* Whether it can open the new file or not, it closes the old (freopen(3p)). */
 #define DLK_FREOPEN(name)                                                      \

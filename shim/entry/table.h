@@ -22,6 +22,7 @@
 	X(_IO_fclose, int, (FILE *))                                           \
 	X(pclose, int, (FILE *))                                               \
 	X(endmntent, int, (FILE *))                                            \
+	X(__endmntent, int, (FILE *))                                          \
 	X(freopen, FILE *, (const char *, const char *, FILE *))               \
 	X(freopen64, FILE *, (const char *, const char *, FILE *))             \
 	X(closedir, int, (DIR *))                                              \
