@@ -60,6 +60,10 @@ thrd_exit	the same function'
 
 table=$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' \
 	shim/entry/table.h | sort -u)
+if grep -qx setuid <<<"$table"; then # entry/privileges.c
+	families+=$'\nset(e|re|res)?[ug]id|setgroups|initgroups'
+	families+='|capset|unshare|setns'
+fi
 libc=$(ldd /usr/bin/env | sed -n 's,.*=> \(/.*/libc\.so\.6\) .*,\1,p')
 # "address type name@version"
 exported=$(nm -D --defined-only "$libc" | awk '$2 != "A"')
