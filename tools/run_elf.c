@@ -8,7 +8,8 @@
  *
  * Go: its runtime locks by raw system calls and never passes through libc.
  * The linker leaves the sections .note.go.buildid and .go.buildinfo, and a
- * PT_NOTE of the name "Go" which strip(1) keeps (cmd/link, "elf.go").
+ * note of the name "Go" which strip(1) keeps (cmd/link, "elf.go"); where the
+ * system's linker had the last word, it stands among others in one PT_NOTE.
  */
 #include "tools/run_elf.h"
 
@@ -23,7 +24,7 @@ struct image {
 };
 
 struct segment {
-	uint64_t type, offset, size;
+	uint64_t type, offset, size, align;
 };
 
 static bool inside(const struct image *im, uint64_t at, uint64_t len)
@@ -76,6 +77,7 @@ static bool segment(struct image *im, uint64_t i, struct segment *s)
 	s->type = number(im, at, 4);
 	s->offset = word(im, at + 8, at + 4);
 	s->size = word(im, at + 32, at + 16);
+	s->align = word(im, at + 48, at + 28);
 	return !im->damaged;
 }
 
@@ -90,13 +92,26 @@ static void interpreter(struct image *im, const struct segment *s,
 	f->interp[s->size] = '\0';
 }
 
-/* A note's header is three words of 4 bytes, then its name. */
+/* A note: three words of 4 bytes, then name and contents, each padded. */
 static bool note_of_go(struct image *im, const struct segment *s)
 {
+	const uint64_t pad = s->align == 8 ? 7 : 3;
+	uint64_t at = s->offset, end = s->offset + s->size;
+
 	if (!inside(im, s->offset, s->size))
 		im->damaged = true;
-	return s->size >= 16 && !im->damaged && number(im, s->offset, 4) == 4 &&
-	       !memcmp(im->bytes + s->offset + 12, "Go\0", 4);
+	while (!im->damaged && end - at >= 16) {
+		uint64_t name = number(im, at, 4);
+		uint64_t next = (12 + name + pad) & ~pad;
+
+		if (name == 4 && !memcmp(im->bytes + at + 12, "Go\0", 4))
+			return true;
+		next += (number(im, at + 4, 4) + pad) & ~pad;
+		if (next > end - at)
+			return false;
+		at += next;
+	}
+	return false;
 }
 
 static void segments(struct image *im, struct elf_facts *f)

@@ -164,6 +164,40 @@ run --redis "$URL" --path d ./static
 code 126 'a script for a static interpreter: 126'
 run --redis "$URL" --path d ./loop
 code 126 'a script without an end: 126'
+
+# Real ones.  Go's own linker, and the system's: its note stands behind others,
+# and without section headers (their offset is at 40) only that tells.
+cat >locks.c <<'END'
+#include <stdio.h>
+
+int main(void)
+{
+	return puts("it runs") < 0;
+}
+END
+for kind in -static -static-pie; do
+	ok "cc $kind" "${CC:-cc}" "$kind" -o "locks$kind" locks.c
+	run --redis "$URL" --path d "./locks$kind"
+	code 126 "a program linked $kind: 126"
+	like "$ERR" 'static' 'it says why'
+	run --redis "$URL" --path d --allow-unlocked "./locks$kind"
+	is "$STATUS $OUT" '0 it runs' "$kind: --allow-unlocked runs it"
+	like "$ERR" 'UNLOCKED.*static' 'with a warning'
+done
+run --redis "$URL" --path d fzf --version
+code 126 'a Go program that is linked dynamically: 126'
+like "$ERR" 'Go program' 'it says why'
+is "$OUT" '' 'and does not run it'
+run --redis "$URL" --path d --allow-unlocked fzf --version
+code 0 'Go: --allow-unlocked runs it'
+like "$ERR" 'UNLOCKED.*Go program' 'with a warning'
+cp "$(type -P fzf)" stripped
+printf '\0\0\0\0\0\0\0\0' |
+	dd of=stripped bs=1 seek=40 conv=notrunc status=none
+run --redis "$URL" --path d ./stripped --version
+code 126 'a Go program without section headers: 126'
+like "$ERR" 'Go program' 'it says why'
+
 cp "$(type -P true)" passwd
 if [ "$(id -u)" = 0 ] && ! findmnt -nT "$RIG" -o OPTIONS | grep -q nosuid; then
 	chown 1 passwd
@@ -174,6 +208,49 @@ if [ "$(id -u)" = 0 ] && ! findmnt -nT "$RIG" -o OPTIONS | grep -q nosuid; then
 	chmod 4755 passwd
 	run --redis "$URL" --path d ./passwd
 	code 0 'of our own: it changes nothing'
+	chown 1 passwd
+	chmod 4755 passwd
+	STATUS=0
+	ERR=$(setpriv --no-new-privs "$DLOCK" run --redis "$URL" --path d \
+		./passwd 2>&1) || STATUS=$?
+	code 0 'with no_new_privs it changes nothing'
+	chown 0:1 passwd
+	chmod 2755 passwd
+	run --redis "$URL" --path d ./passwd
+	code 126 'a set-group-ID program: 126'
+	chmod 0755 passwd
+
+	# As another user.
+	mkdir -m 755 public
+	chmod 711 "$RIG"
+	printf 'redis "r" { url = "redis://127.0.0.1:%s" restart_delay = "0s" }
+path "%s/d/" { redis = "r" }\n' "$PORT" "$RIG" >public/conf
+	cp "$(type -P true)" public/capable
+	run_as_other()
+	{
+		STATUS=0
+		ERR=$(setpriv --reuid 65534 --regid 65534 --clear-groups \
+			"$DLOCK" run -c "$RIG/public/conf" "$@" 2>&1) ||
+			STATUS=$?
+	}
+	run_as_other "$RIG/public/capable"
+	code 0 'another user, a common program: it runs'
+	ok 'setcap' setcap cap_net_raw+ep public/capable
+	run_as_other "$RIG/public/capable"
+	code 126 'a program with file capabilities: 126'
+	like "$ERR" 'file capabilities' 'it says why'
+	run_as_other --allow-unlocked "$RIG/public/capable"
+	code 0 'capabilities: --allow-unlocked runs it'
+	like "$ERR" 'UNLOCKED.*file capabilities' 'with a warning'
+	run --redis "$URL" --path d public/capable
+	code 0 'for root they change nothing'
+	run_as_other su --version
+	code 126 'su(1), by another user: 126'
+	like "$ERR" 'set-user-ID' 'it says why'
+	printf '#!%s\n' "$(type -P su)" >public/script
+	chmod 755 public/script
+	run_as_other "$RIG/public/script"
+	code 126 'a script for a set-user-ID interpreter: 126'
 else
 	skip 'set-user-ID programs' 'needs root, and a mount without nosuid'
 fi

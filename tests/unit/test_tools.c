@@ -27,7 +27,7 @@ struct program {
 	Elf64_Ehdr head;
 	Elf64_Phdr interp, note;
 	char interp_text[32];
-	unsigned char note_bytes[16];
+	unsigned char note_bytes[40];
 };
 
 static struct program make(const char *interp)
@@ -113,6 +113,35 @@ static void go_is_told_by_its_note(void **state)
 	(void)state;
 	memcpy(p.note_bytes + 12, "Go\0", 4);
 	assert_non_null(strstr(refusal(&p), "Go program"));
+}
+
+/* Of two padded notes, behind one of five bytes; and cut off in its name. */
+static void go_is_told_by_a_later_note(void **state)
+{
+	static const unsigned char five[] = { 4, 0, 0, 0, 5,   0,   0,  0,
+					      3, 0, 0, 0, 'G', 'N', 'U' };
+	struct program p = make(GLIBC);
+
+	(void)state;
+	memset(p.note_bytes, 0, sizeof(p.note_bytes));
+	memcpy(p.note_bytes, five, sizeof(five));
+	assert_null(refusal(&p));
+	p.note_bytes[24] = 4;
+	memcpy(p.note_bytes + 36, "Go\0", 4);
+	assert_non_null(strstr(refusal(&p), "Go program"));
+	p.note.p_filesz--;
+	assert_null(refusal(&p));
+}
+
+static void note_that_claims_more_is_no_harm(void **state)
+{
+	struct program p = make(GLIBC);
+
+	(void)state;
+	memset(p.note_bytes, 0xff, sizeof(p.note_bytes));
+	assert_null(refusal(&p));
+	memset(p.note_bytes, 0, sizeof(p.note_bytes));
+	assert_null(refusal(&p));
 }
 
 static void go_is_told_by_its_sections(void **state)
@@ -417,6 +446,8 @@ int main(void)
 		cmocka_unit_test(static_program_is_refused),
 		cmocka_unit_test(other_machine_is_refused),
 		cmocka_unit_test(go_is_told_by_its_note),
+		cmocka_unit_test(go_is_told_by_a_later_note),
+		cmocka_unit_test(note_that_claims_more_is_no_harm),
 		cmocka_unit_test(go_is_told_by_its_sections),
 		cmocka_unit_test(cut_file_reads_nothing_outside),
 		cmocka_unit_test(any_header_byte_may_lie),
