@@ -251,25 +251,29 @@ static void end_endmntent(void)
 
 static void end_freopen(void)
 {
-	if (!freopen("/dev/null", "r", stream))
+	stream = freopen("/dev/null", "r", stream);
+	if (!stream)
 		die("freopen");
 }
 
 static void end_freopen64(void)
 {
-	if (!freopen64("/dev/null", "r", stream))
+	stream = freopen64("/dev/null", "r", stream);
+	if (!stream)
 		die("freopen64");
 }
 
 static void end_freopen_itself(void)
 {
-	if (!freopen(NULL, "r", stream))
+	stream = freopen(NULL, "r", stream);
+	if (!stream)
 		die("freopen");
 }
 
 static void end_freopen_fails(void)
 {
-	if (freopen("/nonexistent/file", "r", stream))
+	stream = freopen("/nonexistent/file", "r", stream);
+	if (stream)
 		die("freopen");
 }
 
