@@ -51,8 +51,9 @@ words()
 	printf '%s\n' "$@"
 }
 
+mapfile -t config < <(find build/obj/config -name '*.o')
 banned 'no shim object calls a symbol that the shim wraps' "$table" \
-	"${shim[@]}"
+	"${shim[@]}" "${config[@]}"
 banned 'none ends the process, or changes its signals' \
 	"$(words exit abort __assert_fail __assert signal sigaction \
 		sigprocmask sigset raise atexit on_exit)" "${shim[@]}"
