@@ -32,7 +32,7 @@ static void note_open_descriptors(void)
 
 	for (int fd = 0; fd <= LAST; fd++)
 		p[fd] = (struct pollfd){ .fd = fd };
-	if (poll(p, LAST + 1, 0) < 0)
+	if (dlk_poll(p, LAST + 1, 0) < 0) /* RLIMIT_NOFILE is less */
 		memset(dlk.open_at_start, 0xff, sizeof(dlk.open_at_start));
 	else
 		for (int fd = 0; fd <= LAST; fd++)
@@ -84,7 +84,7 @@ static bool make_birth_page(void)
 		return false;
 	}
 	dlk_birth = p;
-	atomic_store(&dlk_birth->pid, getpid());
+	atomic_store(&dlk_birth->pid, dlk_pid());
 	return true;
 }
 
@@ -108,6 +108,7 @@ static void begin(void)
 	const char *off = secure ? NULL : getenv("DLOCK_DISABLE");
 
 	dlk_resolve_real();
+	dlk_resolve_clock();
 	if (off && strcmp(off, "1") == 0)
 		return;
 	dlk_log_init(secure ? NULL : getenv("DLOCK_LOG"), true);

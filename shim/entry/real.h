@@ -31,4 +31,7 @@ extern struct dlk_real real;
 /* Fill `real` by dlsym(RTLD_NEXT); called by the constructor. */
 void dlk_resolve_real(void);
 
+/* Have the clock read by the vDSO; called by the constructor. */
+void dlk_resolve_clock(void);
+
 #endif

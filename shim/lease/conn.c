@@ -191,7 +191,7 @@ static void set_options(int fd, int family)
 static int connect_state(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	int err = 0, n = poll(&p, 1, SLICE_MS);
+	int err = 0, n = dlk_poll(&p, 1, SLICE_MS);
 	socklen_t len = sizeof(err);
 
 	if (n <= 0)
@@ -292,7 +292,7 @@ static int queue_greeting(struct dlk_conn *c)
 
 		dlk_text_init(&t, name, sizeof(name));
 		dlk_text_str(&t, "dlock-");
-		dlk_text_i64(&t, getpid());
+		dlk_text_i64(&t, dlk_pid());
 		err = greet(c, 3, setname);
 		c->optional = 1;
 	}

@@ -31,7 +31,7 @@ void dlk_log_init(const char *setting, bool use_stderr)
 	struct stat st;
 	size_t len = setting ? strlen(setting) : 0;
 
-	if (use_stderr && fstat(STDERR_FILENO, &st) == 0) {
+	if (use_stderr && dlk_fstat(STDERR_FILENO, &st) == 0) {
 		log_to.have_stderr = true;
 		log_to.dev = st.st_dev;
 		log_to.ino = st.st_ino;
@@ -101,7 +101,7 @@ static bool stderr_is_still(void)
 {
 	struct stat st;
 
-	return log_to.have_stderr && fstat(STDERR_FILENO, &st) == 0 &&
+	return log_to.have_stderr && dlk_fstat(STDERR_FILENO, &st) == 0 &&
 	       st.st_dev == log_to.dev && st.st_ino == log_to.ino;
 }
 
@@ -112,7 +112,7 @@ void dlk_line_begin(struct dlk_line *l, enum dlk_level level)
 	dlk_text_init(&l->text, l->buf, sizeof(l->buf) - 1);
 	dlk_text_str(&l->text, "dlock: ");
 	if (level >= DLK_INFO) {
-		dlk_text_u64(&l->text, (uint64_t)getpid(), 0);
+		dlk_text_u64(&l->text, (uint64_t)dlk_pid(), 0);
 		dlk_text_str(&l->text, ": ");
 	}
 }

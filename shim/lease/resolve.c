@@ -49,7 +49,8 @@ static size_t drain(int fd, char *buf, size_t size, uint64_t deadline_ns)
 
 		if (now >= deadline_ns)
 			break;
-		n = poll(&p, 1, (int)((deadline_ns - now) / DLK_MS) + 1);
+		n = dlk_poll(&p, 1,
+			     (unsigned)((deadline_ns - now) / DLK_MS) + 1);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,11 +18,27 @@
 #include <time.h>
 #include <unistd.h>
 
+/* As the kernel's own function: 0 or -errno. */
+static int by_system_call(clockid_t clock, struct timespec *ts)
+{
+	return dlk_syscall(SYS_clock_gettime, clock, ts) < 0 ? -errno : 0;
+}
+
+static dlk_clock_fn *read_clock = by_system_call;
+
+void dlk_clock_use(dlk_clock_fn *fn)
+{
+	struct timespec ts;
+
+	if (fn(CLOCK_BOOTTIME, &ts) == 0)
+		read_clock = fn;
+}
+
 uint64_t dlk_now_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_BOOTTIME, &ts);
+	read_clock(CLOCK_BOOTTIME, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 }
 
@@ -42,6 +59,29 @@ void dlk_random(void *bytes, size_t len)
 void dlk_close(int fd)
 {
 	dlk_syscall(SYS_close, fd);
+}
+
+pid_t dlk_pid(void)
+{
+	return (pid_t)dlk_syscall(SYS_getpid);
+}
+
+int dlk_fstat(int fd, struct stat *st)
+{
+	return (int)dlk_syscall(SYS_fstat, fd, st);
+}
+
+int dlk_stat(const char *path, struct stat *st, int flags)
+{
+	return (int)dlk_syscall(SYS_newfstatat, AT_FDCWD, path, st, flags);
+}
+
+int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms)
+{
+	struct timespec ts = { .tv_sec = ms / 1000,
+			       .tv_nsec = ms % 1000 * 1000000L };
+
+	return (int)dlk_syscall(SYS_ppoll, fds, n, &ts, NULL, 0);
 }
 
 /* --- own descriptors ------------------------------------------------------ */
@@ -94,7 +134,7 @@ bool dlk_own_is(int fd)
 	for (int i = 0; i < OWN_MAX; i++)
 		if (atomic_load_explicit(&owns[i].fd1, memory_order_relaxed) ==
 		    fd + 1)
-			return fstat(fd, &st) == 0 &&
+			return dlk_fstat(fd, &st) == 0 &&
 			       st.st_ino == atomic_load(&owns[i].ino);
 	return false;
 }
@@ -124,7 +164,7 @@ int dlk_own_take(struct dlk_own *own, int fd)
 		high = fd;
 	else
 		dlk_close(fd);
-	if (fstat(high, &st) < 0) {
+	if (dlk_fstat(high, &st) < 0) {
 		int err = -errno;
 
 		dlk_close(high);
@@ -141,7 +181,7 @@ bool dlk_own_check(const struct dlk_own *own)
 {
 	struct stat st;
 
-	return own->fd >= 0 && fstat(own->fd, &st) == 0 &&
+	return own->fd >= 0 && dlk_fstat(own->fd, &st) == 0 &&
 	       st.st_dev == own->dev && st.st_ino == own->ino;
 }
 

@@ -5,6 +5,10 @@
  * In the shim close(2), fcntl(2) and their like are our own exported
  * wrappers; own descriptors are opened, moved and closed here by raw system
  * calls, so none of ours ever passes through them (DESIGN L7).
+ *
+ * So are the clock, pauses, pids and stat(2): other preloaded libraries stand
+ * in for those (libfaketime would move our deadlines, or stretch a wait a
+ * hundredfold; fakeroot asks a server of its own at each fstat(2)).
  */
 #ifndef DLK_SYS_H
 #define DLK_SYS_H
@@ -13,6 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
+
+struct pollfd;
+struct stat;
 
 /*
  * syscall(3), but for the name: that one is exported by the shim.  Always six
@@ -27,8 +35,13 @@ long dlk_syscall(long nr, ...);
  */
 pid_t dlk_clone(int (*fn)(void *), void *stack, unsigned long flags, void *arg);
 
-/* CLOCK_BOOTTIME, nanoseconds. */
+/*
+ * CLOCK_BOOTTIME, nanoseconds: by a system call (200 ns [m]) until the vDSO's
+ * function (23 ns) is given, which nothing can stand in for either.
+ */
 uint64_t dlk_now_ns(void);
+typedef int dlk_clock_fn(clockid_t clock, struct timespec *ts);
+void dlk_clock_use(dlk_clock_fn *fn);
 
 /* Sleep for at most `ns`; ends early when a signal is handled. */
 void dlk_pause_ns(uint64_t ns);
@@ -37,6 +50,10 @@ void dlk_pause_ns(uint64_t ns);
 void dlk_random(void *bytes, size_t len);
 
 void dlk_close(int fd);
+pid_t dlk_pid(void);
+int dlk_fstat(int fd, struct stat *st);
+int dlk_stat(const char *path, struct stat *st, int flags);
+int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms);
 
 /*
  * An own descriptor: high, close-on-exec, and known by device and inode, so

@@ -259,7 +259,7 @@ static bool on_managed_device(int fd)
 		return false;
 	for (unsigned i = 0; i < dlk.config->n_rules; i++)
 		/* No prefix to compare with (chroot): it may be that one. */
-		if (stat(dlk.config->rules[i].prefix, &st) < 0 ||
+		if (dlk_stat(dlk.config->rules[i].prefix, &st, 0) < 0 ||
 		    st.st_dev == file.dev)
 			return true;
 	return false;

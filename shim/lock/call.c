@@ -30,7 +30,7 @@ bool dlk_alive(void)
 		dlk_begin();
 	if (!dlk.on)
 		return false;
-	self = (pid_t)dlk_syscall(SYS_getpid);
+	self = dlk_pid();
 	born = atomic_load(&dlk_birth->pid);
 	if (born == 0) {
 		dlk_after_fork();

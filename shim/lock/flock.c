@@ -530,7 +530,7 @@ static bool locks(const struct flock *lock)
 
 	if (!lock)
 		return true;
-	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(copy))
+	if (process_vm_readv(dlk_pid(), &to, 1, &from, 1, 0) != sizeof(copy))
 		return false;
 	return copy.l_type == F_RDLCK || copy.l_type == F_WRLCK;
 }

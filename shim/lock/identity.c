@@ -165,6 +165,6 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 	dlk_text_str(&t, ":");
 	put_handle(&t, fd);
 	token.since_ns = since_ns - (uint64_t)me.offset_ns;
-	token.pid = (uint32_t)getpid();
+	token.pid = (uint32_t)dlk_pid();
 	return dlk_token_format(&token, buf, size);
 }

@@ -36,7 +36,7 @@ int dlk_kernel_file(int fd, struct dlk_file *file)
 	struct stat st;
 
 	*file = (struct dlk_file){ 0 };
-	if (fstat(fd, &st) < 0)
+	if (dlk_fstat(fd, &st) < 0)
 		return -errno;
 	*file = (struct dlk_file){ .dev = st.st_dev, .ino = st.st_ino };
 	if (dlk_kernel_is_fuse(fd, file))
@@ -74,8 +74,8 @@ static bool literal(const char *path, const struct dlk_file *file)
 {
 	struct stat st;
 
-	return lstat(path, &st) == 0 && st.st_dev == file->dev &&
-	       st.st_ino == file->ino;
+	return dlk_stat(path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_dev == file->dev && st.st_ino == file->ino;
 }
 
 ssize_t dlk_kernel_path(int fd, char *path, size_t size)
@@ -88,7 +88,7 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size)
 	ssize_t n;
 
 	fd_name(&t, name, sizeof(name), "/proc/thread-self/fd/", fd);
-	n = readlink(name, path, size);
+	n = syscall(SYS_readlinkat, AT_FDCWD, name, path, size);
 	if (n < 0)
 		return -errno;
 	if ((size_t)n >= size)
@@ -130,8 +130,8 @@ static bool identify(int dir, const char *path, int flags, struct memory *m)
 {
 	struct statx sx;
 
-	if (statx(dir, path, flags, STATX_INO | STATX_NLINK | STATX_MNT_ID,
-		  &sx) < 0 ||
+	if (syscall(SYS_statx, dir, path, flags,
+		    STATX_INO | STATX_NLINK | STATX_MNT_ID, &sx) < 0 ||
 	    !(sx.stx_mask & STATX_MNT_ID) || sx.stx_nlink != 1)
 		return false;
 	m->ino = sx.stx_ino;
@@ -238,7 +238,7 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 
 int dlk_kernel_same(int fd1, int fd2)
 {
-	pid_t self = getpid();
+	pid_t self = dlk_pid();
 	long r = dlk_syscall(SYS_kcmp, self, self, KCMP_FILE, (long)fd1,
 			     (long)fd2);
 

@@ -60,7 +60,7 @@ void dlk_after_fork(void)
 
 	dlk_enter(&call);
 	if (atomic_load(&dlk_birth->pid) == 0) {
-		atomic_store(&dlk_birth->pid, getpid());
+		atomic_store(&dlk_birth->pid, dlk_pid());
 		pthread_mutex_init(&dlk.mutex, NULL);
 		/* The objects are a copy of the parent's; a few pages. */
 		dlk.held = NULL;

@@ -73,6 +73,10 @@ banned 'none uses stdio' \
 		fscanf scanf stdout stderr stdin)" "${shim[@]}"
 banned 'none sleeps by a call that a signal handler of the program would see' \
 	"$(words sleep usleep system popen syslog openlog)" "${shim[@]}"
+banned 'none asks what another preloaded library may answer: libfaketime, fakeroot' \
+	"$(words clock_gettime gettimeofday time nanosleep clock_nanosleep \
+		poll ppoll select pselect getpid getrandom getentropy \
+		fstat stat lstat fstatat statx readlink)" "${shim[@]}"
 banned 'the keeper has no stdio' \
 	"$(words printf fprintf puts fopen fdopen fputs perror)" "${keeper[@]}"
 
