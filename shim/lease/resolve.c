@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -81,12 +80,12 @@ static int by_name(const char *host, uint32_t port, uint64_t deadline_ns,
 		return -errno;
 	pid = dlk_spawn("/usr/bin/getent", argv, envp, fds[1], true);
 	dlk_close(fds[1]);
-	if (pid > 0) {
+	if (pid > 0)
 		drain(fds[0], text, sizeof(text), deadline_ns);
-		kill(pid, SIGKILL);
-		dlk_reap(pid, true);
-	}
 	dlk_close(fds[0]);
+	/* Not killed: it may be reaped, and its pid another's. */
+	for (int i = 0; pid > 0 && i < 10 && !dlk_reap(pid, "getent"); i++)
+		dlk_pause_ns(DLK_MS);
 	if (pid < 0)
 		return pid;
 	text[strcspn(text, " \t\n")] = '\0';

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -17,6 +18,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "model/text.h"
 
 /* As the kernel's own function: 0 or -errno. */
 static int by_system_call(clockid_t clock, struct timespec *ts)
@@ -225,69 +228,98 @@ struct spawn {
 	char *const *envp;
 	int keep;
 	bool stdout_too;
+	char *stack; /* of the second */
+	pid_t pid;
 	int err;
 };
 
+/* Without a /dev/null (chroot) it has no 0, 1 and 2, and not the program's. */
+static int keep_one(const struct spawn *s)
+{
+	long keep = s->keep == 3 ? dlk_syscall(SYS_fcntl, 3, F_SETFD, 0)
+				 : dlk_syscall(SYS_dup3, s->keep, 3, 0);
+
+	if (keep < 0)
+		return -errno;
+	dlk_syscall(SYS_close_range, 4U, ~0U, 0U);
+	dlk_syscall(SYS_close_range, 0U, 2U, 0U);
+	dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+	dlk_syscall(SYS_dup3, s->stdout_too ? 3 : 0, 1, 0);
+	dlk_syscall(SYS_dup3, 0, 2, 0);
+	return 0;
+}
+
 /*
- * Runs in the parent's memory (CLONE_VM) with a descriptor table and signal
- * mask of its own, until exec; so only raw system calls.
+ * Both run in the parent's memory (CLONE_VM) with a descriptor table and
+ * signal mask of their own, the second until exec; so only raw system calls.
  */
-static int spawn_child(void *arg)
+static int second_child(void *arg)
 {
 	struct spawn *s = arg;
-	long null = dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
-	long keep = dlk_syscall(SYS_fcntl, s->keep, F_DUPFD, 10);
 
-	if (keep >= 0) {
-		for (int fd = 0; null >= 0 && fd <= 2; fd++)
-			dlk_syscall(SYS_dup3, null, fd, 0);
-		if (s->stdout_too)
-			dlk_syscall(SYS_dup3, keep, 1, 0);
-		dlk_syscall(SYS_dup3, keep, 3, 0);
-		dlk_syscall(SYS_close_range, 4U, ~0U, 0U);
+	s->err = -keep_one(s);
+	if (!s->err) {
 		dlk_syscall(SYS_setsid);
 		dlk_syscall(SYS_chdir, "/");
 		dlk_syscall(SYS_execve, s->file, s->argv, s->envp);
+		s->err = errno;
 	}
-	s->err = errno;
 	dlk_syscall(SYS_exit, 127);
 	return 127;
+}
+
+static int first_child(void *arg)
+{
+	struct spawn *s = arg;
+
+	s->pid = dlk_clone(second_child, s->stack, CLONE_VM | CLONE_VFORK, s);
+	if (s->pid < 0)
+		s->err = errno;
+	dlk_syscall(SYS_exit, 0);
+	return 0;
 }
 
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		int keep, bool stdout_too)
 {
-	struct spawn s = { file, argv, envp, keep, stdout_too, 0 };
 	const size_t size = 65536;
 	sigset_t all, old;
 	pid_t pid;
 	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	struct spawn s = { file, argv, envp, keep, stdout_too, NULL, 0, 0 };
 
 	if (stack == MAP_FAILED)
 		return -errno;
+	s.stack = stack + size / 2;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	pid = dlk_clone(spawn_child, stack + size, CLONE_VM | CLONE_VFORK, &s);
+	pid = dlk_clone(first_child, stack + size, CLONE_VM | CLONE_VFORK, &s);
 	if (pid < 0)
 		s.err = errno;
+	while (pid > 0 &&
+	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
+	       errno == EINTR)
+		;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	munmap(stack, size);
-	if (s.err == 0)
-		return pid;
-	if (pid > 0)
-		dlk_reap(pid, true);
-	return -s.err;
+	return s.err ? -s.err : s.pid;
 }
 
-bool dlk_reap(pid_t pid, bool wait)
+bool dlk_reap(pid_t pid, const char *name)
 {
-	int status;
-	long r;
+	char path[48], comm[32];
+	struct dlk_text t;
+	ssize_t n;
 
-	do {
-		r = dlk_syscall(SYS_wait4, pid, &status,
-				wait ? __WCLONE : __WCLONE | WNOHANG, NULL);
-	} while (r < 0 && errno == EINTR);
-	return r != 0;
+	dlk_text_init(&t, path, sizeof(path));
+	dlk_text_str(&t, "/proc/");
+	dlk_text_i64(&t, pid);
+	dlk_text_str(&t, "/comm");
+	n = dlk_slurp(path, comm, sizeof(comm));
+	if (n <= 0)
+		return true;
+	comm[n - 1] = '\0';
+	return strcmp(comm, name) != 0 ||
+	       dlk_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL) != 0;
 }

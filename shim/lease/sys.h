@@ -78,14 +78,21 @@ bool dlk_own_is(int fd);
 ssize_t dlk_slurp(const char *path, char *buf, size_t size);
 
 /*
- * Start a program without SIGCHLD and invisible to wait(2) (exit signal 0,
- * clone(2)).  `keep` becomes its descriptor 3; 0, 1 and 2 are /dev/null, no
- * other is open in it; all signals are blocked.  Its pid, or -errno.  The
- * caller reaps it with dlk_reap().
+ * Start a program of which the caller's program sees nothing, neither by
+ * wait(2) nor SIGCHLD.  Exit signal 0 (clone(2)) would do, but execve(2) makes
+ * it SIGCHLD again: `while (wait(NULL) > 0)` would wait for it.  So a child
+ * with exit signal 0, which never execs, starts it and is gone; process 1, or
+ * the nearest subreaper, inherits it.  `keep` becomes its descriptor 3; 0, 1
+ * and 2 are /dev/null, no other is open in it; all signals are blocked.  Its
+ * pid, or -errno.
  */
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		int keep, bool stdout_too);
-/* True when it is reaped, or no child of ours (any more). */
-bool dlk_reap(pid_t pid, bool wait);
+/*
+ * Where that is this very process, its end is ours to see: call this, until
+ * true: it is reaped, or no child of ours.  `name` is its command, as a pid
+ * may have become another's.
+ */
+bool dlk_reap(pid_t pid, const char *name);
 
 #endif

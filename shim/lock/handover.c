@@ -52,7 +52,7 @@ void dlk_handover_forget(void)
 static void lose_keeper(void)
 {
 	dlk_own_close(&keeper.socket);
-	if (keeper.pid > 0 && !dlk_reap(keeper.pid, false))
+	if (keeper.pid > 0 && !dlk_reap(keeper.pid, "dlock-keeper"))
 		keeper.unreaped = keeper.pid;
 	keeper.pid = 0;
 }
@@ -319,7 +319,7 @@ void dlk_handover_tick(void)
 	if (keeper.socket.fd >= 0 &&
 	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
 		lose_keeper();
-	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, false))
+	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, "dlock-keeper"))
 		keeper.unreaped = 0;
 	end();
 }
