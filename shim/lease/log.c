@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -62,6 +65,31 @@ const char *dlk_log_setting(void)
 }
 
 /*
+ * A line must not end, or stop, the program: by SIGPIPE when nobody reads
+ * standard error any more, SIGXFSZ at RLIMIT_FSIZE, SIGTTOU under `stty
+ * tostop`.  The first two go to the writing thread (signal(7)), which takes
+ * its own back.
+ */
+static void quiet_write(long fd, const char *text, size_t len)
+{
+	static const struct timespec at_once;
+	sigset_t raised, before, old;
+
+	sigemptyset(&raised);
+	sigaddset(&raised, SIGPIPE);
+	sigaddset(&raised, SIGXFSZ);
+	sigaddset(&raised, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &raised, &old);
+	sigpending(&before);
+	(void)!dlk_syscall(SYS_write, fd, text, len);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&before, sig) == 1)
+			sigdelset(&raised, sig);
+	sigtimedwait(&raised, NULL, &at_once);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/*
  * Raw system calls throughout: in the shim, close() and the like are our own
  * exported wrappers, and the keeper's copy of this file must do the same.
  */
@@ -73,7 +101,7 @@ static void to_file(const char *text, size_t len)
 
 	if (fd < 0)
 		return;
-	(void)!dlk_syscall(SYS_write, fd, text, len);
+	quiet_write(fd, text, len);
 	dlk_syscall(SYS_close, fd);
 }
 
@@ -99,10 +127,13 @@ static void to_syslog(const char *text, size_t len)
 
 static bool stderr_is_still(void)
 {
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
 	struct stat st;
 
-	return log_to.have_stderr && dlk_fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == log_to.dev && st.st_ino == log_to.ino;
+	/* A pipe that is full, and whose reader sleeps, would hang a lock. */
+	return dlk_poll(&p, 1, 0) == 1 && log_to.have_stderr &&
+	       dlk_fstat(STDERR_FILENO, &st) == 0 && st.st_dev == log_to.dev &&
+	       st.st_ino == log_to.ino;
 }
 
 void dlk_line_begin(struct dlk_line *l, enum dlk_level level)
@@ -126,8 +157,7 @@ void dlk_line_end(struct dlk_line *l)
 		if (log_to.file)
 			to_file(l->buf, l->text.len + 1);
 		else if (stderr_is_still())
-			(void)!dlk_syscall(SYS_write, STDERR_FILENO, l->buf,
-					   l->text.len + 1);
+			quiet_write(STDERR_FILENO, l->buf, l->text.len + 1);
 		else
 			to_syslog(l->buf, l->text.len);
 	}
