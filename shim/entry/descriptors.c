@@ -159,17 +159,17 @@ DLK_EXPORT int dup3(int from, int to, int flags)
 /* Close [first, last], but for what is ours. */
 static int close_span(unsigned first, unsigned last, int flags)
 {
-	enum { HIGHEST = 4096 }; /* ours are below */
-	unsigned from = first;
+	while (first <= last && first <= INT_MAX) {
+		int fd = dlk_own_next((int)first);
 
-	for (unsigned fd = first; fd <= last && fd < HIGHEST; fd++) {
-		if (!own((int)fd))
-			continue;
-		if (fd > from && real.close_range(from, fd - 1, flags) < 0)
+		if (fd < 0 || (unsigned)fd > last)
+			break;
+		if ((unsigned)fd > first &&
+		    real.close_range(first, (unsigned)fd - 1, flags) < 0)
 			return -1;
-		from = fd + 1;
+		first = (unsigned)fd + 1;
 	}
-	return from <= last ? real.close_range(from, last, flags) : 0;
+	return first <= last ? real.close_range(first, last, flags) : 0;
 }
 
 /* (any thread) The leases with a descriptor in the range, one after another. */
@@ -190,7 +190,7 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 {
 	if (!real.close_range)
 		dlk_resolve_real();
-	if (!dlk_alive() || first > last || flags)
+	if (!dlk_alive() || first > last || (flags & ~CLOSE_RANGE_UNSHARE))
 		return real.close_range(first, last, flags);
 	if (atomic_load(&dlk.n_held))
 		closing_span(first, last);

@@ -142,6 +142,31 @@ bool dlk_own_is(int fd)
 	return false;
 }
 
+int dlk_own_next(int from)
+{
+	int lowest = -1;
+
+	for (int i = 0; i < OWN_MAX; i++) {
+		int fd = atomic_load(&owns[i].fd1) - 1;
+
+		if (fd >= from && (lowest < 0 || fd < lowest) && dlk_own_is(fd))
+			lowest = fd;
+	}
+	return lowest;
+}
+
+void dlk_own_forget(void)
+{
+	for (int i = 0; i < OWN_MAX; i++) {
+		int fd = atomic_load(&owns[i].fd1) - 1;
+
+		if (fd >= 0 && dlk_own_is(fd))
+			dlk_close(fd);
+		atomic_store(&owns[i].fd1, 0);
+	}
+	atomic_store(&own_count, 0);
+}
+
 /*
  * High, so that a program that counts on the lowest free number, or closes
  * the first dozens, does not meet it; yet below 1024, for the kernel's table
@@ -156,22 +181,39 @@ static int high_fd(void)
 	return rl.rlim_cur > 64 ? (int)rl.rlim_cur - 32 : 3;
 }
 
-int dlk_own_take(struct dlk_own *own, int fd)
+/* As high as can be; `fd` is closed.  Never 0, 1 or 2: the program's to get. */
+static int move_up(int fd)
 {
-	struct stat st;
 	int high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high_fd());
 
 	if (high < 0)
 		high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
-	if (high < 0)
-		high = fd;
-	else
-		dlk_close(fd);
-	if (dlk_fstat(high, &st) < 0) {
-		int err = -errno;
+	if (high < 0 && fd > STDERR_FILENO)
+		return fd;
+	dlk_close(fd);
+	return high < 0 ? -EMFILE : high;
+}
 
+/* flock(1) calls dup() at its end: with its last descriptor ours it failed. */
+static bool one_is_left(int fd)
+{
+	int next = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+
+	if (next >= 0)
+		dlk_close(next);
+	return next >= 0;
+}
+
+int dlk_own_take(struct dlk_own *own, int fd)
+{
+	struct stat st;
+	int high = move_up(fd);
+
+	if (high < 0)
+		return high;
+	if (!one_is_left(high) || dlk_fstat(high, &st) < 0) {
 		dlk_close(high);
-		return err;
+		return -EMFILE;
 	}
 	*own = (struct dlk_own){ .fd = high,
 				 .dev = st.st_dev,

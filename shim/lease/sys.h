@@ -66,13 +66,20 @@ struct dlk_own {
 	ino_t ino;
 };
 
-/* Move `fd` up and remember it; closes `fd`.  0 or -errno. */
+/*
+ * Move `fd` up and remember it; closes `fd`.  0, or -EMFILE where there is
+ * room at 0, 1 or 2 only, or for no other descriptor of the program's.
+ */
 int dlk_own_take(struct dlk_own *own, int fd);
 bool dlk_own_check(const struct dlk_own *own);
 /* Close it if it is still ours. */
 void dlk_own_close(struct dlk_own *own);
 /* Is `fd` one of ours? (for close(), dup2() and their like) */
 bool dlk_own_is(int fd);
+/* The lowest own descriptor >= from, or -1. */
+int dlk_own_next(int from);
+/* In a child of fork(2): close our copies of all that were the parent's. */
+void dlk_own_forget(void);
 
 /* Read a small file whole; its length (NUL added), or -errno. */
 ssize_t dlk_slurp(const char *path, char *buf, size_t size);

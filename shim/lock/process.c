@@ -72,6 +72,7 @@ void dlk_after_fork(void)
 		atomic_store(&dlk.main_leaves, false);
 		dlk_links_forget();
 		dlk_handover_forget();
+		dlk_own_forget();
 		dlk_identity_forget();
 	}
 	dlk_leave(&call);
