@@ -124,13 +124,23 @@ static void release(struct dlk_held *h)
 
 /*
  * Refused with LOCK_NB: by a holder, or by a keeper that looks for an instant
- * whether the lock it guards has ended?  The latter passes by itself.
+ * whether the lock it guards has ended?  The latter passes by itself, as soon
+ * as the keeper runs again: on a busy machine 9 of 480 attempts found it still
+ * there after 10 ms [m].
  */
 static int try_again_past_keeper(const struct ask *a)
 {
-	uint64_t until = dlk_now_ns() + 10 * DLK_MS;
+	uint64_t began = dlk_now_ns(), ms = 10;
 
-	while (dlk_kernel_keeper_has(&a->file) && dlk_now_ns() < until) {
+	for (int ended = 0; dlk_now_ns() - began < ms * DLK_MS;) {
+		enum dlk_holder who = dlk_kernel_holder(&a->file);
+
+		if (who == DLK_KEEPER)
+			ms = 1000;
+		/* A keeper that was in the way and ended is not seen twice. */
+		ended = who == DLK_ENDED ? ended + 1 : 0;
+		if (who == DLK_OTHER || ended > 1)
+			break;
 		if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
 			return 0;
 		if (errno != EWOULDBLOCK)

@@ -88,7 +88,7 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size)
 	ssize_t n;
 
 	fd_name(&t, name, sizeof(name), "/proc/thread-self/fd/", fd);
-	n = syscall(SYS_readlinkat, AT_FDCWD, name, path, size);
+	n = dlk_syscall(SYS_readlinkat, AT_FDCWD, name, path, size);
 	if (n < 0)
 		return -errno;
 	if ((size_t)n >= size)
@@ -130,7 +130,7 @@ static bool identify(int dir, const char *path, int flags, struct memory *m)
 {
 	struct statx sx;
 
-	if (syscall(SYS_statx, dir, path, flags,
+	if (dlk_syscall(SYS_statx, dir, path, flags,
 		    STATX_INO | STATX_NLINK | STATX_MNT_ID, &sx) < 0 ||
 	    !(sx.stx_mask & STATX_MNT_ID) || sx.stx_nlink != 1)
 		return false;
@@ -265,7 +265,7 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 
 /* --- who else has it? ----------------------------------------------------- */
 
-static bool is_keeper(uint64_t pid)
+static enum dlk_holder holder_of(uint64_t pid)
 {
 	char name[48], comm[32];
 	struct dlk_text t;
@@ -274,8 +274,9 @@ static bool is_keeper(uint64_t pid)
 	dlk_text_str(&t, "/proc/");
 	dlk_text_u64(&t, pid, 0);
 	dlk_text_str(&t, "/comm");
-	return dlk_slurp(name, comm, sizeof(comm)) > 0 &&
-	       strcmp(comm, "dlock-keeper\n") == 0;
+	if (dlk_slurp(name, comm, sizeof(comm)) <= 0)
+		return DLK_ENDED;
+	return strcmp(comm, "dlock-keeper\n") == 0 ? DLK_KEEPER : DLK_OTHER;
 }
 
 /*
@@ -283,13 +284,13 @@ static bool is_keeper(uint64_t pid)
  * (DESIGN L4).  No line at all: the holder just let go, or is in another pid
  * namespace (proc_locks(5) leaves those out), where it may be a keeper.
  */
-bool dlk_kernel_keeper_has(const struct dlk_file *file)
+enum dlk_holder dlk_kernel_holder(const struct dlk_file *file)
 {
 	char buf[4096];
 	long fd = dlk_syscall(SYS_openat, AT_FDCWD, "/proc/locks",
-			      O_RDONLY | O_CLOEXEC);
+			  O_RDONLY | O_CLOEXEC);
+	enum dlk_holder found = DLK_NOBODY;
 	size_t have = 0;
-	bool other = false;
 	long n;
 
 	while (fd >= 0 && (n = dlk_syscall(SYS_read, fd, buf + have,
@@ -299,16 +300,19 @@ bool dlk_kernel_keeper_has(const struct dlk_file *file)
 		have += (size_t)n;
 		buf[have] = '\0';
 		for (; (end = strchr(line, '\n')); line = end + 1) {
+			enum dlk_holder one = DLK_NOBODY;
 			uint64_t pid;
 
 			*end = '\0';
 			if (dlk_locks_line(line, file->ino, &pid))
-				other |= !is_keeper(pid);
+				one = holder_of(pid);
+			if (one > found)
+				found = one;
 		}
 		have = strlen(line);
 		memmove(buf, line, have);
 	}
 	if (fd >= 0)
 		dlk_close((int)fd);
-	return !other;
+	return found;
 }

@@ -237,8 +237,15 @@ bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
 /* A hash of fd's file handle, never 0; 0 where there is none. */
 uint64_t dlk_handle_hash(int fd);
-/* Does a keeper, or a process we cannot see, hold the file's flock lock? */
-bool dlk_kernel_keeper_has(const struct dlk_file *file);
+/* Who has the file's flock lock?  Of several, the one named last here. */
+enum dlk_holder {
+	DLK_NOBODY, /* or a process that we cannot see */
+	DLK_KEEPER,
+	DLK_ENDED, /* who took it has ended; it is another's, or a keeper was
+		      just in the way */
+	DLK_OTHER,
+};
+enum dlk_holder dlk_kernel_holder(const struct dlk_file *file);
 
 /* --- thread.c ------------------------------------------------------------- */
 
