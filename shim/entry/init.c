@@ -10,14 +10,18 @@
  *     not even see a message.
  *  3. In secure mode (AT_SECURE) the environment is another's: only the
  *     compiled-in file counts.
+ *  4. Who locks before there is a way to read it is refused, too.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "entry/real.h"
@@ -91,7 +95,7 @@ static bool make_birth_page(void)
 /* The last thing that is set is `on`: until then every hook passes through. */
 static void turn_on(bool secure)
 {
-	if (!make_birth_page()) {
+	if (!dlk_birth && !make_birth_page()) {
 		dlk_log(DLK_ERROR, "no memory at start; locks stay local",
 			NULL);
 		return;
@@ -102,11 +106,27 @@ static void turn_on(bool secure)
 	dlk.on = true;
 }
 
+/*
+ * What the kernel left above argc and argv: libc's own constructor, which sets
+ * `environ`, runs after a program's .preinit_array.
+ */
+extern void *__libc_stack_end;
+
+static void find_environment(void)
+{
+	const uintptr_t *argc = __libc_stack_end;
+
+	if (!environ && argc && argc[1 + *argc] == 0)
+		environ = (char **)(uintptr_t)(argc + *argc + 2);
+}
+
 static void begin(void)
 {
 	bool secure = getauxval(AT_SECURE) != 0;
-	const char *off = secure ? NULL : getenv("DLOCK_DISABLE");
+	const char *off;
 
+	find_environment();
+	off = secure ? NULL : getenv("DLOCK_DISABLE");
 	dlk_resolve_real();
 	dlk_resolve_clock();
 	if (off && strcmp(off, "1") == 0)
@@ -116,17 +136,69 @@ static void begin(void)
 		turn_on(secure);
 }
 
+static bool is_configured(void)
+{
+	bool secure = getauxval(AT_SECURE) != 0;
+	const char *off, *named;
+
+	find_environment();
+	off = secure ? NULL : getenv("DLOCK_DISABLE");
+	named = secure ? NULL : getenv("DLOCK_CONFIG");
+	if (off && strcmp(off, "1") == 0)
+		return false;
+	return (named && named[0]) ||
+	       syscall(SYS_faccessat, AT_FDCWD, DLK_CONFIG_DEFAULT, F_OK) == 0;
+}
+
+/*
+ * The program's indirect functions are resolved while it is being relocated
+ * (we are already): neither stdio nor dlopen(3) works yet.
+ */
+static bool is_relocating(void)
+{
+	return _r_debug.r_state != RT_CONSISTENT;
+}
+
+static void refuse_for_now(void)
+{
+	if (!is_configured() || !make_birth_page())
+		return;
+	dlk_log_init(NULL, true);
+	strcpy(dlk.broken.text, "the program is still being relocated");
+	dlk.on = true;
+}
+
 /*
  * The constructors of the program's own libraries run before a preloaded
  * one's: whichever lock call comes first begins.
  */
-__attribute__((constructor)) void dlk_begin(void)
+static void begin_once(void)
 {
 	static _Atomic bool begun;
+
+	if (atomic_exchange(&begun, true))
+		return;
+	dlk.on = false;
+	dlk.broken.text[0] = '\0';
+	begin();
+}
+
+void dlk_begin(void)
+{
 	int saved = errno;
 
-	if (!atomic_exchange(&begun, true))
-		begin();
+	if (is_relocating())
+		refuse_for_now();
+	else
+		begin_once();
+	errno = saved;
+}
+
+__attribute__((constructor)) static void constructed(void)
+{
+	int saved = errno;
+
+	begin_once();
 	errno = saved;
 }
 
