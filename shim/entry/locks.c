@@ -20,6 +20,9 @@ int dlk_entry_flock(int fd, int op)
 
 	if (dlk_alive())
 		r = dlk_flock(&call, fd, op);
+	/* In a destructor that runs after ours. */
+	if (r <= 0 && atomic_load(&dlk.ending))
+		dlk_before_exit();
 	errno = r < 0 ? -r : saved;
 	return r < 0 ? -1 : r;
 }

@@ -45,6 +45,7 @@ void dlk_before_exit(void)
 {
 	if (!dlk_alive())
 		return;
+	atomic_store(&dlk.ending, true);
 	dlk_handover_all();
 	flush_releases();
 }

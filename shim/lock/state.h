@@ -98,6 +98,7 @@ struct dlk_state {
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
 	_Atomic bool main_leaves;     /* the main thread ends by itself */
+	_Atomic bool ending;          /* no hook may come any more */
 	_Atomic unsigned thread_bell; /* futex */
 };
 
