@@ -169,8 +169,10 @@ int dlk_ask_redis(struct ask *a, dlk_ask_fn *once)
 	int err, tries;
 
 	a->unsure = false;
-	if (!c)
+	if (!c) {
+		strcpy(a->why, "no memory for a connection");
 		return -ENOMEM;
+	}
 	/* No interrupt: it is short, and its outcome would be unknown. */
 	for (tries = 0;; tries++) {
 		was_open = dlk_conn_is_open(c);

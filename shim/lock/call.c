@@ -152,7 +152,9 @@ int dlk_sleep(struct dlk_call *call, uint64_t ns)
 /* --- scratch -------------------------------------------------------------- */
 
 enum { SPARES = 8 };
-static _Atomic(struct dlk_scratch *) spares[SPARES];
+/* One is always there: a lock that we only pass on needs it, too. */
+static struct dlk_scratch first;
+static _Atomic(struct dlk_scratch *) spares[SPARES] = { &first };
 
 struct dlk_scratch *dlk_scratch_get(void)
 {
@@ -176,6 +178,7 @@ void dlk_scratch_put(struct dlk_scratch *s)
 		if (atomic_compare_exchange_strong(&spares[i], &none, s))
 			return;
 	}
-	if (s)
+	/* (`first`, if a place was free only while we looked, stays lost.) */
+	if (s && s != &first)
 		munmap(s, sizeof(*s));
 }

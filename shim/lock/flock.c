@@ -303,6 +303,7 @@ static int keep(struct ask *a)
 
 	if (!h) {
 		disown(a);
+		strcpy(a->why, "no memory for a lease");
 		return -ENOMEM;
 	}
 	h->rule = a->rule;
@@ -645,8 +646,10 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 	int err;
 
 	a.s = dlk_scratch_get();
-	if (!a.s)
+	if (!a.s) {
+		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
 		return -ENOLCK;
+	}
 	err = dlk_classify(fd, a.s->path, sizeof(a.s->path), "flock", &a.rule);
 	if (!err && !a.rule) {
 		err = DLK_PASS;

@@ -354,13 +354,18 @@ static bool start(void)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
+	size_t usual;
 	int err = pthread_attr_init(&attr);
 
 	if (err)
 		return false;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_getstacksize(&attr, &usual);
 	pthread_attr_setstacksize(&attr, 256 * 1024);
 	err = pthread_create(&thread, &attr, run, NULL);
+	/* Thread-local storage lies there too, and some programs have much. */
+	if (err == EINVAL && pthread_attr_setstacksize(&attr, usual) == 0)
+		err = pthread_create(&thread, &attr, run, NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
 		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
