@@ -14,7 +14,7 @@ set -eu
 build='gcc make binutils libc6-dev libhiredis-dev libconfuse-dev mawk'
 tests='libcmocka-dev redis-server redis-tools bindfs fuse3 util-linux
 	perl python3 python3-redis procps coreutils jq libcap2-bin fzf
-	libfaketime libeatmydata1 libjemalloc2 fakeroot'
+	libfaketime libeatmydata1 libjemalloc2 fakeroot gcc-multilib'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck'
 
 export LC_ALL=C

@@ -1,0 +1,260 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Programs at the edge (L7): without descriptors, processes, memory, a reader
+# of their standard error, an environment; daemons; before any constructor and
+# after the last destructor; as process 1; of 32 bits.  What dlock cannot do
+# there is ENOLCK and a line (L8), never a crash, and nothing is left.
+. "${0%/*}/../lib/rig.sh"
+
+rig_start disks
+chmod 755 "$RIG"
+rig_configs ttl=20s
+guest=$BIN/guest
+shim=$BUILD/libdlock-preload.so
+sink=$RIG/silent.conf
+cp "$RIG/A.conf" "$sink"
+sed -i 's,^    url = .*,    url = "unix:///nonexistent.sock",
+	s,timeout = "2s",timeout = "100ms",' "$sink"
+
+# unreachable COMMAND...: under dlock, on A, without a Redis
+unreachable()
+{
+	on A env LD_PRELOAD="$shim" DLOCK_CONFIG="$sink" "$@"
+}
+
+is_gone()
+{
+	[ -z "$(rr get "dlock:$MNT/$1")" ]
+}
+
+# refused FILE: to the other host
+refused()
+{
+	! dl B flock -n "$1" true
+}
+
+# --- few descriptors ----------------------------------------------------------
+
+for few in 64 16 12 8 7 6 5; do
+	status=0
+	# shellcheck disable=SC2016 # the inner shell's
+	dl A sh -c 'ulimit -n "$0"; exec flock few true' "$few" \
+		2>"$RIG/err" || status=$?
+	if [ "$status" = 0 ]; then
+		pass "$few descriptors: works"
+	else
+		like "$(cat "$RIG/err")" 'dlock: .*ENOLCK' \
+			"$few descriptors: a line"
+		like "$(cat "$RIG/err")" 'No locks available' \
+			"$few descriptors: ENOLCK"
+	fi
+	[ "$few" -lt 12 ] || is "$status" 0 "$few descriptors suffice"
+	# Without a keeper it lasts until its ttl, and that is said.
+	if [ "$few" -lt 12 ] && grep -q 'ends by its ttl' "$RIG/err"; then
+		rr del "dlock:$MNT/few" >"$RIG/del"
+	fi
+	ok "$few descriptors: no lease is left" until_true 2 is_gone few
+done
+
+most=$(ulimit -Hn)
+[ "$most" != unlimited ] || most=1000000000
+for try in 1000000000 1048576; do
+	(ulimit -n "$try") 2>/dev/null && most=$try && break
+done
+# size HOST-RUNNER LIMIT NAME: in kB
+size()
+{
+	# shellcheck disable=SC2016 # the inner shell's
+	"$1" A sh -c 'ulimit -n "$0"; exec "$@"' "$2" "$guest" sizes sizes |
+		sed -n "s/^$3:[^0-9]*\\([0-9]*\\) kB/\\1/p"
+}
+for name in VmSize VmRSS; do
+	more=$(($(size dl "$most" "$name") - $(size dl 64 "$name")))
+	note "$name: $(size on 64 "$name") kB bare," \
+		"$(size dl 64 "$name") with 64 descriptors," \
+		"$(size dl "$most" "$name") with $most"
+	at_most "$more" 400 "$most descriptors cost $more kB of $name"
+done
+
+# --- few processes, little memory ---------------------------------------------
+
+# lock FILE as somebody who may have no further process, or thread
+on A touch few2
+on A chmod 666 few2
+alone=(setpriv --reuid=54321 --clear-groups prlimit --nproc=1 "$guest"
+	empty few2)
+is "$(on A "${alone[@]}" </dev/null)" 0 'one process: bare'
+is "$(dl A "${alone[@]}" </dev/null 2>"$RIG/err")" ENOLCK \
+	'one process: ENOLCK'
+like "$(cat "$RIG/err")" 'renewal thread.*ENOLCK' 'one process: it says why'
+ok 'one process: no lease is left' until_true 2 is_gone few2
+ok 'one process: nor a kernel lock' on A flock -n few2 true
+
+worked=0 said=0
+for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
+	bare=$(on A "$guest" memory memory "$mib" 2>/dev/null </dev/null)
+	with=$(dl A "$guest" memory memory "$mib" 2>"$RIG/err" </dev/null)
+	case $bare/$with in
+	0/0)
+		worked=$((worked + 1))
+		;;
+	0/ENOLCK)
+		said=$((said + 1))
+		like "$(cat "$RIG/err")" ENOLCK "$mib MiB: a line"
+		;;
+	*)
+		fail "$mib MiB: bare '$bare', with dlock '$with'"
+		diag "$(cat "$RIG/err")"
+		;;
+	esac
+	until_true 2 is_gone memory || fail "$mib MiB: a lease is left"
+done
+at_least "$worked" 3 "memory: with $worked limits it works"
+at_least "$said" 1 "memory: with $said it is refused"
+is "$(on A "$guest" memory /dev/null 4 </dev/null)" \
+	"$(dl A "$guest" memory /dev/null 4 </dev/null)" \
+	'memory: what is not managed is as bare'
+
+# --- standard error ---------------------------------------------------------
+
+for what in broken full; do
+	is "$(unreachable timeout 10 "$guest" "$what" err)" 'ENOLCK
+none pending' "standard error is $what: the program lives"
+done
+
+# A unix socket whose other end is closed: SIGPIPE, at the first byte.
+rig_config A url="unix://$RIG/redis.sock" ttl=20s
+locker p dl A
+ask p 'open a pipe'
+for _ in 1 2 3; do
+	ask p 'lock a EX'
+	is "$RESULT" 0 'SIGPIPE: locks'
+	rr client kill type normal skipme yes >"$RIG/killed"
+	ask p 'lock a UN'
+	is "$RESULT" 0 'SIGPIPE: unlocks, on a broken connection'
+done
+peer_end p
+ok 'SIGPIPE: gone' until_true 2 is_gone pipe
+rig_config A ttl=20s
+
+# --- storage of threads, the environment ------------------------------------
+
+for what in tls empty; do
+	peer "$what" dl A "$guest" "$what" "$what"
+	hear "$what"
+	like "$HEARD" '^(held|0)$' "$what: locks"
+	ok "$what: refused to the other host" refused "$what"
+	say "$what" go
+	ok "$what: gone" until_true 2 is_gone "$what"
+	is "$(cat "$RIG/$what.err")" '' "$what: nothing was said"
+done
+
+# --- daemons ----------------------------------------------------------------
+
+pid_of_daemon()
+{
+	read -r pid fd result < <(on A cat "$1" 2>/dev/null) &&
+		[ -n "$result" ]
+}
+on A "$guest" daemon bare-daemon </dev/null
+dl A "$guest" daemon daemon </dev/null
+until_true 5 pid_of_daemon bare-daemon
+bare=$fd
+on A kill -TERM "$pid"
+ok 'daemon: up' until_true 5 pid_of_daemon daemon
+is "$fd $result" "$bare 0" 'daemon: locked, by its first descriptor'
+ok 'daemon: refused to the other host' refused daemon
+on A kill -TERM "$pid"
+ok 'daemon: gone with it' until_true 2 is_gone daemon
+
+is "$(on A "$guest" bare bare; on A cat bare)" '1 2 3' \
+	'without 0, 1 and 2: the next are 1, 2 and 3'
+on A rm bare
+is "$(dl A "$guest" bare bare; on A cat bare)" '1 2 3' \
+	'without 0, 1 and 2: and with dlock'
+
+# --- early and late -----------------------------------------------------------
+
+locker b dl B
+for name in preinit ifunc; do
+	ask b "open ${name::1} $name"
+	ask b "lock ${name::1} EX"
+	is "$RESULT" 0 "$name: the other host locks"
+done
+free='0 0 0 0 0 0 '
+is "$(on A "$BIN/preinit" preinit)" "$free" 'preinit: bare'
+is "$(dl A "$BIN/preinit" preinit)" '0 0 0 EAGAIN 0 0 ' 'preinit: refused'
+ask b 'lock p UN'
+is "$(dl A "$BIN/preinit" preinit)" "$free" 'preinit: granted'
+ok 'preinit: gone' until_true 2 is_gone preinit
+is "$(dl A "$BIN/ifunc")" '0 0 0 ' 'ifunc: closes'
+on A touch ifunc
+is "$(on A "$BIN/ifunc")" '0 0 0 ' 'ifunc: bare'
+is "$(dl A "$BIN/ifunc" 2>"$RIG/err")" '0 ENOLCK 0 ' 'ifunc: refused'
+like "$(cat "$RIG/err")" 'relocated' 'ifunc: and why'
+is "$(on A env LD_PRELOAD="$shim" DLOCK_DISABLE=1 DLOCK_CONFIG="$sink" \
+	"$BIN/ifunc")" '0 0 0 ' 'ifunc: as bare when dlock is off'
+ask b 'lock i UN'
+
+for run in on dl; do
+	is "$("$run" A "$guest" late "late-$run" | tr '\n' ' ')" \
+		'0 0 0 0 0 0 ' "late: $run"
+done
+ok 'late: gone with the process' until_true 1 is_gone late-dl
+ok 'late: and the second' until_true 1 is_gone late-dl-2
+
+# --- process 1 ------------------------------------------------------------------
+
+cat >"$RIG/one.py" <<'END'
+import fcntl, os, time
+fd = os.open("one", os.O_RDWR | os.O_CREAT)
+for _ in range(10):
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.system("true")
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    time.sleep(0.1)
+zombies = 0
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    with open(f"/proc/{pid}/stat") as stat:
+        zombies += stat.read().rsplit(")", 1)[1].split()[0] == "Z"
+print(os.getpid(), "few" if zombies <= 2 else f"{zombies} zombies")
+END
+is "$(dl A unshare -p -f --mount-proc /usr/bin/python3 "$RIG/one.py")" \
+	'1 few' 'process 1: its keepers are reaped'
+
+# --- other ways to load ---------------------------------------------------------
+
+is "$(dl A env LD_BIND_NOW=1 flock now echo bound)" bound 'LD_BIND_NOW'
+ok 'LD_BIND_NOW: gone' until_true 2 is_gone now
+cat >"$RIG/narrow.c" <<'END'
+#include <fcntl.h>
+#include <sys/file.h>
+int main(void)
+{
+	return flock(open("narrow", O_RDWR | O_CREAT, 0666), LOCK_EX);
+}
+END
+if "${CC:-cc}" -m32 -o "$RIG/narrow" "$RIG/narrow.c" 2>/dev/null; then
+	is "$(dl A "$RIG/narrow" 2>"$RIG/err"; echo $?)" 0 \
+		'32 bits: ld.so runs it unlocked'
+	like "$(cat "$RIG/err")" 'ld.so.*cannot be preloaded' \
+		'32 bits: and says so'
+	status=0
+	on A "$BUILD/dlock" run -c "$RIG/A.conf" "$RIG/narrow" \
+		2>"$RIG/err" || status=$?
+	is "$status" 126 '32 bits: dlock run refuses'
+	like "$(cat "$RIG/err")" '32-bit' '32 bits: and says why'
+else
+	skip '32 bits' 'no compiler for them (gcc-multilib)'
+fi
+
+for n in 1 2 3 4 5 6; do
+	peer "again$n" dl A "$guest" again "again$n"
+done
+for n in 1 2 3 4 5 6; do
+	hear "again$n" 20
+	is "$HEARD" '0 refused' "again $n: LOCK_NB past the keeper"
+done
+rig_end

@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# What a program has is its own (L7): its descriptors' numbers, the bytes in
+# its files, signals, timers, sequences of random numbers, children.  Each of
+# tests/lib/guest.c's programs says the same bare and under dlock.
+. "${0%/*}/../lib/rig.sh"
+
+rig_start disks
+rig_configs ttl=1s connect_timeout=150ms
+guest=$BIN/guest
+
+token_of()
+{
+	rr get "dlock:$MNT/$1"
+}
+
+# --- numbers of descriptors -------------------------------------------------
+
+# HOW and the last number that is taken.
+ways=('close 1023' 'close 16383' 'closefrom 1023' 'close_range 1023'
+	'unshare 1023' 'dup2 1023' 'dup3 1023' 'raw 1023' 'sockets 1023')
+for run in on dl; do
+	for way in "${ways[@]}"; do
+		name=$run-${way// /-}
+		on A mkdir "$name.d"
+		# shellcheck disable=SC2016,SC2086 # the inner shell's; two words
+		peer "$name" "$run" A sh -c 'cd "$0.d" && exec "$@"' "$name" \
+			"$guest" numbers ${way% *} "../$name" ${way#* }
+	done
+done
+for way in "${ways[@]}"; do
+	for run in on dl; do
+		name=$run-${way// /-}
+		hear "$name" 20
+		is "$HEARD" 'held, 0 lost' \
+			"$name: locked, and all numbers are taken"
+	done
+	like "$(token_of "dl-${way// /-}")" '^dlock1 ' "$way: has a lease"
+done
+held_for_3_ttl()
+{
+	local end=$(($(now) + 3000000000)) way file
+
+	while [ "$(now)" -lt "$end" ]; do
+		for way in "${ways[@]}"; do
+			file=dl-${way// /-}
+			[ -n "$(token_of "$file")" ] || lost[$file]=gone
+			! dl B flock -n "$file" true || lost[$file]=granted
+		done
+		rounds=$((rounds + 1))
+	done
+}
+declare -A lost
+rounds=0
+held_for_3_ttl
+at_least "$rounds" 3 "$rounds looks in 3 x ttl"
+is "${!lost[*]}" '' 'all are held, and refused to the other host'
+for run in on dl; do
+	for way in "${ways[@]}"; do
+		say "$run-${way// /-}" go
+	done
+done
+for way in "${ways[@]}"; do
+	for run in on dl; do
+		name=$run-${way// /-}
+		hear "$name"
+		is "$HEARD" '0 different' "$name: the files are as they were"
+		say "$name" go
+		unlike "$(cat "$RIG/$name.err")" . "$name: nothing was said"
+	done
+done
+rig_empty 2 'and none has a lease'
+
+# --- 1 kHz: what follows goes on meanwhile ------------------------------------
+
+for what in nothing lock; do
+	peer "on-khz-$what" on A "$guest" alarm "$what" "bare-$what" bare 1000
+	peer "dl-khz-$what" dl A "$guest" alarm "$what" "khz-$what" khz 5000
+done
+
+# --- the same, bare and under dlock -----------------------------------------
+
+# alike NAME GUEST-ARG...: and $BARE is what it says
+alike()
+{
+	local name=$1 with
+
+	shift
+	BARE=$(on A "$guest" "$@" 2>"$RIG/bare.err")
+	with=$(dl A "$guest" "$@" 2>"$RIG/with.err")
+	is "$with" "$BARE" "$name: as bare"
+}
+
+alike 'what a process has' state state
+unlike "$BARE" changed 'bare: all is the same'
+is "$(grep -c same <<<"$BARE")" 32 'bare: and all was looked at'
+alike 'children' children children
+is "$BARE" '20 children, 20 SIGCHLD, then none' 'bare: its own children'
+
+is "$(dl A "$guest" signals signals)" 'before 0
+held 1 open to 0
+all came, 0 elsewhere
+after 0' 'one thread while a lock is held, deaf to signals'
+
+for what in nothing lock; do
+	for run in on dl; do
+		name=$run-khz-$what
+		hear "$name" 20
+		is "$HEARD" '0 failed, 0 odd, 0 refused, many, many' \
+			"$name: no lock failed"
+		unlike "$(cat "$RIG/$name.err")" dlock: "$name: no complaint"
+		note "$(tr '\n' ' ' <"$RIG/$name.err")"
+	done
+done
+rig_end
