@@ -4,6 +4,7 @@
 # make deps       install what a build and the tests need (Debian packages)
 # make demo       two hosts on this machine, with and without dlock
 # make check      every test; ends with 'N passed, N failed'
+# make torture    the long tests (tests/torture), with figures
 # make bench      figures
 # make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
 # make install    PREFIX=/usr/local DESTDIR=
@@ -58,7 +59,7 @@ LIBHIREDIS = $(firstword $(wildcard $(addsuffix /libhiredis.a,\
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: FORCE all deps demo check bench lint install clean helpers test-programs
+.PHONY: FORCE all deps demo check torture bench lint install clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/symbols.map
@@ -146,6 +147,10 @@ demo: deps
 check: deps
 	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
 	$(Q)bash tests/lib/check.sh
+
+torture: deps
+	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
+	$(Q)bash tests/lib/check.sh --verbose tests/torture/*.t
 
 bench: deps
 	$(Q)$(MAKE) --no-print-directory all test-programs

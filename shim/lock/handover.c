@@ -176,6 +176,9 @@ static int answer(void)
 	ssize_t n;
 
 	do {
+		/* Else what was meant for the program would be lost to it. */
+		if (!dlk_own_check(&keeper.socket))
+			return -EPIPE;
 		n = recv(keeper.socket.fd, &a, sizeof(a), 0);
 	} while ((n < 0 && errno == EINTR) ||
 		 (n == sizeof(a) && a.seq != keeper.seq));
@@ -316,7 +319,7 @@ void dlk_handover_tick(void)
 	char byte;
 
 	begin();
-	if (keeper.socket.fd >= 0 &&
+	if (keeper.socket.fd >= 0 && dlk_own_check(&keeper.socket) &&
 	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
 		lose_keeper();
 	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, "dlock-keeper"))

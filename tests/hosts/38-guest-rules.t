@@ -96,8 +96,6 @@ alike()
 alike 'what a process has' state state
 unlike "$BARE" changed 'bare: all is the same'
 is "$(grep -c same <<<"$BARE")" 32 'bare: and all was looked at'
-alike 'children' children children
-is "$BARE" '20 children, 20 SIGCHLD, then none' 'bare: its own children'
 
 is "$(dl A "$guest" signals signals)" 'before 0
 held 1 open to 0

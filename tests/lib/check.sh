@@ -5,7 +5,8 @@
 # (and ', N skipped' if any were).  A script that dies, runs out of time or
 # breaks its plan is one failure more; status 0 means that nothing failed.
 #
-#	check.sh [TEST...]	these only (*.t, build/tests/test_*)
+#	check.sh [--verbose] [TEST...]	these only (*.t, build/tests/test_*),
+#				with what they say
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MFLAGS MAKELEVEL DLOCK_CONFIG DLOCK_LOG DLOCK_DISABLE
@@ -64,6 +65,11 @@ broken()
 	done
 }
 
+verbose=()
+if [ "${1-}" = --verbose ]; then
+	verbose=(--verbose)
+	shift
+fi
 tests=("$@")
 extra=0
 if [ "${#tests[@]}" = 0 ]; then
@@ -82,7 +88,7 @@ if [ "${#tests[@]}" = 0 ]; then
 		tests/fault/*.t)
 fi
 
-prove --timer --exec 'bash tests/lib/run_one.sh' "${tests[@]}"
+prove "${verbose[@]}" --timer --exec 'bash tests/lib/run_one.sh' "${tests[@]}"
 content=$?
 
 mapfile -t crashed < <(broken)

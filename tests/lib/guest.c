@@ -24,6 +24,8 @@
  *	guest full FILE		... that is full
  *	guest tls FILE		with 1 MiB of thread-local storage
  *	guest memory FILE MIB	under RLIMIT_AS of MIB
+ *	guest alone FILE	as a user who may have no further process, or
+ *			thread
  *	guest empty FILE	clearenv(), and then it locks
  *	guest daemon FILE	becomes one (descriptors closed, two forks),
  *			locks, writes its pid into FILE and waits for SIGTERM
@@ -775,6 +777,17 @@ static int memory(char **arg)
 	return 0;
 }
 
+static int alone(char **arg)
+{
+	const struct rlimit one = { 1, 1 };
+	int fd = opened(arg[0]);
+
+	if (setrlimit(RLIMIT_NPROC, &one) || setuid(54321))
+		die("setuid");
+	tell(outcome(flock(fd, LOCK_EX)));
+	return 0;
+}
+
 static int empty(char **arg)
 {
 	int fd = opened(arg[0]);
@@ -927,6 +940,7 @@ static const struct {
 	{ "late", 1, late },
 	{ "sizes", 1, sizes },
 	{ "again", 1, again },
+	{ "alone", 1, alone },
 };
 
 int main(int argc, char **argv)
