@@ -26,7 +26,7 @@ enum { LOOK_MS = 50 };
 
 void dlk_thread_leaves(void)
 {
-	if (!dlk_alive() || dlk_syscall(SYS_gettid) != getpid())
+	if (!dlk_alive() || dlk_syscall(SYS_gettid) != dlk_pid())
 		return;
 	atomic_store(&dlk.main_leaves, true);
 	dlk_thread_wake();

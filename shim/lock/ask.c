@@ -17,14 +17,15 @@ enum { PATIENCE_MS = 200 };
 void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 		  const char *why, const char *then)
 {
+	ssize_t n = dlk_kernel_path(a->fd, a->s->path, sizeof(a->s->path));
 	struct dlk_line l;
 
 	dlk_line_begin(&l, level);
 	dlk_text_str(&l.text, a->name);
 	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, a->s->path, strlen(a->s->path));
+	dlk_text_quoted(&l.text, a->s->path, n > 0 ? (size_t)n : 0);
 	dlk_text_str(&l.text, "\" (key \"");
-	dlk_text_quoted(&l.text, a->s->key, strlen(a->s->key));
+	dlk_text_quoted(&l.text, a->lease.key, a->lease.key_len);
 	dlk_text_str(&l.text, "\"): redis \"");
 	dlk_text_str(&l.text, a->rule->redis->name);
 	dlk_text_str(&l.text, "\" at ");
@@ -108,16 +109,18 @@ int dlk_ask_new_token(struct ask *a)
 	return 0;
 }
 
-bool dlk_ask_same_place(const struct ask *a)
+bool dlk_ask_same_place(const struct ask *a, bool *older)
 {
 	struct dlk_token ours, theirs;
 
-	return dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
-			       &theirs) &&
-	       dlk_token_parse(a->s->token, a->lease.token_len, &ours) &&
-	       strcmp(ours.host, theirs.host) == 0 &&
-	       strcmp(ours.file, theirs.file) == 0 &&
-	       theirs.since_ns < ours.since_ns;
+	if (!dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
+			     &theirs) ||
+	    !dlk_token_parse(a->s->token, a->lease.token_len, &ours) ||
+	    strcmp(ours.host, theirs.host) != 0 ||
+	    strcmp(ours.file, theirs.file) != 0)
+		return false;
+	*older = theirs.since_ns < ours.since_ns;
+	return true;
 }
 
 void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
@@ -144,13 +147,18 @@ int dlk_ask_ping(struct ask *a)
 		return -ENOMEM;
 	if (by > a->fail_by_ns)
 		by = a->fail_by_ns;
+	a->call->deaf_until_ns = began + a->call->deaf_ns;
 	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
 	err = dlk_conn_open(c, by);
 	if (!err)
 		err = dlk_conn_call(c, by, 1, argv, len, &r);
 	/* An attempt that was cut short says less than the ones before. */
-	if (err && !(err == -ETIMEDOUT && by == a->fail_by_ns && a->why[0]))
+	if (err && err != -EINTR &&
+	    !(err == -ETIMEDOUT && by == a->fail_by_ns && a->why[0]))
 		dlk_ask_note_why(a, c);
+	/* Whatever the signals' rate, some time it is let be. */
+	if (err == -EINTR)
+		a->call->deaf_ns *= 2;
 	if (!err && a->patience_ns < 4 * (dlk_now_ns() - began))
 		a->patience_ns = 4 * (dlk_now_ns() - began);
 	dlk_link_put(c);
@@ -188,6 +196,26 @@ int dlk_ask_redis(struct ask *a, dlk_ask_fn *once)
 	return err;
 }
 
+/* --- waiting -------------------------------------------------------------- */
+
+void dlk_ask_empty_hands(struct ask *a)
+{
+	dlk_scratch_put(a->s);
+	a->s = NULL;
+}
+
+int dlk_ask_fill_hands(struct ask *a, int err)
+{
+	a->s = dlk_scratch_get();
+	return a->s ? err : -ENOLCK;
+}
+
+static int wait_a_while(struct ask *a, uint64_t ns)
+{
+	dlk_ask_empty_hands(a);
+	return dlk_ask_fill_hands(a, dlk_sleep(a->call, ns));
+}
+
 /* Asking again is of no use. */
 static bool final(int err)
 {
@@ -207,7 +235,7 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 			     "; not locked, the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	return dlk_sleep(a->call, pause);
+	return wait_a_while(a, pause);
 }
 
 static int busy(struct ask *a, int64_t left_ms)
@@ -221,7 +249,7 @@ static int busy(struct ask *a, int64_t left_ms)
 		dlk_backoff_ns(a->pause_ns,
 			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
 			       random);
-	return dlk_sleep(a->call, a->pause_ns);
+	return wait_a_while(a, a->pause_ns);
 }
 
 /* Redis did not grant, the kernel's lock is given back: 0 to go on. */
@@ -230,7 +258,7 @@ int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
 	const struct dlk_answer *answer = &a->s->answer;
 
 	if (err == -EINTR)
-		return dlk_let_signals_in(a->call);
+		return wait_a_while(a, 0);
 	if (err < 0)
 		return unreachable(a, err, began_ns);
 	a->fail_by_ns = 0;
@@ -287,8 +315,6 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 			dlk.broken.text, NULL);
 		return -ENOLCK;
 	}
-	if (dlk_kernel_unmanaged(fd))
-		return 0;
 	n = dlk_kernel_path(fd, path, size);
 	if (n > 0 && path[0] == '/') {
 		*rule = dlk_config_match(dlk.config, path, (size_t)n);

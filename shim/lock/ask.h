@@ -21,7 +21,7 @@ struct ask {
 	const struct dlk_rule *rule;
 	const struct dlk_endpoint *ep;
 	struct dlk_file file;
-	struct dlk_scratch *s;
+	struct dlk_scratch *s; /* not in a wait */
 	struct dlk_lease lease;
 	uint64_t fail_by_ns;  /* Redis has been unreachable; 0: no */
 	uint64_t patience_ns; /* for an answer, the lock in hand */
@@ -62,8 +62,16 @@ void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c);
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
 int dlk_ask_new_token(struct ask *a);
 
-/* Is the lease in our way an older one of this host and file? */
-bool dlk_ask_same_place(const struct ask *a);
+/* Is the lease in our way one of this host and file?  And an older one? */
+bool dlk_ask_same_place(const struct ask *a, bool *older);
+
+/*
+ * A waiting call may never come back (call.c), so what it has in hand goes
+ * first; the key is on its stack, all else is had anew.  fill gives `err`, or
+ * -ENOLCK without memory: then a->s is NULL.
+ */
+void dlk_ask_empty_hands(struct ask *a);
+int dlk_ask_fill_hands(struct ask *a, int err);
 
 /*
  * Ask on a connection of the rule's server, a second time if the first broke

@@ -5,19 +5,26 @@
  *  1. All signals are blocked while we hold a mutex or a connection: a
  *     handler that locks would meet them half-done.
  *  2. Cancellation is off: flock(2) is no cancellation point, recv(2) is.
- *  3. A wait in the kernel runs with the program's own mask, so that the
- *     kernel itself decides between EINTR and a restart (signal(7)).
- *  4. A wait for Redis runs masked and looks for pending signals every 20 ms;
- *     whether one of them interrupts is read from its disposition.
+ *  3. A wait runs with the program's own mask, in a system call that the
+ *     kernel restarts, or does not, as it would flock(2): signal(7).  What
+ *     stops or traces the thread does not end it.
+ *  4. Where signals and cancellation are let in, nothing MUST be in hand: the
+ *     call may never come back (siglongjmp(3), pthread_exit(3) in a handler,
+ *     an asynchronous cancellation, an exception).
  */
 #include "lock/state.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "model/timeline.h"
+
+/* How long a call of ours may leave signals unheard, at first. */
+enum { DEAF_MS = 100, SLICE_MS = 20 };
 
 struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 struct dlk_birth *dlk_birth;
@@ -48,9 +55,28 @@ void dlk_mask(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
+static void restore_mask(void *arg)
+{
+	const struct dlk_call *call = arg;
+
+	pthread_sigmask(SIG_SETMASK, &call->mask, NULL);
+}
+
+/*
+ * The program's cancellation state.  A cancellation that came meanwhile and is
+ * asynchronous ends the thread here: its cleanup handlers run as the program
+ * masked them.
+ */
+static void allow_cancel(struct dlk_call *call)
+{
+	pthread_cleanup_push(restore_mask, call);
+	pthread_setcancelstate(call->cancel, NULL);
+	pthread_cleanup_pop(0);
+}
+
 void dlk_unmask(struct dlk_call *call)
 {
-	pthread_setcancelstate(call->cancel, NULL);
+	allow_cancel(call);
 	pthread_sigmask(SIG_SETMASK, &call->mask, NULL);
 }
 
@@ -60,6 +86,7 @@ void dlk_enter(struct dlk_call *call)
 
 	call->err = errno;
 	call->wait = false;
+	call->deaf_ns = DEAF_MS * DLK_MS;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
@@ -108,45 +135,91 @@ static enum effect pending_effect(const struct dlk_call *call)
 	return most;
 }
 
+/*
+ * Of a signal that was sent to the process, and that other threads wait to
+ * take as well, sigpending(2) tells all of them: only ppoll(2) knows whether a
+ * handler ran here.
+ */
 int dlk_let_signals_in(struct dlk_call *call)
 {
+	const struct timespec no_time = { 0 };
 	enum effect most = pending_effect(call);
+	bool handled;
 
-	if (most == NOTHING)
-		return 0;
-	dlk_unmask(call);
-	dlk_mask();
-	return most == INTERRUPTS ? -EINTR : 0;
+	allow_cancel(call);
+	handled = most != NOTHING && dlk_syscall(SYS_ppoll, NULL, 0, &no_time,
+					     &call->mask, _NSIG / 8) < 0;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return handled && call->wait && most == INTERRUPTS ? -EINTR : 0;
 }
 
 bool dlk_signal_waits(void *arg)
 {
-	struct dlk_call *call = arg;
+	const struct dlk_call *call = arg;
+	enum effect most = pending_effect(call);
 
-	if (call->wait && pending_effect(call) == INTERRUPTS)
-		return true;
-	dlk_let_signals_in(call);
-	return false;
+	return (call->wait && most == INTERRUPTS) ||
+	       (most != NOTHING && dlk_now_ns() >= call->deaf_until_ns);
 }
 
 /*
- * In slices, masked, rather than in one sleep with the program's mask: a
- * signal that came while we were masked is handled the moment the mask is
- * lifted, before the sleep begins, and would not end it.
+ * Of all system calls with a timeout, futex_waitv(2) is the one that is
+ * restarted exactly when flock(2) is; Linux 5.16.  ETIMEDOUT or EINTR; else it
+ * is not to be had.
+ */
+static int wait_in_kernel(uint64_t ns)
+{
+	uint32_t word = 0;
+	struct futex_waitv never = {
+		.uaddr = (uintptr_t)&word,
+		.flags = FUTEX_32 | FUTEX_PRIVATE_FLAG,
+	};
+	struct timespec until;
+
+	dlk_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / 1000000000U);
+	until.tv_nsec = (long)(ns % 1000000000U);
+	dlk_syscall(SYS_futex_waitv, &never, 1, 0, &until, CLOCK_MONOTONIC);
+	return errno;
+}
+
+/* Masked, in slices, on an older kernel, or where seccomp(2) forbids it. */
+static int wait_in_slices(struct dlk_call *call, uint64_t until_ns)
+{
+	const uint64_t slice = SLICE_MS * DLK_MS;
+	uint64_t now;
+	int err = 0;
+
+	while (!err && (now = dlk_now_ns()) < until_ns) {
+		dlk_pause_ns(until_ns - now < slice ? until_ns - now : slice);
+		err = dlk_let_signals_in(call);
+	}
+	return err;
+}
+
+/*
+ * A signal that came while we were masked counts as well: it goes first.  (One
+ * that comes between the two is handled, and does not end the sleep: as one
+ * that comes a moment before flock(2) does not end that.)
  */
 int dlk_sleep(struct dlk_call *call, uint64_t ns)
 {
-	const uint64_t slice = 20 * DLK_MS, until = dlk_now_ns() + ns;
-	uint64_t now;
+	uint64_t until = dlk_now_ns() + ns, now;
+	int err = dlk_let_signals_in(call);
 
-	while ((now = dlk_now_ns()) < until) {
-		int err = dlk_let_signals_in(call);
+	while (!err && (now = dlk_now_ns()) < until) {
+		int why;
 
-		if (err && call->wait)
-			return err;
-		dlk_pause_ns(until - now < slice ? until - now : slice);
+		dlk_unmask(call);
+		why = wait_in_kernel(until - now);
+		dlk_mask();
+		if (why == EINTR && call->wait)
+			err = -EINTR;
+		else if (why != EINTR && why != ETIMEDOUT)
+			err = wait_in_slices(call, until);
 	}
-	return 0;
+	return err;
 }
 
 /* --- scratch -------------------------------------------------------------- */

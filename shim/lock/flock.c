@@ -18,6 +18,7 @@
  */
 #include "lock/ask.h"
 
+#include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -123,31 +124,57 @@ static void release(struct dlk_held *h)
 /* --- the kernel's part ---------------------------------------------------- */
 
 /*
- * Refused with LOCK_NB: by a holder, or by a keeper that looks for an instant
- * whether the lock it guards has ended?  The latter passes by itself, as soon
- * as the keeper runs again: on a busy machine 9 of 480 attempts found it still
- * there after 10 ms [m].
+ * Refused with LOCK_NB: by a holder, by a keeper that looks for an instant
+ * whether the lock it guards has ended, or by one who asks Redis with the lock
+ * in hand, and may be refused?  The latter two pass by themselves.
+ *
+ * For an asker it matters only if both it and we may be answered differently:
+ *
+ *	asker (EX)	Redis: readers elsewhere	we (SH | LOCK_NB)
+ *	lock EX
+ *	ask ->						refused: by whom?
+ *			refused
+ *	unlock						granted
+ *
+ * A lock that a keeper guards is no asker's.  Others are given the time of a
+ * round trip, as little as that is.
  */
-static int try_again_past_keeper(const struct ask *a)
+static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
+			      unsigned ended)
 {
-	uint64_t began = dlk_now_ns(), ms = 10;
+	switch (who) {
+	case DLK_KEEPER:
+		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
+		return 1000 * DLK_MS;
+	case DLK_NOBODY:
+		return 10 * DLK_MS;
+	case DLK_ENDED:
+		/* A keeper that was in the way and ended is not seen twice. */
+		return ended > 1 ? 0 : 10 * DLK_MS;
+	case DLK_OTHER:
+		return a->mode == LOCK_SH ? DLK_MS : 0;
+	default:
+		return 0;
+	}
+}
 
-	for (int ended = 0; dlk_now_ns() - began < ms * DLK_MS;) {
+static int try_again_past_others(const struct ask *a)
+{
+	uint64_t began = dlk_now_ns();
+	unsigned ended = 0;
+
+	for (;;) {
 		enum dlk_holder who = dlk_kernel_holder(&a->file);
 
-		if (who == DLK_KEEPER)
-			ms = 1000;
-		/* A keeper that was in the way and ended is not seen twice. */
 		ended = who == DLK_ENDED ? ended + 1 : 0;
-		if (who == DLK_OTHER || ended > 1)
-			break;
+		if (dlk_now_ns() - began >= patience_with(a, who, ended))
+			return -EWOULDBLOCK;
 		if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
 			return 0;
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		dlk_pause_ns(DLK_MS / 5);
+		dlk_pause_ns(DLK_MS / 10);
 	}
-	return -EWOULDBLOCK;
 }
 
 static void give_up_old(struct ask *a)
@@ -160,10 +187,25 @@ static void give_up_old(struct ask *a)
 	a->had = LOCK_UN;
 }
 
+static int wait_in_kernel(struct ask *a)
+{
+	int err;
+
+	dlk_ask_empty_hands(a);
+	err = dlk_let_signals_in(a->call);
+	if (!err) {
+		dlk_unmask(a->call);
+		err = real.flock(a->fd, a->mode) < 0 ? -errno : 0;
+		dlk_mask();
+	}
+	err = dlk_ask_fill_hands(a, err);
+	if (!a->s)
+		real.flock(a->fd, LOCK_UN);
+	return err;
+}
+
 static int take_kernel(struct ask *a)
 {
-	int r, err;
-
 	if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
@@ -171,15 +213,8 @@ static int take_kernel(struct ask *a)
 	/* A conversion gives up the old lock first: flock(2), NOTES. */
 	give_up_old(a);
 	if (!a->wait)
-		return try_again_past_keeper(a);
-	err = dlk_let_signals_in(a->call);
-	if (err)
-		return err;
-	dlk_unmask(a->call);
-	r = real.flock(a->fd, a->mode);
-	err = errno;
-	dlk_mask();
-	return r < 0 ? -err : 0;
+		return try_again_past_others(a);
+	return wait_in_kernel(a);
 }
 
 /* --- Redis' part ---------------------------------------------------------- */
@@ -222,26 +257,46 @@ static void disown(const struct ask *a)
 	dlk_release_token(a->rule, &a->lease);
 }
 
+/*
+ * Proof of death (DESIGN L3): we hold the kernel's lock, so an older lease of
+ * this host and file has no holder any more.  It counts only if the lock is
+ * still ours after `since` was read.
+ *
+ * A younger one is of this very description: somebody who shares it was
+ * granted while we were on our way, and so has granted it to us.  We take it
+ * over with a new `since`; to give the lock back would take it from both.
+ */
+static int ask_with_proof(struct ask *a, struct dlk_conn *c,
+			  uint64_t deadline_ns)
+{
+	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
+	bool older = true;
+	int err = 0;
+
+	if (!dlk_ask_same_place(a, &older) || (!older && downgrades(a)) ||
+	    dlk_kernel_flock_mode(a->fd) != a->mode)
+		return DLK_BUSY;
+	if (!older)
+		err = new_token(a);
+	if (!older && !err && dlk_kernel_flock_mode(a->fd) != a->mode)
+		return DLK_BUSY;
+	a->asked = true;
+	return err ? err
+		   : dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
+				       &a->s->answer);
+}
+
 static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
-	struct dlk_answer *answer = &a->s->answer;
 	int err = dlk_conn_open(c, deadline_ns);
 
 	if (err)
 		return err;
 	a->asked = true;
-	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, old, answer);
-	/*
-	 * Proof of death (DESIGN L3): we hold the kernel's lock, so an older
-	 * lease of this host and file has no holder any more.  It counts only
-	 * if the lock is still ours after `since` was read.
-	 */
-	if (err == DLK_BUSY && dlk_ask_same_place(a) &&
-	    dlk_kernel_flock_mode(a->fd) == a->mode)
-		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
-					answer);
-	return err;
+	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, old,
+				&a->s->answer);
+	return err == DLK_BUSY ? ask_with_proof(a, c, deadline_ns) : err;
 }
 
 static int ask_redis(struct ask *a)
@@ -335,17 +390,6 @@ static int keep(struct ask *a)
 
 /* --- both ----------------------------------------------------------------- */
 
-/* Ours in the kernel before the call, another's in Redis: nothing to wait for.
- */
-static int was_lost(const struct ask *a)
-{
-	dlk_ask_line(a, DLK_ERROR,
-		     "this descriptor holds the lock on this host, "
-		     "but the lease was lost to ",
-		     a->s->answer.holder, "; the call fails with ENOLCK");
-	return -ENOLCK;
-}
-
 /*
  * A FUSE server that implements flock keeps the locks to itself: the kernel
  * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
@@ -387,8 +431,8 @@ static void prepare_conversion(struct ask *a)
 /*
  * A downgrade never fails for Redis' sake (DESIGN L1): the kernel's lock is
  * shared from here on; the lease may stay exclusive, which is more than was
- * asked for, until it is given back.  One that is not ours is its taker's, or
- * the keeper's.
+ * asked for, until the thread has told Redis.  One that is not ours is its
+ * taker's, or the keeper's.
  */
 static int weakened_here_only(struct ask *a)
 {
@@ -400,7 +444,9 @@ static int weakened_here_only(struct ask *a)
 		a->old->mode = LOCK_SH;
 		a->old->lease.shared = true;
 		a->old->leaving = false;
-		a->old->handover_ns = dlk_now_ns();
+		a->old->weaken = true;
+		a->old->renew_ns = dlk_now_ns();
+		a->old->handover_ns = a->old->renew_ns;
 		dlk_held_unpin(a->old);
 		pthread_mutex_unlock(&dlk.mutex);
 		a->old = NULL;
@@ -412,23 +458,36 @@ static int weakened_here_only(struct ask *a)
 		return -ENOLCK;
 	}
 	dlk_ask_line(a, DLK_WARNING,
-		     "cannot weaken the lease to a shared one: ", a->why,
+		     "cannot weaken the lease to a shared one yet: ", a->why,
 		     "; it may stay exclusive until the unlock");
 	return 0;
 }
 
-/* Not granted: what this call obtained goes back, and nothing else. */
+/*
+ * Not granted: what this call obtained goes back, and nothing else.  What the
+ * description had before without a lease of ours is a sharer's, who may be
+ * asking just now, as we are: so look again each time.
+ */
 static int undo(struct ask *a, int err)
 {
 	if (a->had == LOCK_EX && a->mode == LOCK_SH &&
-	    (err < 0 || err == DLK_YOUNG))
+	    (err < 0 || err == DLK_YOUNG) &&
+	    (a->old || dlk_kernel_holder(&a->file) == DLK_GUARDED))
 		return weakened_here_only(a);
 	give_up_old(a);
 	if (a->had == a->mode)
-		return err == DLK_BUSY ? was_lost(a) : err;
+		return err;
 	real.flock(a->fd, LOCK_UN);
 	a->had = LOCK_UN;
 	return err;
+}
+
+/* What the description has. */
+static void look(struct ask *a)
+{
+	a->had = dlk_kernel_flock_mode(a->fd);
+	if (a->had != LOCK_EX && a->had != LOCK_SH)
+		a->had = LOCK_UN;
 }
 
 static int lock_file(struct ask *a)
@@ -459,6 +518,8 @@ static int lock_file(struct ask *a)
 		err = dlk_ask_refused(a, err, began);
 		if (err)
 			return err;
+		if (a->had != LOCK_UN)
+			look(a);
 	}
 }
 
@@ -476,9 +537,7 @@ static bool have_it(struct ask *a)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!known && !dlk_shared(a->fd))
 		return false; /* who should have locked it? */
-	a->had = dlk_kernel_flock_mode(a->fd);
-	if (a->had != LOCK_EX && a->had != LOCK_SH)
-		a->had = LOCK_UN;
+	look(a);
 	if (a->had != LOCK_UN)
 		a->old = lease_of(a->fd);
 	if (!a->old || a->had != a->mode)
@@ -493,7 +552,7 @@ static void stay_with_key(struct ask *a)
 {
 	if (!a->old)
 		return;
-	memcpy(a->s->key, a->old->lease.key, a->old->lease.key_len + 1);
+	a->lease.key = a->old->lease.key;
 	a->lease.key_len = a->old->lease.key_len;
 	a->lease.ttl_ms = a->old->lease.ttl_ms;
 	a->rule = a->old->rule;
@@ -510,6 +569,8 @@ static int lock_managed(struct ask *a)
 	if (have_it(a))
 		return 0;
 	stay_with_key(a);
+	a->lease.key = memcpy(alloca(a->lease.key_len + 1), a->lease.key,
+			      a->lease.key_len + 1);
 	err = lock_file(a);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
 	give_up_old(a);
@@ -548,17 +609,21 @@ static bool locks(const struct flock *lock)
 
 bool dlk_refuses(int fd, const char *call, const struct flock *lock)
 {
-	struct dlk_scratch *s = dlk_scratch_get();
 	const struct dlk_rule *rule = NULL;
+	struct dlk_scratch *s;
+	struct dlk_call masked;
 	int err = -ENOLCK;
 
-	if (s && locks(lock))
+	if (!locks(lock) || dlk_kernel_unmanaged(fd))
+		return false;
+	dlk_enter(&masked);
+	s = dlk_scratch_get();
+	if (s)
 		err = dlk_classify(fd, s->path, sizeof(s->path), call, &rule);
-	else if (s)
-		err = 0;
 	if (rule)
 		not_yet(s->path, call);
 	dlk_scratch_put(s);
+	dlk_leave(&masked);
 	return rule || err;
 }
 
@@ -645,21 +710,20 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 	};
 	int err;
 
-	a.s = dlk_scratch_get();
-	if (!a.s) {
+	if (dlk_kernel_unmanaged(fd))
+		return DLK_PASS;
+	dlk_enter(call);
+	call->wait = wait;
+	err = dlk_ask_fill_hands(&a, 0);
+	if (!a.s)
 		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
-		return -ENOLCK;
-	}
-	err = dlk_classify(fd, a.s->path, sizeof(a.s->path), "flock", &a.rule);
-	if (!err && !a.rule) {
-		err = DLK_PASS;
-	} else if (!err) {
-		dlk_enter(call);
-		call->wait = wait;
-		err = lock_managed(&a);
-		dlk_leave(call);
-	}
-	dlk_scratch_put(a.s);
+	if (!err)
+		err = dlk_classify(fd, a.s->path, sizeof(a.s->path), "flock",
+				   &a.rule);
+	if (!err)
+		err = a.rule ? lock_managed(&a) : DLK_PASS;
+	dlk_ask_empty_hands(&a);
+	dlk_leave(call);
 	return err;
 }
 

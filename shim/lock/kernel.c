@@ -131,7 +131,7 @@ static bool identify(int dir, const char *path, int flags, struct memory *m)
 	struct statx sx;
 
 	if (dlk_syscall(SYS_statx, dir, path, flags,
-		    STATX_INO | STATX_NLINK | STATX_MNT_ID, &sx) < 0 ||
+			STATX_INO | STATX_NLINK | STATX_MNT_ID, &sx) < 0 ||
 	    !(sx.stx_mask & STATX_MNT_ID) || sx.stx_nlink != 1)
 		return false;
 	m->ino = sx.stx_ino;
@@ -279,17 +279,33 @@ static enum dlk_holder holder_of(uint64_t pid)
 	return strcmp(comm, "dlock-keeper\n") == 0 ? DLK_KEEPER : DLK_OTHER;
 }
 
-/*
- * A keeper takes the lock for an instant when the lock it guards has ended
- * (DESIGN L4).  No line at all: the holder just let go, or is in another pid
- * namespace (proc_locks(5) leaves those out), where it may be a keeper.
- */
+struct seen {
+	uint64_t ino;
+	enum dlk_holder by;
+	bool guarded; /* a keeper waits for its end */
+};
+
+static void see(struct seen *seen, const char *line)
+{
+	const char *waiter = strstr(line, "-> ");
+	uint64_t pid;
+
+	if (waiter && dlk_locks_line(waiter, seen->ino, &pid)) {
+		seen->guarded |= holder_of(pid) == DLK_KEEPER;
+	} else if (dlk_locks_line(line, seen->ino, &pid)) {
+		enum dlk_holder one = holder_of(pid);
+
+		if (one > seen->by)
+			seen->by = one;
+	}
+}
+
 enum dlk_holder dlk_kernel_holder(const struct dlk_file *file)
 {
+	struct seen seen = { .ino = file->ino };
 	char buf[4096];
 	long fd = dlk_syscall(SYS_openat, AT_FDCWD, "/proc/locks",
-			  O_RDONLY | O_CLOEXEC);
-	enum dlk_holder found = DLK_NOBODY;
+			      O_RDONLY | O_CLOEXEC);
 	size_t have = 0;
 	long n;
 
@@ -300,19 +316,13 @@ enum dlk_holder dlk_kernel_holder(const struct dlk_file *file)
 		have += (size_t)n;
 		buf[have] = '\0';
 		for (; (end = strchr(line, '\n')); line = end + 1) {
-			enum dlk_holder one = DLK_NOBODY;
-			uint64_t pid;
-
 			*end = '\0';
-			if (dlk_locks_line(line, file->ino, &pid))
-				one = holder_of(pid);
-			if (one > found)
-				found = one;
+			see(&seen, line);
 		}
 		have = strlen(line);
 		memmove(buf, line, have);
 	}
 	if (fd >= 0)
 		dlk_close((int)fd);
-	return found;
+	return seen.by == DLK_OTHER && seen.guarded ? DLK_GUARDED : seen.by;
 }

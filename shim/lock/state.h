@@ -60,6 +60,7 @@ struct dlk_held {
 	bool told_no_keeper;
 	unsigned pins;          /* who work on it, without the mutex */
 	bool leaving;           /* a conversion gives it up just now */
+	bool weaken;            /* Redis is yet to hear that it is shared */
 	bool dropped;           /* to be freed when it is unpinned */
 	bool in_flight;         /* OWED: sent, no answer yet */
 	bool text;              /* OWED: send the script as a whole */
@@ -112,10 +113,11 @@ extern struct dlk_birth *dlk_birth;
 /* --- call.c: one call into dlock ------------------------------------------ */
 
 struct dlk_call {
-	sigset_t mask; /* the program's */
-	int cancel;    /* the program's cancellation state */
-	int err;       /* the program's errno */
-	bool wait;     /* a signal may interrupt it: EINTR */
+	sigset_t mask;                   /* the program's */
+	int cancel;                      /* the program's cancellation state */
+	int err;                         /* the program's errno */
+	bool wait;                       /* a signal may interrupt it: EINTR */
+	uint64_t deaf_ns, deaf_until_ns; /* dlk_signal_waits */
 };
 
 /*
@@ -132,14 +134,18 @@ void dlk_enter(struct dlk_call *call);
 void dlk_leave(struct dlk_call *call);
 
 /*
- * dlk_conn's callback: lets pending signals be handled, but for those that
- * must end a waiting call; true if there is one.
+ * dlk_conn's callback: true if a signal waits that must be let in, and so the
+ * connection given up first.  At once if it is to end a waiting call; another
+ * one from deaf_until_ns on, which the caller sets.
  */
 bool dlk_signal_waits(void *call);
 
 /*
- * Let pending signals be handled now.  -EINTR if one of them has a handler
- * without SA_RESTART (signal(7)), else 0.
+ * From here on the call may never come back: nothing may be in hand, no
+ * connection, no scratch, no pin (call.c).
+ *
+ * Let pending signals be handled now.  -EINTR if the call waits and a handler
+ * without SA_RESTART ran (signal(7)), else 0.
  */
 int dlk_let_signals_in(struct dlk_call *call);
 
@@ -238,13 +244,19 @@ bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
 /* A hash of fd's file handle, never 0; 0 where there is none. */
 uint64_t dlk_handle_hash(int fd);
-/* Who has the file's flock lock?  Of several, the one named last here. */
+/*
+ * Who has the file's flock lock, by /proc/locks?  Of several, the one named
+ * last here.
+ */
 enum dlk_holder {
-	DLK_NOBODY, /* or a process that we cannot see */
-	DLK_KEEPER,
-	DLK_ENDED, /* who took it has ended; it is another's, or a keeper was
-		      just in the way */
-	DLK_OTHER,
+	DLK_NOBODY,  /* to be seen: he just let go, or is in another pid
+			namespace (proc_locks(5)), where it may be a keeper */
+	DLK_KEEPER,  /* who takes it for an instant when the lock it guards has
+			ended (DESIGN L4) */
+	DLK_ENDED,   /* who took it has ended; it is another's, or a keeper was
+			just in the way */
+	DLK_OTHER,   /* a young one, or somebody who is only asking Redis */
+	DLK_GUARDED, /* one whose end a keeper waits for */
 };
 enum dlk_holder dlk_kernel_holder(const struct dlk_file *file);
 
