@@ -132,7 +132,7 @@ static bool on_clone3(const long *a, long *result)
 	struct iovec from = { (void *)(uintptr_t)a[0], sizeof(flags) };
 
 	(void)result;
-	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(flags) ||
+	if (process_vm_readv(dlk_pid(), &to, 1, &from, 1, 0) != sizeof(flags) ||
 	    !(flags & CLONE_THREAD))
 		dlk_before_child();
 	return false;
