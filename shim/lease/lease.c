@@ -393,3 +393,23 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		return refused(c, r);
 	return r->integer == 1 ? 0 : DLK_LOST;
 }
+
+/* --- weaken --------------------------------------------------------------- */
+
+int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_lease *lease)
+{
+	const redisReply *r;
+	int err = compare(c, eval, (struct arg){ LITERAL(DLK_LUA_weaken) },
+			  lease, true);
+
+	if (!err)
+		err = dlk_conn_flush(c, deadline_ns);
+	if (!err)
+		err = dlk_conn_reply(c, deadline_ns, &r);
+	if (err)
+		return err;
+	if (r->type != REDIS_REPLY_INTEGER)
+		return refused(c, r);
+	return r->integer == 1 ? 0 : DLK_GONE;
+}

@@ -90,6 +90,14 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease);
 
+/*
+ * The lease, held exclusively so far, becomes a shared one if it is there; one
+ * that is shared already stays so.  It may come twice, or late.
+ * 0, DLK_GONE, -errno.
+ */
+int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_lease *lease);
+
 /* Why the last call on this connection failed. */
 const char *dlk_lease_why(const struct dlk_conn *c);
 

@@ -149,6 +149,22 @@ void dlk_lock_ended(struct dlk_held *h)
 		dlk_release_send(h);
 }
 
+/* It is there, just renewed: time to say what Redis did not answer before. */
+static void weaken(struct dlk_held *h, struct dlk_conn *c)
+{
+	uint64_t by = dlk_now_ns() +
+		      dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS;
+	int err = dlk_lease_weaken(c, by, &h->lease);
+
+	dlk_conn_reset(c);
+	pthread_mutex_lock(&dlk.mutex);
+	if (err == 0)
+		h->weaken = false;
+	else
+		h->renew_ns = dlk_retry_ns(dlk_now_ns(), h->lease.ttl_ms);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
 static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
 		    struct dlk_conn *c)
 {
@@ -178,6 +194,8 @@ static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
 		dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
+	if (r->result == 0 && h->weaken && dlk_conn_is_open(c))
+		weaken(h, c);
 	if (again)
 		dlk_release_token(h->rule, &h->lease);
 	if (warn)

@@ -345,6 +345,118 @@ stopped_redis()
 	all_gone "$name"
 }
 
+is_type()
+{
+	[ "$(rr type "$KEY")" = "$1" ]
+}
+
+# What Redis never heard is sent again, until it answers (L1).
+unanswered_downgrade()
+{
+	local name='an unanswered downgrade' before
+
+	proxy p
+	rig_config A ttl=3s connect_timeout=150ms timeout=500ms \
+		url="redis://127.0.0.1:$PROXY/0"
+	open_on a A
+	open_on b B
+	try a EX 0 "$name: A writes"
+	before=$(rr get "$KEY")
+	ask p hang
+	ask a 'lock x SH'
+	is "$RESULT" 0 "$name: does not fail"
+	ok "$name: the lease is exclusive yet" is_type string
+	try b SH EAGAIN "$name: and refuses a reader"
+	ask p pass
+	ok "$name: then it is shared" until_true 2 is_type hash
+	is "$(token)" "$before" "$name: with the same token"
+	try b SH 0 "$name: and B reads"
+	try b EX EAGAIN "$name: but may not write"
+	try b SH 0 "$name: and reads again"
+	try a EX EAGAIN "$name: nor may A write"
+	all_gone "$name"
+	rig_config A "${settings[@]}"
+}
+
+# Perl: COUNT times LOCK_SH | LOCK_NB, 1 ms apart; how many were refused, the
+# least time that a refusal took, and the median time of all (us).
+# shellcheck disable=SC2016 # perl's
+reader='use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC sleep);
+	open F, "<", "f" or die; my (@took, @refused);
+	for (1 .. shift) {
+		my $t = clock_gettime(CLOCK_MONOTONIC);
+		my $got = flock F, 5;
+		$t = int(1e6 * (clock_gettime(CLOCK_MONOTONIC) - $t));
+		push @took, $t;
+		$got ? flock F, 8 : push @refused, $t;
+		sleep 0.001;
+	}
+	@took = sort { $a <=> $b } @took;
+	@refused = sort { $a <=> $b } @refused;
+	print scalar @refused, " ", $refused[0] // 0, " ",
+		$took[@took / 2], "\n"'
+
+# read_often HOW COUNT: sets REFUSED, LEAST and MEDIAN.
+read_often()
+{
+	read -r REFUSED LEAST MEDIAN < <("$1" A /usr/bin/perl -e "$reader" "$2")
+	note "$1: $REFUSED of $2 refused, the first after $LEAST us;" \
+		"median $MEDIAN us"
+}
+
+# Who asks Redis has the kernel's lock meanwhile; a reader with LOCK_NB looks
+# again for the length of a round trip (L4), and no longer than 1 ms.
+past_an_asker()
+{
+	local name='past an asker' bare
+
+	open_on b B
+	try b SH 0 "$name: B reads"
+	# shellcheck disable=SC2016 # perl's
+	peer w dl A /usr/bin/perl -e 'use Time::HiRes "sleep"; $| = 1;
+		open F, ">", "f" or die; print "asks\n";
+		while (!flock F, 6) { sleep 0.002 } print "granted\n"; <STDIN>'
+	hear w
+	read_often on 1000
+	bare=$REFUSED
+	at_least "$bare" 10 "$name: bare, a reader meets it ($bare of 1,000)"
+	read_often dl 1000
+	at_most $((REFUSED * 4)) "$bare" "$name: it passes"
+	[ "$REFUSED" = 0 ] || at_least "$LEAST" 1000 \
+		"$name: refused only after 1 ms ($LEAST us)"
+	ask b 'lock x UN'
+	hear w
+	is "$HEARD" granted "$name: the asker gets it in the end"
+	peer_end w
+	all_gone "$name"
+}
+
+# A plain refusal is not slow for it.
+plainly_refused()
+{
+	local name='plainly refused'
+
+	locker a on A
+	ask a 'open x f'
+	ask a 'lock x EX'
+	read_often dl 100
+	is "$REFUSED" 100 "$name: by a lock without a keeper"
+	at_most "$MEDIAN" 1800 "$name: in about 1 ms"
+	peer_end a
+	open_on a A
+	ask a 'lock x EX'
+	ok "$name: it has a keeper" until_true 2 keeper_waits
+	read_often dl 100
+	is "$REFUSED" 100 "$name: by a lock with a keeper"
+	at_most "$MEDIAN" 900 "$name: at once"
+	all_gone "$name"
+}
+
+keeper_waits()
+{
+	on A grep -q -- '-> FLOCK' /proc/locks
+}
+
 # The description's lock is converted by one who has not taken it.
 # shellcheck disable=SC2016 # perl's
 child_while_stopped()
@@ -467,7 +579,8 @@ idioms()
 }
 
 rig_start disks
-rig_configs ttl=${TTL}ms connect_timeout=150ms timeout=500ms
+settings=(ttl=${TTL}ms connect_timeout=150ms timeout=500ms)
+rig_configs "${settings[@]}"
 KEY=dlock:$MNT/f
 readers_together
 renewed
@@ -480,7 +593,10 @@ both_convert
 refused_conversion
 downgrade
 stopped_redis
+unanswered_downgrade
 child_while_stopped
+past_an_asker
+plainly_refused
 renamed
 lost_reader
 foreign_hash

@@ -124,6 +124,9 @@ static void a_waiter_is_no_holder(void **state)
 			   2731));
 	assert_false(holds("1:  -> FLOCK  ADVISORY  WRITE 2731 fe:00:7 0 EOF",
 			   7, 2731));
+	/* From the arrow on, it is read as a holder's. */
+	assert_true(
+		holds("-> FLOCK  ADVISORY  WRITE 2731 fe:00:7 0 EOF", 7, 2731));
 }
 
 static void another_inode_is_another_file(void **state)

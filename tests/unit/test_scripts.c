@@ -420,6 +420,7 @@ static void the_names_are_the_servers(void **state)
 		{ DLK_LUA_release, DLK_SHA_release },
 		{ DLK_LUA_renew, DLK_SHA_renew },
 		{ DLK_LUA_restore, DLK_SHA_restore },
+		{ DLK_LUA_weaken, DLK_SHA_weaken },
 	};
 
 	(void)state;

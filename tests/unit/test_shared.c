@@ -80,6 +80,14 @@ static int restore(const char *token, enum mode mode)
 	return dlk_lease_restore(c, in_ms(5000), &lease);
 }
 
+static int weaken(const char *token)
+{
+	struct dlk_lease lease = lease_of(token, SH);
+
+	dlk_conn_reset(c);
+	return dlk_lease_weaken(c, in_ms(5000), &lease);
+}
+
 /* The server's clock, ms. */
 static long long server_ms(void)
 {
@@ -390,6 +398,39 @@ static void restore_writes_to_no_foreign_hash(void **state)
 	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
 }
 
+/* --- weaken --------------------------------------------------------------- */
+
+static void an_exclusive_lease_becomes_shared(void **state)
+{
+	(void)state;
+	put_exclusive(ours);
+	assert_int_equal(weaken(ours), 0);
+	assert_true(full(left_of(ours)));
+	assert_int_equal(renew(ours), 0);
+	/* And once more, after another has come. */
+	put_shared(other, 8000);
+	assert_int_equal(weaken(ours), 0);
+	assert_true(left_of(other) > 0);
+	assert_true(left_of(ours) > 0);
+}
+
+static void weaken_creates_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(weaken(ours), DLK_GONE);
+	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 0);
+	put_exclusive(other);
+	assert_int_equal(weaken(ours), DLK_GONE);
+	assert_string_equal(value_at(redis.c, "k"), other);
+	tell_ok(tell(redis.c, "DEL", "k", NULL));
+	put_shared(other, 8000);
+	assert_int_equal(weaken(ours), DLK_GONE);
+	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 2);
+	tell_ok(tell(redis.c, "DEL", "k", NULL));
+	tell_ok(tell(redis.c, "RPUSH", "k", "x", NULL));
+	assert_int_equal(weaken(ours), DLK_GONE);
+}
+
 #define shared_test(f)                                                         \
 	cmocka_unit_test_setup_teardown(f, connect_at_once, disconnect)
 #define young_test(f)                                                          \
@@ -423,6 +464,8 @@ int main(void)
 		shared_test(renew_takes_no_other_sharer_for_a_successor),
 		young_test(a_young_server_takes_all_sharers_back),
 		young_test(restore_mixes_no_modes),
+		shared_test(an_exclusive_lease_becomes_shared),
+		shared_test(weaken_creates_nothing),
 		young_test(restore_writes_to_no_foreign_hash),
 	};
 
