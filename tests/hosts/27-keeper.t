@@ -6,15 +6,27 @@
 # that took the lock ends, is killed or becomes another program, and the lock
 # stays with whoever has the description.  Each idiom holds a file of its own
 # for more than 3 x ttl and is then ended; its lease must last that long and be
-# gone promptly.
+# gone promptly, and a flock(1) that waits on the other host gets the lock.
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../lib/rig.sh"
 
-# $f the file, $locked and $go the fifos.
+# $f the file, $locked and $go the fifos; $static a program that says so, and
+# waits, that no preload reaches.
 declare -A IDIOM=(
 	[descriptor]='exec 9>$f; flock 9; echo >$locked; read x <$go'
 	[subshell]='( flock 9; echo >$locked; read x <$go ) 9>$f'
 	[command]='flock $f sh -c "echo >$locked; read x <$go"'
+	[timed]='flock -w 1 $f sh -c "echo >$locked; read x <$go"'
+	[static]='flock $f $static $locked $go'
+	[static-killed]='flock $f sh -c "echo \$PPID >$f.pid
+		exec $static $locked $go" & while ! read p <$f.pid; do :
+		done 2>/dev/null; kill -KILL $p; wait'
+	[static-exec]='exec 9>$f; flock 9; exec $static $locked $go'
+	[python]='/usr/bin/python3 -c "import fcntl, subprocess, sys
+with open(sys.argv[1], \"w\") as f:
+    fcntl.flock(f, fcntl.LOCK_EX)
+    subprocess.run([\"sh\", \"-c\", \"echo >\$0; read x <\$1\"]
+                   + sys.argv[2:])" $f $locked $go'
 	[close]='flock -o $f sh -c "echo >$locked; read x <$go"'
 	[unlock]='exec 9>$f; flock 9; echo >$locked; read x <$go; flock -u 9
 		echo >$locked; read x <$go'
@@ -32,13 +44,26 @@ declare -A IDIOM=(
 )
 
 rig_start disks
-rig_configs ttl=1s connect_timeout=150ms
+rig_configs ttl=1500ms connect_timeout=250ms
+cat >"$RIG/static.c" <<'END'
+#include <fcntl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	char c;
+
+	return argc != 3 || write(open(argv[1], O_WRONLY), "\n", 1) != 1 ||
+	       read(open(argv[2], O_RDONLY), &c, 1) != 1;
+}
+END
+ok 'a static program' "${CC:-cc}" -static -o "$RIG/static" "$RIG/static.c"
 names=("${!IDIOM[@]}")
 
 for name in "${names[@]}"; do
 	cp_new "$name.locked" "$name.go"
 	dl A env f="$name" locked="$RIG/cp/$name.locked" \
-		go="$RIG/cp/$name.go" bash -c "${IDIOM[$name]}" &
+		go="$RIG/cp/$name.go" static="$RIG/static" bash -c "${IDIOM[$name]}" &
 	ok "$name: locks" cp_wait "$name.locked"
 done
 
@@ -56,7 +81,7 @@ done
 # On B's own disk nothing but the lease can refuse; and it does, all the time.
 refused_throughout()
 {
-	local end=$(($(now) + 3200000000)) asked=0 file
+	local end=$(($(now) + 4800000000)) asked=0 file
 
 	while [ "$(now)" -lt "$end" ]; do
 		for file in "${names[@]}"; do
@@ -72,9 +97,25 @@ for name in "${names[@]}"; do
 	is "$(token_of "$name")" "${token[$name]}" "$name: the same lease"
 done
 
+# Gone, or the other host's by now.
 is_gone()
 {
-	[ -z "$(token_of "$1")" ]
+	[ "$(token_of "$1")" != "${token[$1]}" ]
+}
+
+# A program that blocks on the other host, and says when it was granted.
+for name in "${names[@]}"; do
+	dl B flock "$name" "$BIN/now" >"$RIG/$name.owned" &
+done
+all_wait()
+{
+	[ "$(on B pgrep -cx flock)" = "${#names[@]}" ]
+}
+ok 'each has a waiter on the other host' until_true 5 all_wait
+
+is_owned()
+{
+	[ -s "$RIG/$1.owned" ]
 }
 
 for name in "${names[@]}"; do
@@ -84,6 +125,9 @@ for name in "${names[@]}"; do
 	ok "$name: ends" until_true 2 is_gone "$name"
 	took=$((($(now) - begin) / 1000))
 	at_most "$took" 100000 "$name: its lease is gone in $took us"
+	ok "$name: the waiter gets it" until_true 3 is_owned "$name"
+	note "$name: the waiter owns it after" \
+		"$((($(<"$RIG/$name.owned") - begin) / 1000)) us"
 done
 cp_reach unlock.go
 wait
@@ -99,6 +143,7 @@ keeper_is_there()
 	on A pgrep dlock-keeper >/dev/null
 }
 ok 'a lock that is held for long has a keeper' until_true 2 keeper_is_there
+token[f]=$(token_of f)
 begin=$(now)
 on A kill -KILL "$pid"
 ok 'kill -9: the lease ends' until_true 2 is_gone f

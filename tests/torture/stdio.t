@@ -1,0 +1,6 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 300
+#
+# tests/hosts/41-stdio.t with 1,000 turns of each kind.
+STDIO_TURNS=1000 exec bash "${0%/*}/../hosts/41-stdio.t"
