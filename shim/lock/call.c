@@ -5,9 +5,9 @@
  *  1. All signals are blocked while we hold a mutex or a connection: a
  *     handler that locks would meet them half-done.
  *  2. Cancellation is off: flock(2) is no cancellation point, recv(2) is.
- *  3. A wait runs with the program's own mask, in a system call that the
- *     kernel restarts, or does not, as it would flock(2): signal(7).  What
- *     stops or traces the thread does not end it.
+ *  3. A wait in the kernel runs with the program's own mask, so that the
+ *     kernel itself decides between EINTR and a restart (signal(7)).  A wait
+ *     for Redis takes the signals itself and gives them back: see dlk_sleep().
  *  4. Where signals and cancellation are let in, nothing MUST be in hand: the
  *     call may never come back (siglongjmp(3), pthread_exit(3) in a handler,
  *     an asynchronous cancellation, an exception).
@@ -15,16 +15,14 @@
 #include "lock/state.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "model/timeline.h"
 
 /* How long a call of ours may leave signals unheard, at first. */
-enum { DEAF_MS = 100, SLICE_MS = 20 };
+enum { DEAF_MS = 100 };
 
 struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 struct dlk_birth *dlk_birth;
@@ -65,12 +63,19 @@ static void restore_mask(void *arg)
 /*
  * The program's cancellation state.  A cancellation that came meanwhile and is
  * asynchronous ends the thread here: its cleanup handlers run as the program
- * masked them.
+ * masked them.  By pthread_testcancel(3), for glibc's pthread_setcancelstate(3)
+ * forgets to say PTHREAD_CANCELED [m: 2.36].
  */
 static void allow_cancel(struct dlk_call *call)
 {
+	int type;
+
 	pthread_cleanup_push(restore_mask, call);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
 	pthread_setcancelstate(call->cancel, NULL);
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+		pthread_testcancel();
+	pthread_setcanceltype(type, NULL);
 	pthread_cleanup_pop(0);
 }
 
@@ -135,24 +140,6 @@ static enum effect pending_effect(const struct dlk_call *call)
 	return most;
 }
 
-/*
- * Of a signal that was sent to the process, and that other threads wait to
- * take as well, sigpending(2) tells all of them: only ppoll(2) knows whether a
- * handler ran here.
- */
-int dlk_let_signals_in(struct dlk_call *call)
-{
-	const struct timespec no_time = { 0 };
-	enum effect most = pending_effect(call);
-	bool handled;
-
-	allow_cancel(call);
-	handled = most != NOTHING && dlk_syscall(SYS_ppoll, NULL, 0, &no_time,
-					     &call->mask, _NSIG / 8) < 0;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	return handled && call->wait && most == INTERRUPTS ? -EINTR : 0;
-}
-
 bool dlk_signal_waits(void *arg)
 {
 	const struct dlk_call *call = arg;
@@ -162,64 +149,86 @@ bool dlk_signal_waits(void *arg)
 	       (most != NOTHING && dlk_now_ns() >= call->deaf_until_ns);
 }
 
+/* What the program handles, and has not blocked. */
+static void handled(const struct dlk_call *call, sigset_t *set)
+{
+	struct sigaction sa;
+
+	sigemptyset(set);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&call->mask, sig) == 0 &&
+		    sigaction(sig, NULL, &sa) == 0 &&
+		    sa.sa_handler != SIG_IGN && sa.sa_handler != SIG_DFL)
+			sigaddset(set, sig);
+}
+
+/* To this thread, as it came; where that is forbidden, without its siginfo. */
+static void give_back(int sig, siginfo_t *info)
+{
+	pid_t pid = dlk_pid();
+	pid_t tid = (pid_t)dlk_syscall(SYS_gettid);
+
+	if (dlk_syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, info) < 0)
+		dlk_syscall(SYS_tgkill, pid, tid, sig);
+}
+
 /*
- * Of all system calls with a timeout, futex_waitv(2) is the one that is
- * restarted exactly when flock(2) is; Linux 5.16.  ETIMEDOUT or EINTR; else it
- * is not to be had.
+ * Sleep until a signal comes that has a handler, and let it run: its number, 0
+ * for none.  Signals without handlers do what they do, and are none.
  */
-static int wait_in_kernel(uint64_t ns)
+static int handle_one(struct dlk_call *call, uint64_t ns, enum effect *effect)
 {
-	uint32_t word = 0;
-	struct futex_waitv never = {
-		.uaddr = (uintptr_t)&word,
-		.flags = FUTEX_32 | FUTEX_PRIVATE_FLAG,
-	};
-	struct timespec until;
+	struct timespec time = { .tv_sec = (time_t)(ns / 1000000000U),
+				 .tv_nsec = (long)(ns % 1000000000U) };
+	sigset_t set, mask;
+	siginfo_t info;
+	int sig;
 
-	dlk_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &until);
-	ns += (uint64_t)until.tv_nsec;
-	until.tv_sec += (time_t)(ns / 1000000000U);
-	until.tv_nsec = (long)(ns % 1000000000U);
-	dlk_syscall(SYS_futex_waitv, &never, 1, 0, &until, CLOCK_MONOTONIC);
-	return errno;
-}
-
-/* Masked, in slices, on an older kernel, or where seccomp(2) forbids it. */
-static int wait_in_slices(struct dlk_call *call, uint64_t until_ns)
-{
-	const uint64_t slice = SLICE_MS * DLK_MS;
-	uint64_t now;
-	int err = 0;
-
-	while (!err && (now = dlk_now_ns()) < until_ns) {
-		dlk_pause_ns(until_ns - now < slice ? until_ns - now : slice);
-		err = dlk_let_signals_in(call);
-	}
-	return err;
+	handled(call, &set);
+	sigorset(&mask, &call->mask, &set);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	sig = (int)dlk_syscall(SYS_rt_sigtimedwait, &set, &info, &time,
+			       _NSIG / 8);
+	dlk_mask();
+	if (sig <= 0)
+		return 0;
+	*effect = effect_of(sig);
+	give_back(sig, &info);
+	dlk_unmask(call);
+	dlk_mask();
+	return sig;
 }
 
 /*
- * A signal that came while we were masked counts as well: it goes first.  (One
- * that comes between the two is handled, and does not end the sleep: as one
- * that comes a moment before flock(2) does not end that.)
+ * Which handler ran decides between EINTR and a restart.  No system call with
+ * a timeout tells, and is restarted as flock(2) is [futex_waitv(2) is, but what
+ * comes a moment before it is handled without ending it: the alarm was lost 3
+ * of 60 times on a busy machine].  So the signals that have a handler are kept
+ * blocked and taken by sigtimedwait(2), given back to this thread, and the
+ * mask is lifted: the handler runs as the program has arranged it.  A thread in
+ * sigtimedwait(2) is one that the kernel may choose for what is sent to the
+ * process; of several, one takes it (kernel/signal.c, do_sigtimedwait).
  */
 int dlk_sleep(struct dlk_call *call, uint64_t ns)
 {
-	uint64_t until = dlk_now_ns() + ns, now;
-	int err = dlk_let_signals_in(call);
+	uint64_t until = dlk_now_ns() + ns, now = until - ns;
 
-	while (!err && (now = dlk_now_ns()) < until) {
-		int why;
+	do {
+		enum effect effect = NOTHING;
 
-		dlk_unmask(call);
-		why = wait_in_kernel(until - now);
-		dlk_mask();
-		if (why == EINTR && call->wait)
-			err = -EINTR;
-		else if (why != EINTR && why != ETIMEDOUT)
-			err = wait_in_slices(call, until);
-	}
-	return err;
+		allow_cancel(call);
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		if (handle_one(call, until - now, &effect) &&
+		    effect == INTERRUPTS && call->wait)
+			return -EINTR;
+		now = dlk_now_ns();
+	} while (now < until);
+	return 0;
+}
+
+int dlk_let_signals_in(struct dlk_call *call)
+{
+	return dlk_sleep(call, 0);
 }
 
 /* --- scratch -------------------------------------------------------------- */

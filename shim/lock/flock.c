@@ -559,6 +559,18 @@ static void stay_with_key(struct ask *a)
 	a->ep = a->rule->redis->endpoints;
 }
 
+/* On the stack, for a call that never comes back must leave no key behind. */
+static int lock_by_key(struct ask *a)
+{
+	size_t size = a->lease.key_len + 1;
+	int err;
+
+	a->lease.key = memcpy(alloca(size), a->lease.key, size);
+	err = lock_file(a);
+	a->lease.key = NULL;
+	return err;
+}
+
 static int lock_managed(struct ask *a)
 {
 	int err = dlk_ask_begin(a, "");
@@ -569,9 +581,7 @@ static int lock_managed(struct ask *a)
 	if (have_it(a))
 		return 0;
 	stay_with_key(a);
-	a->lease.key = memcpy(alloca(a->lease.key_len + 1), a->lease.key,
-			      a->lease.key_len + 1);
-	err = lock_file(a);
+	err = lock_by_key(a);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
 	give_up_old(a);
 	return err;
@@ -670,6 +680,18 @@ static bool survives(void *arg, int fd)
 	return !other;
 }
 
+/*
+ * The keeper has it, and we no descriptor: the next description of this file,
+ * by the same number perhaps, must not be taken for it.
+ */
+static void leave_to_keeper(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->state == DLK_HELD && h->kept)
+		dlk_held_drop(h);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
 void dlk_closing(int fd)
 {
 	struct dlk_call call;
@@ -689,8 +711,8 @@ void dlk_closing(int fd)
 		pthread_mutex_unlock(&dlk.mutex);
 	} else if (h && !dlk_shared(fd) && !h->kept) {
 		release(h);
-	} else if (h) {
-		dlk_handover(h);
+	} else if (h && dlk_handover(h)) {
+		leave_to_keeper(h);
 	}
 	if (h)
 		dlk_unpin(h);

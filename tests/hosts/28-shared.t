@@ -579,7 +579,7 @@ idioms()
 }
 
 rig_start disks
-settings=(ttl=${TTL}ms connect_timeout=150ms timeout=500ms)
+settings=("ttl=${TTL}ms" connect_timeout=150ms timeout=500ms)
 rig_configs "${settings[@]}"
 KEY=dlock:$MNT/f
 readers_together

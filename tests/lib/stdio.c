@@ -32,9 +32,7 @@
 
 enum { COPY = 9, COPIES = 16384, SEEN = 0, LOST = 10 };
 
-extern char **environ;
-
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	perror(what);
 	_exit(1);

@@ -14,9 +14,9 @@
  * its own: then the holder lets go; and "hold" afterwards: then the holder
  * takes it again and writes a line to standard input.
  *
- * CASE `old`: from here on futex_waitv(2) is not to be had, as on a kernel
- * before 5.16.  `jumps` and `few-jumps` leave the wait by siglongjmp(3), many
- * times, and say what has leaked.
+ * CASE `confined`: from here on rt_tgsigqueueinfo(2) is forbidden.  `jumps` and
+ *`few-jumps` leave the wait by siglongjmp(3), many times, and say what has
+ *leaked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static int fd;           /* a description of each case's own */
 static volatile sig_atomic_t handled[NSIG];
 static sigjmp_buf back;
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	perror(what);
 	exit(1);
@@ -217,6 +217,7 @@ struct waiter {
 	_Atomic pid_t tid; /* set as the last thing before it waits */
 	int type;          /* of cancellation */
 	_Atomic int eintr;
+	_Atomic bool ended;
 	char result[32];
 };
 
@@ -368,6 +369,7 @@ static void *wait_again(void *arg)
 		strcpy(w->result, wait_for_lock());
 		w->eintr += strcmp(w->result, "EINTR") == 0;
 	} while (strcmp(w->result, "EINTR") == 0);
+	w->ended = true;
 	return NULL;
 }
 
@@ -387,6 +389,10 @@ static void until_asleep(struct waiter *w)
 	for (int i = 0; i < CROWD; i++) {
 		while (!w[i].tid)
 			pause_ms(1);
+		if (w[i].ended) {
+			tell(w[i].result);
+			exit(1);
+		}
 		until_state(getpid(), w[i].tid, "S");
 	}
 }
@@ -583,13 +589,13 @@ static long entries(const char *dir)
 
 static long pages(void)
 {
-	long n = 0;
+	char line[128] = "";
 	FILE *f = fopen("/proc/self/statm", "r");
 
-	if (!f || fscanf(f, "%ld", &n) != 1)
+	if (!f || !fgets(line, sizeof(line), f))
 		die("statm");
 	fclose(f);
-	return n;
+	return strtol(line, NULL, 10);
 }
 
 /* A moment for the jump to come at that differs each time. */
@@ -635,13 +641,14 @@ static void few_jumps(void)
 /* --- main --------------------------------------------------------------------
  */
 
-static void old_kernel(void)
+static void confine(void)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex_waitv, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_tgsigqueueinfo, 0,
+			 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	const struct sock_fprog filter = { 4, code };
@@ -676,7 +683,7 @@ static const struct {
 	{ "siglongjmp-restart", jump_restart, false },
 	{ "jumps", jumps, false },
 	{ "few-jumps", few_jumps, false },
-	{ "old", old_kernel, false },
+	{ "confined", confine, false },
 };
 
 static void wait_for_line(void)
