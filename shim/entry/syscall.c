@@ -158,9 +158,7 @@ static bool on_exit_thread(const long *a, long *result)
 {
 	(void)result;
 	dlk_before_exit();
-	if (dlk_thread_is_last_but_ours())
-		real.syscall(SYS_exit_group, a[0]);
-	dlk_thread_leaves();
+	dlk_thread_exits((int)a[0]);
 	return false;
 }
 

@@ -60,6 +60,7 @@ bool dlk_thread_is_last(uint64_t *look_ns)
 	static uint64_t next_ns; /* only our thread's */
 	uint64_t now = dlk_now_ns(), living;
 	bool gone;
+	int code;
 
 	*look_ns = UINT64_MAX;
 	if (now < next_ns && !atomic_load(&dlk.main_leaves))
@@ -69,22 +70,40 @@ bool dlk_thread_is_last(uint64_t *look_ns)
 		return false;
 	if (gone || atomic_load(&dlk.main_leaves))
 		*look_ns = next_ns;
-	return gone && living == 1;
+	if (!gone || living > 1)
+		return false;
+	code = atomic_load(&dlk.last_words);
+	if (code)
+		dlk_syscall(SYS_exit, code - 1);
+	return true;
 }
 
-bool dlk_thread_is_last_but_ours(void)
+static bool is_last_but_ours(void)
 {
-	struct dlk_call call;
 	uint64_t living;
 	bool gone, runs;
 
-	if (!dlk_alive())
-		return false;
-	dlk_enter(&call);
 	pthread_mutex_lock(&dlk.mutex);
 	runs = dlk.thread_runs;
 	pthread_mutex_unlock(&dlk.mutex);
-	runs = runs && look(&gone, &living) && living <= 2;
+	return runs && look(&gone, &living) && living <= 2;
+}
+
+/*
+ * The kernel takes the last thread's code for the process'.  Two that leave
+ * at once may each take the other for the last: then ours is, and repeats
+ * what they said.
+ */
+void dlk_thread_exits(int code)
+{
+	struct dlk_call call;
+
+	if (!dlk_alive())
+		return;
+	dlk_enter(&call);
+	atomic_store(&dlk.last_words, (code & 0xff) + 1);
+	if (is_last_but_ours())
+		dlk_syscall(SYS_exit_group, code);
 	dlk_leave(&call);
-	return runs;
+	dlk_thread_leaves();
 }

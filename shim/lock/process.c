@@ -71,6 +71,7 @@ void dlk_after_fork(void)
 		atomic_store(&dlk.n_owed, 0);
 		atomic_store(&dlk.shares, true);
 		atomic_store(&dlk.main_leaves, false);
+		atomic_store(&dlk.last_words, 0);
 		dlk_links_forget();
 		dlk_handover_forget();
 		dlk_own_forget();

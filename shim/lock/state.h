@@ -100,6 +100,7 @@ struct dlk_state {
 	_Atomic bool dups;            /* duplicated a descriptor */
 	_Atomic bool main_leaves;     /* the main thread ends by itself */
 	_Atomic bool ending;          /* no hook may come any more */
+	_Atomic int last_words;       /* SYS_exit's, of a thread; + 1 */
 	_Atomic unsigned thread_bell; /* futex */
 };
 
@@ -272,10 +273,10 @@ void dlk_thread_wake(void);
 
 /* The calling thread ends, and the process goes on if there are others. */
 void dlk_thread_leaves(void);
+/* The same by SYS_exit: of the program's last thread it ends the process. */
+void dlk_thread_exits(int code);
 /* (our thread) Is it the last?  If not, to be asked again at *look_ns. */
 bool dlk_thread_is_last(uint64_t *look_ns);
-/* Is the calling thread the program's last, with ours beside it? */
-bool dlk_thread_is_last_but_ours(void);
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is

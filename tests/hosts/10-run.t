@@ -8,6 +8,7 @@
 . "${0%/*}/../lib/rig.sh"
 
 DLOCK=$BUILD/dlock
+PUBLIC=
 unset DLOCK_CONFIG DLOCK_DISABLE LD_PRELOAD
 
 setup()
@@ -30,6 +31,7 @@ cleanup()
 
 	pid=$(cat "$RUNTIME/redis.pid" 2>/dev/null)
 	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+	[ -z "$PUBLIC" ] || rm -rf "$PUBLIC"
 	rig_cleanup
 }
 
@@ -220,36 +222,37 @@ if [ "$(id -u)" = 0 ] && ! findmnt -nT "$RIG" -o OPTIONS | grep -q nosuid; then
 	code 126 'a set-group-ID program: 126'
 	chmod 0755 passwd
 
-	# As another user.
-	mkdir -m 755 public
-	chmod 711 "$RIG"
+	# As another user, to whom nothing but this is open.
+	PUBLIC=$(mktemp -d /tmp/dlock-run.XXXXXX)
+	chmod 755 "$PUBLIC"
+	cp "$DLOCK" "$BUILD/libdlock-preload.so" "$PUBLIC"
 	printf 'redis "r" { url = "redis://127.0.0.1:%s" restart_delay = "0s" }
-path "%s/d/" { redis = "r" }\n' "$PORT" "$RIG" >public/conf
-	cp "$(type -P true)" public/capable
+path "%s/d/" { redis = "r" }\n' "$PORT" "$PUBLIC" >"$PUBLIC/conf"
+	cp "$(type -P true)" "$PUBLIC/capable"
 	run_as_other()
 	{
 		STATUS=0
-		ERR=$(setpriv --reuid 65534 --regid 65534 --clear-groups \
-			"$DLOCK" run -c "$RIG/public/conf" "$@" 2>&1) ||
+		ERR=$(cd "$PUBLIC" && setpriv --reuid 65534 --regid 65534 \
+			--clear-groups ./dlock run -c conf "$@" 2>&1) ||
 			STATUS=$?
 	}
-	run_as_other "$RIG/public/capable"
+	run_as_other ./capable
 	code 0 'another user, a common program: it runs'
-	ok 'setcap' setcap cap_net_raw+ep public/capable
-	run_as_other "$RIG/public/capable"
+	ok 'setcap' setcap cap_net_raw+ep "$PUBLIC/capable"
+	run_as_other ./capable
 	code 126 'a program with file capabilities: 126'
 	like "$ERR" 'file capabilities' 'it says why'
-	run_as_other --allow-unlocked "$RIG/public/capable"
+	run_as_other --allow-unlocked ./capable
 	code 0 'capabilities: --allow-unlocked runs it'
 	like "$ERR" 'UNLOCKED.*file capabilities' 'with a warning'
-	run --redis "$URL" --path d public/capable
+	run --redis "$URL" --path d "$PUBLIC/capable"
 	code 0 'for root they change nothing'
 	run_as_other su --version
 	code 126 'su(1), by another user: 126'
 	like "$ERR" 'set-user-ID' 'it says why'
-	printf '#!%s\n' "$(type -P su)" >public/script
-	chmod 755 public/script
-	run_as_other "$RIG/public/script"
+	printf '#!%s\n' "$(type -P su)" >"$PUBLIC/script"
+	chmod 755 "$PUBLIC/script"
+	run_as_other ./script
 	code 126 'a script for a set-user-ID interpreter: 126'
 else
 	skip 'set-user-ID programs' 'needs root, and a mount without nosuid'

@@ -10,7 +10,9 @@
 . "${0%/*}/../lib/rig.sh"
 
 TTL=1200
-PROMPT=100
+PROMPT=100			# ms; on a busy machine nine in ten
+LONGEST=$((TTL / 3 - 50))		# no tick of anybody's brought it about
+slow=0 ends=0
 
 rig_start disks
 rig_configs ttl=${TTL}ms connect_timeout=200ms
@@ -94,13 +96,13 @@ ends()
 		begin=$START
 		;;
 	esac
-	if until_true 3 is_gone "$way"; then
-		took=$((($(now) - begin) / 1000000))
-		at_most "$took" "$most" "$way, $2: released in $took ms"
-	else
-		fail "$way, $2: released"
-	fi
+	ok "$way, $2: released" until_true 3 is_gone "$way"
+	took=$((($(now) - begin) / 1000000))
 	[ "$most" -le "$PROMPT" ] || note "$way, $2: $took ms"
+	ends=$((ends + 1))
+	[ "$took" -le "$most" ] || slow=$((slow + 1))
+	[ "$most" -ge "$LONGEST" ] || most=$LONGEST
+	at_most "$took" "$most" "$way, $2: released in $took ms"
 	ok "$way, $2: free on its own host" is_free_here "$way"
 	ok "$way, $2: the other host has it" dl B flock -n "$way" true
 	peer_end "$way"
@@ -176,4 +178,6 @@ over_a_ttl
 for way in "${ways[@]}"; do
 	ends "$way" late
 done
+note "$slow of $ends took longer than $PROMPT ms"
+at_most "$slow" $((ends / 10)) "nine in ten are released within $PROMPT ms"
 rig_end
