@@ -23,4 +23,8 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags);
 /* A descriptor that came may be shared, one that went is, from here on. */
 void dlk_entry_passing(void);
 
+/* unshare(2), setns(2), as a whole. */
+int dlk_entry_unshare(int flags);
+int dlk_entry_setns(int fd, int type);
+
 #endif

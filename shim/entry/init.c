@@ -147,7 +147,8 @@ static bool is_configured(void)
 	if (off && strcmp(off, "1") == 0)
 		return false;
 	return (named && named[0]) ||
-	       dlk_syscall(SYS_faccessat, AT_FDCWD, DLK_CONFIG_DEFAULT, F_OK) == 0;
+	       dlk_syscall(SYS_faccessat, AT_FDCWD, DLK_CONFIG_DEFAULT, F_OK) ==
+		       0;
 }
 
 /*

@@ -4,6 +4,7 @@
  * daemon() and forkpty() come through pthread_atfork(3); the rest do not.
  */
 #include <alloca.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -282,30 +283,27 @@ DLK_EXPORT void _Exit(int status)
 	__builtin_unreachable();
 }
 
+/* The main thread: the process ends with its last thread, which may be ours. */
+DLK_EXPORT void pthread_exit(void *result)
+{
+	need((void *)real.pthread_exit);
+	dlk_main_ends();
+	real.pthread_exit(result);
+	__builtin_unreachable();
+}
+
+DLK_EXPORT void thrd_exit(int result)
+{
+	need((void *)real.thrd_exit);
+	dlk_main_ends();
+	real.thrd_exit(result);
+	__builtin_unreachable();
+}
+
 DLK_EXPORT void quick_exit(int status)
 {
 	need((void *)real.quick_exit);
 	dlk_before_exit();
 	real.quick_exit(status);
-	__builtin_unreachable();
-}
-
-/*
- * The main thread may end and leave the process to others: to ours alone, if
- * it is the program's last.
- */
-DLK_EXPORT void pthread_exit(void *value)
-{
-	need((void *)real.pthread_exit);
-	dlk_thread_leaves();
-	real.pthread_exit(value);
-	__builtin_unreachable();
-}
-
-DLK_EXPORT void thrd_exit(int value)
-{
-	need((void *)real.thrd_exit);
-	dlk_thread_leaves();
-	real.thrd_exit(value);
 	__builtin_unreachable();
 }

@@ -162,9 +162,21 @@ static bool on_exit_thread(const long *a, long *result)
 	return false;
 }
 
+static bool on_unshare(const long *a, long *result)
+{
+	*result = dlk_entry_unshare((int)a[0]);
+	return true;
+}
+
+static bool on_setns(const long *a, long *result)
+{
+	*result = dlk_entry_setns((int)a[0], (int)a[1]);
+	return true;
+}
+
 /*
- * Every number that means something to us; add others here (SYS_unshare,
- * SYS_setns, SYS_setuid: entry/privileges.c).
+ * Every number that means something to us.  (Not setuid(2) and its like: by
+ * number they change one thread only.)
  */
 extern handler *const dlk_syscall_handlers[DLK_NUMBERS];
 handler *const dlk_syscall_handlers[DLK_NUMBERS] = {
@@ -186,6 +198,7 @@ handler *const dlk_syscall_handlers[DLK_NUMBERS] = {
 	[SYS_clone] = on_clone,      [SYS_clone3] = on_clone3,
 	[SYS_execve] = on_exec,      [SYS_execveat] = on_exec,
 	[SYS_exit] = on_exit_thread, [SYS_exit_group] = on_exit_group,
+	[SYS_unshare] = on_unshare,  [SYS_setns] = on_setns,
 };
 
 /* (asm) As handler; errno is as it was when the call passes. */

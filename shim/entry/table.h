@@ -53,6 +53,19 @@
 	X(quick_exit, void, (int))                                             \
 	X(pthread_exit, void, (void *))                                        \
 	X(thrd_exit, void, (int))                                              \
+	X(setuid, int, (uid_t))                                                \
+	X(seteuid, int, (uid_t))                                               \
+	X(setreuid, int, (uid_t, uid_t))                                       \
+	X(setresuid, int, (uid_t, uid_t, uid_t))                               \
+	X(setgid, int, (gid_t))                                                \
+	X(setegid, int, (gid_t))                                               \
+	X(setregid, int, (gid_t, gid_t))                                       \
+	X(setresgid, int, (gid_t, gid_t, gid_t))                               \
+	X(setgroups, int, (size_t, const gid_t *))                             \
+	X(initgroups, int, (const char *, gid_t))                              \
+	X(capset, int, (void *, const void *))                                 \
+	X(unshare, int, (int))                                                 \
+	X(setns, int, (int, int))                                              \
 	X(_Fork, pid_t, (void))                                                \
 	X(vfork, pid_t, (void))                                                \
 	X(__vfork, pid_t, (void))                                              \

@@ -50,6 +50,7 @@ static struct kept *all;
 static struct dlk_conn *conn; /* to the server asked last */
 static int bell;
 static bool shim_lives = true;
+static bool stays; /* while the shim lives, with no lease too */
 
 static struct dlk_conn *conn_to(const struct dlk_endpoint *ep)
 {
@@ -155,6 +156,25 @@ static int received_fd(struct msghdr *msg)
 	return fd;
 }
 
+static void owe(struct kept *k)
+{
+	k->state = OWED;
+	k->forget_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
+	k->renew_ns = 0;
+}
+
+/* A lease is: nobody waits for an answer. */
+static bool over(const struct dlk_keep *m)
+{
+	struct kept *k = find(m->bytes + m->key_len + 1, m->token_len);
+
+	if (k && m->type == DLK_KEEP_OWE)
+		owe(k);
+	else if (k)
+		drop(k);
+	return true;
+}
+
 /* One message of the shim; false when it is gone. */
 static bool listen_once(void)
 {
@@ -173,36 +193,29 @@ static bool listen_once(void)
 			      .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(SHIM, &msg, MSG_CMSG_CLOEXEC);
 	struct dlk_keep_answer answer = { .status = -EPROTO };
+	uint32_t type;
 	int fd;
 
 	if (n <= 0)
 		return n < 0 && errno == EINTR;
 	fd = received_fd(&msg);
-	if (well_formed(&in.m, n) && in.m.type == DLK_KEEP_DROP) {
-		struct kept *k =
-			find(in.m.bytes + in.m.key_len + 1, in.m.token_len);
-
-		if (k)
-			drop(k);
-		return true;
-	}
-	if (well_formed(&in.m, n))
+	type = well_formed(&in.m, n) ? in.m.type : 0;
+	if (type == DLK_KEEP_ADD)
 		answer.status = add(&in.m, fd);
 	else if (fd >= 0)
 		close(fd);
+	if (type == DLK_KEEP_DROP || type == DLK_KEEP_OWE)
+		return over(&in.m);
+	if (type == DLK_KEEP_STAY) {
+		stays = true;
+		answer.status = 0;
+	}
 	answer.seq = n >= (ssize_t)sizeof(in.m) ? in.m.seq : 0;
 	(void)!send(SHIM, &answer, sizeof(answer), MSG_NOSIGNAL);
 	return true;
 }
 
 /* --- the lock has ended --------------------------------------------------- */
-
-static void owe(struct kept *k)
-{
-	k->state = OWED;
-	k->forget_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
-	k->renew_ns = 0;
-}
 
 /* What was granted before the moment that the watch saw is over. */
 static void locks_ended(void)
@@ -352,7 +365,7 @@ static int wait_ms(uint64_t idle_since_ns)
 	for (struct kept *k = all; k; k = k->next)
 		if (k->renew_ns < at)
 			at = k->renew_ns;
-	if (!all && at > idle_since_ns + LINGER_MS * DLK_MS)
+	if (!all && !stays && at > idle_since_ns + LINGER_MS * DLK_MS)
 		at = idle_since_ns + LINGER_MS * DLK_MS;
 	return at <= now ? 0 : (int)((at - now) / DLK_MS) + 1;
 }
@@ -381,7 +394,8 @@ static bool finished(uint64_t *idle_since_ns)
 		*idle_since_ns = now;
 		return false;
 	}
-	return !shim_lives || now >= *idle_since_ns + LINGER_MS * DLK_MS;
+	return !shim_lives ||
+	       (!stays && now >= *idle_since_ns + LINGER_MS * DLK_MS);
 }
 
 static bool begin(void)

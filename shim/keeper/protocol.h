@@ -8,6 +8,10 @@
  *		answered with 0, or -errno, once the keeper has its
  *		own description of the file and will see the lock's end
  *	DROP	the lease was given back; no answer
+ *	OWE	the lease is over: give it back, until the server has said so;
+ *		no answer
+ *	STAY	without a lease too, for as long as the shim lives; of no lease;
+ *		answered with 0
  */
 #ifndef DLK_PROTOCOL_H
 #define DLK_PROTOCOL_H
@@ -16,7 +20,13 @@
 
 #include "config/config.h"
 
-enum { DLK_KEEP_ADD = 1, DLK_KEEP_DROP = 2, DLK_KEEP_MAGIC = 0x646c6b31 };
+enum {
+	DLK_KEEP_ADD = 1,
+	DLK_KEEP_DROP = 2,
+	DLK_KEEP_OWE = 3,
+	DLK_KEEP_STAY = 4,
+	DLK_KEEP_MAGIC = 0x646c6b31
+};
 
 struct dlk_keep {
 	uint32_t magic, type, seq;

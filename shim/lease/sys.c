@@ -321,16 +321,38 @@ static int first_child(void *arg)
 	return 0;
 }
 
+static _Atomic bool elsewhere;
+
+bool dlk_children_elsewhere(void)
+{
+	struct stat here, there;
+
+	if (dlk_stat("/proc/thread-self/ns/pid", &here, 0) < 0)
+		return atomic_load(&elsewhere);
+	/* ENOENT: it has no process 1 yet. */
+	return dlk_stat("/proc/thread-self/ns/pid_for_children", &there, 0) <
+		       0 ||
+	       here.st_ino != there.st_ino;
+}
+
+void dlk_note_pid_namespace(void)
+{
+	atomic_store(&elsewhere, true);
+}
+
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		int keep, bool stdout_too)
 {
 	const size_t size = 65536;
 	sigset_t all, old;
 	pid_t pid;
-	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	struct spawn s = { file, argv, envp, keep, stdout_too, NULL, 0, 0 };
+	char *stack;
 
+	if (dlk_children_elsewhere())
+		return -EXDEV;
+	stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (stack == MAP_FAILED)
 		return -errno;
 	s.stack = stack + size / 2;

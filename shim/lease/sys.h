@@ -102,4 +102,12 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
  */
 bool dlk_reap(pid_t pid, const char *name);
 
+/*
+ * Will the next child be of another pid namespace than we?  The first one
+ * there is its process 1, and the namespace ends with it; so dlk_spawn() fails
+ * with -EXDEV.  Where /proc cannot be asked, what was noted counts.
+ */
+bool dlk_children_elsewhere(void);
+void dlk_note_pid_namespace(void);
+
 #endif

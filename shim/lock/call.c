@@ -44,6 +44,10 @@ bool dlk_alive(void)
 	return born == self;
 }
 
+/* The innermost call of this thread; looked at between enter and leave only. */
+static __thread const struct dlk_call *current
+	__attribute__((tls_model("initial-exec")));
+
 void dlk_mask(void)
 {
 	sigset_t all;
@@ -95,12 +99,44 @@ void dlk_enter(struct dlk_call *call)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
+	call->outer = current;
+	current = call;
 }
 
 void dlk_leave(struct dlk_call *call)
 {
+	current = call->outer;
 	dlk_unmask(call);
 	errno = call->err;
+}
+
+static bool has_handler(int sig)
+{
+	struct sigaction sa;
+
+	return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL &&
+	       sa.sa_handler != SIG_IGN;
+}
+
+bool dlk_in_handler(void)
+{
+	stack_t stack;
+
+	if (!current)
+		return false;
+	if (sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK))
+		return true;
+	for (int sig = 1; sig < NSIG && !sigisemptyset(&current->mask); sig++)
+		if (sigismember(&current->mask, sig) == 1 && has_handler(sig))
+			return true;
+	return false;
+}
+
+void dlk_program_mask(sigset_t *mask)
+{
+	sigemptyset(mask);
+	if (current)
+		*mask = current->mask;
 }
 
 /* What a pending signal will do: nothing, run on, or interrupt. */

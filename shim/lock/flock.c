@@ -116,6 +116,11 @@ static void release(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!ours)
 		return;
+	/* Without a thread nobody would send it again. */
+	if (kept && !dlk_thread_here() && dlk_handover_owe(h)) {
+		dlk_held_disown(h);
+		return;
+	}
 	if (kept)
 		dlk_handover_drop(h);
 	dlk_release_send(h);
@@ -340,7 +345,7 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 		strcpy(a->why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
 	}
-	if (dlk_thread_need(look_ns) || dlk_handover(h))
+	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
 	release(h);
 	strcpy(a->why, "no thread and no keeper can be started to renew it");
@@ -612,7 +617,8 @@ static bool locks(const struct flock *lock)
 
 	if (!lock)
 		return true;
-	if (process_vm_readv(dlk_pid(), &to, 1, &from, 1, 0) != sizeof(copy))
+	if (process_vm_readv((pid_t)dlk_syscall(SYS_gettid), &to, 1, &from, 1,
+			     0) != sizeof(copy))
 		return false;
 	return copy.l_type == F_RDLCK || copy.l_type == F_WRLCK;
 }
@@ -651,6 +657,7 @@ static int unlock(struct dlk_call *call, int fd)
 		dlk_unpin(h);
 	}
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
+	dlk_thread_catch_up();
 	dlk_leave(call);
 	return r;
 }
@@ -745,6 +752,8 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 	if (!err)
 		err = a.rule ? lock_managed(&a) : DLK_PASS;
 	dlk_ask_empty_hands(&a);
+	if (a.rule)
+		dlk_thread_catch_up();
 	dlk_leave(call);
 	return err;
 }

@@ -104,7 +104,7 @@ static int start(void)
 	return 0;
 }
 
-/* The message of a lease; its size, or -ENOMEM. */
+/* The message of a lease, or of none; its size, or -ENOMEM. */
 static ssize_t compose(const struct dlk_held *h, uint32_t type)
 {
 	struct dlk_keep *m = keeper.msg;
@@ -116,6 +116,13 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		if (m == MAP_FAILED)
 			return -ENOMEM;
 		keeper.msg = m;
+	}
+	if (!h) {
+		*m = (struct dlk_keep){ .magic = DLK_KEEP_MAGIC,
+					.type = type,
+					.seq = ++keeper.seq };
+		memset(m->bytes, 0, 2);
+		return (ssize_t)sizeof(*m) + 2;
 	}
 	*m = (struct dlk_keep){
 		.magic = DLK_KEEP_MAGIC,
@@ -188,7 +195,7 @@ static int answer(void)
 }
 
 /* A keeper that has ended with its last lock is started anew, once. */
-static int add(const struct dlk_held *h)
+static int converse(const struct dlk_held *h, uint32_t type)
 {
 	int err = -EPIPE;
 
@@ -199,7 +206,7 @@ static int add(const struct dlk_held *h)
 			if (err)
 				break;
 		}
-		err = send_message(h, DLK_KEEP_ADD, h->fd);
+		err = send_message(h, type, h ? h->fd : -1);
 		if (!err)
 			err = answer();
 		if (err == -ECONNRESET || err == -ENOTCONN)
@@ -218,6 +225,13 @@ static void tell_failure(const struct dlk_held *h, int err)
 	dlk_text_str(&l.text, "no keeper for the lease ");
 	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
 	dlk_text_str(&l.text, ": ");
+	if (err == -EXDEV) {
+		dlk_text_str(&l.text,
+			     "this process' children are of another pid "
+			     "namespace, whose process 1 it would be");
+		dlk_line_end(&l);
+		return;
+	}
 	dlk_text_str(&l.text, strerrordesc_np(-err) ?: "unknown error");
 	dlk_text_str(&l.text,
 		     "; it ends by its ttl when this process ends.  "
@@ -252,7 +266,7 @@ bool dlk_handover(struct dlk_held *h)
 		end();
 		return true;
 	}
-	err = add(h);
+	err = converse(h, DLK_KEEP_ADD);
 	pthread_mutex_lock(&dlk.mutex);
 	over = h->state != DLK_HELD || h->leaving;
 	if (!err)
@@ -311,6 +325,31 @@ void dlk_handover_drop(const struct dlk_held *h)
 	begin();
 	if (keeper.socket.fd >= 0)
 		send_message(h, DLK_KEEP_DROP, -1);
+	end();
+}
+
+/* The keeper knows no such lease, if it is not the one that got it. */
+bool dlk_handover_owe(const struct dlk_held *h)
+{
+	bool told;
+
+	begin();
+	told = keeper.socket.fd >= 0 && send_message(h, DLK_KEEP_OWE, -1) == 0;
+	end();
+	return told;
+}
+
+void dlk_handover_stay(void)
+{
+	begin();
+	converse(NULL, DLK_KEEP_STAY);
+	end();
+}
+
+void dlk_handover_dismiss(void)
+{
+	begin();
+	lose_keeper();
 	end();
 }
 

@@ -135,6 +135,13 @@ void dlk_unpin(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
+void dlk_held_disown(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_held_drop(h);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
 int dlk_held_next_fd(int from)
 {
 	struct dlk_call call;

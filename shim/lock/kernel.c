@@ -238,7 +238,8 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 
 int dlk_kernel_same(int fd1, int fd2)
 {
-	pid_t self = dlk_pid();
+	/* Not the process: its main thread may have ended. */
+	pid_t self = (pid_t)dlk_syscall(SYS_gettid);
 	long r = dlk_syscall(SYS_kcmp, self, self, KCMP_FILE, (long)fd1,
 			     (long)fd2);
 

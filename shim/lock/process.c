@@ -6,6 +6,8 @@
  */
 #include "lock/state.h"
 
+#include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "entry/real.h"
@@ -50,6 +52,73 @@ void dlk_before_exit(void)
 	flush_releases();
 }
 
+/* --- privileges and namespaces -------------------------------------------- */
+
+/* initgroups(3) may ask a directory server for seconds: the keeper renews. */
+void dlk_before_privileged(struct dlk_privileged *p)
+{
+	struct dlk_call call;
+
+	p->paused = dlk_alive();
+	if (!p->paused)
+		return;
+	dlk_handover_all();
+	dlk_enter(&call);
+	dlk_thread_pause();
+	dlk_leave(&call);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &p->cancel);
+}
+
+void dlk_after_privileged(const struct dlk_privileged *p)
+{
+	struct dlk_call call;
+
+	if (!p->paused)
+		return;
+	dlk_enter(&call);
+	dlk_thread_resume();
+	dlk_leave(&call);
+	pthread_setcancelstate(p->cancel, NULL);
+}
+
+void dlk_before_pid_namespace(void)
+{
+	struct dlk_call call;
+
+	if (!dlk_alive() || dlk_children_elsewhere())
+		return;
+	dlk_enter(&call);
+	dlk_handover_stay();
+	dlk_leave(&call);
+}
+
+void dlk_after_pid_namespace(bool done)
+{
+	struct dlk_call call;
+
+	if (!dlk_alive())
+		return;
+	dlk_enter(&call);
+	if (done)
+		dlk_note_pid_namespace();
+	else if (atomic_load(&dlk.n_held) == 0)
+		dlk_handover_dismiss();
+	dlk_leave(&call);
+}
+
+/* With one thread only, there is no other table to mistake for it. */
+void dlk_after_own_table(void)
+{
+	struct stat st;
+	int err = errno;
+
+	if (dlk_stat("/proc/self/task", &st, 0) < 0 || st.st_nlink != 2 + 1)
+		atomic_store(&dlk.tables, true);
+	errno = err;
+}
+
+/* --- fork ----------------------------------------------------------------- */
+
 /*
  * In a child of fork(2): it has its parent's memory but none of its threads,
  * none of its leases (they stay with the description: the parent's keeper
@@ -67,10 +136,13 @@ void dlk_after_fork(void)
 		dlk.held = NULL;
 		dlk.spare = NULL;
 		dlk.thread_runs = false;
+		dlk.thread_tid = 0;
+		atomic_store(&dlk.paused, 0);
+		atomic_store(&dlk.thread_missed, false);
+		atomic_store(&dlk.main_ends, false);
 		atomic_store(&dlk.n_held, 0);
 		atomic_store(&dlk.n_owed, 0);
 		atomic_store(&dlk.shares, true);
-		atomic_store(&dlk.main_leaves, false);
 		atomic_store(&dlk.last_words, 0);
 		dlk_links_forget();
 		dlk_handover_forget();

@@ -91,17 +91,23 @@ struct dlk_state {
 	struct dlk_held *spare;           /* (m) small free objects */
 	struct dlk_link links[DLK_LINKS]; /* (m) */
 	bool thread_runs;                 /* (m) */
+	pid_t thread_tid;                 /* (m) until it is surely gone */
+	uint64_t thread_ended_ns;         /* (m) */
 	uint64_t thread_wakes_ns;         /* (m) when it looks next */
+	sigset_t thread_mask;             /* (m) of who started it */
 
 	/* Lock-free. */
 	_Atomic unsigned n_held; /* HELD ones; the hooks' fast path */
 	_Atomic unsigned n_owed;
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
-	_Atomic bool main_leaves;     /* the main thread ends by itself */
 	_Atomic bool ending;          /* no hook may come any more */
 	_Atomic int last_words;       /* SYS_exit's, of a thread; + 1 */
+	_Atomic bool tables;          /* threads with tables of their own */
 	_Atomic unsigned thread_bell; /* futex */
+	_Atomic unsigned paused;      /* who want no thread; set with (m) */
+	_Atomic bool thread_missed;   /* wanted where none may be started */
+	_Atomic bool main_ends;       /* by pthread_exit(3) */
 };
 
 extern struct dlk_state dlk;
@@ -119,6 +125,7 @@ struct dlk_call {
 	int err;                         /* the program's errno */
 	bool wait;                       /* a signal may interrupt it: EINTR */
 	uint64_t deaf_ns, deaf_until_ns; /* dlk_signal_waits */
+	const struct dlk_call *outer;    /* that a signal handler interrupted */
 };
 
 /*
@@ -133,6 +140,11 @@ void dlk_begin(void);
 /* Block signals and cancellation for a while; errno is put back by leave. */
 void dlk_enter(struct dlk_call *call);
 void dlk_leave(struct dlk_call *call);
+
+/* (between enter and leave) May the caller be a signal handler? (life.c) */
+bool dlk_in_handler(void);
+/* The signal mask that the program has, here too; empty in our own thread. */
+void dlk_program_mask(sigset_t *mask);
 
 /*
  * dlk_conn's callback: true if a signal waits that must be let in, and so the
@@ -187,6 +199,8 @@ int dlk_held_next_fd(int from);
 void dlk_held_unpin(struct dlk_held *h);
 /* The same, taking the mutex. */
 void dlk_unpin(struct dlk_held *h);
+/* (mutex not held) OWED and pinned: another sees to its release. */
+void dlk_held_disown(struct dlk_held *h);
 /* (mutex held) From HELD to OWED: no renewal from here on. */
 void dlk_held_owe(struct dlk_held *h);
 
@@ -263,20 +277,7 @@ enum dlk_holder dlk_kernel_holder(const struct dlk_file *file);
 
 /* --- thread.c ------------------------------------------------------------- */
 
-/* (mutex not held) Have the thread look no later than at_ns; false: no thread.
- */
-bool dlk_thread_need(uint64_t at_ns);
-/* If it runs, it looks what there is to do. */
-void dlk_thread_wake(void);
-
-/* --- alone.c -------------------------------------------------------------- */
-
-/* The calling thread ends, and the process goes on if there are others. */
-void dlk_thread_leaves(void);
-/* The same by SYS_exit: of the program's last thread it ends the process. */
-void dlk_thread_exits(int code);
-/* (our thread) Is it the last?  If not, to be asked again at *look_ns. */
-bool dlk_thread_is_last(uint64_t *look_ns);
+void *dlk_thread_run(void *unused);
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is
@@ -286,6 +287,33 @@ int dlk_lock_is_there(struct dlk_held *h);
 /* It is not: the lease goes too. */
 void dlk_lock_ended(struct dlk_held *h);
 
+/* --- life.c (mutex not held) ---------------------------------------------- */
+
+/*
+ * Have the thread look no later than at_ns.  False: there is none, and none
+ * may be started now; the keeper must do it, or a later call.
+ */
+bool dlk_thread_need(uint64_t at_ns);
+/* A lock call: start it if an earlier one could not. */
+void dlk_thread_catch_up(void);
+/* Is it there?  Is it there, or will it be when a pause ends? */
+bool dlk_thread_here(void);
+bool dlk_thread_comes(void);
+/* Between the two no thread of ours exists, in the kernel either; they nest. */
+void dlk_thread_pause(void);
+void dlk_thread_resume(void);
+bool dlk_thread_is_paused(void *unused);
+
+/* The thread's own: it is there; who is left; it is the last of them. */
+enum dlk_company { DLK_OTHERS, DLK_MAIN_ENDS, DLK_ALONE };
+void dlk_thread_begin(void);
+enum dlk_company dlk_thread_company(void);
+void dlk_thread_last(void);
+/* The main thread is about to end by itself. */
+void dlk_main_ends(void);
+/* A thread does by SYS_exit: of the program's last one it ends the process. */
+void dlk_thread_exits(int code);
+
 /* --- handover.c ----------------------------------------------------------- */
 
 /* Hand to the keeper all leases that it does not carry yet; waits for it. */
@@ -294,6 +322,11 @@ void dlk_handover_all(void);
 bool dlk_handover(struct dlk_held *h);
 /* Tell the keeper that a lease is given back; never waits. */
 void dlk_handover_drop(const struct dlk_held *h);
+/* Leave the release of a kept lease to it; false: it cannot be told. */
+bool dlk_handover_owe(const struct dlk_held *h);
+/* Have a keeper now, and for as long as this process lives; or end it again. */
+void dlk_handover_stay(void);
+void dlk_handover_dismiss(void);
 void dlk_handover_forget(void); /* in a child */
 void dlk_handover_tick(void);   /* reap a keeper that has ended */
 
@@ -319,6 +352,22 @@ bool dlk_refuses(int fd, const char *call, const struct flock *lock);
 void dlk_before_child(void);
 void dlk_before_exec(void);
 void dlk_before_exit(void);
+
+/*
+ * Around a call that changes privileges or namespaces, on the thread that
+ * makes it.  errno stays as it is.
+ */
+struct dlk_privileged {
+	bool paused;
+	int cancel; /* the program's cancellation state */
+};
+void dlk_before_privileged(struct dlk_privileged *p);
+void dlk_after_privileged(const struct dlk_privileged *p);
+/* The next child may be process 1 of a new namespace: pid_namespaces(7). */
+void dlk_before_pid_namespace(void);
+void dlk_after_pid_namespace(bool done);
+/* This thread has a descriptor table of its own now, perhaps. */
+void dlk_after_own_table(void);
 
 /* --- init.c (entry) ------------------------------------------------------- */
 

@@ -4,7 +4,8 @@
  * is held for long, and sends again what the server has not acknowledged.
  *
  *  1. It starts with the first lease and ends when there has been none for a
- *     while, so that a loop of short locks does not start one each time.
+ *     while, so that a loop of short locks does not start one each time
+ *     (life.c: when it may start, and when it must be gone).
  *  2. All signals are blocked in it, by pthread_sigmask(3) and never by the
  *     raw system call, which would block glibc's own signals too, and
  *     setuid(2) would hang (DESIGN L7).
@@ -27,14 +28,7 @@
 #include "lease/renew.h"
 #include "model/timeline.h"
 
-enum { LINGER_MS = 2000 };
-
-void dlk_thread_wake(void)
-{
-	atomic_fetch_add(&dlk.thread_bell, 1);
-	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL,
-		    NULL, 0);
-}
+enum { LINGER_MS = 2000, COMPANY_MS = 20 };
 
 /* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
 static void wait_until(uint64_t at_ns, unsigned seen)
@@ -104,8 +98,9 @@ int dlk_lock_is_there(struct dlk_held *h)
 			return 1;
 	}
 	fd = dlk_kernel_find(&h->file, h->mode, unclaimed, h);
+	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
-		return fd == -1 ? 0 : -1;
+		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
 	pthread_mutex_lock(&dlk.mutex);
 	if (h->state == DLK_HELD)
 		h->fd = fd;
@@ -271,6 +266,8 @@ static bool renew_some(void)
 	drop_ended(&b);
 	c = b.n ? dlk_link_get(b.ep) : NULL;
 	if (c)
+		dlk_conn_set_interrupt(c, dlk_thread_is_paused, NULL);
+	if (c)
 		dlk_renew_batch(
 			c, dlk_now_ns() + b.ep->connect_timeout_ms * DLK_MS,
 			b.renewal, b.n);
@@ -331,83 +328,56 @@ static bool work_once(void)
 	return true;
 }
 
-static void *run(void *arg)
+/*
+ * (mutex held) Is it over?  Else when to look again: a main thread that ends
+ * is followed by others of which nobody tells.
+ */
+static bool over(enum dlk_company company, uint64_t *idle_since, uint64_t *at)
+{
+	const uint64_t now = dlk_now_ns();
+
+	*at = next_ns();
+	if (dlk.held)
+		*idle_since = 0;
+	else if (*idle_since == 0)
+		*idle_since = now;
+	if (*idle_since && *at > *idle_since + LINGER_MS * DLK_MS)
+		*at = *idle_since + LINGER_MS * DLK_MS;
+	if (company == DLK_MAIN_ENDS && *at > now + COMPANY_MS * DLK_MS)
+		*at = now + COMPANY_MS * DLK_MS;
+	return atomic_load(&dlk.paused) ||
+	       (*idle_since && now >= *idle_since + LINGER_MS * DLK_MS);
+}
+
+void *dlk_thread_run(void *unused)
 {
 	uint64_t idle_since = 0;
 
-	(void)arg;
+	(void)unused;
+	dlk_thread_begin();
 	for (;;) {
 		unsigned seen = atomic_load(&dlk.thread_bell);
-		uint64_t at, look, now;
+		enum dlk_company company;
+		uint64_t at;
 		bool end;
 
-		if (dlk_thread_is_last(&look))
-			return NULL;
-		while (renew_some() || work_once())
+		while (!atomic_load(&dlk.paused) &&
+		       (renew_some() || work_once()))
 			;
 		dlk_handover_tick();
-		now = dlk_now_ns();
+		company = dlk_thread_company();
+		if (company == DLK_ALONE) {
+			dlk_thread_last();
+			return NULL;
+		}
 		pthread_mutex_lock(&dlk.mutex);
-		at = next_ns();
-		if (at > look)
-			at = look;
-		if (dlk.held)
-			idle_since = 0;
-		else if (idle_since == 0)
-			idle_since = now;
-		end = idle_since && now >= idle_since + LINGER_MS * DLK_MS;
-		if (idle_since && at > idle_since + LINGER_MS * DLK_MS)
-			at = idle_since + LINGER_MS * DLK_MS;
+		end = over(company, &idle_since, &at);
 		dlk.thread_wakes_ns = at;
 		dlk.thread_runs = !end;
+		dlk.thread_ended_ns = dlk_now_ns();
 		pthread_mutex_unlock(&dlk.mutex);
 		if (end)
 			return NULL;
 		wait_until(at, seen);
 	}
-}
-
-/* All signals are blocked in the caller, so the thread is born with that. */
-static bool start(void)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	size_t usual;
-	int err = pthread_attr_init(&attr);
-
-	if (err)
-		return false;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_getstacksize(&attr, &usual);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
-	err = pthread_create(&thread, &attr, run, NULL);
-	/* Thread-local storage lies there too, and some programs have much. */
-	if (err == EINVAL && pthread_attr_setstacksize(&attr, usual) == 0)
-		err = pthread_create(&thread, &attr, run, NULL);
-	pthread_attr_destroy(&attr);
-	if (err)
-		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
-			strerrordesc_np(err), NULL);
-	return err == 0;
-}
-
-bool dlk_thread_need(uint64_t at_ns)
-{
-	bool must_start, must_ring;
-
-	pthread_mutex_lock(&dlk.mutex);
-	must_start = !dlk.thread_runs;
-	must_ring = !must_start && at_ns < dlk.thread_wakes_ns;
-	dlk.thread_runs = true;
-	if (must_ring)
-		dlk.thread_wakes_ns = at_ns;
-	pthread_mutex_unlock(&dlk.mutex);
-	if (must_ring)
-		dlk_thread_wake();
-	if (!must_start || start())
-		return true;
-	pthread_mutex_lock(&dlk.mutex);
-	dlk.thread_runs = false;
-	pthread_mutex_unlock(&dlk.mutex);
-	return false;
 }

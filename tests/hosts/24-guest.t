@@ -42,7 +42,7 @@ one_thread()
 	ask g threads
 	[ "$RESULT" = 1 ]
 }
-ok 'no lease, no thread' until_true 2 one_thread
+ok 'no lease, no thread' until_true 3 one_thread
 
 # --- close loops ----------------------------------------------------------
 ask g closeall

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that change what the process may do, or which namespaces it is in.
+ *
+ *  1. No thread of ours exists while they run (DESIGN L7).  glibc makes every
+ *     thread of the process call setuid(2) and its like, and aborts where two
+ *     answers differ; capset(2) is for the calling thread alone, so a later
+ *     setuid() would differ.  unshare(2) and setns(2) refuse threads.
+ *  2. Result and errno are the call's own.
+ *  3. What is held is the keeper's before: it stays as it was started, in the
+ *     old namespaces and with the old ids.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "entry/export.h"
+#include "entry/hints.h"
+#include "entry/real.h"
+#include "lock/state.h"
+
+#define DLK_PRIVILEGED(name, parameters, arguments)                            \
+	DLK_EXPORT int name parameters                                         \
+	{                                                                      \
+		struct dlk_privileged p;                                       \
+		int r;                                                         \
+                                                                               \
+		if (!real.name)                                                \
+			dlk_resolve_real();                                    \
+		dlk_before_privileged(&p);                                     \
+		r = real.name arguments;                                       \
+		dlk_after_privileged(&p);                                      \
+		return r;                                                      \
+	}
+
+DLK_PRIVILEGED(setuid, (uid_t u), (u))
+DLK_PRIVILEGED(seteuid, (uid_t e), (e))
+DLK_PRIVILEGED(setreuid, (uid_t r1, uid_t e), (r1, e))
+DLK_PRIVILEGED(setresuid, (uid_t r1, uid_t e, uid_t s), (r1, e, s))
+DLK_PRIVILEGED(setgid, (gid_t g), (g))
+DLK_PRIVILEGED(setegid, (gid_t e), (e))
+DLK_PRIVILEGED(setregid, (gid_t r1, gid_t e), (r1, e))
+DLK_PRIVILEGED(setresgid, (gid_t r1, gid_t e, gid_t s), (r1, e, s))
+DLK_PRIVILEGED(setgroups, (size_t n, const gid_t *list), (n, list))
+DLK_PRIVILEGED(initgroups, (const char *user, gid_t group), (user, group))
+
+/* libc exports it, and declares it nowhere: capget(2). */
+int capset(void *header, const void *data);
+DLK_PRIVILEGED(capset, (void *header, const void *data), (header, data))
+
+/* --- namespaces ----------------------------------------------------------- */
+
+int dlk_entry_unshare(int flags)
+{
+	const bool pid = (flags & CLONE_NEWPID) != 0;
+	struct dlk_privileged p;
+	int r;
+
+	if (!real.unshare)
+		dlk_resolve_real();
+	if (pid)
+		dlk_before_pid_namespace();
+	dlk_before_privileged(&p);
+	r = real.unshare(flags);
+	if (r == 0 && (flags & CLONE_FILES))
+		dlk_after_own_table();
+	if (pid)
+		dlk_after_pid_namespace(r == 0);
+	dlk_after_privileged(&p);
+	return r;
+}
+
+/* By its type, or by what fd is, if that is left to it: setns(2). */
+static bool is_pid_namespace(int fd, int type)
+{
+	int err = errno;
+	bool yes = (type & CLONE_NEWPID) ||
+		   (type == 0 && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWPID);
+
+	errno = err;
+	return yes;
+}
+
+int dlk_entry_setns(int fd, int type)
+{
+	const bool pid = dlk.on && is_pid_namespace(fd, type);
+	struct dlk_privileged p;
+	int r;
+
+	if (!real.setns)
+		dlk_resolve_real();
+	if (pid)
+		dlk_before_pid_namespace();
+	dlk_before_privileged(&p);
+	r = real.setns(fd, type);
+	if (pid)
+		dlk_after_pid_namespace(r == 0);
+	dlk_after_privileged(&p);
+	return r;
+}
+
+DLK_EXPORT int unshare(int flags)
+{
+	return dlk_entry_unshare(flags);
+}
+
+DLK_EXPORT int setns(int fd, int type)
+{
+	return dlk_entry_setns(fd, type);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of the renewal thread: when it may be started, and when it must be
+ * gone (DESIGN L7).
+ *
+ *  1. While the program changes its privileges or namespaces there MUST be no
+ *     thread of ours, down to the kernel: glibc aborts a setuid(2) that ends
+ *     differently in two threads, and unshare(2) and setns(2) refuse threads.
+ *     It is there again afterwards, with the credentials of the caller.
+ *  2. It MUST NOT be started from a signal handler: pthread_create(3)
+ *     allocates, and the handler may have interrupted malloc(3).
+ *  3. It MUST NOT keep a process alive whose own threads have all ended.
+ *
+ * Where there may be none, the keeper takes a lease over at once, and sees to
+ * its release as well; the next lock call outside of all that starts it.
+ *
+ * A handler is told by a blocked signal that has one, or by
+ * the alternate stack.  So a program that blocks such a signal around its
+ * locks has the keeper instead of a thread; a handler with SA_NODEFER, an
+ * empty sa_mask and no stack of its own is not recognized.
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lease/log.h"
+#include "model/timeline.h"
+
+/* A thread that has said its last word is gone by then, on any machine. */
+enum { GONE_MS = 1000 };
+
+static void ring(void)
+{
+	atomic_fetch_add(&dlk.thread_bell, 1);
+	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL,
+		    NULL, 0);
+}
+
+/* --- start ---------------------------------------------------------------- */
+
+/* All signals are blocked in the caller, so the thread is born with that. */
+static int create(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	size_t usual;
+	int err = pthread_attr_init(&attr);
+
+	if (err)
+		return err;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_getstacksize(&attr, &usual);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	err = pthread_create(&thread, &attr, dlk_thread_run, NULL);
+	/* Thread-local storage lies there too, and some programs have much. */
+	if (err == EINVAL && pthread_attr_setstacksize(&attr, usual) == 0)
+		err = pthread_create(&thread, &attr, dlk_thread_run, NULL);
+	pthread_attr_destroy(&attr);
+	return err;
+}
+
+/* After unshare(CLONE_NEWPID) there can be none (clone(2), EINVAL): no news. */
+static bool start(void)
+{
+	int err = create();
+
+	if (!err)
+		return true;
+	pthread_mutex_lock(&dlk.mutex);
+	dlk.thread_runs = false;
+	pthread_mutex_unlock(&dlk.mutex);
+	if (err != EINVAL || !dlk_children_elsewhere())
+		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
+			strerrordesc_np(err), NULL);
+	return false;
+}
+
+bool dlk_thread_need(uint64_t at_ns)
+{
+	bool refused, must_start = false, must_ring = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	refused = atomic_load(&dlk.paused) ||
+		  (!dlk.thread_runs && dlk_in_handler());
+	if (!refused) {
+		must_start = !dlk.thread_runs;
+		must_ring = !must_start && at_ns < dlk.thread_wakes_ns;
+		dlk.thread_runs = true;
+	}
+	if (must_start)
+		dlk_program_mask(&dlk.thread_mask);
+	if (must_ring)
+		dlk.thread_wakes_ns = at_ns;
+	pthread_mutex_unlock(&dlk.mutex);
+	if (must_ring)
+		ring();
+	if (!refused && (!must_start || start()))
+		return true;
+	atomic_store(&dlk.thread_missed, true);
+	return false;
+}
+
+void dlk_thread_catch_up(void)
+{
+	if (!atomic_load(&dlk.thread_missed) ||
+	    (atomic_load(&dlk.n_held) == 0 && atomic_load(&dlk.n_owed) == 0) ||
+	    dlk_in_handler())
+		return;
+	atomic_store(&dlk.thread_missed, false);
+	dlk_thread_need(dlk_now_ns());
+}
+
+bool dlk_thread_here(void)
+{
+	bool here;
+
+	pthread_mutex_lock(&dlk.mutex);
+	here = dlk.thread_runs && atomic_load(&dlk.paused) == 0;
+	pthread_mutex_unlock(&dlk.mutex);
+	return here;
+}
+
+bool dlk_thread_comes(void)
+{
+	bool comes;
+
+	pthread_mutex_lock(&dlk.mutex);
+	comes = dlk.thread_runs || atomic_load(&dlk.paused);
+	pthread_mutex_unlock(&dlk.mutex);
+	return comes;
+}
+
+/* --- pause ---------------------------------------------------------------- */
+
+static bool is_gone(pid_t tid)
+{
+	return tid == 0 || (dlk_syscall(SYS_tgkill, dlk_pid(), tid, 0) < 0 &&
+			    errno == ESRCH);
+}
+
+/*
+ * The kernel forgets the number of a task an instant before it takes it off
+ * the list that unshare(2) looks at, both under a lock that every wait for
+ * children takes as well.  WNOWAIT: the program's children stay as they are.
+ */
+static void let_the_kernel_finish(void)
+{
+	siginfo_t info;
+
+	dlk_syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT,
+		    NULL);
+}
+
+/*
+ * Its last word is not its end: the kernel's task lives on for some
+ * microseconds.  Much later its number may be another thread's.
+ */
+static void wait_until_gone(void)
+{
+	bool gone = false;
+	pid_t tid;
+
+	for (;;) {
+		pthread_mutex_lock(&dlk.mutex);
+		tid = dlk.thread_tid;
+		if (!dlk.thread_runs)
+			gone = is_gone(tid) ||
+			       dlk_now_ns() >
+				       dlk.thread_ended_ns + GONE_MS * DLK_MS;
+		if (gone)
+			dlk.thread_tid = 0;
+		pthread_mutex_unlock(&dlk.mutex);
+		if (gone)
+			break;
+		dlk_pause_ns(DLK_MS / 50);
+	}
+	if (tid)
+		let_the_kernel_finish();
+}
+
+void dlk_thread_pause(void)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	atomic_fetch_add(&dlk.paused, 1);
+	pthread_mutex_unlock(&dlk.mutex);
+	ring();
+	wait_until_gone();
+}
+
+void dlk_thread_resume(void)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&dlk.mutex);
+	wanted = atomic_fetch_sub(&dlk.paused, 1) == 1 && dlk.held;
+	pthread_mutex_unlock(&dlk.mutex);
+	if (wanted)
+		dlk_thread_need(dlk_now_ns());
+}
+
+bool dlk_thread_is_paused(void *unused)
+{
+	(void)unused;
+	return atomic_load(&dlk.paused) != 0;
+}
+
+/* --- the thread itself ---------------------------------------------------- */
+
+void dlk_thread_begin(void)
+{
+	pid_t before;
+
+	do {
+		pthread_mutex_lock(&dlk.mutex);
+		before = dlk.thread_tid;
+		if (is_gone(before))
+			dlk.thread_tid = (pid_t)dlk_syscall(SYS_gettid);
+		pthread_mutex_unlock(&dlk.mutex);
+	} while (!is_gone(before));
+}
+
+/* The main thread has ended: its memory is gone though its number is not. */
+static bool main_has_ended(void)
+{
+	char from = 0, to;
+	struct iovec local = { &to, 1 }, remote = { &from, 1 };
+
+	return process_vm_readv(dlk_pid(), &local, 1, &remote, 1, 0) < 0 &&
+	       errno == ESRCH;
+}
+
+/* A dead main one too; proc_pid_task(5): links - 2 are threads. */
+static unsigned long threads(void)
+{
+	struct stat st;
+
+	return dlk_stat("/proc/self/task", &st, 0) < 0 ? 0 : st.st_nlink - 2;
+}
+
+/* This thread and the dead main one. */
+static bool only_two(void)
+{
+	return threads() == 2;
+}
+
+enum dlk_company dlk_thread_company(void)
+{
+	if (!main_has_ended())
+		return atomic_load(&dlk.main_ends) ? DLK_MAIN_ENDS : DLK_OTHERS;
+	return only_two() ? DLK_ALONE : DLK_MAIN_ENDS;
+}
+
+/*
+ * glibc's last thread calls exit(3) for the process.  Bare, that would be one
+ * of the program's, with its signals; the leases are the keeper's by then.
+ */
+void dlk_thread_last(void)
+{
+	sigset_t mask;
+	int code;
+
+	dlk_handover_all();
+	pthread_mutex_lock(&dlk.mutex);
+	dlk.thread_runs = false;
+	dlk.thread_tid = 0;
+	mask = dlk.thread_mask;
+	pthread_mutex_unlock(&dlk.mutex);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	code = atomic_load(&dlk.last_words);
+	if (code)
+		dlk_syscall(SYS_exit, code - 1);
+}
+
+void dlk_main_ends(void)
+{
+	if (!dlk_alive() || dlk_syscall(SYS_gettid) != dlk_pid())
+		return;
+	atomic_store(&dlk.main_ends, true);
+	ring();
+}
+
+static bool is_last_but_ours(void)
+{
+	unsigned long living = threads() - main_has_ended();
+
+	return dlk_thread_here() && living <= 2;
+}
+
+/*
+ * The kernel takes the last thread's code for the process'.  Two that leave
+ * at once may each take the other for the last: then ours is, and repeats
+ * what they said.
+ */
+void dlk_thread_exits(int code)
+{
+	struct dlk_call call;
+
+	if (!dlk_alive())
+		return;
+	dlk_enter(&call);
+	atomic_store(&dlk.last_words, (code & 0xff) + 1);
+	if (is_last_but_ours())
+		dlk_syscall(SYS_exit_group, code);
+	dlk_leave(&call);
+	dlk_main_ends();
+}
