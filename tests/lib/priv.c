@@ -2,7 +2,7 @@
 /*
  * A program that changes what it may do, and where it is, while it locks.
  *
- *	priv do FILE		opens FILE; then a command a line on standard
+ *	priv obey FILE		opens FILE; then a command a line on standard
  *				input, a line of answer on standard output
  *	priv storm FILE N	a thread locks and unlocks FILE N times while
  *				main goes to and fro between two users, N times
@@ -237,9 +237,7 @@ static void forked(const char *name)
 		tell(fd < 0 ? -1 : flock(fd, LOCK_EX | LOCK_NB));
 		exit(getpid() == 1 ? 1 : 0);
 	}
-	if (pid < 0)
-		tell(-1);
-	else if (waitpid(pid, &status, 0) != pid)
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		tell(-1);
 }
 
@@ -263,7 +261,7 @@ static void obey(char **arg)
 		tell((errno = ENOSYS, -1));
 }
 
-static void run_do(void)
+static void run_obey(void)
 {
 	char line[512];
 
@@ -367,6 +365,6 @@ int main(int argc, char **argv)
 		run_leave();
 	if (strcmp(argv[1], "dies") == 0)
 		run_dies();
-	run_do();
+	run_obey();
 	return 0;
 }
