@@ -53,52 +53,59 @@ DLK_PRIVILEGED(capset, (void *header, const void *data), (header, data))
 
 /* --- namespaces ----------------------------------------------------------- */
 
+static void before(struct dlk_privileged *p, int kinds)
+{
+	if (kinds & CLONE_NEWPID)
+		dlk_before_pid_namespace();
+	dlk_before_privileged(p);
+}
+
+static void after(const struct dlk_privileged *p, int kinds, bool done)
+{
+	if (kinds & CLONE_NEWPID)
+		dlk_after_pid_namespace(done);
+	if (done && (kinds & CLONE_NEWNET))
+		dlk_after_net_namespace();
+	if (done && (kinds & CLONE_FILES))
+		dlk_after_own_table();
+	dlk_after_privileged(p);
+}
+
 int dlk_entry_unshare(int flags)
 {
-	const bool pid = (flags & CLONE_NEWPID) != 0;
 	struct dlk_privileged p;
 	int r;
 
 	if (!real.unshare)
 		dlk_resolve_real();
-	if (pid)
-		dlk_before_pid_namespace();
-	dlk_before_privileged(&p);
+	before(&p, flags);
 	r = real.unshare(flags);
-	if (r == 0 && (flags & CLONE_FILES))
-		dlk_after_own_table();
-	if (pid)
-		dlk_after_pid_namespace(r == 0);
-	dlk_after_privileged(&p);
+	after(&p, flags, r == 0);
 	return r;
 }
 
-/* By its type, or by what fd is, if that is left to it: setns(2). */
-static bool is_pid_namespace(int fd, int type)
+/* What it will be: fd may be of any kind if that is left to it (setns(2)). */
+static int kind_of(int fd, int type)
 {
 	int err = errno;
-	bool yes = (type & CLONE_NEWPID) ||
-		   (type == 0 && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWPID);
 
+	if (type == 0)
+		type = ioctl(fd, NS_GET_NSTYPE);
 	errno = err;
-	return yes;
+	return type < 0 ? 0 : type;
 }
 
 int dlk_entry_setns(int fd, int type)
 {
-	const bool pid = dlk.on && is_pid_namespace(fd, type);
+	const int kinds = dlk.on ? kind_of(fd, type) : 0;
 	struct dlk_privileged p;
 	int r;
 
 	if (!real.setns)
 		dlk_resolve_real();
-	if (pid)
-		dlk_before_pid_namespace();
-	dlk_before_privileged(&p);
+	before(&p, kinds);
 	r = real.setns(fd, type);
-	if (pid)
-		dlk_after_pid_namespace(r == 0);
-	dlk_after_privileged(&p);
+	after(&p, kinds, r == 0);
 	return r;
 }
 

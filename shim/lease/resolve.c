@@ -36,8 +36,8 @@ static int numeric(const char *host, uint32_t port,
 	return -EINVAL;
 }
 
-/* All that arrives until the end of the pipe or the deadline. */
-static size_t drain(int fd, char *buf, size_t size, uint64_t deadline_ns)
+/* All that arrives until the end of the pipe, or the deadline: then false. */
+static bool drain(int fd, char *buf, size_t size, uint64_t deadline_ns)
 {
 	size_t len = 0;
 
@@ -60,7 +60,7 @@ static size_t drain(int fd, char *buf, size_t size, uint64_t deadline_ns)
 		len += (size_t)n;
 	}
 	buf[len] = '\0';
-	return len;
+	return true;
 }
 
 /* "127.0.0.1       STREAM localhost": the first word of the first line. */

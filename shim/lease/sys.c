@@ -264,6 +264,13 @@ ssize_t dlk_slurp(const char *path, char *buf, size_t size)
 
 /* --- children ------------------------------------------------------------- */
 
+/*
+ * A helper must be no child of the program's: wait(2) would return it, or
+ * block for it, and SIGCHLD would come.  An exit signal of 0 (clone(2)) hides
+ * a child only until it execs, for execve(2) sets SIGCHLD (fs/exec.c,
+ * de_thread).  So there are two: the one between never execs, so only we can
+ * reap it; the helper, orphaned at once, is process 1's, or a subreaper's.
+ */
 struct spawn {
 	const char *file;
 	char *const *argv;

@@ -116,8 +116,9 @@ static void release(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!ours)
 		return;
-	/* Without a thread nobody would send it again. */
-	if (kept && !dlk_thread_here() && dlk_handover_owe(h)) {
+	/* Nobody here would, or could, send it again. */
+	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
+	    dlk_handover_owe(h)) {
 		dlk_held_disown(h);
 		return;
 	}

@@ -106,6 +106,12 @@ void dlk_after_pid_namespace(bool done)
 	dlk_leave(&call);
 }
 
+void dlk_after_net_namespace(void)
+{
+	if (dlk_alive())
+		atomic_store(&dlk.away, true);
+}
+
 /* With one thread only, there is no other table to mistake for it. */
 void dlk_after_own_table(void)
 {

@@ -104,6 +104,7 @@ struct dlk_state {
 	_Atomic bool ending;          /* no hook may come any more */
 	_Atomic int last_words;       /* SYS_exit's, of a thread; + 1 */
 	_Atomic bool tables;          /* threads with tables of their own */
+	_Atomic bool away;            /* in another network namespace */
 	_Atomic unsigned thread_bell; /* futex */
 	_Atomic unsigned paused;      /* who want no thread; set with (m) */
 	_Atomic bool thread_missed;   /* wanted where none may be started */
@@ -366,6 +367,8 @@ void dlk_after_privileged(const struct dlk_privileged *p);
 /* The next child may be process 1 of a new namespace: pid_namespaces(7). */
 void dlk_before_pid_namespace(void);
 void dlk_after_pid_namespace(bool done);
+/* No new connection goes where the keeper's go. */
+void dlk_after_net_namespace(void);
 /* This thread has a descriptor table of its own now, perhaps. */
 void dlk_after_own_table(void);
 

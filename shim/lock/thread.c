@@ -46,12 +46,18 @@ static void wait_until(uint64_t at_ns, unsigned seen)
 		    NULL, 0);
 }
 
+/* Away from where the keeper is, a lease that it carries is its alone. */
+static uint64_t renewal_ns(const struct dlk_held *h)
+{
+	return h->kept && atomic_load(&dlk.away) ? UINT64_MAX : h->renew_ns;
+}
+
 /* When is there something to do for h? */
 static uint64_t due_ns(const struct dlk_held *h)
 {
 	if (h->state == DLK_HELD)
-		return h->renew_ns < h->handover_ns ? h->renew_ns
-						    : h->handover_ns;
+		return renewal_ns(h) < h->handover_ns ? renewal_ns(h)
+						      : h->handover_ns;
 	if (h->retry_ns == UINT64_MAX || h->in_flight)
 		return h->retry_ns;
 	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
@@ -225,7 +231,7 @@ static void collect(struct batch *b, uint64_t now)
 		uint64_t soon =
 			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
 
-		if (h->state != DLK_HELD || h->pins || h->renew_ns > soon ||
+		if (h->state != DLK_HELD || h->pins || renewal_ns(h) > soon ||
 		    (b->ep && b->ep != ep) || b->n == DLK_RENEW_BATCH)
 			continue;
 		b->ep = ep;

@@ -87,6 +87,7 @@ rig_empty 2 'no lease stays that no thread sees to'
 # A lease that was taken there is renewed as any other, and excludes.
 locker b dl B
 ask b 'open a held'
+# shellcheck disable=SC2016 # for perl
 peer held watched A /usr/bin/perl -e 'open F, ">", "held" or die;
 	$| = 1; $SIG{ALRM} = sub { flock F, 2 };
 	use POSIX; sigaction SIGALRM, POSIX::SigAction->new($SIG{ALRM},

@@ -11,6 +11,11 @@
  *	priv dies FILE		main, which locks FILE, is the only thread and
  *				ends by pthread_exit(3)
  *
+ *	priv waits FILE [reaper]	locks FILE, makes a child that locks
+ *				FILE.child and is killed; after which wait(2)
+ *				ends: how many there were, how many SIGCHLD.
+ *				Or unlocks, and waits as a subreaper
+ *
  * Commands; CALL answers 0 or -1 with the errno, which is 77 before:
  *
  *	lock | nb | unlock | fork	fork: a child that locks anew: its
@@ -27,6 +32,7 @@
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +41,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ARGS = 8, BEFORE = 77 };
@@ -43,6 +50,14 @@ int capget(void *header, void *data);
 int capset(void *header, const void *data);
 
 static int file;
+
+static void pause_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
 
 static const struct {
 	const char *name;
@@ -234,8 +249,9 @@ static void forked(const char *name)
 	if (pid == 0) {
 		int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
+		printf("pid %s ", getpid() == 1 ? "1" : "N");
 		tell(fd < 0 ? -1 : flock(fd, LOCK_EX | LOCK_NB));
-		exit(getpid() == 1 ? 1 : 0);
+		exit(0);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		tell(-1);
@@ -322,11 +338,9 @@ static void say_bye(void)
 
 static void *stays(void *unused)
 {
-	struct timespec t = { rounds / 1000, rounds % 1000 * 1000000 };
-
 	if (flock(file, LOCK_EX))
 		_exit(8);
-	nanosleep(&t, NULL);
+	pause_ms(rounds);
 	/* Twice, with the main thread gone. */
 	if (flock(file, LOCK_UN) || flock(file, LOCK_EX))
 		_exit(7);
@@ -351,6 +365,54 @@ static void run_dies(void)
 	pthread_exit(NULL);
 }
 
+/* --- children ------------------------------------------------------------- */
+
+static volatile sig_atomic_t signals;
+
+static void on_child(int sig)
+{
+	(void)sig;
+	signals++;
+}
+
+/* Held for so long, a lease has a keeper. */
+static int hold(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+	if (fd < 0 || flock(fd, LOCK_EX))
+		_exit(8);
+	pause_ms(200);
+	return fd;
+}
+
+static int run_waits(const char *name, bool reaper)
+{
+	char other[256];
+	int n = 0, fd;
+	pid_t pid;
+
+	signal(SIGCHLD, on_child);
+	if (reaper)
+		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	fd = hold(name);
+	snprintf(other, sizeof(other), "%s.child", name);
+	pid = fork();
+	if (pid == 0) {
+		hold(other);
+		raise(SIGKILL);
+	}
+	if (reaper)
+		flock(fd, LOCK_UN);
+	while (wait(NULL) > 0)
+		n++;
+	flock(fd, LOCK_UN);
+	/* A keeper ends a second after its last lock. */
+	pause_ms(reaper ? 0 : 1300);
+	printf("%d %d\n", n, (int)signals);
+	return pid < 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 3)
@@ -365,6 +427,8 @@ int main(int argc, char **argv)
 		run_leave();
 	if (strcmp(argv[1], "dies") == 0)
 		run_dies();
+	if (strcmp(argv[1], "waits") == 0)
+		return run_waits(argv[2], argc > 3);
 	run_obey();
 	return 0;
 }
