@@ -342,9 +342,9 @@ bool dlk_children_elsewhere(void)
 	       here.st_ino != there.st_ino;
 }
 
-void dlk_note_pid_namespace(void)
+void dlk_note_pid_namespace(bool there)
 {
-	atomic_store(&elsewhere, true);
+	atomic_store(&elsewhere, there);
 }
 
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],

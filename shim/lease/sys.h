@@ -108,6 +108,6 @@ bool dlk_reap(pid_t pid, const char *name);
  * with -EXDEV.  Where /proc cannot be asked, what was noted counts.
  */
 bool dlk_children_elsewhere(void);
-void dlk_note_pid_namespace(void);
+void dlk_note_pid_namespace(bool there);
 
 #endif

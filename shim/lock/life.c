@@ -140,10 +140,17 @@ bool dlk_thread_comes(void)
 
 /* --- pause ---------------------------------------------------------------- */
 
-static bool is_gone(pid_t tid)
+/*
+ * (mutex held) The last thread has said its last word, and is no task of the
+ * kernel's any more either, which takes some microseconds.  Much later its
+ * number may be another thread's.
+ */
+static bool is_gone(void)
 {
-	return tid == 0 || (dlk_syscall(SYS_tgkill, dlk_pid(), tid, 0) < 0 &&
-			    errno == ESRCH);
+	return dlk.thread_tid == 0 ||
+	       (dlk_syscall(SYS_tgkill, dlk_pid(), dlk.thread_tid, 0) < 0 &&
+		errno == ESRCH) ||
+	       dlk_now_ns() > dlk.thread_ended_ns + GONE_MS * DLK_MS;
 }
 
 /*
@@ -159,30 +166,21 @@ static void let_the_kernel_finish(void)
 		    NULL);
 }
 
-/*
- * Its last word is not its end: the kernel's task lives on for some
- * microseconds.  Much later its number may be another thread's.
- */
 static void wait_until_gone(void)
 {
-	bool gone = false;
-	pid_t tid;
+	bool gone = false, was_there = false;
 
-	for (;;) {
+	while (!gone) {
 		pthread_mutex_lock(&dlk.mutex);
-		tid = dlk.thread_tid;
-		if (!dlk.thread_runs)
-			gone = is_gone(tid) ||
-			       dlk_now_ns() >
-				       dlk.thread_ended_ns + GONE_MS * DLK_MS;
+		was_there |= dlk.thread_runs || dlk.thread_tid;
+		gone = !dlk.thread_runs && is_gone();
 		if (gone)
 			dlk.thread_tid = 0;
 		pthread_mutex_unlock(&dlk.mutex);
-		if (gone)
-			break;
-		dlk_pause_ns(DLK_MS / 50);
+		if (!gone)
+			dlk_pause_ns(DLK_MS / 50);
 	}
-	if (tid)
+	if (was_there)
 		let_the_kernel_finish();
 }
 
@@ -214,17 +212,20 @@ bool dlk_thread_is_paused(void *unused)
 
 /* --- the thread itself ---------------------------------------------------- */
 
+/* One at a time: what it has of its own is static. */
 void dlk_thread_begin(void)
 {
-	pid_t before;
+	bool alone = false;
 
-	do {
+	while (!alone) {
 		pthread_mutex_lock(&dlk.mutex);
-		before = dlk.thread_tid;
-		if (is_gone(before))
+		alone = is_gone();
+		if (alone)
 			dlk.thread_tid = (pid_t)dlk_syscall(SYS_gettid);
 		pthread_mutex_unlock(&dlk.mutex);
-	} while (!is_gone(before));
+		if (!alone)
+			dlk_pause_ns(DLK_MS / 50);
+	}
 }
 
 /* The main thread has ended: its memory is gone though its number is not. */

@@ -100,7 +100,7 @@ void dlk_after_pid_namespace(bool done)
 		return;
 	dlk_enter(&call);
 	if (done)
-		dlk_note_pid_namespace();
+		dlk_note_pid_namespace(true);
 	else if (atomic_load(&dlk.n_held) == 0)
 		dlk_handover_dismiss();
 	dlk_leave(&call);
@@ -146,6 +146,9 @@ void dlk_after_fork(void)
 		atomic_store(&dlk.paused, 0);
 		atomic_store(&dlk.thread_missed, false);
 		atomic_store(&dlk.main_ends, false);
+		atomic_store(&dlk.tables, false);
+		atomic_store(&dlk.away, false);
+		dlk_note_pid_namespace(false);
 		atomic_store(&dlk.n_held, 0);
 		atomic_store(&dlk.n_owed, 0);
 		atomic_store(&dlk.shares, true);

@@ -101,6 +101,7 @@ held between
 # --- into another's, and back ---------------------------------------------------
 
 on A unshare -p -f --kill-child=KILL sleep 60 &
+disown $!
 inner_is_there()
 {
 	inner=$(on A pgrep -x sleep)
