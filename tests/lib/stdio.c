@@ -35,7 +35,7 @@ enum { COPY = 9, COPIES = 16384, SEEN = 0, LOST = 10 };
 static _Noreturn void die(const char *what)
 {
 	perror(what);
-	_exit(1);
+	exit(1);
 }
 
 static void pause_ms(long ms)
