@@ -196,6 +196,9 @@ for run in on dl; do
 	is "$("$run" A "$guest" late "late-$run" | tr '\n' ' ')" \
 		'0 0 0 0 0 0 ' "late: $run"
 done
+is "$(dl A env LD_PRELOAD="$shim:$BIN/early.so" LATE=last true)" '' \
+	'late: in a destructor after ours'
+ok 'late: gone, too' until_true 1 is_gone last
 ok 'late: gone with the process' until_true 1 is_gone late-dl
 ok 'late: and the second' until_true 1 is_gone late-dl-2
 

@@ -82,25 +82,32 @@ static bool get(int s, const char *key, char *answer, size_t size)
 	return got > 0;
 }
 
-/* Is the lease of this name ours, and of this file? */
+/* A word of "$LENGTH\r\ndlock1 RANDOM HOST FILE SINCE PID ..." (token.h). */
+static const char *word(const char *text, int n)
+{
+	while (n-- > 0 && text) {
+		text = strpbrk(text, " \n");
+		text = text ? text + 1 : NULL;
+	}
+	return text ? text : "";
+}
+
+/* Is the lease of this name ours, and of this file ("DEV:INODE:-")? */
 static bool ours(int s, const char *name, int fd)
 {
-	char key[300], answer[2048], file[128];
+	char key[300], answer[2048];
+	const char *inode;
 	struct stat st;
-	unsigned long inode = 0;
-	long pid = 0;
 
 	snprintf(key, sizeof(key), "dlock:%s", name);
 	if (fstat(fd, &st) || !get(s, key, answer, sizeof(answer)))
 		return false;
-	if (sscanf(answer, "$%*d dlock1 %*s %*s %127s %*s %ld", file, &pid) !=
-		    2 ||
-	    sscanf(file, "%*x:%lx", &inode) != 1 || pid != getpid() ||
-	    inode != st.st_ino) {
-		complain(name, answer);
-		return false;
-	}
-	return true;
+	inode = strchr(word(answer, 4), ':');
+	if (inode && strtoul(inode + 1, NULL, 16) == st.st_ino &&
+	    strtol(word(answer, 6), NULL, 10) == getpid())
+		return true;
+	complain(name, answer);
+	return false;
 }
 
 static void lock_once(int s, const char *name, int fd, bool unlock)
@@ -184,7 +191,7 @@ static pid_t spawned(void)
 
 static pid_t vforked(void)
 {
-	pid_t pid = vfork();
+	pid_t pid = vfork(); /* NOLINT: what it does is the question */
 
 	if (pid == 0)
 		_exit(0);

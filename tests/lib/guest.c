@@ -176,7 +176,7 @@ static void raw_file(int fd)
 /* The other ends are beyond LAST. */
 static void raw_socket(int fd, int last)
 {
-	int ends[2];
+	int ends[2] = { -1, -1 };
 
 	raw(SYS_close, fd, 0, 0, 0);
 	if (raw(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, (long)ends))
@@ -235,25 +235,27 @@ static void fill_numbers(int last)
 		note_inode(fd);
 }
 
-/* What came out of the other ends, or is in the files; moved, or gone. */
-static int differences(int last, bool sockets)
+/* Did something come out of the other end, or is it in the file? */
+static bool touched(int fd, int last, bool sockets)
 {
 	struct stat st;
-	int found = 0;
 	char byte;
 
-	for (int fd = FIRST; fd <= last; fd++) {
-		if (inodes[fd] == 0)
-			continue;
-		if (fstat(fd, &st) || st.st_ino != inodes[fd])
+	if (fstat(fd, &st) || st.st_ino != inodes[fd])
+		return true; /* moved, or gone */
+	if (sockets)
+		return recv(last + 1 + fd, &byte, 1, MSG_DONTWAIT) >= 0;
+	/* A socket is not the program's: it was not closed. */
+	return !S_ISSOCK(st.st_mode) && (st.st_size || lseek(fd, 0, SEEK_CUR));
+}
+
+static int differences(int last, bool sockets)
+{
+	int found = 0;
+
+	for (int fd = FIRST; fd <= last; fd++)
+		if (inodes[fd] && touched(fd, last, sockets))
 			found++;
-		else if (!sockets && S_ISSOCK(st.st_mode))
-			continue; /* not the program's: it was not closed */
-		else if (sockets ? recv(last + 1 + fd, &byte, 1,
-					MSG_DONTWAIT) >= 0
-				 : st.st_size || lseek(fd, 0, SEEK_CUR))
-			found++;
-	}
 	return found;
 }
 
@@ -453,7 +455,8 @@ static void draw(long *to, int fd)
 	for (int i = 0; i < NUMBERS; i++) {
 		if (fd >= 0 && flock(fd, i % 2 ? LOCK_UN : LOCK_EX))
 			die("flock");
-		to[i] = i % 3 == 0   ? (long)rand()
+		to[i] = i % 3 == 0 ? (long)rand() /* NOLINT: it is to be
+						     predictable */
 			: i % 3 == 1 ? random()
 				     : lrand48();
 	}
@@ -575,7 +578,7 @@ static void other_threads(int *n, unsigned long long *open_to)
 /* From a child, so that the kernel chooses the thread. */
 static void pelt(int times)
 {
-	pid_t pid = fork(), parent = getppid();
+	pid_t pid = fork(), parent;
 
 	if (pid < 0)
 		die("fork");
