@@ -22,7 +22,6 @@
  *	guest broken FILE	standard error is a pipe that nobody reads:
  *			the errno of flock()
  *	guest full FILE		... that is full
- *	guest tls FILE		with 1 MiB of thread-local storage
  *	guest memory FILE MIB	under RLIMIT_AS of MIB
  *	guest alone FILE	as a user who may have no further process, or
  *			thread
@@ -756,17 +755,6 @@ static int full(char **arg)
 
 /* --- little of something -------------------------------------------------- */
 
-static __thread char much[1 << 20];
-
-static int tls(char **arg)
-{
-	much[sizeof(much) - 1] = 1;
-	locked(arg[0]);
-	tell("held");
-	wait_for_go();
-	return 0;
-}
-
 static int memory(char **arg)
 {
 	struct rlimit limit;
@@ -927,23 +915,14 @@ static const struct {
 	int args;
 	int (*run)(char **arg);
 } commands[] = {
-	{ "numbers", 3, numbers },
-	{ "state", 1, state },
-	{ "signals", 1, signals },
-	{ "children", 1, children },
-	{ "alarm", 4, under_alarm },
-	{ "broken", 1, broken },
-	{ "broken2", 1, broken2 },
-	{ "full", 1, full },
-	{ "tls", 1, tls },
-	{ "memory", 2, memory },
-	{ "empty", 1, empty },
-	{ "bare", 1, bare },
-	{ "daemon", 1, become_daemon },
-	{ "late", 1, late },
-	{ "sizes", 1, sizes },
-	{ "again", 1, again },
-	{ "alone", 1, alone },
+	{ "numbers", 3, numbers },   { "state", 1, state },
+	{ "signals", 1, signals },   { "children", 1, children },
+	{ "alarm", 4, under_alarm }, { "broken", 1, broken },
+	{ "broken2", 1, broken2 },   { "full", 1, full },
+	{ "memory", 2, memory },     { "empty", 1, empty },
+	{ "bare", 1, bare },         { "daemon", 1, become_daemon },
+	{ "late", 1, late },         { "sizes", 1, sizes },
+	{ "again", 1, again },       { "alone", 1, alone },
 };
 
 int main(int argc, char **argv)
