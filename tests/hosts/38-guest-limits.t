@@ -114,7 +114,7 @@ is "$(on A "$guest" memory /dev/null 4 </dev/null)" \
 # --- standard error ---------------------------------------------------------
 
 for what in broken full; do
-	is "$(unreachable timeout 10 "$guest" "$what" err)" 'ENOLCK
+	is "$(unreachable timeout -s KILL 10 "$guest" "$what" err)" 'ENOLCK
 none pending' "standard error is $what: the program lives"
 done
 
