@@ -53,18 +53,20 @@ SHIM_OBJ   := $(call obj,$(MODEL) $(LEASE) $(LOCK) $(ENTRY) $(CONFIG))
 KEEPER_OBJ := $(call obj,$(MODEL) $(LEASE) $(KEEPER))
 CORE_OBJ   := $(call obj,$(MODEL) $(LEASE) $(CONFIG))
 
-LIBHIREDIS = $(firstword $(wildcard $(addsuffix /libhiredis.a,\
-             $(shell $(CC) -print-multi-os-directory 2>/dev/null | sed 's,^,/usr/lib/,') \
-             /usr/lib/$(shell $(CC) -print-multiarch 2>/dev/null) /usr/lib)))
+archive = $(firstword $(wildcard $(addsuffix /lib$1.a,\
+          $(shell $(CC) -print-multi-os-directory 2>/dev/null | sed 's,^,/usr/lib/,') \
+          /usr/lib/$(shell $(CC) -print-multiarch 2>/dev/null) /usr/lib)))
+LIBHIREDIS := $(call archive,hiredis)
+LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
 .PHONY: FORCE all deps demo check torture bench lint install clean helpers test-programs
 all: $(PRODUCTS)
 
-$(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/symbols.map
+$(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared $(CFLAGS) $(SAN) -o $@ $(SHIM_OBJ) $(B)/gen/hiredis.a -lconfuse \
+	$(Q)$(CC) -shared $(CFLAGS) $(SAN) -o $@ $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a \
 	  -Wl,--version-script=$(B)/gen/symbols.map -Wl,-soname,libdlock-preload.so \
 	  -Wl,-z,now,-z,relro,-z,defs,--exclude-libs,ALL,--gc-sections
 
@@ -97,6 +99,13 @@ $(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
 	$(Q)objcopy --redefine-sym malloc=dlk_arena_malloc --redefine-sym calloc=dlk_arena_calloc \
 	  --redefine-sym realloc=dlk_arena_realloc --redefine-sym free=dlk_arena_free \
 	  --redefine-sym strdup=dlk_arena_strdup $< $@
+
+# libconfuse with libc's streams replaced by those of config/streams.c.
+$(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)objcopy --redefine-sym stdin=dlk_stdin --redefine-sym stdout=dlk_stdout \
+	  --redefine-sym stderr=dlk_stderr $< $@
 
 # Each script as a string, with the SHA-1 that EVALSHA calls it by.
 $(B)/gen/scripts.h: $(LUA) shim/lease/scripts/embed.sh

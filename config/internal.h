@@ -5,6 +5,7 @@
  *	config.c	the file: read it, call the rest in order
  *	text.c		comments blanked, what libconfuse gets wrong refused
  *	syntax.c	libconfuse; from here on there are sections and options
+ *	streams.c	the streams of a libconfuse inside a library
  *	option.c	one option: its value, its line, its error
  *	servers.c	redis sections
  *	rules.c		path sections
@@ -16,6 +17,7 @@
 #define DLK_CONFIG_INTERNAL_H
 
 #include <confuse.h>
+#include <stdio.h>
 
 #include "config/config.h"
 
@@ -92,6 +94,12 @@ int dlk_text_prepare(struct dlk_build *b, const char *text, size_t len,
 
 int dlk_syntax_parse(struct dlk_build *b, const char *text, cfg_t **out);
 void dlk_syntax_free(cfg_t *cfg);
+
+/* --- streams.c --- */
+
+extern FILE *dlk_stdin, *dlk_stdout, *dlk_stderr;
+/* Before libconfuse is called. */
+void dlk_syntax_streams(void);
 
 /* --- option.c --- */
 

@@ -139,6 +139,7 @@ int dlk_syntax_parse(struct dlk_build *b, const char *text, cfg_t **out)
 		return -ENOMEM;
 	}
 	running = b;
+	dlk_syntax_streams();
 	cfg_set_error_function(cfg, on_error);
 	cfg_set_validate_func(cfg, "redis", on_section);
 	cfg_set_validate_func(cfg, "path", on_section);
