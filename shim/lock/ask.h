@@ -36,6 +36,7 @@ struct ask {
 	int mode;             /* LOCK_EX or LOCK_SH */
 	int had;              /* the description's mode before */
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
+	unsigned unlisted;    /* times that the kernel did not list the lock */
 };
 
 /*

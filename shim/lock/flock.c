@@ -32,6 +32,8 @@
 #include "lease/log.h"
 #include "model/timeline.h"
 
+enum { UNLISTED_LOOKS = 20 };
+
 /* --- which lease is it? --------------------------------------------------- */
 
 /*
@@ -148,6 +150,8 @@ static void release(struct dlk_held *h)
 static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
 			      unsigned ended)
 {
+	int mode;
+
 	switch (who) {
 	case DLK_KEEPER:
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
@@ -158,10 +162,15 @@ static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
 		/* A keeper that was in the way and ended is not seen twice. */
 		return ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
-		return a->mode == LOCK_SH ? DLK_MS : 0;
-	default:
-		return 0;
+		if (a->mode == LOCK_SH)
+			return DLK_MS;
+		break;
+	case DLK_GUARDED:
+		break;
 	}
+	/* Who shares our description was granted what we were refused. */
+	mode = dlk_kernel_flock_mode(a->fd);
+	return mode == LOCK_SH || mode == LOCK_EX ? 10 * DLK_MS : 0;
 }
 
 static int try_again_past_others(const struct ask *a)
@@ -272,28 +281,36 @@ static void disown(const struct ask *a)
  * this host and file has no holder any more.  It counts only if the lock is
  * still ours after `since` was read.
  *
- * A younger one is of this very description: somebody who shares it was
- * granted while we were on our way, and so has granted it to us.  We take it
- * over with a new `since`; to give the lock back would take it from both.
+ * A younger lease is one of a process that shares our description:
+ *
+ *	we				the other
+ *					unlock
+ *	lock: granted, since = now
+ *					lock: granted too, since = now
+ *					ask ->		granted
+ *	ask ->		refused
+ *
+ * The kernel's lock is both's: we take the lease over, with a later `since`,
+ * which proves the same.  To give the lock back would take it from both.
  */
 static int ask_with_proof(struct ask *a, struct dlk_conn *c,
 			  uint64_t deadline_ns)
 {
 	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
-	bool older = true;
-	int err = 0;
+	int err = DLK_BUSY;
+	bool older;
 
-	if (!dlk_ask_same_place(a, &older) || (!older && downgrades(a)) ||
-	    dlk_kernel_flock_mode(a->fd) != a->mode)
-		return DLK_BUSY;
-	if (!older)
-		err = new_token(a);
-	if (!older && !err && dlk_kernel_flock_mode(a->fd) != a->mode)
-		return DLK_BUSY;
-	a->asked = true;
-	return err ? err
-		   : dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
-				       &a->s->answer);
+	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
+	       dlk_now_ns() < deadline_ns) {
+		if (!older && (downgrades(a) || new_token(a) < 0))
+			break;
+		if (dlk_kernel_flock_mode(a->fd) != a->mode)
+			break;
+		a->asked = true;
+		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
+					&a->s->answer);
+	}
+	return err;
 }
 
 static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
@@ -403,11 +420,18 @@ static int keep(struct ask *a)
 /*
  * A FUSE server that implements flock keeps the locks to itself: the kernel
  * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
- * ends.
+ * ends.  What is not listed may also have been unlocked already, by a process
+ * that shares the description: so it counts when seen again and again.
  */
-static bool is_listed(const struct ask *a)
+static bool is_listed(struct ask *a)
 {
-	return dlk_kernel_flock_mode(a->fd) == a->mode;
+	int mode = dlk_kernel_flock_mode(a->fd);
+
+	if (mode == LOCK_EX || mode == LOCK_SH)
+		a->unlisted = 0;
+	else
+		a->unlisted++;
+	return a->unlisted == 0;
 }
 
 static int unlisted(const struct ask *a)
@@ -500,6 +524,23 @@ static void look(struct ask *a)
 		a->had = LOCK_UN;
 }
 
+/*
+ * Refused for the sake of a process that shares our description and has
+ * unlocked or converted it since, or there would have been proof: nothing is
+ * ours to give back, nothing is to be waited for.  Lock anew, after its call.
+ */
+static bool overtaken(struct ask *a, int err)
+{
+	bool older;
+
+	if (err != DLK_BUSY || !dlk_ask_same_place(a, &older) ||
+	    dlk_kernel_flock_mode(a->fd) < 0)
+		return false;
+	give_up_old(a);
+	look(a);
+	return true;
+}
+
 static int lock_file(struct ask *a)
 {
 	for (;;) {
@@ -510,8 +551,11 @@ static int lock_file(struct ask *a)
 			err = take_kernel(a);
 			if (err)
 				return err;
-			if (a->on_fuse && !is_listed(a))
+			if (a->on_fuse && !is_listed(a)) {
+				if (a->unlisted < UNLISTED_LOOKS)
+					continue;
 				return unlisted(a);
+			}
 			began = dlk_now_ns();
 			prepare_conversion(a);
 			err = new_token(a);
@@ -521,6 +565,8 @@ static int lock_file(struct ask *a)
 				err = keep(a);
 			if (!err)
 				return 0;
+			if (overtaken(a, err))
+				continue;
 			err = undo(a, err);
 			if (err == 0 || err == -ENOLCK)
 				return err;
