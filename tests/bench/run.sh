@@ -89,15 +89,88 @@ row 'flock on an unmanaged file, preloaded' "$b ns"
 row '  more' "$((b - a)) ns" "$(aim $((b - a)) 2000 'aim: 2 us')"
 echo
 
-# --- the start of a program -----------------------------------------------
-mapfile -t start < <("$BIN/bench_start" "$STARTS" '' \
-	"LD_PRELOAD=$BIN/null.so" \
-	"LD_PRELOAD=$SHIM DLOCK_CONFIG=$RIG/0.conf" \
-	"LD_PRELOAD=$SHIM DLOCK_CONFIG=$RIG/A.conf" \
-	"LD_PRELOAD=$SHIM DLOCK_CONFIG=$RIG/20.conf" 2>/dev/null)
-i=0
-for name in 'bare' 'with an empty library' 'preloaded, no rule' \
-	    'preloaded, 1 rule' 'preloaded, 20 rules'; do
-	row "/bin/true, $name" "$(us "${start[i]:-0}")"
-	i=$((i + 1))
-done
+# --- whole processes --------------------------------------------------------
+
+# started TITLE RUNS NAME VARIANT...: medians, and how many times the first
+started()
+{
+	local title=$1 runs=$2 names=() variants=() ns=() i
+
+	shift 2
+	while [ "$#" -gt 0 ]; do
+		names+=("$1")
+		variants+=("$2")
+		shift 2
+	done
+	mapfile -t ns < <("$BIN/bench_start" "$runs" "${variants[@]}")
+	for ((i = 0; i < ${#names[@]}; i++)); do
+		row "$title, ${names[i]}" "$(us "${ns[i]:-0}")" \
+			"$(ratio "${ns[i]:-0}" "${ns[0]:-0}")"
+	done
+	echo
+}
+
+ratio()
+{
+	[ "$2" = 0 ] || printf '%d.%02d x' $(($1 / $2)) $(($1 % $2 * 100 / $2))
+}
+
+on_with="LD_PRELOAD=$SHIM DLOCK_CONFIG=$RIG"
+flock=/usr/bin/flock
+started /bin/true "$STARTS" \
+	bare '' \
+	'with an empty library' "LD_PRELOAD=$BIN/null.so" \
+	'DLOCK_DISABLE=1' "$on_with/A.conf DLOCK_DISABLE=1" \
+	'preloaded, no rule' "$on_with/0.conf" \
+	'preloaded, 1 rule' "$on_with/A.conf" \
+	'preloaded, 20 rules' "$on_with/20.conf"
+started 'flock f true' "$STARTS" \
+	bare "$flock $MNT/f /bin/true" \
+	'preloaded, an unmanaged file' "$on_with/A.conf $flock $RIG/f /bin/true" \
+	'preloaded, a managed file' "$on_with/A.conf $flock $MNT/f /bin/true"
+started 'python3 -c pass' $((STARTS / 10)) \
+	bare '/usr/bin/python3 -c pass' \
+	preloaded "$on_with/A.conf /usr/bin/python3 -c pass"
+
+# --- counts, which are the same on a busy machine ------------------------------
+
+# System calls, those of children and of a keeper too.
+calls()
+{
+	strace -f -c -o "$RIG/strace" env -i "$@" &&
+		awk '$NF == "total" { print $4 - ENV }' ENV="$ENV_CALLS" \
+			"$RIG/strace"
+}
+
+instructions()
+{
+	env -i "$@" 2>&1 | awk '/Collected/ { n += $NF } END { print n }'
+	rm -f "$RIG"/callgrind.*
+}
+
+# counted FUNCTION NAME [NAME=VALUE...] CMD...: bare and preloaded
+counted()
+{
+	local what=$1 name=$2 a b
+
+	shift 2
+	a=$("$what" "$@")
+	b=$("$what" LD_PRELOAD="$SHIM" DLOCK_CONFIG="$RIG/A.conf" "$@")
+	row "$name, $what" "$a" "preloaded $b"
+}
+
+ENV_CALLS=0
+ENV_CALLS=$(($(calls /bin/true) - $(strace -c /bin/true 2>&1 |
+	awk '$NF == "total" { print $4 }')))
+counted calls /bin/true /bin/true
+counted calls 'flock f true, unmanaged' "$flock" "$RIG/f" /bin/true
+counted calls 'flock f true, managed' "$flock" "$MNT/f" /bin/true
+if command -v valgrind >/dev/null; then
+	grind=(/usr/bin/valgrind --tool=callgrind --trace-children=yes
+		--callgrind-out-file="$RIG/callgrind.%p")
+	counted instructions /bin/true "${grind[@]}" /bin/true
+	counted instructions 'flock f true, unmanaged' \
+		"${grind[@]}" "$flock" "$RIG/f" /bin/true
+	counted instructions 'flock f true, managed' \
+		"${grind[@]}" "$flock" "$MNT/f" /bin/true
+fi

@@ -15,12 +15,19 @@ build='gcc make binutils libc6-dev libhiredis-dev libconfuse-dev mawk'
 tests='libcmocka-dev redis-server redis-tools bindfs fuse3 util-linux
 	perl python3 python3-redis procps coreutils jq libcap2-bin fzf
 	libfaketime libeatmydata1 libjemalloc2 fakeroot gcc-multilib'
+# The ordinary programs of tests/hosts/3*-programs*.t and 43-lockers.t; with
+# what they need 300 MB, git, vim, Ruby and Python's tests more than half of it.
+programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
+	libcap2-bin bubblewrap openssh-server openssh-client screen tmux gnupg
+	socat strace gdb runit daemontools procmail liblockfile-bin logrotate
+	stress-ng ruby php-cli tcl lua5.4 lua-posix mksh busybox
+	libpython3.11-testsuite'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck'
 
 export LC_ALL=C
 
 # shellcheck disable=SC2086 # a list of words
-set -- $build $tests $lint
+set -- $build $tests $programs $lint
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: no Debian here; install what these packages hold:" >&2
