@@ -18,6 +18,7 @@ trap 'rm -rf "$state"' EXIT
 trap 'exit 130' INT TERM
 export CHECK_DIR=$state/tap TMPDIR=$state/tmp
 mkdir "$CHECK_DIR" "$TMPDIR"
+chmod 711 "$state" # for the tests' programs that give up root
 
 # The unit tests once more, under ASan and UBSan; first the objects that they
 # name ('// link: FILE...'), for `make` builds those with the products.

@@ -34,6 +34,8 @@ programs_start()
 	rig_config A path_more="$*"
 	chmod 711 "$RIG"
 	chmod -R go+rX "$RIG/lib" "$RIG/A.conf"
+	setpriv --reuid 65534 --clear-groups test -r "$RIG/A.conf" ||
+		rig_die "$RIG: user nobody must be able to go there"
 }
 
 # shellcheck disable=SC2016 # expanded on the host
