@@ -2,14 +2,22 @@
 /*
  * Watching a file until the lock on it ends (DESIGN L4).
  *
- * A thread per file asks, on a description of the keeper's own, for a lock
- * that conflicts with the guarded one, and sleeps in flock(2).  When it is
- * granted, the guarded lock has ended, by whatever way.
+ * On a description of the keeper's own, a thread asks for a lock that
+ * conflicts with the guarded one, and sleeps in flock(2).  When it is granted,
+ * the guarded lock has ended, by whatever way.
  *
  *  1. The lock MUST be given back at once: a local program with LOCK_NB would
  *     be refused for it.
  *  2. The moment is noted while the lock is held: a lease whose kernel grant
  *     came later is not the one that ended.
+ *  3. A thread per file, but no more than THREADS: a process with ten thousand
+ *     locks must not have ten thousand threads for them (pids.max counts
+ *     them).  The other files are asked now and then, and when a description
+ *     of theirs is closed, as inotify(7) tells.
+ *  4. Only what has no life of its own is opened: the far end of a FIFO sees
+ *     who opens it, a tape is rewound by it.  Such a file, and one that the
+ *     keeper may not open, is not asked at all: the kernel's list of locks
+ *     (locks.c) must do.
  */
 #include "keeper/keeper.h"
 
@@ -18,7 +26,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,24 +36,53 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
+enum { THREADS = 64, BUCKETS = 1024 };
+
 struct dlk_watch {
-	struct dlk_watch *next;
+	struct dlk_watch *next, **at; /* in its bucket */
 	dev_t dev;
 	ino_t ino;
-	int fd, bell;
-	unsigned refs;         /* main thread's */
+	int fd;        /* -1: shut */
+	int wd;        /* inotify's; <= 0: none */
+	unsigned refs; /* main thread's, as all above and `stirred` */
+	bool stirred;
+	bool has_thread;
 	pthread_mutex_t mutex; /* guards the three below */
 	pthread_cond_t go;
 	uint64_t free_at_ns;
 	bool waiting, end;
 };
 
-static struct dlk_watch *watches; /* main thread's */
+static struct dlk_watch *watches[BUCKETS];
+static struct dlk_bells bells = { .ended = -1, .closed = -1 };
+static unsigned threads;
 
-static void free_watch(struct dlk_watch *w)
+bool dlk_watch_init(void)
 {
-	close(w->fd);
+	bells.ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return bells.ended >= 0;
+}
+
+const struct dlk_bells *dlk_watch_bells(void)
+{
+	return &bells;
+}
+
+/* --- waiting in the kernel ------------------------------------------------ */
+
+static void destroy(struct dlk_watch *w)
+{
+	if (w->fd >= 0)
+		close(w->fd);
 	free(w);
+}
+
+static void note_free(struct dlk_watch *w)
+{
+	pthread_mutex_lock(&w->mutex);
+	w->free_at_ns = dlk_now_ns();
+	w->waiting = false;
+	pthread_mutex_unlock(&w->mutex);
 }
 
 /* One wait in the kernel; the lock is ours for two instructions. */
@@ -52,10 +91,7 @@ static void wait_for_end(struct dlk_watch *w)
 	/* EINTR cannot be: all signals are blocked.  ENOLCK can. */
 	while (flock(w->fd, LOCK_EX) < 0)
 		dlk_pause_ns(100 * DLK_MS);
-	pthread_mutex_lock(&w->mutex);
-	w->free_at_ns = dlk_now_ns();
-	w->waiting = false;
-	pthread_mutex_unlock(&w->mutex);
+	note_free(w);
 	flock(w->fd, LOCK_UN);
 }
 
@@ -67,99 +103,156 @@ static void *run(void *arg)
 
 	do {
 		wait_for_end(w);
-		(void)!write(w->bell, &one, sizeof(one));
+		(void)!write(bells.ended, &one, sizeof(one));
 		pthread_mutex_lock(&w->mutex);
 		while (!w->waiting && !w->end)
 			pthread_cond_wait(&w->go, &w->mutex);
 		end = w->end;
 		pthread_mutex_unlock(&w->mutex);
 	} while (!end);
-	free_watch(w);
+	destroy(w);
 	return NULL;
 }
 
-static int start(struct dlk_watch *w)
+/* None to be had is no failure: the file is asked now and then. */
+static void start(struct dlk_watch *w)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
-	int err;
 
+	if (w->fd < 0 || threads >= THREADS)
+		return;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 64 * 1024);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, run, w);
+	w->waiting = true;
+	w->has_thread = pthread_create(&thread, &attr, run, w) == 0;
+	threads += w->has_thread;
 	pthread_attr_destroy(&attr);
-	return err;
+}
+
+void dlk_watch_ended(void)
+{
+	uint64_t count;
+
+	(void)!read(bells.ended, &count, sizeof(count));
+}
+
+void dlk_watch_probe(struct dlk_watch *w)
+{
+	if (w->has_thread || w->fd < 0 || flock(w->fd, LOCK_EX | LOCK_NB) < 0)
+		return;
+	note_free(w);
+	flock(w->fd, LOCK_UN);
+}
+
+/* --- opening -------------------------------------------------------------- */
+
+static const char *fd_name(char *name, size_t size, int fd)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, size);
+	dlk_text_str(&t, "/proc/self/fd/");
+	dlk_text_i64(&t, fd);
+	return name;
 }
 
 /* Reading is enough for flock(2); a file that is write-only for us as well. */
-static int reopen(int fd)
+static int reopen(int fd, mode_t mode)
 {
+	const int flags = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	char name[48];
-	struct dlk_text t;
 	int own;
 
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/self/fd/");
-	dlk_text_i64(&t, fd);
-	own = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (!S_ISREG(mode) && !S_ISDIR(mode)) {
+		errno = EMEDIUMTYPE;
+		return -1;
+	}
+	own = open(fd_name(name, sizeof(name), fd), O_RDONLY | flags);
 	if (own < 0 && errno == EACCES)
-		own = open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		own = open(name, O_WRONLY | flags);
 	return own;
+}
+
+static struct dlk_watch **bucket(const struct stat *st)
+{
+	return &watches[(st->st_ino ^ st->st_dev * 31) % BUCKETS];
 }
 
 static struct dlk_watch *find(const struct stat *st)
 {
-	for (struct dlk_watch *w = watches; w; w = w->next)
+	for (struct dlk_watch *w = *bucket(st); w; w = w->next)
 		if (w->dev == st->st_dev && w->ino == st->st_ino)
 			return w;
 	return NULL;
 }
 
-static struct dlk_watch *new_watch(int fd, const struct stat *st, int bell)
+static void insert(struct dlk_watch *w, struct dlk_watch **first)
 {
-	struct dlk_watch *w = calloc(1, sizeof(*w));
-	int err;
+	w->next = *first;
+	w->at = first;
+	if (w->next)
+		w->next->at = &w->next;
+	*first = w;
+}
 
-	if (!w)
+static struct dlk_watch *new_watch(int fd, const struct stat *st,
+				   bool open_only)
+{
+	int own = reopen(fd, st->st_mode);
+	struct dlk_watch *w;
+
+	if (own < 0 && open_only)
 		return NULL;
-	w->fd = reopen(fd);
-	if (w->fd < 0) {
-		free(w);
+	w = calloc(1, sizeof(*w));
+	if (!w) {
+		if (own >= 0)
+			close(own);
 		return NULL;
 	}
+	w->fd = own;
 	w->dev = st->st_dev;
 	w->ino = st->st_ino;
-	w->bell = bell;
-	w->waiting = true;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
-	err = start(w);
-	if (err) {
-		free_watch(w);
-		errno = err;
-		return NULL;
-	}
-	w->next = watches;
-	watches = w;
+	insert(w, bucket(st));
+	start(w);
 	return w;
 }
 
-struct dlk_watch *dlk_watch_get(int fd, int bell)
+struct dlk_watch *dlk_watch_get(int fd, bool open_only)
 {
-	struct dlk_watch *w = NULL;
+	struct dlk_watch *w;
 	struct stat st;
-	int err;
 
-	if (fstat(fd, &st) == 0) {
-		w = find(&st);
-		if (!w)
-			w = new_watch(fd, &st, bell);
+	if (fstat(fd, &st) < 0)
+		return NULL;
+	w = find(&st);
+	if (w && w->fd < 0 && open_only) {
+		errno = EACCES;
+		return NULL;
 	}
-	err = errno;
-	close(fd);
-	errno = err;
+	if (!w)
+		w = new_watch(fd, &st, open_only);
+	if (w)
+		w->refs++;
 	return w;
+}
+
+bool dlk_watch_waits(const struct dlk_watch *w)
+{
+	return w->has_thread;
+}
+
+bool dlk_watch_is_shut(const struct dlk_watch *w)
+{
+	return w->fd < 0;
+}
+
+unsigned dlk_watch_refs(const struct dlk_watch *w)
+{
+	return w->refs;
 }
 
 uint64_t dlk_watch_free_at(struct dlk_watch *w)
@@ -174,33 +267,101 @@ uint64_t dlk_watch_free_at(struct dlk_watch *w)
 
 void dlk_watch_again(struct dlk_watch *w)
 {
+	if (!w->has_thread)
+		return;
 	pthread_mutex_lock(&w->mutex);
 	w->waiting = true;
 	pthread_cond_signal(&w->go);
 	pthread_mutex_unlock(&w->mutex);
 }
 
-void dlk_watch_ref(struct dlk_watch *w)
+/* --- inotify -------------------------------------------------------------- */
+
+/* What it cannot have (its own limits; no permission) is seen at a tick. */
+void dlk_watch_listen(struct dlk_watch *w, int fd)
 {
-	w->refs++;
+	char name[48];
+
+	if (w->wd > 0)
+		return;
+	if (bells.closed < 0)
+		bells.closed = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (bells.closed < 0)
+		return;
+	w->wd = inotify_add_watch(bells.closed, fd_name(name, sizeof(name), fd),
+				  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
 }
 
-/*
- * Its thread may sleep in the kernel for long yet: it is found again by the
- * next lease of the file, and swept when it has woken.
- */
-void dlk_watch_unref(struct dlk_watch *w)
+static void listen_no_more(struct dlk_watch *w)
 {
-	w->refs--;
-	dlk_watch_sweep();
+	if (w->wd > 0)
+		inotify_rm_watch(bells.closed, w->wd);
+	w->wd = 0;
 }
+
+void dlk_watch_stir(struct dlk_watch *w)
+{
+	w->stirred = true;
+}
+
+bool dlk_watch_is_stirred(const struct dlk_watch *w)
+{
+	return w->stirred;
+}
+
+static void for_each(void (*act)(struct dlk_watch *w))
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct dlk_watch *w = watches[i], *next; w; w = next) {
+			next = w->next;
+			act(w);
+		}
+}
+
+static void calm(struct dlk_watch *w)
+{
+	w->stirred = false;
+}
+
+void dlk_watch_calm(void)
+{
+	for_each(calm);
+}
+
+static void stir_wd(int wd)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct dlk_watch *w = watches[i]; w; w = w->next)
+			w->stirred |= w->wd == wd;
+}
+
+void dlk_watch_closed(void)
+{
+	char buf[4096] __attribute__((aligned(8)));
+	ssize_t n;
+
+	while ((n = read(bells.closed, buf, sizeof(buf))) > 0) {
+		const struct inotify_event *e;
+
+		for (ssize_t at = 0; at < n;
+		     at += (ssize_t)(sizeof(*e) + e->len)) {
+			e = (const void *)(buf + at);
+			if (e->mask & IN_Q_OVERFLOW)
+				for_each(dlk_watch_stir);
+			else
+				stir_wd(e->wd);
+		}
+	}
+}
+
+/* --- the end -------------------------------------------------------------- */
 
 static bool told_to_end(struct dlk_watch *w)
 {
 	bool end;
 
 	pthread_mutex_lock(&w->mutex);
-	end = w->refs == 0 && !w->waiting;
+	end = !w->waiting;
 	if (end) {
 		w->end = true;
 		pthread_cond_signal(&w->go);
@@ -209,17 +370,35 @@ static bool told_to_end(struct dlk_watch *w)
 	return end;
 }
 
+/*
+ * A thread may sleep in the kernel for long yet: its watch is found again by
+ * the next lease of the file, and swept when it has woken.
+ */
+static void sweep_one(struct dlk_watch *w)
+{
+	struct dlk_watch *next = w->next, **at = w->at;
+
+	if (w->refs)
+		return;
+	listen_no_more(w);
+	if (!w->has_thread)
+		destroy(w);
+	else if (told_to_end(w))
+		threads--; /* it frees itself, at any moment */
+	else
+		return;
+	*at = next;
+	if (next)
+		next->at = at;
+}
+
+void dlk_watch_unref(struct dlk_watch *w)
+{
+	w->refs--;
+	sweep_one(w);
+}
+
 void dlk_watch_sweep(void)
 {
-	struct dlk_watch **at = &watches;
-
-	while (*at) {
-		struct dlk_watch *w = *at, *next = w->next;
-
-		/* Told to end, it frees itself at any moment. */
-		if (told_to_end(w))
-			*at = next;
-		else
-			at = &w->next;
-	}
+	for_each(sweep_one);
 }

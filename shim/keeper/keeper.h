@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keeper's two halves: main.c carries leases on, file.c watches files.
+ * The keeper's parts: main.c listens and sleeps, carry.c renews and releases,
+ * file.c watches files, locks.c reads the kernel's list of locks.  One thread
+ * does all this but for the waits of file.c.
  */
 #ifndef DLK_KEEPER_H
 #define DLK_KEEPER_H
@@ -9,15 +11,77 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "lease/lease.h"
+
+/* --- locks.c: what /proc/locks says --------------------------------------- */
+
+/* A guarded lock, as the kernel lists it. */
+struct dlk_guard {
+	int mode;     /* LOCK_EX, LOCK_SH; 0: it could not be read */
+	uint64_t pid; /* of its taker; 0: hidden */
+	uint64_t file;
+	struct dlk_taker *taker; /* while he lives; not in the first pid
+				    namespace, which shows the dead as well */
+	bool was_first;          /* our own wait hung on it */
+};
+
+enum dlk_verdict {
+	DLK_UNKNOWN, /* and so it must be taken for there */
+	DLK_THERE,
+	DLK_SOME_GONE, /* of n_same alike, which the list cannot tell apart */
+	DLK_GONE_NOW,
+};
+
+/* By a descriptor of the lock's own description. */
+void dlk_guard_begin(struct dlk_guard *g, int fd);
+void dlk_guard_end(struct dlk_guard *g);
+/* Could its end be seen in the list, as things are? */
+bool dlk_guard_can_tell(const struct dlk_guard *g);
+bool dlk_guard_same(const struct dlk_guard *a, const struct dlk_guard *b);
+/* Read the list; false if it cannot be had, or changes too fast. */
+bool dlk_locks_look(void);
+/* By the list that was read last; n_same leases have the same guard. */
+enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same);
+
+/* --- file.c: watching a file ---------------------------------------------- */
+
 struct dlk_watch;
 
+/* Descriptors to poll for POLLIN, then to read by their functions. */
+struct dlk_bells {
+	int ended;  /* a wait in the kernel is over: dlk_watch_ended() */
+	int closed; /* a description was closed: dlk_watch_closed(); -1: never
+		       told */
+};
+const struct dlk_bells *dlk_watch_bells(void);
+bool dlk_watch_init(void);
+
 /*
- * Watch for the end of the lock on the file behind `fd`, which is closed: the
- * keeper opens a description of its own.  A file already watched is found
- * again.  `bell` is an eventfd that is rung when a lock has ended.  NULL with
- * errno set if the file cannot be opened or watched.
+ * Watch for the end of a lock on the file behind `fd`, which the caller
+ * closes: the keeper opens a description of its own.  A file already watched
+ * is found again.  NULL with errno set: there is no memory, or the file cannot
+ * be opened and `open_only`.  The caller has one reference.
  */
-struct dlk_watch *dlk_watch_get(int fd, int bell);
+struct dlk_watch *dlk_watch_get(int fd, bool open_only);
+/* The last reference gone, it ends. */
+void dlk_watch_unref(struct dlk_watch *w);
+unsigned dlk_watch_refs(const struct dlk_watch *w);
+
+/* A thread waits in the kernel for its end; else look, now and then. */
+bool dlk_watch_waits(const struct dlk_watch *w);
+/* Not even to be asked: only the kernel's list tells. */
+bool dlk_watch_is_shut(const struct dlk_watch *w);
+/* Tell when a description of the file is closed; `fd` as above. */
+void dlk_watch_listen(struct dlk_watch *w, int fd);
+/* A description was closed lately. */
+bool dlk_watch_is_stirred(const struct dlk_watch *w);
+void dlk_watch_stir(struct dlk_watch *w);
+void dlk_watch_calm(void); /* all of them */
+
+void dlk_watch_ended(void);
+void dlk_watch_closed(void);
+/* Without a wait in the kernel: ask it whether a lock is there. */
+void dlk_watch_probe(struct dlk_watch *w);
 
 /*
  * The last moment (CLOCK_BOOTTIME ns) at which nobody held the lock, for the
@@ -25,14 +89,59 @@ struct dlk_watch *dlk_watch_get(int fd, int bell);
  */
 uint64_t dlk_watch_free_at(struct dlk_watch *w);
 
-/* Leases that depend on the watch: the last one gone, it ends. */
-void dlk_watch_ref(struct dlk_watch *w);
-void dlk_watch_unref(struct dlk_watch *w);
+/* After a lock has ended, with leases left: wait for the next end. */
+void dlk_watch_again(struct dlk_watch *w);
 
 /* End the watches that no lease depends on, once their waits are over. */
 void dlk_watch_sweep(void);
 
-/* After a lock has ended, with leases left: wait for the next end. */
-void dlk_watch_again(struct dlk_watch *w);
+/* --- carry.c: leases ------------------------------------------------------ */
+
+struct dlk_keep;
+
+enum dlk_kept_state { DLK_KEPT, DLK_OWED_BACK };
+
+/* A lease that the keeper carries. */
+struct dlk_kept {
+	struct dlk_kept *next, **at; /* in dlk_carried */
+	struct dlk_kept *chain;      /* by token */
+	enum dlk_kept_state state;
+	struct dlk_watch *watch;
+	struct dlk_guard guard;
+	struct dlk_lease lease;
+	const struct dlk_endpoint *ep;
+	uint64_t granted_ns, deadline_ns;
+	uint64_t due_ns; /* to renew, or to release */
+	uint64_t forget_ns;
+	bool left; /* the process has no descriptor of it any more */
+	bool text; /* release by the script as a whole */
+	char bytes[];
+};
+
+extern struct dlk_kept *dlk_carried;
+
+int dlk_carry(const struct dlk_keep *m, int fd);
+struct dlk_kept *dlk_carried_find(const char *token, size_t len);
+void dlk_carry_drop(struct dlk_kept *k);
+/* Its lock has ended: release it. */
+void dlk_carry_owe(struct dlk_kept *k);
+/* What is due, a round trip; false for nothing. */
+bool dlk_carry_some(uint64_t now_ns);
+/* When there is something to do again. */
+uint64_t dlk_carry_due_ns(void);
+/* Its end cannot be seen any more. */
+void dlk_carry_lapse(struct dlk_kept *k);
+
+/* --- look.c: when to look at what ----------------------------------------- */
+
+/* A lease was added, or a process left one, or a description was closed. */
+void dlk_look_soon(void);
+void dlk_look(bool shim_lives);
+uint64_t dlk_look_due_ns(void);
+
+/* --- main.c --------------------------------------------------------------- */
+
+/* The shim has something to say: perhaps that a lease was given back. */
+bool dlk_shim_speaks(void);
 
 #endif

@@ -12,6 +12,8 @@
  *		no answer
  *	STAY	without a lease too, for as long as the shim lives; of no lease;
  *		answered with 0
+ *	LEFT	no descriptor of the process has the lock any more; another's
+ *		may; no answer
  */
 #ifndef DLK_PROTOCOL_H
 #define DLK_PROTOCOL_H
@@ -22,10 +24,11 @@
 
 enum {
 	DLK_KEEP_ADD = 1,
-	DLK_KEEP_DROP = 2,
-	DLK_KEEP_OWE = 3,
-	DLK_KEEP_STAY = 4,
-	DLK_KEEP_MAGIC = 0x646c6b31
+	DLK_KEEP_DROP,
+	DLK_KEEP_OWE,
+	DLK_KEEP_STAY,
+	DLK_KEEP_LEFT,
+	DLK_KEEP_MAGIC = 0x646c6b32,
 };
 
 struct dlk_keep {

@@ -770,6 +770,8 @@ void dlk_closing(int fd)
 	} else if (h && !dlk_shared(fd) && !h->kept) {
 		release(h);
 	} else if (h && dlk_handover(h)) {
+		if (other == -1)
+			dlk_handover_left(h);
 		leave_to_keeper(h);
 	}
 	if (h)

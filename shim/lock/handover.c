@@ -25,7 +25,7 @@
 static struct {
 	_Atomic bool talking;
 	struct dlk_own socket;
-	pid_t pid, unreaped;
+	pid_t pid, unreaped; /* see dlk_spawn(); 0: none */
 	uint32_t seq;
 	struct dlk_keep *msg;
 } keeper = { .socket = { .fd = -1 } };
@@ -49,12 +49,34 @@ void dlk_handover_forget(void)
 	end();
 }
 
+/* What it carried, if it was killed, another must have. */
 static void lose_keeper(void)
 {
 	dlk_own_close(&keeper.socket);
 	if (keeper.pid > 0 && !dlk_reap(keeper.pid, "dlock-keeper"))
 		keeper.unreaped = keeper.pid;
 	keeper.pid = 0;
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+		if (h->state == DLK_HELD && h->kept) {
+			h->kept = false;
+			h->handover_ns = dlk_now_ns();
+		}
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+static void notice_its_end(void)
+{
+	ssize_t n;
+	char byte;
+
+	/* Else what is meant for the program would be looked at. */
+	if (keeper.socket.fd < 0 || !dlk_own_check(&keeper.socket))
+		return;
+	n = recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		lose_keeper();
 }
 
 static pid_t spawn(int their_end)
@@ -176,45 +198,93 @@ static int send_message(const struct dlk_held *h, uint32_t type, int fd)
 	return 0;
 }
 
-/* The answer to the last message; an older one came too late for its asker. */
-static int answer(void)
-{
-	struct dlk_keep_answer a;
-	ssize_t n;
+/* --- handing over, many at a time ----------------------------------------- */
 
-	do {
-		/* Else what was meant for the program would be lost to it. */
+/*
+ * A round trip each would be long for a process that ends with a thousand
+ * locks: as many as the socket surely takes are sent before the first answer
+ * is read.
+ */
+enum { WINDOW = 32, NO_ANSWER = 1 };
+
+struct handing {
+	struct dlk_held *h; /* pinned by the caller */
+	uint32_t seq;
+	int err; /* NO_ANSWER, 0 or -errno */
+	bool wanted;
+};
+
+static int send_all(struct handing *all, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		int err;
+
+		if (all[i].err != NO_ANSWER)
+			continue;
+		err = send_message(all[i].h, DLK_KEEP_ADD, all[i].h->fd);
+		all[i].seq = keeper.seq;
+		/* Its descriptor is gone: that is its own affair. */
+		if (err == -EBADF)
+			all[i].err = err;
+		else if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* The answers; an older one came too late for its asker. */
+static int receive_all(struct handing *all, unsigned n)
+{
+	for (unsigned i = 0; i < n;) {
+		struct dlk_keep_answer a;
+		ssize_t got;
+
+		if (all[i].err != NO_ANSWER) {
+			i++;
+			continue;
+		}
+		/* Else what is meant for the program would be lost to it. */
 		if (!dlk_own_check(&keeper.socket))
 			return -EPIPE;
-		n = recv(keeper.socket.fd, &a, sizeof(a), 0);
-	} while ((n < 0 && errno == EINTR) ||
-		 (n == sizeof(a) && a.seq != keeper.seq));
-	if (n < 0)
-		return -errno;
-	return n == sizeof(a) ? a.status : -EPIPE;
+		got = recv(keeper.socket.fd, &a, sizeof(a), 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got != sizeof(a))
+			return got < 0 ? -errno : -EPIPE;
+		if (a.seq == all[i].seq)
+			all[i].err = a.status;
+	}
+	return 0;
+}
+
+static int start_if_need_be(void)
+{
+	if (keeper.socket.fd >= 0 && dlk_own_check(&keeper.socket))
+		return 0;
+	lose_keeper();
+	return start();
 }
 
 /* A keeper that has ended with its last lock is started anew, once. */
-static int converse(const struct dlk_held *h, uint32_t type)
+static void add_all(struct handing *all, unsigned n)
 {
 	int err = -EPIPE;
 
 	for (int tries = 0; tries < 2 && err == -EPIPE; tries++) {
-		if (keeper.socket.fd < 0 || !dlk_own_check(&keeper.socket)) {
-			lose_keeper();
-			err = start();
-			if (err)
-				break;
-		}
-		err = send_message(h, type, h ? h->fd : -1);
+		err = start_if_need_be();
+		if (err)
+			break;
+		err = send_all(all, n);
 		if (!err)
-			err = answer();
+			err = receive_all(all, n);
 		if (err == -ECONNRESET || err == -ENOTCONN)
 			err = -EPIPE;
 		if (err == -EPIPE)
 			lose_keeper();
 	}
-	return err;
+	for (unsigned i = 0; i < n; i++)
+		if (all[i].err == NO_ANSWER)
+			all[i].err = err;
 }
 
 static void tell_failure(const struct dlk_held *h, int err)
@@ -250,82 +320,140 @@ static bool wanted(const struct dlk_held *h)
 	return yes;
 }
 
-/* h is pinned by the caller, so that it stays where it is. */
-bool dlk_handover(struct dlk_held *h)
+/* The keeper has said yes or no. */
+static void settle(struct handing *it)
 {
+	struct dlk_held *h = it->h;
 	bool over, tell;
-	int err;
 
-	/* By a descriptor that is surely the lock's. */
-	if (dlk_lock_is_there(h) == 0) {
-		dlk_lock_ended(h);
-		return true;
-	}
-	begin();
-	if (!wanted(h)) {
-		end();
-		return true;
-	}
-	err = converse(h, DLK_KEEP_ADD);
 	pthread_mutex_lock(&dlk.mutex);
 	over = h->state != DLK_HELD || h->leaving;
-	if (!err)
+	if (it->err)
+		h->refused_ns = dlk_now_ns();
+	else
 		h->kept = true;
-	h->handover_ns = err ? dlk_now_ns() + 1000 * DLK_MS : UINT64_MAX;
-	tell = err && !over && !h->told_no_keeper;
+	h->handover_ns = it->err ? dlk_now_ns() + 1000 * DLK_MS : UINT64_MAX;
+	tell = it->err && !over && !h->told_no_keeper;
 	h->told_no_keeper |= tell;
 	pthread_mutex_unlock(&dlk.mutex);
 	/* Given back while we were talking: nobody else has said so. */
-	if (!err && over)
+	if (!it->err && over)
 		send_message(h, DLK_KEEP_DROP, -1);
-	end();
 	if (tell)
-		tell_failure(h, err);
-	return err == 0;
+		tell_failure(h, it->err);
 }
 
-/* (mutex held) One that the keeper has not got; pinned, so unpin it after. */
-static struct dlk_held *next_unkept(uint64_t before_ns)
+static void hand_over(struct handing *all, unsigned n)
 {
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->state == DLK_HELD && !h->kept &&
-		    h->granted_ns < before_ns) {
-			h->pins++;
-			return h;
-		}
+	unsigned still = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		/* By a descriptor that is surely the lock's. */
+		all[i].wanted = dlk_lock_is_there(all[i].h) != 0;
+		if (!all[i].wanted)
+			dlk_lock_ended(all[i].h);
 	}
-	return NULL;
+	begin();
+	notice_its_end();
+	for (unsigned i = 0; i < n; i++) {
+		all[i].wanted = all[i].wanted && wanted(all[i].h);
+		all[i].err = all[i].wanted ? NO_ANSWER : 0;
+		still += all[i].wanted;
+	}
+	if (still)
+		add_all(all, n);
+	for (unsigned i = 0; i < n; i++)
+		if (all[i].wanted)
+			settle(&all[i]);
+	end();
+}
+
+bool dlk_handover(struct dlk_held *h)
+{
+	struct handing one = { .h = h };
+
+	hand_over(&one, 1);
+	return one.err == 0;
+}
+
+/*
+ * Those due by `due_ns` that the keeper has not got, pinned; but not what it
+ * has refused since.
+ */
+static unsigned collect_unkept(struct handing *all, uint64_t due_ns,
+			       uint64_t since_ns)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h && n < WINDOW; h = h->next) {
+		/*
+		 * One that a conversion gives up just now is no lock of its
+		 * mode any more; its successor is handed over.  The
+		 * thread leaves alone what others work on, too.
+		 */
+		if (h->state != DLK_HELD || h->kept || h->leaving ||
+		    (h->pins && due_ns != UINT64_MAX) ||
+		    h->handover_ns > due_ns || h->refused_ns >= since_ns)
+			continue;
+		h->pins++;
+		all[n++] = (struct handing){ .h = h };
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	return n;
+}
+
+static void hand_over_pinned(struct handing *all, unsigned n)
+{
+	if (n)
+		hand_over(all, n);
+	for (unsigned i = 0; i < n; i++)
+		dlk_unpin(all[i].h);
 }
 
 void dlk_handover_all(void)
 {
-	uint64_t now = dlk_now_ns();
+	uint64_t began = dlk_now_ns();
+	struct handing all[WINDOW];
 	struct dlk_call call;
+	unsigned n;
 
 	if (atomic_load(&dlk.n_held) == 0)
 		return;
 	dlk_enter(&call);
-	for (;;) {
-		struct dlk_held *h;
-
-		pthread_mutex_lock(&dlk.mutex);
-		h = next_unkept(now);
-		pthread_mutex_unlock(&dlk.mutex);
-		if (!h)
-			break;
-		if (!dlk_handover(h))
-			now = h->granted_ns; /* do not ask for it again */
-		dlk_unpin(h);
-	}
+	begin();
+	notice_its_end();
+	end();
+	while ((n = collect_unkept(all, UINT64_MAX, began)) > 0)
+		hand_over_pinned(all, n);
 	dlk_leave(&call);
+}
+
+bool dlk_handover_due(void)
+{
+	struct handing all[WINDOW];
+	unsigned n = collect_unkept(all, dlk_now_ns(), UINT64_MAX);
+
+	hand_over_pinned(all, n);
+	return n > 0;
+}
+
+static void say(const struct dlk_held *h, uint32_t type)
+{
+	begin();
+	if (keeper.socket.fd >= 0)
+		send_message(h, type, -1);
+	end();
 }
 
 void dlk_handover_drop(const struct dlk_held *h)
 {
-	begin();
-	if (keeper.socket.fd >= 0)
-		send_message(h, DLK_KEEP_DROP, -1);
-	end();
+	say(h, DLK_KEEP_DROP);
+}
+
+void dlk_handover_left(const struct dlk_held *h)
+{
+	say(h, DLK_KEEP_LEFT);
 }
 
 /* The keeper knows no such lease, if it is not the one that got it. */
@@ -341,8 +469,15 @@ bool dlk_handover_owe(const struct dlk_held *h)
 
 void dlk_handover_stay(void)
 {
+	struct handing one = { .err = NO_ANSWER };
+
 	begin();
-	converse(NULL, DLK_KEEP_STAY);
+	notice_its_end();
+	if (start_if_need_be() == 0 &&
+	    send_message(NULL, DLK_KEEP_STAY, -1) == 0) {
+		one.seq = keeper.seq;
+		receive_all(&one, 1);
+	}
 	end();
 }
 
@@ -355,12 +490,8 @@ void dlk_handover_dismiss(void)
 
 void dlk_handover_tick(void)
 {
-	char byte;
-
 	begin();
-	if (keeper.socket.fd >= 0 && dlk_own_check(&keeper.socket) &&
-	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-		lose_keeper();
+	notice_its_end();
 	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, "dlock-keeper"))
 		keeper.unreaped = 0;
 	end();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The leases of this process: a list, for it is short (a program that holds
- * thousands of locks at once walks it a thousand times a second at worst).
- * Objects come from mmap(2) and are used again.  Functions
- * want the mutex unless they say otherwise.
+ * The leases of this process: a list, and chains of it by file, for a program
+ * may hold ten thousand.  Objects come from mmap(2) and are used again.
+ * Functions want the mutex unless they say otherwise.
  */
 #include "lock/state.h"
 
@@ -77,11 +76,35 @@ static void count(const struct dlk_held *h, int by)
 		atomic_fetch_add(&dlk.n_owed, (unsigned)by);
 }
 
+static struct dlk_held **chain(const struct dlk_file *file)
+{
+	return &dlk.chains[(file->ino ^ file->dev * 31) % DLK_CHAINS];
+}
+
 void dlk_held_add(struct dlk_held *h)
 {
+	struct dlk_held **first = chain(&h->file);
+
 	h->next = dlk.held;
+	h->at = &dlk.held;
+	if (h->next)
+		h->next->at = &h->next;
 	dlk.held = h;
+	h->chain = *first;
+	*first = h;
 	count(h, 1);
+}
+
+static void take_out(struct dlk_held *h)
+{
+	struct dlk_held **in = chain(&h->file);
+
+	*h->at = h->next;
+	if (h->next)
+		h->next->at = h->at;
+	while (*in != h)
+		in = &(*in)->chain;
+	*in = h->chain;
 }
 
 static void give_back(struct dlk_held *h)
@@ -98,17 +121,13 @@ static void give_back(struct dlk_held *h)
 /* A pinned one is freed when it is unpinned. */
 void dlk_held_drop(struct dlk_held *h)
 {
-	struct dlk_held **at = &dlk.held;
-
 	if (h->pins) {
 		if (h->state == DLK_HELD)
 			dlk_held_owe(h);
 		h->dropped = true;
 		return;
 	}
-	while (*at != h)
-		at = &(*at)->next;
-	*at = h->next;
+	take_out(h);
 	count(h, -1);
 	give_back(h);
 }
@@ -122,7 +141,9 @@ void dlk_held_unpin(struct dlk_held *h)
 struct dlk_held *dlk_held_find(const struct dlk_file *file,
 			       const struct dlk_held *from)
 {
-	for (struct dlk_held *h = from ? from->next : dlk.held; h; h = h->next)
+	struct dlk_held *h = from ? from->chain : *chain(file);
+
+	for (; h; h = h->chain)
 		if (h->state == DLK_HELD && dlk_same_file(&h->file, file))
 			return h;
 	return NULL;

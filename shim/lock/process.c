@@ -7,6 +7,7 @@
 #include "lock/state.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,6 +140,8 @@ void dlk_after_fork(void)
 		atomic_store(&dlk_birth->pid, dlk_pid());
 		pthread_mutex_init(&dlk.mutex, NULL);
 		/* The objects are a copy of the parent's; a few pages. */
+		if (dlk.held)
+			memset(dlk.chains, 0, sizeof(dlk.chains));
 		dlk.held = NULL;
 		dlk.spare = NULL;
 		dlk.thread_runs = false;

@@ -46,16 +46,18 @@ enum dlk_held_state {
 /* One lease of this process.  Guarded by the mutex but for `lease` (const). */
 struct dlk_held {
 	enum dlk_held_state state;
-	struct dlk_held *next; /* in dlk.held */
+	struct dlk_held *next, **at; /* in dlk.held */
+	struct dlk_held *chain;      /* of those with its file's hash */
 	struct dlk_file file;
 	int fd;   /* one of its description, last known */
 	int mode; /* the kernel's: LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
-	uint64_t forget_ns; /* OWED: by then it has expired anyway */
-	uint64_t retry_ns;  /* OWED: when to send again, or (in
-			       flight) to look for the answer */
-	bool kept;          /* the keeper carries it on as well */
+	uint64_t forget_ns;  /* OWED: by then it has expired anyway */
+	uint64_t retry_ns;   /* OWED: when to send again, or (in
+				flight) to look for the answer */
+	uint64_t refused_ns; /* when the keeper did not take it */
+	bool kept;           /* the keeper carries it on as well */
 	bool warned;
 	bool told_no_keeper;
 	unsigned pins;          /* who work on it, without the mutex */
@@ -76,7 +78,7 @@ struct dlk_link {
 	bool busy;
 };
 
-enum { DLK_LINKS = 16 };
+enum { DLK_LINKS = 16, DLK_CHAINS = 1024 };
 
 struct dlk_state {
 	/* (1) */
@@ -87,14 +89,15 @@ struct dlk_state {
 	uint64_t open_at_start[4]; /* descriptors 0..255 at our start */
 
 	pthread_mutex_t mutex;
-	struct dlk_held *held;            /* (m) HELD and OWED */
-	struct dlk_held *spare;           /* (m) small free objects */
-	struct dlk_link links[DLK_LINKS]; /* (m) */
-	bool thread_runs;                 /* (m) */
-	pid_t thread_tid;                 /* (m) until it is surely gone */
-	uint64_t thread_ended_ns;         /* (m) */
-	uint64_t thread_wakes_ns;         /* (m) when it looks next */
-	sigset_t thread_mask;             /* (m) of who started it */
+	struct dlk_held *held;               /* (m) HELD and OWED */
+	struct dlk_held *chains[DLK_CHAINS]; /* (m) the same, by file */
+	struct dlk_held *spare;              /* (m) small free objects */
+	struct dlk_link links[DLK_LINKS];    /* (m) */
+	bool thread_runs;                    /* (m) */
+	pid_t thread_tid;                    /* (m) until it is surely gone */
+	uint64_t thread_ended_ns;            /* (m) */
+	uint64_t thread_wakes_ns;            /* (m) when it looks next */
+	sigset_t thread_mask;                /* (m) of who started it */
 
 	/* Lock-free. */
 	_Atomic unsigned n_held; /* HELD ones; the hooks' fast path */
@@ -319,6 +322,8 @@ void dlk_thread_exits(int code);
 
 /* Hand to the keeper all leases that it does not carry yet; waits for it. */
 void dlk_handover_all(void);
+/* (the thread) Some of those held for long enough; false for none. */
+bool dlk_handover_due(void);
 /* One lease, pinned; true when the keeper has it, or it is given back. */
 bool dlk_handover(struct dlk_held *h);
 /* Tell the keeper that a lease is given back; never waits. */
@@ -328,6 +333,8 @@ bool dlk_handover_owe(const struct dlk_held *h);
 /* Have a keeper now, and for as long as this process lives; or end it again. */
 void dlk_handover_stay(void);
 void dlk_handover_dismiss(void);
+/* Nor does any descriptor of this process have it; perhaps another's has. */
+void dlk_handover_left(const struct dlk_held *h);
 void dlk_handover_forget(void); /* in a child */
 void dlk_handover_tick(void);   /* reap a keeper that has ended */
 

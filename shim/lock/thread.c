@@ -136,16 +136,19 @@ static void say(enum dlk_level level, const struct dlk_held *h,
  */
 void dlk_lock_ended(struct dlk_held *h)
 {
-	bool send = false;
+	bool send = false, kept = false;
 
 	pthread_mutex_lock(&dlk.mutex);
 	if (h->state == DLK_HELD) {
 		dlk_held_owe(h);
+		kept = h->kept;
 		send = !h->kept && !dlk_shared(h->fd);
 		if (!send)
 			dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
+	if (kept)
+		dlk_handover_left(h);
 	if (send)
 		dlk_release_send(h);
 }
@@ -368,7 +371,7 @@ void *dlk_thread_run(void *unused)
 		bool end;
 
 		while (!atomic_load(&dlk.paused) &&
-		       (renew_some() || work_once()))
+		       (renew_some() || dlk_handover_due() || work_once()))
 			;
 		dlk_handover_tick();
 		company = dlk_thread_company();

@@ -46,21 +46,64 @@ int dlk_fdinfo_flock(const char *text)
 	return LOCK_UN;
 }
 
-bool dlk_locks_line(const char *line, uint64_t ino, uint64_t *pid)
+/* "fe:00:10952755": its length, 0 if it is none. */
+static size_t file_name(const char *p)
 {
-	const char *p = flock_mode(line);
+	const char *end = p;
 	uint64_t n;
 
-	if (!p)
-		return false;
-	p = dlk_number(skip_word(p), 10, pid);
-	if (!p)
-		return false;
-	p = skip_spaces(p);
-	for (int colons = 0; colons < 2; p++) {
-		if (*p == '\0' || *p == ' ')
-			return false;
-		colons += *p == ':';
+	for (int colons = 0; colons < 2; end++) {
+		if (*end == '\0' || *end == ' ' || *end == '\n')
+			return 0;
+		colons += *end == ':';
 	}
+	end = dlk_number(end, 10, &n);
+	return end ? (size_t)(end - p) : 0;
+}
+
+bool dlk_flock_line(const char *line, struct dlk_flock_line *l)
+{
+	const char *p = skip_word(skip_spaces(line));
+
+	l->waits = strncmp(p, "-> ", 3) == 0;
+	if (l->waits)
+		p = skip_word(p);
+	if (strncmp(p, "FLOCK ", 6) != 0)
+		return false;
+	p = skip_word(skip_word(p));
+	if (strncmp(p, "WRITE ", 6) == 0)
+		l->mode = LOCK_EX;
+	else if (strncmp(p, "READ ", 5) == 0)
+		l->mode = LOCK_SH;
+	else
+		return false;
+	p = dlk_number(skip_word(p), 10, &l->pid);
+	if (!p)
+		return false;
+	l->file = skip_spaces(p);
+	l->file_len = file_name(l->file);
+	return l->file_len > 0;
+}
+
+bool dlk_fdinfo_line(const char *text, struct dlk_flock_line *l)
+{
+	for (const char *p = text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, "lock:", 5) == 0 && dlk_flock_line(p + 5, l))
+			return true;
+	}
+	return false;
+}
+
+bool dlk_locks_line(const char *line, uint64_t ino, uint64_t *pid)
+{
+	struct dlk_flock_line l;
+	const char *p;
+	uint64_t n;
+
+	if (!dlk_flock_line(line, &l) || l.waits)
+		return false;
+	*pid = l.pid;
+	p = strchr(strchr(l.file, ':') + 1, ':') + 1;
 	return dlk_number(p, 10, &n) && n == ino;
 }

@@ -10,6 +10,7 @@
 #define DLK_FDINFO_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/file.h>
 
@@ -21,5 +22,27 @@ int dlk_fdinfo_flock(const char *text);
  * waiter, "->") on inode `ino`; *pid is its holder's number.
  */
 bool dlk_locks_line(const char *line, uint64_t ino, uint64_t *pid);
+
+/*
+ * A flock lock, or one who waits for the lock on the line above ("->").  Its
+ * file is "fe:00:10952755" above; its pid is the process that took it, in the
+ * pid namespace of the /proc that was read, for as long as the lock is there:
+ * that process may have ended.  In the first namespace it stays; in others it
+ * is 0 in fdinfo, and the line is left out of /proc/locks, once the process
+ * has ended (fs/locks.c, locks_translate_pid).
+ */
+struct dlk_flock_line {
+	bool waits;
+	int mode; /* LOCK_EX or LOCK_SH */
+	uint64_t pid;
+	const char *file; /* in the text */
+	size_t file_len;
+};
+
+/* A line of /proc/locks; false for another kind of lock, or none. */
+bool dlk_flock_line(const char *line, struct dlk_flock_line *l);
+
+/* The flock lock in a text of fdinfo, whole; false for none. */
+bool dlk_fdinfo_line(const char *text, struct dlk_flock_line *l);
 
 #endif

@@ -170,6 +170,29 @@ static void a_broken_line_is_none(void **state)
 		assert_false(holds(bad[i], 7, 5));
 }
 
+static void a_line_has_mode_taker_and_file(void **state)
+{
+	struct dlk_flock_line l;
+
+	(void)state;
+	assert_true(dlk_flock_line(
+		"7: FLOCK  ADVISORY  READ  2730 fe:00:10952755 0 EOF", &l));
+	assert_false(l.waits);
+	assert_int_equal(l.mode, LOCK_SH);
+	assert_int_equal(l.pid, 2730);
+	assert_int_equal(l.file_len, strlen("fe:00:10952755"));
+	assert_memory_equal(l.file, "fe:00:10952755", l.file_len);
+	assert_true(dlk_flock_line(
+		"7:  -> FLOCK  ADVISORY  WRITE 9 fe:00:7 0 EOF", &l));
+	assert_true(l.waits);
+	assert_int_equal(l.mode, LOCK_EX);
+	assert_int_equal(l.pid, 9);
+	assert_true(dlk_fdinfo_line(HEAD POSIX OFD SH, &l));
+	assert_int_equal(l.mode, LOCK_SH);
+	assert_int_equal(l.pid, 2730);
+	assert_false(dlk_fdinfo_line(HEAD POSIX OFD LEASE, &l));
+}
+
 /* --- the running kernel --------------------------------------------------- */
 
 struct files {
@@ -336,6 +359,7 @@ int main(void)
 		cmocka_unit_test(another_inode_is_another_file),
 		cmocka_unit_test(other_kinds_do_not_count),
 		cmocka_unit_test(a_broken_line_is_none),
+		cmocka_unit_test(a_line_has_mode_taker_and_file),
 		kernel_test(the_kernel_tells_every_mode),
 		kernel_test(a_duplicate_shows_the_same_lock),
 		kernel_test(another_description_shows_none),

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's list of locks, /proc/locks: the flock locks in it. */
+#ifndef DLK_LIST_H
+#define DLK_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct dlk_listed {
+	uint64_t file; /* dlk_list_hash of its text */
+	uint64_t pid;
+	int mode;
+	bool blocks_us; /* a wait of this process hangs on it */
+};
+
+uint64_t dlk_list_hash(const char *bytes, size_t len);
+
+/* Read it anew; false if it cannot be had, or changes too fast. */
+bool dlk_list_read(void);
+
+/* The locks of a file, in a row at *first; their number. */
+size_t dlk_list_of(uint64_t file, const struct dlk_listed **first);
+
+#endif

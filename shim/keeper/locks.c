@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is a guarded lock still there?  What /proc/locks can prove (DESIGN L4).
+ *
+ * The lock that conflicts with the guarded one is not granted while readers
+ * come and go, and some files cannot be opened for it.  Then the kernel's list
+ * of locks is looked at: the guarded one is known by the process that took it,
+ * its file and its mode, as the keeper read them in fdinfo when it was handed
+ * the descriptor.
+ *
+ *  1. That it is gone MUST be proved.  Whatever cannot be known counts as
+ *     there: a lease that ends late costs a wait, one that ends early costs
+ *     the lock.
+ *  2. A process that has ended keeps its line in the first pid namespace only.
+ *     Elsewhere a line that is missing proves something of a living taker
+ *     alone, or by who stands in the way of the keeper's own wait (below).
+ *  3. A conversion by one who shares the description is a lock of another
+ *     taker.  A shared one has been given up by it (flock(2), NOTES); an
+ *     exclusive one may have become the shared one that somebody is seen with,
+ *     so it is gone only if nobody has any.
+ *
+ * Who stands in the way.  Locks of a file stand in the order they were
+ * granted, and a wait hangs on the first that it conflicts with (fs/locks.c,
+ * flock_lock_inode).  A shared lock that was once seen with our own wait for
+ * the exclusive one on it was the first; when that wait hangs on another's, it
+ * is gone, be its taker alive or not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "keeper/keeper.h"
+#include "keeper/list.h"
+#include "lease/sys.h"
+#include "model/fdinfo.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+/* A process that took a guarded lock: is it alive? */
+struct dlk_taker {
+	struct dlk_taker *next;
+	uint64_t pid;
+	int fd; /* pidfd */
+	unsigned refs;
+};
+
+static struct dlk_taker *takers;
+
+/* --- whose /proc is it? --------------------------------------------------- */
+
+enum view {
+	NOT_OURS, /* another namespace's, or none: its pids mean nothing */
+	OURS,
+	FIRST, /* ours, the first one: it shows all, dead takers too */
+};
+
+/* One number: /proc shows this process in its own namespace (proc(5)). */
+static bool one_nspid(void)
+{
+	char text[2048];
+	const char *p;
+	uint64_t pid;
+
+	if (dlk_slurp("/proc/self/status", text, sizeof(text)) < 0)
+		return false;
+	p = strstr(text, "\nNSpid:\t");
+	p = p ? dlk_number(p + 8, 10, &pid) : NULL;
+	return p && *p == '\n' && pid == (uint64_t)getpid();
+}
+
+static enum view view(void)
+{
+	/* PROC_PID_INIT_INO, include/linux/proc_ns.h */
+	static const char first[] = "pid:[4026531836]";
+	static enum view known = NOT_OURS;
+	static bool asked;
+	char name[64];
+	ssize_t n;
+
+	if (asked)
+		return known;
+	asked = true;
+	if (!one_nspid())
+		return known;
+	n = readlink("/proc/self/ns/pid", name, sizeof(name));
+	known = n == sizeof(first) - 1 && memcmp(name, first, (size_t)n) == 0
+			? FIRST
+			: OURS;
+	return known;
+}
+
+/* --- takers --------------------------------------------------------------- */
+
+static bool alive(const struct dlk_taker *t)
+{
+	struct pollfd p = { .fd = t ? t->fd : -1, .events = POLLIN };
+
+	return t && poll(&p, 1, 0) == 0;
+}
+
+static struct dlk_taker *taker(uint64_t pid)
+{
+	struct dlk_taker *t;
+
+	for (t = takers; t; t = t->next) {
+		if (t->pid == pid && alive(t)) {
+			t->refs++;
+			return t;
+		}
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->fd = (int)dlk_syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (t->fd < 0) {
+		free(t);
+		return NULL;
+	}
+	t->pid = pid;
+	t->refs = 1;
+	t->next = takers;
+	takers = t;
+	return t;
+}
+
+static void forget_taker(struct dlk_taker *t)
+{
+	struct dlk_taker **at = &takers;
+
+	if (!t || --t->refs)
+		return;
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	close(t->fd);
+	free(t);
+}
+
+/* --- a guarded lock ------------------------------------------------------- */
+
+static bool own_line(int fd, char *text, size_t size, struct dlk_flock_line *l)
+{
+	char name[48];
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/self/fdinfo/");
+	dlk_text_i64(&t, fd);
+	return dlk_slurp(name, text, size) > 0 && dlk_fdinfo_line(text, l);
+}
+
+/*
+ * The taker is who the line names only if he lives after it was read: his
+ * number may have been another's a moment before.
+ */
+void dlk_guard_begin(struct dlk_guard *g, int fd)
+{
+	struct dlk_flock_line l;
+	char text[1024];
+
+	*g = (struct dlk_guard){ 0 };
+	if (view() == NOT_OURS || !own_line(fd, text, sizeof(text), &l))
+		return;
+	g->mode = l.mode;
+	g->pid = l.pid;
+	g->file = dlk_list_hash(l.file, l.file_len);
+	if (view() == FIRST || g->pid == 0)
+		return;
+	g->taker = taker(g->pid);
+	if (own_line(fd, text, sizeof(text), &l) && l.pid == g->pid &&
+	    alive(g->taker))
+		return;
+	forget_taker(g->taker);
+	g->taker = NULL;
+}
+
+void dlk_guard_end(struct dlk_guard *g)
+{
+	forget_taker(g->taker);
+	g->taker = NULL;
+}
+
+bool dlk_guard_can_tell(const struct dlk_guard *g)
+{
+	return g->mode && g->pid && (view() == FIRST || alive(g->taker));
+}
+
+bool dlk_guard_same(const struct dlk_guard *a, const struct dlk_guard *b)
+{
+	return a->pid == b->pid && a->file == b->file && a->mode == b->mode;
+}
+
+/* --- the verdict ---------------------------------------------------------- */
+
+bool dlk_locks_look(void)
+{
+	return view() != NOT_OURS && dlk_list_read();
+}
+
+enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
+{
+	const struct dlk_listed *e, *on = NULL;
+	unsigned same = 0;
+	size_t n;
+
+	if (!g->mode || !g->pid)
+		return DLK_UNKNOWN;
+	n = dlk_list_of(g->file, &e);
+	for (size_t i = 0; i < n; i++) {
+		same += e[i].pid == g->pid && e[i].mode == g->mode;
+		if (e[i].blocks_us)
+			on = &e[i];
+	}
+	if (same) {
+		if (same == 1 && on && on->pid == g->pid)
+			g->was_first = alive(g->taker);
+		return same < n_same ? DLK_SOME_GONE : DLK_THERE;
+	}
+	if (view() == FIRST)
+		return g->mode == LOCK_SH || n == 0 ? DLK_GONE_NOW
+						    : DLK_UNKNOWN;
+	if (g->mode != LOCK_SH)
+		return DLK_UNKNOWN;
+	/* He lives after the list was read, so it would show his line. */
+	if (alive(g->taker) || (g->was_first && on))
+		return DLK_GONE_NOW;
+	return DLK_UNKNOWN;
+}

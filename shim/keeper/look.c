@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When to look whether a lock has ended, where no wait in the kernel will
+ * tell, or not soon: readers that come and go keep it waiting (DESIGN L4).
+ *
+ *	a description is closed	at once, and twice more: inotify tells of it
+ *				before its locks are gone (fs/file_table.c)
+ *	nobody tells		at the tick
+ *
+ * A look costs as much as there are locks on the machine, so it takes no more
+ * than a twentieth of the time.
+ */
+#include "keeper/keeper.h"
+
+#include <sys/file.h>
+#include <time.h>
+
+#include "lease/sys.h"
+#include "model/timeline.h"
+
+enum { SHARE = 20, LAST_ECHO = 3 };
+
+/* After the first look, in ms. */
+static const unsigned echo_ms[LAST_ECHO] = { 0, 3, 25 };
+
+static uint64_t due_ns = UINT64_MAX;
+static uint64_t not_before_ns, tick_ns = UINT64_MAX;
+static unsigned echo = LAST_ECHO;
+
+uint64_t dlk_look_due_ns(void)
+{
+	return due_ns > not_before_ns ? due_ns : not_before_ns;
+}
+
+void dlk_look_soon(void)
+{
+	echo = 0;
+	due_ns = dlk_now_ns();
+}
+
+/* Nothing but a look will tell of its end, or not as soon. */
+static bool is_looked_at(const struct dlk_kept *k)
+{
+	return k->state == DLK_KEPT &&
+	       (k->lease.shared || !dlk_watch_waits(k->watch));
+}
+
+/* The kernel's wait tells of most ends: then a tick is a renewal's. */
+static uint64_t period_ns(const struct dlk_kept *k)
+{
+	uint64_t ns = k->lease.ttl_ms / 12 * DLK_MS;
+
+	if (dlk_watch_waits(k->watch))
+		return k->lease.ttl_ms / 3 * DLK_MS;
+	return ns < 100 * DLK_MS    ? 100 * DLK_MS
+	       : ns > 1000 * DLK_MS ? 1000 * DLK_MS
+				    : ns;
+}
+
+static unsigned count_same(const struct dlk_kept *k)
+{
+	unsigned left = dlk_watch_refs(k->watch), n = 0;
+
+	if (left == 1)
+		return 1;
+	for (const struct dlk_kept *o = dlk_carried; o; o = o->next)
+		n += o->state == DLK_KEPT &&
+		     dlk_guard_same(&o->guard, &k->guard);
+	return n;
+}
+
+static void judge(struct dlk_kept *k, bool shim_lives)
+{
+	switch (dlk_guard_judge(&k->guard, count_same(k))) {
+	case DLK_GONE_NOW:
+		dlk_carry_owe(k);
+		break;
+	case DLK_SOME_GONE:
+		/* Which is all the same to who has none of them. */
+		if (k->left || !shim_lives)
+			dlk_carry_owe(k);
+		break;
+	case DLK_UNKNOWN:
+		if (dlk_watch_is_shut(k->watch) &&
+		    !dlk_guard_can_tell(&k->guard))
+			dlk_carry_lapse(k);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool wants_list(const struct dlk_kept *k)
+{
+	return k->lease.shared || dlk_watch_is_shut(k->watch);
+}
+
+/* The thread's own: a busy machine must not make it look less. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t shortest_period_ns(void)
+{
+	uint64_t period = UINT64_MAX;
+
+	for (const struct dlk_kept *k = dlk_carried; k; k = k->next)
+		if (is_looked_at(k) && period_ns(k) < period)
+			period = period_ns(k);
+	return period;
+}
+
+static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
+{
+	uint64_t now = dlk_now_ns(), period = shortest_period_ns();
+
+	if (period == UINT64_MAX)
+		tick_ns = UINT64_MAX; /* nothing to look for */
+	else if (began_ns >= tick_ns || tick_ns > began_ns + period)
+		tick_ns = began_ns + period;
+	due_ns = tick_ns;
+	not_before_ns = 0;
+	/* It could not be read: nothing was learnt of what was stirred. */
+	if (again && echo < LAST_ECHO - 1)
+		due_ns = now + echo_ms[LAST_ECHO - 1] * DLK_MS;
+	else if (++echo < LAST_ECHO && now + echo_ms[echo] * DLK_MS < due_ns)
+		due_ns = now + echo_ms[echo] * DLK_MS;
+	else
+		dlk_watch_calm();
+	if (due_ns != UINT64_MAX)
+		not_before_ns = now + SHARE * cost_ns;
+}
+
+void dlk_look(bool shim_lives)
+{
+	uint64_t began = dlk_now_ns(), cost = cpu_ns();
+	bool tick = began >= tick_ns, list = false, again;
+
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
+		if (!is_looked_at(k) ||
+		    !(tick || dlk_watch_is_stirred(k->watch)))
+			continue;
+		dlk_watch_probe(k->watch);
+		list |= wants_list(k);
+	}
+	again = list && !dlk_locks_look();
+	list = list && !again;
+	for (struct dlk_kept *k = dlk_carried, *next; k && list; k = next) {
+		next = k->next;
+		if (is_looked_at(k) && wants_list(k) &&
+		    (tick || dlk_watch_is_stirred(k->watch)))
+			judge(k, shim_lives);
+	}
+	schedule(began, cpu_ns() - cost, again);
+}

@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# The keeper is none of the program's children (DESIGN L4, L7): wait(2) finds
+# none, SIGCHLD is not sent, neither when it starts nor when it is killed.  (To
+# process 1 and to a subreaper it comes as any orphan does.)
+# shellcheck disable=SC2016 # perl's
+. "${0%/*}/../lib/rig.sh"
+
+# What the program sees of children, with a lock in hand and without.
+SEES='
+use POSIX ":sys_wait_h";
+$| = 1;
+my $signals = 0;
+$SIG{CHLD} = sub { $signals++ };
+sub children {
+	my $pid = waitpid(-1, WNOHANG);
+	print "$_[0]: waitpid ", $pid, $pid < 0 ? " " . ($! + 0) : "",
+	      ", signals $signals\n";
+}
+children("before");
+open F, ">", "f" or die;
+flock F, 2 or die "flock: $!";
+print "locked\n"; <STDIN>;
+children("locked");
+print "go\n"; <STDIN>;
+children("its keeper was killed");
+print "go\n"; <STDIN>;
+close F;
+children("closed");
+print "go\n"; <STDIN>;
+children("after");
+print "end\n";
+'
+
+keepers()
+{
+	on A pgrep -x dlock-keeper
+}
+
+some_keeper()
+{
+	[ -n "$(keepers)" ]
+}
+
+no_keeper()
+{
+	[ -z "$(keepers)" ]
+}
+
+another_keeper()
+{
+	some_keeper && [ "$(keepers)" != "$1" ]
+}
+
+# told LINE: p prints it
+told()
+{
+	hear p 5
+	is "$HEARD" "$1" "$NAME: $1"
+}
+
+# unseen NAME COMMAND...: COMMAND runs the program on A
+unseen()
+{
+	local old
+
+	NAME=$1
+	shift
+	peer p dl A "$@"
+	told 'before: waitpid -1 10, signals 0'
+	told locked
+	ok "$NAME: it has a keeper" until_true 2 some_keeper
+	say p go
+	told 'locked: waitpid -1 10, signals 0'
+	told go
+	old=$(keepers)
+	on A kill -KILL "$old"
+	ok "$NAME: it has another one" until_true 2 another_keeper "$old"
+	say p go
+	told 'its keeper was killed: waitpid -1 10, signals 0'
+	told go
+	say p go
+	told 'closed: waitpid -1 10, signals 0'
+	told go
+	ok "$NAME: the keeper ends" until_true 3 no_keeper
+	say p go
+	told 'after: waitpid -1 10, signals 0'
+	told end
+	peer_end p
+}
+
+rig_start disks
+rig_configs ttl=600ms connect_timeout=100ms
+unseen 'a program' /usr/bin/perl -e "$SEES"
+rig_end

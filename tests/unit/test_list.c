@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+// link: shim/keeper/list.c
+/*
+ * The kernel's list of locks, read while others lock and unlock: a lock that
+ * is there all the time is never missed (DESIGN L4: what is taken for gone is
+ * released).
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "keeper/list.h"
+#include "lease/sys.h"
+#include "model/fdinfo.h"
+#include "model/timeline.h"
+
+enum { OTHERS = 300, CHURNERS = 2, STEADY = 40 };
+
+static char dir[] = "/tmp/dlk-list.XXXXXX";
+
+static int opened(int n)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/%d", dir, n);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* What the list calls the file behind fd, which is locked. */
+static uint64_t listed_as(int fd)
+{
+	char path[64], text[1024];
+	struct dlk_flock_line l;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	assert_true(dlk_slurp(path, text, sizeof(text)) > 0);
+	assert_true(dlk_fdinfo_line(text, &l));
+	assert_int_equal(l.pid, getpid());
+	return dlk_list_hash(l.file, l.file_len);
+}
+
+static void a_lock_is_listed_with_its_taker(void **state)
+{
+	const struct dlk_listed *e;
+	int fd = opened(0), other = opened(0);
+	uint64_t file;
+
+	(void)state;
+	assert_int_equal(flock(fd, LOCK_SH), 0);
+	file = listed_as(fd);
+	assert_true(dlk_list_read());
+	assert_int_equal(dlk_list_of(file, &e), 1);
+	assert_int_equal(e[0].pid, getpid());
+	assert_int_equal(e[0].mode, LOCK_SH);
+	assert_false(e[0].blocks_us);
+	assert_int_equal(flock(other, LOCK_SH), 0);
+	assert_true(dlk_list_read());
+	assert_int_equal(dlk_list_of(file, &e), 2);
+	close(fd);
+	assert_true(dlk_list_read());
+	assert_int_equal(dlk_list_of(file, &e), 1);
+	close(other);
+	assert_true(dlk_list_read());
+	assert_int_equal(dlk_list_of(file, &e), 0);
+}
+
+static void churn(unsigned which)
+{
+	int fds[OTHERS];
+	unsigned x = which + 1;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < OTHERS; i++)
+		fds[i] = opened(1000 + (int)which * OTHERS + i);
+	for (;;) {
+		x = x * 1103515245 + 12345;
+		flock(fds[x / 65536 % OTHERS], x & 0x8000 ? LOCK_EX : LOCK_UN);
+	}
+}
+
+static void none_is_missed_while_others_come_and_go(void **state)
+{
+	const uint64_t until = dlk_now_ns() + 2000 * DLK_MS;
+	uint64_t file[STEADY];
+	pid_t child[CHURNERS];
+	unsigned read = 0, missed = 0, failed = 0;
+	int fd[STEADY];
+
+	(void)state;
+	for (unsigned i = 0; i < CHURNERS; i++) {
+		child[i] = fork();
+		if (child[i] == 0)
+			churn(i);
+	}
+	for (int i = 0; i < STEADY; i++) {
+		fd[i] = opened(i);
+		assert_int_equal(flock(fd[i], LOCK_EX), 0);
+		file[i] = listed_as(fd[i]);
+		dlk_pause_ns(DLK_MS);
+	}
+	while (dlk_now_ns() < until) {
+		const struct dlk_listed *e;
+
+		if (!dlk_list_read()) {
+			failed++;
+			continue;
+		}
+		read++;
+		for (int i = 0; i < STEADY; i++)
+			missed += dlk_list_of(file[i], &e) == 0;
+	}
+	for (unsigned i = 0; i < CHURNERS; i++) {
+		kill(child[i], SIGKILL);
+		waitpid(child[i], NULL, 0);
+	}
+	print_message("# read %u times, %u not of one mind\n", read, failed);
+	assert_int_equal(missed, 0);
+	assert_true(read > 0);
+	for (int i = 0; i < STEADY; i++)
+		close(fd[i]);
+}
+
+static int make_dir(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	char command[64];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lock_is_listed_with_its_taker),
+		cmocka_unit_test(none_is_missed_while_others_come_and_go),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
