@@ -157,6 +157,18 @@ static void watch_it(struct dlk_kept *k, int fd)
 	dlk_look_soon();
 }
 
+/* Without two left, there would be none for the connection to release it on. */
+static bool descriptors_are_left(int fd)
+{
+	int one = dup(fd), two = dup(fd);
+
+	if (one >= 0)
+		close(one);
+	if (two >= 0)
+		close(two);
+	return one >= 0 && two >= 0;
+}
+
 /* `fd` stays the caller's. */
 int dlk_carry(const struct dlk_keep *m, int fd)
 {
@@ -189,6 +201,10 @@ int dlk_carry(const struct dlk_keep *m, int fd)
 	fill(k, m);
 	insert(k);
 	watch_it(k, fd);
+	if (!descriptors_are_left(fd)) {
+		dlk_carry_drop(k);
+		return -EMFILE;
+	}
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
 	return 0;
