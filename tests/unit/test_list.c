@@ -90,6 +90,9 @@ static void churn(unsigned which)
 	for (;;) {
 		x = x * 1103515245 + 12345;
 		flock(fds[x / 65536 % OTHERS], x & 0x8000 ? LOCK_EX : LOCK_UN);
+		/* Bursts: without a pause no two readings would ever agree. */
+		if (x / 65536 % 8 == 0)
+			dlk_pause_ns(DLK_MS / 20);
 	}
 }
 
