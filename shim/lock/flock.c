@@ -348,6 +348,9 @@ static void drop_stale(const struct ask *a)
 
 	for (h = dlk_held_find(&a->file, NULL); h; h = next) {
 		next = dlk_held_find(&a->file, h);
+		/* Another thread weakens it just now: it keeps its token. */
+		if (h->leaving && h != a->old && a->mode == LOCK_SH)
+			continue;
 		if (a->mode == LOCK_EX || h == a->old || h->kept) {
 			if (a->mode == LOCK_EX || h == a->old || h->fd == a->fd)
 				dlk_held_drop(h);
@@ -454,7 +457,6 @@ static void prepare_conversion(struct ask *a)
 	if (!a->old)
 		return;
 	pthread_mutex_lock(&dlk.mutex);
-	a->old->leaving = true;
 	kept = a->old->kept;
 	a->old->kept = false;
 	pthread_mutex_unlock(&dlk.mutex);
@@ -580,6 +582,27 @@ static int lock_file(struct ask *a)
 }
 
 /*
+ * (pinned) A process that was stopped may be here before its thread: the lease
+ * may be another's by now.  What the keeper alone renews, only it knows.
+ */
+static bool has_lapsed(const struct dlk_held *h)
+{
+	return dlk_now_ns() >= h->deadline_ns &&
+	       !(h->kept && (atomic_load(&dlk.away) || !dlk_thread_here()));
+}
+
+/*
+ * Before the kernel's lock changes its mode: the thread, and others who lock
+ * this file, must not take the lease for one whose lock has ended.
+ */
+static void begin_conversion(struct ask *a)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	a->old->leaving = true;
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+/*
  * What the description had before the call.  If it is what is asked for, and
  * the lease is ours, there is nothing to do.
  */
@@ -596,8 +619,12 @@ static bool have_it(struct ask *a)
 	look(a);
 	if (a->had != LOCK_UN)
 		a->old = lease_of(a->fd);
-	if (!a->old || a->had != a->mode)
+	if (!a->old)
 		return false;
+	if (a->had != a->mode || has_lapsed(a->old)) {
+		begin_conversion(a);
+		return false;
+	}
 	dlk_unpin(a->old);
 	a->old = NULL;
 	return true;

@@ -139,7 +139,7 @@ void dlk_lock_ended(struct dlk_held *h)
 	bool send = false, kept = false;
 
 	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD) {
+	if (h->state == DLK_HELD && !h->leaving) {
 		dlk_held_owe(h);
 		kept = h->kept;
 		send = !h->kept && !dlk_shared(h->fd);
