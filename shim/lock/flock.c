@@ -794,7 +794,7 @@ void dlk_closing(int fd)
 		pthread_mutex_lock(&dlk.mutex);
 		h->fd = other;
 		pthread_mutex_unlock(&dlk.mutex);
-	} else if (h && !dlk_shared(fd) && !h->kept) {
+	} else if (h && other == -1 && !dlk_shared(fd) && !h->kept) {
 		release(h);
 	} else if (h && dlk_handover(h)) {
 		if (other == -1)
