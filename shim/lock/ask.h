@@ -37,6 +37,7 @@ struct ask {
 	int had;              /* the description's mode before */
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
 	unsigned unlisted;    /* times that the kernel did not list the lock */
+	unsigned overtaken;   /* times that a sharer was quicker */
 };
 
 /*

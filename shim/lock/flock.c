@@ -32,7 +32,7 @@
 #include "lease/log.h"
 #include "model/timeline.h"
 
-enum { UNLISTED_LOOKS = 20 };
+enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
 
 /* --- which lease is it? --------------------------------------------------- */
 
@@ -529,14 +529,15 @@ static void look(struct ask *a)
 /*
  * Refused for the sake of a process that shares our description and has
  * unlocked or converted it since, or there would have been proof: nothing is
- * ours to give back, nothing is to be waited for.  Lock anew, after its call.
+ * ours to give back, nothing is to be waited for.  Lock anew, after its call;
+ * but not for ever (LOCK_NB), should it do nothing else.
  */
 static bool overtaken(struct ask *a, int err)
 {
 	bool older;
 
 	if (err != DLK_BUSY || !dlk_ask_same_place(a, &older) ||
-	    dlk_kernel_flock_mode(a->fd) < 0)
+	    dlk_kernel_flock_mode(a->fd) < 0 || a->overtaken++ >= OVERTAKEN_MAX)
 		return false;
 	give_up_old(a);
 	look(a);
