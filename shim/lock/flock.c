@@ -387,7 +387,8 @@ static int keep(struct ask *a)
 	int err;
 
 	if (!h) {
-		disown(a);
+		if (!downgrades(a))
+			disown(a);
 		strcpy(a->why, "no memory for a lease");
 		return -ENOMEM;
 	}
@@ -483,10 +484,12 @@ static int weakened_here_only(struct ask *a)
 		a->old->weaken = true;
 		a->old->renew_ns = dlk_now_ns();
 		a->old->handover_ns = a->old->renew_ns;
-		dlk_held_unpin(a->old);
 		pthread_mutex_unlock(&dlk.mutex);
+		/* The keeper was told to drop it. */
+		if (!dlk_thread_need(dlk_now_ns()))
+			dlk_handover(a->old);
+		dlk_unpin(a->old);
 		a->old = NULL;
-		dlk_thread_need(dlk_now_ns());
 	}
 	if (lost) {
 		real.flock(a->fd, LOCK_UN);

@@ -110,8 +110,10 @@ static int start(void)
 		return err;
 	}
 	err = dlk_own_take(&theirs, ends[1]);
-	if (err)
+	if (err) {
+		dlk_own_close(&keeper.socket);
 		return err;
+	}
 	setsockopt(keeper.socket.fd, SOL_SOCKET, SO_RCVTIMEO, &second,
 		   sizeof(second));
 	setsockopt(keeper.socket.fd, SOL_SOCKET, SO_SNDTIMEO, &second,
@@ -265,6 +267,15 @@ static int start_if_need_be(void)
 	return start();
 }
 
+/* The next one has nothing of what the last one took, and was asked here. */
+static void ask_again(struct handing *all, unsigned n)
+{
+	lose_keeper();
+	for (unsigned i = 0; i < n; i++)
+		if (all[i].wanted && all[i].err == 0)
+			all[i].err = NO_ANSWER;
+}
+
 /* A keeper that has ended with its last lock is started anew, once. */
 static void add_all(struct handing *all, unsigned n)
 {
@@ -280,7 +291,7 @@ static void add_all(struct handing *all, unsigned n)
 		if (err == -ECONNRESET || err == -ENOTCONN)
 			err = -EPIPE;
 		if (err == -EPIPE)
-			lose_keeper();
+			ask_again(all, n);
 	}
 	for (unsigned i = 0; i < n; i++)
 		if (all[i].err == NO_ANSWER)
@@ -331,7 +342,7 @@ static void settle(struct handing *it)
 	if (it->err)
 		h->refused_ns = dlk_now_ns();
 	else
-		h->kept = true;
+		h->kept = !over;
 	h->handover_ns = it->err ? dlk_now_ns() + 1000 * DLK_MS : UINT64_MAX;
 	tell = it->err && !over && !h->told_no_keeper;
 	h->told_no_keeper |= tell;
