@@ -157,7 +157,6 @@ static bool on_exit_group(const long *a, long *result)
 static bool on_exit_thread(const long *a, long *result)
 {
 	(void)result;
-	dlk_before_exit();
 	dlk_thread_exits((int)a[0]);
 	return false;
 }

@@ -246,10 +246,16 @@ static unsigned long threads(void)
 	return dlk_stat("/proc/self/task", &st, 0) < 0 ? 0 : st.st_nlink - 2;
 }
 
-/* This thread and the dead main one. */
+/*
+ * This thread and the dead main one; or nobody can tell (no /proc), and the
+ * process must not be kept alive: the leases are the keeper's then, and the
+ * next lock starts a thread again.
+ */
 static bool only_two(void)
 {
-	return threads() == 2;
+	unsigned long n = threads();
+
+	return n == 2 || n == 0;
 }
 
 enum dlk_company dlk_thread_company(void)
@@ -290,9 +296,9 @@ void dlk_main_ends(void)
 
 static bool is_last_but_ours(void)
 {
-	unsigned long living = threads() - main_has_ended();
+	unsigned long n = threads();
 
-	return dlk_thread_here() && living <= 2;
+	return n && dlk_thread_here() && n - main_has_ended() <= 2;
 }
 
 /*
@@ -303,13 +309,18 @@ static bool is_last_but_ours(void)
 void dlk_thread_exits(int code)
 {
 	struct dlk_call call;
+	bool last;
 
 	if (!dlk_alive())
 		return;
+	dlk_handover_all();
 	dlk_enter(&call);
 	atomic_store(&dlk.last_words, (code & 0xff) + 1);
-	if (is_last_but_ours())
-		dlk_syscall(SYS_exit_group, code);
+	last = is_last_but_ours();
 	dlk_leave(&call);
+	if (last) {
+		dlk_before_exit();
+		dlk_syscall(SYS_exit_group, code);
+	}
 	dlk_main_ends();
 }
