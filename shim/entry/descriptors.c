@@ -186,6 +186,22 @@ static void closing_span(unsigned first, unsigned last)
 	}
 }
 
+/*
+ * Our thread would keep the old table, and in it open what is closed here: a
+ * pipe's reader would see no end, and a lock have none.
+ */
+static int close_own_table(unsigned first, unsigned last, int flags)
+{
+	struct dlk_privileged p;
+	int r;
+
+	dlk_before_privileged(&p);
+	r = close_span(first, last, flags);
+	dlk_after_own_table();
+	dlk_after_privileged(&p);
+	return r;
+}
+
 int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 {
 	if (!real.close_range)
@@ -194,6 +210,8 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 		return real.close_range(first, last, flags);
 	if (atomic_load(&dlk.n_held))
 		closing_span(first, last);
+	if (flags & CLOSE_RANGE_UNSHARE)
+		return close_own_table(first, last, flags);
 	return close_span(first, last, flags);
 }
 
