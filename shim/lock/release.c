@@ -75,12 +75,17 @@ void dlk_release_send(struct dlk_held *h)
 		dlk_link_put(c);
 }
 
-static void send_again(struct dlk_held *h, uint64_t deadline)
+static void send_again(struct dlk_held *h, uint64_t deadline,
+		       bool (*interrupt)(void *))
 {
 	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
 	struct dlk_conn *c = dlk_link_get(ep);
-	int err = c ? dlk_conn_open(c, deadline) : -ENOMEM;
+	int err = -ENOMEM;
 
+	if (c) {
+		dlk_conn_set_interrupt(c, interrupt, NULL);
+		err = dlk_conn_open(c, deadline);
+	}
 	if (!err)
 		err = send_on(c, h, deadline);
 	if (!err && dlk_conn_is_open(c))
@@ -95,15 +100,17 @@ static void send_again(struct dlk_held *h, uint64_t deadline)
 }
 
 /* The answer to a release has come but nobody has read it. */
-static void read_answers(struct dlk_held *h, uint64_t deadline)
+static void read_answers(struct dlk_held *h, uint64_t deadline,
+			 bool (*interrupt)(void *))
 {
 	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
 	struct dlk_conn *c = dlk_link_get_deferred(ep);
 
-	if (c)
+	if (c) {
+		dlk_conn_set_interrupt(c, interrupt, NULL);
 		dlk_conn_settle(c, deadline);
-	if (c)
 		dlk_link_put(c);
+	}
 	/* Not ours yet: its connection is busy, whoever has it will read. */
 	pthread_mutex_lock(&dlk.mutex);
 	if (h->in_flight)
@@ -111,12 +118,13 @@ static void read_answers(struct dlk_held *h, uint64_t deadline)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
-void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns)
+void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns,
+		       bool (*interrupt)(void *))
 {
 	if (h->in_flight)
-		read_answers(h, deadline_ns);
+		read_answers(h, deadline_ns, interrupt);
 	else
-		send_again(h, deadline_ns);
+		send_again(h, deadline_ns, interrupt);
 }
 
 void dlk_release_token(const struct dlk_rule *rule,
@@ -159,7 +167,7 @@ static void send_unsent(uint64_t deadline_ns)
 	struct dlk_held *h;
 
 	while (dlk_now_ns() < deadline_ns && (h = next_unsent())) {
-		dlk_release_retry(h, deadline_ns);
+		dlk_release_retry(h, deadline_ns, NULL);
 		dlk_unpin(h);
 	}
 }

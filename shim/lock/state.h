@@ -224,8 +224,12 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
 
 /* Send what is owed for h (state OWED) if a connection is open; never waits. */
 void dlk_release_send(struct dlk_held *h);
-/* What is due for h: send again, or read the answer; for the thread. */
-void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns);
+/*
+ * What is due for h: send again, or read the answer; for the thread.  It ends
+ * early when `interrupt` (or NULL) says so.
+ */
+void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns,
+		       bool (*interrupt)(void *));
 /* Whatever Redis may have under this token: see that it goes away. */
 void dlk_release_token(const struct dlk_rule *rule,
 		       const struct dlk_lease *lease);

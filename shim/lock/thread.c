@@ -326,8 +326,10 @@ static bool work_once(void)
 		dlk_handover(h);
 	} else if (!forget) {
 		dlk_release_retry(
-			h, now + h->rule->redis->endpoints->connect_timeout_ms *
-					   DLK_MS);
+			h,
+			now + h->rule->redis->endpoints->connect_timeout_ms *
+					DLK_MS,
+			dlk_thread_is_paused);
 	}
 	pthread_mutex_lock(&dlk.mutex);
 	if (forget)
