@@ -108,7 +108,7 @@ $(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
 	  --redefine-sym stderr=dlk_stderr $< $@
 
 # Each script as a string, with the SHA-1 that EVALSHA calls it by.
-$(B)/gen/scripts.h: $(LUA) shim/lease/scripts/embed.sh
+$(B)/gen/scripts.h: $(LUA) $(wildcard shim/lease/scripts/*.inc) shim/lease/scripts/embed.sh
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
 	$(Q)sh shim/lease/scripts/embed.sh $(LUA) >$@.tmp && mv $@.tmp $@
@@ -140,6 +140,12 @@ $(B)/tests/%.so: tests/lib/%_so.c Makefile
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -fPIC -shared -MMD -MP -MT $@ -o $@ $< -ldl
+
+# Of the helpers, this one asks Redis as the shim does.
+$(B)/tests/bench_records: tests/lib/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis.a
+	$(call say,TEST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $^ -lconfuse
 
 $(B)/tests/%: tests/lib/%.c Makefile
 	$(call say,TEST,$@)

@@ -24,8 +24,10 @@ static bool own(int fd)
 
 static void closing(int fd)
 {
-	if (atomic_load(&dlk.n_held) && dlk_alive())
+	if (atomic_load(&dlk.n_held) && dlk_alive()) {
 		dlk_closing(fd);
+		dlk_record_closing(fd);
+	}
 }
 
 bool dlk_entry_close(int fd)
@@ -62,7 +64,7 @@ static void closing_stream(FILE *fp)
 	fd = fileno(fp);
 	if (fd >= 0 && dlk_alive()) {
 		fflush(fp);
-		dlk_closing(fd);
+		closing(fd);
 	}
 	errno = saved;
 }

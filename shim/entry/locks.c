@@ -2,6 +2,7 @@
 /*
  * The lock calls.  Each wrapper: may we, is it ours, act, errno.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -13,6 +14,16 @@
 #include "entry/real.h"
 #include "lock/state.h"
 
+/* As the call's result; errno is set on failure only. */
+static int result(int r, int saved)
+{
+	/* In a destructor that runs after ours. */
+	if (r <= 0 && atomic_load(&dlk.ending))
+		dlk_before_exit();
+	errno = r < 0 ? -r : saved;
+	return r < 0 ? -1 : r;
+}
+
 int dlk_entry_flock(int fd, int op)
 {
 	struct dlk_call call;
@@ -20,11 +31,7 @@ int dlk_entry_flock(int fd, int op)
 
 	if (dlk_alive())
 		r = dlk_flock(&call, fd, op);
-	/* In a destructor that runs after ours. */
-	if (r <= 0 && atomic_load(&dlk.ending))
-		dlk_before_exit();
-	errno = r < 0 ? -r : saved;
-	return r < 0 ? -1 : r;
+	return result(r, saved);
 }
 
 DLK_EXPORT int flock(int fd, int op)
@@ -34,29 +41,27 @@ DLK_EXPORT int flock(int fd, int op)
 	return r == DLK_PASS ? real.flock(fd, op) : r;
 }
 
-/* Does this fcntl command take a lock?  Others pass untouched. */
-static bool locks(int cmd)
+static bool is_record_lock(int cmd)
 {
-	return cmd == F_SETLK || cmd == F_SETLKW || cmd == F_OFD_SETLK ||
-	       cmd == F_OFD_SETLKW;
+	return cmd == F_SETLK || cmd == F_SETLKW || cmd == F_GETLK ||
+	       cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW || cmd == F_OFD_GETLK;
 }
 
-/* errno is ENOLCK then, and as it was otherwise. */
-static bool refused(int fd, const char *call, const struct flock *lock)
-{
-	int saved = errno;
-	bool r = dlk_alive() && dlk_refuses(fd, call, lock);
-
-	errno = r ? ENOLCK : saved;
-	return r;
-}
-
-/* Whatever the command, it has one argument of a word at most (musl). */
+/*
+ * Whatever the command, it has one argument of a word at most (musl).  Only
+ * where off_t has 64 bits is struct flock the struct flock64 of dlk_record().
+ */
 int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 {
-	if (locks(cmd) && arg &&
-	    refused(fd, "fcntl", (const struct flock *)arg))
-		return -1;
+	struct dlk_call call;
+	int r = DLK_PASS, saved = errno;
+
+	static_assert(sizeof(struct flock) == sizeof(struct flock64));
+	if (is_record_lock(cmd) && arg && dlk_alive())
+		r = dlk_record(&call, "fcntl", fd, cmd, (struct flock64 *)arg);
+	if (r != DLK_PASS)
+		return result(r, saved);
+	errno = saved;
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
 		atomic_store(&dlk.dups, true);
 	return next(fd, cmd, arg);
@@ -79,21 +84,27 @@ DLK_FCNTL(fcntl)
 DLK_FCNTL(fcntl64)
 DLK_FCNTL(__fcntl)
 
-static bool lockf_refused(int fd, int cmd)
+static int any_lockf(int fd, int cmd, off64_t len)
 {
-	return (cmd == F_LOCK || cmd == F_TLOCK) && refused(fd, "lockf", NULL);
+	struct dlk_call call;
+	int r = DLK_PASS, saved = errno;
+
+	if (dlk_alive())
+		r = dlk_lockf(&call, fd, cmd, len);
+	if (r != DLK_PASS)
+		return result(r, saved);
+	errno = saved;
+	if (!real.lockf64)
+		dlk_resolve_real();
+	return real.lockf64(fd, cmd, len);
 }
 
 DLK_EXPORT int lockf(int fd, int cmd, off_t len)
 {
-	if (!real.lockf)
-		dlk_resolve_real();
-	return lockf_refused(fd, cmd) ? -1 : real.lockf(fd, cmd, len);
+	return any_lockf(fd, cmd, len);
 }
 
 DLK_EXPORT int lockf64(int fd, int cmd, off64_t len)
 {
-	if (!real.lockf64)
-		dlk_resolve_real();
-	return lockf_refused(fd, cmd) ? -1 : real.lockf64(fd, cmd, len);
+	return any_lockf(fd, cmd, len);
 }

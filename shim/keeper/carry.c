@@ -4,6 +4,7 @@
  * and released again until the server has said that it is done.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -132,7 +133,8 @@ static bool is_file(const struct dlk_keep *m, int fd)
 
 static void fill(struct dlk_kept *k, const struct dlk_keep *m)
 {
-	memcpy(k->bytes, m->bytes, m->key_len + m->token_len + 2);
+	memcpy(k->bytes, m->bytes,
+	       m->key_len + m->token_len + m->places_len + 3);
 	k->lease = (struct dlk_lease){
 		.key = k->bytes,
 		.key_len = m->key_len,
@@ -140,7 +142,14 @@ static void fill(struct dlk_kept *k, const struct dlk_keep *m)
 		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
 		.shared = m->shared != 0,
+		.places = m->places_len
+				  ? k->bytes + m->key_len + m->token_len + 2
+				  : NULL,
+		.places_len = m->places_len,
 	};
+	k->kind = m->kind;
+	k->pid = m->pid;
+	k->coherent = m->coherent != 0;
 	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;
 	/* The process's thread renews at a third: a little later is enough. */
@@ -182,11 +191,16 @@ int dlk_carry(const struct dlk_keep *m, int fd)
 		return 0;
 	if (!is_file(m, fd))
 		return -ESTALE;
-	k = calloc(1, sizeof(*k) + m->key_len + m->token_len + 2);
+	k = calloc(1,
+		   sizeof(*k) + m->key_len + m->token_len + m->places_len + 3);
 	if (!k)
 		return -ENOMEM;
-	dlk_guard_begin(&k->guard, fd);
-	k->watch = dlk_watch_get(fd, !dlk_guard_can_tell(&k->guard));
+	if (m->kind == DLK_KEPT_FLOCK) {
+		dlk_guard_begin(&k->guard, fd);
+		k->watch = dlk_watch_get(fd, !dlk_guard_can_tell(&k->guard));
+	} else {
+		k->watch = dlk_watch_get_records(fd);
+	}
 	err = k->watch ? 0 : -errno;
 	k->ep = err ? NULL : server(&m->ep);
 	if (!err && !k->ep) {
@@ -214,6 +228,13 @@ int dlk_carry(const struct dlk_keep *m, int fd)
 
 void dlk_carry_owe(struct dlk_kept *k)
 {
+	const int fd = dlk_watch_fd(k->watch);
+
+	if (k->coherent && fd >= 0)
+		sync_file_range(fd, 0, 0,
+				SYNC_FILE_RANGE_WAIT_BEFORE |
+					SYNC_FILE_RANGE_WRITE |
+					SYNC_FILE_RANGE_WAIT_AFTER);
 	k->state = DLK_OWED_BACK;
 	k->forget_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
 	k->due_ns = 0;

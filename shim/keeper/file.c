@@ -46,6 +46,7 @@ struct dlk_watch {
 	int wd;        /* inotify's; <= 0: none */
 	unsigned refs; /* main thread's, as all above and `stirred` */
 	bool stirred;
+	bool records; /* of record locks: flock(2) is never asked */
 	bool has_thread;
 	pthread_mutex_t mutex; /* guards the three below */
 	pthread_cond_t go;
@@ -140,7 +141,8 @@ void dlk_watch_ended(void)
 
 void dlk_watch_probe(struct dlk_watch *w)
 {
-	if (w->has_thread || w->fd < 0 || flock(w->fd, LOCK_EX | LOCK_NB) < 0)
+	if (w->has_thread || w->records || w->fd < 0 ||
+	    flock(w->fd, LOCK_EX | LOCK_NB) < 0)
 		return;
 	note_free(w);
 	flock(w->fd, LOCK_UN);
@@ -175,15 +177,21 @@ static int reopen(int fd, mode_t mode)
 	return own;
 }
 
-static struct dlk_watch **bucket(const struct stat *st)
+static size_t bucket_of(dev_t dev, ino_t ino)
 {
-	return &watches[(st->st_ino ^ st->st_dev * 31) % BUCKETS];
+	return (ino ^ dev * 31) % BUCKETS;
 }
 
-static struct dlk_watch *find(const struct stat *st)
+static struct dlk_watch **bucket(const struct stat *st)
+{
+	return &watches[bucket_of(st->st_dev, st->st_ino)];
+}
+
+static struct dlk_watch *find(const struct stat *st, bool records)
 {
 	for (struct dlk_watch *w = *bucket(st); w; w = w->next)
-		if (w->dev == st->st_dev && w->ino == st->st_ino)
+		if (w->dev == st->st_dev && w->ino == st->st_ino &&
+		    w->records == records)
 			return w;
 	return NULL;
 }
@@ -198,7 +206,7 @@ static void insert(struct dlk_watch *w, struct dlk_watch **first)
 }
 
 static struct dlk_watch *new_watch(int fd, const struct stat *st,
-				   bool open_only)
+				   bool open_only, bool records)
 {
 	int own = reopen(fd, st->st_mode);
 	struct dlk_watch *w;
@@ -212,32 +220,49 @@ static struct dlk_watch *new_watch(int fd, const struct stat *st,
 		return NULL;
 	}
 	w->fd = own;
+	w->records = records;
 	w->dev = st->st_dev;
 	w->ino = st->st_ino;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
 	insert(w, bucket(st));
-	start(w);
+	if (!records)
+		start(w);
 	return w;
 }
 
-struct dlk_watch *dlk_watch_get(int fd, bool open_only)
+static struct dlk_watch *get(int fd, bool open_only, bool records)
 {
 	struct dlk_watch *w;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return NULL;
-	w = find(&st);
+	w = find(&st, records);
 	if (w && w->fd < 0 && open_only) {
 		errno = EACCES;
 		return NULL;
 	}
 	if (!w)
-		w = new_watch(fd, &st, open_only);
+		w = new_watch(fd, &st, open_only, records);
 	if (w)
 		w->refs++;
 	return w;
+}
+
+struct dlk_watch *dlk_watch_get(int fd, bool open_only)
+{
+	return get(fd, open_only, false);
+}
+
+struct dlk_watch *dlk_watch_get_records(int fd)
+{
+	return get(fd, false, true);
+}
+
+int dlk_watch_fd(const struct dlk_watch *w)
+{
+	return w->fd;
 }
 
 bool dlk_watch_waits(const struct dlk_watch *w)
@@ -292,9 +317,19 @@ void dlk_watch_listen(struct dlk_watch *w, int fd)
 				  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
 }
 
+/* One number a file, whichever locks of it are watched. */
+static bool others_listen(const struct dlk_watch *w)
+{
+	for (const struct dlk_watch *o = watches[bucket_of(w->dev, w->ino)]; o;
+	     o = o->next)
+		if (o != w && o->wd == w->wd)
+			return true;
+	return false;
+}
+
 static void listen_no_more(struct dlk_watch *w)
 {
-	if (w->wd > 0)
+	if (w->wd > 0 && !others_listen(w))
 		inotify_rm_watch(bells.closed, w->wd);
 	w->wd = 0;
 }

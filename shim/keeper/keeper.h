@@ -63,6 +63,10 @@ bool dlk_watch_init(void);
  * be opened and `open_only`.  The caller has one reference.
  */
 struct dlk_watch *dlk_watch_get(int fd, bool open_only);
+/* The same for record locks: never a wait in the kernel. */
+struct dlk_watch *dlk_watch_get_records(int fd);
+/* Our own descriptor of the file; -1: none. */
+int dlk_watch_fd(const struct dlk_watch *w);
 /* The last reference gone, it ends. */
 void dlk_watch_unref(struct dlk_watch *w);
 unsigned dlk_watch_refs(const struct dlk_watch *w);
@@ -95,6 +99,16 @@ void dlk_watch_again(struct dlk_watch *w);
 /* End the watches that no lease depends on, once their waits are over. */
 void dlk_watch_sweep(void);
 
+/* --- records.c ------------------------------------------------------------ */
+
+struct dlk_kept;
+
+/*
+ * Is a lease's record lock there?  By its process, if that has ended, and by
+ * what the kernel says to our own description.
+ */
+enum dlk_verdict dlk_records_judge(const struct dlk_kept *k, bool shim_lives);
+
 /* --- carry.c: leases ------------------------------------------------------ */
 
 struct dlk_keep;
@@ -113,8 +127,11 @@ struct dlk_kept {
 	uint64_t granted_ns, deadline_ns;
 	uint64_t due_ns; /* to renew, or to release */
 	uint64_t forget_ns;
-	bool left; /* the process has no descriptor of it any more */
-	bool text; /* release by the script as a whole */
+	uint32_t kind; /* enum dlk_kept_kind */
+	uint32_t pid;  /* of the process */
+	bool coherent; /* dirty pages go to the file system first (L10) */
+	bool left;     /* the process has no descriptor of it any more */
+	bool text;     /* release by the script as a whole */
 	char bytes[];
 };
 

@@ -11,6 +11,7 @@
  * than a twentieth of the time.
  */
 #include "keeper/keeper.h"
+#include "keeper/protocol.h"
 
 #include <sys/file.h>
 #include <time.h>
@@ -92,7 +93,8 @@ static void judge(struct dlk_kept *k, bool shim_lives)
 
 static bool wants_list(const struct dlk_kept *k)
 {
-	return k->lease.shared || dlk_watch_is_shut(k->watch);
+	return k->kind == DLK_KEPT_FLOCK &&
+	       (k->lease.shared || dlk_watch_is_shut(k->watch));
 }
 
 /* The thread's own: a busy machine must not make it look less. */
@@ -135,15 +137,34 @@ static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 		not_before_ns = now + SHARE * cost_ns;
 }
 
+static void judge_records(struct dlk_kept *k, bool shim_lives)
+{
+	switch (dlk_records_judge(k, shim_lives)) {
+	case DLK_GONE_NOW:
+		dlk_carry_owe(k);
+		break;
+	case DLK_UNKNOWN:
+		dlk_carry_lapse(k);
+		break;
+	default:
+		break;
+	}
+}
+
 void dlk_look(bool shim_lives)
 {
 	uint64_t began = dlk_now_ns(), cost = cpu_ns();
 	bool tick = began >= tick_ns, list = false, again;
 
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
+	for (struct dlk_kept *k = dlk_carried, *next; k; k = next) {
+		next = k->next;
 		if (!is_looked_at(k) ||
 		    !(tick || dlk_watch_is_stirred(k->watch)))
 			continue;
+		if (k->kind != DLK_KEPT_FLOCK) {
+			judge_records(k, shim_lives);
+			continue;
+		}
 		dlk_watch_probe(k->watch);
 		list |= wants_list(k);
 	}

@@ -41,7 +41,9 @@ static bool well_formed(const struct dlk_keep *m, ssize_t n)
 {
 	return n >= (ssize_t)sizeof(*m) && m->magic == DLK_KEEP_MAGIC &&
 	       m->key_len <= DLK_KEY_MAX && m->token_len < DLK_TOKEN_MAX &&
-	       (size_t)n == sizeof(*m) + m->key_len + m->token_len + 2;
+	       m->places_len <= DLK_KEY_MAX + 8 &&
+	       (size_t)n == sizeof(*m) + m->key_len + m->token_len +
+				    m->places_len + 3;
 }
 
 static int received_fd(struct msghdr *msg)

@@ -33,12 +33,21 @@ enum {
 
 struct dlk_keep {
 	uint32_t magic, type, seq;
-	uint32_t key_len, token_len, ttl_ms, shared;
+	uint32_t key_len, token_len, places_len, ttl_ms;
+	uint32_t shared, kind, coherent; /* kind: enum dlk_kept_kind */
+	uint32_t pid;                    /* of the process, for its own locks */
 	uint64_t dev, ino;   /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
 	struct dlk_endpoint ep;
-	char bytes[]; /* key, NUL, token, NUL */
+	char bytes[]; /* key, NUL, token, NUL, places, NUL (records) */
+};
+
+/* Whose lock it is (DESIGN L2). */
+enum dlk_kept_kind {
+	DLK_KEPT_FLOCK,
+	DLK_KEPT_POSIX, /* ends with the process at the latest */
+	DLK_KEPT_OFD,
 };
 
 struct dlk_keep_answer {
@@ -47,6 +56,6 @@ struct dlk_keep_answer {
 };
 
 /* Of bytes[]. */
-enum { DLK_KEEP_BYTES = DLK_KEY_MAX + 1024 };
+enum { DLK_KEEP_BYTES = 2 * DLK_KEY_MAX + 1024 };
 
 #endif

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lease/records.h"
 #include "lease/sys.h"
 #include "model/text.h"
 #include "scripts.h"
@@ -289,22 +290,38 @@ static int compare(struct dlk_conn *c, struct arg how, struct arg script,
 static const struct arg evalsha = { LITERAL("EVALSHA") };
 static const struct arg eval = { LITERAL("EVAL") };
 
+/* An owner's records end with a list that is empty, after all other requests. */
+static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
+			   bool text)
+{
+	static const struct dlk_ranges nothing;
+	struct dlk_range all = { .end = DLK_RANGE_MAX };
+
+	return dlk_records_set(c, lease, UINT64_MAX, &all, &nothing, text);
+}
+
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool text)
 {
 	const struct arg sha = { LITERAL(DLK_SHA_release) };
 	const struct arg lua = { LITERAL(DLK_LUA_release) };
 
+	if (lease->places)
+		return release_records(c, lease, text);
 	return compare(c, text ? eval : evalsha, text ? lua : sha, lease,
 		       false);
 }
 
 int dlk_lease_released(const redisReply *reply)
 {
+	uint64_t seq;
+
 	if (!reply)
 		return -EPIPE;
 	if (reply->type == REDIS_REPLY_INTEGER)
 		return 0;
+	if (reply->type == REDIS_REPLY_ARRAY)
+		return dlk_records_was_set(reply, &seq);
 	if (is_noscript(reply))
 		return -ENOENT;
 	return reply->type == REDIS_REPLY_ERROR && passing(reply->str)
@@ -320,6 +337,8 @@ int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 	const struct arg sha = { LITERAL(DLK_SHA_renew) };
 	const struct arg lua = { LITERAL(DLK_LUA_renew) };
 
+	if (lease->places)
+		return dlk_records_renew(c, lease, text);
 	return compare(c, text ? eval : evalsha, text ? lua : sha, lease, true);
 }
 
@@ -339,8 +358,11 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease)
 {
 	const redisReply *r;
-	int err = dlk_conn_reply(c, deadline_ns, &r);
+	int err;
 
+	if (lease->places)
+		return dlk_records_renewed(c, deadline_ns, lease);
+	err = dlk_conn_reply(c, deadline_ns, &r);
 	if (err)
 		return err;
 	if (is_noscript(r))

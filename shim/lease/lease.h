@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 #include "lease/conn.h"
+#include "model/range.h"
 #include "model/token.h"
 
 enum {
@@ -29,6 +30,7 @@ enum {
 	DLK_LOST,     /* another token is there */
 	DLK_GONE,     /* no token is there */
 	DLK_REPLACED, /* another token, newer, of this host and file */
+	DLK_STALE,    /* records: ask again with a greater number */
 };
 
 /* One lease, as Redis knows it.  The texts are the caller's. */
@@ -39,13 +41,17 @@ struct dlk_lease {
 	size_t token_len;
 	uint32_t ttl_ms;
 	bool shared;
+	const char *places; /* records: dlk_records_places(); else NULL */
+	size_t places_len;
 };
 
 struct dlk_answer {
 	uint64_t asked_ns; /* before the request left */
-	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none;
-			      YOUNG: how long until the server is old */
+	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none, 0: ask again
+			      at once; YOUNG: how long until the server is old */
 	bool replaced;     /* a dead lease of this file was there */
+	uint64_t seq;      /* records, STALE: the server's */
+	struct dlk_range range; /* records, BUSY: what is in the way */
 	size_t holder_len;
 	char holder[DLK_TOKEN_MAX]; /* BUSY: its token, "" if odd;
 				       ODD: the key's type */

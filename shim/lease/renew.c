@@ -87,7 +87,9 @@ void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		again |= r[i].result == -ENOENT;
 	if (again && round_trip(c, deadline_ns, r, n, -ENOENT, true) < 0)
 		return;
+	/* Of records the owner alone knows what to put back. */
 	for (unsigned i = 0; i < n; i++)
-		if (r[i].result == DLK_GONE && dlk_conn_is_open(c))
+		if (r[i].result == DLK_GONE && !r[i].lease->places &&
+		    dlk_conn_is_open(c))
 			restore(c, deadline_ns, &r[i]);
 }

@@ -38,6 +38,16 @@ struct ask {
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
 	unsigned unlisted;    /* times that the kernel did not list the lock */
 	unsigned overtaken;   /* times that a sharer was quicker */
+
+	/* record.c */
+	enum dlk_kind kind;
+	struct dlk_range want;
+	struct dlk_range blocked; /* what the kernel refused of it */
+	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
+	uint64_t seq, since_ns;   /* of the request, of its kernel grant */
+	bool waited;              /* in the kernel, which has granted */
+	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
+	uint64_t wait_id; /* what others are told of the wait; 0: nothing */
 };
 
 /*
@@ -94,5 +104,17 @@ int dlk_ask_ping(struct ask *a);
  * kernel's lock is given back: pause and 0 to go on, or what the call returns.
  */
 int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
+
+/* --- deadlock.c ----------------------------------------------------------- */
+
+/*
+ * A record lock is about to wait, in the kernel or for Redis: tell it to the
+ * other hosts, and see whether they wait for us.  0, or -EDEADLK.
+ */
+int dlk_deadlock_check(struct ask *a);
+/* Around a wait in the kernel: the thread tells of it. */
+void dlk_deadlock_in_kernel(const struct ask *a, bool begins);
+/* It waits no more. */
+void dlk_deadlock_end(struct ask *a);
 
 #endif

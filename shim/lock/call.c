@@ -96,6 +96,7 @@ void dlk_enter(struct dlk_call *call)
 	call->err = errno;
 	call->wait = false;
 	call->deaf_ns = DEAF_MS * DLK_MS;
+	call->cancels = false;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
@@ -208,6 +209,14 @@ static void give_back(int sig, siginfo_t *info)
 		dlk_syscall(SYS_tgkill, pid, tid, sig);
 }
 
+/* fcntl(F_SETLKW) and lockf(3) are cancellation points, and hold nothing now */
+static void test_cancel(struct dlk_call *call)
+{
+	dlk_unmask(call);
+	pthread_testcancel();
+	dlk_mask();
+}
+
 /*
  * Sleep until a signal comes that has a handler, and let it run: its number, 0
  * for none.  Signals without handlers do what they do, and are none.
@@ -252,6 +261,8 @@ int dlk_sleep(struct dlk_call *call, uint64_t ns)
 	do {
 		enum effect effect = NOTHING;
 
+		if (call->cancels)
+			test_cancel(call);
 		allow_cancel(call);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 		if (handle_one(call, until - now, &effect) &&

@@ -104,31 +104,6 @@ static struct dlk_held *lease_of(int fd)
 	return h;
 }
 
-/* Give a pinned lease back; another thread may have been quicker. */
-static void release(struct dlk_held *h)
-{
-	bool ours, kept = false;
-
-	pthread_mutex_lock(&dlk.mutex);
-	ours = h->state == DLK_HELD;
-	if (ours) {
-		kept = h->kept;
-		dlk_held_owe(h);
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-	if (!ours)
-		return;
-	/* Nobody here would, or could, send it again. */
-	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
-	    dlk_handover_owe(h)) {
-		dlk_held_disown(h);
-		return;
-	}
-	if (kept)
-		dlk_handover_drop(h);
-	dlk_release_send(h);
-}
-
 /* --- the kernel's part ---------------------------------------------------- */
 
 /*
@@ -200,7 +175,7 @@ static void give_up_old(struct ask *a)
 {
 	if (!a->old)
 		return;
-	release(a->old);
+	dlk_give_back(a->old);
 	dlk_unpin(a->old);
 	a->old = NULL;
 	a->had = LOCK_UN;
@@ -372,7 +347,7 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 	}
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
-	release(h);
+	dlk_give_back(h);
 	strcpy(a->why, "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
 }
@@ -674,57 +649,6 @@ static int lock_managed(struct ask *a)
 	return err;
 }
 
-/* --- not yet -------------------------------------------------------------- */
-
-static void not_yet(const char *path, const char *call)
-{
-	struct dlk_line l;
-
-	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, call);
-	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, path, strlen(path));
-	dlk_text_str(&l.text, "\": fails with ENOLCK: this version locks "
-			      "across hosts by flock() only; exclude the path "
-			      "from its rule to have the local lock");
-	dlk_line_end(&l);
-}
-
-/* The kernel answers EFAULT for a bad pointer; so do not touch it ourselves. */
-static bool locks(const struct flock *lock)
-{
-	struct flock copy;
-	struct iovec to = { &copy, sizeof(copy) };
-	struct iovec from = { (void *)(uintptr_t)lock, sizeof(copy) };
-
-	if (!lock)
-		return true;
-	if (process_vm_readv((pid_t)dlk_syscall(SYS_gettid), &to, 1, &from, 1,
-			     0) != sizeof(copy))
-		return false;
-	return copy.l_type == F_RDLCK || copy.l_type == F_WRLCK;
-}
-
-bool dlk_refuses(int fd, const char *call, const struct flock *lock)
-{
-	const struct dlk_rule *rule = NULL;
-	struct dlk_scratch *s;
-	struct dlk_call masked;
-	int err = -ENOLCK;
-
-	if (!locks(lock) || dlk_kernel_unmanaged(fd))
-		return false;
-	dlk_enter(&masked);
-	s = dlk_scratch_get();
-	if (s)
-		err = dlk_classify(fd, s->path, sizeof(s->path), call, &rule);
-	if (rule)
-		not_yet(s->path, call);
-	dlk_scratch_put(s);
-	dlk_leave(&masked);
-	return rule || err;
-}
-
 /* --- unlock and close ----------------------------------------------------- */
 
 static int unlock(struct dlk_call *call, int fd)
@@ -735,7 +659,7 @@ static int unlock(struct dlk_call *call, int fd)
 	dlk_enter(call);
 	h = lease_of(fd);
 	if (h) {
-		release(h);
+		dlk_give_back(h);
 		dlk_unpin(h);
 	}
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
@@ -799,7 +723,7 @@ void dlk_closing(int fd)
 		h->fd = other;
 		pthread_mutex_unlock(&dlk.mutex);
 	} else if (h && other == -1 && !dlk_shared(fd) && !h->kept) {
-		release(h);
+		dlk_give_back(h);
 	} else if (h && dlk_handover(h)) {
 		if (other == -1)
 			dlk_handover_left(h);

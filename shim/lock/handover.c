@@ -128,6 +128,13 @@ static int start(void)
 	return 0;
 }
 
+static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
+{
+	return h->kind == DLK_POSIX ? DLK_KEPT_POSIX
+	       : h->kind == DLK_OFD ? DLK_KEPT_OFD
+				    : DLK_KEPT_FLOCK;
+}
+
 /* The message of a lease, or of none; its size, or -ENOMEM. */
 static ssize_t compose(const struct dlk_held *h, uint32_t type)
 {
@@ -145,8 +152,8 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		*m = (struct dlk_keep){ .magic = DLK_KEEP_MAGIC,
 					.type = type,
 					.seq = ++keeper.seq };
-		memset(m->bytes, 0, 2);
-		return (ssize_t)sizeof(*m) + 2;
+		memset(m->bytes, 0, 3);
+		return (ssize_t)sizeof(*m) + 3;
 	}
 	*m = (struct dlk_keep){
 		.magic = DLK_KEEP_MAGIC,
@@ -157,7 +164,11 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		.key_len = (uint32_t)h->lease.key_len,
 		.token_len = (uint32_t)h->lease.token_len,
 		.ttl_ms = h->lease.ttl_ms,
+		.places_len = (uint32_t)h->lease.places_len,
 		.shared = h->lease.shared,
+		.kind = kept_kind(h),
+		.coherent = h->coherent,
+		.pid = (uint32_t)dlk_pid(),
 		.granted_ns = h->granted_ns,
 		.deadline_ns = h->deadline_ns,
 		.renew_ns = h->renew_ns,
@@ -166,8 +177,10 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 	memcpy(m->bytes, h->lease.key, h->lease.key_len + 1);
 	memcpy(m->bytes + h->lease.key_len + 1, h->lease.token,
 	       h->lease.token_len + 1);
+	memcpy(m->bytes + h->lease.key_len + h->lease.token_len + 2,
+	       h->lease.places ? h->lease.places : "", h->lease.places_len + 1);
 	return (ssize_t)(sizeof(*m) + h->lease.key_len + h->lease.token_len +
-			 2);
+			 h->lease.places_len + 3);
 }
 
 static int send_message(const struct dlk_held *h, uint32_t type, int fd)

@@ -6,6 +6,7 @@
  */
 #include "lock/state.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -40,10 +41,35 @@ static struct dlk_held *take_spare(void)
 	return h;
 }
 
+/* The ranges of an owner, in pages. */
+static int grow(struct dlk_ranges *set, size_t n)
+{
+	size_t room = set->room ? set->room * 2 : 4096 / sizeof(*set->v);
+	void *v;
+
+	while (room < n)
+		room *= 2;
+	v = set->room ? mremap(set->v, set->room * sizeof(*set->v),
+			       room * sizeof(*set->v), MREMAP_MAYMOVE)
+		      : map(room * sizeof(*set->v));
+	if (!v || v == MAP_FAILED)
+		return -ENOLCK;
+	set->v = v;
+	set->room = room;
+	return 0;
+}
+
+void dlk_ranges_free(struct dlk_ranges *set)
+{
+	if (set->room)
+		munmap(set->v, set->room * sizeof(*set->v));
+	set->room = 0;
+}
+
 struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 {
-	size_t size =
-		sizeof(struct dlk_held) + lease->key_len + lease->token_len + 2;
+	size_t size = sizeof(struct dlk_held) + lease->key_len +
+		      lease->token_len + lease->places_len + 3;
 	struct dlk_held *h;
 
 	if (size <= SMALL) {
@@ -59,12 +85,20 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 	memset(h, 0, sizeof(*h));
 	h->size = size;
 	h->fd = -1;
+	h->list_ns = UINT64_MAX;
+	h->ranges.grow = grow;
 	memcpy(h->bytes, lease->key, lease->key_len + 1);
 	memcpy(h->bytes + lease->key_len + 1, lease->token,
 	       lease->token_len + 1);
 	h->lease = *lease;
 	h->lease.key = h->bytes;
 	h->lease.token = h->bytes + lease->key_len + 1;
+	if (lease->places) {
+		char *places = h->bytes + lease->key_len + lease->token_len + 2;
+
+		memcpy(places, lease->places, lease->places_len + 1);
+		h->lease.places = places;
+	}
 	return h;
 }
 
@@ -109,6 +143,7 @@ static void take_out(struct dlk_held *h)
 
 static void give_back(struct dlk_held *h)
 {
+	dlk_ranges_free(&h->ranges);
 	if (h->size != SMALL) {
 		munmap(h, h->size);
 		return;
@@ -118,10 +153,10 @@ static void give_back(struct dlk_held *h)
 	dlk.spare = h;
 }
 
-/* A pinned one is freed when it is unpinned. */
+/* One that is pinned, or waits for an answer, is freed after that. */
 void dlk_held_drop(struct dlk_held *h)
 {
-	if (h->pins) {
+	if (h->pins || h->lists) {
 		if (h->state == DLK_HELD)
 			dlk_held_owe(h);
 		h->dropped = true;
@@ -134,19 +169,32 @@ void dlk_held_drop(struct dlk_held *h)
 
 void dlk_held_unpin(struct dlk_held *h)
 {
-	if (--h->pins == 0 && h->dropped)
+	if (--h->pins == 0 && h->lists == 0 && h->dropped)
 		dlk_held_drop(h);
+}
+
+static struct dlk_held *find(const struct dlk_file *file,
+			     const struct dlk_held *from, bool records)
+{
+	struct dlk_held *h = from ? from->chain : *chain(file);
+
+	for (; h; h = h->chain)
+		if (h->state == DLK_HELD && (h->kind != DLK_FLOCK) == records &&
+		    dlk_same_file(&h->file, file))
+			return h;
+	return NULL;
 }
 
 struct dlk_held *dlk_held_find(const struct dlk_file *file,
 			       const struct dlk_held *from)
 {
-	struct dlk_held *h = from ? from->chain : *chain(file);
+	return find(file, from, false);
+}
 
-	for (; h; h = h->chain)
-		if (h->state == DLK_HELD && dlk_same_file(&h->file, file))
-			return h;
-	return NULL;
+struct dlk_held *dlk_held_find_records(const struct dlk_file *file,
+				       const struct dlk_held *from)
+{
+	return find(file, from, true);
 }
 
 void dlk_unpin(struct dlk_held *h)

@@ -20,7 +20,8 @@
 /* Read once a process; the same bytes whoever writes them, so no mutex. */
 static struct {
 	_Atomic bool known;
-	int64_t offset_ns; /* of the time namespace's CLOCK_BOOTTIME */
+	int64_t offset_ns;        /* of the time namespace's CLOCK_BOOTTIME */
+	_Atomic uint64_t process; /* its tokens begin with it */
 	char host[DLK_WORD_MAX];
 	char hostname[DLK_WORD_MAX];
 	char command[DLK_WORD_MAX];
@@ -29,6 +30,7 @@ static struct {
 void dlk_identity_forget(void)
 {
 	atomic_store(&me.known, false);
+	atomic_store(&me.process, 0);
 }
 
 static void learn_host(void)
@@ -73,6 +75,15 @@ static int64_t boottime_offset(void)
 	       (int64_t)nsec;
 }
 
+/* Whoever is first decides. */
+static void learn_process(void)
+{
+	uint64_t none = 0, process;
+
+	dlk_random(&process, sizeof(process));
+	atomic_compare_exchange_strong(&me.process, &none, process | 1);
+}
+
 static void learn(void)
 {
 	struct utsname uts;
@@ -88,6 +99,7 @@ static void learn(void)
 	dlk_word(me.command, sizeof(me.command), comm,
 		 n > 0 ? (size_t)n - 1 : 0);
 	me.offset_ns = boottime_offset();
+	learn_process();
 	atomic_store(&me.known, true);
 }
 
@@ -144,16 +156,42 @@ static void put_handle(struct dlk_text *t, int fd)
 	}
 }
 
+void dlk_identity_process(char digits[17])
+{
+	static const char hex[] = "0123456789abcdef";
+	uint8_t bytes[8];
+	uint64_t process;
+
+	if (!atomic_load(&me.known))
+		learn();
+	process = atomic_load(&me.process);
+	memcpy(bytes, &process, sizeof(bytes));
+	for (int i = 0; i < 8; i++) {
+		digits[2 * i] = hex[bytes[i] >> 4];
+		digits[2 * i + 1] = hex[bytes[i] & 15];
+	}
+	digits[16] = '\0';
+}
+
+uint64_t dlk_identity_since(uint64_t now_ns)
+{
+	if (!atomic_load(&me.known))
+		learn();
+	return now_ns - (uint64_t)me.offset_ns;
+}
+
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 			   uint64_t since_ns, char *buf, size_t size)
 {
 	struct dlk_token token;
 	struct dlk_text t;
 	uint8_t bytes[16];
+	uint64_t process;
 
-	if (!atomic_load(&me.known))
-		learn();
+	token.since_ns = dlk_identity_since(since_ns);
 	dlk_random(bytes, sizeof(bytes));
+	process = atomic_load(&me.process);
+	memcpy(bytes, &process, sizeof(process));
 	dlk_token_random(&token, bytes);
 	memcpy(token.host, me.host, sizeof(token.host));
 	memcpy(token.hostname, me.hostname, sizeof(token.hostname));
@@ -164,7 +202,6 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 	dlk_text_hex(&t, file->ino);
 	dlk_text_str(&t, ":");
 	put_handle(&t, fd);
-	token.since_ns = since_ns - (uint64_t)me.offset_ns;
 	token.pid = (uint32_t)dlk_pid();
 	return dlk_token_format(&token, buf, size);
 }

@@ -69,6 +69,71 @@ int dlk_kernel_flock_mode(int fd)
 	return n < 0 ? (int)n : dlk_fdinfo_flock(text);
 }
 
+/* --- record locks --------------------------------------------------------- */
+
+typedef void line_fn(void *arg, const char *line);
+
+/* The lines of a file in /proc; false if there is none. */
+static bool each_line(const char *name, line_fn *fn, void *arg)
+{
+	char buf[4096];
+	long in = dlk_syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	long n;
+
+	if (in < 0)
+		return false;
+	while ((n = dlk_syscall(SYS_read, in, buf + have,
+				sizeof(buf) - 1 - have)) > 0) {
+		char *line = buf, *end;
+
+		have += (size_t)n;
+		buf[have] = '\0';
+		for (; (end = strchr(line, '\n')); line = end + 1) {
+			*end = '\0';
+			fn(arg, line);
+		}
+		have = strlen(line);
+		memmove(buf, line, have);
+	}
+	dlk_close((int)in);
+	return true;
+}
+
+struct records {
+	enum dlk_kind kind;
+	dlk_take_fn *take;
+	void *arg;
+};
+
+static void take_line(void *arg, const char *line)
+{
+	const struct records *r = arg;
+	struct dlk_lock_line l;
+
+	if (strncmp(line, "lock:", 5) != 0 || !dlk_lock_line(line, &l) ||
+	    l.kind != (r->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_POSIX))
+		return;
+	r->take(r->arg, &(struct dlk_range){
+				.start = l.start,
+				.end = l.end,
+				.type = l.write ? DLK_WRITE : DLK_READ,
+			});
+}
+
+/* Of POSIX locks the kernel shows the reading process's own (fs/locks.c). */
+int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
+{
+	struct records r = { kind, take, arg };
+	struct dlk_text t;
+	char name[48];
+
+	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
+	return each_line(name, take_line, &r) ? 0 : -errno;
+}
+
+/* --- its path ------------------------------------------------------------- */
+
 /* Is `path` with its " (deleted)" a name of this very file? */
 static bool literal(const char *path, const struct dlk_file *file)
 {
@@ -227,6 +292,8 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 		    dlk_kernel_file((int)fd, &other) < 0 ||
 		    !dlk_same_file(&other, file) || !accept(arg, (int)fd))
 			continue;
+		if (mode == DLK_ANY_MODE)
+			return (int)fd;
 		has = dlk_kernel_flock_mode((int)fd);
 		if (has == mode)
 			return (int)fd;
@@ -286,8 +353,9 @@ struct seen {
 	bool guarded; /* a keeper waits for its end */
 };
 
-static void see(struct seen *seen, const char *line)
+static void see(void *arg, const char *line)
 {
+	struct seen *seen = arg;
 	const char *waiter = strstr(line, "-> ");
 	uint64_t pid;
 
@@ -304,26 +372,32 @@ static void see(struct seen *seen, const char *line)
 enum dlk_holder dlk_kernel_holder(const struct dlk_file *file)
 {
 	struct seen seen = { .ino = file->ino };
-	char buf[4096];
-	long fd = dlk_syscall(SYS_openat, AT_FDCWD, "/proc/locks",
-			      O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	long n;
 
-	while (fd >= 0 && (n = dlk_syscall(SYS_read, fd, buf + have,
-					   sizeof(buf) - 1 - have)) > 0) {
-		char *line = buf, *end;
-
-		have += (size_t)n;
-		buf[have] = '\0';
-		for (; (end = strchr(line, '\n')); line = end + 1) {
-			*end = '\0';
-			see(&seen, line);
-		}
-		have = strlen(line);
-		memmove(buf, line, have);
-	}
-	if (fd >= 0)
-		dlk_close((int)fd);
+	each_line("/proc/locks", see, &seen);
 	return seen.by == DLK_OTHER && seen.guarded ? DLK_GUARDED : seen.by;
+}
+
+/* --- who waits? ----------------------------------------------------------- */
+
+struct waits {
+	uint64_t ino;
+	pid_t self;
+	bool found;
+};
+
+static void see_wait(void *arg, const char *line)
+{
+	struct waits *w = arg;
+	struct dlk_lock_line l;
+
+	w->found |= dlk_lock_line(line, &l) && l.waits &&
+		    l.kind == DLK_LINE_POSIX && l.ino == w->ino &&
+		    l.pid == w->self;
+}
+
+int dlk_kernel_waits(const struct dlk_file *file)
+{
+	struct waits w = { .ino = file->ino, .self = dlk_pid() };
+
+	return each_line("/proc/locks", see_wait, &w) ? w.found : -1;
 }

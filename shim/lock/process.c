@@ -156,6 +156,8 @@ void dlk_after_fork(void)
 		atomic_store(&dlk.n_owed, 0);
 		atomic_store(&dlk.shares, true);
 		atomic_store(&dlk.last_words, 0);
+		dlk_gates_forget();
+		dlk_deadlock_forget();
 		dlk_links_forget();
 		dlk_handover_forget();
 		dlk_own_forget();

@@ -75,6 +75,30 @@ void dlk_release_send(struct dlk_held *h)
 		dlk_link_put(c);
 }
 
+void dlk_give_back(struct dlk_held *h)
+{
+	bool ours, kept = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	ours = h->state == DLK_HELD;
+	if (ours) {
+		kept = h->kept;
+		dlk_held_owe(h);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!ours)
+		return;
+	/* Nobody here would, or could, send it again. */
+	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
+	    dlk_handover_owe(h)) {
+		dlk_held_disown(h);
+		return;
+	}
+	if (kept)
+		dlk_handover_drop(h);
+	dlk_release_send(h);
+}
+
 static void send_again(struct dlk_held *h, uint64_t deadline,
 		       bool (*interrupt)(void *))
 {

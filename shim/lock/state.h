@@ -29,6 +29,7 @@
 #include "lease/conn.h"
 #include "lease/lease.h"
 #include "lease/sys.h"
+#include "model/range.h"
 
 /* A file, as L3 knows it. */
 struct dlk_file {
@@ -43,30 +44,50 @@ enum dlk_held_state {
 	DLK_OWED, /* its release is not acknowledged yet */
 };
 
+/* Whose lock it is, as the kernel has it (DESIGN L2). */
+enum dlk_kind {
+	DLK_FLOCK, /* the description's, flock(2) */
+	DLK_POSIX, /* the process's, fcntl(2) F_SETLK */
+	DLK_OFD,   /* the description's, fcntl(2) F_OFD_SETLK */
+};
+
 /* One lease of this process.  Guarded by the mutex but for `lease` (const). */
 struct dlk_held {
 	enum dlk_held_state state;
 	struct dlk_held *next, **at; /* in dlk.held */
 	struct dlk_held *chain;      /* of those with its file's hash */
+	enum dlk_kind kind;
 	struct dlk_file file;
 	int fd;   /* one of its description, last known */
-	int mode; /* the kernel's: LOCK_EX or LOCK_SH */
+	int mode; /* flock: the kernel's, LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
 	uint64_t forget_ns;  /* OWED: by then it has expired anyway */
 	uint64_t retry_ns;   /* OWED: when to send again, or (in
 				flight) to look for the answer */
 	uint64_t refused_ns; /* when the keeper did not take it */
+	bool coherent;       /* caches are refreshed and flushed (L10) */
 	bool kept;           /* the keeper carries it on as well */
 	bool warned;
 	bool told_no_keeper;
-	unsigned pins;          /* who work on it, without the mutex */
-	bool leaving;           /* a conversion gives it up just now */
-	bool weaken;            /* Redis is yet to hear that it is shared */
-	bool dropped;           /* to be freed when it is unpinned */
-	bool in_flight;         /* OWED: sent, no answer yet */
-	bool text;              /* OWED: send the script as a whole */
-	bool flushed;           /* OWED: tried once more at exit */
+	unsigned pins;  /* who work on it, without the mutex */
+	bool leaving;   /* a conversion gives it up just now */
+	bool weaken;    /* Redis is yet to hear that it is shared */
+	bool dropped;   /* to be freed when it is unpinned */
+	bool in_flight; /* OWED: sent, no answer yet */
+	bool text;      /* OWED: send the script as a whole */
+	bool flushed;   /* OWED: tried once more at exit */
+
+	/* Records; the first two guarded by the file's gate (record.c). */
+	struct dlk_ranges ranges; /* what is granted */
+	uint64_t seq;             /* of the last request */
+	uint64_t list_ns;         /* when to send the list again, or look for
+				     its answer; UINT64_MAX: all is said */
+	unsigned lists;           /* lists without an answer yet */
+	bool list_again;          /* the server may have more than we */
+	uint64_t seen_seq;        /* what the server has seen at least */
+	uint64_t since_ns;        /* of the last grant, as in a token */
+
 	size_t size;            /* of this object */
 	struct dlk_lease lease; /* points into bytes */
 	char bytes[];
@@ -130,6 +151,7 @@ struct dlk_call {
 	bool wait;                       /* a signal may interrupt it: EINTR */
 	uint64_t deaf_ns, deaf_until_ns; /* dlk_signal_waits */
 	const struct dlk_call *outer;    /* that a signal handler interrupted */
+	bool cancels; /* a pause is a cancellation point (pthreads(7)) */
 };
 
 /*
@@ -180,6 +202,7 @@ int dlk_sleep(struct dlk_call *call, uint64_t ns);
 struct dlk_scratch {
 	char path[DLK_PATH_MAX + 1];
 	char key[DLK_KEY_MAX + 1];
+	char places[DLK_KEY_MAX + 8];
 	char token[DLK_TOKEN_MAX];
 	struct dlk_answer answer;
 };
@@ -188,15 +211,21 @@ void dlk_scratch_put(struct dlk_scratch *s);
 
 /* --- held.c --------------------------------------------------------------- */
 
+/* The memory of a set of ranges that grew by dlk_held's grow(). */
+void dlk_ranges_free(struct dlk_ranges *set);
 /* A HELD lease with copies of key and token; -ENOMEM is NULL. */
 struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
 /* (mutex held) Put it into the list, or take it out and free it. */
 void dlk_held_add(struct dlk_held *h);
 void dlk_held_drop(struct dlk_held *h);
-/* (mutex held) A HELD lease of a file after `from` (NULL: the first), or NULL.
+/*
+ * (mutex held) A HELD lease of a file after `from` (NULL: the first), or NULL:
+ * of flock locks, or of record locks.
  */
 struct dlk_held *dlk_held_find(const struct dlk_file *file,
 			       const struct dlk_held *from);
+struct dlk_held *dlk_held_find_records(const struct dlk_file *file,
+				       const struct dlk_held *from);
 /* The lowest descriptor >= from that a HELD lease is known by, or -1. */
 int dlk_held_next_fd(int from);
 /* (mutex held) The thread is done with it; frees what ended meanwhile. */
@@ -230,6 +259,8 @@ void dlk_release_send(struct dlk_held *h);
  */
 void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns,
 		       bool (*interrupt)(void *));
+/* A pinned lease is given back, unless another thread was quicker. */
+void dlk_give_back(struct dlk_held *h);
 /* Whatever Redis may have under this token: see that it goes away. */
 void dlk_release_token(const struct dlk_rule *rule,
 		       const struct dlk_lease *lease);
@@ -241,6 +272,10 @@ void dlk_release_flush(unsigned ms);
 /* The token of a lease on the file behind fd, granted at since_ns. */
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 			   uint64_t since_ns, char *buf, size_t size);
+/* The first digits of this process's tokens (lease/waits.h), and a NUL. */
+void dlk_identity_process(char digits[17]);
+/* A moment as tokens have it, whatever the time namespace. */
+uint64_t dlk_identity_since(uint64_t now_ns);
 void dlk_identity_forget(void); /* in a child: pid and command anew */
 
 /* --- kernel.c ------------------------------------------------------------- */
@@ -252,6 +287,7 @@ int dlk_kernel_flock_mode(int fd);
  * a flock lock of this mode on the file; -1 for none, -2 if there is no
  * telling (no /proc, no descriptor left to look with).
  */
+enum { DLK_ANY_MODE = -1 };
 typedef bool dlk_accept_fn(void *arg, int fd);
 int dlk_kernel_find(const struct dlk_file *file, int mode,
 		    dlk_accept_fn *accept, void *arg);
@@ -263,6 +299,13 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size);
 bool dlk_kernel_unmanaged(int fd);
 void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
 int dlk_kernel_file(int fd, struct dlk_file *file);
+/*
+ * The record locks of a kind that this process, or fd's description, has on
+ * the file: one after another to `take`.  0, or -errno.
+ */
+typedef void dlk_take_fn(void *arg, const struct dlk_range *range);
+int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take,
+		       void *arg);
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
 /* A hash of fd's file handle, never 0; 0 where there is none. */
@@ -282,6 +325,16 @@ enum dlk_holder {
 	DLK_GUARDED, /* one whose end a keeper waits for */
 };
 enum dlk_holder dlk_kernel_holder(const struct dlk_file *file);
+/* Does this process wait for a record lock there?  1, 0; -1: no telling. */
+int dlk_kernel_waits(const struct dlk_file *file);
+
+/* --- coherence.c ---------------------------------------------------------- */
+
+/* Does the file's system keep a cache that another host's writes bypass? */
+bool dlk_coherence_needed(const struct dlk_rule *rule, int fd);
+/* After a grant: read anew.  Before a release: hand over what is dirty. */
+void dlk_coherence_refresh(int fd);
+void dlk_coherence_flush(int fd);
 
 /* --- thread.c ------------------------------------------------------------- */
 
@@ -352,13 +405,50 @@ int dlk_flock(struct dlk_call *call, int fd, int op);
 bool dlk_shared(int fd);
 /* close(2) is about to take fd away: what becomes of its lease. */
 void dlk_closing(int fd);
+
+/* --- gate.c --------------------------------------------------------------- */
+
+/* Free on return: 0, or -EINTR if the call may be interrupted. */
+int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file);
+bool dlk_gate_try(const struct dlk_file *file);
+void dlk_gate_leave(const struct dlk_file *file);
+void dlk_gates_forget(void);
+
+/* --- record.c ------------------------------------------------------------- */
+
 /*
- * A lock call that is not distributed yet: true, with a line in the log, if fd
- * is under a rule.  `lock` is fcntl(2)'s argument, or NULL for a call that
- * surely locks; an unlock, and a pointer that cannot be read, are no lock.
+ * fcntl(2) with F_SETLK, F_SETLKW, F_GETLK or their OFD forms, as called, on
+ * behalf of `name`: 0, -errno, or DLK_PASS: not ours, ask the kernel.
  */
-struct flock;
-bool dlk_refuses(int fd, const char *call, const struct flock *lock);
+int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
+	       struct flock64 *lock);
+/* lockf(3), the same way. */
+int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len);
+/* close(2) is about to take fd away, and with it record locks. */
+void dlk_record_closing(int fd);
+/* dlk_lock_is_there() for record locks; what is gone is given back. */
+int dlk_record_is_there(struct dlk_held *h);
+/*
+ * The server does not know a lease: put it back, if it was restarted just now.
+ * 0, DLK_GONE, DLK_LOST, -errno; -EAGAIN if somebody works on it.
+ */
+int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c);
+
+/* --- deadlock.c ----------------------------------------------------------- */
+
+/* Refresh what is told of waits; when it is due again.  For the thread. */
+uint64_t dlk_deadlock_tick(uint64_t now_ns);
+void dlk_deadlock_forget(void); /* in a child */
+
+/* --- list.c --------------------------------------------------------------- */
+
+/*
+ * (gate) An owner's list is weaker now, within the window (NULL: anywhere);
+ * send it, and do not wait.
+ */
+void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
+/* What is due for it: send it again, or read the answer; for the thread. */
+void dlk_list_retry(struct dlk_held *h, uint64_t deadline_ns);
 
 /* The process makes a child, becomes another program, or ends. */
 void dlk_before_child(void);

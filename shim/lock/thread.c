@@ -55,9 +55,13 @@ static uint64_t renewal_ns(const struct dlk_held *h)
 /* When is there something to do for h? */
 static uint64_t due_ns(const struct dlk_held *h)
 {
-	if (h->state == DLK_HELD)
-		return renewal_ns(h) < h->handover_ns ? renewal_ns(h)
-						      : h->handover_ns;
+	if (h->state == DLK_HELD) {
+		const uint64_t at = renewal_ns(h) < h->handover_ns
+					    ? renewal_ns(h)
+					    : h->handover_ns;
+
+		return at < h->list_ns ? at : h->list_ns;
+	}
 	if (h->retry_ns == UINT64_MAX || h->in_flight)
 		return h->retry_ns;
 	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
@@ -95,6 +99,8 @@ int dlk_lock_is_there(struct dlk_held *h)
 	struct dlk_file file;
 	int fd = h->fd, mode;
 
+	if (h->kind != DLK_FLOCK)
+		return dlk_record_is_there(h);
 	if (fd >= 0 && dlk_kernel_file(fd, &file) == 0 &&
 	    dlk_same_file(&file, &h->file)) {
 		mode = dlk_kernel_flock_mode(fd);
@@ -142,12 +148,15 @@ void dlk_lock_ended(struct dlk_held *h)
 	if (h->state == DLK_HELD && !h->leaving) {
 		dlk_held_owe(h);
 		kept = h->kept;
-		send = !h->kept && !dlk_shared(h->fd);
+		/* A process's own locks are nobody else's. */
+		send = h->kind == DLK_POSIX || (!h->kept && !dlk_shared(h->fd));
 		if (!send)
 			dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
-	if (kept)
+	if (kept && send)
+		dlk_handover_drop(h);
+	else if (kept)
 		dlk_handover_left(h);
 	if (send)
 		dlk_release_send(h);
@@ -169,12 +178,25 @@ static void weaken(struct dlk_held *h, struct dlk_conn *c)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
-static void renewed(struct dlk_held *h, const struct dlk_renewal *r,
+/* Ranges are the owner's to put back (a batch does it for whole files). */
+static void restore_records(struct dlk_held *h, struct dlk_renewal *r,
+			    struct dlk_conn *c)
+{
+	r->asked_ns = dlk_now_ns();
+	r->result = dlk_record_restore(h, c);
+	r->restored = r->result == 0;
+	dlk_conn_reset(c);
+}
+
+static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		    struct dlk_conn *c)
 {
-	uint64_t now = dlk_now_ns();
+	uint64_t now;
 	bool warn = false, lost = false, again = false;
 
+	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
+		restore_records(h, r, c);
+	now = dlk_now_ns();
 	/* A sharer may have unlocked it meanwhile: that is no loss (L4). */
 	if (r->result != 0 && r->result != DLK_REPLACED &&
 	    dlk_lock_is_there(h) == 0)
@@ -302,7 +324,8 @@ static struct dlk_held *other_work(uint64_t now)
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
 		if (h->pins || due_ns(h) > now)
 			continue;
-		if (h->state == DLK_HELD && h->handover_ns > now)
+		if (h->state == DLK_HELD && h->handover_ns > now &&
+		    h->list_ns > now)
 			continue;
 		h->pins++;
 		return h;
@@ -312,7 +335,7 @@ static struct dlk_held *other_work(uint64_t now)
 
 static bool work_once(void)
 {
-	uint64_t now = dlk_now_ns();
+	uint64_t now = dlk_now_ns(), deadline;
 	struct dlk_held *h;
 	bool forget;
 
@@ -322,15 +345,13 @@ static bool work_once(void)
 	if (!h)
 		return false;
 	forget = h->state == DLK_OWED && h->forget_ns <= now && !h->in_flight;
-	if (h->state == DLK_HELD) {
+	deadline = now + h->rule->redis->endpoints->connect_timeout_ms * DLK_MS;
+	if (h->state == DLK_HELD && h->list_ns <= now)
+		dlk_list_retry(h, deadline);
+	else if (h->state == DLK_HELD)
 		dlk_handover(h);
-	} else if (!forget) {
-		dlk_release_retry(
-			h,
-			now + h->rule->redis->endpoints->connect_timeout_ms *
-					DLK_MS,
-			dlk_thread_is_paused);
-	}
+	else if (!forget)
+		dlk_release_retry(h, deadline, dlk_thread_is_paused);
 	pthread_mutex_lock(&dlk.mutex);
 	if (forget)
 		dlk_held_drop(h);
@@ -369,7 +390,7 @@ void *dlk_thread_run(void *unused)
 	for (;;) {
 		unsigned seen = atomic_load(&dlk.thread_bell);
 		enum dlk_company company;
-		uint64_t at;
+		uint64_t at, waits_at;
 		bool end;
 
 		while (!atomic_load(&dlk.paused) &&
@@ -381,8 +402,11 @@ void *dlk_thread_run(void *unused)
 			dlk_thread_last();
 			return NULL;
 		}
+		waits_at = dlk_deadlock_tick(dlk_now_ns());
 		pthread_mutex_lock(&dlk.mutex);
 		end = over(company, &idle_since, &at);
+		if (waits_at < at)
+			at = waits_at;
 		dlk.thread_wakes_ns = at;
 		dlk.thread_runs = !end;
 		dlk.thread_ended_ns = dlk_now_ns();

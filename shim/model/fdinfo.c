@@ -107,3 +107,82 @@ bool dlk_locks_line(const char *line, uint64_t ino, uint64_t *pid)
 	p = strchr(strchr(l.file, ':') + 1, ':') + 1;
 	return dlk_number(p, 10, &n) && n == ino;
 }
+
+/* --- one line, whole ------------------------------------------------------ */
+
+static bool word(const char **p, const char *want)
+{
+	const size_t len = strlen(want);
+
+	if (strncmp(*p, want, len) != 0 || (*p)[len] != ' ')
+		return false;
+	*p = skip_word(*p);
+	return true;
+}
+
+static bool number(const char **p, unsigned base, char after, uint64_t *n)
+{
+	const char *end = dlk_number(*p, base, n);
+
+	if (!end || *end != after)
+		return false;
+	*p = end + (after != '\0');
+	return true;
+}
+
+static bool kind_of(const char **p, struct dlk_lock_line *l)
+{
+	if (word(p, "FLOCK"))
+		l->kind = DLK_LINE_FLOCK;
+	else if (word(p, "POSIX"))
+		l->kind = DLK_LINE_POSIX;
+	else if (word(p, "OFDLCK"))
+		l->kind = DLK_LINE_OFD;
+	else
+		return false;
+	return word(p, "ADVISORY");
+}
+
+static bool mode_of(const char **p, struct dlk_lock_line *l)
+{
+	l->write = word(p, "WRITE");
+	return l->write || word(p, "READ");
+}
+
+static bool pid_of(const char **p, struct dlk_lock_line *l)
+{
+	const bool minus = **p == '-';
+	uint64_t n;
+
+	*p += minus;
+	if (!number(p, 10, ' ', &n) || n > INT32_MAX)
+		return false;
+	l->pid = minus ? -(int64_t)n : (int64_t)n;
+	return true;
+}
+
+static bool range_of(const char *p, struct dlk_lock_line *l)
+{
+	if (!number(&p, 10, ' ', &l->start))
+		return false;
+	if (strcmp(p, "EOF") != 0)
+		return number(&p, 10, '\0', &l->end) && l->end <= INT64_MAX;
+	l->end = INT64_MAX;
+	return true;
+}
+
+bool dlk_lock_line(const char *line, struct dlk_lock_line *l)
+{
+	const char *p = line;
+
+	if (strncmp(p, "lock:", 5) == 0)
+		p += 5;
+	p = skip_word(skip_spaces(p));
+	l->waits = strncmp(p, "-> ", 3) == 0;
+	if (l->waits)
+		p = skip_word(p);
+	return kind_of(&p, l) && mode_of(&p, l) && pid_of(&p, l) &&
+	       number(&p, 16, ':', &l->major) &&
+	       number(&p, 16, ':', &l->minor) &&
+	       number(&p, 10, ' ', &l->ino) && range_of(p, l);
+}

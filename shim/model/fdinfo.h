@@ -14,6 +14,19 @@
 #include <stdint.h>
 #include <sys/file.h>
 
+/* One line, of either file, without its newline. */
+struct dlk_lock_line {
+	enum { DLK_LINE_FLOCK, DLK_LINE_POSIX, DLK_LINE_OFD } kind;
+	bool waits; /* "->": it is asked for, not held */
+	bool write; /* or LOCK_EX */
+	int64_t pid; /* who took it; -1: OFD, or not to be seen from here */
+	uint64_t major, minor, ino;
+	uint64_t start, end; /* bytes, both included; EOF is INT64_MAX */
+};
+
+/* False if it is not a line of an advisory lock. */
+bool dlk_lock_line(const char *line, struct dlk_lock_line *l);
+
 /* The flock lock in a text of fdinfo: LOCK_EX, LOCK_SH, or LOCK_UN for none. */
 int dlk_fdinfo_flock(const char *text);
 

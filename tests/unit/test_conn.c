@@ -924,10 +924,14 @@ static void a_dead_server_raises_no_sigpipe(void **state)
 {
 	struct world *w = *state;
 	const redisReply *r;
+	ssize_t n;
 	char end;
 
 	to_fake(w, serve_none, NULL);
-	assert_int_equal(recv(our_fd(w->c), &end, 1, 0), 0);
+	/* Our socket gives up after a slice; a busy machine needs more. */
+	while ((n = recv(our_fd(w->c), &end, 1, 0)) < 0)
+		assert_int_equal(errno, EAGAIN);
+	assert_int_equal(n, 0);
 	assert_int_equal(write(our_fd(w->c), "x", 1), -1);
 	assert_int_equal(sigpipes, 1);
 	assert_int_equal(echo(w->c, "x", 5000, &r), -EPIPE);

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT */
+/* Record locks at one server; see records.h and scripts/records.inc. */
+#include "lease/records.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lease/script.h"
+#include "lease/sys.h"
+#include "model/text.h"
+#include "scripts.h"
+
+#define LITERAL DLK_LITERAL
+
+enum {
+	DIGITS = 19, /* of an offset: 2^63 - 1 */
+	RANGE_LEN = 1 + 2 * DIGITS,
+	NUMBER_LEN = 20, /* of a sequence number, of a since */
+	EXPIRY_LEN = 15,
+	STACK_RANGES = 16,
+};
+
+/* A number as text of a fixed width, for Lua's numbers end at 2^53. */
+struct number {
+	char text[24];
+};
+
+static struct dlk_arg number(struct number *n, uint64_t value, unsigned width)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, n->text, sizeof(n->text));
+	dlk_text_u64(&t, value, width);
+	return (struct dlk_arg){ n->text, t.len };
+}
+
+static const struct dlk_arg none = { "", 0 };
+static const struct dlk_arg one = { LITERAL("1") };
+static const struct dlk_arg two = { LITERAL("2") };
+static const struct dlk_arg evalsha = { LITERAL("EVALSHA") };
+static const struct dlk_arg eval = { LITERAL("EVAL") };
+
+static struct dlk_arg key_of(const struct dlk_lease *l)
+{
+	return (struct dlk_arg){ l->key, l->key_len };
+}
+
+static struct dlk_arg places_of(const struct dlk_lease *l)
+{
+	return (struct dlk_arg){ l->places, l->places_len };
+}
+
+static struct dlk_arg token_of(const struct dlk_lease *l)
+{
+	return (struct dlk_arg){ l->token, l->token_len };
+}
+
+ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
+{
+	struct dlk_text t;
+
+	if (size < len + sizeof("{}%r"))
+		return -ENAMETOOLONG;
+	dlk_text_init(&t, buf, size);
+	dlk_text_str(&t, "{");
+	dlk_text_bytes(&t, key, len);
+	dlk_text_str(&t, "}%r");
+	return (ssize_t)t.len;
+}
+
+/* --- ranges as text ------------------------------------------------------- */
+
+static void put_bounds(struct dlk_text *t, const struct dlk_range *r)
+{
+	dlk_text_u64(t, r->start, DIGITS);
+	dlk_text_u64(t, r->end, DIGITS);
+}
+
+static void put_range(struct dlk_text *t, const struct dlk_range *r)
+{
+	dlk_text_str(t, r->type == DLK_WRITE ? "W" : "R");
+	put_bounds(t, r);
+}
+
+static bool read_number(const char *text, size_t width, uint64_t *n)
+{
+	char digits[NUMBER_LEN + 1];
+
+	memcpy(digits, text, width);
+	digits[width] = '\0';
+	return dlk_number(digits, 10, n) == digits + width;
+}
+
+/* Two offsets of 19 digits, and the letter of the type. */
+static bool read_range(const char *bounds, char type, struct dlk_range *r)
+{
+	r->type = type == 'W' ? DLK_WRITE : DLK_READ;
+	return (type == 'R' || type == 'W') &&
+	       read_number(bounds, DIGITS, &r->start) &&
+	       read_number(bounds + DIGITS, DIGITS, &r->end) &&
+	       r->start <= r->end && r->end <= DLK_RANGE_MAX;
+}
+
+/* --- acquire, get --------------------------------------------------------- */
+
+static void read_holder(const redisReply *text, struct dlk_answer *answer)
+{
+	answer->holder_len = text->len < DLK_TOKEN_MAX ? text->len : 0;
+	memcpy(answer->holder, text->str, answer->holder_len);
+	answer->holder[answer->holder_len] = '\0';
+}
+
+/* {code, number, text, range} */
+static int read_answer(struct dlk_conn *c, const redisReply *r,
+		       struct dlk_answer *answer)
+{
+	const redisReply *range;
+
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 4 ||
+	    r->element[2]->type != REDIS_REPLY_STRING ||
+	    r->element[3]->type != REDIS_REPLY_STRING)
+		return dlk_script_refused(c, r);
+	read_holder(r->element[2], answer);
+	switch (dlk_script_int(r, 0)) {
+	case 1:
+		answer->replaced = dlk_script_int(r, 1) == 1;
+		return 0;
+	case 0:
+		answer->left_ms = dlk_script_int(r, 1);
+		range = r->element[3];
+		if (range->len == RANGE_LEN &&
+		    read_range(range->str + 1, range->str[0], &answer->range))
+			return DLK_BUSY;
+		break;
+	case 2:
+		return DLK_ODD;
+	case 3:
+		if (dlk_number(answer->holder, 10, &answer->seq))
+			return DLK_STALE;
+		break;
+	case 4:
+		return DLK_GONE;
+	}
+	return dlk_script_refused(c, r);
+}
+
+/* A question that a young server must not answer: never by EVAL. */
+static int ask_old(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		   const struct dlk_arg *args, struct dlk_answer *answer)
+{
+	static const struct dlk_arg scripts[] = {
+		{ LITERAL(DLK_LUA_records_set) },
+		{ LITERAL(DLK_LUA_records_renew) },
+		{ LITERAL(DLK_LUA_records_get) },
+		{ LITERAL(DLK_LUA_records_acquire) },
+	};
+	const redisReply *r;
+
+	for (int tries = 0; tries < 3; tries++) {
+		int err;
+
+		answer->replaced = false;
+		answer->asked_ns = dlk_now_ns();
+		err = dlk_script_call(c, deadline_ns, argc, args, &r);
+		if (err)
+			return err;
+		if (!dlk_script_unknown(r))
+			return read_answer(c, r, answer);
+		err = dlk_script_admit(c, deadline_ns, scripts, 4,
+				       &answer->left_ms);
+		if (err)
+			return err > 0 ? DLK_YOUNG : err;
+	}
+	dlk_conn_set_error(c, "the server forgets its scripts");
+	return -EAGAIN;
+}
+
+int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease,
+			const struct dlk_records_ask *ask,
+			struct dlk_answer *answer)
+{
+	struct number ttl, since, seq;
+	char range[RANGE_LEN + 1];
+	struct dlk_text t;
+
+	dlk_text_init(&t, range, sizeof(range));
+	put_range(&t, &ask->range);
+	const struct dlk_arg args[] = {
+		evalsha,
+		{ LITERAL(DLK_SHA_records_acquire) },
+		two,
+		key_of(lease),
+		places_of(lease),
+		token_of(lease),
+		number(&ttl, lease->ttl_ms, 0),
+		dlk_script_identity(lease->token),
+		number(&since, ask->since_ns, NUMBER_LEN),
+		ask->proof ? one : none,
+		number(&seq, ask->seq, NUMBER_LEN),
+		ask->known ? one : none,
+		{ range, t.len },
+	};
+
+	return ask_old(c, deadline_ns, 13, args, answer);
+}
+
+int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
+		    const struct dlk_lease *lease,
+		    const struct dlk_range *range, struct dlk_answer *answer)
+{
+	char text[RANGE_LEN + 1];
+	struct dlk_text t;
+
+	dlk_text_init(&t, text, sizeof(text));
+	put_range(&t, range);
+	const struct dlk_arg args[] = {
+		evalsha,
+		{ LITERAL(DLK_SHA_records_get) },
+		two,
+		key_of(lease),
+		places_of(lease),
+		token_of(lease),
+		{ text, t.len },
+	};
+
+	return ask_old(c, deadline_ns, 7, args, answer);
+}
+
+/* --- set ------------------------------------------------------------------ */
+
+/* What of *window fits one command; *window becomes the rest. */
+static struct dlk_range take_page(struct dlk_range *window,
+				  const struct dlk_ranges *held, size_t *n)
+{
+	struct dlk_range page = *window;
+	size_t from = dlk_ranges_find(held, window->start), to = from;
+
+	while (to < held->n && held->v[to].start <= window->end &&
+	       to - from < DLK_RECORDS_PAGE)
+		to++;
+	*n = to - from;
+	if (*n == DLK_RECORDS_PAGE && held->v[to - 1].end < window->end)
+		page.end = held->v[to - 1].end;
+	window->start = page.end + 1;
+	return page;
+}
+
+static void put_page(struct dlk_text *t, const struct dlk_range *page,
+		     const struct dlk_ranges *held, size_t n)
+{
+	const struct dlk_range *from =
+		held->v + dlk_ranges_find(held, page->start);
+
+	for (const struct dlk_range *r = from; r < from + n; r++) {
+		struct dlk_range clipped = *r;
+
+		if (clipped.start < page->start)
+			clipped.start = page->start;
+		if (clipped.end > page->end)
+			clipped.end = page->end;
+		put_range(t, &clipped);
+	}
+}
+
+/* A long list is too much for a signal handler's stack. */
+struct list {
+	char few[STACK_RANGES * RANGE_LEN + 1];
+	void *many;
+	size_t size;
+	struct dlk_text text;
+};
+
+static int list_page(struct list *l, const struct dlk_range *page,
+		     const struct dlk_ranges *held, size_t n)
+{
+	l->many = NULL;
+	l->size = n * RANGE_LEN + 1;
+	if (n <= STACK_RANGES) {
+		dlk_text_init(&l->text, l->few, sizeof(l->few));
+	} else {
+		l->many = mmap(NULL, l->size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (l->many == MAP_FAILED)
+			return -ENOMEM;
+		dlk_text_init(&l->text, l->many, l->size);
+	}
+	if (n)
+		put_page(&l->text, page, held, n);
+	return 0;
+}
+
+static void list_free(struct list *l)
+{
+	if (l->many)
+		munmap(l->many, l->size);
+}
+
+static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
+		    uint64_t seq, const struct dlk_range *page,
+		    const struct list *list, bool text)
+{
+	struct number s;
+	char bounds[2 * DIGITS + 1];
+	struct dlk_text t;
+
+	dlk_text_init(&t, bounds, sizeof(bounds));
+	put_bounds(&t, page);
+	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_set) };
+	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_set) };
+	const struct dlk_arg args[] = {
+		text ? eval : evalsha,
+		text ? lua : sha,
+		two,
+		key_of(lease),
+		places_of(lease),
+		token_of(lease),
+		number(&s, seq, NUMBER_LEN),
+		{ bounds, t.len },
+		{ list->text.buf, list->text.len },
+	};
+
+	return dlk_script_append(c, 9, args);
+}
+
+int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
+		    uint64_t seq, struct dlk_range *window,
+		    const struct dlk_ranges *held, bool text)
+{
+	struct dlk_range rest = *window, page;
+	struct list list;
+	size_t n;
+	int err;
+
+	page = take_page(&rest, held, &n);
+	err = list_page(&list, &page, held, n);
+	if (err)
+		return err;
+	err = set_page(c, lease, seq, &page, &list, text);
+	list_free(&list);
+	if (!err)
+		*window = rest;
+	return err;
+}
+
+int dlk_records_was_set(const redisReply *r, uint64_t *seq)
+{
+	if (!r)
+		return -EPIPE;
+	if (dlk_script_unknown(r))
+		return -ENOENT;
+	if (dlk_script_passing(r))
+		return -EAGAIN;
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    r->element[1]->type != REDIS_REPLY_STRING)
+		return -EREMOTEIO;
+	switch (dlk_script_int(r, 0)) {
+	case 0:
+	case 1:
+		return 0;
+	case 2:
+		return dlk_number(r->element[1]->str, 10, seq) ? DLK_STALE
+							       : -EREMOTEIO;
+	default:
+		return -EREMOTEIO;
+	}
+}
+
+/* --- renew ---------------------------------------------------------------- */
+
+int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
+		      bool text)
+{
+	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_renew) };
+	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_renew) };
+	struct number ttl;
+	const struct dlk_arg args[] = {
+		text ? eval : evalsha,
+		text ? lua : sha,
+		two,
+		key_of(lease),
+		places_of(lease),
+		token_of(lease),
+		number(&ttl, lease->ttl_ms, 0),
+	};
+
+	return dlk_script_append(c, 7, args);
+}
+
+int dlk_records_renewed(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease)
+{
+	const redisReply *r;
+	int err = dlk_conn_reply(c, deadline_ns, &r);
+
+	if (err)
+		return err;
+	if (dlk_script_unknown(r))
+		return -ENOENT;
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    r->element[1]->type != REDIS_REPLY_STRING)
+		return dlk_script_refused(c, r);
+	switch (dlk_script_int(r, 0)) {
+	case 1:
+		return 0;
+	case 0:
+		return dlk_script_succeeds(lease->token, r->element[1])
+			       ? DLK_REPLACED
+			       : DLK_LOST;
+	case -1:
+		return DLK_GONE;
+	default:
+		return dlk_script_refused(c, r);
+	}
+}
+
+/* --- restore -------------------------------------------------------------- */
+
+static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease, uint64_t seq,
+			uint64_t since_ns, const struct dlk_range *page,
+			const struct list *list)
+{
+	struct number ttl, since, s;
+	char bounds[2 * DIGITS + 1];
+	struct dlk_text t;
+	const redisReply *r;
+	int err;
+
+	dlk_text_init(&t, bounds, sizeof(bounds));
+	put_bounds(&t, page);
+	const struct dlk_arg args[] = {
+		eval,
+		{ LITERAL(DLK_LUA_records_restore) },
+		two,
+		key_of(lease),
+		places_of(lease),
+		token_of(lease),
+		number(&ttl, lease->ttl_ms, 0),
+		number(&since, since_ns, NUMBER_LEN),
+		number(&s, seq, NUMBER_LEN),
+		{ bounds, t.len },
+		{ list->text.buf, list->text.len },
+	};
+
+	err = dlk_script_call(c, deadline_ns, 11, args, &r);
+	if (err)
+		return err;
+	if (r->type != REDIS_REPLY_INTEGER)
+		return dlk_script_refused(c, r);
+	return r->integer == 1 ? 0 : DLK_LOST;
+}
+
+int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease, uint64_t seq,
+			uint64_t since_ns, const struct dlk_ranges *held)
+{
+	struct dlk_range rest = { 0, DLK_RANGE_MAX, DLK_UNLOCKED };
+	uint64_t left_ms;
+	int err = dlk_script_young(c, deadline_ns, &left_ms);
+
+	if (err)
+		return err;
+	if (!left_ms)
+		return DLK_GONE;
+	while (!err && rest.start <= rest.end) {
+		struct dlk_range page;
+		struct list list;
+		size_t n;
+
+		page = take_page(&rest, held, &n);
+		err = list_page(&list, &page, held, n);
+		if (err)
+			return err;
+		err = restore_page(c, deadline_ns, lease, seq, since_ns, &page,
+				   &list);
+		list_free(&list);
+	}
+	return err;
+}
+
+/* --- what is there -------------------------------------------------------- */
+
+/* SEQUENCE EXPIRY SINCE TOKEN */
+bool dlk_records_read_owner(const char *head, size_t len,
+			    struct dlk_records_owner *owner)
+{
+	enum {
+		EXPIRY = NUMBER_LEN + 1,
+		SINCE = EXPIRY + EXPIRY_LEN + 1,
+		TOKEN = SINCE + NUMBER_LEN + 1
+	};
+	uint64_t n;
+
+	if (len <= TOKEN || len - TOKEN >= DLK_TOKEN_MAX ||
+	    head[EXPIRY - 1] != ' ' || head[SINCE - 1] != ' ' ||
+	    head[TOKEN - 1] != ' ')
+		return false;
+	owner->token = head + TOKEN;
+	owner->token_len = len - TOKEN;
+	return read_number(head, NUMBER_LEN, &n) &&
+	       read_number(head + EXPIRY, EXPIRY_LEN, &owner->expiry_ms) &&
+	       read_number(head + SINCE, NUMBER_LEN, &n);
+}
+
+/* O owner start end type */
+bool dlk_records_read_place(const char *member, size_t len,
+			    struct dlk_range *range)
+{
+	enum { BOUNDS = 1 + DLK_RANDOM_LEN, TYPE = BOUNDS + 2 * DIGITS };
+
+	return len == TYPE + 1 && member[0] == 'O' &&
+	       read_range(member + BOUNDS, member[TYPE], range);
+}

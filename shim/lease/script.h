@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scripts at one server: what all questions about leases share.
+ *
+ * The scripts that grant something are in the server's cache only if a client
+ * has found the server old enough (DESIGN L5, delayed restart).  Redis 7 does
+ * not keep scripts over a restart, so NOSCRIPT is the sign of one:
+ *
+ *	holder A			server			client B
+ *	acquire k, granted
+ *					crash, empty restart
+ *								EVALSHA acquire
+ *					NOSCRIPT
+ *								uptime < delay:
+ *								not granted
+ *	renew k -> none
+ *	uptime < delay: restore
+ *	(its old deadline has not
+ *	passed, so B is kept out)
+ *					uptime > delay
+ *								SCRIPT LOAD,
+ *								EVALSHA -> busy
+ *
+ * So they MUST NOT be sent by EVAL, which would put them there; the others may.
+ * Errors as lease.h has them.
+ */
+#ifndef DLK_SCRIPT_H
+#define DLK_SCRIPT_H
+
+#include <stdbool.h>
+
+#include "lease/conn.h"
+
+struct dlk_arg {
+	const char *text;
+	size_t len;
+};
+
+#define DLK_LITERAL(s) (s), sizeof(s) - 1
+
+enum { DLK_ARGS_MAX = 16 };
+
+/* Queue a command; or send it and take its reply. */
+int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
+int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		    const struct dlk_arg *args, const redisReply **reply);
+
+/* The server has never heard of it: EVALSHA of an unknown name. */
+bool dlk_script_unknown(const redisReply *r);
+
+/* An error that passes by itself (loading, a replica without master, ...). */
+bool dlk_script_passing(const redisReply *r);
+
+/* An answer that is none: -EAGAIN or -EREMOTEIO, and the words for it. */
+int dlk_script_refused(struct dlk_conn *c, const redisReply *r);
+
+/*
+ * How long until the server is old enough to grant anything, 0 for now.
+ */
+int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
+		     uint64_t *left_ms);
+
+/*
+ * After NOSCRIPT: 0 when the server has been taught the scripts (the last one
+ * last: who finds that one counts on the others), positive when it is too
+ * young for *left_ms.
+ */
+int dlk_script_admit(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_arg *scripts, int n, int64_t *left_ms);
+
+/* INT64_MIN for what is no number. */
+int64_t dlk_script_int(const redisReply *r, size_t i);
+
+/* "HOST FILE", with the spaces around, as they stand in a token. */
+struct dlk_arg dlk_script_identity(const char *token);
+
+/*
+ * Is the token in `held` newer, of the same host and file?  Then it is that of
+ * our kernel lock's successor.
+ */
+bool dlk_script_succeeds(const char *token, const redisReply *held);
+
+#endif

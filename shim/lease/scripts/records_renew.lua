@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- SPDX-License-Identifier: MIT
+-- Carry an owner's lease on: compare and expire; never re-create (PITFALLS).
+--
+-- KEYS    1 the lease  2 its ranges
+-- ARGV    1 token  2 ttl (ms)
+--
+-- {1, ''}     renewed
+-- {0, token}  another's; '' if it is longer than any of ours or no lease
+-- {-1, ''}    there is none
+local len = redis.pcall('STRLEN', KEYS[1])
+if type(len) == 'number' and len > 0 then
+	local held = len < 768 and redis.call('GET', KEYS[1]) or ''
+	if held == ARGV[1] then
+		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+		return { 1, '' }
+	end
+	return { 0, held }
+end
+--include records.inc
+local kind, me = kind_of(id_of(ARGV[1]))
+
+if kind == 'none' then
+	return { -1, '' }
+elseif kind ~= 'hash' then
+	return { 0, '' }
+end
+-- Expired but not swept yet: another asker may be on its way.
+if not me or me.expiry <= now then
+	return { -1, '' }
+end
+me.expiry = now + tonumber(ARGV[2])
+set_owner(me)
+live_until(me.expiry)
+return { 1, '' }

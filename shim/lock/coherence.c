@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lock is a cache-coherence point (DESIGN L10): what the last holder on
+ * another host wrote is read, and what we wrote is there for the next one.
+ *
+ *  1. After a grant: statx(2) with AT_STATX_FORCE_SYNC, for the file's size and
+ *     times; posix_fadvise(2) POSIX_FADV_DONTNEED, for its clean pages; and if
+ *     pages stay, for somebody on this host has them mapped, an open(2) and
+ *     close(2) of the file, at which FUSE drops them (fs/fuse/file.c,
+ *     fuse_finish_open).
+ *  2. Before a release: sync_file_range(2), which hands the dirty pages to the
+ *     file system without asking it to write to a disk.
+ *  3. That open and close MUST NOT be in the program's descriptor table:
+ *     closing would drop its record locks (DESIGN L2).
+ *  4. errno is the caller's to save; no call of these can fail the lock.
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/text.h"
+
+/*
+ * File systems whose client keeps pages or attributes of its own, by
+ * statfs(2)'s f_type.  Those of one host's disk have one cache, and those that
+ * keep their caches coherent by locks of their own (Lustre, GPFS, GFS2,
+ * OCFS2) need no help.
+ */
+static const struct {
+	uint32_t type;
+	const char *why;
+} cached[] = {
+	{ FUSE_SUPER_MAGIC, "FUSE, virtiofs: pages and attributes a mount" },
+	{ NFS_SUPER_MAGIC, "NFS: close-to-open; its lock drops the cache, but "
+			   "before the lease is ours" },
+	{ CIFS_SUPER_MAGIC, "CIFS: caches for as long as it may (oplocks)" },
+	{ SMB2_SUPER_MAGIC, "SMB2 and 3: the same" },
+	{ SMB_SUPER_MAGIC, "SMB: the same" },
+	{ V9FS_MAGIC, "9P: cache=loose, mmap and fscache know no coherence" },
+	{ AFS_FS_MAGIC, "AFS: sees another's close by callback, late" },
+	{ AFS_SUPER_MAGIC, "AFS: the same" },
+	{ CEPH_SUPER_MAGIC, "Ceph: with lazy I/O only; cheap otherwise" },
+};
+
+bool dlk_coherence_needed(const struct dlk_rule *rule, int fd)
+{
+	struct statfs fs;
+
+	if (rule->coherence != DLK_COHERENCE_AUTO)
+		return rule->coherence == DLK_COHERENCE_ON;
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (unsigned i = 0; i < sizeof(cached) / sizeof(cached[0]); i++)
+		if ((uint32_t)fs.f_type == cached[i].type)
+			return true;
+	return false;
+}
+
+/* --- pages that stay ------------------------------------------------------ */
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451 /* Linux 6.5 */
+#endif
+
+struct cache_range {
+	uint64_t off, len; /* 0: to the end */
+};
+
+struct cache_pages {
+	uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
+/* Before cachestat(2): look through a mapping of our own, a MiB at a time. */
+static bool resident(int fd, off_t size)
+{
+	enum { PAGES = 256, LOOKS = 256 };
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), step = PAGES * page;
+	unsigned char in[PAGES];
+	bool found = false;
+
+	for (int i = 0; i < LOOKS && !found && (off_t)(i * step) < size; i++) {
+		const off_t at = (off_t)(i * step);
+		const size_t len =
+			size - at < (off_t)step ? (size_t)(size - at) : step;
+		void *p = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, at);
+
+		/* Opened for writing only: there is no telling. */
+		if (p == MAP_FAILED)
+			return true;
+		if (mincore(p, len, in) == 0)
+			for (size_t n = 0; n * page < len; n++)
+				found |= in[n] & 1;
+		munmap(p, len);
+	}
+	return found;
+}
+
+static bool pages_stay(int fd, off_t size)
+{
+	struct cache_range all = { 0, 0 };
+	struct cache_pages pages = { 0 };
+
+	if (dlk_syscall(SYS_cachestat, fd, &all, &pages, 0) == 0)
+		return pages.cached > 0;
+	return resident(fd, size);
+}
+
+/* In our memory, with a descriptor table of its own: raw system calls only. */
+static int open_and_close(void *name)
+{
+	dlk_syscall(SYS_openat, AT_FDCWD, name,
+		    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	dlk_syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void drop_mapped(int fd)
+{
+	static const size_t size = 16384;
+	char name[48];
+	struct dlk_text t;
+	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	pid_t pid;
+
+	if (stack == MAP_FAILED)
+		return;
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/self/fd/");
+	dlk_text_i64(&t, fd);
+	pid = dlk_clone(open_and_close, (char *)stack + size,
+			CLONE_VM | CLONE_VFORK, name);
+	while (pid > 0 &&
+	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
+	       errno == EINTR)
+		;
+	munmap(stack, size);
+}
+
+/* --- the two moments ------------------------------------------------------ */
+
+void dlk_coherence_refresh(int fd)
+{
+	struct statx sx = { 0 };
+
+	dlk_syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
+		    STATX_TYPE | STATX_SIZE | STATX_MTIME | STATX_CTIME, &sx);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	if (S_ISREG(sx.stx_mode) && pages_stay(fd, (off_t)sx.stx_size))
+		drop_mapped(fd);
+}
+
+void dlk_coherence_flush(int fd)
+{
+	sync_file_range(fd, 0, 0,
+			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+				SYNC_FILE_RANGE_WAIT_AFTER);
+}

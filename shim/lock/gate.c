@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A gate per file: one thread of the process at a time works on what the
+ * process holds of its records, in the kernel and at Redis (see record.c).
+ *
+ * No mutex, for Redis may be asked in between: whoever finds it taken sleeps
+ * in a futex with nothing in hand, and lets signals be handled.
+ */
+#include "lock/state.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "model/timeline.h"
+
+enum { GATES = 64 };
+
+/* Two files of one number share a gate: they wait in vain at worst. */
+enum { FREE, TAKEN, WANTED };
+static _Atomic unsigned gates[GATES];
+
+static _Atomic unsigned *gate_of(const struct dlk_file *file)
+{
+	return &gates[(file->ino ^ file->dev) % GATES];
+}
+
+bool dlk_gate_try(const struct dlk_file *file)
+{
+	unsigned state = FREE;
+
+	return atomic_compare_exchange_strong(gate_of(file), &state, TAKEN);
+}
+
+int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file)
+{
+	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
+	_Atomic unsigned *gate = gate_of(file);
+
+	if (dlk_gate_try(file))
+		return 0;
+	while (atomic_exchange(gate, WANTED) != FREE) {
+		int err = dlk_let_signals_in(call);
+
+		if (err && call->wait)
+			return err;
+		dlk_syscall(SYS_futex, gate, FUTEX_WAIT_PRIVATE, WANTED, &slice,
+			    NULL, 0);
+	}
+	return 0;
+}
+
+void dlk_gate_leave(const struct dlk_file *file)
+{
+	_Atomic unsigned *gate = gate_of(file);
+
+	if (atomic_exchange(gate, FREE) == WANTED)
+		dlk_syscall(SYS_futex, gate, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
+			    0);
+}
+
+/* In a child: whoever was inside is not here. */
+void dlk_gates_forget(void)
+{
+	for (int i = 0; i < GATES; i++)
+		atomic_store(&gates[i], FREE);
+}

@@ -1,0 +1,903 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Record locks: fcntl(F_SETLK), its OFD forms, and lockf().  The kernel's lock
+ * first, the lease second (DESIGN L1).
+ *
+ * A POSIX lock belongs to the process and the inode, an OFD lock to the open
+ * file description (fcntl(2), "Advisory record locking").  So:
+ *
+ *	int a = open("f", O_RDWR), b = open("f", O_RDWR);
+ *	lock all of "f" through a;
+ *	close(b);			(the lock is gone)
+ *
+ *  1. Closing any descriptor of a file MUST drop all the process's POSIX locks
+ *     on it; a child of fork() starts with none; exec() keeps them.
+ *  2. A range is granted whole or not at all; what was held survives a
+ *     refusal, in the kernel and at Redis, whatever other threads ask for.
+ *  3. A weaker lock and an unlock never fail for Redis' sake.
+ *  4. F_GETLK answers for other owners only: the kernel's first, then those of
+ *     other hosts, whose l_pid is negative (a process of another system, as
+ *     the kernel itself says of NFS).
+ *
+ * Each owner has one lease with a list of ranges.  One thread at a time works
+ * on a file's (the gate): so the list says what is granted at that moment, and
+ * what a refused call must give back follows from it:
+ *
+ *	thread 1			thread 2, same process
+ *	kernel: WRITE 0-9
+ *	Redis refuses			waits at the gate
+ *	list has no 0-9: unlock it
+ *					kernel: WRITE 0-9, Redis grants
+ *
+ * Nobody sleeps inside: a wait for a local holder is a wait in the kernel, and
+ * what it brought is asked for once more, inside.
+ */
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "entry/real.h"
+#include "lock/ask.h"
+#include "lease/records.h"
+#include "model/timeline.h"
+
+/* Record locks have a key of their own: the kernel keeps them from flock's. */
+#define RECORDS "%rec"
+
+static const struct dlk_ranges nothing;
+
+static const struct dlk_ranges *granted(const struct ask *a)
+{
+	return a->own ? &a->own->ranges : &nothing;
+}
+
+/* --- whose is it? --------------------------------------------------------- */
+
+/* (mutex held) */
+static bool is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
+{
+	if (h->kind != kind)
+		return false;
+	return kind == DLK_POSIX || h->fd == fd ||
+	       dlk_kernel_same(fd, h->fd) == 1;
+}
+
+/* The lease of fd's owner, pinned, or NULL. */
+static struct dlk_held *find_owner(const struct dlk_file *file,
+				   enum dlk_kind kind, int fd)
+{
+	struct dlk_held *h = NULL;
+
+	if (atomic_load(&dlk.n_held) == 0)
+		return NULL;
+	pthread_mutex_lock(&dlk.mutex);
+	do {
+		h = dlk_held_find_records(file, h);
+	} while (h && !is_owner(h, kind, fd));
+	if (h)
+		h->pins++;
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}
+
+static void let_go_of_owner(struct ask *a)
+{
+	if (a->own)
+		dlk_unpin(a->own);
+	a->own = NULL;
+}
+
+/* --- the kernel's part ---------------------------------------------------- */
+
+static int set_kernel(const struct ask *a, const struct dlk_range *range)
+{
+	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
+
+	dlk_range_to(range, &l);
+	return real.fcntl64(a->fd, a->kind == DLK_OFD ? F_OFD_SETLK : F_SETLK,
+			    &l) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* Every byte that is wanted as it is granted: what this call took is undone. */
+static void restore_kernel(const struct ask *a)
+{
+	const struct dlk_range *want = &a->want;
+	struct dlk_range piece;
+
+	for (uint64_t at = want->start;; at = piece.end + 1) {
+		piece = dlk_ranges_piece(granted(a), at, want->end);
+		set_kernel(a, &piece);
+		if (piece.end == want->end)
+			return;
+	}
+}
+
+/* Would the kernel's lock weaken something, were it taken as it is asked? */
+static bool weakens(const struct ask *a)
+{
+	struct dlk_range reads = a->want;
+
+	reads.type = DLK_READ;
+	return a->want.type < DLK_WRITE &&
+	       dlk_ranges_conflict(granted(a), &reads);
+}
+
+/*
+ * Without a wait.  A READ over a WRITE of our own waits until Redis has
+ * granted the rest, or it could not be undone: a local reader may be quicker.
+ */
+static int take_kernel(struct ask *a)
+{
+	struct dlk_range rest = a->want, part = a->want;
+	int err = 0;
+
+	if (!weakens(a)) {
+		err = set_kernel(a, &part);
+	} else {
+		while (!err && dlk_ranges_lacks(granted(a), &rest, &part))
+			err = set_kernel(a, &part);
+	}
+	if (!err)
+		return 0;
+	a->blocked = part;
+	if (weakens(a) || a->waited)
+		restore_kernel(a);
+	return err;
+}
+
+/* fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand. */
+static int wait_in_kernel(struct ask *a)
+{
+	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
+	int err;
+
+	dlk_deadlock_in_kernel(a, true);
+	dlk_ask_empty_hands(a);
+	err = dlk_let_signals_in(a->call);
+	if (!err) {
+		dlk_range_to(&a->blocked, &l);
+		dlk_unmask(a->call);
+		err = real.fcntl64(a->fd,
+				   a->kind == DLK_OFD ? F_OFD_SETLKW : F_SETLKW,
+				   &l) < 0
+			      ? -errno
+			      : 0;
+		dlk_mask();
+		a->waited = err == 0;
+	}
+	dlk_deadlock_in_kernel(a, false);
+	return dlk_ask_fill_hands(a, err);
+}
+
+struct cover {
+	struct dlk_range want;
+	bool done;
+};
+
+static void cover(void *arg, const struct dlk_range *range)
+{
+	struct cover *c = arg;
+
+	if (c->done || range->type < c->want.type ||
+	    range->start > c->want.start || range->end < c->want.start)
+		return;
+	c->done = range->end >= c->want.end;
+	c->want.start = range->end + 1;
+}
+
+/* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
+static bool is_listed(const struct ask *a)
+{
+	struct cover c = { .want = a->want };
+
+	return dlk_kernel_records(a->fd, a->kind, cover, &c) == 0 && c.done;
+}
+
+/* --- Redis' part ---------------------------------------------------------- */
+
+/* What is sent again has a number of its own: the first copy may be late. */
+static uint64_t next_seq(struct ask *a)
+{
+	if (a->own)
+		a->seq = ++a->own->seq;
+	else
+		a->seq++;
+	return a->seq;
+}
+
+/* Ask, again with a greater number if the server has seen a later one. */
+static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
+		    bool proof)
+{
+	struct dlk_answer *answer = &a->s->answer;
+	int err;
+
+	do {
+		const struct dlk_records_ask ask = {
+			.range = a->want,
+			.seq = a->asked ? next_seq(a) : a->seq,
+			.since_ns = a->since_ns,
+			.known = a->own != NULL,
+			.proof = proof,
+		};
+
+		a->asked = true;
+		err = dlk_records_acquire(c, deadline_ns, &a->lease, &ask,
+					  answer);
+		if (err == DLK_STALE && a->own && a->own->seq < answer->seq)
+			a->own->seq = answer->seq;
+		if (err == DLK_STALE && a->seq < answer->seq)
+			a->seq = answer->seq;
+	} while (err == DLK_STALE && dlk_now_ns() < deadline_ns);
+	return err == DLK_STALE ? -EAGAIN : err;
+}
+
+/*
+ * Proof of death (DESIGN L3), as in flock.c.  A younger lease is of a process
+ * that shares our description: with a later `since` it is taken over.
+ */
+static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+	bool older;
+
+	if (err)
+		return err;
+	err = ask_once(a, c, deadline_ns, false);
+	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
+	       dlk_now_ns() < deadline_ns) {
+		if (!older)
+			a->since_ns = dlk_identity_since(dlk_now_ns());
+		if (!is_listed(a))
+			break;
+		err = ask_once(a, c, deadline_ns, true);
+	}
+	return err;
+}
+
+/* Whatever an earlier try may have brought at Redis goes away again. */
+static void unsure(struct ask *a)
+{
+	if (a->own)
+		dlk_list_send(a->own, NULL);
+	else
+		dlk_release_token(a->rule, &a->lease);
+}
+
+static int name_owner(struct ask *a)
+{
+	struct dlk_token t;
+	int err;
+
+	if (a->own) {
+		a->lease = a->own->lease;
+		a->asked = false;
+		a->seq = ++a->own->seq;
+		a->since_ns = dlk_identity_since(dlk_now_ns());
+		memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
+		return 0;
+	}
+	err = dlk_ask_new_token(a);
+	if (err)
+		return err;
+	a->seq = 1;
+	a->since_ns = dlk_token_parse(a->s->token, a->lease.token_len, &t)
+			      ? t.since_ns
+			      : 0;
+	return 0;
+}
+
+static int ask_redis(struct ask *a)
+{
+	int err = name_owner(a);
+
+	if (err)
+		return err;
+	err = dlk_ask_redis(a, ask_on);
+	if (a->unsure)
+		unsure(a);
+	return err;
+}
+
+/* --- what is granted ------------------------------------------------------ */
+
+/* Not in the table yet, and pinned. */
+static struct dlk_held *new_owner(const struct ask *a)
+{
+	struct dlk_held *h = dlk_held_new(&a->lease);
+
+	if (!h)
+		return NULL;
+	h->rule = a->rule;
+	h->file = a->file;
+	h->fd = a->fd;
+	h->kind = a->kind;
+	h->state = DLK_HELD;
+	h->seq = a->seq;
+	h->granted_ns = dlk_now_ns();
+	h->handover_ns = dlk_handover_ns(h->granted_ns);
+	h->coherent = dlk_coherence_needed(a->rule, a->fd);
+	h->pins = 1;
+	return h;
+}
+
+static uint64_t set_times(struct dlk_held *h, uint64_t asked_ns, bool is_new)
+{
+	uint64_t look_ns;
+
+	pthread_mutex_lock(&dlk.mutex);
+	h->deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
+	h->renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
+	look_ns = h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
+	if (is_new)
+		dlk_held_add(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	return look_ns;
+}
+
+/* The kernel has granted and so has Redis: it is ours, if in time. */
+static int keep(struct ask *a)
+{
+	const uint64_t asked = a->s->answer.asked_ns;
+	struct dlk_held *h = a->own ? a->own : new_owner(a);
+	uint64_t look_ns;
+
+	if (dlk_now_ns() >= dlk_deadline_ns(asked, a->lease.ttl_ms)) {
+		strcpy(a->why, "the grant came after its own deadline");
+		unsure(a);
+		return -ETIMEDOUT;
+	}
+	if (!h || dlk_ranges_set(&h->ranges, a->want) < 0) {
+		unsure(a);
+		return -ENOMEM;
+	}
+	h->since_ns = a->since_ns;
+	look_ns = set_times(h, asked, !a->own);
+	a->own = h;
+	if (dlk_thread_need(look_ns) || dlk_handover(h))
+		return 0;
+	dlk_give_back(h);
+	strcpy(a->why, "no thread and no keeper can be started to renew it");
+	return -EREMOTEIO;
+}
+
+/* --- the calls ------------------------------------------------------------ */
+
+/* No byte is asked for that is not granted already: Redis need not agree. */
+static bool has_it(const struct ask *a)
+{
+	struct dlk_range rest = a->want, part;
+
+	return a->own && !dlk_ranges_lacks(granted(a), &rest, &part);
+}
+
+/* (gate) A part weaker, or as it was. */
+static int weaken(struct ask *a)
+{
+	struct dlk_range was =
+		dlk_ranges_piece(granted(a), a->want.start, a->want.end);
+	int err = set_kernel(a, &a->want);
+
+	if (err || (was.type == a->want.type && was.end == a->want.end))
+		return err;
+	if (a->own->coherent)
+		dlk_coherence_flush(a->fd);
+	/* Without room for the split, Redis keeps the stronger lock. */
+	if (dlk_ranges_set(&a->own->ranges, a->want) == 0)
+		dlk_list_send(a->own, &a->want);
+	return 0;
+}
+
+static int unlisted(const struct ask *a)
+{
+	restore_kernel(a);
+	dlk_ask_line(a, DLK_ERROR,
+		     "not asked: this file system (FUSE) keeps its locks to "
+		     "itself",
+		     "",
+		     "; the call fails with ENOLCK.  Mount it without lock "
+		     "forwarding");
+	return -ENOLCK;
+}
+
+/* The server does not know the owner any more: what it holds is lost. */
+static int lost(struct ask *a)
+{
+	dlk_ask_line(a, DLK_ERROR,
+		     "what this process holds of the file is LOST: ",
+		     "the server does not know it any more",
+		     "; the call fails with ENOLCK, stop this program");
+	pthread_mutex_lock(&dlk.mutex);
+	if (a->own && a->own->state == DLK_HELD)
+		dlk_held_drop(a->own);
+	pthread_mutex_unlock(&dlk.mutex);
+	return -ENOLCK;
+}
+
+/* (gate) 0; what the kernel said (*kernel is set); what Redis said. */
+static int attempt(struct ask *a, bool *kernel)
+{
+	bool weaker;
+	int err;
+
+	*kernel = true;
+	if (has_it(a))
+		return weaken(a);
+	err = take_kernel(a);
+	if (err)
+		return err;
+	if (a->on_fuse && !weakens(a) && !is_listed(a))
+		return unlisted(a);
+	*kernel = false;
+	weaker = weakens(a);
+	err = ask_redis(a);
+	if (!err)
+		err = keep(a);
+	if (err == DLK_GONE) {
+		err = lost(a);
+		*kernel = true;
+	}
+	if (err)
+		restore_kernel(a);
+	else if (weaker)
+		set_kernel(a, &a->want);
+	if (!err && a->own->coherent)
+		dlk_coherence_refresh(a->fd);
+	return err;
+}
+
+/* The search for deadlocks leaves our own lease out. */
+static void note_random(struct ask *a)
+{
+	a->own_random[0] = '\0';
+	if (a->own)
+		memcpy(a->own_random, a->own->lease.token + sizeof("dlock1"),
+		       DLK_RANDOM_LEN);
+}
+
+/* One try at the gate; what Redis refused is paused for outside. */
+static int attempt_at_gate(struct ask *a, bool *kernel)
+{
+	const struct dlk_lease by_path = a->lease;
+	int err;
+
+	*kernel = true;
+	/* What the kernel has granted already must be given back inside. */
+	a->call->wait = a->wait && !a->waited;
+	err = dlk_gate_enter(a->call, &a->file);
+	a->call->wait = a->wait;
+	if (err)
+		return err;
+	a->own = find_owner(&a->file, a->kind, a->fd);
+	note_random(a);
+	err = attempt(a, kernel);
+	let_go_of_owner(a);
+	dlk_gate_leave(&a->file);
+	a->waited = false;
+	a->lease = by_path; /* the owner's own may be gone now */
+	return err;
+}
+
+static bool is_refusal(int err)
+{
+	return err == -EAGAIN || err == -EACCES;
+}
+
+/* Wait for whoever is in the way: 0 to go on, or what the call returns. */
+static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
+{
+	const bool refused = kernel ? is_refusal(err) : err == DLK_BUSY;
+
+	if (kernel && (!refused || !a->wait))
+		return err;
+	if (refused && a->wait && dlk_deadlock_check(a) < 0)
+		return -EDEADLK;
+	return kernel ? wait_in_kernel(a) : dlk_ask_refused(a, err, began_ns);
+}
+
+static int lock_records(struct ask *a)
+{
+	for (;;) {
+		uint64_t began = dlk_now_ns();
+		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
+		bool kernel = false;
+
+		if (!err) {
+			err = attempt_at_gate(a, &kernel);
+			if (!err)
+				return 0;
+		}
+		err = pause_after(a, err, kernel, began);
+		if (err)
+			return err;
+	}
+}
+
+/* (gate) The lease goes first, then the kernel's lock (L1). */
+static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
+{
+	if (h->coherent)
+		dlk_coherence_flush(fd);
+	range.type = DLK_UNLOCKED;
+	if (dlk_ranges_set(&h->ranges, range) < 0)
+		return; /* no room for the split: Redis keeps the whole */
+	if (h->ranges.n == 0)
+		dlk_give_back(h);
+	else
+		dlk_list_send(h, &range);
+}
+
+static int unlock_records(struct ask *a)
+{
+	int err;
+
+	a->call->wait = false;
+	dlk_gate_enter(a->call, &a->file);
+	a->own = find_owner(&a->file, a->kind, a->fd);
+	if (a->own)
+		give_up(a->own, a->fd, a->want);
+	err = set_kernel(a, &a->want);
+	let_go_of_owner(a);
+	dlk_gate_leave(&a->file);
+	return err;
+}
+
+/* The key, and what goes with it. */
+static int begin(struct ask *a)
+{
+	int err = dlk_ask_begin(a, RECORDS);
+	ssize_t n;
+
+	if (err)
+		return err;
+	n = dlk_records_places(a->lease.key, a->lease.key_len, a->s->places,
+			       sizeof(a->s->places));
+	a->lease.places = a->s->places;
+	a->lease.places_len = n < 0 ? 0 : (size_t)n;
+	return n < 0 ? -ENOLCK : 0;
+}
+
+/* In a wait there is no scratch. */
+#define on_stack(text, len) memcpy(alloca((len) + 1), (text), (len) + 1)
+
+static int lock_managed(struct ask *a)
+{
+	int err = begin(a);
+
+	if (err)
+		return err;
+	a->lease.key = on_stack(a->lease.key, a->lease.key_len);
+	a->lease.places = on_stack(a->lease.places, a->lease.places_len);
+	err = lock_records(a);
+	dlk_deadlock_end(a);
+	return err;
+}
+
+/* --- F_GETLK -------------------------------------------------------------- */
+
+static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (err)
+		return err;
+	return dlk_records_get(c, deadline_ns, &a->lease, &a->want,
+			       &a->s->answer);
+}
+
+/* Who holds it on another host: DLK_BUSY with the answer, 0, -errno. */
+static int ask_who(struct ask *a)
+{
+	for (;;) {
+		uint64_t began = dlk_now_ns();
+		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
+
+		if (!err)
+			err = dlk_ask_redis(a, get_on);
+		if (err >= 0)
+			return err;
+		err = dlk_ask_refused(a, err, began);
+		if (err)
+			return err;
+	}
+}
+
+static void tell_who(const struct ask *a, struct flock64 *lock)
+{
+	const struct dlk_answer *answer = &a->s->answer;
+	struct dlk_token t;
+
+	dlk_range_to(&answer->range, lock);
+	lock->l_pid = -1;
+	if (dlk_token_parse(answer->holder, answer->holder_len, &t) && t.pid)
+		lock->l_pid = -(pid_t)t.pid;
+}
+
+/*
+ * The kernel knows of nobody on this host: so what Redis has of this host and
+ * file, older than the question, has ended.
+ */
+static int get_managed(struct ask *a, struct flock64 *lock)
+{
+	int err = begin(a);
+
+	if (!err)
+		err = dlk_ask_new_token(a);
+	if (!err)
+		err = real.fcntl64(a->fd,
+				   a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK,
+				   lock) < 0
+			      ? -errno
+			      : 0;
+	if (err || lock->l_type != F_UNLCK)
+		return err;
+	a->own = find_owner(&a->file, a->kind, a->fd);
+	if (a->own)
+		a->lease = a->own->lease;
+	err = ask_who(a);
+	if (err == DLK_BUSY)
+		tell_who(a, lock);
+	let_go_of_owner(a);
+	return err < 0 ? err : 0;
+}
+
+/* --- what the kernel has dropped ------------------------------------------ */
+
+static bool other_of_description(void *arg, int fd)
+{
+	const int *closing = arg;
+
+	return fd != *closing && dlk_kernel_same(*closing, fd) == 1;
+}
+
+/* (gate) The description loses a descriptor: its last one? */
+static void close_description(struct dlk_held *h, int fd)
+{
+	int other = -1;
+
+	if (atomic_load(&dlk.dups))
+		other = dlk_kernel_find(&h->file, DLK_ANY_MODE,
+					other_of_description, &fd);
+	if (other >= 0) {
+		pthread_mutex_lock(&dlk.mutex);
+		h->fd = other;
+		pthread_mutex_unlock(&dlk.mutex);
+		return;
+	}
+	if (h->coherent)
+		dlk_coherence_flush(fd);
+	if (!dlk_shared(fd) && !h->kept)
+		dlk_give_back(h);
+	else
+		dlk_handover(h);
+}
+
+/* Sent before the kernel's locks go, for after that another host may wait. */
+void dlk_record_closing(int fd)
+{
+	struct dlk_call call;
+	struct dlk_file file;
+	struct dlk_held *h;
+
+	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
+		return;
+	dlk_enter(&call);
+	dlk_gate_enter(&call, &file);
+	h = find_owner(&file, DLK_POSIX, fd);
+	if (h) {
+		if (h->coherent)
+			dlk_coherence_flush(fd);
+		dlk_give_back(h);
+		dlk_unpin(h);
+	}
+	h = find_owner(&file, DLK_OFD, fd);
+	if (h) {
+		close_description(h, fd);
+		dlk_unpin(h);
+	}
+	dlk_gate_leave(&file);
+	dlk_leave(&call);
+}
+
+static void collect(void *arg, const struct dlk_range *range)
+{
+	dlk_ranges_set(arg, *range);
+}
+
+/* (gate) What the kernel does not show any more is taken off the list. */
+static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
+{
+	struct dlk_range want, piece;
+	bool changed = false;
+
+	for (size_t i = 0; i < list->n;
+	     i = dlk_ranges_find(list, want.end + 1)) {
+		want = list->v[i];
+		for (uint64_t at = want.start;; at = piece.end + 1) {
+			piece = dlk_ranges_piece(kernel, at, want.end);
+			if (piece.type < want.type) {
+				changed = true;
+				dlk_ranges_set(list, piece);
+			}
+			if (piece.end == want.end)
+				break;
+		}
+		if (want.end == DLK_RANGE_MAX)
+			break;
+	}
+	return changed;
+}
+
+/* (gate) */
+static int compare_with_kernel(struct dlk_held *h)
+{
+	struct dlk_ranges kernel = { .grow = h->ranges.grow };
+	struct dlk_file file;
+	int err = dlk_kernel_file(h->fd, &file);
+
+	/* Closed, and perhaps another file's by now: the locks went with it. */
+	if (h->kind == DLK_POSIX && (err || !dlk_same_file(&file, &h->file)))
+		return 0;
+	if (err || !dlk_same_file(&file, &h->file))
+		return -1;
+	if (dlk_kernel_records(h->fd, h->kind, collect, &kernel) < 0)
+		return -1;
+	if (kernel.n && intersect(&h->ranges, &kernel))
+		dlk_list_send(h, NULL);
+	err = kernel.n != 0 && h->ranges.n != 0;
+	dlk_ranges_free(&kernel);
+	return err;
+}
+
+int dlk_record_is_there(struct dlk_held *h)
+{
+	int there;
+
+	if (!dlk_gate_try(&h->file))
+		return -1;
+	there = compare_with_kernel(h);
+	dlk_gate_leave(&h->file);
+	return there;
+}
+
+/* Within its deadline, by the thread: a restarted server has forgotten it. */
+int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c)
+{
+	const uint64_t now = dlk_now_ns();
+	int err = DLK_GONE;
+
+	if (now >= h->deadline_ns || !dlk_gate_try(&h->file))
+		return -EAGAIN;
+	err = dlk_records_restore(
+		c, now + dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS,
+		&h->lease, h->seq, h->since_ns, &h->ranges);
+	dlk_gate_leave(&h->file);
+	/* In time, or else nobody knows what came in between. */
+	return err == 0 && dlk_now_ns() >= h->deadline_ns ? DLK_GONE : err;
+}
+
+/* --- fcntl ---------------------------------------------------------------- */
+
+/* The kernel answers EFAULT for a bad pointer; so do not touch it ourselves. */
+static bool read_lock(const struct flock64 *from, struct flock64 *to)
+{
+	struct iovec there = { (void *)(uintptr_t)from, sizeof(*to) };
+	struct iovec here = { to, sizeof(*to) };
+
+	return from && process_vm_readv((pid_t)dlk_syscall(SYS_gettid), &here,
+					1, &there, 1, 0) == sizeof(*to);
+}
+
+static int read_range(int fd, const struct flock64 *lock,
+		      struct dlk_range *range)
+{
+	struct stat st = { 0 };
+	off64_t offset = 0;
+
+	if (lock->l_whence == SEEK_CUR)
+		offset = lseek64(fd, 0, SEEK_CUR);
+	/* A pipe has none; the kernel counts from 0 there. */
+	if (offset < 0)
+		offset = 0;
+	if (lock->l_whence == SEEK_END && dlk_fstat(fd, &st) < 0)
+		return -errno;
+	return dlk_range_of(lock, offset, st.st_size, range);
+}
+
+static bool is_ofd(int cmd)
+{
+	return cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW || cmd == F_OFD_GETLK;
+}
+
+static int act(struct ask *a, int cmd, struct flock64 *lock)
+{
+	if (cmd == F_GETLK || cmd == F_OFD_GETLK)
+		return get_managed(a, lock);
+	if (a->want.type == DLK_UNLOCKED)
+		return unlock_records(a);
+	a->wait = cmd == F_SETLKW || cmd == F_OFD_SETLKW;
+	a->call->wait = a->wait;
+	a->call->cancels = a->wait;
+	return lock_managed(a);
+}
+
+/* The path is a rule's: the kernel may still have something to say first. */
+static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
+{
+	struct flock64 copy;
+	int err;
+
+	if (!read_lock(lock, &copy) || (is_ofd(cmd) && copy.l_pid != 0))
+		return DLK_PASS;
+	a->kind = is_ofd(cmd) ? DLK_OFD : DLK_POSIX;
+	err = read_range(a->fd, &copy, &a->want);
+	if (err)
+		return err;
+	a->blocked = a->want;
+	if (a->want.type == DLK_UNLOCKED &&
+	    (cmd == F_GETLK || cmd == F_OFD_GETLK))
+		return DLK_PASS;
+	err = dlk_kernel_file(a->fd, &a->file);
+	if (err)
+		return err;
+	return act(a, cmd, lock);
+}
+
+int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
+	       struct flock64 *lock)
+{
+	struct ask a = { .call = call, .name = name, .fd = fd };
+	int err;
+
+	if (dlk_kernel_unmanaged(fd))
+		return DLK_PASS;
+	dlk_enter(call);
+	err = dlk_ask_fill_hands(&a, 0);
+	if (!a.s)
+		dlk_log(DLK_ERROR, name, ": fails with ENOLCK: no memory",
+			NULL);
+	if (!err)
+		err = dlk_classify(fd, a.s->path, sizeof(a.s->path), name,
+				   &a.rule);
+	if (!err)
+		err = a.rule ? on_rule(&a, cmd, lock) : DLK_PASS;
+	dlk_ask_empty_hands(&a);
+	if (a.rule)
+		dlk_thread_catch_up();
+	dlk_leave(call);
+	return err;
+}
+
+/* As glibc's lockf() has it: the section begins at the offset (lockf(3)). */
+int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len)
+{
+	struct flock64 lock = { .l_whence = SEEK_CUR, .l_len = len };
+	int err;
+
+	switch (cmd) {
+	case F_ULOCK:
+		lock.l_type = F_UNLCK;
+		return dlk_record(call, "lockf", fd, F_SETLK, &lock);
+	case F_LOCK:
+		lock.l_type = F_WRLCK;
+		return dlk_record(call, "lockf", fd, F_SETLKW, &lock);
+	case F_TLOCK:
+		lock.l_type = F_WRLCK;
+		return dlk_record(call, "lockf", fd, F_SETLK, &lock);
+	case F_TEST:
+		lock.l_type = F_RDLCK;
+		err = dlk_record(call, "lockf", fd, F_GETLK, &lock);
+		if (err || lock.l_type == F_UNLCK || lock.l_pid == dlk_pid())
+			return err;
+		return -EACCES;
+	default:
+		return DLK_PASS; /* EINVAL is libc's to say */
+	}
+}

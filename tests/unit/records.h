@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stage of the tests of record locks at Redis: owners, what each holds by
+ * its own account, what it asks, and what the server has of it.
+ */
+#ifndef DLK_TEST_RECORDS_H
+#define DLK_TEST_RECORDS_H
+
+#include "lease/records.h"
+#include "tests/unit/leases.h"
+
+#define MAX    DLK_RANGE_MAX
+#define PLACES "{k}%r"
+#define U      DLK_UNLOCKED
+#define R      DLK_READ
+#define W      DLK_WRITE
+
+static struct dlk_answer got;
+
+/* An owner, with what it holds by its own account. */
+struct holder {
+	char token[DLK_TOKEN_MAX];
+	uint64_t seq, since;
+	struct dlk_range room[64];
+	struct dlk_ranges held;
+};
+
+static inline void reset(struct holder *h, char tag, const char *host,
+			 uint64_t since)
+{
+	token_of(h->token, tag, host, FILE_, since);
+	h->seq = 0;
+	h->since = since;
+	h->held = (struct dlk_ranges){ .v = h->room, .room = 64 };
+}
+
+static inline struct dlk_lease lease_of(const struct holder *h)
+{
+	return (struct dlk_lease){ .key = "k",
+				   .key_len = 1,
+				   .places = PLACES,
+				   .places_len = sizeof(PLACES) - 1,
+				   .token = h->token,
+				   .token_len = strlen(h->token),
+				   .ttl_ms = TTL };
+}
+
+static inline int ask(struct holder *h, const struct dlk_records_ask *q)
+{
+	struct dlk_lease lease = lease_of(h);
+
+	dlk_conn_reset(c);
+	return dlk_records_acquire(c, in_ms(5000), &lease, q, &got);
+}
+
+/* Say what is held in a window. */
+static inline int say_window(struct holder *h, uint64_t seq, uint64_t start,
+			     uint64_t end)
+{
+	struct dlk_lease lease = lease_of(h);
+	struct dlk_range window = { start, end, U };
+	const redisReply *r;
+
+	dlk_conn_reset(c);
+	assert_int_equal(
+		dlk_records_set(c, &lease, seq, &window, &h->held, true), 0);
+	assert_true(window.start > window.end);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	return dlk_records_was_set(r, &got.seq);
+}
+
+static inline int look(struct holder *h, enum dlk_range_type type,
+		       uint64_t start, uint64_t end)
+{
+	struct dlk_lease lease = lease_of(h);
+	struct dlk_range range = { start, end, type };
+
+	dlk_conn_reset(c);
+	return dlk_records_get(c, in_ms(5000), &lease, &range, &got);
+}
+
+static inline int renew(struct holder *h)
+{
+	struct dlk_lease lease = lease_of(h);
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_records_renew(c, &lease, true), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	return dlk_records_renewed(c, in_ms(5000), &lease);
+}
+
+static inline int restore(struct holder *h)
+{
+	struct dlk_lease lease = lease_of(h);
+
+	dlk_conn_reset(c);
+	return dlk_records_restore(c, in_ms(5000), &lease, h->seq, h->since,
+				   &h->held);
+}
+
+static inline long long server_ms(void)
+{
+	const redisReply *r = tell(redis.c, "TIME", NULL);
+
+	return strtoll(r->element[0]->str, NULL, 10) * 1000 +
+	       strtoll(r->element[1]->str, NULL, 10) / 1000;
+}
+
+static inline void id_of(const struct holder *h, char id[DLK_RANDOM_LEN + 1])
+{
+	snprintf(id, DLK_RANDOM_LEN + 1, "%s", h->token + 7);
+}
+
+/* Its ttl is over, and nobody has swept it. */
+static inline void expire(const struct holder *h)
+{
+	char id[DLK_RANDOM_LEN + 1], head[2 * DLK_TOKEN_MAX];
+	const redisReply *r;
+
+	id_of(h, id);
+	r = tell(redis.c, "HGET", "k", id, NULL);
+	assert_int_equal(r->type, REDIS_REPLY_STRING);
+	snprintf(head, sizeof(head), "%.20s %015lld%s", r->str, server_ms() - 1,
+		 r->str + 36);
+	tell_ok(tell(redis.c, "HSET", "k", id, head, NULL));
+}
+
+/* An owner's ranges as the server lists them. */
+static inline void read_ranges(const struct holder *h, struct dlk_ranges *set)
+{
+	char from[64], to[64];
+	const redisReply *r;
+
+	snprintf(from, sizeof(from), "[O%.32s", h->token + 7);
+	snprintf(to, sizeof(to), "[O%.32s:", h->token + 7);
+	r = tell(redis.c, "ZRANGEBYLEX", PLACES, from, to, NULL);
+	assert_int_equal(r->type, REDIS_REPLY_ARRAY);
+	assert_true(r->elements <= set->room);
+	for (set->n = 0; set->n < r->elements; set->n++)
+		assert_true(dlk_records_read_place(r->element[set->n]->str,
+						   r->element[set->n]->len,
+						   &set->v[set->n]));
+}
+
+static inline void text_of(const struct dlk_ranges *set, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < set->n && len < size; i++) {
+		const struct dlk_range *r = &set->v[i];
+
+		len += (size_t)snprintf(buf + len, size - len, "%s%c%llu-%llu",
+					i ? " " : "", "URW"[r->type],
+					(unsigned long long)r -> start,
+					(unsigned long long)r -> end);
+	}
+}
+
+#endif
