@@ -129,12 +129,12 @@ helpers: $(HELPER_BIN) $(HELPER_SO)
 test-programs: $(UNIT_BIN) helpers
 
 # A unit test names what it links beyond the core with '// link: FILE...'.
-$(B)/tests/test_%: tests/unit/test_%.c $(CORE_OBJ) $(B)/gen/hiredis.a
+linked = $(call obj,$(shell sed -n 's,^// link: ,,p' tests/unit/$1.c))
+.SECONDEXPANSION:
+$(UNIT_BIN): $(B)/tests/%: tests/unit/%.c $$(call linked,$$*) $(CORE_OBJ) $(B)/gen/hiredis.a
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< \
-	  $(call obj,$(shell sed -n 's,^// link: ,,p' tests/unit/test_$*.c)) $(CORE_OBJ) $(B)/gen/hiredis.a \
-	  -lconfuse -lcmocka
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lconfuse -lcmocka
 
 $(B)/tests/%.so: tests/lib/%_so.c Makefile
 	$(call say,TEST,$@)
@@ -145,7 +145,7 @@ $(B)/tests/%.so: tests/lib/%_so.c Makefile
 $(B)/tests/bench_records: tests/lib/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis.a
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $^ -lconfuse
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lconfuse
 
 $(B)/tests/%: tests/lib/%.c Makefile
 	$(call say,TEST,$@)

@@ -20,21 +20,16 @@ export CHECK_DIR=$state/tap TMPDIR=$state/tmp
 mkdir "$CHECK_DIR" "$TMPDIR"
 chmod 711 "$state" # for the tests' programs that give up root
 
-# The unit tests once more, under ASan and UBSan; first the objects that they
-# name ('// link: FILE...'), for `make` builds those with the products.
+# The unit tests once more, under ASan and UBSan.
 sanitized()
 {
-	local name linked tests=() objects=()
-	local list='s,^// link: ,,p'
+	local name tests=()
 
 	for name in tests/unit/test_*.c; do
 		[ -e "$name" ] || continue
 		tests+=("build-asan/tests/$(basename "$name" .c)")
-		while read -r -d ' ' linked; do
-			objects+=("build-asan/obj/${linked%.c}.o")
-		done < <(sed -n "$list" "$name" | tr -s '\n' ' ')
 	done
-	asan "${objects[@]}" && asan "${tests[@]}"
+	asan "${tests[@]}"
 }
 
 asan()
