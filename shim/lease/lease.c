@@ -1,226 +1,59 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Leases at one server; see lease.h and scripts/.
- *
- * Only the acquire script is kept from a young server (DESIGN L5, delayed
- * restart).  Redis 7 does not keep scripts over a restart, so NOSCRIPT is the
- * sign of one:
- *
- *	holder A			server			client B
- *	acquire k, granted
- *					crash, empty restart
- *								EVALSHA acquire
- *					NOSCRIPT
- *								uptime < delay:
- *								not granted
- *	renew k -> none
- *	uptime < delay: restore
- *	(its old deadline has not
- *	passed, so B is kept out)
- *					uptime > delay
- *								SCRIPT LOAD,
- *								EVALSHA -> busy
- */
+/* Leases at one server; see lease.h, script.h and scripts/. */
 #include "lease/lease.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "lease/records.h"
+#include "lease/script.h"
 #include "lease/sys.h"
-#include "model/text.h"
 #include "scripts.h"
 
-#define LITERAL(s) (s), sizeof(s) - 1
-
-struct arg {
-	const char *text;
-	size_t len;
-};
-
-enum { ARGS_MAX = 10 };
-
-static int append(struct dlk_conn *c, int argc, const struct arg *args)
-{
-	const char *argv[ARGS_MAX];
-	size_t len[ARGS_MAX];
-
-	for (int i = 0; i < argc; i++) {
-		argv[i] = args[i].text;
-		len[i] = args[i].len;
-	}
-	return dlk_conn_append(c, argc, argv, len);
-}
-
-static int call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		const struct arg *args, const redisReply **reply)
-{
-	int err = append(c, argc, args);
-
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
-	return err ? err : dlk_conn_reply(c, deadline_ns, reply);
-}
+#define LITERAL DLK_LITERAL
 
 const char *dlk_lease_why(const struct dlk_conn *c)
 {
 	return dlk_conn_error(c);
 }
 
-/* Errors that pass by themselves (redis.io, "Redis protocol": error names). */
-static bool passing(const char *error)
+static const struct dlk_arg none = { "", 0 };
+
+static struct dlk_arg mode(const struct dlk_lease *lease)
 {
-	static const char *const names[] = {
-		"LOADING ",  "BUSY ",     "MASTERDOWN ", "CLUSTERDOWN ",
-		"TRYAGAIN ", "READONLY ", "MISCONF ",    "NOREPLICAS ",
-	};
-
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strncmp(error, names[i], strlen(names[i])) == 0)
-			return true;
-	return false;
-}
-
-static int refused(struct dlk_conn *c, const redisReply *r)
-{
-	if (r->type != REDIS_REPLY_ERROR) {
-		dlk_conn_set_error(c, "an answer of an unexpected type");
-		return -EREMOTEIO;
-	}
-	dlk_conn_set_error(c, r->str);
-	return passing(r->str) ? -EAGAIN : -EREMOTEIO;
-}
-
-static bool is_noscript(const redisReply *r)
-{
-	return r->type == REDIS_REPLY_ERROR &&
-	       strncmp(r->str, "NOSCRIPT", 8) == 0;
-}
-
-static const struct arg none = { "", 0 };
-
-static struct arg mode(const struct dlk_lease *lease)
-{
-	return lease->shared ? (struct arg){ LITERAL("SH") }
-			     : (struct arg){ LITERAL("EX") };
+	return lease->shared ? (struct dlk_arg){ LITERAL("SH") }
+			     : (struct dlk_arg){ LITERAL("EX") };
 }
 
 /* --- acquire -------------------------------------------------------------- */
 
-static int64_t int_at(const redisReply *r, size_t i)
-{
-	return r->element[i]->type == REDIS_REPLY_INTEGER
-		       ? r->element[i]->integer
-		       : INT64_MIN;
-}
-
 static int read_answer(struct dlk_conn *c, const redisReply *r,
 		       struct dlk_answer *answer)
 {
-	const redisReply *text;
-
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
 	    r->element[2]->type != REDIS_REPLY_STRING)
-		return refused(c, r);
-	text = r->element[2];
-	answer->holder_len = text->len < DLK_TOKEN_MAX ? text->len : 0;
-	memcpy(answer->holder, text->str, answer->holder_len);
-	answer->holder[answer->holder_len] = '\0';
-	switch (int_at(r, 0)) {
+		return dlk_script_refused(c, r);
+	answer->holder_len = dlk_script_text(r->element[2], answer->holder,
+					     sizeof(answer->holder));
+	switch (dlk_script_int(r, 0)) {
 	case 1:
-		answer->replaced = int_at(r, 1) == 1;
+		answer->replaced = dlk_script_int(r, 1) == 1;
 		return 0;
 	case 0:
-		answer->left_ms = int_at(r, 1);
+		answer->left_ms = dlk_script_int(r, 1);
 		return DLK_BUSY;
 	case 2:
 		return DLK_ODD;
 	default:
-		return refused(c, r);
+		return dlk_script_refused(c, r);
 	}
 }
 
-/*
- * How old the server is.  INFO counts whole seconds of its wall clock, from
- * the second it started in: n there is more than n - 1 in truth.
- */
-static int uptime(struct dlk_conn *c, uint64_t deadline_ns,
-		  uint64_t *at_least_ms)
+static struct dlk_arg since(const struct dlk_lease *lease)
 {
-	const struct arg args[] = { { LITERAL("INFO") },
-				    { LITERAL("server") } };
-	const redisReply *r;
-	const char *at;
-	uint64_t n;
-	int err = call(c, deadline_ns, 2, args, &r);
+	struct dlk_arg id = dlk_script_identity(lease->token);
 
-	if (err)
-		return err;
-	if (r->type != REDIS_REPLY_STRING)
-		return refused(c, r);
-	at = strstr(r->str, "\nuptime_in_seconds:");
-	if (!at || !dlk_number(at + strlen("\nuptime_in_seconds:"), 10, &n)) {
-		dlk_conn_set_error(c, "INFO server without uptime_in_seconds");
-		return -EREMOTEIO;
-	}
-	*at_least_ms = n ? (n - 1) * 1000 : 0;
-	return 0;
-}
-
-/* Teach the server a script; EVALSHA knows it by its SHA-1 from then on. */
-static int load(struct dlk_conn *c, uint64_t deadline_ns, struct arg script)
-{
-	const struct arg args[] = { { LITERAL("SCRIPT") },
-				    { LITERAL("LOAD") },
-				    script };
-	const redisReply *r;
-	int err = call(c, deadline_ns, 3, args, &r);
-
-	if (err)
-		return err;
-	return r->type == REDIS_REPLY_STRING ? 0 : refused(c, r);
-}
-
-/*
- * May this server grant at all?  Then teach it the scripts: acquire last, for
- * whoever finds that one counts on the others.
- */
-static int admit(struct dlk_conn *c, uint64_t deadline_ns,
-		 struct dlk_answer *answer)
-{
-	static const struct arg scripts[] = { { LITERAL(DLK_LUA_release) },
-					      { LITERAL(DLK_LUA_renew) },
-					      { LITERAL(DLK_LUA_acquire) } };
-	uint64_t delay_ms = dlk_conn_endpoint(c)->restart_delay_ms, age_ms = 0;
-	int err = delay_ms ? uptime(c, deadline_ns, &age_ms) : 0;
-
-	if (err)
-		return err;
-	if (delay_ms && age_ms < delay_ms) {
-		answer->left_ms = (int64_t)(delay_ms - age_ms);
-		return DLK_YOUNG;
-	}
-	for (int i = 0; !err && i < 3; i++)
-		err = load(c, deadline_ns, scripts[i]);
-	return err;
-}
-
-/* "HOST FILE", with the spaces around, as they stand in the token. */
-static struct arg identity(const struct dlk_lease *lease)
-{
-	enum { BEFORE = sizeof("dlock1") + DLK_RANDOM_LEN };
-	const char *from = lease->token + BEFORE, *at = from;
-
-	for (int spaces = 0; *at && spaces < 3; at++)
-		spaces += *at == ' ';
-	return (struct arg){ from, (size_t)(at - from) };
-}
-
-static struct arg since(const struct dlk_lease *lease)
-{
-	struct arg id = identity(lease);
-
-	return (struct arg){ id.text + id.len, 20 };
+	return (struct dlk_arg){ id.text + id.len, 20 };
 }
 
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
@@ -228,38 +61,41 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *instead,
 		      struct dlk_answer *answer)
 {
-	char ttl[16];
-	struct dlk_text t;
+	/* Who finds the last one counts on the others. */
+	static const struct dlk_arg scripts[] = {
+		{ LITERAL(DLK_LUA_release) },
+		{ LITERAL(DLK_LUA_renew) },
+		{ LITERAL(DLK_LUA_acquire) },
+	};
+	struct dlk_number ttl;
 	const redisReply *r;
 	int err;
-
-	dlk_text_init(&t, ttl, sizeof(ttl));
-	dlk_text_u64(&t, lease->ttl_ms, 0);
-	const struct arg args[] = {
+	const struct dlk_arg args[] = {
 		{ LITERAL("EVALSHA") },
 		{ LITERAL(DLK_SHA_acquire) },
 		{ LITERAL("1") },
 		{ lease->key, lease->key_len },
 		{ lease->token, lease->token_len },
-		{ ttl, t.len },
-		identity(lease),
+		dlk_script_number(&ttl, lease->ttl_ms, 0),
+		dlk_script_identity(lease->token),
 		proof ? since(lease) : none,
 		mode(lease),
-		instead ? (struct arg){ instead->token, instead->token_len }
+		instead ? (struct dlk_arg){ instead->token, instead->token_len }
 			: none,
 	};
 
 	for (int tries = 0; tries < 3; tries++) {
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
-		err = call(c, deadline_ns, 10, args, &r);
+		err = dlk_script_call(c, deadline_ns, 10, args, &r);
 		if (err)
 			return err;
-		if (!is_noscript(r))
+		if (!dlk_script_unknown(r))
 			return read_answer(c, r, answer);
-		err = admit(c, deadline_ns, answer);
+		err = dlk_script_admit(c, deadline_ns, scripts, 3,
+				       &answer->left_ms);
 		if (err)
-			return err;
+			return err > 0 ? DLK_YOUNG : err;
 	}
 	dlk_conn_set_error(c, "the server forgets its scripts");
 	return -EAGAIN;
@@ -267,30 +103,28 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* --- release -------------------------------------------------------------- */
 
-static int compare(struct dlk_conn *c, struct arg how, struct arg script,
-		   const struct dlk_lease *lease, bool with_ttl)
+static int compare(struct dlk_conn *c, struct dlk_arg how,
+		   struct dlk_arg script, const struct dlk_lease *lease,
+		   bool with_ttl)
 {
-	char ttl[16];
-	struct dlk_text t;
-
-	dlk_text_init(&t, ttl, sizeof(ttl));
-	dlk_text_u64(&t, lease->ttl_ms, 0);
-	const struct arg args[] = {
+	struct dlk_number ttl;
+	const struct dlk_arg args[] = {
 		how,
 		script,
 		{ LITERAL("1") },
 		{ lease->key, lease->key_len },
 		{ lease->token, lease->token_len },
-		{ ttl, t.len },
+		dlk_script_number(&ttl, lease->ttl_ms, 0),
 	};
 
-	return append(c, with_ttl ? 6 : 5, args);
+	return dlk_script_append(c, with_ttl ? 6 : 5, args);
 }
 
-static const struct arg evalsha = { LITERAL("EVALSHA") };
-static const struct arg eval = { LITERAL("EVAL") };
+static const struct dlk_arg evalsha = { LITERAL("EVALSHA") };
+static const struct dlk_arg eval = { LITERAL("EVAL") };
 
-/* An owner's records end with a list that is empty, after all other requests. */
+/* An owner's records end with a list that is empty, after all other requests.
+ */
 static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
 			   bool text)
 {
@@ -303,8 +137,8 @@ static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool text)
 {
-	const struct arg sha = { LITERAL(DLK_SHA_release) };
-	const struct arg lua = { LITERAL(DLK_LUA_release) };
+	const struct dlk_arg sha = { LITERAL(DLK_SHA_release) };
+	const struct dlk_arg lua = { LITERAL(DLK_LUA_release) };
 
 	if (lease->places)
 		return release_records(c, lease, text);
@@ -322,11 +156,9 @@ int dlk_lease_released(const redisReply *reply)
 		return 0;
 	if (reply->type == REDIS_REPLY_ARRAY)
 		return dlk_records_was_set(reply, &seq);
-	if (is_noscript(reply))
+	if (dlk_script_unknown(reply))
 		return -ENOENT;
-	return reply->type == REDIS_REPLY_ERROR && passing(reply->str)
-		       ? -EAGAIN
-		       : -EREMOTEIO;
+	return dlk_script_passing(reply) ? -EAGAIN : -EREMOTEIO;
 }
 
 /* --- renew ---------------------------------------------------------------- */
@@ -334,24 +166,12 @@ int dlk_lease_released(const redisReply *reply)
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool text)
 {
-	const struct arg sha = { LITERAL(DLK_SHA_renew) };
-	const struct arg lua = { LITERAL(DLK_LUA_renew) };
+	const struct dlk_arg sha = { LITERAL(DLK_SHA_renew) };
+	const struct dlk_arg lua = { LITERAL(DLK_LUA_renew) };
 
 	if (lease->places)
 		return dlk_records_renew(c, lease, text);
 	return compare(c, text ? eval : evalsha, text ? lua : sha, lease, true);
-}
-
-/* A newer token of our host and file is our kernel lock's successor. */
-static bool is_successor(const struct dlk_lease *lease, const redisReply *held)
-{
-	struct arg id = identity(lease);
-	const size_t at = (size_t)(id.text - lease->token);
-
-	return held->len > at + id.len + 20 &&
-	       memcmp(held->str, "dlock1 ", 7) == 0 &&
-	       memcmp(held->str + at, id.text, id.len) == 0 &&
-	       memcmp(held->str + at + id.len, id.text + id.len, 20) > 0;
 }
 
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
@@ -365,54 +185,52 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 	err = dlk_conn_reply(c, deadline_ns, &r);
 	if (err)
 		return err;
-	if (is_noscript(r))
+	if (dlk_script_unknown(r))
 		return -ENOENT;
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
 	    r->element[1]->type != REDIS_REPLY_STRING)
-		return refused(c, r);
-	switch (int_at(r, 0)) {
+		return dlk_script_refused(c, r);
+	switch (dlk_script_int(r, 0)) {
 	case 1:
 		return 0;
 	case 0:
-		return is_successor(lease, r->element[1]) ? DLK_REPLACED
-							  : DLK_LOST;
+		return dlk_script_succeeds(lease->token, r->element[1])
+			       ? DLK_REPLACED
+			       : DLK_LOST;
 	case -1:
 		return DLK_GONE;
 	default:
-		return refused(c, r);
+		return dlk_script_refused(c, r);
 	}
 }
 
 int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease)
 {
-	uint64_t delay_ms = dlk_conn_endpoint(c)->restart_delay_ms, age_ms = 0;
-	char ttl[16];
-	struct dlk_text t;
+	uint64_t left_ms;
+	struct dlk_number ttl;
 	const redisReply *r;
-	int err = delay_ms ? uptime(c, deadline_ns, &age_ms) : 0;
+	int err = dlk_script_young(c, deadline_ns, &left_ms);
 
 	if (err)
 		return err;
-	if (age_ms >= delay_ms)
+	if (!left_ms)
 		return DLK_GONE;
-	dlk_text_init(&t, ttl, sizeof(ttl));
-	dlk_text_u64(&t, lease->ttl_ms, 0);
-	const struct arg args[] = {
+	const struct dlk_arg args[] = {
 		{ LITERAL("EVAL") },
 		{ LITERAL(DLK_LUA_restore) },
 		{ LITERAL("1") },
 		{ lease->key, lease->key_len },
 		{ lease->token, lease->token_len },
-		{ ttl, t.len },
+		dlk_script_number(&ttl, lease->ttl_ms, 0),
 		mode(lease),
 	};
 
-	err = call(c, deadline_ns, 7, args, &r);
+	err = dlk_script_call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)
-		return refused(c, r);
+		return dlk_script_refused(c, r);
 	return r->integer == 1 ? 0 : DLK_LOST;
 }
 
@@ -422,7 +240,7 @@ int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
 		     const struct dlk_lease *lease)
 {
 	const redisReply *r;
-	int err = compare(c, eval, (struct arg){ LITERAL(DLK_LUA_weaken) },
+	int err = compare(c, eval, (struct dlk_arg){ LITERAL(DLK_LUA_weaken) },
 			  lease, true);
 
 	if (!err)
@@ -432,6 +250,6 @@ int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)
-		return refused(c, r);
+		return dlk_script_refused(c, r);
 	return r->integer == 1 ? 0 : DLK_GONE;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lease/ranges.h"
 #include "lease/script.h"
 #include "lease/sys.h"
 #include "model/text.h"
@@ -14,26 +15,10 @@
 #define LITERAL DLK_LITERAL
 
 enum {
-	DIGITS = 19, /* of an offset: 2^63 - 1 */
-	RANGE_LEN = 1 + 2 * DIGITS,
 	NUMBER_LEN = 20, /* of a sequence number, of a since */
 	EXPIRY_LEN = 15,
 	STACK_RANGES = 16,
 };
-
-/* A number as text of a fixed width, for Lua's numbers end at 2^53. */
-struct number {
-	char text[24];
-};
-
-static struct dlk_arg number(struct number *n, uint64_t value, unsigned width)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, n->text, sizeof(n->text));
-	dlk_text_u64(&t, value, width);
-	return (struct dlk_arg){ n->text, t.len };
-}
 
 static const struct dlk_arg none = { "", 0 };
 static const struct dlk_arg one = { LITERAL("1") };
@@ -69,47 +54,7 @@ ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
 	return (ssize_t)t.len;
 }
 
-/* --- ranges as text ------------------------------------------------------- */
-
-static void put_bounds(struct dlk_text *t, const struct dlk_range *r)
-{
-	dlk_text_u64(t, r->start, DIGITS);
-	dlk_text_u64(t, r->end, DIGITS);
-}
-
-static void put_range(struct dlk_text *t, const struct dlk_range *r)
-{
-	dlk_text_str(t, r->type == DLK_WRITE ? "W" : "R");
-	put_bounds(t, r);
-}
-
-static bool read_number(const char *text, size_t width, uint64_t *n)
-{
-	char digits[NUMBER_LEN + 1];
-
-	memcpy(digits, text, width);
-	digits[width] = '\0';
-	return dlk_number(digits, 10, n) == digits + width;
-}
-
-/* Two offsets of 19 digits, and the letter of the type. */
-static bool read_range(const char *bounds, char type, struct dlk_range *r)
-{
-	r->type = type == 'W' ? DLK_WRITE : DLK_READ;
-	return (type == 'R' || type == 'W') &&
-	       read_number(bounds, DIGITS, &r->start) &&
-	       read_number(bounds + DIGITS, DIGITS, &r->end) &&
-	       r->start <= r->end && r->end <= DLK_RANGE_MAX;
-}
-
 /* --- acquire, get --------------------------------------------------------- */
-
-static void read_holder(const redisReply *text, struct dlk_answer *answer)
-{
-	answer->holder_len = text->len < DLK_TOKEN_MAX ? text->len : 0;
-	memcpy(answer->holder, text->str, answer->holder_len);
-	answer->holder[answer->holder_len] = '\0';
-}
 
 /* {code, number, text, range} */
 static int read_answer(struct dlk_conn *c, const redisReply *r,
@@ -121,7 +66,8 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 	    r->element[2]->type != REDIS_REPLY_STRING ||
 	    r->element[3]->type != REDIS_REPLY_STRING)
 		return dlk_script_refused(c, r);
-	read_holder(r->element[2], answer);
+	answer->holder_len = dlk_script_text(r->element[2], answer->holder,
+					     sizeof(answer->holder));
 	switch (dlk_script_int(r, 0)) {
 	case 1:
 		answer->replaced = dlk_script_int(r, 1) == 1;
@@ -129,8 +75,9 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 	case 0:
 		answer->left_ms = dlk_script_int(r, 1);
 		range = r->element[3];
-		if (range->len == RANGE_LEN &&
-		    read_range(range->str + 1, range->str[0], &answer->range))
+		if (range->len == DLK_RANGE_LEN &&
+		    dlk_range_read(range->str[0], range->str + 1,
+				   &answer->range))
 			return DLK_BUSY;
 		break;
 	case 2:
@@ -181,12 +128,12 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_records_ask *ask,
 			struct dlk_answer *answer)
 {
-	struct number ttl, since, seq;
-	char range[RANGE_LEN + 1];
+	struct dlk_number ttl, since, seq;
+	char range[DLK_RANGE_LEN + 1];
 	struct dlk_text t;
 
 	dlk_text_init(&t, range, sizeof(range));
-	put_range(&t, &ask->range);
+	dlk_range_put(&t, &ask->range);
 	const struct dlk_arg args[] = {
 		evalsha,
 		{ LITERAL(DLK_SHA_records_acquire) },
@@ -194,11 +141,11 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		key_of(lease),
 		places_of(lease),
 		token_of(lease),
-		number(&ttl, lease->ttl_ms, 0),
+		dlk_script_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_identity(lease->token),
-		number(&since, ask->since_ns, NUMBER_LEN),
+		dlk_script_number(&since, ask->since_ns, NUMBER_LEN),
 		ask->proof ? one : none,
-		number(&seq, ask->seq, NUMBER_LEN),
+		dlk_script_number(&seq, ask->seq, NUMBER_LEN),
 		ask->known ? one : none,
 		{ range, t.len },
 	};
@@ -210,11 +157,11 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease,
 		    const struct dlk_range *range, struct dlk_answer *answer)
 {
-	char text[RANGE_LEN + 1];
+	char text[DLK_RANGE_LEN + 1];
 	struct dlk_text t;
 
 	dlk_text_init(&t, text, sizeof(text));
-	put_range(&t, range);
+	dlk_range_put(&t, range);
 	const struct dlk_arg args[] = {
 		evalsha,
 		{ LITERAL(DLK_SHA_records_get) },
@@ -260,13 +207,13 @@ static void put_page(struct dlk_text *t, const struct dlk_range *page,
 			clipped.start = page->start;
 		if (clipped.end > page->end)
 			clipped.end = page->end;
-		put_range(t, &clipped);
+		dlk_range_put(t, &clipped);
 	}
 }
 
 /* A long list is too much for a signal handler's stack. */
 struct list {
-	char few[STACK_RANGES * RANGE_LEN + 1];
+	char few[STACK_RANGES * DLK_RANGE_LEN + 1];
 	void *many;
 	size_t size;
 	struct dlk_text text;
@@ -276,7 +223,7 @@ static int list_page(struct list *l, const struct dlk_range *page,
 		     const struct dlk_ranges *held, size_t n)
 {
 	l->many = NULL;
-	l->size = n * RANGE_LEN + 1;
+	l->size = n * DLK_RANGE_LEN + 1;
 	if (n <= STACK_RANGES) {
 		dlk_text_init(&l->text, l->few, sizeof(l->few));
 	} else {
@@ -301,12 +248,12 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 		    uint64_t seq, const struct dlk_range *page,
 		    const struct list *list, bool text)
 {
-	struct number s;
-	char bounds[2 * DIGITS + 1];
+	struct dlk_number s;
+	char bounds[DLK_BOUNDS_LEN + 1];
 	struct dlk_text t;
 
 	dlk_text_init(&t, bounds, sizeof(bounds));
-	put_bounds(&t, page);
+	dlk_range_put_bounds(&t, page);
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_set) };
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_set) };
 	const struct dlk_arg args[] = {
@@ -316,7 +263,7 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 		key_of(lease),
 		places_of(lease),
 		token_of(lease),
-		number(&s, seq, NUMBER_LEN),
+		dlk_script_number(&s, seq, NUMBER_LEN),
 		{ bounds, t.len },
 		{ list->text.buf, list->text.len },
 	};
@@ -374,7 +321,7 @@ int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 {
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_renew) };
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_renew) };
-	struct number ttl;
+	struct dlk_number ttl;
 	const struct dlk_arg args[] = {
 		text ? eval : evalsha,
 		text ? lua : sha,
@@ -382,7 +329,7 @@ int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		key_of(lease),
 		places_of(lease),
 		token_of(lease),
-		number(&ttl, lease->ttl_ms, 0),
+		dlk_script_number(&ttl, lease->ttl_ms, 0),
 	};
 
 	return dlk_script_append(c, 7, args);
@@ -422,14 +369,14 @@ static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
 			uint64_t since_ns, const struct dlk_range *page,
 			const struct list *list)
 {
-	struct number ttl, since, s;
-	char bounds[2 * DIGITS + 1];
+	struct dlk_number ttl, since, s;
+	char bounds[DLK_BOUNDS_LEN + 1];
 	struct dlk_text t;
 	const redisReply *r;
 	int err;
 
 	dlk_text_init(&t, bounds, sizeof(bounds));
-	put_bounds(&t, page);
+	dlk_range_put_bounds(&t, page);
 	const struct dlk_arg args[] = {
 		eval,
 		{ LITERAL(DLK_LUA_records_restore) },
@@ -437,9 +384,9 @@ static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
 		key_of(lease),
 		places_of(lease),
 		token_of(lease),
-		number(&ttl, lease->ttl_ms, 0),
-		number(&since, since_ns, NUMBER_LEN),
-		number(&s, seq, NUMBER_LEN),
+		dlk_script_number(&ttl, lease->ttl_ms, 0),
+		dlk_script_number(&since, since_ns, NUMBER_LEN),
+		dlk_script_number(&s, seq, NUMBER_LEN),
 		{ bounds, t.len },
 		{ list->text.buf, list->text.len },
 	};
@@ -499,17 +446,17 @@ bool dlk_records_read_owner(const char *head, size_t len,
 		return false;
 	owner->token = head + TOKEN;
 	owner->token_len = len - TOKEN;
-	return read_number(head, NUMBER_LEN, &n) &&
-	       read_number(head + EXPIRY, EXPIRY_LEN, &owner->expiry_ms) &&
-	       read_number(head + SINCE, NUMBER_LEN, &n);
+	return dlk_digits(head, NUMBER_LEN, &n) &&
+	       dlk_digits(head + EXPIRY, EXPIRY_LEN, &owner->expiry_ms) &&
+	       dlk_digits(head + SINCE, NUMBER_LEN, &n);
 }
 
 /* O owner start end type */
 bool dlk_records_read_place(const char *member, size_t len,
 			    struct dlk_range *range)
 {
-	enum { BOUNDS = 1 + DLK_RANDOM_LEN, TYPE = BOUNDS + 2 * DIGITS };
+	enum { BOUNDS = 1 + DLK_RANDOM_LEN, TYPE = BOUNDS + DLK_BOUNDS_LEN };
 
 	return len == TYPE + 1 && member[0] == 'O' &&
-	       read_range(member + BOUNDS, member[TYPE], range);
+	       dlk_range_read(member[TYPE], member + BOUNDS, range);
 }

@@ -8,6 +8,16 @@
 #include "model/text.h"
 #include "model/token.h"
 
+struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
+				 unsigned width)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, n->text, sizeof(n->text));
+	dlk_text_u64(&t, value, width);
+	return (struct dlk_arg){ n->text, t.len };
+}
+
 int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 {
 	const char *argv[DLK_ARGS_MAX];
@@ -129,6 +139,15 @@ int64_t dlk_script_int(const redisReply *r, size_t i)
 	return r->element[i]->type == REDIS_REPLY_INTEGER
 		       ? r->element[i]->integer
 		       : INT64_MIN;
+}
+
+size_t dlk_script_text(const redisReply *r, char *buf, size_t size)
+{
+	size_t len = r->len < size ? r->len : 0;
+
+	memcpy(buf, r->str, len);
+	buf[len] = '\0';
+	return len;
 }
 
 struct dlk_arg dlk_script_identity(const char *token)

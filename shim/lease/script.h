@@ -40,6 +40,13 @@ struct dlk_arg {
 
 enum { DLK_ARGS_MAX = 16 };
 
+/* A number as an argument, its text at *n; of `width` digits at least. */
+struct dlk_number {
+	char text[24];
+};
+struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
+				 unsigned width);
+
 /* Queue a command; or send it and take its reply. */
 int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
 int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
@@ -70,6 +77,11 @@ int dlk_script_admit(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* INT64_MIN for what is no number. */
 int64_t dlk_script_int(const redisReply *r, size_t i);
+
+/*
+ * The text of a reply, and a NUL; "" for one that does not fit.  Its length.
+ */
+size_t dlk_script_text(const redisReply *r, char *buf, size_t size);
 
 /* "HOST FILE", with the spaces around, as they stand in a token. */
 struct dlk_arg dlk_script_identity(const char *token);

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "lease/records.h"
+#include "lease/ranges.h"
 #include "lease/script.h"
 #include "model/text.h"
 #include "scripts.h"
 
 #define LITERAL DLK_LITERAL
 
-enum { ID_LEN = 20, DIGITS = 19 };
+enum { ID_LEN = 20 };
 
 struct name {
 	char text[sizeof("dlock%wait:") + DLK_PROCESS_LEN];
@@ -28,27 +29,6 @@ static struct dlk_arg name_of(struct name *n, const char *process)
 	return (struct dlk_arg){ n->text, t.len };
 }
 
-struct id {
-	char text[ID_LEN + 1];
-};
-
-static struct dlk_arg id_of(struct id *id, uint64_t n)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, id->text, sizeof(id->text));
-	dlk_text_u64(&t, n, ID_LEN);
-	return (struct dlk_arg){ id->text, t.len };
-}
-
-static void put_range(struct dlk_text *t, const struct dlk_range *r)
-{
-	dlk_text_str(t, r->type == DLK_WRITE ? "W" : "R");
-	dlk_text_u64(t, r->start, DIGITS);
-	dlk_text_u64(t, r->end, DIGITS);
-}
-
-/* A text of the server's, only as long as it should be. */
 static bool is_text(const redisReply *r)
 {
 	return r->type == REDIS_REPLY_STRING;
@@ -72,8 +52,8 @@ static int call_int(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 int dlk_wait_begin(struct dlk_conn *c, uint64_t deadline_ns,
 		   struct dlk_wait *wait)
 {
-	char ms[16];
-	struct dlk_text t, m;
+	struct dlk_number ms;
+	struct dlk_text t;
 	struct name name;
 	const redisReply *r;
 	int err;
@@ -81,15 +61,16 @@ int dlk_wait_begin(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_text_init(&t, wait->work, sizeof(wait->work));
 	dlk_text_str(&t, wait->owner);
 	dlk_text_str(&t, " ");
-	put_range(&t, &wait->range);
+	dlk_range_put(&t, &wait->range);
 	dlk_text_str(&t, " ");
 	dlk_text_bytes(&t, wait->key, wait->key_len);
-	dlk_text_init(&m, ms, sizeof(ms));
-	dlk_text_u64(&m, DLK_WAIT_MS, 0);
 	const struct dlk_arg args[] = {
-		{ LITERAL("EVAL") }, { LITERAL(DLK_LUA_wait) },
-		{ LITERAL("1") },    name_of(&name, wait->process),
-		{ ms, m.len },       { wait->work, t.len },
+		{ LITERAL("EVAL") },
+		{ LITERAL(DLK_LUA_wait) },
+		{ LITERAL("1") },
+		name_of(&name, wait->process),
+		dlk_script_number(&ms, DLK_WAIT_MS, 0),
+		{ wait->work, t.len },
 	};
 
 	if (t.cut)
@@ -105,10 +86,11 @@ int dlk_wait_begin(struct dlk_conn *c, uint64_t deadline_ns,
 int dlk_wait_end(struct dlk_conn *c, const char *process, uint64_t wait_id)
 {
 	struct name name;
-	struct id id;
+	struct dlk_number id;
 	const struct dlk_arg args[] = { { LITERAL("HDEL") },
 					name_of(&name, process),
-					id_of(&id, wait_id) };
+					dlk_script_number(&id, wait_id,
+							  ID_LEN) };
 
 	return dlk_script_append(c, 3, args);
 }
@@ -117,34 +99,20 @@ int dlk_waits_refresh(struct dlk_conn *c, uint64_t deadline_ns,
 		      const char *process)
 {
 	struct name name;
-	char ms[16];
-	struct dlk_text m;
-
-	dlk_text_init(&m, ms, sizeof(ms));
-	dlk_text_u64(&m, DLK_WAIT_MS, 0);
+	struct dlk_number ms;
 	const struct dlk_arg args[] = { { LITERAL("PEXPIRE") },
 					name_of(&name, process),
-					{ ms, m.len } };
+					dlk_script_number(&ms, DLK_WAIT_MS,
+							  0) };
 
 	return call_int(c, deadline_ns, 3, args);
 }
 
 /* --- reading -------------------------------------------------------------- */
 
-static bool read_offset(const char *text, uint64_t *n)
-{
-	char digits[DIGITS + 1];
-
-	memcpy(digits, text, DIGITS);
-	digits[DIGITS] = '\0';
-	return dlk_number(digits, 10, n) == digits + DIGITS &&
-	       *n <= DLK_RANGE_MAX;
-}
-
 /* "OWNER RANGE KEY" */
 static bool read_what(const redisReply *r, struct dlk_wait *wait)
 {
-	const size_t range_len = 1 + 2 * DIGITS;
 	const char *blank = memchr(r->str, ' ', r->len), *range, *key;
 	size_t owner_len, key_len;
 
@@ -153,15 +121,14 @@ static bool read_what(const redisReply *r, struct dlk_wait *wait)
 	owner_len = (size_t)(blank - r->str);
 	range = blank + 1;
 	if (owner_len > DLK_RANDOM_LEN ||
-	    r->len < owner_len + 1 + range_len + 2 || range[range_len] != ' ')
+	    r->len < owner_len + 1 + DLK_RANGE_LEN + 2 ||
+	    range[DLK_RANGE_LEN] != ' ')
 		return false;
-	key = range + range_len + 1;
+	key = range + DLK_RANGE_LEN + 1;
 	key_len = r->len - (size_t)(key - r->str);
 	if (key_len > DLK_KEY_MAX ||
-	    !read_offset(range + 1, &wait->range.start) ||
-	    !read_offset(range + 1 + DIGITS, &wait->range.end))
+	    !dlk_range_read(range[0], range + 1, &wait->range))
 		return false;
-	wait->range.type = range[0] == 'W' ? DLK_WRITE : DLK_READ;
 	memcpy(wait->owner, r->str, owner_len);
 	wait->owner[owner_len] = '\0';
 	memcpy(wait->key, key, key_len);
@@ -196,10 +163,11 @@ int dlk_wait_lasts(struct dlk_conn *c, uint64_t deadline_ns,
 		   const char *process, uint64_t wait_id)
 {
 	struct name name;
-	struct id id;
+	struct dlk_number id;
 	const struct dlk_arg args[] = { { LITERAL("HEXISTS") },
 					name_of(&name, process),
-					id_of(&id, wait_id) };
+					dlk_script_number(&id, wait_id,
+							  ID_LEN) };
 
 	return call_int(c, deadline_ns, 3, args);
 }
@@ -221,7 +189,7 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_wait *wait,
 		      dlk_process blockers[DLK_BLOCKERS_MAX])
 {
-	char range[2 + 2 * DIGITS];
+	char range[DLK_RANGE_LEN + 1];
 	ssize_t len = dlk_records_places(wait->key, wait->key_len, wait->work,
 					 sizeof(wait->work));
 	struct dlk_text t;
@@ -231,7 +199,7 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 	if (len < 0)
 		return (int)len;
 	dlk_text_init(&t, range, sizeof(range));
-	put_range(&t, &wait->range);
+	dlk_range_put(&t, &wait->range);
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVAL") },
 		{ LITERAL(DLK_LUA_records_blockers) },
