@@ -137,26 +137,34 @@ static bool read_what(const redisReply *r, struct dlk_wait *wait)
 	return true;
 }
 
+static bool read_wait(const redisReply *id, const redisReply *what,
+		      struct dlk_wait *wait)
+{
+	return is_text(id) && id->len == ID_LEN &&
+	       dlk_digits(id->str, ID_LEN, &wait->id) && is_text(what) &&
+	       read_what(what, wait);
+}
+
+/* What is no wait is passed over: it MUST NOT hide those behind it. */
 int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 		  unsigned n, struct dlk_wait *wait)
 {
 	struct name name;
 	const struct dlk_arg args[] = { { LITERAL("HGETALL") },
 					name_of(&name, process) };
-	const redisReply *r, *id, *what;
+	const redisReply *r;
 	int err = dlk_script_call(c, deadline_ns, 2, args, &r);
 
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_ARRAY)
 		return dlk_script_refused(c, r);
-	if (n >= DLK_WAITS_MAX || r->elements < 2 * (n + 1))
-		return 0;
-	id = r->element[2 * n];
-	what = r->element[2 * n + 1];
 	memcpy(wait->process, process, DLK_PROCESS_LEN + 1);
-	return is_text(id) && dlk_number(id->str, 10, &wait->id) &&
-	       is_text(what) && read_what(what, wait);
+	for (size_t i = 0; n < DLK_WAITS_MAX && i + 1 < r->elements; i += 2)
+		if (read_wait(r->element[i], r->element[i + 1], wait) &&
+		    n-- == 0)
+			return 1;
+	return 0;
 }
 
 int dlk_wait_lasts(struct dlk_conn *c, uint64_t deadline_ns,

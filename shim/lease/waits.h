@@ -5,7 +5,7 @@
  * A process is named by the first 16 of its tokens' random digits.  Its waits
  * stand in a hash of their own, dlock%wait:PROCESS (no path has such a key: a
  * '%' of a path stands as %25), a field a wait: the number that the server gave
- * it (dlock%waits counts them), and what is waited for.  The hash expires
+ * it (its microseconds, 20 digits), and what is waited for.  The hash expires
  * DLK_WAIT_MS after it was last refreshed, so a dead process waits for nobody.
  *
  * Connections, deadlines and errors are those of lease.h.

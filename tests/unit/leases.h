@@ -57,7 +57,7 @@ static int connect_at_once(void **state)
 }
 
 /* To a server that is younger than it must be. */
-static int connect_young(void **state)
+static inline int connect_young(void **state)
 {
 	(void)state;
 	return connect_with(HOUR_MS);
