@@ -12,7 +12,10 @@
  *     file system without asking it to write to a disk.
  *  3. That open and close MUST NOT be in the program's descriptor table:
  *     closing would drop its record locks (DESIGN L2).
- *  4. errno is the caller's to save; no call of these can fail the lock.
+ *  4. A name beside the file that comes and goes under its locks is looked up
+ *     anew after a grant, if it is known here (beside[]).  Of other files and
+ *     names the file system says what is seen when they are opened.
+ *  5. errno is the caller's to save; no call of these can fail the lock.
  */
 #include "lock/state.h"
 
@@ -20,9 +23,11 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,13 +56,15 @@ static const struct {
 	{ CEPH_SUPER_MAGIC, "Ceph: with lazy I/O only; cheap otherwise" },
 };
 
-bool dlk_coherence_needed(const struct dlk_rule *rule, int fd)
+bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
+			  const struct dlk_file *file)
 {
 	struct statfs fs;
 
 	if (rule->coherence != DLK_COHERENCE_AUTO)
 		return rule->coherence == DLK_COHERENCE_ON;
-	if (fstatfs(fd, &fs) < 0)
+	/* Each of these has no device of its own; the others do not pay. */
+	if (major(file->dev) != 0 || fstatfs(fd, &fs) < 0)
 		return false;
 	for (unsigned i = 0; i < sizeof(cached) / sizeof(cached[0]); i++)
 		if ((uint32_t)fs.f_type == cached[i].type)
@@ -144,6 +151,46 @@ static void drop_mapped(int fd)
 	       errno == EINTR)
 		;
 	munmap(stack, size);
+}
+
+/* --- names beside it ------------------------------------------------------ */
+
+/*
+ * Names whose being there means something to who has locked these bytes.  The
+ * kernel may remember a name for a while (a FUSE mount's entry_timeout, NFS'
+ * acdirmax), whatever is locked.
+ */
+static const struct {
+	struct dlk_range range;
+	const char *suffix;
+} beside[] = {
+	/*
+	 * SQLite (its src/os.h: RESERVED_BYTE and the SHARED range).  A journal
+	 * that is there, and nobody writing: the database is to be rolled back;
+	 * one that is remembered but gone is a statement that fails.
+	 */
+	{ { 0x40000001, 0x400001ff, DLK_READ }, "-journal" },
+};
+
+static void look_up_anew(int fd, const char *suffix, char *name, size_t size)
+{
+	const size_t more = strlen(suffix) + 1;
+	ssize_t n = dlk_kernel_path(fd, name, size - more);
+
+	if (n <= 0 || name[0] != '/')
+		return;
+	memcpy(name + n, suffix, more);
+	/* To create is to look; a directory is never linked (fs/namei.c). */
+	dlk_syscall(SYS_linkat, AT_FDCWD, "/", AT_FDCWD, name, 0);
+}
+
+void dlk_coherence_names(int fd, const struct dlk_range *locked, char *work,
+			 size_t size)
+{
+	for (unsigned i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
+		if (locked->start <= beside[i].range.end &&
+		    locked->end >= beside[i].range.start)
+			look_up_anew(fd, beside[i].suffix, work, size);
 }
 
 /* --- the two moments ------------------------------------------------------ */

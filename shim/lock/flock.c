@@ -371,6 +371,7 @@ static int keep(struct ask *a)
 	h->file = a->file;
 	h->fd = a->fd;
 	h->mode = a->mode;
+	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	h->state = DLK_HELD;
 	h->granted_ns = dlk_now_ns();
 	h->deadline_ns = dlk_deadline_ns(asked, a->lease.ttl_ms);
@@ -390,6 +391,9 @@ static int keep(struct ask *a)
 	a->old = NULL;
 	pthread_mutex_unlock(&dlk.mutex);
 	err = settle(a, h, late, look_ns);
+	/* The kernel may have granted long before Redis did. */
+	if (!err && h->coherent)
+		dlk_coherence_refresh(a->fd);
 	dlk_unpin(h);
 	return err;
 }
@@ -432,6 +436,8 @@ static void prepare_conversion(struct ask *a)
 
 	if (!a->old)
 		return;
+	if (a->old->coherent)
+		dlk_coherence_flush(a->fd);
 	pthread_mutex_lock(&dlk.mutex);
 	kept = a->old->kept;
 	a->old->kept = false;
@@ -659,6 +665,8 @@ static int unlock(struct dlk_call *call, int fd)
 	dlk_enter(call);
 	h = lease_of(fd);
 	if (h) {
+		if (h->coherent)
+			dlk_coherence_flush(fd);
 		dlk_give_back(h);
 		dlk_unpin(h);
 	}
@@ -723,6 +731,8 @@ void dlk_closing(int fd)
 		h->fd = other;
 		pthread_mutex_unlock(&dlk.mutex);
 	} else if (h && other == -1 && !dlk_shared(fd) && !h->kept) {
+		if (h->coherent)
+			dlk_coherence_flush(fd);
 		dlk_give_back(h);
 	} else if (h && dlk_handover(h)) {
 		if (other == -1)

@@ -323,7 +323,7 @@ static struct dlk_held *new_owner(const struct ask *a)
 	h->seq = a->seq;
 	h->granted_ns = dlk_now_ns();
 	h->handover_ns = dlk_handover_ns(h->granted_ns);
-	h->coherent = dlk_coherence_needed(a->rule, a->fd);
+	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	h->pins = 1;
 	return h;
 }
@@ -448,8 +448,11 @@ static int attempt(struct ask *a, bool *kernel)
 		restore_kernel(a);
 	else if (weaker)
 		set_kernel(a, &a->want);
-	if (!err && a->own->coherent)
+	if (!err && a->own->coherent) {
 		dlk_coherence_refresh(a->fd);
+		dlk_coherence_names(a->fd, &a->want, a->s->path,
+				    sizeof(a->s->path));
+	}
 	return err;
 }
 

@@ -331,9 +331,14 @@ int dlk_kernel_waits(const struct dlk_file *file);
 /* --- coherence.c ---------------------------------------------------------- */
 
 /* Does the file's system keep a cache that another host's writes bypass? */
-bool dlk_coherence_needed(const struct dlk_rule *rule, int fd);
+bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
+			  const struct dlk_file *file);
 /* After a grant: read anew.  Before a release: hand over what is dirty. */
 void dlk_coherence_refresh(int fd);
+/* After the grant of these bytes: names that depend on them; `work` is space
+   for a path. */
+void dlk_coherence_names(int fd, const struct dlk_range *locked, char *work,
+			 size_t size);
 void dlk_coherence_flush(int fd);
 
 /* --- thread.c ------------------------------------------------------------- */

@@ -14,25 +14,34 @@
  *	lock SLOT EX|SH|UN [NB]		flock(2)
  *	record SLOT F_RDLCK|F_WRLCK|F_UNLCK [OFD]	fcntl(2) F_SETLK, or
  *				F_OFD_SETLK
+ *	range SLOT F_RDLCK|F_WRLCK|F_UNLCK START LENGTH [WAIT] [OFD]
+ *				fcntl(2) F_SETLK, F_SETLKW or their OFD forms
  *	lockf SLOT			lockf(3) F_TLOCK
  *	read SLOT			the file's content as a number
  *	write SLOT NUMBER
+ *	map SLOT			mmap(2) of its first page, shared
+ *	peek SLOT			the number there
+ *	poke SLOT NUMBER
  *	closeall			close(2) of 3 .. 1023
  *	fork				a child that waits for death: its pid
  *	reap PID			SIGKILL and waitpid(2)
  *	pid | threads | fds | sockets	this process' own
  *	alarm MS			SIGALRM, handler without SA_RESTART
+ *	jump MS				SIGALRM, which leaves the next command
+ *				by siglongjmp(3): RESULT is JUMPED
  *	exit NUMBER
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -40,6 +49,8 @@
 #include <unistd.h>
 
 static int slots[26];
+static char *pages[26];
+static sigjmp_buf out;
 
 static long long now_ns(void)
 {
@@ -54,6 +65,14 @@ static int *slot(const char *name)
 	static int none = -1;
 
 	return name && *name >= 'a' && *name <= 'z' ? &slots[*name - 'a']
+						    : &none;
+}
+
+static char **page(const char *name)
+{
+	static char *none;
+
+	return name && *name >= 'a' && *name <= 'z' ? &pages[*name - 'a']
 						    : &none;
 }
 
@@ -116,15 +135,37 @@ static long do_lock(char **arg)
 	return flock(*slot(arg[1]), op);
 }
 
+static short type_of(const char *name)
+{
+	if (name && strcmp(name, "F_WRLCK") == 0)
+		return F_WRLCK;
+	return name && strcmp(name, "F_RDLCK") == 0 ? F_RDLCK : F_UNLCK;
+}
+
+static long do_range(char **arg)
+{
+	struct flock l = { .l_type = type_of(arg[2]) };
+	bool wait = false, ofd = false;
+
+	if (!arg[2] || !arg[3] || !arg[4])
+		return errno = EINVAL, -1;
+	l.l_start = strtoll(arg[3], NULL, 10);
+	l.l_len = strtoll(arg[4], NULL, 10);
+	for (char **more = arg + 5; *more; more++) {
+		wait |= strcmp(*more, "WAIT") == 0;
+		ofd |= strcmp(*more, "OFD") == 0;
+	}
+	if (ofd)
+		return fcntl(*slot(arg[1]), wait ? F_OFD_SETLKW : F_OFD_SETLK,
+			     &l);
+	return fcntl(*slot(arg[1]), wait ? F_SETLKW : F_SETLK, &l);
+}
+
 static long do_record(char **arg)
 {
-	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+	struct flock l = { .l_type = type_of(arg[2]) };
 	int cmd = F_SETLK;
 
-	if (arg[2] && strcmp(arg[2], "F_WRLCK") == 0)
-		l.l_type = F_WRLCK;
-	else if (arg[2] && strcmp(arg[2], "F_RDLCK") == 0)
-		l.l_type = F_RDLCK;
 	if (arg[2] && arg[3] && strcmp(arg[3], "OFD") == 0)
 		cmd = F_OFD_SETLK;
 	return fcntl(*slot(arg[1]), cmd, &l);
@@ -149,6 +190,32 @@ static long do_write(char **arg)
 	size_t len = arg[2] ? strlen(arg[2]) : 0;
 
 	return pwrite(*slot(arg[1]), arg[2], len, 0) == (ssize_t)len ? 0 : -1;
+}
+
+static long do_map(char **arg)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       *slot(arg[1]), 0);
+
+	*page(arg[1]) = p == MAP_FAILED ? NULL : p;
+	return p == MAP_FAILED ? -1 : 0;
+}
+
+static long do_peek(char **arg)
+{
+	const char *p = *page(arg[1]);
+
+	return p ? strtol(p, NULL, 10) : (errno = EINVAL, -1);
+}
+
+static long do_poke(char **arg)
+{
+	char *p = *page(arg[1]);
+
+	if (!p || !arg[2])
+		return errno = EINVAL, -1;
+	memcpy(p, arg[2], strlen(arg[2]));
+	return 0;
 }
 
 static long do_closeall(char **arg)
@@ -242,6 +309,23 @@ static long do_alarm(char **arg)
 	return setitimer(ITIMER_REAL, &it, NULL);
 }
 
+static void on_jump(int signo)
+{
+	(void)signo;
+	siglongjmp(out, 1);
+}
+
+static long do_jump(char **arg)
+{
+	struct sigaction sa = { .sa_handler = on_jump };
+	long ms = arg[1] ? strtol(arg[1], NULL, 10) : 0;
+	struct itimerval it = { .it_value = { .tv_sec = ms / 1000,
+					      .tv_usec = ms % 1000 * 1000 } };
+
+	sigaction(SIGALRM, &sa, NULL);
+	return setitimer(ITIMER_REAL, &it, NULL);
+}
+
 static long do_exit(char **arg)
 {
 	exit(arg[1] ? (int)strtol(arg[1], NULL, 10) : 0);
@@ -259,13 +343,15 @@ static const struct {
 	{ "reap", do_reap },         { "pid", do_pid },
 	{ "threads", do_threads },   { "fds", do_fds },
 	{ "sockets", do_sockets },   { "alarm", do_alarm },
-	{ "exit", do_exit },
+	{ "exit", do_exit },         { "range", do_range },
+	{ "map", do_map },           { "peek", do_peek },
+	{ "poke", do_poke },         { "jump", do_jump },
 };
 
 static void answer(char **arg)
 {
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		long long start = now_ns();
+		const long long start = now_ns();
 		long n;
 		int error;
 
@@ -292,14 +378,16 @@ int main(void)
 	for (int i = 0; i < 26; i++)
 		slots[i] = -1;
 	while (fgets(line, sizeof(line), stdin)) {
-		char *arg[5] = { 0 }, *save = NULL;
+		char *arg[9] = { 0 }, *save = NULL;
 		int n = 0;
 
 		line[strcspn(line, "\n")] = '\0';
-		for (char *w = strtok_r(line, " ", &save); w && n < 4;
+		for (char *w = strtok_r(line, " ", &save); w && n < 8;
 		     w = strtok_r(NULL, " ", &save))
 			arg[n++] = w;
-		if (n)
+		if (n && sigsetjmp(out, 1))
+			printf("JUMPED 0 %lld\n", now_ns());
+		else if (n)
 			answer(arg);
 	}
 	return 0;

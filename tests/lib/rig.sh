@@ -157,6 +157,18 @@ host_mount()
 	fi || rig_die "host $1: no $2 at $MNT"
 }
 
+# share_at HOST DIR [OPTION...]: $RIG/share at DIR of the host as well, by
+# bindfs with these options; without any, with its default timeouts.
+share_at()
+{
+	local h=$1 dir=$2
+
+	shift 2
+	on "$h" mkdir -p "$dir"
+	on "$h" bindfs "$@" "$RIG/share" "$dir" ||
+		rig_die "host $h: no share at $dir"
+}
+
 host_is_gone()
 {
 	! kill -0 "${INIT[$1]}" 2>/dev/null
