@@ -22,12 +22,15 @@ programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
 	socat strace gdb runit daemontools procmail liblockfile-bin logrotate
 	stress-ng ruby php-cli tcl lua5.4 lua-posix mksh busybox
 	libpython3.11-testsuite'
+# Those of tests/hosts/5*.t, that take record locks; with what they need 80 MB.
+records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
+	tdb-tools python3-tdb moreutils db5.3-util python3-bsddb3 rrdtool'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck'
 
 export LC_ALL=C
 
 # shellcheck disable=SC2086 # a list of words
-set -- $build $tests $programs $lint
+set -- $build $tests $programs $records $lint
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: no Debian here; install what these packages hold:" >&2

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# ping_pong (of ctdb), Samba's own test of a cluster file system's record
+# locks, on a share without locks.  Each of two hosts finds that the other has
+# incremented the bytes as well: data increment 2; without dlock, 1.  Its rate
+# of locks stands beside the Redis round trips of the same run; that of two
+# hosts is a hand-over a lock.
+. "${0%/*}/../lib/rig.sh"
+
+HOSTS=(A B)
+SECONDS_EACH=${PING_PONG_SECONDS:-2}
+number=0
+
+ping_pongs()
+{
+	local h pids=()
+
+	number=$((number + 1))
+	for h in "${HOSTS[@]}"; do
+		"$RUN" "$h" timeout -s INT "$SECONDS_EACH" stdbuf -o0 \
+			ping_pong "$@" "file$number" 3 2>&1 |
+			tr '\r' '\n' >"$RIG/$h.said" &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+}
+
+# The median of what it says once a second.
+rate()
+{
+	local rates
+
+	mapfile -t rates < <(sed -n 's:^ *\([0-9]*\) locks/sec$:\1:p' \
+		"$RIG/$1.said" | sort -n)
+	echo "${rates[${#rates[@]} / 2]:-0}"
+}
+
+# increments N FLAG: what each host says last
+increments()
+{
+	local h last status=0
+
+	ping_pongs "$2"
+	for h in "${HOSTS[@]}"; do
+		last=$(sed -n 's/^data increment = //p' "$RIG/$h.said" |
+			tail -1)
+		note "$RUN, $h of ${#HOSTS[*]}: data increment $last," \
+			"$(rate "$h") locks/s"
+		[ "$last" = "$1" ] || status=1
+	done
+	return "$status"
+}
+
+# One host holds the file, and the other tells by whom it is held.
+tells_who()
+{
+	local said
+
+	rm -f "$RIG/share/who"
+	peer holder "$RUN" A stdbuf -oL ping_pong -l who
+	hear holder || rig_die 'ping_pong -l says nothing'
+	said=$("$RUN" B timeout 5 ping_pong -l who </dev/null 2>&1)
+	say holder ''
+	peer_end holder
+	[[ $said == *"lock held: pid='-"*'Working POSIX byte range locks'* ]]
+}
+
+rig_start share
+three_ways 'ping_pong -rw: data increment 2' increments 2 -rw
+three_ways 'ping_pong -rwm, by mappings: data increment 2' increments 2 -rwm
+three_ways 'ping_pong -l: locked, and by whom' tells_who
+
+HOSTS=(A)
+RUN=dl
+ok 'ping_pong -rw alone: data increment 1' increments 1 -rw
+read -r ping _ < <(on A "$BIN/bench_lock" cycle "$PORT" "$RIG/x" 2000)
+alone=$(rate A)
+note "ping_pong alone under dlock: $alone locks/s;" \
+	"Redis: $((1000000000 / ping)) PINGs/s"
+at_least "$alone" $((1000000000 / ping / 10)) \
+	'a lock alone takes no more than ten round trips'
+# Each was killed with a lock in hand, perhaps of an age that no keeper knows.
+rig_empty 6
+rig_end
