@@ -174,8 +174,8 @@ static int close_span(unsigned first, unsigned last, int flags)
 	return first <= last ? real.close_range(first, last, flags) : 0;
 }
 
-/* (any thread) The leases with a descriptor in the range, one after another. */
-static void closing_span(unsigned first, unsigned last)
+/* The leases with a descriptor in the range, one after another. */
+static void closing_known(unsigned first, unsigned last)
 {
 	for (int from = first > INT_MAX ? INT_MAX : (int)first;
 	     from < INT_MAX;) {
@@ -202,6 +202,14 @@ static int close_own_table(unsigned first, unsigned last, int flags)
 	dlk_after_own_table();
 	dlk_after_privileged(&p);
 	return r;
+}
+
+/* And those that a descriptor of their file ends, whichever took the lock. */
+static void closing_span(unsigned first, unsigned last)
+{
+	closing_known(first, last);
+	if (atomic_load(&dlk.n_held))
+		dlk_record_closing_span(first, last);
 }
 
 int dlk_entry_close_range(unsigned first, unsigned last, int flags)

@@ -155,9 +155,11 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 
 int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease,
-		    const struct dlk_range *range, struct dlk_answer *answer)
+		    const struct dlk_range *range, uint64_t since_ns,
+		    struct dlk_answer *answer)
 {
 	char text[DLK_RANGE_LEN + 1];
+	struct dlk_number since;
 	struct dlk_text t;
 
 	dlk_text_init(&t, text, sizeof(text));
@@ -170,9 +172,11 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		places_of(lease),
 		token_of(lease),
 		{ text, t.len },
+		dlk_script_identity(lease->token),
+		dlk_script_number(&since, since_ns, NUMBER_LEN),
 	};
 
-	return ask_old(c, deadline_ns, 7, args, answer);
+	return ask_old(c, deadline_ns, 9, args, answer);
 }
 
 /* --- set ------------------------------------------------------------------ */

@@ -75,11 +75,14 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Who would refuse `range` (F_GETLK)?  0: nobody; DLK_BUSY, DLK_ODD,
- * DLK_YOUNG, -errno.  Reads, but for what has expired.
+ * DLK_YOUNG, -errno.  Reads, but for what has expired.  Nobody that the
+ * kernel, asked after since_ns (as in a token; 0: not asked), did not name of
+ * this host and file: he is dead, or the asker itself under another token.
  */
 int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease,
-		    const struct dlk_range *range, struct dlk_answer *answer);
+		    const struct dlk_range *range, uint64_t since_ns,
+		    struct dlk_answer *answer);
 
 /*
  * Queue a set: in *window (its type does not matter) the owner has what `held`

@@ -42,7 +42,7 @@ static struct dlk_held *take_spare(void)
 }
 
 /* The ranges of an owner, in pages. */
-static int grow(struct dlk_ranges *set, size_t n)
+int dlk_ranges_grow(struct dlk_ranges *set, size_t n)
 {
 	size_t room = set->room ? set->room * 2 : 4096 / sizeof(*set->v);
 	void *v;
@@ -86,7 +86,7 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 	h->size = size;
 	h->fd = -1;
 	h->list_ns = UINT64_MAX;
-	h->ranges.grow = grow;
+	h->ranges.grow = dlk_ranges_grow;
 	memcpy(h->bytes, lease->key, lease->key_len + 1);
 	memcpy(h->bytes + lease->key_len + 1, lease->token,
 	       lease->token_len + 1);

@@ -121,7 +121,7 @@ static void take_line(void *arg, const char *line)
 			});
 }
 
-/* Of POSIX locks the kernel shows the reading process's own (fs/locks.c). */
+/* Of POSIX locks: those taken by this very description (fs/locks.c). */
 int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 {
 	struct records r = { kind, take, arg };
@@ -289,8 +289,9 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 
 		at += e->len;
 		if (!dlk_number(e->name, 10, &fd) ||
-		    dlk_kernel_file((int)fd, &other) < 0 ||
-		    !dlk_same_file(&other, file) || !accept(arg, (int)fd))
+		    (file && (dlk_kernel_file((int)fd, &other) < 0 ||
+			      !dlk_same_file(&other, file))) ||
+		    !accept(arg, (int)fd))
 			continue;
 		if (mode == DLK_ANY_MODE)
 			return (int)fd;
@@ -329,6 +330,24 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 		found = look_in(buf, n, file, mode, accept, arg);
 	dlk_close(dir);
 	return found;
+}
+
+static bool read_on(void *arg, int fd)
+{
+	const struct records *r = arg;
+
+	dlk_kernel_records(fd, r->kind, r->take, r->arg);
+	return false;
+}
+
+/* Neighbours become one lock, which stays with the older one's description. */
+int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
+			   void *arg)
+{
+	struct records r = { DLK_POSIX, take, arg };
+
+	return dlk_kernel_find(file, DLK_ANY_MODE, read_on, &r) == -2 ? -ENOSYS
+								      : 0;
 }
 
 /* --- who else has it? ----------------------------------------------------- */

@@ -94,15 +94,43 @@ static void let_go_of_owner(struct ask *a)
 
 /* --- the kernel's part ---------------------------------------------------- */
 
-static int set_kernel(const struct ask *a, const struct dlk_range *range)
+static int set_kernel_by(int fd, enum dlk_kind kind,
+			 const struct dlk_range *range)
 {
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
 
 	dlk_range_to(range, &l);
-	return real.fcntl64(a->fd, a->kind == DLK_OFD ? F_OFD_SETLK : F_SETLK,
-			    &l) < 0
+	return real.fcntl64(fd, kind == DLK_OFD ? F_OFD_SETLK : F_SETLK, &l) < 0
 		       ? -errno
 		       : 0;
+}
+
+static int set_kernel(const struct ask *a, const struct dlk_range *range)
+{
+	return set_kernel_by(a->fd, a->kind, range);
+}
+
+static bool is_readable(void *unused, int fd)
+{
+	(void)unused;
+	return (real.fcntl64(fd, F_GETFL) & O_ACCMODE) != O_WRONLY;
+}
+
+/*
+ * What was taken by another descriptor may be none that this one could take:
+ *
+ *	lock READ through one that reads; the same bytes, WRITE, through one
+ *	that only writes; Redis refuses: READ again, but not through the latter
+ */
+static void restore_piece(const struct ask *a, const struct dlk_range *piece)
+{
+	int fd;
+
+	if (set_kernel(a, piece) != -EBADF || piece->type != DLK_READ)
+		return;
+	fd = dlk_kernel_find(&a->file, DLK_ANY_MODE, is_readable, NULL);
+	if (fd >= 0)
+		set_kernel_by(fd, a->kind, piece);
 }
 
 /* Every byte that is wanted as it is granted: what this call took is undone. */
@@ -113,7 +141,7 @@ static void restore_kernel(const struct ask *a)
 
 	for (uint64_t at = want->start;; at = piece.end + 1) {
 		piece = dlk_ranges_piece(granted(a), at, want->end);
-		set_kernel(a, &piece);
+		restore_piece(a, &piece);
 		if (piece.end == want->end)
 			return;
 	}
@@ -192,12 +220,30 @@ static void cover(void *arg, const struct dlk_range *range)
 	c->want.start = range->end + 1;
 }
 
+static void collect(void *arg, const struct dlk_range *range)
+{
+	dlk_ranges_set(arg, *range);
+}
+
+/* A neighbour that was there before may show it, by another descriptor. */
+static bool is_listed_elsewhere(const struct ask *a)
+{
+	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
+	struct dlk_range rest = a->want, part;
+	bool listed = dlk_kernel_own_records(&a->file, collect, &kernel) == 0 &&
+		      !dlk_ranges_lacks(&kernel, &rest, &part);
+
+	dlk_ranges_free(&kernel);
+	return listed;
+}
+
 /* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
 static bool is_listed(const struct ask *a)
 {
 	struct cover c = { .want = a->want };
 
-	return dlk_kernel_records(a->fd, a->kind, cover, &c) == 0 && c.done;
+	return (dlk_kernel_records(a->fd, a->kind, cover, &c) == 0 && c.done) ||
+	       (a->kind == DLK_POSIX && is_listed_elsewhere(a));
 }
 
 /* --- Redis' part ---------------------------------------------------------- */
@@ -473,9 +519,9 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 
 	*kernel = true;
 	/* What the kernel has granted already must be given back inside. */
-	a->call->wait = a->wait && !a->waited;
+	a->call->wait = a->call->cancels = a->wait && !a->waited;
 	err = dlk_gate_enter(a->call, &a->file);
-	a->call->wait = a->wait;
+	a->call->wait = a->call->cancels = a->wait;
 	if (err)
 		return err;
 	a->own = find_owner(&a->file, a->kind, a->fd);
@@ -509,8 +555,9 @@ static int lock_records(struct ask *a)
 {
 	for (;;) {
 		uint64_t began = dlk_now_ns();
-		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
-		bool kernel = false;
+		/* Not with what the kernel has just granted in hand (L1). */
+		bool ping = a->fail_by_ns && !a->waited, kernel = false;
+		int err = ping ? dlk_ask_ping(a) : 0;
 
 		if (!err) {
 			err = attempt_at_gate(a, &kernel);
@@ -591,7 +638,7 @@ static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 
 	if (err)
 		return err;
-	return dlk_records_get(c, deadline_ns, &a->lease, &a->want,
+	return dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
 			       &a->s->answer);
 }
 
@@ -623,22 +670,28 @@ static void tell_who(const struct ask *a, struct flock64 *lock)
 		lock->l_pid = -(pid_t)t.pid;
 }
 
+static int ask_kernel(struct ask *a, struct flock64 *lock)
+{
+	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
+
+	a->since_ns = dlk_identity_since(dlk_now_ns());
+	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
+}
+
 /*
  * The kernel knows of nobody on this host: so what Redis has of this host and
- * file, older than the question, has ended.
+ * file, older than the question, has ended; or is ours, under a name that we
+ * do not know (exec, fork).
  */
 static int get_managed(struct ask *a, struct flock64 *lock)
 {
+	const short type = lock->l_type;
 	int err = begin(a);
 
 	if (!err)
 		err = dlk_ask_new_token(a);
 	if (!err)
-		err = real.fcntl64(a->fd,
-				   a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK,
-				   lock) < 0
-			      ? -errno
-			      : 0;
+		err = ask_kernel(a, lock);
 	if (err || lock->l_type != F_UNLCK)
 		return err;
 	a->own = find_owner(&a->file, a->kind, a->fd);
@@ -647,6 +700,8 @@ static int get_managed(struct ask *a, struct flock64 *lock)
 	err = ask_who(a);
 	if (err == DLK_BUSY)
 		tell_who(a, lock);
+	else if (err < 0)
+		lock->l_type = type;
 	let_go_of_owner(a);
 	return err < 0 ? err : 0;
 }
@@ -682,36 +737,82 @@ static void close_description(struct dlk_held *h, int fd)
 		dlk_handover(h);
 }
 
-/* Sent before the kernel's locks go, for after that another host may wait. */
-void dlk_record_closing(int fd)
+/* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */
+static bool is_path_only(int fd)
 {
-	struct dlk_call call;
-	struct dlk_file file;
+	int flags = real.fcntl64(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_PATH);
+}
+
+static void close_record(struct dlk_call *call, int fd,
+			 const struct dlk_file *file)
+{
 	struct dlk_held *h;
 
-	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
-		return;
-	dlk_enter(&call);
-	dlk_gate_enter(&call, &file);
-	h = find_owner(&file, DLK_POSIX, fd);
+	dlk_gate_enter(call, file);
+	h = find_owner(file, DLK_POSIX, fd);
 	if (h) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
 		dlk_give_back(h);
 		dlk_unpin(h);
 	}
-	h = find_owner(&file, DLK_OFD, fd);
+	h = find_owner(file, DLK_OFD, fd);
 	if (h) {
 		close_description(h, fd);
 		dlk_unpin(h);
 	}
-	dlk_gate_leave(&file);
+	dlk_gate_leave(file);
+}
+
+/* Sent before the kernel's locks go, for after that another host may wait. */
+void dlk_record_closing(int fd)
+{
+	struct dlk_call call;
+	struct dlk_file file;
+
+	if (atomic_load(&dlk.n_held) == 0)
+		return;
+	dlk_enter(&call);
+	if (dlk_kernel_file(fd, &file) == 0 && !is_path_only(fd))
+		close_record(&call, fd, &file);
 	dlk_leave(&call);
 }
 
-static void collect(void *arg, const struct dlk_range *range)
+struct span {
+	unsigned first, last;
+};
+
+static bool ends_locks(void *arg, int fd)
 {
-	dlk_ranges_set(arg, *range);
+	const struct span *span = arg;
+	struct dlk_held *h = NULL;
+	struct dlk_file file;
+
+	if ((unsigned)fd < span->first || (unsigned)fd > span->last ||
+	    is_path_only(fd) || dlk_kernel_file(fd, &file) < 0)
+		return false;
+	h = find_owner(&file, DLK_POSIX, fd);
+	if (h)
+		dlk_unpin(h);
+	return h != NULL;
+}
+
+/* Each that is found ends a lease, and so is not found again. */
+void dlk_record_closing_span(unsigned first, unsigned last)
+{
+	struct span span = { first, last };
+	struct dlk_call call;
+	struct dlk_file file;
+	int fd;
+
+	dlk_enter(&call);
+	while ((fd = dlk_kernel_find(NULL, DLK_ANY_MODE, ends_locks, &span)) >=
+		       0 &&
+	       dlk_kernel_file(fd, &file) == 0)
+		close_record(&call, fd, &file);
+	dlk_leave(&call);
 }
 
 /* (gate) What the kernel does not show any more is taken off the list. */
@@ -738,25 +839,83 @@ static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
 	return changed;
 }
 
+static void note_any(void *arg, const struct dlk_range *range)
+{
+	(void)range;
+	*(bool *)arg = true;
+}
+
+/* Not another lease's description, nor one that has no lock of this kind. */
+static bool is_lost_description(void *arg, int fd)
+{
+	const struct dlk_held *h = arg, *other = NULL;
+	bool claimed = false, locked = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	while (!claimed && (other = dlk_held_find_records(&h->file, other)))
+		claimed = other != h && is_owner(other, DLK_OFD, fd);
+	pthread_mutex_unlock(&dlk.mutex);
+	return !claimed &&
+	       dlk_kernel_records(fd, DLK_OFD, note_any, &locked) == 0 &&
+	       locked;
+}
+
+static bool shows_lock(const struct dlk_held *h)
+{
+	struct dlk_file file;
+	bool locked = false;
+
+	return dlk_kernel_file(h->fd, &file) == 0 &&
+	       dlk_same_file(&file, &h->file) &&
+	       dlk_kernel_records(h->fd, DLK_OFD, note_any, &locked) == 0 &&
+	       locked;
+}
+
+/* (gate) If its number is another's by now: has it a second one? */
+static int find_description(struct dlk_held *h)
+{
+	int fd;
+
+	if (shows_lock(h))
+		return 1;
+	fd = dlk_kernel_find(&h->file, DLK_ANY_MODE, is_lost_description, h);
+	/* Another thread's table may have what this one's has not. */
+	if (fd < 0)
+		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
+	pthread_mutex_lock(&dlk.mutex);
+	h->fd = fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	return 1;
+}
+
+/* (gate) All that the kernel shows of the owner: 1, 0 if that is nothing. */
+static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
+{
+	int there = 1;
+
+	if (h->kind == DLK_OFD) {
+		there = find_description(h);
+		if (there == 1 &&
+		    dlk_kernel_records(h->fd, DLK_OFD, collect, kernel) < 0)
+			return -1;
+	} else if (dlk_kernel_own_records(&h->file, collect, kernel) < 0) {
+		return -1;
+	}
+	if (kernel->n || there < 1)
+		return there;
+	return atomic_load(&dlk.tables) ? -1 : 0;
+}
+
 /* (gate) */
 static int compare_with_kernel(struct dlk_held *h)
 {
 	struct dlk_ranges kernel = { .grow = h->ranges.grow };
-	struct dlk_file file;
-	int err = dlk_kernel_file(h->fd, &file);
+	int there = read_kernel(h, &kernel);
 
-	/* Closed, and perhaps another file's by now: the locks went with it. */
-	if (h->kind == DLK_POSIX && (err || !dlk_same_file(&file, &h->file)))
-		return 0;
-	if (err || !dlk_same_file(&file, &h->file))
-		return -1;
-	if (dlk_kernel_records(h->fd, h->kind, collect, &kernel) < 0)
-		return -1;
-	if (kernel.n && intersect(&h->ranges, &kernel))
+	if (there == 1 && intersect(&h->ranges, &kernel))
 		dlk_list_send(h, NULL);
-	err = kernel.n != 0 && h->ranges.n != 0;
 	dlk_ranges_free(&kernel);
-	return err;
+	return there == 1 ? h->ranges.n != 0 : there;
 }
 
 int dlk_record_is_there(struct dlk_held *h)
@@ -788,14 +947,22 @@ int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c)
 
 /* --- fcntl ---------------------------------------------------------------- */
 
-/* The kernel answers EFAULT for a bad pointer; so do not touch it ourselves. */
+/*
+ * The kernel answers EFAULT for a bad pointer; so do not touch it ourselves.
+ * Unless it does not let us ask (seccomp(2)): nothing may pass unlocked.
+ */
 static bool read_lock(const struct flock64 *from, struct flock64 *to)
 {
 	struct iovec there = { (void *)(uintptr_t)from, sizeof(*to) };
 	struct iovec here = { to, sizeof(*to) };
+	ssize_t n = process_vm_readv((pid_t)dlk_syscall(SYS_gettid), &here, 1,
+				     &there, 1, 0);
 
-	return from && process_vm_readv((pid_t)dlk_syscall(SYS_gettid), &here,
-					1, &there, 1, 0) == sizeof(*to);
+	if (n < 0 && errno != EFAULT) {
+		*to = *from;
+		return true;
+	}
+	return n == sizeof(*to);
 }
 
 static int read_range(int fd, const struct flock64 *lock,
@@ -819,13 +986,28 @@ static bool is_ofd(int cmd)
 	return cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW || cmd == F_OFD_GETLK;
 }
 
+static bool is_question(int cmd)
+{
+	return cmd == F_GETLK || cmd == F_OFD_GETLK;
+}
+
+static bool is_wait(int cmd)
+{
+	return cmd == F_SETLKW || cmd == F_OFD_SETLKW;
+}
+
+static bool is_lock(const struct flock64 *lock)
+{
+	return lock->l_type == F_RDLCK || lock->l_type == F_WRLCK;
+}
+
 static int act(struct ask *a, int cmd, struct flock64 *lock)
 {
-	if (cmd == F_GETLK || cmd == F_OFD_GETLK)
+	if (is_question(cmd))
 		return get_managed(a, lock);
 	if (a->want.type == DLK_UNLOCKED)
 		return unlock_records(a);
-	a->wait = cmd == F_SETLKW || cmd == F_OFD_SETLKW;
+	a->wait = is_wait(cmd);
 	a->call->wait = a->wait;
 	a->call->cancels = a->wait;
 	return lock_managed(a);
@@ -837,16 +1019,15 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 	struct flock64 copy;
 	int err;
 
-	if (!read_lock(lock, &copy) || (is_ofd(cmd) && copy.l_pid != 0))
+	if (is_path_only(a->fd) || !read_lock(lock, &copy) ||
+	    (is_ofd(cmd) && copy.l_pid != 0) ||
+	    (is_question(cmd) && !is_lock(&copy)))
 		return DLK_PASS;
 	a->kind = is_ofd(cmd) ? DLK_OFD : DLK_POSIX;
 	err = read_range(a->fd, &copy, &a->want);
 	if (err)
 		return err;
 	a->blocked = a->want;
-	if (a->want.type == DLK_UNLOCKED &&
-	    (cmd == F_GETLK || cmd == F_OFD_GETLK))
-		return DLK_PASS;
 	err = dlk_kernel_file(a->fd, &a->file);
 	if (err)
 		return err;
@@ -859,6 +1040,9 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	struct ask a = { .call = call, .name = name, .fd = fd };
 	int err;
 
+	/* One that is pending acts whether there is a wait or not. */
+	if (is_wait(cmd))
+		pthread_testcancel();
 	if (dlk_kernel_unmanaged(fd))
 		return DLK_PASS;
 	dlk_enter(call);

@@ -211,7 +211,8 @@ void dlk_scratch_put(struct dlk_scratch *s);
 
 /* --- held.c --------------------------------------------------------------- */
 
-/* The memory of a set of ranges that grew by dlk_held's grow(). */
+/* Memory for a set of ranges, page-wise. */
+int dlk_ranges_grow(struct dlk_ranges *set, size_t n);
 void dlk_ranges_free(struct dlk_ranges *set);
 /* A HELD lease with copies of key and token; -ENOMEM is NULL. */
 struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
@@ -284,8 +285,8 @@ void dlk_identity_forget(void); /* in a child: pid and command anew */
 int dlk_kernel_flock_mode(int fd);
 /*
  * A descriptor of this process, accepted by the caller, whose description has
- * a flock lock of this mode on the file; -1 for none, -2 if there is no
- * telling (no /proc, no descriptor left to look with).
+ * a flock lock of this mode on the file (NULL: any); -1 for none, -2 if there
+ * is no telling (no /proc, no descriptor left to look with).
  */
 enum { DLK_ANY_MODE = -1 };
 typedef bool dlk_accept_fn(void *arg, int fd);
@@ -300,12 +301,15 @@ bool dlk_kernel_unmanaged(int fd);
 void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
 int dlk_kernel_file(int fd, struct dlk_file *file);
 /*
- * The record locks of a kind that this process, or fd's description, has on
- * the file: one after another to `take`.  0, or -errno.
+ * The record locks of a kind that this process took by fd's description, in
+ * the order of bytes: one after another to `take`.  0, or -errno.
  */
 typedef void dlk_take_fn(void *arg, const struct dlk_range *range);
 int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take,
 		       void *arg);
+/* All POSIX locks of this process on the file, in no order, some twice. */
+int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
+			   void *arg);
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
 /* A hash of fd's file handle, never 0; 0 where there is none. */
@@ -431,6 +435,8 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len);
 /* close(2) is about to take fd away, and with it record locks. */
 void dlk_record_closing(int fd);
+/* All of [first, last] are about to be closed: the files of any of them. */
+void dlk_record_closing_span(unsigned first, unsigned last);
 /* dlk_lock_is_there() for record locks; what is gone is given back. */
 int dlk_record_is_there(struct dlk_held *h);
 /*

@@ -77,7 +77,7 @@ static inline int look(struct holder *h, enum dlk_range_type type,
 	struct dlk_range range = { start, end, type };
 
 	dlk_conn_reset(c);
-	return dlk_records_get(c, in_ms(5000), &lease, &range, &got);
+	return dlk_records_get(c, in_ms(5000), &lease, &range, 0, &got);
 }
 
 static inline int renew(struct holder *h)

@@ -578,10 +578,12 @@ static void who_holds_nothing_may_ask(void **state)
 	(void)state;
 	acquire(&a, W, 0, MAX);
 	lease.token_len = 0;
-	assert_int_equal(dlk_records_get(c, in_ms(5000), &lease, &range, &got),
+	assert_int_equal(dlk_records_get(c, in_ms(5000), &lease, &range, 0,
+					 &got),
 			 DLK_BUSY);
 	give(&a, R, 5, MAX);
-	assert_int_equal(dlk_records_get(c, in_ms(5000), &lease, &range, &got),
+	assert_int_equal(dlk_records_get(c, in_ms(5000), &lease, &range, 0,
+					 &got),
 			 DLK_BUSY);
 	assert_int_equal(got.range.end, 4);
 }
