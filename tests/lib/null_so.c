@@ -56,28 +56,21 @@ static bool granted(int cmd, uintptr_t arg)
 }
 
 /* One word is taken whatever the command, and passed on. */
-int fcntl(int fd, int cmd, ...)
-{
-	va_list ap;
-	uintptr_t arg;
+#define NULL_FCNTL(name)                                                       \
+	int name(int fd, int cmd, ...)                                         \
+	{                                                                      \
+		va_list ap;                                                    \
+		uintptr_t arg;                                                 \
+                                                                               \
+		va_start(ap, cmd);                                             \
+		arg = va_arg(ap, uintptr_t);                                   \
+		va_end(ap);                                                    \
+		if (granted(cmd, arg))                                         \
+			return 0;                                              \
+		return (int)syscall(SYS_fcntl, fd, cmd, arg);                  \
+	}
 
-	va_start(ap, cmd);
-	arg = va_arg(ap, uintptr_t);
-	va_end(ap);
-	if (granted(cmd, arg))
-		return 0;
-	return (int)syscall(SYS_fcntl, fd, cmd, arg);
-}
-
-int fcntl64(int fd, int cmd, ...)
-{
-	va_list ap;
-	uintptr_t arg;
-
-	va_start(ap, cmd);
-	arg = va_arg(ap, uintptr_t);
-	va_end(ap);
-	if (granted(cmd, arg))
-		return 0;
-	return (int)syscall(SYS_fcntl, fd, cmd, arg);
-}
+int __fcntl(int fd, int cmd, ...);
+NULL_FCNTL(fcntl)
+NULL_FCNTL(fcntl64)
+NULL_FCNTL(__fcntl)
