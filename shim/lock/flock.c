@@ -701,18 +701,6 @@ static bool survives(void *arg, int fd)
 	return !other;
 }
 
-/*
- * The keeper has it, and we no descriptor: the next description of this file,
- * by the same number perhaps, must not be taken for it.
- */
-static void leave_to_keeper(struct dlk_held *h)
-{
-	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD && h->kept)
-		dlk_held_drop(h);
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
 void dlk_closing(int fd)
 {
 	struct dlk_call call;
@@ -737,7 +725,7 @@ void dlk_closing(int fd)
 	} else if (h && dlk_handover(h)) {
 		if (other == -1)
 			dlk_handover_left(h);
-		leave_to_keeper(h);
+		dlk_leave_to_keeper(h);
 	}
 	if (h)
 		dlk_unpin(h);

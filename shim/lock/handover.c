@@ -520,3 +520,11 @@ void dlk_handover_tick(void)
 		keeper.unreaped = 0;
 	end();
 }
+
+void dlk_leave_to_keeper(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->state == DLK_HELD && h->kept)
+		dlk_held_drop(h);
+	pthread_mutex_unlock(&dlk.mutex);
+}

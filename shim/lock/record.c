@@ -511,6 +511,21 @@ static void note_random(struct ask *a)
 		       DLK_RANDOM_LEN);
 }
 
+static int compare_with_kernel(struct dlk_held *h);
+
+/*
+ * What the keeper carries it also releases, when it sees the lock's end: so if
+ * the kernel has none any more (the descriptor was closed behind our back), the
+ * lease is not to be counted on.
+ */
+static void forget_ended(struct ask *a)
+{
+	if (!a->own || !a->own->kept || compare_with_kernel(a->own) != 0)
+		return;
+	dlk_lock_ended(a->own);
+	let_go_of_owner(a);
+}
+
 /* One try at the gate; what Redis refused is paused for outside. */
 static int attempt_at_gate(struct ask *a, bool *kernel)
 {
@@ -525,6 +540,7 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 	if (err)
 		return err;
 	a->own = find_owner(&a->file, a->kind, a->fd);
+	forget_ended(a);
 	note_random(a);
 	err = attempt(a, kernel);
 	let_go_of_owner(a);
@@ -731,10 +747,13 @@ static void close_description(struct dlk_held *h, int fd)
 	}
 	if (h->coherent)
 		dlk_coherence_flush(fd);
-	if (!dlk_shared(fd) && !h->kept)
+	if (other == -1 && !dlk_shared(fd) && !h->kept) {
 		dlk_give_back(h);
-	else
-		dlk_handover(h);
+	} else if (dlk_handover(h)) {
+		if (other == -1)
+			dlk_handover_left(h);
+		dlk_leave_to_keeper(h);
+	}
 }
 
 /* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */

@@ -401,6 +401,11 @@ void dlk_handover_stay(void);
 void dlk_handover_dismiss(void);
 /* Nor does any descriptor of this process have it; perhaps another's has. */
 void dlk_handover_left(const struct dlk_held *h);
+/*
+ * The keeper has it, and we no descriptor: the next description of this file,
+ * by the same number perhaps, must not be taken for it.
+ */
+void dlk_leave_to_keeper(struct dlk_held *h);
 void dlk_handover_forget(void); /* in a child */
 void dlk_handover_tick(void);   /* reap a keeper that has ended */
 
