@@ -21,12 +21,14 @@
 #include "tools/table.h"
 #include "tools/why.h"
 
+#define RECORD "%rec"
+
 struct subject {
 	const struct dlk_config *config;
 	const char *given;
 	char path[DLK_PATH_MAX];
 	const struct dlk_rule *rule; /* NULL: not managed */
-	char key[DLK_KEY_MAX];
+	char key[DLK_KEY_MAX + 1];
 	ssize_t key_len; /* negative: too long a key */
 };
 
@@ -84,13 +86,20 @@ static void text_others(const struct subject *s)
 			     c->file, why.rule->line, why.rule->prefix);
 }
 
-static void text_keys(const struct subject *s)
+/* What the shim takes, the name of the family with it. */
+static bool fits(const struct subject *s, const char *suffix)
 {
-	const char *note = s->key_len < 0 ? "locking fails with ENOLCK" : NULL;
-	const char *key = note ? "too long" : s->key;
+	return s->key_len >= 0 &&
+	       (size_t)s->key_len + strlen(suffix) <= DLK_KEY_MAX;
+}
 
-	line("flock key", note, "%s", key);
-	line("record key", note, note ? "%s" : "%s%%rec", key);
+static void text_key(const struct subject *s, const char *label,
+		     const char *suffix)
+{
+	if (fits(s, suffix))
+		line(label, NULL, "%s%s", s->key, suffix);
+	else
+		line(label, "locking fails with ENOLCK", "too long");
 }
 
 static void text_ttl(const struct dlk_rule *rule)
@@ -115,7 +124,8 @@ static void text_rule(const struct subject *s)
 	line("rule", NULL, "%s:%d: path \"%s\"", s->config->file, rule->line,
 	     rule->prefix);
 	text_others(s);
-	text_keys(s);
+	text_key(s, "flock key", "");
+	text_key(s, "record key", RECORD);
 	line("redis", NULL, "\"%s\", %s:%d", rule->redis->name, s->config->file,
 	     rule->redis->line);
 	for (unsigned i = 0; i < rule->redis->n_endpoints; i++)
@@ -160,18 +170,17 @@ static void json_others(struct json *j, const struct subject *s)
 	json_close(j, ']');
 }
 
-static void json_keys(struct json *j, const struct subject *s)
+static void json_key(struct json *j, const struct subject *s, const char *name,
+		     const char *suffix)
 {
-	char record[DLK_KEY_MAX + 8];
+	char key[DLK_KEY_MAX + sizeof(RECORD)];
 
-	if (s->key_len < 0) {
-		json_null(j, "flock_key");
-		json_null(j, "record_key");
+	if (!fits(s, suffix)) {
+		json_null(j, name);
 		return;
 	}
-	snprintf(record, sizeof(record), "%s%%rec", s->key);
-	json_text(j, "flock_key", s->key);
-	json_text(j, "record_key", record);
+	snprintf(key, sizeof(key), "%s%s", s->key, suffix);
+	json_text(j, name, key);
 }
 
 static void json_redis(struct json *j, const struct dlk_redis *redis)
@@ -228,7 +237,8 @@ static void json(const struct subject *s)
 		json_open(&j, "rule", '{');
 		json_place(&j, s, s->rule);
 		json_close(&j, '}');
-		json_keys(&j, s);
+		json_key(&j, s, "flock_key", "");
+		json_key(&j, s, "record_key", RECORD);
 		json_redis(&j, s->rule->redis);
 		json_timeline(&j, s->rule);
 		json_options(&j, s->rule);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlockctl list: a row for each lock that is in Redis, one for each owner of
- * a shared lock.
+ * a shared lock and for each range of one of record locks.
  *
  * A key that is no lock of ours is shown as well, for it stands in the way of
  * one: a foreign value is a holder, another type is a mistake, a key without
@@ -10,6 +10,7 @@
  * How long a lock has been held is known for holders on this host only: a
  * token carries CLOCK_BOOTTIME, which counts from the boot of its own kernel.
  */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,16 +27,39 @@ static const char *const headings[] = { "PATH",    "MODE", "HOST", "PID",
 
 static bool is_lock(const struct scan_lock *lock)
 {
-	return lock->shared || !strcmp(lock->type, "string");
+	return lock->hashed || !strcmp(lock->type, "string");
 }
 
 static const char *mode(const struct scan_lock *lock)
 {
 	if (!is_lock(lock))
 		return "?";
-	if (lock->shared)
-		return lock->record ? "READ" : "SH";
-	return lock->record ? "WRITE" : "EX";
+	if (lock->record && lock->unread)
+		return "?";
+	if (lock->record)
+		return lock->range.type == DLK_WRITE ? "WRITE" : "READ";
+	return lock->hashed ? "SH" : "EX";
+}
+
+static bool has_range(const struct scan_lock *lock)
+{
+	return lock->record && is_lock(lock) && !lock->unread;
+}
+
+/* "WRITE 0-99"; without an end it goes to that of the file. */
+static void mode_cell(struct table *t, const struct scan_lock *lock)
+{
+	const struct dlk_range *r = &lock->range;
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%s", mode(lock));
+
+	if (has_range(lock))
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      " %" PRIu64 "-", r->start);
+	if (has_range(lock) && r->end != DLK_RANGE_MAX)
+		snprintf(text + n, sizeof(text) - (size_t)n, "%" PRIu64,
+			 r->end);
+	table_text(t, text);
 }
 
 static bool is_foreign(const struct scan_lock *lock)
@@ -77,15 +101,19 @@ static void note(char *out, size_t size, const struct scan_lock *lock)
 	tool_show(value, sizeof(value), lock->value, lock->value_len);
 	if (is_foreign(lock))
 		say(out, size, "foreign: \"%s\"", value);
+	if (lock->damage)
+		say(out, size, "%s", lock->damage);
 	if (lock->rest)
 		say(out, size, "%zu more not shown", lock->rest);
-	else if (lock->unread)
+	if (lock->rest_ranges)
+		say(out, size, "%zu more ranges not shown", lock->rest_ranges);
+	if (lock->unread && !*out)
 		say(out, size, "no owner");
-	if (lock->shared && !lock->unread && lock->ttl_ms < 0)
+	if (lock->hashed && !lock->unread && lock->ttl_ms < 0)
 		say(out, size, "its expiry is no number");
 	if (lock->endless)
 		say(out, size, "no ttl: this %s never expires",
-		    lock->shared ? "key" : "holder");
+		    lock->hashed ? "key" : "holder");
 }
 
 static void word_cell(struct table *t, const char *word)
@@ -131,7 +159,7 @@ static void print_row(struct table *t, const struct scan_lock *lock)
 		table_cell(t, lock->path, lock->path_len);
 	else
 		table_cell(t, lock->key, lock->key_len);
-	table_text(t, mode(lock));
+	mode_cell(t, lock);
 	owner_cells(t, lock);
 	time_cell(t, lock->held_ms, "-");
 	time_cell(t, lock->ttl_ms, "none");
@@ -183,6 +211,16 @@ static void json_owner(struct json *j, const struct scan_lock *lock)
 		json_str(j, "value", lock->value, lock->value_len);
 }
 
+/* To the end of the file: null. */
+static void json_range(struct json *j, const struct dlk_range *range)
+{
+	json_int(j, "start", (int64_t)range->start);
+	if (range->end == DLK_RANGE_MAX)
+		json_null(j, "end");
+	else
+		json_int(j, "end", (int64_t)range->end);
+}
+
 static void json_lock(struct json *j, const struct scan_lock *lock)
 {
 	char text[512];
@@ -196,6 +234,8 @@ static void json_lock(struct json *j, const struct scan_lock *lock)
 	json_text(j, "redis", lock->redis->name);
 	json_text(j, "family", lock->record ? "record" : "flock");
 	json_text(j, "mode", mode(lock));
+	if (has_range(lock))
+		json_range(j, &lock->range);
 	json_owner(j, lock);
 	json_time(j, "held_ms", lock->held_ms);
 	json_time(j, "ttl_ms", lock->ttl_ms);

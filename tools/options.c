@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define NO_EFFECT "parsed, no effect yet"
+#define RECORDS   "for record locks; for flock no effect yet"
 #define FAILS     "parsed, no effect yet: locking fails with ENOLCK"
 
 /*
@@ -23,7 +24,7 @@ static const struct pending {
 	{ "on_lost", NULL, NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },
 	{ "local", "shadow", NO_EFFECT },
-	{ "coherence", "!off", NO_EFFECT },
+	{ "coherence", "!off", RECORDS },
 	{ "fair", "true", NO_EFFECT },
 	{ "interop", "true", NO_EFFECT },
 };

@@ -11,9 +11,11 @@
 #include "tools/common.h"
 #include "tools/scan_keys.h"
 #include "tools/scan_owners.h"
+#include "tools/scan_places.h"
 #include "tools/table.h"
 
 #define RECORD "%rec"
+#define WAITS  "dlock%wait:"
 
 enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 3 };
 
@@ -51,11 +53,13 @@ static bool has_suffix(const char *key, size_t len, const char *suffix)
 	return len > n && !memcmp(key + len - n, suffix, n);
 }
 
-/* {KEY}%q and its like belong to a lock and are none. */
+/* {KEY}%q and its like belong to a lock, lease/waits.h's to none. */
 static bool companion(const char *key, size_t len)
 {
 	const char *brace = memrchr(key, '}', len);
 
+	if (len > strlen(WAITS) && !memcmp(key, WAITS, strlen(WAITS)))
+		return true;
 	return *key == '{' && brace && brace + 1 < key + len && brace[1] == '%';
 }
 
@@ -140,6 +144,7 @@ static bool judge(const struct view *v, const struct replies *r,
 	if (lock->ttl_ms == -2 || !strcmp(r->type->str, "none"))
 		return false;
 	snprintf(lock->type, sizeof(lock->type), "%s", r->type->str);
+	lock->range = (struct dlk_range){ 0, DLK_RANGE_MAX, DLK_WRITE };
 	if (strcmp(lock->type, "string"))
 		return true;
 	if (r->value->type != REDIS_REPLY_STRING)
@@ -215,33 +220,102 @@ static void drop(struct scan *scan, size_t at)
 }
 
 /*
- * The row of a hash that is ours becomes the rows of its owners.  It stays as
- * a row without an owner if not all were read, or if it has none and is there
- * to stay, in the way of those who SET NX.
+ * The rows that the one of a hash that is ours becomes.  It stays as a row
+ * without an owner if there is something to say of the hash itself.
  */
-static void expand(const struct view *v, const struct scan_owners *o,
-		   struct scan *scan, size_t at)
-{
-	struct scan_lock *lock = &scan->locks[at], base = *lock;
-	bool unread = o->rest || (!o->n && base.endless);
+struct expansion {
+	const struct view *v;
+	struct scan *scan;
+	size_t at;
+	struct scan_lock base;
+	size_t n; /* rows so far */
+};
 
-	base.shared = true;
-	*lock = base;
-	lock->unread = unread;
-	lock->rest = o->rest;
-	base.borrowed = true;
-	for (size_t i = 0; i < o->n; i++) {
-		lock = &scan->locks[at];
-		if (i || unread) {
-			lock = next_row(scan);
-			*lock = base;
-			scan->n++;
-		}
-		lock->ttl_ms = o->owners[i].left_ms;
-		judge_value(v, o->owners[i].field, o->owners[i].len, lock);
+static void begin(struct expansion *x, bool unread)
+{
+	x->base = x->scan->locks[x->at];
+	x->base.hashed = true;
+	x->scan->locks[x->at] = x->base;
+	x->scan->locks[x->at].unread = unread;
+	x->base.borrowed = true;
+	x->base.rest = x->base.rest_ranges = 0;
+	x->base.damage = NULL;
+	x->n = unread;
+}
+
+static struct scan_lock *add_owner(struct expansion *x,
+				   const struct scan_owner *owner)
+{
+	struct scan_lock *lock = &x->scan->locks[x->at];
+
+	if (x->n++) {
+		lock = next_row(x->scan);
+		*lock = x->base;
+		x->scan->n++;
 	}
-	if (!o->n && !unread)
-		drop(scan, at);
+	lock->ttl_ms = owner->left_ms;
+	judge_value(x->v, owner->token, owner->token_len, lock);
+	return lock;
+}
+
+/* Without a ttl it is there to stay, in the way of those who SET NX. */
+static void finish(struct expansion *x)
+{
+	if (x->n)
+		return;
+	if (x->base.endless)
+		x->scan->locks[x->at].unread = true;
+	else
+		drop(x->scan, x->at);
+}
+
+static void expand(struct expansion *x, const struct scan_owners *o)
+{
+	struct scan_lock *lock = &x->scan->locks[x->at];
+
+	lock->rest = o->rest;
+	begin(x, o->rest);
+	for (size_t i = 0; i < o->n; i++)
+		add_owner(x, &o->owners[i]);
+	finish(x);
+}
+
+/* A range whose owner has expired, or is not there, holds nothing. */
+static void expand_ranges(struct expansion *x, const struct scan_owners *o,
+			  const struct scan_places *p)
+{
+	struct scan_lock *lock = &x->scan->locks[x->at];
+
+	lock->rest = o->rest;
+	lock->rest_ranges = p->rest;
+	if (p->odd)
+		lock->damage = "its ranges are at a key of another type";
+	else if (p->lost && o->n)
+		lock->damage = "its ranges are lost";
+	begin(x, o->rest || p->rest || lock->damage);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct scan_place *place = &p->places[i];
+		const struct scan_owner *owner = scan_owners_find(
+			o, (struct scan_text){ place->owner,
+					       sizeof(place->owner) });
+
+		if (owner)
+			add_owner(x, owner)->range = place->range;
+	}
+	finish(x);
+}
+
+static int expand_records(struct dlk_conn *c, struct expansion *x,
+			  const struct scan_owners *o)
+{
+	const struct scan_lock *lock = &x->scan->locks[x->at];
+	struct scan_places places;
+	int err = scan_places(c, lock->key, lock->key_len, &places);
+
+	if (!err)
+		expand_ranges(x, o, &places);
+	scan_places_free(&places);
+	return err;
 }
 
 /* The owners of the hash at row `at`; a foreign one stays as it is. */
@@ -249,14 +323,17 @@ static int expand_hash(struct dlk_conn *c, struct view *v, struct scan *scan,
 		       size_t at)
 {
 	struct scan_lock *base = &scan->locks[at];
-	struct scan_owners owners;
+	struct scan_owners owners = { .records = base->record };
+	struct expansion x = { .v = v, .scan = scan, .at = at };
 	int err = scan_owners(c, base->key, base->key_len, &owners);
 
 	v->now_ns = dlk_now_ns();
 	if (err == SCAN_GONE)
 		drop(scan, at);
+	else if (!err && owners.marked && owners.records)
+		err = expand_records(c, &x, &owners);
 	else if (!err && owners.marked)
-		expand(v, &owners, scan, at);
+		expand(&x, &owners);
 	scan_owners_free(&owners);
 	return err < 0 ? err : 0;
 }
@@ -339,20 +416,26 @@ static int scan_redis(struct view *v, struct scan *scan)
 	return err ? DLK_EXIT_UNAVAILABLE : 0;
 }
 
-/* Of one key: who holds it, foreign ones, what is left. */
-static int by_owner(const struct scan_lock *x, const struct scan_lock *y)
+static int by_token(const struct dlk_token *a, const struct dlk_token *b)
 {
-	const struct dlk_token *a = &x->token, *b = &y->token;
-	int order;
+	int order = strcmp(a->hostname, b->hostname);
 
-	if (x->unread != y->unread)
-		return x->unread - y->unread;
-	if (!x->ours || !y->ours)
-		return y->ours - x->ours;
-	order = strcmp(a->hostname, b->hostname);
 	if (!order)
 		order = (a->pid > b->pid) - (a->pid < b->pid);
 	return order ? order : strcmp(a->random, b->random);
+}
+
+/* Of one key: who holds it, foreign ones, what is left. */
+static int by_owner(const struct scan_lock *x, const struct scan_lock *y)
+{
+	const uint64_t a = x->range.start, b = y->range.start;
+	int order = x->unread - y->unread;
+
+	if (!order)
+		order = y->ours - x->ours;
+	if (!order && x->ours)
+		order = by_token(&x->token, &y->token);
+	return order ? order : (a > b) - (a < b);
 }
 
 static int by_path(const void *a, const void *b)

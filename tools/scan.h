@@ -2,11 +2,12 @@
 /*
  * The locks that are in Redis now, as far as the rules' templates find them.
  *
- * Read-only: SCAN, TYPE, PTTL, GETRANGE, and of a hash HSTRLEN, HGET, HLEN,
- * TIME, HSCAN.  A key is found once, however many templates match it; what it
- * holds is somebody's bytes and never trusted: at most DLK_TOKEN_MAX of them
- * are kept, of a hash of shared leases so many of each owner.  The answer is
- * no snapshot: a lock that comes or goes meanwhile may be there or not.
+ * Read-only: SCAN, TYPE, PTTL, GETRANGE; of a hash HSTRLEN, HGET, HLEN, TIME,
+ * HSCAN; of its ranges ZRANGEBYLEX, ZLEXCOUNT, EXISTS.  A key is found once,
+ * however many templates match it; what it holds is somebody's bytes and never
+ * trusted: at most DLK_TOKEN_MAX of them are kept, of a hash of leases so many
+ * of each owner.  The answer is no snapshot: a lock that comes or goes
+ * meanwhile may be there or not.
  */
 #ifndef DLK_TOOLS_SCAN_H
 #define DLK_TOOLS_SCAN_H
@@ -16,11 +17,12 @@
 #include <stdint.h>
 
 #include "config/config.h"
+#include "model/range.h"
 #include "model/token.h"
 
 enum { SCAN_VALUE_MAX = 40 }; /* what is kept of a foreign value */
 
-/* One for each key, or for each owner of a shared lease. */
+/* One for each key; or for each owner in a hash, and each range of it. */
 struct scan_lock {
 	const struct dlk_redis *redis;
 	/* The one whose template tells the path, or NULL. */
@@ -29,18 +31,21 @@ struct scan_lock {
 	size_t key_len;
 	char *path; /* NULL without a rule */
 	size_t path_len;
-	bool borrowed;    /* key and path belong to another row */
-	bool record;      /* KEY%rec: record locks, else flock */
-	bool shared;      /* of a hash that is ours */
-	char type[16];    /* Redis' word for the value's type */
-	bool ours;        /* the value is a token: `token` is set */
-	bool here;        /* its host's kernel is the one we run on */
-	bool endless;     /* the key has no ttl */
-	int64_t ttl_ms;   /* of this owner; -1: none */
-	int64_t held_ms;  /* -1: unknown, another host's clock counts */
-	bool unread;      /* shared: no owner, the hash itself */
-	size_t rest;      /* its fields that were not read */
-	size_t value_len; /* of a foreign holder */
+	bool borrowed;          /* key and path belong to another row */
+	bool record;            /* KEY%rec: record locks, else flock */
+	bool hashed;            /* of a hash that is ours */
+	struct dlk_range range; /* records, unless `unread` */
+	char type[16];          /* Redis' word for the value's type */
+	bool ours;              /* the value is a token: `token` is set */
+	bool here;              /* its host's kernel is the one we run on */
+	bool endless;           /* the key has no ttl */
+	int64_t ttl_ms;         /* of this owner; -1: none */
+	int64_t held_ms;        /* -1: unknown, another host's clock counts */
+	bool unread;            /* hashed: no owner, the hash itself */
+	size_t rest;            /* its fields that were not read */
+	size_t rest_ranges;     /* the same of its companion */
+	const char *damage;     /* what is wrong with it, or NULL */
+	size_t value_len;       /* of a foreign holder */
 	char value[SCAN_VALUE_MAX];
 	struct dlk_token token;
 };

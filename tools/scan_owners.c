@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HSCAN over a hash of shared leases; see scan_owners.h.
+ * HSCAN over a hash of leases; see scan_owners.h.
  *
  * The mark's length is asked before the mark, and both before any field.  A
  * page too large for a reply (DLK_REPLY_MAX) holds fields that no dlock
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lease/records.h"
 #include "model/text.h"
 #include "model/token.h"
 #include "tools/common.h"
@@ -42,35 +43,64 @@ static int64_t number(const char *text)
 	return end && !*end && n <= INT64_MAX ? (int64_t)n : -1;
 }
 
-static void keep(struct scan_owners *o, const char *field, size_t len,
-		 int64_t left_ms)
+static char *copy(struct scan_text text, size_t *len)
+{
+	char *bytes;
+
+	*len = text.len < DLK_TOKEN_MAX ? text.len : DLK_TOKEN_MAX;
+	bytes = malloc(*len + 1);
+	if (!bytes)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	memcpy(bytes, text.bytes, *len);
+	return bytes;
+}
+
+static void keep(struct scan_owners *o, struct scan_text field,
+		 struct scan_text token, int64_t left_ms)
 {
 	struct scan_owner *owner;
 
 	o->owners = ctl_grow(o->owners, o->n, &o->room, sizeof(*owner));
-	owner = &o->owners[o->n];
+	owner = &o->owners[o->n++];
 	owner->left_ms = left_ms;
-	owner->len = len < DLK_TOKEN_MAX ? len : DLK_TOKEN_MAX;
-	owner->field = malloc(owner->len + 1);
-	if (!owner->field)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(owner->field, field, owner->len);
-	o->n++;
+	owner->field = owner->token = copy(field, &owner->len);
+	owner->token_len = owner->len;
+	if (o->records)
+		owner->token = copy(token, &owner->token_len);
 }
 
-bool scan_owners_add(struct scan_owners *o, int64_t now_ms, const char *field,
-		     size_t len, const char *expiry)
+/* Of records: the token in it, and its expiry, or all of it and none. */
+static int64_t read_head(struct scan_text *value)
 {
-	int64_t at = number(expiry);
+	struct dlk_records_owner owner;
 
-	if (len == strlen(MARK) && !memcmp(field, MARK, len))
+	if (!dlk_records_read_owner(value->bytes, value->len, &owner))
+		return -1;
+	*value = (struct scan_text){ owner.token, owner.token_len };
+	return (int64_t)owner.expiry_ms;
+}
+
+bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
+		     struct scan_text field, struct scan_text value)
+{
+	int64_t at;
+
+	if (field.len == strlen(MARK) && !memcmp(field.bytes, MARK, field.len))
 		return true;
 	if (o->read == SCAN_OWNERS_MAX)
 		return false;
 	o->read++;
+	at = o->records ? read_head(&value) : number(value.bytes);
 	if (at < 0 || at > now_ms)
-		keep(o, field, len, at < 0 ? -1 : at - now_ms);
+		keep(o, field, value, at < 0 ? -1 : at - now_ms);
 	return true;
+}
+
+static void drop(struct scan_owner *owner)
+{
+	if (owner->token != owner->field)
+		free(owner->token);
+	free(owner->field);
 }
 
 static int by_field(const void *a, const void *b)
@@ -96,11 +126,23 @@ void scan_owners_sort(struct scan_owners *o)
 		qsort(o->owners, o->n, sizeof(*o->owners), by_field);
 	for (size_t i = 0; i < o->n; i++) {
 		if (kept && same(&o->owners[kept - 1], &o->owners[i]))
-			free(o->owners[i].field);
+			drop(&o->owners[i]);
 		else
 			o->owners[kept++] = o->owners[i];
 	}
 	o->n = kept;
+}
+
+const struct scan_owner *scan_owners_find(const struct scan_owners *o,
+					  struct scan_text field)
+{
+	char bytes[DLK_TOKEN_MAX];
+	struct scan_owner key = { .field = bytes, .len = field.len };
+
+	if (!o->n || field.len >= sizeof(bytes))
+		return NULL;
+	memcpy(bytes, field.bytes, field.len);
+	return bsearch(&key, o->owners, o->n, sizeof(key), by_field);
 }
 
 /* One command; its reply is of this type, or the key is a hash no more. */
@@ -171,13 +213,15 @@ static int take_pairs(const redisReply *pairs, int64_t now_ms, struct walk *w)
 {
 	for (size_t i = 0; i + 1 < pairs->elements; i += 2) {
 		const redisReply *field = pairs->element[i];
-		const redisReply *expiry = pairs->element[i + 1];
+		const redisReply *value = pairs->element[i + 1];
 
 		if (field->type != REDIS_REPLY_STRING ||
-		    expiry->type != REDIS_REPLY_STRING)
+		    value->type != REDIS_REPLY_STRING)
 			return -EPROTO;
-		if (!scan_owners_add(w->owners, now_ms, field->str, field->len,
-				     expiry->str))
+		if (!scan_owners_add(
+			    w->owners, now_ms,
+			    (struct scan_text){ field->str, field->len },
+			    (struct scan_text){ value->str, value->len }))
 			return -E2BIG;
 	}
 	return 0;
@@ -236,7 +280,6 @@ int scan_owners(struct dlk_conn *c, const char *key, size_t len,
 	struct walk w = { .c = c, .key = key, .len = len, .owners = o };
 	int err;
 
-	*o = (struct scan_owners){ 0 };
 	err = read_mark(&w);
 	if (!err)
 		err = read_count(&w);
@@ -250,7 +293,7 @@ int scan_owners(struct dlk_conn *c, const char *key, size_t len,
 void scan_owners_free(struct scan_owners *o)
 {
 	for (size_t i = 0; i < o->n; i++)
-		free(o->owners[i].field);
+		drop(&o->owners[i]);
 	free(o->owners);
 	*o = (struct scan_owners){ 0 };
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Step three of a scan: the owners of the shared leases in one hash (DESIGN
- * L9; shim/lease/scripts/acquire.lua writes them).
+ * Step three of a scan: the owners of the leases in one hash (DESIGN L9).  Of
+ * flock a field is an owner's token, and its value the expiry
+ * (shim/lease/scripts/acquire.lua); of record locks a field is the random
+ * digits of the token, and its value holds the token and more (records.inc).
  *
  * Anybody may have written the hash, so what comes from it is bounded: of a
  * hash without the mark no field is read; of one with it at most
@@ -19,13 +21,17 @@
 
 enum { SCAN_OWNERS_MAX = 4096 };
 
+/* Texts are not NUL-terminated. */
 struct scan_owner {
-	char *field; /* not NUL-terminated; owned */
+	char *field; /* owned */
 	size_t len;  /* DLK_TOKEN_MAX: it is as long or longer, so no token */
+	char *token; /* or what stands in its place; records: owned */
+	size_t token_len;
 	int64_t left_ms; /* of its lease; -1: its expiry is no number */
 };
 
 struct scan_owners {
+	bool records;              /* in: of record locks, else of flock */
 	bool marked;               /* else the hash is foreign */
 	struct scan_owner *owners; /* that live; sorted, each once */
 	size_t n, room;
@@ -34,9 +40,10 @@ struct scan_owners {
 };
 
 /*
- * The owners in the hash at `key`.  0; SCAN_GONE: it is a hash no more; or
- * -errno (-EREMOTEIO: it has been said; else the connection's dlk_conn_error()
- * says why).  In any case scan_owners_free().
+ * The owners in the hash at `key`; o->records is set, all else zero.  0;
+ * SCAN_GONE: it is a hash no more; or -errno (-EREMOTEIO: it has been said;
+ * else the connection's dlk_conn_error() says why).  In any case
+ * scan_owners_free().
  */
 enum { SCAN_GONE = 1 };
 int scan_owners(struct dlk_conn *c, const char *key, size_t len,
@@ -45,12 +52,20 @@ void scan_owners_free(struct scan_owners *o);
 
 /*
  * Pure: one field more, seen at `now_ms` of the server's clock; false if it
- * is one too many.
+ * is one too many.  A value ends in a NUL.
  */
-bool scan_owners_add(struct scan_owners *o, int64_t now_ms, const char *field,
-		     size_t len, const char *expiry);
+struct scan_text {
+	const char *bytes;
+	size_t len;
+};
+bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
+		     struct scan_text field, struct scan_text value);
 
 /* Pure: HSCAN may name a field twice. */
 void scan_owners_sort(struct scan_owners *o);
+
+/* Pure: the owner of a field, once they are sorted; or NULL. */
+const struct scan_owner *scan_owners_find(const struct scan_owners *o,
+					  struct scan_text field);
 
 #endif

@@ -60,11 +60,39 @@ token()
 # share KEY FIELD MS: an owner in a hash of shared leases, with MS left.
 share()
 {
+	rr hset "$1" dlock 1 "$2" "$(in_ms "$3")" >/dev/null
+	rr pexpire "$1" 60000 >/dev/null
+}
+
+# in_ms MS: by the server's clock.
+in_ms()
+{
 	local s us
 
 	{ read -r s; read -r us; } < <(rr time)
-	rr hset "$1" dlock 1 "$2" $((s * 1000 + us / 1000 + $3)) >/dev/null
-	rr pexpire "$1" 60000 >/dev/null
+	echo $((s * 1000 + us / 1000 + $1))
+}
+
+# record KEY ID TOKEN MS {TYPE START END}...: an owner of record locks, with MS
+# left, and its ranges, as the scripts keep them (shim/lease/scripts).
+record()
+{
+	local key=$1 id head
+
+	printf -v id %032d "$2"
+	printf -v head '%020d %015d %020d %s' 3 "$(in_ms "$4")" 7 \
+		"${3/ ????????????????????????????????/ $id}"
+	rr hset "$key" dlock 1 "$id" "$head" >/dev/null
+	shift 4
+	while [ "$#" -ge 3 ]; do
+		rr zadd "{$key}%r" 0 "$(printf 'O%s%019d%019d%s' "$id" "$2" \
+			"$3" "$1")" 0 "$(printf 'S%s%019d%019d%s' "$1" "$2" \
+			"$3" "$id")" 0 "$(printf 'E%s%019d%019d%s' "$1" "$3" \
+			"$2" "$id")" >/dev/null
+		shift 3
+	done
+	rr pexpire "$key" 60000 >/dev/null
+	rr pexpire "{$key}%r" 60000 >/dev/null
 }
 
 setup
@@ -96,7 +124,7 @@ is "$STATUS" 0 'locks are found'
 is "$(wc -l <<<"$OUT")" 5 'a row each, and no companions'
 like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +1m0[5-9]s +2[0-9]\.[0-9]s +-" \
 	'a lock of this host'
-like "$OUT" "$RIG/d/f +WRITE +web 1 +42 +nightly +- +2" \
+like "$OUT" "$RIG/d/f +WRITE 0- +web 1 +42 +nightly +- +2" \
 	'record locks; how long is known here only'
 like "$OUT" "$RIG/d/foreign +EX +foreign .* none .*never expires" \
 	'a foreign holder without a ttl'
@@ -206,6 +234,127 @@ is "$STATUS $(json '[.[-2:][] | .path, .mode, .note]')" \
 	'a huge owner is no obstacle'
 rr flushall >/dev/null
 
+# --- list: record locks ---
+END=9223372036854775807
+far=$(token there 65 | sed 's/ 42 web/ 43 far/')
+record D:f%rec 1 "$(token here 65)" 20000 W 0 9 R 10 $END
+record D:f%rec 2 "$far" 40000 R 4096 4097
+record D:f%rec 3 "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1 W 500 600
+rr set 'dlock%wait:0011223344556677' 1 >/dev/null
+ctl list
+is "$STATUS:$(wc -l <<<"$OUT")" 0:4 'a row for each range of who lives'
+like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +-" \
+	'an owner of this host'
+like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +-" \
+	'a range of it to the end'
+like "$OUT" "d/f +READ 4096-4097 +far 1 +43 +nightly +- +3[89]\.[0-9]s +-" \
+	'an owner of another host'
+unlike "$OUT" ' 44 ' 'an expired owner is none'
+unlike "$OUT" NOTE 'nothing is odd about them'
+is "$(awk '{ print index($0, NR == 1 ? "COMMAND" : "nightly") }' <<<"$OUT" |
+	sort -u | wc -l)" 1 'the columns line up'
+ctl list --json
+is "$(json '[.[] | [.path, .key, .family, .mode, .start, .end, .host, .pid]] ==
+	[["'"$RIG"'/d/f", "D:f%rec", "record", "READ", 4096, 4097, "far 1", 43],
+	 ["'"$RIG"'/d/f", "D:f%rec", "record", "WRITE", 0, 9, "web 1", 42],
+	 ["'"$RIG"'/d/f", "D:f%rec", "record", "READ", 10, null, "web 1", 42]]')" \
+	true 'for machines'
+is "$(json '[.[] | .ttl_ms > 30000, .held_ms == null, .owner, .note]')" \
+	'[true,true,"dlock",null,false,false,"dlock",null,false,false,"dlock",null]' \
+	'their times, for machines'
+rr persist D:f%rec >/dev/null
+ctl list
+is "$(grep -c 'no ttl: this key never expires' <<<"$OUT")" 3 \
+	'record locks without a ttl'
+rr flushall >/dev/null
+
+rr set D:s%rec "$(token here 5)" px 30000 >/dev/null
+rr set D:t%rec joined >/dev/null
+rr set D:u "$(token here 5)" px 30000 >/dev/null
+ctl list --json
+is "$(json '[.[] | [.key, .mode, .owner, has("start"), .start, .end]]')" \
+	'[["D:s%rec","WRITE","dlock",true,0,null],["D:t%rec","WRITE","foreign",true,0,null],["D:u","EX","dlock",false,null,null]]' \
+	'a string is a write lock on the whole file'
+rr flushall >/dev/null
+
+record D:f%rec 1 "$(token here 65)" -1 W 0 9
+ctl list
+is "$STATUS:$OUT" 1: 'expired owners of records alone hold nothing'
+rr persist D:f%rec >/dev/null
+ctl list
+like "$OUT" 'd/f +\? +unknown .* none .*no owner; no ttl: this key never' \
+	'but their hash is in the way if it stays'
+rr flushall >/dev/null
+
+record D:f%rec 1 "$(token here 65)" 20000 W 0 9
+rr hset D:f%rec "$(printf %032d 2)" $'joined\033[31m' >/dev/null
+rr zadd '{D:f%rec}%r' 0 "$(printf 'O%032d%019d%019dR' 2 20 29)" >/dev/null
+rr zadd '{D:f%rec}%r' 0 "$(printf 'O%032d%019d%019dR' 3 30 39)" \
+	0 O 0 "$(printf 'O%032d%019d%019dX' 1 40 49)" \
+	0 "$(printf 'O%032d%019d%019dW' 1 59 50)" \
+	0 "O${END}x" 0 P 0 A >/dev/null
+ctl list
+is "$STATUS:$(wc -l <<<"$OUT")" 0:3 'what is no range is none'
+like "$OUT" 'd/f +READ 20-29 +foreign .*foreign: "joined\\x1b\[31m"; its exp' \
+	'a foreign owner among ours'
+rr del '{D:f%rec}%r' >/dev/null
+ctl list
+like "$OUT" 'd/f +\? +unknown .*its ranges are lost'$ 'ranges that are lost'
+is "$(wc -l <<<"$OUT")" 2 'they are one row'
+rr set '{D:f%rec}%r' 1 >/dev/null
+ctl list
+like "$OUT" 'd/f +\? +unknown .*its ranges are at a key of another type' \
+	'ranges of another type'
+rr del '{D:f%rec}%r' >/dev/null
+head -c 3000000 /dev/zero | tr '\0' O |
+	redis-cli -s "$RIG/redis.sock" -X M zadd '{D:f%rec}%r' 0 M >/dev/null
+rr set D:t "$(token here 1)" px 30000 >/dev/null
+ctl list --json
+is "$STATUS $(json '[.[] | .path, .mode, .note]')" \
+	"0 [\"$RIG/d/f\",\"?\",\"1 more ranges not shown\",\"$RIG/d/t\",\"EX\",null]" \
+	'a huge range is no obstacle'
+head -c 3000000 /dev/zero | tr '\0' x |
+	redis-cli -s "$RIG/redis.sock" -X FIELD hset D:f%rec FIELD 1 >/dev/null
+ctl list --json
+is "$STATUS $(json '[.[] | .mode, .note]')" \
+	'0 ["?","3 more not shown; 1 more ranges not shown","EX",null]' \
+	'nor is a huge owner'
+rr flushall >/dev/null
+
+# ranges N: of one owner, each in its place.
+ranges()
+{
+	record D:big%rec 1 "$(token here 65)" 60000
+	redis-cli -s "$RIG/redis.sock" eval '
+		for i = 1, ARGV[1] do
+			redis.call("ZADD", KEYS[1], 0, string.format(
+				"O%032d%019d%019dW", 1, 10 * i, 10 * i + 4))
+		end' 1 '{D:big%rec}%r' "$1" >/dev/null
+}
+
+ranges 10000
+STATUS=0
+OUT=$(ulimit -v 100000; exec "$CTL" list --json) || STATUS=$?
+is "$STATUS $(json '[length, .[-1].start, ([.[] | .start] | unique | length),
+	([.[] | .note] | unique)]')" '0 [10000,100000,10000,[null]]' \
+	'10,000 ranges, in 100 MB of address space'
+ctl list
+is "$(wc -l <<<"$OUT")" 10001 'and as text'
+ranges 20000
+ctl list --json
+is "$STATUS $(json '[length, .[-1].mode, .[-1].note]')" \
+	'0 [16385,"?","3616 more ranges not shown"]' \
+	'of more a part is enough'
+rr flushall >/dev/null
+for i in {1..40}; do
+	record D:many%rec "$i" "$(token here "$i" | sed "s/ 42 / $i /")" \
+		60000 R "$i" 100
+done
+ctl list --json
+is "$(json '[.[] | .pid] == [range(1; 41)]')" true 'many owners'
+is "$(json '[.[] | .start] == [range(1; 41)]')" true 'with the range of each'
+rr flushall >/dev/null
+
 # --- the real thing ---
 if [ -e "$BUILD/libdlock-preload.so" ]; then
 	OUT=$("$DLOCK" run flock "$RIG/d/real" "$CTL" --json list)
@@ -224,6 +373,25 @@ if [ -e "$BUILD/libdlock-preload.so" ]; then
 		'a lock that two hosts share'
 	is "$(json '[.[] | .held_ms < 5000 and .ttl_ms > 1000]')" \
 		'[true,true]' 'their times'
+	cat >rec.py <<-'END'
+	import fcntl, subprocess, sys
+	f = open(sys.argv[1], "w+")
+	fcntl.lockf(f, fcntl.LOCK_EX)
+	subprocess.run(sys.argv[2:])
+	fcntl.lockf(f, fcntl.LOCK_UN, 90, 10)
+	fcntl.lockf(f, fcntl.LOCK_SH, 5)
+	subprocess.run(sys.argv[2:])
+	END
+	OUT=$("$DLOCK" run /usr/bin/python3 rec.py "$RIG/d/real" \
+		"$CTL" --json list)
+	row="\"$RIG/d/real\",\"record\""
+	is "$(jq -sc '[.[][] | .path, .family, .mode, .start, .end]' \
+		<<<"$OUT")" \
+		"[$row,\"WRITE\",0,null,$row,\"READ\",0,4,$row,\"WRITE\",5,9,$row,\"WRITE\",100,null]" \
+		'record locks that Python holds'
+	is "$(jq -sc '[.[][] | .held_ms < 5000 and .ttl_ms > 1000 and
+		.owner == "dlock"] | unique' <<<"$OUT")" '[true]' \
+		'their times'
 	rig_empty
 fi
 
@@ -252,8 +420,31 @@ ctl explain --json /etc/hostname
 is "$STATUS $(json '[.managed, .others]')" '1 [false,[]]' \
 	'no rule, for machines'
 ctl explain --json d/x
-is "$(json '[.managed, .rule.line, .flock_key, .timeline.deadline_ms]')" \
-	'[true,3,"D:x",29698]' 'explained, for machines'
+is "$(json '[.managed, .rule.line, .flock_key, .record_key,
+	.timeline.deadline_ms]')" '[true,3,"D:x","D:x%rec",29698]' \
+	'explained, for machines'
+# long N: a template that makes a key of N bytes of a name of 255.
+long()
+{
+	local rest
+
+	printf -v rest '%%r%.0s' {1..64}
+	rest+=$(printf '%0*d' $(($1 - 64 * 255)) 0)
+	printf 'redis "main" { url = "unix://%s/redis.sock" }\n' "$RIG"
+	printf 'path "%s/" { key = "%s" }\n' "$RIG" "$rest"
+}
+
+name=$(printf %0255d 0)
+long 16380 >long.conf
+ctl -c long.conf explain --json "$name"
+is "$(json '[(.flock_key | length), (.record_key | length)]')" \
+	'[16380,16384]' 'the longest keys'
+long 16381 >long.conf
+ctl -c long.conf explain --json "$name"
+is "$(json '[(.flock_key | length), .record_key]')" '[16381,null]' \
+	'one that is too long for record locks alone'
+ctl -c long.conf explain "$name"
+like "$OUT" 'record key +too long  \(locking fails with ENOLCK\)' 'it says so'
 
 # --- no Redis ---
 redis_kill

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 // link: tools/run_elf.c tools/json.c tools/table.c tools/common_text.c
-// link: tools/scan_owners.c tools/scan_keys.c tools/common_redis.c
+// link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
+// link: tools/common_redis.c
 /*
  * The pure parts of the tools: what an ELF image tells, that no byte of a name
- * reaches a terminal or a JSON reader unescaped, and who counts as an owner of
- * a shared lock.
+ * reaches a terminal or a JSON reader unescaped, who counts as an owner of a
+ * shared lock or of record locks, and what counts as a range.
  */
 #include <elf.h>
 #include <setjmp.h>
@@ -20,6 +21,7 @@
 #include "tools/json.h"
 #include "tools/run_elf.h"
 #include "tools/scan_owners.h"
+#include "tools/scan_places.h"
 #include "tools/table.h"
 
 /* A program of the smallest: a header, PT_INTERP, PT_NOTE, their contents. */
@@ -345,7 +347,9 @@ static void durations_are_short(void **state)
 
 static bool owner(struct scan_owners *o, const char *field, const char *expiry)
 {
-	return scan_owners_add(o, 1000, field, strlen(field), expiry);
+	return scan_owners_add(o, 1000,
+			       (struct scan_text){ field, strlen(field) },
+			       (struct scan_text){ expiry, strlen(expiry) });
 }
 
 static void an_owner_lives_until_its_expiry(void **state)
@@ -415,7 +419,9 @@ static void an_owner_too_long_is_cut(void **state)
 	(void)state;
 	memset(field, 'x', sizeof(field));
 	for (size_t len = DLK_TOKEN_MAX - 1; len <= sizeof(field); len++)
-		assert_true(scan_owners_add(&o, 0, field, len, "1"));
+		assert_true(scan_owners_add(&o, 0,
+					    (struct scan_text){ field, len },
+					    (struct scan_text){ "1", 1 }));
 	scan_owners_sort(&o);
 	assert_int_equal(o.n, 3);
 	assert_int_equal(o.owners[0].len, DLK_TOKEN_MAX - 1);
@@ -436,6 +442,119 @@ static void owners_are_bounded(void **state)
 	assert_int_equal(o.read, SCAN_OWNERS_MAX);
 	assert_int_equal(o.n, SCAN_OWNERS_MAX / 2);
 	scan_owners_free(&o);
+}
+
+#define ID   "00112233445566778899aabbccddeeff"
+#define SEQ  "00000000000000000003"
+#define SOON "000000000002000"
+#define PAST "000000000001000"
+
+static void an_owner_of_records_is_its_token(void **state)
+{
+	struct scan_owners o = { .records = true };
+	const struct scan_owner *found;
+
+	(void)state;
+	assert_true(owner(&o, ID, SEQ " " SOON " " SEQ " a token"));
+	assert_true(owner(&o, "dead", SEQ " " PAST " " SEQ " another"));
+	assert_true(owner(&o, "aa", SEQ " " SOON " " SEQ " b"));
+	assert_true(owner(&o, "dlock", "1"));
+	scan_owners_sort(&o);
+	assert_int_equal(o.n, 2);
+	found = scan_owners_find(&o, (struct scan_text){ ID, strlen(ID) });
+	assert_non_null(found);
+	assert_int_equal(found->left_ms, 1000);
+	assert_int_equal(found->token_len, 7);
+	assert_memory_equal(found->token, "a token", 7);
+	assert_null(scan_owners_find(&o, (struct scan_text){ ID, 31 }));
+	assert_null(scan_owners_find(&o, (struct scan_text){ "dead", 4 }));
+	scan_owners_free(&o);
+	assert_null(scan_owners_find(&o, (struct scan_text){ ID, 32 }));
+}
+
+/* A text that ends early or says something else: kept, with no expiry. */
+static void an_odd_owner_of_records_is_told(void **state)
+{
+	static const char head[] = SEQ " " SOON " " SEQ " t";
+	struct scan_owners o = { .records = true };
+	char value[sizeof(head)];
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(head) - 1; n++) {
+		memcpy(value, head, sizeof(head));
+		value[n] = '\0';
+		assert_true(scan_owners_add(&o, 1000,
+					    (struct scan_text){ "x", 1 },
+					    (struct scan_text){ value, n }));
+		assert_int_equal(o.owners[o.n - 1].left_ms, -1);
+		assert_int_equal(o.owners[o.n - 1].token_len, n);
+		memcpy(value, head, sizeof(head));
+		value[n] = 'x';
+		assert_true(owner(&o, "y", value));
+	}
+	scan_owners_free(&o);
+}
+
+#define FROM "0000000000000000010"
+#define TO   "9223372036854775807"
+
+static bool place(struct scan_places *p, const char *member)
+{
+	return scan_places_add(p, member, strlen(member));
+}
+
+static void a_range_is_of_its_owner(void **state)
+{
+	struct scan_places p = { 0 };
+
+	(void)state;
+	assert_true(place(&p, "O" ID FROM TO "W"));
+	assert_true(place(&p, "O" ID FROM FROM "R"));
+	assert_int_equal(p.n, 2);
+	assert_memory_equal(p.places[0].owner, ID, DLK_RANDOM_LEN);
+	assert_true(p.places[0].range.start == 10);
+	assert_true(p.places[0].range.end == DLK_RANGE_MAX);
+	assert_int_equal(p.places[0].range.type, DLK_WRITE);
+	assert_int_equal(p.places[1].range.type, DLK_READ);
+	scan_places_free(&p);
+}
+
+static void what_is_no_range_is_passed_over(void **state)
+{
+	static const char *const odd[] = {
+		"",
+		"O",
+		"O" ID,
+		"O" ID FROM TO,
+		"O" ID FROM TO "X",
+		"O" ID FROM TO "WW",
+		"S" ID FROM TO "W",
+		"O" ID TO FROM "W",
+		"O" ID FROM "9223372036854775808W",
+		"O" ID FROM "                   W",
+		"O" ID "-000000000000000001" TO "W",
+	};
+	enum { N = sizeof(odd) / sizeof(*odd) };
+	struct scan_places p = { 0 };
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		assert_true(place(&p, odd[i]));
+	assert_int_equal(p.n, 0);
+	assert_int_equal(p.read, N);
+	scan_places_free(&p);
+}
+
+static void ranges_are_bounded(void **state)
+{
+	struct scan_places p = { 0 };
+
+	(void)state;
+	for (int i = 0; i < SCAN_PLACES_MAX; i++)
+		assert_true(place(&p, i % 2 ? "O" ID FROM TO "W" : "O"));
+	assert_false(place(&p, "O" ID FROM TO "W"));
+	assert_int_equal(p.n, SCAN_PLACES_MAX / 2);
+	scan_places_free(&p);
 }
 
 int main(void)
@@ -463,6 +582,11 @@ int main(void)
 		cmocka_unit_test(an_owner_named_twice_counts_once),
 		cmocka_unit_test(an_owner_too_long_is_cut),
 		cmocka_unit_test(owners_are_bounded),
+		cmocka_unit_test(an_owner_of_records_is_its_token),
+		cmocka_unit_test(an_odd_owner_of_records_is_told),
+		cmocka_unit_test(a_range_is_of_its_owner),
+		cmocka_unit_test(what_is_no_range_is_passed_over),
+		cmocka_unit_test(ranges_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
