@@ -47,21 +47,18 @@ rig_empty
 
 # --- stopped for longer than the ttl ----------------------------------------
 
-rig_configs ttl=1s connect_timeout=150ms
-pid_of()
-{
-	pgrep -f "^$edges $1 "
-}
-for try in 1 2 3 4 5; do
+rig_configs ttl=2s connect_timeout=150ms
+for try in 1 2 3; do
 	peer stopped dl A "$edges" stopped "stopped$try"
 	hear stopped
-	kill -STOP "$(pid_of stopped)"
+	pid=$(pgrep -f "^$edges stopped stopped$try\$")
+	kill -STOP "$pid"
 	mapfile -t keepers < <(on A pgrep -x dlock-keeper)
 	[ "${#keepers[@]}" = 0 ] || on A kill -STOP "${keepers[@]}"
 	peer other dl B flock "stopped$try" sh -c 'echo got; read -r _'
 	hear other
 	is "$HEARD" got "$try: stopped, and its lease has run out"
-	kill -CONT "$(pid_of stopped)"
+	kill -CONT "$pid"
 	hear stopped
 	is "$HEARD" 'Resource temporarily unavailable' \
 		"$try: it is not granted what another has by now"

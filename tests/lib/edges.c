@@ -140,22 +140,22 @@ static void full(void)
 
 /* --- stopped -------------------------------------------------------------- */
 
-static double now(void)
+static long now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 static void stopped(void)
 {
 	int fd = open_file();
-	double last, t;
+	long last, t;
 
 	lock(fd, LOCK_EX);
 	say("held");
-	for (last = t = now(); t - last < 1; t = now())
+	for (last = t = now_ms(); t - last < 1000; t = now_ms())
 		last = t;
 	say(flock(fd, LOCK_EX | LOCK_NB) < 0 ? strerror(errno) : "granted");
 	go_on();
