@@ -52,18 +52,19 @@ static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
 
 /*
  * Decorrelated jitter: the next pause is drawn from [5 ms, 3 x the last one],
- * at most 250 ms, and at most what is left of the holder's lease (0: unknown)
+ * or up to 60 ms, so that a waiter on another host owns a lock within 100 ms of
+ * its end, though nobody wakes it; and at most what is left of the holder's lease (0: unknown)
  * plus 1 ms, for that is when it can be free.  `random` is any 32 bits.
  */
 static inline uint64_t dlk_backoff_ns(uint64_t last_ns, uint64_t left_ns,
 				      uint32_t random)
 {
-	const uint64_t low = 5 * DLK_MS, high = 250 * DLK_MS;
-	uint64_t span = last_ns < low ? low : last_ns;
-	uint64_t pause = low + (span * 3 - low) / 65536 * (random & 0xffff);
+	const uint64_t low = 5 * DLK_MS, high = 60 * DLK_MS;
+	uint64_t top = last_ns < low ? 3 * low : 3 * last_ns, pause;
 
-	if (pause > high)
-		pause = high;
+	if (top > high)
+		top = high;
+	pause = low + (top - low) / 65536 * (random & 0xffff);
 	if (left_ns && pause > left_ns + DLK_MS)
 		pause = left_ns + DLK_MS;
 	return pause;
