@@ -53,8 +53,9 @@ static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
 /*
  * Decorrelated jitter: the next pause is drawn from [5 ms, 3 x the last one],
  * or up to 60 ms, so that a waiter on another host owns a lock within 100 ms of
- * its end, though nobody wakes it; and at most what is left of the holder's lease (0: unknown)
- * plus 1 ms, for that is when it can be free.  `random` is any 32 bits.
+ * its end, though nobody wakes it; and it is at most what is left of the
+ * holder's lease (0: unknown) plus 1 ms, for that is when it can be free.
+ * `random` is any 32 bits.
  */
 static inline uint64_t dlk_backoff_ns(uint64_t last_ns, uint64_t left_ns,
 				      uint32_t random)
