@@ -39,6 +39,23 @@ local function look(kind)
 	until #got < 100 or looked >= 1000
 end
 
+-- Where many ranges hide the few that count, not least the asker's own: owner
+-- by owner, at most 1000 of them.
+local function look_at_owners()
+	for i, other in ipairs(redis.call('HKEYS', key)) do
+		if i > 1000 or #found == 16 then
+			return
+		end
+		local has = seen[other] and {}
+			    or mine(other, want[1], want[2], 100)
+		for _, r in ipairs(has) do
+			if r[3] == 'W' or want[3] == 'W' then
+				note(other)
+			end
+		end
+	end
+end
+
 local kind, held = kind_of(id)
 if kind == 'string' and string.sub(held, 1, 7) == 'dlock1 '
    and id_of(held) ~= id then
@@ -49,5 +66,8 @@ end
 look('W')
 if want[3] == 'W' then
 	look('R')
+end
+if looked >= 1000 then
+	look_at_owners()
 end
 return found
