@@ -24,13 +24,14 @@
 #include "model/token.h"
 
 enum {
-	DLK_BUSY = 1, /* somebody holds it */
-	DLK_ODD,      /* the key is no lease: wrong type */
-	DLK_YOUNG,    /* the server is too young to grant (delayed restart) */
-	DLK_LOST,     /* another token is there */
-	DLK_GONE,     /* no token is there */
-	DLK_REPLACED, /* another token, newer, of this host and file */
-	DLK_STALE,    /* records: ask again with a greater number */
+	DLK_BUSY = 1,  /* somebody holds it */
+	DLK_ODD,       /* the key is no lease: wrong type */
+	DLK_YOUNG,     /* the server is too young to grant (delayed restart) */
+	DLK_LOST,      /* another token is there */
+	DLK_GONE,      /* no token is there */
+	DLK_REPLACED,  /* another token, newer, of this host and file */
+	DLK_STALE,     /* records: ask again with a greater number */
+	DLK_SUSPECTED, /* a deadlock, if it is seen once more */
 };
 
 /* One lease, as Redis knows it.  The texts are the caller's. */

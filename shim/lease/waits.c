@@ -34,25 +34,24 @@ static bool is_text(const redisReply *r)
 	return r->type == REDIS_REPLY_STRING;
 }
 
-static int call_int(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		    const struct dlk_arg *args)
+static bool read_stamp(const redisReply *r, uint64_t *stamp)
 {
-	const redisReply *r;
-	int err = dlk_script_call(c, deadline_ns, argc, args, &r);
-
-	if (err)
-		return err;
-	if (r->type != REDIS_REPLY_INTEGER)
-		return dlk_script_refused(c, r);
-	return r->integer > 0;
+	return is_text(r) && r->len == ID_LEN &&
+	       dlk_digits(r->str, ID_LEN, stamp);
 }
 
 /* --- telling -------------------------------------------------------------- */
 
-int dlk_wait_begin(struct dlk_conn *c, uint64_t deadline_ns,
-		   struct dlk_wait *wait)
+static struct dlk_arg id_or_none(struct dlk_number *n, uint64_t id)
 {
-	struct dlk_number ms;
+	return id ? dlk_script_number(n, id, ID_LEN)
+		  : (struct dlk_arg){ "", 0 };
+}
+
+int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
+		  struct dlk_wait *wait)
+{
+	struct dlk_number ms, id;
 	struct dlk_text t;
 	struct name name;
 	const redisReply *r;
@@ -70,17 +69,44 @@ int dlk_wait_begin(struct dlk_conn *c, uint64_t deadline_ns,
 		{ LITERAL("1") },
 		name_of(&name, wait->process),
 		dlk_script_number(&ms, DLK_WAIT_MS, 0),
+		id_or_none(&id, wait->id),
 		{ wait->work, t.len },
 	};
 
 	if (t.cut)
 		return -ENAMETOOLONG;
-	err = dlk_script_call(c, deadline_ns, 6, args, &r);
+	err = dlk_script_call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
-	if (!is_text(r) || !dlk_number(r->str, 10, &wait->id))
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    !read_stamp(r->element[0], &wait->id) ||
+	    !read_stamp(r->element[1], &wait->told))
 		return dlk_script_refused(c, r);
 	return 0;
+}
+
+int dlk_wait_confirm(struct dlk_conn *c, uint64_t deadline_ns,
+		     const char *process, uint64_t wait_id, uint64_t *clock)
+{
+	struct name name;
+	struct dlk_number ms, id, seen;
+	const struct dlk_arg args[] = {
+		{ LITERAL("EVAL") },
+		{ LITERAL(DLK_LUA_wait_confirm) },
+		{ LITERAL("1") },
+		name_of(&name, process),
+		dlk_script_number(&ms, DLK_WAIT_MS, 0),
+		dlk_script_number(&id, wait_id, ID_LEN),
+		id_or_none(&seen, *clock),
+	};
+	const redisReply *r;
+	int err = dlk_script_call(c, deadline_ns, 7, args, &r);
+
+	if (err)
+		return err;
+	if (is_text(r) && r->len == 0)
+		return 0;
+	return read_stamp(r, clock) ? 1 : dlk_script_refused(c, r);
 }
 
 int dlk_wait_end(struct dlk_conn *c, const char *process, uint64_t wait_id)
@@ -95,41 +121,28 @@ int dlk_wait_end(struct dlk_conn *c, const char *process, uint64_t wait_id)
 	return dlk_script_append(c, 3, args);
 }
 
-int dlk_waits_refresh(struct dlk_conn *c, uint64_t deadline_ns,
-		      const char *process)
-{
-	struct name name;
-	struct dlk_number ms;
-	const struct dlk_arg args[] = { { LITERAL("PEXPIRE") },
-					name_of(&name, process),
-					dlk_script_number(&ms, DLK_WAIT_MS,
-							  0) };
-
-	return call_int(c, deadline_ns, 3, args);
-}
-
 /* --- reading -------------------------------------------------------------- */
 
 /* "OWNER RANGE KEY" */
-static bool read_what(const redisReply *r, struct dlk_wait *wait)
+static bool read_what(const char *text, size_t len, struct dlk_wait *wait)
 {
-	const char *blank = memchr(r->str, ' ', r->len), *range, *key;
+	const char *blank = memchr(text, ' ', len), *range, *key;
 	size_t owner_len, key_len;
 
 	if (!blank)
 		return false;
-	owner_len = (size_t)(blank - r->str);
+	owner_len = (size_t)(blank - text);
 	range = blank + 1;
 	if (owner_len > DLK_RANDOM_LEN ||
-	    r->len < owner_len + 1 + DLK_RANGE_LEN + 2 ||
+	    len < owner_len + 1 + DLK_RANGE_LEN + 2 ||
 	    range[DLK_RANGE_LEN] != ' ')
 		return false;
 	key = range + DLK_RANGE_LEN + 1;
-	key_len = r->len - (size_t)(key - r->str);
+	key_len = len - (size_t)(key - text);
 	if (key_len > DLK_KEY_MAX ||
 	    !dlk_range_read(range[0], range + 1, &wait->range))
 		return false;
-	memcpy(wait->owner, r->str, owner_len);
+	memcpy(wait->owner, text, owner_len);
 	wait->owner[owner_len] = '\0';
 	memcpy(wait->key, key, key_len);
 	wait->key[key_len] = '\0';
@@ -137,12 +150,14 @@ static bool read_what(const redisReply *r, struct dlk_wait *wait)
 	return true;
 }
 
+/* "STAMP OWNER RANGE KEY" */
 static bool read_wait(const redisReply *id, const redisReply *what,
 		      struct dlk_wait *wait)
 {
-	return is_text(id) && id->len == ID_LEN &&
-	       dlk_digits(id->str, ID_LEN, &wait->id) && is_text(what) &&
-	       read_what(what, wait);
+	return read_stamp(id, &wait->id) && is_text(what) &&
+	       what->len > ID_LEN + 1 && what->str[ID_LEN] == ' ' &&
+	       dlk_digits(what->str, ID_LEN, &wait->told) &&
+	       read_what(what->str + ID_LEN + 1, what->len - ID_LEN - 1, wait);
 }
 
 /* What is no wait is passed over: it MUST NOT hide those behind it. */
@@ -165,19 +180,6 @@ int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 		    n-- == 0)
 			return 1;
 	return 0;
-}
-
-int dlk_wait_lasts(struct dlk_conn *c, uint64_t deadline_ns,
-		   const char *process, uint64_t wait_id)
-{
-	struct name name;
-	struct dlk_number id;
-	const struct dlk_arg args[] = { { LITERAL("HEXISTS") },
-					name_of(&name, process),
-					dlk_script_number(&id, wait_id,
-							  ID_LEN) };
-
-	return call_int(c, deadline_ns, 3, args);
 }
 
 /* Of one process there may be several: each is told once. */

@@ -5,8 +5,10 @@
  * A process is named by the first 16 of its tokens' random digits.  Its waits
  * stand in a hash of their own, dlock%wait:PROCESS (no path has such a key: a
  * '%' of a path stands as %25), a field a wait: the number that the server gave
- * it (its microseconds, 20 digits), and what is waited for.  The hash expires
- * DLK_WAIT_MS after it was last refreshed, so a dead process waits for nobody.
+ * it (its microseconds, 20 digits); when it was told of last, by the same
+ * clock, and what is waited for.  Of what is told of, it is certain only that
+ * it lasted at that time.  What nobody tells of for DLK_WAIT_MS goes, with the
+ * hash or at the process's next wait.
  *
  * Connections, deadlines and errors are those of lease.h.
  */
@@ -24,7 +26,8 @@ enum {
 
 /* Too large for a signal handler's stack. */
 struct dlk_wait {
-	uint64_t id; /* later waits have greater ones */
+	uint64_t id;   /* later waits have greater ones */
+	uint64_t told; /* it lasted then, by the server's clock */
 	char process[DLK_PROCESS_LEN + 1];
 	char owner[DLK_RANDOM_LEN + 1]; /* its token's digits at the key, or
 					   "-": it holds nothing there */
@@ -34,21 +37,21 @@ struct dlk_wait {
 	char work[DLK_KEY_MAX + 128];
 };
 
-/* Tell of a wait; gives it its id. */
-int dlk_wait_begin(struct dlk_conn *c, uint64_t deadline_ns,
-		   struct dlk_wait *wait);
+/* Tell of a wait, by who waits: gives it an id if it is 0, and `told`. */
+int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
+		  struct dlk_wait *wait);
+/*
+ * The same by another thread, which has seen that it lasts, since it was told
+ * *clock (0: not seen yet); tells what the clock is now.  1, or 0: it is none.
+ */
+int dlk_wait_confirm(struct dlk_conn *c, uint64_t deadline_ns,
+		     const char *process, uint64_t id, uint64_t *clock);
 /* Queue that it is over. */
 int dlk_wait_end(struct dlk_conn *c, const char *process, uint64_t id);
-/* All waits of a process go on: 1, or 0 if none is told of any more. */
-int dlk_waits_refresh(struct dlk_conn *c, uint64_t deadline_ns,
-		      const char *process);
 
 /* The n-th wait of a process: 1, or 0 for none, -errno. */
 int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 		  unsigned n, struct dlk_wait *wait);
-/* Is it still there?  1, 0, -errno. */
-int dlk_wait_lasts(struct dlk_conn *c, uint64_t deadline_ns,
-		   const char *process, uint64_t id);
 
 /*
  * The processes that are in its way at this moment; their number, or -errno.

@@ -99,7 +99,8 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 int dlk_ask_new_token(struct ask *a)
 {
 	ssize_t n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
-				       a->s->token, sizeof(a->s->token));
+				       a->kind == DLK_POSIX, a->s->token,
+				       sizeof(a->s->token));
 
 	if (n < 0)
 		return (int)n;
@@ -210,7 +211,7 @@ int dlk_ask_fill_hands(struct ask *a, int err)
 	return a->s ? err : -ENOLCK;
 }
 
-static int wait_a_while(struct ask *a, uint64_t ns)
+int dlk_ask_pause(struct ask *a, uint64_t ns)
 {
 	dlk_ask_empty_hands(a);
 	return dlk_ask_fill_hands(a, dlk_sleep(a->call, ns));
@@ -235,12 +236,13 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 			     "; not locked, the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	return wait_a_while(a, pause);
+	return dlk_ask_pause(a, pause);
 }
 
 static int busy(struct ask *a, int64_t left_ms)
 {
 	uint32_t random;
+	uint64_t limit;
 
 	if (!a->wait)
 		return -EWOULDBLOCK;
@@ -249,7 +251,11 @@ static int busy(struct ask *a, int64_t left_ms)
 		dlk_backoff_ns(a->pause_ns,
 			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
 			       random);
-	return wait_a_while(a, a->pause_ns);
+	/* A wait that others are told of is told of at each pause. */
+	limit = (a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
+	if (a->wait_id && a->pause_ns > limit)
+		a->pause_ns = limit;
+	return dlk_ask_pause(a, a->pause_ns);
 }
 
 /* Redis did not grant, the kernel's lock is given back: 0 to go on. */
@@ -258,7 +264,7 @@ int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
 	const struct dlk_answer *answer = &a->s->answer;
 
 	if (err == -EINTR)
-		return wait_a_while(a, 0);
+		return dlk_ask_pause(a, 0);
 	if (err < 0)
 		return unreachable(a, err, began_ns);
 	a->fail_by_ns = 0;

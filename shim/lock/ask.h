@@ -48,6 +48,8 @@ struct ask {
 	bool waited;              /* in the kernel, which has granted */
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
 	uint64_t wait_id; /* what others are told of the wait; 0: nothing */
+	bool suspects;    /* it closes a cycle, perhaps: */
+	uint64_t suspected, suspected_since; /* which, by the server's clock */
 };
 
 /*
@@ -93,6 +95,9 @@ int dlk_ask_fill_hands(struct ask *a, int err);
 typedef int dlk_ask_fn(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns);
 int dlk_ask_redis(struct ask *a, dlk_ask_fn *once);
 
+/* Sleep with nothing in hand: 0 or -errno. */
+int dlk_ask_pause(struct ask *a, uint64_t ns);
+
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in
  * hand.  0 or -errno.
@@ -107,13 +112,19 @@ int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
 
 /* --- deadlock.c ----------------------------------------------------------- */
 
+enum {
+	DLK_TELL_MS = 25,   /* a wait is told of again */
+	DLK_SUSPECT_MS = 5, /* a cycle is looked at again */
+};
+
 /*
  * A record lock is about to wait, in the kernel or for Redis: tell it to the
- * other hosts, and see whether they wait for us.  0, or -EDEADLK.
+ * other hosts, and see whether they wait for us.  0, or -EDEADLK.  If it
+ * a->suspects, it MUST NOT wait in the kernel, but pause and look again.
  */
 int dlk_deadlock_check(struct ask *a);
-/* Around a wait in the kernel: the thread tells of it. */
-void dlk_deadlock_in_kernel(const struct ask *a, bool begins);
+/* Around a wait in the kernel, in fcntl(2) with this lock: the thread tells. */
+void dlk_deadlock_in_kernel(const struct ask *a, const void *lock);
 /* It waits no more. */
 void dlk_deadlock_end(struct ask *a);
 

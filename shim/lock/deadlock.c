@@ -9,32 +9,41 @@
  * is in my way, what do they wait for, who is in theirs?
  *
  *  1. A false EDEADLK is a defect.  Whether somebody is in the way is asked of
- *     what is granted at that moment, never remembered; and the waits of a
- *     cycle found are looked at again: if all still last, each of its owners
- *     has been waiting all the while, and could release nothing.
+ *     what is granted at that moment, never remembered; and a cycle found is
+ *     suspected until each of its waits has been told of anew.  So each of its
+ *     owners was waiting all the while, and could release nothing:
+ *
+ *	p			server			q
+ *	waits for q		p's wait
+ *	siglongjmp()
+ *							waits for p: a cycle
+ *	releases		nobody tells of p's
+ *							is granted
+ *
  *  2. Of a cycle one gives up: the wait that began last, as in the kernel.
  *     Whoever begins a wait that closes a cycle has the last number in it, and
  *     sees all the others.
  *  3. A process that holds nothing is in nobody's way: its waits cost nothing.
- *  4. What is told of a wait ends with it, or soon after: a call that waits may
- *     never come back (siglongjmp(3)).  Who waits for Redis tells of it anew at
- *     each pause.  Who waits in the kernel is seen by the thread, as long as
- *     the kernel lists the wait (/proc/locks).
+ *  4. Who waits for Redis tells of it anew at each pause; who waits in the
+ *     kernel is seen there by the thread, which tells of it.  A call that waits
+ *     may never come back, and then nobody does.
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lease/waits.h"
 #include "lock/ask.h"
+#include "model/text.h"
 #include "model/timeline.h"
 
-enum { NODES = 64, REFRESH_MS = 500, TELLING = 8 };
+enum { NODES = 64, TELLING = 8 };
 
 struct node {
 	char process[DLK_PROCESS_LEN + 1];
-	uint64_t id;
+	uint64_t id, told;
 	int from; /* the node it is in the way of; -1: it is ours */
 };
 
@@ -42,6 +51,8 @@ struct tale {
 	struct dlk_wait mine, other;
 	struct node nodes[NODES];
 	int n;
+	uint64_t suspected, since; /* as in struct ask */
+	uint64_t cycle;            /* found now */
 	dlk_process blockers[DLK_BLOCKERS_MAX];
 };
 
@@ -50,9 +61,13 @@ static struct telling {
 	const struct dlk_endpoint *ep; /* NULL: free */
 	struct dlk_file file;
 	uint64_t id;
+	pid_t tid;
+	const void *lock;      /* of its fcntl(2) */
+	uint64_t clock;        /* the server's, before the thread looks next */
+	uint64_t last_seen_ns; /* by the thread */
 } telling[TELLING];
 
-static uint64_t next_refresh_ns; /* the thread's */
+static uint64_t next_look_ns; /* the thread's */
 
 /* --- telling -------------------------------------------------------------- */
 
@@ -68,24 +83,31 @@ static bool holds_something(void)
 	return found;
 }
 
-void dlk_deadlock_in_kernel(const struct ask *a, bool begins)
+/* Of this thread there is one at most: an earlier one was left. */
+void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
 {
+	const pid_t tid = (pid_t)dlk_syscall(SYS_gettid);
 	struct telling *free = NULL;
 
 	if (!a->wait_id)
 		return;
 	pthread_mutex_lock(&dlk.mutex);
 	for (int i = 0; i < TELLING; i++) {
-		if (telling[i].ep && telling[i].id == a->wait_id)
+		if (telling[i].ep && telling[i].tid == tid)
 			telling[i].ep = NULL;
 		if (!telling[i].ep)
 			free = &telling[i];
 	}
-	if (begins && free)
-		*free = (struct telling){ a->ep, a->file, a->wait_id };
+	if (lock && free)
+		*free = (struct telling){ .ep = a->ep,
+					  .file = a->file,
+					  .id = a->wait_id,
+					  .tid = tid,
+					  .lock = lock,
+					  .last_seen_ns = dlk_now_ns() };
 	pthread_mutex_unlock(&dlk.mutex);
-	if (begins)
-		dlk_thread_need(dlk_now_ns() + REFRESH_MS * DLK_MS);
+	if (lock)
+		dlk_thread_need(dlk_now_ns());
 }
 
 static void describe(const struct ask *a, struct dlk_wait *w)
@@ -110,14 +132,15 @@ static bool is_known(const struct tale *t, const char *process)
 	return false;
 }
 
-static void add_node(struct tale *t, const char *process, uint64_t id, int from)
+static void add_node(struct tale *t, const struct dlk_wait *w, int from)
 {
 	struct node *n = &t->nodes[t->n];
 
 	if (t->n == NODES)
 		return;
-	memcpy(n->process, process, sizeof(n->process));
-	n->id = id;
+	memcpy(n->process, w->process, sizeof(n->process));
+	n->id = w->id;
+	n->told = w->told;
 	n->from = from;
 	t->n++;
 }
@@ -133,7 +156,7 @@ static int add_waits(struct tale *t, struct dlk_conn *c, uint64_t by,
 	for (unsigned i = 0; there == 1; i++) {
 		there = dlk_wait_read(c, by, process, i, &t->other);
 		if (there == 1)
-			add_node(t, process, t->other.id, from);
+			add_node(t, &t->other, from);
 	}
 	return there;
 }
@@ -152,22 +175,25 @@ static int load(struct tale *t, struct dlk_conn *c, uint64_t by,
 	return there;
 }
 
-/* The last wait of a cycle, ours, and do all of them last? */
-static int is_real(const struct tale *t, struct dlk_conn *c, uint64_t by,
-		   int at)
+/*
+ * A cycle that ends with ours.  Is it the one suspected, and have all waits
+ * lasted beyond the moment at which it was all there?
+ */
+static int is_real(struct tale *t, int at)
 {
-	int lasts = 1;
+	bool told = true;
 
-	for (int i = at; i > 0; i = t->nodes[i].from)
-		if (t->nodes[i].id > t->mine.id)
-			return 0;
-	for (; at >= 0 && lasts == 1; at = t->nodes[at].from)
-		lasts = dlk_wait_lasts(c, by, t->nodes[at].process,
-				       t->nodes[at].id);
-	return lasts;
+	t->cycle = t->mine.id;
+	for (; at > 0; at = t->nodes[at].from) {
+		if (t->nodes[at].id > t->mine.id)
+			return 0; /* another's to give up */
+		told &= t->nodes[at].told > t->since;
+		t->cycle = t->cycle * 31 + t->nodes[at].id;
+	}
+	return t->cycle == t->suspected && told ? 1 : DLK_SUSPECTED;
 }
 
-/* Who is in the way of node `at`: 1 a cycle, 0, -errno. */
+/* Who is in the way of node `at`: 1 a cycle, DLK_SUSPECTED, 0, -errno. */
 static int expand(struct tale *t, struct dlk_conn *c, uint64_t by, int at)
 {
 	struct dlk_wait *w = &t->mine;
@@ -185,7 +211,7 @@ static int expand(struct tale *t, struct dlk_conn *c, uint64_t by, int at)
 	err = 0;
 	for (int i = 0; i < n && !err; i++) {
 		if (strcmp(t->blockers[i], t->mine.process) == 0)
-			err = is_real(t, c, by, at);
+			err = is_real(t, at);
 		else
 			err = add_waits(t, c, by, t->blockers[i], at);
 	}
@@ -197,7 +223,7 @@ static int search(struct tale *t, struct dlk_conn *c, uint64_t by)
 	int err = 0;
 
 	t->n = 0;
-	add_node(t, t->mine.process, t->mine.id, -1);
+	add_node(t, &t->mine, -1);
 	for (int at = 0; at < t->n && !err; at++) {
 		err = expand(t, c, by, at);
 		dlk_conn_reset(c);
@@ -207,19 +233,6 @@ static int search(struct tale *t, struct dlk_conn *c, uint64_t by)
 
 /* --- one wait ------------------------------------------------------------- */
 
-/* Told of, and not so long ago that it is forgotten. */
-static int tell(struct ask *a, struct tale *t, struct dlk_conn *c, uint64_t by)
-{
-	int err = a->wait_id ? dlk_waits_refresh(c, by, t->mine.process) : 0;
-
-	if (err != 0)
-		return err < 0 ? err : 0;
-	err = dlk_wait_begin(c, by, &t->mine);
-	if (!err)
-		a->wait_id = t->mine.id;
-	return err;
-}
-
 static int tell_and_search(struct ask *a, struct tale *t)
 {
 	const uint64_t by = dlk_now_ns() + a->patience_ns;
@@ -228,9 +241,16 @@ static int tell_and_search(struct ask *a, struct tale *t)
 
 	describe(a, &t->mine);
 	if (!err)
-		err = tell(a, t, c, by);
+		err = dlk_wait_tell(c, by, &t->mine);
+	a->wait_id = t->mine.id;
 	if (!err)
 		err = search(t, c, by);
+	/* The clock, when all of it has been seen. */
+	if (err == DLK_SUSPECTED && t->cycle != t->suspected &&
+	    dlk_wait_tell(c, by, &t->mine) == 0) {
+		a->suspected = t->cycle;
+		a->suspected_since = t->mine.told;
+	}
 	if (c)
 		dlk_link_put(c);
 	return err;
@@ -248,8 +268,11 @@ int dlk_deadlock_check(struct ask *a)
 		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (t == MAP_FAILED)
 		return 0;
+	t->suspected = a->suspected;
+	t->since = a->suspected_since;
 	err = tell_and_search(a, t);
 	munmap(t, sizeof(*t));
+	a->suspects = err == DLK_SUSPECTED;
 	return err == 1 ? -EDEADLK : 0;
 }
 
@@ -282,56 +305,94 @@ void dlk_deadlock_end(struct ask *a)
 
 /* --- the thread's part ---------------------------------------------------- */
 
-static void refresh(const struct dlk_endpoint *ep, uint64_t now)
+/*
+ * Is its thread in that very call?  /proc/PID/task/TID/syscall (proc(5)) has
+ * the number of the call and its arguments: "72 0x3 0x7 0x7ffd...".  Where that
+ * cannot be read, the kernel's list must do.
+ */
+static bool is_waiting(const struct telling *t)
 {
-	struct dlk_conn *c = dlk_link_get(ep);
-	char process[DLK_PROCESS_LEN + 1];
+	char name[64], line[256];
+	const char *p = line;
+	uint64_t arg = 0;
+	struct dlk_text text;
+	ssize_t n;
 
-	dlk_identity_process(process);
-	if (c && dlk_conn_open(c, now + 200 * DLK_MS) == 0)
-		dlk_waits_refresh(c, now + 200 * DLK_MS, process);
-	if (c)
-		dlk_link_put(c);
+	dlk_text_init(&text, name, sizeof(name));
+	dlk_text_str(&text, "/proc/self/task/");
+	dlk_text_i64(&text, t->tid);
+	dlk_text_str(&text, "/syscall");
+	n = dlk_slurp(name, line, sizeof(line));
+	if (n == -ENOENT || n == -ESRCH)
+		return false;
+	if (n < 0)
+		return dlk_kernel_waits(&t->file) != 0;
+	for (int i = 0; i < 3 && p; i++)
+		p = (p = strchr(p, ' ')) ? p + 1 : NULL;
+	return p && strncmp(p, "0x", 2) == 0 && dlk_number(p + 2, 16, &arg) &&
+	       arg == (uint64_t)(uintptr_t)t->lock;
 }
 
-/* One that the kernel does not list is over: nobody came back to say so. */
+/* 1 it goes on, 0 it is over, -errno. */
+static int confirm(struct telling *t, uint64_t by)
+{
+	struct dlk_conn *c = dlk_link_get(t->ep);
+	char process[DLK_PROCESS_LEN + 1];
+	int err = c ? dlk_conn_open(c, by) : -ENOMEM;
+
+	dlk_identity_process(process);
+	if (!err)
+		err = dlk_wait_confirm(c, by, process, t->id, &t->clock);
+	if (c)
+		dlk_link_put(c);
+	return err;
+}
+
+/* One that is not seen for long is over: nobody came back to say so. */
 static bool go_on(struct telling *slot, uint64_t now)
 {
 	struct telling t;
+	bool over = false;
 
 	pthread_mutex_lock(&dlk.mutex);
 	t = *slot;
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!t.ep)
 		return false;
-	if (dlk_kernel_waits(&t.file) != 0) {
-		refresh(t.ep, now);
-		return true;
+	if (is_waiting(&t)) {
+		t.last_seen_ns = now;
+		over = confirm(&t, now + 200 * DLK_MS) == 0;
+	} else if (now - t.last_seen_ns > DLK_WAIT_MS * DLK_MS) {
+		end_one(t.ep, t.id);
+		over = true;
 	}
 	pthread_mutex_lock(&dlk.mutex);
-	if (slot->id == t.id)
-		slot->ep = NULL;
+	if (slot->ep && slot->id == t.id) {
+		slot->clock = t.clock;
+		slot->last_seen_ns = t.last_seen_ns;
+		if (over)
+			slot->ep = NULL;
+	}
 	pthread_mutex_unlock(&dlk.mutex);
-	end_one(t.ep, t.id);
-	return false;
+	return !over;
 }
 
 uint64_t dlk_deadlock_tick(uint64_t now)
 {
 	bool any = false;
 
-	if (now < next_refresh_ns)
-		return next_refresh_ns;
+	if (now < next_look_ns)
+		return next_look_ns;
 	for (int i = 0; i < TELLING; i++)
 		any |= go_on(&telling[i], now);
 	if (!any)
 		return UINT64_MAX;
-	next_refresh_ns = now + REFRESH_MS * DLK_MS;
-	return next_refresh_ns;
+	next_look_ns = now + DLK_TELL_MS * DLK_MS;
+	return next_look_ns;
 }
 
 void dlk_deadlock_forget(void)
 {
 	memset(telling, 0, sizeof(telling));
-	next_refresh_ns = 0;
+	next_look_ns = 0;
 }

@@ -181,7 +181,8 @@ uint64_t dlk_identity_since(uint64_t now_ns)
 }
 
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
-			   uint64_t since_ns, char *buf, size_t size)
+			   uint64_t since_ns, bool process_owns, char *buf,
+			   size_t size)
 {
 	struct dlk_token token;
 	struct dlk_text t;
@@ -191,7 +192,8 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 	token.since_ns = dlk_identity_since(since_ns);
 	dlk_random(bytes, sizeof(bytes));
 	process = atomic_load(&me.process);
-	memcpy(bytes, &process, sizeof(process));
+	if (process_owns)
+		memcpy(bytes, &process, sizeof(process));
 	dlk_token_random(&token, bytes);
 	memcpy(token.host, me.host, sizeof(token.host));
 	memcpy(token.hostname, me.hostname, sizeof(token.hostname));

@@ -186,7 +186,7 @@ static int wait_in_kernel(struct ask *a)
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
 	int err;
 
-	dlk_deadlock_in_kernel(a, true);
+	dlk_deadlock_in_kernel(a, &l);
 	dlk_ask_empty_hands(a);
 	err = dlk_let_signals_in(a->call);
 	if (!err) {
@@ -200,7 +200,7 @@ static int wait_in_kernel(struct ask *a)
 		dlk_mask();
 		a->waited = err == 0;
 	}
-	dlk_deadlock_in_kernel(a, false);
+	dlk_deadlock_in_kernel(a, NULL);
 	return dlk_ask_fill_hands(a, err);
 }
 
@@ -564,6 +564,8 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 		return err;
 	if (refused && a->wait && dlk_deadlock_check(a) < 0)
 		return -EDEADLK;
+	if (kernel && a->suspects)
+		return dlk_ask_pause(a, DLK_SUSPECT_MS * DLK_MS);
 	return kernel ? wait_in_kernel(a) : dlk_ask_refused(a, err, began_ns);
 }
 

@@ -270,10 +270,14 @@ void dlk_release_flush(unsigned ms);
 
 /* --- identity.c ----------------------------------------------------------- */
 
-/* The token of a lease on the file behind fd, granted at since_ns. */
+/*
+ * The token of a lease on the file behind fd, granted at since_ns; of one that
+ * the process owns, not a description, it begins with the process's digits.
+ */
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
-			   uint64_t since_ns, char *buf, size_t size);
-/* The first digits of this process's tokens (lease/waits.h), and a NUL. */
+			   uint64_t since_ns, bool process_owns, char *buf,
+			   size_t size);
+/* Those digits (lease/waits.h), and a NUL. */
 void dlk_identity_process(char digits[17]);
 /* A moment as tokens have it, whatever the time namespace. */
 uint64_t dlk_identity_since(uint64_t now_ns);

@@ -21,9 +21,10 @@
 #define NAME "dlock%wait:" P
 #define OWN  "00112233445566ff8899aabbccddeeff"
 
-/* "OWNER RANGE KEY", as it should be. */
+/* "STAMP OWNER RANGE KEY", as it should be. */
 #define RANGE "W00000000000000000000000000000000000009"
-#define GOOD  "- " RANGE " k"
+#define STAMP "00000000000000000001 "
+#define GOOD  STAMP "- " RANGE " k"
 #define ALL   "00000000000000000009223372036854775807"
 
 static struct dlk_wait told, seen;
@@ -53,7 +54,8 @@ static void want(const char *key, enum dlk_range_type type, uint64_t start,
 static uint64_t begin(void)
 {
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_wait_begin(c, in_ms(5000), &told), 0);
+	told.id = 0;
+	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), 0);
 	return told.id;
 }
 
@@ -68,10 +70,11 @@ static void end(uint64_t id)
 	assert_int_equal(r->type, REDIS_REPLY_INTEGER);
 }
 
-static int refresh(void)
+/* By another thread, that has looked since *clock. */
+static int confirm(uint64_t id, uint64_t *clock)
 {
 	dlk_conn_reset(c);
-	return dlk_waits_refresh(c, in_ms(5000), P);
+	return dlk_wait_confirm(c, in_ms(5000), P, id, clock);
 }
 
 static int nth(unsigned n)
@@ -82,13 +85,23 @@ static int nth(unsigned n)
 
 static int lasts(uint64_t id)
 {
-	dlk_conn_reset(c);
-	return dlk_wait_lasts(c, in_ms(5000), P, id);
+	for (unsigned n = 0; n < DLK_WAITS_MAX; n++) {
+		int there = nth(n);
+
+		if (there != 1 || seen.id == id)
+			return there;
+	}
+	return 0;
 }
 
 static long long exists(const char *key)
 {
 	return tell(redis.c, "EXISTS", key, NULL)->integer;
+}
+
+static void plant(const char *field, const char *value)
+{
+	tell_ok(tell(redis.c, "HSET", NAME, field, value, NULL));
 }
 
 /* --- telling -------------------------------------------------------------- */
@@ -182,7 +195,8 @@ static void a_number_that_is_taken_is_not_given_again(void **state)
 		 strchr(body, '\n') + 1);
 	for (int i = 0; i < 3; i++)
 		assert_string_equal(tell(redis.c, "EVAL", script, "1", NAME,
-					 "1500", GOOD, NULL)
+					 "1500", "", GOOD, NULL)
+					    ->element[0]
 					    ->str,
 				    ids[i]);
 	assert_int_equal(tell(redis.c, "HLEN", NAME, NULL)->integer, 3);
@@ -227,7 +241,7 @@ static void an_end_ends_one_wait(void **state)
 	assert_int_equal(exists(NAME), 0);
 }
 
-static void a_wait_expires_unless_it_is_refreshed(void **state)
+static void a_wait_expires_unless_it_is_told_again(void **state)
 {
 	uint64_t id;
 
@@ -236,14 +250,55 @@ static void a_wait_expires_unless_it_is_refreshed(void **state)
 	id = begin();
 	assert_in_range(ttl_at(redis.c, NAME), DLK_WAIT_MS - 1000, DLK_WAIT_MS);
 	tell_ok(tell(redis.c, "PEXPIRE", NAME, "60000", NULL));
-	assert_int_equal(refresh(), 1);
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), 0);
+	assert_true(told.id == id && told.told > id);
 	assert_in_range(ttl_at(redis.c, NAME), DLK_WAIT_MS - 1000, DLK_WAIT_MS);
+	assert_int_equal(nth(0), 1);
+	assert_true(seen.id == id && seen.told == told.told);
+	assert_int_equal(nth(1), 0);
 	tell_ok(tell(redis.c, "PEXPIREAT", NAME, "1", NULL));
-	assert_int_equal(refresh(), 0);
 	assert_int_equal(lasts(id), 0);
-	assert_int_equal(nth(0), 0);
 	assert_true(begin() > id);
 	assert_int_equal(lasts(id), 0);
+}
+
+/* What is confirmed is the moment before the look, and no wait comes of it. */
+static void another_thread_confirms_what_it_saw(void **state)
+{
+	uint64_t id, clock = 0, before;
+
+	(void)state;
+	want("k%rec", DLK_WRITE, 0, 0);
+	id = begin();
+	assert_int_equal(confirm(id, &clock), 1);
+	assert_int_equal(nth(0), 1);
+	assert_true(seen.told == id && clock > id);
+	before = clock;
+	assert_int_equal(confirm(id, &clock), 1);
+	assert_int_equal(nth(0), 1);
+	assert_true(seen.told == before && clock > before);
+	before = 1; /* late: the wait was told of since */
+	assert_int_equal(confirm(id, &before), 1);
+	assert_int_equal(nth(0), 1);
+	assert_true(seen.told > id);
+	end(id);
+	assert_int_equal(confirm(id, &clock), 0);
+	assert_int_equal(exists(NAME), 0);
+}
+
+/* The process waits on, and so its hash stays. */
+static void a_wait_that_was_left_goes_with_the_next(void **state)
+{
+	uint64_t id;
+
+	(void)state;
+	plant("00000000000000000007", GOOD);
+	want("k%rec", DLK_WRITE, 0, 0);
+	id = begin();
+	assert_int_equal(nth(0), 1);
+	assert_true(seen.id == id);
+	assert_int_equal(nth(1), 0);
 }
 
 static void the_server_itself_forgets_it(void **state)
@@ -272,33 +327,28 @@ static const struct {
 	{ "0000000000000000000x", GOOD },
 	{ "99999999999999999999", GOOD }, /* more than 64 bits */
 	{ "000000000000000000012", GOOD },
-	{ "00000000000000000001", "" },
-	{ "00000000000000000002", "-" },
-	{ "00000000000000000003", "- " },
-	{ "00000000000000000004", "- " RANGE },
-	{ "00000000000000000005", "- " RANGE " " },
-	{ "00000000000000000006", "- " RANGE "-k" },
+	{ "00000000000000000001", STAMP },
+	{ "00000000000000000002", STAMP "-" },
+	{ "00000000000000000003", STAMP "- " },
+	{ "00000000000000000004", STAMP "- " RANGE },
+	{ "00000000000000000005", STAMP "- " RANGE " " },
+	{ "00000000000000000006", STAMP "- " RANGE "-k" },
 	{ "00000000000000000007", OWN "0 " RANGE " k" },
 	{ "00000000000000000008",
-	  "- X00000000000000000000000000000000000009 k" },
+	  STAMP "- X00000000000000000000000000000000000009 k" },
 	{ "00000000000000000009",
-	  "- W00000000000000000090000000000000000008 k" },
+	  STAMP "- W00000000000000000090000000000000000008 k" },
 	{ "00000000000000000010",
-	  "- W00000000000000000009999999999999999999 k" },
+	  STAMP "- W00000000000000000009999999999999999999 k" },
 	{ "00000000000000000011",
-	  "- W0000000000000000000 000000000000000009 k" },
+	  STAMP "- W0000000000000000000 000000000000000009 k" },
 	{ "00000000000000000012",
-	  "- W-000000000000000000-000000000000000009 k" },
-	{ "00000000000000000013", "no blanks anywhere? there are" },
-	{ "00000000000000000014", "-" RANGE "k" },
+	  STAMP "- W-000000000000000000-000000000000000009 k" },
+	{ "00000000000000000013", STAMP "no blanks anywhere? there are" },
+	{ "00000000000000000014", STAMP "-" RANGE "k" },
 };
 
 enum { N_BROKEN = sizeof(broken) / sizeof(*broken) };
-
-static void plant(const char *field, const char *value)
-{
-	tell_ok(tell(redis.c, "HSET", NAME, field, value, NULL));
-}
 
 static void what_is_no_wait_is_none(void **state)
 {
@@ -327,7 +377,7 @@ static void what_is_no_wait_hides_none(void **state)
 /* A text that ends early, and one with a NUL where a digit should be. */
 static void nothing_is_read_behind_the_end(void **state)
 {
-	static char good[] = OWN " " RANGE " k";
+	static char good[] = STAMP OWN " " RANGE " k";
 	char value[sizeof(good)];
 
 	(void)state;
@@ -339,7 +389,9 @@ static void nothing_is_read_behind_the_end(void **state)
 	}
 	plant("00000000000000000001", good);
 	assert_int_equal(nth(0), 1);
-	for (size_t n = DLK_RANDOM_LEN; n < sizeof(good) - 2; n++) {
+	for (size_t n = 0; n < sizeof(good) - 2; n++) {
+		if (n == sizeof(STAMP) - 1)
+			n += DLK_RANDOM_LEN; /* of any bytes */
 		const char *argv[] = { "HSET", NAME, "00000000000000000001",
 				       value };
 		const size_t len[] = { 4, strlen(NAME), 20, sizeof(good) - 1 };
@@ -389,13 +441,16 @@ static void a_value_too_long_for_a_key_is_none(void **state)
 /* No answer is better than one without a bound; the next call goes on. */
 static void a_huge_value_is_no_answer(void **state)
 {
+	uint64_t clock = 0;
+
 	(void)state;
 	plant_huge(2 * DLK_REPLY_MAX);
 	assert_int_equal(nth(0), -EPROTO);
 	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
-	assert_int_equal(lasts(1), 1);
+	assert_int_equal(confirm(1, &clock), 1);
 	want("k%rec", DLK_WRITE, 0, 0);
-	assert_int_equal(lasts(begin()), 1);
+	clock = 0;
+	assert_int_equal(confirm(begin(), &clock), 1);
 }
 
 static void another_type_is_refused(void **state)
@@ -404,7 +459,7 @@ static void another_type_is_refused(void **state)
 	tell_ok(tell(redis.c, "RPUSH", NAME, "x", NULL));
 	want("k%rec", DLK_WRITE, 0, 0);
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_wait_begin(c, in_ms(5000), &told), -EREMOTEIO);
+	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), -EREMOTEIO);
 	assert_non_null(strstr(dlk_lease_why(c), "WRONGTYPE"));
 	assert_int_equal(nth(0), -EREMOTEIO);
 	assert_int_equal(lasts(1), -EREMOTEIO);
@@ -442,15 +497,15 @@ static void an_answer_of_another_kind_is_refused(void **state)
 		"+OK\r\n", "$-1\r\n", "$3\r\nabc\r\n", "*-1\r\n", "-ERR no\r\n",
 	};
 	struct fake fake = { .running = false };
+	uint64_t clock = 1;
 
 	(void)state;
 	for (int i = 0; i < 5; i++) {
 		meet(&fake, kinds[i]);
 		want("k", DLK_WRITE, 0, 0);
-		assert_int_equal(dlk_wait_begin(c, in_ms(5000), &told),
+		assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told),
 				 -EREMOTEIO);
-		assert_int_equal(refresh(), -EREMOTEIO);
-		assert_int_equal(lasts(1), -EREMOTEIO);
+		assert_int_equal(confirm(1, &clock), -EREMOTEIO);
 		assert_int_equal(nth(0), -EREMOTEIO);
 		assert_int_equal(dlk_wait_blockers(c, in_ms(5000), &told,
 						   found),
@@ -777,7 +832,9 @@ int main(void)
 		staged(a_number_that_is_taken_is_not_given_again),
 		staged(many_waits_of_a_process_are_told_apart),
 		staged(an_end_ends_one_wait),
-		staged(a_wait_expires_unless_it_is_refreshed),
+		staged(a_wait_expires_unless_it_is_told_again),
+		staged(another_thread_confirms_what_it_saw),
+		staged(a_wait_that_was_left_goes_with_the_next),
 		staged(the_server_itself_forgets_it),
 		staged(what_is_no_wait_is_none),
 		staged(what_is_no_wait_hides_none),

@@ -1,16 +1,29 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Tell of a wait (see waits.h).
+-- Tell of a wait, for the first time or again (see waits.h).
 --
 -- KEYS    1 dlock%wait:PROCESS
--- ARGV    1 how long it stands without a refresh (ms)  2 what is waited for
+-- ARGV    1 how long it is believed (ms)  2 its number, or "" for a new one
+--         3 what is waited for
 --
--- its number: the server's microseconds, 20 digits
+-- {number, now}: the server's microseconds, 20 digits each
 local time = redis.call('TIME')
-local id = string.format('%014.0f%06.0f', time[1], time[2])
-while redis.call('HEXISTS', KEYS[1], id) == 1 do
-	id = string.format('%020.0f', id + 1)
+local now = string.format('%014.0f%06.0f', time[1], time[2])
+local id = ARGV[2]
+if id == '' then
+	-- Waits of which nobody tells any more, for nobody came back to end them.
+	local old = string.format('%020.0f', now - 1000 * ARGV[1])
+	local got = redis.call('HGETALL', KEYS[1])
+	for i = 1, #got, 2 do
+		if string.sub(got[i + 1], 1, 20) < old then
+			redis.call('HDEL', KEYS[1], got[i])
+		end
+	end
+	id = now
+	while redis.call('HEXISTS', KEYS[1], id) == 1 do
+		id = string.format('%020.0f', id + 1)
+	end
 end
-redis.call('HSET', KEYS[1], id, ARGV[2])
+redis.call('HSET', KEYS[1], id, now .. ' ' .. ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return id
+return { id, now }

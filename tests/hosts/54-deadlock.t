@@ -1,0 +1,353 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# F_SETLKW that closes a cycle of waits across hosts fails with EDEADLK, within
+# 100 ms, and the others go on; and nothing else does (DESIGN section 4).
+#
+# The kernel is the oracle: on one host, bare, each cycle of POSIX locks ends
+# the same way.  Over hosts, bare and under the null shim, nobody waits at all.
+. "${0%/*}/../lib/rig.sh"
+
+# players NAME@HOST...: each with files f as slot f and g as slot g
+players()
+{
+	local p
+
+	PLAYERS=()
+	for p; do
+		PLAYERS+=("${p%@*}")
+		locker "${p%@*}" "$RUN" "${p#*@}"
+		ask "${p%@*}" "open f $MNT/f"
+		ask "${p%@*}" "open g $MNT/g"
+	done
+}
+
+players_leave()
+{
+	local p
+
+	for p in "${PLAYERS[@]}"; do
+		peer_end "$p"
+	done
+	until_true 6 db_is_empty
+}
+
+# take NAME SLOT START [READ]: at once
+take()
+{
+	ask "$1" "range $2 ${4:-F_WRLCK} $3 1"
+	[ "$RESULT" = 0 ] || rig_die "$1: cannot take $2 $3: $RESULT"
+}
+
+give()
+{
+	ask "$1" "range $2 F_UNLCK $3 1"
+	[ "$RESULT" = 0 ] || rig_die "$1: cannot give $2 $3: $RESULT"
+}
+
+waits_told()
+{
+	local key n=0
+
+	for key in $(rr keys 'dlock%wait:*'); do
+		n=$((n + $(rr hlen "$key")))
+	done
+	[ "$n" -ge "$1" ]
+}
+
+# wants NAME SLOT START [OFD]: waits, in the kernel or at Redis
+wants()
+{
+	say "$1" "range $2 F_WRLCK $3 1 WAIT ${4-}"
+	waiting=$((waiting + 1))
+	if [ "${4-}" ] && [ "$RUN" = dl ]; then
+		sleep 0.1 # an OFD lock's wait is not told
+	elif [ "$RUN" = dl ]; then
+		until_true 5 waits_told "$waiting" ||
+			rig_die "$1: its wait is not told"
+	elif [ "$ORACLE" ]; then
+		until_true 5 waits_in_kernel "$waiting"
+	fi
+}
+
+waits_in_kernel()
+{
+	[ "$(on A grep -c -e '->' /proc/locks)" -ge "$1" ]
+}
+
+# closes NAME SLOT START: the last edge; EDEADLK in time
+closes()
+{
+	ask "$1" "range $2 F_WRLCK $3 1 WAIT" 3
+	note "$RUN: $1 gets $RESULT after $(((END - START) / 1000)) us"
+	[ "$RESULT" = EDEADLK ] && [ $((END - START)) -le 100000000 ]
+}
+
+# goes_on NAME: a wait ends well
+goes_on()
+{
+	hear "$1" && [ "$RESULT" = 0 ]
+}
+
+# --- cycles -----------------------------------------------------------------------
+
+# cycle FUNCTION NAME@HOST...: 0 if one was refused and the others went on
+cycle()
+{
+	local status=0
+
+	waiting=0
+	players "${@:2}"
+	"$1" || status=1
+	players_leave
+	return "$status"
+}
+
+two_ranges()
+{
+	take p f 0
+	take q f 1
+	wants p f 1
+	closes q f 0 || return 1
+	give q f 1
+	goes_on p
+}
+
+two_files()
+{
+	take p f 0
+	take q g 0
+	wants p g 0
+	closes q f 0 || return 1
+	give q g 0
+	goes_on p
+}
+
+three()
+{
+	take p f 0
+	take q f 1
+	take s g 0
+	wants p f 1
+	wants q g 0
+	closes s f 0 || return 1
+	give s g 0
+	goes_on q || return 1
+	give q f 1
+	goes_on p
+}
+
+two_readers()
+{
+	take p f 0 F_RDLCK
+	take q f 0 F_RDLCK
+	wants p f 0
+	closes q f 0 || return 1
+	give q f 0
+	goes_on p
+}
+
+# A waits in the kernel for A, who waits at Redis for B: B closes it.
+local_edge()
+{
+	take p f 0
+	take q f 1
+	take s g 0
+	wants p f 1
+	wants q g 0
+	closes s f 0 || return 1
+	give s g 0
+	goes_on q || return 1
+	give q f 1
+	goes_on p
+}
+
+# The same, but closed by who would wait in the kernel.
+local_edge_last()
+{
+	take p f 0
+	take q f 1
+	take s g 0
+	wants q g 0
+	wants s f 0
+	closes p f 1 || return 1
+	give p f 0
+	goes_on s || return 1
+	give s g 0
+	goes_on q
+}
+
+# Both begin at once: one of them, and only one, is refused.
+at_once()
+{
+	local i who other
+
+	for ((i = 0; i < 20; i++)); do
+		take p f 0
+		take q f 1
+		say p 'range f F_WRLCK 1 1 WAIT'
+		say q 'range f F_WRLCK 0 1 WAIT'
+		who=q other=p
+		until hear "$who" 0.05; do
+			[ "$SECONDS" -lt "$LIMIT" ] || return 1
+			read -r who other <<<"$other $who"
+		done
+		[ "$RESULT" = EDEADLK ] || return 1
+		[ "$who" = p ] || give q f 1
+		[ "$who" = q ] || give p f 0
+		goes_on "$other" || return 1
+		ask p 'range f F_UNLCK 0 0'
+		ask q 'range f F_UNLCK 0 0'
+	done
+}
+
+# deadlock NAME FUNCTION NAME@HOST...
+deadlock()
+{
+	local one_host=("${@:3}")
+
+	RUN=on ORACLE=1
+	ok "$1: one host, bare" cycle "$2" "${one_host[@]/@*/@A}"
+	ORACLE=''
+	three_ways "$1" cycle "$2" "${@:3}"
+}
+
+# --- no deadlock ------------------------------------------------------------------
+
+# p waits for q, and q for p, but p has OFD locks: both would, for ever.
+ofd()
+{
+	ask p 'range f F_WRLCK 0 1 OFD'
+	ask q "range f F_WRLCK 1 1 $1"
+	wants p f 1 OFD
+	ask q 'alarm 300'
+	ask q "range f F_WRLCK 0 1 WAIT $1"
+	[ "$RESULT" = EINTR ] || return 1
+	ask q "range f F_UNLCK 1 1 $1"
+	goes_on p
+}
+
+both_ofd()
+{
+	ofd OFD
+}
+
+# Of this the kernel says EDEADLK, if the POSIX lock is the last: it follows one
+# edge of an OFD lock.  dlock follows none.
+one_ofd()
+{
+	ofd ''
+}
+
+# Whose own OFD lock is in the way waits, too.
+own_ofd()
+{
+	take p f 0
+	ask p 'range f F_WRLCK 1 1 OFD'
+	ask p 'alarm 300'
+	ask p 'range f F_WRLCK 1 1 WAIT'
+	[ "$RESULT" = EINTR ]
+}
+
+# One that was killed in its wait waits for nobody.
+killed()
+{
+	take p f 0
+	take q f 1
+	ask p pid
+	wants p f 1
+	on A kill -KILL "$RESULT" || return 1
+	ask q 'range f F_WRLCK 0 1 WAIT'
+	note "$RUN: q gets $RESULT after $(((END - START) / 1000)) us"
+	[ "$RESULT" = 0 ]
+}
+
+# left COMMAND WHAT: p left its wait and has still what it held
+left()
+{
+	take p f 0
+	take q f 1
+	ask p "$1"
+	wants p f 1
+	hear p
+	[ "$RESULT" = "$2" ] || return 1
+	waits_for_p_only
+}
+
+waits_for_p_only()
+{
+	say q 'range f F_WRLCK 0 1 WAIT'
+	if hear q 0.3; then
+		note "$RUN: q gets $RESULT after $(((END - START) / 1000)) us"
+		return 1
+	fi
+	give p f 0
+	goes_on q
+}
+
+left_by_signal()
+{
+	left 'alarm 200' EINTR
+}
+
+left_by_jump()
+{
+	left 'jump 200' JUMPED
+}
+
+# The same in the kernel: p for q, while q waits for s at Redis.
+left_the_kernel()
+{
+	take p f 0
+	take q f 1
+	take s g 0
+	wants q g 0
+	ask p 'jump 200'
+	wants p f 1
+	hear p
+	[ "$RESULT" = JUMPED ] || return 1
+	say s 'range f F_WRLCK 0 1 WAIT'
+	if hear s 0.3; then
+		note "$RUN: s gets $RESULT after $(((END - START) / 1000)) us"
+		return 1
+	fi
+	give p f 0
+	goes_on s || return 1
+	give s g 0
+	goes_on q
+}
+
+# no_deadlock NAME FUNCTION NAME@HOST...: bare on one host, and under dlock
+no_deadlock()
+{
+	local one_host=("${@:3}")
+
+	RUN=on ORACLE=1
+	ok "$1: one host, bare" cycle "$2" "${one_host[@]/@*/@A}"
+	RUN=dl ORACLE=''
+	ok "$1" cycle "$2" "${@:3}"
+}
+
+rig_start disks
+host_new C disks
+rig_config C
+LIMIT=$((SECONDS + 100))
+
+deadlock 'two ranges of a file' two_ranges p@A q@B
+deadlock 'a range of each of two files' two_files p@A q@B
+deadlock 'three hosts' three p@A q@B s@C
+deadlock 'one waits in the kernel' local_edge p@A q@A s@B
+deadlock 'who would wait in the kernel is last' local_edge_last p@A q@A s@B
+deadlock 'two readers who would write' two_readers p@A q@B
+deadlock 'both at once, 20 times' at_once p@A q@B
+no_deadlock 'OFD locks' both_ofd p@A q@B
+RUN=dl
+ok 'an OFD lock and a POSIX lock' cycle one_ofd p@A q@B
+no_deadlock 'an OFD lock of its own' own_ofd p@A
+no_deadlock 'a waiter was killed' killed p@A q@B
+no_deadlock 'a signal ended the wait' left_by_signal p@A q@B
+no_deadlock 'siglongjmp() left the wait' left_by_jump p@A q@B
+no_deadlock 'siglongjmp() left the wait in the kernel' \
+	left_the_kernel p@A q@A s@B
+rig_end
