@@ -90,6 +90,27 @@ static int read_host_id(struct dlk_build *b, cfg_t *cfg)
 	return b->own->pub.host_id ? 0 : -ENOMEM;
 }
 
+/* Shadows are made below it (DESIGN L7: never by a name of the environment). */
+static int read_state_dir(struct dlk_build *b, cfg_t *cfg)
+{
+	const char *dir = dlk_opt_text(cfg, "state_dir");
+
+	if (!dir)
+		dir = DLK_STATE_DIR_DEFAULT;
+	if (*dir != '/')
+		return dlk_opt_fail(b, cfg, "state_dir",
+				    "\"%.200s\" is not absolute", dir);
+	if (dlk_has_control(dir))
+		return dlk_opt_fail(b, cfg, "state_dir",
+				    "\"%.200s\" holds a control byte", dir);
+	if (strlen(dir) > DLK_STATE_DIR_MAX)
+		return dlk_opt_fail(b, cfg, "state_dir",
+				    "\"%.200s\" is longer than %d bytes", dir,
+				    DLK_STATE_DIR_MAX);
+	b->own->pub.state_dir = dlk_own_text(b, dir);
+	return b->own->pub.state_dir ? 0 : -ENOMEM;
+}
+
 static int build_all(struct dlk_build *b, cfg_t *cfg)
 {
 	int ret;
@@ -98,6 +119,8 @@ static int build_all(struct dlk_build *b, cfg_t *cfg)
 	if (!b->own->pub.file)
 		return -ENOMEM;
 	ret = read_host_id(b, cfg);
+	if (!ret)
+		ret = read_state_dir(b, cfg);
 	if (!ret)
 		ret = dlk_servers_build(b, cfg);
 	if (!ret)

@@ -17,12 +17,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DLK_CONFIG_DEFAULT "/etc/dlock/dlock.conf"
+#define DLK_CONFIG_DEFAULT    "/etc/dlock/dlock.conf"
+#define DLK_STATE_DIR_DEFAULT "/run/dlock"
 
 /* Bounds: paths as the kernel names them, keys after the template. */
 enum {
 	DLK_PATH_MAX = 4096,
 	DLK_KEY_MAX = 16384,
+	DLK_STATE_DIR_MAX = 200,
 	DLK_TTL_MIN_MS = 200,
 	DLK_TTL_MAX_MS = 24 * 3600 * 1000,
 };
@@ -82,7 +84,8 @@ struct dlk_rule {
 
 struct dlk_config {
 	const char *file;
-	const char *host_id; /* "" unless configured */
+	const char *host_id;   /* "" unless configured */
+	const char *state_dir; /* absolute */
 	const struct dlk_redis *redis;
 	unsigned n_redis;
 	const struct dlk_rule *rules; /* longest prefix first */

@@ -103,6 +103,8 @@ void dlk_syntax_streams(void);
 
 /* --- option.c --- */
 
+bool dlk_has_control(const char *text);
+
 /* The text of an option or NULL; where it stands, or else its section. */
 const char *dlk_opt_text(cfg_t *sec, const char *name);
 int dlk_opt_line(cfg_t *sec, const char *name);

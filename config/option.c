@@ -21,6 +21,15 @@ const char *dlk_opt_text(cfg_t *sec, const char *name)
 	return cfg_opt_size(opt) ? cfg_opt_getnstr(opt, 0) : NULL;
 }
 
+bool dlk_has_control(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return true;
+	}
+	return false;
+}
+
 int dlk_opt_line(cfg_t *sec, const char *name)
 {
 	const char *line = cfg_opt_getcomment(cfg_getopt(sec, name));

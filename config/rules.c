@@ -38,15 +38,6 @@ static bool has_dots(const char *path)
 	return false;
 }
 
-static bool has_control(const char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			return true;
-	}
-	return false;
-}
-
 static size_t squeeze_slashes(char *path)
 {
 	char *to = path;
@@ -69,7 +60,7 @@ static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		return bad_prefix(b, sec,
 				  "is not absolute (a prefix begins "
 				  "with '/')");
-	if (has_control(title))
+	if (dlk_has_control(title))
 		return bad_prefix(b, sec, "holds a control byte");
 	if (has_dots(title))
 		return bad_prefix(b, sec,

@@ -33,15 +33,6 @@ struct servers {
 	unsigned n;
 };
 
-static bool has_control(const char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			return true;
-	}
-	return false;
-}
-
 static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
 {
 	const char *url = cfg_getnstr(s->sec, s->option, i);
@@ -98,7 +89,7 @@ static int set_username(struct dlk_build *b, struct servers *s)
 
 	if (!name)
 		return 0;
-	if (!*name || has_control(name) ||
+	if (!*name || dlk_has_control(name) ||
 	    strlen(name) >= sizeof(s->ep->username))
 		return dlk_opt_fail(b, s->sec, "username",
 				    "\"%.200s\" is not "
@@ -132,7 +123,7 @@ static int check_password(struct dlk_build *b, struct servers *s,
 				    "\"%.200s\" "
 				    "holds more than %zu bytes",
 				    file, sizeof(s->ep->password) - 1);
-	if (strlen(text) != len || has_control(text))
+	if (strlen(text) != len || dlk_has_control(text))
 		return dlk_opt_fail(b, s->sec, "password_file",
 				    "\"%.200s\" "
 				    "holds a control byte, or a second line "
@@ -303,7 +294,7 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 	const char *title = cfg_title(sec);
 	int ret;
 
-	if (!*title || has_control(title))
+	if (!*title || dlk_has_control(title))
 		return dlk_fail(b, sec->line,
 				"\"%.300s\" is not a name for a "
 				"redis section (1 byte or more, no control "

@@ -104,7 +104,7 @@ static cfg_t *create(void)
 			     TEXT("local"),   TEXT("coherence"),
 			     TEXT("fair"),    TEXT("interop"),
 			     LIST("exclude"), CFG_END() };
-	cfg_opt_t top[] = { TEXT("host_id"),
+	cfg_opt_t top[] = { TEXT("host_id"), TEXT("state_dir"),
 			    CFG_SEC("redis", redis, SECTION_FLAGS),
 			    CFG_SEC("path", path, SECTION_FLAGS), CFG_END() };
 

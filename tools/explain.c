@@ -131,6 +131,7 @@ static void text_rule(const struct subject *s)
 	for (unsigned i = 0; i < rule->redis->n_endpoints; i++)
 		line("server", NULL, "%s", server(rule->redis, i));
 	text_ttl(rule);
+	line("state_dir", NULL, "%s", s->config->state_dir);
 	for (unsigned i = 0; i < n; i++)
 		line(rows[i].name, rows[i].note, "%s", rows[i].value);
 }
@@ -241,6 +242,7 @@ static void json(const struct subject *s)
 		json_key(&j, s, "record_key", RECORD);
 		json_redis(&j, s->rule->redis);
 		json_timeline(&j, s->rule);
+		json_text(&j, "state_dir", s->config->state_dir);
 		json_options(&j, s->rule);
 	}
 	json_others(&j, s);

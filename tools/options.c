@@ -23,8 +23,6 @@ static const struct pending {
 	{ "replicas", "!0", NO_EFFECT },
 	{ "on_lost", NULL, NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },
-	{ "local", "shadow", NO_EFFECT },
-	{ "coherence", "!off", RECORDS },
 	{ "fair", "true", NO_EFFECT },
 	{ "interop", "true", NO_EFFECT },
 };

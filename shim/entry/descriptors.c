@@ -22,9 +22,15 @@ static bool own(int fd)
 	return dlk_own_is(fd) && dlk_alive();
 }
 
+/* A child of fork has its parent's shadows, and none of its leases. */
+static bool holds(void)
+{
+	return atomic_load(&dlk.n_held) || atomic_load(&dlk.n_shadows);
+}
+
 static void closing(int fd)
 {
-	if (atomic_load(&dlk.n_held) && dlk_alive()) {
+	if (holds() && dlk_alive()) {
 		dlk_closing(fd);
 		dlk_record_closing(fd);
 	}
@@ -59,7 +65,7 @@ static void closing_stream(FILE *fp)
 {
 	int saved = errno, fd;
 
-	if (atomic_load(&dlk.n_held) == 0 || !fp)
+	if (!holds() || !fp)
 		return;
 	fd = fileno(fp);
 	if (fd >= 0 && dlk_alive()) {
@@ -119,8 +125,11 @@ static void replacing(int from, int to)
 {
 	struct dlk_file file;
 
-	if (from != to && atomic_load(&dlk.n_held) &&
-	    dlk_kernel_file(from, &file) == 0)
+	if (from == to || !holds() || dlk_kernel_file(from, &file) < 0)
+		return;
+	if (own(to))
+		dlk_shadow_step_aside(to);
+	else
 		closing(to);
 }
 
@@ -180,7 +189,10 @@ static void closing_known(unsigned first, unsigned last)
 	for (int from = first > INT_MAX ? INT_MAX : (int)first;
 	     from < INT_MAX;) {
 		int fd = dlk_held_next_fd(from);
+		int next = dlk_shadow_next_fd(from);
 
+		if (fd < 0 || (next >= 0 && next < fd))
+			fd = next;
 		if (fd < 0 || (unsigned)fd > last)
 			return;
 		closing(fd);
@@ -214,15 +226,20 @@ static void closing_span(unsigned first, unsigned last)
 
 int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 {
+	int r;
+
 	if (!real.close_range)
 		dlk_resolve_real();
 	if (!dlk_alive() || first > last || (flags & ~CLOSE_RANGE_UNSHARE))
 		return real.close_range(first, last, flags);
-	if (atomic_load(&dlk.n_held))
+	if (holds())
 		closing_span(first, last);
-	if (flags & CLOSE_RANGE_UNSHARE)
-		return close_own_table(first, last, flags);
-	return close_span(first, last, flags);
+	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)
+					: close_span(first, last, flags);
+	/* Of two descriptors of one file each was the other's survivor. */
+	if (holds())
+		dlk_shadow_closed();
+	return r;
 }
 
 DLK_EXPORT int close_range(unsigned first, unsigned last, int flags)

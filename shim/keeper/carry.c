@@ -102,6 +102,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 		k->next->at = k->at;
 	dlk_guard_end(&k->guard);
 	dlk_watch_unref(k->watch);
+	dlk_shade_put(k->shade);
 	free(k);
 }
 
@@ -178,44 +179,55 @@ static bool descriptors_are_left(int fd)
 	return one >= 0 && two >= 0;
 }
 
-/* `fd` stays the caller's. */
-int dlk_carry(const struct dlk_keep *m, int fd)
+/* What it takes to see the end; 0 or -errno. */
+static int guard_it(struct dlk_kept *k, const struct dlk_keep *m,
+		    const int *fds)
+{
+	k->ep = server(&m->ep);
+	if (!k->ep)
+		return -ENOMEM;
+	if (fds[1] >= 0) {
+		k->shade = dlk_shade_get(fds);
+		if (!k->shade)
+			return -errno;
+	}
+	if (m->kind == DLK_KEPT_FLOCK) {
+		dlk_guard_begin(&k->guard, fds[0]);
+		k->watch =
+			dlk_watch_get(fds[0], !dlk_guard_can_tell(&k->guard));
+	} else {
+		k->watch = dlk_watch_get_records(fds[0]);
+	}
+	return k->watch ? 0 : -errno;
+}
+
+int dlk_carry(const struct dlk_keep *m, const int *fds)
 {
 	struct dlk_kept *k;
 	int err;
 
-	if (fd < 0)
+	if (fds[0] < 0)
 		return -EBADF;
 	/* Asked again, for the answer came too late. */
 	if (dlk_carried_find(m->bytes + m->key_len + 1, m->token_len))
 		return 0;
-	if (!is_file(m, fd))
+	if (!is_file(m, fds[0]))
 		return -ESTALE;
 	k = calloc(1,
 		   sizeof(*k) + m->key_len + m->token_len + m->places_len + 3);
 	if (!k)
 		return -ENOMEM;
-	if (m->kind == DLK_KEPT_FLOCK) {
-		dlk_guard_begin(&k->guard, fd);
-		k->watch = dlk_watch_get(fd, !dlk_guard_can_tell(&k->guard));
-	} else {
-		k->watch = dlk_watch_get_records(fd);
-	}
-	err = k->watch ? 0 : -errno;
-	k->ep = err ? NULL : server(&m->ep);
-	if (!err && !k->ep) {
-		dlk_watch_unref(k->watch);
-		err = -ENOMEM;
-	}
+	err = guard_it(k, m, fds);
 	if (err) {
 		dlk_guard_end(&k->guard);
+		dlk_shade_put(k->shade);
 		free(k);
 		return err;
 	}
 	fill(k, m);
 	insert(k);
-	watch_it(k, fd);
-	if (!descriptors_are_left(fd)) {
+	watch_it(k, fds[0]);
+	if (!descriptors_are_left(fds[0])) {
 		dlk_carry_drop(k);
 		return -EMFILE;
 	}

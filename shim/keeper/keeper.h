@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The keeper's parts: main.c listens and sleeps, carry.c renews and releases,
- * file.c watches files, locks.c reads the kernel's list of locks.  One thread
- * does all this but for the waits of file.c.
+ * file.c watches files, locks.c reads the kernel's list of locks, shade.c holds
+ * the shadows of files that cannot be locked themselves.  One thread does all
+ * this but for the waits of file.c.
  */
 #ifndef DLK_KEEPER_H
 #define DLK_KEEPER_H
@@ -109,6 +110,26 @@ struct dlk_kept;
  */
 enum dlk_verdict dlk_records_judge(const struct dlk_kept *k, bool shim_lives);
 
+/* --- shade.c: shadows ----------------------------------------------------- */
+
+struct dlk_shade;
+
+/*
+ * Hold a copy of the shadow fds[0] for as long as anybody has the description
+ * of the program's descriptor fds[1], and give it to those who have that and
+ * ask, by a socket in the directory fds[2] (-1: none).  All stay the caller's.
+ * NULL with errno set (EOPNOTSUPP: there is no way to see that end).
+ */
+struct dlk_shade *dlk_shade_get(const int fds[3]);
+void dlk_shade_put(struct dlk_shade *s); /* NULL is none */
+/* Is the copy locked?  No telling is yes. */
+bool dlk_shade_is_locked(const struct dlk_shade *s);
+
+/* To be polled for input, and what to call then; -1: there are none. */
+int dlk_shades_bell(void);
+/* True if a description has ended. */
+bool dlk_shades_look(void);
+
 /* --- carry.c: leases ------------------------------------------------------ */
 
 struct dlk_keep;
@@ -121,6 +142,7 @@ struct dlk_kept {
 	struct dlk_kept *chain;      /* by token */
 	enum dlk_kept_state state;
 	struct dlk_watch *watch;
+	struct dlk_shade *shade; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
 	struct dlk_lease lease;
 	const struct dlk_endpoint *ep;
@@ -137,7 +159,8 @@ struct dlk_kept {
 
 extern struct dlk_kept *dlk_carried;
 
-int dlk_carry(const struct dlk_keep *m, int fd);
+/* As protocol.h has them; -1 for none.  All stay the caller's. */
+int dlk_carry(const struct dlk_keep *m, const int *fds);
 struct dlk_kept *dlk_carried_find(const char *token, size_t len);
 void dlk_carry_drop(struct dlk_kept *k);
 /* Its lock has ended: release it. */

@@ -72,6 +72,7 @@ static unsigned count_same(const struct dlk_kept *k)
 
 static void judge(struct dlk_kept *k, bool shim_lives)
 {
+	/* Of several alike it is not this one. */
 	switch (dlk_guard_judge(&k->guard, count_same(k))) {
 	case DLK_GONE_NOW:
 		dlk_carry_owe(k);

@@ -46,14 +46,21 @@ static bool well_formed(const struct dlk_keep *m, ssize_t n)
 				    m->places_len + 3;
 }
 
-static int received_fd(struct msghdr *msg)
+static void received(struct msghdr *msg, int fds[DLK_KEEP_FDS])
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	int fd = -1;
 
+	for (int i = 0; i < DLK_KEEP_FDS; i++)
+		fds[i] = -1;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
+		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+}
+
+static void close_all(const int fds[DLK_KEEP_FDS])
+{
+	for (int i = 0; i < DLK_KEEP_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 /* What was granted is over, or may be, says the shim. */
@@ -70,8 +77,9 @@ static void hear_of(uint32_t type, struct dlk_kept *k)
 	}
 }
 
-/* One message, with a descriptor or -1. */
-static void hear(const struct dlk_keep *m, ssize_t n, int fd)
+/* One message, with descriptors or -1. */
+static void hear(const struct dlk_keep *m, ssize_t n,
+		 const int fds[DLK_KEEP_FDS])
 {
 	bool fine = well_formed(m, n);
 	struct dlk_keep_answer answer = { .status = -EPROTO };
@@ -83,17 +91,15 @@ static void hear(const struct dlk_keep *m, ssize_t n, int fd)
 		struct dlk_kept *k = dlk_carried_find(m->bytes + m->key_len + 1,
 						      m->token_len);
 
-		if (fd >= 0)
-			close(fd);
+		close_all(fds);
 		if (k)
 			hear_of(m->type, k);
 		return;
 	}
 	if (fine && m->type == DLK_KEEP_ADD)
-		answer.status = dlk_carry(m, fd);
+		answer.status = dlk_carry(m, fds);
 	/* Before the answer: the program may close its own at once. */
-	if (fd >= 0)
-		close(fd);
+	close_all(fds);
 	answer.seq = n >= (ssize_t)sizeof(*m) ? m->seq : 0;
 	(void)!send(SHIM, &answer, sizeof(answer), MSG_NOSIGNAL);
 }
@@ -107,7 +113,7 @@ static bool listen_once(void)
 	} in;
 	union {
 		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(DLK_KEEP_FDS * sizeof(int))];
 	} control;
 	struct iovec iov = { &in, sizeof(in) };
 	struct msghdr msg = { .msg_iov = &iov,
@@ -115,12 +121,12 @@ static bool listen_once(void)
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(SHIM, &msg, MSG_CMSG_CLOEXEC);
-	int fd;
+	int fds[DLK_KEEP_FDS];
 
 	if (n <= 0)
 		return n < 0 && errno == EINTR;
-	fd = received_fd(&msg);
-	hear(&in.m, n, fd);
+	received(&msg, fds);
+	hear(&in.m, n, fds);
 	return true;
 }
 
@@ -159,6 +165,15 @@ static void look(void)
 	judge_by_watch();
 }
 
+/* A description has ended, and with it, perhaps, the lock of its shadow. */
+static void shadows_fell(void)
+{
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+		if (k->shade)
+			dlk_watch_stir(k->watch);
+	dlk_look_soon();
+}
+
 /* --- main ----------------------------------------------------------------- */
 
 static int wait_ms(uint64_t idle_since_ns)
@@ -174,9 +189,11 @@ static int wait_ms(uint64_t idle_since_ns)
 	return at <= now ? 0 : (int)((at - now) / DLK_MS) + 1;
 }
 
+/* With few descriptors the connection to Redis may want this one. */
 static void shim_is_gone(void)
 {
 	shim_lives = false;
+	close(SHIM);
 	dlk_look_soon();
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
 		dlk_watch_stir(k->watch);
@@ -200,10 +217,13 @@ static void wait_once(uint64_t idle_since_ns)
 		{ .fd = b->ended, .events = POLLIN },
 		{ .fd = shim_lives ? SHIM : -1, .events = POLLIN },
 		{ .fd = b->closed, .events = POLLIN },
+		{ .fd = dlk_shades_bell(), .events = POLLIN },
 	};
 
-	if (poll(p, 3, wait_ms(idle_since_ns)) <= 0)
+	if (poll(p, 4, wait_ms(idle_since_ns)) <= 0)
 		return;
+	if (p[3].revents && dlk_shades_look())
+		shadows_fell();
 	/* First what the shim says: a DROP explains why a lock has ended. */
 	if (p[1].revents) {
 		listen_to_shim();

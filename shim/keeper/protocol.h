@@ -6,7 +6,9 @@
  *
  *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS);
  *		answered with 0, or -errno, once the keeper has its
- *		own description of the file and will see the lock's end
+ *		own description of the file and will see the lock's end.
+ *		If that is a shadow, also the program's descriptor, and the
+ *		directory of shadows if it could be opened
  *	DROP	the lease was given back; no answer
  *	OWE	the lease is over: give it back, until the server has said so;
  *		no answer
@@ -14,6 +16,10 @@
  *		answered with 0
  *	LEFT	no descriptor of the process has the lock any more; another's
  *		may; no answer
+ *
+ * Whoever has the program's descriptor may ask for the shadow (shade.c), on
+ * the keeper's socket in the directory of shadows: a byte with the descriptor,
+ * answered by a byte, with the shadow if it is that description's.
  */
 #ifndef DLK_PROTOCOL_H
 #define DLK_PROTOCOL_H
@@ -22,6 +28,7 @@
 
 #include "config/config.h"
 
+enum { DLK_KEEP_FDS = 3 };
 enum {
 	DLK_KEEP_ADD = 1,
 	DLK_KEEP_DROP,

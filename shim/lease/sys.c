@@ -89,7 +89,7 @@ int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms)
 
 /* --- own descriptors ------------------------------------------------------ */
 
-enum { OWN_MAX = 64 };
+enum { OWN_MAX = 1024 };
 
 /*
  * Their numbers + 1 (0 is free) and inodes.  Lock-free, for close() may look
@@ -99,25 +99,36 @@ static struct {
 	_Atomic int fd1;
 	_Atomic ino_t ino;
 } owns[OWN_MAX];
-static _Atomic int own_count;
+static _Atomic int own_count, own_end; /* none is used from own_end on */
 
-static void own_add(int fd, ino_t ino)
+/* Before it is used: a child may be made at any moment. */
+static void own_reach(int end)
+{
+	int now = atomic_load(&own_end);
+
+	while (now < end && !atomic_compare_exchange_weak(&own_end, &now, end))
+		;
+}
+
+static bool own_add(int fd, ino_t ino)
 {
 	for (int i = 0; i < OWN_MAX; i++) {
 		int none = 0;
 
+		own_reach(i + 1);
 		if (!atomic_compare_exchange_strong(&owns[i].fd1, &none,
 						    fd + 1))
 			continue;
 		atomic_store(&owns[i].ino, ino);
 		atomic_fetch_add(&own_count, 1);
-		return;
+		return true;
 	}
+	return false;
 }
 
 static void own_remove(const struct dlk_own *own)
 {
-	for (int i = 0; i < OWN_MAX; i++) {
+	for (int i = 0; i < atomic_load(&own_end); i++) {
 		int it = own->fd + 1;
 
 		if (atomic_load(&owns[i].ino) == own->ino &&
@@ -134,7 +145,7 @@ bool dlk_own_is(int fd)
 
 	if (atomic_load_explicit(&own_count, memory_order_relaxed) == 0)
 		return false;
-	for (int i = 0; i < OWN_MAX; i++)
+	for (int i = 0; i < atomic_load(&own_end); i++)
 		if (atomic_load_explicit(&owns[i].fd1, memory_order_relaxed) ==
 		    fd + 1)
 			return dlk_fstat(fd, &st) == 0 &&
@@ -146,7 +157,7 @@ int dlk_own_next(int from)
 {
 	int lowest = -1;
 
-	for (int i = 0; i < OWN_MAX; i++) {
+	for (int i = 0; i < atomic_load(&own_end); i++) {
 		int fd = atomic_load(&owns[i].fd1) - 1;
 
 		if (fd >= from && (lowest < 0 || fd < lowest) && dlk_own_is(fd))
@@ -155,16 +166,25 @@ int dlk_own_next(int from)
 	return lowest;
 }
 
-void dlk_own_forget(void)
+void dlk_own_forget(bool (*stays)(int fd))
 {
-	for (int i = 0; i < OWN_MAX; i++) {
-		int fd = atomic_load(&owns[i].fd1) - 1;
+	int left = 0;
 
-		if (fd >= 0 && dlk_own_is(fd))
+	/* Any number but 0: dlk_own_is() is asked. */
+	atomic_store(&own_count, OWN_MAX);
+	for (int i = 0; i < atomic_load(&own_end); i++) {
+		int fd = atomic_load(&owns[i].fd1) - 1;
+		bool is_own = fd >= 0 && dlk_own_is(fd);
+
+		if (is_own && stays(fd)) {
+			left++;
+			continue;
+		}
+		if (is_own)
 			dlk_close(fd);
 		atomic_store(&owns[i].fd1, 0);
 	}
-	atomic_store(&own_count, 0);
+	atomic_store(&own_count, left);
 }
 
 /*
@@ -184,10 +204,11 @@ static int high_fd(void)
 /* As high as can be; `fd` is closed.  Never 0, 1 or 2: the program's to get. */
 static int move_up(int fd)
 {
-	int high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, high_fd());
+	int high = -1;
 
-	if (high < 0)
-		high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+	for (int from = high_fd(); high < 0 && from > 1; from /= 2)
+		high = (int)dlk_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
+					from > 3 ? from : 3);
 	if (high < 0 && fd > STDERR_FILENO)
 		return fd;
 	dlk_close(fd);
@@ -218,8 +239,10 @@ int dlk_own_take(struct dlk_own *own, int fd)
 	*own = (struct dlk_own){ .fd = high,
 				 .dev = st.st_dev,
 				 .ino = st.st_ino };
-	own_add(high, st.st_ino);
-	return 0;
+	if (own_add(high, st.st_ino))
+		return 0;
+	dlk_close(high);
+	return -EMFILE;
 }
 
 bool dlk_own_check(const struct dlk_own *own)

@@ -68,7 +68,8 @@ struct dlk_own {
 
 /*
  * Move `fd` up and remember it; closes `fd`.  0, or -EMFILE where there is
- * room at 0, 1 or 2 only, or for no other descriptor of the program's.
+ * room at 0, 1 or 2 only, for no other descriptor of the program's, or where
+ * we have a thousand.
  */
 int dlk_own_take(struct dlk_own *own, int fd);
 bool dlk_own_check(const struct dlk_own *own);
@@ -78,8 +79,8 @@ void dlk_own_close(struct dlk_own *own);
 bool dlk_own_is(int fd);
 /* The lowest own descriptor >= from, or -1. */
 int dlk_own_next(int from);
-/* In a child of fork(2): close our copies of all that were the parent's. */
-void dlk_own_forget(void);
+/* In a child of fork(2): close our copies of what was the parent's. */
+void dlk_own_forget(bool (*stays)(int fd));
 
 /* Read a small file whole; its length (NUL added), or -errno. */
 ssize_t dlk_slurp(const char *path, char *buf, size_t size);

@@ -17,7 +17,8 @@ enum { PATIENCE_MS = 200 };
 void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 		  const char *why, const char *then)
 {
-	ssize_t n = dlk_kernel_path(a->fd, a->s->path, sizeof(a->s->path));
+	ssize_t n = dlk_kernel_path(a->by_shadow ? a->program_fd : a->fd,
+				    a->s->path, sizeof(a->s->path));
 	struct dlk_line l;
 
 	dlk_line_begin(&l, level);

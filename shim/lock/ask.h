@@ -16,7 +16,7 @@
 struct ask {
 	struct dlk_call *call;
 	const char *name; /* of the call: "flock", "fcntl", "lockf" */
-	int fd;
+	int fd; /* what the kernel locks: the program's, or its shadow */
 	bool wait;
 	const struct dlk_rule *rule;
 	const struct dlk_endpoint *ep;
@@ -38,6 +38,9 @@ struct ask {
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
 	unsigned unlisted;    /* times that the kernel did not list the lock */
 	unsigned overtaken;   /* times that a sharer was quicker */
+	bool no_flock;        /* it cannot lock this file: its shadow, then */
+	bool by_shadow;
+	int program_fd; /* if by_shadow */
 
 	/* record.c */
 	enum dlk_kind kind;

@@ -12,6 +12,8 @@
  *     the call stays locked.
  *  3. On release, the lease goes first, then the kernel's lock.
  *  4. No answer from Redis is a failure (ENOLCK), never a success (L8).
+ *  5. Where the file cannot be locked in the kernel, its shadow (shadow.c) is,
+ *     and all of this holds for that.
  *
  * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
  * killed would leave a kernel lock with the shell that nobody holds.
@@ -30,9 +32,13 @@
 
 #include "entry/real.h"
 #include "lease/log.h"
+#include "lease/shadowdir.h"
 #include "model/timeline.h"
 
 enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
+
+/* What flock(2) cannot do on this file: let its shadow be locked. */
+enum { NO_FLOCK = 101 };
 
 /* --- which lease is it? --------------------------------------------------- */
 
@@ -181,6 +187,53 @@ static void give_up_old(struct ask *a)
 	a->had = LOCK_UN;
 }
 
+static bool cannot_flock(int err)
+{
+	return err == -ENOLCK || err == -ENOSYS || err == -EOPNOTSUPP;
+}
+
+static int try_kernel(const struct ask *a)
+{
+	return real.flock(a->fd, a->mode | LOCK_NB) < 0 ? -errno : 0;
+}
+
+/* What the description has. */
+static void look(struct ask *a)
+{
+	a->had = dlk_kernel_flock_mode(a->fd);
+	if (a->had != LOCK_EX && a->had != LOCK_SH)
+		a->had = LOCK_UN;
+}
+
+/*
+ * Refused on a shadow.  By one that a keeper holds: is its description there
+ * still, this very moment?  Or another process that shares our description has
+ * locked it by another shadow, which its keeper gets to know as soon as it is
+ * granted; then that one it is.
+ */
+static int try_with_keepers(struct ask *a)
+{
+	bool linger = a->wait && dlk_shared(a->program_fd);
+	uint64_t until = dlk_now_ns() + (linger ? 200 * DLK_MS : 0);
+	int err;
+
+	for (;;) {
+		int own = dlk_shadow_ask(a->program_fd);
+
+		if (own >= 0 && dlk_kernel_file(own, &a->file) == 0) {
+			a->fd = own;
+			look(a);
+		}
+		err = try_kernel(a);
+		if (err != -EWOULDBLOCK || dlk_now_ns() >= until)
+			return err;
+		dlk_ask_empty_hands(a);
+		err = dlk_ask_fill_hands(a, dlk_sleep(a->call, 5 * DLK_MS));
+		if (err)
+			return err;
+	}
+}
+
 static int wait_in_kernel(struct ask *a)
 {
 	int err;
@@ -200,15 +253,116 @@ static int wait_in_kernel(struct ask *a)
 
 static int take_kernel(struct ask *a)
 {
-	if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
-		return 0;
-	if (errno != EWOULDBLOCK)
-		return -errno;
+	int err = try_kernel(a);
+
+	if (err != -EWOULDBLOCK)
+		return err;
 	/* A conversion gives up the old lock first: flock(2), NOTES. */
 	give_up_old(a);
+	if (a->by_shadow)
+		err = try_with_keepers(a);
+	if (err != -EWOULDBLOCK)
+		return err;
 	if (!a->wait)
 		return try_again_past_others(a);
 	return wait_in_kernel(a);
+}
+
+/* --- by a shadow ---------------------------------------------------------- */
+
+/* As the program knows it. */
+static int program_fd(const struct ask *a)
+{
+	return a->by_shadow ? a->program_fd : a->fd;
+}
+
+/* 'flock "PATH": ' what why then */
+static void say(const struct ask *a, enum dlk_level level, const char *what,
+		const char *why, const char *then)
+{
+	ssize_t n =
+		dlk_kernel_path(program_fd(a), a->s->path, sizeof(a->s->path));
+	struct dlk_line l;
+
+	dlk_line_begin(&l, level);
+	dlk_text_str(&l.text, "flock \"");
+	dlk_text_quoted(&l.text, a->s->path, n > 0 ? (size_t)n : 0);
+	dlk_text_str(&l.text, "\": ");
+	dlk_text_str(&l.text, what);
+	dlk_text_quoted(&l.text, why, strlen(why));
+	dlk_text_str(&l.text, then);
+	dlk_line_end(&l);
+}
+
+/* From here on it is the shadow that is locked. */
+static int use_shadow(struct ask *a)
+{
+	struct dlk_shadow_why why;
+	int fd = program_fd(a), own = dlk_shadow_get(fd, &why);
+
+	if (own == -EBADF)
+		return own;
+	if (own < 0) {
+		say(a, DLK_ERROR, "no shadow of it can be locked: ", why.text,
+		    "; the call fails with ENOLCK");
+		return -ENOLCK;
+	}
+	a->by_shadow = true;
+	a->program_fd = fd;
+	a->fd = own;
+	a->unlisted = 0;
+	if (dlk_kernel_file(own, &a->file) < 0)
+		return -EBADF;
+	a->on_fuse = dlk_kernel_is_fuse(own, &a->file);
+	return 0;
+}
+
+/* The number of a shadow may be that of another one by now. */
+static void let_go(const struct ask *a)
+{
+	struct dlk_file now;
+
+	if (!a->by_shadow || (dlk_kernel_file(a->fd, &now) == 0 &&
+			      dlk_same_file(&now, &a->file)))
+		real.flock(a->fd, LOCK_UN);
+}
+
+/*
+ * Is what we were granted what others meet at?
+ *
+ *	we			whoever makes another shadow
+ *	open it
+ *				finds it out of use: locks, removes, unlocks
+ *	are granted the lock
+ *	of what nobody finds
+ *
+ * And another thread may have changed it for a sharer's while we waited.
+ */
+static int take_shadow(struct ask *a)
+{
+	int err = 0;
+
+	for (;;) {
+		if (!dlk_shadow_is_current(a->fd, a->program_fd))
+			err = use_shadow(a);
+		if (!err)
+			err = take_kernel(a);
+		if (err || dlk_shadow_is_current(a->fd, a->program_fd))
+			return err;
+		let_go(a);
+	}
+}
+
+/* The kernel's lock, or NO_FLOCK: on this file there is none to be had. */
+static int take_local(struct ask *a)
+{
+	int err;
+
+	if (a->by_shadow)
+		return take_shadow(a);
+	err = take_kernel(a);
+	/* (Without scratch, ENOLCK is ours.) */
+	return cannot_flock(err) && a->s && a->had == LOCK_UN ? NO_FLOCK : err;
 }
 
 /* --- Redis' part ---------------------------------------------------------- */
@@ -345,6 +499,9 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 		strcpy(a->why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
 	}
+	/* Those who share the description have only the keeper to ask. */
+	if (a->by_shadow && dlk_shared(a->program_fd))
+		dlk_handover(h);
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
 	dlk_give_back(h);
@@ -370,6 +527,7 @@ static int keep(struct ask *a)
 	h->rule = a->rule;
 	h->file = a->file;
 	h->fd = a->fd;
+	h->program_fd = a->by_shadow ? a->program_fd : -1;
 	h->mode = a->mode;
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	h->state = DLK_HELD;
@@ -404,7 +562,8 @@ static int keep(struct ask *a)
  * A FUSE server that implements flock keeps the locks to itself: the kernel
  * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
  * ends.  What is not listed may also have been unlocked already, by a process
- * that shares the description: so it counts when seen again and again.
+ * that shares the description: so it counts when seen again and again.  The
+ * lock of a shadow is listed.
  */
 static bool is_listed(struct ask *a)
 {
@@ -420,12 +579,11 @@ static bool is_listed(struct ask *a)
 static int unlisted(const struct ask *a)
 {
 	real.flock(a->fd, LOCK_UN);
-	dlk_ask_line(a, DLK_ERROR,
-		     "not asked: this file system (FUSE) keeps its "
-		     "locks to itself",
-		     "",
-		     "; the call fails with ENOLCK.  "
-		     "Mount it without lock forwarding");
+	if (!a->by_shadow)
+		return NO_FLOCK;
+	say(a, DLK_ERROR, "the file system of state_dir, ",
+	    dlk.config->state_dir,
+	    ", keeps its locks to itself (FUSE); the call fails with ENOLCK");
 	return -ENOLCK;
 }
 
@@ -497,17 +655,9 @@ static int undo(struct ask *a, int err)
 	give_up_old(a);
 	if (a->had == a->mode)
 		return err;
-	real.flock(a->fd, LOCK_UN);
+	let_go(a);
 	a->had = LOCK_UN;
 	return err;
-}
-
-/* What the description has. */
-static void look(struct ask *a)
-{
-	a->had = dlk_kernel_flock_mode(a->fd);
-	if (a->had != LOCK_EX && a->had != LOCK_SH)
-		a->had = LOCK_UN;
 }
 
 /*
@@ -535,7 +685,7 @@ static int lock_file(struct ask *a)
 		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
 
 		if (!err) {
-			err = take_kernel(a);
+			err = take_local(a);
 			if (err)
 				return err;
 			if (a->on_fuse && !is_listed(a)) {
@@ -599,7 +749,7 @@ static bool have_it(struct ask *a)
 	pthread_mutex_lock(&dlk.mutex);
 	known = dlk_held_find(&a->file, NULL);
 	pthread_mutex_unlock(&dlk.mutex);
-	if (!known && !dlk_shared(a->fd))
+	if (!known && !dlk_shared(program_fd(a)))
 		return false; /* who should have locked it? */
 	look(a);
 	if (a->had != LOCK_UN)
@@ -639,10 +789,36 @@ static int lock_by_key(struct ask *a)
 	return err;
 }
 
+/* flock(2) does not work on this file system: once said, then no matter. */
+static void say_by_shadow(const struct ask *a, dev_t dev)
+{
+	enum dlk_level level = dlk_shadow_note(dev) ? DLK_WARNING : DLK_INFO;
+
+	say(a, level,
+	    "its file system has no locks that the kernel lists; from here "
+	    "on shadows of its files are locked, in ",
+	    dlk.config->state_dir, " (local = \"shadow\")");
+}
+
+static int choose_what_to_lock(struct ask *a)
+{
+	const dev_t dev = a->file.dev;
+	int err;
+
+	if (!a->no_flock && !dlk_shadow_wanted(a->rule, dev))
+		return 0;
+	err = use_shadow(a);
+	if (!err && a->no_flock)
+		say_by_shadow(a, dev);
+	return err;
+}
+
 static int lock_managed(struct ask *a)
 {
 	int err = dlk_ask_begin(a, "");
 
+	if (!err)
+		err = choose_what_to_lock(a);
 	if (err)
 		return err;
 	a->lease.shared = a->mode == LOCK_SH;
@@ -657,20 +833,67 @@ static int lock_managed(struct ask *a)
 
 /* --- unlock and close ----------------------------------------------------- */
 
+static bool is_managed(int fd)
+{
+	struct dlk_scratch *s;
+	bool managed = false;
+	ssize_t n;
+
+	if (dlk.broken.text[0] || dlk_kernel_unmanaged(fd))
+		return false;
+	s = dlk_scratch_get();
+	if (!s)
+		return false;
+	n = dlk_kernel_path(fd, s->path, sizeof(s->path));
+	managed = n > 0 && dlk_config_match(dlk.config, s->path, (size_t)n);
+	if (n > 0 && !managed)
+		dlk_kernel_note_unmanaged(fd, s->path, (size_t)n);
+	dlk_scratch_put(s);
+	return managed;
+}
+
+/* May it be by a shadow that another process has locked? */
+static bool perhaps_by_shadow(int fd)
+{
+	return !dlk.broken.text[0] && dlk_shadow_perhaps(fd) &&
+	       !dlk_kernel_unmanaged(fd);
+}
+
+/* What cannot be locked need not be unlocked. */
+static int unlock_kernel(struct dlk_call *call, int fd)
+{
+	int err = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
+
+	if (!cannot_flock(err))
+		return err;
+	dlk_enter(call);
+	if (is_managed(fd))
+		err = 0;
+	dlk_leave(call);
+	return err;
+}
+
 static int unlock(struct dlk_call *call, int fd)
 {
 	struct dlk_held *h;
-	int r;
+	int r, shadow;
 
 	dlk_enter(call);
-	h = lease_of(fd);
+	shadow = dlk_shadow_of(fd);
+	h = lease_of(shadow >= 0 ? shadow : fd);
 	if (h) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
 		dlk_give_back(h);
 		dlk_unpin(h);
+	} else if (perhaps_by_shadow(fd) && is_managed(fd)) {
+		shadow = dlk_shadow_locked(fd);
 	}
+	if (shadow >= 0)
+		fd = shadow;
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
+	if (cannot_flock(r) && is_managed(fd))
+		r = 0;
 	dlk_thread_catch_up();
 	dlk_leave(call);
 	return r;
@@ -701,18 +924,17 @@ static bool survives(void *arg, int fd)
 	return !other;
 }
 
-void dlk_closing(int fd)
+/* Which lease goes with the shadow, and does anything end at all? */
+static void closing(int fd)
 {
-	struct dlk_call call;
 	struct closing c = { .fd = fd };
+	int other = -1, shadow = dlk_shadow_of(fd);
 	struct dlk_held *h;
-	int other = -1;
 
-	if (atomic_load(&dlk.n_held) == 0)
+	if (shadow >= 0 && dlk_shadow_moves(fd))
 		return;
-	dlk_enter(&call);
-	c.h = h = lease_of(fd);
-	if (h && atomic_load(&dlk.dups))
+	c.h = h = lease_of(shadow >= 0 ? shadow : fd);
+	if (h && shadow < 0 && atomic_load(&dlk.dups))
 		other = dlk_kernel_find(&h->file, h->mode, survives, &c);
 	if (h && other >= 0) {
 		pthread_mutex_lock(&dlk.mutex);
@@ -729,10 +951,35 @@ void dlk_closing(int fd)
 	}
 	if (h)
 		dlk_unpin(h);
+	if (shadow >= 0)
+		dlk_shadow_drop(fd);
+}
+
+void dlk_closing(int fd)
+{
+	struct dlk_call call;
+
+	if ((atomic_load(&dlk.n_held) == 0 &&
+	     atomic_load(&dlk.n_shadows) == 0) ||
+	    dlk_own_is(fd))
+		return;
+	dlk_enter(&call);
+	closing(fd);
 	dlk_leave(&call);
 }
 
 /* --- flock ---------------------------------------------------------------- */
+
+/* One attempt by the file, or by its shadow. */
+static int lock_it(struct ask *a)
+{
+	int err = dlk_classify(a->fd, a->s->path, sizeof(a->s->path), "flock",
+			       &a->rule);
+
+	if (err)
+		return err;
+	return a->rule ? lock_managed(a) : DLK_PASS;
+}
 
 static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 {
@@ -753,10 +1000,11 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 	if (!a.s)
 		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
 	if (!err)
-		err = dlk_classify(fd, a.s->path, sizeof(a.s->path), "flock",
-				   &a.rule);
-	if (!err)
-		err = a.rule ? lock_managed(&a) : DLK_PASS;
+		err = lock_it(&a);
+	if (err == NO_FLOCK) {
+		a.no_flock = true;
+		err = lock_it(&a);
+	}
 	dlk_ask_empty_hands(&a);
 	if (a.rule)
 		dlk_thread_catch_up();
@@ -771,9 +1019,9 @@ int dlk_flock(struct dlk_call *call, int fd, int op)
 	case LOCK_SH:
 		return lock(call, fd, op & ~LOCK_NB, !(op & LOCK_NB));
 	case LOCK_UN:
-		if (atomic_load(&dlk.n_held))
+		if (atomic_load(&dlk.n_held) || perhaps_by_shadow(fd))
 			return unlock(call, fd);
-		return DLK_PASS;
+		return unlock_kernel(call, fd);
 	default:
 		return DLK_PASS; /* EINVAL is the kernel's to say */
 	}

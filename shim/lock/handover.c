@@ -20,6 +20,7 @@
 
 #include "keeper/protocol.h"
 #include "lease/log.h"
+#include "lease/shadowdir.h"
 #include "model/timeline.h"
 
 static struct {
@@ -183,11 +184,12 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 			 h->lease.places_len + 3);
 }
 
-static int send_message(const struct dlk_held *h, uint32_t type, int fd)
+static int send_message(const struct dlk_held *h, uint32_t type, const int *fds,
+			unsigned n)
 {
 	union {
 		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(DLK_KEEP_FDS * sizeof(int))];
 	} control = { 0 };
 	struct iovec iov;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -196,21 +198,40 @@ static int send_message(const struct dlk_held *h, uint32_t type, int fd)
 	if (size < 0)
 		return (int)size;
 	iov = (struct iovec){ keeper.msg, (size_t)size };
-	if (fd >= 0) {
+	if (n > 0) {
 		struct cmsghdr *c = &control.align;
 
 		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
 	}
 	if (!dlk_own_check(&keeper.socket))
 		return -EPIPE;
 	if (dlk_syscall(SYS_sendmsg, keeper.socket.fd, &msg, MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
+}
+
+/* The lock's descriptor; a shadow's goes with the file that it stands for. */
+static int send_add(const struct dlk_held *h)
+{
+	int fds[DLK_KEEP_FDS] = { h->fd, -1, -1 };
+	struct dlk_shadow_why why;
+	int err;
+
+	if (h->program_fd < 0)
+		return send_message(h, DLK_KEEP_ADD, fds, 1);
+	fds[1] = dlk_shadow_program(h->fd);
+	if (fds[1] < 0)
+		return -EBADF;
+	fds[2] = dlk_shadowdir_open(dlk.config->state_dir, false, &why);
+	err = send_message(h, DLK_KEEP_ADD, fds, fds[2] < 0 ? 2 : 3);
+	if (fds[2] >= 0)
+		dlk_close(fds[2]);
+	return err;
 }
 
 /* --- handing over, many at a time ----------------------------------------- */
@@ -236,7 +257,7 @@ static int send_all(struct handing *all, unsigned n)
 
 		if (all[i].err != NO_ANSWER)
 			continue;
-		err = send_message(all[i].h, DLK_KEEP_ADD, all[i].h->fd);
+		err = send_add(all[i].h);
 		all[i].seq = keeper.seq;
 		/* Its descriptor is gone: that is its own affair. */
 		if (err == -EBADF)
@@ -362,7 +383,7 @@ static void settle(struct handing *it)
 	pthread_mutex_unlock(&dlk.mutex);
 	/* Given back while we were talking: nobody else has said so. */
 	if (!it->err && over)
-		send_message(h, DLK_KEEP_DROP, -1);
+		send_message(h, DLK_KEEP_DROP, NULL, 0);
 	if (tell)
 		tell_failure(h, it->err);
 }
@@ -466,7 +487,7 @@ static void say(const struct dlk_held *h, uint32_t type)
 {
 	begin();
 	if (keeper.socket.fd >= 0)
-		send_message(h, type, -1);
+		send_message(h, type, NULL, 0);
 	end();
 }
 
@@ -486,7 +507,8 @@ bool dlk_handover_owe(const struct dlk_held *h)
 	bool told;
 
 	begin();
-	told = keeper.socket.fd >= 0 && send_message(h, DLK_KEEP_OWE, -1) == 0;
+	told = keeper.socket.fd >= 0 &&
+	       send_message(h, DLK_KEEP_OWE, NULL, 0) == 0;
 	end();
 	return told;
 }
@@ -498,7 +520,7 @@ void dlk_handover_stay(void)
 	begin();
 	notice_its_end();
 	if (start_if_need_be() == 0 &&
-	    send_message(NULL, DLK_KEEP_STAY, -1) == 0) {
+	    send_message(NULL, DLK_KEEP_STAY, NULL, 0) == 0) {
 		one.seq = keeper.seq;
 		receive_all(&one, 1);
 	}

@@ -87,6 +87,7 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 	h->fd = -1;
 	h->list_ns = UINT64_MAX;
 	h->ranges.grow = dlk_ranges_grow;
+	h->program_fd = -1;
 	memcpy(h->bytes, lease->key, lease->key_len + 1);
 	memcpy(h->bytes + lease->key_len + 1, lease->token,
 	       lease->token_len + 1);

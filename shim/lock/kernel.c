@@ -132,6 +132,29 @@ int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 	return each_line(name, take_line, &r) ? 0 : -errno;
 }
 
+/* Our own number, as the /proc that we see has it (proc(5)). */
+static bool own_pid(uint64_t *pid)
+{
+	char name[24];
+	long n = dlk_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", name,
+			     sizeof(name) - 1);
+
+	name[n < 0 ? 0 : n] = '\0';
+	return dlk_number(name, 10, pid);
+}
+
+bool dlk_kernel_taken_by_other(int fd)
+{
+	char name[48], text[1024];
+	struct dlk_flock_line l;
+	struct dlk_text t;
+	uint64_t pid;
+
+	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
+	return dlk_slurp(name, text, sizeof(text)) > 0 &&
+	       dlk_fdinfo_line(text, &l) && own_pid(&pid) && l.pid != pid;
+}
+
 /* --- its path ------------------------------------------------------------- */
 
 /* Is `path` with its " (deleted)" a name of this very file? */

@@ -58,8 +58,9 @@ struct dlk_held {
 	struct dlk_held *chain;      /* of those with its file's hash */
 	enum dlk_kind kind;
 	struct dlk_file file;
-	int fd;   /* one of its description, last known */
-	int mode; /* flock: the kernel's, LOCK_EX or LOCK_SH */
+	int fd;         /* one of its description, last known */
+	int program_fd; /* of a shadow's lease: the program's own; else -1 */
+	int mode;       /* flock: the kernel's, LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
 	uint64_t forget_ns;  /* OWED: by then it has expired anyway */
@@ -123,6 +124,7 @@ struct dlk_state {
 	/* Lock-free. */
 	_Atomic unsigned n_held; /* HELD ones; the hooks' fast path */
 	_Atomic unsigned n_owed;
+	_Atomic unsigned n_shadows;   /* in the table of shadow.c */
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
 	_Atomic bool ending;          /* no hook may come any more */
@@ -287,6 +289,8 @@ void dlk_identity_forget(void); /* in a child: pid and command anew */
 
 /* The lock of fd's own description: LOCK_EX, LOCK_SH, LOCK_UN; -errno. */
 int dlk_kernel_flock_mode(int fd);
+/* Was it taken by another process, which has the description too? */
+bool dlk_kernel_taken_by_other(int fd);
 /*
  * A descriptor of this process, accepted by the caller, whose description has
  * a flock lock of this mode on the file (NULL: any); -1 for none, -2 if there
@@ -387,6 +391,44 @@ void dlk_thread_last(void);
 void dlk_main_ends(void);
 /* A thread does by SYS_exit: of the program's last one it ends the process. */
 void dlk_thread_exits(int code);
+
+/* --- shadow.c ------------------------------------------------------------- */
+
+struct dlk_shadow_why;
+
+/* The shadow that fd's description has in this process, or -1. */
+int dlk_shadow_of(int fd);
+/* One that is locked, of a keeper that has it, or -1. */
+int dlk_shadow_ask(int fd);
+/* The first; if it is not locked and may be by a sharer, rather the second. */
+int dlk_shadow_locked(int fd);
+/* The same, or a new one; -EBADF, or -errno and why. */
+int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
+/* Is it fd's still, and not removed before it was locked? */
+bool dlk_shadow_is_current(int shadow, int fd);
+/* The program's descriptor of a shadow, or -1. */
+int dlk_shadow_program(int shadow);
+/* fd is to be closed: true if another descriptor of its description stays. */
+bool dlk_shadow_moves(int fd);
+void dlk_shadow_drop(int fd);
+/* Close one whose description the program closed behind our back. */
+void dlk_shadow_look(int shadow);
+/* All of those. */
+void dlk_shadow_sweep(void);
+/* The same, for a hook. */
+void dlk_shadow_closed(void);
+/* The lowest descriptor >= from of the program's that has one, or -1. */
+int dlk_shadow_next_fd(int from);
+/* The program is about to put another file in the place of own descriptor. */
+void dlk_shadow_step_aside(int shadow);
+/* May a process of this host have locked a shadow of fd's file? */
+bool dlk_shadow_perhaps(int fd);
+/* Must files of this device, under this rule, be locked by a shadow? */
+bool dlk_shadow_wanted(const struct dlk_rule *rule, dev_t dev);
+/* They must, it was seen; true the first time on this host. */
+bool dlk_shadow_note(dev_t dev);
+/* In a child of fork: is an own descriptor one of its shadows? */
+bool dlk_shadow_is_own(int fd);
 
 /* --- handover.c ----------------------------------------------------------- */
 

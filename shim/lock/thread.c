@@ -97,10 +97,13 @@ static bool unclaimed(void *arg, int fd)
 int dlk_lock_is_there(struct dlk_held *h)
 {
 	struct dlk_file file;
-	int fd = h->fd, mode;
+	int fd, mode;
 
 	if (h->kind != DLK_FLOCK)
 		return dlk_record_is_there(h);
+	if (h->program_fd >= 0)
+		dlk_shadow_look(h->fd);
+	fd = h->fd;
 	if (fd >= 0 && dlk_kernel_file(fd, &file) == 0 &&
 	    dlk_same_file(&file, &h->file)) {
 		mode = dlk_kernel_flock_mode(fd);
@@ -149,7 +152,10 @@ void dlk_lock_ended(struct dlk_held *h)
 		dlk_held_owe(h);
 		kept = h->kept;
 		/* A process's own locks are nobody else's. */
-		send = h->kind == DLK_POSIX || (!h->kept && !dlk_shared(h->fd));
+		send = h->kind == DLK_POSIX ||
+		       (!h->kept &&
+			!dlk_shared(h->program_fd >= 0 ? h->program_fd
+						       : h->fd));
 		if (!send)
 			dlk_held_drop(h);
 	}
@@ -188,6 +194,25 @@ static void restore_records(struct dlk_held *h, struct dlk_renewal *r,
 	dlk_conn_reset(c);
 }
 
+/*
+ * A sharer may have unlocked it meanwhile, and locked it for himself: that is
+ * no loss (L4).
+ *
+ *	we			who shares the description
+ *	the lock is there
+ *				unlock; lock
+ *	renew ->	gone
+ *				ask ->
+ */
+static bool is_sharers(struct dlk_held *h, const struct dlk_renewal *r)
+{
+	if (r->result == 0 || r->result == DLK_REPLACED)
+		return false;
+	return dlk_lock_is_there(h) == 0 ||
+	       (r->result > 0 && h->kind == DLK_FLOCK &&
+		dlk_kernel_taken_by_other(h->fd));
+}
+
 static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		    struct dlk_conn *c)
 {
@@ -197,9 +222,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
 		restore_records(h, r, c);
 	now = dlk_now_ns();
-	/* A sharer may have unlocked it meanwhile: that is no loss (L4). */
-	if (r->result != 0 && r->result != DLK_REPLACED &&
-	    dlk_lock_is_there(h) == 0)
+	if (is_sharers(h, r))
 		dlk_lock_ended(h);
 
 	pthread_mutex_lock(&dlk.mutex);

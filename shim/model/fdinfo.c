@@ -183,6 +183,6 @@ bool dlk_lock_line(const char *line, struct dlk_lock_line *l)
 		p = skip_word(p);
 	return kind_of(&p, l) && mode_of(&p, l) && pid_of(&p, l) &&
 	       number(&p, 16, ':', &l->major) &&
-	       number(&p, 16, ':', &l->minor) &&
-	       number(&p, 10, ' ', &l->ino) && range_of(p, l);
+	       number(&p, 16, ':', &l->minor) && number(&p, 10, ' ', &l->ino) &&
+	       range_of(p, l);
 }

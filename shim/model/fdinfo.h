@@ -17,8 +17,8 @@
 /* One line, of either file, without its newline. */
 struct dlk_lock_line {
 	enum { DLK_LINE_FLOCK, DLK_LINE_POSIX, DLK_LINE_OFD } kind;
-	bool waits; /* "->": it is asked for, not held */
-	bool write; /* or LOCK_EX */
+	bool waits;  /* "->": it is asked for, not held */
+	bool write;  /* or LOCK_EX */
 	int64_t pid; /* who took it; -1: OFD, or not to be seen from here */
 	uint64_t major, minor, ino;
 	uint64_t start, end; /* bytes, both included; EOF is INT64_MAX */

@@ -3,8 +3,9 @@
 # timeout: 120
 #
 # The kernel is the oracle, of flock(2) and of record locks: each program
-# prints the same bare and under dlock, on a managed path.  (And under the null
-# shim it does not, or it sees nothing.)
+# prints the same bare and under dlock, on a managed path, whether the kernel
+# locks the file or (flock) its shadow.  (And under the null shim it does not,
+# or it sees nothing.)
 . "${0%/*}/../lib/rig.sh"
 
 # run HOW PROGRAM: its output, in a fresh directory.
@@ -16,6 +17,33 @@ run()
 	"$1" A timeout 20 sh -c 'cd "$1" && exec "$0"' "$RIG/$2" "$1" \
 		>"$RIG/$2.$1" 2>&1
 	echo "status $?" >>"$RIG/$2.$1"
+}
+
+# same NAME TITLE: under dlock as bare, and nothing is left.
+same()
+{
+	if diff -u "$RIG/$1.on" "$RIG/$1.dl" >"$RIG/diff"; then
+		pass "$1: the same under dlock$2"
+	else
+		fail "$1: the same under dlock$2"
+		diag "$(cat "$RIG/diff")"
+	fi
+	rig_empty 2 "$1: no key is left$2"
+}
+
+# by_shadows NAME: where the kernel locks the file's shadow (flock(2) only)
+by_shadows()
+{
+	rig_configs path_more='local = "shadow"'
+	echo "state_dir = \"$RIG/state\"" >>"$RIG/A.conf"
+	run dl "$1"
+	same "$1" ', by shadows'
+	rig_configs
+}
+
+no_keeper_listens()
+{
+	[ -z "$(find "$RIG/state" -type s)" ]
 }
 
 compile()
@@ -48,14 +76,12 @@ for next in $compiling; do
 	# shellcheck disable=SC2086 # numbers
 	wait $running
 	is "$(tail -n 1 "$RIG/$name.on")" 'status 0' "$name: bare, it ends well"
-	if diff -u "$RIG/$name.on" "$RIG/$name.dl" >"$RIG/diff"; then
-		pass "$name: the same under dlock"
-	else
-		fail "$name: the same under dlock"
-		diag "$(cat "$RIG/diff")"
-	fi
 	ok "$name: but not under the null shim" \
 		test -n "$(diff "$RIG/$name.on" "$RIG/$name.null")"
-	rig_empty 2 "$name: no key is left"
+	same "$name" ''
+	case $name in
+	flock_*) by_shadows "$name" ;;
+	esac
 done
+ok 'no keeper is left' until_true 2 no_keeper_listens
 rig_end

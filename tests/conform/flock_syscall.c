@@ -152,10 +152,14 @@ static void execs(void)
 			 (char[]){ "flock -n f true && exit 1; exit $x" },
 			 NULL };
 	char *envp[] = { (char[]){ "x=6" }, (char[]){ "PATH=/usr/bin:/bin" },
-			 NULL, NULL };
+			 NULL, NULL, NULL };
 	pid_t pid = fork();
 
-	envp[2] = getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") - 11 : NULL;
+	if (getenv("LD_PRELOAD"))
+		envp[2] = getenv("LD_PRELOAD") - sizeof("LD_PRELOAD");
+	/* By a shadow, only who knows it is refused. */
+	if (envp[2] && getenv("DLOCK_CONFIG"))
+		envp[3] = getenv("DLOCK_CONFIG") - sizeof("DLOCK_CONFIG");
 	if (pid == 0) {
 		int fd = opened("f", O_RDWR);
 

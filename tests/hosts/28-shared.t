@@ -595,8 +595,11 @@ downgrade
 stopped_redis
 unanswered_downgrade
 child_while_stopped
-past_an_asker
-plainly_refused
+# (Who is bare meets no shadow.)
+if [ -z "${RIG_LOCAL-}" ]; then
+	past_an_asker
+	plainly_refused
+fi
 renamed
 lost_reader
 foreign_hash

@@ -52,10 +52,13 @@ held()
 	like "${token[$1]}" '^dlock1 ' "$1: has a lease"
 }
 
-# still_held FILE: on A's disk the kernel refuses, on B's only the lease can.
+# still_held FILE: on A's disk the kernel refuses (but by a shadow: the shim),
+# on B's only the lease can.
+local_way=${RIG_LOCAL:+dl}
+local_way=${local_way:-on}
 still_held()
 {
-	if on A flock -n "$1" true; then
+	if "$local_way" A flock -n "$1" true; then
 		diag "$1: no kernel lock"
 		return 1
 	fi

@@ -16,6 +16,9 @@
 # data is shared, kernel locks are not.  Redis is at $RIG/redis.sock and at
 # 127.0.0.1:$PORT, without persistence, and its `r` is redis-cli.
 #
+# To run a whole test otherwise: RIG_KIND=share|disks, and RIG_LOCAL=shadow as
+# the rule's `local`, with a state_dir of each host.
+#
 # What the rig guarantees:
 #  1. Nothing MUST outlive the test: each host's process 1 and Redis are
 #     killed with the script (at exit, or by the kernel: PR_SET_PDEATHSIG),
@@ -241,6 +244,11 @@ rig_config()
 	    $path_more
 	}
 	END
+	if [ -n "${RIG_LOCAL-}" ]; then
+		sed -i "s/^path .*/&\n    local = \"$RIG_LOCAL\"/" \
+			"$RIG/$h.conf.new"
+		echo "state_dir = \"$RIG/state.$h\"" >>"$RIG/$h.conf.new"
+	fi
 	mv "$RIG/$h.conf.new" "$RIG/$h.conf"
 }
 
@@ -261,8 +269,8 @@ rig_start()
 	trap 'exit 130' INT TERM HUP
 	mkdir -p "$RIG/cp" "$RIG/share" "$MNT"
 	redis_up
-	host_new A "$1"
-	host_new B "$1"
+	host_new A "${RIG_KIND:-$1}"
+	host_new B "${RIG_KIND:-$1}"
 	rig_configs
 }
 

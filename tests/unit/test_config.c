@@ -110,6 +110,7 @@ static void the_sample_shows_the_defaults(void **state)
 		"# username = ",
 		"# password_file = ",
 		"# host_id = ",
+		"# state_dir = \"/run/dlock\"",
 	};
 	char text[8192];
 	FILE *f = fopen("config/dlock.conf", "r");
@@ -131,6 +132,7 @@ static void defaults_of_a_path(void **state)
 	(void)state;
 	assert_string_equal(config->file, "c");
 	assert_string_equal(config->host_id, "");
+	assert_string_equal(config->state_dir, "/run/dlock");
 	assert_int_equal(config->n_rules, 1);
 	assert_string_equal(rule->prefix, "/x/");
 	assert_int_equal(rule->prefix_len, 3);
@@ -310,7 +312,7 @@ static void unknown_names_are_refused_with_the_known_ones(void **state)
 {
 	(void)state;
 	bad("rediss m { }", "c:1: no such option 'rediss' (known here: "
-			    "host_id, redis, path)");
+			    "host_id, state_dir, redis, path)");
 	bad(P("tll = 3s"), "c:3: no such option 'tll' (known here: redis, "
 			   "key, ttl,");
 	bad("include('/etc/passwd')", "no such option 'include'");
@@ -459,6 +461,21 @@ static void a_host_id_is_one_word(void **state)
 	bad("host_id = \"a\\tb\"", "\"a?b\" holds a space or a control byte");
 	memset(text + 10, 'a', 151);
 	bad(text, "is too long");
+}
+
+static void a_state_dir_is_an_absolute_path(void **state)
+{
+	struct dlk_config *config =
+		good("state_dir = '/var/lib/dlock'\n" P(""));
+	char text[256] = "state_dir = /";
+
+	(void)state;
+	assert_string_equal(config->state_dir, "/var/lib/dlock");
+	dlk_config_free(config);
+	bad("state_dir = run", "option 'state_dir': \"run\" is not absolute");
+	bad("state_dir = \"/a\\tb\"", "\"/a?b\" holds a control byte");
+	memset(text + 13, 'a', 200);
+	bad(text, "is longer than 200 bytes");
 }
 
 static void a_short_restart_delay_is_a_warning(void **state)
@@ -810,6 +827,7 @@ int main(void)
 		cmocka_unit_test(key_templates_are_checked),
 		cmocka_unit_test(exclude_patterns_are_checked),
 		cmocka_unit_test(a_host_id_is_one_word),
+		cmocka_unit_test(a_state_dir_is_an_absolute_path),
 		cmocka_unit_test(a_short_restart_delay_is_a_warning),
 		cmocka_unit_test(what_is_no_text_is_refused),
 		cmocka_unit_test(sections_have_a_bound),

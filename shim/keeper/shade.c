@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holding shadows (DESIGN L4; shim/lock/shadow.c): as long as somebody has the
+ * description that the program locked, the keeper has the shadow's.
+ *
+ *  1. It must see the end of that very description: the file alone says
+ *     nothing, for whoever waits for the lock has that open too.
+ *  2. It gives the shadow to whoever proves to have the description, by
+ *     passing it: to unlock or convert what another process has locked.
+ *
+ * A description that can be polled (FUSE's can) is entered into an epoll set,
+ * which holds no reference and forgets it when it ends (epoll(7), Q6); that
+ * some description of the file has ended, inotify(7) tells.
+ *
+ *	__fput(), fs/file_table.c	keeper
+ *	fsnotify_close		->	is it still in the set?  yes
+ *	eventpoll_release
+ *					a moment later: no
+ *
+ * Where epoll will not have it (EPERM), the keeper has to keep the program's
+ * description, to compare others' with it by kcmp(2); and then nothing tells
+ * of the end of all others but looking at them, every 20 ms.
+ */
+#include "keeper/keeper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lease/shadowdir.h"
+#include "lease/sys.h"
+#include "model/fdinfo.h"
+#include "model/text.h"
+
+enum {
+	LOOK_MS = 20,
+	IDLE_MS = 500,
+	ASKER_MS = 50,
+	RELOOKS = 8,
+	HOLDERS = 16,
+};
+
+struct holder {
+	pid_t pid;
+	int fd;
+};
+
+struct dlk_shade {
+	struct dlk_shade *next;
+	int shadow;    /* -1: the description has ended */
+	int set, slot; /* an epoll set with it, by that number; or -1 */
+	int held;      /* itself; or -1 */
+	struct holder holders[HOLDERS];
+	unsigned n_holders;
+	int watch;                          /* of inotify, or -1 */
+	int dir, sock;                      /* for those who ask; or -1 */
+	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, a dot */
+	char sock_name[DLK_SHADOW_NAME_MAX + 20];
+};
+
+static struct dlk_shade *shades;
+static int bell = -1; /* an epoll set of the next two and all sockets */
+static int inotify = -1, timer = -1;
+static unsigned relooks; /* still to do after an event */
+
+/* --- is the description still there? -------------------------------------- */
+
+static bool in_set(const struct dlk_shade *s)
+{
+	char name[48], text[512];
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/self/fdinfo/");
+	dlk_text_i64(&t, s->set);
+	return dlk_slurp(name, text, sizeof(text)) < 0 || strstr(text, "tfd:");
+}
+
+static bool same(int ours, pid_t pid, int fd)
+{
+	return dlk_syscall(SYS_kcmp, getpid(), pid, KCMP_FILE, (long)ours,
+			   (long)fd) == 0;
+}
+
+static bool is_keeper(const char *pid)
+{
+	char name[48], comm[32];
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/");
+	dlk_text_str(&t, pid);
+	dlk_text_str(&t, "/comm");
+	return dlk_slurp(name, comm, sizeof(comm)) > 0 &&
+	       strcmp(comm, "dlock-keeper\n") == 0;
+}
+
+static void find_in(struct dlk_shade *s, const char *pid)
+{
+	char name[64];
+	struct dlk_text t;
+	struct dirent *e;
+	uint64_t number, fd;
+	DIR *d;
+
+	if (!dlk_number(pid, 10, &number) || is_keeper(pid))
+		return;
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/");
+	dlk_text_str(&t, pid);
+	dlk_text_str(&t, "/fd");
+	d = opendir(name);
+	while (d && s->n_holders < HOLDERS && (e = readdir(d)))
+		if (dlk_number(e->d_name, 10, &fd) &&
+		    same(s->held, (pid_t)number, (int)fd))
+			s->holders[s->n_holders++] =
+				(struct holder){ (pid_t)number, (int)fd };
+	if (d)
+		closedir(d);
+}
+
+/* Others who have the description; keepers have it for this sake only. */
+static bool find_holders(struct dlk_shade *s)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+
+	s->n_holders = 0;
+	while (d && s->n_holders < HOLDERS && (e = readdir(d)))
+		find_in(s, e->d_name);
+	if (d)
+		closedir(d);
+	return s->n_holders > 0;
+}
+
+static bool has_holder(struct dlk_shade *s)
+{
+	while (s->n_holders > 0) {
+		const struct holder *h = &s->holders[s->n_holders - 1];
+
+		if (same(s->held, h->pid, h->fd))
+			return true;
+		s->n_holders--;
+	}
+	return find_holders(s);
+}
+
+static void close_one(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void stop_watching(struct dlk_shade *s)
+{
+	bool shared = false;
+
+	/* Another shade of the same file has the same watch. */
+	for (struct dlk_shade *o = shades; o; o = o->next)
+		shared |= o != s && o->watch == s->watch;
+	if (s->watch >= 0 && !shared)
+		inotify_rm_watch(inotify, s->watch);
+	s->watch = -1;
+	close_one(&s->set);
+	close_one(&s->held);
+	if (s->sock_name[0])
+		unlinkat(s->dir, s->sock_name, 0);
+	s->sock_name[0] = '\0';
+	close_one(&s->sock);
+}
+
+/* True if it has ended just now. */
+static bool look_at(struct dlk_shade *s)
+{
+	if (s->shadow < 0 || (s->set >= 0 ? in_set(s) : has_holder(s)))
+		return false;
+	/* First: whoever does not find the socket takes it for unlocked. */
+	close_one(&s->shadow);
+	stop_watching(s);
+	return true;
+}
+
+/* --- when to look --------------------------------------------------------- */
+
+static void arm(void)
+{
+	struct itimerspec at = { 0 };
+	long ms = 0;
+
+	for (struct dlk_shade *s = shades; s; s = s->next) {
+		if (s->shadow < 0)
+			continue;
+		if (s->held >= 0 || s->watch < 0)
+			ms = LOOK_MS;
+		else if (ms == 0)
+			ms = IDLE_MS; /* in any case */
+	}
+	if (relooks > 0) {
+		long soon = 1L << (RELOOKS - relooks--);
+
+		ms = ms && ms < soon ? ms : soon;
+	}
+	at.it_value.tv_nsec = ms * 1000000;
+	timerfd_settime(timer, 0, &at, NULL);
+}
+
+static bool look_at_all(void)
+{
+	bool ended = false;
+
+	for (struct dlk_shade *s = shades; s; s = s->next)
+		ended |= look_at(s);
+	arm();
+	return ended;
+}
+
+static bool enter(int fd, void *whose)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = whose };
+
+	return fd >= 0 && epoll_ctl(bell, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+static bool begin(void)
+{
+	if (bell >= 0)
+		return true;
+	bell = epoll_create1(EPOLL_CLOEXEC);
+	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	/* There are few to a user (max_user_instances): it goes without. */
+	inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (bell >= 0 && enter(timer, &timer)) {
+		enter(inotify, &inotify);
+		return true;
+	}
+	close_one(&bell);
+	close_one(&timer);
+	close_one(&inotify);
+	return false;
+}
+
+int dlk_shades_bell(void)
+{
+	return bell;
+}
+
+/* --- those who ask -------------------------------------------------------- */
+
+static bool is_description(const struct dlk_shade *s, int fd)
+{
+	struct kcmp_epoll_slot slot = { .efd = (uint32_t)s->set,
+					.tfd = (uint32_t)s->slot };
+	pid_t self = getpid();
+
+	if (s->set < 0)
+		return same(s->held, self, fd);
+	return dlk_syscall(SYS_kcmp, self, self, KCMP_EPOLL_TFD, (long)fd,
+			   &slot) == 0;
+}
+
+static void answer(struct dlk_shade *s, int sock)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c;
+	int fd = -1;
+
+	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != 1)
+		return;
+	c = CMSG_FIRSTHDR(&msg);
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (fd < 0 || s->shadow < 0 || !is_description(s, fd)) {
+		msg.msg_control = NULL;
+		msg.msg_controllen = 0;
+	} else {
+		memcpy(CMSG_DATA(c), &s->shadow, sizeof(fd));
+	}
+	close_one(&fd);
+	(void)!sendmsg(sock, &msg, MSG_NOSIGNAL);
+}
+
+/* Whoever asks was refused: first let go what has ended this moment. */
+static bool listen_to(struct dlk_shade *s)
+{
+	int sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	bool ended = look_at(s);
+
+	if (sock >= 0 && poll(&p, 1, ASKER_MS) == 1)
+		answer(s, sock);
+	close_one(&sock);
+	return ended;
+}
+
+bool dlk_shades_look(void)
+{
+	struct epoll_event e;
+	char drain[4096];
+
+	/* One at a time: what it leads to may end another. */
+	if (epoll_wait(bell, &e, 1, 0) != 1)
+		return false;
+	if (e.data.ptr != &timer && e.data.ptr != &inotify)
+		return listen_to(e.data.ptr);
+	(void)!read(e.data.ptr == &timer ? timer : inotify, drain,
+		    sizeof(drain));
+	if (e.data.ptr == &inotify)
+		relooks = RELOOKS;
+	return look_at_all();
+}
+
+static void path_in(int dir, const char *name, struct sockaddr_un *at)
+{
+	struct dlk_text t;
+
+	*at = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	dlk_text_init(&t, at->sun_path, sizeof(at->sun_path));
+	dlk_text_str(&t, "/proc/self/fd/");
+	dlk_text_i64(&t, dir);
+	dlk_text_str(&t, "/");
+	dlk_text_str(&t, name);
+}
+
+/* Found by its name, it must be listening: whoever is refused removes it. */
+static bool bind_and_listen(struct dlk_shade *s, const char *first_name)
+{
+	struct sockaddr_un at;
+
+	path_in(s->dir, first_name, &at);
+	s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			 0);
+	return s->sock >= 0 &&
+	       bind(s->sock, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+	       listen(s->sock, 16) == 0 && enter(s->sock, s) &&
+	       renameat(s->dir, first_name, s->dir, s->sock_name) == 0;
+}
+
+/* Where it cannot listen, it holds the shadow all the same. */
+static void listen_for(struct dlk_shade *s)
+{
+	char first_name[32] = "new.";
+	struct dlk_text t;
+	uint64_t random;
+
+	if (s->dir < 0 || !s->name[0])
+		return;
+	dlk_random(&random, sizeof(random));
+	dlk_text_init(&t, s->sock_name, sizeof(s->sock_name));
+	dlk_text_str(&t, s->name);
+	dlk_text_str(&t, ".");
+	dlk_text_hex(&t, random);
+	dlk_text_init(&t, first_name + 4, sizeof(first_name) - 4);
+	dlk_text_hex(&t, random);
+	if (bind_and_listen(s, first_name))
+		return;
+	close_one(&s->sock);
+	unlinkat(s->dir, first_name, 0);
+	s->sock_name[0] = '\0';
+}
+
+/* --- shades --------------------------------------------------------------- */
+
+static void fd_path(char *buf, size_t size, int fd)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, buf, size);
+	dlk_text_str(&t, "/proc/self/fd/");
+	dlk_text_i64(&t, fd);
+}
+
+/* The last component of the shadow's path; "" if it is too long for one. */
+static void learn_name(struct dlk_shade *s)
+{
+	char link[48], path[4096];
+	const char *slash;
+	ssize_t n;
+
+	fd_path(link, sizeof(link), s->shadow);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n < 0 ? 0 : n] = '\0';
+	slash = strrchr(path, '/');
+	if (slash && strlen(slash + 1) < DLK_SHADOW_NAME_MAX)
+		strcpy(s->name, slash + 1);
+}
+
+/* Watch the program's description, and hold it if need be. */
+static bool see_end(struct dlk_shade *s, int fd)
+{
+	struct epoll_event none = { 0 };
+	char link[48];
+
+	fd_path(link, sizeof(link), fd);
+	s->slot = fd;
+	s->set = epoll_create1(EPOLL_CLOEXEC);
+	if (s->set >= 0 && epoll_ctl(s->set, EPOLL_CTL_ADD, fd, &none) == 0) {
+		s->watch = inotify_add_watch(inotify, link, IN_CLOSE);
+		return true;
+	}
+	close_one(&s->set);
+	s->held = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return s->held >= 0 && find_holders(s);
+}
+
+struct dlk_shade *dlk_shade_get(const int fds[3])
+{
+	struct dlk_shade *s = begin() ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	s->set = s->held = s->watch = s->sock = -1;
+	s->dir = fds[2] < 0 ? -1 : fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
+	s->shadow = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+	s->next = shades;
+	shades = s;
+	if (!see_end(s, fds[1]) || s->shadow < 0) {
+		dlk_shade_put(s);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	learn_name(s);
+	listen_for(s);
+	/* It may have ended before it was watched. */
+	relooks = RELOOKS;
+	arm();
+	return s;
+}
+
+bool dlk_shade_is_locked(const struct dlk_shade *s)
+{
+	char name[48], text[1024];
+	struct dlk_text t;
+
+	if (s->shadow < 0)
+		return false;
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/self/fdinfo/");
+	dlk_text_i64(&t, s->shadow);
+	return dlk_slurp(name, text, sizeof(text)) < 0 ||
+	       dlk_fdinfo_flock(text) != LOCK_UN;
+}
+
+static void take_out(const struct dlk_shade *s)
+{
+	struct dlk_shade **at = &shades;
+
+	while (*at && *at != s)
+		at = &(*at)->next;
+	if (*at)
+		*at = s->next;
+}
+
+void dlk_shade_put(struct dlk_shade *s)
+{
+	if (!s)
+		return;
+	close_one(&s->shadow);
+	stop_watching(s);
+	take_out(s);
+	close_one(&s->dir);
+	free(s);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The directory of shadows: files of ours that stand for the program's where
+ * those cannot be locked (local = "shadow").  For the shim and its keeper.
+ *
+ *	state_dir/UID/		mode 700, of the user's own
+ *		NAME		a shadow, mode 600, empty
+ *		NAME.RANDOM	the socket of a keeper that holds it
+ *
+ *  1. Nothing is followed, and what is not the user's own is not used.
+ *  2. The environment is never asked.
+ *  3. A shadow that has not been opened for a minute is removed by whoever
+ *     makes another and finds it unlocked, with its lock in hand; so whoever
+ *     gets the lock of one MUST look whether it is still there (st_nlink),
+ *     and else begin anew.  Not earlier: it is by its inode that a lease is
+ *     known to be of the same file (DESIGN L3).
+ *
+ * Descriptors are low and close-on-exec; the caller closes them, by
+ * dlk_close().  Async-signal-safe, no malloc.
+ */
+#ifndef DLK_SHADOWDIR_H
+#define DLK_SHADOWDIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* "DEV-INO-HANDLE" in hex; of a socket, with "." and 16 digits. */
+enum { DLK_SHADOW_NAME_MAX = 80 };
+
+/*
+ * The caller's directory below `base`; missing, it is made if `make`.  Or
+ * -errno, and *why names what is wrong with which directory.
+ */
+struct dlk_shadow_why {
+	char text[400];
+};
+int dlk_shadowdir_open(const char *base, bool make, struct dlk_shadow_why *why);
+
+/* May there be one? */
+bool dlk_shadowdir_is_there(const char *base);
+
+/* Each name in it, until false. */
+typedef bool dlk_shadow_name_fn(void *arg, int dir, const char *name);
+void dlk_shadowdir_list(int dir, dlk_shadow_name_fn *each, void *arg);
+
+void dlk_shadow_name(char *name, uint64_t dev, uint64_t ino, uint64_t handle);
+
+/* The shadow of that name, made if it is not there; or -errno and *why. */
+int dlk_shadow_open(int dir, const char *name, struct dlk_shadow_why *why);
+
+/* Is the shadow behind fd removed? */
+bool dlk_shadow_is_gone(int fd);
+
+#endif

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shadows: where a file cannot be locked in the kernel, a file of ours is
+ * locked in its place (local = "shadow", DESIGN L1).
+ *
+ * A flock lock lives as long as its open file description, and so must this
+ * one: as long as the description that the program locked, which may move on
+ * by fork, exec and passing, while a second description, the shadow's, cannot
+ * be made to go along.  So:
+ *
+ *  1. The process that locks opens the shadow, on a descriptor of its own,
+ *     and closes it when it closes its last one of the program's description.
+ *     Children have copies of both; exec closes ours.
+ *  2. Whatever a description may be shared by, its keeper has a copy of the
+ *     shadow's (handover.c, keeper/shade.c), and closes it when the
+ *     program's description has ended, wherever that was.
+ *  3. A process that has the program's description and no locked shadow asks
+ *     the keepers for it, so that of all shadows of one description at most
+ *     one is locked: unlock and conversion by another process work.
+ *
+ *	sh: exec 9>f	flock 9			flock -u 9
+ *			opens a shadow, locks
+ *			keeper: a copy
+ *			ends
+ *						asks the keeper: a copy
+ *						unlocks it
+ *
+ * The table is guarded by dlk.mutex; a child of fork(2) goes on with its copy
+ * (and would else have to ask for what it may need at once: siblings that lock
+ * one description must have one shadow).
+ */
+#include "lock/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "entry/real.h"
+#include "lease/shadowdir.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+enum { SHADOWS = 512 };
+
+struct shadow {
+	struct dlk_own own;
+	struct dlk_file file; /* the program's */
+	int fd;               /* the program's, last known */
+	bool used;
+};
+
+static struct shadow table[SHADOWS];
+static unsigned table_end; /* (m) nothing is used from here on */
+
+/* --- the table ------------------------------------------------------------ */
+
+/* (mutex held) Is it fd's?  kcmp(2) may be forbidden: then it may well be. */
+static bool is_of(const struct shadow *s, int fd, const struct dlk_file *file)
+{
+	int same;
+
+	if (!s->used || !dlk_same_file(&s->file, file))
+		return false;
+	if (s->fd == fd)
+		return true;
+	same = dlk_kernel_same(s->fd, fd);
+	return same == 1 ||
+	       ((same == -EPERM || same == -ENOSYS) && atomic_load(&dlk.dups));
+}
+
+/* (mutex held) */
+static struct shadow *find(int fd, const struct dlk_file *file)
+{
+	for (unsigned i = 0; i < table_end; i++)
+		if (table[i].used && table[i].fd == fd &&
+		    dlk_same_file(&table[i].file, file))
+			return &table[i];
+	for (unsigned i = 0; i < table_end; i++)
+		if (is_of(&table[i], fd, file))
+			return &table[i];
+	return NULL;
+}
+
+/* (mutex held) */
+static struct shadow *find_own(int own)
+{
+	for (unsigned i = 0; i < table_end; i++)
+		if (table[i].used && table[i].own.fd == own)
+			return &table[i];
+	return NULL;
+}
+
+/* Enter a shadow, in the place of an older one of fd's; consumes it. */
+static int enter(int fd, const struct dlk_file *file, int shadow)
+{
+	struct dlk_own own, old = { .fd = -1 };
+	struct shadow *s;
+	int err = dlk_own_take(&own, shadow);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&dlk.mutex);
+	s = find(fd, file);
+	if (s) {
+		old = s->own;
+	} else {
+		for (s = table; s < table + SHADOWS && s->used; s++)
+			;
+		if (s == table + SHADOWS)
+			s = NULL;
+		else
+			atomic_fetch_add(&dlk.n_shadows, 1);
+	}
+	if (s) {
+		s->own = own;
+		s->fd = fd;
+		s->file = *file;
+		s->used = true;
+		if (table_end < s - table + 1)
+			table_end = (unsigned)(s - table) + 1;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_own_close(s ? &old : &own);
+	return s ? own.fd : -EMFILE;
+}
+
+/* (mutex held) Out of the table; what is to be closed then. */
+static struct dlk_own take_out(struct shadow *s)
+{
+	s->used = false;
+	atomic_fetch_sub(&dlk.n_shadows, 1);
+	return s->own;
+}
+
+void dlk_shadow_drop(int fd)
+{
+	struct dlk_own own = { .fd = -1 };
+	struct dlk_file file;
+	struct shadow *s;
+
+	if (dlk_kernel_file(fd, &file) < 0)
+		return;
+	pthread_mutex_lock(&dlk.mutex);
+	s = find(fd, &file);
+	if (s)
+		own = take_out(s);
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_own_close(&own);
+}
+
+int dlk_shadow_of(int fd)
+{
+	struct dlk_file file;
+	struct shadow *s;
+	int own = -1;
+
+	if (atomic_load(&dlk.n_shadows) == 0 || dlk_kernel_file(fd, &file) < 0)
+		return -1;
+	pthread_mutex_lock(&dlk.mutex);
+	s = find(fd, &file);
+	if (s && dlk_own_check(&s->own))
+		own = s->own.fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	return own;
+}
+
+bool dlk_shadow_is_own(int fd)
+{
+	return find_own(fd) != NULL;
+}
+
+int dlk_shadow_program(int own)
+{
+	struct shadow *s;
+	int fd = -1;
+
+	pthread_mutex_lock(&dlk.mutex);
+	s = find_own(own);
+	if (s)
+		fd = s->fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	return fd;
+}
+
+int dlk_shadow_next_fd(int from)
+{
+	struct dlk_call call;
+	int lowest = -1;
+
+	if (atomic_load(&dlk.n_shadows) == 0)
+		return -1;
+	dlk_enter(&call);
+	pthread_mutex_lock(&dlk.mutex);
+	for (unsigned i = 0; i < table_end; i++)
+		if (table[i].used && table[i].fd >= from &&
+		    (lowest < 0 || table[i].fd < lowest))
+			lowest = table[i].fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_leave(&call);
+	return lowest;
+}
+
+/* --- does the program still have it? -------------------------------------- */
+
+struct other {
+	int fd;    /* known, or on its way out */
+	bool same; /* wanted: of its very description */
+	struct dlk_file file;
+};
+
+/* Not a descriptor that another shadow is known by. */
+static bool may_be(void *arg, int fd)
+{
+	const struct other *o = arg;
+	const struct shadow *s;
+	bool claimed = false;
+	int same;
+
+	if (fd == o->fd)
+		return false;
+	same = o->same ? dlk_kernel_same(o->fd, fd) : -EPERM;
+	if (same >= 0)
+		return same;
+	pthread_mutex_lock(&dlk.mutex);
+	for (s = table; s < table + table_end; s++)
+		claimed |= s->used && s->fd == fd &&
+			   dlk_same_file(&s->file, &o->file);
+	pthread_mutex_unlock(&dlk.mutex);
+	return !claimed;
+}
+
+/* Another descriptor of the program's, or -1. */
+static int another(struct other *o)
+{
+	if (!atomic_load(&dlk.dups))
+		return -1;
+	return dlk_kernel_find(&o->file, -1, may_be, o);
+}
+
+bool dlk_shadow_moves(int fd)
+{
+	struct other o = { .fd = fd, .same = true };
+	struct shadow *s;
+	int to;
+
+	if (dlk_kernel_file(fd, &o.file) < 0)
+		return false;
+	to = another(&o);
+	if (to < 0)
+		return false;
+	pthread_mutex_lock(&dlk.mutex);
+	s = find(fd, &o.file);
+	if (s && s->fd == fd)
+		s->fd = to;
+	pthread_mutex_unlock(&dlk.mutex);
+	return true;
+}
+
+/* One that the program has closed behind our back: gone, or moved on. */
+static void sweep_one(unsigned i)
+{
+	struct dlk_own own = { .fd = -1 };
+	struct dlk_file now;
+	struct shadow seen;
+	struct other o;
+	int to;
+
+	pthread_mutex_lock(&dlk.mutex);
+	seen = table[i];
+	pthread_mutex_unlock(&dlk.mutex);
+	/* In another thread's table it may be there. */
+	if (!seen.used || atomic_load(&dlk.tables) ||
+	    (dlk_kernel_file(seen.fd, &now) == 0 &&
+	     dlk_same_file(&now, &seen.file)))
+		return;
+	o = (struct other){ .fd = seen.fd, .file = seen.file };
+	to = another(&o);
+	pthread_mutex_lock(&dlk.mutex);
+	if (table[i].used && table[i].own.fd == seen.own.fd &&
+	    table[i].fd == seen.fd) {
+		if (to >= 0)
+			table[i].fd = to;
+		else
+			own = take_out(&table[i]);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_own_close(&own);
+}
+
+void dlk_shadow_look(int shadow)
+{
+	const struct shadow *s;
+	unsigned i = SHADOWS;
+
+	pthread_mutex_lock(&dlk.mutex);
+	s = find_own(shadow);
+	if (s)
+		i = (unsigned)(s - table);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (i < SHADOWS)
+		sweep_one(i);
+}
+
+void dlk_shadow_sweep(void)
+{
+	unsigned n = 0;
+
+	if (atomic_load(&dlk.n_shadows)) {
+		pthread_mutex_lock(&dlk.mutex);
+		n = table_end;
+		pthread_mutex_unlock(&dlk.mutex);
+	}
+	while (n > 0)
+		sweep_one(--n);
+}
+
+void dlk_shadow_closed(void)
+{
+	struct dlk_call call;
+
+	if (atomic_load(&dlk.n_shadows) == 0)
+		return;
+	dlk_enter(&call);
+	dlk_shadow_sweep();
+	dlk_leave(&call);
+}
+
+/*
+ * dup2(2) is about to replace an own descriptor: go out of its way.  The old
+ * number is taken until then, so that the new one is another.
+ */
+void dlk_shadow_step_aside(int own)
+{
+	struct dlk_own aside, old = { .fd = -1 };
+	struct dlk_call call;
+	struct shadow *s;
+	int copy;
+
+	if (atomic_load(&dlk.n_shadows) == 0)
+		return;
+	dlk_enter(&call);
+	copy = (int)dlk_syscall(SYS_fcntl, own, F_DUPFD_CLOEXEC, 3);
+	if (copy >= 0 && dlk_own_take(&aside, copy) == 0) {
+		pthread_mutex_lock(&dlk.mutex);
+		s = find_own(own);
+		old = s ? s->own : aside;
+		if (s)
+			s->own = aside;
+		pthread_mutex_unlock(&dlk.mutex);
+		dlk_own_close(&old);
+	}
+	dlk_leave(&call);
+}
+
+/* --- asking the keepers --------------------------------------------------- */
+
+static int connect_to(int dir, const char *name)
+{
+	const struct timeval second = { .tv_sec = 1 };
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct dlk_text t;
+	int fd = (int)dlk_syscall(SYS_socket, AF_UNIX,
+				  SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	dlk_text_init(&t, to.sun_path, sizeof(to.sun_path));
+	dlk_text_str(&t, "/proc/thread-self/fd/");
+	dlk_text_i64(&t, dir);
+	dlk_text_str(&t, "/");
+	dlk_text_str(&t, name);
+	dlk_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &second,
+		    sizeof(second));
+	dlk_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &second,
+		    sizeof(second));
+	if (dlk_syscall(SYS_connect, fd, &to, sizeof(to)) == 0)
+		return fd;
+	/* A keeper that was killed has left it. */
+	if (errno == ECONNREFUSED)
+		dlk_syscall(SYS_unlinkat, dir, name, 0);
+	dlk_close(fd);
+	return -ECONNREFUSED;
+}
+
+/* "Have you the shadow of this description?"  It, or -1. */
+static int ask_keeper(int sock, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = &control.align;
+	int got = -1;
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	if (dlk_syscall(SYS_sendmsg, sock, &msg, MSG_NOSIGNAL) < 0)
+		return -1;
+	msg.msg_controllen = sizeof(control);
+	if (dlk_syscall(SYS_recvmsg, sock, &msg, MSG_CMSG_CLOEXEC) < 0)
+		return -1;
+	c = CMSG_FIRSTHDR(&msg);
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&got, CMSG_DATA(c), sizeof(int));
+	return got;
+}
+
+struct question {
+	int fd, got;
+	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, and a dot */
+};
+
+static bool ask_if_keeper(void *arg, int dir, const char *name)
+{
+	struct question *q = arg;
+	int sock;
+
+	if (strncmp(name, q->name, strlen(q->name)) != 0)
+		return true;
+	sock = connect_to(dir, name);
+	if (sock < 0)
+		return true;
+	q->got = ask_keeper(sock, q->fd);
+	dlk_close(sock);
+	return q->got < 0;
+}
+
+int dlk_shadow_ask(int fd)
+{
+	struct question q = { .fd = fd, .got = -1 };
+	struct dlk_shadow_why why;
+	struct dlk_file file;
+	int dir;
+
+	if (dlk_kernel_file(fd, &file) < 0)
+		return -1;
+	dir = dlk_shadowdir_open(dlk.config->state_dir, false, &why);
+	if (dir < 0)
+		return -1;
+	dlk_shadow_name(q.name, file.dev, file.ino, file.handle);
+	strcat(q.name, ".");
+	dlk_shadowdir_list(dir, ask_if_keeper, &q);
+	dlk_close(dir);
+	return q.got < 0 ? -1 : enter(fd, &file, q.got);
+}
+
+/* --- for a call ----------------------------------------------------------- */
+
+static bool is_locked(int own)
+{
+	int mode = dlk_kernel_flock_mode(own);
+
+	return mode == LOCK_EX || mode == LOCK_SH;
+}
+
+int dlk_shadow_locked(int fd)
+{
+	int own = dlk_shadow_of(fd), got;
+
+	/* Of nobody else's making. */
+	if (!dlk_shared(fd) || (own >= 0 && is_locked(own)))
+		return own;
+	got = dlk_shadow_ask(fd);
+	return got < 0 ? own : got;
+}
+
+static int open_new(int fd, struct dlk_shadow_why *why)
+{
+	char name[DLK_SHADOW_NAME_MAX];
+	struct dlk_file file;
+	int dir, own, err = dlk_kernel_file(fd, &file);
+
+	if (err)
+		return err;
+	dir = dlk_shadowdir_open(dlk.config->state_dir, true, why);
+	if (dir < 0)
+		return dir;
+	dlk_shadow_name(name, file.dev, file.ino, file.handle);
+	own = dlk_shadow_open(dir, name, why);
+	dlk_close(dir);
+	if (own >= 0)
+		own = enter(fd, &file, own);
+	if (own == -EMFILE)
+		strcpy(why->text, "too many descriptors, or locks by shadows");
+	return own;
+}
+
+int dlk_shadow_get(int fd, struct dlk_shadow_why *why)
+{
+	int own;
+
+	/* flock(2) on it is EBADF (open(2), O_PATH). */
+	if (dlk_syscall(SYS_fcntl, fd, F_GETFL) & O_PATH)
+		return -EBADF;
+	strcpy(why->text, "it cannot be opened");
+	dlk_shadow_sweep();
+	own = dlk_shadow_locked(fd);
+	if (own < 0 || dlk_shadow_is_gone(own))
+		own = open_new(fd, why);
+	return own;
+}
+
+bool dlk_shadow_is_current(int own, int fd)
+{
+	return dlk_shadow_of(fd) == own && !dlk_shadow_is_gone(own);
+}
+
+bool dlk_shadow_perhaps(int fd)
+{
+	if (atomic_load(&dlk.n_shadows))
+		return true;
+	return dlk_shared(fd) && dlk_shadowdir_is_there(dlk.config->state_dir);
+}
+
+/* --- where flock(2) does not work ----------------------------------------- */
+
+enum { DEVICES = 8 };
+static _Atomic dev_t devices[DEVICES];
+
+bool dlk_shadow_wanted(const struct dlk_rule *rule, dev_t dev)
+{
+	if (rule->local == DLK_LOCAL_SHADOW)
+		return true;
+	for (int i = 0; i < DEVICES; i++)
+		if (dev && atomic_load(&devices[i]) == dev)
+			return true;
+	return false;
+}
+
+bool dlk_shadow_note(dev_t dev)
+{
+	char name[DLK_SHADOW_NAME_MAX];
+	struct dlk_shadow_why why;
+	struct dlk_text t;
+	long fd;
+	int dir;
+
+	for (int i = 0; i < DEVICES; i++) {
+		dev_t none = 0;
+
+		if (atomic_compare_exchange_strong(&devices[i], &none, dev) ||
+		    none == dev)
+			break;
+	}
+	dir = dlk_shadowdir_open(dlk.config->state_dir, true, &why);
+	if (dir < 0)
+		return false;
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "used-");
+	dlk_text_hex(&t, dev);
+	fd = dlk_syscall(SYS_openat, dir, name,
+			 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			 0600);
+	dlk_close(dir);
+	if (fd >= 0)
+		dlk_close((int)fd);
+	return fd >= 0;
+}

@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 400
+#
+# By shadows, on disks (where the end of a description is polled for) and on a
+# FUSE share (where it is told): what odd programs do, how leases live, shared
+# locks, hold and exclusion, each test as a whole.
+. "${0%/*}/../lib/tap.sh"
+
+hosts=${0%/*}/../hosts
+for kind in disks share; do
+	for name in 20-exclude 22-hold 23-stale 26-restart 27-keeper \
+		28-shared 29-readers-writers 32-odd; do
+		out=$(RIG_LOCAL=shadow RIG_KIND=$kind bash "$hosts/$name.t" \
+			2>&1) && [[ $out != *'not ok '* ]]
+		ok "$name on $kind" [ $? = 0 ]
+		grep -E '^not ok|^# ' <<<"$out" | sed 's/^not ok/# &/'
+	done
+done
+done_testing
