@@ -380,8 +380,12 @@ static void look(struct state *s)
 	snprintf(task, sizeof(task), "%d", getpid());
 	strcpy(s->ignored, status_line(task, "SigIgn"));
 	strcpy(s->caught, status_line(task, "SigCgt"));
-	/* glibc catches 33 from the first thread on, whoever starts it. */
+	/*
+	 * glibc catches 33 from the first thread on, whoever starts it; it may
+	 * have been ignored before.
+	 */
 	s->caught[strlen(s->caught) - 10] = '-';
+	s->ignored[strlen(s->ignored) - 10] = '-';
 	strcpy(s->blocked, status_line(task, "SigBlk"));
 	s->umask = umask(0);
 	umask(s->umask);
