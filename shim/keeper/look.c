@@ -73,13 +73,15 @@ static unsigned count_same(const struct dlk_kept *k)
 static void judge(struct dlk_kept *k, bool shim_lives)
 {
 	/* Of several alike it is not this one. */
+	if (k->shade && dlk_shade_is_locked(k->shade))
+		return;
 	switch (dlk_guard_judge(&k->guard, count_same(k))) {
 	case DLK_GONE_NOW:
 		dlk_carry_owe(k);
 		break;
 	case DLK_SOME_GONE:
 		/* Which is all the same to who has none of them. */
-		if (k->left || !shim_lives)
+		if (k->shade || k->left || !shim_lives)
 			dlk_carry_owe(k);
 		break;
 	case DLK_UNKNOWN:

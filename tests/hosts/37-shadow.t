@@ -253,31 +253,23 @@ done
 
 # --- two alike ----------------------------------------------------------------
 
-# One process takes two shared locks of one file; then each description is in
-# another child.  The one that ends must not take the other along.
+# One process takes two shared locks of one file; then each description is with
+# another program, which knows of no shadow.  The one that ends must not take
+# the other along.
 cat >"$RIG/two.py" <<'END'
 import fcntl, os, sys
-fds = [os.open(sys.argv[1], os.O_RDWR | os.O_CREAT) for i in (0, 1)]
+cp = sys.argv[2]
+fds = [os.open("disk/two", os.O_RDWR | os.O_CREAT) for i in (0, 1)]
 for fd in fds:
     fcntl.flock(fd, fcntl.LOCK_SH)
-ends = []
 for i in (0, 1):
-    r, w = os.pipe()
     if os.fork() == 0:
-        for fd in [fds[1 - i], w] + ends:
-            os.close(fd)
-        os.read(r, 1)
-        os._exit(0)
-    os.close(r)
-    ends.append(w)
+        os.close(fds[1 - i])
+        os.set_inheritable(fds[i], True)
+        os.execv(sys.argv[1], ["still", cp + ".in%d" % i, cp + ".go%d" % i])
 for fd in fds:
     os.close(fd)
-print("locked", flush=True)
-for w in (ends if sys.argv[2] == "first" else ends[::-1]):
-    input()
-    os.close(w)
-    os.wait()
-    print("ended", flush=True)
+print("left", flush=True)
 input()
 END
 leases()
@@ -297,16 +289,20 @@ nobody_writes()
 	[ "$asked" -ge 4 ]
 }
 configs shadow
-for first in first second; do
-	name="two alike, the $first ends"
-	peer two dl A /usr/bin/python3 "$RIG/two.py" disk/two "$first"
+for first in 0 1; do
+	name="two alike, $first ends first"
+	cp_new "$first.in0" "$first.go0" "$first.in1" "$first.go1"
+	peer two dl A /usr/bin/python3 "$RIG/two.py" "$RIG/still" \
+		"$RIG/cp/$first"
 	hear two
-	is "$HEARD" locked "$name: locked"
+	is "$HEARD" left "$name: locked"
+	ok "$name: with one" cp_wait "$first.in0"
+	ok "$name: and the other" cp_wait "$first.in1"
 	ok "$name: two leases" leases 2
-	ask two go
+	cp_reach "$first.go$first"
 	ok "$name: one is left" until_true 2 leases 1
 	ok "$name: and stays" nobody_writes
-	ask two go
+	cp_reach "$first.go$((1 - first))"
 	ok "$name: until it ends" until_true 2 is_free disk/two
 	ok "$name: and so does its shadow" dl A flock -n disk/two true
 	say two end
