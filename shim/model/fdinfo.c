@@ -165,10 +165,11 @@ static bool range_of(const char *p, struct dlk_lock_line *l)
 {
 	if (!number(&p, 10, ' ', &l->start))
 		return false;
-	if (strcmp(p, "EOF") != 0)
-		return number(&p, 10, '\0', &l->end) && l->end <= INT64_MAX;
-	l->end = INT64_MAX;
-	return true;
+	if (strcmp(p, "EOF") == 0)
+		l->end = INT64_MAX;
+	else if (!number(&p, 10, '\0', &l->end) || l->end > INT64_MAX)
+		return false;
+	return l->start <= l->end;
 }
 
 bool dlk_lock_line(const char *line, struct dlk_lock_line *l)

@@ -7,8 +7,7 @@
 # not hear of them.  36-programs-lock.t has those that lock, and
 # 37-programs-system.t those that change who and where they are.
 #
-# Files named *.rec are excluded: record locks are refused on a managed path
-# in this version (25-records-not-yet.t), and what takes some runs there.
+# Files named *.rec are excluded: what takes record locks runs there.
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/programs.sh"
 

@@ -6,8 +6,7 @@
 # prints, writes and exits as bare, has asked Redis for a lease, and leaves
 # none.  43-lockers.t shows that those leases exclude the other host.
 #
-# Files named *.rec are excluded, for programs that take record locks as well
-# (25-records-not-yet.t).
+# Files named *.rec are excluded, for programs that take record locks as well.
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/programs.sh"
 

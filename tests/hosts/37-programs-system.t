@@ -6,8 +6,7 @@
 # and capabilities, daemons, namespaces, tracers.  They lock nothing managed,
 # behave as bare, and Redis does not hear of them.
 #
-# Files in *.rec are excluded: record locks are refused on a managed path in
-# this version (25-records-not-yet.t), and gpg takes some.
+# Files in *.rec are excluded, for what takes record locks (gpg takes some).
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/programs.sh"
 

@@ -70,14 +70,22 @@ static inline int say_window(struct holder *h, uint64_t seq, uint64_t start,
 	return dlk_records_was_set(r, &got.seq);
 }
 
-static inline int look(struct holder *h, enum dlk_range_type type,
-		       uint64_t start, uint64_t end)
+/* Its kernel, asked at since_ns (0: not asked), knows of nobody. */
+static inline int look_since(struct holder *h, uint64_t since_ns,
+			     enum dlk_range_type type, uint64_t start,
+			     uint64_t end)
 {
 	struct dlk_lease lease = lease_of(h);
 	struct dlk_range range = { start, end, type };
 
 	dlk_conn_reset(c);
-	return dlk_records_get(c, in_ms(5000), &lease, &range, 0, &got);
+	return dlk_records_get(c, in_ms(5000), &lease, &range, since_ns, &got);
+}
+
+static inline int look(struct holder *h, enum dlk_range_type type,
+		       uint64_t start, uint64_t end)
+{
+	return look_since(h, 0, type, start, end);
 }
 
 static inline int renew(struct holder *h)

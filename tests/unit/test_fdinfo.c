@@ -193,6 +193,137 @@ static void a_line_has_mode_taker_and_file(void **state)
 	assert_false(dlk_fdinfo_line(HEAD POSIX OFD LEASE, &l));
 }
 
+/* --- one line, whole ------------------------------------------------------ */
+
+static void a_line_is_read_whole(void **state)
+{
+	struct dlk_lock_line l;
+
+	(void)state;
+	assert_true(dlk_lock_line("lock:\t1: POSIX  ADVISORY  WRITE 2730 "
+				  "fe:00:10952755 0 9",
+				  &l));
+	assert_int_equal(l.kind, DLK_LINE_POSIX);
+	assert_true(l.write);
+	assert_false(l.waits);
+	assert_int_equal(l.pid, 2730);
+	assert_int_equal(l.major, 0xfe);
+	assert_int_equal(l.minor, 0);
+	assert_int_equal(l.ino, 10952755);
+	assert_int_equal(l.start, 0);
+	assert_int_equal(l.end, 9);
+	assert_true(dlk_lock_line("12: OFDLCK ADVISORY  READ  -1 00:2d:7 5 EOF",
+				  &l));
+	assert_int_equal(l.kind, DLK_LINE_OFD);
+	assert_false(l.write);
+	assert_int_equal(l.pid, -1);
+	assert_int_equal(l.minor, 0x2d);
+	assert_int_equal(l.start, 5);
+	assert_int_equal(l.end, INT64_MAX);
+	assert_true(
+		dlk_lock_line("3: FLOCK  ADVISORY  WRITE 0 00:2d:7 0 EOF", &l));
+	assert_int_equal(l.kind, DLK_LINE_FLOCK);
+	assert_int_equal(l.pid, 0);
+}
+
+static void a_waiters_line_says_so(void **state)
+{
+	struct dlk_lock_line l;
+
+	(void)state;
+	assert_true(dlk_lock_line("1: -> POSIX  ADVISORY  READ 9 fe:00:7 10 19",
+				  &l));
+	assert_true(l.waits);
+	assert_int_equal(l.pid, 9);
+	assert_int_equal(l.end, 19);
+	assert_true(dlk_lock_line(
+		"1:   -> OFDLCK ADVISORY  WRITE -1 fe:00:7 0 EOF", &l));
+	assert_true(l.waits);
+}
+
+static void the_last_byte_is_a_byte(void **state)
+{
+	struct dlk_lock_line l;
+
+	(void)state;
+	assert_true(dlk_lock_line("1: POSIX  ADVISORY  READ 9 fe:00:7 "
+				  "9223372036854775806 9223372036854775807",
+				  &l));
+	assert_int_equal(l.start, INT64_MAX - 1);
+	assert_int_equal(l.end, INT64_MAX);
+	assert_false(dlk_lock_line("1: POSIX  ADVISORY  READ 9 fe:00:7 0 "
+				   "9223372036854775808",
+				   &l));
+}
+
+#define LINE(kind, mode, pid, file, range)                                     \
+	"1: " kind " " mode " " pid " " file " " range
+
+static void a_hostile_line_is_none(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		" ",
+		"lock:",
+		"lock:\t",
+		"1:",
+		"->",
+		"1: ->",
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", ""),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0 "),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0 EO"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0 EOFX"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0 EOF "),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0 9 "),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "0 9x"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "-1 9"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7", "9 0"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7",
+		     "9223372036854775808 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7",
+		     "99999999999999999999 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "<none>:0", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe::7", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "5", "fe:00:7g", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "--5", "fe:00:7", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "x", "fe:00:7", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITE", "2147483648", "fe:00:7",
+		     "0 EOF"),
+		LINE("POSIX  ADVISORY ", "WRITES", "5", "fe:00:7", "0 EOF"),
+		LINE("POSIX  ADVISORY ", "UNLCK", "5", "fe:00:7", "0 EOF"),
+		LINE("POSIX  MANDATORY", "WRITE", "5", "fe:00:7", "0 EOF"),
+		LINE("POSIX  *NOINODE*", "WRITE", "5", "fe:00:7", "0 EOF"),
+		LINE("POSIXADVISORY", "WRITE", "5", "fe:00:7", "0 EOF"),
+		LINE("LEASE  ACTIVE   ", "WRITE", "5", "fe:00:7", "0 EOF"),
+		LINE("DELEG  ACTIVE   ", "READ", "5", "fe:00:7", "0 EOF"),
+	};
+	struct dlk_lock_line l;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (dlk_lock_line(bad[i], &l))
+			fail_msg("read: \"%s\"", bad[i]);
+}
+
+/* Cut short anywhere it is none: a shorter number would be another lock. */
+static void a_line_cut_short_is_none(void **state)
+{
+	static const char line[] =
+		"1: -> POSIX  ADVISORY  WRITE 2730 fe:00:109 10 EOF";
+	char text[sizeof(line)];
+	struct dlk_lock_line l;
+
+	(void)state;
+	for (size_t len = 0; len < sizeof(line) - 1; len++) {
+		memcpy(text, line, len);
+		text[len] = '\0';
+		assert_false(dlk_lock_line(text, &l));
+	}
+	assert_true(dlk_lock_line(line, &l));
+}
+
 /* --- the running kernel --------------------------------------------------- */
 
 struct files {
@@ -360,6 +491,11 @@ int main(void)
 		cmocka_unit_test(other_kinds_do_not_count),
 		cmocka_unit_test(a_broken_line_is_none),
 		cmocka_unit_test(a_line_has_mode_taker_and_file),
+		cmocka_unit_test(a_line_is_read_whole),
+		cmocka_unit_test(a_waiters_line_says_so),
+		cmocka_unit_test(the_last_byte_is_a_byte),
+		cmocka_unit_test(a_hostile_line_is_none),
+		cmocka_unit_test(a_line_cut_short_is_none),
 		kernel_test(the_kernel_tells_every_mode),
 		kernel_test(a_duplicate_shows_the_same_lock),
 		kernel_test(another_description_shows_none),

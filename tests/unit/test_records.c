@@ -588,6 +588,33 @@ static void who_holds_nothing_may_ask(void **state)
 	assert_int_equal(got.range.end, 4);
 }
 
+/* He may be the asker himself, after exec(2): so nothing is taken from him. */
+static void whom_the_kernel_did_not_name_is_not_named(void **state)
+{
+	(void)state;
+	acquire(&a, W, 0, 9);
+	acquire(&far, W, 20, 29);
+	acquire(&a, R, 40, 49);
+	acquire(&far, R, 45, 49);
+	assert_busy(look_since(&b, 2000, W, 0, 9), &a, W, 0, 9);
+	assert_int_equal(look_since(&b, 9000, W, 0, 9), 0);
+	assert_busy(look_since(&b, 9000, R, 0, MAX), &far, W, 20, 29);
+	assert_busy(look_since(&b, 9000, W, 40, MAX), &far, R, 45, 49);
+	assert_int_equal(look_since(&b, 9000, R, 40, MAX), 0);
+	assert_int_equal(look_since(&b, 9000, W, 40, 44), 0);
+	assert_there(&a, "W0-9 R40-49");
+}
+
+static void a_string_that_the_kernel_did_not_name_is_nobody(void **state)
+{
+	(void)state;
+	acquire(&a, W, 0, MAX);
+	assert_busy(look_since(&b, 1, R, 5, 5), &a, W, 0, MAX);
+	assert_int_equal(look_since(&b, 9000, R, 5, 5), 0);
+	assert_busy(look_since(&far, 9000, R, 5, 5), &a, W, 0, MAX);
+	assert_busy(look(&b, R, 5, 5), &a, W, 0, MAX);
+}
+
 /* A reader that begins far before, behind many that end before. */
 static void a_reader_from_far_back_is_found(void **state)
 {
@@ -1180,6 +1207,8 @@ int main(void)
 		old_test(proof_leaves_other_hosts_and_files),
 		old_test(nobody_is_in_the_way_of_its_own),
 		old_test(who_holds_nothing_may_ask),
+		old_test(whom_the_kernel_did_not_name_is_not_named),
+		old_test(a_string_that_the_kernel_did_not_name_is_nobody),
 		old_test(a_reader_from_far_back_is_found),
 		old_test(a_writer_behind_our_own_is_found),
 		old_test(a_lost_reader_from_far_back_is_swept),
