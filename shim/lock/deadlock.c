@@ -199,7 +199,7 @@ static int expand(struct tale *t, struct dlk_conn *c, uint64_t by, int at)
 	struct dlk_wait *w = &t->mine;
 	int n, err = 0;
 
-	if (at > 0) {
+	if (at > 0 && at < NODES) {
 		w = &t->other;
 		err = load(t, c, by, &t->nodes[at]);
 		if (err != 1)
