@@ -69,13 +69,22 @@ libc=$(ldd /usr/bin/env | sed -n 's,.*=> \(/.*/libc\.so\.6\) .*,\1,p')
 exported=$(nm -D --defined-only "$libc" | awk '$2 != "A"')
 at_least "$(wc -l <<<"$exported")" 1000 "libc's exported names: $libc"
 
-# The programs and libraries of this machine: "name@version".
+# The programs and libraries of this machine: "name@version".  Those who read
+# them at once write a file each: their lines would mix in one pipe.
 imports()
 {
+	local dir
+
+	dir=$(mktemp -d) || return
+	# shellcheck disable=SC2016 # expanded there
 	find /usr/bin /usr/sbin /usr/lib /usr/libexec /usr/local -xdev \
 		-type f \( -perm /111 -o -name '*.so*' \) -print0 2>/dev/null |
-		timeout 40 xargs -0 -P "$(nproc)" -n 32 nm -D -u 2>/dev/null |
-		awk '$2 ~ /@GLIBC_/ { print $2 }' | sort -u
+		timeout 40 xargs -0 -P "$(nproc)" -n 32 sh -c '
+			dir=$0
+			nm -D -u "$@" 2>/dev/null |
+				awk "\$2 ~ /@GLIBC_/ { print \$2 }" >"$dir/$$"' "$dir"
+	cat "$dir"/* | sort -u
+	rm -rf "$dir"
 }
 began=$SECONDS
 imported=$(imports)
