@@ -184,7 +184,8 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep *m,
 		    const int *fds)
 {
 	k->ep = server(&m->ep);
-	if (!k->ep)
+	/* The connection, too, while the program can still be told. */
+	if (!k->ep || !conn_to(k->ep))
 		return -ENOMEM;
 	if (fds[1] >= 0) {
 		k->shade = dlk_shade_get(fds);

@@ -249,14 +249,14 @@ static bool finished(uint64_t *idle_since_ns)
 	       (!stays && now >= *idle_since_ns + LINGER_MS * DLK_MS);
 }
 
-/* A descriptor per file; the program's own limit was for the program. */
-static void raise_limit(void)
+/* The program's own limits were for the program. */
+static void raise_limit(int which)
 {
 	struct rlimit rl;
 
-	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+	if (getrlimit((__rlimit_resource_t)which, &rl) == 0) {
 		rl.rlim_cur = rl.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &rl);
+		setrlimit((__rlimit_resource_t)which, &rl);
 	}
 }
 
@@ -269,7 +269,8 @@ static bool begin(void)
 	sigfillset(&everything);
 	pthread_sigmask(SIG_SETMASK, &everything, NULL);
 	dlk_log_init(getenv("DLOCK_LOG"), false);
-	raise_limit();
+	raise_limit(RLIMIT_NOFILE); /* a descriptor per file */
+	raise_limit(RLIMIT_AS);
 	return dlk_watch_init() &&
 	       getsockopt(SHIM, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
 	       type == SOCK_SEQPACKET;
