@@ -171,7 +171,8 @@ static int try_again_past_others(const struct ask *a)
 			return 0;
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		if (tries >= 3 && dlk_now_ns() - began >= patience)
+		if ((tries >= 3 || who == DLK_OTHER) &&
+		    dlk_now_ns() - began >= patience)
 			return -EWOULDBLOCK;
 		dlk_pause_ns(DLK_MS / 10);
 	}
