@@ -67,18 +67,51 @@ static bool is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
 	       dlk_kernel_same(fd, h->fd) == 1;
 }
 
+static void note_any(void *arg, const struct dlk_range *range)
+{
+	(void)range;
+	*(bool *)arg = true;
+}
+
+/* A description without a lock need not be compared with those that have. */
+static bool may_own(enum dlk_kind kind, int fd)
+{
+	bool any = false;
+
+	return kind == DLK_POSIX ||
+	       dlk_kernel_records(fd, DLK_OFD, note_any, &any) < 0 || any;
+}
+
+/* (mutex held) The first by its number, or by comparison. */
+static struct dlk_held *find_held(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd, bool compare)
+{
+	struct dlk_held *h = NULL;
+
+	do {
+		h = dlk_held_find_records(file, h);
+	} while (h && !(compare ? is_owner(h, kind, fd)
+				: h->kind == kind && h->fd == fd));
+	return h;
+}
+
 /* The lease of fd's owner, pinned, or NULL. */
 static struct dlk_held *find_owner(const struct dlk_file *file,
 				   enum dlk_kind kind, int fd)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_held *h;
+	bool may;
 
 	if (atomic_load(&dlk.n_held) == 0)
 		return NULL;
 	pthread_mutex_lock(&dlk.mutex);
-	do {
-		h = dlk_held_find_records(file, h);
-	} while (h && !is_owner(h, kind, fd));
+	h = find_held(file, kind, fd, false);
+	if (!h) {
+		pthread_mutex_unlock(&dlk.mutex);
+		may = may_own(kind, fd);
+		pthread_mutex_lock(&dlk.mutex);
+		h = may ? find_held(file, kind, fd, true) : NULL;
+	}
 	if (h)
 		h->pins++;
 	pthread_mutex_unlock(&dlk.mutex);
@@ -514,13 +547,31 @@ static void note_random(struct ask *a)
 static int compare_with_kernel(struct dlk_held *h);
 
 /*
+ * Does the kernel still have the process's first range?  An OFD lock would meet
+ * it; its own list takes as long as there are locks in it.
+ */
+static bool first_is_there(const struct ask *a)
+{
+	struct dlk_range first = { .type = DLK_WRITE };
+	struct flock64 l = { 0 };
+
+	if (a->kind != DLK_POSIX || a->own->ranges.n == 0)
+		return false;
+	first.start = first.end = a->own->ranges.v[0].start;
+	dlk_range_to(&first, &l);
+	return real.fcntl64(a->fd, F_OFD_GETLK, &l) == 0 &&
+	       l.l_type != F_UNLCK && l.l_pid == dlk_pid();
+}
+
+/*
  * What the keeper carries it also releases, when it sees the lock's end: so if
  * the kernel has none any more (the descriptor was closed behind our back), the
  * lease is not to be counted on.
  */
 static void forget_ended(struct ask *a)
 {
-	if (!a->own || !a->own->kept || compare_with_kernel(a->own) != 0)
+	if (!a->own || !a->own->kept || first_is_there(a) ||
+	    compare_with_kernel(a->own) != 0)
 		return;
 	dlk_lock_ended(a->own);
 	let_go_of_owner(a);
@@ -858,12 +909,6 @@ static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
 			break;
 	}
 	return changed;
-}
-
-static void note_any(void *arg, const struct dlk_range *range)
-{
-	(void)range;
-	*(bool *)arg = true;
 }
 
 /* Not another lease's description, nor one that has no lock of this kind. */

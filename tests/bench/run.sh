@@ -71,6 +71,21 @@ row 'redis-py: PING' "$(us "$py_ping")"
 row 'redis-py: Lock acquire + release' "$(us "$py_lock")"
 echo
 
+# --- a cache-coherence point ----------------------------------------------
+mkdir "$RIG/share"
+host_start A
+on A mount -t tmpfs tmpfs "$MNT"
+share_at A "$MNT/share"
+for c in off auto on; do
+	rig_config A path_more="coherence = \"$c\""
+	read -r _ lock _ < <(dl A "$BIN/bench_lock" cycle "$PORT" "$MNT/share/f" \
+		"$CYCLES")
+	row "bindfs, coherence = $c: flock LOCK_EX + UN" "$(us "$lock")"
+done
+host_dead A
+rig_config A
+echo
+
 # --- no lock of ours ------------------------------------------------------
 bare=() shimmed=()
 for i in 1 2 3 4 5; do
