@@ -143,6 +143,8 @@ static void fill(struct dlk_kept *k, const struct dlk_keep *m)
 		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
 		.shared = m->shared != 0,
+		.fair = m->fair != 0,
+		.interop = m->interop != 0,
 		.places = m->places_len
 				  ? k->bytes + m->key_len + m->token_len + 2
 				  : NULL,
@@ -154,7 +156,9 @@ static void fill(struct dlk_kept *k, const struct dlk_keep *m)
 	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;
 	/* The process's thread renews at a third: a little later is enough. */
-	k->due_ns = m->renew_ns + m->ttl_ms / 12 * DLK_MS;
+	k->due_ns = m->renew_ns;
+	if (m->deadline_ns > m->renew_ns)
+		k->due_ns += (m->deadline_ns - m->renew_ns) / 8;
 }
 
 static void watch_it(struct dlk_kept *k, int fd)

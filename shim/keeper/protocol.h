@@ -42,7 +42,8 @@ struct dlk_keep {
 	uint32_t magic, type, seq;
 	uint32_t key_len, token_len, places_len, ttl_ms;
 	uint32_t shared, kind, coherent; /* kind: enum dlk_kept_kind */
-	uint32_t pid;                    /* of the process, for its own locks */
+	uint32_t fair, interop;
+	uint32_t pid;        /* of the process, for its own locks */
 	uint64_t dev, ino;   /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;

@@ -59,6 +59,7 @@ struct dlk_conn {
 	bool (*interrupt)(void *arg);
 	void *interrupt_arg;
 	char error[256];
+	char work[DLK_WORK_SIZE];
 	char in[IN_SIZE];
 	char out[OUT_SIZE];
 	char mem[ARENA_SIZE] __attribute__((aligned(16)));
@@ -370,18 +371,12 @@ int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
-/* One more piece from the socket into the reader. */
-static int receive(struct dlk_conn *c, uint64_t deadline_ns)
+/* What the socket gave, into the reader. */
+static int feed(struct dlk_conn *c, ssize_t n)
 {
-	ssize_t n;
 	struct dlk_arena *was;
 	int err;
 
-	if (!dlk_own_check(&c->own))
-		return fail(c, -EBADF, "our connection was closed");
-	n = recv(c->own.fd, c->in, sizeof(c->in), 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return give_up(c, deadline_ns, "no answer");
 	if (n < 0)
 		return fail(c, -errno, "cannot receive");
 	if (n == 0)
@@ -397,22 +392,42 @@ static int receive(struct dlk_conn *c, uint64_t deadline_ns)
 	return err ? fail(c, -ENOMEM, "no memory for an answer") : 0;
 }
 
+/* One more piece from the socket. */
+static int receive(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	ssize_t n;
+
+	if (!dlk_own_check(&c->own))
+		return fail(c, -EBADF, "our connection was closed");
+	n = recv(c->own.fd, c->in, sizeof(c->in), 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return give_up(c, deadline_ns, "no answer");
+	return feed(c, n);
+}
+
+/* What is whole in the reader: 0, and *reply or NULL. */
+static int parse(struct dlk_conn *c, const redisReply **reply)
+{
+	struct dlk_arena *was = dlk_arena_use(&c->arena);
+	void *r = NULL;
+	int err = c->reader ? redisReaderGetReply(c->reader, &r) : 0;
+
+	dlk_arena_use(was);
+	*reply = r;
+	return err ? fail(c, 0,
+			  "the answer is not RESP; "
+			  "is this a Redis server?")
+		   : 0;
+}
+
 static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		      const redisReply **reply)
 {
-	void *r = NULL;
-
 	for (bool more = false;; more = true) {
-		struct dlk_arena *was = dlk_arena_use(&c->arena);
-		int err = c->reader ? redisReaderGetReply(c->reader, &r) : 0;
+		int err = parse(c, reply);
 
-		dlk_arena_use(was);
-		if (err)
-			return fail(c, 0,
-				    "the answer is not RESP; "
-				    "is this a Redis server?");
-		if (r)
-			break;
+		if (err || *reply)
+			return err;
 		/* An answer may trickle in for ever. */
 		err = more ? give_up(c, deadline_ns, "no answer") : 0;
 		if (!err)
@@ -420,8 +435,37 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		if (err)
 			return err;
 	}
-	*reply = r;
-	return 0;
+}
+
+int dlk_conn_take(struct dlk_conn *c, const redisReply **reply)
+{
+	if (!dlk_conn_is_open(c))
+		return -ENOTCONN;
+	for (;;) {
+		int err = parse(c, reply);
+		ssize_t n;
+
+		if (err || *reply)
+			return err;
+		if (!dlk_own_check(&c->own))
+			return fail(c, -EBADF, "our connection was closed");
+		n = recv(c->own.fd, c->in, sizeof(c->in), MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return -EAGAIN;
+		err = feed(c, n);
+		if (err)
+			return err;
+	}
+}
+
+int dlk_conn_fd(const struct dlk_conn *c)
+{
+	return dlk_own_check(&c->own) ? c->own.fd : -1;
+}
+
+char *dlk_conn_work(struct dlk_conn *c)
+{
+	return c->work;
 }
 
 /*

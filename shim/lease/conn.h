@@ -29,7 +29,10 @@
 
 struct dlk_conn;
 
-enum { DLK_REPLY_MAX = 1024 * 1024 }; /* a larger reply is -EPROTO */
+enum {
+	DLK_REPLY_MAX = 1024 * 1024, /* a larger reply is -EPROTO */
+	DLK_WORK_SIZE = DLK_KEY_MAX + 16,
+};
 
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep);
 void dlk_conn_delete(struct dlk_conn *c);
@@ -78,6 +81,20 @@ int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* Forget all replies handed out; keeps the connection. */
 void dlk_conn_reset(struct dlk_conn *c);
+
+/*
+ * The next reply if it is there already: 0, or -EAGAIN for none yet.  For a
+ * connection that is told things (SUBSCRIBE).
+ */
+int dlk_conn_take(struct dlk_conn *c, const redisReply **reply);
+/* Its descriptor, of this moment, to sleep on; -1 if it is not open. */
+int dlk_conn_fd(const struct dlk_conn *c);
+
+/*
+ * Room for a name (DLK_KEY_MAX and a few bytes) until the command that it is
+ * for is appended.
+ */
+char *dlk_conn_work(struct dlk_conn *c);
 
 /* append + flush + reply. */
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lease/queue.h"
 #include "lease/records.h"
 #include "lease/script.h"
 #include "lease/sys.h"
@@ -27,10 +28,11 @@ static struct dlk_arg mode(const struct dlk_lease *lease)
 
 /* --- acquire -------------------------------------------------------------- */
 
+/* {code, number, text, ticket, ahead}, as acquire.lua and queue.lua have it. */
 static int read_answer(struct dlk_conn *c, const redisReply *r,
-		       struct dlk_answer *answer)
+		       struct dlk_waiter *waiter, struct dlk_answer *answer)
 {
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 5 ||
 	    r->element[2]->type != REDIS_REPLY_STRING)
 		return dlk_script_refused(c, r);
 	answer->holder_len = dlk_script_text(r->element[2], answer->holder,
@@ -38,15 +40,54 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 	switch (dlk_script_int(r, 0)) {
 	case 1:
 		answer->replaced = dlk_script_int(r, 1) == 1;
+		if (waiter)
+			waiter->queued = false;
 		return 0;
 	case 0:
 		answer->left_ms = dlk_script_int(r, 1);
+		if (waiter && waiter->channel[0]) {
+			waiter->queued = true;
+			waiter->ticket = dlk_script_int(r, 3);
+			waiter->ahead = dlk_script_int(r, 4);
+		}
 		return DLK_BUSY;
 	case 2:
 		return DLK_ODD;
 	default:
 		return dlk_script_refused(c, r);
 	}
+}
+
+/* A script that grants: taught to a server that is old enough (script.h). */
+static int ask(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+	       const struct dlk_arg *args, struct dlk_waiter *waiter,
+	       struct dlk_answer *answer)
+{
+	/* Who finds the last one counts on the others. */
+	static const struct dlk_arg scripts[] = {
+		{ LITERAL(DLK_LUA_renew) },
+		{ LITERAL(DLK_LUA_queue) },
+		{ LITERAL(DLK_LUA_release) },
+		{ LITERAL(DLK_LUA_acquire) },
+	};
+	const redisReply *r;
+	int err;
+
+	for (int tries = 0; tries < 3; tries++) {
+		answer->replaced = false;
+		answer->asked_ns = dlk_now_ns();
+		err = dlk_script_call(c, deadline_ns, argc, args, &r);
+		if (err)
+			return err;
+		if (!dlk_script_unknown(r))
+			return read_answer(c, r, waiter, answer);
+		err = dlk_script_admit(c, deadline_ns, scripts, 4,
+				       &answer->left_ms);
+		if (err)
+			return err > 0 ? DLK_YOUNG : err;
+	}
+	dlk_conn_set_error(c, "the server forgets its scripts");
+	return -EAGAIN;
 }
 
 static struct dlk_arg since(const struct dlk_lease *lease)
@@ -56,25 +97,24 @@ static struct dlk_arg since(const struct dlk_lease *lease)
 	return (struct dlk_arg){ id.text + id.len, 20 };
 }
 
+static struct dlk_arg ticket(struct dlk_number *n, const struct dlk_waiter *w)
+{
+	return w && w->queued ? dlk_script_signed(n, w->ticket) : none;
+}
+
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
 		      const struct dlk_lease *instead,
-		      struct dlk_answer *answer)
+		      struct dlk_waiter *waiter, struct dlk_answer *answer)
 {
-	/* Who finds the last one counts on the others. */
-	static const struct dlk_arg scripts[] = {
-		{ LITERAL(DLK_LUA_release) },
-		{ LITERAL(DLK_LUA_renew) },
-		{ LITERAL(DLK_LUA_acquire) },
-	};
-	struct dlk_number ttl;
-	const redisReply *r;
-	int err;
+	const struct dlk_waiter *w = waiter;
+	struct dlk_number ttl, place, life;
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVALSHA") },
 		{ LITERAL(DLK_SHA_acquire) },
-		{ LITERAL("1") },
+		{ LITERAL("2") },
 		{ lease->key, lease->key_len },
+		dlk_script_queue(c, lease),
 		{ lease->token, lease->token_len },
 		dlk_script_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_identity(lease->token),
@@ -82,23 +122,65 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		mode(lease),
 		instead ? (struct dlk_arg){ instead->token, instead->token_len }
 			: none,
+		dlk_script_options(lease),
+		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
+		ticket(&place, w),
+		w ? (struct dlk_arg){ w->channel, strlen(w->channel) } : none,
+		dlk_script_number(&life, w ? w->life_ms : 0, 0),
 	};
 
-	for (int tries = 0; tries < 3; tries++) {
-		answer->replaced = false;
-		answer->asked_ns = dlk_now_ns();
-		err = dlk_script_call(c, deadline_ns, 10, args, &r);
-		if (err)
-			return err;
-		if (!dlk_script_unknown(r))
-			return read_answer(c, r, answer);
-		err = dlk_script_admit(c, deadline_ns, scripts, 3,
-				       &answer->left_ms);
-		if (err)
-			return err > 0 ? DLK_YOUNG : err;
-	}
-	dlk_conn_set_error(c, "the server forgets its scripts");
-	return -EAGAIN;
+	return ask(c, deadline_ns, 16, args, waiter, answer);
+}
+
+/* --- queue ---------------------------------------------------------------- */
+
+static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
+				const char *verb, const struct dlk_lease *lease,
+				struct dlk_waiter *w, struct dlk_answer *answer)
+{
+	struct dlk_number place, life;
+	const struct dlk_arg args[] = {
+		{ LITERAL("EVALSHA") },
+		{ LITERAL(DLK_SHA_queue) },
+		{ LITERAL("2") },
+		{ lease->key, lease->key_len },
+		dlk_script_queue(c, lease),
+		{ verb, strlen(verb) },
+		mode(lease),
+		{ w->claim, w->claim_len },
+		ticket(&place, w),
+		{ w->channel, strlen(w->channel) },
+		dlk_script_number(&life, w->life_ms, 0),
+		dlk_script_identity(w->claim),
+		dlk_script_options(lease),
+	};
+
+	if (!answer)
+		return dlk_script_append(c, 13, args);
+	return ask(c, deadline_ns, 13, args, w, answer);
+}
+
+int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_lease *lease, struct dlk_waiter *w,
+		   struct dlk_answer *answer)
+{
+	return queue_append_or_call(c, deadline_ns, "stay", lease, w, answer);
+}
+
+int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_lease *lease, struct dlk_waiter *w,
+		   struct dlk_answer *answer)
+{
+	return queue_append_or_call(c, deadline_ns, "pass", lease, w, answer);
+}
+
+int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
+		    struct dlk_waiter *w)
+{
+	int err = queue_append_or_call(c, 0, "leave", lease, w, NULL);
+
+	w->queued = false;
+	return err;
 }
 
 /* --- release -------------------------------------------------------------- */
@@ -111,13 +193,15 @@ static int compare(struct dlk_conn *c, struct dlk_arg how,
 	const struct dlk_arg args[] = {
 		how,
 		script,
-		{ LITERAL("1") },
+		{ LITERAL("2") },
 		{ lease->key, lease->key_len },
+		dlk_script_queue(c, lease),
 		{ lease->token, lease->token_len },
-		dlk_script_number(&ttl, lease->ttl_ms, 0),
+		with_ttl ? dlk_script_number(&ttl, lease->ttl_ms, 0)
+			 : dlk_script_options(lease),
 	};
 
-	return dlk_script_append(c, with_ttl ? 6 : 5, args);
+	return dlk_script_append(c, 7, args);
 }
 
 static const struct dlk_arg evalsha = { LITERAL("EVALSHA") };
@@ -138,7 +222,7 @@ int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool text)
 {
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_release) };
-	const struct dlk_arg lua = { LITERAL(DLK_LUA_release) };
+	const struct dlk_arg lua = { LITERAL(DLK_LUA_drop) };
 
 	if (lease->places)
 		return release_records(c, lease, text);

@@ -42,8 +42,22 @@ struct dlk_lease {
 	size_t token_len;
 	uint32_t ttl_ms;
 	bool shared;
+	bool fair;    /* no reader passes a writer that waits */
+	bool interop; /* others than us ask for it, and must have a chance */
 	const char *places; /* records: dlk_records_places(); else NULL */
 	size_t places_len;
+};
+
+/*
+ * A place in the queue of a lease (DESIGN 4), of one waiting call.  The claim
+ * is the token that the lease gets when the waiter is served; see queue.h.
+ */
+struct dlk_waiter {
+	const char *claim, *channel; /* the latter "": it does not queue */
+	size_t claim_len;
+	uint32_t life_ms; /* of the claim, and of a place not heard of */
+	bool queued;
+	int64_t ticket, ahead; /* if queued; `ahead` at most before it */
 };
 
 struct dlk_answer {
@@ -62,7 +76,9 @@ struct dlk_answer {
  * Ask for the lease.  `proof`: the caller holds the kernel's lock now, looked
  * at it after reading the token's `since`, and so knows that any older lease
  * of its host and file is dead (DESIGN L3).  `instead`: a lease that its owner
- * gives up first, whatever the answer (a conversion), or NULL.
+ * gives up first, whatever the answer (a conversion), or NULL.  `waiter`: its
+ * place in the queue, taken when the answer is DLK_BUSY and left when it is 0;
+ * NULL for who does not wait.
  *
  * 0 (the deadline counts from answer->asked_ns), DLK_BUSY, DLK_ODD,
  * DLK_YOUNG, -errno.
@@ -70,13 +86,14 @@ struct dlk_answer {
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
 		      const struct dlk_lease *instead,
-		      struct dlk_answer *answer);
+		      struct dlk_waiter *waiter, struct dlk_answer *answer);
 
 /*
  * Queue a release, by the script's name or (text) as a whole, for a server
- * that was restarted does not know the name.  Flush it; its reply is judged
- * by dlk_lease_released(): 0 for "the lease is not there any more", -ENOENT
- * for "again, with text", -EAGAIN, -EREMOTEIO; NULL (never came) -EPIPE.
+ * that was restarted does not know the name: that one wakes nobody.  Flush it;
+ * its reply is judged by dlk_lease_released(): 0 for "the lease is not there
+ * any more", -ENOENT for "again, with text", -EAGAIN, -EREMOTEIO; NULL (never
+ * came) -EPIPE.
  */
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool text);

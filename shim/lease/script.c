@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lease/lease.h"
 #include "model/text.h"
 #include "model/token.h"
 
@@ -16,6 +17,39 @@ struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
 	dlk_text_init(&t, n->text, sizeof(n->text));
 	dlk_text_u64(&t, value, width);
 	return (struct dlk_arg){ n->text, t.len };
+}
+
+struct dlk_arg dlk_script_signed(struct dlk_number *n, int64_t value)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, n->text, sizeof(n->text));
+	dlk_text_i64(&t, value);
+	return (struct dlk_arg){ n->text, t.len };
+}
+
+struct dlk_arg dlk_script_queue(struct dlk_conn *c,
+				const struct dlk_lease *lease)
+{
+	char *work = dlk_conn_work(c);
+	struct dlk_text t;
+
+	dlk_text_init(&t, work, DLK_WORK_SIZE);
+	dlk_text_str(&t, "{");
+	dlk_text_bytes(&t, lease->key, lease->key_len);
+	dlk_text_str(&t, "}%q");
+	return (struct dlk_arg){ work, t.len };
+}
+
+struct dlk_arg dlk_script_options(const struct dlk_lease *lease)
+{
+	if (lease->fair && lease->interop)
+		return (struct dlk_arg){ DLK_LITERAL("fair interop") };
+	if (lease->fair)
+		return (struct dlk_arg){ DLK_LITERAL("fair") };
+	if (lease->interop)
+		return (struct dlk_arg){ DLK_LITERAL("interop") };
+	return (struct dlk_arg){ "", 0 };
 }
 
 int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args)
@@ -165,7 +199,9 @@ bool dlk_script_succeeds(const char *token, const redisReply *held)
 	const struct dlk_arg id = dlk_script_identity(token);
 	const size_t at = (size_t)(id.text - token);
 
+	/* A claim is no kernel lock's yet (queue.h). */
 	return held->len > at + id.len + 20 &&
+	       memcmp(held->str + at + id.len, DLK_NEVER, 20) != 0 &&
 	       memcmp(held->str, "dlock1 ", 7) == 0 &&
 	       memcmp(held->str + at, id.text, id.len) == 0 &&
 	       memcmp(held->str + at + id.len, id.text + id.len, 20) > 0;

@@ -46,6 +46,7 @@ struct dlk_number {
 };
 struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
 				 unsigned width);
+struct dlk_arg dlk_script_signed(struct dlk_number *n, int64_t value);
 
 /* Queue a command; or send it and take its reply. */
 int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
@@ -74,6 +75,16 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
  */
 int dlk_script_admit(struct dlk_conn *c, uint64_t deadline_ns,
 		     const struct dlk_arg *scripts, int n, int64_t *left_ms);
+
+/*
+ * The queue of a lease, "{KEY}%q": its text is the connection's, until the next
+ * command is appended.
+ */
+struct dlk_lease;
+struct dlk_arg dlk_script_queue(struct dlk_conn *c,
+				const struct dlk_lease *lease);
+/* "fair" and "interop". */
+struct dlk_arg dlk_script_options(const struct dlk_lease *lease);
 
 /* INT64_MIN for what is no number. */
 int64_t dlk_script_int(const redisReply *r, size_t i);

@@ -79,6 +79,8 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 	if (err)
 		return err;
 	a->lease.ttl_ms = a->rule->ttl_ms;
+	a->lease.fair = a->rule->fair;
+	a->lease.interop = a->rule->interop;
 	a->ep = a->rule->redis->endpoints;
 	a->patience_ns = PATIENCE_MS * DLK_MS;
 	if (a->ep->connect_timeout_ms < PATIENCE_MS)
@@ -117,6 +119,7 @@ bool dlk_ask_same_place(const struct ask *a, bool *older)
 
 	if (!dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
 			     &theirs) ||
+	    theirs.since_ns == UINT64_MAX || /* a claim: no lock yet */
 	    !dlk_token_parse(a->s->token, a->lease.token_len, &ours) ||
 	    strcmp(ours.host, theirs.host) != 0 ||
 	    strcmp(ours.file, theirs.file) != 0)

@@ -13,6 +13,23 @@
 #include "lease/log.h"
 #include "lock/state.h"
 
+/* A call's place in the queue at Redis (queue.c). */
+struct queued {
+	struct dlk_waiter waiter;
+	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
+			never queues */
+	char digits[DLK_RANDOM_LEN + 1]; /* of the claim */
+	struct dlk_wake *wake;
+	uint64_t owner;
+	uint64_t until_ns;   /* to tell of it again */
+	uint64_t counted_ns; /* a claim's deadline counts from there */
+	uint64_t pause_ns;   /* for a holder that wakes nobody */
+	bool answered;       /* an ask was refused just now */
+	bool granted;        /* the claim is at the key */
+	bool hurry;          /* the kernel's lock is not to be waited for */
+	bool by_claim;       /* held by it, and not confirmed yet */
+};
+
 struct ask {
 	struct dlk_call *call;
 	const char *name; /* of the call: "flock", "fcntl", "lockf" */
@@ -31,6 +48,8 @@ struct ask {
 	bool asked;    /* with this token; maybe granted */
 	bool unsure;   /* refused, but an earlier try may be done yet */
 	char why[256]; /* the last failure, for the log */
+
+	struct queued queue;
 
 	/* flock.c */
 	int mode;             /* LOCK_EX or LOCK_SH */
@@ -112,6 +131,30 @@ int dlk_ask_ping(struct ask *a);
  * kernel's lock is given back: pause and 0 to go on, or what the call returns.
  */
 int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
+
+/* --- queue.c -------------------------------------------------------------- */
+
+/* For an ask: the place that it takes if it is refused, or NULL. */
+struct dlk_waiter *dlk_queue_waiter(struct ask *a);
+/*
+ * Redis refused (queue.answered: just now, by a->s->answer), and the kernel's
+ * lock is given back: wait until the queue grants (queue.granted), or until
+ * there is reason to ask, or to look whether a local holder is there still; all
+ * without a wait in the kernel (queue.hurry).  0, or what the call returns.
+ */
+int dlk_queue_wait(struct ask *a);
+/*
+ * Granted, and the kernel's lock is taken: the token, and from when its
+ * deadline counts.  0, DLK_BUSY: it was too late, -errno.
+ */
+int dlk_queue_claim(struct ask *a);
+/*
+ * The kernel's lock is not to be had.  1: what was granted is another's now,
+ * wait in the kernel; 0: there was nothing granted, go on waiting.
+ */
+int dlk_queue_not_now(struct ask *a);
+/* However it ended: leave the queue, and let the connection go. */
+void dlk_queue_end(struct ask *a);
 
 /* --- deadlock.c ----------------------------------------------------------- */
 

@@ -15,6 +15,8 @@
 #include "lock/state.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -217,31 +219,112 @@ static void test_cancel(struct dlk_call *call)
 	dlk_mask();
 }
 
-/*
- * Sleep until a signal comes that has a handler, and let it run: its number, 0
- * for none.  Signals without handlers do what they do, and are none.
- */
-static int handle_one(struct dlk_call *call, uint64_t ns, enum effect *effect)
+/* A sleep on a socket of ours, or on none (fd -1). */
+struct sleeper {
+	struct dlk_call *call;
+	int fd;
+	bool has_other; /* a SIGURG that the program sent, and blocks */
+	siginfo_t other;
+};
+
+static bool is_ours(const struct sleeper *s, int sig, const siginfo_t *info)
+{
+	return s->fd >= 0 && sig == SIGURG && info->si_code >= POLL_IN &&
+	       info->si_code <= POLL_HUP && info->si_fd == s->fd;
+}
+
+static int take_signal(const sigset_t *set, uint64_t ns, siginfo_t *info)
 {
 	struct timespec time = { .tv_sec = (time_t)(ns / 1000000000U),
 				 .tv_nsec = (long)(ns % 1000000000U) };
+
+	return (int)dlk_syscall(SYS_rt_sigtimedwait, set, info, &time,
+				_NSIG / 8);
+}
+
+/*
+ * Bytes that come are told to this thread by a signal, for it is by
+ * sigtimedwait(2) that it sleeps.  SIGURG: the kernel sends it on behalf of
+ * sockets anyway, and where it is not handled it does nothing; it is blocked
+ * all the time that this one can come (F_SETSIG, F_SETOWN_EX: fcntl(2)).
+ */
+static void begin_listening(const struct sleeper *s)
+{
+	struct f_owner_ex me = { F_OWNER_TID, (pid_t)dlk_syscall(SYS_gettid) };
+
+	if (s->fd < 0)
+		return;
+	dlk_syscall(SYS_fcntl, s->fd, F_SETOWN_EX, &me);
+	dlk_syscall(SYS_fcntl, s->fd, F_SETSIG, SIGURG);
+	dlk_syscall(SYS_fcntl, s->fd, F_SETFL, O_ASYNC);
+}
+
+static void end_listening(struct sleeper *s)
+{
+	siginfo_t info;
+	sigset_t set;
+
+	if (s->fd < 0)
+		return;
+	dlk_syscall(SYS_fcntl, s->fd, F_SETFL, 0);
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	if (take_signal(&set, 0, &info) == SIGURG && !is_ours(s, SIGURG, &info))
+		give_back(SIGURG, &info);
+	if (s->has_other)
+		give_back(SIGURG, &s->other);
+	s->has_other = false;
+}
+
+static bool has_bytes(const struct sleeper *s)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+	return s->fd >= 0 && dlk_poll(&p, 1, 0) != 0;
+}
+
+enum { SLEPT, BYTES, HANDLED };
+
+/*
+ * Sleep until a signal comes that has a handler, and let it run.  Signals
+ * without handlers do what they do, and are none.
+ */
+static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
+{
+	struct dlk_call *call = s->call;
 	sigset_t set, mask;
 	siginfo_t info;
 	int sig;
 
 	handled(call, &set);
+	if (s->fd >= 0)
+		sigaddset(&set, SIGURG);
 	sigorset(&mask, &call->mask, &set);
+	begin_listening(s);
+	if (has_bytes(s)) {
+		end_listening(s);
+		return BYTES;
+	}
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	sig = (int)dlk_syscall(SYS_rt_sigtimedwait, &set, &info, &time,
-			       _NSIG / 8);
+	sig = take_signal(&set, ns, &info);
 	dlk_mask();
+	if (is_ours(s, sig, &info)) {
+		end_listening(s);
+		return BYTES;
+	}
+	if (sig == SIGURG && sigismember(&call->mask, sig) == 1) {
+		s->has_other = true;
+		s->other = info;
+		return SLEPT;
+	}
+	end_listening(s);
 	if (sig <= 0)
-		return 0;
+		return SLEPT;
 	*effect = effect_of(sig);
 	give_back(sig, &info);
 	dlk_unmask(call);
 	dlk_mask();
-	return sig;
+	return HANDLED;
 }
 
 /*
@@ -254,9 +337,11 @@ static int handle_one(struct dlk_call *call, uint64_t ns, enum effect *effect)
  * sigtimedwait(2) is one that the kernel may choose for what is sent to the
  * process; of several, one takes it (kernel/signal.c, do_sigtimedwait).
  */
-int dlk_sleep(struct dlk_call *call, uint64_t ns)
+int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns)
 {
 	uint64_t until = dlk_now_ns() + ns, now = until - ns;
+	struct sleeper s = { .call = call, .fd = fd };
+	int got;
 
 	do {
 		enum effect effect = NOTHING;
@@ -265,12 +350,19 @@ int dlk_sleep(struct dlk_call *call, uint64_t ns)
 			test_cancel(call);
 		allow_cancel(call);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		if (handle_one(call, until - now, &effect) &&
-		    effect == INTERRUPTS && call->wait)
-			return -EINTR;
+		got = handle_one(&s, until - now, &effect);
+		if (got == HANDLED && effect == INTERRUPTS && call->wait)
+			got = -EINTR;
 		now = dlk_now_ns();
-	} while (now < until);
-	return 0;
+		/* After a handler, fd may be anything. */
+	} while (now < until && (got == SLEPT || (got == HANDLED && fd < 0)));
+	end_listening(&s);
+	return got == HANDLED ? 0 : got;
+}
+
+int dlk_sleep(struct dlk_call *call, uint64_t ns)
+{
+	return dlk_sleep_on(call, -1, ns);
 }
 
 int dlk_let_signals_in(struct dlk_call *call)

@@ -143,6 +143,9 @@ static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
 		/* A keeper that was in the way and ended is not seen twice. */
 		return ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
+		/* One who asks is refused: the lock is ours at Redis. */
+		if (a->queue.granted)
+			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
 			return DLK_MS;
 		break;
@@ -264,7 +267,7 @@ static int take_kernel(struct ask *a)
 		err = try_with_keepers(a);
 	if (err != -EWOULDBLOCK)
 		return err;
-	if (!a->wait)
+	if (!a->wait || a->queue.hurry)
 		return try_again_past_others(a);
 	return wait_in_kernel(a);
 }
@@ -438,7 +441,7 @@ static int ask_with_proof(struct ask *a, struct dlk_conn *c,
 			break;
 		a->asked = true;
 		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
-					&a->s->answer);
+					dlk_queue_waiter(a), &a->s->answer);
 	}
 	return err;
 }
@@ -452,7 +455,7 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 		return err;
 	a->asked = true;
 	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, old,
-				&a->s->answer);
+				dlk_queue_waiter(a), &a->s->answer);
 	return err == DLK_BUSY ? ask_with_proof(a, c, deadline_ns) : err;
 }
 
@@ -513,7 +516,8 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 /* The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct ask *a)
 {
-	uint64_t asked = a->s->answer.asked_ns;
+	const uint64_t asked = a->s->answer.asked_ns;
+	const bool by_claim = a->queue.by_claim;
 	struct dlk_held *h = dlk_held_new(&a->lease);
 	uint64_t look_ns;
 	bool late;
@@ -533,8 +537,11 @@ static int keep(struct ask *a)
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	h->state = DLK_HELD;
 	h->granted_ns = dlk_now_ns();
-	h->deadline_ns = dlk_deadline_ns(asked, a->lease.ttl_ms);
-	h->renew_ns = dlk_renew_ns(asked, a->lease.ttl_ms);
+	h->deadline_ns = dlk_deadline_ns(
+		asked, by_claim ? a->queue.waiter.life_ms : a->lease.ttl_ms);
+	h->renew_ns = by_claim ? dlk_confirm_ns(h->granted_ns,
+						a->queue.waiter.life_ms)
+			       : dlk_renew_ns(asked, a->lease.ttl_ms);
 	h->handover_ns = dlk_handover_ns(h->granted_ns);
 	look_ns = h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
 	late = h->granted_ns >= h->deadline_ns;
@@ -679,37 +686,68 @@ static bool overtaken(struct ask *a, int err)
 	return true;
 }
 
+/* The kernel's lock is ours: now Redis.  0, DLK_BUSY, ..., -errno. */
+static int ask_and_keep(struct ask *a)
+{
+	int err = DLK_BUSY;
+
+	a->queue.by_claim = false;
+	if (a->queue.granted)
+		err = dlk_queue_claim(a);
+	a->queue.granted = false;
+	if (err < 0)
+		disown(a);
+	/* Refused: the claim came too late, and everybody else may ask. */
+	if (err == DLK_BUSY)
+		err = new_token(a) ?: ask_redis(a);
+	a->queue.answered = err == DLK_BUSY;
+	return err ? err : keep(a);
+}
+
+/* What undo() and the like have decided is what the call returns. */
+enum { AGAIN = 102, FINAL };
+
+static int attempt(struct ask *a, int *final)
+{
+	int err = take_local(a);
+
+	*final = err;
+	if (err == -EWOULDBLOCK && a->wait && a->queue.hurry)
+		return dlk_queue_not_now(a) ? AGAIN : DLK_BUSY;
+	if (err)
+		return FINAL;
+	if (a->on_fuse && !is_listed(a)) {
+		if (a->unlisted < UNLISTED_LOOKS)
+			return AGAIN;
+		*final = unlisted(a);
+		return FINAL;
+	}
+	prepare_conversion(a);
+	err = ask_and_keep(a);
+	if (!err)
+		return FINAL;
+	if (overtaken(a, err))
+		return AGAIN;
+	*final = undo(a, err);
+	return *final == 0 || *final == -ENOLCK ? FINAL : *final;
+}
+
 static int lock_file(struct ask *a)
 {
 	for (;;) {
 		uint64_t began = dlk_now_ns();
-		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
+		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0, final = 0;
 
-		if (!err) {
-			err = take_local(a);
-			if (err)
-				return err;
-			if (a->on_fuse && !is_listed(a)) {
-				if (a->unlisted < UNLISTED_LOOKS)
-					continue;
-				return unlisted(a);
-			}
-			began = dlk_now_ns();
-			prepare_conversion(a);
-			err = new_token(a);
-			if (!err)
-				err = ask_redis(a);
-			if (!err)
-				err = keep(a);
-			if (!err)
-				return 0;
-			if (overtaken(a, err))
-				continue;
-			err = undo(a, err);
-			if (err == 0 || err == -ENOLCK)
-				return err;
-		}
-		err = dlk_ask_refused(a, err, began);
+		if (!err)
+			err = attempt(a, &final);
+		if (err == FINAL)
+			return final;
+		if (err == AGAIN)
+			continue;
+		if (err == DLK_BUSY && a->wait)
+			err = dlk_queue_wait(a);
+		else
+			err = dlk_ask_refused(a, err, began);
 		if (err)
 			return err;
 		if (a->had != LOCK_UN)
@@ -782,10 +820,14 @@ static void stay_with_key(struct ask *a)
 static int lock_by_key(struct ask *a)
 {
 	size_t size = a->lease.key_len + 1;
+	char claim[DLK_TOKEN_MAX];
 	int err;
 
 	a->lease.key = memcpy(alloca(size), a->lease.key, size);
+	a->queue.claim = claim;
 	err = lock_file(a);
+	dlk_queue_end(a);
+	a->queue.claim = NULL;
 	a->lease.key = NULL;
 	return err;
 }

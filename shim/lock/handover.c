@@ -167,6 +167,8 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		.ttl_ms = h->lease.ttl_ms,
 		.places_len = (uint32_t)h->lease.places_len,
 		.shared = h->lease.shared,
+		.fair = h->lease.fair,
+		.interop = h->lease.interop,
 		.kind = kept_kind(h),
 		.coherent = h->coherent,
 		.pid = (uint32_t)dlk_pid(),

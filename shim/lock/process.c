@@ -159,6 +159,7 @@ void dlk_after_fork(void)
 		dlk_gates_forget();
 		dlk_deadlock_forget();
 		dlk_links_forget();
+		dlk_wakes_forget();
 		dlk_handover_forget();
 		dlk_own_forget(dlk_shadow_is_own);
 		dlk_identity_forget();

@@ -238,6 +238,9 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		       now >= h->deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
 		h->warned |= warn;
 		h->renew_ns = dlk_retry_ns(now, h->lease.ttl_ms);
+		/* A claim is short (lease/queue.h). */
+		if (h->renew_ns > now + (h->deadline_ns - now) / 4)
+			h->renew_ns = now + (h->deadline_ns - now) / 4;
 	} else {
 		lost = r->result != DLK_REPLACED;
 		dlk_held_drop(h);

@@ -38,6 +38,15 @@ static inline uint64_t dlk_warn_ns(uint64_t asked_ns, uint32_t ttl_ms)
 	return asked_ns + ttl_ms * 2ULL / 3 * DLK_MS;
 }
 
+/*
+ * A claim, held since a moment ago, becomes a lease by its first renewal; short
+ * critical sections end before, and never pay for it.
+ */
+static inline uint64_t dlk_confirm_ns(uint64_t granted_ns, uint32_t life_ms)
+{
+	return granted_ns + (life_ms / 8 < 40 ? life_ms / 8 : 40) * DLK_MS;
+}
+
 /* After a renewal that failed: soon, but not in a loop. */
 static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
 {

@@ -30,6 +30,9 @@ enum {
 	DLK_WORD_MAX = 192, /* of HOST, FILE, HOSTNAME and COMMAND each */
 };
 
+/* The `since` of a claim, which is of no kernel lock yet (lease/queue.h). */
+#define DLK_NEVER "18446744073709551615"
+
 struct dlk_token {
 	char random[DLK_RANDOM_LEN + 1];
 	char host[DLK_WORD_MAX];

@@ -378,9 +378,9 @@ static const struct dlk_lease lease = {
 static void an_answer_to_acquire_is_taken_or_refused(void **state)
 {
 	static const char *const samples[] = {
-		"+OK\r\n*3\r\n:1\r\n:0\r\n$0\r\n\r\n",
-		"+OK\r\n*3\r\n:0\r\n:9000\r\n$3\r\nabc\r\n",
-		"+OK\r\n*3\r\n:2\r\n:0\r\n$4\r\nlist\r\n",
+		"+OK\r\n*5\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n:0\r\n",
+		"+OK\r\n*5\r\n:0\r\n:9000\r\n$3\r\nabc\r\n:7\r\n:2\r\n",
+		"+OK\r\n*5\r\n:2\r\n:0\r\n$4\r\nlist\r\n:0\r\n:0\r\n",
 		"+OK\r\n-NOSCRIPT "
 		"x\r\n$25\r\n\r\nuptime_in_seconds:1234\r\n\r\n"
 		"+OK\r\n",
@@ -392,7 +392,7 @@ static void an_answer_to_acquire_is_taken_or_refused(void **state)
 		struct dlk_answer answer = { 0 };
 		uint64_t until = next_talk(t, samples, 4);
 		int err = dlk_lease_acquire(t->c, until, &lease, false, NULL,
-					    &answer);
+					    NULL, &answer);
 
 		end_of_call(t, until);
 		assert_true(err <= 0 || err == DLK_BUSY || err == DLK_ODD ||

@@ -52,12 +52,13 @@ struct said {
 static struct said acquire_by(const char *token, const char *proof)
 {
 	const redisReply *r =
-		tell(redis.c, "EVAL", DLK_LUA_acquire, "1", "k", token, "30000",
-		     " " HOST " " FILE_ " ", proof, "EX", "", NULL);
+		tell(redis.c, "EVAL", DLK_LUA_acquire, "2", "k", "{k}%q", token,
+		     "30000", " " HOST " " FILE_ " ", proof, "EX", "", "", "",
+		     "", "", "0", NULL);
 	struct said s = { 0 };
 
 	assert_int_equal(r->type, REDIS_REPLY_ARRAY);
-	assert_int_equal(r->elements, 3);
+	assert_int_equal(r->elements, 5);
 	s.code = r->element[0]->integer;
 	s.number = r->element[1]->integer;
 	snprintf(s.text, sizeof(s.text), "%s", r->element[2]->str);
@@ -71,8 +72,8 @@ static struct said acquire(const char *token)
 
 static long long release(const char *token)
 {
-	const redisReply *r =
-		tell(redis.c, "EVAL", DLK_LUA_release, "1", "k", token, NULL);
+	const redisReply *r = tell(redis.c, "EVAL", DLK_LUA_release, "2", "k",
+				   "{k}%q", token, "", NULL);
 
 	assert_int_equal(r->type, REDIS_REPLY_INTEGER);
 	return r->integer;
@@ -80,8 +81,8 @@ static long long release(const char *token)
 
 static struct said renew(const char *token)
 {
-	const redisReply *r = tell(redis.c, "EVAL", DLK_LUA_renew, "1", "k",
-				   token, "30000", NULL);
+	const redisReply *r = tell(redis.c, "EVAL", DLK_LUA_renew, "2", "k",
+				   "{k}%q", token, "30000", NULL);
 	struct said s = { 0 };
 
 	assert_int_equal(r->type, REDIS_REPLY_ARRAY);
@@ -418,6 +419,8 @@ static void the_names_are_the_servers(void **state)
 	static const char *const both[][2] = {
 		{ DLK_LUA_acquire, DLK_SHA_acquire },
 		{ DLK_LUA_release, DLK_SHA_release },
+		{ DLK_LUA_drop, DLK_SHA_drop },
+		{ DLK_LUA_queue, DLK_SHA_queue },
 		{ DLK_LUA_renew, DLK_SHA_renew },
 		{ DLK_LUA_restore, DLK_SHA_restore },
 		{ DLK_LUA_weaken, DLK_SHA_weaken },
@@ -479,13 +482,14 @@ static int promote(void **state)
 /* A plausible 0 of a demoted master would be taken for an answer. */
 static void a_replica_refuses_to_answer(void **state)
 {
-	const redisReply *r =
-		tell(redis.c, "EVAL", DLK_LUA_release, "1", "k", ours, NULL);
+	const redisReply *r = tell(redis.c, "EVAL", DLK_LUA_release, "2", "k",
+				   "{k}%q", ours, "", NULL);
 
 	(void)state;
 	assert_int_equal(r->type, REDIS_REPLY_ERROR);
 	assert_int_equal(strncmp(r->str, "READONLY ", 9), 0);
-	r = tell(redis.c, "EVAL", DLK_LUA_renew, "1", "k", ours, "9000", NULL);
+	r = tell(redis.c, "EVAL", DLK_LUA_renew, "2", "k", "{k}%q", ours,
+		 "9000", NULL);
 	assert_int_equal(r->type, REDIS_REPLY_ERROR);
 	assert_value(ours);
 }

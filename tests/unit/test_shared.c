@@ -34,7 +34,7 @@ static int convert(const char *token, enum mode mode, const char *instead)
 		old = lease_of(instead, mode == SH ? EX : SH);
 	dlk_conn_reset(c);
 	return dlk_lease_acquire(c, in_ms(5000), &lease, false,
-				 instead ? &old : NULL, &answer);
+				 instead ? &old : NULL, NULL, &answer);
 }
 
 static int acquire(const char *token, enum mode mode)
@@ -47,7 +47,8 @@ static int acquire_by_proof(const char *token, enum mode mode)
 	struct dlk_lease lease = lease_of(token, mode);
 
 	dlk_conn_reset(c);
-	return dlk_lease_acquire(c, in_ms(5000), &lease, true, NULL, &answer);
+	return dlk_lease_acquire(c, in_ms(5000), &lease, true, NULL, NULL,
+				 &answer);
 }
 
 static int release(const char *token)

@@ -1,106 +1,122 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Ask for a lease on a whole file.
+-- [ASK] Ask for a lease on a whole file; if it is refused, queue (DESIGN 4).
 --
--- An exclusive lease is one string, SET NX PX (DESIGN L9).  Shared ones are a
--- hash: the field 'dlock' marks it as ours, and each other field is a token
--- with its expiry (the server's clock, ms).
+-- An exclusive lease is one string, SET NX PX (DESIGN L9).
 --
--- KEYS[1] the lease.
+-- KEYS    1 the lease  2 its queue
 -- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the asker
 --         4 since (20 digits) as proof of death (DESIGN L3), or "" for none
 --         5 EX or SH
 --         6 a token that the asker gives up first (a conversion), or ""
+--         7 "fair" and "interop", or ""
+--         8 the claim of the asker's place in the queue, or "" for none
+--         9 its ticket, or "" if it has none yet
+--         10 its channel, or "": it does not wait
+--         11 its life (ms)
 --
--- {1, 0, ''}           granted (also: it was ours already; the ttl is new)
--- {1, 1, ''}           granted; a dead lease of the same host and file is gone
--- {0, ttl left, token} somebody holds it; -1: without a ttl; token '' if it
---                      is longer than any of ours
--- {2, 0, type}         the key is no lease
-local key, token, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
+-- {1, 0, '', 0, 0}        granted (also: it was ours already; the ttl is new)
+-- {1, 1, '', 0, 0}        granted; a dead lease of the same host and file is
+--                         gone
+-- {0, ttl left, token, ticket, ahead}
+--                         somebody holds it, or is to have it first; ttl -1:
+--                         without a ttl; token '' if it is longer than any of
+--                         ours; ticket 0: not queued
+-- {2, 0, type, 0, 0}      the key is no lease
+if ARGV[5] == 'EX' and ARGV[9] == '' and redis.call('EXISTS', KEYS[2]) == 0
+   and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+	return { 1, 0, '', 0, 0 }
+end
+--include flock.inc
+local token, ttl, identity = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local mode, instead, options, claim = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
-if ARGV[5] == 'EX' and redis.call('SET', key, token, 'NX', 'PX', ttl) then
-	return {1, 0, ''}
+-- [PROOF] An older lease of the same host and file.  "dlock1 RANDOM" ends at
+-- byte 39; digits compare as text, for numbers are exact to 2^53 only.
+local function dead(of)
+	return ARGV[4] ~= '' and string.sub(of, 1, 7) == 'dlock1 '
+	       and string.sub(of, 40, 39 + #identity) == identity
+	       and string.sub(of, 40 + #identity, 59 + #identity) < ARGV[4]
 end
 
--- Proof of death: an older lease of the same host and file.  "dlock1 RANDOM"
--- ends at byte 39; digits compare as text, for numbers are exact to 2^53 only.
-local function here(held)
-	return string.sub(held, 1, 7) == 'dlock1 '
-	       and string.sub(held, 40, 39 + #ARGV[3]) == ARGV[3]
-end
-local function dead(held)
-	return ARGV[4] ~= '' and here(held)
-	       and string.sub(held, 40 + #ARGV[3], 59 + #ARGV[3]) < ARGV[4]
-end
-
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local kind = redis.call('TYPE', key).ok
-local replaced = 0
-
-if kind == 'string' then
-	-- A foreign value may be of any size (PITFALLS): do not carry it.
-	local held = ''
-	if redis.call('STRLEN', key) < 768 then
-		held = redis.call('GET', key)
-	end
-	local left = redis.call('PTTL', key)
-	if held == token and ARGV[5] == 'EX' then
-		redis.call('PEXPIRE', key, ttl)
-		return {1, 0, ''}
-	end
+local state, replaced, ours = held(), 0, false
+if state == 'odd' then
+	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
+elseif state == 'EX' then
+	local of, left = holder(identity), redis.call('PTTL', key)
 	-- A downgrade keeps its token, so that it may come twice, or late.
-	if held ~= token and (held ~= ARGV[6] or held == '') then
-		if not dead(held) then
-			return {0, left, held}
-		end
+	ours = same(of, token) or same(of, instead) or of == claim and of ~= ''
+	if not ours and dead(of) then
 		replaced = 1
 	end
-	redis.call('DEL', key)
-	-- A shared kernel lock proves only that nobody has an exclusive one:
-	-- the old owner may have downgraded, and be alive.
-	if replaced == 1 and ARGV[5] == 'SH' and left > 0 then
-		redis.call('HSET', key, 'dlock', '1', held, now + left)
-		redis.call('PEXPIRE', key, left)
-	end
-elseif kind == 'hash' then
-	if redis.call('HGET', key, 'dlock') ~= '1' then
-		return {2, 0, kind}
-	end
-	local all, other, mine = redis.call('HGETALL', key), nil, nil
-	for i = 1, #all, 2 do
-		local held = all[i]
-		if held ~= 'dlock' and held ~= token then
-			if held == ARGV[6] or (tonumber(all[i + 1]) or math.huge) <= now then
-				redis.call('HDEL', key, held)
-			elseif ARGV[5] == 'EX' and dead(held) then
-				redis.call('HDEL', key, held)
-				replaced = 1
-			else
-				other = held
-				if here(held) then
-					mine = held
-				end
-			end
-		end
-	end
-	if ARGV[5] == 'EX' then
-		if other then
-			return {0, redis.call('PTTL', key), mine or other}
-		end
+	if ours or replaced == 1 then
 		redis.call('DEL', key)
+		state = 'none'
+		-- A shared kernel lock proves only that nobody has an exclusive
+		-- one: the old owner may have downgraded, and be alive.
+		if replaced == 1 and mode == 'SH' and left > 0 then
+			add_reader(of, left)
+			state = 'SH'
+		end
 	end
-elseif kind ~= 'none' then
-	return {2, 0, kind}
+elseif state == 'SH' then
+	for _, of in ipairs(redis.call('HKEYS', key)) do
+		if of == 'dlock' then
+			-- the mark
+		elseif same(of, token) or same(of, instead) or of == claim then
+			ours = ours or mode == 'SH' or not same(of, instead)
+			redis.call('HDEL', key, of)
+		elseif mode == 'EX' and dead(of) then
+			redis.call('HDEL', key, of)
+			replaced = 1
+		end
+	end
+	state = held()
 end
 
-if ARGV[5] == 'EX' then
-	redis.call('SET', key, token, 'PX', ttl)
-else
-	redis.call('HSET', key, 'dlock', '1', token, now + ttl)
-	if redis.call('PTTL', key) < ttl then
-		redis.call('PEXPIRE', key, ttl)
+-- Who waits goes first: nobody is overtaken but a writer by readers.
+local function first_is_ours()
+	local first
+	each(function(e)
+		first = e
+		return false, true
+	end)
+	return not first or first.claim == claim
+end
+local function writer_waits()
+	local found = false
+	each(function(e)
+		found = e.what == 'EX' and e.claim ~= claim
+		return false, found or e.claim == claim
+	end)
+	return found
+end
+if not ours and redis.call('EXISTS', queue) == 1 then
+	if state == 'none' and not first_is_ours() then
+		state = serve(state, options)
+		if state == 'none' and not first_is_ours() then
+			state = 'EX' -- it was told to ask (interop)
+		end
+	end
+	if state == 'SH' and string.find(options, 'fair', 1, true)
+	   and writer_waits() then
+		state = 'EX'
 	end
 end
-return {1, replaced, ''}
+
+if state == 'none' or (state == 'SH' and mode == 'SH') then
+	leave(ARGV[9], claim)
+	if mode == 'EX' then
+		redis.call('SET', key, token, 'PX', ttl)
+	else
+		add_reader(token, ttl)
+		serve('SH', options)
+	end
+	return { 1, replaced, '', 0, 0 }
+end
+local ticket, ahead = 0, 0
+if ARGV[10] ~= '' then
+	ticket, ahead = join(ARGV[9], ARGV[10], mode, claim,
+			     tonumber(ARGV[11]))
+end
+return { 0, redis.call('PTTL', key), holder(identity), ticket, ahead }

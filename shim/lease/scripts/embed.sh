@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: MIT
 # Print a C header with each script as a string and its SHA-1, which is the
 # name that EVALSHA calls it by (Redis: EVALSHA).  A line "--include FILE"
-# stands for the text of FILE, beside the script.
+# stands for the text of FILE, beside the script, and what that includes.
 whole()
 {
-	awk -v dir="$(dirname "$1")" '$1 == "--include" {
-		while ((getline line <(dir "/" $2)) > 0)
-			print line
-		next
-	} { print }' "$1"
+	awk -v dir="$(dirname "$1")" 'function show(file, line) {
+		while ((getline line <file) > 0)
+			if (line ~ /^--include /)
+				show(dir "/" substr(line, 11))
+			else
+				print line
+		close(file)
+	} BEGIN { show(ARGV[1]) }' "$1"
 }
 
 echo '/* Generated from shim/lease/scripts/; do not edit. */'

@@ -1,44 +1,44 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Carry a lease on: compare and expire; never re-create (PITFALLS).
+-- [RENEW] Carry a lease on: compare and expire; never re-create (PITFALLS).
+-- [CONFIRM] Of a claim, it makes the lease.
 --
--- KEYS[1] the lease.  ARGV 1 token  2 ttl (ms)
+-- KEYS    1 the lease  2 its queue
+-- ARGV    1 token  2 ttl (ms)
 -- {1, ''}     renewed
 -- {0, token}  another's; '' if it is longer than any of ours or no string
 -- {-1, ''}    there is none
 local len = redis.pcall('STRLEN', KEYS[1])
-if len == 0 and redis.call('EXISTS', KEYS[1]) == 0 then
-	return {-1, ''}
+if len == #ARGV[1] and redis.call('GET', KEYS[1]) == ARGV[1] then
+	redis.call('PEXPIRE', KEYS[1], ARGV[2])
+	return { 1, '' }
 end
+--include flock.inc
+local token, ttl = ARGV[1], tonumber(ARGV[2])
 if type(len) == 'number' then
-	if len >= 768 then
-		return {0, ''}
+	local of = holder('')
+	if redis.call('EXISTS', key) == 0 then
+		return { -1, '' }
+	elseif not same(of, token) then
+		return { 0, of }
 	end
-	local held = redis.call('GET', KEYS[1])
-	if held == ARGV[1] then
-		redis.call('PEXPIRE', KEYS[1], ARGV[2])
-		return {1, ''}
-	end
-	return {0, held}
+	redis.call('SET', key, token, 'PX', ttl)
+	return { 1, '' }
+elseif redis.call('TYPE', key).ok ~= 'hash' then
+	return { 0, '' }
 end
-if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
-	return {0, ''}
-end
-local expiry = redis.call('HGET', KEYS[1], ARGV[1])
+local expiry = redis.call('HGET', key, token)
 if not expiry then
+	local claim = claim_of(token)
+	expiry = claim ~= token and redis.call('HGET', key, claim)
+	redis.call('HDEL', key, claim)
+end
+-- Expired but not swept yet: an exclusive asker may be on its way.
+if not expiry or (tonumber(expiry) or 0) <= now then
 	-- A newer token of our host and file replaced nothing: of readers there
 	-- are many, each with a lock of its own.
-	return {-1, ''}
+	redis.call('HDEL', key, token)
+	return { -1, '' }
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- Expired but not swept yet: an exclusive asker may be on its way.
-if tonumber(expiry) <= now then
-	redis.call('HDEL', KEYS[1], ARGV[1])
-	return {-1, ''}
-end
-redis.call('HSET', KEYS[1], ARGV[1], now + tonumber(ARGV[2]))
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return {1, ''}
+add_reader(token, ttl)
+return { 1, '' }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting at Redis: the queue of a lease (DESIGN section 4).
+ *
+ *	waiter			server			holder
+ *	[ASK] refused, queued
+ *	lets go of the kernel
+ *	listens to its channel
+ *						[RELEASE] <-
+ *				key gone: [GRANT]
+ *				key = claim
+ *	[WAKE] <- "granted"
+ *	takes the kernel's lock
+ *	holds it
+ *				[CONFIRM] <- its first renewal
+ *				key = token, the full ttl
+ *
+ * One hand-off is one script of the holder's and one message.  A claim is the
+ * token that the waiter's lease will have, with a `since` that no proof of
+ *death reaches (DESIGN L3), and a life that is short: a waiter that dies on its
+ *way costs the others no more than that.
+ *
+ *  1. A waiter's place is believed for one life; it is told of again four
+ *     times in that time [STAY].  Who tells of it also looks whether the lease
+ *     has ended without a release, and serves the first one.
+ *  2. A message is a hint only.  What counts is the claim at the key.
+ *  3. The deadline of a claim counts from the sending of the last request whose
+ *     answer was "not yet", for it was granted after that (DESIGN L5); never
+ *     from the wake-up.
+ *  4. Who stops waiting says so [LEAVE]; if that is lost, the life ends.
+ *
+ * A channel is a name, "dlock%wake:" and 32 hex digits: nothing of it is left
+ *at the server when nobody listens.  Connections, deadlines and errors are
+ *those of lease.h.
+ */
+#ifndef DLK_QUEUE_H
+#define DLK_QUEUE_H
+
+#include "lease/lease.h"
+
+enum { DLK_CHANNEL_LEN = 32 };
+
+/* How long a claim lives, and a waiter that is not heard of. */
+static inline uint32_t dlk_life_ms(uint32_t ttl_ms)
+{
+	return ttl_ms / 2 < 2000 ? ttl_ms / 2 : 2000;
+}
+
+/*
+ * It waits, for the first time or still.  0: it is granted, the claim is there
+ * (the deadline counts from answer->asked_ns, by its life); DLK_BUSY: it is in
+ * the queue; DLK_ODD, DLK_YOUNG, -errno.
+ */
+int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_lease *lease, struct dlk_waiter *w,
+		   struct dlk_answer *answer);
+
+/*
+ * It was granted, but a local program that knows nothing of us is first: the
+ * next one is served, and w keeps its place.  DLK_BUSY, DLK_ODD, -errno.
+ */
+int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_lease *lease, struct dlk_waiter *w,
+		   struct dlk_answer *answer);
+
+/* Append: it waits no more, nor wants what it was granted. */
+int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
+		    struct dlk_waiter *w);
+
+#endif

@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- SPDX-License-Identifier: MIT
+-- [DROP] Give a lease back to a server that was restarted, and does not know
+-- release.lua: nobody is served, for a server that is too young grants nothing
+-- (DESIGN L5); who waits looks for itself.
+--
+-- KEYS    1 the lease  2 its queue
+-- ARGV    1 token
+-- 1 it was ours and is gone; 0 it is not ours (not any more)
+--include flock.inc
+return drop(ARGV[1]) and 1 or 0

@@ -1,0 +1,64 @@
+#!lua flags=allow-oom
+-- SPDX-License-Identifier: MIT
+-- A waiter in the queue (DESIGN 4).
+--
+-- KEYS    1 the lease  2 its queue
+-- ARGV    1 what it does:
+--		stay	it waits, for the first time or still
+--		leave	it does not wait any more, nor want what it was granted
+--		pass	what it was granted is another's first: it keeps its
+--			place, and is heard of again before its life ends
+--         2 EX or SH  3 claim  4 ticket, or "" if it has none yet
+--         5 channel  6 life (ms)  7 " HOST FILE " of the waiter
+--         8 "fair" and "interop", or ""
+--
+-- {1, 0, '', 0, 0}                     it is granted: the claim is there, for
+--                                      another life
+-- {0, ttl left, token, ticket, ahead}  it waits; as acquire.lua says it
+-- {2, 0, type, 0, 0}                   the key is no lease
+--include flock.inc
+local verb, mode, claim, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local life, options = tonumber(ARGV[6]), ARGV[8]
+
+local function granted()
+	if mode == 'SH' and redis.pcall('HEXISTS', key, claim) == 1 then
+		redis.call('HDEL', key, claim)
+		add_reader(claim, life)
+		return true
+	end
+	return mode == 'EX' and redis.pcall('STRLEN', key) == #claim
+	       and redis.call('GET', key) == claim
+	       and redis.call('PEXPIRE', key, life) == 1
+end
+
+local state = held()
+if state == 'odd' then
+	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
+elseif verb == 'stay' and granted() then
+	return { 1, 0, '', 0, 0 }
+end
+
+local skip, ahead = nil, 0
+if verb == 'stay' then
+	ticket, ahead = join(ticket, ARGV[5], mode, claim, life)
+else
+	leave(ticket, claim)
+	if drop(claim) then
+		state = held()
+	end
+	ticket = 0
+end
+if verb == 'pass' then
+	skip = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
+	redis.call('HSETNX', queue, 'tail', skip)
+	redis.call('HSET', queue, 'head', skip)
+	join(skip, ARGV[5], mode, claim, life)
+	ticket = skip
+end
+if state ~= 'EX' then
+	serve(state, options, skip)
+end
+if verb == 'stay' and granted() then
+	return { 1, 0, '', 0, 0 }
+end
+return { 0, redis.call('PTTL', key), holder(ARGV[7]), ticket, ahead }

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A call that waits in the queue at Redis (DESIGN section 4, lease/queue.h).
+ *
+ *  1. The kernel's lock MUST be given back before, and nothing else is in hand
+ *     while it sleeps: neither connection nor memory.
+ *  2. It ends when the queue grants, when a handler interrupts it, when Redis
+ *     cannot be reached within the rule's timeout; and never by itself.
+ *  3. Whatever ends it, its place or its claim MUST be given back, but for a
+ *     call that never comes back: its place ends with its life.
+ *
+ * A holder of this very host and file that has died is found by looking, each
+ * time that the place is told of: the kernel's lock can be had then, which is
+ * the proof (DESIGN L3).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lease/script.h"
+#include "lock/ask.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+/* --- the claim ------------------------------------------------------------ */
+
+/* Of a token: where its 20 digits of `since` are. */
+static char *since_of(char *token)
+{
+	struct dlk_arg id = dlk_script_identity(token);
+
+	return token + (id.text + id.len - token);
+}
+
+static int name_claim(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	ssize_t n = dlk_identity_token(a->fd, &a->file, 0, a->kind == DLK_POSIX,
+				       q->claim, DLK_TOKEN_MAX);
+
+	if (n < 0)
+		return (int)n;
+	memcpy(since_of(q->claim), DLK_NEVER, 20);
+	memcpy(q->digits, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
+	q->waiter.claim = q->claim;
+	q->waiter.claim_len = (size_t)n;
+	q->waiter.life_ms = dlk_life_ms(a->lease.ttl_ms);
+	return 0;
+}
+
+/* How long a connection is ours that we do not come back to. */
+static uint64_t overdue(const struct ask *a)
+{
+	return dlk_now_ns() + 2 * dlk_life_ms(a->lease.ttl_ms) * DLK_MS;
+}
+
+struct dlk_waiter *dlk_queue_waiter(struct ask *a)
+{
+	struct queued *q = &a->queue;
+
+	if (!a->wait || !q->claim)
+		return NULL;
+	if (!q->wake)
+		q->wake = dlk_wake_get(a->ep, overdue(a), &q->owner);
+	if (!q->wake || (!q->waiter.claim_len && name_claim(a) < 0))
+		return NULL;
+	q->waiter.channel = q->wake->channel;
+	return &q->waiter;
+}
+
+/* --- waiting -------------------------------------------------------------- */
+
+static int stay_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	return err ? err
+		   : dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
+				    &a->s->answer);
+}
+
+static int pass_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	return err ? err
+		   : dlk_queue_pass(c, deadline_ns, &a->lease, &a->queue.waiter,
+				    &a->s->answer);
+}
+
+/*
+ * When to tell of the place again.  If the holder's lease ends before, then:
+ * the first one at once, the others later, by how many are ahead of them.  A
+ * holder that is none of ours wakes nobody.
+ */
+static uint64_t pause_ns(struct ask *a)
+{
+	const struct dlk_answer *answer = &a->s->answer;
+	struct queued *q = &a->queue;
+	int64_t ahead = q->waiter.ahead < 50 ? q->waiter.ahead : 50;
+	uint64_t pause = q->waiter.life_ms * DLK_MS / 4, end;
+	uint32_t random;
+
+	dlk_random(&random, sizeof(random));
+	pause -= pause / 8 / 65536 * (random & 0xffff);
+	if (answer->left_ms >= 0) {
+		end = ((uint64_t)answer->left_ms + 1) * DLK_MS;
+		if (ahead > 0)
+			end += (uint64_t)ahead * 2 * DLK_MS;
+		if (pause > end)
+			pause = end;
+	}
+	if (ahead <= 0 && strncmp(answer->holder, "dlock1 ", 7) != 0) {
+		q->pause_ns = dlk_backoff_ns(q->pause_ns, 0, random);
+		if (pause > q->pause_ns)
+			pause = q->pause_ns;
+	}
+	return pause;
+}
+
+/* Until somebody says something to us: what, 0 for nothing, or -errno. */
+static int listen_for(struct ask *a, uint64_t until)
+{
+	struct queued *q = &a->queue;
+
+	for (;;) {
+		uint64_t now = dlk_now_ns();
+		int err = dlk_wake_heard(q->wake, q->digits);
+
+		if (err || now >= until)
+			return err;
+		dlk_ask_empty_hands(a);
+		err = dlk_sleep_on(a->call, dlk_wake_fd(q->wake), until - now);
+		err = dlk_ask_fill_hands(a, err < 0 ? err : 0);
+		if (err)
+			return err;
+		if (!dlk_wake_keep(q->wake, q->owner, overdue(a)))
+			return -ESTALE;
+	}
+}
+
+/* A channel to be told by; *known becomes false if it is another one. */
+static int have_channel(struct ask *a, bool *known)
+{
+	struct queued *q = &a->queue;
+	int err;
+
+	if (q->wake && dlk_wake_keep(q->wake, q->owner, overdue(a)))
+		return 0;
+	*known = false;
+	q->wake = NULL;
+	if (dlk_queue_waiter(a))
+		return 0;
+	err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, overdue(a),
+			   &q->owner, &q->wake, a->why);
+	if (err)
+		return err;
+	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
+}
+
+/* It is told of, and heard what there is to know: DLK_BUSY to go on waiting. */
+static int stay(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	bool older;
+	int err = dlk_ask_redis(a, stay_on);
+
+	if (err && err != DLK_BUSY)
+		return err;
+	a->fail_by_ns = 0;
+	q->counted_ns = a->s->answer.asked_ns;
+	q->granted = err == 0;
+	q->until_ns = dlk_now_ns() + pause_ns(a);
+	if (err == DLK_BUSY && dlk_ask_same_place(a, &older))
+		err = 0; /* is it there still? */
+	return err;
+}
+
+int dlk_queue_wait(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	bool known = q->waiter.queued;
+	int err;
+
+	if (q->answered && known) {
+		q->counted_ns = a->s->answer.asked_ns;
+		q->until_ns = dlk_now_ns() + pause_ns(a);
+	}
+	q->answered = q->granted = false;
+	q->hurry = true;
+	for (;;) {
+		uint64_t began = dlk_now_ns();
+
+		err = have_channel(a, &known);
+		if (!err && (!known || began >= q->until_ns))
+			err = stay(a);
+		else if (!err)
+			err = DLK_BUSY;
+		if (err == DLK_BUSY)
+			err = listen_for(a, q->until_ns);
+		else if (err == 0)
+			return 0;
+		else
+			return dlk_ask_refused(
+				a, err == -EMFILE ? DLK_BUSY : err, began);
+		if (err == 'g' || err == 't') {
+			q->granted = err == 'g';
+			return 0;
+		}
+		if (err == -EINTR || err == -ENOLCK)
+			return err;
+		/* 0: time to tell again; else by another connection. */
+		known = false;
+		if (err < 0) {
+			dlk_wake_put(q->wake, q->owner);
+			q->wake = NULL;
+		}
+	}
+}
+
+/* --- what it was granted -------------------------------------------------- */
+
+static int confirm_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	a->s->answer.asked_ns = dlk_now_ns();
+	if (!err)
+		err = dlk_lease_renew(c, &a->lease, true);
+	if (!err)
+		err = dlk_conn_flush(c, deadline_ns);
+	return err ? err : dlk_lease_renewed(c, deadline_ns, &a->lease);
+}
+
+int dlk_queue_claim(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	uint64_t now = dlk_now_ns();
+	struct dlk_text t;
+	char since[24];
+	int err;
+
+	dlk_text_init(&t, since, sizeof(since));
+	dlk_text_u64(&t, dlk_identity_since(now), 20);
+	memcpy(a->s->token, q->claim, q->waiter.claim_len + 1);
+	memcpy(since_of(a->s->token), since, 20);
+	a->lease.token = a->s->token;
+	a->lease.token_len = q->waiter.claim_len;
+	a->asked = true;
+	q->waiter.queued = false;
+	q->waiter.claim_len = 0; /* the next queueing has its own */
+	q->by_claim = now < q->counted_ns + q->waiter.life_ms * DLK_MS / 2;
+	a->s->answer.asked_ns = q->counted_ns;
+	a->s->answer.replaced = false;
+	if (q->by_claim)
+		return 0;
+	err = dlk_ask_redis(a, confirm_on);
+	return err > 0 ? DLK_BUSY : err;
+}
+
+int dlk_queue_not_now(struct ask *a)
+{
+	struct queued *q = &a->queue;
+
+	q->hurry = false;
+	if (!q->granted)
+		return 0;
+	q->granted = false;
+	dlk_ask_redis(a, pass_on);
+	return 1;
+}
+
+static void left(void *arg, const redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+}
+
+void dlk_queue_end(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	const uint64_t by = dlk_now_ns() + 20 * DLK_MS;
+	struct dlk_conn *c = NULL;
+
+	if (q->waiter.queued || q->granted)
+		c = dlk_link_get_open(a->ep);
+	if (c &&
+	    (dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
+	     dlk_conn_settle(c, by) == 0) &&
+	    dlk_queue_leave(c, &a->lease, &q->waiter) == 0) {
+		dlk_conn_defer(c, left, NULL);
+		dlk_conn_flush(c, by);
+	}
+	if (c)
+		dlk_link_put(c);
+	if (q->wake)
+		dlk_wake_put(q->wake, q->owner);
+	q->wake = NULL;
+}

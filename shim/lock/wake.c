@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections that listen for the word of who serves a queue (DESIGN 4):
+ * made at the first contention, and kept for the next one.
+ *
+ * A call that waits may never come back (call.c), so it cannot hold one as
+ * dlk_link_get() gives it.  It owns one by number, until a moment that it moves
+ * on while it waits; another call may take what is overdue:
+ *
+ *	call 1 (a handler of SIGALRM)		call 2
+ *	owns it until 12:00
+ *	siglongjmp(3)
+ *						12:01: owns it; what is said to
+ *						call 1's digits is not for it
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lease/script.h"
+#include "lock/state.h"
+#include "model/text.h"
+
+#define CHANNEL "dlock%wake:"
+
+/* (mutex held) */
+static void own(struct dlk_wake *w, uint64_t until_ns, uint64_t *owner)
+{
+	w->owner = *owner = ++dlk.wake_owners;
+	w->until_ns = until_ns;
+}
+
+static bool is_free(const struct dlk_wake *w)
+{
+	return !w->owner || w->until_ns < dlk_now_ns();
+}
+
+struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep, uint64_t until_ns,
+			      uint64_t *owner)
+{
+	struct dlk_wake *found = NULL;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (int i = 0; i < DLK_WAKES && !found && dlk.wakes[i].conn; i++)
+		if (dlk.wakes[i].ep == ep && is_free(&dlk.wakes[i]) &&
+		    dlk_conn_is_open(dlk.wakes[i].conn))
+			found = &dlk.wakes[i];
+	if (found)
+		own(found, until_ns, owner);
+	pthread_mutex_unlock(&dlk.mutex);
+	/* What was said meanwhile; or the server has closed it. */
+	if (found && dlk_wake_heard(found, "") < 0) {
+		dlk_wake_put(found, *owner);
+		return NULL;
+	}
+	return found;
+}
+
+/* (mutex held) A place: one that was never used, or one to be opened anew. */
+static struct dlk_wake *find_place(const struct dlk_endpoint *ep)
+{
+	for (int i = 0; i < DLK_WAKES; i++) {
+		struct dlk_wake *w = &dlk.wakes[i];
+
+		if (is_free(w) && (!w->conn || w->ep == ep))
+			return w;
+	}
+	return NULL;
+}
+
+static int subscribe(struct dlk_wake *w, uint64_t deadline_ns)
+{
+	char name[sizeof(CHANNEL) + DLK_CHANNEL_LEN] = CHANNEL;
+	const struct dlk_arg args[] = {
+		{ DLK_LITERAL("SUBSCRIBE") },
+		{ name, sizeof(name) - 1 },
+	};
+	struct dlk_token random;
+	uint8_t bytes[16];
+	const redisReply *r;
+	int err;
+
+	dlk_random(bytes, sizeof(bytes));
+	dlk_token_random(&random, bytes);
+	memcpy(w->channel, random.random, sizeof(w->channel));
+	memcpy(name + sizeof(CHANNEL) - 1, w->channel, sizeof(w->channel));
+	err = dlk_conn_open(w->conn, deadline_ns);
+	if (!err)
+		err = dlk_script_call(w->conn, deadline_ns, 2, args, &r);
+	if (!err && r->type != REDIS_REPLY_ARRAY)
+		err = dlk_script_refused(w->conn, r);
+	return err;
+}
+
+int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+		 uint64_t until_ns, uint64_t *owner, struct dlk_wake **w,
+		 char *why)
+{
+	struct dlk_conn *c;
+	int err;
+
+	pthread_mutex_lock(&dlk.mutex);
+	*w = find_place(ep);
+	if (*w)
+		own(*w, until_ns, owner);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!*w)
+		return -EMFILE;
+	c = (*w)->conn ?: dlk_conn_new(ep);
+	if (!c) {
+		strcpy(why, "no memory for a connection");
+		err = -ENOMEM;
+	} else {
+		dlk_conn_close(c);
+		pthread_mutex_lock(&dlk.mutex);
+		(*w)->conn = c;
+		(*w)->ep = ep;
+		pthread_mutex_unlock(&dlk.mutex);
+		err = subscribe(*w, deadline_ns);
+	}
+	if (!err)
+		return 0;
+	if (c)
+		strncpy(why, dlk_conn_error(c), 255);
+	if (c)
+		dlk_conn_close(c);
+	dlk_wake_put(*w, *owner);
+	*w = NULL;
+	return err;
+}
+
+bool dlk_wake_keep(struct dlk_wake *w, uint64_t owner, uint64_t until_ns)
+{
+	bool ours;
+
+	pthread_mutex_lock(&dlk.mutex);
+	ours = w->owner == owner;
+	if (ours)
+		w->until_ns = until_ns;
+	pthread_mutex_unlock(&dlk.mutex);
+	return ours;
+}
+
+/* "message", channel, "granted DIGITS" */
+static int word(const redisReply *r, const char *digits)
+{
+	const char *text, *space;
+
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
+	    r->element[2]->type != REDIS_REPLY_STRING)
+		return 0;
+	text = r->element[2]->str;
+	space = strchr(text, ' ');
+	return space && digits[0] && strcmp(space + 1, digits) == 0 ? text[0]
+								    : 0;
+}
+
+int dlk_wake_heard(struct dlk_wake *w, const char *digits)
+{
+	const redisReply *r;
+	int err, heard = 0;
+
+	while ((err = dlk_conn_take(w->conn, &r)) == 0)
+		heard = word(r, digits) ?: heard;
+	dlk_conn_reset(w->conn);
+	return heard || err == -EAGAIN ? heard : err;
+}
+
+int dlk_wake_fd(const struct dlk_wake *w)
+{
+	return dlk_conn_fd(w->conn);
+}
+
+void dlk_wake_put(struct dlk_wake *w, uint64_t owner)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	if (w->owner == owner)
+		w->owner = 0;
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+void dlk_wakes_forget(void)
+{
+	for (int i = 0; i < DLK_WAKES && dlk.wakes[i].conn; i++)
+		dlk_conn_forget(dlk.wakes[i].conn);
+	memset(dlk.wakes, 0, sizeof(dlk.wakes));
+}
