@@ -183,6 +183,12 @@ int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
 	return err;
 }
 
+int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
+		   struct dlk_waiter *w)
+{
+	return queue_append_or_call(c, 0, "rest", lease, w, NULL);
+}
+
 /* --- release -------------------------------------------------------------- */
 
 static int compare(struct dlk_conn *c, struct dlk_arg how,

@@ -27,7 +27,8 @@
  *  3. The deadline of a claim counts from the sending of the last request whose
  *     answer was "not yet", for it was granted after that (DESIGN L5); never
  *     from the wake-up.
- *  4. Who stops waiting says so [LEAVE]; if that is lost, the life ends.
+ *  4. Who stops waiting says so [LEAVE], and before a signal handler runs,
+ *which may never come back [REST]; if that is lost, the life ends.
  *
  * A channel is a name, "dlock%wake:" and 32 hex digits: nothing of it is left
  *at the server when nobody listens.  Connections, deadlines and errors are
@@ -62,6 +63,13 @@ int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
 int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
 		   const struct dlk_lease *lease, struct dlk_waiter *w,
 		   struct dlk_answer *answer);
+
+/*
+ * Append: it may never come back, and is not to be served meanwhile; if it
+ * stays again soon, it has its place.
+ */
+int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
+		   struct dlk_waiter *w);
 
 /* Append: it waits no more, nor wants what it was granted. */
 int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,

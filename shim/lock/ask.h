@@ -20,7 +20,6 @@ struct queued {
 			never queues */
 	char digits[DLK_RANDOM_LEN + 1]; /* of the claim */
 	struct dlk_wake *wake;
-	uint64_t owner;
 	uint64_t until_ns;   /* to tell of it again */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */

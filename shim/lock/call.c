@@ -18,13 +18,17 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "model/timeline.h"
 
-/* How long a call of ours may leave signals unheard, at first. */
-enum { DEAF_MS = 100 };
+/*
+ * How long a call of ours may leave signals unheard, at first; and a
+ * cancellation.
+ */
+enum { DEAF_MS = 100, CANCEL_MS = 50 };
 
 struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 struct dlk_birth *dlk_birth;
@@ -223,6 +227,8 @@ static void test_cancel(struct dlk_call *call)
 struct sleeper {
 	struct dlk_call *call;
 	int fd;
+	dlk_away_fn *away; /* or NULL */
+	void *arg;
 	bool has_other; /* a SIGURG that the program sent, and blocks */
 	siginfo_t other;
 };
@@ -321,6 +327,8 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
 	if (sig <= 0)
 		return SLEPT;
 	*effect = effect_of(sig);
+	if (s->away)
+		s->away(s->arg);
 	give_back(sig, &info);
 	dlk_unmask(call);
 	dlk_mask();
@@ -337,32 +345,64 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
  * sigtimedwait(2) is one that the kernel may choose for what is sent to the
  * process; of several, one takes it (kernel/signal.c, do_sigtimedwait).
  */
-int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns)
+static int sleep_on(struct sleeper *s, uint64_t ns)
 {
 	uint64_t until = dlk_now_ns() + ns, now = until - ns;
-	struct sleeper s = { .call = call, .fd = fd };
 	int got;
 
 	do {
 		enum effect effect = NOTHING;
+		uint64_t left = until - now;
 
-		if (call->cancels)
-			test_cancel(call);
-		allow_cancel(call);
+		if (s->call->cancels)
+			test_cancel(s->call);
+		allow_cancel(s->call);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		got = handle_one(&s, until - now, &effect);
-		if (got == HANDLED && effect == INTERRUPTS && call->wait)
+		/* Nothing tells that it is cancelled, by another thread. */
+		if (!__libc_single_threaded && left > CANCEL_MS * DLK_MS)
+			left = CANCEL_MS * DLK_MS;
+		got = handle_one(s, left, &effect);
+		if (got == HANDLED && effect == INTERRUPTS && s->call->wait)
 			got = -EINTR;
 		now = dlk_now_ns();
-		/* After a handler, fd may be anything. */
-	} while (now < until && (got == SLEPT || (got == HANDLED && fd < 0)));
-	end_listening(&s);
+	} while (now < until && (got == SLEPT || (got == HANDLED && !s->away)));
+	end_listening(s);
 	return got == HANDLED ? 0 : got;
+}
+
+static void cancelled(void *arg)
+{
+	struct sleeper *s = arg;
+	sigset_t all, was;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	end_listening(s);
+	if (s->away)
+		s->away(s->arg);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+}
+
+int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
+		 void *arg)
+{
+	struct sleeper s = {
+		.call = call,
+		.fd = fd,
+		.away = away,
+		.arg = arg,
+	};
+	int got;
+
+	pthread_cleanup_push(cancelled, &s);
+	got = sleep_on(&s, ns);
+	pthread_cleanup_pop(0);
+	return got;
 }
 
 int dlk_sleep(struct dlk_call *call, uint64_t ns)
 {
-	return dlk_sleep_on(call, -1, ns);
+	return dlk_sleep_on(call, -1, ns, NULL, NULL);
 }
 
 int dlk_let_signals_in(struct dlk_call *call)

@@ -47,12 +47,6 @@ static int name_claim(struct ask *a)
 	return 0;
 }
 
-/* How long a connection is ours that we do not come back to. */
-static uint64_t overdue(const struct ask *a)
-{
-	return dlk_now_ns() + 2 * dlk_life_ms(a->lease.ttl_ms) * DLK_MS;
-}
-
 struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 {
 	struct queued *q = &a->queue;
@@ -60,7 +54,7 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 	if (!a->wait || !q->claim)
 		return NULL;
 	if (!q->wake)
-		q->wake = dlk_wake_get(a->ep, overdue(a), &q->owner);
+		q->wake = dlk_wake_get(a->ep);
 	if (!q->wake || (!q->waiter.claim_len && name_claim(a) < 0))
 		return NULL;
 	q->waiter.channel = q->wake->channel;
@@ -117,6 +111,47 @@ static uint64_t pause_ns(struct ask *a)
 	return pause;
 }
 
+static void answered(void *arg, const redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+}
+
+/* Said and not waited for; who does not hear it hears nothing of us later. */
+static void say(struct ask *a,
+		int (*how)(struct dlk_conn *c, const struct dlk_lease *lease,
+			   struct dlk_waiter *w))
+{
+	const uint64_t by = dlk_now_ns() + 20 * DLK_MS;
+	struct dlk_conn *c = dlk_link_get_open(a->ep);
+
+	if (!c)
+		return;
+	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
+	     dlk_conn_settle(c, by) == 0) &&
+	    how(c, &a->lease, &a->queue.waiter) == 0) {
+		dlk_conn_defer(c, answered, NULL);
+		dlk_conn_flush(c, by);
+	}
+	dlk_link_put(c);
+}
+
+static void put_wake(struct queued *q)
+{
+	if (q->wake)
+		dlk_wake_put(q->wake);
+	q->wake = NULL;
+}
+
+/* The call may never come back: as if it did not wait. */
+static void away(void *arg)
+{
+	struct ask *a = arg;
+
+	say(a, dlk_queue_rest);
+	put_wake(&a->queue);
+}
+
 /* Until somebody says something to us: what, 0 for nothing, or -errno. */
 static int listen_for(struct ask *a, uint64_t until)
 {
@@ -129,12 +164,11 @@ static int listen_for(struct ask *a, uint64_t until)
 		if (err || now >= until)
 			return err;
 		dlk_ask_empty_hands(a);
-		err = dlk_sleep_on(a->call, dlk_wake_fd(q->wake), until - now);
+		err = dlk_sleep_on(a->call, dlk_wake_fd(q->wake), until - now,
+				   away, a);
 		err = dlk_ask_fill_hands(a, err < 0 ? err : 0);
-		if (err)
-			return err;
-		if (!dlk_wake_keep(q->wake, q->owner, overdue(a)))
-			return -ESTALE;
+		if (err || !q->wake)
+			return err ?: -ESTALE;
 	}
 }
 
@@ -144,14 +178,13 @@ static int have_channel(struct ask *a, bool *known)
 	struct queued *q = &a->queue;
 	int err;
 
-	if (q->wake && dlk_wake_keep(q->wake, q->owner, overdue(a)))
+	if (q->wake)
 		return 0;
 	*known = false;
-	q->wake = NULL;
 	if (dlk_queue_waiter(a))
 		return 0;
-	err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, overdue(a),
-			   &q->owner, &q->wake, a->why);
+	err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, &q->wake,
+			   a->why);
 	if (err)
 		return err;
 	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
@@ -210,10 +243,8 @@ int dlk_queue_wait(struct ask *a)
 			return err;
 		/* 0: time to tell again; else by another connection. */
 		known = false;
-		if (err < 0) {
-			dlk_wake_put(q->wake, q->owner);
-			q->wake = NULL;
-		}
+		if (err < 0)
+			put_wake(q);
 	}
 }
 
@@ -269,30 +300,12 @@ int dlk_queue_not_now(struct ask *a)
 	return 1;
 }
 
-static void left(void *arg, const redisReply *reply)
-{
-	(void)arg;
-	(void)reply;
-}
-
 void dlk_queue_end(struct ask *a)
 {
 	struct queued *q = &a->queue;
-	const uint64_t by = dlk_now_ns() + 20 * DLK_MS;
-	struct dlk_conn *c = NULL;
 
 	if (q->waiter.queued || q->granted)
-		c = dlk_link_get_open(a->ep);
-	if (c &&
-	    (dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
-	     dlk_conn_settle(c, by) == 0) &&
-	    dlk_queue_leave(c, &a->lease, &q->waiter) == 0) {
-		dlk_conn_defer(c, left, NULL);
-		dlk_conn_flush(c, by);
-	}
-	if (c)
-		dlk_link_put(c);
-	if (q->wake)
-		dlk_wake_put(q->wake, q->owner);
-	q->wake = NULL;
+		say(a, dlk_queue_leave);
+	q->granted = false;
+	put_wake(q);
 }

@@ -106,8 +106,7 @@ struct dlk_wake {
 	struct dlk_conn *conn;
 	const struct dlk_endpoint *ep;
 	char channel[DLK_CHANNEL_LEN + 1];
-	uint64_t owner;    /* of the call that has it; 0: nobody */
-	uint64_t until_ns; /* has it; who is late has lost it */
+	bool busy;
 };
 
 enum { DLK_LINKS = 16, DLK_WAKES = 128, DLK_CHAINS = 1024 };
@@ -126,7 +125,6 @@ struct dlk_state {
 	struct dlk_held *spare;              /* (m) small free objects */
 	struct dlk_link links[DLK_LINKS];    /* (m) */
 	struct dlk_wake wakes[DLK_WAKES];    /* (m) */
-	uint64_t wake_owners;                /* (m) the last one's number */
 	bool thread_runs;                    /* (m) */
 	pid_t thread_tid;                    /* (m) until it is surely gone */
 	uint64_t thread_ended_ns;            /* (m) */
@@ -213,10 +211,13 @@ void dlk_mask(void);
 int dlk_sleep(struct dlk_call *call, uint64_t ns);
 /*
  * The same, and it ends with 1 when bytes come on fd (-1: none), a socket of
- * ours that has no flags; early with 0 after a handler, which may have done
- * anything to it.
+ * ours that has no flags.  Before a handler runs, or where the thread is
+ * cancelled, `away` is called, for the call may never come back; after a
+ * handler it ends, with 0 or -EINTR.
  */
-int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns);
+typedef void dlk_away_fn(void *arg);
+int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
+		 void *arg);
 
 /* Page-wise memory for paths and keys: signal handlers have small stacks. */
 struct dlk_scratch {
@@ -272,30 +273,22 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
 
 /* --- wake.c --------------------------------------------------------------- */
 
-/*
- * A connection to ep that listens to a channel of its own, for one waiting call
- * and until a moment that it moves on.  Unlike others it stays with the call
- * where that may never come back (call.c): then its time ends.
- *
- * An idle one, or NULL; *owner is the call's number from then on.
- */
-struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep, uint64_t until_ns,
-			      uint64_t *owner);
+/* An idle connection to ep that listens to a channel of its own, or NULL. */
+struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep);
 /*
  * A new one: 0 and *w; -EMFILE: there are too many; -errno of lease.h, with
  * `why` (256 bytes).
  */
 int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-		 uint64_t until_ns, uint64_t *owner, struct dlk_wake **w,
-		 char *why);
-/* Move the end; false: it is not the call's any more. */
-bool dlk_wake_keep(struct dlk_wake *w, uint64_t owner, uint64_t until_ns);
-/* The last word that was said to these 32 digits: 'g'ranted, 't'ry; 0: none;
-   -errno: the connection is gone. */
+		 struct dlk_wake **w, char *why);
+/*
+ * The last word that was said to these 32 digits: 'g'ranted, 't'ry; 0: none;
+ * -errno: the connection is gone.
+ */
 int dlk_wake_heard(struct dlk_wake *w, const char *digits);
-/* Its socket, to sleep on. */
+/* Its socket, to sleep on; -1. */
 int dlk_wake_fd(const struct dlk_wake *w);
-void dlk_wake_put(struct dlk_wake *w, uint64_t owner);
+void dlk_wake_put(struct dlk_wake *w);
 /* After fork. */
 void dlk_wakes_forget(void);
 

@@ -3,15 +3,8 @@
  * The connections that listen for the word of who serves a queue (DESIGN 4):
  * made at the first contention, and kept for the next one.
  *
- * A call that waits may never come back (call.c), so it cannot hold one as
- * dlk_link_get() gives it.  It owns one by number, until a moment that it moves
- * on while it waits; another call may take what is overdue:
- *
- *	call 1 (a handler of SIGALRM)		call 2
- *	owns it until 12:00
- *	siglongjmp(3)
- *						12:01: owns it; what is said to
- *						call 1's digits is not for it
+ * Who has one lets go of it before a signal handler runs, which may never come
+ * back (call.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -22,34 +15,21 @@
 
 #define CHANNEL "dlock%wake:"
 
-/* (mutex held) */
-static void own(struct dlk_wake *w, uint64_t until_ns, uint64_t *owner)
-{
-	w->owner = *owner = ++dlk.wake_owners;
-	w->until_ns = until_ns;
-}
-
-static bool is_free(const struct dlk_wake *w)
-{
-	return !w->owner || w->until_ns < dlk_now_ns();
-}
-
-struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep, uint64_t until_ns,
-			      uint64_t *owner)
+struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep)
 {
 	struct dlk_wake *found = NULL;
 
 	pthread_mutex_lock(&dlk.mutex);
 	for (int i = 0; i < DLK_WAKES && !found && dlk.wakes[i].conn; i++)
-		if (dlk.wakes[i].ep == ep && is_free(&dlk.wakes[i]) &&
+		if (dlk.wakes[i].ep == ep && !dlk.wakes[i].busy &&
 		    dlk_conn_is_open(dlk.wakes[i].conn))
 			found = &dlk.wakes[i];
 	if (found)
-		own(found, until_ns, owner);
+		found->busy = true;
 	pthread_mutex_unlock(&dlk.mutex);
 	/* What was said meanwhile; or the server has closed it. */
 	if (found && dlk_wake_heard(found, "") < 0) {
-		dlk_wake_put(found, *owner);
+		dlk_wake_put(found);
 		return NULL;
 	}
 	return found;
@@ -61,7 +41,7 @@ static struct dlk_wake *find_place(const struct dlk_endpoint *ep)
 	for (int i = 0; i < DLK_WAKES; i++) {
 		struct dlk_wake *w = &dlk.wakes[i];
 
-		if (is_free(w) && (!w->conn || w->ep == ep))
+		if (!w->busy && (!w->conn || w->ep == ep))
 			return w;
 	}
 	return NULL;
@@ -92,8 +72,7 @@ static int subscribe(struct dlk_wake *w, uint64_t deadline_ns)
 }
 
 int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-		 uint64_t until_ns, uint64_t *owner, struct dlk_wake **w,
-		 char *why)
+		 struct dlk_wake **w, char *why)
 {
 	struct dlk_conn *c;
 	int err;
@@ -101,7 +80,7 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	pthread_mutex_lock(&dlk.mutex);
 	*w = find_place(ep);
 	if (*w)
-		own(*w, until_ns, owner);
+		(*w)->busy = true;
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!*w)
 		return -EMFILE;
@@ -123,21 +102,9 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		strncpy(why, dlk_conn_error(c), 255);
 	if (c)
 		dlk_conn_close(c);
-	dlk_wake_put(*w, *owner);
+	dlk_wake_put(*w);
 	*w = NULL;
 	return err;
-}
-
-bool dlk_wake_keep(struct dlk_wake *w, uint64_t owner, uint64_t until_ns)
-{
-	bool ours;
-
-	pthread_mutex_lock(&dlk.mutex);
-	ours = w->owner == owner;
-	if (ours)
-		w->until_ns = until_ns;
-	pthread_mutex_unlock(&dlk.mutex);
-	return ours;
 }
 
 /* "message", channel, "granted DIGITS" */
@@ -170,11 +137,10 @@ int dlk_wake_fd(const struct dlk_wake *w)
 	return dlk_conn_fd(w->conn);
 }
 
-void dlk_wake_put(struct dlk_wake *w, uint64_t owner)
+void dlk_wake_put(struct dlk_wake *w)
 {
 	pthread_mutex_lock(&dlk.mutex);
-	if (w->owner == owner)
-		w->owner = 0;
+	w->busy = false;
 	pthread_mutex_unlock(&dlk.mutex);
 }
 

@@ -66,11 +66,14 @@ same()
 	done
 }
 
-# nothing_left NAME: of a waiter that is gone, while the holder goes on and
-# when it lets go.
+# nothing_left NAME [SECONDS]: of a waiter that is gone, while the holder goes on
+# and when it lets go.  Who is killed says nothing: its place in the queue ends
+# with its life (half a ttl), and nobody is kept waiting by it.
 nothing_left()
 {
 	local name=$1 held
+
+	[ -z "${2-}" ] || until_true "$2" no_keys_but 1
 
 	held=$(rr get "$KEY")
 	like "$held" ':B ' "$name: the holder's lease is there"
@@ -121,6 +124,11 @@ clients()
 	rr client list | grep -c 'name=dlock-'
 }
 
+no_keys_but()
+{
+	[ "$(rr dbsize)" -le "$1" ]
+}
+
 no_clients_but()
 {
 	[ "$(clients)" -le "$1" ]
@@ -162,7 +170,7 @@ same 'remote holder, confined'
 
 flock_w dl 'flock -w 1'
 shell_waits dl 'a shell'
-nothing_left 'a shell'
+nothing_left 'a shell' 2
 peer_end s
 
 # It is killed while it sleeps; for the length of a round trip it has the
@@ -174,7 +182,7 @@ pid=$RESULT
 ok 'SIGKILL: it waits, and sleeps' until_true 5 stopped_outside "$pid"
 on A kill -KILL "$pid"
 hear s
-nothing_left 'SIGKILL'
+nothing_left 'SIGKILL' 2
 peer_end s
 
 # --- what never comes back ------------------------------------------------------
@@ -198,7 +206,7 @@ like "$jumped" '0 locks, 0 blocked, cancellation on, handled ALRM' \
 hear w
 nothing_left 'jumps'
 peer_end w
-ok 'the connections end with the process' until_true 2 no_clients_but 2
+ok 'the connections end with the process' until_true 2 no_clients_but 3
 
 # The same in the wait for a server that does not answer.
 proxy p

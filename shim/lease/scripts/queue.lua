@@ -6,6 +6,8 @@
 -- ARGV    1 what it does:
 --		stay	it waits, for the first time or still
 --		leave	it does not wait any more, nor want what it was granted
+--		rest	it may never come back: it is not to be served, but
+--			has its place if it stays again before that matters
 --		pass	what it was granted is another's first: it keeps its
 --			place, and is heard of again before its life ends
 --         2 EX or SH  3 claim  4 ticket, or "" if it has none yet
@@ -42,7 +44,9 @@ local skip, ahead = nil, 0
 if verb == 'stay' then
 	ticket, ahead = join(ticket, ARGV[5], mode, claim, life)
 else
-	leave(ticket, claim)
+	if verb ~= 'rest' or not rest(ticket, claim) then
+		leave(ticket, claim)
+	end
 	if drop(claim) then
 		state = held()
 	end
