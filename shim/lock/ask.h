@@ -68,6 +68,8 @@ struct ask {
 	uint64_t seq, since_ns;   /* of the request, of its kernel grant */
 	bool waited;              /* in the kernel, which has granted */
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
+	unsigned looks; /* at a lock of this host in our way: since */
+	uint64_t looked_ns;
 	uint64_t wait_id; /* what others are told of the wait; 0: nothing */
 	bool suspects;    /* it closes a cycle, perhaps: */
 	uint64_t suspected, suspected_since; /* which, by the server's clock */

@@ -350,22 +350,29 @@ static void unsure(struct ask *a)
 		dlk_release_token(a->rule, &a->lease);
 }
 
+/* The token of what the owner holds, or a new one. */
+static int name_asker(struct ask *a)
+{
+	if (!a->own)
+		return dlk_ask_new_token(a);
+	a->lease = a->own->lease;
+	a->asked = false;
+	memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
+	return 0;
+}
+
 static int name_owner(struct ask *a)
 {
 	struct dlk_token t;
-	int err;
+	int err = name_asker(a);
 
-	if (a->own) {
-		a->lease = a->own->lease;
-		a->asked = false;
-		a->seq = ++a->own->seq;
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-		memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
-		return 0;
-	}
-	err = dlk_ask_new_token(a);
 	if (err)
 		return err;
+	if (a->own) {
+		a->seq = ++a->own->seq;
+		a->since_ns = dlk_identity_since(dlk_now_ns());
+		return 0;
+	}
 	a->seq = 1;
 	a->since_ns = dlk_token_parse(a->s->token, a->lease.token_len, &t)
 			      ? t.since_ns
@@ -383,6 +390,160 @@ static int ask_redis(struct ask *a)
 	if (a->unsure)
 		unsure(a);
 	return err;
+}
+
+/* --- who only asks -------------------------------------------------------- */
+
+/*
+ * Whoever asks Redis has the kernel's lock in hand, and may be refused:
+ *
+ *	asker: 0-99		Redis: 50 is B's	we: 0-9, without a wait
+ *	lock 0-99
+ *	ask ->						refused: by whom?
+ *			refused
+ *	unlock						granted
+ *
+ *  1. What Redis knows of nobody, nobody holds but a program that is not
+ *     preloaded: we try again, for a while.  A holder costs one question.
+ *  2. Such a program's lock is known again: it costs that while once in ten.
+ *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
+ *     it may be granted: so who asks again and again leaves the others room.
+ *     The moment is that of 16 round trips.
+ */
+enum { ASKER_LOOKS = 3, ASKER_MS = 10, STRANGER_MS = 100, REFUSALS = 64 };
+
+static __thread struct {
+	struct dlk_file file;
+	struct flock64 lock;
+	uint64_t until_ns;
+} stranger __attribute__((tls_model("initial-exec")));
+
+static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
+
+static _Atomic uint64_t *refusal_of(const struct ask *a)
+{
+	return &refused_until_ns[(a->file.ino ^ a->file.dev) % REFUSALS];
+}
+
+/* Redis refused; `began_ns` is when it was asked. */
+static void note_refusal(const struct ask *a, uint64_t began_ns)
+{
+	const uint64_t now = dlk_now_ns();
+
+	atomic_store(refusal_of(a), now + 16 * (now - began_ns));
+}
+
+static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (err)
+		return err;
+	return dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
+			       &a->s->answer);
+}
+
+/* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
+static int ask_kernel(struct ask *a, struct flock64 *lock)
+{
+	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
+
+	a->since_ns = dlk_identity_since(dlk_now_ns());
+	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
+}
+
+static int ask_kernel_of_want(struct ask *a, struct flock64 *lock)
+{
+	*lock = (struct flock64){ 0 };
+	dlk_range_to(&a->want, lock);
+	return ask_kernel(a, lock);
+}
+
+/*
+ * (gate) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One who
+ * shares our description may be there under another token: not by this.
+ */
+static int ask_first(struct ask *a)
+{
+	const uint64_t began = dlk_now_ns();
+	struct flock64 lock;
+	bool older;
+	int err;
+
+	if (a->wait || began >= atomic_load(refusal_of(a)) ||
+	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
+		return 0;
+	err = name_asker(a);
+	if (!err)
+		err = dlk_ask_redis(a, get_on);
+	if (err != DLK_BUSY || dlk_ask_same_place(a, &older))
+		return err < 0 ? err : 0;
+	note_refusal(a, began);
+	return err;
+}
+
+static bool is_stranger(const struct ask *a, const struct flock64 *lock)
+{
+	return dlk_now_ns() < stranger.until_ns &&
+	       dlk_same_file(&a->file, &stranger.file) &&
+	       lock->l_pid == stranger.lock.l_pid &&
+	       lock->l_type == stranger.lock.l_type &&
+	       lock->l_start == stranger.lock.l_start &&
+	       lock->l_len == stranger.lock.l_len;
+}
+
+/* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
+static int ask_redis_who(struct ask *a, uint64_t since_ns)
+{
+	const struct dlk_lease by_path = a->lease;
+	int err;
+
+	a->since_ns = since_ns;
+	a->own = find_owner(&a->file, a->kind, a->fd);
+	err = name_asker(a);
+	if (!err)
+		err = dlk_ask_redis(a, get_on);
+	let_go_of_owner(a);
+	a->lease = by_path;
+	return err;
+}
+
+/* The kernel has refused, by this lock: may its owner be one who only asks? */
+static bool may_only_ask(struct ask *a, const struct flock64 *lock)
+{
+	uint64_t now = dlk_now_ns();
+	int err;
+
+	if (a->looks++ == 0)
+		a->looked_ns = now;
+	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
+		return false;
+	/* Who holds it here has a lease, that nothing proves to be dead. */
+	err = ask_redis_who(a, 0);
+	now = dlk_now_ns();
+	if (err < 0)
+		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
+	if (err)
+		return false;
+	if (a->looks < ASKER_LOOKS || now - a->looked_ns < ASKER_MS * DLK_MS)
+		return true;
+	stranger.file = a->file;
+	stranger.lock = *lock;
+	stranger.until_ns = now + STRANGER_MS * DLK_MS;
+	return false;
+}
+
+static bool is_by_asker(struct ask *a)
+{
+	struct flock64 lock;
+
+	if (ask_kernel_of_want(a, &lock) < 0)
+		return false;
+	if (lock.l_type != F_UNLCK && !may_only_ask(a, &lock))
+		return false;
+	if (lock.l_type != F_UNLCK)
+		dlk_pause_ns(DLK_MS / 10);
+	return true;
 }
 
 /* --- what is granted ------------------------------------------------------ */
@@ -503,9 +664,13 @@ static int lost(struct ask *a)
 /* (gate) 0; what the kernel said (*kernel is set); what Redis said. */
 static int attempt(struct ask *a, bool *kernel)
 {
+	uint64_t began;
 	bool weaker;
 	int err;
 
+	*kernel = false;
+	if (!has_it(a) && (err = ask_first(a)))
+		return err;
 	*kernel = true;
 	if (has_it(a))
 		return weaken(a);
@@ -516,7 +681,10 @@ static int attempt(struct ask *a, bool *kernel)
 		return unlisted(a);
 	*kernel = false;
 	weaker = weakens(a);
+	began = dlk_now_ns();
 	err = ask_redis(a);
+	if (err == DLK_BUSY)
+		note_refusal(a, began);
 	if (!err)
 		err = keep(a);
 	if (err == DLK_GONE) {
@@ -611,6 +779,8 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 {
 	const bool refused = kernel ? is_refusal(err) : err == DLK_BUSY;
 
+	if (kernel && refused && !a->wait && is_by_asker(a))
+		return 0;
 	if (kernel && (!refused || !a->wait))
 		return err;
 	if (refused && a->wait && dlk_deadlock_check(a) < 0)
@@ -685,6 +855,10 @@ static int begin(struct ask *a)
 
 /* In a wait there is no scratch. */
 #define on_stack(text, len) memcpy(alloca((len) + 1), (text), (len) + 1)
+#define hold_key(a)                                                            \
+	((a)->lease.key = on_stack((a)->lease.key, (a)->lease.key_len),        \
+	 (a)->lease.places =                                                   \
+		 on_stack((a)->lease.places, (a)->lease.places_len))
 
 static int lock_managed(struct ask *a)
 {
@@ -692,8 +866,7 @@ static int lock_managed(struct ask *a)
 
 	if (err)
 		return err;
-	a->lease.key = on_stack(a->lease.key, a->lease.key_len);
-	a->lease.places = on_stack(a->lease.places, a->lease.places_len);
+	hold_key(a);
 	err = lock_records(a);
 	dlk_deadlock_end(a);
 	return err;
@@ -701,25 +874,17 @@ static int lock_managed(struct ask *a)
 
 /* --- F_GETLK -------------------------------------------------------------- */
 
-static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
-{
-	int err = dlk_conn_open(c, deadline_ns);
-
-	if (err)
-		return err;
-	return dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
-			       &a->s->answer);
-}
-
 /* Who holds it on another host: DLK_BUSY with the answer, 0, -errno. */
 static int ask_who(struct ask *a)
 {
+	const uint64_t since = a->since_ns;
+
 	for (;;) {
 		uint64_t began = dlk_now_ns();
 		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
 
 		if (!err)
-			err = dlk_ask_redis(a, get_on);
+			err = ask_redis_who(a, since);
 		if (err >= 0)
 			return err;
 		err = dlk_ask_refused(a, err, began);
@@ -739,12 +904,18 @@ static void tell_who(const struct ask *a, struct flock64 *lock)
 		lock->l_pid = -(pid_t)t.pid;
 }
 
-static int ask_kernel(struct ask *a, struct flock64 *lock)
+static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
 {
-	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
+	const struct flock64 asked = *lock;
+	int err;
 
-	a->since_ns = dlk_identity_since(dlk_now_ns());
-	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
+	for (;;) {
+		err = ask_kernel(a, lock);
+		if (err || lock->l_type == F_UNLCK || !may_only_ask(a, lock))
+			return err;
+		dlk_pause_ns(DLK_MS / 10);
+		*lock = asked;
+	}
 }
 
 /*
@@ -757,21 +928,17 @@ static int get_managed(struct ask *a, struct flock64 *lock)
 	const short type = lock->l_type;
 	int err = begin(a);
 
-	if (!err)
-		err = dlk_ask_new_token(a);
-	if (!err)
-		err = ask_kernel(a, lock);
+	if (err)
+		return err;
+	hold_key(a);
+	err = ask_kernel_past_askers(a, lock);
 	if (err || lock->l_type != F_UNLCK)
 		return err;
-	a->own = find_owner(&a->file, a->kind, a->fd);
-	if (a->own)
-		a->lease = a->own->lease;
 	err = ask_who(a);
 	if (err == DLK_BUSY)
 		tell_who(a, lock);
 	else if (err < 0)
 		lock->l_type = type;
-	let_go_of_owner(a);
 	return err < 0 ? err : 0;
 }
 

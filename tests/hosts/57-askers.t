@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# A process asks again and again for bytes 0-99, and is refused byte 50, which
+# another host has.  A neighbour asks for bytes 0-9, which are nobody's: without
+# a wait it gets them each time, however often it meets the moment in which the
+# other has them in the kernel to ask for them at Redis.
+#
+# The kernel alone (the holder is on the same host): no false refusal.  Under
+# the null shim the asker is not refused.
+. "${0%/*}/../lib/rig.sh"
+
+N=${ASKERS_TRIES:-1500}
+
+# try HOST HOW START LEN: $refused, $p50, $p99 (us)
+try()
+{
+	read -r refused p50 p99 <<<"$("$RUN" "$1" timeout 60 "$BIN/askers" \
+		try "$MNT/f" "$3" "$4" "$2" "$N")"
+	note "$RUN: $2: $refused of $N refused, p50 $p50 us, p99 $p99 us"
+}
+
+# with_asker HOLDERS_HOST COMMAND...
+with_asker()
+{
+	local holder=$1 status=0
+
+	shift
+	peer h "$RUN" "$holder" "$BIN/askers" hold "$MNT/f" 50 1
+	hear h && [ "$RESULT" = ready ] || return 1
+	peer p "$RUN" A "$BIN/askers" ask "$MNT/f" 0 100
+	hear p && [ "$RESULT" = ready ] || return 1
+	"$@" || status=1
+	say p end && hear p && note "$RUN: the asker: $HEARD"
+	[ "$RESULT" = 0 ] || status=1
+	say h end
+	peer_end h
+	peer_end p
+	return "$status"
+}
+
+none_is_false()
+{
+	local how bad=0
+
+	for how in posix ofd lockf get; do
+		try A "$how" 0 10
+		[ "$refused" = 0 ] || bad=1
+	done
+	return "$bad"
+}
+
+all_are_refused()
+{
+	local how bad=0
+
+	for how in posix ofd lockf get; do
+		try A "$how" 49 2
+		[ "$refused" = "$N" ] || bad=1
+	done
+	return "$bad"
+}
+
+# A holder of this host is refused by at once: what does it cost to see?
+holder_of_this_host()
+{
+	peer h "$RUN" A "$BIN/askers" hold "$MNT/f" 0 10
+	hear h && all_tenth
+	say h end
+	peer_end h
+	[ "$refused" = "$N" ]
+}
+
+all_tenth()
+{
+	try A posix 9 1
+}
+
+rig_start disks
+RUN=on
+ok 'the kernel alone: nobody is refused what is free' \
+	with_asker A none_is_false
+three_ways 'beside one that is refused: all is granted that is free' \
+	with_asker B none_is_false
+ok 'and what is not free is refused' with_asker B all_are_refused
+ok 'a holder of this host refuses' holder_of_this_host
+at_most "$p50" 1000 'and soon (us)'
+rig_end
