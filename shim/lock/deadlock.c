@@ -175,6 +175,13 @@ static int load(struct tale *t, struct dlk_conn *c, uint64_t by,
 	return there;
 }
 
+/* In the order of the beginning; by the server's clock, which may be set. */
+static bool is_later(const struct node *n, const struct dlk_wait *mine)
+{
+	return n->id > mine->id ||
+	       (n->id == mine->id && strcmp(n->process, mine->process) > 0);
+}
+
 /*
  * A cycle that ends with ours.  Is it the one suspected, and have all waits
  * lasted beyond the moment at which it was all there?
@@ -185,7 +192,7 @@ static int is_real(struct tale *t, int at)
 
 	t->cycle = t->mine.id;
 	for (; at > 0; at = t->nodes[at].from) {
-		if (t->nodes[at].id > t->mine.id)
+		if (is_later(&t->nodes[at], &t->mine))
 			return 0; /* another's to give up */
 		told &= t->nodes[at].told > t->since;
 		t->cycle = t->cycle * 31 + t->nodes[at].id;

@@ -4,7 +4,8 @@
  * process holds of its records, in the kernel and at Redis (see record.c).
  *
  * No mutex, for Redis may be asked in between: whoever finds it taken sleeps
- * in a futex with nothing in hand, and lets signals be handled.
+ * in a futex with nothing in hand, and lets signals be handled; or they wait
+ * for as long as Redis is asked.
  */
 #include "lock/state.h"
 
@@ -40,7 +41,7 @@ int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file)
 	if (dlk_gate_try(file))
 		return 0;
 	while (atomic_exchange(gate, WANTED) != FREE) {
-		int err = dlk_let_signals_in(call);
+		int err = call ? dlk_let_signals_in(call) : 0;
 
 		if (err && call->wait)
 			return err;

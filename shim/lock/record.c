@@ -320,7 +320,15 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Proof of death (DESIGN L3), as in flock.c.  A younger lease is of a process
- * that shares our description: with a later `since` it is taken over.
+ * that shares our description: with a later `since` it is taken over.  So is an
+ * older one whose owner was granted something else since:
+ *
+ *	we: 0-9				its owner, alive: had 0-9 once
+ *	lock, since = now
+ *					50-59: granted, since = now
+ *	ask ->		refused
+ *
+ * Each proof is one of its own moment: read the time, look at the lock.
  */
 static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 {
@@ -332,8 +340,7 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 	err = ask_once(a, c, deadline_ns, false);
 	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
 	       dlk_now_ns() < deadline_ns) {
-		if (!older)
-			a->since_ns = dlk_identity_since(dlk_now_ns());
+		a->since_ns = dlk_identity_since(dlk_now_ns());
 		if (!is_listed(a))
 			break;
 		err = ask_once(a, c, deadline_ns, true);
@@ -601,21 +608,36 @@ static int keep(struct ask *a)
 	h->since_ns = a->since_ns;
 	look_ns = set_times(h, asked, !a->own);
 	a->own = h;
-	if (dlk_thread_need(look_ns) || dlk_handover(h))
+	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
 	dlk_give_back(h);
+	h->ranges.n = 0; /* so the kernel's lock goes, too */
 	strcpy(a->why, "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
 }
 
 /* --- the calls ------------------------------------------------------------ */
 
-/* No byte is asked for that is not granted already: Redis need not agree. */
+static bool in_time(const struct dlk_held *h)
+{
+	bool yes;
+
+	pthread_mutex_lock(&dlk.mutex);
+	yes = dlk_now_ns() < h->deadline_ns;
+	pthread_mutex_unlock(&dlk.mutex);
+	return yes;
+}
+
+/*
+ * No byte is asked for that is not granted already: Redis need not agree.  But
+ * what cannot be proved any more is not granted once more (DESIGN L5).
+ */
 static bool has_it(const struct ask *a)
 {
 	struct dlk_range rest = a->want, part;
 
-	return a->own && !dlk_ranges_lacks(granted(a), &rest, &part);
+	return a->own && !dlk_ranges_lacks(granted(a), &rest, &part) &&
+	       (weakens(a) || in_time(a->own));
 }
 
 /* (gate) A part weaker, or as it was. */
@@ -681,6 +703,8 @@ static int attempt(struct ask *a, bool *kernel)
 		return unlisted(a);
 	*kernel = false;
 	weaker = weakens(a);
+	if (weaker && a->own->coherent)
+		dlk_coherence_flush(a->fd);
 	began = dlk_now_ns();
 	err = ask_redis(a);
 	if (err == DLK_BUSY)
@@ -753,9 +777,7 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 
 	*kernel = true;
 	/* What the kernel has granted already must be given back inside. */
-	a->call->wait = a->call->cancels = a->wait && !a->waited;
-	err = dlk_gate_enter(a->call, &a->file);
-	a->call->wait = a->call->cancels = a->wait;
+	err = dlk_gate_enter(a->waited ? NULL : a->call, &a->file);
 	if (err)
 		return err;
 	a->own = find_owner(&a->file, a->kind, a->fd);
@@ -1168,7 +1190,9 @@ int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c)
 	const uint64_t now = dlk_now_ns();
 	int err = DLK_GONE;
 
-	if (now >= h->deadline_ns || !dlk_gate_try(&h->file))
+	if (now >= h->deadline_ns)
+		return DLK_GONE;
+	if (!dlk_gate_try(&h->file))
 		return -EAGAIN;
 	err = dlk_records_restore(
 		c, now + dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS,

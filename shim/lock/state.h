@@ -508,7 +508,10 @@ void dlk_closing(int fd);
 
 /* --- gate.c --------------------------------------------------------------- */
 
-/* Free on return: 0, or -EINTR if the call may be interrupted. */
+/*
+ * Free on return: 0, or -EINTR if the call may be interrupted.  NULL: by
+ * nothing, for the kernel's lock is in hand.
+ */
 int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file);
 bool dlk_gate_try(const struct dlk_file *file);
 void dlk_gate_leave(const struct dlk_file *file);

@@ -5,10 +5,13 @@
  *	askers hold FILE START LEN	lock it, until the input ends
  *	askers ask FILE START LEN	try to lock it, again and again, until
  *					the input ends: "GRANTED REFUSED 0"
+ *	askers stale FILE START LEN	lock it, close it so that no library
+ *					sees it, then lock and unlock what is
+ *					behind it, again and again
  *	askers try FILE START LEN HOW N	N times: "REFUSED P50 P99" (us)
  *
  * HOW: posix, ofd, lockf or get (F_GETLK, "refused" if it names a holder).
- * hold and ask say "ready 0 0" when they have begun.
+ * hold, ask and stale say "ready 0 0" when they have begun.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,6 +80,30 @@ static int ask(void)
 	}
 	printf("%ld %ld 0\n", granted, refused);
 	return 0;
+}
+
+static void close_unseen(void)
+{
+#ifdef __x86_64__
+	long got;
+
+	__asm__ volatile("syscall"
+			 : "=a"(got)
+			 : "a"(SYS_close), "D"((long)fd)
+			 : "rcx", "r11", "memory");
+#else
+	exit(77);
+#endif
+}
+
+static int stale(const char *file)
+{
+	if (set(F_SETLK, F_WRLCK))
+		return 1;
+	close_unseen();
+	fd = open(file, O_RDWR);
+	start += len;
+	return ask();
 }
 
 static int try(const char *how)
@@ -139,5 +167,7 @@ int main(int argc, char **argv)
 		return hold();
 	if (strcmp(argv[1], "ask") == 0)
 		return ask();
+	if (strcmp(argv[1], "stale") == 0)
+		return stale(argv[2]);
 	return argc > 6 ? tries(argv[5], strtol(argv[6], NULL, 10)) : 2;
 }

@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# What was right a moment ago: record locks of an owner that has lost a part
+# without its knowing, and of one that was stopped beyond its lease.
+. "${0%/*}/../lib/rig.sh"
+
+teller()
+{
+	peer "$1" "$RUN" "$2" "$BIN/records" tell
+}
+
+# A process's bytes 0-9 have ended, unseen, and it goes on with others: the next
+# of its host gets them at once, by proof.
+ended_unseen()
+{
+	local refused p50 p99
+
+	peer p "$RUN" A "$BIN/askers" stale "$MNT/ended" 0 10
+	hear p && [ "$RESULT" = ready ] || return 1
+	read -r refused p50 p99 <<<"$("$RUN" A timeout 20 "$BIN/askers" \
+		try "$MNT/ended" 0 10 posix 20)"
+	note "$RUN: $refused of 20 refused, p50 $p50 us, p99 $p99 us"
+	say p end && hear p
+	peer_end p
+	[ "$refused" = 0 ]
+}
+
+keepers()
+{
+	on A pgrep -x dlock-keeper
+}
+
+# Stopped, with its keeper, until another host has its bytes: they are not
+# granted once more.
+stopped()
+{
+	local pid
+
+	ask a 'open a late' && ask b 'open a late' && ask a pid &&
+		pid=$RESULT && ask a 'set a W 0 10' && [ "$RESULT" = 0 ] &&
+		ask b 'set a W 0 10' && [ "$RESULT" = EAGAIN ] || return 1
+	# shellcheck disable=SC2046 # numbers
+	on A kill -STOP "$pid" $(keepers)
+	ask b 'wait a W 0 10' 20 && [ "$RESULT" = 0 ] || return 1
+	say a 'set a W 0 10'
+	# shellcheck disable=SC2046 # numbers
+	on A kill -CONT "$pid" $(keepers)
+	# (nsenter(1) stops with its child.)
+	kill -CONT "${PEER_PID[a]}" $(pgrep -P "${PEER_PID[a]}")
+	hear a || return 1
+	note "$RUN: after the other host has it: $RESULT"
+	[ "$RESULT" != 0 ] && ask b 'set a U 0 0'
+}
+
+is_gone()
+{
+	! kill -0 "$1" 2>/dev/null
+}
+
+# Nobody of one run is left in the next.
+scene()
+{
+	local status=0 pid pids
+
+	teller a A
+	teller b B
+	"$@" || status=1
+	pids=("${PEER_PID[@]}")
+	peer_end a
+	peer_end b
+	for pid in "${pids[@]}"; do
+		until_true 5 is_gone "$pid" || rig_die "$pid does not end"
+	done
+	return "$status"
+}
+
+rig_start disks
+rig_configs ttl=3s connect_timeout=300ms
+RUN=dl
+if [ "$(uname -m)" = x86_64 ]; then
+	ok 'what ended unseen is free, whatever its owner was granted since' \
+		ended_unseen
+else
+	skip 'what ended unseen' 'no unseen close(2) here'
+fi
+three_ways 'what was lost is not granted once more' scene stopped
+rig_empty 5
+rig_end
