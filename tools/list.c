@@ -101,6 +101,8 @@ static void note(char *out, size_t size, const struct scan_lock *lock)
 	tool_show(value, sizeof(value), lock->value, lock->value_len);
 	if (is_foreign(lock))
 		say(out, size, "foreign: \"%s\"", value);
+	if (lock->ours && lock->token.since_ns == UINT64_MAX)
+		say(out, size, "granted, not confirmed yet");
 	if (lock->damage)
 		say(out, size, "%s", lock->damage);
 	if (lock->rest)
@@ -163,7 +165,8 @@ static void print_row(struct table *t, const struct scan_lock *lock)
 	owner_cells(t, lock);
 	time_cell(t, lock->held_ms, "-");
 	time_cell(t, lock->ttl_ms, "none");
-	table_text(t, "-");
+	snprintf(text, sizeof(text), "%zu", lock->waiters);
+	table_text(t, text);
 	note(text, sizeof(text), lock);
 	table_shown(t, text);
 }
@@ -239,7 +242,7 @@ static void json_lock(struct json *j, const struct scan_lock *lock)
 	json_owner(j, lock);
 	json_time(j, "held_ms", lock->held_ms);
 	json_time(j, "ttl_ms", lock->ttl_ms);
-	json_null(j, "waiters");
+	json_int(j, "waiters", (int64_t)lock->waiters);
 	note(text, sizeof(text), lock);
 	if (*text)
 		json_text(j, "note", text);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lease/lease.h"
+#include "lease/script.h"
 #include "lease/sys.h"
 #include "tools/common.h"
 #include "tools/scan_keys.h"
@@ -17,7 +19,10 @@
 #define RECORD "%rec"
 #define WAITS  "dlock%wait:"
 
-enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 3 };
+enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 4 };
+
+/* Of a queue's fields those that are no waiters: head and tail. */
+enum { ENDS = 2 };
 
 /* What the keys of one server are judged by. */
 struct view {
@@ -29,7 +34,7 @@ struct view {
 
 /* The replies of a key. */
 struct replies {
-	const redisReply *type, *ttl, *value;
+	const redisReply *type, *ttl, *value, *queue;
 };
 
 /* The boot id as tokens have it, without its dashes. */
@@ -141,6 +146,8 @@ static bool judge(const struct view *v, const struct replies *r,
 	lock->redis = v->redis;
 	lock->ttl_ms = r->ttl->integer;
 	lock->endless = lock->ttl_ms < 0;
+	if (r->queue->type == REDIS_REPLY_INTEGER && r->queue->integer > ENDS)
+		lock->waiters = (size_t)r->queue->integer - ENDS;
 	if (lock->ttl_ms == -2 || !strcmp(r->type->str, "none"))
 		return false;
 	snprintf(lock->type, sizeof(lock->type), "%s", r->type->str);
@@ -159,26 +166,35 @@ static bool judge(const struct view *v, const struct replies *r,
  */
 static int ask(struct dlk_conn *c, const struct scan_key *key)
 {
-	static const char *const verb[PER_KEY] = { "TYPE", "PTTL", "GETRANGE" };
+	static const char *const verb[] = { "TYPE", "PTTL", "GETRANGE" };
+	const struct dlk_lease lease = { .key = key->bytes,
+					 .key_len = key->len };
+	struct dlk_arg queue;
 	char last[16];
 	int err = 0, n = snprintf(last, sizeof(last), "%d", DLK_TOKEN_MAX - 1);
 
-	for (int i = 0; i < PER_KEY && !err; i++) {
+	for (int i = 0; i < PER_KEY - 1 && !err; i++) {
 		const char *const argv[] = { verb[i], key->bytes, "0", last };
 		const size_t len[] = { strlen(verb[i]), key->len, 1,
 				       (size_t)n };
 
-		err = dlk_conn_append(c, i == PER_KEY - 1 ? 4 : 2, argv, len);
+		err = dlk_conn_append(c, i == PER_KEY - 2 ? 4 : 2, argv, len);
 	}
-	return err;
+	if (err)
+		return err;
+	queue = dlk_script_queue(c, &lease);
+	return dlk_script_append(
+		c, 2, (struct dlk_arg[]){ { DLK_LITERAL("HLEN") }, queue });
 }
 
 static int hear(struct dlk_conn *c, uint64_t deadline_ns, struct replies *r)
 {
 	static const int types[PER_KEY] = { REDIS_REPLY_STATUS,
 					    REDIS_REPLY_INTEGER,
-					    REDIS_REPLY_STRING };
-	const redisReply **reply[PER_KEY] = { &r->type, &r->ttl, &r->value };
+					    REDIS_REPLY_STRING,
+					    REDIS_REPLY_INTEGER };
+	const redisReply **reply[PER_KEY] = { &r->type, &r->ttl, &r->value,
+					      &r->queue };
 	int err = 0;
 
 	for (int i = 0; i < PER_KEY && !err; i++) {

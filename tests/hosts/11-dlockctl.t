@@ -122,7 +122,7 @@ rr set '{D:f}%q' 1 >/dev/null
 ctl list
 is "$STATUS" 0 'locks are found'
 is "$(wc -l <<<"$OUT")" 5 'a row each, and no companions'
-like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +1m0[5-9]s +2[0-9]\.[0-9]s +-" \
+like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +1m0[5-9]s +2[0-9]\.[0-9]s +0" \
 	'a lock of this host'
 like "$OUT" "$RIG/d/f +WRITE 0- +web 1 +42 +nightly +- +2" \
 	'record locks; how long is known here only'
@@ -135,7 +135,7 @@ unlike "$OUT" '0{41}' 'of a foreign value the beginning is enough'
 ctl list --json
 is "$(json '[.[] | .mode]')" '["EX","WRITE","EX","?"]' 'modes, for machines'
 is "$(json '.[0] | [.path, .family, .owner, .host, .pid, .waiters]')" \
-	"[\"$RIG/a\",\"flock\",\"dlock\",\"web 1\",42,null]" \
+	"[\"$RIG/a\",\"flock\",\"dlock\",\"web 1\",42,0]" \
 	'facts, for machines'
 is "$(json '[.[] | .held_ms == null]')" '[false,true,true,true]' \
 	'unknown times are null'
@@ -165,9 +165,9 @@ share D:s "$(token there 65 | sed 's/ 42 web/ 43 far/')" 40000
 share D:s "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1
 ctl list
 is "$STATUS:$(wc -l <<<"$OUT")" 0:3 'a row for each owner that lives'
-like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +-" \
+like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +0" \
 	'a shared owner of this host, and what its own lease has left'
-like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +3[89]\.[0-9]s +-" \
+like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +3[89]\.[0-9]s +0" \
 	'one of another host'
 unlike "$OUT" ' 44 ' 'an expired owner is none'
 unlike "$OUT" NOTE 'nothing is odd about them'
@@ -186,7 +186,7 @@ ctl list
 like "$OUT" 'SH +foreign .*foreign: "joined\\x1b\[31m"'$'\n' \
 	'a foreign owner among ours'
 like "$OUT" 'foreign: "dlock1 0{33}"' 'what is longer than a token is cut'
-like "$OUT" 'none +- +foreign: "odd"; its expiry is no number' \
+like "$OUT" 'none +0 +foreign: "odd"; its expiry is no number' \
 	'an expiry that is none'
 rr persist D:s >/dev/null
 ctl list
@@ -243,11 +243,11 @@ record D:f%rec 3 "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1 W 500 600
 rr set 'dlock%wait:0011223344556677' 1 >/dev/null
 ctl list
 is "$STATUS:$(wc -l <<<"$OUT")" 0:4 'a row for each range of who lives'
-like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +-" \
+like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +0" \
 	'an owner of this host'
-like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +-" \
+like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +0" \
 	'a range of it to the end'
-like "$OUT" "d/f +READ 4096-4097 +far 1 +43 +nightly +- +3[89]\.[0-9]s +-" \
+like "$OUT" "d/f +READ 4096-4097 +far 1 +43 +nightly +- +3[89]\.[0-9]s +0" \
 	'an owner of another host'
 unlike "$OUT" ' 44 ' 'an expired owner is none'
 unlike "$OUT" NOTE 'nothing is odd about them'
@@ -446,6 +446,21 @@ is "$(json '[(.flock_key | length), .record_key]')" '[16381,null]' \
 	'one that is too long for record locks alone'
 ctl -c long.conf explain "$name"
 like "$OUT" 'record key +too long  \(locking fails with ENOLCK\)' 'it says so'
+
+# --- who waits ---
+r flushall >"$RIG/none"
+r set D:w "$(token here 3)" px 60000 >"$RIG/none"
+ctl list --json
+is "$(json 'map(.waiters)')" '[0]' 'nobody waits'
+r hset '{D:w}%q' head 1 tail 3 1 one 3 three >"$RIG/none"
+ctl list --json
+is "$(json 'map(.waiters)')" '[2]' 'two wait'
+ctl list
+like "$OUT" ' 2$' 'the table says so'
+r del '{D:w}%q' >"$RIG/none"
+r set '{D:w}%q' x >"$RIG/none"
+ctl list --json
+is "$(json 'map(.waiters)')" '[0]' 'a queue of another type is none'
 
 # --- no Redis ---
 redis_kill
