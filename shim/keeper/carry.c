@@ -346,9 +346,27 @@ static bool release_some(uint64_t now_ns)
 	return n > 0;
 }
 
-static void renewed(struct dlk_kept *k, const struct dlk_renewal *r)
+/* Within the deadline: whoever knows the ranges may put them back yet. */
+static void restore_records(struct dlk_kept *k, struct dlk_renewal *r)
 {
-	uint64_t now = dlk_now_ns();
+	if (r->result != DLK_GONE || !k->lease.places ||
+	    dlk_now_ns() >= k->deadline_ns)
+		return;
+	r->asked_ns = dlk_now_ns();
+	r->result = dlk_records_put_back(k, conn);
+	if (r->result == DLK_GONE)
+		r->result = -EAGAIN;
+	/* In time, or else nobody knows what came in between. */
+	else if (r->result == 0 && dlk_now_ns() >= k->deadline_ns)
+		r->result = DLK_GONE;
+}
+
+static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
+{
+	uint64_t now;
+
+	restore_records(k, r);
+	now = dlk_now_ns();
 
 	if (r->result == 0) {
 		k->deadline_ns = dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms);

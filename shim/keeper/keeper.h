@@ -109,6 +109,12 @@ struct dlk_kept;
  * what the kernel says to our own description.
  */
 enum dlk_verdict dlk_records_judge(const struct dlk_kept *k, bool shim_lives);
+/*
+ * The server does not know them any more: put them back, if it was restarted
+ * just now and the process's shim is gone.  0, DLK_GONE, DLK_LOST, -errno;
+ * -EAGAIN if it is not for us to do, or cannot be told.
+ */
+int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c);
 
 /* --- shade.c: shadows ----------------------------------------------------- */
 

@@ -76,6 +76,36 @@ scene()
 	return "$status"
 }
 
+is_there()
+{
+	[ "$(rr zcard "{dlock:$MNT/kept%rec}%r")" = 6 ]
+}
+
+uptime_is()
+{
+	[ "$(rr info server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p')" \
+		-ge "$1" ]
+}
+
+# After exec, the keeper alone has it; then the server forgets everything.
+put_back()
+{
+	teller c A
+	teller d B
+	ask c 'open a kept' && ask d 'open a kept' &&
+		ask c 'set a W 0 10' && ask c 'set a R 100 10' &&
+		[ "$RESULT" = 0 ] && ask c 'exec a' && [ "$RESULT" = 0 ] &&
+		ask d 'set a R 0 1' && [ "$RESULT" = EAGAIN ] || return 1
+	redis_kill
+	redis_up
+	until_true 2 is_there || return 1
+	until_true 5 uptime_is 4 || return 1
+	ask d 'set a W 105 1' && [ "$RESULT" = EAGAIN ] &&
+		ask d 'set a R 105 1' && [ "$RESULT" = 0 ] &&
+		ask d 'set a R 9 1' && [ "$RESULT" = EAGAIN ] &&
+		ask d 'set a U 0 0' && ask c 'set a U 0 0'
+}
+
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms
 RUN=dl
@@ -86,5 +116,10 @@ else
 	skip 'what ended unseen' 'no unseen close(2) here'
 fi
 three_ways 'what was lost is not granted once more' scene stopped
+rig_configs ttl=3s connect_timeout=300ms restart_delay=3s
+until_true 6 uptime_is 4
+RUN=dl
+ok 'a restarted server: the keeper puts back what an exec left to it' \
+	put_back
 rig_empty 5
 rig_end
