@@ -5,7 +5,7 @@
 # make demo       two hosts on this machine, with and without dlock
 # make check      every test; ends with 'N passed, N failed'
 # make torture    the long tests (tests/torture), with figures
-# make bench      figures
+# make bench      figures beside those of its peers; BENCH=quick for a short run
 # make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
 # make install    PREFIX=/usr/local DESTDIR=
 # V=1 shows the commands.
@@ -147,10 +147,13 @@ $(B)/tests/bench_records: tests/lib/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lconfuse
 
+# And these as anybody does, by hiredis.
+$(B)/tests/bench_cycle $(B)/tests/bench_wake: LDLIBS += -lhiredis
+
 $(B)/tests/%: tests/lib/%.c Makefile
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< -lpthread
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< $(LDLIBS) -lpthread
 
 deps:
 	$(Q)sh tests/lib/deps.sh
@@ -167,7 +170,8 @@ torture: deps
 	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
 	$(Q)bash tests/lib/check.sh --verbose tests/torture/*.t
 
-bench: deps
+bench:
+	$(Q)sh tests/lib/deps.sh bench
 	$(Q)$(MAKE) --no-print-directory all test-programs
 	$(Q)bash tests/bench/run.sh
 

@@ -3,6 +3,8 @@
 #
 # make deps: install what a build and the tests need and is not there yet.
 #
+#	deps.sh [bench]		and what `make bench` needs beyond that
+#
 #  1. With everything there it MUST do nothing, and fast: every other target
 #     runs it first.
 #  2. It MUST say what it installs before it does.
@@ -26,12 +28,20 @@ programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
 # Those of tests/hosts/5*.t, that take record locks; with what they need 80 MB.
 records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 	tdb-tools python3-tdb moreutils db5.3-util python3-bsddb3 rrdtool'
+# The peers of tests/bench, and what plots.
+bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck'
 
 export LC_ALL=C
 
+if [ "${1-}" != bench ]; then
+	bench=
+elif ! command -v npm >/dev/null; then
+	# There is one already where nodejs is not Debian's own.
+	bench="$bench npm"
+fi
 # shellcheck disable=SC2086 # a list of words
-set -- $build $tests $programs $records $lint
+set -- $build $tests $programs $records $lint $bench
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: no Debian here; install what these packages hold:" >&2
