@@ -12,11 +12,23 @@ COUNTED=1000
 
 # --- times ----------------------------------------------------------------------
 
+# A core for the server and another for the client, as on two machines.
+cores_each()
+{
+	if [ "$(nproc)" -gt 1 ]; then
+		taskset -apc 1 "$REDIS_PID" >/dev/null
+		dl A taskset -c 0 "$@"
+		taskset -apc "0-$(($(nproc) - 1))" "$REDIS_PID" >/dev/null
+	fi
+}
+
 # A round of each.
 turn()
 {
 	dl A "$BIN/bench_cycle" "$PORT" "$MNT/f" "$CYCLES" >>"$RIG/cycle" ||
 		error 'bench_cycle failed'
+	cores_each "$BIN/bench_cycle" "$PORT" "$MNT/f" "$CYCLES" |
+		sed 's/^/apart_/' >>"$RIG/cycle"
 	/usr/bin/python3 "$TOP/tests/lib/bench_redis_py.py" "$PORT" \
 		$((CYCLES / 4)) | awk '{ print "py", $1; print "py_ping", $2 }' \
 		>>"$RIG/cycle"
@@ -109,6 +121,13 @@ cost 'dlock: flock, the lock alone' flock_lock
 cost 'dlock: fcntl' fcntl
 row -a '<= 1.15' 'dlock: flock against PING, block by block' \
 	"$(ratio "$(middle "$RIG/cycle" flock_ratio)" 1000)" 'x PING'
+if [ "$(nproc)" -gt 1 ]; then
+	cost 'PING by hiredis, a core each' apart_ping
+	cost 'dlock: flock, a core each' apart_flock
+	row 'dlock: flock against PING, a core each' \
+		"$(ratio "$(middle "$RIG/cycle" apart_flock_ratio)" 1000)" \
+		'x PING'
+fi
 cost 'redis-py: PING' py_ping
 cost 'redis-py: Lock' py
 if [ -z "$NODE_WHY" ]; then

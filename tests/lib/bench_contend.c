@@ -214,16 +214,18 @@ static int run_host(const struct plan *p, int host)
 
 static void meet(const struct plan *p, int n)
 {
+	char line[64], *rest = line, byte;
 	long long at[2];
-	char byte;
 
 	for (int i = 0; i < n; i++)
 		if (read(p->ready[0], &byte, 1) != 1)
 			die("a waiter is not ready");
 	puts("ready");
 	fflush(stdout);
-	if (scanf("%lld %lld", &at[0], &at[1]) != 2)
+	if (!fgets(line, sizeof(line), stdin))
 		die("BEGIN END");
+	for (int i = 0; i < 2; i++)
+		at[i] = strtoll(rest, &rest, 10);
 	for (int i = 0; i < n; i++)
 		if (write(p->go[1], at, sizeof(at)) != sizeof(at))
 			die("go");
