@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define NO_EFFECT "parsed, no effect yet"
-#define RECORDS   "for record locks; for flock no effect yet"
 #define FAILS     "parsed, no effect yet: locking fails with ENOLCK"
 
 /*
@@ -23,8 +22,6 @@ static const struct pending {
 	{ "replicas", "!0", NO_EFFECT },
 	{ "on_lost", NULL, NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },
-	{ "fair", "true", NO_EFFECT },
-	{ "interop", "true", NO_EFFECT },
 };
 /* clang-format on */
 

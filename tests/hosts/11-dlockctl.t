@@ -405,7 +405,8 @@ like "$OUT" 'flock key +D:x' 'the key'
 like "$OUT" 'record key +D:x%rec' 'the key of record locks'
 like "$OUT" 'held until 29\.698s' 'the timeline'
 ctl explain one
-like "$OUT" 'interop +true  \(.*no effect yet' 'what does nothing yet'
+like "$OUT" 'interop +true' 'what is set'
+like "$OUT" 'on_lost +kill  \(.*no effect yet' 'what does nothing yet'
 like "$OUT" 'state_dir +/run/dlock' 'where shadows would be'
 like "$OUT" 'fair +false'$'\n' 'what is at rest has no note'
 ln -s d/target link
