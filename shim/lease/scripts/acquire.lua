@@ -81,7 +81,10 @@ local function first_is_ours()
 		first = e
 		return false, true
 	end)
-	return not first or first.claim == claim
+	if first then
+		return first.claim == claim
+	end
+	return redis.call('EXISTS', queue) == 0
 end
 local function writer_waits()
 	local found = false

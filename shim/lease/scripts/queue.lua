@@ -56,7 +56,7 @@ if verb == 'pass' then
 	skip = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
 	redis.call('HSETNX', queue, 'tail', skip)
 	redis.call('HSET', queue, 'head', skip)
-	join(skip, ARGV[5], mode, claim, life)
+	put(skip, ARGV[5], mode, claim, life)
 	ticket = skip
 end
 if state ~= 'EX' then

@@ -16,6 +16,6 @@ end
 --include flock.inc
 local gone = drop(ARGV[1])
 if redis.call('EXISTS', key) == 0 then
-	serve('none', ARGV[2])
+	pcall(serve, 'none', ARGV[2]) -- it is gone, whatever is at the queue
 end
 return gone and 1 or 0
