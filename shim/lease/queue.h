@@ -58,7 +58,8 @@ int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * It was granted, but a local program that knows nothing of us is first: the
- * next one is served, and w keeps its place.  DLK_BUSY, DLK_ODD, -errno.
+ * next one is served, and w is the first one again if it asks or stays within
+ * its life.  DLK_BUSY, DLK_ODD, -errno.
  */
 int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
 		   const struct dlk_lease *lease, struct dlk_waiter *w,
@@ -66,7 +67,7 @@ int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Append: it may never come back, and is not to be served meanwhile; if it
- * stays again soon, it has its place.
+ * stays again within its life, it has its place.
  */
 int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
 		   struct dlk_waiter *w);

@@ -667,6 +667,7 @@ static void who_rests_is_not_served(void **state)
 	assert_silent(1);
 	assert_served(2);
 	release(2);
+	leave(1);
 }
 
 static void who_rests_keeps_its_place(void **state)
@@ -733,15 +734,70 @@ static void who_passes_twice_is_the_first_again(void **state)
 	assert_int_equal(pass(1), DLK_BUSY);
 	assert_word(1, "granted");
 	assert_served(2);
+	assert_int_equal(stay(1), DLK_BUSY);
 	release(2);
 	assert_served(1);
 	assert_int_equal(pass(1), DLK_BUSY);
 	assert_served(3);
 	assert_int_equal(queue_len(), 1);
+	assert_int_equal(stay(1), DLK_BUSY);
 	release(3);
 	assert_served(1);
 	release(1);
 	assert_false(exists(QUEUE));
+}
+
+/* It sleeps in the kernel, and would let the claim expire. */
+static void who_passes_is_not_served_before_it_is_back(void **state)
+{
+	(void)state;
+	line_up(3);
+	release(0);
+	assert_int_equal(pass(1), DLK_BUSY);
+	assert_word(1, "granted");
+	assert_served(2);
+	release(2);
+	assert_silent(1);
+	assert_served(3);
+	assert_int_equal(ask(4), DLK_BUSY);
+	assert_int_equal(ask(1), DLK_BUSY);
+	release(3);
+	assert_served(1);
+	release(1);
+	assert_served(4);
+	release(4);
+}
+
+static void who_is_away_keeps_nobody_waiting(void **state)
+{
+	(void)state;
+	line_up(2);
+	release(0);
+	assert_int_equal(pass(1), DLK_BUSY);
+	assert_word(1, "granted");
+	assert_served(2);
+	release(2);
+	assert_false(exists(KEY));
+	assert_int_equal(try(3), 0);
+	release(3);
+	assert_int_equal(ask(4), 0);
+	release(4);
+	leave(1);
+}
+
+static void who_rests_and_is_passed_is_the_first_again(void **state)
+{
+	(void)state;
+	line_up(3);
+	rest(1);
+	release(0);
+	assert_served(2);
+	assert_int_equal(stay(1), DLK_BUSY);
+	release(2);
+	assert_served(1);
+	release(1);
+	assert_served(3);
+	release(3);
 }
 
 static void who_passes_alone_leaves_it_free(void **state)
@@ -1072,6 +1128,9 @@ int main(void)
 		queue_test(who_rests_gives_back_what_it_was_granted),
 		queue_test(who_passes_is_the_first_again),
 		queue_test(who_passes_twice_is_the_first_again),
+		queue_test(who_passes_is_not_served_before_it_is_back),
+		queue_test(who_is_away_keeps_nobody_waiting),
+		queue_test(who_rests_and_is_passed_is_the_first_again),
 		queue_test(who_passes_alone_leaves_it_free),
 		queue_test(readers_are_served_together),
 		queue_test(a_reader_claim_is_one_lease),

@@ -77,14 +77,11 @@ end
 -- Who waits goes first: nobody is overtaken but a writer by readers.
 local function first_is_ours()
 	local first
-	each(function(e)
+	local all = each(function(e)
 		first = e
 		return false, true
 	end)
-	if first then
-		return first.claim == claim
-	end
-	return redis.call('EXISTS', queue) == 0
+	return all and (not first or first.claim == claim)
 end
 local function writer_waits()
 	local found = false

@@ -7,9 +7,9 @@
 --		stay	it waits, for the first time or still
 --		leave	it does not wait any more, nor want what it was granted
 --		rest	it may never come back: it is not to be served, but
---			has its place if it stays again before that matters
---		pass	what it was granted is another's first: it keeps its
---			place, and is heard of again before its life ends
+--			has its place if it stays again within its life
+--		pass	what it was granted is another's first: it is the first
+--			one again if it asks or stays within its life
 --         2 EX or SH  3 claim  4 ticket, or "" if it has none yet
 --         5 channel  6 life (ms)  7 " HOST FILE " of the waiter
 --         8 "fair" and "interop", or ""
@@ -40,7 +40,7 @@ elseif verb == 'stay' and granted() then
 	return { 1, 0, '', 0, 0 }
 end
 
-local skip, ahead = nil, 0
+local ahead = 0
 if verb == 'stay' then
 	ticket, ahead = join(ticket, ARGV[5], mode, claim, life)
 else
@@ -53,14 +53,13 @@ else
 	ticket = 0
 end
 if verb == 'pass' then
-	skip = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
-	redis.call('HSETNX', queue, 'tail', skip)
-	redis.call('HSET', queue, 'head', skip)
-	put(skip, ARGV[5], mode, claim, life)
-	ticket = skip
+	ticket = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
+	redis.call('HSETNX', queue, 'tail', ticket)
+	redis.call('HSET', queue, 'head', ticket)
+	put(ticket, ARGV[5], 'away', claim, life)
 end
 if state ~= 'EX' then
-	serve(state, options, skip)
+	serve(state, options)
 end
 if verb == 'stay' and granted() then
 	return { 1, 0, '', 0, 0 }
