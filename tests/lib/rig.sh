@@ -142,7 +142,8 @@ host_start()
 		>"$RIG/$h.up" 2>"$RIG/$h.unshare" &
 	UNSHARE[$h]=$!
 	disown $!
-	read -r -t 5 _ <"$RIG/$h.up" ||
+	# For both ways: the end of one that is dying is not read as this one's.
+	read -r -t 5 _ <>"$RIG/$h.up" ||
 		rig_die "host $h: $(cat "$RIG/$h.unshare")"
 	INIT[$h]=$(pgrep -P "${UNSHARE[$h]}")
 }
