@@ -37,18 +37,27 @@ rate()
 	echo "${rates[${#rates[@]} / 2]:-0}"
 }
 
-# increments N FLAG: what each host says last
+round_trips()
+{
+	local ping
+
+	read -r ping _ < <(on A "$BIN/bench_lock" cycle "$PORT" "$RIG/x" 2000)
+	echo $((1000000000 / ping))
+}
+
+# increments N FLAG: all that each host says, of which it tells when it changes.
+# It is N while both run; one begins, and one ends, alone.
 increments()
 {
-	local h last status=0
+	local h said status=0
 
 	ping_pongs "$2"
 	for h in "${HOSTS[@]}"; do
-		last=$(sed -n 's/^data increment = //p' "$RIG/$h.said" |
-			tail -1)
-		note "$RUN, $h of ${#HOSTS[*]}: data increment $last," \
-			"$(rate "$h") locks/s"
-		[ "$last" = "$1" ] || status=1
+		said=$(sed -n 's/^data increment = //p' "$RIG/$h.said")
+		said=${said//$'\n'/ }
+		note "$RUN, $h of ${#HOSTS[*]}: data increment $said," \
+			"$(rate "$h") locks/s; $(round_trips) PINGs/s"
+		[[ $said =~ ^(1\ )?$1(\ 1)?$ ]] || status=1
 	done
 	return "$status"
 }
@@ -67,17 +76,13 @@ tells_who()
 	[[ $said == *"lock held: pid='-"*'Working POSIX byte range locks'* ]]
 }
 
-# A lock and an unlock by one process alone, in DIR, and the round trips.
+# alone DIR NAME: a lock and an unlock by one process alone.
 alone()
 {
-	local ping
-
 	HOSTS=(A)
 	DIR=$1
 	RUN=dl
 	ok "alone: $2" increments 1 -rw
-	read -r ping _ < <(on A "$BIN/bench_lock" cycle "$PORT" "$RIG/x" 2000)
-	note "alone, $2: $(rate A) locks/s; $((1000000000 / ping)) PINGs/s"
 }
 
 rig_start disks
