@@ -5,7 +5,9 @@
 # SQLite with a rollback journal on a share without locks, from two hosts: each
 # increment is there at the end, no statement failed, the database is whole.
 # Without dlock increments are lost and statements fail; without coherence they
-# are lost and nobody is told (DESIGN L10).
+# are lost and nobody is told (DESIGN L10).  The share is mounted without any
+# timeouts, with bindfs' default ones, and with such as make a host remember
+# everything for a minute, even that there is no journal.
 #
 # SQLITE_TURNS: increments of each host (make torture: 500, and more rows).
 . "${0%/*}/../lib/rig.sh"
@@ -83,14 +85,14 @@ readers_end()
 	done
 }
 
-# workers_run COMMAND MOUNT WORKERS
+# workers_run COMMAND MOUNT WORKERS, of $each turns
 workers_run()
 {
 	local host i pids=()
 
 	for host in A B; do
 		for ((i = 0; i < $3; i++)); do
-			"$1" "$host" $((TURNS / $3)) "$MNT/$2/$database" \
+			"$1" "$host" "$each" "$MNT/$2/$database" \
 				>"$RIG/said.$host.$i" 2>>"$RIG/said.errors" &
 			pids+=($!)
 		done
@@ -104,10 +106,12 @@ workers_run()
 	wait "${pids[@]}"
 }
 
-# count COMMAND MOUNT WORKERS: workers of each host, who divide $TURNS
+# count COMMAND MOUNT WORKERS: workers of each host, who divide $TURNS (and the
+# rest is rounded up)
 count()
 {
-	local want=$((2 * $3 * (TURNS / $3))) began failed=0 back=0 f b
+	local each=$(((TURNS + $3 - 1) / $3)) began failed=0 back=0 f b
+	local want=$((2 * $3 * each))
 
 	new_database
 	rm -f "$RIG"/said.*
@@ -137,26 +141,26 @@ count()
 rows='with recursive i(x) as (select 1 union all select x + 1 from i
 	where x < 2000) insert into c select 1 from i'
 
-# B dies amid a transaction, with half of it in the database already.  Until
-# then A is refused, and afterwards finds the journal and rolls it back.
+# power_cut MOUNT: B dies amid a transaction, with half of it in the database
+# already.  Until then A is refused, and afterwards finds the journal and rolls
+# it back.
 power_cut()
 {
-	local refused
+	local refused there
 
 	new_database
+	there=$MNT/$1/$database
 	sqlite3 "$RIG/share/$database" "$rows"
-	peer B "$RUN" B sqlite3 -batch "$MNT/default/$database"
+	peer B "$RUN" B sqlite3 -batch "$there"
 	say B 'pragma cache_size = 2; begin immediate; update c set n = n + 1;'
 	ask B "select 'half';"
 	[ "$HEARD" = half ] || rig_die "B: $HEARD $(cat "$RIG/B.err")"
-	refused=$("$RUN" A sqlite3 "$MNT/default/$database" \
-		'select sum(n) from c' 2>&1)
+	refused=$("$RUN" A sqlite3 "$there" 'select sum(n) from c' 2>&1)
 	host_dead B
 	peer_end B
 	host_new B disks
 	shares_at B
-	said=$("$RUN" A sqlite3 -cmd '.timeout 60000' \
-		"$MNT/default/$database" \
+	said=$("$RUN" A sqlite3 -cmd '.timeout 60000' "$there" \
 		'select sum(n) from c; pragma integrity_check' 2>&1)
 	note "$RUN: while B writes: $refused; then: ${said//$'\n'/ }"
 	[[ $refused == *locked* ]] && [ "$said" = $'2000\nok' ]
@@ -169,6 +173,8 @@ shares_at()
 	share_at "$1" "$MNT/zero" -o \
 		attr_timeout=0,entry_timeout=0,negative_timeout=0
 	share_at "$1" "$MNT/default"
+	share_at "$1" "$MNT/long" -o \
+		attr_timeout=60,entry_timeout=60,negative_timeout=60
 }
 
 # row MOUNT WORKERS NAME COMMAND [PRAGMA]; $READERS
@@ -199,13 +205,17 @@ if [ "${SQLITE_TURNS-}" ]; then
 	row zero 2 'processes that stay' by_one_that_stays
 	READERS=(A B)
 	row default 2 'a reader stays' by_one_that_stays mmap_size=1000000
+	row long 8 'eight processes a host, a reader stays' by_processes \
+		mmap_size=1000000
 	READERS=()
 	row default 2 'processes that stay' by_one_that_stays \
 		journal_mode=truncate
 	row default 2 'processes that stay' by_one_that_stays \
 		journal_mode=persist
+	row long 2 'processes that stay' by_one_that_stays
+	three_ways 'a power cut amid a transaction' power_cut default
 fi
-three_ways 'a power cut amid a transaction' power_cut
+three_ways 'long timeouts, a power cut amid a transaction' power_cut long
 
 # --- what is not made right -------------------------------------------------------
 RUN=dl
