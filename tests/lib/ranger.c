@@ -2,7 +2,7 @@
 /*
  * Takes byte ranges of a file, several at a time, and gives them back:
  *
- *	ranger FILE WITNESS SECONDS ordered|random SEED
+ *	ranger FILE WITNESS SECONDS ordered|random SEED [ofd]
  *
  * `ordered`: in the order of the bytes, so that no cycle of waits can be.
  * `random`: in any order; who gets EDEADLK gives back what it has.
@@ -36,6 +36,7 @@ struct want {
 
 static struct slot *slots;
 static unsigned long long state;
+static int lock_cmd = F_SETLKW, unlock_cmd = F_SETLK;
 static long turns, deadlocks, conflicts, longest_ns;
 
 static unsigned draw(unsigned n)
@@ -109,7 +110,7 @@ static void leave(const struct want *w)
 static bool take(int fd, const struct want *w)
 {
 	const long began = now_ns();
-	const int got = set(fd, F_SETLKW, w->byte, 1, w->type);
+	const int got = set(fd, lock_cmd, w->byte, 1, w->type);
 	const long took = now_ns() - began;
 
 	if (took > longest_ns)
@@ -132,7 +133,7 @@ static void turn(int fd, bool ordered)
 	turns += have == n;
 	while (have > 0)
 		leave(&wants[--have]);
-	if (set(fd, F_SETLK, 0, 0, F_UNLCK) < 0)
+	if (set(fd, unlock_cmd, 0, 0, F_UNLCK) < 0)
 		die("F_UNLCK");
 }
 
@@ -141,8 +142,12 @@ int main(int argc, char **argv)
 	long end;
 	int fd, witness;
 
-	if (argc != 6)
+	if (argc != 6 && argc != 7)
 		return 2;
+	if (argc == 7) {
+		lock_cmd = F_OFD_SETLKW;
+		unlock_cmd = F_OFD_SETLK;
+	}
 	state = strtoull(argv[5], NULL, 10);
 	fd = open(argv[1], O_RDWR | O_CREAT, 0666);
 	witness = open(argv[2], O_RDWR | O_CREAT, 0666);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 1500
+# timeout: 2100
 #
-# tests/hosts/56-ranges.t for ten minutes of each order.
+# tests/hosts/56-ranges.t for ten minutes of each order and kind.
 RANGES_SECONDS=${RANGES_SECONDS:-600} \
 	exec bash "${0%/*}/../hosts/56-ranges.t"
