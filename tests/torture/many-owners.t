@@ -1,0 +1,6 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 300
+#
+# tests/hosts/58-owners.t with 1,000 owners.
+OWNERS=${OWNERS:-1000} exec bash "${0%/*}/../hosts/58-owners.t"
