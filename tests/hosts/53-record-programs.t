@@ -3,9 +3,9 @@
 # timeout: 180
 #
 # Ordinary programs that take record locks: on one host each behaves, prints,
-# writes and exits as bare, and asks Redis for a lease; from two hosts they
-# exclude each other.  (stress-ng's --lockmix came after the version of Debian
-# 12; --locka, --lockf and --lockofd are what it mixes.)
+# writes and exits as bare, and asks Redis for a lease.  (stress-ng's --lockmix
+# came after the version of Debian 12; --locka, --lockf and --lockofd are what
+# it mixes.)  From two hosts: 53-record-exclusion.t.
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/programs.sh"
 
@@ -76,93 +76,4 @@ mkdir -p adm/info adm/updates adm/triggers; touch adm/status adm/available
 mkdir -p p/DEBIAN p/opt; printf 'Package: p\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n' >p/DEBIAN/control; echo x>p/opt/x
 dpkg-deb -b p p.deb >/dev/null; mkdir inst; dpkg --admindir=adm --instdir=$PWD/inst --force-not-root -i p.deb; dpkg --admindir=adm -l | tail -1; rm -rf adm p p.deb
 END
-
-# --- from two ---------------------------------------------------------------------
-rig_configs
-
-hear_held()
-{
-	until hear holder && [ "$HEARD" = held ]; do
-		[ "$HEARD" ] || return 1
-	done
-}
-
-# HOLD on A says `held` when it holds, until its input ends; then TRY on B must
-# fail, and afterwards succeed.  Both in a fresh directory that PREPARE, the
-# same on each host, has filled.
-is_excluded()
-{
-	local h dir tried after
-
-	number=$((number + 1))
-	dir=$MNT/$number
-	for h in A B; do
-		on "$h" sh -c "mkdir $dir && cd $dir && $3" \
-			>"$RIG/prepared" 2>&1 ||
-			rig_die "$3: $(cat "$RIG/prepared")"
-	done
-	peer holder "$RUN" A env -C "$dir" sh -c "$1"
-	hear_held || rig_die "$1: $(cat "$RIG/holder.err")"
-	"$RUN" B env -C "$dir" timeout 10 sh -c "$2" >"$RIG/tried" 2>&1
-	tried=$?
-	say holder ''
-	peer_end holder
-	until_true 6 db_is_empty
-	"$RUN" B env -C "$dir" timeout 10 sh -c "$2" >"$RIG/after" 2>&1
-	after=$?
-	note "$RUN: $tried, then $after: $(tail -1 "$RIG/tried")"
-	[ "$tried" != 0 ] && [ "$after" = 0 ]
-}
-
-# excluded NAME HOLD TRY [PREPARE]
-excluded()
-{
-	three_ways "$1" is_excluded "$2" "$3" "${4:-true}"
-}
-
-number=0
-hold='echo held; read -r x'
-excluded lckdo "lckdo f sh -c '$hold'" 'lckdo f true'
-excluded 'lckdo -W' "lckdo f sh -c '$hold'" 'lckdo -W 1 f true'
-excluded 'qemu-io and qemu-img' \
-	'{ echo length; read -r x; } | qemu-io d.qcow2 | sed -u s/.*MiB/held/' \
-	'qemu-img info d.qcow2' 'qemu-img create -f qcow2 d.qcow2 1M'
-excluded 'svnadmin freeze and svn' "svnadmin freeze repo -- sh -c '$hold'" \
-	"timeout 1 svn mkdir -qm x file://\$PWD/repo/\$\$" 'svnadmin create repo'
-py='/usr/bin/python3 -c'
-excluded 'tdb transactions' "$py 'import os, tdb
-t = tdb.open(\"t\", flags=os.O_RDWR); t.transaction_start()
-print(\"held\", flush=True); input()'" \
-	'timeout 1 sh -c "echo store b 2 | tdbtool t"' 'echo create t | tdbtool'
-lockf="$py 'import fcntl, sys
-f = open(sys.argv[1], \"r+\"); fcntl.lockf(f, fcntl.LOCK_EX, 1, 5)
-print(\"held\", flush=True); input()'"
-# shellcheck disable=SC2016
-try_perl='perl -MFcntl -e '"'"'open(my $f, "+<", "f") or die;
-my $l = pack("s s x![q] q q i x4", F_RDLCK, 0, 0, 0, 0);
-fcntl($f, F_SETLK, $l) or die "$!\n"'"'"
-excluded "python's lockf and perl's fcntl" "$lockf f" "$try_perl" 'touch f'
-excluded 'rrdtool' "$lockf r.rrd" 'rrdtool update r.rrd N:1' \
-	'rrdtool create r.rrd --step 1 DS:x:GAUGE:2:U:U RRA:LAST:0.5:1:10'
-
-# A package whose script waits; the host's own state is left alone.
-# shellcheck disable=SC2016
-package='mkdir -p adm/info adm/updates adm/triggers inst lists cache p/DEBIAN
-touch adm/status adm/available
-printf "%s\n" "Package: p" "Version: 1" "Architecture: all" \
-	"Maintainer: a <a@b>" "Description: x" >p/DEBIAN/control
-printf "#!/bin/sh\n[ -z \"\$HOLD\" ] || { echo held; read -r x; }\n" \
-	>p/DEBIAN/postinst
-chmod 755 p/DEBIAN/postinst
-dpkg-deb -b p p.deb'
-# shellcheck disable=SC2016
-dpkg='dpkg --admindir="$PWD/adm" --instdir="$PWD/inst" \
-	--force-script-chrootless -i p.deb'
-# shellcheck disable=SC2016
-apt='apt-get -o Dir::State::status="$PWD/adm/status" \
-	-o Dir::State::lists="$PWD/lists" -o Dir::Cache="$PWD/cache" \
-	-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=/dev/null \
-	-o DPkg::Lock::Timeout=0 install'
-excluded 'dpkg' "HOLD=1 $dpkg" "$dpkg" "$package"
-excluded 'dpkg and apt-get' "HOLD=1 $dpkg" "$apt" "$package"
 rig_end
