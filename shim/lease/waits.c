@@ -48,14 +48,10 @@ static struct dlk_arg id_or_none(struct dlk_number *n, uint64_t id)
 		  : (struct dlk_arg){ "", 0 };
 }
 
-int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
-		  struct dlk_wait *wait)
+/* "OWNER RANGE KEY"; of no length if it is too long. */
+static struct dlk_arg what_of(struct dlk_wait *wait)
 {
-	struct dlk_number ms, id;
 	struct dlk_text t;
-	struct name name;
-	const redisReply *r;
-	int err;
 
 	dlk_text_init(&t, wait->work, sizeof(wait->work));
 	dlk_text_str(&t, wait->owner);
@@ -63,6 +59,18 @@ int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_range_put(&t, &wait->range);
 	dlk_text_str(&t, " ");
 	dlk_text_bytes(&t, wait->key, wait->key_len);
+	return (struct dlk_arg){ wait->work, t.cut ? 0 : t.len };
+}
+
+int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
+		  struct dlk_wait *wait)
+{
+	const struct dlk_arg what = what_of(wait);
+	struct dlk_number ms, id;
+	struct name name;
+	const redisReply *r;
+	int err;
+
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVAL") },
 		{ LITERAL(DLK_LUA_wait) },
@@ -70,10 +78,10 @@ int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 		name_of(&name, wait->process),
 		dlk_script_number(&ms, DLK_WAIT_MS, 0),
 		id_or_none(&id, wait->id),
-		{ wait->work, t.len },
+		what,
 	};
 
-	if (t.cut)
+	if (!what.len)
 		return -ENAMETOOLONG;
 	err = dlk_script_call(c, deadline_ns, 7, args, &r);
 	if (err)
@@ -86,7 +94,8 @@ int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 }
 
 int dlk_wait_confirm(struct dlk_conn *c, uint64_t deadline_ns,
-		     const char *process, uint64_t wait_id, uint64_t *clock)
+		     const char *process, uint64_t wait_id,
+		     struct dlk_wait *again, uint64_t *clock)
 {
 	struct name name;
 	struct dlk_number ms, id, seen;
@@ -98,9 +107,10 @@ int dlk_wait_confirm(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_number(&ms, DLK_WAIT_MS, 0),
 		dlk_script_number(&id, wait_id, ID_LEN),
 		id_or_none(&seen, *clock),
+		again ? what_of(again) : (struct dlk_arg){ "", 0 },
 	};
 	const redisReply *r;
-	int err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	int err = dlk_script_call(c, deadline_ns, 8, args, &r);
 
 	if (err)
 		return err;

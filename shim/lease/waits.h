@@ -43,9 +43,12 @@ int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 /*
  * The same by another thread, which has seen that it lasts, since it was told
  * *clock (0: not seen yet); tells what the clock is now.  1, or 0: it is none.
+ * `again`: it may have expired, for the process was stopped for long; then it
+ * is told of again, under its id.  NULL: no.
  */
 int dlk_wait_confirm(struct dlk_conn *c, uint64_t deadline_ns,
-		     const char *process, uint64_t id, uint64_t *clock);
+		     const char *process, uint64_t id, struct dlk_wait *again,
+		     uint64_t *clock);
 /* Queue that it is over. */
 int dlk_wait_end(struct dlk_conn *c, const char *process, uint64_t id);
 

@@ -218,9 +218,12 @@ static void give_back(int sig, siginfo_t *info)
 /* fcntl(F_SETLKW) and lockf(3) are cancellation points, and hold nothing now */
 static void test_cancel(struct dlk_call *call)
 {
-	dlk_unmask(call);
+	/* No signal is let in: it would be handled, and nobody hear of it. */
+	pthread_cleanup_push(restore_mask, call);
+	pthread_setcancelstate(call->cancel, NULL);
 	pthread_testcancel();
-	dlk_mask();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
 }
 
 /* A sleep on a socket of ours, or on none (fd -1). */

@@ -65,7 +65,16 @@ static struct telling {
 	const void *lock;      /* of its fcntl(2) */
 	uint64_t clock;        /* the server's, before the thread looks next */
 	uint64_t last_seen_ns; /* by the thread */
+	uint64_t last_told_ns;
 } telling[TELLING];
+
+/* What they wait for, should it be told of again.  Guarded by the mutex. */
+static struct what {
+	struct dlk_range range;
+	char owner[DLK_RANDOM_LEN + 1];
+	size_t key_len;
+	char key[DLK_KEY_MAX + 1];
+} waited_for[TELLING];
 
 static uint64_t next_look_ns; /* the thread's */
 
@@ -83,6 +92,14 @@ static bool holds_something(void)
 	return found;
 }
 
+static void note_what(const struct ask *a, struct what *what)
+{
+	what->range = a->want;
+	strcpy(what->owner, a->own_random[0] ? a->own_random : "-");
+	what->key_len = a->lease.key_len;
+	memcpy(what->key, a->lease.key, a->lease.key_len + 1);
+}
+
 /* Of this thread there is one at most: an earlier one was left. */
 void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
 {
@@ -98,13 +115,16 @@ void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
 		if (!telling[i].ep)
 			free = &telling[i];
 	}
-	if (lock && free)
+	if (lock && free) {
 		*free = (struct telling){ .ep = a->ep,
 					  .file = a->file,
 					  .id = a->wait_id,
 					  .tid = tid,
 					  .lock = lock,
-					  .last_seen_ns = dlk_now_ns() };
+					  .last_seen_ns = dlk_now_ns(),
+					  .last_told_ns = dlk_now_ns() };
+		note_what(a, &waited_for[free - telling]);
+	}
 	pthread_mutex_unlock(&dlk.mutex);
 	if (lock)
 		dlk_thread_need(dlk_now_ns());
@@ -145,7 +165,18 @@ static void add_node(struct tale *t, const struct dlk_wait *w, int from)
 	t->n++;
 }
 
-/* The waits of a process that is in the way of node `from`. */
+/* In the order of the beginning; by the server's clock, which may be set. */
+static bool is_later(const struct dlk_wait *w, const struct dlk_wait *mine)
+{
+	return w->id > mine->id ||
+	       (w->id == mine->id && strcmp(w->process, mine->process) > 0);
+}
+
+/*
+ * The waits of a process that is in the way of node `from`.  A cycle through
+ * one that began after ours is its to give up; but so is none that goes by
+ * older ones, and a process is looked at once: so those are left out.
+ */
 static int add_waits(struct tale *t, struct dlk_conn *c, uint64_t by,
 		     const char *process, int from)
 {
@@ -155,7 +186,7 @@ static int add_waits(struct tale *t, struct dlk_conn *c, uint64_t by,
 		return 0;
 	for (unsigned i = 0; there == 1; i++) {
 		there = dlk_wait_read(c, by, process, i, &t->other);
-		if (there == 1)
+		if (there == 1 && !is_later(&t->other, &t->mine))
 			add_node(t, &t->other, from);
 	}
 	return there;
@@ -175,13 +206,6 @@ static int load(struct tale *t, struct dlk_conn *c, uint64_t by,
 	return there;
 }
 
-/* In the order of the beginning; by the server's clock, which may be set. */
-static bool is_later(const struct node *n, const struct dlk_wait *mine)
-{
-	return n->id > mine->id ||
-	       (n->id == mine->id && strcmp(n->process, mine->process) > 0);
-}
-
 /*
  * A cycle that ends with ours.  Is it the one suspected, and have all waits
  * lasted beyond the moment at which it was all there?
@@ -192,8 +216,6 @@ static int is_real(struct tale *t, int at)
 
 	t->cycle = t->mine.id;
 	for (; at > 0; at = t->nodes[at].from) {
-		if (is_later(&t->nodes[at], &t->mine))
-			return 0; /* another's to give up */
 		told &= t->nodes[at].told > t->since;
 		t->cycle = t->cycle * 31 + t->nodes[at].id;
 	}
@@ -263,7 +285,7 @@ static int tell_and_search(struct ask *a, struct tale *t)
 	return err;
 }
 
-/* Without an answer, the next pause brings the next search. */
+/* Without an answer there is no wait in the kernel, where nobody searches. */
 int dlk_deadlock_check(struct ask *a)
 {
 	struct tale *t;
@@ -279,7 +301,7 @@ int dlk_deadlock_check(struct ask *a)
 	t->since = a->suspected_since;
 	err = tell_and_search(a, t);
 	munmap(t, sizeof(*t));
-	a->suspects = err == DLK_SUSPECTED;
+	a->suspects = err == DLK_SUSPECTED || err < 0;
 	return err == 1 ? -EDEADLK : 0;
 }
 
@@ -341,7 +363,7 @@ static bool is_waiting(const struct telling *t)
 }
 
 /* 1 it goes on, 0 it is over, -errno. */
-static int confirm(struct telling *t, uint64_t by)
+static int confirm(struct telling *t, struct dlk_wait *again, uint64_t by)
 {
 	struct dlk_conn *c = dlk_link_get(t->ep);
 	char process[DLK_PROCESS_LEN + 1];
@@ -349,9 +371,37 @@ static int confirm(struct telling *t, uint64_t by)
 
 	dlk_identity_process(process);
 	if (!err)
-		err = dlk_wait_confirm(c, by, process, t->id, &t->clock);
+		err = dlk_wait_confirm(c, by, process, t->id, again, &t->clock);
 	if (c)
 		dlk_link_put(c);
+	return err;
+}
+
+/*
+ * All of the process was stopped for so long that the wait may have expired at
+ * Redis: it is told of again.
+ */
+static int tell_again(const struct telling *slot, struct telling *t,
+		      uint64_t by)
+{
+	const struct what *what = &waited_for[slot - telling];
+	struct dlk_wait *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool still;
+	int err = 1;
+
+	if (w == MAP_FAILED)
+		return -ENOMEM;
+	pthread_mutex_lock(&dlk.mutex);
+	still = slot->ep && slot->id == t->id;
+	w->range = what->range;
+	w->key_len = what->key_len;
+	memcpy(w->owner, what->owner, sizeof(w->owner));
+	memcpy(w->key, what->key, what->key_len + 1);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (still)
+		err = confirm(t, w, by);
+	munmap(w, sizeof(*w));
 	return err;
 }
 
@@ -367,8 +417,14 @@ static bool go_on(struct telling *slot, uint64_t now)
 	if (!t.ep)
 		return false;
 	if (is_waiting(&t)) {
+		int err = now - t.last_told_ns > DLK_WAIT_MS / 2 * DLK_MS
+				  ? tell_again(slot, &t, now + 200 * DLK_MS)
+				  : confirm(&t, NULL, now + 200 * DLK_MS);
+
 		t.last_seen_ns = now;
-		over = confirm(&t, now + 200 * DLK_MS) == 0;
+		if (err > 0)
+			t.last_told_ns = now;
+		over = err == 0;
 	} else if (now - t.last_seen_ns > DLK_WAIT_MS * DLK_MS) {
 		end_one(t.ep, t.id);
 		over = true;
@@ -377,11 +433,21 @@ static bool go_on(struct telling *slot, uint64_t now)
 	if (slot->ep && slot->id == t.id) {
 		slot->clock = t.clock;
 		slot->last_seen_ns = t.last_seen_ns;
+		slot->last_told_ns = t.last_told_ns;
 		if (over)
 			slot->ep = NULL;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	return !over;
+}
+
+/* The thread was stopped, and so were they: none of them was to be seen. */
+static void excuse(uint64_t now)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	for (int i = 0; i < TELLING; i++)
+		telling[i].last_seen_ns = now;
+	pthread_mutex_unlock(&dlk.mutex);
 }
 
 uint64_t dlk_deadlock_tick(uint64_t now)
@@ -390,6 +456,8 @@ uint64_t dlk_deadlock_tick(uint64_t now)
 
 	if (now < next_look_ns)
 		return next_look_ns;
+	if (now - next_look_ns > DLK_WAIT_MS / 2 * DLK_MS)
+		excuse(now);
 	for (int i = 0; i < TELLING; i++)
 		any |= go_on(&telling[i], now);
 	if (!any)

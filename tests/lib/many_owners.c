@@ -90,7 +90,7 @@ static int hold(void)
 	if (pipe(last) < 0)
 		die("pipe");
 	while (fgets(line, sizeof(line), stdin)) {
-		while (n < atoi(line) && n < MOST)
+		while (n < strtol(line, NULL, 10) && n < MOST)
 			one_more(n++);
 		printf("%d\n", n);
 		fflush(stdout);

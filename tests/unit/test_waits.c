@@ -74,7 +74,7 @@ static void end(uint64_t id)
 static int confirm(uint64_t id, uint64_t *clock)
 {
 	dlk_conn_reset(c);
-	return dlk_wait_confirm(c, in_ms(5000), P, id, clock);
+	return dlk_wait_confirm(c, in_ms(5000), P, id, NULL, clock);
 }
 
 static int nth(unsigned n)

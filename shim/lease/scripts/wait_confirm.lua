@@ -6,11 +6,18 @@
 -- KEYS    1 dlock%wait:PROCESS
 -- ARGV    1 how long it is believed (ms)  2 its number
 --         3 that reading (20 digits); "" when it has not looked
+--         4 what is waited for, if nobody could tell of it for long (the
+--           process was stopped): then it is told of again, as of that reading
 --
 -- now (20 digits); "" when there is no such wait
 local what = redis.call('HGET', KEYS[1], ARGV[2])
 if not what then
-	return ''
+	if ARGV[4] == '' then
+		return ''
+	end
+	what = string.rep('0', 20) .. ' ' .. ARGV[4]
+	redis.call('HSET', KEYS[1], ARGV[2], what)
+	redis.call('PEXPIRE', KEYS[1], ARGV[1])
 end
 if ARGV[3] ~= '' and ARGV[3] > string.sub(what, 1, 20) then
 	redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. string.sub(what, 21))

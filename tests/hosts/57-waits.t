@@ -1,0 +1,209 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# What ends a wait ends it whenever it comes: a signal amid a question to
+# Redis, EDEADLK though another wait came and went beside the cycle, or though
+# one of its processes was stopped for a while.
+. "${0%/*}/../lib/rig.sh"
+
+TIMES=${WAITS_TIMES:-20}
+
+# players NAME@HOST...: each with file f as slot f
+players()
+{
+	local p
+
+	PLAYERS=()
+	for p; do
+		PLAYERS+=("${p%@*}")
+		locker "${p%@*}" "$RUN" "${p#*@}"
+		ask "${p%@*}" "open f $MNT/f"
+	done
+}
+
+players_leave()
+{
+	local p
+
+	for p in "${PLAYERS[@]}"; do
+		peer_end "$p"
+	done
+	on A pkill -KILL locker
+	on B pkill -KILL locker
+	until_true 6 db_is_empty
+}
+
+# scene FUNCTION NAME@HOST...
+scene()
+{
+	local status=0
+
+	players "${@:2}"
+	"$1" || status=1
+	players_leave
+	return "$status"
+}
+
+# want NAME COMMAND RESULT
+want()
+{
+	ask "$1" "$2" && [ "$RESULT" = "$3" ] && return 0
+	note "$RUN: $1: $2: $RESULT instead of $3"
+	return 1
+}
+
+# --- signals ----------------------------------------------------------------------
+
+# A handler without SA_RESTART: EINTR, whatever the wait is doing when it comes.
+# Most of the time it asks: each answer of Redis takes a while.
+interrupted()
+{
+	local i late=0 longest=0 ms
+
+	want p "range f F_WRLCK 0 1 $1" 0 || return 1
+	for ((i = 0; i < TIMES; i++)); do
+		want q "alarm $((60 + i * 3))" 0 || return 1
+		say q "range f F_WRLCK 0 1 WAIT $1"
+		if ! hear q 3; then
+			late=$((late + 1))
+			give_and_hear "$1"
+		elif [ "$RESULT" != EINTR ]; then
+			note "$RUN: q gets $RESULT"
+			return 1
+		fi
+		ms=$(((END - START) / 1000000))
+		[ "$ms" -le "$longest" ] || longest=$ms
+	done
+	note "$RUN, ${1:-POSIX}: $late of $TIMES signals lost;" \
+		"the longest wait $longest ms"
+	[ "$late" = 0 ]
+}
+
+interrupted_posix()
+{
+	interrupted ''
+}
+
+interrupted_ofd()
+{
+	interrupted OFD
+}
+
+# The waiter would wait for ever: let it have the lock, and begin again.
+give_and_hear()
+{
+	want p "range f F_UNLCK 0 1 $1" 0
+	hear q
+	want q "range f F_UNLCK 0 1 $1" 0
+	want p "range f F_WRLCK 0 1 $1" 0
+}
+
+# --- cycles -----------------------------------------------------------------------
+
+waits_told()
+{
+	local key n=0
+
+	for key in $(rr keys 'dlock%wait:*'); do
+		n=$((n + $(rr hlen "$key")))
+	done
+	[ "$n" -ge "$1" ]
+}
+
+# wants NAME START LENGTH: the N-th wait that is told of
+wants()
+{
+	say "$1" "range f F_WRLCK $2 $3 WAIT"
+	waiting=$((waiting + 1))
+	[ "$RUN" != dl ] || until_true 5 waits_told "$waiting" ||
+		rig_die "$1: its wait is not told"
+}
+
+# send NAME SIGNAL: to the locker itself
+send()
+{
+	on "${HOST_OF[$1]}" kill "-$2" "${PID_OF[$1]}"
+}
+
+know()
+{
+	ask "$1" pid
+	PID_OF[$1]=$RESULT
+	HOST_OF[$1]=$2
+}
+
+# falls NAME: its wait ends with EDEADLK within 100 ms of $since
+falls()
+{
+	hear "$1" 3
+	note "$RUN: $1 gets $RESULT after $(((END - since) / 1000)) us"
+	[ "$RESULT" = EDEADLK ] && [ $((END - since)) -le 100000000 ]
+}
+
+#	m -> a -> b -> m	and for a while		m -> y -> b
+#
+# m's wait began last, so it is m who gives up.  b is stopped, so that m goes on
+# suspecting while y's wait, which is younger, comes and goes.
+younger_beside()
+{
+	waiting=0
+	know b B
+	want m 'range f F_WRLCK 30 1' 0 && want a 'range f F_WRLCK 10 1' 0 &&
+		want y 'range f F_WRLCK 11 1' 0 &&
+		want b 'range f F_WRLCK 20 1' 0 || return 1
+	wants a 20 1
+	wants b 30 1
+	send b STOP
+	wants m 10 2
+	want y 'alarm 150' 0
+	want y 'range f F_WRLCK 20 1 WAIT' EINTR || return 1
+	since=$(now)
+	send b CONT
+	falls m || return 1
+	want m 'range f F_UNLCK 30 1' 0
+	hear b && [ "$RESULT" = 0 ]
+}
+
+# p waits in the kernel, and is stopped for longer than a wait is believed.
+stopped_for_long()
+{
+	waiting=0
+	know p A
+	want p 'range f F_WRLCK 0 1' 0 && want q 'range f F_WRLCK 1 1' 0 &&
+		want s 'range f F_WRLCK 2 1' 0 || return 1
+	wants p 1 1
+	wants q 2 1
+	send p STOP
+	[ "$RUN" != dl ] || until_true 5 waits_are 1
+	send p CONT
+	[ "$RUN" != dl ] || until_true 2 waits_told 2
+	since=$(now)
+	say s 'range f F_WRLCK 0 1 WAIT'
+	falls s || return 1
+	want s 'range f F_UNLCK 2 1' 0
+	hear q && [ "$RESULT" = 0 ]
+}
+
+waits_are()
+{
+	waits_told "$1" && ! waits_told $(($1 + 1))
+}
+
+declare -A PID_OF HOST_OF
+rig_start disks
+three_ways 'a younger wait beside the cycle' scene younger_beside \
+	m@A a@A y@A b@B
+three_ways 'one was stopped for a while' scene stopped_for_long \
+	p@A q@A s@B
+
+proxy slow
+say slow 'delay 20'
+hear slow
+rig_configs url="redis://127.0.0.1:$PROXY/0" connect_timeout=800ms
+RUN=on
+ok 'one host, bare: no signal is lost' scene interrupted_posix p@A q@A
+RUN=dl
+ok 'no signal is lost' scene interrupted_posix p@A q@B
+ok 'no signal is lost: OFD' scene interrupted_ofd p@A q@B
+rig_end
