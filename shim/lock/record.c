@@ -42,8 +42,8 @@
 #include <unistd.h>
 
 #include "entry/real.h"
-#include "lock/ask.h"
 #include "lease/records.h"
+#include "lock/record.h"
 #include "model/timeline.h"
 
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
@@ -59,7 +59,7 @@ static const struct dlk_ranges *granted(const struct ask *a)
 /* --- whose is it? --------------------------------------------------------- */
 
 /* (mutex held) */
-static bool is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
+bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
 {
 	if (h->kind != kind)
 		return false;
@@ -67,7 +67,7 @@ static bool is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
 	       dlk_kernel_same(fd, h->fd) == 1;
 }
 
-static void note_any(void *arg, const struct dlk_range *range)
+void dlk_record_note_any(void *arg, const struct dlk_range *range)
 {
 	(void)range;
 	*(bool *)arg = true;
@@ -79,7 +79,8 @@ static bool may_own(enum dlk_kind kind, int fd)
 	bool any = false;
 
 	return kind == DLK_POSIX ||
-	       dlk_kernel_records(fd, DLK_OFD, note_any, &any) < 0 || any;
+	       dlk_kernel_records(fd, DLK_OFD, dlk_record_note_any, &any) < 0 ||
+	       any;
 }
 
 /* (mutex held) The first by its number, or by comparison. */
@@ -90,14 +91,14 @@ static struct dlk_held *find_held(const struct dlk_file *file,
 
 	do {
 		h = dlk_held_find_records(file, h);
-	} while (h && !(compare ? is_owner(h, kind, fd)
+	} while (h && !(compare ? dlk_record_is_owner(h, kind, fd)
 				: h->kind == kind && h->fd == fd));
 	return h;
 }
 
 /* The lease of fd's owner, pinned, or NULL. */
-static struct dlk_held *find_owner(const struct dlk_file *file,
-				   enum dlk_kind kind, int fd)
+struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd)
 {
 	struct dlk_held *h;
 	bool may;
@@ -118,7 +119,7 @@ static struct dlk_held *find_owner(const struct dlk_file *file,
 	return h;
 }
 
-static void let_go_of_owner(struct ask *a)
+void dlk_record_let_go(struct ask *a)
 {
 	if (a->own)
 		dlk_unpin(a->own);
@@ -253,7 +254,7 @@ static void cover(void *arg, const struct dlk_range *range)
 	c->want.start = range->end + 1;
 }
 
-static void collect(void *arg, const struct dlk_range *range)
+void dlk_record_collect(void *arg, const struct dlk_range *range)
 {
 	dlk_ranges_set(arg, *range);
 }
@@ -263,7 +264,8 @@ static bool is_listed_elsewhere(const struct ask *a)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
 	struct dlk_range rest = a->want, part;
-	bool listed = dlk_kernel_own_records(&a->file, collect, &kernel) == 0 &&
+	bool listed = dlk_kernel_own_records(&a->file, dlk_record_collect,
+					     &kernel) == 0 &&
 		      !dlk_ranges_lacks(&kernel, &rest, &part);
 
 	dlk_ranges_free(&kernel);
@@ -358,7 +360,7 @@ static void unsure(struct ask *a)
 }
 
 /* The token of what the owner holds, or a new one. */
-static int name_asker(struct ask *a)
+int dlk_record_name(struct ask *a)
 {
 	if (!a->own)
 		return dlk_ask_new_token(a);
@@ -371,7 +373,7 @@ static int name_asker(struct ask *a)
 static int name_owner(struct ask *a)
 {
 	struct dlk_token t;
-	int err = name_asker(a);
+	int err = dlk_record_name(a);
 
 	if (err)
 		return err;
@@ -397,160 +399,6 @@ static int ask_redis(struct ask *a)
 	if (a->unsure)
 		unsure(a);
 	return err;
-}
-
-/* --- who only asks -------------------------------------------------------- */
-
-/*
- * Whoever asks Redis has the kernel's lock in hand, and may be refused:
- *
- *	asker: 0-99		Redis: 50 is B's	we: 0-9, without a wait
- *	lock 0-99
- *	ask ->						refused: by whom?
- *			refused
- *	unlock						granted
- *
- *  1. What Redis knows of nobody, nobody holds but a program that is not
- *     preloaded: we try again, for a while.  A holder costs one question.
- *  2. Such a program's lock is known again: it costs that while once in ten.
- *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
- *     it may be granted: so who asks again and again leaves the others room.
- *     The moment is that of 16 round trips.
- */
-enum { ASKER_LOOKS = 3, ASKER_MS = 10, STRANGER_MS = 100, REFUSALS = 64 };
-
-static __thread struct {
-	struct dlk_file file;
-	struct flock64 lock;
-	uint64_t until_ns;
-} stranger __attribute__((tls_model("initial-exec")));
-
-static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
-
-static _Atomic uint64_t *refusal_of(const struct ask *a)
-{
-	return &refused_until_ns[(a->file.ino ^ a->file.dev) % REFUSALS];
-}
-
-/* Redis refused; `began_ns` is when it was asked. */
-static void note_refusal(const struct ask *a, uint64_t began_ns)
-{
-	const uint64_t now = dlk_now_ns();
-
-	atomic_store(refusal_of(a), now + 16 * (now - began_ns));
-}
-
-static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
-{
-	int err = dlk_conn_open(c, deadline_ns);
-
-	if (err)
-		return err;
-	return dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
-			       &a->s->answer);
-}
-
-/* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
-static int ask_kernel(struct ask *a, struct flock64 *lock)
-{
-	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
-
-	a->since_ns = dlk_identity_since(dlk_now_ns());
-	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
-}
-
-static int ask_kernel_of_want(struct ask *a, struct flock64 *lock)
-{
-	*lock = (struct flock64){ 0 };
-	dlk_range_to(&a->want, lock);
-	return ask_kernel(a, lock);
-}
-
-/*
- * (gate) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One who
- * shares our description may be there under another token: not by this.
- */
-static int ask_first(struct ask *a)
-{
-	const uint64_t began = dlk_now_ns();
-	struct flock64 lock;
-	bool older;
-	int err;
-
-	if (a->wait || began >= atomic_load(refusal_of(a)) ||
-	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
-		return 0;
-	err = name_asker(a);
-	if (!err)
-		err = dlk_ask_redis(a, get_on);
-	if (err != DLK_BUSY || dlk_ask_same_place(a, &older))
-		return err < 0 ? err : 0;
-	note_refusal(a, began);
-	return err;
-}
-
-static bool is_stranger(const struct ask *a, const struct flock64 *lock)
-{
-	return dlk_now_ns() < stranger.until_ns &&
-	       dlk_same_file(&a->file, &stranger.file) &&
-	       lock->l_pid == stranger.lock.l_pid &&
-	       lock->l_type == stranger.lock.l_type &&
-	       lock->l_start == stranger.lock.l_start &&
-	       lock->l_len == stranger.lock.l_len;
-}
-
-/* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
-static int ask_redis_who(struct ask *a, uint64_t since_ns)
-{
-	const struct dlk_lease by_path = a->lease;
-	int err;
-
-	a->since_ns = since_ns;
-	a->own = find_owner(&a->file, a->kind, a->fd);
-	err = name_asker(a);
-	if (!err)
-		err = dlk_ask_redis(a, get_on);
-	let_go_of_owner(a);
-	a->lease = by_path;
-	return err;
-}
-
-/* The kernel has refused, by this lock: may its owner be one who only asks? */
-static bool may_only_ask(struct ask *a, const struct flock64 *lock)
-{
-	uint64_t now = dlk_now_ns();
-	int err;
-
-	if (a->looks++ == 0)
-		a->looked_ns = now;
-	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
-		return false;
-	/* Who holds it here has a lease, that nothing proves to be dead. */
-	err = ask_redis_who(a, 0);
-	now = dlk_now_ns();
-	if (err < 0)
-		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
-	if (err)
-		return false;
-	if (a->looks < ASKER_LOOKS || now - a->looked_ns < ASKER_MS * DLK_MS)
-		return true;
-	stranger.file = a->file;
-	stranger.lock = *lock;
-	stranger.until_ns = now + STRANGER_MS * DLK_MS;
-	return false;
-}
-
-static bool is_by_asker(struct ask *a)
-{
-	struct flock64 lock;
-
-	if (ask_kernel_of_want(a, &lock) < 0)
-		return false;
-	if (lock.l_type != F_UNLCK && !may_only_ask(a, &lock))
-		return false;
-	if (lock.l_type != F_UNLCK)
-		dlk_pause_ns(DLK_MS / 10);
-	return true;
 }
 
 /* --- what is granted ------------------------------------------------------ */
@@ -691,7 +539,7 @@ static int attempt(struct ask *a, bool *kernel)
 	int err;
 
 	*kernel = false;
-	if (!has_it(a) && (err = ask_first(a)))
+	if (!has_it(a) && (err = dlk_record_ask_first(a)))
 		return err;
 	*kernel = true;
 	if (has_it(a))
@@ -708,7 +556,7 @@ static int attempt(struct ask *a, bool *kernel)
 	began = dlk_now_ns();
 	err = ask_redis(a);
 	if (err == DLK_BUSY)
-		note_refusal(a, began);
+		dlk_record_refused(a, began);
 	if (!err)
 		err = keep(a);
 	if (err == DLK_GONE) {
@@ -736,8 +584,6 @@ static void note_random(struct ask *a)
 		       DLK_RANDOM_LEN);
 }
 
-static int compare_with_kernel(struct dlk_held *h);
-
 /*
  * Does the kernel still have the process's first range?  An OFD lock would meet
  * it; its own list takes as long as there are locks in it.
@@ -763,10 +609,10 @@ static bool first_is_there(const struct ask *a)
 static void forget_ended(struct ask *a)
 {
 	if (!a->own || !a->own->kept || first_is_there(a) ||
-	    compare_with_kernel(a->own) != 0)
+	    dlk_record_compare(a->own) != 0)
 		return;
 	dlk_lock_ended(a->own);
-	let_go_of_owner(a);
+	dlk_record_let_go(a);
 }
 
 /* One try at the gate; what Redis refused is paused for outside. */
@@ -780,11 +626,11 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 	err = dlk_gate_enter(a->waited ? NULL : a->call, &a->file);
 	if (err)
 		return err;
-	a->own = find_owner(&a->file, a->kind, a->fd);
+	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	forget_ended(a);
 	note_random(a);
 	err = attempt(a, kernel);
-	let_go_of_owner(a);
+	dlk_record_let_go(a);
 	dlk_gate_leave(&a->file);
 	a->waited = false;
 	a->lease = by_path; /* the owner's own may be gone now */
@@ -801,7 +647,7 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 {
 	const bool refused = kernel ? is_refusal(err) : err == DLK_BUSY;
 
-	if (kernel && refused && !a->wait && is_by_asker(a))
+	if (kernel && refused && !a->wait && dlk_record_is_by_asker(a))
 		return 0;
 	if (kernel && (!refused || !a->wait))
 		return err;
@@ -851,11 +697,11 @@ static int unlock_records(struct ask *a)
 
 	a->call->wait = false;
 	dlk_gate_enter(a->call, &a->file);
-	a->own = find_owner(&a->file, a->kind, a->fd);
+	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	if (a->own)
 		give_up(a->own, a->fd, a->want);
 	err = set_kernel(a, &a->want);
-	let_go_of_owner(a);
+	dlk_record_let_go(a);
 	dlk_gate_leave(&a->file);
 	return err;
 }
@@ -892,314 +738,6 @@ static int lock_managed(struct ask *a)
 	err = lock_records(a);
 	dlk_deadlock_end(a);
 	return err;
-}
-
-/* --- F_GETLK -------------------------------------------------------------- */
-
-/* Who holds it on another host: DLK_BUSY with the answer, 0, -errno. */
-static int ask_who(struct ask *a)
-{
-	const uint64_t since = a->since_ns;
-
-	for (;;) {
-		uint64_t began = dlk_now_ns();
-		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
-
-		if (!err)
-			err = ask_redis_who(a, since);
-		if (err >= 0)
-			return err;
-		err = dlk_ask_refused(a, err, began);
-		if (err)
-			return err;
-	}
-}
-
-static void tell_who(const struct ask *a, struct flock64 *lock)
-{
-	const struct dlk_answer *answer = &a->s->answer;
-	struct dlk_token t;
-
-	dlk_range_to(&answer->range, lock);
-	lock->l_pid = -1;
-	if (dlk_token_parse(answer->holder, answer->holder_len, &t) && t.pid)
-		lock->l_pid = -(pid_t)t.pid;
-}
-
-static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
-{
-	const struct flock64 asked = *lock;
-	int err;
-
-	for (;;) {
-		err = ask_kernel(a, lock);
-		if (err || lock->l_type == F_UNLCK || !may_only_ask(a, lock))
-			return err;
-		dlk_pause_ns(DLK_MS / 10);
-		*lock = asked;
-	}
-}
-
-/*
- * The kernel knows of nobody on this host: so what Redis has of this host and
- * file, older than the question, has ended; or is ours, under a name that we
- * do not know (exec, fork).
- */
-static int get_managed(struct ask *a, struct flock64 *lock)
-{
-	const short type = lock->l_type;
-	int err = begin(a);
-
-	if (err)
-		return err;
-	hold_key(a);
-	err = ask_kernel_past_askers(a, lock);
-	if (err || lock->l_type != F_UNLCK)
-		return err;
-	err = ask_who(a);
-	if (err == DLK_BUSY)
-		tell_who(a, lock);
-	else if (err < 0)
-		lock->l_type = type;
-	return err < 0 ? err : 0;
-}
-
-/* --- what the kernel has dropped ------------------------------------------ */
-
-static bool other_of_description(void *arg, int fd)
-{
-	const int *closing = arg;
-
-	return fd != *closing && dlk_kernel_same(*closing, fd) == 1;
-}
-
-/* (gate) The description loses a descriptor: its last one? */
-static void close_description(struct dlk_held *h, int fd)
-{
-	int other = -1;
-
-	if (atomic_load(&dlk.dups))
-		other = dlk_kernel_find(&h->file, DLK_ANY_MODE,
-					other_of_description, &fd);
-	if (other >= 0) {
-		pthread_mutex_lock(&dlk.mutex);
-		h->fd = other;
-		pthread_mutex_unlock(&dlk.mutex);
-		return;
-	}
-	if (h->coherent)
-		dlk_coherence_flush(fd);
-	if (other == -1 && !dlk_shared(fd) && !h->kept) {
-		dlk_give_back(h);
-	} else if (dlk_handover(h)) {
-		if (other == -1)
-			dlk_handover_left(h);
-		dlk_leave_to_keeper(h);
-	}
-}
-
-/* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */
-static bool is_path_only(int fd)
-{
-	int flags = real.fcntl64(fd, F_GETFL);
-
-	return flags >= 0 && (flags & O_PATH);
-}
-
-static void close_record(struct dlk_call *call, int fd,
-			 const struct dlk_file *file)
-{
-	struct dlk_held *h;
-
-	dlk_gate_enter(call, file);
-	h = find_owner(file, DLK_POSIX, fd);
-	if (h) {
-		if (h->coherent)
-			dlk_coherence_flush(fd);
-		dlk_give_back(h);
-		dlk_unpin(h);
-	}
-	h = find_owner(file, DLK_OFD, fd);
-	if (h) {
-		close_description(h, fd);
-		dlk_unpin(h);
-	}
-	dlk_gate_leave(file);
-}
-
-/* Sent before the kernel's locks go, for after that another host may wait. */
-void dlk_record_closing(int fd)
-{
-	struct dlk_call call;
-	struct dlk_file file;
-
-	if (atomic_load(&dlk.n_held) == 0)
-		return;
-	dlk_enter(&call);
-	if (dlk_kernel_file(fd, &file) == 0 && !is_path_only(fd))
-		close_record(&call, fd, &file);
-	dlk_leave(&call);
-}
-
-struct span {
-	unsigned first, last;
-};
-
-static bool ends_locks(void *arg, int fd)
-{
-	const struct span *span = arg;
-	struct dlk_held *h = NULL;
-	struct dlk_file file;
-
-	if ((unsigned)fd < span->first || (unsigned)fd > span->last ||
-	    is_path_only(fd) || dlk_kernel_file(fd, &file) < 0)
-		return false;
-	h = find_owner(&file, DLK_POSIX, fd);
-	if (h)
-		dlk_unpin(h);
-	return h != NULL;
-}
-
-/* Each that is found ends a lease, and so is not found again. */
-void dlk_record_closing_span(unsigned first, unsigned last)
-{
-	struct span span = { first, last };
-	struct dlk_call call;
-	struct dlk_file file;
-	int fd;
-
-	dlk_enter(&call);
-	while ((fd = dlk_kernel_find(NULL, DLK_ANY_MODE, ends_locks, &span)) >=
-		       0 &&
-	       dlk_kernel_file(fd, &file) == 0)
-		close_record(&call, fd, &file);
-	dlk_leave(&call);
-}
-
-/* (gate) What the kernel does not show any more is taken off the list. */
-static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
-{
-	struct dlk_range want, piece;
-	bool changed = false;
-
-	for (size_t i = 0; i < list->n;
-	     i = dlk_ranges_find(list, want.end + 1)) {
-		want = list->v[i];
-		for (uint64_t at = want.start;; at = piece.end + 1) {
-			piece = dlk_ranges_piece(kernel, at, want.end);
-			if (piece.type < want.type) {
-				changed = true;
-				dlk_ranges_set(list, piece);
-			}
-			if (piece.end == want.end)
-				break;
-		}
-		if (want.end == DLK_RANGE_MAX)
-			break;
-	}
-	return changed;
-}
-
-/* Not another lease's description, nor one that has no lock of this kind. */
-static bool is_lost_description(void *arg, int fd)
-{
-	const struct dlk_held *h = arg, *other = NULL;
-	bool claimed = false, locked = false;
-
-	pthread_mutex_lock(&dlk.mutex);
-	while (!claimed && (other = dlk_held_find_records(&h->file, other)))
-		claimed = other != h && is_owner(other, DLK_OFD, fd);
-	pthread_mutex_unlock(&dlk.mutex);
-	return !claimed &&
-	       dlk_kernel_records(fd, DLK_OFD, note_any, &locked) == 0 &&
-	       locked;
-}
-
-static bool shows_lock(const struct dlk_held *h)
-{
-	struct dlk_file file;
-	bool locked = false;
-
-	return dlk_kernel_file(h->fd, &file) == 0 &&
-	       dlk_same_file(&file, &h->file) &&
-	       dlk_kernel_records(h->fd, DLK_OFD, note_any, &locked) == 0 &&
-	       locked;
-}
-
-/* (gate) If its number is another's by now: has it a second one? */
-static int find_description(struct dlk_held *h)
-{
-	int fd;
-
-	if (shows_lock(h))
-		return 1;
-	fd = dlk_kernel_find(&h->file, DLK_ANY_MODE, is_lost_description, h);
-	/* Another thread's table may have what this one's has not. */
-	if (fd < 0)
-		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
-	pthread_mutex_lock(&dlk.mutex);
-	h->fd = fd;
-	pthread_mutex_unlock(&dlk.mutex);
-	return 1;
-}
-
-/* (gate) All that the kernel shows of the owner: 1, 0 if that is nothing. */
-static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
-{
-	int there = 1;
-
-	if (h->kind == DLK_OFD) {
-		there = find_description(h);
-		if (there == 1 &&
-		    dlk_kernel_records(h->fd, DLK_OFD, collect, kernel) < 0)
-			return -1;
-	} else if (dlk_kernel_own_records(&h->file, collect, kernel) < 0) {
-		return -1;
-	}
-	if (kernel->n || there < 1)
-		return there;
-	return atomic_load(&dlk.tables) ? -1 : 0;
-}
-
-/* (gate) */
-static int compare_with_kernel(struct dlk_held *h)
-{
-	struct dlk_ranges kernel = { .grow = h->ranges.grow };
-	int there = read_kernel(h, &kernel);
-
-	if (there == 1 && intersect(&h->ranges, &kernel))
-		dlk_list_send(h, NULL);
-	dlk_ranges_free(&kernel);
-	return there == 1 ? h->ranges.n != 0 : there;
-}
-
-int dlk_record_is_there(struct dlk_held *h)
-{
-	int there;
-
-	if (!dlk_gate_try(&h->file))
-		return -1;
-	there = compare_with_kernel(h);
-	dlk_gate_leave(&h->file);
-	return there;
-}
-
-/* Within its deadline, by the thread: a restarted server has forgotten it. */
-int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c)
-{
-	const uint64_t now = dlk_now_ns();
-	int err = DLK_GONE;
-
-	if (now >= h->deadline_ns)
-		return DLK_GONE;
-	if (!dlk_gate_try(&h->file))
-		return -EAGAIN;
-	err = dlk_records_restore(
-		c, now + dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS,
-		&h->lease, h->seq, h->since_ns, &h->ranges);
-	dlk_gate_leave(&h->file);
-	/* In time, or else nobody knows what came in between. */
-	return err == 0 && dlk_now_ns() >= h->deadline_ns ? DLK_GONE : err;
 }
 
 /* --- fcntl ---------------------------------------------------------------- */
@@ -1258,6 +796,16 @@ static bool is_lock(const struct flock64 *lock)
 	return lock->l_type == F_RDLCK || lock->l_type == F_WRLCK;
 }
 
+static int get_managed(struct ask *a, struct flock64 *lock)
+{
+	int err = begin(a);
+
+	if (err)
+		return err;
+	hold_key(a);
+	return dlk_record_get(a, lock);
+}
+
 static int act(struct ask *a, int cmd, struct flock64 *lock)
 {
 	if (is_question(cmd))
@@ -1276,7 +824,7 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 	struct flock64 copy;
 	int err;
 
-	if (is_path_only(a->fd) || !read_lock(lock, &copy) ||
+	if (dlk_record_is_path_only(a->fd) || !read_lock(lock, &copy) ||
 	    (is_ofd(cmd) && copy.l_pid != 0) ||
 	    (is_question(cmd) && !is_lock(&copy)))
 		return DLK_PASS;

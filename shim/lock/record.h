@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of record locks share: record.c (lock, unlock), records_who.c
+ * (who is in the way), records_end.c (what the kernel has dropped).  All are
+ * called between dlk_enter() and dlk_leave(); (gate) as in record.c.
+ */
+#ifndef DLK_RECORD_H
+#define DLK_RECORD_H
+
+#include "lock/ask.h"
+
+/* --- record.c: whose is it? ----------------------------------------------- */
+
+/* The lease of fd's owner, pinned, or NULL. */
+struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd);
+/* (mutex held) Is h that of fd's owner? */
+bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
+/* Unpin a->own. */
+void dlk_record_let_go(struct ask *a);
+/* For a->lease the token of what the owner holds, or a new one: 0, -errno. */
+int dlk_record_name(struct ask *a);
+/* To be called for each range: a bool becomes true; a set gets it. */
+void dlk_record_note_any(void *arg, const struct dlk_range *range);
+void dlk_record_collect(void *arg, const struct dlk_range *range);
+
+/* --- records_who.c -------------------------------------------------------- */
+
+/*
+ * (gate) Without a wait, and Redis refused a moment ago: DLK_BUSY if it still
+ * would; 0: take the kernel's lock and ask; -errno.
+ */
+int dlk_record_ask_first(struct ask *a);
+/* Redis refused what it was asked for at began_ns. */
+void dlk_record_refused(const struct ask *a, uint64_t began_ns);
+/* The kernel refused: by one who only asks, perhaps?  Then try again. */
+bool dlk_record_is_by_asker(struct ask *a);
+/* F_GETLK, with the key on the stack: 0 or -errno. */
+int dlk_record_get(struct ask *a, struct flock64 *lock);
+
+/* --- records_end.c -------------------------------------------------------- */
+
+/* (gate) Take off what the kernel does not show: as dlk_record_is_there(). */
+int dlk_record_compare(struct dlk_held *h);
+/* A descriptor by O_PATH locks nothing, and its close ends nothing. */
+bool dlk_record_is_path_only(int fd);
+
+#endif

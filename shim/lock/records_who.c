@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Record locks: who is in the way?  One who holds it, or one who only asks.
+ *
+ * Whoever asks Redis has the kernel's lock in hand, and may be refused:
+ *
+ *	asker: 0-99		Redis: 50 is B's	we: 0-9, without a wait
+ *	lock 0-99
+ *	ask ->						refused: by whom?
+ *			refused
+ *	unlock						granted
+ *
+ *  1. What Redis knows of nobody, nobody holds but a program that is not
+ *     preloaded: we try again, for a while.  A holder costs one question.
+ *  2. Such a program's lock is known again: it costs that while once in ten.
+ *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
+ *     it may be granted: so who asks again and again leaves the others room.
+ *     The moment is that of 16 round trips.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "entry/real.h"
+#include "lease/records.h"
+#include "lock/record.h"
+#include "model/timeline.h"
+
+enum { ASKER_LOOKS = 3, ASKER_MS = 10, STRANGER_MS = 100, REFUSALS = 64 };
+
+static __thread struct {
+	struct dlk_file file;
+	struct flock64 lock;
+	uint64_t until_ns;
+} stranger __attribute__((tls_model("initial-exec")));
+
+static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
+
+static _Atomic uint64_t *refusal_of(const struct ask *a)
+{
+	return &refused_until_ns[(a->file.ino ^ a->file.dev) % REFUSALS];
+}
+
+/* Redis refused; `began_ns` is when it was asked. */
+void dlk_record_refused(const struct ask *a, uint64_t began_ns)
+{
+	const uint64_t now = dlk_now_ns();
+
+	atomic_store(refusal_of(a), now + 16 * (now - began_ns));
+}
+
+static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (err)
+		return err;
+	return dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
+			       &a->s->answer);
+}
+
+/* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
+static int ask_kernel(struct ask *a, struct flock64 *lock)
+{
+	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
+
+	a->since_ns = dlk_identity_since(dlk_now_ns());
+	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
+}
+
+static int ask_kernel_of_want(struct ask *a, struct flock64 *lock)
+{
+	*lock = (struct flock64){ 0 };
+	dlk_range_to(&a->want, lock);
+	return ask_kernel(a, lock);
+}
+
+/*
+ * (gate) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One who
+ * shares our description may be there under another token: not by this.
+ */
+int dlk_record_ask_first(struct ask *a)
+{
+	const uint64_t began = dlk_now_ns();
+	struct flock64 lock;
+	bool older;
+	int err;
+
+	if (a->wait || began >= atomic_load(refusal_of(a)) ||
+	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
+		return 0;
+	err = dlk_record_name(a);
+	if (!err)
+		err = dlk_ask_redis(a, get_on);
+	if (err != DLK_BUSY || dlk_ask_same_place(a, &older))
+		return err < 0 ? err : 0;
+	dlk_record_refused(a, began);
+	return err;
+}
+
+static bool is_stranger(const struct ask *a, const struct flock64 *lock)
+{
+	return dlk_now_ns() < stranger.until_ns &&
+	       dlk_same_file(&a->file, &stranger.file) &&
+	       lock->l_pid == stranger.lock.l_pid &&
+	       lock->l_type == stranger.lock.l_type &&
+	       lock->l_start == stranger.lock.l_start &&
+	       lock->l_len == stranger.lock.l_len;
+}
+
+/* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
+static int ask_redis_who(struct ask *a, uint64_t since_ns)
+{
+	const struct dlk_lease by_path = a->lease;
+	int err;
+
+	a->since_ns = since_ns;
+	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
+	err = dlk_record_name(a);
+	if (!err)
+		err = dlk_ask_redis(a, get_on);
+	dlk_record_let_go(a);
+	a->lease = by_path;
+	return err;
+}
+
+/* The kernel has refused, by this lock: may its owner be one who only asks? */
+static bool may_only_ask(struct ask *a, const struct flock64 *lock)
+{
+	uint64_t now = dlk_now_ns();
+	int err;
+
+	if (a->looks++ == 0)
+		a->looked_ns = now;
+	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
+		return false;
+	/* Who holds it here has a lease, that nothing proves to be dead. */
+	err = ask_redis_who(a, 0);
+	now = dlk_now_ns();
+	if (err < 0)
+		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
+	if (err)
+		return false;
+	if (a->looks < ASKER_LOOKS || now - a->looked_ns < ASKER_MS * DLK_MS)
+		return true;
+	stranger.file = a->file;
+	stranger.lock = *lock;
+	stranger.until_ns = now + STRANGER_MS * DLK_MS;
+	return false;
+}
+
+bool dlk_record_is_by_asker(struct ask *a)
+{
+	struct flock64 lock;
+
+	if (ask_kernel_of_want(a, &lock) < 0)
+		return false;
+	if (lock.l_type != F_UNLCK && !may_only_ask(a, &lock))
+		return false;
+	if (lock.l_type != F_UNLCK)
+		dlk_pause_ns(DLK_MS / 10);
+	return true;
+}
+
+/* --- F_GETLK -------------------------------------------------------------- */
+
+/* Who holds it on another host: DLK_BUSY with the answer, 0, -errno. */
+static int ask_who(struct ask *a)
+{
+	const uint64_t since = a->since_ns;
+
+	for (;;) {
+		uint64_t began = dlk_now_ns();
+		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
+
+		if (!err)
+			err = ask_redis_who(a, since);
+		if (err >= 0)
+			return err;
+		err = dlk_ask_refused(a, err, began);
+		if (err)
+			return err;
+	}
+}
+
+static void tell_who(const struct ask *a, struct flock64 *lock)
+{
+	const struct dlk_answer *answer = &a->s->answer;
+	struct dlk_token t;
+
+	dlk_range_to(&answer->range, lock);
+	lock->l_pid = -1;
+	if (dlk_token_parse(answer->holder, answer->holder_len, &t) && t.pid)
+		lock->l_pid = -(pid_t)t.pid;
+}
+
+static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
+{
+	const struct flock64 asked = *lock;
+	int err;
+
+	for (;;) {
+		err = ask_kernel(a, lock);
+		if (err || lock->l_type == F_UNLCK || !may_only_ask(a, lock))
+			return err;
+		dlk_pause_ns(DLK_MS / 10);
+		*lock = asked;
+	}
+}
+
+/*
+ * The kernel knows of nobody on this host: so what Redis has of this host and
+ * file, older than the question, has ended; or is ours, under a name that we
+ * do not know (exec, fork).
+ */
+int dlk_record_get(struct ask *a, struct flock64 *lock)
+{
+	const short type = lock->l_type;
+	int err = ask_kernel_past_askers(a, lock);
+	if (err || lock->l_type != F_UNLCK)
+		return err;
+	err = ask_who(a);
+	if (err == DLK_BUSY)
+		tell_who(a, lock);
+	else if (err < 0)
+		lock->l_type = type;
+	return err < 0 ? err : 0;
+}
