@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# A program of another lock library (python3-redis) and flock(2) at one key:
+# each keeps the other out, under load, and neither starves.  HERD_SECONDS is
+# how long each pair is watched.
+. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../lib/herd.sh"
+
+SECONDS_EACH=${HERD_SECONDS:-4}
+LEAST=5				# per cent of all grants
+
+# python HOLD_US SLEEP: one that locks by redis-py.
+python()
+{
+	"${HOW_PYTHON:-/usr/bin/python3}" "$TOP/tests/lib/herd_redis.py" \
+		"$RIG/herd.out" py. "$RIG/redis.sock" "$KEY" "$1" \
+		"$SECONDS_EACH" "$2" &
+}
+
+# Four of each, on hosts of their own.
+both()
+{
+	local sleep=$1
+
+	herd_new
+	herd one "$RUN" A
+	herd two "$RUN" B
+	python 1000 "$sleep"
+	python 5000 "$sleep"
+	python 1000 "$sleep"
+	python 5000 "$sleep"
+	drive one 1 EX 1000 "${SECONDS_EACH}s" h
+	drive two 1 EX 5000 "${SECONDS_EACH}s" h
+	drive one 1 EX 5000 "${SECONDS_EACH}s" h
+	drive two 1 EX 1000 "${SECONDS_EACH}s" h
+	each_done 8 $((SECONDS_EACH + 15)) || return 1
+	wait
+	herd_report
+	theirs=$(grep -c '^+ py\.' "$RIG/herd.out")
+	ours=$((GRANTS - theirs))
+	note "$RUN, sleep=$sleep: $ours ours, $theirs theirs, $OVERLAPS at" \
+		"the same time, the longest wait $WORST_MS ms"
+	[ "$OVERLAPS" = 0 ]
+}
+
+# per_cent PART: of GRANTS
+per_cent()
+{
+	echo $((100 * $1 / GRANTS))
+}
+
+rig_start disks
+KEY=shared-with-others
+rig_configs ttl=3s connect_timeout=300ms "path_more=key = \"$KEY\"
+    interop = true"
+
+# --- one at a time ------------------------------------------------------------
+
+locker a dl A
+ask a 'open f f'
+ask a 'lock f EX'
+is "$RESULT" 0 'ours is granted'
+is "$(r set "$KEY" theirs NX PX 5000)" '(nil)' '... and keeps theirs out'
+ask a 'lock f UN'
+is "$(r set "$KEY" theirs NX PX 5000)" OK 'theirs is granted'
+ask a 'lock f EX NB'
+is "$RESULT" EAGAIN '... and keeps ours out'
+say a 'lock f EX'
+until_true 5 queue_is 1
+begin=$(now)
+r del "$KEY" >/dev/null
+hear a
+is "$RESULT" 0 '... and ours has it when theirs is released'
+at_most $(((END - begin) / 1000000)) 300 '... soon (ms)'
+ask a 'lock f UN'
+rig_empty 2 '... no key is left'
+
+# --- under load ---------------------------------------------------------------
+
+three_ways 'redis-py (sleep=0.1) and flock' both 0.1
+at_least "$(per_cent "$theirs")" $LEAST '... theirs do not starve (per cent)'
+at_least "$(per_cent "$ours")" $LEAST '... nor ours (per cent)'
+RUN=dl
+ok 'redis-py (sleep=0.01) and flock' both 0.01
+at_least "$(per_cent "$theirs")" $LEAST '... theirs do not starve (per cent)'
+at_least "$(per_cent "$ours")" $LEAST '... nor ours (per cent)'
+rig_empty 2 'no key is left'
+
+# Without interop theirs are excluded as well.
+rig_configs ttl=3s connect_timeout=300ms "path_more=key = \"$KEY\""
+ok 'redis-py (sleep=0.1) and flock without interop' both 0.1
+at_least "$(per_cent "$ours")" $LEAST '... ours do not starve (per cent)'
+rig_end
