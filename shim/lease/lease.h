@@ -53,7 +53,9 @@ struct dlk_lease {
  * is the token that the lease gets when the waiter is served; see queue.h.
  */
 struct dlk_waiter {
-	const char *claim, *channel; /* the latter "": it does not queue */
+	const char *claim;
+	const char *channel; /* "HEX.NUMBER": where it listens, and the number
+				of this request; "": it does not queue */
 	size_t claim_len;
 	uint32_t life_ms; /* of the claim, and of a place not heard of */
 	bool queued;

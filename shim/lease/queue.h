@@ -23,7 +23,9 @@
  *  1. A waiter's place is believed for one life; it is told of again four
  *     times in that time [STAY].  Who tells of it also looks whether the lease
  *     has ended without a release, and serves the first one.
- *  2. A message is a hint only.  What counts is the claim at the key.
+ *  2. A message is believed only if it was said after the last request whose
+ * answer was "not yet": it has that one's number.  Else what counts is the
+ * claim at the key, by another request.
  *  3. The deadline of a claim counts from the sending of the last request whose
  *     answer was "not yet", for it was granted after that (DESIGN L5); never
  *     from the wake-up.

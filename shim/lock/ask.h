@@ -18,7 +18,11 @@ struct queued {
 	struct dlk_waiter waiter;
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
 			never queues */
-	char digits[DLK_RANDOM_LEN + 1]; /* of the claim */
+	uint64_t requests; /* that could be answered by a grant */
+	char channel[DLK_CHANNEL_LEN +
+		     24]; /* where, and the last one's number */
+	char word[DLK_RANDOM_LEN +
+		  24]; /* the claim's digits, and that number */
 	struct dlk_wake *wake;
 	uint64_t until_ns;   /* to tell of it again */
 	uint64_t counted_ns; /* a claim's deadline counts from there */

@@ -21,6 +21,9 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
+/* At most this between two looks, where others poll. */
+enum { INTEROP_MS = 10 };
+
 /* --- the claim ------------------------------------------------------------ */
 
 /* Of a token: where its 20 digits of `since` are. */
@@ -40,11 +43,38 @@ static int name_claim(struct ask *a)
 	if (n < 0)
 		return (int)n;
 	memcpy(since_of(q->claim), DLK_NEVER, 20);
-	memcpy(q->digits, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
 	q->waiter.claim = q->claim;
 	q->waiter.claim_len = (size_t)n;
 	q->waiter.life_ms = dlk_life_ms(a->lease.ttl_ms);
 	return 0;
+}
+
+/*
+ * The number of a request is what the word of a grant must repeat (queue.h).
+ * What was said before may be of a claim that was given up since, or that has
+ * ended:
+ *
+ *	we			server
+ *	(stopped)		[GRANT], "granted 5" on its way
+ *				the claim ends; another is granted
+ *	[STAY], number 6 ->
+ *				"not yet": the deadline counts from here
+ *	"granted 5"
+ */
+static void number(struct queued *q)
+{
+	struct dlk_text t;
+
+	q->requests++;
+	dlk_text_init(&t, q->channel, sizeof(q->channel));
+	dlk_text_bytes(&t, q->wake->channel, DLK_CHANNEL_LEN);
+	dlk_text_str(&t, ".");
+	dlk_text_u64(&t, q->requests, 1);
+	dlk_text_init(&t, q->word, sizeof(q->word));
+	dlk_text_bytes(&t, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
+	dlk_text_str(&t, " ");
+	dlk_text_u64(&t, q->requests, 1);
+	q->waiter.channel = q->channel;
 }
 
 struct dlk_waiter *dlk_queue_waiter(struct ask *a)
@@ -57,7 +87,7 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 		q->wake = dlk_wake_get(a->ep);
 	if (!q->wake || (!q->waiter.claim_len && name_claim(a) < 0))
 		return NULL;
-	q->waiter.channel = q->wake->channel;
+	number(q);
 	return &q->waiter;
 }
 
@@ -67,9 +97,11 @@ static int stay_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 {
 	int err = dlk_conn_open(c, deadline_ns);
 
-	return err ? err
-		   : dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
-				    &a->s->answer);
+	if (err)
+		return err;
+	number(&a->queue);
+	return dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
+			      &a->s->answer);
 }
 
 static int pass_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
@@ -84,7 +116,9 @@ static int pass_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 /*
  * When to tell of the place again.  If the holder's lease ends before, then:
  * the first one at once, the others later, by how many are ahead of them.  A
- * holder that is none of ours wakes nobody.
+ * holder that is none of ours wakes nobody.  With interop there are others who
+ * poll, and may ask again the moment that they have unlocked: whoever looks too
+ * seldom never finds it free.
  */
 static uint64_t pause_ns(struct ask *a)
 {
@@ -105,6 +139,8 @@ static uint64_t pause_ns(struct ask *a)
 	}
 	if (ahead <= 0 && strncmp(answer->holder, "dlock1 ", 7) != 0) {
 		q->pause_ns = dlk_backoff_ns(q->pause_ns, 0, random);
+		if (a->lease.interop && q->pause_ns > INTEROP_MS * DLK_MS)
+			q->pause_ns = INTEROP_MS * DLK_MS;
 		if (pause > q->pause_ns)
 			pause = q->pause_ns;
 	}
@@ -159,7 +195,7 @@ static int listen_for(struct ask *a, uint64_t until)
 
 	for (;;) {
 		uint64_t now = dlk_now_ns();
-		int err = dlk_wake_heard(q->wake, q->digits);
+		int err = dlk_wake_heard(q->wake, q->word);
 
 		if (err || now >= until)
 			return err;

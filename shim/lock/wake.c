@@ -107,8 +107,8 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	return err;
 }
 
-/* "message", channel, "granted DIGITS" */
-static int word(const redisReply *r, const char *digits)
+/* "message", channel, "granted DIGITS NUMBER" */
+static int word(const redisReply *r, const char *to)
 {
 	const char *text, *space;
 
@@ -117,17 +117,16 @@ static int word(const redisReply *r, const char *digits)
 		return 0;
 	text = r->element[2]->str;
 	space = strchr(text, ' ');
-	return space && digits[0] && strcmp(space + 1, digits) == 0 ? text[0]
-								    : 0;
+	return space && to[0] && strcmp(space + 1, to) == 0 ? text[0] : 0;
 }
 
-int dlk_wake_heard(struct dlk_wake *w, const char *digits)
+int dlk_wake_heard(struct dlk_wake *w, const char *to)
 {
 	const redisReply *r;
 	int err, heard = 0;
 
 	while ((err = dlk_conn_take(w->conn, &r)) == 0)
-		heard = word(r, digits) ?: heard;
+		heard = word(r, to) ?: heard;
 	dlk_conn_reset(w->conn);
 	return heard || err == -EAGAIN ? heard : err;
 }

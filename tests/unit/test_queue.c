@@ -25,7 +25,8 @@ static struct party {
 	struct dlk_lease lease;
 	struct dlk_conn *ear;
 	char claim[DLK_TOKEN_MAX], token[DLK_TOKEN_MAX];
-	char channel[DLK_CHANNEL_LEN + 1];
+	char name[DLK_CHANNEL_LEN + 1];
+	char channel[DLK_CHANNEL_LEN + 8];
 } party[N];
 
 /* --- the stage ------------------------------------------------------------ */
@@ -34,7 +35,7 @@ static void listen_on(struct party *p)
 {
 	char name[64];
 
-	snprintf(name, sizeof(name), "dlock%%wake:%s", p->channel);
+	snprintf(name, sizeof(name), "dlock%%wake:%s", p->name);
 	p->ear = dlk_conn_new(&redis.ep);
 	assert_non_null(p->ear);
 	assert_int_equal(tell(p->ear, "SUBSCRIBE", name, NULL)->type,
@@ -49,7 +50,8 @@ static void set_up(struct party *p, int i)
 	snprintf(host, sizeof(host), "host%d", i);
 	token_of(p->claim, (char)('k' + i), host, FILE_, UINT64_MAX);
 	token_of(p->token, (char)('k' + i), host, FILE_, 5000);
-	memset(p->channel, '0' + i, DLK_CHANNEL_LEN);
+	memset(p->name, '0' + i, DLK_CHANNEL_LEN);
+	snprintf(p->channel, sizeof(p->channel), "%s.7", p->name);
 	p->w = (struct dlk_waiter){
 		.claim = p->claim,
 		.claim_len = strlen(p->claim),
@@ -77,15 +79,15 @@ static int begin(void **state)
 
 static void deaf(int i)
 {
+	char name[64];
 	const redisReply *r;
 
-	if (!party[i].ear)
-		return;
+	snprintf(name, sizeof(name), "dlock%%wake:%s", party[i].name);
 	dlk_conn_delete(party[i].ear);
 	party[i].ear = NULL;
 	/* The server has noticed. */
 	do
-		r = tell(redis.c, "PUBSUB", "NUMSUB", party[i].channel, NULL);
+		r = tell(redis.c, "PUBSUB", "NUMSUB", name, NULL);
 	while (r->elements > 1 && r->element[1]->integer);
 }
 
@@ -216,7 +218,8 @@ static void assert_word(int i, const char *word)
 	char want[64];
 	const redisReply *r;
 
-	snprintf(want, sizeof(want), "%s %.32s", word, p->claim + 7);
+	snprintf(want, sizeof(want), "%s %.32s %s", word, p->claim + 7,
+		 p->channel + DLK_CHANNEL_LEN + 1);
 	dlk_conn_reset(p->ear);
 	assert_int_equal(dlk_conn_reply(p->ear, in_ms(SOON_MS), &r), 0);
 	assert_int_equal(r->elements, 3);
@@ -628,6 +631,20 @@ static void a_confirmation_after_the_release_does_nothing(void **state)
 	assert_int_equal(renew(1), DLK_GONE);
 	assert_int_equal(renew(2), DLK_GONE);
 	assert_false(exists(KEY));
+}
+
+/* The word that is late is not taken for that of a later grant. */
+static void the_word_has_the_number_of_the_last_request(void **state)
+{
+	(void)state;
+	line_up(2);
+	strcpy(strchr(party[1].channel, '.'), ".8");
+	assert_int_equal(stay(1), DLK_BUSY);
+	release(0);
+	assert_served(1);
+	release(1);
+	assert_served(2);
+	release(2);
 }
 
 static void who_missed_the_word_is_told_when_it_stays(void **state)
@@ -1120,6 +1137,7 @@ int main(void)
 		queue_test(the_first_renewal_confirms),
 		queue_test(an_unconfirmed_claim_is_released),
 		queue_test(a_confirmation_after_the_release_does_nothing),
+		queue_test(the_word_has_the_number_of_the_last_request),
 		queue_test(who_missed_the_word_is_told_when_it_stays),
 		queue_test(who_asks_with_its_claim_there_has_it),
 		queue_test(who_rests_is_not_served),

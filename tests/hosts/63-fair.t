@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# fair = true: a reader that comes after a writer waits behind it, so that a
+# stream of readers cannot keep it out.  Without, it passes, as in the kernel.
+. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../lib/herd.sh"
+
+# Readers on two hosts whose locks overlap, and after 300 ms a writer.
+stream()
+{
+	herd_new
+	herd one dl A
+	herd two dl B
+	drive one 3 SH 20000 3s h
+	drive two 3 SH 20000 3s h
+	until_true 5 granted 12
+	drive one 1 EX 1000 1 h
+	writer=one.${PIDS[0]}
+	ok "$1: all are done" each_done 7 10
+	herd_report
+	waited=$(awk -v w="$writer" '$1 == "+" && $2 == w {
+		printf "%d", ($5 - $4) / 1000000 }' "$RIG/herd.out")
+	note "$1: $GRANTS grants; the writer waited $waited ms"
+	is "$OVERLAPS" 0 "$1: no reader beside the writer"
+	rig_empty 2 "$1: no key is left"
+}
+
+# A reader has it, a writer waits; then a reader comes.
+late_reader()
+{
+	locker r dl B
+	ask r 'open f f'
+	ask r 'lock f SH'
+	is "$RESULT" 0 "$1: a reader has it"
+	herd one dl A
+	herd_new
+	drive one 1 EX 1000 1 h
+	until_true 5 queue_is 1 || rig_die 'the writer does not wait'
+	locker l dl A
+	ask l 'open f f'
+}
+
+rig_start disks
+KEY=dlock:$MNT/f
+
+rig_configs ttl=3s connect_timeout=300ms
+late_reader 'not fair'
+ask l 'lock f SH'
+is "$RESULT" 0 'not fair: the late reader passes the writer'
+ask r 'lock f UN'
+granted 1 && fail 'not fair: the writer is kept out by the late reader' ||
+	pass 'not fair: the writer is kept out by the late reader'
+ask l 'lock f UN'
+ok 'not fair: and then has it' each_done 1 5
+rig_empty 2 'not fair: no key is left'
+
+rig_configs ttl=3s connect_timeout=300ms 'path_more=fair = true'
+late_reader fair
+ask l 'lock f SH NB'
+is "$RESULT" EAGAIN 'fair: the late reader is refused'
+say l 'lock f SH'
+ok 'fair: the late reader waits' until_true 5 queue_is 2
+ask r 'lock f UN'
+ok 'fair: the writer has it first' each_done 1 5
+read -r _ _ _ writer_ended _ < <(grep '^-' "$RIG/herd.out")
+hear l
+is "$RESULT" 0 'fair: and then the late reader'
+ask l 'lock f UN'
+rig_empty 2 'fair: no key is left'
+
+stream fair
+at_most "${waited:-99999}" 300 'fair: the writer is not kept out (ms)'
+rig_configs ttl=3s connect_timeout=300ms
+stream 'not fair'
+at_least "${waited:-0}" 1000 'not fair: the readers keep the writer out (ms)'
+rig_end
