@@ -19,53 +19,59 @@ clients()
 beside()
 {
 	herd_new
-	drive one 1 EX 1000 3s "h$1"
+	drive one 1 EX 1000 2s "h$1"
 	one=one.${PIDS[0]}
-	drive one 3 EX 1000 3s h
-	drive two 3 EX 1000 3s h
+	drive one 3 EX 1000 2s h
+	drive two 3 EX 1000 2s h
 	ok "$1: all are done" each_done 7 15
 	herd_report
 	its=$(grep -c "^+ $one " "$RIG/herd.out")
 	note "$1: $GRANTS grants, $its of the one; $ENDED waits were ended;" \
 		"the longest wait $WORST_MS ms"
 	is "$OVERLAPS" 0 "$1: one at a time"
-	at_least $((700 * its / GRANTS)) 25 \
-		"$1: it has a quarter of its share at least (per cent)"
-	at_least "$GRANTS" 300 "$1: and the others go on"
+	# A call that fails with EINTR has lost its place, as in the kernel; one
+	# that goes on has not.
+	case $1 in
+	- | r)
+		at_least $((700 * its / GRANTS)) 33 \
+			"$1: it has a third of its share at least (per cent)"
+		;;
+	esac
+	at_least "$GRANTS" 200 "$1: and the others go on"
 }
 
-# long HOW: it waits for a holder until it has been ended $SIGNALS times.
+# Three wait for a holder until they have been ended $SIGNALS times.
 long()
 {
 	locker h dl B
 	ask h 'open f f'
 	ask h 'lock f EX'
-	is "$RESULT" 0 "$1, long: another host holds it"
+	is "$RESULT" 0 'long: another host holds it'
 	herd_new
-	drive one 1 EX 0 2 "h$1"
+	for how in e r j; do
+		drive one 1 EX 0 2 "h$how"
+	done
 	sleep $((SIGNALS * 3 / 1000 + 1))
 	had=$(clients)
 	ask h 'lock f UN'
-	ok "$1, long: it has it then" each_done 1 5
+	ok 'long: all have it then' each_done 3 5
 	herd_report
-	note "$1, long: $ENDED waits were ended, $FDS descriptors and" \
-		"$PAGES pages more, $had connections"
-	at_most "$FDS" 0 "$1, long: no descriptor is left"
-	at_most "$had" 6 "$1, long: nor a connection"
-	rig_empty 4 "$1, long: no key is left"
+	note "long: $ENDED waits were ended, $FDS descriptors and $PAGES" \
+		"pages more, $had connections"
+	at_least "$ENDED" "$SIGNALS" 'long: it was ended so often'
+	at_most "$FDS" 0 'long: no descriptor is left'
+	at_most "$PAGES" 64 'long: nor memory (pages)'
+	at_most "$had" 8 'long: nor a connection (two each)'
+	rig_empty 4 'long: no key is left'
 }
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=2s connect_timeout=300ms
 KEY=dlock:$MNT/f
 herd one dl A
 herd two dl B
 for how in - e r j; do
 	beside "$how"
 done
-for how in e r j; do
-	long "$how"
-	[ "$how" = r ] || at_least "$ENDED" $((SIGNALS / 2)) \
-		"$how, long: it was ended so often"
-done
+long
 rig_end
