@@ -125,8 +125,12 @@ int dlk_wake_heard(struct dlk_wake *w, const char *to)
 	const redisReply *r;
 	int err, heard = 0;
 
-	while ((err = dlk_conn_take(w->conn, &r)) == 0)
-		heard = word(r, to) ?: heard;
+	while ((err = dlk_conn_take(w->conn, &r)) == 0) {
+		int said = word(r, to);
+
+		if (said)
+			heard = said;
+	}
 	dlk_conn_reset(w->conn);
 	return heard || err == -EAGAIN ? heard : err;
 }
