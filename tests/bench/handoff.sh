@@ -108,7 +108,8 @@ print_handoff()
 	local f
 
 	mapfile -t f < <(jq -r '.by, "\(.hosts)x\(.waiters / .hosts)",
-		"\(.hold_ms) ms", (.acquisitions / .seconds | floor),
+		"\(.hold_ms) ms",
+		(.acquisitions / ([.seconds, 0.01] | max) | floor),
 		.handoffs, .p50_us // "-", .p99_us // "-",
 		(.wait_max_us // 0 | . / 1000 | floor),
 		.sent // "-", .called // "-", "\(.fewest)-\(.most)",
@@ -206,6 +207,8 @@ wake_rows()
 	row 'PING, after 1 ms of sleep' "$(us "$paced_ping")" us
 	row 'PUBLISH to message, one after the other' "$(us "$wake")" us
 	row 'PUBLISH to message, after 1 ms of sleep' "$(us "$paced_wake")" us
+	row -n 'the machine, as busy as it is' 'PUBLISH to message, the same, p99' \
+		"$(us "$(middle "$RIG/wakes" paced_wake_p99)")" us
 	row '2 x PING + wake-up, one after the other' \
 		"$(us $((2 * ping + wake)))" us
 	row -n "what a hand-off is held against" \

@@ -52,14 +52,15 @@ jq -s --arg commit "$commit" --arg kernel "$(uname -srm)" --arg cpu "$cpu" \
 
 # --- the plot -------------------------------------------------------------------
 
-# points BY: "WAITERS P50 P99", at 1 ms
+# points BY: "WAITERS P50 P99 LONGEST_WAIT", at 1 ms
 points()
 {
 	# shellcheck disable=SC2016
 	jq -r --arg by "$1" '.rows[] |
-		select(.by == $by and .hold_ms == 1 and .p50_us and
+		select(.by == $by and .hold_ms == 1 and
 			(.hosts != 2 or .waiters == 2)) |
-		"\(.waiters) \(.p50_us) \(.p99_us)"' "$out/bench.json"
+		"\(.waiters) \(.p50_us // "NaN") \(.p99_us // "NaN") " +
+		"\(.wait_max_us // "NaN")"' "$out/bench.json"
 }
 
 figure()
@@ -69,35 +70,46 @@ figure()
 		.name == $name) | .value][0] // empty' "$out/bench.json"
 }
 
+# plot_of LINE...: as gnuplot wants them
+plot_of()
+{
+	printf 'plot '
+	printf '%s, ' "$@" | sed 's/, $/\n/'
+}
+
 plot()
 {
-	local by lines=() color=1 scale
+	local by file latency=() wait=() color=1
 
 	for by in 'dlock flock' 'dlock fcntl' redis-py node-redlock etcdctl; do
-		points "$by" >"$out/$by.points"
-		if [ -s "$out/$by.points" ]; then
-			lines+=("'$out/$by.points' using 1:2 with linespoints \
-				lc $color lw 2 title '$by p50'")
-			lines+=("'$out/$by.points' using 1:3 with linespoints \
-				lc $color dt 2 title '$by p99'")
+		file=$out/$by.points
+		points "$by" >"$file"
+		if [ -s "$file" ]; then
+			by="lc $color lw 2 title '$by"
+			latency+=("'$file' using 1:2 with linespoints $by p50'")
+			latency+=("'$file' using 1:3 with linespoints dt 2 $by p99'")
+			wait+=("'$file' using 1:4 with linespoints $by'")
 		fi
 		color=$((color + 1))
 	done
-	scale=$(figure '2 x PING + wake-up, after 1 ms of sleep')
-	lines+=("$scale with lines lc 'gray' title '2 x PING + wake-up'")
+	latency+=("$(figure '2 x PING + wake-up, after 1 ms of sleep') \
+		with lines lc 'gray' title '2 x PING + wake-up'")
 	gnuplot <<-END
-	set terminal svg size 900,560 background 'white'
+	set terminal svg size 900,900 background 'white'
 	set output '$out/handoff.svg'
-	set title 'Hand-off of a lock held for 1 ms: unlock to the next owner'
+	set multiplot layout 2,1
 	set xlabel 'waiters, each a host of its own'
-	set ylabel 'latency, microseconds'
-	set logscale xy 2
+	set ylabel 'microseconds'
+	set logscale x 2
 	set logscale y 10
 	set xrange [1.8:140]
 	set xtics (2, 8, 32, 128)
-	set key outside right
+	set key outside right width -4
 	set grid
-	plot $(printf '%s,' "${lines[@]}" | sed 's/,$//' | tr -d '\t\n')
+	set title 'A lock held for 1 ms: from the unlock to the next owner, where that one waited'
+	$(plot_of "${latency[@]}" | tr -d '\t')
+	set title 'The longest wait (of pollers, the last owner mostly gets it again)'
+	$(plot_of "${wait[@]}")
 	END
 	rm -f "$out"/*.points
 }
