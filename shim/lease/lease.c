@@ -155,6 +155,9 @@ static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_options(lease),
 	};
 
+	if (lease->places)
+		return dlk_records_queue(c, deadline_ns, verb, lease, w,
+					 answer);
 	if (!answer)
 		return dlk_script_append(c, 13, args);
 	return ask(c, deadline_ns, 13, args, w, answer);

@@ -57,6 +57,7 @@ struct dlk_waiter {
 	const char *channel; /* "HEX.NUMBER": where it listens, and the number
 				of this request; "": it does not queue */
 	size_t claim_len;
+	const char *what; /* records: DLK_WHAT_LEN, see records.h; else NULL */
 	uint32_t life_ms; /* of the claim, and of a place not heard of */
 	bool queued;
 	int64_t ticket, ahead; /* if queued; `ahead` at most before it */

@@ -23,6 +23,7 @@ enum {
 static const struct dlk_arg none = { "", 0 };
 static const struct dlk_arg one = { LITERAL("1") };
 static const struct dlk_arg two = { LITERAL("2") };
+static const struct dlk_arg three = { LITERAL("3") };
 static const struct dlk_arg evalsha = { LITERAL("EVALSHA") };
 static const struct dlk_arg eval = { LITERAL("EVAL") };
 
@@ -54,15 +55,28 @@ ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
 	return (ssize_t)t.len;
 }
 
-/* --- acquire, get --------------------------------------------------------- */
+/* --- acquire -------------------------------------------------------------- */
 
-/* {code, number, text, range} */
+/* [QUEUE] Its place, if it has taken one. */
+static void note_place(struct dlk_waiter *w, const redisReply *r, bool waits)
+{
+	if (!w || r->elements != 6)
+		return;
+	w->queued = waits && w->channel[0];
+	if (w->queued) {
+		w->ticket = dlk_script_int(r, 4);
+		w->ahead = dlk_script_int(r, 5);
+	}
+}
+
+/* {code, number, text, range}, and of a waiter {ticket, ahead} */
 static int read_answer(struct dlk_conn *c, const redisReply *r,
-		       struct dlk_answer *answer)
+		       struct dlk_waiter *waiter, struct dlk_answer *answer)
 {
 	const redisReply *range;
 
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 4 ||
+	if (r->type != REDIS_REPLY_ARRAY ||
+	    (r->elements != 4 && r->elements != 6) ||
 	    r->element[2]->type != REDIS_REPLY_STRING ||
 	    r->element[3]->type != REDIS_REPLY_STRING)
 		return dlk_script_refused(c, r);
@@ -71,9 +85,11 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 	switch (dlk_script_int(r, 0)) {
 	case 1:
 		answer->replaced = dlk_script_int(r, 1) == 1;
+		note_place(waiter, r, false);
 		return 0;
 	case 0:
 		answer->left_ms = dlk_script_int(r, 1);
+		note_place(waiter, r, true);
 		range = r->element[3];
 		if (range->len == DLK_RANGE_LEN &&
 		    dlk_range_read(range->str[0], range->str + 1,
@@ -94,9 +110,11 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 
 /* A question that a young server must not answer: never by EVAL. */
 static int ask_old(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		   const struct dlk_arg *args, struct dlk_answer *answer)
+		   const struct dlk_arg *args, struct dlk_waiter *waiter,
+		   struct dlk_answer *answer)
 {
 	static const struct dlk_arg scripts[] = {
+		{ LITERAL(DLK_LUA_records_queue) },
 		{ LITERAL(DLK_LUA_records_set) },
 		{ LITERAL(DLK_LUA_records_renew) },
 		{ LITERAL(DLK_LUA_records_get) },
@@ -113,8 +131,8 @@ static int ask_old(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		if (err)
 			return err;
 		if (!dlk_script_unknown(r))
-			return read_answer(c, r, answer);
-		err = dlk_script_admit(c, deadline_ns, scripts, 4,
+			return read_answer(c, r, waiter, answer);
+		err = dlk_script_admit(c, deadline_ns, scripts, 5,
 				       &answer->left_ms);
 		if (err)
 			return err > 0 ? DLK_YOUNG : err;
@@ -123,12 +141,19 @@ static int ask_old(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	return -EAGAIN;
 }
 
+static struct dlk_arg ticket_of(struct dlk_number *n,
+				const struct dlk_waiter *w)
+{
+	return w && w->queued ? dlk_script_signed(n, w->ticket) : none;
+}
+
 int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease,
 			const struct dlk_records_ask *ask,
 			struct dlk_answer *answer)
 {
-	struct dlk_number ttl, since, seq;
+	const struct dlk_waiter *w = ask->waiter;
+	struct dlk_number ttl, since, seq, place, life;
 	char range[DLK_RANGE_LEN + 1];
 	struct dlk_text t;
 
@@ -137,9 +162,10 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 	const struct dlk_arg args[] = {
 		evalsha,
 		{ LITERAL(DLK_SHA_records_acquire) },
-		two,
+		three,
 		key_of(lease),
 		places_of(lease),
+		dlk_script_queue(c, lease),
 		token_of(lease),
 		dlk_script_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_identity(lease->token),
@@ -148,10 +174,56 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_number(&seq, ask->seq, NUMBER_LEN),
 		ask->known ? one : none,
 		{ range, t.len },
+		dlk_script_options(lease),
+		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
+		ticket_of(&place, w),
+		w ? (struct dlk_arg){ w->channel, strlen(w->channel) } : none,
+		dlk_script_number(&life, w ? w->life_ms : 0, 0),
 	};
 
-	return ask_old(c, deadline_ns, 13, args, answer);
+	return ask_old(c, deadline_ns, 19, args, ask->waiter, answer);
 }
+
+/* --- queue ---------------------------------------------------------------- */
+
+void dlk_records_what(char what[DLK_WHAT_LEN + 1],
+		      const struct dlk_range *range, const char *owner)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, what, DLK_WHAT_LEN + 1);
+	dlk_range_put(&t, range);
+	for (unsigned i = 0; i < DLK_RANDOM_LEN; i++)
+		dlk_text_bytes(&t, owner[0] ? owner + i : "-", 1);
+}
+
+int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
+		      const char *verb, const struct dlk_lease *lease,
+		      struct dlk_waiter *w, struct dlk_answer *answer)
+{
+	struct dlk_number place, life;
+	const struct dlk_arg args[] = {
+		evalsha,
+		{ LITERAL(DLK_SHA_records_queue) },
+		three,
+		key_of(lease),
+		places_of(lease),
+		dlk_script_queue(c, lease),
+		{ verb, strlen(verb) },
+		{ w->what, DLK_WHAT_LEN },
+		{ w->claim, w->claim_len },
+		ticket_of(&place, w),
+		{ w->channel, strlen(w->channel) },
+		dlk_script_number(&life, w->life_ms, 0),
+		dlk_script_options(lease),
+	};
+
+	if (!answer)
+		return dlk_script_append(c, 13, args);
+	return ask_old(c, deadline_ns, 13, args, w, answer);
+}
+
+/* --- get ------------------------------------------------------------------ */
 
 int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease,
@@ -176,7 +248,7 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_number(&since, since_ns, NUMBER_LEN),
 	};
 
-	return ask_old(c, deadline_ns, 9, args, answer);
+	return ask_old(c, deadline_ns, 9, args, NULL, answer);
 }
 
 /* --- set ------------------------------------------------------------------ */
@@ -259,20 +331,22 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 	dlk_text_init(&t, bounds, sizeof(bounds));
 	dlk_range_put_bounds(&t, page);
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_set) };
-	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_set) };
+	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_drop) };
 	const struct dlk_arg args[] = {
 		text ? eval : evalsha,
 		text ? lua : sha,
-		two,
+		three,
 		key_of(lease),
 		places_of(lease),
+		dlk_script_queue(c, lease),
 		token_of(lease),
 		dlk_script_number(&s, seq, NUMBER_LEN),
 		{ bounds, t.len },
 		{ list->text.buf, list->text.len },
+		dlk_script_options(lease),
 	};
 
-	return dlk_script_append(c, 9, args);
+	return dlk_script_append(c, 11, args);
 }
 
 int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,

@@ -42,9 +42,11 @@
 #define DLK_RECORDS_H
 
 #include "lease/lease.h"
+#include "lease/ranges.h"
 
 enum {
 	DLK_RECORDS_PAGE = 500, /* ranges in one set, at most */
+	DLK_WHAT_LEN = DLK_RANGE_LEN + DLK_RANDOM_LEN,
 };
 
 struct dlk_records_ask {
@@ -58,7 +60,22 @@ struct dlk_records_ask {
 			      there is no writer */
 	bool known; /* a range of this token was granted, and not all given
 		       back since */
+	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
+				      and whose claim it confirms if it is
+				      granted; NULL for who does not wait */
 };
+
+/*
+ * What a waiter waits for, and a NUL: a range, and the 32 digits of its owner's
+ * token, whose own ranges are in nobody's way; "" if it has none.
+ */
+void dlk_records_what(char what[DLK_WHAT_LEN + 1],
+		      const struct dlk_range *range, const char *owner);
+
+/* queue.h, for a lease with places.  `answer` NULL: append. */
+int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
+		      const char *verb, const struct dlk_lease *lease,
+		      struct dlk_waiter *w, struct dlk_answer *answer);
 
 /* "{KEY%rec}%r" and a NUL: its length, or -ENAMETOOLONG. */
 ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size);
@@ -87,9 +104,9 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 /*
  * Queue a set: in *window (its type does not matter) the owner has what `held`
  * has there.  By the script's name or (text) as a whole, as
- * dlk_lease_release().  More than DLK_RECORDS_PAGE ranges take several:
- * *window becomes what is still to be sent, with a greater number each, until
- * its start is behind its end.
+ * dlk_lease_release(): that one wakes nobody.  More than DLK_RECORDS_PAGE
+ *ranges take several: *window becomes what is still to be sent, with a greater
+ *number each, until its start is behind its end.
  *
  *	struct dlk_range all = { 0, DLK_RANGE_MAX, 0 };
  *

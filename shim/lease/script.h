@@ -38,7 +38,7 @@ struct dlk_arg {
 
 #define DLK_LITERAL(s) (s), sizeof(s) - 1
 
-enum { DLK_ARGS_MAX = 16 };
+enum { DLK_ARGS_MAX = 20 };
 
 /* A number as an argument, its text at *n; of `width` digits at least. */
 struct dlk_number {

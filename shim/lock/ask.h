@@ -11,6 +11,7 @@
 #define DLK_ASK_H
 
 #include "lease/log.h"
+#include "lease/records.h"
 #include "lock/state.h"
 
 /* A call's place in the queue at Redis (queue.c). */
@@ -22,9 +23,11 @@ struct queued {
 	char channel[DLK_CHANNEL_LEN +
 		     24]; /* where, and the last one's number */
 	char word[DLK_RANDOM_LEN +
-		  24]; /* the claim's digits, and that number */
+		  24];               /* the claim's digits, and that number */
+	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
 	struct dlk_wake *wake;
 	uint64_t until_ns;   /* to tell of it again */
+	uint64_t look_ns;    /* of a record lock: to look around */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
 	bool answered;       /* an ask was refused just now */
@@ -71,6 +74,7 @@ struct ask {
 	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
 	uint64_t seq, since_ns;   /* of the request, of its kernel grant */
 	bool waited;              /* in the kernel, which has granted */
+	bool elsewhere; /* the owner's key is not that of the path now */
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
 	unsigned looks; /* at a lock of this host in our way: since */
 	uint64_t looked_ns;
@@ -160,6 +164,14 @@ int dlk_queue_claim(struct ask *a);
 int dlk_queue_not_now(struct ask *a);
 /* However it ended: leave the queue, and let the connection go. */
 void dlk_queue_end(struct ask *a);
+
+/* --- record.c ------------------------------------------------------------- */
+
+/*
+ * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
+ * owner has come to something by another thread, so that it is to ask again; 0.
+ */
+int dlk_record_look(struct ask *a);
 
 /* --- deadlock.c ----------------------------------------------------------- */
 

@@ -24,6 +24,8 @@ static void answered_well(struct dlk_held *h)
 {
 	if (h->lists == 0 && !h->list_again)
 		h->list_ns = UINT64_MAX;
+	/* Sent as a text it wakes nobody: the next one is by name again. */
+	h->text = false;
 }
 
 static void answered(void *arg, const redisReply *reply)

@@ -78,13 +78,17 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 {
 	struct queued *q = &a->queue;
 
-	if (!a->wait || !q->claim)
+	if (!a->wait || !q->claim || a->elsewhere)
 		return NULL;
 	if (!q->wake)
 		q->wake = dlk_wake_get(a->ep);
 	if (!q->wake || (!q->waiter.claim_len && name_claim(a) < 0))
 		return NULL;
 	number(q);
+	if (a->kind != DLK_FLOCK) {
+		dlk_records_what(q->what, &a->want, a->own_random);
+		q->waiter.what = q->what;
+	}
 	return &q->waiter;
 }
 
@@ -199,19 +203,38 @@ static void away(void *arg)
 	put_wake(&a->queue);
 }
 
+/* A wait that others are told of is told of again; see deadlock.c. */
+static int look_around(struct ask *a, uint64_t now)
+{
+	uint64_t pause = 2 * DLK_TELL_MS;
+	int err = 0;
+
+	if (a->kind == DLK_FLOCK || now < a->queue.look_ns)
+		return 0;
+	if (a->queue.look_ns)
+		err = dlk_record_look(a);
+	if (a->wait_id)
+		pause = a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS;
+	a->queue.look_ns = dlk_now_ns() + pause * DLK_MS;
+	return err;
+}
+
 /* Until somebody says something to us: what, 0 for nothing, or -errno. */
 static int listen_for(struct ask *a, uint64_t until)
 {
 	struct queued *q = &a->queue;
 
 	for (;;) {
-		uint64_t now = dlk_now_ns();
+		uint64_t now = dlk_now_ns(), by = until;
 		int err = dlk_wake_heard(q->wake, q->word);
 
+		err = err ?: look_around(a, now);
 		if (err || now >= until)
 			return err;
+		if (a->kind != DLK_FLOCK && by > q->look_ns)
+			by = q->look_ns > now ? q->look_ns : now + 1;
 		dlk_ask_empty_hands(a);
-		err = dlk_sleep_on(a->call, dlk_wake_fd(q->wake), until - now,
+		err = dlk_sleep_on(a->call, dlk_wake_fd(q->wake), by - now,
 				   away, a);
 		err = dlk_ask_fill_hands(a, err < 0 ? err : 0);
 		if (err || !q->wake)
@@ -237,11 +260,24 @@ static int have_channel(struct ask *a, bool *known)
 	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
 }
 
+/* Is the holder in our way one of this host and file? */
+static bool is_here(const struct ask *a)
+{
+	const struct dlk_answer *answer = &a->s->answer;
+	struct dlk_token ours, theirs;
+
+	return dlk_token_parse(answer->holder, answer->holder_len, &theirs) &&
+	       theirs.since_ns != UINT64_MAX && /* a claim: no lock yet */
+	       dlk_token_parse(a->queue.claim, a->queue.waiter.claim_len,
+			       &ours) &&
+	       strcmp(ours.host, theirs.host) == 0 &&
+	       strcmp(ours.file, theirs.file) == 0;
+}
+
 /* It is told of, and heard what there is to know: DLK_BUSY to go on waiting. */
 static int stay(struct ask *a)
 {
 	struct queued *q = &a->queue;
-	bool older;
 	int err = dlk_ask_redis(a, stay_on);
 
 	if (err && err != DLK_BUSY)
@@ -250,7 +286,7 @@ static int stay(struct ask *a)
 	q->counted_ns = a->s->answer.asked_ns;
 	q->granted = err == 0;
 	q->until_ns = dlk_now_ns() + pause_ns(a);
-	if (err == DLK_BUSY && dlk_ask_same_place(a, &older))
+	if (err == DLK_BUSY && is_here(a))
 		err = 0; /* is it there still? */
 	return err;
 }
@@ -267,6 +303,7 @@ int dlk_queue_wait(struct ask *a)
 	}
 	q->answered = q->granted = false;
 	q->hurry = true;
+	q->look_ns = 0;
 	for (;;) {
 		uint64_t began = dlk_now_ns();
 
@@ -286,7 +323,7 @@ int dlk_queue_wait(struct ask *a)
 			q->granted = err == 'g';
 			return 0;
 		}
-		if (err == -EINTR || err == -ENOLCK)
+		if (err == -EINTR || err == -ENOLCK || err == -EDEADLK)
 			return err;
 		/* 0: time to tell again; else by another connection. */
 		known = false;
@@ -344,6 +381,7 @@ int dlk_queue_not_now(struct ask *a)
 		return 0;
 	q->granted = false;
 	dlk_ask_redis(a, pass_on);
+	put_wake(q); /* the wait in the kernel may never come back */
 	return 1;
 }
 

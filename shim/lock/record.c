@@ -307,6 +307,7 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 			.since_ns = a->since_ns,
 			.known = a->own != NULL,
 			.proof = proof,
+			.waiter = dlk_queue_waiter(a),
 		};
 
 		a->asked = true;
@@ -555,6 +556,9 @@ static int attempt(struct ask *a, bool *kernel)
 		dlk_coherence_flush(a->fd);
 	began = dlk_now_ns();
 	err = ask_redis(a);
+	a->queue.answered = err == DLK_BUSY;
+	if (err >= 0)
+		a->queue.granted = false;
 	if (err == DLK_BUSY)
 		dlk_record_refused(a, began);
 	if (!err)
@@ -615,6 +619,12 @@ static void forget_ended(struct ask *a)
 	dlk_record_let_go(a);
 }
 
+static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
+{
+	return a->key_len == b->key_len &&
+	       memcmp(a->key, b->key, a->key_len) == 0;
+}
+
 /* One try at the gate; what Redis refused is paused for outside. */
 static int attempt_at_gate(struct ask *a, bool *kernel)
 {
@@ -629,6 +639,7 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	forget_ended(a);
 	note_random(a);
+	a->elsewhere = a->own && !same_key(&a->lease, &a->own->lease);
 	err = attempt(a, kernel);
 	dlk_record_let_go(a);
 	dlk_gate_leave(&a->file);
@@ -642,6 +653,34 @@ static bool is_refusal(int err)
 	return err == -EAGAIN || err == -EACCES;
 }
 
+/* A local holder that outlasts this is a program that knows nothing of us. */
+enum { GRANTED_MS = 20 };
+
+/*
+ * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
+ * is refused; or a program that knows nothing of us.
+ */
+static bool passes_soon(struct ask *a)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (!a->queue.granted)
+		return false;
+	if (a->looks++ == 0)
+		a->looked_ns = now;
+	if (now - a->looked_ns >= GRANTED_MS * DLK_MS)
+		return false;
+	dlk_pause_ns(DLK_MS / 10);
+	return true;
+}
+
+static int wait_at_redis(struct ask *a, uint64_t began_ns)
+{
+	a->looks = 0;
+	return a->elsewhere ? dlk_ask_refused(a, DLK_BUSY, began_ns)
+			    : dlk_queue_wait(a);
+}
+
 /* Wait for whoever is in the way: 0 to go on, or what the call returns. */
 static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 {
@@ -651,11 +690,34 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 		return 0;
 	if (kernel && (!refused || !a->wait))
 		return err;
+	if (kernel && passes_soon(a))
+		return 0;
+	/* [PASS] It is another's, and we wait in the kernel. */
+	if (kernel && a->queue.hurry && !dlk_queue_not_now(a))
+		return wait_at_redis(a, began_ns);
 	if (refused && a->wait && dlk_deadlock_check(a) < 0)
 		return -EDEADLK;
 	if (kernel && a->suspects)
 		return dlk_ask_pause(a, DLK_SUSPECT_MS * DLK_MS);
+	if (refused && !kernel && a->wait)
+		return wait_at_redis(a, began_ns);
 	return kernel ? wait_in_kernel(a) : dlk_ask_refused(a, err, began_ns);
+}
+
+int dlk_record_look(struct ask *a)
+{
+	int err = dlk_deadlock_check(a);
+	bool news;
+
+	if (err || !dlk_gate_try(&a->file))
+		return err;
+	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
+	news = a->own &&
+	       (has_it(a) || memcmp(a->own->lease.token + sizeof("dlock1"),
+				    a->own_random, DLK_RANDOM_LEN) != 0);
+	dlk_record_let_go(a);
+	dlk_gate_leave(&a->file);
+	return news ? 't' : 0;
 }
 
 static int lock_records(struct ask *a)
@@ -730,12 +792,16 @@ static int begin(struct ask *a)
 
 static int lock_managed(struct ask *a)
 {
+	char claim[DLK_TOKEN_MAX];
 	int err = begin(a);
 
 	if (err)
 		return err;
 	hold_key(a);
+	a->queue.claim = claim;
 	err = lock_records(a);
+	dlk_queue_end(a);
+	a->queue.claim = NULL;
 	dlk_deadlock_end(a);
 	return err;
 }

@@ -898,7 +898,7 @@ static unsigned set_all(struct holder *h, const struct dlk_ranges *set)
 	dlk_conn_reset(c);
 	while (window.start <= window.end) {
 		assert_int_equal(dlk_records_set(c, &lease, ++h->seq, &window,
-						 set, n == 0),
+						 set, false),
 				 0);
 		n++;
 	}
@@ -917,6 +917,7 @@ static void a_long_list_goes_in_pages(void **state)
 	struct dlk_ranges set, there = { .v = room, .room = MANY };
 
 	(void)state;
+	tell(redis.c, "SCRIPT", "LOAD", DLK_LUA_records_set, NULL);
 	many(&set, 1);
 	a.seq = 7;
 	assert_int_equal(
@@ -989,6 +990,8 @@ static void the_names_are_the_servers(void **state)
 	static const char *const both[][2] = {
 		{ DLK_LUA_records_acquire, DLK_SHA_records_acquire },
 		{ DLK_LUA_records_set, DLK_SHA_records_set },
+		{ DLK_LUA_records_drop, DLK_SHA_records_drop },
+		{ DLK_LUA_records_queue, DLK_SHA_records_queue },
 		{ DLK_LUA_records_renew, DLK_SHA_records_renew },
 		{ DLK_LUA_records_restore, DLK_SHA_records_restore },
 		{ DLK_LUA_records_get, DLK_SHA_records_get },

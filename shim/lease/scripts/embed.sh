@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: MIT
 # Print a C header with each script as a string and its SHA-1, which is the
 # name that EVALSHA calls it by (Redis: EVALSHA).  A line "--include FILE"
-# stands for the text of FILE, beside the script, and what that includes.
+# stands for the text of FILE, beside the script, and what that includes, where
+# it stands first.
 whole()
 {
 	awk -v dir="$(dirname "$1")" 'function show(file, line) {
+		if (seen[file]++)
+			return
 		while ((getline line <file) > 0)
 			if (line ~ /^--include /)
 				show(dir "/" substr(line, 11))

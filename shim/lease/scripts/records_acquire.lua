@@ -1,64 +1,110 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Ask for a range, with all that its owner has already: granted whole, or
--- nothing changes.  What the owner has there is replaced, up or down.
+-- [ASK] Ask for a range, with all that its owner has already: granted whole, or
+-- nothing changes.  What the owner has there is replaced, up or down.  If it is
+-- refused, queue (DESIGN 4).  [CONFIRM] What its claim holds becomes its own.
 --
--- KEYS    1 the lease  2 its ranges
+-- KEYS    1 the lease  2 its ranges  3 its queue
 -- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the asker
 --         4 since (20 digits) of this kernel grant
 --         5 "1": it is a proof of death (DESIGN L3), or ""
 --         6 sequence number (20 digits)
 --         7 "1": the owner knows that it holds something, or ""
 --         8 type, start, end (R or W, 19 digits each)
+--         9 "fair" and "interop", or ""
+--         10 the claim of the asker's place in the queue, or "" for none
+--         11 its ticket, or "" if it has none yet
+--         12 its channel, or "": it does not wait
+--         13 its life (ms)
 --
--- {1, 0, '', ''}               granted; the ttl is new
--- {1, 1, '', ''}               granted; what a dead owner had there is gone
--- {0, ttl left, token, range}  somebody's range is in the way; -1: without a
---                              ttl; 0: ask again at once; token '' if it is
---                              longer than any of ours, or unknown
--- {2, 0, type, ''}             the key is no lease
--- {3, 0, sequence number, ''}  a later request was here first
--- {4, 0, '', ''}               the owner holds nothing (any more)
+-- {1, 0, '', '', 0, 0}         granted; the ttl is new
+-- {1, 1, '', '', 0, 0}         granted; what a dead owner had there is gone
+-- {0, ttl left, token, range, ticket, ahead}
+--                              somebody's range is in the way, or is to be
+--                              first; -1: without a ttl; 0: ask again at once;
+--                              token '' if it is longer than any of ours, or
+--                              unknown; ticket 0: not queued
+-- {2, 0, type, '', 0, 0}       the key is no lease
+-- {3, 0, number, '', 0, 0}     a later request was here first, of that number
+-- {4, 0, '', '', 0, 0}         the owner holds nothing (any more)
 if ARGV[6] == '00000000000000000001'
    and ARGV[8] == 'W00000000000000000009223372036854775807'
+   and redis.call('EXISTS', KEYS[3]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-	return { 1, 0, '', '' }
+	return { 1, 0, '', '', 0, 0 }
 end
---include records.inc
+--include records_queue.inc
 local token, ttl, since, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[6]
-local id, want = id_of(token), range(ARGV[8], 1)
+local id, want, known = id_of(token), range(ARGV[8], 1), ARGV[7] ~= ''
+local options, claim, ticket = ARGV[9], ARGV[10], ARGV[11]
+local waits = redis.call('EXISTS', queue) == 1
+local granted = { 1, 0, '', '', 0, 0 }
+
+local function here(o)
+	return string.sub(o.token, 40, 39 + #ARGV[3]) == ARGV[3]
+end
 
 local function dead(o)
-	return ARGV[5] ~= ''
-	       and string.sub(o.token, 40, 39 + #ARGV[3]) == ARGV[3]
-	       and o.since < since
+	-- A claim of our own process (POSIX: the first digits): no matter.
+	return here(o) and (ARGV[5] ~= '' and o.since < since
+			    or o.since == NEVER
+			       and string.sub(o.id, 1, 16) == string.sub(id, 1, 16))
+end
+
+local function refuse(o, left, hit)
+	local n, ahead = 0, 0
+	if ARGV[12] ~= '' then
+		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id, claim,
+				tonumber(ARGV[13]))
+	end
+	serve(options)
+	return { 0, left, o and o.token or '', hit[3] .. hit[1] .. hit[2], n,
+		 ahead }
 end
 
 local kind, me = kind_of(id)
 if kind == 'odd' then
-	return { 2, 0, me, '' }
-elseif kind == 'none' and ARGV[7] == '' then
+	return { 2, 0, me, '', 0, 0 }
+elseif kind == 'none' and waits and not is_interop(options) then
+	-- It expired, and nobody was served.
+	free(ZERO, LAST)
+	serve(options)
+	kind, me = kind_of(id)
+end
+local claimed = kind == 'hash' and claim ~= '' and not (me and seq < me.seq)
+		and drop(claim)
+if claimed then
+	freed = nil
+	kind, me = kind_of(id)
+end
+
+if kind == 'none' and not known then
+	leave(ticket, claim)
 	redis.call('DEL', places)
+	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST then
+		redis.call('SET', key, token, 'PX', ttl)
+		return granted
+	end
 	set_owner({ id = id, seq = seq, expiry = now + ttl, since = since,
 		    token = token })
-	tell('ZADD', id, { want }, 0)
+	members('ZADD', id, { want }, 0)
 	live_until(now + ttl)
-	return { 1, 0, '', '' }
+	return granted
 elseif kind == 'string' then
 	local held, left = me, redis.call('PTTL', key)
 	if held == token then
 		if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST then
 			redis.call('PEXPIRE', key, ttl)
-			return { 1, 0, '', '' }
+			return granted
 		end
 		me = unfold(token)
 	elseif left > 0 and string.sub(held, 1, 7) == 'dlock1 '
-	       and dead({ token = held, since = string.sub(
+	       and dead({ token = held, id = id_of(held), since = string.sub(
 			held, 40 + #ARGV[3], 59 + #ARGV[3]) }) then
 		unfold(held)
 		me = nil
 	else
-		return { 0, left, held, 'W' .. ZERO .. LAST }
+		return refuse({ token = held }, left, { ZERO, LAST, 'W' })
 	end
 end
 
@@ -69,27 +115,45 @@ if me and me.expiry <= now then
 	me = nil
 end
 if me and seq < me.seq then
-	return { 3, 0, me.seq, '' }
-elseif not me and ARGV[7] ~= '' then
-	return { 4, 0, '', '' }
+	return { 3, 0, me.seq, '', 0, 0 }
+elseif not me and known then
+	serve(options)
+	return { 4, 0, '', '', 0, 0 }
 end
 
 local had = mine(id, below(want[1]), above(want[2]))
 local hit, other, replaced = obstacle(id, had, want, dead)
+if not hit and freed and waits and not claimed and not is_interop(options) then
+	-- What the server sets free is not the asker's, if others wait.
+	serve(options)
+	claimed = drop(claim)
+	hit, other = obstacle(id, had, want, dead)
+	freed = nil
+end
+if not hit and waits and not claimed and is_fair(options) then
+	other = waits_before(want, claim)
+	if other then
+		hit, other.token = waits_for(other), other.claim
+	end
+end
 if hit then
 	-- An older request, late, must not be granted what this one was not.
 	if me and me.seq < seq then
 		me.seq = seq
 		set_owner(me)
 	end
-	return { 0, other and other.expiry - now or 0,
-		 other and other.token or '', hit[3] .. hit[1] .. hit[2] }
+	if claimed then
+		free(claimed[1], claimed[2])
+	end
+	return refuse(other, other and other.expiry - now or 0, hit)
 end
 
+leave(ticket, claim)
 assign(id, had, want[1], want[2], { want })
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
 	    since = me and most(me.since, since) or since })
 live_until(now + ttl)
+granted[2] = replaced
 
 -- Of the owners that nobody meets, each new one looks at two.
 if not me then
@@ -101,4 +165,11 @@ if not me then
 		end
 	end
 end
-return { 1, replaced, '', '' }
+-- A writer that reads from now on lets readers in.
+for _, r in ipairs(had) do
+	if want[3] == 'R' and r[3] == 'W' then
+		free(want[1], want[2])
+	end
+end
+pcall(serve, options) -- it is granted, whatever is at the queue
+return granted

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
 -- Who stands in the way of a range: all of them, as far as they are few.  For
--- the search for deadlocks; reads only.
+-- the search for deadlocks; reads only.  Not a claim: its owner was granted what
+-- it waited for, or has left.
 --
 -- KEYS    1 the lease  2 its ranges
 -- ARGV    1 the 32 digits of the asker's own token there, or ""
@@ -18,7 +19,7 @@ local function note(other)
 	end
 	seen[other] = true
 	local o = owner(other)
-	if o and o.expiry > now then
+	if o and o.expiry > now and o.since ~= NEVER then
 		found[#found + 1] = other
 	end
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Who would refuse a range?  For F_GETLK.
+-- Who would refuse a range?  For F_GETLK: so not a claim, which is no lock yet.
 --
 -- KEYS    1 the lease  2 its ranges
 -- ARGV    1 token of the asker, or "" if it has none
@@ -25,7 +25,7 @@ local known = { [id] = false }
 local function alive(other)
 	if known[other] == nil then
 		local o = owner(other)
-		known[other] = o and o.expiry > now
+		known[other] = o and o.expiry > now and o.since ~= NEVER
 			       and not old(o.token, o.since) and o
 	end
 	return known[other]

@@ -1,0 +1,84 @@
+#!lua flags=allow-oom
+-- SPDX-License-Identifier: MIT
+-- A waiter for a range, in the queue (DESIGN 4).
+--
+-- KEYS    1 the lease  2 its ranges  3 its queue
+-- ARGV    1 what it does: stay, leave, rest or pass, as in queue.lua
+--         2 type, start, end; and its owner's digits, or as many '-'
+--         3 claim  4 ticket, or "" if it has none yet  5 channel  6 life (ms)
+--         7 "fair" and "interop", or ""
+--
+-- {1, 0, '', '', 0, 0}         it is granted: the claim is there, for another
+--                              life
+-- {0, ttl left, token, range, ticket, ahead}
+--                              it waits; as records_acquire.lua says it
+-- {2, 0, type, '', 0, 0}       the key is no lease
+--include records_queue.inc
+local verb, claim, ticket, life = ARGV[1], ARGV[3], ARGV[4], tonumber(ARGV[6])
+local options, want, of = ARGV[7], range(ARGV[2], 1), string.sub(ARGV[2], 40)
+
+local function granted()
+	local o = is_hash() and owner(id_of(claim))
+	if not o or o.expiry <= now then
+		return false
+	end
+	o.expiry = now + life
+	set_owner(o)
+	live_until(o.expiry)
+	return true
+end
+
+-- Who is in its way, but for those that have expired: token, ttl left, range.
+local function holder()
+	local kind, held = kind_of(of)
+	if kind == 'none' then
+		return
+	elseif kind == 'string' and id_of(held) ~= of then
+		return held, redis.call('PTTL', key), { ZERO, LAST, 'W' }
+	elseif kind == 'string' then
+		unfold(held)
+	end
+	local hit, o = obstacle(of, mine(of, below(want[1]), above(want[2])),
+				want)
+	if hit then
+		return o and o.token or '', o and o.expiry - now or 0, hit
+	end
+end
+
+local kind, name = kind_of('')
+if kind == 'odd' then
+	return { 2, 0, name, '', 0, 0 }
+elseif verb == 'stay' and granted() then
+	return { 1, 0, '', '', 0, 0 }
+end
+
+local token, left, hit, ahead = '', life, want, 0
+if verb == 'stay' then
+	-- [STAY] Who tells of it also sees what nobody told: an expired lease,
+	-- a release by one whose server was new.
+	ticket, ahead = join(ticket, ARGV[5], ARGV[2], claim, life)
+	local by, ends, where = holder()
+	if by then
+		token, left, hit = by, ends, where
+	else
+		free(want[1], want[2])
+	end
+else
+	if verb ~= 'rest' or not rest(ticket, claim) then
+		leave(ticket, claim)
+	end
+	drop(claim)
+	ticket = 0
+end
+if verb == 'pass' then
+	-- [PASS] In front of all the others, but not now.
+	ticket = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
+	redis.call('HSETNX', queue, 'tail', ticket)
+	redis.call('HSET', queue, 'head', ticket)
+	put(ticket, ARGV[5], 'away', claim, life)
+end
+serve(options)
+if verb == 'stay' and granted() then
+	return { 1, 0, '', '', 0, 0 }
+end
+return { 0, left, token, hit[3] .. hit[1] .. hit[2], ticket, ahead }
