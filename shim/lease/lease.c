@@ -129,7 +129,7 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_number(&life, w ? w->life_ms : 0, 0),
 	};
 
-	return ask(c, deadline_ns, 16, args, waiter, answer);
+	return ask(c, deadline_ns, w ? 16 : 12, args, waiter, answer);
 }
 
 /* --- queue ---------------------------------------------------------------- */

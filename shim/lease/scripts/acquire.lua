@@ -10,10 +10,9 @@
 --         5 EX or SH
 --         6 a token that the asker gives up first (a conversion), or ""
 --         7 "fair" and "interop", or ""
---         8 the claim of the asker's place in the queue, or "" for none
---         9 its ticket, or "" if it has none yet
---         10 its channel, or "": it does not wait
---         11 its life (ms)
+--      and of who queues:
+--         8 the claim  9 its ticket, or "" if it has none yet
+--         10 its channel  11 its life (ms)
 --
 -- {1, 0, '', 0, 0}        granted (also: it was ours already; the ttl is new)
 -- {1, 1, '', 0, 0}        granted; a dead lease of the same host and file is
@@ -23,13 +22,13 @@
 --                         without a ttl; token '' if it is longer than any of
 --                         ours; ticket 0: not queued
 -- {2, 0, type, 0, 0}      the key is no lease
-if ARGV[5] == 'EX' and ARGV[9] == '' and redis.call('EXISTS', KEYS[2]) == 0
+if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and redis.call('EXISTS', KEYS[2]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 	return { 1, 0, '', 0, 0 }
 end
 --include flock.inc
 local token, ttl, identity = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local mode, instead, options, claim = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local mode, instead, options, claim = ARGV[5], ARGV[6], ARGV[7], ARGV[8] or ''
 
 -- [PROOF] An older lease of the same host and file.  "dlock1 RANDOM" ends at
 -- byte 39; digits compare as text, for numbers are exact to 2^53 only.
@@ -105,7 +104,7 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 end
 
 if state == 'none' or (state == 'SH' and mode == 'SH') then
-	leave(ARGV[9], claim)
+	leave(ARGV[9] or '', claim)
 	if mode == 'EX' then
 		redis.call('SET', key, token, 'PX', ttl)
 	else
@@ -115,7 +114,7 @@ if state == 'none' or (state == 'SH' and mode == 'SH') then
 	return { 1, replaced, '', 0, 0 }
 end
 local ticket, ahead = 0, 0
-if ARGV[10] ~= '' then
+if (ARGV[10] or '') ~= '' then
 	ticket, ahead = join(ARGV[9], ARGV[10], mode, claim,
 			     tonumber(ARGV[11]))
 end
