@@ -260,7 +260,10 @@ static int have_channel(struct ask *a, bool *known)
 	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
 }
 
-/* Is the holder in our way one of this host and file? */
+/*
+ * Is the holder in our way one of this host and file?  By the claim: the
+ * token was in what a sleep has let go of.
+ */
 static bool is_here(const struct ask *a)
 {
 	const struct dlk_answer *answer = &a->s->answer;
@@ -278,6 +281,7 @@ static bool is_here(const struct ask *a)
 static int stay(struct ask *a)
 {
 	struct queued *q = &a->queue;
+	bool older;
 	int err = dlk_ask_redis(a, stay_on);
 
 	if (err && err != DLK_BUSY)
@@ -286,7 +290,7 @@ static int stay(struct ask *a)
 	q->counted_ns = a->s->answer.asked_ns;
 	q->granted = err == 0;
 	q->until_ns = dlk_now_ns() + pause_ns(a);
-	if (err == DLK_BUSY && is_here(a))
+	if (err == DLK_BUSY && (is_here(a) || dlk_ask_same_place(a, &older)))
 		err = 0; /* is it there still? */
 	return err;
 }
