@@ -187,7 +187,8 @@ stricken()
 		kill_holder
 		;;
 	keeper)
-		on B kill -KILL $(on B pgrep -x dlock-keeper)
+		read -ra keepers < <(on B pgrep -d ' ' -x dlock-keeper)
+		on B kill -KILL "${keepers[@]}"
 		kill_holder
 		;;
 	released)

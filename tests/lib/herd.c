@@ -129,15 +129,17 @@ static int fds(void)
 	return n;
 }
 
+/* The second number of proc_pid_statm(5). */
 static long pages(void)
 {
-	long size = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
+	char line[128] = "", *resident = line;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 
-	if (!f || fscanf(f, "%ld %ld", &size, &resident) != 2)
+	if (fd < 0 || read(fd, line, sizeof(line) - 1) <= 0)
 		die("/proc/self/statm");
-	fclose(f);
-	return resident;
+	close(fd);
+	strtol(line, &resident, 10);
+	return strtol(resident, NULL, 10);
 }
 
 /* Granted, or the wait has ended: errno. */
