@@ -8,7 +8,7 @@
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/herd.sh"
 
-SECONDS_EACH=${HERD_SECONDS:-4}
+SECONDS_EACH=${HERD_SECONDS:-3}
 LEAST=5				# per cent of all grants
 
 # python HOLD_US SLEEP: one that locks by redis-py.
@@ -90,6 +90,17 @@ rig_empty 2 'no key is left'
 
 # Without interop theirs are excluded as well.
 rig_configs ttl=3s connect_timeout=300ms "path_more=key = \"$KEY\""
+locker a dl A
+ask a 'open f f'
+r set "$KEY" theirs PX 9000 >/dev/null
+say a 'lock f EX'
+until_true 5 queue_is 1
+begin=$(now)
+r del "$KEY" >/dev/null
+hear a
+is "$RESULT" 0 'without interop: ours has it when theirs is released'
+at_most $(((END - begin) / 1000000)) 250 '... soon (ms)'
+ask a 'lock f UN'
 ok 'redis-py (sleep=0.1) and flock without interop' both 0.1
 at_least "$(per_cent "$ours")" $LEAST '... ours do not starve (per cent)'
 rig_end
