@@ -70,9 +70,9 @@ static struct telling {
 
 /* What they wait for, should it be told of again.  Guarded by the mutex. */
 static struct what {
+	size_t key_len;
 	struct dlk_range range;
 	char owner[DLK_RANDOM_LEN + 1];
-	size_t key_len;
 	char key[DLK_KEY_MAX + 1];
 } waited_for[TELLING];
 
