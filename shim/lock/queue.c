@@ -23,6 +23,9 @@
 
 /* --- the claim ------------------------------------------------------------ */
 
+/* For an answer that a signal handler, or a return, waits for. */
+enum { SAY_MS = 20 };
+
 /* Of a token: where its 20 digits of `since` are. */
 static char *since_of(char *token)
 {
@@ -169,22 +172,57 @@ static void answered(void *arg, const redisReply *reply)
 }
 
 /* Said and not waited for; who does not hear it hears nothing of us later. */
-static void say(struct ask *a,
-		int (*how)(struct dlk_conn *c, const struct dlk_lease *lease,
-			   struct dlk_waiter *w))
+static void say_leave(struct ask *a)
 {
-	const uint64_t by = dlk_now_ns() + 20 * DLK_MS;
+	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
 	struct dlk_conn *c = dlk_link_get_open(a->ep);
 
 	if (!c)
 		return;
 	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
 	     dlk_conn_settle(c, by) == 0) &&
-	    how(c, &a->lease, &a->queue.waiter) == 0) {
+	    dlk_queue_leave(c, &a->lease, &a->queue.waiter) == 0) {
 		dlk_conn_defer(c, answered, NULL);
 		dlk_conn_flush(c, by);
 	}
 	dlk_link_put(c);
+}
+
+/*
+ * What gives a claim back, and is late, gives back the next one of that name:
+ *
+ *	waiter				server
+ *	[REST] ->			(late)
+ *	[STAY] ->			[GRANT]: the claim, once more
+ *	[WAKE], holds it
+ *					[REST]: a claim of that name is there,
+ *					the next one is served: two hold it
+ *
+ * So it is waited for; and if nobody can say that it has been done, the place
+ *is left for another, with a claim of another name.
+ */
+static void forget_place(struct queued *q)
+{
+	q->waiter.queued = false;
+	q->waiter.claim_len = 0;
+}
+
+static void say_rest(struct ask *a)
+{
+	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
+	struct dlk_conn *c = dlk_link_get_open(a->ep);
+	const redisReply *r;
+	int err =
+		c ? dlk_queue_rest(c, &a->lease, &a->queue.waiter) : -ENOTCONN;
+
+	if (!err)
+		err = dlk_conn_flush(c, by);
+	if (!err)
+		err = dlk_conn_reply(c, by, &r);
+	if (err || r->type == REDIS_REPLY_ERROR)
+		forget_place(&a->queue);
+	if (c)
+		dlk_link_put(c);
 }
 
 static void put_wake(struct queued *q)
@@ -199,7 +237,7 @@ static void away(void *arg)
 {
 	struct ask *a = arg;
 
-	say(a, dlk_queue_rest);
+	say_rest(a);
 	put_wake(&a->queue);
 }
 
@@ -384,7 +422,9 @@ int dlk_queue_not_now(struct ask *a)
 	if (!q->granted)
 		return 0;
 	q->granted = false;
-	dlk_ask_redis(a, pass_on);
+	a->asked = true;
+	if (dlk_ask_redis(a, pass_on) != DLK_BUSY || a->unsure)
+		forget_place(q);
 	put_wake(q); /* the wait in the kernel may never come back */
 	return 1;
 }
@@ -394,7 +434,7 @@ void dlk_queue_end(struct ask *a)
 	struct queued *q = &a->queue;
 
 	if (q->waiter.queued || q->granted)
-		say(a, dlk_queue_leave);
+		say_leave(a);
 	q->granted = false;
 	put_wake(q);
 }
