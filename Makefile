@@ -5,6 +5,7 @@
 # make demo       two hosts on this machine, with and without dlock
 # make check      every test; ends with 'N passed, N failed'
 # make torture    the long tests (tests/torture), with figures
+# make model      the protocol's models, searched through (tests/model)
 # make bench      figures beside those of its peers; BENCH=quick for a short run
 # make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
 # make install    PREFIX=/usr/local DESTDIR=
@@ -61,7 +62,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: FORCE all deps demo check torture bench lint install clean helpers test-programs
+.PHONY: FORCE all deps demo check torture model bench lint install clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -169,6 +170,9 @@ check: deps
 torture: deps
 	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
 	$(Q)bash tests/lib/check.sh --verbose tests/torture/*.t
+
+model: deps
+	$(Q)B=$(B) bash tests/model/run.sh
 
 bench:
 	$(Q)sh tests/lib/deps.sh bench
