@@ -125,6 +125,11 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
 		     const struct dlk_lease *lease);
 
+/*
+ * Words in brackets, here and in the scripts, are the transitions of the
+ * models in tests/model.
+ */
+
 /* Why the last call on this connection failed. */
 const char *dlk_lease_why(const struct dlk_conn *c);
 

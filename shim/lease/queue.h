@@ -7,7 +7,7 @@
  *	lets go of the kernel
  *	listens to its channel
  *						[RELEASE] <-
- *				key gone: [GRANT]
+ *				key gone: [SERVE]
  *				key = claim
  *	[WAKE] <- "granted"
  *	takes the kernel's lock

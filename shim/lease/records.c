@@ -57,7 +57,7 @@ ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
 
 /* --- acquire -------------------------------------------------------------- */
 
-/* [QUEUE] Its place, if it has taken one. */
+/* [JOIN] Its place, if it has taken one. */
 static void note_place(struct dlk_waiter *w, const redisReply *r, bool waits)
 {
 	if (!w || r->elements != 6)

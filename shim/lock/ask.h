@@ -153,13 +153,13 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a);
  */
 int dlk_queue_wait(struct ask *a);
 /*
- * Granted, and the kernel's lock is taken: the token, and from when its
+ * [OWN] Granted, and the kernel's lock is taken: the token, and from when its
  * deadline counts.  0, DLK_BUSY: it was too late, -errno.
  */
 int dlk_queue_claim(struct ask *a);
 /*
- * The kernel's lock is not to be had.  1: what was granted is another's now,
- * wait in the kernel; 0: there was nothing granted, go on waiting.
+ * [STRANGE] The kernel's lock is not to be had.  1: what was granted is another's
+ * now, wait in the kernel; 0: there was nothing granted, go on waiting.
  */
 int dlk_queue_not_now(struct ask *a);
 /* However it ended: leave the queue, and let the connection go. */

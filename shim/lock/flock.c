@@ -255,6 +255,7 @@ static int wait_in_kernel(struct ask *a)
 	return err;
 }
 
+/* [KLOCK] */
 static int take_kernel(struct ask *a)
 {
 	int err = try_kernel(a);
@@ -410,7 +411,7 @@ static void disown(const struct ask *a)
 }
 
 /*
- * Proof of death (DESIGN L3): we hold the kernel's lock, so an older lease of
+ * [PROOF] of death (DESIGN L3): we hold the kernel's lock, so an older lease of
  * this host and file has no holder any more.  It counts only if the lock is
  * still ours after `since` was read.
  *
@@ -494,7 +495,7 @@ static void drop_stale(const struct ask *a)
 	}
 }
 
-/* A lease that nobody will renew, or that was never held, is none. */
+/* [LATE] A lease that nobody will renew, or that was never held, is none. */
 static int settle(struct ask *a, struct dlk_held *h, bool late,
 		  uint64_t look_ns)
 {
@@ -513,7 +514,7 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 	return -EREMOTEIO;
 }
 
-/* The kernel has granted and so has Redis: it is ours, if in time. */
+/* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct ask *a)
 {
 	const uint64_t asked = a->s->answer.asked_ns;
@@ -686,7 +687,7 @@ static bool overtaken(struct ask *a, int err)
 	return true;
 }
 
-/* The kernel's lock is ours: now Redis.  0, DLK_BUSY, ..., -errno. */
+/* The kernel's lock is ours: now Redis [ASK].  0, DLK_BUSY, ..., -errno. */
 static int ask_and_keep(struct ask *a)
 {
 	int err = DLK_BUSY;

@@ -55,7 +55,7 @@ static int name_claim(struct ask *a)
  * ended:
  *
  *	we			server
- *	(stopped)		[GRANT], "granted 5" on its way
+ *	(stopped)		[SERVE], "granted 5" on its way
  *				the claim ends; another is granted
  *	[STAY], number 6 ->
  *				"not yet": the deadline counts from here
@@ -193,7 +193,7 @@ static void say_leave(struct ask *a)
  *
  *	waiter				server
  *	[REST] ->			(late)
- *	[STAY] ->			[GRANT]: the claim, once more
+ *	[STAY] ->			[SERVE]: the claim, once more
  *	[WAKE], holds it
  *					[REST]: a claim of that name is there,
  *					the next one is served: two hold it

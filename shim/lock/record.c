@@ -438,7 +438,7 @@ static uint64_t set_times(struct dlk_held *h, uint64_t asked_ns, bool is_new)
 	return look_ns;
 }
 
-/* The kernel has granted and so has Redis: it is ours, if in time. */
+/* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct ask *a)
 {
 	const uint64_t asked = a->s->answer.asked_ns;

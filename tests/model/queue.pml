@@ -49,7 +49,8 @@
  * follows wait n was set after n was executed, so it lasts longer than the
  * count from the sending of n.  (BUG_WAKE)
  *
- * PASS changes the digits, for what is sent may be late:
+ * PASS changes the digits, for what is sent may be late (the C does where it
+ * cannot know that there is no copy):
  *
  *	waiter				server
  *	WAKE; STRANGE; PASS ->		(late)
