@@ -151,13 +151,34 @@ void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns,
 		send_again(h, deadline_ns, interrupt);
 }
 
+/*
+ * There is no memory to remember it by, so nobody would send it again: now or,
+ * by its ttl, later.
+ */
+static void release_now(const struct dlk_rule *rule,
+			const struct dlk_lease *lease)
+{
+	struct dlk_conn *c = dlk_link_get_open(rule->redis->endpoints);
+	uint64_t by = dlk_now_ns() + 20 * DLK_MS;
+	const redisReply *r;
+
+	if (!c)
+		return;
+	if (dlk_lease_release(c, lease, false) == 0 &&
+	    dlk_conn_flush(c, by) == 0)
+		dlk_conn_reply(c, by, &r);
+	dlk_link_put(c);
+}
+
 void dlk_release_token(const struct dlk_rule *rule,
 		       const struct dlk_lease *lease)
 {
 	struct dlk_held *h = dlk_held_new(lease);
 
-	if (!h)
-		return; /* it ends by its ttl */
+	if (!h) {
+		release_now(rule, lease);
+		return;
+	}
 	h->rule = rule;
 	h->state = DLK_HELD;
 	pthread_mutex_lock(&dlk.mutex);
