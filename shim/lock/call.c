@@ -232,6 +232,7 @@ struct sleeper {
 	int fd;
 	dlk_away_fn *away; /* or NULL */
 	void *arg;
+	bool listens;
 	bool has_other; /* a SIGURG that the program sent, and blocks */
 	siginfo_t other;
 };
@@ -257,7 +258,7 @@ static int take_signal(const sigset_t *set, uint64_t ns, siginfo_t *info)
  * sockets anyway, and where it is not handled it does nothing; it is blocked
  * all the time that this one can come (F_SETSIG, F_SETOWN_EX: fcntl(2)).
  */
-static void begin_listening(const struct sleeper *s)
+static void begin_listening(struct sleeper *s)
 {
 	struct f_owner_ex me = { F_OWNER_TID, (pid_t)dlk_syscall(SYS_gettid) };
 
@@ -266,6 +267,7 @@ static void begin_listening(const struct sleeper *s)
 	dlk_syscall(SYS_fcntl, s->fd, F_SETOWN_EX, &me);
 	dlk_syscall(SYS_fcntl, s->fd, F_SETSIG, SIGURG);
 	dlk_syscall(SYS_fcntl, s->fd, F_SETFL, O_ASYNC);
+	s->listens = true;
 }
 
 static void end_listening(struct sleeper *s)
@@ -273,8 +275,9 @@ static void end_listening(struct sleeper *s)
 	siginfo_t info;
 	sigset_t set;
 
-	if (s->fd < 0)
+	if (!s->listens)
 		return;
+	s->listens = false;
 	dlk_syscall(SYS_fcntl, s->fd, F_SETFL, 0);
 	sigemptyset(&set);
 	sigaddset(&set, SIGURG);

@@ -26,6 +26,24 @@ if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and redis.call('EXISTS', KEYS[2]) =
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 	return { 1, 0, '', 0, 0 }
 end
+--include place.inc
+-- [JOIN] Somebody else holds it, and there is nothing to be said against that:
+-- as below, without all that it takes.
+if ARGV[5] == 'EX' and ARGV[4] == '' and ARGV[6] == '' and ARGV[9] == ''
+   and ARGV[10] ~= '' then
+	local of = redis.pcall('GETRANGE', key, 0, 767)
+	local name = type(of) == 'string' and string.sub(of, 1, 39) or ''
+	local ticket = name ~= '' and name ~= string.sub(ARGV[1], 1, 39)
+		       and name ~= string.sub(ARGV[8], 1, 39)
+		       and redis.pcall('HINCRBY', queue, 'tail', 1)
+	if type(ticket) == 'number' then
+		local first = redis.call('HSETNX', queue, 'head', ticket) == 1
+			      and ticket or redis.call('HGET', queue, 'head')
+		put(ticket, ARGV[10], 'EX', ARGV[8], tonumber(ARGV[11]))
+		return { 0, redis.call('PTTL', key), #of < 768 and of or '',
+			 ticket, ticket - first }
+	end
+end
 --include flock.inc
 local token, ttl, identity = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, instead, options, claim = ARGV[5], ARGV[6], ARGV[7], ARGV[8] or ''

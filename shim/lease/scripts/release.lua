@@ -6,12 +6,34 @@
 -- ARGV    1 token  2 "fair" and "interop", or ""
 -- 1 it was ours and is gone; 0 it is not ours (not any more)
 --
--- STRLEN first: a foreign value may be of any size, and a key of another type
--- is an error, which is no number either.
-if redis.call('EXISTS', KEYS[2]) == 0
-   and redis.pcall('STRLEN', KEYS[1]) == #ARGV[1]
-   and redis.call('GET', KEYS[1]) == ARGV[1] then
-	return redis.call('DEL', KEYS[1])
+-- A foreign value may be of any size, and a key of another type is an error,
+-- which is no string.
+local held = redis.pcall('GETRANGE', KEYS[1], 0, 767)
+local ends = redis.pcall('HMGET', KEYS[2], 'head', 'tail')
+if held == ARGV[1] and not ends.err and not ends[1] then
+	redis.call('DEL', KEYS[1], KEYS[2])
+	return 1
+end
+-- [SERVE] The first one, a writer that lives and hears it, is the next: as
+-- below, without all that it takes.
+if held == ARGV[1] and not ends.err and ARGV[2] ~= 'interop'
+   and ARGV[2] ~= 'fair interop' then
+	local head, time = ends[1], redis.call('TIME')
+	local expiry, life, channel, number, claim = string.match(
+		redis.call('HGET', KEYS[2], head) or '',
+		'^(%d+) (%d+) (%x+)%.(%d+) EX (.*)$')
+	if claim and tonumber(expiry) > time[1] * 1000 + time[2] / 1000
+	   and redis.call('PUBLISH', 'dlock%wake:' .. channel, 'granted ' ..
+			  string.sub(claim, 8, 39) .. ' ' .. number) > 0 then
+		redis.call('SET', KEYS[1], claim, 'PX', life)
+		if head == ends[2] then
+			redis.call('DEL', KEYS[2])
+		else
+			redis.call('HDEL', KEYS[2], head)
+			redis.call('HINCRBY', KEYS[2], 'head', 1)
+		end
+		return 1
+	end
 end
 --include flock.inc
 local gone = drop(ARGV[1])
