@@ -375,6 +375,9 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 	}
 	if (r->result < 0 && now < k->deadline_ns) {
 		k->due_ns = dlk_retry_ns(now, k->lease.ttl_ms);
+		/* A claim is short (lease/queue.h). */
+		if (k->due_ns > now + (k->deadline_ns - now) / 4)
+			k->due_ns = now + (k->deadline_ns - now) / 4;
 		return;
 	}
 	if (dlk_shim_speaks()) {

@@ -217,6 +217,7 @@ int dlk_ask_fill_hands(struct ask *a, int err)
 
 int dlk_ask_pause(struct ask *a, uint64_t ns)
 {
+	dlk_queue_away(a);
 	dlk_ask_empty_hands(a);
 	return dlk_ask_fill_hands(a, dlk_sleep(a->call, ns));
 }

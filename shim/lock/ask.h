@@ -158,10 +158,23 @@ int dlk_queue_wait(struct ask *a);
  */
 int dlk_queue_claim(struct ask *a);
 /*
- * [STRANGE] The kernel's lock is not to be had.  1: what was granted is another's
- * now, wait in the kernel; 0: there was nothing granted, go on waiting.
+ * [STRANGE] The kernel's lock is not to be had.  1: what was granted is
+ * another's now, wait in the kernel; 0: there was nothing granted, go on
+ * waiting.
  */
 int dlk_queue_not_now(struct ask *a);
+/*
+ * Held by a claim: make the lease of it, and do not wait for the answer; the
+ * thread's first renewal has it.
+ */
+void dlk_queue_confirm(struct ask *a);
+/*
+ * A request that had the claim's name may be late (a->unsure): another name,
+ * and another place.
+ */
+void dlk_queue_rename(struct ask *a);
+/* Before a pause that may never come back: as if it did not wait. */
+void dlk_queue_away(struct ask *a);
 /* However it ended: leave the queue, and let the connection go. */
 void dlk_queue_end(struct ask *a);
 

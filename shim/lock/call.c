@@ -30,6 +30,12 @@
  */
 enum { DEAF_MS = 100, CANCEL_MS = 50 };
 
+/*
+ * A program that blocks SIGURG may wait for its own, in any thread: ours is not
+ * used then, and it is looked for bytes.
+ */
+enum { POLL_MS = 5 };
+
 struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 struct dlk_birth *dlk_birth;
 
@@ -233,8 +239,6 @@ struct sleeper {
 	dlk_away_fn *away; /* or NULL */
 	void *arg;
 	bool listens;
-	bool has_other; /* a SIGURG that the program sent, and blocks */
-	siginfo_t other;
 };
 
 static bool is_ours(const struct sleeper *s, int sig, const siginfo_t *info)
@@ -258,11 +262,17 @@ static int take_signal(const sigset_t *set, uint64_t ns, siginfo_t *info)
  * sockets anyway, and where it is not handled it does nothing; it is blocked
  * all the time that this one can come (F_SETSIG, F_SETOWN_EX: fcntl(2)).
  */
+static bool is_told(const struct sleeper *s)
+{
+	return s->fd >= 0 && sigismember(&s->call->mask, SIGURG) == 0;
+}
+
 static void begin_listening(struct sleeper *s)
 {
 	struct f_owner_ex me = { F_OWNER_TID, (pid_t)dlk_syscall(SYS_gettid) };
 
-	if (s->fd < 0)
+	/* (The program may have closed it.) */
+	if (!is_told(s) || !dlk_own_is(s->fd))
 		return;
 	dlk_syscall(SYS_fcntl, s->fd, F_SETOWN_EX, &me);
 	dlk_syscall(SYS_fcntl, s->fd, F_SETSIG, SIGURG);
@@ -278,14 +288,12 @@ static void end_listening(struct sleeper *s)
 	if (!s->listens)
 		return;
 	s->listens = false;
-	dlk_syscall(SYS_fcntl, s->fd, F_SETFL, 0);
+	if (dlk_own_is(s->fd))
+		dlk_syscall(SYS_fcntl, s->fd, F_SETFL, 0);
 	sigemptyset(&set);
 	sigaddset(&set, SIGURG);
 	if (take_signal(&set, 0, &info) == SIGURG && !is_ours(s, SIGURG, &info))
 		give_back(SIGURG, &info);
-	if (s->has_other)
-		give_back(SIGURG, &s->other);
-	s->has_other = false;
 }
 
 static bool has_bytes(const struct sleeper *s)
@@ -309,7 +317,7 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
 	int sig;
 
 	handled(call, &set);
-	if (s->fd >= 0)
+	if (is_told(s))
 		sigaddset(&set, SIGURG);
 	sigorset(&mask, &call->mask, &set);
 	begin_listening(s);
@@ -323,11 +331,6 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
 	if (is_ours(s, sig, &info)) {
 		end_listening(s);
 		return BYTES;
-	}
-	if (sig == SIGURG && sigismember(&call->mask, sig) == 1) {
-		s->has_other = true;
-		s->other = info;
-		return SLEPT;
 	}
 	end_listening(s);
 	if (sig <= 0)
@@ -351,31 +354,6 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
  * sigtimedwait(2) is one that the kernel may choose for what is sent to the
  * process; of several, one takes it (kernel/signal.c, do_sigtimedwait).
  */
-static int sleep_on(struct sleeper *s, uint64_t ns)
-{
-	uint64_t until = dlk_now_ns() + ns, now = until - ns;
-	int got;
-
-	do {
-		enum effect effect = NOTHING;
-		uint64_t left = until - now;
-
-		if (s->call->cancels)
-			test_cancel(s->call);
-		allow_cancel(s->call);
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		/* Nothing tells that it is cancelled, by another thread. */
-		if (!__libc_single_threaded && left > CANCEL_MS * DLK_MS)
-			left = CANCEL_MS * DLK_MS;
-		got = handle_one(s, left, &effect);
-		if (got == HANDLED && effect == INTERRUPTS && s->call->wait)
-			got = -EINTR;
-		now = dlk_now_ns();
-	} while (now < until && (got == SLEPT || (got == HANDLED && !s->away)));
-	end_listening(s);
-	return got == HANDLED ? 0 : got;
-}
-
 static void cancelled(void *arg)
 {
 	struct sleeper *s = arg;
@@ -389,6 +367,41 @@ static void cancelled(void *arg)
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 }
 
+/* Nothing is pushed around a handler: what it jumps over would stay so. */
+static void let_cancel(struct sleeper *s)
+{
+	pthread_cleanup_push(cancelled, s);
+	if (s->call->cancels)
+		test_cancel(s->call);
+	allow_cancel(s->call);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
+static int sleep_on(struct sleeper *s, uint64_t ns)
+{
+	uint64_t until = dlk_now_ns() + ns, now = until - ns;
+	int got;
+
+	do {
+		enum effect effect = NOTHING;
+		uint64_t left = until - now;
+
+		let_cancel(s);
+		/* Nothing tells that it is cancelled, by another thread. */
+		if (!__libc_single_threaded && left > CANCEL_MS * DLK_MS)
+			left = CANCEL_MS * DLK_MS;
+		if (s->fd >= 0 && !is_told(s) && left > POLL_MS * DLK_MS)
+			left = POLL_MS * DLK_MS;
+		got = handle_one(s, left, &effect);
+		if (got == HANDLED && effect == INTERRUPTS && s->call->wait)
+			got = -EINTR;
+		now = dlk_now_ns();
+	} while (now < until && (got == SLEPT || (got == HANDLED && !s->away)));
+	end_listening(s);
+	return got == HANDLED ? 0 : got;
+}
+
 int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 		 void *arg)
 {
@@ -398,12 +411,8 @@ int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 		.away = away,
 		.arg = arg,
 	};
-	int got;
 
-	pthread_cleanup_push(cancelled, &s);
-	got = sleep_on(&s, ns);
-	pthread_cleanup_pop(0);
-	return got;
+	return sleep_on(&s, ns);
 }
 
 int dlk_sleep(struct dlk_call *call, uint64_t ns)

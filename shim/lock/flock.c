@@ -231,6 +231,7 @@ static int try_with_keepers(struct ask *a)
 		err = try_kernel(a);
 		if (err != -EWOULDBLOCK || dlk_now_ns() >= until)
 			return err;
+		dlk_queue_away(a);
 		dlk_ask_empty_hands(a);
 		err = dlk_ask_fill_hands(a, dlk_sleep(a->call, 5 * DLK_MS));
 		if (err)
@@ -242,6 +243,7 @@ static int wait_in_kernel(struct ask *a)
 {
 	int err;
 
+	dlk_queue_away(a);
 	dlk_ask_empty_hands(a);
 	err = dlk_let_signals_in(a->call);
 	if (!err) {
@@ -466,6 +468,8 @@ static int ask_redis(struct ask *a)
 
 	if (a->unsure && !downgrades(a))
 		disown(a);
+	if (a->unsure)
+		dlk_queue_rename(a);
 	return err;
 }
 
@@ -558,9 +562,16 @@ static int keep(struct ask *a)
 	a->old = NULL;
 	pthread_mutex_unlock(&dlk.mutex);
 	err = settle(a, h, late, look_ns);
+	if (!err && by_claim)
+		dlk_queue_confirm(a);
 	/* The kernel may have granted long before Redis did. */
 	if (!err && h->coherent)
 		dlk_coherence_refresh(a->fd);
+	if (!err && h->coherent && dlk_now_ns() >= h->deadline_ns) {
+		dlk_give_back(h);
+		strcpy(a->why, "the lease ended before the file was fresh");
+		err = -ETIMEDOUT;
+	}
 	dlk_unpin(h);
 	return err;
 }

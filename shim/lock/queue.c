@@ -241,6 +241,20 @@ static void away(void *arg)
 	put_wake(&a->queue);
 }
 
+void dlk_queue_away(struct ask *a)
+{
+	if (a->queue.wake && a->queue.waiter.queued)
+		say_rest(a);
+	put_wake(&a->queue);
+}
+
+void dlk_queue_rename(struct ask *a)
+{
+	if (a->queue.waiter.claim_len && a->queue.wake)
+		say_leave(a);
+	forget_place(&a->queue);
+}
+
 /* A wait that others are told of is told of again; see deadlock.c. */
 static int look_around(struct ask *a, uint64_t now)
 {
@@ -405,13 +419,35 @@ int dlk_queue_claim(struct ask *a)
 	a->asked = true;
 	q->waiter.queued = false;
 	q->waiter.claim_len = 0; /* the next queueing has its own */
-	q->by_claim = now < q->counted_ns + q->waiter.life_ms * DLK_MS / 2;
+	/*
+	 * Who shares the description must find a lease that can be proved (L2,
+	 * L3); and what a claim lasts is little where caches are refreshed.
+	 */
+	q->by_claim = now < q->counted_ns + q->waiter.life_ms * DLK_MS / 2 &&
+		      !dlk_shared(a->by_shadow ? a->program_fd : a->fd) &&
+		      !dlk_coherence_needed(a->rule, a->fd, &a->file);
 	a->s->answer.asked_ns = q->counted_ns;
 	a->s->answer.replaced = false;
 	if (q->by_claim)
 		return 0;
 	err = dlk_ask_redis(a, confirm_on);
 	return err > 0 ? DLK_BUSY : err;
+}
+
+void dlk_queue_confirm(struct ask *a)
+{
+	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
+	struct dlk_conn *c = dlk_link_get_open(a->ep);
+
+	if (!c)
+		return;
+	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
+	     dlk_conn_settle(c, by) == 0) &&
+	    dlk_lease_renew(c, &a->lease, false) == 0) {
+		dlk_conn_defer(c, answered, NULL);
+		dlk_conn_flush(c, by);
+	}
+	dlk_link_put(c);
 }
 
 int dlk_queue_not_now(struct ask *a)

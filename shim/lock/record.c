@@ -220,6 +220,7 @@ static int wait_in_kernel(struct ask *a)
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
 	int err;
 
+	dlk_queue_away(a);
 	dlk_deadlock_in_kernel(a, &l);
 	dlk_ask_empty_hands(a);
 	err = dlk_let_signals_in(a->call);

@@ -67,14 +67,29 @@ static uint64_t due_ns(const struct dlk_held *h)
 	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
 }
 
+/*
+ * What another thread works on is renewed all the same, for it may write back
+ * for long; but not what changes its token or its list just now.
+ */
+static bool must_wait(const struct dlk_held *h)
+{
+	return h->pins && (h->leaving || h->kind != DLK_FLOCK);
+}
+
 /* (mutex held) */
 static uint64_t next_ns(void)
 {
+	const uint64_t soon = dlk_now_ns() + 5 * DLK_MS;
 	uint64_t first = UINT64_MAX;
 
-	for (const struct dlk_held *h = dlk.held; h; h = h->next)
-		if (due_ns(h) < first)
-			first = due_ns(h);
+	for (const struct dlk_held *h = dlk.held; h; h = h->next) {
+		uint64_t due = due_ns(h);
+
+		if (h->pins && due < soon)
+			due = soon;
+		if (due < first)
+			first = due;
+	}
 	return first;
 }
 
@@ -282,8 +297,9 @@ static void collect(struct batch *b, uint64_t now)
 		uint64_t soon =
 			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
 
-		if (h->state != DLK_HELD || h->pins || renewal_ns(h) > soon ||
-		    (b->ep && b->ep != ep) || b->n == DLK_RENEW_BATCH)
+		if (h->state != DLK_HELD || must_wait(h) ||
+		    renewal_ns(h) > soon || (b->ep && b->ep != ep) ||
+		    b->n == DLK_RENEW_BATCH)
 			continue;
 		b->ep = ep;
 		h->pins++;

@@ -65,6 +65,25 @@ long()
 	rig_empty 4 'long: no key is left'
 }
 
+# What a jump leaves on the thread's stack must not be called when it ends; and
+# a SIGURG that the program blocks is for whoever waits for it.
+odd_signals()
+{
+	local came=0
+
+	is "$(dl A timeout 10 "$BIN/jumper" exit f; echo $?)" $'joined\n0' \
+		'a thread that jumped out of a wait ends'
+	peer u dl A "$BIN/jumper" urgent f 20
+	hear u
+	while [ "$came" -lt 20 ] && dl A pkill -URG -x jumper && hear u 5 &&
+		[ "$HEARD" = next ]; do
+		came=$((came + 1))
+	done
+	hear u 5
+	is "$came:$HEARD" '20:urgent 20' 'each SIGURG is heard'
+	peer_end u
+}
+
 rig_start disks
 rig_configs ttl=2s connect_timeout=300ms
 KEY=dlock:$MNT/f
@@ -74,4 +93,11 @@ for how in - e r j; do
 	beside "$how"
 done
 long
+locker h dl B
+ask h 'open f f'
+ask h 'lock f EX'
+on A touch f
+odd_signals
+ask h 'lock f UN'
+peer_end h
 rig_end

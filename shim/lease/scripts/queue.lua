@@ -37,6 +37,7 @@ local state = held()
 if state == 'odd' then
 	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
 elseif verb == 'stay' and granted() then
+	leave(ticket, claim)
 	return { 1, 0, '', 0, 0 }
 end
 

@@ -49,6 +49,7 @@ local kind, name = kind_of('')
 if kind == 'odd' then
 	return { 2, 0, name, '', 0, 0 }
 elseif verb == 'stay' and granted() then
+	leave(ticket, claim)
 	return { 1, 0, '', '', 0, 0 }
 end
 
