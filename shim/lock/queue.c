@@ -199,7 +199,7 @@ static void say_leave(struct ask *a)
  *					the next one is served: two hold it
  *
  * So it is waited for; and if nobody can say that it has been done, the place
- *is left for another, with a claim of another name.
+ * is left for another, with a claim of another name.
  */
 static void forget_place(struct queued *q)
 {

@@ -116,11 +116,14 @@ for ((i = 0; i < ROUNDS; i++)); do
 done
 cost 'PING by hiredis' ping
 cost 'hiredis: SET NX PX + compare-and-delete' raw
+cost 'hiredis: the same unchecked, DEL not waited for' least
 cost 'dlock: flock' flock
 cost 'dlock: flock, the lock alone' flock_lock
 cost 'dlock: fcntl' fcntl
 row -a '<= 1.15' 'dlock: flock against PING, block by block' \
 	"$(ratio "$(middle "$RIG/cycle" flock_ratio)" 1000)" 'x PING'
+row 'dlock: flock against that unchecked, block by block' \
+	"$(ratio "$(middle "$RIG/cycle" flock_to_least)" 1000)" 'x'
 if [ "$(nproc)" -gt 1 ]; then
 	cost 'PING by hiredis, a core each' apart_ping
 	cost 'dlock: flock, a core each' apart_flock

@@ -81,7 +81,7 @@ plot()
 {
 	local by file latency=() wait=() color=1
 
-	for by in 'dlock flock' 'dlock fcntl' redis-py node-redlock etcdctl; do
+	for by in 'dlock flock' 'dlock flock, rests' 'dlock fcntl' redis-py node-redlock etcdctl; do
 		file=$out/$by.points
 		points "$by" >"$file"
 		if [ -s "$file" ]; then

@@ -2,16 +2,17 @@
 /*
  * Contenders for one lock, on hosts of their own.
  *
- *	bench_contend flock|fcntl HOSTS WAITERS HOLD_US FILE OUT [PRELOAD]
+ *	bench_contend FAMILY HOSTS WAITERS HOLD_US REST_US FILE OUT [PRELOAD]
  *	bench_contend section HOLD_US WAITER ASKED OUT
  *	bench_contend now
  *
- * The first starts HOSTS hosts, each a mount namespace with a tmpfs of its own
- * where FILE lies, and WAITERS processes in each, with PRELOAD as LD_PRELOAD
- * and the host's number as BENCH_HOST.  Says "ready" when all of them are;
- * reads "BEGIN END" (CLOCK_MONOTONIC, ns); then each locks, sleeps HOLD_US and
- * unlocks, again and again, from BEGIN to END; who is granted the lock later
- * gives it back at once.  Says "done".
+ * The first, of a FAMILY flock or fcntl, starts HOSTS hosts, each a mount
+ *namespace with a tmpfs of its own where FILE lies, and WAITERS processes in
+ *each, with PRELOAD as LD_PRELOAD and the host's number as BENCH_HOST.  Says
+ *"ready" when all of them are; reads "BEGIN END" (CLOCK_MONOTONIC, ns); then
+ *each locks, sleeps HOLD_US, unlocks and sleeps REST_US, again and again, from
+ *BEGIN to END; who is granted the lock later gives it back at once.  Says
+ *"done".
  *
  * The second is one such section, of a process that somebody starts with a
  * lock in hand that was asked for at ASKED.  The third prints the time.
@@ -100,16 +101,17 @@ static int lock(int fd, bool records, bool on)
 		       : flock(fd, on ? LOCK_EX : LOCK_UN);
 }
 
-/* waiter flock|fcntl NAME HOLD_US FILE OUT */
+/* waiter flock|fcntl NAME HOLD_US REST_US FILE OUT */
 static int waiter(char **argv)
 {
 	const bool records = strcmp(argv[0], "fcntl") == 0;
 	const long long hold = strtoll(argv[2], NULL, 10) * 1000;
-	int fd = open(argv[3], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	const long long rest = strtoll(argv[3], NULL, 10) * 1000;
+	int fd = open(argv[4], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	long long at[2];
 
 	if (fd < 0)
-		die(argv[3]);
+		die(argv[4]);
 	if (write(READY, "", 1) != 1 || read(GO, at, sizeof(at)) != sizeof(at))
 		return 1;
 	nap(at[0] - now_ns());
@@ -124,8 +126,9 @@ static int waiter(char **argv)
 		l->unlock = now_ns();
 		if (lock(fd, records, false))
 			die("unlock");
+		nap(rest);
 	}
-	write_lines(argv[4], argv[1]);
+	write_lines(argv[5], argv[1]);
 	return 0;
 }
 
@@ -144,7 +147,7 @@ static int section(char **argv)
 /* --- hosts ---------------------------------------------------------------- */
 
 struct plan {
-	char *family, *hold, *file, *out;
+	char *family, *hold, *rest, *file, *out;
 	const char *preload;
 	int waiters;
 	int ready[2], go[2];
@@ -178,8 +181,8 @@ static bool all_ended_well(void)
 static void run_waiter(const struct plan *p, int host, int number)
 {
 	char self[] = "/proc/self/exe", verb[] = "waiter", name[32];
-	char *argv[] = { self,    verb,    p->family, name,
-			 p->hold, p->file, p->out,    NULL };
+	char *argv[] = { self,    verb,    p->family, name, p->hold,
+			 p->rest, p->file, p->out,    NULL };
 
 	snprintf(name, sizeof(name), "%d.%d", host, number);
 	if (p->preload)
@@ -231,15 +234,16 @@ static void meet(const struct plan *p, int n)
 			die("go");
 }
 
-/* FAMILY HOSTS WAITERS HOLD_US FILE OUT [PRELOAD] */
+/* FAMILY HOSTS WAITERS HOLD_US REST_US FILE OUT [PRELOAD] */
 static int contend(int argc, char **argv)
 {
 	struct plan p = {
 		.family = argv[0],
 		.hold = argv[3],
-		.file = argv[4],
-		.out = argv[5],
-		.preload = argc > 6 ? argv[6] : NULL,
+		.rest = argv[4],
+		.file = argv[5],
+		.out = argv[6],
+		.preload = argc > 7 ? argv[7] : NULL,
 		.waiters = (int)strtol(argv[2], NULL, 10),
 	};
 	int hosts = (int)strtol(argv[1], NULL, 10);
@@ -259,13 +263,13 @@ static int contend(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	if (argc == 7 && strcmp(argv[1], "waiter") == 0)
+	if (argc == 8 && strcmp(argv[1], "waiter") == 0)
 		return waiter(argv + 2);
 	if (argc == 6 && strcmp(argv[1], "section") == 0)
 		return section(argv + 2);
 	if (argc == 2 && strcmp(argv[1], "now") == 0)
 		return printf("%lld\n", now_ns()) < 0;
-	if (argc >= 7 &&
+	if (argc >= 8 &&
 	    (strcmp(argv[1], "flock") == 0 || strcmp(argv[1], "fcntl") == 0))
 		return contend(argc - 1, argv + 1);
 	return 64;

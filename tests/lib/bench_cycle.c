@@ -9,14 +9,18 @@
  *
  *	ping	one PING by hiredis
  *	raw	SET NX PX and a compare-and-delete by EVALSHA, by hiredis
+ *	least	SET NX PX, and a DEL whose answer is read with the next one:
+ *		what dlock does, without a check
  *	flock	flock(LOCK_EX) and LOCK_UN; `flock_lock`, of it the first call
  *	fcntl	F_SETLKW, a write lock of the whole file, and F_UNLCK
  *
- * and "flock_ratio", the median over the blocks of flock against ping, in
- * thousandths: what changes from block to block hits both.
+ * and "flock_ratio" and "flock_to_least", the medians over the blocks of flock
+ * against ping and against least, in thousandths: what changes from block to
+ * block hits both.
  */
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +29,9 @@
 
 #include "tests/lib/bench.h"
 
-enum { BLOCK = 100, KINDS = 4 };
+enum { BLOCK = 100, KINDS = 5 };
 
-static redisContext *redis;
+static redisContext *redis, *other;
 static char delete_sha[64];
 static int file = -1;
 static long long lock_ns; /* of the last flock cycle */
@@ -46,6 +50,16 @@ static void must(redisReply *r, const char *what)
 		exit(1);
 	}
 	freeReplyObject(r);
+}
+
+static redisContext *connect_to(const char *port)
+{
+	redisContext *c =
+		redisConnect("127.0.0.1", (int)strtol(port, NULL, 10));
+
+	if (!c || c->err)
+		die("connect");
+	return c;
 }
 
 static void load_delete(void)
@@ -78,6 +92,30 @@ static void raw(void)
 	     "EVALSHA");
 }
 
+static void *answer(redisContext *c)
+{
+	void *r = NULL;
+
+	redisGetReply(c, &r);
+	return r;
+}
+
+static void least(void)
+{
+	static bool unread;
+	int wrote = 0;
+
+	redisAppendCommand(other, "SET bench-least token NX PX 30000");
+	if (unread)
+		must(answer(other), "DEL");
+	must(answer(other), "SET");
+	redisAppendCommand(other, "DEL bench-least");
+	while (!wrote)
+		if (redisBufferWrite(other, &wrote))
+			die("DEL");
+	unread = true;
+}
+
 static void by_flock(void)
 {
 	long long from = now_ns();
@@ -104,10 +142,8 @@ static const struct kind {
 	const char *name;
 	void (*cycle)(void);
 } kinds[KINDS] = {
-	{ "ping", ping },
-	{ "raw", raw },
-	{ "flock", by_flock },
-	{ "fcntl", by_fcntl },
+	{ "ping", ping },      { "raw", raw },     { "flock", by_flock },
+	{ "fcntl", by_fcntl }, { "least", least },
 };
 
 /* --- measuring ------------------------------------------------------------ */
@@ -140,6 +176,7 @@ static void measure(size_t blocks)
 {
 	const size_t n = blocks * BLOCK;
 	long long *ns[KINDS], *locks[KINDS], *ratio = figures(blocks);
+	long long *to_least = figures(blocks);
 
 	for (int k = 0; k < KINDS; k++) {
 		ns[k] = figures(n);
@@ -152,11 +189,13 @@ static void measure(size_t blocks)
 			mean[k] = block(&kinds[k], ns[k] + b * BLOCK,
 					locks[k] + b * BLOCK);
 		ratio[b] = mean[2] * 1000 / mean[0];
+		to_least[b] = mean[2] * 1000 / mean[4];
 	}
 	for (int k = 0; k < KINDS; k++)
 		printf("%s %lld\n", kinds[k].name, median(ns[k], n));
 	printf("flock_lock %lld\n", median(locks[2], n));
 	printf("flock_ratio %lld\n", median(ratio, blocks));
+	printf("flock_to_least %lld\n", median(to_least, blocks));
 }
 
 int main(int argc, char **argv)
@@ -165,9 +204,8 @@ int main(int argc, char **argv)
 
 	if (n < BLOCK)
 		return 64;
-	redis = redisConnect("127.0.0.1", (int)strtol(argv[1], NULL, 10));
-	if (!redis || redis->err)
-		die("connect");
+	redis = connect_to(argv[1]);
+	other = connect_to(argv[1]);
 	file = open(argv[2], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (file < 0)
 		die(argv[2]);
@@ -176,5 +214,6 @@ int main(int argc, char **argv)
 		kinds[k].cycle();
 	measure(n / BLOCK);
 	redisFree(redis);
+	redisFree(other);
 	return 0;
 }
