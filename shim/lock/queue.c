@@ -294,19 +294,23 @@ static int listen_for(struct ask *a, uint64_t until)
 	}
 }
 
-/* A channel to be told by; *known becomes false if it is another one. */
+/*
+ * A channel to be told by, and a name for the claim; *known becomes false if
+ * one of them is new.
+ */
 static int have_channel(struct ask *a, bool *known)
 {
 	struct queued *q = &a->queue;
 	int err;
 
-	if (q->wake)
+	if (q->wake && q->waiter.claim_len)
 		return 0;
 	*known = false;
 	if (dlk_queue_waiter(a))
 		return 0;
-	err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, &q->wake,
-			   a->why);
+	err = q->wake ? -ENOMEM
+		      : dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns,
+				     &q->wake, a->why);
 	if (err)
 		return err;
 	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
