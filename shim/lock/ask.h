@@ -32,6 +32,7 @@ struct queued {
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
 	bool answered;       /* an ask was refused just now */
 	bool granted;        /* the claim is at the key */
+	bool told;           /* the key is free, and it is to ask (interop) */
 	bool hurry;          /* the kernel's lock is not to be waited for */
 	bool by_claim;       /* held by it, and not confirmed yet */
 };
@@ -159,8 +160,8 @@ int dlk_queue_wait(struct ask *a);
 int dlk_queue_claim(struct ask *a);
 /*
  * [STRANGE] The kernel's lock is not to be had.  1: what was granted is
- * another's now, wait in the kernel; 0: there was nothing granted, go on
- * waiting.
+ * another's now, or the key is free and the others wait for us to ask: wait in
+ * the kernel; 0: there was neither, go on waiting.
  */
 int dlk_queue_not_now(struct ask *a);
 /*

@@ -144,7 +144,7 @@ static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
 		return ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
-		if (a->queue.granted)
+		if (a->queue.granted || a->queue.told)
 			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
 			return DLK_MS;

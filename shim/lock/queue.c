@@ -280,6 +280,7 @@ static int listen_for(struct ask *a, uint64_t until)
 		uint64_t now = dlk_now_ns(), by = until;
 		int err = dlk_wake_heard(q->wake, q->word);
 
+		q->told = err == 't';
 		err = err ?: look_around(a, now);
 		if (err || now >= until)
 			return err;
@@ -361,7 +362,7 @@ int dlk_queue_wait(struct ask *a)
 		q->counted_ns = a->s->answer.asked_ns;
 		q->until_ns = dlk_now_ns() + pause_ns(a);
 	}
-	q->answered = q->granted = false;
+	q->answered = q->granted = q->told = false;
 	q->hurry = true;
 	q->look_ns = 0;
 	for (;;) {
@@ -457,10 +458,12 @@ void dlk_queue_confirm(struct ask *a)
 int dlk_queue_not_now(struct ask *a)
 {
 	struct queued *q = &a->queue;
+	bool told = q->told;
 
-	q->hurry = false;
+	q->hurry = q->told = false;
+	/* Nothing to pass on, but a place that is before the others'. */
 	if (!q->granted)
-		return 0;
+		return told;
 	q->granted = false;
 	a->asked = true;
 	if (dlk_ask_redis(a, pass_on) != DLK_BUSY || a->unsure)

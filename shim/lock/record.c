@@ -665,7 +665,7 @@ static bool passes_soon(struct ask *a)
 {
 	const uint64_t now = dlk_now_ns();
 
-	if (!a->queue.granted)
+	if (!a->queue.granted && !a->queue.told)
 		return false;
 	if (a->looks++ == 0)
 		a->looked_ns = now;

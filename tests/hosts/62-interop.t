@@ -77,6 +77,34 @@ at_most $(((END - begin) / 1000000)) 300 '... soon (ms)'
 ask a 'lock f UN'
 rig_empty 2 '... no key is left'
 
+# --- a local program in the way -----------------------------------------------
+
+# The first waiter is told to ask, and cannot: the next one is.
+for name in b c; do
+	locker "$name" dl B
+	ask "$name" 'open f f'
+done
+ask b 'lock f EX'
+say a 'lock f EX'
+until_true 5 queue_is 1 || rig_die 'no waiter'
+locker bare on A
+ask bare 'open f f'
+ask bare 'lock f EX NB'
+is "$RESULT" 0 'a program without dlock locks while ours waits'
+say c 'lock f EX'
+begin=$(now)
+ask b 'lock f UN'
+hear c 5
+is "$RESULT" 0 '... another host has the lock all the same'
+at_most $(((END - begin) / 1000000)) 1500 '... within a claim (ms)'
+ask c 'lock f UN'
+ask bare 'lock f UN'
+hear a
+is "$RESULT" 0 '... and ours, when that is gone'
+ask a 'lock f UN'
+peer_end bare
+rig_empty 2 '... no key is left'
+
 # --- under load ---------------------------------------------------------------
 
 three_ways 'redis-py (sleep=0.1) and flock' both 0.1
