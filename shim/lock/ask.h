@@ -112,6 +112,12 @@ int dlk_ask_new_token(struct ask *a);
 bool dlk_ask_same_place(const struct ask *a, bool *older);
 
 /*
+ * Has a handler that ran while we waited put another file there, or closed it?
+ * flock(2) that goes on starts anew then, with the number.
+ */
+bool dlk_ask_moved(const struct ask *a);
+
+/*
  * A waiting call may never come back (call.c), so what it has in hand goes
  * first; the key is on its stack, all else is had anew.  fill gives `err`, or
  * -ENOLCK without memory: then a->s is NULL.

@@ -40,6 +40,9 @@ enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
 /* What flock(2) cannot do on this file: let its shadow be locked. */
 enum { NO_FLOCK = 101 };
 
+/* The descriptor is another file's now: lock that. */
+enum { OTHER_FILE = 104 };
+
 /* --- which lease is it? --------------------------------------------------- */
 
 /*
@@ -239,6 +242,19 @@ static int try_with_keepers(struct ask *a)
 	}
 }
 
+/* The kernel has started anew already: we do so, as for a conversion. */
+static int start_anew(const struct ask *a)
+{
+	struct dlk_held *h = lease_of(a->fd);
+
+	if (h) {
+		dlk_give_back(h);
+		dlk_unpin(h);
+	}
+	real.flock(a->fd, LOCK_UN);
+	return OTHER_FILE;
+}
+
 static int wait_in_kernel(struct ask *a)
 {
 	int err;
@@ -254,7 +270,7 @@ static int wait_in_kernel(struct ask *a)
 	err = dlk_ask_fill_hands(a, err);
 	if (!a->s)
 		real.flock(a->fd, LOCK_UN);
-	return err;
+	return !err && dlk_ask_moved(a) ? start_anew(a) : err;
 }
 
 /* [KLOCK] */
@@ -717,7 +733,7 @@ static int ask_and_keep(struct ask *a)
 }
 
 /* What undo() and the like have decided is what the call returns. */
-enum { AGAIN = 102, FINAL };
+enum { AGAIN = 102, FINAL = 103 };
 
 static int attempt(struct ask *a, int *final)
 {
@@ -762,6 +778,8 @@ static int lock_file(struct ask *a)
 			err = dlk_ask_refused(a, err, began);
 		if (err)
 			return err;
+		if (dlk_ask_moved(a))
+			return OTHER_FILE;
 		if (a->had != LOCK_UN)
 			look(a);
 	}
@@ -1056,8 +1074,8 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
 	if (!err)
 		err = lock_it(&a);
-	if (err == NO_FLOCK) {
-		a.no_flock = true;
+	while (err == NO_FLOCK || err == OTHER_FILE) {
+		a.no_flock = err == NO_FLOCK;
 		err = lock_it(&a);
 	}
 	dlk_ask_empty_hands(&a);

@@ -386,6 +386,8 @@ int dlk_queue_wait(struct ask *a)
 		}
 		if (err == -EINTR || err == -ENOLCK || err == -EDEADLK)
 			return err;
+		if (err == -ESTALE && dlk_ask_moved(a))
+			return 0;
 		/* 0: time to tell again; else by another connection. */
 		known = false;
 		if (err < 0)
@@ -478,6 +480,7 @@ void dlk_queue_end(struct ask *a)
 
 	if (q->waiter.queued || q->granted)
 		say_leave(a);
-	q->granted = false;
+	q->granted = q->told = q->hurry = q->answered = false;
+	forget_place(q);
 	put_wake(q);
 }

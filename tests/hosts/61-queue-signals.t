@@ -84,6 +84,22 @@ odd_signals()
 	peer_end u
 }
 
+# swapped HOW: a handler lets the descriptor be another file's, and the call
+# that goes on is one for that file, as the kernel restarts it.
+swapped()
+{
+	locker s "$1" A
+	ask s 'open f f'
+	ask s 'open g g'
+	ask s 'swap f g 200'
+	ask s 'lock f EX' 5
+	is "$RESULT" 0 "$1: who waits with the number of another file has that"
+	at_least $(((END - START) / 1000000)) 150 '... and has waited (ms)'
+	locker t "$1" B
+	ask t 'open g g'
+	ask t 'lock g EX NB'
+}
+
 rig_start disks
 rig_configs ttl=2s connect_timeout=300ms
 KEY=dlock:$MNT/f
@@ -97,7 +113,20 @@ locker h dl B
 ask h 'open f f'
 ask h 'lock f EX'
 on A touch f
+swapped dl
+is "$RESULT" EAGAIN '... on all hosts'
+is "$(queued)" 0 '... and waits no more for the first file'
+ask s 'lock f UN'
+ask t 'lock g EX NB'
+is "$RESULT" 0 '... until it is unlocked'
+peer_end s
+peer_end t
 odd_signals
 ask h 'lock f UN'
+peer_end h
+locker h on A
+ask h 'open f f'
+ask h 'lock f EX'
+swapped on
 peer_end h
 rig_end

@@ -29,6 +29,8 @@
  *	alarm MS			SIGALRM, handler without SA_RESTART
  *	jump MS				SIGALRM, which leaves the next command
  *				by siglongjmp(3): RESULT is JUMPED
+ *	swap SLOT SLOT2 MS	SIGALRM, handler with SA_RESTART, which makes
+ *				SLOT2's file SLOT's by dup2(2)
  *	exit NUMBER
  */
 #include <dirent.h>
@@ -309,6 +311,27 @@ static long do_alarm(char **arg)
 	return setitimer(ITIMER_REAL, &it, NULL);
 }
 
+static int swap_to, swap_from;
+
+static void on_swap(int signo)
+{
+	(void)signo;
+	dup2(swap_from, swap_to);
+}
+
+static long do_swap(char **arg)
+{
+	struct sigaction sa = { .sa_handler = on_swap, .sa_flags = SA_RESTART };
+	long ms = arg[1] && arg[2] && arg[3] ? strtol(arg[3], NULL, 10) : 0;
+	struct itimerval it = { .it_value = { .tv_sec = ms / 1000,
+					      .tv_usec = ms % 1000 * 1000 } };
+
+	swap_to = *slot(arg[1]);
+	swap_from = *slot(arg[2]);
+	sigaction(SIGALRM, &sa, NULL);
+	return setitimer(ITIMER_REAL, &it, NULL);
+}
+
 static void on_jump(int signo)
 {
 	(void)signo;
@@ -346,6 +369,7 @@ static const struct {
 	{ "exit", do_exit },         { "range", do_range },
 	{ "map", do_map },           { "peek", do_peek },
 	{ "poke", do_poke },         { "jump", do_jump },
+	{ "swap", do_swap },
 };
 
 static void answer(char **arg)
