@@ -732,6 +732,51 @@ static int ask_and_keep(struct ask *a)
 	return err ? err : keep(a);
 }
 
+/* (mutex held) What was kept just now, or NULL: it is gone already. */
+static struct dlk_held *find_kept(const struct ask *a)
+{
+	struct dlk_held *h = NULL;
+
+	while ((h = dlk_held_find(&a->file, h)))
+		if (h->lease.token_len == a->lease.token_len &&
+		    memcmp(h->lease.token, a->lease.token,
+			   a->lease.token_len) == 0)
+			break;
+	return h;
+}
+
+/*
+ * Granted, but who shares the description was refused before, and unlocked
+ * what is both's:
+ *
+ *	we			server			the sharer
+ *							lock; ask ->
+ *				refused, for another host has it
+ *	[WAKE]			[RELEASE], [SERVE]
+ *	lock: granted
+ *	[CONFIRM] ->
+ *							unlock
+ *
+ * Lock anew, and ask in place of that lease: who saw the lock free may have
+ * proved it dead.
+ */
+static bool was_unlocked(struct ask *a)
+{
+	if (!dlk_shared(program_fd(a)) ||
+	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
+	    a->overtaken++ >= OVERTAKEN_MAX)
+		return false;
+	pthread_mutex_lock(&dlk.mutex);
+	a->old = find_kept(a);
+	if (a->old) {
+		a->old->pins++;
+		a->old->leaving = true;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	a->had = LOCK_UN;
+	return true;
+}
+
 /* What undo() and the like have decided is what the call returns. */
 enum { AGAIN = 102, FINAL = 103 };
 
@@ -753,7 +798,7 @@ static int attempt(struct ask *a, int *final)
 	prepare_conversion(a);
 	err = ask_and_keep(a);
 	if (!err)
-		return FINAL;
+		return was_unlocked(a) ? AGAIN : FINAL;
 	if (overtaken(a, err))
 		return AGAIN;
 	*final = undo(a, err);
