@@ -20,6 +20,16 @@
  *	releases		nobody tells of p's
  *							is granted
  *
+ *     Nor is a wait told of while the process owes a release that was lost on
+ *     its way: what it has given back is in somebody's way, and will not be.
+ *
+ *	p			server			q
+ *	releases f ->		(lost)
+ *							waits for f
+ *	waits for q		a cycle, it seems
+ *	releases f ->
+ *							is granted
+ *
  *  2. Of a cycle one gives up: the wait that began last, as in the kernel.
  *     Whoever begins a wait that closes a cycle has the last number in it, and
  *     sees all the others.
@@ -88,6 +98,27 @@ static bool holds_something(void)
 	pthread_mutex_lock(&dlk.mutex);
 	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
 		found = h->state == DLK_HELD && h->kind == DLK_POSIX;
+	pthread_mutex_unlock(&dlk.mutex);
+	return found;
+}
+
+/*
+ * Has a release, or a list, failed on its way?  Of what is in flight the answer
+ * is read first, where nobody else has the connection.
+ */
+static bool owes(const struct dlk_endpoint *ep, uint64_t by)
+{
+	struct dlk_conn *c;
+	bool found = false;
+
+	while (dlk_now_ns() < by && (c = dlk_link_get_deferred(ep))) {
+		dlk_conn_settle(c, by);
+		dlk_link_put(c);
+	}
+	pthread_mutex_lock(&dlk.mutex);
+	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
+		found = h->lease.places &&
+			(h->state == DLK_OWED ? !h->in_flight : h->list_again);
 	pthread_mutex_unlock(&dlk.mutex);
 	return found;
 }
@@ -222,6 +253,15 @@ static int is_real(struct tale *t, int at)
 	return t->cycle == t->suspected && told ? 1 : DLK_SUSPECTED;
 }
 
+/* That a process is in its own way is no cycle: it gave that back. */
+static int judge(struct tale *t, struct dlk_conn *c, uint64_t by,
+		 const char *process, int at)
+{
+	if (strcmp(process, t->mine.process) != 0)
+		return add_waits(t, c, by, process, at);
+	return at == 0 ? 0 : is_real(t, at);
+}
+
 /* Who is in the way of node `at`: 1 a cycle, DLK_SUSPECTED, 0, -errno. */
 static int expand(struct tale *t, struct dlk_conn *c, uint64_t by, int at)
 {
@@ -238,12 +278,8 @@ static int expand(struct tale *t, struct dlk_conn *c, uint64_t by, int at)
 	if (n < 0)
 		return n;
 	err = 0;
-	for (int i = 0; i < n && !err; i++) {
-		if (strcmp(t->blockers[i], t->mine.process) == 0)
-			err = is_real(t, at);
-		else
-			err = add_waits(t, c, by, t->blockers[i], at);
-	}
+	for (int i = 0; i < n && !err; i++)
+		err = judge(t, c, by, t->blockers[i], at);
 	return err;
 }
 
@@ -265,9 +301,13 @@ static int search(struct tale *t, struct dlk_conn *c, uint64_t by)
 static int tell_and_search(struct ask *a, struct tale *t)
 {
 	const uint64_t by = dlk_now_ns() + a->patience_ns;
-	struct dlk_conn *c = dlk_link_get(a->ep);
-	int err = c ? dlk_conn_open(c, by) : -ENOMEM;
+	struct dlk_conn *c;
+	int err;
 
+	if (owes(a->ep, by))
+		return -EAGAIN;
+	c = dlk_link_get(a->ep);
+	err = c ? dlk_conn_open(c, by) : -ENOMEM;
 	describe(a, &t->mine);
 	if (!err)
 		err = dlk_wait_tell(c, by, &t->mine);
@@ -405,6 +445,18 @@ static int tell_again(const struct telling *slot, struct telling *t,
 	return err;
 }
 
+/* As confirm(); -EAGAIN: not now. */
+static int tell(const struct telling *slot, struct telling *t, uint64_t now)
+{
+	const uint64_t by = now + 200 * DLK_MS;
+
+	if (owes(t->ep, by))
+		return -EAGAIN;
+	return now - t->last_told_ns > DLK_WAIT_MS / 2 * DLK_MS
+		       ? tell_again(slot, t, by)
+		       : confirm(t, NULL, by);
+}
+
 /* One that is not seen for long is over: nobody came back to say so. */
 static bool go_on(struct telling *slot, uint64_t now)
 {
@@ -417,9 +469,7 @@ static bool go_on(struct telling *slot, uint64_t now)
 	if (!t.ep)
 		return false;
 	if (is_waiting(&t)) {
-		int err = now - t.last_told_ns > DLK_WAIT_MS / 2 * DLK_MS
-				  ? tell_again(slot, &t, now + 200 * DLK_MS)
-				  : confirm(&t, NULL, now + 200 * DLK_MS);
+		int err = tell(slot, &t, now);
 
 		t.last_seen_ns = now;
 		if (err > 0)

@@ -265,7 +265,7 @@ static int look_around(struct ask *a, uint64_t now)
 		return 0;
 	if (a->queue.look_ns)
 		err = dlk_record_look(a);
-	if (a->wait_id)
+	if (a->wait_id || a->suspects)
 		pause = a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS;
 	a->queue.look_ns = dlk_now_ns() + pause * DLK_MS;
 	return err;

@@ -185,6 +185,59 @@ stopped_for_long()
 	hear q && [ "$RESULT" = 0 ]
 }
 
+# --- releases ---------------------------------------------------------------------
+
+# A release is lost on its way to Redis, with its connection, and sent again a
+# while later.  What has been given back closes no cycle meanwhile.
+WHOLE=00000000000000000009223372036854775807
+
+lose_release()
+{
+	if [ "$RUN" = dl ]; then
+		ask slow "take $WHOLE"
+	fi
+	want p 'range f F_UNLCK 0 0' 0
+}
+
+# p: in its own way, beside q.
+lost_own()
+{
+	ask p "open g $MNT/g"
+	want p 'range g F_WRLCK 0 1' 0 || return 1
+	want p 'range f F_WRLCK 10 10' 0 || return 1
+	want q 'range f F_WRLCK 0 5' 0 || return 1
+	lose_release || return 1
+	say p 'range f F_WRLCK 0 100 WAIT'
+	falls_not p || return 1
+	want q 'range f F_UNLCK 0 0' 0
+	hear p && [ "$RESULT" = 0 ]
+}
+
+# q waits for what p gives back, and p for q.
+lost_other()
+{
+	ask p "open g $MNT/g"
+	want p 'range g F_WRLCK 0 1' 0 || return 1
+	want p 'range f F_WRLCK 10 10' 0 || return 1
+	want q 'range f F_WRLCK 0 5' 0 || return 1
+	say q 'range f F_WRLCK 10 10 WAIT'
+	[ "$RUN" != dl ] || until_true 2 waits_told 1 || return 1
+	lose_release || return 1
+	say p 'range f F_WRLCK 0 5 WAIT'
+	falls_not p || return 1
+	hear q && [ "$RESULT" = 0 ] || return 1
+	want q 'range f F_UNLCK 0 0' 0
+	hear p && [ "$RESULT" = 0 ]
+}
+
+# It waits on.
+falls_not()
+{
+	! hear "$1" 0.3 && return 0
+	note "$RUN: $1 gets $RESULT"
+	return 1
+}
+
 waits_are()
 {
 	waits_told "$1" && ! waits_told $(($1 + 1))
@@ -206,4 +259,14 @@ ok 'one host, bare: no signal is lost' scene interrupted_posix p@A q@A
 RUN=dl
 ok 'no signal is lost' scene interrupted_posix p@A q@B
 ok 'no signal is lost: OFD' scene interrupted_ofd p@A q@B
+
+say slow pass
+hear slow
+rig_config B
+for scene in lost_own lost_other; do
+	RUN=on
+	ok "one host, bare: $scene" scene "$scene" p@A q@A
+	RUN=dl
+	ok "a release is lost: $scene" scene "$scene" p@A q@B
+done
 rig_end

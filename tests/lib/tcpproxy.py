@@ -17,6 +17,8 @@ answered by "ok":
 	drop		requests are forwarded, replies are not
 	lose TEXT	the first request that holds TEXT is forwarded; its reply
 			is not, and the connection is closed; then as `pass`
+	take TEXT	the first request that holds TEXT is not forwarded, and the
+			connection is closed; then as `pass`
 	strand TEXT	the first request that holds TEXT is forwarded; then as
 			`hang`
 	lost		answers how many replies `lose` has taken so far
@@ -112,6 +114,9 @@ class Proxy:
                 if not data:
                     return
                 mode = self.mode
+                if mode == "take" and self.arg.encode() in data:
+                    self.mode = "pass"
+                    return
                 if mode in ("lose", "strand") and self.arg.encode() in data:
                     losing = mode == "lose"
                     self.mode = "pass" if losing else "hang"
@@ -159,7 +164,7 @@ class Proxy:
             self.mode = "close"
             return "ok"
         if mode not in ("pass", "hang", "close", "reset", "delay", "cut",
-                        "drop", "lose", "strand"):
+                        "drop", "lose", "strand", "take"):
             return "what?"
         self.arg = arg
         self.mode = mode
