@@ -607,14 +607,26 @@ static bool first_is_there(const struct ask *a)
 }
 
 /*
- * What the keeper carries it also releases, when it sees the lock's end: so if
- * the kernel has none any more (the descriptor was closed behind our back), the
- * lease is not to be counted on.
+ * If the kernel has none any more (a descriptor was closed behind our back),
+ * the lease is not to be counted on: the keeper releases what it carries, and a
+ * local program that proves the owner dead (L3) has its bytes at Redis.
+ *
+ *	we			Redis		here		another host
+ *	0-9
+ *	(closed unseen)
+ *				by proof <-	0-9
+ *				released <-	unlocks
+ *				granted					0-9
+ *	0-9 once more: no
+ *	byte is new
+ *
+ * An OFD lock ends with its last descriptor: only the next description by that
+ * number can be taken for its own, and its list takes long to read.
  */
 static void forget_ended(struct ask *a)
 {
-	if (!a->own || !a->own->kept || first_is_there(a) ||
-	    dlk_record_compare(a->own) != 0)
+	if (!a->own || (a->kind == DLK_OFD && !a->own->kept && !has_it(a)) ||
+	    first_is_there(a) || dlk_record_compare(a->own) != 0)
 		return;
 	dlk_lock_ended(a->own);
 	dlk_record_let_go(a);

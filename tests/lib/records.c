@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -334,6 +335,7 @@ static int threads(void)
 /*
  * open|opath|stream SLOT PATH; dup SLOT SLOT2; over SLOT SLOT2 (dup2);
  * close|fclose|closefrom|span SLOT (the last: close_range of this number);
+ * unseen SLOT (closed so that no library sees it);
  * [ofd]set|wait|get SLOT R|W|U START LEN; test SLOT; fork; exec SLOT; pid;
  * a get answers 'U', or 'TYPE,START,LEN,PID'.
  */
@@ -420,9 +422,27 @@ static int do_exec(int fd)
 	return execv("/proc/self/exe", args);
 }
 
+static int close_unseen(int fd)
+{
+#ifdef __x86_64__
+	long got;
+
+	__asm__ volatile("syscall"
+			 : "=a"(got)
+			 : "a"(SYS_close), "D"((long)fd)
+			 : "rcx", "r11", "memory");
+	return (int)got;
+#else
+	exit(77);
+#endif
+}
+
 static int do_close(const char *how, int slot)
 {
 	int fd = slots[slot];
+
+	if (strcmp(how, "unseen") == 0)
+		return close_unseen(fd);
 
 	if (strcmp(how, "fclose") == 0)
 		return fclose(streams[slot]);
