@@ -467,9 +467,10 @@ static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_number(&s, seq, NUMBER_LEN),
 		{ bounds, t.len },
 		{ list->text.buf, list->text.len },
+		dlk_script_identity(lease->token),
 	};
 
-	err = dlk_script_call(c, deadline_ns, 11, args, &r);
+	err = dlk_script_call(c, deadline_ns, 12, args, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)

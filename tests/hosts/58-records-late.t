@@ -27,6 +27,24 @@ ended_unseen()
 	[ "$refused" = 0 ]
 }
 
+# The same, but another host has them by now: they are asked for once more, by
+# the owner, for which no byte is new; or by the next description of a number.
+relocked()
+{
+	local set=$1 still=$2 end=$3
+
+	ask a 'open a relocked' && ask a "open b relocked" &&
+		ask a "${set}set a W 0 10" && [ "$RESULT" = 0 ] &&
+		ask a "unseen $end" && ask a 'open c relocked' &&
+		ask b 'open a relocked' || return 1
+	"$RUN" A "$BIN/askers" try "$MNT/relocked" 0 10 posix 1 >"$RIG/tried" ||
+		return 1
+	ask b 'wait a W 0 10' 20 && [ "$RESULT" = 0 ] &&
+		ask a "${set}set $still W 0 10" || return 1
+	note "$RUN: after the other host has it: $RESULT"
+	[ "$RESULT" = EAGAIN ] && ask b 'set a U 0 0'
+}
+
 keepers()
 {
 	on A pgrep -x dlock-keeper
@@ -106,12 +124,36 @@ put_back()
 		ask d 'set a U 0 0' && ask c 'set a U 0 0'
 }
 
+# The same with a lock of the new program: each puts back what is its own.
+put_back_both()
+{
+	teller e A
+	teller f B
+	ask e 'open a both' && ask f 'open a both' &&
+		ask e 'set a W 0 10' && ask e 'exec a' && [ "$RESULT" = 0 ] &&
+		ask e 'set a W 20 10' && [ "$RESULT" = 0 ] || return 1
+	redis_kill
+	redis_up
+	until_true 5 uptime_is 4 || return 1
+	ask f 'set a R 9 1' && [ "$RESULT" = EAGAIN ] &&
+		ask f 'set a R 20 1' && [ "$RESULT" = EAGAIN ] &&
+		ask f 'set a W 10 10' && [ "$RESULT" = 0 ] &&
+		ask f 'set a U 0 0' && ask e 'set a U 0 0'
+}
+
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms
 RUN=dl
 if [ "$(uname -m)" = x86_64 ]; then
 	ok 'what ended unseen is free, whatever its owner was granted since' \
 		ended_unseen
+	rig_configs ttl=12s
+	three_ways 'what ended unseen is not granted once more' \
+		scene relocked '' a b
+	three_ways 'nor to the next description of its number' \
+		scene relocked ofd c a
+	rig_configs ttl=3s connect_timeout=300ms
+	RUN=dl
 else
 	skip 'what ended unseen' 'no unseen close(2) here'
 fi
@@ -121,5 +163,6 @@ until_true 6 uptime_is 4
 RUN=dl
 ok 'a restarted server: the keeper puts back what an exec left to it' \
 	put_back
+ok '... and what the next program has' put_back_both
 rig_empty 5
 rig_end

@@ -862,6 +862,33 @@ static void restore_takes_nothing_from_others(void **state)
 	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
 }
 
+/*
+ * After execve(2) one process has two leases: the keeper tells of all that the
+ * kernel shows, the program of what it was granted.
+ */
+static void restore_leaves_each_its_own(void **state)
+{
+	(void)state;
+	for (int keeper_first = 0; keeper_first < 2; keeper_first++) {
+		a.seq = b.seq = 2;
+		dlk_ranges_set(&a.held, (struct dlk_range){ 0, 29, W });
+		dlk_ranges_set(&b.held, (struct dlk_range){ 10, 19, W });
+		if (keeper_first)
+			assert_int_equal(restore(&a), 0);
+		assert_int_equal(restore(&b), 0);
+		assert_int_equal(restore(&a), 0);
+		assert_there(&a, "W0-9 W20-29");
+		assert_there(&b, "W10-19");
+		tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	}
+	assert_int_equal(restore(&b), 0);
+	a.held.n = 0;
+	dlk_ranges_set(&a.held, (struct dlk_range){ 12, 15, W });
+	assert_int_equal(restore(&a), DLK_LOST);
+	assert_there(&a, "");
+	assert_there(&b, "W10-19");
+}
+
 static void an_old_server_restores_nothing(void **state)
 {
 	(void)state;
@@ -1228,6 +1255,7 @@ int main(void)
 		young_test(a_whole_lease_is_restored_as_it_was),
 		young_test(an_older_restore_changes_nothing),
 		young_test(restore_takes_nothing_from_others),
+		young_test(restore_leaves_each_its_own),
 		old_test(an_old_server_restores_nothing),
 		young_test(a_long_list_goes_in_pages),
 		young_test(a_large_release_takes_several_calls),

@@ -9,8 +9,13 @@
 --         4 sequence number (20 digits)
 --         5 start, end of the window (19 digits each)
 --         6 type, start, end of each range in it, in order
+--         7 " HOST FILE " of the holder
 --
--- 1 they are there; 0 another's are
+-- Two of one host and file may be told of the same bytes, for a process that
+-- has become another program (execve(2)) has one kernel lock and two leases:
+-- the younger one's kernel grant came later, and the bytes are its.
+--
+-- 1 they are there; 0 another's are, or all are a younger one's
 --include records.inc
 local token, ttl, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local lo, hi = string.sub(ARGV[5], 1, 19), string.sub(ARGV[5], 20)
@@ -34,13 +39,42 @@ if me and seq < me.seq then
 	return 1
 end
 local had = mine(id, below(lo), above(hi))
+local has, since = {}, ARGV[3]
+
+local function here(o)
+	return string.sub(o.token, 40, 39 + #ARGV[7]) == ARGV[7]
+end
+local function older(o)
+	return here(o) and o.since < since
+end
+
+-- What of it is no younger one's; false if it is in another's way.
+local function place(want)
+	while want[1] <= want[2] do
+		local hit, o = obstacle(id, had, want, older)
+		if not hit then
+			has[#has + 1] = want
+			return true
+		elseif not o or not here(o) or o.since == since then
+			return false
+		elseif hit[1] > want[1]
+		       and not place({ want[1], below(hit[1]), want[3] }) then
+			return false
+		elseif hit[2] >= want[2] then
+			return true
+		end
+		want = { above(hit[2]), want[2], want[3] }
+	end
+	return true
+end
 for _, want in ipairs(list) do
-	if obstacle(id, had, want) then
+	if not place(want) then
 		return 0
 	end
 end
-assign(id, had, lo, hi, list)
+assign(id, had, lo, hi, has)
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
-	    since = ARGV[3] })
+	    since = since })
 live_until(now + ttl)
-return 1
+retire(id)
+return (#has > 0 or owner(id)) and 1 or 0
