@@ -21,6 +21,7 @@ param HANDOFF_SHORT_S 2 0.2
 param HANDOFF_LONG_S 5 0.5
 param HANDOFF_SLOW_S 4 0.4
 param WAKES 3000 200
+param SLOW_WAKES 30 5
 # As long as a hand-off takes, and less than anything is held.
 REST_US=300
 
@@ -81,7 +82,7 @@ handoff()
 	# shellcheck disable=SC2016 # jq's
 	line=$(jq -c --arg group "$GROUP" --arg by "$by" \
 		--argjson hosts "$hosts" --argjson per_host "$per_host" \
-		--argjson hold_ms "$hold" --argjson wake "${WAKE_AIM_US:-0}" \
+		--argjson hold_ms "$hold" --argjson wake "$(us "${AIM_NS[$hold]}")" \
 		--argjson rests "$([[ $by == *rests ]] && echo true ||
 			echo false)" '
 		def aim($name; $value; $op; $limit):
@@ -202,34 +203,35 @@ etcd()
 
 # --- the scale ------------------------------------------------------------------
 
+# wakes N MS: what a hand-off is held against, where MS are slept before each
 wakes()
 {
-	"$BIN/bench_wake" "$PORT" "$WAKES" 1000 >>"$RIG/wakes" ||
+	local file=$RIG/wakes.$2
+
+	"$BIN/bench_wake" "$PORT" "$1" $(($2 * 1000)) >"$file" ||
 		error 'bench_wake failed'
+	AIM_NS[$2]=$((2 * $(middle "$file" paced_ping) +
+		$(middle "$file" paced_wake)))
+	row "PING, after $2 ms of sleep" "$(us "$(middle "$file" paced_ping)")" us
+	row "PUBLISH to message, after $2 ms of sleep" \
+		"$(us "$(middle "$file" paced_wake)")" us
+	row -n 'the machine, as busy as it is' 'PUBLISH to message, the same, p99' \
+		"$(us "$(middle "$file" paced_wake_p99)")" us
+	# A holder sleeps before it unlocks, and a waiter before it is woken.
+	row -n "what a hand-off is held against" \
+		"2 x PING + wake-up, after $2 ms of sleep" "$(us "${AIM_NS[$2]}")" us
 }
 
 wake_rows()
 {
-	local ping wake paced_ping paced_wake
-
-	ping=$(middle "$RIG/wakes" ping)
-	wake=$(middle "$RIG/wakes" wake)
-	paced_ping=$(middle "$RIG/wakes" paced_ping)
-	paced_wake=$(middle "$RIG/wakes" paced_wake)
+	declare -gA AIM_NS=()
 	heading 'A wake-up through the server'
-	row 'PING, one after the other' "$(us "$ping")" us
-	row 'PING, after 1 ms of sleep' "$(us "$paced_ping")" us
-	row 'PUBLISH to message, one after the other' "$(us "$wake")" us
-	row 'PUBLISH to message, after 1 ms of sleep' "$(us "$paced_wake")" us
-	row -n 'the machine, as busy as it is' 'PUBLISH to message, the same, p99' \
-		"$(us "$(middle "$RIG/wakes" paced_wake_p99)")" us
-	row '2 x PING + wake-up, one after the other' \
-		"$(us $((2 * ping + wake)))" us
-	row -n "what a hand-off is held against" \
-		"2 x PING + wake-up, after 1 ms of sleep" \
-		"$(us $((2 * paced_ping + paced_wake)))" us
-	# A holder sleeps before it unlocks, and a waiter before it is woken.
-	WAKE_AIM_US=$(us $((2 * paced_ping + paced_wake)))
+	wakes "$WAKES" 1
+	wakes "$SLOW_WAKES" 100
+	row 'PING, one after the other' \
+		"$(us "$(middle "$RIG/wakes.1" ping)")" us
+	row 'PUBLISH to message, one after the other' \
+		"$(us "$(middle "$RIG/wakes.1" wake)")" us
 }
 
 bench_begin
@@ -243,7 +245,6 @@ etcd_up || {
 	ETCD=''
 	missing etcdctl "$ETCD_WHY"
 }
-wakes
 wake_rows
 heading 'Hand-off: latency; the longest wait; of each acquisition the commands' \
 	'that clients sent,
