@@ -48,7 +48,7 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 		if (waiter && waiter->channel[0]) {
 			waiter->queued = true;
 			waiter->ticket = dlk_script_int(r, 3);
-			waiter->ahead = dlk_script_int(r, 4);
+			dlk_waiter_ahead(waiter, dlk_script_int(r, 4));
 		}
 		return DLK_BUSY;
 	case 2:

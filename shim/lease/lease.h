@@ -60,8 +60,16 @@ struct dlk_waiter {
 	const char *what; /* records: DLK_WHAT_LEN, see records.h; else NULL */
 	uint32_t life_ms; /* of the claim, and of a place not heard of */
 	bool queued;
+	bool lost;             /* the ticket that it had is of no use */
 	int64_t ticket, ahead; /* if queued; `ahead` at most before it */
 };
+
+/* As the scripts say it. */
+static inline void dlk_waiter_ahead(struct dlk_waiter *w, int64_t ahead)
+{
+	w->lost = ahead < 0;
+	w->ahead = w->lost ? ~ahead : ahead;
+}
 
 struct dlk_answer {
 	uint64_t asked_ns; /* before the request left */

@@ -43,6 +43,9 @@
 
 enum { DLK_CHANNEL_LEN = 32 };
 
+/* Of who listens to none: it is served as the others, and looks for it. */
+#define DLK_NO_CHANNEL "-"
+
 /* How long a claim lives, and a waiter that is not heard of. */
 static inline uint32_t dlk_life_ms(uint32_t ttl_ms)
 {

@@ -65,7 +65,7 @@ static void note_place(struct dlk_waiter *w, const redisReply *r, bool waits)
 	w->queued = waits && w->channel[0];
 	if (w->queued) {
 		w->ticket = dlk_script_int(r, 4);
-		w->ahead = dlk_script_int(r, 5);
+		dlk_waiter_ahead(w, dlk_script_int(r, 5));
 	}
 }
 

@@ -35,6 +35,10 @@ struct queued {
 	bool told;           /* the key is free, and it is to ask (interop) */
 	bool hurry;          /* the kernel's lock is not to be waited for */
 	bool by_claim;       /* held by it, and not confirmed yet */
+	bool deaf;           /* nobody can tell it anything */
+	bool rested;         /* a handler ran */
+	bool placed;         /* nothing of ours took its place away */
+	unsigned lost;       /* its place, so often, unheard of */
 };
 
 struct ask {

@@ -14,6 +14,7 @@
  * the proof (DESIGN L3).
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "lease/script.h"
@@ -67,14 +68,24 @@ static void number(struct queued *q)
 
 	q->requests++;
 	dlk_text_init(&t, q->channel, sizeof(q->channel));
-	dlk_text_bytes(&t, q->wake->channel, DLK_CHANNEL_LEN);
-	dlk_text_str(&t, ".");
-	dlk_text_u64(&t, q->requests, 1);
+	if (q->wake) {
+		dlk_text_bytes(&t, q->wake->channel, DLK_CHANNEL_LEN);
+		dlk_text_str(&t, ".");
+		dlk_text_u64(&t, q->requests, 1);
+	} else {
+		dlk_text_str(&t, DLK_NO_CHANNEL);
+	}
 	dlk_text_init(&t, q->word, sizeof(q->word));
 	dlk_text_bytes(&t, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
 	dlk_text_str(&t, " ");
 	dlk_text_u64(&t, q->requests, 1);
 	q->waiter.channel = q->channel;
+}
+
+/* It has no channel, and looks for what it is granted. */
+static bool is_deaf(const struct queued *q)
+{
+	return q->deaf && !q->wake;
 }
 
 struct dlk_waiter *dlk_queue_waiter(struct ask *a)
@@ -85,7 +96,8 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 		return NULL;
 	if (!q->wake)
 		q->wake = dlk_wake_get(a->ep);
-	if (!q->wake || (!q->waiter.claim_len && name_claim(a) < 0))
+	if ((!q->wake && !q->deaf) ||
+	    (!q->waiter.claim_len && name_claim(a) < 0))
 		return NULL;
 	number(q);
 	if (a->kind != DLK_FLOCK) {
@@ -138,7 +150,7 @@ static uint64_t look_ns(struct ask *a, uint32_t random)
 /*
  * When to tell of the place again.  If the holder's lease ends before, then:
  * the first one at once, the others later, by how many are ahead of them.  A
- * holder that is none of ours wakes nobody.
+ * holder that is none of ours wakes nobody, and nobody wakes who is deaf.
  */
 static uint64_t pause_ns(struct ask *a)
 {
@@ -157,12 +169,13 @@ static uint64_t pause_ns(struct ask *a)
 		if (pause > end)
 			pause = end;
 	}
-	if (ahead <= 0 && strncmp(answer->holder, "dlock1 ", 7) != 0) {
+	end = pause;
+	if (is_deaf(q))
+		end = look_ns(a, random) *
+		      (ahead > 8 ? (uint64_t)ahead / 8 : 1);
+	else if (ahead <= 0 && strncmp(answer->holder, "dlock1 ", 7) != 0)
 		end = look_ns(a, random);
-		if (pause > end)
-			pause = end;
-	}
-	return pause;
+	return pause > end ? end : pause;
 }
 
 static void answered(void *arg, const redisReply *reply)
@@ -219,6 +232,7 @@ static void say_rest(struct ask *a)
 		err = dlk_conn_flush(c, by);
 	if (!err)
 		err = dlk_conn_reply(c, by, &r);
+	a->queue.placed = false;
 	if (err || r->type == REDIS_REPLY_ERROR)
 		forget_place(&a->queue);
 	if (c)
@@ -239,18 +253,19 @@ static void away(void *arg)
 
 	say_rest(a);
 	put_wake(&a->queue);
+	a->queue.rested = true;
 }
 
 void dlk_queue_away(struct ask *a)
 {
-	if (a->queue.wake && a->queue.waiter.queued)
+	if ((a->queue.wake || a->queue.deaf) && a->queue.waiter.queued)
 		say_rest(a);
 	put_wake(&a->queue);
 }
 
 void dlk_queue_rename(struct ask *a)
 {
-	if (a->queue.waiter.claim_len && a->queue.wake)
+	if (a->queue.waiter.claim_len && (a->queue.wake || a->queue.deaf))
 		say_leave(a);
 	forget_place(&a->queue);
 }
@@ -271,6 +286,20 @@ static int look_around(struct ask *a, uint64_t now)
 	return err;
 }
 
+/* What was said to us; who is deaf is to ask each time, with interop. */
+static int heard(struct ask *a, bool in_time)
+{
+	struct queued *q = &a->queue;
+	int err;
+
+	if (q->wake)
+		err = dlk_wake_heard(q->wake, q->word);
+	else
+		err = a->lease.interop && !in_time ? 't' : 0;
+	q->told = err == 't';
+	return err;
+}
+
 /* Until somebody says something to us: what, 0 for nothing, or -errno. */
 static int listen_for(struct ask *a, uint64_t until)
 {
@@ -278,21 +307,48 @@ static int listen_for(struct ask *a, uint64_t until)
 
 	for (;;) {
 		uint64_t now = dlk_now_ns(), by = until;
-		int err = dlk_wake_heard(q->wake, q->word);
+		int err = heard(a, now < until);
 
-		q->told = err == 't';
 		err = err ?: look_around(a, now);
 		if (err || now >= until)
 			return err;
 		if (a->kind != DLK_FLOCK && by > q->look_ns)
 			by = q->look_ns > now ? q->look_ns : now + 1;
 		dlk_ask_empty_hands(a);
-		err = dlk_sleep_on(a->call, dlk_wake_fd(q->wake), by - now,
-				   away, a);
+		q->rested = false;
+		err = dlk_sleep_on(a->call, q->wake ? dlk_wake_fd(q->wake) : -1,
+				   by - now, away, a);
 		err = dlk_ask_fill_hands(a, err < 0 ? err : 0);
-		if (err || !q->wake)
+		if (err || q->rested)
 			return err ?: -ESTALE;
 	}
+}
+
+/*
+ * A waiter that cannot be told is deaf, for this call: there are too many of
+ * one process, it has no descriptor left, the user may not SUBSCRIBE (acl(7):
+ * &dlock%wake:*).  It has its place all the same, or those who can be told
+ * would go before it for ever, and looks for its claim often.
+ */
+static bool makes_deaf(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -EPERM;
+}
+
+static int new_channel(struct ask *a)
+{
+	static atomic_bool said;
+	struct queued *q = &a->queue;
+	int err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, &q->wake,
+			       a->why);
+
+	q->deaf = makes_deaf(err);
+	if (err == -EPERM && !atomic_exchange(&said, true))
+		dlk_ask_line(a, DLK_WARNING,
+			     "cannot be told of what is granted: ", a->why,
+			     "; looks for it (may the user SUBSCRIBE and "
+			     "PUBLISH to &dlock%wake:* ?)");
+	return q->deaf ? 0 : err;
 }
 
 /*
@@ -304,14 +360,12 @@ static int have_channel(struct ask *a, bool *known)
 	struct queued *q = &a->queue;
 	int err;
 
-	if (q->wake && q->waiter.claim_len)
+	if ((q->wake || q->deaf) && q->waiter.claim_len)
 		return 0;
 	*known = false;
 	if (dlk_queue_waiter(a))
 		return 0;
-	err = q->wake ? -ENOMEM
-		      : dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns,
-				     &q->wake, a->why);
+	err = q->wake || q->deaf ? -ENOMEM : new_channel(a);
 	if (err)
 		return err;
 	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
@@ -334,7 +388,27 @@ static bool is_here(const struct ask *a)
 	       strcmp(ours.file, theirs.file) == 0;
 }
 
-/* It is told of, and heard what there is to know: DLK_BUSY to go on waiting. */
+/*
+ * Our place is another one, and nothing that we did is the reason: perhaps
+ * nobody heard what was said to us, for the server, or what is between, has
+ * forgotten the connection and we do not know.  By another one, then; and if
+ * that is of no use, by none.
+ */
+static bool lost_place(struct queued *q)
+{
+	if (!q->wake || !q->placed || !q->waiter.lost ||
+	    dlk_now_ns() >= q->counted_ns + q->waiter.life_ms * DLK_MS)
+		return false;
+	dlk_wake_close(q->wake);
+	put_wake(q);
+	q->deaf = q->lost++ > 0;
+	return true;
+}
+
+/*
+ * It is told of, and heard what there is to know: DLK_BUSY to go on waiting;
+ * -ESTALE to tell again, by another connection.
+ */
 static int stay(struct ask *a)
 {
 	struct queued *q = &a->queue;
@@ -344,8 +418,11 @@ static int stay(struct ask *a)
 	if (err && err != DLK_BUSY)
 		return err;
 	a->fail_by_ns = 0;
+	if (err && lost_place(q))
+		err = -ESTALE;
 	q->counted_ns = a->s->answer.asked_ns;
 	q->granted = err == 0;
+	q->placed = true;
 	q->until_ns = dlk_now_ns() + pause_ns(a);
 	if (err == DLK_BUSY && (is_here(a) || dlk_ask_same_place(a, &older)))
 		err = 0; /* is it there still? */
@@ -358,7 +435,8 @@ int dlk_queue_wait(struct ask *a)
 	bool known = q->waiter.queued;
 	int err;
 
-	if (q->answered && known) {
+	q->placed = q->answered && known;
+	if (q->placed) {
 		q->counted_ns = a->s->answer.asked_ns;
 		q->until_ns = dlk_now_ns() + pause_ns(a);
 	}
@@ -373,13 +451,16 @@ int dlk_queue_wait(struct ask *a)
 			err = stay(a);
 		else if (!err)
 			err = DLK_BUSY;
+		if (err == -ESTALE) {
+			known = false;
+			continue;
+		}
 		if (err == DLK_BUSY)
 			err = listen_for(a, q->until_ns);
 		else if (err == 0)
 			return 0;
 		else
-			return dlk_ask_refused(
-				a, err == -EMFILE ? DLK_BUSY : err, began);
+			return dlk_ask_refused(a, err, began);
 		if (err == 'g' || err == 't') {
 			q->granted = err == 'g';
 			return 0;
@@ -480,7 +561,7 @@ void dlk_queue_end(struct ask *a)
 
 	if (q->waiter.queued || q->granted)
 		say_leave(a);
-	q->granted = q->told = q->hurry = q->answered = false;
+	q->granted = q->told = q->hurry = q->answered = q->deaf = false;
 	forget_place(q);
 	put_wake(q);
 }

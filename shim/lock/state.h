@@ -107,6 +107,7 @@ struct dlk_wake {
 	const struct dlk_endpoint *ep;
 	char channel[DLK_CHANNEL_LEN + 1];
 	bool busy;
+	uint64_t refused_ns; /* until then it is not tried again */
 };
 
 enum { DLK_LINKS = 16, DLK_WAKES = 128, DLK_CHAINS = 1024 };
@@ -276,8 +277,8 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
 /* An idle connection to ep that listens to a channel of its own, or NULL. */
 struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep);
 /*
- * A new one: 0 and *w; -EMFILE: there are too many; -errno of lease.h, with
- * `why` (256 bytes).
+ * A new one: 0 and *w; -EMFILE: there are too many; -EPERM: the server refused
+ * it, just now or a moment ago; -errno of lease.h, with `why` (256 bytes).
  */
 int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		 struct dlk_wake **w, char *why);
@@ -289,6 +290,8 @@ int dlk_wake_heard(struct dlk_wake *w, const char *digits);
 /* Its socket, to sleep on; -1. */
 int dlk_wake_fd(const struct dlk_wake *w);
 void dlk_wake_put(struct dlk_wake *w);
+/* (not put) Nobody hears by this connection. */
+void dlk_wake_close(struct dlk_wake *w);
 /* After fork. */
 void dlk_wakes_forget(void);
 

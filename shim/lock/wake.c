@@ -12,8 +12,12 @@
 #include "lease/script.h"
 #include "lock/state.h"
 #include "model/text.h"
+#include "model/timeline.h"
 
 #define CHANNEL "dlock%wake:"
+
+/* A user that may not SUBSCRIBE is one for a while. */
+enum { REFUSED_MS = 10000 };
 
 struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep)
 {
@@ -66,9 +70,13 @@ static int subscribe(struct dlk_wake *w, uint64_t deadline_ns)
 	err = dlk_conn_open(w->conn, deadline_ns);
 	if (!err)
 		err = dlk_script_call(w->conn, deadline_ns, 2, args, &r);
-	if (!err && r->type != REDIS_REPLY_ARRAY)
-		err = dlk_script_refused(w->conn, r);
-	return err;
+	if (err || r->type == REDIS_REPLY_ARRAY)
+		return err;
+	err = dlk_script_refused(w->conn, r);
+	if (err != -EREMOTEIO)
+		return err;
+	w->refused_ns = dlk_now_ns() + REFUSED_MS * DLK_MS;
+	return -EPERM;
 }
 
 int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
@@ -84,6 +92,12 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!*w)
 		return -EMFILE;
+	if ((*w)->ep == ep && dlk_now_ns() < (*w)->refused_ns) {
+		strcpy(why, "it was refused a moment ago");
+		dlk_wake_put(*w);
+		*w = NULL;
+		return -EPERM;
+	}
 	c = (*w)->conn ?: dlk_conn_new(ep);
 	if (!c) {
 		strcpy(why, "no memory for a connection");
@@ -145,6 +159,11 @@ void dlk_wake_put(struct dlk_wake *w)
 	pthread_mutex_lock(&dlk.mutex);
 	w->busy = false;
 	pthread_mutex_unlock(&dlk.mutex);
+}
+
+void dlk_wake_close(struct dlk_wake *w)
+{
+	dlk_conn_close(w->conn);
 }
 
 void dlk_wakes_forget(void)

@@ -21,6 +21,9 @@ answered by "ok":
 			connection is closed; then as `pass`
 	strand TEXT	the first request that holds TEXT is forwarded; then as
 			`hang`
+	forget		(no mode) the server's side of each connection that has
+			sent SUBSCRIBE is closed, and its client never hears of
+			it: as if what is between had forgotten the connection
 	lost		answers how many replies `lose` has taken so far
 	target HOST:PORT	where new connections go; the old ones are closed
 
@@ -39,6 +42,7 @@ class Proxy:
         self.aim(target)
         self.mode, self.arg = "pass", ""
         self.lost = 0
+        self.forgets = 0
         self.pairs = set()
         self.mutex = threading.Lock()
         self.listener = None
@@ -104,7 +108,13 @@ class Proxy:
 
     def pump(self, client, server):
         replied, losing = 0, False
+        listens, forgets = False, self.forgets
         while True:
+            if listens and self.forgets != forgets:
+                server.shutdown(socket.SHUT_RDWR)
+                while client.recv(65536):
+                    pass
+                return
             ready, _, _ = select.select([client, server], [], [], 0.05)
             if self.mode in ("close", "reset"):
                 self.end(client, self.mode == "reset")
@@ -113,6 +123,7 @@ class Proxy:
                 data = client.recv(65536)
                 if not data:
                     return
+                listens = listens or b"SUBSCRIBE" in data
                 mode = self.mode
                 if mode == "take" and self.arg.encode() in data:
                     self.mode = "pass"
@@ -145,6 +156,9 @@ class Proxy:
     def command(self, mode, arg):
         if mode == "lost":
             return str(self.lost)
+        if mode == "forget":
+            self.forgets += 1
+            return "ok"
         if mode == "target":
             self.aim(arg)
             with self.mutex:

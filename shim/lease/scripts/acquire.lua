@@ -20,7 +20,8 @@
 -- {0, ttl left, token, ticket, ahead}
 --                         somebody holds it, or is to have it first; ttl -1:
 --                         without a ttl; token '' if it is longer than any of
---                         ours; ticket 0: not queued
+--                         ours; ticket 0: not queued; ahead less than 0:
+--                         -1 - ahead, and it had another ticket, of no use
 -- {2, 0, type, 0, 0}      the key is no lease
 if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and redis.call('EXISTS', KEYS[2]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then

@@ -23,8 +23,8 @@ if held == ARGV[1] and not ends.err and ARGV[2] ~= 'interop'
 		redis.call('HGET', KEYS[2], head) or '',
 		'^(%d+) (%d+) (%x+)%.(%d+) EX (.*)$')
 	if claim and tonumber(expiry) > time[1] * 1000 + time[2] / 1000
-	   and redis.call('PUBLISH', 'dlock%wake:' .. channel, 'granted ' ..
-			  string.sub(claim, 8, 39) .. ' ' .. number) > 0 then
+	   and redis.pcall('PUBLISH', 'dlock%wake:' .. channel, 'granted ' ..
+			   string.sub(claim, 8, 39) .. ' ' .. number) ~= 0 then
 		redis.call('SET', KEYS[1], claim, 'PX', life)
 		if head == ends[2] then
 			redis.call('DEL', KEYS[2])
