@@ -13,10 +13,10 @@ TTL=3000			# ms
 CLAIM=$((TTL / 2))
 SLACK=400			# of a busy machine
 
-# hold [HOST]: the holder h
+# The holder h on B
 hold()
 {
-	locker h dl "${1:-B}"
+	locker h dl B
 	ask h 'open f f'
 	ask h 'lock f EX'
 	[ "$RESULT" = 0 ] || rig_die "no holder: $HEARD"

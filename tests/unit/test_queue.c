@@ -457,6 +457,38 @@ static void if_all_are_dead_the_lock_is_free(void **state)
 	assert_false(exists(QUEUE));
 }
 
+static void who_has_no_channel_is_served_and_finds_it(void **state)
+{
+	(void)state;
+	deaf(1);
+	party[1].w.channel = DLK_NO_CHANNEL;
+	line_up(2);
+	release(0);
+	assert_silent(2);
+	assert_int_equal(stay(1), 0);
+	release(1);
+	assert_served(2);
+	release(2);
+}
+
+/* Alone it gets the same ticket once more. */
+static void who_was_skipped_is_told_that_its_place_is_lost(void **state)
+{
+	(void)state;
+	line_up(1);
+	assert_false(party[1].w.lost);
+	assert_int_equal(stay(1), DLK_BUSY);
+	assert_false(party[1].w.lost);
+	deaf(1);
+	release(0);
+	assert_false(exists(QUEUE));
+	assert_int_equal(stay(1), DLK_BUSY);
+	assert_true(party[1].w.lost);
+	assert_int_equal(party[1].w.ticket, 1);
+	assert_int_equal(party[1].w.ahead, 0);
+	leave(1);
+}
+
 static void the_stale_are_skipped(void **state)
 {
 	(void)state;
@@ -1127,6 +1159,8 @@ int main(void)
 		queue_test(who_has_left_disturbs_nobody),
 		queue_test(the_dead_are_skipped_at_once),
 		queue_test(if_all_are_dead_the_lock_is_free),
+		queue_test(who_has_no_channel_is_served_and_finds_it),
+		queue_test(who_was_skipped_is_told_that_its_place_is_lost),
 		queue_test(the_stale_are_skipped),
 		queue_test(a_claim_that_nobody_takes_ends_with_its_life),
 		queue_test(the_queue_ends_with_those_in_it),
