@@ -179,15 +179,17 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		ticket_of(&place, w),
 		w ? (struct dlk_arg){ w->channel, strlen(w->channel) } : none,
 		dlk_script_number(&life, w ? w->life_ms : 0, 0),
+		{ ask->holds ? "+" : "-", 1 },
 	};
 
-	return ask_old(c, deadline_ns, 19, args, ask->waiter, answer);
+	return ask_old(c, deadline_ns, 20, args, ask->waiter, answer);
 }
 
 /* --- queue ---------------------------------------------------------------- */
 
 void dlk_records_what(char what[DLK_WHAT_LEN + 1],
-		      const struct dlk_range *range, const char *owner)
+		      const struct dlk_range *range, const char *owner,
+		      bool holds)
 {
 	struct dlk_text t;
 
@@ -195,6 +197,7 @@ void dlk_records_what(char what[DLK_WHAT_LEN + 1],
 	dlk_range_put(&t, range);
 	for (unsigned i = 0; i < DLK_RANDOM_LEN; i++)
 		dlk_text_bytes(&t, owner[0] ? owner + i : "-", 1);
+	dlk_text_str(&t, holds ? "+" : "-");
 }
 
 int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,

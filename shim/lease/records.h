@@ -46,7 +46,7 @@
 
 enum {
 	DLK_RECORDS_PAGE = 500, /* ranges in one set, at most */
-	DLK_WHAT_LEN = DLK_RANGE_LEN + DLK_RANDOM_LEN,
+	DLK_WHAT_LEN = DLK_RANGE_LEN + DLK_RANDOM_LEN + 1,
 };
 
 struct dlk_records_ask {
@@ -60,6 +60,8 @@ struct dlk_records_ask {
 			      there is no writer */
 	bool known; /* a range of this token was granted, and not all given
 		       back since */
+	bool holds; /* its process holds some lock: it waits for nobody who
+		       only waits himself (fair) */
 	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
 				      and whose claim it confirms if it is
 				      granted; NULL for who does not wait */
@@ -67,10 +69,12 @@ struct dlk_records_ask {
 
 /*
  * What a waiter waits for, and a NUL: a range, and the 32 digits of its owner's
- * token, whose own ranges are in nobody's way; "" if it has none.
+ * token, whose own ranges are in nobody's way, "" if it has none; and whether
+ * its process holds some lock.
  */
 void dlk_records_what(char what[DLK_WHAT_LEN + 1],
-		      const struct dlk_range *range, const char *owner);
+		      const struct dlk_range *range, const char *owner,
+		      bool holds);
 
 /* queue.h, for a lease with places.  `answer` NULL: append. */
 int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,

@@ -214,5 +214,10 @@ int dlk_deadlock_check(struct ask *a);
 void dlk_deadlock_in_kernel(const struct ask *a, const void *lock);
 /* It waits no more. */
 void dlk_deadlock_end(struct ask *a);
+/*
+ * Does this process hold a lock, of whatever kind and file?  Then it may be in
+ * the way of those whom it would wait for.
+ */
+bool dlk_holds_locks(void);
 
 #endif

@@ -102,6 +102,11 @@ static bool holds_something(void)
 	return found;
 }
 
+bool dlk_holds_locks(void)
+{
+	return atomic_load(&dlk.n_held) != 0;
+}
+
 /*
  * Has a release, or a list, failed on its way?  Of what is in flight the answer
  * is read first, where nobody else has the connection.

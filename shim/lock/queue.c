@@ -88,6 +88,15 @@ static bool is_deaf(const struct queued *q)
 	return q->deaf && !q->wake;
 }
 
+static void say_what(struct ask *a)
+{
+	if (a->kind == DLK_FLOCK)
+		return;
+	dlk_records_what(a->queue.what, &a->want, a->own_random,
+			 dlk_holds_locks());
+	a->queue.waiter.what = a->queue.what;
+}
+
 struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 {
 	struct queued *q = &a->queue;
@@ -100,10 +109,7 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 	    (!q->waiter.claim_len && name_claim(a) < 0))
 		return NULL;
 	number(q);
-	if (a->kind != DLK_FLOCK) {
-		dlk_records_what(q->what, &a->want, a->own_random);
-		q->waiter.what = q->what;
-	}
+	say_what(a);
 	return &q->waiter;
 }
 
@@ -116,6 +122,7 @@ static int stay_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 	if (err)
 		return err;
 	number(&a->queue);
+	say_what(a);
 	return dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
 			      &a->s->answer);
 }

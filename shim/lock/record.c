@@ -307,6 +307,7 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 			.seq = a->asked ? next_seq(a) : a->seq,
 			.since_ns = a->since_ns,
 			.known = a->own != NULL,
+			.holds = dlk_holds_locks(),
 			.proof = proof,
 			.waiter = dlk_queue_waiter(a),
 		};

@@ -4,6 +4,8 @@
 #
 # fair = true: a reader that comes after a writer waits behind it, so that a
 # stream of readers cannot keep it out.  Without, it passes, as in the kernel.
+# So does, of record locks, who holds something: there is no deadlock, under
+# fair, that is none in the kernel.
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/herd.sh"
 
@@ -42,6 +44,51 @@ late_reader()
 	ask l 'open f f'
 }
 
+# order RUN [one]: a holds f, c reads g, b waits to write g, c waits for f; may a
+# read g?
+order()
+{
+	local p host=${2:+A}
+
+	for p in a@A c@A "b@${host:-B}"; do
+		locker "${p%@*}" "$1" "${p#*@}"
+		ask "${p%@*}" 'open f f'
+		ask "${p%@*}" 'open g g'
+	done
+	ask a 'range f F_WRLCK 0 1'
+	ask c 'range g F_RDLCK 0 1'
+	say b 'range g F_WRLCK 0 1 WAIT'
+	[ "$1" != dl ] || until_true 5 queue_is 1 || rig_die 'b does not wait'
+	[ "$1" = dl ] || until_true 5 waits_here 1 || rig_die 'b does not wait'
+	say c 'range f F_WRLCK 0 1 WAIT'
+	until_true 5 waits_here "$([ "$1" = dl ] && echo 1 || echo 2)" ||
+		rig_die 'c does not wait'
+	ask a 'range g F_RDLCK 0 1 WAIT' 5
+	note "$1: a gets $RESULT after $(((END - START) / 1000)) us"
+}
+
+waits_here()
+{
+	[ "$(on A grep -c -e '->' /proc/locks)" -ge "$1" ]
+}
+
+order_ends()
+{
+	local p
+
+	ask a 'range f F_UNLCK 0 1'
+	hear c
+	is "$RESULT" 0 "$1: c goes on"
+	for p in a c; do
+		ask "$p" 'range g F_UNLCK 0 1'
+	done
+	hear b
+	is "$RESULT" 0 "$1: and b"
+	for p in a b c; do
+		peer_end "$p"
+	done
+}
+
 rig_start disks
 KEY=dlock:$MNT/f
 
@@ -73,4 +120,19 @@ at_most "${waited:-99999}" 300 'fair: the writer is not kept out (ms)'
 rig_configs ttl=3s connect_timeout=300ms
 stream 'not fair'
 at_least "${waited:-0}" 1000 'not fair: the readers keep the writer out (ms)'
+
+order on one
+is "$RESULT" 0 'one host, bare: who holds something passes who only waits'
+order_ends 'one host, bare'
+KEY=dlock:$MNT/g%rec
+rig_configs ttl=3s connect_timeout=300ms 'path_more=fair = true'
+order dl
+is "$RESULT" 0 'fair: who holds something passes who only waits'
+locker n dl A
+ask n 'open g g'
+ask n 'range g F_RDLCK 0 1'
+is "$RESULT" EAGAIN 'fair: who holds nothing does not'
+peer_end n
+order_ends fair
+rig_empty 4 'fair: no key is left'
 rig_end

@@ -31,7 +31,7 @@ struct waiter {
 
 static struct holder a, b, far;
 static struct waiter v[WAITERS];
-static bool fair, interop;
+static bool fair, interop, holds;
 
 /* --- who waits ------------------------------------------------------------ */
 
@@ -84,7 +84,7 @@ static int stage(void **state)
 {
 	int err = connect_at_once(state);
 
-	fair = interop = false;
+	fair = interop = holds = false;
 	reset(&a, 'a', HOST, 2000);
 	reset(&b, 'b', HOST, 3000);
 	reset(&far, 'f', "elsewhere", 1000);
@@ -122,6 +122,7 @@ static int acquire_with(struct holder *h, enum dlk_range_type type,
 					   .since_ns = h->since,
 					   .proof = proof,
 					   .known = h->held.n > 0,
+					   .holds = holds,
 					   .waiter = w };
 	int err;
 
@@ -145,7 +146,7 @@ static int want(struct waiter *w, enum dlk_range_type type, uint64_t start,
 
 	w->want = (struct dlk_range){ start, end, type };
 	id_of(&w->h, id);
-	dlk_records_what(w->what, &w->want, id);
+	dlk_records_what(w->what, &w->want, id, holds);
 	return acquire_with(&w->h, type, start, end, &w->w, false);
 }
 
@@ -444,6 +445,36 @@ static void fair_is_in_order(void **state)
 	give_all(&far);
 }
 
+/* Who holds something waits for those who hold, as in the kernel. */
+static void fair_is_no_deadlock(void **state)
+{
+	(void)state;
+	fair = true;
+	assert_int_equal(acquire(&a, R, 0, 9), 0);
+	assert_queues(&v[0], W, 5, 14);
+	assert_int_equal(acquire(&far, R, 5, 5), DLK_BUSY);
+	holds = true;
+	assert_int_equal(acquire(&far, R, 5, 5), 0);
+	holds = false;
+	assert_int_equal(acquire(&b, W, 20, 29), 0);
+	assert_queues(&v[1], W, 20, 29);
+	assert_queues(&v[3], R, 25, 25);
+	holds = true;
+	assert_queues(&v[2], R, 25, 25);
+	give(&b, R, 20, 29);
+	assert_told("..g.");
+	take_and_give(&v[2]);
+	give_all(&b);
+	assert_told(".g..");
+	take_and_give(&v[1]);
+	assert_told("...g");
+	take_and_give(&v[3]);
+	give_all(&a);
+	give_all(&far);
+	assert_told("g...");
+	take_and_give(&v[0]);
+}
+
 static void what_expired_is_for_those_who_wait(void **state)
 {
 	(void)state;
@@ -680,6 +711,7 @@ int main(void)
 		queue_test(ones_own_ranges_are_in_nobodys_way),
 		queue_test(who_can_goes_on),
 		queue_test(fair_is_in_order),
+		queue_test(fair_is_no_deadlock),
 		queue_test(what_expired_is_for_those_who_wait),
 		queue_test(an_expired_string_is_for_those_who_wait),
 		queue_test(who_stays_finds_what_expired),

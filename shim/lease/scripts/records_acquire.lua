@@ -16,6 +16,7 @@
 --         11 its ticket, or "" if it has none yet
 --         12 its channel, or "": it does not wait
 --         13 its life (ms)
+--         14 '+' if the asker holds some lock, of whatever file, or '-'
 --
 -- {1, 0, '', '', 0, 0}         granted; the ttl is new
 -- {1, 1, '', '', 0, 0}         granted; what a dead owner had there is gone
@@ -37,6 +38,7 @@ end
 local token, ttl, since, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[6]
 local id, want, known = id_of(token), range(ARGV[8], 1), ARGV[7] ~= ''
 local options, claim, ticket = ARGV[9], ARGV[10], ARGV[11]
+local holds = ARGV[14]
 local waits = redis.call('EXISTS', queue) == 1
 local granted = { 1, 0, '', '', 0, 0 }
 
@@ -54,8 +56,8 @@ end
 local function refuse(o, left, hit)
 	local n, ahead = 0, 0
 	if ARGV[12] ~= '' then
-		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id, claim,
-				tonumber(ARGV[13]))
+		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id .. holds,
+				claim, tonumber(ARGV[13]))
 	end
 	serve(options)
 	return { 0, left, o and o.token or '', hit[3] .. hit[1] .. hit[2], n,
@@ -130,7 +132,8 @@ if not hit and freed and waits and not claimed and not is_interop(options) then
 	hit, other = obstacle(id, had, want, dead)
 	freed = nil
 end
-if not hit and waits and not claimed and is_fair(options) then
+if not hit and waits and not claimed and is_fair(options)
+   and holds ~= '+' then
 	other = waits_before(want, claim)
 	if other then
 		hit, other.token = waits_for(other), other.claim

@@ -4,7 +4,8 @@
 --
 -- KEYS    1 the lease  2 its ranges  3 its queue
 -- ARGV    1 what it does: stay, leave, rest or pass, as in queue.lua
---         2 type, start, end; and its owner's digits, or as many '-'
+--         2 type, start, end; its owner's digits, or as many '-'; '+' if it
+--           holds some lock, or '-'
 --         3 claim  4 ticket, or "" if it has none yet  5 channel  6 life (ms)
 --         7 "fair" and "interop", or ""
 --
@@ -15,7 +16,8 @@
 -- {2, 0, type, '', 0, 0}       the key is no lease
 --include records_queue.inc
 local verb, claim, ticket, life = ARGV[1], ARGV[3], ARGV[4], tonumber(ARGV[6])
-local options, want, of = ARGV[7], range(ARGV[2], 1), string.sub(ARGV[2], 40)
+local options, want = ARGV[7], range(ARGV[2], 1)
+local of = string.sub(ARGV[2], 40, 71)
 
 local function granted()
 	local o = is_hash() and owner(id_of(claim))
