@@ -132,9 +132,8 @@ bool dlk_ask_moved(const struct ask *a)
 {
 	struct dlk_file now;
 
-	return !a->by_shadow && a->kind == DLK_FLOCK &&
-	       (dlk_kernel_file(a->fd, &now) < 0 ||
-		!dlk_same_file(&now, &a->file));
+	return !a->by_shadow && (dlk_kernel_file(a->fd, &now) < 0 ||
+				 !dlk_same_file(&now, &a->file));
 }
 
 void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)

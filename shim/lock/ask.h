@@ -79,8 +79,11 @@ struct ask {
 	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
 	uint64_t seq, since_ns;   /* of the request, of its kernel grant */
 	bool waited;              /* in the kernel, which has granted */
+	bool inherited; /* its process has locks from before an exec */
 	bool elsewhere; /* the owner's key is not that of the path now */
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
+	unsigned cycles; /* seen by the kernel alone: since */
+	uint64_t cycle_ns;
 	unsigned looks; /* at a lock of this host in our way: since */
 	uint64_t looked_ns;
 	uint64_t wait_id; /* what others are told of the wait; 0: nothing */
@@ -117,7 +120,7 @@ bool dlk_ask_same_place(const struct ask *a, bool *older);
 
 /*
  * Has a handler that ran while we waited put another file there, or closed it?
- * flock(2) that goes on starts anew then, with the number.
+ * The kernel's call that goes on starts anew then, with the number.
  */
 bool dlk_ask_moved(const struct ask *a);
 
@@ -215,9 +218,11 @@ void dlk_deadlock_in_kernel(const struct ask *a, const void *lock);
 /* It waits no more. */
 void dlk_deadlock_end(struct ask *a);
 /*
- * Does this process hold a lock, of whatever kind and file?  Then it may be in
- * the way of those whom it would wait for.
+ * Where the rule is fair: does this process hold a lock, of whatever kind and
+ * file?  Then it may be in the way of those whom it would wait for.  What an
+ * execve(2) has left is noted first, with no lock of the call's own in hand.
  */
-bool dlk_holds_locks(void);
+void dlk_note_inherited(struct ask *a);
+bool dlk_overtakes(const struct ask *a);
 
 #endif

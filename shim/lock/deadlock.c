@@ -34,6 +34,7 @@
  *     Whoever begins a wait that closes a cycle has the last number in it, and
  *     sees all the others.
  *  3. A process that holds nothing is in nobody's way: its waits cost nothing.
+ *     But what it held before an execve(2) it holds.
  *  4. Who waits for Redis tells of it anew at each pause; who waits in the
  *     kernel is seen there by the thread, which tells of it.  A call that waits
  *     may never come back, and then nobody does.
@@ -45,7 +46,7 @@
 #include <unistd.h>
 
 #include "lease/waits.h"
-#include "lock/ask.h"
+#include "lock/record.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
@@ -88,7 +89,33 @@ static struct what {
 
 static uint64_t next_look_ns; /* the thread's */
 
+/* No execve(2) has left POSIX locks to us, of which we do not know. */
+static _Atomic bool none_inherited;
+
 /* --- telling -------------------------------------------------------------- */
+
+static bool has_records(void *any, int fd)
+{
+	dlk_kernel_records(fd, DLK_POSIX, dlk_record_note_any, any);
+	return *(bool *)any;
+}
+
+/*
+ * There will be none where there is none.  Those of our own that are asked for
+ * at this moment, by another thread, may be among them: then the wait is told
+ * in vain.
+ */
+static bool has_inherited(void)
+{
+	bool any = false;
+
+	if (atomic_load(&none_inherited))
+		return false;
+	dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, &any);
+	if (!any)
+		atomic_store(&none_inherited, true);
+	return any;
+}
 
 /* Is anybody ever in wait for this process? */
 static bool holds_something(void)
@@ -99,12 +126,18 @@ static bool holds_something(void)
 	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
 		found = h->state == DLK_HELD && h->kind == DLK_POSIX;
 	pthread_mutex_unlock(&dlk.mutex);
-	return found;
+	return found || has_inherited();
 }
 
-bool dlk_holds_locks(void)
+/* Asked for before the kernel's lock, which would be taken for one. */
+void dlk_note_inherited(struct ask *a)
 {
-	return atomic_load(&dlk.n_held) != 0;
+	a->inherited = a->lease.fair && has_inherited();
+}
+
+bool dlk_overtakes(const struct ask *a)
+{
+	return a->lease.fair && (atomic_load(&dlk.n_held) || a->inherited);
 }
 
 /*
@@ -524,5 +557,6 @@ uint64_t dlk_deadlock_tick(uint64_t now)
 void dlk_deadlock_forget(void)
 {
 	memset(telling, 0, sizeof(telling));
+	atomic_store(&none_inherited, true);
 	next_look_ns = 0;
 }

@@ -33,7 +33,8 @@ bool dlk_gate_try(const struct dlk_file *file)
 	return atomic_compare_exchange_strong(gate_of(file), &state, TAKEN);
 }
 
-int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file)
+int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
+		   dlk_away_fn *away, void *arg)
 {
 	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
 	_Atomic unsigned *gate = gate_of(file);
@@ -41,7 +42,7 @@ int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file)
 	if (dlk_gate_try(file))
 		return 0;
 	while (atomic_exchange(gate, WANTED) != FREE) {
-		int err = call ? dlk_let_signals_in(call) : 0;
+		int err = call ? dlk_sleep_on(call, -1, 0, away, arg) : 0;
 
 		if (err && call->wait)
 			return err;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -75,12 +76,66 @@ static int64_t boottime_offset(void)
 	       (int64_t)nsec;
 }
 
+static uint64_t hash(const void *bytes, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325U; /* FNV-1a */
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3U;
+	return h;
+}
+
+/* When it began, in nanoseconds: the 22nd field of /proc/PID/stat (proc(5)). */
+static bool read_beginning(uint64_t *ns)
+{
+	const uint64_t tick = 1000000000U / (uint64_t)sysconf(_SC_CLK_TCK);
+	char text[1024];
+	const char *at = NULL;
+
+	if (dlk_slurp("/proc/self/stat", text, sizeof(text)) > 0)
+		at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at || !dlk_number(at + 1, 10, ns))
+		return false;
+	*ns = *ns * tick - (uint64_t)me.offset_ns;
+	return true;
+}
+
+/*
+ * The process is the same in each program that it becomes by execve(2), which
+ * keeps its POSIX locks (record.c): so its name follows from its number, of
+ * which namespace that is, and when it began; for numbers come again.  0 where
+ * that cannot be read.
+ */
+static uint64_t name_of_process(void)
+{
+	char name[DLK_WORD_MAX + 96];
+	struct dlk_text t;
+	struct stat ns;
+	uint64_t began;
+
+	if (strncmp(me.host, "unknown", 7) == 0 || !read_beginning(&began) ||
+	    dlk_stat("/proc/self/ns/pid", &ns, 0) < 0)
+		return 0;
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, me.host);
+	dlk_text_str(&t, " ");
+	dlk_text_u64(&t, ns.st_ino, 1);
+	dlk_text_str(&t, " ");
+	dlk_text_u64(&t, (uint64_t)dlk_pid(), 1);
+	dlk_text_str(&t, " ");
+	dlk_text_u64(&t, began, 1);
+	return hash(name, t.len);
+}
+
 /* Whoever is first decides. */
 static void learn_process(void)
 {
-	uint64_t none = 0, process;
+	uint64_t none = 0, process = name_of_process();
 
-	dlk_random(&process, sizeof(process));
+	if (!process)
+		dlk_random(&process, sizeof(process));
 	atomic_compare_exchange_strong(&me.process, &none, process | 1);
 }
 
@@ -118,11 +173,7 @@ static bool get_handle(int fd, union handle *u)
 
 static uint64_t hash_handle(const union handle *u)
 {
-	uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a */
-
-	for (unsigned i = 0; i < u->h.handle_bytes; i++)
-		hash = (hash ^ u->h.f_handle[i]) * 0x100000001b3U;
-	return hash ? hash : 1;
+	return hash(u->h.f_handle, u->h.handle_bytes) ?: 1;
 }
 
 uint64_t dlk_handle_hash(int fd)

@@ -93,7 +93,7 @@ static void say_what(struct ask *a)
 	if (a->kind == DLK_FLOCK)
 		return;
 	dlk_records_what(a->queue.what, &a->want, a->own_random,
-			 dlk_holds_locks());
+			 dlk_overtakes(a));
 	a->queue.waiter.what = a->queue.what;
 }
 

@@ -49,6 +49,9 @@
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
 #define RECORDS "%rec"
 
+/* What else a try can give: the descriptor has another file now. */
+enum { OTHER_FILE = 104 };
+
 static const struct dlk_ranges nothing;
 
 static const struct dlk_ranges *granted(const struct ask *a)
@@ -214,7 +217,24 @@ static int take_kernel(struct ask *a)
 	return err;
 }
 
-/* fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand. */
+/* (outside) What the kernel has granted to a wait, of whichever file. */
+static void undo_wait(struct ask *a)
+{
+	a->waited = false;
+	if (dlk_kernel_file(a->fd, &a->file) < 0)
+		return;
+	dlk_gate_enter(NULL, &a->file, NULL, NULL);
+	a->want = a->blocked;
+	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
+	restore_kernel(a);
+	dlk_record_let_go(a);
+	dlk_gate_leave(&a->file);
+}
+
+/*
+ * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
+ * kernel restarts it with the number, whatever a handler has put there.
+ */
 static int wait_in_kernel(struct ask *a)
 {
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
@@ -236,7 +256,12 @@ static int wait_in_kernel(struct ask *a)
 		a->waited = err == 0;
 	}
 	dlk_deadlock_in_kernel(a, NULL);
-	return dlk_ask_fill_hands(a, err);
+	err = dlk_ask_fill_hands(a, err);
+	if (a->waited && (err || dlk_ask_moved(a))) {
+		undo_wait(a);
+		err = err ?: OTHER_FILE;
+	}
+	return err;
 }
 
 struct cover {
@@ -307,7 +332,7 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 			.seq = a->asked ? next_seq(a) : a->seq,
 			.since_ns = a->since_ns,
 			.known = a->own != NULL,
-			.holds = dlk_holds_locks(),
+			.holds = dlk_overtakes(a),
 			.proof = proof,
 			.waiter = dlk_queue_waiter(a),
 		};
@@ -639,6 +664,35 @@ static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
 	       memcmp(a->key, b->key, a->key_len) == 0;
 }
 
+/* A handler is about to run, and the call may never come back. */
+static void away(void *arg)
+{
+	struct ask *a = arg;
+
+	dlk_queue_away(a);
+	dlk_ask_empty_hands(a);
+}
+
+/*
+ * What the kernel has granted already must be given back inside: then no signal
+ * is let in.
+ */
+static int enter_gate(struct ask *a)
+{
+	const int err =
+		dlk_gate_enter(a->waited ? NULL : a->call, &a->file, away, a);
+	int then;
+
+	if (a->s)
+		return err;
+	then = dlk_ask_fill_hands(a, err);
+	if (!then && dlk_ask_moved(a))
+		then = OTHER_FILE;
+	if (!err && then)
+		dlk_gate_leave(&a->file);
+	return then;
+}
+
 /* One try at the gate; what Redis refused is paused for outside. */
 static int attempt_at_gate(struct ask *a, bool *kernel)
 {
@@ -646,8 +700,7 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 	int err;
 
 	*kernel = true;
-	/* What the kernel has granted already must be given back inside. */
-	err = dlk_gate_enter(a->waited ? NULL : a->call, &a->file);
+	err = enter_gate(a);
 	if (err)
 		return err;
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
@@ -690,7 +743,7 @@ static bool passes_soon(struct ask *a)
 
 static int wait_at_redis(struct ask *a, uint64_t began_ns)
 {
-	a->looks = 0;
+	a->looks = a->cycles = 0;
 	return a->elsewhere ? dlk_ask_refused(a, DLK_BUSY, began_ns)
 			    : dlk_queue_wait(a);
 }
@@ -715,7 +768,13 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 		return dlk_ask_pause(a, DLK_SUSPECT_MS * DLK_MS);
 	if (refused && !kernel && a->wait)
 		return wait_at_redis(a, began_ns);
-	return kernel ? wait_in_kernel(a) : dlk_ask_refused(a, err, began_ns);
+	if (!kernel)
+		return dlk_ask_refused(a, err, began_ns);
+	err = wait_in_kernel(a);
+	if (err == -EDEADLK)
+		return dlk_record_doubt(a);
+	a->cycles = 0;
+	return err;
 }
 
 int dlk_record_look(struct ask *a)
@@ -750,6 +809,8 @@ static int lock_records(struct ask *a)
 		err = pause_after(a, err, kernel, began);
 		if (err)
 			return err;
+		if (!a->waited && dlk_ask_moved(a))
+			return OTHER_FILE;
 	}
 }
 
@@ -772,7 +833,11 @@ static int unlock_records(struct ask *a)
 	int err;
 
 	a->call->wait = false;
-	dlk_gate_enter(a->call, &a->file);
+	dlk_gate_enter(a->call, &a->file, away, a);
+	if (!a->s && dlk_ask_moved(a)) {
+		dlk_gate_leave(&a->file);
+		return dlk_ask_fill_hands(a, OTHER_FILE);
+	}
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	if (a->own)
 		give_up(a->own, a->fd, a->want);
@@ -813,6 +878,7 @@ static int lock_managed(struct ask *a)
 		return err;
 	hold_key(a);
 	a->queue.claim = claim;
+	dlk_note_inherited(a);
 	err = lock_records(a);
 	dlk_queue_end(a);
 	a->queue.claim = NULL;
@@ -919,6 +985,24 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 	return act(a, cmd, lock);
 }
 
+/* The file that the descriptor has now. */
+static int on_file(struct ask *a, int cmd, struct flock64 *lock)
+{
+	int err;
+
+	*a = (struct ask){
+		.call = a->call,
+		.name = a->name,
+		.fd = a->fd,
+		.s = a->s,
+	};
+	err = dlk_classify(a->fd, a->s->path, sizeof(a->s->path), a->name,
+			   &a->rule);
+	if (err)
+		return err;
+	return a->rule ? on_rule(a, cmd, lock) : DLK_PASS;
+}
+
 int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	       struct flock64 *lock)
 {
@@ -936,10 +1020,9 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 		dlk_log(DLK_ERROR, name, ": fails with ENOLCK: no memory",
 			NULL);
 	if (!err)
-		err = dlk_classify(fd, a.s->path, sizeof(a.s->path), name,
-				   &a.rule);
-	if (!err)
-		err = a.rule ? on_rule(&a, cmd, lock) : DLK_PASS;
+		err = on_file(&a, cmd, lock);
+	while (err == OTHER_FILE)
+		err = on_file(&a, cmd, lock);
 	dlk_ask_empty_hands(&a);
 	if (a.rule)
 		dlk_thread_catch_up();

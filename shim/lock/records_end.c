@@ -67,7 +67,7 @@ static void close_record(struct dlk_call *call, int fd,
 {
 	struct dlk_held *h;
 
-	dlk_gate_enter(call, file);
+	dlk_gate_enter(call, file, NULL, NULL);
 	h = dlk_record_owner(file, DLK_POSIX, fd);
 	if (h) {
 		if (h->coherent)

@@ -16,6 +16,7 @@
  *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
  *     it may be granted: so who asks again and again leaves the others room.
  *     The moment is that of 16 round trips.
+ *  4. Who only asks closes no cycle of waits, though the kernel says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 #include "model/timeline.h"
 
 enum { ASKER_LOOKS = 3, ASKER_MS = 10, STRANGER_MS = 100, REFUSALS = 64 };
+enum { CYCLE_LOOKS = 4, CYCLE_MS = 10 };
 
 static __thread struct {
 	struct dlk_file file;
@@ -161,6 +163,34 @@ bool dlk_record_is_by_asker(struct ask *a)
 	if (lock.l_type != F_UNLCK)
 		dlk_pause_ns(DLK_MS / 10);
 	return true;
+}
+
+/*
+ * A cycle that goes by bytes for which somebody only asks is none, and soon
+ * over:
+ *
+ *	p has 0			one of q's threads	another
+ *				50: ask ->
+ *	waits for 50
+ *							waits for 0: EDEADLK
+ *				refused: unlock 50
+ *
+ * Whatever was on its way to Redis has its answer before ours, or is given up
+ * as soon.
+ */
+int dlk_record_doubt(struct ask *a)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (a->cycles++ == 0)
+		a->cycle_ns = now;
+	if (a->cycles >= CYCLE_LOOKS &&
+	    now - a->cycle_ns >= CYCLE_MS * DLK_MS) {
+		a->cycles = 0;
+		return -EDEADLK;
+	}
+	ask_redis_who(a, 0);
+	return dlk_ask_pause(a, DLK_MS);
 }
 
 /* --- F_GETLK -------------------------------------------------------------- */

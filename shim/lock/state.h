@@ -512,10 +512,12 @@ void dlk_closing(int fd);
 /* --- gate.c --------------------------------------------------------------- */
 
 /*
- * Free on return: 0, or -EINTR if the call may be interrupted.  NULL: by
- * nothing, for the kernel's lock is in hand.
+ * Free on return: 0, or -EINTR if the call may be interrupted.  Before a
+ * handler runs away(arg) is called, as in dlk_sleep_on().  NULL: nothing is let
+ * in, for the kernel's lock is in hand.
  */
-int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file);
+int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
+		   dlk_away_fn *away, void *arg);
 bool dlk_gate_try(const struct dlk_file *file);
 void dlk_gate_leave(const struct dlk_file *file);
 void dlk_gates_forget(void);

@@ -166,6 +166,29 @@ local_edge()
 	goes_on p
 }
 
+# What p held before an execve(2) it holds.
+exec_first()
+{
+	take p f 0
+	ask p exec
+	take q f 1
+	wants p f 1
+	closes q f 0 || return 1
+	give q f 1
+	goes_on p
+}
+
+exec_last()
+{
+	take p f 0
+	ask p exec
+	take q f 1
+	wants q f 0
+	closes p f 1 || return 1
+	give p f 0
+	goes_on q
+}
+
 # The same, but closed by who would wait in the kernel.
 local_edge_last()
 {
@@ -367,6 +390,8 @@ deadlock 'a range of each of two files' two_files p@A q@B
 deadlock 'three hosts' three p@A q@B s@C
 deadlock 'one waits in the kernel' local_edge p@A q@A s@B
 deadlock 'who would wait in the kernel is last' local_edge_last p@A q@A s@B
+deadlock 'who waits has become another program' exec_first p@A q@B
+deadlock 'who is last has become another program' exec_last p@A q@B
 deadlock 'two readers who would write' two_readers p@A q@B
 TIMES=0
 deadlock "both at once, $AT_ONCE times" at_once p@A q@B

@@ -84,20 +84,39 @@ odd_signals()
 	peer_end u
 }
 
-# swapped HOW: a handler lets the descriptor be another file's, and the call
-# that goes on is one for that file, as the kernel restarts it.
+# swapped RUN LOCK: a handler lets the descriptor be another file's, and
+# the call that goes on is one for that file, as the kernel restarts it.
 swapped()
 {
 	locker s "$1" A
 	ask s 'open f f'
 	ask s 'open g g'
 	ask s 'swap f g 200'
-	ask s 'lock f EX' 5
-	is "$RESULT" 0 "$1: who waits with the number of another file has that"
+	ask s "${2/SLOT/f}" 5
+	is "$RESULT" 0 "$1: $2: who waits with the number of another file has it"
 	at_least $(((END - START) / 1000000)) 150 '... and has waited (ms)'
-	locker t "$1" B
+}
+
+# swapped_on_all LOCK UNLOCK TRY: and all hosts see it
+swapped_on_all()
+{
+	swapped dl "$1"
+	locker t dl B
 	ask t 'open g g'
-	ask t 'lock g EX NB'
+	ask t "$3"
+	is "$RESULT" EAGAIN '... on all hosts'
+	is "$(queued)" 0 '... and waits no more for the first file'
+	ask s "$2"
+	ask t "$3"
+	is "$RESULT" 0 '... until it is unlocked'
+	peer_end t
+	peer_end s
+}
+
+records_swapped()
+{
+	swapped_on_all 'range SLOT F_WRLCK 0 1 WAIT' 'range f F_UNLCK 0 0' \
+		'range g F_WRLCK 0 1'
 }
 
 rig_start disks
@@ -112,21 +131,26 @@ long
 locker h dl B
 ask h 'open f f'
 ask h 'lock f EX'
+ask h 'range f F_WRLCK 0 1'
 on A touch f
-swapped dl
-is "$RESULT" EAGAIN '... on all hosts'
-is "$(queued)" 0 '... and waits no more for the first file'
-ask s 'lock f UN'
-ask t 'lock g EX NB'
-is "$RESULT" 0 '... until it is unlocked'
-peer_end s
-peer_end t
+swapped_on_all 'lock SLOT EX' 'lock f UN' 'lock g EX NB'
+KEY=dlock:$MNT/f%rec
+records_swapped
 odd_signals
 ask h 'lock f UN'
+peer_end h
+locker h dl A
+ask h 'open f f'
+ask h 'range f F_WRLCK 0 1'
+records_swapped
 peer_end h
 locker h on A
 ask h 'open f f'
 ask h 'lock f EX'
-swapped on
+ask h 'range f F_WRLCK 0 1'
+swapped on 'lock SLOT EX'
+peer_end s
+swapped on 'range SLOT F_WRLCK 0 1 WAIT'
+peer_end s
 peer_end h
 rig_end

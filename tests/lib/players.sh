@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+#
+# Lockers that play a scene on one file:	. tests/lib/players.sh, after
+# rig.sh.  RUN is on, null or dl.
+PLAYERS=()
+
+# players NAME@HOST...: each with file f as slot f
+players()
+{
+	local p
+
+	PLAYERS=()
+	for p; do
+		PLAYERS+=("${p%@*}")
+		locker "${p%@*}" "$RUN" "${p#*@}"
+		ask "${p%@*}" "open f $MNT/f"
+	done
+}
+
+players_leave()
+{
+	local p
+
+	for p in "${PLAYERS[@]}"; do
+		peer_end "$p"
+	done
+	on A pkill -KILL locker
+	on B pkill -KILL locker
+	until_true 6 db_is_empty
+}
+
+# scene FUNCTION NAME@HOST...
+scene()
+{
+	local status=0
+
+	players "${@:2}"
+	"$1" || status=1
+	players_leave
+	return "$status"
+}
+
+# want NAME COMMAND RESULT
+want()
+{
+	ask "$1" "$2" && [ "$RESULT" = "$3" ] && return 0
+	note "$RUN: $1: $2: $RESULT instead of $3"
+	return 1
+}
+
+# Are so many waits told of at Redis?
+waits_told()
+{
+	local key n=0
+
+	for key in $(rr keys 'dlock%wait:*'); do
+		n=$((n + $(rr hlen "$key")))
+	done
+	[ "$n" -ge "$1" ]
+}
