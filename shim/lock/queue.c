@@ -219,10 +219,12 @@ static void say_leave(struct ask *a)
  *					the next one is served: two hold it
  *
  * So it is waited for; and if nobody can say that it has been done, the place
- * is left for another, with a claim of another name.
+ * is left for another, with a claim of another name.  Either way nothing that
+ * was granted before is counted on.
  */
 static void forget_place(struct queued *q)
 {
+	q->granted = false;
 	q->waiter.queued = false;
 	q->waiter.claim_len = 0;
 }
@@ -239,7 +241,7 @@ static void say_rest(struct ask *a)
 		err = dlk_conn_flush(c, by);
 	if (!err)
 		err = dlk_conn_reply(c, by, &r);
-	a->queue.placed = false;
+	a->queue.placed = a->queue.granted = false;
 	if (err || r->type == REDIS_REPLY_ERROR)
 		forget_place(&a->queue);
 	if (c)
@@ -442,6 +444,8 @@ int dlk_queue_wait(struct ask *a)
 	bool known = q->waiter.queued;
 	int err;
 
+	if (q->answered)
+		a->fail_by_ns = 0;
 	q->placed = q->answered && known;
 	if (q->placed) {
 		q->counted_ns = a->s->answer.asked_ns;
