@@ -111,8 +111,8 @@ static bool has_inherited(void)
 
 	if (atomic_load(&none_inherited))
 		return false;
-	dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, &any);
-	if (!any)
+	/* (-2: it could not be looked for.) */
+	if (dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, &any) == -1)
 		atomic_store(&none_inherited, true);
 	return any;
 }

@@ -480,8 +480,12 @@ int dlk_queue_wait(struct ask *a)
 			return err;
 		if (err == -ESTALE && dlk_ask_moved(a))
 			return 0;
-		/* 0: time to tell again; else by another connection. */
+		/*
+		 * 0: time to tell again; else by another connection, and no
+		 * wonder if the place is lost (lost_place).
+		 */
 		known = false;
+		q->placed = q->placed && err == 0;
 		if (err < 0)
 			put_wake(q);
 	}

@@ -200,6 +200,11 @@ nobody_listens()
 {
 	[ "$(rr client list type pubsub | grep -c .)" = 0 ]
 }
+# The one who waits can be told.
+hears()
+{
+	rr hvals "{$KEY}%q" | grep -q '\.[0-9]* EX '
+}
 hold
 wait_for_it
 ask p forget
@@ -218,4 +223,15 @@ for i in 1 2 3 4; do
 done
 ask p forget
 granted_after $((CLAIM / 4 + SLACK)) 'forgotten again and again'
+
+# Told that it is closed, it listens anew, however often the queue is lost too.
+hold
+wait_for_it
+for i in 1 2 3 4; do
+	printf '%s\n' multi "del {$KEY}%q" 'client kill type pubsub' exec |
+		rr >/dev/null
+	until_true 5 queue_is 1 || rig_die 'w does not come back'
+done
+ok 'closed again and again, it can be told' until_true 1 hears
+granted_after $SLACK 'closed again and again'
 rig_end
