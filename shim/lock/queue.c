@@ -139,7 +139,8 @@ static int pass_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 /*
  * When to look at a holder that wakes nobody.  Those who poll often ask again
  * the moment that they have unlocked: where there are such (interop), who looks
- * seldom hardly ever finds it free.  So 2 ms, and 1/256 of the time waited.
+ * seldom hardly ever finds it free.  So 2 ms, and 1/256 of the time waited, for
+ * the first one; who is behind it has nothing to find yet.
  */
 static uint64_t look_ns(struct ask *a, uint32_t random)
 {
@@ -147,6 +148,8 @@ static uint64_t look_ns(struct ask *a, uint32_t random)
 
 	if (!a->lease.interop)
 		return q->pause_ns = dlk_backoff_ns(q->pause_ns, 0, random);
+	if (q->waiter.ahead > 0)
+		return dlk_backoff_ns(q->waiter.life_ms * DLK_MS, 0, random);
 	if (q->pause_ns == 0)
 		q->pause_ns = 2 * DLK_MS;
 	else if (q->pause_ns < 60 * DLK_MS)

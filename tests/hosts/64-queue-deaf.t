@@ -155,6 +155,36 @@ is "$ORDER" "$(IFS=,; echo "${LINE[*]}")" '... in the order of coming'
 is "$OVERLAPS" 0 '... one at a time'
 rig_empty 2 '... no key is left'
 
+# looks [OPTION]: of thirty that wait, in a second
+looks()
+{
+	local before
+
+	users deaf deaf "$@"
+	hold
+	herd more dl A
+	drive more 30 EX 0 1 h
+	until_true 10 queue_is 30 || rig_die 'not 30 in the queue'
+	before=$(scripts_called)
+	sleep 1
+	LOOKS=$(($(scripts_called) - before))
+	ask h 'lock f UN'
+	each_done 30 15 || rig_die 'they do not end'
+	peer_end h
+	peer_end more
+}
+scripts_called()
+{
+	rr info commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\).*/\1/p'
+}
+looks
+seldom=$LOOKS
+looks 'path_more=interop = true'
+note "thirty that may not listen ask $seldom times, with interop $LOOKS times"
+at_most $((LOOKS * 100 / seldom)) 250 \
+	'with interop the first one looks often, not each (per cent)'
+users deaf deaf
+
 # Killed while it is granted what nobody told it.
 hold
 drive one 2 EX 1000 1 h
