@@ -147,6 +147,16 @@ static struct dlk_arg ticket_of(struct dlk_number *n,
 	return w && w->queued ? dlk_script_signed(n, w->ticket) : none;
 }
 
+static struct dlk_arg proof_of(const struct dlk_records_ask *ask)
+{
+	static const struct dlk_arg own = { LITERAL("own") };
+	static const struct dlk_arg rest = { LITERAL("rest") };
+
+	if (!ask->proof || !ask->adopts)
+		return ask->proof ? one : none;
+	return ask->rest ? rest : own;
+}
+
 int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease,
 			const struct dlk_records_ask *ask,
@@ -170,7 +180,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_identity(lease->token),
 		dlk_script_number(&since, ask->since_ns, NUMBER_LEN),
-		ask->proof ? one : none,
+		proof_of(ask),
 		dlk_script_number(&seq, ask->seq, NUMBER_LEN),
 		ask->known ? one : none,
 		{ range, t.len },

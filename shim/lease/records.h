@@ -58,10 +58,14 @@ struct dlk_records_ask {
 			      what is older, of this host and file and in this
 			      range, is dead (L3); a read lock proves only that
 			      there is no writer */
-	bool known; /* a range of this token was granted, and not all given
-		       back since */
-	bool holds; /* its process holds some lock: it waits for nobody who
-		       only waits himself (fair) */
+	bool adopts; /* with a proof: its process had it before an execve(2), so
+			it is nobody's who waits */
+	bool rest;   /* and has nothing else that it had
+			under older tokens, before an execve(2) */
+	bool known;  /* a range of this token was granted, and not all given
+			back since */
+	bool holds;  /* its process holds some lock: it waits for nobody who
+			only waits himself (fair) */
 	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
 				      and whose claim it confirms if it is
 				      granted; NULL for who does not wait */

@@ -79,6 +79,8 @@ struct ask {
 	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
 	uint64_t seq, since_ns;   /* of the request, of its kernel grant */
 	bool waited;              /* in the kernel, which has granted */
+	bool adopts;              /* what its process has from before an exec */
+	bool rest;      /* nothing else is its own from before an exec */
 	bool inherited; /* its process has locks from before an exec */
 	bool elsewhere; /* the owner's key is not that of the path now */
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */

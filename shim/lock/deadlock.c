@@ -89,9 +89,6 @@ static struct what {
 
 static uint64_t next_look_ns; /* the thread's */
 
-/* No execve(2) has left POSIX locks to us, of which we do not know. */
-static _Atomic bool none_inherited;
-
 /* --- telling -------------------------------------------------------------- */
 
 static bool has_records(void *any, int fd)
@@ -109,11 +106,11 @@ static bool has_inherited(void)
 {
 	bool any = false;
 
-	if (atomic_load(&none_inherited))
+	if (dlk_inherited_none())
 		return false;
 	/* (-2: it could not be looked for.) */
 	if (dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, &any) == -1)
-		atomic_store(&none_inherited, true);
+		dlk_inherited_forget();
 	return any;
 }
 
@@ -557,6 +554,6 @@ uint64_t dlk_deadlock_tick(uint64_t now)
 void dlk_deadlock_forget(void)
 {
 	memset(telling, 0, sizeof(telling));
-	atomic_store(&none_inherited, true);
+	dlk_inherited_forget();
 	next_look_ns = 0;
 }

@@ -50,7 +50,7 @@
 #define RECORDS "%rec"
 
 /* What else a try can give: the descriptor has another file now. */
-enum { OTHER_FILE = 104 };
+enum { OTHER_FILE = 104, ENDED };
 
 static const struct dlk_ranges nothing;
 
@@ -334,6 +334,8 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 			.known = a->own != NULL,
 			.holds = dlk_overtakes(a),
 			.proof = proof,
+			.adopts = a->adopts,
+			.rest = a->rest,
 			.waiter = dlk_queue_waiter(a),
 		};
 
@@ -492,6 +494,117 @@ static int keep(struct ask *a)
 	return -EREMOTEIO;
 }
 
+/* The server does not know the owner any more: what it holds is lost. */
+static int lost(struct ask *a)
+{
+	dlk_ask_line(a, DLK_ERROR,
+		     "what this process holds of the file is LOST: ",
+		     "the server does not know it any more",
+		     "; the call fails with ENOLCK, stop this program");
+	pthread_mutex_lock(&dlk.mutex);
+	if (a->own && a->own->state == DLK_HELD)
+		dlk_held_drop(a->own);
+	pthread_mutex_unlock(&dlk.mutex);
+	return -ENOLCK;
+}
+
+/* --- what an execve(2) has left ------------------------------------------- */
+
+/*
+ * The kernel's lock is in hand, and the name was made before this look at it:
+ * an older lease of this host and file is of the program before.
+ */
+static int adopt_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+	bool older;
+
+	if (err)
+		return err;
+	do {
+		if (!is_listed(a))
+			return ENDED;
+		err = ask_once(a, c, deadline_ns, true);
+		a->since_ns = dlk_identity_since(dlk_now_ns());
+	} while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
+		 dlk_now_ns() < deadline_ns);
+	return err;
+}
+
+/* One range; and *refused, or what the call is to make of it. */
+static int adopt_range(struct ask *a, bool *refused)
+{
+	int err = name_owner(a);
+
+	if (!err)
+		err = dlk_ask_redis(a, adopt_on);
+	if (a->unsure)
+		unsure(a);
+	if (!err)
+		err = keep(a);
+	if (err == DLK_GONE)
+		return lost(a);
+	if (err == DLK_BUSY) {
+		*refused = true;
+		dlk_ask_line(a, DLK_ERROR,
+			     "what this process held of the file before its "
+			     "execve(2) is LOST: ",
+			     "somebody else holds it", "; stop this program");
+	}
+	return err == DLK_BUSY || err == ENDED ? 0 : err;
+}
+
+static int adopt_all(struct ask *a, const struct dlk_ranges *kernel,
+		     bool *refused)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < kernel->n && !err; i++) {
+		struct dlk_range rest = kernel->v[i], part;
+
+		if (!dlk_ranges_lacks(granted(a), &rest, &part))
+			continue;
+		a->want = kernel->v[i];
+		a->rest = i + 1 == kernel->n;
+		err = adopt_range(a, refused);
+	}
+	return err;
+}
+
+/*
+ * (gate) Before this program's first lock of the file: what the kernel has is
+ * asked for under its own name, or a refusal would undo what nobody knows of.
+ *
+ *	we		the program before	keeper		another host
+ *			READ 0-9
+ *			execve ->		renews it	READ 0-9
+ *	WRITE 0-9:
+ *	refused, so
+ *	READ 0-9 again
+ */
+static int adopt(struct ask *a)
+{
+	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
+	struct ask mine = *a;
+	bool refused = false;
+	int err;
+
+	if (a->kind != DLK_POSIX || !dlk_inherited_on(&a->file))
+		return 0;
+	mine.wait = false;
+	mine.inherited = true;
+	mine.adopts = true;
+	mine.queue.claim = NULL;
+	dlk_kernel_own_records(&a->file, dlk_record_collect, &kernel);
+	err = adopt_all(&mine, &kernel, &refused);
+	dlk_ranges_free(&kernel);
+	a->own = mine.own;
+	memcpy(a->why, mine.why, sizeof(a->why));
+	if (!err)
+		dlk_inherited_done(&a->file, refused);
+	return err;
+}
+
 /* --- the calls ------------------------------------------------------------ */
 
 static bool in_time(const struct dlk_held *h)
@@ -542,20 +655,6 @@ static int unlisted(const struct ask *a)
 		     "",
 		     "; the call fails with ENOLCK.  Mount it without lock "
 		     "forwarding");
-	return -ENOLCK;
-}
-
-/* The server does not know the owner any more: what it holds is lost. */
-static int lost(struct ask *a)
-{
-	dlk_ask_line(a, DLK_ERROR,
-		     "what this process holds of the file is LOST: ",
-		     "the server does not know it any more",
-		     "; the call fails with ENOLCK, stop this program");
-	pthread_mutex_lock(&dlk.mutex);
-	if (a->own && a->own->state == DLK_HELD)
-		dlk_held_drop(a->own);
-	pthread_mutex_unlock(&dlk.mutex);
 	return -ENOLCK;
 }
 
@@ -705,9 +804,13 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 		return err;
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	forget_ended(a);
+	err = adopt(a);
 	note_random(a);
 	a->elsewhere = a->own && !same_key(&a->lease, &a->own->lease);
-	err = attempt(a, kernel);
+	if (!err)
+		err = attempt(a, kernel);
+	else
+		*kernel = false;
 	dlk_record_let_go(a);
 	dlk_gate_leave(&a->file);
 	a->waited = false;
@@ -839,6 +942,8 @@ static int unlock_records(struct ask *a)
 		return dlk_ask_fill_hands(a, OTHER_FILE);
 	}
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
+	if (a->lease.key)
+		adopt(a); /* or the keeper has the whole, until it ends */
 	if (a->own)
 		give_up(a->own, a->fd, a->want);
 	err = set_kernel(a, &a->want);
@@ -952,12 +1057,21 @@ static int get_managed(struct ask *a, struct flock64 *lock)
 	return dlk_record_get(a, lock);
 }
 
+static int unlock_managed(struct ask *a)
+{
+	if (dlk_inherited_on(&a->file) && begin(a) == 0)
+		hold_key(a);
+	else
+		a->lease.key = NULL;
+	return unlock_records(a);
+}
+
 static int act(struct ask *a, int cmd, struct flock64 *lock)
 {
 	if (is_question(cmd))
 		return get_managed(a, lock);
 	if (a->want.type == DLK_UNLOCKED)
-		return unlock_records(a);
+		return unlock_managed(a);
 	a->wait = is_wait(cmd);
 	a->call->wait = a->wait;
 	a->call->cancels = a->wait;
@@ -982,6 +1096,7 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 	err = dlk_kernel_file(a->fd, &a->file);
 	if (err)
 		return err;
+	dlk_inherited_look();
 	return act(a, cmd, lock);
 }
 

@@ -24,6 +24,18 @@ int dlk_record_name(struct ask *a);
 void dlk_record_note_any(void *arg, const struct dlk_range *range);
 void dlk_record_collect(void *arg, const struct dlk_range *range);
 
+/* --- inherited.c ---------------------------------------------------------- */
+
+/* At each record call, before the kernel's lock: which files have some? */
+void dlk_inherited_look(void);
+/* Has execve(2) left POSIX locks of this file, that are not adopted yet? */
+bool dlk_inherited_on(const struct dlk_file *file);
+/* (gate) They are; or some were `refused`, and another has them at Redis. */
+void dlk_inherited_done(const struct dlk_file *file, bool refused);
+/* There are none but adopted ones.  (In a child there are none at all.) */
+bool dlk_inherited_none(void);
+void dlk_inherited_forget(void);
+
 /* --- records_who.c -------------------------------------------------------- */
 
 /*

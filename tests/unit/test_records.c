@@ -541,6 +541,64 @@ static void proof_leaves_the_owner_that_locked_since(void **state)
 	assert_busy(acquire_as(&b, W, 0, 9, true), &a, W, 0, 9);
 }
 
+/* The first digits are the process's. */
+static void become(struct holder *next, const struct holder *h)
+{
+	memcpy(next->token + sizeof("dlock1"), h->token + sizeof("dlock1"),
+	       DLK_RANDOM_LEN / 2);
+}
+
+/* A process that has become another program, which proves all that it has. */
+static void adopt(struct holder *h, enum dlk_range_type type, uint64_t start,
+		  uint64_t end)
+{
+	struct dlk_records_ask q = question(h, type, start, end);
+
+	q.proof = true;
+	q.adopts = q.rest = true;
+	assert_int_equal(ask(h, &q), 0);
+	assert_int_equal(dlk_ranges_set(&h->held, q.range), 0);
+}
+
+static void adoption_ends_what_the_process_had(void **state)
+{
+	struct holder beside;
+
+	(void)state;
+	reset(&beside, 'o', HOST, 2000);
+	acquire(&beside, R, 0, 99);
+	acquire(&a, R, 0, 99);
+	acquire(&a, W, 200, 299);
+	become(&b, &a);
+	adopt(&b, R, 10, 19);
+	assert_there(&b, "R10-19");
+	assert_int_equal(left_of(&a), -1);
+	assert_there(&beside, "R0-99");
+	assert_int_equal(renew(&a), DLK_REPLACED);
+	assert_int_equal(renew(&b), 0);
+}
+
+static void adoption_unfolds_a_string(void **state)
+{
+	(void)state;
+	acquire(&a, W, 0, MAX);
+	become(&b, &a);
+	adopt(&b, R, 0, 9);
+	assert_there(&b, "R0-9");
+	assert_int_equal(left_of(&a), -1);
+}
+
+static void adoption_leaves_what_is_newer(void **state)
+{
+	(void)state;
+	acquire(&a, R, 0, 9);
+	become(&b, &a);
+	b.since = 1999;
+	adopt(&b, R, 0, 9);
+	assert_there(&a, "R0-9");
+	assert_there(&b, "R0-9");
+}
+
 static void proof_leaves_other_hosts_and_files(void **state)
 {
 	struct holder other_file;
@@ -1234,6 +1292,9 @@ int main(void)
 		old_test(proof_of_a_reader_removes_no_reader),
 		old_test(proof_leaves_what_is_newer),
 		old_test(proof_leaves_the_owner_that_locked_since),
+		old_test(adoption_ends_what_the_process_had),
+		old_test(adoption_unfolds_a_string),
+		old_test(adoption_leaves_what_is_newer),
 		old_test(proof_leaves_other_hosts_and_files),
 		old_test(nobody_is_in_the_way_of_its_own),
 		old_test(who_holds_nothing_may_ask),

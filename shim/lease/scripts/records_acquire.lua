@@ -7,7 +7,9 @@
 -- KEYS    1 the lease  2 its ranges  3 its queue
 -- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the asker
 --         4 since (20 digits) of this kernel grant
---         5 "1": it is a proof of death (DESIGN L3), or ""
+--         5 "1": it is a proof of death (DESIGN L3), or ""; "own": the
+--         process had it before an execve(2) ([ADOPT]); "rest": and what else
+--         it has under older tokens ends
 --         6 sequence number (20 digits)
 --         7 "1": the owner knows that it holds something, or ""
 --         8 type, start, end (R or W, 19 digits each)
@@ -51,6 +53,22 @@ local function dead(o)
 	return here(o) and (ARGV[5] ~= '' and o.since < since
 			    or o.since == NEVER
 			       and string.sub(o.id, 1, 16) == string.sub(id, 1, 16))
+end
+
+-- [ADOPT] Of a process (the first digits) that has become another program, what
+-- the one before had: the kernel's locks are this one's.  Nothing of it was
+-- free, so no waiter is served with it.
+local function adopt()
+	for _, other in ipairs(redis.call('HKEYS', key)) do
+		local o = other ~= id
+			  and string.sub(other, 1, 16) == string.sub(id, 1, 16)
+			  and owner(other)
+		if o and here(o) and o.since < since then
+			while cut(other, ZERO, LAST) > 0 do
+			end
+			retire(other)
+		end
+	end
 end
 
 local function refuse(o, left, hit)
@@ -125,7 +143,8 @@ end
 
 local had = mine(id, below(want[1]), above(want[2]))
 local hit, other, replaced = obstacle(id, had, want, dead)
-if not hit and freed and waits and not claimed and not is_interop(options) then
+if not hit and freed and waits and not claimed and not is_interop(options)
+   and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' then
 	-- What the server sets free is not the asker's, if others wait.
 	serve(options)
 	claimed = drop(claim)
@@ -157,6 +176,9 @@ set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
 	    since = me and most(me.since, since) or since })
 live_until(now + ttl)
 granted[2] = replaced
+if ARGV[5] == 'rest' then
+	adopt()
+end
 
 -- Of the owners that nobody meets, each new one looks at two.
 if not me then

@@ -25,6 +25,16 @@ if kind == 'none' then
 elseif kind ~= 'hash' then
 	return { 0, '' }
 end
+-- Its process has become another program (execve(2)), which has adopted it.
+if not me then
+	local process = string.sub(id_of(ARGV[1]), 1, 16)
+	for _, other in ipairs(redis.call('HKEYS', key)) do
+		local o = string.sub(other, 1, 16) == process and owner(other)
+		if o and o.expiry > now and o.since < NEVER then
+			return { 0, o.token }
+		end
+	end
+end
 -- Expired but not swept yet: another asker may be on its way.
 if not me or me.expiry <= now then
 	return { -1, '' }

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * POSIX record locks that an execve(2) has left to this process.
+ *
+ * The kernel keeps them, and a keeper their lease, under a token of the program
+ * before; this one does not know them until it looks.
+ *
+ *  1. What is inherited MUST be told from what this program takes: so the look
+ *     is at its first record call, before the kernel's lock of any.
+ *  2. A file stays on the list until its locks are adopted (record.c), and no
+ *     call of ours takes a lock of it before.
+ *  3. There is one look a process; who inherited nothing pays no more.
+ */
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "lock/record.h"
+
+enum { UNKNOWN, SOME, NONE };
+static _Atomic int state;
+
+/* n changes with the mutex, and so does all else here. */
+static struct {
+	struct dlk_file *v;
+	size_t room;
+	_Atomic size_t n;
+	bool refused; /* some were not adopted */
+} files;
+
+static bool make_room(void)
+{
+	size_t room = files.room ? 2 * files.room : 64;
+	const size_t size = room * sizeof(*files.v);
+	void *v = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (v == MAP_FAILED)
+		return false;
+	for (size_t i = 0; i < files.n; i++)
+		((struct dlk_file *)v)[i] = files.v[i];
+	if (files.room)
+		munmap(files.v, files.room * sizeof(*files.v));
+	files.v = v;
+	files.room = room;
+	return true;
+}
+
+/* (mutex held) Its place, or n. */
+static size_t place_of(const struct dlk_file *file)
+{
+	size_t i = 0;
+
+	while (i < files.n && !dlk_same_file(&files.v[i], file))
+		i++;
+	return i;
+}
+
+/* (mutex held) Without room, the program before has it until it ends. */
+static bool add(void *unused, int fd)
+{
+	struct dlk_file file;
+	bool any = false;
+	struct stat st;
+
+	(void)unused;
+	if (dlk_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	dlk_kernel_records(fd, DLK_POSIX, dlk_record_note_any, &any);
+	if (any && dlk_kernel_file(fd, &file) == 0 &&
+	    place_of(&file) == files.n && (files.n < files.room || make_room()))
+		files.v[files.n++] = file;
+	return false;
+}
+
+void dlk_inherited_look(void)
+{
+	if (atomic_load(&state) != UNKNOWN)
+		return;
+	pthread_mutex_lock(&dlk.mutex);
+	if (atomic_load(&state) == UNKNOWN) {
+		dlk_kernel_find(NULL, DLK_ANY_MODE, add, NULL);
+		atomic_store(&state, files.n ? SOME : NONE);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+bool dlk_inherited_on(const struct dlk_file *file)
+{
+	bool found;
+
+	if (atomic_load(&files.n) == 0)
+		return false;
+	pthread_mutex_lock(&dlk.mutex);
+	found = place_of(file) < files.n;
+	pthread_mutex_unlock(&dlk.mutex);
+	return found;
+}
+
+void dlk_inherited_done(const struct dlk_file *file, bool refused)
+{
+	size_t i;
+
+	pthread_mutex_lock(&dlk.mutex);
+	i = place_of(file);
+	if (i < files.n) {
+		files.v[i] = files.v[files.n - 1];
+		files.n--;
+	}
+	files.refused |= refused;
+	if (files.n == 0 && !files.refused)
+		atomic_store(&state, NONE);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+bool dlk_inherited_none(void)
+{
+	return atomic_load(&state) == NONE;
+}
+
+void dlk_inherited_forget(void)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	atomic_store(&files.n, 0);
+	files.refused = false;
+	atomic_store(&state, NONE);
+	pthread_mutex_unlock(&dlk.mutex);
+}
