@@ -192,6 +192,22 @@ int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
 	return queue_append_or_call(c, 0, "rest", lease, w, NULL);
 }
 
+int dlk_queue_look(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_lease *lease, bool *shared,
+		   struct dlk_answer *answer)
+{
+	struct dlk_waiter w = {
+		.claim = lease->token,
+		.claim_len = lease->token_len,
+		.channel = DLK_NO_CHANNEL,
+	};
+	int err =
+		queue_append_or_call(c, deadline_ns, "look", lease, &w, answer);
+
+	*shared = w.ahead == 1;
+	return err;
+}
+
 /* --- release -------------------------------------------------------------- */
 
 static int compare(struct dlk_conn *c, struct dlk_arg how,

@@ -17,24 +17,24 @@
  *
  * One hand-off is one script of the holder's and one message.  A claim is the
  * token that the waiter's lease will have, with a `since` that no proof of
- *death reaches (DESIGN L3), and a life that is short: a waiter that dies on its
- *way costs the others no more than that.
+ * death reaches (DESIGN L3), and a life that is short: a waiter that dies on
+ * its way costs the others no more than that.
  *
  *  1. A waiter's place is believed for one life; it is told of again four
  *     times in that time [STAY].  Who tells of it also looks whether the lease
  *     has ended without a release, and serves the first one.
  *  2. A message is believed only if it was said after the last request whose
- * answer was "not yet": it has that one's number.  Else what counts is the
- * claim at the key, by another request.
+ *     answer was "not yet": it has that one's number.  Else what counts is the
+ *     claim at the key, by another request.
  *  3. The deadline of a claim counts from the sending of the last request whose
  *     answer was "not yet", for it was granted after that (DESIGN L5); never
  *     from the wake-up.
  *  4. Who stops waiting says so [LEAVE], and before a signal handler runs,
- *which may never come back [REST]; if that is lost, the life ends.
+ *     which may never come back [REST]; if that is lost, the life ends.
  *
  * A channel is a name, "dlock%wake:" and 32 hex digits: nothing of it is left
- *at the server when nobody listens.  Connections, deadlines and errors are
- *those of lease.h.
+ * at the server when nobody listens.  Connections, deadlines and errors are
+ * those of lease.h.
  */
 #ifndef DLK_QUEUE_H
 #define DLK_QUEUE_H
@@ -80,5 +80,13 @@ int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
 /* Append: it waits no more, nor wants what it was granted. */
 int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
 		    struct dlk_waiter *w);
+
+/*
+ * Who holds the lease: in answer->holder, one of the lease's host and file if
+ * there is one among readers; "" if nobody does.  DLK_BUSY, DLK_ODD, -errno.
+ */
+int dlk_queue_look(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_lease *lease, bool *shared,
+		   struct dlk_answer *answer);
 
 #endif

@@ -113,8 +113,8 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
  * Queue a set: in *window (its type does not matter) the owner has what `held`
  * has there.  By the script's name or (text) as a whole, as
  * dlk_lease_release(): that one wakes nobody.  More than DLK_RECORDS_PAGE
- *ranges take several: *window becomes what is still to be sent, with a greater
- *number each, until its start is behind its end.
+ * ranges take several: *window becomes what is still to be sent, with a greater
+ * number each, until its start is behind its end.
  *
  *	struct dlk_range all = { 0, DLK_RANGE_MAX, 0 };
  *

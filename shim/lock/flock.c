@@ -341,12 +341,17 @@ static int use_shadow(struct ask *a)
 }
 
 /* The number of a shadow may be that of another one by now. */
-static void let_go(const struct ask *a)
+static bool is_the_same(const struct ask *a)
 {
 	struct dlk_file now;
 
-	if (!a->by_shadow || (dlk_kernel_file(a->fd, &now) == 0 &&
-			      dlk_same_file(&now, &a->file)))
+	return !a->by_shadow || (dlk_kernel_file(a->fd, &now) == 0 &&
+				 dlk_same_file(&now, &a->file));
+}
+
+static void let_go(const struct ask *a)
+{
+	if (is_the_same(a))
 		real.flock(a->fd, LOCK_UN);
 }
 
@@ -677,6 +682,105 @@ static int weakened_here_only(struct ask *a)
 	return 0;
 }
 
+static int look_at_server(struct ask *a, struct dlk_conn *c,
+			  uint64_t deadline_ns)
+{
+	bool shared;
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (!err)
+		err = dlk_queue_look(c, deadline_ns, &a->lease, &shared,
+				     &a->s->answer);
+	a->others = shared ? LOCK_SH : LOCK_EX;
+	return err;
+}
+
+/*
+ * What another process, by this description or another of this host, has.  (An
+ * older lease was a claim when we were refused, or we would have proved it.)
+ */
+static int others_have(struct ask *a)
+{
+	/* Of a claim, it is when we were refused that counts (queue.h). */
+	const uint64_t asked_ns = a->s->answer.asked_ns;
+	int err = dlk_ask_redis(a, look_at_server);
+	bool older;
+
+	a->s->answer.asked_ns = asked_ns;
+	if (err < 0)
+		return err;
+	return err == DLK_BUSY && dlk_ask_same_place(a, &older) ? a->others
+								: LOCK_UN;
+}
+
+/*
+ * What another thread has, by this description.  (What it had before is none,
+ * or we were not refused: closed behind our back.)
+ */
+static int threads_have(const struct ask *a)
+{
+	struct dlk_held *h = NULL;
+	int mode = LOCK_UN;
+
+	if (atomic_load(&dlk.n_held) == 0)
+		return LOCK_UN;
+	pthread_mutex_lock(&dlk.mutex);
+	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
+		if (h->state == DLK_HELD && !h->leaving &&
+		    h->granted_ns >= a->began_ns &&
+		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
+			mode = h->mode;
+	pthread_mutex_unlock(&dlk.mutex);
+	return mode;
+}
+
+static int beside_us(struct ask *a, int err)
+{
+	int mode = threads_have(a);
+
+	if (mode == LOCK_UN && err == DLK_BUSY && dlk_shared(program_fd(a)))
+		mode = others_have(a);
+	return mode;
+}
+
+/*
+ * Refused, but who shares the description may be granted the lock of both just
+ * now:
+ *
+ *	we			server			the sharer
+ *	lock; ask ->
+ *				refused, for another host has it
+ *				[RELEASE], [SERVE]	[WAKE]
+ *							lock: granted
+ *							[CONFIRM] ->
+ *	unlock
+ *
+ * So we look for its lease.  While the exclusive lock is there, nobody else of
+ * this host can have one.  If it is granted after that, either it finds the
+ * lock gone (was_unlocked), or we find its lease when the lock is gone, and
+ * lock again; who has unlocked by then gave back the lease before, and is not
+ * to be locked after.
+ */
+static atomic_uint undone;
+
+static void unlock_refused(struct ask *a, int err)
+{
+	int mode = a->mode == LOCK_EX ? beside_us(a, err) : threads_have(a);
+
+	if (mode == LOCK_EX || mode == LOCK_SH)
+		return;
+	atomic_fetch_add(&undone, 1);
+	let_go(a);
+	mode = beside_us(a, err);
+	if ((mode != LOCK_EX && mode != LOCK_SH) || !is_the_same(a) ||
+	    real.flock(a->fd, LOCK_EX | LOCK_NB) < 0)
+		return;
+	if (mode == LOCK_SH)
+		real.flock(a->fd, LOCK_SH | LOCK_NB);
+	if (beside_us(a, err) == LOCK_UN)
+		let_go(a);
+}
+
 /*
  * Not granted: what this call obtained goes back, and nothing else.  What the
  * description had before without a lease of ours is a sharer's, who may be
@@ -691,7 +795,7 @@ static int undo(struct ask *a, int err)
 	give_up_old(a);
 	if (a->had == a->mode)
 		return err;
-	let_go(a);
+	unlock_refused(a, err);
 	a->had = LOCK_UN;
 	return err;
 }
@@ -762,7 +866,7 @@ static struct dlk_held *find_kept(const struct ask *a)
  */
 static bool was_unlocked(struct ask *a)
 {
-	if (!dlk_shared(program_fd(a)) ||
+	if ((a->undone == atomic_load(&undone) && !dlk_shared(program_fd(a))) ||
 	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
 	    a->overtaken++ >= OVERTAKEN_MAX)
 		return false;
@@ -782,9 +886,11 @@ enum { AGAIN = 102, FINAL = 103 };
 
 static int attempt(struct ask *a, int *final)
 {
-	int err = take_local(a);
+	int err;
 
-	*final = err;
+	a->undone = atomic_load(&undone);
+	a->began_ns = dlk_now_ns();
+	*final = err = take_local(a);
 	if (err == -EWOULDBLOCK && a->wait && a->queue.hurry)
 		return dlk_queue_not_now(a) ? AGAIN : DLK_BUSY;
 	if (err)

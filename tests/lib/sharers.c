@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two processes share a description; neither ever unlocks it.  One tries
- * flock(2) with LOCK_NB again and again while the other waits: what that was
- * granted is there from then on.
+ * Two processes, or threads of one, share a description; neither ever unlocks
+ * it.  One tries flock(2) with LOCK_NB again and again while the other waits:
+ * what that was granted is there when the last refused one has returned.
  *
- *	sharers FILE		a line on standard input for each round; answers
+ *	sharers processes|threads FILE
+ *				a line on standard input for each round; answers
  *				"waits", then "RESULT LOOKS MISSED": the wait's,
  *				and how often the kernel did not list its lock
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOKS = 10 };
+enum { LOOKS = 3 };
 
 static void pause_us(long us)
 {
@@ -52,33 +54,58 @@ static void on_term(int signo)
 	ended = 1;
 }
 
-/* It ends by itself, so that what it took over is carried on. */
 static void try_until_told(int fd)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while (!ended) {
 		flock(fd, LOCK_EX | LOCK_NB);
 		pause_us(300);
 	}
-	exit(0);
 }
 
-static void one_round(const char *file)
+/* It ends by itself, so that what it took over is carried on. */
+static pid_t start_process(int fd)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		try_until_told(fd);
+		exit(0);
+	}
+	return pid;
+}
+
+static void *thread_tries(void *fd)
+{
+	try_until_told(*(int *)fd);
+	return NULL;
+}
+
+static void one_round(const char *file, bool threads)
 {
 	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), got,
 	    missed = 0;
-	pid_t other = fork();
+	pthread_t thread;
+	pid_t other = -1;
 
-	if (other == 0)
-		try_until_told(fd);
+	ended = 0;
+	if (!threads)
+		other = start_process(fd);
+	else if (pthread_create(&thread, NULL, thread_tries, &fd))
+		exit(71);
 	puts("waits");
 	got = flock(fd, LOCK_EX);
+	ended = 1;
+	if (!threads) {
+		kill(other, SIGTERM);
+		waitpid(other, NULL, 0);
+	} else {
+		pthread_join(thread, NULL);
+	}
 	for (int i = 0; i < LOOKS; i++) {
 		missed += !is_listed(fd);
 		pause_us(1000);
 	}
-	kill(other, SIGTERM);
-	waitpid(other, NULL, 0);
 	printf("%d %d %d\n", got, LOOKS, missed);
 	flock(fd, LOCK_UN);
 	close(fd);
@@ -88,11 +115,11 @@ int main(int argc, char **argv)
 {
 	char line[16];
 
-	if (argc != 2)
+	if (argc != 3)
 		return 64;
 	signal(SIGTERM, on_term);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin))
-		one_round(argv[1]);
+		one_round(argv[2], strcmp(argv[1], "threads") == 0);
 	return 0;
 }

@@ -154,6 +154,15 @@ static int pass(int i)
 			      &answer);
 }
 
+static const char *look(int i, bool *shared)
+{
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_queue_look(c, in_ms(SOON_MS), &party[i].lease,
+					shared, &answer),
+			 DLK_BUSY);
+	return answer.holder;
+}
+
 static const redisReply *reply(void)
 {
 	const redisReply *r;
@@ -1133,6 +1142,30 @@ static void a_server_that_is_young_queues_nobody(void **state)
 	assert_false(party[1].w.queued);
 }
 
+static void who_looks_changes_nothing(void **state)
+{
+	bool shared = true;
+
+	(void)state;
+	assert_string_equal(look(1, &shared), "");
+	assert_false(shared);
+	assert_int_equal(try(0), 0);
+	assert_int_equal(ask(2), DLK_BUSY);
+	assert_string_equal(look(1, &shared), party[0].token);
+	assert_false(shared);
+	assert_int_equal(queue_len(), 1);
+	release(0);
+	/* A claim: it can be told from a lease. */
+	assert_string_equal(look(1, &shared), party[2].claim);
+	assert_int_equal(stay(2), 0);
+	release(2);
+	mode(0, SH);
+	assert_int_equal(try(0), 0);
+	assert_string_equal(look(1, &shared), party[0].token);
+	assert_true(shared);
+	release(0);
+}
+
 static int begin_young(void **state)
 {
 	int err = begin(state);
@@ -1199,6 +1232,7 @@ int main(void)
 		queue_test(a_queue_without_ends_is_none),
 		queue_test(a_queue_of_another_type_is_an_error),
 		queue_test(a_server_that_forgot_serves_nobody),
+		queue_test(who_looks_changes_nothing),
 		cmocka_unit_test_setup_teardown(
 			a_server_that_is_young_queues_nobody, begin_young, end),
 	};

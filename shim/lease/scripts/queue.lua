@@ -10,6 +10,7 @@
 --			has its place if it stays again within its life
 --		pass	what it was granted is another's first: it is the first
 --			one again if it asks or stays within its life
+--		look	it only looks who holds the lease
 --         2 EX or SH  3 claim  4 ticket, or "" if it has none yet
 --         5 channel  6 life (ms)  7 " HOST FILE " of the waiter
 --         8 "fair" and "interop", or ""
@@ -17,6 +18,7 @@
 -- {1, 0, '', 0, 0}                     it is granted: the claim is there, for
 --                                      another life
 -- {0, ttl left, token, ticket, ahead}  it waits; as acquire.lua says it
+-- {0, ttl left, token, 0, shared}      look: shared is 1 if readers hold it
 -- {2, 0, type, 0, 0}                   the key is no lease
 --include flock.inc
 local verb, mode, claim, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -36,6 +38,9 @@ end
 local state = held()
 if state == 'odd' then
 	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
+elseif verb == 'look' then
+	return { 0, redis.call('PTTL', key), holder(ARGV[7]), 0,
+		 state == 'SH' and 1 or 0 }
 elseif verb == 'stay' and granted() then
 	leave(ticket, claim)
 	return { 1, 0, '', 0, 0 }
