@@ -115,12 +115,20 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 
 /* --- waiting -------------------------------------------------------------- */
 
+/* Another thread of ours may need its connection no more. */
+static void hear_again(struct ask *a)
+{
+	if (is_deaf(&a->queue) && a->queue.lost == 0)
+		a->queue.wake = dlk_wake_get(a->ep);
+}
+
 static int stay_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 {
 	int err = dlk_conn_open(c, deadline_ns);
 
 	if (err)
 		return err;
+	hear_again(a);
 	number(&a->queue);
 	say_what(a);
 	return dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
@@ -337,10 +345,10 @@ static int listen_for(struct ask *a, uint64_t until)
 }
 
 /*
- * A waiter that cannot be told is deaf, for this call: there are too many of
- * one process, it has no descriptor left, the user may not SUBSCRIBE (acl(7):
- * &dlock%wake:*).  It has its place all the same, or those who can be told
- * would go before it for ever, and looks for its claim often.
+ * A waiter that cannot be told is deaf, perhaps until others end: there are
+ * too many of one process, it has no descriptor left, the user may not
+ * SUBSCRIBE (acl(7): &dlock%wake:*).  It has its place all the same, or those
+ * who can be told would go before it for ever, and looks for its claim often.
  */
 static bool makes_deaf(int err)
 {

@@ -54,8 +54,9 @@ rig_configs ttl=${TTL}ms connect_timeout=300ms
 
 # --- too many of one process --------------------------------------------------
 
-# threads.py N OUT: so many of one process want it at the same time, once each,
-# and keep it for a moment; OUT as herd.c has it.
+# threads.py N OUT [FILE]: so many of one process want it at the same time, once
+# each, and keep it for a moment; OUT as herd.c has it.  With FILE, one more
+# wants that, when a line comes in.
 cat >"$RIG/threads.py" <<'END'
 import fcntl, os, sys, threading, time
 
@@ -74,6 +75,9 @@ all = [threading.Thread(target=once, args=(n,))
        for n in range(int(sys.argv[1]))]
 for t in all:
     t.start()
+if len(sys.argv) > 3:
+    sys.stdin.readline()
+    fcntl.flock(open(sys.argv[3], "w"), fcntl.LOCK_EX)
 for t in all:
     t.join()
 os.write(out, b". t.all - 0 0 0\n")
@@ -99,6 +103,28 @@ note "140 threads had it after $took ms"
 ok '... who end as well' each_done 4 15
 herd_report
 is "$OVERLAPS" 0 '... one at a time'
+rig_empty 2 '... no key is left'
+
+# Who is deaf hears again when others of its process need to hear no more.
+heard_by()
+{
+	[ "$(rr hvals "{dlock:$MNT/g}%q" | grep -c " $1 EX ")" = 1 ]
+}
+
+hold
+ask h 'open g g'
+ask h 'lock g EX'
+peer t dl A /usr/bin/python3 "$RIG/threads.py" 128 "$RIG/herd.out" g
+ok '128 threads wait' until_true 10 queue_is 128
+say t go
+ok 'one more is deaf' until_true 10 heard_by -
+ask h 'lock f UN'
+ok 'they had it, and it hears' until_true 10 heard_by '[0-9a-f]*\.[0-9]*'
+ask h 'lock g UN'
+hear t 5
+is "$RESULT" 0 'and has it'
+peer_end h
+peer_end t
 rig_empty 2 '... no key is left'
 
 # --- permissions --------------------------------------------------------------

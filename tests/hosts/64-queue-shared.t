@@ -4,8 +4,8 @@
 #
 # Two processes, or threads, share a description (DESIGN L2).  What the one is
 # granted after a wait stays locked in the kernel, though the other one was
-# refused before it and unlocks what is both's: who is granted looks, and so does
-# who unlocked.  (5 of 40 rounds were lost before.)
+# refused before it and unlocks what is both's: who is granted looks, and so
+# does who unlocked.  (5 of 40 rounds were lost before.)
 . "${0%/*}/../lib/rig.sh"
 
 ROUNDS=40
@@ -61,6 +61,7 @@ lists()
 locker h dl B
 ask h 'open g g'
 ask h 'lock g EX'
+# shellcheck disable=SC2016 # expanded by that shell
 peer w dl A bash -c 'exec 9>>"$1/g"; echo $BASHPID
 	{ read -r _ <"$2/cp/try"; DLOCK_CONFIG=$2/late.conf flock -n 9
 		echo $? >"$2/cp/end"; } &
