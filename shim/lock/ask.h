@@ -68,8 +68,8 @@ struct ask {
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
 	unsigned unlisted;    /* times that the kernel did not list the lock */
 	unsigned overtaken;   /* times that a sharer was quicker */
-	int others;           /* the mode of a lease that was looked at */
-	uint64_t began_ns;    /* this attempt */
+	bool others;          /* have a lease of this host and file (flock.c) */
+	uint64_t began_ns;    /* before it was looked what there is */
 	unsigned undone;      /* what others had undone before (flock.c) */
 	bool no_flock;        /* it cannot lock this file: its shadow, then */
 	bool by_shadow;

@@ -688,34 +688,34 @@ static int look_at_server(struct ask *a, struct dlk_conn *c,
 	bool shared;
 	int err = dlk_conn_open(c, deadline_ns);
 
-	if (!err)
-		err = dlk_queue_look(c, deadline_ns, &a->lease, &shared,
-				     &a->s->answer);
-	a->others = shared ? LOCK_SH : LOCK_EX;
-	return err;
+	return err ? err
+		   : dlk_queue_look(c, deadline_ns, &a->lease, &shared,
+				    &a->s->answer);
 }
 
 /*
- * What another process, by this description or another of this host, has.  (An
- * older lease was a claim when we were refused, or we would have proved it.)
+ * Has a process of this host a lease, by this description or another?  (An
+ * older one was a claim when we were refused, or we would have proved it.)
  */
-static int others_have(struct ask *a)
+static bool others_have(struct ask *a, int err)
 {
 	/* Of a claim, it is when we were refused that counts (queue.h). */
 	const uint64_t asked_ns = a->s->answer.asked_ns;
-	int err = dlk_ask_redis(a, look_at_server);
-	bool older;
+	bool older, any;
 
+	if (err != DLK_BUSY || !dlk_shared(program_fd(a)) ||
+	    a->overtaken >= OVERTAKEN_MAX)
+		return false;
+	any = dlk_ask_redis(a, look_at_server) == DLK_BUSY &&
+	      dlk_ask_same_place(a, &older);
 	a->s->answer.asked_ns = asked_ns;
-	if (err < 0)
-		return err;
-	return err == DLK_BUSY && dlk_ask_same_place(a, &older) ? a->others
-								: LOCK_UN;
+	a->overtaken += any;
+	return any;
 }
 
 /*
- * What another thread has, by this description.  (What it had before is none,
- * or we were not refused: closed behind our back.)
+ * What another thread has, by this description.  (What it had before the call
+ * is none, or have_it() had found it: closed behind our back.)
  */
 static int threads_have(const struct ask *a)
 {
@@ -734,13 +734,29 @@ static int threads_have(const struct ask *a)
 	return mode;
 }
 
-static int beside_us(struct ask *a, int err)
-{
-	int mode = threads_have(a);
+static atomic_uint undone;
 
-	if (mode == LOCK_UN && err == DLK_BUSY && dlk_shared(program_fd(a)))
-		mode = others_have(a);
-	return mode;
+/*
+ * The kernel has `mode`, by us, and is to have what the other threads have,
+ * which may be more than that, or less: false if it is nothing.  An unlock is
+ * counted after it was done, and before we look: so either who is granted the
+ * lock meanwhile finds it gone (was_unlocked), or we find its lease.
+ */
+static bool leave_to_threads(const struct ask *a, int mode)
+{
+	int theirs;
+
+	while ((theirs = threads_have(a)) != mode) {
+		if (theirs == LOCK_UN) {
+			let_go(a);
+			atomic_fetch_add(&undone, 1);
+		} else if (!is_the_same(a) ||
+			   real.flock(a->fd, theirs | LOCK_NB) < 0) {
+			return true;
+		}
+		mode = theirs;
+	}
+	return mode != LOCK_UN;
 }
 
 /*
@@ -757,29 +773,30 @@ static int beside_us(struct ask *a, int err)
  *
  * So we look for its lease.  While the exclusive lock is there, nobody else of
  * this host can have one.  If it is granted after that, either it finds the
- * lock gone (was_unlocked), or we find its lease when the lock is gone, and
- * lock again; who has unlocked by then gave back the lease before, and is not
- * to be locked after.
+ * lock gone, or we find its lease when the lock is gone.
+ *
+ * What is at Redis may also be what is left of one that has ended, or has
+ * unlocked a moment ago, by a description of its own; then nobody has the lock
+ * that we would leave there.  So with the lock in hand we ask once more, which
+ * proves whose it is (ask_with_proof): true.
  */
-static atomic_uint undone;
-
-static void unlock_refused(struct ask *a, int err)
+static bool unlock_refused(struct ask *a, int err)
 {
-	int mode = a->mode == LOCK_EX ? beside_us(a, err) : threads_have(a);
-
-	if (mode == LOCK_EX || mode == LOCK_SH)
-		return;
-	atomic_fetch_add(&undone, 1);
-	let_go(a);
-	mode = beside_us(a, err);
-	if ((mode != LOCK_EX && mode != LOCK_SH) || !is_the_same(a) ||
-	    real.flock(a->fd, LOCK_EX | LOCK_NB) < 0)
-		return;
-	if (mode == LOCK_SH)
-		real.flock(a->fd, LOCK_SH | LOCK_NB);
-	if (beside_us(a, err) == LOCK_UN)
-		let_go(a);
+	/* We looked, and now cannot ask: better locked than two owners. */
+	if (err < 0 && a->others)
+		return false;
+	a->others = false;
+	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)
+		a->others = others_have(a, err);
+	if (!a->others)
+		a->others = !leave_to_threads(a, a->mode) &&
+			    others_have(a, err) && is_the_same(a) &&
+			    real.flock(a->fd, LOCK_EX | LOCK_NB) == 0;
+	return a->others;
 }
+
+/* What undo() and the like have decided is what the call returns. */
+enum { AGAIN = 102, FINAL = 103 };
 
 /*
  * Not granted: what this call obtained goes back, and nothing else.  What the
@@ -795,9 +812,8 @@ static int undo(struct ask *a, int err)
 	give_up_old(a);
 	if (a->had == a->mode)
 		return err;
-	unlock_refused(a, err);
 	a->had = LOCK_UN;
-	return err;
+	return unlock_refused(a, err) ? AGAIN : err;
 }
 
 /*
@@ -881,15 +897,11 @@ static bool was_unlocked(struct ask *a)
 	return true;
 }
 
-/* What undo() and the like have decided is what the call returns. */
-enum { AGAIN = 102, FINAL = 103 };
-
 static int attempt(struct ask *a, int *final)
 {
 	int err;
 
 	a->undone = atomic_load(&undone);
-	a->began_ns = dlk_now_ns();
 	*final = err = take_local(a);
 	if (err == -EWOULDBLOCK && a->wait && a->queue.hurry)
 		return dlk_queue_not_now(a) ? AGAIN : DLK_BUSY;
@@ -1046,6 +1058,7 @@ static int lock_managed(struct ask *a)
 	if (err)
 		return err;
 	a->lease.shared = a->mode == LOCK_SH;
+	a->began_ns = dlk_now_ns();
 	if (have_it(a))
 		return 0;
 	stay_with_key(a);

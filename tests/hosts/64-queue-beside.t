@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Who is refused on a description that others lock as well (DESIGN L1, L2): what
+# the others are granted meanwhile is there, in the mode that they have; and
+# what nobody has any more is not kept locked.
+. "${0%/*}/../lib/rig.sh"
+
+rig_start disks
+rig_configs ttl=2s connect_timeout=300ms
+proxy late
+sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|; s|timeout = \"2s\"|timeout = \"20s\"|" \
+	"$RIG/A.conf" >"$RIG/late.conf"
+proxy other
+sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|" "$RIG/A.conf" >"$RIG/other.conf"
+cp_new gate.at gate.go try end
+locker h dl B
+ask h 'open f f'
+ask h 'open g g'
+ask h 'open s s'
+
+# On A, by the proxy `late`, with a gate.
+gated()
+{
+	on A env GATE="$RIG/cp/gate" DLOCK_CONFIG="$RIG/late.conf" \
+		LD_PRELOAD="$BUILD/libdlock-preload.so $BIN/gate.so" "$@"
+}
+
+gate_at()
+{
+	echo "$1" >"$RIG/cp/gate"
+}
+
+asked()
+{
+	rr info commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
+}
+
+has_asked()
+{
+	[ "$(asked)" -gt "$1" ]
+}
+
+# --- threads: unlocked as the other one begins --------------------------------
+
+ask h 'lock f EX'
+peer x gated "$BIN/twain" "$MNT/f"
+gate_at 'before UN'
+say x '1 EX NB'
+ok 'one thread is refused' cp_wait gate.at
+ask h 'lock f UN'
+ask late 'delay 150'
+before=$(asked)
+say x '2 EX NB'
+ok '... and another one asks before it unlocks' until_true 5 has_asked "$before"
+cp_reach gate.go
+hear x
+is "$HEARD" '1 EAGAIN' '... and hears later than that'
+hear x
+is "$HEARD" '2 0' '... that it is granted'
+ask x mode
+is "$HEARD" WRITE '... and the lock is there'
+ask late pass
+ask x '2 UN'
+
+# --- threads: Redis cannot be reached, can be, cannot -------------------------
+
+ask late hang
+before=$(asked)
+say x '1 EX'
+ask x '1 hold'
+is "$HEARD" held 'one thread has not reached Redis, and is in a handler'
+ask late pass
+ask x '2 EX NB'
+is "$HEARD" '2 0' '... while another one is granted the lock'
+ask late 'strand EVALSHA'
+gate_at 'before UN'
+say x '1 go'
+cp_wait gate.at 1 && cp_reach gate.go
+rm -f "$RIG/cp/gate"
+ask x mode
+is "$HEARD" WRITE '... which is there though the first one asked in vain'
+ask late pass
+hear x
+is "$HEARD" '1 0' 'and it has it, too, when it is answered'
+ask x '1 UN'
+peer_end x
+
+# --- processes: readers, and a writer that is refused -------------------------
+
+ask h 'lock s SH'
+peer w on A bash -c 'exec 9>>"$1/s"; echo $BASHPID
+	shim=$3/libdlock-preload.so
+	{ read -r _ <"$2/cp/try"
+		LD_PRELOAD=$shim DLOCK_CONFIG=$2/late.conf flock -n 9
+		echo $? >"$2/cp/end"; } &
+	read -r _
+	GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/gate.so" \
+		DLOCK_CONFIG=$2/A.conf flock -s -n 9
+	echo "granted $?"; read -r _' _ "$MNT" "$RIG" "$BUILD"
+hear w
+gate_at 'after SH'
+say w go
+ok 'a reader has the lock in the kernel' cp_wait gate.at
+ask late 'delay 150'
+before=$(asked)
+cp_reach try
+ok '... and a writer by its description asks' until_true 5 has_asked "$before"
+cp_reach gate.go
+hear w
+is "$HEARD" 'granted 0' '... and the reader is granted'
+cp_wait end 0.01
+is "$CP" '' '... before the other one hears that it was refused'
+cp_wait end 5
+is "$CP" 1 'the writer is refused'
+ok 'and it is no lock for writing that is left' on A flock -s -n "$MNT/s" true
+ask late pass
+say w end
+peer_end w
+ask h 'lock s UN'
+rig_empty
+
+# --- processes: it was another's, who has unlocked ----------------------------
+
+ask h 'lock g EX'
+peer p on A env DLOCK_CONFIG="$RIG/other.conf" \
+	LD_PRELOAD="$BUILD/libdlock-preload.so" "$BIN/locker"
+ask p 'open g g'
+peer w on A bash -c 'exec 9>>"$1/g"
+	GATE=$2/cp/gate LD_PRELOAD="$3/libdlock-preload.so $3/tests/gate.so" \
+		DLOCK_CONFIG=$2/A.conf flock -n 9
+	echo $?; read -r _' _ "$MNT" "$RIG" "$BUILD"
+gate_at 'after UN'
+ok 'who is refused unlocks' cp_wait gate.at
+ask h 'lock g UN'
+ask p 'lock g EX'
+is "$RESULT" 0 '... and another of its host is granted the lock'
+ask other hang
+ask p 'lock g UN'
+is "$RESULT" 0 '... which unlocks, and the server hears of it late'
+cp_reach gate.go
+hear w
+status=$HEARD
+ask other pass
+if [ "$status" = 0 ]; then
+	note 'it was granted it'
+	is "$(dl B flock -n g echo got)" '' 'what it was granted, it has'
+else
+	ok 'what it was refused, nobody has' on A flock -n "$MNT/g" true
+fi
+say w end
+peer_end w
+peer_end p
+peer_end h
+rig_end
