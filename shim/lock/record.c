@@ -937,12 +937,16 @@ static int unlock_records(struct ask *a)
 
 	a->call->wait = false;
 	dlk_gate_enter(a->call, &a->file, away, a);
-	if (!a->s && dlk_ask_moved(a)) {
-		dlk_gate_leave(&a->file);
-		return dlk_ask_fill_hands(a, OTHER_FILE);
+	/* A handler has run. */
+	if (!a->s) {
+		dlk_ask_fill_hands(a, 0);
+		if (dlk_ask_moved(a)) {
+			dlk_gate_leave(&a->file);
+			return a->s ? OTHER_FILE : -ENOLCK;
+		}
 	}
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	if (a->lease.key)
+	if (a->lease.key && a->s)
 		adopt(a); /* or the keeper has the whole, until it ends */
 	if (a->own)
 		give_up(a->own, a->fd, a->want);

@@ -141,6 +141,25 @@ put_back_both()
 		ask f 'set a U 0 0' && ask e 'set a U 0 0'
 }
 
+# One process has two files of one name: each has what it had, though the one is
+# put back before the other is looked for.
+put_back_replaced()
+{
+	teller g A
+	teller h B
+	ask g 'open a name' && ask h 'open a name' && ask g 'set a R 0 10' &&
+		on A mv "$MNT/name" "$MNT/old" && sleep 0.5 && ask g 'open b name' &&
+		ask g 'set b R 0 10' && [ "$RESULT" = 0 ] || return 1
+	redis_kill
+	redis_up
+	until_true 5 uptime_is 4 || return 1
+	ask h 'set a W 0 1' && [ "$RESULT" = EAGAIN ] && ask g 'set a U 0 0' &&
+		[ "$RESULT" = 0 ] && ask h 'set a W 0 1' &&
+		[ "$RESULT" = EAGAIN ] && ask g 'set b U 0 0' &&
+		ask h 'wait a W 0 1' && [ "$RESULT" = 0 ] &&
+		ask h 'set a U 0 0'
+}
+
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms
 RUN=dl
@@ -164,5 +183,6 @@ RUN=dl
 ok 'a restarted server: the keeper puts back what an exec left to it' \
 	put_back
 ok '... and what the next program has' put_back_both
+ok '... and a process both of its files of one name' put_back_replaced
 rig_empty 5
 rig_end

@@ -64,5 +64,15 @@ ask j go 15
 is "$RESULT" 0 'jumps out of calls behind another thread leak no memory (pages)'
 peer_end j
 ask slow pass
+
+rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=100ms \
+	connect_timeout=50ms
+peer u dl A "$BIN/amidst" unlock "$MNT/u"
+hear u
+ask slow hang
+ask u go 15
+is "$RESULT" 0 'unlocks behind who asks in vain for what an exec has left'
+ask slow pass
+peer_end u
 rig_empty 6 'no key is left'
 rig_end

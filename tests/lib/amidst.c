@@ -13,6 +13,9 @@
  *				waits behind another thread's: "PAGES more"
  *				after those N that took the fewest, for what two
  *				threads need at once is had once
+ *	amidst unlock FILE	what an execve(2) has left is asked for by a
+ *				thread, again and again, while we unlock, and
+ *				handlers run: "RESULT 0 0"
  *
  * The neighbour is this program without the shim.  All but cycle say "ready",
  * and begin when they are told a line.
@@ -299,6 +302,48 @@ static int jump(char *path, int times)
 	_exit(0);
 }
 
+static void on_tick(int sig)
+{
+	(void)sig;
+}
+
+/* The next program. */
+static int unlock(int fd)
+{
+	const struct itimerval it = { { .tv_usec = 5000 },
+				      { .tv_usec = 5000 } };
+	struct sigaction sa = { .sa_handler = on_tick, .sa_flags = SA_RESTART };
+	struct call c = { .fd = fd, .cmd = F_SETLK, .byte = 20, .go = true };
+	const char *result = "0";
+	sigset_t alarms;
+
+	c.again = true;
+	ready();
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+	start(&c);
+	pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &it, NULL);
+	for (int i = 0; i < 40 && strcmp(result, "0") == 0; i++)
+		result = set(fd, F_SETLK, F_UNLCK, 30);
+	printf("%s 0 0\n", result);
+	_exit(0);
+}
+
+static int before_exec(char *path)
+{
+	char self[] = "/proc/self/exe", what[] = "unlock", number[16];
+	char *argv[] = { self, what, path, number, NULL };
+	int fd = open(path, O_RDWR | O_CREAT, 0666);
+
+	set(fd, F_SETLK, F_WRLCK, 0);
+	snprintf(number, sizeof(number), "%d", fd);
+	execv(self, argv);
+	return 127;
+}
+
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -310,5 +355,9 @@ int main(int argc, char **argv)
 		return memory(argv[2], argv[3]);
 	if (argc == 4 && strcmp(argv[1], "jump") == 0)
 		return jump(argv[2], (int)strtol(argv[3], NULL, 10));
+	if (argc == 3 && strcmp(argv[1], "unlock") == 0)
+		return before_exec(argv[2]);
+	if (argc == 4 && strcmp(argv[1], "unlock") == 0)
+		return unlock((int)strtol(argv[3], NULL, 10));
 	return 64;
 }

@@ -26,11 +26,14 @@ elseif kind ~= 'hash' then
 	return { 0, '' }
 end
 -- Its process has become another program (execve(2)), which has adopted it.
+-- (What it has of another file of that name is another lock.)
 if not me then
 	local process = string.sub(id_of(ARGV[1]), 1, 16)
+	local of = string.match(ARGV[1], '^dlock1 %S+( %S+ %S+ )') or ' '
 	for _, other in ipairs(redis.call('HKEYS', key)) do
 		local o = string.sub(other, 1, 16) == process and owner(other)
-		if o and o.expiry > now and o.since < NEVER then
+		if o and o.expiry > now and o.since < NEVER
+		   and string.sub(o.token, 40, 39 + #of) == of then
 			return { 0, o.token }
 		end
 	end
