@@ -9,11 +9,13 @@
  *     is at its first record call, before the kernel's lock of any.
  *  2. A file stays on the list until its locks are adopted (record.c), and no
  *     call of ours takes a lock of it before.
- *  3. There is one look a process; who inherited nothing pays no more.
+ *  3. Who has looked looks no more; who inherited nothing pays no more.
  */
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "lock/record.h"
 
@@ -57,31 +59,53 @@ static size_t place_of(const struct dlk_file *file)
 }
 
 /* (mutex held) Without room, the program before has it until it ends. */
-static bool add(void *unused, int fd)
+static void add(const struct dlk_file *file)
+{
+	if (place_of(file) == files.n && (files.n < files.room || make_room()))
+		files.v[files.n++] = *file;
+}
+
+/* As far as it is known without asking a server, which may be away. */
+static bool is_regular(int fd)
+{
+	struct statx sx;
+
+	return dlk_syscall(SYS_statx, fd, "",
+			   AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE,
+			   &sx) < 0 ||
+	       S_ISREG(sx.stx_mode);
+}
+
+static bool look_at(void *unused, int fd)
 {
 	struct dlk_file file;
 	bool any = false;
-	struct stat st;
 
 	(void)unused;
-	if (dlk_fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	if (!is_regular(fd))
 		return false;
 	dlk_kernel_records(fd, DLK_POSIX, dlk_record_note_any, &any);
-	if (any && dlk_kernel_file(fd, &file) == 0 &&
-	    place_of(&file) == files.n && (files.n < files.room || make_room()))
-		files.v[files.n++] = file;
+	if (!any || dlk_kernel_file(fd, &file) < 0)
+		return false;
+	pthread_mutex_lock(&dlk.mutex);
+	add(&file);
+	pthread_mutex_unlock(&dlk.mutex);
 	return false;
 }
 
+/*
+ * Without the mutex, for a file may be a server's that is away.  So two threads
+ * may look at once; the later one may list what is adopted already, or taken
+ * since, and then there is nothing to adopt.
+ */
 void dlk_inherited_look(void)
 {
 	if (atomic_load(&state) != UNKNOWN)
 		return;
+	dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, NULL);
 	pthread_mutex_lock(&dlk.mutex);
-	if (atomic_load(&state) == UNKNOWN) {
-		dlk_kernel_find(NULL, DLK_ANY_MODE, add, NULL);
+	if (atomic_load(&state) == UNKNOWN)
 		atomic_store(&state, files.n ? SOME : NONE);
-	}
 	pthread_mutex_unlock(&dlk.mutex);
 }
 

@@ -65,6 +65,20 @@ is "$RESULT" 0 'jumps out of calls behind another thread leak no memory (pages)'
 peer_end j
 ask slow pass
 
+# A file system that is none of ours does not answer.
+share_at A "$RIG/other"
+server=$(on A pgrep -f "bindfs.*$RIG/other")
+locker l dl A
+ask l 'open f f'
+ask l 'open g g'
+ask l "open o $RIG/other/o"
+ask l 'lock f EX'
+on A kill -STOP "$server"
+ask l 'record g F_WRLCK' 4
+is "$RESULT" 0 'a file of a server that is away is in no way of the first call'
+on A kill -CONT "$server"
+peer_end l
+
 rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=100ms \
 	connect_timeout=50ms
 peer u dl A "$BIN/amidst" unlock "$MNT/u"
