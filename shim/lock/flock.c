@@ -779,11 +779,16 @@ static bool leave_to_threads(const struct ask *a, int mode)
  * unlocked a moment ago, by a description of its own; then nobody has the lock
  * that we would leave there.  So with the lock in hand we ask once more, which
  * proves whose it is (ask_with_proof): true.
+ *
+ * Where Redis does not say, the kernel does: what another process has taken,
+ * between two attempts of ours, is its own to give back.
  */
 static bool unlock_refused(struct ask *a, int err)
 {
-	/* We looked, and now cannot ask: better locked than two owners. */
-	if (err < 0 && a->others)
+	/* Nor what we saw and cannot ask for: better locked than lost. */
+	if (err != DLK_BUSY &&
+	    (a->others ||
+	     (dlk_shared(program_fd(a)) && dlk_kernel_taken_by_other(a->fd))))
 		return false;
 	a->others = false;
 	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)

@@ -67,10 +67,12 @@ ask x '2 UN'
 # --- threads: Redis cannot be reached, can be, cannot -------------------------
 
 ask late hang
-before=$(asked)
+gate_at 'before UN'
 say x '1 EX'
+ok 'one thread does not reach Redis' cp_wait gate.at
+cp_reach gate.go
 ask x '1 hold'
-is "$HEARD" held 'one thread has not reached Redis, and is in a handler'
+is "$HEARD" held '... and is in a handler'
 ask late pass
 ask x '2 EX NB'
 is "$HEARD" '2 0' '... while another one is granted the lock'
@@ -119,6 +121,38 @@ ask late pass
 say w end
 peer_end w
 ask h 'lock s UN'
+rig_empty
+
+# --- processes: Redis cannot be reached, can be, cannot -----------------------
+
+ask late hang
+peer w on A bash -c 'exec 9>>"$1/r"; echo $BASHPID
+	shim=$3/libdlock-preload.so
+	{ GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/gate.so" \
+		DLOCK_CONFIG=$2/late.conf flock 9; echo "first $?"; } &
+	read -r _
+	LD_PRELOAD=$shim DLOCK_CONFIG=$2/A.conf flock -n 9
+	echo "second $?"; read -r _' _ "$MNT" "$RIG" "$BUILD"
+hear w
+shell=$HEARD
+gate_at 'before UN'
+ok 'one process does not reach Redis' cp_wait gate.at
+cp_reach gate.go
+say w go
+hear w
+is "$HEARD" 'second 0' '... and another one is granted the lock'
+gate_at 'before UN'
+ask late 'strand EVALSHA'
+cp_wait gate.at 1 && cp_reach gate.go
+rm -f "$RIG/cp/gate"
+ok '... and the lock is there, though the first one asked in vain' \
+	on A grep -q FLOCK "/proc/$shell/fdinfo/9"
+is "$(dl B flock -n r echo got)" '' '... as for the other host'
+ask late pass
+hear w
+is "$HEARD" 'first 0' 'and it has it, too, when it is answered'
+say w end
+peer_end w
 rig_empty
 
 # --- processes: it was another's, who has unlocked ----------------------------
