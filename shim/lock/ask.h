@@ -63,16 +63,16 @@ struct ask {
 	struct queued queue;
 
 	/* flock.c */
+	uint64_t began_ns;    /* before it was looked what there is */
 	int mode;             /* LOCK_EX or LOCK_SH */
 	int had;              /* the description's mode before */
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
 	unsigned unlisted;    /* times that the kernel did not list the lock */
 	unsigned overtaken;   /* times that a sharer was quicker */
-	bool others;          /* have a lease of this host and file (flock.c) */
-	uint64_t began_ns;    /* before it was looked what there is */
 	unsigned undone;      /* what others had undone before (flock.c) */
 	bool no_flock;        /* it cannot lock this file: its shadow, then */
 	bool by_shadow;
+	bool others;    /* have a lease of this host and file */
 	int program_fd; /* if by_shadow */
 
 	/* record.c */
@@ -86,6 +86,8 @@ struct ask {
 	bool rest;      /* nothing else is its own from before an exec */
 	bool inherited; /* its process has locks from before an exec */
 	bool elsewhere; /* the owner's key is not that of the path now */
+	struct dlk_ranges before; /* what a shared description had, of it */
+	struct dlk_range before_room[8];
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
 	unsigned cycles; /* seen by the kernel alone: since */
 	uint64_t cycle_ns;

@@ -170,14 +170,70 @@ static void restore_piece(const struct ask *a, const struct dlk_range *piece)
 		set_kernel_by(fd, a->kind, piece);
 }
 
+struct before {
+	struct ask *a;
+	int err;
+};
+
+/* What we know of ourselves is not from a look. */
+static void add_before(void *arg, const struct dlk_range *range)
+{
+	struct before *b = arg;
+	const struct dlk_range *want = &b->a->want;
+	uint64_t at = range->start > want->start ? range->start : want->start;
+	uint64_t end = range->end < want->end ? range->end : want->end;
+	struct dlk_range piece;
+
+	while (at <= end && !b->err) {
+		piece = dlk_ranges_piece(granted(b->a), at, end);
+		if (piece.type < range->type) {
+			piece.type = range->type;
+			b->err = dlk_ranges_set(&b->a->before, piece);
+		}
+		if (piece.end == end)
+			break;
+		at = piece.end + 1;
+	}
+}
+
+/*
+ * A description that another process shares may have what only that knows.  It
+ * is the one thing that is told by a look before (L1): the other way was to
+ * unlock it with what is undone.  A wait in the kernel goes on with what was
+ * there before.
+ */
+static int look_before(struct ask *a)
+{
+	struct before b = { .a = a };
+
+	if (a->waited)
+		return 0;
+	a->before = (struct dlk_ranges){
+		.v = a->before_room,
+		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
+	};
+	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
+		return 0;
+	if (dlk_kernel_records(a->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
+		return 0;
+	dlk_ask_line(a, DLK_ERROR, "not asked: other processes share the ",
+		     "description, and have too many locks there",
+		     "; the call fails with ENOLCK");
+	return -ENOLCK;
+}
+
 /* Every byte that is wanted as it is granted: what this call took is undone. */
 static void restore_kernel(const struct ask *a)
 {
 	const struct dlk_range *want = &a->want;
-	struct dlk_range piece;
+	struct dlk_range piece, was;
 
 	for (uint64_t at = want->start;; at = piece.end + 1) {
 		piece = dlk_ranges_piece(granted(a), at, want->end);
+		was = dlk_ranges_piece(&a->before, at, piece.end);
+		piece.end = was.end;
+		if (was.type > piece.type)
+			piece.type = was.type;
 		restore_piece(a, &piece);
 		if (piece.end == want->end)
 			return;
@@ -351,6 +407,25 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 }
 
 /*
+ * Who shares the description is not dead: what it has there is not to be taken
+ * over for nothing, when somebody else is in the way as well.
+ */
+static int somebody_else(struct ask *a, struct dlk_conn *c,
+			 uint64_t deadline_ns)
+{
+	/* Of a claim, it is when we were refused that counts (queue.h). */
+	const uint64_t asked_ns = a->s->answer.asked_ns;
+	int err;
+
+	if (a->before.n == 0)
+		return 0;
+	err = dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
+			      &a->s->answer);
+	a->s->answer.asked_ns = asked_ns;
+	return err;
+}
+
+/*
  * Proof of death (DESIGN L3), as in flock.c.  A younger lease is of a process
  * that shares our description: with a later `since` it is taken over.  So is an
  * older one whose owner was granted something else since:
@@ -375,7 +450,8 @@ static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 		a->since_ns = dlk_identity_since(dlk_now_ns());
 		if (!is_listed(a))
 			break;
-		err = ask_once(a, c, deadline_ns, true);
+		err = somebody_else(a, c, deadline_ns)
+			      ?: ask_once(a, c, deadline_ns, true);
 	}
 	return err;
 }
@@ -671,7 +747,7 @@ static int attempt(struct ask *a, bool *kernel)
 	*kernel = true;
 	if (has_it(a))
 		return weaken(a);
-	err = take_kernel(a);
+	err = look_before(a) ?: take_kernel(a);
 	if (err)
 		return err;
 	if (a->on_fuse && !weakens(a) && !is_listed(a))

@@ -92,6 +92,7 @@ peer_end x
 # --- processes: readers, and a writer that is refused -------------------------
 
 ask h 'lock s SH'
+# shellcheck disable=SC2016 # expanded by that shell
 peer w on A bash -c 'exec 9>>"$1/s"; echo $BASHPID
 	shim=$3/libdlock-preload.so
 	{ read -r _ <"$2/cp/try"
@@ -126,6 +127,7 @@ rig_empty
 # --- processes: Redis cannot be reached, can be, cannot -----------------------
 
 ask late hang
+# shellcheck disable=SC2016 # expanded by that shell
 peer w on A bash -c 'exec 9>>"$1/r"; echo $BASHPID
 	shim=$3/libdlock-preload.so
 	{ GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/gate.so" \
@@ -161,6 +163,7 @@ ask h 'lock g EX'
 peer p on A env DLOCK_CONFIG="$RIG/other.conf" \
 	LD_PRELOAD="$BUILD/libdlock-preload.so" "$BIN/locker"
 ask p 'open g g'
+# shellcheck disable=SC2016 # expanded by that shell
 peer w on A bash -c 'exec 9>>"$1/g"
 	GATE=$2/cp/gate LD_PRELOAD="$3/libdlock-preload.so $3/tests/gate.so" \
 		DLOCK_CONFIG=$2/A.conf flock -n 9

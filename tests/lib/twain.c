@@ -106,9 +106,9 @@ int main(int argc, char **argv)
 			return 71;
 	while (fgets(line, sizeof(line), stdin)) {
 		nb[0] = '\0';
-		if (sscanf(line, "%d %15s %15s", &i, what, nb) >= 2 && i >= 1 &&
-		    i <= 2)
-			order(&workers[i - 1], what, nb);
+		if ((line[0] == '1' || line[0] == '2') &&
+		    sscanf(line + 1, " %15s %15s", what, nb) >= 1)
+			order(&workers[line[0] - '1'], what, nb);
 		else
 			say_mode();
 	}

@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# OFD locks of a description that two processes share (DESIGN L2).  What the
+# one is refused changes nothing of what the other one has there, which only
+# that knows: it was unlocked with what was undone, and another host had it.
+. "${0%/*}/../lib/rig.sh"
+
+rig_start disks
+rig_configs ttl=3s connect_timeout=300ms
+
+# A line each: "TYPE START LEN" is done by the parent, "child TYPE ..." and
+# "wait TYPE ...", with an alarm after 0.3 s, by a child each.  The answer:
+# its error, and what the description has, of both.
+cat >"$RIG/shared.py" <<'END'
+import errno, fcntl, os, re, signal, struct, sys
+
+SETLK, SETLKW = 37, 38 # F_OFD_
+TYPES = {"R": fcntl.F_RDLCK, "W": fcntl.F_WRLCK, "U": fcntl.F_UNLCK}
+
+class Alarm(Exception):
+    pass
+
+def on_alarm(*_):
+    raise Alarm()
+
+def lock(cmd, what, start, length):
+    l = struct.pack("hhqqi4x", TYPES[what], 0, int(start), int(length), 0)
+    try:
+        fcntl.fcntl(fd, cmd, l)
+        return 0
+    except OSError as e:
+        return e.errno
+    except Alarm:
+        return errno.EINTR
+
+def in_child(cmd, args):
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, on_alarm)
+        if cmd == SETLKW:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+        os._exit(lock(cmd, *args))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def held():
+    with open("/proc/self/fdinfo/%d" % fd) as f:
+        return " ".join(m[1][0] + m[2] + "-" + m[3] for m in re.finditer(
+            r"OFDLCK\s+ADVISORY\s+(\w+) \S+ \S+ (\d+) (\d+)", f.read()))
+
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666)
+for line in sys.stdin:
+    w = line.split()
+    if w[0] in ("child", "wait"):
+        err = in_child(SETLKW if w[0] == "wait" else SETLK, w[1:])
+    else:
+        err = lock(SETLK, *w)
+    print(errno.errorcode.get(err, err), held(), flush=True)
+END
+
+holds()
+{
+	ask q 'set a W 12 1'
+	[ "$RESULT" = 0 ]
+}
+
+# scene RUN HOLDER'S-RUN HOLDER'S-HOST: what is said, all of it
+scene()
+{
+	local line
+
+	said=''
+	peer q "$2" "$3" "$BIN/records" tell
+	ask q 'open a o'
+	# (Bare, it may meet the keeper that sees the last scene's end.)
+	until_true 3 holds || rig_die "no holder: $HEARD"
+	peer p "$1" A /usr/bin/python3 "$RIG/shared.py" "$MNT/o"
+	for line in 'W 0 10' 'child W 5 11' 'wait W 5 11' 'U 0 10' \
+		'R 0 4' 'W 6 2' 'child W 2 16' 'child R 2 16' 'W 30 2' \
+		'child W 1 40' 'wait W 1 40'; do
+		ask p "$line"
+		said+="$line: $HEARD"$'\n'
+	done
+}
+
+scene_end()
+{
+	peer_end p
+	peer_end q
+}
+
+scene on on A
+scene_end
+bare=$said
+like "$bare" 'child W 5 11: EAGAIN W0-9' 'bare: what is refused changes nothing'
+like "$bare" 'wait W 5 11: EINTR W0-9' 'nor does a wait'
+scene dl dl A
+is "$said" "$bare" 'one host: the same'
+scene_end
+scene dl on A
+is "$said" "$bare" 'one host, beside a program without dlock: the same'
+scene_end
+scene dl dl B
+is "$said" "$bare" 'two hosts: the same'
+
+# ... and not for a moment only
+ask p 'W 0 4'
+is "$HEARD" '0 W0-3 W6-7 W30-31' 'the one goes on'
+for byte in 0 3 6 7 30; do
+	ask q "set a W $byte 1"
+	is "$RESULT" EAGAIN "the other host does not get byte $byte"
+done
+ask q 'set a W 8 1'
+is "$RESULT" 0 '... but what is free'
+ask q 'set a U 0 0'
+peer_end q
+
+# --- too many to know ---------------------------------------------------------
+
+peer q dl B "$BIN/records" tell
+ask q 'open a o'
+for byte in 40 42 44 46 48 50; do
+	ask p "W $byte 1"
+done
+before=${HEARD#0 }
+ask p 'child W 0 60'
+is "$HEARD" "ENOLCK $before" 'more than can be given back: not asked for'
+like "$(cat "$RIG/p.err")" 'not asked: other processes share' '... it is said'
+ask p 'W 0 60'
+is "$HEARD" '0 W0-59' 'who knows them all goes on'
+peer_end p
+peer_end q
+rig_end
