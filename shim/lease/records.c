@@ -151,9 +151,12 @@ static struct dlk_arg proof_of(const struct dlk_records_ask *ask)
 {
 	static const struct dlk_arg own = { LITERAL("own") };
 	static const struct dlk_arg rest = { LITERAL("rest") };
+	static const struct dlk_arg share = { LITERAL("share") };
 
-	if (!ask->proof || !ask->adopts)
-		return ask->proof ? one : none;
+	if (!ask->proof)
+		return none;
+	if (!ask->adopts)
+		return ask->shares ? share : one;
 	return ask->rest ? rest : own;
 }
 

@@ -62,6 +62,8 @@ struct dlk_records_ask {
 			it is nobody's who waits */
 	bool rest;   /* and has nothing else that it had
 			under older tokens, before an execve(2) */
+	bool shares; /* with a proof: another process has some of it by the same
+			description; it is taken over, but he is alive */
 	bool known;  /* a range of this token was granted, and not all given
 			back since */
 	bool holds;  /* its process holds some lock: it waits for nobody who

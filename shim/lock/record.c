@@ -392,6 +392,7 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 			.proof = proof,
 			.adopts = a->adopts,
 			.rest = a->rest,
+			.shares = a->before.n > 0,
 			.waiter = dlk_queue_waiter(a),
 		};
 
@@ -695,13 +696,15 @@ static bool in_time(const struct dlk_held *h)
 
 /*
  * No byte is asked for that is not granted already: Redis need not agree.  But
- * what cannot be proved any more is not granted once more (DESIGN L5).
+ * what cannot be proved any more is not granted once more (DESIGN L5); nor what
+ * another process may have taken over, and given back, by the same description.
  */
 static bool has_it(const struct ask *a)
 {
 	struct dlk_range rest = a->want, part;
 
-	return a->own && !dlk_ranges_lacks(granted(a), &rest, &part) &&
+	return a->own && (a->kind == DLK_POSIX || !dlk_shared(a->fd)) &&
+	       !dlk_ranges_lacks(granted(a), &rest, &part) &&
 	       (weakens(a) || in_time(a->own));
 }
 

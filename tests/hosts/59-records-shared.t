@@ -116,11 +116,54 @@ is "$RESULT" 0 '... but what is free'
 ask q 'set a U 0 0'
 peer_end q
 
+# --- taken over ---------------------------------------------------------------
+
+# Another process may lock what the one has: it is the same owner's, who goes on.
+renewals()
+{
+	rr info commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
+}
+
+renewed()
+{
+	[ "$(renewals)" -ge $((calls + 4)) ]
+}
+
+ask p 'U 0 0'
+peer_end p
+peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/o"
+ask p 'W 0 10'
+ask p 'child W 0 10'
+is "$HEARD" '0 W0-9' 'a child locks all that its parent has'
+ask p 'W 20 1'
+is "$HEARD" '0 W0-9 W20-20' '... and the parent goes on'
+calls=$(renewals)
+until_true 5 renewed
+is "$(cat "$RIG/p.err")" '' '... whose lease is none that is lost'
+peer q dl B "$BIN/records" tell
+ask q 'open a o'
+ask q 'set a W 5 1'
+is "$RESULT" EAGAIN '... and holds'
+# (While others of the host have OFD locks of the file, a keeper cannot tell.)
+ask p 'U 20 1'
+ask p 'child U 0 10'
+free_on_b()
+{
+	ask q 'set a W 5 1'
+	[ "$RESULT" = 0 ]
+}
+ok 'a child unlocks it: free for the other host' until_true 5 free_on_b
+ask p 'W 0 10'
+is "$HEARD" 'EAGAIN' '... where the one does not have it once more'
+ask q 'set a U 0 0'
+ask p 'U 0 0'
+peer_end q
+
 # --- too many to know ---------------------------------------------------------
 
 peer q dl B "$BIN/records" tell
 ask q 'open a o'
-for byte in 40 42 44 46 48 50; do
+for byte in 40 42 44 46 48 50 52 54 56; do
 	ask p "W $byte 1"
 done
 before=${HEARD#0 }

@@ -496,6 +496,28 @@ static void proof_unfolds_a_string(void **state)
 	assert_there(&b, "W0-9223372036854775807");
 }
 
+/* He goes on under his token, with what he takes from then on. */
+static void who_shares_the_description_is_taken_over_alive(void **state)
+{
+	struct dlk_records_ask q;
+
+	(void)state;
+	acquire(&a, W, 0, MAX);
+	q = question(&b, W, 0, MAX);
+	q.proof = q.shares = true;
+	assert_int_equal(ask(&b, &q), 0);
+	assert_there(&a, "");
+	assert_there(&b, "W0-9223372036854775807");
+	assert_int_equal(renew(&a), 0);
+	b.held.n = 0;
+	assert_int_equal(say_window(&b, ++b.seq, 0, MAX), 0);
+	assert_int_equal(acquire(&a, W, 5, 6), 0);
+	assert_there(&a, "W5-6");
+	a.held.n = 0;
+	assert_int_equal(say_window(&a, ++a.seq, 0, MAX), 0);
+	assert_string_equal(type_at("k"), "none");
+}
+
 static void proof_of_a_reader_demotes(void **state)
 {
 	(void)state;
@@ -1288,6 +1310,7 @@ int main(void)
 		old_test(the_expired_are_swept),
 		old_test(proof_cuts_what_it_proves),
 		old_test(proof_unfolds_a_string),
+		old_test(who_shares_the_description_is_taken_over_alive),
 		old_test(proof_of_a_reader_demotes),
 		old_test(proof_of_a_reader_removes_no_reader),
 		old_test(proof_leaves_what_is_newer),

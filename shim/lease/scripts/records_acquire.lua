@@ -9,7 +9,8 @@
 --         4 since (20 digits) of this kernel grant
 --         5 "1": it is a proof of death (DESIGN L3), or ""; "own": the
 --         process had it before an execve(2) ([ADOPT]); "rest": and what else
---         it has under older tokens ends
+--         it has under older tokens ends; "share": others have some of it by
+--         the same description, and are taken over, but alive
 --         6 sequence number (20 digits)
 --         7 "1": the owner knows that it holds something, or ""
 --         8 type, start, end (R or W, 19 digits each)
@@ -142,7 +143,7 @@ elseif not me and known then
 end
 
 local had = mine(id, below(want[1]), above(want[2]))
-local hit, other, replaced = obstacle(id, had, want, dead)
+local hit, other, replaced = obstacle(id, had, want, dead, ARGV[5] == 'share')
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' then
 	-- What the server sets free is not the asker's, if others wait.
