@@ -449,11 +449,17 @@ static void disown(const struct ask *a)
  *
  * The kernel's lock is both's: we take the lease over, with a later `since`,
  * which proves the same.  To give the lock back would take it from both.
+ *
+ * And if the description had the exclusive lock before the call, that lease is
+ * of nobody who died: it is given up for ours, or those who wait at Redis would
+ * be served with what is locked.
  */
 static int ask_with_proof(struct ask *a, struct dlk_conn *c,
 			  uint64_t deadline_ns)
 {
+	const bool had = !a->old && a->had == LOCK_EX && a->mode == LOCK_EX;
 	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
+	struct dlk_lease its = { .token = a->s->answer.holder };
 	int err = DLK_BUSY;
 	bool older;
 
@@ -464,8 +470,10 @@ static int ask_with_proof(struct ask *a, struct dlk_conn *c,
 		if (dlk_kernel_flock_mode(a->fd) != a->mode)
 			break;
 		a->asked = true;
-		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true, old,
-					dlk_queue_waiter(a), &a->s->answer);
+		its.token_len = a->s->answer.holder_len;
+		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true,
+					had ? &its : old, dlk_queue_waiter(a),
+					&a->s->answer);
 	}
 	return err;
 }

@@ -388,7 +388,7 @@ static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
 			.seq = a->asked ? next_seq(a) : a->seq,
 			.since_ns = a->since_ns,
 			.known = a->own != NULL,
-			.holds = dlk_overtakes(a),
+			.holds = dlk_overtakes(a) || a->before.n > 0,
 			.proof = proof,
 			.adopts = a->adopts,
 			.rest = a->rest,
@@ -697,15 +697,19 @@ static bool in_time(const struct dlk_held *h)
 /*
  * No byte is asked for that is not granted already: Redis need not agree.  But
  * what cannot be proved any more is not granted once more (DESIGN L5); nor what
- * another process may have taken over, and given back, by the same description.
+ * another process may have taken over, and given back, by the same description:
+ * a weaker lock, that may not fail for Redis' sake, if the kernel says that.
  */
 static bool has_it(const struct ask *a)
 {
+	const bool shared = a->kind == DLK_OFD && dlk_shared(a->fd);
 	struct dlk_range rest = a->want, part;
 
-	return a->own && (a->kind == DLK_POSIX || !dlk_shared(a->fd)) &&
-	       !dlk_ranges_lacks(granted(a), &rest, &part) &&
-	       (weakens(a) || in_time(a->own));
+	if (!a->own || dlk_ranges_lacks(granted(a), &rest, &part))
+		return false;
+	if (weakens(a))
+		return !shared || is_listed(a);
+	return !shared && in_time(a->own);
 }
 
 /* (gate) A part weaker, or as it was. */

@@ -144,15 +144,21 @@ peer q dl B "$BIN/records" tell
 ask q 'open a o'
 ask q 'set a W 5 1'
 is "$RESULT" EAGAIN '... and holds'
+# What is taken over was not free: no waiter is served with it.
+queued()
+{
+	[ "$(rr hlen "{dlock:$MNT/o%rec}%q")" -gt 0 ]
+}
+say q 'wait a W 5 1'
+ok 'the other host waits' until_true 5 queued
+ask p 'child W 0 10'
+is "$HEARD" '0 W0-9 W20-20' '... while a child locks it again'
+ok '... and goes on waiting' queued
 # (While others of the host have OFD locks of the file, a keeper cannot tell.)
 ask p 'U 20 1'
 ask p 'child U 0 10'
-free_on_b()
-{
-	ask q 'set a W 5 1'
-	[ "$RESULT" = 0 ]
-}
-ok 'a child unlocks it: free for the other host' until_true 5 free_on_b
+hear q
+is "$RESULT" 0 'a child unlocks it: free for the other host'
 ask p 'W 0 10'
 is "$HEARD" 'EAGAIN' '... where the one does not have it once more'
 ask q 'set a U 0 0'
@@ -172,6 +178,16 @@ is "$HEARD" "ENOLCK $before" 'more than can be given back: not asked for'
 like "$(cat "$RIG/p.err")" 'not asked: other processes share' '... it is said'
 ask p 'W 0 60'
 is "$HEARD" '0 W0-59' 'who knows them all goes on'
+
+# --- without Redis ------------------------------------------------------------
+
+# A weaker lock and an unlock never fail for its sake.
+redis_kill
+ask p 'R 0 60'
+is "$HEARD" '0 R0-59' 'a weaker lock does not fail without Redis'
+ask p 'U 0 60'
+is "$HEARD" 0 '... nor does an unlock'
+redis_up
 peer_end p
 peer_end q
 rig_end

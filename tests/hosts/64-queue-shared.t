@@ -86,4 +86,31 @@ ok 'and the lock is there' lists
 is "$(dl B flock -n g echo got)" '' 'as for the other host'
 say w end
 peer_end w
+peer_end h
+
+# --- a lock that is there already ---------------------------------------------
+
+# What a child locks once more is not free: the waiter at Redis waits on.
+# shellcheck disable=SC2016 # expanded by that shell
+peer w dl A bash -c 'exec 9>>"$1/i"; flock 9; echo $?
+	read -r _; flock -n 9; echo $?
+	read -r _; flock -u 9; echo $?; read -r _' _ "$MNT"
+hear w
+locker h dl B
+ask h 'open i i'
+say h 'lock i EX'
+i_waits()
+{
+	[ "$(rr hlen "{dlock:$MNT/i}%q")" -gt 0 ]
+}
+ok 'another host waits' until_true 5 i_waits
+ask w go
+is "$HEARD" 0 'a child locks what its parent has locked'
+ok '... and the other host waits on' i_waits
+ask w go
+hear h
+is "$RESULT" 0 '... until it is unlocked'
+say w end
+peer_end w
+peer_end h
 rig_end

@@ -518,6 +518,27 @@ static void who_shares_the_description_is_taken_over_alive(void **state)
 	assert_string_equal(type_at("k"), "none");
 }
 
+/* ... or not at all: he has what he had, if somebody else is in the way. */
+static void who_shares_the_description_is_not_cut_for_nothing(void **state)
+{
+	struct dlk_records_ask q;
+
+	(void)state;
+	acquire(&a, W, 0, 4);
+	acquire(&a, R, 5, 14);
+	acquire(&far, W, 25, 29);
+	q = question(&b, W, 3, 29);
+	q.proof = q.shares = true;
+	assert_busy(ask(&b, &q), &far, W, 25, 29);
+	assert_there(&a, "W0-4 R5-14");
+	assert_there(&b, "");
+	give(&far, U, 0, MAX);
+	q.seq = ++b.seq;
+	assert_int_equal(ask(&b, &q), 0);
+	assert_there(&a, "W0-2");
+	assert_there(&b, "W3-29");
+}
+
 static void proof_of_a_reader_demotes(void **state)
 {
 	(void)state;
@@ -1311,6 +1332,7 @@ int main(void)
 		old_test(proof_cuts_what_it_proves),
 		old_test(proof_unfolds_a_string),
 		old_test(who_shares_the_description_is_taken_over_alive),
+		old_test(who_shares_the_description_is_not_cut_for_nothing),
 		old_test(proof_of_a_reader_demotes),
 		old_test(proof_of_a_reader_removes_no_reader),
 		old_test(proof_leaves_what_is_newer),

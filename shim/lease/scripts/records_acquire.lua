@@ -10,7 +10,8 @@
 --         5 "1": it is a proof of death (DESIGN L3), or ""; "own": the
 --         process had it before an execve(2) ([ADOPT]); "rest": and what else
 --         it has under older tokens ends; "share": others have some of it by
---         the same description, and are taken over, but alive
+--         the same description, and are taken over, but alive; nothing of
+--         it is free, so no waiter is served with it, nor if it is refused
 --         6 sequence number (20 digits)
 --         7 "1": the owner knows that it holds something, or ""
 --         8 type, start, end (R or W, 19 digits each)
@@ -143,9 +144,10 @@ elseif not me and known then
 end
 
 local had = mine(id, below(want[1]), above(want[2]))
-local hit, other, replaced = obstacle(id, had, want, dead, ARGV[5] == 'share')
+local kept = ARGV[5] == 'share' and {} or nil
+local hit, other, replaced = obstacle(id, had, want, dead, kept)
 if not hit and freed and waits and not claimed and not is_interop(options)
-   and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' then
+   and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
 	-- What the server sets free is not the asker's, if others wait.
 	serve(options)
 	claimed = drop(claim)
@@ -164,6 +166,9 @@ if hit then
 	if me and me.seq < seq then
 		me.seq = seq
 		set_owner(me)
+	end
+	if kept then
+		put_back(kept)
 	end
 	if claimed then
 		free(claimed[1], claimed[2])
