@@ -176,12 +176,11 @@ struct before {
 };
 
 /* What we know of ourselves is not from a look. */
-static void add_before(void *arg, const struct dlk_range *range)
+static void add_within(struct before *b, const struct dlk_range *range,
+		       uint64_t start, uint64_t last)
 {
-	struct before *b = arg;
-	const struct dlk_range *want = &b->a->want;
-	uint64_t at = range->start > want->start ? range->start : want->start;
-	uint64_t end = range->end < want->end ? range->end : want->end;
+	uint64_t at = range->start > start ? range->start : start;
+	uint64_t end = range->end < last ? range->end : last;
 	struct dlk_range piece;
 
 	while (at <= end && !b->err) {
@@ -196,22 +195,69 @@ static void add_before(void *arg, const struct dlk_range *range)
 	}
 }
 
+/* Nor is what a wait has brought. */
+static void add_before(void *arg, const struct dlk_range *range)
+{
+	struct before *b = arg;
+	const struct dlk_range *want = &b->a->want, *got = &b->a->blocked;
+
+	if (!b->a->waited) {
+		add_within(b, range, want->start, want->end);
+		return;
+	}
+	if (got->start > want->start)
+		add_within(b, range, want->start, got->start - 1);
+	if (got->end < want->end)
+		add_within(b, range, got->end + 1, want->end);
+}
+
+/* Every byte as it is granted: what this call took is undone. */
+static void restore_range(const struct ask *a, const struct dlk_range *range)
+{
+	struct dlk_range piece, was;
+
+	for (uint64_t at = range->start;; at = piece.end + 1) {
+		piece = dlk_ranges_piece(granted(a), at, range->end);
+		was = dlk_ranges_piece(&a->before, at, piece.end);
+		piece.end = was.end;
+		if (was.type > piece.type)
+			piece.type = was.type;
+		restore_piece(a, &piece);
+		if (piece.end == range->end)
+			return;
+	}
+}
+
+static void restore_kernel(const struct ask *a)
+{
+	restore_range(a, &a->want);
+}
+
+/* But for what was waited for: of that, as it was before the wait. */
+static void forget_before(struct ask *a)
+{
+	struct dlk_range was = a->blocked;
+
+	if (a->waited)
+		was = dlk_ranges_piece(&a->before, was.start, was.end);
+	a->before = (struct dlk_ranges){
+		.v = a->before_room,
+		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
+	};
+	if (a->waited && was.type != DLK_UNLOCKED)
+		dlk_ranges_set(&a->before, was);
+}
+
 /*
  * A description that another process shares may have what only that knows.  It
  * is the one thing that is told by a look before (L1): the other way was to
- * unlock it with what is undone.  A wait in the kernel goes on with what was
- * there before.
+ * unlock it with what is undone.
  */
 static int look_before(struct ask *a)
 {
 	struct before b = { .a = a };
 
-	if (a->waited)
-		return 0;
-	a->before = (struct dlk_ranges){
-		.v = a->before_room,
-		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
-	};
+	forget_before(a);
 	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
 		return 0;
 	if (dlk_kernel_records(a->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
@@ -219,25 +265,9 @@ static int look_before(struct ask *a)
 	dlk_ask_line(a, DLK_ERROR, "not asked: other processes share the ",
 		     "description, and have too many locks there",
 		     "; the call fails with ENOLCK");
+	if (a->waited)
+		restore_range(a, &a->blocked);
 	return -ENOLCK;
-}
-
-/* Every byte that is wanted as it is granted: what this call took is undone. */
-static void restore_kernel(const struct ask *a)
-{
-	const struct dlk_range *want = &a->want;
-	struct dlk_range piece, was;
-
-	for (uint64_t at = want->start;; at = piece.end + 1) {
-		piece = dlk_ranges_piece(granted(a), at, want->end);
-		was = dlk_ranges_piece(&a->before, at, piece.end);
-		piece.end = was.end;
-		if (was.type > piece.type)
-			piece.type = was.type;
-		restore_piece(a, &piece);
-		if (piece.end == want->end)
-			return;
-	}
 }
 
 /* Would the kernel's lock weaken something, were it taken as it is asked? */
@@ -276,15 +306,47 @@ static int take_kernel(struct ask *a)
 /* (outside) What the kernel has granted to a wait, of whichever file. */
 static void undo_wait(struct ask *a)
 {
+	const struct dlk_file was = a->file;
+
 	a->waited = false;
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
 		return;
+	if (!dlk_same_file(&was, &a->file))
+		a->before.n = 0;
 	dlk_gate_enter(NULL, &a->file, NULL, NULL);
-	a->want = a->blocked;
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	restore_kernel(a);
+	restore_range(a, &a->blocked);
 	dlk_record_let_go(a);
 	dlk_gate_leave(&a->file);
+}
+
+/*
+ * What is waited for by a shared description is no more than what is in the way
+ * now, and of one state before: others may change the rest meanwhile, and what
+ * they have in that is none before it is free.
+ *
+ *	we: 0-19, where a third has 10		who shares the description
+ *	wait for 10
+ *						lock 0-3: granted
+ *	10 granted
+ *	look at the rest; lock 0-19
+ *	Redis refuses: 0-3 stays
+ */
+static void narrow(struct ask *a)
+{
+	struct dlk_range *part = &a->blocked, hit;
+	struct flock64 l = { 0 };
+
+	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
+		return;
+	dlk_range_to(part, &l);
+	if (real.fcntl64(a->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&
+	    dlk_range_of(&l, 0, 0, &hit) == 0) {
+		part->start = hit.start > part->start ? hit.start : part->start;
+		part->end = hit.end < part->end ? hit.end : part->end;
+	}
+	hit = dlk_ranges_piece(&a->before, part->start, part->end);
+	part->end = hit.end;
 }
 
 /*
@@ -296,6 +358,7 @@ static int wait_in_kernel(struct ask *a)
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
 	int err;
 
+	narrow(a);
 	dlk_queue_away(a);
 	dlk_deadlock_in_kernel(a, &l);
 	dlk_ask_empty_hands(a);

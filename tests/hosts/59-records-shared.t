@@ -11,8 +11,9 @@ rig_start disks
 rig_configs ttl=3s connect_timeout=300ms
 
 # A line each: "TYPE START LEN" is done by the parent, "child TYPE ..." and
-# "wait TYPE ...", with an alarm after 0.3 s, by a child each.  The answer:
-# its error, and what the description has, of both.
+# "wait TYPE ...", with an alarm after 0.3 s, by a child each; "start TYPE ..."
+# is one that waits until "stop".  The answer: its error, and what the
+# description has, of both.
 cat >"$RIG/shared.py" <<'END'
 import errno, fcntl, os, re, signal, struct, sys
 
@@ -35,13 +36,15 @@ def lock(cmd, what, start, length):
     except Alarm:
         return errno.EINTR
 
-def in_child(cmd, args):
+def start(cmd, args, seconds=0):
+    signal.signal(signal.SIGALRM, on_alarm)
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGALRM, on_alarm)
-        if cmd == SETLKW:
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         os._exit(lock(cmd, *args))
+    return child
+
+def end(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 def held():
@@ -52,8 +55,17 @@ def held():
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666)
 for line in sys.stdin:
     w = line.split()
-    if w[0] in ("child", "wait"):
-        err = in_child(SETLKW if w[0] == "wait" else SETLK, w[1:])
+    if w[0] == "child":
+        err = end(start(SETLK, w[1:]))
+    elif w[0] == "wait":
+        err = end(start(SETLKW, w[1:], 0.3))
+    elif w[0] == "start":
+        waiter, err = start(SETLKW, w[1:]), 0
+    elif w[0] == "stop":
+        os.kill(waiter, signal.SIGALRM)
+        err = end(waiter)
+    elif w[0] == "look":
+        err = 0
     else:
         err = lock(SETLK, *w)
     print(errno.errorcode.get(err, err), held(), flush=True)
@@ -164,6 +176,55 @@ is "$HEARD" 'EAGAIN' '... where the one does not have it once more'
 ask q 'set a U 0 0'
 ask p 'U 0 0'
 peer_end q
+
+# --- meanwhile ----------------------------------------------------------------
+
+# What changes while another process waits in the kernel is not undone, nor done
+# again, when Redis refuses what that is granted.
+queued_for_m()
+{
+	[ "$(rr hlen "{dlock:$MNT/m%rec}%q")" -gt 0 ]
+}
+
+waits_in_kernel()
+{
+	on A grep -q -e "-> OFDLCK .* $file " /proc/locks
+}
+
+# The waiter is in the kernel for byte 10, then at Redis for byte 15.
+meanwhile()
+{
+	ask x 'set a W 10 1'
+	ask p 'start W 0 20'
+	until_true 5 waits_in_kernel "$ino" || rig_die 'no wait'
+	ask p "$1"
+	ask x 'set a U 10 1'
+	until_true 5 queued_for_m || rig_die 'it does not queue'
+	ask p look
+}
+
+peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/m"
+peer q dl B "$BIN/records" tell
+peer x on A "$BIN/records" tell
+ask p look
+ask q 'open a m'
+ask q 'set a W 15 1'
+ask x 'open a m'
+# shellcheck disable=SC2046 # words
+file=$(printf '%02x:%02x:%d' $(on A stat -c '%Hd %Ld %i' "$MNT/m"))
+meanwhile 'W 0 4'
+is "$HEARD" '0 W0-3' 'what is locked while another process waits is there'
+ask p stop
+is "$HEARD" 'EINTR W0-3' '... when it is interrupted, too'
+ask p 'W 0 4'
+meanwhile 'U 0 4'
+is "$HEARD" '0' 'what is unlocked while another process waits is not there'
+ask p stop
+is "$HEARD" 'EINTR' '... when it is interrupted, too'
+peer_end x
+peer_end p
+peer_end q
+peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/o"
 
 # --- too many to know ---------------------------------------------------------
 
