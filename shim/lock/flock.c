@@ -478,17 +478,26 @@ static int ask_with_proof(struct ask *a, struct dlk_conn *c,
 	return err;
 }
 
+/*
+ * With `fair`, who has a lock already is behind nobody who waits for that: so
+ * neither is who shares its description.
+ */
 static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
+	const bool fair = a->lease.fair;
 	int err = dlk_conn_open(c, deadline_ns);
 
 	if (err)
 		return err;
 	a->asked = true;
+	a->lease.fair = fair && (a->old || a->had == LOCK_UN);
 	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, old,
 				dlk_queue_waiter(a), &a->s->answer);
-	return err == DLK_BUSY ? ask_with_proof(a, c, deadline_ns) : err;
+	if (err == DLK_BUSY)
+		err = ask_with_proof(a, c, deadline_ns);
+	a->lease.fair = fair;
+	return err;
 }
 
 static int ask_redis(struct ask *a)

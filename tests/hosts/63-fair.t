@@ -135,4 +135,42 @@ is "$RESULT" EAGAIN 'fair: who holds nothing does not'
 peer_end n
 order_ends fair
 rig_empty 4 'fair: no key is left'
+
+# --- beside a reader of the same host, and by its description -------------------
+
+g_waits()
+{
+	[ "$(rr hlen "{dlock:$MNT/g}%q")" -gt 0 ]
+}
+
+# shellcheck disable=SC2016 # expanded by that shell
+peer w dl A bash -c 'exec 9>>"$1/g"; flock -s 9; echo $?
+	while read -r how; do flock -n $how 9; echo $?; done' _ "$MNT"
+hear w
+locker h dl B
+locker l dl A
+ask h 'open g g'
+ask l 'open g g'
+say h 'lock g EX'
+ok 'a writer waits for a reader' until_true 5 g_waits
+ask l 'lock g SH NB' 3
+is "$RESULT" EAGAIN 'fair: a late reader of the same host is refused, at once'
+ask w -s
+is "$HEARD" 0 '... but not who shares the description that has it'
+ask w -u
+hear h
+is "$RESULT" 0 '... and the writer is next'
+ask h 'lock g UN'
+ask w -x
+say h 'lock g EX'
+ok 'a writer waits for a writer' until_true 5 g_waits
+ask w -s
+is "$HEARD" 0 'who shares its description makes it a shared lock'
+ask w -u
+hear h
+is "$RESULT" 0 '... and the writer is next'
+ask h 'lock g UN'
+peer_end w
+peer_end l
+peer_end h
 rig_end

@@ -18,7 +18,8 @@
 -- {1, 1, '', 0, 0}        granted; a dead lease of the same host and file is
 --                         gone
 -- {0, ttl left, token, ticket, ahead}
---                         somebody holds it, or is to have it first; ttl -1:
+--                         somebody holds it, or (his claim) is to have it
+--                         first; ttl -1:
 --                         without a ttl; token '' if it is longer than any of
 --                         ours; ticket 0: not queued; ahead less than 0:
 --                         -1 - ahead, and it had another ticket, of no use
@@ -104,11 +105,12 @@ end
 local function writer_waits()
 	local found = false
 	each(function(e)
-		found = e.what == 'EX' and e.claim ~= claim
+		found = e.what == 'EX' and e.claim ~= claim and e.claim
 		return false, found or e.claim == claim
 	end)
 	return found
 end
+local writer
 if not ours and redis.call('EXISTS', queue) == 1 then
 	if state == 'none' and not first_is_ours() then
 		state = serve(state, options)
@@ -116,9 +118,9 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 			state = 'EX' -- it was told to ask (interop)
 		end
 	end
-	if state == 'SH' and string.find(options, 'fair', 1, true)
-	   and writer_waits() then
-		state = 'EX'
+	if state == 'SH' and string.find(options, 'fair', 1, true) then
+		writer = writer_waits()
+		state = writer and 'EX' or state
 	end
 end
 
@@ -137,4 +139,6 @@ if (ARGV[10] or '') ~= '' then
 	ticket, ahead = join(ARGV[9], ARGV[10], mode, claim,
 			     tonumber(ARGV[11]))
 end
-return { 0, redis.call('PTTL', key), holder(identity), ticket, ahead }
+-- It is the writer that a reader waits for, and not those who read.
+return { 0, redis.call('PTTL', key), mode == 'SH' and writer
+	 or holder(identity), ticket, ahead }
