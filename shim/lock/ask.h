@@ -87,7 +87,7 @@ struct ask {
 	bool inherited; /* its process has locks from before an exec */
 	bool elsewhere; /* the owner's key is not that of the path now */
 	struct dlk_ranges before; /* what a shared description had, of it */
-	struct dlk_range before_room[8];
+	struct dlk_range before_room[32];
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
 	unsigned cycles; /* seen by the kernel alone: since */
 	uint64_t cycle_ns;

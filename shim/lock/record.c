@@ -815,7 +815,7 @@ static int attempt(struct ask *a, bool *kernel)
 	if (!has_it(a) && (err = dlk_record_ask_first(a)))
 		return err;
 	*kernel = true;
-	if (has_it(a))
+	if (a->own && has_it(a))
 		return weaken(a);
 	err = look_before(a) ?: take_kernel(a);
 	if (err)
