@@ -10,21 +10,10 @@
 #
 # DEADLOCK_TIMES: each cycle as many times more (make torture: 50).
 . "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../lib/players.sh"
+FILES=(f g)
 
-# players NAME@HOST...: each with files f as slot f and g as slot g
-players()
-{
-	local p
-
-	PLAYERS=()
-	for p; do
-		PLAYERS+=("${p%@*}")
-		locker "${p%@*}" "$RUN" "${p#*@}"
-		ask "${p%@*}" "open f $MNT/f"
-		ask "${p%@*}" "open g $MNT/g"
-	done
-}
-
+# Who waits still is left to itself: a wait MUST end with its scene.
 players_leave()
 {
 	local p
@@ -46,16 +35,6 @@ give()
 {
 	ask "$1" "range $2 F_UNLCK $3 1"
 	[ "$RESULT" = 0 ] || rig_die "$1: cannot give $2 $3: $RESULT"
-}
-
-waits_told()
-{
-	local key n=0
-
-	for key in $(rr keys 'dlock%wait:*'); do
-		n=$((n + $(rr hlen "$key")))
-	done
-	[ "$n" -ge "$1" ]
 }
 
 # wants NAME SLOT START [OFD]: waits, in the kernel or at Redis

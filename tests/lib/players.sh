@@ -1,20 +1,23 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# Lockers that play a scene on one file:	. tests/lib/players.sh, after
+# Lockers that play a scene:	. tests/lib/players.sh, after
 # rig.sh.  RUN is on, null or dl.
 PLAYERS=()
+FILES=(f)
 
-# players NAME@HOST...: each with file f as slot f
+# players NAME@HOST...: each with file f as slot f, or with those in FILES
 players()
 {
-	local p
+	local p f
 
 	PLAYERS=()
 	for p; do
 		PLAYERS+=("${p%@*}")
 		locker "${p%@*}" "$RUN" "${p#*@}"
-		ask "${p%@*}" "open f $MNT/f"
+		for f in "${FILES[@]}"; do
+			ask "${p%@*}" "open $f $MNT/$f"
+		done
 	done
 }
 
