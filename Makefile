@@ -8,6 +8,7 @@
 # make model      the protocol's models, searched through (tests/model)
 # make bench      figures beside those of its peers; BENCH=quick for a short run
 # make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
+# make house      how large it is and how it hangs together: figures only
 # make install    PREFIX=/usr/local DESTDIR=
 # V=1 shows the commands.
 
@@ -62,7 +63,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: FORCE all deps demo check torture model bench lint install clean helpers test-programs
+.PHONY: FORCE all deps demo check torture model bench lint house install clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -182,6 +183,10 @@ bench:
 lint: deps
 	$(Q)$(MAKE) --no-print-directory all test-programs
 	$(Q)bash tests/static/lint.sh
+
+house: deps
+	$(Q)$(MAKE) --no-print-directory -j2 all helpers
+	$(Q)bash tests/static/house.sh
 
 install: all
 	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(BINDIR) \

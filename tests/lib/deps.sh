@@ -30,7 +30,7 @@ records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 	tdb-tools python3-tdb moreutils db5.3-util python3-bsddb3 rrdtool'
 # The peers of tests/bench, and what plots.
 bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind'
-lint='cppcheck clang-tidy clang-format mandoc shellcheck'
+lint='cppcheck clang-tidy clang-format mandoc shellcheck universal-ctags'
 
 export LC_ALL=C
 
