@@ -9,7 +9,8 @@
 # make bench      figures beside those of its peers; BENCH=quick for a short run
 # make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
 # make house      how large it is and how it hangs together: figures only
-# make install    PREFIX=/usr/local DESTDIR=
+# make install    PREFIX=/usr/local DESTDIR=; PREFIX=$HOME/.local needs no root
+# make uninstall  with the same PREFIX; a dlock.conf stays
 # V=1 shows the commands.
 
 PREFIX     ?= /usr/local
@@ -17,7 +18,8 @@ LIBDIR     ?= $(PREFIX)/lib/dlock
 LIBEXECDIR ?= $(PREFIX)/libexec/dlock
 BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man
-SYSCONFDIR ?= /etc
+# Of a system's own prefix /etc, as elsewhere.
+SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
 DESTDIR    ?=
 
@@ -28,7 +30,7 @@ WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototyp
            -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings \
            -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough
 DEFS    := -D_GNU_SOURCE -DDLK_PREFIX='"$(PREFIX)"' -DDLK_LIBDIR='"$(LIBDIR)"' \
-           -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"'
+           -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"' -DDLK_SYSCONFDIR='"$(SYSCONFDIR)"'
 ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
 HARDEN  := -fstack-protector-strong -D_FORTIFY_SOURCE=2
 
@@ -63,7 +65,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: FORCE all deps demo check torture model bench lint house install clean helpers test-programs
+.PHONY: FORCE all deps demo check torture model bench lint house install uninstall clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -160,8 +162,9 @@ $(B)/tests/%: tests/lib/%.c Makefile
 deps:
 	$(Q)sh tests/lib/deps.sh
 
-demo: deps
-	$(Q)$(MAKE) --no-print-directory -j2 all helpers
+demo:
+	$(Q)sh tests/lib/deps.sh demo
+	$(Q)$(MAKE) --no-print-directory -j2 all $(addprefix $(B)/tests/,host_init locker now)
 	$(Q)bash tests/hosts/demo.sh
 
 check: deps
@@ -188,17 +191,25 @@ house: deps
 	$(Q)$(MAKE) --no-print-directory -j2 all helpers
 	$(Q)bash tests/static/house.sh
 
+# MODE:FILE:PLACE.  The library comes last: a program that starts in the middle
+# finds the keeper that it will need.
+INSTALLED := \
+	755:$(B)/dlock-keeper:$(LIBEXECDIR)/dlock-keeper \
+	755:$(B)/dlock:$(BINDIR)/dlock \
+	755:$(B)/dlockctl:$(BINDIR)/dlockctl \
+	644:config/dlock.conf.5:$(MANDIR)/man5/dlock.conf.5 \
+	644:tools/dlock.1:$(MANDIR)/man1/dlock.1 \
+	644:tools/dlockctl.1:$(MANDIR)/man1/dlockctl.1 \
+	644:config/dlock.conf:$(SYSCONFDIR)/dlock/dlock.conf.sample \
+	644:tools/completion.bash:$(COMPDIR)/dlockctl \
+	644:tools/completion.bash:$(COMPDIR)/dlock \
+	755:$(B)/libdlock-preload.so:$(LIBDIR)/libdlock-preload.so
+
 install: all
-	install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(BINDIR) \
-	  $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(SYSCONFDIR)/dlock $(DESTDIR)$(COMPDIR)
-	install -m 755 $(B)/libdlock-preload.so $(DESTDIR)$(LIBDIR)/
-	install -m 755 $(B)/dlock-keeper $(DESTDIR)$(LIBEXECDIR)/
-	install -m 755 $(B)/dlock $(B)/dlockctl $(DESTDIR)$(BINDIR)/
-	install -m 644 config/dlock.conf.5 $(DESTDIR)$(MANDIR)/man5/
-	install -m 644 tools/dlock.1 tools/dlockctl.1 $(DESTDIR)$(MANDIR)/man1/
-	install -m 644 config/dlock.conf $(DESTDIR)$(SYSCONFDIR)/dlock/dlock.conf.sample
-	install -m 644 tools/completion.bash $(DESTDIR)$(COMPDIR)/dlockctl
-	ln -sf dlockctl $(DESTDIR)$(COMPDIR)/dlock
+	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED)
+
+uninstall:
+	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED)
 
 clean:
 	rm -rf $(B)

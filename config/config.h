@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DLK_CONFIG_DEFAULT    "/etc/dlock/dlock.conf"
+#define DLK_CONFIG_DEFAULT    DLK_SYSCONFDIR "/dlock/dlock.conf"
 #define DLK_STATE_DIR_DEFAULT "/run/dlock"
 
 /* Bounds: paths as the kernel names them, keys after the template. */

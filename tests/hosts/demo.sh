@@ -201,8 +201,8 @@ on A kill -KILL "$victim"
 hear waiter 5
 us=$(((END - killed) / 1000))
 say_line "host A:  the waiter has it $((us / 1000)).$((us / 100 % 10)) ms later"
-claim 'the living need not sit out the lease of the dead' \
-	test "$RESULT" = 0 -a "$us" -gt 0 -a "$us" -lt 50000
+claim 'the living need not sit out the lease of the dead (5 s)' \
+	test "$RESULT" = 0 -a "$us" -gt 0 -a "$us" -lt 1000000
 ask waiter 'lock a UN'
 peer_end waiter
 peer_end holder

@@ -3,7 +3,8 @@
 #
 # make deps: install what a build and the tests need and is not there yet.
 #
-#	deps.sh [bench]		and what `make bench` needs beyond that
+#	deps.sh bench		and what `make bench` needs beyond that
+#	deps.sh demo		only what `make demo` needs
 #
 #  1. With everything there it MUST do nothing, and fast: every other target
 #     runs it first.
@@ -31,17 +32,24 @@ records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 # The peers of tests/bench, and what plots.
 bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck universal-ctags'
+# What tests/hosts/demo.sh runs: two namespaces and a Redis.
+demo='redis-server redis-tools util-linux mount procps'
 
 export LC_ALL=C
 
-if [ "${1-}" != bench ]; then
-	bench=
-elif ! command -v npm >/dev/null; then
+wanted="$build $tests $programs $records $lint"
+case ${1-} in
+demo)
+	wanted="$build $demo"
+	;;
+bench)
+	wanted="$wanted $bench"
 	# There is one already where nodejs is not Debian's own.
-	bench="$bench npm"
-fi
+	command -v npm >/dev/null || wanted="$wanted npm"
+	;;
+esac
 # shellcheck disable=SC2086 # a list of words
-set -- $build $tests $programs $records $lint $bench
+set -- $wanted
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: no Debian here; install what these packages hold:" >&2

@@ -12,7 +12,8 @@ found=0
 includes=(-I. -Ishim -Ibuild/gen)
 defines=(-D_GNU_SOURCE '-DDLK_PREFIX="/usr/local"'
 	'-DDLK_LIBDIR="/usr/local/lib/dlock"'
-	'-DDLK_LIBEXECDIR="/usr/local/libexec/dlock"')
+	'-DDLK_LIBEXECDIR="/usr/local/libexec/dlock"'
+	'-DDLK_SYSCONFDIR="/etc"')
 mapfile -t sources < <(find config shim tools tests -name '*.c' | sort)
 scripts=(.ci/run tests/*/*.sh tests/*/*.t shim/lease/scripts/*.sh
 	tools/completion.bash)

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# make demo shows all that it claims, and runs no program but those of the
+# packages that it asks for (deps.sh demo) and of Debian's essential ones: who
+# only wants to see dlock work need not install what the tests need.
+TOP=$(cd "${0%/*}/../.." && pwd)
+# shellcheck source=tests/lib/tap.sh
+. "$TOP/tests/lib/tap.sh"
+cd "$TOP" || exit 1
+dir=$(mktemp -d "${TMPDIR:-/tmp}/dlock-demo.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM HUP
+
+asked()
+{
+	sed -n "s/^$1='\(.*\)'\$/\1/p" tests/lib/deps.sh
+}
+
+# Links to the programs of these packages and of the essential ones.
+programs_of()
+{
+	local path
+
+	mkdir "$dir/bin"
+	# shellcheck disable=SC2016 # dpkg-query's
+	dpkg-query -W -f='${Package} ${Essential}\n' |
+		sed -n 's/ yes$//p' | xargs dpkg-query -L "$@" |
+		grep -E '^(/usr)?/s?bin/[^/]*$' | while read -r path; do
+		ln -sf "$path" "$dir/bin/"
+	done
+}
+
+read -ra demo <<<"$(asked build) $(asked demo)"
+ok 'the packages are installed' programs_of "${demo[@]}"
+ok 'control: another package has a program here' command -v strace
+is "$(PATH=$dir/bin command -v strace)" '' '... and the demo does not see it'
+status=0
+PATH=$dir/bin bash tests/hosts/demo.sh >"$dir/said" 2>&1 </dev/null || status=$?
+is "$status" 0 'the demo shows what it claims'
+[ "$status" = 0 ] || diag "$(cat "$dir/said")"
+at_least "$(grep -c '=>' "$dir/said")" 8 '... claim by claim'
+is "$(grep 'not found' "$dir/said")" '' 'and misses no program'
+done_testing
