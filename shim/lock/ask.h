@@ -27,7 +27,8 @@ struct queued {
 	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
 	struct dlk_wake *wake;
 	uint64_t until_ns;   /* to tell of it again */
-	uint64_t look_ns;    /* of a record lock: to look around */
+	uint64_t look_ns;    /* of a record lock: to look around; of the call,
+				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
 	bool answered;       /* an ask was refused just now */

@@ -426,6 +426,20 @@ static bool lost_place(struct queued *q)
 }
 
 /*
+ * When to tell of the place, or to look, again.  A handler does not put it off:
+ * under a signal a millisecond that moment would never come.
+ */
+static void set_until(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	const uint64_t until = dlk_now_ns() + pause_ns(a);
+
+	if (!q->rested || until < q->until_ns)
+		q->until_ns = until;
+	q->rested = false;
+}
+
+/*
  * It is told of, and heard what there is to know: DLK_BUSY to go on waiting;
  * -ESTALE to tell again, by another connection.
  */
@@ -443,7 +457,7 @@ static int stay(struct ask *a)
 	q->counted_ns = a->s->answer.asked_ns;
 	q->granted = err == 0;
 	q->placed = true;
-	q->until_ns = dlk_now_ns() + pause_ns(a);
+	set_until(a);
 	if (err == DLK_BUSY && (is_here(a) || dlk_ask_same_place(a, &older)))
 		err = 0; /* is it there still? */
 	return err;
@@ -464,7 +478,6 @@ int dlk_queue_wait(struct ask *a)
 	}
 	q->answered = q->granted = q->told = false;
 	q->hurry = true;
-	q->look_ns = 0;
 	for (;;) {
 		uint64_t began = dlk_now_ns();
 

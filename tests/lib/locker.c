@@ -27,6 +27,8 @@
  *	reap PID			SIGKILL and waitpid(2)
  *	pid | threads | fds | sockets	this process' own
  *	alarm MS			SIGALRM, handler without SA_RESTART
+ *	tick US			SIGALRM each US microseconds, handler with
+ *				SA_RESTART; 0: no more
  *	jump MS				SIGALRM, which leaves the next command
  *				by siglongjmp(3): RESULT is JUMPED
  *	swap SLOT SLOT2 MS	SIGALRM, handler with SA_RESTART, which makes
@@ -312,6 +314,19 @@ static long do_alarm(char **arg)
 	return setitimer(ITIMER_REAL, &it, NULL);
 }
 
+static long do_tick(char **arg)
+{
+	struct sigaction sa = { .sa_handler = on_alarm,
+				.sa_flags = SA_RESTART };
+	const struct timeval each = {
+		.tv_usec = arg[1] ? strtol(arg[1], NULL, 10) : 0,
+	};
+	const struct itimerval it = { each, each };
+
+	sigaction(SIGALRM, &sa, NULL);
+	return setitimer(ITIMER_REAL, &it, NULL);
+}
+
 static int swap_to, swap_from;
 
 static void on_swap(int signo)
@@ -387,6 +402,7 @@ static const struct {
 	{ "map", do_map },           { "peek", do_peek },
 	{ "poke", do_poke },         { "jump", do_jump },
 	{ "swap", do_swap },         { "exec", do_exec },
+	{ "tick", do_tick },
 };
 
 static void answer(char **arg)
