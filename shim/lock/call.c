@@ -198,17 +198,13 @@ bool dlk_signal_waits(void *arg)
 	       (most != NOTHING && dlk_now_ns() >= call->deaf_until_ns);
 }
 
-/* What the program handles, and has not blocked. */
-static void handled(const struct dlk_call *call, sigset_t *set)
+/* What the program has not blocked; sigtimedwait(2) takes no SIGKILL. */
+static void unblocked(const struct dlk_call *call, sigset_t *set)
 {
-	struct sigaction sa;
-
-	sigemptyset(set);
+	sigfillset(set);
 	for (int sig = 1; sig < NSIG; sig++)
-		if (sigismember(&call->mask, sig) == 0 &&
-		    sigaction(sig, NULL, &sa) == 0 &&
-		    sa.sa_handler != SIG_IGN && sa.sa_handler != SIG_DFL)
-			sigaddset(set, sig);
+		if (sigismember(&call->mask, sig) == 1)
+			sigdelset(set, sig);
 }
 
 /* To this thread, as it came; where that is forbidden, without its siginfo. */
@@ -305,29 +301,46 @@ static bool has_bytes(const struct sleeper *s)
 
 enum { SLEPT, BYTES, HANDLED };
 
+/* The signal was taken, and does now what it would have done by itself. */
+static int let_act(struct sleeper *s, int sig, siginfo_t *info)
+{
+	const bool handled = has_handler(sig);
+
+	if (handled && s->away)
+		s->away(s->arg);
+	give_back(sig, info);
+	dlk_unmask(s->call);
+	dlk_mask();
+	return handled ? HANDLED : SLEPT;
+}
+
 /*
- * Sleep until a signal comes that has a handler, and let it run.  Signals
- * without handlers do what they do, and are none.
+ * Which handler ran decides between EINTR and a restart.  No system call with
+ * a timeout tells, and is restarted as flock(2) is [futex_waitv(2) is, but what
+ * comes a moment before it is handled without ending it: the alarm was lost 3
+ * of 60 times on a busy machine].  So all signals are kept blocked and taken by
+ * sigtimedwait(2), given back to this thread, and the mask is lifted: the
+ * handler runs as the program has arranged it.  (What has one is asked when the
+ * signal is there: another thread may change it at any time.)  A thread in
+ * sigtimedwait(2) is one that the kernel may choose for what is sent to the
+ * process; of several, one takes it (kernel/signal.c, do_sigtimedwait).
+ *
+ * A signal without a handler is none to the call: it ends the program, or stops
+ * it for a while.
  */
 static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
 {
-	struct dlk_call *call = s->call;
-	sigset_t set, mask;
+	sigset_t set;
 	siginfo_t info;
 	int sig;
 
-	handled(call, &set);
-	if (is_told(s))
-		sigaddset(&set, SIGURG);
-	sigorset(&mask, &call->mask, &set);
+	unblocked(s->call, &set);
 	begin_listening(s);
 	if (has_bytes(s)) {
 		end_listening(s);
 		return BYTES;
 	}
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sig = take_signal(&set, ns, &info);
-	dlk_mask();
 	if (is_ours(s, sig, &info)) {
 		end_listening(s);
 		return BYTES;
@@ -336,24 +349,9 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
 	if (sig <= 0)
 		return SLEPT;
 	*effect = effect_of(sig);
-	if (s->away)
-		s->away(s->arg);
-	give_back(sig, &info);
-	dlk_unmask(call);
-	dlk_mask();
-	return HANDLED;
+	return *effect == NOTHING ? SLEPT : let_act(s, sig, &info);
 }
 
-/*
- * Which handler ran decides between EINTR and a restart.  No system call with
- * a timeout tells, and is restarted as flock(2) is [futex_waitv(2) is, but what
- * comes a moment before it is handled without ending it: the alarm was lost 3
- * of 60 times on a busy machine].  So the signals that have a handler are kept
- * blocked and taken by sigtimedwait(2), given back to this thread, and the
- * mask is lifted: the handler runs as the program has arranged it.  A thread in
- * sigtimedwait(2) is one that the kernel may choose for what is sent to the
- * process; of several, one takes it (kernel/signal.c, do_sigtimedwait).
- */
 static void cancelled(void *arg)
 {
 	struct sleeper *s = arg;
