@@ -112,10 +112,13 @@ $(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
 	  --redefine-sym stderr=dlk_stderr $< $@
 
 # Each script as a string, with the SHA-1 that EVALSHA calls it by.
-$(B)/gen/scripts.h: $(LUA) $(wildcard shim/lease/scripts/*.inc) shim/lease/scripts/embed.sh
+$(B)/gen/embed: shim/lease/scripts/embed.c shim/model/sha1.c shim/model/sha1.h $(B)/gen/flags
 	$(call say,GEN,$@)
-	@mkdir -p $(@D)
-	$(Q)sh shim/lease/scripts/embed.sh $(LUA) >$@.tmp && mv $@.tmp $@
+	$(Q)$(CC) $(ALLFLAGS) -o $@ $(filter %.c,$^)
+
+$(B)/gen/scripts.h: $(LUA) $(wildcard shim/lease/scripts/*.inc) $(B)/gen/embed
+	$(call say,GEN,$@)
+	$(Q)$(B)/gen/embed $(LUA) >$@.tmp && mv $@.tmp $@
 
 # The exported symbols are those of the table and no others.
 $(B)/gen/symbols.map: shim/entry/table.h

@@ -60,6 +60,7 @@ struct dlk_conn {
 	void *interrupt_arg;
 	char error[256];
 	char work[DLK_WORK_SIZE];
+	char names[DLK_NAMES][DLK_NAME_SIZE];
 	char in[IN_SIZE];
 	char out[OUT_SIZE];
 	char mem[ARENA_SIZE] __attribute__((aligned(16)));
@@ -466,6 +467,11 @@ int dlk_conn_fd(const struct dlk_conn *c)
 char *dlk_conn_work(struct dlk_conn *c)
 {
 	return c->work;
+}
+
+char *dlk_conn_name(struct dlk_conn *c, unsigned n)
+{
+	return c->names[n];
 }
 
 /*

@@ -96,6 +96,10 @@ int dlk_conn_fd(const struct dlk_conn *c);
  */
 char *dlk_conn_work(struct dlk_conn *c);
 
+/* Room for the n-th of the names of script.h; "" at first. */
+enum { DLK_NAMES = 8, DLK_NAME_SIZE = 48 };
+char *dlk_conn_name(struct dlk_conn *c, unsigned n);
+
 /* append + flush + reply. */
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		  const char *const *argv, const size_t *argvlen,

@@ -63,31 +63,11 @@ static int ask(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	       const struct dlk_arg *args, struct dlk_waiter *waiter,
 	       struct dlk_answer *answer)
 {
-	/* Who finds the last one counts on the others. */
-	static const struct dlk_arg scripts[] = {
-		{ LITERAL(DLK_LUA_renew) },
-		{ LITERAL(DLK_LUA_queue) },
-		{ LITERAL(DLK_LUA_release) },
-		{ LITERAL(DLK_LUA_acquire) },
-	};
 	const redisReply *r;
-	int err;
+	int err = dlk_script_ask(c, deadline_ns, DLK_FLOCK_SCRIPTS, argc, args,
+				 answer, &r);
 
-	for (int tries = 0; tries < 3; tries++) {
-		answer->replaced = false;
-		answer->asked_ns = dlk_now_ns();
-		err = dlk_script_call(c, deadline_ns, argc, args, &r);
-		if (err)
-			return err;
-		if (!dlk_script_unknown(r))
-			return read_answer(c, r, waiter, answer);
-		err = dlk_script_admit(c, deadline_ns, scripts, 4,
-				       &answer->left_ms);
-		if (err)
-			return err > 0 ? DLK_YOUNG : err;
-	}
-	dlk_conn_set_error(c, "the server forgets its scripts");
-	return -EAGAIN;
+	return err ? err : read_answer(c, r, waiter, answer);
 }
 
 static struct dlk_arg since(const struct dlk_lease *lease)
@@ -111,7 +91,7 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 	struct dlk_number ttl, place, life;
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVALSHA") },
-		{ LITERAL(DLK_SHA_acquire) },
+		dlk_script_name(c, DLK_ACQUIRE),
 		{ LITERAL("2") },
 		{ lease->key, lease->key_len },
 		dlk_script_queue(c, lease),
@@ -141,7 +121,7 @@ static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
 	struct dlk_number place, life;
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVALSHA") },
-		{ LITERAL(DLK_SHA_queue) },
+		dlk_script_name(c, DLK_QUEUE),
 		{ LITERAL("2") },
 		{ lease->key, lease->key_len },
 		dlk_script_queue(c, lease),
@@ -246,7 +226,7 @@ static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool text)
 {
-	const struct dlk_arg sha = { LITERAL(DLK_SHA_release) };
+	const struct dlk_arg sha = dlk_script_name(c, DLK_RELEASE);
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_drop) };
 
 	if (lease->places)

@@ -8,7 +8,6 @@
 
 #include "lease/ranges.h"
 #include "lease/script.h"
-#include "lease/sys.h"
 #include "model/text.h"
 #include "scripts.h"
 
@@ -113,32 +112,11 @@ static int ask_old(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		   const struct dlk_arg *args, struct dlk_waiter *waiter,
 		   struct dlk_answer *answer)
 {
-	static const struct dlk_arg scripts[] = {
-		{ LITERAL(DLK_LUA_records_queue) },
-		{ LITERAL(DLK_LUA_records_set) },
-		{ LITERAL(DLK_LUA_records_renew) },
-		{ LITERAL(DLK_LUA_records_get) },
-		{ LITERAL(DLK_LUA_records_acquire) },
-	};
 	const redisReply *r;
+	int err = dlk_script_ask(c, deadline_ns, DLK_RECORD_SCRIPTS, argc, args,
+				 answer, &r);
 
-	for (int tries = 0; tries < 3; tries++) {
-		int err;
-
-		answer->replaced = false;
-		answer->asked_ns = dlk_now_ns();
-		err = dlk_script_call(c, deadline_ns, argc, args, &r);
-		if (err)
-			return err;
-		if (!dlk_script_unknown(r))
-			return read_answer(c, r, waiter, answer);
-		err = dlk_script_admit(c, deadline_ns, scripts, 5,
-				       &answer->left_ms);
-		if (err)
-			return err > 0 ? DLK_YOUNG : err;
-	}
-	dlk_conn_set_error(c, "the server forgets its scripts");
-	return -EAGAIN;
+	return err ? err : read_answer(c, r, waiter, answer);
 }
 
 static struct dlk_arg ticket_of(struct dlk_number *n,
@@ -174,7 +152,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_range_put(&t, &ask->range);
 	const struct dlk_arg args[] = {
 		evalsha,
-		{ LITERAL(DLK_SHA_records_acquire) },
+		dlk_script_name(c, DLK_RECORDS_ACQUIRE),
 		three,
 		key_of(lease),
 		places_of(lease),
@@ -220,7 +198,7 @@ int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 	struct dlk_number place, life;
 	const struct dlk_arg args[] = {
 		evalsha,
-		{ LITERAL(DLK_SHA_records_queue) },
+		dlk_script_name(c, DLK_RECORDS_QUEUE),
 		three,
 		key_of(lease),
 		places_of(lease),
@@ -254,7 +232,7 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_range_put(&t, range);
 	const struct dlk_arg args[] = {
 		evalsha,
-		{ LITERAL(DLK_SHA_records_get) },
+		dlk_script_name(c, DLK_RECORDS_GET),
 		two,
 		key_of(lease),
 		places_of(lease),
@@ -346,7 +324,7 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 
 	dlk_text_init(&t, bounds, sizeof(bounds));
 	dlk_range_put_bounds(&t, page);
-	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_set) };
+	const struct dlk_arg sha = dlk_script_name(c, DLK_RECORDS_SET);
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_drop) };
 	const struct dlk_arg args[] = {
 		text ? eval : evalsha,

@@ -4,10 +4,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "lease/lease.h"
+#include "lease/sys.h"
+#include "model/sha1.h"
 #include "model/text.h"
 #include "model/token.h"
+#include "scripts.h"
 
 struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
 				 unsigned width)
@@ -139,6 +143,75 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 	return 0;
 }
 
+/* --- what a server is taught -----------------------------------------------
+ */
+
+enum { GUARD_MAX = 80 };
+
+/* The digest as it is behind the whole blocks of the text; see embed.c. */
+static const struct {
+	const char *text;
+	size_t len;
+	uint32_t digest[5];
+} guarded[DLK_N_GUARDED] = {
+#define GUARDED(name)                                                          \
+	{                                                                      \
+		DLK_LUA_##name, sizeof(DLK_LUA_##name) - 1, DLK_MID_##name     \
+	}
+	[DLK_QUEUE] = GUARDED(queue),
+	[DLK_RELEASE] = GUARDED(release),
+	[DLK_ACQUIRE] = GUARDED(acquire),
+	[DLK_RECORDS_QUEUE] = GUARDED(records_queue),
+	[DLK_RECORDS_SET] = GUARDED(records_set),
+	[DLK_RECORDS_GET] = GUARDED(records_get),
+	[DLK_RECORDS_ACQUIRE] = GUARDED(records_acquire),
+#undef GUARDED
+};
+
+static const struct {
+	struct dlk_arg renew; /* it grants nothing, and so is anybody's */
+	enum dlk_guarded first, last;
+} families[] = {
+	[DLK_FLOCK_SCRIPTS] = { { DLK_LITERAL(DLK_LUA_renew) },
+				DLK_QUEUE,
+				DLK_ACQUIRE },
+	[DLK_RECORD_SCRIPTS] = { { DLK_LITERAL(DLK_LUA_records_renew) },
+				 DLK_RECORDS_QUEUE,
+				 DLK_RECORDS_ACQUIRE },
+};
+
+/* What stands behind the text of a script that grants. */
+static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
+		      const struct dlk_conn *c)
+{
+	const struct dlk_endpoint *ep = dlk_conn_endpoint(c);
+
+	dlk_text_init(t, room, GUARD_MAX);
+	dlk_text_str(t, "-- restart_delay ");
+	dlk_text_u64(t, ep->restart_delay_ms, 1);
+	dlk_text_str(t, "ms, db ");
+	dlk_text_i64(t, ep->db);
+	dlk_text_str(t, "\n");
+}
+
+struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which)
+{
+	char *name = dlk_conn_name(c, which), room[GUARD_MAX];
+	const size_t len = guarded[which].len;
+	const size_t whole = len / DLK_SHA1_BLOCK * DLK_SHA1_BLOCK;
+	struct dlk_text guard;
+	struct dlk_sha1 s;
+
+	if (!name[0]) {
+		put_guard(&guard, room, c);
+		dlk_sha1_resume(&s, guarded[which].digest, whole);
+		dlk_sha1_add(&s, guarded[which].text + whole, len - whole);
+		dlk_sha1_add(&s, guard.buf, guard.len);
+		dlk_sha1_hex(&s, name);
+	}
+	return (struct dlk_arg){ name, DLK_SHA1_LEN };
+}
+
 /* Teach the server a script; EVALSHA knows it by its SHA-1 from then on. */
 static int load(struct dlk_conn *c, uint64_t deadline_ns, struct dlk_arg script)
 {
@@ -153,20 +226,69 @@ static int load(struct dlk_conn *c, uint64_t deadline_ns, struct dlk_arg script)
 	return r->type == REDIS_REPLY_STRING ? 0 : dlk_script_refused(c, r);
 }
 
-int dlk_script_admit(struct dlk_conn *c, uint64_t deadline_ns,
-		     const struct dlk_arg *scripts, int n, int64_t *left_ms)
+/* (Too large for a signal handler's stack.) */
+static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
+			enum dlk_guarded which)
+{
+	const size_t len = guarded[which].len, size = len + GUARD_MAX;
+	char room[GUARD_MAX], *text;
+	struct dlk_text guard;
+	int err;
+
+	text = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (text == MAP_FAILED)
+		return -ENOMEM;
+	put_guard(&guard, room, c);
+	memcpy(text, guarded[which].text, len);
+	memcpy(text + len, guard.buf, guard.len);
+	err = load(c, deadline_ns, (struct dlk_arg){ text, len + guard.len });
+	munmap(text, size);
+	return err;
+}
+
+/* After NOSCRIPT: 0 when the server has been taught the family, or DLK_YOUNG.
+ */
+static int admit(struct dlk_conn *c, uint64_t deadline_ns,
+		 enum dlk_family family, int64_t *left_ms)
 {
 	uint64_t left;
 	int err = dlk_script_young(c, deadline_ns, &left);
 
 	if (!err && left) {
 		*left_ms = (int64_t)left;
-		return 1;
+		return DLK_YOUNG;
 	}
-	for (int i = 0; !err && i < n; i++)
-		err = load(c, deadline_ns, scripts[i]);
+	if (!err)
+		err = load(c, deadline_ns, families[family].renew);
+	for (unsigned i = families[family].first;
+	     !err && i <= families[family].last; i++)
+		err = load_guarded(c, deadline_ns, i);
 	return err;
 }
+
+int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
+		   enum dlk_family family, int argc, const struct dlk_arg *args,
+		   struct dlk_answer *answer, const redisReply **reply)
+{
+	int err;
+
+	for (int tries = 0; tries < 3; tries++) {
+		answer->replaced = false;
+		answer->asked_ns = dlk_now_ns();
+		err = dlk_script_call(c, deadline_ns, argc, args, reply);
+		if (err || !dlk_script_unknown(*reply))
+			return err;
+		err = admit(c, deadline_ns, family, &answer->left_ms);
+		if (err)
+			return err;
+	}
+	dlk_conn_set_error(c, "the server forgets its scripts");
+	return -EAGAIN;
+}
+
+/* --- replies ----------------------------------------------------------------
+ */
 
 int64_t dlk_script_int(const redisReply *r, size_t i)
 {

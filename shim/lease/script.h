@@ -2,9 +2,10 @@
 /*
  * Scripts at one server: what all questions about leases share.
  *
- * The scripts that grant something are in the server's cache only if a client
- * has found the server old enough (DESIGN L5, delayed restart).  Redis 7 does
- * not keep scripts over a restart, so NOSCRIPT is the sign of one:
+ * The scripts that grant something, or serve who waits, are in the server's
+ * cache only if a client has found the server old enough (DESIGN L5, delayed
+ * restart).  Redis 7 does not keep scripts over a restart, so NOSCRIPT is the
+ * sign of one:
  *
  *	holder A			server			client B
  *	acquire k, granted
@@ -21,7 +22,22 @@
  *								SCRIPT LOAD,
  *								EVALSHA -> busy
  *
- * So they MUST NOT be sent by EVAL, which would put them there; the others may.
+ * How old is old enough is for each client to say, by its restart_delay, and
+ * one cache serves all.  So the delay stands in the script's text: what a
+ *client with short leases has put there has another name than what a client
+ *with long ones asks for.
+ *
+ *	A (30 s)		server			B (30 s)	C (2 s)
+ *	acquire k, granted
+ *				crash, empty restart
+ *				2 s old					loads
+ *C's EVALSHA B's NOSCRIPT
+ *
+ *  1. They MUST NOT be sent by EVAL, which would put them there; the others
+ *     may.
+ *  2. The others MUST grant nothing: renew.lua makes the lease of a claim,
+ *which was granted before; restore.lua is for the holder, within its deadline.
+ *
  * Errors as lease.h has them.
  */
 #ifndef DLK_SCRIPT_H
@@ -69,12 +85,34 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     uint64_t *left_ms);
 
 /*
- * After NOSCRIPT: 0 when the server has been taught the scripts (the last one
- * last: who finds that one counts on the others), positive when it is too
- * young for *left_ms.
+ * The scripts of which a server knows only what it was taught by a client with
+ * our restart_delay; those of a family are taught together, the last one last:
+ * who finds that one counts on the others.
  */
-int dlk_script_admit(struct dlk_conn *c, uint64_t deadline_ns,
-		     const struct dlk_arg *scripts, int n, int64_t *left_ms);
+enum dlk_guarded {
+	DLK_QUEUE,
+	DLK_RELEASE,
+	DLK_ACQUIRE,
+	DLK_RECORDS_QUEUE,
+	DLK_RECORDS_SET,
+	DLK_RECORDS_GET,
+	DLK_RECORDS_ACQUIRE,
+	DLK_N_GUARDED,
+};
+enum dlk_family { DLK_FLOCK_SCRIPTS, DLK_RECORD_SCRIPTS };
+
+/* The name that EVALSHA calls it by on this connection. */
+struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which);
+
+/*
+ * Send args, a script of the family by its name, and take its reply, when the
+ * server has been taught it; answer->asked_ns is before that.  0, DLK_YOUNG and
+ * answer->left_ms, -errno.
+ */
+struct dlk_answer;
+int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
+		   enum dlk_family family, int argc, const struct dlk_arg *args,
+		   struct dlk_answer *answer, const redisReply **reply);
 
 /*
  * The queue of a lease, "{KEY}%q": its text is the connection's, until the next

@@ -24,15 +24,29 @@ is_monitored()
 	grep -q "$1" "$RIG/monitor"
 }
 
-script_sha()
+script_text()
 {
-	awk -F'"' -v name="DLK_SHA_$1 " 'index($0, name) { print $2 }' \
-		"$BUILD/gen/scripts.h"
+	awk -v name="DLK_LUA_$1" '
+		/^#define / { on = $2 == name; next }
+		on {
+			sub(/^\t"/, "")
+			sub(/\\n"( \\)?$/, "")
+			gsub(/\\"/, "\"")
+			gsub(/\\\\/, "\\")
+			print
+		}' "$BUILD/gen/scripts.h"
 }
 
+# script_sha NAME [GUARD]: shim/lease/script.h
+script_sha()
+{
+	{ script_text "$1"; printf '%s' "${2-}"; } | sha1sum | cut -d' ' -f1
+}
+GUARD=$'-- restart_delay 0ms, db 0\n'
+
 rig_start disks
-sha_acquire=$(script_sha acquire)
-sha_release=$(script_sha release)
+sha_acquire=$(script_sha acquire "$GUARD")
+sha_release=$(script_sha release "$GUARD")
 sha_renew=$(script_sha renew)
 KEY=dlock:$MNT/f
 proxy p

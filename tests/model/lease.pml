@@ -24,7 +24,9 @@
  *	PROOF	 ASK replaces an older lease of the same host and file
  *	UNSURE	 no answer: RESEND with the same token, or DISOWN it
  *	INFO	 is the server old enough?  Asked only after NOSCRIPT
- *	LOAD	 SCRIPT LOAD, on the connection that INFO was asked on
+ *	LOAD	 SCRIPT LOAD, on the connection that INFO was asked on; of
+ *		 scripts that are those of one delay: what strangers load for
+ *		 another has other names, and is not `loaded`
  *	YOUNG	 it is not: nobody is granted anything
  *	RENEW	 compare and expire; it never creates
  *	RESTORE	 after RENEW found none, in the server's restart window
@@ -465,6 +467,9 @@ proctype Trouble()
 		window = TTL
 #endif
 		}
+#ifdef BUG_STRANGER
+	:: atomic { !loaded -> loaded = 1 }	/* his delay is none */
+#endif
 	:: atomic { unshares > 0 && klock[0] == 1 ->	/* UNSHARE */
 		unshares--; klock[0] = 0 }
 	od

@@ -54,6 +54,7 @@ rows()
 	lease	exclusion	BUG_RESEND	TTL=3 LOSSES=1
 	lease	exclusion	BUG_DELAY	RESTARTS=1 quick
 	lease	exclusion	BUG_LOAD	RESTARTS=1
+	lease	exclusion	BUG_STRANGER	RESTARTS=1
 	lease	exclusion	BUG_HANDOVER	KEEPERS=1 CRASHES=1
 	lease	forgotten	BUG_BLIND	KEEPERS=1
 	queue	exclusion	-	ROUNDS=2 quick

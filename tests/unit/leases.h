@@ -49,6 +49,17 @@ static int connect_with(uint64_t restart_delay_ms)
 	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
 }
 
+/* What a client with this restart_delay would teach (lease/script.h). */
+static inline void teach(const char *script, uint64_t restart_delay_ms)
+{
+	static char text[256 * 1024];
+
+	snprintf(text, sizeof(text), "%s-- restart_delay %llums, db 0\n",
+		 script, (unsigned long long)restart_delay_ms);
+	assert_int_equal(tell(redis.c, "SCRIPT", "LOAD", text, NULL)->type,
+			 REDIS_REPLY_STRING);
+}
+
 /* To a server known to be new, and empty. */
 static int connect_at_once(void **state)
 {

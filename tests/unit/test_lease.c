@@ -12,6 +12,7 @@
 
 #include "lease/lease.h"
 #include "lease/renew.h"
+#include "lease/script.h"
 #include "scripts.h"
 #include "tests/unit/leases.h"
 
@@ -394,8 +395,52 @@ static void a_young_server_replaces_nothing(void **state)
 static void a_server_once_found_old_is_not_asked_again(void **state)
 {
 	(void)state;
-	tell(redis.c, "SCRIPT", "LOAD", DLK_LUA_acquire, NULL);
+	teach(DLK_LUA_acquire, HOUR_MS);
 	assert_int_equal(acquire(ours, false), 0);
+}
+
+/* A client for which it is old enough has its own scripts there. */
+static void a_stranger_opens_nothing(void **state)
+{
+	struct dlk_endpoint at_once = redis.ep;
+	struct dlk_conn *young = c;
+
+	(void)state;
+	c = dlk_conn_new(&at_once);
+	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+	assert_int_equal(acquire(other, false), 0);
+	dlk_conn_delete(c);
+	c = young;
+	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+	put(ours);
+	assert_int_equal(release(ours, false), -ENOENT);
+	assert_value(ours);
+}
+
+/* Nor one of another database, who knows of other leases. */
+static void nor_does_another_database(void **state)
+{
+	struct dlk_endpoint aside = redis.ep;
+	struct dlk_conn *young = c;
+
+	(void)state;
+	aside.db = 1;
+	c = dlk_conn_new(&aside);
+	assert_string_not_equal(dlk_script_name(c, DLK_ACQUIRE).text,
+				dlk_script_name(young, DLK_ACQUIRE).text);
+	dlk_conn_delete(c);
+	c = young;
+}
+
+static void a_name_is_that_of_the_text(void **state)
+{
+	char text[256 * 1024];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s-- restart_delay %ums, db 0\n",
+		 DLK_LUA_acquire, HOUR_MS);
+	assert_string_equal(tell(redis.c, "SCRIPT", "LOAD", text, NULL)->str,
+			    dlk_script_name(c, DLK_ACQUIRE).text);
 }
 
 static void other_scripts_do_not_make_a_server_old(void **state)
@@ -661,6 +706,9 @@ int main(void)
 		young_test(a_young_server_grants_nothing),
 		young_test(a_young_server_replaces_nothing),
 		young_test(a_server_once_found_old_is_not_asked_again),
+		young_test(a_stranger_opens_nothing),
+		young_test(nor_does_another_database),
+		young_test(a_name_is_that_of_the_text),
 		young_test(other_scripts_do_not_make_a_server_old),
 		cmocka_unit_test_setup_teardown(
 			a_server_grows_old, connect_to_grow_old, disconnect),

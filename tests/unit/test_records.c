@@ -1045,7 +1045,7 @@ static void a_long_list_goes_in_pages(void **state)
 	struct dlk_ranges set, there = { .v = room, .room = MANY };
 
 	(void)state;
-	tell(redis.c, "SCRIPT", "LOAD", DLK_LUA_records_set, NULL);
+	teach(DLK_LUA_records_set, HOUR_MS);
 	many(&set, 1);
 	a.seq = 7;
 	assert_int_equal(
