@@ -78,13 +78,13 @@ $(B)/dlock-keeper: $(KEEPER_OBJ) $(B)/gen/hiredis.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -static $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
 
-$(B)/dlock: $(call obj,$(RUN)) $(CORE_OBJ) $(B)/gen/hiredis.a
+$(B)/dlock: $(call obj,$(RUN)) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lconfuse
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^
 
-$(B)/dlockctl: $(call obj,$(CTL)) $(CORE_OBJ) $(B)/gen/hiredis.a
+$(B)/dlockctl: $(call obj,$(CTL)) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lconfuse
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^
 
 # Changes only when the flags do: another PREFIX is compiled in.
 $(B)/gen/flags: FORCE
@@ -104,12 +104,15 @@ $(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
 	  --redefine-sym realloc=dlk_arena_realloc --redefine-sym free=dlk_arena_free \
 	  --redefine-sym strdup=dlk_arena_strdup $< $@
 
-# libconfuse with libc's streams replaced by those of config/streams.c.
+# libconfuse with libc's streams replaced by those of config/streams.c, and its
+# memory by that of config/wiped.c.
 $(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)objcopy --redefine-sym stdin=dlk_stdin --redefine-sym stdout=dlk_stdout \
-	  --redefine-sym stderr=dlk_stderr $< $@
+	  --redefine-sym stderr=dlk_stderr \
+	  $(foreach f,malloc calloc realloc reallocarray free strdup strndup fmemopen,\
+	    --redefine-sym $f=dlk_wiped_$f) $< $@
 
 # Each script as a string, with the SHA-1 that EVALSHA calls it by.
 $(B)/gen/embed: shim/lease/scripts/embed.c shim/model/sha1.c shim/model/sha1.h $(B)/gen/flags
@@ -138,10 +141,10 @@ test-programs: $(UNIT_BIN) helpers
 # A unit test names what it links beyond the core with '// link: FILE...'.
 linked = $(call obj,$(shell sed -n 's,^// link: ,,p' tests/unit/$1.c))
 .SECONDEXPANSION:
-$(UNIT_BIN): $(B)/tests/%: tests/unit/%.c $$(call linked,$$*) $(CORE_OBJ) $(B)/gen/hiredis.a
+$(UNIT_BIN): $(B)/tests/%: tests/unit/%.c $$(call linked,$$*) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lconfuse -lcmocka
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lcmocka
 
 $(B)/tests/%.so: tests/lib/%_so.c Makefile
 	$(call say,TEST,$@)
@@ -149,10 +152,10 @@ $(B)/tests/%.so: tests/lib/%_so.c Makefile
 	$(Q)$(CC) $(ALLFLAGS) -fPIC -shared -MMD -MP -MT $@ -o $@ $< -ldl
 
 # Of the helpers, this one asks Redis as the shim does.
-$(B)/tests/bench_records: tests/lib/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis.a
+$(B)/tests/bench_records: tests/lib/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lconfuse
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^)
 
 # And these as anybody does, by hiredis.
 $(B)/tests/bench_cycle $(B)/tests/bench_wake: LDLIBS += -lhiredis

@@ -6,6 +6,7 @@
  *	text.c		comments blanked, what libconfuse gets wrong refused
  *	syntax.c	libconfuse; from here on there are sections and options
  *	streams.c	the streams of a libconfuse inside a library
+ *	wiped.c		its memory, which holds passwords
  *	option.c	one option: its value, its line, its error
  *	servers.c	redis sections
  *	rules.c		path sections
@@ -72,6 +73,8 @@ __attribute__((format(printf, 3, 4))) void dlk_warn(struct dlk_build *b,
 /* Zeroed memory that lives as long as the configuration; NULL: err is set. */
 void *dlk_own(struct dlk_build *b, size_t n, size_t size);
 char *dlk_own_text(struct dlk_build *b, const char *text);
+/* The same in pages that no core dump has: for passwords. */
+void *dlk_own_secret(struct dlk_build *b, size_t n, size_t size);
 
 /* Space for "1440m", "30s", "1500ms". */
 struct dlk_span {
@@ -100,6 +103,17 @@ void dlk_syntax_free(cfg_t *cfg);
 extern FILE *dlk_stdin, *dlk_stdout, *dlk_stderr;
 /* Before libconfuse is called. */
 void dlk_syntax_streams(void);
+
+/* --- wiped.c: what libconfuse.a calls by libc's names --- */
+
+void *dlk_wiped_malloc(size_t size);
+void *dlk_wiped_calloc(size_t n, size_t size);
+void *dlk_wiped_realloc(void *old, size_t size);
+void *dlk_wiped_reallocarray(void *old, size_t n, size_t size);
+void dlk_wiped_free(void *old);
+char *dlk_wiped_strdup(const char *s);
+char *dlk_wiped_strndup(const char *s, size_t max);
+FILE *dlk_wiped_fmemopen(void *text, size_t size, const char *mode);
 
 /* --- option.c --- */
 

@@ -73,7 +73,7 @@ static int build_urls(struct dlk_build *b, struct servers *s)
 				    DLK_URLS_MAX);
 	s->option = one ? "url" : "urls";
 	n = one ? 1 : n;
-	s->ep = dlk_own(b, n, sizeof(*s->ep));
+	s->ep = dlk_own_secret(b, n, sizeof(*s->ep));
 	if (!s->ep)
 		return -ENOMEM;
 	s->n = n;

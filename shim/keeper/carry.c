@@ -31,7 +31,7 @@ static struct dlk_conn *conn;  /* to the server asked last */
 
 static struct dlk_conn *conn_to(const struct dlk_endpoint *ep)
 {
-	if (conn && memcmp(dlk_conn_endpoint(conn), ep, sizeof(*ep)) != 0) {
+	if (conn && dlk_conn_endpoint(conn) != ep) {
 		dlk_conn_delete(conn);
 		conn = NULL;
 	}
@@ -47,7 +47,7 @@ static const struct dlk_endpoint *server(const struct dlk_endpoint *ep)
 	for (s = servers; s; s = s->next)
 		if (memcmp(&s->ep, ep, sizeof(*ep)) == 0)
 			return &s->ep;
-	s = calloc(1, sizeof(*s));
+	s = dlk_undumped(sizeof(*s));
 	if (!s)
 		return NULL;
 	s->ep = *ep;

@@ -127,6 +127,8 @@ static bool listen_once(void)
 		return n < 0 && errno == EINTR;
 	received(&msg, fds);
 	hear(&in.m, n, fds);
+	/* The password stands where it is connected from, and nowhere else. */
+	explicit_bzero(&in.m.ep, sizeof(in.m.ep));
 	return true;
 }
 

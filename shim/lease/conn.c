@@ -11,6 +11,7 @@
  *  2. MSG_NOSIGNAL always: SIGPIPE is the program's, not ours.
  *  3. A connection that failed, whatever the failure, is closed: what was
  *     sent on it may or may not have been done.
+ *  4. A command may be an AUTH: what was sent is wiped.
  */
 #include "lease/conn.h"
 
@@ -20,7 +21,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ struct deferred {
 };
 
 struct dlk_conn {
-	struct dlk_endpoint ep;
+	const struct dlk_endpoint *ep;
 	struct dlk_own own;
 	struct sockaddr_storage addr;
 	socklen_t addr_len; /* 0: not resolved yet */
@@ -82,12 +82,11 @@ static int fail(struct dlk_conn *c, int err, const char *what)
 
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep)
 {
-	struct dlk_conn *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct dlk_conn *c = dlk_undumped(sizeof(*c));
 
-	if (c == MAP_FAILED)
+	if (!c)
 		return NULL;
-	c->ep = *ep;
+	c->ep = ep;
 	c->own.fd = -1;
 	/* hiredis' buffer doubles, and an arena keeps what it grew out of. */
 	dlk_arena_init(&c->arena, c->mem, sizeof(c->mem), 8 * DLK_REPLY_MAX);
@@ -99,7 +98,7 @@ void dlk_conn_delete(struct dlk_conn *c)
 	if (!c)
 		return;
 	dlk_conn_close(c);
-	munmap(c, sizeof(*c));
+	dlk_undumped_free(c, sizeof(*c));
 }
 
 void dlk_conn_forget(struct dlk_conn *c)
@@ -124,6 +123,7 @@ void dlk_conn_close(struct dlk_conn *c)
 	dlk_own_close(&c->own);
 	dlk_arena_reset(&c->arena);
 	c->reader = NULL;
+	explicit_bzero(c->out, c->out_len);
 	c->out_len = 0;
 	c->in_pending = 0;
 	c->greeting = 0;
@@ -151,7 +151,7 @@ void dlk_conn_set_error(struct dlk_conn *c, const char *text)
 
 const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c)
 {
-	return &c->ep;
+	return c->ep;
 }
 
 void dlk_conn_set_interrupt(struct dlk_conn *c, bool (*interrupt)(void *),
@@ -234,7 +234,7 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 	int fd, err;
 
 	if (c->addr_len == 0) {
-		err = dlk_resolve(&c->ep, deadline_ns, &c->addr, &c->addr_len);
+		err = dlk_resolve(c->ep, deadline_ns, &c->addr, &c->addr_len);
 		if (err)
 			return err;
 	}
@@ -277,16 +277,16 @@ static int queue_greeting(struct dlk_conn *c)
 	struct dlk_text t;
 	int n = 1, err = 0;
 
-	if (c->ep.username[0])
-		auth[n++] = c->ep.username;
-	auth[n++] = c->ep.password;
-	if (c->ep.password[0])
+	if (c->ep->username[0])
+		auth[n++] = c->ep->username;
+	auth[n++] = c->ep->password;
+	if (c->ep->password[0])
 		err = greet(c, n, auth);
-	if (!err && c->ep.db) {
+	if (!err && c->ep->db) {
 		const char *select[] = { "SELECT", db };
 
 		dlk_text_init(&t, db, sizeof(db));
-		dlk_text_i64(&t, c->ep.db);
+		dlk_text_i64(&t, c->ep->db);
 		err = greet(c, 2, select);
 	}
 	if (!err) {
@@ -310,7 +310,7 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
-	if (c->ep.scheme == DLK_TLS)
+	if (c->ep->scheme == DLK_TLS)
 		return fail(c, -EPROTONOSUPPORT, "rediss:// (TLS)");
 	err = open_socket(c, deadline_ns);
 	if (err) {
@@ -342,6 +342,7 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
 	if ((size_t)len > sizeof(c->out) - c->out_len)
 		return -ENOBUFS;
 	memcpy(c->out + c->out_len, cmd, (size_t)len);
+	explicit_bzero(cmd, (size_t)len);
 	c->out_len += (size_t)len;
 	return 0;
 }
@@ -368,6 +369,7 @@ int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 		if (err)
 			return err;
 	}
+	explicit_bzero(c->out, c->out_len);
 	c->out_len = 0;
 	return 0;
 }

@@ -34,6 +34,7 @@ enum {
 	DLK_WORK_SIZE = DLK_KEY_MAX + 16,
 };
 
+/* `ep` is looked at for as long as the connection lives. */
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep);
 void dlk_conn_delete(struct dlk_conn *c);
 

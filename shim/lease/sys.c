@@ -370,6 +370,22 @@ void dlk_note_pid_namespace(bool there)
 	atomic_store(&elsewhere, there);
 }
 
+void *dlk_undumped(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, size, MADV_DONTDUMP);
+	return p;
+}
+
+void dlk_undumped_free(void *pages, size_t size)
+{
+	munmap(pages, size);
+}
+
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		int keep, bool stdout_too)
 {

@@ -46,6 +46,13 @@ void dlk_clock_use(dlk_clock_fn *fn);
 /* Sleep for at most `ns`; ends early when a signal is handled. */
 void dlk_pause_ns(uint64_t ns);
 
+/*
+ * Zeroed pages for what holds a password: no core dump has them.  A child of
+ * fork(2) does, for it connects as its parent.  NULL: no memory.
+ */
+void *dlk_undumped(size_t size);
+void dlk_undumped_free(void *pages, size_t size);
+
 /* Random bytes, at most 256: getrandom(2), never the program's PRNG. */
 void dlk_random(void *bytes, size_t len);
 

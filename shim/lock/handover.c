@@ -136,7 +136,7 @@ static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
 				    : DLK_KEPT_FLOCK;
 }
 
-/* The message of a lease, or of none; its size, or -ENOMEM. */
+/* The message of a lease, or of none, but for its server; or -ENOMEM. */
 static ssize_t compose(const struct dlk_held *h, uint32_t type)
 {
 	struct dlk_keep *m = keeper.msg;
@@ -175,7 +175,6 @@ static ssize_t compose(const struct dlk_held *h, uint32_t type)
 		.granted_ns = h->granted_ns,
 		.deadline_ns = h->deadline_ns,
 		.renew_ns = h->renew_ns,
-		.ep = *h->rule->redis->endpoints,
 	};
 	memcpy(m->bytes, h->lease.key, h->lease.key_len + 1);
 	memcpy(m->bytes + h->lease.key_len + 1, h->lease.token,
@@ -193,13 +192,19 @@ static int send_message(const struct dlk_held *h, uint32_t type, const int *fds,
 		struct cmsghdr align;
 		char room[CMSG_SPACE(DLK_KEEP_FDS * sizeof(int))];
 	} control = { 0 };
-	struct iovec iov;
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct iovec iov[3];
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3 };
 	ssize_t size = compose(h, type);
+	struct dlk_keep *m = keeper.msg;
 
 	if (size < 0)
 		return (int)size;
-	iov = (struct iovec){ keeper.msg, (size_t)size };
+	/* The server's password is sent from where it stands. */
+	iov[0] = (struct iovec){ m, offsetof(struct dlk_keep, ep) };
+	iov[1] = (struct iovec){ &m->ep, sizeof(m->ep) };
+	if (h)
+		iov[1].iov_base = (void *)(uintptr_t)h->rule->redis->endpoints;
+	iov[2] = (struct iovec){ m->bytes, (size_t)size - sizeof(*m) };
 	if (n > 0) {
 		struct cmsghdr *c = &control.align;
 

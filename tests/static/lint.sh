@@ -16,7 +16,7 @@ defines=(-D_GNU_SOURCE '-DDLK_PREFIX="/usr/local"'
 	'-DDLK_SYSCONFDIR="/etc"')
 mapfile -t sources < <(find config shim tools tests -name '*.c' | sort)
 scripts=(.ci/run tests/*/*.sh tests/*/*.t shim/lease/scripts/*.sh
-	tools/completion.bash)
+	tools/completion.bash tools/*.sh)
 pages=(config/*.[1-8] tools/*.[1-8])
 
 # run NAME COUNT COMMAND...

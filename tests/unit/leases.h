@@ -39,13 +39,16 @@ static int stop(void **state)
 
 static int connect_with(uint64_t restart_delay_ms)
 {
-	struct dlk_endpoint ep = redis.ep;
+	/* A test may have one connection with a delay and one without. */
+	static struct dlk_endpoint eps[2];
+	struct dlk_endpoint *ep = &eps[restart_delay_ms != 0];
 
-	ep.restart_delay_ms = restart_delay_ms;
+	*ep = redis.ep;
+	ep->restart_delay_ms = restart_delay_ms;
 	tell_ok(tell(redis.c, "FLUSHALL", NULL));
 	tell_ok(tell(redis.c, "SCRIPT", "FLUSH", NULL));
 	memset(&answer, 0x55, sizeof(answer));
-	c = dlk_conn_new(&ep);
+	c = dlk_conn_new(ep);
 	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
 }
 

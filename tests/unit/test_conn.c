@@ -239,8 +239,9 @@ static int unguard(void **state)
 static void greet_with(struct world *w, const char *user, const char *password,
 		       int db)
 {
-	struct dlk_endpoint ep = redis.ep;
+	static struct dlk_endpoint ep;
 
+	ep = redis.ep;
 	snprintf(ep.username, sizeof(ep.username), "%s", user);
 	snprintf(ep.password, sizeof(ep.password), "%s", password);
 	ep.db = db;
