@@ -68,6 +68,11 @@ struct dlk_rule {
 	const char *prefix; /* absolute; ends in '/' for a directory,
 			       else names one file */
 	size_t prefix_len;
+	const char *place; /* where that leads, without symbolic links: the
+			      kernel's name of it, when it was read */
+	size_t place_len;
+	bool there; /* it covered something then, or a file to come in a
+		       directory that was there */
 	const char *const *exclude; /* fnmatch(3) patterns, see dlock.conf(5) */
 	unsigned n_exclude;
 	const struct dlk_redis *redis;
@@ -90,6 +95,7 @@ struct dlk_config {
 	unsigned n_redis;
 	const struct dlk_rule *rules; /* longest prefix first */
 	unsigned n_rules;
+	unsigned n_there; /* rules that covered something when it was read */
 };
 
 /* One message: "FILE:LINE: option 'ttl': '3x' is not a duration (...)". */
@@ -121,9 +127,34 @@ int dlk_config_parse(const char *file, const char *text, size_t len,
 void dlk_config_free(struct dlk_config *config);
 
 /*
+ * Where an absolute path leads, as far as it exists; what does not exist is
+ * taken as it is written.  A slash at the end is kept.
+ */
+struct dlk_place {
+	char path[DLK_PATH_MAX];
+	size_t len;
+	bool directory;  /* that is there */
+	unsigned lacks;  /* components at the end that are not */
+	int why;         /* the errno of the first of those */
+	bool impossible; /* by a ".." of what is not there: no file can be
+			    opened so, until it is */
+};
+
+/*
+ * 0; or -ELOOP, -ENAMETOOLONG: nothing can be opened by this path.  Allocates
+ * nothing; the links are read from the disk, or from the share that they are
+ * on.
+ */
+int dlk_place_find(const char *path, struct dlk_place *place);
+
+/* Does the prefix cover the path, as it is written or where it leads? */
+bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
+
+/*
  * The rule of an absolute path (len bytes, NUL-terminated as well), or NULL.
- * The longest prefix wins; a path that its exclude patterns name is managed
- * by no rule at all.
+ * A prefix counts as it is written and as the place that it leads to; the
+ * longest that covers the path wins.  A path that its exclude patterns name
+ * is managed by no rule at all.
  */
 const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
 					const char *path, size_t len);
@@ -137,7 +168,9 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
 
 /*
  * The key of a path: the rule's template with %p (the path), %r (the path
- * below the prefix) and %% replaced.  In %p and %r the bytes '%', '{', '}'
+ * below the prefix) and %% replaced.  %p begins with the prefix as the
+ * configuration spells it, wherever that leads: hosts that differ in a link
+ * make the same key.  In %p and %r the bytes '%', '{', '}'
  * and control bytes (0x01-0x1f, 0x7f) stand as %XX (DESIGN L9).  Writes at
  * most size bytes with the NUL; returns the key's length, or -ENAMETOOLONG,
  * or -EINVAL for a path that is not under the rule's prefix.  For a rule of
@@ -147,9 +180,9 @@ ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
 		       size_t len, char *key, size_t size);
 
 /*
- * The way back: the path that a key of this rule was made of (%r: below the
- * rule's own prefix).  Returns its length, or -EINVAL if no path of the
- * template gives this key.
+ * The way back: the path that a key of this rule was made of, below the
+ * rule's own prefix as it is written.  Returns its length, or -EINVAL if no
+ * path of the template gives this key.
  */
 ssize_t dlk_key_to_path(const struct dlk_rule *rule, const char *key,
 			size_t len, char *path, size_t size);

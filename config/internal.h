@@ -10,6 +10,7 @@
  *	option.c	one option: its value, its line, its error
  *	servers.c	redis sections
  *	rules.c		path sections
+ *	place.c		where a prefix leads on this host
  *
  * Errors: the first one is kept.  Every failing function has set the error's
  * text and returns -errno.
@@ -159,9 +160,19 @@ const char *dlk_key_check(const char *key);
 /* Whether keys of the template differ from file to file. */
 bool dlk_key_names_file(const char *key);
 
-/* The bytes of the prefix that %r and exclude leave out. */
+/* The bytes of the prefix, as it is written, that %r and exclude leave out. */
 size_t dlk_rule_base(const struct dlk_rule *rule);
-bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
+
+/*
+ * The path below the prefix; of a rule for one file, that file's last
+ * component as the configuration spells it.  False: it is not covered.
+ */
+struct dlk_below {
+	const char *text;
+	size_t len;
+};
+bool dlk_rule_below(const struct dlk_rule *rule, const char *path, size_t len,
+		    struct dlk_below *below);
 
 /* What is wrong with a pattern, or NULL; whether it matches len bytes. */
 const char *dlk_glob_check(const char *pattern);

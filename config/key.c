@@ -2,7 +2,8 @@
 /*
  * From a path to its key in Redis and back.
  *
- *  1. Two paths MUST NOT share a key, where the template names the path.
+ *  1. Two paths MUST NOT share a key, where the template names the path; but
+ *     the two spellings of a rule's prefix (match.c) are one path.
  *  2. The way back accepts a key if and only if its path gives that key.
  *  3. No key holds '{' or '}', so "{KEY}%q" is in the hash slot of KEY, and
  *     the only '%' of a path begins a %XX, so KEY%rec is nobody's KEY.
@@ -101,18 +102,17 @@ static enum piece next_piece(const char **t, char *byte)
 }
 
 static void put_key(struct sink *s, const struct dlk_rule *rule,
-		    const char *path, size_t len)
+		    const struct dlk_below *below)
 {
-	size_t base = dlk_rule_base(rule);
 	const char *t = rule->key;
 	enum piece piece;
 	char c;
 
 	while (!s->full && (piece = next_piece(&t, &c)) != PIECE_END) {
 		if (piece == PIECE_PATH)
-			put_escaped(s, path, len);
-		else if (piece == PIECE_REST)
-			put_escaped(s, path + base, len - base);
+			put_escaped(s, rule->prefix, dlk_rule_base(rule));
+		if (piece == PIECE_PATH || piece == PIECE_REST)
+			put_escaped(s, below->text, below->len);
 		else
 			put(s, c);
 	}
@@ -155,10 +155,11 @@ ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
 		       size_t len, char *key, size_t size)
 {
 	struct sink s = { .buf = key, .size = size };
+	struct dlk_below below;
 
-	if (!dlk_rule_covers(rule, path, len))
+	if (!dlk_rule_below(rule, path, len, &below))
 		return -EINVAL;
-	put_key(&s, rule, path, len);
+	put_key(&s, rule, &below);
 	return finish(&s);
 }
 
@@ -270,12 +271,13 @@ ssize_t dlk_key_to_path(const struct dlk_rule *rule, const char *key,
 	struct sink s = { .buf = path, .size = size };
 	struct sink proof = { .expect = key, .size = len };
 	ssize_t n = decode(rule, key, len, &s);
+	struct dlk_below below;
 
 	if (n < 0)
 		return n;
-	if (!dlk_rule_covers(rule, path, (size_t)n) ||
+	if (!dlk_rule_below(rule, path, (size_t)n, &below) ||
 	    memchr(path, '\0', (size_t)n))
 		return -EINVAL;
-	put_key(&proof, rule, path, (size_t)n);
+	put_key(&proof, rule, &below);
 	return proof.full || proof.len != len ? -EINVAL : n;
 }

@@ -2,7 +2,8 @@
 /*
  * Which rule a path falls under.
  *
- *  1. The longest prefix wins, whatever the order in the file.
+ *  1. The longest prefix wins, whatever the order in the file, by the spelling
+ *     that covers the path: as it is written, or the place that it leads to.
  *  2. A path that its rule excludes is managed by no rule at all.
  *  3. Nothing is allocated, and no pattern takes more than pattern times
  *     text steps: this runs at every lock of the program (fnmatch(3) may
@@ -134,13 +135,28 @@ const char *dlk_glob_check(const char *pattern)
 	return wrong;
 }
 
+static bool spells(const char *prefix, size_t n, const char *path, size_t len)
+{
+	return n && (prefix[n - 1] == '/' ? len >= n : len == n) &&
+	       !memcmp(path, prefix, n);
+}
+
+/* How many bytes of the path are the prefix, by the longer spelling; or 0. */
+static size_t covered(const struct dlk_rule *rule, const char *path, size_t len)
+{
+	size_t n = 0;
+
+	if (spells(rule->prefix, rule->prefix_len, path, len))
+		n = rule->prefix_len;
+	if (rule->place_len > n &&
+	    spells(rule->place, rule->place_len, path, len))
+		n = rule->place_len;
+	return n;
+}
+
 bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len)
 {
-	bool directory = rule->prefix[rule->prefix_len - 1] == '/';
-
-	return (directory ? len >= rule->prefix_len
-			  : len == rule->prefix_len) &&
-	       !memcmp(path, rule->prefix, rule->prefix_len);
+	return covered(rule, path, len) > 0;
 }
 
 size_t dlk_rule_base(const struct dlk_rule *rule)
@@ -152,18 +168,32 @@ size_t dlk_rule_base(const struct dlk_rule *rule)
 	return n;
 }
 
+bool dlk_rule_below(const struct dlk_rule *rule, const char *path, size_t len,
+		    struct dlk_below *below)
+{
+	size_t n = covered(rule, path, len), base = dlk_rule_base(rule);
+
+	*below = (struct dlk_below){ path + n, len - n };
+	if (base < rule->prefix_len)
+		*below = (struct dlk_below){ rule->prefix + base,
+					     rule->prefix_len - base };
+	return n > 0;
+}
+
 /* Against the path below the prefix, and against the name alone. */
 static bool excluded(const struct dlk_rule *rule, const char *path, size_t len)
 {
-	size_t base = dlk_rule_base(rule);
-	const char *slash = memrchr(path, '/', len);
-	const char *name = slash + 1;
+	struct dlk_below below;
+	const char *slash, *name;
 	unsigned i;
 
+	dlk_rule_below(rule, path, len, &below);
+	slash = memrchr(below.text, '/', below.len);
+	name = slash ? slash + 1 : below.text;
 	for (i = 0; i < rule->n_exclude; i++) {
-		if (dlk_glob(rule->exclude[i], path + base, len - base) ||
+		if (dlk_glob(rule->exclude[i], below.text, below.len) ||
 		    dlk_glob(rule->exclude[i], name,
-			     len - (size_t)(name - path)))
+			     below.len - (size_t)(name - below.text)))
 			return true;
 	}
 	return false;
@@ -172,13 +202,17 @@ static bool excluded(const struct dlk_rule *rule, const char *path, size_t len)
 const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
 					const char *path, size_t len)
 {
+	const struct dlk_rule *best = NULL;
+	size_t longest = 0;
 	unsigned i;
 
 	for (i = 0; i < config->n_rules; i++) {
-		const struct dlk_rule *rule = &config->rules[i];
+		size_t n = covered(&config->rules[i], path, len);
 
-		if (dlk_rule_covers(rule, path, len))
-			return excluded(rule, path, len) ? NULL : rule;
+		if (n > longest) {
+			best = &config->rules[i];
+			longest = n;
+		}
 	}
-	return NULL;
+	return best && !excluded(best, path, len) ? best : NULL;
 }

@@ -5,9 +5,11 @@
  *  1. A prefix is absolute and literal: no ".", "..", control byte.  Slashes
  *     in a row are one, so that one place cannot have two rules.
  *  2. A prefix that ends in '/' is a directory and all below it; one that
- *     does not is that one file.  What is on the disk is never asked: a
- *     share that hangs must not hang the start of a program.
- *  3. A ttl that its Redis' connect_timeout could eat up is refused.
+ *     does not is that one file.
+ *  3. A prefix that leads elsewhere, by symbolic links, covers that place
+ *     too (place.c).  Two that lead to one place are an error, for it would
+ *     have two rules.
+ *  4. A ttl that its Redis' connect_timeout could eat up is refused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,16 +79,71 @@ static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	return 0;
 }
 
+static bool is_for_directory(const struct dlk_rule *rule)
+{
+	return rule->prefix[rule->prefix_len - 1] == '/';
+}
+
+/* It is there, and can be what the rule takes it for; or it is said. */
+static bool covers_something(struct dlk_build *b, const struct dlk_rule *rule,
+			     const struct dlk_place *place)
+{
+	bool wanted = is_for_directory(rule);
+
+	/* One file may be made later, in a directory that is there. */
+	if (place->lacks)
+		return place->lacks == 1 && !wanted;
+	if (wanted == place->directory)
+		return true;
+	dlk_warn(b, rule->line,
+		 wanted ? "path \"%.300s\" manages nothing: it is no "
+			  "directory (without the slash at its end it names "
+			  "the file)"
+			: "path \"%.300s\" is a directory, of which this "
+			  "manages nothing but locks of the directory itself "
+			  "(with a slash at its end it names what is in it)",
+		 rule->prefix);
+	return false;
+}
+
+/* A prefix that cannot be followed is taken as it is written. */
+static int read_place(struct dlk_build *b, struct dlk_rule *rule)
+{
+	struct dlk_place place;
+
+	if (dlk_place_find(rule->prefix, &place)) {
+		rule->place = rule->prefix;
+		rule->place_len = rule->prefix_len;
+		return 0;
+	}
+	rule->there = covers_something(b, rule, &place);
+	b->own->pub.n_there += rule->there;
+	rule->place = dlk_own_text(b, place.path);
+	rule->place_len = place.len;
+	return rule->place ? 0 : -ENOMEM;
+}
+
 static int check_unique(struct dlk_build *b, cfg_t *sec, unsigned n)
 {
+	const struct dlk_rule *new = &b->rules[n];
 	unsigned i;
 
 	for (i = 0; i < n; i++) {
-		if (!strcmp(b->rules[i].prefix, b->rules[n].prefix))
+		const struct dlk_rule *old = &b->rules[i];
+
+		if (!strcmp(old->prefix, new->prefix))
 			return dlk_fail(b, sec->line,
 					"path \"%.300s\" has a "
 					"section already, in line %d",
-					b->rules[n].prefix, b->rules[i].line);
+					new->prefix, old->line);
+		if (!strcmp(old->place, new->place))
+			return dlk_fail(b, sec->line,
+					"path \"%.300s\" leads to the same "
+					"place as path \"%.300s\" in line %d, "
+					"to \"%.300s\" (one of the two has to "
+					"go)",
+					new->prefix, old->prefix, old->line,
+					new->place);
 	}
 	return 0;
 }
@@ -136,8 +193,7 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	wrong = dlk_key_check(key);
 	if (wrong)
 		return dlk_opt_fail(b, sec, "key", "\"%.200s\" %s", key, wrong);
-	if (!dlk_key_names_file(key) &&
-	    rule->prefix[rule->prefix_len - 1] == '/')
+	if (!dlk_key_names_file(key) && is_for_directory(rule))
 		dlk_opt_warn(b, sec, "key",
 			     "\"%.200s\" has neither %%p nor "
 			     "%%r: all files below the prefix share one lock",
@@ -239,6 +295,8 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 	struct dlk_rule *rule = &b->rules[n];
 	int ret = read_prefix(b, sec, rule);
 
+	if (!ret)
+		ret = read_place(b, rule);
 	if (!ret)
 		ret = check_unique(b, sec, n);
 	if (!ret)

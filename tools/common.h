@@ -64,14 +64,16 @@ const char *tool_config_file(const char *option);
  */
 int tool_config_load(const char *file, struct dlk_config **out);
 
+/* Say so if no rule covers anything that exists. */
+void tool_config_idle(const struct dlk_config *config);
+
 /* Does any rule use it? */
 bool tool_config_uses(const struct dlk_config *config,
 		      const struct dlk_redis *redis);
 
 /*
- * The path as /proc/self/fd would name it: realpath(3) of the part that
- * exists, symbolic links that lead nowhere yet followed as open(O_CREAT)
- * follows them.  A trailing slash is not kept.  0 or -errno.
+ * The path as /proc/self/fd would name it, found as the shim finds the place
+ * of a prefix (config.h).  A trailing slash is not kept.  0 or -errno.
  */
 int tool_resolve(const char *path, char out[DLK_PATH_MAX]);
 

@@ -30,6 +30,20 @@ int tool_config_load(const char *file, struct dlk_config **out)
 	return rc ? tool_fail(DLK_EXIT_CONFIG, "%s", err.text) : 0;
 }
 
+void tool_config_idle(const struct dlk_config *config)
+{
+	if (config->n_there)
+		return;
+	if (!config->n_rules)
+		tool_say("warning: %s has no path section: no lock is managed",
+			 config->file);
+	for (unsigned i = 0; i < config->n_rules; i++)
+		tool_say("warning: %s:%d: path \"%s\" covers nothing that "
+			 "exists (it leads to \"%s\")",
+			 config->file, config->rules[i].line,
+			 config->rules[i].prefix, config->rules[i].place);
+}
+
 bool tool_config_uses(const struct dlk_config *config,
 		      const struct dlk_redis *redis)
 {

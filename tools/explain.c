@@ -75,6 +75,16 @@ __attribute__((format(printf, 3, 4))) static void line(const char *label,
 	putchar('\n');
 }
 
+/* Where the prefix of a rule leads; what it is not, is told by a note. */
+static void text_place(const struct dlk_rule *rule)
+{
+	bool elsewhere = strcmp(rule->place, rule->prefix) != 0;
+
+	if (elsewhere || !rule->there)
+		line("leads to", rule->there ? NULL : "does not exist", "%s",
+		     rule->place);
+}
+
 static void text_others(const struct subject *s)
 {
 	const struct dlk_config *c = s->config;
@@ -123,6 +133,7 @@ static void text_rule(const struct subject *s)
 
 	line("rule", NULL, "%s:%d: path \"%s\"", s->config->file, rule->line,
 	     rule->prefix);
+	text_place(rule);
 	text_others(s);
 	text_key(s, "flock key", "");
 	text_key(s, "record key", RECORD);
@@ -153,6 +164,8 @@ static void json_place(struct json *j, const struct subject *s,
 	json_text(j, "file", s->config->file);
 	json_int(j, "line", rule->line);
 	json_text(j, "prefix", rule->prefix);
+	json_text(j, "place", rule->place);
+	json_bool(j, "there", rule->there);
 }
 
 static void json_others(struct json *j, const struct subject *s)
@@ -259,6 +272,7 @@ int verb_explain(const struct ctl *ctl)
 	if (err)
 		return tool_fail(DLK_EXIT_NOTHING, "%s: %s", s.given,
 				 strerror(-err));
+	tool_config_idle(s.config);
 	s.rule = dlk_config_match(s.config, s.path, strlen(s.path));
 	if (s.rule)
 		s.key_len = dlk_key_expand(s.rule, s.path, strlen(s.path),

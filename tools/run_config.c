@@ -176,7 +176,20 @@ static int print_redis(FILE *f, const struct run_options *opt, const char *dir,
 	return rc;
 }
 
-/* A prefix: absolute, and with a slash at its end if it is a directory. */
+/* "/a/../b" has no spelling of its own: what it leads to is written. */
+static bool has_dots(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "/.")); p++)
+		if (p[2 + (p[2] == '.')] == '/' || !p[2 + (p[2] == '.')])
+			return true;
+	return false;
+}
+
+/*
+ * A prefix: absolute, and with a slash at its end if it is a directory.  One
+ * that is absolute stays as it is given, wherever links lead: it makes the
+ * same keys on a host that has other links.
+ */
 static int print_path(FILE *f, const char *path)
 {
 	char prefix[DLK_PATH_MAX + 1];
@@ -187,6 +200,8 @@ static int print_path(FILE *f, const char *path)
 	if (err)
 		return tool_fail(DLK_EXIT_USAGE, "--path: %s: %s", path,
 				 strerror(-err));
+	if (*path == '/' && !has_dots(path))
+		strcpy(prefix, path);
 	n = strlen(prefix);
 	if (prefix[n - 1] != '/' &&
 	    (path[len - 1] == '/' ||
@@ -281,5 +296,9 @@ int run_config(const struct run_options *opt, struct run_plan *plan)
 				 "-c goes with neither --redis "
 				 "nor --path: the file says both");
 	rc = own || !file ? generate(opt, plan) : choose(file, plan);
-	return rc ? rc : tool_config_load(plan->config, &plan->loaded);
+	if (!rc)
+		rc = tool_config_load(plan->config, &plan->loaded);
+	if (!rc)
+		tool_config_idle(plan->loaded);
+	return rc;
 }

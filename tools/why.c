@@ -10,12 +10,9 @@ static bool directory(const struct dlk_rule *rule)
 	return rule->prefix[rule->prefix_len - 1] == '/';
 }
 
-/* Is the path in the rule's reach, whatever it excludes? */
 static bool covers(const struct dlk_rule *rule, const char *path)
 {
-	if (!directory(rule))
-		return !strcmp(path, rule->prefix);
-	return !strncmp(path, rule->prefix, rule->prefix_len);
+	return dlk_rule_covers(rule, path, strlen(path));
 }
 
 /*
@@ -36,21 +33,35 @@ static const char *excluding(const struct dlk_rule *rule, const char *path)
 	return NULL;
 }
 
+/* Is the path the prefix without its slash, in one of the two spellings? */
+static bool is_itself(const char *prefix, size_t n, const char *path,
+		      size_t len)
+{
+	return len + 1 == n && !strncmp(path, prefix, len);
+}
+
+static bool is_below(const char *prefix, size_t n, const char *path, size_t len)
+{
+	return len > n && !strncmp(path, prefix, n) && path[n] == '/';
+}
+
 /* The directory of a rule itself, or what is below the file of one. */
-static const char *beside(const struct dlk_rule *rule, const char *path)
+static const char *beside(const struct dlk_rule *r, const char *path)
 {
 	size_t len = strlen(path);
 
-	if (directory(rule) && len + 1 == rule->prefix_len &&
-	    !strncmp(path, rule->prefix, len))
-		return "it manages what is in the directory, not the "
-		       "directory itself";
-	if (!directory(rule) && len > rule->prefix_len &&
-	    !strncmp(path, rule->prefix, rule->prefix_len) &&
-	    path[rule->prefix_len] == '/')
-		return "it names one file; for all below a directory it must "
-		       "end in '/'";
-	return NULL;
+	if (directory(r))
+		return is_itself(r->prefix, r->prefix_len, path, len) ||
+				       is_itself(r->place, r->place_len, path,
+						 len)
+			       ? "it manages what is in the directory, not the "
+				 "directory itself"
+			       : NULL;
+	return is_below(r->prefix, r->prefix_len, path, len) ||
+			       is_below(r->place, r->place_len, path, len)
+		       ? "it names one file; for all below a directory it must "
+			 "end in '/'"
+		       : NULL;
 }
 
 bool why_not(const struct dlk_config *config, unsigned i, const char *path,
@@ -63,8 +74,7 @@ bool why_not(const struct dlk_config *config, unsigned i, const char *path,
 	if (rule == won)
 		return false;
 	if (!covers(rule, path) && covers(rule, given))
-		reason = "it fits the path as given, but locks go by the name "
-			 "that the kernel has for it";
+		reason = "it fits the path as given, but that leads elsewhere";
 	if (covers(rule, path))
 		reason = won ? "a longer prefix wins"
 			     : "a longer prefix wins, and excludes it";

@@ -315,6 +315,33 @@ static bool on_managed_device(int fd)
 }
 
 /*
+ * A configuration that manages nothing is a mistake, mostly a mistyped prefix:
+ * it is said once, by the first program that locks something and so might
+ * have meant it.
+ */
+static void say_if_idle(const char *call)
+{
+	static _Atomic bool said;
+	const struct dlk_config *c = dlk.config;
+	char line[32];
+	struct dlk_text t;
+
+	if (c->n_there || atomic_exchange(&said, true))
+		return;
+	if (!c->n_rules) {
+		dlk_log(DLK_WARNING, call, ": not managed, for ", c->file,
+			" has no path section: every lock is local", NULL);
+		return;
+	}
+	dlk_text_init(&t, line, sizeof(line));
+	dlk_text_i64(&t, c->rules->line);
+	dlk_log(DLK_WARNING, call, ": not managed, and no path of ", c->file,
+		" covered anything when the program started (such as \"",
+		c->rules->prefix, "\" in line ", line,
+		"; dlockctl explain tells): every lock is local", NULL);
+}
+
+/*
  * The rule of fd: 0 with *rule NULL where there is none; -ENOLCK (said in the
  * log) where it cannot be known, and so must not be granted.
  */
@@ -337,8 +364,10 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 	n = dlk_kernel_path(fd, path, size);
 	if (n > 0 && path[0] == '/') {
 		*rule = dlk_config_match(dlk.config, path, (size_t)n);
-		if (!*rule)
+		if (!*rule) {
+			say_if_idle(call);
 			dlk_kernel_note_unmanaged(fd, path, (size_t)n);
+		}
 		return 0;
 	}
 	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
