@@ -13,6 +13,7 @@
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
 #include "lease/log.h"
+#include "lease/mounts.h"
 #include "lease/renew.h"
 #include "lease/sys.h"
 #include "model/timeline.h"
@@ -128,7 +129,7 @@ static bool is_file(const struct dlk_keep *m, int fd)
 {
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && st.st_dev == m->dev &&
+	return dlk_file_known(fd, &st) == 0 && st.st_dev == m->dev &&
 	       st.st_ino == m->ino;
 }
 

@@ -32,6 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lease/mounts.h"
 #include "lease/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -236,7 +237,7 @@ static struct dlk_watch *get(int fd, bool open_only, bool records)
 	struct dlk_watch *w;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
+	if (dlk_file_known(fd, &st) < 0)
 		return NULL;
 	w = find(&st, records);
 	if (w && w->fd < 0 && open_only) {

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,6 +78,23 @@ int dlk_fstat(int fd, struct stat *st)
 int dlk_stat(const char *path, struct stat *st, int flags)
 {
 	return (int)dlk_syscall(SYS_newfstatat, AT_FDCWD, path, st, flags);
+}
+
+int dlk_fstat_known(int fd, struct stat *st)
+{
+	struct statx sx;
+
+	/* Where statx(2) is forbidden (seccomp(2)), fstat(2) is not. */
+	if (dlk_syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+			STATX_TYPE | STATX_INO | STATX_SIZE, &sx) < 0)
+		return errno == EBADF ? -1 : dlk_fstat(fd, st);
+	*st = (struct stat){
+		.st_dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),
+		.st_ino = sx.stx_ino,
+		.st_mode = sx.stx_mode,
+		.st_size = (off_t)sx.stx_size,
+	};
+	return 0;
 }
 
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms)
@@ -283,6 +301,59 @@ ssize_t dlk_slurp(const char *path, char *buf, size_t size)
 	buf[len] = '\0';
 	dlk_close((int)fd);
 	return (ssize_t)len;
+}
+
+struct lines {
+	dlk_line_fn *fn;
+	void *arg;
+	bool cut; /* the rest of a line whose beginning was told */
+	bool stop;
+};
+
+/* Each line of the text, but for the last one, which has no end yet. */
+static char *tell_lines(struct lines *l, char *line)
+{
+	char *end;
+
+	for (; !l->stop && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		if (!l->cut)
+			l->stop = !l->fn(l->arg, line);
+		l->cut = false;
+	}
+	return line;
+}
+
+bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg)
+{
+	struct lines l = { .fn = fn, .arg = arg };
+	char buf[4096];
+	long in = dlk_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	long n;
+
+	if (in < 0)
+		return false;
+	while (!l.stop && (n = dlk_syscall(SYS_read, in, buf + have,
+					   sizeof(buf) - 1 - have)) > 0) {
+		char *rest;
+
+		have += (size_t)n;
+		buf[have] = '\0';
+		rest = tell_lines(&l, buf);
+		have = strlen(rest);
+		memmove(buf, rest, have);
+		if (have < sizeof(buf) - 1)
+			continue;
+		/* It does not fit: its beginning must do. */
+		buf[have] = '\0';
+		if (!l.cut)
+			l.stop = !fn(arg, buf);
+		l.cut = true;
+		have = 0;
+	}
+	dlk_close((int)in);
+	return true;
 }
 
 /* --- children ------------------------------------------------------------- */

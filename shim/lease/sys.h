@@ -60,6 +60,11 @@ void dlk_close(int fd);
 pid_t dlk_pid(void);
 int dlk_fstat(int fd, struct stat *st);
 int dlk_stat(const char *path, struct stat *st, int flags);
+/*
+ * What the kernel remembers of fd's file, without asking a server, which may
+ * be away, or have no such file any more: device, inode, mode and size.
+ */
+int dlk_fstat_known(int fd, struct stat *st);
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms);
 
 /*
@@ -91,6 +96,12 @@ void dlk_own_forget(bool (*stays)(int fd));
 
 /* Read a small file whole; its length (NUL added), or -errno. */
 ssize_t dlk_slurp(const char *path, char *buf, size_t size);
+/*
+ * The lines of a file, without their newlines, for as long as `fn` returns
+ * true; of one longer than 4 KiB its beginning.  False if there is no file.
+ */
+typedef bool dlk_line_fn(void *arg, const char *line);
+bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg);
 
 /*
  * Start a program of which the caller's program sees nothing, neither by

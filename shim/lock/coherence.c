@@ -28,10 +28,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lease/mounts.h"
 #include "model/text.h"
 
 /*
@@ -59,15 +59,16 @@ static const struct {
 bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
 			  const struct dlk_file *file)
 {
-	struct statfs fs;
+	uint32_t magic;
 
 	if (rule->coherence != DLK_COHERENCE_AUTO)
 		return rule->coherence == DLK_COHERENCE_ON;
 	/* Each of these has no device of its own; the others do not pay. */
-	if (major(file->dev) != 0 || fstatfs(fd, &fs) < 0)
+	if (major(file->dev) != 0)
 		return false;
+	magic = dlk_fs_magic(fd, file->dev);
 	for (unsigned i = 0; i < sizeof(cached) / sizeof(cached[0]); i++)
-		if ((uint32_t)fs.f_type == cached[i].type)
+		if (magic == cached[i].type)
 			return true;
 	return false;
 }

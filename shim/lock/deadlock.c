@@ -70,6 +70,7 @@ struct tale {
 /* Waits in the kernel that are told of.  Guarded by the mutex. */
 static struct telling {
 	const struct dlk_endpoint *ep; /* NULL: free */
+	int fd;                        /* as it was when the wait began */
 	struct dlk_file file;
 	uint64_t id;
 	pid_t tid;
@@ -183,6 +184,7 @@ void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
 	}
 	if (lock && free) {
 		*free = (struct telling){ .ep = a->ep,
+					  .fd = a->fd,
 					  .file = a->file,
 					  .id = a->wait_id,
 					  .tid = tid,
@@ -430,7 +432,7 @@ static bool is_waiting(const struct telling *t)
 	if (n == -ENOENT || n == -ESRCH)
 		return false;
 	if (n < 0)
-		return dlk_kernel_waits(&t->file) != 0;
+		return dlk_kernel_waits(t->fd, &t->file) != 0;
 	for (int i = 0; i < 3 && p; i++)
 		p = (p = strchr(p, ' ')) ? p + 1 : NULL;
 	return p && strncmp(p, "0x", 2) == 0 && dlk_number(p + 2, 16, &arg) &&

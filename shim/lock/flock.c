@@ -167,7 +167,7 @@ static int try_again_past_others(const struct ask *a)
 
 	/* Three times at least: 10 ms may pass without our running at all. */
 	for (int tries = 1;; tries++) {
-		enum dlk_holder who = dlk_kernel_holder(&a->file);
+		enum dlk_holder who = dlk_kernel_holder(a->fd, &a->file);
 
 		ended = who == DLK_ENDED ? ended + 1 : 0;
 		patience = patience_with(a, who, ended);
@@ -829,7 +829,7 @@ static int undo(struct ask *a, int err)
 {
 	if (a->had == LOCK_EX && a->mode == LOCK_SH &&
 	    (err < 0 || err == DLK_YOUNG) &&
-	    (a->old || dlk_kernel_holder(&a->file) == DLK_GUARDED))
+	    (a->old || dlk_kernel_holder(a->fd, &a->file) == DLK_GUARDED))
 		return weakened_here_only(a);
 	give_up_old(a);
 	if (a->had == a->mode)

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "lease/mounts.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -31,12 +31,17 @@ static void fd_name(struct dlk_text *t, char *buf, size_t size, const char *dir,
 	dlk_text_i64(t, fd);
 }
 
+/*
+ * Nothing here asks a server: on a share another host may have unlinked the
+ * file, and fstat(2) and fstatfs(2) on our descriptor fail, whose locks are
+ * there all the same (ENOENT on FUSE, ESTALE on NFS [m]).
+ */
 int dlk_kernel_file(int fd, struct dlk_file *file)
 {
 	struct stat st;
 
 	*file = (struct dlk_file){ 0 };
-	if (dlk_fstat(fd, &st) < 0)
+	if (dlk_file_known(fd, &st) < 0)
 		return -errno;
 	*file = (struct dlk_file){ .dev = st.st_dev, .ino = st.st_ino };
 	if (dlk_kernel_is_fuse(fd, file))
@@ -47,10 +52,8 @@ int dlk_kernel_file(int fd, struct dlk_file *file)
 /* Without a device of its own (major 0), or it is not worth asking. */
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file)
 {
-	struct statfs fs;
-
-	return major(file->dev) == 0 && fstatfs(fd, &fs) == 0 &&
-	       fs.f_type == FUSE_SUPER_MAGIC;
+	return major(file->dev) == 0 &&
+	       dlk_fs_magic(fd, file->dev) == FUSE_SUPER_MAGIC;
 }
 
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)
@@ -71,54 +74,25 @@ int dlk_kernel_flock_mode(int fd)
 
 /* --- record locks --------------------------------------------------------- */
 
-typedef void line_fn(void *arg, const char *line);
-
-/* The lines of a file in /proc; false if there is none. */
-static bool each_line(const char *name, line_fn *fn, void *arg)
-{
-	char buf[4096];
-	long in = dlk_syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	long n;
-
-	if (in < 0)
-		return false;
-	while ((n = dlk_syscall(SYS_read, in, buf + have,
-				sizeof(buf) - 1 - have)) > 0) {
-		char *line = buf, *end;
-
-		have += (size_t)n;
-		buf[have] = '\0';
-		for (; (end = strchr(line, '\n')); line = end + 1) {
-			*end = '\0';
-			fn(arg, line);
-		}
-		have = strlen(line);
-		memmove(buf, line, have);
-	}
-	dlk_close((int)in);
-	return true;
-}
-
 struct records {
 	enum dlk_kind kind;
 	dlk_take_fn *take;
 	void *arg;
 };
 
-static void take_line(void *arg, const char *line)
+static bool take_line(void *arg, const char *line)
 {
 	const struct records *r = arg;
 	struct dlk_lock_line l;
 
-	if (strncmp(line, "lock:", 5) != 0 || !dlk_lock_line(line, &l) ||
-	    l.kind != (r->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_POSIX))
-		return;
-	r->take(r->arg, &(struct dlk_range){
-				.start = l.start,
-				.end = l.end,
-				.type = l.write ? DLK_WRITE : DLK_READ,
-			});
+	if (strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line, &l) &&
+	    l.kind == (r->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_POSIX))
+		r->take(r->arg, &(struct dlk_range){
+					.start = l.start,
+					.end = l.end,
+					.type = l.write ? DLK_WRITE : DLK_READ,
+				});
+	return true;
 }
 
 /* Of POSIX locks: those taken by this very description (fs/locks.c). */
@@ -129,7 +103,7 @@ int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 	char name[48];
 
 	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
-	return each_line(name, take_line, &r) ? 0 : -errno;
+	return dlk_each_line(name, take_line, &r) ? 0 : -errno;
 }
 
 /* Our own number, as the /proc that we see has it (proc(5)). */
@@ -389,57 +363,76 @@ static enum dlk_holder holder_of(uint64_t pid)
 	return strcmp(comm, "dlock-keeper\n") == 0 ? DLK_KEEPER : DLK_OTHER;
 }
 
+/*
+ * Is a line of /proc/locks about fd's file?  Its device is the superblock's,
+ * which on btrfs and overlayfs is not that of stat(2): then the mount is asked.
+ */
+static bool is_about(const struct dlk_lock_line *l, int fd,
+		     const struct dlk_file *file)
+{
+	const dev_t dev = makedev(l->major, l->minor);
+	struct dlk_mount mount;
+
+	if (l->ino != file->ino || dev == file->dev)
+		return l->ino == file->ino;
+	return !dlk_mount_of(fd, &mount) || mount.dev == dev;
+}
+
 struct seen {
-	uint64_t ino;
+	int fd;
+	const struct dlk_file *file;
 	enum dlk_holder by;
 	bool guarded; /* a keeper waits for its end */
 };
 
-static void see(void *arg, const char *line)
+static bool see(void *arg, const char *line)
 {
 	struct seen *seen = arg;
-	const char *waiter = strstr(line, "-> ");
-	uint64_t pid;
+	enum dlk_holder one;
+	struct dlk_lock_line l;
 
-	if (waiter && dlk_locks_line(waiter, seen->ino, &pid)) {
-		seen->guarded |= holder_of(pid) == DLK_KEEPER;
-	} else if (dlk_locks_line(line, seen->ino, &pid)) {
-		enum dlk_holder one = holder_of(pid);
-
-		if (one > seen->by)
-			seen->by = one;
-	}
+	if (!dlk_lock_line(line, &l) || l.kind != DLK_LINE_FLOCK ||
+	    !is_about(&l, seen->fd, seen->file))
+		return true;
+	one = holder_of((uint64_t)l.pid);
+	if (l.waits)
+		seen->guarded |= one == DLK_KEEPER;
+	else if (one > seen->by)
+		seen->by = one;
+	return true;
 }
 
-enum dlk_holder dlk_kernel_holder(const struct dlk_file *file)
+enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file)
 {
-	struct seen seen = { .ino = file->ino };
+	struct seen seen = { .fd = fd, .file = file };
 
-	each_line("/proc/locks", see, &seen);
+	dlk_each_line("/proc/locks", see, &seen);
 	return seen.by == DLK_OTHER && seen.guarded ? DLK_GUARDED : seen.by;
 }
 
 /* --- who waits? ----------------------------------------------------------- */
 
 struct waits {
-	uint64_t ino;
+	int fd;
+	const struct dlk_file *file;
 	pid_t self;
 	bool found;
 };
 
-static void see_wait(void *arg, const char *line)
+static bool see_wait(void *arg, const char *line)
 {
 	struct waits *w = arg;
 	struct dlk_lock_line l;
 
-	w->found |= dlk_lock_line(line, &l) && l.waits &&
-		    l.kind == DLK_LINE_POSIX && l.ino == w->ino &&
-		    l.pid == w->self;
+	w->found = dlk_lock_line(line, &l) && l.waits &&
+		   l.kind == DLK_LINE_POSIX && l.pid == w->self &&
+		   is_about(&l, w->fd, w->file);
+	return !w->found;
 }
 
-int dlk_kernel_waits(const struct dlk_file *file)
+int dlk_kernel_waits(int fd, const struct dlk_file *file)
 {
-	struct waits w = { .ino = file->ino, .self = dlk_pid() };
+	struct waits w = { .fd = fd, .file = file, .self = dlk_pid() };
 
-	return each_line("/proc/locks", see_wait, &w) ? w.found : -1;
+	return dlk_each_line("/proc/locks", see_wait, &w) ? w.found : -1;
 }

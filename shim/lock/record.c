@@ -1172,7 +1172,8 @@ static int read_range(int fd, const struct flock64 *lock,
 	/* A pipe has none; the kernel counts from 0 there. */
 	if (offset < 0)
 		offset = 0;
-	if (lock->l_whence == SEEK_END && dlk_fstat(fd, &st) < 0)
+	/* The kernel takes the size that it knows, too (fs/locks.c). */
+	if (lock->l_whence == SEEK_END && dlk_fstat_known(fd, &st) < 0)
 		return -errno;
 	return dlk_range_of(lock, offset, st.st_size, range);
 }

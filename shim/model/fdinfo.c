@@ -95,19 +95,6 @@ bool dlk_fdinfo_line(const char *text, struct dlk_flock_line *l)
 	return false;
 }
 
-bool dlk_locks_line(const char *line, uint64_t ino, uint64_t *pid)
-{
-	struct dlk_flock_line l;
-	const char *p;
-	uint64_t n;
-
-	if (!dlk_flock_line(line, &l) || l.waits)
-		return false;
-	*pid = l.pid;
-	p = strchr(strchr(l.file, ':') + 1, ':') + 1;
-	return dlk_number(p, 10, &n) && n == ino;
-}
-
 /* --- one line, whole ------------------------------------------------------ */
 
 static bool word(const char **p, const char *want)

@@ -31,12 +31,6 @@ bool dlk_lock_line(const char *line, struct dlk_lock_line *l);
 int dlk_fdinfo_flock(const char *text);
 
 /*
- * One line of /proc/locks: true if it is a flock lock that is held (not a
- * waiter, "->") on inode `ino`; *pid is its holder's number.
- */
-bool dlk_locks_line(const char *line, uint64_t ino, uint64_t *pid);
-
-/*
  * A flock lock, or one who waits for the lock on the line above ("->").  Its
  * file is "fe:00:10952755" above; its pid is the process that took it, in the
  * pid namespace of the /proc that was read, for as long as the lock is there:

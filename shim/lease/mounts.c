@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The file systems of descriptors; see mounts.h. */
+#include "lease/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include "lease/sys.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+/* --- its mount ------------------------------------------------------------ */
+
+/* "\nmnt_id:" (since Linux 3.15) or "\nino:" (5.14) of fdinfo. */
+static bool fdinfo_number(int fd, const char *field, uint64_t *n)
+{
+	char name[48], text[1024];
+	const char *at = NULL;
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_str(&t, "/proc/thread-self/fdinfo/");
+	dlk_text_i64(&t, fd);
+	if (dlk_slurp(name, text, sizeof(text)) > 0)
+		at = strstr(text, field);
+	if (!at)
+		return false;
+	at += strlen(field);
+	return dlk_number(at + strspn(at, " \t"), 10, n);
+}
+
+struct search {
+	uint64_t id;
+	struct dlk_mount *mount;
+	bool found;
+};
+
+static bool look_at(void *arg, const char *line)
+{
+	struct search *s = arg;
+	struct dlk_mount_line m;
+
+	if (!dlk_mount_line(line, &m) || m.id != s->id)
+		return true;
+	*s->mount = (struct dlk_mount){
+		.dev = makedev(m.major, m.minor),
+		.point_len = m.point_len,
+		.serverino = dlk_mount_option(m.options, "serverino"),
+	};
+	memcpy(s->mount->type, m.type, sizeof(m.type));
+	s->found = true;
+	return false;
+}
+
+bool dlk_mount_of(int fd, struct dlk_mount *mount)
+{
+	struct search s = { .mount = mount };
+
+	if (fdinfo_number(fd, "\nmnt_id:", &s.id))
+		dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
+	return s.found;
+}
+
+/*
+ * FUSE without allow_other tells a process of another user than the mount's
+ * nothing of a file that it has open (fs/fuse/dir.c, fuse_getattr); fdinfo
+ * does.
+ */
+int dlk_file_known(int fd, struct stat *st)
+{
+	struct dlk_mount mount;
+	uint64_t ino;
+	int err;
+
+	if (dlk_fstat_known(fd, st) == 0)
+		return 0;
+	err = errno;
+	if (err != EBADF && fdinfo_number(fd, "\nino:", &ino) &&
+	    dlk_mount_of(fd, &mount)) {
+		*st = (struct stat){ .st_dev = mount.dev, .st_ino = ino };
+		return 0;
+	}
+	errno = err;
+	return -1;
+}
+
+/* --- its type ------------------------------------------------------------- */
+
+/* Of the shares that lose a file to another host, by their names. */
+static const struct {
+	const char *type;
+	uint32_t magic;
+} magics[] = {
+	{ "fuse", FUSE_SUPER_MAGIC }, { "virtiofs", FUSE_SUPER_MAGIC },
+	{ "nfs", NFS_SUPER_MAGIC },   { "nfs4", NFS_SUPER_MAGIC },
+	{ "cifs", CIFS_SUPER_MAGIC }, { "smb3", SMB2_SUPER_MAGIC },
+	{ "9p", V9FS_MAGIC },         { "afs", AFS_FS_MAGIC },
+	{ "ceph", CEPH_SUPER_MAGIC },
+};
+
+/* "fuse.sshfs" is a "fuse". */
+static bool is_type(const char *type, const char *name)
+{
+	const size_t len = strlen(name);
+
+	return strncmp(type, name, len) == 0 &&
+	       (type[len] == '\0' || type[len] == '.');
+}
+
+static uint32_t magic_by_mount(int fd)
+{
+	struct dlk_mount mount;
+
+	if (!dlk_mount_of(fd, &mount))
+		return 0;
+	for (unsigned i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+		if (is_type(mount.type, magics[i].type))
+			return magics[i].magic;
+	return 0;
+}
+
+static uint32_t ask_magic(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 ? (uint32_t)fs.f_type : magic_by_mount(fd);
+}
+
+/*
+ * fstatfs(2) is a question to the server: a thread asks it once a second for
+ * each of a few file systems.  The number of one that was unmounted may be
+ * another's later.
+ */
+enum { KNOWN = 4, KNOWN_MS = 1000 };
+
+static __thread struct {
+	bool busy; /* a signal handler came while we were here */
+	unsigned next;
+	struct known {
+		dev_t dev;
+		uint32_t magic; /* 0: free */
+		uint64_t until_ns;
+	} v[KNOWN];
+} known __attribute__((tls_model("initial-exec")));
+
+static struct known *place(dev_t dev)
+{
+	for (unsigned i = 0; i < KNOWN; i++)
+		if (known.v[i].magic && known.v[i].dev == dev)
+			return &known.v[i];
+	return &known.v[known.next++ % KNOWN];
+}
+
+uint32_t dlk_fs_magic(int fd, dev_t dev)
+{
+	struct known *k;
+	uint32_t magic;
+
+	if (known.busy)
+		return ask_magic(fd);
+	known.busy = true;
+	k = place(dev);
+	if (!k->magic || k->dev != dev || dlk_now_ns() >= k->until_ns) {
+		magic = ask_magic(fd);
+		/* What was said before, if there is nothing to be had now. */
+		if (magic || k->dev != dev)
+			*k = (struct known){ dev, magic,
+					     dlk_now_ns() + KNOWN_MS * DLK_MS };
+	}
+	magic = k->magic;
+	known.busy = false;
+	return magic;
+}
