@@ -126,7 +126,7 @@ static int build_all(struct dlk_build *b, cfg_t *cfg)
 	if (!ret)
 		ret = dlk_rules_build(b, cfg);
 	if (!ret)
-		ret = dlk_servers_delay(b, cfg);
+		ret = dlk_servers_follow(b, cfg);
 	return ret;
 }
 

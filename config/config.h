@@ -159,7 +159,7 @@ bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
 const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
 					const char *path, size_t len);
 
-/* "1500", "1500ms", "2s", "3m" to milliseconds; -EINVAL, -ERANGE. */
+/* "1500ms", "2s", "3m", "1h" to milliseconds; -EINVAL, -ERANGE. */
 int dlk_duration(const char *text, uint64_t *ms);
 
 /* "redis://user:pw@host:port/db", "unix:///path?db=0", "rediss://..." */

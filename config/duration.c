@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Durations: a whole number, then ms, s, m or nothing (milliseconds).
+ * Durations: a whole number, then ms, s, m or h.
  *
- *  1. Nothing else is a duration: no sign, no space, no fraction.
+ *  1. Nothing else is a duration: no sign, no space, no fraction; and no
+ *     number alone, for "5" would be five of what the reader is used to.
  *  2. A result that does not fit is -ERANGE, never a wrapped number.
  *
  * Pure: no I/O, no allocation, no locale.
@@ -14,12 +15,14 @@
 
 static int unit_ms(const char *unit, uint64_t *factor)
 {
-	if (!strcmp(unit, "") || !strcmp(unit, "ms"))
+	if (!strcmp(unit, "ms"))
 		*factor = 1;
 	else if (!strcmp(unit, "s"))
 		*factor = 1000;
 	else if (!strcmp(unit, "m"))
 		*factor = 60000;
+	else if (!strcmp(unit, "h"))
+		*factor = 3600000;
 	else
 		return -EINVAL;
 	return 0;

@@ -152,7 +152,9 @@ struct dlk_span dlk_span(uint64_t ms)
 	unsigned long long n = ms;
 	struct dlk_span s;
 
-	if (n && n % 60000 == 0)
+	if (n && n % 3600000 == 0)
+		snprintf(s.text, sizeof(s.text), "%lluh", n / 3600000);
+	else if (n && n % 60000 == 0)
 		snprintf(s.text, sizeof(s.text), "%llum", n / 60000);
 	else if (n % 1000 == 0)
 		snprintf(s.text, sizeof(s.text), "%llus", n / 1000);

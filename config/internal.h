@@ -77,7 +77,7 @@ char *dlk_own_text(struct dlk_build *b, const char *text);
 /* The same in pages that no core dump has: for passwords. */
 void *dlk_own_secret(struct dlk_build *b, size_t n, size_t size);
 
-/* Space for "1440m", "30s", "1500ms". */
+/* Space for "24h", "30s", "1500ms". */
 struct dlk_span {
 	char text[32];
 };
@@ -146,7 +146,8 @@ int dlk_opt_choice(struct dlk_build *b, cfg_t *sec, const char *name,
 /* --- servers.c --- */
 
 int dlk_servers_build(struct dlk_build *b, cfg_t *cfg);
-int dlk_servers_delay(struct dlk_build *b, cfg_t *cfg);
+/* Once the rules are known: what follows from their leases. */
+int dlk_servers_follow(struct dlk_build *b, cfg_t *cfg);
 
 /* --- rules.c --- */
 

@@ -78,6 +78,11 @@ void dlk_opt_warn(struct dlk_build *b, cfg_t *sec, const char *name,
 	dlk_warn(b, dlk_opt_line(sec, name), "%s", text.text);
 }
 
+static bool is_number(const char *text)
+{
+	return *text && strspn(text, "0123456789") == strlen(text);
+}
+
 int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
 		     uint64_t min, uint64_t max, uint64_t *out)
 {
@@ -88,11 +93,16 @@ int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
 	if (!text)
 		return 0;
 	ret = dlk_duration(text, &ms);
+	if (ret == -EINVAL && is_number(text))
+		return dlk_opt_fail(b, sec, name,
+				    "\"%.200s\" has no unit (write \"%.200ss\" "
+				    "for seconds; ms, m and h are the others)",
+				    text, text);
 	if (ret == -EINVAL)
 		return dlk_opt_fail(b, sec, name,
 				    "\"%.200s\" is not a "
-				    "duration (a whole number with ms, s or m, "
-				    "such as \"30s\")",
+				    "duration (a whole number with ms, s, m or "
+				    "h, such as \"30s\")",
 				    text);
 	if (ret || ms < min || ms > max)
 		return dlk_opt_fail(b, sec, name,
@@ -112,8 +122,8 @@ int dlk_opt_number(struct dlk_build *b, cfg_t *sec, const char *name,
 	if (!text)
 		return 0;
 	/* Nine digits always fit. */
-	if (!*text || strspn(text, "0123456789") != strlen(text) ||
-	    strlen(text) > 9 || (n = strtoul(text, NULL, 10)) > max)
+	if (!is_number(text) || strlen(text) > 9 ||
+	    (n = strtoul(text, NULL, 10)) > max)
 		return dlk_opt_fail(b, sec, name,
 				    "\"%.200s\" is not a number "
 				    "from 0 to %u",

@@ -229,7 +229,8 @@ static int read_exclude(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
  * A lease is renewed when a third of its ttl has passed.  If that renewal
  * meets a dead connection, it costs one command's timeout, then a connect,
  * then a command again, and all of it must be over while the lease can still
- * be proved (DESIGN L5, L6): three timeouts in the ttl's second half.
+ * be proved (DESIGN L5, L6): three timeouts in the ttl's second half.  A
+ * timeout that is not written is 0 here, for it follows the ttl (servers.c).
  */
 static int check_ttl(struct dlk_build *b, cfg_t *sec,
 		     const struct dlk_rule *rule)

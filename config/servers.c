@@ -6,7 +6,9 @@
  *  2. A user name and a password come from one place each.
  *  3. No message shows a password, nor the file that holds it.
  *  4. A quorum counts no server twice: a majority would be none.
- *  5. The delay after a server's restart is at least the longest lease that
+ *  5. A connect_timeout that is not written leaves room in each lease for a
+ *     renewal that meets a dead connection (rules.c).
+ *  6. The delay after a server's restart is at least the longest lease that
  *     it may have forgotten (DESIGN L5); less is said, and 0s is meant.
  */
 #include <errno.h>
@@ -270,7 +272,7 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 {
 	static const char *const modes[] = { "single", "sentinel", "cluster",
 					     "quorum", NULL };
-	uint64_t timeout = CONNECT_TIMEOUT_MS;
+	uint64_t timeout = 0; /* it follows the rules: set_timeout() */
 	int ret, mode = DLK_SINGLE;
 	unsigned i;
 
@@ -337,46 +339,78 @@ int dlk_servers_build(struct dlk_build *b, cfg_t *cfg)
 	return ret;
 }
 
-/* The longest lease of the rules that use `redis`, or of all rules (NULL). */
-static uint64_t longest_ttl(const struct dlk_build *b,
-			    const struct dlk_redis *redis)
+/* The shortest and the longest lease of the rules that use `redis`. */
+struct ttls {
+	uint64_t least, most; /* 0: there is no such rule */
+};
+
+static struct ttls find_ttls(const struct dlk_build *b,
+			     const struct dlk_redis *redis)
 {
-	uint64_t longest = 0;
+	struct ttls t = { 0, 0 };
 	unsigned i;
 
 	for (i = 0; i < b->own->pub.n_rules; i++) {
 		const struct dlk_rule *rule = &b->rules[i];
 
-		if ((!redis || rule->redis == redis) && rule->ttl_ms > longest)
-			longest = rule->ttl_ms;
+		if (redis && rule->redis != redis)
+			continue;
+		if (!t.least || rule->ttl_ms < t.least)
+			t.least = rule->ttl_ms;
+		if (rule->ttl_ms > t.most)
+			t.most = rule->ttl_ms;
 	}
-	return longest;
+	return t;
 }
 
-/* Once the rules are known: the delay follows from their leases. */
-int dlk_servers_delay(struct dlk_build *b, cfg_t *cfg)
+/* Where it is not written, it is what the shortest lease leaves room for. */
+static void set_timeout(struct dlk_build *b, unsigned n, uint64_t least_ttl)
 {
-	uint64_t longest = longest_ttl(b, NULL);
-	unsigned i, k;
+	uint64_t timeout = CONNECT_TIMEOUT_MS;
+	unsigned k;
 
-	for (i = 0; i < b->own->pub.n_redis; i++) {
-		cfg_t *sec = cfg_getnsec(cfg, "redis", i);
-		uint64_t delay = longest ? longest : RULELESS_DELAY_MS;
-		uint64_t need = longest_ttl(b, &b->redis[i]);
-		int ret = dlk_opt_duration(b, sec, "restart_delay", 0,
-					   DLK_TTL_MAX_MS, &delay);
+	if (least_ttl && timeout > least_ttl / DLK_TTL_PER_TIMEOUT)
+		timeout = least_ttl / DLK_TTL_PER_TIMEOUT;
+	for (k = 0; k < b->redis[n].n_endpoints; k++) {
+		struct dlk_endpoint *ep = &b->endpoints[n][k];
 
-		if (ret)
-			return ret;
-		if (delay && delay < need)
-			dlk_opt_warn(b, sec, "restart_delay",
-				     "%s is less than "
-				     "the longest ttl of its paths, %s: a "
-				     "restarted server may hand out a lock "
-				     "that is still held",
-				     dlk_span(delay).text, dlk_span(need).text);
-		for (k = 0; k < b->redis[i].n_endpoints; k++)
-			b->endpoints[i][k].restart_delay_ms = delay;
+		if (!ep->connect_timeout_ms)
+			ep->connect_timeout_ms = (uint32_t)timeout;
 	}
+}
+
+static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
+		     uint64_t longest_ttl)
+{
+	uint64_t of_all = find_ttls(b, NULL).most;
+	uint64_t delay = of_all ? of_all : RULELESS_DELAY_MS;
+	int ret = dlk_opt_duration(b, sec, "restart_delay", 0, DLK_TTL_MAX_MS,
+				   &delay);
+	unsigned k;
+
+	if (ret)
+		return ret;
+	if (delay && delay < longest_ttl)
+		dlk_opt_warn(b, sec, "restart_delay",
+			     "%s is less than the longest ttl of its paths, "
+			     "%s: a restarted server may hand out a lock that "
+			     "is still held",
+			     dlk_span(delay).text, dlk_span(longest_ttl).text);
+	for (k = 0; k < b->redis[n].n_endpoints; k++)
+		b->endpoints[n][k].restart_delay_ms = delay;
 	return 0;
+}
+
+int dlk_servers_follow(struct dlk_build *b, cfg_t *cfg)
+{
+	unsigned i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < b->own->pub.n_redis; i++) {
+		struct ttls t = find_ttls(b, &b->redis[i]);
+
+		set_timeout(b, i, t.least);
+		ret = set_delay(b, cfg_getnsec(cfg, "redis", i), i, t.most);
+	}
+	return ret;
 }

@@ -173,7 +173,7 @@ static void every_option_of_a_path(void **state)
 {
 	struct dlk_config *config = good(
 		R "path '/y' { redis = main key = 'k:%r' ttl = 1m\n"
-		  "timeout = 0 on_lost = hold unreachable = local\n"
+		  "timeout = 0s on_lost = hold unreachable = local\n"
 		  "local = shadow coherence = off fair = true interop = on\n"
 		  "exclude = { '*.tmp', # a comment in a list\n 'c/*' } }");
 	const struct dlk_rule *rule = config->rules;
@@ -281,7 +281,7 @@ static void an_error_names_file_line_option_text_and_what_is_allowed(
 	bad("# one\n\n/* two\n three */ " R "path \"/x/\" { # four\n"
 	    "\tttl = \"3x\"\n}",
 	    "c:6: option 'ttl' of path \"/x/\": \"3x\" is not a duration (a "
-	    "whole number with ms, s or m, such as \"30s\")");
+	    "whole number with ms, s, m or h, such as \"30s\")");
 	bad(P("on_lost = never"), "c:3: option 'on_lost' of path \"/x/\": "
 				  "\"never\" is not one of \"kill\", \"hold\", "
 				  "\"report\"");
@@ -400,26 +400,60 @@ static void one_prefix_has_one_section(void **state)
 	dlk_config_free(good(R "path '/a/' { }\npath '/a' { }"));
 }
 
+#define TWO "redis \"main\" { url = \"redis://h\" connect_timeout = 2s }\n"
+
 static void a_ttl_has_room_for_a_failed_renewal(void **state)
 {
 	(void)state;
-	bad(P("ttl = 11999ms"), "\"11999ms\" is too short: redis \"main\" has "
-				"a connect_timeout of 2s, and 6 times that, "
-				"12s");
-	dlk_config_free(good(P("ttl = 12s")));
+	bad(TWO "path /x/ { ttl = 11999ms }",
+	    "\"11999ms\" is too short: redis \"main\" has a connect_timeout of "
+	    "2s, and 6 times that, 12s");
+	dlk_config_free(good(TWO "path /x/ { ttl = 12s }"));
 	bad("redis m { url = 'redis://h' connect_timeout = 6s }\npath /x/ { }",
 	    "c:2: option 'ttl' of path \"/x/\": \"30s\" is too short");
+}
+
+static void the_default_connect_timeout_follows_the_ttls(void **state)
+{
+	struct dlk_config *config = good(
+		"redis a { url = 'redis://h' } redis b { url = 'redis://i' }\n"
+		"redis c { url = 'redis://j' connect_timeout = 1s }\n"
+		"path /x/ { redis = a ttl = 5s }\n"
+		"path /y/ { redis = a ttl = 200ms }\n"
+		"path /z/ { redis = b ttl = 5s }\n"
+		"path /c/ { redis = c ttl = 6s }\n");
+
+	(void)state;
+	assert_int_equal(config->redis[0].endpoints->connect_timeout_ms, 33);
+	assert_int_equal(config->redis[1].endpoints->connect_timeout_ms, 833);
+	assert_int_equal(config->redis[2].endpoints->connect_timeout_ms, 1000);
+	dlk_config_free(config);
+	config = good(P("ttl = 12s"));
+	assert_int_equal(config->redis->endpoints->connect_timeout_ms, 2000);
+	dlk_config_free(config);
+}
+
+static void a_duration_has_a_unit(void **state)
+{
+	(void)state;
+	bad(P("timeout = \"5\""),
+	    "c:3: option 'timeout' of path \"/x/\": \"5\" "
+	    "has no unit (write \"5s\" for seconds; ms, "
+	    "m and h are the others)");
+	bad(P("ttl = 30"), "has no unit");
+	bad("redis m { url = 'redis://h' restart_delay = 0 }", "has no unit");
+	dlk_config_free(good(P("ttl = 1h")));
 }
 
 static void durations_have_bounds(void **state)
 {
 	(void)state;
-	bad(P("ttl = 199ms"), "out of range (200ms to 1440m)");
+	bad(P("ttl = 199ms"), "out of range (200ms to 24h)");
 	bad(P("ttl = 1441m"), "out of range");
 	bad(P("ttl = 99999999999999999999s"), "out of range");
 	bad(P("timeout = 1441m"), "out of range");
-	bad("redis m { url = 'redis://h' connect_timeout = 0 }",
-	    "\"0\" is out of range (1ms to 1m)");
+	bad("redis m { url = 'redis://h' connect_timeout = 0s }",
+	    "\"0s\" is out of range (1ms to 1m)");
 	dlk_config_free(good("redis m { url = 'redis://h' connect_timeout ="
 			     " 20ms } path /x/ { ttl = 200ms }"));
 }
@@ -823,6 +857,8 @@ int main(void)
 		cmocka_unit_test(slashes_in_a_row_are_one),
 		cmocka_unit_test(one_prefix_has_one_section),
 		cmocka_unit_test(a_ttl_has_room_for_a_failed_renewal),
+		cmocka_unit_test(the_default_connect_timeout_follows_the_ttls),
+		cmocka_unit_test(a_duration_has_a_unit),
 		cmocka_unit_test(durations_have_bounds),
 		cmocka_unit_test(key_templates_are_checked),
 		cmocka_unit_test(exclude_patterns_are_checked),

@@ -15,10 +15,10 @@ static void reads_every_unit(void **state)
 		const char *text;
 		uint64_t ms;
 	} good[] = {
-		{ "0", 0 },       { "0s", 0 },
-		{ "1500", 1500 }, { "1500ms", 1500 },
-		{ "2s", 2000 },   { "3m", 180000 },
-		{ "007s", 7000 }, { "18446744073709551615", UINT64_MAX },
+		{ "0ms", 0 },       { "0s", 0 },
+		{ "1500ms", 1500 }, { "2s", 2000 },
+		{ "3m", 180000 },   { "24h", 86400000 },
+		{ "007s", 7000 },   { "18446744073709551615ms", UINT64_MAX },
 	};
 	size_t i;
 
@@ -45,7 +45,11 @@ static void refuses_what_is_no_duration(void **state)
 		"+3s",
 		"1.5s",
 		"3S",
-		"3h",
+		"3H",
+		"3d",
+		"0",
+		"5",
+		"18446744073709551616",
 		"0x10",
 		"3sm",
 		"3mss",
@@ -64,8 +68,9 @@ static void refuses_what_is_no_duration(void **state)
 static void refuses_what_does_not_fit(void **state)
 {
 	static const char *const big[] = {
-		"18446744073709551616",
+		"18446744073709551616ms",
 		"18446744073709551615s",
+		"5124095576031h",
 		"307445734561826m",
 		"99999999999999999999999999ms",
 	};
