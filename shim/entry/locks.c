@@ -12,6 +12,7 @@
 #include "entry/export.h"
 #include "entry/hints.h"
 #include "entry/real.h"
+#include "lock/borrowed.h"
 #include "lock/state.h"
 
 /* As the call's result; errno is set on failure only. */
@@ -29,8 +30,16 @@ int dlk_entry_flock(int fd, int op)
 	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
 
-	if (dlk_alive())
+	switch (dlk_presence()) {
+	case DLK_PRESENT:
 		r = dlk_flock(&call, fd, op);
+		break;
+	case DLK_BORROWED:
+		r = dlk_borrowed_flock(fd, op);
+		break;
+	case DLK_ABSENT:
+		break;
+	}
 	return result(r, saved);
 }
 
@@ -47,18 +56,32 @@ static bool is_record_lock(int cmd)
 	       cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW || cmd == F_OFD_GETLK;
 }
 
+static int record(int fd, int cmd, struct flock64 *lock)
+{
+	struct dlk_call call;
+
+	switch (dlk_presence()) {
+	case DLK_PRESENT:
+		return dlk_record(&call, "fcntl", fd, cmd, lock);
+	case DLK_BORROWED:
+		return dlk_borrowed_record("fcntl", fd, lock);
+	case DLK_ABSENT:
+		break;
+	}
+	return DLK_PASS;
+}
+
 /*
  * Whatever the command, it has one argument of a word at most (musl).  Only
  * where off_t has 64 bits is struct flock the struct flock64 of dlk_record().
  */
 int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 {
-	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
 
 	static_assert(sizeof(struct flock) == sizeof(struct flock64));
-	if (is_record_lock(cmd) && arg && dlk_alive())
-		r = dlk_record(&call, "fcntl", fd, cmd, (struct flock64 *)arg);
+	if (is_record_lock(cmd) && arg)
+		r = record(fd, cmd, (struct flock64 *)arg);
 	if (r != DLK_PASS)
 		return result(r, saved);
 	errno = saved;
@@ -89,8 +112,16 @@ static int any_lockf(int fd, int cmd, off64_t len)
 	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
 
-	if (dlk_alive())
+	switch (dlk_presence()) {
+	case DLK_PRESENT:
 		r = dlk_lockf(&call, fd, cmd, len);
+		break;
+	case DLK_BORROWED:
+		r = dlk_borrowed_lockf(fd, cmd);
+		break;
+	case DLK_ABSENT:
+		break;
+	}
 	if (r != DLK_PASS)
 		return result(r, saved);
 	errno = saved;

@@ -341,41 +341,46 @@ static void say_if_idle(const char *call)
 		"; dlockctl explain tells): every lock is local", NULL);
 }
 
-/*
- * The rule of fd: 0 with *rule NULL where there is none; -ENOLCK (said in the
- * log) where it cannot be known, and so must not be granted.
- */
-int dlk_classify(int fd, char *path, size_t size, const char *call,
-		 const struct dlk_rule **rule)
+int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 {
 	struct dlk_file file;
 	ssize_t n;
 
 	*rule = NULL;
-	if (dlk.broken.text[0]) {
-		if (dlk_kernel_file(fd, &file) < 0)
-			return 0; /* EBADF is the kernel's to say */
+	path[0] = '\0';
+	/* EBADF is the kernel's to say. */
+	if (dlk.broken.text[0])
+		return dlk_kernel_file(fd, &file) < 0 ? 0 : -ENOLCK;
+	n = dlk_kernel_path(fd, path, size);
+	if (n < 0)
+		path[0] = '\0';
+	if (n > 0 && path[0] == '/') {
+		*rule = dlk_config_match(dlk.config, path, (size_t)n);
+		return 0;
+	}
+	return (n <= 0 || path[0] == '(') && on_managed_device(fd) ? -ENOLCK
+								   : 0;
+}
+
+int dlk_classify(int fd, char *path, size_t size, const char *call,
+		 const struct dlk_rule **rule)
+{
+	int err = dlk_rule_of(fd, path, size, rule);
+
+	if (!err && !*rule && path[0] == '/') {
+		say_if_idle(call);
+		dlk_kernel_note_unmanaged(fd, path, strlen(path));
+	}
+	if (err && dlk.broken.text[0])
 		dlk_log(DLK_ERROR, call,
 			": fails with ENOLCK, for there is no "
 			"telling what is managed: ",
 			dlk.broken.text, NULL);
-		return -ENOLCK;
-	}
-	n = dlk_kernel_path(fd, path, size);
-	if (n > 0 && path[0] == '/') {
-		*rule = dlk_config_match(dlk.config, path, (size_t)n);
-		if (!*rule) {
-			say_if_idle(call);
-			dlk_kernel_note_unmanaged(fd, path, (size_t)n);
-		}
-		return 0;
-	}
-	if ((n > 0 && path[0] != '(') || !on_managed_device(fd))
-		return 0;
-	dlk_log(DLK_ERROR, call,
-		": fails with ENOLCK: the descriptor's path "
-		"cannot be had (no /proc, or its mount is gone) and its device "
-		"is that of a managed prefix",
-		NULL);
-	return -ENOLCK;
+	else if (err)
+		dlk_log(DLK_ERROR, call,
+			": fails with ENOLCK: the descriptor's path "
+			"cannot be had (no /proc, or its mount is gone) and "
+			"its device is that of a managed prefix",
+			NULL);
+	return err;
 }

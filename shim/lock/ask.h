@@ -107,6 +107,9 @@ struct ask {
 int dlk_classify(int fd, char *path, size_t size, const char *call,
 		 const struct dlk_rule **rule);
 
+/* The same, silent and without any state: the log is the caller's. */
+int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule);
+
 /*
  * What follows from the rule and the path: the key with a suffix, ttl,
  * patience, the file.  0, -ENOLCK (said in the log), -EBADF.

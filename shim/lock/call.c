@@ -39,21 +39,25 @@ enum { POLL_MS = 5 };
 struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 struct dlk_birth *dlk_birth;
 
-bool dlk_alive(void)
+enum dlk_presence dlk_presence(void)
 {
-	pid_t self, born;
+	pid_t born;
 
 	if (!dlk.on)
 		dlk_begin();
 	if (!dlk.on)
-		return false;
-	self = dlk_pid();
+		return DLK_ABSENT;
 	born = atomic_load(&dlk_birth->pid);
-	if (born == 0) {
+	if (born == 0)
 		dlk_after_fork();
-		return true;
-	}
-	return born == self;
+	else if (born != dlk_pid())
+		return DLK_BORROWED;
+	return DLK_PRESENT;
+}
+
+bool dlk_alive(void)
+{
+	return dlk_presence() == DLK_PRESENT;
 }
 
 /* The innermost call of this thread; looked at between enter and leave only. */

@@ -1147,7 +1147,7 @@ static int lock_managed(struct ask *a)
  * The kernel answers EFAULT for a bad pointer; so do not touch it ourselves.
  * Unless it does not let us ask (seccomp(2)): nothing may pass unlocked.
  */
-static bool read_lock(const struct flock64 *from, struct flock64 *to)
+bool dlk_record_read(const struct flock64 *from, struct flock64 *to)
 {
 	struct iovec there = { (void *)(uintptr_t)from, sizeof(*to) };
 	struct iovec here = { to, sizeof(*to) };
@@ -1235,7 +1235,7 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 	struct flock64 copy;
 	int err;
 
-	if (dlk_record_is_path_only(a->fd) || !read_lock(lock, &copy) ||
+	if (dlk_record_is_path_only(a->fd) || !dlk_record_read(lock, &copy) ||
 	    (is_ofd(cmd) && copy.l_pid != 0) ||
 	    (is_question(cmd) && !is_lock(&copy)))
 		return DLK_PASS;

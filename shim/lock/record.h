@@ -16,6 +16,8 @@ struct dlk_held *dlk_record_owner(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd);
 /* (mutex held) Is h that of fd's owner? */
 bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
+/* The program's lock, unless the kernel would say EFAULT of it. */
+bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
 /* Unpin a->own. */
 void dlk_record_let_go(struct ask *a);
 /* For a->lease the token of what the owner holds, or a new one: 0, -errno. */

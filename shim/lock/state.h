@@ -169,8 +169,16 @@ struct dlk_call {
 
 /*
  * May this process be in dlock at all, now?  Repairs the state of a child of
- * fork first.  False: pass the call through.
+ * fork first.
  */
+enum dlk_presence {
+	DLK_ABSENT,   /* nothing is managed: pass the call through */
+	DLK_PRESENT,  /* the state is this process' own */
+	DLK_BORROWED, /* it is that of the process in whose memory this one
+			 runs, and MUST NOT be touched (borrowed.h) */
+};
+enum dlk_presence dlk_presence(void);
+/* DLK_PRESENT; for a hook that is only a hint. */
 bool dlk_alive(void);
 
 /* (init.c) What the constructor does, for a lock call that comes before it. */

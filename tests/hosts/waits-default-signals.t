@@ -61,10 +61,14 @@ fatal()
 	starts_waiting && send TERM && until_true 5 is_dead
 }
 
+# (nsenter stops itself with its child.)
 stopped()
 {
 	starts_waiting && send TSTP && until_true 5 is_in T &&
 		send CONT && until_true 5 is_in S && goes_on
+	set -- $?
+	pkill -CONT -P "${PEER_PID[w]}"
+	return "$1"
 }
 
 nothing()
@@ -72,8 +76,17 @@ nothing()
 	starts_waiting && send WINCH && send CHLD && send URG && goes_on
 }
 
+# What is left of who was killed is another test's.
+players_leave()
+{
+	local p
+
+	for p in "${PLAYERS[@]}"; do
+		peer_end "$p"
+	done
+}
+
 rig_start disks
-rig_configs ttl=1800ms connect_timeout=300ms
 for scene in fatal stopped nothing; do
 	RUN=on WAITER=A
 	ok "$scene: bare, on one host" scene "$scene" h@A w@A
