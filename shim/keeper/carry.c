@@ -41,6 +41,11 @@ static struct dlk_conn *conn_to(const struct dlk_endpoint *ep)
 	return conn;
 }
 
+struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k)
+{
+	return conn_to(k->ep);
+}
+
 static const struct dlk_endpoint *server(const struct dlk_endpoint *ep)
 {
 	struct server *s;
@@ -104,6 +109,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 	dlk_guard_end(&k->guard);
 	dlk_watch_unref(k->watch);
 	dlk_shade_put(k->shade);
+	free(k->ranges.v);
 	free(k);
 }
 

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "lease/lease.h"
+#include "model/range.h"
 
 /* --- locks.c: what /proc/locks says --------------------------------------- */
 
@@ -106,9 +107,10 @@ struct dlk_kept;
 
 /*
  * Is a lease's record lock there?  By its process, if that has ended, and by
- * what the kernel says to our own description.
+ * what the kernel says to our own description of the ranges that the server
+ * has.  What is there in part is given back but for that.
  */
-enum dlk_verdict dlk_records_judge(const struct dlk_kept *k, bool shim_lives);
+enum dlk_verdict dlk_records_judge(struct dlk_kept *k, bool shim_lives);
 /*
  * The server does not know them any more: put them back, if it was restarted
  * just now and the process's shim is gone.  0, DLK_GONE, DLK_LOST, -errno;
@@ -160,6 +162,11 @@ struct dlk_kept {
 	bool coherent; /* dirty pages go to the file system first (L10) */
 	bool left;     /* the process has no descriptor of it any more */
 	bool text;     /* release by the script as a whole */
+
+	/* Records: what the server had of it at listed_ns (0: not known). */
+	struct dlk_ranges ranges;
+	uint64_t seq, listed_ns;
+
 	char bytes[];
 };
 
@@ -169,6 +176,8 @@ extern struct dlk_kept *dlk_carried;
 int dlk_carry(const struct dlk_keep *m, const int *fds);
 struct dlk_kept *dlk_carried_find(const char *token, size_t len);
 void dlk_carry_drop(struct dlk_kept *k);
+/* A connection to its server, until the next one is asked for; or NULL. */
+struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k);
 /* Its lock has ended: release it. */
 void dlk_carry_owe(struct dlk_kept *k);
 /* What is due, a round trip; false for nothing. */

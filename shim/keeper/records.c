@@ -3,15 +3,28 @@
  * Is a guarded record lock still there (DESIGN L4)?
  *
  *  1. A POSIX lock ends with its process, whatever else happens.
- *  2. What conflicts with a write lock of the whole file, asked for on a
- *     description of our own, is told by F_OFD_GETLK: if nothing does, then
- *     the guarded lock is gone too.
- *  3. What does may be another's.  Of a POSIX lock the kernel names the
- *     process; what another's read lock may hide counts as there, and of OFD
- *     locks it names nobody: so the lease may stay for as long as others on
- *     this host have locks of the file, longer than need be, never shorter.
+ *  2. What conflicts with a write lock of a range, asked for on a description
+ *     of our own, is told by F_OFD_GETLK: where nothing does, there is no lock.
+ *  3. What does may be another's, so it is the owner's own ranges that are
+ *     judged.  The server has them: what another local owner has taken by
+ *     proof is cut out of them (L3), so what the kernel shows there is the
+ *     owner's.  Of a POSIX lock the kernel names the process, of OFD locks
+ *     nobody; what another's read lock may hide counts as there, and is in
+ *     nobody's way but who is refused by that as well.
+ *  4. While the shim is there, and has the lock by its own account, it gives
+ *     parts back itself.  All of it may go without its knowledge: by another
+ *     process that has its descriptor table (CLONE_FILES) or closes behind its
+ *     back.  What is given back then is so only if the shim has asked for
+ *     nothing since the server told us the ranges:
  *
- *  4. A restarted server has forgotten them.  While the shim that took them is
+ *	keeper			server			shim
+ *	5's list: 0-9	<-
+ *	the kernel: none
+ *				6: granted	<-	lock 20-29
+ *	5: nothing left ->
+ *				stale
+ *
+ *  5. A restarted server has forgotten them.  While the shim that took them is
  *     there it puts them back, for it knows what Redis granted.  After an
  *     exec(2) the kernel knows: what it shows of the process, if nobody's read
  *     lock hides it, is put back.
@@ -22,6 +35,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
@@ -30,108 +44,227 @@
 #include "model/timeline.h"
 #include "model/token.h"
 
-enum { QUESTIONS = 64, RESTORED_SEQ = 2 };
+enum { QUESTIONS = 1000, RESTORED_SEQ = 2, FRESH_MS = 1000 };
 
-static bool shim_lived = true; /* when we looked last */
+static bool shim_lived = true;  /* when we looked last */
+static uint64_t unreachable_ns; /* until then no server is asked for ranges */
 
-/*
- * Has this process (0: has anybody) a lock in [start, end]?  1, 0; -1: no
- * telling.  What a write lock covers, it has alone.
- */
-static int has_lock(int fd, uint32_t pid, off_t start, off_t end, int *left)
+static int grow(struct dlk_ranges *set, size_t n)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = start,
-		.l_len = end == INT64_MAX ? 0 : end - start + 1,
-	};
-	off_t last;
-	int has = 0;
+	struct dlk_range *v = realloc(set->v, 2 * n * sizeof(*v));
 
-	if (fd < 0 || (*left)-- == 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0)
-		return -1;
-	if (lock.l_type == F_UNLCK)
-		return 0;
-	if (pid == 0 || lock.l_pid == (pid_t)pid)
-		return 1;
-	if (lock.l_type == F_RDLCK)
-		return -1;
-	last = lock.l_len ? lock.l_start + lock.l_len - 1 : INT64_MAX;
-	if (lock.l_start > start)
-		has = has_lock(fd, pid, start, lock.l_start - 1, left);
-	if (has == 0 && last < end)
-		has = has_lock(fd, pid, last + 1, end, left);
-	return has;
+	if (!v)
+		return -ENOMEM;
+	set->v = v;
+	set->room = 2 * n;
+	return 0;
 }
 
-enum dlk_verdict dlk_records_judge(const struct dlk_kept *k, bool shim_lives)
+/* --- what the kernel shows ------------------------------------------------ */
+
+struct walk {
+	int fd;
+	pid_t pid; /* -1: OFD locks, which have none (fcntl(2)) */
+	struct dlk_ranges *shown;
+	bool hidden; /* another's read lock, and perhaps the owner's beneath */
+	int left;    /* questions */
+};
+
+/* Who is in the way of a write lock there?  1, 0: nobody; -1: no telling. */
+static int ask(struct walk *w, uint64_t start, uint64_t end,
+	       struct dlk_range *found, pid_t *pid)
+{
+	struct dlk_range all = { start, end, DLK_WRITE };
+	struct flock64 lock = { 0 };
+
+	dlk_range_to(&all, &lock);
+	if (w->left-- == 0 || fcntl(w->fd, F_OFD_GETLK, &lock) < 0)
+		return -1;
+	*pid = lock.l_pid;
+	return lock.l_type == F_UNLCK                  ? 0
+	       : dlk_range_of(&lock, 0, 0, found) == 0 ? 1
+						       : -1;
+}
+
+/* A piece that begins where it was asked for. */
+static int note(struct walk *w, struct dlk_range piece, pid_t pid,
+		const struct dlk_range *in)
+{
+	if (pid != w->pid && piece.type == DLK_WRITE)
+		return 0;
+	w->hidden |= pid != w->pid;
+	if (piece.type > in->type)
+		piece.type = in->type;
+	return dlk_ranges_set(w->shown, piece);
+}
+
+/*
+ * The owner's locks within a range, no stronger than that; false if there is
+ * no telling.  The kernel's first answer need not be the first in the file.
+ */
+static bool walk(struct walk *w, const struct dlk_range *in)
+{
+	uint64_t at = in->start, to = in->end;
+
+	for (;;) {
+		struct dlk_range found;
+		pid_t pid;
+		int any = ask(w, at, to, &found, &pid);
+
+		if (any < 0)
+			return false;
+		if (any && found.start > at) {
+			to = found.start - 1;
+			continue;
+		}
+		found.start = at;
+		if (any && found.end < to)
+			to = found.end;
+		found.end = to;
+		if (any && note(w, found, pid, in) < 0)
+			return false;
+		if (to == in->end)
+			return true;
+		at = to + 1;
+		to = in->end;
+	}
+}
+
+static struct walk begin(const struct dlk_kept *k, struct dlk_ranges *shown)
+{
+	shown->n = 0;
+	return (struct walk){
+		.fd = dlk_watch_fd(k->watch),
+		.pid = k->kind == DLK_KEPT_POSIX ? (pid_t)k->pid : -1,
+		.shown = shown,
+		.left = QUESTIONS,
+	};
+}
+
+/* --- what of it is the owner's -------------------------------------------- */
+
+static bool is_whole(const struct dlk_ranges *list,
+		     const struct dlk_ranges *shown)
+{
+	struct dlk_range rest, part;
+
+	for (size_t i = 0; i < list->n; i++) {
+		rest = list->v[i];
+		if (dlk_ranges_lacks(shown, &rest, &part))
+			return false;
+	}
+	return true;
+}
+
+/* The listed ranges as the kernel shows them. */
+static bool look_at(const struct dlk_kept *k, struct dlk_ranges *shown)
+{
+	struct walk w = begin(k, shown);
+
+	for (size_t i = 0; i < k->ranges.n; i++)
+		if (!walk(&w, &k->ranges.v[i]))
+			return false;
+	return true;
+}
+
+/* The server's list, of this moment; 0 or what it is not. */
+static int list(struct dlk_kept *k, struct dlk_conn *c)
+{
+	int err;
+
+	k->ranges.n = 0;
+	k->ranges.grow = grow;
+	err = dlk_records_list(
+		c, dlk_now_ns() + k->ep->connect_timeout_ms * DLK_MS, &k->lease,
+		&k->ranges, &k->seq);
+	dlk_conn_reset(c);
+	k->listed_ns = err ? 0 : dlk_now_ns();
+	if (err < 0)
+		unreachable_ns = dlk_now_ns() + FRESH_MS * DLK_MS;
+	return err;
+}
+
+/* Parts of it have ended: the server is told, or all of it is owed. */
+static enum dlk_verdict reduce(struct dlk_kept *k, struct dlk_conn *c,
+			       const struct dlk_ranges *shown, bool ours)
+{
+	int err;
+
+	if (ours && shown->n == 0)
+		return DLK_GONE_NOW;
+	if (!ours && shown->n)
+		return DLK_THERE;
+	err = dlk_records_reduce(
+		c, dlk_now_ns() + k->ep->connect_timeout_ms * DLK_MS, &k->lease,
+		k->seq, shown);
+	dlk_conn_reset(c);
+	k->listed_ns = 0;
+	return !err && shown->n == 0 ? DLK_GONE_NOW : DLK_THERE;
+}
+
+static enum dlk_verdict judge_ranges(struct dlk_kept *k, bool ours)
+{
+	static struct dlk_ranges shown = { .grow = grow };
+	const uint64_t now = dlk_now_ns();
+	struct dlk_conn *c;
+
+	if (now < k->listed_ns + FRESH_MS * DLK_MS && look_at(k, &shown) &&
+	    is_whole(&k->ranges, &shown))
+		return DLK_THERE;
+	c = now < unreachable_ns ? NULL : dlk_carry_conn(k);
+	if (!c || list(k, c) || !look_at(k, &shown) ||
+	    is_whole(&k->ranges, &shown))
+		return DLK_THERE;
+	return reduce(k, c, &shown, ours);
+}
+
+static bool any_lock(const struct dlk_kept *k)
+{
+	static struct dlk_ranges shown = { .grow = grow };
+	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
+	struct walk w = begin(k, &shown);
+	struct dlk_range found;
+	pid_t pid;
+
+	if (k->kind == DLK_KEPT_OFD)
+		return ask(&w, 0, DLK_RANGE_MAX, &found, &pid) != 0;
+	return !walk(&w, &whole) || shown.n;
+}
+
+enum dlk_verdict dlk_records_judge(struct dlk_kept *k, bool shim_lives)
 {
 	const bool posix = k->kind == DLK_KEPT_POSIX;
+	const bool ours = k->left || !shim_lives;
 	const int fd = dlk_watch_fd(k->watch);
-	int left = QUESTIONS, has;
 
 	shim_lived = shim_lives;
 	if (posix && kill((pid_t)k->pid, 0) < 0 && errno == ESRCH)
 		return DLK_GONE_NOW;
-	has = has_lock(fd, posix ? k->pid : 0, 0, INT64_MAX, &left);
-	if (has == 0)
-		return DLK_GONE_NOW;
 	/* No descriptor, and nobody left to tell its end. */
-	if (fd < 0 && !posix && !shim_lives)
-		return DLK_UNKNOWN;
-	return DLK_THERE;
+	if (fd < 0)
+		return posix || shim_lives ? DLK_THERE : DLK_UNKNOWN;
+	if (!any_lock(k))
+		return DLK_GONE_NOW;
+	return posix && !ours ? DLK_THERE : judge_ranges(k, ours);
 }
 
 /* --- after a restart of the server ---------------------------------------- */
 
-/* What the process has in [start, end], and all of it: 0; -1: no telling. */
-static int collect(int fd, uint32_t pid, off_t start, off_t end,
-		   struct dlk_ranges *set, int *left)
-{
-	struct flock lock = {
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = start,
-		.l_len = end == INT64_MAX ? 0 : end - start + 1,
-	};
-	struct dlk_range found;
-	int err = 0;
-
-	if ((*left)-- == 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0)
-		return -1;
-	if (lock.l_type == F_UNLCK)
-		return 0;
-	found.start = (uint64_t)lock.l_start;
-	found.end = lock.l_len ? found.start + (uint64_t)lock.l_len - 1
-			       : DLK_RANGE_MAX;
-	found.type = lock.l_type == F_WRLCK ? DLK_WRITE : DLK_READ;
-	if (lock.l_pid == (pid_t)pid)
-		err = dlk_ranges_set(set, found);
-	else if (found.type == DLK_READ)
-		err = -1;
-	if (!err && found.start > (uint64_t)start)
-		err = collect(fd, pid, start, lock.l_start - 1, set, left);
-	if (!err && found.end < (uint64_t)end)
-		err = collect(fd, pid, (off_t)found.end + 1, end, set, left);
-	return err;
-}
-
 int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c)
 {
+	static struct dlk_ranges shown = { .grow = grow };
+	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
 	const uint64_t now = dlk_now_ns();
-	struct dlk_range room[2 * QUESTIONS];
-	struct dlk_ranges set = { .v = room, .room = 2 * QUESTIONS };
-	const int fd = dlk_watch_fd(k->watch);
-	int left = QUESTIONS, err;
+	struct walk w = begin(k, &shown);
 	struct dlk_token t;
+	int err;
 
-	if (shim_lived || k->kind != DLK_KEPT_POSIX || fd < 0 ||
-	    collect(fd, k->pid, 0, INT64_MAX, &set, &left) < 0 || set.n == 0 ||
+	if (shim_lived || k->kind != DLK_KEPT_POSIX || w.fd < 0 ||
+	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t))
 		return -EAGAIN;
 	err = dlk_records_restore(c, now + k->ep->connect_timeout_ms * DLK_MS,
-				  &k->lease, RESTORED_SEQ, t.since_ns, &set);
+				  &k->lease, RESTORED_SEQ, t.since_ns, &shown);
 	dlk_conn_reset(c);
 	return err;
 }

@@ -17,6 +17,8 @@ enum {
 	NUMBER_LEN = 20, /* of a sequence number, of a since */
 	EXPIRY_LEN = 15,
 	STACK_RANGES = 16,
+	/* O owner start end type */
+	MEMBER_LEN = 1 + DLK_RANDOM_LEN + DLK_BOUNDS_LEN + 1,
 };
 
 static const struct dlk_arg none = { "", 0 };
@@ -39,6 +41,12 @@ static struct dlk_arg places_of(const struct dlk_lease *l)
 static struct dlk_arg token_of(const struct dlk_lease *l)
 {
 	return (struct dlk_arg){ l->token, l->token_len };
+}
+
+/* The owner's name (scripts/records.inc). */
+static struct dlk_arg random_of(const struct dlk_lease *l)
+{
+	return (struct dlk_arg){ l->token + sizeof("dlock1"), DLK_RANDOM_LEN };
 }
 
 ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
@@ -496,6 +504,137 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		err = restore_page(c, deadline_ns, lease, seq, since_ns, &page,
 				   &list);
 		list_free(&list);
+	}
+	return err;
+}
+
+/* --- what an owner has, by the server ------------------------------------- */
+
+/* The number of its last request; a string is its first one's. */
+static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
+		    const struct dlk_lease *lease, uint64_t *seq, bool *text)
+{
+	const struct dlk_arg hget[] = { { LITERAL("HGET") },
+					key_of(lease),
+					random_of(lease) };
+	const struct dlk_arg get[] = { { LITERAL("GET") }, key_of(lease) };
+	struct dlk_records_owner owner;
+	const redisReply *r;
+	int err = dlk_script_call(c, deadline_ns, 3, hget, &r);
+
+	*text = false;
+	if (err)
+		return err;
+	if (r->type == REDIS_REPLY_ERROR && strncmp(r->str, "WRONG", 5) == 0) {
+		*seq = 1;
+		*text = true;
+		err = dlk_script_call(c, deadline_ns, 2, get, &r);
+		if (err)
+			return err;
+		return r->type == REDIS_REPLY_STRING &&
+				       r->len == lease->token_len &&
+				       memcmp(r->str, lease->token, r->len) == 0
+			       ? 0
+			       : DLK_GONE;
+	}
+	if (r->type == REDIS_REPLY_NIL)
+		return DLK_GONE;
+	if (r->type != REDIS_REPLY_STRING ||
+	    !dlk_records_read_owner(r->str, r->len, &owner) ||
+	    !dlk_digits(r->str, NUMBER_LEN, seq))
+		return dlk_script_refused(c, r);
+	return 0;
+}
+
+/* A page of its places, behind the member in `from`, where the last one is put:
+   how many, or -errno. */
+static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_lease *lease, char from[MEMBER_LEN + 2],
+		     struct dlk_ranges *held)
+{
+	char to[2 + DLK_RANDOM_LEN + 2] = "[O";
+	const struct dlk_arg args[] = {
+		{ LITERAL("ZRANGEBYLEX") }, places_of(lease),
+		{ from, strlen(from) },     { to, sizeof(to) - 1 },
+		{ LITERAL("LIMIT") },       { LITERAL("0") },
+		{ LITERAL("500") },
+	};
+	const redisReply *r;
+	struct dlk_range range;
+	int err;
+
+	memcpy(to + 2, random_of(lease).text, DLK_RANDOM_LEN);
+	to[2 + DLK_RANDOM_LEN] = ':';
+	err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	if (err)
+		return err;
+	if (r->type != REDIS_REPLY_ARRAY)
+		return dlk_script_refused(c, r);
+	for (size_t i = 0; i < r->elements && !err; i++) {
+		const redisReply *m = r->element[i];
+
+		if (m->type != REDIS_REPLY_STRING ||
+		    !dlk_records_read_place(m->str, m->len, &range))
+			return -EREMOTEIO;
+		err = dlk_ranges_set(held, range);
+		from[0] = '(';
+		memcpy(from + 1, m->str, MEMBER_LEN);
+		from[1 + MEMBER_LEN] = '\0';
+	}
+	return err ? err : (int)r->elements;
+}
+
+int dlk_records_list(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_lease *lease, struct dlk_ranges *held,
+		     uint64_t *seq)
+{
+	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
+	char from[MEMBER_LEN + 2] = "[O";
+	bool text;
+	int n = dlk_conn_open(c, deadline_ns);
+
+	if (!n)
+		n = read_seq(c, deadline_ns, lease, seq, &text);
+	if (n)
+		return n;
+	if (text)
+		return dlk_ranges_set(held, whole);
+	memcpy(from + 2, random_of(lease).text, DLK_RANDOM_LEN);
+	do {
+		dlk_conn_reset(c);
+		n = read_page(c, deadline_ns, lease, from, held);
+	} while (n == DLK_RECORDS_PAGE);
+	return n < 0 ? n : 0;
+}
+
+int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
+		       const struct dlk_lease *lease, uint64_t seq,
+		       const struct dlk_ranges *held)
+{
+	struct dlk_range rest = { .end = DLK_RANGE_MAX };
+	bool text = false;
+	int err = 0;
+
+	while (!err && rest.start <= rest.end) {
+		struct dlk_range before = rest;
+		uint64_t seen = 0;
+		const redisReply *r;
+
+		err = dlk_records_set(c, lease, seq, &rest, held, text);
+		if (!err)
+			err = dlk_conn_flush(c, deadline_ns);
+		if (!err)
+			err = dlk_conn_reply(c, deadline_ns, &r);
+		if (!err)
+			err = dlk_records_was_set(r, &seen);
+		/* By its name it is not known; or it was too much at once. */
+		if ((err == -ENOENT && !text) ||
+		    (err == DLK_STALE && seen == seq)) {
+			text |= err == -ENOENT;
+			rest = before;
+			err = 0;
+		}
+		dlk_conn_reset(c);
 	}
 	return err;
 }

@@ -147,6 +147,24 @@ int dlk_records_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease);
 
 /*
+ * For who does not know what the owner has: the server's list into the empty
+ * set *held, and the number of the last request that it has seen; 0, DLK_GONE
+ * if it knows no such owner, -errno.  Two questions: what a later request
+ * brought may be in the list already, and the number tells.
+ */
+int dlk_records_list(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_lease *lease, struct dlk_ranges *held,
+		     uint64_t *seq);
+/*
+ * The owner has no more than `held`: dlk_records_set() of the whole file, by
+ * the number `seq` that the list came with.  0, DLK_STALE if its owner has
+ * asked for something since, and nothing changed; -errno.
+ */
+int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
+		       const struct dlk_lease *lease, uint64_t seq,
+		       const struct dlk_ranges *held);
+
+/*
  * For those who list what is there (scripts/records.inc).  An owner, by the
  * value of its field in the hash: when it expires (the server's clock) and its
  * token, which stays in `head`; then its ranges, by ZRANGEBYLEX of `places`

@@ -25,6 +25,10 @@
  *	closeall			close(2) of 3 .. 1023
  *	fork				a child that waits for death: its pid
  *	reap PID			SIGKILL and waitpid(2)
+ *	twin SLOT		a process that has our descriptor table
+ *				(CLONE_FILES), not our memory, closes it, and
+ *				ends
+ *	cycle PATH N		opens it, locks a byte (OFD), closes it, N times
  *	pid | threads | fds | sockets	this process' own
  *	alarm MS			SIGALRM, handler without SA_RESTART
  *	tick US			SIGALRM each US microseconds, handler with
@@ -39,6 +43,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -252,6 +257,38 @@ static long do_reap(char **arg)
 	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
 }
 
+static int close_slot(void *slot)
+{
+	close(*(int *)slot);
+	return 0;
+}
+
+static long do_twin(char **arg)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	pid_t pid = clone(close_slot, stack + sizeof(stack),
+			  CLONE_FILES | SIGCHLD, slot(arg[1]));
+
+	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+}
+
+static long do_cycle(char **arg)
+{
+	long n = arg[1] && arg[2] ? strtol(arg[2], NULL, 10) : 0;
+
+	for (long i = 0; i < n; i++) {
+		struct flock l = { .l_type = F_WRLCK,
+				   .l_start = 10000 + i,
+				   .l_len = 1 };
+		int fd = open(arg[1], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+		if (fd < 0 || fcntl(fd, F_OFD_SETLKW, &l))
+			return -1;
+		close(fd);
+	}
+	return 0;
+}
+
 static long do_pid(char **arg)
 {
 	(void)arg;
@@ -402,7 +439,8 @@ static const struct {
 	{ "map", do_map },           { "peek", do_peek },
 	{ "poke", do_poke },         { "jump", do_jump },
 	{ "swap", do_swap },         { "exec", do_exec },
-	{ "tick", do_tick },
+	{ "tick", do_tick },         { "twin", do_twin },
+	{ "cycle", do_cycle },
 };
 
 static void answer(char **arg)

@@ -105,6 +105,11 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 }
 
+static int number(const char *text)
+{
+	return (int)strtol(text, NULL, 10);
+}
+
 static void pause_us(unsigned us)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = us * 1000L }, NULL);
@@ -598,18 +603,18 @@ static int be_worker(char **argv, bool resumes)
 	map_arena(argv[0]);
 	path = argv[1];
 	worker = (struct worker){
-		.host = atoi(argv[2]),
-		.number = atoi(argv[3]),
+		.host = number(argv[2]),
+		.number = number(argv[3]),
 		.seed = (unsigned)strtoul(argv[4], NULL, 10),
 		.flags = argv[6],
-		.alone = atoi(argv[3]) % 2 == 0,
+		.alone = number(argv[3]) % 2 == 0,
 	};
 	worker.posix = worker.alone || worker.seed % 2;
 	n = worker.alone ? 1 : THREADS;
 	start_alarms();
 	prepare(&me, 0, worker.seed);
 	if (resumes) {
-		me.fd = atoi(argv[5]);
+		me.fd = number(argv[5]);
 		fcntl(me.fd, F_SETFD, FD_CLOEXEC);
 		release_all(&me);
 	} else {
@@ -626,8 +631,8 @@ static int be_worker(char **argv, bool resumes)
 static int be_rest(char **argv)
 {
 	map_arena(argv[0]);
-	child(&arena->slots[0][0][0] + atoi(argv[1]), atoi(argv[2]),
-	      (unsigned)atoi(argv[3]), false);
+	child(&arena->slots[0][0][0] + number(argv[1]), number(argv[2]),
+	      (unsigned)number(argv[3]), false);
 	return 0;
 }
 
@@ -735,7 +740,7 @@ static int be_far(char **argv)
 	int fd = open(argv[0], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (set(fd, POSIX | WRITE, atoi(argv[1]), atoi(argv[1]), false))
+	if (set(fd, POSIX | WRITE, number(argv[1]), number(argv[1]), false))
 		return 1;
 	if (write(1, "f", 1) != 1)
 		return 1;
@@ -768,7 +773,7 @@ static void drive(int host, char *seed, char *flags)
 /* argv: ARENA FILE HOST SEED FLAGS */
 static int be_host(char **argv)
 {
-	const int host = atoi(argv[2]);
+	const int host = number(argv[2]);
 	uint64_t zero = 0, end;
 	char line[16];
 	pid_t far;

@@ -1230,6 +1230,107 @@ static void a_place_is_read_with_care(void **state)
 	assert_false(reads_place("O" ID D "000000000000000000xR"));
 }
 
+/* --- what the owner has, by the server ------------------------------------ */
+
+static int list(const struct holder *h, struct dlk_ranges *set, uint64_t *seq)
+{
+	struct dlk_lease lease = lease_of(h);
+
+	dlk_conn_reset(c);
+	set->n = 0;
+	return dlk_records_list(c, in_ms(5000), &lease, set, seq);
+}
+
+static int reduce(const struct holder *h, uint64_t seq,
+		  const struct dlk_ranges *set)
+{
+	struct dlk_lease lease = lease_of(h);
+
+	dlk_conn_reset(c);
+	return dlk_records_reduce(c, in_ms(5000), &lease, seq, set);
+}
+
+static void the_server_tells_what_an_owner_has(void **state)
+{
+	struct dlk_range room[64];
+	struct dlk_ranges set = { .v = room, .room = 64 };
+	uint64_t seq;
+
+	(void)state;
+	assert_int_equal(list(&a, &set, &seq), DLK_GONE);
+	acquire(&a, W, 0, 9);
+	acquire(&b, R, 20, 29);
+	acquire(&a, R, 15, MAX);
+	assert_int_equal(list(&a, &set, &seq), 0);
+	assert_text(&set, "W0-9 R15-9223372036854775807");
+	assert_true(seq == a.seq);
+	assert_int_equal(list(&far, &set, &seq), DLK_GONE);
+}
+
+static void the_server_tells_who_has_the_string(void **state)
+{
+	struct dlk_range room[64];
+	struct dlk_ranges set = { .v = room, .room = 64 };
+	uint64_t seq;
+
+	(void)state;
+	acquire(&a, W, 0, MAX);
+	assert_int_equal(list(&a, &set, &seq), 0);
+	assert_text(&set, "W0-9223372036854775807");
+	assert_int_equal(list(&b, &set, &seq), DLK_GONE);
+	set.n = 0;
+	assert_int_equal(reduce(&a, seq, &set), 0);
+	assert_true(nothing_left());
+}
+
+static void a_long_list_is_told_in_pages(void **state)
+{
+	enum { N = DLK_RECORDS_PAGE + 3 };
+	static struct dlk_range room[N + 2];
+	struct dlk_ranges set = { .v = room, .room = N + 2 };
+	struct holder *h = &a;
+	uint64_t seq;
+
+	(void)state;
+	for (uint64_t i = 0; i < N; i++) {
+		struct dlk_records_ask q = question(h, W, 2 * i, 2 * i);
+
+		q.known = i > 0;
+		assert_int_equal(ask(h, &q), 0);
+	}
+	assert_int_equal(list(h, &set, &seq), 0);
+	assert_int_equal(set.n, N);
+	assert_true(set.v[N - 1].start == 2 * (N - 1));
+	set.n -= 2;
+	assert_int_equal(reduce(h, seq, &set), 0);
+	assert_int_equal(list(h, &set, &seq), 0);
+	assert_int_equal(set.n, N - 2);
+}
+
+static void what_was_asked_for_since_is_not_reduced(void **state)
+{
+	struct dlk_range room[64];
+	struct dlk_ranges set = { .v = room, .room = 64 };
+	uint64_t seq;
+
+	(void)state;
+	acquire(&a, W, 0, 9);
+	assert_int_equal(list(&a, &set, &seq), 0);
+	acquire(&a, W, 20, 29);
+	set.n = 0;
+	assert_int_equal(reduce(&a, seq, &set), DLK_STALE);
+	assert_there(&a, "W0-9 W20-29");
+	assert_int_equal(list(&a, &set, &seq), 0);
+	dlk_ranges_set(&set, (struct dlk_range){ 5, 25, U });
+	dlk_ranges_set(&set, (struct dlk_range){ 50, 59, W });
+	assert_int_equal(reduce(&a, seq, &set), 0);
+	assert_there(&a, "W0-4 W26-29");
+	set.n = 0;
+	assert_int_equal(reduce(&a, seq, &set), 0);
+	assert_true(nothing_left());
+	assert_int_equal(reduce(&a, seq, &set), 0);
+}
+
 /* --- answers that are none ------------------------------------------------ */
 
 static void serve_text(int fd, void *arg)
@@ -1370,6 +1471,10 @@ int main(void)
 		old_test(a_full_server_still_serves),
 		old_test(a_replica_refuses_to_answer),
 		old_test(the_places_are_named_after_the_lease),
+		old_test(the_server_tells_what_an_owner_has),
+		old_test(the_server_tells_who_has_the_string),
+		old_test(a_long_list_is_told_in_pages),
+		old_test(what_was_asked_for_since_is_not_reduced),
 		cmocka_unit_test(an_owner_is_read_with_care),
 		cmocka_unit_test(a_place_is_read_with_care),
 		old_test(odd_answers_are_no_answers),
