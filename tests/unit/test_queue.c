@@ -1166,6 +1166,39 @@ static void who_looks_changes_nothing(void **state)
 	release(0);
 }
 
+/* So many writers more, who look for themselves. */
+static void crowd(const char *n)
+{
+	static const char fill[] =
+		"local now = redis.call('TIME')[1] * 1000"
+		" for i = 1, ARGV[1] do"
+		" local n = redis.call('HINCRBY', KEYS[1], 'tail', 1)"
+		" redis.call('HSET', KEYS[1], n, string.format("
+		" '%015d 60000 - EX dlock1 %032d', now + 60000, i))"
+		" end return 1";
+
+	assert_int_equal(tell(redis.c, "EVAL", fill, "1", QUEUE, n, NULL)->type,
+			 REDIS_REPLY_INTEGER);
+}
+
+/* Readers hold it, whom it may join, and a thousand writers are before it. */
+static void a_reader_is_granted_behind_a_thousand(void **state)
+{
+	(void)state;
+	line_up(1);
+	crowd("1100");
+	mode(2, SH);
+	mode(3, SH);
+	assert_int_equal(ask(2), DLK_BUSY);
+	assert_int_equal(tell(redis.c, "DEL", KEY, NULL)->integer, 1);
+	tell_ok(tell(redis.c, "HSET", KEY, "dlock", "1", party[3].token,
+		     "99999999999999", NULL));
+	assert_int_equal(stay(2), 0);
+	assert_true(reads(party[2].claim));
+	assert_int_equal(stay(1), DLK_BUSY);
+	tell_ok(tell(redis.c, "DEL", KEY, QUEUE, NULL));
+}
+
 static int begin_young(void **state)
 {
 	int err = begin(state);
@@ -1233,6 +1266,7 @@ int main(void)
 		queue_test(a_queue_of_another_type_is_an_error),
 		queue_test(a_server_that_forgot_serves_nobody),
 		queue_test(who_looks_changes_nothing),
+		queue_test(a_reader_is_granted_behind_a_thousand),
 		cmocka_unit_test_setup_teardown(
 			a_server_that_is_young_queues_nobody, begin_young, end),
 	};

@@ -696,6 +696,84 @@ static void a_late_ask_takes_no_claim(void **state)
 	take_and_give(&v[0]);
 }
 
+/* --- behind very many ------------------------------------------------------
+ */
+
+/* So many more that wait for what v[0] does, and look for themselves. */
+static void crowd(const char *n)
+{
+	static const char fill[] =
+		"local now = redis.call('TIME')[1] * 1000"
+		" for i = 1, ARGV[1] do"
+		" local n = redis.call('HINCRBY', KEYS[1], 'tail', 1)"
+		" redis.call('HSET', KEYS[1], n, string.format("
+		" '%015d 60000 - %s dlock1 %032d', now + 60000, ARGV[2], i))"
+		" end return 1";
+
+	assert_int_equal(tell(redis.c, "EVAL", fill, "1", QUEUE, n, v[0].what,
+			      NULL)
+				 ->type,
+			 REDIS_REPLY_INTEGER);
+}
+
+static void what_is_free_is_granted_behind_a_thousand(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&a, W, 0, 9), 0);
+	assert_int_equal(acquire(&far, W, 20, 29), 0);
+	assert_queues(&v[0], W, 5, 14);
+	crowd("1100");
+	assert_queues(&v[1], W, 20, 29);
+	assert_queues(&v[2], W, 9, 20);
+	give_all(&far);
+	assert_int_equal(stay(&v[1]), 0);
+	assert_claims(&v[1], "W20-29");
+	assert_int_equal(stay(&v[2]), DLK_BUSY);
+	take_and_give(&v[1]);
+	assert_int_equal(stay(&v[2]), DLK_BUSY); /* a's, yet */
+	assert_int_equal(tell(redis.c, "DEL", QUEUE, NULL)->integer, 1);
+	give_all(&a);
+}
+
+/* Nor is it stopped by those before it, with fair, whom it does not meet. */
+static void nor_does_fair_hide_it(void **state)
+{
+	(void)state;
+	fair = true;
+	assert_int_equal(acquire(&a, W, 0, 9), 0);
+	assert_int_equal(acquire(&far, W, 20, 29), 0);
+	assert_queues(&v[0], W, 5, 14);
+	crowd("1100");
+	assert_queues(&v[1], W, 20, 29);
+	assert_queues(&v[2], W, 10, 10);
+	give_all(&far);
+	assert_int_equal(stay(&v[1]), 0);
+	assert_int_equal(stay(&v[2]), DLK_BUSY); /* v[0] is before */
+	take_and_give(&v[1]);
+	assert_int_equal(tell(redis.c, "DEL", QUEUE, NULL)->integer, 1);
+	give_all(&a);
+}
+
+/* One that waits for long, while others came and went. */
+static void those_who_went_hide_nobody(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&a, W, 0, 9), 0);
+	assert_int_equal(acquire(&far, W, 20, 29), 0);
+	assert_queues(&v[0], W, 5, 14);
+	tell_ok(tell(redis.c, "HINCRBY", QUEUE, "tail", "5000", NULL));
+	assert_queues(&v[1], W, 20, 29);
+	assert_queues(&v[2], W, 20, 29);
+	give_all(&far);
+	assert_told(".g..");
+	take_and_give(&v[1]);
+	assert_told("..g.");
+	give_all(&a);
+	take_and_give(&v[2]);
+	assert_told("g...");
+	take_and_give(&v[0]);
+}
+
 #define queue_test(f) cmocka_unit_test_setup_teardown(f, stage, clear)
 
 int main(void)
@@ -727,6 +805,9 @@ int main(void)
 		queue_test(a_claim_is_in_no_way_of_its_process),
 		queue_test(a_claim_is_no_lock),
 		queue_test(a_late_ask_takes_no_claim),
+		queue_test(what_is_free_is_granted_behind_a_thousand),
+		queue_test(nor_does_fair_hide_it),
+		queue_test(those_who_went_hide_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

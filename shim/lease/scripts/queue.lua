@@ -65,9 +65,17 @@ if verb == 'pass' then
 	put(ticket, ARGV[5], 'away', claim, life)
 end
 if state ~= 'EX' then
-	serve(state, options)
+	state = serve(state, options)
+end
+-- A reader may join others, and who serves has perhaps not come so far: 1,000
+-- are before it.
+if verb == 'stay' and mode == 'SH' and state == 'SH' and entry(ticket)
+   and not string.find(options, 'interop', 1, true)
+   and not string.find(options, 'fair', 1, true) then
+	add_reader(claim, life)
 end
 if verb == 'stay' and granted() then
+	leave(ticket, claim)
 	return { 1, 0, '', 0, 0 }
 end
 return { 0, redis.call('PTTL', key), holder(ARGV[7]), ticket, ahead }

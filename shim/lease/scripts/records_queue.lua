@@ -55,12 +55,13 @@ elseif verb == 'stay' and granted() then
 	return { 1, 0, '', '', 0, 0 }
 end
 
-local token, left, hit, ahead = '', life, want, 0
+local token, left, hit, ahead, by = '', life, want, 0, nil
 if verb == 'stay' then
 	-- [STAY] Who tells of it also sees what nobody told: an expired lease,
 	-- a release by one whose server was new.
 	ticket, ahead = join(ticket, ARGV[5], ARGV[2], claim, life)
-	local by, ends, where = holder()
+	local ends, where
+	by, ends, where = holder()
 	if by then
 		token, left, hit = by, ends, where
 	else
@@ -81,7 +82,16 @@ if verb == 'pass' then
 	put(ticket, ARGV[5], 'away', claim, life)
 end
 serve(options)
+-- [OWN FIRST] It may be free, and who serves has not come so far: 1,000 others
+-- are before.
+if verb == 'stay' and not by and entry(ticket) and not is_interop(options)
+   and not holder()
+   and (string.sub(ARGV[2], 72) == '+' or not is_fair(options)
+	or not waits_before(want, claim)) then
+	claim_range({ claim = claim, life = life }, want)
+end
 if verb == 'stay' and granted() then
+	leave(ticket, claim)
 	return { 1, 0, '', '', 0, 0 }
 end
 return { 0, left, token, hit[3] .. hit[1] .. hit[2], ticket, ahead }
