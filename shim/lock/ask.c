@@ -128,6 +128,34 @@ bool dlk_ask_same_place(const struct ask *a, bool *older)
 	return true;
 }
 
+/*
+ * An unlock is sent and not waited for, and a server reads its sockets in no
+ * order:
+ *
+ *	the holder		server			we
+ *	unlock ->		(in his socket)
+ *	tells us
+ *							ask ->
+ *				reads ours first:
+ *				"his"
+ *				reads his: released
+ *							ask ->
+ *				granted
+ *
+ * What had come before our question was answered is read before the next one;
+ * and what he sent has a round trip more to arrive.  Who waits is in the queue
+ * and needs none of it; nor does a holder that is none of ours, and waits for
+ * the answer to his own release.
+ */
+bool dlk_ask_once_more(struct ask *a)
+{
+	if (a->wait || a->repeated ||
+	    strncmp(a->s->answer.holder, "dlock1 ", 7) != 0)
+		return false;
+	a->repeated = true;
+	return true;
+}
+
 bool dlk_ask_moved(const struct ask *a)
 {
 	struct dlk_file now;

@@ -57,6 +57,7 @@ struct ask {
 	uint64_t pause_ns;    /* the last one */
 	bool on_fuse;
 	bool told_young;
+	bool repeated; /* refused once, and asked again */
 	bool asked;    /* with this token; maybe granted */
 	bool unsure;   /* refused, but an earlier try may be done yet */
 	char why[256]; /* the last failure, for the log */
@@ -125,6 +126,13 @@ void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c);
 
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
 int dlk_ask_new_token(struct ask *a);
+
+/*
+ * Refused (a->s->answer), with nothing in hand, and it is about to be said: by
+ * a lease that may have been given back a moment ago, so that it is worth a
+ * second question (ask.c)?  True once a call.
+ */
+bool dlk_ask_once_more(struct ask *a);
 
 /* Is the lease in our way one of this host and file?  And an older one? */
 bool dlk_ask_same_place(const struct ask *a, bool *older);

@@ -959,6 +959,8 @@ static int lock_file(struct ask *a)
 			continue;
 		if (err == DLK_BUSY && a->wait)
 			err = dlk_queue_wait(a);
+		else if (err == DLK_BUSY && dlk_ask_once_more(a))
+			err = 0;
 		else
 			err = dlk_ask_refused(a, err, began);
 		if (err)

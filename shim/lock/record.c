@@ -1017,6 +1017,8 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 		return dlk_ask_pause(a, DLK_SUSPECT_MS * DLK_MS);
 	if (refused && !kernel && a->wait)
 		return wait_at_redis(a, began_ns);
+	if (refused && !kernel && dlk_ask_once_more(a))
+		return 0;
 	if (!kernel)
 		return dlk_ask_refused(a, err, began_ns);
 	err = wait_in_kernel(a);

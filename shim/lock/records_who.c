@@ -62,6 +62,17 @@ static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
 			       &a->s->answer);
 }
 
+/* For an answer that is what the call returns. */
+static int get_surely_on(struct ask *a, struct dlk_conn *c,
+			 uint64_t deadline_ns)
+{
+	int err = get_on(a, c, deadline_ns);
+
+	return err == DLK_BUSY && dlk_ask_once_more(a)
+		       ? get_on(a, c, dlk_now_ns() + a->patience_ns)
+		       : err;
+}
+
 /* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
 static int ask_kernel(struct ask *a, struct flock64 *lock)
 {
@@ -112,7 +123,7 @@ static bool is_stranger(const struct ask *a, const struct flock64 *lock)
 }
 
 /* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
-static int ask_redis_who(struct ask *a, uint64_t since_ns)
+static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
 {
 	const struct dlk_lease by_path = a->lease;
 	int err;
@@ -121,7 +132,7 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns)
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	err = dlk_record_name(a);
 	if (!err)
-		err = dlk_ask_redis(a, get_on);
+		err = dlk_ask_redis(a, get);
 	dlk_record_let_go(a);
 	a->lease = by_path;
 	return err;
@@ -138,7 +149,7 @@ static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
-	err = ask_redis_who(a, 0);
+	err = ask_redis_who(a, 0, get_on);
 	now = dlk_now_ns();
 	if (err < 0)
 		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
@@ -189,7 +200,7 @@ int dlk_record_doubt(struct ask *a)
 		a->cycles = 0;
 		return -EDEADLK;
 	}
-	ask_redis_who(a, 0);
+	ask_redis_who(a, 0, get_on);
 	return dlk_ask_pause(a, DLK_MS);
 }
 
@@ -205,7 +216,7 @@ static int ask_who(struct ask *a)
 		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
 
 		if (!err)
-			err = ask_redis_who(a, since);
+			err = ask_redis_who(a, since, get_surely_on);
 		if (err >= 0)
 			return err;
 		err = dlk_ask_refused(a, err, began);
@@ -239,21 +250,32 @@ static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
 	}
 }
 
+/* The kernel has named one of this host. */
+static bool starts_before(const struct ask *a, const struct flock64 *lock)
+{
+	return a->s->answer.range.start < (uint64_t)lock->l_start;
+}
+
 /*
- * The kernel knows of nobody on this host: so what Redis has of this host and
- * file, older than the question, has ended; or is ours, under a name that we
- * do not know (exec, fork).
+ * The first one that is in the way, as the kernel lists an owner's: the one
+ * that starts first, of those that our kernel names and of those of other
+ * hosts. What Redis has of this host and file, older than the question to the
+ * kernel, has ended; or the kernel has named another of that; or it is ours,
+ * under a name that we do not know (exec, fork).
  */
 int dlk_record_get(struct ask *a, struct flock64 *lock)
 {
 	const short type = lock->l_type;
 	int err = ask_kernel_past_askers(a, lock);
-	if (err || lock->l_type != F_UNLCK)
+	bool here = !err && lock->l_type != F_UNLCK;
+
+	if (err)
 		return err;
-	err = ask_who(a);
-	if (err == DLK_BUSY)
+	/* Without an answer, the kernel's is one. */
+	err = here ? ask_redis_who(a, a->since_ns, get_surely_on) : ask_who(a);
+	if (err == DLK_BUSY && (!here || starts_before(a, lock)))
 		tell_who(a, lock);
-	else if (err < 0)
+	else if (err < 0 && !here)
 		lock->l_type = type;
-	return err < 0 ? err : 0;
+	return err < 0 && !here ? err : 0;
 }

@@ -736,6 +736,50 @@ static void a_reader_from_far_back_is_found(void **state)
 	assert_busy(look(&h, W, 0, 9), &a, R, 0, 100000);
 }
 
+/* The one that starts first, whatever its type. */
+static void the_first_one_is_named(void **state)
+{
+	struct holder third_one;
+
+	(void)state;
+	reset(&third_one, 't', "third", 1);
+	token_of(third_one.token, 't', "third", FILE_, 1);
+	acquire(&a, R, 10, 50);
+	acquire(&third_one, R, 5, 30);
+	acquire(&a, W, 60, 69);
+	acquire(&third_one, W, 80, 89);
+	assert_busy(look(&far, W, 0, MAX), &third_one, R, 5, 30);
+	assert_busy(look(&far, W, 20, 20), &third_one, R, 5, 30);
+	assert_busy(look(&far, W, 31, MAX), &a, R, 10, 50);
+	assert_busy(look(&far, R, 0, MAX), &a, W, 60, 69);
+	assert_busy(look(&far, W, 65, MAX), &a, W, 60, 69);
+	assert_busy(look(&a, W, 0, MAX), &third_one, R, 5, 30);
+	assert_busy(look(&third_one, R, 0, MAX), &a, W, 60, 69);
+	/* By its kernel, `a` is not there: the next one. */
+	assert_busy(look_since(&b, 9000, W, 31, MAX), &third_one, W, 80, 89);
+}
+
+/* Of so many that not all of them are looked at. */
+static void the_first_one_of_many_is_named(void **state)
+{
+	static const char fill[] =
+		"for i = 1, 11000 do"
+		" local s = string.format('%019d', i)"
+		" redis.call('ZADD', KEYS[1], 0, 'O' .. ARGV[1] .. s .. s .. "
+		"'R',"
+		" 0, 'SR' .. s .. s .. ARGV[1], 0, 'ER' .. s .. s .. ARGV[1])"
+		" end return 1";
+
+	(void)state;
+	acquire(&a, R, 30000, 30010);
+	acquire(&b, R, 10000, 40000);
+	acquire(&far, R, 20000, 40000);
+	tell(redis.c, "EVAL", fill, "1", PLACES,
+	     "ffffffffffffffffffffffffffffffff", NULL);
+	assert_busy(look(&a, W, 30005, MAX), &b, R, 10000, 40000);
+	assert_busy(look(&b, W, 30005, MAX), &far, R, 20000, 40000);
+}
+
 /* Behind many of the asker's own, of an owner whose last one is a reader. */
 static void a_writer_behind_our_own_is_found(void **state)
 {
@@ -1447,6 +1491,8 @@ int main(void)
 		old_test(whom_the_kernel_did_not_name_is_not_named),
 		old_test(a_string_that_the_kernel_did_not_name_is_nobody),
 		old_test(a_reader_from_far_back_is_found),
+		old_test(the_first_one_is_named),
+		old_test(the_first_one_of_many_is_named),
 		old_test(a_writer_behind_our_own_is_found),
 		old_test(a_lost_reader_from_far_back_is_swept),
 		old_test(a_foreign_string_is_busy),

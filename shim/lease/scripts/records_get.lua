@@ -10,10 +10,11 @@
 --           so whoever is older, of this host and file, is not in its way
 --
 -- {1, 0, '', ''}               nobody
--- {0, ttl left, token, range}  this one (as records_acquire.lua says it)
+-- {0, ttl left, token, range}  this one, which starts first (as
+--                              records_acquire.lua says it)
 -- {2, 0, type, ''}             the key is no lease
 --include records.inc
-local LOOKS = 10000 -- at most
+local LOOKS = 10000 -- of each kind, at most
 local id, want = id_of(ARGV[1]), range(ARGV[2], 1)
 
 local function old(token, since)
@@ -31,24 +32,69 @@ local function alive(other)
 	return known[other]
 end
 
--- The first of a kind whose owner is in the way; nil if there are too many.
-local function search(kind)
-	local s, looked = 'S' .. kind, 0
-	local from = '[' .. s
+-- Of the members of a list those that reach want[1], the first one whose owner
+-- is in the way.
+local function pick(got, kind)
+	for _, m in ipairs(got) do
+		local o = string.sub(m, 22, 40) >= want[1]
+			  and alive(string.sub(m, 41))
+		if o then
+			return { string.sub(m, 3, 21), string.sub(m, 22, 40),
+				 kind }, o
+		end
+	end
+end
+
+-- The same of all that start between two bounds, the first one first; true if
+-- there are too many.
+local looked = 0
+local function scan(kind, from, to)
 	repeat
-		local got = redis.call('ZRANGEBYLEX', places, from, '[' .. s ..
-				       want[2] .. ':', 'LIMIT', 0, 200)
-		for _, m in ipairs(got) do
-			local o = string.sub(m, 22, 40) >= want[1]
-				  and alive(string.sub(m, 41))
-			if o then
-				return { string.sub(m, 3, 21),
-					 string.sub(m, 22, 40), kind }, o
-			end
+		local got = redis.call('ZRANGEBYLEX', places, from, to,
+				       'LIMIT', 0, 200)
+		local found, o = pick(got, kind)
+		if found then
+			return found, o
 		end
 		looked, from = looked + #got, '(' .. (got[200] or '')
 	until #got < 200 or looked >= LOOKS
-	return looked < LOOKS and {} or nil
+	return looked >= LOOKS
+end
+
+-- Those that start before want[1]: a writer is alone there; each reader has one
+-- at most.
+local function before(kind)
+	local s = 'S' .. kind
+	if overlaps(kind, want[1], want[1]) == 0 then
+		return
+	elseif kind == 'W' then
+		return pick(redis.call('ZREVRANGEBYLEX', places,
+				       '(' .. s .. want[1], '[' .. s,
+				       'LIMIT', 0, 1), kind)
+	end
+	local found, o = scan(kind, '[' .. s, '(' .. s .. want[1])
+	if found ~= true then
+		return found, o
+	end
+	found, o, looked = nil, nil, 0
+	for _, other in ipairs(redis.call('HKEYS', key)) do
+		local r = other ~= 'dlock' and mine(other, want[1], want[1], 1)[1]
+		if r and r[3] == kind and alive(other)
+		   and (not found or r[1] < found[1]) then
+			found, o = r, alive(other)
+		end
+	end
+	return found, o
+end
+
+local function first_of(kind)
+	looked = 0
+	local found, o = before(kind)
+	if found then
+		return found, o
+	end
+	local s = 'S' .. kind
+	return scan(kind, '[' .. s .. want[1], '[' .. s .. want[2] .. ':')
 end
 
 local kind, held = kind_of(id)
@@ -66,13 +112,19 @@ elseif kind == 'string' then
 end
 local had = id == '' and {} or mine(id, want[1], want[2])
 local hit, other = obstacle(id, had, want)
-if other and not alive(other.id) then
-	local found, by = search('W')
-	if found and not by and want[3] == 'W' then
-		found, by = search('R')
+-- The one that starts first: POSIX, fcntl(), F_GETLK.
+if hit and other then
+	local w, by_w = first_of('W')
+	local r, by_r
+	if want[3] == 'W' then
+		r, by_r = first_of('R')
 	end
-	if found then
-		hit, other = by and found, by
+	if by_w and not (by_r and r[1] < w[1]) then
+		hit, other = w, by_w
+	elseif by_r then
+		hit, other = r, by_r
+	elseif w ~= true and r ~= true then
+		hit = nil
 	end
 end
 if not hit then
