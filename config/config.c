@@ -5,14 +5,17 @@
  *  1. Only a regular file is read, never waited for, and never more than
  *     1 MiB of it.
  *  2. A configuration is returned whole and checked, or not at all.
- *  3. No copy of the text stays in memory that is given back: it may hold a
+ *  3. What others may write is not used for root, and warned of else.
+ *  4. No copy of the text stays in memory that is given back: it may hold a
  *     password.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config/internal.h"
@@ -40,24 +43,22 @@ static ssize_t read_all(int fd, char *buf, size_t size)
  * O_NONBLOCK: a FIFO in the file's place must not hang the open.  The raw
  * close: this runs inside programs whose close() is ours.
  */
-ssize_t dlk_read_file(const char *path, char *buf, size_t max, mode_t *mode)
+ssize_t dlk_read_file(const char *path, char *buf, size_t max, struct stat *st)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
 	ssize_t len;
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st))
+	if (dlk_fstat(fd, st))
 		len = -errno;
-	else if (!S_ISREG(st.st_mode))
+	else if (!S_ISREG(st->st_mode))
 		len = -EINVAL;
 	else
 		len = read_all(fd, buf, max);
 	dlk_close(fd);
 	if (len < 0 && len != -EFBIG)
 		return len;
-	*mode = st.st_mode;
 	buf[len < 0 ? (ssize_t)max - 1 : len] = '\0';
 	return len;
 }
@@ -184,6 +185,59 @@ int dlk_config_parse(const char *file, const char *text, size_t len,
 	return parse(&b, text, len, out);
 }
 
+/*
+ * In a user namespace all users that it does not map are shown as one
+ * (user_namespaces(7)): the host's root, to whom /etc belongs, may be that.
+ */
+static bool may_be_root(uid_t uid)
+{
+	enum { NOBODY = 65534 }; /* /proc/sys/kernel/overflowuid */
+	unsigned long first, there, count = UINT32_MAX;
+	char map[256];
+
+	if (uid != NOBODY ||
+	    dlk_slurp("/proc/self/uid_map", map, sizeof(map)) <= 0)
+		return uid == 0;
+	return sscanf(map, "%lu %lu %lu", &first, &there, &count) == 3 &&
+	       count != UINT32_MAX;
+}
+
+/*
+ * Who writes the configuration says which Redis grants root's locks, and
+ * which of them are none.  Not libc's geteuid(), nor fstat(2): see sys.h.
+ */
+static const char *others_may_write(const struct stat *st, uid_t me)
+{
+	if (!may_be_root(st->st_uid) && st->st_uid != me)
+		return "belongs to another user";
+	if (st->st_mode & S_IWOTH)
+		return "may be written by everybody";
+	if ((st->st_mode & S_IWGRP) && st->st_gid != 0 &&
+	    (me == 0 || st->st_gid != (gid_t)dlk_syscall(SYS_getegid)))
+		return "may be written by its group";
+	return NULL;
+}
+
+static int check_writers(struct dlk_build *b, const struct stat *st)
+{
+	uid_t me = (uid_t)dlk_syscall(SYS_geteuid);
+	const char *wrong = others_may_write(st, me);
+	unsigned mode = st->st_mode & 07777;
+
+	if (!wrong)
+		return 0;
+	if (me) {
+		dlk_warn(b, 0, "%s (user %u, mode %03o)", wrong,
+			 (unsigned)st->st_uid, mode);
+		return 0;
+	}
+	dlk_fail(b, 0,
+		 "%s (user %u, mode %03o), so it is not used for root (chown "
+		 "root, chmod go-w)",
+		 wrong, (unsigned)st->st_uid, mode);
+	return -EPERM;
+}
+
 static void explain_file(struct dlk_build *b, int error)
 {
 	if (error == -EFBIG)
@@ -204,20 +258,22 @@ int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
 			       .err = err };
 	char *text = malloc(DLK_FILE_MAX + 1);
 	ssize_t len = -ENOMEM;
-	mode_t mode = 0;
+	struct stat st;
 	int ret;
 
 	*out = NULL;
 	err->text[0] = '\0';
 	if (text)
-		len = dlk_read_file(file, text, DLK_FILE_MAX + 1, &mode);
+		len = dlk_read_file(file, text, DLK_FILE_MAX + 1, &st);
 	if (len < 0) {
 		explain_file(&b, (int)len);
 		free(text);
 		return len == -EFBIG ? -EINVAL : (int)len;
 	}
-	b.exposed = mode & S_IROTH;
-	ret = parse(&b, text, (size_t)len, out);
+	b.exposed = st.st_mode & S_IROTH;
+	ret = check_writers(&b, &st);
+	if (!ret)
+		ret = parse(&b, text, (size_t)len, out);
 	explicit_bzero(text, (size_t)len);
 	free(text);
 	return ret;

@@ -61,6 +61,8 @@ struct dlk_redis {
 	const struct dlk_endpoint *endpoints;
 	unsigned n_endpoints; /* at least 1 */
 	unsigned replicas;
+	const char *fault; /* why it cannot be used by this user: the password
+			      file; a message as in dlk_error.  NULL: it can */
 	int line;
 };
 
@@ -112,7 +114,8 @@ typedef void dlk_warn_fn(void *arg, const char *text);
  * then refused, for the environment is another's.  The result is the
  * caller's; dlk_config_free().
  *
- * 0, or -errno (-ENOENT, -EACCES: the file; -EINVAL: its text; -ENOMEM),
+ * 0, or -errno (-ENOENT, -EACCES: the file; -EPERM: others may write it, and
+ * we are root; -EINVAL: its text; -ENOMEM),
  * with err->text set.  Not thread-safe (libconfuse is not), never exits,
  * prints nothing.
  */

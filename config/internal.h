@@ -33,6 +33,7 @@ enum {
 };
 
 struct dlk_block;
+struct stat;
 
 /* The configuration and all memory it owns. */
 struct dlk_owned {
@@ -86,7 +87,7 @@ struct dlk_span dlk_span(uint64_t ms);
 /* --- config.c --- */
 
 /* A regular file of at most max - 1 bytes, whole; -errno, -EFBIG. */
-ssize_t dlk_read_file(const char *path, char *buf, size_t max, mode_t *mode);
+ssize_t dlk_read_file(const char *path, char *buf, size_t max, struct stat *st);
 
 /* --- text.c --- */
 

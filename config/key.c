@@ -5,8 +5,9 @@
  *  1. Two paths MUST NOT share a key, where the template names the path; but
  *     the two spellings of a rule's prefix (match.c) are one path.
  *  2. The way back accepts a key if and only if its path gives that key.
- *  3. No key holds '{' or '}', so "{KEY}%q" is in the hash slot of KEY, and
- *     the only '%' of a path begins a %XX, so KEY%rec is nobody's KEY.
+ *  3. No key holds '{' or '}', so "{KEY}%q" is in the hash slot of KEY.
+ *  4. No KEY ends in "%rec", or begins as dlock's own keys do.  A '%' of a path
+ *     begins a %XX; templates whose own '%' could are refused.
  *
  * Pure: no I/O, no allocation, no buffer of its own (signal stacks are small).
  */
@@ -118,8 +119,63 @@ static void put_key(struct sink *s, const struct dlk_rule *rule,
 	}
 }
 
+/* Can the pieces up to `end` (NULL: all) be this text? */
+static bool can_be(const char *t, const char *end, const char *text)
+{
+	char glob[2 * DLK_TEMPLATE_MAX + 1];
+	struct sink s = { .buf = glob, .size = sizeof(glob) };
+	enum piece piece;
+	char c;
+
+	while (t != end && (piece = next_piece(&t, &c)) != PIECE_END) {
+		if (piece == PIECE_PATH)
+			put(&s, '/');
+		if (piece != PIECE_BYTE || strchr("*?[]\\", c))
+			put(&s, piece == PIECE_BYTE ? '\\' : '*');
+		if (piece == PIECE_BYTE)
+			put(&s, c);
+	}
+	return finish(&s) >= 0 && dlk_glob(glob, text, strlen(text));
+}
+
+/* Can what these pieces make begin with this text? */
+static bool can_begin(const char *t, const char *text)
+{
+	enum piece piece = PIECE_BYTE;
+	char c;
+
+	while (*text && (piece = next_piece(&t, &c)) == PIECE_BYTE) {
+		if (*text++ != c)
+			return false;
+	}
+	return !*text || piece == PIECE_REST;
+}
+
+/* At each '%' of the template's own: what stands before it, and after? */
+static const char *check_own_percent(const char *key)
+{
+	const char *t = key, *at = key;
+	enum piece piece;
+	char c;
+
+	for (; (piece = next_piece(&t, &c)) != PIECE_END; at = t) {
+		if (piece != PIECE_BYTE || c != '%')
+			continue;
+		if (can_be(t, NULL, "rec"))
+			return "can make a key that ends in \"%rec\", as those "
+			       "of record locks do";
+		if (can_be(key, at, "dlock") &&
+		    (can_begin(t, "wait:") || can_begin(t, "wake:")))
+			return "can make a key of dlock's own "
+			       "(\"dlock%wait:\", "
+			       "\"dlock%wake:\")";
+	}
+	return NULL;
+}
+
 const char *dlk_key_check(const char *key)
 {
+	const char *whole = key;
 	enum piece piece;
 	char c;
 
@@ -136,7 +192,7 @@ const char *dlk_key_check(const char *key)
 		if ((unsigned char)c < 0x20 || c == 0x7f)
 			return "holds a control byte";
 	}
-	return NULL;
+	return check_own_percent(whole);
 }
 
 bool dlk_key_names_file(const char *key)

@@ -4,7 +4,9 @@
  *
  *  1. A section names its servers in one way: url or urls.
  *  2. A user name and a password come from one place each.
- *  3. No message shows a password, nor the file that holds it.
+ *  3. No message shows a password.  One that cannot be had is no error of the
+ *     file, but a fault of that Redis: it is not the same for all users, and
+ *     what the other sections say holds all the same.
  *  4. A quorum counts no server twice: a majority would be none.
  *  5. A connect_timeout that is not written leaves room in each lease for a
  *     renewal that meets a dead connection (rules.c).
@@ -137,32 +139,44 @@ static int check_password(struct dlk_build *b, struct servers *s,
 static int read_password(struct dlk_build *b, struct servers *s,
 			 const char *file, char *text, size_t size)
 {
-	mode_t mode = 0;
-	ssize_t len;
+	struct stat st;
+	ssize_t len = dlk_read_file(file, text, size, &st);
 
-	if (*file != '/')
-		return dlk_opt_fail(b, s->sec, "password_file",
-				    "\"%.200s\" is "
-				    "not an absolute path",
-				    file);
-	len = dlk_read_file(file, text, size, &mode);
 	if (len == -EFBIG)
 		len = (ssize_t)size - 1;
-	if (len < 0) {
-		dlk_opt_fail(b, s->sec, "password_file",
-			     "\"%.200s\" cannot be "
-			     "read: %s",
-			     file,
-			     len == -EINVAL ? "not a regular file"
-					    : strerror((int)-len));
-		return len == -ENOMEM ? -ENOMEM : -EINVAL;
-	}
-	if (mode & (S_IRGRP | S_IROTH))
+	if (len < 0)
+		return dlk_opt_fail(b, s->sec, "password_file",
+				    "\"%.200s\" cannot be "
+				    "read: %s",
+				    file,
+				    len == -EINVAL ? "not a regular file"
+						   : strerror((int)-len));
+	/* A group may read it: that is how several users have it. */
+	if (st.st_mode & (S_IWGRP | S_IROTH | S_IWOTH))
 		dlk_opt_warn(b, s->sec, "password_file",
-			     "\"%.200s\" may be "
-			     "read by others than its owner (mode %03o)",
-			     file, (unsigned)mode & 0777);
+			     "\"%.200s\" may be %s (mode %03o)", file,
+			     st.st_mode & (S_IWGRP | S_IWOTH)
+				     ? "written by others than its owner"
+				     : "read by everybody",
+			     (unsigned)st.st_mode & 0777);
 	return check_password(b, s, file, text, (size_t)len);
+}
+
+/* What is wrong with it becomes the fault. */
+static int try_password(struct dlk_build *b, struct servers *s,
+			const char *file, char *text, size_t size)
+{
+	struct dlk_error *err = b->err, why = { "" };
+	int ret;
+
+	b->err = &why;
+	ret = read_password(b, s, file, text, size);
+	b->err = err;
+	if (!ret)
+		return 0;
+	text[0] = '\0';
+	s->redis->fault = dlk_own_text(b, why.text);
+	return s->redis->fault ? 0 : -ENOMEM;
 }
 
 static int set_password(struct dlk_build *b, struct servers *s)
@@ -174,7 +188,12 @@ static int set_password(struct dlk_build *b, struct servers *s)
 
 	if (!file)
 		return 0;
-	ret = read_password(b, s, file, text, sizeof(text));
+	if (*file != '/')
+		return dlk_opt_fail(b, s->sec, "password_file",
+				    "\"%.200s\" is "
+				    "not an absolute path",
+				    file);
+	ret = try_password(b, s, file, text, sizeof(text));
 	for (i = 0; !ret && i < s->n; i++) {
 		if (s->ep[i].password[0])
 			ret = dlk_opt_fail(b, s->sec, "password_file",
@@ -192,7 +211,7 @@ static int check_logins(struct dlk_build *b, struct servers *s)
 {
 	unsigned i;
 
-	for (i = 0; i < s->n; i++) {
+	for (i = 0; i < s->n && !s->redis->fault; i++) {
 		if (s->ep[i].username[0] && !s->ep[i].password[0])
 			return dlk_fail(b, dlk_opt_line(s->sec, "username"),
 					"redis \"%.300s\" has a user name for "

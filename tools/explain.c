@@ -139,6 +139,9 @@ static void text_rule(const struct subject *s)
 	text_key(s, "record key", RECORD);
 	line("redis", NULL, "\"%s\", %s:%d", rule->redis->name, s->config->file,
 	     rule->redis->line);
+	if (rule->redis->fault)
+		line("fault", "locking fails with ENOLCK", "%s",
+		     rule->redis->fault);
 	for (unsigned i = 0; i < rule->redis->n_endpoints; i++)
 		line("server", NULL, "%s", server(rule->redis, i));
 	text_ttl(rule);
@@ -202,6 +205,8 @@ static void json_redis(struct json *j, const struct dlk_redis *redis)
 	json_open(j, "redis", '{');
 	json_text(j, "name", redis->name);
 	json_int(j, "line", redis->line);
+	if (redis->fault)
+		json_text(j, "fault", redis->fault);
 	json_open(j, "servers", '[');
 	for (unsigned i = 0; i < redis->n_endpoints; i++)
 		json_text(j, NULL, server(redis, i));

@@ -107,8 +107,11 @@ static int redis_of_file(FILE *f, const char *file)
 	if (rc)
 		return rc;
 	ep = &config->redis[0].endpoints[0];
-	if (config->n_redis != 1 || config->redis[0].mode != DLK_SINGLE ||
-	    config->redis[0].replicas || make_url(ep, url)) {
+	if (config->n_redis == 1 && config->redis[0].fault) {
+		rc = tool_fail(DLK_EXIT_CONFIG, "%s", config->redis[0].fault);
+	} else if (config->n_redis != 1 ||
+		   config->redis[0].mode != DLK_SINGLE ||
+		   config->redis[0].replicas || make_url(ep, url)) {
 		rc = tool_fail(DLK_EXIT_USAGE,
 			       "--path: which Redis of %s? say --redis, "
 			       "or use -c",

@@ -176,8 +176,11 @@ int run_ping(const struct run_plan *plan)
 		const struct dlk_redis *redis = &config->redis[i];
 		int rc = 0;
 
-		if (tool_config_uses(config, redis))
-			rc = ping_redis(config, redis);
+		if (!tool_config_uses(config, redis))
+			continue;
+		if (redis->fault)
+			return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
+		rc = ping_redis(config, redis);
 		if (rc)
 			return rc;
 	}

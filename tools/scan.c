@@ -414,6 +414,8 @@ static int scan_redis(struct view *v, struct scan *scan)
 	struct dlk_conn *c;
 	int err;
 
+	if (redis->fault)
+		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
 	if (redis->mode != DLK_SINGLE)
 		return tool_fail(DLK_EXIT_UNAVAILABLE,
 				 "redis \"%s\": only mode \"single\" can be "
@@ -474,8 +476,11 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	read_boot_id(v.boot);
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];
-		if (tool_config_uses(config, v.redis) && scan_redis(&v, scan))
-			rc = DLK_EXIT_UNAVAILABLE;
+		if (tool_config_uses(config, v.redis)) {
+			int one = scan_redis(&v, scan);
+
+			rc = one ? one : rc;
+		}
 	}
 	if (scan->n)
 		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);

@@ -85,6 +85,11 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 	a->patience_ns = PATIENCE_MS * DLK_MS;
 	if (a->ep->connect_timeout_ms < PATIENCE_MS)
 		a->patience_ns = a->ep->connect_timeout_ms * DLK_MS;
+	if (a->rule->redis->fault) {
+		dlk_ask_line(a, DLK_ERROR, a->rule->redis->fault, "",
+			     "; the call fails with ENOLCK");
+		return -ENOLCK;
+	}
 	if (a->rule->redis->mode != DLK_SINGLE) {
 		dlk_ask_line(a, DLK_ERROR,
 			     "this version knows mode = \"single\" only", "",

@@ -476,6 +476,40 @@ static void key_templates_are_checked(void **state)
 	assert_string_equal(warnings, "");
 }
 
+/* Whatever a path may be: "%r" is "rec", "ec", "c", "dlock" ... */
+static void no_template_makes_a_key_of_another_kind(void **state)
+{
+	static const char *const rec[] = { "k%%rec",   "%%rec", "%r%%rec",
+					   "k%%%r",    "%%r%r", "k%%re%r",
+					   "%p%%%r%r", "%%%rc", "%%r%rc",
+					   "%%%%%%rec" };
+	static const char *const own[] = { "dlock%%wait:%r", "dlock%%wake:x",
+					   "%r%%wait:x",     "dl%r%%wa%r",
+					   "dlock%%%r",      "%rk%%%r%p" };
+	static const char *const good_ones[] = {
+		"k%%re",       "%%rec%p",     "k%%%p",          "%%rec.",
+		"dlock%%%p",   "dlock%%wai",  "Dlock%%wait:%p", "%p%%wait:x",
+		"dlock%%w:%p", "dlock%%wait", "x*%%wait:%p",    "dlock:%%:%p",
+		"%%%p%%",
+	};
+	char text[256];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT(rec); i++) {
+		snprintf(text, sizeof(text), P("key = \"%s\""), rec[i]);
+		bad(text, "can make a key that ends in \"%rec\"");
+	}
+	for (i = 0; i < COUNT(own); i++) {
+		snprintf(text, sizeof(text), P("key = \"%s\""), own[i]);
+		bad(text, "can make a key ");
+	}
+	for (i = 0; i < COUNT(good_ones); i++) {
+		snprintf(text, sizeof(text), P("key = \"%s\""), good_ones[i]);
+		dlk_config_free(good(text));
+	}
+}
+
 static void exclude_patterns_are_checked(void **state)
 {
 	(void)state;
@@ -633,40 +667,73 @@ static void a_password_is_the_files_one_line(void **state)
 	}
 }
 
-static void a_bad_password_file_is_an_error(void **state)
+/* What is wrong with its password file takes that Redis only. */
+static void faulty(const char *why)
+{
+	char text[1024];
+	struct dlk_config *config;
+
+	snprintf(text, sizeof(text),
+		 "%s redis other { url = 'redis://h' }\n"
+		 "path /x/ { redis = m } path /y/ { redis = other }",
+		 with_pass("u@h"));
+	config = good(text);
+	assert_int_equal(config->n_rules, 2);
+	assert_null(config->redis[1].fault);
+	if (!config->redis[0].fault || !strstr(config->redis[0].fault, why))
+		fail_msg("%s, not %s", config->redis[0].fault, why);
+	assert_string_equal(config->redis[0].endpoints->password, "");
+	dlk_config_free(config);
+}
+
+static void a_bad_password_file_takes_its_redis_only(void **state)
 {
 	char longest[600];
 
 	(void)state;
 	write_file("pass", 0600, "\n");
-	bad(with_pass("h"), "is empty");
+	faulty("c:2: option 'password_file' of redis \"m\": ");
+	faulty("is empty");
 	write_file("pass", 0600, "a\nb\n");
-	bad(with_pass("h"), "second line");
+	faulty("second line");
 	memset(longest, 'a', sizeof(longest) - 1);
 	longest[599] = '\0';
 	write_file("pass", 0600, longest);
-	bad(with_pass("h"), "more than 511 bytes");
+	faulty("more than 511 bytes");
 	longest[511] = '\n';
 	longest[512] = '\0';
 	write_file("pass", 0600, longest);
 	dlk_config_free(good(with_pass("h")));
 	bad(with_pass(":p@h"), "has a password as well");
 	unlink(path_of("pass"));
-	bad(with_pass("h"), "cannot be read: No such file");
+	faulty("cannot be read: No such file");
+	assert_int_equal(mkdir(path_of("pass"), 0700), 0);
+	faulty("not a regular file");
+	rmdir(path_of("pass"));
 	bad("redis m { url = 'redis://h' password_file = 'pass' }",
 	    "not an absolute path");
-	bad("redis m { url = 'redis://h' password_file = '/dev/null' }",
-	    "not a regular file");
 }
 
-static void a_shared_password_file_is_a_warning(void **state)
+static void a_password_file_is_for_its_owner_and_a_group(void **state)
 {
+	static const struct {
+		mode_t mode;
+		const char *warning;
+	} want[] = {
+		{ 0600, NULL },
+		{ 0640, NULL },
+		{ 0440, NULL },
+		{ 0604, "may be read by everybody (mode 604)" },
+		{ 0660, "may be written by others than its owner (mode 660)" },
+		{ 0602, "may be written by others than its owner (mode 602)" },
+	};
+
 	(void)state;
-	write_file("pass", 0640, "p");
-	warns(with_pass("h"),
-	      "may be read by others than its owner (mode 640)");
-	write_file("pass", 0604, "p");
-	warns(with_pass("h"), "mode 604");
+	for (size_t i = 0; i < COUNT(want); i++) {
+		write_file("pass", want[i].mode, "p");
+		warns(with_pass("h"), want[i].warning ? want[i].warning : "");
+		assert_int_equal(!want[i].warning, !*warnings);
+	}
 }
 
 static void a_user_name_needs_a_password(void **state)
@@ -693,6 +760,40 @@ static void a_password_in_a_public_file_is_a_warning(void **state)
 	assert_int_equal(load(path_of("conf"), &config), 0);
 	assert_string_equal(warnings, "");
 	dlk_config_free(config);
+}
+
+/* As whoever runs the tests: root is refused what another is warned of. */
+static void a_file_that_others_may_write_is_not_for_root(void **state)
+{
+	static const struct {
+		mode_t mode;
+		const char *why;
+	} want[] = {
+		{ 0644, NULL },
+		{ 0664, NULL }, /* our own group, or root's */
+		{ 0646, "conf: may be written by everybody (user " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(want); i++) {
+		struct dlk_config *config;
+		int ret;
+
+		write_file("conf", want[i].mode, R);
+		ret = load(path_of("conf"), &config);
+		if (!want[i].why) {
+			assert_int_equal(ret, 0);
+			assert_string_equal(warnings, "");
+		} else if (geteuid() == 0) {
+			assert_int_equal(ret, -EPERM);
+			assert_non_null(strstr(error.text, want[i].why));
+			assert_non_null(strstr(error.text, "mode 646"));
+		} else {
+			assert_int_equal(ret, 0);
+			assert_non_null(strstr(warnings, want[i].why));
+		}
+		dlk_config_free(config);
+	}
 }
 
 static void no_message_shows_a_password(void **state)
@@ -861,6 +962,7 @@ int main(void)
 		cmocka_unit_test(a_duration_has_a_unit),
 		cmocka_unit_test(durations_have_bounds),
 		cmocka_unit_test(key_templates_are_checked),
+		cmocka_unit_test(no_template_makes_a_key_of_another_kind),
 		cmocka_unit_test(exclude_patterns_are_checked),
 		cmocka_unit_test(a_host_id_is_one_word),
 		cmocka_unit_test(a_state_dir_is_an_absolute_path),
@@ -869,10 +971,11 @@ int main(void)
 		cmocka_unit_test(sections_have_a_bound),
 		cmocka_unit_test(control_bytes_do_not_reach_the_message),
 		cmocka_unit_test(a_password_is_the_files_one_line),
-		cmocka_unit_test(a_bad_password_file_is_an_error),
-		cmocka_unit_test(a_shared_password_file_is_a_warning),
+		cmocka_unit_test(a_bad_password_file_takes_its_redis_only),
+		cmocka_unit_test(a_password_file_is_for_its_owner_and_a_group),
 		cmocka_unit_test(a_user_name_needs_a_password),
 		cmocka_unit_test(a_password_in_a_public_file_is_a_warning),
+		cmocka_unit_test(a_file_that_others_may_write_is_not_for_root),
 		cmocka_unit_test(no_message_shows_a_password),
 		cmocka_unit_test(only_a_regular_file_is_read),
 		cmocka_unit_test(a_file_has_a_bound),
