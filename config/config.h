@@ -162,6 +162,12 @@ bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
 const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
 					const char *path, size_t len);
 
+/*
+ * What this version does not do yet of an option with this value, though it
+ * reads it ("transport": of a URL); NULL: it works.
+ */
+const char *dlk_option_pending(const char *option, const char *value);
+
 /* "1500ms", "2s", "3m", "1h" to milliseconds; -EINVAL, -ERANGE. */
 int dlk_duration(const char *text, uint64_t *ms);
 

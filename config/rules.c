@@ -284,6 +284,10 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		ret = dlk_opt_choice(b, sec, "local", local, &o);
 	if (!ret)
 		ret = dlk_opt_choice(b, sec, "coherence", coherence, &c);
+	if (!ret) {
+		dlk_opt_pending(b, sec, "on_lost");
+		dlk_opt_pending(b, sec, "unreachable");
+	}
 	rule->on_lost = (enum dlk_on_lost)l;
 	rule->unreachable = (enum dlk_unreachable)u;
 	rule->local = (enum dlk_local)o;

@@ -43,6 +43,10 @@ static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
 	struct dlk_error why = { "" };
 
 	if (!dlk_url_parse(url, &s->ep[i], &why)) {
+		if (s->ep[i].scheme == DLK_TLS)
+			dlk_opt_warn(b, s->sec, s->option, "rediss:// (%s): %s",
+				     s->ep[i].name,
+				     dlk_option_pending("transport", "tls"));
 		if (s->ep[i].password[0] && b->exposed)
 			dlk_opt_warn(b, s->sec, s->option,
 				     "holds a password, "
@@ -302,6 +306,10 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 	if (!ret)
 		ret = dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
 				     &s->redis->replicas);
+	if (!ret) {
+		dlk_opt_pending(b, s->sec, "mode");
+		dlk_opt_pending(b, s->sec, "replicas");
+	}
 	s->redis->mode = (enum dlk_mode)mode;
 	for (i = 0; i < s->n; i++)
 		s->ep[i].connect_timeout_ms = (uint32_t)timeout;

@@ -4,26 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-
-#define NO_EFFECT "parsed, no effect yet"
-#define FAILS     "parsed, no effect yet: locking fails with ENOLCK"
-
-/*
- * What is parsed but not done: delete a line when it is.  `when` is a value,
- * "!" and a value, or NULL for any.
- */
-/* clang-format off */
-static const struct pending {
-	const char *name, *when, *note;
-} pending[] = {
-	{ "mode", "!single", FAILS },
-	{ "transport", "tls", FAILS },
-	{ "replicas", "!0", NO_EFFECT },
-	{ "on_lost", NULL, NO_EFFECT },
-	{ "unreachable", "local", NO_EFFECT },
-};
-/* clang-format on */
 
 static const char *const modes[] = { "single", "sentinel", "cluster",
 				     "quorum" };
@@ -52,26 +32,12 @@ void option_duration(char *out, size_t size, uint64_t ms)
 		snprintf(out, size, "%" PRIu64 "s", ms / 1000);
 }
 
-static bool applies(const struct pending *p, const struct option_row *row)
-{
-	if (strcmp(p->name, row->name))
-		return false;
-	if (!p->when)
-		return true;
-	if (*p->when == '!')
-		return strcmp(p->when + 1, row->value);
-	return !strcmp(p->when, row->value);
-}
-
 static struct option_row *put(struct option_row *row, const char *name,
 			      const char *value)
 {
 	row->name = name;
-	row->note = NULL;
+	row->note = dlk_option_pending(name, value);
 	snprintf(row->value, sizeof(row->value), "%s", value);
-	for (size_t i = 0; i < sizeof(pending) / sizeof(*pending); i++)
-		if (applies(&pending[i], row))
-			row->note = pending[i].note;
 	return row + 1;
 }
 

@@ -510,6 +510,25 @@ static void no_template_makes_a_key_of_another_kind(void **state)
 	}
 }
 
+static void what_has_no_effect_yet_is_a_warning(void **state)
+{
+	(void)state;
+	warns(P("\non_lost = kill"), "c:4: option 'on_lost' of path \"/x/\": "
+				     "\"kill\": parsed, no effect yet");
+	warns(P("unreachable = local"), "\"local\": parsed, no effect yet");
+	warns("redis m { url = 'redis://h' replicas = 1 }",
+	      "option 'replicas' of redis \"m\": \"1\": parsed, no effect yet");
+	warns("redis m { url = 'redis://h' mode = cluster }",
+	      "\"cluster\": parsed, no effect yet: locking fails with ENOLCK");
+	warns("redis m { url = 'rediss://u:SECRET@h' }",
+	      "option 'url' of redis \"m\": rediss:// (h:6379/0): parsed, no "
+	      "effect yet: locking fails");
+	assert_null(strstr(warnings, "SECRET"));
+	dlk_config_free(good("redis m { url = 'redis://h' replicas = 0 mode ="
+			     " single } path /x/ { unreachable = fail }"));
+	assert_string_equal(warnings, "");
+}
+
 static void exclude_patterns_are_checked(void **state)
 {
 	(void)state;
@@ -963,6 +982,7 @@ int main(void)
 		cmocka_unit_test(durations_have_bounds),
 		cmocka_unit_test(key_templates_are_checked),
 		cmocka_unit_test(no_template_makes_a_key_of_another_kind),
+		cmocka_unit_test(what_has_no_effect_yet_is_a_warning),
 		cmocka_unit_test(exclude_patterns_are_checked),
 		cmocka_unit_test(a_host_id_is_one_word),
 		cmocka_unit_test(a_state_dir_is_an_absolute_path),

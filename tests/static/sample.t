@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 30
+#
+# What the sample, the manuals and the README promise is there: an option that
+# has no effect yet (config/pending.c) is marked so at its own place, and no
+# text names a verb that the tools do not have.
+cd "${0%/*}/../.." || exit 1
+. tests/lib/tap.sh
+
+mapfile -t options < <(sed -n 's/^\t{ "\([a-z_]*\)", .*/\1/p' config/pending.c)
+ok 'there are such options' test "${#options[@]}" -ge 1
+
+# sample NAME: the sample's paragraph in which it stands, on one line
+sample()
+{
+	tr -d '#\t' <config/dlock.conf | awk -v RS= -v name="$1" \
+		'index($0, name (name ~ /^redis/ ? "" : " =")) { gsub(/[ \n]+/, " "); print }'
+}
+
+# manual NAME: the manual's item about it, up to the next option
+manual()
+{
+	awk -v name="$1" '/^\.It Ic/ { on = index($0, name) > 0 }
+		on { printf "%s ", $0 }' config/dlock.conf.5
+}
+
+for option in "${options[@]}"; do
+	word=$option
+	[ "$word" != transport ] || word=rediss
+	like "$(sample "$word")" '[Nn]o effect yet' "$word: in the sample"
+	[ "$word" != rediss ] || word=url
+	like "$(manual "$word")" '[Nn]o effect yet' "$word: in the manual"
+done
+unlike "$(sample connect_timeout)$(manual connect_timeout)" \
+	'o effect yet' 'connect_timeout has one (control)'
+
+# --- verbs ------------------------------------------------------------------
+
+build/dlockctl help >/dev/null || exit 1
+verbs=$(build/dlockctl help | sed -n 's/^  \([a-z]\{2,\}\)\( .*\)\?$/\1/p')
+ok 'dlockctl has verbs' test "$(wc -l <<<"$verbs")" -ge 2
+
+# named TEXT...: the verbs that follow the tool's name
+named()
+{
+	grep -ohE \
+		'dlockctl( (-c|--redis) [^ ]+| --json| \[--json\])* [a-z]{2,}' "$@" |
+		sed 's/.* //' | sort -u
+}
+
+texts=(config/dlock.conf README.md tests/hosts/demo.sh)
+wrong=$(comm -13 <(printf '%s\nhelp\n' "$verbs" | sort) \
+	<(named "${texts[@]}" | grep -vxE 'and|is|for|reads|of|manual'))
+is "$wrong" '' 'every verb that is named is there'
+is "$(named <(echo 'Check it with: dlockctl --json doctor'))" doctor \
+	'a verb is seen (control)'
+like "$(named config/dlock.conf)" explain 'the sample names one'
+done_testing
