@@ -20,6 +20,7 @@ BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man
 # Of a system's own prefix /etc, as elsewhere.
 SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+TMPFILES   ?= $(PREFIX)/lib/tmpfiles.d
 COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
 DESTDIR    ?=
 
@@ -207,6 +208,7 @@ INSTALLED := \
 	644:tools/dlock.1:$(MANDIR)/man1/dlock.1 \
 	644:tools/dlockctl.1:$(MANDIR)/man1/dlockctl.1 \
 	644:config/dlock.conf:$(SYSCONFDIR)/dlock/dlock.conf.sample \
+	644:config/tmpfiles.conf:$(TMPFILES)/dlock.conf \
 	644:tools/completion.bash:$(COMPDIR)/dlockctl \
 	644:tools/completion.bash:$(COMPDIR)/dlock \
 	755:$(B)/libdlock-preload.so:$(LIBDIR)/libdlock-preload.so

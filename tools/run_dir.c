@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The private runtime directory: generated configurations, the private
- * server's socket.
+ * server's socket.  It is not that of the shadows (state_dir), which other
+ * users have a place in, and where what is old is removed.
  *
  *  1. It MUST be a directory of ours that nobody else can enter: a name under
  *     /tmp may have been made by anyone.  It is opened without following a
@@ -37,9 +38,9 @@ static void name_dir(char *dir)
 	unsigned uid = geteuid();
 
 	if (ours(xdg) && strlen(xdg) < DLK_PATH_MAX / 2)
-		sprintf(dir, "%s/dlock", xdg);
+		sprintf(dir, "%s/dlock-run", xdg);
 	else if (!uid)
-		strcpy(dir, "/run/dlock");
+		strcpy(dir, "/run/dlock-run");
 	else
 		sprintf(dir, "/tmp/dlock-%u", uid);
 }

@@ -49,15 +49,21 @@ static int open_dir(int at, const char *name)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+/* A program's umask of 077 is no reason to shut other users out. */
 static int open_or_make(int at, const char *name, bool make, mode_t mode)
 {
 	int fd = open_dir(at, name);
+	bool made;
 
 	if (fd != -ENOENT || !make)
 		return fd;
-	if (dlk_syscall(SYS_mkdirat, at, name, mode) < 0 && errno != EEXIST)
+	made = dlk_syscall(SYS_mkdirat, at, name, mode) == 0;
+	if (!made && errno != EEXIST)
 		return -errno;
-	return open_dir(at, name);
+	fd = open_dir(at, name);
+	if (fd >= 0 && made)
+		dlk_syscall(SYS_fchmod, fd, mode);
+	return fd;
 }
 
 /* Nobody else can put something else in the place of what is ours in it. */

@@ -17,7 +17,7 @@ setup()
 	trap cleanup EXIT
 	trap 'exit 130' INT TERM HUP
 	export XDG_RUNTIME_DIR=$RIG/xdg
-	RUNTIME=$XDG_RUNTIME_DIR/dlock
+	RUNTIME=$XDG_RUNTIME_DIR/dlock-run
 	mkdir -m 700 "$XDG_RUNTIME_DIR"
 	mkdir "$RIG/d"
 	cd "$RIG" || exit 1

@@ -90,6 +90,7 @@ is "$files" './etc/dlock/dlock.conf.sample
 ./usr/local/bin/dlock
 ./usr/local/bin/dlockctl
 ./usr/local/lib/dlock/libdlock-preload.so
+./usr/local/lib/tmpfiles.d/dlock.conf
 ./usr/local/libexec/dlock/dlock-keeper
 ./usr/local/share/bash-completion/completions/dlock
 ./usr/local/share/bash-completion/completions/dlockctl
