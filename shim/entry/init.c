@@ -101,6 +101,7 @@ static void turn_on(bool secure)
 		return;
 	}
 	note_open_descriptors();
+	dlk_log_open();
 	find_keeper(secure);
 	pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
 	dlk.on = true;

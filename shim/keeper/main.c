@@ -271,6 +271,7 @@ static bool begin(void)
 	sigfillset(&everything);
 	pthread_sigmask(SIG_SETMASK, &everything, NULL);
 	dlk_log_init(getenv("DLOCK_LOG"), false);
+	dlk_log_adopt(STDERR_FILENO);
 	raise_limit(RLIMIT_NOFILE); /* a descriptor per file */
 	raise_limit(RLIMIT_AS);
 	return dlk_watch_init() &&

@@ -78,7 +78,7 @@ static int by_name(const char *host, uint32_t port, uint64_t deadline_ns,
 	name[sizeof(name) - 1] = '\0';
 	if (dlk_syscall(SYS_pipe2, fds, O_CLOEXEC) < 0)
 		return -errno;
-	pid = dlk_spawn("/usr/bin/getent", argv, envp, fds[1], true);
+	pid = dlk_spawn("/usr/bin/getent", argv, envp, fds[1], -1, true);
 	dlk_close(fds[1]);
 	if (pid > 0)
 		drain(fds[0], text, sizeof(text), deadline_ns);

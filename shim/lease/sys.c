@@ -369,26 +369,31 @@ struct spawn {
 	const char *file;
 	char *const *argv;
 	char *const *envp;
-	int keep;
+	int keep, log;
 	bool stdout_too;
 	char *stack; /* of the second */
 	pid_t pid;
 	int err;
 };
 
-/* Without a /dev/null (chroot) it has no 0, 1 and 2, and not the program's. */
+/*
+ * Without a /dev/null (chroot) it has no 0, 1 and 2, and not the program's.
+ */
 static int keep_one(const struct spawn *s)
 {
+	const bool logs =
+		s->log >= 0 && dlk_syscall(SYS_dup3, s->log, 2, 0) == 2;
 	long keep = s->keep == 3 ? dlk_syscall(SYS_fcntl, 3, F_SETFD, 0)
 				 : dlk_syscall(SYS_dup3, s->keep, 3, 0);
 
 	if (keep < 0)
 		return -errno;
 	dlk_syscall(SYS_close_range, 4U, ~0U, 0U);
-	dlk_syscall(SYS_close_range, 0U, 2U, 0U);
+	dlk_syscall(SYS_close_range, 0U, logs ? 1U : 2U, 0U);
 	dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	dlk_syscall(SYS_dup3, s->stdout_too ? 3 : 0, 1, 0);
-	dlk_syscall(SYS_dup3, 0, 2, 0);
+	if (!logs)
+		dlk_syscall(SYS_dup3, 0, 2, 0);
 	return 0;
 }
 
@@ -458,12 +463,14 @@ void dlk_undumped_free(void *pages, size_t size)
 }
 
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
-		int keep, bool stdout_too)
+		int keep, int log, bool stdout_too)
 {
 	const size_t size = 65536;
 	sigset_t all, old;
 	pid_t pid;
-	struct spawn s = { file, argv, envp, keep, stdout_too, NULL, 0, 0 };
+	struct spawn s = {
+		file, argv, envp, keep, log, stdout_too, NULL, 0, 0
+	};
 	char *stack;
 
 	if (dlk_children_elsewhere())

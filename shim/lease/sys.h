@@ -109,11 +109,11 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg);
  * it SIGCHLD again: `while (wait(NULL) > 0)` would wait for it.  So a child
  * with exit signal 0, which never execs, starts it and is gone; process 1, or
  * the nearest subreaper, inherits it.  `keep` becomes its descriptor 3; 0, 1
- * and 2 are /dev/null, no other is open in it; all signals are blocked.  Its
- * pid, or -errno.
+ * and 2 are /dev/null, or 2 is `log` if that is none less than 0; no other is
+ * open in it; all signals are blocked.  Its pid, or -errno.
  */
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
-		int keep, bool stdout_too);
+		int keep, int log, bool stdout_too);
 /*
  * Where that is this very process, its end is ours to see: call this, until
  * true: it is reaped, or no child of ours.  `name` is its command, as a pid

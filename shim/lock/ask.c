@@ -400,6 +400,8 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 {
 	int err = dlk_rule_of(fd, path, size, rule);
 
+	if (err || *rule)
+		dlk_log_complain();
 	if (!err && !*rule && path[0] == '/') {
 		say_if_idle(call);
 		dlk_kernel_note_unmanaged(fd, path, strlen(path));

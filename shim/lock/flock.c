@@ -18,7 +18,7 @@
  * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
  * killed would leave a kernel lock with the shell that nobody holds.
  */
-#include "lock/ask.h"
+#include "lock/trace.h"
 
 #include <alloca.h>
 #include <errno.h>
@@ -259,6 +259,7 @@ static int wait_in_kernel(struct ask *a)
 {
 	int err;
 
+	dlk_trace_call(a, "waits in the kernel for");
 	dlk_queue_away(a);
 	dlk_ask_empty_hands(a);
 	err = dlk_let_signals_in(a->call);
@@ -871,7 +872,11 @@ static int ask_and_keep(struct ask *a)
 	if (err == DLK_BUSY)
 		err = new_token(a) ?: ask_redis(a);
 	a->queue.answered = err == DLK_BUSY;
-	return err ? err : keep(a);
+	if (!err)
+		err = keep(a);
+	if (!err)
+		dlk_trace_call(a, "granted");
+	return err;
 }
 
 /* (mutex held) What was kept just now, or NULL: it is gone already. */

@@ -21,6 +21,7 @@
 #include "keeper/protocol.h"
 #include "lease/log.h"
 #include "lease/shadowdir.h"
+#include "lock/trace.h"
 #include "model/timeline.h"
 
 static struct {
@@ -86,12 +87,13 @@ static pid_t spawn(int their_end)
 	char fallback[] = DLK_LIBEXECDIR "/dlock-keeper";
 	char *argv[] = { name, NULL };
 	char *envp[] = { env, NULL };
+	const int log = dlk_log_fd();
 	pid_t pid;
 
 	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
-	pid = dlk_spawn(dlk.keeper_path, argv, envp, their_end, false);
+	pid = dlk_spawn(dlk.keeper_path, argv, envp, their_end, log, false);
 	if (pid == -ENOENT || pid == -EACCES)
-		pid = dlk_spawn(fallback, argv, envp, their_end, false);
+		pid = dlk_spawn(fallback, argv, envp, their_end, log, false);
 	return pid;
 }
 
@@ -388,6 +390,8 @@ static void settle(struct handing *it)
 	tell = it->err && !over && !h->told_no_keeper;
 	h->told_no_keeper |= tell;
 	pthread_mutex_unlock(&dlk.mutex);
+	if (!it->err && !over)
+		dlk_trace_lease(h, "the keeper's to carry on, too", NULL);
 	/* Given back while we were talking: nobody else has said so. */
 	if (!it->err && over)
 		send_message(h, DLK_KEEP_DROP, NULL, 0);

@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "lease/records.h"
+#include "lock/trace.h"
 #include "model/timeline.h"
 
 enum { LOOK_MS = 25, RETRY_MS = 100 };
@@ -110,6 +111,8 @@ void dlk_list_send(struct dlk_held *h, const struct dlk_range *window)
 	struct dlk_conn *c = dlk_link_get_open(h->rule->redis->endpoints);
 	uint64_t now = dlk_now_ns();
 
+	if (window)
+		dlk_trace_lease(h, "weaker now in", window);
 	if (!c || send_pages(c, h, h->list_again || !window ? &whole : window,
 			     now + 20 * DLK_MS) < 0)
 		again_at(h, now);

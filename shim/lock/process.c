@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "entry/real.h"
+#include "lease/log.h"
 
 enum { FLUSH_MS = 200 };
 
@@ -126,6 +127,12 @@ void dlk_after_own_table(void)
 
 /* --- fork ----------------------------------------------------------------- */
 
+/* Its shadows are its descriptions' as well, and the log is everybody's. */
+static bool stays_open(int fd)
+{
+	return dlk_shadow_is_own(fd) || dlk_log_is_own(fd);
+}
+
 /*
  * In a child of fork(2): it has its parent's memory but none of its threads,
  * none of its leases (they stay with the description: the parent's keeper
@@ -161,7 +168,8 @@ void dlk_after_fork(void)
 		dlk_links_forget();
 		dlk_wakes_forget();
 		dlk_handover_forget();
-		dlk_own_forget(dlk_shadow_is_own);
+		dlk_log_forked();
+		dlk_own_forget(stays_open);
 		dlk_identity_forget();
 	}
 	dlk_leave(&call);

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "lease/script.h"
-#include "lock/ask.h"
+#include "lock/trace.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
@@ -469,6 +469,8 @@ int dlk_queue_wait(struct ask *a)
 	bool known = q->waiter.queued;
 	int err;
 
+	if (q->answered)
+		dlk_trace_wait(a, "waits in the queue for");
 	if (q->answered)
 		a->fail_by_ns = 0;
 	q->placed = q->answered && known;

@@ -44,6 +44,7 @@
 #include "entry/real.h"
 #include "lease/records.h"
 #include "lock/record.h"
+#include "lock/trace.h"
 #include "model/timeline.h"
 
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
@@ -359,6 +360,7 @@ static int wait_in_kernel(struct ask *a)
 	int err;
 
 	narrow(a);
+	dlk_trace_call(a, "waits in the kernel for");
 	dlk_queue_away(a);
 	dlk_deadlock_in_kernel(a, &l);
 	dlk_ask_empty_hands(a);
@@ -839,6 +841,8 @@ static int attempt(struct ask *a, bool *kernel)
 		err = lost(a);
 		*kernel = true;
 	}
+	if (!err)
+		dlk_trace_call(a, "granted");
 	if (err)
 		restore_kernel(a);
 	else if (weaker)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "lock/trace.h"
 #include "model/timeline.h"
 
 /* The answer to a release, or NULL when the connection failed before it. */
@@ -88,6 +89,7 @@ void dlk_give_back(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!ours)
 		return;
+	dlk_trace_lease(h, "released", NULL);
 	/* Nobody here would, or could, send it again. */
 	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
 	    dlk_handover_owe(h)) {

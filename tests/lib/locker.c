@@ -23,6 +23,8 @@
  *	peek SLOT			the number there
  *	poke SLOT NUMBER
  *	closeall			close(2) of 3 .. 1023
+ *	closeraw			close_range(2) of 3 and more, past
+ *				whoever stands between libc and the kernel
  *	fork				a child that waits for death: its pid
  *	reap PID			SIGKILL and waitpid(2)
  *	twin SLOT		a process that has our descriptor table
@@ -53,6 +55,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -335,6 +338,22 @@ static long do_sockets(char **arg)
 	return entries("/proc/self/fd", true);
 }
 
+static long do_closeraw(char **arg)
+{
+	long r;
+
+	(void)arg;
+#if defined(__x86_64__)
+	__asm__ volatile("syscall"
+			 : "=a"(r)
+			 : "0"(SYS_close_range), "D"(3L), "S"(-1L), "d"(0L)
+			 : "rcx", "r11", "memory");
+#else
+	r = syscall(SYS_close_range, 3U, ~0U, 0U);
+#endif
+	return r;
+}
+
 static void on_alarm(int signo)
 {
 	(void)signo;
@@ -439,8 +458,8 @@ static const struct {
 	{ "map", do_map },           { "peek", do_peek },
 	{ "poke", do_poke },         { "jump", do_jump },
 	{ "swap", do_swap },         { "exec", do_exec },
-	{ "tick", do_tick },         { "twin", do_twin },
-	{ "cycle", do_cycle },
+	{ "tick", do_tick },         { "closeraw", do_closeraw },
+	{ "twin", do_twin },         { "cycle", do_cycle },
 };
 
 static void answer(char **arg)
