@@ -77,7 +77,7 @@ $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)
 
 $(B)/dlock-keeper: $(KEEPER_OBJ) $(B)/gen/hiredis.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) -static $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
+	$(Q)$(CC) $(if $(SAN),,-static) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
 
 $(B)/dlock: $(call obj,$(RUN)) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,LINK,$@)

@@ -8,7 +8,8 @@
  *     setuid() would differ.  unshare(2) and setns(2) refuse threads.
  *  2. Result and errno are the call's own.
  *  3. What is held is the keeper's before: it stays as it was started, in the
- *     old namespaces and with the old ids.
+ *     old namespaces and with the old ids.  It hears nothing new when the
+ *     process has given up, for good, what the keeper still may (DESIGN L4).
  */
 #include <errno.h>
 #include <grp.h>
@@ -64,6 +65,8 @@ static void after(const struct dlk_privileged *p, int kinds, bool done)
 {
 	if (kinds & CLONE_NEWPID)
 		dlk_after_pid_namespace(done);
+	if (done && (kinds & CLONE_NEWUSER))
+		dlk_after_user_namespace();
 	if (done && (kinds & CLONE_NEWNET))
 		dlk_after_net_namespace();
 	if (done && (kinds & CLONE_FILES))

@@ -13,79 +13,70 @@
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
 #include "lease/log.h"
-#include "lease/mounts.h"
 #include "lease/renew.h"
 #include "lease/sys.h"
 #include "model/timeline.h"
 
-enum { BUCKETS = 1024 };
-
-struct server {
-	struct server *next;
-	struct dlk_endpoint ep;
-};
+enum { BUCKETS = 1024, DOUBT_MS = 50 };
 
 struct dlk_kept *dlk_carried;
-static struct dlk_kept *by_token[BUCKETS];
-static struct server *servers; /* few, and so kept for ever */
-static struct dlk_conn *conn;  /* to the server asked last */
+static struct dlk_kept *by_number[BUCKETS];
+static struct dlk_kept *dropped; /* by chain; next is as it was */
+static struct dlk_server *servers;
+static unsigned n_servers;
 
-static struct dlk_conn *conn_to(const struct dlk_endpoint *ep)
+bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n)
 {
-	if (conn && dlk_conn_endpoint(conn) != ep) {
-		dlk_conn_delete(conn);
-		conn = NULL;
+	servers = dlk_undumped((n ? n : 1) * sizeof(*servers));
+	if (!servers)
+		return false;
+	n_servers = n;
+	for (unsigned i = 0; i < n; i++)
+		servers[i].ep = eps[i];
+	return true;
+}
+
+/* While Redis is waited for, the shim is not left without an answer. */
+static bool hear_meanwhile(void *unused)
+{
+	(void)unused;
+	dlk_hear();
+	return false;
+}
+
+static struct dlk_conn *conn_to(struct dlk_server *s)
+{
+	if (!s->conn) {
+		s->conn = dlk_conn_new(&s->ep);
+		if (s->conn)
+			dlk_conn_set_interrupt(s->conn, hear_meanwhile, NULL);
 	}
-	if (!conn)
-		conn = dlk_conn_new(ep);
-	return conn;
+	return s->conn;
 }
 
 struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k)
 {
-	return conn_to(k->ep);
-}
-
-static const struct dlk_endpoint *server(const struct dlk_endpoint *ep)
-{
-	struct server *s;
-
-	for (s = servers; s; s = s->next)
-		if (memcmp(&s->ep, ep, sizeof(*ep)) == 0)
-			return &s->ep;
-	s = dlk_undumped(sizeof(*s));
-	if (!s)
-		return NULL;
-	s->ep = *ep;
-	s->next = servers;
-	servers = s;
-	return &s->ep;
+	return conn_to(k->server);
 }
 
 /* --- the table ------------------------------------------------------------ */
 
-/* A token begins with random digits ("dlock1 RANDOM"). */
-static struct dlk_kept **chain(const char *token, size_t len)
+static struct dlk_kept **chain(uint32_t number)
 {
-	unsigned h = 0;
-
-	for (size_t i = 0; i < len && i < 20; i++)
-		h = h * 31 + (unsigned char)token[i];
-	return &by_token[h % BUCKETS];
+	return &by_number[number % BUCKETS];
 }
 
-struct dlk_kept *dlk_carried_find(const char *token, size_t len)
+struct dlk_kept *dlk_carried_find(uint32_t number)
 {
-	for (struct dlk_kept *k = *chain(token, len); k; k = k->chain)
-		if (k->lease.token_len == len &&
-		    memcmp(k->lease.token, token, len) == 0)
+	for (struct dlk_kept *k = *chain(number); k; k = k->chain)
+		if (k->number == number)
 			return k;
 	return NULL;
 }
 
 static void insert(struct dlk_kept *k)
 {
-	struct dlk_kept **first = chain(k->lease.token, k->lease.token_len);
+	struct dlk_kept **first = chain(k->number);
 
 	k->chain = *first;
 	*first = k;
@@ -96,21 +87,46 @@ static void insert(struct dlk_kept *k)
 	dlk_carried = k;
 }
 
+static void let_go(struct dlk_kept *k)
+{
+	dlk_guard_end(&k->guard);
+	if (k->watch)
+		dlk_watch_unref(k->watch);
+	dlk_shade_put(k->shade);
+	free(k->ranges.v);
+	free(k);
+}
+
 void dlk_carry_drop(struct dlk_kept *k)
 {
-	struct dlk_kept **in = chain(k->lease.token, k->lease.token_len);
+	struct dlk_kept **in = chain(k->number);
 
+	if (k->dropped)
+		return;
 	while (*in != k)
 		in = &(*in)->chain;
 	*in = k->chain;
 	*k->at = k->next;
 	if (k->next)
 		k->next->at = k->at;
-	dlk_guard_end(&k->guard);
-	dlk_watch_unref(k->watch);
-	dlk_shade_put(k->shade);
-	free(k->ranges.v);
-	free(k);
+	k->dropped = true;
+	k->chain = dropped;
+	dropped = k;
+}
+
+bool dlk_carry_bury(void)
+{
+	struct dlk_kept **at = &dropped, *k;
+
+	while ((k = *at)) {
+		if (k->flushing) {
+			at = &k->chain;
+			continue;
+		}
+		*at = k->chain;
+		let_go(k);
+	}
+	return !dropped;
 }
 
 static void tell(enum dlk_level level, const struct dlk_kept *k,
@@ -122,7 +138,7 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 	dlk_text_str(&l.text, "the lease ");
 	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
 	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, k->ep->name);
+	dlk_text_str(&l.text, k->server->ep.name);
 	dlk_text_str(&l.text, what);
 	dlk_text_str(&l.text, why);
 	dlk_line_end(&l);
@@ -130,16 +146,7 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 
 /* --- a lease comes -------------------------------------------------------- */
 
-/* The program may have closed the descriptor and opened another file. */
-static bool is_file(const struct dlk_keep *m, int fd)
-{
-	struct stat st;
-
-	return dlk_file_known(fd, &st) == 0 && st.st_dev == m->dev &&
-	       st.st_ino == m->ino;
-}
-
-static void fill(struct dlk_kept *k, const struct dlk_keep *m)
+static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 {
 	memcpy(k->bytes, m->bytes,
 	       m->key_len + m->token_len + m->places_len + 3);
@@ -157,6 +164,7 @@ static void fill(struct dlk_kept *k, const struct dlk_keep *m)
 				  : NULL,
 		.places_len = m->places_len,
 	};
+	k->number = m->head.seq;
 	k->kind = m->kind;
 	k->pid = m->pid;
 	k->coherent = m->coherent != 0;
@@ -178,10 +186,13 @@ static void watch_it(struct dlk_kept *k, int fd)
 	dlk_look_soon();
 }
 
-/* Without two left, there would be none for the connection to release it on. */
-static bool descriptors_are_left(int fd)
+/*
+ * Without two left, there would be none for the connection to release it on.
+ * The socket's, for to close a file's may take long.
+ */
+static bool descriptors_are_left(void)
 {
-	int one = dup(fd), two = dup(fd);
+	int one = dup(dlk_shim_fd()), two = dup(dlk_shim_fd());
 
 	if (one >= 0)
 		close(one);
@@ -190,82 +201,175 @@ static bool descriptors_are_left(int fd)
 	return one >= 0 && two >= 0;
 }
 
-/* What it takes to see the end; 0 or -errno. */
-static int guard_it(struct dlk_kept *k, const struct dlk_keep *m,
-		    const int *fds)
+/* The watch of a remote file closes the descriptor itself, in time. */
+static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
+		      int *fds)
 {
-	k->ep = server(&m->ep);
+	const bool remote = m->remote && fds[1] < 0;
+	struct dlk_watch_what what = {
+		.dev = m->dev,
+		.ino = m->ino,
+		.records = m->kind != DLK_KEPT_FLOCK,
+		.remote = remote,
+	};
+
+	if (m->kind == DLK_KEPT_FLOCK) {
+		dlk_guard_begin(&k->guard, fds[0]);
+		what.open_only = !dlk_guard_can_tell(&k->guard);
+	}
+	k->watch = dlk_watch_get(fds[0], &what);
+	if (!k->watch)
+		return -errno;
+	if (!dlk_watch_is_opening(k->watch))
+		watch_it(k, fds[0]);
+	if (remote)
+		fds[0] = -1;
+	return 0;
+}
+
+/* What it takes to see the end; 0 or -errno. */
+static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
+{
+	int err;
+
+	if (m->server >= n_servers)
+		return -ENXIO;
+	k->server = &servers[m->server];
 	/* The connection, too, while the program can still be told. */
-	if (!k->ep || !conn_to(k->ep))
+	if (!conn_to(k->server))
 		return -ENOMEM;
 	if (fds[1] >= 0) {
 		k->shade = dlk_shade_get(fds);
 		if (!k->shade)
 			return -errno;
 	}
-	if (m->kind == DLK_KEPT_FLOCK) {
-		dlk_guard_begin(&k->guard, fds[0]);
-		k->watch =
-			dlk_watch_get(fds[0], !dlk_guard_can_tell(&k->guard));
-	} else {
-		k->watch = dlk_watch_get_records(fds[0]);
+	err = watch_file(k, m, fds);
+	if (!err && m->remote && fds[1] >= 0) {
+		dlk_errand_close(fds[1]);
+		fds[1] = -1;
 	}
-	return k->watch ? 0 : -errno;
+	return err;
 }
 
-int dlk_carry(const struct dlk_keep *m, const int *fds)
+int dlk_carry(const struct dlk_keep_add *m, int *fds)
 {
 	struct dlk_kept *k;
 	int err;
 
 	if (fds[0] < 0)
 		return -EBADF;
-	/* Asked again, for the answer came too late. */
-	if (dlk_carried_find(m->bytes + m->key_len + 1, m->token_len))
-		return 0;
-	if (!is_file(m, fds[0]))
-		return -ESTALE;
+	if (dlk_carried_find(m->head.seq))
+		return -EEXIST;
 	k = calloc(1,
 		   sizeof(*k) + m->key_len + m->token_len + m->places_len + 3);
 	if (!k)
 		return -ENOMEM;
+	fill(k, m);
 	err = guard_it(k, m, fds);
+	if (!err && !descriptors_are_left())
+		err = -EMFILE;
 	if (err) {
-		dlk_guard_end(&k->guard);
-		dlk_shade_put(k->shade);
-		free(k);
+		let_go(k);
 		return err;
 	}
-	fill(k, m);
 	insert(k);
-	watch_it(k, fds[0]);
-	if (!descriptors_are_left(fds[0])) {
-		dlk_carry_drop(k);
-		return -EMFILE;
-	}
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
 	return 0;
 }
 
+/* The shim is told, if it is there; else nobody but the log can be. */
+static void take_back(struct dlk_kept *k, int err)
+{
+	if (!dlk_shim_lives()) {
+		dlk_carry_lapse(k);
+		return;
+	}
+	dlk_shim_answer(k->number, err);
+	dlk_carry_drop(k);
+}
+
+void dlk_carry_opened(struct dlk_watch *w, int err)
+{
+	for (struct dlk_kept *k = dlk_carried, *next; k && err; k = next) {
+		next = k->next;
+		if (k->watch != w || k->state != DLK_KEPT)
+			continue;
+		if (err == -ESTALE || (k->kind == DLK_KEPT_FLOCK &&
+				       !dlk_guard_can_tell(&k->guard)))
+			take_back(k, err);
+	}
+}
+
 /* --- a lease ends --------------------------------------------------------- */
 
-void dlk_carry_owe(struct dlk_kept *k)
+static void owe(struct dlk_kept *k)
 {
-	const int fd = dlk_watch_fd(k->watch);
-
-	if (k->coherent && fd >= 0)
-		sync_file_range(fd, 0, 0,
-				SYNC_FILE_RANGE_WAIT_BEFORE |
-					SYNC_FILE_RANGE_WRITE |
-					SYNC_FILE_RANGE_WAIT_AFTER);
 	k->state = DLK_OWED_BACK;
 	k->forget_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
 	k->due_ns = 0;
 }
 
+struct flushing {
+	struct dlk_errand errand;
+	struct dlk_kept *k; /* it stays, and its watch's descriptor */
+	int fd;
+};
+
+static void flush_it(struct dlk_errand *e)
+{
+	sync_file_range(((struct flushing *)e)->fd, 0, 0,
+			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+				SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
+static void flushed(struct dlk_errand *e)
+{
+	struct dlk_kept *k = ((struct flushing *)e)->k;
+
+	free(e);
+	k->flushing = false;
+	if (!k->dropped)
+		owe(k);
+}
+
+/* False: nothing is to be written back, or there is no memory for it. */
+static bool flush(struct dlk_kept *k)
+{
+	const int fd = k->coherent ? dlk_watch_fd(k->watch) : -1;
+	struct flushing *f = fd < 0 ? NULL : calloc(1, sizeof(*f));
+
+	if (!f)
+		return false;
+	*f = (struct flushing){ { .run = flush_it, .done = flushed }, k, fd };
+	k->flushing = true;
+	dlk_errand_send(&f->errand);
+	return true;
+}
+
+void dlk_carry_owe(struct dlk_kept *k)
+{
+	if (k->dropped || k->state != DLK_KEPT)
+		return;
+	k->state = DLK_FLUSHING;
+	k->due_ns = UINT64_MAX;
+	if (!flush(k))
+		owe(k);
+}
+
+/* When it has renewed last, nobody can say. */
+void dlk_carry_mute_ended(void)
+{
+	const uint64_t now = dlk_now_ns();
+
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
+}
+
 void dlk_carry_lapse(struct dlk_kept *k)
 {
+	if (k->dropped)
+		return;
 	tell(DLK_WARNING, k, " is not carried on any more: ",
 	     "the process that took its lock has ended, its file cannot be "
 	     "opened, and nobody else can tell whether the lock is there; the "
@@ -330,7 +434,7 @@ static unsigned collect(struct dlk_kept **who, enum dlk_kept_state state,
 			now_ns + (n ? k->lease.ttl_ms / 12 * DLK_MS : 0);
 
 		if (k->state == state && k->due_ns <= soon &&
-		    (n == 0 || who[0]->ep == k->ep))
+		    (n == 0 || who[0]->server == k->server))
 			who[n++] = k;
 	}
 	return n;
@@ -341,15 +445,17 @@ static bool release_some(uint64_t now_ns)
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	int said[DLK_RENEW_BATCH];
 	unsigned n = collect(who, DLK_OWED_BACK, now_ns);
-	struct dlk_conn *c = n ? conn_to(who[0]->ep) : NULL;
+	struct dlk_conn *c = n ? conn_to(who[0]->server) : NULL;
 
 	for (unsigned i = 0; i < n; i++)
 		said[i] = -EPIPE;
 	if (c)
 		send_releases(c, who, said, n,
-			      now_ns + who[0]->ep->connect_timeout_ms * DLK_MS);
+			      now_ns + who[0]->server->ep.connect_timeout_ms *
+					       DLK_MS);
 	for (unsigned i = 0; i < n; i++)
-		settled(who[i], said[i], now_ns);
+		if (!who[i]->dropped)
+			settled(who[i], said[i], now_ns);
 	return n > 0;
 }
 
@@ -360,12 +466,49 @@ static void restore_records(struct dlk_kept *k, struct dlk_renewal *r)
 	    dlk_now_ns() >= k->deadline_ns)
 		return;
 	r->asked_ns = dlk_now_ns();
-	r->result = dlk_records_put_back(k, conn);
+	r->result = dlk_records_put_back(k, k->server->conn);
 	if (r->result == DLK_GONE)
 		r->result = -EAGAIN;
 	/* In time, or else nobody knows what came in between. */
 	else if (r->result == 0 && dlk_now_ns() >= k->deadline_ns)
 		r->result = DLK_GONE;
+}
+
+static void retry(struct dlk_kept *k, uint64_t now)
+{
+	k->due_ns = dlk_retry_ns(now, k->lease.ttl_ms);
+	/* A claim is short (lease/queue.h). */
+	if (now < k->deadline_ns &&
+	    k->due_ns > now + (k->deadline_ns - now) / 4)
+		k->due_ns = now + (k->deadline_ns - now) / 4;
+}
+
+/*
+ * Is it lost?  The deadline is that of the latest renewal by anybody, for the
+ * process renews as well, perhaps by a connection that is still open where we
+ * get none (maxclients); of one that cannot tell, nobody knows it.  Before it,
+ * only another's token is proof; and that the lock has just been given back
+ * must have had the time to be seen.
+ *
+ *	process				we
+ *	release ->
+ *	unlock				renew ->	somebody else's
+ *	DROP				what was that?
+ */
+static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
+{
+	if (result != DLK_LOST &&
+	    (now < k->deadline_ns || dlk_shim_is_mute())) {
+		retry(k, now);
+		return false;
+	}
+	if (!dlk_shim_speaks() && (result < 0 || k->doubted))
+		return true;
+	k->doubted = true;
+	k->due_ns = now + DOUBT_MS * DLK_MS;
+	dlk_watch_stir(k->watch);
+	dlk_look_soon();
+	return false;
 }
 
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
@@ -374,29 +517,28 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 
 	restore_records(k, r);
 	now = dlk_now_ns();
-
+	if (k->dropped || k->state != DLK_KEPT)
+		return;
 	if (r->result == 0) {
-		k->deadline_ns = dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms);
+		uint64_t deadline =
+			dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms);
+
+		if (k->deadline_ns < deadline)
+			k->deadline_ns = deadline;
 		k->due_ns = dlk_renew_ns(r->asked_ns, k->lease.ttl_ms);
+		k->doubted = false;
 		return;
 	}
-	if (r->result < 0 && now < k->deadline_ns) {
-		k->due_ns = dlk_retry_ns(now, k->lease.ttl_ms);
-		/* A claim is short (lease/queue.h). */
-		if (k->due_ns > now + (k->deadline_ns - now) / 4)
-			k->due_ns = now + (k->deadline_ns - now) / 4;
+	if (r->result == DLK_REPLACED) {
+		dlk_carry_drop(k);
 		return;
 	}
-	if (dlk_shim_speaks()) {
-		k->due_ns = now + 5 * DLK_MS;
+	if (!is_lost(k, r->result, now))
 		return;
-	}
-	if (r->result != DLK_REPLACED)
-		tell(DLK_ERROR, k, " is LOST while its lock is held: ",
-		     r->result < 0 ? dlk_lease_why(conn)
-		     : r->result == DLK_LOST
-			     ? "somebody else holds it"
-			     : "the server does not know it any more");
+	tell(DLK_ERROR, k, " is LOST while its lock is held: ",
+	     r->result < 0           ? dlk_lease_why(k->server->conn)
+	     : r->result == DLK_LOST ? "somebody else holds it"
+				     : "the server does not know it any more");
 	dlk_carry_drop(k);
 }
 
@@ -405,7 +547,7 @@ static bool renew_some(uint64_t now_ns)
 	struct dlk_renewal r[DLK_RENEW_BATCH];
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	unsigned n = collect(who, DLK_KEPT, now_ns);
-	struct dlk_conn *c = n ? conn_to(who[0]->ep) : NULL;
+	struct dlk_conn *c = n ? conn_to(who[0]->server) : NULL;
 
 	for (unsigned i = 0; i < n; i++)
 		r[i] = (struct dlk_renewal){
@@ -413,9 +555,10 @@ static bool renew_some(uint64_t now_ns)
 			.deadline_ns = who[i]->deadline_ns,
 		};
 	if (c)
-		dlk_renew_batch(
-			c, now_ns + who[0]->ep->connect_timeout_ms * DLK_MS, r,
-			n);
+		dlk_renew_batch(c,
+				now_ns + who[0]->server->ep.connect_timeout_ms *
+						 DLK_MS,
+				r, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (c)
 			renewed(who[i], &r[i]);

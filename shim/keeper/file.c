@@ -48,6 +48,8 @@ struct dlk_watch {
 	unsigned refs; /* main thread's, as all above and `stirred` */
 	bool stirred;
 	bool records; /* of record locks: flock(2) is never asked */
+	bool remote;  /* its file system may hang */
+	bool opening; /* in the background yet */
 	bool has_thread;
 	pthread_mutex_t mutex; /* guards the three below */
 	pthread_cond_t go;
@@ -77,6 +79,16 @@ static void destroy(struct dlk_watch *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	free(w);
+}
+
+/* Where the file system may hang, its file is closed in the background. */
+static void destroy_now(struct dlk_watch *w)
+{
+	if (w->remote && w->fd >= 0) {
+		dlk_errand_close(w->fd);
+		w->fd = -1;
+	}
+	destroy(w);
 }
 
 static void note_free(struct dlk_watch *w)
@@ -206,59 +218,155 @@ static void insert(struct dlk_watch *w, struct dlk_watch **first)
 	*first = w;
 }
 
-static struct dlk_watch *new_watch(int fd, const struct stat *st,
-				   bool open_only, bool records)
+static void listen_begin(void)
 {
-	int own = reopen(fd, st->st_mode);
-	struct dlk_watch *w;
+	if (bells.closed < 0)
+		bells.closed = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+}
 
-	if (own < 0 && open_only)
+static struct dlk_watch *new_watch(const struct stat *st,
+				   const struct dlk_watch_what *what)
+{
+	struct dlk_watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
 		return NULL;
-	w = calloc(1, sizeof(*w));
-	if (!w) {
-		if (own >= 0)
-			close(own);
-		return NULL;
-	}
-	w->fd = own;
-	w->records = records;
+	w->fd = -1;
+	w->records = what->records;
+	w->remote = what->remote;
 	w->dev = st->st_dev;
 	w->ino = st->st_ino;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
 	insert(w, bucket(st));
-	if (!records)
+	return w;
+}
+
+/* The program may have closed the descriptor and opened another file. */
+static int check_file(int fd, const struct dlk_watch *w, struct stat *st)
+{
+	if (dlk_file_known(fd, st) < 0)
+		return -errno;
+	return st->st_dev == w->dev && st->st_ino == w->ino ? 0 : -ESTALE;
+}
+
+static struct dlk_watch *get_local(int fd, const struct stat *claimed,
+				   const struct dlk_watch_what *what)
+{
+	const struct dlk_watch same = { .dev = claimed->st_dev,
+					.ino = claimed->st_ino };
+	struct dlk_watch *w;
+	struct stat st;
+	int own, err = check_file(fd, &same, &st);
+
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	own = reopen(fd, st.st_mode);
+	if (own < 0 && what->open_only)
+		return NULL;
+	w = new_watch(&st, what);
+	if (!w && own >= 0)
+		close(own);
+	if (!w)
+		return NULL;
+	w->fd = own;
+	if (!w->records)
 		start(w);
 	return w;
 }
 
-static struct dlk_watch *get(int fd, bool open_only, bool records)
-{
-	struct dlk_watch *w;
-	struct stat st;
+/* --- opening in the background -------------------------------------------- */
 
-	if (dlk_file_known(fd, &st) < 0)
+struct opening {
+	struct dlk_errand errand;
+	struct dlk_watch *watch;
+	int fd, own, wd, err;
+};
+
+static void open_it(struct dlk_errand *e)
+{
+	struct opening *o = (struct opening *)e;
+	struct stat st;
+	char name[48];
+
+	o->err = check_file(o->fd, o->watch, &st);
+	if (!o->err) {
+		o->own = reopen(o->fd, st.st_mode);
+		o->err = o->own < 0 ? -errno : 0;
+	}
+	if (bells.closed >= 0)
+		o->wd = inotify_add_watch(bells.closed,
+					  fd_name(name, sizeof(name), o->fd),
+					  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
+	close(o->fd);
+}
+
+static void opened(struct dlk_errand *e)
+{
+	struct opening *o = (struct opening *)e;
+	struct dlk_watch *w = o->watch;
+
+	w->opening = false;
+	w->fd = o->own;
+	if (o->wd > 0)
+		w->wd = o->wd;
+	if (!w->records && w->refs)
+		start(w);
+	dlk_watch_stir(w);
+	dlk_look_soon();
+	w->refs++; /* through what comes of it */
+	dlk_carry_opened(w, o->err);
+	dlk_watch_unref(w);
+	free(o);
+}
+
+static struct dlk_watch *get_remote(int fd, const struct stat *claimed,
+				    const struct dlk_watch_what *what)
+{
+	struct opening *o = calloc(1, sizeof(*o));
+
+	if (!o)
 		return NULL;
-	w = find(&st, records);
-	if (w && w->fd < 0 && open_only) {
+	o->watch = new_watch(claimed, what);
+	if (!o->watch) {
+		free(o);
+		return NULL;
+	}
+	o->watch->opening = true;
+	o->errand.run = open_it;
+	o->errand.done = opened;
+	o->fd = fd;
+	o->own = -1;
+	listen_begin();
+	dlk_errand_send(&o->errand);
+	return o->watch;
+}
+
+struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what)
+{
+	const struct stat claimed = { .st_dev = what->dev,
+				      .st_ino = what->ino };
+	struct dlk_watch *w = find(&claimed, what->records);
+
+	if (w && dlk_watch_is_shut(w) && what->open_only) {
 		errno = EACCES;
 		return NULL;
 	}
+	if (w && what->remote)
+		dlk_errand_close(fd);
 	if (!w)
-		w = new_watch(fd, &st, open_only, records);
+		w = what->remote ? get_remote(fd, &claimed, what)
+				 : get_local(fd, &claimed, what);
 	if (w)
 		w->refs++;
 	return w;
 }
 
-struct dlk_watch *dlk_watch_get(int fd, bool open_only)
+bool dlk_watch_is_opening(const struct dlk_watch *w)
 {
-	return get(fd, open_only, false);
-}
-
-struct dlk_watch *dlk_watch_get_records(int fd)
-{
-	return get(fd, false, true);
+	return w->opening;
 }
 
 int dlk_watch_fd(const struct dlk_watch *w)
@@ -273,7 +381,7 @@ bool dlk_watch_waits(const struct dlk_watch *w)
 
 bool dlk_watch_is_shut(const struct dlk_watch *w)
 {
-	return w->fd < 0;
+	return w->fd < 0 && !w->opening;
 }
 
 unsigned dlk_watch_refs(const struct dlk_watch *w)
@@ -308,10 +416,9 @@ void dlk_watch_listen(struct dlk_watch *w, int fd)
 {
 	char name[48];
 
-	if (w->wd > 0)
+	if (w->wd > 0 || w->opening)
 		return;
-	if (bells.closed < 0)
-		bells.closed = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	listen_begin();
 	if (bells.closed < 0)
 		return;
 	w->wd = inotify_add_watch(bells.closed, fd_name(name, sizeof(name), fd),
@@ -414,11 +521,11 @@ static void sweep_one(struct dlk_watch *w)
 {
 	struct dlk_watch *next = w->next, **at = w->at;
 
-	if (w->refs)
+	if (w->refs || w->opening)
 		return;
 	listen_no_more(w);
 	if (!w->has_thread)
-		destroy(w);
+		destroy_now(w);
 	else if (told_to_end(w))
 		threads--; /* it frees itself, at any moment */
 	else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keeper's parts: main.c listens and sleeps, carry.c renews and releases,
- * file.c watches files, locks.c reads the kernel's list of locks, shade.c holds
- * the shadows of files that cannot be locked themselves.  One thread does all
- * this but for the waits of file.c.
+ * The keeper's parts: main.c sleeps, hear.c is what the shim says, carry.c
+ * renews and releases, file.c watches files, locks.c reads the kernel's list of
+ * locks, shade.c holds the shadows of files that cannot be locked themselves.
+ * One thread does all this but for the waits of file.c and the errands.
  */
 #ifndef DLK_KEEPER_H
 #define DLK_KEEPER_H
@@ -14,6 +14,20 @@
 
 #include "lease/lease.h"
 #include "model/range.h"
+
+/* --- errand.c: what may hang ---------------------------------------------- */
+
+struct dlk_errand {
+	struct dlk_errand *next;
+	void (*run)(struct dlk_errand *e);  /* by a thread of its own */
+	void (*done)(struct dlk_errand *e); /* then, by the main one */
+};
+bool dlk_errands_init(void);
+void dlk_errand_send(struct dlk_errand *e);
+void dlk_errand_close(int fd);
+/* To be polled for input, and what to call then. */
+int dlk_errands_bell(void);
+void dlk_errands_back(void);
 
 /* --- locks.c: what /proc/locks says --------------------------------------- */
 
@@ -59,14 +73,21 @@ const struct dlk_bells *dlk_watch_bells(void);
 bool dlk_watch_init(void);
 
 /*
- * Watch for the end of a lock on the file behind `fd`, which the caller
- * closes: the keeper opens a description of its own.  A file already watched
- * is found again.  NULL with errno set: there is no memory, or the file cannot
- * be opened and `open_only`.  The caller has one reference.
+ * Watch for the end of a lock on the file behind `fd`: the keeper opens a
+ * description of its own.  A file already watched is found again.  NULL with
+ * errno set: there is no memory, it is another file (ESTALE), or it cannot be
+ * opened and `open_only`.  The caller has one reference.
  */
-struct dlk_watch *dlk_watch_get(int fd, bool open_only);
-/* The same for record locks: never a wait in the kernel. */
-struct dlk_watch *dlk_watch_get_records(int fd);
+struct dlk_watch_what {
+	uint64_t dev, ino; /* fd's file, says the shim */
+	bool open_only;
+	bool records; /* record locks: never a wait in the kernel */
+	bool remote;  /* opening may hang: in the background, and fd is the
+			 watch's to close */
+};
+struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what);
+/* It is being opened in the background yet; then dlk_carry_opened() is told. */
+bool dlk_watch_is_opening(const struct dlk_watch *w);
 /* Our own descriptor of the file; -1: none. */
 int dlk_watch_fd(const struct dlk_watch *w);
 /* The last reference gone, it ends. */
@@ -140,27 +161,41 @@ bool dlk_shades_look(void);
 
 /* --- carry.c: leases ------------------------------------------------------ */
 
-struct dlk_keep;
+struct dlk_keep_add;
 
-enum dlk_kept_state { DLK_KEPT, DLK_OWED_BACK };
+struct dlk_server {
+	struct dlk_endpoint ep;
+	struct dlk_conn *conn; /* NULL: none was needed yet */
+};
+
+enum dlk_kept_state {
+	DLK_KEPT,
+	DLK_FLUSHING, /* over; what is dirty goes first (L10) */
+	DLK_OWED_BACK,
+};
 
 /* A lease that the keeper carries. */
 struct dlk_kept {
 	struct dlk_kept *next, **at; /* in dlk_carried */
-	struct dlk_kept *chain;      /* by token */
+	struct dlk_kept *chain;      /* by number */
+	uint32_t number;             /* of its ADD */
+	bool dropped;  /* nothing finds it any more, but who works on it */
+	bool flushing; /* an errand does */
 	enum dlk_kept_state state;
 	struct dlk_watch *watch;
 	struct dlk_shade *shade; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
 	struct dlk_lease lease;
-	const struct dlk_endpoint *ep;
-	uint64_t granted_ns, deadline_ns;
-	uint64_t due_ns; /* to renew, or to release */
+	struct dlk_server *server;
+	uint64_t granted_ns;
+	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's */
+	uint64_t due_ns;      /* to renew, or to release */
 	uint64_t forget_ns;
 	uint32_t kind; /* enum dlk_kept_kind */
 	uint32_t pid;  /* of the process */
 	bool coherent; /* dirty pages go to the file system first (L10) */
 	bool left;     /* the process has no descriptor of it any more */
+	bool doubted;  /* somebody else's, or nobody's, when asked last */
 	bool text;     /* release by the script as a whole */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -172,10 +207,21 @@ struct dlk_kept {
 
 extern struct dlk_kept *dlk_carried;
 
-/* As protocol.h has them; -1 for none.  All stay the caller's. */
-int dlk_carry(const struct dlk_keep *m, const int *fds);
-struct dlk_kept *dlk_carried_find(const char *token, size_t len);
+/* Once: the only servers to be connected to. */
+bool dlk_carry_begin(const struct dlk_endpoint *servers, unsigned n);
+/*
+ * A lease to carry on; 0 or -errno.  Descriptors as protocol.h has them, -1 for
+ * none; they stay the caller's, but for those that are -1 afterwards.
+ */
+int dlk_carry(const struct dlk_keep_add *m, int *fds);
+/* By the number of its ADD; NULL. */
+struct dlk_kept *dlk_carried_find(uint32_t number);
+/*
+ * It is out of the list at once, and freed by _bury: messages come while Redis
+ * is waited for, so whoever has it in hand must ask whether it is dropped.
+ */
 void dlk_carry_drop(struct dlk_kept *k);
+bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 /* A connection to its server, until the next one is asked for; or NULL. */
 struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k);
 /* Its lock has ended: release it. */
@@ -186,6 +232,10 @@ bool dlk_carry_some(uint64_t now_ns);
 uint64_t dlk_carry_due_ns(void);
 /* Its end cannot be seen any more. */
 void dlk_carry_lapse(struct dlk_kept *k);
+/* A shim that had been mute has ended. */
+void dlk_carry_mute_ended(void);
+/* A watch was opened in the background: 0 or -errno. */
+void dlk_carry_opened(struct dlk_watch *w, int err);
 
 /* --- look.c: when to look at what ----------------------------------------- */
 
@@ -194,9 +244,25 @@ void dlk_look_soon(void);
 void dlk_look(bool shim_lives);
 uint64_t dlk_look_due_ns(void);
 
-/* --- main.c --------------------------------------------------------------- */
+/* --- hear.c: the shim ----------------------------------------------------- */
 
-/* The shim has something to say: perhaps that a lease was given back. */
+/* The socket; its first message is there.  False: nobody of ours started us. */
+bool dlk_hear_begin(int fd);
+/* All that it has said. */
+void dlk_hear(void);
+/* It has something to say: perhaps that a lease was given back. */
 bool dlk_shim_speaks(void);
+void dlk_shim_answer(uint32_t seq, int status);
+
+int dlk_shim_fd(void);       /* -1: it is gone */
+short dlk_shim_events(void); /* to poll it for */
+bool dlk_shim_lives(void);
+/*
+ * It lives, and renews, and cannot say a word: its process has given up what we
+ * may.
+ */
+bool dlk_shim_is_mute(void);
+/* For as long as it lives, without a lease too. */
+bool dlk_shim_wants_us(void);
 
 #endif

@@ -42,7 +42,7 @@ void dlk_look_soon(void)
 /* Nothing but a look will tell of its end, or not as soon. */
 static bool is_looked_at(const struct dlk_kept *k)
 {
-	return k->state == DLK_KEPT &&
+	return !k->dropped && k->state == DLK_KEPT &&
 	       (k->lease.shared || !dlk_watch_waits(k->watch));
 }
 

@@ -4,18 +4,32 @@
  * keeper's descriptor 3.  Shim and keeper are of one build; a message of
  * another size or magic is refused.
  *
- *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS);
- *		answered with 0, or -errno, once the keeper has its
- *		own description of the file and will see the lock's end.
+ *  1. Messages are numbered (seq) and handled in order.  Each is answered with
+ *     its number and 0 or -errno, so a shim without an answer knows that
+ *     neither this message nor a later one was acted on, and that the keeper
+ *     hangs: it is killed, and another one has the leases (DESIGN L4).
+ *  2. A lease is known by the number of the ADD that brought it (`lease`),
+ *     and by nothing else.
+ *  3. Each message carries its sender's credentials (SCM_CREDENTIALS, by the
+ *     kernel's word).  What another user sends than the keeper's own is
+ *     refused: the process may have given up what its keeper still may.
+ *  4. Where the keeper connects to is said before it runs, by START, and never
+ *     again.
+ *
+ *	START	the servers; queued before the keeper is started; no answer
+ *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS).
  *		If that is a shadow, also the program's descriptor, and the
- *		directory of shadows if it could be opened
- *	DROP	the lease was given back; no answer
- *	OWE	the lease is over: give it back, until the server has said so;
- *		no answer
- *	STAY	without a lease too, for as long as the shim lives; of no lease;
- *		answered with 0
+ *		directory of shadows if it could be opened.  Answered with 0
+ *		once the keeper renews it and will see the lock's end.  It opens
+ *		a file of a remote file system in the background: then a second
+ *		answer with an error takes the first one back
+ *	DROP	the lease was given back
+ *	OWE	the lease is over: give it back, until the server has said so
  *	LEFT	no descriptor of the process has the lock any more; another's
- *		may; no answer
+ *		may
+ *	RENEWED	until when these leases are held, by what the process itself has
+ *		asked of the server
+ *	STAY	without a lease too, for as long as the shim lives
  *
  * Whoever has the program's descriptor may ask for the shadow (shade.c), on
  * the keeper's socket in the directory of shadows: a byte with the descriptor,
@@ -28,27 +42,55 @@
 
 #include "config/config.h"
 
-enum { DLK_KEEP_FDS = 3 };
 enum {
-	DLK_KEEP_ADD = 1,
+	DLK_KEEP_FDS = 3,
+	DLK_KEEP_SERVERS = 64,  /* of START, at most */
+	DLK_KEEP_RENEWALS = 64, /* of RENEWED, at most */
+};
+enum {
+	DLK_KEEP_START = 1,
+	DLK_KEEP_ADD,
 	DLK_KEEP_DROP,
 	DLK_KEEP_OWE,
-	DLK_KEEP_STAY,
 	DLK_KEEP_LEFT,
-	DLK_KEEP_MAGIC = 0x646c6b32,
+	DLK_KEEP_RENEWED,
+	DLK_KEEP_STAY,
+	DLK_KEEP_MAGIC = 0x646c6b33,
 };
 
+/* Each message begins with it; DROP, OWE, LEFT and STAY are no more than it. */
 struct dlk_keep {
 	uint32_t magic, type, seq;
+	uint32_t lease; /* DROP, OWE, LEFT: the number of its ADD */
+};
+
+struct dlk_keep_start {
+	struct dlk_keep head;
+	struct dlk_endpoint servers[];
+};
+
+struct dlk_keep_add {
+	struct dlk_keep head;
 	uint32_t key_len, token_len, places_len, ttl_ms;
 	uint32_t shared, kind, coherent; /* kind: enum dlk_kept_kind */
 	uint32_t fair, interop;
+	uint32_t remote;     /* its file system may hang: a network's, FUSE */
+	uint32_t server;     /* one of START's */
 	uint32_t pid;        /* of the process, for its own locks */
 	uint64_t dev, ino;   /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
-	struct dlk_endpoint ep;
 	char bytes[]; /* key, NUL, token, NUL, places, NUL (records) */
+};
+
+struct dlk_keep_renewal {
+	uint32_t lease, unused;
+	uint64_t deadline_ns;
+};
+
+struct dlk_keep_renewed {
+	struct dlk_keep head;
+	struct dlk_keep_renewal renewals[];
 };
 
 /* Whose lock it is (DESIGN L2). */
@@ -63,7 +105,11 @@ struct dlk_keep_answer {
 	int32_t status;
 };
 
-/* Of bytes[]. */
-enum { DLK_KEEP_BYTES = 2 * DLK_KEY_MAX + 1024 };
+/* Of bytes[], and of any message. */
+enum {
+	DLK_KEEP_BYTES = 2 * DLK_KEY_MAX + 1024,
+	DLK_KEEP_SIZE = sizeof(struct dlk_keep_start) +
+			DLK_KEEP_SERVERS * sizeof(struct dlk_endpoint),
+};
 
 #endif

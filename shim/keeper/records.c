@@ -175,8 +175,8 @@ static int list(struct dlk_kept *k, struct dlk_conn *c)
 	k->ranges.n = 0;
 	k->ranges.grow = grow;
 	err = dlk_records_list(
-		c, dlk_now_ns() + k->ep->connect_timeout_ms * DLK_MS, &k->lease,
-		&k->ranges, &k->seq);
+		c, dlk_now_ns() + k->server->ep.connect_timeout_ms * DLK_MS,
+		&k->lease, &k->ranges, &k->seq);
 	dlk_conn_reset(c);
 	k->listed_ns = err ? 0 : dlk_now_ns();
 	if (err < 0)
@@ -195,8 +195,8 @@ static enum dlk_verdict reduce(struct dlk_kept *k, struct dlk_conn *c,
 	if (!ours && shown->n)
 		return DLK_THERE;
 	err = dlk_records_reduce(
-		c, dlk_now_ns() + k->ep->connect_timeout_ms * DLK_MS, &k->lease,
-		k->seq, shown);
+		c, dlk_now_ns() + k->server->ep.connect_timeout_ms * DLK_MS,
+		&k->lease, k->seq, shown);
 	dlk_conn_reset(c);
 	k->listed_ns = 0;
 	return !err && shown->n == 0 ? DLK_GONE_NOW : DLK_THERE;
@@ -242,7 +242,9 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k, bool shim_lives)
 		return DLK_GONE_NOW;
 	/* No descriptor, and nobody left to tell its end. */
 	if (fd < 0)
-		return posix || shim_lives ? DLK_THERE : DLK_UNKNOWN;
+		return posix || shim_lives || dlk_watch_is_opening(k->watch)
+			       ? DLK_THERE
+			       : DLK_UNKNOWN;
 	if (!any_lock(k))
 		return DLK_GONE_NOW;
 	return posix && !ours ? DLK_THERE : judge_ranges(k, ours);
@@ -263,8 +265,9 @@ int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c)
 	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t))
 		return -EAGAIN;
-	err = dlk_records_restore(c, now + k->ep->connect_timeout_ms * DLK_MS,
-				  &k->lease, RESTORED_SEQ, t.since_ns, &shown);
+	err = dlk_records_restore(
+		c, now + k->server->ep.connect_timeout_ms * DLK_MS, &k->lease,
+		RESTORED_SEQ, t.since_ns, &shown);
 	dlk_conn_reset(c);
 	return err;
 }

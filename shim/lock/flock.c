@@ -528,7 +528,7 @@ static void drop_stale(const struct ask *a)
 		/* Another thread weakens it just now: it keeps its token. */
 		if (h->leaving && h != a->old && a->mode == LOCK_SH)
 			continue;
-		if (a->mode == LOCK_EX || h == a->old || h->kept) {
+		if (a->mode == LOCK_EX || h == a->old || dlk_is_delegated(h)) {
 			if (a->mode == LOCK_EX || h == a->old || h->fd == a->fd)
 				dlk_held_drop(h);
 		} else if (h->mode == LOCK_EX || h->fd == a->fd) {
@@ -649,18 +649,16 @@ static int unlisted(const struct ask *a)
 /* Before a conversion is asked for: nobody may miss the old token then. */
 static void prepare_conversion(struct ask *a)
 {
-	bool kept;
+	uint32_t told;
 
 	if (!a->old)
 		return;
 	if (a->old->coherent)
 		dlk_coherence_flush(a->fd);
 	pthread_mutex_lock(&dlk.mutex);
-	kept = a->old->kept;
-	a->old->kept = false;
+	told = dlk_take_from_keeper(a->old);
 	pthread_mutex_unlock(&dlk.mutex);
-	if (kept)
-		dlk_handover_drop(a->old);
+	dlk_handover_drop(told);
 }
 
 /*
@@ -1206,14 +1204,13 @@ static void closing(int fd)
 		pthread_mutex_lock(&dlk.mutex);
 		h->fd = other;
 		pthread_mutex_unlock(&dlk.mutex);
-	} else if (h && other == -1 && !dlk_shared(fd) && !h->kept) {
+	} else if (h && other == -1 && !dlk_shared(fd) &&
+		   !dlk_is_delegated(h)) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
 		dlk_give_back(h);
-	} else if (h && dlk_handover(h)) {
-		if (other == -1)
-			dlk_handover_left(h);
-		dlk_leave_to_keeper(h);
+	} else if (h) {
+		dlk_leave_to_keeper(h, other == -1);
 	}
 	if (h)
 		dlk_unpin(h);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shim's side of the keeper (DESIGN L4): started on first need, one a
- * process, told of leases over a socket.
+ * Handing leases to the keeper (DESIGN L4), and telling it what becomes of
+ * them.
  *
- * One thread talks to it at a time.  `talking` is no mutex, for the answer is
- * waited for: whoever finds it taken pauses, with nothing in hand.
+ *  1. The renewal thread waits neither for the keeper nor for a thread that
+ *     does: what it tells is sent or left for the next tick, and answers are
+ *     read at a tick.  Only who ends or splits the process waits for the
+ *     keeper's word, and who closes what the keeper is to have first.
+ *  2. A keeper that does not answer in time is killed, and the next one gets
+ *     all leases: so no keeper carries what we believe refused.
+ *  3. What is asked (told != 0) and not answered is neither "yes" nor "no".
+ *     The end of such a lease is told in order, behind the question.
  */
 #include "lock/state.h"
 
@@ -12,124 +18,28 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "keeper/protocol.h"
 #include "lease/log.h"
 #include "lease/shadowdir.h"
+#include "lock/keeper_client.h"
 #include "lock/trace.h"
 #include "model/timeline.h"
 
+/* DEATHS: so many keepers may end over one hand-over. */
+enum { WINDOW = 32, ASKED = 128, DEATHS = 2, FULL_MS = 5, REFUSED_MS = 1000 };
+/* A lease over which keepers die is asked for again by the thread after: */
+enum { DEADLY_MS = 60000 };
+
+/* Of which file is the lease that was asked for by this number? */
 static struct {
-	_Atomic bool talking;
-	struct dlk_own socket;
-	pid_t pid, unreaped; /* see dlk_spawn(); 0: none */
-	uint32_t seq;
-	struct dlk_keep *msg;
-} keeper = { .socket = { .fd = -1 } };
+	uint32_t number;
+	struct dlk_file file;
+} asked[ASKED];
 
-static void begin(void)
-{
-	while (atomic_exchange(&keeper.talking, true))
-		dlk_pause_ns(DLK_MS / 10);
-}
-
-static void end(void)
-{
-	atomic_store(&keeper.talking, false);
-}
-
-void dlk_handover_forget(void)
-{
-	dlk_own_close(&keeper.socket);
-	keeper.pid = 0;
-	keeper.unreaped = 0;
-	end();
-}
-
-/* What it carried, if it was killed, another must have. */
-static void lose_keeper(void)
-{
-	dlk_own_close(&keeper.socket);
-	if (keeper.pid > 0 && !dlk_reap(keeper.pid, "dlock-keeper"))
-		keeper.unreaped = keeper.pid;
-	keeper.pid = 0;
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->state == DLK_HELD && h->kept) {
-			h->kept = false;
-			h->handover_ns = dlk_now_ns();
-		}
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
-static void notice_its_end(void)
-{
-	ssize_t n;
-	char byte;
-
-	/* Else what is meant for the program would be looked at. */
-	if (keeper.socket.fd < 0 || !dlk_own_check(&keeper.socket))
-		return;
-	n = recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
-		lose_keeper();
-}
-
-static pid_t spawn(int their_end)
-{
-	char name[] = "dlock-keeper", env[600] = "DLOCK_LOG=";
-	char fallback[] = DLK_LIBEXECDIR "/dlock-keeper";
-	char *argv[] = { name, NULL };
-	char *envp[] = { env, NULL };
-	const int log = dlk_log_fd();
-	pid_t pid;
-
-	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
-	pid = dlk_spawn(dlk.keeper_path, argv, envp, their_end, log, false);
-	if (pid == -ENOENT || pid == -EACCES)
-		pid = dlk_spawn(fallback, argv, envp, their_end, log, false);
-	return pid;
-}
-
-static int start(void)
-{
-	struct timeval second = { .tv_sec = 1 };
-	struct dlk_own theirs = { .fd = -1 };
-	int ends[2], err;
-	pid_t pid;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	/* At once: a low number would be in the program's way. */
-	err = dlk_own_take(&keeper.socket, ends[0]);
-	if (err) {
-		dlk_close(ends[1]);
-		return err;
-	}
-	err = dlk_own_take(&theirs, ends[1]);
-	if (err) {
-		dlk_own_close(&keeper.socket);
-		return err;
-	}
-	setsockopt(keeper.socket.fd, SOL_SOCKET, SO_RCVTIMEO, &second,
-		   sizeof(second));
-	setsockopt(keeper.socket.fd, SOL_SOCKET, SO_SNDTIMEO, &second,
-		   sizeof(second));
-	pid = spawn(theirs.fd);
-	dlk_own_close(&theirs);
-	if (pid < 0) {
-		dlk_own_close(&keeper.socket);
-		return pid;
-	}
-	keeper.pid = pid;
-	return 0;
-}
+/* --- messages ------------------------------------------------------------- */
 
 static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
 {
@@ -138,207 +48,83 @@ static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
 				    : DLK_KEPT_FLOCK;
 }
 
-/* The message of a lease, or of none, but for its server; or -ENOMEM. */
-static ssize_t compose(const struct dlk_held *h, uint32_t type)
+/* A network's, FUSE's: they have no device of their own (coherence.c). */
+static bool is_remote(const struct dlk_held *h)
 {
-	struct dlk_keep *m = keeper.msg;
+	return h->coherent || major(h->file.dev) == 0;
+}
 
-	if (!m) {
-		m = mmap(NULL, sizeof(*m) + DLK_KEEP_BYTES,
-			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0);
-		if (m == MAP_FAILED)
-			return -ENOMEM;
-		keeper.msg = m;
-	}
-	if (!h) {
-		*m = (struct dlk_keep){ .magic = DLK_KEEP_MAGIC,
-					.type = type,
-					.seq = ++keeper.seq };
-		memset(m->bytes, 0, 3);
-		return (ssize_t)sizeof(*m) + 3;
-	}
-	*m = (struct dlk_keep){
-		.magic = DLK_KEEP_MAGIC,
-		.type = type,
-		.seq = ++keeper.seq,
+/* Its size. */
+static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
+{
+	const struct dlk_lease *l = &h->lease;
+	char *p = m->bytes;
+
+	*m = (struct dlk_keep_add){
+		.head.type = DLK_KEEP_ADD,
 		.dev = h->file.dev,
 		.ino = h->file.ino,
-		.key_len = (uint32_t)h->lease.key_len,
-		.token_len = (uint32_t)h->lease.token_len,
-		.ttl_ms = h->lease.ttl_ms,
-		.places_len = (uint32_t)h->lease.places_len,
-		.shared = h->lease.shared,
-		.fair = h->lease.fair,
-		.interop = h->lease.interop,
+		.key_len = (uint32_t)l->key_len,
+		.token_len = (uint32_t)l->token_len,
+		.places_len = (uint32_t)l->places_len,
+		.ttl_ms = l->ttl_ms,
+		.shared = l->shared,
+		.fair = l->fair,
+		.interop = l->interop,
 		.kind = kept_kind(h),
 		.coherent = h->coherent,
+		.remote = is_remote(h),
+		.server = (uint32_t)(h->rule->redis - dlk.config->redis),
 		.pid = (uint32_t)dlk_pid(),
 		.granted_ns = h->granted_ns,
 		.deadline_ns = h->deadline_ns,
 		.renew_ns = h->renew_ns,
 	};
-	memcpy(m->bytes, h->lease.key, h->lease.key_len + 1);
-	memcpy(m->bytes + h->lease.key_len + 1, h->lease.token,
-	       h->lease.token_len + 1);
-	memcpy(m->bytes + h->lease.key_len + h->lease.token_len + 2,
-	       h->lease.places ? h->lease.places : "", h->lease.places_len + 1);
-	return (ssize_t)(sizeof(*m) + h->lease.key_len + h->lease.token_len +
-			 h->lease.places_len + 3);
-}
-
-static int send_message(const struct dlk_held *h, uint32_t type, const int *fds,
-			unsigned n)
-{
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(DLK_KEEP_FDS * sizeof(int))];
-	} control = { 0 };
-	struct iovec iov[3];
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3 };
-	ssize_t size = compose(h, type);
-	struct dlk_keep *m = keeper.msg;
-
-	if (size < 0)
-		return (int)size;
-	/* The server's password is sent from where it stands. */
-	iov[0] = (struct iovec){ m, offsetof(struct dlk_keep, ep) };
-	iov[1] = (struct iovec){ &m->ep, sizeof(m->ep) };
-	if (h)
-		iov[1].iov_base = (void *)(uintptr_t)h->rule->redis->endpoints;
-	iov[2] = (struct iovec){ m->bytes, (size_t)size - sizeof(*m) };
-	if (n > 0) {
-		struct cmsghdr *c = &control.align;
-
-		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	}
-	if (!dlk_own_check(&keeper.socket))
-		return -EPIPE;
-	if (dlk_syscall(SYS_sendmsg, keeper.socket.fd, &msg, MSG_NOSIGNAL) < 0)
-		return -errno;
-	return 0;
+	memcpy(p, l->key, l->key_len + 1);
+	p += l->key_len + 1;
+	memcpy(p, l->token, l->token_len + 1);
+	p += l->token_len + 1;
+	memcpy(p, l->places ? l->places : "", l->places_len + 1);
+	return sizeof(*m) + l->key_len + l->token_len + l->places_len + 3;
 }
 
 /* The lock's descriptor; a shadow's goes with the file that it stands for. */
-static int send_add(const struct dlk_held *h)
+static int send_add(const struct dlk_held *h, struct dlk_keep_add *m)
 {
+	const size_t size = compose(m, h);
 	int fds[DLK_KEEP_FDS] = { h->fd, -1, -1 };
 	struct dlk_shadow_why why;
 	int err;
 
 	if (h->program_fd < 0)
-		return send_message(h, DLK_KEEP_ADD, fds, 1);
+		return dlk_keeper_send(&m->head, size, fds, 1);
 	fds[1] = dlk_shadow_program(h->fd);
 	if (fds[1] < 0)
 		return -EBADF;
 	fds[2] = dlk_shadowdir_open(dlk.config->state_dir, false, &why);
-	err = send_message(h, DLK_KEEP_ADD, fds, fds[2] < 0 ? 2 : 3);
+	err = dlk_keeper_send(&m->head, size, fds, fds[2] < 0 ? 2 : 3);
 	if (fds[2] >= 0)
 		dlk_close(fds[2]);
 	return err;
 }
 
-/* --- handing over, many at a time ----------------------------------------- */
-
-/*
- * A round trip each would be long for a process that ends with a thousand
- * locks: as many as the socket surely takes are sent before the first answer
- * is read.
- */
-enum { WINDOW = 32, NO_ANSWER = 1 };
-
-struct handing {
-	struct dlk_held *h; /* pinned by the caller */
-	uint32_t seq;
-	int err; /* NO_ANSWER, 0 or -errno */
-	bool wanted;
-};
-
-static int send_all(struct handing *all, unsigned n)
+/* (keeper) */
+static int tell_add(struct dlk_held *h)
 {
-	for (unsigned i = 0; i < n; i++) {
-		int err;
+	struct dlk_keep_add *m = dlk_keeper_room();
+	int err = m ? send_add(h, m) : -ENOMEM;
 
-		if (all[i].err != NO_ANSWER)
-			continue;
-		err = send_add(all[i].h);
-		all[i].seq = keeper.seq;
-		/* Its descriptor is gone: that is its own affair. */
-		if (err == -EBADF)
-			all[i].err = err;
-		else if (err)
-			return err;
-	}
+	if (err)
+		return err;
+	dlk_keeper_depends(h->lease.ttl_ms);
+	asked[m->head.seq % ASKED].number = m->head.seq;
+	asked[m->head.seq % ASKED].file = h->file;
+	pthread_mutex_lock(&dlk.mutex);
+	h->told = m->head.seq;
+	h->told_until_ns = m->deadline_ns;
+	h->handover_ns = UINT64_MAX;
+	pthread_mutex_unlock(&dlk.mutex);
 	return 0;
-}
-
-/* The answers; an older one came too late for its asker. */
-static int receive_all(struct handing *all, unsigned n)
-{
-	for (unsigned i = 0; i < n;) {
-		struct dlk_keep_answer a;
-		ssize_t got;
-
-		if (all[i].err != NO_ANSWER) {
-			i++;
-			continue;
-		}
-		/* Else what is meant for the program would be lost to it. */
-		if (!dlk_own_check(&keeper.socket))
-			return -EPIPE;
-		got = recv(keeper.socket.fd, &a, sizeof(a), 0);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got != sizeof(a))
-			return got < 0 ? -errno : -EPIPE;
-		if (a.seq == all[i].seq)
-			all[i].err = a.status;
-	}
-	return 0;
-}
-
-static int start_if_need_be(void)
-{
-	if (keeper.socket.fd >= 0 && dlk_own_check(&keeper.socket))
-		return 0;
-	lose_keeper();
-	return start();
-}
-
-/* The next one has nothing of what the last one took, and was asked here. */
-static void ask_again(struct handing *all, unsigned n)
-{
-	lose_keeper();
-	for (unsigned i = 0; i < n; i++)
-		if (all[i].wanted && all[i].err == 0)
-			all[i].err = NO_ANSWER;
-}
-
-/* A keeper that has ended with its last lock is started anew, once. */
-static void add_all(struct handing *all, unsigned n)
-{
-	int err = -EPIPE;
-
-	for (int tries = 0; tries < 2 && err == -EPIPE; tries++) {
-		err = start_if_need_be();
-		if (err)
-			break;
-		err = send_all(all, n);
-		if (!err)
-			err = receive_all(all, n);
-		if (err == -ECONNRESET || err == -ENOTCONN)
-			err = -EPIPE;
-		if (err == -EPIPE)
-			ask_again(all, n);
-	}
-	for (unsigned i = 0; i < n; i++)
-		if (all[i].err == NO_ANSWER)
-			all[i].err = err;
 }
 
 static void tell_failure(const struct dlk_held *h, int err)
@@ -363,80 +149,267 @@ static void tell_failure(const struct dlk_held *h, int err)
 	dlk_line_end(&l);
 }
 
-/* (mutex taken) Nobody has handed it over, or given it back, before us. */
-static bool wanted(const struct dlk_held *h)
+/* --- answers -------------------------------------------------------------- */
+
+/* (mutex held) The lease that was asked for by this number, or NULL. */
+static struct dlk_held *find_asked(uint32_t number)
+{
+	struct dlk_held *h;
+
+	for (h = dlk.held; h; h = h->next)
+		if (h->told == number)
+			return h;
+	return NULL;
+}
+
+/* (mutex held) The same, of those that were asked for lately. */
+static struct dlk_held *find_lately(uint32_t number)
+{
+	const struct dlk_file *file = &asked[number % ASKED].file;
+	struct dlk_held *h = NULL;
+
+	if (asked[number % ASKED].number != number)
+		return find_asked(number);
+	while ((h = dlk_held_find(file, h)))
+		if (h->told == number)
+			return h;
+	while ((h = dlk_held_find_records(file, h)))
+		if (h->told == number)
+			return h;
+	return NULL;
+}
+
+/* (mutex held) It has no keeper, and is to have one by then. */
+static void unkeep(struct dlk_held *h, uint64_t by_ns)
+{
+	h->told = 0;
+	h->kept = false;
+	h->handover_ns = by_ns;
+}
+
+/* (mutex held) Should it be said, once? */
+static bool refuse(struct dlk_held *h)
+{
+	const uint64_t now = dlk_now_ns();
+	const bool tell =
+		h->state == DLK_HELD && !h->leaving && !h->told_no_keeper;
+
+	unkeep(h, now + REFUSED_MS * DLK_MS);
+	h->refused_ns = now;
+	h->told_no_keeper |= tell;
+	return tell;
+}
+
+/* (keeper; pinned) */
+static void refused(struct dlk_held *h, int err)
+{
+	bool tell;
+
+	pthread_mutex_lock(&dlk.mutex);
+	tell = refuse(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (tell)
+		tell_failure(h, err);
+}
+
+static void let_go(void)
+{
+	dlk_keeper_let_go();
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+		if (h->told && !h->kept)
+			unkeep(h, dlk_now_ns());
+		h->told = 0;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+/* Of an ADD: yes, or no, at once or at last. */
+static void answered(const struct dlk_keep_answer *a)
+{
+	struct dlk_held *h = NULL;
+
+	if (a->status == -EPERM) {
+		let_go();
+		return;
+	}
+	pthread_mutex_lock(&dlk.mutex);
+	if (a->status || asked[a->seq % ASKED].number == a->seq)
+		h = find_lately(a->seq);
+	if (h) {
+		h->pins++;
+		h->kept = a->status == 0;
+		h->deaths = 0;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (!h)
+		return;
+	if (a->status)
+		refused(h, a->status);
+	else
+		dlk_trace_lease(h, "the keeper's to carry on, too", NULL);
+	dlk_unpin(h);
+}
+
+/* What it carried another must have; it was the end of one, perhaps. */
+static void lose(bool hangs)
+{
+	const uint64_t now = dlk_now_ns();
+	struct dlk_held *first = NULL;
+	bool tell = false;
+
+	dlk_keeper_lose(hangs);
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next)
+		if (h->told && !h->kept && (!first || h->told < first->told))
+			first = h;
+	for (struct dlk_held *h = dlk.held; h; h = h->next)
+		if (h->told)
+			unkeep(h, now);
+	if (first && hangs && ++first->deaths == DEATHS) {
+		tell = refuse(first);
+		first->deaths = 0;
+		first->handover_ns = now + DEADLY_MS * DLK_MS;
+	}
+	if (tell)
+		first->pins++;
+	pthread_mutex_unlock(&dlk.mutex);
+	if (tell) {
+		tell_failure(first, -ETIMEDOUT);
+		dlk_unpin(first);
+	}
+}
+
+/* One that hears us no more has ended: what it carried has none. */
+static void lose_let_go(void)
+{
+	if (!dlk_keeper_let_go_ended())
+		return;
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next)
+		if (h->kept && !h->told)
+			unkeep(h, dlk_now_ns());
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+/* (keeper) All that it has said; false if there is none any more. */
+static bool listen_to_keeper(void)
+{
+	struct dlk_keep_answer a;
+	int n;
+
+	lose_let_go();
+	while ((n = dlk_keeper_hear(&a)) == 1)
+		answered(&a);
+	if (n < 0 || dlk_keeper_hangs()) {
+		lose(n == 0);
+		return false;
+	}
+	return true;
+}
+
+/* --- handing over --------------------------------------------------------- */
+
+enum progress { OVER, KEPT, REFUSED, WAITING, UNTOLD };
+
+/* Given back, or given up just now by a conversion: its affair no more. */
+static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
+{
+	enum progress p;
+
+	pthread_mutex_lock(&dlk.mutex);
+	p = h->state != DLK_HELD || h->leaving ? OVER
+	    : h->kept                          ? KEPT
+	    : h->told                          ? WAITING
+	    : h->refused_ns >= began_ns        ? REFUSED
+					       : UNTOLD;
+	pthread_mutex_unlock(&dlk.mutex);
+	return p;
+}
+
+/*
+ * (keeper) Ask for it.  What has no room yet, or was meant for a keeper that
+ * has just ended, is asked for at the next try.
+ */
+static void try_add(struct dlk_held *h, bool wait)
+{
+	int err = dlk_keeper_start(wait);
+
+	if (!err)
+		err = tell_add(h);
+	if (err == -EPERM)
+		let_go();
+	else if (err == -EPIPE)
+		lose(false);
+	else if (err && err != -EAGAIN)
+		refused(h, err);
+}
+
+/* (keeper) Ask for what is to be asked for; do answers come? */
+static bool ask_all(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
+{
+	bool open = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (progress_of(all[i], began_ns) == UNTOLD)
+			try_add(all[i], true);
+		open |= progress_of(all[i], began_ns) >= WAITING;
+	}
+	return open;
+}
+
+/* (keeper) The keepers hang, one after the other. */
+static void give_up(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (progress_of(all[i], began_ns) >= WAITING)
+			refused(all[i], -ETIMEDOUT);
+}
+
+/* Until each is kept, or refused. */
+static void hand_over(struct dlk_held *const *all, unsigned n)
+{
+	const uint64_t began = dlk_now_ns();
+	int deaths = 0;
+
+	/* By a descriptor that is surely the lock's. */
+	for (unsigned i = 0; i < n; i++)
+		if (!dlk_lock_is_there(all[i]))
+			dlk_lock_ended(all[i]);
+	dlk_keeper_lock();
+	while (deaths < DEATHS) {
+		uint64_t until = dlk_now_ns() + FULL_MS * DLK_MS;
+
+		deaths += !listen_to_keeper();
+		if (!ask_all(all, n, began))
+			break;
+		if (dlk_keeper_look_ns() < UINT64_MAX)
+			until = dlk_keeper_look_ns();
+		dlk_keeper_wait(until);
+	}
+	if (deaths == DEATHS)
+		give_up(all, n, began);
+	dlk_keeper_unlock();
+}
+
+static bool has_keeper(const struct dlk_held *h)
 {
 	bool yes;
 
 	pthread_mutex_lock(&dlk.mutex);
-	yes = h->state == DLK_HELD && !h->kept;
+	yes = h->state != DLK_HELD || h->kept;
 	pthread_mutex_unlock(&dlk.mutex);
 	return yes;
 }
 
-/* The keeper has said yes or no. */
-static void settle(struct handing *it)
-{
-	struct dlk_held *h = it->h;
-	bool over, tell;
-
-	pthread_mutex_lock(&dlk.mutex);
-	over = h->state != DLK_HELD || h->leaving;
-	if (it->err)
-		h->refused_ns = dlk_now_ns();
-	else
-		h->kept = !over;
-	h->handover_ns = it->err ? dlk_now_ns() + 1000 * DLK_MS : UINT64_MAX;
-	tell = it->err && !over && !h->told_no_keeper;
-	h->told_no_keeper |= tell;
-	pthread_mutex_unlock(&dlk.mutex);
-	if (!it->err && !over)
-		dlk_trace_lease(h, "the keeper's to carry on, too", NULL);
-	/* Given back while we were talking: nobody else has said so. */
-	if (!it->err && over)
-		send_message(h, DLK_KEEP_DROP, NULL, 0);
-	if (tell)
-		tell_failure(h, it->err);
-}
-
-static void hand_over(struct handing *all, unsigned n)
-{
-	unsigned still = 0;
-
-	for (unsigned i = 0; i < n; i++) {
-		/* By a descriptor that is surely the lock's. */
-		all[i].wanted = dlk_lock_is_there(all[i].h) != 0;
-		if (!all[i].wanted)
-			dlk_lock_ended(all[i].h);
-	}
-	begin();
-	notice_its_end();
-	for (unsigned i = 0; i < n; i++) {
-		all[i].wanted = all[i].wanted && wanted(all[i].h);
-		all[i].err = all[i].wanted ? NO_ANSWER : 0;
-		still += all[i].wanted;
-	}
-	if (still)
-		add_all(all, n);
-	for (unsigned i = 0; i < n; i++)
-		if (all[i].wanted)
-			settle(&all[i]);
-	end();
-}
-
 bool dlk_handover(struct dlk_held *h)
 {
-	struct handing one = { .h = h };
-
-	hand_over(&one, 1);
-	return one.err == 0;
+	hand_over(&h, 1);
+	return has_keeper(h);
 }
 
-/*
- * Those due by `due_ns` that the keeper has not got, pinned; but not what it
- * has refused since.
- */
-static unsigned collect_unkept(struct handing *all, uint64_t due_ns,
+/* Those due by `due_ns`, pinned; but not what was refused since. */
+static unsigned collect_unkept(struct dlk_held **all, uint64_t due_ns,
 			       uint64_t since_ns)
 {
 	unsigned n = 0;
@@ -446,118 +419,226 @@ static unsigned collect_unkept(struct handing *all, uint64_t due_ns,
 		/*
 		 * One that a conversion gives up just now is no lock of its
 		 * mode any more; its successor is handed over.  The
-		 * thread leaves alone what others work on, too.
+		 * thread leaves alone what others work on, and what is asked
+		 * for already.
 		 */
 		if (h->state != DLK_HELD || h->kept || h->leaving ||
-		    (h->pins && due_ns != UINT64_MAX) ||
+		    (due_ns != UINT64_MAX && (h->pins || h->told)) ||
 		    h->handover_ns > due_ns || h->refused_ns >= since_ns)
 			continue;
 		h->pins++;
-		all[n++] = (struct handing){ .h = h };
+		all[n++] = h;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	return n;
 }
 
-static void hand_over_pinned(struct handing *all, unsigned n)
+static void unpin_all(struct dlk_held *const *all, unsigned n)
 {
-	if (n)
-		hand_over(all, n);
 	for (unsigned i = 0; i < n; i++)
-		dlk_unpin(all[i].h);
+		dlk_unpin(all[i]);
 }
 
 void dlk_handover_all(void)
 {
 	uint64_t began = dlk_now_ns();
-	struct handing all[WINDOW];
+	struct dlk_held *all[WINDOW];
 	struct dlk_call call;
 	unsigned n;
 
 	if (atomic_load(&dlk.n_held) == 0)
 		return;
 	dlk_enter(&call);
-	begin();
-	notice_its_end();
-	end();
-	while ((n = collect_unkept(all, UINT64_MAX, began)) > 0)
-		hand_over_pinned(all, n);
+	dlk_keeper_lock();
+	listen_to_keeper();
+	dlk_keeper_unlock();
+	while ((n = collect_unkept(all, UINT64_MAX, began)) > 0) {
+		hand_over(all, n);
+		unpin_all(all, n);
+	}
 	dlk_leave(&call);
+}
+
+/* --- the thread ----------------------------------------------------------- */
+
+/* Not told, for another thread starts one, or its queue is full. */
+static void later(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	if (!h->told && h->handover_ns <= dlk_now_ns())
+		h->handover_ns = dlk_now_ns() + FULL_MS * DLK_MS;
+	pthread_mutex_unlock(&dlk.mutex);
 }
 
 bool dlk_handover_due(void)
 {
-	struct handing all[WINDOW];
-	unsigned n = collect_unkept(all, dlk_now_ns(), UINT64_MAX);
+	struct dlk_held *all[WINDOW];
+	const unsigned n = collect_unkept(all, dlk_now_ns(), UINT64_MAX);
 
-	hand_over_pinned(all, n);
+	for (unsigned i = 0; i < n; i++) {
+		if (!dlk_lock_is_there(all[i])) {
+			dlk_lock_ended(all[i]);
+			continue;
+		}
+		dlk_keeper_lock();
+		if (progress_of(all[i], UINT64_MAX) == UNTOLD)
+			try_add(all[i], false);
+		dlk_keeper_unlock();
+		later(all[i]);
+	}
+	unpin_all(all, n);
 	return n > 0;
 }
 
-static void say(const struct dlk_held *h, uint32_t type)
+/* (mutex held) Leases that are held for longer than the keeper knows. */
+static unsigned collect_renewed(struct dlk_keep_renewal *r)
 {
-	begin();
-	if (keeper.socket.fd >= 0)
-		send_message(h, type, NULL, 0);
-	end();
+	unsigned n = 0;
+
+	for (struct dlk_held *h = dlk.held; h && n < DLK_KEEP_RENEWALS;
+	     h = h->next) {
+		if (h->state != DLK_HELD || !h->told ||
+		    h->deadline_ns <
+			    h->told_until_ns + h->lease.ttl_ms / 12 * DLK_MS)
+			continue;
+		h->told_until_ns = h->deadline_ns;
+		r[n++] = (struct dlk_keep_renewal){
+			.lease = h->told,
+			.deadline_ns = h->deadline_ns,
+		};
+	}
+	return n;
 }
 
-void dlk_handover_drop(const struct dlk_held *h)
+/* (keeper) What it does not hear now it hears at the next renewal. */
+static void tell_renewed(void)
 {
-	say(h, DLK_KEEP_DROP);
+	union {
+		struct dlk_keep_renewed m;
+		char room[sizeof(struct dlk_keep_renewed) +
+			  DLK_KEEP_RENEWALS * sizeof(struct dlk_keep_renewal)];
+	} out = { .m.head.type = DLK_KEEP_RENEWED };
+	unsigned n;
+
+	do {
+		pthread_mutex_lock(&dlk.mutex);
+		n = collect_renewed(out.m.renewals);
+		pthread_mutex_unlock(&dlk.mutex);
+		if (n)
+			dlk_keeper_send(&out.m.head,
+					sizeof(out.m) +
+						n * sizeof(*out.m.renewals),
+					NULL, 0);
+	} while (n == DLK_KEEP_RENEWALS);
 }
 
-void dlk_handover_left(const struct dlk_held *h)
+uint64_t dlk_handover_tick(void)
 {
-	say(h, DLK_KEEP_LEFT);
+	uint64_t at;
+
+	dlk_keeper_lock();
+	listen_to_keeper();
+	tell_renewed();
+	dlk_keeper_reap();
+	at = dlk_keeper_look_ns();
+	dlk_keeper_unlock();
+	return at;
 }
 
-/* The keeper knows no such lease, if it is not the one that got it. */
-bool dlk_handover_owe(const struct dlk_held *h)
-{
-	bool told;
+/* --- what becomes of a lease ---------------------------------------------- */
 
-	begin();
-	told = keeper.socket.fd >= 0 &&
-	       send_message(h, DLK_KEEP_OWE, NULL, 0) == 0;
-	end();
-	return told;
+/*
+ * Its queue may be full, for it answers others before: then we wait, but not in
+ * the thread, which must renew.  Who is not told sees the lock's end by itself.
+ */
+static bool say(uint32_t number, uint32_t type)
+{
+	struct dlk_keep m = { .type = type, .lease = number };
+	int err = -EAGAIN;
+
+	if (number == 0)
+		return false;
+	dlk_keeper_lock();
+	while (err == -EAGAIN && listen_to_keeper()) {
+		err = dlk_keeper_send(&m, sizeof(m), NULL, 0);
+		if (err != -EAGAIN || dlk_in_thread())
+			break;
+		dlk_keeper_wait(dlk_keeper_look_ns());
+	}
+	if (err == -EPERM)
+		let_go();
+	dlk_keeper_unlock();
+	return err == 0;
 }
+
+void dlk_handover_drop(uint32_t told)
+{
+	say(told, DLK_KEEP_DROP);
+}
+
+void dlk_handover_left(uint32_t told)
+{
+	say(told, DLK_KEEP_LEFT);
+}
+
+bool dlk_handover_owe(uint32_t told)
+{
+	return say(told, DLK_KEEP_OWE);
+}
+
+/* --- namespaces and privileges -------------------------------------------- */
 
 void dlk_handover_stay(void)
 {
-	struct handing one = { .err = NO_ANSWER };
+	struct dlk_keep m = { .type = DLK_KEEP_STAY };
+	bool sent = false;
 
-	begin();
-	notice_its_end();
-	if (start_if_need_be() == 0 &&
-	    send_message(NULL, DLK_KEEP_STAY, NULL, 0) == 0) {
-		one.seq = keeper.seq;
-		receive_all(&one, 1);
+	dlk_keeper_lock();
+	for (int deaths = 0; !sent && deaths < DEATHS; deaths++) {
+		listen_to_keeper();
+		if (dlk_keeper_start(true) < 0)
+			break;
+		sent = dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
+		while (sent && dlk_keeper_look_ns() < UINT64_MAX) {
+			dlk_keeper_wait(dlk_keeper_look_ns());
+			sent = listen_to_keeper();
+		}
 	}
-	end();
+	dlk_keeper_unlock();
 }
 
 void dlk_handover_dismiss(void)
 {
-	begin();
-	lose_keeper();
-	end();
+	dlk_keeper_lock();
+	lose(false);
+	dlk_keeper_unlock();
 }
 
-void dlk_handover_tick(void)
+void dlk_handover_privileges(bool other_namespace)
 {
-	begin();
-	notice_its_end();
-	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, "dlock-keeper"))
-		keeper.unreaped = 0;
-	end();
+	dlk_keeper_lock();
+	if (dlk_keeper_is_there() && (other_namespace || dlk_keeper_may_more()))
+		let_go();
+	dlk_keeper_unlock();
 }
 
-void dlk_leave_to_keeper(struct dlk_held *h)
+void dlk_handover_forget(void)
 {
+	dlk_keeper_forget();
+}
+
+void dlk_leave_to_keeper(struct dlk_held *h, bool last)
+{
+	const bool kept = dlk_handover(h);
+	uint32_t told = 0;
+
 	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD && h->kept)
+	h->fd = -1;
+	if (h->state == DLK_HELD && (kept || last)) {
+		told = h->told;
 		dlk_held_drop(h);
+	}
 	pthread_mutex_unlock(&dlk.mutex);
+	if (last)
+		dlk_handover_left(told);
 }

@@ -49,6 +49,19 @@ int dlk_kernel_file(int fd, struct dlk_file *file)
 	return 0;
 }
 
+/*
+ * Its server is not asked, for it may be dead: what is known here says which
+ * file it is.
+ */
+bool dlk_kernel_is_file(int fd, const struct dlk_file *file)
+{
+	struct stat st;
+
+	return dlk_file_known(fd, &st) == 0 && st.st_dev == file->dev &&
+	       st.st_ino == file->ino &&
+	       (!file->handle || dlk_handle_hash(fd) == file->handle);
+}
+
 /* Without a device of its own (major 0), or it is not worth asking. */
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file)
 {
@@ -280,14 +293,12 @@ static int look_in(const char *buf, long len, const struct dlk_file *file,
 	for (long at = 0; at < len;) {
 		const struct entry *e =
 			(const struct entry *)(const void *)(buf + at);
-		struct dlk_file other;
 		uint64_t fd;
 		int has;
 
 		at += e->len;
 		if (!dlk_number(e->name, 10, &fd) ||
-		    (file && (dlk_kernel_file((int)fd, &other) < 0 ||
-			      !dlk_same_file(&other, file))) ||
+		    (file && !dlk_kernel_is_file((int)fd, file)) ||
 		    !accept(arg, (int)fd))
 			continue;
 		if (mode == DLK_ANY_MODE)

@@ -212,10 +212,19 @@ bool dlk_thread_is_paused(void *unused)
 
 /* --- the thread itself ---------------------------------------------------- */
 
+static __thread bool in_thread __attribute__((tls_model("initial-exec")));
+
+bool dlk_in_thread(void)
+{
+	return in_thread;
+}
+
 /* One at a time: what it has of its own is static. */
 void dlk_thread_begin(void)
 {
 	bool alone = false;
+
+	in_thread = true;
 
 	while (!alone) {
 		pthread_mutex_lock(&dlk.mutex);

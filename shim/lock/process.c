@@ -78,9 +78,21 @@ void dlk_after_privileged(const struct dlk_privileged *p)
 	if (!p->paused)
 		return;
 	dlk_enter(&call);
+	dlk_handover_privileges(false);
 	dlk_thread_resume();
 	dlk_leave(&call);
 	pthread_setcancelstate(p->cancel, NULL);
+}
+
+void dlk_after_user_namespace(void)
+{
+	struct dlk_call call;
+
+	if (!dlk_alive())
+		return;
+	dlk_enter(&call);
+	dlk_handover_privileges(true);
+	dlk_leave(&call);
 }
 
 void dlk_before_pid_namespace(void)

@@ -900,7 +900,8 @@ static bool first_is_there(const struct ask *a)
  */
 static void forget_ended(struct ask *a)
 {
-	if (!a->own || (a->kind == DLK_OFD && !a->own->kept && !has_it(a)) ||
+	if (!a->own ||
+	    (a->kind == DLK_OFD && !dlk_is_delegated(a->own) && !has_it(a)) ||
 	    first_is_there(a) || dlk_record_compare(a->own) != 0)
 		return;
 	dlk_lock_ended(a->own);

@@ -45,13 +45,10 @@ static void close_description(struct dlk_held *h, int fd)
 	}
 	if (h->coherent)
 		dlk_coherence_flush(fd);
-	if (other == -1 && !dlk_shared(fd) && !h->kept) {
+	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h))
 		dlk_give_back(h);
-	} else if (dlk_handover(h)) {
-		if (other == -1)
-			dlk_handover_left(h);
-		dlk_leave_to_keeper(h);
-	}
+	else
+		dlk_leave_to_keeper(h, other == -1);
 }
 
 /* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */
@@ -174,11 +171,9 @@ static bool is_lost_description(void *arg, int fd)
 
 static bool shows_lock(const struct dlk_held *h)
 {
-	struct dlk_file file;
 	bool locked = false;
 
-	return dlk_kernel_file(h->fd, &file) == 0 &&
-	       dlk_same_file(&file, &h->file) &&
+	return dlk_kernel_is_file(h->fd, &h->file) &&
 	       dlk_kernel_records(h->fd, DLK_OFD, dlk_record_note_any,
 				  &locked) == 0 &&
 	       locked;

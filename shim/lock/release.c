@@ -78,12 +78,14 @@ void dlk_release_send(struct dlk_held *h)
 
 void dlk_give_back(struct dlk_held *h)
 {
+	uint32_t told = 0;
 	bool ours, kept = false;
 
 	pthread_mutex_lock(&dlk.mutex);
 	ours = h->state == DLK_HELD;
 	if (ours) {
 		kept = h->kept;
+		told = dlk_take_from_keeper(h);
 		dlk_held_owe(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
@@ -92,12 +94,11 @@ void dlk_give_back(struct dlk_held *h)
 	dlk_trace_lease(h, "released", NULL);
 	/* Nobody here would, or could, send it again. */
 	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
-	    dlk_handover_owe(h)) {
+	    dlk_handover_owe(told)) {
 		dlk_held_disown(h);
 		return;
 	}
-	if (kept)
-		dlk_handover_drop(h);
+	dlk_handover_drop(told);
 	dlk_release_send(h);
 }
 

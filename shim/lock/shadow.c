@@ -266,7 +266,6 @@ bool dlk_shadow_moves(int fd)
 static void sweep_one(unsigned i)
 {
 	struct dlk_own own = { .fd = -1 };
-	struct dlk_file now;
 	struct shadow seen;
 	struct other o;
 	int to;
@@ -276,8 +275,7 @@ static void sweep_one(unsigned i)
 	pthread_mutex_unlock(&dlk.mutex);
 	/* In another thread's table it may be there. */
 	if (!seen.used || atomic_load(&dlk.tables) ||
-	    (dlk_kernel_file(seen.fd, &now) == 0 &&
-	     dlk_same_file(&now, &seen.file)))
+	    dlk_kernel_is_file(seen.fd, &seen.file))
 		return;
 	o = (struct other){ .fd = seen.fd, .file = seen.file };
 	to = another(&o);

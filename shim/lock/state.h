@@ -64,12 +64,16 @@ struct dlk_held {
 	int mode;       /* flock: the kernel's, LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
 	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
-	uint64_t forget_ns;  /* OWED: by then it has expired anyway */
-	uint64_t retry_ns;   /* OWED: when to send again, or (in
-				flight) to look for the answer */
-	uint64_t refused_ns; /* when the keeper did not take it */
-	bool coherent;       /* caches are refreshed and flushed (L10) */
-	bool kept;           /* the keeper carries it on as well */
+	uint64_t forget_ns;     /* OWED: by then it has expired anyway */
+	uint64_t retry_ns;      /* OWED: when to send again, or (in
+				   flight) to look for the answer */
+	uint64_t refused_ns;    /* when the keeper did not take it */
+	bool coherent;          /* caches are refreshed and flushed (L10) */
+	uint32_t told;          /* the keeper was asked to carry it, by this
+				   number; 0: it was not, or hears us no more */
+	uint64_t told_until_ns; /* the deadline that it knows of */
+	bool kept;       /* the keeper carries it on as well: it says so */
+	unsigned deaths; /* of keepers that were asked for it, in a row */
 	bool warned;
 	bool told_no_keeper;
 	unsigned pins;  /* who work on it, without the mutex */
@@ -359,6 +363,8 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size);
 bool dlk_kernel_unmanaged(int fd);
 void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
 int dlk_kernel_file(int fd, struct dlk_file *file);
+/* Is it that file?  Never waits for a file server. */
+bool dlk_kernel_is_file(int fd, const struct dlk_file *file);
 /*
  * The record locks of a kind that this process took by fd's description, in
  * the order of bytes: one after another to `take`.  0, or -errno.
@@ -436,6 +442,7 @@ bool dlk_thread_is_paused(void *unused);
 /* The thread's own: it is there; who is left; it is the last of them. */
 enum dlk_company { DLK_OTHERS, DLK_MAIN_ENDS, DLK_ALONE };
 void dlk_thread_begin(void);
+bool dlk_in_thread(void); /* Is the caller that thread? */
 enum dlk_company dlk_thread_company(void);
 void dlk_thread_last(void);
 /* The main thread is about to end by itself. */
@@ -489,22 +496,46 @@ void dlk_handover_all(void);
 bool dlk_handover_due(void);
 /* One lease, pinned; true when the keeper has it, or it is given back. */
 bool dlk_handover(struct dlk_held *h);
-/* Tell the keeper that a lease is given back; never waits. */
-void dlk_handover_drop(const struct dlk_held *h);
+/* Is the keeper, or will it be, one who carries it? (mutex held) */
+static inline bool dlk_is_delegated(const struct dlk_held *h)
+{
+	return h->kept || h->told;
+}
+/*
+ * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
+ */
+static inline uint32_t dlk_take_from_keeper(struct dlk_held *h)
+{
+	const uint32_t told = h->told;
+
+	h->told = 0;
+	h->kept = false;
+	return told;
+}
+/* Tell the keeper that a lease is given back; 0 is none. */
+void dlk_handover_drop(uint32_t told);
 /* Leave the release of a kept lease to it; false: it cannot be told. */
-bool dlk_handover_owe(const struct dlk_held *h);
+bool dlk_handover_owe(uint32_t told);
 /* Have a keeper now, and for as long as this process lives; or end it again. */
 void dlk_handover_stay(void);
 void dlk_handover_dismiss(void);
 /* Nor does any descriptor of this process have it; perhaps another's has. */
-void dlk_handover_left(const struct dlk_held *h);
+void dlk_handover_left(uint32_t told);
 /*
- * The keeper has it, and we no descriptor: the next description of this file,
- * by the same number perhaps, must not be taken for it.
+ * (pinned) The descriptor that it is known by is about to be closed, and no
+ * other one was found (`last`: there is none).  The keeper has it from here on,
+ * or its ttl ends it: the next description of this file, by the same number
+ * perhaps, is never taken for it.
  */
-void dlk_leave_to_keeper(struct dlk_held *h);
+void dlk_leave_to_keeper(struct dlk_held *h, bool last);
+/* This process has other rights now, or is in another user namespace. */
+void dlk_handover_privileges(bool other_namespace);
 void dlk_handover_forget(void); /* in a child */
-void dlk_handover_tick(void);   /* reap a keeper that has ended */
+/*
+ * (the thread) Hear the keeper, and tell it what was renewed; when to do so
+ * again.
+ */
+uint64_t dlk_handover_tick(void);
 
 /* --- flock.c -------------------------------------------------------------- */
 
@@ -583,6 +614,8 @@ struct dlk_privileged {
 };
 void dlk_before_privileged(struct dlk_privileged *p);
 void dlk_after_privileged(const struct dlk_privileged *p);
+/* The process is in another user namespace: its ids are others'. */
+void dlk_after_user_namespace(void);
 /* The next child may be process 1 of a new namespace: pid_namespaces(7). */
 void dlk_before_pid_namespace(void);
 void dlk_after_pid_namespace(bool done);

@@ -111,7 +111,6 @@ static bool unclaimed(void *arg, int fd)
 /* The descriptor that it is known by may be another file's by now. */
 int dlk_lock_is_there(struct dlk_held *h)
 {
-	struct dlk_file file;
 	int fd, mode;
 
 	if (h->kind != DLK_FLOCK)
@@ -119,8 +118,7 @@ int dlk_lock_is_there(struct dlk_held *h)
 	if (h->program_fd >= 0)
 		dlk_shadow_look(h->fd);
 	fd = h->fd;
-	if (fd >= 0 && dlk_kernel_file(fd, &file) == 0 &&
-	    dlk_same_file(&file, &h->file)) {
+	if (fd >= 0 && dlk_kernel_is_file(fd, &h->file)) {
 		mode = dlk_kernel_flock_mode(fd);
 		if (mode < 0)
 			return -1;
@@ -160,25 +158,26 @@ static void say(enum dlk_level level, const struct dlk_held *h,
  */
 void dlk_lock_ended(struct dlk_held *h)
 {
-	bool send = false, kept = false;
+	uint32_t told = 0;
+	bool send = false;
 
 	pthread_mutex_lock(&dlk.mutex);
 	if (h->state == DLK_HELD && !h->leaving) {
 		dlk_held_owe(h);
-		kept = h->kept;
 		/* A process's own locks are nobody else's. */
 		send = h->kind == DLK_POSIX ||
-		       (!h->kept &&
+		       (!dlk_is_delegated(h) &&
 			!dlk_shared(h->program_fd >= 0 ? h->program_fd
 						       : h->fd));
+		told = dlk_take_from_keeper(h);
 		if (!send)
 			dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
-	if (kept && send)
-		dlk_handover_drop(h);
-	else if (kept)
-		dlk_handover_left(h);
+	if (send)
+		dlk_handover_drop(told);
+	else
+		dlk_handover_left(told);
 	if (send)
 		dlk_release_send(h);
 }
@@ -360,14 +359,13 @@ static bool renew_some(void)
 
 /* --- the rest of its work ------------------------------------------------- */
 
-/* (mutex held) One lease to hand over, or one release to send; pinned. */
+/* (mutex held) One list, or one release, to send; pinned. */
 static struct dlk_held *other_work(uint64_t now)
 {
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
 		if (h->pins || due_ns(h) > now)
 			continue;
-		if (h->state == DLK_HELD && h->handover_ns > now &&
-		    h->list_ns > now)
+		if (h->state == DLK_HELD && h->list_ns > now)
 			continue;
 		h->pins++;
 		return h;
@@ -388,10 +386,8 @@ static bool work_once(void)
 		return false;
 	forget = h->state == DLK_OWED && h->forget_ns <= now && !h->in_flight;
 	deadline = now + h->rule->redis->endpoints->connect_timeout_ms * DLK_MS;
-	if (h->state == DLK_HELD && h->list_ns <= now)
+	if (h->state == DLK_HELD)
 		dlk_list_retry(h, deadline);
-	else if (h->state == DLK_HELD)
-		dlk_handover(h);
 	else if (!forget)
 		dlk_release_retry(h, deadline, dlk_thread_is_paused);
 	pthread_mutex_lock(&dlk.mutex);
@@ -432,13 +428,13 @@ void *dlk_thread_run(void *unused)
 	for (;;) {
 		unsigned seen = atomic_load(&dlk.thread_bell);
 		enum dlk_company company;
-		uint64_t at, waits_at;
+		uint64_t at, waits_at, keeper_at;
 		bool end;
 
 		while (!atomic_load(&dlk.paused) &&
 		       (renew_some() || dlk_handover_due() || work_once()))
 			;
-		dlk_handover_tick();
+		keeper_at = dlk_handover_tick();
 		company = dlk_thread_company();
 		if (company == DLK_ALONE) {
 			dlk_thread_last();
@@ -449,6 +445,8 @@ void *dlk_thread_run(void *unused)
 		end = over(company, &idle_since, &at);
 		if (waits_at < at)
 			at = waits_at;
+		if (keeper_at < at)
+			at = keeper_at;
 		dlk.thread_wakes_ns = at;
 		dlk.thread_runs = !end;
 		dlk.thread_ended_ns = dlk_now_ns();

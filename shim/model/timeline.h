@@ -60,6 +60,22 @@ static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
 }
 
 /*
+ * A keeper that leaves a message without an answer for so long is dead, and
+ * replaced (L4): early enough for the next one to take the lease over, late
+ * enough for a busy machine.  Only who ends or splits the process waits for it.
+ * It is dead if it is still silent a moment after it was first found to be.
+ * One that has just been started has more time for its first answer.
+ */
+enum { DLK_KEEPER_DOUBT_MS = 20, DLK_KEEPER_START_MS = 1000 };
+
+static inline uint64_t dlk_keeper_patience_ns(uint32_t ttl_ms)
+{
+	const uint64_t ms = ttl_ms / 12;
+
+	return (ms < 50 ? 50 : ms > 500 ? 500 : ms) * DLK_MS;
+}
+
+/*
  * Decorrelated jitter: the next pause is drawn from [5 ms, 3 x the last one],
  * or up to 60 ms, so that a waiter on another host owns a lock within 100 ms of
  * its end, though nobody wakes it; and it is at most what is left of the

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that may hang, for a file server may be dead: open(2), close(2) and
+ * what writes dirty pages back.  A thread of its own makes each, so the leases
+ * of other files are renewed, and the shim is answered, meanwhile.
+ */
+#include "keeper/keeper.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lease/sys.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct dlk_errand *back; /* guarded by it */
+static int bell = -1;
+
+bool dlk_errands_init(void)
+{
+	if (bell < 0)
+		bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return bell >= 0;
+}
+
+int dlk_errands_bell(void)
+{
+	return bell;
+}
+
+static void *run(void *arg)
+{
+	struct dlk_errand *e = arg;
+	const uint64_t one = 1;
+
+	e->run(e);
+	pthread_mutex_lock(&mutex);
+	e->next = back;
+	back = e;
+	pthread_mutex_unlock(&mutex);
+	(void)!write(bell, &one, sizeof(one));
+	return NULL;
+}
+
+/* Without a thread to be had it is done at once, and may hang. */
+void dlk_errand_send(struct dlk_errand *e)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 * 1024);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, run, e);
+	pthread_attr_destroy(&attr);
+	if (err)
+		run(e);
+}
+
+struct closing {
+	struct dlk_errand errand;
+	int fd;
+};
+
+static void close_it(struct dlk_errand *e)
+{
+	close(((struct closing *)e)->fd);
+}
+
+static void closed(struct dlk_errand *e)
+{
+	free(e);
+}
+
+/* close(2) writes back, or tells the server (FUSE_FLUSH). */
+void dlk_errand_close(int fd)
+{
+	struct closing *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return;
+	}
+	c->errand.run = close_it;
+	c->errand.done = closed;
+	c->fd = fd;
+	dlk_errand_send(&c->errand);
+}
+
+void dlk_errands_back(void)
+{
+	struct dlk_errand *e, *next;
+	uint64_t count;
+
+	(void)!read(bell, &count, sizeof(count));
+	pthread_mutex_lock(&mutex);
+	e = back;
+	back = NULL;
+	pthread_mutex_unlock(&mutex);
+	for (; e; e = next) {
+		next = e->next;
+		e->done(e);
+	}
+}

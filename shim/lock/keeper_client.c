@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT */
+/* The socket to the keeper; see keeper_client.h. */
+#include "lock/keeper_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "lease/log.h"
+#include "lock/state.h"
+#include "model/timeline.h"
+
+enum { LET_GO = 4, WAIT_MS = 1000 };
+
+/* What the keeper of a process may is what the process could when it began. */
+struct rights {
+	uid_t uid;
+	gid_t gid;
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct dlk_own socket;
+	struct rights rights;
+	pid_t pid, unreaped; /* see dlk_spawn(); 0: none */
+	uint32_t sent, heard;
+	uint32_t born;     /* what was sent before this one began */
+	uint64_t since_ns; /* sent != heard: nothing was answered since */
+	uint64_t doubt_ns; /* it was found to hang first; 0: it was not */
+	uint32_t ttl_ms;   /* the least that depends on it; 0: none does */
+	bool starting;     /* one thread is; waits() tells when it is done */
+	bool reading;      /* one thread sleeps on the socket */
+	_Atomic unsigned words; /* futex: what the others sleep on */
+	struct dlk_own let_go[LET_GO];
+	char *room;
+} keeper = {
+	.mutex = PTHREAD_MUTEX_INITIALIZER,
+	.socket = { .fd = -1 },
+	.let_go = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } },
+};
+
+void dlk_keeper_lock(void)
+{
+	pthread_mutex_lock(&keeper.mutex);
+}
+
+void dlk_keeper_unlock(void)
+{
+	pthread_mutex_unlock(&keeper.mutex);
+}
+
+void dlk_keeper_forget(void)
+{
+	pthread_mutex_init(&keeper.mutex, NULL);
+	dlk_own_close(&keeper.socket);
+	for (int i = 0; i < LET_GO; i++)
+		dlk_own_close(&keeper.let_go[i]);
+	keeper.pid = keeper.unreaped = 0;
+	keeper.heard = keeper.sent;
+	keeper.ttl_ms = 0;
+	keeper.starting = keeper.reading = false;
+}
+
+bool dlk_keeper_is_there(void)
+{
+	return keeper.socket.fd >= 0 && dlk_own_check(&keeper.socket);
+}
+
+/* --- waiting -------------------------------------------------------------- */
+
+static void wake_all(void)
+{
+	atomic_fetch_add(&keeper.words, 1);
+	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAKE_PRIVATE, INT32_MAX,
+		    NULL, NULL, 0);
+}
+
+/* (lock) Until somebody calls wake_all(). */
+static void sleep_on_words(uint64_t ns)
+{
+	const unsigned seen = atomic_load(&keeper.words);
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U),
+			       .tv_nsec = (long)(ns % 1000000000U) };
+
+	dlk_keeper_unlock();
+	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAIT_PRIVATE, seen, &ts,
+		    NULL, 0);
+	dlk_keeper_lock();
+}
+
+/* One thread sleeps on the socket, and wakes the others when it has woken. */
+void dlk_keeper_wait(uint64_t until_ns)
+{
+	struct pollfd p = { .fd = keeper.socket.fd, .events = POLLIN };
+	const uint64_t now = dlk_now_ns();
+
+	if (now >= until_ns)
+		return;
+	if (until_ns > now + WAIT_MS * DLK_MS)
+		until_ns = now + WAIT_MS * DLK_MS;
+	if (keeper.reading || keeper.starting) {
+		sleep_on_words(until_ns - now);
+		return;
+	}
+	keeper.reading = true;
+	dlk_keeper_unlock();
+	dlk_poll(&p, 1, (unsigned)((until_ns - now) / DLK_MS) + 1);
+	dlk_keeper_lock();
+	keeper.reading = false;
+	wake_all();
+}
+
+/* --- start ---------------------------------------------------------------- */
+
+static bool read_rights(struct rights *r)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+
+	/* fakeroot(1) answers for libc's functions. */
+	r->uid = (uid_t)dlk_syscall(SYS_geteuid);
+	r->gid = (gid_t)dlk_syscall(SYS_getegid);
+	return dlk_syscall(SYS_capget, &head, r->caps) == 0;
+}
+
+static pid_t spawn(int their_end)
+{
+	char name[] = "dlock-keeper", env[600] = "DLOCK_LOG=";
+	char fallback[] = DLK_LIBEXECDIR "/dlock-keeper";
+	char *argv[] = { name, NULL };
+	char *envp[] = { env, NULL };
+	const int log = dlk_log_fd();
+	pid_t pid;
+
+	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
+	pid = dlk_spawn(dlk.keeper_path, argv, envp, their_end, log, false);
+	if (pid == -ENOENT || pid == -EACCES)
+		pid = dlk_spawn(fallback, argv, envp, their_end, log, false);
+	return pid;
+}
+
+/* Passwords are sent from where they stand. */
+static int send_servers(int fd)
+{
+	struct dlk_keep head = { .magic = DLK_KEEP_MAGIC,
+				 .type = DLK_KEEP_START };
+	struct iovec iov[1 + DLK_KEEP_SERVERS] = { { &head, sizeof(head) } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
+	const struct dlk_redis *r = dlk.config->redis;
+
+	for (unsigned i = 0; i < dlk.config->n_redis && i < DLK_KEEP_SERVERS;
+	     i++)
+		iov[msg.msg_iovlen++] = (struct iovec){
+			(void *)(uintptr_t)r[i].endpoints,
+			sizeof(*r[i].endpoints),
+		};
+	return dlk_syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) <
+			       0
+		       ? -errno
+		       : 0;
+}
+
+/* Both ends, so that each message says whose it is, from the first on. */
+static int make_socket(struct dlk_own *ours, struct dlk_own *theirs)
+{
+	const int on = 1;
+	int ends[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	/* At once: a low number would be in the program's way. */
+	err = dlk_own_take(ours, ends[0]);
+	if (err) {
+		dlk_close(ends[1]);
+		return err;
+	}
+	err = dlk_own_take(theirs, ends[1]);
+	if (err) {
+		dlk_own_close(ours);
+		return err;
+	}
+	setsockopt(ours->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	setsockopt(theirs->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	return 0;
+}
+
+static pid_t start(struct dlk_own *ours)
+{
+	struct dlk_own theirs = { .fd = -1 };
+	int err = make_socket(ours, &theirs);
+	pid_t pid;
+
+	if (err)
+		return err;
+	err = send_servers(ours->fd);
+	pid = err ? err : spawn(theirs.fd);
+	dlk_own_close(&theirs);
+	if (pid < 0)
+		dlk_own_close(ours);
+	return pid;
+}
+
+int dlk_keeper_start(bool wait)
+{
+	struct dlk_own ours = { .fd = -1 };
+	struct rights rights = { 0 };
+	pid_t pid;
+
+	while (keeper.starting && wait)
+		sleep_on_words(1000 * DLK_MS);
+	if (keeper.starting)
+		return -EAGAIN;
+	if (dlk_keeper_is_there())
+		return 0;
+	dlk_keeper_lose(false);
+	keeper.starting = true;
+	dlk_keeper_unlock();
+	pid = read_rights(&rights) ? start(&ours) : -EPERM;
+	dlk_keeper_lock();
+	keeper.starting = false;
+	if (pid > 0) {
+		keeper.socket = ours;
+		keeper.pid = pid;
+		keeper.rights = rights;
+		keeper.heard = keeper.born = keeper.sent;
+		keeper.doubt_ns = 0;
+		keeper.ttl_ms = 0;
+	}
+	wake_all();
+	return pid < 0 ? pid : 0;
+}
+
+/* --- messages ------------------------------------------------------------- */
+
+void *dlk_keeper_room(void)
+{
+	const size_t size = sizeof(struct dlk_keep_add) + DLK_KEEP_BYTES;
+	void *p;
+
+	if (!keeper.room) {
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		keeper.room = p == MAP_FAILED ? NULL : p;
+	}
+	return keeper.room;
+}
+
+/* Whose it is, by one of the names that the process may use (unix(7)). */
+static struct cmsghdr *add_credentials(struct cmsghdr *c)
+{
+	const struct ucred who = {
+		.pid = dlk_pid(),
+		.uid = keeper.rights.uid,
+		.gid = keeper.rights.gid,
+	};
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_CREDENTIALS;
+	c->cmsg_len = CMSG_LEN(sizeof(who));
+	memcpy(CMSG_DATA(c), &who, sizeof(who));
+	return (struct cmsghdr *)(void *)((char *)c + CMSG_SPACE(sizeof(who)));
+}
+
+static int send_it(const struct dlk_keep *m, size_t size, const int *fds,
+		   unsigned n)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(struct ucred)) +
+			  CMSG_SPACE(DLK_KEEP_FDS * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)m, size };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(sizeof(struct ucred)),
+	};
+	struct cmsghdr *c = add_credentials(&control.align);
+
+	if (n > 0) {
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+		msg.msg_controllen += CMSG_SPACE(n * sizeof(int));
+	}
+	/* Else what is meant for the program would be written to. */
+	if (!dlk_keeper_is_there())
+		return -EPIPE;
+	return dlk_syscall(SYS_sendmsg, keeper.socket.fd, &msg,
+			   MSG_NOSIGNAL | MSG_DONTWAIT) < 0
+		       ? -errno
+		       : 0;
+}
+
+int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
+{
+	int err;
+
+	m->magic = DLK_KEEP_MAGIC;
+	m->seq = keeper.sent + 1;
+	if (m->seq == 0) /* means none */
+		m->seq = 1;
+	err = send_it(m, size, fds, n);
+	if (err == -ECONNRESET || err == -ENOTCONN)
+		err = -EPIPE;
+	if (err)
+		return err;
+	if (keeper.sent == keeper.heard) {
+		keeper.since_ns = dlk_now_ns();
+		keeper.doubt_ns = 0;
+	}
+	keeper.sent = m->seq;
+	return 0;
+}
+
+int dlk_keeper_hear(struct dlk_keep_answer *a)
+{
+	ssize_t n;
+
+	if (keeper.socket.fd < 0)
+		return 0;
+	/* Else what is meant for the program would be lost to it. */
+	if (!dlk_own_check(&keeper.socket))
+		return -EPIPE;
+	do
+		n = recv(keeper.socket.fd, a, sizeof(*a), MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n != sizeof(*a))
+		return -EPIPE;
+	if ((int32_t)(a->seq - keeper.heard) > 0)
+		keeper.heard = a->seq;
+	keeper.since_ns = dlk_now_ns();
+	keeper.doubt_ns = 0;
+	return 1;
+}
+
+/* --- it hangs ------------------------------------------------------------- */
+
+void dlk_keeper_depends(uint32_t ttl_ms)
+{
+	if (keeper.ttl_ms == 0 || ttl_ms < keeper.ttl_ms)
+		keeper.ttl_ms = ttl_ms;
+}
+
+/*
+ * Both may have been frozen until this moment (SIGSTOP to the group, a cgroup,
+ * a suspended machine): so it must be found twice, a little apart.
+ */
+bool dlk_keeper_hangs(void)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard ||
+	    now < dlk_keeper_look_ns())
+		return false;
+	if (keeper.doubt_ns)
+		return true;
+	keeper.doubt_ns = now;
+	return false;
+}
+
+uint64_t dlk_keeper_look_ns(void)
+{
+	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard)
+		return UINT64_MAX;
+	if (keeper.doubt_ns)
+		return keeper.doubt_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
+	/* It carries nothing before it has answered. */
+	if (keeper.heard == keeper.born)
+		return keeper.since_ns + DLK_KEEPER_START_MS * DLK_MS;
+	return keeper.since_ns + dlk_keeper_patience_ns(keeper.ttl_ms);
+}
+
+/* --- its end -------------------------------------------------------------- */
+
+/*
+ * Its number is its own for as long as its end of the socket is open, for
+ * nobody else has that.
+ */
+static void kill_it(void)
+{
+	long fd = dlk_syscall(SYS_pidfd_open, keeper.pid, 0);
+	char byte;
+
+	if (fd < 0)
+		return;
+	if (dlk_own_check(&keeper.socket) &&
+	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
+		dlk_syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	dlk_close((int)fd);
+}
+
+void dlk_keeper_reap(void)
+{
+	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, "dlock-keeper"))
+		keeper.unreaped = 0;
+}
+
+static void forget_pid(void)
+{
+	if (keeper.pid > 0 && !dlk_reap(keeper.pid, "dlock-keeper"))
+		keeper.unreaped = keeper.pid;
+	keeper.pid = 0;
+}
+
+void dlk_keeper_lose(bool kill)
+{
+	if (kill && keeper.pid > 0)
+		kill_it();
+	dlk_own_close(&keeper.socket);
+	forget_pid();
+	keeper.heard = keeper.sent;
+}
+
+void dlk_keeper_let_go(void)
+{
+	struct dlk_own *last = &keeper.let_go[LET_GO - 1];
+
+	if (keeper.socket.fd < 0)
+		return;
+	if (dlk_own_check(&keeper.socket))
+		shutdown(keeper.socket.fd, SHUT_WR);
+	/* The oldest sees our end in it. */
+	dlk_own_close(last);
+	memmove(keeper.let_go + 1, keeper.let_go, (LET_GO - 1) * sizeof(*last));
+	keeper.let_go[0] = keeper.socket;
+	keeper.socket.fd = -1;
+	keeper.heard = keeper.sent;
+	forget_pid();
+}
+
+bool dlk_keeper_let_go_ended(void)
+{
+	bool ended = false;
+
+	for (int i = 0; i < LET_GO; i++) {
+		struct dlk_own *own = &keeper.let_go[i];
+		struct pollfd p = { .fd = own->fd };
+
+		if (own->fd < 0 ||
+		    (dlk_own_check(own) && dlk_poll(&p, 1, 0) == 0))
+			continue;
+		dlk_own_close(own);
+		ended = true;
+	}
+	return ended;
+}
+
+/* May it claim to be who the keeper is?  unix(7), SCM_CREDENTIALS */
+static bool may_be(uid_t uid, gid_t gid)
+{
+	uid_t u[3];
+	gid_t g[3];
+
+	if (dlk_syscall(SYS_getresuid, &u[0], &u[1], &u[2]) < 0 ||
+	    dlk_syscall(SYS_getresgid, &g[0], &g[1], &g[2]) < 0)
+		return false;
+	return (u[0] == uid || u[1] == uid || u[2] == uid) &&
+	       (g[0] == gid || g[1] == gid || g[2] == gid);
+}
+
+bool dlk_keeper_may_more(void)
+{
+	const uint32_t set_id[] = { 1U << CAP_SETUID | 1U << CAP_SETGID, 0 };
+	struct rights now;
+
+	if (keeper.socket.fd < 0)
+		return false;
+	if (!read_rights(&now))
+		return true;
+	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		if (keeper.rights.caps[i].permitted & ~now.caps[i].permitted)
+			return true;
+	return !may_be(keeper.rights.uid, keeper.rights.gid) &&
+	       (now.caps[0].effective & set_id[0]) != set_id[0];
+}

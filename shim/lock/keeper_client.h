@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shim's end of the socket to its keeper (keeper/protocol.h): one a
+ * process, started on first need, and replaced when it does not answer.
+ *
+ *	dlk_keeper_lock, { _start, { _send | _hear | _wait }* }, _unlock
+ *
+ * All functions but _lock want the lock, which is held for a few system calls
+ * that never sleep: _start and _wait let go of it meanwhile.  Signals are
+ * blocked (dlk_enter).  The lock is taken before dlk.mutex.
+ */
+#ifndef DLK_KEEPER_CLIENT_H
+#define DLK_KEEPER_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keeper/protocol.h"
+
+void dlk_keeper_lock(void);
+void dlk_keeper_unlock(void);
+
+bool dlk_keeper_is_there(void);
+/*
+ * 0 when there is one; -EAGAIN: another thread is starting it, and the caller
+ * may not wait for that; -errno.
+ */
+int dlk_keeper_start(bool wait);
+
+/* Room for one message, ours until it is sent; NULL: no memory. */
+void *dlk_keeper_room(void);
+/*
+ * Number it and send it, with n descriptors, without waiting.  0; -EAGAIN: its
+ * queue is full; -EPERM: this process may not do any more what the keeper may;
+ * -EPIPE: it has ended; -errno.
+ */
+int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds,
+		    unsigned n);
+/* The next answer: 1; 0: none has come; -EPIPE: the keeper has ended. */
+int dlk_keeper_hear(struct dlk_keep_answer *a);
+/* Until it may have said something, or the time is over. */
+void dlk_keeper_wait(uint64_t until_ns);
+
+/* A lease of this ttl depends on it (model/timeline.h). */
+void dlk_keeper_depends(uint32_t ttl_ms);
+/* It has left a message without an answer for too long. */
+bool dlk_keeper_hangs(void);
+/* When to ask that again; UINT64_MAX: everything is answered. */
+uint64_t dlk_keeper_look_ns(void);
+
+/* It is gone, or (kill) must be: it never acts again. */
+void dlk_keeper_lose(bool kill);
+/*
+ * It carries on what it has, and hears nothing new; it sees when this process
+ * ends.
+ */
+void dlk_keeper_let_go(void);
+/* Has this process given up, for good, what the keeper may? */
+bool dlk_keeper_may_more(void);
+/* One of those that were let go has ended. */
+bool dlk_keeper_let_go_ended(void);
+
+void dlk_keeper_reap(void);
+void dlk_keeper_forget(void); /* in a child; wants no lock */
+
+#endif
