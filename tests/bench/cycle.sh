@@ -6,9 +6,11 @@
 # Counts are the same on a busy machine.
 . "${0%/*}/lib.sh"
 
-param ROUNDS 5 1
-param CYCLES 2000 200
+param ROUNDS 10 1
+param CYCLES 1000 200
 COUNTED=1000
+SERVER_ROUNDS=9
+SERVER_CYCLES=200
 
 # --- times ----------------------------------------------------------------------
 
@@ -30,21 +32,47 @@ turn()
 	cores_each "$BIN/bench_cycle" "$PORT" "$MNT/f" "$CYCLES" |
 		sed 's/^/apart_/' >>"$RIG/cycle"
 	/usr/bin/python3 "$TOP/tests/lib/bench_redis_py.py" "$PORT" \
-		$((CYCLES / 4)) | awk '{ print "py", $1; print "py_ping", $2 }' \
-		>>"$RIG/cycle"
+		$((CYCLES / 4)) >"$RIG/py"
+	awk '{ print "py", $1; print "py_ping", $2 }' "$RIG/py" >>"$RIG/cycle"
 	[ -n "$NODE_WHY" ] ||
 		by_node cycle "$PORT" $((CYCLES / 4)) >>"$RIG/cycle" ||
 		error 'node failed'
 }
 
-# cost TITLE NAME: a row, and how many PINGs by hiredis it is
+thousandths()
+{
+	awk -v n="$(middle "$RIG/cycle" "$1")" 'BEGIN { printf "%.2f\n", n / 1000 }'
+}
+
+# compared TITLE NAME OVER_US PINGS LEASTS [NOTE]: a row
+compared()
+{
+	row -n "${6-}$4 x PING, $3 us over it, $5 x the least" \
+		-j "{ \"over_ping_us\": $3, \"pings\": $4, \"leasts\": $5 }" \
+		"$1" "$(us "$(middle "$RIG/cycle" "$2")")" us
+}
+
+# cost TITLE NAME: a row, compared block by block with PING and with the least
 cost()
 {
-	local ns
+	compared "$1" "$2" "$(us "$(middle "$RIG/cycle" "$2_over")")" \
+		"$(thousandths "$2_pings")" "$(thousandths "$2_leasts")"
+}
+
+# peer_cost TITLE NAME [NOTE]: the same, of what ran beside, round by round; and
+# beside its own PING, if NAME_ping is known
+peer_cost()
+{
+	local ns ping own=''
 
 	ns=$(middle "$RIG/cycle" "$2")
-	row -n "$(ratio "$ns" "$(middle "$RIG/cycle" ping)") x PING" \
-		"$1" "$(us "$ns")" us
+	ping=$(middle "$RIG/cycle" ping)
+	if grep -q "^$2_ping " "$RIG/cycle"; then
+		own="${3-}$(ratio "$ns" "$(middle "$RIG/cycle" "$2_ping")") x "
+		own+='its own PING; '
+	fi
+	compared "$1" "$2" "$(us $((ns - ping)))" "$(ratio "$ns" "$ping")" \
+		"$(ratio "$ns" "$(middle "$RIG/cycle" least)")" "$own"
 }
 
 # --- counts ---------------------------------------------------------------------
@@ -85,19 +113,35 @@ of_a_cycle()
 		'BEGIN { printf "%.1f\n", n / by }'
 }
 
+# A script's time at the server moves with what else the machine does.
+in_scripts()
+{
+	local i n usec before=$RIG/before after=$RIG/after
+
+	for ((i = 0; i < SERVER_ROUNDS; i++)); do
+		server_info >"$before"
+		cycles "$SERVER_CYCLES" LD_PRELOAD="$SHIM"
+		server_info >"$after"
+		read -r n usec < <(command_grown evalsha "$before" "$after")
+		echo "scripts $((usec * 1000 / SERVER_CYCLES))"
+	done >"$RIG/scripts"
+	row -n "the median of $SERVER_ROUNDS times $SERVER_CYCLES" \
+		'dlock: of that in scripts, at the server' \
+		"$(us "$(middle "$RIG/scripts" scripts)")" us
+}
+
 # What the server did for so many cycles.
 at_the_server()
 {
-	local n usec before=$RIG/before after=$RIG/after
+	local n before=$RIG/before after=$RIG/after
 
 	cycles 100 LD_PRELOAD="$SHIM"
 	server_info >"$before"
 	cycles "$COUNTED" LD_PRELOAD="$SHIM"
 	server_info >"$after"
-	read -r n usec < <(command_grown evalsha "$before" "$after")
-	row 'dlock: commands sent' "$(ratio "$n" "$COUNTED")" '' 
-	row 'dlock: of that in scripts, at the server' \
-		"$(ratio "$usec" "$COUNTED")" us
+	read -r n _ < <(command_grown evalsha "$before" "$after")
+	row 'dlock: commands sent' "$(ratio "$n" "$COUNTED")" ''
+	in_scripts
 	row 'dlock: Redis CPU' \
 		"$(ratio "$(redis_cpu "$before" "$after")" "$COUNTED")" us
 	row 'dlock: bytes to the server' "$(ratio "$(grown \
@@ -114,28 +158,26 @@ node_ready || missing node-redlock "$NODE_WHY"
 for ((i = 0; i < ROUNDS; i++)); do
 	turn
 done
-cost 'PING by hiredis' ping
+row 'PING by hiredis' "$(us "$(middle "$RIG/cycle" ping)")" us
 cost 'hiredis: SET NX PX + compare-and-delete' raw
-cost 'hiredis: the same unchecked, DEL not waited for' least
+cost 'the least: SET NX, DEL not waited for, unchecked' least
 cost 'dlock: flock' flock
-cost 'dlock: flock, the lock alone' flock_lock
+peer_cost 'dlock: flock, the lock alone' flock_lock
 cost 'dlock: fcntl' fcntl
 row -a '<= 1.15' 'dlock: flock against PING, block by block' \
-	"$(ratio "$(middle "$RIG/cycle" flock_ratio)" 1000)" 'x PING'
-row 'dlock: flock against that unchecked, block by block' \
-	"$(ratio "$(middle "$RIG/cycle" flock_to_least)" 1000)" 'x'
+	"$(thousandths flock_pings)" 'x PING'
+row 'dlock: flock against the least, block by block' \
+	"$(thousandths flock_leasts)" 'x'
 if [ "$(nproc)" -gt 1 ]; then
-	cost 'PING by hiredis, a core each' apart_ping
+	row 'PING by hiredis, a core each' \
+		"$(us "$(middle "$RIG/cycle" apart_ping)")" us
 	cost 'dlock: flock, a core each' apart_flock
-	row 'dlock: flock against PING, a core each' \
-		"$(ratio "$(middle "$RIG/cycle" apart_flock_ratio)" 1000)" \
-		'x PING'
 fi
-cost 'redis-py: PING' py_ping
-cost 'redis-py: Lock' py
+peer_cost 'redis-py: PING' py_ping
+peer_cost 'redis-py: Lock' py "$(awk '{ print $3 }' "$RIG/py"); "
 if [ -z "$NODE_WHY" ]; then
-	cost 'ioredis: PING' ioredis_ping
-	cost 'node-redlock' redlock
+	peer_cost 'ioredis: PING' redlock_ping
+	peer_cost 'node-redlock' redlock
 fi
 heading 'Of such a cycle'
 row 'dlock: system calls' "$(of_a_cycle calls)" ''

@@ -6,22 +6,29 @@
 # hand-off (judge.py) stands what it cost the server, and who got how many.
 # Two in the critical section at once fail the bench, whoever the peer is.
 #
+# Of the peers, redis-py's Lock and node-redlock poll; etcdctl and the one by
+# BLPOP queue at their server, as dlock does.  Rows with as many waiters run in
+# turns, some rounds of each, so that what drifts hits all alike.
+#
 # The one who unlocks, the server and the next owner are three machines where
 # hosts are.  On two cores, who asks again at once is in the others' way, and
 # that is what most of such a figure measures; so there are rows of dlock in
 # which it rests first, while the others work.
 #
 # Environment: HANDOFF_WAITERS, HANDOFF_PEERS (waiters of the peers), and the
-# seconds of a row at 1 ms and at 100 ms, of few waiters and of many.
+# rounds, and the seconds of one at 1 ms and at 100 ms, of few waiters and of
+# many.
+# shellcheck disable=SC2317 # rows are functions, called by name
 . "${0%/*}/lib.sh"
 
 param HANDOFF_WAITERS '2 8 32 128' '2 128'
 param HANDOFF_PEERS '2 8 32 128' 2
-param HANDOFF_SHORT_S 2 0.2
-param HANDOFF_LONG_S 5 0.5
-param HANDOFF_SLOW_S 4 0.4
-param WAKES 3000 200
-param SLOW_WAKES 30 5
+param HANDOFF_ROUNDS 3 1
+param HANDOFF_SHORT_S 0.7 0.2
+param HANDOFF_LONG_S 1.7 0.5
+param HANDOFF_SLOW_S 1.4 0.4
+param WAKES 300 200
+param SLOW_WAKES 5 5
 # As long as a hand-off takes, and less than anything is held.
 REST_US=300
 
@@ -34,14 +41,13 @@ sleep_until()
 			$((left % 1000000000)))"
 }
 
-# contend WAITERS SECONDS SENT CMD...: they run; their figures in $FIGURES
+# contend DIR WAITERS SECONDS CMD...: a round, for judge.py
 contend()
 {
-	local waiters=$1 seconds=$2 sent=$3 begin from to end
+	local dir=$1 waiters=$2 seconds=$3 begin from to end
 
 	shift 3
 	: >"$RIG/lines"
-	FIGURES=''
 	peer contenders "$@"
 	if ! hear contenders 60 || [ "$HEARD" != ready ]; then
 		error "$1: not ready: $(tail -2 "$RIG/contenders.err")"
@@ -67,22 +73,62 @@ contend()
 		return 1
 	fi
 	peer_end contenders
-	FIGURES=$(/usr/bin/python3 "$TOP/tests/bench/judge.py" "$from" "$to" \
-		"$waiters" "$RIG/lines" "$RIG/before" "$RIG/after" "$sent") ||
-		error "$1: no figures"
+	mkdir -p "$dir"
+	echo "$from $to" >"$dir/window"
+	mv "$RIG/lines" "$RIG/before" "$RIG/after" "$dir/"
+	# So that the next one does not begin with a hand-off from this one.
+	until_true 2 db_is_empty || error "$1: keys are left: $(rr keys '*')"
+	rr flushall >/dev/null
 }
 
-# handoff BY HOSTS PER_HOST HOLD_MS SECONDS SENT CMD...: a row
+# turns ROW...: each in every round, then what came of them.  A row is a
+# function of those below, with its arguments.
+turns()
+{
+	local row
+
+	for ((ROUND = 1; ROUND <= HANDOFF_ROUNDS; ROUND++)); do
+		scale
+		for row; do
+			$row
+		done
+	done
+	ROUND=0
+	for row; do
+		$row
+	done
+}
+
+# handoff BY HOSTS PER_HOST HOLD_MS SECONDS SENT CMD...: a round of a row, or
+# the row itself when $ROUND is 0
 handoff()
 {
-	local by=$1 hosts=$2 per_host=$3 hold=$4 seconds=$5 sent=$6 line
+	local by=$1 hosts=$2 per_host=$3 hold=$4 seconds=$5 sent=$6
+	local dir="$RIG/row.$1.$2.$3.$4"
 
 	shift 6
-	contend $((hosts * per_host)) "$seconds" "$sent" "$@" || return
+	if [ "$ROUND" != 0 ]; then
+		contend "$dir.$ROUND" $((hosts * per_host)) "$seconds" "$@"
+	elif compgen -G "$dir.*" >/dev/null; then
+		judged "$by" "$hosts" "$per_host" "$hold" "$sent" "$dir".*
+	fi
+}
+
+# judged BY HOSTS PER_HOST HOLD_MS SENT ROUND...
+judged()
+{
+	local by=$1 hosts=$2 per_host=$3 hold=$4 sent=$5 line FIGURES
+
+	shift 5
+	FIGURES=$(/usr/bin/python3 "$TOP/tests/bench/judge.py" \
+		$((hosts * per_host)) "$sent" "$@") || {
+		error "$by: no figures"
+		return
+	}
 	# shellcheck disable=SC2016 # jq's
 	line=$(jq -c --arg group "$GROUP" --arg by "$by" \
 		--argjson hosts "$hosts" --argjson per_host "$per_host" \
-		--argjson hold_ms "$hold" --argjson wake "$(us "${AIM_NS[$hold]}")" \
+		--argjson hold_ms "$hold" --argjson wake "$(us "$(aim_ns "$hold")")" \
 		--argjson rests "$([[ $by == *rests ]] && echo true ||
 			echo false)" '
 		def aim($name; $value; $op; $limit):
@@ -110,9 +156,6 @@ handoff()
 	print_handoff "$line"
 	[ "$(jq .overlaps <<<"$line")" = 0 ] ||
 		error "$by: two held the lock at once: $line"
-	until_true 2 db_is_empty || error "$by: keys are left: $(rr keys '*')"
-	# So that the next row does not begin with a hand-off from this one.
-	rr flushall >/dev/null
 }
 
 FORMAT='  %-18s %6s %6s %6s %6s %8s %8s %7s %7s %6s %7s %7s %s\n'
@@ -153,18 +196,24 @@ redis_py()
 {
 	handoff redis-py "$1" 1 "$2" "$3" 'set|evalsha|script.*' \
 		/usr/bin/python3 "$TOP/tests/bench/redis_py.py" "$PORT" "$1" \
-		$(($2 * 1000)) "$RIG/lines"
+		$(($2 * 1000)) "$RIG/lines" lock
+}
+
+blpop()
+{
+	handoff 'redis-py BLPOP' "$1" 1 "$2" "$3" 'set|blpop|evalsha|script.*' \
+		/usr/bin/python3 "$TOP/tests/bench/redis_py.py" "$PORT" "$1" \
+		$(($2 * 1000)) "$RIG/lines" blpop
 }
 
 redlock()
 {
-	node_ready || return
+	[ -z "$NODE_WHY" ] || return 0
 	handoff node-redlock "$1" 1 "$2" "$3" 'eval|evalsha|script.*|info' \
 		by_node contend "$PORT" "$1" $(($2 * 1000)) "$RIG/lines"
 }
 
 # A command that holds the lock by its life, started again and again.
-# shellcheck disable=SC2317 # by name
 etcd_waiter()
 {
 	local number=$1 hold_us=$2 begin=$3 end=$4
@@ -178,7 +227,6 @@ etcd_waiter()
 	done
 }
 
-# shellcheck disable=SC2317
 etcd_contend()
 {
 	local i begin end pids=() well='done'
@@ -197,41 +245,84 @@ etcd_contend()
 
 etcd()
 {
-	[ -n "$ETCD" ] || return
+	[ -n "$ETCD" ] || return 0
 	handoff etcdctl "$1" 1 "$2" "$3" '' etcd_contend "$1" $(($2 * 1000))
 }
 
 # --- the scale ------------------------------------------------------------------
 
-# wakes N MS: what a hand-off is held against, where MS are slept before each
+# What a hand-off is held against, where 1 or 100 ms are slept before each.
+scale()
+{
+	"$BIN/bench_wake" "$PORT" "$WAKES" 1000 >>"$RIG/wakes.1" ||
+		error 'bench_wake failed'
+	"$BIN/bench_wake" "$PORT" "$SLOW_WAKES" 100000 >>"$RIG/wakes.100" ||
+		error 'bench_wake failed'
+}
+
+aim_ns()
+{
+	echo $((2 * $(middle "$RIG/wakes.$1" paced_ping) +
+		$(middle "$RIG/wakes.$1" paced_wake)))
+}
+
+# wakes MS
 wakes()
 {
-	local file=$RIG/wakes.$2
+	local file=$RIG/wakes.$1
 
-	"$BIN/bench_wake" "$PORT" "$1" $(($2 * 1000)) >"$file" ||
-		error 'bench_wake failed'
-	AIM_NS[$2]=$((2 * $(middle "$file" paced_ping) +
-		$(middle "$file" paced_wake)))
-	row "PING, after $2 ms of sleep" "$(us "$(middle "$file" paced_ping)")" us
-	row "PUBLISH to message, after $2 ms of sleep" \
+	row "PING, after $1 ms of sleep" "$(us "$(middle "$file" paced_ping)")" us
+	row "PUBLISH to message, after $1 ms of sleep" \
 		"$(us "$(middle "$file" paced_wake)")" us
 	row -n 'the machine, as busy as it is' 'PUBLISH to message, the same, p99' \
 		"$(us "$(middle "$file" paced_wake_p99)")" us
 	# A holder sleeps before it unlocks, and a waiter before it is woken.
 	row -n "what a hand-off is held against" \
-		"2 x PING + wake-up, after $2 ms of sleep" "$(us "${AIM_NS[$2]}")" us
+		"2 x PING + wake-up, after $1 ms of sleep" "$(us "$(aim_ns "$1")")" us
 }
 
 wake_rows()
 {
-	declare -gA AIM_NS=()
-	heading 'A wake-up through the server'
-	wakes "$WAKES" 1
-	wakes "$SLOW_WAKES" 100
+	heading 'A wake-up through the server, measured before each round'
+	wakes 1
+	wakes 100
 	row 'PING, one after the other' \
 		"$(us "$(middle "$RIG/wakes.1" ping)")" us
 	row 'PUBLISH to message, one after the other' \
 		"$(us "$(middle "$RIG/wakes.1" wake)")" us
+}
+
+# --- rows -----------------------------------------------------------------------
+
+# of_short N: those with N waiters and a hold of 1 ms, by lines; of_slow: 100 ms
+of_short()
+{
+	local s=$HANDOFF_SHORT_S
+
+	[ "$1" -lt 100 ] || s=$HANDOFF_LONG_S
+	echo "dlock flock $1 1 1 $s"
+	echo "dlock flock $1 1 1 $s $REST_US"
+	[ "$1" -gt 32 ] || echo "dlock fcntl $1 1 1 $HANDOFF_SHORT_S"
+	[ "$1" -lt 128 ] || echo "dlock flock 2 64 1 $s"
+	[[ " $HANDOFF_PEERS " == *" $1 "* ]] || return 0
+	[ "$1" -gt 8 ] || echo "etcd $1 1 $HANDOFF_SLOW_S"
+	echo "blpop $1 1 $s"
+	echo "redis_py $1 1 $s"
+	echo "redlock $1 1 $s"
+}
+
+of_slow()
+{
+	local s=$HANDOFF_SLOW_S
+
+	echo "dlock flock $1 1 100 $s"
+	[ "$1" != 2 ] || echo "dlock flock $1 1 100 $s $REST_US"
+	[ "$1" -lt 128 ] || echo "dlock flock 2 64 100 $s"
+	[[ $1 =~ ^(2|32)$ ]] || return 0
+	[ "$1" -gt 8 ] || echo "etcd $1 100 $s"
+	echo "blpop $1 100 $s"
+	echo "redis_py $1 100 $s"
+	echo "redlock $1 100 $s"
 }
 
 bench_begin
@@ -245,35 +336,17 @@ etcd_up || {
 	ETCD=''
 	missing etcdctl "$ETCD_WHY"
 }
-wake_rows
 heading 'Hand-off: latency; the longest wait; of each acquisition the commands' \
 	'that clients sent,
 those called in all, and Redis CPU; fewest and most acquisitions of a waiter'
 # shellcheck disable=SC2059
 printf "$FORMAT" by hosts hold acq/s handed 'p50 us' 'p99 us' 'wait ms' \
 	sent called few-most 'cpu us' ''
-for n in $HANDOFF_WAITERS; do
-	seconds=$HANDOFF_SHORT_S
-	[ "$n" -lt 100 ] || seconds=$HANDOFF_LONG_S
-	dlock flock "$n" 1 1 "$seconds"
-	dlock flock "$n" 1 1 "$seconds" "$REST_US"
-	[ "$n" -gt 32 ] || dlock fcntl "$n" 1 1 "$HANDOFF_SHORT_S"
-	if [[ " $HANDOFF_PEERS " == *" $n "* ]]; then
-		redis_py "$n" 1 "$seconds"
-		redlock "$n" 1 "$seconds"
-		[ "$n" -gt 8 ] || etcd "$n" 1 "$HANDOFF_SLOW_S"
-	fi
+for of in of_short of_slow; do
+	for n in $HANDOFF_WAITERS; do
+		mapfile -t rows < <("$of" "$n")
+		turns "${rows[@]}"
+	done
 done
-dlock flock 2 64 1 "$HANDOFF_LONG_S"
-for n in $HANDOFF_WAITERS; do
-	dlock flock "$n" 1 100 "$HANDOFF_SLOW_S"
-	[ "$n" != 2 ] ||
-		dlock flock "$n" 1 100 "$HANDOFF_SLOW_S" "$REST_US"
-	if [[ $n =~ ^(2|32)$ ]]; then
-		redis_py "$n" 100 "$HANDOFF_SLOW_S"
-		redlock "$n" 100 "$HANDOFF_SLOW_S"
-		[ "$n" -gt 8 ] || etcd "$n" 100 "$HANDOFF_SLOW_S"
-	fi
-done
-dlock flock 2 64 100 "$HANDOFF_SLOW_S"
+wake_rows
 bench_end

@@ -1,20 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""judge.py FROM TO WAITERS LINES INFO INFO SENT: what contenders did.
+"""judge.py WAITERS SENT ROUND...: what contenders did, in all rounds together.
 
-LINES, "WAITER ASKED LOCKED UNLOCK" each, are of a run; INFO are the server's
-before and after; SENT, a pattern, matches commands that clients send, all
-others are called by scripts; an empty one: it is not asked.  Prints one JSON
-object.
+A ROUND is a directory: `lines`, "WAITER ASKED LOCKED UNLOCK" each; `window`,
+"FROM TO"; `before` and `after`, the server's INFO then.  SENT, a pattern,
+matches commands that clients send, all others are called by scripts; an empty
+one: the server is not asked.  Prints one JSON object.
 
- 1. No two of all the critical sections, from LOCKED to UNLOCK, overlap:
-    `overlaps` counts those that do.
+ 1. No two of all the critical sections of a round, from LOCKED to UNLOCK,
+    overlap: `overlaps` counts those that do.
  2. The other figures are of the acquisitions with LOCKED from FROM to TO.
  3. The latency of a hand-off goes from UNLOCK of the one before to LOCKED; an
     acquisition is a hand-off if it was asked for before that UNLOCK.
 """
 import json
 import math
+import os
 import re
 import sys
 from collections import Counter
@@ -67,53 +68,88 @@ def info(name):
     return fields, calls
 
 
-def server(before, after, sent, each):
-    """What the server did, of each acquisition."""
-    (old, was), (new, calls) = info(before), info(after)
+def grown(name, fields):
+    """What the server did between the two INFOs of a round."""
+    old, was = info(os.path.join(name, "before"))
+    new, calls = info(os.path.join(name, "after"))
     calls.subtract(was)
     calls["info"] -= 1  # the first of ours
+    return Counter({f: float(new[f]) - float(old[f]) for f in fields}), calls
+
+
+FIELDS = ["total_reads_processed", "used_cpu_user", "used_cpu_sys",
+          "total_net_input_bytes", "total_net_output_bytes"]
+
+
+def server(rounds, sent, each):
+    """What the server did, of each acquisition."""
+    did, calls = Counter(), Counter()
+    for name in rounds:
+        fields, more = grown(name, FIELDS)
+        did.update(fields)
+        calls.update(more)
     calls = {k: n for k, n in calls.items() if n > 0}
-
-    def grown(field):
-        return float(new[field]) - float(old[field])
-
     mine = {k: n for k, n in calls.items() if re.fullmatch(sent, k)}
     return {
         "sent": round(sum(mine.values()) / each, 2),
         "called": round(sum(calls.values()) / each, 2),
-        "reads": round(grown("total_reads_processed") / each, 2),
+        "reads": round(did["total_reads_processed"] / each, 2),
         "redis_cpu_us": round(1e6 / each * (
-            grown("used_cpu_user") + grown("used_cpu_sys")), 1),
-        "bytes_in": round(grown("total_net_input_bytes") / each),
-        "bytes_out": round(grown("total_net_output_bytes") / each),
+            did["used_cpu_user"] + did["used_cpu_sys"]), 1),
+        "bytes_in": round(did["total_net_input_bytes"] / each),
+        "bytes_out": round(did["total_net_output_bytes"] / each),
         "commands": {k: round(n / each, 2) for k, n in sorted(calls.items())},
     }
 
 
+class Sum:
+    """Of the rounds so far."""
+
+    def __init__(self):
+        self.overlaps, self.idle, self.ns = 0, 0, 0
+        self.latencies, self.waits, self.counts = [], [], Counter()
+
+    def add(self, name):
+        with open(os.path.join(name, "window"), encoding="ascii") as file:
+            begin, end = map(int, file.read().split())
+        rows = sections(os.path.join(name, "lines"))
+        overlaps, latencies, idle = compare(rows, begin, end)
+        mine = [r for r in rows if begin <= r[0] <= end]
+        self.overlaps += overlaps
+        self.idle += idle
+        self.ns += end - begin
+        self.latencies += latencies
+        self.waits += [r[0] - r[2] for r in mine]
+        self.counts.update(r[3] for r in mine)
+
+    def each(self, waiters):
+        """Acquisitions of each waiter, those without any too."""
+        some = list(self.counts.values())
+        return some + [0] * (waiters - len(some))
+
+
 def main():
-    begin, end, waiters = (int(word) for word in sys.argv[1:4])
-    rows = sections(sys.argv[4])
-    overlaps, latencies, idle = compare(rows, begin, end)
-    mine = [r for r in rows if begin <= r[0] <= end]
-    counts = Counter(r[3] for r in mine)
-    each = [counts[w] for w in counts]
-    each += [0] * (waiters - len(each))
+    waiters, sent, rounds = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    of = Sum()
+    for name in rounds:
+        of.add(name)
+    n = len(of.waits)
     result = {
-        "overlaps": overlaps,
-        "seconds": round((end - begin) / 1e9, 2),
-        "acquisitions": len(mine),
-        "handoffs": len(latencies),
-        "p50_us": in_us(rank(latencies, 50)),
-        "p99_us": in_us(rank(latencies, 99)),
-        "max_us": in_us(max(latencies, default=None)),
-        "idle_us": in_us(idle / len(mine)) if mine else None,
-        "wait_max_us": in_us(max((r[0] - r[2] for r in mine),
-                                 default=None)),
-        "fewest": min(each),
-        "most": max(each),
+        "rounds": len(rounds),
+        "overlaps": of.overlaps,
+        "seconds": round(of.ns / 1e9, 2),
+        "acquisitions": n,
+        "handoffs": len(of.latencies),
+        "p50_us": in_us(rank(of.latencies, 50)),
+        "p99_us": in_us(rank(of.latencies, 99)),
+        "max_us": in_us(max(of.latencies, default=None)),
+        "idle_us": in_us(of.idle / n) if n else None,
+        "wait_max_us": in_us(max(of.waits, default=None)),
+        "fewest": min(of.each(waiters)),
+        "most": max(of.each(waiters)),
     }
-    if sys.argv[7] and mine:
-        result.update(server(*sys.argv[5:8], len(mine)))
+    if sent and n:
+        result.update(server(rounds, sent, n))
     print(json.dumps(result))
 
 

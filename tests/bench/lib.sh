@@ -14,8 +14,9 @@
 #	param NAME FULL QUICK	a parameter: from the environment, or FULL, or
 #				QUICK with BENCH=quick
 #	bench_begin		the rig's two hosts, each with a disk
-#	row [-a AIM] [-n NOTE] NAME VALUE UNIT
-#				AIM: '<= N' or '>= N'
+#	row [-a AIM] [-n NOTE] [-j JSON] NAME VALUE UNIT
+#				AIM: '<= N' or '>= N'; JSON: an object, for
+#				those who read the row by a program
 #	missing NAME WHY
 #	bench_end
 set -u
@@ -73,19 +74,21 @@ heading()
 
 row()
 {
-	local aim='' note='' line mark='' OPTIND=1 o
+	local aim='' note='' json='{}' line mark='' OPTIND=1 o
 
-	while getopts a:n: o; do
+	while getopts a:n:j: o; do
 		case $o in
 		a) aim=$OPTARG ;;
 		n) note=$OPTARG ;;
+		j) json=$OPTARG ;;
 		*) return 64 ;;
 		esac
 	done
 	shift $((OPTIND - 1))
 	# shellcheck disable=SC2016 # jq's
 	line=$(jq -nc --arg group "$GROUP" --arg name "$1" --arg value "$2" \
-		--arg unit "$3" --arg aim "$aim" --arg note "$note" '
+		--arg unit "$3" --arg aim "$aim" --arg note "$note" \
+		--argjson json "$json" '
 		{ group: $group, name: $name, value: ($value | tonumber),
 		  unit: $unit } +
 		if $aim == "" then {} else ($aim / " ") as $a |
@@ -93,7 +96,7 @@ row()
 				then ($value | tonumber) > ($a[1] | tonumber)
 				else ($value | tonumber) < ($a[1] | tonumber)
 				end) } end +
-		if $note == "" then {} else { note: $note } end') || {
+		if $note == "" then {} else { note: $note } end + $json') || {
 		error "$1: '$2' is no figure"
 		return
 	}

@@ -3,7 +3,7 @@
 // node-redlock over ioredis, with their defaults.
 //
 //	redlock.mjs cycle PORT N
-//		"redlock NS" and "ioredis_ping NS", medians
+//		"redlock NS" and "redlock_ping NS", medians
 //	redlock.mjs contend PORT WAITERS HOLD_US OUT
 //		as bench_contend.c says; the waiters share a process, and have
 //		a connection each.  A Redlock gives up after 10 retries, then
@@ -41,7 +41,7 @@ async function cycle(n) {
 			(await locks.acquire(["bench"], 10000)).release());
 	}
 	console.log(`redlock ${median(cycles)}`);
-	console.log(`ioredis_ping ${median(pings)}`);
+	console.log(`redlock_ping ${median(pings)}`);
 	redis.disconnect();
 }
 

@@ -81,7 +81,8 @@ plot()
 {
 	local by file latency=() wait=() color=1
 
-	for by in 'dlock flock' 'dlock flock, rests' 'dlock fcntl' redis-py node-redlock etcdctl; do
+	for by in 'dlock flock' 'dlock flock, rests' 'dlock fcntl' redis-py \
+		'redis-py BLPOP' node-redlock etcdctl; do
 		file=$out/$by.points
 		points "$by" >"$file"
 		if [ -s "$file" ]; then
@@ -108,7 +109,7 @@ plot()
 	set grid
 	set title 'A lock held for 1 ms: from the unlock to the next owner, where that one waited'
 	$(plot_of "${latency[@]}" | tr -d '\t')
-	set title 'The longest wait (of pollers, the last owner mostly gets it again)'
+	set title 'The longest wait (where they poll, the last owner mostly gets it again)'
 	$(plot_of "${wait[@]}")
 	END
 	rm -f "$out"/*.points

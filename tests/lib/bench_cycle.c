@@ -14,9 +14,10 @@
  *	flock	flock(LOCK_EX) and LOCK_UN; `flock_lock`, of it the first call
  *	fcntl	F_SETLKW, a write lock of the whole file, and F_UNLCK
  *
- * and "flock_ratio" and "flock_to_least", the medians over the blocks of flock
- * against ping and against least, in thousandths: what changes from block to
- * block hits both.
+ * and of each but ping, compared block by block, for what changes from block to
+ * block hits both: "NAME_over" is how many nanoseconds it is more than a ping,
+ * "NAME_pings" how many pings and "NAME_leasts" how many leasts it is, in
+ * thousandths; medians over the blocks.
  */
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -29,7 +30,8 @@
 
 #include "tests/lib/bench.h"
 
-enum { BLOCK = 100, KINDS = 5 };
+enum { BLOCK = 100 };
+enum { PING, RAW, FLOCK, FCNTL, LEAST, KINDS };
 
 static redisContext *redis, *other;
 static char delete_sha[64];
@@ -142,8 +144,9 @@ static const struct kind {
 	const char *name;
 	void (*cycle)(void);
 } kinds[KINDS] = {
-	{ "ping", ping },      { "raw", raw },     { "flock", by_flock },
-	{ "fcntl", by_fcntl }, { "least", least },
+	[PING] = { "ping", ping },       [RAW] = { "raw", raw },
+	[FLOCK] = { "flock", by_flock }, [FCNTL] = { "fcntl", by_fcntl },
+	[LEAST] = { "least", least },
 };
 
 /* --- measuring ------------------------------------------------------------ */
@@ -172,30 +175,46 @@ static long long block(const struct kind *k, long long *ns, long long *locks)
 	return (now_ns() - from) / BLOCK;
 }
 
+/* The means of a kind's blocks, beside those of ping and of least. */
+static void beside(const char *name, const long long *its,
+		   long long *const mean[KINDS], size_t blocks)
+{
+	long long *over = figures(blocks), *pings = figures(blocks);
+	long long *leasts = figures(blocks);
+
+	for (size_t b = 0; b < blocks; b++) {
+		over[b] = its[b] - mean[PING][b];
+		pings[b] = its[b] * 1000 / mean[PING][b];
+		leasts[b] = its[b] * 1000 / mean[LEAST][b];
+	}
+	printf("%s_over %lld\n", name, median(over, blocks));
+	printf("%s_pings %lld\n", name, median(pings, blocks));
+	printf("%s_leasts %lld\n", name, median(leasts, blocks));
+	free(over);
+	free(pings);
+	free(leasts);
+}
+
 static void measure(size_t blocks)
 {
 	const size_t n = blocks * BLOCK;
-	long long *ns[KINDS], *locks[KINDS], *ratio = figures(blocks);
-	long long *to_least = figures(blocks);
+	long long *ns[KINDS], *locks[KINDS], *mean[KINDS];
 
 	for (int k = 0; k < KINDS; k++) {
 		ns[k] = figures(n);
 		locks[k] = figures(n);
+		mean[k] = figures(blocks);
 	}
-	for (size_t b = 0; b < blocks; b++) {
-		long long mean[KINDS];
-
+	for (size_t b = 0; b < blocks; b++)
 		for (int k = 0; k < KINDS; k++)
-			mean[k] = block(&kinds[k], ns[k] + b * BLOCK,
-					locks[k] + b * BLOCK);
-		ratio[b] = mean[2] * 1000 / mean[0];
-		to_least[b] = mean[2] * 1000 / mean[4];
-	}
-	for (int k = 0; k < KINDS; k++)
+			mean[k][b] = block(&kinds[k], ns[k] + b * BLOCK,
+					   locks[k] + b * BLOCK);
+	for (int k = 0; k < KINDS; k++) {
 		printf("%s %lld\n", kinds[k].name, median(ns[k], n));
-	printf("flock_lock %lld\n", median(locks[2], n));
-	printf("flock_ratio %lld\n", median(ratio, blocks));
-	printf("flock_to_least %lld\n", median(to_least, blocks));
+		if (k != PING)
+			beside(kinds[k].name, mean[k], mean, blocks);
+	}
+	printf("flock_lock %lld\n", median(locks[FLOCK], n));
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """bench_redis_py.py PORT N: the median of redis-py's Lock acquire + release
-and of its PING, in nanoseconds."""
+and of its PING, in nanoseconds, and the parser that it reads answers by."""
 import statistics
 import sys
 import time
@@ -19,4 +19,5 @@ for _ in range(int(sys.argv[2])):
     lock.acquire()
     lock.release()
     locks.append(time.monotonic_ns() - begin)
-print(int(statistics.median(locks)), int(statistics.median(pings)))
+print(int(statistics.median(locks)), int(statistics.median(pings)),
+      redis.connection.DefaultParser.__name__)

@@ -30,7 +30,8 @@ programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
 records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 	tdb-tools python3-tdb moreutils db5.3-util python3-bsddb3 rrdtool'
 # The peers of tests/bench, and what plots.
-bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind'
+bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind
+	python3-hiredis'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck universal-ctags'
 # What tests/hosts/demo.sh runs: two namespaces and a Redis.
 demo='redis-server redis-tools util-linux mount procps'
