@@ -3,6 +3,7 @@
 # make            build into build/
 # make deps       install what a build and the tests need (Debian packages)
 # make demo       two hosts on this machine, with and without dlock
+# make check-fast unit, static and conform tests: under a minute
 # make check      every test; ends with 'N passed, N failed'
 # make torture    the long tests (tests/torture), with figures
 # make model      the protocol's models, searched through (tests/model)
@@ -66,7 +67,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
 
-.PHONY: FORCE all deps demo check torture model bench lint house install uninstall clean helpers test-programs
+.PHONY: FORCE all deps demo check check-fast torture model bench lint house install uninstall clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -173,6 +174,10 @@ demo:
 	$(Q)sh tests/lib/deps.sh demo
 	$(Q)$(MAKE) --no-print-directory -j2 all $(addprefix $(B)/tests/,host_init locker now)
 	$(Q)bash tests/hosts/demo.sh
+
+check-fast: deps
+	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
+	$(Q)bash tests/lib/check.sh --fast
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory -j2 all test-programs

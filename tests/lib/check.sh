@@ -5,8 +5,14 @@
 # (and ', N skipped' if any were).  A script that dies, runs out of time or
 # breaks its plan is one failure more; status 0 means that nothing failed.
 #
+#	check.sh --fast			unit, static and conform tests
 #	check.sh [--verbose] [TEST...]	these only (*.t, build/tests/test_*),
-#				with what they say
+#				with what they say, one after the other
+#
+# Most tests mostly wait, so $CHECK_JOBS (one more than there are cores) run at
+# a time; each has a Redis, hosts and a directory of its own.  What measures
+# the machine, or uses what there is one of, says '# alone: WHY' among its first
+# lines, and is run by itself when the others are through.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MFLAGS MAKELEVEL DLOCK_CONFIG DLOCK_LOG DLOCK_DISABLE
@@ -61,30 +67,88 @@ broken()
 	done
 }
 
-verbose=()
-if [ "${1-}" = --verbose ]; then
+# The longest first, by the time that they are given: nobody waits for one that
+# began last.
+longest_first()
+{
+	local test limit
+
+	for test; do
+		limit=0
+		[ "${test%.t}" = "$test" ] ||
+			limit=$(sed -n 's/^# timeout: //p;40q' "$test")
+		echo "${limit:-60} $test"
+	done | sort -s -k1,1nr | cut -d' ' -f2-
+}
+
+is_alone()
+{
+	[ "${1%.t}" != "$1" ] && sed 40q "$1" | grep -q '^# alone: '
+}
+
+# run JOBS TEST...
+run()
+{
+	local jobs=$1
+
+	shift
+	[ "$#" = 0 ] || prove "${verbose[@]}" --timer --jobs "$jobs" \
+		--exec 'bash tests/lib/run_one.sh' "$@"
+}
+
+# Many at a time, then those that are to be alone.
+run_all()
+{
+	local test status=0 together=() alone=()
+
+	for test; do
+		if is_alone "$test"; then
+			alone+=("$test")
+		else
+			together+=("$test")
+		fi
+	done
+	mapfile -t together < <(longest_first "${together[@]}")
+	CHECK_JOBS=${CHECK_JOBS:-$(($(nproc) + 1))}
+	run "$CHECK_JOBS" "${together[@]}" || status=1
+	run 1 "${alone[@]}" || status=1
+	return "$status"
+}
+
+verbose=() fast=''
+case ${1-} in
+--verbose)
 	verbose=(--verbose)
 	shift
-fi
+	;;
+--fast)
+	fast=yes
+	shift
+	;;
+esac
 tests=("$@")
+runs=(run 1)
 extra=0
 if [ "${#tests[@]}" = 0 ]; then
 	shopt -s nullglob
-	if ! sanitized; then
+	runs=(run_all)
+	if [ -z "$fast" ] && ! sanitized; then
 		echo '# the unit tests do not build with sanitizers' >&2
 		extra=1
 	fi
-	for test in build/tests/test_* build-asan/tests/test_*; do
+	units=(build/tests/test_*)
+	[ -n "$fast" ] || units+=(build-asan/tests/test_*)
+	for test in "${units[@]}"; do
 		if [ -x "$test" ] && [ "${test%.d}" = "$test" ] &&
 		   [ -e "tests/unit/${test##*/}.c" ]; then
 			tests+=("$test")
 		fi
 	done
-	tests+=(tests/static/*.t tests/conform/*.t tests/hosts/*.t \
-		tests/fault/*.t)
+	tests+=(tests/static/*.t tests/conform/*.t)
+	[ -n "$fast" ] || tests+=(tests/hosts/*.t tests/fault/*.t)
 fi
 
-prove "${verbose[@]}" --timer --exec 'bash tests/lib/run_one.sh' "${tests[@]}"
+"${runs[@]}" "${tests[@]}"
 content=$?
 
 mapfile -t crashed < <(broken)

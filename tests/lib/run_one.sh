@@ -3,6 +3,8 @@
 #
 # Run one test for prove(1): within its time ('# timeout: SECONDS' in the
 # script, 60 without), a copy of its TAP and its status kept in $CHECK_DIR.
+# What it says on standard error comes in one piece when it has ended, for
+# others may run beside it.
 test=$1
 limit=60
 copy=$CHECK_DIR/${test//\//_}
@@ -15,8 +17,9 @@ case $test in
 	set -- "$PWD/$test"
 	;;
 esac
-timeout -k 20 "${limit:-60}" "$@" | tee "$copy.tap"
+timeout -k 20 "${limit:-60}" "$@" 2>"$copy.err" | tee "$copy.tap"
 status=${PIPESTATUS[0]}
-[ "$status" != 124 ] || echo "# $test: out of time (${limit:-60} s)" >&2
+[ "$status" != 124 ] || echo "# out of time (${limit:-60} s)" >>"$copy.err"
 echo "$status" >"$copy.status"
+[ ! -s "$copy.err" ] || sed "1i# --- $test" "$copy.err" >&2
 exit "$status"
