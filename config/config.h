@@ -177,21 +177,26 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
 
 /*
  * The key of a path: the rule's template with %p (the path), %r (the path
- * below the prefix) and %% replaced.  %p begins with the prefix as the
- * configuration spells it, wherever that leads: hosts that differ in a link
- * make the same key.  In %p and %r the bytes '%', '{', '}'
- * and control bytes (0x01-0x1f, 0x7f) stand as %XX (DESIGN L9).  Writes at
+ * below the prefix), %i (`inode`, lease/file_id.h) and %% replaced.  %p begins
+ * with the prefix as the configuration spells it, wherever that leads: hosts
+ * that differ in a link make the same key.  In %p and %r the bytes '%', '{',
+ * '}' and control bytes (0x01-0x1f, 0x7f) stand as %XX (DESIGN L9).  Writes at
  * most size bytes with the NUL; returns the key's length, or -ENAMETOOLONG,
- * or -EINVAL for a path that is not under the rule's prefix.  For a rule of
+ * or -EINVAL for a path that is not under the rule's prefix, or an inode that
+ * is wanted and NULL.  For a rule of
  * one file, what is below the prefix is the file's last component.
  */
 ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
-		       size_t len, char *key, size_t size);
+		       size_t len, const char *inode, char *key, size_t size);
+
+/* Has a template %i?  Has it %p or %r, so that a key tells the path? */
+bool dlk_key_by_inode(const char *key);
+bool dlk_key_tells_path(const char *key);
 
 /*
  * The way back: the path that a key of this rule was made of, below the
  * rule's own prefix as it is written.  Returns its length, or -EINVAL if no
- * path of the template gives this key.
+ * path of the template gives this key, or many: an inode tells no path.
  */
 ssize_t dlk_key_to_path(const struct dlk_rule *rule, const char *key,
 			size_t len, char *path, size_t size);

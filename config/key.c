@@ -3,7 +3,8 @@
  * From a path to its key in Redis and back.
  *
  *  1. Two paths MUST NOT share a key, where the template names the path; but
- *     the two spellings of a rule's prefix (match.c) are one path.
+ *     the two spellings of a rule's prefix (match.c) are one path.  Nor two
+ *     inodes, where it names the inode.
  *  2. The way back accepts a key if and only if its path gives that key.
  *  3. No key holds '{' or '}', so "{KEY}%q" is in the hash slot of KEY.
  *  4. No KEY ends in "%rec", or begins as dlock's own keys do.  A '%' of a path
@@ -16,7 +17,14 @@
 
 #include "config/internal.h"
 
-enum piece { PIECE_END, PIECE_BYTE, PIECE_PATH, PIECE_REST, PIECE_BAD };
+enum piece {
+	PIECE_END,
+	PIECE_BYTE,
+	PIECE_PATH,
+	PIECE_REST,
+	PIECE_INODE,
+	PIECE_BAD
+};
 
 /* Bytes go into buf or, on the way back, are compared with `expect`. */
 struct sink {
@@ -94,6 +102,9 @@ static enum piece next_piece(const char **t, char *byte)
 	case 'r':
 		(*t)++;
 		return PIECE_REST;
+	case 'i':
+		(*t)++;
+		return PIECE_INODE;
 	case '%':
 		(*t)++;
 		return PIECE_BYTE;
@@ -102,8 +113,35 @@ static enum piece next_piece(const char **t, char *byte)
 	}
 }
 
+static bool has_piece(const char *key, enum piece wanted)
+{
+	enum piece piece;
+	char c;
+
+	while ((piece = next_piece(&key, &c)) != PIECE_END) {
+		if (piece == wanted)
+			return true;
+	}
+	return false;
+}
+
+bool dlk_key_by_inode(const char *key)
+{
+	return has_piece(key, PIECE_INODE);
+}
+
+bool dlk_key_tells_path(const char *key)
+{
+	return has_piece(key, PIECE_PATH) || has_piece(key, PIECE_REST);
+}
+
+bool dlk_key_names_file(const char *key)
+{
+	return dlk_key_tells_path(key) || dlk_key_by_inode(key);
+}
+
 static void put_key(struct sink *s, const struct dlk_rule *rule,
-		    const struct dlk_below *below)
+		    const struct dlk_below *below, const char *inode)
 {
 	const char *t = rule->key;
 	enum piece piece;
@@ -114,6 +152,8 @@ static void put_key(struct sink *s, const struct dlk_rule *rule,
 			put_escaped(s, rule->prefix, dlk_rule_base(rule));
 		if (piece == PIECE_PATH || piece == PIECE_REST)
 			put_escaped(s, below->text, below->len);
+		else if (piece == PIECE_INODE)
+			put_escaped(s, inode, strlen(inode));
 		else
 			put(s, c);
 	}
@@ -183,9 +223,12 @@ const char *dlk_key_check(const char *key)
 		return "is empty";
 	if (strlen(key) > DLK_TEMPLATE_MAX)
 		return "is longer than 1024 bytes";
+	if (dlk_key_by_inode(key) && dlk_key_tells_path(key))
+		return "holds %i beside %p or %r (a file is known by its "
+		       "inode or by its name)";
 	while ((piece = next_piece(&key, &c)) != PIECE_END) {
 		if (piece == PIECE_BAD)
-			return "holds a '%' that is not %p, %r or %%";
+			return "holds a '%' that is not %p, %r, %i or %%";
 		if (c == '{' || c == '}')
 			return "holds a brace (dlock's own keys use them as "
 			       "hash tags)";
@@ -195,27 +238,16 @@ const char *dlk_key_check(const char *key)
 	return check_own_percent(whole);
 }
 
-bool dlk_key_names_file(const char *key)
-{
-	enum piece piece;
-	char c;
-
-	while ((piece = next_piece(&key, &c)) != PIECE_END) {
-		if (piece == PIECE_PATH || piece == PIECE_REST)
-			return true;
-	}
-	return false;
-}
-
 ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
-		       size_t len, char *key, size_t size)
+		       size_t len, const char *inode, char *key, size_t size)
 {
 	struct sink s = { .buf = key, .size = size };
 	struct dlk_below below;
 
-	if (!dlk_rule_below(rule, path, len, &below))
+	if (!dlk_rule_below(rule, path, len, &below) ||
+	    (!inode && dlk_key_by_inode(rule->key)))
 		return -EINVAL;
-	put_key(&s, rule, &below);
+	put_key(&s, rule, &below, inode ?: "");
 	return finish(&s);
 }
 
@@ -305,7 +337,9 @@ static ssize_t decode(const struct dlk_rule *rule, const char *key, size_t len,
 	struct trace trace = { 0 };
 	size_t i;
 
-	if (dlk_key_names_file(rule->key)) {
+	if (dlk_key_by_inode(rule->key))
+		return -EINVAL;
+	if (dlk_key_tells_path(rule->key)) {
 		if (!find_trace(rule, len, &trace))
 			return -EINVAL;
 		for (i = 0; trace.rest && i < dlk_rule_base(rule); i++)
@@ -334,6 +368,6 @@ ssize_t dlk_key_to_path(const struct dlk_rule *rule, const char *key,
 	if (!dlk_rule_below(rule, path, (size_t)n, &below) ||
 	    memchr(path, '\0', (size_t)n))
 		return -EINVAL;
-	put_key(&proof, rule, &below);
+	put_key(&proof, rule, &below, "");
 	return proof.full || proof.len != len ? -EINVAL : n;
 }

@@ -196,7 +196,8 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	if (!dlk_key_names_file(key) && is_for_directory(rule))
 		dlk_opt_warn(b, sec, "key",
 			     "\"%.200s\" has neither %%p nor "
-			     "%%r: all files below the prefix share one lock",
+			     "%%r nor %%i: all files below the prefix share "
+			     "one lock",
 			     key);
 	rule->key = dlk_own_text(b, key);
 	return rule->key ? 0 : -ENOMEM;

@@ -20,6 +20,13 @@ struct ctl {
 	char **argv;
 };
 
+/*
+ * Mark those locks of this host whose file is no more under its name: it was
+ * renamed, replaced or removed.  Asks the file system, for a second at most.
+ */
+struct scan;
+void ctl_mark_moved(const struct dlk_config *config, struct scan *scan);
+
 int verb_list(const struct ctl *ctl);
 int verb_explain(const struct ctl *ctl);
 

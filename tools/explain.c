@@ -7,12 +7,16 @@
  * (/proc/self/fd), so symbolic links are resolved first; the file need not
  * exist.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "lease/file_id.h"
 #include "model/timeline.h"
 #include "tools/common.h"
 #include "tools/ctl.h"
@@ -29,7 +33,8 @@ struct subject {
 	char path[DLK_PATH_MAX];
 	const struct dlk_rule *rule; /* NULL: not managed */
 	char key[DLK_KEY_MAX + 1];
-	ssize_t key_len; /* negative: too long a key */
+	ssize_t key_len; /* negative: no key, or too long a one */
+	char no_inode[DLK_INODE_WHY_MAX]; /* why %i is nothing; or "" */
 };
 
 /* The timeline of a lease (model/timeline.h), ms after it was asked for. */
@@ -108,6 +113,8 @@ static void text_key(const struct subject *s, const char *label,
 {
 	if (fits(s, suffix))
 		line(label, NULL, "%s%s", s->key, suffix);
+	else if (s->no_inode[0])
+		line(label, s->no_inode, "none");
 	else
 		line(label, "locking fails with ENOLCK", "too long");
 }
@@ -258,6 +265,8 @@ static void json(const struct subject *s)
 		json_close(&j, '}');
 		json_key(&j, s, "flock_key", "");
 		json_key(&j, s, "record_key", RECORD);
+		if (s->no_inode[0])
+			json_text(&j, "no_key", s->no_inode);
 		json_redis(&j, s->rule->redis);
 		json_timeline(&j, s->rule);
 		json_text(&j, "state_dir", s->config->state_dir);
@@ -265,6 +274,35 @@ static void json(const struct subject *s)
 	}
 	json_others(&j, s);
 	json_close(&j, '}');
+}
+
+/* %i of a file that is there, which is not opened for it. */
+static bool find_inode(struct subject *s, char *inode)
+{
+	int fd, err;
+
+	inode[0] = '\0';
+	if (!dlk_key_by_inode(s->rule->key))
+		return true;
+	fd = open(s->path, O_PATH | O_CLOEXEC);
+	if (fd < 0) {
+		snprintf(s->no_inode, sizeof(s->no_inode),
+			 "%s; its key follows from its inode", strerror(errno));
+		return false;
+	}
+	err = dlk_inode_name(fd, s->rule->place_len, inode, s->no_inode);
+	close(fd);
+	return err == 0;
+}
+
+static void find_key(struct subject *s)
+{
+	char inode[DLK_INODE_MAX];
+
+	s->key_len = -1;
+	if (find_inode(s, inode))
+		s->key_len = dlk_key_expand(s->rule, s->path, strlen(s->path),
+					    inode, s->key, sizeof(s->key));
 }
 
 int verb_explain(const struct ctl *ctl)
@@ -280,8 +318,7 @@ int verb_explain(const struct ctl *ctl)
 	tool_config_idle(s.config);
 	s.rule = dlk_config_match(s.config, s.path, strlen(s.path));
 	if (s.rule)
-		s.key_len = dlk_key_expand(s.rule, s.path, strlen(s.path),
-					   s.key, sizeof(s.key));
+		find_key(&s);
 	if (ctl->json)
 		json(&s);
 	else

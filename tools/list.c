@@ -103,6 +103,8 @@ static void note(char *out, size_t size, const struct scan_lock *lock)
 		say(out, size, "foreign: \"%s\"", value);
 	if (lock->ours && lock->token.since_ns == UINT64_MAX)
 		say(out, size, "granted, not confirmed yet");
+	if (lock->moved)
+		say(out, size, "the locked file is no more under this name");
 	if (lock->damage)
 		say(out, size, "%s", lock->damage);
 	if (lock->rest)
@@ -243,6 +245,8 @@ static void json_lock(struct json *j, const struct scan_lock *lock)
 	json_time(j, "held_ms", lock->held_ms);
 	json_time(j, "ttl_ms", lock->ttl_ms);
 	json_int(j, "waiters", (int64_t)lock->waiters);
+	if (lock->moved)
+		json_bool(j, "moved", true);
 	note(text, sizeof(text), lock);
 	if (*text)
 		json_text(j, "note", text);
@@ -275,6 +279,7 @@ int verb_list(const struct ctl *ctl)
 	struct scan scan;
 	int rc = scan_all(ctl->config, &scan), found = 0;
 
+	ctl_mark_moved(ctl->config, &scan);
 	if (scan.n || !rc)
 		found = print(ctl, &scan);
 	scan_free(&scan);

@@ -100,23 +100,40 @@ static const struct dlk_rule *find_path(const struct view *v, const char *key,
 	return found;
 }
 
+static void set_path(struct scan_lock *lock, const char *path, size_t len)
+{
+	lock->path = malloc(len + 1);
+	if (!lock->path)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	memcpy(lock->path, path, len);
+	lock->path[len] = '\0';
+	lock->path_len = len;
+	lock->borrowed_path = false;
+}
+
 /* The family first: "%rec" can end no path, for '%' is "%25" in a key. */
 static void resolve(const struct view *v, struct scan_lock *lock)
 {
 	char path[DLK_PATH_MAX];
-	size_t len = lock->key_len;
+	size_t len = lock->key_len, n;
 
 	lock->record = has_suffix(lock->key, len, RECORD);
 	if (lock->record)
 		len -= strlen(RECORD);
-	lock->rule = find_path(v, lock->key, len, path, &lock->path_len);
-	if (!lock->rule)
+	if (find_path(v, lock->key, len, path, &n))
+		set_path(lock, path, n);
+}
+
+/* A key by inode tells no path; its holder does. */
+static void resolve_by_holder(struct scan_lock *lock)
+{
+	char path[DLK_WORD_PATH_MAX] = "";
+	size_t len;
+
+	if (lock->path || !lock->ours || !lock->token.path[0])
 		return;
-	lock->path = malloc(lock->path_len + 1);
-	if (!lock->path)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(lock->path, path, lock->path_len);
-	lock->path[lock->path_len] = '\0';
+	len = dlk_unword(lock->token.path, path, sizeof(path));
+	set_path(lock, path, len);
 }
 
 static void judge_value(const struct view *v, const char *value, size_t len,
@@ -225,6 +242,7 @@ static void add(const struct view *v, struct scan_key *key,
 	lock->key_len = key->len;
 	key->bytes = NULL;
 	resolve(v, lock);
+	resolve_by_holder(lock);
 	scan->n++;
 }
 
@@ -253,7 +271,7 @@ static void begin(struct expansion *x, bool unread)
 	x->base.hashed = true;
 	x->scan->locks[x->at] = x->base;
 	x->scan->locks[x->at].unread = unread;
-	x->base.borrowed = true;
+	x->base.borrowed = x->base.borrowed_path = true;
 	x->base.rest = x->base.rest_ranges = 0;
 	x->base.damage = NULL;
 	x->n = unread;
@@ -271,6 +289,7 @@ static struct scan_lock *add_owner(struct expansion *x,
 	}
 	lock->ttl_ms = owner->left_ms;
 	judge_value(x->v, owner->token, owner->token_len, lock);
+	resolve_by_holder(lock);
 	return lock;
 }
 
@@ -490,10 +509,10 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 void scan_free(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->n; i++) {
-		if (scan->locks[i].borrowed)
-			continue;
-		free(scan->locks[i].key);
-		free(scan->locks[i].path);
+		if (!scan->locks[i].borrowed)
+			free(scan->locks[i].key);
+		if (!scan->locks[i].borrowed_path)
+			free(scan->locks[i].path);
 	}
 	free(scan->locks);
 	*scan = (struct scan){ 0 };

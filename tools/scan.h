@@ -25,13 +25,12 @@ enum { SCAN_VALUE_MAX = 40 }; /* what is kept of a foreign value */
 /* One for each key; or for each owner in a hash, and each range of it. */
 struct scan_lock {
 	const struct dlk_redis *redis;
-	/* The one whose template tells the path, or NULL. */
-	const struct dlk_rule *rule;
 	char *key; /* NUL-terminated; may hold others */
 	size_t key_len;
-	char *path; /* NULL without a rule */
+	char *path; /* by the key, or by the token; else NULL */
 	size_t path_len;
-	bool borrowed;          /* key and path belong to another row */
+	bool borrowed;          /* the key belongs to another row, */
+	bool borrowed_path;     /* or the path does */
 	bool record;            /* KEY%rec: record locks, else flock */
 	bool hashed;            /* of a hash that is ours */
 	struct dlk_range range; /* records, unless `unread` */
@@ -46,6 +45,7 @@ struct scan_lock {
 	size_t rest;            /* its fields that were not read */
 	size_t rest_ranges;     /* the same of its companion */
 	const char *damage;     /* what is wrong with it, or NULL */
+	bool moved;             /* the locked file has another name, or none */
 	size_t value_len;       /* of a foreign holder */
 	char value[SCAN_VALUE_MAX];
 	struct dlk_token token;

@@ -57,12 +57,63 @@ static bool look_at(void *arg, const char *line)
 	return false;
 }
 
+/*
+ * A host may have thousands of mounts: a thread remembers the last ones it
+ * looked for, for a second, and for longer where a mount cannot be found any
+ * more (it was detached, or the root directory changed).
+ */
+enum { KNOWN = 4, KNOWN_MS = 1000 };
+
+static __thread struct {
+	bool busy; /* a signal handler came while we were here */
+	unsigned next;
+	struct seen {
+		uint64_t id, until_ns; /* 0: free */
+		struct dlk_mount mount;
+	} v[KNOWN];
+} mounts __attribute__((tls_model("initial-exec")));
+
+static struct seen *seen_before(uint64_t id)
+{
+	for (unsigned i = 0; i < KNOWN; i++)
+		if (mounts.v[i].until_ns && mounts.v[i].id == id)
+			return &mounts.v[i];
+	return NULL;
+}
+
+static bool find(uint64_t id, struct dlk_mount *mount)
+{
+	struct search s = { .id = id, .mount = mount };
+	struct seen *old = seen_before(id);
+
+	if (old && dlk_now_ns() < old->until_ns) {
+		*mount = old->mount;
+		return true;
+	}
+	dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
+	if (s.found) {
+		old = old ?: &mounts.v[mounts.next++ % KNOWN];
+		*old = (struct seen){ id, dlk_now_ns() + KNOWN_MS * DLK_MS,
+				      *mount };
+	} else if (old) {
+		*mount = old->mount;
+	}
+	return old != NULL;
+}
+
 bool dlk_mount_of(int fd, struct dlk_mount *mount)
 {
 	struct search s = { .mount = mount };
 
-	if (fdinfo_number(fd, "\nmnt_id:", &s.id))
+	if (!fdinfo_number(fd, "\nmnt_id:", &s.id))
+		return false;
+	if (mounts.busy) {
 		dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
+		return s.found;
+	}
+	mounts.busy = true;
+	s.found = find(s.id, mount);
+	mounts.busy = false;
 	return s.found;
 }
 
@@ -136,10 +187,8 @@ static uint32_t ask_magic(int fd)
  * each of a few file systems.  The number of one that was unmounted may be
  * another's later.
  */
-enum { KNOWN = 4, KNOWN_MS = 1000 };
-
 static __thread struct {
-	bool busy; /* a signal handler came while we were here */
+	bool busy; /* as above */
 	unsigned next;
 	struct known {
 		dev_t dev;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lease/file_id.h"
 #include "lease/log.h"
 #include "model/timeline.h"
 
@@ -58,12 +59,38 @@ static void young_line(struct ask *a, int64_t left_ms)
 
 /* --- the beginning ------------------------------------------------------ */
 
+/* Where a file has no inode number in common, its key is nobody else's. */
+static int name_inode(const struct ask *a, char *inode)
+{
+	char why[DLK_INODE_WHY_MAX];
+	struct dlk_line l;
+
+	inode[0] = '\0';
+	if (!dlk_key_by_inode(a->rule->key) ||
+	    dlk_inode_name(a->fd, a->rule->place_len, inode, why) == 0)
+		return 0;
+	dlk_line_begin(&l, DLK_ERROR);
+	dlk_text_str(&l.text, a->name);
+	dlk_text_str(&l.text, " \"");
+	dlk_text_quoted(&l.text, a->s->path, strlen(a->s->path));
+	dlk_text_str(&l.text, "\": there is no key \"");
+	dlk_text_str(&l.text, a->rule->key);
+	dlk_text_str(&l.text, "\" for it: ");
+	dlk_text_str(&l.text, why);
+	dlk_text_str(&l.text, "; the call fails with ENOLCK");
+	dlk_line_end(&l);
+	return -ENOLCK;
+}
+
 static int expand_key(struct ask *a, const char *suffix)
 {
 	const size_t more = strlen(suffix);
-	ssize_t n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
-				   a->s->key, sizeof(a->s->key) - more);
+	char inode[DLK_INODE_MAX];
+	ssize_t n = name_inode(a, inode);
 
+	if (n == 0)
+		n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
+				   inode, a->s->key, sizeof(a->s->key) - more);
 	if (n < 0)
 		return -ENOLCK;
 	memcpy(a->s->key + n, suffix, more + 1);
@@ -104,11 +131,22 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 
 /* --- asking --------------------------------------------------------------- */
 
+ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size)
+{
+	const char *path = NULL;
+
+	if (!dlk_key_tells_path(a->rule->key) &&
+	    dlk_kernel_path(a->by_shadow ? a->program_fd : a->fd, a->s->path,
+			    sizeof(a->s->path)) > 0)
+		path = a->s->path;
+	return dlk_identity_token(a->fd, &a->file, path, since_ns,
+				  a->kind == DLK_POSIX, buf, size);
+}
+
 int dlk_ask_new_token(struct ask *a)
 {
-	ssize_t n = dlk_identity_token(a->fd, &a->file, dlk_now_ns(),
-				       a->kind == DLK_POSIX, a->s->token,
-				       sizeof(a->s->token));
+	ssize_t n = dlk_ask_token(a, dlk_now_ns(), a->s->token,
+				  sizeof(a->s->token));
 
 	if (n < 0)
 		return (int)n;

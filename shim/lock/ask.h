@@ -124,6 +124,12 @@ void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 /* Remember why a connection's last call failed. */
 void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c);
 
+/*
+ * The text of a token for a lock granted at since_ns, with the path where the
+ * key does not tell it; its length, or -errno.  Uses a->s->path.
+ */
+ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size);
+
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
 int dlk_ask_new_token(struct ask *a);
 

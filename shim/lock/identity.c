@@ -16,6 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "lease/file_id.h"
 #include "model/text.h"
 
 /* Read once a process; the same bytes whoever writes them, so no mutex. */
@@ -76,15 +77,6 @@ static int64_t boottime_offset(void)
 	       (int64_t)nsec;
 }
 
-static uint64_t hash(const void *bytes, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325U; /* FNV-1a */
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3U;
-	return h;
-}
-
 /* When it began, in nanoseconds: the 22nd field of /proc/PID/stat (proc(5)). */
 static bool read_beginning(uint64_t *ns)
 {
@@ -126,7 +118,7 @@ static uint64_t name_of_process(void)
 	dlk_text_u64(&t, (uint64_t)dlk_pid(), 1);
 	dlk_text_str(&t, " ");
 	dlk_text_u64(&t, began, 1);
-	return hash(name, t.len);
+	return dlk_hash(name, t.len);
 }
 
 /* Whoever is first decides. */
@@ -158,55 +150,6 @@ static void learn(void)
 	atomic_store(&me.known, true);
 }
 
-union handle {
-	struct file_handle h;
-	char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
-};
-
-static bool get_handle(int fd, union handle *u)
-{
-	int mount;
-
-	u->h.handle_bytes = MAX_HANDLE_SZ;
-	return name_to_handle_at(fd, "", &u->h, &mount, AT_EMPTY_PATH) == 0;
-}
-
-static uint64_t hash_handle(const union handle *u)
-{
-	return hash(u->h.f_handle, u->h.handle_bytes) ?: 1;
-}
-
-uint64_t dlk_handle_hash(int fd)
-{
-	union handle u;
-
-	return get_handle(fd, &u) ? hash_handle(&u) : 0;
-}
-
-/*
- * The file handle tells two hard links on FUSE apart, whose device and inode
- * are one (DESIGN L3).  A long handle is cut and a hash of the whole added.
- */
-static void put_handle(struct dlk_text *t, int fd)
-{
-	union handle u;
-
-	if (!get_handle(fd, &u)) {
-		dlk_text_str(t, "-");
-		return;
-	}
-	dlk_text_hex(t, (uint64_t)(unsigned)u.h.handle_type);
-	dlk_text_str(t, ".");
-	for (unsigned i = 0; i < u.h.handle_bytes && i < 32; i++) {
-		dlk_text_hex(t, u.h.f_handle[i] >> 4);
-		dlk_text_hex(t, u.h.f_handle[i] & 15);
-	}
-	if (u.h.handle_bytes > 32) {
-		dlk_text_str(t, ".");
-		dlk_text_hex(t, hash_handle(&u));
-	}
-}
-
 void dlk_identity_process(char digits[17])
 {
 	static const char hex[] = "0123456789abcdef";
@@ -232,8 +175,8 @@ uint64_t dlk_identity_since(uint64_t now_ns)
 }
 
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
-			   uint64_t since_ns, bool process_owns, char *buf,
-			   size_t size)
+			   const char *path, uint64_t since_ns,
+			   bool process_owns, char *buf, size_t size)
 {
 	struct dlk_token token;
 	struct dlk_text t;
@@ -254,7 +197,11 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 	dlk_text_str(&t, ":");
 	dlk_text_hex(&t, file->ino);
 	dlk_text_str(&t, ":");
-	put_handle(&t, fd);
+	dlk_handle_put(&t, fd);
+	token.path[0] = '\0';
+	if (path)
+		dlk_word_path(token.path, sizeof(token.path), path,
+			      strlen(path));
 	token.pid = (uint32_t)dlk_pid();
 	return dlk_token_format(&token, buf, size);
 }

@@ -18,6 +18,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "lease/file_id.h"
 #include "lease/mounts.h"
 #include "model/fdinfo.h"
 #include "model/text.h"

@@ -38,8 +38,7 @@ static char *since_of(char *token)
 static int name_claim(struct ask *a)
 {
 	struct queued *q = &a->queue;
-	ssize_t n = dlk_identity_token(a->fd, &a->file, 0, a->kind == DLK_POSIX,
-				       q->claim, DLK_TOKEN_MAX);
+	ssize_t n = dlk_ask_token(a, 0, q->claim, DLK_TOKEN_MAX);
 
 	if (n < 0)
 		return (int)n;

@@ -328,12 +328,13 @@ void dlk_release_flush(unsigned ms);
 /* --- identity.c ----------------------------------------------------------- */
 
 /*
- * The token of a lease on the file behind fd, granted at since_ns; of one that
- * the process owns, not a description, it begins with the process's digits.
+ * The token of a lease on the file behind fd, granted at since_ns, with a path
+ * unless it is NULL; of one that the process owns, not a description, it
+ * begins with the process's digits.
  */
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
-			   uint64_t since_ns, bool process_owns, char *buf,
-			   size_t size);
+			   const char *path, uint64_t since_ns,
+			   bool process_owns, char *buf, size_t size);
 /* Those digits (lease/waits.h), and a NUL. */
 void dlk_identity_process(char digits[17]);
 /* A moment as tokens have it, whatever the time namespace. */
@@ -377,8 +378,6 @@ int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 			   void *arg);
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
-/* A hash of fd's file handle, never 0; 0 where there is none. */
-uint64_t dlk_handle_hash(int fd);
 /*
  * Who has the file's flock lock, by /proc/locks?  Of several, the one named
  * last here.

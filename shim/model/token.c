@@ -40,6 +40,31 @@ void dlk_word(char *word, size_t size, const char *bytes, size_t len)
 	word[at] = '\0';
 }
 
+static size_t word_len(const char *bytes, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += plain((unsigned char)bytes[i]) ? 1 : 3;
+	return n;
+}
+
+void dlk_word_path(char *word, size_t size, const char *path, size_t len)
+{
+	const char dots[] = "...";
+	const size_t more = sizeof(dots) - 1;
+	size_t n = word_len(path, len);
+
+	if (n < size) {
+		dlk_word(word, size, path, len);
+		return;
+	}
+	for (; len && n + more >= size; path++, len--)
+		n -= word_len(path, 1);
+	memcpy(word, dots, more);
+	dlk_word(word + more, size - more, path, len);
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -103,6 +128,10 @@ ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size)
 	dlk_text_str(&out, t->hostname);
 	dlk_text_str(&out, " ");
 	dlk_text_str(&out, t->command);
+	if (t->path[0] && out.len + 1 + strlen(t->path) < size) {
+		dlk_text_str(&out, " ");
+		dlk_text_str(&out, t->path);
+	}
 	return out.cut ? -ENAMETOOLONG : (ssize_t)out.len;
 }
 
@@ -151,6 +180,9 @@ bool dlk_token_parse(const char *text, size_t len, struct dlk_token *t)
 	    !next_number(&at, end, 0, &pid) || pid > UINT32_MAX ||
 	    !next_word(&at, end, t->hostname, sizeof(t->hostname)) ||
 	    !next_word(&at, end, t->command, sizeof(t->command)))
+		return false;
+	t->path[0] = '\0';
+	if (at < end && !next_word(&at, end, t->path, sizeof(t->path)))
 		return false;
 	t->pid = (uint32_t)pid;
 	return at == end && end[-1] != ' ';

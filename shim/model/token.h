@@ -2,14 +2,16 @@
 /*
  * The token: the unique value of a lease, readable for diagnosis.
  *
- *	dlock1 RANDOM HOST FILE SINCE PID HOSTNAME COMMAND
+ *	dlock1 RANDOM HOST FILE SINCE PID HOSTNAME COMMAND [PATH]
  *
- * Eight words, one space between them.  RANDOM is 128 bits in hex; HOST the
- * boot id (32 hex digits) and, when configured, ":" and the host_id; FILE
+ * Eight words or nine, one space between them.  RANDOM is 128 bits in hex; HOST
+ *the boot id (32 hex digits) and, when configured, ":" and the host_id; FILE
  * "dev:ino:handle" in hex ("-" for no handle) of the file that is locked in
  * the kernel; SINCE the 20-digit CLOCK_BOOTTIME nanoseconds of the kernel's
- * grant; PID decimal.  In HOST, HOSTNAME and COMMAND every byte outside
- * 0x21-0x7e, and '%', stands as %XX; an empty word is "-", a lone '-' is "%2D".
+ * grant; PID decimal; PATH the file's as the holder knew it then, where the key
+ * does not tell it, and "..." and its end if it is long.  In HOST, HOSTNAME,
+ * COMMAND and PATH every byte outside 0x21-0x7e, and '%', stands as %XX; an
+ * empty word is "-", a lone '-' is "%2D".
  *
  * HOST and FILE together say whose kernel lock proves a token dead (DESIGN
  * L3), so the two are compared as bytes, never parsed.
@@ -28,6 +30,7 @@ enum {
 	DLK_TOKEN_MAX = 768,
 	DLK_RANDOM_LEN = 32,
 	DLK_WORD_MAX = 192, /* of HOST, FILE, HOSTNAME and COMMAND each */
+	DLK_WORD_PATH_MAX = 384,
 };
 
 /* The `since` of a claim, which is of no kernel lock yet (lease/queue.h). */
@@ -39,11 +42,15 @@ struct dlk_token {
 	char file[DLK_WORD_MAX];
 	uint64_t since_ns;
 	uint32_t pid;
-	char hostname[DLK_WORD_MAX]; /* escaped, as in the token */
-	char command[DLK_WORD_MAX];  /* escaped, as in the token */
+	char hostname[DLK_WORD_MAX];  /* escaped, as in the token */
+	char command[DLK_WORD_MAX];   /* escaped, as in the token */
+	char path[DLK_WORD_PATH_MAX]; /* the same; "" for none */
 };
 
-/* Write the token's text and a NUL; its length, or -ENAMETOOLONG. */
+/*
+ * Write the token's text and a NUL; its length, or -ENAMETOOLONG.  A path that
+ * there is no room for is left out.
+ */
 ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size);
 
 /* Read a token's text; false if it is not one of ours. */
@@ -54,6 +61,9 @@ void dlk_token_random(struct dlk_token *t, const uint8_t bytes[16]);
 
 /* Escape `len` bytes into a word; cut at size - 1, never inside a %XX. */
 void dlk_word(char *word, size_t size, const char *bytes, size_t len);
+
+/* The same of a path, of which the end is kept: "...tail". */
+void dlk_word_path(char *word, size_t size, const char *path, size_t len);
 
 /* The bytes that a word stands for; their number (at most size - 1). */
 size_t dlk_unword(const char *word, char *bytes, size_t size);

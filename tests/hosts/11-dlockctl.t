@@ -16,6 +16,10 @@ setup()
 	trap 'exit 130' INT TERM HUP
 	mkdir "$RIG/d"
 	cd "$RIG" || exit 1
+	touch d/s
+	for name in a d/t d/f d/w d/big d/many; do
+		ln d/s "$name"
+	done
 	redis_up
 	cat >ctl.conf <<-END
 	redis "main" { url = "unix://$RIG/redis.sock" restart_delay = "0s" }
@@ -45,16 +49,18 @@ json()
 	jq -c "$1" <<<"$OUT" 2>&1
 }
 
-# A token of this host, taken SECONDS ago, or of another.
+# A token of this host, taken SECONDS ago, or of another; its file is there
+# under each name that is asked for.
 token()
 {
-	local boot since
+	local boot since file
 
+	printf -v file '%x:%x:-' "$(stat -c %d d/s)" "$(stat -c %i d/s)"
 	boot=$(tr -d - </proc/sys/kernel/random/boot_id)
 	[ "$1" = here ] || boot=${boot//[0-9]/f}
 	since=$(printf '%020d' $(($(now) - $2 * 1000000000)))
-	printf 'dlock1 %032x %s 1:2:- %s 42 web%%201 nightly\n' 7 "$boot" \
-		"$since"
+	printf 'dlock1 %032x %s %s %s 42 web%%201 nightly\n' 7 "$boot" \
+		"$file" "$since"
 }
 
 # share KEY FIELD MS: an owner in a hash of shared leases, with MS left.

@@ -154,7 +154,7 @@ host_mount()
 	if [ "$2" = share ]; then
 		nsenter -t "${INIT[$1]}" -m -p bindfs -o \
 			attr_timeout=0,entry_timeout=0,negative_timeout=0 \
-			"$RIG/share" "$MNT"
+			-o subtype=bindfs "$RIG/share" "$MNT"
 	else
 		nsenter -t "${INIT[$1]}" -m -p \
 			mount -t tmpfs "host-$1" "$MNT"
@@ -169,7 +169,7 @@ share_at()
 
 	shift 2
 	on "$h" mkdir -p "$dir"
-	on "$h" bindfs "$@" "$RIG/share" "$dir" ||
+	on "$h" bindfs -o subtype=bindfs "$@" "$RIG/share" "$dir" ||
 		rig_die "host $h: no share at $dir"
 }
 

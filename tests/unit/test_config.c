@@ -460,8 +460,8 @@ static void durations_have_bounds(void **state)
 
 static void key_templates_are_checked(void **state)
 {
-	static const char *const wrong[] = { "",     "k:%x", "k%",
-					     "{%p}", "a}%p", "\\n%p" };
+	static const char *const wrong[] = { "",     "k:%x",  "k%",   "{%p}",
+					     "a}%p", "\\n%p", "%i%p", "%r:%i" };
 	char text[256];
 	size_t i;
 
@@ -473,6 +473,8 @@ static void key_templates_are_checked(void **state)
 	warns(P("key = nightly"), "c:3: option 'key' of path \"/x/\": "
 				  "\"nightly\" has neither %p nor %r");
 	dlk_config_free(good(R "path /x { key = nightly }"));
+	assert_string_equal(warnings, "");
+	dlk_config_free(good(P("key = 'home:%i'")));
 	assert_string_equal(warnings, "");
 }
 

@@ -25,7 +25,8 @@ static const char *expand(const char *prefix, const char *key, const char *path)
 {
 	static char out[DLK_KEY_MAX];
 	struct dlk_rule rule = rule_of(prefix, key);
-	ssize_t n = dlk_key_expand(&rule, path, strlen(path), out, sizeof(out));
+	ssize_t n = dlk_key_expand(&rule, path, strlen(path), NULL, out,
+				   sizeof(out));
 
 	assert_true(n >= 0);
 	assert_int_equal(n, strlen(out));
@@ -64,11 +65,11 @@ static void refuses_a_key_that_does_not_fit(void **state)
 	char key[6];
 
 	(void)state;
-	assert_int_equal(dlk_key_expand(&rule, "/d/abc", 6, key, 6), 5);
+	assert_int_equal(dlk_key_expand(&rule, "/d/abc", 6, NULL, key, 6), 5);
 	assert_string_equal(key, "k:abc");
-	assert_int_equal(dlk_key_expand(&rule, "/d/abcd", 7, key, 6),
+	assert_int_equal(dlk_key_expand(&rule, "/d/abcd", 7, NULL, key, 6),
 			 -ENAMETOOLONG);
-	assert_int_equal(dlk_key_expand(&rule, "/d/%a", 5, key, 6),
+	assert_int_equal(dlk_key_expand(&rule, "/d/%a", 5, NULL, key, 6),
 			 -ENAMETOOLONG);
 }
 
@@ -78,8 +79,32 @@ static void refuses_a_path_of_another_rule(void **state)
 	char key[64];
 
 	(void)state;
-	assert_int_equal(dlk_key_expand(&rule, "/e/a", 4, key, 64), -EINVAL);
-	assert_int_equal(dlk_key_expand(&rule, "/d", 2, key, 64), -EINVAL);
+	assert_int_equal(dlk_key_expand(&rule, "/e/a", 4, NULL, key, 64),
+			 -EINVAL);
+	assert_int_equal(dlk_key_expand(&rule, "/d", 2, NULL, key, 64),
+			 -EINVAL);
+}
+
+static void an_inode_stands_for_any_name(void **state)
+{
+	struct dlk_rule rule = rule_of("/d/", "k:%i:%%");
+	char key[64], glob[64], path[64];
+
+	(void)state;
+	assert_int_equal(dlk_key_expand(&rule, "/d/a", 4, "17.ab", key, 64), 9);
+	assert_string_equal(key, "k:17.ab:%");
+	assert_int_equal(dlk_key_expand(&rule, "/d/a", 4, NULL, key, 64),
+			 -EINVAL);
+	assert_int_equal(dlk_key_expand(&rule, "/e/a", 4, "17", key, 64),
+			 -EINVAL);
+	/* There is no way back. */
+	assert_int_equal(dlk_key_to_path(&rule, "k:17:%", 6, path, 64),
+			 -EINVAL);
+	assert_true(dlk_key_glob(&rule, glob, 64) > 0);
+	assert_string_equal(glob, "k:*:%");
+	assert_true(dlk_key_by_inode(rule.key));
+	assert_false(dlk_key_tells_path(rule.key));
+	assert_false(dlk_key_by_inode("k:%%i"));
 }
 
 static void accepts_only_keys_of_its_template(void **state)
@@ -160,7 +185,8 @@ static void the_way_back_gives_the_path(void **state)
 			rule_of(prefixes[random_bits(&seed) % 3],
 				templates[random_bits(&seed) % 7]);
 		size_t len = random_path(&seed, rule.prefix, path);
-		ssize_t n = dlk_key_expand(&rule, path, len, key, sizeof(key));
+		ssize_t n = dlk_key_expand(&rule, path, len, NULL, key,
+					   sizeof(key));
 
 		assert_true(n > 0);
 		n = dlk_key_to_path(&rule, key, (size_t)n, back, sizeof(back));
@@ -192,10 +218,10 @@ static void no_two_paths_share_a_key(void **state)
 			if (!b[len - 1])
 				b[len - 1] = 'x';
 		}
-		assert_true(dlk_key_expand(&rule, a, len, one, sizeof(one)) >
-			    0);
-		assert_true(dlk_key_expand(&rule, b, len_b, two, sizeof(two)) >
-			    0);
+		assert_true(dlk_key_expand(&rule, a, len, NULL, one,
+					   sizeof(one)) > 0);
+		assert_true(dlk_key_expand(&rule, b, len_b, NULL, two,
+					   sizeof(two)) > 0);
 		assert_int_equal(!strcmp(a, b), !strcmp(one, two));
 	}
 }
@@ -218,7 +244,7 @@ static void random_keys_are_refused_or_exact(void **state)
 		if (n < 0)
 			continue;
 		accepted++;
-		n = dlk_key_expand(&rule, path, (size_t)n, again,
+		n = dlk_key_expand(&rule, path, (size_t)n, NULL, again,
 				   sizeof(again));
 		assert_int_equal(n, len);
 		assert_memory_equal(again, key, len);
@@ -250,8 +276,8 @@ static void the_glob_finds_every_key(void **state)
 		size_t len = random_path(&seed, "/d/", path);
 
 		assert_true(dlk_key_glob(&rule, glob, sizeof(glob)) > 0);
-		assert_true(dlk_key_expand(&rule, path, len, key, sizeof(key)) >
-			    0);
+		assert_true(dlk_key_expand(&rule, path, len, NULL, key,
+					   sizeof(key)) > 0);
 		assert_int_equal(fnmatch(glob, key, 0), 0);
 	}
 }
@@ -264,6 +290,7 @@ int main(void)
 		cmocka_unit_test(escapes_special_bytes_of_paths_only),
 		cmocka_unit_test(refuses_a_key_that_does_not_fit),
 		cmocka_unit_test(refuses_a_path_of_another_rule),
+		cmocka_unit_test(an_inode_stands_for_any_name),
 		cmocka_unit_test(accepts_only_keys_of_its_template),
 		cmocka_unit_test(a_file_rule_needs_no_placeholder),
 		cmocka_unit_test(the_way_back_gives_the_path),

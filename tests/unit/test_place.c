@@ -210,7 +210,8 @@ static const char *key_of(const struct dlk_config *config, const char *below)
 	rule = dlk_config_match(config, path, len);
 	if (!rule)
 		return "none";
-	assert_true(dlk_key_expand(rule, path, len, key, sizeof(key)) > 0);
+	assert_true(dlk_key_expand(rule, path, len, NULL, key, sizeof(key)) >
+		    0);
 	return key;
 }
 

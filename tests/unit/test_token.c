@@ -268,11 +268,60 @@ static void no_prefix_of_ours_is_ours(void **state)
 static void another_word_count_is_not_ours(void **state)
 {
 	(void)state;
-	assert_false(ours(GOOD " more"));
+	assert_true(ours(GOOD " /a/path"));
+	assert_false(ours(GOOD " /a/path more"));
+	assert_false(ours(GOOD " /a/path "));
 	assert_false(ours(GOOD " "));
 	assert_false(ours(" " GOOD));
 	assert_false(ours("dlock1  " RANDOM
 			  " boot 8:1:- 00000000000000000042 7 host job"));
+}
+
+static void a_path_is_the_last_word(void **state)
+{
+	char text[DLK_TOKEN_MAX];
+	struct dlk_token t;
+
+	(void)state;
+	assert_true(dlk_token_parse(GOOD, strlen(GOOD), &t));
+	assert_string_equal(t.path, "");
+	dlk_word_path(t.path, sizeof(t.path), "/a b/%", 6);
+	assert_true(dlk_token_format(&t, text, sizeof(text)) > 0);
+	assert_string_equal(text, GOOD " /a%20b/%25");
+	assert_true(dlk_token_parse(text, strlen(text), &t));
+	assert_string_equal(t.path, "/a%20b/%25");
+}
+
+static void a_path_without_room_is_left_out(void **state)
+{
+	char text[sizeof(GOOD) + 4];
+	struct dlk_token t;
+
+	(void)state;
+	assert_true(dlk_token_parse(GOOD " /ab", strlen(GOOD) + 4, &t));
+	assert_int_equal(dlk_token_format(&t, text, sizeof(text)),
+			 strlen(GOOD) + 4);
+	assert_int_equal(dlk_token_format(&t, text, sizeof(text) - 1),
+			 strlen(GOOD));
+	assert_string_equal(text, GOOD);
+	assert_int_equal(dlk_token_format(&t, text, sizeof(GOOD)),
+			 strlen(GOOD));
+}
+
+static void of_a_long_path_the_end_is_kept(void **state)
+{
+	char word[10];
+
+	(void)state;
+	dlk_word_path(word, sizeof(word), "/a/bcdefg", 9);
+	assert_string_equal(word, "/a/bcdefg");
+	dlk_word_path(word, sizeof(word), "/a/bcdefgh", 10);
+	assert_string_equal(word, "...cdefgh");
+	/* Never a part of a %XX. */
+	dlk_word_path(word, sizeof(word), "/aaaaaa b c", 11);
+	assert_string_equal(word, "...b%20c");
+	dlk_word_path(word, sizeof(word), "       ", 7);
+	assert_string_equal(word, "...%20%20");
 }
 
 static void other_white_space_is_not_ours(void **state)
@@ -406,6 +455,9 @@ int main(void)
 		cmocka_unit_test(values_of_other_libraries_are_not_ours),
 		cmocka_unit_test(no_prefix_of_ours_is_ours),
 		cmocka_unit_test(another_word_count_is_not_ours),
+		cmocka_unit_test(a_path_is_the_last_word),
+		cmocka_unit_test(a_path_without_room_is_left_out),
+		cmocka_unit_test(of_a_long_path_the_end_is_kept),
 		cmocka_unit_test(other_white_space_is_not_ours),
 		cmocka_unit_test(bytes_outside_ascii_are_not_ours),
 		cmocka_unit_test(random_of_another_length_is_not_ours),

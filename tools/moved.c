@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which of this host's holders has a file locked that is no more under its
+ * name?  A file that is replaced by rename(2) takes its lock along: who locks
+ * the new one by a key of its name (%p) waits for a holder of the old one,
+ * perhaps for ever.
+ *
+ *  1. Only what is known is said: of a holder that sees other mounts than we,
+ *     or whose file cannot be looked at, nothing.
+ *  2. A share that hangs MUST NOT hang dlockctl: a child looks, and is left
+ *     behind after a second.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "tools/ctl.h"
+#include "tools/scan.h"
+
+enum { BOOT_ID = 32, PATIENCE_MS = 1000 };
+
+/* A file as a token, or the name of its shadow, has it. */
+struct file {
+	uint64_t dev, ino;
+};
+
+static bool read_file(const char *text, char between, struct file *file)
+{
+	const char *p = dlk_number(text, 16, &file->dev);
+
+	return p && *p == between && dlk_number(p + 1, 16, &file->ino);
+}
+
+/* Of the same boot is not enough: a host_id tells those of one kernel apart. */
+static bool is_of_host(const struct dlk_config *config,
+		       const struct dlk_token *token)
+{
+	const char *more = token->host + BOOT_ID;
+	char word[DLK_WORD_MAX];
+
+	if (!config->host_id[0])
+		return *more == '\0';
+	dlk_word(word, sizeof(word) - 40, config->host_id,
+		 strlen(config->host_id));
+	return *more == ':' && strcmp(more + 1, word) == 0;
+}
+
+/* A process that has ended leaves its lock to others with the same view. */
+static bool sees_our_mounts(unsigned pid)
+{
+	char name[48];
+	struct stat own, its;
+
+	snprintf(name, sizeof(name), "/proc/%u/ns/mnt", pid);
+	if (stat(name, &its) < 0)
+		return errno == ENOENT;
+	return stat("/proc/self/ns/mnt", &own) == 0 && own.st_ino == its.st_ino;
+}
+
+/*
+ * The name of a shadow begins with what it stands for (lease/shadowdir.h).
+ * 1 it is in this directory, 0 it is not, -1 there is no telling.
+ */
+static int find_shadow(const char *dir, struct file *file)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	int found = 0;
+
+	if (!d)
+		return errno == ENOTDIR || errno == ENOENT ? 0 : -1;
+	while (!found && (e = readdir(d)))
+		found = e->d_ino == file->ino &&
+			read_file(e->d_name, '-', file);
+	closedir(d);
+	return found;
+}
+
+/*
+ * What is locked may be a shadow: then the file is what that stands for.
+ * False where there is no telling.
+ */
+static bool follow_shadow(const struct dlk_config *config, struct file *file)
+{
+	DIR *d = opendir(config->state_dir);
+	char dir[DLK_STATE_DIR_MAX + NAME_MAX + 2];
+	struct dirent *e;
+	struct stat st;
+	int found = 0;
+
+	if (!d)
+		return errno == ENOENT;
+	if (fstat(dirfd(d), &st) == 0 && st.st_dev == file->dev)
+		while (!found && (e = readdir(d))) {
+			if (strchr(e->d_name, '.'))
+				continue;
+			snprintf(dir, sizeof(dir), "%s/%s", config->state_dir,
+				 e->d_name);
+			found = find_shadow(dir, file);
+		}
+	closedir(d);
+	return found >= 0;
+}
+
+static bool has_moved(const struct dlk_config *config,
+		      const struct scan_lock *lock)
+{
+	struct file file;
+	struct stat st;
+
+	if (!lock->ours || !lock->here || !lock->path || lock->path[0] != '/' ||
+	    !is_of_host(config, &lock->token) ||
+	    !sees_our_mounts(lock->token.pid) ||
+	    !read_file(lock->token.file, ':', &file) ||
+	    !follow_shadow(config, &file))
+		return false;
+	if (lstat(lock->path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	return st.st_dev != file.dev || st.st_ino != file.ino;
+}
+
+static void await(pid_t child)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	p.fd = (int)syscall(SYS_pidfd_open, child, 0);
+	if (p.fd >= 0) {
+		poll(&p, 1, PATIENCE_MS);
+		close(p.fd);
+	}
+	kill(child, SIGKILL);
+	waitpid(child, NULL, WNOHANG);
+}
+
+void ctl_mark_moved(const struct dlk_config *config, struct scan *scan)
+{
+	bool *moved;
+	pid_t child;
+
+	if (!scan->n)
+		return;
+	moved = mmap(NULL, scan->n, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (moved == MAP_FAILED)
+		return;
+	child = fork();
+	for (size_t i = 0; child == 0 && i < scan->n; i++)
+		moved[i] = has_moved(config, &scan->locks[i]);
+	if (child == 0)
+		_exit(0);
+	if (child > 0)
+		await(child);
+	for (size_t i = 0; i < scan->n; i++)
+		scan->locks[i].moved = moved[i];
+	munmap(moved, scan->n);
+}
