@@ -37,6 +37,12 @@ int run_config(const struct run_options *opt, struct run_plan *plan);
 /* run_check.c: find the shim and the program; can the two meet? */
 int run_check(const struct run_options *opt, struct run_plan *plan);
 
+/*
+ * run_away.c: why what this command starts would not be locked, though it can
+ * be itself; or NULL.
+ */
+const char *run_away(char *const argv[]);
+
 /* run_search.c: a command's file as execvp(3) finds it.  0, 126 or 127. */
 int run_search(const char *command, char file[DLK_PATH_MAX]);
 

@@ -11,7 +11,8 @@
  *  2. What cannot be looked at is refused as well: fail closed (DESIGN L8).
  *  3. --allow-unlocked turns a refusal into a warning, never into silence.
  *
- * Out of sight: what the program itself starts.
+ * Out of sight: what the program itself starts, but for programs that are
+ * there to start another one (run_away.c).
  */
 #include "tools/run.h"
 
@@ -224,5 +225,7 @@ int run_check(const struct run_options *opt, struct run_plan *plan)
 		reason = privileged(file);
 	if (!reason)
 		reason = elf_refusal(&program.elf, &shim.elf);
+	if (!reason)
+		reason = run_away(opt->argv);
 	return reason ? refuse(opt, file, reason) : 0;
 }

@@ -260,6 +260,22 @@ else
 	skip 'set-user-ID programs' 'needs root, and a mount without nosuid'
 fi
 
+# --- programs that start another one elsewhere ---
+run --redis "$URL" --path d sudo -n sh -c 'echo "[$LD_PRELOAD]"'
+code 126 'sudo: 126, for root too'
+like "$ERR" 'sudo.*LD_PRELOAD' 'it says why'
+run --redis "$URL" --path d ssh nowhere job
+code 126 'ssh: 126'
+run --redis "$URL" --path d su - -c 'echo "[$LD_PRELOAD]"'
+code 126 'su for a login: 126'
+run --redis "$URL" --path d --allow-unlocked su - -c 'echo "[$LD_PRELOAD]"'
+is "$STATUS $OUT" '0 []' '--allow-unlocked runs it, and it has no shim (control)'
+like "$ERR" 'UNLOCKED.*LD_PRELOAD' 'with a warning'
+run --redis "$URL" --path d su -s /bin/sh -c 'echo "[$LD_PRELOAD]"'
+is "$STATUS $OUT" "0 [$BUILD/libdlock-preload.so]" 'su without a login has it'
+run -c good.conf flock d/f sudo -n echo runs
+is "$STATUS $OUT" '0 runs' 'who has the lock may start what has no shim'
+
 # --- the private Redis ---
 run --path d sh -c 'echo it runs'
 is "$OUT" 'it runs' 'without a Redis a private one is started'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 // link: tools/run_elf.c tools/json.c tools/table.c tools/common_text.c
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
-// link: tools/common_redis.c
+// link: tools/common_redis.c tools/run_away.c
 /*
  * The pure parts of the tools: what an ELF image tells, that no byte of a name
  * reaches a terminal or a JSON reader unescaped, who counts as an owner of a
@@ -19,6 +19,7 @@
 #include "model/token.h"
 #include "tools/common.h"
 #include "tools/json.h"
+#include "tools/run.h"
 #include "tools/run_elf.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
@@ -229,6 +230,62 @@ static void this_program_is_accepted(void **state)
 	elf_inspect(image, n, &facts);
 	assert_true(facts.is_elf && !facts.damaged && !facts.go);
 	assert_null(elf_refusal(&facts, &facts));
+}
+
+/* A command's words, of which there are at most 7. */
+static bool goes_away(const char *command)
+{
+	char words[128], *argv[8] = { NULL }, *rest = words;
+
+	strcpy(words, command);
+	for (int i = 0; i < 7 && (argv[i] = strsep(&rest, " ")); i++)
+		;
+	return run_away(argv);
+}
+
+static void what_starts_another_program_elsewhere_is_known(void **state)
+{
+	static const char *const away[] = {
+		"sudo job",
+		"/usr/bin/sudo -E job",
+		"doas job",
+		"su -",
+		"su - bob -c job",
+		"su bob -lc job",
+		"su -l bob",
+		"su -c job --login",
+		"su bob --log",
+		"su -pl",
+		"runuser -l bob",
+		"ssh host job",
+		"env -i job",
+		"env - job",
+		"systemd-run job",
+		"docker exec c j",
+		"systemd-run -p x job",
+	};
+	static const char *const here[] = {
+		"job",
+		"su bob -c job",
+		"su -c -l bob",
+		"su -sl bob",
+		"su",
+		"su bob -- -l",
+		"runuser -u bob job",
+		"env A=1 job",
+		"flock f sudo job",
+		"systemd-run --scope",
+		"runuser -g l job",
+		"sudoedit f",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(away) / sizeof(*away); i++)
+		if (!goes_away(away[i]))
+			fail_msg("%s", away[i]);
+	for (size_t i = 0; i < sizeof(here) / sizeof(*here); i++)
+		if (goes_away(here[i]))
+			fail_msg("%s", here[i]);
 }
 
 static const char *shown(const char *bytes, size_t len)
@@ -572,6 +629,8 @@ int main(void)
 		cmocka_unit_test(any_header_byte_may_lie),
 		cmocka_unit_test(other_class_and_order_are_read),
 		cmocka_unit_test(this_program_is_accepted),
+		cmocka_unit_test(
+			what_starts_another_program_elsewhere_is_known),
 		cmocka_unit_test(names_are_shown_without_effect),
 		cmocka_unit_test(a_name_is_cut_between_characters),
 		cmocka_unit_test(json_is_valid),
