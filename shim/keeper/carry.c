@@ -366,6 +366,32 @@ void dlk_carry_mute_ended(void)
 		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
 }
 
+void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (k->state != DLK_KEPT || ttl_ms >= k->lease.ttl_ms)
+		return;
+	k->full_ms = k->lease.ttl_ms;
+	k->lease.ttl_ms = ttl_ms;
+	if (k->deadline_ns > dlk_deadline_ns(now, ttl_ms))
+		k->deadline_ns = dlk_deadline_ns(now, ttl_ms);
+	if (k->due_ns > dlk_renew_ns(now, ttl_ms))
+		k->due_ns = dlk_renew_ns(now, ttl_ms);
+}
+
+/*
+ * Not renewed at once: the end of its lock is perhaps seen only now, and that
+ * of the container comes after that of its last program.
+ */
+void dlk_carry_uncut(struct dlk_kept *k)
+{
+	if (k->state != DLK_KEPT || !k->full_ms)
+		return;
+	k->lease.ttl_ms = k->full_ms;
+	k->full_ms = 0;
+}
+
 void dlk_carry_lapse(struct dlk_kept *k)
 {
 	if (k->dropped)

@@ -133,6 +133,9 @@ static bool is_well_formed(const struct dlk_keep *m, size_t n)
 		return is_add((const struct dlk_keep_add *)m, n);
 	case DLK_KEEP_RENEWED:
 		return (n - sizeof(*m)) % sizeof(struct dlk_keep_renewal) == 0;
+	case DLK_KEEP_CUT:
+		return n == sizeof(struct dlk_keep_cut) &&
+		       ((const struct dlk_keep_cut *)m)->ttl_ms > 0;
 	case DLK_KEEP_DROP:
 	case DLK_KEEP_OWE:
 	case DLK_KEEP_LEFT:
@@ -153,6 +156,14 @@ static void hear_renewed(const struct dlk_keep_renewed *m, size_t n)
 		if (k && m->renewals[i].deadline_ns > k->deadline_ns)
 			k->deadline_ns = m->renewals[i].deadline_ns;
 	}
+}
+
+static void hear_cut(const struct dlk_keep_cut *m)
+{
+	struct dlk_kept *k = dlk_carried_find(m->head.lease);
+
+	if (k)
+		dlk_carry_cut(k, m->ttl_ms);
 }
 
 /* What was granted is over, or may be. */
@@ -181,6 +192,9 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 		return dlk_carry((const struct dlk_keep_add *)m, fds);
 	case DLK_KEEP_RENEWED:
 		hear_renewed((const struct dlk_keep_renewed *)m, n);
+		break;
+	case DLK_KEEP_CUT:
+		hear_cut((const struct dlk_keep_cut *)m);
 		break;
 	case DLK_KEEP_STAY:
 		shim.stays = true;
@@ -301,8 +315,10 @@ static void shim_is_gone(void)
 	if (shim.mute)
 		dlk_carry_mute_ended();
 	dlk_look_soon();
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
 		dlk_watch_stir(k->watch);
+		dlk_carry_uncut(k);
+	}
 }
 
 /* It has closed its end, or has just stopped talking: shutdown(2). */

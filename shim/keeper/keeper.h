@@ -191,12 +191,13 @@ struct dlk_kept {
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's */
 	uint64_t due_ns;      /* to renew, or to release */
 	uint64_t forget_ns;
-	uint32_t kind; /* enum dlk_kept_kind */
-	uint32_t pid;  /* of the process */
-	bool coherent; /* dirty pages go to the file system first (L10) */
-	bool left;     /* the process has no descriptor of it any more */
-	bool doubted;  /* somebody else's, or nobody's, when asked last */
-	bool text;     /* release by the script as a whole */
+	uint32_t kind;    /* enum dlk_kept_kind */
+	uint32_t pid;     /* of the process */
+	bool coherent;    /* dirty pages go to the file system first (L10) */
+	bool left;        /* the process has no descriptor of it any more */
+	bool doubted;     /* somebody else's, or nobody's, when asked last */
+	bool text;        /* release by the script as a whole */
+	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
 	struct dlk_ranges ranges;
@@ -234,6 +235,12 @@ uint64_t dlk_carry_due_ns(void);
 void dlk_carry_lapse(struct dlk_kept *k);
 /* A shim that had been mute has ended. */
 void dlk_carry_mute_ended(void);
+/*
+ * The process is about to end, and cuts the ttl; it is gone and we are there,
+ * so it was no container that ended.
+ */
+void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms);
+void dlk_carry_uncut(struct dlk_kept *k);
 /* A watch was opened in the background: 0 or -errno. */
 void dlk_carry_opened(struct dlk_watch *w, int err);
 

@@ -29,7 +29,9 @@
  *		may
  *	RENEWED	until when these leases are held, by what the process itself has
  *		asked of the server
- *	STAY	without a lease too, for as long as the shim lives
+ *	CUT	the process is about to end, and cuts the lease's ttl to this:
+ *it is renewed by that for as long as the process lives STAY	without a lease
+ *too, for as long as the shim lives
  *
  * Whoever has the program's descriptor may ask for the shadow (shade.c), on
  * the keeper's socket in the directory of shadows: a byte with the descriptor,
@@ -54,6 +56,7 @@ enum {
 	DLK_KEEP_OWE,
 	DLK_KEEP_LEFT,
 	DLK_KEEP_RENEWED,
+	DLK_KEEP_CUT,
 	DLK_KEEP_STAY,
 	DLK_KEEP_MAGIC = 0x646c6b33,
 };
@@ -61,7 +64,7 @@ enum {
 /* Each message begins with it; DROP, OWE, LEFT and STAY are no more than it. */
 struct dlk_keep {
 	uint32_t magic, type, seq;
-	uint32_t lease; /* DROP, OWE, LEFT: the number of its ADD */
+	uint32_t lease; /* DROP, OWE, LEFT, CUT: the number of its ADD */
 };
 
 struct dlk_keep_start {
@@ -91,6 +94,11 @@ struct dlk_keep_renewal {
 struct dlk_keep_renewed {
 	struct dlk_keep head;
 	struct dlk_keep_renewal renewals[];
+};
+
+struct dlk_keep_cut {
+	struct dlk_keep head;
+	uint32_t ttl_ms, unused;
 };
 
 /* Whose lock it is (DESIGN L2). */

@@ -551,16 +551,15 @@ uint64_t dlk_handover_tick(void)
  * Its queue may be full, for it answers others before: then we wait, but not in
  * the thread, which must renew.  Who is not told sees the lock's end by itself.
  */
-static bool say(uint32_t number, uint32_t type)
+static bool say(struct dlk_keep *m, size_t size)
 {
-	struct dlk_keep m = { .type = type, .lease = number };
 	int err = -EAGAIN;
 
-	if (number == 0)
+	if (m->lease == 0)
 		return false;
 	dlk_keeper_lock();
 	while (err == -EAGAIN && listen_to_keeper()) {
-		err = dlk_keeper_send(&m, sizeof(m), NULL, 0);
+		err = dlk_keeper_send(m, size, NULL, 0);
 		if (err != -EAGAIN || dlk_in_thread())
 			break;
 		dlk_keeper_wait(dlk_keeper_look_ns());
@@ -571,19 +570,36 @@ static bool say(uint32_t number, uint32_t type)
 	return err == 0;
 }
 
+static bool say_of(uint32_t told, uint32_t type)
+{
+	struct dlk_keep m = { .type = type, .lease = told };
+
+	return say(&m, sizeof(m));
+}
+
 void dlk_handover_drop(uint32_t told)
 {
-	say(told, DLK_KEEP_DROP);
+	say_of(told, DLK_KEEP_DROP);
 }
 
 void dlk_handover_left(uint32_t told)
 {
-	say(told, DLK_KEEP_LEFT);
+	say_of(told, DLK_KEEP_LEFT);
 }
 
 bool dlk_handover_owe(uint32_t told)
 {
-	return say(told, DLK_KEEP_OWE);
+	return say_of(told, DLK_KEEP_OWE);
+}
+
+void dlk_handover_cut(uint32_t told, uint32_t ttl_ms)
+{
+	struct dlk_keep_cut m = {
+		.head = { .type = DLK_KEEP_CUT, .lease = told },
+		.ttl_ms = ttl_ms,
+	};
+
+	say(&m.head, sizeof(m));
 }
 
 /* --- namespaces and privileges -------------------------------------------- */

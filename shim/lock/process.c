@@ -36,6 +36,17 @@ static void flush_releases(void)
 	dlk_leave(&call);
 }
 
+static void cut_short(void)
+{
+	struct dlk_call call;
+
+	if (atomic_load(&dlk.n_held) == 0)
+		return;
+	dlk_enter(&call);
+	dlk_cut_short();
+	dlk_leave(&call);
+}
+
 void dlk_before_exec(void)
 {
 	if (!dlk_alive())
@@ -52,6 +63,7 @@ void dlk_before_exit(void)
 	atomic_store(&dlk.ending, true);
 	dlk_handover_all();
 	flush_releases();
+	cut_short();
 }
 
 /* --- privileges and namespaces -------------------------------------------- */

@@ -52,7 +52,10 @@ enum dlk_kind {
 	DLK_OFD,   /* the description's, fcntl(2) F_OFD_SETLK */
 };
 
-/* One lease of this process.  Guarded by the mutex but for `lease` (const). */
+/*
+ * One lease of this process.  Guarded by the mutex but for `lease` (const; its
+ * ttl is cut once, see container.c).
+ */
 struct dlk_held {
 	enum dlk_held_state state;
 	struct dlk_held *next, **at; /* in dlk.held */
@@ -76,6 +79,7 @@ struct dlk_held {
 	unsigned deaths; /* of keepers that were asked for it, in a row */
 	bool warned;
 	bool told_no_keeper;
+	bool cut;       /* its ttl, at exit; or it was not to be */
 	unsigned pins;  /* who work on it, without the mutex */
 	bool leaving;   /* a conversion gives it up just now */
 	bool weaken;    /* Redis is yet to hear that it is shared */
@@ -513,6 +517,8 @@ static inline uint32_t dlk_take_from_keeper(struct dlk_held *h)
 }
 /* Tell the keeper that a lease is given back; 0 is none. */
 void dlk_handover_drop(uint32_t told);
+/* Tell it that the process ends, and by which ttl it renews till then. */
+void dlk_handover_cut(uint32_t told, uint32_t ttl_ms);
 /* Leave the release of a kept lease to it; false: it cannot be told. */
 bool dlk_handover_owe(uint32_t told);
 /* Have a keeper now, and for as long as this process lives; or end it again. */
@@ -587,6 +593,11 @@ int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c);
 /* Refresh what is told of waits; when it is due again.  For the thread. */
 uint64_t dlk_deadlock_tick(uint64_t now_ns);
 void dlk_deadlock_forget(void); /* in a child */
+
+/* --- container.c ---------------------------------------------------------- */
+
+/* The process ends: in a container, what ends with it has a second left. */
+void dlk_cut_short(void);
 
 /* --- list.c --------------------------------------------------------------- */
 

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The end of a process in a container (pid_namespaces(7)).
+ *
+ * With its process 1 all of a pid namespace is killed, a keeper too, so nobody
+ * releases what a process that ends there leaves (DESIGN L4):
+ *
+ *	the program		its process 1	the keeper	another host
+ *	exit(3)
+ *	(stdio is flushed)
+ *	(its lock ends)
+ *				exits
+ *						is killed	waits: the ttl
+ *
+ * It cannot be released before, for what is flushed would come after that.  So
+ * the ttl is cut to CUT_MS at the beginning of the end; the thread, and the
+ * keeper, go on by that, for the end may take its time.  Once the process is
+ * gone and the keeper is not, it is no container that ended, and the keeper
+ * carries on by the whole ttl what is locked still.
+ *
+ *  1. What another process holds as well MUST keep its whole ttl: a second is
+ *     little time for a keeper that is to be scheduled.  But not where we are
+ *     process 1: whoever shares it, in here, ends with us.
+ *  2. No telling is "another has it".
+ */
+#include "lock/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "lease/renew.h"
+#include "model/fdinfo.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+enum { CUT_MS = 1000, PATIENCE_MS = 200, LOOKS = 5000 };
+
+/* The first pid namespace is always this file: PROC_PID_INIT_INO. */
+static bool in_container(void)
+{
+	struct stat st;
+
+	return dlk_stat("/proc/self/ns/pid", &st, 0) == 0 &&
+	       st.st_ino != 0xEFFFFFFCU;
+}
+
+/* --- does another process have it? ---------------------------------------- */
+
+struct search {
+	int fd; /* one of the description */
+	struct dlk_file file;
+	enum dlk_kind kind;
+	unsigned left; /* descriptors to look at */
+	uint64_t pid;  /* whose */
+	bool found;
+};
+
+/* Each entry of a directory that is a number; false if it cannot be read. */
+static bool each_number(const char *path, void (*fn)(struct search *, uint64_t),
+			struct search *s)
+{
+	char buf[2048] __attribute__((aligned(8)));
+	long dir = dlk_syscall(SYS_openat, AT_FDCWD, path,
+			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n = -1;
+
+	if (dir < 0)
+		return errno == ENOENT; /* it has ended */
+	while (!s->found &&
+	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		const struct dirent64 *e;
+		uint64_t number;
+
+		for (long at = 0; at < n && !s->found; at += e->d_reclen) {
+			e = (const void *)(buf + at);
+			if (dlk_number(e->d_name, 10, &number))
+				fn(s, number);
+		}
+	}
+	dlk_close((int)dir);
+	return n >= 0 || s->found;
+}
+
+static const char *proc_name(char name[64], uint64_t pid, const char *dir,
+			     uint64_t fd)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, name, 64);
+	dlk_text_str(&t, "/proc/");
+	dlk_text_u64(&t, pid, 0);
+	dlk_text_str(&t, dir);
+	if (fd != UINT64_MAX)
+		dlk_text_u64(&t, fd, 0);
+	return name;
+}
+
+static bool note_lock(void *arg, const char *line)
+{
+	struct search *s = arg;
+	struct dlk_lock_line l;
+
+	s->found |=
+		strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line, &l) &&
+		l.kind == (s->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_FLOCK);
+	return !s->found;
+}
+
+/* By kcmp(2), or where that is forbidden by the locks that it shows. */
+static void look_at(struct search *s, uint64_t fd)
+{
+	char name[64];
+	struct stat st;
+	long same;
+
+	if (s->left-- == 0 ||
+	    dlk_stat(proc_name(name, s->pid, "/fd/", fd), &st, 0) < 0) {
+		s->found = errno != ENOENT;
+		return;
+	}
+	if (st.st_dev != s->file.dev || st.st_ino != s->file.ino)
+		return;
+	same = dlk_syscall(SYS_kcmp, dlk_syscall(SYS_gettid), (long)s->pid,
+			   KCMP_FILE, (long)s->fd, (long)fd);
+	if (same >= 0)
+		s->found = same == 0;
+	else if (!dlk_each_line(proc_name(name, s->pid, "/fdinfo/", fd),
+				note_lock, s))
+		s->found = errno != ENOENT;
+}
+
+static void look_at_process(struct search *s, uint64_t pid)
+{
+	char name[64];
+
+	s->pid = pid;
+	if (pid != (uint64_t)dlk_pid() &&
+	    !each_number(proc_name(name, pid, "/fd", UINT64_MAX), look_at, s))
+		s->found = true;
+}
+
+/* Its number may be another file's by now: no telling, then. */
+static bool others_have(const struct dlk_held *h)
+{
+	const bool shadow = h->program_fd >= 0;
+	struct search s = {
+		.fd = shadow ? dlk_shadow_program(h->fd) : h->fd,
+		.kind = h->kind,
+		.left = LOOKS,
+	};
+
+	if (dlk_kernel_file(s.fd, &s.file) < 0 ||
+	    (!shadow && !dlk_same_file(&s.file, &h->file)))
+		return true;
+	return !each_number("/proc", look_at_process, &s) || s.found;
+}
+
+static bool ends_with_us(const struct dlk_held *h)
+{
+	return h->kind == DLK_POSIX || dlk_pid() == 1 ||
+	       !dlk_shared(h->program_fd >= 0 ? h->program_fd : h->fd) ||
+	       !others_have(h);
+}
+
+/* --- the cut -------------------------------------------------------------- */
+
+/* One that was not looked at yet; pinned. */
+static struct dlk_held *next(void)
+{
+	struct dlk_held *h;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (h = dlk.held; h; h = h->next)
+		if (h->state == DLK_HELD && !h->leaving && !h->cut &&
+		    h->lease.ttl_ms > CUT_MS)
+			break;
+	if (h) {
+		h->cut = true;
+		h->pins++;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}
+
+/* From here on whoever renews it renews it by this. */
+static void shorten(struct dlk_held *h)
+{
+	const uint64_t now = dlk_now_ns();
+	uint64_t renew_ns = dlk_renew_ns(now, CUT_MS);
+	uint32_t told;
+
+	pthread_mutex_lock(&dlk.mutex);
+	h->lease.ttl_ms = CUT_MS;
+	if (renew_ns < h->renew_ns)
+		h->renew_ns = renew_ns;
+	if (h->deadline_ns > dlk_deadline_ns(now, CUT_MS))
+		h->deadline_ns = dlk_deadline_ns(now, CUT_MS);
+	renew_ns = h->renew_ns;
+	told = h->told;
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_handover_cut(told, CUT_MS);
+	dlk_thread_need(renew_ns);
+}
+
+/* Those of one server; the others later. */
+static void cut_at_server(struct dlk_held **all, unsigned n,
+			  uint64_t deadline_ns)
+{
+	struct dlk_renewal r[DLK_RENEW_BATCH];
+	const struct dlk_endpoint *ep = all[0]->rule->redis->endpoints;
+	struct dlk_conn *c = dlk_link_get(ep);
+
+	if (!c)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		r[i] = (struct dlk_renewal){
+			.lease = &all[i]->lease,
+			.deadline_ns = all[i]->deadline_ns,
+		};
+	dlk_renew_batch(c, deadline_ns, r, n);
+	dlk_link_put(c);
+}
+
+void dlk_cut_short(void)
+{
+	const uint64_t deadline = dlk_now_ns() + PATIENCE_MS * DLK_MS;
+	struct dlk_held *all[DLK_RENEW_BATCH], *h = NULL;
+	unsigned n;
+
+	if (atomic_load(&dlk.n_held) == 0 || !in_container())
+		return;
+	do {
+		n = 0;
+		while (n < DLK_RENEW_BATCH && (h || (h = next()))) {
+			if (n && h->rule->redis != all[0]->rule->redis)
+				break;
+			if (ends_with_us(h)) {
+				shorten(h);
+				all[n++] = h;
+			} else {
+				dlk_unpin(h);
+			}
+			h = NULL;
+		}
+		if (n)
+			cut_at_server(all, n, deadline);
+		for (unsigned i = 0; i < n; i++)
+			dlk_unpin(all[i]);
+	} while (n);
+}

@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# In a container the keeper is killed with process 1, so nobody releases what
+# its last program had (DESIGN L4): at exit the ttl is cut to a second.  Not of
+# what another process has too, nor elsewhere than in a pid namespace; and who
+# takes long to end, to write what is buffered, keeps its lock meanwhile.
+. "${0%/*}/../lib/rig.sh"
+
+TTL=20    # s
+LEFT=4000 # ms, at most: a second, and what fourteen programs take to start
+
+# contain COMMAND...: as process 1
+contain()
+{
+	dl A unshare -p -f --mount-proc --kill-child "$@" </dev/null
+}
+
+# In ms, for how long another host waits for all of these.
+waits()
+{
+	local begin name pids=()
+
+	begin=$(now)
+	for name; do
+		dl B timeout 10 /usr/bin/python3 "$RIG/take.py" "$name" &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	echo $((($(now) - begin) / 1000000))
+}
+
+shell_is_gone()
+{
+	! kill -0 "${PEER_PID[shell]}" 2>/dev/null
+}
+
+rig_start disks
+rig_configs ttl=${TTL}s
+cat >"$RIG/records.py" <<'END'
+import fcntl, os, struct, sys
+
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+cmd = fcntl.F_SETLK if sys.argv[2] == "POSIX" else 37
+fcntl.fcntl(fd, cmd, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 10, 0))
+END
+cat >"$RIG/take.py" <<'END'
+import fcntl, sys
+
+f = open(sys.argv[1], "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+fcntl.lockf(f, fcntl.LOCK_EX)
+END
+
+ways=(exit _exit quick_exit exit_group exit-thread pthread_exit)
+for way in "${ways[@]}"; do
+	contain "$BIN/closers" "$way" "$way" now >/dev/null 2>"$RIG/$way.err"
+done
+contain flock flock.1 true
+contain flock flock.2 sh -c 'exit 0'
+contain flock -s flock.3 true
+contain bash -c 'flock tini.1 true; exit 0'
+contain bash -c 'flock -o tini.2 true; exit 0'
+contain bash -c 'flock -s tini.3 sh -c "exit 0"; exit 0'
+contain /usr/bin/python3 "$RIG/records.py" posix POSIX
+contain /usr/bin/python3 "$RIG/records.py" ofd OFD
+note "$(rr dbsize) keys are left"
+took=$(waits "${ways[@]}" flock.{1,2,3} tini.{1,2,3} posix ofd)
+at_most "$took" $LEFT 'another host waits for a second'
+note "$took ms"
+is "$(cat "$RIG"/*.err)" '' 'nothing is said'
+rig_empty 2 'and then there is none'
+
+# The shell has it too, and goes on.
+cp_new locked go
+peer shell dl A unshare -p -f --mount-proc --kill-child bash -c "
+	exec 9>shared
+	flock 9
+	echo >$RIG/cp/locked
+	read -r _ <$RIG/cp/go"
+ok 'a shell has a lock that flock(1) took' cp_wait locked
+at_least "$(rr pttl "dlock:$MNT/shared")" $((TTL * 900)) 'its ttl is whole'
+cp_reach go
+until_true 5 shell_is_gone
+rr flushall >/dev/null
+
+# The container's first program, though, is everybody's.
+cat >"$RIG/slow.py" <<'END'
+import ctypes, fcntl, os, sys
+
+libc = ctypes.CDLL(None)
+stdout = ctypes.c_void_p.in_dll(libc, "stdout")
+room = ctypes.create_string_buffer(1 << 20)
+libc.setvbuf(stdout, room, 0, 1 << 20)
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+libc.printf(b"%s", b"x" * 300000)
+os.write(2, b"ends\n")
+libc.exit(0) # Python would write it before
+END
+mkfifo "$RIG/slow"
+exec {slow}<>"$RIG/slow"
+contain /usr/bin/python3 "$RIG/slow.py" slow >"$RIG/slow" 2>"$RIG/slow.err" &
+writer=$!
+ends()
+{
+	grep -qs ends "$RIG/slow.err"
+}
+
+is_cut()
+{
+	local left
+
+	left=$(rr pttl "dlock:$MNT/slow")
+	[ "$left" -gt 0 ] && [ "$left" -le 1000 ]
+}
+
+ok 'who writes what is buffered takes its time' until_true 5 ends
+ok 'its ttl is cut' until_true 5 is_cut
+token=$(rr get "dlock:$MNT/slow")
+like "$token" '^dlock1 ' 'it has it'
+sleep 2.5
+is "$(rr get "dlock:$MNT/slow")" "$token" 'it is renewed all the same'
+at_most "$(rr pttl "dlock:$MNT/slow")" 1000 'by the short ttl'
+head -c 300000 <&"$slow" >/dev/null
+wait "$writer"
+at_most "$(waits slow)" $LEFT 'written: another host waits for a second'
+
+rig_end
