@@ -30,7 +30,8 @@ refused()
 	before=$(lines a)
 	ask a "lock a EX${4:+ $4}"
 	is "$RESULT" ENOLCK "$name: ENOLCK"
-	at_most "$(ms)" $((TIMEOUT + SLACK)) "$name: within the timeout (ms)"
+	in_time "$(ms)" $((TIMEOUT + SLACK)) "$name: within the timeout (ms)" \
+		"$SLACK"
 	is $(($(lines a) - before)) 1 "$name: one log line"
 	line=$(tail -n 1 "$RIG/a.err")
 	note "$line"
@@ -190,7 +191,7 @@ locker a dl A
 ask a 'open a f'
 ask a 'lock a EX NB'
 is "$RESULT" EAGAIN 'a value of 50 MB: somebody holds it'
-at_most "$(ms)" $((TIMEOUT + SLACK)) 'a value of 50 MB: in time (ms)'
+in_time "$(ms)" $((TIMEOUT + SLACK)) 'a value of 50 MB: in time (ms)' "$SLACK"
 mend_key
 peer_end a
 rig_end

@@ -69,7 +69,7 @@ until_true 2 is_monitored begin
 ask p "lose $sha_acquire"
 ask a 'lock a EX'
 is "$RESULT" 0 'acquire: held in spite of the lost reply'
-at_most $(((END - START) / 1000000)) 3200 'within the timeout (ms)'
+in_time $(((END - START) / 1000000)) 3200 'within the timeout (ms)' 200
 ask p lost
 is "$RESULT" 1 'a reply was lost indeed'
 until_true 2 is_monitored acquired
@@ -95,7 +95,7 @@ rig_empty 2 'nothing is left'
 ask p "strand $sha_acquire"
 ask a 'lock a EX'
 is "$RESULT" ENOLCK 'no reply at all: ENOLCK'
-at_most $(((END - START) / 1000000)) 3200 'within the timeout (ms)'
+in_time $(((END - START) / 1000000)) 3200 'within the timeout (ms)' 200
 is "$(rr dbsize)" 1 'though the server has granted it'
 ask p pass
 rig_empty 5 'what was given up is released when the server answers again'

@@ -44,7 +44,7 @@ all_have_it()
 	took=$((($(now) - begin) / 1000000))
 	herd_report
 	note "$1: the last of $N after $took ms"
-	at_most "$took" "$2" "$1: in time (ms)"
+	in_time "$took" "$2" "$1: in time (ms)" "$SLACK"
 	is "$OVERLAPS" 0 "$1: one at a time"
 	is "$(grep -c . "$RIG/one.err")" "${3:-0}" "$1: what was logged"
 	rig_empty 3 "$1: no key is left"
@@ -150,8 +150,8 @@ begin=$(now)
 ok 'out of reach: the waiters end with ENOLCK' until_true 6 logged
 took=$((($(now) - begin) / 1000000))
 # Each tells of its place four times in a claim: then it finds out.
-at_most "$took" $((CLAIM / 4 + 200 + TIMEOUT + SLACK)) \
-	'... within the timeout (ms)'
+in_time "$took" $((CLAIM / 4 + 200 + TIMEOUT + SLACK)) \
+	'... within the timeout (ms)' "$SLACK"
 herd_report
 is "$GRANTS" 0 '... and none is granted'
 ask p pass

@@ -46,7 +46,7 @@ locker n dl B
 ask n 'open a free2'
 ask n 'lock a EX NB'
 is "$RESULT" ENOLCK 'LOCK_NB: ENOLCK while the server is young'
-at_most $(((END - START) / 1000000)) 1200 'and within the timeout (ms)'
+in_time $(((END - START) / 1000000)) 1200 'and within the timeout (ms)' 200
 is "$(grep -c . "$RIG/n.err")" 1 'one log line'
 like "$(cat "$RIG/n.err")" '[0-9]' 'which says how long'
 
@@ -60,7 +60,7 @@ note "granted $(((END - born) / 1000000)) ms after the restart"
 # The server was ready before `born` was read, by less than this.
 at_least $(((END - born) / 1000000)) $((DELAY - 500)) \
 	'not before the delay is over (ms)'
-at_most $(((END - born) / 1000000)) $((DELAY + 1500)) 'nor long after it (ms)'
+in_time $(((END - born) / 1000000)) $((DELAY + 1500)) 'nor long after it (ms)' 1500
 is "$(grep -c . "$RIG/w.err")" 1 'the waiter logged one line'
 diag_log=$(cat "$RIG/w.err")
 note "$diag_log"

@@ -124,7 +124,7 @@ for name in "${names[@]}"; do
 	[ "$name" != daemon ] || cp_reach "$name.go"
 	ok "$name: ends" until_true 2 is_gone "$name"
 	took=$((($(now) - begin) / 1000))
-	at_most "$took" 100000 "$name: its lease is gone in $took us"
+	in_time_us "$took" 100000 "$name: its lease is gone in $took us"
 	ok "$name: the waiter gets it" until_true 3 is_owned "$name"
 	owns=$((($(<"$RIG/$name.owned") - begin) / 1000))
 	note "$name: the waiter owns it after $owns us"
@@ -132,7 +132,7 @@ for name in "${names[@]}"; do
 done
 median=$(printf '%s\n' "${all_owns[@]}" | sort -n |
 	sed -n "$((${#names[@]} / 2 + 1))p")
-at_most "$median" 100000 \
+in_time_us "$median" 100000 \
 	"a waiter on the other host owns within 100 ms of the end (median $median us)"
 cp_reach unlock.go
 wait
@@ -153,7 +153,7 @@ begin=$(now)
 on A kill -KILL "$pid"
 ok 'kill -9: the lease ends' until_true 2 is_gone f
 took=$((($(now) - begin) / 1000))
-at_most "$took" 100000 "kill -9: its lease is gone in $took us"
+in_time_us "$took" 100000 "kill -9: its lease is gone in $took us"
 keeper_is_gone()
 {
 	! keeper_is_there

@@ -79,7 +79,7 @@ prompt()
 
 	ok "$1: its lease ends" until_true 2 is_gone "$1"
 	took=$((($(now) - $2) / 1000000))
-	at_most "$took" "${3:-300}" "$1: its lease is gone in $took ms"
+	in_time "$took" "${3:-300}" "$1: its lease is gone in $took ms"
 }
 
 # ends PEER FILE [MS]: told to go on, it ends the lock.
@@ -225,7 +225,7 @@ peer storm dl A "$BIN/odd" storm storm 10
 hear storm
 read -r result took signals <<<"$HEARD"
 is "$result" 0 'a timer at 100 Hz: locked'
-at_most "${took:-9999}" 2000 "a timer at 100 Hz: in $took ms"
+in_time "${took:-9999}" 2000 "a timer at 100 Hz: in $took ms"
 at_least "${signals:-0}" 1 "a timer at 100 Hz: $signals signals"
 held storm
 ok 'a timer at 100 Hz: held' still_held storm
@@ -240,7 +240,7 @@ for ms in "${offsets[@]}"; do
 	hear alarm
 	read -r result late <<<"$HEARD"
 	is "$result" EINTR "alarm after $ms ms: interrupts"
-	at_most "${late:-9999}" 300 "alarm after $ms ms: $late ms late"
+	in_time "${late:-9999}" 300 "alarm after $ms ms: $late ms late"
 done
 ask b 'lock a UN'
 prompt alarm "$END"

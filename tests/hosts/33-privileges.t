@@ -109,7 +109,7 @@ for name in "${names[@]}"; do
 	is "$HEARD" 0 "$name: unlocks"
 	ok "$name: the lease ends" until_true 2 is_gone "$name"
 	took=$((($(now) - begin) / 1000000))
-	at_most "$took" 300 "$name: within $took ms"
+	in_time "$took" 300 "$name: within $took ms"
 	is "$(cat "$RIG/dl-$name.err")" '' "$name: nothing to say"
 	peer_end "dl-$name"
 done
@@ -183,7 +183,7 @@ for what in 'dies f' 'leave f 0' 'leave f 30' 'leave f 200'; do
 	# shellcheck disable=SC2086 # words
 	ends dl $what
 	is "$SAID" 'bye 0' "$what: as bare"
-	at_most $((TOOK - bare)) 150 "$what: $((TOOK - bare)) ms later"
+	in_time $((TOOK - bare)) 150 "$what: $((TOOK - bare)) ms later"
 done
 rig_empty 2 'their leases end with them'
 

@@ -224,7 +224,7 @@ for name in "${names[@]}"; do
 	cp_reach "$name.go"
 	ok "$name: ends" until_true 2 is_free "${name/.//}"
 	took=$((($(now) - begin) / 1000))
-	at_most "$took" 300000 "$name: its lease is gone in $took us"
+	in_time_us "$took" 300000 "$name: its lease is gone in $took us"
 	ok "$name: and so is its shadow's lock" dl A flock -n "${name/.//}" true
 	cp_reach "$name.end"
 done
@@ -324,7 +324,7 @@ begin=$(now)
 on A kill -KILL "$pid"
 hear a2
 is "$RESULT" 0 'kill -9: the local waiter has it'
-at_most $(((END - begin) / 1000)) 300000 \
+in_time_us $(((END - begin) / 1000)) 300000 \
 	"kill -9: after $(((END - begin) / 1000)) us"
 
 # --- own descriptors ----------------------------------------------------------

@@ -170,7 +170,7 @@ for what in '+0 x0.01' '+0 x100'; do
 	under "$what" before flock -n unreached true 2>"$RIG/err"
 	took=$((($(now) - begin) / 1000000))
 	at_least "$took" 500 "unreachable, $what: waits $took ms"
-	at_most "$took" 2500 "unreachable, $what: and no longer"
+	in_time "$took" 2500 "unreachable, $what: and no longer"
 	like "$(cat "$RIG/err")" 'no answer.*ENOLCK' "unreachable, $what: and says so"
 done
 rig_end

@@ -109,7 +109,7 @@ ends()
 
 	ok "$1: the lease ends" seen_to_go "$2" "$3"
 	took=$((($(now) - $4) / 1000000))
-	at_most "$took" "$5" "$1: after $took ms"
+	in_time "$took" "$5" "$1: after $took ms"
 }
 
 # stays NAME FILE TOKEN [COMMAND]: for 1.5 x ttl, COMMAND meanwhile; a token
@@ -430,8 +430,8 @@ killed_keeper()
 	bare "$h" kill -KILL "$old"
 	ok "$name: there is another" \
 		until_true 3 another_keeper "$h" "$old"
-	at_most $((($(now) - begin) / 1000000)) $((TTL / 3 + PROMPT)) \
-		"$name: within a tick (ms)"
+	in_time $((($(now) - begin) / 1000000)) $((TTL / 3 + PROMPT)) \
+		"$name: within a tick (ms)" "$PROMPT"
 	stays "$name" f "$a"
 	bare "$h" kill -KILL "$pid"
 	stays "$name, then the process, a child has the lock" f "$a"

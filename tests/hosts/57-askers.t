@@ -85,5 +85,5 @@ three_ways 'beside one that is refused: all is granted that is free' \
 	with_asker B none_is_false
 ok 'and what is not free is refused' with_asker B all_are_refused
 ok 'a holder of this host refuses' holder_of_this_host
-at_most "$p50" 1000 'and soon (us)'
+in_time_us "$p50" 1000 'and soon (us)'
 rig_end

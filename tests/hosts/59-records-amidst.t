@@ -44,7 +44,7 @@ rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=300ms \
 RUN=dl
 seen_cycle
 is "$RESULT $START" '0 EDEADLK' 'who holds closes a cycle'
-at_most "$END" 100000 '... which is seen soon (us)'
+in_time_us "$END" 100000 '... which is seen soon (us)'
 ask slow 'delay 120'
 ok 'who only asks closes no cycle' cycle B
 ask slow pass

@@ -155,7 +155,7 @@ is "$RESULT" 0 'a program without dlock locks while three wait'
 begin=$(now)
 let_go
 ok 'the first waiter passes, the next one has it' until_true 5 granted 1
-at_most "$(since "$begin")" $((CLAIM / 2)) '... at once (ms)'
+in_time "$(since "$begin")" $((CLAIM / 2)) '... at once (ms)'
 ask bare 'lock f UN'
 ok '... all have it when that is gone' each_done 3 5
 herd_report
@@ -199,7 +199,8 @@ stricken()
 	took=$(since "$begin")
 	herd_report
 	note "$1, $2: the last of 10 after $took ms"
-	at_most "$took" $((BOUND + SLACK)) "$1, $2: within ttl and claim (ms)"
+	in_time "$took" $((BOUND + SLACK)) \
+		"$1, $2: within ttl and claim (ms)" "$SLACK"
 	is "$OVERLAPS" 0 "$1, $2: one at a time"
 	on A kill -KILL "${LINE[@]}" 2>/dev/null
 	rig_empty 3 "$1, $2: no key is left"
@@ -229,7 +230,8 @@ for round in 1 2 3; do
 	on A kill -KILL "${LINE[0]}"
 	ok "granted and killed: the next one has it ($round)" each_done 1 5
 	took=$(since "$begin")
-	at_most "$took" $((CLAIM + SLACK)) "... within a claim ($round, ms)"
+	in_time "$took" $((CLAIM + SLACK)) \
+		"... within a claim ($round, ms)" "$SLACK"
 	rig_empty 2 "... no key is left ($round)"
 done
 
@@ -246,7 +248,8 @@ for round in 1 2 3; do
 	ok "killed while it wakes: the next ones have it ($round)" \
 		until_true 6 done_by 2
 	took=$(since "$begin")
-	at_most "$took" $((BOUND + SLACK)) "... in time ($round, ms)"
+	in_time "$took" $((BOUND + SLACK)) "... in time ($round, ms)" \
+		"$SLACK"
 	herd_report
 	is "$OVERLAPS" 0 "... one at a time ($round)"
 done

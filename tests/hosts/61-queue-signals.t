@@ -37,7 +37,7 @@ beside()
 			"$1: it has a third of its share at least (per cent)"
 		;;
 	esac
-	at_least "$GRANTS" 200 "$1: and the others go on"
+	often "$GRANTS" 200 "$1: and the others go on" 2000
 }
 
 # Three wait for a holder until they have been ended $SIGNALS times.

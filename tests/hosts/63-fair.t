@@ -116,7 +116,7 @@ ask l 'lock f UN'
 rig_empty 2 'fair: no key is left'
 
 stream fair
-at_most "${waited:-99999}" 300 'fair: the writer is not kept out (ms)'
+in_time "${waited:-99999}" 300 'fair: the writer is not kept out (ms)'
 rig_configs ttl=3s connect_timeout=300ms
 stream 'not fair'
 at_least "${waited:-0}" 1000 'not fair: the readers keep the writer out (ms)'

@@ -41,7 +41,7 @@ granted_after()
 	ask h 'lock f UN'
 	hear w $((TTL * 2 / 1000))
 	is "$RESULT" 0 "$2: the waiter has it"
-	at_most $(((END - begin) / 1000000)) "$1" "$2: in time (ms)"
+	in_time $(((END - begin) / 1000000)) "$1" "$2: in time (ms)"
 	ask w 'lock f UN'
 	peer_end h
 	peer_end w
@@ -220,8 +220,8 @@ begin=$(now)
 ask h 'lock f UN'
 on A kill -KILL "${PIDS[0]}"
 ok 'one that may not listen is killed: the other has it' each_done 1 5
-at_most $((($(now) - begin) / 1000000)) $((CLAIM + SLACK)) \
-	'... within a claim (ms)'
+in_time $((($(now) - begin) / 1000000)) $((CLAIM + SLACK)) \
+	'... within a claim (ms)' "$SLACK"
 rig_empty 3 '... no key is left'
 
 # Signals end its wait as any other's.

@@ -7,7 +7,8 @@
 #
 #	check.sh --fast			unit, static and conform tests
 #	check.sh [--verbose] [TEST...]	these only (*.t, build/tests/test_*),
-#				with what they say, one after the other
+#				with what they say; one after the other but for
+#				CHECK_JOBS
 #
 # Most tests mostly wait, so $CHECK_JOBS (one more than there are cores) run at
 # a time; each has a Redis, hosts and a directory of its own.  What measures
@@ -127,7 +128,7 @@ case ${1-} in
 	;;
 esac
 tests=("$@")
-runs=(run 1)
+runs=(run "${CHECK_JOBS:-1}")
 extra=0
 if [ "${#tests[@]}" = 0 ]; then
 	shopt -s nullglob

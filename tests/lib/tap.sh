@@ -5,13 +5,23 @@
 #
 #	is GOT WANT NAME, like GOT REGEX NAME, unlike GOT REGEX NAME
 #	ok NAME COMMAND...	passes when the command does
+#	in_time MS LIMIT NAME [PART], in_time_us US ...
+#				a duration, that has just ended, is within LIMIT
+#	often GOT WANT NAME MS	so much was done in MS, that have just ended
 #	pass NAME, fail NAME, skip NAME WHY
 #	diag TEXT...		a note on standard error
 #	note TEXT...		a note on standard output
 #	done_testing		the plan, last; a script that ends before it
 #				has no plan and so counts as a failure
+#
+# in_time and often are held against the machine of the same moments: a limit
+# grows by the time in which a process waited for a core (proc(5), pressure/cpu),
+# and what was to be done shrinks by it.  But the limit grows by eight times its
+# PART at most, which is what of it is not the clock's (all of it by default),
+# and a tenth has to be done in any case; on a quiet machine neither moves.
 tap_count=0
 tap_failed=0
+tap_marks=() # "TIME STALLED", us, of each assertion
 
 diag()
 {
@@ -23,14 +33,86 @@ note()
 	printf '%s\n' "$*" | sed 's/^/# /'
 }
 
+# The microseconds in which somebody waited for a core, since boot.
+tap_stalled()
+{
+	local line
+
+	TAP_STALLED=0
+	[ -r /proc/pressure/cpu ] || return 0
+	read -r line </proc/pressure/cpu
+	TAP_STALLED=${line##*total=}
+}
+
+tap_mark()
+{
+	tap_stalled
+	tap_marks+=("${EPOCHREALTIME/[.,]/} $TAP_STALLED")
+}
+
+# tap_since US: since the last assertion that is older: TAP_US, of which somebody
+# waited for TAP_STALLED
+tap_since()
+{
+	local now=${EPOCHREALTIME/[.,]/} i then=0 was=0
+
+	tap_stalled
+	for ((i = ${#tap_marks[@]} - 1; i >= 0; i--)); do
+		read -r then was <<<"${tap_marks[i]}"
+		[ $((now - then)) -lt "$1" ] || break
+	done
+	TAP_US=$((now - then))
+	TAP_STALLED=$((TAP_STALLED - was))
+}
+
+# tap_allow US PART: by how much PART, in us, has grown in the last US: TAP_MORE
+tap_allow()
+{
+	TAP_MORE=0
+	tap_since "$1"
+	TAP_MORE=$((TAP_STALLED < 8 * $2 ? TAP_STALLED : 8 * $2))
+}
+
+in_time_us()
+{
+	if [ "$1" -le "$2" ]; then
+		pass "$3"
+		return
+	fi
+	tap_allow "$1" "${4-$2}"
+	if [ "$1" -le $(($2 + TAP_MORE)) ]; then
+		note "$1 us, of $2: somebody waited for a core for $TAP_MORE"
+		pass "$3"
+	else
+		fail "$3"
+		diag "got $1 us, at most $2, and $TAP_MORE for a busy machine"
+	fi
+}
+
+in_time()
+{
+	in_time_us $(($1 * 1000)) $(($2 * 1000)) "$3" $((${4-$2} * 1000))
+}
+
+often()
+{
+	local want
+
+	tap_since $(($4 * 1000))
+	want=$(($2 * (TAP_US - TAP_STALLED) / TAP_US))
+	at_least "$1" $((want > $2 / 10 ? want : $2 / 10)) "$3"
+}
+
 pass()
 {
+	tap_mark
 	tap_count=$((tap_count + 1))
 	printf 'ok %d - %s\n' "$tap_count" "$1"
 }
 
 fail()
 {
+	tap_mark
 	tap_count=$((tap_count + 1))
 	tap_failed=$((tap_failed + 1))
 	printf 'not ok %d - %s\n' "$tap_count" "$1"
@@ -52,6 +134,7 @@ tap_line()
 
 skip()
 {
+	tap_mark
 	tap_count=$((tap_count + 1))
 	printf 'ok %d - %s # SKIP %s\n' "$tap_count" "$1" "$2"
 }
