@@ -78,6 +78,14 @@ bool tool_config_uses(const struct dlk_config *config,
 int tool_resolve(const char *path, char out[DLK_PATH_MAX]);
 
 /*
+ * The private runtime directory of dlock run: the i-th that it may be, 0 the
+ * one that it is in this environment; false: there are no more.  A descriptor
+ * of it, or -errno; -EPERM: it is not ours, or others can enter it.
+ */
+bool tool_run_dir(unsigned i, char dir[DLK_PATH_MAX]);
+int tool_run_dir_open(const char *dir);
+
+/*
  * Does the server answer a PING by the deadline?  0, or -errno with the
  * reason in `why`.  An answer that refuses PING alone (NOPERM) is an answer.
  */

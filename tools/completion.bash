@@ -58,9 +58,10 @@ _dlockctl() {
 	COMPREPLY=()
 	case $before in
 	-c | --config | explain) _dlock_files "$word"; return ;;
+	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
 	esac
 	if [[ $word == -* ]]; then
-		_dlock_words "$word" "-c --json --help --version"
+		_dlock_words "$word" "-c --redis --json --help --version"
 	else
 		_dlock_words "$word" "list explain help"
 	fi

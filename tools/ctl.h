@@ -27,6 +27,14 @@ struct ctl {
 struct scan;
 void ctl_mark_moved(const struct dlk_config *config, struct scan *scan);
 
+/*
+ * ctl_config.c: the configuration of verbs that look at locks, and not at one
+ * path.  `file` (may be NULL) and all that dlock run has written; or what has
+ * a default key at one Redis.  0, or an exit code after a message.
+ */
+int ctl_config_all(const char *file, struct dlk_config **out);
+int ctl_config_redis(const char *url, struct dlk_config **out);
+
 int verb_list(const struct ctl *ctl);
 int verb_explain(const struct ctl *ctl);
 

@@ -8,6 +8,7 @@
  */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/common.h"
@@ -17,11 +18,12 @@ static const struct verb {
 	const char *name;
 	const char *arguments;
 	int n_arguments;
+	bool any; /* it is not about one configuration */
 	int (*run)(const struct ctl *ctl);
 	const char *help;
 } verbs[] = {
-	{ "list", "", 0, verb_list, "every lock that is held" },
-	{ "explain", " PATH", 1, verb_explain,
+	{ "list", "", 0, true, verb_list, "every lock that is held" },
+	{ "explain", " PATH", 1, false, verb_explain,
 	  "how a path is managed, and why" },
 };
 
@@ -29,7 +31,7 @@ enum { N_VERBS = sizeof(verbs) / sizeof(*verbs) };
 
 static void usage(FILE *f)
 {
-	fputs("usage: dlockctl [-c FILE] [--json] VERB\n"
+	fputs("usage: dlockctl [-c FILE | --redis URL] [--json] VERB\n"
 	      "       dlockctl help | --version\n\n",
 	      f);
 	for (int i = 0; i < N_VERBS; i++) {
@@ -41,7 +43,10 @@ static void usage(FILE *f)
 	}
 	fputs("\n  -c, --config FILE  the configuration (else $DLOCK_CONFIG, "
 	      "else\n"
-	      "                     " DLK_CONFIG_DEFAULT ")\n"
+	      "                     " DLK_CONFIG_DEFAULT
+	      ", and what dlock run\n"
+	      "                     has written, for list)\n"
+	      "      --redis URL    of list: all default keys there\n"
 	      "      --json         for machines\n\n"
 	      "Exit status: 0; 1 nothing found or a check failed; 64 usage;\n"
 	      "69 Redis unavailable; 78 configuration.  See dlockctl(1).\n",
@@ -54,29 +59,49 @@ static int usage_error(void)
 	return DLK_EXIT_USAGE;
 }
 
-static int run(const struct verb *verb, struct ctl *ctl, const char *option)
+/* What the options and the environment name, and how it was named. */
+struct source {
+	const char *config, *redis;
+};
+
+static int load(const struct verb *verb, struct ctl *ctl,
+		const struct source *from)
 {
-	const char *file = tool_config_file(option);
+	const char *file = tool_config_file(from->config);
+	const char *set = getenv("DLOCK_CONFIG");
+	bool named = from->config || (set && *set);
+
+	if (from->redis && (from->config || !verb->any))
+		return tool_fail(DLK_EXIT_USAGE,
+				 "--redis goes with list, and not with -c");
+	if (from->redis)
+		return ctl_config_redis(from->redis, &ctl->config);
+	if (verb->any && !named)
+		return ctl_config_all(file, &ctl->config);
+	if (!file)
+		return tool_fail(DLK_EXIT_CONFIG,
+				 "no configuration: no -c, no "
+				 "$DLOCK_CONFIG, no " DLK_CONFIG_DEFAULT);
+	return tool_config_load(file, &ctl->config);
+}
+
+static int run(const struct verb *verb, struct ctl *ctl,
+	       const struct source *from)
+{
 	int rc;
 
 	if (ctl->argc != verb->n_arguments)
 		return tool_fail(DLK_EXIT_USAGE, "usage: dlockctl %s%s",
 				 verb->name, verb->arguments);
-	if (!file)
-		return tool_fail(DLK_EXIT_CONFIG,
-				 "no configuration: no -c, no "
-				 "$DLOCK_CONFIG, no " DLK_CONFIG_DEFAULT);
-	rc = tool_config_load(file, &ctl->config);
-	if (rc)
-		return rc;
-	rc = verb->run(ctl);
-	dlk_config_free(ctl->config);
+	rc = load(verb, ctl, from);
+	if (!rc)
+		rc = verb->run(ctl);
 	if (fflush(stdout) || ferror(stdout))
 		return tool_fail(DLK_EXIT_NOTHING, "cannot write the result");
 	return rc;
 }
 
-static int dispatch(struct ctl *ctl, const char *option)
+static int dispatch(struct ctl *ctl, const struct source *from)
 {
 	const char *name = ctl->argv[0];
 
@@ -84,7 +109,7 @@ static int dispatch(struct ctl *ctl, const char *option)
 	ctl->argv++;
 	for (int i = 0; i < N_VERBS; i++)
 		if (!strcmp(name, verbs[i].name))
-			return run(&verbs[i], ctl, option);
+			return run(&verbs[i], ctl, from);
 	if (strcmp(name, "help"))
 		return tool_fail(DLK_EXIT_USAGE,
 				 "%s: no such verb; see dlockctl help", name);
@@ -96,12 +121,13 @@ int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' },
+		{ "redis", required_argument, NULL, 'r' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const char *config = NULL;
+	struct source from = { 0 };
 	struct ctl ctl = { 0 };
 	int c;
 
@@ -114,11 +140,13 @@ int main(int argc, char **argv)
 		if (c == '?')
 			return usage_error();
 		if (c == 'c')
-			config = optarg;
+			from.config = optarg;
+		else if (c == 'r')
+			from.redis = optarg;
 		else
 			ctl.json = true;
 	}
 	ctl.argc = argc - optind;
 	ctl.argv = argv + optind;
-	return ctl.argc ? dispatch(&ctl, config) : usage_error();
+	return ctl.argc ? dispatch(&ctl, &from) : usage_error();
 }

@@ -23,46 +23,12 @@
 #include "lease/sys.h"
 #include "tools/common.h"
 
-/* XDG_RUNTIME_DIR may be another user's, after su(1). */
-static bool ours(const char *dir)
-{
-	struct stat st;
-
-	return dir && *dir == '/' && !lstat(dir, &st) && S_ISDIR(st.st_mode) &&
-	       st.st_uid == geteuid();
-}
-
-static void name_dir(char *dir)
-{
-	const char *xdg = getenv("XDG_RUNTIME_DIR");
-	unsigned uid = geteuid();
-
-	if (ours(xdg) && strlen(xdg) < DLK_PATH_MAX / 2)
-		sprintf(dir, "%s/dlock-run", xdg);
-	else if (!uid)
-		strcpy(dir, "/run/dlock-run");
-	else
-		sprintf(dir, "/tmp/dlock-%u", uid);
-}
-
 /* A descriptor of it, or -errno. */
 static int open_dir(const char *dir)
 {
-	struct stat st;
-	int fd, err;
-
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return -errno;
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	err = fstat(fd, &st) ? -errno : 0;
-	if (!err && (st.st_uid != geteuid() || (st.st_mode & 077)))
-		err = -EPERM;
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
+	return tool_run_dir_open(dir);
 }
 
 static int fail(const char *dir, int err)
@@ -79,7 +45,7 @@ int run_dir(char dir[DLK_PATH_MAX])
 {
 	int fd;
 
-	name_dir(dir);
+	tool_run_dir(0, dir);
 	fd = open_dir(dir);
 	if (fd < 0)
 		return fail(dir, fd);

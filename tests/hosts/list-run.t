@@ -1,0 +1,121 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl list finds what dlock run has run, without being told where: with a
+# Redis of the command line, with a private one, beside the host's own
+# configuration.  With --redis it needs no configuration at all.
+. "${0%/*}/../lib/rig.sh"
+
+unset XDG_RUNTIME_DIR DLOCK_CONFIG
+DLOCK=$BUILD/dlock
+CTL=$BUILD/dlockctl
+URL=''
+
+rig_start disks
+URL=redis://127.0.0.1:$PORT
+on A mount -t tmpfs run /run
+on A mkdir d e
+cp -a /etc "$RIG/etc"
+mkdir -p "$RIG/etc/dlock"
+rm -f "$RIG/etc/dlock/dlock.conf"
+on A mount --bind "$RIG/etc" /etc
+
+# ctl ARG...: on host A; $STATUS, $OUT, $ERR
+ctl()
+{
+	STATUS=0
+	on A "$CTL" "$@" >"$RIG/out" 2>"$RIG/err" || STATUS=$?
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+
+paths()
+{
+	jq -c '[.[].path]' <<<"$OUT" 2>&1
+}
+
+# held NAME PATH ARG...: under dlock run ARG..., NAME has the lock
+held()
+{
+	local name=$1 path=$2
+
+	shift 2
+	peer "$name" on A "${ENVIRONMENT[@]}" "$DLOCK" run "$@" -- \
+		"$BIN/locker"
+	ask "$name" "open f $path"
+	ask "$name" 'lock f EX NB'
+	is "$RESULT" 0 "$name has the lock"
+}
+ENVIRONMENT=(env)
+
+# The server has to be older than the longest lease of such a run.
+redis_kill
+LD_PRELOAD=$BIN/aged.so redis_up
+
+ctl list
+is "$STATUS" 78 'nothing is configured and nothing has run: 78'
+like "$ERR" 'nothing that runs under dlock run' 'it says so'
+held one d/one --redis "$URL" --path d
+ctl --json list
+is "$STATUS $(paths)" "0 [\"$MNT/d/one\"]" 'it is found'
+held two e/two --redis "$URL" --path "$MNT/e/"
+ctl list --json
+is "$STATUS $(paths)" "0 [\"$MNT/d/one\",\"$MNT/e/two\"]" \
+	'and one of other options at the same server, each once'
+on A mkdir -p /run/user/0
+ENVIRONMENT=(env XDG_RUNTIME_DIR=/run/user/0)
+held private e/private --path e
+ENVIRONMENT=(env)
+ctl list --json
+is "$STATUS $(paths)" \
+	"0 [\"$MNT/d/one\",\"$MNT/e/private\",\"$MNT/e/two\"]" \
+	'and one at a private server, of a login'
+ctl explain d/one
+is "$STATUS" 78 'explain is about the one configuration of the host'
+
+cat >"$RIG/etc/dlock/dlock.conf" <<END
+redis "main" { url = "$URL" restart_delay = "0s" }
+path "$MNT/own/" { key = "own:%r" }
+END
+rr set own:f token px 60000 >/dev/null
+ctl list --json
+is "$STATUS $(paths)" "0 [\"$MNT/d/one\",\"$MNT/e/private\",\"$MNT/e/two\",\
+\"$MNT/own/f\"]" "beside those of the host's own configuration"
+OUT=$(on A env DLOCK_CONFIG=/etc/dlock/dlock.conf "$CTL" --json list)
+is "$(paths)" "[\"$MNT/own/f\"]" 'which alone is looked at if it is named'
+ctl -c /etc/dlock/dlock.conf --json list
+is "$(paths)" "[\"$MNT/own/f\"]" 'by -c as well'
+rm "$RIG/etc/dlock/dlock.conf"
+rr del own:f >/dev/null
+
+ctl --redis "$URL" --json list
+is "$STATUS $(paths)" "0 [\"$MNT/d/one\",\"$MNT/e/two\"]" \
+	'--redis: all default keys there'
+ctl --redis "$URL" -c x list
+is "$STATUS" 64 '--redis goes not with -c'
+ctl --redis "$URL" explain d
+is "$STATUS" 64 'nor with explain'
+ctl --redis http://x list
+is "$STATUS" 64 'a URL that is none'
+
+peer_end one
+peer_end two
+peer_end private
+rig_empty
+is "$(on A cat /run/user/0/dlock-run/redis.pid | wc -w)" 1 \
+	'a private server runs'
+# shellcheck disable=SC2016 # the inner shell's
+on A sh -c 'kill -KILL $(cat /run/user/0/dlock-run/redis.pid)'
+ctl list
+is "$STATUS $ERR" '1 dlockctl: no locks held' \
+	'a private server that is gone has no locks'
+redis_kill
+ctl list
+like "$STATUS $ERR" "^69 .*127.0.0.1:$PORT" 'another that is gone is told'
+chmod 755 "$RIG"
+on A chmod 755 /run/dlock-run
+ctl list
+like "$ERR" '/run/dlock-run: not a private directory' \
+	'what others may have written is not looked at'
+done_testing

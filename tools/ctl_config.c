@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What dlockctl list looks at: one configuration that is named; or that of the
+ * host and all that dlock run has written for this user, as if they were one;
+ * or all locks with default keys at one Redis.
+ *
+ *  1. A server that several of them name is asked once.
+ *  2. What dlock run has written stays when its command ends, for nobody sees
+ *     that end.  A private server that is gone says so: nothing is locked
+ *     there.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <dirent.h>
+
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/table.h"
+
+struct list {
+	struct dlk_config **configs;
+	size_t n, room;
+};
+
+static void add(struct list *list, struct dlk_config *config)
+{
+	list->configs = ctl_grow(list->configs, list->n, &list->room,
+				 sizeof(*list->configs));
+	list->configs[list->n++] = config;
+}
+
+/* Of a server on a unix socket this is sure, and costs nothing. */
+static bool is_gone(const struct dlk_endpoint *ep)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int fd, err = 0;
+
+	if (ep->scheme != DLK_UNIX)
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	memcpy(to.sun_path, ep->path, sizeof(to.sun_path));
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		err = errno;
+	close(fd);
+	return err == ENOENT || err == ECONNREFUSED;
+}
+
+/* HASH.conf, as run_config.c names them. */
+static bool is_written(const char *name)
+{
+	return strspn(name, "0123456789abcdef") == 32 &&
+	       !strcmp(name + 32, ".conf");
+}
+
+/* Two of the directories may be one. */
+static bool has(const struct list *list, const char *file)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (!strcmp(list->configs[i]->file, file))
+			return true;
+	return false;
+}
+
+static void add_written(struct list *list, const char *dir, const char *name)
+{
+	struct dlk_error err = { "" };
+	struct dlk_config *config;
+	char file[DLK_PATH_MAX];
+
+	if (snprintf(file, sizeof(file), "%s/%s", dir, name) >=
+	    (int)sizeof(file))
+		return;
+	if (has(list, file))
+		return;
+	if (dlk_config_load(file, false, NULL, NULL, &config, &err))
+		tool_say("%s", err.text);
+	else if (config->n_redis == 1 && is_gone(config->redis->endpoints))
+		dlk_config_free(config);
+	else
+		add(list, config);
+}
+
+static void add_all_written(struct list *list, const char *dir)
+{
+	int fd = tool_run_dir_open(dir);
+	const struct dirent *e;
+	DIR *d;
+
+	if (fd == -EPERM)
+		tool_say("%s: not a private directory of ours (owner, mode "
+			 "0700): not looked at",
+			 dir);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	while (d && (e = readdir(d)))
+		if (is_written(e->d_name))
+			add_written(list, dir, e->d_name);
+	if (d)
+		closedir(d);
+}
+
+/* --- several as one ------------------------------------------------------- */
+
+static bool same_server(const struct dlk_redis *a, const struct dlk_redis *b)
+{
+	const struct dlk_endpoint *x = a->endpoints, *y = b->endpoints;
+
+	return a->mode == DLK_SINGLE && b->mode == DLK_SINGLE &&
+	       x->scheme == y->scheme && x->port == y->port && x->db == y->db &&
+	       !strcmp(x->host, y->host) && !strcmp(x->path, y->path) &&
+	       !strcmp(x->username, y->username) &&
+	       !strcmp(x->password, y->password);
+}
+
+static const struct dlk_redis *merge_redis(struct dlk_config *all,
+					   struct dlk_redis *room,
+					   const struct dlk_redis *redis)
+{
+	for (unsigned i = 0; i < all->n_redis; i++)
+		if (same_server(&room[i], redis))
+			return &room[i];
+	room[all->n_redis] = *redis;
+	return &room[all->n_redis++];
+}
+
+static void *room_for(size_t n, size_t size)
+{
+	void *p = calloc(n ? n : 1, size);
+
+	if (!p)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	return p;
+}
+
+/* It lives as long as dlockctl does, and so do its parts. */
+static struct dlk_config *merge(const struct list *list)
+{
+	struct dlk_config *all = room_for(1, sizeof(*all));
+	size_t n_redis = 0, n_rules = 0;
+	struct dlk_redis *redis;
+	struct dlk_rule *rules;
+
+	for (size_t i = 0; i < list->n; i++) {
+		n_redis += list->configs[i]->n_redis;
+		n_rules += list->configs[i]->n_rules;
+	}
+	*all = *list->configs[0];
+	all->redis = redis = room_for(n_redis, sizeof(*redis));
+	all->rules = rules = room_for(n_rules, sizeof(*rules));
+	all->n_redis = all->n_rules = 0;
+	for (size_t i = 0; i < list->n; i++) {
+		const struct dlk_config *one = list->configs[i];
+
+		for (unsigned k = 0; k < one->n_rules; k++) {
+			struct dlk_rule *rule = &rules[all->n_rules++];
+
+			*rule = one->rules[k];
+			rule->redis = merge_redis(all, redis, rule->redis);
+		}
+	}
+	return all;
+}
+
+int ctl_config_all(const char *file, struct dlk_config **out)
+{
+	struct list list = { 0 };
+	char dir[DLK_PATH_MAX];
+	int rc = 0;
+
+	if (file) {
+		rc = tool_config_load(file, out);
+		if (rc)
+			return rc;
+		add(&list, *out);
+	}
+	for (unsigned i = 0; tool_run_dir(i, dir); i++)
+		add_all_written(&list, dir);
+	if (!list.n)
+		return tool_fail(DLK_EXIT_CONFIG,
+				 "no configuration: no -c, no --redis, no "
+				 "$DLOCK_CONFIG, no " DLK_CONFIG_DEFAULT
+				 ", and nothing that runs under dlock run");
+	*out = merge(&list);
+	free(list.configs);
+	return 0;
+}
+
+int ctl_config_redis(const char *url, struct dlk_config **out)
+{
+	static struct dlk_endpoint ep = { .connect_timeout_ms = 2000 };
+	static struct dlk_redis redis = { .name = "main",
+					  .endpoints = &ep,
+					  .n_endpoints = 1 };
+	static struct dlk_rule rule = { .prefix = "/",
+					.prefix_len = 1,
+					.place = "/",
+					.place_len = 1,
+					.there = true,
+					.key = "dlock:%p",
+					.redis = &redis };
+	static struct dlk_config config = { .redis = &redis,
+					    .n_redis = 1,
+					    .rules = &rule,
+					    .n_rules = 1,
+					    .n_there = 1 };
+	struct dlk_error err = { "" };
+
+	config.file = url;
+	*out = &config;
+	if (dlk_url_parse(url, &ep, &err))
+		return tool_fail(DLK_EXIT_USAGE, "--redis: %s", err.text);
+	return 0;
+}
