@@ -60,6 +60,12 @@ struct search {
 	bool found;
 };
 
+/* What a look at a process that has ended, or closed it, says: proc(5). */
+static bool is_gone(long result)
+{
+	return result < 0 && (errno == ENOENT || errno == ESRCH);
+}
+
 /* Each entry of a directory that is a number; false if it cannot be read. */
 static bool each_number(const char *path, void (*fn)(struct search *, uint64_t),
 			struct search *s)
@@ -68,9 +74,10 @@ static bool each_number(const char *path, void (*fn)(struct search *, uint64_t),
 	long dir = dlk_syscall(SYS_openat, AT_FDCWD, path,
 			       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	long n = -1;
+	bool fine;
 
 	if (dir < 0)
-		return errno == ENOENT; /* it has ended */
+		return is_gone(dir);
 	while (!s->found &&
 	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
 		const struct dirent64 *e;
@@ -82,8 +89,9 @@ static bool each_number(const char *path, void (*fn)(struct search *, uint64_t),
 				fn(s, number);
 		}
 	}
+	fine = n >= 0 || s->found || is_gone(n);
 	dlk_close((int)dir);
-	return n >= 0 || s->found;
+	return fine;
 }
 
 static const char *proc_name(char name[64], uint64_t pid, const char *dir,
@@ -120,18 +128,28 @@ static void look_at(struct search *s, uint64_t fd)
 
 	if (s->left-- == 0 ||
 	    dlk_stat(proc_name(name, s->pid, "/fd/", fd), &st, 0) < 0) {
-		s->found = errno != ENOENT;
+		s->found = !is_gone(-1);
 		return;
 	}
 	if (st.st_dev != s->file.dev || st.st_ino != s->file.ino)
 		return;
 	same = dlk_syscall(SYS_kcmp, dlk_syscall(SYS_gettid), (long)s->pid,
 			   KCMP_FILE, (long)s->fd, (long)fd);
-	if (same >= 0)
+	if (same >= 0 || is_gone(same))
 		s->found = same == 0;
 	else if (!dlk_each_line(proc_name(name, s->pid, "/fdinfo/", fd),
 				note_lock, s))
-		s->found = errno != ENOENT;
+		s->found = !is_gone(-1);
+}
+
+/* It has what it was sent for a moment, and ends with us or goes on. */
+static bool is_keeper(uint64_t pid)
+{
+	char name[64], comm[32];
+
+	return dlk_slurp(proc_name(name, pid, "/comm", UINT64_MAX), comm,
+			 sizeof(comm)) > 0 &&
+	       strcmp(comm, "dlock-keeper\n") == 0;
 }
 
 static void look_at_process(struct search *s, uint64_t pid)
@@ -139,8 +157,9 @@ static void look_at_process(struct search *s, uint64_t pid)
 	char name[64];
 
 	s->pid = pid;
-	if (pid != (uint64_t)dlk_pid() &&
-	    !each_number(proc_name(name, pid, "/fd", UINT64_MAX), look_at, s))
+	if (pid == (uint64_t)dlk_pid() || is_keeper(pid))
+		return;
+	if (!each_number(proc_name(name, pid, "/fd", UINT64_MAX), look_at, s))
 		s->found = true;
 }
 
