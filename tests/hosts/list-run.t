@@ -105,8 +105,14 @@ peer_end private
 rig_empty
 is "$(on A cat /run/user/0/dlock-run/redis.pid | wc -w)" 1 \
 	'a private server runs'
+private_is_gone()
+{
+	! on A redis-cli -s /run/user/0/dlock-run/redis.sock ping \
+		>/dev/null 2>&1
+}
 # shellcheck disable=SC2016 # the inner shell's
 on A sh -c 'kill -KILL $(cat /run/user/0/dlock-run/redis.pid)'
+ok 'it is killed' until_true 5 private_is_gone
 ctl list
 is "$STATUS $ERR" '1 dlockctl: no locks held' \
 	'a private server that is gone has no locks'
