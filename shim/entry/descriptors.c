@@ -15,6 +15,7 @@
 #include "entry/export.h"
 #include "entry/hints.h"
 #include "entry/real.h"
+#include "lock/follow.h"
 #include "lock/state.h"
 
 static bool own(int fd)
@@ -30,6 +31,8 @@ static bool holds(void)
 
 static void closing(int fd)
 {
+	if (fd >= 0)
+		dlk_follow_closing((unsigned)fd, (unsigned)fd);
 	if (holds() && dlk_alive()) {
 		dlk_closing(fd);
 		dlk_record_closing(fd);
@@ -65,7 +68,7 @@ static void closing_stream(FILE *fp)
 {
 	int saved = errno, fd;
 
-	if (!holds() || !fp)
+	if (!(holds() || dlk_follow_any()) || !fp)
 		return;
 	fd = fileno(fp);
 	if (fd >= 0 && dlk_alive()) {
@@ -125,7 +128,8 @@ static void replacing(int from, int to)
 {
 	struct dlk_file file;
 
-	if (from == to || !holds() || dlk_kernel_file(from, &file) < 0)
+	if (from == to || !(holds() || dlk_follow_any()) ||
+	    dlk_kernel_file(from, &file) < 0)
 		return;
 	if (own(to))
 		dlk_shadow_step_aside(to);
@@ -232,6 +236,7 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 		dlk_resolve_real();
 	if (!dlk_alive() || first > last || (flags & ~CLOSE_RANGE_UNSHARE))
 		return real.close_range(first, last, flags);
+	dlk_follow_closing(first, last);
 	if (holds())
 		closing_span(first, last);
 	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)

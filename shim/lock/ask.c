@@ -8,6 +8,7 @@
 
 #include "lease/file_id.h"
 #include "lease/log.h"
+#include "lock/follow.h"
 #include "model/timeline.h"
 
 /* How long the first answer is waited for with the kernel's lock in hand. */
@@ -202,9 +203,9 @@ bool dlk_ask_once_more(struct ask *a)
 bool dlk_ask_moved(const struct ask *a)
 {
 	struct dlk_file now;
+	int err = a->by_shadow ? -ENOENT : dlk_kernel_file(a->fd, &now);
 
-	return !a->by_shadow && (dlk_kernel_file(a->fd, &now) < 0 ||
-				 !dlk_same_file(&now, &a->file));
+	return err == -EBADF || (!err && !dlk_same_file(&now, &a->file));
 }
 
 void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
@@ -284,6 +285,7 @@ int dlk_ask_redis(struct ask *a, dlk_ask_fn *once)
 
 void dlk_ask_empty_hands(struct ask *a)
 {
+	dlk_follow(a);
 	dlk_scratch_put(a->s);
 	a->s = NULL;
 }
@@ -292,6 +294,13 @@ int dlk_ask_fill_hands(struct ask *a, int err)
 {
 	a->s = dlk_scratch_get();
 	return a->s ? err : -ENOLCK;
+}
+
+void dlk_ask_end(struct ask *a)
+{
+	dlk_scratch_put(a->s);
+	a->s = NULL;
+	dlk_follow_end(a);
 }
 
 int dlk_ask_pause(struct ask *a, uint64_t ns)

@@ -14,6 +14,8 @@
 #include "lease/records.h"
 #include "lock/state.h"
 
+struct dlk_followed; /* follow.h */
+
 /* A call's place in the queue at Redis (queue.c). */
 struct queued {
 	struct dlk_waiter waiter;
@@ -63,6 +65,10 @@ struct ask {
 	char why[256]; /* the last failure, for the log */
 
 	struct queued queue;
+
+	struct dlk_followed
+		*followed; /* of the program's descriptor, or NULL */
+	int number;        /* that, as the call was made */
 
 	/* flock.c */
 	uint64_t began_ns;    /* before it was looked what there is */
@@ -143,10 +149,7 @@ bool dlk_ask_once_more(struct ask *a);
 /* Is the lease in our way one of this host and file?  And an older one? */
 bool dlk_ask_same_place(const struct ask *a, bool *older);
 
-/*
- * Has a handler that ran while we waited put another file there, or closed it?
- * The kernel's call that goes on starts anew then, with the number.
- */
+/* Is the descriptor that of another file, or of none (follow.h)? */
 bool dlk_ask_moved(const struct ask *a);
 
 /*
@@ -156,6 +159,8 @@ bool dlk_ask_moved(const struct ask *a);
  */
 void dlk_ask_empty_hands(struct ask *a);
 int dlk_ask_fill_hands(struct ask *a, int err);
+/* The call is over. */
+void dlk_ask_end(struct ask *a);
 
 /*
  * Ask on a connection of the rule's server, a second time if the first broke

@@ -111,6 +111,7 @@ void dlk_enter(struct dlk_call *call)
 
 	call->err = errno;
 	call->wait = false;
+	call->handled = false;
 	call->deaf_ns = DEAF_MS * DLK_MS;
 	call->cancels = false;
 	sigfillset(&all);
@@ -312,6 +313,7 @@ static int let_act(struct sleeper *s, int sig, siginfo_t *info)
 
 	if (handled && s->away)
 		s->away(s->arg);
+	s->call->handled |= handled;
 	give_back(sig, info);
 	dlk_unmask(s->call);
 	dlk_mask();

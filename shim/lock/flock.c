@@ -18,6 +18,7 @@
  * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
  * killed would leave a kernel lock with the shell that nobody holds.
  */
+#include "lock/follow.h"
 #include "lock/trace.h"
 
 #include <alloca.h>
@@ -39,9 +40,6 @@ enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
 
 /* What flock(2) cannot do on this file: let its shadow be locked. */
 enum { NO_FLOCK = 101 };
-
-/* The descriptor is another file's now: lock that. */
-enum { OTHER_FILE = 104 };
 
 /* --- which lease is it? --------------------------------------------------- */
 
@@ -252,12 +250,25 @@ static int start_anew(const struct ask *a)
 		dlk_unpin(h);
 	}
 	real.flock(a->fd, LOCK_UN);
-	return OTHER_FILE;
+	return DLK_OTHER_FILE;
+}
+
+/* Granted, to the description that the call was made with: has it the lock? */
+static int find_granted(struct ask *a)
+{
+	const int fd = a->fd;
+	int err = dlk_follow_granted(a);
+
+	if (err == DLK_OTHER_FILE)
+		return start_anew(a);
+	if (!err && a->fd != fd && dlk_kernel_flock_mode(a->fd) != a->mode)
+		return -EBADF;
+	return err;
 }
 
 static int wait_in_kernel(struct ask *a)
 {
-	int err;
+	int err, then;
 
 	dlk_trace_call(a, "waits in the kernel for");
 	dlk_queue_away(a);
@@ -268,10 +279,12 @@ static int wait_in_kernel(struct ask *a)
 		err = real.flock(a->fd, a->mode) < 0 ? -errno : 0;
 		dlk_mask();
 	}
-	err = dlk_ask_fill_hands(a, err);
-	if (!a->s)
+	if (!err)
+		err = find_granted(a);
+	then = dlk_ask_fill_hands(a, err);
+	if (!err && then)
 		real.flock(a->fd, LOCK_UN);
-	return !err && dlk_ask_moved(a) ? start_anew(a) : err;
+	return then;
 }
 
 /* [KLOCK] */
@@ -968,8 +981,9 @@ static int lock_file(struct ask *a)
 			err = dlk_ask_refused(a, err, began);
 		if (err)
 			return err;
-		if (dlk_ask_moved(a))
-			return OTHER_FILE;
+		err = dlk_follow_up(a);
+		if (err)
+			return err;
 		if (a->had != LOCK_UN)
 			look(a);
 	}
@@ -1264,11 +1278,11 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
 	if (!err)
 		err = lock_it(&a);
-	while (err == NO_FLOCK || err == OTHER_FILE) {
+	while (err == NO_FLOCK || err == DLK_OTHER_FILE) {
 		a.no_flock = err == NO_FLOCK;
 		err = lock_it(&a);
 	}
-	dlk_ask_empty_hands(&a);
+	dlk_ask_end(&a);
 	if (a.rule)
 		dlk_thread_catch_up();
 	dlk_leave(call);

@@ -13,6 +13,7 @@
 
 #include "entry/real.h"
 #include "lease/log.h"
+#include "lock/follow.h"
 
 enum { FLUSH_MS = 200 };
 
@@ -188,6 +189,7 @@ void dlk_after_fork(void)
 		atomic_store(&dlk.shares, true);
 		atomic_store(&dlk.last_words, 0);
 		dlk_gates_forget();
+		dlk_follow_forget();
 		dlk_deadlock_forget();
 		dlk_links_forget();
 		dlk_wakes_forget();

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "lease/script.h"
+#include "lock/follow.h"
 #include "lock/trace.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -466,7 +467,7 @@ int dlk_queue_wait(struct ask *a)
 {
 	struct queued *q = &a->queue;
 	bool known = q->waiter.queued;
-	int err;
+	int err, then;
 
 	if (q->answered)
 		dlk_trace_wait(a, "waits in the queue for");
@@ -503,8 +504,9 @@ int dlk_queue_wait(struct ask *a)
 		}
 		if (err == -EINTR || err == -ENOLCK || err == -EDEADLK)
 			return err;
-		if (err == -ESTALE && dlk_ask_moved(a))
-			return 0;
+		then = dlk_follow_up(a);
+		if (then)
+			return then;
 		/*
 		 * 0: time to tell again; else by another connection, and no
 		 * wonder if the place is lost (lost_place).

@@ -43,6 +43,7 @@
 
 #include "entry/real.h"
 #include "lease/records.h"
+#include "lock/follow.h"
 #include "lock/record.h"
 #include "lock/trace.h"
 #include "model/timeline.h"
@@ -50,8 +51,8 @@
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
 #define RECORDS "%rec"
 
-/* What else a try can give: the descriptor has another file now. */
-enum { OTHER_FILE = 104, ENDED };
+/* What else a try can give. */
+enum { ENDED = 105 };
 
 static const struct dlk_ranges nothing;
 
@@ -350,6 +351,19 @@ static void narrow(struct ask *a)
 	part->end = hit.end;
 }
 
+/* Granted, to the description that the call was made with: has it the lock? */
+static int find_granted(struct ask *a, int err)
+{
+	int then = dlk_follow_granted(a);
+
+	/* It went with the description. */
+	if (then == -EBADF)
+		a->waited = false;
+	else if (err || then)
+		undo_wait(a);
+	return err ?: then;
+}
+
 /*
  * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
  * kernel restarts it with the number, whatever a handler has put there.
@@ -378,11 +392,7 @@ static int wait_in_kernel(struct ask *a)
 	}
 	dlk_deadlock_in_kernel(a, NULL);
 	err = dlk_ask_fill_hands(a, err);
-	if (a->waited && (err || dlk_ask_moved(a))) {
-		undo_wait(a);
-		err = err ?: OTHER_FILE;
-	}
-	return err;
+	return a->waited ? find_granted(a, err) : err;
 }
 
 struct cover {
@@ -936,8 +946,8 @@ static int enter_gate(struct ask *a)
 	if (a->s)
 		return err;
 	then = dlk_ask_fill_hands(a, err);
-	if (!then && dlk_ask_moved(a))
-		then = OTHER_FILE;
+	if (!then)
+		then = dlk_follow_up(a);
 	if (!err && then)
 		dlk_gate_leave(&a->file);
 	return then;
@@ -1065,8 +1075,9 @@ static int lock_records(struct ask *a)
 		err = pause_after(a, err, kernel, began);
 		if (err)
 			return err;
-		if (!a->waited && dlk_ask_moved(a))
-			return OTHER_FILE;
+		err = a->waited ? 0 : dlk_follow_up(a);
+		if (err)
+			return err;
 	}
 }
 
@@ -1095,7 +1106,7 @@ static int unlock_records(struct ask *a)
 		dlk_ask_fill_hands(a, 0);
 		if (dlk_ask_moved(a)) {
 			dlk_gate_leave(&a->file);
-			return a->s ? OTHER_FILE : -ENOLCK;
+			return a->s ? DLK_OTHER_FILE : -ENOLCK;
 		}
 	}
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
@@ -1268,6 +1279,8 @@ static int on_file(struct ask *a, int cmd, struct flock64 *lock)
 		.name = a->name,
 		.fd = a->fd,
 		.s = a->s,
+		.followed = a->followed,
+		.number = a->number,
 	};
 	err = dlk_classify(a->fd, a->s->path, sizeof(a->s->path), a->name,
 			   &a->rule);
@@ -1294,9 +1307,9 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 			NULL);
 	if (!err)
 		err = on_file(&a, cmd, lock);
-	while (err == OTHER_FILE)
+	while (err == DLK_OTHER_FILE)
 		err = on_file(&a, cmd, lock);
-	dlk_ask_empty_hands(&a);
+	dlk_ask_end(&a);
 	if (a.rule)
 		dlk_thread_catch_up();
 	dlk_leave(call);

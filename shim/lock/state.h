@@ -170,6 +170,7 @@ struct dlk_call {
 	int cancel;                      /* the program's cancellation state */
 	int err;                         /* the program's errno */
 	bool wait;                       /* a signal may interrupt it: EINTR */
+	bool handled;                    /* a handler ran in a sleep of ours */
 	uint64_t deaf_ns, deaf_until_ns; /* dlk_signal_waits */
 	const struct dlk_call *outer;    /* that a signal handler interrupted */
 	bool cancels; /* a pause is a cancellation point (pthreads(7)) */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The descriptor that a call waits with.
+ *
+ * The kernel looks a number up once, and waits with the description: what
+ * another thread does to the number meanwhile is nothing to it (flock(2),
+ * fs/fcntl.c).  We have the number only, for a duplicate of our own would drop
+ * the program's record locks when it is closed (DESIGN L2), and would keep the
+ * description alive.  So whoever takes a number away tells those who wait:
+ *
+ *	waits with 5			closes 5
+ *	(asleep, nothing in hand)	6 is of the same description: follow it
+ *					there is none: it is gone
+ *					open(2): 5, of another file
+ *	wakes up: goes on with 6; or EBADF
+ *
+ *  1. A call MUST NOT go on with a file that it was not made for; but for one
+ *     that a handler in its own thread has put there, for the kernel restarts
+ *     a call with its number (signal(7)).
+ *  2. Of a description that is gone nothing can be locked, and flock(2), which
+ *     returns 0 then, has locked nothing: EBADF, as fcntl(F_SETLKW) says.
+ *  3. A POSIX lock is refused whenever its number is taken away (fs/locks.c,
+ *     fcntl_setlk: "close/fcntl race").
+ *  4. What is taken away past libc is seen by its device and inode.
+ *
+ * Slots are static, for a call that waits may never come back (call.c): one is
+ * its thread's until that needs it again, or has ended.
+ */
+#include "lock/follow.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+enum { SLOTS = 64, NESTED = 4, GONE = -1 };
+
+struct dlk_followed {
+	_Atomic pid_t tid; /* 0: free */
+	_Atomic int fd;    /* GONE: no descriptor is left */
+	_Atomic bool posix;
+};
+
+static struct dlk_followed slots[SLOTS];
+static _Atomic unsigned used; /* slots from the first one on */
+
+/* --- who waits ------------------------------------------------------------ */
+
+static int program_fd(const struct ask *a)
+{
+	return a->by_shadow ? a->program_fd : a->fd;
+}
+
+/* Its number may be another thread's by now: then it is left alone. */
+static bool is_over(pid_t tid)
+{
+	return tid && dlk_syscall(SYS_tgkill, dlk_pid(), tid, 0) < 0 &&
+	       errno == ESRCH;
+}
+
+static bool claim(struct dlk_followed *f, pid_t from, pid_t tid)
+{
+	return atomic_compare_exchange_strong(&f->tid, &from, tid);
+}
+
+/* A free one; of a thread that was left so often, one of its own. */
+static struct dlk_followed *find_slot(pid_t tid)
+{
+	struct dlk_followed *own = NULL;
+	unsigned n = 0;
+
+	for (int i = 0; i < SLOTS && n < NESTED; i++)
+		if (atomic_load(&slots[i].tid) == tid) {
+			own = &slots[i];
+			n++;
+		}
+	if (n == NESTED)
+		return own;
+	for (int i = 0; i < SLOTS; i++)
+		if (claim(&slots[i], 0, tid))
+			return &slots[i];
+	for (int i = 0; i < SLOTS; i++) {
+		pid_t was = atomic_load(&slots[i].tid);
+
+		if (is_over(was) && claim(&slots[i], was, tid))
+			return &slots[i];
+	}
+	return NULL;
+}
+
+static void count(const struct dlk_followed *f)
+{
+	unsigned n = (unsigned)(f - slots) + 1, now = atomic_load(&used);
+
+	while (now < n && !atomic_compare_exchange_weak(&used, &now, n))
+		;
+}
+
+void dlk_follow(struct ask *a)
+{
+	struct dlk_followed *f;
+
+	if (a->followed)
+		return;
+	a->number = program_fd(a);
+	f = find_slot((pid_t)dlk_syscall(SYS_gettid));
+	if (!f)
+		return;
+	atomic_store(&f->posix, a->kind == DLK_POSIX);
+	atomic_store(&f->fd, a->number);
+	count(f);
+	a->followed = f;
+}
+
+void dlk_follow_end(struct ask *a)
+{
+	if (a->followed)
+		atomic_store(&a->followed->tid, 0);
+	a->followed = NULL;
+}
+
+void dlk_follow_forget(void)
+{
+	for (int i = 0; i < SLOTS; i++)
+		atomic_store(&slots[i].tid, 0);
+	atomic_store(&used, 0);
+}
+
+/* --- who takes it away ---------------------------------------------------- */
+
+struct span {
+	int fd, first, last;
+};
+
+static bool is_left(void *arg, int fd)
+{
+	const struct span *s = arg;
+
+	return (fd < s->first || fd > s->last) &&
+	       dlk_kernel_same(s->fd, fd) == 1;
+}
+
+static void take_away(struct dlk_followed *f, int fd, int first, int last)
+{
+	struct span span = { fd, first, last };
+	struct dlk_file file;
+	int left = GONE;
+
+	/* (-2: there is no telling.) */
+	if (!atomic_load(&f->posix) && atomic_load(&dlk.dups) &&
+	    dlk_kernel_file(fd, &file) == 0)
+		left = dlk_kernel_find(&file, DLK_ANY_MODE, is_left, &span);
+	atomic_compare_exchange_strong(&f->fd, &fd, left < 0 ? GONE : left);
+}
+
+/* A call of another thread waits with it. */
+static bool concerns(const struct dlk_followed *f, unsigned first,
+		     unsigned last, pid_t self)
+{
+	const pid_t tid = atomic_load(&f->tid);
+	const int fd = atomic_load(&f->fd);
+
+	return tid && tid != self && fd >= 0 && (unsigned)fd >= first &&
+	       (unsigned)fd <= last;
+}
+
+static void tell(unsigned first, unsigned last)
+{
+	const pid_t self = (pid_t)dlk_syscall(SYS_gettid);
+	struct dlk_call call;
+
+	dlk_enter(&call);
+	for (unsigned i = 0; i < atomic_load(&used); i++)
+		if (concerns(&slots[i], first, last, self))
+			take_away(&slots[i], atomic_load(&slots[i].fd),
+				  (int)first,
+				  last > INT_MAX ? INT_MAX : (int)last);
+	dlk_leave(&call);
+}
+
+void dlk_follow_closing(unsigned first, unsigned last)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < atomic_load(&used) && !any; i++)
+		any = concerns(&slots[i], first, last, 0);
+	if (any && dlk_alive())
+		tell(first, last);
+}
+
+bool dlk_follow_any(void)
+{
+	return atomic_load(&used) != 0;
+}
+
+/* --- where it is now ------------------------------------------------------ */
+
+static void use(struct ask *a, int fd)
+{
+	if (a->by_shadow)
+		a->program_fd = fd;
+	else
+		a->fd = fd;
+}
+
+static int where(const struct ask *a)
+{
+	return a->followed ? atomic_load(&a->followed->fd) : program_fd(a);
+}
+
+int dlk_follow_up(struct ask *a)
+{
+	int fd;
+
+	if (a->call->handled) {
+		a->call->handled = false;
+		if (a->followed) {
+			atomic_store(&a->followed->fd, a->number);
+			use(a, a->number);
+		}
+		return dlk_ask_moved(a) ? DLK_OTHER_FILE : 0;
+	}
+	fd = where(a);
+	if (fd < 0)
+		return -EBADF;
+	use(a, fd);
+	return dlk_ask_moved(a) ? -EBADF : 0;
+}
+
+/*
+ * What handlers did in a wait in the kernel is not known.  So of a number that
+ * nobody else took away, another file is one that a handler put there.
+ */
+int dlk_follow_granted(struct ask *a)
+{
+	int fd = where(a);
+
+	a->call->handled = false;
+	if (fd < 0)
+		return -EBADF;
+	if (fd == program_fd(a))
+		return dlk_ask_moved(a) ? DLK_OTHER_FILE : 0;
+	use(a, fd);
+	return dlk_ask_moved(a) ? -EBADF : 0;
+}

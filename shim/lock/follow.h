@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which descriptor is that of a call which waits; see follow.c.
+ *
+ *	dlk_follow() -> { sleep; dlk_follow_up() }* -> dlk_follow_end()
+ */
+#ifndef DLK_FOLLOW_H
+#define DLK_FOLLOW_H
+
+#include "lock/ask.h"
+
+/* The descriptor is another file's: begin anew, with the number. */
+enum { DLK_OTHER_FILE = 104 };
+
+/* Before it sleeps for the first time; again is nothing. */
+void dlk_follow(struct ask *a);
+void dlk_follow_end(struct ask *a);
+/*
+ * After a sleep that was none in the kernel: 0, a->fd may be another one of the
+ * same description; DLK_OTHER_FILE; -EBADF: there is none any more.
+ */
+int dlk_follow_up(struct ask *a);
+/* The same, and the kernel has granted what it was asked for with a->fd. */
+int dlk_follow_granted(struct ask *a);
+
+/* A hook: these descriptors are about to be taken away, by this thread. */
+void dlk_follow_closing(unsigned first, unsigned last);
+bool dlk_follow_any(void);
+void dlk_follow_forget(void); /* in a child */
+
+#endif

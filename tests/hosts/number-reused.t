@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# A call that waits, and whose descriptor another thread closes and uses for
+# another file, never goes on with that file.  The kernel waits on for the old
+# description, which ends with the call: so what it returns holds nothing.
+# EBADF says that, as fcntl(F_SETLKW) does.  If another descriptor of the
+# description is left, its lock is granted.
+. "${0%/*}/../lib/rig.sh"
+
+# scene KIND HOW: h holds f; then it is w's number that is reused
+scene()
+{
+	local try='range f F_WRLCK 0 10 OFD'
+
+	[ "$1" != flock ] || try='lock f EX NB'
+	locker h "$RUN" A
+	ask h 'open f f'
+	ask h 'open g g'
+	ask h "$try"
+	peer w "$RUN" "$HOST" "$BIN/reuser" "$1" "$2" f g
+	hear w
+	until_true 5 is_waiting "$1" || return 1
+	ask w go
+	[ "$RESULT" = done ] || return 1
+	hear w 0.15
+	EARLY=$RESULT
+	if [ "$1" = flock ]; then
+		ask h 'lock f UN'
+	else
+		ask h 'range f F_UNLCK 0 10 OFD'
+	fi
+	GOT=$EARLY
+	if [ "$EARLY" = silence ]; then
+		hear w 5
+		GOT=$RESULT
+	fi
+	ask h "$try"
+	OLD=$RESULT
+	ask h "${try/ f / g }"
+	NEW=$RESULT
+	note "$RUN, $1, $2: $GOT ($EARLY early); f: $OLD, g: $NEW"
+	peer_end w
+	peer_end h
+	until_true 6 db_is_empty
+}
+
+is_waiting()
+{
+	local key="{dlock:$MNT/f}%q"
+
+	[ "$1" = flock ] || key="{dlock:$MNT/f%rec}%q"
+	if [ "$HOST" = B ]; then
+		[ "$(rr exists "$key")" = 1 ]
+	else
+		on A grep -q -e '->' /proc/locks
+	fi
+}
+
+rig_start disks
+for kind in flock posix ofd; do
+	for how in open dup2 again; do
+		RUN=on HOST=A
+		ok "$kind, $how: bare, it waits on" scene "$kind" "$how"
+		is "$OLD $NEW" '0 0' '... and nothing is locked then'
+		RUN=dl
+		for HOST in A B; do
+			ok "$kind, $how: f is held on A, w is on $HOST" \
+				scene "$kind" "$how"
+			is "$GOT, $OLD $NEW" 'EBADF, 0 0' \
+				'... EBADF, and nothing is locked'
+		done
+	done
+done
+for kind in flock ofd; do
+	for RUN in on dl; do
+		for HOST in A B; do
+			[ "$RUN$HOST" != onB ] || continue
+			ok "$kind, $RUN on $HOST: a descriptor is left" \
+				scene "$kind" dup
+			is "$GOT, $OLD $NEW" '0, EAGAIN 0' \
+				'... it has the old lock, and not the new one'
+		done
+	done
+done
+for kind in flock posix ofd; do
+	RUN=dl HOST=B
+	ok "$kind: nobody touches it (control)" scene "$kind" keep
+	is "$GOT, $OLD $NEW" '0, EAGAIN 0' '... it has the lock'
+done
+rig_end

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A call that waits by a descriptor that another thread closes and reuses.
+ *
+ *	reuser KIND HOW FILE OTHER
+ *
+ * KIND: flock, posix or ofd.  One thread waits for FILE, which somebody holds:
+ * "waiting TID".  At a line on standard input the other thread makes the number
+ * one of OTHER: by close(2) and open(2) (HOW: open; again: of FILE once more),
+ * or dup2(2) (dup2), or with another descriptor of the description that stays
+ * (dup), or not at all (keep): "done".  Then the call's result: 0 or the
+ *errno's name; and at the next line the program ends, with what it holds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *kind;
+static int fd;
+
+static void say(const char *what)
+{
+	printf("%s\n", what);
+	fflush(stdout);
+}
+
+static int lock(void)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_len = 10 };
+
+	if (strcmp(kind, "flock") == 0)
+		return flock(fd, LOCK_EX);
+	return fcntl(fd, kind[0] == 'o' ? F_OFD_SETLKW : F_SETLKW, &l);
+}
+
+static void *wait_for_it(void *unused)
+{
+	int error;
+
+	(void)unused;
+	printf("waiting %ld\n", syscall(SYS_gettid));
+	fflush(stdout);
+	error = lock() ? errno : 0;
+	say(error ? strerrorname_np(error) : "0");
+	return NULL;
+}
+
+static void reopen(const char *path)
+{
+	close(fd);
+	if (open(path, O_RDWR) != fd)
+		exit(3);
+}
+
+static void reuse(const char *how, const char *file, const char *other)
+{
+	int to = open(other, O_RDWR | O_CREAT, 0666);
+
+	if (strcmp(how, "dup") == 0)
+		dup(fd);
+	if (strcmp(how, "open") == 0) {
+		close(to);
+		reopen(other);
+	} else if (strcmp(how, "again") == 0) {
+		reopen(file);
+	} else if (strcmp(how, "keep") != 0) {
+		dup2(to, fd);
+		close(to);
+	}
+}
+
+static void go_on(void)
+{
+	int c;
+
+	while ((c = getchar()) != '\n')
+		if (c == EOF)
+			_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t waiter;
+
+	if (argc < 5)
+		return 2;
+	kind = argv[1];
+	fd = open(argv[3], O_RDWR | O_CREAT, 0666);
+	pthread_create(&waiter, NULL, wait_for_it, NULL);
+	go_on();
+	reuse(argv[2], argv[3], argv[4]);
+	say("done");
+	pthread_join(waiter, NULL);
+	go_on();
+	return 0;
+}
