@@ -17,7 +17,7 @@
 #include "lease/sys.h"
 #include "model/timeline.h"
 
-enum { BUCKETS = 1024, DOUBT_MS = 50 };
+enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };
 
 struct dlk_kept *dlk_carried;
 static struct dlk_kept *by_number[BUCKETS];
@@ -87,6 +87,12 @@ static void insert(struct dlk_kept *k)
 	dlk_carried = k;
 }
 
+static void answer(struct dlk_kept *k, int err)
+{
+	k->answer_ns = 0;
+	dlk_shim_answer(k->number, err);
+}
+
 static void let_go(struct dlk_kept *k)
 {
 	dlk_guard_end(&k->guard);
@@ -109,6 +115,8 @@ void dlk_carry_drop(struct dlk_kept *k)
 	*k->at = k->next;
 	if (k->next)
 		k->next->at = k->at;
+	if (k->answer_ns)
+		answer(k, 0);
 	k->dropped = true;
 	k->chain = dropped;
 	dropped = k;
@@ -211,6 +219,7 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 		.ino = m->ino,
 		.records = m->kind != DLK_KEPT_FLOCK,
 		.remote = remote,
+		.number = m->head.seq,
 	};
 
 	if (m->kind == DLK_KEPT_FLOCK) {
@@ -222,8 +231,10 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 		return -errno;
 	if (!dlk_watch_is_opening(k->watch))
 		watch_it(k, fds[0]);
-	if (remote)
+	if (remote) {
 		fds[0] = -1;
+		k->answer_ns = dlk_now_ns() + ANSWER_MS * DLK_MS;
+	}
 	return 0;
 }
 
@@ -275,7 +286,15 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	insert(k);
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
-	return 0;
+	return k->answer_ns != 0;
+}
+
+/* The program's descriptor may hang for long: the shim is not left to wait. */
+static void answer_late(uint64_t now_ns)
+{
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+		if (k->answer_ns && k->answer_ns <= now_ns)
+			answer(k, 0);
 }
 
 /* The shim is told, if it is there; else nobody but the log can be. */
@@ -285,12 +304,14 @@ static void take_back(struct dlk_kept *k, int err)
 		dlk_carry_lapse(k);
 		return;
 	}
-	dlk_shim_answer(k->number, err);
+	answer(k, err);
 	dlk_carry_drop(k);
 }
 
-void dlk_carry_opened(struct dlk_watch *w, int err)
+void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err)
 {
+	struct dlk_kept *its;
+
 	for (struct dlk_kept *k = dlk_carried, *next; k && err; k = next) {
 		next = k->next;
 		if (k->watch != w || k->state != DLK_KEPT)
@@ -299,6 +320,9 @@ void dlk_carry_opened(struct dlk_watch *w, int err)
 				       !dlk_guard_can_tell(&k->guard)))
 			take_back(k, err);
 	}
+	its = dlk_carried_find(number);
+	if (its && its->answer_ns)
+		answer(its, 0);
 }
 
 /* --- a lease ends --------------------------------------------------------- */
@@ -596,6 +620,7 @@ static bool renew_some(uint64_t now_ns)
 
 bool dlk_carry_some(uint64_t now_ns)
 {
+	answer_late(now_ns);
 	return release_some(now_ns) || renew_some(now_ns);
 }
 
@@ -603,8 +628,11 @@ uint64_t dlk_carry_due_ns(void)
 {
 	uint64_t first = UINT64_MAX;
 
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
 		if (k->due_ns < first)
 			first = k->due_ns;
+		if (k->answer_ns && k->answer_ns < first)
+			first = k->answer_ns;
+	}
 	return first;
 }

@@ -282,12 +282,13 @@ static struct dlk_watch *get_local(int fd, const struct stat *claimed,
 struct opening {
 	struct dlk_errand errand;
 	struct dlk_watch *watch;
+	uint32_t number;
+	bool found; /* it was opened before: only fd is to be closed */
 	int fd, own, wd, err;
 };
 
-static void open_it(struct dlk_errand *e)
+static void open_file(struct opening *o)
 {
-	struct opening *o = (struct opening *)e;
 	struct stat st;
 	char name[48];
 
@@ -300,43 +301,61 @@ static void open_it(struct dlk_errand *e)
 		o->wd = inotify_add_watch(bells.closed,
 					  fd_name(name, sizeof(name), o->fd),
 					  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
+}
+
+static void open_it(struct dlk_errand *e)
+{
+	struct opening *o = (struct opening *)e;
+
+	if (!o->found)
+		open_file(o);
 	close(o->fd);
 }
 
-static void opened(struct dlk_errand *e)
+static void take_file(struct opening *o)
 {
-	struct opening *o = (struct opening *)e;
 	struct dlk_watch *w = o->watch;
 
 	w->opening = false;
 	w->fd = o->own;
 	if (o->wd > 0)
 		w->wd = o->wd;
-	if (!w->records && w->refs)
+	if (!w->records && w->refs > 1)
 		start(w);
 	dlk_watch_stir(w);
 	dlk_look_soon();
-	w->refs++; /* through what comes of it */
-	dlk_carry_opened(w, o->err);
-	dlk_watch_unref(w);
+}
+
+static void opened(struct dlk_errand *e)
+{
+	struct opening *o = (struct opening *)e;
+
+	if (!o->found)
+		take_file(o);
+	dlk_carry_opened(o->watch, o->number, o->err);
+	dlk_watch_unref(o->watch);
 	free(o);
 }
 
 static struct dlk_watch *get_remote(int fd, const struct stat *claimed,
-				    const struct dlk_watch_what *what)
+				    const struct dlk_watch_what *what,
+				    struct dlk_watch *found)
 {
 	struct opening *o = calloc(1, sizeof(*o));
 
 	if (!o)
 		return NULL;
-	o->watch = new_watch(claimed, what);
+	o->watch = found ? found : new_watch(claimed, what);
 	if (!o->watch) {
 		free(o);
 		return NULL;
 	}
-	o->watch->opening = true;
+	o->watch->opening |= !found;
+	o->watch->refs++; /* the errand's */
 	o->errand.run = open_it;
 	o->errand.done = opened;
+	o->number = what->number;
+	o->found = found;
 	o->fd = fd;
 	o->own = -1;
 	listen_begin();
@@ -354,11 +373,10 @@ struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what)
 		errno = EACCES;
 		return NULL;
 	}
-	if (w && what->remote)
-		dlk_errand_close(fd);
-	if (!w)
-		w = what->remote ? get_remote(fd, &claimed, what)
-				 : get_local(fd, &claimed, what);
+	if (what->remote)
+		w = get_remote(fd, &claimed, what, w);
+	else if (!w)
+		w = get_local(fd, &claimed, what);
 	if (w)
 		w->refs++;
 	return w;
@@ -521,7 +539,7 @@ static void sweep_one(struct dlk_watch *w)
 {
 	struct dlk_watch *next = w->next, **at = w->at;
 
-	if (w->refs || w->opening)
+	if (w->refs)
 		return;
 	listen_no_more(w);
 	if (!w->has_thread)

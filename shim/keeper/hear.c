@@ -184,7 +184,7 @@ static void hear_end(const struct dlk_keep *m)
 	}
 }
 
-/* 0 or -errno; fds that are kept for longer are -1 after it. */
+/* As dlk_carry(): 0, -errno, or 1 for an answer that comes later. */
 static int act(const struct dlk_keep *m, size_t n, int *fds)
 {
 	switch (m->type) {
@@ -354,7 +354,8 @@ static bool hear_one(void)
 		err = act(&in.head, (size_t)h.n, h.fds);
 	}
 	close_all(h.fds);
-	dlk_shim_answer(seq, err);
+	if (err <= 0)
+		dlk_shim_answer(seq, err);
 	return true;
 }
 

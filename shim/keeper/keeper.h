@@ -81,12 +81,13 @@ bool dlk_watch_init(void);
 struct dlk_watch_what {
 	uint64_t dev, ino; /* fd's file, says the shim */
 	bool open_only;
-	bool records; /* record locks: never a wait in the kernel */
-	bool remote;  /* opening may hang: in the background, and fd is the
-			 watch's to close */
+	bool records;    /* record locks: never a wait in the kernel */
+	bool remote;     /* opening may hang: in the background, and fd is the
+			    watch's to close; then dlk_carry_opened() is told */
+	uint32_t number; /* of the lease */
 };
 struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what);
-/* It is being opened in the background yet; then dlk_carry_opened() is told. */
+/* It is being opened in the background yet. */
 bool dlk_watch_is_opening(const struct dlk_watch *w);
 /* Our own descriptor of the file; -1: none. */
 int dlk_watch_fd(const struct dlk_watch *w);
@@ -190,6 +191,8 @@ struct dlk_kept {
 	uint64_t granted_ns;
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's */
 	uint64_t due_ns;      /* to renew, or to release */
+	uint64_t answer_ns;   /* when its ADD is answered at the latest; 0: it
+				 is */
 	uint64_t forget_ns;
 	uint32_t kind;    /* enum dlk_kept_kind */
 	uint32_t pid;     /* of the process */
@@ -211,8 +214,9 @@ extern struct dlk_kept *dlk_carried;
 /* Once: the only servers to be connected to. */
 bool dlk_carry_begin(const struct dlk_endpoint *servers, unsigned n);
 /*
- * A lease to carry on; 0 or -errno.  Descriptors as protocol.h has them, -1 for
- * none; they stay the caller's, but for those that are -1 afterwards.
+ * A lease to carry on; 0, -errno, or 1: it is answered later.  Descriptors as
+ * protocol.h has them, -1 for none; they stay the caller's, but for those that
+ * are -1 afterwards.
  */
 int dlk_carry(const struct dlk_keep_add *m, int *fds);
 /* By the number of its ADD; NULL. */
@@ -241,8 +245,8 @@ void dlk_carry_mute_ended(void);
  */
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms);
 void dlk_carry_uncut(struct dlk_kept *k);
-/* A watch was opened in the background: 0 or -errno. */
-void dlk_carry_opened(struct dlk_watch *w, int err);
+/* A watch was opened in the background, for the lease of this number. */
+void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err);
 
 /* --- look.c: when to look at what ----------------------------------------- */
 

@@ -278,6 +278,7 @@ static void lose(bool hangs)
 		tell_failure(first, -ETIMEDOUT);
 		dlk_unpin(first);
 	}
+	dlk_keeper_wait_dead();
 }
 
 /* One that hears us no more has ended: what it carried has none. */

@@ -20,7 +20,7 @@
 #include "lock/state.h"
 #include "model/timeline.h"
 
-enum { LET_GO = 4, WAIT_MS = 1000 };
+enum { LET_GO = 4, WAIT_MS = 1000, DYING_MS = 1000 };
 
 /* What the keeper of a process may is what the process could when it began. */
 struct rights {
@@ -35,18 +35,20 @@ static struct {
 	struct rights rights;
 	pid_t pid, unreaped; /* see dlk_spawn(); 0: none */
 	uint32_t sent, heard;
-	uint32_t born;     /* what was sent before this one began */
-	uint64_t since_ns; /* sent != heard: nothing was answered since */
-	uint64_t doubt_ns; /* it was found to hang first; 0: it was not */
-	uint32_t ttl_ms;   /* the least that depends on it; 0: none does */
-	bool starting;     /* one thread is; waits() tells when it is done */
-	bool reading;      /* one thread sleeps on the socket */
+	uint32_t born;        /* what was sent before this one began */
+	uint64_t since_ns;    /* sent != heard: nothing was answered since */
+	uint64_t doubt_ns;    /* it was found to hang first; 0: it was not */
+	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
+	struct dlk_own dying; /* the pidfd of one that was killed */
+	bool starting;        /* one thread is; waits() tells when it is done */
+	bool reading;         /* one thread sleeps on the socket */
 	_Atomic unsigned words; /* futex: what the others sleep on */
 	struct dlk_own let_go[LET_GO];
 	char *room;
 } keeper = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.socket = { .fd = -1 },
+	.dying = { .fd = -1 },
 	.let_go = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } },
 };
 
@@ -66,6 +68,7 @@ void dlk_keeper_forget(void)
 	dlk_own_close(&keeper.socket);
 	for (int i = 0; i < LET_GO; i++)
 		dlk_own_close(&keeper.let_go[i]);
+	dlk_own_close(&keeper.dying);
 	keeper.pid = keeper.unreaped = 0;
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
@@ -403,7 +406,22 @@ static void kill_it(void)
 	if (dlk_own_check(&keeper.socket) &&
 	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
 		dlk_syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-	dlk_close((int)fd);
+	/* High, for it stays open for a while. */
+	dlk_own_take(&keeper.dying, (int)fd);
+}
+
+void dlk_keeper_wait_dead(void)
+{
+	struct dlk_own dying = keeper.dying;
+	struct pollfd p = { .fd = dying.fd, .events = POLLIN };
+
+	keeper.dying.fd = -1;
+	if (dying.fd >= 0 && !dlk_in_thread()) {
+		dlk_keeper_unlock();
+		dlk_poll(&p, 1, DYING_MS);
+		dlk_keeper_lock();
+	}
+	dlk_own_close(&dying);
 }
 
 void dlk_keeper_reap(void)

@@ -52,6 +52,12 @@ uint64_t dlk_keeper_look_ns(void);
 /* It is gone, or (kill) must be: it never acts again. */
 void dlk_keeper_lose(bool kill);
 /*
+ * The last thing to do about one that was killed, for it lets go of the lock: a
+ * message that it has not read keeps the description that it carries, and with
+ * it the kernel's lock, until it is dead.
+ */
+void dlk_keeper_wait_dead(void);
+/*
  * It carries on what it has, and hears nothing new; it sees when this process
  * ends.
  */

@@ -1,0 +1,184 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# A keeper that does not answer is in nobody's way (DESIGN L4): the process goes
+# on renewing, the keeper is killed and replaced, and whoever waits for its word
+# waits for a twelfth of the ttl.  It is stopped; or a file of its is on a file
+# server that does not answer.
+. "${0%/*}/../lib/rig.sh"
+
+guest()
+{
+	peer "$1" dl A env DLOCK_LOG="debug:$RIG/log" \
+		/usr/bin/python3 "$TOP/tests/lib/obey.py"
+}
+
+keepers()
+{
+	on A pgrep -x dlock-keeper
+}
+
+keepers_stop()
+{
+	on A pkill -STOP -x dlock-keeper
+}
+
+no_keeper()
+{
+	! keepers >/dev/null
+}
+
+# The newest keeper carries as many leases as that.
+carried()
+{
+	[ "$(grep -c ' is carried on: ' "$RIG/log")" -ge "$1" ]
+}
+
+token_of()
+{
+	rr get "dlock:$MNT/$1"
+}
+
+# stay FILE...: for twice the ttl, each is the same lease, is renewed early
+# enough, and the other host is refused.
+stay()
+{
+	local end=$(($(now) + 2000000000)) left least=1000 asked=0 file
+	local -A token
+
+	for file; do
+		token[$file]=$(token_of "$file")
+		[ -n "${token[$file]}" ] || return 1
+	done
+	while [ "$(now)" -lt "$end" ]; do
+		for file; do
+			left=$(rr pttl "dlock:$MNT/$file")
+			[ "$left" -ge "$least" ] || least=$left
+			dl B flock -n "$file" true
+			[ $? != 0 ] || { diag "$file: granted"; return 1; }
+			[ "$(token_of "$file")" = "${token[$file]}" ] ||
+				{ diag "$file: another lease"; return 1; }
+			asked=$((asked + 1))
+		done
+	done
+	note "$asked times refused, never less than $least ms of 1000 left"
+	[ "$asked" -ge 10 ]
+}
+
+is_other_keeper()
+{
+	keepers | grep -qvx "$1"
+}
+
+is_gone()
+{
+	! on A kill -0 "$1" 2>/dev/null
+}
+
+rig_start disks
+: >"$RIG/log"
+rig_configs ttl=1s connect_timeout=150ms path_more='coherence = "off"'
+
+# --- it is stopped -----------------------------------------------------------
+
+guest a
+ask a 'lock("f")'
+ok 'a keeper carries the first lock' until_true 5 carried 1
+old=$(keepers)
+on A kill -STOP "$old"
+ask a 'lock("g")'
+like "$RESULT" '^[0-9]+$' 'stopped: a second lock is had'
+ok 'stopped: the first one stays, and so does the second' stay f g
+ok 'stopped: there is another keeper' until_true 3 is_other_keeper "$old"
+ok 'stopped: and the old one is dead' until_true 3 is_gone "$old"
+ok 'stopped: which has both' until_true 3 carried 3
+# Both die, and their locks live on in a child: who else renews them?
+ask a 'child()'
+child=$RESULT
+ask a 'os.getpid()'
+on A kill -KILL "$RESULT"
+ok 'stopped: the new keeper renews them when the process is gone' stay f g
+on A kill -KILL "$child"
+rig_empty 3 'stopped: they end with the child'
+ok 'its keeper ends' until_true 3 no_keeper
+
+# --- who waits for its word --------------------------------------------------
+
+# took_ms NAME MS: the guest says how long.  The keeper has a twelfth of the ttl,
+# 83 ms, and a moment; then the next one must be started.
+took_ms()
+{
+	like "$RESULT" '^[0-9]+$' "$1: $RESULT"
+	at_most "${RESULT//[!0-9]/9}" "$2" "$1: after $RESULT ms"
+}
+
+# closes SHARED-BY: a description that may be shared is closed while the keeper
+# is stopped and has not got it yet; the next description, by the same number,
+# is another owner.
+closes()
+{
+	: >"$RIG/log"
+	guest a
+	ask a 'child()'
+	child=$RESULT
+	ask a 'lock("f")'
+	ok 'close: a keeper is there' until_true 5 carried 1
+	keepers_stop
+	ask a 'os.open("h", os.O_RDWR | os.O_CREAT)'
+	fd=$RESULT
+	ask a "(ofd($fd, 5), took(os.close, $fd))[1]"
+	took_ms 'close: of what may be shared' 500
+	ask a 'os.open("h", os.O_RDWR)'
+	is "$RESULT" "$fd" 'close: the next one has its number'
+	ask a "ofd($fd, 5)"
+	is "$RESULT" 0 'close: and can lock the same byte'
+	ask a "ofd($fd, 7)"
+	is "$RESULT" 0 'close: and another'
+	ask a "free($fd, 5)"
+	ask a "free($fd, 7)"
+	ok 'close: no lease is left' until_true 3 is_free h%rec
+	unlike "$(cat "$RIG/log")" 'LOST' 'close: none was lost'
+	keepers_stop
+	ask a '(lock("k"), took(child))[1]'
+	took_ms 'fork: what is held goes to another keeper first' 500
+	peer_end a
+	on A pkill -KILL -x python3
+}
+
+is_free()
+{
+	[ "$(rr exists "dlock:$MNT/$1")" = 0 ]
+}
+closes
+rig_empty 3 'close: all is over'
+
+# --- its file server is ------------------------------------------------------
+
+: >"$RIG/log"
+mkdir "$RIG/away"
+on A mkdir away
+on B mkdir away
+on A bindfs -o attr_timeout=0,entry_timeout=0,negative_timeout=0 \
+	"$RIG/away" "$MNT/away"
+server=$(on A pgrep -x bindfs)
+guest a
+ask a 'lock("f")'
+ok 'away: a keeper carries the first lock' until_true 5 carried 1
+old=$(keepers)
+# Before the keeper hears of it, the server is stopped.
+ask a "(lock('away/g'), stop($server))[1]"
+is "$RESULT" 0 'away: a second lock is had, and its server stopped'
+ok 'away: the first one stays, and so does the other' stay f away/g
+is "$(keepers)" "$old" 'away: by the same keeper'
+ask a 'took(child)'
+took_ms 'away: fork does not wait' 500
+ask a 'lock("h")'
+ok 'away: a third lock is carried' until_true 5 carried 3
+on A kill -CONT "$server"
+ask a 'os.getpid()'
+on A kill -KILL "$RESULT"
+ok 'away: the lease goes on when the server is there again' stay away/g
+on A pkill -KILL -x python3
+rig_empty 5 'away: and all of them end'
+rig_end
