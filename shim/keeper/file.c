@@ -91,10 +91,17 @@ static void destroy_now(struct dlk_watch *w)
 	destroy(w);
 }
 
-static void note_free(struct dlk_watch *w)
+/*
+ * It is ours: for as short as can be, for a program without dlock that asks
+ * with LOCK_NB in between is refused (DESIGN 11.9).
+ */
+static void pass_on(struct dlk_watch *w)
 {
+	const uint64_t now = dlk_now_ns();
+
+	flock(w->fd, LOCK_UN);
 	pthread_mutex_lock(&w->mutex);
-	w->free_at_ns = dlk_now_ns();
+	w->free_at_ns = now;
 	w->waiting = false;
 	pthread_mutex_unlock(&w->mutex);
 }
@@ -105,8 +112,7 @@ static void wait_for_end(struct dlk_watch *w)
 	/* EINTR cannot be: all signals are blocked.  ENOLCK can. */
 	while (flock(w->fd, LOCK_EX) < 0)
 		dlk_pause_ns(100 * DLK_MS);
-	note_free(w);
-	flock(w->fd, LOCK_UN);
+	pass_on(w);
 }
 
 static void *run(void *arg)
@@ -157,8 +163,7 @@ void dlk_watch_probe(struct dlk_watch *w)
 	if (w->has_thread || w->records || w->fd < 0 ||
 	    flock(w->fd, LOCK_EX | LOCK_NB) < 0)
 		return;
-	note_free(w);
-	flock(w->fd, LOCK_UN);
+	pass_on(w);
 }
 
 /* --- opening -------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "keeper/keeper.h"
@@ -141,6 +142,7 @@ static bool begin(void)
 
 	sigfillset(&everything);
 	pthread_sigmask(SIG_SETMASK, &everything, NULL);
+	dlk_clock_use(clock_gettime); /* nothing stands in for it here */
 	dlk_log_init(getenv("DLOCK_LOG"), false);
 	dlk_log_adopt(STDERR_FILENO);
 	raise_limit(RLIMIT_NOFILE); /* a descriptor per file */

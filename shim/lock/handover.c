@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -23,6 +24,7 @@
 
 #include "keeper/protocol.h"
 #include "lease/log.h"
+#include "lease/mounts.h"
 #include "lease/shadowdir.h"
 #include "lock/keeper_client.h"
 #include "lock/trace.h"
@@ -48,10 +50,28 @@ static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
 				    : DLK_KEPT_FLOCK;
 }
 
-/* A network's, FUSE's: they have no device of their own (coherence.c). */
+/* Those of this host that have no device of their own either. */
+static const uint32_t local[] = {
+	TMPFS_MAGIC,       RAMFS_MAGIC,          OVERLAYFS_SUPER_MAGIC,
+	BTRFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */,
+};
+
+/*
+ * A network's, FUSE's: they have no device of their own (coherence.c).  What
+ * goes to the keeper is closed there in the background, and a lock is there
+ * until then: so not where a lock directory is a tmpfs.
+ */
 static bool is_remote(const struct dlk_held *h)
 {
-	return h->coherent || major(h->file.dev) == 0;
+	uint32_t magic;
+
+	if (h->coherent || major(h->file.dev) != 0)
+		return h->coherent;
+	magic = dlk_fs_magic(h->fd, h->file.dev);
+	for (unsigned i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+		if (magic == local[i])
+			return false;
+	return true;
 }
 
 /* Its size. */
