@@ -73,8 +73,10 @@ struct dlk_rule {
 	const char *place; /* where that leads, without symbolic links: the
 			      kernel's name of it, when it was read */
 	size_t place_len;
+	struct dlk_later *later; /* a part of it is on a share, and was not
+				    followed; NULL: all of it was */
 	bool there; /* it covered something then, or a file to come in a
-		       directory that was there */
+		       directory that was there, or is on a share */
 	const char *const *exclude; /* fnmatch(3) patterns, see dlock.conf(5) */
 	unsigned n_exclude;
 	const struct dlk_redis *redis;
@@ -109,22 +111,26 @@ struct dlk_error {
 typedef void dlk_warn_fn(void *arg, const char *text);
 
 /*
- * Parse `file` (libconfuse), check it, and return it in *out.  In a process
- * in secure mode (AT_SECURE) pass secure = true: a file that uses ${VAR} is
- * then refused, for the environment is another's.  The result is the
- * caller's; dlk_config_free().
+ * Parse `file` (libconfuse), check it, and return it in *out.  The result is
+ * the caller's; dlk_config_free().
+ *
+ *	DLK_SECURE	the process is in secure mode (AT_SECURE): a file that
+ *			uses ${VAR} is refused, for the environment is another's
+ *	DLK_ASK_SHARES	follow the prefixes on shares too, and wait for their
+ *			servers: for a tool, never at the start of a program
  *
  * 0, or -errno (-ENOENT, -EACCES: the file; -EPERM: others may write it, and
  * we are root; -EINVAL: its text; -ENOMEM),
  * with err->text set.  Not thread-safe (libconfuse is not), never exits,
  * prints nothing.
  */
-int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
-		    struct dlk_config **out, struct dlk_error *err);
+enum { DLK_SECURE = 1, DLK_ASK_SHARES = 2 };
+int dlk_config_load(const char *file, unsigned how, dlk_warn_fn *warn,
+		    void *arg, struct dlk_config **out, struct dlk_error *err);
 
 /* The same for a text in memory; `file` serves messages only. */
 int dlk_config_parse(const char *file, const char *text, size_t len,
-		     bool secure, dlk_warn_fn *warn, void *arg,
+		     unsigned how, dlk_warn_fn *warn, void *arg,
 		     struct dlk_config **out, struct dlk_error *err);
 
 void dlk_config_free(struct dlk_config *config);
@@ -141,14 +147,37 @@ struct dlk_place {
 	int why;         /* the errno of the first of those */
 	bool impossible; /* by a ".." of what is not there: no file can be
 			    opened so, until it is */
+	size_t share;    /* so many bytes lead to a share that was not asked:
+			    the rest is as it is written; 0: there is none */
 };
 
 /*
  * 0; or -ELOOP, -ENAMETOOLONG: nothing can be opened by this path.  Allocates
- * nothing; the links are read from the disk, or from the share that they are
- * on.
+ * nothing.  The links are read from the disk, and with `ask_shares` from the
+ * share that they are on, whose server may be away: then it waits for it.
  */
-int dlk_place_find(const char *path, struct dlk_place *place);
+int dlk_place_find(const char *path, bool ask_shares, struct dlk_place *place);
+
+/*
+ * A program that starts asks no share: its server may be away, and the program
+ * may have no business there.  One that locks a file of the share waits for the
+ * server anyway; so that is when links on it are followed.
+ */
+struct dlk_later {
+	size_t share; /* as in struct dlk_place, of the rule's place */
+	_Atomic(const struct dlk_place *) found; /* NULL: not asked yet */
+};
+
+/*
+ * Follow what is left to be followed on the share that this path is on; true
+ * if that made a difference to dlk_config_match().  Thread- and
+ * async-signal-safe; errno may change.
+ */
+bool dlk_config_follow(const struct dlk_config *config, const char *path,
+		       size_t len);
+
+/* Where the rule's prefix leads, as far as it is known now. */
+const char *dlk_rule_place(const struct dlk_rule *rule, size_t *len);
 
 /* Does the prefix cover the path, as it is written or where it leads? */
 bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);

@@ -45,7 +45,7 @@ struct dlk_owned {
 /* One run of the parser. */
 struct dlk_build {
 	const char *file;
-	bool secure;
+	bool secure, ask_shares; /* config.h */
 	bool exposed; /* everybody may read the file */
 	dlk_warn_fn *warn;
 	void *warn_arg;

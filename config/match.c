@@ -11,6 +11,7 @@
  *
  * Pure: no I/O, no locale; bytes, not characters.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "config/internal.h"
@@ -141,16 +142,25 @@ static bool spells(const char *prefix, size_t n, const char *path, size_t len)
 	       !memcmp(path, prefix, n);
 }
 
+const char *dlk_rule_place(const struct dlk_rule *rule, size_t *len)
+{
+	const struct dlk_place *found =
+		rule->later ? atomic_load(&rule->later->found) : NULL;
+
+	*len = found ? found->len : rule->place_len;
+	return found ? found->path : rule->place;
+}
+
 /* How many bytes of the path are the prefix, by the longer spelling; or 0. */
 static size_t covered(const struct dlk_rule *rule, const char *path, size_t len)
 {
-	size_t n = 0;
+	size_t n = 0, place_len;
+	const char *place = dlk_rule_place(rule, &place_len);
 
 	if (spells(rule->prefix, rule->prefix_len, path, len))
 		n = rule->prefix_len;
-	if (rule->place_len > n &&
-	    spells(rule->place, rule->place_len, path, len))
-		n = rule->place_len;
+	if (place_len > n && spells(place, place_len, path, len))
+		n = place_len;
 	return n;
 }
 

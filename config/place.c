@@ -14,16 +14,23 @@
  *     is written: a directory that is made there later has that name.
  *  3. Nothing is opened and nothing allocated, and the system calls are the
  *     kernel's own: this runs in somebody else's program.
+ *  4. At the start of a program no share is asked, for its server may be away,
+ *     and the program may have nothing to do with it.  What lies below the
+ *     share's mount point is taken as it is written, and followed when the
+ *     program locks a file of that share (dlk_config_follow).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config/internal.h"
+#include "lease/mounts.h"
 #include "lease/sys.h"
 
 enum { LINKS_MAX = 40 }; /* the kernel's own bound: path_resolution(7) */
@@ -31,7 +38,9 @@ enum { LINKS_MAX = 40 }; /* the kernel's own bound: path_resolution(7) */
 struct walk {
 	struct dlk_place *place; /* so far, without a slash at its end */
 	char rest[DLK_PATH_MAX]; /* what is still to be walked */
+	char target[DLK_PATH_MAX];
 	unsigned links;
+	bool ask_shares;
 };
 
 /* Put "/NAME" behind what is resolved. */
@@ -57,8 +66,9 @@ static void pop(struct dlk_place *place)
 }
 
 /* The last component is a link: its target is walked before the rest. */
-static int follow(struct walk *w, const char *rest, char *target, size_t len)
+static int follow(struct walk *w, const char *rest, size_t len)
 {
+	const char *target = w->target;
 	size_t more = strlen(rest);
 
 	if (++w->links > LINKS_MAX)
@@ -90,7 +100,6 @@ static void climb(struct dlk_place *place)
 static int step(struct walk *w, const char *name, size_t len, const char *rest)
 {
 	struct dlk_place *place = w->place;
-	char target[DLK_PATH_MAX];
 	long n;
 	int err;
 
@@ -102,17 +111,21 @@ static int step(struct walk *w, const char *name, size_t len, const char *rest)
 	err = push(place, name, len);
 	if (err)
 		return err;
+	if (place->share)
+		return 0;
 	if (place->lacks) {
 		place->lacks++;
 		return 0;
 	}
-	n = dlk_syscall(SYS_readlinkat, AT_FDCWD, place->path, target,
-			sizeof(target));
+	n = dlk_syscall(SYS_readlinkat, AT_FDCWD, place->path, w->target,
+			sizeof(w->target));
 	if (n > 0)
-		return follow(w, rest, target, (size_t)n);
+		return follow(w, rest, (size_t)n);
 	if (n < 0 && errno != EINVAL) {
 		place->lacks = 1;
 		place->why = errno;
+	} else if (!w->ask_shares && dlk_is_share(place->path)) {
+		place->share = place->len;
 	}
 	return 0;
 }
@@ -149,22 +162,92 @@ static bool is_directory(const char *path)
 	       S_ISDIR(sx.stx_mode);
 }
 
-int dlk_place_find(const char *path, struct dlk_place *place)
+static int find(struct walk *w, const char *path)
 {
-	struct walk w = { .place = place };
+	struct dlk_place *place = w->place;
 	size_t len = strlen(path);
 	int err;
 
-	*place = (struct dlk_place){ 0 };
-	if (len >= sizeof(w.rest))
+	memset(place, 0, sizeof(*place));
+	w->links = 0;
+	if (len >= sizeof(w->rest))
 		return -ENAMETOOLONG;
-	memcpy(w.rest, path, len + 1);
-	err = walk(&w);
+	memcpy(w->rest, path, len + 1);
+	err = walk(w);
 	if (err)
 		return err;
-	place->directory =
-		!place->lacks && is_directory(place->len ? place->path : "/");
+	place->directory = !place->lacks && !place->share &&
+			   is_directory(place->len ? place->path : "/");
 	if (!place->len || path[len - 1] == '/')
 		err = push(place, "", 0);
 	return err;
+}
+
+int dlk_place_find(const char *path, bool ask_shares, struct dlk_place *place)
+{
+	struct walk w;
+
+	w.place = place;
+	w.ask_shares = ask_shares;
+	return find(&w, path);
+}
+
+/* --- on shares, when a file of theirs is locked ----------------------------
+ */
+
+static void *map(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/*
+ * Found by two threads at once, it is the same; the first one's stays, for
+ * ever, for who looks at it takes no lock.  (By pages: a signal handler's stack
+ * is small.)
+ */
+static bool follow_rule(const struct dlk_rule *rule)
+{
+	struct dlk_place *place = map(sizeof(*place));
+	struct walk *w = map(sizeof(*w));
+	const struct dlk_place *none = NULL;
+	bool found = false;
+
+	if (place && w) {
+		w->place = place;
+		w->ask_shares = true;
+		found = find(w, rule->prefix) == 0 &&
+			atomic_compare_exchange_strong(&rule->later->found,
+						       &none, place);
+	}
+	if (place && !found)
+		munmap(place, sizeof(*place));
+	if (w)
+		munmap(w, sizeof(*w));
+	return found || none;
+}
+
+static bool is_on_share(const struct dlk_rule *rule, const char *path,
+			size_t len)
+{
+	const size_t n = rule->later->share;
+
+	return len > n && path[n] == '/' && memcmp(path, rule->place, n) == 0;
+}
+
+bool dlk_config_follow(const struct dlk_config *config, const char *path,
+		       size_t len)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < config->n_rules; i++) {
+		const struct dlk_rule *rule = &config->rules[i];
+
+		if (rule->later && !atomic_load(&rule->later->found) &&
+		    is_on_share(rule, path, len))
+			any |= follow_rule(rule);
+	}
+	return any;
 }

@@ -90,6 +90,8 @@ static bool covers_something(struct dlk_build *b, const struct dlk_rule *rule,
 {
 	bool wanted = is_for_directory(rule);
 
+	if (place->share)
+		return true;
 	/* One file may be made later, in a directory that is there. */
 	if (place->lacks)
 		return place->lacks == 1 && !wanted;
@@ -111,7 +113,7 @@ static int read_place(struct dlk_build *b, struct dlk_rule *rule)
 {
 	struct dlk_place place;
 
-	if (dlk_place_find(rule->prefix, &place)) {
+	if (dlk_place_find(rule->prefix, b->ask_shares, &place)) {
 		rule->place = rule->prefix;
 		rule->place_len = rule->prefix_len;
 		return 0;
@@ -120,6 +122,12 @@ static int read_place(struct dlk_build *b, struct dlk_rule *rule)
 	b->own->pub.n_there += rule->there;
 	rule->place = dlk_own_text(b, place.path);
 	rule->place_len = place.len;
+	if (place.share) {
+		rule->later = dlk_own(b, 1, sizeof(*rule->later));
+		if (!rule->later)
+			return -ENOMEM;
+		rule->later->share = place.share;
+	}
 	return rule->place ? 0 : -ENOMEM;
 }
 

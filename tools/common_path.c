@@ -27,7 +27,7 @@ int tool_resolve(const char *path, char out[DLK_PATH_MAX])
 	int err = *path ? make_absolute(path, out) : -ENOENT;
 
 	if (!err)
-		err = dlk_place_find(out, &place);
+		err = dlk_place_find(out, true, &place);
 	if (!err && place.impossible)
 		err = -ENOENT;
 	if (err)

@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
@@ -101,12 +102,10 @@ static bool find(uint64_t id, struct dlk_mount *mount)
 	return old != NULL;
 }
 
-bool dlk_mount_of(int fd, struct dlk_mount *mount)
+static bool mount_by_id(uint64_t id, struct dlk_mount *mount)
 {
-	struct search s = { .mount = mount };
+	struct search s = { .id = id, .mount = mount };
 
-	if (!fdinfo_number(fd, "\nmnt_id:", &s.id))
-		return false;
 	if (mounts.busy) {
 		dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
 		return s.found;
@@ -115,6 +114,38 @@ bool dlk_mount_of(int fd, struct dlk_mount *mount)
 	s.found = find(s.id, mount);
 	mounts.busy = false;
 	return s.found;
+}
+
+bool dlk_mount_of(int fd, struct dlk_mount *mount)
+{
+	uint64_t id;
+
+	return fdinfo_number(fd, "\nmnt_id:", &id) && mount_by_id(id, mount);
+}
+
+/*
+ * Those without a device of their own that ask nobody.  Any other may be a
+ * share; so may what another one hides (autofs).
+ */
+bool dlk_is_share(const char *path)
+{
+	static const char *const local[] = { "tmpfs",   "overlay",  "btrfs",
+					     "zfs",     "bcachefs", "ramfs",
+					     "devtmpfs" };
+	struct dlk_mount mount;
+	struct statx sx;
+
+	if (dlk_syscall(SYS_statx, AT_FDCWD, path,
+			AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
+				AT_STATX_DONT_SYNC,
+			STATX_TYPE | STATX_MNT_ID, &sx) < 0 ||
+	    sx.stx_dev_major != 0 || !(sx.stx_mask & STATX_MNT_ID) ||
+	    !mount_by_id(sx.stx_mnt_id, &mount))
+		return false;
+	for (unsigned i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+		if (strcmp(mount.type, local[i]) == 0)
+			return false;
+	return true;
 }
 
 /*

@@ -26,6 +26,12 @@ struct dlk_mount {
 bool dlk_mount_of(int fd, struct dlk_mount *mount);
 
 /*
+ * May it take the server of a share to say what is below this path, which
+ * exists and is no link?  Asks none.  Without /proc: no.
+ */
+bool dlk_is_share(const char *path);
+
+/*
  * The device, inode and mode of fd's file, whoever asks and whatever server is
  * away; where not even statx(2) says, the mode is 0.  0, or -1 and errno.
  */

@@ -65,10 +65,12 @@ static int name_inode(const struct ask *a, char *inode)
 {
 	char why[DLK_INODE_WHY_MAX];
 	struct dlk_line l;
+	size_t place_len;
 
 	inode[0] = '\0';
+	dlk_rule_place(a->rule, &place_len);
 	if (!dlk_key_by_inode(a->rule->key) ||
-	    dlk_inode_name(a->fd, a->rule->place_len, inode, why) == 0)
+	    dlk_inode_name(a->fd, place_len, inode, why) == 0)
 		return 0;
 	dlk_line_begin(&l, DLK_ERROR);
 	dlk_text_str(&l.text, a->name);
@@ -436,6 +438,8 @@ int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 		path[0] = '\0';
 	if (n > 0 && path[0] == '/') {
 		*rule = dlk_config_match(dlk.config, path, (size_t)n);
+		if (!*rule && dlk_config_follow(dlk.config, path, (size_t)n))
+			*rule = dlk_config_match(dlk.config, path, (size_t)n);
 		return 0;
 	}
 	return (n <= 0 || path[0] == '(') && on_managed_device(fd) ? -ENOLCK

@@ -1113,21 +1113,19 @@ static int lock_managed(struct ask *a)
 
 static bool is_managed(int fd)
 {
+	const struct dlk_rule *rule;
 	struct dlk_scratch *s;
-	bool managed = false;
-	ssize_t n;
 
 	if (dlk.broken.text[0] || dlk_kernel_unmanaged(fd))
 		return false;
 	s = dlk_scratch_get();
 	if (!s)
 		return false;
-	n = dlk_kernel_path(fd, s->path, sizeof(s->path));
-	managed = n > 0 && dlk_config_match(dlk.config, s->path, (size_t)n);
-	if (n > 0 && !managed)
-		dlk_kernel_note_unmanaged(fd, s->path, (size_t)n);
+	dlk_rule_of(fd, s->path, sizeof(s->path), &rule);
+	if (!rule && s->path[0] == '/')
+		dlk_kernel_note_unmanaged(fd, s->path, strlen(s->path));
 	dlk_scratch_put(s);
-	return managed;
+	return rule;
 }
 
 /* May it be by a shadow that another process has locked? */

@@ -42,7 +42,7 @@ static const char *leads_to(const char *below)
 	static char path[DLK_PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%s", top, below);
-	if (dlk_place_find(path, &place))
+	if (dlk_place_find(path, true, &place))
 		return "error";
 	assert_int_equal(place.len, strlen(place.path));
 	if (strncmp(place.path, top, strlen(top)) != 0)
@@ -96,7 +96,7 @@ static void it_is_told_what_is_there(void **state)
 	fclose(fopen("f", "w"));
 	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
 		snprintf(path, sizeof(path), "%s/%s", top, want[i].below);
-		assert_int_equal(dlk_place_find(path, &place), 0);
+		assert_int_equal(dlk_place_find(path, true, &place), 0);
 		assert_int_equal(place.directory, want[i].directory);
 		assert_int_equal(place.impossible, want[i].impossible);
 		assert_int_equal(place.lacks, want[i].lacks);
@@ -115,9 +115,9 @@ static void loops_and_giants_are_errors(void **state)
 	assert_string_equal(leads_to("loop"), "error");
 	for (i = 0; i < DLK_PATH_MAX - 1; i++)
 		path[i] = i % 2 ? 'a' : '/';
-	assert_int_equal(dlk_place_find(path, &place), 0);
+	assert_int_equal(dlk_place_find(path, true, &place), 0);
 	path[i++] = '/';
-	assert_int_equal(dlk_place_find(path, &place), -ENAMETOOLONG);
+	assert_int_equal(dlk_place_find(path, true, &place), -ENAMETOOLONG);
 	/* A path that fits, and does not where its link leads. */
 	assert_int_equal(symlink("ddddddddddddddddddddddddddddddddddddd", "l"),
 			 0);
@@ -126,7 +126,7 @@ static void loops_and_giants_are_errors(void **state)
 		memcpy(path, top, strlen(top));
 		memcpy(path + strlen(top), "/l/", 3);
 		path[i] = '\0';
-		assert_int_equal(dlk_place_find(path, &place),
+		assert_int_equal(dlk_place_find(path, true, &place),
 				 i == 4000 ? 0 : -ENAMETOOLONG);
 	}
 }
@@ -172,7 +172,7 @@ static void realpath_agrees(void **state)
 		for (size_t k = lcg_below(g, 5); k < 6; k++)
 			n += snprintf(path + n, sizeof(path) - (size_t)n, "/%c",
 				      (char)('a' + lcg_below(g, 5)));
-		err = dlk_place_find(path, &place);
+		err = dlk_place_find(path, true, &place);
 		if (!realpath(path, oracle)) {
 			assert_true(err || place.lacks || place.impossible);
 			continue;
@@ -194,7 +194,7 @@ static struct dlk_config *parse(const char *text, struct dlk_error *error)
 
 	snprintf(whole, sizeof(whole), "redis m { url = 'redis://h' }\n%s",
 		 text);
-	dlk_config_parse("c", whole, strlen(whole), false, NULL, NULL, &config,
+	dlk_config_parse("c", whole, strlen(whole), 0, NULL, NULL, &config,
 			 error);
 	return config;
 }
