@@ -216,7 +216,7 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 	const bool remote = m->remote && fds[1] < 0;
 	struct dlk_watch_what what = {
 		.dev = m->dev,
-		.ino = m->ino,
+		.node = m->node,
 		.records = m->kind != DLK_KEPT_FLOCK,
 		.remote = remote,
 		.number = m->head.seq,

@@ -32,7 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lease/mounts.h"
+#include "lease/file_id.h"
 #include "lease/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -41,8 +41,7 @@ enum { THREADS = 64, BUCKETS = 1024 };
 
 struct dlk_watch {
 	struct dlk_watch *next, **at; /* in its bucket */
-	dev_t dev;
-	ino_t ino;
+	uint64_t dev, node;
 	int fd;        /* -1: shut */
 	int wd;        /* inotify's; <= 0: none */
 	unsigned refs; /* main thread's, as all above and `stirred` */
@@ -195,21 +194,17 @@ static int reopen(int fd, mode_t mode)
 	return own;
 }
 
-static size_t bucket_of(dev_t dev, ino_t ino)
+static struct dlk_watch **bucket(uint64_t dev, uint64_t node)
 {
-	return (ino ^ dev * 31) % BUCKETS;
+	return &watches[(node ^ dev * 31) % BUCKETS];
 }
 
-static struct dlk_watch **bucket(const struct stat *st)
+static struct dlk_watch *find(const struct dlk_watch_what *what)
 {
-	return &watches[bucket_of(st->st_dev, st->st_ino)];
-}
-
-static struct dlk_watch *find(const struct stat *st, bool records)
-{
-	for (struct dlk_watch *w = *bucket(st); w; w = w->next)
-		if (w->dev == st->st_dev && w->ino == st->st_ino &&
-		    w->records == records)
+	for (struct dlk_watch *w = *bucket(what->dev, what->node); w;
+	     w = w->next)
+		if (w->dev == what->dev && w->node == what->node &&
+		    w->records == what->records)
 			return w;
 	return NULL;
 }
@@ -229,8 +224,7 @@ static void listen_begin(void)
 		bells.closed = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-static struct dlk_watch *new_watch(const struct stat *st,
-				   const struct dlk_watch_what *what)
+static struct dlk_watch *new_watch(const struct dlk_watch_what *what)
 {
 	struct dlk_watch *w = calloc(1, sizeof(*w));
 
@@ -239,30 +233,30 @@ static struct dlk_watch *new_watch(const struct stat *st,
 	w->fd = -1;
 	w->records = what->records;
 	w->remote = what->remote;
-	w->dev = st->st_dev;
-	w->ino = st->st_ino;
+	w->dev = what->dev;
+	w->node = what->node;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
-	insert(w, bucket(st));
+	insert(w, bucket(w->dev, w->node));
 	return w;
 }
 
 /* The program may have closed the descriptor and opened another file. */
-static int check_file(int fd, const struct dlk_watch *w, struct stat *st)
+static int check_file(int fd, uint64_t dev, uint64_t node, struct stat *st)
 {
+	uint64_t own;
+
 	if (dlk_file_known(fd, st) < 0)
 		return -errno;
-	return st->st_dev == w->dev && st->st_ino == w->ino ? 0 : -ESTALE;
+	own = dlk_fuse_node(fd, st->st_dev) ?: st->st_ino;
+	return st->st_dev == dev && own == node ? 0 : -ESTALE;
 }
 
-static struct dlk_watch *get_local(int fd, const struct stat *claimed,
-				   const struct dlk_watch_what *what)
+static struct dlk_watch *get_local(int fd, const struct dlk_watch_what *what)
 {
-	const struct dlk_watch same = { .dev = claimed->st_dev,
-					.ino = claimed->st_ino };
 	struct dlk_watch *w;
 	struct stat st;
-	int own, err = check_file(fd, &same, &st);
+	int own, err = check_file(fd, what->dev, what->node, &st);
 
 	if (err) {
 		errno = -err;
@@ -271,7 +265,7 @@ static struct dlk_watch *get_local(int fd, const struct stat *claimed,
 	own = reopen(fd, st.st_mode);
 	if (own < 0 && what->open_only)
 		return NULL;
-	w = new_watch(&st, what);
+	w = new_watch(what);
 	if (!w && own >= 0)
 		close(own);
 	if (!w)
@@ -297,7 +291,7 @@ static void open_file(struct opening *o)
 	struct stat st;
 	char name[48];
 
-	o->err = check_file(o->fd, o->watch, &st);
+	o->err = check_file(o->fd, o->watch->dev, o->watch->node, &st);
 	if (!o->err) {
 		o->own = reopen(o->fd, st.st_mode);
 		o->err = o->own < 0 ? -errno : 0;
@@ -342,15 +336,14 @@ static void opened(struct dlk_errand *e)
 	free(o);
 }
 
-static struct dlk_watch *get_remote(int fd, const struct stat *claimed,
-				    const struct dlk_watch_what *what,
+static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 				    struct dlk_watch *found)
 {
 	struct opening *o = calloc(1, sizeof(*o));
 
 	if (!o)
 		return NULL;
-	o->watch = found ? found : new_watch(claimed, what);
+	o->watch = found ? found : new_watch(what);
 	if (!o->watch) {
 		free(o);
 		return NULL;
@@ -370,18 +363,16 @@ static struct dlk_watch *get_remote(int fd, const struct stat *claimed,
 
 struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what)
 {
-	const struct stat claimed = { .st_dev = what->dev,
-				      .st_ino = what->ino };
-	struct dlk_watch *w = find(&claimed, what->records);
+	struct dlk_watch *w = find(what);
 
 	if (w && dlk_watch_is_shut(w) && what->open_only) {
 		errno = EACCES;
 		return NULL;
 	}
 	if (what->remote)
-		w = get_remote(fd, &claimed, what, w);
+		w = get_remote(fd, what, w);
 	else if (!w)
-		w = get_local(fd, &claimed, what);
+		w = get_local(fd, what);
 	if (w)
 		w->refs++;
 	return w;
@@ -451,7 +442,7 @@ void dlk_watch_listen(struct dlk_watch *w, int fd)
 /* One number a file, whichever locks of it are watched. */
 static bool others_listen(const struct dlk_watch *w)
 {
-	for (const struct dlk_watch *o = watches[bucket_of(w->dev, w->ino)]; o;
+	for (const struct dlk_watch *o = *bucket(w->dev, w->node); o;
 	     o = o->next)
 		if (o != w && o->wd == w->wd)
 			return true;

@@ -79,7 +79,7 @@ bool dlk_watch_init(void);
  * opened and `open_only`.  The caller has one reference.
  */
 struct dlk_watch_what {
-	uint64_t dev, ino; /* fd's file, says the shim */
+	uint64_t dev, node; /* fd's file, says the shim (dlk_node()) */
 	bool open_only;
 	bool records;    /* record locks: never a wait in the kernel */
 	bool remote;     /* opening may hang: in the background, and fd is the

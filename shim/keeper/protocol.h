@@ -80,7 +80,7 @@ struct dlk_keep_add {
 	uint32_t remote;     /* its file system may hang: a network's, FUSE */
 	uint32_t server;     /* one of START's */
 	uint32_t pid;        /* of the process, for its own locks */
-	uint64_t dev, ino;   /* of the file: the descriptor must be its */
+	uint64_t dev, node;  /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
 	char bytes[]; /* key, NUL, token, NUL, places, NUL (records) */

@@ -20,6 +20,13 @@ uint64_t dlk_hash(const void *bytes, size_t len);
 /* A hash of fd's file handle, never 0; 0 where there is none. */
 uint64_t dlk_handle_hash(int fd);
 /*
+ * What the kernel knows a FUSE file by, which is of the one mount: its handle's
+ * hash; else 0.  The inode's number is the server's to give, who may give two
+ * hard links one, and a file another one: bindfs knows files by their paths, so
+ * one that another host has replaced becomes the new one under its holder [m].
+ */
+uint64_t dlk_fuse_node(int fd, dev_t dev);
+/*
  * The handle in words, "-" for none: it tells two hard links on FUSE apart,
  * whose device and inode are one (DESIGN L3).
  */

@@ -173,16 +173,30 @@ int dlk_file_known(int fd, struct stat *st)
 
 /* --- its type ------------------------------------------------------------- */
 
-/* Of the shares that lose a file to another host, by their names. */
+/*
+ * Of those that have no device of their own, by their names: shares, which keep
+ * caches (lock/coherence.c), and file systems of this host.
+ */
 static const struct {
 	const char *type;
 	uint32_t magic;
 } magics[] = {
-	{ "fuse", FUSE_SUPER_MAGIC }, { "virtiofs", FUSE_SUPER_MAGIC },
-	{ "nfs", NFS_SUPER_MAGIC },   { "nfs4", NFS_SUPER_MAGIC },
-	{ "cifs", CIFS_SUPER_MAGIC }, { "smb3", SMB2_SUPER_MAGIC },
-	{ "9p", V9FS_MAGIC },         { "afs", AFS_FS_MAGIC },
+	{ "fuse", FUSE_SUPER_MAGIC },
+	{ "virtiofs", FUSE_SUPER_MAGIC },
+	{ "nfs", NFS_SUPER_MAGIC },
+	{ "nfs4", NFS_SUPER_MAGIC },
+	{ "cifs", CIFS_SUPER_MAGIC },
+	{ "smb3", SMB2_SUPER_MAGIC },
+	{ "9p", V9FS_MAGIC },
+	{ "afs", AFS_FS_MAGIC },
 	{ "ceph", CEPH_SUPER_MAGIC },
+	{ "tmpfs", TMPFS_MAGIC },
+	{ "devtmpfs", TMPFS_MAGIC },
+	{ "ramfs", RAMFS_MAGIC },
+	{ "overlay", OVERLAYFS_SUPER_MAGIC },
+	{ "btrfs", BTRFS_SUPER_MAGIC },
+	{ "zfs", 0x2fc12fc1 },
+	{ "bcachefs", 0xca451a4e },
 };
 
 /* "fuse.sshfs" is a "fuse". */
@@ -194,65 +208,75 @@ static bool is_type(const char *type, const char *name)
 	       (type[len] == '\0' || type[len] == '.');
 }
 
-static uint32_t magic_by_mount(int fd)
+static uint32_t magic_of(const struct dlk_mount *mount)
 {
-	struct dlk_mount mount;
-
-	if (!dlk_mount_of(fd, &mount))
-		return 0;
 	for (unsigned i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (is_type(mount.type, magics[i].type))
+		if (is_type(mount->type, magics[i].type))
 			return magics[i].magic;
 	return 0;
 }
 
-static uint32_t ask_magic(int fd)
+/* fstatfs(2) is a question to the server: only where nobody else knows. */
+static bool find_magic(int fd, uint32_t *magic)
 {
+	struct dlk_mount mount;
 	struct statfs fs;
 
-	return fstatfs(fd, &fs) == 0 ? (uint32_t)fs.f_type : magic_by_mount(fd);
+	if (dlk_mount_of(fd, &mount)) {
+		*magic = magic_of(&mount);
+		return true;
+	}
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	*magic = (uint32_t)fs.f_type;
+	return true;
 }
 
-/*
- * fstatfs(2) is a question to the server: a thread asks it once a second for
- * each of a few file systems.  The number of one that was unmounted may be
- * another's later.
- */
+/* The number of a file system that was unmounted may be another's later. */
 static __thread struct {
 	bool busy; /* as above */
 	unsigned next;
 	struct known {
 		dev_t dev;
-		uint32_t magic; /* 0: free */
-		uint64_t until_ns;
+		uint32_t magic;
+		uint64_t until_ns; /* 0: free */
 	} v[KNOWN];
 } known __attribute__((tls_model("initial-exec")));
 
 static struct known *place(dev_t dev)
 {
 	for (unsigned i = 0; i < KNOWN; i++)
-		if (known.v[i].magic && known.v[i].dev == dev)
+		if (known.v[i].until_ns && known.v[i].dev == dev)
 			return &known.v[i];
-	return &known.v[known.next++ % KNOWN];
+	return NULL;
+}
+
+/* What was said before, if there is nothing to be had now. */
+static uint32_t recall(int fd, dev_t dev)
+{
+	struct known *k = place(dev);
+	uint32_t magic = k ? k->magic : 0;
+
+	if (k && dlk_now_ns() < k->until_ns)
+		return magic;
+	if (find_magic(fd, &magic)) {
+		k = k ?: &known.v[known.next++ % KNOWN];
+		*k = (struct known){ dev, magic,
+				     dlk_now_ns() + KNOWN_MS * DLK_MS };
+	}
+	return magic;
 }
 
 uint32_t dlk_fs_magic(int fd, dev_t dev)
 {
-	struct known *k;
-	uint32_t magic;
+	uint32_t magic = 0;
 
-	if (known.busy)
-		return ask_magic(fd);
-	known.busy = true;
-	k = place(dev);
-	if (!k->magic || k->dev != dev || dlk_now_ns() >= k->until_ns) {
-		magic = ask_magic(fd);
-		/* What was said before, if there is nothing to be had now. */
-		if (magic || k->dev != dev)
-			*k = (struct known){ dev, magic,
-					     dlk_now_ns() + KNOWN_MS * DLK_MS };
+	if (known.busy) {
+		find_magic(fd, &magic);
+		return magic;
 	}
-	magic = k->magic;
+	known.busy = true;
+	magic = recall(fd, dev);
 	known.busy = false;
 	return magic;
 }

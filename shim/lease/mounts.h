@@ -38,7 +38,10 @@ bool dlk_is_share(const char *path);
 struct stat;
 int dlk_file_known(int fd, struct stat *st);
 
-/* f_type of statfs(2), for a file of this device; 0: there is no telling. */
+/*
+ * f_type of statfs(2), for a file of this device, of the file systems that are
+ * asked for (mounts.c); of others 0, or what it is.
+ */
 uint32_t dlk_fs_magic(int fd, dev_t dev);
 
 #endif

@@ -80,14 +80,13 @@ int dlk_stat(const char *path, struct stat *st, int flags)
 	return (int)dlk_syscall(SYS_newfstatat, AT_FDCWD, path, st, flags);
 }
 
-int dlk_fstat_known(int fd, struct stat *st)
+static int stat_known(int fd, const char *path, int flags, struct stat *st)
 {
 	struct statx sx;
 
-	/* Where statx(2) is forbidden (seccomp(2)), fstat(2) is not. */
-	if (dlk_syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+	if (dlk_syscall(SYS_statx, fd, path, flags | AT_STATX_DONT_SYNC,
 			STATX_TYPE | STATX_INO | STATX_SIZE, &sx) < 0)
-		return errno == EBADF ? -1 : dlk_fstat(fd, st);
+		return -1;
 	*st = (struct stat){
 		.st_dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),
 		.st_ino = sx.stx_ino,
@@ -95,6 +94,21 @@ int dlk_fstat_known(int fd, struct stat *st)
 		.st_size = (off_t)sx.stx_size,
 	};
 	return 0;
+}
+
+/* Where statx(2) is forbidden (seccomp(2)), stat(2) is not. */
+int dlk_fstat_known(int fd, struct stat *st)
+{
+	if (stat_known(fd, "", AT_EMPTY_PATH, st) == 0)
+		return 0;
+	return errno == EBADF ? -1 : dlk_fstat(fd, st);
+}
+
+int dlk_stat_known(const char *path, struct stat *st)
+{
+	if (stat_known(AT_FDCWD, path, 0, st) == 0)
+		return 0;
+	return errno == ENOENT ? -1 : dlk_stat(path, st, 0);
 }
 
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms)

@@ -65,6 +65,8 @@ int dlk_stat(const char *path, struct stat *st, int flags);
  * be away, or have no such file any more: device, inode, mode and size.
  */
 int dlk_fstat_known(int fd, struct stat *st);
+/* The same of a path, such as /proc/PID/fd/N, whose lookup asks nobody. */
+int dlk_stat_known(const char *path, struct stat *st);
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms);
 
 /*

@@ -127,11 +127,13 @@ static void look_at(struct search *s, uint64_t fd)
 	long same;
 
 	if (s->left-- == 0 ||
-	    dlk_stat(proc_name(name, s->pid, "/fd/", fd), &st, 0) < 0) {
+	    dlk_stat_known(proc_name(name, s->pid, "/fd/", fd), &st) < 0) {
 		s->found = !is_gone(-1);
 		return;
 	}
-	if (st.st_dev != s->file.dev || st.st_ino != s->file.ino)
+	/* A node of FUSE may have another number by now. */
+	if (st.st_dev != s->file.dev ||
+	    (!s->file.handle && st.st_ino != s->file.ino))
 		return;
 	same = dlk_syscall(SYS_kcmp, dlk_syscall(SYS_gettid), (long)s->pid,
 			   KCMP_FILE, (long)s->fd, (long)fd);

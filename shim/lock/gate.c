@@ -23,7 +23,7 @@ static _Atomic unsigned gates[GATES];
 
 static _Atomic unsigned *gate_of(const struct dlk_file *file)
 {
-	return &gates[(file->ino ^ file->dev) % GATES];
+	return &gates[(dlk_node(file) ^ file->dev) % GATES];
 }
 
 bool dlk_gate_try(const struct dlk_file *file)

@@ -83,7 +83,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
 	*m = (struct dlk_keep_add){
 		.head.type = DLK_KEEP_ADD,
 		.dev = h->file.dev,
-		.ino = h->file.ino,
+		.node = dlk_node(&h->file),
 		.key_len = (uint32_t)l->key_len,
 		.token_len = (uint32_t)l->token_len,
 		.places_len = (uint32_t)l->places_len,

@@ -113,7 +113,7 @@ static void count(const struct dlk_held *h, int by)
 
 static struct dlk_held **chain(const struct dlk_file *file)
 {
-	return &dlk.chains[(file->ino ^ file->dev * 31) % DLK_CHAINS];
+	return &dlk.chains[(dlk_node(file) ^ file->dev * 31) % DLK_CHAINS];
 }
 
 void dlk_held_add(struct dlk_held *h)

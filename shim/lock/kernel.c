@@ -44,9 +44,11 @@ int dlk_kernel_file(int fd, struct dlk_file *file)
 	*file = (struct dlk_file){ 0 };
 	if (dlk_file_known(fd, &st) < 0)
 		return -errno;
-	*file = (struct dlk_file){ .dev = st.st_dev, .ino = st.st_ino };
-	if (dlk_kernel_is_fuse(fd, file))
-		file->handle = dlk_handle_hash(fd);
+	*file = (struct dlk_file){
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+		.handle = dlk_fuse_node(fd, st.st_dev),
+	};
 	return 0;
 }
 
@@ -58,9 +60,10 @@ bool dlk_kernel_is_file(int fd, const struct dlk_file *file)
 {
 	struct stat st;
 
-	return dlk_file_known(fd, &st) == 0 && st.st_dev == file->dev &&
-	       st.st_ino == file->ino &&
-	       (!file->handle || dlk_handle_hash(fd) == file->handle);
+	if (dlk_file_known(fd, &st) < 0 || st.st_dev != file->dev)
+		return false;
+	return file->handle ? dlk_handle_hash(fd) == file->handle
+			    : st.st_ino == file->ino;
 }
 
 /* Without a device of its own (major 0), or it is not worth asking. */
@@ -72,7 +75,7 @@ bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file)
 
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)
 {
-	return a->ino == b->ino && a->dev == b->dev && a->handle == b->handle;
+	return a->dev == b->dev && dlk_node(a) == dlk_node(b);
 }
 
 int dlk_kernel_flock_mode(int fd)

@@ -41,7 +41,7 @@ static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
 
 static _Atomic uint64_t *refusal_of(const struct ask *a)
 {
-	return &refused_until_ns[(a->file.ino ^ a->file.dev) % REFUSALS];
+	return &refused_until_ns[(dlk_node(&a->file) ^ a->file.dev) % REFUSALS];
 }
 
 /* Redis refused; `began_ns` is when it was asked. */

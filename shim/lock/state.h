@@ -35,9 +35,15 @@
 /* A file, as L3 knows it. */
 struct dlk_file {
 	dev_t dev;
-	ino_t ino;
+	ino_t ino;       /* FUSE's server may change it (file_id.h) */
 	uint64_t handle; /* a hash of the file handle, on FUSE; else 0 */
 };
+
+/* The kernel's own number of it, of a device. */
+static inline uint64_t dlk_node(const struct dlk_file *file)
+{
+	return file->handle ? file->handle : file->ino;
+}
 
 enum dlk_held_state {
 	DLK_FREE,
@@ -79,7 +85,8 @@ struct dlk_held {
 	unsigned deaths; /* of keepers that were asked for it, in a row */
 	bool warned;
 	bool told_no_keeper;
-	bool cut;       /* its ttl, at exit; or it was not to be */
+	bool cut; /* its ttl, at exit; or it was not to be */
+	bool told_replaced;
 	unsigned pins;  /* who work on it, without the mutex */
 	bool leaving;   /* a conversion gives it up just now */
 	bool weaken;    /* Redis is yet to hear that it is shared */
