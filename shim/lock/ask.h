@@ -185,6 +185,16 @@ int dlk_ask_ping(struct ask *a);
  */
 int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
 
+/* --- replaced.c ----------------------------------------------------------- */
+
+enum { DLK_AGAIN = 102 };
+/*
+ * Redis refused: by a lock of this very process, of another file that has the
+ * same key?  0: no; DLK_AGAIN: it was, and had ended; else what the call
+ * returns.
+ */
+int dlk_ask_replaced(struct ask *a);
+
 /* --- queue.c -------------------------------------------------------------- */
 
 /* For an ask: the place that it takes if it is refused, or NULL. */

@@ -830,7 +830,7 @@ static bool unlock_refused(struct ask *a, int err)
 }
 
 /* What undo() and the like have decided is what the call returns. */
-enum { AGAIN = 102, FINAL = 103 };
+enum { AGAIN = DLK_AGAIN, FINAL = 103 };
 
 /*
  * Not granted: what this call obtained goes back, and nothing else.  What the
@@ -961,6 +961,20 @@ static int attempt(struct ask *a, int *final)
 	return *final == 0 || *final == -ENOLCK ? FINAL : *final;
 }
 
+/* 0 to go on, or what the call returns. */
+static int refused(struct ask *a, int err, uint64_t began_ns)
+{
+	int own = err == DLK_BUSY ? dlk_ask_replaced(a) : 0;
+
+	if (own)
+		return own == DLK_AGAIN ? 0 : own;
+	if (err == DLK_BUSY && a->wait)
+		return dlk_queue_wait(a);
+	if (err == DLK_BUSY && dlk_ask_once_more(a))
+		return 0;
+	return dlk_ask_refused(a, err, began_ns);
+}
+
 static int lock_file(struct ask *a)
 {
 	for (;;) {
@@ -973,12 +987,7 @@ static int lock_file(struct ask *a)
 			return final;
 		if (err == AGAIN)
 			continue;
-		if (err == DLK_BUSY && a->wait)
-			err = dlk_queue_wait(a);
-		else if (err == DLK_BUSY && dlk_ask_once_more(a))
-			err = 0;
-		else
-			err = dlk_ask_refused(a, err, began);
+		err = refused(a, err, began);
 		if (err)
 			return err;
 		err = dlk_follow_up(a);

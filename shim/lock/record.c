@@ -1016,7 +1016,10 @@ static int wait_at_redis(struct ask *a, uint64_t began_ns)
 static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 {
 	const bool refused = kernel ? is_refusal(err) : err == DLK_BUSY;
+	const int own = refused && !kernel ? dlk_ask_replaced(a) : 0;
 
+	if (own)
+		return own == DLK_AGAIN ? 0 : own;
 	if (kernel && refused && !a->wait && dlk_record_is_by_asker(a))
 		return 0;
 	if (kernel && (!refused || !a->wait))

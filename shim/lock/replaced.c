@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Refused by a lock of our own process, of another file that has the same key:
+ *
+ *	lock f; write new, rename it over f; open f; lock f
+ *
+ * In the kernel these are two files, and both locks are granted.  By a key of
+ * the name they are one lock (by %i they are not), and the second call would
+ * wait for its own process, for ever.  So it fails at once, and says so.
+ *
+ *  1. Only a lock that the kernel still shows counts.  One that was closed
+ *     behind our back is given back here, and the call asks anew.
+ *  2. By %i two files of one key are two nodes of one file (hard links on
+ *     FUSE).  flock and OFD locks of two descriptions conflict on one host as
+ *     well, and may be waited for; POSIX locks of one process never do.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lock/record.h"
+#include "model/text.h"
+
+static bool same_key(const struct ask *a, const struct dlk_held *h)
+{
+	return h->rule->redis == a->rule->redis &&
+	       h->lease.key_len == a->lease.key_len &&
+	       memcmp(h->lease.key, a->lease.key, h->lease.key_len) == 0;
+}
+
+/* The next hold of the key by another file, pinned; `from` is unpinned. */
+static struct dlk_held *next_hold(const struct ask *a, struct dlk_held *from)
+{
+	struct dlk_held *h;
+
+	pthread_mutex_lock(&dlk.mutex);
+	h = from ? from->next : dlk.held;
+	while (h && (h->state != DLK_HELD || !same_key(a, h) ||
+		     dlk_same_file(&h->file, &a->file)))
+		h = h->next;
+	if (h)
+		h->pins++;
+	if (from)
+		dlk_held_unpin(from);
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}
+
+/* Would the kernel, too, have two locks of one file wait for each other? */
+static bool waits_as_bare(const struct ask *a, const struct dlk_held *h)
+{
+	return dlk_key_by_inode(a->rule->key) &&
+	       (a->kind != DLK_POSIX || h->kind != DLK_POSIX);
+}
+
+/* (pinned) 1 it is in our way; 0 it is not; -1 its lock has ended. */
+static int judge_records(const struct ask *a, struct dlk_held *h)
+{
+	bool conflicts;
+	int there;
+
+	if (!dlk_gate_try(&h->file))
+		return 0;
+	there = dlk_record_compare(h);
+	conflicts = dlk_ranges_conflict(&h->ranges, &a->want);
+	dlk_gate_leave(&h->file);
+	return there == 0 ? -1 : conflicts;
+}
+
+static int judge(const struct ask *a, struct dlk_held *h)
+{
+	if (waits_as_bare(a, h))
+		return 0;
+	if (a->kind != DLK_FLOCK)
+		return judge_records(a, h);
+	if (a->mode == LOCK_SH && h->mode == LOCK_SH)
+		return 0;
+	return dlk_lock_is_there(h) == 0 ? -1 : 1;
+}
+
+static void say(const struct ask *a, struct dlk_held *h)
+{
+	char number[24];
+	struct dlk_text t;
+
+	if (h->told_replaced)
+		return;
+	h->told_replaced = true;
+	dlk_text_init(&t, number, sizeof(number));
+	dlk_text_i64(&t, h->program_fd >= 0 ? h->program_fd : h->fd);
+	dlk_ask_line(a, DLK_WARNING,
+		     "this process itself holds the key, by descriptor ",
+		     number,
+		     a->wait ? ", which is of another file (was it renamed or "
+			       "replaced?); the call fails with EDEADLK"
+			     : ", which is of another file (was it renamed or "
+			       "replaced?); the call fails with EAGAIN");
+}
+
+int dlk_ask_replaced(struct ask *a)
+{
+	struct dlk_held *h = NULL;
+	int verdict = 0;
+
+	while (verdict == 0 && (h = next_hold(a, h)))
+		verdict = judge(a, h);
+	if (!h)
+		return 0;
+	if (verdict < 0)
+		dlk_lock_ended(h);
+	else
+		say(a, h);
+	dlk_unpin(h);
+	if (verdict < 0)
+		return DLK_AGAIN;
+	return a->wait ? -EDEADLK : -EWOULDBLOCK;
+}
