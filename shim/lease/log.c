@@ -292,24 +292,23 @@ static bool to_stderr(const char *text, size_t len)
 	return stderr_is_still() && quiet_write(STDERR_FILENO, text, len);
 }
 
+static bool fits_tag(char c)
+{
+	return c > ' ' && c <= '~' && c != ':' && c != '[' && c != ']';
+}
+
 /* '<27>flock[4711]: ' */
 static void syslog_prefix(struct dlk_text *t, enum dlk_level level)
 {
 	const char *name = program_invocation_short_name;
+	const size_t len = name ? strnlen(name, TAG_MAX) : 0;
 
 	dlk_text_str(t, "<");
 	dlk_text_i64(t, LOG_DAEMON | levels[level].severity);
 	dlk_text_str(t, ">");
-	if (!name || !*name)
-		name = "dlock";
-	for (size_t i = 0; i < TAG_MAX && name[i]; i++)
-		dlk_text_bytes(t,
-			       name[i] <= ' ' || name[i] > '~' ||
-					       strchr(":[]", name[i])
-				       ? "_"
-				       : &name[i],
-			       1);
-	dlk_text_str(t, "[");
+	for (size_t i = 0; i < len; i++)
+		dlk_text_bytes(t, fits_tag(name[i]) ? &name[i] : "_", 1);
+	dlk_text_str(t, len ? "[" : "dlock[");
 	dlk_text_i64(t, dlk_pid());
 	dlk_text_str(t, "]: ");
 }

@@ -12,6 +12,7 @@
 start_syslogd()
 {
 	mkdir "$RIG/dev"
+	# shellcheck disable=SC2016 # the inner shell's
 	on A sh -c '
 		mount -t tmpfs dev "$1" && cd "$1" &&
 		mknod -m 666 null c 1 3 && mknod -m 666 zero c 1 5 &&
@@ -83,25 +84,24 @@ ask q 'open f f'
 ask q 'lock f EX'
 ask p 'lock f SH NB'
 is "$RESULT" EAGAIN 'debug: the other host is refused'
-until_kept()
+traced()
 {
-	grep -q 'carried on' "$RIG/trace"
+	grep -q "$1" "$RIG/trace"
 }
-ok '... and the keeper, too, writes to the file' until_true 5 until_kept
+ok '... and the keeper, too, writes to the file' \
+	until_true 5 traced 'is carried on'
+ok '... which is told when it says so' \
+	until_true 5 traced 'the keeper.s to carry on'
 ask q 'lock f UN'
 ask p 'lock f EX'
 say q 'range f F_WRLCK 5 5 WAIT'
 hear q
 say q 'lock f SH'
-until_queued()
-{
-	grep -q 'waits in the queue' "$RIG/trace"
-}
-ok '... a wait is told of' until_true 5 until_queued
+ok '... a wait is told of' until_true 5 traced 'waits in the queue'
 ask p 'lock f UN'
 hear q
 ask q 'close f'
-for what in 'granted EX' 'the keeper.s to carry on' 'released' \
+for what in 'granted EX' 'released' \
 	'granted WRITE 5-9' 'waits in the queue for SH, held by' \
 	'granted SH'; do
 	like "$(cat "$RIG/trace")" "$what" "... \"$what\""

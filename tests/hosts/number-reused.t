@@ -23,7 +23,7 @@ scene()
 	hear w
 	until_true 5 is_waiting "$1" || return 1
 	ask w go
-	[ "$RESULT" = done ] || return 1
+	[ "$RESULT" = "done" ] || return 1
 	hear w 0.15
 	EARLY=$RESULT
 	if [ "$1" = flock ]; then

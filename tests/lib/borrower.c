@@ -105,7 +105,7 @@ static pid_t vforked(struct job *job)
 	pid_t pid = vfork(); /* NOLINT: what it does is the question */
 
 	if (pid == 0)
-		child(job);
+		child(job); /* NOLINT(clang-analyzer-unix.Vfork) */
 	return pid;
 }
 
