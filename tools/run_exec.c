@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lease/log.h"
 #include "tools/common.h"
 
 /* Is the shim first already (dlock run under dlock run)? */
@@ -45,6 +46,8 @@ int run_exec(const struct run_options *opt, const struct run_plan *plan)
 	if (disable && !strcmp(disable, "1"))
 		tool_say("warning: DLOCK_DISABLE is set: %s runs UNLOCKED",
 			 opt->argv[0]);
+	dlk_log_init(getenv("DLOCK_LOG"), true);
+	dlk_log_complain();
 	if (preload(plan->shim) || setenv("DLOCK_CONFIG", plan->config, 1))
 		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(errno));
 	execvp(plan->program, opt->argv);

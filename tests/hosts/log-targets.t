@@ -71,6 +71,8 @@ like "$(cat "$RIG/err")" 'DLOCK_LOG=chatty: its level is none of error' \
 is "$(grep -c DLOCK_LOG "$RIG/err")" 1 '... once'
 dl A env DLOCK_LOG=chatty true 2>"$RIG/err"
 is "$(cat "$RIG/err")" '' '... and not by who locks nothing'
+like "$(on A env DLOCK_LOG=chatty "$BUILD/dlock" run -c "$RIG/A.conf" -- \
+	true 2>&1)" 'DLOCK_LOG=chatty: its level' '... but dlock run says it'
 dl A env DLOCK_LOG=debug:here flock f true 2>"$RIG/err"
 like "$(cat "$RIG/err")" 'its file is no absolute path' 'so is a relative file'
 
