@@ -173,12 +173,11 @@ static int parse(struct dlk_build *b, const char *text, size_t len,
 }
 
 int dlk_config_parse(const char *file, const char *text, size_t len,
-		     unsigned how, dlk_warn_fn *warn, void *arg,
+		     bool secure, dlk_warn_fn *warn, void *arg,
 		     struct dlk_config **out, struct dlk_error *err)
 {
 	struct dlk_build b = { .file = file,
-			       .secure = how & DLK_SECURE,
-			       .ask_shares = how & DLK_ASK_SHARES,
+			       .secure = secure,
 			       .warn = warn,
 			       .warn_arg = arg,
 			       .err = err };
@@ -249,12 +248,11 @@ static void explain_file(struct dlk_build *b, int error)
 		dlk_fail(b, 0, "%s", strerror(-error));
 }
 
-int dlk_config_load(const char *file, unsigned how, dlk_warn_fn *warn,
-		    void *arg, struct dlk_config **out, struct dlk_error *err)
+int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
+		    struct dlk_config **out, struct dlk_error *err)
 {
 	struct dlk_build b = { .file = file,
-			       .secure = how & DLK_SECURE,
-			       .ask_shares = how & DLK_ASK_SHARES,
+			       .secure = secure,
 			       .warn = warn,
 			       .warn_arg = arg,
 			       .err = err };

@@ -55,6 +55,51 @@ struct dlk_endpoint {
 					never with the password */
 };
 
+/*
+ * Where an absolute path leads, as far as it exists and may be looked at; what
+ * comes after that is taken as it is written.  A slash at the end is kept.
+ */
+struct dlk_place {
+	char path[DLK_PATH_MAX];
+	size_t len;
+	bool directory;   /* that is there */
+	bool linked;      /* it leads through a symbolic link */
+	unsigned lacks;   /* components at the end that do not exist */
+	unsigned unasked; /* that lie in a share which was not looked into */
+	int why;          /* the errno of the first that does not exist */
+	bool impossible;  /* by a ".." of what is not there: no file can be
+			     opened so, until it is */
+};
+
+/*
+ * What may be looked into: what is on a block device, on the `known` devices,
+ * on the share `also` (0: none), or all there is.
+ */
+enum { DLK_KNOWN_MAX = 8 };
+
+struct dlk_reach {
+	bool all;
+	bool learn; /* what else is of this machine becomes known */
+	dev_t also;
+	dev_t known[DLK_KNOWN_MAX];
+	unsigned n_known;
+};
+
+/* One search; the caller's memory, 12 KiB. */
+struct dlk_search {
+	struct dlk_place place; /* the result */
+	char rest[DLK_PATH_MAX], target[DLK_PATH_MAX];
+	unsigned links;
+	bool closed;
+};
+
+/*
+ * 0; or -ELOOP, -ENAMETOOLONG: nothing can be opened by this path.
+ * Async-signal-safe; allocates nothing.
+ */
+int dlk_place_find(const char *path, struct dlk_reach *reach,
+		   struct dlk_search *search);
+
 struct dlk_redis {
 	const char *name;
 	enum dlk_mode mode;
@@ -73,10 +118,9 @@ struct dlk_rule {
 	const char *place; /* where that leads, without symbolic links: the
 			      kernel's name of it, when it was read */
 	size_t place_len;
-	struct dlk_later *later; /* a part of it is on a share, and was not
-				    followed; NULL: all of it was */
-	bool there; /* it covered something then, or a file to come in a
-		       directory that was there, or is on a share */
+	bool there;   /* it covered something then, or a file to come in a
+			 directory that was there */
+	bool movable; /* it may lead elsewhere by now */
 	const char *const *exclude; /* fnmatch(3) patterns, see dlock.conf(5) */
 	unsigned n_exclude;
 	const struct dlk_redis *redis;
@@ -100,6 +144,8 @@ struct dlk_config {
 	const struct dlk_rule *rules; /* longest prefix first */
 	unsigned n_rules;
 	unsigned n_there; /* rules that covered something when it was read */
+	unsigned n_movable;
+	struct dlk_reach reach; /* what was known when it was read */
 };
 
 /* One message: "FILE:LINE: option 'ttl': '3x' is not a duration (...)". */
@@ -111,73 +157,25 @@ struct dlk_error {
 typedef void dlk_warn_fn(void *arg, const char *text);
 
 /*
- * Parse `file` (libconfuse), check it, and return it in *out.  The result is
- * the caller's; dlk_config_free().
- *
- *	DLK_SECURE	the process is in secure mode (AT_SECURE): a file that
- *			uses ${VAR} is refused, for the environment is another's
- *	DLK_ASK_SHARES	follow the prefixes on shares too, and wait for their
- *			servers: for a tool, never at the start of a program
+ * Parse `file` (libconfuse), check it, and return it in *out.  In a process
+ * in secure mode (AT_SECURE) pass secure = true: a file that uses ${VAR} is
+ * then refused, for the environment is another's.  The result is the
+ * caller's; dlk_config_free().
  *
  * 0, or -errno (-ENOENT, -EACCES: the file; -EPERM: others may write it, and
  * we are root; -EINVAL: its text; -ENOMEM),
  * with err->text set.  Not thread-safe (libconfuse is not), never exits,
  * prints nothing.
  */
-enum { DLK_SECURE = 1, DLK_ASK_SHARES = 2 };
-int dlk_config_load(const char *file, unsigned how, dlk_warn_fn *warn,
-		    void *arg, struct dlk_config **out, struct dlk_error *err);
+int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
+		    struct dlk_config **out, struct dlk_error *err);
 
 /* The same for a text in memory; `file` serves messages only. */
 int dlk_config_parse(const char *file, const char *text, size_t len,
-		     unsigned how, dlk_warn_fn *warn, void *arg,
+		     bool secure, dlk_warn_fn *warn, void *arg,
 		     struct dlk_config **out, struct dlk_error *err);
 
 void dlk_config_free(struct dlk_config *config);
-
-/*
- * Where an absolute path leads, as far as it exists; what does not exist is
- * taken as it is written.  A slash at the end is kept.
- */
-struct dlk_place {
-	char path[DLK_PATH_MAX];
-	size_t len;
-	bool directory;  /* that is there */
-	unsigned lacks;  /* components at the end that are not */
-	int why;         /* the errno of the first of those */
-	bool impossible; /* by a ".." of what is not there: no file can be
-			    opened so, until it is */
-	size_t share;    /* so many bytes lead to a share that was not asked:
-			    the rest is as it is written; 0: there is none */
-};
-
-/*
- * 0; or -ELOOP, -ENAMETOOLONG: nothing can be opened by this path.  Allocates
- * nothing.  The links are read from the disk, and with `ask_shares` from the
- * share that they are on, whose server may be away: then it waits for it.
- */
-int dlk_place_find(const char *path, bool ask_shares, struct dlk_place *place);
-
-/*
- * A program that starts asks no share: its server may be away, and the program
- * may have no business there.  One that locks a file of the share waits for the
- * server anyway; so that is when links on it are followed.
- */
-struct dlk_later {
-	size_t share; /* as in struct dlk_place, of the rule's place */
-	_Atomic(const struct dlk_place *) found; /* NULL: not asked yet */
-};
-
-/*
- * Follow what is left to be followed on the share that this path is on; true
- * if that made a difference to dlk_config_match().  Thread- and
- * async-signal-safe; errno may change.
- */
-bool dlk_config_follow(const struct dlk_config *config, const char *path,
-		       size_t len);
-
-/* Where the rule's prefix leads, as far as it is known now. */
-const char *dlk_rule_place(const struct dlk_rule *rule, size_t *len);
 
 /* Does the prefix cover the path, as it is written or where it leads? */
 bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
@@ -190,6 +188,20 @@ bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
  */
 const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
 					const char *path, size_t len);
+
+/*
+ * The same by where the prefixes lead now: links are made, and made to lead
+ * elsewhere, while programs run.  `device` is that of the file: if that is a
+ * share, it may be asked.  Where a rule covers the path only now, the path (of
+ * `size` bytes) is written anew as that rule spells it.  0, or -ENAMETOOLONG.
+ * Async-signal-safe.  Not worth it if, `rule` being the answer of
+ * dlk_config_match(), dlk_config_may_follow() is false.
+ */
+bool dlk_config_may_follow(const struct dlk_config *config,
+			   const struct dlk_rule *rule);
+int dlk_config_follow(const struct dlk_config *config, dev_t device, char *path,
+		      size_t size, struct dlk_search *search,
+		      const struct dlk_rule **rule);
 
 /*
  * What this version does not do yet of an option with this value, though it

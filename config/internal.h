@@ -45,7 +45,7 @@ struct dlk_owned {
 /* One run of the parser. */
 struct dlk_build {
 	const char *file;
-	bool secure, ask_shares; /* config.h */
+	bool secure;
 	bool exposed; /* everybody may read the file */
 	dlk_warn_fn *warn;
 	void *warn_arg;
@@ -54,7 +54,8 @@ struct dlk_build {
 	struct dlk_redis *redis;
 	struct dlk_endpoint **endpoints; /* of each redis, still writable */
 	struct dlk_rule *rules;
-	unsigned *section_lines; /* of each section, in file order */
+	struct dlk_search *search; /* memory for read_place() */
+	unsigned *section_lines;   /* of each section, in file order */
 	unsigned n_sections, n_closed;
 };
 

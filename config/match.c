@@ -9,9 +9,9 @@
  *     text steps: this runs at every lock of the program (fnmatch(3) may
  *     allocate, and recurses at each '*').
  *
- * Pure: no I/O, no locale; bytes, not characters.
+ * Pure, but for dlk_config_follow(); no locale: bytes, not characters.
  */
-#include <stdatomic.h>
+#include <errno.h>
 #include <string.h>
 
 #include "config/internal.h"
@@ -142,25 +142,16 @@ static bool spells(const char *prefix, size_t n, const char *path, size_t len)
 	       !memcmp(path, prefix, n);
 }
 
-const char *dlk_rule_place(const struct dlk_rule *rule, size_t *len)
-{
-	const struct dlk_place *found =
-		rule->later ? atomic_load(&rule->later->found) : NULL;
-
-	*len = found ? found->len : rule->place_len;
-	return found ? found->path : rule->place;
-}
-
 /* How many bytes of the path are the prefix, by the longer spelling; or 0. */
 static size_t covered(const struct dlk_rule *rule, const char *path, size_t len)
 {
-	size_t n = 0, place_len;
-	const char *place = dlk_rule_place(rule, &place_len);
+	size_t n = 0;
 
 	if (spells(rule->prefix, rule->prefix_len, path, len))
 		n = rule->prefix_len;
-	if (place_len > n && spells(place, place_len, path, len))
-		n = place_len;
+	if (rule->place_len > n &&
+	    spells(rule->place, rule->place_len, path, len))
+		n = rule->place_len;
 	return n;
 }
 
@@ -209,20 +200,86 @@ static bool excluded(const struct dlk_rule *rule, const char *path, size_t len)
 	return false;
 }
 
-const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
-					const char *path, size_t len)
+/* The rule that covers the path by the longest spelling, and how long that is.
+ */
+static const struct dlk_rule *covering(const struct dlk_config *config,
+				       const char *path, size_t len,
+				       size_t *longest)
 {
 	const struct dlk_rule *best = NULL;
-	size_t longest = 0;
 	unsigned i;
 
+	*longest = 0;
 	for (i = 0; i < config->n_rules; i++) {
 		size_t n = covered(&config->rules[i], path, len);
 
-		if (n > longest) {
+		if (n > *longest) {
 			best = &config->rules[i];
-			longest = n;
+			*longest = n;
 		}
 	}
+	return best;
+}
+
+const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
+					const char *path, size_t len)
+{
+	size_t n;
+	const struct dlk_rule *best = covering(config, path, len, &n);
+
 	return best && !excluded(best, path, len) ? best : NULL;
+}
+
+/* --- by where the prefixes lead now --------------------------------------- */
+
+bool dlk_config_may_follow(const struct dlk_config *config,
+			   const struct dlk_rule *rule)
+{
+	return config->n_movable > (rule && rule->movable);
+}
+
+/* A rule that leads to the path by more than n bytes by now. */
+static const struct dlk_rule *leading_to(const struct dlk_config *config,
+					 dev_t device, const char *path,
+					 size_t len, struct dlk_search *s,
+					 size_t *n)
+{
+	struct dlk_reach reach = config->reach;
+	const struct dlk_place *place = &s->place;
+	const struct dlk_rule *best = NULL;
+	unsigned i;
+
+	reach.also = device;
+	reach.learn = false;
+	for (i = 0; i < config->n_rules; i++) {
+		const struct dlk_rule *rule = &config->rules[i];
+
+		if (rule->movable && !dlk_place_find(rule->prefix, &reach, s) &&
+		    place->len > *n &&
+		    spells(place->path, place->len, path, len)) {
+			best = rule;
+			*n = place->len;
+		}
+	}
+	return best;
+}
+
+int dlk_config_follow(const struct dlk_config *config, dev_t device, char *path,
+		      size_t size, struct dlk_search *s,
+		      const struct dlk_rule **rule)
+{
+	size_t len = strlen(path), n;
+	const struct dlk_rule *best = covering(config, path, len, &n), *now;
+
+	now = leading_to(config, device, path, len, s, &n);
+	if (now) {
+		best = now;
+		if (best->prefix_len + (len - n) >= size)
+			return -ENAMETOOLONG;
+		memmove(path + best->prefix_len, path + n, len - n + 1);
+		memcpy(path, best->prefix, best->prefix_len);
+		len = best->prefix_len + (len - n);
+	}
+	*rule = best && !excluded(best, path, len) ? best : NULL;
+	return 0;
 }

@@ -12,21 +12,21 @@
  *     (path_resolution(7)).
  *  2. From the first component that does not exist on, the path is taken as it
  *     is written: a directory that is made there later has that name.
- *  3. Nothing is opened and nothing allocated, and the system calls are the
- *     kernel's own: this runs in somebody else's program.
- *  4. At the start of a program no share is asked, for its server may be away,
- *     and the program may have nothing to do with it.  What lies below the
- *     share's mount point is taken as it is written, and followed when the
- *     program locks a file of that share (dlk_config_follow).
+ *  3. A share whose server may not answer is looked into only if the caller
+ *     says so, or every program of the host would hang with it when it starts.
+ *     Below its mount point the path is taken as it is written.  The mount
+ *     point itself asks nobody (statx(2), AT_STATX_DONT_SYNC).
+ *  4. Nothing is opened and nothing allocated, the memory is the caller's, and
+ *     the system calls are the kernel's own: this runs in somebody else's
+ *     program, at its start and in its locks.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "config/internal.h"
@@ -34,14 +34,6 @@
 #include "lease/sys.h"
 
 enum { LINKS_MAX = 40 }; /* the kernel's own bound: path_resolution(7) */
-
-struct walk {
-	struct dlk_place *place; /* so far, without a slash at its end */
-	char rest[DLK_PATH_MAX]; /* what is still to be walked */
-	char target[DLK_PATH_MAX];
-	unsigned links;
-	bool ask_shares;
-};
 
 /* Put "/NAME" behind what is resolved. */
 static int push(struct dlk_place *place, const char *name, size_t len)
@@ -63,27 +55,7 @@ static void pop(struct dlk_place *place)
 	if (place->len)
 		place->len--;
 	place->path[place->len] = '\0';
-}
-
-/* The last component is a link: its target is walked before the rest. */
-static int follow(struct walk *w, const char *rest, size_t len)
-{
-	const char *target = w->target;
-	size_t more = strlen(rest);
-
-	if (++w->links > LINKS_MAX)
-		return -ELOOP;
-	if (len + 1 + more >= sizeof(w->rest))
-		return -ENAMETOOLONG;
-	memmove(w->rest + len + 1, rest, more + 1);
-	memcpy(w->rest, target, len);
-	w->rest[len] = '/';
-	if (target[0] == '/')
-		w->place->len = 0;
-	else
-		pop(w->place);
-	w->place->path[w->place->len] = '\0';
-	return 0;
+	place->directory = true;
 }
 
 /* ".." of what does not exist: as if it were a directory, once it is made. */
@@ -93,14 +65,122 @@ static void climb(struct dlk_place *place)
 		place->lacks--;
 		place->impossible = true;
 	}
+	if (place->unasked)
+		place->unasked--;
 	pop(place);
 }
 
-/* One component; if it is a link, the rest begins anew in w->rest. */
-static int step(struct walk *w, const char *name, size_t len, const char *rest)
+static bool look(const char *path, struct statx *sx)
 {
-	struct dlk_place *place = w->place;
-	long n;
+	return dlk_syscall(SYS_statx, AT_FDCWD, path,
+			   AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
+				   AT_STATX_DONT_SYNC,
+			   STATX_TYPE | STATX_MNT_ID, sx) == 0;
+}
+
+static dev_t device(const struct statx *sx)
+{
+	return makedev(sx->stx_dev_major, sx->stx_dev_minor);
+}
+
+/* Of file systems without a block device, those that no server is asked of. */
+static bool is_local(uint64_t mount_id)
+{
+	static const char *const local[] = {
+		"tmpfs", "ramfs",  "rootfs",   "overlay",  "btrfs",
+		"zfs",   "aufs",   "devtmpfs", "bcachefs", "ubifs",
+		"proc",  "devpts", "sysfs",    "cgroup2",  "ecryptfs",
+	};
+	struct dlk_mount mount;
+	size_t i;
+
+	/* Where it cannot be known, a prefix had better be followed. */
+	if (!dlk_mount_by_id(mount_id, &mount))
+		return true;
+	for (i = 0; i < sizeof(local) / sizeof(*local); i++) {
+		if (!strcmp(mount.type, local[i]))
+			return true;
+	}
+	return false;
+}
+
+static void learn(struct dlk_reach *reach, dev_t dev)
+{
+	if (reach->n_known < DLK_KNOWN_MAX)
+		reach->known[reach->n_known++] = dev;
+}
+
+/* May we look into the directory that this is of? */
+static bool may_ask(struct dlk_reach *reach, const struct statx *sx)
+{
+	dev_t dev = device(sx);
+	unsigned i;
+
+	if (reach->all || sx->stx_dev_major != 0 || dev == reach->also)
+		return true;
+	for (i = 0; i < reach->n_known; i++) {
+		if (reach->known[i] == dev)
+			return true;
+	}
+	if (!reach->learn || !(sx->stx_mask & STATX_MNT_ID) ||
+	    !is_local(sx->stx_mnt_id))
+		return false;
+	learn(reach, dev);
+	return true;
+}
+
+/* The last component is a link: its target is walked before the rest. */
+static int follow(struct dlk_search *s, const char *rest)
+{
+	struct dlk_place *place = &s->place;
+	long n = dlk_syscall(SYS_readlinkat, AT_FDCWD, place->path, s->target,
+			     sizeof(s->target));
+	size_t more = strlen(rest), len = n > 0 ? (size_t)n : 0;
+
+	if (n <= 0) { /* it was replaced just now */
+		place->lacks = 1;
+		place->why = n < 0 ? errno : ENOENT;
+		return 0;
+	}
+	if (++s->links > LINKS_MAX)
+		return -ELOOP;
+	if (len + 1 + more >= sizeof(s->rest))
+		return -ENAMETOOLONG;
+	memmove(s->rest + len + 1, rest, more + 1);
+	memcpy(s->rest, s->target, len);
+	s->rest[len] = '/';
+	if (s->target[0] == '/')
+		place->len = 0;
+	else
+		pop(place);
+	place->path[place->len] = '\0';
+	return 0;
+}
+
+/* The last component, of which nothing is known yet. */
+static int resolve(struct dlk_search *s, struct dlk_reach *reach,
+		   const char *rest)
+{
+	struct dlk_place *place = &s->place;
+	struct statx sx;
+
+	if (!look(place->path, &sx)) {
+		place->lacks = 1;
+		place->why = errno;
+		return 0;
+	}
+	if (S_ISLNK(sx.stx_mode))
+		return follow(s, rest);
+	place->directory = S_ISDIR(sx.stx_mode);
+	s->closed = !may_ask(reach, &sx);
+	return 0;
+}
+
+/* One component; if it is a link, the rest begins anew in s->rest. */
+static int step(struct dlk_search *s, struct dlk_reach *reach, const char *name,
+		size_t len)
+{
+	struct dlk_place *place = &s->place;
 	int err;
 
 	if (len <= 2 && !memcmp(name, "..", len)) {
@@ -111,143 +191,65 @@ static int step(struct walk *w, const char *name, size_t len, const char *rest)
 	err = push(place, name, len);
 	if (err)
 		return err;
-	if (place->share)
-		return 0;
-	if (place->lacks) {
+	if (place->lacks)
 		place->lacks++;
-		return 0;
-	}
-	n = dlk_syscall(SYS_readlinkat, AT_FDCWD, place->path, w->target,
-			sizeof(w->target));
-	if (n > 0)
-		return follow(w, rest, (size_t)n);
-	if (n < 0 && errno != EINVAL) {
-		place->lacks = 1;
-		place->why = errno;
-	} else if (!w->ask_shares && dlk_is_share(place->path)) {
-		place->share = place->len;
-	}
+	else if (place->unasked || s->closed)
+		place->unasked++;
+	else
+		return resolve(s, reach, name + len);
 	return 0;
 }
 
-static int walk(struct walk *w)
+static int walk(struct dlk_search *s, struct dlk_reach *reach)
 {
-	const char *p = w->rest;
+	const char *p = s->rest;
 	int err = 0;
 
 	while (!err) {
-		unsigned links = w->links;
+		unsigned links = s->links;
 		const char *name = p + strspn(p, "/");
 		size_t len = strcspn(name, "/");
 
 		if (!len)
 			return 0;
 		p = name + len;
-		err = step(w, name, len, p);
-		if (w->links != links)
-			p = w->rest;
+		err = step(s, reach, name, len);
+		if (s->links != links)
+			p = s->rest;
 	}
 	return err;
 }
 
-/* From what is known of it already: no server of a share need be asked. */
-static bool is_directory(const char *path)
+/* The program itself comes from what is mounted at the root, mostly. */
+static void begin(struct dlk_search *s, struct dlk_reach *reach)
 {
 	struct statx sx;
 
-	return dlk_syscall(SYS_statx, AT_FDCWD, path,
-			   AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
-				   AT_STATX_DONT_SYNC,
-			   STATX_TYPE, &sx) == 0 &&
-	       S_ISDIR(sx.stx_mode);
+	s->place = (struct dlk_place){ .directory = true };
+	s->links = 0;
+	s->closed = false;
+	if (look("/", &sx) && sx.stx_dev_major == 0 && reach->learn &&
+	    !reach->n_known)
+		learn(reach, device(&sx));
 }
 
-static int find(struct walk *w, const char *path)
+int dlk_place_find(const char *path, struct dlk_reach *reach,
+		   struct dlk_search *s)
 {
-	struct dlk_place *place = w->place;
 	size_t len = strlen(path);
 	int err;
 
-	memset(place, 0, sizeof(*place));
-	w->links = 0;
-	if (len >= sizeof(w->rest))
+	begin(s, reach);
+	if (len >= sizeof(s->rest))
 		return -ENAMETOOLONG;
-	memcpy(w->rest, path, len + 1);
-	err = walk(w);
+	memcpy(s->rest, path, len + 1);
+	err = walk(s, reach);
 	if (err)
 		return err;
-	place->directory = !place->lacks && !place->share &&
-			   is_directory(place->len ? place->path : "/");
-	if (!place->len || path[len - 1] == '/')
-		err = push(place, "", 0);
+	if (s->place.lacks || s->place.unasked)
+		s->place.directory = false;
+	s->place.linked = s->links > 0;
+	if (!s->place.len || path[len - 1] == '/')
+		err = push(&s->place, "", 0);
 	return err;
-}
-
-int dlk_place_find(const char *path, bool ask_shares, struct dlk_place *place)
-{
-	struct walk w;
-
-	w.place = place;
-	w.ask_shares = ask_shares;
-	return find(&w, path);
-}
-
-/* --- on shares, when a file of theirs is locked ----------------------------
- */
-
-static void *map(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-/*
- * Found by two threads at once, it is the same; the first one's stays, for
- * ever, for who looks at it takes no lock.  (By pages: a signal handler's stack
- * is small.)
- */
-static bool follow_rule(const struct dlk_rule *rule)
-{
-	struct dlk_place *place = map(sizeof(*place));
-	struct walk *w = map(sizeof(*w));
-	const struct dlk_place *none = NULL;
-	bool found = false;
-
-	if (place && w) {
-		w->place = place;
-		w->ask_shares = true;
-		found = find(w, rule->prefix) == 0 &&
-			atomic_compare_exchange_strong(&rule->later->found,
-						       &none, place);
-	}
-	if (place && !found)
-		munmap(place, sizeof(*place));
-	if (w)
-		munmap(w, sizeof(*w));
-	return found || none;
-}
-
-static bool is_on_share(const struct dlk_rule *rule, const char *path,
-			size_t len)
-{
-	const size_t n = rule->later->share;
-
-	return len > n && path[n] == '/' && memcmp(path, rule->place, n) == 0;
-}
-
-bool dlk_config_follow(const struct dlk_config *config, const char *path,
-		       size_t len)
-{
-	bool any = false;
-
-	for (unsigned i = 0; i < config->n_rules; i++) {
-		const struct dlk_rule *rule = &config->rules[i];
-
-		if (rule->later && !atomic_load(&rule->later->found) &&
-		    is_on_share(rule, path, len))
-			any |= follow_rule(rule);
-	}
-	return any;
 }

@@ -90,7 +90,7 @@ static bool covers_something(struct dlk_build *b, const struct dlk_rule *rule,
 {
 	bool wanted = is_for_directory(rule);
 
-	if (place->share)
+	if (place->unasked)
 		return true;
 	/* One file may be made later, in a directory that is there. */
 	if (place->lacks)
@@ -111,23 +111,20 @@ static bool covers_something(struct dlk_build *b, const struct dlk_rule *rule,
 /* A prefix that cannot be followed is taken as it is written. */
 static int read_place(struct dlk_build *b, struct dlk_rule *rule)
 {
-	struct dlk_place place;
+	struct dlk_reach *reach = &b->own->pub.reach;
+	const struct dlk_place *place = &b->search->place;
 
-	if (dlk_place_find(rule->prefix, b->ask_shares, &place)) {
-		rule->place = rule->prefix;
-		rule->place_len = rule->prefix_len;
-		return 0;
+	rule->place = rule->prefix;
+	rule->place_len = rule->prefix_len;
+	rule->movable = true;
+	if (!dlk_place_find(rule->prefix, reach, b->search)) {
+		rule->there = covers_something(b, rule, place);
+		rule->place = dlk_own_text(b, place->path);
+		rule->place_len = place->len;
+		rule->movable = place->linked || place->lacks || place->unasked;
 	}
-	rule->there = covers_something(b, rule, &place);
 	b->own->pub.n_there += rule->there;
-	rule->place = dlk_own_text(b, place.path);
-	rule->place_len = place.len;
-	if (place.share) {
-		rule->later = dlk_own(b, 1, sizeof(*rule->later));
-		if (!rule->later)
-			return -ENOMEM;
-		rule->later->share = place.share;
-	}
+	b->own->pub.n_movable += rule->movable;
 	return rule->place ? 0 : -ENOMEM;
 }
 
@@ -346,8 +343,10 @@ int dlk_rules_build(struct dlk_build *b, cfg_t *cfg)
 	int ret = 0;
 
 	b->rules = dlk_own(b, n, sizeof(*b->rules));
-	if (!b->rules)
+	b->search = dlk_own(b, 1, sizeof(*b->search));
+	if (!b->rules || !b->search)
 		return -ENOMEM;
+	b->own->pub.reach.learn = true;
 	for (i = 0; !ret && i < n; i++)
 		ret = build_one(b, cfg_getnsec(cfg, "path", i), i);
 	if (ret)

@@ -23,9 +23,9 @@ static void warn(void *arg, const char *text)
 
 int tool_config_load(const char *file, struct dlk_config **out)
 {
-	unsigned how = DLK_ASK_SHARES | (getauxval(AT_SECURE) ? DLK_SECURE : 0);
+	bool secure = getauxval(AT_SECURE) != 0;
 	struct dlk_error err = { "" };
-	int rc = dlk_config_load(file, how, warn, NULL, out, &err);
+	int rc = dlk_config_load(file, secure, warn, NULL, out, &err);
 
 	return rc ? tool_fail(DLK_EXIT_CONFIG, "%s", err.text) : 0;
 }

@@ -23,17 +23,19 @@ static int make_absolute(const char *path, char out[DLK_PATH_MAX])
 
 int tool_resolve(const char *path, char out[DLK_PATH_MAX])
 {
-	struct dlk_place place;
+	struct dlk_reach reach = { .all = true };
+	static struct dlk_search search;
+	struct dlk_place *place = &search.place;
 	int err = *path ? make_absolute(path, out) : -ENOENT;
 
 	if (!err)
-		err = dlk_place_find(out, true, &place);
-	if (!err && place.impossible)
+		err = dlk_place_find(out, &reach, &search);
+	if (!err && place->impossible)
 		err = -ENOENT;
 	if (err)
 		return err;
-	if (place.len > 1 && place.path[place.len - 1] == '/')
-		place.path[--place.len] = '\0';
-	memcpy(out, place.path, place.len + 1);
+	if (place->len > 1 && place->path[place->len - 1] == '/')
+		place->path[--place->len] = '\0';
+	memcpy(out, place->path, place->len + 1);
 	return 0;
 }

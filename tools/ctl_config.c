@@ -81,7 +81,7 @@ static void add_written(struct list *list, const char *dir, const char *name)
 		return;
 	if (has(list, file))
 		return;
-	if (dlk_config_load(file, DLK_ASK_SHARES, NULL, NULL, &config, &err))
+	if (dlk_config_load(file, false, NULL, NULL, &config, &err))
 		tool_say("%s", err.text);
 	else if (config->n_redis == 1 && is_gone(config->redis->endpoints))
 		dlk_config_free(config);

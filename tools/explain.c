@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lease/file_id.h"
@@ -31,6 +32,7 @@ struct subject {
 	const struct dlk_config *config;
 	const char *given;
 	char path[DLK_PATH_MAX];
+	char spelled[DLK_PATH_MAX];  /* as the rule has it */
 	const struct dlk_rule *rule; /* NULL: not managed */
 	char key[DLK_KEY_MAX + 1];
 	ssize_t key_len; /* negative: no key, or too long a one */
@@ -301,8 +303,34 @@ static void find_key(struct subject *s)
 
 	s->key_len = -1;
 	if (find_inode(s, inode))
-		s->key_len = dlk_key_expand(s->rule, s->path, strlen(s->path),
-					    inode, s->key, sizeof(s->key));
+		s->key_len =
+			dlk_key_expand(s->rule, s->spelled, strlen(s->spelled),
+				       inode, s->key, sizeof(s->key));
+}
+
+/* The device that the file is on, or will be: of the first parent there is. */
+static dev_t find_device(const char *file)
+{
+	char path[DLK_PATH_MAX];
+	struct stat st;
+
+	strcpy(path, file);
+	while (stat(path, &st) && strrchr(path, '/') > path)
+		*strrchr(path, '/') = '\0';
+	return stat(path, &st) ? 0 : st.st_dev;
+}
+
+/* As the shim does it: by where the prefixes led, and by where they lead. */
+static int find_rule(struct subject *s)
+{
+	static struct dlk_search search;
+
+	strcpy(s->spelled, s->path);
+	s->rule = dlk_config_match(s->config, s->path, strlen(s->path));
+	if (!dlk_config_may_follow(s->config, s->rule))
+		return 0;
+	return dlk_config_follow(s->config, find_device(s->path), s->spelled,
+				 sizeof(s->spelled), &search, &s->rule);
 }
 
 int verb_explain(const struct ctl *ctl)
@@ -316,7 +344,10 @@ int verb_explain(const struct ctl *ctl)
 		return tool_fail(DLK_EXIT_NOTHING, "%s: %s", s.given,
 				 strerror(-err));
 	tool_config_idle(s.config);
-	s.rule = dlk_config_match(s.config, s.path, strlen(s.path));
+	err = find_rule(&s);
+	if (err)
+		return tool_fail(DLK_EXIT_NOTHING, "%s: %s", s.given,
+				 strerror(-err));
 	if (s.rule)
 		find_key(&s);
 	if (ctl->json)

@@ -64,8 +64,8 @@ static bool load_config(bool secure)
 {
 	const char *named = secure ? NULL : getenv("DLOCK_CONFIG");
 	const char *file = named && named[0] ? named : DLK_CONFIG_DEFAULT;
-	int err = dlk_config_load(file, secure ? DLK_SECURE : 0, NULL, NULL,
-				  &dlk.config, &dlk.broken);
+	int err = dlk_config_load(file, secure, NULL, NULL, &dlk.config,
+				  &dlk.broken);
 
 	if (err == 0) {
 		dlk.broken.text[0] = '\0';

@@ -102,7 +102,7 @@ static bool find(uint64_t id, struct dlk_mount *mount)
 	return old != NULL;
 }
 
-static bool mount_by_id(uint64_t id, struct dlk_mount *mount)
+bool dlk_mount_by_id(uint64_t id, struct dlk_mount *mount)
 {
 	struct search s = { .id = id, .mount = mount };
 
@@ -111,7 +111,7 @@ static bool mount_by_id(uint64_t id, struct dlk_mount *mount)
 		return s.found;
 	}
 	mounts.busy = true;
-	s.found = find(s.id, mount);
+	s.found = find(id, mount);
 	mounts.busy = false;
 	return s.found;
 }
@@ -120,32 +120,8 @@ bool dlk_mount_of(int fd, struct dlk_mount *mount)
 {
 	uint64_t id;
 
-	return fdinfo_number(fd, "\nmnt_id:", &id) && mount_by_id(id, mount);
-}
-
-/*
- * Those without a device of their own that ask nobody.  Any other may be a
- * share; so may what another one hides (autofs).
- */
-bool dlk_is_share(const char *path)
-{
-	static const char *const local[] = { "tmpfs",   "overlay",  "btrfs",
-					     "zfs",     "bcachefs", "ramfs",
-					     "devtmpfs" };
-	struct dlk_mount mount;
-	struct statx sx;
-
-	if (dlk_syscall(SYS_statx, AT_FDCWD, path,
-			AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
-				AT_STATX_DONT_SYNC,
-			STATX_TYPE | STATX_MNT_ID, &sx) < 0 ||
-	    sx.stx_dev_major != 0 || !(sx.stx_mask & STATX_MNT_ID) ||
-	    !mount_by_id(sx.stx_mnt_id, &mount))
-		return false;
-	for (unsigned i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		if (strcmp(mount.type, local[i]) == 0)
-			return false;
-	return true;
+	return fdinfo_number(fd, "\nmnt_id:", &id) &&
+	       dlk_mount_by_id(id, mount);
 }
 
 /*

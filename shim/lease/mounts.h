@@ -24,12 +24,8 @@ struct dlk_mount {
 
 /* False where there is no telling: no /proc, or a mount not seen from here. */
 bool dlk_mount_of(int fd, struct dlk_mount *mount);
-
-/*
- * May it take the server of a share to say what is below this path, which
- * exists and is no link?  Asks none.  Without /proc: no.
- */
-bool dlk_is_share(const char *path);
+/* The same by its id: statx(2), STATX_MNT_ID. */
+bool dlk_mount_by_id(uint64_t id, struct dlk_mount *mount);
 
 /*
  * The device, inode and mode of fd's file, whoever asks and whatever server is

@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "lease/file_id.h"
 #include "lease/log.h"
+#include "lease/mounts.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
 
@@ -65,12 +67,10 @@ static int name_inode(const struct ask *a, char *inode)
 {
 	char why[DLK_INODE_WHY_MAX];
 	struct dlk_line l;
-	size_t place_len;
 
 	inode[0] = '\0';
-	dlk_rule_place(a->rule, &place_len);
 	if (!dlk_key_by_inode(a->rule->key) ||
-	    dlk_inode_name(a->fd, place_len, inode, why) == 0)
+	    dlk_inode_name(a->fd, a->rule->place_len, inode, why) == 0)
 		return 0;
 	dlk_line_begin(&l, DLK_ERROR);
 	dlk_text_str(&l.text, a->name);
@@ -423,6 +423,30 @@ static void say_if_idle(const char *call)
 		"; dlockctl explain tells): every lock is local", NULL);
 }
 
+/*
+ * By where a prefix led at the start the path is another rule's, or none's; by
+ * now it may be of that one.  The memory is mapped, for the stack may be small
+ * and the scratch another's.
+ */
+static int look_again(int fd, char *path, size_t size,
+		      const struct dlk_rule **rule)
+{
+	struct dlk_search *search;
+	struct stat st;
+	int err;
+
+	if (dlk_file_known(fd, &st) < 0)
+		return 0;
+	search = mmap(NULL, sizeof(*search), PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (search == MAP_FAILED)
+		return -ENOLCK;
+	err = dlk_config_follow(dlk.config, st.st_dev, path, size, search,
+				rule);
+	munmap(search, sizeof(*search));
+	return err ? -ENOLCK : 0;
+}
+
 int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 {
 	struct dlk_file file;
@@ -438,9 +462,9 @@ int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 		path[0] = '\0';
 	if (n > 0 && path[0] == '/') {
 		*rule = dlk_config_match(dlk.config, path, (size_t)n);
-		if (!*rule && dlk_config_follow(dlk.config, path, (size_t)n))
-			*rule = dlk_config_match(dlk.config, path, (size_t)n);
-		return 0;
+		return dlk_config_may_follow(dlk.config, *rule)
+			       ? look_again(fd, path, size, rule)
+			       : 0;
 	}
 	return (n <= 0 || path[0] == '(') && on_managed_device(fd) ? -ENOLCK
 								   : 0;

@@ -37,8 +37,8 @@ static int parse_len(const char *text, size_t len, bool secure,
 		     struct dlk_config **out)
 {
 	warnings[0] = '\0';
-	return dlk_config_parse("c", text, len, secure ? DLK_SECURE : 0, note,
-				NULL, out, &error);
+	return dlk_config_parse("c", text, len, secure, note, NULL, out,
+				&error);
 }
 
 static struct dlk_config *good(const char *text)
@@ -77,8 +77,8 @@ static void the_sample_parses_as_it_is(void **state)
 
 	(void)state;
 	warnings[0] = '\0';
-	if (dlk_config_load("config/dlock.conf", DLK_SECURE, note, NULL,
-			    &config, &error))
+	if (dlk_config_load("config/dlock.conf", true, note, NULL, &config,
+			    &error))
 		fail_msg("%s", error.text);
 	assert_string_equal(warnings, "");
 	rule = dlk_config_match(config, "/var/lock/jobs/a", 16);
@@ -655,7 +655,7 @@ static int remove_dir(void **state)
 static int load(const char *path, struct dlk_config **config)
 {
 	warnings[0] = '\0';
-	return dlk_config_load(path, 0, note, NULL, config, &error);
+	return dlk_config_load(path, false, note, NULL, config, &error);
 }
 
 static const char *with_pass(const char *rest)

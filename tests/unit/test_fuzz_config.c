@@ -165,8 +165,7 @@ static int parse(struct mutant *m)
 	struct dlk_config *config = NULL;
 	struct dlk_error err = { "" };
 	unsigned warnings = 0;
-	int ret = dlk_config_parse("fuzz", m->text, m->len,
-				   pick(m, 8) == 0 ? DLK_SECURE : 0,
+	int ret = dlk_config_parse("fuzz", m->text, m->len, pick(m, 8) == 0,
 				   ignore_warning, &warnings, &config, &err);
 
 	if (ret) {

@@ -36,18 +36,28 @@ static int remove_top(void **state)
 	return system(command);
 }
 
+static struct dlk_search search;
+static struct dlk_place *const place = &search.place;
+
+/* With everything on the way allowed. */
+static int find(const char *path)
+{
+	struct dlk_reach reach = { .all = true };
+
+	return dlk_place_find(path, &reach, &search);
+}
+
 static const char *leads_to(const char *below)
 {
-	static struct dlk_place place;
 	static char path[DLK_PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%s", top, below);
-	if (dlk_place_find(path, true, &place))
+	if (find(path))
 		return "error";
-	assert_int_equal(place.len, strlen(place.path));
-	if (strncmp(place.path, top, strlen(top)) != 0)
-		return place.path;
-	return place.path + strlen(top);
+	assert_int_equal(place->len, strlen(place->path));
+	if (strncmp(place->path, top, strlen(top)) != 0)
+		return place->path;
+	return place->path + strlen(top);
 }
 
 static void links_are_followed(void **state)
@@ -89,25 +99,23 @@ static void it_is_told_what_is_there(void **state)
 		{ "rel/a/b", false, false, 2, ENOENT },
 		{ "no/../rel", true, true, 0, ENOENT },
 	};
-	struct dlk_place place;
 	char path[128];
 
 	(void)state;
 	fclose(fopen("f", "w"));
 	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
 		snprintf(path, sizeof(path), "%s/%s", top, want[i].below);
-		assert_int_equal(dlk_place_find(path, true, &place), 0);
-		assert_int_equal(place.directory, want[i].directory);
-		assert_int_equal(place.impossible, want[i].impossible);
-		assert_int_equal(place.lacks, want[i].lacks);
-		assert_int_equal(place.why, want[i].why);
+		assert_int_equal(find(path), 0);
+		assert_int_equal(place->directory, want[i].directory);
+		assert_int_equal(place->impossible, want[i].impossible);
+		assert_int_equal(place->lacks, want[i].lacks);
+		assert_int_equal(place->why, want[i].why);
 	}
 }
 
 static void loops_and_giants_are_errors(void **state)
 {
 	static char path[2 * DLK_PATH_MAX];
-	struct dlk_place place;
 	size_t i;
 
 	(void)state;
@@ -115,9 +123,9 @@ static void loops_and_giants_are_errors(void **state)
 	assert_string_equal(leads_to("loop"), "error");
 	for (i = 0; i < DLK_PATH_MAX - 1; i++)
 		path[i] = i % 2 ? 'a' : '/';
-	assert_int_equal(dlk_place_find(path, true, &place), 0);
+	assert_int_equal(find(path), 0);
 	path[i++] = '/';
-	assert_int_equal(dlk_place_find(path, true, &place), -ENAMETOOLONG);
+	assert_int_equal(find(path), -ENAMETOOLONG);
 	/* A path that fits, and does not where its link leads. */
 	assert_int_equal(symlink("ddddddddddddddddddddddddddddddddddddd", "l"),
 			 0);
@@ -126,8 +134,7 @@ static void loops_and_giants_are_errors(void **state)
 		memcpy(path, top, strlen(top));
 		memcpy(path + strlen(top), "/l/", 3);
 		path[i] = '\0';
-		assert_int_equal(dlk_place_find(path, true, &place),
-				 i == 4000 ? 0 : -ENAMETOOLONG);
+		assert_int_equal(find(path), i == 4000 ? 0 : -ENAMETOOLONG);
 	}
 }
 
@@ -159,7 +166,6 @@ static void make_tree(struct lcg *g)
 static void realpath_agrees(void **state)
 {
 	char path[128], oracle[PATH_MAX];
-	struct dlk_place place;
 	struct lcg seed = { 11 }, *g = &seed;
 	int existed = 0;
 
@@ -172,15 +178,15 @@ static void realpath_agrees(void **state)
 		for (size_t k = lcg_below(g, 5); k < 6; k++)
 			n += snprintf(path + n, sizeof(path) - (size_t)n, "/%c",
 				      (char)('a' + lcg_below(g, 5)));
-		err = dlk_place_find(path, true, &place);
+		err = find(path);
 		if (!realpath(path, oracle)) {
-			assert_true(err || place.lacks || place.impossible);
+			assert_true(err || place->lacks || place->impossible);
 			continue;
 		}
 		existed++;
 		assert_int_equal(err, 0);
-		assert_int_equal(place.lacks, 0);
-		assert_string_equal(place.path, oracle);
+		assert_int_equal(place->lacks, 0);
+		assert_string_equal(place->path, oracle);
 	}
 	assert_true(existed > 500);
 }
@@ -194,7 +200,7 @@ static struct dlk_config *parse(const char *text, struct dlk_error *error)
 
 	snprintf(whole, sizeof(whole), "redis m { url = 'redis://h' }\n%s",
 		 text);
-	dlk_config_parse("c", whole, strlen(whole), 0, NULL, NULL, &config,
+	dlk_config_parse("c", whole, strlen(whole), false, NULL, NULL, &config,
 			 error);
 	return config;
 }
