@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -592,12 +593,50 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 	dlk_carry_drop(k);
 }
 
+/* A sign of a restart: all that is carried there is asked for now. */
+static void hurry(const struct dlk_server *s)
+{
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+		if (k->state == DLK_KEPT && k->server == s)
+			k->due_ns = 0;
+}
+
+unsigned dlk_carry_watch(struct pollfd *p, unsigned room)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_servers && n < room; i++)
+		if (servers[i].conn && dlk_conn_is_open(servers[i].conn))
+			p[n++] = (struct pollfd){
+				.fd = dlk_conn_fd(servers[i].conn),
+				.events = POLLRDHUP,
+			};
+	return n;
+}
+
+void dlk_carry_heed(const struct pollfd *p, unsigned n)
+{
+	for (unsigned i = 0; i < n_servers; i++) {
+		struct dlk_server *s = &servers[i];
+
+		for (unsigned k = 0; k < n; k++) {
+			if (!p[k].revents || !s->conn ||
+			    dlk_conn_fd(s->conn) != p[k].fd)
+				continue;
+			dlk_conn_close(s->conn);
+			hurry(s);
+			break;
+		}
+	}
+}
+
 static bool renew_some(uint64_t now_ns)
 {
 	struct dlk_renewal r[DLK_RENEW_BATCH];
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	unsigned n = collect(who, DLK_KEPT, now_ns);
-	struct dlk_conn *c = n ? conn_to(who[0]->server) : NULL;
+	struct dlk_server *s = n ? who[0]->server : NULL;
+	struct dlk_conn *c = s ? conn_to(s) : NULL;
 
 	for (unsigned i = 0; i < n; i++)
 		r[i] = (struct dlk_renewal){
@@ -615,6 +654,8 @@ static bool renew_some(uint64_t now_ns)
 		else
 			who[i]->due_ns = now_ns + 100 * DLK_MS;
 	}
+	if (c && dlk_conn_restarted(c))
+		hurry(s);
 	return n > 0;
 }
 

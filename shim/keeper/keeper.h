@@ -233,6 +233,13 @@ struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k);
 void dlk_carry_owe(struct dlk_kept *k);
 /* What is due, a round trip; false for nothing. */
 bool dlk_carry_some(uint64_t now_ns);
+/*
+ * Connections to be polled, as many as there is room for; and what to do when
+ * some have been closed from there: the server may have been restarted.
+ */
+struct pollfd;
+unsigned dlk_carry_watch(struct pollfd *p, unsigned room);
+void dlk_carry_heed(const struct pollfd *p, unsigned n);
 /* When there is something to do again. */
 uint64_t dlk_carry_due_ns(void);
 /* Its end cannot be seen any more. */

@@ -85,16 +85,20 @@ static int wait_ms(uint64_t idle_since_ns)
 static void wait_once(uint64_t idle_since_ns)
 {
 	const struct dlk_bells *b = dlk_watch_bells();
+	enum { BELLS = 5, SERVERS = 8 };
 	struct pollfd p[] = {
 		{ .fd = b->ended, .events = POLLIN },
 		{ .fd = dlk_shim_fd(), .events = dlk_shim_events() },
 		{ .fd = b->closed, .events = POLLIN },
 		{ .fd = dlk_shades_bell(), .events = POLLIN },
 		{ .fd = dlk_errands_bell(), .events = POLLIN },
+		[BELLS + SERVERS - 1] = { .fd = -1 },
 	};
+	const unsigned n = dlk_carry_watch(p + BELLS, SERVERS);
 
-	if (poll(p, 5, wait_ms(idle_since_ns)) <= 0)
+	if (poll(p, BELLS + n, wait_ms(idle_since_ns)) <= 0)
 		return;
+	dlk_carry_heed(p + BELLS, n);
 	if (p[4].revents)
 		dlk_errands_back();
 	if (p[3].revents && dlk_shades_look())

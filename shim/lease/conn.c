@@ -49,7 +49,9 @@ struct dlk_conn {
 	struct sockaddr_storage addr;
 	socklen_t addr_len; /* 0: not resolved yet */
 	unsigned greeting;  /* replies of the set-up still to come */
-	unsigned optional;  /* ... of which the last may fail */
+	unsigned optional;  /* ... of which so many may fail, the last ones */
+	bool only_listens, restarted;
+	struct dlk_server_info server;
 	struct deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
 	unsigned deferred_at, deferred_n;
 	size_t out_len;
@@ -147,6 +149,37 @@ void dlk_conn_set_error(struct dlk_conn *c, const char *text)
 
 	dlk_text_init(&t, c->error, sizeof(c->error));
 	dlk_text_str(&t, text);
+}
+
+void dlk_conn_explain(struct dlk_conn *c, const char *error)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, c->error, sizeof(c->error));
+	dlk_server_explain(&t, error, &c->server);
+}
+
+const struct dlk_server_info *dlk_conn_server(const struct dlk_conn *c)
+{
+	return &c->server;
+}
+
+void dlk_conn_only_listens(struct dlk_conn *c)
+{
+	c->only_listens = true;
+}
+
+void dlk_conn_suspect(struct dlk_conn *c)
+{
+	c->restarted = true;
+}
+
+bool dlk_conn_restarted(struct dlk_conn *c)
+{
+	const bool restarted = c->restarted;
+
+	c->restarted = false;
+	return restarted;
 }
 
 const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c)
@@ -269,7 +302,7 @@ static int greet(struct dlk_conn *c, int argc, const char *const *argv)
 	return err;
 }
 
-/* AUTH, SELECT and CLIENT SETNAME travel with the first command. */
+/* AUTH, SELECT, CLIENT SETNAME and INFO travel with the first command. */
 static int queue_greeting(struct dlk_conn *c)
 {
 	const char *auth[4] = { "AUTH" };
@@ -298,6 +331,33 @@ static int queue_greeting(struct dlk_conn *c)
 		err = greet(c, 3, setname);
 		c->optional = 1;
 	}
+	if (!err && !c->only_listens) {
+		const char *info[] = { "INFO" };
+
+		err = greet(c, 1, info);
+		c->optional++;
+	}
+	return err;
+}
+
+/* Of a name without an address, say that. */
+static int cannot_connect(struct dlk_conn *c, int err)
+{
+	char what[300];
+	struct dlk_text t;
+
+	if (c->addr_len) {
+		c->addr_len = 0; /* a name may have moved */
+		return fail(c, err, "cannot connect");
+	}
+	dlk_text_init(&t, what, sizeof(what));
+	dlk_text_str(&t, err == -EHOSTUNREACH
+				 ? "unknown host name "
+				 : "cannot look up the host name ");
+	dlk_text_quoted(&t, c->ep->host, strlen(c->ep->host));
+	fail(c, err, what);
+	if (err == -EHOSTUNREACH)
+		dlk_conn_set_error(c, what);
 	return err;
 }
 
@@ -313,12 +373,26 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 	if (c->ep->scheme == DLK_TLS)
 		return fail(c, -EPROTONOSUPPORT, "rediss:// (TLS)");
 	err = open_socket(c, deadline_ns);
-	if (err) {
-		c->addr_len = 0; /* a name may have moved */
-		return fail(c, err, "cannot connect");
-	}
+	if (err)
+		return cannot_connect(c, err);
+	c->server = (struct dlk_server_info){ 0 };
 	err = queue_greeting(c);
 	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
+}
+
+bool dlk_conn_is_lost(struct dlk_conn *c)
+{
+	ssize_t n;
+	char byte;
+
+	if (!dlk_own_check(&c->own))
+		return false;
+	n = recv(c->own.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return false;
+	fail(c, -ECONNRESET, "the server closed the connection");
+	c->restarted = true;
+	return true;
 }
 
 /* --- commands and replies ------------------------------------------------- */
@@ -347,6 +421,26 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
 	return 0;
 }
 
+/*
+ * A server that wants no connection says so, and closes it; perhaps before we
+ * have said anything.
+ */
+static int fail_to_send(struct dlk_conn *c, int err)
+{
+	ssize_t n = c->greeting && dlk_own_check(&c->own)
+			    ? recv(c->own.fd, c->in, sizeof(c->in) - 1,
+				   MSG_DONTWAIT)
+			    : 0;
+
+	if (n <= 1 || c->in[0] != '-')
+		return fail(c, err, "cannot send");
+	c->in[n] = '\0';
+	c->in[strcspn(c->in, "\r\n")] = '\0';
+	dlk_conn_explain(c, c->in + 1);
+	dlk_conn_close(c);
+	return strncmp(c->in, "-DENIED", 7) == 0 ? -EACCES : err;
+}
+
 int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	size_t sent = 0;
@@ -362,7 +456,7 @@ int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
 		n = send(c->own.fd, c->out + sent, c->out_len - sent,
 			 MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return fail(c, -errno, "cannot send");
+			return fail_to_send(c, -errno);
 		sent += n > 0 ? (size_t)n : 0;
 		err = sent < c->out_len ? give_up(c, deadline_ns, "cannot send")
 					: 0;
@@ -477,8 +571,41 @@ char *dlk_conn_name(struct dlk_conn *c, unsigned n)
 }
 
 /*
- * The set-up's replies come first.  That of CLIENT SETNAME is optional: an
- * ACL may forbid it.  AUTH or SELECT refused ends the connection.
+ * Nothing else will be answered: of a client without a password Redis takes no
+ * command of more than ten words, and names something else for the reason.
+ */
+static bool is_final(const redisReply *r)
+{
+	return strncmp(r->str, "DENIED ", 7) == 0 ||
+	       strncmp(r->str, "NOAUTH ", 7) == 0 ||
+	       strncmp(r->str, "ERR max number of clients", 25) == 0;
+}
+
+/* AUTH or SELECT refused, or all: it ends the connection. */
+static int refuse_greeting(struct dlk_conn *c, const redisReply *r)
+{
+	int err = strncmp(r->str, "LOADING", 7) == 0 ||
+				  strncmp(r->str, "ERR max", 7) == 0
+			  ? -EAGAIN
+			  : -EACCES;
+
+	dlk_conn_explain(c, r->str);
+	dlk_conn_close(c);
+	return err;
+}
+
+static void read_info(struct dlk_conn *c, const redisReply *r)
+{
+	if (r->type != REDIS_REPLY_STRING)
+		return;
+	dlk_server_read(&c->server, r->str);
+	if (dlk_server_meet(c->ep, &c->server))
+		c->restarted = true;
+}
+
+/*
+ * The set-up's replies come first.  Those of CLIENT SETNAME and INFO are
+ * optional: an ACL may forbid them.
  */
 static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 {
@@ -489,11 +616,11 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 		if (err || !r)
 			return err;
 		c->greeting--;
-		if (r->type != REDIS_REPLY_ERROR ||
-		    (c->optional && c->greeting == 0))
-			continue;
-		fail(c, 0, r->str);
-		return strncmp(c->error, "LOADING", 7) == 0 ? -EAGAIN : -EACCES;
+		if (r->type == REDIS_REPLY_ERROR &&
+		    (c->greeting >= c->optional || is_final(r)))
+			return refuse_greeting(c, r);
+		if (c->greeting == 0 && !c->only_listens)
+			read_info(c, r);
 	}
 	return 0;
 }

@@ -26,6 +26,7 @@
 #include <hiredis/hiredis.h>
 
 #include "config/config.h"
+#include "lease/server.h"
 
 struct dlk_conn;
 
@@ -45,8 +46,9 @@ void dlk_conn_delete(struct dlk_conn *c);
 void dlk_conn_forget(struct dlk_conn *c);
 
 /*
- * Connect if need be.  AUTH, SELECT and CLIENT SETNAME are queued and travel
- * with the first command; their errors come back as that command's.
+ * Connect if need be.  AUTH, SELECT, CLIENT SETNAME and INFO are queued and
+ * travel with the first command; errors of the first two come back as that
+ * command's.
  */
 int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns);
 bool dlk_conn_is_open(const struct dlk_conn *c);
@@ -101,6 +103,25 @@ char *dlk_conn_work(struct dlk_conn *c);
 enum { DLK_NAMES = 8, DLK_NAME_SIZE = 48 };
 char *dlk_conn_name(struct dlk_conn *c, unsigned n);
 
+/*
+ * It listens only (SUBSCRIBE): nothing is asked of the server itself when it
+ * connects.
+ */
+void dlk_conn_only_listens(struct dlk_conn *c);
+
+/* What the server said of itself; nothing before the first reply. */
+const struct dlk_server_info *dlk_conn_server(const struct dlk_conn *c);
+
+/*
+ * Has the server lost its memory, perhaps, since this was asked last?  The
+ * connection was found closed, the next one was to another run id than this
+ * process had met, or the scripts are gone (dlk_conn_suspect).
+ */
+bool dlk_conn_restarted(struct dlk_conn *c);
+void dlk_conn_suspect(struct dlk_conn *c);
+/* Nobody uses it: closed, and true, if the other side has closed it. */
+bool dlk_conn_is_lost(struct dlk_conn *c);
+
 /* append + flush + reply. */
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		  const char *const *argv, const size_t *argvlen,
@@ -116,6 +137,8 @@ void dlk_conn_set_interrupt(struct dlk_conn *c, bool (*interrupt)(void *),
 /* Why the last call failed, for a log line; never with a password. */
 const char *dlk_conn_error(const struct dlk_conn *c);
 void dlk_conn_set_error(struct dlk_conn *c, const char *text);
+/* The same of an error that the server answered, with what can be done. */
+void dlk_conn_explain(struct dlk_conn *c, const char *error);
 
 const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c);
 

@@ -43,6 +43,9 @@ static int round_trip(struct dlk_conn *c, uint64_t deadline_ns,
 			continue;
 		}
 		r[i].result = dlk_lease_renewed(c, deadline_ns, r[i].lease);
+		if (r[i].result == 0)
+			dlk_server_granted(dlk_conn_endpoint(c),
+					   dlk_conn_server(c), r[i].asked_ns);
 		if (!dlk_conn_is_open(c))
 			err = r[i].result;
 	}

@@ -106,8 +106,68 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 		dlk_conn_set_error(c, "an answer of an unexpected type");
 		return -EREMOTEIO;
 	}
-	dlk_conn_set_error(c, r->str);
+	dlk_conn_explain(c, r->str);
 	return dlk_script_passing(r) ? -EAGAIN : -EREMOTEIO;
+}
+
+/* --- how old a server is -------------------------------------------------- */
+
+static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
+		      struct dlk_server_info *s)
+{
+	const struct dlk_arg info = { DLK_LITERAL("INFO") };
+	const redisReply *r;
+	char why[160];
+	int err = dlk_script_call(c, deadline_ns, 1, &info, &r);
+
+	if (err)
+		return err;
+	if (r->type != REDIS_REPLY_STRING)
+		return dlk_script_refused(c, r);
+	dlk_server_read(s, r->str);
+	if (!strstr(r->str, "\nuptime_in_seconds:")) {
+		dlk_conn_set_error(c, "INFO without uptime_in_seconds");
+		return -EREMOTEIO;
+	}
+	if (!dlk_server_unfit(s, why, sizeof(why)))
+		return 0;
+	dlk_conn_set_error(c, why);
+	return s->replica ? -EAGAIN : -EREMOTEIO; /* it may be promoted */
+}
+
+/* Its uptime may be older than its memory: young.lua. */
+static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_server_info *s, bool suspect,
+			uint64_t *left_ms)
+{
+	const struct dlk_endpoint *ep = dlk_conn_endpoint(c);
+	struct dlk_number delay;
+	char name[48];
+	struct dlk_text key;
+	const redisReply *r;
+	int err;
+
+	dlk_text_init(&key, name, sizeof(name));
+	dlk_text_str(&key, "dlock%run:");
+	dlk_text_u64(&key, ep->restart_delay_ms, 1);
+	const struct dlk_arg args[] = {
+		{ DLK_LITERAL("EVAL") },
+		{ DLK_LITERAL(DLK_LUA_young) },
+		{ DLK_LITERAL("1") },
+		{ name, key.len },
+		{ s->run_id, strlen(s->run_id) },
+		dlk_script_number(&delay, ep->restart_delay_ms, 1),
+		{ "1", suspect },
+	};
+
+	err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	if (err)
+		return err;
+	if (r->type != REDIS_REPLY_INTEGER)
+		return dlk_script_refused(c, r);
+	if (r->integer > (int64_t)*left_ms)
+		*left_ms = (uint64_t)r->integer;
+	return 0;
 }
 
 /*
@@ -117,30 +177,26 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     uint64_t *left_ms)
 {
-	const struct dlk_arg args[] = { { DLK_LITERAL("INFO") },
-					{ DLK_LITERAL("server") } };
-	const uint64_t delay_ms = dlk_conn_endpoint(c)->restart_delay_ms;
-	const redisReply *r;
-	const char *at;
+	const struct dlk_endpoint *ep = dlk_conn_endpoint(c);
+	const uint64_t delay_ms = ep->restart_delay_ms;
+	struct dlk_server_info s;
+	bool suspect;
 	uint64_t n;
 	int err;
 
 	*left_ms = 0;
 	if (!delay_ms)
 		return 0;
-	err = dlk_script_call(c, deadline_ns, 2, args, &r);
+	err = ask_server(c, deadline_ns, &s);
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_STRING)
-		return dlk_script_refused(c, r);
-	at = strstr(r->str, "\nuptime_in_seconds:");
-	if (!at || !dlk_number(at + strlen("\nuptime_in_seconds:"), 10, &n)) {
-		dlk_conn_set_error(c, "INFO server without uptime_in_seconds");
-		return -EREMOTEIO;
-	}
-	n = n ? (n - 1) * 1000 : 0;
-	*left_ms = n < delay_ms ? delay_ms - n : 0;
-	return 0;
+	n = s.uptime_s ? (s.uptime_s - 1) * 1000 : 0;
+	if (n < delay_ms)
+		*left_ms = delay_ms - n;
+	suspect = s.promoted || dlk_server_is_other(ep, &s, dlk_now_ns());
+	if (!s.run_id[0] || (*left_ms && !suspect))
+		return 0;
+	return young_memory(c, deadline_ns, &s, suspect, left_ms);
 }
 
 /* --- what a server is taught -----------------------------------------------
@@ -252,9 +308,15 @@ static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		 enum dlk_family family, int64_t *left_ms)
 {
+	char why[160];
 	uint64_t left;
 	int err = dlk_script_young(c, deadline_ns, &left);
 
+	/* (A server known to be new was not asked.) */
+	if (!err && dlk_server_unfit(dlk_conn_server(c), why, sizeof(why))) {
+		dlk_conn_set_error(c, why);
+		return dlk_conn_server(c)->replica ? -EAGAIN : -EREMOTEIO;
+	}
 	if (!err && left) {
 		*left_ms = (int64_t)left;
 		return DLK_YOUNG;
@@ -277,8 +339,15 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
 		err = dlk_script_call(c, deadline_ns, argc, args, reply);
-		if (err || !dlk_script_unknown(*reply))
+		if (err)
 			return err;
+		if (!dlk_script_unknown(*reply)) {
+			dlk_server_granted(dlk_conn_endpoint(c),
+					   dlk_conn_server(c),
+					   answer->asked_ns);
+			return 0;
+		}
+		dlk_conn_suspect(c);
 		err = admit(c, deadline_ns, family, &answer->left_ms);
 		if (err)
 			return err;

@@ -79,7 +79,13 @@ bool dlk_script_passing(const redisReply *r);
 int dlk_script_refused(struct dlk_conn *c, const redisReply *r);
 
 /*
- * How long until the server is old enough to grant anything, 0 for now.
+ * How long until the server is old enough to grant anything, 0 for now.  Its
+ * uptime is one thing; the age of its memory another: a replica that was
+ * promoted has an old uptime, no scripts, and perhaps not the last grants of
+ * its master.  It is known by what INFO says of its past; or by its run id, if
+ * another one granted something to this process when this one was running
+ * already.  Then its age counts from when somebody asked first (young.lua).
+ * SCRIPT FLUSH leaves the run id, and is no restart.
  */
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     uint64_t *left_ms);

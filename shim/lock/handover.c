@@ -162,6 +162,8 @@ static void tell_failure(const struct dlk_held *h, int err)
 		dlk_line_end(&l);
 		return;
 	}
+	dlk_text_str(&l.text, dlk.keeper_path);
+	dlk_text_str(&l.text, ", and " DLK_LIBEXECDIR "/dlock-keeper: ");
 	dlk_text_str(&l.text, strerrordesc_np(-err) ?: "unknown error");
 	dlk_text_str(&l.text,
 		     "; it ends by its ttl when this process ends.  "

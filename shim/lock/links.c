@@ -6,6 +6,10 @@
  */
 #include "lock/state.h"
 
+#include <stdatomic.h>
+
+#include "lease/log.h"
+
 static struct dlk_link *find(const struct dlk_endpoint *ep, bool open_only)
 {
 	for (int i = 0; i < DLK_LINKS; i++) {
@@ -84,10 +88,49 @@ struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep)
 	return c;
 }
 
+/*
+ * The first sign of a restart: what we hold there is asked for now, and put
+ * back, and not at the next third of its ttl.
+ */
+static void hurry_renewals(const struct dlk_endpoint *ep)
+{
+	const uint64_t now = dlk_now_ns();
+	bool any = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+		if (h->state != DLK_HELD || h->renew_ns <= now ||
+		    h->rule->redis->endpoints != ep)
+			continue;
+		h->renew_ns = now;
+		any = true;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (any)
+		dlk_thread_need(now);
+}
+
+/* What takes memory back from locks is said once a process. */
+static void warn_of_eviction(const struct dlk_conn *c)
+{
+	static atomic_bool said;
+	const char *policy = dlk_conn_server(c)->evicts;
+
+	if (!policy[0] || atomic_exchange(&said, true))
+		return;
+	dlk_log(DLK_WARNING, "redis at ", dlk_conn_endpoint(c)->name,
+		": maxmemory-policy is ", policy,
+		", which may evict locks that are held; it must be noeviction",
+		NULL);
+}
+
 void dlk_link_put(struct dlk_conn *c)
 {
 	bool kept = false;
 
+	warn_of_eviction(c);
+	if (dlk_conn_restarted(c))
+		hurry_renewals(dlk_conn_endpoint(c));
 	dlk_conn_set_interrupt(c, NULL, NULL);
 	dlk_conn_reset(c);
 	pthread_mutex_lock(&dlk.mutex);
@@ -99,6 +142,24 @@ void dlk_link_put(struct dlk_conn *c)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!kept)
 		dlk_conn_delete(c);
+}
+
+void dlk_links_look(void)
+{
+	for (int i = 0; i < DLK_LINKS; i++) {
+		struct dlk_link *l = &dlk.links[i];
+		bool idle;
+
+		pthread_mutex_lock(&dlk.mutex);
+		idle = l->conn && !l->busy && dlk_conn_is_open(l->conn);
+		if (idle)
+			l->busy = true;
+		pthread_mutex_unlock(&dlk.mutex);
+		if (!idle)
+			continue;
+		dlk_conn_is_lost(l->conn);
+		dlk_link_put(l->conn);
+	}
 }
 
 void dlk_links_forget(void)

@@ -289,6 +289,11 @@ void dlk_held_owe(struct dlk_held *h);
 /* A connection to ep for this thread alone; NULL: no memory. */
 struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep);
 void dlk_link_put(struct dlk_conn *c);
+/*
+ * For the thread: has a server closed a connection that nobody uses?  Then it
+ * may have been restarted, and all that we hold there is renewed.
+ */
+void dlk_links_look(void);
 /* After fork: forget the parent's connections, closing our copies. */
 void dlk_links_forget(void);
 /* An idle connection with answers still to read, or NULL. */

@@ -79,7 +79,7 @@ static bool must_wait(const struct dlk_held *h)
 /* (mutex held) */
 static uint64_t next_ns(void)
 {
-	const uint64_t soon = dlk_now_ns() + 5 * DLK_MS;
+	const uint64_t now = dlk_now_ns(), soon = now + 5 * DLK_MS;
 	uint64_t first = UINT64_MAX;
 
 	for (const struct dlk_held *h = dlk.held; h; h = h->next) {
@@ -87,6 +87,9 @@ static uint64_t next_ns(void)
 
 		if (h->pins && due < soon)
 			due = soon;
+		if (h->state == DLK_HELD &&
+		    due > dlk_look_ns(now, h->lease.ttl_ms))
+			due = dlk_look_ns(now, h->lease.ttl_ms);
 		if (due < first)
 			first = due;
 	}
@@ -431,6 +434,7 @@ void *dlk_thread_run(void *unused)
 		uint64_t at, waits_at, keeper_at;
 		bool end;
 
+		dlk_links_look();
 		while (!atomic_load(&dlk.paused) &&
 		       (renew_some() || dlk_handover_due() || work_once()))
 			;

@@ -104,6 +104,7 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		err = -ENOMEM;
 	} else {
 		dlk_conn_close(c);
+		dlk_conn_only_listens(c);
 		pthread_mutex_lock(&dlk.mutex);
 		(*w)->conn = c;
 		(*w)->ep = ep;

@@ -53,6 +53,12 @@ static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
 	return now_ns + ttl_ms / 20 * DLK_MS;
 }
 
+/* How often who holds a lease looks whether the server is there still. */
+static inline uint64_t dlk_look_ns(uint64_t now_ns, uint32_t ttl_ms)
+{
+	return now_ns + ttl_ms / 12 * DLK_MS;
+}
+
 /* A lock held longer than this is handed to the keeper as well (L4). */
 static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
 {

@@ -7,7 +7,7 @@
 # again soon, and that opens nothing to those whose leases are long.
 . "${0%/*}/../lib/rig.sh"
 
-TTL=5				# s, of those with long leases
+TTL=4				# s, of those with long leases
 
 uptime_is()
 {
@@ -73,7 +73,7 @@ ask c "open a $RIG/short/f"
 ask c "open b $RIG/short/g"
 ask c 'lock a EX' && ask c 'range b F_WRLCK 0 10 WAIT'
 is "$RESULT" 0 'C has locks again'
-at_most $(((END - born) / 1000000)) $((TTL * 1000 - 2000)) \
+at_most $(((END - born) / 1000000)) $((TTL * 1000 - 1500)) \
 	'... long before the others may (ms)'
 for kind in flock range; do
 	try_it "$kind"
@@ -93,6 +93,8 @@ hear b $((TTL + 2))
 is "$RESULT" 0 'B has it after A'
 at_least $(((END - born) / 1000000)) $((TTL * 1000 - 500)) \
 	'... and not before the delay is over (ms)'
+at_most $(((END - born) / 1000000)) $((TTL * 1000 + 2500)) \
+	'... nor is it counted twice (ms)'
 ask a 'range b F_UNLCK 0 10'
 ask b 'lock a UN'
 ask c 'lock a UN'

@@ -212,6 +212,7 @@ int main(int argc, char **argv)
 	file = open(argv[3], O_RDWR | O_CREAT, 0666);
 	if (file < 0)
 		die(argv[3]);
-	return strcmp(argv[1], "serve") == 0 ? serve(&address)
-					     : play(&address, atoi(argv[5]));
+	return strcmp(argv[1], "serve") == 0
+		       ? serve(&address)
+		       : play(&address, (int)strtol(argv[5], NULL, 10));
 }

@@ -21,6 +21,7 @@ answered by "ok":
 			connection is closed; then as `pass`
 	strand TEXT	the first request that holds TEXT is forwarded; then as
 			`hang`
+	change OLD NEW	in replies, each OLD is NEW, which is as long
 	forget		(no mode) the server's side of each connection that has
 			sent SUBSCRIBE is closed, and its client never hears of
 			it: as if what is between had forgotten the connection
@@ -142,6 +143,9 @@ class Proxy:
                     return
                 if self.mode in ("drop", "hang"):
                     continue
+                if self.mode == "change":
+                    old, new = self.arg.encode().split()
+                    data = data.replace(old, new)
                 if self.mode == "delay":
                     time.sleep(int(self.arg) / 1000)
                 if self.mode == "cut":
@@ -178,7 +182,7 @@ class Proxy:
             self.mode = "close"
             return "ok"
         if mode not in ("pass", "hang", "close", "reset", "delay", "cut",
-                        "drop", "lose", "strand", "take"):
+                        "drop", "lose", "strand", "take", "change"):
             return "what?"
         self.arg = arg
         self.mode = mode

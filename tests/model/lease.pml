@@ -27,7 +27,8 @@
  *	LOAD	 SCRIPT LOAD, on the connection that INFO was asked on; of
  *		 scripts that are those of one delay: what strangers load for
  *		 another has other names, and is not `loaded`
- *	YOUNG	 it is not: nobody is granted anything
+ *	YOUNG	 it is not: nobody is granted anything.  Of a promoted replica
+ *		 the uptime says nothing: from when somebody asks first
  *	RENEW	 compare and expire; it never creates
  *	RESTORE	 after RENEW found none, in the server's restart window
  *	HANDOVER the keeper gets the lease and its deadline
@@ -62,6 +63,7 @@
 /* The server. */
 byte key, left, window;
 bit loaded = !RESTARTS, epoch;
+bit unseen; /* it is another one, and nobody has asked how old it is */
 
 /* The hosts: whose description is locked (+ 1). */
 byte klock[2];
@@ -166,6 +168,17 @@ inline call(what, t, answer)
 	}
 }
 
+/* How old it is (INFO, young.lua). */
+inline look()
+{
+	d_step {
+		if
+		:: unseen -> unseen = 0; window = TTL
+		:: else
+		fi
+	}
+}
+
 inline unlock(p)
 {
 	d_step {
@@ -244,7 +257,7 @@ sent:		call(ASK, token[p], answer);
 		:: answer == UNSURE -> goto ask		/* RESEND */
 		:: answer == UNSURE -> goto release	/* DISOWN */
 		:: answer == NOSCRIPT ->
-			atomic { at = epoch; seen = window };	/* INFO */
+			atomic { look(); at = epoch; seen = window }; /* INFO */
 			if
 			:: seen > 0 ->			/* YOUNG */
 				atomic { seen = 0; asked[p] = 0; unlock(p) };
@@ -293,6 +306,10 @@ sent:		call(ASK, token[p], answer);
 			renewals--;
 			send(RENEW, token[p], asked[p]);
 			call(RENEW, token[p], answer);
+			if
+			:: answer == GONE -> look()
+			:: else
+			fi;
 			if
 			:: answer == GONE && window > 0 ->
 				send(RESTORE, token[p], asked[p]);
@@ -350,6 +367,10 @@ proctype Keeper()
 #endif
 			send(RENEW, k_token, k_asked);
 			call(RENEW, k_token, answer);
+			if
+			:: answer == GONE -> look()
+			:: else
+			fi;
 			if
 			:: answer == GONE && window > 0 ->
 				send(RESTORE, k_token, k_asked);
@@ -461,10 +482,17 @@ proctype Trouble()
 	:: atomic { restarts > 0 ->			/* RESTART */
 		restarts--; key = 0; left = 0;
 		loaded = 0; epoch = !epoch;
+#if PROMOTED
+#ifndef BUG_UPTIME
+		unseen = 1;
+#endif
+		window = 0
+#else
 #ifdef BUG_DELAY
 		window = 0
 #else
 		window = TTL
+#endif
 #endif
 		}
 #ifdef BUG_STRANGER

@@ -37,6 +37,9 @@
 #ifndef RESTARTS
 #define RESTARTS 0
 #endif
+#ifndef PROMOTED /* lease.pml: a restart is a replica's promotion */
+#define PROMOTED 0
+#endif
 #ifndef UNSHARES /* lease.pml: unlocked by who shares the description */
 #define UNSHARES 0
 #endif

@@ -39,6 +39,7 @@ rows()
 	lease	exclusion	-	NEIGHBOUR=1 CRASHES=1 COPIES=1 RENEWALS=0
 	lease	exclusion	-	TTL=3 CRASHES=1 COPIES=1 LOSSES=1
 	lease	exclusion	-	RESTARTS=1 COPIES=1 LOSSES=1
+	lease	exclusion	-	RESTARTS=1 PROMOTED=1 COPIES=1
 	lease	exclusion	-	NEIGHBOUR=1 UNSHARES=1 COPIES=1 RENEWALS=0
 	lease	exclusion	-	KEEPERS=1 CRASHES=1 COPIES=1
 	lease	exclusion	-	KEEPERS=1 CRASHES=1 quick
@@ -55,6 +56,7 @@ rows()
 	lease	exclusion	BUG_DELAY	RESTARTS=1 quick
 	lease	exclusion	BUG_LOAD	RESTARTS=1
 	lease	exclusion	BUG_STRANGER	RESTARTS=1
+	lease	exclusion	BUG_UPTIME	RESTARTS=1 PROMOTED=1
 	lease	exclusion	BUG_HANDOVER	KEEPERS=1 CRASHES=1
 	lease	forgotten	BUG_BLIND	KEEPERS=1
 	queue	exclusion	-	ROUNDS=2 quick

@@ -380,10 +380,10 @@ static const struct dlk_lease lease = {
 static void an_answer_to_acquire_is_taken_or_refused(void **state)
 {
 	static const char *const samples[] = {
-		"+OK\r\n*5\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n:0\r\n",
-		"+OK\r\n*5\r\n:0\r\n:9000\r\n$3\r\nabc\r\n:7\r\n:2\r\n",
-		"+OK\r\n*5\r\n:2\r\n:0\r\n$4\r\nlist\r\n:0\r\n:0\r\n",
-		"+OK\r\n-NOSCRIPT "
+		"+OK\r\n+OK\r\n*5\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n:0\r\n",
+		"+OK\r\n+OK\r\n*5\r\n:0\r\n:9000\r\n$3\r\nabc\r\n:7\r\n:2\r\n",
+		"+OK\r\n+OK\r\n*5\r\n:2\r\n:0\r\n$4\r\nlist\r\n:0\r\n:0\r\n",
+		"+OK\r\n+OK\r\n-NOSCRIPT "
 		"x\r\n$25\r\n\r\nuptime_in_seconds:1234\r\n\r\n"
 		"+OK\r\n",
 	};
@@ -412,9 +412,9 @@ static void an_answer_to_acquire_is_taken_or_refused(void **state)
 static void an_answer_to_renew_is_taken_or_refused(void **state)
 {
 	static const char *const samples[] = {
-		"+OK\r\n*2\r\n:1\r\n$0\r\n\r\n*2\r\n:0\r\n$3\r\nabc\r\n",
-		"+OK\r\n*2\r\n:1\r\n$0\r\n\r\n*2\r\n:-1\r\n$0\r\n\r\n",
-		"+OK\r\n*2\r\n:1\r\n$0\r\n\r\n-NOSCRIPT x\r\n",
+		"+OK\r\n+OK\r\n*2\r\n:1\r\n$0\r\n\r\n*2\r\n:0\r\n$3\r\nabc\r\n",
+		"+OK\r\n+OK\r\n*2\r\n:1\r\n$0\r\n\r\n*2\r\n:-1\r\n$0\r\n\r\n",
+		"+OK\r\n+OK\r\n*2\r\n:1\r\n$0\r\n\r\n-NOSCRIPT x\r\n",
 	};
 	struct talk *t = *state;
 	unsigned renewed = 0, failed = 0;
@@ -447,7 +447,9 @@ static void count_told(void *arg, const redisReply *reply)
 
 static void an_answer_to_release_is_told_once(void **state)
 {
-	static const char *const samples[] = { "+OK\r\n:1\r\n:0\r\n" };
+	static const char *const samples[] = {
+		"+OK\r\n$19\r\n\r\nredis_version:6.2\r\n:1\r\n:0\r\n"
+	};
 	struct talk *t = *state;
 
 	for (int i = 0; i < TALKS; i++) {

@@ -1384,7 +1384,8 @@ static void serve_text(int fd, void *arg)
 			return;
 }
 
-/* What an acquire makes of it.  (The first answer is CLIENT SETNAME's.) */
+/* What an acquire makes of it.  (The first answers are those of CLIENT SETNAME
+ * and INFO.) */
 static int acquire_from(const char *text)
 {
 	struct fake f = { 0 };
@@ -1392,7 +1393,7 @@ static int acquire_from(const char *text)
 	char all[1024];
 	int said;
 
-	snprintf(all, sizeof(all), "+OK\r\n%s", text);
+	snprintf(all, sizeof(all), "+OK\r\n+OK\r\n%s", text);
 	fake_start(&f, serve_text, all);
 	c = dlk_conn_new(&f.ep);
 	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of a server; see server.h. */
+#include "lease/server.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "model/timeline.h"
+
+/* --- what it says of itself (Redis: INFO) --------------------------------- */
+
+/* The value of "\r\nNAME:VALUE\r\n"; "" for none, or one that does not fit. */
+static void field(const char *info, const char *name, char *value, size_t size)
+{
+	const size_t len = strlen(name);
+	size_t n;
+
+	value[0] = '\0';
+	while ((info = strchr(info, '\n'))) {
+		info++;
+		if (strncmp(info, name, len) != 0 || info[len] != ':')
+			continue;
+		n = strcspn(info + len + 1, "\r\n");
+		if (n < size) {
+			memcpy(value, info + len + 1, n);
+			value[n] = '\0';
+		}
+		return;
+	}
+}
+
+static uint64_t number(const char *info, const char *name)
+{
+	char value[24];
+	uint64_t n;
+
+	field(info, name, value, sizeof(value));
+	return dlk_number(value, 10, &n) ? n : 0;
+}
+
+static void read_role(struct dlk_server_info *s, const char *info)
+{
+	char value[48];
+	struct dlk_text t;
+
+	field(info, "role", value, sizeof(value));
+	s->replica = strcmp(value, "slave") == 0;
+	dlk_text_init(&t, s->master, sizeof(s->master));
+	if (s->replica) {
+		field(info, "master_host", value, sizeof(value));
+		dlk_text_str(&t, value);
+		dlk_text_str(&t, ":");
+		field(info, "master_port", value, sizeof(value));
+		dlk_text_str(&t, value);
+	}
+	/* The id of its master, when it was a replica; all zero: it was none.
+	 */
+	field(info, "master_replid2", value, sizeof(value));
+	s->promoted = value[strspn(value, "0")] != '\0';
+}
+
+void dlk_server_read(struct dlk_server_info *s, const char *info)
+{
+	uint64_t major;
+	char *point;
+
+	*s = (struct dlk_server_info){ 0 };
+	field(info, "run_id", s->run_id, sizeof(s->run_id));
+	field(info, "redis_version", s->version, sizeof(s->version));
+	point = strchr(s->version, '.');
+	if (point) {
+		*point = '\0';
+		if (dlk_number(s->version, 10, &major))
+			s->major = (unsigned)major;
+		*point = '.';
+	}
+	read_role(s, info);
+	s->uptime_s = number(info, "uptime_in_seconds");
+	/* Without a limit of memory nothing is evicted, whatever the policy. */
+	if (number(info, "maxmemory"))
+		field(info, "maxmemory_policy", s->evicts, sizeof(s->evicts));
+	if (strcmp(s->evicts, "noeviction") == 0)
+		s->evicts[0] = '\0';
+}
+
+/* --- words ---------------------------------------------------------------- */
+
+enum { SERVER_MAJOR = 7 };
+
+const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
+			     size_t size)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, room, size);
+	if (s->major && s->major < SERVER_MAJOR) {
+		dlk_text_str(&t, "it is Redis ");
+		dlk_text_str(&t, s->version);
+		dlk_text_str(&t, ", and dlock needs 7.0 or newer");
+	} else if (s->replica) {
+		dlk_text_str(&t, "it is a replica of ");
+		dlk_text_str(&t, s->master);
+		dlk_text_str(&t, ": url must name the master");
+	}
+	return t.len ? room : NULL;
+}
+
+static const struct {
+	const char *error, *advice;
+} advices[] = {
+	{ "NOAUTH", "it wants a password: password_file (and username)" },
+	{ "WRONGPASS", "see username and password_file" },
+	{ "NOPERM", "see PERMISSIONS in dlock.conf(5)" },
+	{ "DENIED", "it is in protected mode: give it a password, or let it "
+		    "listen where only its clients are" },
+	{ "ERR max number of clients", "raise its maxclients" },
+};
+
+/* Of an error, what fits beside an advice: whole sentences, if it is long. */
+static size_t said(const char *error)
+{
+	enum { SENTENCES = 150 };
+	size_t n = strlen(error), end = 0;
+
+	for (size_t i = 0; i + 1 < n && i < SENTENCES; i++)
+		if (error[i] == '.' && error[i + 1] == ' ')
+			end = i + 1;
+	return n > SENTENCES && end ? end : n;
+}
+
+void dlk_server_explain(struct dlk_text *t, const char *error,
+			const struct dlk_server_info *s)
+{
+	char room[160];
+	const char *advice = dlk_server_unfit(s, room, sizeof(room));
+	size_t len = strlen(error);
+
+	for (unsigned i = 0;
+	     !advice && i < sizeof(advices) / sizeof(advices[0]); i++)
+		if (strncmp(error, advices[i].error,
+			    strlen(advices[i].error)) == 0)
+			advice = advices[i].advice;
+	if (advice)
+		len = said(error);
+	dlk_text_bytes(t, error, len);
+	if (advice) {
+		dlk_text_str(t, " (");
+		dlk_text_str(t, advice);
+		dlk_text_str(t, ")");
+	}
+}
+
+/* --- what this process remembers ------------------------------------------ */
+
+enum { SERVERS = 64 };
+
+static struct known {
+	_Atomic uint64_t name; /* of the endpoint; 0: free */
+	_Atomic uint64_t met, granted, granted_ns;
+} known[SERVERS];
+
+static uint64_t hash(uint64_t h, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	while (len--)
+		h = (h ^ *p++) * 0x100000001b3ULL;
+	return h;
+}
+
+/* FNV-1a, never 0. */
+static uint64_t name_of(const struct dlk_endpoint *ep)
+{
+	uint64_t h = hash(0xcbf29ce484222325ULL, ep->host, strlen(ep->host));
+
+	h = hash(h, &ep->port, sizeof(ep->port));
+	h = hash(h, ep->path, strnlen(ep->path, sizeof(ep->path)));
+	h = hash(h, &ep->db, sizeof(ep->db));
+	h = hash(h, &ep->restart_delay_ms, sizeof(ep->restart_delay_ms));
+	return h ?: 1;
+}
+
+/* NULL: there are too many, and nothing is remembered of this one. */
+static struct known *find(const struct dlk_endpoint *ep)
+{
+	const uint64_t name = name_of(ep);
+
+	for (int i = 0; i < SERVERS; i++) {
+		uint64_t there = 0;
+
+		if (atomic_compare_exchange_strong(&known[i].name, &there,
+						   name) ||
+		    there == name)
+			return &known[i];
+	}
+	return NULL;
+}
+
+/* 0: unknown */
+static uint64_t run_of(const struct dlk_server_info *s)
+{
+	return s->run_id[0] ? hash(0xcbf29ce484222325ULL, s->run_id,
+				   DLK_RUN_ID_LEN) |
+				      1
+			    : 0;
+}
+
+bool dlk_server_meet(const struct dlk_endpoint *ep,
+		     const struct dlk_server_info *s)
+{
+	const uint64_t run = run_of(s);
+	struct known *k = find(ep);
+	uint64_t before;
+
+	if (!k || !run)
+		return false;
+	before = atomic_exchange(&k->met, run);
+	return before && before != run;
+}
+
+void dlk_server_granted(const struct dlk_endpoint *ep,
+			const struct dlk_server_info *s, uint64_t now_ns)
+{
+	const uint64_t run = run_of(s);
+	struct known *k = find(ep);
+
+	if (!k || !run)
+		return;
+	atomic_store(&k->granted, run);
+	atomic_store(&k->granted_ns, now_ns);
+}
+
+/* (INFO counts whole seconds, from the second that it was started in.) */
+bool dlk_server_is_other(const struct dlk_endpoint *ep,
+			 const struct dlk_server_info *s, uint64_t now_ns)
+{
+	const uint64_t run = run_of(s);
+	const struct known *k = find(ep);
+	uint64_t before = k ? atomic_load(&k->granted) : 0;
+
+	return run && before && before != run &&
+	       s->uptime_s * 1000 * DLK_MS >
+		       now_ns - atomic_load(&k->granted_ns) + 2000 * DLK_MS;
+}

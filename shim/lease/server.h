@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known of a server.
+ *
+ * It says of itself, by INFO, when a connection is made: its run id, version,
+ * role, what it evicts.  The user may not be allowed to ask (acl(7)): then
+ * nothing is known, and nothing depends on it but the words for what fails.
+ *
+ * And this process remembers, of each server that it is configured for, by
+ * which run id it was answered last, and granted something: another one is
+ * another memory (DESIGN L5).  Lock-free; a child of fork(2) has its parent's.
+ */
+#ifndef DLK_SERVER_H
+#define DLK_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "model/text.h"
+
+enum { DLK_RUN_ID_LEN = 40 };
+
+struct dlk_server_info {
+	char run_id[DLK_RUN_ID_LEN + 1]; /* "": unknown, and so is the rest */
+	char version[16];
+	unsigned major;
+	bool replica;
+	bool promoted;   /* it has been one, once */
+	char master[80]; /* of a replica: "HOST:PORT" */
+	char evicts[24]; /* the policy by which locks may go; "": none does */
+	uint64_t uptime_s;
+};
+
+/* From the text of INFO. */
+void dlk_server_read(struct dlk_server_info *s, const char *info);
+
+/* Why it cannot grant anything at all: NULL, or words for the log. */
+const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
+			     size_t size);
+
+/* An error of the server's, in its own words, and what can be done about it. */
+void dlk_server_explain(struct dlk_text *t, const char *error,
+			const struct dlk_server_info *s);
+
+/* A connection was made: true if this process has met another run id there. */
+bool dlk_server_meet(const struct dlk_endpoint *ep,
+		     const struct dlk_server_info *s);
+/* Its scripts are there: they answered, or renewed, something. */
+void dlk_server_granted(const struct dlk_endpoint *ep,
+			const struct dlk_server_info *s, uint64_t now_ns);
+/*
+ * Did another one do so when this one was running already?  So it is not that
+ * one, restarted.
+ */
+bool dlk_server_is_other(const struct dlk_endpoint *ep,
+			 const struct dlk_server_info *s, uint64_t now_ns);
+
+#endif
