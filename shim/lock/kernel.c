@@ -24,6 +24,26 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
+static bool names_library(void *found, const char *line)
+{
+	*(bool *)found = strstr(line, "/libdlock-preload.so") != NULL;
+	return !*(bool *)found;
+}
+
+bool dlk_kernel_is_preloaded(pid_t pid)
+{
+	char path[48];
+	struct dlk_text t;
+	bool found = false;
+
+	dlk_text_init(&t, path, sizeof(path));
+	dlk_text_str(&t, "/proc/");
+	dlk_text_i64(&t, pid);
+	dlk_text_str(&t, "/maps");
+	dlk_each_line(path, names_library, &found);
+	return found;
+}
+
 static void fd_name(struct dlk_text *t, char *buf, size_t size, const char *dir,
 		    int fd)
 {

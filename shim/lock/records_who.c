@@ -13,6 +13,8 @@
  *  1. What Redis knows of nobody, nobody holds but a program that is not
  *     preloaded: we try again, for a while.  A holder costs one question.
  *  2. Such a program's lock is known again: it costs that while once in ten.
+ *     Who is preloaded is given more of it: on a busy machine an asker can lose
+ *     its core for longer than a plain program is waited for.
  *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
  *     it may be granted: so who asks again and again leaves the others room.
  *     The moment is that of 16 round trips.
@@ -28,7 +30,8 @@
 #include "lock/record.h"
 #include "model/timeline.h"
 
-enum { ASKER_LOOKS = 3, ASKER_MS = 10, STRANGER_MS = 100, REFUSALS = 64 };
+enum { ASKER_LOOKS = 3, ASKER_MS = 10, SLOW_ASKER_MS = 300, REFUSALS = 64 };
+enum { STRANGER_MS = 100, STRANGER_TIMES = 10 };
 enum { CYCLE_LOOKS = 4, CYCLE_MS = 10 };
 
 static __thread struct {
@@ -36,6 +39,13 @@ static __thread struct {
 	struct flock64 lock;
 	uint64_t until_ns;
 } stranger __attribute__((tls_model("initial-exec")));
+
+/* The last one that was slow, and whether it is preloaded. */
+static __thread struct {
+	pid_t pid;
+	uint64_t looked_ns;
+	bool is;
+} slow __attribute__((tls_model("initial-exec")));
 
 static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
 
@@ -138,6 +148,23 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
 	return err;
 }
 
+static bool is_preloaded(const struct ask *a, pid_t pid)
+{
+	if (slow.pid != pid || slow.looked_ns != a->looked_ns) {
+		slow.pid = pid;
+		slow.looked_ns = a->looked_ns;
+		slow.is = pid > 0 && dlk_kernel_is_preloaded(pid);
+	}
+	return slow.is;
+}
+
+static bool is_too_slow(const struct ask *a, pid_t pid, uint64_t ns)
+{
+	if (a->looks < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
+		return false;
+	return ns >= SLOW_ASKER_MS * DLK_MS || !is_preloaded(a, pid);
+}
+
 /* The kernel has refused, by this lock: may its owner be one who only asks? */
 static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 {
@@ -155,12 +182,20 @@ static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
 	if (err)
 		return false;
-	if (a->looks < ASKER_LOOKS || now - a->looked_ns < ASKER_MS * DLK_MS)
+	if (!is_too_slow(a, lock->l_pid, now - a->looked_ns))
 		return true;
 	stranger.file = a->file;
 	stranger.lock = *lock;
-	stranger.until_ns = now + STRANGER_MS * DLK_MS;
+	stranger.until_ns = now + STRANGER_TIMES * (now - a->looked_ns);
 	return false;
+}
+
+/* Each look costs a question to Redis. */
+static void pause_for(const struct ask *a)
+{
+	bool slowly = dlk_now_ns() - a->looked_ns >= ASKER_MS * DLK_MS;
+
+	dlk_pause_ns(slowly ? 2 * DLK_MS : DLK_MS / 10);
 }
 
 bool dlk_record_is_by_asker(struct ask *a)
@@ -172,7 +207,7 @@ bool dlk_record_is_by_asker(struct ask *a)
 	if (lock.l_type != F_UNLCK && !may_only_ask(a, &lock))
 		return false;
 	if (lock.l_type != F_UNLCK)
-		dlk_pause_ns(DLK_MS / 10);
+		pause_for(a);
 	return true;
 }
 
@@ -245,7 +280,7 @@ static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
 		err = ask_kernel(a, lock);
 		if (err || lock->l_type == F_UNLCK || !may_only_ask(a, lock))
 			return err;
-		dlk_pause_ns(DLK_MS / 10);
+		pause_for(a);
 		*lock = asked;
 	}
 }

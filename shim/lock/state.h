@@ -380,6 +380,8 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size);
 /* This thread saw a moment ago that no rule manages fd, and it still holds. */
 bool dlk_kernel_unmanaged(int fd);
 void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
+/* Has that process our library?  No, if it may not be looked at. */
+bool dlk_kernel_is_preloaded(pid_t pid);
 int dlk_kernel_file(int fd, struct dlk_file *file);
 /* Is it that file?  Never waits for a file server. */
 bool dlk_kernel_is_file(int fd, const struct dlk_file *file);
