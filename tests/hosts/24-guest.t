@@ -42,7 +42,7 @@ one_thread()
 	ask g threads
 	[ "$RESULT" = 1 ]
 }
-ok 'no lease, no thread' until_true 3 one_thread
+ok 'no lease, no thread' until_true 10 one_thread
 
 # --- close loops ----------------------------------------------------------
 ask g closeall
@@ -61,7 +61,7 @@ got_it()
 	ask h 'lock a EX NB'
 	[ "$RESULT" = 0 ]
 }
-ok 'the lock ended with its descriptor' until_true 6 got_it
+ok 'the lock ended with its descriptor' until_true 15 got_it
 ask h 'lock a UN'
 is "$(on A stat -c %s f)" 0 'not a byte of ours is in the file'
 peer_end g

@@ -412,6 +412,19 @@ proxy()
 
 # --- blindness ------------------------------------------------------------
 
+# Whether it fails in one of five tries: where two have to meet, they may miss
+# each other once, on a busy machine above all.
+fails_once()
+{
+	local try
+
+	for try in 1 2 3 4 5; do
+		"$@" || return 0
+		note "$RUN: nothing went wrong in try $try"
+	done
+	return 1
+}
+
 # three_ways NAME FUNCTION [ARG...]: FUNCTION runs commands by "$RUN" HOST
 # CMD... and succeeds if exclusion held.  Bare and under the null shim it must
 # not, or it proves nothing; under dlock it must.
@@ -421,17 +434,9 @@ three_ways()
 
 	shift
 	RUN=on
-	if "$@"; then
-		fail "$name: fails without dlock (control)"
-	else
-		pass "$name: fails without dlock (control)"
-	fi
+	ok "$name: fails without dlock (control)" fails_once "$@"
 	RUN=null
-	if "$@"; then
-		fail "$name: fails under the null shim"
-	else
-		pass "$name: fails under the null shim"
-	fi
+	ok "$name: fails under the null shim" fails_once "$@"
 	RUN=dl
 	ok "$name" "$@"
 }

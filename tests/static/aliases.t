@@ -79,7 +79,7 @@ imports()
 	# shellcheck disable=SC2016 # expanded there
 	find /usr/bin /usr/sbin /usr/lib /usr/libexec /usr/local -xdev \
 		-type f \( -perm /111 -o -name '*.so*' \) -print0 2>/dev/null |
-		timeout 40 xargs -0 -P "$(nproc)" -n 32 sh -c '
+		xargs -0 -P "$(nproc)" -n 32 sh -c '
 			dir=$0
 			nm -D -u "$@" 2>/dev/null |
 				awk "\$2 ~ /@GLIBC_/ { print \$2 }" >"$dir/$$"' "$dir"
