@@ -205,6 +205,11 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 	return 0;
 }
 
+int dlk_hear_message(const struct dlk_keep *m, size_t n, int *fds)
+{
+	return is_well_formed(m, n) ? act(m, n, fds) : -EPROTO;
+}
+
 /* --- by the socket -------------------------------------------------------- */
 
 /*
@@ -229,33 +234,32 @@ static void close_all(int fds[DLK_KEEP_FDS])
 	}
 }
 
-/* The first three; no more are meant for us. */
-static void take_fds(const struct cmsghdr *c, int fds[DLK_KEEP_FDS])
+/* The first n; no more are meant for us, and they are closed. */
+static void take_fds(const struct cmsghdr *c, int *fds, unsigned n)
 {
-	const size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	const size_t came = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < came; i++) {
 		int fd;
 
 		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-		if (i < DLK_KEEP_FDS && fds[i] < 0)
+		if (i < n && fds[i] < 0)
 			fds[i] = fd;
 		else
 			close(fd);
 	}
 }
 
-static void take_control(struct msghdr *msg, int fds[DLK_KEEP_FDS],
-			 struct ucred *who)
+void dlk_hear_control(struct msghdr *msg, int *fds, unsigned n,
+		      struct ucred *who)
 {
-	*who = (struct ucred){ .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c;
 	     c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
 			continue;
 		if (c->cmsg_type == SCM_RIGHTS)
-			take_fds(c, fds);
-		else if (c->cmsg_type == SCM_CREDENTIALS &&
+			take_fds(c, fds, n);
+		else if (who && c->cmsg_type == SCM_CREDENTIALS &&
 			 c->cmsg_len == CMSG_LEN(sizeof(*who)))
 			memcpy(who, CMSG_DATA(c), sizeof(*who));
 	}
@@ -295,8 +299,9 @@ static void receive(void *room, size_t size, struct heard *h)
 	for (int i = 0; i < DLK_KEEP_FDS; i++)
 		h->fds[i] = -1;
 	h->n = recvmsg(shim.fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	h->who = (struct ucred){ .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	if (h->n > 0)
-		take_control(&msg, h->fds, &h->who);
+		dlk_hear_control(&msg, h->fds, DLK_KEEP_FDS, &h->who);
 	if (h->n > 0 && (msg.msg_flags & MSG_TRUNC))
 		h->n = 1; /* well-formed it is not */
 }
@@ -350,8 +355,8 @@ static bool hear_one(void)
 		err = -EPERM;
 	} else if (is_path_only(h.fds)) {
 		err = -EBADF;
-	} else if (is_well_formed(&in.head, (size_t)h.n)) {
-		err = act(&in.head, (size_t)h.n, h.fds);
+	} else {
+		err = dlk_hear_message(&in.head, (size_t)h.n, h.fds);
 	}
 	close_all(h.fds);
 	if (err <= 0)

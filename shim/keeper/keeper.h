@@ -266,6 +266,17 @@ uint64_t dlk_look_due_ns(void);
 
 /* The socket; its first message is there.  False: nobody of ours started us. */
 bool dlk_hear_begin(int fd);
+/*
+ * What came with a message: n descriptors into fds, which are -1 before, the
+ * others closed; its sender into *who (or NULL).
+ */
+struct msghdr;
+struct ucred;
+void dlk_hear_control(struct msghdr *msg, int *fds, unsigned n,
+		      struct ucred *who);
+/* A message of one who may: 0, -errno, or 1 for an answer that comes later. */
+struct dlk_keep;
+int dlk_hear_message(const struct dlk_keep *m, size_t n, int *fds);
 /* All that it has said. */
 void dlk_hear(void);
 /* It has something to say: perhaps that a lease was given back. */

@@ -48,7 +48,7 @@
 enum {
 	LOOK_MS = 20,
 	IDLE_MS = 500,
-	ASKER_MS = 50,
+	ASKERS = 16,
 	RELOOKS = 8,
 	HOLDERS = 16,
 };
@@ -272,7 +272,28 @@ static bool is_description(const struct dlk_shade *s, int fd)
 			   &slot) == 0;
 }
 
-static void answer(struct dlk_shade *s, int sock)
+/* The shadow, or none. */
+static void send_shadow(int sock, int shadow)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .align = { .cmsg_level = SOL_SOCKET,
+				 .cmsg_type = SCM_RIGHTS,
+				 .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (shadow >= 0) {
+		memcpy(CMSG_DATA(&control.align), &shadow, sizeof(shadow));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	(void)!sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer(const struct dlk_shade *s, int sock)
 {
 	union {
 		struct cmsghdr align;
@@ -284,34 +305,61 @@ static void answer(struct dlk_shade *s, int sock)
 			      .msg_iovlen = 1,
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *c;
 	int fd = -1;
+	bool theirs;
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != 1)
+	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1)
 		return;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	if (fd < 0 || s->shadow < 0 || !is_description(s, fd)) {
-		msg.msg_control = NULL;
-		msg.msg_controllen = 0;
-	} else {
-		memcpy(CMSG_DATA(c), &s->shadow, sizeof(fd));
-	}
+	dlk_hear_control(&msg, &fd, 1, NULL);
+	theirs = fd >= 0 && s->shadow >= 0 && is_description(s, fd);
 	close_one(&fd);
-	(void)!sendmsg(sock, &msg, MSG_NOSIGNAL);
+	send_shadow(sock, theirs ? s->shadow : -1);
+}
+
+/*
+ * Who has connected and not asked yet, for nobody waits for him: a few, the
+ * oldest is given up for the next.
+ */
+static struct asker {
+	struct dlk_shade *s; /* NULL: free */
+	int sock;
+} askers[ASKERS];
+static unsigned next_asker;
+
+static void end_asker(struct asker *a)
+{
+	if (a->s)
+		close_one(&a->sock);
+	a->s = NULL;
+}
+
+static struct asker *asker_of(void *whose)
+{
+	for (unsigned i = 0; i < ASKERS; i++)
+		if (whose == &askers[i])
+			return &askers[i];
+	return NULL;
+}
+
+static void answer_asker(struct asker *a)
+{
+	if (a->s)
+		answer(a->s, a->sock);
+	end_asker(a);
 }
 
 /* Whoever asks was refused: first let go what has ended this moment. */
 static bool listen_to(struct dlk_shade *s)
 {
+	struct asker *a = &askers[next_asker++ % ASKERS];
 	int sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);
-	struct pollfd p = { .fd = sock, .events = POLLIN };
 	bool ended = look_at(s);
 
-	if (sock >= 0 && poll(&p, 1, ASKER_MS) == 1)
-		answer(s, sock);
-	close_one(&sock);
+	end_asker(a);
+	if (sock >= 0 && enter(sock, a))
+		*a = (struct asker){ s, sock };
+	else
+		close_one(&sock);
 	return ended;
 }
 
@@ -323,6 +371,10 @@ bool dlk_shades_look(void)
 	/* One at a time: what it leads to may end another. */
 	if (epoll_wait(bell, &e, 1, 0) != 1)
 		return false;
+	if (asker_of(e.data.ptr)) {
+		answer_asker(asker_of(e.data.ptr));
+		return false;
+	}
 	if (e.data.ptr != &timer && e.data.ptr != &inotify)
 		return listen_to(e.data.ptr);
 	(void)!read(e.data.ptr == &timer ? timer : inotify, drain,
@@ -481,6 +533,9 @@ void dlk_shade_put(struct dlk_shade *s)
 		return;
 	close_one(&s->shadow);
 	stop_watching(s);
+	for (unsigned i = 0; i < ASKERS; i++)
+		if (askers[i].s == s)
+			end_asker(&askers[i]);
 	take_out(s);
 	close_one(&s->dir);
 	free(s);

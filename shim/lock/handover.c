@@ -65,8 +65,9 @@ static bool is_remote(const struct dlk_held *h)
 {
 	uint32_t magic;
 
-	if (h->coherent || major(h->file.dev) != 0)
-		return h->coherent;
+	/* A shadow is local; it goes with a file that is not. */
+	if (h->program_fd >= 0 || h->coherent || major(h->file.dev) != 0)
+		return h->program_fd >= 0 || h->coherent;
 	magic = dlk_fs_magic(h->fd, h->file.dev);
 	for (unsigned i = 0; i < sizeof(local) / sizeof(local[0]); i++)
 		if (magic == local[i])

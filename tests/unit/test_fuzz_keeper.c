@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+// link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/file.c
+// link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
+// link: shim/keeper/records.c shim/keeper/shade.c shim/keeper/errand.c
+/*
+ * Mutated messages to the keeper, with too many descriptors, or odd ones: each
+ * is taken or refused within its bounds (the address sanitizer watches them: a
+ * message stands in a block of its own size), is answered once, and leaves no
+ * descriptor behind.  The generator is seeded: every run is alike.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "keeper/keeper.h"
+#include "keeper/protocol.h"
+#include "lease/sys.h"
+#include "model/timeline.h"
+#include "tests/unit/lcg.h"
+
+enum { ROUNDS = 5000, WARM = 1024, MOST_FDS = 6, SIZE = 4096 };
+
+#define TOKEN                                                                  \
+	"dlock1 0123456789abcdef0123456789abcdef boot:id 8:1:2.00ff "          \
+	"00000000000000000042 4711 host job"
+
+static int shim, keeper; /* the ends of the socket */
+static int file, path_only, pipe_end;
+static struct stat st;
+
+struct message {
+	struct lcg g;
+	size_t len;
+	union {
+		struct dlk_keep head;
+		struct dlk_keep_add add;
+		struct dlk_keep_renewed renewed;
+		uint64_t align;
+		char bytes[SIZE];
+	} u;
+};
+
+/* --- messages ------------------------------------------------------------- */
+
+static void make_add(struct message *m)
+{
+	static const char texts[] = "key\0" TOKEN "\0";
+	const bool records = lcg_below(&m->g, 2);
+
+	m->u.add = (struct dlk_keep_add){
+		.head.type = DLK_KEEP_ADD,
+		.key_len = 3,
+		.token_len = sizeof(TOKEN) - 1,
+		.places_len = records ? 3 : 0,
+		.ttl_ms = 60000,
+		.kind = records ? DLK_KEPT_POSIX + lcg_below(&m->g, 2)
+				: DLK_KEPT_FLOCK,
+		.shared = lcg_below(&m->g, 2),
+		.coherent = lcg_below(&m->g, 2),
+		.remote = lcg_below(&m->g, 8) == 0,
+		.pid = (uint32_t)getpid(),
+		.dev = st.st_dev,
+		.node = st.st_ino,
+		.granted_ns = dlk_now_ns(),
+		.deadline_ns = dlk_now_ns() + 60000 * DLK_MS,
+		.renew_ns = dlk_now_ns() + 20000 * DLK_MS,
+	};
+	memcpy(m->u.add.bytes, texts, sizeof(texts));
+	memcpy(m->u.add.bytes + sizeof(texts) - 1, "pla", 4);
+	m->len = sizeof(m->u.add) + sizeof(texts) + m->u.add.places_len;
+	m->u.bytes[m->len - 1] = '\0';
+}
+
+static void make_renewed(struct message *m, uint32_t seq)
+{
+	const size_t n = lcg_below(&m->g, 8);
+
+	m->u.head.type = DLK_KEEP_RENEWED;
+	for (size_t i = 0; i < n; i++)
+		m->u.renewed.renewals[i] = (struct dlk_keep_renewal){
+			.lease = seq - (uint32_t)lcg_below(&m->g, 64),
+			.deadline_ns = dlk_now_ns() + lcg_u32(&m->g),
+		};
+	m->len = sizeof(m->u.renewed) + n * sizeof(*m->u.renewed.renewals);
+}
+
+static void make(struct message *m, uint32_t seq)
+{
+	static const uint32_t ends[] = { DLK_KEEP_DROP,
+					 DLK_KEEP_DROP,
+					 DLK_KEEP_OWE,
+					 DLK_KEEP_LEFT,
+					 DLK_KEEP_STAY,
+					 DLK_KEEP_START,
+					 0,
+					 77 };
+
+	memset(&m->u, 0, sizeof(m->u));
+	m->len = sizeof(m->u.head);
+	switch (lcg_below(&m->g, 4)) {
+	case 0:
+	case 1:
+		make_add(m);
+		break;
+	case 2:
+		make_renewed(m, seq);
+		break;
+	default:
+		m->u.head.type = ends[lcg_below(&m->g, 8)];
+		m->u.head.lease = seq - (uint32_t)lcg_below(&m->g, 64);
+	}
+	m->u.head.magic = DLK_KEEP_MAGIC;
+	m->u.head.seq = seq;
+}
+
+/* A bit, a word, or the length: half of the messages stay as they are. */
+static void mutate(struct message *m)
+{
+	static const uint32_t words[] = { 0,          1,          0x7fffffff,
+					  0x80000000, 0xffffffff, 0xfffffffd,
+					  DLK_KEY_MAX };
+
+	for (size_t i = lcg_below(&m->g, 2) * lcg_below(&m->g, 4); i > 0; i--) {
+		const size_t at = lcg_below(&m->g, m->len / 4) * 4;
+
+		switch (lcg_below(&m->g, 3)) {
+		case 0:
+			m->u.bytes[at] ^= (char)(1 << lcg_below(&m->g, 8));
+			break;
+		case 1:
+			memcpy(m->u.bytes + at, &words[lcg_below(&m->g, 7)], 4);
+			break;
+		default:
+			m->len = 4 + lcg_below(&m->g, SIZE - 4);
+		}
+	}
+}
+
+/* --- descriptors ---------------------------------------------------------- */
+
+static unsigned pick_fds(struct lcg *g, int fds[MOST_FDS])
+{
+	const int all[] = { file, file, file, file, path_only, pipe_end, shim };
+	unsigned n =
+		(unsigned)(lcg_below(g, 3) ? 1 : lcg_below(g, MOST_FDS + 1));
+
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = all[lcg_below(g, 7)];
+	return n;
+}
+
+static size_t open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* What is carried is dropped; a wait in the kernel for a file ends by itself.
+ */
+static void drop_all(void)
+{
+	while (dlk_carried)
+		dlk_carry_drop(dlk_carried);
+	for (int i = 0; i < 200 && !dlk_carry_bury(); i++) {
+		dlk_pause_ns(DLK_MS);
+		dlk_errands_back();
+	}
+	dlk_watch_ended();
+	dlk_watch_sweep();
+}
+
+static void assert_nothing_is_left(size_t before)
+{
+	for (int i = 0; i < 2000 && open_fds() > before; i++) {
+		dlk_pause_ns(DLK_MS);
+		dlk_errands_back();
+		drop_all();
+	}
+	assert_int_equal(open_fds(), before);
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+static void send_it(const struct message *m, const int *fds, unsigned n)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(MOST_FDS * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)m->u.bytes, m->len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n) {
+		control.align = (struct cmsghdr){ CMSG_LEN(n * sizeof(int)),
+						  SOL_SOCKET, SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.align), fds, n * sizeof(int));
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
+	}
+	assert_int_equal(sendmsg(shim, &msg, 0), m->len);
+}
+
+/* Who counts answers, by number; a second one only takes the first one back. */
+static unsigned read_answers(unsigned *good)
+{
+	struct dlk_keep_answer a;
+	unsigned n = 0;
+
+	while (recv(shim, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a)) {
+		n++;
+		*good += a.status == 0;
+	}
+	return n;
+}
+
+static void a_message_is_answered_once(void **state)
+{
+	struct message m = { .g = { 201 } };
+	unsigned answers = 0, good = 0;
+	size_t before = 0;
+
+	(void)state;
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		int fds[MOST_FDS];
+		unsigned n = pick_fds(&m.g, fds);
+
+		make(&m, i);
+		mutate(&m);
+		send_it(&m, fds, n);
+		dlk_hear();
+		assert_false(dlk_shim_speaks());
+		dlk_errands_back();
+		answers += read_answers(&good);
+		if (i % 64 == 0)
+			drop_all();
+		/* What is opened once, on first need, is by now. */
+		if (i == WARM)
+			before = open_fds();
+	}
+	drop_all();
+	assert_nothing_is_left(before);
+	answers += read_answers(&good);
+	/* A late error is a second answer: there are few. */
+	assert_in_range(answers, ROUNDS, ROUNDS + ROUNDS / 20);
+	assert_in_range(good, ROUNDS / 10, ROUNDS - ROUNDS / 10);
+}
+
+static void a_message_is_read_within_its_bounds(void **state)
+{
+	struct message m = { .g = { 202 } };
+	const size_t before = open_fds();
+	unsigned taken = 0;
+
+	(void)state;
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		int fds[DLK_KEEP_FDS] = { -1, -1, -1 };
+		void *box;
+
+		make(&m, i);
+		mutate(&m);
+		box = malloc(m.len);
+		assert_non_null(box);
+		memcpy(box, m.u.bytes, m.len);
+		if (lcg_below(&m.g, 8))
+			fds[0] = dup(file);
+		taken += dlk_hear_message(box, m.len, fds) >= 0;
+		if (fds[0] >= 0)
+			close(fds[0]);
+		free(box);
+		dlk_errands_back();
+		if (i % 64 == 0)
+			drop_all();
+	}
+	drop_all();
+	assert_nothing_is_left(before);
+	assert_in_range(taken, ROUNDS / 10, ROUNDS - ROUNDS / 10);
+}
+
+/* --- the keeper's beginning ----------------------------------------------- */
+
+static int begin(void **state)
+{
+	static const struct dlk_endpoint nowhere = {
+		.scheme = DLK_UNIX,
+		.path = "/nonexistent",
+		.connect_timeout_ms = 100,
+	};
+	struct {
+		struct dlk_keep head;
+		struct dlk_endpoint ep;
+	} start = { { .magic = DLK_KEEP_MAGIC, .type = DLK_KEEP_START },
+		    nowhere };
+	char name[] = "/tmp/dlock-fuzz.XXXXXX";
+	int ends[2], pipes[2], on = 1;
+
+	(void)state;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) ||
+	    pipe(pipes))
+		return -1;
+	shim = ends[0];
+	keeper = ends[1];
+	pipe_end = pipes[0];
+	setsockopt(shim, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	setsockopt(keeper, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	file = mkstemp(name);
+	path_only = open(name, O_PATH | O_CLOEXEC);
+	unlink(name);
+	if (file < 0 || path_only < 0 || fstat(file, &st))
+		return -1;
+	return send(shim, &start, sizeof(start), 0) < 0 || !dlk_watch_init() ||
+	       !dlk_errands_init() || !dlk_hear_begin(keeper);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_message_is_answered_once),
+		cmocka_unit_test(a_message_is_read_within_its_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, begin, NULL);
+}
