@@ -40,11 +40,11 @@ token_of()
 	rr get "dlock:$MNT/$1"
 }
 
-# stay FILE...: for twice the ttl, each is the same lease, is renewed early
+# stay FILE...: for one and a half times the ttl, each is the same lease, is renewed early
 # enough, and the other host is refused.
 stay()
 {
-	local end=$(($(now) + 2000000000)) left least=1000 asked=0 file
+	local end=$(($(now) + 1500000000)) left least=1000 asked=0 file
 	local -A token
 
 	for file; do
