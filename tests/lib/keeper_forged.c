@@ -85,7 +85,7 @@ static void forge(int sock, int fd)
 		.ttl_ms = 60000,
 		.pid = (uint32_t)getpid(),
 		.dev = st.st_dev,
-		.ino = st.st_ino,
+		.node = st.st_ino,
 		.granted_ns = in_s(0),
 		.deadline_ns = in_s(60),
 		.renew_ns = in_s(20),
