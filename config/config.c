@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -192,14 +191,16 @@ int dlk_config_parse(const char *file, const char *text, size_t len,
 static bool may_be_root(uid_t uid)
 {
 	enum { NOBODY = 65534 }; /* /proc/sys/kernel/overflowuid */
-	unsigned long first, there, count = UINT32_MAX;
-	char map[256];
+	unsigned long count = UINT32_MAX;
+	char map[256], *field = map;
 
 	if (uid != NOBODY ||
 	    dlk_slurp("/proc/self/uid_map", map, sizeof(map)) <= 0)
 		return uid == 0;
-	return sscanf(map, "%lu %lu %lu", &first, &there, &count) == 3 &&
-	       count != UINT32_MAX;
+	/* Of the first line: from 0, to 0, as many as there are. */
+	for (int i = 0; i < 3; i++)
+		count = strtoul(field, &field, 10);
+	return count != UINT32_MAX;
 }
 
 /*
@@ -258,7 +259,7 @@ int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
 			       .err = err };
 	char *text = malloc(DLK_FILE_MAX + 1);
 	ssize_t len = -ENOMEM;
-	struct stat st;
+	struct stat st = { 0 };
 	int ret;
 
 	*out = NULL;

@@ -286,6 +286,77 @@ static void the_way_back_gives_the_written_spelling(void **state)
 	dlk_config_free(config);
 }
 
+/* The path as dlk_config_follow() leaves it, below `top`, or "none". */
+static const char *followed(const struct dlk_config *config, const char *below)
+{
+	static char path[DLK_PATH_MAX];
+	const struct dlk_rule *rule;
+	size_t len = (size_t)snprintf(path, sizeof(path), "%s%s", top, below);
+
+	rule = dlk_config_match(config, path, len);
+	if (dlk_config_may_follow(config, rule))
+		assert_int_equal(dlk_config_follow(config, 0, path,
+						   sizeof(path), &search,
+						   &rule),
+				 0);
+	return rule ? path + strlen(top) : "none";
+}
+
+static void a_rule_covers_where_its_prefix_leads_now(void **state)
+{
+	char text[1024];
+	struct dlk_error error;
+	struct dlk_config *config;
+
+	(void)state;
+	assert_int_equal(mkdir("n1", 0700) | mkdir("n2", 0700), 0);
+	assert_int_equal(symlink("n1", "now"), 0);
+	snprintf(text, sizeof(text),
+		 "path '%s/now/' { exclude = { '*.tmp' } }\n"
+		 "path '%s/n2/in/' { }\n"
+		 "path '%s/one' { }\n",
+		 top, top, top);
+	config = parse(text, &error);
+	assert_non_null(config);
+	assert_int_equal(config->n_movable, 3);
+	assert_string_equal(followed(config, "/n2/f"), "none");
+	assert_string_equal(followed(config, "/n1/f"), "/n1/f");
+	unlink("now");
+	assert_int_equal(symlink("n2", "now"), 0);
+	assert_int_equal(symlink("n2/target", "one"), 0);
+	assert_string_equal(followed(config, "/n2/f"), "/now/f");
+	assert_string_equal(followed(config, "/n2"), "none");
+	assert_string_equal(followed(config, "/n2/a.tmp"), "none");
+	/* The longest wins, by whichever way it covers the path. */
+	assert_string_equal(followed(config, "/n2/in/f"), "/n2/in/f");
+	assert_string_equal(followed(config, "/n2/target"), "/one");
+	assert_string_equal(followed(config, "/n2/target2"), "/now/target2");
+	/* What it led to at the start stays. */
+	assert_string_equal(followed(config, "/n1/f"), "/n1/f");
+	dlk_config_free(config);
+}
+
+static void what_cannot_move_is_not_followed_again(void **state)
+{
+	char text[256];
+	struct dlk_error error;
+	struct dlk_config *config;
+
+	(void)state;
+	assert_int_equal(mkdir("fixed", 0700), 0);
+	snprintf(text, sizeof(text), "path '%s/fixed/' { }", top);
+	config = parse(text, &error);
+	assert_non_null(config);
+	assert_false(dlk_config_may_follow(config, NULL));
+	dlk_config_free(config);
+	snprintf(text, sizeof(text), "path '%s/now/' { }", top);
+	config = parse(text, &error);
+	assert_non_null(config);
+	assert_true(dlk_config_may_follow(config, NULL));
+	assert_false(dlk_config_may_follow(config, config->rules));
+	dlk_config_free(config);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +368,8 @@ int main(void)
 		cmocka_unit_test(both_spellings_give_one_key),
 		cmocka_unit_test(one_place_has_one_rule),
 		cmocka_unit_test(the_way_back_gives_the_written_spelling),
+		cmocka_unit_test(a_rule_covers_where_its_prefix_leads_now),
+		cmocka_unit_test(what_cannot_move_is_not_followed_again),
 	};
 
 	return cmocka_run_group_tests(tests, make_top, remove_top);
