@@ -205,10 +205,11 @@ static const char *check_own_percent(const char *key)
 			return "can make a key that ends in \"%rec\", as those "
 			       "of record locks do";
 		if (can_be(key, at, "dlock") &&
-		    (can_begin(t, "wait:") || can_begin(t, "wake:")))
+		    (can_begin(t, "wait:") || can_begin(t, "wake:") ||
+		     can_begin(t, "run:")))
 			return "can make a key of dlock's own "
-			       "(\"dlock%wait:\", "
-			       "\"dlock%wake:\")";
+			       "(\"dlock%wait:\", \"dlock%wake:\", "
+			       "\"dlock%run:\")";
 	}
 	return NULL;
 }

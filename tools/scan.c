@@ -18,6 +18,7 @@
 
 #define RECORD "%rec"
 #define WAITS  "dlock%wait:"
+#define RUN    "dlock%run:"
 
 enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 4 };
 
@@ -58,12 +59,22 @@ static bool has_suffix(const char *key, size_t len, const char *suffix)
 	return len > n && !memcmp(key + len - n, suffix, n);
 }
 
-/* {KEY}%q and its like belong to a lock, lease/waits.h's to none. */
+static bool begins_with(const char *key, size_t len, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return len > n && !memcmp(key, prefix, n);
+}
+
+/*
+ * {KEY}%q and its like belong to a lock; lease/waits.h's, and that of
+ * scripts/young.lua, to none.
+ */
 static bool companion(const char *key, size_t len)
 {
 	const char *brace = memrchr(key, '}', len);
 
-	if (len > strlen(WAITS) && !memcmp(key, WAITS, strlen(WAITS)))
+	if (begins_with(key, len, WAITS) || begins_with(key, len, RUN))
 		return true;
 	return *key == '{' && brace && brace + 1 < key + len && brace[1] == '%';
 }

@@ -486,8 +486,9 @@ static void no_template_makes_a_key_of_another_kind(void **state)
 					   "%p%%%r%r", "%%%rc", "%%r%rc",
 					   "%%%%%%rec" };
 	static const char *const own[] = { "dlock%%wait:%r", "dlock%%wake:x",
-					   "%r%%wait:x",     "dl%r%%wa%r",
-					   "dlock%%%r",      "%rk%%%r%p" };
+					   "dlock%%run:%r",  "%r%%wait:x",
+					   "dl%r%%wa%r",     "dlock%%%r",
+					   "%rk%%%r%p" };
 	static const char *const good_ones[] = {
 		"k%%re",       "%%rec%p",     "k%%%p",          "%%rec.",
 		"dlock%%%p",   "dlock%%wai",  "Dlock%%wait:%p", "%p%%wait:x",
