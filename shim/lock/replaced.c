@@ -66,9 +66,20 @@ static int judge_records(const struct ask *a, struct dlk_held *h)
 	return there == 0 ? -1 : conflicts;
 }
 
+/* A shadow was removed under its lock, and another one is locked now. */
+static bool is_same_by_shadows(const struct ask *a, const struct dlk_held *h)
+{
+	struct dlk_file ours, its;
+
+	return a->by_shadow && h->program_fd >= 0 &&
+	       dlk_kernel_file(a->program_fd, &ours) == 0 &&
+	       dlk_kernel_file(h->program_fd, &its) == 0 &&
+	       dlk_same_file(&ours, &its);
+}
+
 static int judge(const struct ask *a, struct dlk_held *h)
 {
-	if (waits_as_bare(a, h))
+	if (waits_as_bare(a, h) || is_same_by_shadows(a, h))
 		return 0;
 	if (a->kind != DLK_FLOCK)
 		return judge_records(a, h);
