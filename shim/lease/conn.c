@@ -50,7 +50,7 @@ struct dlk_conn {
 	socklen_t addr_len; /* 0: not resolved yet */
 	unsigned greeting;  /* replies of the set-up still to come */
 	unsigned optional;  /* ... of which so many may fail, the last ones */
-	bool only_listens, restarted;
+	bool only_listens, restarted, suspected;
 	struct dlk_server_info server;
 	struct deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
 	unsigned deferred_at, deferred_n;
@@ -169,9 +169,11 @@ void dlk_conn_only_listens(struct dlk_conn *c)
 	c->only_listens = true;
 }
 
+/* Once a connection; and its run id tells more, if it is known. */
 void dlk_conn_suspect(struct dlk_conn *c)
 {
-	c->restarted = true;
+	c->restarted |= !c->server.run_id[0] && !c->suspected;
+	c->suspected = true;
 }
 
 bool dlk_conn_restarted(struct dlk_conn *c)
@@ -376,6 +378,7 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 	if (err)
 		return cannot_connect(c, err);
 	c->server = (struct dlk_server_info){ 0 };
+	c->suspected = false;
 	err = queue_greeting(c);
 	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
 }

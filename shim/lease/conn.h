@@ -115,7 +115,8 @@ const struct dlk_server_info *dlk_conn_server(const struct dlk_conn *c);
 /*
  * Has the server lost its memory, perhaps, since this was asked last?  The
  * connection was found closed, the next one was to another run id than this
- * process had met, or the scripts are gone (dlk_conn_suspect).
+ * process had met, or the scripts are gone (dlk_conn_suspect) and there is no
+ * run id to be seen.
  */
 bool dlk_conn_restarted(struct dlk_conn *c);
 void dlk_conn_suspect(struct dlk_conn *c);
