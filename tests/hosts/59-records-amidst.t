@@ -31,6 +31,13 @@ seen_cycle()
 	hear t 5
 	note "$RUN: byte 50: $RESULT; byte 0: $START after $END us"
 	peer_end t
+	until_true 5 all_ended
+}
+
+# Until then its locks are in the next one's way.
+all_ended()
+{
+	! on A pgrep -x amidst >/dev/null
 }
 
 rig_start disks
