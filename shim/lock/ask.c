@@ -424,9 +424,35 @@ static void say_if_idle(const char *call)
 }
 
 /*
+ * Memory for a search of the prefixes: the stack may be small, and the scratch
+ * another's (borrowed.c).  One is always there; it stays taken in a child that
+ * was forked meanwhile, which maps its own.
+ */
+static struct dlk_search spare_search;
+static _Atomic bool spare_is_taken;
+
+static struct dlk_search *search_get(void)
+{
+	void *p;
+
+	if (!atomic_exchange(&spare_is_taken, true))
+		return &spare_search;
+	p = mmap(NULL, sizeof(spare_search), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void search_put(struct dlk_search *search)
+{
+	if (search == &spare_search)
+		atomic_store(&spare_is_taken, false);
+	else
+		munmap(search, sizeof(*search));
+}
+
+/*
  * By where a prefix led at the start the path is another rule's, or none's; by
- * now it may be of that one.  The memory is mapped, for the stack may be small
- * and the scratch another's.
+ * now it may be of that one.
  */
 static int look_again(int fd, char *path, size_t size,
 		      const struct dlk_rule **rule)
@@ -437,13 +463,12 @@ static int look_again(int fd, char *path, size_t size,
 
 	if (dlk_file_known(fd, &st) < 0)
 		return 0;
-	search = mmap(NULL, sizeof(*search), PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (search == MAP_FAILED)
+	search = search_get();
+	if (!search)
 		return -ENOLCK;
 	err = dlk_config_follow(dlk.config, st.st_dev, path, size, search,
 				rule);
-	munmap(search, sizeof(*search));
+	search_put(search);
 	return err ? -ENOLCK : 0;
 }
 
