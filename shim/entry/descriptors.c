@@ -49,17 +49,31 @@ bool dlk_entry_close(int fd)
 	return true;
 }
 
+void dlk_entry_closed(void)
+{
+	struct dlk_call call;
+
+	if (!atomic_load(&dlk.left) || !dlk_alive())
+		return;
+	dlk_enter(&call);
+	if (atomic_exchange(&dlk.left, false))
+		dlk_handover_closed();
+	dlk_leave(&call);
+}
+
 int __close(int fd);
 
-DLK_EXPORT int close(int fd)
-{
-	return dlk_entry_close(fd) ? real.close(fd) : -1;
-}
+#define DLK_CLOSE(name)                                                        \
+	DLK_EXPORT int name(int fd)                                            \
+	{                                                                      \
+		int r = dlk_entry_close(fd) ? real.name(fd) : -1;              \
+                                                                               \
+		dlk_entry_closed();                                            \
+		return r;                                                      \
+	}
 
-DLK_EXPORT int __close(int fd)
-{
-	return dlk_entry_close(fd) ? real.__close(fd) : -1;
-}
+DLK_CLOSE(close)
+DLK_CLOSE(__close)
 
 /* --- streams and directories ---------------------------------------------- */
 
@@ -82,10 +96,14 @@ static void closing_stream(FILE *fp)
 #define DLK_FCLOSE(name)                                                       \
 	DLK_EXPORT int name(FILE *fp)                                          \
 	{                                                                      \
+		int r;                                                         \
+                                                                               \
 		if (!real.name)                                                \
 			dlk_resolve_real();                                    \
 		closing_stream(fp);                                            \
-		return real.name(fp);                                          \
+		r = real.name(fp);                                             \
+		dlk_entry_closed();                                            \
+		return r;                                                      \
 	}
 
 int _IO_fclose(FILE *fp);
@@ -103,7 +121,9 @@ DLK_FCLOSE(__endmntent)
 		if (!real.name)                                                \
 			dlk_resolve_real();                                    \
 		closing_stream(fp);                                            \
-		return real.name(path, mode, fp);                              \
+		fp = real.name(path, mode, fp);                                \
+		dlk_entry_closed();                                            \
+		return fp;                                                     \
 	}
 
 DLK_FREOPEN(freopen)
@@ -113,12 +133,15 @@ DLK_FREOPEN(freopen64)
 DLK_EXPORT int closedir(DIR *dir)
 {
 	DIR *volatile given = dir;
+	int r;
 
 	if (!real.closedir)
 		dlk_resolve_real();
 	if (given)
 		closing(dirfd(given));
-	return real.closedir(dir);
+	r = real.closedir(dir);
+	dlk_entry_closed();
+	return r;
 }
 
 /* --- duplicates ----------------------------------------------------------- */
@@ -153,22 +176,28 @@ DLK_EXPORT int dup(int fd)
 
 int __dup2(int from, int to);
 
-DLK_EXPORT int dup2(int from, int to)
-{
-	dlk_entry_dup(from, to);
-	return real.dup2(from, to);
-}
+#define DLK_DUP2(name)                                                         \
+	DLK_EXPORT int name(int from, int to)                                  \
+	{                                                                      \
+		int r;                                                         \
+                                                                               \
+		dlk_entry_dup(from, to);                                       \
+		r = real.name(from, to);                                       \
+		dlk_entry_closed();                                            \
+		return r;                                                      \
+	}
 
-DLK_EXPORT int __dup2(int from, int to)
-{
-	dlk_entry_dup(from, to);
-	return real.__dup2(from, to);
-}
+DLK_DUP2(dup2)
+DLK_DUP2(__dup2)
 
 DLK_EXPORT int dup3(int from, int to, int flags)
 {
+	int r;
+
 	dlk_entry_dup(from, flags & ~O_CLOEXEC ? -1 : to);
-	return real.dup3(from, to, flags);
+	r = real.dup3(from, to, flags);
+	dlk_entry_closed();
+	return r;
 }
 
 /* Close [first, last], but for what is ours. */
@@ -244,6 +273,7 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 	/* Of two descriptors of one file each was the other's survivor. */
 	if (holds())
 		dlk_shadow_closed();
+	dlk_entry_closed();
 	return r;
 }
 

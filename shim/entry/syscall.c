@@ -66,7 +66,11 @@ static bool on_fcntl(const long *a, long *result)
 static bool on_close(const long *a, long *result)
 {
 	*result = -1;
-	return !dlk_entry_close((int)a[0]);
+	if (dlk_entry_close((int)a[0])) {
+		*result = dlk_syscall(SYS_close, a[0]);
+		dlk_entry_closed();
+	}
+	return true;
 }
 
 static bool on_close_range(const long *a, long *result)

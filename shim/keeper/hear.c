@@ -139,6 +139,7 @@ static bool is_well_formed(const struct dlk_keep *m, size_t n)
 	case DLK_KEEP_DROP:
 	case DLK_KEEP_OWE:
 	case DLK_KEEP_LEFT:
+	case DLK_KEEP_CLOSED:
 	case DLK_KEEP_STAY:
 		return n == sizeof(*m);
 	default:
@@ -195,6 +196,9 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 		break;
 	case DLK_KEEP_CUT:
 		hear_cut((const struct dlk_keep_cut *)m);
+		break;
+	case DLK_KEEP_CLOSED:
+		dlk_settle_begin(m->seq);
 		break;
 	case DLK_KEEP_STAY:
 		shim.stays = true;

@@ -200,6 +200,7 @@ struct dlk_kept {
 	bool left;        /* the process has no descriptor of it any more */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
 	bool text;        /* release by the script as a whole */
+	bool settled;     /* left, and there after all was closed: another's */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -254,6 +255,17 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms);
 void dlk_carry_uncut(struct dlk_kept *k);
 /* A watch was opened in the background, for the lease of this number. */
 void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err);
+
+/* --- settle.c: what has ended by a close -----------------------------------
+ */
+
+/* The shim has closed what it has left, says its message of this number. */
+void dlk_settle_begin(uint32_t seq);
+/* All that was stirred has been looked at. */
+void dlk_settle_looked(void);
+/* Each round: answer, if it is time. */
+void dlk_settle(void);
+uint64_t dlk_settle_due_ns(void);
 
 /* --- look.c: when to look at what ----------------------------------------- */
 

@@ -55,6 +55,7 @@ static void look(void)
 {
 	dlk_look(dlk_shim_lives());
 	judge_by_watch();
+	dlk_settle_looked();
 }
 
 /* A description has ended, and with it, perhaps, the lock of its shadow. */
@@ -76,6 +77,8 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_carry_due_ns();
 	if (dlk_look_due_ns() < at)
 		at = dlk_look_due_ns();
+	if (dlk_settle_due_ns() < at)
+		at = dlk_settle_due_ns();
 	if (!dlk_carried && !dlk_shim_wants_us() &&
 	    at > idle_since_ns + LINGER_MS * DLK_MS)
 		at = idle_since_ns + LINGER_MS * DLK_MS;
@@ -174,6 +177,7 @@ int main(void)
 			look();
 		while (dlk_carry_some(now))
 			;
+		dlk_settle();
 	} while (!finished(&idle_since_ns));
 	_exit(0);
 }

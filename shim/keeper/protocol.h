@@ -29,6 +29,8 @@
  *		may
  *	RENEWED	until when these leases are held, by what the process itself has
  *		asked of the server
+ *	CLOSED	what was told of by LEFT is closed now; a second answer, with 1,
+ *		says that what has ended by that is given back
  *	CUT	the process is about to end, and cuts the lease's ttl to this:
  *it is renewed by that for as long as the process lives STAY	without a lease
  *too, for as long as the shim lives
@@ -48,6 +50,7 @@ enum {
 	DLK_KEEP_FDS = 3,
 	DLK_KEEP_SERVERS = 64,  /* of START, at most */
 	DLK_KEEP_RENEWALS = 64, /* of RENEWED, at most */
+	DLK_KEEP_SETTLED = 1,   /* CLOSED's second answer */
 };
 enum {
 	DLK_KEEP_START = 1,
@@ -56,12 +59,14 @@ enum {
 	DLK_KEEP_OWE,
 	DLK_KEEP_LEFT,
 	DLK_KEEP_RENEWED,
+	DLK_KEEP_CLOSED,
 	DLK_KEEP_CUT,
 	DLK_KEEP_STAY,
 	DLK_KEEP_MAGIC = 0x646c6b33,
 };
 
-/* Each message begins with it; DROP, OWE, LEFT and STAY are no more than it. */
+/* Each message begins with it; DROP, OWE, LEFT, CLOSED and STAY are no more
+ * than it. */
 struct dlk_keep {
 	uint32_t magic, type, seq;
 	uint32_t lease; /* DROP, OWE, LEFT, CUT: the number of its ADD */

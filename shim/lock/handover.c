@@ -32,6 +32,8 @@
 
 /* DEATHS: so many keepers may end over one hand-over. */
 enum { WINDOW = 32, ASKED = 128, DEATHS = 2, FULL_MS = 5, REFUSED_MS = 1000 };
+/* A close waits so long for what ends by it to be given back. */
+enum { SETTLE_MS = 25 };
 /* A lease over which keepers die is asked for again by the thread after: */
 enum { DEADLY_MS = 60000 };
 
@@ -40,6 +42,9 @@ static struct {
 	uint32_t number;
 	struct dlk_file file;
 } asked[ASKED];
+
+/* What was closed before this message is given back, or another's. */
+static uint32_t settled;
 
 /* --- messages ------------------------------------------------------------- */
 
@@ -254,6 +259,10 @@ static void answered(const struct dlk_keep_answer *a)
 
 	if (a->status == -EPERM) {
 		let_go();
+		return;
+	}
+	if (a->status == DLK_KEEP_SETTLED) {
+		settled = a->seq;
 		return;
 	}
 	pthread_mutex_lock(&dlk.mutex);
@@ -679,6 +688,25 @@ void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 		dlk_held_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
-	if (last)
-		dlk_handover_left(told);
+	if (!last)
+		return;
+	dlk_handover_left(told);
+	if (told)
+		atomic_store(&dlk.left, true);
+}
+
+void dlk_handover_closed(void)
+{
+	const uint64_t until = dlk_now_ns() + SETTLE_MS * DLK_MS;
+	struct dlk_keep m = { .type = DLK_KEEP_CLOSED };
+	bool wait;
+
+	dlk_keeper_lock();
+	wait = dlk_keeper_is_there() && listen_to_keeper() &&
+	       dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
+	while (wait && (int32_t)(settled - m.seq) < 0 && dlk_now_ns() < until) {
+		dlk_keeper_wait(until);
+		wait = listen_to_keeper();
+	}
+	dlk_keeper_unlock();
 }

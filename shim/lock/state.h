@@ -153,6 +153,7 @@ struct dlk_state {
 	_Atomic unsigned n_shadows;   /* in the table of shadow.c */
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
+	_Atomic bool left;            /* to the keeper, by a close of now */
 	_Atomic bool ending;          /* no hook may come any more */
 	_Atomic int last_words;       /* SYS_exit's, of a thread; + 1 */
 	_Atomic bool tables;          /* threads with tables of their own */
@@ -548,6 +549,9 @@ void dlk_handover_left(uint32_t told);
  * perhaps, is never taken for it.
  */
 void dlk_leave_to_keeper(struct dlk_held *h, bool last);
+/* It is closed: wait, not for long, until what has ended by it is given back.
+ */
+void dlk_handover_closed(void);
 /* This process has other rights now, or is in another user namespace. */
 void dlk_handover_privileges(bool other_namespace);
 void dlk_handover_forget(void); /* in a child */

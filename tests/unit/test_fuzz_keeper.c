@@ -2,6 +2,7 @@
 // link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/file.c
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
 // link: shim/keeper/records.c shim/keeper/shade.c shim/keeper/errand.c
+// link: shim/keeper/settle.c
 /*
  * Mutated messages to the keeper, with too many descriptors, or odd ones: each
  * is taken or refused within its bounds (the address sanitizer watches them: a
@@ -47,6 +48,7 @@ struct message {
 		struct dlk_keep head;
 		struct dlk_keep_add add;
 		struct dlk_keep_renewed renewed;
+		struct dlk_keep_cut cut;
 		uint64_t align;
 		char bytes[SIZE];
 	} u;
@@ -96,12 +98,21 @@ static void make_renewed(struct message *m, uint32_t seq)
 	m->len = sizeof(m->u.renewed) + n * sizeof(*m->u.renewed.renewals);
 }
 
+/* A ttl of 0 is none. */
+static void make_cut(struct message *m)
+{
+	m->u.cut.ttl_ms = (uint32_t)lcg_below(&m->g, 3) * 1000;
+	m->len = sizeof(m->u.cut);
+}
+
 static void make(struct message *m, uint32_t seq)
 {
 	static const uint32_t ends[] = { DLK_KEEP_DROP,
 					 DLK_KEEP_DROP,
 					 DLK_KEEP_OWE,
 					 DLK_KEEP_LEFT,
+					 DLK_KEEP_CLOSED,
+					 DLK_KEEP_CUT,
 					 DLK_KEEP_STAY,
 					 DLK_KEEP_START,
 					 0,
@@ -118,8 +129,10 @@ static void make(struct message *m, uint32_t seq)
 		make_renewed(m, seq);
 		break;
 	default:
-		m->u.head.type = ends[lcg_below(&m->g, 8)];
+		m->u.head.type = ends[lcg_below(&m->g, 10)];
 		m->u.head.lease = seq - (uint32_t)lcg_below(&m->g, 64);
+		if (m->u.head.type == DLK_KEEP_CUT)
+			make_cut(m);
 	}
 	m->u.head.magic = DLK_KEEP_MAGIC;
 	m->u.head.seq = seq;
