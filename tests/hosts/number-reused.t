@@ -60,17 +60,16 @@ is_waiting()
 
 rig_start disks
 for kind in flock posix ofd; do
-	for how in open dup2 again; do
-		RUN=on HOST=A
-		ok "$kind, $how: bare, it waits on" scene "$kind" "$how"
-		is "$OLD $NEW" '0 0' '... and nothing is locked then'
-		RUN=dl
-		for HOST in A B; do
-			ok "$kind, $how: f is held on A, w is on $HOST" \
-				scene "$kind" "$how"
-			is "$GOT, $OLD $NEW" 'EBADF, 0 0' \
-				'... EBADF, and nothing is locked'
-		done
+	RUN=on HOST=A
+	ok "$kind, open: bare, it waits on" scene "$kind" open
+	is "$OLD $NEW" '0 0' '... and nothing is locked then'
+	RUN=dl
+	for how in open@A open@B dup2@B again@A again@B; do
+		HOST=${how#*@}
+		ok "$kind, ${how%@*}: f is held on A, w is on $HOST" \
+			scene "$kind" "${how%@*}"
+		is "$GOT, $OLD $NEW" 'EBADF, 0 0' \
+			'... EBADF, and nothing is locked'
 	done
 done
 for kind in flock ofd; do
