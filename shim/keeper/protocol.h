@@ -32,8 +32,8 @@
  *	CLOSED	what was told of by LEFT is closed now; a second answer, with 1,
  *		says that what has ended by that is given back
  *	CUT	the process is about to end, and cuts the lease's ttl to this:
- *it is renewed by that for as long as the process lives STAY	without a lease
- *too, for as long as the shim lives
+ *		it is renewed by that for as long as the process lives
+ *	STAY	without a lease too, for as long as the shim lives
  *
  * Whoever has the program's descriptor may ask for the shadow (shade.c), on
  * the keeper's socket in the directory of shadows: a byte with the descriptor,

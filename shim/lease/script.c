@@ -199,8 +199,7 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 	return young_memory(c, deadline_ns, &s, suspect, left_ms);
 }
 
-/* --- what a server is taught -----------------------------------------------
- */
+/* --- what a server is taught ---------------------------------------------- */
 
 enum { GUARD_MAX = 80 };
 
@@ -356,8 +355,7 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 	return -EAGAIN;
 }
 
-/* --- replies ----------------------------------------------------------------
- */
+/* --- replies -------------------------------------------------------------- */
 
 int64_t dlk_script_int(const redisReply *r, size_t i)
 {

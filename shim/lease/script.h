@@ -24,19 +24,21 @@
  *
  * How old is old enough is for each client to say, by its restart_delay, and
  * one cache serves all.  So the delay stands in the script's text: what a
- *client with short leases has put there has another name than what a client
- *with long ones asks for.
+ * client with short leases has put there has another name than what a client
+ * with long ones asks for.
  *
- *	A (30 s)		server			B (30 s)	C (2 s)
- *	acquire k, granted
- *				crash, empty restart
- *				2 s old					loads
- *C's EVALSHA B's NOSCRIPT
+ *	A (30 s)	server			B (30 s)	C (2 s)
+ *	k: granted
+ *			crash, empty restart
+ *			2 s old					loads C's
+ *						EVALSHA B's
+ *			NOSCRIPT
  *
  *  1. They MUST NOT be sent by EVAL, which would put them there; the others
  *     may.
  *  2. The others MUST grant nothing: renew.lua makes the lease of a claim,
- *which was granted before; restore.lua is for the holder, within its deadline.
+ *     which was granted before; restore.lua is for the holder, within its
+ *     deadline.
  *
  * Errors as lease.h has them.
  */

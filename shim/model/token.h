@@ -5,7 +5,7 @@
  *	dlock1 RANDOM HOST FILE SINCE PID HOSTNAME COMMAND [PATH]
  *
  * Eight words or nine, one space between them.  RANDOM is 128 bits in hex; HOST
- *the boot id (32 hex digits) and, when configured, ":" and the host_id; FILE
+ * the boot id (32 hex digits) and, if configured, ":" and the host_id; FILE
  * "dev:ino:handle" in hex ("-" for no handle) of the file that is locked in
  * the kernel; SINCE the 20-digit CLOCK_BOOTTIME nanoseconds of the kernel's
  * grant; PID decimal; PATH the file's as the holder knew it then, where the key
