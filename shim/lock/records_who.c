@@ -136,6 +136,7 @@ static bool is_stranger(const struct ask *a, const struct flock64 *lock)
 static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
 {
 	const struct dlk_lease by_path = a->lease;
+	const uint64_t asked_ns = a->since_ns; /* our kernel */
 	int err;
 
 	a->since_ns = since_ns;
@@ -145,6 +146,7 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
 		err = dlk_ask_redis(a, get);
 	dlk_record_let_go(a);
 	a->lease = by_path;
+	a->since_ns = asked_ns;
 	return err;
 }
 
@@ -244,14 +246,12 @@ int dlk_record_doubt(struct ask *a)
 /* Who holds it on another host: DLK_BUSY with the answer, 0, -errno. */
 static int ask_who(struct ask *a)
 {
-	const uint64_t since = a->since_ns;
-
 	for (;;) {
 		uint64_t began = dlk_now_ns();
 		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
 
 		if (!err)
-			err = ask_redis_who(a, since, get_surely_on);
+			err = ask_redis_who(a, a->since_ns, get_surely_on);
 		if (err >= 0)
 			return err;
 		err = dlk_ask_refused(a, err, began);
