@@ -3,16 +3,18 @@
  * Everybody locks one file, in every way there is: POSIX, OFD and flock locks
  * of processes and threads, that fork, exec, close, end and are killed.
  *
- *	mixed new ARENA SECONDS LIMIT	a new arena; a wait of LIMIT seconds is
- *					a wedge
- *	mixed host ARENA FILE HOST SEED FLAGS	the workers of a host, 0 to 2:
- *					"far" once its far byte is locked; then,
- *					at a line, they begin; "done", or
- *					"wedged"; it ends at a line.  FLAGS are
- *					letters: a, SIGALRM at 1 kHz; k, no
- *kills mixed report ARENA		"GRANTS VIOLATIONS DEADLOCKS ERRORS
- *STUCK LONGEST KILLS FORKS EXECS CLOSES", the longest wait in ms; then who is
- *stuck, and the first thing that was wrong
+ *	mixed new ARENA SECONDS LIMIT
+ *		a new arena; a wait of LIMIT seconds is a wedge
+ *	mixed host ARENA FILE HOST SEED FLAGS
+ *		the workers of a host, 0 to 2: "far" once its far byte is
+ *		locked; then, at a line, they begin; "done", or "wedged"; it
+ *		ends at a line.  FLAGS are letters: a, SIGALRM at 1 kHz; k, no
+ *		kills
+ *	mixed report ARENA
+ *		"GRANTS VIOLATIONS DEADLOCKS ERRORS STUCK LONGEST KILLS FORKS
+ *		EXECS CLOSES LATE": the longest wait in ms, and for how long who
+ *		only slept got no core; then who is stuck, and the first thing
+ *		that was wrong
  *
  * What is waited for is taken in the order of the bytes, flock first: so bare
  * on one host there is no deadlock, which matters, for the kernel finds none
@@ -68,6 +70,7 @@ struct arena {
 	uint64_t run_ns, limit_ns;
 	_Atomic bool wedged;
 	_Atomic unsigned long grants, violations, deadlocks, errors, stuck;
+	_Atomic unsigned long late_ms;
 	_Atomic unsigned long longest_ms, kills, forks, execs, closes;
 	_Atomic unsigned generations;
 	_Atomic bool wrong_is_told;
@@ -748,6 +751,17 @@ static int be_far(char **argv)
 		pause();
 }
 
+static void pause_and_look(void)
+{
+	const uint64_t began = now_ns();
+	unsigned long late;
+
+	pause_us(20000);
+	late = (now_ns() - began) / 1000000 - 20;
+	if (late > arena->late_ms)
+		arena->late_ms = late;
+}
+
 /* Until all is over: whoever has ended is started again, some are killed. */
 static void drive(int host, char *seed, char *flags)
 {
@@ -759,7 +773,7 @@ static void drive(int host, char *seed, char *flags)
 		for (int i = 0; i < WORKERS; i++)
 			if (!workers[i])
 				workers[i] = start_worker(host, i, seed, flags);
-		pause_us(20000);
+		pause_and_look();
 		reap();
 		look_for_wedges(host);
 		if (strchr(flags, 'k') || now_ns() < next_kill)
@@ -836,10 +850,10 @@ static int be_report(char **argv)
 		arena->stuck += is_stuck(&all[i]);
 	if (arena->wedged && !arena->stuck)
 		arena->stuck = 1;
-	printf("%lu %lu %lu %lu %lu %lu %lu %lu %lu %lu\n", arena->grants,
+	printf("%lu %lu %lu %lu %lu %lu %lu %lu %lu %lu %lu\n", arena->grants,
 	       arena->violations, arena->deadlocks, arena->errors, arena->stuck,
 	       arena->longest_ms, arena->kills, arena->forks, arena->execs,
-	       arena->closes);
+	       arena->closes, arena->late_ms);
 	for (int i = 0; i < HOSTS * WORKERS * THREADS; i++)
 		if (is_stuck(&all[i]))
 			printf("stuck: host %d worker %d thread %d: %s\n",

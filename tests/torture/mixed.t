@@ -84,11 +84,11 @@ mixed()
 	in_all at_end
 	[ "$end" = 'done done done ' ] || dump
 	read -r grants violations deadlocks errors stuck longest kills forks \
-		execs closes < <("$BIN/mixed" report "$RIG/arena")
+		execs closes late < <("$BIN/mixed" report "$RIG/arena")
 	note "$MODE: $grants grants in $seconds s, $violations violations," \
 		"$deadlocks EDEADLK, $errors errors, $stuck stuck, longest" \
 		"wait $longest ms; $kills kills, $forks forks, $execs execs," \
-		"$closes closes"
+		"$closes closes; $late ms without a core, at most"
 	note "$("$BIN/mixed" report "$RIG/arena" | tail -n +2 | tail -n 30)"
 	left=
 	[ "$RUN" != dl ] || until_true 10 few_owners ||
@@ -104,8 +104,15 @@ few_owners()
 		[ "$(rr exists "dlock:$MNT/f")" = 0 ]
 }
 
+# With a ttl of 1 s the server has 150 ms to answer: where who only sleeps gets
+# no core for half of that, nothing is shown of the leases.
 right()
 {
+	if [ "$MODE" = busy ] && [ "$late" -gt 75 ]; then
+		skip "$MODE" "the machine gave no core for $late ms"
+		is "$stuck" 0 "$MODE: nobody waits for ever"
+		return
+	fi
 	is "$violations" 0 "$MODE: no two owners"
 	is "$stuck" 0 "$MODE: nobody waits for ever"
 	is "$deadlocks $errors" '0 0' "$MODE: nothing fails"
