@@ -87,13 +87,13 @@ ask a 'lock a EX'
 is "$RESULT" 0 'A has it, by the master'
 redis_kill
 KEY=dlock:$MNT/f
+is "$(other replica exists "$KEY")" 0 'the last lease is not there'
 ask p "target 127.0.0.1:${OTHER_PORT[replica]}"
 ask b 'lock a EX NB'
 is "$RESULT" ENOLCK 'of a replica nobody gets anything'
 like "$(cat "$RIG/b.err")" "replica of 127.0.0.1:1:" '... and is told so'
 is "$(other replica replicaof no one)" OK 'it is promoted'
 born=$(now)
-is "$(other replica exists "$KEY")" 0 'the last lease is not there'
 # One who knows nothing of what was before.
 dl B flock -n f true 2>"$RIG/new.err"
 ok 'a new process gets nothing: the lock is held' test "$?" != 0
