@@ -89,13 +89,12 @@ static void wait_once(uint64_t idle_since_ns)
 {
 	const struct dlk_bells *b = dlk_watch_bells();
 	enum { BELLS = 5, SERVERS = 8 };
-	struct pollfd p[] = {
+	struct pollfd p[BELLS + SERVERS] = {
 		{ .fd = b->ended, .events = POLLIN },
 		{ .fd = dlk_shim_fd(), .events = dlk_shim_events() },
 		{ .fd = b->closed, .events = POLLIN },
 		{ .fd = dlk_shades_bell(), .events = POLLIN },
 		{ .fd = dlk_errands_bell(), .events = POLLIN },
-		[BELLS + SERVERS - 1] = { .fd = -1 },
 	};
 	const unsigned n = dlk_carry_watch(p + BELLS, SERVERS);
 
