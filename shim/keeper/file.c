@@ -244,12 +244,13 @@ static struct dlk_watch *new_watch(const struct dlk_watch_what *what)
 /* The program may have closed the descriptor and opened another file. */
 static int check_file(int fd, uint64_t dev, uint64_t node, struct stat *st)
 {
-	uint64_t own;
-
 	if (dlk_file_known(fd, st) < 0)
 		return -errno;
-	own = dlk_fuse_node(fd, st->st_dev) ?: st->st_ino;
-	return st->st_dev == dev && own == node ? 0 : -ESTALE;
+	/* On FUSE it is the handle's: the number may be another's by now. */
+	return st->st_dev == dev && (st->st_ino == node ||
+				     dlk_handle_hash(fd) == node)
+		       ? 0
+		       : -ESTALE;
 }
 
 static struct dlk_watch *get_local(int fd, const struct dlk_watch_what *what)
