@@ -63,7 +63,7 @@ stay()
 		done
 	done
 	note "$asked times refused, never less than $least ms of 1000 left"
-	[ "$asked" -ge 10 ]
+	[ "$asked" -ge 4 ]
 }
 
 is_other_keeper()
