@@ -256,8 +256,7 @@ void dlk_carry_uncut(struct dlk_kept *k);
 /* A watch was opened in the background, for the lease of this number. */
 void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err);
 
-/* --- settle.c: what has ended by a close -----------------------------------
- */
+/* --- settle.c: what has ended by a close ---------------------------------- */
 
 /* The shim has closed what it has left, says its message of this number. */
 void dlk_settle_begin(uint32_t seq);

@@ -7,12 +7,12 @@
  *	bench_contend now
  *
  * The first, of a FAMILY flock or fcntl, starts HOSTS hosts, each a mount
- *namespace with a tmpfs of its own where FILE lies, and WAITERS processes in
- *each, with PRELOAD as LD_PRELOAD and the host's number as BENCH_HOST.  Says
- *"ready" when all of them are; reads "BEGIN END" (CLOCK_MONOTONIC, ns); then
- *each locks, sleeps HOLD_US, unlocks and sleeps REST_US, again and again, from
- *BEGIN to END; who is granted the lock later gives it back at once.  Says
- *"done".
+ * namespace with a tmpfs of its own where FILE lies, and WAITERS processes in
+ * each, with PRELOAD as LD_PRELOAD and the host's number as BENCH_HOST.  Says
+ * "ready" when all of them are; reads "BEGIN END" (CLOCK_MONOTONIC, ns); then
+ * each locks, sleeps HOLD_US, unlocks and sleeps REST_US, again and again, from
+ * BEGIN to END; who is granted the lock later gives it back at once.  Says
+ * "done".
  *
  * The second is one such section, of a process that somebody starts with a
  * lock in hand that was asked for at ASKED.  The third prints the time.

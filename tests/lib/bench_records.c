@@ -7,7 +7,7 @@
  * asks the server at a unix socket, which it empties.  For each shape (owners,
  * ranges of each, and how they lie) another owner locks and unlocks, here and
  * there; a row says what CPU the server spent on a lock and an unlock, in the
- *mean, sockets and all, and the medians of the two round trips:
+ * mean, sockets and all, and the medians of the two round trips:
  *
  *	SHAPE OWNERS RANGES CPU_NS LOCK_NS UNLOCK_NS
  *

@@ -151,8 +151,7 @@ static void *locker(void *arg)
 	return NULL;
 }
 
-/* --- children ---------------------------------------------------------------
- */
+/* --- children ------------------------------------------------------------- */
 
 static void child(long n)
 {
@@ -247,8 +246,7 @@ static void *forker(void *arg)
 	return NULL;
 }
 
-/* --- the watch ---------------------------------------------------------------
- */
+/* --- the watch ------------------------------------------------------------ */
 
 /* Of locks and of children: one that stands still is enough. */
 static bool watch(void)

@@ -458,7 +458,7 @@ static void draw(long *to, int fd)
 	for (int i = 0; i < NUMBERS; i++) {
 		if (fd >= 0 && flock(fd, i % 2 ? LOCK_UN : LOCK_EX))
 			die("flock");
-		to[i] = i % 3 == 0 ? (long)rand() /* NOLINT: it is to be
+		to[i] = i % 3 == 0   ? (long)rand() /* NOLINT: it is to be
 						     predictable */
 			: i % 3 == 1 ? random()
 				     : lrand48();

@@ -11,12 +11,12 @@
  *
  * N of them, each with a description of its own, lock FILE, sleep HOLD_US and
  * unlock, ROUNDS times, or for so many "s".  HOW is a word of letters, "-" for
- *none:
+ * none:
  *
  *	h	on a host of its own: FILE's directory is a tmpfs of its own
  *	n	LOCK_NB, again and again until granted
  *	e	a signal each 3 ms, whose handler makes the call return EINTR:
- *the round is asked for again, so that a wait ends many times
+ *		the round is asked for again, so that a wait ends many times
  *	r	the same with SA_RESTART
  *	j	the same, and the handler leaves by siglongjmp(3)
  *	u	SH first, then converted

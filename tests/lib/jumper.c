@@ -6,7 +6,7 @@
  *				and ends by pthread_exit(3); says "joined"
  *	jumper urgent FILE N	one thread waits for the lock, another one for N
  *				SIGURG, which all have blocked; says "ready",
- *and "urgent" and how many came
+ *				and "urgent" and how many came
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -5,7 +5,8 @@
  *	many_owners FILE hold		then, a number a line: until there are
  *					so many, each with a byte; answers how
  *					many there are.  They end with the
- *input. many_owners FILE one TIMES	one owner more, far behind those: the
+ *					input
+ *	many_owners FILE one TIMES	one owner more, far behind those: the
  *					medians in nanoseconds of a lock, an
  *					unlock, a refused lock, and F_GETLK of
  *					all of the file

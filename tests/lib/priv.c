@@ -19,11 +19,15 @@
  * Commands; CALL answers 0 or -1 with the errno, which is 77 before:
  *
  *	lock | nb | unlock | fork	fork: a child that locks anew: its
- *RESULT call NAME NUMBER...		setuid(2) and so on call initgroups NAME
- *NUMBER call drop CAPABILITY...		capset(2) without these call
- *keepcaps NUMBER call unshare FLAG...		newuser, newns, newpid, files
- *... call setns TYPE [PATH]		of PATH, or the type of our own call
- *chroot DIR who				ids, groups and capabilities
+ *					RESULT
+ *	call NAME NUMBER...		setuid(2) and so on
+ *	call initgroups NAME NUMBER
+ *	call drop CAPABILITY...		capset(2) without these
+ *	call keepcaps NUMBER
+ *	call unshare FLAG...		newuser, newns, newpid, files ...
+ *	call setns TYPE [PATH]		of PATH, or the type of our own
+ *	call chroot DIR
+ *	who				ids, groups and capabilities
  *	threads				how many there are
  */
 #include <errno.h>

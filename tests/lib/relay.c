@@ -7,8 +7,8 @@
  *	relay play SOCKET FILE KIND ROUNDS	tells it, and does its own part
  *
  * KIND is flock, posix, ofd, or weaken-flock and weaken-posix, where who has
- *the lock makes it shared, and the other one wants to share it; or part, where
- *of ten bytes that one has the other one wants those in the middle, given back
+ * the lock makes it shared, and the other one wants to share it; or part, where
+ * of ten bytes that one has the other one wants those in the middle, given back
  * just now.
  *
  * Prints GRANTS REFUSED TOLD WRONG P50: of so many attempts at what was given

@@ -9,7 +9,7 @@
  * one of OTHER: by close(2) and open(2) (HOW: open; again: of FILE once more),
  * or dup2(2) (dup2), or with another descriptor of the description that stays
  * (dup), or not at all (keep): "done".  Then the call's result: 0 or the
- *errno's name; and at the next line the program ends, with what it holds.
+ * errno's name; and at the next line the program ends, with what it holds.
  */
 #include <errno.h>
 #include <fcntl.h>

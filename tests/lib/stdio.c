@@ -45,8 +45,7 @@ static void pause_ms(long ms)
 	nanosleep(&t, NULL);
 }
 
-/* --- one turn ----------------------------------------------------------------
- */
+/* --- one turn ------------------------------------------------------------- */
 
 static char text[COPIES * COPY + 1];
 static char buffer[COPIES * COPY + 1];

@@ -15,8 +15,8 @@
  * takes it again and writes a line to standard input.
  *
  * CASE `confined`: from here on rt_tgsigqueueinfo(2) is forbidden.  `jumps` and
- *`few-jumps` leave the wait by siglongjmp(3), many times, and say what has
- *leaked.
+ * `few-jumps` leave the wait by siglongjmp(3), many times, and say what has
+ * leaked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -429,8 +429,7 @@ static void crowd(void)
 	tell(line);
 }
 
-/* --- cases: not ended ------------------------------------------------------
- */
+/* --- cases: not ended ----------------------------------------------------- */
 
 static void released(void)
 {
@@ -529,8 +528,7 @@ static void deferred(void)
 	join(&w);
 }
 
-/* --- cases: the call never comes back ---------------------------------------
- */
+/* --- cases: the call never comes back ------------------------------------- */
 
 static void asynchronous(void)
 {
@@ -571,8 +569,7 @@ static void jump_restart(void)
 	jump_out(SA_RESTART);
 }
 
-/* --- what leaks --------------------------------------------------------------
- */
+/* --- what leaks ----------------------------------------------------------- */
 
 static long entries(const char *dir)
 {
@@ -638,8 +635,7 @@ static void few_jumps(void)
 	count_leaks(8, 250000, 200000);
 }
 
-/* --- main --------------------------------------------------------------------
- */
+/* --- main ----------------------------------------------------------------- */
 
 static void confine(void)
 {

@@ -696,8 +696,7 @@ static void a_late_ask_takes_no_claim(void **state)
 	take_and_give(&v[0]);
 }
 
-/* --- behind very many ------------------------------------------------------
- */
+/* --- behind very many ----------------------------------------------------- */
 
 /* So many more that wait for what v[0] does, and look for themselves. */
 static void crowd(const char *n)
