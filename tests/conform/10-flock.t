@@ -19,33 +19,9 @@ run()
 	echo "status $?" >>"$RIG/$2.$1"
 }
 
-# A keeper has the file's lock for one system call, in which it can lose its core
-# where others want it: a program that asks in that moment sees it.
-machine_was_busy()
-{
-	tap_since 1000000
-	[ $((TAP_STALLED * 2)) -gt "$TAP_US" ]
-}
-
-# once_more NAME: up to three times, and on a busy machine only
-once_more()
-{
-	local try
-
-	for try in 1 2 3; do
-		if cmp -s "$RIG/$1.on" "$RIG/$1.dl" || ! machine_was_busy; then
-			return
-		fi
-		note "$1: once more ($try): the machine is busy"
-		until_true 10 db_is_empty
-		run dl "$1"
-	done
-}
-
 # same NAME TITLE: under dlock as bare, and nothing is left.
 same()
 {
-	once_more "$1"
 	if diff -u "$RIG/$1.on" "$RIG/$1.dl" >"$RIG/diff"; then
 		pass "$1: the same under dlock$2"
 	else
