@@ -46,9 +46,10 @@ struct dlk_watch {
 	int wd;        /* inotify's; <= 0: none */
 	unsigned refs; /* main thread's, as all above and `stirred` */
 	bool stirred;
-	bool records; /* of record locks: flock(2) is never asked */
-	bool remote;  /* its file system may hang */
-	bool opening; /* in the background yet */
+	bool records;  /* of record locks: flock(2) is never asked */
+	bool remote;   /* its file system may hang */
+	bool opening;  /* in the background yet */
+	unsigned lent; /* the shim's descriptors that are not closed again */
 	bool has_thread;
 	pthread_mutex_t mutex; /* guards the three below */
 	pthread_cond_t go;
@@ -332,6 +333,7 @@ static void opened(struct dlk_errand *e)
 
 	if (!o->found)
 		take_file(o);
+	o->watch->lent--;
 	dlk_carry_opened(o->watch, o->number, o->err);
 	dlk_watch_unref(o->watch);
 	free(o);
@@ -351,6 +353,7 @@ static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 	}
 	o->watch->opening |= !found;
 	o->watch->refs++; /* the errand's */
+	o->watch->lent++;
 	o->errand.run = open_it;
 	o->errand.done = opened;
 	o->number = what->number;
@@ -382,6 +385,11 @@ struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what)
 bool dlk_watch_is_opening(const struct dlk_watch *w)
 {
 	return w->opening;
+}
+
+bool dlk_watch_is_lent(const struct dlk_watch *w)
+{
+	return w->lent > 0;
 }
 
 int dlk_watch_fd(const struct dlk_watch *w)

@@ -89,6 +89,8 @@ struct dlk_watch_what {
 struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what);
 /* It is being opened in the background yet. */
 bool dlk_watch_is_opening(const struct dlk_watch *w);
+/* Has a thread one of the shim's descriptors yet?  Then its locks are there. */
+bool dlk_watch_is_lent(const struct dlk_watch *w);
 /* Our own descriptor of the file; -1: none. */
 int dlk_watch_fd(const struct dlk_watch *w);
 /* The last reference gone, it ends. */

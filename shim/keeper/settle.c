@@ -13,7 +13,8 @@
  *
  *  1. What is there after that is another process's, and waited for no more.
  *  2. A thread that waits in the kernel for the end is given NOTICE_MS to run;
- *     all else is looked at once.
+ *     all else is looked at once, but not while we have the descriptor ourselves,
+ *     which a thread closes where a file server may be dead (errand.c).
  *  3. The answer MUST come in time: a server that is away keeps nobody.
  */
 #include "keeper/keeper.h"
@@ -50,7 +51,7 @@ static bool is_open(const struct dlk_kept *k, uint64_t now_ns)
 {
 	if (!k->left || k->settled)
 		return false;
-	if (k->state != DLK_KEPT)
+	if (k->state != DLK_KEPT || dlk_watch_is_lent(k->watch))
 		return true;
 	if (k->kind == DLK_KEPT_FLOCK && dlk_watch_waits(k->watch))
 		return now_ns < asked.since_ns + NOTICE_MS * DLK_MS;
