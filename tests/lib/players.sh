@@ -30,7 +30,7 @@ players_leave()
 	done
 	on A pkill -KILL locker
 	on B pkill -KILL locker
-	until_true 6 db_is_empty
+	until_true 20 db_is_empty
 }
 
 # scene FUNCTION NAME@HOST...

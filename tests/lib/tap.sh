@@ -6,7 +6,8 @@
 #	is GOT WANT NAME, like GOT REGEX NAME, unlike GOT REGEX NAME
 #	ok NAME COMMAND...	passes when the command does
 #	in_time MS LIMIT NAME [PART], in_time_us US ...
-#				a duration, that has just ended, is within LIMIT
+#				a duration, that has just ended, is within LIMIT;
+#				within_us US LIMIT is only true or false
 #	often GOT WANT NAME MS	so much was done in MS, that have just ended
 #	pass NAME, fail NAME, skip NAME WHY
 #	diag TEXT...		a note on standard error
@@ -73,15 +74,19 @@ tap_allow()
 	TAP_MORE=$((TAP_STALLED < 8 * $2 ? TAP_STALLED : 8 * $2))
 }
 
+# within_us US LIMIT [PART]: the same, no assertion of its own
+within_us()
+{
+	TAP_MORE=0
+	[ "$1" -gt "$2" ] || return 0
+	tap_allow "$1" "${3-$2}"
+	[ "$1" -le $(($2 + TAP_MORE)) ] || return 1
+	note "$1 us, of $2: somebody waited for a core for $TAP_MORE"
+}
+
 in_time_us()
 {
-	if [ "$1" -le "$2" ]; then
-		pass "$3"
-		return
-	fi
-	tap_allow "$1" "${4-$2}"
-	if [ "$1" -le $(($2 + TAP_MORE)) ]; then
-		note "$1 us, of $2: somebody waited for a core for $TAP_MORE"
+	if within_us "$1" "$2" "${4-$2}"; then
 		pass "$3"
 	else
 		fail "$3"
