@@ -202,11 +202,30 @@ static void answered(void *arg, const redisReply *reply)
 	(void)reply;
 }
 
+/*
+ * What is not said leaves a place that is served, and nobody is there: all
+ * who wait would wait for as long as the claim lasts.  So where the open ones
+ * are in other hands (the thread's, for an answer), another is opened.
+ */
+static struct dlk_conn *get_link(const struct dlk_endpoint *ep, uint64_t by)
+{
+	struct dlk_conn *c = dlk_link_get_open(ep);
+
+	if (c)
+		return c;
+	c = dlk_link_get(ep);
+	if (c && dlk_conn_open(c, by) < 0) {
+		dlk_link_put(c);
+		return NULL;
+	}
+	return c;
+}
+
 /* Said and not waited for; who does not hear it hears nothing of us later. */
 static void say_leave(struct ask *a)
 {
 	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
-	struct dlk_conn *c = dlk_link_get_open(a->ep);
+	struct dlk_conn *c = get_link(a->ep, by);
 
 	if (!c)
 		return;
@@ -243,7 +262,7 @@ static void forget_place(struct queued *q)
 static void say_rest(struct ask *a)
 {
 	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
-	struct dlk_conn *c = dlk_link_get_open(a->ep);
+	struct dlk_conn *c = get_link(a->ep, by);
 	const redisReply *r;
 	int err =
 		c ? dlk_queue_rest(c, &a->lease, &a->queue.waiter) : -ENOTCONN;
