@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,7 +69,7 @@ static bool read_capabilities(pid_t pid, struct __user_cap_data_struct *caps)
 	return dlk_syscall(SYS_capget, &head, caps) == 0;
 }
 
-/* What we may, its process may. */
+/* What we may, its process may; of one that has ended nobody can say it. */
 static bool may_tell(const struct ucred *who)
 {
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
@@ -83,10 +84,13 @@ static bool may_tell(const struct ucred *who)
 	return true;
 }
 
+/* Its last words are none to warn of: what they were about is seen anyway. */
 static void refuse(const struct ucred *who)
 {
 	struct dlk_line l;
 
+	if (who->pid > 0 && kill(who->pid, 0) < 0 && errno == ESRCH)
+		return;
 	dlk_line_begin(&l, DLK_WARNING);
 	dlk_text_str(&l.text, "dlock-keeper: a message is refused: process ");
 	dlk_text_i64(&l.text, who->pid);

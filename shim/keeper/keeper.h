@@ -262,8 +262,8 @@ void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err);
 
 /* The shim has closed what it has left, says its message of this number. */
 void dlk_settle_begin(uint32_t seq);
-/* All that was stirred has been looked at. */
-void dlk_settle_looked(void);
+/* All that was stirred by then has been looked at. */
+void dlk_settle_looked(uint64_t began_ns);
 /* Each round: answer, if it is time. */
 void dlk_settle(void);
 uint64_t dlk_settle_due_ns(void);

@@ -154,6 +154,14 @@ static void judge_records(struct dlk_kept *k, bool shim_lives)
 	}
 }
 
+/* A look at thousands takes longer than the shim waits; is k carried yet? */
+static bool heard_of(const struct dlk_kept *k)
+{
+	if (dlk_shim_speaks())
+		dlk_hear();
+	return !k->dropped;
+}
+
 void dlk_look(bool shim_lives)
 {
 	uint64_t began = dlk_now_ns(), cost = cpu_ns();
@@ -162,7 +170,7 @@ void dlk_look(bool shim_lives)
 	for (struct dlk_kept *k = dlk_carried, *next; k; k = next) {
 		next = k->next;
 		if (!is_looked_at(k) ||
-		    !(tick || dlk_watch_is_stirred(k->watch)))
+		    !(tick || dlk_watch_is_stirred(k->watch)) || !heard_of(k))
 			continue;
 		if (k->kind != DLK_KEPT_FLOCK) {
 			judge_records(k, shim_lives);

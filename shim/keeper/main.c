@@ -53,9 +53,11 @@ static void locks_ended(void)
 
 static void look(void)
 {
+	const uint64_t began_ns = dlk_now_ns();
+
 	dlk_look(dlk_shim_lives());
 	judge_by_watch();
-	dlk_settle_looked();
+	dlk_settle_looked(began_ns);
 }
 
 /* A description has ended, and with it, perhaps, the lock of its shadow. */

@@ -41,9 +41,10 @@ void dlk_settle_begin(uint32_t seq)
 	dlk_look_soon();
 }
 
-void dlk_settle_looked(void)
+/* A look hears the shim, too: of what was closed amidst it, it says nothing. */
+void dlk_settle_looked(uint64_t began_ns)
 {
-	asked.looked = true;
+	asked.looked |= began_ns >= asked.since_ns;
 }
 
 /* May it end yet, by this close? */

@@ -221,6 +221,8 @@ static void shorten(struct dlk_held *h)
 		h->renew_ns = renew_ns;
 	if (h->deadline_ns > dlk_deadline_ns(now, CUT_MS))
 		h->deadline_ns = dlk_deadline_ns(now, CUT_MS);
+	/* What it is told by CUT: each renewal is news to it from here on. */
+	h->told_until_ns = h->deadline_ns;
 	renew_ns = h->renew_ns;
 	told = h->told;
 	pthread_mutex_unlock(&dlk.mutex);

@@ -266,7 +266,8 @@ static void answered(const struct dlk_keep_answer *a)
 		return;
 	}
 	pthread_mutex_lock(&dlk.mutex);
-	if (a->status || asked[a->seq % ASKED].number == a->seq)
+	/* Was it a lease?  A later one may have its place by now. */
+	if (a->status || (int32_t)(asked[a->seq % ASKED].number - a->seq) >= 0)
 		h = find_lately(a->seq);
 	if (h) {
 		h->pins++;
@@ -361,10 +362,10 @@ static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
 }
 
 /*
- * (keeper) Ask for it.  What has no room yet, or was meant for a keeper that
- * has just ended, is asked for at the next try.
+ * (keeper) Ask for it.  What has no room yet (false), or was meant for a keeper
+ * that has just ended, is asked for at the next try.
  */
-static void try_add(struct dlk_held *h, bool wait)
+static bool try_add(struct dlk_held *h, bool wait)
 {
 	int err = dlk_keeper_start(wait);
 
@@ -376,6 +377,7 @@ static void try_add(struct dlk_held *h, bool wait)
 		lose(false);
 	else if (err && err != -EAGAIN)
 		refused(h, err);
+	return err != -EAGAIN;
 }
 
 /* (keeper) Ask for what is to be asked for; do answers come? */
@@ -503,24 +505,34 @@ static void later(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
+static bool tell_now(struct dlk_held *h)
+{
+	bool room = true;
+
+	dlk_keeper_lock();
+	if (progress_of(h, UINT64_MAX) == UNTOLD)
+		room = try_add(h, false);
+	dlk_keeper_unlock();
+	return room;
+}
+
+/* Without room it is over for this time: the answers are to be read first. */
 bool dlk_handover_due(void)
 {
 	struct dlk_held *all[WINDOW];
 	const unsigned n = collect_unkept(all, dlk_now_ns(), UINT64_MAX);
+	bool room = true;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (!dlk_lock_is_there(all[i])) {
+		if (room && !dlk_lock_is_there(all[i])) {
 			dlk_lock_ended(all[i]);
 			continue;
 		}
-		dlk_keeper_lock();
-		if (progress_of(all[i], UINT64_MAX) == UNTOLD)
-			try_add(all[i], false);
-		dlk_keeper_unlock();
+		room = room && tell_now(all[i]);
 		later(all[i]);
 	}
 	unpin_all(all, n);
-	return n > 0;
+	return n > 0 && room;
 }
 
 /* (mutex held) Leases that are held for longer than the keeper knows. */

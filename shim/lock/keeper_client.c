@@ -20,7 +20,12 @@
 #include "lock/state.h"
 #include "model/timeline.h"
 
-enum { LET_GO = 4, WAIT_MS = 1000, DYING_MS = 1000 };
+/*
+ * IN_FLIGHT: more are not sent before answers were read.  Each has two answers
+ * at most, and our queue must have room for all (dlk_shim_answer()): the
+ * kernel's default is 212,992 bytes, of which one takes 768.
+ */
+enum { LET_GO = 4, WAIT_MS = 1000, DYING_MS = 1000, IN_FLIGHT = 128 };
 
 /* What the keeper of a process may is what the process could when it began. */
 struct rights {
@@ -313,6 +318,8 @@ int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 {
 	int err;
 
+	if (keeper.sent - keeper.heard >= IN_FLIGHT)
+		return -EAGAIN;
 	m->magic = DLK_KEEP_MAGIC;
 	m->seq = keeper.sent + 1;
 	if (m->seq == 0) /* means none */
@@ -394,17 +401,17 @@ uint64_t dlk_keeper_look_ns(void)
 
 /*
  * Its number is its own for as long as its end of the socket is open, for
- * nobody else has that.
+ * nobody else has that.  Not by recv(2): what it has said, and what it has left
+ * unread (ECONNRESET), come before the end.
  */
 static void kill_it(void)
 {
+	struct pollfd end = { .fd = keeper.socket.fd };
 	long fd = dlk_syscall(SYS_pidfd_open, keeper.pid, 0);
-	char byte;
 
 	if (fd < 0)
 		return;
-	if (dlk_own_check(&keeper.socket) &&
-	    recv(keeper.socket.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
+	if (dlk_own_check(&keeper.socket) && dlk_poll(&end, 1, 0) == 0)
 		dlk_syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 	/* High, for it stays open for a while. */
 	dlk_own_take(&keeper.dying, (int)fd);

@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 40
+#
+# Of many leases at once, none is forgotten between a process and its keeper:
+# whoever waits for the keeper's word on all of them (fork, exec, exit) has it
+# (DESIGN L4).  And what a process says at its end is no stranger's message.
+. "${0%/*}/../lib/rig.sh"
+
+ulimit -n 8192
+rig_start disks
+
+guest()
+{
+	: >"$RIG/log"
+	peer a dl A env DLOCK_LOG="debug:$RIG/log" \
+		/usr/bin/python3 "$TOP/tests/lib/obey.py"
+}
+
+# lines TEXT N: the log has as many of them, or more.
+lines()
+{
+	[ "$(grep -c "$1" "$RIG/log")" -ge "$2" ]
+}
+
+is_gone()
+{
+	! on A kill -0 "$1" 2>/dev/null
+}
+
+no_keeper()
+{
+	! on A pgrep -x dlock-keeper >/dev/null
+}
+
+# all_are_kept NAME N
+all_are_kept()
+{
+	ok "$1: a keeper is told of all" until_true 15 lines ' is carried on: ' "$2"
+	ask a 'child()' 10
+	like "$RESULT" '^[0-9]+$' "$1: fork has its word on all"
+	note "$(grep -c "the keeper's to carry on" "$RIG/log") answers heard"
+	on A pkill -KILL -x python3
+	rig_empty 10 "$1: all of them end"
+	ok "$1: so does the keeper" until_true 5 no_keeper
+}
+
+# --- it does not run for a moment, and many answers come at once -------------
+
+rig_configs ttl=60s path_more='coherence = "off"'
+guest
+ask a '(child(), lock("f"))[1]'
+ok 'a keeper carries the first lock' until_true 5 lines ' is carried on: ' 1
+keeper=$(on A pgrep -x dlock-keeper)
+locks="[lock('m%d' % i) for i in range(400)]"
+ask a "(stop($keeper), $locks, sleep(0.3), os.kill($keeper, 18))[3]" 20
+is "$RESULT" None 'stopped for a moment: 400 locks are had'
+all_are_kept 'stopped for a moment' 401
+
+# --- it is as quick as the process, which asks for more before it listens ----
+
+rig_configs ttl=3s connect_timeout=500ms path_more='coherence = "off"'
+guest
+ask a '[ofd(os.open("o%d" % i, 66), 0) for i in range(2500)][0]' 20
+is "$RESULT" 0 'quick: 2500 locks are had'
+all_are_kept quick 2500
+
+# --- the last words of a process ---------------------------------------------
+
+guest
+ask a 'lock("f")'
+fd=$RESULT
+ok 'last words: a keeper carries the lock' \
+	until_true 5 lines ' is carried on: ' 1
+ask a "(stop($(on A pgrep -x dlock-keeper)), fcntl.flock($fd, 8))[1]"
+is "$RESULT" None 'last words: the lock is given back, and nobody reads that'
+ask a 'os.getpid()'
+peer_end a
+ok 'last words: the process has ended' until_true 5 is_gone "$RESULT"
+on A pkill -CONT -x dlock-keeper
+ok 'last words: the keeper has read them, and ends' until_true 5 no_keeper
+unlike "$(cat "$RIG/log")" 'refused' 'last words: are no cause for alarm'
+rig_end
