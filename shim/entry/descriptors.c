@@ -53,11 +53,11 @@ void dlk_entry_closed(void)
 {
 	struct dlk_call call;
 
-	if (!atomic_load(&dlk.left) || !dlk_alive())
+	if (!dlk_left || !dlk_alive())
 		return;
 	dlk_enter(&call);
-	if (atomic_exchange(&dlk.left, false))
-		dlk_handover_closed();
+	dlk_left = false;
+	dlk_handover_closed();
 	dlk_leave(&call);
 }
 

@@ -37,13 +37,38 @@ bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n)
 	return true;
 }
 
-/* While Redis is waited for, the shim is not left without an answer. */
+/* --- the shim is not left without an answer ------------------------------- */
+
+void dlk_carry_hear(void)
+{
+	if (dlk_shim_speaks())
+		dlk_hear();
+}
+
+static void answer(struct dlk_kept *k, int err)
+{
+	k->answer_ns = 0;
+	dlk_shim_answer(k->number, err);
+}
+
+/* The program's descriptor may hang for long: it is not waited for. */
+static void answer_late(uint64_t now_ns)
+{
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+		if (k->answer_ns && k->answer_ns <= now_ns)
+			answer(k, 0);
+}
+
+/* While Redis is waited for. */
 static bool hear_meanwhile(void *unused)
 {
 	(void)unused;
 	dlk_hear();
+	answer_late(dlk_now_ns());
 	return false;
 }
+
+/* --- connections ---------------------------------------------------------- */
 
 static struct dlk_conn *conn_to(struct dlk_server *s)
 {
@@ -86,12 +111,6 @@ static void insert(struct dlk_kept *k)
 	if (k->next)
 		k->next->at = &k->next;
 	dlk_carried = k;
-}
-
-static void answer(struct dlk_kept *k, int err)
-{
-	k->answer_ns = 0;
-	dlk_shim_answer(k->number, err);
 }
 
 static void let_go(struct dlk_kept *k)
@@ -288,14 +307,6 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
 	return k->answer_ns != 0;
-}
-
-/* The program's descriptor may hang for long: the shim is not left to wait. */
-static void answer_late(uint64_t now_ns)
-{
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->answer_ns && k->answer_ns <= now_ns)
-			answer(k, 0);
 }
 
 /* The shim is told, if it is there; else nobody but the log can be. */

@@ -234,6 +234,8 @@ bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k);
 /* Its lock has ended: release it. */
 void dlk_carry_owe(struct dlk_kept *k);
+/* What the shim says, if it does; leases may be dropped by it. */
+void dlk_carry_hear(void);
 /* What is due, a round trip; false for nothing. */
 bool dlk_carry_some(uint64_t now_ns);
 /*

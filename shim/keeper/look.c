@@ -157,8 +157,7 @@ static void judge_records(struct dlk_kept *k, bool shim_lives)
 /* A look at thousands takes longer than the shim waits; is k carried yet? */
 static bool heard_of(const struct dlk_kept *k)
 {
-	if (dlk_shim_speaks())
-		dlk_hear();
+	dlk_carry_hear();
 	return !k->dropped;
 }
 

@@ -688,6 +688,8 @@ void dlk_handover_forget(void)
 	dlk_keeper_forget();
 }
 
+__thread bool dlk_left __attribute__((tls_model("initial-exec")));
+
 void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 {
 	const bool kept = dlk_handover(h);
@@ -704,7 +706,7 @@ void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 		return;
 	dlk_handover_left(told);
 	if (told)
-		atomic_store(&dlk.left, true);
+		dlk_left = true;
 }
 
 void dlk_handover_closed(void)

@@ -153,7 +153,6 @@ struct dlk_state {
 	_Atomic unsigned n_shadows;   /* in the table of shadow.c */
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
-	_Atomic bool left;            /* to the keeper, by a close of now */
 	_Atomic bool ending;          /* no hook may come any more */
 	_Atomic int last_words;       /* SYS_exit's, of a thread; + 1 */
 	_Atomic bool tables;          /* threads with tables of their own */
@@ -549,6 +548,8 @@ void dlk_handover_left(uint32_t told);
  * perhaps, is never taken for it.
  */
 void dlk_leave_to_keeper(struct dlk_held *h, bool last);
+/* By the close that this thread is about to make; another's is not it. */
+extern __thread bool dlk_left __attribute__((tls_model("initial-exec")));
 /* It is closed: wait, not for long, until what has ended by it is given back.
  */
 void dlk_handover_closed(void);
