@@ -113,8 +113,8 @@ swapped_on_all()
 	ask s "$2"
 	ask t "$3"
 	is "$RESULT" 0 '... until it is unlocked'
-	peer_end t
-	peer_end s
+	peer_ended t
+	peer_ended s
 }
 
 records_swapped()
@@ -144,19 +144,20 @@ KEY=dlock:$MNT/f%rec
 records_swapped
 odd_signals
 ask h 'lock f UN'
-peer_end h
+peer_ended h
 locker h dl A
 ask h 'open f f'
 ask h 'range f F_WRLCK 0 1'
 records_swapped
-peer_end h
+peer_ended h
 locker h on A
 ask h 'open f f'
 ask h 'lock f EX'
 ask h 'range f F_WRLCK 0 1'
+is "$RESULT" 0 'a bare holder'
 swapped on 'lock SLOT EX'
-peer_end s
+peer_ended s
 swapped on 'range SLOT F_WRLCK 0 1 WAIT'
-peer_end s
-peer_end h
+peer_ended s
+peer_ended h
 rig_end

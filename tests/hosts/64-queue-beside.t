@@ -49,6 +49,9 @@ peer x gated "$BIN/twain" "$MNT/f"
 gate_at 'before UN'
 say x '1 EX NB'
 ok 'one thread is refused' cp_wait gate.at
+gate_at 'before UN'
+cp_reach gate.go
+ok '... and once more, for it may have come too early' cp_wait gate.at
 ask h 'lock f UN'
 ask late 'delay 150'
 before=$(asked)

@@ -32,6 +32,7 @@
 #
 # Peers are programs that are told what to do, a line each, and answer with
 # one:	peer NAME CMD...; say NAME LINE; hear NAME [SECONDS] (sets $HEARD);
+#	peer_end NAME, or peer_ended NAME, which waits until it has ended;
 # ask NAME LINE [SECONDS].  Their standard error is $RIG/NAME.err.
 #
 # A locker (tests/lib/locker.c) answers 'RESULT START END': locker NAME
@@ -375,6 +376,20 @@ peer_end()
 
 	exec {in}>&- {out}>&-
 	unset "PEER_IN[$1]" "PEER_OUT[$1]" "PEER_PID[$1]"
+}
+
+# The same, and its locks are gone from the kernel, too: it has ended.
+peer_ended()
+{
+	local pid=${PEER_PID[$1]}
+
+	peer_end "$1"
+	until_true 10 pid_is_gone "$pid"
+}
+
+pid_is_gone()
+{
+	! kill -0 "$1" 2>/dev/null
 }
 
 say()

@@ -206,7 +206,8 @@ static void assert_nothing_is_left(size_t before)
 		dlk_errands_back();
 		drop_all();
 	}
-	assert_int_equal(open_fds(), before);
+	/* Fewer there may be: an errand was under way when they were counted. */
+	assert_in_range(open_fds(), 0, before);
 }
 
 /* --- tests ---------------------------------------------------------------- */
