@@ -354,16 +354,18 @@ static int use_shadow(struct ask *a)
 	return 0;
 }
 
-/* The number of a shadow may be that of another one by now. */
-static bool is_the_same(const struct ask *a)
+/* The number may be that of another file, or shadow, by now. */
+static bool is_the_same(struct ask *a)
 {
 	struct dlk_file now;
 
-	return !a->by_shadow || (dlk_kernel_file(a->fd, &now) == 0 &&
-				 dlk_same_file(&now, &a->file));
+	if (!a->by_shadow)
+		return dlk_follow_is_there(a);
+	return dlk_kernel_file(a->fd, &now) == 0 &&
+	       dlk_same_file(&now, &a->file);
 }
 
-static void let_go(const struct ask *a)
+static void let_go(struct ask *a)
 {
 	if (is_the_same(a))
 		real.flock(a->fd, LOCK_UN);
@@ -701,7 +703,7 @@ static int weakened_here_only(struct ask *a)
 		a->old = NULL;
 	}
 	if (lost) {
-		real.flock(a->fd, LOCK_UN);
+		let_go(a);
 		a->had = LOCK_UN;
 		return -ENOLCK;
 	}
@@ -771,7 +773,7 @@ static atomic_uint undone;
  * counted after it was done, and before we look: so either who is granted the
  * lock meanwhile finds it gone (was_unlocked), or we find its lease.
  */
-static bool leave_to_threads(const struct ask *a, int mode)
+static bool leave_to_threads(struct ask *a, int mode)
 {
 	int theirs;
 
@@ -1107,6 +1109,7 @@ static int lock_managed(struct ask *a)
 		err = choose_what_to_lock(a);
 	if (err)
 		return err;
+	dlk_follow_threads(a);
 	a->lease.shared = a->mode == LOCK_SH;
 	a->began_ns = dlk_now_ns();
 	if (have_it(a))

@@ -31,6 +31,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
 enum { SLOTS = 64, NESTED = 4, GONE = -1 };
@@ -110,6 +111,12 @@ void dlk_follow(struct ask *a)
 	atomic_store(&f->fd, a->number);
 	count(f);
 	a->followed = f;
+}
+
+void dlk_follow_threads(struct ask *a)
+{
+	if (!__libc_single_threaded)
+		dlk_follow(a);
 }
 
 void dlk_follow_end(struct ask *a)
@@ -242,4 +249,18 @@ int dlk_follow_granted(struct ask *a)
 		return dlk_ask_moved(a) ? DLK_OTHER_FILE : 0;
 	use(a, fd);
 	return dlk_ask_moved(a) ? -EBADF : 0;
+}
+
+/*
+ * While Redis was asked, too, another thread may have made the number one of
+ * another file; what is undone there would be that one's lock.
+ */
+bool dlk_follow_is_there(struct ask *a)
+{
+	const int fd = where(a);
+
+	if (fd < 0)
+		return false;
+	use(a, fd);
+	return !dlk_ask_moved(a);
 }

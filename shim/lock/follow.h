@@ -14,6 +14,8 @@ enum { DLK_OTHER_FILE = 104 };
 
 /* Before it sleeps for the first time; again is nothing. */
 void dlk_follow(struct ask *a);
+/* Before the kernel is asked, where other threads can take it away. */
+void dlk_follow_threads(struct ask *a);
 void dlk_follow_end(struct ask *a);
 /*
  * After a sleep that was none in the kernel: 0, a->fd may be another one of the
@@ -22,6 +24,9 @@ void dlk_follow_end(struct ask *a);
 int dlk_follow_up(struct ask *a);
 /* The same, and the kernel has granted what it was asked for with a->fd. */
 int dlk_follow_granted(struct ask *a);
+
+/* Before what the kernel has granted is undone: a->fd may be another one. */
+bool dlk_follow_is_there(struct ask *a);
 
 /* A hook: these descriptors are about to be taken away, by this thread. */
 void dlk_follow_closing(unsigned first, unsigned last);

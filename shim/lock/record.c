@@ -230,9 +230,10 @@ static void restore_range(const struct ask *a, const struct dlk_range *range)
 	}
 }
 
-static void restore_kernel(const struct ask *a)
+static void restore_kernel(struct ask *a)
 {
-	restore_range(a, &a->want);
+	if (dlk_follow_is_there(a))
+		restore_range(a, &a->want);
 }
 
 /* But for what was waited for: of that, as it was before the wait. */
@@ -804,7 +805,7 @@ static int weaken(struct ask *a)
 	return 0;
 }
 
-static int unlisted(const struct ask *a)
+static int unlisted(struct ask *a)
 {
 	restore_kernel(a);
 	dlk_ask_line(a, DLK_ERROR,
@@ -855,7 +856,7 @@ static int attempt(struct ask *a, bool *kernel)
 		dlk_trace_call(a, "granted");
 	if (err)
 		restore_kernel(a);
-	else if (weaker)
+	else if (weaker && dlk_follow_is_there(a))
 		set_kernel(a, &a->want);
 	if (!err && a->own->coherent) {
 		dlk_coherence_refresh(a->fd);
@@ -1153,6 +1154,7 @@ static int lock_managed(struct ask *a)
 	if (err)
 		return err;
 	hold_key(a);
+	dlk_follow_threads(a);
 	a->queue.claim = claim;
 	dlk_note_inherited(a);
 	err = lock_records(a);
