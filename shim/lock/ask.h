@@ -29,6 +29,7 @@ struct queued {
 	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
 	struct dlk_wake *wake;
 	uint64_t until_ns;   /* to tell of it again */
+	uint64_t away_ns;    /* it rested last: a handler ran then */
 	uint64_t look_ns;    /* of a record lock: to look around; of the call,
 				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */

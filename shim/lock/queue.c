@@ -14,6 +14,7 @@
  * the proof (DESIGN L3).
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -25,8 +26,11 @@
 
 /* --- the claim ------------------------------------------------------------ */
 
-/* For an answer that a signal handler, or a return, waits for. */
-enum { SAY_MS = 20 };
+/*
+ * For an answer that a return waits for; that a handler waits for, or the place
+ * is lost; and how long a handler may wait because of the one before.
+ */
+enum { SAY_MS = 20, REST_MS = 100, ALONE_MS = 20 };
 
 /* Of a token: where its 20 digits of `since` are. */
 static char *since_of(char *token)
@@ -261,7 +265,7 @@ static void forget_place(struct queued *q)
 
 static void say_rest(struct ask *a)
 {
-	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
+	const uint64_t by = dlk_now_ns() + REST_MS * DLK_MS;
 	struct dlk_conn *c = get_link(a->ep, by);
 	const redisReply *r;
 	int err =
@@ -290,6 +294,7 @@ static void away(void *arg)
 {
 	struct ask *a = arg;
 
+	a->queue.away_ns = dlk_now_ns();
 	say_rest(a);
 	put_wake(&a->queue);
 	a->queue.rested = true;
@@ -445,6 +450,23 @@ static bool lost_place(struct queued *q)
 }
 
 /*
+ * Who rests is not served.  Under a signal a millisecond the next one is there
+ * before the server has answered, so that hardly anybody would ever be found:
+ * the slower the machine, the less.  So who was away listens for as long before
+ * another handler may run.
+ */
+static void listen_alone(const struct queued *q)
+{
+	uint64_t ms = (dlk_now_ns() - q->away_ns) / DLK_MS + 1;
+	struct pollfd p = { .events = POLLIN };
+
+	if (!q->wake)
+		return;
+	p.fd = dlk_wake_fd(q->wake);
+	dlk_poll(&p, 1, ms < ALONE_MS ? (unsigned)ms : ALONE_MS);
+}
+
+/*
  * When to tell of the place, or to look, again.  A handler does not put it off:
  * under a signal a millisecond that moment would never come.
  */
@@ -455,6 +477,8 @@ static void set_until(struct ask *a)
 
 	if (!q->rested || until < q->until_ns)
 		q->until_ns = until;
+	if (q->rested)
+		listen_alone(q);
 	q->rested = false;
 }
 
