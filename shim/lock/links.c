@@ -7,6 +7,7 @@
 #include "lock/state.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "lease/log.h"
 
@@ -115,13 +116,18 @@ static void warn_of_eviction(const struct dlk_conn *c)
 {
 	static atomic_bool said;
 	const char *policy = dlk_conn_server(c)->evicts;
+	struct dlk_line l;
 
 	if (!policy[0] || atomic_exchange(&said, true))
 		return;
-	dlk_log(DLK_WARNING, "redis at ", dlk_conn_endpoint(c)->name,
-		": maxmemory-policy is ", policy,
-		", which may evict locks that are held; it must be noeviction",
-		NULL);
+	dlk_line_begin(&l, DLK_WARNING);
+	dlk_text_str(&l.text, "redis at ");
+	dlk_text_str(&l.text, dlk_conn_endpoint(c)->name);
+	dlk_text_str(&l.text, ": maxmemory-policy is ");
+	dlk_text_quoted(&l.text, policy, strlen(policy)); /* whoever says so */
+	dlk_text_str(&l.text, ", which may evict locks that are held; it must "
+			      "be noeviction");
+	dlk_line_end(&l);
 }
 
 void dlk_link_put(struct dlk_conn *c)
