@@ -266,10 +266,12 @@ static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 
 static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 {
+	const struct dlk_patience wait = { deadline_ns, c->interrupt,
+					   c->interrupt_arg };
 	int fd, err;
 
 	if (c->addr_len == 0) {
-		err = dlk_resolve(c->ep, deadline_ns, &c->addr, &c->addr_len);
+		err = dlk_resolve(c->ep, &wait, &c->addr, &c->addr_len);
 		if (err)
 			return err;
 	}

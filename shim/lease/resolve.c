@@ -14,6 +14,8 @@
 #include "lease/sys.h"
 #include "model/timeline.h"
 
+enum { SLICE_MS = 20 };
+
 static int numeric(const char *host, uint32_t port,
 		   struct sockaddr_storage *addr, socklen_t *len)
 {
@@ -36,63 +38,99 @@ static int numeric(const char *host, uint32_t port,
 	return -EINVAL;
 }
 
-/* All that arrives until the end of the pipe, or the deadline: then false. */
-static bool drain(int fd, char *buf, size_t size, uint64_t deadline_ns)
+/* Is there something to read?  1, 0 if it took too long, -errno. */
+static int wait_for(int fd, const struct dlk_patience *wait)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = 0;
+
+	while (n == 0 || (n < 0 && errno == EINTR)) {
+		if (wait->interrupt && wait->interrupt(wait->arg))
+			return -EINTR;
+		if (dlk_now_ns() >= wait->deadline_ns)
+			return 0;
+		n = dlk_poll(&p, 1, SLICE_MS);
+	}
+	return n < 0 ? -errno : 1;
+}
+
+/* All that arrives until the end of the pipe, or for as long as is waited. */
+static int drain(const struct dlk_own *in, char *buf, size_t size,
+		 const struct dlk_patience *wait)
 {
 	size_t len = 0;
+	long n = 1;
+	int err = 1;
 
-	while (len < size - 1) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		uint64_t now = dlk_now_ns();
-		ssize_t n;
-
-		if (now >= deadline_ns)
-			break;
-		n = dlk_poll(&p, 1,
-			     (unsigned)((deadline_ns - now) / DLK_MS) + 1);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		n = dlk_syscall(SYS_read, fd, buf + len, size - 1 - len);
-		if (n <= 0)
-			break;
-		len += (size_t)n;
+	while (n > 0 && len < size - 1 && (err = wait_for(in->fd, wait)) > 0) {
+		/* Else what is meant for the program would be lost to it. */
+		if (!dlk_own_check(in))
+			return -EBADF;
+		n = dlk_syscall(SYS_read, in->fd, buf + len, size - 1 - len);
+		len += n > 0 ? (size_t)n : 0;
 	}
 	buf[len] = '\0';
-	return true;
+	return err < 0 ? err : 0;
+}
+
+/* High, and known to be ours: the program may close what it did not open. */
+static int make_pipe(struct dlk_own *in, struct dlk_own *out)
+{
+	int fds[2], err;
+
+	if (dlk_syscall(SYS_pipe2, fds, O_CLOEXEC) < 0)
+		return -errno;
+	err = dlk_own_take(in, fds[0]);
+	if (err) {
+		dlk_close(fds[1]);
+		return err;
+	}
+	err = dlk_own_take(out, fds[1]);
+	if (err)
+		dlk_own_close(in);
+	return err;
 }
 
 /* "127.0.0.1       STREAM localhost": the first word of the first line. */
-static int by_name(const char *host, uint32_t port, uint64_t deadline_ns,
-		   struct sockaddr_storage *addr, socklen_t *len)
+static int ask(const char *host, char *text, size_t size,
+	       const struct dlk_patience *wait)
 {
-	char name[256], text[512];
+	char name[256];
 	char arg0[] = "getent", arg1[] = "ahosts", arg2[] = "--";
 	char *argv[] = { arg0, arg1, arg2, name, NULL };
 	char *envp[] = { NULL };
-	int fds[2];
+	struct dlk_own in, out;
+	int err = make_pipe(&in, &out);
 	pid_t pid;
 
+	if (err)
+		return err;
 	strncpy(name, host, sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	if (dlk_syscall(SYS_pipe2, fds, O_CLOEXEC) < 0)
-		return -errno;
-	pid = dlk_spawn("/usr/bin/getent", argv, envp, fds[1], -1, true);
-	dlk_close(fds[1]);
-	if (pid > 0)
-		drain(fds[0], text, sizeof(text), deadline_ns);
-	dlk_close(fds[0]);
+	pid = dlk_spawn("/usr/bin/getent", argv, envp, out.fd, -1, true);
+	dlk_own_close(&out);
+	err = pid < 0 ? pid : drain(&in, text, size, wait);
+	dlk_own_close(&in);
 	/* Not killed: it may be reaped, and its pid another's. */
 	for (int i = 0; pid > 0 && i < 10 && !dlk_reap(pid, "getent"); i++)
 		dlk_pause_ns(DLK_MS);
-	if (pid < 0)
-		return pid;
 	text[strcspn(text, " \t\n")] = '\0';
+	return err;
+}
+
+static int by_name(const char *host, uint32_t port,
+		   const struct dlk_patience *wait,
+		   struct sockaddr_storage *addr, socklen_t *len)
+{
+	char text[512] = "";
+	int err = ask(host, text, sizeof(text), wait);
+
+	if (err)
+		return err;
 	return numeric(text, port, addr, len) < 0 ? -EHOSTUNREACH : 0;
 }
 
-int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 		struct sockaddr_storage *addr, socklen_t *len)
 {
 	struct sockaddr_un *un = (struct sockaddr_un *)addr;
@@ -100,7 +138,7 @@ int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	if (ep->scheme != DLK_UNIX) {
 		if (numeric(ep->host, ep->port, addr, len) == 0)
 			return 0;
-		return by_name(ep->host, ep->port, deadline_ns, addr, len);
+		return by_name(ep->host, ep->port, wait, addr, len);
 	}
 	memset(addr, 0, sizeof(*addr));
 	un->sun_family = AF_UNIX;

@@ -14,8 +14,15 @@
 
 #include "config/config.h"
 
-/* 0, -EHOSTUNREACH (no such name, or it took too long), -errno. */
-int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+/* Who waits for an answer; `interrupt`, if any, is asked as conn.h has it. */
+struct dlk_patience {
+	uint64_t deadline_ns;
+	bool (*interrupt)(void *arg);
+	void *arg;
+};
+
+/* 0, -EHOSTUNREACH (no such name, or it took too long), -EINTR, -errno. */
+int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 		struct sockaddr_storage *addr, socklen_t *len);
 
 #endif
