@@ -40,6 +40,8 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' '$1' '$2')
 
 MODEL  := $(wildcard shim/model/*.c)
+OS     := $(wildcard shim/os/*.c)
+REDIS  := $(wildcard shim/redis/*.c)
 LEASE  := $(wildcard shim/lease/*.c)
 LOCK   := $(wildcard shim/lock/*.c)
 ENTRY  := $(wildcard shim/entry/*.c)
@@ -55,9 +57,9 @@ HELPERS := $(wildcard tests/lib/*.c)
 # The shim hides everything and is position independent; its hiredis takes
 # memory from an arena of ours (DESIGN L7).  The tools share its objects.
 obj = $(patsubst %.c,$(B)/obj/%.o,$1)
-SHIM_OBJ   := $(call obj,$(MODEL) $(LEASE) $(LOCK) $(ENTRY) $(CONFIG))
-KEEPER_OBJ := $(call obj,$(MODEL) $(LEASE) $(KEEPER))
-CORE_OBJ   := $(call obj,$(MODEL) $(LEASE) $(CONFIG))
+SHIM_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(LOCK) $(ENTRY) $(CONFIG))
+KEEPER_OBJ := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(KEEPER))
+CORE_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(CONFIG))
 
 archive = $(firstword $(wildcard $(addsuffix /lib$1.a,\
           $(shell $(CC) -print-multi-os-directory 2>/dev/null | sed 's,^,/usr/lib/,') \
@@ -98,7 +100,7 @@ $(B)/obj/%.o: %.c Makefile $(B)/gen/flags | $(B)/gen/scripts.h $(B)/gen/symbols.
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) $(HARDEN) -fPIC -fvisibility=hidden -ffunction-sections -MMD -MP -c -o $@ $<
 
-# hiredis with its allocator's names replaced by those of lease/arena.c.
+# hiredis with its allocator's names replaced by those of redis/arena.c.
 $(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
@@ -126,7 +128,7 @@ $(B)/gen/scripts.h: $(LUA) $(wildcard shim/lease/scripts/*.inc) $(B)/gen/embed
 	$(Q)$(B)/gen/embed $(LUA) >$@.tmp && mv $@.tmp $@
 
 # The exported symbols are those of the table and no others.
-$(B)/gen/symbols.map: shim/entry/table.h
+$(B)/gen/symbols.map: shim/os/table.h
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
 	$(Q)awk -F'[(,) ]+' 'BEGIN { print "{ global:" } /^[[:space:]]*X\(/ { sub(/^[[:space:]]*X\(/, ""); sub(/,.*/, ""); print "\t" $$0 ";" } \

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "config/internal.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 
 enum { HOST_ID_MAX = 150 }; /* as it stands in a token, see below */
 

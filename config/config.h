@@ -218,7 +218,7 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
 
 /*
  * The key of a path: the rule's template with %p (the path), %r (the path
- * below the prefix), %i (`inode`, lease/file_id.h) and %% replaced.  %p begins
+ * below the prefix), %i (`inode`, os/file_id.h) and %% replaced.  %p begins
  * with the prefix as the configuration spells it, wherever that leads: hosts
  * that differ in a link make the same key.  In %p and %r the bytes '%', '{',
  * '}' and control bytes (0x01-0x1f, 0x7f) stand as %XX (DESIGN L9).  Writes at

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "config/internal.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 
 /* The size stands before the bytes, so that freeing can wipe them. */
 struct dlk_block {

@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 #include "config/internal.h"
-#include "lease/mounts.h"
-#include "lease/sys.h"
+#include "os/mounts.h"
+#include "os/sys.h"
 
 enum { LINKS_MAX = 40 }; /* the kernel's own bound: path_resolution(7) */
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lease/conn.h"
-#include "lease/sys.h"
+#include "redis/conn.h"
+#include "os/sys.h"
 
 uint64_t tool_deadline(const struct dlk_endpoint *ep)
 {

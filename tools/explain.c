@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lease/file_id.h"
+#include "os/file_id.h"
 #include "model/timeline.h"
 #include "tools/common.h"
 #include "tools/ctl.h"

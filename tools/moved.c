@@ -68,7 +68,7 @@ static bool sees_our_mounts(unsigned pid)
 }
 
 /*
- * The name of a shadow begins with what it stands for (lease/shadowdir.h).
+ * The name of a shadow begins with what it stands for (os/shadowdir.h).
  * 1 it is in this directory, 0 it is not, -1 there is no telling.
  */
 static int find_shadow(const char *dir, struct file *file)

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "tools/common.h"
 
 /* A descriptor of it, or -errno. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 #include "tools/common.h"
 
 /* Is the shim first already (dlock run under dlock run)? */

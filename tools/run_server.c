@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "tools/common.h"
 
 enum { START_MS = 5000, PAUSE_MS = 10 };

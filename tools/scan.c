@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "lease/lease.h"
-#include "lease/script.h"
-#include "lease/sys.h"
+#include "redis/script.h"
+#include "os/sys.h"
 #include "tools/common.h"
 #include "tools/scan_keys.h"
 #include "tools/scan_owners.h"

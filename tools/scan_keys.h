@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "config/config.h"
-#include "lease/conn.h"
+#include "redis/conn.h"
 
 struct scan_key {
 	char *bytes; /* NUL-terminated; owned */

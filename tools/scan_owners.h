@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lease/conn.h"
+#include "redis/conn.h"
 
 enum { SCAN_OWNERS_MAX = 4096 };
 

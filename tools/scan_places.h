@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lease/conn.h"
+#include "redis/conn.h"
 #include "model/range.h"
 #include "model/token.h"
 

@@ -14,7 +14,7 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
-#include "entry/real.h"
+#include "os/real.h"
 #include "lock/follow.h"
 #include "lock/state.h"
 

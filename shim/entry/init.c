@@ -24,8 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "entry/real.h"
-#include "lease/log.h"
+#include "os/real.h"
+#include "os/log.h"
 #include "lock/state.h"
 
 /* Which descriptors we began with: others may have those too (DESIGN L4). */

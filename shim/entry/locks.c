@@ -11,7 +11,7 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
-#include "entry/real.h"
+#include "os/real.h"
 #include "lock/borrowed.h"
 #include "lock/state.h"
 

@@ -20,7 +20,7 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
-#include "entry/real.h"
+#include "os/real.h"
 #include "lock/state.h"
 
 #define DLK_PRIVILEGED(name, parameters, arguments)                            \

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "entry/export.h"
-#include "entry/real.h"
+#include "os/real.h"
 #include "lock/state.h"
 
 static void need(const void *pointer)

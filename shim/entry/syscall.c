@@ -27,7 +27,7 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
-#include "entry/real.h"
+#include "os/real.h"
 #include "lock/state.h"
 
 /* Numbers below are looked up; the assembler needs it as a text. */

@@ -13,9 +13,9 @@
 
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
-#include "lease/log.h"
+#include "os/log.h"
 #include "lease/renew.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 
 enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };

@@ -32,8 +32,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lease/file_id.h"
-#include "lease/sys.h"
+#include "os/file_id.h"
+#include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

@@ -23,8 +23,8 @@
 
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
-#include "lease/log.h"
-#include "lease/sys.h"
+#include "os/log.h"
+#include "os/sys.h"
 
 static struct {
 	int fd; /* -1: the shim is gone */

@@ -35,7 +35,7 @@
 
 #include "keeper/keeper.h"
 #include "keeper/list.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"

@@ -16,7 +16,7 @@
 #include <sys/file.h>
 #include <time.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 
 enum { SHARE = 20, LAST_ECHO = 4 };

@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "keeper/keeper.h"
-#include "lease/log.h"
-#include "lease/sys.h"
+#include "os/log.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 
 enum { SHIM = 3, LINGER_MS = 1000 };

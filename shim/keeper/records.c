@@ -40,7 +40,7 @@
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
 #include "lease/records.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 #include "model/token.h"
 

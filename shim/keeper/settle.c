@@ -19,7 +19,7 @@
  */
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 
 enum { NOTICE_MS = 5, GIVE_UP_MS = 20 };

@@ -40,8 +40,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lease/shadowdir.h"
-#include "lease/sys.h"
+#include "os/shadowdir.h"
+#include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 

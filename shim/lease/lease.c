@@ -7,8 +7,8 @@
 
 #include "lease/queue.h"
 #include "lease/records.h"
-#include "lease/script.h"
-#include "lease/sys.h"
+#include "redis/script.h"
+#include "os/sys.h"
 #include "scripts.h"
 
 #define LITERAL DLK_LITERAL

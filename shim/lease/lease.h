@@ -19,7 +19,7 @@
 
 #include <stdbool.h>
 
-#include "lease/conn.h"
+#include "redis/conn.h"
 #include "model/range.h"
 #include "model/token.h"
 

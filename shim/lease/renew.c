@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 
 /* Queue those that are still to be asked; the moment before they leave. */
 static int send_all(struct dlk_conn *c, uint64_t deadline_ns,

@@ -7,7 +7,7 @@
 
 #include "lease/records.h"
 #include "lease/ranges.h"
-#include "lease/script.h"
+#include "redis/script.h"
 #include "model/text.h"
 #include "scripts.h"
 

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "lease/file_id.h"
-#include "lease/log.h"
-#include "lease/mounts.h"
+#include "os/file_id.h"
+#include "os/log.h"
+#include "os/mounts.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
 

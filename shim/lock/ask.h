@@ -10,7 +10,7 @@
 #ifndef DLK_ASK_H
 #define DLK_ASK_H
 
-#include "lease/log.h"
+#include "os/log.h"
 #include "lease/records.h"
 #include "lock/state.h"
 

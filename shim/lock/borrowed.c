@@ -24,7 +24,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 #include "lock/ask.h"
 #include "lock/record.h"
 

@@ -31,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lease/mounts.h"
+#include "os/mounts.h"
 #include "model/text.h"
 
 /*

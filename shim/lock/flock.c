@@ -31,9 +31,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "entry/real.h"
-#include "lease/log.h"
-#include "lease/shadowdir.h"
+#include "os/real.h"
+#include "os/log.h"
+#include "os/shadowdir.h"
 #include "model/timeline.h"
 
 enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };

@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include "keeper/protocol.h"
-#include "lease/log.h"
-#include "lease/mounts.h"
-#include "lease/shadowdir.h"
+#include "os/log.h"
+#include "os/mounts.h"
+#include "os/shadowdir.h"
 #include "lock/keeper_client.h"
 #include "lock/trace.h"
 #include "model/timeline.h"

@@ -16,7 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "lease/file_id.h"
+#include "os/file_id.h"
 #include "model/text.h"
 
 /* Read once a process; the same bytes whoever writes them, so no mutex. */

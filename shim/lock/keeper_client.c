@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 #include "lock/state.h"
 #include "model/timeline.h"
 

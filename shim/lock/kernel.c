@@ -18,8 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "lease/file_id.h"
-#include "lease/mounts.h"
+#include "os/file_id.h"
+#include "os/mounts.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"

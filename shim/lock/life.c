@@ -31,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 #include "model/timeline.h"
 
 /* A thread that has said its last word is gone by then, on any machine. */

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 
 static struct dlk_link *find(const struct dlk_endpoint *ep, bool open_only)
 {

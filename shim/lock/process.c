@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "entry/real.h"
-#include "lease/log.h"
+#include "os/real.h"
+#include "os/log.h"
 #include "lock/follow.h"
 
 enum { FLUSH_MS = 200 };

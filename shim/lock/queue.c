@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "lease/script.h"
+#include "redis/script.h"
 #include "lock/follow.h"
 #include "lock/trace.h"
 #include "model/text.h"

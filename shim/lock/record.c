@@ -41,7 +41,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "entry/real.h"
+#include "os/real.h"
 #include "lease/records.h"
 #include "lock/follow.h"
 #include "lock/record.h"

@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "entry/real.h"
+#include "os/real.h"
 #include "lease/records.h"
 #include "lock/record.h"
 #include "model/timeline.h"

@@ -41,8 +41,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "entry/real.h"
-#include "lease/shadowdir.h"
+#include "os/real.h"
+#include "os/shadowdir.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

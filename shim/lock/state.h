@@ -26,10 +26,10 @@
 #include <stdbool.h>
 
 #include "config/config.h"
-#include "lease/conn.h"
+#include "redis/conn.h"
 #include "lease/lease.h"
 #include "lease/queue.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/range.h"
 
 /* A file, as L3 knows it. */

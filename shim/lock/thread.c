@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 #include "lease/renew.h"
 #include "model/timeline.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-#include "lease/log.h"
+#include "os/log.h"
 
 enum { ROOM = 256 };
 

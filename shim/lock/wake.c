@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lease/script.h"
+#include "redis/script.h"
 #include "lock/state.h"
 #include "model/text.h"
 #include "model/timeline.h"

@@ -37,7 +37,7 @@ script_text()
 		}' "$BUILD/gen/scripts.h"
 }
 
-# script_sha NAME [GUARD]: shim/lease/script.h
+# script_sha NAME [GUARD]: shim/redis/script.h
 script_sha()
 {
 	{ script_text "$1"; printf '%s' "${2-}"; } | sha1sum | cut -d' ' -f1

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "lease/records.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 #include "tests/lib/bench.h"
 

@@ -59,7 +59,7 @@ quick_exit	before 2.24 it ran thread-local destructors
 thrd_exit	the same function'
 
 table=$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' \
-	shim/entry/table.h | sort -u)
+	shim/os/table.h | sort -u)
 if grep -qx setuid <<<"$table"; then # entry/privileges.c
 	families+=$'\nset(e|re|res)?[ug]id|setgroups|initgroups'
 	families+='|capset|unshare|setns'

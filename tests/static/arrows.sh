@@ -4,7 +4,7 @@
 # Who calls whom, by the objects' symbols: what a file defines and another one
 # lacks is an arrow, functions and data alike.  What a header inlines, and what
 # is called by a pointer, is none; nor is a name of libc's that the shim exports
-# (shim/entry/table.h), for elsewhere libc's own is meant.
+# (shim/os/table.h), for elsewhere libc's own is meant.
 
 # objects: those of the sources that there are, not of what was removed since.
 objects()
@@ -28,7 +28,7 @@ arrows()
 
 	all=$(objects) || return 1
 	exported=$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' \
-		shim/entry/table.h)
+		shim/os/table.h)
 	# shellcheck disable=SC2086 # no blank is in any of them
 	nm -A $all | awk -v exported="$exported" '
 		BEGIN {

@@ -7,7 +7,7 @@
 cd "${0%/*}/../.." || exit 1
 . tests/lib/tap.sh
 
-table=$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry/table.h |
+table=$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' shim/os/table.h |
 	sort -u)
 exported=$(nm -D --defined-only build/libdlock-preload.so |
 	awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
@@ -47,7 +47,8 @@ banned()
 }
 
 mapfile -t shim < <(find build/obj/shim/entry build/obj/shim/lock \
-	build/obj/shim/lease build/obj/shim/model -name '*.o')
+	build/obj/shim/lease build/obj/shim/redis build/obj/shim/os \
+	build/obj/shim/model -name '*.o')
 mapfile -t keeper < <(find build/obj/shim/keeper -name '*.o' 2>/dev/null)
 ok 'there are objects' test "${#shim[@]}" -ge 10
 for object in "${shim[@]}" "${keeper[@]}"; do

@@ -52,7 +52,7 @@ static int connect_with(uint64_t restart_delay_ms)
 	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
 }
 
-/* What a client with this restart_delay would teach (lease/script.h). */
+/* What a client with this restart_delay would teach (redis/script.h). */
 static inline void teach(const char *script, uint64_t restart_delay_ms)
 {
 	static char text[256 * 1024];

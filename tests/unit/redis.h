@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lease/conn.h"
-#include "lease/sys.h"
+#include "redis/conn.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 #include "model/token.h"
 

@@ -14,7 +14,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 
-#include "lease/resolve.h"
+#include "redis/resolve.h"
 #include "tests/unit/fake.h"
 #include "tests/unit/redis.h"
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/timeline.h"
 

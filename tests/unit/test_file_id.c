@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lease/file_id.h"
+#include "os/file_id.h"
 
 static enum dlk_numbering of(const char *type, bool serverino)
 {

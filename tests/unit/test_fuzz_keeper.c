@@ -27,7 +27,7 @@
 
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 #include "tests/unit/lcg.h"
 

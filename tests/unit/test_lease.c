@@ -12,7 +12,7 @@
 
 #include "lease/lease.h"
 #include "lease/renew.h"
-#include "lease/script.h"
+#include "redis/script.h"
 #include "scripts.h"
 #include "tests/unit/leases.h"
 

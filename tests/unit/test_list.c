@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "keeper/list.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/timeline.h"
 

@@ -14,8 +14,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "lease/mounts.h"
-#include "lease/sys.h"
+#include "os/mounts.h"
+#include "os/sys.h"
 #include "model/mountinfo.h"
 
 static void a_line_has_device_point_type_and_options(void **state)

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "lease/server.h"
+#include "redis/server.h"
 #include "model/timeline.h"
 
 #define ONE "0123456789abcdef0123456789abcdef01234567"

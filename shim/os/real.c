@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real functions; see real.h. */
-#include "entry/real.h"
+#include "os/real.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 
 static int early_flock(int fd, int op)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names to addresses; see resolve.h. */
-#include "lease/resolve.h"
+#include "redis/resolve.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 
 enum { SLICE_MS = 20 };

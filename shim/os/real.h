@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <wordexp.h>
 
-#include "entry/table.h"
+#include "os/table.h"
 
 struct msghdr;
 struct mmsghdr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is known of a server; see server.h. */
-#include "lease/server.h"
+#include "redis/server.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lease/mounts.h"
+#include "os/mounts.h"
 #include "model/text.h"
 
 uint64_t dlk_hash(const void *bytes, size_t len);

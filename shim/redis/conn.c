@@ -13,7 +13,7 @@
  *     sent on it may or may not have been done.
  *  4. A command may be an AUTH: what was sent is wiped.
  */
-#include "lease/conn.h"
+#include "redis/conn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +25,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lease/arena.h"
-#include "lease/resolve.h"
-#include "lease/sys.h"
+#include "redis/arena.h"
+#include "redis/resolve.h"
+#include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

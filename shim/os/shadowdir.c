@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The directory of shadows; see shadowdir.h. */
-#include "lease/shadowdir.h"
+#include "os/shadowdir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/text.h"
 
 /* Not libc's, nor stat(2)'s: fakeroot stands in for one without the other. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a file is known by; see file_id.h. */
-#include "lease/file_id.h"
+#include "os/file_id.h"
 
 #include <errno.h>
 #include <fcntl.h>

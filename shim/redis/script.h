@@ -47,7 +47,7 @@
 
 #include <stdbool.h>
 
-#include "lease/conn.h"
+#include "redis/conn.h"
 
 struct dlk_arg {
 	const char *text;

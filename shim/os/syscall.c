@@ -9,7 +9,7 @@
  * Elsewhere than on x86-64 and AArch64 the shim does not replace the two
  * (entry/syscall.c), and libc's do.
  */
-#include "lease/sys.h"
+#include "os/sys.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The file systems of descriptors; see mounts.h. */
-#include "lease/mounts.h"
+#include "os/mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Clocks, descriptors, children; see sys.h. */
-#include "lease/sys.h"
+#include "os/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

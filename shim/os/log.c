@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Log lines; see log.h. */
-#include "lease/log.h"
+#include "os/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "lease/sys.h"
+#include "os/sys.h"
 
 enum { TAG_MAX = 32 }; /* RFC 3164, 4.1.3 */
 

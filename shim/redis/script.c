@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Scripts at one server; see script.h. */
-#include "lease/script.h"
+#include "redis/script.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "lease/lease.h"
-#include "lease/sys.h"
+#include "os/sys.h"
 #include "model/sha1.h"
 #include "model/text.h"
 #include "model/token.h"

@@ -26,7 +26,7 @@
 #include <hiredis/hiredis.h>
 
 #include "config/config.h"
-#include "lease/server.h"
+#include "redis/server.h"
 
 struct dlk_conn;
 
