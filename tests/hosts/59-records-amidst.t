@@ -55,6 +55,7 @@ in_time_us "$END" 100000 '... which is seen soon (us)'
 ask slow 'delay 120'
 ok 'who only asks closes no cycle' cycle B
 ask slow pass
+until_true 5 all_ended
 
 peer m dl A "$BIN/amidst" memory "$MNT/f" "$MNT/g"
 hear m
@@ -63,6 +64,7 @@ ask m go 5
 is "$RESULT $START" 'ENOLCK f' 'no memory: the call fails, with nothing locked'
 peer_end m
 ask slow pass
+until_true 5 all_ended
 
 peer j dl A "$BIN/amidst" jump "$MNT/f" 8
 hear j
