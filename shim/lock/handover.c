@@ -375,9 +375,9 @@ static bool try_add(struct dlk_held *h, bool wait)
 		let_go();
 	else if (err == -EPIPE)
 		lose(false);
-	else if (err && err != -EAGAIN)
+	else if (err && err != DLK_KEEPER_LATER)
 		refused(h, err);
-	return err != -EAGAIN;
+	return err != DLK_KEEPER_LATER;
 }
 
 /* (keeper) Ask for what is to be asked for; do answers come? */
@@ -598,14 +598,14 @@ uint64_t dlk_handover_tick(void)
  */
 static bool say(struct dlk_keep *m, size_t size)
 {
-	int err = -EAGAIN;
+	int err = DLK_KEEPER_LATER;
 
 	if (m->lease == 0)
 		return false;
 	dlk_keeper_lock();
-	while (err == -EAGAIN && listen_to_keeper()) {
+	while (err == DLK_KEEPER_LATER && listen_to_keeper()) {
 		err = dlk_keeper_send(m, size, NULL, 0);
-		if (err != -EAGAIN || dlk_in_thread())
+		if (err != DLK_KEEPER_LATER || dlk_in_thread())
 			break;
 		dlk_keeper_wait(dlk_keeper_look_ns());
 	}

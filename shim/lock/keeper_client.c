@@ -229,7 +229,7 @@ int dlk_keeper_start(bool wait)
 	while (keeper.starting && wait)
 		sleep_on_words(1000 * DLK_MS);
 	if (keeper.starting)
-		return -EAGAIN;
+		return DLK_KEEPER_LATER;
 	if (dlk_keeper_is_there())
 		return 0;
 	dlk_keeper_lose(false);
@@ -319,7 +319,7 @@ int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 	int err;
 
 	if (keeper.sent - keeper.heard >= IN_FLIGHT)
-		return -EAGAIN;
+		return DLK_KEEPER_LATER;
 	m->magic = DLK_KEEP_MAGIC;
 	m->seq = keeper.sent + 1;
 	if (m->seq == 0) /* means none */
@@ -328,7 +328,7 @@ int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 	if (err == -ECONNRESET || err == -ENOTCONN)
 		err = -EPIPE;
 	if (err)
-		return err;
+		return err == -EAGAIN ? DLK_KEEPER_LATER : err;
 	if (keeper.sent == keeper.heard) {
 		keeper.since_ns = dlk_now_ns();
 		keeper.doubt_ns = 0;

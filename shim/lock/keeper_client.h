@@ -23,17 +23,23 @@ void dlk_keeper_unlock(void);
 
 bool dlk_keeper_is_there(void);
 /*
- * 0 when there is one; -EAGAIN: another thread is starting it, and the caller
- * may not wait for that; -errno.
+ * To be tried again soon.  No -EAGAIN: that is what fork(2) says where the
+ * program may have no more processes, and may say for ever.
+ */
+enum { DLK_KEEPER_LATER = 1 };
+
+/*
+ * 0 when there is one; DLK_KEEPER_LATER: another thread is starting it, and the
+ * caller may not wait for that; -errno.
  */
 int dlk_keeper_start(bool wait);
 
 /* Room for one message, ours until it is sent; NULL: no memory. */
 void *dlk_keeper_room(void);
 /*
- * Number it and send it, with n descriptors, without waiting.  0; -EAGAIN: its
- * queue is full; -EPERM: this process may not do any more what the keeper may;
- * -EPIPE: it has ended; -errno.
+ * Number it and send it, with n descriptors, without waiting.  0;
+ * DLK_KEEPER_LATER: its queue is full; -EPERM: this process may not do any more
+ * what the keeper may; -EPIPE: it has ended; -errno.
  */
 int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds,
 		    unsigned n);
