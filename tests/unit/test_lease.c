@@ -437,7 +437,7 @@ static void a_name_is_that_of_the_text(void **state)
 	char text[256 * 1024];
 
 	(void)state;
-	snprintf(text, sizeof(text), "%s-- restart_delay %ums, db 0\n",
+	snprintf(text, sizeof(text), "%s-- restart_delay %dms, db 0\n",
 		 DLK_LUA_acquire, HOUR_MS);
 	assert_string_equal(tell(redis.c, "SCRIPT", "LOAD", text, NULL)->str,
 			    dlk_script_name(c, DLK_ACQUIRE).text);
