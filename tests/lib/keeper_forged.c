@@ -57,7 +57,7 @@ static uint64_t in_s(int s)
 	return (uint64_t)(t.tv_sec + s) * 1000000000U;
 }
 
-static void forge(int sock, int fd)
+static void forge(int sock, int fd, uint32_t seq)
 {
 	static const char texts[] = "forged\0" TOKEN "\0";
 	static union {
@@ -79,7 +79,7 @@ static void forge(int sock, int fd)
 	if (fstat(fd, &st))
 		die("fstat");
 	out.m = (struct dlk_keep_add){
-		.head = { DLK_KEEP_MAGIC, DLK_KEEP_ADD, 0x7fffffff, 0 },
+		.head = { DLK_KEEP_MAGIC, DLK_KEEP_ADD, seq, 0 },
 		.key_len = 6,
 		.token_len = sizeof(TOKEN) - 1,
 		.ttl_ms = 60000,
@@ -96,21 +96,21 @@ static void forge(int sock, int fd)
 		die("sendmsg");
 }
 
-/* Of this message: the shim's thread may read it first, and forget it. */
-static void tell_answer(int sock)
+/* Of this message; false: the shim's thread has read it first, and forgot it. */
+static bool tell_answer(int sock, uint32_t seq)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	struct dlk_keep_answer a;
 
-	while (poll(&p, 1, 300) > 0) {
+	while (poll(&p, 1, 1000) > 0) {
 		if (recv(sock, &a, sizeof(a), 0) != sizeof(a))
 			break;
-		if (a.seq != 0x7fffffff)
+		if (a.seq != seq)
 			continue;
 		printf("%s\n", a.status ? strerrorname_np(-a.status) : "0");
-		return;
+		return true;
 	}
-	printf("none\n");
+	return false;
 }
 
 static int lock(const char *name)
@@ -153,8 +153,13 @@ int main(int argc, char **argv)
 	sock = find_socket();
 	if (fd < 0 || sock < 0)
 		die(fd < 0 ? argv[2] : "no socket");
-	forge(sock, fd);
-	tell_answer(sock);
+	/* Each is a message of its own: what is obeyed once is obeyed. */
+	for (uint32_t seq = 0x7ffffff0; seq;
+	     seq = seq < 0x7fffffff ? seq + 1 : 0) {
+		forge(sock, fd, seq);
+		if (tell_answer(sock, seq))
+			break;
+	}
 	(void)!fgets(line, sizeof(line), stdin);
 	return 0;
 }
