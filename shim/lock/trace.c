@@ -29,31 +29,35 @@ static void add_wanted(struct dlk_text *t, const struct ask *a)
 		add_range(t, &a->want);
 }
 
-void dlk_trace_call(const struct ask *a, const char *what)
+/* The call, what it wants, and what else there is to say of it. */
+static void trace(const struct ask *a, const char *what, const char *more,
+		  const char *who)
 {
 	char text[ROOM];
 	struct dlk_text t;
 
-	if (!dlk_log_wants(DLK_DEBUG) || !a->s)
-		return;
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_str(&t, what);
 	add_wanted(&t, a);
-	dlk_ask_line(a, DLK_DEBUG, text, "", "");
+	dlk_text_str(&t, more);
+	dlk_ask_line(a, DLK_DEBUG, text, who, "");
+}
+
+static bool is_traced(const struct ask *a)
+{
+	return dlk_log_wants(DLK_DEBUG) && a->s;
+}
+
+void dlk_trace_call(const struct ask *a, const char *what)
+{
+	if (is_traced(a))
+		trace(a, what, "", "");
 }
 
 void dlk_trace_wait(const struct ask *a, const char *what)
 {
-	char text[ROOM];
-	struct dlk_text t;
-
-	if (!dlk_log_wants(DLK_DEBUG) || !a->s)
-		return;
-	dlk_text_init(&t, text, sizeof(text));
-	dlk_text_str(&t, what);
-	add_wanted(&t, a);
-	dlk_text_str(&t, ", held by ");
-	dlk_ask_line(a, DLK_DEBUG, text, a->s->answer.holder, "");
+	if (is_traced(a))
+		trace(a, what, ", held by ", a->s->answer.holder);
 }
 
 void dlk_trace_lease(const struct dlk_held *h, const char *what,

@@ -74,13 +74,6 @@ tap_allow()
 	TAP_MORE=$((TAP_STALLED < 8 * $2 ? TAP_STALLED : 8 * $2))
 }
 
-# was_busy US: of the last US microseconds somebody waited for a core for half
-was_busy()
-{
-	tap_since "$1"
-	[ $((TAP_STALLED * 2)) -gt "$TAP_US" ]
-}
-
 # within_us US LIMIT [PART]: the same, no assertion of its own
 within_us()
 {
