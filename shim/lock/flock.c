@@ -126,15 +126,70 @@ static struct dlk_held *lease_of(int fd)
  *			refused
  *	unlock						granted
  *
- * A lock that a keeper guards is no asker's.  Others are given the time of a
- * round trip, as little as that is.
+ * A lock that a keeper guards is no asker's.  Another may be one's who has it
+ * and no keeper yet.  Within a millisecond most askers are done; then it is
+ * Redis that knows, and a slow server, or a core that an asker lost, costs us
+ * no more than SLOW_ASKER_MS of a preloaded one.
  */
-static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
-			      unsigned ended)
+enum { SLOW_ASKER_MS = 300 };
+
+struct look {
+	enum dlk_holder who;
+	pid_t pid;                  /* DLK_OTHER's */
+	pid_t preloaded;            /* was found to be so, or 0 */
+	unsigned ended;             /* looks in a row that found DLK_ENDED */
+	uint64_t began_ns, next_ns; /* Redis is asked again */
+};
+
+static int look_at_server(struct ask *a, struct dlk_conn *c,
+			  uint64_t deadline_ns)
+{
+	bool shared;
+	int err = dlk_conn_open(c, deadline_ns);
+
+	return err ? err
+		   : dlk_queue_look(c, deadline_ns, &a->lease, &shared,
+				    &a->s->answer);
+}
+
+/*
+ * Does Redis know of a lease of this host, by this file?  1, 0, or -errno.
+ * (That we asked changes nothing of what we were told: of a claim, it is when
+ * we were refused that counts (queue.h).)
+ */
+static int has_lease_here(struct ask *a)
+{
+	const uint64_t asked_ns = a->s->answer.asked_ns;
+	int err = dlk_ask_redis(a, look_at_server);
+	bool older;
+
+	a->s->answer.asked_ns = asked_ns;
+	return err < 0 ? err : err == DLK_BUSY && dlk_ask_same_place(a, &older);
+}
+
+/* One who has been in a reader's way for a millisecond: does he only ask? */
+static bool only_asks(struct ask *a, struct look *l)
+{
+	const uint64_t now = dlk_now_ns();
+	bool asks;
+
+	if (now < l->next_ns)
+		return true;
+	if (l->pid <= 0 || now - l->began_ns >= SLOW_ASKER_MS * DLK_MS)
+		return false;
+	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
+		return false;
+	l->preloaded = l->pid;
+	asks = dlk_ask_new_token(a) == 0 && has_lease_here(a) == 0;
+	l->next_ns = dlk_now_ns() + 2 * DLK_MS;
+	return asks;
+}
+
+static uint64_t patience_with(struct ask *a, struct look *l)
 {
 	int mode;
 
-	switch (who) {
+	switch (l->who) {
 	case DLK_KEEPER:
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
 		return 1000 * DLK_MS;
@@ -142,13 +197,15 @@ static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
 		return 10 * DLK_MS;
 	case DLK_ENDED:
 		/* A keeper that was in the way and ended is not seen twice. */
-		return ended > 1 ? 0 : 10 * DLK_MS;
+		return l->ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
 		if (a->queue.granted || a->queue.told)
 			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
-			return DLK_MS;
+			return !a->wait && only_asks(a, l)
+				       ? SLOW_ASKER_MS * DLK_MS
+				       : DLK_MS;
 		break;
 	case DLK_GUARDED:
 		break;
@@ -158,25 +215,25 @@ static uint64_t patience_with(const struct ask *a, enum dlk_holder who,
 	return mode == LOCK_SH || mode == LOCK_EX ? 10 * DLK_MS : 0;
 }
 
-static int try_again_past_others(const struct ask *a)
+static int try_again_past_others(struct ask *a)
 {
-	uint64_t began = dlk_now_ns(), patience;
-	unsigned ended = 0;
+	struct look l = { .began_ns = dlk_now_ns() };
+	uint64_t patience;
 
+	l.next_ns = l.began_ns + DLK_MS;
 	/* Three times at least: 10 ms may pass without our running at all. */
 	for (int tries = 1;; tries++) {
-		enum dlk_holder who = dlk_kernel_holder(a->fd, &a->file);
-
-		ended = who == DLK_ENDED ? ended + 1 : 0;
-		patience = patience_with(a, who, ended);
+		l.who = dlk_kernel_holder(a->fd, &a->file, &l.pid);
+		l.ended = l.who == DLK_ENDED ? l.ended + 1 : 0;
+		patience = patience_with(a, &l);
 		if (patience == 0)
 			return -EWOULDBLOCK;
 		if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
 			return 0;
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		if ((tries >= 3 || who == DLK_OTHER) &&
-		    dlk_now_ns() - began >= patience)
+		if ((tries >= 3 || l.who == DLK_OTHER) &&
+		    dlk_now_ns() - l.began_ns >= patience)
 			return -EWOULDBLOCK;
 		dlk_pause_ns(DLK_MS / 10);
 	}
@@ -713,33 +770,18 @@ static int weakened_here_only(struct ask *a)
 	return 0;
 }
 
-static int look_at_server(struct ask *a, struct dlk_conn *c,
-			  uint64_t deadline_ns)
-{
-	bool shared;
-	int err = dlk_conn_open(c, deadline_ns);
-
-	return err ? err
-		   : dlk_queue_look(c, deadline_ns, &a->lease, &shared,
-				    &a->s->answer);
-}
-
 /*
  * Has a process of this host a lease, by this description or another?  (An
  * older one was a claim when we were refused, or we would have proved it.)
  */
 static bool others_have(struct ask *a, int err)
 {
-	/* Of a claim, it is when we were refused that counts (queue.h). */
-	const uint64_t asked_ns = a->s->answer.asked_ns;
-	bool older, any;
+	bool any;
 
 	if (err != DLK_BUSY || !dlk_shared(program_fd(a)) ||
 	    a->overtaken >= OVERTAKEN_MAX)
 		return false;
-	any = dlk_ask_redis(a, look_at_server) == DLK_BUSY &&
-	      dlk_ask_same_place(a, &older);
-	a->s->answer.asked_ns = asked_ns;
+	any = has_lease_here(a) == 1;
 	a->overtaken += any;
 	return any;
 }
@@ -843,7 +885,7 @@ static int undo(struct ask *a, int err)
 {
 	if (a->had == LOCK_EX && a->mode == LOCK_SH &&
 	    (err < 0 || err == DLK_YOUNG) &&
-	    (a->old || dlk_kernel_holder(a->fd, &a->file) == DLK_GUARDED))
+	    (a->old || dlk_kernel_holder(a->fd, &a->file, NULL) == DLK_GUARDED))
 		return weakened_here_only(a);
 	give_up_old(a);
 	if (a->had == a->mode)

@@ -417,6 +417,7 @@ struct seen {
 	int fd;
 	const struct dlk_file *file;
 	enum dlk_holder by;
+	pid_t pid; /* his */
 	bool guarded; /* a keeper waits for its end */
 };
 
@@ -432,16 +433,21 @@ static bool see(void *arg, const char *line)
 	one = holder_of((uint64_t)l.pid);
 	if (l.waits)
 		seen->guarded |= one == DLK_KEEPER;
-	else if (one > seen->by)
+	else if (one > seen->by) {
 		seen->by = one;
+		seen->pid = (pid_t)l.pid;
+	}
 	return true;
 }
 
-enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file)
+enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file,
+				  pid_t *pid)
 {
 	struct seen seen = { .fd = fd, .file = file };
 
 	dlk_each_line("/proc/locks", see, &seen);
+	if (pid)
+		*pid = seen.pid;
 	return seen.by == DLK_OTHER && seen.guarded ? DLK_GUARDED : seen.by;
 }
 

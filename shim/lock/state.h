@@ -411,7 +411,9 @@ enum dlk_holder {
 	DLK_OTHER,   /* a young one, or somebody who is only asking Redis */
 	DLK_GUARDED, /* one whose end a keeper waits for */
 };
-enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file);
+/* `pid`, unless NULL: whose it is, 0 if that is not known. */
+enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file,
+				  pid_t *pid);
 /* Does this process wait for a record lock there?  1, 0; -1: no telling. */
 int dlk_kernel_waits(int fd, const struct dlk_file *file);
 

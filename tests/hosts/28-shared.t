@@ -405,7 +405,7 @@ read_often()
 }
 
 # Who asks Redis has the kernel's lock meanwhile; a reader with LOCK_NB looks
-# again for the length of a round trip (L4), and no longer than 1 ms.
+# again for the length of a round trip (L4).
 past_an_asker()
 {
 	local name='past an asker' bare
@@ -424,6 +424,35 @@ past_an_asker()
 	at_most $((REFUSED * 4)) "$bare" "$name: it passes"
 	[ "$REFUSED" = 0 ] || at_least "$LEAST" 1000 \
 		"$name: refused only after 1 ms ($LEAST us)"
+	ask b 'lock x UN'
+	hear w
+	is "$HEARD" granted "$name: the asker gets it in the end"
+	peer_end w
+	all_gone "$name"
+}
+
+# One whose server is slow has the kernel's lock for all of 20 ms, time and
+# again; the reader's own question finds that it has no lease.
+past_a_slow_asker()
+{
+	local name='past a slow asker' bare
+
+	proxy p
+	rig_config A "${settings[@]}" url="redis://127.0.0.1:$PROXY/0"
+	ask p 'delay 20'
+	open_on b B
+	try b SH 0 "$name: B reads"
+	# shellcheck disable=SC2016 # perl's
+	peer w dl A /usr/bin/perl -e 'use Time::HiRes "sleep"; $| = 1;
+		open F, ">", "f" or die; print "asks\n";
+		while (!flock F, 6) { sleep 0.005 } print "granted\n"; <STDIN>'
+	hear w
+	rig_config A "${settings[@]}"
+	read_often on 200
+	bare=$REFUSED
+	at_least "$bare" 100 "$name: bare, a reader meets it ($bare of 200)"
+	read_often dl 100
+	is "$REFUSED" 0 "$name: it passes"
 	ask b 'lock x UN'
 	hear w
 	is "$HEARD" granted "$name: the asker gets it in the end"
@@ -598,6 +627,7 @@ child_while_stopped
 # (Who is bare meets no shadow.)
 if [ -z "${RIG_LOCAL-}" ]; then
 	past_an_asker
+	past_a_slow_asker
 	plainly_refused
 fi
 renamed
