@@ -59,6 +59,14 @@ static inline uint64_t dlk_look_ns(uint64_t now_ns, uint32_t ttl_ms)
 	return now_ns + ttl_ms / 12 * DLK_MS;
 }
 
+/*
+ * A release, a list of ranges or a downgrade is sent and not waited for.  Its
+ * answer is read by the next who asks there, or by the thread after this time;
+ * what failed is sent again after that; and a lease that nobody has renewed for
+ * its ttl and so much more has expired on any server.
+ */
+enum { DLK_UNREAD_MS = 25, DLK_RESEND_MS = 100, DLK_EXPIRED_MS = 1000 };
+
 /* A lock held longer than this is handed to the keeper as well (L4). */
 static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
 {
