@@ -212,6 +212,7 @@ INSTALLED := \
 	755:$(B)/dlock:$(BINDIR)/dlock \
 	755:$(B)/dlockctl:$(BINDIR)/dlockctl \
 	644:config/dlock.conf.5:$(MANDIR)/man5/dlock.conf.5 \
+	644:config/dlock.7:$(MANDIR)/man7/dlock.7 \
 	644:tools/dlock.1:$(MANDIR)/man1/dlock.1 \
 	644:tools/dlockctl.1:$(MANDIR)/man1/dlockctl.1 \
 	644:config/dlock.conf:$(SYSCONFDIR)/dlock/dlock.conf.sample \

@@ -48,7 +48,7 @@ unknown()
 }
 
 mapfile -t sources < <(find Makefile README.md config shim tools tests -type f \
-	\( -name '*.[chst15]' -o -name '*.lua' -o -name '*.inc' \
+	\( -name '*.[chst157]' -o -name '*.lua' -o -name '*.inc' \
 	-o -name '*.sh' -o -name '*.py' -o -name '*.pml' -o -name '*.md' \
 	-o -name '*.conf' -o -name Makefile \) \
 	! -path "$doc" ! -path tests/static/design.t)
@@ -161,7 +161,7 @@ strangers()
 		done
 }
 words=$(mktemp)
-grep -hv '^$' "${sources[@]/README.md/Makefile}" | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | LC_ALL=C sort -u >"$words"
+printf '%s\n' "${sources[@]}" | grep -v '\.md$' | xargs cat | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | LC_ALL=C sort -u >"$words"
 export LC_ALL=C
 is "$(strangers "$words")" '' 'each name and file in it is one of the tree'
 

@@ -4,7 +4,7 @@
 #
 # What the sample, the manuals and the README promise is there: an option that
 # has no effect yet (config/pending.c) is marked so at its own place, and no
-# text names a verb that the tools do not have.
+# text names a verb that the tools do not have, or a section that no manual has.
 cd "${0%/*}/../.." || exit 1
 . tests/lib/tap.sh
 
@@ -49,11 +49,37 @@ named()
 		sed 's/.* //' | sort -u
 }
 
-texts=(config/dlock.conf README.md tests/hosts/demo.sh)
+texts=(config/dlock.conf config/dlock.7 README.md tests/hosts/demo.sh)
 wrong=$(comm -13 <(printf '%s\nhelp\n' "$verbs" | sort) \
 	<(named "${texts[@]}" | grep -vxE 'and|is|for|reads|of|manual'))
 is "$wrong" '' 'every verb that is named is there'
 is "$(named <(echo 'Check it with: dlockctl --json doctor'))" doctor \
 	'a verb is seen (control)'
 like "$(named config/dlock.conf)" explain 'the sample names one'
+
+# --- sections of the manuals --------------------------------------------------
+
+# sections TEXT...: "PAGE.N SECTION", of each that is named
+sections()
+{
+	cat "$@" | tr -s '\n ' ' ' |
+		grep -oE '[a-z.]+\([1-8]\), [A-Z][A-Z ]*[A-Z]' |
+		sed -E 's/\(([1-8])\), +/.\1 /'
+}
+
+# not_there: those, on standard input, that no page has
+not_there()
+{
+	local page section
+
+	while read -r page section; do
+		grep -qxF ".Sh $section" config/"$page" tools/"$page" \
+			2>/dev/null || echo "$page $section"
+	done
+}
+texts=(README.md shim/DESIGN.md tests/bench/README.md)
+ok 'texts name sections' test "$(sections "${texts[@]}" | wc -l)" -ge 4
+is "$(sections "${texts[@]}" | not_there)" '' 'and each is in its page'
+is "$(sections <(echo 'see dlock(7), MAGIC WORDS, and') | not_there)" \
+	'dlock.7 MAGIC WORDS' 'a section is seen (control)'
 done_testing
