@@ -52,7 +52,8 @@ CTL    := $(filter-out $(RUN),$(wildcard tools/*.c))
 RUN    += $(wildcard tools/common*.c)
 LUA    := $(wildcard shim/lease/scripts/*.lua)
 UNIT   := $(wildcard tests/unit/test_*.c)
-HELPERS := $(wildcard tests/lib/*.c)
+HELPERS := $(wildcard tests/programs/*.c tests/bench/*.c)
+PRELOADS := $(wildcard tests/preload/*_so.c)
 
 # The shim hides everything and is position independent; its hiredis takes
 # memory from an arena of ours (DESIGN L7).  The tools share its objects.
@@ -137,8 +138,8 @@ $(B)/gen/symbols.map: shim/os/table.h
 # --- tests ---------------------------------------------------------------
 
 UNIT_BIN    := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
-HELPER_BIN  := $(patsubst tests/lib/%.c,$(B)/tests/%,$(filter-out %_so.c,$(HELPERS)))
-HELPER_SO   := $(patsubst tests/lib/%_so.c,$(B)/tests/%.so,$(filter %_so.c,$(HELPERS)))
+HELPER_BIN  := $(patsubst %.c,$(B)/tests/%,$(notdir $(HELPERS)))
+HELPER_SO   := $(patsubst %_so.c,$(B)/tests/%.so,$(notdir $(PRELOADS)))
 helpers: $(HELPER_BIN) $(HELPER_SO)
 test-programs: $(UNIT_BIN) helpers
 
@@ -150,21 +151,22 @@ $(UNIT_BIN): $(B)/tests/%: tests/unit/%.c $$(call linked,$$*) $(CORE_OBJ) $(B)/g
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lcmocka
 
-$(B)/tests/%.so: tests/lib/%_so.c Makefile
+$(B)/tests/%.so: tests/preload/%_so.c Makefile
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -fPIC -shared -MMD -MP -MT $@ -o $@ $< -ldl
 
 # Of the helpers, this one asks Redis as the shim does.
-$(B)/tests/bench_records: tests/lib/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
+$(B)/tests/bench_records: tests/bench/bench_records.c $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^)
 
 # And these as anybody does, by hiredis.
 $(B)/tests/bench_cycle $(B)/tests/bench_wake: LDLIBS += -lhiredis
+$(B)/tests/lockfs: LDLIBS += -lfuse3
 
-$(B)/tests/%: tests/lib/%.c Makefile
+$(filter-out %/bench_records,$(HELPER_BIN)): $(B)/tests/%: $$(wildcard tests/programs/$$*.c tests/bench/$$*.c) Makefile
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< $(LDLIBS) -lpthread

@@ -31,7 +31,7 @@ turn()
 		error 'bench_cycle failed'
 	cores_each "$BIN/bench_cycle" "$PORT" "$MNT/f" "$CYCLES" |
 		sed 's/^/apart_/' >>"$RIG/cycle"
-	/usr/bin/python3 "$TOP/tests/lib/bench_redis_py.py" "$PORT" \
+	/usr/bin/python3 "$TOP/tests/bench/bench_redis_py.py" "$PORT" \
 		$((CYCLES / 4)) >"$RIG/py"
 	awk '{ print "py", $1; print "py_ping", $2 }' "$RIG/py" >>"$RIG/cycle"
 	[ -n "$NODE_WHY" ] ||

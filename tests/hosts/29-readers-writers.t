@@ -4,7 +4,7 @@
 #
 # Six readers and two writers over two hosts, on a share without locks: no
 # writer is ever inside with anybody else.  Each records its critical sections
-# (tests/lib/rw.c), and an interval checker looks at them all afterwards.
+# (tests/programs/rw.c), and an interval checker looks at them all afterwards.
 # RW_SECONDS is how long it runs under dlock (10).
 . "${0%/*}/../lib/rig.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # timeout: 50
 #
-# Programs that do odd things with a lock (tests/lib/odd.c): they leave no way
+# Programs that do odd things with a lock (tests/programs/odd.c): they leave no way
 # to look at it, move its description elsewhere, lock before they have begun,
 # are pelted with signals, lose the connection.  While the kernel lock lives so
 # does its lease, unchanged, and the other host is refused; then it is gone.

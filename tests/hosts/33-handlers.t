@@ -3,7 +3,7 @@
 # timeout: 60
 #
 # No malloc on a lock path, and locks in a handler that interrupted malloc
-# (L7): a heap that is watched (tests/lib/nomalloc_so.c) sees neither.
+# (L7): a heap that is watched (tests/preload/nomalloc_so.c) sees neither.
 . "${0%/*}/../lib/rig.sh"
 
 rig_start disks

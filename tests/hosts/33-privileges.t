@@ -12,7 +12,7 @@ rig_start disks
 rig_configs ttl=1s connect_timeout=150ms
 on A chmod 755 "$RIG" "$MNT"
 
-# NAME=CALL; CALL; ... of tests/lib/priv.c.  Capability 7 is CAP_SETUID.
+# NAME=CALL; CALL; ... of tests/programs/priv.c.  Capability 7 is CAP_SETUID.
 declare -A CALLS=(
 	[setuid]='setuid 65534'
 	[seteuid]='seteuid 65534; seteuid 0; seteuid 65534'

@@ -3,7 +3,7 @@
 # timeout: 90
 #
 # A lock ends with the last close of its description, however that comes about
-# (tests/lib/closers.c): until then the other host is refused, and promptly
+# (tests/programs/closers.c): until then the other host is refused, and promptly
 # after it is granted.  What no library can see ends when our thread, the
 # keeper or the ttl says so: raw-close by the next tick (ttl/3), raw-exit
 # before the first tick by the ttl, after it at once.

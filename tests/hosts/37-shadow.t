@@ -4,7 +4,7 @@
 #
 # Where a file cannot be locked in the kernel, its shadow is (DESIGN L1, L4):
 # by itself and with one warning where flock answers ENOLCK, ENOSYS or
-# EOPNOTSUPP or hides its locks (tests/lib/fuse/lockfs.c), and where the rule
+# EOPNOTSUPP or hides its locks (tests/programs/lockfs.c), and where the rule
 # says so; for as long as the program's description lives, whoever has it.
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../lib/rig.sh"
@@ -12,8 +12,6 @@
 rig_start disks
 LOG=$RIG/log
 chmod 711 "$RIG"
-"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -O1 -o "$RIG/lockfs" \
-	"$TOP/tests/lib/fuse/lockfs.c" -lfuse3 || rig_die 'no lockfs'
 
 # configs [LOCAL]: of both hosts, with a state_dir of each.
 configs()
@@ -34,7 +32,7 @@ for answer in $answers; do
 	for h in A B; do
 		mkdir -p "$RIG/locks.$h"
 		on "$h" mkdir "$answer"
-		on "$h" "$RIG/lockfs" "$RIG/share/$answer" "$MNT/$answer" \
+		on "$h" "$BIN/lockfs" "$RIG/share/$answer" "$MNT/$answer" \
 			"$answer" "$RIG/locks.$h" ||
 			rig_die "host $h: no lockfs"
 	done

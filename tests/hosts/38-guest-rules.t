@@ -4,7 +4,7 @@
 #
 # What a program has is its own (L7): its descriptors' numbers, the bytes in
 # its files, signals, timers, sequences of random numbers, children.  Each of
-# tests/lib/guest.c's programs says the same bare and under dlock.
+# tests/programs/guest.c's programs says the same bare and under dlock.
 . "${0%/*}/../lib/rig.sh"
 
 rig_start disks

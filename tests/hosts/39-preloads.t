@@ -73,10 +73,10 @@ holder()
 			"echo held; read line"; echo free $?' "$3"
 		;;
 	python)
-		set -- "$1" "$2" /usr/bin/python3 "$TOP/tests/lib/hold.py" "$3"
+		set -- "$1" "$2" /usr/bin/python3 "$TOP/tests/programs/hold.py" "$3"
 		;;
 	perl)
-		set -- "$1" "$2" /usr/bin/perl "$TOP/tests/lib/hold.pl" "$3"
+		set -- "$1" "$2" /usr/bin/perl "$TOP/tests/programs/hold.pl" "$3"
 		;;
 	esac
 	peer "$name" under "$@"

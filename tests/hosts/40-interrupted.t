@@ -3,7 +3,7 @@
 # timeout: 120
 #
 # A wait in flock(2) ends when, and only when, the kernel's would (DESIGN L7):
-# each case (tests/lib/waits.c) prints the same bare, where the holder is on
+# each case (tests/programs/waits.c) prints the same bare, where the holder is on
 # this host, as under dlock, wherever it is.  What leaves a wait leaves nothing
 # behind, here or at Redis (L1).
 . "${0%/*}/../lib/rig.sh"

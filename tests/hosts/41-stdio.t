@@ -6,7 +6,7 @@
 # hosts hand a file to each other, each writes to it by stdio, never flushes,
 # and ends by exit() or by return from main with the lock held, or closes the
 # stream; the next one, on the other host, sees what it wrote.
-# (tests/lib/stdio.c.)  STDIO_TURNS is how many turns there are (200).
+# (tests/programs/stdio.c.)  STDIO_TURNS is how many turns there are (200).
 . "${0%/*}/../lib/rig.sh"
 
 turns=${STDIO_TURNS:-200}

@@ -14,7 +14,7 @@
 
 TURNS=${SQLITE_TURNS:-48}
 SECONDS_MAX=$((60 + TURNS / 2))
-worker="$TOP/tests/lib/sqlite_worker.py"
+worker="$TOP/tests/programs/sqlite_worker.py"
 
 # --- workers: COMMAND HOST TURNS DATABASE prints 'FAILED BACK' ------------------
 

@@ -14,7 +14,7 @@ LEAST=5				# per cent of all grants
 # python HOLD_US SLEEP: one that locks by redis-py.
 python()
 {
-	"${HOW_PYTHON:-/usr/bin/python3}" "$TOP/tests/lib/herd_redis.py" \
+	"${HOW_PYTHON:-/usr/bin/python3}" "$TOP/tests/programs/herd_redis.py" \
 		"$RIG/herd.out" py. "$RIG/redis.sock" "$KEY" "$1" \
 		"$SECONDS_EACH" "$2" &
 }

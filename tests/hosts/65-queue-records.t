@@ -8,7 +8,7 @@
 # nobody up.
 . "${0%/*}/../lib/rig.sh"
 
-TURNS=(/usr/bin/python3 "$TOP/tests/lib/turns.py")
+TURNS=(/usr/bin/python3 "$TOP/tests/programs/turns.py")
 
 # take_turns EACH TURNS HOLD_US BYTES: $n turns, $bad conflicts
 take_turns()

@@ -19,7 +19,7 @@ process()
 # stands PID: how often the password is there; where, in $RIG/where
 stands()
 {
-	/usr/bin/python3 "$TOP/tests/lib/memgrep.py" "$1" \
+	/usr/bin/python3 "$TOP/tests/programs/memgrep.py" "$1" \
 		<<<"${2-$password}" 2>"$RIG/where"
 }
 
@@ -46,7 +46,7 @@ not_dumped()
 
 stands_in()
 {
-	/usr/bin/python3 "$TOP/tests/lib/memgrep.py" -f "$1" <<<"$2" \
+	/usr/bin/python3 "$TOP/tests/programs/memgrep.py" -f "$1" <<<"$2" \
 		2>/dev/null
 }
 

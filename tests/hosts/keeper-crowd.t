@@ -14,7 +14,7 @@ guest()
 {
 	: >"$RIG/log"
 	peer a dl A env DLOCK_LOG="debug:$RIG/log" \
-		/usr/bin/python3 "$TOP/tests/lib/obey.py"
+		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 }
 
 # lines TEXT N: the log has as many of them, or more.

@@ -60,7 +60,7 @@ holder_starts()
 {
 	: >"$RIG/log"
 	peer a dl A env DLOCK_LOG="debug:$RIG/log" \
-		/usr/bin/python3 "$TOP/tests/lib/obey.py"
+		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 	ask a 'lock("f")'
 	ok "$1: a keeper carries the lease" until_true 5 carried
 	KEEPER=$(keepers)

@@ -37,7 +37,7 @@ on A bindfs -o attr_timeout=0,entry_timeout=0,negative_timeout=0 \
 	"$RIG/away" "$MNT/away"
 server=$(on A pgrep -x bindfs)
 peer a dl A env DLOCK_LOG="debug:$RIG/log" \
-	/usr/bin/python3 "$TOP/tests/lib/obey.py"
+	/usr/bin/python3 "$TOP/tests/programs/obey.py"
 ask a '(child(), lock("f"), lock("away/g"))[1]'
 ok 'a keeper carries both locks' until_true 5 carried 2
 all_kept 'control, all answer'

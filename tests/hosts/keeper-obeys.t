@@ -77,7 +77,7 @@ ok 'they end' until_true 5 no_keeper
 guest()
 {
 	peer "$1" dl A env DLOCK_LOG="debug:$RIG/log" \
-		/usr/bin/python3 "$TOP/tests/lib/obey.py"
+		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 }
 
 carried()

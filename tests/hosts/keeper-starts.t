@@ -32,7 +32,7 @@ slow_keeper
 peer a on A strace -f -qq -e trace=nanosleep,fork,vfork -e signal=none \
 	-o "$RIG/trace" env LD_PRELOAD="$RIG/lib/libdlock-preload.so" \
 	DLOCK_CONFIG="$RIG/A.conf" \
-	/usr/bin/python3 "$TOP/tests/lib/obey.py"
+	/usr/bin/python3 "$TOP/tests/programs/obey.py"
 ask a 'lock("f")'
 # fork(2) waits for the keeper's word; 50 ms later the thread has it in mind.
 say a 'took(child)'

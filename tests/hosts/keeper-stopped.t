@@ -11,7 +11,7 @@
 guest()
 {
 	peer "$1" dl A env DLOCK_LOG="debug:$RIG/log" \
-		/usr/bin/python3 "$TOP/tests/lib/obey.py"
+		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 }
 
 keepers()

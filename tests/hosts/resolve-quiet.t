@@ -38,7 +38,7 @@ scene()
 	local way=$1
 
 	rm -f "$RIG/asked" "$RIG/answer"
-	peer "$way" "$@" A /usr/bin/python3 "$TOP/tests/lib/obey.py"
+	peer "$way" "$@" A /usr/bin/python3 "$TOP/tests/programs/obey.py"
 	ask "$way" 'os.dup2(os.open("f", 66), 9)'
 	ask "$way" "[t for t in [$thread] if not t.start()].append"
 	if [ "$way" = dl ]; then

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: MIT
 #
-# Herds of waiters (tests/lib/herd.c) on the rig's hosts, and what came of them.
+ and what came of them., and what came of them.
 #
 #	herd NAME on|null|dl HOST	a peer that starts them
 #	drive NAME N MODE HOLD_US ROUNDS HOW	their pids in PIDS; in ORDER each
@@ -63,5 +63,5 @@ queue_is()
 herd_report()
 {
 	read -r GRANTS OVERLAPS WORST_MS FEWEST MOST ENDED FDS PAGES ORDER < <(
-		/usr/bin/python3 "$TOP/tests/lib/herd.py" "$RIG/herd.out")
+		/usr/bin/python3 "$TOP/tests/programs/herd.py" "$RIG/herd.out")
 }

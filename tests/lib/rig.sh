@@ -35,7 +35,7 @@
 #	peer_end NAME, or peer_ended NAME, which waits until it has ended;
 # ask NAME LINE [SECONDS].  Their standard error is $RIG/NAME.err.
 #
-# A locker (tests/lib/locker.c) answers 'RESULT START END': locker NAME
+# A locker (tests/programs/locker.c) answers 'RESULT START END': locker NAME
 # on|null|dl HOST; after ask or hear, $RESULT, $START and $END.
 TOP=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 BUILD=$TOP/build
@@ -419,7 +419,7 @@ locker()
 # proxy NAME: a proxy before Redis; its port in $PROXY.
 proxy()
 {
-	peer "$1" /usr/bin/python3 "$TOP/tests/lib/tcpproxy.py" \
+	peer "$1" /usr/bin/python3 "$TOP/tests/programs/tcpproxy.py" \
 		"127.0.0.1:$PORT"
 	hear "$1" || rig_die "no proxy: $(cat "$RIG/$1.err")"
 	# shellcheck disable=SC2034 # the caller's

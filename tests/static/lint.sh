@@ -15,7 +15,7 @@ defines=(-D_GNU_SOURCE '-DDLK_PREFIX="/usr/local"'
 	'-DDLK_LIBEXECDIR="/usr/local/libexec/dlock"'
 	'-DDLK_SYSCONFDIR="/etc"')
 mapfile -t sources < <(find config shim tools tests -name '*.c' | sort)
-scripts=(.ci/run tests/*/*.sh tests/*/*.t
+scripts=(.ci/run tests/*/*.sh tests/hosts/*/*.sh tests/*/*.t tests/hosts/*/*.t
 	tools/completion.bash tools/*.sh)
 pages=(config/*.[1-8] tools/*.[1-8])
 

@@ -4,7 +4,7 @@
 #
 # POSIX, OFD and flock locks of one file, of processes and threads on three
 # hosts, each of which keeps a far byte locked all the time; they fork, exec,
-# close in storms, and are killed (tests/lib/mixed.c).  No two owners, nobody
+# close in storms, and are killed (tests/programs/mixed.c).  No two owners, nobody
 # waits for ever, nothing is refused that bare is not, nothing is said, and
 # nothing is left; with and without SIGALRM at 1 kHz (SA_RESTART), and with a
 # ttl of a second beside eight busy loops.  Bare on one host, as a control: the

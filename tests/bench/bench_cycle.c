@@ -28,7 +28,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 enum { BLOCK = 100 };
 enum { PING, RAW, FLOCK, FCNTL, LEAST, KINDS };

@@ -21,7 +21,7 @@
 #include "lease/records.h"
 #include "os/sys.h"
 #include "model/timeline.h"
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 #define KEY    "bench%rec"
 #define PLACES "{" KEY "}%r"

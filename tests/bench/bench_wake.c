@@ -22,7 +22,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 static int port;
 static size_t n;

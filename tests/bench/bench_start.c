@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 enum { WORDS = 16, VARIANTS = 16 };
 

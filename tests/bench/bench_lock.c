@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 enum { BLOCK = 100 };
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 enum { READY = 3 };
 

@@ -51,7 +51,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/bench.h"
+#include "tests/bench/bench.h"
 
 static sigjmp_buf back;
 static volatile sig_atomic_t may_jump;

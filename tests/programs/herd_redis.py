@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""A contender that locks by redis-py's Lock, among a herd (tests/lib/herd.c).
+"""A contender that locks by redis-py's Lock, among a herd (herd.c).
 
 	herd_redis.py OUT NAME SOCKET KEY HOLD_US SECONDS SLEEP
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What a herd did (tests/lib/herd.c): one line of
+"""What a herd did (tests/programs/herd.c): one line of
 
 	GRANTS OVERLAPS WORST_MS FEWEST MOST ENDED FDS PAGES ORDER
 
