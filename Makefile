@@ -177,7 +177,7 @@ deps:
 demo:
 	$(Q)sh tests/lib/deps.sh demo
 	$(Q)$(MAKE) --no-print-directory -j2 all $(addprefix $(B)/tests/,host_init locker now)
-	$(Q)bash tests/hosts/demo.sh
+	$(Q)bash tests/hosts/tools/demo.sh
 
 check-fast: deps
 	$(Q)$(MAKE) --no-print-directory -j2 all test-programs

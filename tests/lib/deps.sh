@@ -33,7 +33,7 @@ records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind
 	python3-hiredis'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck universal-ctags'
-# What tests/hosts/demo.sh runs: two namespaces and a Redis.
+# What tests/hosts/tools/demo.sh runs: two namespaces and a Redis.
 demo='redis-server redis-tools util-linux mount procps'
 
 export LC_ALL=C

@@ -49,7 +49,7 @@ named()
 		sed 's/.* //' | sort -u
 }
 
-texts=(config/dlock.conf config/dlock.7 README.md tests/hosts/demo.sh)
+texts=(config/dlock.conf config/dlock.7 README.md tests/hosts/tools/demo.sh)
 wrong=$(comm -13 <(printf '%s\nhelp\n' "$verbs" | sort) \
 	<(named "${texts[@]}" | grep -vxE 'and|is|for|reads|of|manual'))
 is "$wrong" '' 'every verb that is named is there'

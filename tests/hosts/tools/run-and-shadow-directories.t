@@ -4,7 +4,7 @@
 #
 # dlock run's directory is closed to all others, that of the shadows is open to
 # every user: they are two, for root and for users, and neither harms the other.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 unset XDG_RUNTIME_DIR DLOCK_CONFIG
 DLOCK=$BUILD/dlock

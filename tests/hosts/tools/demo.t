@@ -5,7 +5,7 @@
 # make demo shows all that it claims, and runs no program but those of the
 # packages that it asks for (deps.sh demo) and of Debian's essential ones: who
 # only wants to see dlock work need not install what the tests need.
-TOP=$(cd "${0%/*}/../.." && pwd)
+TOP=$(cd "${0%/*}/../../.." && pwd)
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
 cd "$TOP" || exit 1
@@ -37,7 +37,7 @@ ok 'the packages are installed' programs_of "${demo[@]}"
 ok 'control: another package has a program here' command -v strace
 is "$(PATH=$dir/bin command -v strace)" '' '... and the demo does not see it'
 status=0
-PATH=$dir/bin bash tests/hosts/demo.sh >"$dir/said" 2>&1 </dev/null || status=$?
+PATH=$dir/bin bash tests/hosts/tools/demo.sh >"$dir/said" 2>&1 </dev/null || status=$?
 is "$status" 0 'the demo shows what it claims'
 [ "$status" = 0 ] || diag "$(cat "$dir/said")"
 at_least "$(grep -c '=>' "$dir/said")" 8 '... claim by claim'

@@ -3,7 +3,7 @@
 # timeout: 60
 #
 # dlockctl: what is locked and why, for people and for machines.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 DLOCK=$BUILD/dlock
 CTL=$BUILD/dlockctl

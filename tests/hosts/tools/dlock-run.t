@@ -5,7 +5,7 @@
 # dlock run: the command runs with the shim and a good configuration, or not
 # at all, and the exit code says why.
 # shellcheck disable=SC2016 # the command's shell expands them
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 DLOCK=$BUILD/dlock
 PUBLIC=

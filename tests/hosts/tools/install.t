@@ -7,7 +7,7 @@
 # is install(1) onto the name itself, which some of them do not survive.  What
 # make install brings, make uninstall takes, but for what the user wrote; and
 # with a PREFIX in one's home nothing is written elsewhere.
-TOP=$(cd "${0%/*}/../.." && pwd)
+TOP=$(cd "${0%/*}/../../.." && pwd)
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
 cd "$TOP" || exit 1
