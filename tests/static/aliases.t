@@ -41,7 +41,7 @@ exceptions()
 	posix_spawn(attr|_file_actions)_.*	say what posix_spawn(3) is to do
 	exit|on_exit|__cxa_.*atexit.*|__cxa_at_quick_exit	our destructor runs
 	abort	a death by signal: the keeper sees it, or the ttl ends it
-	fcloseall	flushes, and closes nothing (36-closers.t)
+	fcloseall	flushes, and closes nothing (flock/lock-ends-with-last-close.t)
 	_IO_file_close(_it)?|_IO_proc_(open|close)	steps of what we wrap
 	(cat|iconv_|dl|mq_|sem_|fts_|fts64_)close	no file that a program locks
 	sem_close|fts(64)?_close|closelog|__res_i?n?close	nor these

@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: MIT
 # timeout: 180
 #
-# tests/hosts/29-readers-writers.t for 60 s.
-RW_SECONDS=60 exec bash "${0%/*}/../hosts/29-readers-writers.t"
+# tests/hosts/flock/readers-and-writers.t for 60 s.
+RW_SECONDS=60 exec bash "${0%/*}/../hosts/flock/readers-and-writers.t"

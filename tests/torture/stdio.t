@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: MIT
 # timeout: 300
 #
-# tests/hosts/41-stdio.t with 1,000 turns of each kind.
-STDIO_TURNS=1000 exec bash "${0%/*}/../hosts/41-stdio.t"
+# tests/hosts/flock/stdio-flushed-before-release.t with 1,000 turns of each kind.
+STDIO_TURNS=1000 exec bash "${0%/*}/../hosts/flock/stdio-flushed-before-release.t"

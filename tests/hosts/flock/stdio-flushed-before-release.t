@@ -7,7 +7,7 @@
 # and ends by exit() or by return from main with the lock held, or closes the
 # stream; the next one, on the other host, sees what it wrote.
 # (tests/programs/stdio.c.)  STDIO_TURNS is how many turns there are (200).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 turns=${STDIO_TURNS:-200}
 

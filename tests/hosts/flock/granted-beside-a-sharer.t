@@ -6,7 +6,7 @@
 # granted after a wait stays locked in the kernel, though the other one was
 # refused before it and unlocks what is both's: who is granted looks, and so
 # does who unlocked.  (5 of 40 rounds were lost before.)
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 ROUNDS=40
 

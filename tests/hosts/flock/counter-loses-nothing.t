@@ -5,7 +5,7 @@
 # A counter on a share without locks: 2 hosts x 4 processes x 200 increments
 # are 1600 increments; without dlock some are lost.  With flock(1), which starts
 # three processes for each and so takes ten times as long, 60 in place of 200.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 WORKERS=4
 

@@ -5,7 +5,7 @@
 # A call that waits asks the kernel what a signal does when there is one, and
 # not before (sigaction(2)): in a process of several threads it looks up 20
 # times a second.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # waiter NAME CMD...: a locker, and what it asks of sigaction(2) in a file
 waiter()

@@ -6,8 +6,8 @@
 # that waits in the kernel: it ends the program, stops it, or is nothing to it.
 #
 # Each scene is played bare on one host first: the kernel is the oracle.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/players.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/players.sh"
 
 starts_waiting()
 {

@@ -5,7 +5,7 @@
 # While a call asks Redis, with the kernel's lock in hand, another thread may
 # close its descriptor and use the number for another file.  Redis refuses:
 # what is undone then is not the lock of that file.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # asks KIND: its file is held on B, and Redis thinks about it; who is too late for
 # that, on a busy machine, tries again

@@ -3,7 +3,7 @@
 # timeout: 60
 #
 # Two hosts with separate disks and one nightly job: one runs it.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # One host's attempt: 'enter' from the job, 'exit STATUS' at its end.
 attempt()

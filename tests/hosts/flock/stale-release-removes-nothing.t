@@ -4,7 +4,7 @@
 #
 # A release by an owner whose lease is no longer there removes nothing
 # (PITFALLS: compare and delete).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # $1: how A loses its lease.  A is stopped meanwhile, so that nobody tells it.
 stale()

@@ -5,7 +5,7 @@
 # A lease lives as long as its lock: over many times its ttl while the holder
 # lives (L4), no longer than the ttl after the last renewal when it dies, and
 # a host that is dead is waited for to the end (L5).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=1000			# ms
 KEY=dlock:				# completed by rig_start

@@ -5,7 +5,7 @@
 # A locked file is replaced, the usual safe rewrite, under a key of its name
 # (%p).  Who locks the new file and has the old one locked itself is told so at
 # once; of another process `dlockctl list` tells that it holds an old one.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 replace()
 {

@@ -7,7 +7,7 @@
 # description, which ends with the call: so what it returns holds nothing.
 # EBADF says that, as fcntl(F_SETLKW) does.  If another descriptor of the
 # description is left, its lock is granted.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # scene KIND HOW: h holds f; then it is w's number that is reused
 scene()

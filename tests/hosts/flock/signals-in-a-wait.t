@@ -6,7 +6,7 @@
 # each case (tests/programs/waits.c) prints the same bare, where the holder is on
 # this host, as under dlock, wherever it is.  What leaves a wait leaves nothing
 # behind, here or at Redis (L1).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 ended=(setitimer alarm timer_create mixed SIGCONT pthread_kill)
 restarted=(SA_RESTART blocked ignored SIGSTOP ptrace other-thread

@@ -5,7 +5,7 @@
 # Who is refused on a description that others lock as well (DESIGN L1, L2): what
 # the others are granted meanwhile is there, in the mode that they have; and
 # what nobody has any more is not kept locked.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=2s connect_timeout=300ms

@@ -5,7 +5,7 @@
 # Who unlocks, and tells a program on another host, has unlocked: that one's
 # attempt without a wait is granted, and its F_GETLK finds nothing.  (Bare there
 # is nothing to be refused for, on two hosts: so that one's are the control.)
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 ROUNDS=${ROUNDS:-200}
 

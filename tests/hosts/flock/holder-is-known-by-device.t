@@ -8,7 +8,7 @@
 # A holder that the kernel does not name (he is in another pid namespace) may
 # be one who only asks, and is tried again for 10 ms; one whose end a keeper
 # waits for holds, and is not.  So the refusal's time tells who was seen.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # took_ms: of one refused attempt
 took_ms()

@@ -7,7 +7,7 @@
 # after it is granted.  What no library can see ends when our thread, the
 # keeper or the ttl says so: raw-close by the next tick (ttl/3), raw-exit
 # before the first tick by the ttl, after it at once.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=1200
 PROMPT=100			# ms; on a busy machine nine in ten

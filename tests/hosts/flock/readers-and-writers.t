@@ -6,7 +6,7 @@
 # writer is ever inside with anybody else.  Each records its critical sections
 # (tests/programs/rw.c), and an interval checker looks at them all afterwards.
 # RW_SECONDS is how long it runs under dlock (10).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 seconds=${RW_SECONDS:-10}
 

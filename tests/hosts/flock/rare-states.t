@@ -5,7 +5,7 @@
 # What seldom happens to a lock: two threads that share it, no descriptor that
 # is left, a stop of longer than the ttl, no /proc, a table of descriptors of
 # its own (L4, L5, L7).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 edges=$BIN/edges

@@ -5,7 +5,7 @@
 # Who is told of a close, and tries at once, has the lock: also if a keeper has
 # the lease, for the process has made a child, or has held the lock for long.
 # A server that is away delays no close.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TRIES=30
 FEW=8 # a busy machine: the close waits for 25 ms at most; without that, 16 and more
