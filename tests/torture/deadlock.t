@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: MIT
 # timeout: 2100
 #
-# tests/hosts/56-ranges.t for ten minutes of each order and kind.
+# tests/hosts/record/random-ranges.t for ten minutes of each order and kind.
 RANGES_SECONDS=${RANGES_SECONDS:-600} \
-	exec bash "${0%/*}/../hosts/56-ranges.t"
+	exec bash "${0%/*}/../hosts/record/random-ranges.t"

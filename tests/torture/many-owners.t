@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: MIT
 # timeout: 300
 #
-# tests/hosts/58-owners.t with 1,000 owners.
-OWNERS=${OWNERS:-1000} exec bash "${0%/*}/../hosts/58-owners.t"
+# tests/hosts/record/cost-of-many-owners.t with 1,000 owners.
+OWNERS=${OWNERS:-1000} exec bash "${0%/*}/../hosts/record/cost-of-many-owners.t"

@@ -9,8 +9,8 @@
 # the same way.  Over hosts, bare and under the null shim, nobody waits at all.
 #
 # DEADLOCK_TIMES: each cycle as many times more (make torture: 50).
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/players.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/players.sh"
 FILES=(f g)
 
 # Who waits still is left to itself: a wait MUST end with its scene.

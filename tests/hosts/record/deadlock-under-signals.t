@@ -7,8 +7,8 @@
 # one that nobody tells looks at its key.
 #
 # The kernel is the oracle: on one host, bare, the cycle ends by EDEADLK.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/players.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/players.sh"
 
 # r queues at Redis for a byte of q's; then p, on r's host, takes the byte
 # beside it, which r wants as well.  So r is in the queue for the sake of a

@@ -4,7 +4,7 @@
 #
 # What was right a moment ago: record locks of an owner that has lost a part
 # without its knowing, and of one that was stopped beyond its lease.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 teller()
 {

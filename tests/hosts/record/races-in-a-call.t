@@ -6,7 +6,7 @@
 # that goes by bytes which another thread only asks Redis for: it is none.  No
 # memory is there when the kernel has granted: nothing stays locked.  A handler
 # jumps out of a call that waits behind another thread's: nothing leaks.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # cycle HOLDERS_HOST: byte 50 of f is another's
 cycle()

@@ -5,7 +5,7 @@
 # What a program held before execve(2), the next one holds: a refusal leaves
 # it, in the kernel and at Redis, and an unlock of a part gives that part to
 # others.  The kernel of one host, bare, is the oracle.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # p on A and q on HOST, of the file NAME
 both()

@@ -6,7 +6,7 @@
 # lease (DESIGN L4), whatever else is locked in the file: a byte far off by
 # another process of the host, here, for the whole of the test.  The ttl is
 # longer than any of these waits.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 SOON=3 # s
 

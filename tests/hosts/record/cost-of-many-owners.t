@@ -9,7 +9,7 @@
 # grows as the logarithm at most: that is threefold for 1,000.
 #
 # OWNERS: how many (make torture: 1,000).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 MANY=${OWNERS:-150}
 TIMES=200

@@ -5,7 +5,7 @@
 # OFD locks of a description that two processes share (DESIGN L2).  What the
 # one is refused changes nothing of what the other one has there, which only
 # that knows: it was unlocked with what was undone, and another host had it.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms

@@ -7,7 +7,7 @@
 # order, some do, and everybody goes on.
 #
 # RANGES_SECONDS: of each order (make torture: ten minutes).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TIME=${RANGES_SECONDS:-4}
 SEED=${RANGES_SEED:-$RANDOM}

@@ -5,8 +5,8 @@
 # What ends a wait ends it whenever it comes: EDEADLK though another wait came
 # and went beside the cycle, or though one of its processes was stopped for a
 # while, and not for what was given back while its release was lost.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/players.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/players.sh"
 
 # --- cycles -----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 #
 # The kernel alone (the holder is on the same host): no false refusal.  Under
 # the null shim the asker is not refused.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 N=${ASKERS_TRIES:-1500}
 

@@ -3,8 +3,8 @@
 # timeout: 60
 #
 # A signal ends a wait though it comes amid a question to Redis.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/players.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/players.sh"
 
 TIMES=${WAITS_TIMES:-20}
 

@@ -6,7 +6,7 @@
 # goes on behind each answer sees all of them, in order (the way of LTP's fcntl11
 # and fcntl21).  Of one owner on another host as the kernel tells it of one on
 # this; of several, on this host and others, whoever has it.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 teller()
 {

@@ -4,7 +4,7 @@
 #
 # Record locks across two hosts with disks of their own: granted to one, refused
 # to the other, whole or not at all, whatever the threads of one process do.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # teller NAME HOST: a program that does as it is told (records.c).
 teller()
