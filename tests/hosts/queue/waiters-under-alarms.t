@@ -5,7 +5,7 @@
 # Who waits under a signal a millisecond is not served while a handler may run;
 # so where the server is far, or busy, it must also be there in between, or
 # those without signals would have the lock by turns.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 ROUNDS=8
 

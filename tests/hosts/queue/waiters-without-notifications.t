@@ -6,8 +6,8 @@
 # one process, their user may use no channels, their connection is forgotten by
 # the server.  They have their place as the others, and none waits longer for
 # them than one claim.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 TTL=3000			# ms
 CLAIM=$((TTL / 2))

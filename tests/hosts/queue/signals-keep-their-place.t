@@ -5,8 +5,8 @@
 # Waits in the queue that signals end again and again: each call does as the
 # kernel's would (flock/signals-in-a-wait.t), who waits keeps its place, nobody else is
 # kept waiting, and nothing leaks.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 SIGNALS=${HERD_SIGNALS:-1000}
 

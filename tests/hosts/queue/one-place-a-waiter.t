@@ -5,7 +5,7 @@
 # Who waits has one place in the queue, however often a handler runs, and
 # whatever the other threads of its process do with the connections: one that
 # nobody waits in is served all the same, and all wait until that claim ends.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 THREADS=6 SAMPLES=60
 

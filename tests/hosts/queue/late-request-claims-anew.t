@@ -4,8 +4,8 @@
 #
 # A waiter whose request may be late takes another name for its claim (DESIGN
 # section 4).  No other waiter has that, and what it is granted becomes a lease.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 TTL=2000			# ms; a claim lasts for half of it
 

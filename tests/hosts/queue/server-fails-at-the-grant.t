@@ -5,8 +5,8 @@
 # Redis is away for a moment, answers, and fails once more just when the waiter
 # is granted the lock: what was granted must not be counted on once the place
 # was left (DESIGN L5).
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 TTL=16000			# ms
 CLAIM=2000

@@ -6,8 +6,8 @@
 # stream of readers cannot keep it out.  Without, it passes, as in the kernel.
 # So does, of record locks, who holds something: there is no deadlock, under
 # fair, that is none in the kernel.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 # Readers on two hosts whose locks overlap, and after 300 ms a writer.
 stream()

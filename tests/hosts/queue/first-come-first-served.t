@@ -5,8 +5,8 @@
 # The queue of flock waiters (DESIGN section 4): first come, first served, over
 # as many hosts as there are waiters; whoever of them dies, stops or is kept by
 # a local program, the others wait no longer than a ttl and one claim.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 TTL=2000			# ms
 CLAIM=$((TTL / 2))		# a claim's life, and that of a place

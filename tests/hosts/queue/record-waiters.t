@@ -6,7 +6,7 @@
 # is told when its range is free, in its turn, and asks for nothing meanwhile;
 # whoever dies, is interrupted or is kept by a local program on the way holds
 # nobody up.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TURNS=(/usr/bin/python3 "$TOP/tests/programs/turns.py")
 

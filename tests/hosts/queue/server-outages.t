@@ -5,8 +5,8 @@
 # Twenty wait in the queue, on 20 hosts, and the server is killed, or cuts or
 # pauses its connections, or cannot be reached: all have the lock in bounded
 # time, one at a time; or fail with ENOLCK within the rule's timeout (L8).
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 TTL=2000			# ms
 CLAIM=$((TTL / 2))
