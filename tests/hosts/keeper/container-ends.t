@@ -6,7 +6,7 @@
 # its last program had (DESIGN L4): at exit the ttl is cut to a second.  Not of
 # what another process has too, nor elsewhere than in a pid namespace; and who
 # takes long to end, to write what is buffered, keeps its lock meanwhile.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=20    # s
 LEFT=4000 # ms, at most: a second, and what fourteen programs take to start

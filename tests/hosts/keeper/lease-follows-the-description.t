@@ -8,7 +8,7 @@
 # for more than 3 x ttl and is then ended; its lease must last that long and be
 # gone promptly, and a flock(1) that waits on the other host gets the lock.
 # shellcheck disable=SC2016 # the jobs' shells expand these
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # $f the file, $locked and $go the fifos; $static a program that says so, and
 # waits, that no preload reaches.

@@ -5,7 +5,7 @@
 # A server and a file server that do not answer keep nobody waiting who waits
 # for the keeper's word (DESIGN L4): not for as long as the keeper waits for
 # the server.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 : >"$RIG/log"

@@ -4,7 +4,7 @@
 #
 # While a keeper starts slowly nobody looks again and again whether it is there:
 # one who ends or splits the process sleeps, and the thread goes on (DESIGN L4).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # The library beside a keeper that begins when it is told to.
 slow_keeper()

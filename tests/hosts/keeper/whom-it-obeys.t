@@ -5,7 +5,7 @@
 # Whom the keeper obeys (DESIGN L4): its own user, at each message; not the
 # program that has given up what its keeper still may.  And when the program
 # does so by libc, the keeper carries on what it has and takes nothing new.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=1s connect_timeout=150ms

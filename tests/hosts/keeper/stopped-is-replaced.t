@@ -6,7 +6,7 @@
 # on renewing, the keeper is killed and replaced, and whoever waits for its word
 # waits for a twelfth of the ttl.  It is stopped; or a file of its is on a file
 # server that does not answer.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 guest()
 {

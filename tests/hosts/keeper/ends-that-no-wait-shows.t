@@ -8,7 +8,7 @@
 # locks of the dead as well, and on one with a namespace of its own (a
 # container), where it does not.  Then: keepers that are killed, or replaced.
 # shellcheck disable=SC2016 # perl's and the jobs' shells expand these
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=''				# ms
 PROMPT=400			# ms, the end of a lease; about 20 are usual

@@ -5,7 +5,7 @@
 # Of many leases at once, none is forgotten between a process and its keeper:
 # whoever waits for the keeper's word on all of them (fork, exec, exit) has it
 # (DESIGN L4).  And what a process says at its end is no stranger's message.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 ulimit -n 8192
 rig_start disks

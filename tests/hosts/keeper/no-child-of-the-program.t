@@ -6,7 +6,7 @@
 # none, SIGCHLD is not sent, neither when it starts nor when it is killed.  (To
 # process 1 and to a subreaper it comes as any orphan does.)
 # shellcheck disable=SC2016 # perl's
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # What the program sees of children, with a lock in hand and without.
 SEES='

@@ -6,7 +6,7 @@
 # process renews on the connection that it has: nothing is lost (DESIGN L4).
 # Two processes share the lock: when the one that renews is gone, the keeper
 # carries the lease on.  A lease that is another's is LOST, and that is said.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=1s connect_timeout=150ms
