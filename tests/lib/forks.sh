@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: MIT
 #
-# tests/programs/forks.c on the rig, for tests/hosts/39-forks.t and
+# tests/programs/forks.c on the rig, for tests/hosts/guest/forks-beside-locks.t and
 # tests/torture/forks.t.
 
 # forks CHILDREN SECONDS: on A; what it says is $HEARD.

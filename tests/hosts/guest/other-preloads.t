@@ -6,7 +6,7 @@
 # sees of its locks what it sees without us, the other host is refused for 3 x
 # ttl, and nobody can bend our clock: under libfaketime a lease is renewed by
 # the time that Redis lives in, and its deadlines are real.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 settings=(ttl=1s connect_timeout=150ms)

@@ -6,7 +6,7 @@
 # to look at it, move its description elsewhere, lock before they have begun,
 # are pelted with signals, lose the connection.  While the kernel lock lives so
 # does its lease, unchanged, and the other host is refused; then it is gone.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 settings=(ttl=1s connect_timeout=150ms)

@@ -6,7 +6,7 @@
 # the program's way (DESIGN L7): its descriptors have the numbers that they have
 # bare, it may close all that there are, and nothing is read from what it opens
 # then.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=20s connect_timeout=3s timeout=5s \

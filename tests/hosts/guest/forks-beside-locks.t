@@ -4,7 +4,7 @@
 #
 # Eight threads make children, in every way, while four others lock (L7): no
 # hang, no crossed reply.  (tests/torture/forks.t makes more of them.)
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 . "$TOP/tests/lib/forks.sh"
 
 rig_start disks

@@ -5,7 +5,7 @@
 # Namespaces change while locks are held, and before (L4, L7).  After
 # unshare(CLONE_NEWPID) there can be no thread, and the next child is process 1
 # of the new namespace: the program's own, never a helper of ours.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=2s timeout=500ms connect_timeout=300ms

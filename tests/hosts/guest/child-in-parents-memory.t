@@ -5,7 +5,7 @@
 # A child that runs in its parent's memory (vfork(2), clone(2) with CLONE_VM)
 # cannot ask Redis: no lock call of it succeeds on a managed file; its unlock
 # is the kernel's, and ends the lease.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 CALLS='flock-ex flock-sh flock-wait syscall-flock posix posix-read posix-wait
 	ofd ofd-wait syscall-fcntl lockf lockf-try lockf-test getlk ofd-getlk'

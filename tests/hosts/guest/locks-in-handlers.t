@@ -4,7 +4,7 @@
 #
 # No malloc on a lock path, and locks in a handler that interrupted malloc
 # (L7): a heap that is watched (tests/preload/nomalloc_so.c) sees neither.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=2s connect_timeout=300ms

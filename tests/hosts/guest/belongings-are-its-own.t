@@ -5,7 +5,7 @@
 # What a program has is its own (L7): its descriptors' numbers, the bytes in
 # its files, signals, timers, sequences of random numbers, children.  Each of
 # tests/programs/guest.c's programs says the same bare and under dlock.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=1s connect_timeout=150ms

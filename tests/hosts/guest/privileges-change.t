@@ -6,7 +6,7 @@
 # it does bare, the lease goes on and ends with its lock.  glibc aborts where
 # threads answer differently, unshare() and setns() refuse threads: so there
 # is none of ours.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=1s connect_timeout=150ms

@@ -6,7 +6,7 @@
 # of their standard error, an environment; daemons; before any constructor and
 # after the last destructor; of 32 bits.  What dlock cannot do
 # there is ENOLCK and a line (L8), never a crash, and nothing is left.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=20s

@@ -4,7 +4,7 @@
 #
 # A guest in somebody else's process (L7): nothing of ours is seen where no
 # managed path is locked; odd names lock; close loops break nothing.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 

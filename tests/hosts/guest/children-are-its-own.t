@@ -5,7 +5,7 @@
 # The keeper is no child of the program's (L4, L7): wait() and SIGCHLD tell of
 # its own only, process 1 collects no zombies of ours, and whoever comes in the
 # moment in which a keeper has the lock is not refused.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=20s
