@@ -70,7 +70,7 @@ is "$(cat "$RIG/one.err" "$RIG/two.err")" '' 'nothing was logged'
 at_most "$WORST_MS" $((3 * TTL)) 'nobody waited long (ms)'
 rig_empty 4 'no key is left'
 
-for longer in queue/signals-keep-their-place.t 62-interop.t; do
+for longer in queue/signals-keep-their-place.t programs/redis-py-lock.t; do
 	out=$(HERD_SIGNALS=10000 HERD_SECONDS=10 \
 		bash "$TOP/tests/hosts/$longer" 2>&1)
 	status=$?

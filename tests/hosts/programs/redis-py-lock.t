@@ -5,8 +5,8 @@
 # A program of another lock library (python3-redis) and flock(2) at one key:
 # each keeps the other out, under load, and neither starves.  HERD_SECONDS is
 # how long each pair is watched.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 SECONDS_EACH=${HERD_SECONDS:-3}
 LEAST=5				# per cent of all grants

@@ -5,9 +5,9 @@
 # Ordinary programs that take record locks: on one host each behaves, prints,
 # writes and exits as bare, and asks Redis for a lease.  (stress-ng's --lockmix
 # came after the version of Debian 12; --locka, --lockf and --lockofd are what
-# it mixes.)  From two hosts: 53-record-exclusion.t.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/programs.sh"
+# it mixes.)  From two hosts: programs/record-programs-exclude.t.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/programs.sh"
 
 rig_start disks
 programs_start ""

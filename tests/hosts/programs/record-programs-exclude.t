@@ -6,7 +6,7 @@
 # with disks of their own; each row without dlock and under the null shim does
 # not.  Of Berkeley DB and LMDB it is the files that say who is there: their
 # memory is not made distributed by locks.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 hear_held()
 {

@@ -7,7 +7,7 @@
 # incremented the bytes as well: data increment 2; without dlock, 1.  Its rate
 # of locks stands beside the Redis round trips of the same run; that of two
 # hosts is a hand-over a lock.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 HOSTS=(A B)
 SECONDS_EACH=${PING_PONG_SECONDS:-2}

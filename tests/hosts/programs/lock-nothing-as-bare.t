@@ -4,12 +4,12 @@
 #
 # Ordinary programs that lock nothing on a managed path, though they work in
 # one (L7, a guest): they behave, print, write and exit as bare, and Redis does
-# not hear of them.  36-programs-lock.t has those that lock, and
-# 37-programs-system.t those that change who and where they are.
+# not hear of them.  programs/flock-as-bare.t has those that lock, and
+# programs/system-programs-as-bare.t those that change who and where they are.
 #
 # Files named *.rec are excluded: what takes record locks runs there.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/programs.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/programs.sh"
 
 rig_start disks
 programs_start 'exclude = { "*.rec", "*.rec-*" }'

@@ -4,11 +4,11 @@
 #
 # Ordinary programs that take flock locks on managed files: each behaves,
 # prints, writes and exits as bare, has asked Redis for a lease, and leaves
-# none.  43-lockers.t shows that those leases exclude the other host.
+# none.  programs/flock-programs-exclude.t shows that those leases exclude the other host.
 #
 # Files named *.rec are excluded, for programs that take record locks as well.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/programs.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/programs.sh"
 
 rig_start disks
 programs_start 'exclude = { "*.rec" }'

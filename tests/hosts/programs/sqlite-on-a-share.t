@@ -10,7 +10,7 @@
 # everything for a minute, even that there is no journal.
 #
 # SQLITE_TURNS: increments of each host (make torture: 500, and more rows).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TURNS=${SQLITE_TURNS:-48}
 SECONDS_MAX=$((60 + TURNS / 2))

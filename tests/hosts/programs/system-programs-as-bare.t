@@ -7,8 +7,8 @@
 # behave as bare, and Redis does not hear of them.
 #
 # Files in *.rec are excluded, for what takes record locks (gpg takes some).
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/programs.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/programs.sh"
 
 rig_start disks
 programs_start 'exclude = { "*.rec/*" }'
