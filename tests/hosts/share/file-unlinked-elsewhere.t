@@ -5,7 +5,7 @@
 # On a share, another host unlinks a file that a program has open: fstat(2) and
 # statfs(2) fail on its descriptor from there on, but its locks go on to work,
 # in the kernel and so under dlock.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # steps HOW FAMILY FIRST THEN...: what host A's program is answered; after its
 # FIRST step host B unlinks the file.

@@ -5,7 +5,7 @@
 # By key = "...%i" two hosts on a share are to each other what two processes
 # of one kernel are: files are renamed, linked, swapped, replaced and removed
 # while they are locked, and each call is answered as it is on one host's disk.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # play HOW P-HOST Q-HOST DIR STEP...: 'p LINE' and 'q LINE' are of the lockers,
 # '!A COMMAND' is a shell's of host A.  (bindfs knows files by their paths: one

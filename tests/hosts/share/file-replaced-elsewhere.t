@@ -6,7 +6,7 @@
 # another host replaces becomes the new one under its holder's descriptor: the
 # inode's number changes, the kernel's file and its lock do not.  The lease goes
 # on to live as long as the lock, and the unlock ends both.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # held_through FAMILY LOCK UNLOCK B-LOCK
 held_through()

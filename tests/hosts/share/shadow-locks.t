@@ -7,7 +7,7 @@
 # EOPNOTSUPP or hides its locks (tests/programs/lockfs.c), and where the rule
 # says so; for as long as the program's description lives, whoever has it.
 # shellcheck disable=SC2016 # the jobs' shells expand these
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 LOG=$RIG/log

@@ -5,7 +5,7 @@
 # key = "...%i": a lock on a share is the file's, by whatever name it is known:
 # after a rename, by a hard link, in the place of another file, and when the
 # name is gone.  (By %p it is the name's; that is said, not hidden.)
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # Of a file that A locks by one name and B by another, does only one have it?
 # The steps between: $1; B's name: $2.  FAMILY is lock or range.

@@ -5,7 +5,7 @@
 # A FUSE mount without allow_other answers fstat(2) and statx(2) with EACCES to
 # a daemon that has given up the user it opened its files as; locks need no
 # answer, so they go on to work, bare and under dlock.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 cat >"$RIG/daemon.py" <<'END'

@@ -5,7 +5,7 @@
 # On FUSE two hard links have one inode number, and are two files to the
 # kernel, with a lock each.  A keeper that carries both on does not take the end
 # of the one for that of the other.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 gets()
 {

@@ -7,7 +7,7 @@
 # of one directory with bindfs' default timeouts, which keep pages and
 # attributes; a number in a file, incremented in turns, so nothing but a stale
 # read can spoil it.  Without dlock and with coherence = "off" some are stale.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TURNS=20
 HOSTS=(A B)
