@@ -4,7 +4,7 @@
 #
 # The request arrives, the reply is lost: the client asks again with the same
 # token, and holds what it was granted (DESIGN section 5, ambiguity).
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # What the server sees, as it executes it.
 monitored()

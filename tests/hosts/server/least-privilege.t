@@ -4,8 +4,8 @@
 #
 # Least privilege (DESIGN section 5): the user of dlock.conf(5) suffices, for
 # whatever is done with locks; the server has refused it nothing.
-. "${0%/*}/../lib/rig.sh"
-. "${0%/*}/../lib/herd.sh"
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 # The words of the manual page, from its own source.
 acl()

@@ -5,7 +5,7 @@
 # A holder puts back what a restarted server has forgotten at the first sign of
 # the restart, and not when the next third of its ttl is over: whoever holds it,
 # the process, or its keeper alone.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=6				# s; a third is 2
 

@@ -4,7 +4,7 @@
 #
 # Delayed restart (L5): a server that has forgotten everything grants nothing
 # until all that it had granted is surely over; holders put theirs back.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 DELAY=3000			# ms
 

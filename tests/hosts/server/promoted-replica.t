@@ -5,7 +5,7 @@
 # Delayed restart (L5): a replica that was promoted is old, but what its master
 # granted last may be missing in its memory.  For one whole delay it grants
 # nothing, whoever asks; holders put theirs back.  SCRIPT FLUSH costs nothing.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 DELAY=2				# s
 

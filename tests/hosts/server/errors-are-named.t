@@ -4,7 +4,7 @@
 #
 # What is wrong with a server is named in the line of the log (L8), with Redis'
 # own words, and what to do about it; and so is a keeper that is missing.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TIMEOUT=600			# ms
 

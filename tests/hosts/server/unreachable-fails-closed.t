@@ -6,7 +6,7 @@
 # flock fails with ENOLCK within the rule's timeout, with one log line that
 # names path, key, server and reason; the program goes on, and its next call
 # works when Redis is back.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TIMEOUT=1000			# ms
 SLACK=200

@@ -5,7 +5,7 @@
 # Delayed restart (L5): how long a restarted server grants nothing is the word
 # of whoever asks.  A service with short leases at the same server has locks
 # again soon, and that opens nothing to those whose leases are long.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=4				# s, of those with long leases
 
