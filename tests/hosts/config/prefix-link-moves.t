@@ -5,7 +5,7 @@
 # A prefix covers where it leads now, too: links are made, and made to lead
 # elsewhere, while programs run.  And a share that does not answer holds up
 # neither the start of a program nor locks elsewhere.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 CTL=$BUILD/dlockctl
 rig_start disks

@@ -5,7 +5,7 @@
 # The file that DLOCK_LOG names: a regular one or none, opened once, when the
 # process begins, and written to whatever the program does with its
 # descriptors, its root directory and its privileges.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 LOCK='open f f
 lock f EX NB'

@@ -4,7 +4,7 @@
 #
 # A configuration that manages nothing is said to, by the first program that
 # locks something and by dlock run; two prefixes of one place are an error.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 DLOCK=$BUILD/dlock
 CTL=$BUILD/dlockctl

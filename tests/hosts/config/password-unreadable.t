@@ -5,7 +5,7 @@
 # A password that a user cannot read takes from him what its rules manage, and
 # nothing else; a group may read it.  A configuration that others may write is
 # not used for root.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 DLOCK=$BUILD/dlock
 CTL=$BUILD/dlockctl

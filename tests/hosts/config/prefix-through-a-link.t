@@ -9,7 +9,7 @@
 if [ -z "${OWN_NET-}" ]; then
 	OWN_NET=1 exec unshare -n bash "$0"
 fi
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 unset DLOCK_CONFIG
 RIG=''

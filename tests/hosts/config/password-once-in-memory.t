@@ -6,7 +6,7 @@
 # and once in its keeper's, wherever it was configured: after the reading of
 # the configuration, while it connects anew, waits, hands over and forks.  No
 # core dump of either has it.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 password=secret-$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
 

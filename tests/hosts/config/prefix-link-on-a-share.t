@@ -5,7 +5,7 @@
 # A program that starts asks no share where the prefixes lead: the server may
 # be away, and the program may have no business there.  A link that lies on a
 # share is followed when a file of that share is locked.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 SHARE=$RIG/srv

@@ -4,7 +4,7 @@
 #
 # What a server says of itself stands in a line of ours without its control
 # bytes: nobody's terminal obeys it.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # said: what a lock says of the policy
 said()

@@ -6,7 +6,7 @@
 # under cron, it goes to the system log, by a name, a number and a level that a
 # syslogd takes (RFC 3164); what is wrong with DLOCK_LOG is said; debug tells of
 # each grant, wait, release and hand-over.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 # A /dev of the host's own, with a syslogd (busybox) behind its /dev/log.
 start_syslogd()
