@@ -19,14 +19,14 @@ tests='libcmocka-dev redis-server redis-tools bindfs fuse3 util-linux
 	perl python3 python3-redis procps coreutils jq libcap2-bin fzf
 	libfaketime libeatmydata1 libjemalloc2 fakeroot gcc-multilib
 	libfuse3-dev spin iproute2'
-# The ordinary programs of tests/hosts/3*-programs*.t and programs/flock-programs-exclude.t; with
-# what they need 300 MB, git, vim, Ruby and Python's tests more than half of it.
+# The ordinary programs of tests/hosts/programs; with what they need 300 MB, git,
+# vim, Ruby and Python's tests more than half of it.
 programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
 	libcap2-bin bubblewrap openssh-server openssh-client screen tmux gnupg
 	socat strace gdb runit daemontools procmail liblockfile-bin logrotate
 	stress-ng ruby php-cli tcl lua5.4 lua-posix mksh busybox
 	libpython3.11-testsuite'
-# Those of tests/hosts/5*.t, that take record locks; with what they need 80 MB.
+# Those of them that take record locks; with what they need 80 MB.
 records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 	tdb-tools python3-tdb moreutils db5.3-util python3-bsddb3 rrdtool'
 # The peers of tests/bench, and what plots.

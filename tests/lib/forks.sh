@@ -1,8 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: MIT
 #
-# tests/programs/forks.c on the rig, for tests/hosts/guest/forks-beside-locks.t and
-# tests/torture/forks.t.
+# tests/programs/forks.c on the rig, for forks-beside-locks.t and forks-long.t.
 
 # forks CHILDREN SECONDS: on A; what it says is $HEARD.
 forks()

@@ -3,7 +3,7 @@
 # timeout: 120
 #
 # Eight threads make children, in every way, while four others lock (L7): no
-# hang, no crossed reply.  (tests/torture/forks.t makes more of them.)
+# hang, no crossed reply.  (tests/torture/forks-long.t makes more of them.)
 . "${0%/*}/../../lib/rig.sh"
 . "$TOP/tests/lib/forks.sh"
 

@@ -4,7 +4,7 @@
 #
 # Ordinary programs that take flock locks on managed files: each behaves,
 # prints, writes and exits as bare, has asked Redis for a lease, and leaves
-# none.  programs/flock-programs-exclude.t shows that those leases exclude the other host.
+# none.  flock-programs-exclude.t shows that those leases exclude the other host.
 #
 # Files named *.rec are excluded, for programs that take record locks as well.
 . "${0%/*}/../../lib/rig.sh"

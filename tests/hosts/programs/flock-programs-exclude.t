@@ -4,7 +4,7 @@
 #
 # A counter on a share without locks, under each program's own way to lock it:
 # hosts A and B add 1 TURNS times each.  Without dlock, and under the null
-# shim, some are lost; flock/counter-loses-nothing.t has flock(1), perl and python3.
+# shim, some are lost; counter-loses-nothing.t has flock(1), perl and python3.
 . "${0%/*}/../../lib/rig.sh"
 
 TURNS=50

@@ -4,8 +4,8 @@
 #
 # Ordinary programs that lock nothing on a managed path, though they work in
 # one (L7, a guest): they behave, print, write and exit as bare, and Redis does
-# not hear of them.  programs/flock-as-bare.t has those that lock, and
-# programs/system-programs-as-bare.t those that change who and where they are.
+# not hear of them.  flock-as-bare.t has those that lock, and
+# system-programs-as-bare.t those that change who and where they are.
 #
 # Files named *.rec are excluded: what takes record locks runs there.
 . "${0%/*}/../../lib/rig.sh"

@@ -5,7 +5,7 @@
 # Ordinary programs that take record locks: on one host each behaves, prints,
 # writes and exits as bare, and asks Redis for a lease.  (stress-ng's --lockmix
 # came after the version of Debian 12; --locka, --lockf and --lockofd are what
-# it mixes.)  From two hosts: programs/record-programs-exclude.t.
+# it mixes.)  From two hosts: record-programs-exclude.t.
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/programs.sh"
 

@@ -4,7 +4,7 @@
 #
 # 600 processes churn the heap while a SIGALRM handler at 1 kHz locks and
 # unlocks a managed file (L7): none crashes, none is refused, nothing stays.
-# Unlike guest/locks-in-handlers.t of tests/hosts, with the C library's own heap.
+# Unlike guest/locks-in-handlers.t, with the C library's own heap.
 . "${0%/*}/../lib/rig.sh"
 
 PROCESSES=${PROCESSES:-600}

@@ -11,7 +11,7 @@
 # same, and no wedge; the null shim on three: two owners.
 #
 # MIXED_SECONDS of each mode, MIXED_SEED; MIXED_MODES: bare alarmed-bare null
-# plain alarmed busy.  MIXED_SECONDS=600 bash tests/torture/mixed.t
+# plain alarmed busy.  MIXED_SECONDS=600 bash tests/torture/all-kinds-mixed.t
 . "${0%/*}/../lib/rig.sh"
 
 TIME=${MIXED_SECONDS:-20}

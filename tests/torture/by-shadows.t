@@ -9,8 +9,10 @@
 
 hosts=${0%/*}/../hosts
 for kind in disks share; do
-	for name in 20-exclude 22-hold 23-stale 26-restart 27-keeper \
-		28-shared 29-readers-writers 32-odd; do
+	for name in flock/nightly-job-runs-once flock/lease-lives-as-its-lock \
+		flock/stale-release-removes-nothing 28-shared \
+		flock/readers-and-writers server/restart-delay \
+		keeper/lease-follows-the-description guest/odd-programs; do
 		out=$(RIG_LOCAL=shadow RIG_KIND=$kind bash "$hosts/$name.t" \
 			2>&1) && [[ $out != *'not ok '* ]]
 		ok "$name on $kind" [ $? = 0 ]
