@@ -55,7 +55,7 @@ renewals()
 
 	heading "$LEASES leases of one process, ttl $s s"
 	rig_config A ttl="${s}s" connect_timeout=1s
-	peer many dl A "$BIN/many" "$LEASES" EX
+	peer many dl A "$BIN/many_files" "$LEASES" EX
 	ask many open 60
 	ask many lock 120
 	[ "$RESULT" = 0 ] || error "many: $HEARD"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: MIT
 #
-# tests/programs/forks.c on the rig, for forks-beside-locks.t and forks-long.t.
+# forking_threads.c on the rig, for forks-beside-locks.t and forks-long.t.
 
 # forks CHILDREN SECONDS: on A; what it says is $HEARD.
 forks()
@@ -9,7 +9,7 @@ forks()
 	local begin
 
 	begin=$(now)
-	peer forks dl A "$BIN/forks" "$RIG/redis.sock" "$MNT" "$1"
+	peer forks dl A "$BIN/forking_threads" "$RIG/redis.sock" "$MNT" "$1"
 	hear forks "$2" || HEARD='it hangs'
 	note "$HEARD, in $((($(now) - begin) / 1000000)) ms," \
 		"$(rr info stats |

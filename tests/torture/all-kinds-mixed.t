@@ -4,7 +4,7 @@
 #
 # POSIX, OFD and flock locks of one file, of processes and threads on three
 # hosts, each of which keeps a far byte locked all the time; they fork, exec,
-# close in storms, and are killed (tests/programs/mixed.c).  No two owners, nobody
+# close in storms, and are killed (everybody_locks.c).  No two owners, nobody
 # waits for ever, nothing is refused that bare is not, nothing is said, and
 # nothing is left; with and without SIGALRM at 1 kHz (SA_RESTART), and with a
 # ttl of a second beside eight busy loops.  Bare on one host, as a control: the
@@ -54,7 +54,7 @@ dump()
 {
 	local h
 
-	diag "$("$BIN/mixed" report "$RIG/arena")"
+	diag "$("$BIN/everybody_locks" report "$RIG/arena")"
 	diag "/proc/locks:" "$(cat /proc/locks)"
 	[ "$RUN" = dl ] || return 0
 	for h in A B C; do
@@ -72,9 +72,9 @@ mixed()
 	RUN=$1
 	shift 3
 	rm -f "$RIG/arena" "$RIG"/{one,two,three}.err
-	"$BIN/mixed" new "$RIG/arena" "$seconds" "$LIMIT"
+	"$BIN/everybody_locks" new "$RIG/arena" "$seconds" "$LIMIT"
 	for h; do
-		peer "${names[i]}" "$RUN" "$h" "$BIN/mixed" host \
+		peer "${names[i]}" "$RUN" "$h" "$BIN/everybody_locks" host \
 			"$RIG/arena" "$MNT/f" "$i" "$SEED" "$flags"
 		i=$((i + 1))
 	done
@@ -84,12 +84,12 @@ mixed()
 	in_all at_end
 	[ "$end" = 'done done done ' ] || dump
 	read -r grants violations deadlocks errors stuck longest kills forks \
-		execs closes late < <("$BIN/mixed" report "$RIG/arena")
+		execs closes late < <("$BIN/everybody_locks" report "$RIG/arena")
 	note "$MODE: $grants grants in $seconds s, $violations violations," \
 		"$deadlocks EDEADLK, $errors errors, $stuck stuck, longest" \
 		"wait $longest ms; $kills kills, $forks forks, $execs execs," \
 		"$closes closes; $late ms without a core, at most"
-	note "$("$BIN/mixed" report "$RIG/arena" | tail -n +2 | tail -n 30)"
+	note "$("$BIN/everybody_locks" report "$RIG/arena" | tail -n +2 | tail -n 30)"
 	left=
 	[ "$RUN" != dl ] || until_true 10 few_owners ||
 		left=$(rr zrange "{dlock:$MNT/f%rec}%r" 0 20)

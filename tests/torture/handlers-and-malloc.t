@@ -16,7 +16,7 @@ churners()
 	local i
 
 	for ((i = $1; i < PROCESSES; i += 4)); do
-		dl A timeout 20 "$BIN/churn" "churn.$i" 60 1000 2>&1
+		dl A timeout 20 "$BIN/handler_locks" "churn.$i" 60 1000 2>&1
 		echo "status $?"
 	done
 }

@@ -14,9 +14,9 @@ STEPS=${STEPS:-200}
 run()
 {
 	rm -f "$RIG/steps"
-	peer serve "$RUN" "$2" "$BIN/steps" serve "$RIG/steps" "s$3"
+	peer serve "$RUN" "$2" "$BIN/random_steps" serve "$RIG/steps" "s$3"
 	hear serve || return 1
-	"$RUN" A timeout 60 "$BIN/steps" play "$RIG/steps" "s$3" "$STEPS" "$3" \
+	"$RUN" A timeout 60 "$BIN/random_steps" play "$RIG/steps" "s$3" "$STEPS" "$3" \
 		>"$RIG/$1"
 	peer_end serve
 }

@@ -27,7 +27,7 @@ ulimit -n 20000 2>/dev/null || {
 }
 rig_start disks
 rig_configs ttl=${TTL}s connect_timeout=1s
-peer m dl A "$BIN/many" $N EX
+peer m dl A "$BIN/many_files" $N EX
 ask m open 60
 ask m lock 120
 is "$RESULT" 0 "$N locks are granted"

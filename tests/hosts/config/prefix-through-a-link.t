@@ -40,7 +40,7 @@ RIG_MNT='' rig_start disks
 host_new C disks
 redis_kill
 # The examples wait until a server is older than the longest lease, 30 s.
-PORT=6379 LD_PRELOAD=$BIN/aged.so redis_up --bind 127.0.0.1 10.0.0.5
+PORT=6379 LD_PRELOAD=$BIN/old_server.so redis_up --bind 127.0.0.1 10.0.0.5
 host_tree A 'ln -s /run/lock /var/lock'
 host_tree B 'mkdir /var/lock'
 host_tree C 'ln -s /run/lock /var/lock'

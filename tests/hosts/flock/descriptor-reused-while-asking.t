@@ -15,7 +15,7 @@ asks()
 
 	for ((i = 0; i < 10; i++)); do
 		rr client pause 900 ALL >/dev/null
-		GOT=$(dl A timeout 20 "$BIN/asking" "$1" "$MNT/$1" "$RIG/other" \
+		GOT=$(dl A timeout 20 "$BIN/reused_while_asking" "$1" "$MNT/$1" "$RIG/other" \
 			2>"$RIG/said")
 		[ "$GOT" = missed ] || return 0
 	done
@@ -24,7 +24,7 @@ asks()
 
 rig_start disks
 for kind in flock posix ofd; do
-	is "$(on A "$BIN/asking" "$kind" "$MNT/free" "$RIG/other")" '0 0 1' \
+	is "$(on A "$BIN/reused_while_asking" "$kind" "$MNT/free" "$RIG/other")" '0 0 1' \
 		"$kind: bare, the second file stays locked (control)"
 	locker h dl B
 	ask h "open f $kind"

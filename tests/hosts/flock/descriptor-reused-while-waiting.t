@@ -19,7 +19,7 @@ scene()
 	ask h 'open f f'
 	ask h 'open g g'
 	ask h "$try"
-	peer w "$RUN" "$HOST" "$BIN/reuser" "$1" "$2" f g
+	peer w "$RUN" "$HOST" "$BIN/reused_while_waiting" "$1" "$2" f g
 	hear w
 	until_true 5 is_waiting "$1" || return 1
 	ask w go

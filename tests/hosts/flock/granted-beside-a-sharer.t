@@ -15,7 +15,7 @@ rig_configs ttl=2s connect_timeout=300ms
 locker h dl B
 ask h 'open f f'
 for who in processes threads; do
-	peer s dl A "$BIN/sharers" $who f
+	peer s dl A "$BIN/description_sharers" $who f
 	granted=0 missed=0
 	for ((i = 0; i < ROUNDS; i++)); do
 		ask h 'lock f EX'

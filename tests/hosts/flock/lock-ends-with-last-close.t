@@ -3,7 +3,7 @@
 # timeout: 90
 #
 # A lock ends with the last close of its description, however that comes about
-# (tests/programs/closers.c): until then the other host is refused, and promptly
+# (lock_enders.c): until then the other host is refused, and promptly
 # after it is granted.  What no library can see ends when our thread, the
 # keeper or the ttl says so: raw-close by the next tick (ttl/3), raw-exit
 # before the first tick by the ttl, after it at once.
@@ -20,7 +20,7 @@ rig_configs ttl=${TTL}ms connect_timeout=200ms
 declare -A stages
 while read -r way n; do
 	stages[$way]=$n
-done < <("$BIN/closers" list)
+done < <("$BIN/lock_enders" list)
 ways=("${!stages[@]}")
 at_least "${#ways[@]}" 30 'there are ways'
 
@@ -37,7 +37,7 @@ is_gone()
 # start HOW WAY: on A, has locked
 start()
 {
-	peer "$2" "$1" A "$BIN/closers" "$2" "$2"
+	peer "$2" "$1" A "$BIN/lock_enders" "$2" "$2"
 	hear "$2" && [ "$RESULT" = locked ]
 }
 
@@ -120,7 +120,7 @@ at_once()
 	local way=$1 try
 
 	for try in 1 2 3 4 5; do
-		peer "$way" dl A "$BIN/closers" "$way" "$way" now
+		peer "$way" dl A "$BIN/lock_enders" "$way" "$way" now
 		hear "$way" || diag "$way: silent"
 		[ "$END" -lt 40000000 ] && break
 	done

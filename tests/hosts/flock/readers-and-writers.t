@@ -4,7 +4,7 @@
 #
 # Six readers and two writers over two hosts, on a share without locks: no
 # writer is ever inside with anybody else.  Each records its critical sections
-# (tests/programs/rw.c), and an interval checker looks at them all afterwards.
+# (reader_writer.c), and an interval checker looks at them all afterwards.
 # RW_SECONDS is how long it runs under dlock (10).
 . "${0%/*}/../../lib/rig.sh"
 
@@ -37,7 +37,7 @@ run()
 	rm -f "$RIG"/rw.*
 	for host in A B; do
 		for who in SH1 SH2 SH3 EX1; do
-			"$RUN" "$host" "$BIN/rw" "${who%?}" f "$1" \
+			"$RUN" "$host" "$BIN/reader_writer" "${who%?}" f "$1" \
 				"$host$who" >"$RIG/rw.$host$who" \
 				2>>"$RIG/rw-errors.$RUN" &
 			pids+=($!)

@@ -24,7 +24,7 @@ ask h 'open s s'
 gated()
 {
 	on A env GATE="$RIG/cp/gate" DLOCK_CONFIG="$RIG/late.conf" \
-		LD_PRELOAD="$BUILD/libdlock-preload.so $BIN/gate.so" "$@"
+		LD_PRELOAD="$BUILD/libdlock-preload.so $BIN/flock_gate.so" "$@"
 }
 
 gate_at()
@@ -45,7 +45,7 @@ has_asked()
 # --- threads: unlocked as the other one begins --------------------------------
 
 ask h 'lock f EX'
-peer x gated "$BIN/twain" "$MNT/f"
+peer x gated "$BIN/two_threads" "$MNT/f"
 gate_at 'before UN'
 say x '1 EX NB'
 ok 'one thread is refused' cp_wait gate.at

@@ -6,7 +6,7 @@
 # hosts hand a file to each other, each writes to it by stdio, never flushes,
 # and ends by exit() or by return from main with the lock held, or closes the
 # stream; the next one, on the other host, sees what it wrote.
-# (tests/programs/stdio.c.)  STDIO_TURNS is how many turns there are (200).
+# (stdio_turns.c.)  STDIO_TURNS is how many turns there are (200).
 . "${0%/*}/../../lib/rig.sh"
 
 turns=${STDIO_TURNS:-200}
@@ -20,7 +20,7 @@ hand_over()
 	for h in A B; do
 		other=${h/A/x}
 		other=${other/B/A}
-		peer "s$h" "$RUN" "$h" "$BIN/stdio" "$how" f "$n" \
+		peer "s$h" "$RUN" "$h" "$BIN/stdio_turns" "$how" f "$n" \
 			"$RIG/cp/$h" "$RIG/cp/${other/x/B}"
 	done
 	took=$(now)

@@ -12,10 +12,10 @@ ROUNDS=${ROUNDS:-200}
 # run KIND: the figures in $GRANTS, $REFUSED, $TOLD, $WRONG, $P50
 run()
 {
-	peer serve "$RUN" A "$BIN/relay" serve "$RIG/relay" relay "$1"
+	peer serve "$RUN" A "$BIN/tell_then_try" serve "$RIG/relay" relay "$1"
 	hear serve || return 1
 	read -r GRANTS REFUSED TOLD WRONG P50 <<<"$("$RUN" "$2" timeout 60 \
-		"$BIN/relay" play "$RIG/relay" relay "$1" "$ROUNDS")"
+		"$BIN/tell_then_try" play "$RIG/relay" relay "$1" "$ROUNDS")"
 	peer_end serve
 	rm -f "$RIG/relay"
 	[ "$GRANTS" = "$ROUNDS" ]

@@ -13,7 +13,7 @@ CALLS='flock-ex flock-sh flock-wait syscall-flock posix posix-read posix-wait
 # got on|dl HOW CALL FILE: what the child gets on host A
 got()
 {
-	"$1" A "$BIN/borrower" "$2" "$3" "$4" </dev/null 2>>"$RIG/err"
+	"$1" A "$BIN/vfork_locker" "$2" "$3" "$4" </dev/null 2>>"$RIG/err"
 }
 
 # all_get WANT RUN HOW FILE: each of the calls
@@ -58,7 +58,7 @@ scene()
 
 	locker b "$1" "$2"
 	ask b 'open f f'
-	peer a "$1" A "$BIN/borrower" "$3" "$5" f "$4"
+	peer a "$1" A "$BIN/vfork_locker" "$3" "$5" f "$4"
 	hear a
 	child=$RESULT
 	then_try "$4" "$7"

@@ -77,7 +77,7 @@ rig_empty
 # Within the allocator, surely: every 97th allocation is interrupted.
 for try in 1 2 3; do
 	read -r locked refused < <(watched A NOMALLOC_RAISE=97 \
-		"$BIN/churn" churned 300 2>"$RIG/churn.err")
+		"$BIN/handler_locks" churned 300 2>"$RIG/churn.err")
 	often "${locked:-0}" 100 "a heap that locks: $locked locks (run $try)" \
 		300
 	is "$refused" 0 "a heap that locks: none refused (run $try)"

@@ -26,7 +26,7 @@ priv()
 	local name=$1
 
 	shift
-	peer "$name" dl A "$@" "$BIN/priv" obey "$name"
+	peer "$name" dl A "$@" "$BIN/privileges" obey "$name"
 }
 
 # does NAME LINE ANSWER
@@ -59,7 +59,7 @@ ends()
 }
 
 # What is bare: the first child is process 1, the namespace ends with it.
-peer bare on B "$BIN/priv" obey bare
+peer bare on B "$BIN/privileges" obey bare
 does bare 'call unshare newpid' '0 77'
 does bare 'fork bare.child' 'pid 1 0'
 does bare 'fork bare.child' '-1 ENOMEM'
@@ -191,7 +191,7 @@ peer_end become
 does first 'fork first.child' 'pid N 0'
 ok 'first: the lease of its child ends' until_true 1 is_gone first.child
 # Its own, by proof of death on its host; the kernel has killed the keeper.
-pid=$(on A pgrep -xf "$BIN/priv obey first")
+pid=$(on A pgrep -xf "$BIN/privileges obey first")
 on A kill -KILL "$pid"
 begin=$(now)
 granted()
@@ -206,7 +206,7 @@ rig_empty 2 'and nothing of it stays'
 # And without anybody there, by its ttl.
 priv first unshare -p -f --kill-child=KILL --mount-proc
 does first lock 0
-pid=$(on A pgrep -xf "$BIN/priv obey first")
+pid=$(on A pgrep -xf "$BIN/privileges obey first")
 sleep 0.2
 on A kill -KILL "$pid"
 begin=$(now)
@@ -218,10 +218,10 @@ in_time "$took" 2300 "first: after $took ms, by its ttl" 300
 
 # A parent sees no keeper, and does not wait for one.  To a subreaper they are
 # orphans as any: its own, and that of its child; they end with their locks.
-is "$(on A timeout 10 "$BIN/priv" waits w)" '1 1' 'wait: bare, one child'
-is "$(dl A timeout 10 "$BIN/priv" waits w)" '1 1' 'wait: one child, no keeper'
-is "$(on A timeout 10 "$BIN/priv" waits w reaper)" '1 1' 'reaper: bare, one child'
-like "$(dl A timeout 10 "$BIN/priv" waits w reaper)" '^[123] [123]$' \
+is "$(on A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: bare, one child'
+is "$(dl A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: one child, no keeper'
+is "$(on A timeout 10 "$BIN/privileges" waits w reaper)" '1 1' 'reaper: bare, one child'
+like "$(dl A timeout 10 "$BIN/privileges" waits w reaper)" '^[123] [123]$' \
 	'reaper: its children end'
 for name in "${!PEER_IN[@]}"; do
 	peer_end "$name"

@@ -12,7 +12,7 @@ rig_start disks
 rig_configs ttl=1s connect_timeout=150ms
 on A chmod 755 "$RIG" "$MNT"
 
-# NAME=CALL; CALL; ... of tests/programs/priv.c.  Capability 7 is CAP_SETUID.
+# NAME=CALL; CALL; ... of privileges.c.  Capability 7 is CAP_SETUID.
 declare -A CALLS=(
 	[setuid]='setuid 65534'
 	[seteuid]='seteuid 65534; seteuid 0; seteuid 65534'
@@ -69,11 +69,11 @@ is_gone()
 
 declare -A token
 for name in "${names[@]}"; do
-	peer "on-$name" on B "$BIN/priv" obey "$name.bare"
+	peer "on-$name" on B "$BIN/privileges" obey "$name.bare"
 	calls on "$name"
 	bare=$SAID
 	peer_end "on-$name"
-	peer "dl-$name" dl A "$BIN/priv" obey "$name"
+	peer "dl-$name" dl A "$BIN/privileges" obey "$name"
 	ask "dl-$name" lock
 	is "$HEARD" 0 "$name: locks"
 	token[$name]=$(token_of "$name")
@@ -118,7 +118,7 @@ done
 
 # Settings were read at the start; whose they are now does not matter.
 chmod 600 "$RIG/A.conf"
-peer late dl A "$BIN/priv" obey late
+peer late dl A "$BIN/privileges" obey late
 ask late 'call setgroups 65534'
 ask late 'call setresgid 65534 65534 65534'
 ask late 'call setresuid 65534 65534 65534'
@@ -138,7 +138,7 @@ peer_end late
 # With /proc the file is known by its name, whatever the root is.
 on A mkdir -p jail/proc
 on A mount --bind /proc "$MNT/jail/proc"
-peer jail dl A "$BIN/priv" obey jailed
+peer jail dl A "$BIN/privileges" obey jailed
 ask jail "call chroot $MNT/jail"
 is "$HEARD" '0 77' 'jail: in a chroot with /proc before the first lock'
 ask jail lock
@@ -149,7 +149,7 @@ ask jail unlock
 ok 'jail: the lease ends' until_true 2 is_gone jailed
 peer_end jail
 on A mkdir empty
-peer jail dl A "$BIN/priv" obey jailed
+peer jail dl A "$BIN/privileges" obey jailed
 ask jail "call chroot $MNT/empty"
 ask jail nb
 is "$HEARD" '-1 ENOLCK' 'jail: without /proc it is refused'
@@ -160,7 +160,7 @@ peer_end jail
 
 # A thread locks while main becomes another user and back.
 for how in on dl; do
-	is "$("$how" A timeout 30 "$BIN/priv" storm "storm.$how" 300)" \
+	is "$("$how" A timeout 30 "$BIN/privileges" storm "storm.$how" 300)" \
 		'refused 0, failed 0' "storm: 300 rounds ($how)"
 done
 
@@ -171,7 +171,7 @@ ends()
 
 	shift
 	begin=$(now)
-	SAID=$("$how" A timeout 10 "$BIN/priv" "$@")
+	SAID=$("$how" A timeout 10 "$BIN/privileges" "$@")
 	SAID+=" $?"
 	TOOK=$((($(now) - begin) / 1000000))
 }

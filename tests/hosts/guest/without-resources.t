@@ -135,7 +135,7 @@ rig_config A ttl=20s
 
 # --- storage of threads, the environment ------------------------------------
 
-peer tls dl A env LD_PRELOAD="$shim:$BIN/much.so" "$guest" empty tls
+peer tls dl A env LD_PRELOAD="$shim:$BIN/much_tls.so" "$guest" empty tls
 peer empty dl A "$guest" empty empty
 for what in tls empty; do
 	hear "$what"
@@ -197,20 +197,20 @@ for run in on dl; do
 	is "$("$run" A "$guest" late "late-$run" | tr '\n' ' ')" \
 		'0 0 0 0 0 0 ' "late: $run"
 done
-is "$(dl A env LD_PRELOAD="$shim:$BIN/early.so" LATE=last true)" '' \
+is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" LATE=last true)" '' \
 	'late: in a destructor after ours'
 ok 'late: gone, too' until_true 1 is_gone last
 ok 'late: gone with the process' until_true 1 is_gone late-dl
 ok 'late: and the second' until_true 1 is_gone late-dl-2
 
-is "$(on A env LD_PRELOAD="$BIN/early.so" EARLY=early true)" '0 0 0 5' \
+is "$(on A env LD_PRELOAD="$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
 	'a constructor before ours: bare'
-is "$(dl A env LD_PRELOAD="$shim:$BIN/early.so" EARLY=early true)" '0 0 0 5' \
+is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
 	'a constructor before ours: with dlock'
 ok 'a constructor before ours: gone' until_true 2 is_gone early
 ask b 'open e early'
 ask b 'lock e EX'
-is "$(dl A env LD_PRELOAD="$shim:$BIN/early.so" EARLY=early true)" \
+is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" EARLY=early true)" \
 	'11 11 11 5' 'a constructor before ours: refused'
 ask b 'lock e UN'
 

@@ -55,7 +55,7 @@ END
 
 ways=(exit _exit quick_exit exit_group exit-thread pthread_exit)
 for way in "${ways[@]}"; do
-	contain "$BIN/closers" "$way" "$way" now >/dev/null 2>"$RIG/$way.err"
+	contain "$BIN/lock_enders" "$way" "$way" now >/dev/null 2>"$RIG/$way.err"
 done
 contain flock flock.1 true
 contain flock flock.2 sh -c 'exit 0'

@@ -240,7 +240,7 @@ child_reads_on()
 	local h=$1 name="$1, a reader's child reads on" a pid begin
 
 	ttl 600
-	peer m bare "$h" "$BIN/many" 150 SH
+	peer m bare "$h" "$BIN/many_files" 150 SH
 	ask m open
 	ask m lock
 	locker b bare "$h"

@@ -25,7 +25,7 @@ rig_configs ttl=4s
 locker h dl B
 ask h 'open f f'
 ask h 'lock f EX'
-dl A "$BIN/alarmed" "$MNT/f" "$THREADS" >"$RIG/handled" 2>"$RIG/said" &
+dl A "$BIN/alarmed_waiters" "$MNT/f" "$THREADS" >"$RIG/handled" 2>"$RIG/said" &
 pid=$!
 ok 'they wait' until_true 10 is_waited_for
 most=0 above=0

@@ -3,7 +3,7 @@
 # timeout: 120
 #
 # Waits in the queue that signals end again and again: each call does as the
-# kernel's would (flock/signals-in-a-wait.t), who waits keeps its place, nobody else is
+# kernel's would (signals-in-a-wait.t), who waits keeps its place, nobody else is
 # kept waiting, and nothing leaks.
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/herd.sh"
@@ -71,11 +71,11 @@ odd_signals()
 {
 	local came=0
 
-	is "$(dl A timeout 10 "$BIN/jumper" exit f; echo $?)" $'joined\n0' \
+	is "$(dl A timeout 10 "$BIN/jump_from_wait" exit f; echo $?)" $'joined\n0' \
 		'a thread that jumped out of a wait ends'
-	peer u dl A "$BIN/jumper" urgent f 20
+	peer u dl A "$BIN/jump_from_wait" urgent f 20
 	hear u
-	while [ "$came" -lt 20 ] && dl A pkill -URG -x jumper && hear u 5 &&
+	while [ "$came" -lt 20 ] && dl A pkill -URG -x jump_from_wait && hear u 5 &&
 		[ "$HEARD" = next ]; do
 		came=$((came + 1))
 	done

@@ -22,7 +22,7 @@ cycle()
 # RESULT: of who tries byte 50; START: of who waits for byte 0 of g, after END us
 seen_cycle()
 {
-	peer t "$RUN" A "$BIN/amidst" cycle "$MNT/f" "$MNT/g"
+	peer t "$RUN" A "$BIN/record_races" cycle "$MNT/f" "$MNT/g"
 	if [ "$RUN" = on ] && [ "${PEER_IN[h]-}" ]; then
 		until_true 5 on A grep -q -e '->' /proc/locks
 		sleep 0.1
@@ -37,7 +37,7 @@ seen_cycle()
 # Until then its locks are in the next one's way.
 all_ended()
 {
-	! on A pgrep -x amidst >/dev/null
+	! on A pgrep -x record_races >/dev/null
 }
 
 rig_start disks
@@ -57,7 +57,7 @@ ok 'who only asks closes no cycle' cycle B
 ask slow pass
 until_true 5 all_ended
 
-peer m dl A "$BIN/amidst" memory "$MNT/f" "$MNT/g"
+peer m dl A "$BIN/record_races" memory "$MNT/f" "$MNT/g"
 hear m
 ask slow hang
 ask m go 5
@@ -66,7 +66,7 @@ peer_end m
 ask slow pass
 until_true 5 all_ended
 
-peer j dl A "$BIN/amidst" jump "$MNT/f" 8
+peer j dl A "$BIN/record_races" jump "$MNT/f" 8
 hear j
 ask slow hang
 ask j go 15
@@ -90,7 +90,7 @@ peer_end l
 
 rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=100ms \
 	connect_timeout=50ms
-peer u dl A "$BIN/amidst" unlock "$MNT/u"
+peer u dl A "$BIN/record_races" unlock "$MNT/u"
 hear u
 ask slow hang
 ask u go 15

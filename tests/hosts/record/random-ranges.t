@@ -23,7 +23,7 @@ rangers()
 	rm -f "$RIG"/said.* "$RIG/witness"
 	for h in A B; do
 		for i in 1 2 3 4; do
-			"$RUN" "$h" timeout "$TOO_LONG" "$BIN/ranger" \
+			"$RUN" "$h" timeout "$TOO_LONG" "$BIN/random_ranges" \
 				"$MNT/f" "$RIG/witness" "$2" "$1" \
 				$((SEED * 100 + $(printf '%d' "'$h") + i)) \
 				${3:+$([ $((i % 2)) = 0 ] || echo ofd)} \

@@ -17,9 +17,9 @@ ended_unseen()
 {
 	local refused p50 p99
 
-	peer p "$RUN" A "$BIN/askers" stale "$MNT/ended" 0 10
+	peer p "$RUN" A "$BIN/tentative_locks" stale "$MNT/ended" 0 10
 	hear p && [ "$RESULT" = ready ] || return 1
-	read -r refused p50 p99 <<<"$("$RUN" A timeout 20 "$BIN/askers" \
+	read -r refused p50 p99 <<<"$("$RUN" A timeout 20 "$BIN/tentative_locks" \
 		try "$MNT/ended" 0 10 posix 20)"
 	note "$RUN: $refused of 20 refused, p50 $p50 us, p99 $p99 us"
 	say p end && hear p
@@ -37,7 +37,7 @@ relocked()
 		ask a "${set}set a W 0 10" && [ "$RESULT" = 0 ] &&
 		ask a "unseen $end" && ask a 'open c relocked' &&
 		ask b 'open a relocked' || return 1
-	"$RUN" A "$BIN/askers" try "$MNT/relocked" 0 10 posix 1 >"$RIG/tried" ||
+	"$RUN" A "$BIN/tentative_locks" try "$MNT/relocked" 0 10 posix 1 >"$RIG/tried" ||
 		return 1
 	ask b 'wait a W 0 10' 20 && [ "$RESULT" = 0 ] &&
 		ask a "${set}set $still W 0 10" || return 1

@@ -16,7 +16,7 @@ N=${ASKERS_TRIES:-1500}
 # try HOST HOW START LEN: $refused, $p50, $p99 (us)
 try()
 {
-	read -r refused p50 p99 <<<"$("$RUN" "$1" timeout 60 "$BIN/askers" \
+	read -r refused p50 p99 <<<"$("$RUN" "$1" timeout 60 "$BIN/tentative_locks" \
 		try "$MNT/f" "$3" "$4" "$2" "$N")"
 	note "$RUN: $2: $refused of $N refused, p50 $p50 us, p99 $p99 us"
 }
@@ -27,9 +27,9 @@ with_asker()
 	local holder=$1 status=0
 
 	shift
-	peer h "$RUN" "$holder" "$BIN/askers" hold "$MNT/f" 50 1
+	peer h "$RUN" "$holder" "$BIN/tentative_locks" hold "$MNT/f" 50 1
 	hear h && [ "$RESULT" = ready ] || return 1
-	peer p "$RUN" A "$BIN/askers" ask "$MNT/f" 0 100
+	peer p "$RUN" A "$BIN/tentative_locks" ask "$MNT/f" 0 100
 	hear p && [ "$RESULT" = ready ] || return 1
 	"$@" || status=1
 	say p end && hear p && note "$RUN: the asker: $HEARD"
@@ -65,7 +65,7 @@ all_are_refused()
 # A holder of this host is refused by at once: what does it cost to see?
 holder_of_this_host()
 {
-	peer h "$RUN" A "$BIN/askers" hold "$MNT/f" 0 10
+	peer h "$RUN" A "$BIN/tentative_locks" hold "$MNT/f" 0 10
 	hear h && all_tenth
 	say h end
 	peer_end h

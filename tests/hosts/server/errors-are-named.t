@@ -103,7 +103,7 @@ out=$(dl A flock -n f flock -n g true 2>&1)
 is "$?" 0 'a policy that evicts: the lock is granted'
 note "$out"
 like "$out" 'maxmemory-policy is allkeys-lru.*noeviction' '... with a warning'
-out=$(printf 'open\nlock\nexit\n' | dl A "$BIN/many" 3 EX 2>&1)
+out=$(printf 'open\nlock\nexit\n' | dl A "$BIN/many_files" 3 EX 2>&1)
 is "$(grep -c maxmemory-policy <<<"$out")" 1 '... once a process'
 r config set maxmemory 0 >/dev/null
 works 'the policy, without a limit'

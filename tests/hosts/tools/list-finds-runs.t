@@ -51,7 +51,7 @@ ENVIRONMENT=(env)
 
 # The server has to be older than the longest lease of such a run.
 redis_kill
-LD_PRELOAD=$BIN/aged.so redis_up
+LD_PRELOAD=$BIN/old_server.so redis_up
 
 ctl list
 is "$STATUS" 78 'nothing is configured and nothing has run: 78'

@@ -2,7 +2,7 @@
 /*
  * A call that asks Redis by a descriptor that another thread closes and reuses.
  *
- *	asking KIND FILE OTHER
+ *	reused_while_asking KIND FILE OTHER
  *
  * KIND: flock, posix or ofd.  One thread locks FILE without waiting.  As soon
  * as the kernel has granted that, the other one makes the number one of OTHER

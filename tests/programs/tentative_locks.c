@@ -2,13 +2,13 @@
 /*
  * Who only asks for a record lock must not keep others from theirs.
  *
- *	askers hold FILE START LEN	lock it, until the input ends
- *	askers ask FILE START LEN	try to lock it, again and again, until
+ *	hold FILE START LEN		lock it, until the input ends
+ *	ask FILE START LEN		try to lock it, again and again, until
  *					the input ends: "GRANTED REFUSED 0"
- *	askers stale FILE START LEN	lock it, close it so that no library
+ *	stale FILE START LEN		lock it, close it so that no library
  *					sees it, then lock and unlock what is
  *					behind it, again and again
- *	askers try FILE START LEN HOW N	N times: "REFUSED P50 P99" (us)
+ *	try FILE START LEN HOW N	N times: "REFUSED P50 P99" (us)
  *
  * HOW: posix, ofd, lockf or get (F_GETLK, "refused" if it names a holder).
  * hold, ask and stale say "ready 0 0" when they have begun.

@@ -2,18 +2,18 @@
 /*
  * What happens amidst a record lock's call, by another thread or a handler.
  *
- *	amidst cycle FILE FILE2	a thread tries byte 50; while it has that in
+ *	cycle FILE FILE2	a thread tries byte 50; while it has that in
  *				the kernel, a neighbour who has FILE2's byte 0
  *				waits for it, and we wait for that: "TRIED
  *				WAITED MICROSECONDS"
- *	amidst memory FILE FILE2	no memory is to be had when the kernel
+ *	memory FILE FILE2		no memory is to be had when the kernel
  *				grants what we waited for: "WAITED f", or t:
  *				whether it is free or taken then
- *	amidst jump FILE N	3 x N times a handler jumps out of a call that
+ *	jump FILE N		3 x N times a handler jumps out of a call that
  *				waits behind another thread's: "PAGES more"
  *				after those N that took the fewest, for what two
  *				threads need at once is had once
- *	amidst unlock FILE	what an execve(2) has left is asked for by a
+ *	unlock FILE		what an execve(2) has left is asked for by a
  *				thread, again and again, while we unlock, and
  *				handlers run: "RESULT 0 0"
  *

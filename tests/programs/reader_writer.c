@@ -2,7 +2,7 @@
 /*
  * A reader or a writer that records its critical sections.
  *
- *	rw SH|EX FILE MS NAME
+ *	reader_writer SH|EX FILE MS NAME
  *
  * For MS milliseconds it locks FILE by flock(2), stays for about 1 ms, unlocks
  * and pauses for up to 4 ms (a writer: 8 ms).  At the end it prints a line for

@@ -4,7 +4,7 @@
  * it.  One tries flock(2) with LOCK_NB again and again while the other waits:
  * what that was granted is there when the last refused one has returned.
  *
- *	sharers processes|threads FILE
+ *	description_sharers processes|threads FILE
  *				a line on standard input for each round; answers
  *				"waits", then "RESULT LOOKS MISSED": the wait's,
  *				and how often the kernel did not list its lock

@@ -2,9 +2,9 @@
 /*
  * Signals in a wait for a lock that somebody else holds.
  *
- *	jumper exit FILE	a thread jumps out of the wait, from a handler,
+ *	exit FILE		a thread jumps out of the wait, from a handler,
  *				and ends by pthread_exit(3); says "joined"
- *	jumper urgent FILE N	one thread waits for the lock, another one for N
+ *	urgent FILE N		one thread waits for the lock, another one for N
  *				SIGURG, which all have blocked; says "ready",
  *				and "urgent" and how many came
  */

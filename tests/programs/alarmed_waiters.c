@@ -2,7 +2,7 @@
 /*
  * Threads that wait for a file, each under a signal a millisecond.
  *
- *	alarmed FILE THREADS
+ *	alarmed_waiters FILE THREADS
  *
  * They ask for an exclusive flock lock, each by a description of its own, and
  * unlock; the handler has SA_RESTART.  At the end it prints how many signals

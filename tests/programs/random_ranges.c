@@ -2,7 +2,7 @@
 /*
  * Takes byte ranges of a file, several at a time, and gives them back:
  *
- *	ranger FILE WITNESS SECONDS ordered|random SEED [ofd]
+ *	random_ranges FILE WITNESS SECONDS ordered|random SEED [ofd]
  *
  * `ordered`: in the order of the bytes, so that no cycle of waits can be.
  * `random`: in any order; who gets EDEADLK gives back what it has.

@@ -4,8 +4,8 @@
  * done; what each step gave is printed.  So two runs of one seed print the same
  * if, and only if, locks mean the same.
  *
- *	steps serve SOCKET FILE
- *	steps play SOCKET FILE STEPS SEED
+ *	random_steps serve SOCKET FILE
+ *	random_steps play SOCKET FILE STEPS SEED
  *
  * A line a step: WHO COMMAND TYPE START LENGTH: RESULT, which is an errno, or
  * whether F_GETLK found any.  (Of several owners' locks the kernel names one of

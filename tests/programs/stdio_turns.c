@@ -5,7 +5,7 @@
  * lock held.  There is so much of it in the buffer that a lock which goes a
  * moment before the data is seen.
  *
- *	stdio HOW FILE TURNS IN OUT
+ *	stdio_turns HOW FILE TURNS IN OUT
  *
  * takes every other turn.  A number on the FIFO IN says whose turn is next;
  * then a program of its own takes it (`stdio HOW FILE NUMBER OUT`):

@@ -3,14 +3,14 @@
  * Everybody locks one file, in every way there is: POSIX, OFD and flock locks
  * of processes and threads, that fork, exec, close, end and are killed.
  *
- *	mixed new ARENA SECONDS LIMIT
+ *	everybody_locks new ARENA SECONDS LIMIT
  *		a new arena; a wait of LIMIT seconds is a wedge
- *	mixed host ARENA FILE HOST SEED FLAGS
+ *	everybody_locks host ARENA FILE HOST SEED FLAGS
  *		the workers of a host, 0 to 2: "far" once its far byte is
  *		locked; then, at a line, they begin; "done", or "wedged"; it
  *		ends at a line.  FLAGS are letters: a, SIGALRM at 1 kHz; k, no
  *		kills
- *	mixed report ARENA
+ *	everybody_locks report ARENA
  *		"GRANTS VIOLATIONS DEADLOCKS ERRORS STUCK LONGEST KILLS FORKS
  *		EXECS CLOSES LATE": the longest wait in ms, and for how long who
  *		only slept got no core; then who is stuck, and the first thing

@@ -2,7 +2,7 @@
 /*
  * A lock call in a process that runs in its parent's memory.
  *
- *	borrower HOW CALL PATH [HELD]
+ *	vfork_locker HOW CALL PATH [HELD]
  *
  * HOW: vfork, shared (clone(2) with CLONE_VM, on a small stack) or fork.  The
  * parent opens PATH, and takes HELD (flock, posix, ofd) before; the child makes

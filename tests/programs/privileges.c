@@ -2,16 +2,16 @@
 /*
  * A program that changes what it may do, and where it is, while it locks.
  *
- *	priv obey FILE		opens FILE; then a command a line on standard
+ *	obey FILE		opens FILE; then a command a line on standard
  *				input, a line of answer on standard output
- *	priv storm FILE N	a thread locks and unlocks FILE N times while
+ *	storm FILE N		a thread locks and unlocks FILE N times while
  *				main goes to and fro between two users, N times
- *	priv leave FILE MS	a thread locks FILE, main is gone by
+ *	leave FILE MS		a thread locks FILE, main is gone by
  *				pthread_exit(3); MS later the thread ends
- *	priv dies FILE		main, which locks FILE, is the only thread and
+ *	dies FILE		main, which locks FILE, is the only thread and
  *				ends by pthread_exit(3)
  *
- *	priv waits FILE [reaper]	locks FILE, makes a child that locks
+ *	waits FILE [reaper]		locks FILE, makes a child that locks
  *				FILE.child and is killed; after which wait(2)
  *				ends: how many there were, how many SIGCHLD.
  *				Or unlocks, and waits as a subreaper

@@ -2,13 +2,13 @@
 /*
  * A program that ends a lock in one of many ways.
  *
- *	closers list		the ways, a line each: NAME STAGES
- *	closers NAME FILE	locks FILE: "locked"; goes on at each line on
+ *	list			the ways, a line each: NAME STAGES
+ *	NAME FILE		locks FILE: "locked"; goes on at each line on
  *				standard input.  STAGES 2: lets one of two
  *				descriptors of the lock go: "survives".  Then
  *				ends the lock: "done NS", CLOCK_BOOTTIME; but
  *				says nothing if it ends with that.
- *	closers NAME FILE now	the same without waiting for lines in between:
+ *	NAME FILE now		the same without waiting for lines in between:
  *				"done NS HELD-NS"
  */
 #include <dirent.h>

@@ -2,7 +2,7 @@
 /*
  * A program that holds many locks: N files, a lock on each.
  *
- *	many N EX|SH [PREFIX]
+ *	many_files N EX|SH [PREFIX]
  *
  * A command a line on standard input, "RESULT US" a line on standard output:
  * how many calls failed, and the time it took.

@@ -3,8 +3,8 @@
  * Two programs that lock without waiting, in steps: the one says that it is
  * done, and the other begins.
  *
- *	relay serve SOCKET FILE KIND		does as it is told, till the end
- *	relay play SOCKET FILE KIND ROUNDS	tells it, and does its own part
+ *	serve SOCKET FILE KIND			does as it is told, till the end
+ *	play SOCKET FILE KIND ROUNDS		tells it, and does its own part
  *
  * KIND is flock, posix, ofd, or weaken-flock and weaken-posix, where who has
  * the lock makes it shared, and the other one wants to share it; or part, where

@@ -9,7 +9,7 @@
  *	THREAD go
  *	mode			what the kernel lists: WRITE, READ or none
  *
- *	twain FILE
+ *	two_threads FILE
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * Locks in a signal handler, while the program is busy in malloc(3): fcntl(2)
  * and flock(2) are async-signal-safe, or as good as.
  *
- *	churn FILE MS [HZ]	churns the heap for MS while a SIGALRM handler
+ *	FILE MS [HZ]		churns the heap for MS while a SIGALRM handler
  *				locks and unlocks FILE, HZ times a second;
  *				without HZ nothing but the tests' own signals
  *

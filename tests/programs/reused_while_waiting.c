@@ -2,7 +2,7 @@
 /*
  * A call that waits by a descriptor that another thread closes and reuses.
  *
- *	reuser KIND HOW FILE OTHER
+ *	reused_while_waiting KIND HOW FILE OTHER
  *
  * KIND: flock, posix or ofd.  One thread waits for FILE, which somebody holds:
  * "waiting TID".  At a line on standard input the other thread makes the number

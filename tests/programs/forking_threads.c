@@ -2,7 +2,7 @@
 /*
  * Eight threads make children while four others lock.
  *
- *	forks SOCKET DIR FORKS
+ *	forking_threads SOCKET DIR FORKS
  *
  * SOCKET is Redis'; DIR is managed, its key "dlock:" and the path.  Whoever
  * holds a lock asks Redis, on a connection of its own, whose lease it is: it
