@@ -15,7 +15,7 @@ if [ "$(id -u)" != 0 ]; then
 	exit 1
 fi
 # shellcheck source=tests/lib/rig.sh
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 bold='' plain='' red='' green=''
 if [ -t 1 ]; then
