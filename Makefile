@@ -43,6 +43,7 @@ MODEL  := $(wildcard shim/model/*.c)
 OS     := $(wildcard shim/os/*.c)
 REDIS  := $(wildcard shim/redis/*.c)
 LEASE  := $(wildcard shim/lease/*.c)
+HOLD   := $(wildcard shim/hold/*.c)
 LOCK   := $(wildcard shim/lock/*.c)
 ENTRY  := $(wildcard shim/entry/*.c)
 KEEPER := $(wildcard shim/keeper/*.c)
@@ -58,7 +59,7 @@ PRELOADS := $(wildcard tests/preload/*_so.c)
 # The shim hides everything and is position independent; its hiredis takes
 # memory from an arena of ours (DESIGN L7).  The tools share its objects.
 obj = $(patsubst %.c,$(B)/obj/%.o,$1)
-SHIM_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(LOCK) $(ENTRY) $(CONFIG))
+SHIM_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(HOLD) $(LOCK) $(ENTRY) $(CONFIG))
 KEEPER_OBJ := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(KEEPER))
 CORE_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(CONFIG))
 

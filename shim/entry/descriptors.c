@@ -16,7 +16,7 @@
 #include "entry/hints.h"
 #include "os/real.h"
 #include "lock/follow.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 static bool own(int fd)
 {

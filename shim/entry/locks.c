@@ -13,7 +13,7 @@
 #include "entry/hints.h"
 #include "os/real.h"
 #include "lock/borrowed.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 /* As the call's result; errno is set on failure only. */
 static int result(int r, int saved)

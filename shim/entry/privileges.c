@@ -21,7 +21,7 @@
 #include "entry/export.h"
 #include "entry/hints.h"
 #include "os/real.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 #define DLK_PRIVILEGED(name, parameters, arguments)                            \
 	DLK_EXPORT int name parameters                                         \

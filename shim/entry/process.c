@@ -13,7 +13,7 @@
 
 #include "entry/export.h"
 #include "os/real.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 static void need(const void *pointer)
 {

@@ -28,7 +28,7 @@
 #include "entry/export.h"
 #include "entry/hints.h"
 #include "os/real.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 /* Numbers below are looked up; the assembler needs it as a text. */
 #define DLK_NUMBERS  448

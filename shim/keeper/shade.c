@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding shadows (DESIGN L4; shim/lock/shadow.c): as long as somebody has the
+ * Holding shadows (DESIGN L4; shim/hold/shadow.c): as long as somebody has the
  * description that the program locked, the keeper has the shadow's.
  *
  *  1. It must see the end of that very description: the file alone says

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
-#include "lock/ask.h"
+#include "lock/request.h"
 #include "lock/record.h"
 
 /* The stack may be small, and the scratch of call.c is the other's. */

@@ -12,7 +12,7 @@
  *     call may never come back (siglongjmp(3), pthread_exit(3) in a handler,
  *     an asynchronous cancellation, an exception).
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef DLK_FOLLOW_H
 #define DLK_FOLLOW_H
 
-#include "lock/ask.h"
+#include "lock/request.h"
 
 /* The descriptor is another file's: begin anew, with the number. */
 enum { DLK_OTHER_FILE = 104 };

@@ -4,7 +4,7 @@
  * put back open, for the next; two threads, or a signal handler inside a
  * call, take two.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <stdatomic.h>
 #include <string.h>

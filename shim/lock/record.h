@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of record locks share: record.c (lock, unlock), records_who.c
- * (who is in the way), records_end.c (what the kernel has dropped).  All are
+ * What the files of record locks share: record.c (lock, unlock), tentative.c
+ * (who is in the way), close.c (what the kernel has dropped).  All are
  * called between dlk_enter() and dlk_leave(); (gate) as in record.c.
  */
 #ifndef DLK_RECORD_H
 #define DLK_RECORD_H
 
-#include "lock/ask.h"
+#include "lock/request.h"
 
 /* --- record.c: whose is it? ----------------------------------------------- */
 
@@ -38,7 +38,7 @@ void dlk_inherited_done(const struct dlk_file *file, bool refused);
 bool dlk_inherited_none(void);
 void dlk_inherited_forget(void);
 
-/* --- records_who.c -------------------------------------------------------- */
+/* --- tentative.c ---------------------------------------------------------- */
 
 /*
  * (gate) Without a wait, and Redis refused a moment ago: DLK_BUSY if it still
@@ -57,7 +57,7 @@ int dlk_record_doubt(struct ask *a);
 /* F_GETLK, with the key on the stack: 0 or -errno. */
 int dlk_record_get(struct ask *a, struct flock64 *lock);
 
-/* --- records_end.c -------------------------------------------------------- */
+/* --- close.c -------------------------------------------------------------- */
 
 /* (gate) Take off what the kernel does not show: as dlk_record_is_there(). */
 int dlk_record_compare(struct dlk_held *h);

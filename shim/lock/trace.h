@@ -6,7 +6,7 @@
 #ifndef DLK_TRACE_H
 #define DLK_TRACE_H
 
-#include "lock/ask.h"
+#include "lock/request.h"
 
 /* What becomes of a call that holds its scratch: "granted", "waits for". */
 void dlk_trace_call(const struct ask *a, const char *what);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "redis/script.h"
-#include "lock/state.h"
+#include "hold/state.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

@@ -151,7 +151,7 @@ int dlk_file_known(int fd, struct stat *st)
 
 /*
  * Of those that have no device of their own, by their names: shares, which keep
- * caches (lock/coherence.c), and file systems of this host.
+ * caches (os/revalidate.c), and file systems of this host.
  */
 static const struct {
 	const char *type;

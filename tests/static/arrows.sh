@@ -59,7 +59,7 @@ arrows()
 		}' | sort
 }
 
-# Which rooms each room may call, beside itself; the ones that are to come too.
+# Which rooms each room may call, beside itself.
 below='model
 os	model
 config	os model

@@ -47,6 +47,7 @@ banned()
 }
 
 mapfile -t shim < <(find build/obj/shim/entry build/obj/shim/lock \
+	build/obj/shim/hold \
 	build/obj/shim/lease build/obj/shim/redis build/obj/shim/os \
 	build/obj/shim/model -name '*.o')
 mapfile -t keeper < <(find build/obj/shim/keeper -name '*.o' 2>/dev/null)

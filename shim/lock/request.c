@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every kind of lock asks alike; see ask.h. */
-#include "lock/ask.h"
+/* What every kind of lock asks alike; see request.h. */
+#include "lock/request.h"
 
 #include <errno.h>
 #include <string.h>

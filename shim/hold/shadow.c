@@ -29,7 +29,7 @@
  * (and would else have to ask for what it may need at once: siblings that lock
  * one description must have one shadow).
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

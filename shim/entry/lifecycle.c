@@ -4,7 +4,7 @@
  * in a description that others share (DESIGN L4): then the keeper has them
  * first.  Nothing is released here, for stdio is flushed after us.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The socket to the keeper; see keeper_client.h. */
-#include "lock/keeper_client.h"
+#include "hold/keeper_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
-#include "lock/state.h"
+#include "hold/state.h"
 #include "model/timeline.h"
 
 /*

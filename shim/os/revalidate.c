@@ -17,7 +17,7 @@
  *     names the file system says what is seen when they are opened.
  *  5. errno is the caller's to save; no call of these can fail the lock.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  * server has seen a later request first, the whole list is sent, with a number
  * of its own: by then nobody knows what the server has.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 

@@ -19,7 +19,7 @@
  * locks has the keeper instead of a thread; a handler with SA_NODEFER, an
  * empty sa_mask and no stack of its own is not recognized.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <limits.h>

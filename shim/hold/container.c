@@ -23,7 +23,7 @@
  *     process 1: whoever shares it, in here, ends with us.
  *  2. No telling is "another has it".
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
  * in a futex with nothing in hand, and lets signals be handled; or they wait
  * for as long as Redis is asked.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -5,7 +5,7 @@
  *
  *  1. It starts with the first lease and ends when there has been none for a
  *     while, so that a loop of short locks does not start one each time
- *     (life.c: when it may start, and when it must be gone).
+ *     (thread.c: when it may start, and when it must be gone).
  *  2. All signals are blocked in it, by pthread_sigmask(3) and never by the
  *     raw system call, which would block glibc's own signals too, and
  *     setuid(2) would hang (DESIGN L7).
@@ -14,7 +14,7 @@
  *     ever.
  *  4. No error ends it (PITFALLS: the watchdog that dies).
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <limits.h>

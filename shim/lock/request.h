@@ -12,11 +12,11 @@
 
 #include "os/log.h"
 #include "lease/records.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 struct dlk_followed; /* follow.h */
 
-/* A call's place in the queue at Redis (queue.c). */
+/* A call's place in the queue at Redis (wait.c). */
 struct queued {
 	struct dlk_waiter waiter;
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
@@ -143,7 +143,7 @@ int dlk_ask_new_token(struct ask *a);
 /*
  * Refused (a->s->answer), with nothing in hand, and it is about to be said: by
  * a lease that may have been given back a moment ago, so that it is worth a
- * second question (ask.c)?  True once a call.
+ * second question (request.c)?  True once a call.
  */
 bool dlk_ask_once_more(struct ask *a);
 
@@ -196,7 +196,7 @@ enum { DLK_AGAIN = 102 };
  */
 int dlk_ask_replaced(struct ask *a);
 
-/* --- queue.c -------------------------------------------------------------- */
+/* --- wait.c --------------------------------------------------------------- */
 
 /* For an ask: the place that it takes if it is refused, or NULL. */
 struct dlk_waiter *dlk_queue_waiter(struct ask *a);

@@ -4,7 +4,7 @@
  * may hold ten thousand.  Objects come from mmap(2) and are used again.
  * Functions want the mutex unless they say otherwise.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Giving leases back: sent, not waited for, and sent again until the server
  * has said that it is done, or the ttl has run out (DESIGN L1).
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 

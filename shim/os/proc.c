@@ -5,7 +5,7 @@
  *
  * thread-self, not self: a thread may have a descriptor table of its own.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <dirent.h>
 #include <errno.h>

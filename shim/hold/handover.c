@@ -12,7 +12,7 @@
  *  3. What is asked (told != 0) and not answered is neither "yes" nor "no".
  *     The end of such a lease is told in order, behind the question.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 #include "os/log.h"
 #include "os/mounts.h"
 #include "os/shadowdir.h"
-#include "lock/keeper_client.h"
+#include "hold/keeper_client.h"
 #include "lock/trace.h"
 #include "model/timeline.h"
 
@@ -62,7 +62,7 @@ static const uint32_t local[] = {
 };
 
 /*
- * A network's, FUSE's: they have no device of their own (coherence.c).  What
+ * A network's, FUSE's: they have no device of their own (revalidate.c).  What
  * goes to the keeper is closed there in the background, and a lock is there
  * until then: so not where a lock directory is a tmpfs.
  */

@@ -197,14 +197,14 @@ enum dlk_presence dlk_presence(void);
 /* DLK_PRESENT; for a hook that is only a hint. */
 bool dlk_alive(void);
 
-/* (init.c) What the constructor does, for a lock call that comes before it. */
+/* (start.c) What the constructor does, for a lock call that comes before it. */
 void dlk_begin(void);
 
 /* Block signals and cancellation for a while; errno is put back by leave. */
 void dlk_enter(struct dlk_call *call);
 void dlk_leave(struct dlk_call *call);
 
-/* (between enter and leave) May the caller be a signal handler? (life.c) */
+/* (between enter and leave) May the caller be a signal handler? (thread.c) */
 bool dlk_in_handler(void);
 /* The signal mask that the program has, here too; empty in our own thread. */
 void dlk_program_mask(sigset_t *mask);
@@ -255,7 +255,7 @@ struct dlk_scratch {
 struct dlk_scratch *dlk_scratch_get(void);
 void dlk_scratch_put(struct dlk_scratch *s);
 
-/* --- held.c --------------------------------------------------------------- */
+/* --- table.c -------------------------------------------------------------- */
 
 /* Memory for a set of ranges, page-wise. */
 int dlk_ranges_grow(struct dlk_ranges *set, size_t n);
@@ -358,7 +358,7 @@ void dlk_identity_process(char digits[17]);
 uint64_t dlk_identity_since(uint64_t now_ns);
 void dlk_identity_forget(void); /* in a child: pid and command anew */
 
-/* --- kernel.c ------------------------------------------------------------- */
+/* --- proc.c --------------------------------------------------------------- */
 
 /* The lock of fd's own description: LOCK_EX, LOCK_SH, LOCK_UN; -errno. */
 int dlk_kernel_flock_mode(int fd);
@@ -417,7 +417,7 @@ enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file,
 /* Does this process wait for a record lock there?  1, 0; -1: no telling. */
 int dlk_kernel_waits(int fd, const struct dlk_file *file);
 
-/* --- coherence.c ---------------------------------------------------------- */
+/* --- revalidate.c --------------------------------------------------------- */
 
 /* Does the file's system keep a cache that another host's writes bypass? */
 bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
@@ -430,7 +430,7 @@ void dlk_coherence_names(int fd, const struct dlk_range *locked, char *work,
 			 size_t size);
 void dlk_coherence_flush(int fd);
 
-/* --- thread.c ------------------------------------------------------------- */
+/* --- renewer.c ------------------------------------------------------------ */
 
 void *dlk_thread_run(void *unused);
 
@@ -442,7 +442,7 @@ int dlk_lock_is_there(struct dlk_held *h);
 /* It is not: the lease goes too. */
 void dlk_lock_ended(struct dlk_held *h);
 
-/* --- life.c (mutex not held) ---------------------------------------------- */
+/* --- thread.c (mutex not held) -------------------------------------------- */
 
 /*
  * Have the thread look no later than at_ns.  False: there is none, and none
@@ -575,7 +575,7 @@ bool dlk_shared(int fd);
 /* close(2) is about to take fd away: what becomes of its lease. */
 void dlk_closing(int fd);
 
-/* --- gate.c --------------------------------------------------------------- */
+/* --- file_lock.c ---------------------------------------------------------- */
 
 /*
  * Free on return: 0, or -EINTR if the call may be interrupted.  Before a
@@ -621,7 +621,7 @@ void dlk_deadlock_forget(void); /* in a child */
 /* The process ends: in a container, what ends with it has a second left. */
 void dlk_cut_short(void);
 
-/* --- list.c --------------------------------------------------------------- */
+/* --- ranges_update.c ------------------------------------------------------ */
 
 /*
  * (gate) An owner's list is weaker now, within the window (NULL: anywhere);
@@ -656,7 +656,7 @@ void dlk_after_net_namespace(void);
 /* This thread has a descriptor table of its own now, perhaps. */
 void dlk_after_own_table(void);
 
-/* --- init.c (entry) ------------------------------------------------------- */
+/* --- start.c (entry) ------------------------------------------------------ */
 
 void dlk_after_fork(void); /* in a child: start anew */
 

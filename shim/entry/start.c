@@ -26,7 +26,7 @@
 
 #include "os/real.h"
 #include "os/log.h"
-#include "lock/state.h"
+#include "hold/state.h"
 
 /* Which descriptors we began with: others may have those too (DESIGN L4). */
 static void note_open_descriptors(void)

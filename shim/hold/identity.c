@@ -6,7 +6,7 @@
  * its locks, two kernels never do.  Only the short command name is told, not
  * its arguments, which may be secrets.
  */
-#include "lock/state.h"
+#include "hold/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
