@@ -29,7 +29,8 @@ enum { SILENCE_MS = 20, CYCLE_LOOK_MS = 5, SHADOW_MS = 5 };
 static const uint32_t possible[ACQ_STATES] = {
 	[ACQ_RESUME] = E(OK) | E(MOVED) | E(ERROR),
 	[ACQ_PING] = E(OK) | E(NO_ANSWER) | E(UNUSABLE) | E(SIGNAL),
-	[ACQ_PREPARE] = ASKED | E(BUSY) | E(LOST) | E(MOVED) | E(ERROR),
+	[ACQ_ENTER] = E(OK) | E(MOVED) | E(ERROR),
+	[ACQ_PREPARE] = ASKED | E(BUSY) | E(LOST) | E(ERROR),
 	[ACQ_TRY_KERNEL] = E(OK) | E(COVERED) | E(BUSY) | E(NOT_VISIBLE) |
 			   E(LINGER) | E(MOVED) | E(ERROR),
 	[ACQ_ASK] = ASKED | E(BUSY) | E(OVERTAKEN) | E(LOST) | E(ERROR),
@@ -48,7 +49,7 @@ static const uint32_t possible[ACQ_STATES] = {
 void dlk_acquire_begin(struct acquire *m, bool wait, uint64_t timeout_ns)
 {
 	*m = (struct acquire){
-		.state = ACQ_PREPARE,
+		.state = ACQ_ENTER,
 		.wait = wait,
 		.timeout_ns = timeout_ns,
 	};
@@ -141,8 +142,6 @@ static enum acquire_state refused(struct acquire *m,
 		return ACQ_BACK_OFF;
 	case EV_SIGNAL:
 		return ACQ_BACK_OFF;
-	case EV_MOVED:
-		return ACQ_RESTART;
 	case EV_ERROR:
 		return fail(m, m->err);
 	default:
@@ -187,13 +186,21 @@ static enum acquire_state after_resume(struct acquire *m,
 		return ACQ_RESTART;
 	if (r->event == EV_ERROR)
 		return fail(m, r->err);
-	return m->give_up_ns ? ACQ_PING : ACQ_PREPARE;
+	return m->give_up_ns ? ACQ_PING : ACQ_ENTER;
+}
+
+static enum acquire_state after_enter(struct acquire *m,
+				      const struct acquire_report *r)
+{
+	if (r->event == EV_OK)
+		return ACQ_PREPARE;
+	return r->event == EV_MOVED ? ACQ_RESTART : fail(m, r->err);
 }
 
 static enum acquire_state after_ping(struct acquire *m,
 				     const struct acquire_report *r)
 {
-	return r->event == EV_OK ? ACQ_PREPARE : not_granted(m, r);
+	return r->event == EV_OK ? ACQ_ENTER : not_granted(m, r);
 }
 
 static enum acquire_state after_prepare(struct acquire *m,
@@ -342,7 +349,7 @@ static enum acquire_state after_wait_kernel(struct acquire *m,
 	switch (r->event) {
 	case EV_OK:
 		m->in_hand = true;
-		return ACQ_PREPARE;
+		return ACQ_ENTER;
 	case EV_AGAIN:
 		return ACQ_RESUME;
 	case EV_MOVED:
@@ -381,6 +388,7 @@ typedef enum acquire_state after_fn(struct acquire *m,
 static after_fn *const after[ACQ_STATES] = {
 	[ACQ_RESUME] = after_resume,
 	[ACQ_PING] = after_ping,
+	[ACQ_ENTER] = after_enter,
 	[ACQ_PREPARE] = after_prepare,
 	[ACQ_TRY_KERNEL] = after_try,
 	[ACQ_ASK] = after_ask,

@@ -4,7 +4,7 @@
  * step.  It does no I/O and knows no time but what it is told; lock/acquire.c
  * does what a state says, and reports.
  *
- *	RESUME --> PREPARE --> TRY_KERNEL --ok--> ASK --ok--> GRANTED
+ *	RESUME -> ENTER -> PREPARE -> TRY_KERNEL --ok--> ASK --ok--> GRANTED
  *	   |                       |               |
  *	   +-> PING (no answer     |               +-> ROLLBACK, and then by why:
  *	       the last time)      |                     busy: CHECK_OWN
@@ -12,17 +12,18 @@
  *	                           |                     or FAILED
  *	                           |
  *	  busy: CHECK_HOLDER (if it does not wait, or is reserved)
- *	           | tentative: PREPARE
+ *	           | tentative: RESUME
  *	           | else FAILED;  reserved: PASS_ON --none--> WAIT_QUEUE
  *	           v                            v passed
  *	        CHECK_CYCLE <-------------------+
  *	           |
- *	           +-----> WAIT_KERNEL --ok--> PREPARE (with the lock in hand)
+ *	           +-----> WAIT_KERNEL --ok--> ENTER (with the lock in hand)
  *	  CHECK_OWN -> CHECK_CYCLE -> WAIT_QUEUE --woken--> RESUME (reserved)
  *
- *	PREPARE		one thread at a time from here on, where the kind has
- *			it so; what the owner has; the first question, if it
- *			is better asked before the kernel
+ *	ENTER		where the kind of lock has it so, one thread at a time
+ *			works on a file from here on
+ *	PREPARE		what the owner has; the first question, if it is better
+ *			asked before the kernel
  *	TRY_KERNEL	the kernel's lock, without a wait
  *	ASK		Redis, with the kernel's lock in hand; what is granted
  *			is installed
@@ -44,8 +45,8 @@
  *     nothing in hand (DESIGN L1); RESUME and the checks are, too.
  *  2. Who is asked and refuses, or does not answer, is followed by ROLLBACK if
  *     there is something in hand.
- *  3. What begins at PREPARE ends with ROLLBACK at the latest: the states from
- *     the one to the other are those of one thread at a time.
+ *  3. What ENTER has begun ends with ROLLBACK at the latest.  With the lock in
+ *     hand ENTER does not fail, and lets nothing in.
  *  4. A series of steps without a wait or a pause ends after a bounded number,
  *     as far as the checks do not say AGAIN for ever; dlk_acquire_has_waited()
  *     bounds that of CHECK_HOLDER.
@@ -61,6 +62,7 @@
 enum acquire_state {
 	ACQ_RESUME,
 	ACQ_PING,
+	ACQ_ENTER,
 	ACQ_PREPARE,
 	ACQ_TRY_KERNEL,
 	ACQ_ASK,
@@ -148,7 +150,7 @@ static inline bool dlk_acquire_is_over(enum acquire_state s)
 	return s >= ACQ_GRANTED;
 }
 
-/* One thread at a time (3). */
+/* Between ENTER and its end (3). */
 static inline bool dlk_acquire_is_inside(enum acquire_state s)
 {
 	return s >= ACQ_PREPARE && s <= ACQ_ROLLBACK;

@@ -20,10 +20,10 @@
 enum { NOW_MS = 1000000, TIMEOUT_MS = 500 };
 
 static const char *const states[ACQ_STATES] = {
-	"RESUME",      "PING",         "PREPARE", "TRY_KERNEL", "ASK",
-	"ROLLBACK",    "CHECK_HOLDER", "PASS_ON", "CHECK_OWN",  "CHECK_CYCLE",
-	"WAIT_KERNEL", "WAIT_QUEUE",   "DOUBT",   "BACK_OFF",   "GRANTED",
-	"FAILED",      "RESTART",
+	"RESUME",      "PING",        "ENTER",        "PREPARE", "TRY_KERNEL",
+	"ASK",         "ROLLBACK",    "CHECK_HOLDER", "PASS_ON", "CHECK_OWN",
+	"CHECK_CYCLE", "WAIT_KERNEL", "WAIT_QUEUE",   "DOUBT",   "BACK_OFF",
+	"GRANTED",     "FAILED",      "RESTART",
 };
 
 struct edge {
@@ -49,18 +49,23 @@ struct edge {
 #define SAYS(err_) .r.err = (err_), .err = (err_)
 
 static const struct edge edges[] = {
-	EDGE(RESUME, OK, PREPARE),
+	EDGE(RESUME, OK, ENTER),
 	EDGE(RESUME, OK, PING, .m.give_up_ns = 1),
 	EDGE(RESUME, MOVED, RESTART),
 	EDGE(RESUME, ERROR, FAILED, SAYS(-EBADF)),
 
-	EDGE(PING, OK, PREPARE, .m.give_up_ns = 1),
+	EDGE(PING, OK, ENTER, .m.give_up_ns = 1),
 	EDGE(PING, SIGNAL, BACK_OFF, .m.give_up_ns = 1),
 	EDGE(PING, NO_ANSWER, BACK_OFF, .m.give_up_ns = (NOW_MS + 21) * DLK_MS),
 	EDGE(PING, NO_ANSWER, FAILED, .m.give_up_ns = (NOW_MS + 20) * DLK_MS,
 	     .err = -ENOLCK),
 	EDGE(PING, UNUSABLE, FAILED, .m.give_up_ns = UINT64_MAX,
 	     .err = -ENOLCK),
+
+	EDGE(ENTER, OK, PREPARE),
+	EDGE(ENTER, OK, PREPARE, HAND, .in_hand = true),
+	EDGE(ENTER, MOVED, RESTART),
+	EDGE(ENTER, ERROR, FAILED, SAYS(-EINTR)),
 
 	EDGE(PREPARE, OK, TRY_KERNEL),
 	EDGE(PREPARE, OK, TRY_KERNEL, HAND, .in_hand = true),
@@ -73,8 +78,6 @@ static const struct edge edges[] = {
 	EDGE(PREPARE, UNUSABLE, FAILED, .err = -ENOLCK),
 	EDGE(PREPARE, SIGNAL, BACK_OFF),
 	EDGE(PREPARE, LOST, FAILED, .err = -ENOLCK),
-	EDGE(PREPARE, MOVED, RESTART),
-	EDGE(PREPARE, MOVED, ROLLBACK, HAND, .in_hand = true),
 	EDGE(PREPARE, ERROR, FAILED, SAYS(-EINTR)),
 	EDGE(PREPARE, ERROR, ROLLBACK, HAND, .in_hand = true),
 
@@ -122,7 +125,6 @@ static const struct edge edges[] = {
 	     .err = -ENOLCK),
 	EDGE(ROLLBACK, OK, BACK_OFF, HAND, .m.cause = EV_SIGNAL),
 	EDGE(ROLLBACK, OK, FAILED, HAND, .m.cause = EV_LOST, .err = -ENOLCK),
-	EDGE(ROLLBACK, OK, RESTART, HAND, .m.cause = EV_MOVED),
 	EDGE(ROLLBACK, OK, FAILED, HAND, .m.cause = EV_ERROR, .m.err = -ENOMEM,
 	     .err = -ENOMEM),
 	EDGE(ROLLBACK, OVERTAKEN, PREPARE, HAND, .m.cause = EV_BUSY,
@@ -160,7 +162,7 @@ static const struct edge edges[] = {
 	EDGE(CHECK_CYCLE, SUSPECTED, WAIT_QUEUE, WAIT, .reserved = true),
 	EDGE(CHECK_CYCLE, DEADLOCK, FAILED, WAIT, .err = -EDEADLK),
 
-	EDGE(WAIT_KERNEL, OK, PREPARE, WAIT, .in_hand = true),
+	EDGE(WAIT_KERNEL, OK, ENTER, WAIT, .in_hand = true),
 	EDGE(WAIT_KERNEL, AGAIN, RESUME, WAIT),
 	EDGE(WAIT_KERNEL, DEADLOCK, DOUBT, WAIT),
 	EDGE(WAIT_KERNEL, DEADLOCK, DOUBT, WAIT, .m.cycles = { 2, 0 }),
@@ -349,11 +351,12 @@ static void check_step(const struct acquire *was, enum acquire_event event,
 	const bool inside = dlk_acquire_is_inside(m->state);
 
 	HOLDS(!dlk_acquire_is_wait(m->state) || !m->in_hand);
-	HOLDS(inside || m->state == ACQ_GRANTED || !m->in_hand);
+	HOLDS(inside || m->state == ACQ_GRANTED || m->state == ACQ_ENTER ||
+	      !m->in_hand);
 	HOLDS(m->state != ACQ_ASK || m->in_hand);
 	HOLDS(m->state != ACQ_ROLLBACK || m->in_hand);
 	HOLDS(!inside || dlk_acquire_is_inside(was->state) ||
-	      m->state == ACQ_PREPARE);
+	      was->state == ACQ_ENTER);
 	HOLDS(m->state != ACQ_FAILED || m->err < 0);
 	HOLDS(m->wait || (m->state != ACQ_WAIT_KERNEL &&
 			  m->state != ACQ_WAIT_QUEUE && !m->reserved));
@@ -388,6 +391,13 @@ static void step(const struct acquire *was, enum acquire_event event,
 		note(m);
 }
 
+static bool can_be(const struct acquire *m, enum acquire_event event)
+{
+	if (m->state == ACQ_ENTER && m->in_hand)
+		return event == EV_OK;
+	return is_in_the_table(m->state, event);
+}
+
 static void whatever_happens_nobody_sleeps_with_it_in_hand(void **unused)
 {
 	struct acquire m;
@@ -400,8 +410,8 @@ static void whatever_happens_nobody_sleeps_with_it_in_hand(void **unused)
 	for (unsigned i = 0; i < n_queue; i++) {
 		for (int event = 0; event < EV_EVENTS; event++)
 			for (unsigned facts = 0; facts < 16; facts++)
-				if (is_in_the_table(queue[i].state,
-						    (enum acquire_event)event))
+				if (can_be(&queue[i],
+					   (enum acquire_event)event))
 					step(&queue[i],
 					     (enum acquire_event)event, facts);
 	}
@@ -435,11 +445,12 @@ static struct acquire begun(bool wait)
 	return m;
 }
 
-/* From PREPARE: the kernel grants, Redis says this, it is rolled back. */
+/* From ENTER: the kernel grants, Redis says this, it is rolled back. */
 static enum acquire_state ask(struct acquire *m, enum acquire_event answer,
 			      uint64_t now_ms)
 {
-	assert_int_equal(m->state, ACQ_PREPARE);
+	assert_int_equal(m->state, ACQ_ENTER);
+	feed(m, EV_OK, now_ms);
 	feed(m, EV_OK, now_ms);
 	feed(m, EV_OK, now_ms);
 	assert_int_equal(m->state, ACQ_ASK);
@@ -455,7 +466,7 @@ static void asks_once_more_before_it_is_refused(void **unused)
 	(void)unused;
 	assert_int_equal(ask(&m, EV_BUSY, 1), ACQ_CHECK_OWN);
 	assert_int_equal(feed(&m, EV_OK, 1), ACQ_RESUME);
-	assert_int_equal(feed(&m, EV_OK, 1), ACQ_PREPARE);
+	assert_int_equal(feed(&m, EV_OK, 1), ACQ_ENTER);
 	assert_int_equal(ask(&m, EV_BUSY, 2), ACQ_CHECK_OWN);
 	assert_int_equal(feed(&m, EV_OK, 2), ACQ_FAILED);
 	assert_int_equal(m.err, -EWOULDBLOCK);
@@ -492,10 +503,10 @@ static void an_answer_ends_the_silence(void **unused)
 	assert_int_equal(ask(&m, EV_NO_ANSWER, 1000), ACQ_BACK_OFF);
 	feed(&m, EV_OK, 1400);
 	assert_int_equal(feed(&m, EV_OK, 1400), ACQ_PING);
-	assert_int_equal(feed(&m, EV_OK, 1400), ACQ_PREPARE);
+	assert_int_equal(feed(&m, EV_OK, 1400), ACQ_ENTER);
 	assert_int_equal(ask(&m, EV_YOUNG, 1400), ACQ_BACK_OFF);
 	feed(&m, EV_OK, 1500);
-	assert_int_equal(feed(&m, EV_OK, 1500), ACQ_PREPARE);
+	assert_int_equal(feed(&m, EV_OK, 1500), ACQ_ENTER);
 	assert_int_equal(ask(&m, EV_NO_ANSWER, 1500), ACQ_BACK_OFF);
 }
 
@@ -511,6 +522,7 @@ static void a_local_holder_of_the_reserved_has_the_next_one_served(
 	feed(&m, EV_OK, 2);
 	feed(&m, EV_OK, 2);
 	feed(&m, EV_OK, 2);
+	feed(&m, EV_OK, 2);
 	assert_int_equal(feed(&m, EV_BUSY, 3), ACQ_CHECK_HOLDER);
 	assert_true(dlk_acquire_has_waited(&m, 5 * DLK_MS, 1, 2 * DLK_MS));
 	assert_false(dlk_acquire_has_waited(&m, 5 * DLK_MS, 2, 2 * DLK_MS));
@@ -519,7 +531,7 @@ static void a_local_holder_of_the_reserved_has_the_next_one_served(
 	assert_int_equal(feed(&m, EV_OK, 5), ACQ_CHECK_CYCLE);
 	assert_int_equal(feed(&m, EV_OK, 5), ACQ_WAIT_KERNEL);
 	assert_false(m.reserved);
-	assert_int_equal(feed(&m, EV_OK, 9), ACQ_PREPARE);
+	assert_int_equal(feed(&m, EV_OK, 9), ACQ_ENTER);
 	assert_true(m.in_hand);
 }
 
