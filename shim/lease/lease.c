@@ -45,11 +45,9 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 		return 0;
 	case 0:
 		answer->left_ms = dlk_script_int(r, 1);
-		if (waiter && waiter->channel[0]) {
-			waiter->queued = true;
-			waiter->ticket = dlk_script_int(r, 3);
-			dlk_waiter_ahead(waiter, dlk_script_int(r, 4));
-		}
+		if (waiter)
+			dlk_waiter_place(waiter, true, dlk_script_int(r, 3),
+					 dlk_script_int(r, 4));
 		return DLK_BUSY;
 	case 2:
 		return DLK_ODD;
@@ -89,6 +87,7 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	const struct dlk_waiter *w = waiter;
 	struct dlk_number ttl, place, life;
+	struct dlk_channel channel;
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVALSHA") },
 		dlk_script_name(c, DLK_ACQUIRE),
@@ -105,7 +104,7 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_options(lease),
 		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
 		ticket(&place, w),
-		w ? (struct dlk_arg){ w->channel, strlen(w->channel) } : none,
+		w ? dlk_script_channel(&channel, w) : none,
 		dlk_script_number(&life, w ? w->life_ms : 0, 0),
 	};
 
@@ -119,6 +118,7 @@ static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
 				struct dlk_waiter *w, struct dlk_answer *answer)
 {
 	struct dlk_number place, life;
+	struct dlk_channel channel;
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVALSHA") },
 		dlk_script_name(c, DLK_QUEUE),
@@ -129,7 +129,7 @@ static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
 		mode(lease),
 		{ w->claim, w->claim_len },
 		ticket(&place, w),
-		{ w->channel, strlen(w->channel) },
+		dlk_script_channel(&channel, w),
 		dlk_script_number(&life, w->life_ms, 0),
 		dlk_script_identity(w->claim),
 		dlk_script_options(lease),

@@ -41,10 +41,17 @@
 
 #include "lease/lease.h"
 
-enum { DLK_CHANNEL_LEN = 32 };
-
-/* Of who listens to none: it is served as the others, and looks for it. */
-#define DLK_NO_CHANNEL "-"
+/* Its place, if it has taken one, as the scripts say it. */
+static inline void dlk_waiter_place(struct dlk_waiter *w, bool waits,
+				    int64_t ticket, int64_t ahead)
+{
+	w->queued = waits && w->channel[0];
+	if (!w->queued)
+		return;
+	w->ticket = ticket;
+	w->lost = ahead < 0;
+	w->ahead = w->lost ? ~ahead : ahead;
+}
 
 /* How long a claim lives, and a waiter that is not heard of. */
 static inline uint32_t dlk_life_ms(uint32_t ttl_ms)

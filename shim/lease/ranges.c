@@ -2,6 +2,7 @@
 /* Byte ranges as text; see ranges.h. */
 #include "lease/ranges.h"
 
+#include <errno.h>
 #include <string.h>
 
 void dlk_range_put_bounds(struct dlk_text *t, const struct dlk_range *r)
@@ -34,4 +35,30 @@ bool dlk_range_read(char type, const char *bounds, struct dlk_range *r)
 	       dlk_digits(bounds, DLK_OFFSET_LEN, &r->start) &&
 	       dlk_digits(bounds + DLK_OFFSET_LEN, DLK_OFFSET_LEN, &r->end) &&
 	       r->start <= r->end && r->end <= DLK_RANGE_MAX;
+}
+
+void dlk_records_what(char what[DLK_WHAT_LEN + 1],
+		      const struct dlk_range *range, const char *owner,
+		      bool holds)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, what, DLK_WHAT_LEN + 1);
+	dlk_range_put(&t, range);
+	for (unsigned i = 0; i < DLK_RANDOM_LEN; i++)
+		dlk_text_bytes(&t, owner[0] ? owner + i : "-", 1);
+	dlk_text_str(&t, holds ? "+" : "-");
+}
+
+ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
+{
+	struct dlk_text t;
+
+	if (size < len + sizeof("{}%r"))
+		return -ENAMETOOLONG;
+	dlk_text_init(&t, buf, size);
+	dlk_text_str(&t, "{");
+	dlk_text_bytes(&t, key, len);
+	dlk_text_str(&t, "}%r");
+	return (ssize_t)t.len;
 }

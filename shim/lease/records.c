@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lease/queue.h"
 #include "lease/ranges.h"
 #include "redis/script.h"
 #include "model/text.h"
@@ -49,31 +50,14 @@ static struct dlk_arg random_of(const struct dlk_lease *l)
 	return (struct dlk_arg){ l->token + sizeof("dlock1"), DLK_RANDOM_LEN };
 }
 
-ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
-{
-	struct dlk_text t;
-
-	if (size < len + sizeof("{}%r"))
-		return -ENAMETOOLONG;
-	dlk_text_init(&t, buf, size);
-	dlk_text_str(&t, "{");
-	dlk_text_bytes(&t, key, len);
-	dlk_text_str(&t, "}%r");
-	return (ssize_t)t.len;
-}
-
 /* --- acquire -------------------------------------------------------------- */
 
 /* [JOIN] Its place, if it has taken one. */
 static void note_place(struct dlk_waiter *w, const redisReply *r, bool waits)
 {
-	if (!w || r->elements != 6)
-		return;
-	w->queued = waits && w->channel[0];
-	if (w->queued) {
-		w->ticket = dlk_script_int(r, 4);
-		dlk_waiter_ahead(w, dlk_script_int(r, 5));
-	}
+	if (w && r->elements == 6)
+		dlk_waiter_place(w, waits, dlk_script_int(r, 4),
+				 dlk_script_int(r, 5));
 }
 
 /* {code, number, text, range}, and of a waiter {ticket, ahead} */
@@ -153,6 +137,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	const struct dlk_waiter *w = ask->waiter;
 	struct dlk_number ttl, since, seq, place, life;
+	struct dlk_channel channel;
 	char range[DLK_RANGE_LEN + 1];
 	struct dlk_text t;
 
@@ -176,7 +161,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_options(lease),
 		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
 		ticket_of(&place, w),
-		w ? (struct dlk_arg){ w->channel, strlen(w->channel) } : none,
+		w ? dlk_script_channel(&channel, w) : none,
 		dlk_script_number(&life, w ? w->life_ms : 0, 0),
 		{ ask->holds ? "+" : "-", 1 },
 	};
@@ -186,24 +171,12 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* --- queue ---------------------------------------------------------------- */
 
-void dlk_records_what(char what[DLK_WHAT_LEN + 1],
-		      const struct dlk_range *range, const char *owner,
-		      bool holds)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, what, DLK_WHAT_LEN + 1);
-	dlk_range_put(&t, range);
-	for (unsigned i = 0; i < DLK_RANDOM_LEN; i++)
-		dlk_text_bytes(&t, owner[0] ? owner + i : "-", 1);
-	dlk_text_str(&t, holds ? "+" : "-");
-}
-
 int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 		      const char *verb, const struct dlk_lease *lease,
 		      struct dlk_waiter *w, struct dlk_answer *answer)
 {
 	struct dlk_number place, life;
+	struct dlk_channel channel;
 	const struct dlk_arg args[] = {
 		evalsha,
 		dlk_script_name(c, DLK_RECORDS_QUEUE),
@@ -215,7 +188,7 @@ int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 		{ w->what, DLK_WHAT_LEN },
 		{ w->claim, w->claim_len },
 		ticket_of(&place, w),
-		{ w->channel, strlen(w->channel) },
+		dlk_script_channel(&channel, w),
 		dlk_script_number(&life, w->life_ms, 0),
 		dlk_script_options(lease),
 	};

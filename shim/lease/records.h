@@ -46,49 +46,12 @@
 
 enum {
 	DLK_RECORDS_PAGE = 500, /* ranges in one set, at most */
-	DLK_WHAT_LEN = DLK_RANGE_LEN + DLK_RANDOM_LEN + 1,
 };
-
-struct dlk_records_ask {
-	struct dlk_range range; /* READ or WRITE */
-	uint64_t seq;
-	uint64_t since_ns; /* of this kernel grant, as in a token; of the
-			      token's first request: the token's own */
-	bool proof;        /* the lock was looked at after since_ns was read:
-			      what is older, of this host and file and in this
-			      range, is dead (L3); a read lock proves only that
-			      there is no writer */
-	bool adopts; /* with a proof: its process had it before an execve(2), so
-			it is nobody's who waits */
-	bool rest;   /* and has nothing else that it had
-			under older tokens, before an execve(2) */
-	bool shares; /* with a proof: another process has some of it by the same
-			description; it is taken over, but he is alive */
-	bool known;  /* a range of this token was granted, and not all given
-			back since */
-	bool holds;  /* its process holds some lock: it waits for nobody who
-			only waits himself (fair) */
-	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
-				      and whose claim it confirms if it is
-				      granted; NULL for who does not wait */
-};
-
-/*
- * What a waiter waits for, and a NUL: a range, and the 32 digits of its owner's
- * token, whose own ranges are in nobody's way, "" if it has none; and whether
- * its process holds some lock.
- */
-void dlk_records_what(char what[DLK_WHAT_LEN + 1],
-		      const struct dlk_range *range, const char *owner,
-		      bool holds);
 
 /* queue.h, for a lease with places.  `answer` NULL: append. */
 int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 		      const char *verb, const struct dlk_lease *lease,
 		      struct dlk_waiter *w, struct dlk_answer *answer);
-
-/* "{KEY%rec}%r" and a NUL: its length, or -ENAMETOOLONG. */
-ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size);
 
 /*
  * Ask for a range.  0: granted, and the deadline of the whole lease counts

@@ -8,17 +8,6 @@
 
 #include "lease/lease.h"
 
-enum { DLK_RENEW_BATCH = 64 };
-
-struct dlk_renewal {
-	const struct dlk_lease *lease;
-	uint64_t deadline_ns; /* of the lease, as it stands */
-	uint64_t asked_ns;    /* out, result 0: the new one counts from here */
-	bool restored;        /* out: a restarted server had forgotten it */
-	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
-				 -errno */
-};
-
 /*
  * Renew n <= DLK_RENEW_BATCH leases on a connection, opening it if need be,
  * until deadline_ns.  Results that are negative: not renewed, nobody knows.

@@ -17,26 +17,6 @@
 
 #include "lease/lease.h"
 
-enum {
-	DLK_PROCESS_LEN = 16,
-	DLK_WAIT_MS = 1500,
-	DLK_BLOCKERS_MAX = 16, /* of one wait that are looked at */
-	DLK_WAITS_MAX = 8,     /* of one process that are looked at */
-};
-
-/* Too large for a signal handler's stack. */
-struct dlk_wait {
-	uint64_t id;   /* later waits have greater ones */
-	uint64_t told; /* it lasted then, by the server's clock */
-	char process[DLK_PROCESS_LEN + 1];
-	char owner[DLK_RANDOM_LEN + 1]; /* its token's digits at the key, or
-					   "-": it holds nothing there */
-	struct dlk_range range;
-	size_t key_len;
-	char key[DLK_KEY_MAX + 1]; /* KEY%rec */
-	char work[DLK_KEY_MAX + 128];
-};
-
 /* Tell of a wait, by who waits: gives it an id if it is 0, and `told`. */
 int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 		  struct dlk_wait *wait);
@@ -59,7 +39,6 @@ int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 /*
  * The processes that are in its way at this moment; their number, or -errno.
  */
-typedef char dlk_process[DLK_PROCESS_LEN + 1];
 int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_wait *wait,
 		      dlk_process blockers[DLK_BLOCKERS_MAX]);

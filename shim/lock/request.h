@@ -21,12 +21,9 @@ struct queued {
 	struct dlk_waiter waiter;
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
 			never queues */
-	uint64_t requests; /* that could be answered by a grant */
-	char channel[DLK_CHANNEL_LEN +
-		     24]; /* where, and the last one's number */
-	char word[DLK_RANDOM_LEN +
-		  24];               /* the claim's digits, and that number */
-	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
+	char word[DLK_RANDOM_LEN + 24]; /* the claim's digits, and the number
+					   of the last request */
+	char what[DLK_WHAT_LEN + 1];    /* of a record lock */
 	struct dlk_wake *wake;
 	uint64_t until_ns;   /* to tell of it again */
 	uint64_t away_ns;    /* it rested last: a handler ran then */

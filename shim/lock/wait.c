@@ -70,20 +70,12 @@ static void number(struct queued *q)
 {
 	struct dlk_text t;
 
-	q->requests++;
-	dlk_text_init(&t, q->channel, sizeof(q->channel));
-	if (q->wake) {
-		dlk_text_bytes(&t, q->wake->channel, DLK_CHANNEL_LEN);
-		dlk_text_str(&t, ".");
-		dlk_text_u64(&t, q->requests, 1);
-	} else {
-		dlk_text_str(&t, DLK_NO_CHANNEL);
-	}
+	q->waiter.request++;
+	strcpy(q->waiter.channel, q->wake ? q->wake->channel : DLK_NO_CHANNEL);
 	dlk_text_init(&t, q->word, sizeof(q->word));
 	dlk_text_bytes(&t, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
 	dlk_text_str(&t, " ");
-	dlk_text_u64(&t, q->requests, 1);
-	q->waiter.channel = q->channel;
+	dlk_text_u64(&t, q->waiter.request, 1);
 }
 
 /* It has no channel, and looks for what it is granted. */

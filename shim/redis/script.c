@@ -45,6 +45,20 @@ struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 	return (struct dlk_arg){ work, t.len };
 }
 
+struct dlk_arg dlk_script_channel(struct dlk_channel *room,
+				  const struct dlk_waiter *w)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, room->text, sizeof(room->text));
+	dlk_text_str(&t, w->channel);
+	if (t.len == DLK_CHANNEL_LEN) {
+		dlk_text_str(&t, ".");
+		dlk_text_u64(&t, w->request, 1);
+	}
+	return (struct dlk_arg){ room->text, t.len };
+}
+
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease)
 {
 	if (lease->fair && lease->interop)

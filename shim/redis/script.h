@@ -129,6 +129,13 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 struct dlk_lease;
 struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 				const struct dlk_lease *lease);
+/* Where a waiter listens, and the number of its request: "HEX.NUMBER". */
+struct dlk_waiter;
+struct dlk_channel {
+	char text[64];
+};
+struct dlk_arg dlk_script_channel(struct dlk_channel *room,
+				  const struct dlk_waiter *w);
 /* "fair" and "interop". */
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease);
 

@@ -25,8 +25,6 @@ static struct party {
 	struct dlk_lease lease;
 	struct dlk_conn *ear;
 	char claim[DLK_TOKEN_MAX], token[DLK_TOKEN_MAX];
-	char name[DLK_CHANNEL_LEN + 1];
-	char channel[DLK_CHANNEL_LEN + 8];
 } party[N];
 
 /* --- the stage ------------------------------------------------------------ */
@@ -35,7 +33,7 @@ static void listen_on(struct party *p)
 {
 	char name[64];
 
-	snprintf(name, sizeof(name), "dlock%%wake:%s", p->name);
+	snprintf(name, sizeof(name), "dlock%%wake:%s", p->w.channel);
 	p->ear = dlk_conn_new(&redis.ep);
 	assert_non_null(p->ear);
 	assert_int_equal(tell(p->ear, "SUBSCRIBE", name, NULL)->type,
@@ -50,14 +48,13 @@ static void set_up(struct party *p, int i)
 	snprintf(host, sizeof(host), "host%d", i);
 	token_of(p->claim, (char)('k' + i), host, FILE_, UINT64_MAX);
 	token_of(p->token, (char)('k' + i), host, FILE_, 5000);
-	memset(p->name, '0' + i, DLK_CHANNEL_LEN);
-	snprintf(p->channel, sizeof(p->channel), "%s.7", p->name);
 	p->w = (struct dlk_waiter){
 		.claim = p->claim,
 		.claim_len = strlen(p->claim),
-		.channel = p->channel,
+		.request = 7,
 		.life_ms = LIFE,
 	};
+	memset(p->w.channel, '0' + i, DLK_CHANNEL_LEN);
 	p->lease = (struct dlk_lease){
 		.key = KEY,
 		.key_len = 1,
@@ -82,7 +79,7 @@ static void deaf(int i)
 	char name[64];
 	const redisReply *r;
 
-	snprintf(name, sizeof(name), "dlock%%wake:%s", party[i].name);
+	snprintf(name, sizeof(name), "dlock%%wake:%s", party[i].w.channel);
 	dlk_conn_delete(party[i].ear);
 	party[i].ear = NULL;
 	/* The server has noticed. */
@@ -227,8 +224,8 @@ static void assert_word(int i, const char *word)
 	char want[64];
 	const redisReply *r;
 
-	snprintf(want, sizeof(want), "%s %.32s %s", word, p->claim + 7,
-		 p->channel + DLK_CHANNEL_LEN + 1);
+	snprintf(want, sizeof(want), "%s %.32s %llu", word, p->claim + 7,
+		 (unsigned long long)p->w.request);
 	dlk_conn_reset(p->ear);
 	assert_int_equal(dlk_conn_reply(p->ear, in_ms(SOON_MS), &r), 0);
 	assert_int_equal(r->elements, 3);
@@ -470,7 +467,7 @@ static void who_has_no_channel_is_served_and_finds_it(void **state)
 {
 	(void)state;
 	deaf(1);
-	party[1].w.channel = DLK_NO_CHANNEL;
+	strcpy(party[1].w.channel, DLK_NO_CHANNEL);
 	line_up(2);
 	release(0);
 	assert_silent(2);
@@ -568,8 +565,8 @@ static void many_stale_tickets_are_got_over(void **state)
 
 	(void)state;
 	line_up(0);
-	snprintf(entry, sizeof(entry), "%015d 2000 %s EX %s", 1,
-		 party[7].channel, party[7].claim);
+	snprintf(entry, sizeof(entry), "%015d 2000 %s.7 EX %s", 1,
+		 party[7].w.channel, party[7].claim);
 	for (int i = 1; i <= 3500; i++) {
 		snprintf(ticket, sizeof(ticket), "%d", i);
 		tell_ok(tell(redis.c, "HSET", QUEUE, ticket, entry, NULL));
@@ -679,7 +676,7 @@ static void the_word_has_the_number_of_the_last_request(void **state)
 {
 	(void)state;
 	line_up(2);
-	strcpy(strchr(party[1].channel, '.'), ".8");
+	party[1].w.request++;
 	assert_int_equal(stay(1), DLK_BUSY);
 	release(0);
 	assert_served(1);

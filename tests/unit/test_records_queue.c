@@ -24,7 +24,7 @@ struct waiter {
 	struct holder h;
 	struct dlk_waiter w;
 	struct dlk_range want;
-	char claim[DLK_TOKEN_MAX], channel[DLK_CHANNEL_LEN + 3];
+	char claim[DLK_TOKEN_MAX];
 	char what[DLK_WHAT_LEN + 1];
 	struct dlk_conn *listens;
 };
@@ -42,7 +42,7 @@ static void listen_on(struct waiter *w)
 	size_t len[] = { 9, sizeof(name) - 1 };
 	const redisReply *r;
 
-	snprintf(name, sizeof(name), "dlock%%wake:%.32s", w->channel);
+	snprintf(name, sizeof(name), "dlock%%wake:%.32s", w->w.channel);
 	w->listens = dlk_conn_new(&redis.ep);
 	assert_int_equal(dlk_conn_open(w->listens, in_ms(5000)), 0);
 	assert_int_equal(
@@ -70,13 +70,12 @@ static void prepare(unsigned n)
 	memset(w, 0, sizeof(*w));
 	reset(&w->h, (char)('0' + n), host, 5000 + n);
 	token_of(w->claim, (char)('5' + n), host, FILE_, UINT64_MAX);
-	memset(w->channel, 'a' + (int)n, DLK_CHANNEL_LEN);
-	strcpy(w->channel + DLK_CHANNEL_LEN, ".7");
 	w->w = (struct dlk_waiter){ .claim = w->claim,
 				    .claim_len = strlen(w->claim),
-				    .channel = w->channel,
+				    .request = 7,
 				    .what = w->what,
 				    .life_ms = LIFE };
+	memset(w->w.channel, 'a' + (int)n, DLK_CHANNEL_LEN);
 	listen_on(w);
 }
 

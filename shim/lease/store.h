@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store: whoever keeps the leases, as lock/ and hold/ know it (DESIGN 5).
+ *
+ * An engine is a table of operations.  There is one of a single Redis server
+ * (single.c), and the unit tests have one in memory
+ * (tests/unit/store_memory.h); another engine is another table.  Above this
+ * line nobody knows of a connection, a command, a reply or an address.
+ *
+ *	struct dlk_store *s = dlk_store_of(rule->redis);
+ *	struct dlk_attempt at = { .timeout_ns = 200 * DLK_MS };
+ *
+ *	err = s->ops->acquire(s, &at, &lease, &ask, &answer);
+ *	...
+ *	err = s->ops->send_release(s, &sending, &lease);
+ *
+ * Units.  Moments and durations in `_ns` are CLOCK_BOOTTIME nanoseconds, those
+ * in `_ms` milliseconds.  An engine reads the clock itself, and counts no lease
+ * longer than from before its request left (DESIGN L5).
+ *
+ * Results.  0 is done; positive: a condition the caller decides on (enum
+ * below); negative:
+ *	-EAGAIN		the server cannot answer now (loading, busy, a replica
+ *			without its master, ...): ask again
+ *	-EREMOTEIO	the server refuses (an error reply), -EACCES it refuses
+ *			us: asking again is of no use
+ *	-EINTR		the attempt's `interrupt` said so
+ *	else		there was no answer
+ * and attempt->why says it in words.
+ *
+ * Unknown outcomes.  What got no answer may have been done, or may be done yet,
+ * however late.  The operations under "asked again" are sent a second time at
+ * once, when a connection breaks that was there before, or breaks after the
+ * request left: own token back means held, with the ttl set anew.  If it
+ * remains possible that an earlier copy is still on its way, attempt->unsure
+ * becomes true, whatever the result; it is never made false here.  All others
+ * are sent once.
+ *
+ * Memory.  Nothing is allocated by malloc(3).  What is passed in is the
+ * caller's, and is not looked at after the return, but for a sending's `done`
+ * and `arg`.
+ *
+ * Threads, signals, forks.  Any number of threads may use a store.  All signals
+ * MUST be blocked meanwhile (dlk_enter), and no mutex held, for `done` of
+ * whatever was sent before may be called in any operation.  In a child of
+ * fork(2) dlk_stores_forget() comes first; nobody is told then of what the
+ * parent had sent.
+ */
+#ifndef DLK_STORE_H
+#define DLK_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "model/range.h"
+#include "model/token.h"
+
+enum {
+	DLK_BUSY = 1,  /* somebody holds it */
+	DLK_ODD,       /* the key is no lease: wrong type */
+	DLK_YOUNG,     /* the server is too young to grant (delayed restart) */
+	DLK_LOST,      /* another token is there */
+	DLK_GONE,      /* no token is there */
+	DLK_REPLACED,  /* another token, newer, of this host and file */
+	DLK_STALE,     /* records: a later request of the owner was there */
+	DLK_SUSPECTED, /* a deadlock, if it is seen once more */
+};
+
+/* --- what is spoken of ---------------------------------------------------- */
+
+/* One lease.  The texts are the caller's. */
+struct dlk_lease {
+	const char *key;
+	size_t key_len;
+	const char *token;
+	size_t token_len;
+	uint32_t ttl_ms;
+	bool shared;
+	bool fair;    /* no reader passes a writer that waits */
+	bool interop; /* others than us ask for it, and must have a chance */
+	const char *places; /* records: dlk_records_places(); else NULL */
+	size_t places_len;
+};
+
+enum { DLK_CHANNEL_LEN = 32 };
+
+/* Of who listens to none: it is served as the others, and looks for it. */
+#define DLK_NO_CHANNEL "-"
+
+/*
+ * A place in the queue of a lease (DESIGN 4), of one waiting call.  The claim
+ * is the token that the lease gets when the waiter is served; see queue.h.
+ */
+struct dlk_waiter {
+	const char *claim;
+	size_t claim_len;
+	char channel[DLK_CHANNEL_LEN + 1]; /* where it listens, digits; or
+				DLK_NO_CHANNEL; "": it does not queue */
+	uint64_t request; /* the number of the last one sent that a grant may
+			     answer: who sends one counts */
+	const char *what; /* records: DLK_WHAT_LEN, see ranges.h; else NULL */
+	uint32_t life_ms; /* of the claim, and of a place not heard of */
+	bool queued;
+	bool lost;             /* the ticket that it had is of no use */
+	int64_t ticket, ahead; /* if queued; `ahead` at most before it */
+};
+
+struct dlk_answer {
+	uint64_t asked_ns; /* before the request left */
+	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none, 0: ask again
+			      at once; YOUNG: how long until the server is old */
+	bool replaced;     /* a dead lease of this file was there */
+	uint64_t seq;      /* records, STALE: the server's */
+	struct dlk_range range; /* records, BUSY: what is in the way */
+	size_t holder_len;
+	char holder[DLK_TOKEN_MAX]; /* BUSY: its token, "" if odd;
+				       ODD: the key's type */
+};
+
+/* Of a lease on a whole file. */
+struct dlk_ask {
+	bool proof; /* the caller holds the kernel's lock now, looked at it
+		       after reading the token's `since`, and so knows that any
+		       older lease of its host and file is dead (DESIGN L3) */
+	const struct dlk_lease *instead; /* that its owner gives up first,
+					    whatever the answer (a conversion);
+					    or NULL */
+	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
+				      and leaves if it is granted; NULL for who
+				      does not wait */
+};
+
+/* Of a range; records.h says what the numbers are for. */
+struct dlk_records_ask {
+	struct dlk_range range; /* READ or WRITE */
+	uint64_t seq;      /* greater than all that were sent for this token,
+			      whose first is 1; then the last one that was sent,
+			      for a copy has a number of its own */
+	uint64_t since_ns; /* of this kernel grant, as in a token; of the
+			      token's first request: the token's own */
+	bool proof;        /* the lock was looked at after since_ns was read:
+			      what is older, of this host and file and in this
+			      range, is dead (L3); a read lock proves only that
+			      there is no writer */
+	bool adopts; /* with a proof: its process had it before an execve(2), so
+			it is nobody's who waits */
+	bool rest;   /* and has nothing else that it had
+			under older tokens, before an execve(2) */
+	bool shares; /* with a proof: another process has some of it by the same
+			description; it is taken over, but he is alive */
+	bool known;  /* a range of this token was granted, and not all given
+			back since */
+	bool holds;  /* its process holds some lock: it waits for nobody who
+			only waits himself (fair) */
+	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
+				      and whose claim it confirms if it is
+				      granted; NULL for who does not wait */
+};
+
+enum { DLK_RENEW_BATCH = 64 };
+
+struct dlk_renewal {
+	const struct dlk_lease *lease;
+	uint64_t deadline_ns; /* of the lease, as it stands */
+	uint64_t asked_ns;    /* out, result 0: the new one counts from here */
+	bool restored;        /* out: a restarted server had forgotten it */
+	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
+				 -errno */
+};
+
+enum {
+	DLK_PROCESS_LEN = 16,
+	DLK_WAIT_MS = 1500,
+	DLK_BLOCKERS_MAX = 16, /* of one wait that are looked at */
+	DLK_WAITS_MAX = 8,     /* of one process that are looked at */
+};
+
+/* A process, by the first of its tokens' random digits; and a NUL. */
+typedef char dlk_process[DLK_PROCESS_LEN + 1];
+
+/* What a process waits for.  Too large for a signal handler's stack. */
+struct dlk_wait {
+	uint64_t id;   /* later waits have greater ones */
+	uint64_t told; /* it lasted then, by the server's clock */
+	dlk_process process;
+	char owner[DLK_RANDOM_LEN + 1]; /* its token's digits at the key, or
+					   "-": it holds nothing there */
+	struct dlk_range range;
+	size_t key_len;
+	char key[DLK_KEY_MAX + 1]; /* KEY%rec */
+	char work[DLK_KEY_MAX + 128];
+};
+
+/* --- how it is spoken of -------------------------------------------------- */
+
+/* One question, or several in a row that share their outcome. */
+struct dlk_attempt {
+	uint64_t timeout_ns;          /* of an answer; asked again, of each */
+	bool (*interrupt)(void *arg); /* is asked each 20 ms; true ends it with
+					 -EINTR.  NULL: never */
+	void *arg;
+	bool unsure;   /* out: what was asked may still be done */
+	char why[256]; /* out, of a negative result; with no password */
+};
+
+/*
+ * The answer to what was sent: 0, done, or not there any more; DLK_STALE with
+ * the server's number (ranges); -ENOENT: the server was restarted, perhaps, and
+ * serves nobody: send it again at once with `drop`; -EAGAIN, -EREMOTEIO; -EPIPE
+ * no answer ever came.
+ */
+typedef void dlk_sent_fn(void *arg, int err, uint64_t seq);
+
+/*
+ * What is sent and not waited for.  0: `done` will be called once, soon or
+ * late, by any thread that is in the store, perhaps before the send returns;
+ * negative: nothing was sent, and it never is.
+ */
+struct dlk_sending {
+	uint64_t timeout_ns; /* of the sending */
+	bool connects; /* else only by a connection that is open: -ENOTCONN */
+	bool drop;     /* it only goes away, and who waits is not served */
+	bool (*interrupt)(void *arg); /* (of NULL) as above */
+	dlk_sent_fn *done;            /* NULL: nobody wants to know */
+	void *arg;
+};
+
+/* A channel of one's own, to be told by; the engine's. */
+struct dlk_subscription;
+
+struct dlk_store {
+	const struct dlk_store_ops *ops;
+	const char *name;            /* of its section, for messages */
+	const char *at;              /* the server, for messages */
+	const char *fault;           /* why it cannot be used at all; or NULL */
+	uint32_t connect_timeout_ms; /* also the bound of one answer */
+};
+
+struct dlk_store_ops {
+	/* --- asked again, once, if a connection breaks ------------------- */
+
+	/*
+	 * Ask for a lease on a whole file.  0 (the deadline counts from
+	 * answer->asked_ns), DLK_BUSY, DLK_ODD, DLK_YOUNG.
+	 */
+	int (*acquire)(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_lease *lease, const struct dlk_ask *ask,
+		       struct dlk_answer *answer);
+	/*
+	 * Ask for a range: granted whole, or nothing changes.  As acquire, and
+	 * DLK_GONE: of what the owner holds (`known`) the server knows nothing.
+	 */
+	int (*acquire_range)(struct dlk_store *s, struct dlk_attempt *at,
+			     const struct dlk_lease *lease,
+			     struct dlk_records_ask *ask,
+			     struct dlk_answer *answer);
+	/*
+	 * Who holds the lease: DLK_BUSY and answer->holder, of readers one of
+	 * the lease's host and file if there is one; "" if nobody does.
+	 * DLK_ODD, DLK_YOUNG.
+	 */
+	int (*find_holder)(struct dlk_store *s, struct dlk_attempt *at,
+			   const struct dlk_lease *lease,
+			   struct dlk_answer *answer);
+	/*
+	 * Who would refuse `range`?  0: nobody; DLK_BUSY, DLK_ODD, DLK_YOUNG.
+	 * Nobody that the kernel, asked after since_ns (as in a token; 0: not
+	 * asked), did not name of this host and file.
+	 */
+	int (*find_conflict)(struct dlk_store *s, struct dlk_attempt *at,
+			     const struct dlk_lease *lease,
+			     const struct dlk_range *range, uint64_t since_ns,
+			     struct dlk_answer *answer);
+	/*
+	 * It waits, for the first time or still.  0: it is granted, the claim
+	 * is there (the deadline counts from answer->asked_ns, by its life);
+	 * DLK_BUSY: it is in the queue; DLK_ODD, DLK_YOUNG.
+	 */
+	int (*stay)(struct dlk_store *s, struct dlk_attempt *at,
+		    const struct dlk_lease *lease, struct dlk_waiter *w,
+		    struct dlk_answer *answer);
+	/*
+	 * It was granted, but a local program that knows nothing of us is
+	 * first: the next one is served, and w is the first one again if it
+	 * asks or stays within its life.  DLK_BUSY, DLK_ODD.
+	 */
+	int (*pass)(struct dlk_store *s, struct dlk_attempt *at,
+		    const struct dlk_lease *lease, struct dlk_waiter *w,
+		    struct dlk_answer *answer);
+	/*
+	 * Make the lease of a claim.  0, *asked_ns before the request left;
+	 * DLK_LOST, DLK_GONE, DLK_REPLACED.
+	 */
+	int (*confirm)(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_lease *lease, uint64_t *asked_ns);
+
+	/* --- asked once -------------------------------------------------- */
+
+	/*
+	 * It may never come back, and is not to be served meanwhile; if it
+	 * stays again within its life, it has its place.  0: that is so.
+	 */
+	int (*rest)(struct dlk_store *s, struct dlk_attempt *at,
+		    const struct dlk_lease *lease, struct dlk_waiter *w);
+	/* Any answer at all. */
+	int (*ping)(struct dlk_store *s, struct dlk_attempt *at);
+
+	/*
+	 * Renew n <= DLK_RENEW_BATCH leases in one round trip.  What a
+	 * restarted server has forgotten is put back within its deadline; of
+	 * ranges the owner alone knows what: DLK_GONE.
+	 */
+	void (*renew)(struct dlk_store *s, struct dlk_attempt *at,
+		      struct dlk_renewal *r, unsigned n);
+	/*
+	 * That owner's: within the lease's deadline, `seq` the last one sent.
+	 * 0, DLK_GONE: the server was not restarted just now; DLK_LOST.
+	 */
+	int (*restore_ranges)(struct dlk_store *s, struct dlk_attempt *at,
+			      const struct dlk_lease *lease, uint64_t seq,
+			      uint64_t since_ns, const struct dlk_ranges *held);
+	/*
+	 * The lease, held exclusively so far, becomes a shared one if it is
+	 * there; it may come twice, or late.  0, DLK_GONE.
+	 */
+	int (*weaken)(struct dlk_store *s, struct dlk_attempt *at,
+		      const struct dlk_lease *lease);
+
+	/* Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`. */
+	int (*tell_wait)(struct dlk_store *s, struct dlk_attempt *at,
+			 struct dlk_wait *wait);
+	/* By another thread: dlk_wait_confirm() in waits.h.  1, or 0: none. */
+	int (*confirm_wait)(struct dlk_store *s, struct dlk_attempt *at,
+			    const char *process, uint64_t id,
+			    struct dlk_wait *again, uint64_t *clock);
+	/* The n-th wait of a process: 1, or 0 for none. */
+	int (*read_wait)(struct dlk_store *s, struct dlk_attempt *at,
+			 const char *process, unsigned n,
+			 struct dlk_wait *wait);
+	/* The processes that are in its way at this moment: how many. */
+	int (*find_blockers)(struct dlk_store *s, struct dlk_attempt *at,
+			     struct dlk_wait *wait,
+			     dlk_process blockers[DLK_BLOCKERS_MAX]);
+
+	/* --- sent, and not waited for ------------------------------------ */
+
+	/* A lease is given back, and who waits for it is served. */
+	int (*send_release)(struct dlk_store *s, const struct dlk_sending *how,
+			    const struct dlk_lease *lease);
+	/*
+	 * In *window (of any type) the owner has what `held` has there, and no
+	 * more.  A long list takes several: *window becomes what is still to be
+	 * sent, with a greater number each, until its start is behind its end.
+	 */
+	int (*send_ranges)(struct dlk_store *s, const struct dlk_sending *how,
+			   const struct dlk_lease *lease, uint64_t seq,
+			   struct dlk_range *window,
+			   const struct dlk_ranges *held);
+	/* A renewal, of a claim. */
+	int (*send_confirm)(struct dlk_store *s, const struct dlk_sending *how,
+			    const struct dlk_lease *lease);
+	/* It waits no more, nor wants what it was granted. */
+	int (*send_leave)(struct dlk_store *s, const struct dlk_sending *how,
+			  const struct dlk_lease *lease, struct dlk_waiter *w);
+	/* A wait is over. */
+	int (*send_wait_end)(struct dlk_store *s, const struct dlk_sending *how,
+			     const char *process, uint64_t id);
+	/*
+	 * Read the answers to what was sent by one connection that nobody uses,
+	 * all of them; false if there is none.
+	 */
+	bool (*settle)(struct dlk_store *s, uint64_t deadline_ns,
+		       bool (*interrupt)(void *arg));
+
+	/* --- told -------------------------------------------------------- */
+
+	/*
+	 * A subscription for this caller alone: one that is idle, or NULL; or a
+	 * new one: 0; -EMFILE: there are too many; -EPERM: refused, just now or
+	 * a moment ago.
+	 */
+	struct dlk_subscription *(*subscribed)(struct dlk_store *s);
+	int (*subscribe)(struct dlk_store *s, struct dlk_attempt *at,
+			 struct dlk_subscription **sub);
+	/* Its name, as dlk_waiter has it. */
+	const char *(*channel)(const struct dlk_subscription *sub);
+	/*
+	 * The last word that was said to this claim, of its last request:
+	 * 'g'ranted, 't'ry; 0: none; -errno: nobody hears by it any more.
+	 */
+	int (*heard)(struct dlk_subscription *sub, const struct dlk_waiter *w);
+	/* Its descriptor, of this moment, to sleep on; -1. */
+	int (*descriptor)(const struct dlk_subscription *sub);
+	/* The caller is done with it; `deaf`: and nobody hears by it. */
+	void (*unsubscribe)(struct dlk_subscription *sub, bool deaf);
+};
+
+/* --- store.c: the stores of this process ---------------------------------- */
+
+/*
+ * One for each section of the configuration, which lives as long; `restarted`
+ * is called when a store has, perhaps, lost its memory.  Once, before any other
+ * use.  0, -ENOMEM.
+ */
+int dlk_stores_begin(const struct dlk_redis *redis, unsigned n,
+		     void (*restarted)(const struct dlk_store *s));
+struct dlk_store *dlk_store_of(const struct dlk_redis *redis);
+
+/* Has a server closed a connection that nobody uses?  Then it `restarted`. */
+void dlk_stores_look(void);
+/* settle() of all stores, and all connections. */
+void dlk_stores_settle(uint64_t deadline_ns);
+/* In a child: the connections are the parent's. */
+void dlk_stores_forget(void);
+
+#endif
