@@ -216,6 +216,20 @@ void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
 }
 
 /*
+ * It has answered PING, though not what we had asked in time: it is there, and
+ * slow, or one of us is.  The next question is given longer: to ask the same
+ * with the same patience, until the timeout, would only fail more often.
+ */
+static void be_patient(struct ask *a, uint64_t ping_ns)
+{
+	a->patience_ns *= 2;
+	if (a->patience_ns < 4 * ping_ns)
+		a->patience_ns = 4 * ping_ns;
+	if (a->patience_ns > a->rule->timeout_ms * DLK_MS)
+		a->patience_ns = a->rule->timeout_ms * DLK_MS;
+}
+
+/*
  * Redis did not answer in time: wait for it with nothing in hand, or the
  * callers of this host would wait out an unreachable Redis one after the
  * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
@@ -246,8 +260,8 @@ int dlk_ask_ping(struct ask *a)
 	/* Whatever the signals' rate, some time it is let be. */
 	if (err == -EINTR)
 		a->call->deaf_ns *= 2;
-	if (!err && a->patience_ns < 4 * (dlk_now_ns() - began))
-		a->patience_ns = 4 * (dlk_now_ns() - began);
+	if (!err)
+		be_patient(a, dlk_now_ns() - began);
 	dlk_link_put(c);
 	return err;
 }

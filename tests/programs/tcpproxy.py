@@ -13,6 +13,7 @@ answered by "ok":
 	reset		the same, with RST
 	refuse		no listening socket: connection refused
 	delay MS	each piece of a reply is held back that long
+	slow TEXT MS	a request that holds TEXT is forwarded that much later
 	cut N		close after N bytes of replies per connection
 	drop		requests are forwarded, replies are not
 	lose TEXT	the first request that holds TEXT is forwarded; its reply
@@ -132,6 +133,10 @@ class Proxy:
                 if mode in ("lose", "strand") and self.arg.encode() in data:
                     losing = mode == "lose"
                     self.mode = "pass" if losing else "hang"
+                if mode == "slow":
+                    text, late = self.arg.rsplit(" ", 1)
+                    if text.encode() in data:
+                        time.sleep(int(late) / 1000)
                 if mode != "hang":
                     server.sendall(data)
             if server in ready:
@@ -181,8 +186,8 @@ class Proxy:
             self.listener = None
             self.mode = "close"
             return "ok"
-        if mode not in ("pass", "hang", "close", "reset", "delay", "cut",
-                        "drop", "lose", "strand", "take", "change"):
+        if mode not in ("pass", "hang", "close", "reset", "delay", "slow",
+                        "cut", "drop", "lose", "strand", "take", "change"):
             return "what?"
         self.arg = arg
         self.mode = mode
