@@ -103,6 +103,7 @@ static void turn_on(bool secure)
 	note_open_descriptors();
 	dlk_log_open();
 	find_keeper(secure);
+	dlk_pool_begin(dlk_renewals_hurry);
 	pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
 	dlk.on = true;
 }

@@ -222,14 +222,11 @@ static void send_unsent(uint64_t deadline_ns)
 
 static void read_all_answers(uint64_t deadline_ns)
 {
-	for (int i = 0; i < DLK_LINKS; i++) {
-		const struct dlk_endpoint *ep = dlk.links[i].ep;
-		struct dlk_conn *c;
+	struct dlk_conn *c;
 
-		while (ep && (c = dlk_link_get_deferred(ep))) {
-			dlk_conn_settle(c, deadline_ns);
-			dlk_link_put(c);
-		}
+	while ((c = dlk_link_get_deferred(NULL))) {
+		dlk_conn_settle(c, deadline_ns);
+		dlk_link_put(c);
 	}
 }
 

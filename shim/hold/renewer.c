@@ -360,6 +360,28 @@ static bool renew_some(void)
 	return true;
 }
 
+/*
+ * The first sign of a restart: what we hold there is asked for now, and put
+ * back, and not at the next third of its ttl.
+ */
+void dlk_renewals_hurry(const struct dlk_endpoint *ep)
+{
+	const uint64_t now = dlk_now_ns();
+	bool any = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+		if (h->state != DLK_HELD || h->renew_ns <= now ||
+		    h->rule->redis->endpoints != ep)
+			continue;
+		h->renew_ns = now;
+		any = true;
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (any)
+		dlk_thread_need(now);
+}
+
 /* --- the rest of its work ------------------------------------------------- */
 
 /* (mutex held) One list, or one release, to send; pinned. */
@@ -434,7 +456,7 @@ void *dlk_thread_run(void *unused)
 		uint64_t at, waits_at, keeper_at;
 		bool end;
 
-		dlk_links_look();
+		dlk_pool_look();
 		while (!atomic_load(&dlk.paused) &&
 		       (renew_some() || dlk_handover_due() || work_once()))
 			;

@@ -26,7 +26,8 @@
 #include <stdbool.h>
 
 #include "config/config.h"
-#include "redis/conn.h"
+#include "redis/pool.h"
+#include "redis/subscription.h"
 #include "lease/lease.h"
 #include "lease/queue.h"
 #include "os/sys.h"
@@ -110,22 +111,7 @@ struct dlk_held {
 	char bytes[];
 };
 
-struct dlk_link {
-	struct dlk_conn *conn;
-	const struct dlk_endpoint *ep;
-	bool busy;
-};
-
-/* A connection that listens to its channel (wake.c). */
-struct dlk_wake {
-	struct dlk_conn *conn;
-	const struct dlk_endpoint *ep;
-	char channel[DLK_CHANNEL_LEN + 1];
-	bool busy;
-	uint64_t refused_ns; /* until then it is not tried again */
-};
-
-enum { DLK_LINKS = 16, DLK_WAKES = 128, DLK_CHAINS = 1024 };
+enum { DLK_CHAINS = 1024 };
 
 struct dlk_state {
 	/* (1) */
@@ -139,8 +125,6 @@ struct dlk_state {
 	struct dlk_held *held;               /* (m) HELD and OWED */
 	struct dlk_held *chains[DLK_CHAINS]; /* (m) the same, by file */
 	struct dlk_held *spare;              /* (m) small free objects */
-	struct dlk_link links[DLK_LINKS];    /* (m) */
-	struct dlk_wake wakes[DLK_WAKES];    /* (m) */
 	bool thread_runs;                    /* (m) */
 	pid_t thread_tid;                    /* (m) until it is surely gone */
 	uint64_t thread_ended_ns;            /* (m) */
@@ -284,46 +268,6 @@ void dlk_held_disown(struct dlk_held *h);
 /* (mutex held) From HELD to OWED: no renewal from here on. */
 void dlk_held_owe(struct dlk_held *h);
 
-/* --- links.c -------------------------------------------------------------- */
-
-/* A connection to ep for this thread alone; NULL: no memory. */
-struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep);
-void dlk_link_put(struct dlk_conn *c);
-/*
- * For the thread: has a server closed a connection that nobody uses?  Then it
- * may have been restarted, and all that we hold there is renewed.
- */
-void dlk_links_look(void);
-/* After fork: forget the parent's connections, closing our copies. */
-void dlk_links_forget(void);
-/* An idle connection with answers still to read, or NULL. */
-struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep);
-/* An idle, open connection, or NULL: never connects. */
-struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
-
-/* --- wake.c --------------------------------------------------------------- */
-
-/* An idle connection to ep that listens to a channel of its own, or NULL. */
-struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep);
-/*
- * A new one: 0 and *w; -EMFILE: there are too many; -EPERM: the server refused
- * it, just now or a moment ago; -errno of lease.h, with `why` (256 bytes).
- */
-int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-		 struct dlk_wake **w, char *why);
-/*
- * The last word that was said to these 32 digits: 'g'ranted, 't'ry; 0: none;
- * -errno: the connection is gone.
- */
-int dlk_wake_heard(struct dlk_wake *w, const char *digits);
-/* Its socket, to sleep on; -1. */
-int dlk_wake_fd(const struct dlk_wake *w);
-void dlk_wake_put(struct dlk_wake *w);
-/* (not put) Nobody hears by this connection. */
-void dlk_wake_close(struct dlk_wake *w);
-/* After fork. */
-void dlk_wakes_forget(void);
-
 /* --- release.c ------------------------------------------------------------ */
 
 /* Send what is owed for h (state OWED) if a connection is open; never waits. */
@@ -433,6 +377,8 @@ void dlk_coherence_flush(int fd);
 /* --- renewer.c ------------------------------------------------------------ */
 
 void *dlk_thread_run(void *unused);
+/* A server was restarted, perhaps: all that we hold there is renewed now. */
+void dlk_renewals_hurry(const struct dlk_endpoint *ep);
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is

@@ -1,20 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The connections of this process.  One is taken for the length of a call and
- * put back open, for the next; two threads, or a signal handler inside a
- * call, take two.
- */
-#include "hold/state.h"
+/* The connections of this process; see pool.h. */
+#include "redis/pool.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "model/text.h"
 #include "os/log.h"
 
-static struct dlk_link *find(const struct dlk_endpoint *ep, bool open_only)
+enum { LINKS = 16 };
+
+/* Those that are kept; more are made and thrown away. */
+struct link {
+	struct dlk_conn *conn;
+	const struct dlk_endpoint *ep;
+	bool busy; /* it belongs to the thread that made it so */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct link links[LINKS]; /* guarded by the mutex */
+static dlk_restarted_fn *server_restarted;
+
+void dlk_pool_begin(dlk_restarted_fn *restarted)
 {
-	for (int i = 0; i < DLK_LINKS; i++) {
-		struct dlk_link *l = &dlk.links[i];
+	server_restarted = restarted;
+}
+
+static struct link *find(const struct dlk_endpoint *ep, bool open_only)
+{
+	for (int i = 0; i < LINKS; i++) {
+		struct link *l = &links[i];
 
 		if (l->conn && !l->busy && l->ep == ep &&
 		    (!open_only || dlk_conn_is_open(l->conn)))
@@ -25,13 +41,13 @@ static struct dlk_link *find(const struct dlk_endpoint *ep, bool open_only)
 
 struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep)
 {
-	struct dlk_link *l;
+	struct link *l;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	l = find(ep, true);
 	if (l)
 		l->busy = true;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return l ? l->conn : NULL;
 }
 
@@ -39,35 +55,35 @@ struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep)
 {
 	struct dlk_conn *c = NULL;
 
-	pthread_mutex_lock(&dlk.mutex);
-	for (int i = 0; i < DLK_LINKS && !c; i++) {
-		struct dlk_link *l = &dlk.links[i];
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < LINKS && !c; i++) {
+		struct link *l = &links[i];
 
-		if (l->conn && !l->busy && l->ep == ep &&
+		if (l->conn && !l->busy && (l->ep == ep || !ep) &&
 		    dlk_conn_deferred(l->conn)) {
 			l->busy = true;
 			c = l->conn;
 		}
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return c;
 }
 
 /* (mutex held) A place for a new connection, so that it is kept. */
-static struct dlk_link *find_place(void)
+static struct link *find_place(void)
 {
-	for (int i = 0; i < DLK_LINKS; i++)
-		if (!dlk.links[i].conn && !dlk.links[i].busy)
-			return &dlk.links[i];
+	for (int i = 0; i < LINKS; i++)
+		if (!links[i].conn && !links[i].busy)
+			return &links[i];
 	return NULL;
 }
 
 struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep)
 {
 	struct dlk_conn *c = NULL;
-	struct dlk_link *l;
+	struct link *l;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	l = find(ep, false);
 	if (!l)
 		l = find_place();
@@ -75,40 +91,18 @@ struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep)
 		l->busy = true;
 		c = l->conn;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	if (c)
 		return c;
 	c = dlk_conn_new(ep);
 	if (l) {
-		pthread_mutex_lock(&dlk.mutex);
+		pthread_mutex_lock(&mutex);
 		l->conn = c;
 		l->ep = ep;
 		l->busy = c != NULL;
-		pthread_mutex_unlock(&dlk.mutex);
+		pthread_mutex_unlock(&mutex);
 	}
 	return c;
-}
-
-/*
- * The first sign of a restart: what we hold there is asked for now, and put
- * back, and not at the next third of its ttl.
- */
-static void hurry_renewals(const struct dlk_endpoint *ep)
-{
-	const uint64_t now = dlk_now_ns();
-	bool any = false;
-
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->state != DLK_HELD || h->renew_ns <= now ||
-		    h->rule->redis->endpoints != ep)
-			continue;
-		h->renew_ns = now;
-		any = true;
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-	if (any)
-		dlk_thread_need(now);
 }
 
 /* What takes memory back from locks is said once a process. */
@@ -136,31 +130,31 @@ void dlk_link_put(struct dlk_conn *c)
 
 	warn_of_eviction(c);
 	if (dlk_conn_restarted(c))
-		hurry_renewals(dlk_conn_endpoint(c));
+		server_restarted(dlk_conn_endpoint(c));
 	dlk_conn_set_interrupt(c, NULL, NULL);
 	dlk_conn_reset(c);
-	pthread_mutex_lock(&dlk.mutex);
-	for (int i = 0; i < DLK_LINKS && !kept; i++) {
-		kept = dlk.links[i].conn == c;
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < LINKS && !kept; i++) {
+		kept = links[i].conn == c;
 		if (kept)
-			dlk.links[i].busy = false;
+			links[i].busy = false;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	if (!kept)
 		dlk_conn_delete(c);
 }
 
-void dlk_links_look(void)
+void dlk_pool_look(void)
 {
-	for (int i = 0; i < DLK_LINKS; i++) {
-		struct dlk_link *l = &dlk.links[i];
+	for (int i = 0; i < LINKS; i++) {
+		struct link *l = &links[i];
 		bool idle;
 
-		pthread_mutex_lock(&dlk.mutex);
+		pthread_mutex_lock(&mutex);
 		idle = l->conn && !l->busy && dlk_conn_is_open(l->conn);
 		if (idle)
 			l->busy = true;
-		pthread_mutex_unlock(&dlk.mutex);
+		pthread_mutex_unlock(&mutex);
 		if (!idle)
 			continue;
 		dlk_conn_is_lost(l->conn);
@@ -168,10 +162,11 @@ void dlk_links_look(void)
 	}
 }
 
-void dlk_links_forget(void)
+void dlk_pool_forget(void)
 {
-	for (int i = 0; i < DLK_LINKS; i++) {
-		dlk_conn_forget(dlk.links[i].conn);
-		dlk.links[i] = (struct dlk_link){ 0 };
+	pthread_mutex_init(&mutex, NULL);
+	for (int i = 0; i < LINKS; i++) {
+		dlk_conn_forget(links[i].conn);
+		links[i] = (struct link){ 0 };
 	}
 }

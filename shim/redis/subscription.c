@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The connections that listen for the word of who serves a queue (DESIGN 4):
- * made at the first contention, and kept for the next one.
- *
- * Who has one lets go of it before a signal handler runs, which may never come
- * back (call.c).
- */
+/* Who listens; see subscription.h. */
+#include "redis/subscription.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
-#include "redis/script.h"
-#include "hold/state.h"
 #include "model/text.h"
 #include "model/timeline.h"
+#include "model/token.h"
+#include "os/sys.h"
+#include "redis/script.h"
+
+enum { WAKES = 128 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct dlk_wake wakes[WAKES]; /* guarded by the mutex */
 
 #define CHANNEL "dlock%wake:"
 
@@ -23,14 +26,14 @@ struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep)
 {
 	struct dlk_wake *found = NULL;
 
-	pthread_mutex_lock(&dlk.mutex);
-	for (int i = 0; i < DLK_WAKES && !found && dlk.wakes[i].conn; i++)
-		if (dlk.wakes[i].ep == ep && !dlk.wakes[i].busy &&
-		    dlk_conn_is_open(dlk.wakes[i].conn))
-			found = &dlk.wakes[i];
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < WAKES && !found && wakes[i].conn; i++)
+		if (wakes[i].ep == ep && !wakes[i].busy &&
+		    dlk_conn_is_open(wakes[i].conn))
+			found = &wakes[i];
 	if (found)
 		found->busy = true;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	/* What was said meanwhile; or the server has closed it. */
 	if (found && dlk_wake_heard(found, "") < 0) {
 		dlk_wake_put(found);
@@ -42,8 +45,8 @@ struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep)
 /* (mutex held) A place: one that was never used, or one to be opened anew. */
 static struct dlk_wake *find_place(const struct dlk_endpoint *ep)
 {
-	for (int i = 0; i < DLK_WAKES; i++) {
-		struct dlk_wake *w = &dlk.wakes[i];
+	for (int i = 0; i < WAKES; i++) {
+		struct dlk_wake *w = &wakes[i];
 
 		if (!w->busy && (!w->conn || w->ep == ep))
 			return w;
@@ -53,7 +56,7 @@ static struct dlk_wake *find_place(const struct dlk_endpoint *ep)
 
 static int subscribe(struct dlk_wake *w, uint64_t deadline_ns)
 {
-	char name[sizeof(CHANNEL) + DLK_CHANNEL_LEN] = CHANNEL;
+	char name[sizeof(CHANNEL) + DLK_RANDOM_LEN] = CHANNEL;
 	const struct dlk_arg args[] = {
 		{ DLK_LITERAL("SUBSCRIBE") },
 		{ name, sizeof(name) - 1 },
@@ -85,11 +88,11 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	struct dlk_conn *c;
 	int err;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	*w = find_place(ep);
 	if (*w)
 		(*w)->busy = true;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	if (!*w)
 		return -EMFILE;
 	if ((*w)->ep == ep && dlk_now_ns() < (*w)->refused_ns) {
@@ -105,10 +108,10 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	} else {
 		dlk_conn_close(c);
 		dlk_conn_only_listens(c);
-		pthread_mutex_lock(&dlk.mutex);
+		pthread_mutex_lock(&mutex);
 		(*w)->conn = c;
 		(*w)->ep = ep;
-		pthread_mutex_unlock(&dlk.mutex);
+		pthread_mutex_unlock(&mutex);
 		err = subscribe(*w, deadline_ns);
 	}
 	if (!err)
@@ -157,9 +160,9 @@ int dlk_wake_fd(const struct dlk_wake *w)
 
 void dlk_wake_put(struct dlk_wake *w)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	w->busy = false;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 }
 
 void dlk_wake_close(struct dlk_wake *w)
@@ -169,7 +172,8 @@ void dlk_wake_close(struct dlk_wake *w)
 
 void dlk_wakes_forget(void)
 {
-	for (int i = 0; i < DLK_WAKES && dlk.wakes[i].conn; i++)
-		dlk_conn_forget(dlk.wakes[i].conn);
-	memset(dlk.wakes, 0, sizeof(dlk.wakes));
+	pthread_mutex_init(&mutex, NULL);
+	for (int i = 0; i < WAKES && wakes[i].conn; i++)
+		dlk_conn_forget(wakes[i].conn);
+	memset(wakes, 0, sizeof(wakes));
 }

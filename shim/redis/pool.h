@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections of this process.  One is taken for the length of an operation
+ * and put back open, for the next; two threads, or a signal handler inside a
+ * call, take two.
+ *
+ * Any thread, with all signals blocked.  After a fork the child calls
+ * dlk_pool_forget() before anything else.
+ */
+#ifndef DLK_POOL_H
+#define DLK_POOL_H
+
+#include "redis/conn.h"
+
+/* A connection to ep for this thread alone; NULL: no memory. */
+struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep);
+void dlk_link_put(struct dlk_conn *c);
+/* An idle one, of any server for NULL, with answers still to read, or NULL. */
+struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep);
+/* An idle, open one, or NULL: never connects. */
+struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
+
+/* Has a server closed a connection that nobody uses? */
+void dlk_pool_look(void);
+/*
+ * Before the first connection: what is to be done when a server was restarted,
+ * perhaps.  Called with no mutex held, by who puts a connection back.
+ */
+typedef void dlk_restarted_fn(const struct dlk_endpoint *ep);
+void dlk_pool_begin(dlk_restarted_fn *restarted);
+/* In a child: forget the parent's connections, closing our copies. */
+void dlk_pool_forget(void);
+
+#endif

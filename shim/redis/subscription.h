@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections that listen for the word of who serves a queue (DESIGN 4):
+ * made at the first contention, and kept for the next one.
+ *
+ * Who has one lets go of it before a signal handler runs, which may never come
+ * back (call.c).  Any thread, with all signals blocked.
+ */
+#ifndef DLK_SUBSCRIPTION_H
+#define DLK_SUBSCRIPTION_H
+
+#include "redis/conn.h"
+
+/* A connection that listens to its channel: 32 digits, and a NUL. */
+struct dlk_wake {
+	struct dlk_conn *conn;
+	const struct dlk_endpoint *ep;
+	char channel[32 + 1];
+	bool busy;
+	uint64_t refused_ns; /* until then it is not tried again */
+};
+
+/* An idle connection to ep that listens to a channel of its own, or NULL. */
+struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep);
+/*
+ * A new one: 0 and *w; -EMFILE: there are too many; -EPERM: the server refused
+ * it, just now or a moment ago; -errno, with `why` (256 bytes).
+ */
+int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+		 struct dlk_wake **w, char *why);
+/*
+ * The last word that was said "to" somebody: 'g'ranted, 't'ry; 0: none; -errno:
+ * the connection is gone.
+ */
+int dlk_wake_heard(struct dlk_wake *w, const char *to);
+/* Its socket, to sleep on; -1. */
+int dlk_wake_fd(const struct dlk_wake *w);
+void dlk_wake_put(struct dlk_wake *w);
+/* (not put) Nobody hears by this connection. */
+void dlk_wake_close(struct dlk_wake *w);
+/* After fork. */
+void dlk_wakes_forget(void);
+
+#endif
