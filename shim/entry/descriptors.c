@@ -160,7 +160,7 @@ static void replacing(int from, int to)
 		closing(to);
 }
 
-/* From here on a description may have two descriptors (see lease_of). */
+/* From here on a description may have two descriptors (see dlk_flock_owner). */
 void dlk_entry_dup(int from, int to)
 {
 	atomic_store(&dlk.dups, true);

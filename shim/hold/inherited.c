@@ -84,7 +84,7 @@ static bool look_at(void *unused, int fd)
 	(void)unused;
 	if (!is_regular(fd))
 		return false;
-	dlk_kernel_records(fd, DLK_POSIX, dlk_record_note_any, &any);
+	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, &any);
 	if (!any || dlk_kernel_file(fd, &file) < 0)
 		return false;
 	pthread_mutex_lock(&dlk.mutex);

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
+#include "lease/records.h"
 #include "lease/renew.h"
 #include "model/timeline.h"
 
@@ -98,47 +99,6 @@ static uint64_t next_ns(void)
 
 /* --- renewal -------------------------------------------------------------- */
 
-/* Not a descriptor that another lease is known by: that is another lock. */
-static bool unclaimed(void *arg, int fd)
-{
-	const struct dlk_held *h = arg, *other = NULL;
-
-	pthread_mutex_lock(&dlk.mutex);
-	do {
-		other = dlk_held_find(&h->file, other);
-	} while (other && (other == h || other->fd != fd));
-	pthread_mutex_unlock(&dlk.mutex);
-	return !other;
-}
-
-/* The descriptor that it is known by may be another file's by now. */
-int dlk_lock_is_there(struct dlk_held *h)
-{
-	int fd, mode;
-
-	if (h->kind != DLK_FLOCK)
-		return dlk_record_is_there(h);
-	if (h->program_fd >= 0)
-		dlk_shadow_look(h->fd);
-	fd = h->fd;
-	if (fd >= 0 && dlk_kernel_is_file(fd, &h->file)) {
-		mode = dlk_kernel_flock_mode(fd);
-		if (mode < 0)
-			return -1;
-		if (mode == h->mode)
-			return 1;
-	}
-	fd = dlk_kernel_find(&h->file, h->mode, unclaimed, h);
-	/* Another thread's table may have what this one's has not. */
-	if (fd < 0)
-		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
-	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD)
-		h->fd = fd;
-	pthread_mutex_unlock(&dlk.mutex);
-	return 1;
-}
-
 static void say(enum dlk_level level, const struct dlk_held *h,
 		const char *what, const char *why)
 {
@@ -152,37 +112,6 @@ static void say(enum dlk_level level, const struct dlk_held *h,
 	dlk_text_str(&l.text, what);
 	dlk_text_str(&l.text, why);
 	dlk_line_end(&l);
-}
-
-/*
- * None of our descriptors has the lock any more.  If nobody else can have the
- * description, it has ended without our seeing it, and the lease goes too.  If
- * others may, the keeper watches it; without a keeper, its ttl ends it.
- */
-void dlk_lock_ended(struct dlk_held *h)
-{
-	uint32_t told = 0;
-	bool send = false;
-
-	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD && !h->leaving) {
-		dlk_held_owe(h);
-		/* A process's own locks are nobody else's. */
-		send = h->kind == DLK_POSIX ||
-		       (!dlk_is_delegated(h) &&
-			!dlk_shared(h->program_fd >= 0 ? h->program_fd
-						       : h->fd));
-		told = dlk_take_from_keeper(h);
-		if (!send)
-			dlk_held_drop(h);
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-	if (send)
-		dlk_handover_drop(told);
-	else
-		dlk_handover_left(told);
-	if (send)
-		dlk_release_send(h);
 }
 
 /* It is there, just renewed: time to say what Redis did not answer before. */
@@ -201,12 +130,30 @@ static void weaken(struct dlk_held *h, struct dlk_conn *c)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
+/* Within its deadline, by the thread: a restarted server has forgotten it. */
+static int restore_ranges(struct dlk_held *h, struct dlk_conn *c)
+{
+	const uint64_t now = dlk_now_ns();
+	int err = DLK_GONE;
+
+	if (now >= h->deadline_ns)
+		return DLK_GONE;
+	if (!dlk_gate_try(&h->file))
+		return -EAGAIN;
+	err = dlk_records_restore(
+		c, now + dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS,
+		&h->lease, h->seq, h->since_ns, &h->ranges);
+	dlk_gate_leave(&h->file);
+	/* In time, or else nobody knows what came in between. */
+	return err == 0 && dlk_now_ns() >= h->deadline_ns ? DLK_GONE : err;
+}
+
 /* Ranges are the owner's to put back (a batch does it for whole files). */
 static void restore_records(struct dlk_held *h, struct dlk_renewal *r,
 			    struct dlk_conn *c)
 {
 	r->asked_ns = dlk_now_ns();
-	r->result = dlk_record_restore(h, c);
+	r->result = restore_ranges(h, c);
 	r->restored = r->result == 0;
 	dlk_conn_reset(c);
 }

@@ -268,6 +268,18 @@ void dlk_held_disown(struct dlk_held *h);
 /* (mutex held) From HELD to OWED: no renewal from here on. */
 void dlk_held_owe(struct dlk_held *h);
 
+/* --- owner.c -------------------------------------------------------------- */
+
+/* May another process, or one that we made, have fd's description too? */
+bool dlk_shared(int fd);
+/* The lease that fd's own description holds by flock(2), pinned, or NULL. */
+struct dlk_held *dlk_flock_owner(int fd);
+/* That of record locks, of fd's owner: pinned, or NULL. */
+struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd);
+/* (mutex held) Is h that of fd's owner? */
+bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
+
 /* --- release.c ------------------------------------------------------------ */
 
 /* Send what is owed for h (state OWED) if a connection is open; never waits. */
@@ -339,6 +351,11 @@ int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take,
 /* All POSIX locks of this process on the file, in no order, some twice. */
 int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 			   void *arg);
+/* To be called for each range: a bool becomes true; a set gets it. */
+void dlk_kernel_note_any(void *arg, const struct dlk_range *range);
+void dlk_kernel_collect(void *arg, const struct dlk_range *range);
+/* A descriptor by O_PATH locks nothing, and its close ends nothing. */
+bool dlk_kernel_is_path_only(int fd);
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
 /*
@@ -374,11 +391,7 @@ void dlk_coherence_names(int fd, const struct dlk_range *locked, char *work,
 			 size_t size);
 void dlk_coherence_flush(int fd);
 
-/* --- renewer.c ------------------------------------------------------------ */
-
-void *dlk_thread_run(void *unused);
-/* A server was restarted, perhaps: all that we hold there is renewed now. */
-void dlk_renewals_hurry(const struct dlk_endpoint *ep);
+/* --- liveness.c ----------------------------------------------------------- */
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is
@@ -387,6 +400,17 @@ void dlk_renewals_hurry(const struct dlk_endpoint *ep);
 int dlk_lock_is_there(struct dlk_held *h);
 /* It is not: the lease goes too. */
 void dlk_lock_ended(struct dlk_held *h);
+/*
+ * (gate) Of record locks: take off what the kernel does not show.  The same
+ * answers; what is gone is given back.
+ */
+int dlk_record_compare(struct dlk_held *h);
+
+/* --- renewer.c ------------------------------------------------------------ */
+
+void *dlk_thread_run(void *unused);
+/* A server was restarted, perhaps: all that we hold there is renewed now. */
+void dlk_renewals_hurry(const struct dlk_endpoint *ep);
 
 /* --- thread.c (mutex not held) -------------------------------------------- */
 
@@ -516,8 +540,6 @@ enum { DLK_PASS = 100 };
 
 /* flock(2) as called: 0, -errno, or DLK_PASS: not ours, ask the kernel. */
 int dlk_flock(struct dlk_call *call, int fd, int op);
-/* May another process, or one that we made, have fd's description too? */
-bool dlk_shared(int fd);
 /* close(2) is about to take fd away: what becomes of its lease. */
 void dlk_closing(int fd);
 
@@ -548,13 +570,6 @@ int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len);
 void dlk_record_closing(int fd);
 /* All of [first, last] are about to be closed: the files of any of them. */
 void dlk_record_closing_span(unsigned first, unsigned last);
-/* dlk_lock_is_there() for record locks; what is gone is given back. */
-int dlk_record_is_there(struct dlk_held *h);
-/*
- * The server does not know a lease: put it back, if it was restarted just now.
- * 0, DLK_GONE, DLK_LOST, -errno; -EAGAIN if somebody works on it.
- */
-int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c);
 
 /* --- deadlock.c ----------------------------------------------------------- */
 

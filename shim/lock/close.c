@@ -1,26 +1,85 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Record locks: what the kernel has dropped.
+ * A descriptor is about to be closed, and with it locks may end.
  *
- * Closing any descriptor of a file drops all the process's POSIX locks on it;
- * closing the last one of a description its OFD locks (fcntl(2)).
- *
- *  1. What is seen to be closed is given back before the kernel's locks go,
- *     for after that another host may wait.
- *  2. The kernel is the truth (DESIGN L4): what it does not show any more is
- *     given back when we look, before each renewal; what it shows and we were
- *     not granted is nothing.
- *  3. No telling (no /proc, threads with tables of their own) is "there".
+ * Closing the last descriptor of a description ends its flock and OFD locks;
+ * closing any descriptor of a file all the process's POSIX locks on it
+ * (fcntl(2)).  What is seen to be closed is given back before the kernel's
+ * locks go, for after that another host may wait.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
+#include "hold/state.h"
 
-#include "os/real.h"
-#include "lease/records.h"
-#include "lock/record.h"
-#include "model/timeline.h"
+/* --- flock(2) ------------------------------------------------------------- */
+
+struct closing {
+	int fd;
+	const struct dlk_held *h;
+};
+
+/* Another descriptor of the description that is about to lose one. */
+static bool survives(void *arg, int fd)
+{
+	const struct closing *c = arg;
+	const struct dlk_held *other = NULL;
+	int same;
+
+	if (fd == c->fd)
+		return false;
+	same = dlk_kernel_same(c->fd, fd);
+	if (same >= 0)
+		return same;
+	pthread_mutex_lock(&dlk.mutex);
+	do {
+		other = dlk_held_find(&c->h->file, other);
+	} while (other && (other == c->h || other->fd != fd));
+	pthread_mutex_unlock(&dlk.mutex);
+	return !other;
+}
+
+/* Which lease goes with the shadow, and does anything end at all? */
+static void closing(int fd)
+{
+	struct closing c = { .fd = fd };
+	int other = -1, shadow = dlk_shadow_of(fd);
+	struct dlk_held *h;
+
+	if (shadow >= 0 && dlk_shadow_moves(fd))
+		return;
+	c.h = h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
+	if (h && shadow < 0 && atomic_load(&dlk.dups))
+		other = dlk_kernel_find(&h->file, h->mode, survives, &c);
+	if (h && other >= 0) {
+		pthread_mutex_lock(&dlk.mutex);
+		h->fd = other;
+		pthread_mutex_unlock(&dlk.mutex);
+	} else if (h && other == -1 && !dlk_shared(fd) &&
+		   !dlk_is_delegated(h)) {
+		if (h->coherent)
+			dlk_coherence_flush(fd);
+		dlk_give_back(h);
+	} else if (h) {
+		dlk_leave_to_keeper(h, other == -1);
+	}
+	if (h)
+		dlk_unpin(h);
+	if (shadow >= 0)
+		dlk_shadow_drop(fd);
+}
+
+void dlk_closing(int fd)
+{
+	struct dlk_call call;
+
+	if ((atomic_load(&dlk.n_held) == 0 &&
+	     atomic_load(&dlk.n_shadows) == 0) ||
+	    dlk_own_is(fd))
+		return;
+	dlk_enter(&call);
+	closing(fd);
+	dlk_leave(&call);
+}
+
+/* --- record locks --------------------------------------------------------- */
 
 static bool other_of_description(void *arg, int fd)
 {
@@ -49,14 +108,6 @@ static void close_description(struct dlk_held *h, int fd)
 		dlk_give_back(h);
 	else
 		dlk_leave_to_keeper(h, other == -1);
-}
-
-/* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */
-bool dlk_record_is_path_only(int fd)
-{
-	int flags = real.fcntl64(fd, F_GETFL);
-
-	return flags >= 0 && (flags & O_PATH);
 }
 
 static void close_record(struct dlk_call *call, int fd,
@@ -89,7 +140,7 @@ void dlk_record_closing(int fd)
 	if (atomic_load(&dlk.n_held) == 0)
 		return;
 	dlk_enter(&call);
-	if (dlk_kernel_file(fd, &file) == 0 && !dlk_record_is_path_only(fd))
+	if (dlk_kernel_file(fd, &file) == 0 && !dlk_kernel_is_path_only(fd))
 		close_record(&call, fd, &file);
 	dlk_leave(&call);
 }
@@ -105,7 +156,7 @@ static bool ends_locks(void *arg, int fd)
 	struct dlk_file file;
 
 	if ((unsigned)fd < span->first || (unsigned)fd > span->last ||
-	    dlk_record_is_path_only(fd) || dlk_kernel_file(fd, &file) < 0)
+	    dlk_kernel_is_path_only(fd) || dlk_kernel_file(fd, &file) < 0)
 		return false;
 	h = dlk_record_owner(&file, DLK_POSIX, fd);
 	if (h)
@@ -127,132 +178,4 @@ void dlk_record_closing_span(unsigned first, unsigned last)
 	       dlk_kernel_file(fd, &file) == 0)
 		close_record(&call, fd, &file);
 	dlk_leave(&call);
-}
-
-/* (gate) What the kernel does not show any more is taken off the list. */
-static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
-{
-	struct dlk_range want, piece;
-	bool changed = false;
-
-	for (size_t i = 0; i < list->n;
-	     i = dlk_ranges_find(list, want.end + 1)) {
-		want = list->v[i];
-		for (uint64_t at = want.start;; at = piece.end + 1) {
-			piece = dlk_ranges_piece(kernel, at, want.end);
-			if (piece.type < want.type) {
-				changed = true;
-				dlk_ranges_set(list, piece);
-			}
-			if (piece.end == want.end)
-				break;
-		}
-		if (want.end == DLK_RANGE_MAX)
-			break;
-	}
-	return changed;
-}
-
-/* Not another lease's description, nor one that has no lock of this kind. */
-static bool is_lost_description(void *arg, int fd)
-{
-	const struct dlk_held *h = arg, *other = NULL;
-	bool claimed = false, locked = false;
-
-	pthread_mutex_lock(&dlk.mutex);
-	while (!claimed && (other = dlk_held_find_records(&h->file, other)))
-		claimed = other != h && dlk_record_is_owner(other, DLK_OFD, fd);
-	pthread_mutex_unlock(&dlk.mutex);
-	return !claimed &&
-	       dlk_kernel_records(fd, DLK_OFD, dlk_record_note_any, &locked) ==
-		       0 &&
-	       locked;
-}
-
-static bool shows_lock(const struct dlk_held *h)
-{
-	bool locked = false;
-
-	return dlk_kernel_is_file(h->fd, &h->file) &&
-	       dlk_kernel_records(h->fd, DLK_OFD, dlk_record_note_any,
-				  &locked) == 0 &&
-	       locked;
-}
-
-/* (gate) If its number is another's by now: has it a second one? */
-static int find_description(struct dlk_held *h)
-{
-	int fd;
-
-	if (shows_lock(h))
-		return 1;
-	fd = dlk_kernel_find(&h->file, DLK_ANY_MODE, is_lost_description, h);
-	/* Another thread's table may have what this one's has not. */
-	if (fd < 0)
-		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
-	pthread_mutex_lock(&dlk.mutex);
-	h->fd = fd;
-	pthread_mutex_unlock(&dlk.mutex);
-	return 1;
-}
-
-/* (gate) All that the kernel shows of the owner: 1, 0 if that is nothing. */
-static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
-{
-	int there = 1;
-
-	if (h->kind == DLK_OFD) {
-		there = find_description(h);
-		if (there == 1 &&
-		    dlk_kernel_records(h->fd, DLK_OFD, dlk_record_collect,
-				       kernel) < 0)
-			return -1;
-	} else if (dlk_kernel_own_records(&h->file, dlk_record_collect,
-					  kernel) < 0) {
-		return -1;
-	}
-	if (kernel->n || there < 1)
-		return there;
-	return atomic_load(&dlk.tables) ? -1 : 0;
-}
-
-/* (gate) */
-int dlk_record_compare(struct dlk_held *h)
-{
-	struct dlk_ranges kernel = { .grow = h->ranges.grow };
-	int there = read_kernel(h, &kernel);
-
-	if (there == 1 && intersect(&h->ranges, &kernel))
-		dlk_list_send(h, NULL);
-	dlk_ranges_free(&kernel);
-	return there == 1 ? h->ranges.n != 0 : there;
-}
-
-int dlk_record_is_there(struct dlk_held *h)
-{
-	int there;
-
-	if (!dlk_gate_try(&h->file))
-		return -1;
-	there = dlk_record_compare(h);
-	dlk_gate_leave(&h->file);
-	return there;
-}
-
-/* Within its deadline, by the thread: a restarted server has forgotten it. */
-int dlk_record_restore(struct dlk_held *h, struct dlk_conn *c)
-{
-	const uint64_t now = dlk_now_ns();
-	int err = DLK_GONE;
-
-	if (now >= h->deadline_ns)
-		return DLK_GONE;
-	if (!dlk_gate_try(&h->file))
-		return -EAGAIN;
-	err = dlk_records_restore(
-		c, now + dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS,
-		&h->lease, h->seq, h->since_ns, &h->ranges);
-	dlk_gate_leave(&h->file);
-	/* In time, or else nobody knows what came in between. */
-	return err == 0 && dlk_now_ns() >= h->deadline_ns ? DLK_GONE : err;
 }

@@ -94,7 +94,7 @@ static uint64_t next_look_ns; /* the thread's */
 
 static bool has_records(void *any, int fd)
 {
-	dlk_kernel_records(fd, DLK_POSIX, dlk_record_note_any, any);
+	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, any);
 	return *(bool *)any;
 }
 

@@ -19,7 +19,9 @@
  * killed would leave a kernel lock with the shell that nobody holds.
  */
 #include "lock/follow.h"
+#include "lock/place.h"
 #include "lock/trace.h"
+#include "lock/wait.h"
 
 #include <alloca.h>
 #include <errno.h>
@@ -40,76 +42,6 @@ enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
 
 /* What flock(2) cannot do on this file: let its shadow be locked. */
 enum { NO_FLOCK = 101 };
-
-/* --- which lease is it? --------------------------------------------------- */
-
-/*
- * May somebody else have the description?  Not if it is none that we began
- * with, and we made no child and received no descriptor since (DESIGN L4).
- */
-bool dlk_shared(int fd)
-{
-	if (fd < 0 || fd > 255 || atomic_load(&dlk.shares))
-		return true;
-	return dlk.open_at_start[fd / 64] >> (fd % 64) & 1;
-}
-
-/*
- * (mutex held) The lease that fd's description holds, which has a lock of this
- * mode.  An exclusive one is alone; of several shared ones kcmp(2) tells, and
- * where the kernel will not say, any will do: all are worth the same.
- */
-static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
-				   int mode)
-{
-	struct dlk_held *h = NULL, *perhaps = NULL;
-
-	while ((h = dlk_held_find(file, h))) {
-		int same;
-
-		/* No telling (mode < 0): by its number. */
-		if (h->mode != mode && (mode >= 0 || h->fd != fd))
-			continue;
-		if (h->fd == fd || mode == LOCK_EX)
-			return h;
-		same = dlk_kernel_same(fd, h->fd);
-		if (same == 1)
-			return h;
-		if (same < 0 && !perhaps)
-			perhaps = h;
-	}
-	return perhaps;
-}
-
-/* The lease that fd's own description holds, pinned, or NULL. */
-static struct dlk_held *lease_of(int fd)
-{
-	struct dlk_held *h, *more;
-	struct dlk_file file;
-	int mode;
-
-	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
-		return NULL;
-	pthread_mutex_lock(&dlk.mutex);
-	h = dlk_held_find(&file, NULL);
-	more = h ? dlk_held_find(&file, h) : NULL;
-	/*
-	 * The one descriptor of the one process: it is the description, or
-	 * one that was opened after that was closed behind our back.
-	 */
-	if (h &&
-	    (more || h->fd != fd || atomic_load(&dlk.dups) || dlk_shared(fd))) {
-		pthread_mutex_unlock(&dlk.mutex);
-		/* A description without a lock has none to give. */
-		mode = dlk_kernel_flock_mode(fd);
-		pthread_mutex_lock(&dlk.mutex);
-		h = mode == LOCK_UN ? NULL : find_lease(&file, fd, mode);
-	}
-	if (h)
-		h->pins++;
-	pthread_mutex_unlock(&dlk.mutex);
-	return h;
-}
 
 /* --- the kernel's part ---------------------------------------------------- */
 
@@ -300,7 +232,7 @@ static int try_with_keepers(struct ask *a)
 /* The kernel has started anew already: we do so, as for a conversion. */
 static int start_anew(const struct ask *a)
 {
-	struct dlk_held *h = lease_of(a->fd);
+	struct dlk_held *h = dlk_flock_owner(a->fd);
 
 	if (h) {
 		dlk_give_back(h);
@@ -1079,7 +1011,7 @@ static bool have_it(struct ask *a)
 		return false; /* who should have locked it? */
 	look(a);
 	if (a->had != LOCK_UN)
-		a->old = lease_of(a->fd);
+		a->old = dlk_flock_owner(a->fd);
 	if (!a->old)
 		return false;
 	if (a->had != a->mode || has_lapsed(a->old)) {
@@ -1163,7 +1095,7 @@ static int lock_managed(struct ask *a)
 	return err;
 }
 
-/* --- unlock and close ----------------------------------------------------- */
+/* --- unlock ----------------------------------------------------------- */
 
 static bool is_managed(int fd)
 {
@@ -1210,7 +1142,7 @@ static int unlock(struct dlk_call *call, int fd)
 
 	dlk_enter(call);
 	shadow = dlk_shadow_of(fd);
-	h = lease_of(shadow >= 0 ? shadow : fd);
+	h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
 	if (h) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
@@ -1227,74 +1159,6 @@ static int unlock(struct dlk_call *call, int fd)
 	dlk_thread_catch_up();
 	dlk_leave(call);
 	return r;
-}
-
-struct closing {
-	int fd;
-	const struct dlk_held *h;
-};
-
-/* Another descriptor of the description that is about to lose one. */
-static bool survives(void *arg, int fd)
-{
-	const struct closing *c = arg;
-	const struct dlk_held *other = NULL;
-	int same;
-
-	if (fd == c->fd)
-		return false;
-	same = dlk_kernel_same(c->fd, fd);
-	if (same >= 0)
-		return same;
-	pthread_mutex_lock(&dlk.mutex);
-	do {
-		other = dlk_held_find(&c->h->file, other);
-	} while (other && (other == c->h || other->fd != fd));
-	pthread_mutex_unlock(&dlk.mutex);
-	return !other;
-}
-
-/* Which lease goes with the shadow, and does anything end at all? */
-static void closing(int fd)
-{
-	struct closing c = { .fd = fd };
-	int other = -1, shadow = dlk_shadow_of(fd);
-	struct dlk_held *h;
-
-	if (shadow >= 0 && dlk_shadow_moves(fd))
-		return;
-	c.h = h = lease_of(shadow >= 0 ? shadow : fd);
-	if (h && shadow < 0 && atomic_load(&dlk.dups))
-		other = dlk_kernel_find(&h->file, h->mode, survives, &c);
-	if (h && other >= 0) {
-		pthread_mutex_lock(&dlk.mutex);
-		h->fd = other;
-		pthread_mutex_unlock(&dlk.mutex);
-	} else if (h && other == -1 && !dlk_shared(fd) &&
-		   !dlk_is_delegated(h)) {
-		if (h->coherent)
-			dlk_coherence_flush(fd);
-		dlk_give_back(h);
-	} else if (h) {
-		dlk_leave_to_keeper(h, other == -1);
-	}
-	if (h)
-		dlk_unpin(h);
-	if (shadow >= 0)
-		dlk_shadow_drop(fd);
-}
-
-void dlk_closing(int fd)
-{
-	struct dlk_call call;
-
-	if ((atomic_load(&dlk.n_held) == 0 &&
-	     atomic_load(&dlk.n_shadows) == 0) ||
-	    dlk_own_is(fd))
-		return;
-	dlk_enter(&call);
-	closing(fd);
-	dlk_leave(&call);
 }
 
 /* --- flock ---------------------------------------------------------------- */

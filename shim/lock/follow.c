@@ -202,6 +202,14 @@ bool dlk_follow_any(void)
 
 /* --- where it is now ------------------------------------------------------ */
 
+bool dlk_follow_moved(const struct ask *a)
+{
+	struct dlk_file now;
+	int err = a->by_shadow ? -ENOENT : dlk_kernel_file(a->fd, &now);
+
+	return err == -EBADF || (!err && !dlk_same_file(&now, &a->file));
+}
+
 static void use(struct ask *a, int fd)
 {
 	if (a->by_shadow)
@@ -225,13 +233,13 @@ int dlk_follow_up(struct ask *a)
 			atomic_store(&a->followed->fd, a->number);
 			use(a, a->number);
 		}
-		return dlk_ask_moved(a) ? DLK_OTHER_FILE : 0;
+		return dlk_follow_moved(a) ? DLK_OTHER_FILE : 0;
 	}
 	fd = where(a);
 	if (fd < 0)
 		return -EBADF;
 	use(a, fd);
-	return dlk_ask_moved(a) ? -EBADF : 0;
+	return dlk_follow_moved(a) ? -EBADF : 0;
 }
 
 /*
@@ -246,9 +254,9 @@ int dlk_follow_granted(struct ask *a)
 	if (fd < 0)
 		return -EBADF;
 	if (fd == program_fd(a))
-		return dlk_ask_moved(a) ? DLK_OTHER_FILE : 0;
+		return dlk_follow_moved(a) ? DLK_OTHER_FILE : 0;
 	use(a, fd);
-	return dlk_ask_moved(a) ? -EBADF : 0;
+	return dlk_follow_moved(a) ? -EBADF : 0;
 }
 
 /*
@@ -262,5 +270,5 @@ bool dlk_follow_is_there(struct ask *a)
 	if (fd < 0)
 		return false;
 	use(a, fd);
-	return !dlk_ask_moved(a);
+	return !dlk_follow_moved(a);
 }

@@ -25,6 +25,9 @@ int dlk_follow_up(struct ask *a);
 /* The same, and the kernel has granted what it was asked for with a->fd. */
 int dlk_follow_granted(struct ask *a);
 
+/* Is the descriptor that of another file, or of none? */
+bool dlk_follow_moved(const struct ask *a);
+
 /* Before what the kernel has granted is undone: a->fd may be another one. */
 bool dlk_follow_is_there(struct ask *a);
 

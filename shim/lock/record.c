@@ -44,8 +44,10 @@
 #include "os/real.h"
 #include "lease/records.h"
 #include "lock/follow.h"
+#include "lock/place.h"
 #include "lock/record.h"
 #include "lock/trace.h"
+#include "lock/wait.h"
 #include "model/timeline.h"
 
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
@@ -59,76 +61,6 @@ static const struct dlk_ranges nothing;
 static const struct dlk_ranges *granted(const struct ask *a)
 {
 	return a->own ? &a->own->ranges : &nothing;
-}
-
-/* --- whose is it? --------------------------------------------------------- */
-
-/* (mutex held) */
-bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
-{
-	if (h->kind != kind)
-		return false;
-	return kind == DLK_POSIX || h->fd == fd ||
-	       dlk_kernel_same(fd, h->fd) == 1;
-}
-
-void dlk_record_note_any(void *arg, const struct dlk_range *range)
-{
-	(void)range;
-	*(bool *)arg = true;
-}
-
-/* A description without a lock need not be compared with those that have. */
-static bool may_own(enum dlk_kind kind, int fd)
-{
-	bool any = false;
-
-	return kind == DLK_POSIX ||
-	       dlk_kernel_records(fd, DLK_OFD, dlk_record_note_any, &any) < 0 ||
-	       any;
-}
-
-/* (mutex held) The first by its number, or by comparison. */
-static struct dlk_held *find_held(const struct dlk_file *file,
-				  enum dlk_kind kind, int fd, bool compare)
-{
-	struct dlk_held *h = NULL;
-
-	do {
-		h = dlk_held_find_records(file, h);
-	} while (h && !(compare ? dlk_record_is_owner(h, kind, fd)
-				: h->kind == kind && h->fd == fd));
-	return h;
-}
-
-/* The lease of fd's owner, pinned, or NULL. */
-struct dlk_held *dlk_record_owner(const struct dlk_file *file,
-				  enum dlk_kind kind, int fd)
-{
-	struct dlk_held *h;
-	bool may;
-
-	if (atomic_load(&dlk.n_held) == 0)
-		return NULL;
-	pthread_mutex_lock(&dlk.mutex);
-	h = find_held(file, kind, fd, false);
-	if (!h) {
-		pthread_mutex_unlock(&dlk.mutex);
-		may = may_own(kind, fd);
-		pthread_mutex_lock(&dlk.mutex);
-		h = may ? find_held(file, kind, fd, true) : NULL;
-	}
-	if (h)
-		h->pins++;
-	pthread_mutex_unlock(&dlk.mutex);
-	return h;
-}
-
-void dlk_record_let_go(struct ask *a)
-{
-	if (a->own)
-		dlk_unpin(a->own);
-	a->own = NULL;
 }
 
 /* --- the kernel's part ---------------------------------------------------- */
@@ -319,7 +251,7 @@ static void undo_wait(struct ask *a)
 	dlk_gate_enter(NULL, &a->file, NULL, NULL);
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	restore_range(a, &a->blocked);
-	dlk_record_let_go(a);
+	dlk_ask_let_go(a);
 	dlk_gate_leave(&a->file);
 }
 
@@ -412,17 +344,12 @@ static void cover(void *arg, const struct dlk_range *range)
 	c->want.start = range->end + 1;
 }
 
-void dlk_record_collect(void *arg, const struct dlk_range *range)
-{
-	dlk_ranges_set(arg, *range);
-}
-
 /* A neighbour that was there before may show it, by another descriptor. */
 static bool is_listed_elsewhere(const struct ask *a)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
 	struct dlk_range rest = a->want, part;
-	bool listed = dlk_kernel_own_records(&a->file, dlk_record_collect,
+	bool listed = dlk_kernel_own_records(&a->file, dlk_kernel_collect,
 					     &kernel) == 0 &&
 		      !dlk_ranges_lacks(&kernel, &rest, &part);
 
@@ -542,21 +469,10 @@ static void unsure(struct ask *a)
 		dlk_release_token(a->rule, &a->lease);
 }
 
-/* The token of what the owner holds, or a new one. */
-int dlk_record_name(struct ask *a)
-{
-	if (!a->own)
-		return dlk_ask_new_token(a);
-	a->lease = a->own->lease;
-	a->asked = false;
-	memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
-	return 0;
-}
-
 static int name_owner(struct ask *a)
 {
 	struct dlk_token t;
-	int err = dlk_record_name(a);
+	int err = dlk_ask_name(a);
 
 	if (err)
 		return err;
@@ -748,7 +664,7 @@ static int adopt(struct ask *a)
 	mine.inherited = true;
 	mine.adopts = true;
 	mine.queue.claim = NULL;
-	dlk_kernel_own_records(&a->file, dlk_record_collect, &kernel);
+	dlk_kernel_own_records(&a->file, dlk_kernel_collect, &kernel);
 	err = adopt_all(&mine, &kernel, &refused);
 	dlk_ranges_free(&kernel);
 	a->own = mine.own;
@@ -916,7 +832,7 @@ static void forget_ended(struct ask *a)
 	    first_is_there(a) || dlk_record_compare(a->own) != 0)
 		return;
 	dlk_lock_ended(a->own);
-	dlk_record_let_go(a);
+	dlk_ask_let_go(a);
 }
 
 static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
@@ -973,7 +889,7 @@ static int attempt_at_gate(struct ask *a, bool *kernel)
 		err = attempt(a, kernel);
 	else
 		*kernel = false;
-	dlk_record_let_go(a);
+	dlk_ask_let_go(a);
 	dlk_gate_leave(&a->file);
 	a->waited = false;
 	a->lease = by_path; /* the owner's own may be gone now */
@@ -1047,7 +963,11 @@ static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
 	return err;
 }
 
-int dlk_record_look(struct ask *a)
+/*
+ * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
+ * owner has come to something by another thread, so that it is to ask again; 0.
+ */
+static int look_around(struct ask *a)
 {
 	int err = dlk_deadlock_check(a);
 	bool news;
@@ -1058,7 +978,7 @@ int dlk_record_look(struct ask *a)
 	news = a->own &&
 	       (has_it(a) || memcmp(a->own->lease.token + sizeof("dlock1"),
 				    a->own_random, DLK_RANDOM_LEN) != 0);
-	dlk_record_let_go(a);
+	dlk_ask_let_go(a);
 	dlk_gate_leave(&a->file);
 	return news ? 't' : 0;
 }
@@ -1108,7 +1028,7 @@ static int unlock_records(struct ask *a)
 	/* A handler has run. */
 	if (!a->s) {
 		dlk_ask_fill_hands(a, 0);
-		if (dlk_ask_moved(a)) {
+		if (dlk_follow_moved(a)) {
 			dlk_gate_leave(&a->file);
 			return a->s ? DLK_OTHER_FILE : -ENOLCK;
 		}
@@ -1119,7 +1039,7 @@ static int unlock_records(struct ask *a)
 	if (a->own)
 		give_up(a->own, a->fd, a->want);
 	err = set_kernel(a, &a->want);
-	dlk_record_let_go(a);
+	dlk_ask_let_go(a);
 	dlk_gate_leave(&a->file);
 	return err;
 }
@@ -1156,6 +1076,7 @@ static int lock_managed(struct ask *a)
 	hold_key(a);
 	dlk_follow_threads(a);
 	a->queue.claim = claim;
+	a->queue.look_around = look_around;
 	dlk_note_inherited(a);
 	err = lock_records(a);
 	dlk_queue_end(a);
@@ -1258,7 +1179,7 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 	struct flock64 copy;
 	int err;
 
-	if (dlk_record_is_path_only(a->fd) || !dlk_record_read(lock, &copy) ||
+	if (dlk_kernel_is_path_only(a->fd) || !dlk_record_read(lock, &copy) ||
 	    (is_ofd(cmd) && copy.l_pid != 0) ||
 	    (is_question(cmd) && !is_lock(&copy)))
 		return DLK_PASS;

@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of record locks share: record.c (lock, unlock), tentative.c
- * (who is in the way), close.c (what the kernel has dropped).  All are
- * called between dlk_enter() and dlk_leave(); (gate) as in record.c.
+ * (who is in the way), inherited.c.  All are called between dlk_enter() and
+ * dlk_leave(); (gate) as in record.c.
  */
 #ifndef DLK_RECORD_H
 #define DLK_RECORD_H
 
 #include "lock/request.h"
 
-/* --- record.c: whose is it? ----------------------------------------------- */
+/* --- record.c ------------------------------------------------------------- */
 
-/* The lease of fd's owner, pinned, or NULL. */
-struct dlk_held *dlk_record_owner(const struct dlk_file *file,
-				  enum dlk_kind kind, int fd);
-/* (mutex held) Is h that of fd's owner? */
-bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
 /* The program's lock, unless the kernel would say EFAULT of it. */
 bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
-/* Unpin a->own. */
-void dlk_record_let_go(struct ask *a);
-/* For a->lease the token of what the owner holds, or a new one: 0, -errno. */
-int dlk_record_name(struct ask *a);
-/* To be called for each range: a bool becomes true; a set gets it. */
-void dlk_record_note_any(void *arg, const struct dlk_range *range);
-void dlk_record_collect(void *arg, const struct dlk_range *range);
 
 /* --- inherited.c ---------------------------------------------------------- */
 
@@ -56,12 +44,5 @@ bool dlk_record_is_by_asker(struct ask *a);
 int dlk_record_doubt(struct ask *a);
 /* F_GETLK, with the key on the stack: 0 or -errno. */
 int dlk_record_get(struct ask *a, struct flock64 *lock);
-
-/* --- close.c -------------------------------------------------------------- */
-
-/* (gate) Take off what the kernel does not show: as dlk_record_is_there(). */
-int dlk_record_compare(struct dlk_held *h);
-/* A descriptor by O_PATH locks nothing, and its close ends nothing. */
-bool dlk_record_is_path_only(int fd);
 
 #endif

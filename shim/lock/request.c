@@ -42,24 +42,6 @@ void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 	dlk_line_end(&l);
 }
 
-static void young_line(struct ask *a, int64_t left_ms)
-{
-	char text[32];
-	struct dlk_text t;
-
-	if (a->told_young)
-		return;
-	a->told_young = true;
-	dlk_text_init(&t, text, sizeof(text));
-	dlk_text_i64(&t, left_ms);
-	dlk_ask_line(a, DLK_WARNING,
-		     "it was restarted and grants nothing for "
-		     "another ",
-		     text,
-		     a->wait ? " ms (restart_delay); waiting"
-			     : " ms (restart_delay); fails with ENOLCK");
-}
-
 /* --- the beginning ------------------------------------------------------ */
 
 /* Where a file has no inode number in common, its key is nobody else's. */
@@ -159,6 +141,24 @@ int dlk_ask_new_token(struct ask *a)
 	return 0;
 }
 
+/* The token of what the owner holds, or a new one. */
+int dlk_ask_name(struct ask *a)
+{
+	if (!a->own)
+		return dlk_ask_new_token(a);
+	a->lease = a->own->lease;
+	a->asked = false;
+	memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
+	return 0;
+}
+
+void dlk_ask_let_go(struct ask *a)
+{
+	if (a->own)
+		dlk_unpin(a->own);
+	a->own = NULL;
+}
+
 bool dlk_ask_same_place(const struct ask *a, bool *older)
 {
 	struct dlk_token ours, theirs;
@@ -200,14 +200,6 @@ bool dlk_ask_once_more(struct ask *a)
 		return false;
 	a->repeated = true;
 	return true;
-}
-
-bool dlk_ask_moved(const struct ask *a)
-{
-	struct dlk_file now;
-	int err = a->by_shadow ? -ENOENT : dlk_kernel_file(a->fd, &now);
-
-	return err == -EBADF || (!err && !dlk_same_file(&now, &a->file));
 }
 
 void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
@@ -317,79 +309,6 @@ void dlk_ask_end(struct ask *a)
 	dlk_scratch_put(a->s);
 	a->s = NULL;
 	dlk_follow_end(a);
-}
-
-int dlk_ask_pause(struct ask *a, uint64_t ns)
-{
-	dlk_queue_away(a);
-	dlk_ask_empty_hands(a);
-	return dlk_ask_fill_hands(a, dlk_sleep(a->call, ns));
-}
-
-/* Asking again is of no use. */
-static bool final(int err)
-{
-	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
-	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
-}
-
-static int unreachable(struct ask *a, int err, uint64_t began_ns)
-{
-	uint64_t now = dlk_now_ns(), pause = 20 * DLK_MS;
-
-	if (a->fail_by_ns == 0)
-		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
-	/* A last attempt of no length would only hide the reason. */
-	if (final(err) || now + pause >= a->fail_by_ns) {
-		dlk_ask_line(a, DLK_ERROR, "", a->why,
-			     "; not locked, the call fails with ENOLCK");
-		return -ENOLCK;
-	}
-	return dlk_ask_pause(a, pause);
-}
-
-static int busy(struct ask *a, int64_t left_ms)
-{
-	uint32_t random;
-	uint64_t limit;
-
-	if (!a->wait)
-		return -EWOULDBLOCK;
-	dlk_random(&random, sizeof(random));
-	a->pause_ns =
-		dlk_backoff_ns(a->pause_ns,
-			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
-			       random);
-	/* A wait that others are told of is told of at each pause. */
-	limit = (a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
-	if (a->wait_id && a->pause_ns > limit)
-		a->pause_ns = limit;
-	return dlk_ask_pause(a, a->pause_ns);
-}
-
-/* Redis did not grant, the kernel's lock is given back: 0 to go on. */
-int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
-{
-	const struct dlk_answer *answer = &a->s->answer;
-
-	if (err == -EINTR)
-		return dlk_ask_pause(a, 0);
-	if (err < 0)
-		return unreachable(a, err, began_ns);
-	a->fail_by_ns = 0;
-	switch (err) {
-	case DLK_BUSY:
-		return busy(a, answer->left_ms);
-	case DLK_YOUNG:
-		young_line(a, answer->left_ms);
-		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
-	default:
-		dlk_ask_line(a, DLK_ERROR, "the key is no lock but a ",
-			     answer->holder,
-			     "; not locked, the call fails "
-			     "with ENOLCK.  Whose key is it? (dlockctl list)");
-		return -ENOLCK;
-	}
 }
 
 /* --- which file is it? ---------------------------------------------------- */

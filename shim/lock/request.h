@@ -16,9 +16,14 @@
 
 struct dlk_followed; /* follow.h */
 
-/* A call's place in the queue at Redis (wait.c). */
+struct ask;
+
+/* A call's place in the queue at Redis (place.c, wait.c). */
 struct queued {
 	struct dlk_waiter waiter;
+	/* Of a record lock, each time that some has passed: 0, 't' to ask
+	   again, -EDEADLK. */
+	int (*look_around)(struct ask *a);
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
 			never queues */
 	char word[DLK_RANDOM_LEN + 24]; /* the claim's digits, and the number
@@ -136,6 +141,10 @@ ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size);
 
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
 int dlk_ask_new_token(struct ask *a);
+/* For a->lease the token of what the owner holds, or a new one: 0, -errno. */
+int dlk_ask_name(struct ask *a);
+/* Unpin a->own. */
+void dlk_ask_let_go(struct ask *a);
 
 /*
  * Refused (a->s->answer), with nothing in hand, and it is about to be said: by
@@ -146,9 +155,6 @@ bool dlk_ask_once_more(struct ask *a);
 
 /* Is the lease in our way one of this host and file?  And an older one? */
 bool dlk_ask_same_place(const struct ask *a, bool *older);
-
-/* Is the descriptor that of another file, or of none (follow.h)? */
-bool dlk_ask_moved(const struct ask *a);
 
 /*
  * A waiting call may never come back (call.c), so what it has in hand goes
@@ -168,20 +174,11 @@ void dlk_ask_end(struct ask *a);
 typedef int dlk_ask_fn(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns);
 int dlk_ask_redis(struct ask *a, dlk_ask_fn *once);
 
-/* Sleep with nothing in hand: 0 or -errno. */
-int dlk_ask_pause(struct ask *a, uint64_t ns);
-
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in
  * hand.  0 or -errno.
  */
 int dlk_ask_ping(struct ask *a);
-
-/*
- * Redis did not grant (DLK_BUSY, DLK_ODD, DLK_YOUNG or -errno), and the
- * kernel's lock is given back: pause and 0 to go on, or what the call returns.
- */
-int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
 
 /* --- replaced.c ----------------------------------------------------------- */
 
@@ -192,51 +189,6 @@ enum { DLK_AGAIN = 102 };
  * returns.
  */
 int dlk_ask_replaced(struct ask *a);
-
-/* --- wait.c --------------------------------------------------------------- */
-
-/* For an ask: the place that it takes if it is refused, or NULL. */
-struct dlk_waiter *dlk_queue_waiter(struct ask *a);
-/*
- * Redis refused (queue.answered: just now, by a->s->answer), and the kernel's
- * lock is given back: wait until the queue grants (queue.granted), or until
- * there is reason to ask, or to look whether a local holder is there still; all
- * without a wait in the kernel (queue.hurry).  0, or what the call returns.
- */
-int dlk_queue_wait(struct ask *a);
-/*
- * [OWN] Granted, and the kernel's lock is taken: the token, and from when its
- * deadline counts.  0, DLK_BUSY: it was too late, -errno.
- */
-int dlk_queue_claim(struct ask *a);
-/*
- * [STRANGE] The kernel's lock is not to be had.  1: what was granted is
- * another's now, or the key is free and the others wait for us to ask: wait in
- * the kernel; 0: there was neither, go on waiting.
- */
-int dlk_queue_not_now(struct ask *a);
-/*
- * Held by a claim: make the lease of it, and do not wait for the answer; the
- * thread's first renewal has it.
- */
-void dlk_queue_confirm(struct ask *a);
-/*
- * A request that had the claim's name may be late (a->unsure): another name,
- * and another place.
- */
-void dlk_queue_rename(struct ask *a);
-/* Before a pause that may never come back: as if it did not wait. */
-void dlk_queue_away(struct ask *a);
-/* However it ended: leave the queue, and let the connection go. */
-void dlk_queue_end(struct ask *a);
-
-/* --- record.c ------------------------------------------------------------- */
-
-/*
- * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
- * owner has come to something by another thread, so that it is to ask again; 0.
- */
-int dlk_record_look(struct ask *a);
 
 /* --- deadlock.c ----------------------------------------------------------- */
 

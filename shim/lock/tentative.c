@@ -28,6 +28,7 @@
 #include "os/real.h"
 #include "lease/records.h"
 #include "lock/record.h"
+#include "lock/wait.h"
 #include "model/timeline.h"
 
 enum { ASKER_LOOKS = 3, ASKER_MS = 10, SLOW_ASKER_MS = 300, REFUSALS = 64 };
@@ -113,7 +114,7 @@ int dlk_record_ask_first(struct ask *a)
 	if (a->wait || began >= atomic_load(refusal_of(a)) ||
 	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
 		return 0;
-	err = dlk_record_name(a);
+	err = dlk_ask_name(a);
 	if (!err)
 		err = dlk_ask_redis(a, get_on);
 	if (err != DLK_BUSY || dlk_ask_same_place(a, &older))
@@ -141,10 +142,10 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
 
 	a->since_ns = since_ns;
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	err = dlk_record_name(a);
+	err = dlk_ask_name(a);
 	if (!err)
 		err = dlk_ask_redis(a, get);
-	dlk_record_let_go(a);
+	dlk_ask_let_go(a);
 	a->lease = by_path;
 	a->since_ns = asked_ns;
 	return err;

@@ -20,6 +20,7 @@
 
 #include "os/file_id.h"
 #include "os/mounts.h"
+#include "os/real.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -141,6 +142,25 @@ int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 
 	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
 	return dlk_each_line(name, take_line, &r) ? 0 : -errno;
+}
+
+void dlk_kernel_note_any(void *arg, const struct dlk_range *range)
+{
+	(void)range;
+	*(bool *)arg = true;
+}
+
+void dlk_kernel_collect(void *arg, const struct dlk_range *range)
+{
+	dlk_ranges_set(arg, *range);
+}
+
+/* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */
+bool dlk_kernel_is_path_only(int fd)
+{
+	int flags = real.fcntl64(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_PATH);
 }
 
 /* Our own number, as the /proc that we see has it (proc(5)). */
@@ -417,7 +437,7 @@ struct seen {
 	int fd;
 	const struct dlk_file *file;
 	enum dlk_holder by;
-	pid_t pid; /* his */
+	pid_t pid;    /* his */
 	bool guarded; /* a keeper waits for its end */
 };
 

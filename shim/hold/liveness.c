@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is the kernel's lock of a lease still there?  The kernel is the truth (DESIGN
+ * L4): what it does not show any more has ended without our seeing it, and is
+ * given back; what it shows and we were not granted is nothing.
+ *
+ * No telling (no /proc, threads with tables of their own) is "there".
+ */
+#include "hold/state.h"
+
+#include <sys/file.h>
+
+/* --- record locks --------------------------------------------------------- */
+
+/* (gate) What the kernel does not show any more is taken off the list. */
+static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
+{
+	struct dlk_range want, piece;
+	bool changed = false;
+
+	for (size_t i = 0; i < list->n;
+	     i = dlk_ranges_find(list, want.end + 1)) {
+		want = list->v[i];
+		for (uint64_t at = want.start;; at = piece.end + 1) {
+			piece = dlk_ranges_piece(kernel, at, want.end);
+			if (piece.type < want.type) {
+				changed = true;
+				dlk_ranges_set(list, piece);
+			}
+			if (piece.end == want.end)
+				break;
+		}
+		if (want.end == DLK_RANGE_MAX)
+			break;
+	}
+	return changed;
+}
+
+/* Not another lease's description, nor one that has no lock of this kind. */
+static bool is_lost_description(void *arg, int fd)
+{
+	const struct dlk_held *h = arg, *other = NULL;
+	bool claimed = false, locked = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	while (!claimed && (other = dlk_held_find_records(&h->file, other)))
+		claimed = other != h && dlk_record_is_owner(other, DLK_OFD, fd);
+	pthread_mutex_unlock(&dlk.mutex);
+	return !claimed &&
+	       dlk_kernel_records(fd, DLK_OFD, dlk_kernel_note_any, &locked) ==
+		       0 &&
+	       locked;
+}
+
+static bool shows_lock(const struct dlk_held *h)
+{
+	bool locked = false;
+
+	return dlk_kernel_is_file(h->fd, &h->file) &&
+	       dlk_kernel_records(h->fd, DLK_OFD, dlk_kernel_note_any,
+				  &locked) == 0 &&
+	       locked;
+}
+
+/* (gate) If its number is another's by now: has it a second one? */
+static int find_description(struct dlk_held *h)
+{
+	int fd;
+
+	if (shows_lock(h))
+		return 1;
+	fd = dlk_kernel_find(&h->file, DLK_ANY_MODE, is_lost_description, h);
+	/* Another thread's table may have what this one's has not. */
+	if (fd < 0)
+		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
+	pthread_mutex_lock(&dlk.mutex);
+	h->fd = fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	return 1;
+}
+
+/* (gate) All that the kernel shows of the owner: 1, 0 if that is nothing. */
+static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
+{
+	int there = 1;
+
+	if (h->kind == DLK_OFD) {
+		there = find_description(h);
+		if (there == 1 &&
+		    dlk_kernel_records(h->fd, DLK_OFD, dlk_kernel_collect,
+				       kernel) < 0)
+			return -1;
+	} else if (dlk_kernel_own_records(&h->file, dlk_kernel_collect,
+					  kernel) < 0) {
+		return -1;
+	}
+	if (kernel->n || there < 1)
+		return there;
+	return atomic_load(&dlk.tables) ? -1 : 0;
+}
+
+/* (gate) */
+int dlk_record_compare(struct dlk_held *h)
+{
+	struct dlk_ranges kernel = { .grow = h->ranges.grow };
+	int there = read_kernel(h, &kernel);
+
+	if (there == 1 && intersect(&h->ranges, &kernel))
+		dlk_list_send(h, NULL);
+	dlk_ranges_free(&kernel);
+	return there == 1 ? h->ranges.n != 0 : there;
+}
+
+static int records_are_there(struct dlk_held *h)
+{
+	int there;
+
+	if (!dlk_gate_try(&h->file))
+		return -1;
+	there = dlk_record_compare(h);
+	dlk_gate_leave(&h->file);
+	return there;
+}
+
+/* --- either --------------------------------------------------------------- */
+
+/* Not a descriptor that another lease is known by: that is another lock. */
+static bool unclaimed(void *arg, int fd)
+{
+	const struct dlk_held *h = arg, *other = NULL;
+
+	pthread_mutex_lock(&dlk.mutex);
+	do {
+		other = dlk_held_find(&h->file, other);
+	} while (other && (other == h || other->fd != fd));
+	pthread_mutex_unlock(&dlk.mutex);
+	return !other;
+}
+
+/* The descriptor that it is known by may be another file's by now. */
+int dlk_lock_is_there(struct dlk_held *h)
+{
+	int fd, mode;
+
+	if (h->kind != DLK_FLOCK)
+		return records_are_there(h);
+	if (h->program_fd >= 0)
+		dlk_shadow_look(h->fd);
+	fd = h->fd;
+	if (fd >= 0 && dlk_kernel_is_file(fd, &h->file)) {
+		mode = dlk_kernel_flock_mode(fd);
+		if (mode < 0)
+			return -1;
+		if (mode == h->mode)
+			return 1;
+	}
+	fd = dlk_kernel_find(&h->file, h->mode, unclaimed, h);
+	/* Another thread's table may have what this one's has not. */
+	if (fd < 0)
+		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->state == DLK_HELD)
+		h->fd = fd;
+	pthread_mutex_unlock(&dlk.mutex);
+	return 1;
+}
+
+/*
+ * None of our descriptors has the lock any more.  If nobody else can have the
+ * description, it has ended without our seeing it, and the lease goes too.  If
+ * others may, the keeper watches it; without a keeper, its ttl ends it.
+ */
+void dlk_lock_ended(struct dlk_held *h)
+{
+	uint32_t told = 0;
+	bool send = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->state == DLK_HELD && !h->leaving) {
+		dlk_held_owe(h);
+		/* A process's own locks are nobody else's. */
+		send = h->kind == DLK_POSIX ||
+		       (!dlk_is_delegated(h) &&
+			!dlk_shared(h->program_fd >= 0 ? h->program_fd
+						       : h->fd));
+		told = dlk_take_from_keeper(h);
+		if (!send)
+			dlk_held_drop(h);
+	}
+	pthread_mutex_unlock(&dlk.mutex);
+	if (send)
+		dlk_handover_drop(told);
+	else
+		dlk_handover_left(told);
+	if (send)
+		dlk_release_send(h);
+}

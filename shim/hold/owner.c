@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which lease is this descriptor's?  A description's, or the process's (DESIGN
+ * L2), and not that of another one that has the same number by now.
+ */
+#include "hold/state.h"
+
+#include <sys/file.h>
+
+/*
+ * May somebody else have the description?  Not if it is none that we began
+ * with, and we made no child and received no descriptor since (DESIGN L4).
+ */
+bool dlk_shared(int fd)
+{
+	if (fd < 0 || fd > 255 || atomic_load(&dlk.shares))
+		return true;
+	return dlk.open_at_start[fd / 64] >> (fd % 64) & 1;
+}
+
+/* --- flock(2) ------------------------------------------------------------- */
+
+/*
+ * (mutex held) The lease that fd's description holds, which has a lock of this
+ * mode.  An exclusive one is alone; of several shared ones kcmp(2) tells, and
+ * where the kernel will not say, any will do: all are worth the same.
+ */
+static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
+				   int mode)
+{
+	struct dlk_held *h = NULL, *perhaps = NULL;
+
+	while ((h = dlk_held_find(file, h))) {
+		int same;
+
+		/* No telling (mode < 0): by its number. */
+		if (h->mode != mode && (mode >= 0 || h->fd != fd))
+			continue;
+		if (h->fd == fd || mode == LOCK_EX)
+			return h;
+		same = dlk_kernel_same(fd, h->fd);
+		if (same == 1)
+			return h;
+		if (same < 0 && !perhaps)
+			perhaps = h;
+	}
+	return perhaps;
+}
+
+struct dlk_held *dlk_flock_owner(int fd)
+{
+	struct dlk_held *h, *more;
+	struct dlk_file file;
+	int mode;
+
+	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
+		return NULL;
+	pthread_mutex_lock(&dlk.mutex);
+	h = dlk_held_find(&file, NULL);
+	more = h ? dlk_held_find(&file, h) : NULL;
+	/*
+	 * The one descriptor of the one process: it is the description, or
+	 * one that was opened after that was closed behind our back.
+	 */
+	if (h &&
+	    (more || h->fd != fd || atomic_load(&dlk.dups) || dlk_shared(fd))) {
+		pthread_mutex_unlock(&dlk.mutex);
+		/* A description without a lock has none to give. */
+		mode = dlk_kernel_flock_mode(fd);
+		pthread_mutex_lock(&dlk.mutex);
+		h = mode == LOCK_UN ? NULL : find_lease(&file, fd, mode);
+	}
+	if (h)
+		h->pins++;
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}
+
+/* --- record locks --------------------------------------------------------- */
+
+/* (mutex held) */
+bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
+{
+	if (h->kind != kind)
+		return false;
+	return kind == DLK_POSIX || h->fd == fd ||
+	       dlk_kernel_same(fd, h->fd) == 1;
+}
+
+/* A description without a lock need not be compared with those that have. */
+static bool may_own(enum dlk_kind kind, int fd)
+{
+	bool any = false;
+
+	return kind == DLK_POSIX ||
+	       dlk_kernel_records(fd, DLK_OFD, dlk_kernel_note_any, &any) < 0 ||
+	       any;
+}
+
+/* (mutex held) The first by its number, or by comparison. */
+static struct dlk_held *find_held(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd, bool compare)
+{
+	struct dlk_held *h = NULL;
+
+	do {
+		h = dlk_held_find_records(file, h);
+	} while (h && !(compare ? dlk_record_is_owner(h, kind, fd)
+				: h->kind == kind && h->fd == fd));
+	return h;
+}
+
+struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd)
+{
+	struct dlk_held *h;
+	bool may;
+
+	if (atomic_load(&dlk.n_held) == 0)
+		return NULL;
+	pthread_mutex_lock(&dlk.mutex);
+	h = find_held(file, kind, fd, false);
+	if (!h) {
+		pthread_mutex_unlock(&dlk.mutex);
+		may = may_own(kind, fd);
+		pthread_mutex_lock(&dlk.mutex);
+		h = may ? find_held(file, kind, fd, true) : NULL;
+	}
+	if (h)
+		h->pins++;
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}

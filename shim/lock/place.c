@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A call's place in the queue at Redis, and the claim that it is granted there
+ * (DESIGN section 4, lease/queue.h): what is said of it, and by which channel
+ * it is told.
+ *
+ * Whatever ends the wait, its place or its claim MUST be given back, but for a
+ * call that never comes back: its place ends with its life.
+ */
+#include "lock/place.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "os/log.h"
+#include "redis/script.h"
+#include "model/text.h"
+#include "model/timeline.h"
+
+/*
+ * For an answer that a return waits for; and that a handler waits for, or the
+ * place is lost.
+ */
+enum { SAY_MS = 20, REST_MS = 100 };
+
+/* --- the claim ------------------------------------------------------------ */
+
+/* Of a token: where its 20 digits of `since` are. */
+static char *since_of(char *token)
+{
+	struct dlk_arg id = dlk_script_identity(token);
+
+	return token + (id.text + id.len - token);
+}
+
+static int name_claim(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	ssize_t n = dlk_ask_token(a, 0, q->claim, DLK_TOKEN_MAX);
+
+	if (n < 0)
+		return (int)n;
+	memcpy(since_of(q->claim), DLK_NEVER, 20);
+	q->waiter.claim = q->claim;
+	q->waiter.claim_len = (size_t)n;
+	q->waiter.life_ms = dlk_life_ms(a->lease.ttl_ms);
+	return 0;
+}
+
+/*
+ * The number of a request is what the word of a grant must repeat (queue.h).
+ * What was said before may be of a claim that was given up since, or that has
+ * ended:
+ *
+ *	we			server
+ *	(stopped)		[SERVE], "granted 5" on its way
+ *				the claim ends; another is granted
+ *	[STAY], number 6 ->
+ *				"not yet": the deadline counts from here
+ *	"granted 5"
+ */
+static void number(struct queued *q)
+{
+	struct dlk_text t;
+
+	q->waiter.request++;
+	strcpy(q->waiter.channel, q->wake ? q->wake->channel : DLK_NO_CHANNEL);
+	dlk_text_init(&t, q->word, sizeof(q->word));
+	dlk_text_bytes(&t, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
+	dlk_text_str(&t, " ");
+	dlk_text_u64(&t, q->waiter.request, 1);
+}
+
+bool dlk_place_is_deaf(const struct queued *q)
+{
+	return q->deaf && !q->wake;
+}
+
+static void say_what(struct ask *a)
+{
+	if (a->kind == DLK_FLOCK)
+		return;
+	dlk_records_what(a->queue.what, &a->want, a->own_random,
+			 dlk_overtakes(a));
+	a->queue.waiter.what = a->queue.what;
+}
+
+struct dlk_waiter *dlk_queue_waiter(struct ask *a)
+{
+	struct queued *q = &a->queue;
+
+	if (!a->wait || !q->claim || a->elsewhere)
+		return NULL;
+	if (!q->wake)
+		q->wake = dlk_wake_get(a->ep);
+	if ((!q->wake && !q->deaf) ||
+	    (!q->waiter.claim_len && name_claim(a) < 0))
+		return NULL;
+	number(q);
+	say_what(a);
+	return &q->waiter;
+}
+
+/* --- what is said of it --------------------------------------------------- */
+
+/* Another thread of ours may need its connection no more. */
+static void hear_again(struct ask *a)
+{
+	if (dlk_place_is_deaf(&a->queue) && a->queue.lost == 0)
+		a->queue.wake = dlk_wake_get(a->ep);
+}
+
+int dlk_place_stay(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (err)
+		return err;
+	hear_again(a);
+	number(&a->queue);
+	say_what(a);
+	return dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
+			      &a->s->answer);
+}
+
+static int pass_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	return err ? err
+		   : dlk_queue_pass(c, deadline_ns, &a->lease, &a->queue.waiter,
+				    &a->s->answer);
+}
+
+static void answered(void *arg, const redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+}
+
+/*
+ * What is not said leaves a place that is served, and nobody is there: all
+ * who wait would wait for as long as the claim lasts.  So where the open ones
+ * are in other hands (the thread's, for an answer), another is opened.
+ */
+static struct dlk_conn *get_link(const struct dlk_endpoint *ep, uint64_t by)
+{
+	struct dlk_conn *c = dlk_link_get_open(ep);
+
+	if (c)
+		return c;
+	c = dlk_link_get(ep);
+	if (c && dlk_conn_open(c, by) < 0) {
+		dlk_link_put(c);
+		return NULL;
+	}
+	return c;
+}
+
+/* Said and not waited for; who does not hear it hears nothing of us later. */
+static void say_leave(struct ask *a)
+{
+	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
+	struct dlk_conn *c = get_link(a->ep, by);
+
+	if (!c)
+		return;
+	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
+	     dlk_conn_settle(c, by) == 0) &&
+	    dlk_queue_leave(c, &a->lease, &a->queue.waiter) == 0) {
+		dlk_conn_defer(c, answered, NULL);
+		dlk_conn_flush(c, by);
+	}
+	dlk_link_put(c);
+}
+
+/*
+ * What gives a claim back, and is late, gives back the next one of that name:
+ *
+ *	waiter				server
+ *	[REST] ->			(late)
+ *	[STAY] ->			[SERVE]: the claim, once more
+ *	[WAKE], holds it
+ *					[REST]: a claim of that name is there,
+ *					the next one is served: two hold it
+ *
+ * So it is waited for; and if nobody can say that it has been done, the place
+ * is left for another, with a claim of another name.  Either way nothing that
+ * was granted before is counted on.
+ */
+static void forget_place(struct queued *q)
+{
+	q->granted = false;
+	q->waiter.queued = false;
+	q->waiter.claim_len = 0;
+}
+
+static void say_rest(struct ask *a)
+{
+	const uint64_t by = dlk_now_ns() + REST_MS * DLK_MS;
+	struct dlk_conn *c = get_link(a->ep, by);
+	const redisReply *r;
+	int err =
+		c ? dlk_queue_rest(c, &a->lease, &a->queue.waiter) : -ENOTCONN;
+
+	if (!err)
+		err = dlk_conn_flush(c, by);
+	if (!err)
+		err = dlk_conn_reply(c, by, &r);
+	a->queue.placed = a->queue.granted = false;
+	if (err || r->type == REDIS_REPLY_ERROR)
+		forget_place(&a->queue);
+	if (c)
+		dlk_link_put(c);
+}
+
+void dlk_place_hang_up(struct queued *q)
+{
+	if (q->wake)
+		dlk_wake_put(q->wake);
+	q->wake = NULL;
+}
+
+void dlk_place_rest(struct ask *a)
+{
+	say_rest(a);
+	dlk_place_hang_up(&a->queue);
+}
+
+void dlk_queue_away(struct ask *a)
+{
+	if ((a->queue.wake || a->queue.deaf) && a->queue.waiter.queued)
+		say_rest(a);
+	dlk_place_hang_up(&a->queue);
+}
+
+void dlk_queue_rename(struct ask *a)
+{
+	if (a->queue.waiter.claim_len && (a->queue.wake || a->queue.deaf))
+		say_leave(a);
+	forget_place(&a->queue);
+}
+
+/* --- the channel ---------------------------------------------------------- */
+
+/*
+ * A waiter that cannot be told is deaf, perhaps until others end: there are
+ * too many of one process, it has no descriptor left, the user may not
+ * SUBSCRIBE (acl(7): &dlock%wake:*).  It has its place all the same, or those
+ * who can be told would go before it for ever, and looks for its claim often.
+ */
+static bool makes_deaf(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -EPERM;
+}
+
+static int new_channel(struct ask *a)
+{
+	static atomic_bool said;
+	struct queued *q = &a->queue;
+	int err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, &q->wake,
+			       a->why);
+
+	q->deaf = makes_deaf(err);
+	if (err == -EPERM && !atomic_exchange(&said, true))
+		dlk_ask_line(a, DLK_WARNING,
+			     "cannot be told of what is granted: ", a->why,
+			     "; looks for it (may the user SUBSCRIBE and "
+			     "PUBLISH to &dlock%wake:* ?)");
+	return q->deaf ? 0 : err;
+}
+
+int dlk_place_have_channel(struct ask *a, bool *known)
+{
+	struct queued *q = &a->queue;
+	int err;
+
+	if ((q->wake || q->deaf) && q->waiter.claim_len)
+		return 0;
+	*known = false;
+	if (dlk_queue_waiter(a))
+		return 0;
+	err = q->wake || q->deaf ? -ENOMEM : new_channel(a);
+	if (err)
+		return err;
+	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
+}
+
+/*
+ * Our place is another one, and nothing that we did is the reason: perhaps
+ * nobody heard what was said to us, for the server, or what is between, has
+ * forgotten the connection and we do not know.  By another one, then; and if
+ * that is of no use, by none.
+ */
+bool dlk_place_is_lost(struct queued *q)
+{
+	if (!q->wake || !q->placed || !q->waiter.lost ||
+	    dlk_now_ns() >= q->counted_ns + q->waiter.life_ms * DLK_MS)
+		return false;
+	dlk_wake_close(q->wake);
+	dlk_place_hang_up(q);
+	q->deaf = q->lost++ > 0;
+	return true;
+}
+
+/* --- what it was granted -------------------------------------------------- */
+
+static int confirm_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	a->s->answer.asked_ns = dlk_now_ns();
+	if (!err)
+		err = dlk_lease_renew(c, &a->lease, true);
+	if (!err)
+		err = dlk_conn_flush(c, deadline_ns);
+	return err ? err : dlk_lease_renewed(c, deadline_ns, &a->lease);
+}
+
+int dlk_queue_claim(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	uint64_t now = dlk_now_ns();
+	struct dlk_text t;
+	char since[24];
+	int err;
+
+	dlk_text_init(&t, since, sizeof(since));
+	dlk_text_u64(&t, dlk_identity_since(now), 20);
+	memcpy(a->s->token, q->claim, q->waiter.claim_len + 1);
+	memcpy(since_of(a->s->token), since, 20);
+	a->lease.token = a->s->token;
+	a->lease.token_len = q->waiter.claim_len;
+	a->asked = true;
+	q->waiter.queued = false;
+	q->waiter.claim_len = 0; /* the next queueing has its own */
+	/*
+	 * Who shares the description must find a lease that can be proved (L2,
+	 * L3); and what a claim lasts is little where caches are refreshed.
+	 */
+	q->by_claim = now < q->counted_ns + q->waiter.life_ms * DLK_MS / 2 &&
+		      !dlk_shared(a->by_shadow ? a->program_fd : a->fd) &&
+		      !dlk_coherence_needed(a->rule, a->fd, &a->file);
+	a->s->answer.asked_ns = q->counted_ns;
+	a->s->answer.replaced = false;
+	if (q->by_claim)
+		return 0;
+	err = dlk_ask_redis(a, confirm_on);
+	return err > 0 ? DLK_BUSY : err;
+}
+
+void dlk_queue_confirm(struct ask *a)
+{
+	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
+	struct dlk_conn *c = dlk_link_get_open(a->ep);
+
+	if (!c)
+		return;
+	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
+	     dlk_conn_settle(c, by) == 0) &&
+	    dlk_lease_renew(c, &a->lease, false) == 0) {
+		dlk_conn_defer(c, answered, NULL);
+		dlk_conn_flush(c, by);
+	}
+	dlk_link_put(c);
+}
+
+int dlk_queue_not_now(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	bool told = q->told;
+
+	q->hurry = q->told = false;
+	/* Nothing to pass on, but a place that is before the others'. */
+	if (!q->granted)
+		return told;
+	q->granted = false;
+	a->asked = true;
+	if (dlk_ask_redis(a, pass_on) != DLK_BUSY || a->unsure)
+		forget_place(q);
+	dlk_place_hang_up(q); /* the wait in the kernel may never come back */
+	return 1;
+}
+
+void dlk_queue_end(struct ask *a)
+{
+	struct queued *q = &a->queue;
+
+	if (q->waiter.queued || q->granted)
+		say_leave(a);
+	q->granted = q->told = q->hurry = q->answered = q->deaf = false;
+	forget_place(q);
+	dlk_place_hang_up(q);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* What a refusal makes of a call: it pauses, waits, or fails; see wait.c. */
+#ifndef DLK_WAIT_H
+#define DLK_WAIT_H
+
+#include "lock/request.h"
+
+/* Sleep with nothing in hand: 0 or -errno. */
+int dlk_ask_pause(struct ask *a, uint64_t ns);
+
+/*
+ * Redis did not grant (DLK_BUSY, DLK_ODD, DLK_YOUNG or -errno), and the
+ * kernel's lock is given back: pause and 0 to go on, or what the call returns.
+ */
+int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
+
+/*
+ * Redis refused (queue.answered: just now, by a->s->answer), and the kernel's
+ * lock is given back: wait until the queue grants (queue.granted), or until
+ * there is reason to ask, or to look whether a local holder is there still; all
+ * without a wait in the kernel (queue.hurry).  0, or what the call returns.
+ */
+int dlk_queue_wait(struct ask *a);
+
+#endif
