@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "config/internal.h"
+#include "model/text.h"
 #include "os/sys.h"
 
 /* The size stands before the bytes, so that freeing can wipe them. */
@@ -25,17 +26,27 @@ struct dlk_block {
 	_Alignas(max_align_t) char bytes[];
 };
 
+static void make_printable(char *text)
+{
+	size_t len = strlen(text), n;
+
+	for (; len; text += n, len -= n) {
+		uint32_t c;
+
+		n = dlk_utf8(text, len, &c);
+		if (n && dlk_text_printable(c))
+			continue;
+		n = n ?: 1;
+		memset(text, '?', n);
+	}
+}
+
 static void set_text(struct dlk_error *err, const char *fmt, va_list ap)
 {
-	unsigned char *p;
-
 	if (!err || err->text[0])
 		return;
 	vsnprintf(err->text, sizeof(err->text), fmt, ap);
-	for (p = (unsigned char *)err->text; *p; p++) {
-		if (*p < 0x20 || *p == 0x7f)
-			*p = '?';
-	}
+	make_printable(err->text);
 }
 
 int dlk_error_set(struct dlk_error *err, const char *fmt, ...)

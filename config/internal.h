@@ -61,7 +61,7 @@ struct dlk_build {
 
 /* --- error.c --- */
 
-/* Set err's text unless one is there; control bytes are shown as '?'. */
+/* Set err's text unless one is there; what is not printable is '?'. */
 __attribute__((format(printf, 2, 3))) int dlk_error_set(struct dlk_error *err,
 							const char *fmt, ...);
 

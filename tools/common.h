@@ -41,17 +41,10 @@ int tool_fail(int code, const char *format, ...)
 
 /*
  * For a terminal: printable UTF-8 as it is, '\' doubled, every other byte
- * (control bytes C0 and C1, DEL, what is not UTF-8, marks that reorder text)
- * as \xNN.  Writes at most size - 1 bytes and a NUL, never half a character;
- * returns what was written.
+ * as \xNN (model/text.h).  Writes at most size - 1 bytes and a NUL, never half
+ * a character; returns what was written.
  */
 size_t tool_show(char *out, size_t size, const char *bytes, size_t len);
-
-/*
- * The length of the UTF-8 character that `bytes` begins with (RFC 3629), its
- * code point in *code; 0 if there is none.
- */
-size_t tool_utf8(const char *bytes, size_t len, uint32_t *code);
 
 /*
  * The configuration file: the option's, else $DLOCK_CONFIG, else the default

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/text.h"
+
 const char *tool_name = "dlock";
 
 static void say(const char *format, va_list args)
@@ -38,58 +40,15 @@ int tool_fail(int code, const char *format, ...)
 	return code;
 }
 
-/* Length by the first byte; 0 for one that begins no character. */
-static size_t utf8_length(unsigned char first)
-{
-	if (first < 0x80)
-		return 1;
-	if (first >= 0xc2 && first < 0xe0)
-		return 2;
-	if (first >= 0xe0 && first < 0xf0)
-		return 3;
-	return first >= 0xf0 && first < 0xf5 ? 4 : 0;
-}
-
-size_t tool_utf8(const char *bytes, size_t len, uint32_t *code)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *b = (const unsigned char *)bytes;
-	size_t n = len ? utf8_length(b[0]) : 0;
-	uint32_t c;
-
-	if (!n || n > len)
-		return 0;
-	c = n == 1 ? b[0] : b[0] & (0x7f >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((b[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (b[i] & 0x3f);
-	}
-	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		return 0;
-	*code = c;
-	return n;
-}
-
-/* Neither a control nor a mark that changes how its neighbours are shown. */
-static bool printable(uint32_t c)
-{
-	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-		return false;
-	if (c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e))
-		return false;
-	return !(c >= 0x2066 && c <= 0x2069) && c != 0xfeff;
-}
-
 /* What stands for the first character of `bytes`; *used of them. */
 static size_t show_one(char out[20], const char *bytes, size_t len,
 		       size_t *used)
 {
 	uint32_t code;
-	size_t n = tool_utf8(bytes, len, &code), at = 0;
+	size_t n = dlk_utf8(bytes, len, &code), at = 0;
 
 	*used = n ? n : 1;
-	if (n && printable(code)) {
+	if (n && dlk_text_printable(code)) {
 		memcpy(out, bytes, n);
 		out[n] = bytes[0]; /* '\': doubled */
 		return n + (bytes[0] == '\\');

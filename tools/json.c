@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/common.h"
+#include "model/text.h"
 
 static void string(FILE *f, const char *bytes, size_t len)
 {
@@ -13,7 +13,7 @@ static void string(FILE *f, const char *bytes, size_t len)
 
 	fputc('"', f);
 	for (size_t i = 0; i < len;) {
-		size_t n = tool_utf8(bytes + i, len - i, &code);
+		size_t n = dlk_utf8(bytes + i, len - i, &code);
 		unsigned char c = (unsigned char)bytes[i];
 
 		if (n && c >= 0x20 && c != 0x7f && c != '"' && c != '\\')

@@ -62,16 +62,70 @@ void dlk_text_hex(struct dlk_text *t, uint64_t n)
 	put_number(t, n, 16, 0);
 }
 
+/* Length by the first byte; 0 for one that begins no character. */
+static size_t utf8_length(unsigned char first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first >= 0xc2 && first < 0xe0)
+		return 2;
+	if (first >= 0xe0 && first < 0xf0)
+		return 3;
+	return first >= 0xf0 && first < 0xf5 ? 4 : 0;
+}
+
+size_t dlk_utf8(const char *bytes, size_t len, uint32_t *code)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *b = (const unsigned char *)bytes;
+	size_t n = len ? utf8_length(b[0]) : 0;
+	uint32_t c;
+
+	if (!n || n > len)
+		return 0;
+	c = n == 1 ? b[0] : b[0] & (0x7f >> n);
+	for (size_t i = 1; i < n; i++) {
+		if ((b[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (b[i] & 0x3f);
+	}
+	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		return 0;
+	*code = c;
+	return n;
+}
+
+bool dlk_text_printable(uint32_t c)
+{
+	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+		return false;
+	if (c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e))
+		return false;
+	return !(c >= 0x2066 && c <= 0x2069) && c != 0xfeff;
+}
+
+static void put_escaped(struct dlk_text *t, unsigned char c)
+{
+	char esc[4] = { '\\', 'x', digits[c >> 4], digits[c & 15] };
+
+	dlk_text_bytes(t, esc, sizeof(esc));
+}
+
 void dlk_text_quoted(struct dlk_text *t, const char *bytes, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)bytes[i];
-		char esc[4] = { '\\', 'x', digits[c >> 4], digits[c & 15] };
+	size_t n;
 
-		if (c < 0x20 || c == 0x7f || c == '\\' || c == '"')
-			dlk_text_bytes(t, esc, 4);
-		else
-			dlk_text_bytes(t, bytes + i, 1);
+	for (size_t i = 0; i < len; i += n) {
+		uint32_t c;
+		bool plain;
+
+		n = dlk_utf8(bytes + i, len - i, &c);
+		plain = n && dlk_text_printable(c) && c != '\\' && c != '"';
+		n = n ?: 1;
+		if (plain)
+			dlk_text_bytes(t, bytes + i, n);
+		for (size_t k = 0; !plain && k < n; k++)
+			put_escaped(t, (unsigned char)bytes[i + k]);
 	}
 }
 

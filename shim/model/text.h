@@ -26,8 +26,23 @@ void dlk_text_u64(struct dlk_text *t, uint64_t n, unsigned width);
 void dlk_text_i64(struct dlk_text *t, int64_t n);
 void dlk_text_hex(struct dlk_text *t, uint64_t n);
 
-/* For people: control bytes and bytes that end a quotation as \xNN. */
+/*
+ * For people: printable UTF-8 as it is; what ends a quotation, '\' and every
+ * other byte as \xNN.
+ */
 void dlk_text_quoted(struct dlk_text *t, const char *bytes, size_t len);
+
+/*
+ * The length of the UTF-8 character that `bytes` begins with (RFC 3629), its
+ * code point in *code; 0 if there is none.
+ */
+size_t dlk_utf8(const char *bytes, size_t len, uint32_t *code);
+
+/*
+ * A character that has no effect on a terminal but to be seen: neither a
+ * control (C0, C1, DEL) nor a mark that changes how its neighbours are shown.
+ */
+bool dlk_text_printable(uint32_t code);
 
 /* Decimal or hex digits to a number; the end of the digits, NULL for none. */
 const char *dlk_number(const char *text, unsigned base, uint64_t *n);

@@ -612,6 +612,8 @@ static void control_bytes_do_not_reach_the_message(void **state)
 {
 	(void)state;
 	bad(P("ttl = \"\\e[31m\""), "\"?[31m\" is not a duration");
+	bad(P("ttl = \"\\x9b;1m\""), "\"?;1m\" is not a duration");
+	bad(P("ttl = \"\xc3\x9b\""), "\"\xc3\x9b\" is not a duration");
 }
 
 /* --- files ----------------------------------------------------------- */

@@ -153,6 +153,37 @@ static void utf8_passes_a_quotation(void **state)
 	assert_string_equal(buf, word);
 }
 
+static const char *quoted(const char *bytes)
+{
+	static char buf[64];
+	struct dlk_text t;
+
+	dlk_text_init(&t, buf, sizeof(buf));
+	dlk_text_quoted(&t, bytes, strlen(bytes));
+	return buf;
+}
+
+/* 0x9b is CSI to a terminal of eight bits, U+009B to one of UTF-8. */
+static void c1_controls_are_escaped(void **state)
+{
+	(void)state;
+	assert_string_equal(quoted("\x9b;1m"), "\\x9b;1m");
+	assert_string_equal(quoted("a\x80\x9f"), "a\\x80\\x9f");
+	assert_string_equal(quoted("\xc2\x9b\xc2\xa0"), "\\xc2\\x9b\xc2\xa0");
+	/* The same bytes in a character (U+5B5B). */
+	assert_string_equal(quoted("\xe5\xad\x9b/f"), "\xe5\xad\x9b/f");
+}
+
+static void what_is_no_utf8_is_escaped(void **state)
+{
+	(void)state;
+	assert_string_equal(quoted("caf\xe9"), "caf\\xe9");
+	assert_string_equal(quoted("\xc3"), "\\xc3");
+	assert_string_equal(quoted("\xc0\xaf"), "\\xc0\\xaf");
+	assert_string_equal(quoted("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+	assert_string_equal(quoted("a\xe2\x80\xae"), "a\\xe2\\x80\\xae");
+}
+
 static void a_number_ends_where_its_digits_end(void **state)
 {
 	static const char text[] = "0120 x";
@@ -218,6 +249,8 @@ int main(void)
 		cmocka_unit_test(numbers_print_as_printf_does),
 		cmocka_unit_test(control_bytes_and_quotes_are_escaped),
 		cmocka_unit_test(utf8_passes_a_quotation),
+		cmocka_unit_test(c1_controls_are_escaped),
+		cmocka_unit_test(what_is_no_utf8_is_escaped),
 		cmocka_unit_test(a_number_ends_where_its_digits_end),
 		cmocka_unit_test(hex_digits_are_lower_case),
 		cmocka_unit_test(no_digits_are_no_number),
