@@ -83,25 +83,13 @@ static dev_t device(const struct statx *sx)
 	return makedev(sx->stx_dev_major, sx->stx_dev_minor);
 }
 
-/* Of file systems without a block device, those that no server is asked of. */
+/* Where it cannot be known, a prefix had better be followed. */
 static bool is_local(uint64_t mount_id)
 {
-	static const char *const local[] = {
-		"tmpfs", "ramfs",  "rootfs",   "overlay",  "btrfs",
-		"zfs",   "aufs",   "devtmpfs", "bcachefs", "ubifs",
-		"proc",  "devpts", "sysfs",    "cgroup2",  "ecryptfs",
-	};
 	struct dlk_mount mount;
-	size_t i;
 
-	/* Where it cannot be known, a prefix had better be followed. */
-	if (!dlk_mount_by_id(mount_id, &mount))
-		return true;
-	for (i = 0; i < sizeof(local) / sizeof(*local); i++) {
-		if (!strcmp(mount.type, local[i]))
-			return true;
-	}
-	return false;
+	return !dlk_mount_by_id(mount_id, &mount) ||
+	       dlk_fs_of_type(mount.type) == DLK_FS_LOCAL;
 }
 
 static void learn(struct dlk_reach *reach, dev_t dev)

@@ -16,10 +16,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "keeper/protocol.h"
@@ -55,29 +53,16 @@ static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
 				    : DLK_KEPT_FLOCK;
 }
 
-/* Those of this host that have no device of their own either. */
-static const uint32_t local[] = {
-	TMPFS_MAGIC,       RAMFS_MAGIC,          OVERLAYFS_SUPER_MAGIC,
-	BTRFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */,
-};
-
 /*
- * A network's, FUSE's: they have no device of their own (revalidate.c).  What
+ * A network's, FUSE's: they have no device of their own (mounts.c).  What
  * goes to the keeper is closed there in the background, and a lock is there
  * until then: so not where a lock directory is a tmpfs.
  */
 static bool is_remote(const struct dlk_held *h)
 {
-	uint32_t magic;
-
 	/* A shadow is local; it goes with a file that is not. */
-	if (h->program_fd >= 0 || h->coherent || major(h->file.dev) != 0)
-		return h->program_fd >= 0 || h->coherent;
-	magic = dlk_fs_magic(h->fd, h->file.dev);
-	for (unsigned i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		if (magic == local[i])
-			return false;
-	return true;
+	return h->program_fd >= 0 || h->coherent ||
+	       dlk_fs_of(h->fd, h->file.dev) != DLK_FS_LOCAL;
 }
 
 /* Its size. */

@@ -4,10 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 uint64_t dlk_hash(const void *bytes, size_t len)
 {
@@ -45,12 +43,9 @@ uint64_t dlk_handle_hash(int fd)
 	return get_handle(fd, &u) ? hash_handle(&u) : 0;
 }
 
-/* Without a device of its own (major 0), or it is not worth asking. */
 uint64_t dlk_fuse_node(int fd, dev_t dev)
 {
-	return major(dev) == 0 && dlk_fs_magic(fd, dev) == FUSE_SUPER_MAGIC
-		       ? dlk_handle_hash(fd)
-		       : 0;
+	return dlk_fs_of(fd, dev) == DLK_FS_FUSE ? dlk_handle_hash(fd) : 0;
 }
 
 /* A long handle is cut and a hash of the whole added. */

@@ -150,61 +150,92 @@ int dlk_file_known(int fd, struct stat *st)
 /* --- its type ------------------------------------------------------------- */
 
 /*
- * Of those that have no device of their own, by their names: shares, which keep
- * caches (os/revalidate.c), and file systems of this host.
+ * By its name in mountinfo, and by f_type of statfs(2); only of those that have
+ * no device of their own.
+ *
+ * CACHED: the client keeps pages or attributes that another host may have
+ * changed.  Those of one host's disk have one cache, and those that keep their
+ * caches coherent by locks of their own (Lustre, GPFS, GFS2, OCFS2) need no
+ * help.
  */
-static const struct {
-	const char *type;
+static const struct type {
+	const char *name;
 	uint32_t magic;
-} magics[] = {
-	{ "fuse", FUSE_SUPER_MAGIC },
-	{ "virtiofs", FUSE_SUPER_MAGIC },
-	{ "nfs", NFS_SUPER_MAGIC },
-	{ "nfs4", NFS_SUPER_MAGIC },
-	{ "cifs", CIFS_SUPER_MAGIC },
-	{ "smb3", SMB2_SUPER_MAGIC },
-	{ "9p", V9FS_MAGIC },
-	{ "afs", AFS_FS_MAGIC },
-	{ "ceph", CEPH_SUPER_MAGIC },
-	{ "tmpfs", TMPFS_MAGIC },
-	{ "devtmpfs", TMPFS_MAGIC },
-	{ "ramfs", RAMFS_MAGIC },
-	{ "overlay", OVERLAYFS_SUPER_MAGIC },
-	{ "btrfs", BTRFS_SUPER_MAGIC },
-	{ "zfs", 0x2fc12fc1 },
-	{ "bcachefs", 0xca451a4e },
+	enum dlk_fs fs;
+} types[] = {
+	/* Pages and attributes are kept by each mount. */
+	{ "fuse", FUSE_SUPER_MAGIC, DLK_FS_FUSE },
+	{ "virtiofs", FUSE_SUPER_MAGIC, DLK_FS_FUSE },
+	/* Close-to-open; its lock drops the cache before the lease is ours. */
+	{ "nfs", NFS_SUPER_MAGIC, DLK_FS_CACHED },
+	{ "nfs4", NFS_SUPER_MAGIC, DLK_FS_CACHED },
+	/* They cache for as long as the server lets them (oplocks). */
+	{ "cifs", CIFS_SUPER_MAGIC, DLK_FS_CACHED },
+	{ "smb3", SMB2_SUPER_MAGIC, DLK_FS_CACHED },
+	{ "smbfs", SMB_SUPER_MAGIC, DLK_FS_CACHED },
+	/* cache=loose, mmap and fscache know no coherence. */
+	{ "9p", V9FS_MAGIC, DLK_FS_CACHED },
+	/* It sees another host's close by callback, late. */
+	{ "afs", AFS_FS_MAGIC, DLK_FS_CACHED },
+	{ "afs", AFS_SUPER_MAGIC, DLK_FS_CACHED },
+	/* With lazy I/O only; it is cheap otherwise. */
+	{ "ceph", CEPH_SUPER_MAGIC, DLK_FS_CACHED },
+	/* Of this host: no server is asked. */
+	{ "tmpfs", TMPFS_MAGIC, DLK_FS_LOCAL },
+	{ "devtmpfs", TMPFS_MAGIC, DLK_FS_LOCAL },
+	{ "rootfs", TMPFS_MAGIC, DLK_FS_LOCAL },
+	{ "ramfs", RAMFS_MAGIC, DLK_FS_LOCAL },
+	{ "overlay", OVERLAYFS_SUPER_MAGIC, DLK_FS_LOCAL },
+	{ "btrfs", BTRFS_SUPER_MAGIC, DLK_FS_LOCAL },
+	{ "zfs", 0x2fc12fc1, DLK_FS_LOCAL },
+	{ "bcachefs", 0xca451a4e, DLK_FS_LOCAL },
+	{ "ubifs", 0x24051905, DLK_FS_LOCAL },
+	{ "aufs", 0x61756673, DLK_FS_LOCAL },
+	{ "ecryptfs", ECRYPTFS_SUPER_MAGIC, DLK_FS_LOCAL },
+	{ "proc", PROC_SUPER_MAGIC, DLK_FS_LOCAL },
+	{ "sysfs", SYSFS_MAGIC, DLK_FS_LOCAL },
+	{ "devpts", DEVPTS_SUPER_MAGIC, DLK_FS_LOCAL },
+	{ "cgroup2", CGROUP2_SUPER_MAGIC, DLK_FS_LOCAL },
 };
 
 /* "fuse.sshfs" is a "fuse". */
-static bool is_type(const char *type, const char *name)
+static bool has_name(const struct type *t, const char *name)
 {
-	const size_t len = strlen(name);
+	const size_t len = strlen(t->name);
 
-	return strncmp(type, name, len) == 0 &&
-	       (type[len] == '\0' || type[len] == '.');
+	return strncmp(name, t->name, len) == 0 &&
+	       (name[len] == '\0' || name[len] == '.');
 }
 
-static uint32_t magic_of(const struct dlk_mount *mount)
+enum dlk_fs dlk_fs_of_type(const char *name)
 {
-	for (unsigned i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (is_type(mount->type, magics[i].type))
-			return magics[i].magic;
-	return 0;
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (has_name(&types[i], name))
+			return types[i].fs;
+	return DLK_FS_OTHER;
+}
+
+enum dlk_fs dlk_fs_of_magic(uint32_t magic)
+{
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (types[i].magic == magic)
+			return types[i].fs;
+	return DLK_FS_OTHER;
 }
 
 /* fstatfs(2) is a question to the server: only where nobody else knows. */
-static bool find_magic(int fd, uint32_t *magic)
+static bool find_fs(int fd, enum dlk_fs *fs)
 {
 	struct dlk_mount mount;
-	struct statfs fs;
+	struct statfs st;
 
 	if (dlk_mount_of(fd, &mount)) {
-		*magic = magic_of(&mount);
+		*fs = dlk_fs_of_type(mount.type);
 		return true;
 	}
-	if (fstatfs(fd, &fs) < 0)
+	if (fstatfs(fd, &st) < 0)
 		return false;
-	*magic = (uint32_t)fs.f_type;
+	*fs = dlk_fs_of_magic((uint32_t)st.f_type);
 	return true;
 }
 
@@ -214,7 +245,7 @@ static __thread struct {
 	unsigned next;
 	struct known {
 		dev_t dev;
-		uint32_t magic;
+		enum dlk_fs fs;
 		uint64_t until_ns; /* 0: free */
 	} v[KNOWN];
 } known __attribute__((tls_model("initial-exec")));
@@ -228,31 +259,33 @@ static struct known *place(dev_t dev)
 }
 
 /* What was said before, if there is nothing to be had now. */
-static uint32_t recall(int fd, dev_t dev)
+static enum dlk_fs recall(int fd, dev_t dev)
 {
 	struct known *k = place(dev);
-	uint32_t magic = k ? k->magic : 0;
+	enum dlk_fs fs = k ? k->fs : DLK_FS_OTHER;
 
 	if (k && dlk_now_ns() < k->until_ns)
-		return magic;
-	if (find_magic(fd, &magic)) {
+		return fs;
+	if (find_fs(fd, &fs)) {
 		k = k ?: &known.v[known.next++ % KNOWN];
-		*k = (struct known){ dev, magic,
+		*k = (struct known){ dev, fs,
 				     dlk_now_ns() + KNOWN_MS * DLK_MS };
 	}
-	return magic;
+	return fs;
 }
 
-uint32_t dlk_fs_magic(int fd, dev_t dev)
+enum dlk_fs dlk_fs_of(int fd, dev_t dev)
 {
-	uint32_t magic = 0;
+	enum dlk_fs fs = DLK_FS_OTHER;
 
+	if (major(dev) != 0)
+		return DLK_FS_LOCAL;
 	if (known.busy) {
-		find_magic(fd, &magic);
-		return magic;
+		find_fs(fd, &fs);
+		return fs;
 	}
 	known.busy = true;
-	magic = recall(fd, dev);
+	fs = recall(fd, dev);
 	known.busy = false;
-	return magic;
+	return fs;
 }

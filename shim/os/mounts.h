@@ -34,10 +34,18 @@ bool dlk_mount_by_id(uint64_t id, struct dlk_mount *mount);
 struct stat;
 int dlk_file_known(int fd, struct stat *st);
 
-/*
- * f_type of statfs(2), for a file of this device, of the file systems that are
- * asked for (mounts.c); of others 0, or what it is.
- */
-uint32_t dlk_fs_magic(int fd, dev_t dev);
+/* What a file system is to a lock; each is in one table (mounts.c). */
+enum dlk_fs {
+	DLK_FS_OTHER,  /* it is not known */
+	DLK_FS_LOCAL,  /* of this host: no server is asked */
+	DLK_FS_CACHED, /* a share whose client keeps caches (DESIGN L10) */
+	DLK_FS_FUSE    /* one of those, whose kernel knows a file by its node */
+};
+
+/* Of fd's file, which is of this device. */
+enum dlk_fs dlk_fs_of(int fd, dev_t dev);
+/* By its type in mountinfo, and by f_type of statfs(2): of none with a device. */
+enum dlk_fs dlk_fs_of_type(const char *name);
+enum dlk_fs dlk_fs_of_magic(uint32_t magic);
 
 #endif

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -87,11 +86,9 @@ bool dlk_kernel_is_file(int fd, const struct dlk_file *file)
 			    : st.st_ino == file->ino;
 }
 
-/* Without a device of its own (major 0), or it is not worth asking. */
 bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file)
 {
-	return major(file->dev) == 0 &&
-	       dlk_fs_magic(fd, file->dev) == FUSE_SUPER_MAGIC;
+	return dlk_fs_of(fd, file->dev) == DLK_FS_FUSE;
 }
 
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)

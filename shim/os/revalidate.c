@@ -21,56 +21,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/mounts.h"
 #include "model/text.h"
 
-/*
- * File systems whose client keeps pages or attributes of its own, by
- * statfs(2)'s f_type.  Those of one host's disk have one cache, and those that
- * keep their caches coherent by locks of their own (Lustre, GPFS, GFS2,
- * OCFS2) need no help.
- */
-static const struct {
-	uint32_t type;
-	const char *why;
-} cached[] = {
-	{ FUSE_SUPER_MAGIC, "FUSE, virtiofs: pages and attributes a mount" },
-	{ NFS_SUPER_MAGIC, "NFS: close-to-open; its lock drops the cache, but "
-			   "before the lease is ours" },
-	{ CIFS_SUPER_MAGIC, "CIFS: caches for as long as it may (oplocks)" },
-	{ SMB2_SUPER_MAGIC, "SMB2 and 3: the same" },
-	{ SMB_SUPER_MAGIC, "SMB: the same" },
-	{ V9FS_MAGIC, "9P: cache=loose, mmap and fscache know no coherence" },
-	{ AFS_FS_MAGIC, "AFS: sees another's close by callback, late" },
-	{ AFS_SUPER_MAGIC, "AFS: the same" },
-	{ CEPH_SUPER_MAGIC, "Ceph: with lazy I/O only; cheap otherwise" },
-};
-
 bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
 			  const struct dlk_file *file)
 {
-	uint32_t magic;
-
 	if (rule->coherence != DLK_COHERENCE_AUTO)
 		return rule->coherence == DLK_COHERENCE_ON;
-	/* Each of these has no device of its own; the others do not pay. */
-	if (major(file->dev) != 0)
-		return false;
-	magic = dlk_fs_magic(fd, file->dev);
-	for (unsigned i = 0; i < sizeof(cached) / sizeof(cached[0]); i++)
-		if (magic == cached[i].type)
-			return true;
-	return false;
+	return dlk_fs_of(fd, file->dev) >= DLK_FS_CACHED;
 }
 
 /* --- pages that stay ------------------------------------------------------ */

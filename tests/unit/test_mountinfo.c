@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -126,7 +128,9 @@ static void the_kernel_says_so(void **state)
 	assert_string_equal(mount.type, "proc");
 	assert_int_equal(mount.dev, st.st_dev);
 	assert_int_equal(mount.point_len, strlen("/proc"));
-	assert_int_equal(dlk_fs_magic(fd, st.st_dev), 0);
+	assert_int_equal(dlk_fs_of(fd, st.st_dev), DLK_FS_LOCAL);
+	/* One with a device of its own is not looked at. */
+	assert_int_equal(dlk_fs_of(-1, makedev(8, 1)), DLK_FS_LOCAL);
 	assert_int_equal(dlk_file_known(fd, &known), 0);
 	assert_int_equal(known.st_dev, st.st_dev);
 	assert_int_equal(known.st_ino, st.st_ino);
@@ -134,6 +138,56 @@ static void the_kernel_says_so(void **state)
 	close(fd);
 	assert_int_equal(dlk_file_known(fd, &known), -1);
 	assert_false(dlk_mount_of(fd, &mount));
+}
+
+static void a_type_is_known_by_its_name(void **state)
+{
+	(void)state;
+	assert_int_equal(dlk_fs_of_type("nfs4"), DLK_FS_CACHED);
+	assert_int_equal(dlk_fs_of_type("fuse"), DLK_FS_FUSE);
+	assert_int_equal(dlk_fs_of_type("fuse.sshfs"), DLK_FS_FUSE);
+	assert_int_equal(dlk_fs_of_type("tmpfs"), DLK_FS_LOCAL);
+	assert_int_equal(dlk_fs_of_type("fusectl"), DLK_FS_OTHER);
+	assert_int_equal(dlk_fs_of_type("nfsd"), DLK_FS_OTHER);
+	assert_int_equal(dlk_fs_of_type("ext4"), DLK_FS_OTHER);
+	assert_int_equal(dlk_fs_of_type(""), DLK_FS_OTHER);
+}
+
+/* A mount of this machine, of which statfs(2) tells the magic. */
+static bool compare(void *arg, const char *line)
+{
+	enum dlk_fs by_name, by_magic;
+	struct dlk_mount_line m;
+	unsigned *n = arg;
+	char point[256];
+	struct statfs fs;
+
+	/* FUSE would ask its server. */
+	if (!dlk_mount_line(line, &m) || m.major != 0 ||
+	    sscanf(line, "%*s %*s %*s %*s %255s", point) != 1 ||
+	    strncmp(m.type, "fuse", 4) == 0 || statfs(point, &fs) < 0)
+		return true;
+	by_name = dlk_fs_of_type(m.type);
+	by_magic = dlk_fs_of_magic((uint32_t)fs.f_type);
+	/* Something else may be mounted over it. */
+	if (by_name == DLK_FS_OTHER || by_magic == DLK_FS_OTHER)
+		return true;
+	assert_int_equal(by_name, by_magic);
+	++*n;
+	return true;
+}
+
+static void name_and_magic_agree(void **state)
+{
+	unsigned n = 0;
+
+	(void)state;
+	assert_true(dlk_each_line("/proc/self/mountinfo", compare, &n));
+	assert_true(n > 0);
+	assert_int_equal(dlk_fs_of_magic(PROC_SUPER_MAGIC), DLK_FS_LOCAL);
+	assert_int_equal(dlk_fs_of_magic(FUSE_SUPER_MAGIC), DLK_FS_FUSE);
+	assert_int_equal(dlk_fs_of_magic(AFS_SUPER_MAGIC), DLK_FS_CACHED);
+	assert_int_equal(dlk_fs_of_magic(0), DLK_FS_OTHER);
 }
 
 int main(void)
@@ -146,6 +200,8 @@ int main(void)
 		cmocka_unit_test(an_option_is_a_whole_word),
 		cmocka_unit_test(a_long_line_is_one_line),
 		cmocka_unit_test(the_kernel_says_so),
+		cmocka_unit_test(a_type_is_known_by_its_name),
+		cmocka_unit_test(name_and_magic_agree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
