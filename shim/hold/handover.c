@@ -269,6 +269,8 @@ static void answered(const struct dlk_keep_answer *a)
 	dlk_unpin(h);
 }
 
+static unsigned lost; /* keepers, wherever it was noticed */
+
 /* What it carried another must have; it was the end of one, perhaps. */
 static void lose(bool hangs)
 {
@@ -276,6 +278,7 @@ static void lose(bool hangs)
 	struct dlk_held *first = NULL;
 	bool tell = false;
 
+	lost++;
 	dlk_keeper_lose(hangs);
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next)
@@ -390,24 +393,25 @@ static void give_up(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
 static void hand_over(struct dlk_held *const *all, unsigned n)
 {
 	const uint64_t began = dlk_now_ns();
-	int deaths = 0;
+	unsigned lost_before;
 
 	/* By a descriptor that is surely the lock's. */
 	for (unsigned i = 0; i < n; i++)
 		if (!dlk_lock_is_there(all[i]))
 			dlk_lock_ended(all[i]);
 	dlk_keeper_lock();
-	while (deaths < DEATHS) {
+	lost_before = lost;
+	while (lost - lost_before < DEATHS) {
 		uint64_t until = dlk_now_ns() + FULL_MS * DLK_MS;
 
-		deaths += !listen_to_keeper();
+		listen_to_keeper();
 		if (!ask_all(all, n, began))
 			break;
 		if (dlk_keeper_look_ns() < UINT64_MAX)
 			until = dlk_keeper_look_ns();
 		dlk_keeper_wait(until);
 	}
-	if (deaths == DEATHS)
+	if (lost - lost_before >= DEATHS)
 		give_up(all, n, began);
 	dlk_keeper_unlock();
 }

@@ -481,31 +481,39 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 {
 	const size_t size = 65536;
 	sigset_t all, old;
-	pid_t pid;
-	struct spawn s = {
-		file, argv, envp, keep, log, stdout_too, NULL, 0, 0
-	};
+	struct spawn *s;
 	char *stack;
+	pid_t pid;
 
 	if (dlk_children_elsewhere())
 		return -EXDEV;
+	/*
+	 * Shared, with what the children say at its bottom: who emulates the
+	 * machine makes copies of CLONE_VM's memory (valgrind does), and their
+	 * words would be lost.
+	 */
 	stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (stack == MAP_FAILED)
 		return -errno;
-	s.stack = stack + size / 2;
+	s = (struct spawn *)(void *)stack;
+	*s =
+		(struct spawn){ file,       argv, envp, keep, log,
+				stdout_too, NULL, 0,    0 };
+	s->stack = stack + size / 2;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	pid = dlk_clone(first_child, stack + size, CLONE_VM | CLONE_VFORK, &s);
+	pid = dlk_clone(first_child, stack + size, CLONE_VM | CLONE_VFORK, s);
 	if (pid < 0)
-		s.err = errno;
+		s->err = errno;
 	while (pid > 0 &&
 	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
 	       errno == EINTR)
 		;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pid = s->err ? -s->err : s->pid > 0 ? s->pid : -ECHILD;
 	munmap(stack, size);
-	return s.err ? -s.err : s.pid;
+	return pid;
 }
 
 bool dlk_reap(pid_t pid, const char *name)

@@ -18,7 +18,7 @@ build='gcc make binutils libc6-dev libhiredis-dev libconfuse-dev mawk'
 tests='libcmocka-dev redis-server redis-tools bindfs fuse3 util-linux
 	perl python3 python3-redis procps coreutils jq libcap2-bin fzf
 	libfaketime libeatmydata1 libjemalloc2 fakeroot gcc-multilib
-	libfuse3-dev spin iproute2'
+	libfuse3-dev spin iproute2 valgrind'
 # The ordinary programs of tests/hosts/programs; with what they need 300 MB, git,
 # vim, Ruby and Python's tests more than half of it.
 programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
@@ -30,7 +30,7 @@ programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo
 records='sqlite3 ctdb stress-ng qemu-utils subversion lmdb-utils python3-lmdb
 	tdb-tools python3-tdb moreutils db5.3-util python3-bsddb3 rrdtool'
 # The peers of tests/bench, and what plots.
-bench='etcd-server etcd-client nodejs gnuplot-nox strace valgrind
+bench='etcd-server etcd-client nodejs gnuplot-nox strace
 	python3-hiredis'
 lint='cppcheck clang-tidy clang-format mandoc shellcheck universal-ctags'
 # What tests/hosts/tools/demo.sh runs: two namespaces and a Redis.
