@@ -18,6 +18,7 @@
 
 #include "config/config.h"
 #include "config/internal.h"
+#include "tests/unit/dir.h"
 
 #define R        "redis \"main\" { url = \"redis://h\" }\n"
 #define P(body)  R "path \"/x/\" {\n" body "\n}\n"
@@ -618,8 +619,6 @@ static void control_bytes_do_not_reach_the_message(void **state)
 
 /* --- files ----------------------------------------------------------- */
 
-static char dir[] = "/tmp/dlock-config-XXXXXX";
-
 static const char *path_of(const char *name)
 {
 	static char path[2][128];
@@ -638,21 +637,6 @@ static void write_file(const char *name, mode_t mode, const char *text)
 	fputs(text, f);
 	fclose(f);
 	assert_int_equal(chmod(path_of(name), mode), 0);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	unlink(path_of("pass"));
-	unlink(path_of("conf"));
-	unlink(path_of("fifo"));
-	return rmdir(dir);
 }
 
 static int load(const char *path, struct dlk_config **config)

@@ -25,10 +25,9 @@
 #include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/timeline.h"
+#include "tests/unit/dir.h"
 
 enum { OTHERS = 300, CHURNERS = 2, STEADY = 40 };
-
-static char dir[] = "/tmp/dlk-list.XXXXXX";
 
 static int opened(int n)
 {
@@ -136,21 +135,6 @@ static void none_is_missed_while_others_come_and_go(void **state)
 	assert_true(read > 0);
 	for (int i = 0; i < STEADY; i++)
 		close(fd[i]);
-}
-
-static int make_dir(void **state)
-{
-	(void)state;
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	return system(command);
 }
 
 int main(void)

@@ -17,23 +17,14 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "tests/unit/dir.h"
 #include "tests/unit/lcg.h"
 
-static char top[] = "/tmp/dlock-place-XXXXXX";
+static const char *const top = dir;
 
-static int make_top(void **state)
+static int enter_dir(void **state)
 {
-	(void)state;
-	return mkdtemp(top) && !chdir(top) ? 0 : -1;
-}
-
-static int remove_top(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", top);
-	return system(command);
+	return make_dir(state) || chdir(dir);
 }
 
 static struct dlk_search search;
@@ -372,5 +363,5 @@ int main(void)
 		cmocka_unit_test(what_cannot_move_is_not_followed_again),
 	};
 
-	return cmocka_run_group_tests(tests, make_top, remove_top);
+	return cmocka_run_group_tests(tests, enter_dir, remove_dir);
 }
