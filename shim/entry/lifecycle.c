@@ -191,8 +191,7 @@ void dlk_after_fork(void)
 		dlk_gates_forget();
 		dlk_follow_forget();
 		dlk_deadlock_forget();
-		dlk_pool_forget();
-		dlk_wakes_forget();
+		dlk_stores_forget();
 		dlk_handover_forget();
 		dlk_log_forked();
 		dlk_own_forget(stays_open);

@@ -92,10 +92,19 @@ static bool make_birth_page(void)
 	return true;
 }
 
+/* (Of a broken configuration there are none.) */
+static int begin_stores(void)
+{
+	const struct dlk_config *c = dlk.config;
+
+	return dlk_stores_begin(c ? c->redis : NULL, c ? c->n_redis : 0,
+				dlk_renewals_hurry);
+}
+
 /* The last thing that is set is `on`: until then every hook passes through. */
 static void turn_on(bool secure)
 {
-	if (!dlk_birth && !make_birth_page()) {
+	if ((!dlk_birth && !make_birth_page()) || begin_stores() < 0) {
 		dlk_log(DLK_ERROR, "no memory at start; locks stay local",
 			NULL);
 		return;
@@ -103,7 +112,6 @@ static void turn_on(bool secure)
 	note_open_descriptors();
 	dlk_log_open();
 	find_keeper(secure);
-	dlk_pool_begin(dlk_renewals_hurry);
 	pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
 	dlk.on = true;
 }

@@ -311,7 +311,7 @@ static bool renew_some(void)
  * The first sign of a restart: what we hold there is asked for now, and put
  * back, and not at the next third of its ttl.
  */
-void dlk_renewals_hurry(const struct dlk_endpoint *ep)
+void dlk_renewals_hurry(const struct dlk_store *store)
 {
 	const uint64_t now = dlk_now_ns();
 	bool any = false;
@@ -319,7 +319,7 @@ void dlk_renewals_hurry(const struct dlk_endpoint *ep)
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
 		if (h->state != DLK_HELD || h->renew_ns <= now ||
-		    h->rule->redis->endpoints != ep)
+		    dlk_store_of(h->rule->redis) != store)
 			continue;
 		h->renew_ns = now;
 		any = true;
@@ -403,7 +403,7 @@ void *dlk_thread_run(void *unused)
 		uint64_t at, waits_at, keeper_at;
 		bool end;
 
-		dlk_pool_look();
+		dlk_stores_look();
 		while (!atomic_load(&dlk.paused) &&
 		       (renew_some() || dlk_handover_due() || work_once()))
 			;

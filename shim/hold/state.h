@@ -410,7 +410,7 @@ int dlk_record_compare(struct dlk_held *h);
 
 void *dlk_thread_run(void *unused);
 /* A server was restarted, perhaps: all that we hold there is renewed now. */
-void dlk_renewals_hurry(const struct dlk_endpoint *ep);
+void dlk_renewals_hurry(const struct dlk_store *store);
 
 /* --- thread.c (mutex not held) -------------------------------------------- */
 

@@ -68,6 +68,14 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
 typedef void dlk_deferred_fn(void *arg, const redisReply *reply);
 enum { DLK_DEFERRED_MAX = 64 };
 int dlk_conn_defer(struct dlk_conn *c, dlk_deferred_fn *fn, void *arg);
+/*
+ * The same, for who knows nothing of replies: `judge` reads it (NULL: none ever
+ * came), and `done`, or NULL, gets its result and the number that it found.
+ */
+typedef int dlk_judge_fn(const redisReply *reply, uint64_t *number);
+typedef void dlk_judged_fn(void *arg, int err, uint64_t number);
+int dlk_conn_expect(struct dlk_conn *c, dlk_judge_fn *judge,
+		    dlk_judged_fn *done, void *arg);
 unsigned dlk_conn_deferred(const struct dlk_conn *c);
 /* Wait until no deferred reply is outstanding. */
 int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns);
