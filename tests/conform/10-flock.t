@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 120
+# timeout: 300
 #
 # The kernel is the oracle, of flock(2) and of record locks: each program
 # prints the same bare and under dlock, on a managed path, whether the kernel
@@ -14,7 +14,7 @@ run()
 	rm -rf "$RIG/share/$1"
 	mkdir "$RIG/share/$1"
 	# shellcheck disable=SC2016 # expanded there
-	"$1" A timeout 20 sh -c 'cd "$1" && exec "$0"' "$RIG/$2" "$1" \
+	"$1" A timeout 90 sh -c 'cd "$1" && exec "$0"' "$RIG/$2" "$1" \
 		>"$RIG/$2.$1" 2>&1
 	echo "status $?" >>"$RIG/$2.$1"
 }
