@@ -15,8 +15,10 @@
 #include "entry/export.h"
 #include "entry/hints.h"
 #include "os/real.h"
-#include "lock/follow.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
 #include "hold/state.h"
+#include "lock/follow.h"
 
 static bool own(int fd)
 {
@@ -57,7 +59,7 @@ void dlk_entry_closed(void)
 		return;
 	dlk_enter(&call);
 	dlk_left = false;
-	dlk_handover_closed();
+	dlk_delegation_closed();
 	dlk_leave(&call);
 }
 

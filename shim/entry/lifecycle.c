@@ -4,15 +4,17 @@
  * in a description that others share (DESIGN L4): then the keeper has them
  * first.  Nothing is released here, for stdio is flushed after us.
  */
-#include "hold/state.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/real.h"
 #include "os/log.h"
+#include "os/real.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
+#include "hold/state.h"
 #include "lock/follow.h"
 
 enum { FLUSH_MS = 200 };
@@ -67,6 +69,39 @@ void dlk_before_exit(void)
 	cut_short();
 }
 
+/* --- a thread ends -------------------------------------------------------- */
+
+void dlk_main_ends(void)
+{
+	if (!dlk_alive() || dlk_syscall(SYS_gettid) != dlk_pid())
+		return;
+	dlk_thread_main_ends();
+}
+
+/*
+ * The kernel takes the last thread's code for the process'.  Two that leave
+ * at once may each take the other for the last: then ours is, and repeats
+ * what they said.
+ */
+void dlk_thread_exits(int code)
+{
+	struct dlk_call call;
+	bool last;
+
+	if (!dlk_alive())
+		return;
+	dlk_handover_all();
+	dlk_enter(&call);
+	dlk_thread_last_words(code);
+	last = dlk_thread_is_last_other();
+	dlk_leave(&call);
+	if (last) {
+		dlk_before_exit();
+		dlk_syscall(SYS_exit_group, code);
+	}
+	dlk_main_ends();
+}
+
 /* --- privileges and namespaces -------------------------------------------- */
 
 /* initgroups(3) may ask a directory server for seconds: the keeper renews. */
@@ -91,7 +126,7 @@ void dlk_after_privileged(const struct dlk_privileged *p)
 	if (!p->paused)
 		return;
 	dlk_enter(&call);
-	dlk_handover_privileges(false);
+	dlk_delegation_privileges(false);
 	dlk_thread_resume();
 	dlk_leave(&call);
 	pthread_setcancelstate(p->cancel, NULL);
@@ -104,7 +139,7 @@ void dlk_after_user_namespace(void)
 	if (!dlk_alive())
 		return;
 	dlk_enter(&call);
-	dlk_handover_privileges(true);
+	dlk_delegation_privileges(true);
 	dlk_leave(&call);
 }
 
@@ -115,7 +150,7 @@ void dlk_before_pid_namespace(void)
 	if (!dlk_alive() || dlk_children_elsewhere())
 		return;
 	dlk_enter(&call);
-	dlk_handover_stay();
+	dlk_delegation_stay();
 	dlk_leave(&call);
 }
 
@@ -129,7 +164,7 @@ void dlk_after_pid_namespace(bool done)
 	if (done)
 		dlk_note_pid_namespace(true);
 	else if (atomic_load(&dlk.n_held) == 0)
-		dlk_handover_dismiss();
+		dlk_delegation_dismiss();
 	dlk_leave(&call);
 }
 
@@ -192,7 +227,7 @@ void dlk_after_fork(void)
 		dlk_follow_forget();
 		dlk_deadlock_forget();
 		dlk_stores_forget();
-		dlk_handover_forget();
+		dlk_delegation_forget();
 		dlk_log_forked();
 		dlk_own_forget(stays_open);
 		dlk_identity_forget();

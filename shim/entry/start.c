@@ -92,19 +92,10 @@ static bool make_birth_page(void)
 	return true;
 }
 
-/* (Of a broken configuration there are none.) */
-static int begin_stores(void)
-{
-	const struct dlk_config *c = dlk.config;
-
-	return dlk_stores_begin(c ? c->redis : NULL, c ? c->n_redis : 0,
-				dlk_renewals_hurry);
-}
-
 /* The last thing that is set is `on`: until then every hook passes through. */
 static void turn_on(bool secure)
 {
-	if ((!dlk_birth && !make_birth_page()) || begin_stores() < 0) {
+	if ((!dlk_birth && !make_birth_page()) || dlk_renewer_begin() < 0) {
 		dlk_log(DLK_ERROR, "no memory at start; locks stay local",
 			NULL);
 		return;

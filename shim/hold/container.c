@@ -23,8 +23,6 @@
  *     process 1: whoever shares it, in here, ends with us.
  *  2. No telling is "another has it".
  */
-#include "hold/state.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +32,8 @@
 #include <sys/syscall.h>
 
 #include "lease/renew.h"
+#include "hold/delegation.h"
+#include "hold/state.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -226,7 +226,7 @@ static void shorten(struct dlk_held *h)
 	renew_ns = h->renew_ns;
 	told = h->told;
 	pthread_mutex_unlock(&dlk.mutex);
-	dlk_handover_cut(told, CUT_MS);
+	dlk_delegation_cut(told, CUT_MS);
 	dlk_thread_need(renew_ns);
 }
 

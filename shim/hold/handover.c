@@ -1,334 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handing leases to the keeper (DESIGN L4), and telling it what becomes of
- * them.
+ * Handing leases to the keeper (DESIGN L4): which, when, and who waits for its
+ * word.
  *
- *  1. The renewal thread waits neither for the keeper nor for a thread that
- *     does: what it tells is sent or left for the next tick, and answers are
- *     read at a tick.  Only who ends or splits the process waits for the
- *     keeper's word, and who closes what the keeper is to have first.
- *  2. A keeper that does not answer in time is killed, and the next one gets
- *     all leases: so no keeper carries what we believe refused.
- *  3. What is asked (told != 0) and not answered is neither "yes" nor "no".
- *     The end of such a lease is told in order, behind the question.
+ * The renewal thread waits neither for the keeper nor for a thread that does:
+ * what it asks for is sent or left for the next tick, and answers are read at a
+ * tick.  Only who ends or splits the process waits, and who closes what the
+ * keeper is to have first.
  */
-#include "hold/state.h"
+#include "hold/handover.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "keeper/protocol.h"
-#include "os/log.h"
-#include "os/mounts.h"
-#include "os/shadowdir.h"
+#include "hold/delegation.h"
 #include "hold/keeper_client.h"
-#include "lock/trace.h"
 #include "model/timeline.h"
 
-/* DEATHS: so many keepers may end over one hand-over. */
-enum { WINDOW = 32, ASKED = 128, DEATHS = 2, FULL_MS = 5, REFUSED_MS = 1000 };
-/* A close waits so long for what ends by it to be given back. */
-enum { SETTLE_MS = 25 };
-/* A lease over which keepers die is asked for again by the thread after: */
-enum { DEADLY_MS = 60000 };
-
-/* Of which file is the lease that was asked for by this number? */
-static struct {
-	uint32_t number;
-	struct dlk_file file;
-} asked[ASKED];
-
-/* What was closed before this message is given back, or another's. */
-static uint32_t settled;
-
-/* --- messages ------------------------------------------------------------- */
-
-static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
-{
-	return h->kind == DLK_POSIX ? DLK_KEPT_POSIX
-	       : h->kind == DLK_OFD ? DLK_KEPT_OFD
-				    : DLK_KEPT_FLOCK;
-}
-
-/*
- * A network's, FUSE's: they have no device of their own (mounts.c).  What
- * goes to the keeper is closed there in the background, and a lock is there
- * until then: so not where a lock directory is a tmpfs.
- */
-static bool is_remote(const struct dlk_held *h)
-{
-	/* A shadow is local; it goes with a file that is not. */
-	return h->program_fd >= 0 || h->coherent ||
-	       dlk_fs_of(h->fd, h->file.dev) != DLK_FS_LOCAL;
-}
-
-/* Its size. */
-static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
-{
-	const struct dlk_lease *l = &h->lease;
-	char *p = m->bytes;
-
-	*m = (struct dlk_keep_add){
-		.head.type = DLK_KEEP_ADD,
-		.dev = h->file.dev,
-		.node = dlk_node(&h->file),
-		.key_len = (uint32_t)l->key_len,
-		.token_len = (uint32_t)l->token_len,
-		.places_len = (uint32_t)l->places_len,
-		.ttl_ms = l->ttl_ms,
-		.shared = l->shared,
-		.fair = l->fair,
-		.interop = l->interop,
-		.kind = kept_kind(h),
-		.coherent = h->coherent,
-		.remote = is_remote(h),
-		.server = (uint32_t)(h->rule->redis - dlk.config->redis),
-		.pid = (uint32_t)dlk_pid(),
-		.granted_ns = h->granted_ns,
-		.deadline_ns = h->deadline_ns,
-		.renew_ns = h->renew_ns,
-	};
-	memcpy(p, l->key, l->key_len + 1);
-	p += l->key_len + 1;
-	memcpy(p, l->token, l->token_len + 1);
-	p += l->token_len + 1;
-	memcpy(p, l->places ? l->places : "", l->places_len + 1);
-	return sizeof(*m) + l->key_len + l->token_len + l->places_len + 3;
-}
-
-/* The lock's descriptor; a shadow's goes with the file that it stands for. */
-static int send_add(const struct dlk_held *h, struct dlk_keep_add *m)
-{
-	const size_t size = compose(m, h);
-	int fds[DLK_KEEP_FDS] = { h->fd, -1, -1 };
-	struct dlk_shadow_why why;
-	int err;
-
-	if (h->program_fd < 0)
-		return dlk_keeper_send(&m->head, size, fds, 1);
-	fds[1] = dlk_shadow_program(h->fd);
-	if (fds[1] < 0)
-		return -EBADF;
-	fds[2] = dlk_shadowdir_open(dlk.config->state_dir, false, &why);
-	err = dlk_keeper_send(&m->head, size, fds, fds[2] < 0 ? 2 : 3);
-	if (fds[2] >= 0)
-		dlk_close(fds[2]);
-	return err;
-}
-
-/* (keeper) */
-static int tell_add(struct dlk_held *h)
-{
-	struct dlk_keep_add *m = dlk_keeper_room();
-	int err = m ? send_add(h, m) : -ENOMEM;
-
-	if (err)
-		return err;
-	dlk_keeper_depends(h->lease.ttl_ms);
-	asked[m->head.seq % ASKED].number = m->head.seq;
-	asked[m->head.seq % ASKED].file = h->file;
-	pthread_mutex_lock(&dlk.mutex);
-	h->told = m->head.seq;
-	h->told_until_ns = m->deadline_ns;
-	h->handover_ns = UINT64_MAX;
-	pthread_mutex_unlock(&dlk.mutex);
-	return 0;
-}
-
-static void tell_failure(const struct dlk_held *h, int err)
-{
-	struct dlk_line l;
-
-	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_str(&l.text, "no keeper for the lease ");
-	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
-	dlk_text_str(&l.text, ": ");
-	if (err == -EXDEV) {
-		dlk_text_str(&l.text,
-			     "this process' children are of another pid "
-			     "namespace, whose process 1 it would be");
-		dlk_line_end(&l);
-		return;
-	}
-	dlk_text_str(&l.text, dlk.keeper_path);
-	dlk_text_str(&l.text, ", and " DLK_LIBEXECDIR "/dlock-keeper: ");
-	dlk_text_str(&l.text, strerrordesc_np(-err) ?: "unknown error");
-	dlk_text_str(&l.text,
-		     "; it ends by its ttl when this process ends.  "
-		     "Is dlock-keeper installed beside libdlock-preload.so?");
-	dlk_line_end(&l);
-}
-
-/* --- answers -------------------------------------------------------------- */
-
-/* (mutex held) The lease that was asked for by this number, or NULL. */
-static struct dlk_held *find_asked(uint32_t number)
-{
-	struct dlk_held *h;
-
-	for (h = dlk.held; h; h = h->next)
-		if (h->told == number)
-			return h;
-	return NULL;
-}
-
-/* (mutex held) The same, of those that were asked for lately. */
-static struct dlk_held *find_lately(uint32_t number)
-{
-	const struct dlk_file *file = &asked[number % ASKED].file;
-	struct dlk_held *h = NULL;
-
-	if (asked[number % ASKED].number != number)
-		return find_asked(number);
-	while ((h = dlk_held_find(file, h)))
-		if (h->told == number)
-			return h;
-	while ((h = dlk_held_find_records(file, h)))
-		if (h->told == number)
-			return h;
-	return NULL;
-}
-
-/* (mutex held) It has no keeper, and is to have one by then. */
-static void unkeep(struct dlk_held *h, uint64_t by_ns)
-{
-	h->told = 0;
-	h->kept = false;
-	h->handover_ns = by_ns;
-}
-
-/* (mutex held) Should it be said, once? */
-static bool refuse(struct dlk_held *h)
-{
-	const uint64_t now = dlk_now_ns();
-	const bool tell =
-		h->state == DLK_HELD && !h->leaving && !h->told_no_keeper;
-
-	unkeep(h, now + REFUSED_MS * DLK_MS);
-	h->refused_ns = now;
-	h->told_no_keeper |= tell;
-	return tell;
-}
-
-/* (keeper; pinned) */
-static void refused(struct dlk_held *h, int err)
-{
-	bool tell;
-
-	pthread_mutex_lock(&dlk.mutex);
-	tell = refuse(h);
-	pthread_mutex_unlock(&dlk.mutex);
-	if (tell)
-		tell_failure(h, err);
-}
-
-static void let_go(void)
-{
-	dlk_keeper_let_go();
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->told && !h->kept)
-			unkeep(h, dlk_now_ns());
-		h->told = 0;
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
-/* Of an ADD: yes, or no, at once or at last. */
-static void answered(const struct dlk_keep_answer *a)
-{
-	struct dlk_held *h = NULL;
-
-	if (a->status == -EPERM) {
-		let_go();
-		return;
-	}
-	if (a->status == DLK_KEEP_SETTLED) {
-		settled = a->seq;
-		return;
-	}
-	pthread_mutex_lock(&dlk.mutex);
-	/* Was it a lease?  A later one may have its place by now. */
-	if (a->status || (int32_t)(asked[a->seq % ASKED].number - a->seq) >= 0)
-		h = find_lately(a->seq);
-	if (h) {
-		h->pins++;
-		h->kept = a->status == 0;
-		h->deaths = 0;
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-	if (!h)
-		return;
-	if (a->status)
-		refused(h, a->status);
-	else
-		dlk_trace_lease(h, "the keeper's to carry on, too", NULL);
-	dlk_unpin(h);
-}
-
-static unsigned lost; /* keepers, wherever it was noticed */
-
-/* What it carried another must have; it was the end of one, perhaps. */
-static void lose(bool hangs)
-{
-	const uint64_t now = dlk_now_ns();
-	struct dlk_held *first = NULL;
-	bool tell = false;
-
-	lost++;
-	dlk_keeper_lose(hangs);
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->told && !h->kept && (!first || h->told < first->told))
-			first = h;
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->told)
-			unkeep(h, now);
-	if (first && hangs && ++first->deaths == DEATHS) {
-		tell = refuse(first);
-		first->deaths = 0;
-		first->handover_ns = now + DEADLY_MS * DLK_MS;
-	}
-	if (tell)
-		first->pins++;
-	pthread_mutex_unlock(&dlk.mutex);
-	if (tell) {
-		tell_failure(first, -ETIMEDOUT);
-		dlk_unpin(first);
-	}
-	dlk_keeper_wait_dead();
-}
-
-/* One that hears us no more has ended: what it carried has none. */
-static void lose_let_go(void)
-{
-	if (!dlk_keeper_let_go_ended())
-		return;
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->kept && !h->told)
-			unkeep(h, dlk_now_ns());
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
-/* (keeper) All that it has said; false if there is none any more. */
-static bool listen_to_keeper(void)
-{
-	struct dlk_keep_answer a;
-	int n;
-
-	lose_let_go();
-	while ((n = dlk_keeper_hear(&a)) == 1)
-		answered(&a);
-	if (n < 0 || dlk_keeper_hangs()) {
-		lose(n == 0);
-		return false;
-	}
-	return true;
-}
+enum { WINDOW = 32, FULL_MS = 5 };
 
 /* --- handing over --------------------------------------------------------- */
 
@@ -349,25 +37,6 @@ static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
 	return p;
 }
 
-/*
- * (keeper) Ask for it.  What has no room yet (false), or was meant for a keeper
- * that has just ended, is asked for at the next try.
- */
-static bool try_add(struct dlk_held *h, bool wait)
-{
-	int err = dlk_keeper_start(wait);
-
-	if (!err)
-		err = tell_add(h);
-	if (err == -EPERM)
-		let_go();
-	else if (err == -EPIPE)
-		lose(false);
-	else if (err && err != DLK_KEEPER_LATER)
-		refused(h, err);
-	return err != DLK_KEEPER_LATER;
-}
-
 /* (keeper) Ask for what is to be asked for; do answers come? */
 static bool ask_all(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
 {
@@ -375,7 +44,7 @@ static bool ask_all(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
 
 	for (unsigned i = 0; i < n; i++) {
 		if (progress_of(all[i], began_ns) == UNTOLD)
-			try_add(all[i], true);
+			dlk_delegation_ask(all[i], true);
 		open |= progress_of(all[i], began_ns) >= WAITING;
 	}
 	return open;
@@ -386,7 +55,7 @@ static void give_up(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (progress_of(all[i], began_ns) >= WAITING)
-			refused(all[i], -ETIMEDOUT);
+			dlk_delegation_refused(all[i], -ETIMEDOUT);
 }
 
 /* Until each is kept, or refused. */
@@ -400,18 +69,18 @@ static void hand_over(struct dlk_held *const *all, unsigned n)
 		if (!dlk_lock_is_there(all[i]))
 			dlk_lock_ended(all[i]);
 	dlk_keeper_lock();
-	lost_before = lost;
-	while (lost - lost_before < DEATHS) {
+	lost_before = dlk_delegation_lost();
+	while (dlk_delegation_lost() - lost_before < DLK_DEATHS) {
 		uint64_t until = dlk_now_ns() + FULL_MS * DLK_MS;
 
-		listen_to_keeper();
+		dlk_delegation_listen();
 		if (!ask_all(all, n, began))
 			break;
 		if (dlk_keeper_look_ns() < UINT64_MAX)
 			until = dlk_keeper_look_ns();
 		dlk_keeper_wait(until);
 	}
-	if (lost - lost_before >= DEATHS)
+	if (dlk_delegation_lost() - lost_before >= DLK_DEATHS)
 		give_up(all, n, began);
 	dlk_keeper_unlock();
 }
@@ -474,7 +143,7 @@ void dlk_handover_all(void)
 		return;
 	dlk_enter(&call);
 	dlk_keeper_lock();
-	listen_to_keeper();
+	dlk_delegation_listen();
 	dlk_keeper_unlock();
 	while ((n = collect_unkept(all, UINT64_MAX, began)) > 0) {
 		hand_over(all, n);
@@ -500,7 +169,7 @@ static bool tell_now(struct dlk_held *h)
 
 	dlk_keeper_lock();
 	if (progress_of(h, UINT64_MAX) == UNTOLD)
-		room = try_add(h, false);
+		room = dlk_delegation_ask(h, false);
 	dlk_keeper_unlock();
 	return room;
 }
@@ -524,158 +193,7 @@ bool dlk_handover_due(void)
 	return n > 0 && room;
 }
 
-/* (mutex held) Leases that are held for longer than the keeper knows. */
-static unsigned collect_renewed(struct dlk_keep_renewal *r)
-{
-	unsigned n = 0;
-
-	for (struct dlk_held *h = dlk.held; h && n < DLK_KEEP_RENEWALS;
-	     h = h->next) {
-		if (h->state != DLK_HELD || !h->told ||
-		    h->deadline_ns <
-			    h->told_until_ns + h->lease.ttl_ms / 12 * DLK_MS)
-			continue;
-		h->told_until_ns = h->deadline_ns;
-		r[n++] = (struct dlk_keep_renewal){
-			.lease = h->told,
-			.deadline_ns = h->deadline_ns,
-		};
-	}
-	return n;
-}
-
-/* (keeper) What it does not hear now it hears at the next renewal. */
-static void tell_renewed(void)
-{
-	union {
-		struct dlk_keep_renewed m;
-		char room[sizeof(struct dlk_keep_renewed) +
-			  DLK_KEEP_RENEWALS * sizeof(struct dlk_keep_renewal)];
-	} out = { .m.head.type = DLK_KEEP_RENEWED };
-	unsigned n;
-
-	do {
-		pthread_mutex_lock(&dlk.mutex);
-		n = collect_renewed(out.m.renewals);
-		pthread_mutex_unlock(&dlk.mutex);
-		if (n)
-			dlk_keeper_send(&out.m.head,
-					sizeof(out.m) +
-						n * sizeof(*out.m.renewals),
-					NULL, 0);
-	} while (n == DLK_KEEP_RENEWALS);
-}
-
-uint64_t dlk_handover_tick(void)
-{
-	uint64_t at;
-
-	dlk_keeper_lock();
-	listen_to_keeper();
-	tell_renewed();
-	dlk_keeper_reap();
-	at = dlk_keeper_look_ns();
-	dlk_keeper_unlock();
-	return at;
-}
-
-/* --- what becomes of a lease ---------------------------------------------- */
-
-/*
- * Its queue may be full, for it answers others before: then we wait, but not in
- * the thread, which must renew.  Who is not told sees the lock's end by itself.
- */
-static bool say(struct dlk_keep *m, size_t size)
-{
-	int err = DLK_KEEPER_LATER;
-
-	if (m->lease == 0)
-		return false;
-	dlk_keeper_lock();
-	while (err == DLK_KEEPER_LATER && listen_to_keeper()) {
-		err = dlk_keeper_send(m, size, NULL, 0);
-		if (err != DLK_KEEPER_LATER || dlk_in_thread())
-			break;
-		dlk_keeper_wait(dlk_keeper_look_ns());
-	}
-	if (err == -EPERM)
-		let_go();
-	dlk_keeper_unlock();
-	return err == 0;
-}
-
-static bool say_of(uint32_t told, uint32_t type)
-{
-	struct dlk_keep m = { .type = type, .lease = told };
-
-	return say(&m, sizeof(m));
-}
-
-void dlk_handover_drop(uint32_t told)
-{
-	say_of(told, DLK_KEEP_DROP);
-}
-
-void dlk_handover_left(uint32_t told)
-{
-	say_of(told, DLK_KEEP_LEFT);
-}
-
-bool dlk_handover_owe(uint32_t told)
-{
-	return say_of(told, DLK_KEEP_OWE);
-}
-
-void dlk_handover_cut(uint32_t told, uint32_t ttl_ms)
-{
-	struct dlk_keep_cut m = {
-		.head = { .type = DLK_KEEP_CUT, .lease = told },
-		.ttl_ms = ttl_ms,
-	};
-
-	say(&m.head, sizeof(m));
-}
-
-/* --- namespaces and privileges -------------------------------------------- */
-
-void dlk_handover_stay(void)
-{
-	struct dlk_keep m = { .type = DLK_KEEP_STAY };
-	bool sent = false;
-
-	dlk_keeper_lock();
-	for (int deaths = 0; !sent && deaths < DEATHS; deaths++) {
-		listen_to_keeper();
-		if (dlk_keeper_start(true) < 0)
-			break;
-		sent = dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
-		while (sent && dlk_keeper_look_ns() < UINT64_MAX) {
-			dlk_keeper_wait(dlk_keeper_look_ns());
-			sent = listen_to_keeper();
-		}
-	}
-	dlk_keeper_unlock();
-}
-
-void dlk_handover_dismiss(void)
-{
-	dlk_keeper_lock();
-	lose(false);
-	dlk_keeper_unlock();
-}
-
-void dlk_handover_privileges(bool other_namespace)
-{
-	dlk_keeper_lock();
-	if (dlk_keeper_is_there() && (other_namespace || dlk_keeper_may_more()))
-		let_go();
-	dlk_keeper_unlock();
-}
-
-void dlk_handover_forget(void)
-{
-	dlk_keeper_forget();
-}
+/* --- a close -------------------------------------------------------------- */
 
 __thread bool dlk_left __attribute__((tls_model("initial-exec")));
 
@@ -693,23 +211,7 @@ void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!last)
 		return;
-	dlk_handover_left(told);
+	dlk_delegation_left(told);
 	if (told)
 		dlk_left = true;
-}
-
-void dlk_handover_closed(void)
-{
-	const uint64_t until = dlk_now_ns() + SETTLE_MS * DLK_MS;
-	struct dlk_keep m = { .type = DLK_KEEP_CLOSED };
-	bool wait;
-
-	dlk_keeper_lock();
-	wait = dlk_keeper_is_there() && listen_to_keeper() &&
-	       dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
-	while (wait && (int32_t)(settled - m.seq) < 0 && dlk_now_ns() < until) {
-		dlk_keeper_wait(until);
-		wait = listen_to_keeper();
-	}
-	dlk_keeper_unlock();
 }

@@ -6,9 +6,10 @@
  *
  * No telling (no /proc, threads with tables of their own) is "there".
  */
-#include "hold/state.h"
-
 #include <sys/file.h>
+
+#include "hold/delegation.h"
+#include "hold/state.h"
 
 /* --- record locks --------------------------------------------------------- */
 
@@ -189,9 +190,9 @@ void dlk_lock_ended(struct dlk_held *h)
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	if (send)
-		dlk_handover_drop(told);
+		dlk_delegation_drop(told);
 	else
-		dlk_handover_left(told);
+		dlk_delegation_left(told);
 	if (send)
 		dlk_release_send(h);
 }

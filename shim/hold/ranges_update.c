@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "lease/records.h"
-#include "lock/trace.h"
+#include "hold/trace.h"
 #include "model/timeline.h"
 
 enum { LOOK_MS = 25, RETRY_MS = 100 };

@@ -3,11 +3,11 @@
  * Giving leases back: sent, not waited for, and sent again until the server
  * has said that it is done, or the ttl has run out (DESIGN L1).
  */
-#include "hold/state.h"
-
 #include <errno.h>
 
-#include "lock/trace.h"
+#include "hold/delegation.h"
+#include "hold/state.h"
+#include "hold/trace.h"
 #include "model/timeline.h"
 
 /* The answer to a release, or NULL when the connection failed before it. */
@@ -94,11 +94,11 @@ void dlk_give_back(struct dlk_held *h)
 	dlk_trace_lease(h, "released", NULL);
 	/* Nobody here would, or could, send it again. */
 	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
-	    dlk_handover_owe(told)) {
+	    dlk_delegation_owe(told)) {
 		dlk_held_disown(h);
 		return;
 	}
-	dlk_handover_drop(told);
+	dlk_delegation_drop(told);
 	dlk_release_send(h);
 }
 

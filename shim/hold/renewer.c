@@ -14,8 +14,6 @@
  *     ever.
  *  4. No error ends it (PITFALLS: the watchdog that dies).
  */
-#include "hold/state.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -27,6 +25,9 @@
 #include "os/log.h"
 #include "lease/records.h"
 #include "lease/renew.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
+#include "hold/state.h"
 #include "model/timeline.h"
 
 enum { LINGER_MS = 2000, COMPANY_MS = 20 };
@@ -311,7 +312,7 @@ static bool renew_some(void)
  * The first sign of a restart: what we hold there is asked for now, and put
  * back, and not at the next third of its ttl.
  */
-void dlk_renewals_hurry(const struct dlk_store *store)
+static void hurry(const struct dlk_store *store)
 {
 	const uint64_t now = dlk_now_ns();
 	bool any = false;
@@ -391,7 +392,7 @@ static bool over(enum dlk_company company, uint64_t *idle_since, uint64_t *at)
 	       (*idle_since && now >= *idle_since + LINGER_MS * DLK_MS);
 }
 
-void *dlk_thread_run(void *unused)
+static void *run(void *unused)
 {
 	uint64_t idle_since = 0;
 
@@ -407,9 +408,11 @@ void *dlk_thread_run(void *unused)
 		while (!atomic_load(&dlk.paused) &&
 		       (renew_some() || dlk_handover_due() || work_once()))
 			;
-		keeper_at = dlk_handover_tick();
+		keeper_at = dlk_delegation_tick();
 		company = dlk_thread_company();
 		if (company == DLK_ALONE) {
+			/* The leases are the keeper's from here on. */
+			dlk_handover_all();
 			dlk_thread_last();
 			return NULL;
 		}
@@ -428,4 +431,13 @@ void *dlk_thread_run(void *unused)
 			return NULL;
 		wait_until(at, seen);
 	}
+}
+
+/* (Of a broken configuration there are no stores.) */
+int dlk_renewer_begin(void)
+{
+	const struct dlk_config *c = dlk.config;
+
+	dlk_thread_set(run);
+	return dlk_stores_begin(c ? c->redis : NULL, c ? c->n_redis : 0, hurry);
 }

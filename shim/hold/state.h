@@ -408,12 +408,13 @@ int dlk_record_compare(struct dlk_held *h);
 
 /* --- renewer.c ------------------------------------------------------------ */
 
-void *dlk_thread_run(void *unused);
-/* A server was restarted, perhaps: all that we hold there is renewed now. */
-void dlk_renewals_hurry(const struct dlk_store *store);
+/* Before the first lease, once: 0, or -ENOMEM. */
+int dlk_renewer_begin(void);
 
 /* --- thread.c (mutex not held) -------------------------------------------- */
 
+/* What it runs. */
+void dlk_thread_set(void *(*run)(void *unused));
 /*
  * Have the thread look no later than at_ns.  False: there is none, and none
  * may be started now; the keeper must do it, or a later call.
@@ -436,9 +437,11 @@ bool dlk_in_thread(void); /* Is the caller that thread? */
 enum dlk_company dlk_thread_company(void);
 void dlk_thread_last(void);
 /* The main thread is about to end by itself. */
-void dlk_main_ends(void);
-/* A thread does by SYS_exit: of the program's last one it ends the process. */
-void dlk_thread_exits(int code);
+void dlk_thread_main_ends(void);
+/* Is the caller the last one but that thread, and the dead main one? */
+bool dlk_thread_is_last_other(void);
+/* What a thread said at its end: if ours is the last, it repeats that. */
+void dlk_thread_last_words(int code);
 
 /* --- shadow.c ------------------------------------------------------------- */
 
@@ -477,62 +480,6 @@ bool dlk_shadow_wanted(const struct dlk_rule *rule, dev_t dev);
 bool dlk_shadow_note(dev_t dev);
 /* In a child of fork: is an own descriptor one of its shadows? */
 bool dlk_shadow_is_own(int fd);
-
-/* --- handover.c ----------------------------------------------------------- */
-
-/* Hand to the keeper all leases that it does not carry yet; waits for it. */
-void dlk_handover_all(void);
-/* (the thread) Some of those held for long enough; false for none. */
-bool dlk_handover_due(void);
-/* One lease, pinned; true when the keeper has it, or it is given back. */
-bool dlk_handover(struct dlk_held *h);
-/* Is the keeper, or will it be, one who carries it? (mutex held) */
-static inline bool dlk_is_delegated(const struct dlk_held *h)
-{
-	return h->kept || h->told;
-}
-/*
- * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
- */
-static inline uint32_t dlk_take_from_keeper(struct dlk_held *h)
-{
-	const uint32_t told = h->told;
-
-	h->told = 0;
-	h->kept = false;
-	return told;
-}
-/* Tell the keeper that a lease is given back; 0 is none. */
-void dlk_handover_drop(uint32_t told);
-/* Tell it that the process ends, and by which ttl it renews till then. */
-void dlk_handover_cut(uint32_t told, uint32_t ttl_ms);
-/* Leave the release of a kept lease to it; false: it cannot be told. */
-bool dlk_handover_owe(uint32_t told);
-/* Have a keeper now, and for as long as this process lives; or end it again. */
-void dlk_handover_stay(void);
-void dlk_handover_dismiss(void);
-/* Nor does any descriptor of this process have it; perhaps another's has. */
-void dlk_handover_left(uint32_t told);
-/*
- * (pinned) The descriptor that it is known by is about to be closed, and no
- * other one was found (`last`: there is none).  The keeper has it from here on,
- * or its ttl ends it: the next description of this file, by the same number
- * perhaps, is never taken for it.
- */
-void dlk_leave_to_keeper(struct dlk_held *h, bool last);
-/* By the close that this thread is about to make; another's is not it. */
-extern __thread bool dlk_left __attribute__((tls_model("initial-exec")));
-/* It is closed: wait, not for long, until what has ended by it is given back.
- */
-void dlk_handover_closed(void);
-/* This process has other rights now, or is in another user namespace. */
-void dlk_handover_privileges(bool other_namespace);
-void dlk_handover_forget(void); /* in a child */
-/*
- * (the thread) Hear the keeper, and tell it what was renewed; when to do so
- * again.
- */
-uint64_t dlk_handover_tick(void);
 
 /* --- flock.c -------------------------------------------------------------- */
 
@@ -591,6 +538,11 @@ void dlk_cut_short(void);
 void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
 /* What is due for it: send it again, or read the answer; for the thread. */
 void dlk_list_retry(struct dlk_held *h, uint64_t deadline_ns);
+
+/* The main thread is about to end by itself. */
+void dlk_main_ends(void);
+/* A thread does by SYS_exit: of the program's last one it ends the process. */
+void dlk_thread_exits(int code);
 
 /* The process makes a child, becomes another program, or ends. */
 void dlk_before_child(void);

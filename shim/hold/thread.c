@@ -19,8 +19,6 @@
  * locks has the keeper instead of a thread; a handler with SA_NODEFER, an
  * empty sa_mask and no stack of its own is not recognized.
  */
-#include "hold/state.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -32,6 +30,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
+#include "hold/state.h"
 #include "model/timeline.h"
 
 /* A thread that has said its last word is gone by then, on any machine. */
@@ -46,6 +45,13 @@ static void ring(void)
 
 /* --- start ---------------------------------------------------------------- */
 
+static void *(*run)(void *unused);
+
+void dlk_thread_set(void *(*function)(void *unused))
+{
+	run = function;
+}
+
 /* All signals are blocked in the caller, so the thread is born with that. */
 static int create(void)
 {
@@ -59,10 +65,10 @@ static int create(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_getstacksize(&attr, &usual);
 	pthread_attr_setstacksize(&attr, 256 * 1024);
-	err = pthread_create(&thread, &attr, dlk_thread_run, NULL);
+	err = pthread_create(&thread, &attr, run, NULL);
 	/* Thread-local storage lies there too, and some programs have much. */
 	if (err == EINVAL && pthread_attr_setstacksize(&attr, usual) == 0)
-		err = pthread_create(&thread, &attr, dlk_thread_run, NULL);
+		err = pthread_create(&thread, &attr, run, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
 }
@@ -276,14 +282,13 @@ enum dlk_company dlk_thread_company(void)
 
 /*
  * glibc's last thread calls exit(3) for the process.  Bare, that would be one
- * of the program's, with its signals; the leases are the keeper's by then.
+ * of the program's, with its signals.
  */
 void dlk_thread_last(void)
 {
 	sigset_t mask;
 	int code;
 
-	dlk_handover_all();
 	pthread_mutex_lock(&dlk.mutex);
 	dlk.thread_runs = false;
 	dlk.thread_tid = 0;
@@ -295,41 +300,20 @@ void dlk_thread_last(void)
 		dlk_syscall(SYS_exit, code - 1);
 }
 
-void dlk_main_ends(void)
+void dlk_thread_main_ends(void)
 {
-	if (!dlk_alive() || dlk_syscall(SYS_gettid) != dlk_pid())
-		return;
 	atomic_store(&dlk.main_ends, true);
 	ring();
 }
 
-static bool is_last_but_ours(void)
+bool dlk_thread_is_last_other(void)
 {
 	unsigned long n = threads();
 
 	return n && dlk_thread_here() && n - main_has_ended() <= 2;
 }
 
-/*
- * The kernel takes the last thread's code for the process'.  Two that leave
- * at once may each take the other for the last: then ours is, and repeats
- * what they said.
- */
-void dlk_thread_exits(int code)
+void dlk_thread_last_words(int code)
 {
-	struct dlk_call call;
-	bool last;
-
-	if (!dlk_alive())
-		return;
-	dlk_handover_all();
-	dlk_enter(&call);
 	atomic_store(&dlk.last_words, (code & 0xff) + 1);
-	last = is_last_but_ours();
-	dlk_leave(&call);
-	if (last) {
-		dlk_before_exit();
-		dlk_syscall(SYS_exit_group, code);
-	}
-	dlk_main_ends();
 }

@@ -7,6 +7,8 @@
  * (fcntl(2)).  What is seen to be closed is given back before the kernel's
  * locks go, for after that another host may wait.
  */
+#include "hold/delegation.h"
+#include "hold/handover.h"
 #include "hold/state.h"
 
 /* --- flock(2) ------------------------------------------------------------- */

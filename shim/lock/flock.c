@@ -18,11 +18,6 @@
  * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
  * killed would leave a kernel lock with the shell that nobody holds.
  */
-#include "lock/follow.h"
-#include "lock/place.h"
-#include "lock/trace.h"
-#include "lock/wait.h"
-
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +28,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "os/real.h"
 #include "os/log.h"
+#include "os/real.h"
 #include "os/shadowdir.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
+#include "lock/follow.h"
+#include "lock/place.h"
+#include "lock/wait.h"
 #include "model/timeline.h"
 
 enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
@@ -662,7 +662,7 @@ static void prepare_conversion(struct ask *a)
 	pthread_mutex_lock(&dlk.mutex);
 	told = dlk_take_from_keeper(a->old);
 	pthread_mutex_unlock(&dlk.mutex);
-	dlk_handover_drop(told);
+	dlk_delegation_drop(told);
 }
 
 /*

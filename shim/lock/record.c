@@ -32,6 +32,8 @@
  * Nobody sleeps inside: a wait for a local holder is a wait in the kernel, and
  * what it brought is asked for once more, inside.
  */
+#include "lock/record.h"
+
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,10 +45,10 @@
 
 #include "os/real.h"
 #include "lease/records.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
 #include "lock/follow.h"
 #include "lock/place.h"
-#include "lock/record.h"
-#include "lock/trace.h"
 #include "lock/wait.h"
 #include "model/timeline.h"
 

@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "os/file_id.h"
 #include "os/log.h"
 #include "os/mounts.h"
+#include "hold/trace.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
 
@@ -40,6 +42,45 @@ void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 	dlk_text_quoted(&l.text, why, strlen(why));
 	dlk_text_str(&l.text, then);
 	dlk_line_end(&l);
+}
+
+static void add_wanted(struct dlk_text *t, const struct ask *a)
+{
+	if (a->kind == DLK_FLOCK)
+		dlk_text_str(t, a->mode == LOCK_EX ? " EX" : " SH");
+	else
+		dlk_trace_range(t, &a->want);
+}
+
+/* The call, what it wants, and what else there is to say of it. */
+static void trace(const struct ask *a, const char *what, const char *more,
+		  const char *who)
+{
+	char text[256];
+	struct dlk_text t;
+
+	dlk_text_init(&t, text, sizeof(text));
+	dlk_text_str(&t, what);
+	add_wanted(&t, a);
+	dlk_text_str(&t, more);
+	dlk_ask_line(a, DLK_DEBUG, text, who, "");
+}
+
+static bool is_traced(const struct ask *a)
+{
+	return dlk_log_wants(DLK_DEBUG) && a->s;
+}
+
+void dlk_trace_call(const struct ask *a, const char *what)
+{
+	if (is_traced(a))
+		trace(a, what, "", "");
+}
+
+void dlk_trace_wait(const struct ask *a, const char *what)
+{
+	if (is_traced(a))
+		trace(a, what, ", held by ", a->s->answer.holder);
 }
 
 /* --- the beginning ------------------------------------------------------ */

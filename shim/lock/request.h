@@ -130,6 +130,13 @@ int dlk_ask_begin(struct ask *a, const char *suffix);
 void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 		  const char *why, const char *then);
 
+/*
+ * DLOCK_LOG=debug: what becomes of a call that holds its scratch, "granted",
+ * "waits for"; and who is in its way, by Redis' last answer.
+ */
+void dlk_trace_call(const struct ask *a, const char *what);
+void dlk_trace_wait(const struct ask *a, const char *what);
+
 /* Remember why a connection's last call failed. */
 void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c);
 

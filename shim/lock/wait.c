@@ -21,7 +21,6 @@
 #include "os/log.h"
 #include "lock/follow.h"
 #include "lock/place.h"
-#include "lock/trace.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

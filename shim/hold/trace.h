@@ -6,12 +6,11 @@
 #ifndef DLK_TRACE_H
 #define DLK_TRACE_H
 
-#include "lock/request.h"
+#include "hold/state.h"
+#include "model/text.h"
 
-/* What becomes of a call that holds its scratch: "granted", "waits for". */
-void dlk_trace_call(const struct ask *a, const char *what);
-/* The same, and who is in its way, by Redis' last answer. */
-void dlk_trace_wait(const struct ask *a, const char *what);
+/* ' WRITE 0-9', ' READ 100-' */
+void dlk_trace_range(struct dlk_text *t, const struct dlk_range *range);
 /* What becomes of a lease (pinned): "released"; of a part of it, or NULL. */
 void dlk_trace_lease(const struct dlk_held *h, const char *what,
 		     const struct dlk_range *part);

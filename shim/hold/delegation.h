@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* What the keeper was asked to carry on, and what it is told; delegation.c. */
+#ifndef DLK_DELEGATION_H
+#define DLK_DELEGATION_H
+
+#include "hold/state.h"
+
+/* Is the keeper, or will it be, one who carries it? (mutex held) */
+static inline bool dlk_is_delegated(const struct dlk_held *h)
+{
+	return h->kept || h->told;
+}
+/*
+ * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
+ */
+static inline uint32_t dlk_take_from_keeper(struct dlk_held *h)
+{
+	const uint32_t told = h->told;
+
+	h->told = 0;
+	h->kept = false;
+	return told;
+}
+/* Tell the keeper that a lease is given back; 0 is none. */
+void dlk_delegation_drop(uint32_t told);
+/* Tell it that the process ends, and by which ttl it renews till then. */
+void dlk_delegation_cut(uint32_t told, uint32_t ttl_ms);
+/* Leave the release of a kept lease to it; false: it cannot be told. */
+bool dlk_delegation_owe(uint32_t told);
+/* Have a keeper now, and for as long as this process lives; or end it again. */
+void dlk_delegation_stay(void);
+void dlk_delegation_dismiss(void);
+/* Nor does any descriptor of this process have it; perhaps another's has. */
+void dlk_delegation_left(uint32_t told);
+/* After a close: wait, not for long, until what ended by it is given back. */
+void dlk_delegation_closed(void);
+/* This process has other rights now, or is in another user namespace. */
+void dlk_delegation_privileges(bool other_namespace);
+void dlk_delegation_forget(void); /* in a child */
+/*
+ * (the thread) Hear the keeper, and tell it what was renewed; when to do so
+ * again.
+ */
+uint64_t dlk_delegation_tick(void);
+
+/* --- for handover.c: between dlk_keeper_lock and _unlock ------------------ */
+
+/* So many keepers may end over one hand-over. */
+enum { DLK_DEATHS = 2 };
+
+/*
+ * Ask for a lease.  What has no room yet (false), or was meant for a keeper
+ * that has just ended, is asked for at the next try.
+ */
+bool dlk_delegation_ask(struct dlk_held *h, bool wait);
+/* Hear all that it has said; false if there is none any more. */
+bool dlk_delegation_listen(void);
+/* (pinned) No keeper carries it; said once. */
+void dlk_delegation_refused(struct dlk_held *h, int err);
+/* How many keepers were lost, wherever that was noticed. */
+unsigned dlk_delegation_lost(void);
+
+#endif

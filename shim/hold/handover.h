@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Handing leases to the keeper; see handover.c. */
+#ifndef DLK_HANDOVER_H
+#define DLK_HANDOVER_H
+
+#include "hold/state.h"
+
+/* Hand to the keeper all leases that it does not carry yet; waits for it. */
+void dlk_handover_all(void);
+/* (the thread) Some of those held for long enough; false for none. */
+bool dlk_handover_due(void);
+/* One lease, pinned; true when the keeper has it, or it is given back. */
+bool dlk_handover(struct dlk_held *h);
+/*
+ * (pinned) The descriptor that it is known by is about to be closed, and no
+ * other one was found (`last`: there is none).  The keeper has it from here on,
+ * or its ttl ends it: the next description of this file, by the same number
+ * perhaps, is never taken for it.
+ */
+void dlk_leave_to_keeper(struct dlk_held *h, bool last);
+/* By the close that this thread is about to make; another's is not it. */
+extern __thread bool dlk_left __attribute__((tls_model("initial-exec")));
+
+#endif
