@@ -2,15 +2,12 @@
 /*
  * A configuration, from its file or a text in memory.
  *
- *  1. Only a regular file is read, never waited for, and never more than
- *     1 MiB of it.
- *  2. A configuration is returned whole and checked, or not at all.
- *  3. What others may write is not used for root, and warned of else.
- *  4. No copy of the text stays in memory that is given back: it may hold a
+ *  1. A configuration is returned whole and checked, or not at all.
+ *  2. What others may write is not used for root, and warned of else.
+ *  3. No copy of the text stays in memory that is given back: it may hold a
  *     password.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,46 +18,6 @@
 #include "os/sys.h"
 
 enum { HOST_ID_MAX = 150 }; /* as it stands in a token, see below */
-
-static ssize_t read_all(int fd, char *buf, size_t size)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t n = read(fd, buf + len, size - len);
-		if (n == 0)
-			return (ssize_t)len;
-		if (n > 0)
-			len += (size_t)n;
-		else if (errno != EINTR)
-			return -errno;
-	}
-	return -EFBIG;
-}
-
-/*
- * O_NONBLOCK: a FIFO in the file's place must not hang the open.  The raw
- * close: this runs inside programs whose close() is ours.
- */
-ssize_t dlk_read_file(const char *path, char *buf, size_t max, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	ssize_t len;
-
-	if (fd < 0)
-		return -errno;
-	if (dlk_fstat(fd, st))
-		len = -errno;
-	else if (!S_ISREG(st->st_mode))
-		len = -EINVAL;
-	else
-		len = read_all(fd, buf, max);
-	dlk_close(fd);
-	if (len < 0 && len != -EFBIG)
-		return len;
-	buf[len < 0 ? (ssize_t)max - 1 : len] = '\0';
-	return len;
-}
 
 /*
  * In a token every byte outside 0x21-0x7e, and '%', takes three; a host id

@@ -2,7 +2,8 @@
 /*
  * What the files of config/ share with each other and with nobody else.
  *
- *	config.c	the file: read it, call the rest in order
+ *	config.c	the file: have it read, call the rest in order
+ *	read.c		bytes of a file, and nothing else of it
  *	text.c		comments blanked, what libconfuse gets wrong refused
  *	syntax.c	libconfuse; from here on there are sections and options
  *	streams.c	the streams of a libconfuse inside a library
@@ -86,7 +87,7 @@ struct dlk_span {
 };
 struct dlk_span dlk_span(uint64_t ms);
 
-/* --- config.c --- */
+/* --- read.c --- */
 
 /* A regular file of at most max - 1 bytes, whole; -errno, -EFBIG. */
 ssize_t dlk_read_file(const char *path, char *buf, size_t max, struct stat *st);
