@@ -25,12 +25,15 @@ static struct dlk_kept *by_number[BUCKETS];
 static struct dlk_kept *dropped; /* by chain; next is as it was */
 static struct dlk_server *servers;
 static unsigned n_servers;
+static void (*hear)(void);
 
-bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n)
+bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n,
+		     void (*hear_fn)(void))
 {
 	servers = dlk_undumped((n ? n : 1) * sizeof(*servers));
 	if (!servers)
 		return false;
+	hear = hear_fn;
 	n_servers = n;
 	for (unsigned i = 0; i < n; i++)
 		servers[i].ep = eps[i];
@@ -42,7 +45,7 @@ bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n)
 void dlk_carry_hear(void)
 {
 	if (dlk_shim_speaks())
-		dlk_hear();
+		hear();
 }
 
 static void answer(struct dlk_kept *k, int err)
@@ -63,14 +66,15 @@ static void answer_late(uint64_t now_ns)
 static bool hear_meanwhile(void *unused)
 {
 	(void)unused;
-	dlk_hear();
+	hear();
 	answer_late(dlk_now_ns());
 	return false;
 }
 
 /* --- connections ---------------------------------------------------------- */
 
-static struct dlk_conn *conn_to(struct dlk_server *s)
+/* None is opened yet, but each lease that is carried has one. */
+static bool has_conn(struct dlk_server *s)
 {
 	if (!s->conn) {
 		s->conn = dlk_conn_new(&s->ep);
@@ -78,11 +82,6 @@ static struct dlk_conn *conn_to(struct dlk_server *s)
 			dlk_conn_set_interrupt(s->conn, hear_meanwhile, NULL);
 	}
 	return s->conn;
-}
-
-struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k)
-{
-	return conn_to(k->server);
 }
 
 /* --- the table ------------------------------------------------------------ */
@@ -211,7 +210,6 @@ static void watch_it(struct dlk_kept *k, int fd)
 		return;
 	dlk_watch_listen(k->watch, fd);
 	dlk_watch_stir(k->watch);
-	dlk_look_soon();
 }
 
 /*
@@ -229,6 +227,35 @@ static bool descriptors_are_left(void)
 	return one >= 0 && two >= 0;
 }
 
+/* The shim is told, if it is there; else nobody but the log can be. */
+static void take_back(struct dlk_kept *k, int err)
+{
+	if (!dlk_shim_lives()) {
+		dlk_carry_lapse(k);
+		return;
+	}
+	answer(k, err);
+	dlk_carry_drop(k);
+}
+
+/* A watch was opened in the background, for the lease of this number. */
+static void opened(struct dlk_watch *w, uint32_t number, int err)
+{
+	struct dlk_kept *its;
+
+	for (struct dlk_kept *k = dlk_carried, *next; k && err; k = next) {
+		next = k->next;
+		if (k->watch != w || k->state != DLK_KEPT)
+			continue;
+		if (err == -ESTALE || (k->kind == DLK_KEPT_FLOCK &&
+				       !dlk_guard_can_tell(&k->guard)))
+			take_back(k, err);
+	}
+	its = dlk_carried_find(number);
+	if (its && its->answer_ns)
+		answer(its, 0);
+}
+
 /* The watch of a remote file closes the descriptor itself, in time. */
 static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 		      int *fds)
@@ -240,6 +267,7 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 		.records = m->kind != DLK_KEPT_FLOCK,
 		.remote = remote,
 		.number = m->head.seq,
+		.opened = opened,
 	};
 
 	if (m->kind == DLK_KEPT_FLOCK) {
@@ -267,7 +295,7 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
 		return -ENXIO;
 	k->server = &servers[m->server];
 	/* The connection, too, while the program can still be told. */
-	if (!conn_to(k->server))
+	if (!has_conn(k->server))
 		return -ENOMEM;
 	if (fds[1] >= 0) {
 		k->shade = dlk_shade_get(fds);
@@ -307,34 +335,6 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
 	return k->answer_ns != 0;
-}
-
-/* The shim is told, if it is there; else nobody but the log can be. */
-static void take_back(struct dlk_kept *k, int err)
-{
-	if (!dlk_shim_lives()) {
-		dlk_carry_lapse(k);
-		return;
-	}
-	answer(k, err);
-	dlk_carry_drop(k);
-}
-
-void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err)
-{
-	struct dlk_kept *its;
-
-	for (struct dlk_kept *k = dlk_carried, *next; k && err; k = next) {
-		next = k->next;
-		if (k->watch != w || k->state != DLK_KEPT)
-			continue;
-		if (err == -ESTALE || (k->kind == DLK_KEPT_FLOCK &&
-				       !dlk_guard_can_tell(&k->guard)))
-			take_back(k, err);
-	}
-	its = dlk_carried_find(number);
-	if (its && its->answer_ns)
-		answer(its, 0);
 }
 
 /* --- a lease ends --------------------------------------------------------- */
@@ -507,14 +507,13 @@ static bool release_some(uint64_t now_ns)
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	int said[DLK_RENEW_BATCH];
 	unsigned n = collect(who, DLK_OWED_BACK, now_ns);
-	struct dlk_conn *c = n ? conn_to(who[0]->server) : NULL;
+	const struct dlk_server *s = n ? who[0]->server : NULL;
 
 	for (unsigned i = 0; i < n; i++)
 		said[i] = -EPIPE;
-	if (c)
-		send_releases(c, who, said, n,
-			      now_ns + who[0]->server->ep.connect_timeout_ms *
-					       DLK_MS);
+	if (s)
+		send_releases(s->conn, who, said, n,
+			      now_ns + s->ep.connect_timeout_ms * DLK_MS);
 	for (unsigned i = 0; i < n; i++)
 		if (!who[i]->dropped)
 			settled(who[i], said[i], now_ns);
@@ -569,7 +568,6 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 	k->doubted = true;
 	k->due_ns = now + DOUBT_MS * DLK_MS;
 	dlk_watch_stir(k->watch);
-	dlk_look_soon();
 	return false;
 }
 
@@ -646,28 +644,23 @@ static bool renew_some(uint64_t now_ns)
 	struct dlk_renewal r[DLK_RENEW_BATCH];
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	unsigned n = collect(who, DLK_KEPT, now_ns);
-	struct dlk_server *s = n ? who[0]->server : NULL;
-	struct dlk_conn *c = s ? conn_to(s) : NULL;
+	const struct dlk_server *s;
 
+	if (n == 0)
+		return false;
+	s = who[0]->server;
 	for (unsigned i = 0; i < n; i++)
 		r[i] = (struct dlk_renewal){
 			.lease = &who[i]->lease,
 			.deadline_ns = who[i]->deadline_ns,
 		};
-	if (c)
-		dlk_renew_batch(c,
-				now_ns + who[0]->server->ep.connect_timeout_ms *
-						 DLK_MS,
-				r, n);
-	for (unsigned i = 0; i < n; i++) {
-		if (c)
-			renewed(who[i], &r[i]);
-		else
-			who[i]->due_ns = now_ns + 100 * DLK_MS;
-	}
-	if (c && dlk_conn_restarted(c))
+	dlk_renew_batch(s->conn, now_ns + s->ep.connect_timeout_ms * DLK_MS, r,
+			n);
+	for (unsigned i = 0; i < n; i++)
+		renewed(who[i], &r[i]);
+	if (dlk_conn_restarted(s->conn))
 		hurry(s);
-	return n > 0;
+	return true;
 }
 
 bool dlk_carry_some(uint64_t now_ns)

@@ -59,7 +59,7 @@ struct dlk_watch {
 
 static struct dlk_watch *watches[BUCKETS];
 static struct dlk_bells bells = { .ended = -1, .closed = -1 };
-static unsigned threads;
+static unsigned threads, stirs;
 
 bool dlk_watch_init(void)
 {
@@ -284,6 +284,7 @@ struct opening {
 	struct dlk_errand errand;
 	struct dlk_watch *watch;
 	uint32_t number;
+	void (*tell)(struct dlk_watch *w, uint32_t number, int err);
 	bool found; /* it was opened before: only fd is to be closed */
 	int fd, own, wd, err;
 };
@@ -324,7 +325,6 @@ static void take_file(struct opening *o)
 	if (!w->records && w->refs > 1)
 		start(w);
 	dlk_watch_stir(w);
-	dlk_look_soon();
 }
 
 static void opened(struct dlk_errand *e)
@@ -334,7 +334,7 @@ static void opened(struct dlk_errand *e)
 	if (!o->found)
 		take_file(o);
 	o->watch->lent--;
-	dlk_carry_opened(o->watch, o->number, o->err);
+	o->tell(o->watch, o->number, o->err);
 	dlk_watch_unref(o->watch);
 	free(o);
 }
@@ -357,6 +357,7 @@ static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 	o->errand.run = open_it;
 	o->errand.done = opened;
 	o->number = what->number;
+	o->tell = what->opened;
 	o->found = found;
 	o->fd = fd;
 	o->own = -1;
@@ -468,6 +469,12 @@ static void listen_no_more(struct dlk_watch *w)
 void dlk_watch_stir(struct dlk_watch *w)
 {
 	w->stirred = true;
+	stirs++;
+}
+
+unsigned dlk_watch_stirs(void)
+{
+	return stirs;
 }
 
 bool dlk_watch_is_stirred(const struct dlk_watch *w)
@@ -498,7 +505,8 @@ static void stir_wd(int wd)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct dlk_watch *w = watches[i]; w; w = w->next)
-			w->stirred |= w->wd == wd;
+			if (w->wd == wd)
+				dlk_watch_stir(w);
 }
 
 void dlk_watch_closed(void)

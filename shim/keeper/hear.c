@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the shim says (protocol.h), and whether it may.
+ * The socket to the shim, and who may say something by it.
  *
  *  1. Only a process that has this keeper's user, group and capabilities is
  *     obeyed: at each message, by the kernel's word, for the program may have
  *     given them up since it started us.
- *  2. Each message is answered, also one that is refused, and none is waited
- *     for: it is heard while Redis is waited for, too (carry.c).
+ *  2. Each message is answered, also one that is refused.
  *  3. Whatever descriptors come are closed again before the answer goes: the
  *     program may close its own at once.
  */
@@ -28,7 +27,7 @@
 
 static struct {
 	int fd; /* -1: the shim is gone */
-	bool stays, mute;
+	bool mute;
 	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
 } shim = { .fd = -1 };
 
@@ -50,11 +49,6 @@ short dlk_shim_events(void)
 bool dlk_shim_is_mute(void)
 {
 	return shim.fd >= 0 && shim.mute;
-}
-
-bool dlk_shim_wants_us(void)
-{
-	return shim.stays && !shim.mute;
 }
 
 /* --- who says it ---------------------------------------------------------- */
@@ -101,121 +95,6 @@ static void refuse(const struct ucred *who)
 	dlk_text_str(&l.text, ") may not do what this keeper may; it carries "
 			      "on what it has and takes nothing new");
 	dlk_line_end(&l);
-}
-
-/* --- what is said --------------------------------------------------------- */
-
-static bool is_text(const char *bytes, size_t len)
-{
-	return bytes[len] == '\0';
-}
-
-static bool is_add(const struct dlk_keep_add *m, size_t n)
-{
-	size_t key, token, places;
-
-	if (n < sizeof(*m) || m->key_len > DLK_KEY_MAX ||
-	    m->token_len >= DLK_TOKEN_MAX || m->places_len > DLK_KEY_MAX + 8)
-		return false;
-	key = m->key_len;
-	token = m->token_len;
-	places = m->places_len;
-	return n == sizeof(*m) + key + token + places + 3 &&
-	       is_text(m->bytes, key) && is_text(m->bytes + key + 1, token) &&
-	       is_text(m->bytes + key + token + 2, places) &&
-	       m->kind <= DLK_KEPT_OFD && m->ttl_ms > 0 &&
-	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
-	       m->pid <= INT32_MAX && (m->kind == DLK_KEPT_FLOCK) == !places;
-}
-
-static bool is_well_formed(const struct dlk_keep *m, size_t n)
-{
-	if (n < sizeof(*m) || m->magic != DLK_KEEP_MAGIC)
-		return false;
-	switch (m->type) {
-	case DLK_KEEP_ADD:
-		return is_add((const struct dlk_keep_add *)m, n);
-	case DLK_KEEP_RENEWED:
-		return (n - sizeof(*m)) % sizeof(struct dlk_keep_renewal) == 0;
-	case DLK_KEEP_CUT:
-		return n == sizeof(struct dlk_keep_cut) &&
-		       ((const struct dlk_keep_cut *)m)->ttl_ms > 0;
-	case DLK_KEEP_DROP:
-	case DLK_KEEP_OWE:
-	case DLK_KEEP_LEFT:
-	case DLK_KEEP_CLOSED:
-	case DLK_KEEP_STAY:
-		return n == sizeof(*m);
-	default:
-		return false; /* START is over */
-	}
-}
-
-static void hear_renewed(const struct dlk_keep_renewed *m, size_t n)
-{
-	const size_t end = (n - sizeof(*m)) / sizeof(*m->renewals);
-
-	for (size_t i = 0; i < end; i++) {
-		struct dlk_kept *k = dlk_carried_find(m->renewals[i].lease);
-
-		if (k && m->renewals[i].deadline_ns > k->deadline_ns)
-			k->deadline_ns = m->renewals[i].deadline_ns;
-	}
-}
-
-static void hear_cut(const struct dlk_keep_cut *m)
-{
-	struct dlk_kept *k = dlk_carried_find(m->head.lease);
-
-	if (k)
-		dlk_carry_cut(k, m->ttl_ms);
-}
-
-/* What was granted is over, or may be. */
-static void hear_end(const struct dlk_keep *m)
-{
-	struct dlk_kept *k = dlk_carried_find(m->lease);
-
-	if (!k)
-		return;
-	if (m->type == DLK_KEEP_DROP) {
-		dlk_carry_drop(k);
-	} else if (m->type == DLK_KEEP_OWE) {
-		dlk_carry_owe(k);
-	} else {
-		k->left = true;
-		dlk_watch_stir(k->watch);
-		dlk_look_soon();
-	}
-}
-
-/* As dlk_carry(): 0, -errno, or 1 for an answer that comes later. */
-static int act(const struct dlk_keep *m, size_t n, int *fds)
-{
-	switch (m->type) {
-	case DLK_KEEP_ADD:
-		return dlk_carry((const struct dlk_keep_add *)m, fds);
-	case DLK_KEEP_RENEWED:
-		hear_renewed((const struct dlk_keep_renewed *)m, n);
-		break;
-	case DLK_KEEP_CUT:
-		hear_cut((const struct dlk_keep_cut *)m);
-		break;
-	case DLK_KEEP_CLOSED:
-		dlk_settle_begin(m->seq);
-		break;
-	case DLK_KEEP_STAY:
-		shim.stays = true;
-		break;
-	default:
-		hear_end(m);
-	}
-	return 0;
-}
-
-int dlk_hear_message(const struct dlk_keep *m, size_t n, int *fds)
-{
-	return is_well_formed(m, n) ? act(m, n, fds) : -EPROTO;
 }
 
 /* --- by the socket -------------------------------------------------------- */
@@ -285,13 +164,7 @@ static bool is_path_only(const int fds[DLK_KEEP_FDS])
 	return false;
 }
 
-struct heard {
-	ssize_t n; /* as recvmsg(2) has it; errno */
-	struct ucred who;
-	int fds[DLK_KEEP_FDS];
-};
-
-static void receive(void *room, size_t size, struct heard *h)
+static void receive(void *room, size_t size, struct dlk_heard *h)
 {
 	union {
 		struct cmsghdr align;
@@ -320,63 +193,47 @@ static union {
 	char bytes[DLK_KEEP_SIZE];
 } in;
 
-/* With few descriptors the connection to Redis may want this one. */
-static void shim_is_gone(void)
-{
-	close(shim.fd);
-	shim.fd = -1;
-	if (shim.mute)
-		dlk_carry_mute_ended();
-	dlk_look_soon();
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
-		dlk_watch_stir(k->watch);
-		dlk_carry_uncut(k);
-	}
-}
-
-/* It has closed its end, or has just stopped talking: shutdown(2). */
-static void hear_end_of_shim(void)
+/*
+ * It has closed its end, or has just stopped talking: shutdown(2).  With few
+ * descriptors the connection to Redis may want this one.
+ */
+static void hear_end(void)
 {
 	struct pollfd p = { .fd = shim.fd };
 
-	if (poll(&p, 1, 0) == 0)
+	if (poll(&p, 1, 0) == 0) {
 		shim.mute = true;
-	else
-		shim_is_gone();
+		return;
+	}
+	close(shim.fd);
+	shim.fd = -1;
 }
 
-/* One message; false when there is none, or the shim is gone. */
-static bool hear_one(void)
+bool dlk_hear(struct dlk_heard *h)
 {
-	struct heard h;
-	int err = -EPROTO;
-	uint32_t seq;
-
-	receive(&in, sizeof(in), &h);
-	if (h.n == 0 || (h.n < 0 && errno != EINTR && errno != EAGAIN))
-		hear_end_of_shim();
-	if (h.n <= 0)
+	receive(&in, sizeof(in), h);
+	if (h->n == 0 || (h->n < 0 && errno != EINTR && errno != EAGAIN))
+		hear_end();
+	if (h->n <= 0)
 		return false;
-	seq = (size_t)h.n >= sizeof(in.head) ? in.head.seq : 0;
-	if (!may_tell(&h.who)) {
-		refuse(&h.who);
-		err = -EPERM;
-	} else if (is_path_only(h.fds)) {
-		err = -EBADF;
-	} else {
-		err = dlk_hear_message(&in.head, (size_t)h.n, h.fds);
+	h->m = &in.head;
+	h->err = 0;
+	if (!may_tell(&h->who)) {
+		refuse(&h->who);
+		h->err = -EPERM;
+	} else if (is_path_only(h->fds)) {
+		h->err = -EBADF;
 	}
-	close_all(h.fds);
-	if (err <= 0)
-		dlk_shim_answer(seq, err);
 	return true;
 }
 
-/* Of many not one alone, for each round looks at all leases; nor for ever. */
-void dlk_hear(void)
+void dlk_heard(struct dlk_heard *h, int status)
 {
-	for (int i = 0; i < 64 && shim.fd >= 0 && hear_one(); i++)
-		;
+	const bool has_number = (size_t)h->n >= sizeof(*h->m);
+
+	close_all(h->fds);
+	if (status <= 0)
+		dlk_shim_answer(has_number ? h->m->seq : 0, status);
 }
 
 bool dlk_shim_speaks(void)
@@ -389,7 +246,8 @@ bool dlk_shim_speaks(void)
 
 /* --- the beginning -------------------------------------------------------- */
 
-static bool hear_start(const struct dlk_keep_start *m, ssize_t n)
+static bool hear_start(const struct dlk_keep_start *m, ssize_t n,
+		       dlk_start_fn *start)
 {
 	const size_t one = sizeof(*m->servers);
 	size_t rest;
@@ -398,15 +256,14 @@ static bool hear_start(const struct dlk_keep_start *m, ssize_t n)
 	    m->head.type != DLK_KEEP_START)
 		return false;
 	rest = (size_t)n - sizeof(*m);
-	return rest % one == 0 &&
-	       dlk_carry_begin(m->servers, (unsigned)(rest / one));
+	return rest % one == 0 && start(m->servers, (unsigned)(rest / one));
 }
 
-bool dlk_hear_begin(int fd)
+bool dlk_hear_begin(int fd, dlk_start_fn *start)
 {
 	int type = 0, passes = 0;
 	socklen_t len = sizeof(type);
-	struct heard h;
+	struct dlk_heard h;
 	bool fine;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 ||
@@ -418,7 +275,7 @@ bool dlk_hear_begin(int fd)
 	receive(&in, sizeof(in), &h);
 	close_all(h.fds);
 	fine = h.n > 0 && may_tell(&h.who) &&
-	       hear_start((const struct dlk_keep_start *)&in, h.n);
+	       hear_start((const struct dlk_keep_start *)&in, h.n, start);
 	/* The password stands where it is connected from, and nowhere else. */
 	explicit_bzero(&in, sizeof(in));
 	return fine;

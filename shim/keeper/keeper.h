@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keeper's parts: main.c sleeps, hear.c is what the shim says, carry.c
- * renews and releases, file.c watches files, locks.c reads the kernel's list of
- * locks, shade.c holds the shadows of files that cannot be locked themselves.
+ * The keeper's parts, each of which calls those after it only:
+ *
+ *	main.c		sleeps, and passes on what it wakes for
+ *	obey.c		what the shim's messages have done
+ *	look.c		when to look at what
+ *	settle.c	what has ended by a close
+ *	carry.c		leases: renewed, and released
+ *	records.c	is a record lock there?
+ *	file.c		watching a file
+ *	locks.c		is a flock lock there, by the kernel's list (list.c)?
+ *	shade.c		shadows, of files that cannot be locked themselves
+ *	hear.c		the shim's socket
+ *	errand.c	what may hang
+ *
  * One thread does all this but for the waits of file.c and the errands.
  */
 #ifndef DLK_KEEPER_H
@@ -10,8 +21,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
+#include "keeper/protocol.h"
 #include "lease/lease.h"
 #include "model/range.h"
 
@@ -83,8 +96,10 @@ struct dlk_watch_what {
 	bool open_only;
 	bool records;    /* record locks: never a wait in the kernel */
 	bool remote;     /* opening may hang: in the background, and fd is the
-			    watch's to close; then dlk_carry_opened() is told */
+			    watch's to close */
 	uint32_t number; /* of the lease */
+	/* Then, when that is done: 0, or why it could not be opened. */
+	void (*opened)(struct dlk_watch *w, uint32_t number, int err);
 };
 struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what);
 /* It is being opened in the background yet. */
@@ -103,10 +118,11 @@ bool dlk_watch_waits(const struct dlk_watch *w);
 bool dlk_watch_is_shut(const struct dlk_watch *w);
 /* Tell when a description of the file is closed; `fd` as above. */
 void dlk_watch_listen(struct dlk_watch *w, int fd);
-/* A description was closed lately. */
+/* Its lock may have ended lately: a description was closed, or left. */
 bool dlk_watch_is_stirred(const struct dlk_watch *w);
 void dlk_watch_stir(struct dlk_watch *w);
-void dlk_watch_calm(void); /* all of them */
+unsigned dlk_watch_stirs(void); /* how many times that was so, of any */
+void dlk_watch_calm(void);      /* all of them */
 
 void dlk_watch_ended(void);
 void dlk_watch_closed(void);
@@ -134,7 +150,7 @@ struct dlk_kept;
  * what the kernel says to our own description of the ranges that the server
  * has.  What is there in part is given back but for that.
  */
-enum dlk_verdict dlk_records_judge(struct dlk_kept *k, bool shim_lives);
+enum dlk_verdict dlk_records_judge(struct dlk_kept *k);
 /*
  * The server does not know them any more: put them back, if it was restarted
  * just now and the process's shim is gone.  0, DLK_GONE, DLK_LOST, -errno;
@@ -164,11 +180,9 @@ bool dlk_shades_look(void);
 
 /* --- carry.c: leases ------------------------------------------------------ */
 
-struct dlk_keep_add;
-
 struct dlk_server {
 	struct dlk_endpoint ep;
-	struct dlk_conn *conn; /* NULL: none was needed yet */
+	struct dlk_conn *conn; /* NULL: none of its leases was carried yet */
 };
 
 enum dlk_kept_state {
@@ -214,8 +228,12 @@ struct dlk_kept {
 
 extern struct dlk_kept *dlk_carried;
 
-/* Once: the only servers to be connected to. */
-bool dlk_carry_begin(const struct dlk_endpoint *servers, unsigned n);
+/*
+ * Once: the only servers to be connected to.  While they are waited for, `hear`
+ * is called; leases may be dropped by it.
+ */
+bool dlk_carry_begin(const struct dlk_endpoint *servers, unsigned n,
+		     void (*hear)(void));
 /*
  * A lease to carry on; 0, -errno, or 1: it is answered later.  Descriptors as
  * protocol.h has them, -1 for none; they stay the caller's, but for those that
@@ -230,8 +248,6 @@ struct dlk_kept *dlk_carried_find(uint32_t number);
  */
 void dlk_carry_drop(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
-/* A connection to its server, until the next one is asked for; or NULL. */
-struct dlk_conn *dlk_carry_conn(const struct dlk_kept *k);
 /* Its lock has ended: release it. */
 void dlk_carry_owe(struct dlk_kept *k);
 /* What the shim says, if it does; leases may be dropped by it. */
@@ -257,8 +273,6 @@ void dlk_carry_mute_ended(void);
  */
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms);
 void dlk_carry_uncut(struct dlk_kept *k);
-/* A watch was opened in the background, for the lease of this number. */
-void dlk_carry_opened(struct dlk_watch *w, uint32_t number, int err);
 
 /* --- settle.c: what has ended by a close ---------------------------------- */
 
@@ -272,28 +286,48 @@ uint64_t dlk_settle_due_ns(void);
 
 /* --- look.c: when to look at what ----------------------------------------- */
 
-/* A lease was added, or a process left one, or a description was closed. */
-void dlk_look_soon(void);
-void dlk_look(bool shim_lives);
+/* At once, when a file was stirred. */
 uint64_t dlk_look_due_ns(void);
+void dlk_look(void);
 
-/* --- hear.c: the shim ----------------------------------------------------- */
+/* --- obey.c: what the shim says ------------------------------------------- */
 
-/* The socket; its first message is there.  False: nobody of ours started us. */
-bool dlk_hear_begin(int fd);
+/* Its socket; the first message is there.  False: nobody of ours started us. */
+bool dlk_obey_begin(int fd);
+/* All that it has said; it may be its end. */
+void dlk_obey(void);
+/* A message of one who may: 0, -errno, or 1 for an answer that comes later. */
+int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds);
+/* For as long as it lives, without a lease too. */
+bool dlk_shim_wants_us(void);
+
+/* --- hear.c: the shim's socket -------------------------------------------- */
+
+typedef bool dlk_start_fn(const struct dlk_endpoint *servers, unsigned n);
+
+/* The socket, whose first message is there: `start` gets the servers. */
+bool dlk_hear_begin(int fd, dlk_start_fn *start);
+
+struct dlk_heard {
+	ssize_t n; /* bytes of *m, which stays until the next one */
+	const struct dlk_keep *m;
+	struct ucred who;
+	int fds[DLK_KEEP_FDS]; /* that came with it; -1: none */
+	int err;               /* it is to be refused */
+};
+
+/*
+ * A message, if there is one; then it is dealt with, by this status (> 0: the
+ * answer comes later), and what is left of its descriptors closed.
+ */
+bool dlk_hear(struct dlk_heard *h);
+void dlk_heard(struct dlk_heard *h, int status);
 /*
  * What came with a message: n descriptors into fds, which are -1 before, the
  * others closed; its sender into *who (or NULL).
  */
-struct msghdr;
-struct ucred;
 void dlk_hear_control(struct msghdr *msg, int *fds, unsigned n,
 		      struct ucred *who);
-/* A message of one who may: 0, -errno, or 1 for an answer that comes later. */
-struct dlk_keep;
-int dlk_hear_message(const struct dlk_keep *m, size_t n, int *fds);
-/* All that it has said. */
-void dlk_hear(void);
 /* It has something to say: perhaps that a lease was given back. */
 bool dlk_shim_speaks(void);
 void dlk_shim_answer(uint32_t seq, int status);
@@ -306,7 +340,5 @@ bool dlk_shim_lives(void);
  * may.
  */
 bool dlk_shim_is_mute(void);
-/* For as long as it lives, without a lease too. */
-bool dlk_shim_wants_us(void);
 
 #endif

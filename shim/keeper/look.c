@@ -27,16 +27,13 @@ static const unsigned echo_ms[LAST_ECHO] = { 0, 1, 3, 25 };
 static uint64_t due_ns = UINT64_MAX;
 static uint64_t not_before_ns, tick_ns = UINT64_MAX;
 static unsigned echo = LAST_ECHO;
+static unsigned stirs; /* that were looked for */
 
 uint64_t dlk_look_due_ns(void)
 {
-	return due_ns > not_before_ns ? due_ns : not_before_ns;
-}
-
-void dlk_look_soon(void)
-{
-	echo = 0;
-	due_ns = dlk_now_ns();
+	return due_ns > not_before_ns && dlk_watch_stirs() == stirs
+		       ? due_ns
+		       : not_before_ns;
 }
 
 /* Nothing but a look will tell of its end, or not as soon. */
@@ -70,7 +67,7 @@ static unsigned count_same(const struct dlk_kept *k)
 	return n;
 }
 
-static void judge(struct dlk_kept *k, bool shim_lives)
+static void judge(struct dlk_kept *k)
 {
 	/* Of several alike it is not this one. */
 	if (k->shade && dlk_shade_is_locked(k->shade))
@@ -81,7 +78,7 @@ static void judge(struct dlk_kept *k, bool shim_lives)
 		break;
 	case DLK_SOME_GONE:
 		/* Which is all the same to who has none of them. */
-		if (k->shade || k->left || !shim_lives)
+		if (k->shade || k->left || !dlk_shim_lives())
 			dlk_carry_owe(k);
 		break;
 	case DLK_UNKNOWN:
@@ -129,6 +126,9 @@ static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 		tick_ns = began_ns + period;
 	due_ns = tick_ns;
 	not_before_ns = 0;
+	if (stirs != dlk_watch_stirs())
+		echo = 0;
+	stirs = dlk_watch_stirs();
 	/* It could not be read: nothing was learnt of what was stirred. */
 	if (again && echo < LAST_ECHO - 1)
 		due_ns = now + echo_ms[LAST_ECHO - 1] * DLK_MS;
@@ -140,9 +140,9 @@ static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 		not_before_ns = now + SHARE * cost_ns;
 }
 
-static void judge_records(struct dlk_kept *k, bool shim_lives)
+static void judge_records(struct dlk_kept *k)
 {
-	switch (dlk_records_judge(k, shim_lives)) {
+	switch (dlk_records_judge(k)) {
 	case DLK_GONE_NOW:
 		dlk_carry_owe(k);
 		break;
@@ -161,7 +161,7 @@ static bool heard_of(const struct dlk_kept *k)
 	return !k->dropped;
 }
 
-void dlk_look(bool shim_lives)
+void dlk_look(void)
 {
 	uint64_t began = dlk_now_ns(), cost = cpu_ns();
 	bool tick = began >= tick_ns, list = false, again;
@@ -172,7 +172,7 @@ void dlk_look(bool shim_lives)
 		    !(tick || dlk_watch_is_stirred(k->watch)) || !heard_of(k))
 			continue;
 		if (k->kind != DLK_KEPT_FLOCK) {
-			judge_records(k, shim_lives);
+			judge_records(k);
 			continue;
 		}
 		dlk_watch_probe(k->watch);
@@ -184,7 +184,7 @@ void dlk_look(bool shim_lives)
 		next = k->next;
 		if (is_looked_at(k) && wants_list(k) &&
 		    (tick || dlk_watch_is_stirred(k->watch)))
-			judge(k, shim_lives);
+			judge(k);
 	}
 	schedule(began, cpu_ns() - cost, again);
 }

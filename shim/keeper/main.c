@@ -55,7 +55,7 @@ static void look(void)
 {
 	const uint64_t began_ns = dlk_now_ns();
 
-	dlk_look(dlk_shim_lives());
+	dlk_look();
 	judge_by_watch();
 	dlk_settle_looked(began_ns);
 }
@@ -66,7 +66,6 @@ static void shadows_fell(void)
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
 		if (k->shade)
 			dlk_watch_stir(k->watch);
-	dlk_look_soon();
 }
 
 /* --- main ----------------------------------------------------------------- */
@@ -109,15 +108,13 @@ static void wait_once(uint64_t idle_since_ns)
 		shadows_fell();
 	/* First what the shim says: a DROP explains why a lock has ended. */
 	if (p[1].revents) {
-		dlk_hear();
+		dlk_obey();
 		return;
 	}
 	if (p[0].revents)
 		locks_ended();
-	if (p[2].revents) {
+	if (p[2].revents)
 		dlk_watch_closed();
-		dlk_look_soon();
-	}
 }
 
 static bool finished(uint64_t *idle_since_ns)
@@ -155,7 +152,7 @@ static bool begin(void)
 	dlk_log_adopt(STDERR_FILENO);
 	raise_limit(RLIMIT_NOFILE); /* a descriptor per file */
 	raise_limit(RLIMIT_AS);
-	return dlk_watch_init() && dlk_errands_init() && dlk_hear_begin(SHIM);
+	return dlk_watch_init() && dlk_errands_init() && dlk_obey_begin(SHIM);
 }
 
 int main(void)

@@ -46,7 +46,6 @@
 
 enum { QUESTIONS = 1000, RESTORED_SEQ = 2, FRESH_MS = 1000 };
 
-static bool shim_lived = true;  /* when we looked last */
 static uint64_t unreachable_ns; /* until then no server is asked for ranges */
 
 static int grow(struct dlk_ranges *set, size_t n)
@@ -211,7 +210,7 @@ static enum dlk_verdict judge_ranges(struct dlk_kept *k, bool ours)
 	if (now < k->listed_ns + FRESH_MS * DLK_MS && look_at(k, &shown) &&
 	    is_whole(&k->ranges, &shown))
 		return DLK_THERE;
-	c = now < unreachable_ns ? NULL : dlk_carry_conn(k);
+	c = now < unreachable_ns ? NULL : k->server->conn;
 	if (!c || list(k, c) || !look_at(k, &shown) ||
 	    is_whole(&k->ranges, &shown))
 		return DLK_THERE;
@@ -231,18 +230,18 @@ static bool any_lock(const struct dlk_kept *k)
 	return !walk(&w, &whole) || shown.n;
 }
 
-enum dlk_verdict dlk_records_judge(struct dlk_kept *k, bool shim_lives)
+enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 {
 	const bool posix = k->kind == DLK_KEPT_POSIX;
-	const bool ours = k->left || !shim_lives;
+	const bool ours = k->left || !dlk_shim_lives();
 	const int fd = dlk_watch_fd(k->watch);
 
-	shim_lived = shim_lives;
 	if (posix && kill((pid_t)k->pid, 0) < 0 && errno == ESRCH)
 		return DLK_GONE_NOW;
 	/* No descriptor, and nobody left to tell its end. */
 	if (fd < 0)
-		return posix || shim_lives || dlk_watch_is_opening(k->watch)
+		return posix || dlk_shim_lives() ||
+				       dlk_watch_is_opening(k->watch)
 			       ? DLK_THERE
 			       : DLK_UNKNOWN;
 	if (!any_lock(k))
@@ -261,7 +260,7 @@ int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c)
 	struct dlk_token t;
 	int err;
 
-	if (shim_lived || k->kind != DLK_KEPT_POSIX || w.fd < 0 ||
+	if (dlk_shim_lives() || k->kind != DLK_KEPT_POSIX || w.fd < 0 ||
 	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t))
 		return -EAGAIN;

@@ -38,7 +38,6 @@ void dlk_settle_begin(uint32_t seq)
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
 		if (k->left && !k->settled)
 			dlk_watch_stir(k->watch);
-	dlk_look_soon();
 }
 
 /* A look hears the shim, too: of what was closed amidst it, it says nothing. */

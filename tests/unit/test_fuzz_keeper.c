@@ -2,7 +2,7 @@
 // link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/file.c
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
 // link: shim/keeper/records.c shim/keeper/shade.c shim/keeper/errand.c
-// link: shim/keeper/settle.c
+// link: shim/keeper/settle.c shim/keeper/obey.c
 /*
  * Mutated messages to the keeper, with too many descriptors, or odd ones: each
  * is taken or refused within its bounds (the address sanitizer watches them: a
@@ -270,7 +270,7 @@ static void a_message_is_answered_once(void **state)
 		make(&m, i);
 		mutate(&m);
 		send_it(&m, fds, n);
-		dlk_hear();
+		dlk_obey();
 		assert_false(dlk_shim_speaks());
 		dlk_errands_back();
 		answers += read_answers(&good);
@@ -305,7 +305,7 @@ static void a_message_is_read_within_its_bounds(void **state)
 		memcpy(box, m.u.bytes, m.len);
 		if (lcg_below(&m.g, 8))
 			fds[0] = dup(file);
-		taken += dlk_hear_message(box, m.len, fds) >= 0;
+		taken += dlk_obey_message(box, m.len, fds) >= 0;
 		if (fds[0] >= 0)
 			close(fds[0]);
 		free(box);
@@ -349,7 +349,7 @@ static int begin(void **state)
 	if (file < 0 || path_only < 0 || fstat(file, &st))
 		return -1;
 	return send(shim, &start, sizeof(start), 0) < 0 || !dlk_watch_init() ||
-	       !dlk_errands_init() || !dlk_hear_begin(keeper);
+	       !dlk_errands_init() || !dlk_obey_begin(keeper);
 }
 
 int main(void)

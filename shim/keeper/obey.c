@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the shim's messages (protocol.h) have done.  None of them is waited for:
+ * they are obeyed while Redis is waited for, too (carry.c).
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "keeper/keeper.h"
+#include "keeper/protocol.h"
+
+static bool stays; /* without a lease too, for as long as the shim lives */
+
+bool dlk_shim_wants_us(void)
+{
+	return stays && dlk_shim_lives() && !dlk_shim_is_mute();
+}
+
+/* --- is it a message? ----------------------------------------------------- */
+
+static bool is_text(const char *bytes, size_t len)
+{
+	return bytes[len] == '\0';
+}
+
+static bool is_add(const struct dlk_keep_add *m, size_t n)
+{
+	size_t key, token, places;
+
+	if (n < sizeof(*m) || m->key_len > DLK_KEY_MAX ||
+	    m->token_len >= DLK_TOKEN_MAX || m->places_len > DLK_KEY_MAX + 8)
+		return false;
+	key = m->key_len;
+	token = m->token_len;
+	places = m->places_len;
+	return n == sizeof(*m) + key + token + places + 3 &&
+	       is_text(m->bytes, key) && is_text(m->bytes + key + 1, token) &&
+	       is_text(m->bytes + key + token + 2, places) &&
+	       m->kind <= DLK_KEPT_OFD && m->ttl_ms > 0 &&
+	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
+	       m->pid <= INT32_MAX && (m->kind == DLK_KEPT_FLOCK) == !places;
+}
+
+static bool is_well_formed(const struct dlk_keep *m, size_t n)
+{
+	if (n < sizeof(*m) || m->magic != DLK_KEEP_MAGIC)
+		return false;
+	switch (m->type) {
+	case DLK_KEEP_ADD:
+		return is_add((const struct dlk_keep_add *)m, n);
+	case DLK_KEEP_RENEWED:
+		return (n - sizeof(*m)) % sizeof(struct dlk_keep_renewal) == 0;
+	case DLK_KEEP_CUT:
+		return n == sizeof(struct dlk_keep_cut) &&
+		       ((const struct dlk_keep_cut *)m)->ttl_ms > 0;
+	case DLK_KEEP_DROP:
+	case DLK_KEEP_OWE:
+	case DLK_KEEP_LEFT:
+	case DLK_KEEP_CLOSED:
+	case DLK_KEEP_STAY:
+		return n == sizeof(*m);
+	default:
+		return false; /* START is over */
+	}
+}
+
+/* --- what it asks for ----------------------------------------------------- */
+
+static void obey_renewed(const struct dlk_keep_renewed *m, size_t n)
+{
+	const size_t end = (n - sizeof(*m)) / sizeof(*m->renewals);
+
+	for (size_t i = 0; i < end; i++) {
+		struct dlk_kept *k = dlk_carried_find(m->renewals[i].lease);
+
+		if (k && m->renewals[i].deadline_ns > k->deadline_ns)
+			k->deadline_ns = m->renewals[i].deadline_ns;
+	}
+}
+
+static void obey_cut(const struct dlk_keep_cut *m)
+{
+	struct dlk_kept *k = dlk_carried_find(m->head.lease);
+
+	if (k)
+		dlk_carry_cut(k, m->ttl_ms);
+}
+
+/* What was granted is over, or may be. */
+static void obey_end(const struct dlk_keep *m)
+{
+	struct dlk_kept *k = dlk_carried_find(m->lease);
+
+	if (!k)
+		return;
+	if (m->type == DLK_KEEP_DROP) {
+		dlk_carry_drop(k);
+	} else if (m->type == DLK_KEEP_OWE) {
+		dlk_carry_owe(k);
+	} else {
+		k->left = true;
+		dlk_watch_stir(k->watch);
+	}
+}
+
+/* As dlk_carry(): 0, -errno, or 1 for an answer that comes later. */
+static int act(const struct dlk_keep *m, size_t n, int *fds)
+{
+	switch (m->type) {
+	case DLK_KEEP_ADD:
+		return dlk_carry((const struct dlk_keep_add *)m, fds);
+	case DLK_KEEP_RENEWED:
+		obey_renewed((const struct dlk_keep_renewed *)m, n);
+		break;
+	case DLK_KEEP_CUT:
+		obey_cut((const struct dlk_keep_cut *)m);
+		break;
+	case DLK_KEEP_CLOSED:
+		dlk_settle_begin(m->seq);
+		break;
+	case DLK_KEEP_STAY:
+		stays = true;
+		break;
+	default:
+		obey_end(m);
+	}
+	return 0;
+}
+
+int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds)
+{
+	return is_well_formed(m, n) ? act(m, n, fds) : -EPROTO;
+}
+
+/* --- all that it says ----------------------------------------------------- */
+
+static bool obey_one(void)
+{
+	struct dlk_heard h;
+
+	if (!dlk_hear(&h))
+		return false;
+	dlk_heard(&h,
+		  h.err ? h.err : dlk_obey_message(h.m, (size_t)h.n, h.fds));
+	return true;
+}
+
+/* What was told of its leases is all that will be. */
+static void shim_ended(bool mute)
+{
+	if (mute)
+		dlk_carry_mute_ended();
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
+		dlk_watch_stir(k->watch);
+		dlk_carry_uncut(k);
+	}
+}
+
+/* Of many not one alone, for each round looks at all leases; nor for ever. */
+void dlk_obey(void)
+{
+	const bool lived = dlk_shim_lives(), mute = dlk_shim_is_mute();
+
+	for (int i = 0; i < 64 && dlk_shim_lives() && obey_one(); i++)
+		;
+	if (lived && !dlk_shim_lives())
+		shim_ended(mute);
+}
+
+static bool start(const struct dlk_endpoint *servers, unsigned n)
+{
+	return dlk_carry_begin(servers, n, dlk_obey);
+}
+
+bool dlk_obey_begin(int fd)
+{
+	return dlk_hear_begin(fd, start);
+}
