@@ -126,7 +126,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 {
 	struct dlk_kept **in = chain(k->number);
 
-	if (k->dropped)
+	if (k->state >= DLK_ENDING)
 		return;
 	while (*in != k)
 		in = &(*in)->chain;
@@ -136,7 +136,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 		k->next->at = k->at;
 	if (k->answer_ns)
 		answer(k, 0);
-	k->dropped = true;
+	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_ENDED;
 	k->chain = dropped;
 	dropped = k;
 }
@@ -146,7 +146,7 @@ bool dlk_carry_bury(void)
 	struct dlk_kept **at = &dropped, *k;
 
 	while ((k = *at)) {
-		if (k->flushing) {
+		if (k->state == DLK_ENDING) {
 			at = &k->chain;
 			continue;
 		}
@@ -342,7 +342,7 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 static void owe(struct dlk_kept *k)
 {
 	k->state = DLK_OWED_BACK;
-	k->forget_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
+	k->deadline_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
 	k->due_ns = 0;
 }
 
@@ -364,9 +364,10 @@ static void flushed(struct dlk_errand *e)
 	struct dlk_kept *k = ((struct flushing *)e)->k;
 
 	free(e);
-	k->flushing = false;
-	if (!k->dropped)
+	if (k->state == DLK_FLUSHING)
 		owe(k);
+	else
+		k->state = DLK_ENDED;
 }
 
 /* False: nothing is to be written back, or there is no memory for it. */
@@ -378,14 +379,13 @@ static bool flush(struct dlk_kept *k)
 	if (!f)
 		return false;
 	*f = (struct flushing){ { .run = flush_it, .done = flushed }, k, fd };
-	k->flushing = true;
 	dlk_errand_send(&f->errand);
 	return true;
 }
 
 void dlk_carry_owe(struct dlk_kept *k)
 {
-	if (k->dropped || k->state != DLK_KEPT)
+	if (k->state != DLK_KEPT)
 		return;
 	k->state = DLK_FLUSHING;
 	k->due_ns = UINT64_MAX;
@@ -399,7 +399,8 @@ void dlk_carry_mute_ended(void)
 	const uint64_t now = dlk_now_ns();
 
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
+		if (k->state == DLK_KEPT)
+			k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
 }
 
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
@@ -430,7 +431,7 @@ void dlk_carry_uncut(struct dlk_kept *k)
 
 void dlk_carry_lapse(struct dlk_kept *k)
 {
-	if (k->dropped)
+	if (k->state >= DLK_ENDING)
 		return;
 	tell(DLK_WARNING, k, " is not carried on any more: ",
 	     "the process that took its lock has ended, its file cannot be "
@@ -474,7 +475,7 @@ static int send_releases(struct dlk_conn *c, struct dlk_kept **who, int *said,
 
 static void settled(struct dlk_kept *k, int said, uint64_t now_ns)
 {
-	if (said == 0 || now_ns >= k->forget_ns) {
+	if (said == 0 || now_ns >= k->deadline_ns) {
 		dlk_carry_drop(k);
 		return;
 	}
@@ -515,7 +516,7 @@ static bool release_some(uint64_t now_ns)
 		send_releases(s->conn, who, said, n,
 			      now_ns + s->ep.connect_timeout_ms * DLK_MS);
 	for (unsigned i = 0; i < n; i++)
-		if (!who[i]->dropped)
+		if (who[i]->state == DLK_OWED_BACK)
 			settled(who[i], said[i], now_ns);
 	return n > 0;
 }
@@ -577,7 +578,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 
 	restore_records(k, r);
 	now = dlk_now_ns();
-	if (k->dropped || k->state != DLK_KEPT)
+	if (k->state != DLK_KEPT)
 		return;
 	if (r->result == 0) {
 		uint64_t deadline =

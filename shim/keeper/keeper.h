@@ -187,8 +187,18 @@ struct dlk_server {
 
 enum dlk_kept_state {
 	DLK_KEPT,
-	DLK_FLUSHING, /* over; what is dirty goes first (L10) */
+	DLK_FLUSHING, /* over; what is dirty goes first (L10), by an errand */
 	DLK_OWED_BACK,
+	/* Nothing finds it any more, but who works on it: */
+	DLK_ENDING, /* that errand, too */
+	DLK_ENDED,
+};
+
+/* Who may have its lock? */
+enum dlk_kept_by {
+	DLK_BY_PROCESS, /* and others */
+	DLK_LEFT,       /* the process has no descriptor of it any more */
+	DLK_BY_OTHERS,  /* left, and there after all was closed */
 };
 
 /* A lease that the keeper carries. */
@@ -196,27 +206,24 @@ struct dlk_kept {
 	struct dlk_kept *next, **at; /* in dlk_carried */
 	struct dlk_kept *chain;      /* by number */
 	uint32_t number;             /* of its ADD */
-	bool dropped;  /* nothing finds it any more, but who works on it */
-	bool flushing; /* an errand does */
 	enum dlk_kept_state state;
+	enum dlk_kept_by by;
 	struct dlk_watch *watch;
 	struct dlk_shade *shade; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
 	struct dlk_lease lease;
 	struct dlk_server *server;
 	uint64_t granted_ns;
-	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's */
+	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
+				 owed: when the server has forgotten it */
 	uint64_t due_ns;      /* to renew, or to release */
 	uint64_t answer_ns;   /* when its ADD is answered at the latest; 0: it
 				 is */
-	uint64_t forget_ns;
-	uint32_t kind;    /* enum dlk_kept_kind */
-	uint32_t pid;     /* of the process */
+	uint32_t kind;        /* enum dlk_kept_kind */
+	uint32_t pid;         /* of the process */
 	bool coherent;    /* dirty pages go to the file system first (L10) */
-	bool left;        /* the process has no descriptor of it any more */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
 	bool text;        /* release by the script as a whole */
-	bool settled;     /* left, and there after all was closed: another's */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -244,7 +251,7 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds);
 struct dlk_kept *dlk_carried_find(uint32_t number);
 /*
  * It is out of the list at once, and freed by _bury: messages come while Redis
- * is waited for, so whoever has it in hand must ask whether it is dropped.
+ * is waited for, so whoever has it in hand must look at its state again.
  */
 void dlk_carry_drop(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */

@@ -39,7 +39,7 @@ uint64_t dlk_look_due_ns(void)
 /* Nothing but a look will tell of its end, or not as soon. */
 static bool is_looked_at(const struct dlk_kept *k)
 {
-	return !k->dropped && k->state == DLK_KEPT &&
+	return k->state == DLK_KEPT &&
 	       (k->lease.shared || !dlk_watch_waits(k->watch));
 }
 
@@ -78,7 +78,7 @@ static void judge(struct dlk_kept *k)
 		break;
 	case DLK_SOME_GONE:
 		/* Which is all the same to who has none of them. */
-		if (k->shade || k->left || !dlk_shim_lives())
+		if (k->shade || k->by != DLK_BY_PROCESS || !dlk_shim_lives())
 			dlk_carry_owe(k);
 		break;
 	case DLK_UNKNOWN:
@@ -158,7 +158,7 @@ static void judge_records(struct dlk_kept *k)
 static bool heard_of(const struct dlk_kept *k)
 {
 	dlk_carry_hear();
-	return !k->dropped;
+	return k->state < DLK_ENDING;
 }
 
 void dlk_look(void)

@@ -73,7 +73,8 @@ static void obey_renewed(const struct dlk_keep_renewed *m, size_t n)
 	for (size_t i = 0; i < end; i++) {
 		struct dlk_kept *k = dlk_carried_find(m->renewals[i].lease);
 
-		if (k && m->renewals[i].deadline_ns > k->deadline_ns)
+		if (k && k->state == DLK_KEPT &&
+		    m->renewals[i].deadline_ns > k->deadline_ns)
 			k->deadline_ns = m->renewals[i].deadline_ns;
 	}
 }
@@ -98,7 +99,8 @@ static void obey_end(const struct dlk_keep *m)
 	} else if (m->type == DLK_KEEP_OWE) {
 		dlk_carry_owe(k);
 	} else {
-		k->left = true;
+		if (k->by == DLK_BY_PROCESS)
+			k->by = DLK_LEFT;
 		dlk_watch_stir(k->watch);
 	}
 }

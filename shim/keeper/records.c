@@ -233,7 +233,7 @@ static bool any_lock(const struct dlk_kept *k)
 enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 {
 	const bool posix = k->kind == DLK_KEPT_POSIX;
-	const bool ours = k->left || !dlk_shim_lives();
+	const bool ours = k->by != DLK_BY_PROCESS || !dlk_shim_lives();
 	const int fd = dlk_watch_fd(k->watch);
 
 	if (posix && kill((pid_t)k->pid, 0) < 0 && errno == ESRCH)

@@ -36,7 +36,7 @@ void dlk_settle_begin(uint32_t seq)
 	asked.since_ns = dlk_now_ns();
 	asked.looked = false;
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->left && !k->settled)
+		if (k->by == DLK_LEFT)
 			dlk_watch_stir(k->watch);
 }
 
@@ -49,7 +49,7 @@ void dlk_settle_looked(uint64_t began_ns)
 /* May it end yet, by this close? */
 static bool is_open(const struct dlk_kept *k, uint64_t now_ns)
 {
-	if (!k->left || k->settled)
+	if (k->by != DLK_LEFT)
 		return false;
 	if (k->state != DLK_KEPT || dlk_watch_is_lent(k->watch))
 		return true;
@@ -70,7 +70,8 @@ void dlk_settle(void)
 	if (open && now < asked.since_ns + GIVE_UP_MS * DLK_MS)
 		return;
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		k->settled |= k->left && k->state == DLK_KEPT;
+		if (k->by == DLK_LEFT && k->state == DLK_KEPT)
+			k->by = DLK_BY_OTHERS;
 	dlk_shim_answer(asked.seq, DLK_KEEP_SETTLED);
 	asked.seq = 0;
 }
