@@ -74,6 +74,11 @@ static int grow(struct dlk_arena *a, size_t need)
 	return 0;
 }
 
+static size_t rounded(size_t size)
+{
+	return (size + 15) & ~(size_t)15;
+}
+
 void *dlk_arena_malloc(size_t size)
 {
 	struct dlk_arena *a = current;
@@ -82,7 +87,7 @@ void *dlk_arena_malloc(size_t size)
 
 	if (!a || size > SIZE_MAX / 2)
 		return NULL;
-	need = sizeof(*h) + ((size + 15) & ~(size_t)15);
+	need = sizeof(*h) + rounded(size);
 	if (need > (size_t)(a->end - a->top) && grow(a, need) < 0)
 		return NULL;
 	h = (struct head *)(void *)a->top;
@@ -109,7 +114,7 @@ void *dlk_arena_realloc(void *old, size_t size)
 	struct head *h = old ? (struct head *)old - 1 : NULL;
 	void *p;
 
-	if (h && size <= ((h->size + 15) & ~(size_t)15)) {
+	if (h && size <= rounded(h->size)) {
 		h->size = size;
 		return old;
 	}
@@ -121,7 +126,11 @@ void *dlk_arena_realloc(void *old, size_t size)
 
 void dlk_arena_free(void *old)
 {
-	(void)old;
+	struct dlk_arena *a = current;
+	struct head *h = old ? (struct head *)old - 1 : NULL;
+
+	if (a && h && (char *)old + rounded(h->size) == a->top)
+		a->top = (char *)h;
 }
 
 char *dlk_arena_strdup(const char *s)

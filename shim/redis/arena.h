@@ -10,7 +10,8 @@
  *  1. An arena MUST be current (dlk_arena_use) in the calling thread while
  *     hiredis runs; without one every allocation fails, which hiredis reports
  *     as out of memory.
- *  2. free() does nothing; dlk_arena_reset() frees everything.
+ *  2. free() gives back the block that was given out last, and no other one;
+ *     dlk_arena_reset() frees everything.
  *  3. An arena belongs to one thread at a time.
  */
 #ifndef DLK_ARENA_H

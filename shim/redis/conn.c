@@ -419,20 +419,25 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
 	const char **args = (const char **)(uintptr_t)argv;
 	char *cmd = NULL;
 	long long len;
+	int err = 0;
 
 	if (!dlk_conn_is_open(c))
 		return -ENOTCONN;
 	was = dlk_arena_use(&c->arena);
 	len = redisFormatCommandArgv(&cmd, argc, args, argvlen);
+	if (len < 0) {
+		err = -ENOMEM;
+	} else if ((size_t)len > sizeof(c->out) - c->out_len) {
+		err = -ENOBUFS;
+	} else {
+		memcpy(c->out + c->out_len, cmd, (size_t)len);
+		c->out_len += (size_t)len;
+	}
+	if (len > 0)
+		explicit_bzero(cmd, (size_t)len);
+	dlk_arena_free(cmd);
 	dlk_arena_use(was);
-	if (len < 0)
-		return -ENOMEM;
-	if ((size_t)len > sizeof(c->out) - c->out_len)
-		return -ENOBUFS;
-	memcpy(c->out + c->out_len, cmd, (size_t)len);
-	explicit_bzero(cmd, (size_t)len);
-	c->out_len += (size_t)len;
-	return 0;
+	return err;
 }
 
 /*

@@ -221,6 +221,18 @@ static void an_arena_can_be_used_for_ever(void **state)
 	}
 }
 
+/* Or a thousand commands of one connection would be in memory at once. */
+static void free_gives_the_last_block_back(void **state)
+{
+	void *kept = dlk_arena_malloc(40), *last = dlk_arena_malloc(50);
+
+	(void)state;
+	dlk_arena_free(last);
+	assert_ptr_equal(dlk_arena_malloc(60), last);
+	dlk_arena_free(kept);
+	assert_ptr_not_equal(dlk_arena_malloc(40), kept);
+}
+
 static void free_leaves_the_neighbours(void **state)
 {
 	char *a, *b;
@@ -341,6 +353,7 @@ int main(void)
 		arena_test(the_limit_holds),
 		arena_test(reset_gives_all_back),
 		arena_test(an_arena_can_be_used_for_ever),
+		arena_test(free_gives_the_last_block_back),
 		arena_test(free_leaves_the_neighbours),
 		arena_test(without_a_current_arena_there_is_none),
 		arena_test(hiredis_parses_from_the_arena),
