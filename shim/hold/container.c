@@ -31,14 +31,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "lease/renew.h"
+#include "lease/upkeep.h"
 #include "hold/delegation.h"
 #include "hold/state.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
-enum { CUT_MS = 1000, PATIENCE_MS = 200, LOOKS = 5000 };
+enum { CUT_MS = 1000, PATIENCE_MS = 200, LOOKS = 5000, BATCH = 64 };
 
 /* The first pid namespace is always this file: PROC_PID_INIT_INO. */
 static bool in_container(void)
@@ -234,7 +234,7 @@ static void shorten(struct dlk_held *h)
 static void cut_at_server(struct dlk_held **all, unsigned n,
 			  uint64_t deadline_ns)
 {
-	struct dlk_renewal r[DLK_RENEW_BATCH];
+	struct dlk_renewal r[BATCH];
 	const struct dlk_endpoint *ep = all[0]->rule->redis->endpoints;
 	struct dlk_conn *c = dlk_link_get(ep);
 
@@ -252,14 +252,14 @@ static void cut_at_server(struct dlk_held **all, unsigned n,
 void dlk_cut_short(void)
 {
 	const uint64_t deadline = dlk_now_ns() + PATIENCE_MS * DLK_MS;
-	struct dlk_held *all[DLK_RENEW_BATCH], *h = NULL;
+	struct dlk_held *all[BATCH], *h = NULL;
 	unsigned n;
 
 	if (atomic_load(&dlk.n_held) == 0 || !in_container())
 		return;
 	do {
 		n = 0;
-		while (n < DLK_RENEW_BATCH && (h || (h = next()))) {
+		while (n < BATCH && (h || (h = next()))) {
 			if (n && h->rule->redis != all[0]->rule->redis)
 				break;
 			if (ends_with_us(h)) {

@@ -24,7 +24,7 @@
 
 #include "os/log.h"
 #include "lease/records.h"
-#include "lease/renew.h"
+#include "lease/upkeep.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
 #include "hold/state.h"

@@ -14,7 +14,7 @@
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
 #include "os/log.h"
-#include "lease/renew.h"
+#include "lease/upkeep.h"
 #include "os/sys.h"
 #include "model/timeline.h"
 
@@ -26,6 +26,7 @@ static struct dlk_kept *dropped; /* by chain; next is as it was */
 static struct dlk_server *servers;
 static unsigned n_servers;
 static void (*hear)(void);
+static uint64_t answers_ns = UINT64_MAX; /* no late answer is due before */
 
 bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n,
 		     void (*hear_fn)(void))
@@ -57,9 +58,15 @@ static void answer(struct dlk_kept *k, int err)
 /* The program's descriptor may hang for long: it is not waited for. */
 static void answer_late(uint64_t now_ns)
 {
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
+	if (now_ns < answers_ns)
+		return;
+	answers_ns = UINT64_MAX;
+	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
 		if (k->answer_ns && k->answer_ns <= now_ns)
 			answer(k, 0);
+		if (k->answer_ns && k->answer_ns < answers_ns)
+			answers_ns = k->answer_ns;
+	}
 }
 
 /* While Redis is waited for. */
@@ -85,6 +92,12 @@ static bool has_conn(struct dlk_server *s)
 }
 
 /* --- the table ------------------------------------------------------------ */
+
+static void set_due(struct dlk_kept *k, uint64_t at_ns)
+{
+	k->due.early_ns = dlk_early_ns(k->lease.ttl_ms);
+	dlk_due_set(&k->server->due, &k->due, at_ns);
+}
 
 static struct dlk_kept **chain(uint32_t number)
 {
@@ -136,6 +149,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 		k->next->at = k->at;
 	if (k->answer_ns)
 		answer(k, 0);
+	dlk_due_clear(&k->server->due, &k->due);
 	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_ENDED;
 	k->chain = dropped;
 	dropped = k;
@@ -197,10 +211,6 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 	k->coherent = m->coherent != 0;
 	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;
-	/* The process's thread renews at a third: a little later is enough. */
-	k->due_ns = m->renew_ns;
-	if (m->deadline_ns > m->renew_ns)
-		k->due_ns += (m->deadline_ns - m->renew_ns) / 8;
 }
 
 static void watch_it(struct dlk_kept *k, int fd)
@@ -282,6 +292,8 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 	if (remote) {
 		fds[0] = -1;
 		k->answer_ns = dlk_now_ns() + ANSWER_MS * DLK_MS;
+		if (k->answer_ns < answers_ns)
+			answers_ns = k->answer_ns;
 	}
 	return 0;
 }
@@ -332,6 +344,7 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 		return err;
 	}
 	insert(k);
+	set_due(k, dlk_keeper_renew_ns(m->renew_ns, m->deadline_ns));
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
 	return k->answer_ns != 0;
@@ -343,7 +356,7 @@ static void owe(struct dlk_kept *k)
 {
 	k->state = DLK_OWED_BACK;
 	k->deadline_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
-	k->due_ns = 0;
+	set_due(k, 0);
 }
 
 struct flushing {
@@ -388,9 +401,35 @@ void dlk_carry_owe(struct dlk_kept *k)
 	if (k->state != DLK_KEPT)
 		return;
 	k->state = DLK_FLUSHING;
-	k->due_ns = UINT64_MAX;
+	dlk_due_clear(&k->server->due, &k->due);
 	if (!flush(k))
 		owe(k);
+}
+
+/*
+ * The server may take no new connection any more when the process is gone, so
+ * it is seen to in time that we have one: by a renewal, of the lease that is
+ * due first.
+ */
+static bool must_connect_for(const struct dlk_kept *k)
+{
+	return !dlk_conn_is_open(k->server->conn) &&
+	       k->server->due.first == &k->due;
+}
+
+/* Then it is the process's to renew for another time. */
+void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
+{
+	const uint32_t ttl_ms = k->lease.ttl_ms;
+	uint64_t renew_ns;
+
+	if (k->state != DLK_KEPT || deadline_ns <= k->deadline_ns)
+		return;
+	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
+	k->deadline_ns = deadline_ns;
+	k->doubted = false;
+	if (!must_connect_for(k))
+		set_due(k, dlk_keeper_renew_ns(renew_ns, deadline_ns));
 }
 
 /* When it has renewed last, nobody can say. */
@@ -413,8 +452,8 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
 	k->lease.ttl_ms = ttl_ms;
 	if (k->deadline_ns > dlk_deadline_ns(now, ttl_ms))
 		k->deadline_ns = dlk_deadline_ns(now, ttl_ms);
-	if (k->due_ns > dlk_renew_ns(now, ttl_ms))
-		k->due_ns = dlk_renew_ns(now, ttl_ms);
+	if (k->due.at_ns > dlk_renew_ns(now, ttl_ms))
+		set_due(k, dlk_renew_ns(now, ttl_ms));
 }
 
 /*
@@ -440,85 +479,55 @@ void dlk_carry_lapse(struct dlk_kept *k)
 	dlk_carry_drop(k);
 }
 
-static void released(void *arg, const redisReply *reply)
-{
-	*(int *)arg = dlk_lease_released(reply);
-}
+/* --- what is due ---------------------------------------------------------- */
 
-/* Queue a release of each; *said is told in time, or stays as it is. */
-static int send_releases(struct dlk_conn *c, struct dlk_kept **who, int *said,
-			 unsigned n, uint64_t deadline_ns)
-{
-	int err = dlk_conn_open(c, deadline_ns);
-
-	for (unsigned i = 0; i < n && !err; i++) {
-		err = dlk_lease_release(c, &who[i]->lease, who[i]->text);
-		if (err == -ENOBUFS) {
-			err = dlk_conn_flush(c, deadline_ns);
-			if (!err)
-				err = dlk_lease_release(c, &who[i]->lease,
-							who[i]->text);
-		}
-		if (!err)
-			err = dlk_conn_defer(c, released, &said[i]);
-	}
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
-	if (!err)
-		err = dlk_conn_settle(c, deadline_ns);
-	/* Nothing may be said of these any more. */
-	if (err)
-		dlk_conn_close(c);
-	dlk_conn_reset(c);
-	return err;
-}
-
-static void settled(struct dlk_kept *k, int said, uint64_t now_ns)
-{
-	if (said == 0 || now_ns >= k->deadline_ns) {
-		dlk_carry_drop(k);
-		return;
-	}
-	k->due_ns = said == -ENOENT && !k->text ? 0 : now_ns + 100 * DLK_MS;
-	k->text |= said == -ENOENT;
-}
-
-/* --- what is due, in one round trip --------------------------------------- */
-
-/* Up to a batch of one server; what is due soon goes along. */
-static unsigned collect(struct dlk_kept **who, enum dlk_kept_state state,
-			uint64_t now_ns)
-{
-	unsigned n = 0;
-
-	for (struct dlk_kept *k = dlk_carried; k && n < DLK_RENEW_BATCH;
-	     k = k->next) {
-		uint64_t soon =
-			now_ns + (n ? k->lease.ttl_ms / 12 * DLK_MS : 0);
-
-		if (k->state == state && k->due_ns <= soon &&
-		    (n == 0 || who[0]->server == k->server))
-			who[n++] = k;
-	}
-	return n;
-}
-
-static bool release_some(uint64_t now_ns)
-{
+/* Those of a state, for one round trip; not what has become due anew since. */
+static struct {
 	struct dlk_kept *who[DLK_RENEW_BATCH];
-	int said[DLK_RENEW_BATCH];
-	unsigned n = collect(who, DLK_OWED_BACK, now_ns);
-	const struct dlk_server *s = n ? who[0]->server : NULL;
+	struct dlk_renewal ask[DLK_RENEW_BATCH];
+	unsigned n;
+} batch;
 
-	for (unsigned i = 0; i < n; i++)
-		said[i] = -EPIPE;
-	if (s)
-		send_releases(s->conn, who, said, n,
-			      now_ns + s->ep.connect_timeout_ms * DLK_MS);
-	for (unsigned i = 0; i < n; i++)
-		if (who[i]->state == DLK_OWED_BACK)
-			settled(who[i], said[i], now_ns);
-	return n > 0;
+static void collect(struct dlk_due *const *due, unsigned n,
+		    enum dlk_kept_state state)
+{
+	batch.n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct dlk_kept *k = (struct dlk_kept *)due[i];
+
+		if (k->state != state || dlk_due_is_set(&k->due))
+			continue;
+		batch.who[batch.n] = k;
+		batch.ask[batch.n++] = (struct dlk_renewal){
+			.lease = &k->lease,
+			.deadline_ns = k->deadline_ns,
+		};
+	}
+}
+
+static uint64_t patience_ns(const struct dlk_server *s)
+{
+	return dlk_now_ns() + s->ep.connect_timeout_ms * DLK_MS;
+}
+
+static void released(struct dlk_kept *k, int result)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (k->state != DLK_OWED_BACK)
+		return;
+	if (result == 0 || now >= k->deadline_ns)
+		dlk_carry_drop(k);
+	else
+		set_due(k, now + 100 * DLK_MS);
+}
+
+static void release_some(struct dlk_server *s)
+{
+	if (batch.n)
+		dlk_release_batch(s->conn, patience_ns(s), batch.ask, batch.n);
+	for (unsigned i = 0; i < batch.n; i++)
+		released(batch.who[i], batch.ask[i].result);
 }
 
 /* Within the deadline: whoever knows the ranges may put them back yet. */
@@ -538,11 +547,12 @@ static void restore_records(struct dlk_kept *k, struct dlk_renewal *r)
 
 static void retry(struct dlk_kept *k, uint64_t now)
 {
-	k->due_ns = dlk_retry_ns(now, k->lease.ttl_ms);
+	uint64_t at = dlk_retry_ns(now, k->lease.ttl_ms);
+
 	/* A claim is short (lease/queue.h). */
-	if (now < k->deadline_ns &&
-	    k->due_ns > now + (k->deadline_ns - now) / 4)
-		k->due_ns = now + (k->deadline_ns - now) / 4;
+	if (now < k->deadline_ns && at > now + (k->deadline_ns - now) / 4)
+		at = now + (k->deadline_ns - now) / 4;
+	set_due(k, at);
 }
 
 /*
@@ -567,7 +577,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 	if (!dlk_shim_speaks() && (result < 0 || k->doubted))
 		return true;
 	k->doubted = true;
-	k->due_ns = now + DOUBT_MS * DLK_MS;
+	set_due(k, now + DOUBT_MS * DLK_MS);
 	dlk_watch_stir(k->watch);
 	return false;
 }
@@ -586,7 +596,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 
 		if (k->deadline_ns < deadline)
 			k->deadline_ns = deadline;
-		k->due_ns = dlk_renew_ns(r->asked_ns, k->lease.ttl_ms);
+		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
 		k->doubted = false;
 		return;
 	}
@@ -608,7 +618,7 @@ static void hurry(const struct dlk_server *s)
 {
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
 		if (k->state == DLK_KEPT && k->server == s)
-			k->due_ns = 0;
+			set_due(k, 0);
 }
 
 unsigned dlk_carry_watch(struct pollfd *p, unsigned room)
@@ -640,45 +650,41 @@ void dlk_carry_heed(const struct pollfd *p, unsigned n)
 	}
 }
 
-static bool renew_some(uint64_t now_ns)
+static void renew_some(struct dlk_server *s)
 {
-	struct dlk_renewal r[DLK_RENEW_BATCH];
-	struct dlk_kept *who[DLK_RENEW_BATCH];
-	unsigned n = collect(who, DLK_KEPT, now_ns);
-	const struct dlk_server *s;
-
-	if (n == 0)
-		return false;
-	s = who[0]->server;
-	for (unsigned i = 0; i < n; i++)
-		r[i] = (struct dlk_renewal){
-			.lease = &who[i]->lease,
-			.deadline_ns = who[i]->deadline_ns,
-		};
-	dlk_renew_batch(s->conn, now_ns + s->ep.connect_timeout_ms * DLK_MS, r,
-			n);
-	for (unsigned i = 0; i < n; i++)
-		renewed(who[i], &r[i]);
-	if (dlk_conn_restarted(s->conn))
+	if (batch.n)
+		dlk_renew_batch(s->conn, patience_ns(s), batch.ask, batch.n);
+	for (unsigned i = 0; i < batch.n; i++)
+		renewed(batch.who[i], &batch.ask[i]);
+	if (batch.n && dlk_conn_restarted(s->conn))
 		hurry(s);
-	return true;
 }
 
 bool dlk_carry_some(uint64_t now_ns)
 {
+	static struct dlk_due *due[DLK_RENEW_BATCH];
+	bool any = false;
+
 	answer_late(now_ns);
-	return release_some(now_ns) || renew_some(now_ns);
+	for (struct dlk_server *s = servers; s < servers + n_servers; s++) {
+		const unsigned n =
+			dlk_dues_take(&s->due, now_ns, due, DLK_RENEW_BATCH);
+
+		collect(due, n, DLK_OWED_BACK);
+		release_some(s);
+		collect(due, n, DLK_KEPT);
+		renew_some(s);
+		any |= n > 0;
+	}
+	return any;
 }
 
 uint64_t dlk_carry_due_ns(void)
 {
-	uint64_t first = UINT64_MAX;
+	uint64_t first = answers_ns;
 
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
-		if (k->due_ns < first)
-			first = k->due_ns;
-		if (k->answer_ns && k->answer_ns < first)
-			first = k->answer_ns;
-	}
+	for (unsigned i = 0; i < n_servers; i++)
+		if (dlk_dues_ns(&servers[i].due) < first)
+			first = dlk_dues_ns(&servers[i].due);
 	return first;
 }

@@ -26,6 +26,7 @@
 
 #include "keeper/protocol.h"
 #include "lease/lease.h"
+#include "model/due.h"
 #include "model/range.h"
 
 /* --- errand.c: what may hang ---------------------------------------------- */
@@ -183,6 +184,7 @@ bool dlk_shades_look(void);
 struct dlk_server {
 	struct dlk_endpoint ep;
 	struct dlk_conn *conn; /* NULL: none of its leases was carried yet */
+	struct dlk_dues due;   /* its leases */
 };
 
 enum dlk_kept_state {
@@ -203,6 +205,7 @@ enum dlk_kept_by {
 
 /* A lease that the keeper carries. */
 struct dlk_kept {
+	struct dlk_due due; /* to renew, or to release; first: carry.c casts */
 	struct dlk_kept *next, **at; /* in dlk_carried */
 	struct dlk_kept *chain;      /* by number */
 	uint32_t number;             /* of its ADD */
@@ -216,14 +219,12 @@ struct dlk_kept {
 	uint64_t granted_ns;
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
 				 owed: when the server has forgotten it */
-	uint64_t due_ns;      /* to renew, or to release */
 	uint64_t answer_ns;   /* when its ADD is answered at the latest; 0: it
 				 is */
 	uint32_t kind;        /* enum dlk_kept_kind */
 	uint32_t pid;         /* of the process */
 	bool coherent;    /* dirty pages go to the file system first (L10) */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
-	bool text;        /* release by the script as a whole */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -255,11 +256,13 @@ struct dlk_kept *dlk_carried_find(uint32_t number);
  */
 void dlk_carry_drop(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
+/* The process has renewed it, until then. */
+void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns);
 /* Its lock has ended: release it. */
 void dlk_carry_owe(struct dlk_kept *k);
 /* What the shim says, if it does; leases may be dropped by it. */
 void dlk_carry_hear(void);
-/* What is due, a round trip; false for nothing. */
+/* What is due; false for nothing. */
 bool dlk_carry_some(uint64_t now_ns);
 /*
  * Connections to be polled, as many as there is room for; and what to do when

@@ -73,9 +73,8 @@ static void obey_renewed(const struct dlk_keep_renewed *m, size_t n)
 	for (size_t i = 0; i < end; i++) {
 		struct dlk_kept *k = dlk_carried_find(m->renewals[i].lease);
 
-		if (k && k->state == DLK_KEPT &&
-		    m->renewals[i].deadline_ns > k->deadline_ns)
-			k->deadline_ns = m->renewals[i].deadline_ns;
+		if (k)
+			dlk_carry_renewed(k, m->renewals[i].deadline_ns);
 	}
 }
 

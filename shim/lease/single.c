@@ -22,7 +22,7 @@
 
 #include "lease/queue.h"
 #include "lease/records.h"
-#include "lease/renew.h"
+#include "lease/upkeep.h"
 #include "lease/waits.h"
 #include "os/sys.h"
 #include "redis/pool.h"

@@ -159,7 +159,7 @@ struct dlk_records_ask {
 				      granted; NULL for who does not wait */
 };
 
-enum { DLK_RENEW_BATCH = 64 };
+enum { DLK_RENEW_BATCH = 1024 };
 
 struct dlk_renewal {
 	const struct dlk_lease *lease;

@@ -1,98 +1,149 @@
 /* SPDX-License-Identifier: MIT */
-/* Renewals in one round trip; see renew.h. */
-#include "lease/renew.h"
+/* Renewals and releases in one round trip; see upkeep.h. */
+#include "lease/upkeep.h"
 
 #include <errno.h>
 
 #include "os/sys.h"
 
+enum { TO_ASK = 1000 };
+
+/* What is asked about each lease of a batch. */
+struct question {
+	int (*send)(struct dlk_conn *c, const struct dlk_lease *lease,
+		    bool text);
+	int (*answer)(struct dlk_conn *c, uint64_t deadline_ns,
+		      const struct dlk_renewal *u);
+	bool learnt; /* its text teaches the server its name */
+};
+
+static int renewed(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct dlk_renewal *u)
+{
+	int err = dlk_lease_renewed(c, deadline_ns, u->lease);
+
+	if (!err)
+		dlk_server_granted(dlk_conn_endpoint(c), dlk_conn_server(c),
+				   u->asked_ns);
+	return err;
+}
+
+static int released(struct dlk_conn *c, uint64_t deadline_ns,
+		    const struct dlk_renewal *u)
+{
+	const redisReply *r;
+	int err = dlk_conn_reply(c, deadline_ns, &r);
+
+	(void)u;
+	return err ? err : dlk_lease_released(r);
+}
+
+static const struct question renewal = { dlk_lease_renew, renewed, true };
+static const struct question release = { dlk_lease_release, released, false };
+
 /* Queue those that are still to be asked; the moment before they leave. */
 static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
-		    struct dlk_renewal *r, unsigned n, int which, bool text)
+		    const struct question *q, struct dlk_renewal *u, unsigned n,
+		    int which)
 {
 	uint64_t now = dlk_now_ns();
+	/* Of a lease of a whole file, of records. */
+	bool text[2] = { which != TO_ASK, which != TO_ASK };
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++) {
-		if (r[i].result != which)
+		bool *as_text = &text[u[i].lease->places != NULL];
+
+		if (u[i].result != which)
 			continue;
-		r[i].asked_ns = now;
-		err = dlk_lease_renew(c, r[i].lease, text);
+		u[i].asked_ns = now;
+		err = q->send(c, u[i].lease, *as_text);
 		if (err == -ENOBUFS) {
 			err = dlk_conn_flush(c, deadline_ns);
 			if (!err)
-				err = dlk_lease_renew(c, r[i].lease, text);
+				err = q->send(c, u[i].lease, *as_text);
 		}
+		*as_text &= !q->learnt;
 	}
 	return err ? err : dlk_conn_flush(c, deadline_ns);
 }
 
+/* Of those whose result is `which` so far. */
 static int round_trip(struct dlk_conn *c, uint64_t deadline_ns,
-		      struct dlk_renewal *r, unsigned n, int which, bool text)
+		      const struct question *q, struct dlk_renewal *u,
+		      unsigned n, int which)
 {
-	int err = send_all(c, deadline_ns, r, n, which, text);
+	int err = send_all(c, deadline_ns, q, u, n, which);
 
 	/* What was queued before the failure must answer nothing later. */
 	if (err)
 		dlk_conn_close(c);
 	for (unsigned i = 0; i < n; i++) {
-		if (r[i].result != which)
+		if (u[i].result != which)
 			continue;
 		if (err) {
-			r[i].result = err;
+			u[i].result = err;
 			continue;
 		}
-		r[i].result = dlk_lease_renewed(c, deadline_ns, r[i].lease);
-		if (r[i].result == 0)
-			dlk_server_granted(dlk_conn_endpoint(c),
-					   dlk_conn_server(c), r[i].asked_ns);
+		u[i].result = q->answer(c, deadline_ns, &u[i]);
 		if (!dlk_conn_is_open(c))
-			err = r[i].result;
+			err = u[i].result;
 	}
 	dlk_conn_reset(c);
 	return err;
 }
 
-/* The keeper and the thread may both put a lease back: then look once more. */
-static void restore(struct dlk_conn *c, uint64_t deadline_ns,
-		    struct dlk_renewal *r)
+/* By the scripts' names, and what the server does not know as a whole. */
+static int ask_all(struct dlk_conn *c, uint64_t deadline_ns,
+		   const struct question *q, struct dlk_renewal *u, unsigned n)
 {
-	uint64_t asked = dlk_now_ns();
-
-	if (asked >= r->deadline_ns)
-		return;
-	r->result = dlk_lease_restore(c, deadline_ns, r->lease);
-	r->asked_ns = asked;
-	r->restored = r->result == 0;
-	if (r->result == DLK_LOST)
-		round_trip(c, deadline_ns, r, 1, DLK_LOST, true);
-	/* Confirmed in time, or else nobody knows what came in between. */
-	if (r->result == 0 && dlk_now_ns() >= r->deadline_ns)
-		r->result = DLK_GONE;
-}
-
-void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
-		     struct dlk_renewal *r, unsigned n)
-{
-	enum { TO_ASK = 1000 };
 	bool again = false;
 	int err = dlk_conn_open(c, deadline_ns);
 
 	for (unsigned i = 0; i < n; i++) {
-		r[i].result = err ? err : TO_ASK;
-		r[i].restored = false;
+		u[i].result = err ? err : TO_ASK;
+		u[i].restored = false;
 	}
-	if (err)
-		return;
-	if (round_trip(c, deadline_ns, r, n, TO_ASK, false) < 0)
-		return;
+	if (!err)
+		err = round_trip(c, deadline_ns, q, u, n, TO_ASK);
 	for (unsigned i = 0; i < n; i++)
-		again |= r[i].result == -ENOENT;
-	if (again && round_trip(c, deadline_ns, r, n, -ENOENT, true) < 0)
+		again |= u[i].result == -ENOENT;
+	return again && !err ? round_trip(c, deadline_ns, q, u, n, -ENOENT)
+			     : err;
+}
+
+/* The keeper and the thread may both put a lease back: then look once more. */
+static void restore(struct dlk_conn *c, uint64_t deadline_ns,
+		    struct dlk_renewal *u)
+{
+	uint64_t asked = dlk_now_ns();
+
+	if (asked >= u->deadline_ns)
 		return;
+	u->result = dlk_lease_restore(c, deadline_ns, u->lease);
+	u->asked_ns = asked;
+	u->restored = u->result == 0;
+	if (u->result == DLK_LOST)
+		round_trip(c, deadline_ns, &renewal, u, 1, DLK_LOST);
+	/* Confirmed in time, or else nobody knows what came in between. */
+	if (u->result == 0 && dlk_now_ns() >= u->deadline_ns)
+		u->result = DLK_GONE;
+}
+
+void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
+		     struct dlk_renewal *u, unsigned n)
+{
+	const int err = ask_all(c, deadline_ns, &renewal, u, n);
+
 	/* Of records the owner alone knows what to put back. */
-	for (unsigned i = 0; i < n; i++)
-		if (r[i].result == DLK_GONE && !r[i].lease->places &&
+	for (unsigned i = 0; i < n && !err; i++)
+		if (u[i].result == DLK_GONE && !u[i].lease->places &&
 		    dlk_conn_is_open(c))
-			restore(c, deadline_ns, &r[i]);
+			restore(c, deadline_ns, &u[i]);
+}
+
+void dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
+		       struct dlk_renewal *u, unsigned n)
+{
+	ask_all(c, deadline_ns, &release, u, n);
 }

@@ -38,6 +38,30 @@ static inline uint64_t dlk_warn_ns(uint64_t asked_ns, uint32_t ttl_ms)
 	return asked_ns + ttl_ms * 2ULL / 3 * DLK_MS;
 }
 
+/* Of a deadline: when what it counts from was asked. */
+static inline uint64_t dlk_asked_ns(uint64_t deadline_ns, uint32_t ttl_ms)
+{
+	return deadline_ns - dlk_deadline_ns(0, ttl_ms);
+}
+
+/*
+ * What is due so soon goes along with what is due, so that leases of one ttl
+ * fall into step and share a round trip.
+ */
+static inline uint64_t dlk_early_ns(uint32_t ttl_ms)
+{
+	return ttl_ms / 12 * DLK_MS;
+}
+
+/* The keeper renews what the process has not: it gives it an eighth of what is
+ * left then. */
+static inline uint64_t dlk_keeper_renew_ns(uint64_t renew_ns,
+					   uint64_t deadline_ns)
+{
+	return renew_ns +
+	       (deadline_ns > renew_ns ? (deadline_ns - renew_ns) / 8 : 0);
+}
+
 /*
  * A claim, held since a moment ago, becomes a lease by its first renewal; short
  * critical sections end before, and never pay for it.
@@ -56,7 +80,7 @@ static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
 /* How often who holds a lease looks whether the server is there still. */
 static inline uint64_t dlk_look_ns(uint64_t now_ns, uint32_t ttl_ms)
 {
-	return now_ns + ttl_ms / 12 * DLK_MS;
+	return now_ns + dlk_early_ns(ttl_ms);
 }
 
 /*

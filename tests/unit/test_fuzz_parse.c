@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "lease/lease.h"
-#include "lease/renew.h"
+#include "lease/upkeep.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "tests/unit/fake.h"

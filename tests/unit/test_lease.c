@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "lease/lease.h"
-#include "lease/renew.h"
+#include "lease/upkeep.h"
 #include "redis/script.h"
 #include "scripts.h"
 #include "tests/unit/leases.h"
@@ -554,7 +554,7 @@ enum { BATCH = DLK_RENEW_BATCH };
 struct batch {
 	char keys[BATCH][16];
 	struct dlk_lease leases[BATCH];
-	struct dlk_renewal r[BATCH];
+	struct dlk_renewal u[BATCH];
 };
 
 static void make_batch(struct batch *b)
@@ -562,7 +562,7 @@ static void make_batch(struct batch *b)
 	for (unsigned i = 0; i < BATCH; i++) {
 		snprintf(b->keys[i], sizeof(b->keys[i]), "batch%u", i);
 		b->leases[i] = lease_at(b->keys[i], ours);
-		b->r[i] = (struct dlk_renewal){ .lease = &b->leases[i],
+		b->u[i] = (struct dlk_renewal){ .lease = &b->leases[i],
 						.deadline_ns = in_ms(9000) };
 	}
 }
@@ -582,10 +582,10 @@ static void a_batch_renews_all(void **state)
 	for (unsigned i = 0; i < BATCH; i++)
 		put_at(b.keys[i], ours);
 	before = dlk_now_ns();
-	dlk_renew_batch(c, in_ms(5000), b.r, BATCH);
+	dlk_renew_batch(c, in_ms(5000), b.u, BATCH);
 	for (unsigned i = 0; i < BATCH; i++) {
-		assert_int_equal(b.r[i].result, 0);
-		assert_true(b.r[i].asked_ns >= before);
+		assert_int_equal(b.u[i].result, 0);
+		assert_true(b.u[i].asked_ns >= before);
 		assert_full_ttl(b.keys[i]);
 	}
 }
@@ -601,12 +601,12 @@ static void a_batch_gives_each_its_own_answer(void **state)
 	put_at(b.keys[1], other);
 	put_at(b.keys[3], token_of(heir, 'h', HOST, FILE_, 2001));
 	put_at(b.keys[4], ours);
-	dlk_renew_batch(c, in_ms(5000), b.r, 5);
-	assert_int_equal(b.r[0].result, 0);
-	assert_int_equal(b.r[1].result, DLK_LOST);
-	assert_int_equal(b.r[2].result, DLK_GONE);
-	assert_int_equal(b.r[3].result, DLK_REPLACED);
-	assert_int_equal(b.r[4].result, 0);
+	dlk_renew_batch(c, in_ms(5000), b.u, 5);
+	assert_int_equal(b.u[0].result, 0);
+	assert_int_equal(b.u[1].result, DLK_LOST);
+	assert_int_equal(b.u[2].result, DLK_GONE);
+	assert_int_equal(b.u[3].result, DLK_REPLACED);
+	assert_int_equal(b.u[4].result, 0);
 }
 
 static void a_batch_connects(void **state)
@@ -617,8 +617,8 @@ static void a_batch_connects(void **state)
 	make_batch(&b);
 	put_at(b.keys[0], ours);
 	dlk_conn_close(c);
-	dlk_renew_batch(c, in_ms(5000), b.r, 1);
-	assert_int_equal(b.r[0].result, 0);
+	dlk_renew_batch(c, in_ms(5000), b.u, 1);
+	assert_int_equal(b.u[0].result, 0);
 }
 
 static void a_batch_restores_at_a_young_server(void **state)
@@ -628,10 +628,10 @@ static void a_batch_restores_at_a_young_server(void **state)
 	(void)state;
 	make_batch(&b);
 	put_at(b.keys[1], other);
-	dlk_renew_batch(c, in_ms(5000), b.r, 2);
-	assert_int_equal(b.r[0].result, 0);
+	dlk_renew_batch(c, in_ms(5000), b.u, 2);
+	assert_int_equal(b.u[0].result, 0);
 	assert_full_ttl(b.keys[0]);
-	assert_int_equal(b.r[1].result, DLK_LOST);
+	assert_int_equal(b.u[1].result, DLK_LOST);
 	assert_string_equal(value_at(redis.c, b.keys[1]), other);
 }
 
@@ -641,9 +641,9 @@ static void a_batch_restores_nothing_past_its_deadline(void **state)
 
 	(void)state;
 	make_batch(&b);
-	b.r[0].deadline_ns = dlk_now_ns() - 1;
-	dlk_renew_batch(c, in_ms(5000), b.r, 1);
-	assert_int_equal(b.r[0].result, DLK_GONE);
+	b.u[0].deadline_ns = dlk_now_ns() - 1;
+	dlk_renew_batch(c, in_ms(5000), b.u, 1);
+	assert_int_equal(b.u[0].result, DLK_GONE);
 	assert_string_equal(value_at(redis.c, b.keys[0]), "");
 }
 
@@ -661,12 +661,71 @@ static void a_batch_that_fails_leaves_no_answer_behind(void **state)
 	make_batch(&b);
 	put_at(b.keys[0], ours);
 	b.leases[1] = lease_at(huge, ours);
-	dlk_renew_batch(c, in_ms(5000), b.r, 2);
-	assert_true(b.r[0].result < 0);
-	assert_true(b.r[1].result < 0);
+	dlk_renew_batch(c, in_ms(5000), b.u, 2);
+	assert_true(b.u[0].result < 0);
+	assert_true(b.u[1].result < 0);
 	b.leases[0] = lease_at("none", ours);
-	dlk_renew_batch(c, in_ms(5000), b.r, 1);
-	assert_int_equal(b.r[0].result, DLK_GONE);
+	dlk_renew_batch(c, in_ms(5000), b.u, 1);
+	assert_int_equal(b.u[0].result, DLK_GONE);
+}
+
+/* One text teaches the server: a restart costs no more than that. */
+static void a_batch_teaches_its_script_once(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	for (unsigned i = 0; i < 20; i++)
+		put_at(b.keys[i], ours);
+	tell_ok(tell(redis.c, "CONFIG", "RESETSTAT", NULL));
+	dlk_renew_batch(c, in_ms(5000), b.u, 20);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(b.u[i].result, 0);
+	assert_non_null(strstr(tell(redis.c, "INFO", "commandstats", NULL)->str,
+			       "cmdstat_eval:calls=1,"));
+}
+
+/* A server that was taught, and one that was not, and serves nobody then. */
+static void a_batch_releases_all(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	for (int taught = 0; taught < 2; taught++) {
+		make_batch(&b);
+		if (taught)
+			assert_int_equal(acquire(ours, false), 0);
+		for (unsigned i = 0; i < BATCH; i++)
+			put_at(b.keys[i], i == 1 ? other : ours);
+		dlk_release_batch(c, in_ms(5000), b.u, BATCH);
+		for (unsigned i = 0; i < BATCH; i++) {
+			assert_int_equal(b.u[i].result, 0);
+			assert_string_equal(value_at(redis.c, b.keys[i]),
+					    i == 1 ? other : "");
+		}
+	}
+}
+
+static void a_batch_without_a_server_is_not_done(void **state)
+{
+	static const struct dlk_endpoint nowhere = {
+		.scheme = DLK_UNIX,
+		.path = "/nonexistent",
+	};
+	struct dlk_conn *none = dlk_conn_new(&nowhere);
+	struct batch b;
+
+	(void)state;
+	assert_non_null(none);
+	make_batch(&b);
+	dlk_renew_batch(none, in_ms(100), b.u, 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(b.u[i].result < 0);
+	dlk_release_batch(none, in_ms(100), b.u, 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(b.u[i].result < 0);
+	dlk_conn_delete(none);
 }
 
 #define lease_test(f)                                                          \
@@ -721,6 +780,9 @@ int main(void)
 			a_full_server_takes_a_lease_back, fill_young_memory,
 			free_memory),
 		lease_test(a_batch_renews_all),
+		lease_test(a_batch_teaches_its_script_once),
+		lease_test(a_batch_releases_all),
+		lease_test(a_batch_without_a_server_is_not_done),
 		lease_test(a_batch_gives_each_its_own_answer),
 		lease_test(a_batch_connects),
 		young_test(a_batch_restores_at_a_young_server),

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "lease/lease.h"
-#include "lease/renew.h"
 #include "tests/unit/leases.h"
 
 enum mode { EX, SH };

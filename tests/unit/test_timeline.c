@@ -82,6 +82,42 @@ static void is_handed_over_after_50_ms(void **state)
 	assert_true(dlk_handover_ns(asked) == asked + 50 * DLK_MS);
 }
 
+/* The keeper is second, and still long before the warning. */
+static void is_renewed_by_the_keeper_if_not_by_the_process(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		FIRST_TTL_THAT(
+			dlk_keeper_renew_ns(dlk_renew_ns(asked, ttl),
+					    dlk_deadline_ns(asked, ttl)) <=
+				dlk_renew_ns(asked, ttl) ||
+			dlk_keeper_renew_ns(dlk_renew_ns(asked, ttl),
+					    dlk_deadline_ns(asked, ttl)) >=
+				dlk_warn_ns(asked, ttl)),
+		0);
+	/* What is overdue is not put off. */
+	assert_true(dlk_keeper_renew_ns(asked, asked - 1) == asked);
+}
+
+static void counts_from_the_moment_that_its_deadline_tells(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		FIRST_TTL_THAT(dlk_asked_ns(dlk_deadline_ns(asked, ttl), ttl) !=
+			       asked),
+		0);
+}
+
+/* What goes along early is renewed at a quarter of its ttl at the soonest. */
+static void is_renewed_early_but_not_much(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		FIRST_TTL_THAT(dlk_renew_ns(asked, ttl) - dlk_early_ns(ttl) <
+			       asked + ttl / 4 * DLK_MS - DLK_MS),
+		0);
+}
+
 /* --- pauses --------------------------------------------------------------- */
 
 static void a_pause_is_5_to_60_ms(void **state)
@@ -176,6 +212,11 @@ int main(void)
 		cmocka_unit_test(is_warned_of_before_the_end),
 		cmocka_unit_test(is_tried_again_in_time),
 		cmocka_unit_test(is_handed_over_after_50_ms),
+		cmocka_unit_test(
+			is_renewed_by_the_keeper_if_not_by_the_process),
+		cmocka_unit_test(
+			counts_from_the_moment_that_its_deadline_tells),
+		cmocka_unit_test(is_renewed_early_but_not_much),
 		cmocka_unit_test(a_pause_is_5_to_60_ms),
 		cmocka_unit_test(a_pause_is_at_most_three_of_the_last),
 		cmocka_unit_test(pauses_grow_to_the_limit),
