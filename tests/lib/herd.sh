@@ -1,8 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: MIT
 #
-# Herds of waiters (tests/programs/herd.c) on the rig's hosts, and what came of
-# them.
+# Herds of waiters (tests/programs/herd.c) on the hosts, and what came of them.
 #
 #	herd NAME on|null|dl HOST	a peer that starts them
 #	drive NAME N MODE HOLD_US ROUNDS HOW	their pids in PIDS; in ORDER each

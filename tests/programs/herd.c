@@ -20,6 +20,8 @@
  *	r	the same with SA_RESTART
  *	j	the same, and the handler leaves by siglongjmp(3)
  *	u	SH first, then converted
+ *	w	the first round, after which what it has is counted, is for
+ *		FILE.first
  *
  * Of each round two lines are in OUT, one after the lock call, one before the
  * unlock; times are CLOCK_MONOTONIC, ns:
@@ -186,12 +188,24 @@ static void round_of(int fd, int op, const char *mode, long hold_us,
 		die("unlock");
 }
 
+static int opened(const char *file, const char *suffix)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s%s", file, suffix);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
 /* waiter OUT FILE MODE HOLD_US ROUNDS HOW NAME */
 static int waiter(char **argv)
 {
 	const char *mode = argv[2], *how = argv[5];
 	const int op = strcmp(mode, "SH") == 0 ? LOCK_SH : LOCK_EX;
-	int fd = open(argv[1], O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	int fd = opened(argv[1], ""), first = fd;
 	long had_fds = 0, had_pages = 0, all = 0;
 	char *unit;
 	long rounds = strtol(argv[4], &unit, 10);
@@ -200,11 +214,14 @@ static int waiter(char **argv)
 
 	name = argv[6];
 	out = open(argv[0], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	if (fd < 0 || out < 0)
-		die(argv[1]);
+	if (out < 0)
+		die(argv[0]);
+	if (strchr(how, 'w'))
+		first = opened(argv[1], ".first");
 	annoy(how);
 	for (long i = 0; timed ? now_ns() < until : i < rounds; i++) {
-		round_of(fd, op, mode, strtol(argv[3], NULL, 10), how);
+		round_of(i ? fd : first, op, mode, strtol(argv[3], NULL, 10),
+			 how);
 		all += ended;
 		if (i > 0)
 			continue;
