@@ -6,6 +6,12 @@
 # machine; what takes three times as long hangs.
 # What it says on standard error comes in one piece when it has ended, for
 # others may run beside it.
+#
+# Nor does it have what a caller may have handed down: descriptors (tap.sh),
+# signals that are ignored, as by nohup(1), a umask.
+# shellcheck source=tests/lib/tap.sh
+. tests/lib/tap.sh
+umask 022
 test=$1
 limit=60
 copy=$CHECK_DIR/${test//\//_}
@@ -19,7 +25,7 @@ case $test in
 	;;
 esac
 limit=$((3 * ${limit:-60}))
-timeout -k 20 "$limit" "$@" 2>"$copy.err" | tee "$copy.tap"
+timeout -k 20 "$limit" env --default-signal "$@" 2>"$copy.err" | tee "$copy.tap"
 status=${PIPESTATUS[0]}
 [ "$status" != 124 ] || echo "# out of time ($limit s)" >>"$copy.err"
 echo "$status" >"$copy.status"

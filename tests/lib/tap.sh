@@ -20,9 +20,24 @@
 # and what was to be done shrinks by it.  But the limit grows by eight times its
 # PART at most, which is what of it is not the clock's (all of it by default),
 # and a tenth has to be done in any case; on a quiet machine neither moves.
+#
+# A script that reads this has no descriptors but its own: none of those that
+# its caller has open, as flock(1) has, and which a program would hand on.
 tap_count=0
 tap_failed=0
 tap_marks=() # "TIME STALLED", us, of each assertion
+
+tap_close_inherited()
+{
+	local fd
+
+	for fd in /proc/"$$"/fd/*; do
+		fd=${fd##*/}
+		# (255 is where bash reads the script.)
+		[ "$fd" -le 2 ] || [ "$fd" = 255 ] || exec {fd}>&-
+	done
+}
+tap_close_inherited
 
 diag()
 {
