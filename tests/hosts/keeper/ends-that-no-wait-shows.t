@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 90
+# timeout: 150
 #
 # The end of a lock that no wait in the kernel tells of (DESIGN L4): a reader's
 # while others read, that of a file which cannot be opened; and never before
@@ -11,7 +11,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 TTL=''				# ms
-PROMPT=400			# ms, the end of a lease; about 20 are usual
+PROMPT=500			# ms, the end of a lease; about 20 are usual
 LOG='' PLAIN=''
 
 # A host's processes without a pid namespace of its own.
@@ -29,14 +29,15 @@ plain_start()
 	[ "$up" = up ] || rig_die 'no plain host'
 }
 
-# ttl MS: with 3000, what is PROMPT does not owe it to the tick at a third.
+# ttl MS: of what is PROMPT none owes it to the tick at a third.  A lease that
+# is to stay must be renewed in time on a busy machine as well.
 ttl()
 {
 	local h
 
 	TTL=$1
 	for h in A P; do
-		rig_config $h ttl="${TTL}ms" connect_timeout=100ms
+		rig_config $h ttl="${TTL}ms" connect_timeout=300ms
 	done
 }
 
@@ -92,7 +93,7 @@ has_not()
 # would take longer than what is measured.
 seen_to_go()
 {
-	rr -r 600 -i 0.005 eval "$IS_THERE" 1 "dlock:$MNT/$1" "$2" |
+	rr -r 2000 -i 0.005 eval "$IS_THERE" 1 "dlock:$MNT/$1" "$2" |
 		grep -q -m 1 -x 0
 }
 
@@ -144,7 +145,7 @@ reads()
 	ask "$1" pid
 	PID=$RESULT
 	ok "reader $1: its keeper carries the lease" \
-		until_true 2 carried "${TOKEN:7:32}"
+		until_true 5 carried "${TOKEN:7:32}"
 }
 
 # locker2 NAME HOST FILE: a reader that dlock does not know
@@ -168,7 +169,7 @@ all_gone()
 	for name in "${!PEER_IN[@]}"; do
 		peer_end "$name"
 	done
-	ok "$1: no lease is left" until_true 2 free f
+	ok "$1: no lease is left" until_true 5 free f
 }
 
 # --- a reader ends while others read --------------------------------------
@@ -200,7 +201,7 @@ shell_ends()
 {
 	local h=$1 name="$1, exec 9<f; flock -s 9" before a begin
 
-	ttl 600
+	ttl 1800
 	bare "$h" touch f
 	reads_bare c "$h" f
 	cp_new "$h.in" "$h.go"
@@ -239,7 +240,7 @@ child_reads_on()
 {
 	local h=$1 name="$1, a reader's child reads on" a pid begin
 
-	ttl 600
+	ttl 1800
 	peer m bare "$h" "$BIN/many_files" 150 SH
 	ask m open
 	ask m lock
@@ -267,7 +268,7 @@ stranger_unlocks()
 {
 	local h=$1 name="$1, a stranger unlocks" a begin
 
-	ttl 600
+	ttl 1800
 	reads_bare c "$h" f
 	peer p dlock "$h" /usr/bin/perl -e '$| = 1; $^F = 99;
 		open F, "<", "f" or die;
@@ -297,7 +298,7 @@ one_of_two()
 	ask a 'open y f'
 	ask a 'lock y SH'
 	b=$(new_token f "$a")
-	ok "$name: the keeper carries both" until_true 2 carried "${b:7:32}"
+	ok "$name: the keeper carries both" until_true 5 carried "${b:7:32}"
 	begin=$(now)
 	ask a 'close y'
 	ends "$name" f "$b" "$begin" $PROMPT
@@ -312,7 +313,7 @@ unreadable()
 {
 	local h=$1 name="$1, a file of mode 000" a begin child pid
 
-	ttl 600
+	ttl 1800
 	peer p dlock "$h" /usr/bin/perl -MPOSIX -e '$| = 1;
 		open F, ">", "f" or die; chmod 0, "f";
 		POSIX::setgid(65534); POSIX::setuid(65534);
@@ -324,7 +325,7 @@ unreadable()
 	pid=$RESULT child=$START
 	a=$(tokens f)
 	like "$a" '^dlock1 ' "$name: nobody has a lease"
-	ok "$name: a keeper carries it" until_true 2 carried "${a:7:32}"
+	ok "$name: a keeper carries it" until_true 5 carried "${a:7:32}"
 	bare "$h" kill -KILL "$pid"
 	if [ "$h" = P ]; then
 		stays "$name, the child has it" f "$a"
@@ -346,8 +347,8 @@ fifo()
 {
 	local h=$1 name="$1, a FIFO" a begin keeper limit=$PROMPT
 
-	ok "$name: no keeper is left of before" until_true 3 no_keeper "$h"
-	ttl 600
+	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ttl 1800
 	bare "$h" rm -f f
 	bare "$h" mkfifo f
 	peer p dlock "$h" /usr/bin/perl -MFcntl -e '$| = 1;
@@ -356,7 +357,7 @@ fifo()
 	hear p
 	a=$(tokens f)
 	ok "$name: a keeper carries the lease" \
-		until_true 2 carried "${a:7:32}"
+		until_true 5 carried "${a:7:32}"
 	keeper=$(keepers "$h")
 	is "$(bare "$h" find "/proc/$keeper/fd" -lname "$MNT/f" | grep -c .)" 0 \
 		"$name: and has not opened it"
@@ -380,7 +381,7 @@ unlinked()
 	hear p
 	a=$(tokens f)
 	ok "$name: a keeper carries the lease" \
-		until_true 2 carried "${a:7:32}"
+		until_true 5 carried "${a:7:32}"
 	begin=$(now)
 	bare "$h" kill -KILL "$RESULT"
 	ends "$name" f "$a" "$begin" $PROMPT
@@ -419,8 +420,8 @@ killed_keeper()
 {
 	local h=$1 name="$1, a keeper is killed" a pid old child begin
 
-	ok "$name: no keeper is left of before" until_true 3 no_keeper "$h"
-	ttl 600
+	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ttl 1800
 	reads a "$h" f
 	a=$TOKEN pid=$PID
 	old=$(keepers "$h")
@@ -429,7 +430,7 @@ killed_keeper()
 	begin=$(now)
 	bare "$h" kill -KILL "$old"
 	ok "$name: there is another" \
-		until_true 3 another_keeper "$h" "$old"
+		until_true 5 another_keeper "$h" "$old"
 	in_time $((($(now) - begin) / 1000000)) $((TTL / 3 + PROMPT)) \
 		"$name: within a tick (ms)" "$PROMPT"
 	stays "$name" f "$a"
@@ -442,13 +443,12 @@ killed_keeper()
 }
 
 # A killed keeper is found out when it is needed, not only at the tick.
-# A killed keeper is found out when it is needed, not only at the tick.
 killed_at_the_end()
 {
 	local h=$1 name="$1, a keeper is killed just before the end" a old
 
-	ok "$name: no keeper is left of before" until_true 3 no_keeper "$h"
-	ttl 600
+	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ttl 1800
 	peer p dlock "$h" /usr/bin/perl -e '$| = 1; open F, ">", "f" or die;
 		flock F, 2 or die; if (!($c = fork)) { sleep 1 while 1 }
 		print "$$ $c\n"; <STDIN>'
@@ -456,12 +456,12 @@ killed_at_the_end()
 	a=$(tokens f)
 	old=$(keepers "$h")
 	bare "$h" kill -KILL "$old"
-	ok "$name: it is dead" until_true 2 is_gone "$h" "$old"
+	ok "$name: it is dead" until_true 5 is_gone "$h" "$old"
 	say p end
-	ok "$name: the process ends" until_true 2 is_gone "$h" "$RESULT"
+	ok "$name: the process ends" until_true 5 is_gone "$h" "$RESULT"
 	stays "$name" f "$a"
 	bare "$h" kill -KILL "$START"
-	ok "$name: it ends" until_true 2 has_not f "$a"
+	ok "$name: it ends" until_true 5 has_not f "$a"
 	all_gone "$name"
 }
 
@@ -469,25 +469,25 @@ replaced()
 {
 	local h=$1 name="$1, replaced by proof of death" a old
 
-	ok "$name: no keeper is left of before" until_true 3 no_keeper "$h"
-	ttl 600
+	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ttl 1800
 	: >"$LOG"
 	locker a dlock "$h"
 	ask a 'open x f'
 	ask a 'lock x EX'
 	a=$(tokens f)
-	ok "$name: a keeper carries it" until_true 2 carried "${a:7:32}"
+	ok "$name: a keeper carries it" until_true 5 carried "${a:7:32}"
 	ask a pid
 	old=$(keepers "$h")
 	bare "$h" kill -STOP "$old"
 	bare "$h" kill -KILL "$RESULT"
 	locker b dlock "$h"
 	ask b 'open x f'
-	ask b 'lock x EX' 3
+	ask b 'lock x EX' 5
 	is "$RESULT" 0 "$name: the next one has it"
 	bare "$h" kill -CONT "$old"
 	a=$(tokens f)
-	ok "$name: the old keeper ends" until_true 2 is_gone "$h" "$old"
+	ok "$name: the old keeper ends" until_true 5 is_gone "$h" "$old"
 	stays "$name, the new one's" f "$a"
 	unlike "$(cat "$LOG")" LOST "$name: quietly"
 	all_gone "$name"
