@@ -261,6 +261,85 @@ rig_configs()
 	rig_config B "$@"
 }
 
+# --- what is at Redis, and who carries it ----------------------------------
+
+# The exclusive flock lease of $MNT/FILE; nothing if it has none.
+token_of()
+{
+	rr get "dlock:$MNT/$1"
+}
+
+lease_is_gone()
+{
+	[ -z "$(token_of "$1")" ]
+}
+
+# stat_of SECTION NAME: a number of Redis' info; of a command, its calls
+stat_of()
+{
+	rr info "$1" | sed -n "s/^$2:\\(calls=\\)\\{0,1\\}\\([0-9]*\\).*/\\2/p"
+}
+
+# How often a script was called: what asks for leases and releases them.
+scripts_called()
+{
+	stat_of commandstats cmdstat_evalsha
+}
+
+# redis_is_old SECONDS: for a restarted server grants nothing while it is young
+redis_is_old()
+{
+	[ "$(stat_of server uptime_in_seconds)" -ge "$1" ]
+}
+
+# The pids of the host's keepers.
+keepers()
+{
+	on "$1" pgrep -x dlock-keeper
+}
+
+no_keeper()
+{
+	! keepers "$1" >/dev/null
+}
+
+# are_carried N: keepers say in $RIG/log that they have taken as many leases
+are_carried()
+{
+	[ "$(grep -c ' is carried on: ' "$RIG/log")" -ge "$1" ]
+}
+
+# pid_is_gone_on HOST PID
+pid_is_gone_on()
+{
+	! on "$1" kill -0 "$2" 2>/dev/null
+}
+
+# Host A has its process 1, and no other.
+host_is_idle()
+{
+	[ "$(pgrep -c --ns "${INIT[A]}" --nslist pid)" = 1 ]
+}
+
+# refused_for MS FILE...: to host B, by the lease alone, all that time, each
+# file and often enough to have seen a gap
+refused_for()
+{
+	local end=$(($(now) + $1 * 1000000)) asked=0 file
+
+	shift
+	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 40 ]; do
+		for file; do
+			if dl B flock -n "$file" true; then
+				diag "$file: granted"
+				return 1
+			fi
+			asked=$((asked + 1))
+		done
+	done
+	note "$asked attempts"
+}
+
 # --- start and end --------------------------------------------------------
 
 rig_start()

@@ -17,8 +17,9 @@
  *			came, and to which thread
  *	guest children FILE	makes children while locks come and go: what
  *			SIGCHLD and wait(-1) tell of them
- *	guest alarm nothing|lock FILE OTHER MS	a 1 kHz SIGALRM for MS, whose
- *			handler does nothing, or locks OTHER with LOCK_NB
+ *	guest alarm nothing|lock FILE OTHER MS	a 1 kHz SIGALRM for MS, and
+ *			until a hundred have come, whose handler does nothing,
+ *			or locks OTHER with LOCK_NB
  *	guest broken FILE	standard error is a pipe that nobody reads:
  *			the errno of flock()
  *	guest full FILE		... that is full
@@ -150,11 +151,12 @@ enum { KEEP = 3, FIRST = 4, MOST = 65536 };
 
 static ino_t inodes[MOST];
 
-static void note_inode(int fd)
+/* A socket that is not the program's may come and go. */
+static void note_inode(int fd, bool sockets)
 {
 	struct stat st;
 
-	if (fd < MOST && fstat(fd, &st) == 0)
+	if (fd < MOST && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) == sockets)
 		inodes[fd] = st.st_ino;
 }
 
@@ -217,7 +219,7 @@ static void take_numbers(const char *how, int last)
 }
 
 /* The lowest free numbers, to the last. */
-static void fill_numbers(int last)
+static void fill_numbers(int last, bool sockets)
 {
 	char name[32];
 	int fd;
@@ -231,7 +233,7 @@ static void fill_numbers(int last)
 		}
 	}
 	for (fd = FIRST; fd <= last; fd++)
-		note_inode(fd);
+		note_inode(fd, sockets);
 }
 
 /* Did something come out of the other end, or is it in the file? */
@@ -244,8 +246,7 @@ static bool touched(int fd, int last, bool sockets)
 		return true; /* moved, or gone */
 	if (sockets)
 		return recv(last + 1 + fd, &byte, 1, MSG_DONTWAIT) >= 0;
-	/* A socket is not the program's: it was not closed. */
-	return !S_ISSOCK(st.st_mode) && (st.st_size || lseek(fd, 0, SEEK_CUR));
+	return st.st_size || lseek(fd, 0, SEEK_CUR);
 }
 
 static int differences(int last, bool sockets)
@@ -310,7 +311,7 @@ static int numbers(char **arg)
 		n = gone(before, n, last);
 	else
 		n = 0;
-	fill_numbers(last);
+	fill_numbers(last, sockets);
 	snprintf(line, sizeof(line), "held, %d lost", n);
 	tell(line);
 	wait_for_go();
@@ -695,20 +696,22 @@ static int under_alarm(char **arg)
 	const struct itimerval khz = { { 0, 1000 }, { 0, 1000 } };
 	const struct itimerval off = { 0 };
 	long end = now_ms() + strtol(arg[3], NULL, 10);
-	int fd = opened(arg[1]), times = 0, failed = 0;
+	const int fd = opened(arg[1]);
+	int times = 0, failed = 0, err = 0;
 	char line[128];
 
 	other_fd = strcmp(arg[0], "lock") == 0 ? opened(arg[2]) : -1;
 	handle(SIGALRM, on_alarm, 0);
 	setitimer(ITIMER_REAL, &khz, NULL);
-	for (; now_ms() < end; times++)
-		if (flock(fd, LOCK_EX) || flock(fd, LOCK_UN))
+	for (; now_ms() < end || times < 100 || alarms < 100; times++)
+		if (flock(fd, LOCK_EX) || flock(fd, LOCK_UN)) {
+			err = errno;
 			failed++;
+		}
 	setitimer(ITIMER_REAL, &off, NULL);
-	snprintf(line, sizeof(line), "%d failed, %d odd, %d refused, %s, %s",
-		 failed, (int)odd, (int)refused,
-		 times > 100 ? "many" : "few locks",
-		 alarms > 100 ? "many" : "few alarms");
+	snprintf(line, sizeof(line), "%d failed (%s), %d odd, %d refused",
+		 failed, err ? strerrorname_np(err) : "0", (int)odd,
+		 (int)refused);
 	tell(line);
 	fprintf(stderr, "%d locks, %d alarms, %d locks in them\n", times,
 		(int)alarms, (int)got);

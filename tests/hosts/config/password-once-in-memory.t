@@ -86,11 +86,6 @@ has_keeper()
 	process dlock-keeper >/dev/null
 }
 
-host_is_idle()
-{
-	[ "$(pgrep -c --ns "${INIT[A]}" --nslist pid)" = 1 ]
-}
-
 rig_start disks
 is "$(rr acl setuser dlock on ">$password" '~*' '&*' '+@all')" OK 'a user'
 rig_config A url="redis://dlock:$password@127.0.0.1:$PORT/1"

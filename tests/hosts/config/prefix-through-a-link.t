@@ -113,14 +113,8 @@ peer_end holder
 
 # --- the examples -----------------------------------------------------------
 
-old_server()
-{
-	local up
-
-	up=$(rr info server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p')
-	[ "${up:-0}" -ge 31 ]
-}
-ok 'the server is older than the longest lease' until_true 5 old_server
+ok 'the server is older than the longest lease' \
+	until_true 5 redis_is_old 31
 
 spellings=("$JOBS"/nightly.lock /run/lock/jobs/nightly.lock)
 key=dlock:$JOBS/nightly.lock

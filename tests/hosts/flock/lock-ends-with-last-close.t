@@ -24,16 +24,6 @@ done < <("$BIN/lock_enders" list)
 ways=("${!stages[@]}")
 at_least "${#ways[@]}" 30 'there are ways'
 
-token_of()
-{
-	rr get "dlock:$MNT/$1"
-}
-
-is_gone()
-{
-	[ -z "$(token_of "$1")" ]
-}
-
 # start HOW WAY: on A, has locked
 start()
 {
@@ -96,7 +86,7 @@ ends()
 		begin=$START
 		;;
 	esac
-	ok "$way, $2: released" until_true 3 is_gone "$way"
+	ok "$way, $2: released" until_true 3 lease_is_gone "$way"
 	took=$((($(now) - begin) / 1000000))
 	[ "$most" -le "$PROMPT" ] || note "$way, $2: $took ms"
 	ends=$((ends + 1))
@@ -127,9 +117,9 @@ at_once()
 	done
 	[ "$try" = 1 ] || note "$way: slow, $try times"
 	is "$RESULT" 'done' "$way: locks and ends it at once"
-	ok "$way: released when it returns" is_gone "$way"
+	ok "$way: released when it returns" lease_is_gone "$way"
 	peer_end "$way"
-	until_true 3 is_gone "$way"
+	until_true 3 lease_is_gone "$way"
 }
 
 for way in "${ways[@]}"; do

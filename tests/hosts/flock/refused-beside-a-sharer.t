@@ -32,14 +32,9 @@ gate_at()
 	echo "$1" >"$RIG/cp/gate"
 }
 
-asked()
-{
-	rr info commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
-}
-
 has_asked()
 {
-	[ "$(asked)" -gt "$1" ]
+	[ "$(scripts_called)" -gt "$1" ]
 }
 
 # --- threads: unlocked as the other one begins --------------------------------
@@ -54,7 +49,7 @@ cp_reach gate.go
 ok '... and once more, for it may have come too early' cp_wait gate.at
 ask h 'lock f UN'
 ask late 'delay 150'
-before=$(asked)
+before=$(scripts_called)
 say x '2 EX NB'
 ok '... and another one asks before it unlocks' until_true 5 has_asked "$before"
 cp_reach gate.go
@@ -110,7 +105,7 @@ gate_at 'after SH'
 say w go
 ok 'a reader has the lock in the kernel' cp_wait gate.at
 ask late 'delay 150'
-before=$(asked)
+before=$(scripts_called)
 cp_reach try
 ok '... and a writer by its description asks' until_true 5 has_asked "$before"
 cp_reach gate.go

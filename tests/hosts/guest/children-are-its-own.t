@@ -23,7 +23,6 @@ done
 cat >"$RIG/one.py" <<'END'
 import fcntl, os, time
 
-
 def keepers():
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -32,7 +31,6 @@ def keepers():
             if name.endswith("(dlock-keeper"):
                 found.append(rest.split()[0])
     return found
-
 
 fd = os.open("one", os.O_RDWR | os.O_CREAT)
 most = 0

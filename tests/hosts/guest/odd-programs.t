@@ -13,16 +13,6 @@ settings=(ttl=1s connect_timeout=150ms)
 rig_configs "${settings[@]}"
 mkdir "$RIG/empty"
 
-token_of()
-{
-	rr get "dlock:$MNT/$1"
-}
-
-is_gone()
-{
-	[ -z "$(token_of "$1")" ]
-}
-
 # odd NAME WORD COMMAND...: a peer on A, that has said WORD.
 odd()
 {
@@ -77,7 +67,7 @@ prompt()
 {
 	local took
 
-	ok "$1: its lease ends" until_true 2 is_gone "$1"
+	ok "$1: its lease ends" until_true 2 lease_is_gone "$1"
 	took=$((($(now) - $2) / 1000000))
 	in_time "$took" "${3:-300}" "$1: its lease is gone in $took ms"
 }
@@ -160,7 +150,7 @@ rig_empty 1 'all of these are gone'
 # --- a first lock where nothing can be looked at ----------------------------
 
 odd late ENOLCK late late "$RIG/empty"
-ok 'late: no lease' is_gone late
+ok 'late: no lease' lease_is_gone late
 ok 'late: no kernel lock' on A flock -n late true
 ok 'late: free for the other host' dl B flock -n late true
 say late go

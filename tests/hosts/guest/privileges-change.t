@@ -57,16 +57,6 @@ calls()
 	done
 }
 
-token_of()
-{
-	rr get "dlock:$MNT/$1"
-}
-
-is_gone()
-{
-	[ -z "$(token_of "$1")" ]
-}
-
 declare -A token
 for name in "${names[@]}"; do
 	peer "on-$name" on B "$BIN/privileges" obey "$name.bare"
@@ -82,24 +72,8 @@ for name in "${names[@]}"; do
 	is "$SAID" "$bare" "$name: as bare"
 done
 
-# On B's own disk nothing but the lease can refuse.
-refused_throughout()
-{
-	local end=$(($(now) + 3200000000)) asked=0 file
-
-	while [ "$(now)" -lt "$end" ]; do
-		for file in "${names[@]}"; do
-			if dl B flock -n "$file" true; then
-				diag "$file: granted"
-				return 1
-			fi
-			asked=$((asked + 1))
-		done
-	done
-	note "$asked attempts"
-	[ "$asked" -ge 40 ]
-}
-ok 'refused on the other host for 3.2 x ttl' refused_throughout
+ok 'refused on the other host for 3.2 x ttl' \
+	refused_for 3200 "${names[@]}"
 for name in "${names[@]}"; do
 	is "$(token_of "$name")" "${token[$name]}" "$name: the same lease"
 	ask "dl-$name" threads
@@ -107,7 +81,7 @@ for name in "${names[@]}"; do
 	begin=$(now)
 	ask "dl-$name" unlock
 	is "$HEARD" 0 "$name: unlocks"
-	ok "$name: the lease ends" until_true 2 is_gone "$name"
+	ok "$name: the lease ends" until_true 2 lease_is_gone "$name"
 	took=$((($(now) - begin) / 1000000))
 	in_time "$took" 300 "$name: within $took ms"
 	is "$(cat "$RIG/dl-$name.err")" '' "$name: nothing to say"
@@ -132,7 +106,7 @@ not_granted()
 }
 ok 'late: refused on the other host' not_granted late
 ask late unlock
-ok 'late: the lease ends' until_true 2 is_gone late
+ok 'late: the lease ends' until_true 2 lease_is_gone late
 peer_end late
 
 # With /proc the file is known by its name, whatever the root is.
@@ -146,7 +120,7 @@ is "$HEARD" 0 'jail: locks'
 like "$(token_of jailed)" '^dlock1 ' 'jail: has a lease, by its name outside'
 ok 'jail: refused on the other host' not_granted jailed
 ask jail unlock
-ok 'jail: the lease ends' until_true 2 is_gone jailed
+ok 'jail: the lease ends' until_true 2 lease_is_gone jailed
 peer_end jail
 on A mkdir empty
 peer jail dl A "$BIN/privileges" obey jailed

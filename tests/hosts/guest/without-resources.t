@@ -23,11 +23,6 @@ unreachable()
 	on A env LD_PRELOAD="$shim" DLOCK_CONFIG="$sink" "$@"
 }
 
-is_gone()
-{
-	[ -z "$(rr get "dlock:$MNT/$1")" ]
-}
-
 # refused FILE: to the other host
 refused()
 {
@@ -54,7 +49,7 @@ for few in 64 16 12 8 7 6 5; do
 	if [ "$few" -lt 12 ] && grep -q 'ends by its ttl' "$RIG/err"; then
 		rr del "dlock:$MNT/few" >"$RIG/del"
 	fi
-	ok "$few descriptors: no lease is left" until_true 2 is_gone few
+	ok "$few descriptors: no lease is left" until_true 2 lease_is_gone few
 done
 
 most=$(ulimit -Hn)
@@ -83,7 +78,7 @@ is "$(on A "$guest" alone few2)" 0 'one process: bare'
 is "$(dl A "$guest" alone few2 2>"$RIG/err")" ENOLCK \
 	'one process: ENOLCK'
 like "$(cat "$RIG/err")" 'renewal thread.*ENOLCK' 'one process: it says why'
-ok 'one process: no lease is left' until_true 2 is_gone few2
+ok 'one process: no lease is left' until_true 2 lease_is_gone few2
 ok 'one process: nor a kernel lock' on A flock -n few2 true
 
 worked=0 said=0
@@ -103,7 +98,7 @@ for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
 		diag "$(cat "$RIG/err")"
 		;;
 	esac
-	until_true 2 is_gone memory || fail "$mib MiB: a lease is left"
+	until_true 2 lease_is_gone memory || fail "$mib MiB: a lease is left"
 done
 at_least "$worked" 3 "memory: with $worked limits it works"
 at_least "$said" 1 "memory: with $said it is refused"
@@ -130,7 +125,7 @@ for _ in 1 2 3; do
 	is "$RESULT" 0 'SIGPIPE: unlocks, on a broken connection'
 done
 peer_end p
-ok 'SIGPIPE: gone' until_true 2 is_gone pipe
+ok 'SIGPIPE: gone' until_true 2 lease_is_gone pipe
 rig_config A ttl=20s
 
 # --- storage of threads, the environment ------------------------------------
@@ -142,7 +137,7 @@ for what in tls empty; do
 	is "$HEARD" 0 "$what: locks"
 	ok "$what: refused to the other host" refused "$what"
 	say "$what" go
-	ok "$what: gone" until_true 2 is_gone "$what"
+	ok "$what: gone" until_true 2 lease_is_gone "$what"
 	is "$(cat "$RIG/$what.err")" '' "$what: nothing was said"
 done
 
@@ -162,7 +157,7 @@ ok 'daemon: up' until_true 5 pid_of_daemon daemon
 is "$fd $result" "$bare 0" 'daemon: locked, by its first descriptor'
 ok 'daemon: refused to the other host' refused daemon
 on A kill -TERM "$pid"
-ok 'daemon: gone with it' until_true 2 is_gone daemon
+ok 'daemon: gone with it' until_true 2 lease_is_gone daemon
 
 is "$(on A "$guest" bare bare; on A cat bare)" '1 2 3' \
 	'without 0, 1 and 2: the next are 1, 2 and 3'
@@ -183,7 +178,7 @@ is "$(on A "$BIN/preinit" preinit)" "$free" 'preinit: bare'
 is "$(dl A "$BIN/preinit" preinit)" '0 0 0 EAGAIN 0 0 ' 'preinit: refused'
 ask b 'lock p UN'
 is "$(dl A "$BIN/preinit" preinit)" "$free" 'preinit: granted'
-ok 'preinit: gone' until_true 2 is_gone preinit
+ok 'preinit: gone' until_true 2 lease_is_gone preinit
 is "$(dl A "$BIN/ifunc")" '0 0 0 ' 'ifunc: closes'
 on A touch ifunc
 is "$(on A "$BIN/ifunc")" '0 0 0 ' 'ifunc: bare'
@@ -199,15 +194,15 @@ for run in on dl; do
 done
 is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" LATE=last true)" '' \
 	'late: in a destructor after ours'
-ok 'late: gone, too' until_true 1 is_gone last
-ok 'late: gone with the process' until_true 1 is_gone late-dl
-ok 'late: and the second' until_true 1 is_gone late-dl-2
+ok 'late: gone, too' until_true 1 lease_is_gone last
+ok 'late: gone with the process' until_true 1 lease_is_gone late-dl
+ok 'late: and the second' until_true 1 lease_is_gone late-dl-2
 
 is "$(on A env LD_PRELOAD="$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
 	'a constructor before ours: bare'
 is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
 	'a constructor before ours: with dlock'
-ok 'a constructor before ours: gone' until_true 2 is_gone early
+ok 'a constructor before ours: gone' until_true 2 lease_is_gone early
 ask b 'open e early'
 ask b 'lock e EX'
 is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" EARLY=early true)" \
@@ -217,7 +212,7 @@ ask b 'lock e UN'
 # --- other ways to load ---------------------------------------------------------
 
 is "$(dl A env LD_BIND_NOW=1 flock now echo bound)" bound 'LD_BIND_NOW'
-ok 'LD_BIND_NOW: gone' until_true 2 is_gone now
+ok 'LD_BIND_NOW: gone' until_true 2 lease_is_gone now
 # Libraries with initial-exec storage share a small reserve (dlopen(3)).
 echo '__thread int some[16] __attribute__((tls_model("initial-exec")));
 	int *where(void); int *where(void) { return some; }' >"$RIG/some.c"

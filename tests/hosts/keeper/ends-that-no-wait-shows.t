@@ -347,7 +347,7 @@ fifo()
 {
 	local h=$1 name="$1, a FIFO" a begin keeper limit=$PROMPT
 
-	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
 	ttl 1800
 	bare "$h" rm -f f
 	bare "$h" mkfifo f
@@ -358,7 +358,7 @@ fifo()
 	a=$(tokens f)
 	ok "$name: a keeper carries the lease" \
 		until_true 5 carried "${a:7:32}"
-	keeper=$(keepers "$h")
+	keeper=$(keepers_of "$h")
 	is "$(bare "$h" find "/proc/$keeper/fd" -lname "$MNT/f" | grep -c .)" 0 \
 		"$name: and has not opened it"
 	stays "$name" f "$a"
@@ -388,11 +388,11 @@ unlinked()
 	all_gone "$name"
 }
 
-# --- keepers --------------------------------------------------------------
+# --- keepers -----------------------------------------------------------------
 
 # The host's keepers.  Never those of the whole machine, which a host without a
 # pid namespace shows.
-keepers()
+keepers_of()
 {
 	if [ "$1" = P ]; then
 		plain P pgrep --ns "$PLAIN" --nslist mnt -x dlock-keeper
@@ -401,17 +401,17 @@ keepers()
 	fi
 }
 
-no_keeper()
+no_keeper_of()
 {
-	[ -z "$(keepers "$1")" ]
+	[ -z "$(keepers_of "$1")" ]
 }
 
 another_keeper()
 {
-	keepers "$1" | grep -qvx "$2"
+	keepers_of "$1" | grep -qvx "$2"
 }
 
-is_gone()
+pid_ends()
 {
 	! bare "$1" kill -0 "$2" 2>/dev/null
 }
@@ -420,11 +420,11 @@ killed_keeper()
 {
 	local h=$1 name="$1, a keeper is killed" a pid old child begin
 
-	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
 	ttl 1800
 	reads a "$h" f
 	a=$TOKEN pid=$PID
-	old=$(keepers "$h")
+	old=$(keepers_of "$h")
 	ask a fork
 	child=$RESULT
 	begin=$(now)
@@ -447,18 +447,18 @@ killed_at_the_end()
 {
 	local h=$1 name="$1, a keeper is killed just before the end" a old
 
-	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
 	ttl 1800
 	peer p dlock "$h" /usr/bin/perl -e '$| = 1; open F, ">", "f" or die;
 		flock F, 2 or die; if (!($c = fork)) { sleep 1 while 1 }
 		print "$$ $c\n"; <STDIN>'
 	hear p
 	a=$(tokens f)
-	old=$(keepers "$h")
+	old=$(keepers_of "$h")
 	bare "$h" kill -KILL "$old"
-	ok "$name: it is dead" until_true 5 is_gone "$h" "$old"
+	ok "$name: it is dead" until_true 5 pid_ends "$h" "$old"
 	say p end
-	ok "$name: the process ends" until_true 5 is_gone "$h" "$RESULT"
+	ok "$name: the process ends" until_true 5 pid_ends "$h" "$RESULT"
 	stays "$name" f "$a"
 	bare "$h" kill -KILL "$START"
 	ok "$name: it ends" until_true 5 has_not f "$a"
@@ -469,7 +469,7 @@ replaced()
 {
 	local h=$1 name="$1, replaced by proof of death" a old
 
-	ok "$name: no keeper is left of before" until_true 5 no_keeper "$h"
+	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
 	ttl 1800
 	: >"$LOG"
 	locker a dlock "$h"
@@ -478,7 +478,7 @@ replaced()
 	a=$(tokens f)
 	ok "$name: a keeper carries it" until_true 5 carried "${a:7:32}"
 	ask a pid
-	old=$(keepers "$h")
+	old=$(keepers_of "$h")
 	bare "$h" kill -STOP "$old"
 	bare "$h" kill -KILL "$RESULT"
 	locker b dlock "$h"
@@ -487,7 +487,7 @@ replaced()
 	is "$RESULT" 0 "$name: the next one has it"
 	bare "$h" kill -CONT "$old"
 	a=$(tokens f)
-	ok "$name: the old keeper ends" until_true 5 is_gone "$h" "$old"
+	ok "$name: the old keeper ends" until_true 5 pid_ends "$h" "$old"
 	stays "$name, the new one's" f "$a"
 	unlike "$(cat "$LOG")" LOST "$name: quietly"
 	all_gone "$name"

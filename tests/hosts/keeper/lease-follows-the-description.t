@@ -69,37 +69,20 @@ for name in "${names[@]}"; do
 	ok "$name: locks" cp_wait "$name.locked"
 done
 
-token_of()
-{
-	rr get "dlock:$MNT/$1"
-}
-
 declare -A token
 for name in "${names[@]}"; do
 	token[$name]=$(token_of "$name")
 	like "${token[$name]}" '^dlock1 ' "$name: has a lease"
 done
 
-# On B's own disk nothing but the lease can refuse; and it does, all the time.
-refused_throughout()
-{
-	local end=$(($(now) + 3200000 * TTL)) asked=0 file
-
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 50 ]; do
-		for file in "${names[@]}"; do
-			dl B flock -n "$file" true && return 1
-			asked=$((asked + 1))
-		done
-	done
-	note "$asked attempts"
-}
-ok 'refused on the other host for 3.2 x ttl' refused_throughout
+ok 'refused on the other host for 3.2 x ttl' \
+	refused_for $((TTL * 32 / 10)) "${names[@]}"
 for name in "${names[@]}"; do
 	is "$(token_of "$name")" "${token[$name]}" "$name: the same lease"
 done
 
 # Gone, or the other host's by now.
-is_gone()
+lease_has_changed()
 {
 	[ "$(token_of "$1")" != "${token[$1]}" ]
 }
@@ -123,7 +106,7 @@ for name in "${names[@]}"; do
 	begin=$(now)
 	cp_reach "$name.go"
 	[ "$name" != daemon ] || cp_reach "$name.go"
-	ok "$name: ends" until_true 5 is_gone "$name"
+	ok "$name: ends" until_true 5 lease_has_changed "$name"
 	took=$((($(now) - begin) / 1000))
 	in_time_us "$took" "$PROMPT" "$name: its lease is gone in $took us"
 	ok "$name: the waiter gets it" until_true 5 is_owned "$name"
@@ -145,20 +128,12 @@ ask a 'open a f'
 ask a 'lock a EX'
 ask a pid
 pid=$RESULT
-keeper_is_there()
-{
-	on A pgrep dlock-keeper >/dev/null
-}
-ok 'a lock that is held for long has a keeper' until_true 5 keeper_is_there
+ok 'a lock that is held for long has a keeper' until_true 5 keepers A
 token[f]=$(token_of f)
 begin=$(now)
 on A kill -KILL "$pid"
-ok 'kill -9: the lease ends' until_true 5 is_gone f
+ok 'kill -9: the lease ends' until_true 5 lease_has_changed f
 took=$((($(now) - begin) / 1000))
 in_time_us "$took" "$PROMPT" "kill -9: its lease is gone in $took us"
-keeper_is_gone()
-{
-	! keeper_is_there
-}
-ok 'and the keepers end with their last lock' until_true 5 keeper_is_gone
+ok 'and the keepers end with their last lock' until_true 5 no_keeper A
 rig_end

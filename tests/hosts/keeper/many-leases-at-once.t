@@ -23,16 +23,6 @@ lines()
 	[ "$(grep -c "$1" "$RIG/log")" -ge "$2" ]
 }
 
-is_gone()
-{
-	! on A kill -0 "$1" 2>/dev/null
-}
-
-no_keeper()
-{
-	! on A pgrep -x dlock-keeper >/dev/null
-}
-
 # all_are_kept NAME N
 all_are_kept()
 {
@@ -42,7 +32,7 @@ all_are_kept()
 	note "$(grep -c "the keeper's to carry on" "$RIG/log") answers heard"
 	on A pkill -KILL -x python3
 	rig_empty 10 "$1: all of them end"
-	ok "$1: so does the keeper" until_true 5 no_keeper
+	ok "$1: so does the keeper" until_true 5 no_keeper A
 }
 
 # --- it does not run for a moment, and many answers come at once -------------
@@ -76,8 +66,8 @@ ask a "(stop($(on A pgrep -x dlock-keeper)), fcntl.flock($fd, 8))[1]"
 is "$RESULT" None 'last words: the lock is given back, and nobody reads that'
 ask a 'os.getpid()'
 peer_end a
-ok 'last words: the process has ended' until_true 5 is_gone "$RESULT"
+ok 'last words: the process has ended' until_true 5 pid_is_gone_on A "$RESULT"
 on A pkill -CONT -x dlock-keeper
-ok 'last words: the keeper has read them, and ends' until_true 5 no_keeper
+ok 'last words: the keeper has read them, and ends' until_true 5 no_keeper A
 unlike "$(cat "$RIG/log")" 'refused' 'last words: are no cause for alarm'
 rig_end

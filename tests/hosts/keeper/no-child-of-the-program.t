@@ -34,24 +34,14 @@ children("after");
 print "end\n";
 '
 
-keepers()
-{
-	on A pgrep -x dlock-keeper
-}
-
 some_keeper()
 {
-	[ -n "$(keepers)" ]
-}
-
-no_keeper()
-{
-	[ -z "$(keepers)" ]
+	[ -n "$(keepers A)" ]
 }
 
 another_keeper()
 {
-	some_keeper && [ "$(keepers)" != "$1" ]
+	some_keeper && [ "$(keepers A)" != "$1" ]
 }
 
 # told LINE: p prints it
@@ -75,7 +65,7 @@ unseen()
 	say p go
 	told 'locked: waitpid -1 10, signals 0'
 	told go
-	old=$(keepers)
+	old=$(keepers A)
 	on A kill -KILL "$old"
 	ok "$NAME: it has another one" until_true 2 another_keeper "$old"
 	say p go
@@ -84,7 +74,7 @@ unseen()
 	say p go
 	told 'closed: waitpid -1 10, signals 0'
 	told go
-	ok "$NAME: the keeper ends" until_true 3 no_keeper
+	ok "$NAME: the keeper ends" until_true 3 no_keeper A
 	say p go
 	told 'after: waitpid -1 10, signals 0'
 	told end

@@ -17,21 +17,6 @@ admin()
 	ask admin "$1" 5
 }
 
-keepers()
-{
-	on A pgrep -x dlock-keeper
-}
-
-no_keeper()
-{
-	! keepers >/dev/null
-}
-
-carried()
-{
-	grep -q ' is carried on: ' "$RIG/log"
-}
-
 # Its own connection is there, by which it has renewed.
 keeper_is_connected()
 {
@@ -62,8 +47,8 @@ holder_starts()
 	peer a dl A env DLOCK_LOG="debug:$RIG/log" \
 		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 	ask a 'lock("f")'
-	ok "$1: a keeper carries the lease" until_true 5 carried
-	KEEPER=$(keepers)
+	ok "$1: a keeper carries the lease" until_true 5 are_carried 1
+	KEEPER=$(keepers A)
 	ok "$1: and has a connection" until_true 5 keeper_is_connected
 	ask a 'child()'
 	CHILD=$RESULT
@@ -85,7 +70,7 @@ denied()
 	is "$HEARD" 1 "$1: the keeper must connect anew"
 	ok "$1: the lease stays for twice the ttl" stays 2000
 	unlike "$(cat "$RIG/log")" LOST "$1: nobody calls it lost"
-	is "$(keepers)" "$KEEPER" "$1: it is the same keeper"
+	is "$(keepers A)" "$KEEPER" "$1: it is the same keeper"
 	admin "$3"
 	ask a 'os.getpid()'
 	on A kill -KILL "$RESULT"
@@ -97,7 +82,7 @@ denied()
 ends()
 {
 	on A kill -KILL "$CHILD"
-	ok "$1: the keeper ends" until_true 5 no_keeper
+	ok "$1: the keeper ends" until_true 5 no_keeper A
 }
 
 peer admin redis-cli -s "$RIG/redis.sock"

@@ -11,21 +11,11 @@ rig_start disks
 : >"$RIG/log"
 rig_configs ttl=6s connect_timeout=1s path_more='coherence = "off"'
 
-carried()
-{
-	[ "$(grep -c ' is carried on: ' "$RIG/log")" -ge "$1" ]
-}
-
-no_keeper()
-{
-	! on A pgrep -x dlock-keeper >/dev/null
-}
-
 # all_kept: by a keeper that is started for it, and has its renewals due.
 all_kept()
 {
 	on A pkill -KILL -x dlock-keeper
-	ok "$1: the keeper is gone" until_true 3 no_keeper
+	ok "$1: the keeper is gone" until_true 3 no_keeper A
 	ask a 'took(child)'
 	like "$RESULT" '^[0-9]+$' "$1: another one has said yes"
 	at_most "${RESULT//[!0-9]/9}" 500 "$1: after $RESULT ms"
@@ -39,7 +29,7 @@ server=$(on A pgrep -x bindfs)
 peer a dl A env DLOCK_LOG="debug:$RIG/log" \
 	/usr/bin/python3 "$TOP/tests/programs/obey.py"
 ask a '(child(), lock("f"), lock("away/g"))[1]'
-ok 'a keeper carries both locks' until_true 5 carried 2
+ok 'a keeper carries both locks' until_true 5 are_carried 2
 all_kept 'control, all answer'
 kill -STOP "$REDIS_PID"
 ask a "(stop($server), sleep(3))[0]"

@@ -14,30 +14,9 @@ guest()
 		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 }
 
-keepers()
-{
-	on A pgrep -x dlock-keeper
-}
-
 keepers_stop()
 {
 	on A pkill -STOP -x dlock-keeper
-}
-
-no_keeper()
-{
-	! keepers >/dev/null
-}
-
-# The newest keeper carries as many leases as that.
-carried()
-{
-	[ "$(grep -c ' is carried on: ' "$RIG/log")" -ge "$1" ]
-}
-
-token_of()
-{
-	rr get "dlock:$MNT/$1"
 }
 
 # stay FILE...: for one and a half times the ttl, each is the same lease, is renewed early
@@ -68,12 +47,7 @@ stay()
 
 is_other_keeper()
 {
-	keepers | grep -qvx "$1"
-}
-
-is_gone()
-{
-	! on A kill -0 "$1" 2>/dev/null
+	keepers A | grep -qvx "$1"
 }
 
 rig_start disks
@@ -84,15 +58,15 @@ rig_configs ttl=1s connect_timeout=150ms path_more='coherence = "off"'
 
 guest a
 ask a 'lock("f")'
-ok 'a keeper carries the first lock' until_true 5 carried 1
-old=$(keepers)
+ok 'a keeper carries the first lock' until_true 5 are_carried 1
+old=$(keepers A)
 on A kill -STOP "$old"
 ask a 'lock("g")'
 like "$RESULT" '^[0-9]+$' 'stopped: a second lock is had'
 ok 'stopped: the first one stays, and so does the second' stay f g
 ok 'stopped: there is another keeper' until_true 3 is_other_keeper "$old"
-ok 'stopped: and the old one is dead' until_true 3 is_gone "$old"
-ok 'stopped: which has both' until_true 3 carried 3
+ok 'stopped: and the old one is dead' until_true 3 pid_is_gone_on A "$old"
+ok 'stopped: which has both' until_true 3 are_carried 3
 # Both die, and their locks live on in a child: who else renews them?
 ask a 'child()'
 child=$RESULT
@@ -101,7 +75,7 @@ on A kill -KILL "$RESULT"
 ok 'stopped: the new keeper renews them when the process is gone' stay f g
 on A kill -KILL "$child"
 rig_empty 3 'stopped: they end with the child'
-ok 'its keeper ends' until_true 3 no_keeper
+ok 'its keeper ends' until_true 3 no_keeper A
 
 # --- who waits for its word --------------------------------------------------
 
@@ -129,7 +103,7 @@ closes()
 	ask a 'child()'
 	child=$RESULT
 	ask a 'lock("f")'
-	ok 'close: a keeper is there' until_true 5 carried 1
+	ok 'close: a keeper is there' until_true 5 are_carried 1
 	keepers_stop
 	ask a 'os.open("h", os.O_RDWR | os.O_CREAT)'
 	fd=$RESULT
@@ -170,17 +144,17 @@ on A bindfs -o attr_timeout=0,entry_timeout=0,negative_timeout=0 \
 server=$(on A pgrep -x bindfs)
 guest a
 ask a 'lock("f")'
-ok 'away: a keeper carries the first lock' until_true 5 carried 1
-old=$(keepers)
+ok 'away: a keeper carries the first lock' until_true 5 are_carried 1
+old=$(keepers A)
 # Before the keeper hears of it, the server is stopped.
 ask a "(lock('away/g'), stop($server))[1]"
 is "$RESULT" 0 'away: a second lock is had, and its server stopped'
 ok 'away: the first one stays, and so does the other' stay f away/g
-is "$(keepers)" "$old" 'away: by the same keeper'
+is "$(keepers A)" "$old" 'away: by the same keeper'
 ask a 'took(child)'
 took_ms 'away: fork does not wait' 500
 ask a 'lock("h")'
-ok 'away: a third lock is carried' until_true 5 carried 3
+ok 'away: a third lock is carried' until_true 5 are_carried 3
 on A kill -CONT "$server"
 ask a 'os.getpid()'
 on A kill -KILL "$RESULT"

@@ -15,11 +15,6 @@ chmod 755 "$RIG" "$MNT"
 on A chmod 755 .
 on A sh -c 'echo secret >unreadable; chmod 600 unreadable'
 
-keepers()
-{
-	on A pgrep -x dlock-keeper
-}
-
 # has_open PID: the keeper has the unreadable file open.
 has_open()
 {
@@ -38,39 +33,34 @@ forge()
 	note "$name: $HEARD $(cat "$RIG/$name.err")"
 }
 
-no_keeper()
-{
-	! keepers >/dev/null
-}
-
 # --- messages that the shim has not made -------------------------------------
 
 forge root
 is "$RESULT" 0 'root to its own keeper: obeyed (control)'
-ok 'it has the file open (control)' until_true 2 has_open "$(keepers)"
+ok 'it has the file open (control)' until_true 2 has_open "$(keepers A)"
 peer_end root
-ok 'they end' until_true 5 no_keeper
+ok 'they end' until_true 5 no_keeper A
 
 forge nobody 65534
 is "$RESULT" EPERM 'nobody, who was root, to root'\''s: refused'
-ok 'it has not opened the file' eval "! has_open $(keepers)"
+ok 'it has not opened the file' eval "! has_open $(keepers A)"
 like "$(cat "$RIG/log")" 'a message is refused: process [0-9]+ \(user 65534' \
 	'and says who it was'
 token=$(rr get "dlock:$MNT/nobody")
 like "$token" '^dlock1 ' 'the lease that it had'
 sleep 1.5
-is "$(rr get "dlock:$MNT/nobody")" "$token" 'is carried on for longer than its ttl'
+is "$(rr get "dlock:$MNT/nobody")" "$token" 'is are_carried on for longer than its ttl'
 peer_end nobody
-ok 'until its lock ends' until_true 5 no_keeper
+ok 'until its lock ends' until_true 5 no_keeper A
 
 forge path 65534 path
 is "$RESULT" EPERM 'nobody, with a descriptor that gives no access: refused'
 peer_end path
-ok 'they end' until_true 5 no_keeper
+ok 'they end' until_true 5 no_keeper A
 forge rootpath 0 path
 is "$RESULT" EBADF 'nor does root get anywhere with such a one'
 peer_end rootpath
-ok 'they end' until_true 5 no_keeper
+ok 'they end' until_true 5 no_keeper A
 
 # --- privileges are given up, and the shim lets go ----------------------------
 
@@ -80,40 +70,30 @@ guest()
 		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 }
 
-carried()
-{
-	[ "$(grep -c ' is carried on: ' "$RIG/log")" -ge "$1" ]
-}
-
 uid_of()
 {
 	on A stat -c %u "/proc/$1"
-}
-
-is_gone()
-{
-	! on A kill -0 "$1" 2>/dev/null
 }
 
 : >"$RIG/log"
 on A chmod 777 .
 guest a
 ask a 'lock("f")'
-ok 'a keeper carries the first lock' until_true 5 carried 1
-old=$(keepers)
+ok 'a keeper carries the first lock' until_true 5 are_carried 1
+old=$(keepers A)
 is "$(uid_of "$old")" 0 'as root'
 ask a 'os.setresuid(0, 65534, 0)'
 ask a 'lock("e")'
-ok 'for a while nobody: the same keeper' until_true 5 carried 2
-is "$(keepers)" "$old" 'which is the only one'
+ok 'for a while nobody: the same keeper' until_true 5 are_carried 2
+is "$(keepers A)" "$old" 'which is the only one'
 ask a 'os.setresuid(0, 0, 0)'
 ask a 'os.setgroups([])'
 ask a 'os.setresgid(65534, 65534, 65534)'
 ask a 'os.setresuid(65534, 65534, 65534)'
 ask a 'lock("g")'
 like "$RESULT" '^[0-9]+$' 'for good: a lock is had'
-ok 'another keeper has it' until_true 5 carried 3
-new=$(keepers | grep -vx "$old")
+ok 'another keeper has it' until_true 5 are_carried 3
+new=$(keepers A | grep -vx "$old")
 is "$(uid_of "$new")" 65534 'as nobody'
 f=$(rr get "dlock:$MNT/f")
 g=$(rr get "dlock:$MNT/g")
@@ -126,6 +106,6 @@ is "$(rr get "dlock:$MNT/f")" "$f" 'the process is gone: the old one carries on 
 is "$(rr get "dlock:$MNT/g")" "$g" 'and the new one what it has'
 on A kill -KILL "$child"
 rig_empty 3 'both see the end'
-ok 'and end' until_true 5 no_keeper
+ok 'and end' until_true 5 no_keeper A
 unlike "$(cat "$RIG/log")" 'LOST|refused' 'nothing was lost, nothing refused'
 rig_end

@@ -199,10 +199,6 @@ looks()
 	peer_end h
 	peer_end more
 }
-scripts_called()
-{
-	rr info commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\).*/\1/p'
-}
 looks
 seldom=$LOOKS
 looks 'path_more=interop = true'

@@ -21,11 +21,6 @@ expect()
 	return 1
 }
 
-is_gone()
-{
-	! kill -0 "$1" 2>/dev/null
-}
-
 # Nothing of one scene is left in the next.  (A peer that is younger has the
 # older one's input, too: so all end before one is waited for.)
 bye()
@@ -36,7 +31,7 @@ bye()
 		peer_end "$name"
 	done
 	for pid in "${pids[@]}"; do
-		until_true 5 is_gone "$pid" || rig_die "$pid does not end"
+		until_true 5 pid_is_gone "$pid" || rig_die "$pid does not end"
 	done
 }
 

@@ -131,14 +131,9 @@ peer_end q
 # --- taken over ---------------------------------------------------------------
 
 # Another process may lock what the one has: it is the same owner's, who goes on.
-renewals()
-{
-	rr info commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
-}
-
 renewed()
 {
-	[ "$(renewals)" -ge $((calls + 4)) ]
+	[ "$(scripts_called)" -ge $((calls + 4)) ]
 }
 
 ask p 'U 0 0'
@@ -149,7 +144,7 @@ ask p 'child W 0 10'
 is "$HEARD" '0 W0-9' 'a child locks all that its parent has'
 ask p 'W 20 1'
 is "$HEARD" '0 W0-9 W20-20' '... and the parent goes on'
-calls=$(renewals)
+calls=$(scripts_called)
 until_true 5 renewed
 is "$(cat "$RIG/p.err")" '' '... whose lease is none that is lost'
 peer q dl B "$BIN/records" tell

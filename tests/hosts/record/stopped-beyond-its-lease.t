@@ -45,11 +45,6 @@ relocked()
 	[ "$RESULT" = EAGAIN ] && ask b 'set a U 0 0'
 }
 
-keepers()
-{
-	on A pgrep -x dlock-keeper
-}
-
 # Stopped, with its keeper, until another host has its bytes: they are not
 # granted once more.
 stopped()
@@ -60,21 +55,16 @@ stopped()
 		pid=$RESULT && ask a 'set a W 0 10' && [ "$RESULT" = 0 ] &&
 		ask b 'set a W 0 10' && [ "$RESULT" = EAGAIN ] || return 1
 	# shellcheck disable=SC2046 # numbers
-	on A kill -STOP "$pid" $(keepers)
+	on A kill -STOP "$pid" $(keepers A)
 	ask b 'wait a W 0 10' 20 && [ "$RESULT" = 0 ] || return 1
 	say a 'set a W 0 10'
 	# shellcheck disable=SC2046 # numbers
-	on A kill -CONT "$pid" $(keepers)
+	on A kill -CONT "$pid" $(keepers A)
 	# (nsenter(1) stops with its child.)
 	kill -CONT "${PEER_PID[a]}" $(pgrep -P "${PEER_PID[a]}")
 	hear a || return 1
 	note "$RUN: after the other host has it: $RESULT"
 	[ "$RESULT" != 0 ] && ask b 'set a U 0 0'
-}
-
-is_gone()
-{
-	! kill -0 "$1" 2>/dev/null
 }
 
 # Nobody of one run is left in the next.
@@ -89,7 +79,7 @@ scene()
 	peer_end a
 	peer_end b
 	for pid in "${pids[@]}"; do
-		until_true 5 is_gone "$pid" || rig_die "$pid does not end"
+		until_true 5 pid_is_gone "$pid" || rig_die "$pid does not end"
 	done
 	return "$status"
 }
@@ -97,12 +87,6 @@ scene()
 is_there()
 {
 	[ "$(rr zcard "{dlock:$MNT/kept%rec}%r")" = 6 ]
-}
-
-uptime_is()
-{
-	[ "$(rr info server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p')" \
-		-ge "$1" ]
 }
 
 # After exec, the keeper alone has it; then the server forgets everything.
@@ -117,7 +101,7 @@ put_back()
 	redis_kill
 	redis_up
 	until_true 2 is_there || return 1
-	until_true 5 uptime_is 4 || return 1
+	until_true 5 redis_is_old 4 || return 1
 	ask d 'set a W 105 1' && [ "$RESULT" = EAGAIN ] &&
 		ask d 'set a R 105 1' && [ "$RESULT" = 0 ] &&
 		ask d 'set a R 9 1' && [ "$RESULT" = EAGAIN ] &&
@@ -134,7 +118,7 @@ put_back_both()
 		ask e 'set a W 20 10' && [ "$RESULT" = 0 ] || return 1
 	redis_kill
 	redis_up
-	until_true 5 uptime_is 4 || return 1
+	until_true 5 redis_is_old 4 || return 1
 	ask f 'set a R 9 1' && [ "$RESULT" = EAGAIN ] &&
 		ask f 'set a R 20 1' && [ "$RESULT" = EAGAIN ] &&
 		ask f 'set a W 10 10' && [ "$RESULT" = 0 ] &&
@@ -152,7 +136,7 @@ put_back_replaced()
 		ask g 'set b R 0 10' && [ "$RESULT" = 0 ] || return 1
 	redis_kill
 	redis_up
-	until_true 5 uptime_is 4 || return 1
+	until_true 5 redis_is_old 4 || return 1
 	ask h 'set a W 0 1' && [ "$RESULT" = EAGAIN ] && ask g 'set a U 0 0' &&
 		[ "$RESULT" = 0 ] && ask h 'set a W 0 1' &&
 		[ "$RESULT" = EAGAIN ] && ask g 'set b U 0 0' &&
@@ -178,7 +162,7 @@ else
 fi
 three_ways 'what was lost is not granted once more' scene stopped
 rig_configs ttl=3s connect_timeout=300ms restart_delay=3s
-until_true 6 uptime_is 4
+until_true 6 redis_is_old 4
 RUN=dl
 ok 'a restarted server: the keeper puts back what an exec left to it' \
 	put_back

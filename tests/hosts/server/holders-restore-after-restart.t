@@ -9,12 +9,6 @@
 
 TTL=6				# s; a third is 2
 
-uptime_is()
-{
-	[ "$(rr info server | tr -d '\r' |
-		sed -n 's/^uptime_in_seconds://p')" -ge "$1" ]
-}
-
 is_there()
 {
 	[ "$(rr exists "$@")" = "$#" ]
@@ -23,7 +17,7 @@ is_there()
 rig_start disks
 # (Less than the ttl will do here, and is warned of.)
 rig_configs ttl=${TTL}s connect_timeout=300ms timeout=1s restart_delay=2s
-until_true 5 uptime_is 3
+until_true 5 redis_is_old 3
 
 locker a dl A
 ask a 'open a f'

@@ -33,12 +33,7 @@ rr acl setuser dlock '>x' >/dev/null
 # The delay is asked for (INFO), and over before anything is locked.
 rig_configs url="redis://dlock:x@127.0.0.1:$PORT/1" ttl=2s \
 	connect_timeout=300ms restart_delay=1s
-old_enough()
-{
-	[ "$(rr info server | tr -d '\r' |
-		sed -n 's/^uptime_in_seconds://p')" -ge 3 ]
-}
-until_true 5 old_enough
+until_true 5 redis_is_old 3
 rr acl log reset >/dev/null
 
 for mode in EX SH; do

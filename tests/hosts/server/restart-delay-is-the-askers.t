@@ -9,12 +9,6 @@
 
 TTL=4				# s, of those with long leases
 
-uptime_is()
-{
-	[ "$(rr info server | tr -d '\r' |
-		sed -n 's/^uptime_in_seconds://p')" -ge "$1" ]
-}
-
 # C is a service of host B's, with short leases and names of its own.
 as_c()
 {
@@ -48,7 +42,7 @@ rig_configs ttl=${TTL}s connect_timeout=300ms timeout=1s \
 	restart_delay=${TTL}s
 rig_config C ttl=1s connect_timeout=100ms timeout=1s restart_delay=1s \
 	prefix="$RIG/short/"
-until_true $((TTL + 2)) uptime_is $((TTL + 1))
+until_true $((TTL + 2)) redis_is_old $((TTL + 1))
 
 for p in a b; do
 	locker "$p" dl "${p^}"

@@ -8,11 +8,6 @@
 
 DELAY=3000			# ms
 
-uptime_s()
-{
-	rr info server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p'
-}
-
 key_is_back()
 {
 	[ "$(rr get "$KEY")" = "$token" ]
@@ -21,11 +16,7 @@ key_is_back()
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms timeout=1s restart_delay=3s
 KEY=dlock:$MNT/f
-old_enough()
-{
-	[ "$(uptime_s)" -ge 4 ]
-}
-until_true 6 old_enough
+until_true 6 redis_is_old 4
 
 locker a dl A
 ask a 'open a f'
