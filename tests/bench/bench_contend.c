@@ -36,23 +36,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+/* That of its peers in Python and JavaScript. */
+#define DLK_TEST_CLOCK CLOCK_MONOTONIC
+#include "tests/lib/helper.h"
 
 enum { READY = 3, GO = 4 }; /* a waiter's descriptors */
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void nap(long long ns)
-{
-	struct timespec t = { ns / 1000000000, ns % 1000000000 };
-
-	if (ns > 0)
-		nanosleep(&t, NULL);
-}
 
 /* --- a waiter ------------------------------------------------------------- */
 
@@ -114,7 +102,7 @@ static int waiter(char **argv)
 		die(argv[4]);
 	if (write(READY, "", 1) != 1 || read(GO, at, sizeof(at)) != sizeof(at))
 		return 1;
-	nap(at[0] - now_ns());
+	pause_ns(at[0] - now_ns());
 	while (now_ns() < at[1]) {
 		struct line *l = new_line();
 
@@ -122,11 +110,11 @@ static int waiter(char **argv)
 		if (lock(fd, records, true))
 			die("lock");
 		l->locked = now_ns();
-		nap(l->locked < at[1] ? hold : 0);
+		pause_ns(l->locked < at[1] ? hold : 0);
 		l->unlock = now_ns();
 		if (lock(fd, records, false))
 			die("unlock");
-		nap(rest);
+		pause_ns(rest);
 	}
 	write_lines(argv[5], argv[1]);
 	return 0;
@@ -138,7 +126,7 @@ static int section(char **argv)
 
 	l->locked = now_ns();
 	l->asked = strtoll(argv[2], NULL, 10);
-	nap(strtoll(argv[0], NULL, 10) * 1000);
+	pause_ns(strtoll(argv[0], NULL, 10) * 1000);
 	l->unlock = now_ns();
 	write_lines(argv[3], argv[1]);
 	return 0;

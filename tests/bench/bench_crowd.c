@@ -19,15 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 enum { READY = 3 };
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static int member(const char *name)
 {

@@ -28,7 +28,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 enum { BLOCK = 100 };
 enum { PING, RAW, FLOCK, FCNTL, LEAST, KINDS };
@@ -37,12 +37,6 @@ static redisContext *redis, *other;
 static char delete_sha[64];
 static int file = -1;
 static long long lock_ns; /* of the last flock cycle */
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static void must(redisReply *r, const char *what)
 {

@@ -22,15 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 enum { BLOCK = 100 };
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static int connected(const char *port)
 {
@@ -53,15 +47,6 @@ static void ping(int fd)
 	if (send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0 ||
 	    recv(fd, reply, sizeof(reply), 0) != 7)
 		die("PING");
-}
-
-static int opened(const char *name)
-{
-	int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-
-	if (fd < 0)
-		die(name);
-	return fd;
 }
 
 static long long *figures(size_t n)

@@ -21,7 +21,7 @@
 #include "lease/records.h"
 #include "os/sys.h"
 #include "model/timeline.h"
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 #define KEY    "bench%rec"
 #define PLACES "{" KEY "}%r"
@@ -32,7 +32,7 @@ static struct dlk_conn *c;
 static size_t cycles = 2000;
 static struct dlk_answer answer;
 
-static void die(const char *what)
+static void refused(const char *what)
 {
 	fprintf(stderr, "bench_records: %s: %s\n", what, dlk_conn_error(c));
 	exit(1);
@@ -43,7 +43,7 @@ static uint64_t soon(void)
 	return dlk_now_ns() + 10000 * DLK_MS;
 }
 
-static const redisReply *tell(int argc, const char *const *argv)
+static const redisReply *command(int argc, const char *const *argv)
 {
 	size_t len[4];
 	const redisReply *r;
@@ -54,7 +54,7 @@ static const redisReply *tell(int argc, const char *const *argv)
 	if (dlk_conn_open(c, soon()) ||
 	    dlk_conn_call(c, soon(), argc, argv, len, &r) ||
 	    r->type == REDIS_REPLY_ERROR)
-		die(argv[0]);
+		refused(argv[0]);
 	return r;
 }
 
@@ -77,7 +77,7 @@ static struct owner owner(unsigned n)
 	snprintf(t.hostname, sizeof(t.hostname), "host");
 	snprintf(t.command, sizeof(t.command), "job");
 	if (dlk_token_format(&t, o.token, sizeof(o.token)) < 0)
-		die("token");
+		refused("token");
 	return o;
 }
 
@@ -102,7 +102,7 @@ static void lock(struct owner *o, struct dlk_range range, int want)
 
 	dlk_conn_reset(c);
 	if (dlk_records_acquire(c, soon(), &lease, &ask, &answer) != want)
-		die("acquire");
+		refused("acquire");
 	o->known |= want == 0;
 }
 
@@ -117,7 +117,7 @@ static void unlock(struct owner *o, struct dlk_range window)
 	if (dlk_records_set(c, &lease, ++o->seq, &window, &none, false) ||
 	    dlk_conn_flush(c, soon()) || dlk_conn_reply(c, soon(), &r) ||
 	    dlk_records_was_set(r, &seq))
-		die("set");
+		refused("set");
 }
 
 /* --- the server ----------------------------------------------------------- */
@@ -134,7 +134,7 @@ static long long cpu_field(const char *info, const char *name)
 static long long cpu_ns(void)
 {
 	static const char *const info[] = { "INFO", "cpu" };
-	const redisReply *r = tell(2, info);
+	const redisReply *r = command(2, info);
 
 	return cpu_field(r->str, "used_cpu_sys_main_thread:") +
 	       cpu_field(r->str, "used_cpu_user_main_thread:");
@@ -144,7 +144,7 @@ static void empty(void)
 {
 	static const char *const flush[] = { "FLUSHALL" };
 
-	tell(1, flush);
+	command(1, flush);
 }
 
 static void ping(void)
@@ -155,7 +155,7 @@ static void ping(void)
 	for (size_t i = 0; i < 1000; i++) {
 		long long from = now_ns();
 
-		tell(1, words);
+		command(1, words);
 		ns[i] = now_ns() - from;
 	}
 	printf("ping 0 0 0 %lld 0\n", median(ns, 1000));
@@ -275,7 +275,7 @@ static void measure(const char *name, unsigned owners, unsigned ranges)
 	struct owner by = owner(0xffffff);
 
 	if (!lock_ns || !unlock_ns || !cpu)
-		die("memory");
+		refused("memory");
 	fill(s, owners, ranges);
 	for (size_t b = 0; b < blocks; b++) {
 		cpu[b] = -cpu_ns();

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 enum { WORDS = 16, VARIANTS = 16 };
 

@@ -22,16 +22,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 static int port;
 static size_t n;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static redisContext *connected(void)
 {
@@ -49,16 +43,8 @@ static void take(redisReply *r)
 	freeReplyObject(r);
 }
 
-static void nap(long us)
-{
-	struct timespec t = { .tv_nsec = us * 1000 };
-
-	if (us)
-		nanosleep(&t, NULL);
-}
-
 /* Of n figures, which are freed. */
-static void tell(const char *name, long long *ns)
+static void figure(const char *name, long long *ns)
 {
 	printf("%s %lld\n", name, median(ns, n));
 	printf("%s_p99 %lld\n", name, ns[n * 99 / 100]);
@@ -107,7 +93,7 @@ static void echo(long us)
 	take(redisCommand(c, "LPUSH bench-ready 1"));
 	for (size_t i = 0; i < n; i++) {
 		age(&s);
-		nap(us);
+		pause_us(us);
 		send_time(&s);
 	}
 	_exit(0);
@@ -127,12 +113,12 @@ static void wake(const char *name, long us)
 	}
 	take(redisCommand(s.to, "BLPOP bench-ready 10"));
 	for (size_t i = 0; i < n; i++) {
-		nap(us);
+		pause_us(us);
 		send_time(&s);
 		ns[i] = age(&s);
 	}
 	waitpid(pid, NULL, 0);
-	tell(name, ns);
+	figure(name, ns);
 	redisFree(s.to);
 	redisFree(s.from);
 }
@@ -149,12 +135,12 @@ static void ping(const char *name, long us)
 	for (size_t i = 0; i < n; i++) {
 		long long from;
 
-		nap(us);
+		pause_us(us);
 		from = now_ns();
 		take(redisCommand(c, "PING"));
 		ns[i] = now_ns() - from;
 	}
-	tell(name, ns);
+	figure(name, ns);
 	redisFree(c);
 }
 

@@ -20,16 +20,11 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum { LOOKS = 3 };
-
-static void pause_us(long us)
-{
-	struct timespec t = { .tv_nsec = us * 1000 };
-
-	nanosleep(&t, NULL);
-}
 
 static bool is_listed(int fd)
 {

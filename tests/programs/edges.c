@@ -30,21 +30,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 static const char *file;
-
-static _Noreturn void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void say(const char *line)
-{
-	printf("%s\n", line);
-	fflush(stdout);
-}
 
 static int go_on(void)
 {
@@ -66,11 +56,6 @@ static void lock(int fd, int op)
 {
 	if (flock(fd, op) < 0)
 		die("flock");
-}
-
-static void pause_us(long us)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
 }
 
 /* --- two threads ---------------------------------------------------------- */
@@ -108,7 +93,7 @@ static void readers(void)
 		pause_us(200);
 		lock(fd, LOCK_SH);
 		pthread_barrier_wait(&meet);
-		say("both");
+		tell("both");
 		if (!go_on())
 			break;
 		pthread_barrier_wait(&meet);
@@ -131,22 +116,14 @@ static void full(void)
 	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
 		;
 	close(fd);
-	say(errno == EMFILE && other >= 0 ? "closed" : strerror(errno));
+	tell(errno == EMFILE && other >= 0 ? "closed" : strerror(errno));
 	go_on();
 	lock(other, LOCK_UN);
-	say("unlocked");
+	tell("unlocked");
 	go_on();
 }
 
 /* --- stopped -------------------------------------------------------------- */
-
-static long now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static void stopped(void)
 {
@@ -154,10 +131,10 @@ static void stopped(void)
 	long last, t;
 
 	lock(fd, LOCK_EX);
-	say("held");
+	tell("held");
 	for (last = t = now_ms(); t - last < 1000; t = now_ms())
 		last = t;
-	say(flock(fd, LOCK_EX | LOCK_NB) < 0 ? strerror(errno) : "granted");
+	tell(flock(fd, LOCK_EX | LOCK_NB) < 0 ? strerror(errno) : "granted");
 	go_on();
 }
 
@@ -185,7 +162,7 @@ static pthread_t leave_without_proc(const char *dir)
 static void leaves(const char *dir)
 {
 	pthread_join(leave_without_proc(dir), NULL);
-	say("goes on");
+	tell("goes on");
 }
 
 static void ends(const char *dir)
@@ -206,9 +183,9 @@ static void table(void)
 	    dup3(ends[0], 100, O_CLOEXEC) < 0 ||
 	    close_range(3, 99, CLOSE_RANGE_UNSHARE) < 0)
 		die("close_range");
-	say(read(100, &byte, 1) == 0 ? "the end" : strerror(errno));
-	say(flock(open_file(), LOCK_EX | LOCK_NB) < 0 ? strerror(errno)
-						      : "locked");
+	tell(read(100, &byte, 1) == 0 ? "the end" : strerror(errno));
+	tell(flock(open_file(), LOCK_EX | LOCK_NB) < 0 ? strerror(errno)
+						       : "locked");
 }
 
 int main(int argc, char **argv)

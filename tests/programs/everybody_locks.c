@@ -45,6 +45,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum {
@@ -61,13 +63,13 @@ enum { READ = 1, WRITE = 2, TYPE = 3, POSIX = 4, OFD = 8, FLOCK = 16 };
 struct slot {
 	_Atomic bool doomed, runs;
 	_Atomic unsigned char mark[UNITS];
-	_Atomic uint64_t wait_ns; /* since when */
+	_Atomic long long wait_ns; /* since when */
 	char doing[TEXT];
 };
 
 struct arena {
-	_Atomic uint64_t begin_ns; /* 0: not yet */
-	uint64_t run_ns, limit_ns;
+	_Atomic long long begin_ns; /* 0: not yet */
+	long long run_ns, limit_ns;
 	_Atomic bool wedged;
 	_Atomic unsigned long grants, violations, deadlocks, errors, stuck;
 	_Atomic unsigned long late_ms;
@@ -100,22 +102,9 @@ static _Atomic unsigned long alarms;
 
 /* --- small things --------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
-}
-
 static int number(const char *text)
 {
 	return (int)strtol(text, NULL, 10);
-}
-
-static void pause_us(unsigned us)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = us * 1000L }, NULL);
 }
 
 static unsigned any(struct me *me, unsigned n)
@@ -238,7 +227,8 @@ static void failed(struct me *me, bool wait, int first)
 
 static void waited(struct me *me)
 {
-	unsigned long ms = (now_ns() - me->slot->wait_ns) / 1000000;
+	unsigned long ms =
+		(unsigned long)(now_ns() - me->slot->wait_ns) / 1000000;
 	unsigned long was = arena->longest_ms;
 
 	me->slot->wait_ns = 0;
@@ -703,7 +693,7 @@ static void look_for_wedges(int host)
 	const struct slot *s = &arena->slots[0][0][0];
 
 	for (int i = 0; i < HOSTS * WORKERS * THREADS; i++) {
-		uint64_t since = s[i].wait_ns;
+		long long since = s[i].wait_ns;
 
 		if (i / THREADS / WORKERS == host && since && !s[i].doomed &&
 		    now_ns() > since + arena->limit_ns)
@@ -753,7 +743,7 @@ static int be_far(char **argv)
 
 static void pause_and_look(void)
 {
-	const uint64_t began = now_ns();
+	const long long began = now_ns();
 	unsigned long late;
 
 	pause_us(20000);
@@ -767,7 +757,7 @@ static void drive(int host, char *seed, char *flags)
 {
 	struct me me = { .random = strtoul(seed, NULL, 10) * 7919 + 1 +
 				   (unsigned)host };
-	uint64_t next_kill = now_ns();
+	long long next_kill = now_ns();
 
 	while (!over()) {
 		for (int i = 0; i < WORKERS; i++)
@@ -778,7 +768,8 @@ static void drive(int host, char *seed, char *flags)
 		look_for_wedges(host);
 		if (strchr(flags, 'k') || now_ns() < next_kill)
 			continue;
-		next_kill = now_ns() + (300 + any(&me, 900)) * 1000000UL;
+		next_kill =
+			now_ns() + (300 + (long long)any(&me, 900)) * 1000000;
 		kill_worker(host, (int)any(&me, WORKERS));
 		arena->kills++;
 	}
@@ -788,7 +779,7 @@ static void drive(int host, char *seed, char *flags)
 static int be_host(char **argv)
 {
 	const int host = number(argv[2]);
-	uint64_t zero = 0, end;
+	long long zero = 0, end;
 	char line[16];
 	pid_t far;
 

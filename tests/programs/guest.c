@@ -56,51 +56,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
-}
-
-static void pause_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	while (nanosleep(&t, &t) && errno == EINTR)
-		;
-}
-
-static void tell(const char *line)
-{
-	printf("%s\n", line);
-	fflush(stdout);
-}
-
-static void wait_for_go(void)
-{
-	char line[64];
-
-	while (read(STDIN_FILENO, line, sizeof(line)) < 0)
-		if (errno != EINTR)
-			_exit(1);
-}
-
-static int opened(const char *name)
-{
-	int fd = open(name, O_RDWR | O_CREAT, 0666);
-
-	if (fd < 0)
-		die(name);
-	return fd;
-}
+#include "tests/lib/helper.h"
 
 static int locked(const char *name)
 {

@@ -18,6 +18,8 @@
 #include <sys/file.h>
 #include <sys/time.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 static int file;
@@ -33,14 +35,6 @@ static void on_alarm(int sig)
 	else
 		refused++;
 	errno = err;
-}
-
-static long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
 }
 
 static void churn(long until_ms)

@@ -24,7 +24,7 @@
  *		FILE.first
  *
  * Of each round two lines are in OUT, one after the lock call, one before the
- * unlock; times are CLOCK_MONOTONIC, ns:
+ * unlock; times are CLOCK_BOOTTIME, ns:
  *
  *	+ PID EX|SH ASKED LOCKED ENDED
  *	- PID EX|SH UNLOCK
@@ -53,19 +53,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+#include "tests/lib/helper.h"
 
 static sigjmp_buf back;
 static volatile sig_atomic_t may_jump;
 static const char *name;
 static int out;
 static long ended;
-
-static void die(const char *what)
-{
-	perror(what);
-	_exit(1);
-}
 
 /* One write(2) each: O_APPEND keeps it whole. */
 static void say(char sign, const char *mode, long long a, long long b, long c)
@@ -103,17 +97,6 @@ static void annoy(const char *how)
 		return;
 	if (sigaction(SIGALRM, &sa, NULL) || setitimer(ITIMER_REAL, &it, NULL))
 		die("a timer");
-}
-
-static void nap(long long ns)
-{
-	long long until = now_ns() + ns, left;
-
-	while ((left = until - now_ns()) > 0) {
-		struct timespec t = { left / 1000000000, left % 1000000000 };
-
-		nanosleep(&t, NULL);
-	}
 }
 
 /* --- a waiter ------------------------------------------------------------- */
@@ -182,13 +165,13 @@ static void round_of(int fd, int op, const char *mode, long hold_us,
 	lock(fd, op | (strchr(how, 'n') ? LOCK_NB : 0));
 	locked = now_ns();
 	say('+', mode, asked, locked, ended);
-	nap(hold_us * 1000LL);
+	pause_ns(hold_us * 1000LL);
 	say('-', mode, now_ns(), 0, 0);
 	if (flock(fd, LOCK_UN))
 		die("unlock");
 }
 
-static int opened(const char *file, const char *suffix)
+static int with_suffix(const char *file, const char *suffix)
 {
 	char path[4096];
 	int fd;
@@ -205,7 +188,7 @@ static int waiter(char **argv)
 {
 	const char *mode = argv[2], *how = argv[5];
 	const int op = strcmp(mode, "SH") == 0 ? LOCK_SH : LOCK_EX;
-	int fd = opened(argv[1], ""), first = fd;
+	int fd = with_suffix(argv[1], ""), first = fd;
 	long had_fds = 0, had_pages = 0, all = 0;
 	char *unit;
 	long rounds = strtol(argv[4], &unit, 10);
@@ -217,7 +200,7 @@ static int waiter(char **argv)
 	if (out < 0)
 		die(argv[0]);
 	if (strchr(how, 'w'))
-		first = opened(argv[1], ".first");
+		first = with_suffix(argv[1], ".first");
 	annoy(how);
 	for (long i = 0; timed ? now_ns() < until : i < rounds; i++) {
 		round_of(i ? fd : first, op, mode, strtol(argv[3], NULL, 10),

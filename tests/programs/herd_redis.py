@@ -11,6 +11,10 @@ import time
 import redis
 
 
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
 def main():
     path, name, socket, key, hold, seconds, sleep = sys.argv[1:]
     out = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -23,11 +27,11 @@ def main():
 
     while time.monotonic() < until:
         lock = server.lock(key, timeout=5, sleep=float(sleep))
-        asked = time.monotonic_ns()
+        asked = now_ns()
         lock.acquire()
-        say("+", asked, time.monotonic_ns())
+        say("+", asked, now_ns())
         time.sleep(int(hold) / 1e6)
-        say("-", time.monotonic_ns(), 0)
+        say("-", now_ns(), 0)
         lock.release()
     os.write(out, f". {me} - 0 0 0\n".encode())
 

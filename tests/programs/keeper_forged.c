@@ -24,17 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 #include "keeper/protocol.h"
 
 #define TOKEN                                                                  \
 	"dlock1 0123456789abcdef0123456789abcdef boot:id 8:1:2.00ff "          \
 	"00000000000000000042 4711 host job"
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 /* A SOCK_SEQPACKET one: the keeper's is the only one. */
 static int find_socket(void)

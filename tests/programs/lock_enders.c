@@ -29,6 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 int __close(int fd);
 int __dup2(int from, int to);
 
@@ -38,22 +40,7 @@ static FILE *stream;
 static DIR *dir;
 static pid_t pid;
 
-static void die(const char *what)
-{
-	perror(what);
-	_exit(1);
-}
-
-/* Without stdio: some of the ways are about it. */
-static void tell(const char *line)
-{
-	size_t len = strlen(line);
-
-	if (write(STDOUT_FILENO, line, len) != (ssize_t)len)
-		_exit(1);
-}
-
-static void wait_for_go(void)
+static void go_on(void)
 {
 	char line[64];
 
@@ -431,14 +418,6 @@ static const struct way {
 	{ "exec-range", by_open, NULL, end_range_exec },
 };
 
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 static void run(const struct way *w, bool at_once)
 {
 	long long begin = now_ns(), end;
@@ -446,19 +425,19 @@ static void run(const struct way *w, bool at_once)
 
 	w->take();
 	if (!at_once) {
-		tell("locked\n");
-		wait_for_go();
+		tell("locked");
+		go_on();
 	}
 	if (w->survive) {
 		w->survive();
-		tell("survives\n");
-		wait_for_go();
+		tell("survives");
+		go_on();
 	}
 	w->end();
 	end = now_ns();
-	snprintf(line, sizeof(line), "done %lld %lld\n", end, end - begin);
+	snprintf(line, sizeof(line), "done %lld %lld", end, end - begin);
 	tell(line);
-	wait_for_go();
+	go_on();
 }
 
 int main(int argc, char **argv)

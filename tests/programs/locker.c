@@ -59,19 +59,13 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 static int slots[26];
 static char *pages[26];
 static sigjmp_buf out;
-
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
 
 static int *slot(const char *name)
 {

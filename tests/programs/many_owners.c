@@ -19,26 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 enum { FAR = 1000000, MOST = 2000 };
 enum { LOCK, UNLOCK, REFUSED, GET, KINDS };
 
 static const char *name;
 static int last[2]; /* its end is the end of all owners */
-
-static _Noreturn void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static int opened(void)
-{
-	int fd = open(name, O_RDWR | O_CREAT, 0666);
-
-	if (fd < 0)
-		die(name);
-	return fd;
-}
 
 static int set(int fd, int cmd, off_t start, off_t len, short type)
 {
@@ -54,7 +41,7 @@ static _Noreturn void own(int n, int told)
 	char c = 'l';
 
 	close(last[1]);
-	if (set(opened(), F_SETLK, 2 * n, 1, F_WRLCK) < 0)
+	if (set(opened(name), F_SETLK, 2 * n, 1, F_WRLCK) < 0)
 		die("F_SETLK");
 	if (write(told, &c, 1) != 1)
 		die("write");
@@ -101,24 +88,9 @@ static int hold(void)
 
 /* --- one ------------------------------------------------------------------ */
 
-static long now_ns(void)
+static long long timed(int kind, int fd)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	const long x = *(const long *)a, y = *(const long *)b;
-
-	return (x > y) - (x < y);
-}
-
-static long timed(int kind, int fd)
-{
-	const long began = now_ns();
+	const long long began = now_ns();
 	int got = 0;
 
 	switch (kind) {
@@ -142,19 +114,17 @@ static long timed(int kind, int fd)
 
 static int one(size_t times)
 {
-	long *ns[KINDS];
-	int fd = opened();
+	long long *ns[KINDS];
+	int fd = opened(name);
 
 	for (int k = 0; k < KINDS; k++)
-		if (!(ns[k] = calloc(times, sizeof(long))))
+		if (!(ns[k] = calloc(times, sizeof(*ns[k]))))
 			die("calloc");
 	for (size_t i = 0; i < times; i++)
 		for (int k = 0; k < KINDS; k++)
 			ns[k][i] = timed(k, fd);
-	for (int k = 0; k < KINDS; k++) {
-		qsort(ns[k], times, sizeof(long), by_size);
-		printf("%ld ", ns[k][times / 2]);
-	}
+	for (int k = 0; k < KINDS; k++)
+		printf("%lld ", median(ns[k], times));
 	printf("\n");
 	return 0;
 }

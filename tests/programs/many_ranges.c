@@ -16,41 +16,16 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum { SAMPLE = 100 };
 
-static long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static int by_size(const void *a, const void *b)
-{
-	const long x = *(const long *)a, y = *(const long *)b;
-
-	return (x > y) - (x < y);
-}
-
-static long median(long *ns)
-{
-	qsort(ns, SAMPLE, sizeof(*ns), by_size);
-	return ns[SAMPLE / 2];
-}
-
-static long timed(int fd, int cmd, long start, short type)
+static long long timed(int fd, int cmd, long start, short type)
 {
 	struct flock l = { .l_type = type, .l_start = start, .l_len = 1 };
-	const long began = now_ns();
+	const long long began = now_ns();
 
 	if (fcntl(fd, cmd, &l) < 0)
 		die("fcntl");
@@ -69,7 +44,8 @@ static int another(const char *name)
 int main(int argc, char **argv)
 {
 	const struct rlimit files = { 4096, 4096 };
-	long first[SAMPLE] = { 0 }, last[SAMPLE] = { 0 }, n;
+	long long first[SAMPLE] = { 0 }, last[SAMPLE] = { 0 };
+	long n;
 	bool owners;
 	int fd;
 
@@ -80,18 +56,18 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_NOFILE, &files);
 	fd = another(argv[1]);
 	for (long i = 0; i < n; i++) {
-		long ns = owners ? timed(fd = another(argv[1]), F_OFD_SETLK, 0,
-					 F_RDLCK)
-				 : timed(fd, F_SETLK, 2 * i, F_WRLCK);
+		long long ns = owners ? timed(fd = another(argv[1]),
+					      F_OFD_SETLK, 0, F_RDLCK)
+				      : timed(fd, F_SETLK, 2 * i, F_WRLCK);
 
 		if (i < SAMPLE)
 			first[i] = ns;
 		last[i % SAMPLE] = ns;
 	}
-	printf("%ld %ld", median(first), median(last));
+	printf("%lld %lld", median(first, SAMPLE), median(last, SAMPLE));
 	for (long i = 0; i < SAMPLE; i++)
 		last[i] = owners ? timed(fd--, F_OFD_SETLK, 0, F_UNLCK)
 				 : timed(fd, F_SETLK, 2 * (n - 1 - i), F_UNLCK);
-	printf(" %ld\n", median(last));
+	printf(" %lld\n", median(last, SAMPLE));
 	return 0;
 }

@@ -37,6 +37,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum { FEW = 96, AGAIN_MS = 3000 };
@@ -47,56 +49,6 @@ union control {
 };
 
 static volatile sig_atomic_t signals;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000L + t.tv_nsec / 1000000;
-}
-
-static void pause_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	while (nanosleep(&t, &t) && errno == EINTR)
-		;
-}
-
-/* Without stdio, whose descriptors and locks are the program's. */
-static void tell(const char *word)
-{
-	char line[64];
-	int n = snprintf(line, sizeof(line), "%s\n", word);
-
-	if (write(STDOUT_FILENO, line, (size_t)n) != n)
-		_exit(1);
-}
-
-static void wait_for_go(void)
-{
-	char line[64];
-
-	while (read(STDIN_FILENO, line, sizeof(line)) < 0)
-		if (errno != EINTR)
-			_exit(1);
-}
-
-static int opened(const char *name)
-{
-	int fd = open(name, O_RDWR | O_CREAT, 0666);
-
-	if (fd < 0)
-		die(name);
-	return fd;
-}
 
 static int locked(const char *name)
 {

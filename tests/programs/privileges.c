@@ -48,20 +48,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 enum { ARGS = 8, BEFORE = 77 };
 
 int capget(void *header, void *data);
 int capset(void *header, const void *data);
 
 static int file;
-
-static void pause_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	while (nanosleep(&t, &t) && errno == EINTR)
-		;
-}
 
 static const struct {
 	const char *name;
@@ -181,7 +175,7 @@ static const struct {
 };
 
 /* errno is the call's yet. */
-static void tell(long result)
+static void answer(long result)
 {
 	if (result == -1)
 		printf("-1 %s\n", strerrorname_np(errno));
@@ -211,7 +205,7 @@ static void call(char **arg)
 		fflush(stdout);
 		return;
 	}
-	tell((errno = ENOSYS, -1));
+	answer((errno = ENOSYS, -1));
 }
 
 /* One line of the interesting ones in /proc/thread-self/status. */
@@ -254,31 +248,31 @@ static void forked(const char *name)
 		int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 
 		printf("pid %s ", getpid() == 1 ? "1" : "N");
-		tell(fd < 0 ? -1 : flock(fd, LOCK_EX | LOCK_NB));
+		answer(fd < 0 ? -1 : flock(fd, LOCK_EX | LOCK_NB));
 		exit(0);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		tell(-1);
+		answer(-1);
 }
 
 static void obey(char **arg)
 {
 	if (strcmp(arg[0], "lock") == 0)
-		tell(flock(file, LOCK_EX));
+		answer(flock(file, LOCK_EX));
 	else if (strcmp(arg[0], "nb") == 0)
-		tell(flock(file, LOCK_EX | LOCK_NB));
+		answer(flock(file, LOCK_EX | LOCK_NB));
 	else if (strcmp(arg[0], "unlock") == 0)
-		tell(flock(file, LOCK_UN));
+		answer(flock(file, LOCK_UN));
 	else if (strcmp(arg[0], "fork") == 0 && arg[1])
 		forked(arg[1]);
 	else if (strcmp(arg[0], "threads") == 0)
-		tell(threads());
+		answer(threads());
 	else if (strcmp(arg[0], "who") == 0)
 		who();
 	else if (strcmp(arg[0], "call") == 0 && arg[1])
 		call(arg + 1);
 	else
-		tell((errno = ENOSYS, -1));
+		answer((errno = ENOSYS, -1));
 }
 
 static void run_obey(void)

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum { BYTES = 16, MOST = 4 };
@@ -43,20 +45,6 @@ static unsigned draw(unsigned n)
 {
 	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
 	return (unsigned)(state >> 33) % n;
-}
-
-static long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
 }
 
 static int set(int fd, int cmd, int byte, int len, short type)

@@ -21,6 +21,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 enum { BYTES = 24 };
 enum { SET, GET, SET_OFD, GET_OFD, FLOCK, COMMANDS };
 
@@ -35,12 +37,6 @@ static const int commands[] = { F_SETLK, F_GETLK, F_OFD_SETLK, F_OFD_GETLK };
 static const short types[] = { F_RDLCK, F_WRLCK, F_UNLCK };
 static const int modes[] = { LOCK_SH, LOCK_EX, LOCK_UN };
 static int file, ofd_file;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static void act(struct step *s)
 {

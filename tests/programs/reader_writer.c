@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum { SECTIONS_MAX = 200000 };
@@ -28,21 +30,6 @@ enum { SECTIONS_MAX = 200000 };
 static struct section {
 	long long start, end;
 } sections[SECTIONS_MAX];
-
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static void pause_us(long us)
-{
-	struct timespec t = { .tv_nsec = us * 1000 };
-
-	nanosleep(&t, NULL);
-}
 
 /* Lock, stay, unlock; false if a call failed. */
 static bool once(int fd, int mode, struct section *s)

@@ -33,6 +33,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 static sigjmp_buf back;
@@ -55,20 +57,6 @@ static bool is_taken(int fd, long byte)
 	return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
-static void moment(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-}
-
-static int open_it(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-
-	if (fd < 0)
-		exit(1);
-	return fd;
-}
-
 /* --- the neighbour -------------------------------------------------------- */
 
 struct neighbour {
@@ -83,7 +71,16 @@ static char told(int fd)
 	return read(fd, &c, 1) == 1 ? c : 0;
 }
 
-static void tell(int fd, char c)
+static int open_it(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+static void send(int fd, char c)
 {
 	if (write(fd, &c, 1) != 1)
 		exit(1);
@@ -97,16 +94,16 @@ static int neighbour(const char *how, const char *path, const char *other)
 	bool waits = strcmp(how, "waits") == 0;
 
 	set(fd, F_SETLK, F_WRLCK, 0);
-	tell(1, 'r');
+	send(1, 'r');
 	while (!is_taken(there, waits ? 50 : 0))
-		moment();
+		pause_us(100);
 	if (waits) {
 		set(there, F_SETLKW, F_WRLCK, 50);
 		return 0;
 	}
 	set(fd, F_SETLK, F_UNLCK, 0);
 	told(0);
-	tell(1, is_taken(fd, 0) ? 't' : 'f');
+	send(1, is_taken(fd, 0) ? 't' : 'f');
 	return 0;
 }
 
@@ -162,7 +159,7 @@ static void *run(void *arg)
 	struct call *c = arg;
 
 	while (!c->go)
-		moment();
+		pause_us(100);
 	do
 		c->result = set(c->fd, c->cmd, F_WRLCK, c->byte);
 	while (c->again);
@@ -219,21 +216,19 @@ static int cycle(char *path, char *other)
 	int fd = open_it(path), held = open_it(other);
 	struct neighbour n = begin(how, other, path);
 	struct call c = { .fd = fd, .cmd = F_SETLK, .byte = 50, .go = true };
-	struct timespec a, b;
+	long long began, ended;
 	const char *result;
 
 	warm(fd);
 	jump_once(held, 0); /* no wait is the first */
 	start(&c);
 	while (!waits_in_kernel(n.pid) && waitpid(n.pid, NULL, WNOHANG) == 0)
-		moment();
-	clock_gettime(CLOCK_MONOTONIC, &a);
+		pause_us(100);
+	began = now_ns();
 	result = set(held, F_SETLKW, F_WRLCK, 0);
-	clock_gettime(CLOCK_MONOTONIC, &b);
+	ended = now_ns();
 	pthread_join(c.thread, NULL);
-	printf("%s %s %ld\n", c.result, result,
-	       (b.tv_sec - a.tv_sec) * 1000000 +
-		       (b.tv_nsec - a.tv_nsec) / 1000);
+	printf("%s %s %lld\n", c.result, result, (ended - began) / 1000);
 	kill(n.pid, SIGKILL);
 	return 0;
 }
@@ -252,11 +247,11 @@ static int memory(char *path, char *other)
 	start(&busy);
 	start(&waits);
 	while (!waits_in_kernel(getpid()))
-		moment();
+		pause_us(100);
 	setrlimit(RLIMIT_AS, &none);
 	busy.go = true;
 	pthread_join(waits.thread, NULL);
-	tell(n.to, 'g');
+	send(n.to, 'g');
 	printf("%s %c 0\n", waits.result, told(n.from));
 	_exit(0);
 }

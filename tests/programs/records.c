@@ -30,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 enum { ZONE = 64, HIS = 60, ZONES = 16, FDS = 3 };
 
 static const char *file;
@@ -49,17 +51,6 @@ static int record(int fd, int cmd, int type, long start, long len)
 	};
 
 	return fcntl(fd, cmd, &l) ? errno : 0;
-}
-
-static int opened(const char *name)
-{
-	int fd = open(name, O_RDWR | O_CREAT, 0666);
-
-	if (fd < 0) {
-		perror(name);
-		exit(2);
-	}
-	return fd;
 }
 
 /* --- host B --------------------------------------------------------------- */
@@ -343,14 +334,6 @@ static int slots[26];
 static FILE *streams[26];
 static char **self;
 
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 static int type_of(const char *word)
 {
 	return *word == 'R' ? F_RDLCK : *word == 'W' ? F_WRLCK : F_UNLCK;
@@ -476,7 +459,7 @@ static int obey(char **arg, char *text, size_t size)
 	return do_close(arg[0], slot);
 }
 
-static int tell(void)
+static int obey_lines(void)
 {
 	char line[4096];
 
@@ -515,7 +498,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	if (argc > 1 && strcmp(argv[1], "tell") == 0)
-		return tell();
+		return obey_lines();
 	if (argc < 5)
 		return 2;
 	strncpy(address.sun_path, argv[2], sizeof(address.sun_path) - 1);

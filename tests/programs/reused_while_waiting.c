@@ -20,16 +20,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 static const char *kind;
 static int fd;
-
-static void say(const char *what)
-{
-	printf("%s\n", what);
-	fflush(stdout);
-}
 
 static int lock(void)
 {
@@ -48,7 +44,7 @@ static void *wait_for_it(void *unused)
 	printf("waiting %ld\n", syscall(SYS_gettid));
 	fflush(stdout);
 	error = lock() ? errno : 0;
-	say(error ? strerrorname_np(error) : "0");
+	tell(error ? strerrorname_np(error) : "0");
 	return NULL;
 }
 
@@ -96,7 +92,7 @@ int main(int argc, char **argv)
 	pthread_create(&waiter, NULL, wait_for_it, NULL);
 	go_on();
 	reuse(argv[2], argv[3], argv[4]);
-	say("done");
+	tell("done");
 	pthread_join(waiter, NULL);
 	go_on();
 	return 0;

@@ -28,22 +28,11 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "tests/lib/helper.h"
 #include <unistd.h>
 
 enum { COPY = 9, COPIES = 16384, SEEN = 0, LOST = 10 };
-
-static _Noreturn void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void pause_ms(long ms)
-{
-	const struct timespec t = { 0, ms * 1000000 };
-
-	nanosleep(&t, NULL);
-}
 
 /* --- one turn ------------------------------------------------------------- */
 

@@ -28,14 +28,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 static const char *kind;
 static int file;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static bool is(const char *name)
 {
@@ -125,7 +121,7 @@ static int peer;
 static int grants, refused, told, wrong, n_us;
 static double us[ROUNDS_MAX];
 
-static int tell(char what)
+static int say_to_peer(char what)
 {
 	int err;
 
@@ -137,7 +133,7 @@ static int tell(char what)
 
 static int either(bool mine, char what)
 {
-	return mine ? act(what) : tell(what);
+	return mine ? act(what) : say_to_peer(what);
 }
 
 static void must(bool mine, char what)
@@ -154,16 +150,14 @@ static void must(bool mine, char what)
 /* One has it; the other is refused; the one gives it; the other takes it. */
 static void pass(bool first)
 {
-	struct timespec a, b;
+	long long began;
 	int err;
 
 	must(first, 'l');
-	clock_gettime(CLOCK_MONOTONIC, &a);
+	began = now_ns();
 	wrong += either(!first, 'w') == 0;
-	clock_gettime(CLOCK_MONOTONIC, &b);
 	if (!first && n_us < ROUNDS_MAX)
-		us[n_us++] = (double)(b.tv_sec - a.tv_sec) * 1e6 +
-			     (double)(b.tv_nsec - a.tv_nsec) / 1e3;
+		us[n_us++] = (double)(now_ns() - began) / 1e3;
 	must(first, 'g');
 	err = either(!first, 'w');
 	grants++;

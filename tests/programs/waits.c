@@ -43,25 +43,13 @@
 
 #include <dirent.h>
 
+#include "tests/lib/helper.h"
+
 static const char *file;
 static const char *name; /* of the case */
 static int fd;           /* a description of each case's own */
 static volatile sig_atomic_t handled[NSIG];
 static sigjmp_buf back;
-
-static _Noreturn void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void pause_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	while (nanosleep(&t, &t) && errno == EINTR)
-		;
-}
 
 /* --- what there is to say ------------------------------------------------- */
 
@@ -115,7 +103,7 @@ static const char *outcome(int result)
 	return result ? strerrorname_np(errno) : "0";
 }
 
-static void tell(const char *result)
+static void report(const char *result)
 {
 	printf("%s: %s, %d locks, %d blocked, cancellation %s, handled", name,
 	       result, locks(), blocked(), cancellation());
@@ -261,7 +249,7 @@ static void join(struct waiter *w)
 	pthread_join(w->thread, &how);
 	snprintf(line, sizeof(line), "%s%s", w->result,
 		 how == PTHREAD_CANCELED ? ", cancelled" : "");
-	tell(line);
+	report(line);
 }
 
 /* A child that does something to this process while it waits. */
@@ -304,21 +292,21 @@ static void interval(void)
 {
 	handle(SIGALRM, note, 0);
 	timer_us(60000);
-	tell(wait_for_lock());
+	report(wait_for_lock());
 }
 
 static void alarm_clock(void)
 {
 	handle(SIGALRM, note, 0);
 	alarm(1);
-	tell(wait_for_lock());
+	report(wait_for_lock());
 }
 
 static void posix_timer(void)
 {
 	handle(SIGUSR1, note, 0);
 	posix_timer_ms(SIGUSR1, 60);
-	tell(wait_for_lock());
+	report(wait_for_lock());
 }
 
 /* The first handler lets it go on, the second does not. */
@@ -328,7 +316,7 @@ static void mixed(void)
 	handle(SIGALRM, note, 0);
 	posix_timer_ms(SIGUSR1, 40);
 	timer_us(160000);
-	tell(wait_for_lock());
+	report(wait_for_lock());
 }
 
 static void stop_and_go(pid_t parent)
@@ -345,7 +333,7 @@ static void continued_handler(void)
 
 	handle(SIGCONT, note, 0);
 	pid = child(stop_and_go);
-	tell(wait_for_lock());
+	report(wait_for_lock());
 	reap(pid);
 }
 
@@ -390,7 +378,7 @@ static void until_asleep(struct waiter *w)
 		while (!w[i].tid)
 			pause_ms(1);
 		if (w[i].ended) {
-			tell(w[i].result);
+			report(w[i].result);
 			exit(1);
 		}
 		until_state(getpid(), w[i].tid, "S");
@@ -426,7 +414,7 @@ static void crowd(void)
 	snprintf(line, sizeof(line), "%d of %d ended, %d granted", ended(w),
 		 (int)handled[SIGUSR1], good);
 	block(SIG_UNBLOCK, SIGUSR1);
-	tell(line);
+	report(line);
 }
 
 /* --- cases: not ended ----------------------------------------------------- */
@@ -435,7 +423,7 @@ static void released(void)
 {
 	pid_t pid = child(released_by_child);
 
-	tell(wait_for_lock());
+	report(wait_for_lock());
 	reap(pid);
 }
 
@@ -453,7 +441,7 @@ static void blocked_signal(void)
 	timer_us(60000);
 	released();
 	block(SIG_UNBLOCK, SIGALRM);
-	tell("unblocked");
+	report("unblocked");
 }
 
 /* What has no handler, and does nothing. */
@@ -477,7 +465,7 @@ static void stopped(void)
 {
 	pid_t pid = child(stop_then_release);
 
-	tell(wait_for_lock());
+	report(wait_for_lock());
 	reap(pid);
 }
 
@@ -499,7 +487,7 @@ static void traced(void)
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	pid = child(trace_then_release);
-	tell(wait_for_lock());
+	report(wait_for_lock());
 	reap(pid);
 }
 
@@ -554,9 +542,9 @@ static void jump_out(int flags)
 	handle(SIGALRM, jump, flags);
 	if (sigsetjmp(back, 1) == 0) {
 		timer_us(60000);
-		tell(wait_for_lock());
+		report(wait_for_lock());
 	}
-	tell("jumped");
+	report("jumped");
 }
 
 static void jump_once(void)
@@ -602,7 +590,7 @@ static void jump_many(int n, long from_us, long span_us)
 		if (sigsetjmp(back, 1) == 0) {
 			timer_us(from_us + i * 7L % span_us);
 			wait_for_lock();
-			tell("not ended");
+			report("not ended");
 			exit(1);
 		}
 }
@@ -621,7 +609,7 @@ static void count_leaks(int n, long from_us, long span_us)
 		 "%d jumps, %ld pages, %ld descriptors, %ld threads more", n,
 		 pages() - had_pages, entries("/proc/self/fd") - had_fds,
 		 entries("/proc/self/task") - 3);
-	tell(line);
+	report(line);
 }
 
 static void jumps(void)

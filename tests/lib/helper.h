@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* What the C programs of the tests and benchmarks share. */
+#ifndef DLK_TEST_HELPER_H
+#define DLK_TEST_HELPER_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* For threads and children as well: no handler of exit(3) runs. */
+static inline _Noreturn void die(const char *what)
+{
+	perror(what);
+	_exit(1);
+}
+
+/* That of tests/programs/now.c, which the scripts read. */
+#ifndef DLK_TEST_CLOCK
+#define DLK_TEST_CLOCK CLOCK_BOOTTIME
+#endif
+
+static inline long long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(DLK_TEST_CLOCK, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static inline long now_ms(void)
+{
+	return (long)(now_ns() / 1000000);
+}
+
+/* The whole time, whatever handlers run meanwhile. */
+static inline void pause_ns(long long ns)
+{
+	struct timespec t = { ns / 1000000000, ns % 1000000000 };
+
+	while (ns > 0 && nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+static inline void pause_us(long us)
+{
+	pause_ns(us * 1000LL);
+}
+
+static inline void pause_ms(long ms)
+{
+	pause_ns(ms * 1000000LL);
+}
+
+static inline int opened(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CREAT, 0666);
+
+	if (fd < 0)
+		die(name);
+	return fd;
+}
+
+/* A line for the script; without stdio, which some programs are about. */
+static inline void tell(const char *text)
+{
+	char line[256];
+	int n = snprintf(line, sizeof(line), "%s\n", text);
+
+	if (n >= (int)sizeof(line) ||
+	    write(STDOUT_FILENO, line, (size_t)n) != n)
+		_exit(1);
+}
+
+/* The script's next line; at the end of input it goes on, too. */
+static inline void wait_for_go(void)
+{
+	char line[64];
+
+	while (read(STDIN_FILENO, line, sizeof(line)) < 0)
+		if (errno != EINTR)
+			_exit(1);
+}
+
+static inline int by_size(const void *a, const void *b)
+{
+	const long long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static inline long long median(long long *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), by_size);
+	return v[n / 2];
+}
+
+#endif
