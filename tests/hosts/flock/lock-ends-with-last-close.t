@@ -9,13 +9,13 @@
 # before the first tick by the ttl, after it at once.
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=1200
+TTL=2400
 PROMPT=100			# ms; on a busy machine nine in ten
 LONGEST=$((TTL / 3 - 50))		# no tick of anybody's brought it about
 slow=0 ends=0
 
 rig_start disks
-rig_configs ttl=${TTL}ms connect_timeout=200ms
+rig_configs ttl=${TTL}ms connect_timeout=400ms
 
 declare -A stages
 while read -r way n; do
@@ -77,7 +77,7 @@ ends()
 	case $way in
 	*exit* | exec*) # has no last word
 		say "$way" go
-		until_true 3 is_free_here "$way"
+		until_true 6 is_free_here "$way"
 		begin=$(now)
 		;;
 	*)
@@ -86,7 +86,7 @@ ends()
 		begin=$START
 		;;
 	esac
-	ok "$way, $2: released" until_true 3 lease_is_gone "$way"
+	ok "$way, $2: released" until_true 6 lease_is_gone "$way"
 	took=$((($(now) - begin) / 1000000))
 	[ "$most" -le "$PROMPT" ] || note "$way, $2: $took ms"
 	ends=$((ends + 1))
@@ -98,7 +98,7 @@ ends()
 	[ "$most" -ge "$LONGEST" ] || most=$LONGEST
 	in_time "$took" "$most" "$way, $2: released in $took ms"
 	# A bare program may meet the keeper, which looks for a moment.
-	ok "$way, $2: free on its own host" until_true 3 is_free_here "$way"
+	ok "$way, $2: free on its own host" until_true 6 is_free_here "$way"
 	ok "$way, $2: the other host has it" dl B flock -n "$way" true
 	peer_end "$way"
 }
@@ -119,7 +119,7 @@ at_once()
 	is "$RESULT" 'done' "$way: locks and ends it at once"
 	ok "$way: released when it returns" lease_is_gone "$way"
 	peer_end "$way"
-	until_true 3 lease_is_gone "$way"
+	until_true 6 lease_is_gone "$way"
 }
 
 for way in "${ways[@]}"; do

@@ -9,7 +9,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=1s connect_timeout=150ms
+rig_configs ttl=2s connect_timeout=300ms
 on A chmod 755 "$RIG" "$MNT"
 
 # NAME=CALL; CALL; ... of privileges.c.  Capability 7 is CAP_SETUID.
@@ -73,7 +73,7 @@ for name in "${names[@]}"; do
 done
 
 ok 'refused on the other host for 3.2 x ttl' \
-	refused_for 3200 "${names[@]}"
+	refused_for 6400 "${names[@]}"
 for name in "${names[@]}"; do
 	is "$(token_of "$name")" "${token[$name]}" "$name: the same lease"
 	ask "dl-$name" threads
@@ -81,7 +81,7 @@ for name in "${names[@]}"; do
 	begin=$(now)
 	ask "dl-$name" unlock
 	is "$HEARD" 0 "$name: unlocks"
-	ok "$name: the lease ends" until_true 2 lease_is_gone "$name"
+	ok "$name: the lease ends" until_true 5 lease_is_gone "$name"
 	took=$((($(now) - begin) / 1000000))
 	in_time "$took" 300 "$name: within $took ms"
 	is "$(cat "$RIG/dl-$name.err")" '' "$name: nothing to say"
@@ -106,7 +106,7 @@ not_granted()
 }
 ok 'late: refused on the other host' not_granted late
 ask late unlock
-ok 'late: the lease ends' until_true 2 lease_is_gone late
+ok 'late: the lease ends' until_true 5 lease_is_gone late
 peer_end late
 
 # With /proc the file is known by its name, whatever the root is.
@@ -120,7 +120,7 @@ is "$HEARD" 0 'jail: locks'
 like "$(token_of jailed)" '^dlock1 ' 'jail: has a lease, by its name outside'
 ok 'jail: refused on the other host' not_granted jailed
 ask jail unlock
-ok 'jail: the lease ends' until_true 2 lease_is_gone jailed
+ok 'jail: the lease ends' until_true 5 lease_is_gone jailed
 peer_end jail
 on A mkdir empty
 peer jail dl A "$BIN/privileges" obey jailed

@@ -26,13 +26,13 @@ lines()
 # all_are_kept NAME N
 all_are_kept()
 {
-	ok "$1: a keeper is told of all" until_true 15 lines ' is carried on: ' "$2"
-	ask a 'child()' 10
+	ok "$1: a keeper is told of all" until_true 60 lines ' is carried on: ' "$2"
+	ask a 'child()' 30
 	like "$RESULT" '^[0-9]+$' "$1: fork has its word on all"
 	note "$(grep -c "the keeper's to carry on" "$RIG/log") answers heard"
 	on A pkill -KILL -x python3
-	rig_empty 10 "$1: all of them end"
-	ok "$1: so does the keeper" until_true 5 no_keeper A
+	rig_empty 20 "$1: all of them end"
+	ok "$1: so does the keeper" until_true 20 no_keeper A
 }
 
 # --- it does not run for a moment, and many answers come at once -------------
@@ -43,15 +43,15 @@ ask a '(child(), lock("f"))[1]'
 ok 'a keeper carries the first lock' until_true 5 lines ' is carried on: ' 1
 keeper=$(on A pgrep -x dlock-keeper)
 locks="[lock('m%d' % i) for i in range(400)]"
-ask a "(stop($keeper), $locks, sleep(0.3), os.kill($keeper, 18))[3]" 20
+ask a "(stop($keeper), $locks, sleep(0.3), os.kill($keeper, 18))[3]" 60
 is "$RESULT" None 'stopped for a moment: 400 locks are had'
 all_are_kept 'stopped for a moment' 401
 
 # --- it is as quick as the process, which asks for more before it listens ----
 
-rig_configs ttl=3s connect_timeout=500ms path_more='coherence = "off"'
+rig_configs ttl=15s connect_timeout=2s path_more='coherence = "off"'
 guest
-ask a '[ofd(os.open("o%d" % i, 66), 0) for i in range(2500)][0]' 20
+ask a '[ofd(os.open("o%d" % i, 66), 0) for i in range(2500)][0]' 60
 is "$RESULT" 0 'quick: 2500 locks are had'
 all_are_kept quick 2500
 
@@ -62,12 +62,12 @@ ask a 'lock("f")'
 fd=$RESULT
 ok 'last words: a keeper carries the lock' \
 	until_true 5 lines ' is carried on: ' 1
-ask a "(stop($(on A pgrep -x dlock-keeper)), fcntl.flock($fd, 8))[1]"
+ask a "(stop($(on A pgrep -x dlock-keeper)), fcntl.flock($fd, 8))[1]" 30
 is "$RESULT" None 'last words: the lock is given back, and nobody reads that'
 ask a 'os.getpid()'
 peer_end a
 ok 'last words: the process has ended' until_true 5 pid_is_gone_on A "$RESULT"
 on A pkill -CONT -x dlock-keeper
-ok 'last words: the keeper has read them, and ends' until_true 5 no_keeper A
+ok 'last words: the keeper has read them, and ends' until_true 20 no_keeper A
 unlike "$(cat "$RIG/log")" 'refused' 'last words: are no cause for alarm'
 rig_end

@@ -47,7 +47,7 @@ another_keeper()
 # told LINE: p prints it
 told()
 {
-	hear p 5
+	hear p
 	is "$HEARD" "$1" "$NAME: $1"
 }
 
@@ -61,20 +61,20 @@ unseen()
 	peer p dl A "$@"
 	told 'before: waitpid -1 10, signals 0'
 	told locked
-	ok "$NAME: it has a keeper" until_true 2 some_keeper
+	ok "$NAME: it has a keeper" until_true 5 some_keeper
 	say p go
 	told 'locked: waitpid -1 10, signals 0'
 	told go
 	old=$(keepers A)
 	on A kill -KILL "$old"
-	ok "$NAME: it has another one" until_true 2 another_keeper "$old"
+	ok "$NAME: it has another one" until_true 5 another_keeper "$old"
 	say p go
 	told 'its keeper was killed: waitpid -1 10, signals 0'
 	told go
 	say p go
 	told 'closed: waitpid -1 10, signals 0'
 	told go
-	ok "$NAME: the keeper ends" until_true 3 no_keeper A
+	ok "$NAME: the keeper ends" until_true 5 no_keeper A
 	say p go
 	told 'after: waitpid -1 10, signals 0'
 	told end
@@ -82,6 +82,6 @@ unseen()
 }
 
 rig_start disks
-rig_configs ttl=600ms connect_timeout=100ms
+rig_configs ttl=1800ms connect_timeout=300ms
 unseen 'a program' /usr/bin/perl -e "$SEES"
 rig_end
