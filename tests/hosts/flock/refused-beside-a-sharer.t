@@ -97,7 +97,7 @@ peer w on A bash -c 'exec 9>>"$1/s"; echo $BASHPID
 		LD_PRELOAD=$shim DLOCK_CONFIG=$2/late.conf flock -n 9
 		echo $? >"$2/cp/end"; } &
 	read -r _
-	GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/gate.so" \
+	GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/flock_gate.so" \
 		DLOCK_CONFIG=$2/A.conf flock -s -n 9
 	echo "granted $?"; read -r _' _ "$MNT" "$RIG" "$BUILD"
 hear w
@@ -128,7 +128,7 @@ ask late hang
 # shellcheck disable=SC2016 # expanded by that shell
 peer w on A bash -c 'exec 9>>"$1/r"; echo $BASHPID
 	shim=$3/libdlock-preload.so
-	{ GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/gate.so" \
+	{ GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/flock_gate.so" \
 		DLOCK_CONFIG=$2/late.conf flock 9; echo "first $?"; } &
 	read -r _
 	LD_PRELOAD=$shim DLOCK_CONFIG=$2/A.conf flock -n 9
@@ -163,7 +163,7 @@ peer p on A env DLOCK_CONFIG="$RIG/other.conf" \
 ask p 'open g g'
 # shellcheck disable=SC2016 # expanded by that shell
 peer w on A bash -c 'exec 9>>"$1/g"
-	GATE=$2/cp/gate LD_PRELOAD="$3/libdlock-preload.so $3/tests/gate.so" \
+	GATE=$2/cp/gate LD_PRELOAD="$3/libdlock-preload.so $3/tests/flock_gate.so" \
 		DLOCK_CONFIG=$2/A.conf flock -n 9
 	echo $?; read -r _' _ "$MNT" "$RIG" "$BUILD"
 gate_at 'after UN'
