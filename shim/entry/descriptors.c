@@ -14,6 +14,8 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
+#include "entry/lifecycle.h"
+#include "entry/start.h"
 #include "os/real.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
@@ -31,10 +33,17 @@ static bool holds(void)
 	return atomic_load(&dlk.n_held) || atomic_load(&dlk.n_shadows);
 }
 
+/* Who waits with one of these is told. */
+static void tell_waiters(unsigned first, unsigned last)
+{
+	if (dlk_follow_concerned(first, last) && dlk_alive())
+		dlk_follow_closing(first, last);
+}
+
 static void closing(int fd)
 {
 	if (fd >= 0)
-		dlk_follow_closing((unsigned)fd, (unsigned)fd);
+		tell_waiters((unsigned)fd, (unsigned)fd);
 	if (holds() && dlk_alive()) {
 		dlk_closing(fd);
 		dlk_record_closing(fd);
@@ -267,7 +276,7 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 		dlk_resolve_real();
 	if (!dlk_alive() || first > last || (flags & ~CLOSE_RANGE_UNSHARE))
 		return real.close_range(first, last, flags);
-	dlk_follow_closing(first, last);
+	tell_waiters(first, last);
 	if (holds())
 		closing_span(first, last);
 	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)

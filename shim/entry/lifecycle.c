@@ -4,12 +4,15 @@
  * in a description that others share (DESIGN L4): then the keeper has them
  * first.  Nothing is released here, for stdio is flushed after us.
  */
+#include "entry/lifecycle.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "entry/start.h"
 #include "os/log.h"
 #include "os/real.h"
 #include "hold/delegation.h"
@@ -18,14 +21,6 @@
 #include "lock/follow.h"
 
 enum { FLUSH_MS = 200 };
-
-void dlk_before_child(void)
-{
-	if (!dlk_alive())
-		return;
-	atomic_store(&dlk.shares, true);
-	dlk_handover_all();
-}
 
 /* Explicit unlocks that were sent: let the answers arrive. */
 static void flush_releases(void)
@@ -67,6 +62,11 @@ void dlk_before_exit(void)
 	dlk_handover_all();
 	flush_releases();
 	cut_short();
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+	dlk_before_exit();
 }
 
 /* --- a thread ends -------------------------------------------------------- */
@@ -183,54 +183,4 @@ void dlk_after_own_table(void)
 	if (dlk_stat("/proc/self/task", &st, 0) < 0 || st.st_nlink != 2 + 1)
 		atomic_store(&dlk.tables, true);
 	errno = err;
-}
-
-/* --- fork ----------------------------------------------------------------- */
-
-/* Its shadows are its descriptions' as well, and the log is everybody's. */
-static bool stays_open(int fd)
-{
-	return dlk_shadow_is_own(fd) || dlk_log_is_own(fd);
-}
-
-/*
- * In a child of fork(2): it has its parent's memory but none of its threads,
- * none of its leases (they stay with the description: the parent's keeper
- * sees their end), and must not speak on its connections.
- */
-void dlk_after_fork(void)
-{
-	struct dlk_call call;
-
-	dlk_enter(&call);
-	if (atomic_load(&dlk_birth->pid) == 0) {
-		atomic_store(&dlk_birth->pid, dlk_pid());
-		pthread_mutex_init(&dlk.mutex, NULL);
-		/* The objects are a copy of the parent's; a few pages. */
-		if (dlk.held)
-			memset(dlk.chains, 0, sizeof(dlk.chains));
-		dlk.held = NULL;
-		dlk.spare = NULL;
-		dlk.thread_runs = false;
-		dlk.thread_tid = 0;
-		atomic_store(&dlk.paused, 0);
-		atomic_store(&dlk.thread_missed, false);
-		atomic_store(&dlk.main_ends, false);
-		atomic_store(&dlk.tables, false);
-		atomic_store(&dlk.away, false);
-		dlk_note_pid_namespace(false);
-		atomic_store(&dlk.n_held, 0);
-		atomic_store(&dlk.n_owed, 0);
-		atomic_store(&dlk.shares, true);
-		atomic_store(&dlk.last_words, 0);
-		dlk_gates_forget();
-		dlk_follow_forget();
-		dlk_deadlock_forget();
-		dlk_stores_forget();
-		dlk_delegation_forget();
-		dlk_log_forked();
-		dlk_own_forget(stays_open);
-		dlk_identity_forget();
-	}
-	dlk_leave(&call);
 }

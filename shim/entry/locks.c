@@ -11,9 +11,11 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
+#include "entry/lifecycle.h"
+#include "entry/start.h"
 #include "os/real.h"
-#include "lock/borrowed.h"
 #include "hold/state.h"
+#include "lock/borrowed.h"
 
 /* As the call's result; errno is set on failure only. */
 static int result(int r, int saved)

@@ -20,6 +20,7 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
+#include "entry/lifecycle.h"
 #include "os/real.h"
 #include "hold/state.h"
 

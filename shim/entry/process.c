@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "entry/export.h"
+#include "entry/lifecycle.h"
+#include "entry/start.h"
 #include "os/real.h"
 #include "hold/state.h"
 

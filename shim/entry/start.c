@@ -12,6 +12,8 @@
  *     compiled-in file counts.
  *  4. Who locks before there is a way to read it is refused, too.
  */
+#include "entry/start.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +26,95 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/real.h"
 #include "os/log.h"
+#include "os/real.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
 #include "hold/state.h"
+#include "lock/follow.h"
+
+/* --- a child -------------------------------------------------------------- */
+
+/* Wiped in a child of fork(2), see start.h. */
+struct page {
+	_Atomic pid_t pid;
+};
+static struct page *page;
+
+static bool make_page(void)
+{
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	if (madvise(p, size, MADV_WIPEONFORK) < 0) {
+		munmap(p, size);
+		return false;
+	}
+	page = p;
+	atomic_store(&page->pid, dlk_pid());
+	return true;
+}
+
+void dlk_before_child(void)
+{
+	if (!dlk_alive())
+		return;
+	atomic_store(&dlk.shares, true);
+	dlk_handover_all();
+}
+
+/* Its shadows are its descriptions' as well, and the log is everybody's. */
+static bool stays_open(int fd)
+{
+	return dlk_shadow_is_own(fd) || dlk_log_is_own(fd);
+}
+
+/*
+ * In a child of fork(2): it has its parent's memory but none of its threads,
+ * none of its leases (they stay with the description: the parent's keeper
+ * sees their end), and must not speak on its connections.
+ */
+static void after_fork(void)
+{
+	struct dlk_call call;
+
+	dlk_enter(&call);
+	if (atomic_load(&page->pid) == 0) {
+		atomic_store(&page->pid, dlk_pid());
+		pthread_mutex_init(&dlk.mutex, NULL);
+		/* The objects are a copy of the parent's; a few pages. */
+		if (dlk.held)
+			memset(dlk.chains, 0, sizeof(dlk.chains));
+		dlk.held = NULL;
+		dlk.spare = NULL;
+		dlk.thread_runs = false;
+		dlk.thread_tid = 0;
+		atomic_store(&dlk.paused, 0);
+		atomic_store(&dlk.thread_missed, false);
+		atomic_store(&dlk.main_ends, false);
+		atomic_store(&dlk.tables, false);
+		atomic_store(&dlk.away, false);
+		dlk_note_pid_namespace(false);
+		atomic_store(&dlk.n_held, 0);
+		atomic_store(&dlk.n_owed, 0);
+		atomic_store(&dlk.shares, true);
+		atomic_store(&dlk.last_words, 0);
+		dlk_gates_forget();
+		dlk_follow_forget();
+		dlk_deadlock_forget();
+		dlk_stores_forget();
+		dlk_delegation_forget();
+		dlk_log_forked();
+		dlk_own_forget(stays_open);
+		dlk_identity_forget();
+	}
+	dlk_leave(&call);
+}
+
+/* --- the beginning -------------------------------------------------------- */
 
 /* Which descriptors we began with: others may have those too (DESIGN L4). */
 static void note_open_descriptors(void)
@@ -75,27 +163,10 @@ static bool load_config(bool secure)
 	return err != -ENOENT || file == named;
 }
 
-static bool make_birth_page(void)
-{
-	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		return false;
-	if (madvise(p, size, MADV_WIPEONFORK) < 0) {
-		munmap(p, size);
-		return false;
-	}
-	dlk_birth = p;
-	atomic_store(&dlk_birth->pid, dlk_pid());
-	return true;
-}
-
 /* The last thing that is set is `on`: until then every hook passes through. */
 static void turn_on(bool secure)
 {
-	if ((!dlk_birth && !make_birth_page()) || dlk_renewer_begin() < 0) {
+	if ((!page && !make_page()) || dlk_renewer_begin() < 0) {
 		dlk_log(DLK_ERROR, "no memory at start; locks stay local",
 			NULL);
 		return;
@@ -103,7 +174,7 @@ static void turn_on(bool secure)
 	note_open_descriptors();
 	dlk_log_open();
 	find_keeper(secure);
-	pthread_atfork(dlk_before_child, NULL, dlk_after_fork);
+	pthread_atfork(dlk_before_child, NULL, after_fork);
 	dlk.on = true;
 }
 
@@ -163,7 +234,7 @@ static bool is_relocating(void)
 
 static void refuse_for_now(void)
 {
-	if (!is_configured() || !make_birth_page())
+	if (!is_configured() || !make_page())
 		return;
 	dlk_log_init(NULL, true);
 	strcpy(dlk.broken.text, "the program is still being relocated");
@@ -185,7 +256,8 @@ static void begin_once(void)
 	begin();
 }
 
-void dlk_begin(void)
+/* What the constructor does, for a lock call that comes before it. */
+static void begin_for_call(void)
 {
 	int saved = errno;
 
@@ -204,7 +276,25 @@ __attribute__((constructor)) static void constructed(void)
 	errno = saved;
 }
 
-__attribute__((destructor)) static void finish(void)
+/* --- each call ------------------------------------------------------------ */
+
+enum dlk_presence dlk_presence(void)
 {
-	dlk_before_exit();
+	pid_t born;
+
+	if (!dlk.on)
+		begin_for_call();
+	if (!dlk.on)
+		return DLK_ABSENT;
+	born = atomic_load(&page->pid);
+	if (born == 0)
+		after_fork();
+	else if (born != dlk_pid())
+		return DLK_BORROWED;
+	return DLK_PRESENT;
+}
+
+bool dlk_alive(void)
+{
+	return dlk_presence() == DLK_PRESENT;
 }

@@ -27,6 +27,8 @@
 
 #include "entry/export.h"
 #include "entry/hints.h"
+#include "entry/lifecycle.h"
+#include "entry/start.h"
 #include "os/real.h"
 #include "hold/state.h"
 

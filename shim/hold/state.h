@@ -8,14 +8,6 @@
  * Fields marked (1) are written before main() and read-only after.
  * A connection belongs to the thread that marked it busy.
  *
- * Fork.  The page `dlk_birth` is wiped in a child of fork(2)
- * (MADV_WIPEONFORK), whatever function made it.  So each entry knows:
- *
- *	dlk_birth->pid == getpid()	this process
- *	dlk_birth->pid == 0		a child with a copy of our memory: it
- *					holds nothing yet; start anew
- *	else				a child of vfork(2) in our memory: it
- *					must touch nothing
  */
 #ifndef DLK_STATE_H
 #define DLK_STATE_H
@@ -149,95 +141,7 @@ struct dlk_state {
 
 extern struct dlk_state dlk;
 
-struct dlk_birth {
-	_Atomic pid_t pid;
-};
-extern struct dlk_birth *dlk_birth;
-
-/* --- call.c: one call into dlock ------------------------------------------ */
-
-struct dlk_call {
-	sigset_t mask;                   /* the program's */
-	int cancel;                      /* the program's cancellation state */
-	int err;                         /* the program's errno */
-	bool wait;                       /* a signal may interrupt it: EINTR */
-	bool handled;                    /* a handler ran in a sleep of ours */
-	uint64_t deaf_ns, deaf_until_ns; /* dlk_signal_waits */
-	const struct dlk_call *outer;    /* that a signal handler interrupted */
-	bool cancels; /* a pause is a cancellation point (pthreads(7)) */
-};
-
-/*
- * May this process be in dlock at all, now?  Repairs the state of a child of
- * fork first.
- */
-enum dlk_presence {
-	DLK_ABSENT,   /* nothing is managed: pass the call through */
-	DLK_PRESENT,  /* the state is this process' own */
-	DLK_BORROWED, /* it is that of the process in whose memory this one
-			 runs, and MUST NOT be touched (borrowed.h) */
-};
-enum dlk_presence dlk_presence(void);
-/* DLK_PRESENT; for a hook that is only a hint. */
-bool dlk_alive(void);
-
-/* (start.c) What the constructor does, for a lock call that comes before it. */
-void dlk_begin(void);
-
-/* Block signals and cancellation for a while; errno is put back by leave. */
-void dlk_enter(struct dlk_call *call);
-void dlk_leave(struct dlk_call *call);
-
-/* (between enter and leave) May the caller be a signal handler? (thread.c) */
-bool dlk_in_handler(void);
-/* The signal mask that the program has, here too; empty in our own thread. */
-void dlk_program_mask(sigset_t *mask);
-
-/*
- * dlk_conn's callback: true if a signal waits that must be let in, and so the
- * connection given up first.  At once if it is to end a waiting call; another
- * one from deaf_until_ns on, which the caller sets.
- */
-bool dlk_signal_waits(void *call);
-
-/*
- * From here on the call may never come back: nothing may be in hand, no
- * connection, no scratch, no pin (call.c).
- *
- * Let pending signals be handled now.  -EINTR if the call waits and a handler
- * without SA_RESTART ran (signal(7)), else 0.
- */
-int dlk_let_signals_in(struct dlk_call *call);
-
-/* Run as the program's own system call would: its mask, its cancellation. */
-void dlk_unmask(struct dlk_call *call);
-void dlk_mask(void);
-
-/*
- * A timed sleep that ends as flock(2)'s does: -EINTR for a handler without
- * SA_RESTART if the call may be interrupted, else 0 when the time is over.
- */
-int dlk_sleep(struct dlk_call *call, uint64_t ns);
-/*
- * The same, and it ends with 1 when bytes come on fd (-1: none), a socket of
- * ours that has no flags.  Before a handler runs, or where the thread is
- * cancelled, `away` is called, for the call may never come back; after a
- * handler it ends, with 0 or -EINTR.
- */
-typedef void dlk_away_fn(void *arg);
-int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
-		 void *arg);
-
-/* Page-wise memory for paths and keys: signal handlers have small stacks. */
-struct dlk_scratch {
-	char path[DLK_PATH_MAX + 1];
-	char key[DLK_KEY_MAX + 1];
-	char places[DLK_KEY_MAX + 8];
-	char token[DLK_TOKEN_MAX];
-	struct dlk_answer answer;
-};
-struct dlk_scratch *dlk_scratch_get(void);
-void dlk_scratch_put(struct dlk_scratch *s);
+#include "os/signals.h"
 
 /* --- table.c -------------------------------------------------------------- */
 
@@ -538,39 +442,5 @@ void dlk_cut_short(void);
 void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
 /* What is due for it: send it again, or read the answer; for the thread. */
 void dlk_list_retry(struct dlk_held *h, uint64_t deadline_ns);
-
-/* The main thread is about to end by itself. */
-void dlk_main_ends(void);
-/* A thread does by SYS_exit: of the program's last one it ends the process. */
-void dlk_thread_exits(int code);
-
-/* The process makes a child, becomes another program, or ends. */
-void dlk_before_child(void);
-void dlk_before_exec(void);
-void dlk_before_exit(void);
-
-/*
- * Around a call that changes privileges or namespaces, on the thread that
- * makes it.  errno stays as it is.
- */
-struct dlk_privileged {
-	bool paused;
-	int cancel; /* the program's cancellation state */
-};
-void dlk_before_privileged(struct dlk_privileged *p);
-void dlk_after_privileged(const struct dlk_privileged *p);
-/* The process is in another user namespace: its ids are others'. */
-void dlk_after_user_namespace(void);
-/* The next child may be process 1 of a new namespace: pid_namespaces(7). */
-void dlk_before_pid_namespace(void);
-void dlk_after_pid_namespace(bool done);
-/* No new connection goes where the keeper's go. */
-void dlk_after_net_namespace(void);
-/* This thread has a descriptor table of its own now, perhaps. */
-void dlk_after_own_table(void);
-
-/* --- start.c (entry) ------------------------------------------------------ */
-
-void dlk_after_fork(void); /* in a child: start anew */
 
 #endif

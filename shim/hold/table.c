@@ -12,6 +12,8 @@
 
 #include "model/timeline.h"
 
+struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
 enum { SMALL = 2048, BATCH = 32 };
 
 static void *map(size_t size)

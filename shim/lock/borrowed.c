@@ -28,7 +28,7 @@
 #include "lock/request.h"
 #include "lock/record.h"
 
-/* The stack may be small, and the scratch of call.c is the other's. */
+/* The stack may be small, and the scratch is the other's. */
 struct room {
 	char path[DLK_PATH_MAX + 1];
 };

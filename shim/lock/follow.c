@@ -23,7 +23,7 @@
  *     fcntl_setlk: "close/fcntl race").
  *  4. What is taken away past libc is seen by its device and inode.
  *
- * Slots are static, for a call that waits may never come back (call.c): one is
+ * Slots are static, for a call that waits may never come back (signals.c): one is
  * its thread's until that needs it again, or has ended.
  */
 #include "lock/follow.h"
@@ -171,7 +171,7 @@ static bool concerns(const struct dlk_followed *f, unsigned first,
 	       (unsigned)fd <= last;
 }
 
-static void tell(unsigned first, unsigned last)
+void dlk_follow_closing(unsigned first, unsigned last)
 {
 	const pid_t self = (pid_t)dlk_syscall(SYS_gettid);
 	struct dlk_call call;
@@ -185,14 +185,13 @@ static void tell(unsigned first, unsigned last)
 	dlk_leave(&call);
 }
 
-void dlk_follow_closing(unsigned first, unsigned last)
+bool dlk_follow_concerned(unsigned first, unsigned last)
 {
 	bool any = false;
 
 	for (unsigned i = 0; i < atomic_load(&used) && !any; i++)
 		any = concerns(&slots[i], first, last, 0);
-	if (any && dlk_alive())
-		tell(first, last);
+	return any;
 }
 
 bool dlk_follow_any(void)

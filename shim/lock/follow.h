@@ -31,7 +31,11 @@ bool dlk_follow_moved(const struct ask *a);
 /* Before what the kernel has granted is undone: a->fd may be another one. */
 bool dlk_follow_is_there(struct ask *a);
 
-/* A hook: these descriptors are about to be taken away, by this thread. */
+/*
+ * These descriptors are about to be taken away, by this thread: does a call wait
+ * with one of them?  Then tell it so.
+ */
+bool dlk_follow_concerned(unsigned first, unsigned last);
 void dlk_follow_closing(unsigned first, unsigned last);
 bool dlk_follow_any(void);
 void dlk_follow_forget(void); /* in a child */

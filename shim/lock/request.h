@@ -13,6 +13,7 @@
 #include "os/log.h"
 #include "lease/records.h"
 #include "hold/state.h"
+#include "lock/scratch.h"
 
 struct dlk_followed; /* follow.h */
 
@@ -164,7 +165,7 @@ bool dlk_ask_once_more(struct ask *a);
 bool dlk_ask_same_place(const struct ask *a, bool *older);
 
 /*
- * A waiting call may never come back (call.c), so what it has in hand goes
+ * A waiting call may never come back (signals.c), so what it has in hand goes
  * first; the key is on its stack, all else is had anew.  fill gives `err`, or
  * -ENOLCK without memory: then a->s is NULL.
  */

@@ -7,7 +7,7 @@
  * kernel and not come back to us.
  *
  * Elsewhere than on x86-64 and AArch64 the shim does not replace the two
- * (entry/syscall.c), and libc's do.
+ * (entry/syssignals.c), and libc's do.
  */
 #include "os/sys.h"
 

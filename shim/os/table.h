@@ -9,7 +9,7 @@
 #define DLK_TABLE_H
 
 #define DLK_TABLE(X)                                                           \
-	X(syscall, long, (long, ...)) /* the first: entry/syscall.c */         \
+	X(syscall, long, (long, ...)) /* the first: entry/syssignals.c */      \
 	X(flock, int, (int, int))                                              \
 	X(fcntl, int, (int, int, ...))                                         \
 	X(fcntl64, int, (int, int, ...))                                       \

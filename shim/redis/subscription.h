@@ -4,7 +4,7 @@
  * made at the first contention, and kept for the next one.
  *
  * Who has one lets go of it before a signal handler runs, which may never come
- * back (call.c).  Any thread, with all signals blocked.
+ * back (signals.c).  Any thread, with all signals blocked.
  */
 #ifndef DLK_SUBSCRIPTION_H
 #define DLK_SUBSCRIPTION_H

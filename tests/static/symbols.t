@@ -27,9 +27,9 @@ undefined()
 declare -A calls
 
 # What is banned but for one object and one reason:
-#  call.o sigaction	asks for SA_RESTART (the test below sees to "asks")
+#  signals.o sigaction	asks for SA_RESTART (the test below sees to "asks")
 #  descriptors.o fflush	fclose() flushes before it releases (L4)
-allowed='call.o sigaction
+allowed='signals.o sigaction
 descriptors.o fflush'
 
 # banned NAME LIST OBJECT...: none of LIST is called.

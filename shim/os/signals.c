@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One call into dlock: what surrounds every hook.
+ * One call into dlock, and the signals meanwhile: what surrounds every hook.
  *
  *  1. All signals are blocked while we hold a mutex or a connection: a
  *     handler that locks would meet them half-done.
@@ -12,16 +12,18 @@
  *     call may never come back (siglongjmp(3), pthread_exit(3) in a handler,
  *     an asynchronous cancellation, an exception).
  */
-#include "hold/state.h"
+#include "os/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/sys.h"
 #include "model/timeline.h"
 
 /*
@@ -35,30 +37,6 @@ enum { DEAF_MS = 100, CANCEL_MS = 50 };
  * used then, and it is looked for bytes.
  */
 enum { POLL_MS = 5 };
-
-struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-struct dlk_birth *dlk_birth;
-
-enum dlk_presence dlk_presence(void)
-{
-	pid_t born;
-
-	if (!dlk.on)
-		dlk_begin();
-	if (!dlk.on)
-		return DLK_ABSENT;
-	born = atomic_load(&dlk_birth->pid);
-	if (born == 0)
-		dlk_after_fork();
-	else if (born != dlk_pid())
-		return DLK_BORROWED;
-	return DLK_PRESENT;
-}
-
-bool dlk_alive(void)
-{
-	return dlk_presence() == DLK_PRESENT;
-}
 
 /* The innermost call of this thread; looked at between enter and leave only. */
 static __thread const struct dlk_call *current
@@ -427,38 +405,4 @@ int dlk_sleep(struct dlk_call *call, uint64_t ns)
 int dlk_let_signals_in(struct dlk_call *call)
 {
 	return dlk_sleep(call, 0);
-}
-
-/* --- scratch -------------------------------------------------------------- */
-
-enum { SPARES = 8 };
-/* One is always there: a lock that we only pass on needs it, too. */
-static struct dlk_scratch first;
-static _Atomic(struct dlk_scratch *) spares[SPARES] = { &first };
-
-struct dlk_scratch *dlk_scratch_get(void)
-{
-	struct dlk_scratch *s;
-
-	for (int i = 0; i < SPARES; i++) {
-		s = atomic_exchange(&spares[i], NULL);
-		if (s)
-			return s;
-	}
-	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return s == MAP_FAILED ? NULL : s;
-}
-
-void dlk_scratch_put(struct dlk_scratch *s)
-{
-	for (int i = 0; s && i < SPARES; i++) {
-		struct dlk_scratch *none = NULL;
-
-		if (atomic_compare_exchange_strong(&spares[i], &none, s))
-			return;
-	}
-	/* (`first`, if a place was free only while we looked, stays lost.) */
-	if (s && s != &first)
-		munmap(s, sizeof(*s));
 }

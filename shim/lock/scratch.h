@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DLK_SCRATCH_H
+#define DLK_SCRATCH_H
+
+#include "config/config.h"
+#include "lease/lease.h"
+
+/* Page-wise memory for paths and keys: signal handlers have small stacks. */
+struct dlk_scratch {
+	char path[DLK_PATH_MAX + 1];
+	char key[DLK_KEY_MAX + 1];
+	char places[DLK_KEY_MAX + 8];
+	char token[DLK_TOKEN_MAX];
+	struct dlk_answer answer;
+};
+struct dlk_scratch *dlk_scratch_get(void);
+void dlk_scratch_put(struct dlk_scratch *s);
+
+#endif
