@@ -102,7 +102,7 @@ $(B)/obj/%.o: %.c Makefile $(B)/gen/flags | $(B)/gen/scripts.h $(B)/gen/symbols.
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) $(HARDEN) -fPIC -fvisibility=hidden -ffunction-sections -MMD -MP -c -o $@ $<
 
-# hiredis with its allocator's names replaced by those of redis/arena.c.
+# hiredis with its allocator's names replaced by those of os/arena.c.
 $(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
 	$(call say,AR,$@)
 	@mkdir -p $(@D)

@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "redis/arena.h"
+#include "os/arena.h"
 #include "redis/resolve.h"
 #include "os/sys.h"
 #include "model/text.h"

@@ -16,7 +16,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "redis/arena.h"
+#include "os/arena.h"
 #include "tests/unit/lcg.h"
 
 enum { FIRST = 1024, LIMIT = 1024 * 1024 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hiredis' memory; see arena.h. */
-#include "redis/arena.h"
+#include "os/arena.h"
 
 #include <stdint.h>
 #include <string.h>
