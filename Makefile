@@ -102,23 +102,20 @@ $(B)/obj/%.o: %.c Makefile $(B)/gen/flags | $(B)/gen/scripts.h $(B)/gen/symbols.
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) $(HARDEN) -fPIC -fvisibility=hidden -ffunction-sections -MMD -MP -c -o $@ $<
 
-# hiredis with its allocator's names replaced by those of os/arena.c.
+# Both libraries with their allocator's names replaced by those of os/arena.c;
+# libconfuse with libc's streams replaced by those of config/streams.c, too.
+ALLOCATOR := $(foreach f,malloc calloc realloc reallocarray free strdup strndup,\
+             --redefine-sym $f=dlk_arena_$f)
 $(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
-	$(Q)objcopy --redefine-sym malloc=dlk_arena_malloc --redefine-sym calloc=dlk_arena_calloc \
-	  --redefine-sym realloc=dlk_arena_realloc --redefine-sym free=dlk_arena_free \
-	  --redefine-sym strdup=dlk_arena_strdup $< $@
+	$(Q)objcopy $(ALLOCATOR) $< $@
 
-# libconfuse with libc's streams replaced by those of config/streams.c, and its
-# memory by that of config/wiped.c.
 $(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
-	$(Q)objcopy --redefine-sym stdin=dlk_stdin --redefine-sym stdout=dlk_stdout \
-	  --redefine-sym stderr=dlk_stderr \
-	  $(foreach f,malloc calloc realloc reallocarray free strdup strndup fmemopen,\
-	    --redefine-sym $f=dlk_wiped_$f) $< $@
+	$(Q)objcopy $(ALLOCATOR) \
+	  $(foreach f,stdin stdout stderr fmemopen,--redefine-sym $f=dlk_$f) $< $@
 
 # Each script as a string, with the SHA-1 that EVALSHA calls it by.
 $(B)/gen/embed: shim/lease/scripts/embed.c shim/model/sha1.c shim/model/sha1.h $(B)/gen/flags

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/internal.h"
+#include "os/arena.h"
 #include "os/sys.h"
 
 enum { HOST_ID_MAX = 150 }; /* as it stands in a token, see below */
@@ -87,23 +88,41 @@ static int build_all(struct dlk_build *b, cfg_t *cfg)
 	return ret;
 }
 
+/*
+ * libconfuse holds the file's texts several times over (its scanner's buffers,
+ * each value) and frees them as they are.  So its memory is an arena: a password
+ * of the file does not stay in the program's heap.
+ */
+static int parse_prepared(struct dlk_build *b, const char *text)
+{
+	struct dlk_arena arena, *was;
+	cfg_t *cfg = NULL;
+	int ret;
+
+	dlk_arena_init(&arena, NULL, 0, DLK_SYNTAX_MEMORY_MAX);
+	was = dlk_arena_use(&arena);
+	ret = dlk_syntax_parse(b, text, &cfg);
+	if (!ret)
+		ret = build_all(b, cfg);
+	dlk_syntax_free(cfg);
+	dlk_arena_use(was);
+	dlk_arena_reset(&arena);
+	return ret;
+}
+
 static int parse_text(struct dlk_build *b, const char *text, size_t len)
 {
 	unsigned lines[DLK_SECTIONS_MAX];
 	char *copy = NULL;
-	cfg_t *cfg = NULL;
 	int ret;
 
 	b->section_lines = lines;
 	ret = dlk_text_prepare(b, text, len, &copy);
 	if (ret)
 		return ret;
-	ret = dlk_syntax_parse(b, copy, &cfg);
+	ret = parse_prepared(b, copy);
 	explicit_bzero(copy, strlen(copy));
 	free(copy);
-	if (!ret)
-		ret = build_all(b, cfg);
-	dlk_syntax_free(cfg);
 	return ret;
 }
 

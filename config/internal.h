@@ -7,7 +7,6 @@
  *	text.c		comments blanked, what libconfuse gets wrong refused
  *	syntax.c	libconfuse; from here on there are sections and options
  *	streams.c	the streams of a libconfuse inside a library
- *	wiped.c		its memory, which holds passwords
  *	option.c	one option: its value, its line, its error
  *	servers.c	redis sections
  *	rules.c		path sections
@@ -26,7 +25,8 @@
 #include "config/config.h"
 
 enum {
-	DLK_FILE_MAX = 1 << 20, /* bytes of a configuration */
+	DLK_FILE_MAX = 1 << 20,          /* bytes of a configuration */
+	DLK_SYNTAX_MEMORY_MAX = 1 << 28, /* what libconfuse makes of them */
 	DLK_SECTIONS_MAX = 1024,
 	DLK_URLS_MAX = 64,
 	DLK_TEMPLATE_MAX = 1024,
@@ -108,17 +108,8 @@ void dlk_syntax_free(cfg_t *cfg);
 extern FILE *dlk_stdin, *dlk_stdout, *dlk_stderr;
 /* Before libconfuse is called. */
 void dlk_syntax_streams(void);
-
-/* --- wiped.c: what libconfuse.a calls by libc's names --- */
-
-void *dlk_wiped_malloc(size_t size);
-void *dlk_wiped_calloc(size_t n, size_t size);
-void *dlk_wiped_realloc(void *old, size_t size);
-void *dlk_wiped_reallocarray(void *old, size_t n, size_t size);
-void dlk_wiped_free(void *old);
-char *dlk_wiped_strdup(const char *s);
-char *dlk_wiped_strndup(const char *s, size_t max);
-FILE *dlk_wiped_fmemopen(void *text, size_t size, const char *mode);
+/* What it calls for fmemopen(3). */
+FILE *dlk_fmemopen(void *text, size_t size, const char *mode);
 
 /* --- option.c --- */
 

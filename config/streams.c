@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stdin, stdout and stderr as libconfuse.a means them.
+ * libc's streams as libconfuse.a means them: stdin, stdout and stderr, and a
+ * text in memory, which is read without a buffer of libc's in between, for it
+ * may hold a password.
  *
  * The preload library contains libconfuse: with a libconfuse.so it could not
  * be loaded after a chroot(2) or into a container that lacks one, and each
@@ -17,4 +19,13 @@ void dlk_syntax_streams(void)
 	dlk_stdin = stdin;
 	dlk_stdout = stdout;
 	dlk_stderr = stderr;
+}
+
+FILE *dlk_fmemopen(void *text, size_t size, const char *mode)
+{
+	FILE *f = fmemopen(text, size, mode);
+
+	if (f)
+		setvbuf(f, NULL, _IONBF, 0);
+	return f;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hiredis' memory; see arena.h. */
+/* Memory that is given back all at once; see arena.h. */
 #include "os/arena.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,8 +13,7 @@ static __thread struct dlk_arena *current
 
 /* Before each block, so that realloc knows what to copy. */
 struct head {
-	size_t size;
-	size_t pad;
+	_Alignas(max_align_t) size_t room;
 };
 
 /* A further chunk remembers the one before it. */
@@ -74,11 +74,6 @@ static int grow(struct dlk_arena *a, size_t need)
 	return 0;
 }
 
-static size_t rounded(size_t size)
-{
-	return (size + 15) & ~(size_t)15;
-}
-
 void *dlk_arena_malloc(size_t size)
 {
 	struct dlk_arena *a = current;
@@ -87,11 +82,12 @@ void *dlk_arena_malloc(size_t size)
 
 	if (!a || size > SIZE_MAX / 2)
 		return NULL;
-	need = sizeof(*h) + rounded(size);
+	size = (size + 15) & ~(size_t)15;
+	need = sizeof(*h) + size;
 	if (need > (size_t)(a->end - a->top) && grow(a, need) < 0)
 		return NULL;
 	h = (struct head *)(void *)a->top;
-	h->size = size;
+	h->room = size;
 	a->top += need;
 	return h + 1;
 }
@@ -111,17 +107,24 @@ void *dlk_arena_calloc(size_t n, size_t size)
 
 void *dlk_arena_realloc(void *old, size_t size)
 {
-	struct head *h = old ? (struct head *)old - 1 : NULL;
+	const size_t room = old ? ((struct head *)old - 1)->room : 0;
 	void *p;
 
-	if (h && size <= rounded(h->size)) {
-		h->size = size;
+	if (old && size <= room)
 		return old;
-	}
-	p = dlk_arena_malloc(size);
-	if (p && h)
-		memcpy(p, old, h->size);
+	p = dlk_arena_malloc(size < room + room / 2 ? room + room / 2 : size);
+	if (p && old)
+		memcpy(p, old, room);
 	return p;
+}
+
+void *dlk_arena_reallocarray(void *old, size_t n, size_t size)
+{
+	size_t all;
+
+	return __builtin_mul_overflow(n, size, &all)
+		       ? NULL
+		       : dlk_arena_realloc(old, all);
 }
 
 void dlk_arena_free(void *old)
@@ -129,14 +132,19 @@ void dlk_arena_free(void *old)
 	struct dlk_arena *a = current;
 	struct head *h = old ? (struct head *)old - 1 : NULL;
 
-	if (a && h && (char *)old + rounded(h->size) == a->top)
+	if (a && h && (char *)old + h->room == a->top)
 		a->top = (char *)h;
 }
 
 char *dlk_arena_strdup(const char *s)
 {
-	size_t size = strlen(s) + 1;
-	char *p = dlk_arena_malloc(size);
+	return dlk_arena_strndup(s, SIZE_MAX / 4);
+}
 
-	return p ? memcpy(p, s, size) : NULL;
+char *dlk_arena_strndup(const char *s, size_t max)
+{
+	const size_t len = strnlen(s, max);
+	char *p = dlk_arena_calloc(1, len + 1);
+
+	return p ? memcpy(p, s, len) : NULL;
 }

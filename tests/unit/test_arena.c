@@ -128,6 +128,17 @@ static void realloc_to_less_keeps_the_block(void **state)
 	assert_string_equal(p, "content");
 }
 
+static void a_block_that_grows_has_room_for_more(void **state)
+{
+	char *p, *q;
+
+	(void)state;
+	p = dlk_arena_realloc(dlk_arena_malloc(64), 65);
+	q = dlk_arena_malloc(1);
+	assert_non_null(q);
+	assert_ptr_equal(dlk_arena_realloc(p, 96), p);
+}
+
 static void a_failed_realloc_leaves_the_block(void **state)
 {
 	char *p;
@@ -346,6 +357,7 @@ int main(void)
 		arena_test(a_block_may_be_larger_than_a_chunk),
 		arena_test(realloc_keeps_the_content),
 		arena_test(realloc_to_less_keeps_the_block),
+		arena_test(a_block_that_grows_has_room_for_more),
 		arena_test(a_failed_realloc_leaves_the_block),
 		arena_test(calloc_clears_what_was_used_before),
 		arena_test(sizes_that_overflow_fail),
