@@ -53,12 +53,6 @@ static inline void dlk_waiter_place(struct dlk_waiter *w, bool waits,
 	w->ahead = w->lost ? ~ahead : ahead;
 }
 
-/* How long a claim lives, and a waiter that is not heard of. */
-static inline uint32_t dlk_life_ms(uint32_t ttl_ms)
-{
-	return ttl_ms / 2 < 2000 ? ttl_ms / 2 : 2000;
-}
-
 /*
  * It waits, for the first time or still.  0: it is granted, the claim is there
  * (the deadline counts from answer->asked_ns, by its life); DLK_BUSY: it is in

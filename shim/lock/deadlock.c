@@ -45,12 +45,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lease/waits.h"
 #include "lock/record.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
 enum { NODES = 64, TELLING = 8 };
+
+enum { TOLD_MS = 200 }; /* for the thread to tell of a wait */
 
 struct node {
 	char process[DLK_PROCESS_LEN + 1];
@@ -59,6 +60,9 @@ struct node {
 };
 
 struct tale {
+	struct dlk_store *store;
+	struct dlk_attempt attempt;
+	uint64_t by_ns; /* for all of it */
 	struct dlk_wait mine, other;
 	struct node nodes[NODES];
 	int n;
@@ -69,8 +73,8 @@ struct tale {
 
 /* Waits in the kernel that are told of.  Guarded by the mutex. */
 static struct telling {
-	const struct dlk_endpoint *ep; /* NULL: free */
-	int fd;                        /* as it was when the wait began */
+	struct dlk_store *store; /* NULL: free */
+	int fd;                  /* as it was when the wait began */
 	struct dlk_file file;
 	uint64_t id;
 	pid_t tid;
@@ -142,15 +146,12 @@ bool dlk_overtakes(const struct ask *a)
  * Has a release, or a list, failed on its way?  Of what is in flight the answer
  * is read first, where nobody else has the connection.
  */
-static bool owes(const struct dlk_endpoint *ep, uint64_t by)
+static bool owes(struct dlk_store *store, uint64_t by)
 {
-	struct dlk_conn *c;
 	bool found = false;
 
-	while (dlk_now_ns() < by && (c = dlk_link_get_deferred(ep))) {
-		dlk_conn_settle(c, by);
-		dlk_link_put(c);
-	}
+	while (dlk_now_ns() < by && store->ops->settle(store, by, NULL))
+		;
 	pthread_mutex_lock(&dlk.mutex);
 	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
 		found = h->lease.places &&
@@ -177,13 +178,13 @@ void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
 		return;
 	pthread_mutex_lock(&dlk.mutex);
 	for (int i = 0; i < TELLING; i++) {
-		if (telling[i].ep && telling[i].tid == tid)
-			telling[i].ep = NULL;
-		if (!telling[i].ep)
+		if (telling[i].store && telling[i].tid == tid)
+			telling[i].store = NULL;
+		if (!telling[i].store)
 			free = &telling[i];
 	}
 	if (lock && free) {
-		*free = (struct telling){ .ep = a->ep,
+		*free = (struct telling){ .store = a->store,
 					  .fd = a->fd,
 					  .file = a->file,
 					  .id = a->wait_id,
@@ -211,6 +212,21 @@ static void describe(const struct ask *a, struct dlk_wait *w)
 }
 
 /* --- the search ----------------------------------------------------------- */
+
+/* One question more, in what is left of the time. */
+static struct dlk_attempt *next(struct tale *t)
+{
+	const uint64_t now = dlk_now_ns();
+
+	t->attempt.timeout_ns = now < t->by_ns ? t->by_ns - now : 0;
+	return &t->attempt;
+}
+
+static int read_wait(struct tale *t, const char *process, unsigned n)
+{
+	return t->store->ops->read_wait(t->store, next(t), process, n,
+					&t->other);
+}
 
 static bool is_known(const struct tale *t, const char *process)
 {
@@ -245,15 +261,14 @@ static bool is_later(const struct dlk_wait *w, const struct dlk_wait *mine)
  * one that began after ours is its to give up; but so is none that goes by
  * older ones, and a process is looked at once: so those are left out.
  */
-static int add_waits(struct tale *t, struct dlk_conn *c, uint64_t by,
-		     const char *process, int from)
+static int add_waits(struct tale *t, const char *process, int from)
 {
 	int there = 1;
 
 	if (is_known(t, process))
 		return 0;
 	for (unsigned i = 0; there == 1; i++) {
-		there = dlk_wait_read(c, by, process, i, &t->other);
+		there = read_wait(t, process, i);
 		if (there == 1 && !is_later(&t->other, &t->mine))
 			add_node(t, &t->other, from);
 	}
@@ -261,13 +276,12 @@ static int add_waits(struct tale *t, struct dlk_conn *c, uint64_t by,
 }
 
 /* The n-th node's wait, read anew; 0 if it is over. */
-static int load(struct tale *t, struct dlk_conn *c, uint64_t by,
-		const struct node *n)
+static int load(struct tale *t, const struct node *n)
 {
 	int there = 1;
 
 	for (unsigned i = 0; there == 1; i++) {
-		there = dlk_wait_read(c, by, n->process, i, &t->other);
+		there = read_wait(t, n->process, i);
 		if (there == 1 && t->other.id == n->id)
 			return 1;
 	}
@@ -291,74 +305,71 @@ static int is_real(struct tale *t, int at)
 }
 
 /* That a process is in its own way is no cycle: it gave that back. */
-static int judge(struct tale *t, struct dlk_conn *c, uint64_t by,
-		 const char *process, int at)
+static int judge(struct tale *t, const char *process, int at)
 {
 	if (strcmp(process, t->mine.process) != 0)
-		return add_waits(t, c, by, process, at);
+		return add_waits(t, process, at);
 	return at == 0 ? 0 : is_real(t, at);
 }
 
 /* Who is in the way of node `at`: 1 a cycle, DLK_SUSPECTED, 0, -errno. */
-static int expand(struct tale *t, struct dlk_conn *c, uint64_t by, int at)
+static int expand(struct tale *t, int at)
 {
 	struct dlk_wait *w = &t->mine;
 	int n, err = 0;
 
 	if (at > 0 && at < NODES) {
 		w = &t->other;
-		err = load(t, c, by, &t->nodes[at]);
+		err = load(t, &t->nodes[at]);
 		if (err != 1)
 			return err;
 	}
-	n = dlk_wait_blockers(c, by, w, t->blockers);
+	n = t->store->ops->find_blockers(t->store, next(t), w, t->blockers);
 	if (n < 0)
 		return n;
 	err = 0;
 	for (int i = 0; i < n && !err; i++)
-		err = judge(t, c, by, t->blockers[i], at);
+		err = judge(t, t->blockers[i], at);
 	return err;
 }
 
-static int search(struct tale *t, struct dlk_conn *c, uint64_t by)
+static int search(struct tale *t)
 {
 	int err = 0;
 
 	t->n = 0;
 	add_node(t, &t->mine, -1);
-	for (int at = 0; at < t->n && !err; at++) {
-		err = expand(t, c, by, at);
-		dlk_conn_reset(c);
-	}
+	for (int at = 0; at < t->n && !err; at++)
+		err = expand(t, at);
 	return err;
 }
 
 /* --- one wait ------------------------------------------------------------- */
 
+static int tell_wait(struct tale *t)
+{
+	return t->store->ops->tell_wait(t->store, next(t), &t->mine);
+}
+
 static int tell_and_search(struct ask *a, struct tale *t)
 {
-	const uint64_t by = dlk_now_ns() + a->patience_ns;
-	struct dlk_conn *c;
 	int err;
 
-	if (owes(a->ep, by))
+	t->store = a->store;
+	t->by_ns = dlk_now_ns() + a->attempt.timeout_ns;
+	if (owes(a->store, t->by_ns))
 		return -EAGAIN;
-	c = dlk_link_get(a->ep);
-	err = c ? dlk_conn_open(c, by) : -ENOMEM;
 	describe(a, &t->mine);
-	if (!err)
-		err = dlk_wait_tell(c, by, &t->mine);
+	err = tell_wait(t);
 	a->wait_id = t->mine.id;
 	if (!err)
-		err = search(t, c, by);
+		err = search(t);
 	/* The clock, when all of it has been seen. */
 	if (err == DLK_SUSPECTED && t->cycle != t->suspected &&
-	    dlk_wait_tell(c, by, &t->mine) == 0) {
+	    tell_wait(t) == 0) {
 		a->suspected = t->cycle;
 		a->suspected_since = t->mine.told;
 	}
-	if (c)
-		dlk_link_put(c);
 	return err;
 }
 
@@ -382,30 +393,20 @@ int dlk_deadlock_check(struct ask *a)
 	return err == 1 ? -EDEADLK : 0;
 }
 
-static void ended(void *arg, const redisReply *reply)
+/* Or it expires. */
+static void end_one(struct dlk_store *store, uint64_t id)
 {
-	(void)arg;
-	(void)reply; /* or it expires */
-}
-
-static void end_one(const struct dlk_endpoint *ep, uint64_t id)
-{
-	struct dlk_conn *c = dlk_link_get_open(ep);
+	const struct dlk_sending how = { .timeout_ns = 20 * DLK_MS };
 	char process[DLK_PROCESS_LEN + 1];
 
 	dlk_identity_process(process);
-	if (c && dlk_wait_end(c, process, id) == 0) {
-		dlk_conn_defer(c, ended, NULL);
-		dlk_conn_flush(c, dlk_now_ns() + 20 * DLK_MS);
-	}
-	if (c)
-		dlk_link_put(c);
+	store->ops->send_wait_end(store, &how, process, id);
 }
 
 void dlk_deadlock_end(struct ask *a)
 {
 	if (a->wait_id)
-		end_one(a->ep, a->wait_id);
+		end_one(a->store, a->wait_id);
 	a->wait_id = 0;
 }
 
@@ -440,26 +441,21 @@ static bool is_waiting(const struct telling *t)
 }
 
 /* 1 it goes on, 0 it is over, -errno. */
-static int confirm(struct telling *t, struct dlk_wait *again, uint64_t by)
+static int confirm(struct telling *t, struct dlk_wait *again)
 {
-	struct dlk_conn *c = dlk_link_get(t->ep);
+	struct dlk_attempt attempt = { .timeout_ns = TOLD_MS * DLK_MS };
 	char process[DLK_PROCESS_LEN + 1];
-	int err = c ? dlk_conn_open(c, by) : -ENOMEM;
 
 	dlk_identity_process(process);
-	if (!err)
-		err = dlk_wait_confirm(c, by, process, t->id, again, &t->clock);
-	if (c)
-		dlk_link_put(c);
-	return err;
+	return t->store->ops->confirm_wait(t->store, &attempt, process, t->id,
+					   again, &t->clock);
 }
 
 /*
  * All of the process was stopped for so long that the wait may have expired at
  * Redis: it is told of again.
  */
-static int tell_again(const struct telling *slot, struct telling *t,
-		      uint64_t by)
+static int tell_again(const struct telling *slot, struct telling *t)
 {
 	const struct what *what = &waited_for[slot - telling];
 	struct dlk_wait *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
@@ -470,14 +466,14 @@ static int tell_again(const struct telling *slot, struct telling *t,
 	if (w == MAP_FAILED)
 		return -ENOMEM;
 	pthread_mutex_lock(&dlk.mutex);
-	still = slot->ep && slot->id == t->id;
+	still = slot->store && slot->id == t->id;
 	w->range = what->range;
 	w->key_len = what->key_len;
 	memcpy(w->owner, what->owner, sizeof(w->owner));
 	memcpy(w->key, what->key, what->key_len + 1);
 	pthread_mutex_unlock(&dlk.mutex);
 	if (still)
-		err = confirm(t, w, by);
+		err = confirm(t, w);
 	munmap(w, sizeof(*w));
 	return err;
 }
@@ -485,13 +481,11 @@ static int tell_again(const struct telling *slot, struct telling *t,
 /* As confirm(); -EAGAIN: not now. */
 static int tell(const struct telling *slot, struct telling *t, uint64_t now)
 {
-	const uint64_t by = now + 200 * DLK_MS;
-
-	if (owes(t->ep, by))
+	if (owes(t->store, now + TOLD_MS * DLK_MS))
 		return -EAGAIN;
 	return now - t->last_told_ns > DLK_WAIT_MS / 2 * DLK_MS
-		       ? tell_again(slot, t, by)
-		       : confirm(t, NULL, by);
+		       ? tell_again(slot, t)
+		       : confirm(t, NULL);
 }
 
 /* One that is not seen for long is over: nobody came back to say so. */
@@ -503,7 +497,7 @@ static bool go_on(struct telling *slot, uint64_t now)
 	pthread_mutex_lock(&dlk.mutex);
 	t = *slot;
 	pthread_mutex_unlock(&dlk.mutex);
-	if (!t.ep)
+	if (!t.store)
 		return false;
 	if (is_waiting(&t)) {
 		int err = tell(slot, &t, now);
@@ -513,16 +507,16 @@ static bool go_on(struct telling *slot, uint64_t now)
 			t.last_told_ns = now;
 		over = err == 0;
 	} else if (now - t.last_seen_ns > DLK_WAIT_MS * DLK_MS) {
-		end_one(t.ep, t.id);
+		end_one(t.store, t.id);
 		over = true;
 	}
 	pthread_mutex_lock(&dlk.mutex);
-	if (slot->ep && slot->id == t.id) {
+	if (slot->store && slot->id == t.id) {
 		slot->clock = t.clock;
 		slot->last_seen_ns = t.last_seen_ns;
 		slot->last_told_ns = t.last_told_ns;
 		if (over)
-			slot->ep = NULL;
+			slot->store = NULL;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	return !over;

@@ -73,17 +73,6 @@ struct look {
 	uint64_t began_ns, next_ns; /* Redis is asked again */
 };
 
-static int look_at_server(struct ask *a, struct dlk_conn *c,
-			  uint64_t deadline_ns)
-{
-	bool shared;
-	int err = dlk_conn_open(c, deadline_ns);
-
-	return err ? err
-		   : dlk_queue_look(c, deadline_ns, &a->lease, &shared,
-				    &a->s->answer);
-}
-
 /*
  * Does Redis know of a lease of this host, by this file?  1, 0, or -errno.
  * (That we asked changes nothing of what we were told: of a claim, it is when
@@ -92,7 +81,8 @@ static int look_at_server(struct ask *a, struct dlk_conn *c,
 static int has_lease_here(struct ask *a)
 {
 	const uint64_t asked_ns = a->s->answer.asked_ns;
-	int err = dlk_ask_redis(a, look_at_server);
+	int err = a->store->ops->find_holder(a->store, &a->attempt, &a->lease,
+					     &a->s->answer);
 	bool older;
 
 	a->s->answer.asked_ns = asked_ns;
@@ -427,7 +417,6 @@ static int new_token(struct ask *a)
 		return dlk_ask_new_token(a);
 	n = a->old->lease.token_len;
 	memcpy(a->s->token, a->old->lease.token, n + 1);
-	a->asked = false;
 	a->lease.token = a->s->token;
 	a->lease.token_len = n;
 	return 0;
@@ -459,26 +448,26 @@ static void disown(const struct ask *a)
  * of nobody who died: it is given up for ours, or those who wait at Redis would
  * be served with what is locked.
  */
-static int ask_with_proof(struct ask *a, struct dlk_conn *c,
-			  uint64_t deadline_ns)
+static int ask_with_proof(struct ask *a, uint64_t until_ns)
 {
 	const bool had = !a->old && a->had == LOCK_EX && a->mode == LOCK_EX;
-	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
 	struct dlk_lease its = { .token = a->s->answer.holder };
+	struct dlk_ask ask = { .proof = true, .instead = &its };
 	int err = DLK_BUSY;
 	bool older;
 
+	if (!had)
+		ask.instead = a->old ? &a->old->lease : NULL;
 	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
-	       dlk_now_ns() < deadline_ns) {
+	       dlk_now_ns() < until_ns) {
 		if (!older && (downgrades(a) || new_token(a) < 0))
 			break;
 		if (dlk_kernel_flock_mode(a->fd) != a->mode)
 			break;
-		a->asked = true;
 		its.token_len = a->s->answer.holder_len;
-		err = dlk_lease_acquire(c, deadline_ns, &a->lease, true,
-					had ? &its : old, dlk_queue_waiter(a),
-					&a->s->answer);
+		ask.waiter = dlk_queue_waiter(a);
+		err = a->store->ops->acquire(a->store, &a->attempt, &a->lease,
+					     &ask, &a->s->answer);
 	}
 	return err;
 }
@@ -487,32 +476,36 @@ static int ask_with_proof(struct ask *a, struct dlk_conn *c,
  * With `fair`, who has a lock already is behind nobody who waits for that: so
  * neither is who shares its description.
  */
-static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+static int ask_for_lease(struct ask *a)
 {
-	const struct dlk_lease *old = a->old ? &a->old->lease : NULL;
+	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
+	const struct dlk_ask ask = {
+		.instead = a->old ? &a->old->lease : NULL,
+		.waiter = dlk_queue_waiter(a),
+	};
 	const bool fair = a->lease.fair;
-	int err = dlk_conn_open(c, deadline_ns);
+	int err;
 
-	if (err)
-		return err;
-	a->asked = true;
 	a->lease.fair = fair && (a->old || a->had == LOCK_UN);
-	err = dlk_lease_acquire(c, deadline_ns, &a->lease, false, old,
-				dlk_queue_waiter(a), &a->s->answer);
+	err = a->store->ops->acquire(a->store, &a->attempt, &a->lease, &ask,
+				     &a->s->answer);
 	if (err == DLK_BUSY)
-		err = ask_with_proof(a, c, deadline_ns);
+		err = ask_with_proof(a, until);
 	a->lease.fair = fair;
 	return err;
 }
 
 static int ask_redis(struct ask *a)
 {
-	int err = dlk_ask_redis(a, ask_on);
+	int err;
 
-	if (a->unsure && !downgrades(a))
-		disown(a);
-	if (a->unsure)
+	a->attempt.unsure = false;
+	err = ask_for_lease(a);
+	if (err && a->attempt.unsure) {
+		if (!downgrades(a))
+			disown(a);
 		dlk_queue_rename(a);
+	}
 	return err;
 }
 
@@ -548,7 +541,7 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 {
 	if (late) {
 		dlk_release_send(h);
-		strcpy(a->why, "the grant came after its own deadline");
+		strcpy(a->attempt.why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
 	}
 	/* Those who share the description have only the keeper to ask. */
@@ -557,7 +550,8 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
 	dlk_give_back(h);
-	strcpy(a->why, "no thread and no keeper can be started to renew it");
+	strcpy(a->attempt.why,
+	       "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
 }
 
@@ -574,7 +568,7 @@ static int keep(struct ask *a)
 	if (!h) {
 		if (!downgrades(a))
 			disown(a);
-		strcpy(a->why, "no memory for a lease");
+		strcpy(a->attempt.why, "no memory for a lease");
 		return -ENOMEM;
 	}
 	h->rule = a->rule;
@@ -612,7 +606,8 @@ static int keep(struct ask *a)
 		dlk_coherence_refresh(a->fd);
 	if (!err && h->coherent && dlk_now_ns() >= h->deadline_ns) {
 		dlk_give_back(h);
-		strcpy(a->why, "the lease ended before the file was fresh");
+		strcpy(a->attempt.why,
+		       "the lease ended before the file was fresh");
 		err = -ETIMEDOUT;
 	}
 	dlk_unpin(h);
@@ -696,9 +691,10 @@ static int weakened_here_only(struct ask *a)
 		a->had = LOCK_UN;
 		return -ENOLCK;
 	}
-	dlk_ask_line(a, DLK_WARNING,
-		     "cannot weaken the lease to a shared one yet: ", a->why,
-		     "; it may stay exclusive until the unlock");
+	dlk_ask_line(
+		a, DLK_WARNING,
+		"cannot weaken the lease to a shared one yet: ", a->attempt.why,
+		"; it may stay exclusive until the unlock");
 	return 0;
 }
 
@@ -1032,7 +1028,7 @@ static void stay_with_key(struct ask *a)
 	a->lease.key_len = a->old->lease.key_len;
 	a->lease.ttl_ms = a->old->lease.ttl_ms;
 	a->rule = a->old->rule;
-	a->ep = a->rule->redis->endpoints;
+	a->store = dlk_store_of(a->rule->redis);
 }
 
 /* On the stack, for a call that never comes back must leave no key behind. */

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "os/log.h"
-#include "redis/script.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
@@ -26,14 +25,6 @@ enum { SAY_MS = 20, REST_MS = 100 };
 
 /* --- the claim ------------------------------------------------------------ */
 
-/* Of a token: where its 20 digits of `since` are. */
-static char *since_of(char *token)
-{
-	struct dlk_arg id = dlk_script_identity(token);
-
-	return token + (id.text + id.len - token);
-}
-
 static int name_claim(struct ask *a)
 {
 	struct queued *q = &a->queue;
@@ -41,40 +32,25 @@ static int name_claim(struct ask *a)
 
 	if (n < 0)
 		return (int)n;
-	memcpy(since_of(q->claim), DLK_NEVER, 20);
+	memcpy(dlk_token_since(q->claim), DLK_NEVER, 20);
 	q->waiter.claim = q->claim;
 	q->waiter.claim_len = (size_t)n;
 	q->waiter.life_ms = dlk_life_ms(a->lease.ttl_ms);
 	return 0;
 }
 
-/*
- * The number of a request is what the word of a grant must repeat (queue.h).
- * What was said before may be of a claim that was given up since, or that has
- * ended:
- *
- *	we			server
- *	(stopped)		[SERVE], "granted 5" on its way
- *				the claim ends; another is granted
- *	[STAY], number 6 ->
- *				"not yet": the deadline counts from here
- *	"granted 5"
- */
-static void number(struct queued *q)
+/* Where it is told. */
+static void name_channel(struct ask *a)
 {
-	struct dlk_text t;
+	struct queued *q = &a->queue;
 
-	q->waiter.request++;
-	strcpy(q->waiter.channel, q->wake ? q->wake->channel : DLK_NO_CHANNEL);
-	dlk_text_init(&t, q->word, sizeof(q->word));
-	dlk_text_bytes(&t, q->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
-	dlk_text_str(&t, " ");
-	dlk_text_u64(&t, q->waiter.request, 1);
+	strcpy(q->waiter.channel,
+	       q->sub ? a->store->ops->channel(q->sub) : DLK_NO_CHANNEL);
 }
 
 bool dlk_place_is_deaf(const struct queued *q)
 {
-	return q->deaf && !q->wake;
+	return q->deaf && !q->sub;
 }
 
 static void say_what(struct ask *a)
@@ -92,12 +68,12 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 
 	if (!a->wait || !q->claim || a->elsewhere)
 		return NULL;
-	if (!q->wake)
-		q->wake = dlk_wake_get(a->ep);
-	if ((!q->wake && !q->deaf) ||
+	if (!q->sub)
+		q->sub = a->store->ops->subscribed(a->store);
+	if ((!q->sub && !q->deaf) ||
 	    (!q->waiter.claim_len && name_claim(a) < 0))
 		return NULL;
-	number(q);
+	name_channel(a);
 	say_what(a);
 	return &q->waiter;
 }
@@ -108,71 +84,29 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 static void hear_again(struct ask *a)
 {
 	if (dlk_place_is_deaf(&a->queue) && a->queue.lost == 0)
-		a->queue.wake = dlk_wake_get(a->ep);
+		a->queue.sub = a->store->ops->subscribed(a->store);
 }
 
-int dlk_place_stay(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+int dlk_place_stay(struct ask *a)
 {
-	int err = dlk_conn_open(c, deadline_ns);
-
-	if (err)
-		return err;
 	hear_again(a);
-	number(&a->queue);
+	name_channel(a);
 	say_what(a);
-	return dlk_queue_stay(c, deadline_ns, &a->lease, &a->queue.waiter,
-			      &a->s->answer);
-}
-
-static int pass_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
-{
-	int err = dlk_conn_open(c, deadline_ns);
-
-	return err ? err
-		   : dlk_queue_pass(c, deadline_ns, &a->lease, &a->queue.waiter,
-				    &a->s->answer);
-}
-
-static void answered(void *arg, const redisReply *reply)
-{
-	(void)arg;
-	(void)reply;
+	return a->store->ops->stay(a->store, &a->attempt, &a->lease,
+				   &a->queue.waiter, &a->s->answer);
 }
 
 /*
- * What is not said leaves a place that is served, and nobody is there: all
- * who wait would wait for as long as the claim lasts.  So where the open ones
- * are in other hands (the thread's, for an answer), another is opened.
+ * Said and not waited for; who does not hear it hears nothing of us later.  But
+ * what is not said leaves a place that is served, and nobody is there: all who
+ * wait would wait for as long as the claim lasts.
  */
-static struct dlk_conn *get_link(const struct dlk_endpoint *ep, uint64_t by)
-{
-	struct dlk_conn *c = dlk_link_get_open(ep);
-
-	if (c)
-		return c;
-	c = dlk_link_get(ep);
-	if (c && dlk_conn_open(c, by) < 0) {
-		dlk_link_put(c);
-		return NULL;
-	}
-	return c;
-}
-
-/* Said and not waited for; who does not hear it hears nothing of us later. */
 static void say_leave(struct ask *a)
 {
-	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
-	struct dlk_conn *c = get_link(a->ep, by);
+	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS,
+					 .connects = true };
 
-	if (!c)
-		return;
-	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
-	     dlk_conn_settle(c, by) == 0) &&
-	    dlk_queue_leave(c, &a->lease, &a->queue.waiter) == 0) {
-		dlk_conn_defer(c, answered, NULL);
-		dlk_conn_flush(c, by);
-	}
-	dlk_link_put(c);
+	a->store->ops->send_leave(a->store, &how, &a->lease, &a->queue.waiter);
 }
 
 /*
@@ -198,46 +132,38 @@ static void forget_place(struct queued *q)
 
 static void say_rest(struct ask *a)
 {
-	const uint64_t by = dlk_now_ns() + REST_MS * DLK_MS;
-	struct dlk_conn *c = get_link(a->ep, by);
-	const redisReply *r;
-	int err =
-		c ? dlk_queue_rest(c, &a->lease, &a->queue.waiter) : -ENOTCONN;
+	struct dlk_attempt rest = { .timeout_ns = REST_MS * DLK_MS };
+	int err = a->store->ops->rest(a->store, &rest, &a->lease,
+				      &a->queue.waiter);
 
-	if (!err)
-		err = dlk_conn_flush(c, by);
-	if (!err)
-		err = dlk_conn_reply(c, by, &r);
 	a->queue.placed = a->queue.granted = false;
-	if (err || r->type == REDIS_REPLY_ERROR)
+	if (err)
 		forget_place(&a->queue);
-	if (c)
-		dlk_link_put(c);
 }
 
-void dlk_place_hang_up(struct queued *q)
+void dlk_place_hang_up(struct ask *a)
 {
-	if (q->wake)
-		dlk_wake_put(q->wake);
-	q->wake = NULL;
+	if (a->queue.sub)
+		a->store->ops->unsubscribe(a->queue.sub, false);
+	a->queue.sub = NULL;
 }
 
 void dlk_place_rest(struct ask *a)
 {
 	say_rest(a);
-	dlk_place_hang_up(&a->queue);
+	dlk_place_hang_up(a);
 }
 
 void dlk_queue_away(struct ask *a)
 {
-	if ((a->queue.wake || a->queue.deaf) && a->queue.waiter.queued)
+	if ((a->queue.sub || a->queue.deaf) && a->queue.waiter.queued)
 		say_rest(a);
-	dlk_place_hang_up(&a->queue);
+	dlk_place_hang_up(a);
 }
 
 void dlk_queue_rename(struct ask *a)
 {
-	if (a->queue.waiter.claim_len && (a->queue.wake || a->queue.deaf))
+	if (a->queue.waiter.claim_len && (a->queue.sub || a->queue.deaf))
 		say_leave(a);
 	forget_place(&a->queue);
 }
@@ -259,15 +185,15 @@ static int new_channel(struct ask *a)
 {
 	static atomic_bool said;
 	struct queued *q = &a->queue;
-	int err = dlk_wake_new(a->ep, dlk_now_ns() + a->patience_ns, &q->wake,
-			       a->why);
+	int err = a->store->ops->subscribe(a->store, &a->attempt, &q->sub);
 
 	q->deaf = makes_deaf(err);
 	if (err == -EPERM && !atomic_exchange(&said, true))
-		dlk_ask_line(a, DLK_WARNING,
-			     "cannot be told of what is granted: ", a->why,
-			     "; looks for it (may the user SUBSCRIBE and "
-			     "PUBLISH to &dlock%wake:* ?)");
+		dlk_ask_line(
+			a, DLK_WARNING,
+			"cannot be told of what is granted: ", a->attempt.why,
+			"; looks for it (may the user SUBSCRIBE and "
+			"PUBLISH to &dlock%wake:* ?)");
 	return q->deaf ? 0 : err;
 }
 
@@ -276,12 +202,12 @@ int dlk_place_have_channel(struct ask *a, bool *known)
 	struct queued *q = &a->queue;
 	int err;
 
-	if ((q->wake || q->deaf) && q->waiter.claim_len)
+	if ((q->sub || q->deaf) && q->waiter.claim_len)
 		return 0;
 	*known = false;
 	if (dlk_queue_waiter(a))
 		return 0;
-	err = q->wake || q->deaf ? -ENOMEM : new_channel(a);
+	err = q->sub || q->deaf ? -ENOMEM : new_channel(a);
 	if (err)
 		return err;
 	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
@@ -293,30 +219,20 @@ int dlk_place_have_channel(struct ask *a, bool *known)
  * forgotten the connection and we do not know.  By another one, then; and if
  * that is of no use, by none.
  */
-bool dlk_place_is_lost(struct queued *q)
+bool dlk_place_is_lost(struct ask *a)
 {
-	if (!q->wake || !q->placed || !q->waiter.lost ||
+	struct queued *q = &a->queue;
+
+	if (!q->sub || !q->placed || !q->waiter.lost ||
 	    dlk_now_ns() >= q->counted_ns + q->waiter.life_ms * DLK_MS)
 		return false;
-	dlk_wake_close(q->wake);
-	dlk_place_hang_up(q);
+	a->store->ops->unsubscribe(q->sub, true);
+	q->sub = NULL;
 	q->deaf = q->lost++ > 0;
 	return true;
 }
 
 /* --- what it was granted -------------------------------------------------- */
-
-static int confirm_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
-{
-	int err = dlk_conn_open(c, deadline_ns);
-
-	a->s->answer.asked_ns = dlk_now_ns();
-	if (!err)
-		err = dlk_lease_renew(c, &a->lease, true);
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
-	return err ? err : dlk_lease_renewed(c, deadline_ns, &a->lease);
-}
 
 int dlk_queue_claim(struct ask *a)
 {
@@ -329,10 +245,9 @@ int dlk_queue_claim(struct ask *a)
 	dlk_text_init(&t, since, sizeof(since));
 	dlk_text_u64(&t, dlk_identity_since(now), 20);
 	memcpy(a->s->token, q->claim, q->waiter.claim_len + 1);
-	memcpy(since_of(a->s->token), since, 20);
+	memcpy(dlk_token_since(a->s->token), since, 20);
 	a->lease.token = a->s->token;
 	a->lease.token_len = q->waiter.claim_len;
-	a->asked = true;
 	q->waiter.queued = false;
 	q->waiter.claim_len = 0; /* the next queueing has its own */
 	/*
@@ -346,40 +261,35 @@ int dlk_queue_claim(struct ask *a)
 	a->s->answer.replaced = false;
 	if (q->by_claim)
 		return 0;
-	err = dlk_ask_redis(a, confirm_on);
+	err = a->store->ops->confirm(a->store, &a->attempt, &a->lease,
+				     &a->s->answer.asked_ns);
 	return err > 0 ? DLK_BUSY : err;
 }
 
 void dlk_queue_confirm(struct ask *a)
 {
-	const uint64_t by = dlk_now_ns() + SAY_MS * DLK_MS;
-	struct dlk_conn *c = dlk_link_get_open(a->ep);
+	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS };
 
-	if (!c)
-		return;
-	if ((dlk_conn_deferred(c) < DLK_DEFERRED_MAX - 1 ||
-	     dlk_conn_settle(c, by) == 0) &&
-	    dlk_lease_renew(c, &a->lease, false) == 0) {
-		dlk_conn_defer(c, answered, NULL);
-		dlk_conn_flush(c, by);
-	}
-	dlk_link_put(c);
+	a->store->ops->send_confirm(a->store, &how, &a->lease);
 }
 
 int dlk_queue_not_now(struct ask *a)
 {
 	struct queued *q = &a->queue;
 	bool told = q->told;
+	int err;
 
 	q->hurry = q->told = false;
 	/* Nothing to pass on, but a place that is before the others'. */
 	if (!q->granted)
 		return told;
 	q->granted = false;
-	a->asked = true;
-	if (dlk_ask_redis(a, pass_on) != DLK_BUSY || a->unsure)
+	a->attempt.unsure = false;
+	err = a->store->ops->pass(a->store, &a->attempt, &a->lease, &q->waiter,
+				  &a->s->answer);
+	if (err != DLK_BUSY || a->attempt.unsure)
 		forget_place(q);
-	dlk_place_hang_up(q); /* the wait in the kernel may never come back */
+	dlk_place_hang_up(a); /* the wait in the kernel may never come back */
 	return 1;
 }
 
@@ -391,5 +301,5 @@ void dlk_queue_end(struct ask *a)
 		say_leave(a);
 	q->granted = q->told = q->hurry = q->answered = q->deaf = false;
 	forget_place(q);
-	dlk_place_hang_up(q);
+	dlk_place_hang_up(a);
 }

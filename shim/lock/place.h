@@ -24,7 +24,7 @@ int dlk_queue_not_now(struct ask *a);
  */
 void dlk_queue_confirm(struct ask *a);
 /*
- * A request that had the claim's name may be late (a->unsure): another name,
+ * A request that had the claim's name may be late (a->attempt.unsure): another name,
  * and another place.
  */
 void dlk_queue_rename(struct ask *a);
@@ -40,15 +40,15 @@ void dlk_queue_end(struct ask *a);
  * one of them is new.
  */
 int dlk_place_have_channel(struct ask *a, bool *known);
-/* Tell of the place (a dlk_ask_fn). */
-int dlk_place_stay(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns);
+/* Tell of the place: as the store's stay(). */
+int dlk_place_stay(struct ask *a);
 /* It has no channel, and looks for what it is granted. */
 bool dlk_place_is_deaf(const struct queued *q);
 /* The server has lost the place: true if another connection is to be tried. */
-bool dlk_place_is_lost(struct queued *q);
+bool dlk_place_is_lost(struct ask *a);
 /* Before a handler runs: the place is not served. */
 void dlk_place_rest(struct ask *a);
 /* Let the connection go. */
-void dlk_place_hang_up(struct queued *q);
+void dlk_place_hang_up(struct ask *a);
 
 #endif

@@ -370,54 +370,34 @@ static bool is_listed(const struct ask *a)
 
 /* --- Redis' part ---------------------------------------------------------- */
 
-/* What is sent again has a number of its own: the first copy may be late. */
-static uint64_t next_seq(struct ask *a)
+static int ask_once(struct ask *a, bool proof)
 {
+	struct dlk_records_ask ask = {
+		.range = a->want,
+		.seq = a->seq + 1,
+		.since_ns = a->since_ns,
+		.known = a->own != NULL,
+		.holds = dlk_overtakes(a) || a->before.n > 0,
+		.proof = proof,
+		.adopts = a->adopts,
+		.rest = a->rest,
+		.shares = a->before.n > 0,
+		.waiter = dlk_queue_waiter(a),
+	};
+	int err = a->store->ops->acquire_range(a->store, &a->attempt, &a->lease,
+					       &ask, &a->s->answer);
+
+	a->seq = ask.seq;
 	if (a->own)
-		a->seq = ++a->own->seq;
-	else
-		a->seq++;
-	return a->seq;
-}
-
-/* Ask, again with a greater number if the server has seen a later one. */
-static int ask_once(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns,
-		    bool proof)
-{
-	struct dlk_answer *answer = &a->s->answer;
-	int err;
-
-	do {
-		const struct dlk_records_ask ask = {
-			.range = a->want,
-			.seq = a->asked ? next_seq(a) : a->seq,
-			.since_ns = a->since_ns,
-			.known = a->own != NULL,
-			.holds = dlk_overtakes(a) || a->before.n > 0,
-			.proof = proof,
-			.adopts = a->adopts,
-			.rest = a->rest,
-			.shares = a->before.n > 0,
-			.waiter = dlk_queue_waiter(a),
-		};
-
-		a->asked = true;
-		err = dlk_records_acquire(c, deadline_ns, &a->lease, &ask,
-					  answer);
-		if (err == DLK_STALE && a->own && a->own->seq < answer->seq)
-			a->own->seq = answer->seq;
-		if (err == DLK_STALE && a->seq < answer->seq)
-			a->seq = answer->seq;
-	} while (err == DLK_STALE && dlk_now_ns() < deadline_ns);
-	return err == DLK_STALE ? -EAGAIN : err;
+		a->own->seq = ask.seq;
+	return err;
 }
 
 /*
  * Who shares the description is not dead: what it has there is not to be taken
  * over for nothing, when somebody else is in the way as well.
  */
-static int somebody_else(struct ask *a, struct dlk_conn *c,
-			 uint64_t deadline_ns)
+static int somebody_else(struct ask *a)
 {
 	/* Of a claim, it is when we were refused that counts (queue.h). */
 	const uint64_t asked_ns = a->s->answer.asked_ns;
@@ -425,8 +405,9 @@ static int somebody_else(struct ask *a, struct dlk_conn *c,
 
 	if (a->before.n == 0)
 		return 0;
-	err = dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
-			      &a->s->answer);
+	err = a->store->ops->find_conflict(a->store, &a->attempt, &a->lease,
+					   &a->want, a->since_ns,
+					   &a->s->answer);
 	a->s->answer.asked_ns = asked_ns;
 	return err;
 }
@@ -443,21 +424,18 @@ static int somebody_else(struct ask *a, struct dlk_conn *c,
  *
  * Each proof is one of its own moment: read the time, look at the lock.
  */
-static int ask_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+static int ask_for_range(struct ask *a)
 {
-	int err = dlk_conn_open(c, deadline_ns);
+	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
+	int err = ask_once(a, false);
 	bool older;
 
-	if (err)
-		return err;
-	err = ask_once(a, c, deadline_ns, false);
 	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
-	       dlk_now_ns() < deadline_ns) {
+	       dlk_now_ns() < until) {
 		a->since_ns = dlk_identity_since(dlk_now_ns());
 		if (!is_listed(a))
 			break;
-		err = somebody_else(a, c, deadline_ns)
-			      ?: ask_once(a, c, deadline_ns, true);
+		err = somebody_else(a) ?: ask_once(a, true);
 	}
 	return err;
 }
@@ -476,17 +454,16 @@ static int name_owner(struct ask *a)
 	struct dlk_token t;
 	int err = dlk_ask_name(a);
 
+	a->attempt.unsure = false;
 	if (err)
 		return err;
-	if (a->own) {
-		a->seq = ++a->own->seq;
+	a->seq = a->own ? a->own->seq : 0;
+	if (a->own)
 		a->since_ns = dlk_identity_since(dlk_now_ns());
-		return 0;
-	}
-	a->seq = 1;
-	a->since_ns = dlk_token_parse(a->s->token, a->lease.token_len, &t)
-			      ? t.since_ns
-			      : 0;
+	else if (dlk_token_parse(a->s->token, a->lease.token_len, &t))
+		a->since_ns = t.since_ns;
+	else
+		a->since_ns = 0;
 	return 0;
 }
 
@@ -496,8 +473,8 @@ static int ask_redis(struct ask *a)
 
 	if (err)
 		return err;
-	err = dlk_ask_redis(a, ask_on);
-	if (a->unsure)
+	err = ask_for_range(a);
+	if (err && a->attempt.unsure)
 		unsure(a);
 	return err;
 }
@@ -546,7 +523,7 @@ static int keep(struct ask *a)
 	uint64_t look_ns;
 
 	if (dlk_now_ns() >= dlk_deadline_ns(asked, a->lease.ttl_ms)) {
-		strcpy(a->why, "the grant came after its own deadline");
+		strcpy(a->attempt.why, "the grant came after its own deadline");
 		unsure(a);
 		return -ETIMEDOUT;
 	}
@@ -561,7 +538,8 @@ static int keep(struct ask *a)
 		return 0;
 	dlk_give_back(h);
 	h->ranges.n = 0; /* so the kernel's lock goes, too */
-	strcpy(a->why, "no thread and no keeper can be started to renew it");
+	strcpy(a->attempt.why,
+	       "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
 }
 
@@ -585,20 +563,19 @@ static int lost(struct ask *a)
  * The kernel's lock is in hand, and the name was made before this look at it:
  * an older lease of this host and file is of the program before.
  */
-static int adopt_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+static int ask_for_inherited(struct ask *a)
 {
-	int err = dlk_conn_open(c, deadline_ns);
+	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
 	bool older;
+	int err;
 
-	if (err)
-		return err;
 	do {
 		if (!is_listed(a))
 			return ENDED;
-		err = ask_once(a, c, deadline_ns, true);
+		err = ask_once(a, true);
 		a->since_ns = dlk_identity_since(dlk_now_ns());
 	} while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
-		 dlk_now_ns() < deadline_ns);
+		 dlk_now_ns() < until);
 	return err;
 }
 
@@ -608,8 +585,8 @@ static int adopt_range(struct ask *a, bool *refused)
 	int err = name_owner(a);
 
 	if (!err)
-		err = dlk_ask_redis(a, adopt_on);
-	if (a->unsure)
+		err = ask_for_inherited(a);
+	if (err && a->attempt.unsure)
 		unsure(a);
 	if (!err)
 		err = keep(a);
@@ -670,7 +647,7 @@ static int adopt(struct ask *a)
 	err = adopt_all(&mine, &kernel, &refused);
 	dlk_ranges_free(&kernel);
 	a->own = mine.own;
-	memcpy(a->why, mine.why, sizeof(a->why));
+	memcpy(a->attempt.why, mine.attempt.why, sizeof(a->attempt.why));
 	if (!err)
 		dlk_inherited_done(&a->file, refused);
 	return err;

@@ -34,9 +34,9 @@ void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 	dlk_text_str(&l.text, "\" (key \"");
 	dlk_text_quoted(&l.text, a->lease.key, a->lease.key_len);
 	dlk_text_str(&l.text, "\"): redis \"");
-	dlk_text_str(&l.text, a->rule->redis->name);
+	dlk_text_str(&l.text, a->store->name);
 	dlk_text_str(&l.text, "\" at ");
-	dlk_text_str(&l.text, a->ep->name);
+	dlk_text_str(&l.text, a->store->at);
 	dlk_text_str(&l.text, ": ");
 	dlk_text_str(&l.text, what);
 	dlk_text_quoted(&l.text, why, strlen(why));
@@ -134,18 +134,12 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 	a->lease.ttl_ms = a->rule->ttl_ms;
 	a->lease.fair = a->rule->fair;
 	a->lease.interop = a->rule->interop;
-	a->ep = a->rule->redis->endpoints;
-	a->patience_ns = PATIENCE_MS * DLK_MS;
-	if (a->ep->connect_timeout_ms < PATIENCE_MS)
-		a->patience_ns = a->ep->connect_timeout_ms * DLK_MS;
-	if (a->rule->redis->fault) {
-		dlk_ask_line(a, DLK_ERROR, a->rule->redis->fault, "",
-			     "; the call fails with ENOLCK");
-		return -ENOLCK;
-	}
-	if (a->rule->redis->mode != DLK_SINGLE) {
-		dlk_ask_line(a, DLK_ERROR,
-			     "this version knows mode = \"single\" only", "",
+	a->store = dlk_store_of(a->rule->redis);
+	a->attempt.timeout_ns = PATIENCE_MS * DLK_MS;
+	if (a->store->connect_timeout_ms < PATIENCE_MS)
+		a->attempt.timeout_ns = a->store->connect_timeout_ms * DLK_MS;
+	if (a->store->fault) {
+		dlk_ask_line(a, DLK_ERROR, a->store->fault, "",
 			     "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
@@ -176,7 +170,6 @@ int dlk_ask_new_token(struct ask *a)
 
 	if (n < 0)
 		return (int)n;
-	a->asked = false;
 	a->lease.token = a->s->token;
 	a->lease.token_len = (size_t)n;
 	return 0;
@@ -188,7 +181,6 @@ int dlk_ask_name(struct ask *a)
 	if (!a->own)
 		return dlk_ask_new_token(a);
 	a->lease = a->own->lease;
-	a->asked = false;
 	memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
 	return 0;
 }
@@ -243,11 +235,6 @@ bool dlk_ask_once_more(struct ask *a)
 	return true;
 }
 
-void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
-{
-	strncpy(a->why, dlk_lease_why(c), sizeof(a->why) - 1);
-}
-
 /*
  * It has answered PING, though not what we had asked in time: it is there, and
  * slow, or one of us is.  The next question is given longer: to ask the same
@@ -255,11 +242,11 @@ void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c)
  */
 static void be_patient(struct ask *a, uint64_t ping_ns)
 {
-	a->patience_ns *= 2;
-	if (a->patience_ns < 4 * ping_ns)
-		a->patience_ns = 4 * ping_ns;
-	if (a->patience_ns > a->rule->timeout_ms * DLK_MS)
-		a->patience_ns = a->rule->timeout_ms * DLK_MS;
+	a->attempt.timeout_ns *= 2;
+	if (a->attempt.timeout_ns < 4 * ping_ns)
+		a->attempt.timeout_ns = 4 * ping_ns;
+	if (a->attempt.timeout_ns > a->rule->timeout_ms * DLK_MS)
+		a->attempt.timeout_ns = a->rule->timeout_ms * DLK_MS;
 }
 
 /*
@@ -269,64 +256,26 @@ static void be_patient(struct ask *a, uint64_t ping_ns)
  */
 int dlk_ask_ping(struct ask *a)
 {
-	static const char *const argv[] = { "PING" };
-	static const size_t len[] = { 4 };
-	struct dlk_conn *c = dlk_link_get(a->ep);
-	uint64_t began = dlk_now_ns();
-	uint64_t by = began + a->ep->connect_timeout_ms * DLK_MS;
-	const redisReply *r;
+	const uint64_t began = dlk_now_ns();
+	uint64_t by = began + a->store->connect_timeout_ms * DLK_MS;
+	struct dlk_attempt ping = { .interrupt = dlk_signal_waits,
+				    .arg = a->call };
 	int err;
 
-	if (!c)
-		return -ENOMEM;
 	if (by > a->fail_by_ns)
 		by = a->fail_by_ns;
+	ping.timeout_ns = by > began ? by - began : 0;
 	a->call->deaf_until_ns = began + a->call->deaf_ns;
-	dlk_conn_set_interrupt(c, dlk_signal_waits, a->call);
-	err = dlk_conn_open(c, by);
-	if (!err)
-		err = dlk_conn_call(c, by, 1, argv, len, &r);
+	err = a->store->ops->ping(a->store, &ping);
 	/* An attempt that was cut short says less than the ones before. */
 	if (err && err != -EINTR &&
-	    !(err == -ETIMEDOUT && by == a->fail_by_ns && a->why[0]))
-		dlk_ask_note_why(a, c);
+	    !(err == -ETIMEDOUT && by == a->fail_by_ns && a->attempt.why[0]))
+		memcpy(a->attempt.why, ping.why, sizeof(ping.why));
 	/* Whatever the signals' rate, some time it is let be. */
 	if (err == -EINTR)
 		a->call->deaf_ns *= 2;
 	if (!err)
 		be_patient(a, dlk_now_ns() - began);
-	dlk_link_put(c);
-	return err;
-}
-
-/*
- * A connection that fails after the request left may have been answered all
- * the same: ask again with the same token at once, on a new one (own token
- * back means held, with the ttl set anew).
- */
-int dlk_ask_redis(struct ask *a, dlk_ask_fn *once)
-{
-	struct dlk_conn *c = dlk_link_get(a->ep);
-	bool was_open;
-	int err, tries;
-
-	a->unsure = false;
-	if (!c) {
-		strcpy(a->why, "no memory for a connection");
-		return -ENOMEM;
-	}
-	/* No interrupt: it is short, and its outcome would be unknown. */
-	for (tries = 0;; tries++) {
-		was_open = dlk_conn_is_open(c);
-		err = once(a, c, dlk_now_ns() + a->patience_ns);
-		if (err >= 0 || dlk_conn_is_open(c) || tries > 0 ||
-		    (!was_open && err != -ECONNRESET) || err == -EINTR)
-			break;
-	}
-	if (err < 0)
-		dlk_ask_note_why(a, c);
-	a->unsure = a->asked && err && (tries > 0 || !dlk_conn_is_open(c));
-	dlk_link_put(c);
 	return err;
 }
 

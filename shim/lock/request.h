@@ -11,7 +11,8 @@
 #define DLK_ASK_H
 
 #include "os/log.h"
-#include "lease/records.h"
+#include "lease/ranges.h"
+#include "lease/store.h"
 #include "hold/state.h"
 #include "lock/scratch.h"
 
@@ -27,10 +28,8 @@ struct queued {
 	int (*look_around)(struct ask *a);
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
 			never queues */
-	char word[DLK_RANDOM_LEN + 24]; /* the claim's digits, and the number
-					   of the last request */
-	char what[DLK_WHAT_LEN + 1];    /* of a record lock */
-	struct dlk_wake *wake;
+	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
+	struct dlk_subscription *sub;
 	uint64_t until_ns;   /* to tell of it again */
 	uint64_t away_ns;    /* it rested last: a handler ran then */
 	uint64_t look_ns;    /* of a record lock: to look around; of the call,
@@ -54,19 +53,17 @@ struct ask {
 	int fd; /* what the kernel locks: the program's, or its shadow */
 	bool wait;
 	const struct dlk_rule *rule;
-	const struct dlk_endpoint *ep;
+	struct dlk_store *store;
 	struct dlk_file file;
 	struct dlk_scratch *s; /* not in a wait */
 	struct dlk_lease lease;
-	uint64_t fail_by_ns;  /* Redis has been unreachable; 0: no */
-	uint64_t patience_ns; /* for an answer, the lock in hand */
-	uint64_t pause_ns;    /* the last one */
+	struct dlk_attempt attempt; /* its timeout: with the lock in hand; its
+				       `why`: the last failure, for the log */
+	uint64_t fail_by_ns;        /* Redis has been unreachable; 0: no */
+	uint64_t pause_ns;          /* the last one */
 	bool on_fuse;
 	bool told_young;
 	bool repeated; /* refused once, and asked again */
-	bool asked;    /* with this token; maybe granted */
-	bool unsure;   /* refused, but an earlier try may be done yet */
-	char why[256]; /* the last failure, for the log */
 
 	struct queued queue;
 
@@ -92,7 +89,7 @@ struct ask {
 	struct dlk_range want;
 	struct dlk_range blocked; /* what the kernel refused of it */
 	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
-	uint64_t seq, since_ns;   /* of the request, of its kernel grant */
+	uint64_t seq, since_ns;   /* of the last request, of its kernel grant */
 	bool waited;              /* in the kernel, which has granted */
 	bool adopts;              /* what its process has from before an exec */
 	bool rest;      /* nothing else is its own from before an exec */
@@ -138,9 +135,6 @@ void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 void dlk_trace_call(const struct ask *a, const char *what);
 void dlk_trace_wait(const struct ask *a, const char *what);
 
-/* Remember why a connection's last call failed. */
-void dlk_ask_note_why(struct ask *a, const struct dlk_conn *c);
-
 /*
  * The text of a token for a lock granted at since_ns, with the path where the
  * key does not tell it; its length, or -errno.  Uses a->s->path.
@@ -173,14 +167,6 @@ void dlk_ask_empty_hands(struct ask *a);
 int dlk_ask_fill_hands(struct ask *a, int err);
 /* The call is over. */
 void dlk_ask_end(struct ask *a);
-
-/*
- * Ask on a connection of the rule's server, a second time if the first broke
- * it.  `once` opens the connection, sets a->asked, and gives what this returns;
- * a->unsure: a request that got no answer may still be granted.
- */
-typedef int dlk_ask_fn(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns);
-int dlk_ask_redis(struct ask *a, dlk_ask_fn *once);
 
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in

@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #include "os/real.h"
-#include "lease/records.h"
 #include "lock/record.h"
 #include "lock/wait.h"
 #include "model/timeline.h"
@@ -63,25 +62,19 @@ void dlk_record_refused(const struct ask *a, uint64_t began_ns)
 	atomic_store(refusal_of(a), now + 16 * (now - began_ns));
 }
 
-static int get_on(struct ask *a, struct dlk_conn *c, uint64_t deadline_ns)
+static int find(struct ask *a)
 {
-	int err = dlk_conn_open(c, deadline_ns);
-
-	if (err)
-		return err;
-	return dlk_records_get(c, deadline_ns, &a->lease, &a->want, a->since_ns,
-			       &a->s->answer);
+	return a->store->ops->find_conflict(a->store, &a->attempt, &a->lease,
+					    &a->want, a->since_ns,
+					    &a->s->answer);
 }
 
 /* For an answer that is what the call returns. */
-static int get_surely_on(struct ask *a, struct dlk_conn *c,
-			 uint64_t deadline_ns)
+static int find_surely(struct ask *a)
 {
-	int err = get_on(a, c, deadline_ns);
+	int err = find(a);
 
-	return err == DLK_BUSY && dlk_ask_once_more(a)
-		       ? get_on(a, c, dlk_now_ns() + a->patience_ns)
-		       : err;
+	return err == DLK_BUSY && dlk_ask_once_more(a) ? find(a) : err;
 }
 
 /* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
@@ -116,7 +109,7 @@ int dlk_record_ask_first(struct ask *a)
 		return 0;
 	err = dlk_ask_name(a);
 	if (!err)
-		err = dlk_ask_redis(a, get_on);
+		err = find(a);
 	if (err != DLK_BUSY || dlk_ask_same_place(a, &older))
 		return err < 0 ? err : 0;
 	dlk_record_refused(a, began);
@@ -134,7 +127,8 @@ static bool is_stranger(const struct ask *a, const struct flock64 *lock)
 }
 
 /* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
-static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
+static int ask_redis_who(struct ask *a, uint64_t since_ns,
+			 int (*question)(struct ask *a))
 {
 	const struct dlk_lease by_path = a->lease;
 	const uint64_t asked_ns = a->since_ns; /* our kernel */
@@ -144,7 +138,7 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns, dlk_ask_fn *get)
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	err = dlk_ask_name(a);
 	if (!err)
-		err = dlk_ask_redis(a, get);
+		err = question(a);
 	dlk_ask_let_go(a);
 	a->lease = by_path;
 	a->since_ns = asked_ns;
@@ -179,7 +173,7 @@ static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
-	err = ask_redis_who(a, 0, get_on);
+	err = ask_redis_who(a, 0, find);
 	now = dlk_now_ns();
 	if (err < 0)
 		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
@@ -238,7 +232,7 @@ int dlk_record_doubt(struct ask *a)
 		a->cycles = 0;
 		return -EDEADLK;
 	}
-	ask_redis_who(a, 0, get_on);
+	ask_redis_who(a, 0, find);
 	return dlk_ask_pause(a, DLK_MS);
 }
 
@@ -252,7 +246,7 @@ static int ask_who(struct ask *a)
 		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
 
 		if (!err)
-			err = ask_redis_who(a, a->since_ns, get_surely_on);
+			err = ask_redis_who(a, a->since_ns, find_surely);
 		if (err >= 0)
 			return err;
 		err = dlk_ask_refused(a, err, began);
@@ -308,7 +302,7 @@ int dlk_record_get(struct ask *a, struct flock64 *lock)
 	if (err)
 		return err;
 	/* Without an answer, the kernel's is one. */
-	err = here ? ask_redis_who(a, a->since_ns, get_surely_on) : ask_who(a);
+	err = here ? ask_redis_who(a, a->since_ns, find_surely) : ask_who(a);
 	if (err == DLK_BUSY && (!here || starts_before(a, lock)))
 		tell_who(a, lock);
 	else if (err < 0 && !here)

@@ -69,7 +69,7 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
 	/* A last attempt of no length would only hide the reason. */
 	if (final(err) || now + pause >= a->fail_by_ns) {
-		dlk_ask_line(a, DLK_ERROR, "", a->why,
+		dlk_ask_line(a, DLK_ERROR, "", a->attempt.why,
 			     "; not locked, the call fails with ENOLCK");
 		return -ENOLCK;
 	}
@@ -206,12 +206,18 @@ static int heard(struct ask *a, bool in_time)
 	struct queued *q = &a->queue;
 	int err;
 
-	if (q->wake)
-		err = dlk_wake_heard(q->wake, q->word);
+	if (q->sub)
+		err = a->store->ops->heard(q->sub, &q->waiter);
 	else
 		err = a->lease.interop && !in_time ? 't' : 0;
 	q->told = err == 't';
 	return err;
+}
+
+/* What to sleep on; -1: nothing. */
+static int descriptor(const struct ask *a)
+{
+	return a->queue.sub ? a->store->ops->descriptor(a->queue.sub) : -1;
 }
 
 /* Until somebody says something to us: what, 0 for nothing, or -errno. */
@@ -230,8 +236,7 @@ static int listen_for(struct ask *a, uint64_t until)
 			by = q->look_ns > now ? q->look_ns : now + 1;
 		dlk_ask_empty_hands(a);
 		q->rested = false;
-		err = dlk_sleep_on(a->call, q->wake ? dlk_wake_fd(q->wake) : -1,
-				   by - now, away, a);
+		err = dlk_sleep_on(a->call, descriptor(a), by - now, away, a);
 		err = dlk_ask_fill_hands(a, err < 0 ? err : 0);
 		if (err || q->rested)
 			return err ?: -ESTALE;
@@ -261,14 +266,13 @@ static bool is_here(const struct ask *a)
  * the slower the machine, the less.  So who was away listens for as long before
  * another handler may run.
  */
-static void listen_alone(const struct queued *q)
+static void listen_alone(const struct ask *a)
 {
-	uint64_t ms = (dlk_now_ns() - q->away_ns) / DLK_MS + 1;
-	struct pollfd p = { .events = POLLIN };
+	uint64_t ms = (dlk_now_ns() - a->queue.away_ns) / DLK_MS + 1;
+	struct pollfd p = { .fd = descriptor(a), .events = POLLIN };
 
-	if (!q->wake)
+	if (!a->queue.sub)
 		return;
-	p.fd = dlk_wake_fd(q->wake);
 	dlk_poll(&p, 1, ms < ALONE_MS ? (unsigned)ms : ALONE_MS);
 }
 
@@ -284,7 +288,7 @@ static void set_until(struct ask *a)
 	if (!q->rested || until < q->until_ns)
 		q->until_ns = until;
 	if (q->rested)
-		listen_alone(q);
+		listen_alone(a);
 	q->rested = false;
 }
 
@@ -296,12 +300,12 @@ static int stay(struct ask *a)
 {
 	struct queued *q = &a->queue;
 	bool older;
-	int err = dlk_ask_redis(a, dlk_place_stay);
+	int err = dlk_place_stay(a);
 
 	if (err && err != DLK_BUSY)
 		return err;
 	a->fail_by_ns = 0;
-	if (err && dlk_place_is_lost(q))
+	if (err && dlk_place_is_lost(a))
 		err = -ESTALE;
 	q->counted_ns = a->s->answer.asked_ns;
 	q->granted = err == 0;
@@ -363,6 +367,6 @@ int dlk_queue_wait(struct ask *a)
 		known = false;
 		q->placed = q->placed && err == 0;
 		if (err < 0)
-			dlk_place_hang_up(q);
+			dlk_place_hang_up(a);
 	}
 }

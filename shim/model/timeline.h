@@ -62,6 +62,12 @@ static inline uint64_t dlk_keeper_renew_ns(uint64_t renew_ns,
 	       (deadline_ns > renew_ns ? (deadline_ns - renew_ns) / 8 : 0);
 }
 
+/* How long a claim lives, and a waiter that is not heard of. */
+static inline uint32_t dlk_life_ms(uint32_t ttl_ms)
+{
+	return ttl_ms / 2 < 2000 ? ttl_ms / 2 : 2000;
+}
+
 /*
  * A claim, held since a moment ago, becomes a lease by its first renewal; short
  * critical sections end before, and never pay for it.

@@ -98,6 +98,15 @@ size_t dlk_unword(const char *word, char *bytes, size_t size)
 	return at;
 }
 
+char *dlk_token_since(char *text)
+{
+	char *at = text + sizeof("dlock1") + DLK_RANDOM_LEN;
+
+	for (int spaces = 0; *at && spaces < 3; at++)
+		spaces += *at == ' ';
+	return at;
+}
+
 void dlk_token_random(struct dlk_token *t, const uint8_t bytes[16])
 {
 	static const char hex[] = "0123456789abcdef";

@@ -56,6 +56,9 @@ ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size);
 /* Read a token's text; false if it is not one of ours. */
 bool dlk_token_parse(const char *text, size_t len, struct dlk_token *t);
 
+/* Of a token's text: where the 20 digits of its `since` are. */
+char *dlk_token_since(char *text);
+
 /* 16 random bytes to hex. */
 void dlk_token_random(struct dlk_token *t, const uint8_t bytes[16]);
 
