@@ -63,7 +63,7 @@ renewals()
 	# Until the keeper has them too.
 	until_true 20 on_host A dlock-keeper >/dev/null
 	sleep "$((s / 2))"
-	mapfile -t pids < <(on_host A many && on_host A dlock-keeper)
+	mapfile -t pids < <(on_host A many_files && on_host A dlock-keeper)
 	server_info >"$before"
 	cpu=$(cpu_of "${pids[@]}")
 	sleep "$s"
