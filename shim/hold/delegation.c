@@ -24,7 +24,7 @@
 
 enum { ASKED = 128, REFUSED_MS = 1000 };
 /* A close waits so long for what ends by it to be given back. */
-enum { SETTLE_MS = 25 };
+enum { SETTLE_MS = 500 };
 /* A lease over which keepers die is asked for again by the thread after: */
 enum { DEADLY_MS = 60000 };
 
@@ -505,8 +505,11 @@ void dlk_delegation_closed(void)
 	dlk_keeper_lock();
 	wait = dlk_keeper_is_there() && dlk_delegation_listen() &&
 	       dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
+	/* (One that hangs is found out, and lost.) */
 	while (wait && (int32_t)(settled - m.seq) < 0 && dlk_now_ns() < until) {
-		dlk_keeper_wait(until);
+		const uint64_t look = dlk_keeper_look_ns();
+
+		dlk_keeper_wait(look < until ? look : until);
 		wait = dlk_delegation_listen();
 	}
 	dlk_keeper_unlock();
