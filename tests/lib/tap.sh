@@ -70,14 +70,14 @@ tap_mark()
 # waited for TAP_STALLED
 tap_since()
 {
-	local now=${EPOCHREALTIME/[.,]/} i then=0 was=0
+	local now=${EPOCHREALTIME/[.,]/} i mark=0 was=0
 
 	tap_stalled
 	for ((i = ${#tap_marks[@]} - 1; i >= 0; i--)); do
-		read -r then was <<<"${tap_marks[i]}"
-		[ $((now - then)) -lt "$1" ] || break
+		read -r mark was <<<"${tap_marks[i]}"
+		[ $((now - mark)) -lt "$1" ] || break
 	done
-	TAP_US=$((now - then))
+	TAP_US=$((now - mark))
 	TAP_STALLED=$((TAP_STALLED - was))
 }
 

@@ -34,8 +34,10 @@ stay()
 		for file; do
 			left=$(rr pttl "dlock:$MNT/$file")
 			[ "$left" -ge "$least" ] || least=$left
-			dl B flock -n "$file" true
-			[ $? != 0 ] || { diag "$file: granted"; return 1; }
+			if dl B flock -n "$file" true; then
+				diag "$file: granted"
+				return 1
+			fi
 			[ "$(token_of "$file")" = "${token[$file]}" ] ||
 				{ diag "$file: another lease"; return 1; }
 			asked=$((asked + 1))
