@@ -30,7 +30,9 @@
 #include "os/real.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
+#include "hold/inherited.h"
 #include "hold/state.h"
+#include "hold/wait_report.h"
 #include "lock/follow.h"
 
 /* --- a child -------------------------------------------------------------- */
@@ -104,7 +106,8 @@ static void after_fork(void)
 		atomic_store(&dlk.last_words, 0);
 		dlk_gates_forget();
 		dlk_follow_forget();
-		dlk_deadlock_forget();
+		dlk_wait_report_forget();
+		dlk_inherited_forget();
 		dlk_stores_forget();
 		dlk_delegation_forget();
 		dlk_log_forked();

@@ -11,18 +11,20 @@
  *     call of ours takes a lock of it before.
  *  3. Who has looked looks no more; who inherited nothing pays no more.
  */
+#include "hold/inherited.h"
+
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "lock/record.h"
-
 enum { UNKNOWN, SOME, NONE };
 static _Atomic int state;
 
-/* n changes with the mutex, and so does all else here. */
+/* n changes with `mutex`, and so does all else here. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	struct dlk_file *v;
 	size_t room;
@@ -87,9 +89,9 @@ static bool look_at(void *unused, int fd)
 	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, &any);
 	if (!any || dlk_kernel_file(fd, &file) < 0)
 		return false;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	add(&file);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return false;
 }
 
@@ -103,10 +105,10 @@ void dlk_inherited_look(void)
 	if (atomic_load(&state) != UNKNOWN)
 		return;
 	dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, NULL);
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	if (atomic_load(&state) == UNKNOWN)
 		atomic_store(&state, files.n ? SOME : NONE);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 }
 
 bool dlk_inherited_on(const struct dlk_file *file)
@@ -115,9 +117,9 @@ bool dlk_inherited_on(const struct dlk_file *file)
 
 	if (atomic_load(&files.n) == 0)
 		return false;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	found = place_of(file) < files.n;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return found;
 }
 
@@ -125,7 +127,7 @@ void dlk_inherited_done(const struct dlk_file *file, bool refused)
 {
 	size_t i;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	i = place_of(file);
 	if (i < files.n) {
 		files.v[i] = files.v[files.n - 1];
@@ -134,19 +136,58 @@ void dlk_inherited_done(const struct dlk_file *file, bool refused)
 	files.refused |= refused;
 	if (files.n == 0 && !files.refused)
 		atomic_store(&state, NONE);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 }
 
-bool dlk_inherited_none(void)
+static void forget(void)
 {
-	return atomic_load(&state) == NONE;
-}
-
-void dlk_inherited_forget(void)
-{
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	atomic_store(&files.n, 0);
 	files.refused = false;
 	atomic_store(&state, NONE);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* In a child of fork there are none at all. */
+void dlk_inherited_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	forget();
+}
+
+/* --- is anybody in wait for them? ----------------------------------------- */
+
+static bool has_records(void *any, int fd)
+{
+	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, any);
+	return *(bool *)any;
+}
+
+/*
+ * There will be none where there is none.  Those of our own that are asked for
+ * at this moment, by another thread, may be among them: then the wait is told
+ * in vain.
+ */
+bool dlk_inherited_any(void)
+{
+	bool any = false;
+
+	if (atomic_load(&state) == NONE)
+		return false;
+	/* (-2: it could not be looked for.) */
+	if (dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, &any) == -1)
+		forget();
+	return any;
+}
+
+/* Is anybody ever in wait for this process? */
+bool dlk_holds_records(void)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&dlk.mutex);
+	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
+		found = h->state == DLK_HELD && h->kind == DLK_POSIX;
 	pthread_mutex_unlock(&dlk.mutex);
+	return found || dlk_inherited_any();
 }

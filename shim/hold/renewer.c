@@ -28,6 +28,7 @@
 #include "hold/delegation.h"
 #include "hold/handover.h"
 #include "hold/state.h"
+#include "hold/wait_report.h"
 #include "model/timeline.h"
 
 enum { LINGER_MS = 2000, COMPANY_MS = 20 };
@@ -416,7 +417,7 @@ static void *run(void *unused)
 			dlk_thread_last();
 			return NULL;
 		}
-		waits_at = dlk_deadlock_tick(dlk_now_ns());
+		waits_at = dlk_wait_report_tick(dlk_now_ns());
 		pthread_mutex_lock(&dlk.mutex);
 		end = over(company, &idle_since, &at);
 		if (waits_at < at)

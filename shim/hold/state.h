@@ -422,12 +422,6 @@ void dlk_record_closing(int fd);
 /* All of [first, last] are about to be closed: the files of any of them. */
 void dlk_record_closing_span(unsigned first, unsigned last);
 
-/* --- deadlock.c ----------------------------------------------------------- */
-
-/* Refresh what is told of waits; when it is due again.  For the thread. */
-uint64_t dlk_deadlock_tick(uint64_t now_ns);
-void dlk_deadlock_forget(void); /* in a child */
-
 /* --- container.c ---------------------------------------------------------- */
 
 /* The process ends: in a container, what ends with it has a second left. */

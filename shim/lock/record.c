@@ -47,6 +47,7 @@
 #include "lease/records.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
+#include "hold/inherited.h"
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "lock/wait.h"
@@ -1056,7 +1057,8 @@ static int lock_managed(struct ask *a)
 	dlk_follow_threads(a);
 	a->queue.claim = claim;
 	a->queue.look_around = look_around;
-	dlk_note_inherited(a);
+	/* Before the kernel's lock, which would be taken for one. */
+	a->inherited = a->lease.fair && dlk_inherited_any();
 	err = lock_records(a);
 	dlk_queue_end(a);
 	a->queue.claim = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of record locks share: record.c (lock, unlock), tentative.c
- * (who is in the way), inherited.c.  All are called between dlk_enter() and
- * dlk_leave(); (gate) as in record.c.
+ * (who is in the way).  All are called between dlk_enter() and dlk_leave();
+ * (gate) as in record.c.
  */
 #ifndef DLK_RECORD_H
 #define DLK_RECORD_H
@@ -13,18 +13,6 @@
 
 /* The program's lock, unless the kernel would say EFAULT of it. */
 bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
-
-/* --- inherited.c ---------------------------------------------------------- */
-
-/* At each record call, before the kernel's lock: which files have some? */
-void dlk_inherited_look(void);
-/* Has execve(2) left POSIX locks of this file, that are not adopted yet? */
-bool dlk_inherited_on(const struct dlk_file *file);
-/* (gate) They are; or some were `refused`, and another has them at Redis. */
-void dlk_inherited_done(const struct dlk_file *file, bool refused);
-/* There are none but adopted ones.  (In a child there are none at all.) */
-bool dlk_inherited_none(void);
-void dlk_inherited_forget(void);
 
 /* --- tentative.c ---------------------------------------------------------- */
 

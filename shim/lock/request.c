@@ -192,6 +192,11 @@ void dlk_ask_let_go(struct ask *a)
 	a->own = NULL;
 }
 
+bool dlk_overtakes(const struct ask *a)
+{
+	return a->lease.fair && (atomic_load(&dlk.n_held) || a->inherited);
+}
+
 bool dlk_ask_same_place(const struct ask *a, bool *older)
 {
 	struct dlk_token ours, theirs;

@@ -147,6 +147,11 @@ int dlk_ask_new_token(struct ask *a);
 int dlk_ask_name(struct ask *a);
 /* Unpin a->own. */
 void dlk_ask_let_go(struct ask *a);
+/*
+ * Where the rule is fair: does this process hold a lock, of whatever kind and
+ * file?  Then it may be in the way of those whom it would wait for.
+ */
+bool dlk_overtakes(const struct ask *a);
 
 /*
  * Refused (a->s->answer), with nothing in hand, and it is about to be said: by
@@ -186,10 +191,7 @@ int dlk_ask_replaced(struct ask *a);
 
 /* --- deadlock.c ----------------------------------------------------------- */
 
-enum {
-	DLK_TELL_MS = 25,   /* a wait is told of again */
-	DLK_SUSPECT_MS = 5, /* a cycle is looked at again */
-};
+enum { DLK_SUSPECT_MS = 5 }; /* a cycle is looked at again */
 
 /*
  * A record lock is about to wait, in the kernel or for Redis: tell it to the
@@ -201,12 +203,4 @@ int dlk_deadlock_check(struct ask *a);
 void dlk_deadlock_in_kernel(const struct ask *a, const void *lock);
 /* It waits no more. */
 void dlk_deadlock_end(struct ask *a);
-/*
- * Where the rule is fair: does this process hold a lock, of whatever kind and
- * file?  Then it may be in the way of those whom it would wait for.  What an
- * execve(2) has left is noted first, with no lock of the call's own in hand.
- */
-void dlk_note_inherited(struct ask *a);
-bool dlk_overtakes(const struct ask *a);
-
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "os/log.h"
+#include "hold/wait_report.h"
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "model/text.h"

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* POSIX record locks that an execve(2) has left; see inherited.c. */
+#ifndef DLK_INHERITED_H
+#define DLK_INHERITED_H
+
+#include "hold/state.h"
+
+/* At each record call, before the kernel's lock: which files have some? */
+void dlk_inherited_look(void);
+/* Has execve(2) left POSIX locks of this file, that are not adopted yet? */
+bool dlk_inherited_on(const struct dlk_file *file);
+/* (gate) They are; or some were `refused`, and another has them at Redis. */
+void dlk_inherited_done(const struct dlk_file *file, bool refused);
+/*
+ * Are there any?  There will be none where there is none.  Those of our own that
+ * are asked for at this moment, by another thread, may be among them.
+ */
+bool dlk_inherited_any(void);
+/* Is anybody ever in wait for this process: has it any record lock? */
+bool dlk_holds_records(void);
+void dlk_inherited_forget(void); /* in a child */
+
+#endif

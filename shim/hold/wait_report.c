@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waits in the kernel for a record lock, that other hosts are told of (see
+ * lock/deadlock.c): the thread looks whether they go on, and tells of them.
+ *
+ * A wait is not told of while the process owes a release that was lost on its
+ * way.  A call that waits may never come back: one that is not seen for long is
+ * over.
+ */
+#include "hold/wait_report.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "model/timeline.h"
+
+enum { TELLING = 8 };
+
+enum { TOLD_MS = 200 }; /* for the thread to tell of a wait */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Waits in the kernel that are told of.  Guarded by `mutex`. */
+static struct telling {
+	struct dlk_store *store; /* NULL: free */
+	int fd;                  /* as it was when the wait began */
+	struct dlk_file file;
+	uint64_t id;
+	pid_t tid;
+	const void *lock;      /* of its fcntl(2) */
+	uint64_t clock;        /* the server's, before the thread looks next */
+	uint64_t last_seen_ns; /* by the thread */
+	uint64_t last_told_ns;
+} telling[TELLING];
+
+/* What they wait for, should it be told of again.  Guarded by `mutex`. */
+static struct what {
+	size_t key_len;
+	struct dlk_range range;
+	char owner[DLK_RANDOM_LEN + 1];
+	char key[DLK_KEY_MAX + 1];
+} waited_for[TELLING];
+
+static uint64_t next_look_ns; /* the thread's */
+
+static void note_what(const struct dlk_reported_wait *wait, struct what *what)
+{
+	what->range = wait->range;
+	strcpy(what->owner, wait->owner);
+	what->key_len = wait->key_len;
+	memcpy(what->key, wait->key, wait->key_len + 1);
+}
+
+/* Of this thread there is one at most: an earlier one was left. */
+void dlk_wait_report(const struct dlk_reported_wait *wait)
+{
+	const pid_t tid = (pid_t)dlk_syscall(SYS_gettid);
+	struct telling *free = NULL;
+
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < TELLING; i++) {
+		if (telling[i].store && telling[i].tid == tid)
+			telling[i].store = NULL;
+		if (!telling[i].store)
+			free = &telling[i];
+	}
+	if (wait && free) {
+		*free = (struct telling){ .store = wait->store,
+					  .fd = wait->fd,
+					  .file = wait->file,
+					  .id = wait->id,
+					  .tid = tid,
+					  .lock = wait->lock,
+					  .last_seen_ns = dlk_now_ns(),
+					  .last_told_ns = dlk_now_ns() };
+		note_what(wait, &waited_for[free - telling]);
+	}
+	pthread_mutex_unlock(&mutex);
+	if (wait)
+		dlk_thread_need(dlk_now_ns());
+}
+
+bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
+{
+	bool found = false;
+
+	while (dlk_now_ns() < by && store->ops->settle(store, by, NULL))
+		;
+	pthread_mutex_lock(&dlk.mutex);
+	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
+		found = h->lease.places &&
+			(h->state == DLK_OWED ? !h->in_flight : h->list_again);
+	pthread_mutex_unlock(&dlk.mutex);
+	return found;
+}
+
+void dlk_wait_report_end(struct dlk_store *store, uint64_t id)
+{
+	const struct dlk_sending how = { .timeout_ns = 20 * DLK_MS };
+	char process[DLK_PROCESS_LEN + 1];
+
+	dlk_identity_process(process);
+	store->ops->send_wait_end(store, &how, process, id);
+}
+
+/* --- the thread's part ---------------------------------------------------- */
+
+/*
+ * Is its thread in that very call?  /proc/PID/task/TID/syscall (proc(5)) has
+ * the number of the call and its arguments: "72 0x3 0x7 0x7ffd...".  Where that
+ * cannot be read, the kernel's list must do.
+ */
+static bool is_waiting(const struct telling *t)
+{
+	char name[64], line[256];
+	const char *p = line;
+	uint64_t arg = 0;
+	struct dlk_text text;
+	ssize_t n;
+
+	dlk_text_init(&text, name, sizeof(name));
+	dlk_text_str(&text, "/proc/self/task/");
+	dlk_text_i64(&text, t->tid);
+	dlk_text_str(&text, "/syscall");
+	n = dlk_slurp(name, line, sizeof(line));
+	if (n == -ENOENT || n == -ESRCH)
+		return false;
+	if (n < 0)
+		return dlk_kernel_waits(t->fd, &t->file) != 0;
+	for (int i = 0; i < 3 && p; i++)
+		p = (p = strchr(p, ' ')) ? p + 1 : NULL;
+	return p && strncmp(p, "0x", 2) == 0 && dlk_number(p + 2, 16, &arg) &&
+	       arg == (uint64_t)(uintptr_t)t->lock;
+}
+
+/* 1 it goes on, 0 it is over, -errno. */
+static int confirm(struct telling *t, struct dlk_wait *again)
+{
+	struct dlk_attempt attempt = { .timeout_ns = TOLD_MS * DLK_MS };
+	char process[DLK_PROCESS_LEN + 1];
+
+	dlk_identity_process(process);
+	return t->store->ops->confirm_wait(t->store, &attempt, process, t->id,
+					   again, &t->clock);
+}
+
+/*
+ * All of the process was stopped for so long that the wait may have expired at
+ * Redis: it is told of again.
+ */
+static int tell_again(const struct telling *slot, struct telling *t)
+{
+	const struct what *what = &waited_for[slot - telling];
+	struct dlk_wait *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool still;
+	int err = 1;
+
+	if (w == MAP_FAILED)
+		return -ENOMEM;
+	pthread_mutex_lock(&mutex);
+	still = slot->store && slot->id == t->id;
+	w->range = what->range;
+	w->key_len = what->key_len;
+	memcpy(w->owner, what->owner, sizeof(w->owner));
+	memcpy(w->key, what->key, what->key_len + 1);
+	pthread_mutex_unlock(&mutex);
+	if (still)
+		err = confirm(t, w);
+	munmap(w, sizeof(*w));
+	return err;
+}
+
+/* As confirm(); -EAGAIN: not now. */
+static int tell(const struct telling *slot, struct telling *t, uint64_t now)
+{
+	if (dlk_wait_report_owes(t->store, now + TOLD_MS * DLK_MS))
+		return -EAGAIN;
+	return now - t->last_told_ns > DLK_WAIT_MS / 2 * DLK_MS
+		       ? tell_again(slot, t)
+		       : confirm(t, NULL);
+}
+
+/* One that is not seen for long is over: nobody came back to say so. */
+static bool go_on(struct telling *slot, uint64_t now)
+{
+	struct telling t;
+	bool over = false;
+
+	pthread_mutex_lock(&mutex);
+	t = *slot;
+	pthread_mutex_unlock(&mutex);
+	if (!t.store)
+		return false;
+	if (is_waiting(&t)) {
+		int err = tell(slot, &t, now);
+
+		t.last_seen_ns = now;
+		if (err > 0)
+			t.last_told_ns = now;
+		over = err == 0;
+	} else if (now - t.last_seen_ns > DLK_WAIT_MS * DLK_MS) {
+		dlk_wait_report_end(t.store, t.id);
+		over = true;
+	}
+	pthread_mutex_lock(&mutex);
+	if (slot->store && slot->id == t.id) {
+		slot->clock = t.clock;
+		slot->last_seen_ns = t.last_seen_ns;
+		slot->last_told_ns = t.last_told_ns;
+		if (over)
+			slot->store = NULL;
+	}
+	pthread_mutex_unlock(&mutex);
+	return !over;
+}
+
+/* The thread was stopped, and so were they: none of them was to be seen. */
+static void excuse(uint64_t now)
+{
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < TELLING; i++)
+		telling[i].last_seen_ns = now;
+	pthread_mutex_unlock(&mutex);
+}
+
+uint64_t dlk_wait_report_tick(uint64_t now)
+{
+	bool any = false;
+
+	if (now < next_look_ns)
+		return next_look_ns;
+	if (now - next_look_ns > DLK_WAIT_MS / 2 * DLK_MS)
+		excuse(now);
+	for (int i = 0; i < TELLING; i++)
+		any |= go_on(&telling[i], now);
+	if (!any)
+		return UINT64_MAX;
+	next_look_ns = now + DLK_TELL_MS * DLK_MS;
+	return next_look_ns;
+}
+
+/* In a child of fork. */
+void dlk_wait_report_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	memset(telling, 0, sizeof(telling));
+	next_look_ns = 0;
+}
