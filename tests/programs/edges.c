@@ -30,9 +30,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 static const char *file;
 

@@ -45,9 +45,9 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 enum {
 	HOSTS = 3,

@@ -18,9 +18,9 @@
 #include <sys/file.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 static int file;
 static volatile sig_atomic_t locked, refused;

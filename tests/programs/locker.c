@@ -59,9 +59,9 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 static int slots[26];
 static char *pages[26];

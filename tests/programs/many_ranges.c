@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 enum { SAMPLE = 100 };
 

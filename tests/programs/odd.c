@@ -37,9 +37,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 enum { FEW = 96, AGAIN_MS = 3000 };
 

@@ -21,9 +21,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 enum { SECTIONS_MAX = 200000 };
 

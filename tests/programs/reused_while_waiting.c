@@ -20,9 +20,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 static const char *kind;
 static int fd;

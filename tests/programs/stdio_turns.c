@@ -28,9 +28,9 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/helper.h"
-#include <unistd.h>
 
 enum { COPY = 9, COPIES = 16384, SEEN = 0, LOST = 10 };
 
