@@ -86,8 +86,7 @@ static int turn(char **arg)
 	return status;
 }
 
-/* --- all of a host's
- * ----------------------------------------------------------- */
+/* --- all of a host's ----------------------------------------------------- */
 
 static int take_turn(char **arg, long n)
 {
