@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +64,47 @@ static inline int opened(const char *name)
 	if (fd < 0)
 		die(name);
 	return fd;
+}
+
+static inline int locked(const char *name)
+{
+	int fd = opened(name);
+
+	if (flock(fd, LOCK_EX))
+		die("flock");
+	return fd;
+}
+
+/* Of a call that answers -1. */
+static inline const char *outcome(int result)
+{
+	return result ? strerrorname_np(errno) : "0";
+}
+
+static inline void handle(int sig, void (*fn)(int), int flags)
+{
+	struct sigaction sa = { .sa_flags = flags };
+
+	sa.sa_handler = fn;
+	if (sigaction(sig, &sa, NULL))
+		die("sigaction");
+}
+
+/* The line of proc_pid_status(5), of a thread of this process. */
+static inline const char *status_line(const char *task, const char *key)
+{
+	static char line[256];
+	char name[320];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%s/status", task);
+	f = fopen(name, "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, key, strlen(key)) == 0)
+			break;
+	if (f)
+		fclose(f);
+	return line;
 }
 
 /* A line for the script; without stdio, which some programs are about. */

@@ -23,7 +23,7 @@
 #include "tests/lib/helper.h"
 
 static int file;
-static volatile sig_atomic_t locked, refused;
+static volatile sig_atomic_t taken, refused;
 
 static void on_alarm(int sig)
 {
@@ -31,7 +31,7 @@ static void on_alarm(int sig)
 
 	(void)sig;
 	if (flock(file, LOCK_EX | LOCK_NB) == 0 && flock(file, LOCK_UN) == 0)
-		locked++;
+		taken++;
 	else
 		refused++;
 	errno = err;
@@ -73,6 +73,6 @@ int main(int argc, char **argv)
 	setitimer(ITIMER_REAL, &it, NULL);
 	sa.sa_handler = SIG_IGN;
 	sigaction(SIGALRM, &sa, NULL);
-	printf("%ld %ld\n", (long)locked, (long)refused);
+	printf("%ld %ld\n", (long)taken, (long)refused);
 	return 0;
 }

@@ -98,11 +98,6 @@ static const char *cancellation(void)
 	return state == PTHREAD_CANCEL_ENABLE ? "on" : "off";
 }
 
-static const char *outcome(int result)
-{
-	return result ? strerrorname_np(errno) : "0";
-}
-
 static void report(const char *result)
 {
 	printf("%s: %s, %d locks, %d blocked, cancellation %s, handled", name,
@@ -130,15 +125,6 @@ static void leave(int sig)
 {
 	handled[sig]++;
 	pthread_exit(NULL);
-}
-
-static void handle(int sig, void (*handler)(int), int flags)
-{
-	struct sigaction sa = { .sa_flags = flags };
-
-	sa.sa_handler = handler;
-	if (sigaction(sig, &sa, NULL))
-		die("sigaction");
 }
 
 static void timer_us(long us)

@@ -12,7 +12,8 @@ for kind in disks share; do
 	for name in flock/nightly-job-runs-once flock/lease-lives-as-its-lock \
 		flock/stale-release-removes-nothing 28-shared \
 		flock/readers-and-writers server/restart-delay \
-		keeper/lease-follows-the-description guest/odd-programs; do
+		keeper/lease-follows-the-description guest/hidden-locks \
+		guest/moved-descriptions guest/locks-under-signals; do
 		out=$(RIG_LOCAL=shadow RIG_KIND=$kind bash "$hosts/$name.t" \
 			2>&1) && [[ $out != *'not ok '* ]]
 		ok "$name on $kind" [ $? = 0 ]

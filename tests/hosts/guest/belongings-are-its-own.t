@@ -3,13 +3,12 @@
 # timeout: 60
 #
 # What a program has is its own (L7): its descriptors' numbers, the bytes in
-# its files, signals, timers, sequences of random numbers, children.  Each of
-# tests/programs/guest.c's programs says the same bare and under dlock.
+# its files, signals, timers, sequences of random numbers.  Each program says
+# the same bare and under dlock.
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
 rig_configs ttl=2s connect_timeout=300ms
-guest=$BIN/guest
 
 # --- numbers of descriptors -------------------------------------------------
 
@@ -22,7 +21,7 @@ for run in on dl; do
 		on A mkdir "$name.d"
 		# shellcheck disable=SC2016,SC2086 # the inner shell's; two words
 		peer "$name" "$run" A sh -c 'cd "$0.d" && exec "$@"' "$name" \
-			"$guest" numbers ${way% *} "../$name" ${way#* }
+			"$BIN/taken_numbers" ${way% *} "../$name" ${way#* }
 	done
 done
 for way in "${ways[@]}"; do
@@ -71,28 +70,19 @@ rig_empty 5 'and none has a lease'
 # --- 1 kHz: what follows goes on meanwhile ------------------------------------
 
 for what in nothing lock; do
-	peer "on-khz-$what" on A "$guest" alarm "$what" "bare-$what" bare 1000
-	peer "dl-khz-$what" dl A "$guest" alarm "$what" "khz-$what" khz 5000
+	peer "on-khz-$what" on A "$BIN/signals_seen" alarm "$what" "bare-$what" bare 1000
+	peer "dl-khz-$what" dl A "$BIN/signals_seen" alarm "$what" "khz-$what" khz 5000
 done
 
 # --- the same, bare and under dlock -----------------------------------------
 
-# alike NAME GUEST-ARG...: and $BARE is what it says
-alike()
-{
-	local name=$1 with
+bare=$(on A "$BIN/process_state" state)
+is "$(dl A "$BIN/process_state" state 2>/dev/null)" "$bare" \
+	'what a process has: as bare'
+unlike "$bare" changed 'bare: all is the same'
+is "$(grep -c same <<<"$bare")" 32 'bare: and all was looked at'
 
-	shift
-	BARE=$(on A "$guest" "$@" 2>"$RIG/bare.err")
-	with=$(dl A "$guest" "$@" 2>"$RIG/with.err")
-	is "$with" "$BARE" "$name: as bare"
-}
-
-alike 'what a process has' state state
-unlike "$BARE" changed 'bare: all is the same'
-is "$(grep -c same <<<"$BARE")" 32 'bare: and all was looked at'
-
-is "$(dl A "$guest" signals signals)" 'before 0
+is "$(dl A "$BIN/signals_seen" signals signals)" 'before 0
 held 1 open to 0
 all came, 0 elsewhere
 after 0' 'one thread while a lock is held, deaf to signals'

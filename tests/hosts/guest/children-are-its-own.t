@@ -9,14 +9,13 @@
 
 rig_start disks
 rig_configs ttl=20s
-guest=$BIN/guest
 
 # A busy machine: a keeper that is granted the lock may not run for a while.
 for n in 1 2 3 4; do
 	timeout 6 sh -c 'while :; do :; done' &
 done
 for n in 1 2 3 4 5 6; do
-	peer "again$n" dl A "$guest" again "again$n"
+	peer "again$n" dl A "$BIN/lock_again" "again$n"
 done
 
 # A keeper lingers, ends, and is process 1's to reap: the next one's start does.
@@ -47,8 +46,8 @@ END
 peer one dl A unshare -p -f --mount-proc /usr/bin/python3 "$RIG/one.py"
 
 want='20 children, 20 SIGCHLD, then none'
-is "$(on A "$guest" children children)" "$want" 'its own children: bare'
-is "$(dl A "$guest" children children)" "$want" 'its own children: with dlock'
+is "$(on A "$BIN/signals_seen" children children)" "$want" 'its own children: bare'
+is "$(dl A "$BIN/signals_seen" children children)" "$want" 'its own children: with dlock'
 
 for n in 1 2 3 4 5 6; do
 	hear "again$n" 20

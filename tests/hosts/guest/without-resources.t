@@ -10,7 +10,7 @@
 
 rig_start disks
 rig_configs ttl=20s
-guest=$BIN/guest
+program=$BIN/without_resources
 shim=$BUILD/libdlock-preload.so
 sink=$RIG/silent.conf
 cp "$RIG/A.conf" "$sink"
@@ -61,7 +61,7 @@ done
 size()
 {
 	# shellcheck disable=SC2016 # the inner shell's
-	"$1" A sh -c 'ulimit -n "$0"; exec "$@"' "$2" "$guest" sizes sizes |
+	"$1" A sh -c 'ulimit -n "$0"; exec "$@"' "$2" "$program" sizes sizes |
 		sed -n "s/^$3:[^0-9]*\\([0-9]*\\) kB/\\1/p"
 }
 for name in VmSize VmRSS; do
@@ -74,8 +74,8 @@ done
 
 # --- few processes, little memory ---------------------------------------------
 
-is "$(on A "$guest" alone few2)" 0 'one process: bare'
-is "$(dl A "$guest" alone few2 2>"$RIG/err")" ENOLCK \
+is "$(on A "$program" alone few2)" 0 'one process: bare'
+is "$(dl A "$program" alone few2 2>"$RIG/err")" ENOLCK \
 	'one process: ENOLCK'
 like "$(cat "$RIG/err")" 'renewal thread.*ENOLCK' 'one process: it says why'
 ok 'one process: no lease is left' until_true 2 lease_is_gone few2
@@ -83,8 +83,8 @@ ok 'one process: nor a kernel lock' on A flock -n few2 true
 
 worked=0 said=0
 for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
-	bare=$(on A "$guest" memory memory "$mib" 2>/dev/null </dev/null)
-	with=$(dl A "$guest" memory memory "$mib" 2>"$RIG/err" </dev/null)
+	bare=$(on A "$program" memory memory "$mib" 2>/dev/null </dev/null)
+	with=$(dl A "$program" memory memory "$mib" 2>"$RIG/err" </dev/null)
 	case $bare/$with in
 	0/0)
 		worked=$((worked + 1))
@@ -102,14 +102,14 @@ for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
 done
 at_least "$worked" 3 "memory: with $worked limits it works"
 at_least "$said" 1 "memory: with $said it is refused"
-is "$(on A "$guest" memory /dev/null 4 </dev/null)" \
-	"$(dl A "$guest" memory /dev/null 4 </dev/null)" \
+is "$(on A "$program" memory /dev/null 4 </dev/null)" \
+	"$(dl A "$program" memory /dev/null 4 </dev/null)" \
 	'memory: what is not managed is as bare'
 
 # --- standard error ---------------------------------------------------------
 
 for what in broken full; do
-	is "$(unreachable timeout -s KILL 10 "$guest" "$what" err)" 'ENOLCK
+	is "$(unreachable timeout -s KILL 10 "$program" "$what" err)" 'ENOLCK
 none pending' "standard error is $what: the program lives"
 done
 
@@ -130,8 +130,8 @@ rig_config A ttl=20s
 
 # --- storage of threads, the environment ------------------------------------
 
-peer tls dl A env LD_PRELOAD="$shim:$BIN/much_tls.so" "$guest" empty tls
-peer empty dl A "$guest" empty empty
+peer tls dl A env LD_PRELOAD="$shim:$BIN/much_tls.so" "$program" empty tls
+peer empty dl A "$program" empty empty
 for what in tls empty; do
 	hear "$what"
 	is "$HEARD" 0 "$what: locks"
@@ -148,8 +148,8 @@ pid_of_daemon()
 	read -r pid fd result < <(on A cat "$1" 2>/dev/null) &&
 		[ -n "$result" ]
 }
-on A "$guest" daemon bare-daemon </dev/null
-dl A "$guest" daemon daemon </dev/null
+on A "$program" daemon bare-daemon </dev/null
+dl A "$program" daemon daemon </dev/null
 until_true 5 pid_of_daemon bare-daemon
 bare=$fd
 on A kill -TERM "$pid"
@@ -159,10 +159,10 @@ ok 'daemon: refused to the other host' refused daemon
 on A kill -TERM "$pid"
 ok 'daemon: gone with it' until_true 2 lease_is_gone daemon
 
-is "$(on A "$guest" bare bare; on A cat bare)" '1 2 3' \
+is "$(on A "$program" bare bare; on A cat bare)" '1 2 3' \
 	'without 0, 1 and 2: the next are 1, 2 and 3'
 on A rm bare
-is "$(dl A "$guest" bare bare; on A cat bare)" '1 2 3' \
+is "$(dl A "$program" bare bare; on A cat bare)" '1 2 3' \
 	'without 0, 1 and 2: and with dlock'
 
 # --- early and late -----------------------------------------------------------
@@ -189,7 +189,7 @@ is "$(on A env LD_PRELOAD="$shim" DLOCK_DISABLE=1 DLOCK_CONFIG="$sink" \
 ask b 'lock i UN'
 
 for run in on dl; do
-	is "$("$run" A "$guest" late "late-$run" | tr '\n' ' ')" \
+	is "$("$run" A "$program" late "late-$run" | tr '\n' ' ')" \
 		'0 0 0 0 0 0 ' "late: $run"
 done
 is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" LATE=last true)" '' \

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that do odd things with a lock.  Each says on standard output how
- * far it is, a word a line, and goes on at a line on standard input.
+ * The description of a lock moves: to another process, another number, or goes
+ * with its last one.  A word a line on standard output; at a line on standard
+ * input it goes on.
  *
- *	odd emfile FILE		locks; opens until EMFILE; "full"; ends
- *	odd chroot FILE DIR	locks; chroot(DIR); "inside"; ends
- *	odd late FILE DIR	chroot(DIR); locks: "RESULT"
- *	odd take SOCKET		"listening"; gets a descriptor: "got"; closes
+ *	take SOCKET	"listening"; gets a descriptor: "got"; closes
  *				it: "closed"; ends
- *	odd give FILE SOCKET MS	locks; MS later passes the descriptor and
+ *	give FILE SOCKET MS	locks; MS later passes the descriptor and
  *				closes its own: "given"; ends
- *	odd orphan FILE MS [kill]	a child that keeps the description;
+ *	orphan FILE MS [kill]	a child that keeps the description;
  *				locks: "locked", closes, is gone MS later
  *				(by SIGKILL): "alone", says the child; ends
- *	odd freopen FILE OTHER	locks a FILE's, dup(), freopen() as OTHER, a
+ *	freopen FILE OTHER	locks a FILE's, dup(), freopen() as OTHER, a
  *				child: "moved"; the child ends: "childless";
  *				closes the second: "closed"; ends
- *	odd unlock FILE		locks: "locked"; unlocks and is gone
- *	odd storm FILE MS	locks, while a SA_RESTART handler runs every
- *				MS: "RESULT TOOK-MS SIGNALS"
- *	odd alarm FILE MS...	locks, with a SIGALRM after MS, whose handler
- *				has no SA_RESTART: "RESULT LATE-MS" for each
- *
- * RESULT is 0 or the name of the errno.
+ *	unlock FILE	locks: "locked"; unlocks and is gone
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,82 +23,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/helper.h"
-
-enum { FEW = 96, AGAIN_MS = 3000 };
 
 union control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
-
-static volatile sig_atomic_t signals;
-
-static int locked(const char *name)
-{
-	int fd = opened(name);
-
-	if (flock(fd, LOCK_EX))
-		die("flock");
-	return fd;
-}
-
-static const char *outcome(int result)
-{
-	return result ? strerrorname_np(errno) : "0";
-}
-
-/* --- looking at a lock becomes impossible -------------------------------- */
-
-static void run_out(char **arg)
-{
-	const struct rlimit few = { FEW, FEW };
-	int fd;
-
-	if (setrlimit(RLIMIT_NOFILE, &few))
-		die("setrlimit");
-	locked(arg[0]);
-	do
-		fd = open("/dev/null", O_RDONLY);
-	while (fd >= 0);
-	tell(errno == EMFILE ? "full" : strerrorname_np(errno));
-	wait_for_go();
-}
-
-static void go_inside(const char *dir)
-{
-	if (chroot(dir) || chdir("/"))
-		die(dir);
-	if (access("/proc", F_OK) == 0)
-		exit(2);
-}
-
-static void lock_outside(char **arg)
-{
-	locked(arg[0]);
-	go_inside(arg[1]);
-	tell("inside");
-	wait_for_go();
-}
-
-static void lock_inside(char **arg)
-{
-	int fd = opened(arg[0]);
-
-	go_inside(arg[1]);
-	tell(outcome(flock(fd, LOCK_EX | LOCK_NB)));
-	wait_for_go();
-}
-
-/* --- the description moves ------------------------------------------------ */
 
 static struct sockaddr_un address(const char *name)
 {
@@ -264,80 +191,14 @@ static void unlock(char **arg)
 	_exit(0);
 }
 
-/* --- signals ------------------------------------------------------------- */
-
-static void handler(int sig)
-{
-	(void)sig;
-	signals++;
-}
-
-static void handle(int flags)
-{
-	struct sigaction sa = { .sa_flags = flags };
-
-	sa.sa_handler = handler;
-	if (sigaction(SIGALRM, &sa, NULL))
-		die("sigaction");
-}
-
-static void set_timer(long first_ms, long then_ms)
-{
-	const struct itimerval it = {
-		.it_value = { first_ms / 1000, first_ms % 1000 * 1000 },
-		.it_interval = { then_ms / 1000, then_ms % 1000 * 1000 },
-	};
-
-	setitimer(ITIMER_REAL, &it, NULL);
-}
-
-static void storm(char **arg)
-{
-	long every = strtol(arg[1], NULL, 10), begin = now_ms();
-	int fd = opened(arg[0]);
-	const char *result;
-	char line[64];
-
-	handle(SA_RESTART);
-	set_timer(every, every);
-	result = outcome(flock(fd, LOCK_EX));
-	set_timer(0, 0);
-	snprintf(line, sizeof(line), "%s %ld %d", result, now_ms() - begin,
-		 (int)signals);
-	tell(line);
-	wait_for_go();
-}
-
-/* A signal that is lost comes again, much later: nothing hangs. */
-static void alarms(char **arg)
-{
-	int fd = opened(arg[0]);
-
-	handle(0);
-	for (arg++; *arg; arg++) {
-		long after = strtol(*arg, NULL, 10), begin = now_ms();
-		const char *result;
-		char line[64];
-
-		set_timer(after, AGAIN_MS);
-		result = outcome(flock(fd, LOCK_EX));
-		set_timer(0, 0);
-		snprintf(line, sizeof(line), "%s %ld", result,
-			 now_ms() - begin - after);
-		tell(line);
-	}
-}
-
 static const struct {
 	const char *name;
 	int args;
 	void (*run)(char **arg);
 } commands[] = {
-	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
-	{ "late", 2, lock_inside }, { "take", 1, take },
-	{ "give", 3, give },        { "orphan", 2, orphan },
-	{ "freopen", 2, reopen },   { "unlock", 1, unlock },
-	{ "storm", 2, storm },      { "alarm", 2, alarms },
+	{ "take", 1, take },     { "give", 3, give },
+	{ "orphan", 2, orphan }, { "freopen", 2, reopen },
+	{ "unlock", 1, unlock },
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# A process is stopped for longer than its ttl, and so is its keeper: another host
+# has the lock by then, and the process, going on, is refused (L5).
+. "${0%/*}/../../lib/rig.sh"
+
+rig_start disks
+rig_configs ttl=2s connect_timeout=300ms
+for try in 1 2 3; do
+	peer stopped dl A "$BIN/stopped_holder" "stopped$try"
+	hear stopped
+	pid=$(pgrep -f "^$BIN/stopped_holder stopped$try\$")
+	kill -STOP "$pid"
+	mapfile -t keepers < <(on A pgrep -x dlock-keeper)
+	[ "${#keepers[@]}" = 0 ] || on A kill -STOP "${keepers[@]}"
+	peer other dl B flock "stopped$try" sh -c 'echo got; read -r _'
+	hear other
+	is "$HEARD" got "$try: stopped, and its lease has run out"
+	kill -CONT "$pid"
+	hear stopped
+	is "$HEARD" 'Resource temporarily unavailable' \
+		"$try: it is not granted what another has by now"
+	[ "${#keepers[@]}" = 0 ] || on A kill -CONT "${keepers[@]}"
+	say other go
+	say stopped go
+done
+rig_empty
+rig_end

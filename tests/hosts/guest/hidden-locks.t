@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Programs leave no way to look at their lock (hidden_locks.c): no number is free
+# for it, no /proc is there, their descriptors are in a table of their own.  While
+# the kernel lock lives so does its lease, unchanged, and the other host is
+# refused; then it is gone, by its ttl at the latest (L4, L5, L7).
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/held.sh"
+
+rig_start disks
+rig_configs ttl=2s connect_timeout=300ms
+mkdir "$RIG/empty"
+
+begins emfile full "$BIN/hidden_locks" emfile emfile
+held emfile
+begins chroot inside "$BIN/hidden_locks" chroot chroot "$RIG/empty"
+held chroot
+held_for 6000
+# Nobody could be asked when these locks end.
+ends emfile emfile 2300
+ends chroot chroot 2300
+rig_empty 5
+
+# --- a first lock where nothing can be looked at ----------------------------
+
+begins late ENOLCK "$BIN/hidden_locks" late late "$RIG/empty"
+ok 'late: no lease' lease_is_gone late
+ok 'late: no kernel lock' on A flock -n late true
+ok 'late: free for the other host' dl B flock -n late true
+say late go
+
+# --- no descriptor is left --------------------------------------------------
+
+peer full dl A "$BIN/hidden_locks" full full
+hear full
+is "$HEARD" closed 'no descriptor is left, one of the two is closed'
+on B touch "$MNT/full"
+ok 'bare, the other host is granted it (control)' on B flock -n full true
+is "$(dl B flock -n full echo got)" '' 'dlock: refused, for the lock is there'
+ask full go
+is "$HEARD" unlocked 'unlocked by the other one'
+ok 'and the other host gets it, by the next renewal' \
+	until_true 5 dl B flock -n full true
+say full go
+rig_empty
+
+# --- as bare ----------------------------------------------------------------
+
+on A mkdir "$MNT/root"
+for run in on dl; do
+	is "$($run A "$BIN/hidden_locks" leaves leaves "$MNT/root" 2>"$RIG/err")" \
+		'goes on' "$run: no /proc, and a thread leaves by SYS_exit"
+	$run A timeout 5 "$BIN/hidden_locks" ends ends "$MNT/root" 2>"$RIG/err"
+	is $? 7 "$run: all do"
+	is "$($run A "$BIN/hidden_locks" table table)" 'the end
+locked' "$run: closed in a table of its own"
+done
+# Without /proc no keeper can be started: those leases end by their ttl, of 2 s,
+# and DBSIZE counts a key until the server's next round of expiry.
+rig_empty 4
+rig_end

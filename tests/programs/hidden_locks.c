@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lock that nothing can look at any more.  A word a line on standard output;
+ * at a line on standard input it goes on.
+ *
+ *	emfile FILE	locks; opens until EMFILE; "full"; ends
+ *	chroot FILE DIR	locks; chroot(DIR); "inside"; ends
+ *	late FILE DIR	chroot(DIR); locks: "RESULT"
+ *	full FILE	locks, duplicates, takes every descriptor there is, and
+ *			closes the one it locked by: "closed"; unlocks by the
+ *			other: "unlocked"
+ *	leaves FILE DIR	locks, makes DIR its root, where no /proc is, and one
+ *			of its threads leaves by SYS_exit: "goes on"
+ *	ends FILE DIR	the same, but all its threads do, with 7
+ *	table FILE	locks; closes it, and a pipe's end, by
+ *			CLOSE_RANGE_UNSHARE: what the pipe's reader sees, and
+ *			who locks again
+ *
+ * RESULT is 0 or the name of the errno.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/lib/helper.h"
+
+enum { FEW = 96 };
+
+static void run_out(char **arg)
+{
+	const struct rlimit few = { FEW, FEW };
+	int fd;
+
+	if (setrlimit(RLIMIT_NOFILE, &few))
+		die("setrlimit");
+	locked(arg[0]);
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0);
+	tell(errno == EMFILE ? "full" : strerrorname_np(errno));
+	wait_for_go();
+}
+
+static void go_inside(const char *dir)
+{
+	if (chroot(dir) || chdir("/"))
+		die(dir);
+	if (access("/proc", F_OK) == 0)
+		exit(2);
+}
+
+static void lock_outside(char **arg)
+{
+	locked(arg[0]);
+	go_inside(arg[1]);
+	tell("inside");
+	wait_for_go();
+}
+
+static void lock_inside(char **arg)
+{
+	int fd = opened(arg[0]);
+
+	go_inside(arg[1]);
+	tell(outcome(flock(fd, LOCK_EX | LOCK_NB)));
+	wait_for_go();
+}
+
+static void full(char **arg)
+{
+	struct rlimit few = { 200, 200 };
+	int fd, other;
+
+	if (setrlimit(RLIMIT_NOFILE, &few) < 0)
+		die("setrlimit");
+	fd = locked(arg[0]);
+	other = dup(fd);
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	close(fd);
+	tell(errno == EMFILE && other >= 0 ? "closed" : strerror(errno));
+	wait_for_go();
+	if (flock(other, LOCK_UN) < 0)
+		die("unlock");
+	tell("unlocked");
+	wait_for_go();
+}
+
+static void *leave(void *unused)
+{
+	(void)unused;
+	syscall(SYS_exit, 7);
+	return NULL;
+}
+
+static pthread_t leave_without_proc(char **arg)
+{
+	pthread_t thread;
+
+	locked(arg[0]);
+	if (chroot(arg[1]) < 0 || chdir("/") < 0)
+		die("chroot");
+	if (pthread_create(&thread, NULL, leave, NULL))
+		die("pthread_create");
+	return thread;
+}
+
+static void leaves(char **arg)
+{
+	pthread_join(leave_without_proc(arg), NULL);
+	tell("goes on");
+}
+
+static void ends(char **arg)
+{
+	leave_without_proc(arg);
+	leave(NULL);
+}
+
+static void table(char **arg)
+{
+	int ends[2];
+	char byte;
+
+	locked(arg[0]);
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0 ||
+	    dup3(ends[0], 100, O_CLOEXEC) < 0 ||
+	    close_range(3, 99, CLOSE_RANGE_UNSHARE) < 0)
+		die("close_range");
+	tell(read(100, &byte, 1) == 0 ? "the end" : strerror(errno));
+	tell(flock(opened(arg[0]), LOCK_EX | LOCK_NB) < 0 ? strerror(errno)
+							  : "locked");
+}
+
+static const struct {
+	const char *name;
+	int args;
+	void (*run)(char **arg);
+} commands[] = {
+	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
+	{ "late", 2, lock_inside }, { "full", 1, full },
+	{ "leaves", 2, leaves },    { "ends", 2, ends },
+	{ "table", 1, table },
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		if (argc - 2 >= commands[i].args &&
+		    strcmp(argv[1], commands[i].name) == 0) {
+			commands[i].run(argv + 2);
+			return 0;
+		}
+	return 64;
+}
