@@ -33,7 +33,7 @@ WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototyp
            -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough
 DEFS    := -D_GNU_SOURCE -DDLK_PREFIX='"$(PREFIX)"' -DDLK_LIBDIR='"$(LIBDIR)"' \
            -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"' -DDLK_SYSCONFDIR='"$(SYSCONFDIR)"'
-ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
+ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) $(if $(SAN),-DDLK_CHECK) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
 HARDEN  := -fstack-protector-strong -D_FORTIFY_SOURCE=2
 
 Q := $(if $(V),,@)

@@ -197,12 +197,12 @@ static struct dlk_held *next(void)
 
 	pthread_mutex_lock(&dlk.mutex);
 	for (h = dlk.held; h; h = h->next)
-		if (h->state == DLK_HELD && !h->leaving && !h->cut &&
+		if (h->state == HOLD_HELD && !h->cut &&
 		    h->lease.ttl_ms > CUT_MS)
 			break;
 	if (h) {
 		h->cut = true;
-		h->pins++;
+		dlk_hold_pin(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	return h;
@@ -212,15 +212,11 @@ static struct dlk_held *next(void)
 static void shorten(struct dlk_held *h)
 {
 	const uint64_t now = dlk_now_ns();
-	uint64_t renew_ns = dlk_renew_ns(now, CUT_MS);
+	uint64_t renew_ns;
 	uint32_t told;
 
 	pthread_mutex_lock(&dlk.mutex);
-	h->lease.ttl_ms = CUT_MS;
-	if (renew_ns < h->renew_ns)
-		h->renew_ns = renew_ns;
-	if (h->deadline_ns > dlk_deadline_ns(now, CUT_MS))
-		h->deadline_ns = dlk_deadline_ns(now, CUT_MS);
+	dlk_hold_cut(h, now, CUT_MS);
 	/* What it is told by CUT: each renewal is news to it from here on. */
 	h->told_until_ns = h->deadline_ns;
 	renew_ns = h->renew_ns;

@@ -199,8 +199,7 @@ static void unkeep(struct dlk_held *h, uint64_t by_ns)
 static bool refuse(struct dlk_held *h)
 {
 	const uint64_t now = dlk_now_ns();
-	const bool tell =
-		h->state == DLK_HELD && !h->leaving && !h->told_no_keeper;
+	const bool tell = h->state == HOLD_HELD && !h->told_no_keeper;
 
 	unkeep(h, now + REFUSED_MS * DLK_MS);
 	h->refused_ns = now;
@@ -249,7 +248,7 @@ static void answered(const struct dlk_keep_answer *a)
 	if (a->status || (int32_t)(asked[a->seq % ASKED].number - a->seq) >= 0)
 		h = find_lately(a->seq);
 	if (h) {
-		h->pins++;
+		dlk_hold_pin(h);
 		h->kept = a->status == 0;
 		h->deaths = 0;
 	}
@@ -285,7 +284,7 @@ static void lose(bool hangs)
 		first->handover_ns = now + DEADLY_MS * DLK_MS;
 	}
 	if (tell)
-		first->pins++;
+		dlk_hold_pin(first);
 	pthread_mutex_unlock(&dlk.mutex);
 	if (tell) {
 		tell_failure(first, -ETIMEDOUT);
@@ -350,7 +349,7 @@ static unsigned collect_renewed(struct dlk_keep_renewal *r)
 
 	for (struct dlk_held *h = dlk.held; h && n < DLK_KEEP_RENEWALS;
 	     h = h->next) {
-		if (h->state != DLK_HELD || !h->told ||
+		if (!dlk_hold_is_held(h) || !h->told ||
 		    h->deadline_ns <
 			    h->told_until_ns + h->lease.ttl_ms / 12 * DLK_MS)
 			continue;

@@ -28,11 +28,11 @@ static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
 	enum progress p;
 
 	pthread_mutex_lock(&dlk.mutex);
-	p = h->state != DLK_HELD || h->leaving ? OVER
-	    : h->kept                          ? KEPT
-	    : h->told                          ? WAITING
-	    : h->refused_ns >= began_ns        ? REFUSED
-					       : UNTOLD;
+	p = h->state != HOLD_HELD       ? OVER
+	    : h->kept                   ? KEPT
+	    : h->told                   ? WAITING
+	    : h->refused_ns >= began_ns ? REFUSED
+					: UNTOLD;
 	pthread_mutex_unlock(&dlk.mutex);
 	return p;
 }
@@ -90,7 +90,7 @@ static bool has_keeper(const struct dlk_held *h)
 	bool yes;
 
 	pthread_mutex_lock(&dlk.mutex);
-	yes = h->state != DLK_HELD || h->kept;
+	yes = !dlk_hold_is_held(h) || h->kept;
 	pthread_mutex_unlock(&dlk.mutex);
 	return yes;
 }
@@ -115,11 +115,11 @@ static unsigned collect_unkept(struct dlk_held **all, uint64_t due_ns,
 		 * thread leaves alone what others work on, and what is asked
 		 * for already.
 		 */
-		if (h->state != DLK_HELD || h->kept || h->leaving ||
+		if (h->state != HOLD_HELD || h->kept ||
 		    (due_ns != UINT64_MAX && (h->pins || h->told)) ||
 		    h->handover_ns > due_ns || h->refused_ns >= since_ns)
 			continue;
-		h->pins++;
+		dlk_hold_pin(h);
 		all[n++] = h;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
@@ -204,9 +204,9 @@ void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 
 	pthread_mutex_lock(&dlk.mutex);
 	h->fd = -1;
-	if (h->state == DLK_HELD && (kept || last)) {
+	if (dlk_hold_is_held(h) && (kept || last)) {
 		told = h->told;
-		dlk_held_drop(h);
+		dlk_hold_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!last)

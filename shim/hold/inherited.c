@@ -187,7 +187,7 @@ bool dlk_holds_records(void)
 
 	pthread_mutex_lock(&dlk.mutex);
 	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
-		found = h->state == DLK_HELD && h->kind == DLK_POSIX;
+		found = dlk_hold_is_held(h) && h->kind == DLK_POSIX;
 	pthread_mutex_unlock(&dlk.mutex);
 	return found || dlk_inherited_any();
 }

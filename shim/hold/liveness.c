@@ -160,7 +160,7 @@ int dlk_lock_is_there(struct dlk_held *h)
 	if (fd < 0)
 		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
 	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD)
+	if (dlk_hold_is_held(h))
 		h->fd = fd;
 	pthread_mutex_unlock(&dlk.mutex);
 	return 1;
@@ -177,22 +177,23 @@ void dlk_lock_ended(struct dlk_held *h)
 	bool send = false;
 
 	pthread_mutex_lock(&dlk.mutex);
-	if (h->state == DLK_HELD && !h->leaving) {
-		dlk_held_owe(h);
+	if (h->state == HOLD_HELD) {
 		/* A process's own locks are nobody else's. */
 		send = h->kind == DLK_POSIX ||
 		       (!dlk_is_delegated(h) &&
 			!dlk_shared(h->program_fd >= 0 ? h->program_fd
 						       : h->fd));
 		told = dlk_take_from_keeper(h);
-		if (!send)
-			dlk_held_drop(h);
+		if (send)
+			dlk_hold_release(h);
+		else
+			dlk_hold_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
-	if (send)
+	if (send) {
 		dlk_delegation_drop(told);
-	else
-		dlk_delegation_left(told);
-	if (send)
 		dlk_release_send(h);
+	} else {
+		dlk_delegation_left(told);
+	}
 }

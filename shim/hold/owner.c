@@ -71,7 +71,7 @@ struct dlk_held *dlk_flock_owner(int fd)
 		h = mode == LOCK_UN ? NULL : find_lease(&file, fd, mode);
 	}
 	if (h)
-		h->pins++;
+		dlk_hold_pin(h);
 	pthread_mutex_unlock(&dlk.mutex);
 	return h;
 }
@@ -127,7 +127,7 @@ struct dlk_held *dlk_record_owner(const struct dlk_file *file,
 		h = may ? find_held(file, kind, fd, true) : NULL;
 	}
 	if (h)
-		h->pins++;
+		dlk_hold_pin(h);
 	pthread_mutex_unlock(&dlk.mutex);
 	return h;
 }

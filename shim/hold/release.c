@@ -1,80 +1,249 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Giving leases back: sent, not waited for, and sent again until the server
- * has said that it is done, or the ttl has run out (DESIGN L1).
+ * What is still to be said to a server: the release of a lease, what an owner
+ * of record locks has left, that a lease is a shared one (DESIGN L1).  Sent,
+ * not waited for, and sent again until the server has said that it is done, or
+ * the ttl has run out; model/outbox.h has the rules.
+ *
+ * Of ranges a call sends the window that it changed.  Once something went
+ * wrong, or the server has seen a later request first, the whole list is sent,
+ * with a number of its own: by then nobody knows what the server has.
  */
 #include <errno.h>
 
 #include "hold/delegation.h"
 #include "hold/state.h"
 #include "hold/trace.h"
+#include "lease/records.h"
 #include "model/timeline.h"
 
-/* The answer to a release, or NULL when the connection failed before it. */
-static void acknowledged(void *arg, const redisReply *reply)
+static const struct dlk_range whole = { .end = DLK_RANGE_MAX };
+
+static const struct dlk_endpoint *server_of(const struct dlk_held *h)
 {
-	struct dlk_held *h = arg;
-	int err = dlk_lease_released(reply);
-	uint64_t again = 0;
+	return h->rule->redis->endpoints;
+}
+
+static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_outbox_put(&h->out, message, at);
+	pthread_mutex_unlock(&dlk.mutex);
+	dlk_thread_need(at);
+}
+
+/* --- answers -------------------------------------------------------------- */
+
+/* The answer, or NULL when the connection failed before it. */
+static void answered(struct dlk_held *h, enum outbox_message message,
+		     const redisReply *reply)
+{
+	uint64_t seen = 0, again;
+	int err = message == OUTBOX_RANGES ? dlk_records_was_set(reply, &seen)
+					   : dlk_lease_released(reply);
+	bool settled;
 
 	pthread_mutex_lock(&dlk.mutex);
-	h->in_flight = false;
-	if (err == 0 || err == -EREMOTEIO) {
-		dlk_held_drop(h);
-	} else {
-		h->text |= err == -ENOENT;
-		h->retry_ns = dlk_now_ns();
-		if (err != -ENOENT)
-			h->retry_ns += 100 * DLK_MS;
-		again = h->retry_ns;
-	}
+	dlk_hold_pin(h);
+	settled = dlk_outbox_answered(&h->out, message, err, dlk_now_ns());
+	again = h->out.unsent ? h->out.due_ns : UINT64_MAX;
+	if (h->seen_seq < seen)
+		h->seen_seq = seen;
+	if (settled && h->state == HOLD_RELEASING)
+		dlk_hold_drop(h);
+	dlk_hold_unpin(h);
 	pthread_mutex_unlock(&dlk.mutex);
-	if (again)
+	if (again != UINT64_MAX)
 		dlk_thread_need(again);
 }
 
-/* On a connection that is open; 0 when it is on its way. */
-static int send_on(struct dlk_conn *c, struct dlk_held *h, uint64_t deadline_ns)
+static void released(void *h, const redisReply *reply)
 {
-	/* The next lock on this connection reads the answer; or the thread. */
-	uint64_t at = dlk_now_ns() + 25 * DLK_MS;
+	answered(h, OUTBOX_RELEASE, reply);
+}
+
+static void set(void *h, const redisReply *reply)
+{
+	answered(h, OUTBOX_RANGES, reply);
+}
+
+static void weakened(void *h, const redisReply *reply)
+{
+	answered(h, OUTBOX_DOWNGRADE, reply);
+}
+
+/* --- sending -------------------------------------------------------------- */
+
+/* (gate) With a number of its own, later than any that the server has seen. */
+static int append_ranges(struct dlk_conn *c, struct dlk_held *h,
+			 struct dlk_range *window)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	if (h->seq < h->seen_seq)
+		h->seq = h->seen_seq;
+	pthread_mutex_unlock(&dlk.mutex);
+	return dlk_records_set(c, &h->lease, ++h->seq, window, &h->ranges,
+			       h->out.by_source);
+}
+
+static int append(struct dlk_conn *c, struct dlk_held *h,
+		  enum outbox_message message, struct dlk_range *window)
+{
+	switch (message) {
+	case OUTBOX_RELEASE:
+		return dlk_lease_release(c, &h->lease, h->out.by_source);
+	case OUTBOX_RANGES:
+		return append_ranges(c, h, window);
+	case OUTBOX_DOWNGRADE:
+		return dlk_lease_weaken(c, &h->lease);
+	case OUTBOX_NOTHING:
+		break;
+	}
+	return -EINVAL;
+}
+
+/* On a connection that is open; 0 when it is on its way. */
+static int send_one(struct dlk_conn *c, struct dlk_held *h,
+		    enum outbox_message message, struct dlk_range *window,
+		    uint64_t deadline_ns)
+{
+	static dlk_deferred_fn *const then[] = {
+		[OUTBOX_RELEASE] = released,
+		[OUTBOX_RANGES] = set,
+		[OUTBOX_DOWNGRADE] = weakened,
+	};
+	uint64_t look_ns;
 	int err = 0;
 
 	if (dlk_conn_deferred(c) >= DLK_DEFERRED_MAX - 1)
 		err = dlk_conn_settle(c, deadline_ns);
 	if (!err)
-		err = dlk_lease_release(c, &h->lease, h->text);
+		err = append(c, h, message, window);
 	if (err)
 		return err;
+	/* The next lock on this connection reads the answer; or the thread. */
 	pthread_mutex_lock(&dlk.mutex);
-	h->in_flight = true;
-	h->retry_ns = at;
+	dlk_outbox_sent(&h->out, message, dlk_now_ns());
+	look_ns = h->out.due_ns;
 	pthread_mutex_unlock(&dlk.mutex);
-	dlk_conn_defer(c, acknowledged, h);
-	dlk_conn_flush(c, deadline_ns); /* a failure tells acknowledged() */
-	dlk_thread_need(at);
+	dlk_conn_defer(c, then[message], h);
+	dlk_conn_flush(c, deadline_ns); /* a failure tells answered() */
+	dlk_thread_need(look_ns);
 	return 0;
 }
 
-static void later(struct dlk_held *h)
+/* A long list goes in pages, each with a number of its own. */
+static int send_on(struct dlk_conn *c, struct dlk_held *h,
+		   enum outbox_message message, const struct dlk_range *window,
+		   uint64_t deadline_ns)
 {
-	uint64_t at = dlk_now_ns();
+	struct dlk_range rest = *window;
+	int err;
 
-	pthread_mutex_lock(&dlk.mutex);
-	h->retry_ns = at;
-	pthread_mutex_unlock(&dlk.mutex);
-	dlk_thread_need(at);
+	do {
+		err = send_one(c, h, message, &rest, deadline_ns);
+	} while (!err && message == OUTBOX_RANGES && rest.start <= rest.end);
+	return err;
+}
+
+/* If a connection is open; never waits. */
+static void send_now(struct dlk_held *h, enum outbox_message message,
+		     const struct dlk_range *window)
+{
+	struct dlk_conn *c = dlk_link_get_open(server_of(h));
+	const uint64_t now = dlk_now_ns();
+
+	if (!c || send_on(c, h, message, window, now + 20 * DLK_MS) < 0)
+		put_at(h, message, now);
+	if (c)
+		dlk_link_put(c);
 }
 
 void dlk_release_send(struct dlk_held *h)
 {
-	struct dlk_conn *c = dlk_link_get_open(h->rule->redis->endpoints);
+	send_now(h, OUTBOX_RELEASE, &whole);
+}
 
-	if (!c || send_on(c, h, dlk_now_ns() + 20 * DLK_MS) < 0)
-		later(h);
+void dlk_list_send(struct dlk_held *h, const struct dlk_range *window)
+{
+	if (window)
+		dlk_trace_lease(h, "weaker now in", window);
+	send_now(h, OUTBOX_RANGES, h->out.unsent || !window ? &whole : window);
+}
+
+/* --- by the thread -------------------------------------------------------- */
+
+static void send_again(struct dlk_held *h, enum outbox_message message,
+		       uint64_t deadline_ns, bool (*interrupt)(void *))
+{
+	struct dlk_conn *c = dlk_link_get(server_of(h));
+	int err = -ENOMEM;
+
+	if (c) {
+		dlk_conn_set_interrupt(c, interrupt, NULL);
+		err = dlk_conn_open(c, deadline_ns);
+	}
+	if (!err)
+		err = send_on(c, h, message, &whole, deadline_ns);
+	if (!err && dlk_conn_is_open(c))
+		dlk_conn_settle(c, deadline_ns);
+	if (err)
+		put_at(h, message, dlk_now_ns() + DLK_RESEND_MS * DLK_MS);
 	if (c)
 		dlk_link_put(c);
 }
+
+/* An answer has come but nobody has read it. */
+static void read_answers(struct dlk_held *h, uint64_t deadline_ns,
+			 bool (*interrupt)(void *))
+{
+	struct dlk_conn *c = dlk_link_get_deferred(server_of(h));
+
+	if (c) {
+		dlk_conn_set_interrupt(c, interrupt, NULL);
+		dlk_conn_settle(c, deadline_ns);
+		dlk_link_put(c);
+	}
+	/* Not ours yet: its connection is busy, whoever has it will read. */
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_outbox_looked(&h->out, dlk_now_ns());
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+static void send_ranges_again(struct dlk_held *h, uint64_t deadline_ns,
+			      bool (*interrupt)(void *))
+{
+	if (!dlk_gate_try(&h->file)) {
+		put_at(h, OUTBOX_RANGES, dlk_now_ns() + DLK_MS);
+		return;
+	}
+	/* The gate may have brought an end, or an answer. */
+	if (h->out.message == OUTBOX_RANGES && h->out.unsent)
+		send_again(h, OUTBOX_RANGES, deadline_ns, interrupt);
+	dlk_gate_leave(&h->file);
+}
+
+void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
+		     bool (*interrupt)(void *))
+{
+	enum outbox_message message;
+	enum outbox_step step;
+
+	pthread_mutex_lock(&dlk.mutex);
+	message = h->out.message;
+	step = dlk_outbox_next(&h->out, dlk_now_ns());
+	if (step == OUTBOX_FORGET)
+		dlk_hold_drop(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (step == OUTBOX_READ)
+		read_answers(h, deadline_ns, interrupt);
+	else if (step == OUTBOX_SEND && message == OUTBOX_RANGES)
+		send_ranges_again(h, deadline_ns, interrupt);
+	else if (step == OUTBOX_SEND)
+		send_again(h, message, deadline_ns, interrupt);
+}
+
+/* --- a lease is given up -------------------------------------------------- */
 
 void dlk_give_back(struct dlk_held *h)
 {
@@ -82,11 +251,11 @@ void dlk_give_back(struct dlk_held *h)
 	bool ours, kept = false;
 
 	pthread_mutex_lock(&dlk.mutex);
-	ours = h->state == DLK_HELD;
+	ours = dlk_hold_is_held(h);
 	if (ours) {
 		kept = h->kept;
 		told = dlk_take_from_keeper(h);
-		dlk_held_owe(h);
+		dlk_hold_release(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!ours)
@@ -95,63 +264,13 @@ void dlk_give_back(struct dlk_held *h)
 	/* Nobody here would, or could, send it again. */
 	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
 	    dlk_delegation_owe(told)) {
-		dlk_held_disown(h);
+		pthread_mutex_lock(&dlk.mutex);
+		dlk_hold_drop(h);
+		pthread_mutex_unlock(&dlk.mutex);
 		return;
 	}
 	dlk_delegation_drop(told);
 	dlk_release_send(h);
-}
-
-static void send_again(struct dlk_held *h, uint64_t deadline,
-		       bool (*interrupt)(void *))
-{
-	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
-	struct dlk_conn *c = dlk_link_get(ep);
-	int err = -ENOMEM;
-
-	if (c) {
-		dlk_conn_set_interrupt(c, interrupt, NULL);
-		err = dlk_conn_open(c, deadline);
-	}
-	if (!err)
-		err = send_on(c, h, deadline);
-	if (!err && dlk_conn_is_open(c))
-		dlk_conn_settle(c, deadline);
-	if (err) {
-		pthread_mutex_lock(&dlk.mutex);
-		h->retry_ns = dlk_now_ns() + 100 * DLK_MS;
-		pthread_mutex_unlock(&dlk.mutex);
-	}
-	if (c)
-		dlk_link_put(c);
-}
-
-/* The answer to a release has come but nobody has read it. */
-static void read_answers(struct dlk_held *h, uint64_t deadline,
-			 bool (*interrupt)(void *))
-{
-	const struct dlk_endpoint *ep = h->rule->redis->endpoints;
-	struct dlk_conn *c = dlk_link_get_deferred(ep);
-
-	if (c) {
-		dlk_conn_set_interrupt(c, interrupt, NULL);
-		dlk_conn_settle(c, deadline);
-		dlk_link_put(c);
-	}
-	/* Not ours yet: its connection is busy, whoever has it will read. */
-	pthread_mutex_lock(&dlk.mutex);
-	if (h->in_flight)
-		h->retry_ns = dlk_now_ns() + 25 * DLK_MS;
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
-void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns,
-		       bool (*interrupt)(void *))
-{
-	if (h->in_flight)
-		read_answers(h, deadline_ns, interrupt);
-	else
-		send_again(h, deadline_ns, interrupt);
 }
 
 /*
@@ -183,28 +302,27 @@ void dlk_release_token(const struct dlk_rule *rule,
 		return;
 	}
 	h->rule = rule;
-	h->state = DLK_HELD;
 	pthread_mutex_lock(&dlk.mutex);
-	dlk_held_add(h);
-	dlk_held_owe(h);
+	dlk_hold_install_released(h);
 	pthread_mutex_unlock(&dlk.mutex);
 	dlk_release_send(h);
 }
 
-/* (mutex taken) One that could not be sent yet; pinned, and not found again. */
-static struct dlk_held *next_unsent(void)
+/* --- at exit -------------------------------------------------------------- */
+
+/* The next that could not be sent yet, pinned; `from` is unpinned. */
+static struct dlk_held *next_unsent(struct dlk_held *from)
 {
 	struct dlk_held *h;
 
 	pthread_mutex_lock(&dlk.mutex);
-	for (h = dlk.held; h; h = h->next)
-		if (h->state == DLK_OWED && !h->in_flight && !h->pins &&
-		    !h->flushed)
-			break;
-	if (h) {
-		h->flushed = true;
-		h->pins++;
-	}
+	h = from ? from->next : dlk.held;
+	while (h && (h->state != HOLD_RELEASING || !h->out.unsent || h->pins))
+		h = h->next;
+	if (h)
+		dlk_hold_pin(h);
+	if (from)
+		dlk_hold_unpin(from);
 	pthread_mutex_unlock(&dlk.mutex);
 	return h;
 }
@@ -212,12 +330,12 @@ static struct dlk_held *next_unsent(void)
 /* What could not be sent, or was sent into a connection that is dead. */
 static void send_unsent(uint64_t deadline_ns)
 {
-	struct dlk_held *h;
+	struct dlk_held *h = NULL;
 
-	while (dlk_now_ns() < deadline_ns && (h = next_unsent())) {
-		dlk_release_retry(h, deadline_ns, NULL);
+	while (dlk_now_ns() < deadline_ns && (h = next_unsent(h)))
+		send_again(h, OUTBOX_RELEASE, deadline_ns, NULL);
+	if (h)
 		dlk_unpin(h);
-	}
 }
 
 static void read_all_answers(uint64_t deadline_ns)

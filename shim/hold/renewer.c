@@ -58,16 +58,13 @@ static uint64_t renewal_ns(const struct dlk_held *h)
 /* When is there something to do for h? */
 static uint64_t due_ns(const struct dlk_held *h)
 {
-	if (h->state == DLK_HELD) {
-		const uint64_t at = renewal_ns(h) < h->handover_ns
-					    ? renewal_ns(h)
-					    : h->handover_ns;
+	uint64_t at = dlk_outbox_due_ns(&h->out);
 
-		return at < h->list_ns ? at : h->list_ns;
-	}
-	if (h->retry_ns == UINT64_MAX || h->in_flight)
-		return h->retry_ns;
-	return h->retry_ns < h->forget_ns ? h->retry_ns : h->forget_ns;
+	if (!dlk_hold_is_held(h))
+		return at;
+	if (at > renewal_ns(h))
+		at = renewal_ns(h);
+	return at < h->handover_ns ? at : h->handover_ns;
 }
 
 /*
@@ -76,7 +73,7 @@ static uint64_t due_ns(const struct dlk_held *h)
  */
 static bool must_wait(const struct dlk_held *h)
 {
-	return h->pins && (h->leaving || h->kind != DLK_FLOCK);
+	return h->pins && (h->state == HOLD_CONVERTING || h->kind != DLK_FLOCK);
 }
 
 /* (mutex held) */
@@ -90,7 +87,7 @@ static uint64_t next_ns(void)
 
 		if (h->pins && due < soon)
 			due = soon;
-		if (h->state == DLK_HELD &&
+		if (dlk_hold_is_held(h) &&
 		    due > dlk_look_ns(now, h->lease.ttl_ms))
 			due = dlk_look_ns(now, h->lease.ttl_ms);
 		if (due < first)
@@ -100,37 +97,6 @@ static uint64_t next_ns(void)
 }
 
 /* --- renewal -------------------------------------------------------------- */
-
-static void say(enum dlk_level level, const struct dlk_held *h,
-		const char *what, const char *why)
-{
-	struct dlk_line l;
-
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
-	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, h->rule->redis->endpoints->name);
-	dlk_text_str(&l.text, what);
-	dlk_text_str(&l.text, why);
-	dlk_line_end(&l);
-}
-
-/* It is there, just renewed: time to say what Redis did not answer before. */
-static void weaken(struct dlk_held *h, struct dlk_conn *c)
-{
-	uint64_t by = dlk_now_ns() +
-		      dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS;
-	int err = dlk_lease_weaken(c, by, &h->lease);
-
-	dlk_conn_reset(c);
-	pthread_mutex_lock(&dlk.mutex);
-	if (err == 0)
-		h->weaken = false;
-	else
-		h->renew_ns = dlk_retry_ns(dlk_now_ns(), h->lease.ttl_ms);
-	pthread_mutex_unlock(&dlk.mutex);
-}
 
 /* Within its deadline, by the thread: a restarted server has forgotten it. */
 static int restore_ranges(struct dlk_held *h, struct dlk_conn *c)
@@ -179,11 +145,31 @@ static bool is_sharers(struct dlk_held *h, const struct dlk_renewal *r)
 		dlk_kernel_taken_by_other(h->fd));
 }
 
+/* (mutex held) It is not held by what this renewal said: warn of it, once? */
+static bool not_renewed(struct dlk_held *h, uint64_t now)
+{
+	const bool warn = !h->warned &&
+			  now >= h->deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
+
+	h->warned |= warn;
+	dlk_hold_retry(h, now);
+	return warn;
+}
+
+static const char *loss(const struct dlk_renewal *r, const struct dlk_conn *c)
+{
+	return r->result < 0 ? dlk_lease_why(c)
+	       : r->result == DLK_LOST
+		       ? "somebody else holds it; stop this program"
+		       : "the server does not know it any more; stop this "
+			 "program";
+}
+
 static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		    struct dlk_conn *c)
 {
-	uint64_t now;
 	bool warn = false, lost = false, again = false;
+	uint64_t now;
 
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
 		restore_records(h, r, c);
@@ -192,40 +178,25 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		dlk_lock_ended(h);
 
 	pthread_mutex_lock(&dlk.mutex);
-	if (h->state != DLK_HELD || h->leaving) {
+	if (h->state != HOLD_HELD)
 		/* Given up meanwhile; put back, though, it would stay. */
 		again = r->restored;
-	} else if (r->result == 0) {
-		h->deadline_ns = dlk_deadline_ns(r->asked_ns, h->lease.ttl_ms);
-		h->renew_ns = dlk_renew_ns(r->asked_ns, h->lease.ttl_ms);
-		h->warned = false;
-	} else if (r->result < 0 && now < h->deadline_ns) {
-		warn = !h->warned &&
-		       now >= h->deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
-		h->warned |= warn;
-		h->renew_ns = dlk_retry_ns(now, h->lease.ttl_ms);
-		/* A claim is short (lease/queue.h). */
-		if (h->renew_ns > now + (h->deadline_ns - now) / 4)
-			h->renew_ns = now + (h->deadline_ns - now) / 4;
-	} else {
-		lost = r->result != DLK_REPLACED;
-		dlk_held_drop(h);
-	}
+	else if (r->result == 0)
+		dlk_hold_extend(h, r->asked_ns);
+	else if (r->result < 0 && now < h->deadline_ns)
+		warn = not_renewed(h, now);
+	else if (r->result == DLK_REPLACED)
+		dlk_hold_drop(h);
+	else
+		lost = true;
 	pthread_mutex_unlock(&dlk.mutex);
-	if (r->result == 0 && h->weaken && dlk_conn_is_open(c))
-		weaken(h, c);
 	if (again)
 		dlk_release_token(h->rule, &h->lease);
 	if (warn)
-		say(DLK_WARNING, h,
-		    " could not be renewed for long: ", dlk_lease_why(c));
+		dlk_hold_say(h, DLK_WARNING, " could not be renewed for long: ",
+			     dlk_lease_why(c));
 	if (lost)
-		say(DLK_ERROR, h, " is LOST: ",
-		    r->result < 0 ? dlk_lease_why(c)
-		    : r->result == DLK_LOST
-			    ? "somebody else holds it; stop this program"
-			    : "the server does not know it any more; stop this "
-			      "program");
+		dlk_hold_lost(h, loss(r, c));
 }
 
 struct batch {
@@ -248,12 +219,12 @@ static void collect(struct batch *b, uint64_t now)
 		uint64_t soon =
 			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
 
-		if (h->state != DLK_HELD || must_wait(h) ||
+		if (!dlk_hold_is_held(h) || must_wait(h) ||
 		    renewal_ns(h) > soon || (b->ep && b->ep != ep) ||
 		    b->n == DLK_RENEW_BATCH)
 			continue;
 		b->ep = ep;
-		h->pins++;
+		dlk_hold_pin(h);
 		b->held[b->n++] = h;
 	}
 }
@@ -301,7 +272,7 @@ static bool renew_some(void)
 		pthread_mutex_lock(&dlk.mutex);
 		if (!c)
 			b.held[i]->renew_ns = dlk_now_ns() + 100 * DLK_MS;
-		dlk_held_unpin(b.held[i]);
+		dlk_hold_unpin(b.held[i]);
 		pthread_mutex_unlock(&dlk.mutex);
 	}
 	if (c)
@@ -320,10 +291,10 @@ static void hurry(const struct dlk_store *store)
 
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->state != DLK_HELD || h->renew_ns <= now ||
+		if (!dlk_hold_is_held(h) || h->renew_ns <= now ||
 		    dlk_store_of(h->rule->redis) != store)
 			continue;
-		h->renew_ns = now;
+		dlk_hold_hurry(h, now);
 		any = true;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
@@ -333,15 +304,13 @@ static void hurry(const struct dlk_store *store)
 
 /* --- the rest of its work ------------------------------------------------- */
 
-/* (mutex held) One list, or one release, to send; pinned. */
+/* (mutex held) One of which something is still to be said; pinned. */
 static struct dlk_held *other_work(uint64_t now)
 {
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->pins || due_ns(h) > now)
+		if (h->pins || dlk_outbox_due_ns(&h->out) > now)
 			continue;
-		if (h->state == DLK_HELD && h->list_ns > now)
-			continue;
-		h->pins++;
+		dlk_hold_pin(h);
 		return h;
 	}
 	return NULL;
@@ -349,26 +318,18 @@ static struct dlk_held *other_work(uint64_t now)
 
 static bool work_once(void)
 {
-	uint64_t now = dlk_now_ns(), deadline;
+	uint64_t now = dlk_now_ns();
 	struct dlk_held *h;
-	bool forget;
 
 	pthread_mutex_lock(&dlk.mutex);
 	h = other_work(now);
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!h)
 		return false;
-	forget = h->state == DLK_OWED && h->forget_ns <= now && !h->in_flight;
-	deadline = now + h->rule->redis->endpoints->connect_timeout_ms * DLK_MS;
-	if (h->state == DLK_HELD)
-		dlk_list_retry(h, deadline);
-	else if (!forget)
-		dlk_release_retry(h, deadline, dlk_thread_is_paused);
-	pthread_mutex_lock(&dlk.mutex);
-	if (forget)
-		dlk_held_drop(h);
-	dlk_held_unpin(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_outbox_work(
+		h, now + h->rule->redis->endpoints->connect_timeout_ms * DLK_MS,
+		dlk_thread_is_paused);
+	dlk_unpin(h);
 	return true;
 }
 

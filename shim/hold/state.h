@@ -22,86 +22,8 @@
 #include "redis/subscription.h"
 #include "lease/lease.h"
 #include "lease/queue.h"
+#include "hold/hold.h"
 #include "os/sys.h"
-#include "model/range.h"
-
-/* A file, as L3 knows it. */
-struct dlk_file {
-	dev_t dev;
-	ino_t ino;       /* FUSE's server may change it (file_id.h) */
-	uint64_t handle; /* a hash of the file handle, on FUSE; else 0 */
-};
-
-/* The kernel's own number of it, of a device. */
-static inline uint64_t dlk_node(const struct dlk_file *file)
-{
-	return file->handle ? file->handle : file->ino;
-}
-
-enum dlk_held_state {
-	DLK_FREE,
-	DLK_HELD, /* a lease that we renew */
-	DLK_OWED, /* its release is not acknowledged yet */
-};
-
-/* Whose lock it is, as the kernel has it (DESIGN L2). */
-enum dlk_kind {
-	DLK_FLOCK, /* the description's, flock(2) */
-	DLK_POSIX, /* the process's, fcntl(2) F_SETLK */
-	DLK_OFD,   /* the description's, fcntl(2) F_OFD_SETLK */
-};
-
-/*
- * One lease of this process.  Guarded by the mutex but for `lease` (const; its
- * ttl is cut once, see container.c).
- */
-struct dlk_held {
-	enum dlk_held_state state;
-	struct dlk_held *next, **at; /* in dlk.held */
-	struct dlk_held *chain;      /* of those with its file's hash */
-	enum dlk_kind kind;
-	struct dlk_file file;
-	int fd;         /* one of its description, last known */
-	int program_fd; /* of a shadow's lease: the program's own; else -1 */
-	int mode;       /* flock: the kernel's, LOCK_EX or LOCK_SH */
-	const struct dlk_rule *rule;
-	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
-	uint64_t forget_ns;     /* OWED: by then it has expired anyway */
-	uint64_t retry_ns;      /* OWED: when to send again, or (in
-				   flight) to look for the answer */
-	uint64_t refused_ns;    /* when the keeper did not take it */
-	bool coherent;          /* caches are refreshed and flushed (L10) */
-	uint32_t told;          /* the keeper was asked to carry it, by this
-				   number; 0: it was not, or hears us no more */
-	uint64_t told_until_ns; /* the deadline that it knows of */
-	bool kept;       /* the keeper carries it on as well: it says so */
-	unsigned deaths; /* of keepers that were asked for it, in a row */
-	bool warned;
-	bool told_no_keeper;
-	bool cut; /* its ttl, at exit; or it was not to be */
-	bool told_replaced;
-	unsigned pins;  /* who work on it, without the mutex */
-	bool leaving;   /* a conversion gives it up just now */
-	bool weaken;    /* Redis is yet to hear that it is shared */
-	bool dropped;   /* to be freed when it is unpinned */
-	bool in_flight; /* OWED: sent, no answer yet */
-	bool text;      /* OWED: send the script as a whole */
-	bool flushed;   /* OWED: tried once more at exit */
-
-	/* Records; the first two guarded by the file's gate (record.c). */
-	struct dlk_ranges ranges; /* what is granted */
-	uint64_t seq;             /* of the last request */
-	uint64_t list_ns;         /* when to send the list again, or look for
-				     its answer; UINT64_MAX: all is said */
-	unsigned lists;           /* lists without an answer yet */
-	bool list_again;          /* the server may have more than we */
-	uint64_t seen_seq;        /* what the server has seen at least */
-	uint64_t since_ns;        /* of the last grant, as in a token */
-
-	size_t size;            /* of this object */
-	struct dlk_lease lease; /* points into bytes */
-	char bytes[];
-};
 
 enum { DLK_CHAINS = 1024 };
 
@@ -114,7 +36,7 @@ struct dlk_state {
 	uint64_t open_at_start[4]; /* descriptors 0..255 at our start */
 
 	pthread_mutex_t mutex;
-	struct dlk_held *held;               /* (m) HELD and OWED */
+	struct dlk_held *held;               /* (m) all but the free */
 	struct dlk_held *chains[DLK_CHAINS]; /* (m) the same, by file */
 	struct dlk_held *spare;              /* (m) small free objects */
 	bool thread_runs;                    /* (m) */
@@ -124,8 +46,8 @@ struct dlk_state {
 	sigset_t thread_mask;                /* (m) of who started it */
 
 	/* Lock-free. */
-	_Atomic unsigned n_held; /* HELD ones; the hooks' fast path */
-	_Atomic unsigned n_owed;
+	_Atomic unsigned n_held;      /* for the hooks' fast path */
+	_Atomic unsigned n_owed;      /* RELEASING */
 	_Atomic unsigned n_shadows;   /* in the table of shadow.c */
 	_Atomic bool shares;          /* made a child or received descriptors */
 	_Atomic bool dups;            /* duplicated a descriptor */
@@ -148,29 +70,23 @@ extern struct dlk_state dlk;
 /* Memory for a set of ranges, page-wise. */
 int dlk_ranges_grow(struct dlk_ranges *set, size_t n);
 void dlk_ranges_free(struct dlk_ranges *set);
-/* A HELD lease with copies of key and token; -ENOMEM is NULL. */
+/* A free hold with copies of key and token; -ENOMEM is NULL. */
 struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
-/* (mutex held) Put it into the list, or take it out and free it. */
-void dlk_held_add(struct dlk_held *h);
-void dlk_held_drop(struct dlk_held *h);
+/* One that was not installed: its memory. */
+void dlk_held_free(struct dlk_held *h);
+/* (mutex held) For hold.c: into the table; out of it, and freed. */
+void dlk_table_add(struct dlk_held *h);
+void dlk_table_remove(struct dlk_held *h);
 /*
- * (mutex held) A HELD lease of a file after `from` (NULL: the first), or NULL:
- * of flock locks, or of record locks.
+ * (mutex held) One of a file that is held, after `from` (NULL: the first), or
+ * NULL: of flock locks, or of record locks.
  */
 struct dlk_held *dlk_held_find(const struct dlk_file *file,
 			       const struct dlk_held *from);
 struct dlk_held *dlk_held_find_records(const struct dlk_file *file,
 				       const struct dlk_held *from);
-/* The lowest descriptor >= from that a HELD lease is known by, or -1. */
+/* The lowest descriptor >= from that one that is held is known by, or -1. */
 int dlk_held_next_fd(int from);
-/* (mutex held) The thread is done with it; frees what ended meanwhile. */
-void dlk_held_unpin(struct dlk_held *h);
-/* The same, taking the mutex. */
-void dlk_unpin(struct dlk_held *h);
-/* (mutex not held) OWED and pinned: another sees to its release. */
-void dlk_held_disown(struct dlk_held *h);
-/* (mutex held) From HELD to OWED: no renewal from here on. */
-void dlk_held_owe(struct dlk_held *h);
 
 /* --- owner.c -------------------------------------------------------------- */
 
@@ -186,14 +102,19 @@ bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
 
 /* --- release.c ------------------------------------------------------------ */
 
-/* Send what is owed for h (state OWED) if a connection is open; never waits. */
+/* Send the release of h (RELEASING) if a connection is open; never waits. */
 void dlk_release_send(struct dlk_held *h);
 /*
- * What is due for h: send again, or read the answer; for the thread.  It ends
- * early when `interrupt` (or NULL) says so.
+ * (gate) The same of an owner's list, which is weaker now within the window
+ * (NULL: anywhere).
  */
-void dlk_release_retry(struct dlk_held *h, uint64_t deadline_ns,
-		       bool (*interrupt)(void *));
+void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
+/*
+ * What is due for h (pinned): send again, or read the answer; for the thread.
+ * It ends early when `interrupt` (or NULL) says so.
+ */
+void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
+		     bool (*interrupt)(void *));
 /* A pinned lease is given back, unless another thread was quicker. */
 void dlk_give_back(struct dlk_held *h);
 /* Whatever Redis may have under this token: see that it goes away. */
@@ -426,15 +347,5 @@ void dlk_record_closing_span(unsigned first, unsigned last);
 
 /* The process ends: in a container, what ends with it has a second left. */
 void dlk_cut_short(void);
-
-/* --- ranges_update.c ------------------------------------------------------ */
-
-/*
- * (gate) An owner's list is weaker now, within the window (NULL: anywhere);
- * send it, and do not wait.
- */
-void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
-/* What is due for it: send it again, or read the answer; for the thread. */
-void dlk_list_retry(struct dlk_held *h, uint64_t deadline_ns);
 
 #endif

@@ -87,7 +87,6 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 	memset(h, 0, sizeof(*h));
 	h->size = size;
 	h->fd = -1;
-	h->list_ns = UINT64_MAX;
 	h->ranges.grow = dlk_ranges_grow;
 	h->program_fd = -1;
 	memcpy(h->bytes, lease->key, lease->key_len + 1);
@@ -105,20 +104,12 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 	return h;
 }
 
-static void count(const struct dlk_held *h, int by)
-{
-	if (h->state == DLK_HELD)
-		atomic_fetch_add(&dlk.n_held, (unsigned)by);
-	else
-		atomic_fetch_add(&dlk.n_owed, (unsigned)by);
-}
-
 static struct dlk_held **chain(const struct dlk_file *file)
 {
 	return &dlk.chains[(dlk_node(file) ^ file->dev * 31) % DLK_CHAINS];
 }
 
-void dlk_held_add(struct dlk_held *h)
+void dlk_table_add(struct dlk_held *h)
 {
 	struct dlk_held **first = chain(&h->file);
 
@@ -129,19 +120,6 @@ void dlk_held_add(struct dlk_held *h)
 	dlk.held = h;
 	h->chain = *first;
 	*first = h;
-	count(h, 1);
-}
-
-static void take_out(struct dlk_held *h)
-{
-	struct dlk_held **in = chain(&h->file);
-
-	*h->at = h->next;
-	if (h->next)
-		h->next->at = h->at;
-	while (*in != h)
-		in = &(*in)->chain;
-	*in = h->chain;
 }
 
 static void give_back(struct dlk_held *h)
@@ -151,29 +129,28 @@ static void give_back(struct dlk_held *h)
 		munmap(h, h->size);
 		return;
 	}
-	h->state = DLK_FREE;
 	h->next = dlk.spare;
 	dlk.spare = h;
 }
 
-/* One that is pinned, or waits for an answer, is freed after that. */
-void dlk_held_drop(struct dlk_held *h)
+void dlk_table_remove(struct dlk_held *h)
 {
-	if (h->pins || h->lists) {
-		if (h->state == DLK_HELD)
-			dlk_held_owe(h);
-		h->dropped = true;
-		return;
-	}
-	take_out(h);
-	count(h, -1);
+	struct dlk_held **in = chain(&h->file);
+
+	*h->at = h->next;
+	if (h->next)
+		h->next->at = h->at;
+	while (*in != h)
+		in = &(*in)->chain;
+	*in = h->chain;
 	give_back(h);
 }
 
-void dlk_held_unpin(struct dlk_held *h)
+void dlk_held_free(struct dlk_held *h)
 {
-	if (--h->pins == 0 && h->lists == 0 && h->dropped)
-		dlk_held_drop(h);
+	pthread_mutex_lock(&dlk.mutex);
+	give_back(h);
+	pthread_mutex_unlock(&dlk.mutex);
 }
 
 static struct dlk_held *find(const struct dlk_file *file,
@@ -182,7 +159,7 @@ static struct dlk_held *find(const struct dlk_file *file,
 	struct dlk_held *h = from ? from->chain : *chain(file);
 
 	for (; h; h = h->chain)
-		if (h->state == DLK_HELD && (h->kind != DLK_FLOCK) == records &&
+		if (dlk_hold_is_held(h) && (h->kind != DLK_FLOCK) == records &&
 		    dlk_same_file(&h->file, file))
 			return h;
 	return NULL;
@@ -200,20 +177,6 @@ struct dlk_held *dlk_held_find_records(const struct dlk_file *file,
 	return find(file, from, true);
 }
 
-void dlk_unpin(struct dlk_held *h)
-{
-	pthread_mutex_lock(&dlk.mutex);
-	dlk_held_unpin(h);
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
-void dlk_held_disown(struct dlk_held *h)
-{
-	pthread_mutex_lock(&dlk.mutex);
-	dlk_held_drop(h);
-	pthread_mutex_unlock(&dlk.mutex);
-}
-
 int dlk_held_next_fd(int from)
 {
 	struct dlk_call call;
@@ -222,20 +185,10 @@ int dlk_held_next_fd(int from)
 	dlk_enter(&call);
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->state == DLK_HELD && h->fd >= from &&
+		if (dlk_hold_is_held(h) && h->fd >= from &&
 		    (lowest < 0 || h->fd < lowest))
 			lowest = h->fd;
 	pthread_mutex_unlock(&dlk.mutex);
 	dlk_leave(&call);
 	return lowest;
-}
-
-void dlk_held_owe(struct dlk_held *h)
-{
-	count(h, -1);
-	h->state = DLK_OWED;
-	/* Whatever was sent for it, the server has forgotten it by then. */
-	h->forget_ns = dlk_now_ns() + (h->lease.ttl_ms + 1000) * DLK_MS;
-	h->retry_ns = UINT64_MAX; /* whoever owes it sends it first */
-	count(h, 1);
 }

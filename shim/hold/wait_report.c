@@ -92,8 +92,7 @@ bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 		;
 	pthread_mutex_lock(&dlk.mutex);
 	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
-		found = h->lease.places &&
-			(h->state == DLK_OWED ? !h->in_flight : h->list_again);
+		found = h->lease.places && h->out.unsent;
 	pthread_mutex_unlock(&dlk.mutex);
 	return found;
 }

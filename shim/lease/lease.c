@@ -325,20 +325,8 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* --- weaken --------------------------------------------------------------- */
 
-int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
-		     const struct dlk_lease *lease)
+int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease)
 {
-	const redisReply *r;
-	int err = compare(c, eval, (struct dlk_arg){ LITERAL(DLK_LUA_weaken) },
-			  lease, true);
-
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
-	if (!err)
-		err = dlk_conn_reply(c, deadline_ns, &r);
-	if (err)
-		return err;
-	if (r->type != REDIS_REPLY_INTEGER)
-		return dlk_script_refused(c, r);
-	return r->integer == 1 ? 0 : DLK_GONE;
+	return compare(c, eval, (struct dlk_arg){ LITERAL(DLK_LUA_weaken) },
+		       lease, true);
 }

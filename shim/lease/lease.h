@@ -33,6 +33,13 @@ int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool text);
 int dlk_lease_released(const redisReply *reply);
 
+/*
+ * The lease, held exclusively so far, becomes a shared one if it is there; one
+ * that is shared already stays so.  It may come twice, or late.  Queued and
+ * judged like a release.
+ */
+int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease);
+
 /* The same in two steps for renewals, so that many share a round trip. */
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool text);
@@ -47,14 +54,6 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
  */
 int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease);
-
-/*
- * The lease, held exclusively so far, becomes a shared one if it is there; one
- * that is shared already stays so.  It may come twice, or late.
- * 0, DLK_GONE, -errno.
- */
-int dlk_lease_weaken(struct dlk_conn *c, uint64_t deadline_ns,
-		     const struct dlk_lease *lease);
 
 /*
  * Words in brackets, here and in the scripts, are the transitions of the

@@ -323,17 +323,6 @@ static int restore_ranges(struct dlk_store *s, struct dlk_attempt *at,
 	return talk_end(&t, err);
 }
 
-static int weaken(struct dlk_store *s, struct dlk_attempt *at,
-		  const struct dlk_lease *lease)
-{
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
-
-	if (!err)
-		err = dlk_lease_weaken(t.c, t.by_ns, lease);
-	return talk_end(&t, err);
-}
-
 static int tell_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     struct dlk_wait *wait)
 {
@@ -429,6 +418,18 @@ static int send_release(struct dlk_store *s, const struct dlk_sending *how,
 
 	if (!err)
 		err = dlk_lease_release(c, lease, how->drop);
+	return sending_end(how, c, by, judge_release, err);
+}
+
+static int send_downgrade(struct dlk_store *s, const struct dlk_sending *how,
+			  const struct dlk_lease *lease)
+{
+	struct dlk_conn *c;
+	uint64_t by;
+	int err = sending_open(s, how, &c, &by);
+
+	if (!err)
+		err = dlk_lease_weaken(c, lease);
 	return sending_end(how, c, by, judge_release, err);
 }
 
@@ -556,12 +557,12 @@ static const struct dlk_store_ops ops = {
 	.ping = ping,
 	.renew = renew,
 	.restore_ranges = restore_ranges,
-	.weaken = weaken,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,
 	.read_wait = read_wait,
 	.find_blockers = find_blockers,
 	.send_release = send_release,
+	.send_downgrade = send_downgrade,
 	.send_ranges = send_ranges,
 	.send_confirm = send_confirm,
 	.send_leave = send_leave,

@@ -321,12 +321,6 @@ struct dlk_store_ops {
 	int (*restore_ranges)(struct dlk_store *s, struct dlk_attempt *at,
 			      const struct dlk_lease *lease, uint64_t seq,
 			      uint64_t since_ns, const struct dlk_ranges *held);
-	/*
-	 * The lease, held exclusively so far, becomes a shared one if it is
-	 * there; it may come twice, or late.  0, DLK_GONE.
-	 */
-	int (*weaken)(struct dlk_store *s, struct dlk_attempt *at,
-		      const struct dlk_lease *lease);
 
 	/* Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`. */
 	int (*tell_wait)(struct dlk_store *s, struct dlk_attempt *at,
@@ -349,6 +343,13 @@ struct dlk_store_ops {
 	/* A lease is given back, and who waits for it is served. */
 	int (*send_release)(struct dlk_store *s, const struct dlk_sending *how,
 			    const struct dlk_lease *lease);
+	/*
+	 * The lease, held exclusively so far, becomes a shared one if it is
+	 * there; it may come twice, or late.
+	 */
+	int (*send_downgrade)(struct dlk_store *s,
+			      const struct dlk_sending *how,
+			      const struct dlk_lease *lease);
 	/*
 	 * In *window (of any type) the owner has what `held` has there, and no
 	 * more.  A long list takes several: *window becomes what is still to be

@@ -523,14 +523,15 @@ static void drop_stale(const struct ask *a)
 	for (h = dlk_held_find(&a->file, NULL); h; h = next) {
 		next = dlk_held_find(&a->file, h);
 		/* Another thread weakens it just now: it keeps its token. */
-		if (h->leaving && h != a->old && a->mode == LOCK_SH)
+		if (h->state == HOLD_CONVERTING && h != a->old &&
+		    a->mode == LOCK_SH)
 			continue;
 		if (a->mode == LOCK_EX || h == a->old || dlk_is_delegated(h)) {
 			if (a->mode == LOCK_EX || h == a->old || h->fd == a->fd)
-				dlk_held_drop(h);
+				dlk_hold_drop(h);
 		} else if (h->mode == LOCK_EX || h->fd == a->fd) {
-			dlk_held_owe(h);
-			h->retry_ns = dlk_now_ns();
+			dlk_hold_release(h);
+			dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());
 		}
 	}
 }
@@ -558,7 +559,6 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct ask *a)
 {
-	const uint64_t asked = a->s->answer.asked_ns;
 	const bool by_claim = a->queue.by_claim;
 	struct dlk_held *h = dlk_held_new(&a->lease);
 	uint64_t look_ns;
@@ -577,25 +577,16 @@ static int keep(struct ask *a)
 	h->program_fd = a->by_shadow ? a->program_fd : -1;
 	h->mode = a->mode;
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
-	h->state = DLK_HELD;
-	h->granted_ns = dlk_now_ns();
-	h->deadline_ns = dlk_deadline_ns(
-		asked, by_claim ? a->queue.waiter.life_ms : a->lease.ttl_ms);
-	h->renew_ns = by_claim ? dlk_confirm_ns(h->granted_ns,
-						a->queue.waiter.life_ms)
-			       : dlk_renew_ns(asked, a->lease.ttl_ms);
-	h->handover_ns = dlk_handover_ns(h->granted_ns);
-	look_ns = h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
-	late = h->granted_ns >= h->deadline_ns;
 	pthread_mutex_lock(&dlk.mutex);
 	drop_stale(a);
-	dlk_held_add(h);
+	look_ns = dlk_hold_install(h, a->s->answer.asked_ns,
+				   by_claim ? a->queue.waiter.life_ms : 0);
+	late = h->granted_ns >= h->deadline_ns;
 	if (late)
-		dlk_held_owe(h);
-	h->pins++;
+		dlk_hold_release(h);
 	/* The conversion is done: Redis forgot the old token by the way. */
 	if (a->old)
-		dlk_held_unpin(a->old);
+		dlk_hold_unpin(a->old);
 	a->old = NULL;
 	pthread_mutex_unlock(&dlk.mutex);
 	err = settle(a, h, late, look_ns);
@@ -672,13 +663,7 @@ static int weakened_here_only(struct ask *a)
 
 	if (a->old) {
 		pthread_mutex_lock(&dlk.mutex);
-		lost = a->old->state != DLK_HELD;
-		a->old->mode = LOCK_SH;
-		a->old->lease.shared = true;
-		a->old->leaving = false;
-		a->old->weaken = true;
-		a->old->renew_ns = dlk_now_ns();
-		a->old->handover_ns = a->old->renew_ns;
+		lost = !dlk_hold_weaken(a->old, dlk_now_ns());
 		pthread_mutex_unlock(&dlk.mutex);
 		/* The keeper was told to drop it. */
 		if (!dlk_thread_need(dlk_now_ns()))
@@ -727,8 +712,7 @@ static int threads_have(const struct ask *a)
 		return LOCK_UN;
 	pthread_mutex_lock(&dlk.mutex);
 	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
-		if (h->state == DLK_HELD && !h->leaving &&
-		    h->granted_ns >= a->began_ns &&
+		if (h->state == HOLD_HELD && h->granted_ns >= a->began_ns &&
 		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
 			mode = h->mode;
 	pthread_mutex_unlock(&dlk.mutex);
@@ -899,8 +883,8 @@ static bool was_unlocked(struct ask *a)
 	pthread_mutex_lock(&dlk.mutex);
 	a->old = find_kept(a);
 	if (a->old) {
-		a->old->pins++;
-		a->old->leaving = true;
+		dlk_hold_pin(a->old);
+		dlk_hold_convert(a->old);
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	a->had = LOCK_UN;
@@ -987,7 +971,7 @@ static bool has_lapsed(const struct dlk_held *h)
 static void begin_conversion(struct ask *a)
 {
 	pthread_mutex_lock(&dlk.mutex);
-	a->old->leaving = true;
+	dlk_hold_convert(a->old);
 	pthread_mutex_unlock(&dlk.mutex);
 }
 

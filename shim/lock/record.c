@@ -482,7 +482,7 @@ static int ask_redis(struct ask *a)
 
 /* --- what is granted ------------------------------------------------------ */
 
-/* Not in the table yet, and pinned. */
+/* Not in the table yet. */
 static struct dlk_held *new_owner(const struct ask *a)
 {
 	struct dlk_held *h = dlk_held_new(&a->lease);
@@ -493,25 +493,19 @@ static struct dlk_held *new_owner(const struct ask *a)
 	h->file = a->file;
 	h->fd = a->fd;
 	h->kind = a->kind;
-	h->state = DLK_HELD;
 	h->seq = a->seq;
-	h->granted_ns = dlk_now_ns();
-	h->handover_ns = dlk_handover_ns(h->granted_ns);
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
-	h->pins = 1;
 	return h;
 }
 
-static uint64_t set_times(struct dlk_held *h, uint64_t asked_ns, bool is_new)
+/* When it is to be looked at. */
+static uint64_t count_from(struct dlk_held *h, uint64_t asked_ns, bool is_new)
 {
 	uint64_t look_ns;
 
 	pthread_mutex_lock(&dlk.mutex);
-	h->deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
-	h->renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
-	look_ns = h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
-	if (is_new)
-		dlk_held_add(h);
+	look_ns = is_new ? dlk_hold_install(h, asked_ns, 0)
+			 : dlk_hold_extend(h, asked_ns);
 	pthread_mutex_unlock(&dlk.mutex);
 	return look_ns;
 }
@@ -520,7 +514,7 @@ static uint64_t set_times(struct dlk_held *h, uint64_t asked_ns, bool is_new)
 static int keep(struct ask *a)
 {
 	const uint64_t asked = a->s->answer.asked_ns;
-	struct dlk_held *h = a->own ? a->own : new_owner(a);
+	struct dlk_held *h;
 	uint64_t look_ns;
 
 	if (dlk_now_ns() >= dlk_deadline_ns(asked, a->lease.ttl_ms)) {
@@ -528,12 +522,15 @@ static int keep(struct ask *a)
 		unsure(a);
 		return -ETIMEDOUT;
 	}
+	h = a->own ? a->own : new_owner(a);
 	if (!h || dlk_ranges_set(&h->ranges, a->want) < 0) {
+		if (h && !a->own)
+			dlk_held_free(h);
 		unsure(a);
 		return -ENOMEM;
 	}
 	h->since_ns = a->since_ns;
-	look_ns = set_times(h, asked, !a->own);
+	look_ns = count_from(h, asked, !a->own);
 	a->own = h;
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
@@ -547,14 +544,13 @@ static int keep(struct ask *a)
 /* The server does not know the owner any more: what it holds is lost. */
 static int lost(struct ask *a)
 {
+	if (a->own)
+		dlk_hold_lost(a->own,
+			      "the server does not know it any more; stop this "
+			      "program");
 	dlk_ask_line(a, DLK_ERROR,
-		     "what this process holds of the file is LOST: ",
-		     "the server does not know it any more",
-		     "; the call fails with ENOLCK, stop this program");
-	pthread_mutex_lock(&dlk.mutex);
-	if (a->own && a->own->state == DLK_HELD)
-		dlk_held_drop(a->own);
-	pthread_mutex_unlock(&dlk.mutex);
+		     "what this process had of the file is not there any more",
+		     "", "; the call fails with ENOLCK");
 	return -ENOLCK;
 }
 

@@ -34,13 +34,13 @@ static struct dlk_held *next_hold(const struct ask *a, struct dlk_held *from)
 
 	pthread_mutex_lock(&dlk.mutex);
 	h = from ? from->next : dlk.held;
-	while (h && (h->state != DLK_HELD || !same_key(a, h) ||
+	while (h && (!dlk_hold_is_held(h) || !same_key(a, h) ||
 		     dlk_same_file(&h->file, &a->file)))
 		h = h->next;
 	if (h)
-		h->pins++;
+		dlk_hold_pin(h);
 	if (from)
-		dlk_held_unpin(from);
+		dlk_hold_unpin(from);
 	pthread_mutex_unlock(&dlk.mutex);
 	return h;
 }

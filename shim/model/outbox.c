@@ -6,7 +6,8 @@
 
 #include "model/timeline.h"
 
-void outbox_put(struct outbox *o, enum outbox_message message, uint64_t due_ns)
+void dlk_outbox_put(struct outbox *o, enum outbox_message message,
+		    uint64_t due_ns)
 {
 	if (message < o->message)
 		return;
@@ -15,14 +16,15 @@ void outbox_put(struct outbox *o, enum outbox_message message, uint64_t due_ns)
 	o->due_ns = due_ns;
 }
 
-void outbox_put_release(struct outbox *o, uint64_t now_ns, uint32_t ttl_ms)
+void dlk_outbox_put_release(struct outbox *o, uint64_t now_ns, uint32_t ttl_ms)
 {
-	outbox_put(o, OUTBOX_RELEASE, UINT64_MAX);
+	dlk_outbox_put(o, OUTBOX_RELEASE, UINT64_MAX);
 	/* Whatever was sent for it, the server has forgotten it by then. */
 	o->expires_ns = now_ns + (ttl_ms + DLK_EXPIRED_MS) * DLK_MS;
 }
 
-void outbox_sent(struct outbox *o, enum outbox_message message, uint64_t now_ns)
+void dlk_outbox_sent(struct outbox *o, enum outbox_message message,
+		     uint64_t now_ns)
 {
 	o->unanswered++;
 	if (message < o->message)
@@ -38,40 +40,40 @@ static bool at_once(enum outbox_message message, int err)
 	return err == -ENOENT || (err > 0 && message == OUTBOX_RANGES);
 }
 
-bool outbox_answered(struct outbox *o, enum outbox_message message, int err,
-		     uint64_t now_ns)
+bool dlk_outbox_answered(struct outbox *o, enum outbox_message message, int err,
+			 uint64_t now_ns)
 {
 	o->unanswered--;
 	if (message != o->message)
 		return false;
 	if (err != 0 && err != -EREMOTEIO) {
 		o->by_source |= err == -ENOENT;
-		outbox_put(o, message,
-			   now_ns +
-				   (at_once(message, err) ? 0 : DLK_RESEND_MS) *
-					   DLK_MS);
+		dlk_outbox_put(
+			o, message,
+			now_ns + (at_once(message, err) ? 0 : DLK_RESEND_MS) *
+					 DLK_MS);
 		return false;
 	}
 	/* Sent as a text it wakes nobody: the next one is by name again. */
 	o->by_source = false;
 	if (o->unsent || (o->unanswered && message == OUTBOX_RANGES))
 		return false;
-	outbox_clear(o, now_ns);
+	dlk_outbox_clear(o, now_ns);
 	return true;
 }
 
-void outbox_looked(struct outbox *o, uint64_t now_ns)
+void dlk_outbox_looked(struct outbox *o, uint64_t now_ns)
 {
 	if (o->unanswered)
 		o->due_ns = now_ns + DLK_UNREAD_MS * DLK_MS;
 }
 
-void outbox_clear(struct outbox *o, uint64_t now_ns)
+void dlk_outbox_clear(struct outbox *o, uint64_t now_ns)
 {
 	o->message = OUTBOX_NOTHING;
 	o->unsent = false;
 	o->due_ns = now_ns;
-	outbox_looked(o, now_ns);
+	dlk_outbox_looked(o, now_ns);
 }
 
 /*
@@ -91,14 +93,14 @@ static bool may_expire(const struct outbox *o)
 	       o->due_ns != UINT64_MAX;
 }
 
-enum outbox_step outbox_next(const struct outbox *o, uint64_t now_ns)
+enum outbox_step dlk_outbox_next(const struct outbox *o, uint64_t now_ns)
 {
 	if (may_expire(o) && now_ns >= o->expires_ns)
 		return OUTBOX_FORGET;
 	return now_ns >= o->due_ns ? step(o) : OUTBOX_WAIT;
 }
 
-uint64_t outbox_due_ns(const struct outbox *o)
+uint64_t dlk_outbox_due_ns(const struct outbox *o)
 {
 	if (step(o) == OUTBOX_WAIT)
 		return UINT64_MAX;

@@ -46,26 +46,27 @@ struct outbox {
 };
 
 /* The message is to be sent, by the thread from due_ns on. */
-void outbox_put(struct outbox *o, enum outbox_message message, uint64_t due_ns);
+void dlk_outbox_put(struct outbox *o, enum outbox_message message,
+		    uint64_t due_ns);
 /* The release of a lease; whoever gives it up sends it first. */
-void outbox_put_release(struct outbox *o, uint64_t now_ns, uint32_t ttl_ms);
+void dlk_outbox_put_release(struct outbox *o, uint64_t now_ns, uint32_t ttl_ms);
 /* One of these is on its way. */
-void outbox_sent(struct outbox *o, enum outbox_message message,
-		 uint64_t now_ns);
+void dlk_outbox_sent(struct outbox *o, enum outbox_message message,
+		     uint64_t now_ns);
 /*
  * The answer to one of these: 0 or -EREMOTEIO, which asking again would not
  * change; -ENOENT: the script's name is not known; > 0: the server has seen a
  * later one; -errno: nobody knows.  True if by it everything is said.
  */
-bool outbox_answered(struct outbox *o, enum outbox_message message, int err,
-		     uint64_t now_ns);
+bool dlk_outbox_answered(struct outbox *o, enum outbox_message message, int err,
+			 uint64_t now_ns);
 /* It was looked for answers, and some are still to come. */
-void outbox_looked(struct outbox *o, uint64_t now_ns);
+void dlk_outbox_looked(struct outbox *o, uint64_t now_ns);
 /* Nothing is to be said any more; answers may still come. */
-void outbox_clear(struct outbox *o, uint64_t now_ns);
+void dlk_outbox_clear(struct outbox *o, uint64_t now_ns);
 
-enum outbox_step outbox_next(const struct outbox *o, uint64_t now_ns);
+enum outbox_step dlk_outbox_next(const struct outbox *o, uint64_t now_ns);
 /* When that is something else than to wait; UINT64_MAX: never. */
-uint64_t outbox_due_ns(const struct outbox *o);
+uint64_t dlk_outbox_due_ns(const struct outbox *o);
 
 #endif

@@ -313,26 +313,6 @@ static int restore_ranges(struct dlk_store *s, struct dlk_attempt *at,
 	return 0;
 }
 
-static int weaken(struct dlk_store *s, struct dlk_attempt *at,
-		  const struct dlk_lease *l)
-{
-	struct store_memory *m = memory_of(s);
-	struct dlk_range shared = whole;
-	struct memory_owner *o;
-	bool done;
-	int err = begin(m, at, &done);
-
-	if (!done)
-		return err;
-	o = find_owner(m, l->key, l->token);
-	if (!o)
-		return err ?: DLK_GONE;
-	shared.type = DLK_READ;
-	dlk_ranges_set(&o->ranges, shared);
-	serve(m, l->key);
-	return err;
-}
-
 /* --- waits ------------------------------------------------------------------ */
 
 static int index_of(struct store_memory *m, const char *process, uint64_t id)
@@ -454,6 +434,21 @@ static int send_release(struct dlk_store *s, const struct dlk_sending *how,
 
 	drop_owner(find_owner(m, l->key, l->token));
 	if (!how->drop)
+		serve(m, l->key);
+	return sent(m, how, 0, 0);
+}
+
+static int send_downgrade(struct dlk_store *s, const struct dlk_sending *how,
+			  const struct dlk_lease *l)
+{
+	struct store_memory *m = memory_of(s);
+	struct memory_owner *o = find_owner(m, l->key, l->token);
+	struct dlk_range shared = whole;
+
+	shared.type = DLK_READ;
+	if (o)
+		dlk_ranges_set(&o->ranges, shared);
+	if (o)
 		serve(m, l->key);
 	return sent(m, how, 0, 0);
 }
@@ -623,12 +618,12 @@ static const struct dlk_store_ops ops = {
 	.ping = ping,
 	.renew = renew,
 	.restore_ranges = restore_ranges,
-	.weaken = weaken,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,
 	.read_wait = read_wait,
 	.find_blockers = find_blockers,
 	.send_release = send_release,
+	.send_downgrade = send_downgrade,
 	.send_ranges = send_ranges,
 	.send_confirm = send_confirm,
 	.send_leave = send_leave,

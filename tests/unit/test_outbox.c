@@ -40,21 +40,21 @@ static bool happen(struct outbox *o, const struct happens *e)
 {
 	switch (e->event) {
 	case PUT:
-		outbox_put(o, e->message, ns(e->at));
+		dlk_outbox_put(o, e->message, ns(e->at));
 		break;
 	case RELEASE:
-		outbox_put_release(o, ns(e->at), TTL_MS);
+		dlk_outbox_put_release(o, ns(e->at), TTL_MS);
 		break;
 	case SENT:
-		outbox_sent(o, e->message, ns(e->at));
+		dlk_outbox_sent(o, e->message, ns(e->at));
 		break;
 	case ANSWER:
-		return outbox_answered(o, e->message, e->err, ns(e->at));
+		return dlk_outbox_answered(o, e->message, e->err, ns(e->at));
 	case LOOKED:
-		outbox_looked(o, ns(e->at));
+		dlk_outbox_looked(o, ns(e->at));
 		break;
 	case CLEAR:
-		outbox_clear(o, ns(e->at));
+		dlk_outbox_clear(o, ns(e->at));
 		break;
 	case PASS:
 		break;
@@ -66,20 +66,20 @@ static void tell(const struct happens *story, size_t n)
 {
 	struct outbox o = { 0 };
 
-	assert_int_equal(outbox_next(&o, UINT64_MAX), OUTBOX_WAIT);
+	assert_int_equal(dlk_outbox_next(&o, UINT64_MAX), OUTBOX_WAIT);
 	for (size_t i = 0; i < n; i++) {
 		const struct happens *e = &story[i];
 		const bool settled = happen(&o, e);
 
 		if (settled != !!(e->flags & SETTLED) ||
 		    o.by_source != !!(e->flags & SOURCE) ||
-		    outbox_next(&o, ns(e->at)) != e->next ||
-		    outbox_due_ns(&o) != ns(e->due))
+		    dlk_outbox_next(&o, ns(e->at)) != e->next ||
+		    dlk_outbox_due_ns(&o) != ns(e->due))
 			fail_msg("line %zu: settled %d, by source %d, step %d, "
 				 "due %lld ms",
 				 i, settled, o.by_source,
-				 outbox_next(&o, ns(e->at)),
-				 (long long)(outbox_due_ns(&o) - start) /
+				 dlk_outbox_next(&o, ns(e->at)),
+				 (long long)(dlk_outbox_due_ns(&o) - start) /
 					 (long long)DLK_MS);
 	}
 }

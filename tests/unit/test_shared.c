@@ -83,9 +83,14 @@ static int restore(const char *token, enum mode mode)
 static int weaken(const char *token)
 {
 	struct dlk_lease lease = lease_of(token, SH);
+	const redisReply *r;
 
 	dlk_conn_reset(c);
-	return dlk_lease_weaken(c, in_ms(5000), &lease);
+	assert_int_equal(dlk_lease_weaken(c, &lease), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	assert_int_equal(dlk_lease_released(r), 0);
+	return r->integer == 1 ? 0 : DLK_GONE;
 }
 
 /* The server's clock, ms. */

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of a hold: its state and its deadline; see hold.h. */
+#include "hold/state.h"
+
+#include <sys/file.h>
+
+#include "model/timeline.h"
+#include "os/check.h"
+#include "os/log.h"
+
+/* --- the state ------------------------------------------------------------ */
+
+#define TO(state) (1U << (state))
+
+/* From each state to which? */
+static const unsigned legal[] = {
+	[HOLD_FREE] = TO(HOLD_HELD) | TO(HOLD_RELEASING),
+	[HOLD_HELD] = TO(HOLD_CONVERTING) | TO(HOLD_RELEASING) | TO(HOLD_ENDED),
+	/* Two threads may convert the lock of one description. */
+	[HOLD_CONVERTING] = TO(HOLD_CONVERTING) | TO(HOLD_HELD) |
+			    TO(HOLD_RELEASING) | TO(HOLD_ENDED),
+	[HOLD_RELEASING] = TO(HOLD_ENDED),
+	[HOLD_ENDED] = TO(HOLD_FREE),
+};
+
+static void count(const struct dlk_held *h, unsigned by)
+{
+	if (dlk_hold_is_held(h))
+		atomic_fetch_add(&dlk.n_held, by);
+	else if (h->state == HOLD_RELEASING)
+		atomic_fetch_add(&dlk.n_owed, by);
+}
+
+static void set_state(struct dlk_held *h, enum hold_state state)
+{
+	dlk_check_locked(&dlk.mutex);
+	dlk_check(legal[h->state] & TO(state));
+	count(h, -1U);
+	h->state = state;
+	count(h, 1);
+}
+
+/* Whoever works on it, or sends an answer that is to come, has it still. */
+static void free_ended(struct dlk_held *h)
+{
+	if (h->state != HOLD_ENDED || h->pins || h->out.unanswered)
+		return;
+	set_state(h, HOLD_FREE);
+	dlk_table_remove(h);
+}
+
+void dlk_hold_pin(struct dlk_held *h)
+{
+	dlk_check_locked(&dlk.mutex);
+	h->pins++;
+}
+
+void dlk_hold_unpin(struct dlk_held *h)
+{
+	dlk_check_locked(&dlk.mutex);
+	dlk_check(h->pins);
+	h->pins--;
+	free_ended(h);
+}
+
+void dlk_unpin(struct dlk_held *h)
+{
+	pthread_mutex_lock(&dlk.mutex);
+	dlk_hold_unpin(h);
+	pthread_mutex_unlock(&dlk.mutex);
+}
+
+/* --- granted, renewed ----------------------------------------------------- */
+
+static uint64_t look_ns(const struct dlk_held *h)
+{
+	return h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
+}
+
+uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
+			  uint32_t claim_ms)
+{
+	const uint32_t life_ms = claim_ms ? claim_ms : h->lease.ttl_ms;
+
+	h->granted_ns = dlk_now_ns();
+	h->deadline_ns = dlk_deadline_ns(asked_ns, life_ms);
+	h->renew_ns = claim_ms ? dlk_confirm_ns(h->granted_ns, claim_ms)
+			       : dlk_renew_ns(asked_ns, life_ms);
+	h->handover_ns = dlk_handover_ns(h->granted_ns);
+	set_state(h, HOLD_HELD);
+	dlk_table_add(h);
+	dlk_hold_pin(h);
+	return look_ns(h);
+}
+
+uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
+{
+	dlk_check_locked(&dlk.mutex);
+	h->deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
+	h->renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
+	h->warned = false;
+	/* It is there: time to say what Redis did not answer before. */
+	if (h->out.message == OUTBOX_DOWNGRADE && h->out.unsent)
+		dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, dlk_now_ns());
+	return look_ns(h);
+}
+
+void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
+{
+	/* A claim is short (lease/queue.h). */
+	const uint64_t soon = now_ns + (h->deadline_ns - now_ns) / 4;
+
+	dlk_check_locked(&dlk.mutex);
+	dlk_check(now_ns < h->deadline_ns);
+	h->renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
+	if (h->renew_ns > soon)
+		h->renew_ns = soon;
+}
+
+void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
+{
+	dlk_check_locked(&dlk.mutex);
+	if (h->renew_ns > by_ns)
+		h->renew_ns = by_ns;
+}
+
+void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms)
+{
+	const uint64_t deadline_ns = dlk_deadline_ns(now_ns, ttl_ms);
+
+	h->lease.ttl_ms = ttl_ms;
+	dlk_hold_hurry(h, dlk_renew_ns(now_ns, ttl_ms));
+	if (h->deadline_ns > deadline_ns)
+		h->deadline_ns = deadline_ns;
+}
+
+/* --- converted ------------------------------------------------------------ */
+
+void dlk_hold_convert(struct dlk_held *h)
+{
+	if (dlk_hold_is_held(h))
+		set_state(h, HOLD_CONVERTING);
+}
+
+bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns)
+{
+	if (!dlk_hold_is_held(h))
+		return false;
+	set_state(h, HOLD_HELD);
+	h->mode = LOCK_SH;
+	h->lease.shared = true;
+	/* Said after a renewal, which is due now. */
+	dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, UINT64_MAX);
+	h->renew_ns = h->handover_ns = now_ns;
+	return true;
+}
+
+/* --- over ----------------------------------------------------------------- */
+
+void dlk_hold_release(struct dlk_held *h)
+{
+	set_state(h, HOLD_RELEASING);
+	dlk_outbox_put_release(&h->out, dlk_now_ns(), h->lease.ttl_ms);
+}
+
+void dlk_hold_install_released(struct dlk_held *h)
+{
+	dlk_hold_release(h);
+	dlk_table_add(h);
+}
+
+void dlk_hold_drop(struct dlk_held *h)
+{
+	set_state(h, HOLD_ENDED);
+	dlk_outbox_clear(&h->out, dlk_now_ns());
+	free_ended(h);
+}
+
+void dlk_hold_say(const struct dlk_held *h, enum dlk_level level,
+		  const char *what, const char *why)
+{
+	struct dlk_line l;
+
+	dlk_line_begin(&l, level);
+	dlk_text_str(&l.text, "the lease ");
+	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
+	dlk_text_str(&l.text, " at redis ");
+	dlk_text_str(&l.text, h->rule->redis->endpoints->name);
+	dlk_text_str(&l.text, what);
+	dlk_text_str(&l.text, why);
+	dlk_line_end(&l);
+}
+
+void dlk_hold_lost(struct dlk_held *h, const char *why)
+{
+	bool lost;
+
+	pthread_mutex_lock(&dlk.mutex);
+	lost = h->state == HOLD_HELD;
+	if (lost)
+		dlk_hold_drop(h);
+	pthread_mutex_unlock(&dlk.mutex);
+	if (lost)
+		dlk_hold_say(h, DLK_ERROR, " is LOST: ", why);
+}

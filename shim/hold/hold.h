@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One hold: what this process knows of one lease that it has.
+ *
+ *	install --> HELD --convert--> CONVERTING
+ *		     |  <-converted--     |
+ *		     `--------+-----------'
+ *	  unlocked, closed,   |   lost, replaced, the keeper's
+ *	  superseded          |
+ *		 RELEASING <--+--> ENDED --last pin, last answer--> FREE
+ *		     |               ^
+ *		     `-acknowledged--'
+ *		       or expired
+ *
+ * hold.c alone writes the state and the deadline; what the hooks look at, how
+ * many there are, follows from the state.
+ */
+#ifndef DLK_HOLD_H
+#define DLK_HOLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "lease/lease.h"
+#include "model/outbox.h"
+#include "model/range.h"
+#include "os/log.h"
+
+/* A file, as L3 knows it. */
+struct dlk_file {
+	dev_t dev;
+	ino_t ino;       /* FUSE's server may change it (file_id.h) */
+	uint64_t handle; /* a hash of the file handle, on FUSE; else 0 */
+};
+
+/* The kernel's own number of it, of a device. */
+static inline uint64_t dlk_node(const struct dlk_file *file)
+{
+	return file->handle ? file->handle : file->ino;
+}
+
+enum hold_state {
+	HOLD_FREE,
+	HOLD_HELD,       /* a lease that we renew */
+	HOLD_CONVERTING, /* the same; a call changes its mode just now */
+	HOLD_RELEASING,  /* its release is not acknowledged yet */
+	HOLD_ENDED,      /* freed as soon as nobody works on it */
+};
+
+/* Whose lock it is, as the kernel has it (DESIGN L2). */
+enum dlk_kind {
+	DLK_FLOCK, /* the description's, flock(2) */
+	DLK_POSIX, /* the process's, fcntl(2) F_SETLK */
+	DLK_OFD,   /* the description's, fcntl(2) F_OFD_SETLK */
+};
+
+/*
+ * One lease of this process.  Guarded by the mutex but for `lease` (const; its
+ * ttl is cut once, see container.c).
+ */
+struct dlk_held {
+	enum hold_state state;
+	struct dlk_held *next, **at; /* in dlk.held */
+	struct dlk_held *chain;      /* of those with its file's hash */
+	unsigned pins;               /* who work on it, without the mutex */
+	enum dlk_kind kind;
+	struct dlk_file file;
+	int fd;         /* one of its description, last known */
+	int program_fd; /* of a shadow's lease: the program's own; else -1 */
+	int mode;       /* flock: the kernel's, LOCK_EX or LOCK_SH */
+	const struct dlk_rule *rule;
+	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
+	bool warned;            /* that it could not be renewed for long */
+	struct outbox out;      /* what is still to be said to the server */
+	uint64_t refused_ns;    /* when the keeper did not take it */
+	bool coherent;          /* caches are refreshed and flushed (L10) */
+	uint32_t told;          /* the keeper was asked to carry it, by this
+				   number; 0: it was not, or hears us no more */
+	uint64_t told_until_ns; /* the deadline that it knows of */
+	bool kept;       /* the keeper carries it on as well: it says so */
+	unsigned deaths; /* of keepers that were asked for it, in a row */
+	bool told_no_keeper;
+	bool cut; /* its ttl, at exit; or it was not to be */
+	bool told_replaced;
+
+	/* Records; the first two guarded by the file's gate (record.c). */
+	struct dlk_ranges ranges; /* what is granted */
+	uint64_t seq;             /* of the last request */
+	uint64_t seen_seq;        /* what the server has seen at least */
+	uint64_t since_ns;        /* of the last grant, as in a token */
+
+	size_t size;            /* of this object */
+	struct dlk_lease lease; /* points into bytes */
+	char bytes[];
+};
+
+/* HELD or CONVERTING: there is a lease. */
+static inline bool dlk_hold_is_held(const struct dlk_held *h)
+{
+	return h->state == HOLD_HELD || h->state == HOLD_CONVERTING;
+}
+
+/* --- its state and deadline (mutex held) ---------------------------------- */
+
+/*
+ * Granted: into the table, and pinned by the caller.  The request was sent at
+ * asked_ns; or it is held by a claim of that life, which counts from then (0:
+ * by none).  Returns when it is to be looked at first.
+ */
+uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
+			  uint32_t claim_ms);
+/* Renewed, or granted more: that was asked for at asked_ns.  Returns the same. */
+uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns);
+/* It was not renewed just now: soon again. */
+void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns);
+/* To be renewed by then, at the latest. */
+void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns);
+/* From here on whoever renews it renews it by this ttl. */
+void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms);
+/* A call is about to change its mode. */
+void dlk_hold_convert(struct dlk_held *h);
+/* It is a shared one from here on, and the server is yet to hear of it; false:
+   it is held no more. */
+bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns);
+/*
+ * Given up: no renewal from here on, and the release is still to be said, by
+ * the caller first (release.c).
+ */
+void dlk_hold_release(struct dlk_held *h);
+/* The same, of what was never held, but Redis may have. */
+void dlk_hold_install_released(struct dlk_held *h);
+/* It is over, and nothing more is to be said of it. */
+void dlk_hold_drop(struct dlk_held *h);
+
+/* Nobody frees it, and who is done with it. */
+void dlk_hold_pin(struct dlk_held *h);
+void dlk_hold_unpin(struct dlk_held *h);
+
+/* --- (mutex not held) ----------------------------------------------------- */
+
+void dlk_unpin(struct dlk_held *h);
+/* (pinned) The server has it no more, or for another: the log says so. */
+void dlk_hold_lost(struct dlk_held *h, const char *why);
+/* 'the lease "KEY" at redis NAME' what why */
+void dlk_hold_say(const struct dlk_held *h, enum dlk_level level,
+		  const char *what, const char *why);
+
+#endif
