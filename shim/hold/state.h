@@ -158,9 +158,6 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 int dlk_kernel_same(int fd1, int fd2);
 /* The path of fd (" (deleted)" stripped), its length, or -errno. */
 ssize_t dlk_kernel_path(int fd, char *path, size_t size);
-/* This thread saw a moment ago that no rule manages fd, and it still holds. */
-bool dlk_kernel_unmanaged(int fd);
-void dlk_kernel_note_unmanaged(int fd, const char *path, size_t len);
 /* Has that process our library?  No, if it may not be looked at. */
 bool dlk_kernel_is_preloaded(pid_t pid);
 int dlk_kernel_file(int fd, struct dlk_file *file);

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
+#include "os/path_cache.h"
 #include "os/real.h"
 #include "os/shadowdir.h"
 #include "hold/delegation.h"
@@ -1082,14 +1083,14 @@ static bool is_managed(int fd)
 	const struct dlk_rule *rule;
 	struct dlk_scratch *s;
 
-	if (dlk.broken.text[0] || dlk_kernel_unmanaged(fd))
+	if (dlk.broken.text[0] || dlk_path_cache_has(fd))
 		return false;
 	s = dlk_scratch_get();
 	if (!s)
 		return false;
 	dlk_rule_of(fd, s->path, sizeof(s->path), &rule);
 	if (!rule && s->path[0] == '/')
-		dlk_kernel_note_unmanaged(fd, s->path, strlen(s->path));
+		dlk_path_cache_add(fd, s->path, strlen(s->path));
 	dlk_scratch_put(s);
 	return rule;
 }
@@ -1098,7 +1099,7 @@ static bool is_managed(int fd)
 static bool perhaps_by_shadow(int fd)
 {
 	return !dlk.broken.text[0] && dlk_shadow_perhaps(fd) &&
-	       !dlk_kernel_unmanaged(fd);
+	       !dlk_path_cache_has(fd);
 }
 
 /* What cannot be locked need not be unlocked. */
@@ -1165,7 +1166,7 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 	};
 	int err;
 
-	if (dlk_kernel_unmanaged(fd))
+	if (dlk_path_cache_has(fd))
 		return DLK_PASS;
 	dlk_enter(call);
 	call->wait = wait;

@@ -43,6 +43,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "os/path_cache.h"
 #include "os/real.h"
 #include "lease/records.h"
 #include "hold/delegation.h"
@@ -1201,7 +1202,7 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	/* One that is pending acts whether there is a wait or not. */
 	if (is_wait(cmd))
 		pthread_testcancel();
-	if (dlk_kernel_unmanaged(fd))
+	if (dlk_path_cache_has(fd))
 		return DLK_PASS;
 	dlk_enter(call);
 	err = dlk_ask_fill_hands(&a, 0);

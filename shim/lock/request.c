@@ -11,6 +11,7 @@
 #include "os/file_id.h"
 #include "os/log.h"
 #include "os/mounts.h"
+#include "os/path_cache.h"
 #include "hold/trace.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
@@ -432,7 +433,7 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 		dlk_log_complain();
 	if (!err && !*rule && path[0] == '/') {
 		say_if_idle(call);
-		dlk_kernel_note_unmanaged(fd, path, strlen(path));
+		dlk_path_cache_add(fd, path, strlen(path));
 	}
 	if (err && dlk.broken.text[0])
 		dlk_log(DLK_ERROR, call,
