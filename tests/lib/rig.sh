@@ -45,7 +45,7 @@ BIN=$BUILD/tests
 
 declare -A INIT UNSHARE CP_FD PEER_IN PEER_OUT PEER_PID
 RIG='' MNT='' PORT='' REDIS_PID=''
-HEARD='' CP='' RESULT='' START='' END=''
+HEARD='' LINE='' CP='' RESULT='' START='' END=''
 
 # The script ends without its plan, and so is counted as one that died; no
 # "Bail out!", which would end all the others as well (prove(1)).
@@ -55,16 +55,40 @@ rig_die()
 	exit 1
 }
 
-# Until COMMAND succeeds, at most SECONDS; for states of which nobody tells.
+# Until COMMAND succeeds, at most SECONDS, and as long again as somebody waited
+# for a core meanwhile, but four times at most; for states of which nobody tells.
 until_true()
 {
-	local end=$((SECONDS + $1 + 1))
+	local end=$((SECONDS + $1 + 1)) last=$((SECONDS + 5 * $1 + 1)) was
 
 	shift
+	tap_stalled
+	was=$TAP_STALLED
 	until "$@"; do
-		[ "$SECONDS" -lt "$end" ] || return 1
+		if [ "$SECONDS" -ge "$end" ]; then
+			tap_stalled
+			[ "$SECONDS" -lt "$last" ] &&
+				[ $((SECONDS - end)) -lt \
+				$(((TAP_STALLED - was) / 1000000)) ] || return 1
+		fi
 		sleep 0.01
 	done
+}
+
+# next_line FD SECONDS: in $LINE.  Where it is to come, which is where it is
+# given 2 s or more, it is given four times as much on a busy machine.
+next_line()
+{
+	local was
+
+	LINE=
+	tap_stalled
+	was=$TAP_STALLED
+	read -r -t "$2" -u "$1" LINE && return
+	[[ $2 =~ ^([2-9]|[1-9][0-9]+)$ ]] || return
+	tap_stalled
+	[ $((TAP_STALLED - was)) -gt $(($2 * 500000)) ] || return
+	read -r -t $((4 * $2)) -u "$1" LINE
 }
 
 now()
@@ -420,7 +444,8 @@ cp_reach()
 cp_wait()
 {
 	CP=
-	read -r -t "${2:-10}" -u "${CP_FD[$1]}" CP
+	next_line "${CP_FD[$1]}" "${2:-10}" || return
+	CP=$LINE
 }
 
 # Marks that nobody read.
@@ -480,7 +505,8 @@ hear()
 {
 	HEARD=''
 	RESULT=silence START=0 END=0
-	read -r -t "${2:-10}" -u "${PEER_OUT[$1]}" HEARD || return 1
+	next_line "${PEER_OUT[$1]}" "${2:-10}" || return 1
+	HEARD=$LINE
 	read -r RESULT START END <<<"$HEARD"
 }
 

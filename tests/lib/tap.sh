@@ -17,7 +17,7 @@
 #
 # in_time and often are held against the machine of the same moments: a limit
 # grows by the time in which a process waited for a core (proc(5), pressure/cpu),
-# and what was to be done shrinks by it.  But the limit grows by eight times its
+# and what was to be done shrinks by it.  But the limit grows by twenty times its
 # PART at most, which is what of it is not the clock's (all of it by default),
 # and a tenth has to be done in any case; on a quiet machine neither moves.
 #
@@ -86,7 +86,7 @@ tap_allow()
 {
 	TAP_MORE=0
 	tap_since "$1"
-	TAP_MORE=$((TAP_STALLED < 8 * $2 ? TAP_STALLED : 8 * $2))
+	TAP_MORE=$((TAP_STALLED < 20 * $2 ? TAP_STALLED : 20 * $2))
 }
 
 # within_us US LIMIT [PART]: the same, no assertion of its own

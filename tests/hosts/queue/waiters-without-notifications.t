@@ -89,7 +89,7 @@ END
 hold
 peer t dl A /usr/bin/python3 "$RIG/threads.py" 140 "$RIG/herd.out"
 ok '140 threads of one process: all are in the queue' \
-	until_true 10 queue_is 140
+	until_true 30 queue_is 140
 is "$(rr hvals "{$KEY}%q" | grep -c ' - EX ')" 12 '... 12 that nobody can tell'
 herd two dl B
 drive two 3 EX 1000 3s h

@@ -199,7 +199,10 @@ at_once()
 			[ "$SECONDS" -lt "$LIMIT" ] || return 1
 			read -r who other <<<"$other $who"
 		done
-		[ "$RESULT" = EDEADLK ] || return 1
+		if [ "$RESULT" != EDEADLK ]; then
+			note "$who, in round $i: $RESULT"
+			return 1
+		fi
 		began=$START ended=$END
 		[ "$who" = p ] || give q f 1
 		[ "$who" = q ] || give p f 0
@@ -207,7 +210,10 @@ at_once()
 		[ "$START" -lt "$began" ] || began=$START
 		ms=$(((ended - began) / 1000000))
 		[ "$ms" -le "$longest" ] || longest=$ms
-		within_us $((ms * 1000)) 100000 || status=1
+		if ! within_us $((ms * 1000)) 100000; then
+			note "in round $i after $ms ms"
+			status=1
+		fi
 		ask p 'range f F_UNLCK 0 0'
 		ask q 'range f F_UNLCK 0 0'
 	done

@@ -46,8 +46,7 @@ ok 'one host, bare: who only asks closes no cycle' cycle A
 seen_cycle
 is "$RESULT $START" '0 EDEADLK' 'one host, bare: who holds does'
 proxy slow
-rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=300ms \
-	connect_timeout=500ms
+rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=5s
 RUN=dl
 seen_cycle
 is "$RESULT $START" '0 EDEADLK' 'who holds closes a cycle'
@@ -57,6 +56,8 @@ ok 'who only asks closes no cycle' cycle B
 ask slow pass
 until_true 5 all_ended
 
+rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=300ms \
+	connect_timeout=500ms
 peer m dl A "$BIN/record_races" memory "$MNT/f" "$MNT/g"
 hear m
 ask slow hang
