@@ -31,9 +31,9 @@
 # (sets $CP); in a job: echo TEXT >$RIG/cp/NAME, read x <$RIG/cp/NAME.
 #
 # Peers are programs that are told what to do, a line each, and answer with
-# one:	peer NAME CMD...; say NAME LINE; hear NAME [SECONDS] (sets $HEARD);
+# one:	peer NAME CMD...; say NAME HEARD_LINE; hear NAME [SECONDS] (sets $HEARD);
 #	peer_end NAME, or peer_ended NAME, which waits until it has ended;
-# ask NAME LINE [SECONDS].  Their standard error is $RIG/NAME.err.
+# ask NAME HEARD_LINE [SECONDS].  Their standard error is $RIG/NAME.err.
 #
 # A locker (tests/programs/locker.c) answers 'RESULT START END': locker NAME
 # on|null|dl HOST; after ask or hear, $RESULT, $START and $END.
@@ -45,7 +45,7 @@ BIN=$BUILD/tests
 
 declare -A INIT UNSHARE CP_FD PEER_IN PEER_OUT PEER_PID
 RIG='' MNT='' PORT='' REDIS_PID=''
-HEARD='' LINE='' CP='' RESULT='' START='' END=''
+HEARD='' HEARD_LINE='' CP='' RESULT='' START='' END=''
 
 # The script ends without its plan, and so is counted as one that died; no
 # "Bail out!", which would end all the others as well (prove(1)).
@@ -75,20 +75,20 @@ until_true()
 	done
 }
 
-# next_line FD SECONDS: in $LINE.  Where it is to come, which is where it is
+# next_line FD SECONDS: in $HEARD_LINE.  Where it is to come, which is where it is
 # given 2 s or more, it is given four times as much on a busy machine.
 next_line()
 {
 	local was
 
-	LINE=
+	HEARD_LINE=
 	tap_stalled
 	was=$TAP_STALLED
-	read -r -t "$2" -u "$1" LINE && return
+	read -r -t "$2" -u "$1" HEARD_LINE && return
 	[[ $2 =~ ^([2-9]|[1-9][0-9]+)$ ]] || return
 	tap_stalled
 	[ $((TAP_STALLED - was)) -gt $(($2 * 500000)) ] || return
-	read -r -t $((4 * $2)) -u "$1" LINE
+	read -r -t $((4 * $2)) -u "$1" HEARD_LINE
 }
 
 now()
@@ -445,7 +445,7 @@ cp_wait()
 {
 	CP=
 	next_line "${CP_FD[$1]}" "${2:-10}" || return
-	CP=$LINE
+	CP=$HEARD_LINE
 }
 
 # Marks that nobody read.
@@ -506,7 +506,7 @@ hear()
 	HEARD=''
 	RESULT=silence START=0 END=0
 	next_line "${PEER_OUT[$1]}" "${2:-10}" || return 1
-	HEARD=$LINE
+	HEARD=$HEARD_LINE
 	read -r RESULT START END <<<"$HEARD"
 }
 
