@@ -141,13 +141,16 @@ HELPER_SO   := $(patsubst %_so.c,$(B)/tests/%.so,$(notdir $(PRELOADS)))
 helpers: $(HELPER_BIN) $(HELPER_SO)
 test-programs: $(UNIT_BIN) helpers
 
-# A unit test names what it links beyond the core with '// link: FILE...'.
+# A unit test names what it links beyond the core with '// link: FILE...', and
+# the functions that it has one of its own for (__wrap_NAME) with '// wrap: NAME'.
 linked = $(call obj,$(shell sed -n 's,^// link: ,,p' tests/unit/$1.c))
+wrapped = $(addprefix -Wl$(comma)--wrap=,$(shell sed -n 's,^// wrap: ,,p' tests/unit/$1.c))
+comma := ,
 .SECONDEXPANSION:
 $(UNIT_BIN): $(B)/tests/%: tests/unit/%.c $$(call linked,$$*) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) -lcmocka
+	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $(filter-out %.h,$^) $(call wrapped,$*) -lcmocka
 
 $(B)/tests/%.so: tests/preload/%_so.c Makefile
 	$(call say,TEST,$@)

@@ -918,6 +918,20 @@ static int attempt(struct ask *a, int *final)
 	return *final == 0 || *final == -ENOLCK ? FINAL : *final;
 }
 
+static int wait_in_queue(struct ask *a)
+{
+	switch (dlk_queue_wait(a)) {
+	case EV_OK:
+		return 0;
+	case EV_ERROR:
+		return a->err;
+	case EV_MOVED:
+		return DLK_OTHER_FILE;
+	default:
+		return dlk_ask_refused(a, a->err, a->asked_ns);
+	}
+}
+
 /* 0 to go on, or what the call returns. */
 static int refused(struct ask *a, int err, uint64_t began_ns)
 {
@@ -926,7 +940,7 @@ static int refused(struct ask *a, int err, uint64_t began_ns)
 	if (own)
 		return own == DLK_AGAIN ? 0 : own;
 	if (err == DLK_BUSY && a->wait)
-		return dlk_queue_wait(a);
+		return wait_in_queue(a);
 	if (err == DLK_BUSY && dlk_ask_once_more(a))
 		return 0;
 	return dlk_ask_refused(a, err, began_ns);

@@ -49,6 +49,8 @@
 #include "hold/delegation.h"
 #include "hold/handover.h"
 #include "hold/inherited.h"
+#include "lock/engine.h"
+#include "lock/event.h"
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "lock/wait.h"
@@ -139,7 +141,7 @@ static void add_before(void *arg, const struct dlk_range *range)
 	struct before *b = arg;
 	const struct dlk_range *want = &b->a->want, *got = &b->a->blocked;
 
-	if (!b->a->waited) {
+	if (!b->a->acquire.in_hand) {
 		add_within(b, range, want->start, want->end);
 		return;
 	}
@@ -177,13 +179,13 @@ static void forget_before(struct ask *a)
 {
 	struct dlk_range was = a->blocked;
 
-	if (a->waited)
+	if (a->acquire.in_hand)
 		was = dlk_ranges_piece(&a->before, was.start, was.end);
 	a->before = (struct dlk_ranges){
 		.v = a->before_room,
 		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
 	};
-	if (a->waited && was.type != DLK_UNLOCKED)
+	if (a->acquire.in_hand && was.type != DLK_UNLOCKED)
 		dlk_ranges_set(&a->before, was);
 }
 
@@ -204,7 +206,7 @@ static int look_before(struct ask *a)
 	dlk_ask_line(a, DLK_ERROR, "not asked: other processes share the ",
 		     "description, and have too many locks there",
 		     "; the call fails with ENOLCK");
-	if (a->waited)
+	if (a->acquire.in_hand)
 		restore_range(a, &a->blocked);
 	return -ENOLCK;
 }
@@ -237,7 +239,7 @@ static int take_kernel(struct ask *a)
 	if (!err)
 		return 0;
 	a->blocked = part;
-	if (weakens(a) || a->waited)
+	if (weakens(a) || a->acquire.in_hand)
 		restore_kernel(a);
 	return err;
 }
@@ -247,7 +249,6 @@ static void undo_wait(struct ask *a)
 {
 	const struct dlk_file was = a->file;
 
-	a->waited = false;
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
 		return;
 	if (!dlk_same_file(&was, &a->file))
@@ -288,26 +289,27 @@ static void narrow(struct ask *a)
 	part->end = hit.end;
 }
 
-/* Granted, to the description that the call was made with: has it the lock? */
-static int find_granted(struct ask *a, int err)
+/*
+ * Granted, to the description that the call was made with: has it the lock?
+ * (Of what is closed it went with the description.)
+ */
+static enum acquire_event find_granted(struct ask *a, int err)
 {
 	int then = dlk_follow_granted(a);
 
-	/* It went with the description. */
-	if (then == -EBADF)
-		a->waited = false;
-	else if (err || then)
+	if (then != -EBADF && (err || then))
 		undo_wait(a);
-	return err ?: then;
+	return err ? dlk_event_error(a, err) : dlk_event_of_place(a, then);
 }
 
 /*
  * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
  * kernel restarts it with the number, whatever a handler has put there.
  */
-static int wait_in_kernel(struct ask *a)
+static enum acquire_event wait_in_kernel(struct ask *a)
 {
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
+	bool granted = false;
 	int err;
 
 	narrow(a);
@@ -325,11 +327,13 @@ static int wait_in_kernel(struct ask *a)
 			      ? -errno
 			      : 0;
 		dlk_mask();
-		a->waited = err == 0;
+		granted = err == 0;
 	}
 	dlk_deadlock_in_kernel(a, NULL);
 	err = dlk_ask_fill_hands(a, err);
-	return a->waited ? find_granted(a, err) : err;
+	if (granted)
+		return find_granted(a, err);
+	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(a, err);
 }
 
 struct cover {
@@ -543,7 +547,7 @@ static int keep(struct ask *a)
 }
 
 /* The server does not know the owner any more: what it holds is lost. */
-static int lost(struct ask *a)
+static enum acquire_event lost(struct ask *a)
 {
 	if (a->own)
 		dlk_hold_lost(a->own,
@@ -552,7 +556,7 @@ static int lost(struct ask *a)
 	dlk_ask_line(a, DLK_ERROR,
 		     "what this process had of the file is not there any more",
 		     "", "; the call fails with ENOLCK");
-	return -ENOLCK;
+	return EV_LOST;
 }
 
 /* --- what an execve(2) has left ------------------------------------------- */
@@ -589,7 +593,7 @@ static int adopt_range(struct ask *a, bool *refused)
 	if (!err)
 		err = keep(a);
 	if (err == DLK_GONE)
-		return lost(a);
+		lost(a);
 	if (err == DLK_BUSY) {
 		*refused = true;
 		dlk_ask_line(a, DLK_ERROR,
@@ -710,53 +714,66 @@ static int unlisted(struct ask *a)
 	return -ENOLCK;
 }
 
-/* (gate) 0; what the kernel said (*kernel is set); what Redis said. */
-static int attempt(struct ask *a, bool *kernel)
+/* (gate) [KLOCK] */
+static enum acquire_event try_kernel(struct ask *a)
 {
-	uint64_t began;
-	bool weaker;
 	int err;
 
-	*kernel = false;
-	if (!has_it(a) && (err = dlk_record_ask_first(a)))
-		return err;
-	*kernel = true;
-	if (a->own && has_it(a))
-		return weaken(a);
-	err = look_before(a) ?: take_kernel(a);
+	if (has_it(a)) {
+		err = weaken(a);
+		return err ? dlk_event_of_kernel(a, err) : EV_COVERED;
+	}
+	err = look_before(a);
 	if (err)
-		return err;
-	if (a->on_fuse && !weakens(a) && !is_listed(a))
-		return unlisted(a);
-	*kernel = false;
-	weaker = weakens(a);
+		return dlk_event_error(a, err);
+	err = take_kernel(a);
+	if (!err && a->on_fuse && !weakens(a) && !is_listed(a))
+		err = unlisted(a);
+	return dlk_event_of_kernel(a, err);
+}
+
+/* What was asked for is granted by Redis. */
+static void finish(struct ask *a, bool weaker)
+{
+	dlk_trace_call(a, "granted");
+	if (weaker && dlk_follow_is_there(a))
+		set_kernel(a, &a->want);
+	if (a->own->coherent) {
+		dlk_coherence_refresh(a->fd);
+		dlk_coherence_names(a->fd, &a->want, a->s->path,
+				    sizeof(a->s->path));
+	}
+}
+
+/* (gate) [ASK] */
+static enum acquire_event ask(struct ask *a)
+{
+	const uint64_t began = dlk_now_ns();
+	const bool weaker = weakens(a);
+	int err;
+
 	if (weaker && a->own->coherent)
 		dlk_coherence_flush(a->fd);
-	began = dlk_now_ns();
 	err = ask_redis(a);
 	a->queue.answered = err == DLK_BUSY;
 	if (err >= 0)
 		a->queue.granted = false;
 	if (err == DLK_BUSY)
 		dlk_record_refused(a, began);
+	if (err == DLK_GONE)
+		return lost(a);
 	if (!err)
 		err = keep(a);
-	if (err == DLK_GONE) {
-		err = lost(a);
-		*kernel = true;
-	}
 	if (!err)
-		dlk_trace_call(a, "granted");
-	if (err)
-		restore_kernel(a);
-	else if (weaker && dlk_follow_is_there(a))
-		set_kernel(a, &a->want);
-	if (!err && a->own->coherent) {
-		dlk_coherence_refresh(a->fd);
-		dlk_coherence_names(a->fd, &a->want, a->s->path,
-				    sizeof(a->s->path));
-	}
-	return err;
+		finish(a, weaker);
+	return dlk_event_of_redis(a, err);
+}
+
+/* (gate) */
+static enum acquire_event rollback(struct ask *a)
+{
+	restore_kernel(a);
+	return EV_OK;
 }
 
 /* The search for deadlocks leaves our own lease out. */
@@ -831,51 +848,42 @@ static void away(void *arg)
  * What the kernel has granted already must be given back inside: then no signal
  * is let in.
  */
-static int enter_gate(struct ask *a)
+static enum acquire_event enter(struct ask *a)
 {
-	const int err =
-		dlk_gate_enter(a->waited ? NULL : a->call, &a->file, away, a);
+	struct dlk_call *call = a->acquire.in_hand ? NULL : a->call;
+	const int err = dlk_gate_enter(call, &a->file, away, a);
 	int then;
 
 	if (a->s)
-		return err;
+		return err ? dlk_event_error(a, err) : EV_OK;
 	then = dlk_ask_fill_hands(a, err);
 	if (!then)
 		then = dlk_follow_up(a);
 	if (!err && then)
 		dlk_gate_leave(&a->file);
-	return then;
+	return dlk_event_of_place(a, then);
 }
 
-/* One try at the gate; what Redis refused is paused for outside. */
-static int attempt_at_gate(struct ask *a, bool *kernel)
+static void leave(struct ask *a)
 {
-	const struct dlk_lease by_path = a->lease;
+	dlk_ask_let_go(a);
+	dlk_gate_leave(&a->file);
+	a->lease = a->by_path; /* the owner's own may be gone now */
+}
+
+/* (gate) */
+static enum acquire_event prepare(struct ask *a)
+{
 	int err;
 
-	*kernel = true;
-	err = enter_gate(a);
-	if (err)
-		return err;
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	forget_ended(a);
 	err = adopt(a);
 	note_random(a);
 	a->elsewhere = a->own && !same_key(&a->lease, &a->own->lease);
-	if (!err)
-		err = attempt(a, kernel);
-	else
-		*kernel = false;
-	dlk_ask_let_go(a);
-	dlk_gate_leave(&a->file);
-	a->waited = false;
-	a->lease = by_path; /* the owner's own may be gone now */
-	return err;
-}
-
-static bool is_refusal(int err)
-{
-	return err == -EAGAIN || err == -EACCES;
+	if (!err && !has_it(a))
+		err = dlk_record_ask_first(a);
+	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(a, err);
 }
 
 /* A local holder that outlasts this is a program that knows nothing of us. */
@@ -885,60 +893,40 @@ enum { GRANTED_MS = 20 };
  * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
  * is refused; or a program that knows nothing of us.
  */
-static bool passes_soon(struct ask *a)
+static bool passes_soon(const struct ask *a)
 {
-	const uint64_t now = dlk_now_ns();
-
-	if (!a->queue.granted && !a->queue.told)
-		return false;
-	if (a->looks++ == 0)
-		a->looked_ns = now;
-	if (now - a->looked_ns >= GRANTED_MS * DLK_MS)
+	if ((!a->queue.granted && !a->queue.told) ||
+	    dlk_acquire_has_waited(&a->acquire, dlk_now_ns(), 1,
+				   GRANTED_MS * DLK_MS))
 		return false;
 	dlk_pause_ns(DLK_MS / 10);
 	return true;
 }
 
-static int wait_at_redis(struct ask *a, uint64_t began_ns)
+static bool is_tentative(struct ask *a)
 {
-	a->looks = a->cycles = 0;
-	return a->elsewhere ? dlk_ask_refused(a, DLK_BUSY, began_ns)
-			    : dlk_queue_wait(a);
+	return a->wait ? passes_soon(a) : dlk_record_is_by_asker(a);
 }
 
-/* Wait for whoever is in the way: 0 to go on, or what the call returns. */
-static int pause_after(struct ask *a, int err, bool kernel, uint64_t began_ns)
+static enum acquire_event closes_cycle(struct ask *a)
 {
-	const bool refused = kernel ? is_refusal(err) : err == DLK_BUSY;
-	const int own = refused && !kernel ? dlk_ask_replaced(a) : 0;
-
-	if (own)
-		return own == DLK_AGAIN ? 0 : own;
-	if (kernel && refused && !a->wait && dlk_record_is_by_asker(a))
-		return 0;
-	if (kernel && (!refused || !a->wait))
-		return err;
-	if (kernel && passes_soon(a))
-		return 0;
-	/* [PASS] It is another's, and we wait in the kernel. */
-	if (kernel && a->queue.hurry && !dlk_queue_not_now(a))
-		return wait_at_redis(a, began_ns);
-	if (refused && a->wait && dlk_deadlock_check(a) < 0)
-		return -EDEADLK;
-	if (kernel && a->suspects)
-		return dlk_ask_pause(a, DLK_SUSPECT_MS * DLK_MS);
-	if (refused && !kernel && a->wait)
-		return wait_at_redis(a, began_ns);
-	if (refused && !kernel && dlk_ask_once_more(a))
-		return 0;
-	if (!kernel)
-		return dlk_ask_refused(a, err, began_ns);
-	err = wait_in_kernel(a);
-	if (err == -EDEADLK)
-		return dlk_record_doubt(a);
-	a->cycles = 0;
-	return err;
+	if (dlk_deadlock_check(a) < 0)
+		return EV_DEADLOCK;
+	return a->suspects ? EV_SUSPECTED : EV_OK;
 }
+
+static const struct lock_kind record_kind = {
+	.enter = enter,
+	.prepare = prepare,
+	.kernel_try = try_kernel,
+	.ask = ask,
+	.rollback = rollback,
+	.leave = leave,
+	.holder_is_tentative = is_tentative,
+	.kernel_wait = wait_in_kernel,
+	.closes_cycle = closes_cycle,
+	.doubt = dlk_record_doubt,
+};
 
 /*
  * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
@@ -958,28 +946,6 @@ static int look_around(struct ask *a)
 	dlk_ask_let_go(a);
 	dlk_gate_leave(&a->file);
 	return news ? 't' : 0;
-}
-
-static int lock_records(struct ask *a)
-{
-	for (;;) {
-		uint64_t began = dlk_now_ns();
-		/* Not with what the kernel has just granted in hand (L1). */
-		bool ping = a->fail_by_ns && !a->waited, kernel = false;
-		int err = ping ? dlk_ask_ping(a) : 0;
-
-		if (!err) {
-			err = attempt_at_gate(a, &kernel);
-			if (!err)
-				return 0;
-		}
-		err = pause_after(a, err, kernel, began);
-		if (err)
-			return err;
-		err = a->waited ? 0 : dlk_follow_up(a);
-		if (err)
-			return err;
-	}
 }
 
 /* (gate) The lease goes first, then the kernel's lock (L1). */
@@ -1054,9 +1020,10 @@ static int lock_managed(struct ask *a)
 	dlk_follow_threads(a);
 	a->queue.claim = claim;
 	a->queue.look_around = look_around;
+	a->by_path = a->lease;
 	/* Before the kernel's lock, which would be taken for one. */
 	a->inherited = a->lease.fair && dlk_inherited_any();
-	err = lock_records(a);
+	err = dlk_engine_run(a, &record_kind);
 	dlk_queue_end(a);
 	a->queue.claim = NULL;
 	dlk_deadlock_end(a);

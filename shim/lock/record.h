@@ -25,11 +25,8 @@ int dlk_record_ask_first(struct ask *a);
 void dlk_record_refused(const struct ask *a, uint64_t began_ns);
 /* The kernel refused: by one who only asks, perhaps?  Then try again. */
 bool dlk_record_is_by_asker(struct ask *a);
-/*
- * The kernel says EDEADLK (fcntl(2)): that is what the call returns, or 0: look
- * again.
- */
-int dlk_record_doubt(struct ask *a);
+/* The kernel says EDEADLK (fcntl(2)): it is given time to be none. */
+enum acquire_event dlk_record_doubt(struct ask *a);
 /* F_GETLK, with the key on the stack: 0 or -errno. */
 int dlk_record_get(struct ask *a, struct flock64 *lock);
 

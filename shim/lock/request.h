@@ -15,8 +15,10 @@
 #include "lease/store.h"
 #include "hold/state.h"
 #include "lock/scratch.h"
+#include "model/acquire.h"
 
 struct dlk_followed; /* follow.h */
+struct lock_kind;    /* engine.h */
 
 struct ask;
 
@@ -65,6 +67,13 @@ struct ask {
 	bool told_young;
 	bool repeated; /* refused once, and asked again */
 
+	/* Of the engine: what the kind of lock has it do, and of one step: */
+	const struct lock_kind *how;
+	struct acquire acquire;
+	int err;           /* EV_ERROR, EV_BUSY: what the call returns */
+	uint64_t asked_ns; /* when its last question began */
+	bool answered;     /* Redis did, in a wait */
+
 	struct queued queue;
 
 	struct dlk_followed
@@ -90,18 +99,14 @@ struct ask {
 	struct dlk_range blocked; /* what the kernel refused of it */
 	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
 	uint64_t seq, since_ns;   /* of the last request, of its kernel grant */
-	bool waited;              /* in the kernel, which has granted */
 	bool adopts;              /* what its process has from before an exec */
 	bool rest;      /* nothing else is its own from before an exec */
 	bool inherited; /* its process has locks from before an exec */
 	bool elsewhere; /* the owner's key is not that of the path now */
+	struct dlk_lease by_path; /* the latter, not the owner's */
 	struct dlk_ranges before; /* what a shared description had, of it */
 	struct dlk_range before_room[32];
 	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
-	unsigned cycles; /* seen by the kernel alone: since */
-	uint64_t cycle_ns;
-	unsigned looks; /* at a lock of this host in our way: since */
-	uint64_t looked_ns;
 	uint64_t wait_id; /* what others are told of the wait; 0: nothing */
 	bool suspects;    /* it closes a cycle, perhaps: */
 	uint64_t suspected, suspected_since; /* which, by the server's clock */

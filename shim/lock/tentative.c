@@ -26,13 +26,14 @@
 #include <unistd.h>
 
 #include "os/real.h"
+#include "lock/engine.h"
+#include "lock/event.h"
 #include "lock/record.h"
 #include "lock/wait.h"
 #include "model/timeline.h"
 
 enum { ASKER_LOOKS = 3, ASKER_MS = 10, SLOW_ASKER_MS = 300, REFUSALS = 64 };
 enum { STRANGER_MS = 100, STRANGER_TIMES = 10 };
-enum { CYCLE_LOOKS = 4, CYCLE_MS = 10 };
 
 static __thread struct {
 	struct dlk_file file;
@@ -147,9 +148,11 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns,
 
 static bool is_preloaded(const struct ask *a, pid_t pid)
 {
-	if (slow.pid != pid || slow.looked_ns != a->looked_ns) {
+	const uint64_t looked_ns = a->acquire.holders.first_ns;
+
+	if (slow.pid != pid || slow.looked_ns != looked_ns) {
 		slow.pid = pid;
-		slow.looked_ns = a->looked_ns;
+		slow.looked_ns = looked_ns;
 		slow.is = pid > 0 && dlk_kernel_is_preloaded(pid);
 	}
 	return slow.is;
@@ -157,7 +160,7 @@ static bool is_preloaded(const struct ask *a, pid_t pid)
 
 static bool is_too_slow(const struct ask *a, pid_t pid, uint64_t ns)
 {
-	if (a->looks < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
+	if (a->acquire.holders.n < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
 		return false;
 	return ns >= SLOW_ASKER_MS * DLK_MS || !is_preloaded(a, pid);
 }
@@ -165,11 +168,10 @@ static bool is_too_slow(const struct ask *a, pid_t pid, uint64_t ns)
 /* The kernel has refused, by this lock: may its owner be one who only asks? */
 static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 {
+	const uint64_t first = a->acquire.holders.first_ns;
 	uint64_t now = dlk_now_ns();
 	int err;
 
-	if (a->looks++ == 0)
-		a->looked_ns = now;
 	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
@@ -179,18 +181,19 @@ static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
 	if (err)
 		return false;
-	if (!is_too_slow(a, lock->l_pid, now - a->looked_ns))
+	if (!is_too_slow(a, lock->l_pid, now - first))
 		return true;
 	stranger.file = a->file;
 	stranger.lock = *lock;
-	stranger.until_ns = now + STRANGER_TIMES * (now - a->looked_ns);
+	stranger.until_ns = now + STRANGER_TIMES * (now - first);
 	return false;
 }
 
 /* Each look costs a question to Redis. */
 static void pause_for(const struct ask *a)
 {
-	bool slowly = dlk_now_ns() - a->looked_ns >= ASKER_MS * DLK_MS;
+	bool slowly = dlk_acquire_has_waited(&a->acquire, dlk_now_ns(), 1,
+					     ASKER_MS * DLK_MS);
 
 	dlk_pause_ns(slowly ? 2 * DLK_MS : DLK_MS / 10);
 }
@@ -221,38 +224,48 @@ bool dlk_record_is_by_asker(struct ask *a)
  * Whatever was on its way to Redis has its answer before ours, or is given up
  * as soon.
  */
-int dlk_record_doubt(struct ask *a)
+enum acquire_event dlk_record_doubt(struct ask *a)
 {
-	const uint64_t now = dlk_now_ns();
+	int err;
 
-	if (a->cycles++ == 0)
-		a->cycle_ns = now;
-	if (a->cycles >= CYCLE_LOOKS &&
-	    now - a->cycle_ns >= CYCLE_MS * DLK_MS) {
-		a->cycles = 0;
-		return -EDEADLK;
-	}
 	ask_redis_who(a, 0, find);
-	return dlk_ask_pause(a, DLK_MS);
+	err = dlk_ask_pause(a, DLK_MS);
+	return err ? dlk_event_error(a, err) : EV_OK;
 }
 
 /* --- F_GETLK -------------------------------------------------------------- */
 
-/* Who holds it on another host: DLK_BUSY with the answer, 0, -errno. */
+/*
+ * Who holds it on another host?  A question is a call that needs nothing of
+ * the kernel, and has what it wants when there is an answer: a->err.
+ */
+static enum acquire_event ask_about(struct ask *a)
+{
+	const int err = ask_redis_who(a, a->since_ns, find_surely);
+
+	if (err < 0)
+		return dlk_event_of_redis(a, err);
+	a->err = err;
+	return EV_OK;
+}
+
+static enum acquire_event has_asked(struct ask *a)
+{
+	(void)a;
+	return EV_COVERED;
+}
+
+static const struct lock_kind question_kind = {
+	.prepare = ask_about,
+	.kernel_try = has_asked,
+};
+
+/* DLK_BUSY with the answer, 0, -errno. */
 static int ask_who(struct ask *a)
 {
-	for (;;) {
-		uint64_t began = dlk_now_ns();
-		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0;
+	const int err = dlk_engine_run(a, &question_kind);
 
-		if (!err)
-			err = ask_redis_who(a, a->since_ns, find_surely);
-		if (err >= 0)
-			return err;
-		err = dlk_ask_refused(a, err, began);
-		if (err)
-			return err;
-	}
+	return err ? err : a->err;
 }
 
 static void tell_who(const struct ask *a, struct flock64 *lock)
@@ -273,8 +286,11 @@ static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
 
 	for (;;) {
 		err = ask_kernel(a, lock);
-		if (err || lock->l_type == F_UNLCK || !may_only_ask(a, lock))
+		if (err || lock->l_type == F_UNLCK)
 			return err;
+		dlk_acquire_count_holder(&a->acquire, dlk_now_ns());
+		if (!may_only_ask(a, lock))
+			return 0;
 		pause_for(a);
 		*lock = asked;
 	}

@@ -20,6 +20,7 @@
 
 #include "os/log.h"
 #include "hold/wait_report.h"
+#include "lock/event.h"
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "model/text.h"
@@ -30,7 +31,7 @@ enum { ALONE_MS = 20 };
 
 /* --- a pause -------------------------------------------------------------- */
 
-static void young_line(struct ask *a, int64_t left_ms)
+void dlk_ask_young_line(struct ask *a)
 {
 	char text[32];
 	struct dlk_text t;
@@ -39,7 +40,7 @@ static void young_line(struct ask *a, int64_t left_ms)
 		return;
 	a->told_young = true;
 	dlk_text_init(&t, text, sizeof(text));
-	dlk_text_i64(&t, left_ms);
+	dlk_text_i64(&t, a->s->answer.left_ms);
 	dlk_ask_line(a, DLK_WARNING,
 		     "it was restarted and grants nothing for "
 		     "another ",
@@ -56,7 +57,7 @@ int dlk_ask_pause(struct ask *a, uint64_t ns)
 }
 
 /* Asking again is of no use. */
-static bool final(int err)
+static bool is_final(int err)
 {
 	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
 	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
@@ -69,7 +70,7 @@ static int unreachable(struct ask *a, int err, uint64_t began_ns)
 	if (a->fail_by_ns == 0)
 		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
 	/* A last attempt of no length would only hide the reason. */
-	if (final(err) || now + pause >= a->fail_by_ns) {
+	if (is_final(err) || now + pause >= a->fail_by_ns) {
 		dlk_ask_line(a, DLK_ERROR, "", a->attempt.why,
 			     "; not locked, the call fails with ENOLCK");
 		return -ENOLCK;
@@ -110,7 +111,7 @@ int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
 	case DLK_BUSY:
 		return busy(a, answer->left_ms);
 	case DLK_YOUNG:
-		young_line(a, answer->left_ms);
+		dlk_ask_young_line(a);
 		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
 	default:
 		dlk_ask_line(a, DLK_ERROR, "the key is no lock but a ",
@@ -306,6 +307,7 @@ static int stay(struct ask *a)
 	if (err && err != DLK_BUSY)
 		return err;
 	a->fail_by_ns = 0;
+	a->answered = true;
 	if (err && dlk_place_is_lost(a))
 		err = -ESTALE;
 	q->counted_ns = a->s->answer.asked_ns;
@@ -317,11 +319,10 @@ static int stay(struct ask *a)
 	return err;
 }
 
-int dlk_queue_wait(struct ask *a)
+/* From here on, by what Redis has just answered or by what was before. */
+static void begin(struct ask *a, bool known)
 {
 	struct queued *q = &a->queue;
-	bool known = q->waiter.queued;
-	int err, then;
 
 	if (q->answered)
 		dlk_trace_wait(a, "waits in the queue for");
@@ -334,33 +335,50 @@ int dlk_queue_wait(struct ask *a)
 	}
 	q->answered = q->granted = q->told = false;
 	q->hurry = true;
-	for (;;) {
-		uint64_t began = dlk_now_ns();
+}
 
-		err = dlk_place_have_channel(a, &known);
-		if (!err && (!known || began >= q->until_ns))
-			err = stay(a);
-		else if (!err)
-			err = DLK_BUSY;
-		if (err == -ESTALE) {
-			known = false;
-			continue;
-		}
-		if (err == DLK_BUSY)
-			err = listen_for(a, q->until_ns);
-		else if (err == 0)
-			return 0;
-		else
-			return dlk_ask_refused(a, err, began);
+/* Its place is told of, where it is time to: 0, DLK_BUSY, or as stay(). */
+static int keep_place(struct ask *a, bool *known)
+{
+	int err;
+
+	do {
+		a->asked_ns = dlk_now_ns();
+		err = dlk_place_have_channel(a, known);
+		if (err)
+			return err;
+		if (*known && a->asked_ns < a->queue.until_ns)
+			return DLK_BUSY;
+		err = stay(a);
+		if (err == -ESTALE)
+			*known = false;
+	} while (err == -ESTALE);
+	return err;
+}
+
+enum acquire_event dlk_queue_wait(struct ask *a)
+{
+	struct queued *q = &a->queue;
+	bool known = q->waiter.queued;
+	int err, then;
+
+	begin(a, known);
+	for (;;) {
+		err = keep_place(a, &known);
+		if (err != DLK_BUSY)
+			return dlk_event_of_redis(a, err);
+		err = listen_for(a, q->until_ns);
 		if (err == 'g' || err == 't') {
 			q->granted = err == 'g';
-			return 0;
+			return EV_OK;
 		}
-		if (err == -EINTR || err == -ENOLCK || err == -EDEADLK)
-			return err;
+		if (err == -EDEADLK)
+			return EV_DEADLOCK;
+		if (err == -EINTR || err == -ENOLCK)
+			return dlk_event_error(a, err);
 		then = dlk_follow_up(a);
 		if (then)
-			return then;
+			return dlk_event_of_place(a, then);
 		/*
 		 * 0: time to tell again; else by another connection, and no
 		 * wonder if the place is lost (dlk_place_is_lost).

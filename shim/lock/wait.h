@@ -5,6 +5,9 @@
 
 #include "lock/request.h"
 
+/* Once a call: the server is too young to grant. */
+void dlk_ask_young_line(struct ask *a);
+
 /* Sleep with nothing in hand: 0 or -errno. */
 int dlk_ask_pause(struct ask *a, uint64_t ns);
 
@@ -18,8 +21,8 @@ int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
  * Redis refused (queue.answered: just now, by a->s->answer), and the kernel's
  * lock is given back: wait until the queue grants (queue.granted), or until
  * there is reason to ask, or to look whether a local holder is there still; all
- * without a wait in the kernel (queue.hurry).  0, or what the call returns.
+ * without a wait in the kernel (queue.hurry): EV_OK.
  */
-int dlk_queue_wait(struct ask *a);
+enum acquire_event dlk_queue_wait(struct ask *a);
 
 #endif

@@ -36,7 +36,7 @@ static const uint32_t possible[ACQ_STATES] = {
 	[ACQ_ASK] = ASKED | E(BUSY) | E(OVERTAKEN) | E(LOST) | E(ERROR),
 	[ACQ_ROLLBACK] = E(OK) | E(OVERTAKEN) | E(COVERED) | E(ERROR),
 	[ACQ_CHECK_HOLDER] = E(AGAIN) | E(BUSY),
-	[ACQ_PASS_ON] = E(OK) | E(NONE),
+	[ACQ_PASS_ON] = E(OK) | E(NOTHING),
 	[ACQ_CHECK_OWN] = E(OK) | E(AGAIN) | E(BUSY),
 	[ACQ_CHECK_CYCLE] = E(OK) | E(SUSPECTED) | E(DEADLOCK),
 	[ACQ_WAIT_KERNEL] =
@@ -218,8 +218,7 @@ static enum acquire_state kernel_refused(struct acquire *m,
 	m->by_kernel = true;
 	if (m->wait && !m->reserved)
 		return ACQ_CHECK_CYCLE;
-	if (m->holders.n++ == 0)
-		m->holders.first_ns = r->now_ns;
+	dlk_acquire_count_holder(m, r->now_ns);
 	return ACQ_CHECK_HOLDER;
 }
 

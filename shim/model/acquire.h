@@ -101,7 +101,7 @@ enum acquire_event {
 	EV_UNUSABLE,    /* asking again is of no use */
 	EV_SIGNAL,      /* a question was dropped to let a signal in */
 	EV_LOST,        /* what the owner had of it is lost */
-	EV_NONE,        /* there is nothing to pass on */
+	EV_NOTHING,        /* there is nothing to pass on */
 	EV_SUSPECTED,   /* a cycle, if it is there once more */
 	EV_DEADLOCK,    /* a cycle */
 	EV_EVENTS
@@ -165,6 +165,13 @@ static inline bool dlk_acquire_is_wait(enum acquire_state s)
 /* Are there repetitions left?  Else it is taken as it is. */
 bool dlk_acquire_may_be_overtaken(const struct acquire *m);
 bool dlk_acquire_may_look_again(const struct acquire *m);
+
+/* The kernel has refused, and it is looked who is in the way. */
+static inline void dlk_acquire_count_holder(struct acquire *m, uint64_t now_ns)
+{
+	if (m->holders.n++ == 0)
+		m->holders.first_ns = now_ns;
+}
 
 /* CHECK_HOLDER has been tried so often, and for so long. */
 static inline bool dlk_acquire_has_waited(const struct acquire *m,

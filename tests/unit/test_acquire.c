@@ -141,9 +141,9 @@ static const struct edge edges[] = {
 	     .reserved = true),
 
 	EDGE(PASS_ON, OK, CHECK_CYCLE, WAIT, .m.reserved = true),
-	EDGE(PASS_ON, NONE, WAIT_QUEUE, WAIT, .m.reserved = true,
+	EDGE(PASS_ON, NOTHING, WAIT_QUEUE, WAIT, .m.reserved = true,
 	     .reserved = true),
-	EDGE(PASS_ON, NONE, BACK_OFF, WAIT, .m.reserved = true,
+	EDGE(PASS_ON, NOTHING, BACK_OFF, WAIT, .m.reserved = true,
 	     .r.cannot_queue = true),
 
 	EDGE(CHECK_OWN, OK, CHECK_CYCLE, WAIT),

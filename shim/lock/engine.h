@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine of all lock calls: it does what the machine (model/acquire.h, with
+ * the chart) says, by the functions of the kind of lock, and tells the machine
+ * what came of it.
+ *
+ * A kind's functions are called in the order of the chart.  What they return
+ * is one of the events that the machine has for that state (event.h).
+ */
+#ifndef DLK_ENGINE_H
+#define DLK_ENGINE_H
+
+#include "lock/request.h"
+
+typedef enum acquire_event dlk_step_fn(struct ask *a);
+
+/*
+ * A kind of lock.  Those marked (or NULL) may have nothing to do; a question
+ * (F_GETLK) has none but prepare, and kernel_try.
+ */
+struct lock_kind {
+	void (*resume)(struct ask *a); /* (or NULL) nothing was in hand, and
+					  others may have changed what there is */
+	dlk_step_fn *enter;            /* (or NULL) */
+	dlk_step_fn *prepare;          /* (or NULL) */
+	dlk_step_fn *kernel_try;
+	dlk_step_fn *ask; /* and install what is granted */
+	dlk_step_fn *rollback;
+	void (*leave)(struct ask *a); /* (or NULL) what enter has begun */
+	bool (*holder_is_tentative)(struct ask *a);
+	dlk_step_fn *kernel_wait;
+	dlk_step_fn *closes_cycle; /* (or NULL) */
+	dlk_step_fn *doubt;        /* (or NULL) */
+};
+
+/* From the beginning to the end: 0, -errno, or DLK_OTHER_FILE. */
+int dlk_engine_run(struct ask *a, const struct lock_kind *kind);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What the machine of a call (model/acquire.h) is told; see event.h. */
+#include "lock/event.h"
+
+#include <errno.h>
+
+#include "lock/follow.h"
+
+enum acquire_event dlk_event_error(struct ask *a, int err)
+{
+	a->err = err;
+	return EV_ERROR;
+}
+
+enum acquire_event dlk_event_of_kernel(struct ask *a, int err)
+{
+	a->err = err;
+	if (err == 0)
+		return EV_OK;
+	return err == -EAGAIN || err == -EACCES ? EV_BUSY : EV_ERROR;
+}
+
+/* Asking again is of no use. */
+static bool is_final(int err)
+{
+	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
+	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
+}
+
+enum acquire_event dlk_event_of_redis(struct ask *a, int err)
+{
+	a->err = err;
+	switch (err) {
+	case 0:
+		return EV_OK;
+	case DLK_BUSY:
+		return EV_BUSY;
+	case DLK_YOUNG:
+		return EV_YOUNG;
+	case -EINTR:
+		return EV_SIGNAL;
+	case -ENOLCK:
+		return EV_ERROR;
+	default:
+		if (err > 0)
+			return EV_WRONG_TYPE;
+		return is_final(err) ? EV_UNUSABLE : EV_NO_ANSWER;
+	}
+}
+
+enum acquire_event dlk_event_of_place(struct ask *a, int err)
+{
+	if (err == 0)
+		return EV_OK;
+	return err == DLK_OTHER_FILE ? EV_MOVED : dlk_event_error(a, err);
+}
