@@ -190,25 +190,13 @@ static bool ends_with_us(const struct dlk_held *h)
 
 /* --- the cut -------------------------------------------------------------- */
 
-/* One that was not looked at yet; pinned. */
-static struct dlk_held *next(void)
+static bool may_be_cut(const struct dlk_held *h, const void *unused)
 {
-	struct dlk_held *h;
-
-	pthread_mutex_lock(&dlk.mutex);
-	for (h = dlk.held; h; h = h->next)
-		if (h->state == HOLD_HELD && !h->cut &&
-		    h->lease.ttl_ms > CUT_MS)
-			break;
-	if (h) {
-		h->cut = true;
-		dlk_hold_pin(h);
-	}
-	pthread_mutex_unlock(&dlk.mutex);
-	return h;
+	(void)unused;
+	return h->state == HOLD_HELD && h->lease.ttl_ms > CUT_MS;
 }
 
-/* From here on whoever renews it renews it by this. */
+/* From here on whoever renews it renews it by this.  Pinned once more. */
 static void shorten(struct dlk_held *h)
 {
 	const uint64_t now = dlk_now_ns();
@@ -216,11 +204,12 @@ static void shorten(struct dlk_held *h)
 	uint32_t told;
 
 	pthread_mutex_lock(&dlk.mutex);
+	dlk_hold_pin(h);
 	dlk_hold_cut(h, now, CUT_MS);
 	/* What it is told by CUT: each renewal is news to it from here on. */
-	h->told_until_ns = h->deadline_ns;
-	renew_ns = h->renew_ns;
-	told = h->told;
+	h->keeper.known_until_ns = h->valid.deadline_ns;
+	renew_ns = h->valid.renew_ns;
+	told = h->keeper.number;
 	pthread_mutex_unlock(&dlk.mutex);
 	dlk_delegation_cut(told, CUT_MS);
 	dlk_thread_need(renew_ns);
@@ -239,7 +228,7 @@ static void cut_at_server(struct dlk_held **all, unsigned n,
 	for (unsigned i = 0; i < n; i++)
 		r[i] = (struct dlk_renewal){
 			.lease = &all[i]->lease,
-			.deadline_ns = all[i]->deadline_ns,
+			.deadline_ns = all[i]->valid.deadline_ns,
 		};
 	dlk_renew_batch(c, deadline_ns, r, n);
 	dlk_link_put(c);
@@ -248,27 +237,25 @@ static void cut_at_server(struct dlk_held **all, unsigned n,
 void dlk_cut_short(void)
 {
 	const uint64_t deadline = dlk_now_ns() + PATIENCE_MS * DLK_MS;
-	struct dlk_held *all[BATCH], *h = NULL;
-	unsigned n;
+	struct dlk_held *all[BATCH], *h;
 
 	if (atomic_load(&dlk.n_held) == 0 || !in_container())
 		return;
-	do {
-		n = 0;
-		while (n < BATCH && (h || (h = next()))) {
-			if (n && h->rule->redis != all[0]->rule->redis)
-				break;
+	h = dlk_hold_next(NULL, may_be_cut, NULL);
+	while (h) {
+		const struct dlk_redis *redis = h->rule->redis;
+		unsigned n = 0;
+
+		while (h && n < BATCH && h->rule->redis == redis) {
 			if (ends_with_us(h)) {
 				shorten(h);
 				all[n++] = h;
-			} else {
-				dlk_unpin(h);
 			}
-			h = NULL;
+			h = dlk_hold_next(h, may_be_cut, NULL);
 		}
 		if (n)
 			cut_at_server(all, n, deadline);
 		for (unsigned i = 0; i < n; i++)
 			dlk_unpin(all[i]);
-	} while (n);
+	}
 }

@@ -82,9 +82,9 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
 		.remote = is_remote(h),
 		.server = (uint32_t)(h->rule->redis - dlk.config->redis),
 		.pid = (uint32_t)dlk_pid(),
-		.granted_ns = h->granted_ns,
-		.deadline_ns = h->deadline_ns,
-		.renew_ns = h->renew_ns,
+		.granted_ns = h->valid.granted_ns,
+		.deadline_ns = h->valid.deadline_ns,
+		.renew_ns = h->valid.renew_ns,
 	};
 	memcpy(p, l->key, l->key_len + 1);
 	p += l->key_len + 1;
@@ -126,9 +126,9 @@ static int tell_add(struct dlk_held *h)
 	asked[m->head.seq % ASKED].number = m->head.seq;
 	asked[m->head.seq % ASKED].file = h->file;
 	pthread_mutex_lock(&dlk.mutex);
-	h->told = m->head.seq;
-	h->told_until_ns = m->deadline_ns;
-	h->handover_ns = UINT64_MAX;
+	h->keeper.number = m->head.seq;
+	h->keeper.known_until_ns = m->deadline_ns;
+	h->keeper.due_ns = UINT64_MAX;
 	pthread_mutex_unlock(&dlk.mutex);
 	return 0;
 }
@@ -165,7 +165,7 @@ static struct dlk_held *find_asked(uint32_t number)
 	struct dlk_held *h;
 
 	for (h = dlk.held; h; h = h->next)
-		if (h->told == number)
+		if (h->keeper.number == number)
 			return h;
 	return NULL;
 }
@@ -179,10 +179,10 @@ static struct dlk_held *find_lately(uint32_t number)
 	if (asked[number % ASKED].number != number)
 		return find_asked(number);
 	while ((h = dlk_held_find(file, h)))
-		if (h->told == number)
+		if (h->keeper.number == number)
 			return h;
 	while ((h = dlk_held_find_records(file, h)))
-		if (h->told == number)
+		if (h->keeper.number == number)
 			return h;
 	return NULL;
 }
@@ -190,20 +190,21 @@ static struct dlk_held *find_lately(uint32_t number)
 /* (mutex held) It has no keeper, and is to have one by then. */
 static void unkeep(struct dlk_held *h, uint64_t by_ns)
 {
-	h->told = 0;
-	h->kept = false;
-	h->handover_ns = by_ns;
+	h->keeper.number = 0;
+	h->keeper.carried = false;
+	h->keeper.due_ns = by_ns;
 }
 
 /* (mutex held) Should it be said, once? */
 static bool refuse(struct dlk_held *h)
 {
 	const uint64_t now = dlk_now_ns();
-	const bool tell = h->state == HOLD_HELD && !h->told_no_keeper;
+	const bool held = h->state == HOLD_HELD;
+	const bool tell = held && !h->keeper.refused_ns;
 
 	unkeep(h, now + REFUSED_MS * DLK_MS);
-	h->refused_ns = now;
-	h->told_no_keeper |= tell;
+	if (held)
+		h->keeper.refused_ns = now;
 	return tell;
 }
 
@@ -223,9 +224,9 @@ static void let_go(void)
 	dlk_keeper_let_go();
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (h->told && !h->kept)
+		if (h->keeper.number && !h->keeper.carried)
 			unkeep(h, dlk_now_ns());
-		h->told = 0;
+		h->keeper.number = 0;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 }
@@ -249,8 +250,8 @@ static void answered(const struct dlk_keep_answer *a)
 		h = find_lately(a->seq);
 	if (h) {
 		dlk_hold_pin(h);
-		h->kept = a->status == 0;
-		h->deaths = 0;
+		h->keeper.carried = a->status == 0;
+		h->keeper.deaths = 0;
 	}
 	pthread_mutex_unlock(&dlk.mutex);
 	if (!h)
@@ -273,15 +274,16 @@ static void lose(bool hangs)
 	dlk_keeper_lose(hangs);
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->told && !h->kept && (!first || h->told < first->told))
+		if (h->keeper.number && !h->keeper.carried &&
+		    (!first || h->keeper.number < first->keeper.number))
 			first = h;
 	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->told)
+		if (h->keeper.number)
 			unkeep(h, now);
-	if (first && hangs && ++first->deaths == DLK_DEATHS) {
+	if (first && hangs && ++first->keeper.deaths == DLK_DEATHS) {
 		tell = refuse(first);
-		first->deaths = 0;
-		first->handover_ns = now + DEADLY_MS * DLK_MS;
+		first->keeper.deaths = 0;
+		first->keeper.due_ns = now + DEADLY_MS * DLK_MS;
 	}
 	if (tell)
 		dlk_hold_pin(first);
@@ -305,7 +307,7 @@ static void lose_let_go(void)
 		return;
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next)
-		if (h->kept && !h->told)
+		if (h->keeper.carried && !h->keeper.number)
 			unkeep(h, dlk_now_ns());
 	pthread_mutex_unlock(&dlk.mutex);
 }
@@ -349,14 +351,15 @@ static unsigned collect_renewed(struct dlk_keep_renewal *r)
 
 	for (struct dlk_held *h = dlk.held; h && n < DLK_KEEP_RENEWALS;
 	     h = h->next) {
-		if (!dlk_hold_is_held(h) || !h->told ||
-		    h->deadline_ns <
-			    h->told_until_ns + h->lease.ttl_ms / 12 * DLK_MS)
+		if (!dlk_hold_is_held(h) || !h->keeper.number ||
+		    h->valid.deadline_ns <
+			    h->keeper.known_until_ns +
+				    h->lease.ttl_ms / 12 * DLK_MS)
 			continue;
-		h->told_until_ns = h->deadline_ns;
+		h->keeper.known_until_ns = h->valid.deadline_ns;
 		r[n++] = (struct dlk_keep_renewal){
-			.lease = h->told,
-			.deadline_ns = h->deadline_ns,
+			.lease = h->keeper.number,
+			.deadline_ns = h->valid.deadline_ns,
 		};
 	}
 	return n;

@@ -8,17 +8,17 @@
 /* Is the keeper, or will it be, one who carries it? (mutex held) */
 static inline bool dlk_is_delegated(const struct dlk_held *h)
 {
-	return h->kept || h->told;
+	return h->keeper.carried || h->keeper.number;
 }
 /*
  * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
  */
 static inline uint32_t dlk_take_from_keeper(struct dlk_held *h)
 {
-	const uint32_t told = h->told;
+	const uint32_t told = h->keeper.number;
 
-	h->told = 0;
-	h->kept = false;
+	h->keeper.number = 0;
+	h->keeper.carried = false;
 	return told;
 }
 /* Tell the keeper that a lease is given back; 0 is none. */

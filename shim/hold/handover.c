@@ -28,11 +28,11 @@ static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
 	enum progress p;
 
 	pthread_mutex_lock(&dlk.mutex);
-	p = h->state != HOLD_HELD       ? OVER
-	    : h->kept                   ? KEPT
-	    : h->told                   ? WAITING
-	    : h->refused_ns >= began_ns ? REFUSED
-					: UNTOLD;
+	p = h->state != HOLD_HELD              ? OVER
+	    : h->keeper.carried                ? KEPT
+	    : h->keeper.number                 ? WAITING
+	    : h->keeper.refused_ns >= began_ns ? REFUSED
+					       : UNTOLD;
 	pthread_mutex_unlock(&dlk.mutex);
 	return p;
 }
@@ -90,7 +90,7 @@ static bool has_keeper(const struct dlk_held *h)
 	bool yes;
 
 	pthread_mutex_lock(&dlk.mutex);
-	yes = !dlk_hold_is_held(h) || h->kept;
+	yes = !dlk_hold_is_held(h) || h->keeper.carried;
 	pthread_mutex_unlock(&dlk.mutex);
 	return yes;
 }
@@ -115,9 +115,10 @@ static unsigned collect_unkept(struct dlk_held **all, uint64_t due_ns,
 		 * thread leaves alone what others work on, and what is asked
 		 * for already.
 		 */
-		if (h->state != HOLD_HELD || h->kept ||
-		    (due_ns != UINT64_MAX && (h->pins || h->told)) ||
-		    h->handover_ns > due_ns || h->refused_ns >= since_ns)
+		if (h->state != HOLD_HELD || h->keeper.carried ||
+		    (due_ns != UINT64_MAX && (h->pins || h->keeper.number)) ||
+		    h->keeper.due_ns > due_ns ||
+		    h->keeper.refused_ns >= since_ns)
 			continue;
 		dlk_hold_pin(h);
 		all[n++] = h;
@@ -158,8 +159,8 @@ void dlk_handover_all(void)
 static void later(struct dlk_held *h)
 {
 	pthread_mutex_lock(&dlk.mutex);
-	if (!h->told && h->handover_ns <= dlk_now_ns())
-		h->handover_ns = dlk_now_ns() + FULL_MS * DLK_MS;
+	if (!h->keeper.number && h->keeper.due_ns <= dlk_now_ns())
+		h->keeper.due_ns = dlk_now_ns() + FULL_MS * DLK_MS;
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
@@ -205,7 +206,7 @@ void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 	pthread_mutex_lock(&dlk.mutex);
 	h->fd = -1;
 	if (dlk_hold_is_held(h) && (kept || last)) {
-		told = h->told;
+		told = h->keeper.number;
 		dlk_hold_drop(h);
 	}
 	pthread_mutex_unlock(&dlk.mutex);

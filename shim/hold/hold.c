@@ -2,8 +2,6 @@
 /* The life of a hold: its state and its deadline; see hold.h. */
 #include "hold/state.h"
 
-#include <sys/file.h>
-
 #include "model/timeline.h"
 #include "os/check.h"
 #include "os/log.h"
@@ -70,11 +68,29 @@ void dlk_unpin(struct dlk_held *h)
 	pthread_mutex_unlock(&dlk.mutex);
 }
 
+struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
+			       const void *arg)
+{
+	struct dlk_held *h;
+
+	pthread_mutex_lock(&dlk.mutex);
+	h = from ? from->next : dlk.held;
+	while (h && !match(h, arg))
+		h = h->next;
+	if (h)
+		dlk_hold_pin(h);
+	if (from)
+		dlk_hold_unpin(from);
+	pthread_mutex_unlock(&dlk.mutex);
+	return h;
+}
+
 /* --- granted, renewed ----------------------------------------------------- */
 
 static uint64_t look_ns(const struct dlk_held *h)
 {
-	return h->renew_ns < h->handover_ns ? h->renew_ns : h->handover_ns;
+	return h->valid.renew_ns < h->keeper.due_ns ? h->valid.renew_ns
+						    : h->keeper.due_ns;
 }
 
 uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
@@ -82,11 +98,12 @@ uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
 {
 	const uint32_t life_ms = claim_ms ? claim_ms : h->lease.ttl_ms;
 
-	h->granted_ns = dlk_now_ns();
-	h->deadline_ns = dlk_deadline_ns(asked_ns, life_ms);
-	h->renew_ns = claim_ms ? dlk_confirm_ns(h->granted_ns, claim_ms)
-			       : dlk_renew_ns(asked_ns, life_ms);
-	h->handover_ns = dlk_handover_ns(h->granted_ns);
+	h->valid.granted_ns = dlk_now_ns();
+	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, life_ms);
+	h->valid.renew_ns =
+		claim_ms ? dlk_confirm_ns(h->valid.granted_ns, claim_ms)
+			 : dlk_renew_ns(asked_ns, life_ms);
+	h->keeper.due_ns = dlk_handover_ns(h->valid.granted_ns);
 	set_state(h, HOLD_HELD);
 	dlk_table_add(h);
 	dlk_hold_pin(h);
@@ -96,9 +113,9 @@ uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
 uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
 {
 	dlk_check_locked(&dlk.mutex);
-	h->deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
-	h->renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
-	h->warned = false;
+	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
+	h->valid.renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
+	h->valid.warned = false;
 	/* It is there: time to say what Redis did not answer before. */
 	if (h->out.message == OUTBOX_DOWNGRADE && h->out.unsent)
 		dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, dlk_now_ns());
@@ -108,20 +125,20 @@ uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
 void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
 {
 	/* A claim is short (lease/queue.h). */
-	const uint64_t soon = now_ns + (h->deadline_ns - now_ns) / 4;
+	const uint64_t soon = now_ns + (h->valid.deadline_ns - now_ns) / 4;
 
 	dlk_check_locked(&dlk.mutex);
-	dlk_check(now_ns < h->deadline_ns);
-	h->renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
-	if (h->renew_ns > soon)
-		h->renew_ns = soon;
+	dlk_check(now_ns < h->valid.deadline_ns);
+	h->valid.renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
+	if (h->valid.renew_ns > soon)
+		h->valid.renew_ns = soon;
 }
 
 void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
 {
 	dlk_check_locked(&dlk.mutex);
-	if (h->renew_ns > by_ns)
-		h->renew_ns = by_ns;
+	if (h->valid.renew_ns > by_ns)
+		h->valid.renew_ns = by_ns;
 }
 
 void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms)
@@ -130,8 +147,8 @@ void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms)
 
 	h->lease.ttl_ms = ttl_ms;
 	dlk_hold_hurry(h, dlk_renew_ns(now_ns, ttl_ms));
-	if (h->deadline_ns > deadline_ns)
-		h->deadline_ns = deadline_ns;
+	if (h->valid.deadline_ns > deadline_ns)
+		h->valid.deadline_ns = deadline_ns;
 }
 
 /* --- converted ------------------------------------------------------------ */
@@ -147,11 +164,10 @@ bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns)
 	if (!dlk_hold_is_held(h))
 		return false;
 	set_state(h, HOLD_HELD);
-	h->mode = LOCK_SH;
 	h->lease.shared = true;
 	/* Said after a renewal, which is due now. */
 	dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, UINT64_MAX);
-	h->renew_ns = h->handover_ns = now_ns;
+	h->valid.renew_ns = h->keeper.due_ns = now_ns;
 	return true;
 }
 

@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/file.h>
 
 #include "config/config.h"
 #include "lease/lease.h"
@@ -68,20 +69,22 @@ struct dlk_held {
 	struct dlk_file file;
 	int fd;         /* one of its description, last known */
 	int program_fd; /* of a shadow's lease: the program's own; else -1 */
-	int mode;       /* flock: the kernel's, LOCK_EX or LOCK_SH */
 	const struct dlk_rule *rule;
-	uint64_t granted_ns, deadline_ns, renew_ns, handover_ns;
-	bool warned;            /* that it could not be renewed for long */
-	struct outbox out;      /* what is still to be said to the server */
-	uint64_t refused_ns;    /* when the keeper did not take it */
-	bool coherent;          /* caches are refreshed and flushed (L10) */
-	uint32_t told;          /* the keeper was asked to carry it, by this
-				   number; 0: it was not, or hears us no more */
-	uint64_t told_until_ns; /* the deadline that it knows of */
-	bool kept;       /* the keeper carries it on as well: it says so */
-	unsigned deaths; /* of keepers that were asked for it, in a row */
-	bool told_no_keeper;
-	bool cut; /* its ttl, at exit; or it was not to be */
+	struct {
+		uint64_t granted_ns, deadline_ns, renew_ns;
+		bool warned; /* that it could not be renewed for long */
+	} valid;
+	struct outbox out; /* what is still to be said to the server */
+	struct {
+		uint32_t number; /* it was asked to carry it by this; 0: it was
+				    not, or hears us no more */
+		bool carried;    /* it says so */
+		uint64_t known_until_ns; /* the deadline that it knows of */
+		uint64_t due_ns;         /* to be asked, by the thread */
+		uint64_t refused_ns;     /* when it did not take it; 0: never */
+		unsigned deaths; /* of those that were asked, in a row */
+	} keeper;
+	bool coherent; /* caches are refreshed and flushed (L10) */
 	bool told_replaced;
 
 	/* Records; the first two guarded by the file's gate (record.c). */
@@ -99,6 +102,12 @@ struct dlk_held {
 static inline bool dlk_hold_is_held(const struct dlk_held *h)
 {
 	return h->state == HOLD_HELD || h->state == HOLD_CONVERTING;
+}
+
+/* A flock lease's, of which the kernel's has the same. */
+static inline int dlk_hold_mode(const struct dlk_held *h)
+{
+	return h->lease.shared ? LOCK_SH : LOCK_EX;
 }
 
 /* --- its state and deadline (mutex held) ---------------------------------- */
@@ -140,6 +149,10 @@ void dlk_hold_unpin(struct dlk_held *h);
 /* --- (mutex not held) ----------------------------------------------------- */
 
 void dlk_unpin(struct dlk_held *h);
+/* The next after `from`, or the first, that matches; `from` is unpinned. */
+typedef bool dlk_match_fn(const struct dlk_held *h, const void *arg);
+struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
+			       const void *arg);
 /* (pinned) The server has it no more, or for another: the log says so. */
 void dlk_hold_lost(struct dlk_held *h, const char *why);
 /* 'the lease "KEY" at redis NAME' what why */

@@ -152,10 +152,10 @@ int dlk_lock_is_there(struct dlk_held *h)
 		mode = dlk_kernel_flock_mode(fd);
 		if (mode < 0)
 			return -1;
-		if (mode == h->mode)
+		if (mode == dlk_hold_mode(h))
 			return 1;
 	}
-	fd = dlk_kernel_find(&h->file, h->mode, unclaimed, h);
+	fd = dlk_kernel_find(&h->file, dlk_hold_mode(h), unclaimed, h);
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
 		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;

@@ -34,7 +34,7 @@ static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
 		int same;
 
 		/* No telling (mode < 0): by its number. */
-		if (h->mode != mode && (mode >= 0 || h->fd != fd))
+		if (dlk_hold_mode(h) != mode && (mode >= 0 || h->fd != fd))
 			continue;
 		if (h->fd == fd || mode == LOCK_EX)
 			return h;

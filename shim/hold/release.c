@@ -253,7 +253,7 @@ void dlk_give_back(struct dlk_held *h)
 	pthread_mutex_lock(&dlk.mutex);
 	ours = dlk_hold_is_held(h);
 	if (ours) {
-		kept = h->kept;
+		kept = h->keeper.carried;
 		told = dlk_take_from_keeper(h);
 		dlk_hold_release(h);
 	}
@@ -310,21 +310,10 @@ void dlk_release_token(const struct dlk_rule *rule,
 
 /* --- at exit -------------------------------------------------------------- */
 
-/* The next that could not be sent yet, pinned; `from` is unpinned. */
-static struct dlk_held *next_unsent(struct dlk_held *from)
+static bool is_unsent(const struct dlk_held *h, const void *unused)
 {
-	struct dlk_held *h;
-
-	pthread_mutex_lock(&dlk.mutex);
-	h = from ? from->next : dlk.held;
-	while (h && (h->state != HOLD_RELEASING || !h->out.unsent || h->pins))
-		h = h->next;
-	if (h)
-		dlk_hold_pin(h);
-	if (from)
-		dlk_hold_unpin(from);
-	pthread_mutex_unlock(&dlk.mutex);
-	return h;
+	(void)unused;
+	return h->state == HOLD_RELEASING && h->out.unsent && !h->pins;
 }
 
 /* What could not be sent, or was sent into a connection that is dead. */
@@ -332,7 +321,8 @@ static void send_unsent(uint64_t deadline_ns)
 {
 	struct dlk_held *h = NULL;
 
-	while (dlk_now_ns() < deadline_ns && (h = next_unsent(h)))
+	while (dlk_now_ns() < deadline_ns &&
+	       (h = dlk_hold_next(h, is_unsent, NULL)))
 		send_again(h, OUTBOX_RELEASE, deadline_ns, NULL);
 	if (h)
 		dlk_unpin(h);

@@ -52,7 +52,8 @@ static void wait_until(uint64_t at_ns, unsigned seen)
 /* Away from where the keeper is, a lease that it carries is its alone. */
 static uint64_t renewal_ns(const struct dlk_held *h)
 {
-	return h->kept && atomic_load(&dlk.away) ? UINT64_MAX : h->renew_ns;
+	return h->keeper.carried && atomic_load(&dlk.away) ? UINT64_MAX
+							   : h->valid.renew_ns;
 }
 
 /* When is there something to do for h? */
@@ -64,7 +65,7 @@ static uint64_t due_ns(const struct dlk_held *h)
 		return at;
 	if (at > renewal_ns(h))
 		at = renewal_ns(h);
-	return at < h->handover_ns ? at : h->handover_ns;
+	return at < h->keeper.due_ns ? at : h->keeper.due_ns;
 }
 
 /*
@@ -104,7 +105,7 @@ static int restore_ranges(struct dlk_held *h, struct dlk_conn *c)
 	const uint64_t now = dlk_now_ns();
 	int err = DLK_GONE;
 
-	if (now >= h->deadline_ns)
+	if (now >= h->valid.deadline_ns)
 		return DLK_GONE;
 	if (!dlk_gate_try(&h->file))
 		return -EAGAIN;
@@ -113,7 +114,8 @@ static int restore_ranges(struct dlk_held *h, struct dlk_conn *c)
 		&h->lease, h->seq, h->since_ns, &h->ranges);
 	dlk_gate_leave(&h->file);
 	/* In time, or else nobody knows what came in between. */
-	return err == 0 && dlk_now_ns() >= h->deadline_ns ? DLK_GONE : err;
+	return err == 0 && dlk_now_ns() >= h->valid.deadline_ns ? DLK_GONE
+								: err;
 }
 
 /* Ranges are the owner's to put back (a batch does it for whole files). */
@@ -148,10 +150,11 @@ static bool is_sharers(struct dlk_held *h, const struct dlk_renewal *r)
 /* (mutex held) It is not held by what this renewal said: warn of it, once? */
 static bool not_renewed(struct dlk_held *h, uint64_t now)
 {
-	const bool warn = !h->warned &&
-			  now >= h->deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
+	const bool warn =
+		!h->valid.warned &&
+		now >= h->valid.deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
 
-	h->warned |= warn;
+	h->valid.warned |= warn;
 	dlk_hold_retry(h, now);
 	return warn;
 }
@@ -183,7 +186,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		again = r->restored;
 	else if (r->result == 0)
 		dlk_hold_extend(h, r->asked_ns);
-	else if (r->result < 0 && now < h->deadline_ns)
+	else if (r->result < 0 && now < h->valid.deadline_ns)
 		warn = not_renewed(h, now);
 	else if (r->result == DLK_REPLACED)
 		dlk_hold_drop(h);
@@ -238,7 +241,7 @@ static void drop_ended(struct batch *b)
 
 		if (dlk_lock_is_there(h)) {
 			b->renewal[kept].lease = &h->lease;
-			b->renewal[kept].deadline_ns = h->deadline_ns;
+			b->renewal[kept].deadline_ns = h->valid.deadline_ns;
 			b->held[kept++] = h;
 			continue;
 		}
@@ -271,7 +274,7 @@ static bool renew_some(void)
 			renewed(b.held[i], &b.renewal[i], c);
 		pthread_mutex_lock(&dlk.mutex);
 		if (!c)
-			b.held[i]->renew_ns = dlk_now_ns() + 100 * DLK_MS;
+			b.held[i]->valid.renew_ns = dlk_now_ns() + 100 * DLK_MS;
 		dlk_hold_unpin(b.held[i]);
 		pthread_mutex_unlock(&dlk.mutex);
 	}
@@ -291,7 +294,7 @@ static void hurry(const struct dlk_store *store)
 
 	pthread_mutex_lock(&dlk.mutex);
 	for (struct dlk_held *h = dlk.held; h; h = h->next) {
-		if (!dlk_hold_is_held(h) || h->renew_ns <= now ||
+		if (!dlk_hold_is_held(h) || h->valid.renew_ns <= now ||
 		    dlk_store_of(h->rule->redis) != store)
 			continue;
 		dlk_hold_hurry(h, now);

@@ -49,7 +49,8 @@ static void closing(int fd)
 		return;
 	c.h = h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
 	if (h && shadow < 0 && atomic_load(&dlk.dups))
-		other = dlk_kernel_find(&h->file, h->mode, survives, &c);
+		other = dlk_kernel_find(&h->file, dlk_hold_mode(h), survives,
+					&c);
 	if (h && other >= 0) {
 		pthread_mutex_lock(&dlk.mutex);
 		h->fd = other;

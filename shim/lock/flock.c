@@ -530,7 +530,7 @@ static void drop_stale(const struct ask *a)
 		if (a->mode == LOCK_EX || h == a->old || dlk_is_delegated(h)) {
 			if (a->mode == LOCK_EX || h == a->old || h->fd == a->fd)
 				dlk_hold_drop(h);
-		} else if (h->mode == LOCK_EX || h->fd == a->fd) {
+		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == a->fd) {
 			dlk_hold_release(h);
 			dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());
 		}
@@ -576,13 +576,12 @@ static int keep(struct ask *a)
 	h->file = a->file;
 	h->fd = a->fd;
 	h->program_fd = a->by_shadow ? a->program_fd : -1;
-	h->mode = a->mode;
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	pthread_mutex_lock(&dlk.mutex);
 	drop_stale(a);
 	look_ns = dlk_hold_install(h, a->s->answer.asked_ns,
 				   by_claim ? a->queue.waiter.life_ms : 0);
-	late = h->granted_ns >= h->deadline_ns;
+	late = h->valid.granted_ns >= h->valid.deadline_ns;
 	if (late)
 		dlk_hold_release(h);
 	/* The conversion is done: Redis forgot the old token by the way. */
@@ -596,7 +595,7 @@ static int keep(struct ask *a)
 	/* The kernel may have granted long before Redis did. */
 	if (!err && h->coherent)
 		dlk_coherence_refresh(a->fd);
-	if (!err && h->coherent && dlk_now_ns() >= h->deadline_ns) {
+	if (!err && h->coherent && dlk_now_ns() >= h->valid.deadline_ns) {
 		dlk_give_back(h);
 		strcpy(a->attempt.why,
 		       "the lease ended before the file was fresh");
@@ -713,9 +712,10 @@ static int threads_have(const struct ask *a)
 		return LOCK_UN;
 	pthread_mutex_lock(&dlk.mutex);
 	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
-		if (h->state == HOLD_HELD && h->granted_ns >= a->began_ns &&
+		if (h->state == HOLD_HELD &&
+		    h->valid.granted_ns >= a->began_ns &&
 		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
-			mode = h->mode;
+			mode = dlk_hold_mode(h);
 	pthread_mutex_unlock(&dlk.mutex);
 	return mode;
 }
@@ -975,8 +975,9 @@ static int lock_file(struct ask *a)
  */
 static bool has_lapsed(const struct dlk_held *h)
 {
-	return dlk_now_ns() >= h->deadline_ns &&
-	       !(h->kept && (atomic_load(&dlk.away) || !dlk_thread_here()));
+	return dlk_now_ns() >= h->valid.deadline_ns &&
+	       !(h->keeper.carried &&
+		 (atomic_load(&dlk.away) || !dlk_thread_here()));
 }
 
 /*

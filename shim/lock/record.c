@@ -662,7 +662,7 @@ static bool in_time(const struct dlk_held *h)
 	bool yes;
 
 	pthread_mutex_lock(&dlk.mutex);
-	yes = dlk_now_ns() < h->deadline_ns;
+	yes = dlk_now_ns() < h->valid.deadline_ns;
 	pthread_mutex_unlock(&dlk.mutex);
 	return yes;
 }

@@ -20,29 +20,15 @@
 #include "lock/record.h"
 #include "model/text.h"
 
-static bool same_key(const struct ask *a, const struct dlk_held *h)
+/* A hold of the key, by another file. */
+static bool is_in_way(const struct dlk_held *h, const void *arg)
 {
-	return h->rule->redis == a->rule->redis &&
+	const struct ask *a = arg;
+
+	return dlk_hold_is_held(h) && h->rule->redis == a->rule->redis &&
 	       h->lease.key_len == a->lease.key_len &&
-	       memcmp(h->lease.key, a->lease.key, h->lease.key_len) == 0;
-}
-
-/* The next hold of the key by another file, pinned; `from` is unpinned. */
-static struct dlk_held *next_hold(const struct ask *a, struct dlk_held *from)
-{
-	struct dlk_held *h;
-
-	pthread_mutex_lock(&dlk.mutex);
-	h = from ? from->next : dlk.held;
-	while (h && (!dlk_hold_is_held(h) || !same_key(a, h) ||
-		     dlk_same_file(&h->file, &a->file)))
-		h = h->next;
-	if (h)
-		dlk_hold_pin(h);
-	if (from)
-		dlk_hold_unpin(from);
-	pthread_mutex_unlock(&dlk.mutex);
-	return h;
+	       memcmp(h->lease.key, a->lease.key, h->lease.key_len) == 0 &&
+	       !dlk_same_file(&h->file, &a->file);
 }
 
 /* Would the kernel, too, have two locks of one file wait for each other? */
@@ -83,7 +69,7 @@ static int judge(const struct ask *a, struct dlk_held *h)
 		return 0;
 	if (a->kind != DLK_FLOCK)
 		return judge_records(a, h);
-	if (a->mode == LOCK_SH && h->mode == LOCK_SH)
+	if (a->mode == LOCK_SH && dlk_hold_mode(h) == LOCK_SH)
 		return 0;
 	return dlk_lock_is_there(h) == 0 ? -1 : 1;
 }
@@ -112,7 +98,7 @@ int dlk_ask_replaced(struct ask *a)
 	struct dlk_held *h = NULL;
 	int verdict = 0;
 
-	while (verdict == 0 && (h = next_hold(a, h)))
+	while (verdict == 0 && (h = dlk_hold_next(h, is_in_way, a)))
 		verdict = judge(a, h);
 	if (!h)
 		return 0;
