@@ -12,7 +12,7 @@
  *     and closes it when it closes its last one of the program's description.
  *     Children have copies of both; exec closes ours.
  *  2. Whatever a description may be shared by, its keeper has a copy of the
- *     shadow's (handover.c, keeper/shade.c), and closes it when the
+ *     shadow's (handover.c, keeper/shadow_copy.c), and closes it when the
  *     program's description has ended, wherever that was.
  *  3. A process that has the program's description and no locked shadow asks
  *     the keepers for it, so that of all shadows of one description at most

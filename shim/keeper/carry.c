@@ -130,7 +130,7 @@ static void let_go(struct dlk_kept *k)
 	dlk_guard_end(&k->guard);
 	if (k->watch)
 		dlk_watch_unref(k->watch);
-	dlk_shade_put(k->shade);
+	dlk_shadow_copy_put(k->shadow);
 	free(k->ranges.v);
 	free(k);
 }
@@ -310,8 +310,8 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
 	if (!has_conn(k->server))
 		return -ENOMEM;
 	if (fds[1] >= 0) {
-		k->shade = dlk_shade_get(fds);
-		if (!k->shade)
+		k->shadow = dlk_shadow_copy_get(fds);
+		if (!k->shadow)
 			return -errno;
 	}
 	err = watch_file(k, m, fds);

@@ -10,7 +10,7 @@
  *	records.c	is a record lock there?
  *	file.c		watching a file
  *	locks.c		is a flock lock there, by the kernel's list (list.c)?
- *	shade.c		shadows, of files that cannot be locked themselves
+ *	shadow_copy.c	shadows, of files that cannot be locked themselves
  *	hear.c		the shim's socket
  *	errand.c	what may hang
  *
@@ -159,9 +159,9 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k);
  */
 int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c);
 
-/* --- shade.c: shadows ----------------------------------------------------- */
+/* --- shadow_copy.c: shadows ---------------------------------------------- */
 
-struct dlk_shade;
+struct dlk_shadow_copy;
 
 /*
  * Hold a copy of the shadow fds[0] for as long as anybody has the description
@@ -169,15 +169,15 @@ struct dlk_shade;
  * ask, by a socket in the directory fds[2] (-1: none).  All stay the caller's.
  * NULL with errno set (EOPNOTSUPP: there is no way to see that end).
  */
-struct dlk_shade *dlk_shade_get(const int fds[3]);
-void dlk_shade_put(struct dlk_shade *s); /* NULL is none */
+struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3]);
+void dlk_shadow_copy_put(struct dlk_shadow_copy *s); /* NULL is none */
 /* Is the copy locked?  No telling is yes. */
-bool dlk_shade_is_locked(const struct dlk_shade *s);
+bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s);
 
 /* To be polled for input, and what to call then; -1: there are none. */
-int dlk_shades_bell(void);
+int dlk_shadow_copies_bell(void);
 /* True if a description has ended. */
-bool dlk_shades_look(void);
+bool dlk_shadow_copies_look(void);
 
 /* --- carry.c: leases ------------------------------------------------------ */
 
@@ -212,7 +212,7 @@ struct dlk_kept {
 	enum dlk_kept_state state;
 	enum dlk_kept_by by;
 	struct dlk_watch *watch;
-	struct dlk_shade *shade; /* NULL: the file itself is locked */
+	struct dlk_shadow_copy *shadow; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
 	struct dlk_lease lease;
 	struct dlk_server *server;

@@ -70,7 +70,7 @@ static unsigned count_same(const struct dlk_kept *k)
 static void judge(struct dlk_kept *k)
 {
 	/* Of several alike it is not this one. */
-	if (k->shade && dlk_shade_is_locked(k->shade))
+	if (k->shadow && dlk_shadow_copy_is_locked(k->shadow))
 		return;
 	switch (dlk_guard_judge(&k->guard, count_same(k))) {
 	case DLK_GONE_NOW:
@@ -78,7 +78,7 @@ static void judge(struct dlk_kept *k)
 		break;
 	case DLK_SOME_GONE:
 		/* Which is all the same to who has none of them. */
-		if (k->shade || k->by != DLK_BY_PROCESS || !dlk_shim_lives())
+		if (k->shadow || k->by != DLK_BY_PROCESS || !dlk_shim_lives())
 			dlk_carry_owe(k);
 		break;
 	case DLK_UNKNOWN:

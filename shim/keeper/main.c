@@ -64,7 +64,7 @@ static void look(void)
 static void shadows_fell(void)
 {
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->shade)
+		if (k->shadow)
 			dlk_watch_stir(k->watch);
 }
 
@@ -94,7 +94,7 @@ static void wait_once(uint64_t idle_since_ns)
 		{ .fd = b->ended, .events = POLLIN },
 		{ .fd = dlk_shim_fd(), .events = dlk_shim_events() },
 		{ .fd = b->closed, .events = POLLIN },
-		{ .fd = dlk_shades_bell(), .events = POLLIN },
+		{ .fd = dlk_shadow_copies_bell(), .events = POLLIN },
 		{ .fd = dlk_errands_bell(), .events = POLLIN },
 	};
 	const unsigned n = dlk_carry_watch(p + BELLS, SERVERS);
@@ -104,7 +104,7 @@ static void wait_once(uint64_t idle_since_ns)
 	dlk_carry_heed(p + BELLS, n);
 	if (p[4].revents)
 		dlk_errands_back();
-	if (p[3].revents && dlk_shades_look())
+	if (p[3].revents && dlk_shadow_copies_look())
 		shadows_fell();
 	/* First what the shim says: a DROP explains why a lock has ended. */
 	if (p[1].revents) {

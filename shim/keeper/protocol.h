@@ -35,9 +35,9 @@
  *		it is renewed by that for as long as the process lives
  *	STAY	without a lease too, for as long as the shim lives
  *
- * Whoever has the program's descriptor may ask for the shadow (shade.c), on
- * the keeper's socket in the directory of shadows: a byte with the descriptor,
- * answered by a byte, with the shadow if it is that description's.
+ * Whoever has the program's descriptor may ask for the shadow (shadow_copy.c),
+ * on the keeper's socket in the directory of shadows: a byte with the
+ * descriptor, answered by a byte, with the shadow if it is that description's.
  */
 #ifndef DLK_PROTOCOL_H
 #define DLK_PROTOCOL_H

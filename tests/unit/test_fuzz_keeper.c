@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 // link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/file.c
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
-// link: shim/keeper/records.c shim/keeper/shade.c shim/keeper/errand.c
+// link: shim/keeper/records.c shim/keeper/shadow_copy.c shim/keeper/errand.c
 // link: shim/keeper/settle.c shim/keeper/obey.c
 /*
  * Mutated messages to the keeper, with too many descriptors, or odd ones: each

@@ -58,8 +58,8 @@ struct holder {
 	int fd;
 };
 
-struct dlk_shade {
-	struct dlk_shade *next;
+struct dlk_shadow_copy {
+	struct dlk_shadow_copy *next;
 	int shadow;    /* -1: the description has ended */
 	int set, slot; /* an epoll set with it, by that number; or -1 */
 	int held;      /* itself; or -1 */
@@ -71,14 +71,14 @@ struct dlk_shade {
 	char sock_name[DLK_SHADOW_NAME_MAX + 20];
 };
 
-static struct dlk_shade *shades;
+static struct dlk_shadow_copy *copies;
 static int bell = -1; /* an epoll set of the next two and all sockets */
 static int inotify = -1, timer = -1;
 static unsigned relooks; /* still to do after an event */
 
 /* --- is the description still there? -------------------------------------- */
 
-static bool in_set(const struct dlk_shade *s)
+static bool in_set(const struct dlk_shadow_copy *s)
 {
 	char name[48], text[512];
 	struct dlk_text t;
@@ -108,7 +108,7 @@ static bool is_keeper(const char *pid)
 	       strcmp(comm, "dlock-keeper\n") == 0;
 }
 
-static void find_in(struct dlk_shade *s, const char *pid)
+static void find_in(struct dlk_shadow_copy *s, const char *pid)
 {
 	char name[64];
 	struct dlk_text t;
@@ -133,7 +133,7 @@ static void find_in(struct dlk_shade *s, const char *pid)
 }
 
 /* Others who have the description; keepers have it for this sake only. */
-static bool find_holders(struct dlk_shade *s)
+static bool find_holders(struct dlk_shadow_copy *s)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *e;
@@ -146,7 +146,7 @@ static bool find_holders(struct dlk_shade *s)
 	return s->n_holders > 0;
 }
 
-static bool has_holder(struct dlk_shade *s)
+static bool has_holder(struct dlk_shadow_copy *s)
 {
 	while (s->n_holders > 0) {
 		const struct holder *h = &s->holders[s->n_holders - 1];
@@ -165,12 +165,12 @@ static void close_one(int *fd)
 	*fd = -1;
 }
 
-static void stop_watching(struct dlk_shade *s)
+static void stop_watching(struct dlk_shadow_copy *s)
 {
 	bool shared = false;
 
-	/* Another shade of the same file has the same watch. */
-	for (struct dlk_shade *o = shades; o; o = o->next)
+	/* Another copy of the same file has the same watch. */
+	for (struct dlk_shadow_copy *o = copies; o; o = o->next)
 		shared |= o != s && o->watch == s->watch;
 	if (s->watch >= 0 && !shared)
 		inotify_rm_watch(inotify, s->watch);
@@ -184,7 +184,7 @@ static void stop_watching(struct dlk_shade *s)
 }
 
 /* True if it has ended just now. */
-static bool look_at(struct dlk_shade *s)
+static bool look_at(struct dlk_shadow_copy *s)
 {
 	if (s->shadow < 0 || (s->set >= 0 ? in_set(s) : has_holder(s)))
 		return false;
@@ -201,7 +201,7 @@ static void arm(void)
 	struct itimerspec at = { 0 };
 	long ms = 0;
 
-	for (struct dlk_shade *s = shades; s; s = s->next) {
+	for (struct dlk_shadow_copy *s = copies; s; s = s->next) {
 		if (s->shadow < 0)
 			continue;
 		if (s->held >= 0 || s->watch < 0)
@@ -222,7 +222,7 @@ static bool look_at_all(void)
 {
 	bool ended = false;
 
-	for (struct dlk_shade *s = shades; s; s = s->next)
+	for (struct dlk_shadow_copy *s = copies; s; s = s->next)
 		ended |= look_at(s);
 	arm();
 	return ended;
@@ -253,14 +253,14 @@ static bool begin(void)
 	return false;
 }
 
-int dlk_shades_bell(void)
+int dlk_shadow_copies_bell(void)
 {
 	return bell;
 }
 
 /* --- those who ask -------------------------------------------------------- */
 
-static bool is_description(const struct dlk_shade *s, int fd)
+static bool is_description(const struct dlk_shadow_copy *s, int fd)
 {
 	struct kcmp_epoll_slot slot = { .efd = (uint32_t)s->set,
 					.tfd = (uint32_t)s->slot };
@@ -293,7 +293,7 @@ static void send_shadow(int sock, int shadow)
 	(void)!sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void answer(const struct dlk_shade *s, int sock)
+static void answer(const struct dlk_shadow_copy *s, int sock)
 {
 	union {
 		struct cmsghdr align;
@@ -321,7 +321,7 @@ static void answer(const struct dlk_shade *s, int sock)
  * oldest is given up for the next.
  */
 static struct asker {
-	struct dlk_shade *s; /* NULL: free */
+	struct dlk_shadow_copy *s; /* NULL: free */
 	int sock;
 } askers[ASKERS];
 static unsigned next_asker;
@@ -349,7 +349,7 @@ static void answer_asker(struct asker *a)
 }
 
 /* Whoever asks was refused: first let go what has ended this moment. */
-static bool listen_to(struct dlk_shade *s)
+static bool listen_to(struct dlk_shadow_copy *s)
 {
 	struct asker *a = &askers[next_asker++ % ASKERS];
 	int sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);
@@ -363,7 +363,7 @@ static bool listen_to(struct dlk_shade *s)
 	return ended;
 }
 
-bool dlk_shades_look(void)
+bool dlk_shadow_copies_look(void)
 {
 	struct epoll_event e;
 	char drain[4096];
@@ -397,7 +397,7 @@ static void path_in(int dir, const char *name, struct sockaddr_un *at)
 }
 
 /* Found by its name, it must be listening: whoever is refused removes it. */
-static bool bind_and_listen(struct dlk_shade *s, const char *first_name)
+static bool bind_and_listen(struct dlk_shadow_copy *s, const char *first_name)
 {
 	struct sockaddr_un at;
 
@@ -411,7 +411,7 @@ static bool bind_and_listen(struct dlk_shade *s, const char *first_name)
 }
 
 /* Where it cannot listen, it holds the shadow all the same. */
-static void listen_for(struct dlk_shade *s)
+static void listen_for(struct dlk_shadow_copy *s)
 {
 	char first_name[32] = "new.";
 	struct dlk_text t;
@@ -433,7 +433,7 @@ static void listen_for(struct dlk_shade *s)
 	s->sock_name[0] = '\0';
 }
 
-/* --- shades --------------------------------------------------------------- */
+/* --- all copies ----------------------------------------------------------- */
 
 static void fd_path(char *buf, size_t size, int fd)
 {
@@ -445,7 +445,7 @@ static void fd_path(char *buf, size_t size, int fd)
 }
 
 /* The last component of the shadow's path; "" if it is too long for one. */
-static void learn_name(struct dlk_shade *s)
+static void learn_name(struct dlk_shadow_copy *s)
 {
 	char link[48], path[4096];
 	const char *slash;
@@ -460,7 +460,7 @@ static void learn_name(struct dlk_shade *s)
 }
 
 /* Watch the program's description, and hold it if need be. */
-static bool see_end(struct dlk_shade *s, int fd)
+static bool see_end(struct dlk_shadow_copy *s, int fd)
 {
 	struct epoll_event none = { 0 };
 	char link[48];
@@ -477,9 +477,9 @@ static bool see_end(struct dlk_shade *s, int fd)
 	return s->held >= 0 && find_holders(s);
 }
 
-struct dlk_shade *dlk_shade_get(const int fds[3])
+struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
 {
-	struct dlk_shade *s = begin() ? calloc(1, sizeof(*s)) : NULL;
+	struct dlk_shadow_copy *s = begin() ? calloc(1, sizeof(*s)) : NULL;
 
 	if (!s) {
 		errno = ENOMEM;
@@ -488,10 +488,10 @@ struct dlk_shade *dlk_shade_get(const int fds[3])
 	s->set = s->held = s->watch = s->sock = -1;
 	s->dir = fds[2] < 0 ? -1 : fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
 	s->shadow = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
-	s->next = shades;
-	shades = s;
+	s->next = copies;
+	copies = s;
 	if (!see_end(s, fds[1]) || s->shadow < 0) {
-		dlk_shade_put(s);
+		dlk_shadow_copy_put(s);
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
@@ -503,7 +503,7 @@ struct dlk_shade *dlk_shade_get(const int fds[3])
 	return s;
 }
 
-bool dlk_shade_is_locked(const struct dlk_shade *s)
+bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s)
 {
 	char name[48], text[1024];
 	struct dlk_text t;
@@ -517,9 +517,9 @@ bool dlk_shade_is_locked(const struct dlk_shade *s)
 	       dlk_fdinfo_flock(text) != LOCK_UN;
 }
 
-static void take_out(const struct dlk_shade *s)
+static void take_out(const struct dlk_shadow_copy *s)
 {
-	struct dlk_shade **at = &shades;
+	struct dlk_shadow_copy **at = &copies;
 
 	while (*at && *at != s)
 		at = &(*at)->next;
@@ -527,7 +527,7 @@ static void take_out(const struct dlk_shade *s)
 		*at = s->next;
 }
 
-void dlk_shade_put(struct dlk_shade *s)
+void dlk_shadow_copy_put(struct dlk_shadow_copy *s)
 {
 	if (!s)
 		return;
