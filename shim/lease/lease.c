@@ -50,7 +50,7 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 					 dlk_script_int(r, 4));
 		return DLK_BUSY;
 	case 2:
-		return DLK_ODD;
+		return DLK_WRONG_TYPE;
 	default:
 		return dlk_script_refused(c, r);
 	}

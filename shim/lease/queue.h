@@ -56,7 +56,7 @@ static inline void dlk_waiter_place(struct dlk_waiter *w, bool waits,
 /*
  * It waits, for the first time or still.  0: it is granted, the claim is there
  * (the deadline counts from answer->asked_ns, by its life); DLK_BUSY: it is in
- * the queue; DLK_ODD, DLK_YOUNG, -errno.
+ * the queue; DLK_WRONG_TYPE, DLK_GRACE, -errno.
  */
 int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
 		   const struct dlk_lease *lease, struct dlk_waiter *w,
@@ -65,7 +65,7 @@ int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
 /*
  * It was granted, but a local program that knows nothing of us is first: the
  * next one is served, and w is the first one again if it asks or stays within
- * its life.  DLK_BUSY, DLK_ODD, -errno.
+ * its life.  DLK_BUSY, DLK_WRONG_TYPE, -errno.
  */
 int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
 		   const struct dlk_lease *lease, struct dlk_waiter *w,
@@ -84,7 +84,8 @@ int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
 
 /*
  * Who holds the lease: in answer->holder, one of the lease's host and file if
- * there is one among readers; "" if nobody does.  DLK_BUSY, DLK_ODD, -errno.
+ * there is one among readers; "" if nobody does.  DLK_BUSY, DLK_WRONG_TYPE,
+ * -errno.
  */
 int dlk_queue_look(struct dlk_conn *c, uint64_t deadline_ns,
 		   const struct dlk_lease *lease, bool *shared,

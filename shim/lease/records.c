@@ -88,10 +88,10 @@ static int read_answer(struct dlk_conn *c, const redisReply *r,
 			return DLK_BUSY;
 		break;
 	case 2:
-		return DLK_ODD;
+		return DLK_WRONG_TYPE;
 	case 3:
 		if (dlk_number(answer->holder, 10, &answer->seq))
-			return DLK_STALE;
+			return DLK_OLD_SEQ;
 		break;
 	case 4:
 		return DLK_GONE;
@@ -360,7 +360,7 @@ int dlk_records_was_set(const redisReply *r, uint64_t *seq)
 	case 1:
 		return 0;
 	case 2:
-		return dlk_number(r->element[1]->str, 10, seq) ? DLK_STALE
+		return dlk_number(r->element[1]->str, 10, seq) ? DLK_OLD_SEQ
 							       : -EREMOTEIO;
 	default:
 		return -EREMOTEIO;
@@ -602,7 +602,7 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 			err = dlk_records_was_set(r, &seen);
 		/* By its name it is not known; or it was too much at once. */
 		if ((err == -ENOENT && !text) ||
-		    (err == DLK_STALE && seen == seq)) {
+		    (err == DLK_OLD_SEQ && seen == seq)) {
 			text |= err == -ENOENT;
 			rest = before;
 			err = 0;

@@ -10,8 +10,8 @@
  * Sequence numbers.  Each request of an owner has a number, given at sending,
  * greater than those before; a token's first request has the number 1.  What
  * arrives with a smaller number than the server has seen from this owner
- * changes nothing (DLK_STALE, with the server's number) and is asked anew with
- * a greater one:
+ * changes nothing (DLK_OLD_SEQ, with the server's number) and is asked anew
+ * with a greater one:
  *
  *	thread A		server			thread B
  *	5: lock 0-9
@@ -34,7 +34,7 @@
  *     the owner is unanswered.
  *
  * Connections, deadlines and errors are those of lease.h; further conditions:
- * DLK_STALE; and DLK_GONE from an acquire, when the owner holds something
+ * DLK_OLD_SEQ; and DLK_GONE from an acquire, when the owner holds something
  * (`known`) that the server does not know: the lease is lost, or the server
  * was restarted.
  */
@@ -55,7 +55,8 @@ int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Ask for a range.  0: granted, and the deadline of the whole lease counts
- * from answer->asked_ns; DLK_BUSY, DLK_ODD, DLK_YOUNG, DLK_STALE, DLK_GONE,
+ * from answer->asked_ns; DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE, DLK_OLD_SEQ,
+ * DLK_GONE,
  * -errno.
  */
 int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
@@ -64,8 +65,8 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 			struct dlk_answer *answer);
 
 /*
- * Who would refuse `range` (F_GETLK)?  0: nobody; DLK_BUSY, DLK_ODD,
- * DLK_YOUNG, -errno.  Reads, but for what has expired.  Nobody that the
+ * Who would refuse `range` (F_GETLK)?  0: nobody; DLK_BUSY, DLK_WRONG_TYPE,
+ * DLK_GRACE, -errno.  Reads, but for what has expired.  Nobody that the
  * kernel, asked after since_ns (as in a token; 0: not asked), did not name of
  * this host and file: he is dead, or the asker itself under another token.
  */
@@ -93,8 +94,9 @@ int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 		    const struct dlk_ranges *held, bool text);
 
 /*
- * Its reply: 0, done; DLK_STALE and *seq (more than 1,000 ranges go in several
- * calls: all but the last one are so answered); -ENOENT for "again, with text";
+ * Its reply: 0, done; DLK_OLD_SEQ and *seq (more than 1,000 ranges go in
+ * several calls: all but the last one are so answered); -ENOENT for "again,
+ * with text";
  * -EAGAIN, -EREMOTEIO; NULL (never came) -EPIPE.
  */
 int dlk_records_was_set(const redisReply *reply, uint64_t *seq);
@@ -120,7 +122,7 @@ int dlk_records_list(struct dlk_conn *c, uint64_t deadline_ns,
 		     uint64_t *seq);
 /*
  * The owner has no more than `held`: dlk_records_set() of the whole file, by
- * the number `seq` that the list came with.  0, DLK_STALE if its owner has
+ * the number `seq` that the list came with.  0, DLK_OLD_SEQ if its owner has
  * asked for something since, and nothing changed; -errno.
  */
 int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,

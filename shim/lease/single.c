@@ -128,11 +128,11 @@ static int ask_numbered(struct talk *t, const struct dlk_lease *lease,
 		if (ask->waiter)
 			ask->waiter->request++;
 		err = dlk_records_acquire(t->c, t->by_ns, lease, ask, answer);
-		if (err == DLK_STALE && ask->seq < answer->seq)
+		if (err == DLK_OLD_SEQ && ask->seq < answer->seq)
 			ask->seq = answer->seq;
 		copy = true;
-	} while (err == DLK_STALE && dlk_now_ns() < t->by_ns);
-	return err == DLK_STALE ? -EAGAIN : err;
+	} while (err == DLK_OLD_SEQ && dlk_now_ns() < t->by_ns);
+	return err == DLK_OLD_SEQ ? -EAGAIN : err;
 }
 
 static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,

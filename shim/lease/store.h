@@ -58,14 +58,14 @@
 #include "model/token.h"
 
 enum {
-	DLK_BUSY = 1,  /* somebody holds it */
-	DLK_ODD,       /* the key is no lease: wrong type */
-	DLK_YOUNG,     /* the server is too young to grant (delayed restart) */
-	DLK_LOST,      /* another token is there */
-	DLK_GONE,      /* no token is there */
-	DLK_REPLACED,  /* another token, newer, of this host and file */
-	DLK_STALE,     /* records: a later request of the owner was there */
-	DLK_SUSPECTED, /* a deadlock, if it is seen once more */
+	DLK_BUSY = 1,   /* somebody holds it */
+	DLK_WRONG_TYPE, /* the key is of another type than a lease */
+	DLK_GRACE,      /* the server is too young to grant (delayed restart) */
+	DLK_LOST,       /* another token is there */
+	DLK_GONE,       /* no token is there */
+	DLK_REPLACED,   /* another token, newer, of this host and file */
+	DLK_OLD_SEQ,    /* records: a later request of the owner was there */
+	DLK_SUSPECTED,  /* a deadlock, if it is seen once more */
 };
 
 /* --- what is spoken of ---------------------------------------------------- */
@@ -110,7 +110,7 @@ struct dlk_waiter {
 struct dlk_answer {
 	uint64_t asked_ns; /* before the request left */
 	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none, 0: ask again
-			      at once; YOUNG: how long until the server is old */
+			      at once; GRACE: how long until the server is old */
 	bool replaced;     /* a dead lease of this file was there */
 	uint64_t seq;      /* records, STALE: the server's */
 	struct dlk_range range; /* records, BUSY: what is in the way */
@@ -206,7 +206,7 @@ struct dlk_attempt {
 };
 
 /*
- * The answer to what was sent: 0, done, or not there any more; DLK_STALE with
+ * The answer to what was sent: 0, done, or not there any more; DLK_OLD_SEQ with
  * the server's number (ranges); -ENOENT: the server was restarted, perhaps, and
  * serves nobody: send it again at once with `drop`; -EAGAIN, -EREMOTEIO; -EPIPE
  * no answer ever came.
@@ -243,7 +243,7 @@ struct dlk_store_ops {
 
 	/*
 	 * Ask for a lease on a whole file.  0 (the deadline counts from
-	 * answer->asked_ns), DLK_BUSY, DLK_ODD, DLK_YOUNG.
+	 * answer->asked_ns), DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE.
 	 */
 	int (*acquire)(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, const struct dlk_ask *ask,
@@ -259,15 +259,15 @@ struct dlk_store_ops {
 	/*
 	 * Who holds the lease: DLK_BUSY and answer->holder, of readers one of
 	 * the lease's host and file if there is one; "" if nobody does.
-	 * DLK_ODD, DLK_YOUNG.
+	 * DLK_WRONG_TYPE, DLK_GRACE.
 	 */
 	int (*find_holder)(struct dlk_store *s, struct dlk_attempt *at,
 			   const struct dlk_lease *lease,
 			   struct dlk_answer *answer);
 	/*
-	 * Who would refuse `range`?  0: nobody; DLK_BUSY, DLK_ODD, DLK_YOUNG.
-	 * Nobody that the kernel, asked after since_ns (as in a token; 0: not
-	 * asked), did not name of this host and file.
+	 * Who would refuse `range`?  0: nobody; DLK_BUSY, DLK_WRONG_TYPE,
+	 * DLK_GRACE.  Nobody that the kernel, asked after since_ns (as in a
+	 * token; 0: not asked), did not name of this host and file.
 	 */
 	int (*find_conflict)(struct dlk_store *s, struct dlk_attempt *at,
 			     const struct dlk_lease *lease,
@@ -276,7 +276,7 @@ struct dlk_store_ops {
 	/*
 	 * It waits, for the first time or still.  0: it is granted, the claim
 	 * is there (the deadline counts from answer->asked_ns, by its life);
-	 * DLK_BUSY: it is in the queue; DLK_ODD, DLK_YOUNG.
+	 * DLK_BUSY: it is in the queue; DLK_WRONG_TYPE, DLK_GRACE.
 	 */
 	int (*stay)(struct dlk_store *s, struct dlk_attempt *at,
 		    const struct dlk_lease *lease, struct dlk_waiter *w,
@@ -284,7 +284,7 @@ struct dlk_store_ops {
 	/*
 	 * It was granted, but a local program that knows nothing of us is
 	 * first: the next one is served, and w is the first one again if it
-	 * asks or stays within its life.  DLK_BUSY, DLK_ODD.
+	 * asks or stays within its life.  DLK_BUSY, DLK_WRONG_TYPE.
 	 */
 	int (*pass)(struct dlk_store *s, struct dlk_attempt *at,
 		    const struct dlk_lease *lease, struct dlk_waiter *w,

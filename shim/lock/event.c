@@ -35,7 +35,7 @@ enum acquire_event dlk_event_of_redis(struct ask *a, int err)
 		return EV_OK;
 	case DLK_BUSY:
 		return EV_BUSY;
-	case DLK_YOUNG:
+	case DLK_GRACE:
 		return EV_YOUNG;
 	case -EINTR:
 		return EV_SIGNAL;

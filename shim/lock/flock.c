@@ -797,7 +797,7 @@ enum { AGAIN = DLK_AGAIN, FINAL = 103 };
 static int undo(struct ask *a, int err)
 {
 	if (a->had == LOCK_EX && a->mode == LOCK_SH &&
-	    (err < 0 || err == DLK_YOUNG) &&
+	    (err < 0 || err == DLK_GRACE) &&
 	    (a->old || dlk_kernel_holder(a->fd, &a->file, NULL) == DLK_GUARDED))
 		return weakened_here_only(a);
 	give_up_old(a);

@@ -110,7 +110,7 @@ int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
 	switch (err) {
 	case DLK_BUSY:
 		return busy(a, answer->left_ms);
-	case DLK_YOUNG:
+	case DLK_GRACE:
 		dlk_ask_young_line(a);
 		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
 	default:

@@ -316,7 +316,7 @@ static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 	return err;
 }
 
-/* After NOSCRIPT: 0 when the server has been taught the family, or DLK_YOUNG.
+/* After NOSCRIPT: 0 when the server has been taught the family, or DLK_GRACE.
  */
 static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		 enum dlk_family family, int64_t *left_ms)
@@ -332,7 +332,7 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 	}
 	if (!err && left) {
 		*left_ms = (int64_t)left;
-		return DLK_YOUNG;
+		return DLK_GRACE;
 	}
 	if (!err)
 		err = load(c, deadline_ns, families[family].renew);

@@ -114,7 +114,7 @@ struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which);
 
 /*
  * Send args, a script of the family by its name, and take its reply, when the
- * server has been taught it; answer->asked_ns is before that.  0, DLK_YOUNG and
+ * server has been taught it; answer->asked_ns is before that.  0, DLK_GRACE and
  * answer->left_ms, -errno.
  */
 struct dlk_answer;

@@ -310,7 +310,7 @@ static inline int grant(struct store_memory *m, const struct dlk_lease *l,
 
 	if (m->young_ms) {
 		answer->left_ms = (int64_t)m->young_ms;
-		return DLK_YOUNG;
+		return DLK_GRACE;
 	}
 	o = conflict(m, l->key, l->token, want, &at);
 	if (o && w && is_same(o->token, w->claim)) {

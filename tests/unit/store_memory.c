@@ -465,7 +465,7 @@ static int send_ranges(struct dlk_store *s, const struct dlk_sending *how,
 	if (!o)
 		return sent(m, how, 0, 0);
 	if (seq <= o->seq)
-		return sent(m, how, DLK_STALE, o->seq);
+		return sent(m, how, DLK_OLD_SEQ, o->seq);
 	o->seq = seq;
 	for (uint64_t at = all.start;;) {
 		struct dlk_range keep = dlk_ranges_piece(held, at, all.end);

@@ -453,12 +453,12 @@ static void an_error_of_the_server_s_is_final(void **unused)
 static void a_young_server_is_waited_for_or_fails(void **unused)
 {
 	(void)unused;
-	GIVES(redis, DLK_YOUNG);
+	GIVES(redis, DLK_GRACE);
 	assert_int_equal(run(true), 0);
 	assert_string_equal(world.log, "epkarlbuepkal");
 	assert_true(world.young);
 	reset(NULL);
-	GIVES(redis, DLK_YOUNG);
+	GIVES(redis, DLK_GRACE);
 	assert_int_equal(run(false), -ENOLCK);
 	assert_string_equal(world.log, "epkarl");
 	assert_true(world.young);
@@ -468,7 +468,7 @@ static void a_key_of_another_type_is_named(void **unused)
 {
 	(void)unused;
 	strcpy(scratch.answer.holder, "list");
-	GIVES(redis, DLK_ODD);
+	GIVES(redis, DLK_WRONG_TYPE);
 	assert_int_equal(run(true), -ENOLCK);
 	assert_non_null(strstr(world.said, "the key is no lock but a list"));
 }
@@ -503,11 +503,11 @@ static void any_world(struct lcg *seed)
 	if (lcg_below(seed, 2))
 		held_by_a_lease();
 	FILL(kernel, -EAGAIN, -EAGAIN, -EACCES, -EBADF);
-	FILL(redis, DLK_BUSY, DLK_BUSY, DLK_YOUNG, DLK_ODD, -ETIMEDOUT,
+	FILL(redis, DLK_BUSY, DLK_BUSY, DLK_GRACE, DLK_WRONG_TYPE, -ETIMEDOUT,
 	     -EREMOTEIO, -EINTR, -ENOLCK);
 	FILL(ping, -ETIMEDOUT, -EINTR, -ECONNREFUSED);
 	FILL(waits, -EDEADLK, -EINTR, DLK_OTHER_FILE);
-	FILL(queue, DLK_YOUNG, -ECONNRESET, DLK_ODD);
+	FILL(queue, DLK_GRACE, -ECONNRESET, DLK_WRONG_TYPE);
 	FILL(follow, 0, 0, 0, 0, -EBADF, DLK_OTHER_FILE);
 	FILL(own, 0, 0, DLK_AGAIN, -EDEADLK);
 	FILL(cycle, 0, 0, 1, -EDEADLK);

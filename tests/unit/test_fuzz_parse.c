@@ -397,8 +397,8 @@ static void an_answer_to_acquire_is_taken_or_refused(void **state)
 					    NULL, &answer);
 
 		end_of_call(t, until);
-		assert_true(err <= 0 || err == DLK_BUSY || err == DLK_ODD ||
-			    err == DLK_YOUNG);
+		assert_true(err <= 0 || err == DLK_BUSY ||
+			    err == DLK_WRONG_TYPE || err == DLK_GRACE);
 		assert_true(answer.holder_len < sizeof(answer.holder));
 		if (err == 0)
 			assert_true(memmem(t->m.text, t->m.len, ":1\r\n", 4));

@@ -132,7 +132,7 @@ static void another_type_is_odd_and_named(void **state)
 {
 	(void)state;
 	tell_ok(tell(redis.c, "SADD", "k", "x", NULL));
-	assert_int_equal(acquire(ours, true), DLK_ODD);
+	assert_int_equal(acquire(ours, true), DLK_WRONG_TYPE);
 	assert_string_equal(answer.holder, "set");
 }
 
@@ -373,7 +373,7 @@ static void a_young_server_grants_nothing(void **state)
 	long long up_ms;
 
 	(void)state;
-	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
 	up_ms = (long long)((dlk_now_ns() - redis.started_ns) / DLK_MS);
 	assert_true(answer.left_ms <= HOUR_MS);
 	assert_true(answer.left_ms >= HOUR_MS - up_ms);
@@ -387,7 +387,7 @@ static void a_young_server_replaces_nothing(void **state)
 
 	(void)state;
 	put(token_of(dead, 'd', HOST, FILE_, 1));
-	assert_int_equal(acquire(ours, true), DLK_YOUNG);
+	assert_int_equal(acquire(ours, true), DLK_GRACE);
 	assert_value(dead);
 }
 
@@ -411,7 +411,7 @@ static void a_stranger_opens_nothing(void **state)
 	assert_int_equal(acquire(other, false), 0);
 	dlk_conn_delete(c);
 	c = young;
-	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
 	put(ours);
 	assert_int_equal(release(ours, false), -ENOENT);
 	assert_value(ours);
@@ -449,7 +449,7 @@ static void other_scripts_do_not_make_a_server_old(void **state)
 	put(ours);
 	assert_int_equal(renew(ours, true), 0);
 	assert_int_equal(release(ours, true), 0);
-	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
 }
 
 static int connect_to_grow_old(void **state)
@@ -465,7 +465,7 @@ static void a_server_grows_old(void **state)
 	int err;
 
 	(void)state;
-	while ((err = acquire(ours, false)) == DLK_YOUNG &&
+	while ((err = acquire(ours, false)) == DLK_GRACE &&
 	       dlk_now_ns() < until) {
 		young++;
 		dlk_pause_ns(20 * DLK_MS);
@@ -497,7 +497,7 @@ static void a_lease_is_not_put_over_another(void **state)
 	put(other);
 	assert_int_equal(restore(ours), DLK_LOST);
 	assert_value(other);
-	assert_int_equal(acquire(ours, false), DLK_YOUNG);
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
 }
 
 /* --- memory --------------------------------------------------------------- */

@@ -1134,8 +1134,8 @@ static void a_server_that_forgot_serves_nobody(void **state)
 static void a_server_that_is_young_queues_nobody(void **state)
 {
 	(void)state;
-	assert_int_equal(ask(1), DLK_YOUNG);
-	assert_int_equal(stay(1), DLK_YOUNG);
+	assert_int_equal(ask(1), DLK_GRACE);
+	assert_int_equal(stay(1), DLK_GRACE);
 	assert_false(party[1].w.queued);
 }
 

@@ -315,7 +315,7 @@ static void what_is_older_is_stale(void **state)
 	(void)state;
 	q = question(&a, R, 0, 9);
 	assert_int_equal(acquire(&a, W, 0, 99), 0);
-	assert_int_equal(ask(&a, &q), DLK_STALE);
+	assert_int_equal(ask(&a, &q), DLK_OLD_SEQ);
 	assert_int_equal(got.seq, 2);
 	assert_there(&a, "W0-99");
 	assert_int_equal(acquire(&a, W, 200, 299), 0);
@@ -323,7 +323,7 @@ static void what_is_older_is_stale(void **state)
 	assert_int_equal(a.seq, 4);
 	a.held.n = 0;
 	got.seq = 0;
-	assert_int_equal(say_window(&a, 3, 0, MAX), DLK_STALE);
+	assert_int_equal(say_window(&a, 3, 0, MAX), DLK_OLD_SEQ);
 	assert_int_equal(got.seq, 4);
 	assert_there(&a, "W1-99 W200-299");
 }
@@ -356,7 +356,7 @@ static void a_refusal_counts_as_a_request(void **state)
 	again = question(&a, W, 20, 29);
 	assert_int_equal(ask(&a, &again), DLK_BUSY);
 	give(&far, U, 0, MAX);
-	assert_int_equal(ask(&a, &first), DLK_STALE);
+	assert_int_equal(ask(&a, &first), DLK_OLD_SEQ);
 	assert_there(&a, "W0-9");
 }
 
@@ -842,10 +842,10 @@ static void a_huge_value_is_not_carried(void **state)
 static void assert_odd(const char *type)
 {
 	a.seq = 0;
-	assert_int_equal(acquire(&a, W, 0, MAX), DLK_ODD);
+	assert_int_equal(acquire(&a, W, 0, MAX), DLK_WRONG_TYPE);
 	assert_string_equal(got.holder, type);
-	assert_int_equal(acquire_as(&a, R, 5, 5, true), DLK_ODD);
-	assert_int_equal(look(&a, R, 5, 5), DLK_ODD);
+	assert_int_equal(acquire_as(&a, R, 5, 5, true), DLK_WRONG_TYPE);
+	assert_int_equal(look(&a, R, 5, 5), DLK_WRONG_TYPE);
 	assert_string_equal(got.holder, type);
 	assert_int_equal(renew(&a), DLK_LOST);
 	assert_int_equal(say_window(&a, 9, 0, MAX), 0);
@@ -928,13 +928,13 @@ static void renew_tells_a_successor(void **state)
 static void a_young_server_grants_and_tells_nothing(void **state)
 {
 	(void)state;
-	assert_int_equal(acquire(&a, W, 0, 9), DLK_YOUNG);
+	assert_int_equal(acquire(&a, W, 0, 9), DLK_GRACE);
 	assert_true(got.left_ms > HOUR_MS - 60000);
-	assert_int_equal(look(&a, W, 0, 9), DLK_YOUNG);
+	assert_int_equal(look(&a, W, 0, 9), DLK_GRACE);
 	assert_int_equal(say_window(&a, 9, 0, MAX), 0);
 	assert_int_equal(renew(&a), DLK_GONE);
-	assert_int_equal(acquire(&a, W, 0, 9), DLK_YOUNG);
-	assert_int_equal(look(&a, W, 0, 9), DLK_YOUNG);
+	assert_int_equal(acquire(&a, W, 0, 9), DLK_GRACE);
+	assert_int_equal(look(&a, W, 0, 9), DLK_GRACE);
 	assert_true(nothing_left());
 }
 
@@ -1124,7 +1124,7 @@ static void a_large_release_takes_several_calls(void **state)
 	assert_int_equal(restore(&far), 0);
 	assert_int_equal(
 		dlk_records_restore(c, in_ms(5000), &lease, 7, 9, &set), 0);
-	while (say_window(&a, 7 + (uint64_t)calls, 0, MAX) == DLK_STALE) {
+	while (say_window(&a, 7 + (uint64_t)calls, 0, MAX) == DLK_OLD_SEQ) {
 		assert_int_equal(got.seq, 7 + calls);
 		assert_true(calls++ < 9);
 	}
@@ -1362,7 +1362,7 @@ static void what_was_asked_for_since_is_not_reduced(void **state)
 	assert_int_equal(list(&a, &set, &seq), 0);
 	acquire(&a, W, 20, 29);
 	set.n = 0;
-	assert_int_equal(reduce(&a, seq, &set), DLK_STALE);
+	assert_int_equal(reduce(&a, seq, &set), DLK_OLD_SEQ);
 	assert_there(&a, "W0-9 W20-29");
 	assert_int_equal(list(&a, &set, &seq), 0);
 	dlk_ranges_set(&set, (struct dlk_range){ 5, 25, U });

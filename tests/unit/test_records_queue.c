@@ -689,7 +689,7 @@ static void a_late_ask_takes_no_claim(void **state)
 	assert_queues(&v[0], W, 0, 9);
 	give_all(&a);
 	v[0].h.seq -= 2;
-	assert_int_equal(confirm(&v[0]), DLK_STALE);
+	assert_int_equal(confirm(&v[0]), DLK_OLD_SEQ);
 	assert_claims(&v[0], "W0-9");
 	v[0].h.seq += 2;
 	take_and_give(&v[0]);

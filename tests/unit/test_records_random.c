@@ -288,7 +288,7 @@ static void lock_late(struct owner *o)
 
 	if (o->nsent < LATE || !o->there.n || q->seq >= o->seen)
 		return;
-	assert_int_equal(ask(&o->h, q), DLK_STALE);
+	assert_int_equal(ask(&o->h, q), DLK_OLD_SEQ);
 	assert_true(got.seq == o->seen);
 	count[STALE]++;
 }
@@ -322,7 +322,7 @@ static void unlock_late(struct owner *o)
 	o->h.held.n = 0;
 	assert_int_equal(say_window(&o->h, 1 + lcg_below(&g, o->seen - 1), 0,
 				    MAX),
-			 DLK_STALE);
+			 DLK_OLD_SEQ);
 	assert_true(got.seq == o->seen);
 	o->h.held = held;
 	count[STALE]++;

@@ -203,9 +203,9 @@ static void a_hash_of_another_program_is_odd(void **state)
 {
 	(void)state;
 	tell_ok(tell(redis.c, "HSET", "k", other, "1", NULL));
-	assert_int_equal(acquire(ours, SH), DLK_ODD);
+	assert_int_equal(acquire(ours, SH), DLK_WRONG_TYPE);
 	assert_string_equal(answer.holder, "hash");
-	assert_int_equal(acquire_by_proof(ours, EX), DLK_ODD);
+	assert_int_equal(acquire_by_proof(ours, EX), DLK_WRONG_TYPE);
 	assert_int_equal(release(ours), 0);
 	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
 	assert_int_equal(ttl_at(redis.c, "k"), -1);

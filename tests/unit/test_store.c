@@ -401,7 +401,7 @@ static void a_key_that_is_no_lease_is_odd(void **state)
 {
 	(void)state;
 	tell_ok(tell(redis.c, "LPUSH", "k", "x", NULL));
-	assert_int_equal(try(0), DLK_ODD);
+	assert_int_equal(try(0), DLK_WRONG_TYPE);
 	assert_string_equal(answer.holder, "list");
 }
 
@@ -430,7 +430,7 @@ static void a_young_one_grants_nothing_and_takes_back(void **state)
 	(void)state;
 	assert_int_equal(try(0), 0);
 	store_memory_restart(&memory, 500);
-	assert_int_equal(try(2), DLK_YOUNG);
+	assert_int_equal(try(2), DLK_GRACE);
 	assert_int_equal(answer.left_ms, 500);
 	s->ops->renew(s, &at, &r, 1);
 	assert_int_equal(r.result, 0);

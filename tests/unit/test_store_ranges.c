@@ -102,7 +102,7 @@ static void a_list_that_is_late_changes_nothing(void **state)
 	assert_int_equal(lock(0, DLK_WRITE, 20, 29), 0);
 	party[0].seq = 0;
 	give_back(0, 0, DLK_RANGE_MAX, &nothing);
-	assert_int_equal(last_err, DLK_STALE);
+	assert_int_equal(last_err, DLK_OLD_SEQ);
 	assert_int_equal(last_seq, 2);
 	assert_int_equal(lock(2, DLK_WRITE, 10, 10), DLK_BUSY);
 }
