@@ -82,7 +82,7 @@ static struct dlk_arg ticket(struct dlk_number *n, const struct dlk_waiter *w)
 
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
-		      const struct dlk_lease *instead,
+		      const struct dlk_lease *superseded,
 		      struct dlk_waiter *waiter, struct dlk_answer *answer)
 {
 	const struct dlk_waiter *w = waiter;
@@ -99,8 +99,9 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_identity(lease->token),
 		proof ? since(lease) : none,
 		mode(lease),
-		instead ? (struct dlk_arg){ instead->token, instead->token_len }
-			: none,
+		superseded ? (struct dlk_arg){ superseded->token,
+					       superseded->token_len }
+			   : none,
 		dlk_script_options(lease),
 		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
 		ticket(&place, w),

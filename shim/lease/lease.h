@@ -19,7 +19,7 @@
 /* As the operation of store.h. */
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
-		      const struct dlk_lease *instead,
+		      const struct dlk_lease *superseded,
 		      struct dlk_waiter *waiter, struct dlk_answer *answer);
 
 /*

@@ -110,7 +110,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 			ask->waiter->request++;
 		if (!err)
 			err = dlk_lease_acquire(t.c, t.by_ns, lease, ask->proof,
-						ask->instead, ask->waiter,
+						ask->superseded, ask->waiter,
 						answer);
 	} while (talk_again(&t, err));
 	return err;

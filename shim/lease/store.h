@@ -124,7 +124,7 @@ struct dlk_ask {
 	bool proof; /* the caller holds the kernel's lock now, looked at it
 		       after reading the token's `since`, and so knows that any
 		       older lease of its host and file is dead (DESIGN L3) */
-	const struct dlk_lease *instead; /* that its owner gives up first,
+	const struct dlk_lease *superseded; /* that its owner gives up first,
 					    whatever the answer (a conversion);
 					    or NULL */
 	struct dlk_waiter *waiter; /* the place that it takes if it is refused,

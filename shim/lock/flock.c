@@ -453,12 +453,12 @@ static int ask_with_proof(struct ask *a, uint64_t until_ns)
 {
 	const bool had = !a->old && a->had == LOCK_EX && a->mode == LOCK_EX;
 	struct dlk_lease its = { .token = a->s->answer.holder };
-	struct dlk_ask ask = { .proof = true, .instead = &its };
+	struct dlk_ask ask = { .proof = true, .superseded = &its };
 	int err = DLK_BUSY;
 	bool older;
 
 	if (!had)
-		ask.instead = a->old ? &a->old->lease : NULL;
+		ask.superseded = a->old ? &a->old->lease : NULL;
 	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
 	       dlk_now_ns() < until_ns) {
 		if (!older && (downgrades(a) || new_token(a) < 0))
@@ -481,7 +481,7 @@ static int ask_for_lease(struct ask *a)
 {
 	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
 	const struct dlk_ask ask = {
-		.instead = a->old ? &a->old->lease : NULL,
+		.superseded = a->old ? &a->old->lease : NULL,
 		.waiter = dlk_queue_waiter(a),
 	};
 	const bool fair = a->lease.fair;

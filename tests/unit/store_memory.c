@@ -58,8 +58,8 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 	if (ask->waiter)
 		ask->waiter->request++;
 	drop_owner(find_owner(m, l->key, l->token));
-	if (ask->instead)
-		drop_owner(find_owner(m, l->key, ask->instead->token));
+	if (ask->superseded)
+		drop_owner(find_owner(m, l->key, ask->superseded->token));
 	answer->replaced = ask->proof && bury(m, l, &want, since_of(l->token));
 	serve(m, l->key);
 	result = grant(m, l, &want, ask->waiter, answer);

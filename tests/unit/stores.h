@@ -138,11 +138,11 @@ static const struct dlk_sending sending = {
 	.done = done,
 };
 
-static inline int ask_with(int i, bool proof, const struct dlk_lease *instead,
-			   bool wait)
+static inline int ask_with(int i, bool proof,
+			   const struct dlk_lease *superseded, bool wait)
 {
 	const struct dlk_ask ask = { .proof = proof,
-				     .instead = instead,
+				     .superseded = superseded,
 				     .waiter = wait ? &party[i].w : NULL };
 
 	return s->ops->acquire(s, &at, &party[i].lease, &ask, &answer);

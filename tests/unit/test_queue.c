@@ -116,13 +116,13 @@ static void all(bool fair, bool interop)
 	}
 }
 
-static int ask_for(int i, bool wait, const struct dlk_lease *instead)
+static int ask_for(int i, bool wait, const struct dlk_lease *superseded)
 {
 	struct party *p = &party[i];
 
 	dlk_conn_reset(c);
-	return dlk_lease_acquire(c, in_ms(SOON_MS), &p->lease, false, instead,
-				 wait ? &p->w : NULL, &answer);
+	return dlk_lease_acquire(c, in_ms(SOON_MS), &p->lease, false,
+				 superseded, wait ? &p->w : NULL, &answer);
 }
 
 /* A call that waits. */

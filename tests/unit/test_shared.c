@@ -25,15 +25,15 @@ static struct dlk_lease lease_of(const char *token, enum mode mode)
 				   .shared = mode == SH };
 }
 
-static int convert(const char *token, enum mode mode, const char *instead)
+static int convert(const char *token, enum mode mode, const char *superseded)
 {
 	struct dlk_lease lease = lease_of(token, mode), old;
 
-	if (instead)
-		old = lease_of(instead, mode == SH ? EX : SH);
+	if (superseded)
+		old = lease_of(superseded, mode == SH ? EX : SH);
 	dlk_conn_reset(c);
 	return dlk_lease_acquire(c, in_ms(5000), &lease, false,
-				 instead ? &old : NULL, NULL, &answer);
+				 superseded ? &old : NULL, NULL, &answer);
 }
 
 static int acquire(const char *token, enum mode mode)
