@@ -216,24 +216,24 @@ static const struct dlk_arg eval = { LITERAL("EVAL") };
 /* An owner's records end with a list that is empty, after all other requests.
  */
 static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
-			   bool text)
+			   bool by_source)
 {
 	static const struct dlk_ranges nothing;
 	struct dlk_range all = { .end = DLK_RANGE_MAX };
 
-	return dlk_records_set(c, lease, UINT64_MAX, &all, &nothing, text);
+	return dlk_records_set(c, lease, UINT64_MAX, &all, &nothing, by_source);
 }
 
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
-		      bool text)
+		      bool by_source)
 {
 	const struct dlk_arg sha = dlk_script_name(c, DLK_RELEASE);
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_drop) };
 
 	if (lease->places)
-		return release_records(c, lease, text);
-	return compare(c, text ? eval : evalsha, text ? lua : sha, lease,
-		       false);
+		return release_records(c, lease, by_source);
+	return compare(c, by_source ? eval : evalsha, by_source ? lua : sha,
+		       lease, false);
 }
 
 int dlk_lease_released(const redisReply *reply)
@@ -254,14 +254,15 @@ int dlk_lease_released(const redisReply *reply)
 /* --- renew ---------------------------------------------------------------- */
 
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
-		    bool text)
+		    bool by_source)
 {
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_renew) };
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_renew) };
 
 	if (lease->places)
-		return dlk_records_renew(c, lease, text);
-	return compare(c, text ? eval : evalsha, text ? lua : sha, lease, true);
+		return dlk_records_renew(c, lease, by_source);
+	return compare(c, by_source ? eval : evalsha, by_source ? lua : sha,
+		       lease, true);
 }
 
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,

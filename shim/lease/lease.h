@@ -23,14 +23,14 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_waiter *waiter, struct dlk_answer *answer);
 
 /*
- * Queue a release, by the script's name or (text) as a whole, for a server
- * that was restarted does not know the name: that one wakes nobody.  Flush it;
- * its reply is judged by dlk_lease_released(): 0 for "the lease is not there
- * any more", -ENOENT for "again, with text", -EAGAIN, -EREMOTEIO; NULL (never
+ * Queue a release, by the script's name or by its source, for a server that was
+ * restarted does not know the name: the source wakes nobody.  Flush it; its
+ * reply is judged by dlk_lease_released(): 0 for "the lease is not there any
+ * more", -ENOENT for "again, by its source", -EAGAIN, -EREMOTEIO; NULL (never
  * came) -EPIPE.
  */
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
-		      bool text);
+		      bool by_source);
 int dlk_lease_released(const redisReply *reply);
 
 /*
@@ -42,8 +42,8 @@ int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease);
 
 /* The same in two steps for renewals, so that many share a round trip. */
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
-		    bool text);
-/* 0, DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (again, with text), -errno */
+		    bool by_source);
+/* 0, DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (by its source), -errno */
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease);
 

@@ -297,7 +297,7 @@ static void list_free(struct list *l)
 
 static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 		    uint64_t seq, const struct dlk_range *page,
-		    const struct list *list, bool text)
+		    const struct list *list, bool by_source)
 {
 	struct dlk_number s;
 	char bounds[DLK_BOUNDS_LEN + 1];
@@ -308,8 +308,8 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 	const struct dlk_arg sha = dlk_script_name(c, DLK_RECORDS_SET);
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_drop) };
 	const struct dlk_arg args[] = {
-		text ? eval : evalsha,
-		text ? lua : sha,
+		by_source ? eval : evalsha,
+		by_source ? lua : sha,
 		three,
 		key_of(lease),
 		places_of(lease),
@@ -326,7 +326,7 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 
 int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 		    uint64_t seq, struct dlk_range *window,
-		    const struct dlk_ranges *held, bool text)
+		    const struct dlk_ranges *held, bool by_source)
 {
 	struct dlk_range rest = *window, page;
 	struct list list;
@@ -337,7 +337,7 @@ int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 	err = list_page(&list, &page, held, n);
 	if (err)
 		return err;
-	err = set_page(c, lease, seq, &page, &list, text);
+	err = set_page(c, lease, seq, &page, &list, by_source);
 	list_free(&list);
 	if (!err)
 		*window = rest;
@@ -370,14 +370,14 @@ int dlk_records_was_set(const redisReply *r, uint64_t *seq)
 /* --- renew ---------------------------------------------------------------- */
 
 int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
-		      bool text)
+		      bool by_source)
 {
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_renew) };
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_renew) };
 	struct dlk_number ttl;
 	const struct dlk_arg args[] = {
-		text ? eval : evalsha,
-		text ? lua : sha,
+		by_source ? eval : evalsha,
+		by_source ? lua : sha,
 		two,
 		key_of(lease),
 		places_of(lease),
@@ -485,7 +485,8 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* The number of its last request; a string is its first one's. */
 static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
-		    const struct dlk_lease *lease, uint64_t *seq, bool *text)
+		    const struct dlk_lease *lease, uint64_t *seq,
+		    bool *by_source)
 {
 	const struct dlk_arg hget[] = { { LITERAL("HGET") },
 					key_of(lease),
@@ -495,12 +496,12 @@ static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 	const redisReply *r;
 	int err = dlk_script_call(c, deadline_ns, 3, hget, &r);
 
-	*text = false;
+	*by_source = false;
 	if (err)
 		return err;
 	if (r->type == REDIS_REPLY_ERROR && strncmp(r->str, "WRONG", 5) == 0) {
 		*seq = 1;
-		*text = true;
+		*by_source = true;
 		err = dlk_script_call(c, deadline_ns, 2, get, &r);
 		if (err)
 			return err;
@@ -563,14 +564,14 @@ int dlk_records_list(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
 	char from[MEMBER_LEN + 2] = "[O";
-	bool text;
+	bool by_source;
 	int n = dlk_conn_open(c, deadline_ns);
 
 	if (!n)
-		n = read_seq(c, deadline_ns, lease, seq, &text);
+		n = read_seq(c, deadline_ns, lease, seq, &by_source);
 	if (n)
 		return n;
-	if (text)
+	if (by_source)
 		return dlk_ranges_set(held, whole);
 	memcpy(from + 2, random_of(lease).text, DLK_RANDOM_LEN);
 	do {
@@ -585,7 +586,7 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 		       const struct dlk_ranges *held)
 {
 	struct dlk_range rest = { .end = DLK_RANGE_MAX };
-	bool text = false;
+	bool by_source = false;
 	int err = 0;
 
 	while (!err && rest.start <= rest.end) {
@@ -593,7 +594,7 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 		uint64_t seen = 0;
 		const redisReply *r;
 
-		err = dlk_records_set(c, lease, seq, &rest, held, text);
+		err = dlk_records_set(c, lease, seq, &rest, held, by_source);
 		if (!err)
 			err = dlk_conn_flush(c, deadline_ns);
 		if (!err)
@@ -601,9 +602,9 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 		if (!err)
 			err = dlk_records_was_set(r, &seen);
 		/* By its name it is not known; or it was too much at once. */
-		if ((err == -ENOENT && !text) ||
+		if ((err == -ENOENT && !by_source) ||
 		    (err == DLK_OLD_SEQ && seen == seq)) {
-			text |= err == -ENOENT;
+			by_source |= err == -ENOENT;
 			rest = before;
 			err = 0;
 		}

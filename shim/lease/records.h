@@ -77,7 +77,7 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Queue a set: in *window (its type does not matter) the owner has what `held`
- * has there.  By the script's name or (text) as a whole, as
+ * has there.  By the script's name or by its source, as
  * dlk_lease_release(): that one wakes nobody.  More than DLK_RECORDS_PAGE
  * ranges take several: *window becomes what is still to be sent, with a greater
  * number each, until its start is behind its end.
@@ -91,23 +91,23 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
  */
 int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 		    uint64_t seq, struct dlk_range *window,
-		    const struct dlk_ranges *held, bool text);
+		    const struct dlk_ranges *held, bool by_source);
 
 /*
  * Its reply: 0, done; DLK_OLD_SEQ and *seq (more than 1,000 ranges go in
  * several calls: all but the last one are so answered); -ENOENT for "again,
- * with text";
+ * by its source";
  * -EAGAIN, -EREMOTEIO; NULL (never came) -EPIPE.
  */
 int dlk_records_was_set(const redisReply *reply, uint64_t *seq);
 
 /*
  * A renewal in two steps, so that many share a round trip.  0, DLK_LOST,
- * DLK_GONE, DLK_REPLACED, -ENOENT (again, with text), -errno.  It does not
+ * DLK_GONE, DLK_REPLACED, -ENOENT (again, by its source), -errno.  It does not
  * tell what the owner holds.
  */
 int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
-		      bool text);
+		      bool by_source);
 int dlk_records_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease);
 

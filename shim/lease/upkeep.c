@@ -11,7 +11,7 @@ enum { TO_ASK = 1000 };
 /* What is asked about each lease of a batch. */
 struct question {
 	int (*send)(struct dlk_conn *c, const struct dlk_lease *lease,
-		    bool text);
+		    bool by_source);
 	int (*answer)(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_renewal *u);
 	bool learnt; /* its text teaches the server its name */
@@ -48,22 +48,22 @@ static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	uint64_t now = dlk_now_ns();
 	/* Of a lease of a whole file, of records. */
-	bool text[2] = { which != TO_ASK, which != TO_ASK };
+	bool by_source[2] = { which != TO_ASK, which != TO_ASK };
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++) {
-		bool *as_text = &text[u[i].lease->places != NULL];
+		bool *use_source = &by_source[u[i].lease->places != NULL];
 
 		if (u[i].result != which)
 			continue;
 		u[i].asked_ns = now;
-		err = q->send(c, u[i].lease, *as_text);
+		err = q->send(c, u[i].lease, *use_source);
 		if (err == -ENOBUFS) {
 			err = dlk_conn_flush(c, deadline_ns);
 			if (!err)
-				err = q->send(c, u[i].lease, *as_text);
+				err = q->send(c, u[i].lease, *use_source);
 		}
-		*as_text &= !q->learnt;
+		*use_source &= !q->learnt;
 	}
 	return err ? err : dlk_conn_flush(c, deadline_ns);
 }
