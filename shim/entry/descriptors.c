@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <mntent.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,10 +17,17 @@
 #include "entry/hints.h"
 #include "entry/lifecycle.h"
 #include "entry/start.h"
+#include "os/proc.h"
 #include "os/real.h"
+#include "os/signals.h"
+#include "os/sys.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
-#include "hold/state.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/self.h"
+#include "hold/shadow.h"
+#include "lock/close.h"
 #include "lock/follow.h"
 
 static bool own(int fd)
@@ -30,7 +38,7 @@ static bool own(int fd)
 /* A child of fork has its parent's shadows, and none of its leases. */
 static bool holds(void)
 {
-	return atomic_load(&dlk.n_held) || atomic_load(&dlk.n_shadows);
+	return dlk_any_held() || dlk_shadow_any();
 }
 
 /* Who waits with one of these is told. */
@@ -174,7 +182,7 @@ static void replacing(int from, int to)
 /* From here on a description may have two descriptors (see dlk_flock_owner). */
 void dlk_entry_dup(int from, int to)
 {
-	atomic_store(&dlk.dups, true);
+	atomic_store(&dlk_self.dups, true);
 	if (to >= 0)
 		replacing(from, to);
 }
@@ -264,7 +272,7 @@ static int close_own_table(unsigned first, unsigned last, int flags)
 static void closing_span(unsigned first, unsigned last)
 {
 	closing_known(first, last);
-	if (atomic_load(&dlk.n_held))
+	if (dlk_any_held())
 		dlk_record_closing_span(first, last);
 }
 
@@ -311,15 +319,15 @@ DLK_EXPORT void closefrom(int lowest)
  */
 void dlk_entry_passing(void)
 {
-	if (dlk.on)
-		atomic_store(&dlk.shares, true);
+	if (dlk_self.on)
+		atomic_store(&dlk_self.shares, true);
 }
 
 static void note_passing(const struct msghdr *msg)
 {
 	struct msghdr m = *msg;
 
-	if (!dlk.on || !m.msg_control || m.msg_controllen == 0)
+	if (!dlk_self.on || !m.msg_control || m.msg_controllen == 0)
 		return;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)

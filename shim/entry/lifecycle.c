@@ -7,6 +7,8 @@
 #include "entry/lifecycle.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,9 +17,15 @@
 #include "entry/start.h"
 #include "os/log.h"
 #include "os/real.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "hold/container.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
-#include "hold/state.h"
+#include "hold/hold.h"
+#include "hold/release.h"
+#include "hold/self.h"
+#include "hold/thread.h"
 #include "lock/follow.h"
 
 enum { FLUSH_MS = 200 };
@@ -27,7 +35,7 @@ static void flush_releases(void)
 {
 	struct dlk_call call;
 
-	if (atomic_load(&dlk.n_owed) == 0)
+	if (!dlk_any_owed())
 		return;
 	dlk_enter(&call);
 	dlk_release_flush(FLUSH_MS);
@@ -38,7 +46,7 @@ static void cut_short(void)
 {
 	struct dlk_call call;
 
-	if (atomic_load(&dlk.n_held) == 0)
+	if (!dlk_any_held())
 		return;
 	dlk_enter(&call);
 	dlk_cut_short();
@@ -49,7 +57,7 @@ void dlk_before_exec(void)
 {
 	if (!dlk_alive())
 		return;
-	atomic_store(&dlk.shares, true);
+	atomic_store(&dlk_self.shares, true);
 	dlk_handover_all();
 	flush_releases();
 }
@@ -58,7 +66,7 @@ void dlk_before_exit(void)
 {
 	if (!dlk_alive())
 		return;
-	atomic_store(&dlk.ending, true);
+	atomic_store(&dlk_self.ending, true);
 	dlk_handover_all();
 	flush_releases();
 	cut_short();
@@ -163,7 +171,7 @@ void dlk_after_pid_namespace(bool done)
 	dlk_enter(&call);
 	if (done)
 		dlk_note_pid_namespace(true);
-	else if (atomic_load(&dlk.n_held) == 0)
+	else if (!dlk_any_held())
 		dlk_delegation_dismiss();
 	dlk_leave(&call);
 }
@@ -171,7 +179,7 @@ void dlk_after_pid_namespace(bool done)
 void dlk_after_net_namespace(void)
 {
 	if (dlk_alive())
-		atomic_store(&dlk.away, true);
+		atomic_store(&dlk_self.away, true);
 }
 
 /* With one thread only, there is no other table to mistake for it. */
@@ -181,6 +189,6 @@ void dlk_after_own_table(void)
 	int err = errno;
 
 	if (dlk_stat("/proc/self/task", &st, 0) < 0 || st.st_nlink != 2 + 1)
-		atomic_store(&dlk.tables, true);
+		atomic_store(&dlk_self.tables, true);
 	errno = err;
 }

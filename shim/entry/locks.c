@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -14,14 +15,17 @@
 #include "entry/lifecycle.h"
 #include "entry/start.h"
 #include "os/real.h"
-#include "hold/state.h"
+#include "os/signals.h"
+#include "hold/self.h"
 #include "lock/borrowed.h"
+#include "lock/flock.h"
+#include "lock/record.h"
 
 /* As the call's result; errno is set on failure only. */
 static int result(int r, int saved)
 {
 	/* In a destructor that runs after ours. */
-	if (r <= 0 && atomic_load(&dlk.ending))
+	if (r <= 0 && atomic_load(&dlk_self.ending))
 		dlk_before_exit();
 	errno = r < 0 ? -r : saved;
 	return r < 0 ? -1 : r;
@@ -88,7 +92,7 @@ int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 		return result(r, saved);
 	errno = saved;
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
-		atomic_store(&dlk.dups, true);
+		atomic_store(&dlk_self.dups, true);
 	return next(fd, cmd, arg);
 }
 

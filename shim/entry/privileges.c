@@ -22,7 +22,7 @@
 #include "entry/hints.h"
 #include "entry/lifecycle.h"
 #include "os/real.h"
-#include "hold/state.h"
+#include "hold/self.h"
 
 #define DLK_PRIVILEGED(name, parameters, arguments)                            \
 	DLK_EXPORT int name parameters                                         \
@@ -101,7 +101,7 @@ static int kind_of(int fd, int type)
 
 int dlk_entry_setns(int fd, int type)
 {
-	const int kinds = dlk.on ? kind_of(fd, type) : 0;
+	const int kinds = dlk_self.on ? kind_of(fd, type) : 0;
 	struct dlk_privileged p;
 	int r;
 

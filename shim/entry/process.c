@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <threads.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@
 #include "entry/lifecycle.h"
 #include "entry/start.h"
 #include "os/real.h"
-#include "hold/state.h"
 
 static void need(const void *pointer)
 {

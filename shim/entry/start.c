@@ -19,6 +19,9 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -26,12 +29,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "os/log.h"
 #include "os/real.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "lease/store.h"
 #include "hold/delegation.h"
+#include "hold/file_lock.h"
 #include "hold/handover.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/identity.h"
 #include "hold/inherited.h"
-#include "hold/state.h"
+#include "hold/owner.h"
+#include "hold/renewer.h"
+#include "hold/self.h"
+#include "hold/shadow.h"
+#include "hold/thread.h"
 #include "hold/wait_report.h"
 #include "lock/follow.h"
 
@@ -64,7 +79,7 @@ void dlk_before_child(void)
 {
 	if (!dlk_alive())
 		return;
-	atomic_store(&dlk.shares, true);
+	atomic_store(&dlk_self.shares, true);
 	dlk_handover_all();
 }
 
@@ -74,11 +89,30 @@ static bool stays_open(int fd)
 	return dlk_shadow_is_own(fd) || dlk_log_is_own(fd);
 }
 
+static void forget_own(void)
+{
+	dlk_own_forget(stays_open);
+}
+
+static void forget_pid_namespace(void)
+{
+	dlk_note_pid_namespace(false);
+}
+
 /*
- * In a child of fork(2): it has its parent's memory but none of its threads,
- * none of its leases (they stay with the description: the parent's keeper
- * sees their end), and must not speak on its connections.
+ * What a child of fork(2) starts anew, all of it: it has its parent's memory
+ * but none of its threads, none of its leases (they stay with the description:
+ * the parent's keeper sees their end), and must not speak on its connections.
+ * The mutexes may be locked, by threads that are not here.
  */
+static void (*const forget[])(void) = {
+	dlk_holds_forget,       dlk_hold_forget,      dlk_thread_forget,
+	dlk_self_forget,        forget_pid_namespace, dlk_shadow_forked,
+	dlk_gates_forget,       dlk_follow_forget,    dlk_inherited_forget,
+	dlk_wait_report_forget, dlk_stores_forget,    dlk_delegation_forget,
+	dlk_log_forked,         forget_own,           dlk_identity_forget,
+};
+
 static void after_fork(void)
 {
 	struct dlk_call call;
@@ -86,54 +120,13 @@ static void after_fork(void)
 	dlk_enter(&call);
 	if (atomic_load(&page->pid) == 0) {
 		atomic_store(&page->pid, dlk_pid());
-		pthread_mutex_init(&dlk.mutex, NULL);
-		/* The objects are a copy of the parent's; a few pages. */
-		if (dlk.held)
-			memset(dlk.chains, 0, sizeof(dlk.chains));
-		dlk.held = NULL;
-		dlk.spare = NULL;
-		dlk.thread_runs = false;
-		dlk.thread_tid = 0;
-		atomic_store(&dlk.paused, 0);
-		atomic_store(&dlk.thread_missed, false);
-		atomic_store(&dlk.main_ends, false);
-		atomic_store(&dlk.tables, false);
-		atomic_store(&dlk.away, false);
-		dlk_note_pid_namespace(false);
-		atomic_store(&dlk.n_held, 0);
-		atomic_store(&dlk.n_owed, 0);
-		atomic_store(&dlk.shares, true);
-		atomic_store(&dlk.last_words, 0);
-		dlk_gates_forget();
-		dlk_follow_forget();
-		dlk_wait_report_forget();
-		dlk_inherited_forget();
-		dlk_stores_forget();
-		dlk_delegation_forget();
-		dlk_log_forked();
-		dlk_own_forget(stays_open);
-		dlk_identity_forget();
+		for (size_t i = 0; i < sizeof(forget) / sizeof(forget[0]); i++)
+			forget[i]();
 	}
 	dlk_leave(&call);
 }
 
 /* --- the beginning -------------------------------------------------------- */
-
-/* Which descriptors we began with: others may have those too (DESIGN L4). */
-static void note_open_descriptors(void)
-{
-	enum { LAST = 255 };
-	struct pollfd p[LAST + 1];
-
-	for (int fd = 0; fd <= LAST; fd++)
-		p[fd] = (struct pollfd){ .fd = fd };
-	if (dlk_poll(p, LAST + 1, 0) < 0) /* RLIMIT_NOFILE is less */
-		memset(dlk.open_at_start, 0xff, sizeof(dlk.open_at_start));
-	else
-		for (int fd = 0; fd <= LAST; fd++)
-			if (!(p[fd].revents & POLLNVAL))
-				dlk.open_at_start[fd / 64] |= 1ULL << (fd % 64);
-}
 
 /* The keeper lies beside this library, in the build tree and installed. */
 static void find_keeper(bool secure)
@@ -141,12 +134,12 @@ static void find_keeper(bool secure)
 	Dl_info info;
 	char *slash;
 
-	strcpy(dlk.keeper_path, DLK_LIBEXECDIR "/dlock-keeper");
-	if (secure || !dladdr(&dlk, &info) || info.dli_fname[0] != '/' ||
-	    strlen(info.dli_fname) + 16 > sizeof(dlk.keeper_path))
+	strcpy(dlk_self.keeper_path, DLK_LIBEXECDIR "/dlock-keeper");
+	if (secure || !dladdr(&dlk_self, &info) || info.dli_fname[0] != '/' ||
+	    strlen(info.dli_fname) + 16 > sizeof(dlk_self.keeper_path))
 		return;
-	strcpy(dlk.keeper_path, info.dli_fname);
-	slash = strrchr(dlk.keeper_path, '/');
+	strcpy(dlk_self.keeper_path, info.dli_fname);
+	slash = strrchr(dlk_self.keeper_path, '/');
 	strcpy(slash + 1, "dlock-keeper");
 }
 
@@ -155,11 +148,11 @@ static bool load_config(bool secure)
 {
 	const char *named = secure ? NULL : getenv("DLOCK_CONFIG");
 	const char *file = named && named[0] ? named : DLK_CONFIG_DEFAULT;
-	int err = dlk_config_load(file, secure, NULL, NULL, &dlk.config,
-				  &dlk.broken);
+	int err = dlk_config_load(file, secure, NULL, NULL, &dlk_self.config,
+				  &dlk_self.broken);
 
 	if (err == 0) {
-		dlk.broken.text[0] = '\0';
+		dlk_self.broken.text[0] = '\0';
 		return true; /* without a rule, too: that is to be said */
 	}
 	/* No file, and none was asked for. */
@@ -174,11 +167,11 @@ static void turn_on(bool secure)
 			NULL);
 		return;
 	}
-	note_open_descriptors();
+	dlk_owner_begin();
 	dlk_log_open();
 	find_keeper(secure);
 	pthread_atfork(dlk_before_child, NULL, after_fork);
-	dlk.on = true;
+	dlk_self.on = true;
 }
 
 /*
@@ -240,8 +233,8 @@ static void refuse_for_now(void)
 	if (!is_configured() || !make_page())
 		return;
 	dlk_log_init(NULL, true);
-	strcpy(dlk.broken.text, "the program is still being relocated");
-	dlk.on = true;
+	strcpy(dlk_self.broken.text, "the program is still being relocated");
+	dlk_self.on = true;
 }
 
 /*
@@ -254,8 +247,8 @@ static void begin_once(void)
 
 	if (atomic_exchange(&begun, true))
 		return;
-	dlk.on = false;
-	dlk.broken.text[0] = '\0';
+	dlk_self.on = false;
+	dlk_self.broken.text[0] = '\0';
 	begin();
 }
 
@@ -285,9 +278,9 @@ enum dlk_presence dlk_presence(void)
 {
 	pid_t born;
 
-	if (!dlk.on)
+	if (!dlk_self.on)
 		begin_for_call();
-	if (!dlk.on)
+	if (!dlk_self.on)
 		return DLK_ABSENT;
 	born = atomic_load(&page->pid);
 	if (born == 0)

@@ -30,7 +30,8 @@
 #include "entry/lifecycle.h"
 #include "entry/start.h"
 #include "os/real.h"
-#include "hold/state.h"
+#include "os/sys.h"
+#include "lock/flock.h"
 
 /* Numbers below are looked up; the assembler needs it as a text. */
 #define DLK_NUMBERS  448

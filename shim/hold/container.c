@@ -23,6 +23,8 @@
  *     process 1: whoever shares it, in here, ends with us.
  *  2. No telling is "another has it".
  */
+#include "hold/container.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +33,18 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "config/config.h"
+#include "os/proc.h"
+#include "os/sys.h"
+#include "redis/pool.h"
+#include "lease/store.h"
 #include "lease/upkeep.h"
 #include "hold/delegation.h"
-#include "hold/state.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/owner.h"
+#include "hold/shadow.h"
+#include "hold/thread.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -203,14 +214,14 @@ static void shorten(struct dlk_held *h)
 	uint64_t renew_ns;
 	uint32_t told;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_hold_pin(h);
 	dlk_hold_cut(h, now, CUT_MS);
 	/* What it is told by CUT: each renewal is news to it from here on. */
 	h->keeper.known_until_ns = h->valid.deadline_ns;
 	renew_ns = h->valid.renew_ns;
 	told = h->keeper.number;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	dlk_delegation_cut(told, CUT_MS);
 	dlk_thread_need(renew_ns);
 }
@@ -239,7 +250,7 @@ void dlk_cut_short(void)
 	const uint64_t deadline = dlk_now_ns() + PATIENCE_MS * DLK_MS;
 	struct dlk_held *all[BATCH], *h;
 
-	if (atomic_load(&dlk.n_held) == 0 || !in_container())
+	if (!dlk_any_held() || !in_container())
 		return;
 	h = dlk_hold_next(NULL, may_be_cut, NULL);
 	while (h) {

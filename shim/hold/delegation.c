@@ -17,8 +17,16 @@
 #include "keeper/protocol.h"
 #include "os/log.h"
 #include "os/mounts.h"
+#include "os/proc.h"
 #include "os/shadowdir.h"
+#include "os/sys.h"
+#include "lease/store.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
 #include "hold/keeper_client.h"
+#include "hold/self.h"
+#include "hold/shadow.h"
+#include "hold/thread.h"
 #include "hold/trace.h"
 #include "model/timeline.h"
 
@@ -80,7 +88,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
 		.kind = kept_kind(h),
 		.coherent = h->coherent,
 		.remote = is_remote(h),
-		.server = (uint32_t)(h->rule->redis - dlk.config->redis),
+		.server = (uint32_t)(h->rule->redis - dlk_self.config->redis),
 		.pid = (uint32_t)dlk_pid(),
 		.granted_ns = h->valid.granted_ns,
 		.deadline_ns = h->valid.deadline_ns,
@@ -107,7 +115,7 @@ static int send_add(const struct dlk_held *h, struct dlk_keep_add *m)
 	fds[1] = dlk_shadow_program(h->fd);
 	if (fds[1] < 0)
 		return -EBADF;
-	fds[2] = dlk_shadowdir_open(dlk.config->state_dir, false, &why);
+	fds[2] = dlk_shadowdir_open(dlk_self.config->state_dir, false, &why);
 	err = dlk_keeper_send(&m->head, size, fds, fds[2] < 0 ? 2 : 3);
 	if (fds[2] >= 0)
 		dlk_close(fds[2]);
@@ -125,11 +133,11 @@ static int tell_add(struct dlk_held *h)
 	dlk_keeper_depends(h->lease.ttl_ms);
 	asked[m->head.seq % ASKED].number = m->head.seq;
 	asked[m->head.seq % ASKED].file = h->file;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	h->keeper.number = m->head.seq;
 	h->keeper.known_until_ns = m->deadline_ns;
 	h->keeper.due_ns = UINT64_MAX;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return 0;
 }
 
@@ -148,7 +156,7 @@ static void tell_failure(const struct dlk_held *h, int err)
 		dlk_line_end(&l);
 		return;
 	}
-	dlk_text_str(&l.text, dlk.keeper_path);
+	dlk_text_str(&l.text, dlk_self.keeper_path);
 	dlk_text_str(&l.text, ", and " DLK_LIBEXECDIR "/dlock-keeper: ");
 	dlk_text_str(&l.text, strerrordesc_np(-err) ?: "unknown error");
 	dlk_text_str(&l.text,
@@ -164,7 +172,7 @@ static struct dlk_held *find_asked(uint32_t number)
 {
 	struct dlk_held *h;
 
-	for (h = dlk.held; h; h = h->next)
+	for (h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number == number)
 			return h;
 	return NULL;
@@ -212,9 +220,9 @@ void dlk_delegation_refused(struct dlk_held *h, int err)
 {
 	bool tell;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	tell = refuse(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (tell)
 		tell_failure(h, err);
 }
@@ -222,13 +230,13 @@ void dlk_delegation_refused(struct dlk_held *h, int err)
 static void let_go(void)
 {
 	dlk_keeper_let_go();
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+	dlk_holds_lock();
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
 		if (h->keeper.number && !h->keeper.carried)
 			unkeep(h, dlk_now_ns());
 		h->keeper.number = 0;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 /* Of an ADD: yes, or no, at once or at last. */
@@ -244,7 +252,7 @@ static void answered(const struct dlk_keep_answer *a)
 		settled = a->seq;
 		return;
 	}
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	/* Was it a lease?  A later one may have its place by now. */
 	if (a->status || (int32_t)(asked[a->seq % ASKED].number - a->seq) >= 0)
 		h = find_lately(a->seq);
@@ -253,7 +261,7 @@ static void answered(const struct dlk_keep_answer *a)
 		h->keeper.carried = a->status == 0;
 		h->keeper.deaths = 0;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (!h)
 		return;
 	if (a->status)
@@ -272,12 +280,12 @@ static void lose(bool hangs)
 
 	lost++;
 	dlk_keeper_lose(hangs);
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
+	dlk_holds_lock();
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number && !h->keeper.carried &&
 		    (!first || h->keeper.number < first->keeper.number))
 			first = h;
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number)
 			unkeep(h, now);
 	if (first && hangs && ++first->keeper.deaths == DLK_DEATHS) {
@@ -287,7 +295,7 @@ static void lose(bool hangs)
 	}
 	if (tell)
 		dlk_hold_pin(first);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (tell) {
 		tell_failure(first, -ETIMEDOUT);
 		dlk_unpin(first);
@@ -305,11 +313,11 @@ static void lose_let_go(void)
 {
 	if (!dlk_keeper_let_go_ended())
 		return;
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
+	dlk_holds_lock();
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.carried && !h->keeper.number)
 			unkeep(h, dlk_now_ns());
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 bool dlk_delegation_listen(void)
@@ -349,7 +357,7 @@ static unsigned collect_renewed(struct dlk_keep_renewal *r)
 {
 	unsigned n = 0;
 
-	for (struct dlk_held *h = dlk.held; h && n < DLK_KEEP_RENEWALS;
+	for (struct dlk_held *h = dlk_holds_first(); h && n < DLK_KEEP_RENEWALS;
 	     h = h->next) {
 		if (!dlk_hold_is_held(h) || !h->keeper.number ||
 		    h->valid.deadline_ns <
@@ -376,9 +384,9 @@ static void tell_renewed(void)
 	unsigned n;
 
 	do {
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		n = collect_renewed(out.m.renewals);
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 		if (n)
 			dlk_keeper_send(&out.m.head,
 					sizeof(out.m) +

@@ -7,12 +7,17 @@
  * in a futex with nothing in hand, and lets signals be handled; or they wait
  * for as long as Redis is asked.
  */
-#include "hold/state.h"
+
+#include "hold/file_lock.h"
 
 #include <linux/futex.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/proc.h"
+#include "os/signals.h"
+#include "os/sys.h"
 #include "model/timeline.h"
 
 enum { GATES = 64 };

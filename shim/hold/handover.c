@@ -12,8 +12,13 @@
 
 #include <errno.h>
 
+#include "os/signals.h"
+#include "os/sys.h"
 #include "hold/delegation.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
 #include "hold/keeper_client.h"
+#include "hold/liveness.h"
 #include "model/timeline.h"
 
 enum { WINDOW = 32, FULL_MS = 5 };
@@ -27,13 +32,13 @@ static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
 {
 	enum progress p;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	p = h->state != HOLD_HELD              ? OVER
 	    : h->keeper.carried                ? KEPT
 	    : h->keeper.number                 ? WAITING
 	    : h->keeper.refused_ns >= began_ns ? REFUSED
 					       : UNTOLD;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return p;
 }
 
@@ -89,9 +94,9 @@ static bool has_keeper(const struct dlk_held *h)
 {
 	bool yes;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	yes = !dlk_hold_is_held(h) || h->keeper.carried;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return yes;
 }
 
@@ -107,8 +112,9 @@ static unsigned collect_unkept(struct dlk_held **all, uint64_t due_ns,
 {
 	unsigned n = 0;
 
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h && n < WINDOW; h = h->next) {
+	dlk_holds_lock();
+	for (struct dlk_held *h = dlk_holds_first(); h && n < WINDOW;
+	     h = h->next) {
 		/*
 		 * One that a conversion gives up just now is no lock of its
 		 * mode any more; its successor is handed over.  The
@@ -123,7 +129,7 @@ static unsigned collect_unkept(struct dlk_held **all, uint64_t due_ns,
 		dlk_hold_pin(h);
 		all[n++] = h;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return n;
 }
 
@@ -140,7 +146,7 @@ void dlk_handover_all(void)
 	struct dlk_call call;
 	unsigned n;
 
-	if (atomic_load(&dlk.n_held) == 0)
+	if (!dlk_any_held())
 		return;
 	dlk_enter(&call);
 	dlk_keeper_lock();
@@ -158,10 +164,10 @@ void dlk_handover_all(void)
 /* Not told, for another thread starts one, or its queue is full. */
 static void later(struct dlk_held *h)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	if (!h->keeper.number && h->keeper.due_ns <= dlk_now_ns())
 		h->keeper.due_ns = dlk_now_ns() + FULL_MS * DLK_MS;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 static bool tell_now(struct dlk_held *h)
@@ -203,13 +209,13 @@ void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 	const bool kept = dlk_handover(h);
 	uint32_t told = 0;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	h->fd = -1;
 	if (dlk_hold_is_held(h) && (kept || last)) {
 		told = h->keeper.number;
 		dlk_hold_drop(h);
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (!last)
 		return;
 	dlk_delegation_left(told);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The life of a hold: its state and its deadline; see hold.h. */
-#include "hold/state.h"
 
-#include "model/timeline.h"
+#include "hold/hold.h"
+
+#include <stdatomic.h>
+
 #include "os/check.h"
 #include "os/log.h"
+#include "os/sys.h"
+#include "hold/holds.h"
+#include "model/outbox.h"
+#include "model/timeline.h"
 
 /* --- the state ------------------------------------------------------------ */
 
@@ -21,17 +27,35 @@ static const unsigned legal[] = {
 	[HOLD_ENDED] = TO(HOLD_FREE),
 };
 
+static _Atomic unsigned n_held, n_owed;
+
+bool dlk_any_held(void)
+{
+	return atomic_load(&n_held) != 0;
+}
+
+bool dlk_any_owed(void)
+{
+	return atomic_load(&n_owed) != 0;
+}
+
+void dlk_hold_forget(void)
+{
+	atomic_store(&n_held, 0);
+	atomic_store(&n_owed, 0);
+}
+
 static void count(const struct dlk_held *h, unsigned by)
 {
 	if (dlk_hold_is_held(h))
-		atomic_fetch_add(&dlk.n_held, by);
+		atomic_fetch_add(&n_held, by);
 	else if (h->state == HOLD_RELEASING)
-		atomic_fetch_add(&dlk.n_owed, by);
+		atomic_fetch_add(&n_owed, by);
 }
 
 static void set_state(struct dlk_held *h, enum hold_state state)
 {
-	dlk_check_locked(&dlk.mutex);
+	dlk_holds_check();
 	dlk_check(legal[h->state] & TO(state));
 	count(h, -1U);
 	h->state = state;
@@ -44,18 +68,18 @@ static void free_ended(struct dlk_held *h)
 	if (h->state != HOLD_ENDED || h->pins || h->out.unanswered)
 		return;
 	set_state(h, HOLD_FREE);
-	dlk_table_remove(h);
+	dlk_holds_remove(h);
 }
 
 void dlk_hold_pin(struct dlk_held *h)
 {
-	dlk_check_locked(&dlk.mutex);
+	dlk_holds_check();
 	h->pins++;
 }
 
 void dlk_hold_unpin(struct dlk_held *h)
 {
-	dlk_check_locked(&dlk.mutex);
+	dlk_holds_check();
 	dlk_check(h->pins);
 	h->pins--;
 	free_ended(h);
@@ -63,9 +87,9 @@ void dlk_hold_unpin(struct dlk_held *h)
 
 void dlk_unpin(struct dlk_held *h)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_hold_unpin(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
@@ -73,15 +97,15 @@ struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
 {
 	struct dlk_held *h;
 
-	pthread_mutex_lock(&dlk.mutex);
-	h = from ? from->next : dlk.held;
+	dlk_holds_lock();
+	h = from ? from->next : dlk_holds_first();
 	while (h && !match(h, arg))
 		h = h->next;
 	if (h)
 		dlk_hold_pin(h);
 	if (from)
 		dlk_hold_unpin(from);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return h;
 }
 
@@ -105,14 +129,14 @@ uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
 			 : dlk_renew_ns(asked_ns, life_ms);
 	h->keeper.due_ns = dlk_handover_ns(h->valid.granted_ns);
 	set_state(h, HOLD_HELD);
-	dlk_table_add(h);
+	dlk_holds_add(h);
 	dlk_hold_pin(h);
 	return look_ns(h);
 }
 
 uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
 {
-	dlk_check_locked(&dlk.mutex);
+	dlk_holds_check();
 	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
 	h->valid.renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
 	h->valid.warned = false;
@@ -127,7 +151,7 @@ void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
 	/* A claim is short (lease/queue.h). */
 	const uint64_t soon = now_ns + (h->valid.deadline_ns - now_ns) / 4;
 
-	dlk_check_locked(&dlk.mutex);
+	dlk_holds_check();
 	dlk_check(now_ns < h->valid.deadline_ns);
 	h->valid.renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
 	if (h->valid.renew_ns > soon)
@@ -136,7 +160,7 @@ void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
 
 void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
 {
-	dlk_check_locked(&dlk.mutex);
+	dlk_holds_check();
 	if (h->valid.renew_ns > by_ns)
 		h->valid.renew_ns = by_ns;
 }
@@ -182,7 +206,7 @@ void dlk_hold_release(struct dlk_held *h)
 void dlk_hold_install_released(struct dlk_held *h)
 {
 	dlk_hold_release(h);
-	dlk_table_add(h);
+	dlk_holds_add(h);
 }
 
 void dlk_hold_drop(struct dlk_held *h)
@@ -211,11 +235,11 @@ void dlk_hold_lost(struct dlk_held *h, const char *why)
 {
 	bool lost;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	lost = h->state == HOLD_HELD;
 	if (lost)
 		dlk_hold_drop(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (lost)
 		dlk_hold_say(h, DLK_ERROR, " is LOST: ", why);
 }

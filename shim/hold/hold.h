@@ -27,19 +27,7 @@
 #include "model/outbox.h"
 #include "model/range.h"
 #include "os/log.h"
-
-/* A file, as L3 knows it. */
-struct dlk_file {
-	dev_t dev;
-	ino_t ino;       /* FUSE's server may change it (file_id.h) */
-	uint64_t handle; /* a hash of the file handle, on FUSE; else 0 */
-};
-
-/* The kernel's own number of it, of a device. */
-static inline uint64_t dlk_node(const struct dlk_file *file)
-{
-	return file->handle ? file->handle : file->ino;
-}
+#include "os/proc.h"
 
 enum hold_state {
 	HOLD_FREE,
@@ -49,20 +37,13 @@ enum hold_state {
 	HOLD_ENDED,      /* freed as soon as nobody works on it */
 };
 
-/* Whose lock it is, as the kernel has it (DESIGN L2). */
-enum dlk_kind {
-	DLK_FLOCK, /* the description's, flock(2) */
-	DLK_POSIX, /* the process's, fcntl(2) F_SETLK */
-	DLK_OFD,   /* the description's, fcntl(2) F_OFD_SETLK */
-};
-
 /*
  * One lease of this process.  Guarded by the mutex but for `lease` (const; its
  * ttl is cut once, see container.c).
  */
 struct dlk_held {
 	enum hold_state state;
-	struct dlk_held *next, **at; /* in dlk.held */
+	struct dlk_held *next, **at; /* in holds.c */
 	struct dlk_held *chain;      /* of those with its file's hash */
 	unsigned pins;               /* who work on it, without the mutex */
 	enum dlk_kind kind;
@@ -158,5 +139,10 @@ void dlk_hold_lost(struct dlk_held *h, const char *why);
 /* 'the lease "KEY" at redis NAME' what why */
 void dlk_hold_say(const struct dlk_held *h, enum dlk_level level,
 		  const char *what, const char *why);
+
+/* Are there any that are held, or to be released?  For the hooks' fast path. */
+bool dlk_any_held(void);
+bool dlk_any_owed(void);
+void dlk_hold_forget(void); /* in a child: there are none */
 
 #endif

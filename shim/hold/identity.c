@@ -6,10 +6,12 @@
  * its locks, two kernels never do.  Only the short command name is told, not
  * its arguments, which may be secrets.
  */
-#include "hold/state.h"
+
+#include "hold/identity.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,7 +19,11 @@
 #include <unistd.h>
 
 #include "os/file_id.h"
+#include "os/proc.h"
+#include "os/sys.h"
+#include "hold/self.h"
 #include "model/text.h"
+#include "model/token.h"
 
 /* Read once a process; the same bytes whoever writes them, so no mutex. */
 static struct {
@@ -38,7 +44,7 @@ void dlk_identity_forget(void)
 static void learn_host(void)
 {
 	char id[64], word[DLK_WORD_MAX];
-	const char *host_id = dlk.config->host_id;
+	const char *host_id = dlk_self.config->host_id;
 	struct dlk_text t;
 
 	if (dlk_slurp("/proc/sys/kernel/random/boot_id", id, sizeof(id)) < 36)

@@ -20,6 +20,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "os/proc.h"
+#include "os/sys.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+
 enum { UNKNOWN, SOME, NONE };
 static _Atomic int state;
 
@@ -185,9 +190,10 @@ bool dlk_holds_records(void)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&dlk.mutex);
-	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
+	dlk_holds_lock();
+	for (const struct dlk_held *h = dlk_holds_first(); h && !found;
+	     h = h->next)
 		found = dlk_hold_is_held(h) && h->kind == DLK_POSIX;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return found || dlk_inherited_any();
 }

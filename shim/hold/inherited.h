@@ -3,7 +3,7 @@
 #ifndef DLK_INHERITED_H
 #define DLK_INHERITED_H
 
-#include "hold/state.h"
+#include "os/proc.h"
 
 /* At each record call, before the kernel's lock: which files have some? */
 void dlk_inherited_look(void);

@@ -7,8 +7,10 @@
 #include <linux/capability.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,8 +18,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "os/log.h"
-#include "hold/state.h"
+#include "os/sys.h"
+#include "hold/self.h"
+#include "hold/thread.h"
 #include "model/timeline.h"
 
 /*
@@ -153,7 +158,8 @@ static pid_t spawn(int their_end)
 	pid_t pid;
 
 	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
-	pid = dlk_spawn(dlk.keeper_path, argv, envp, their_end, log, false);
+	pid = dlk_spawn(dlk_self.keeper_path, argv, envp, their_end, log,
+			false);
 	if (pid == -ENOENT || pid == -EACCES)
 		pid = dlk_spawn(fallback, argv, envp, their_end, log, false);
 	return pid;
@@ -166,10 +172,10 @@ static int send_servers(int fd)
 				 .type = DLK_KEEP_START };
 	struct iovec iov[1 + DLK_KEEP_SERVERS] = { { &head, sizeof(head) } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
-	const struct dlk_redis *r = dlk.config->redis;
+	const struct dlk_redis *r = dlk_self.config->redis;
 
-	for (unsigned i = 0; i < dlk.config->n_redis && i < DLK_KEEP_SERVERS;
-	     i++)
+	for (unsigned i = 0;
+	     i < dlk_self.config->n_redis && i < DLK_KEEP_SERVERS; i++)
 		iov[msg.msg_iovlen++] = (struct iovec){
 			(void *)(uintptr_t)r[i].endpoints,
 			sizeof(*r[i].endpoints),

@@ -7,7 +7,7 @@
  *
  * All functions but _lock want the lock, which is held for a few system calls
  * that never sleep: _start and _wait let go of it meanwhile.  Signals are
- * blocked (dlk_enter).  The lock is taken before dlk.mutex.
+ * blocked (dlk_enter).  The lock is taken before that of the holds.
  */
 #ifndef DLK_KEEPER_CLIENT_H
 #define DLK_KEEPER_CLIENT_H

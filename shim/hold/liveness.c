@@ -6,10 +6,21 @@
  *
  * No telling (no /proc, threads with tables of their own) is "there".
  */
+#include "hold/liveness.h"
+
+#include <stdatomic.h>
 #include <sys/file.h>
 
+#include "os/proc.h"
 #include "hold/delegation.h"
-#include "hold/state.h"
+#include "hold/file_lock.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "hold/self.h"
+#include "hold/shadow.h"
+#include "model/range.h"
 
 /* --- record locks --------------------------------------------------------- */
 
@@ -43,10 +54,10 @@ static bool is_lost_description(void *arg, int fd)
 	const struct dlk_held *h = arg, *other = NULL;
 	bool claimed = false, locked = false;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	while (!claimed && (other = dlk_held_find_records(&h->file, other)))
 		claimed = other != h && dlk_record_is_owner(other, DLK_OFD, fd);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return !claimed &&
 	       dlk_kernel_records(fd, DLK_OFD, dlk_kernel_note_any, &locked) ==
 		       0 &&
@@ -73,10 +84,10 @@ static int find_description(struct dlk_held *h)
 	fd = dlk_kernel_find(&h->file, DLK_ANY_MODE, is_lost_description, h);
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
-		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
-	pthread_mutex_lock(&dlk.mutex);
+		return fd == -1 && !atomic_load(&dlk_self.tables) ? 0 : -1;
+	dlk_holds_lock();
 	h->fd = fd;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return 1;
 }
 
@@ -97,7 +108,7 @@ static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
 	}
 	if (kernel->n || there < 1)
 		return there;
-	return atomic_load(&dlk.tables) ? -1 : 0;
+	return atomic_load(&dlk_self.tables) ? -1 : 0;
 }
 
 /* (gate) */
@@ -130,11 +141,11 @@ static bool unclaimed(void *arg, int fd)
 {
 	const struct dlk_held *h = arg, *other = NULL;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	do {
 		other = dlk_held_find(&h->file, other);
 	} while (other && (other == h || other->fd != fd));
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return !other;
 }
 
@@ -158,11 +169,11 @@ int dlk_lock_is_there(struct dlk_held *h)
 	fd = dlk_kernel_find(&h->file, dlk_hold_mode(h), unclaimed, h);
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
-		return fd == -1 && !atomic_load(&dlk.tables) ? 0 : -1;
-	pthread_mutex_lock(&dlk.mutex);
+		return fd == -1 && !atomic_load(&dlk_self.tables) ? 0 : -1;
+	dlk_holds_lock();
 	if (dlk_hold_is_held(h))
 		h->fd = fd;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return 1;
 }
 
@@ -176,7 +187,7 @@ void dlk_lock_ended(struct dlk_held *h)
 	uint32_t told = 0;
 	bool send = false;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	if (h->state == HOLD_HELD) {
 		/* A process's own locks are nobody else's. */
 		send = h->kind == DLK_POSIX ||
@@ -189,7 +200,7 @@ void dlk_lock_ended(struct dlk_held *h)
 		else
 			dlk_hold_drop(h);
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (send) {
 		dlk_delegation_drop(told);
 		dlk_release_send(h);

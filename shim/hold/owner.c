@@ -3,9 +3,37 @@
  * Which lease is this descriptor's?  A description's, or the process's (DESIGN
  * L2), and not that of another one that has the same number by now.
  */
-#include "hold/state.h"
 
+#include "hold/owner.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/file.h>
+
+#include "os/proc.h"
+#include "os/sys.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/self.h"
+
+static uint64_t open_at_start[4]; /* descriptors 0..255 */
+
+/* Which descriptors we began with: others may have those too (DESIGN L4). */
+void dlk_owner_begin(void)
+{
+	enum { LAST = 255 };
+	struct pollfd p[LAST + 1];
+
+	for (int fd = 0; fd <= LAST; fd++)
+		p[fd] = (struct pollfd){ .fd = fd };
+	if (dlk_poll(p, LAST + 1, 0) < 0) /* RLIMIT_NOFILE is less */
+		memset(open_at_start, 0xff, sizeof(open_at_start));
+	else
+		for (int fd = 0; fd <= LAST; fd++)
+			if (!(p[fd].revents & POLLNVAL))
+				open_at_start[fd / 64] |= 1ULL << (fd % 64);
+}
 
 /*
  * May somebody else have the description?  Not if it is none that we began
@@ -13,9 +41,9 @@
  */
 bool dlk_shared(int fd)
 {
-	if (fd < 0 || fd > 255 || atomic_load(&dlk.shares))
+	if (fd < 0 || fd > 255 || atomic_load(&dlk_self.shares))
 		return true;
-	return dlk.open_at_start[fd / 64] >> (fd % 64) & 1;
+	return open_at_start[fd / 64] >> (fd % 64) & 1;
 }
 
 /* --- flock(2) ------------------------------------------------------------- */
@@ -53,26 +81,26 @@ struct dlk_held *dlk_flock_owner(int fd)
 	struct dlk_file file;
 	int mode;
 
-	if (atomic_load(&dlk.n_held) == 0 || dlk_kernel_file(fd, &file) < 0)
+	if (!dlk_any_held() || dlk_kernel_file(fd, &file) < 0)
 		return NULL;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	h = dlk_held_find(&file, NULL);
 	more = h ? dlk_held_find(&file, h) : NULL;
 	/*
 	 * The one descriptor of the one process: it is the description, or
 	 * one that was opened after that was closed behind our back.
 	 */
-	if (h &&
-	    (more || h->fd != fd || atomic_load(&dlk.dups) || dlk_shared(fd))) {
-		pthread_mutex_unlock(&dlk.mutex);
+	if (h && (more || h->fd != fd || atomic_load(&dlk_self.dups) ||
+		  dlk_shared(fd))) {
+		dlk_holds_unlock();
 		/* A description without a lock has none to give. */
 		mode = dlk_kernel_flock_mode(fd);
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		h = mode == LOCK_UN ? NULL : find_lease(&file, fd, mode);
 	}
 	if (h)
 		dlk_hold_pin(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return h;
 }
 
@@ -116,18 +144,18 @@ struct dlk_held *dlk_record_owner(const struct dlk_file *file,
 	struct dlk_held *h;
 	bool may;
 
-	if (atomic_load(&dlk.n_held) == 0)
+	if (!dlk_any_held())
 		return NULL;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	h = find_held(file, kind, fd, false);
 	if (!h) {
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 		may = may_own(kind, fd);
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		h = may ? find_held(file, kind, fd, true) : NULL;
 	}
 	if (h)
 		dlk_hold_pin(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return h;
 }

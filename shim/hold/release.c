@@ -9,12 +9,27 @@
  * wrong, or the server has seen a later request first, the whole list is sent,
  * with a number of its own: by then nobody knows what the server has.
  */
-#include <errno.h>
+#include "hold/release.h"
 
-#include "hold/delegation.h"
-#include "hold/state.h"
-#include "hold/trace.h"
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "config/config.h"
+#include "os/sys.h"
+#include "redis/conn.h"
+#include "redis/pool.h"
+#include "lease/lease.h"
 #include "lease/records.h"
+#include "lease/store.h"
+#include "hold/delegation.h"
+#include "hold/file_lock.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/self.h"
+#include "hold/thread.h"
+#include "hold/trace.h"
+#include "model/outbox.h"
+#include "model/range.h"
 #include "model/timeline.h"
 
 static const struct dlk_range whole = { .end = DLK_RANGE_MAX };
@@ -26,9 +41,9 @@ static const struct dlk_endpoint *server_of(const struct dlk_held *h)
 
 static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_outbox_put(&h->out, message, at);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	dlk_thread_need(at);
 }
 
@@ -43,7 +58,7 @@ static void answered(struct dlk_held *h, enum outbox_message message,
 					   : dlk_lease_released(reply);
 	bool settled;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_hold_pin(h);
 	settled = dlk_outbox_answered(&h->out, message, err, dlk_now_ns());
 	again = h->out.unsent ? h->out.due_ns : UINT64_MAX;
@@ -52,7 +67,7 @@ static void answered(struct dlk_held *h, enum outbox_message message,
 	if (settled && h->state == HOLD_RELEASING)
 		dlk_hold_drop(h);
 	dlk_hold_unpin(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (again != UINT64_MAX)
 		dlk_thread_need(again);
 }
@@ -78,10 +93,10 @@ static void weakened(void *h, const redisReply *reply)
 static int append_ranges(struct dlk_conn *c, struct dlk_held *h,
 			 struct dlk_range *window)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	if (h->seq < h->seen_seq)
 		h->seq = h->seen_seq;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return dlk_records_set(c, &h->lease, ++h->seq, window, &h->ranges,
 			       h->out.by_source);
 }
@@ -122,10 +137,10 @@ static int send_one(struct dlk_conn *c, struct dlk_held *h,
 	if (err)
 		return err;
 	/* The next lock on this connection reads the answer; or the thread. */
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_outbox_sent(&h->out, message, dlk_now_ns());
 	look_ns = h->out.due_ns;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	dlk_conn_defer(c, then[message], h);
 	dlk_conn_flush(c, deadline_ns); /* a failure tells answered() */
 	dlk_thread_need(look_ns);
@@ -205,9 +220,9 @@ static void read_answers(struct dlk_held *h, uint64_t deadline_ns,
 		dlk_link_put(c);
 	}
 	/* Not ours yet: its connection is busy, whoever has it will read. */
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_outbox_looked(&h->out, dlk_now_ns());
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 static void send_ranges_again(struct dlk_held *h, uint64_t deadline_ns,
@@ -229,12 +244,12 @@ void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
 	enum outbox_message message;
 	enum outbox_step step;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	message = h->out.message;
 	step = dlk_outbox_next(&h->out, dlk_now_ns());
 	if (step == OUTBOX_FORGET)
 		dlk_hold_drop(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (step == OUTBOX_READ)
 		read_answers(h, deadline_ns, interrupt);
 	else if (step == OUTBOX_SEND && message == OUTBOX_RANGES)
@@ -250,23 +265,23 @@ void dlk_give_back(struct dlk_held *h)
 	uint32_t told = 0;
 	bool ours, kept = false;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	ours = dlk_hold_is_held(h);
 	if (ours) {
 		kept = h->keeper.carried;
 		told = dlk_take_from_keeper(h);
 		dlk_hold_release(h);
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (!ours)
 		return;
 	dlk_trace_lease(h, "released", NULL);
 	/* Nobody here would, or could, send it again. */
-	if (kept && (atomic_load(&dlk.away) || !dlk_thread_here()) &&
+	if (kept && (atomic_load(&dlk_self.away) || !dlk_thread_here()) &&
 	    dlk_delegation_owe(told)) {
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		dlk_hold_drop(h);
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 		return;
 	}
 	dlk_delegation_drop(told);
@@ -302,9 +317,9 @@ void dlk_release_token(const struct dlk_rule *rule,
 		return;
 	}
 	h->rule = rule;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_hold_install_released(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	dlk_release_send(h);
 }
 
@@ -342,7 +357,7 @@ void dlk_release_flush(unsigned ms)
 {
 	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
 
-	if (atomic_load(&dlk.n_owed) == 0)
+	if (!dlk_any_owed())
 		return;
 	/* Reading first: only then is it known what never arrived. */
 	read_all_answers(deadline);

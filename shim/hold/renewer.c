@@ -14,46 +14,48 @@
  *     ever.
  *  4. No error ends it (PITFALLS: the watchdog that dies).
  */
+#include "hold/renewer.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "os/log.h"
+#include "os/proc.h"
+#include "os/sys.h"
+#include "redis/conn.h"
+#include "redis/pool.h"
+#include "lease/lease.h"
 #include "lease/records.h"
+#include "lease/store.h"
 #include "lease/upkeep.h"
 #include "hold/delegation.h"
+#include "hold/file_lock.h"
 #include "hold/handover.h"
-#include "hold/state.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/liveness.h"
+#include "hold/release.h"
+#include "hold/self.h"
+#include "hold/thread.h"
 #include "hold/wait_report.h"
+#include "model/outbox.h"
 #include "model/timeline.h"
 
 enum { LINGER_MS = 2000, COMPANY_MS = 20 };
 
-/* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
-static void wait_until(uint64_t at_ns, unsigned seen)
-{
-	uint64_t now = dlk_now_ns();
-	struct timespec ts;
-
-	if (at_ns <= now)
-		return;
-	if (at_ns - now > 3600 * 1000 * DLK_MS)
-		at_ns = now + 3600 * 1000 * DLK_MS;
-	ts.tv_sec = (time_t)((at_ns - now) / 1000000000U);
-	ts.tv_nsec = (long)((at_ns - now) % 1000000000U);
-	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAIT_PRIVATE, seen, &ts,
-		    NULL, 0);
-}
-
 /* Away from where the keeper is, a lease that it carries is its alone. */
 static uint64_t renewal_ns(const struct dlk_held *h)
 {
-	return h->keeper.carried && atomic_load(&dlk.away) ? UINT64_MAX
-							   : h->valid.renew_ns;
+	return h->keeper.carried && atomic_load(&dlk_self.away)
+		       ? UINT64_MAX
+		       : h->valid.renew_ns;
 }
 
 /* When is there something to do for h? */
@@ -83,7 +85,7 @@ static uint64_t next_ns(void)
 	const uint64_t now = dlk_now_ns(), soon = now + 5 * DLK_MS;
 	uint64_t first = UINT64_MAX;
 
-	for (const struct dlk_held *h = dlk.held; h; h = h->next) {
+	for (const struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
 		uint64_t due = due_ns(h);
 
 		if (h->pins && due < soon)
@@ -180,7 +182,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 	if (is_sharers(h, r))
 		dlk_lock_ended(h);
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	if (h->state != HOLD_HELD)
 		/* Given up meanwhile; put back, though, it would stay. */
 		again = r->restored;
@@ -192,7 +194,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		dlk_hold_drop(h);
 	else
 		lost = true;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (again)
 		dlk_release_token(h->rule, &h->lease);
 	if (warn)
@@ -217,7 +219,7 @@ static void collect(struct batch *b, uint64_t now)
 {
 	b->n = 0;
 	b->ep = NULL;
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
 		const struct dlk_endpoint *ep = h->rule->redis->endpoints;
 		uint64_t soon =
 			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
@@ -256,9 +258,9 @@ static bool renew_some(void)
 	static struct batch b; /* only this thread's */
 	struct dlk_conn *c;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	collect(&b, dlk_now_ns());
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (b.n == 0)
 		return false;
 	drop_ended(&b);
@@ -272,11 +274,11 @@ static bool renew_some(void)
 	for (unsigned i = 0; i < b.n; i++) {
 		if (c)
 			renewed(b.held[i], &b.renewal[i], c);
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		if (!c)
 			b.held[i]->valid.renew_ns = dlk_now_ns() + 100 * DLK_MS;
 		dlk_hold_unpin(b.held[i]);
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 	}
 	if (c)
 		dlk_link_put(c);
@@ -292,15 +294,15 @@ static void hurry(const struct dlk_store *store)
 	const uint64_t now = dlk_now_ns();
 	bool any = false;
 
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+	dlk_holds_lock();
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
 		if (!dlk_hold_is_held(h) || h->valid.renew_ns <= now ||
 		    dlk_store_of(h->rule->redis) != store)
 			continue;
 		dlk_hold_hurry(h, now);
 		any = true;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (any)
 		dlk_thread_need(now);
 }
@@ -310,7 +312,7 @@ static void hurry(const struct dlk_store *store)
 /* (mutex held) One of which something is still to be said; pinned. */
 static struct dlk_held *other_work(uint64_t now)
 {
-	for (struct dlk_held *h = dlk.held; h; h = h->next) {
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
 		if (h->pins || dlk_outbox_due_ns(&h->out) > now)
 			continue;
 		dlk_hold_pin(h);
@@ -324,9 +326,9 @@ static bool work_once(void)
 	uint64_t now = dlk_now_ns();
 	struct dlk_held *h;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	h = other_work(now);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (!h)
 		return false;
 	dlk_outbox_work(
@@ -336,72 +338,73 @@ static bool work_once(void)
 	return true;
 }
 
+struct rest {
+	enum dlk_company company;
+	uint64_t idle_since_ns; /* 0: it is not */
+	uint64_t by_ns;         /* for the keeper, or for waits */
+};
+
 /*
- * (mutex held) Is it over?  Else when to look again: a main thread that ends
- * is followed by others of which nobody tells.
+ * Is it over?  Else when to look again: a main thread that ends is followed by
+ * others of which nobody tells.
  */
-static bool over(enum dlk_company company, uint64_t *idle_since, uint64_t *at)
+static bool is_over(void *arg, uint64_t *at)
 {
 	const uint64_t now = dlk_now_ns();
+	struct rest *r = arg;
 
+	dlk_holds_lock();
 	*at = next_ns();
-	if (dlk.held)
-		*idle_since = 0;
-	else if (*idle_since == 0)
-		*idle_since = now;
-	if (*idle_since && *at > *idle_since + LINGER_MS * DLK_MS)
-		*at = *idle_since + LINGER_MS * DLK_MS;
-	if (company == DLK_MAIN_ENDS && *at > now + COMPANY_MS * DLK_MS)
+	if (dlk_holds_first())
+		r->idle_since_ns = 0;
+	else if (r->idle_since_ns == 0)
+		r->idle_since_ns = now;
+	dlk_holds_unlock();
+	if (r->idle_since_ns && *at > r->idle_since_ns + LINGER_MS * DLK_MS)
+		*at = r->idle_since_ns + LINGER_MS * DLK_MS;
+	if (r->company == DLK_MAIN_ENDS && *at > now + COMPANY_MS * DLK_MS)
 		*at = now + COMPANY_MS * DLK_MS;
-	return atomic_load(&dlk.paused) ||
-	       (*idle_since && now >= *idle_since + LINGER_MS * DLK_MS);
+	if (*at > r->by_ns)
+		*at = r->by_ns;
+	return dlk_thread_is_paused(NULL) ||
+	       (r->idle_since_ns &&
+		now >= r->idle_since_ns + LINGER_MS * DLK_MS);
 }
 
 static void *run(void *unused)
 {
-	uint64_t idle_since = 0;
+	struct rest rest = { 0 };
+	unsigned seen;
 
 	(void)unused;
 	dlk_thread_begin();
-	for (;;) {
-		unsigned seen = atomic_load(&dlk.thread_bell);
-		enum dlk_company company;
-		uint64_t at, waits_at, keeper_at;
-		bool end;
+	do {
+		uint64_t waits_ns;
 
+		seen = dlk_thread_bell();
 		dlk_stores_look();
-		while (!atomic_load(&dlk.paused) &&
+		while (!dlk_thread_is_paused(NULL) &&
 		       (renew_some() || dlk_handover_due() || work_once()))
 			;
-		keeper_at = dlk_delegation_tick();
-		company = dlk_thread_company();
-		if (company == DLK_ALONE) {
+		rest.by_ns = dlk_delegation_tick();
+		rest.company = dlk_thread_company();
+		if (rest.company == DLK_ALONE) {
 			/* The leases are the keeper's from here on. */
 			dlk_handover_all();
 			dlk_thread_last();
 			return NULL;
 		}
-		waits_at = dlk_wait_report_tick(dlk_now_ns());
-		pthread_mutex_lock(&dlk.mutex);
-		end = over(company, &idle_since, &at);
-		if (waits_at < at)
-			at = waits_at;
-		if (keeper_at < at)
-			at = keeper_at;
-		dlk.thread_wakes_ns = at;
-		dlk.thread_runs = !end;
-		dlk.thread_ended_ns = dlk_now_ns();
-		pthread_mutex_unlock(&dlk.mutex);
-		if (end)
-			return NULL;
-		wait_until(at, seen);
-	}
+		waits_ns = dlk_wait_report_tick(dlk_now_ns());
+		if (waits_ns < rest.by_ns)
+			rest.by_ns = waits_ns;
+	} while (dlk_thread_sleep(seen, is_over, &rest));
+	return NULL;
 }
 
 /* (Of a broken configuration there are no stores.) */
 int dlk_renewer_begin(void)
 {
-	const struct dlk_config *c = dlk.config;
+	const struct dlk_config *c = dlk_self.config;
 
 	dlk_thread_set(run);
 	return dlk_stores_begin(c ? c->redis : NULL, c ? c->n_redis : 0, hurry);

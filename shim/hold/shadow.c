@@ -25,14 +25,17 @@
  *						asks the keeper: a copy
  *						unlocks it
  *
- * The table is guarded by dlk.mutex; a child of fork(2) goes on with its copy
+ * The table is guarded by `mutex`; a child of fork(2) goes on with its copy
  * (and would else have to ask for what it may need at once: siblings that lock
  * one description must have one shadow).
  */
-#include "hold/state.h"
+
+#include "hold/shadow.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -41,8 +44,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "config/config.h"
+#include "os/check.h"
+#include "os/proc.h"
 #include "os/real.h"
 #include "os/shadowdir.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "hold/owner.h"
+#include "hold/self.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
@@ -56,7 +66,19 @@ struct shadow {
 };
 
 static struct shadow table[SHADOWS];
-static unsigned table_end; /* (m) nothing is used from here on */
+static unsigned table_end; /* nothing is used from here on */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned n_shadows;
+
+bool dlk_shadow_any(void)
+{
+	return atomic_load(&n_shadows) != 0;
+}
+
+void dlk_shadow_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+}
 
 /* --- the table ------------------------------------------------------------ */
 
@@ -70,13 +92,14 @@ static bool is_of(const struct shadow *s, int fd, const struct dlk_file *file)
 	if (s->fd == fd)
 		return true;
 	same = dlk_kernel_same(s->fd, fd);
-	return same == 1 ||
-	       ((same == -EPERM || same == -ENOSYS) && atomic_load(&dlk.dups));
+	return same == 1 || ((same == -EPERM || same == -ENOSYS) &&
+			     atomic_load(&dlk_self.dups));
 }
 
 /* (mutex held) */
 static struct shadow *find(int fd, const struct dlk_file *file)
 {
+	dlk_check_locked(&mutex);
 	for (unsigned i = 0; i < table_end; i++)
 		if (table[i].used && table[i].fd == fd &&
 		    dlk_same_file(&table[i].file, file))
@@ -105,7 +128,7 @@ static int enter(int fd, const struct dlk_file *file, int shadow)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	s = find(fd, file);
 	if (s) {
 		old = s->own;
@@ -115,7 +138,7 @@ static int enter(int fd, const struct dlk_file *file, int shadow)
 		if (s == table + SHADOWS)
 			s = NULL;
 		else
-			atomic_fetch_add(&dlk.n_shadows, 1);
+			atomic_fetch_add(&n_shadows, 1);
 	}
 	if (s) {
 		s->own = own;
@@ -125,7 +148,7 @@ static int enter(int fd, const struct dlk_file *file, int shadow)
 		if (table_end < s - table + 1)
 			table_end = (unsigned)(s - table) + 1;
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	dlk_own_close(s ? &old : &own);
 	return s ? own.fd : -EMFILE;
 }
@@ -133,8 +156,9 @@ static int enter(int fd, const struct dlk_file *file, int shadow)
 /* (mutex held) Out of the table; what is to be closed then. */
 static struct dlk_own take_out(struct shadow *s)
 {
+	dlk_check_locked(&mutex);
 	s->used = false;
-	atomic_fetch_sub(&dlk.n_shadows, 1);
+	atomic_fetch_sub(&n_shadows, 1);
 	return s->own;
 }
 
@@ -146,11 +170,11 @@ void dlk_shadow_drop(int fd)
 
 	if (dlk_kernel_file(fd, &file) < 0)
 		return;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	s = find(fd, &file);
 	if (s)
 		own = take_out(s);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	dlk_own_close(&own);
 }
 
@@ -160,13 +184,13 @@ int dlk_shadow_of(int fd)
 	struct shadow *s;
 	int own = -1;
 
-	if (atomic_load(&dlk.n_shadows) == 0 || dlk_kernel_file(fd, &file) < 0)
+	if (!dlk_shadow_any() || dlk_kernel_file(fd, &file) < 0)
 		return -1;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	s = find(fd, &file);
 	if (s && dlk_own_check(&s->own))
 		own = s->own.fd;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return own;
 }
 
@@ -180,11 +204,11 @@ int dlk_shadow_program(int own)
 	struct shadow *s;
 	int fd = -1;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	s = find_own(own);
 	if (s)
 		fd = s->fd;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return fd;
 }
 
@@ -193,15 +217,15 @@ int dlk_shadow_next_fd(int from)
 	struct dlk_call call;
 	int lowest = -1;
 
-	if (atomic_load(&dlk.n_shadows) == 0)
+	if (!dlk_shadow_any())
 		return -1;
 	dlk_enter(&call);
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	for (unsigned i = 0; i < table_end; i++)
 		if (table[i].used && table[i].fd >= from &&
 		    (lowest < 0 || table[i].fd < lowest))
 			lowest = table[i].fd;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	dlk_leave(&call);
 	return lowest;
 }
@@ -227,18 +251,18 @@ static bool may_be(void *arg, int fd)
 	same = o->same ? dlk_kernel_same(o->fd, fd) : -EPERM;
 	if (same >= 0)
 		return same;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	for (s = table; s < table + table_end; s++)
 		claimed |= s->used && s->fd == fd &&
 			   dlk_same_file(&s->file, &o->file);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return !claimed;
 }
 
 /* Another descriptor of the program's, or -1. */
 static int another(struct other *o)
 {
-	if (!atomic_load(&dlk.dups))
+	if (!atomic_load(&dlk_self.dups))
 		return -1;
 	return dlk_kernel_find(&o->file, -1, may_be, o);
 }
@@ -254,11 +278,11 @@ bool dlk_shadow_moves(int fd)
 	to = another(&o);
 	if (to < 0)
 		return false;
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	s = find(fd, &o.file);
 	if (s && s->fd == fd)
 		s->fd = to;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	return true;
 }
 
@@ -270,16 +294,16 @@ static void sweep_one(unsigned i)
 	struct other o;
 	int to;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	seen = table[i];
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	/* In another thread's table it may be there. */
-	if (!seen.used || atomic_load(&dlk.tables) ||
+	if (!seen.used || atomic_load(&dlk_self.tables) ||
 	    dlk_kernel_is_file(seen.fd, &seen.file))
 		return;
 	o = (struct other){ .fd = seen.fd, .file = seen.file };
 	to = another(&o);
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	if (table[i].used && table[i].own.fd == seen.own.fd &&
 	    table[i].fd == seen.fd) {
 		if (to >= 0)
@@ -287,7 +311,7 @@ static void sweep_one(unsigned i)
 		else
 			own = take_out(&table[i]);
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	dlk_own_close(&own);
 }
 
@@ -296,11 +320,11 @@ void dlk_shadow_look(int shadow)
 	const struct shadow *s;
 	unsigned i = SHADOWS;
 
-	pthread_mutex_lock(&dlk.mutex);
+	pthread_mutex_lock(&mutex);
 	s = find_own(shadow);
 	if (s)
 		i = (unsigned)(s - table);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_unlock(&mutex);
 	if (i < SHADOWS)
 		sweep_one(i);
 }
@@ -309,10 +333,10 @@ void dlk_shadow_sweep(void)
 {
 	unsigned n = 0;
 
-	if (atomic_load(&dlk.n_shadows)) {
-		pthread_mutex_lock(&dlk.mutex);
+	if (dlk_shadow_any()) {
+		pthread_mutex_lock(&mutex);
 		n = table_end;
-		pthread_mutex_unlock(&dlk.mutex);
+		pthread_mutex_unlock(&mutex);
 	}
 	while (n > 0)
 		sweep_one(--n);
@@ -322,7 +346,7 @@ void dlk_shadow_closed(void)
 {
 	struct dlk_call call;
 
-	if (atomic_load(&dlk.n_shadows) == 0)
+	if (!dlk_shadow_any())
 		return;
 	dlk_enter(&call);
 	dlk_shadow_sweep();
@@ -340,17 +364,17 @@ void dlk_shadow_step_aside(int own)
 	struct shadow *s;
 	int copy;
 
-	if (atomic_load(&dlk.n_shadows) == 0)
+	if (!dlk_shadow_any())
 		return;
 	dlk_enter(&call);
 	copy = (int)dlk_syscall(SYS_fcntl, own, F_DUPFD_CLOEXEC, 3);
 	if (copy >= 0 && dlk_own_take(&aside, copy) == 0) {
-		pthread_mutex_lock(&dlk.mutex);
+		pthread_mutex_lock(&mutex);
 		s = find_own(own);
 		old = s ? s->own : aside;
 		if (s)
 			s->own = aside;
-		pthread_mutex_unlock(&dlk.mutex);
+		pthread_mutex_unlock(&mutex);
 		dlk_own_close(&old);
 	}
 	dlk_leave(&call);
@@ -446,7 +470,7 @@ int dlk_shadow_ask(int fd)
 
 	if (dlk_kernel_file(fd, &file) < 0)
 		return -1;
-	dir = dlk_shadowdir_open(dlk.config->state_dir, false, &why);
+	dir = dlk_shadowdir_open(dlk_self.config->state_dir, false, &why);
 	if (dir < 0)
 		return -1;
 	dlk_shadow_name(q.name, file.dev, file.ino, file.handle);
@@ -484,7 +508,7 @@ static int open_new(int fd, struct dlk_shadow_why *why)
 
 	if (err)
 		return err;
-	dir = dlk_shadowdir_open(dlk.config->state_dir, true, why);
+	dir = dlk_shadowdir_open(dlk_self.config->state_dir, true, why);
 	if (dir < 0)
 		return dir;
 	dlk_shadow_name(name, file.dev, file.ino, file.handle);
@@ -519,9 +543,10 @@ bool dlk_shadow_is_current(int own, int fd)
 
 bool dlk_shadow_perhaps(int fd)
 {
-	if (atomic_load(&dlk.n_shadows))
+	if (dlk_shadow_any())
 		return true;
-	return dlk_shared(fd) && dlk_shadowdir_is_there(dlk.config->state_dir);
+	return dlk_shared(fd) &&
+	       dlk_shadowdir_is_there(dlk_self.config->state_dir);
 }
 
 /* --- where flock(2) does not work ----------------------------------------- */
@@ -554,7 +579,7 @@ bool dlk_shadow_note(dev_t dev)
 		    none == dev)
 			break;
 	}
-	dir = dlk_shadowdir_open(dlk.config->state_dir, true, &why);
+	dir = dlk_shadowdir_open(dlk_self.config->state_dir, true, &why);
 	if (dir < 0)
 		return false;
 	dlk_text_init(&t, name, sizeof(name));

@@ -19,9 +19,14 @@
  * locks has the keeper instead of a thread; a handler with SA_NODEFER, an
  * empty sa_mask and no stack of its own is not recognized.
  */
+#include "hold/thread.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,33 +35,63 @@
 #include <unistd.h>
 
 #include "os/log.h"
-#include "hold/state.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
 #include "model/timeline.h"
 
 /* A thread that has said its last word is gone by then, on any machine. */
 enum { GONE_MS = 1000 };
 
+static struct {
+	pthread_mutex_t mutex;
+	void *(*run)(void *unused);
+
+	/* With the mutex. */
+	bool runs;
+	pid_t tid; /* until it is surely gone */
+	uint64_t ended_ns;
+	uint64_t wakes_ns; /* when it looks next */
+	sigset_t mask;     /* of who started it */
+
+	_Atomic unsigned bell;   /* futex */
+	_Atomic unsigned paused; /* who want no thread; set with the mutex */
+	_Atomic bool missed;     /* wanted where none may be started */
+	_Atomic bool main_ends;  /* by pthread_exit(3) */
+	_Atomic int last_words;  /* SYS_exit's, of a thread; + 1 */
+} thread = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+void dlk_thread_forget(void)
+{
+	pthread_mutex_init(&thread.mutex, NULL);
+	thread.runs = false;
+	thread.tid = 0;
+	atomic_store(&thread.paused, 0);
+	atomic_store(&thread.missed, false);
+	atomic_store(&thread.main_ends, false);
+	atomic_store(&thread.last_words, 0);
+}
+
 static void ring(void)
 {
-	atomic_fetch_add(&dlk.thread_bell, 1);
-	dlk_syscall(SYS_futex, &dlk.thread_bell, FUTEX_WAKE_PRIVATE, 1, NULL,
-		    NULL, 0);
+	atomic_fetch_add(&thread.bell, 1);
+	dlk_syscall(SYS_futex, &thread.bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
+		    0);
 }
 
 /* --- start ---------------------------------------------------------------- */
 
-static void *(*run)(void *unused);
-
-void dlk_thread_set(void *(*function)(void *unused))
+void dlk_thread_set(void *(*run)(void *unused))
 {
-	run = function;
+	thread.run = run;
 }
 
 /* All signals are blocked in the caller, so the thread is born with that. */
 static int create(void)
 {
 	pthread_attr_t attr;
-	pthread_t thread;
+	pthread_t id;
 	size_t usual;
 	int err = pthread_attr_init(&attr);
 
@@ -65,10 +100,10 @@ static int create(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_getstacksize(&attr, &usual);
 	pthread_attr_setstacksize(&attr, 256 * 1024);
-	err = pthread_create(&thread, &attr, run, NULL);
+	err = pthread_create(&id, &attr, thread.run, NULL);
 	/* Thread-local storage lies there too, and some programs have much. */
 	if (err == EINVAL && pthread_attr_setstacksize(&attr, usual) == 0)
-		err = pthread_create(&thread, &attr, run, NULL);
+		err = pthread_create(&id, &attr, thread.run, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
 }
@@ -80,9 +115,9 @@ static bool start(void)
 
 	if (!err)
 		return true;
-	pthread_mutex_lock(&dlk.mutex);
-	dlk.thread_runs = false;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_lock(&thread.mutex);
+	thread.runs = false;
+	pthread_mutex_unlock(&thread.mutex);
 	if (err != EINVAL || !dlk_children_elsewhere())
 		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
 			strerrordesc_np(err), NULL);
@@ -93,34 +128,33 @@ bool dlk_thread_need(uint64_t at_ns)
 {
 	bool refused, must_start = false, must_ring = false;
 
-	pthread_mutex_lock(&dlk.mutex);
-	refused = atomic_load(&dlk.paused) ||
-		  (!dlk.thread_runs && dlk_in_handler());
+	pthread_mutex_lock(&thread.mutex);
+	refused = atomic_load(&thread.paused) ||
+		  (!thread.runs && dlk_in_handler());
 	if (!refused) {
-		must_start = !dlk.thread_runs;
-		must_ring = !must_start && at_ns < dlk.thread_wakes_ns;
-		dlk.thread_runs = true;
+		must_start = !thread.runs;
+		must_ring = !must_start && at_ns < thread.wakes_ns;
+		thread.runs = true;
 	}
 	if (must_start)
-		dlk_program_mask(&dlk.thread_mask);
+		dlk_program_mask(&thread.mask);
 	if (must_ring)
-		dlk.thread_wakes_ns = at_ns;
-	pthread_mutex_unlock(&dlk.mutex);
+		thread.wakes_ns = at_ns;
+	pthread_mutex_unlock(&thread.mutex);
 	if (must_ring)
 		ring();
 	if (!refused && (!must_start || start()))
 		return true;
-	atomic_store(&dlk.thread_missed, true);
+	atomic_store(&thread.missed, true);
 	return false;
 }
 
 void dlk_thread_catch_up(void)
 {
-	if (!atomic_load(&dlk.thread_missed) ||
-	    (atomic_load(&dlk.n_held) == 0 && atomic_load(&dlk.n_owed) == 0) ||
-	    dlk_in_handler())
+	if (!atomic_load(&thread.missed) ||
+	    (!dlk_any_held() && !dlk_any_owed()) || dlk_in_handler())
 		return;
-	atomic_store(&dlk.thread_missed, false);
+	atomic_store(&thread.missed, false);
 	dlk_thread_need(dlk_now_ns());
 }
 
@@ -128,9 +162,9 @@ bool dlk_thread_here(void)
 {
 	bool here;
 
-	pthread_mutex_lock(&dlk.mutex);
-	here = dlk.thread_runs && atomic_load(&dlk.paused) == 0;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_lock(&thread.mutex);
+	here = thread.runs && atomic_load(&thread.paused) == 0;
+	pthread_mutex_unlock(&thread.mutex);
 	return here;
 }
 
@@ -138,9 +172,9 @@ bool dlk_thread_comes(void)
 {
 	bool comes;
 
-	pthread_mutex_lock(&dlk.mutex);
-	comes = dlk.thread_runs || atomic_load(&dlk.paused);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_lock(&thread.mutex);
+	comes = thread.runs || atomic_load(&thread.paused);
+	pthread_mutex_unlock(&thread.mutex);
 	return comes;
 }
 
@@ -153,10 +187,10 @@ bool dlk_thread_comes(void)
  */
 static bool is_gone(void)
 {
-	return dlk.thread_tid == 0 ||
-	       (dlk_syscall(SYS_tgkill, dlk_pid(), dlk.thread_tid, 0) < 0 &&
+	return thread.tid == 0 ||
+	       (dlk_syscall(SYS_tgkill, dlk_pid(), thread.tid, 0) < 0 &&
 		errno == ESRCH) ||
-	       dlk_now_ns() > dlk.thread_ended_ns + GONE_MS * DLK_MS;
+	       dlk_now_ns() > thread.ended_ns + GONE_MS * DLK_MS;
 }
 
 /*
@@ -177,12 +211,12 @@ static void wait_until_gone(void)
 	bool gone = false, was_there = false;
 
 	while (!gone) {
-		pthread_mutex_lock(&dlk.mutex);
-		was_there |= dlk.thread_runs || dlk.thread_tid;
-		gone = !dlk.thread_runs && is_gone();
+		pthread_mutex_lock(&thread.mutex);
+		was_there |= thread.runs || thread.tid;
+		gone = !thread.runs && is_gone();
 		if (gone)
-			dlk.thread_tid = 0;
-		pthread_mutex_unlock(&dlk.mutex);
+			thread.tid = 0;
+		pthread_mutex_unlock(&thread.mutex);
 		if (!gone)
 			dlk_pause_ns(DLK_MS / 50);
 	}
@@ -192,9 +226,9 @@ static void wait_until_gone(void)
 
 void dlk_thread_pause(void)
 {
-	pthread_mutex_lock(&dlk.mutex);
-	atomic_fetch_add(&dlk.paused, 1);
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_lock(&thread.mutex);
+	atomic_fetch_add(&thread.paused, 1);
+	pthread_mutex_unlock(&thread.mutex);
 	ring();
 	wait_until_gone();
 }
@@ -203,9 +237,12 @@ void dlk_thread_resume(void)
 {
 	bool wanted;
 
-	pthread_mutex_lock(&dlk.mutex);
-	wanted = atomic_fetch_sub(&dlk.paused, 1) == 1 && dlk.held;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_lock(&thread.mutex);
+	wanted = atomic_fetch_sub(&thread.paused, 1) == 1;
+	dlk_holds_lock();
+	wanted = wanted && dlk_holds_first();
+	dlk_holds_unlock();
+	pthread_mutex_unlock(&thread.mutex);
 	if (wanted)
 		dlk_thread_need(dlk_now_ns());
 }
@@ -213,7 +250,7 @@ void dlk_thread_resume(void)
 bool dlk_thread_is_paused(void *unused)
 {
 	(void)unused;
-	return atomic_load(&dlk.paused) != 0;
+	return atomic_load(&thread.paused) != 0;
 }
 
 /* --- the thread itself ---------------------------------------------------- */
@@ -233,11 +270,11 @@ void dlk_thread_begin(void)
 	in_thread = true;
 
 	while (!alone) {
-		pthread_mutex_lock(&dlk.mutex);
+		pthread_mutex_lock(&thread.mutex);
 		alone = is_gone();
 		if (alone)
-			dlk.thread_tid = (pid_t)dlk_syscall(SYS_gettid);
-		pthread_mutex_unlock(&dlk.mutex);
+			thread.tid = (pid_t)dlk_syscall(SYS_gettid);
+		pthread_mutex_unlock(&thread.mutex);
 		if (!alone)
 			dlk_pause_ns(DLK_MS / 50);
 	}
@@ -276,7 +313,8 @@ static bool only_two(void)
 enum dlk_company dlk_thread_company(void)
 {
 	if (!main_has_ended())
-		return atomic_load(&dlk.main_ends) ? DLK_MAIN_ENDS : DLK_OTHERS;
+		return atomic_load(&thread.main_ends) ? DLK_MAIN_ENDS
+						      : DLK_OTHERS;
 	return only_two() ? DLK_ALONE : DLK_MAIN_ENDS;
 }
 
@@ -289,20 +327,20 @@ void dlk_thread_last(void)
 	sigset_t mask;
 	int code;
 
-	pthread_mutex_lock(&dlk.mutex);
-	dlk.thread_runs = false;
-	dlk.thread_tid = 0;
-	mask = dlk.thread_mask;
-	pthread_mutex_unlock(&dlk.mutex);
+	pthread_mutex_lock(&thread.mutex);
+	thread.runs = false;
+	thread.tid = 0;
+	mask = thread.mask;
+	pthread_mutex_unlock(&thread.mutex);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	code = atomic_load(&dlk.last_words);
+	code = atomic_load(&thread.last_words);
 	if (code)
 		dlk_syscall(SYS_exit, code - 1);
 }
 
 void dlk_thread_main_ends(void)
 {
-	atomic_store(&dlk.main_ends, true);
+	atomic_store(&thread.main_ends, true);
 	ring();
 }
 
@@ -315,5 +353,49 @@ bool dlk_thread_is_last_other(void)
 
 void dlk_thread_last_words(int code)
 {
-	atomic_store(&dlk.last_words, (code & 0xff) + 1);
+	atomic_store(&thread.last_words, (code & 0xff) + 1);
+}
+
+/* --- its sleep ------------------------------------------------------------ */
+
+unsigned dlk_thread_bell(void)
+{
+	return atomic_load(&thread.bell);
+}
+
+/* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
+static void wait_until(uint64_t at_ns, unsigned seen)
+{
+	uint64_t now = dlk_now_ns();
+	struct timespec ts;
+
+	if (at_ns <= now)
+		return;
+	if (at_ns - now > 3600 * 1000 * DLK_MS)
+		at_ns = now + 3600 * 1000 * DLK_MS;
+	ts.tv_sec = (time_t)((at_ns - now) / 1000000000U);
+	ts.tv_nsec = (long)((at_ns - now) % 1000000000U);
+	dlk_syscall(SYS_futex, &thread.bell, FUTEX_WAIT_PRIVATE, seen, &ts,
+		    NULL, 0);
+}
+
+/*
+ * Whoever needs the thread has said before for what, and takes the mutex: so
+ * is_over() sees that, or the thread is rung for, or another one is started.
+ */
+bool dlk_thread_sleep(unsigned seen,
+		      bool (*is_over)(void *arg, uint64_t *at_ns), void *arg)
+{
+	uint64_t at;
+	bool end;
+
+	pthread_mutex_lock(&thread.mutex);
+	end = is_over(arg, &at);
+	thread.wakes_ns = at;
+	thread.runs = !end;
+	thread.ended_ns = dlk_now_ns();
+	pthread_mutex_unlock(&thread.mutex);
+	if (!end)
+		wait_until(at, seen);
+	return !end;
 }

@@ -3,6 +3,8 @@
 #include "hold/trace.h"
 
 #include "os/log.h"
+#include "hold/hold.h"
+#include "model/range.h"
 
 void dlk_trace_range(struct dlk_text *t, const struct dlk_range *range)
 {

@@ -10,13 +10,25 @@
 #include "hold/wait_report.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "config/config.h"
+#include "os/proc.h"
+#include "os/sys.h"
+#include "lease/store.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/identity.h"
+#include "hold/thread.h"
+#include "model/range.h"
 #include "model/text.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 enum { TELLING = 8 };
 
@@ -90,10 +102,11 @@ bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 
 	while (dlk_now_ns() < by && store->ops->settle(store, by, NULL))
 		;
-	pthread_mutex_lock(&dlk.mutex);
-	for (const struct dlk_held *h = dlk.held; h && !found; h = h->next)
+	dlk_holds_lock();
+	for (const struct dlk_held *h = dlk_holds_first(); h && !found;
+	     h = h->next)
 		found = h->lease.places && h->out.unsent;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return found;
 }
 

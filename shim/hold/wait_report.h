@@ -3,7 +3,8 @@
 #ifndef DLK_WAIT_REPORT_H
 #define DLK_WAIT_REPORT_H
 
-#include "hold/state.h"
+#include "os/proc.h"
+#include "lease/store.h"
 
 enum { DLK_TELL_MS = 25 }; /* a wait is told of again */
 

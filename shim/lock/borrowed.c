@@ -24,9 +24,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "os/log.h"
-#include "lock/request.h"
+#include "os/proc.h"
+#include "os/revalidate.h"
+#include "hold/shadow.h"
+#include "lock/flock.h"
 #include "lock/record.h"
+#include "lock/request.h"
 
 /* The stack may be small, and the scratch is the other's. */
 struct room {

@@ -7,9 +7,23 @@
  * (fcntl(2)).  What is seen to be closed is given back before the kernel's
  * locks go, for after that another host may wait.
  */
+#include "lock/close.h"
+
+#include <stdatomic.h>
+
+#include "os/proc.h"
+#include "os/revalidate.h"
+#include "os/signals.h"
+#include "os/sys.h"
 #include "hold/delegation.h"
+#include "hold/file_lock.h"
 #include "hold/handover.h"
-#include "hold/state.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "hold/self.h"
+#include "hold/shadow.h"
 
 /* --- flock(2) ------------------------------------------------------------- */
 
@@ -30,11 +44,11 @@ static bool survives(void *arg, int fd)
 	same = dlk_kernel_same(c->fd, fd);
 	if (same >= 0)
 		return same;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	do {
 		other = dlk_held_find(&c->h->file, other);
 	} while (other && (other == c->h || other->fd != fd));
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return !other;
 }
 
@@ -48,13 +62,13 @@ static void closing(int fd)
 	if (shadow >= 0 && dlk_shadow_moves(fd))
 		return;
 	c.h = h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
-	if (h && shadow < 0 && atomic_load(&dlk.dups))
+	if (h && shadow < 0 && atomic_load(&dlk_self.dups))
 		other = dlk_kernel_find(&h->file, dlk_hold_mode(h), survives,
 					&c);
 	if (h && other >= 0) {
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		h->fd = other;
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 	} else if (h && other == -1 && !dlk_shared(fd) &&
 		   !dlk_is_delegated(h)) {
 		if (h->coherent)
@@ -73,9 +87,7 @@ void dlk_closing(int fd)
 {
 	struct dlk_call call;
 
-	if ((atomic_load(&dlk.n_held) == 0 &&
-	     atomic_load(&dlk.n_shadows) == 0) ||
-	    dlk_own_is(fd))
+	if ((!dlk_any_held() && !dlk_shadow_any()) || dlk_own_is(fd))
 		return;
 	dlk_enter(&call);
 	closing(fd);
@@ -96,13 +108,13 @@ static void close_description(struct dlk_held *h, int fd)
 {
 	int other = -1;
 
-	if (atomic_load(&dlk.dups))
+	if (atomic_load(&dlk_self.dups))
 		other = dlk_kernel_find(&h->file, DLK_ANY_MODE,
 					other_of_description, &fd);
 	if (other >= 0) {
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		h->fd = other;
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 		return;
 	}
 	if (h->coherent)
@@ -140,7 +152,7 @@ void dlk_record_closing(int fd)
 	struct dlk_call call;
 	struct dlk_file file;
 
-	if (atomic_load(&dlk.n_held) == 0)
+	if (!dlk_any_held())
 		return;
 	dlk_enter(&call);
 	if (dlk_kernel_file(fd, &file) == 0 && !dlk_kernel_is_path_only(fd))

@@ -39,12 +39,18 @@
  *     kernel is seen there by the thread, which tells of it.  A call that waits
  *     may never come back, and then nobody does.
  */
+#include "lock/deadlock.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/proc.h"
+#include "os/sys.h"
+#include "lease/store.h"
+#include "hold/identity.h"
 #include "hold/inherited.h"
 #include "hold/wait_report.h"
 #include "lock/record.h"

@@ -5,10 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "os/log.h"
+#include "os/sys.h"
 #include "hold/wait_report.h"
+#include "lock/deadlock.h"
 #include "lock/event.h"
 #include "lock/follow.h"
 #include "lock/place.h"
+#include "lock/replaced.h"
 #include "lock/wait.h"
 #include "model/timeline.h"
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "lease/store.h"
 #include "lock/follow.h"
 
 enum acquire_event dlk_event_error(struct ask *a, int err)

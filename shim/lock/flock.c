@@ -18,9 +18,12 @@
  * Why 2 [DESIGN L1]: in `exec 9>f; timeout 1 flock 9`, the waiter that is
  * killed would leave a kernel lock with the shell that nobody holds.
  */
+#include "lock/flock.h"
+
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -28,16 +31,32 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "os/log.h"
 #include "os/path_cache.h"
+#include "os/proc.h"
 #include "os/real.h"
+#include "os/revalidate.h"
 #include "os/shadowdir.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "lease/store.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "hold/self.h"
+#include "hold/shadow.h"
+#include "hold/thread.h"
 #include "lock/follow.h"
 #include "lock/place.h"
+#include "lock/replaced.h"
 #include "lock/wait.h"
+#include "model/outbox.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
 
@@ -577,7 +596,7 @@ static int keep(struct ask *a)
 	h->fd = a->fd;
 	h->program_fd = a->by_shadow ? a->program_fd : -1;
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	drop_stale(a);
 	look_ns = dlk_hold_install(h, a->s->answer.asked_ns,
 				   by_claim ? a->queue.waiter.life_ms : 0);
@@ -588,7 +607,7 @@ static int keep(struct ask *a)
 	if (a->old)
 		dlk_hold_unpin(a->old);
 	a->old = NULL;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	err = settle(a, h, late, look_ns);
 	if (!err && by_claim)
 		dlk_queue_confirm(a);
@@ -631,7 +650,7 @@ static int unlisted(const struct ask *a)
 	if (!a->by_shadow)
 		return NO_FLOCK;
 	say(a, DLK_ERROR, "the file system of state_dir, ",
-	    dlk.config->state_dir,
+	    dlk_self.config->state_dir,
 	    ", keeps its locks to itself (FUSE); the call fails with ENOLCK");
 	return -ENOLCK;
 }
@@ -645,9 +664,9 @@ static void prepare_conversion(struct ask *a)
 		return;
 	if (a->old->coherent)
 		dlk_coherence_flush(a->fd);
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	told = dlk_take_from_keeper(a->old);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	dlk_delegation_drop(told);
 }
 
@@ -662,9 +681,9 @@ static int weakened_here_only(struct ask *a)
 	bool lost = false;
 
 	if (a->old) {
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		lost = !dlk_hold_weaken(a->old, dlk_now_ns());
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 		/* The keeper was told to drop it. */
 		if (!dlk_thread_need(dlk_now_ns()))
 			dlk_handover(a->old);
@@ -708,15 +727,15 @@ static int threads_have(const struct ask *a)
 	struct dlk_held *h = NULL;
 	int mode = LOCK_UN;
 
-	if (atomic_load(&dlk.n_held) == 0)
+	if (!dlk_any_held())
 		return LOCK_UN;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
 		if (h->state == HOLD_HELD &&
 		    h->valid.granted_ns >= a->began_ns &&
 		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
 			mode = dlk_hold_mode(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return mode;
 }
 
@@ -881,13 +900,13 @@ static bool was_unlocked(struct ask *a)
 	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
 	    a->overtaken++ >= OVERTAKEN_MAX)
 		return false;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	a->old = find_kept(a);
 	if (a->old) {
 		dlk_hold_pin(a->old);
 		dlk_hold_convert(a->old);
 	}
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	a->had = LOCK_UN;
 	return true;
 }
@@ -977,7 +996,7 @@ static bool has_lapsed(const struct dlk_held *h)
 {
 	return dlk_now_ns() >= h->valid.deadline_ns &&
 	       !(h->keeper.carried &&
-		 (atomic_load(&dlk.away) || !dlk_thread_here()));
+		 (atomic_load(&dlk_self.away) || !dlk_thread_here()));
 }
 
 /*
@@ -986,9 +1005,9 @@ static bool has_lapsed(const struct dlk_held *h)
  */
 static void begin_conversion(struct ask *a)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	dlk_hold_convert(a->old);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 /*
@@ -1000,9 +1019,9 @@ static bool have_it(struct ask *a)
 	bool known;
 
 	a->had = LOCK_UN;
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	known = dlk_held_find(&a->file, NULL);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	if (!known && !dlk_shared(program_fd(a)))
 		return false; /* who should have locked it? */
 	look(a);
@@ -1055,7 +1074,7 @@ static void say_by_shadow(const struct ask *a, dev_t dev)
 	say(a, level,
 	    "its file system has no locks that the kernel lists; from here "
 	    "on shadows of its files are locked, in ",
-	    dlk.config->state_dir, " (local = \"shadow\")");
+	    dlk_self.config->state_dir, " (local = \"shadow\")");
 }
 
 static int choose_what_to_lock(struct ask *a)
@@ -1098,7 +1117,7 @@ static bool is_managed(int fd)
 	const struct dlk_rule *rule;
 	struct dlk_scratch *s;
 
-	if (dlk.broken.text[0] || dlk_path_cache_has(fd))
+	if (dlk_self.broken.text[0] || dlk_path_cache_has(fd))
 		return false;
 	s = dlk_scratch_get();
 	if (!s)
@@ -1113,7 +1132,7 @@ static bool is_managed(int fd)
 /* May it be by a shadow that another process has locked? */
 static bool perhaps_by_shadow(int fd)
 {
-	return !dlk.broken.text[0] && dlk_shadow_perhaps(fd) &&
+	return !dlk_self.broken.text[0] && dlk_shadow_perhaps(fd) &&
 	       !dlk_path_cache_has(fd);
 }
 
@@ -1208,7 +1227,7 @@ int dlk_flock(struct dlk_call *call, int fd, int op)
 	case LOCK_SH:
 		return lock(call, fd, op & ~LOCK_NB, !(op & LOCK_NB));
 	case LOCK_UN:
-		if (atomic_load(&dlk.n_held) || perhaps_by_shadow(fd))
+		if (dlk_any_held() || perhaps_by_shadow(fd))
 			return unlock(call, fd);
 		return unlock_kernel(call, fd);
 	default:

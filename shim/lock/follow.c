@@ -34,6 +34,11 @@
 #include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
+#include "os/proc.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "hold/self.h"
+
 enum { SLOTS = 64, NESTED = 4, GONE = -1 };
 
 struct dlk_followed {
@@ -154,7 +159,7 @@ static void take_away(struct dlk_followed *f, int fd, int first, int last)
 	int left = GONE;
 
 	/* (-2: there is no telling.) */
-	if (!atomic_load(&f->posix) && atomic_load(&dlk.dups) &&
+	if (!atomic_load(&f->posix) && atomic_load(&dlk_self.dups) &&
 	    dlk_kernel_file(fd, &file) == 0)
 		left = dlk_kernel_find(&file, DLK_ANY_MODE, is_left, &span);
 	atomic_compare_exchange_strong(&f->fd, &fd, left < 0 ? GONE : left);

@@ -14,8 +14,14 @@
 #include <string.h>
 
 #include "os/log.h"
+#include "os/proc.h"
+#include "os/sys.h"
+#include "lease/store.h"
+#include "hold/identity.h"
+#include "hold/owner.h"
 #include "model/text.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 /*
  * For an answer that a return waits for; and that a handler waits for, or the

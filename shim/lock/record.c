@@ -37,24 +37,44 @@
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "os/log.h"
 #include "os/path_cache.h"
+#include "os/proc.h"
 #include "os/real.h"
+#include "os/revalidate.h"
+#include "os/signals.h"
+#include "os/sys.h"
 #include "lease/records.h"
+#include "lease/store.h"
 #include "hold/delegation.h"
+#include "hold/file_lock.h"
 #include "hold/handover.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/identity.h"
 #include "hold/inherited.h"
+#include "hold/liveness.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "hold/thread.h"
+#include "lock/deadlock.h"
 #include "lock/engine.h"
 #include "lock/event.h"
+#include "lock/flock.h"
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "lock/wait.h"
+#include "model/range.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
 #define RECORDS "%rec"
@@ -508,10 +528,10 @@ static uint64_t count_from(struct dlk_held *h, uint64_t asked_ns, bool is_new)
 {
 	uint64_t look_ns;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	look_ns = is_new ? dlk_hold_install(h, asked_ns, 0)
 			 : dlk_hold_extend(h, asked_ns);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return look_ns;
 }
 
@@ -661,9 +681,9 @@ static bool in_time(const struct dlk_held *h)
 {
 	bool yes;
 
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	yes = dlk_now_ns() < h->valid.deadline_ns;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	return yes;
 }
 

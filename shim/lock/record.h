@@ -7,9 +7,19 @@
 #ifndef DLK_RECORD_H
 #define DLK_RECORD_H
 
+#include "os/signals.h"
 #include "lock/request.h"
 
 /* --- record.c ------------------------------------------------------------- */
+
+/*
+ * fcntl(2) with F_SETLK, F_SETLKW, F_GETLK or their OFD forms, as called, on
+ * behalf of `name`: 0, -errno, or DLK_PASS: not ours, ask the kernel.
+ */
+int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
+	       struct flock64 *lock);
+/* lockf(3), the same way. */
+int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len);
 
 /* The program's lock, unless the kernel would say EFAULT of it. */
 bool dlk_record_read(const struct flock64 *from, struct flock64 *to);

@@ -14,10 +14,19 @@
  *     FUSE).  flock and OFD locks of two descriptions conflict on one host as
  *     well, and may be waited for; POSIX locks of one process never do.
  */
+#include "lock/replaced.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "config/config.h"
+#include "os/log.h"
+#include "os/proc.h"
+#include "hold/file_lock.h"
+#include "hold/hold.h"
+#include "hold/liveness.h"
 #include "lock/record.h"
+#include "model/range.h"
 #include "model/text.h"
 
 /* A hold of the key, by another file. */

@@ -3,18 +3,29 @@
 #include "lock/request.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "config/config.h"
 #include "os/file_id.h"
 #include "os/log.h"
 #include "os/mounts.h"
 #include "os/path_cache.h"
+#include "os/proc.h"
+#include "os/revalidate.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "lease/store.h"
+#include "hold/hold.h"
+#include "hold/identity.h"
+#include "hold/self.h"
 #include "hold/trace.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 /* How long the first answer is waited for with the kernel's lock in hand. */
 enum { PATIENCE_MS = 200 };
@@ -195,7 +206,7 @@ void dlk_ask_let_go(struct ask *a)
 
 bool dlk_overtakes(const struct ask *a)
 {
-	return a->lease.fair && (atomic_load(&dlk.n_held) || a->inherited);
+	return a->lease.fair && (dlk_any_held() || a->inherited);
 }
 
 bool dlk_ask_same_place(const struct ask *a, bool *older)
@@ -317,9 +328,9 @@ static bool on_managed_device(int fd)
 
 	if (dlk_kernel_file(fd, &file) < 0)
 		return false;
-	for (unsigned i = 0; i < dlk.config->n_rules; i++)
+	for (unsigned i = 0; i < dlk_self.config->n_rules; i++)
 		/* No prefix to compare with (chroot): it may be that one. */
-		if (dlk_stat(dlk.config->rules[i].prefix, &st, 0) < 0 ||
+		if (dlk_stat(dlk_self.config->rules[i].prefix, &st, 0) < 0 ||
 		    st.st_dev == file.dev)
 			return true;
 	return false;
@@ -333,7 +344,7 @@ static bool on_managed_device(int fd)
 static void say_if_idle(const char *call)
 {
 	static _Atomic bool said;
-	const struct dlk_config *c = dlk.config;
+	const struct dlk_config *c = dlk_self.config;
 	char line[32];
 	struct dlk_text t;
 
@@ -395,7 +406,7 @@ static int look_again(int fd, char *path, size_t size,
 	search = search_get();
 	if (!search)
 		return -ENOLCK;
-	err = dlk_config_follow(dlk.config, st.st_dev, path, size, search,
+	err = dlk_config_follow(dlk_self.config, st.st_dev, path, size, search,
 				rule);
 	search_put(search);
 	return err ? -ENOLCK : 0;
@@ -409,14 +420,14 @@ int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 	*rule = NULL;
 	path[0] = '\0';
 	/* EBADF is the kernel's to say. */
-	if (dlk.broken.text[0])
+	if (dlk_self.broken.text[0])
 		return dlk_kernel_file(fd, &file) < 0 ? 0 : -ENOLCK;
 	n = dlk_kernel_path(fd, path, size);
 	if (n < 0)
 		path[0] = '\0';
 	if (n > 0 && path[0] == '/') {
-		*rule = dlk_config_match(dlk.config, path, (size_t)n);
-		return dlk_config_may_follow(dlk.config, *rule)
+		*rule = dlk_config_match(dlk_self.config, path, (size_t)n);
+		return dlk_config_may_follow(dlk_self.config, *rule)
 			       ? look_again(fd, path, size, rule)
 			       : 0;
 	}
@@ -435,11 +446,11 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 		say_if_idle(call);
 		dlk_path_cache_add(fd, path, strlen(path));
 	}
-	if (err && dlk.broken.text[0])
+	if (err && dlk_self.broken.text[0])
 		dlk_log(DLK_ERROR, call,
 			": fails with ENOLCK, for there is no "
 			"telling what is managed: ",
-			dlk.broken.text, NULL);
+			dlk_self.broken.text, NULL);
 	else if (err)
 		dlk_log(DLK_ERROR, call,
 			": fails with ENOLCK: the descriptor's path "
@@ -447,4 +458,12 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 			"its device is that of a managed prefix",
 			NULL);
 	return err;
+}
+
+bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
+			  const struct dlk_file *file)
+{
+	return rule->coherence == DLK_COHERENCE_AUTO
+		       ? dlk_coherence_is_cached(fd, file)
+		       : rule->coherence == DLK_COHERENCE_ON;
 }

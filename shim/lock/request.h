@@ -13,7 +13,9 @@
 #include "os/log.h"
 #include "lease/ranges.h"
 #include "lease/store.h"
-#include "hold/state.h"
+#include "os/proc.h"
+#include "os/signals.h"
+#include "hold/holds.h"
 #include "lock/scratch.h"
 #include "model/acquire.h"
 
@@ -123,6 +125,10 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 /* The same, silent and without any state: the log is the caller's. */
 int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule);
 
+/* Are caches to be refreshed and flushed (DESIGN L10)? */
+bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
+			  const struct dlk_file *file);
+
 /*
  * What follows from the rule and the path: the key with a suffix, ttl,
  * patience, the file.  0, -ENOLCK (said in the log), -EBADF.
@@ -184,28 +190,4 @@ void dlk_ask_end(struct ask *a);
  */
 int dlk_ask_ping(struct ask *a);
 
-/* --- replaced.c ----------------------------------------------------------- */
-
-enum { DLK_AGAIN = 102 };
-/*
- * Redis refused: by a lock of this very process, of another file that has the
- * same key?  0: no; DLK_AGAIN: it was, and had ended; else what the call
- * returns.
- */
-int dlk_ask_replaced(struct ask *a);
-
-/* --- deadlock.c ----------------------------------------------------------- */
-
-enum { DLK_SUSPECT_MS = 5 }; /* a cycle is looked at again */
-
-/*
- * A record lock is about to wait, in the kernel or for Redis: tell it to the
- * other hosts, and see whether they wait for us.  0, or -EDEADLK.  If it
- * a->suspects, it MUST NOT wait in the kernel, but pause and look again.
- */
-int dlk_deadlock_check(struct ask *a);
-/* Around a wait in the kernel, in fcntl(2) with this lock: the thread tells. */
-void dlk_deadlock_in_kernel(const struct ask *a, const void *lock);
-/* It waits no more. */
-void dlk_deadlock_end(struct ask *a);
 #endif

@@ -22,15 +22,23 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "os/proc.h"
 #include "os/real.h"
+#include "os/sys.h"
+#include "lease/store.h"
+#include "hold/identity.h"
+#include "hold/owner.h"
 #include "lock/engine.h"
 #include "lock/event.h"
 #include "lock/record.h"
 #include "lock/wait.h"
+#include "model/range.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 enum { ASKER_LOOKS = 3, ASKER_MS = 10, SLOW_ASKER_MS = 300, REFUSALS = 64 };
 enum { STRANGER_MS = 100, STRANGER_TIMES = 10 };

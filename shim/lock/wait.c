@@ -19,12 +19,18 @@
 #include <string.h>
 
 #include "os/log.h"
+#include "os/proc.h"
+#include "os/signals.h"
+#include "os/sys.h"
+#include "lease/store.h"
 #include "hold/wait_report.h"
+#include "lock/deadlock.h"
 #include "lock/event.h"
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "model/text.h"
 #include "model/timeline.h"
+#include "model/token.h"
 
 /* How long a handler may wait because of the one before. */
 enum { ALONE_MS = 20 };

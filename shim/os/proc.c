@@ -5,7 +5,8 @@
  *
  * thread-self, not self: a thread may have a descriptor table of its own.
  */
-#include "hold/state.h"
+
+#include "os/proc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +21,9 @@
 #include "os/file_id.h"
 #include "os/mounts.h"
 #include "os/real.h"
+#include "os/sys.h"
 #include "model/fdinfo.h"
+#include "model/range.h"
 #include "model/text.h"
 #include "model/timeline.h"
 

@@ -17,7 +17,8 @@
  *     names the file system says what is seen when they are opened.
  *  5. errno is the caller's to save; no call of these can fail the lock.
  */
-#include "hold/state.h"
+
+#include "os/revalidate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +31,13 @@
 #include <unistd.h>
 
 #include "os/mounts.h"
+#include "os/proc.h"
+#include "os/sys.h"
+#include "model/range.h"
 #include "model/text.h"
 
-bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
-			  const struct dlk_file *file)
+bool dlk_coherence_is_cached(int fd, const struct dlk_file *file)
 {
-	if (rule->coherence != DLK_COHERENCE_AUTO)
-		return rule->coherence == DLK_COHERENCE_ON;
 	return dlk_fs_of(fd, file->dev) >= DLK_FS_CACHED;
 }
 

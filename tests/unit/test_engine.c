@@ -29,6 +29,7 @@
 #include "lock/follow.h"
 #include "lock/place.h"
 #include "lock/wait.h"
+#include "lock/replaced.h"
 #include "model/timeline.h"
 #include "tests/unit/lcg.h"
 

@@ -4,17 +4,60 @@
  * may hold ten thousand.  Objects come from mmap(2) and are used again.
  * Functions want the mutex unless they say otherwise.
  */
-#include "hold/state.h"
+#include "hold/holds.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "os/check.h"
+#include "os/proc.h"
+#include "os/signals.h"
+#include "lease/store.h"
+#include "hold/hold.h"
+#include "model/range.h"
 #include "model/timeline.h"
 
-struct dlk_state dlk = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+enum { SMALL = 2048, BATCH = 32, CHAINS = 1024 };
 
-enum { SMALL = 2048, BATCH = 32 };
+static struct {
+	pthread_mutex_t mutex;
+	struct dlk_held *first;          /* all but the free */
+	struct dlk_held *chains[CHAINS]; /* the same, by file */
+	struct dlk_held *spare;          /* small free objects */
+} holds = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+void dlk_holds_lock(void)
+{
+	pthread_mutex_lock(&holds.mutex);
+}
+
+void dlk_holds_unlock(void)
+{
+	pthread_mutex_unlock(&holds.mutex);
+}
+
+void dlk_holds_check(void)
+{
+	dlk_check_locked(&holds.mutex);
+}
+
+struct dlk_held *dlk_holds_first(void)
+{
+	dlk_holds_check();
+	return holds.first;
+}
+
+/* The objects are a copy of the parent's; a few pages. */
+void dlk_holds_forget(void)
+{
+	pthread_mutex_init(&holds.mutex, NULL);
+	if (holds.first)
+		memset(holds.chains, 0, sizeof(holds.chains));
+	holds.first = NULL;
+	holds.spare = NULL;
+}
 
 static void *map(size_t size)
 {
@@ -27,19 +70,19 @@ static void *map(size_t size)
 /* (mutex held) */
 static struct dlk_held *take_spare(void)
 {
-	struct dlk_held *h = dlk.spare;
+	struct dlk_held *h = holds.spare;
 
 	if (!h) {
 		char *batch = map((size_t)SMALL * BATCH);
 
 		for (int i = 0; batch && i < BATCH; i++) {
 			h = (struct dlk_held *)(void *)(batch + i * SMALL);
-			h->next = dlk.spare;
-			dlk.spare = h;
+			h->next = holds.spare;
+			holds.spare = h;
 		}
 	}
 	if (h)
-		dlk.spare = h->next;
+		holds.spare = h->next;
 	return h;
 }
 
@@ -76,9 +119,9 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 
 	if (size <= SMALL) {
 		size = SMALL;
-		pthread_mutex_lock(&dlk.mutex);
+		dlk_holds_lock();
 		h = take_spare();
-		pthread_mutex_unlock(&dlk.mutex);
+		dlk_holds_unlock();
 	} else {
 		h = map(size);
 	}
@@ -106,18 +149,19 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 
 static struct dlk_held **chain(const struct dlk_file *file)
 {
-	return &dlk.chains[(dlk_node(file) ^ file->dev * 31) % DLK_CHAINS];
+	return &holds.chains[(dlk_node(file) ^ file->dev * 31) % CHAINS];
 }
 
-void dlk_table_add(struct dlk_held *h)
+void dlk_holds_add(struct dlk_held *h)
 {
 	struct dlk_held **first = chain(&h->file);
 
-	h->next = dlk.held;
-	h->at = &dlk.held;
+	dlk_holds_check();
+	h->next = holds.first;
+	h->at = &holds.first;
 	if (h->next)
 		h->next->at = &h->next;
-	dlk.held = h;
+	holds.first = h;
 	h->chain = *first;
 	*first = h;
 }
@@ -129,14 +173,15 @@ static void give_back(struct dlk_held *h)
 		munmap(h, h->size);
 		return;
 	}
-	h->next = dlk.spare;
-	dlk.spare = h;
+	h->next = holds.spare;
+	holds.spare = h;
 }
 
-void dlk_table_remove(struct dlk_held *h)
+void dlk_holds_remove(struct dlk_held *h)
 {
 	struct dlk_held **in = chain(&h->file);
 
+	dlk_holds_check();
 	*h->at = h->next;
 	if (h->next)
 		h->next->at = h->at;
@@ -148,9 +193,9 @@ void dlk_table_remove(struct dlk_held *h)
 
 void dlk_held_free(struct dlk_held *h)
 {
-	pthread_mutex_lock(&dlk.mutex);
+	dlk_holds_lock();
 	give_back(h);
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 }
 
 static struct dlk_held *find(const struct dlk_file *file,
@@ -158,6 +203,7 @@ static struct dlk_held *find(const struct dlk_file *file,
 {
 	struct dlk_held *h = from ? from->chain : *chain(file);
 
+	dlk_holds_check();
 	for (; h; h = h->chain)
 		if (dlk_hold_is_held(h) && (h->kind != DLK_FLOCK) == records &&
 		    dlk_same_file(&h->file, file))
@@ -183,12 +229,12 @@ int dlk_held_next_fd(int from)
 	int lowest = -1;
 
 	dlk_enter(&call);
-	pthread_mutex_lock(&dlk.mutex);
-	for (struct dlk_held *h = dlk.held; h; h = h->next)
+	dlk_holds_lock();
+	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
 		if (dlk_hold_is_held(h) && h->fd >= from &&
 		    (lowest < 0 || h->fd < lowest))
 			lowest = h->fd;
-	pthread_mutex_unlock(&dlk.mutex);
+	dlk_holds_unlock();
 	dlk_leave(&call);
 	return lowest;
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Is the kernel's lock of a lease still there?  See liveness.c. */
+#ifndef DLK_LIVENESS_H
+#define DLK_LIVENESS_H
+
+#include "hold/holds.h"
+
+/*
+ * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is
+ * no telling, and so it must be taken for there.
+ */
+int dlk_lock_is_there(struct dlk_held *h);
+/* It is not: the lease goes too. */
+void dlk_lock_ended(struct dlk_held *h);
+/*
+ * (gate) Of record locks: take off what the kernel does not show.  The same
+ * answers; what is gone is given back.
+ */
+int dlk_record_compare(struct dlk_held *h);
+
+#endif

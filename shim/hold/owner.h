@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Which lease is this descriptor's?  See owner.c. */
+#ifndef DLK_OWNER_H
+#define DLK_OWNER_H
+
+#include <stdbool.h>
+
+#include "hold/holds.h"
+
+/* At the start: which descriptors are there? */
+void dlk_owner_begin(void);
+/* May another process, or one that we made, have fd's description too? */
+bool dlk_shared(int fd);
+/* The lease that fd's own description holds by flock(2), pinned, or NULL. */
+struct dlk_held *dlk_flock_owner(int fd);
+/* That of record locks, of fd's owner: pinned, or NULL. */
+struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+				  enum dlk_kind kind, int fd);
+/* (mutex held) Is h that of fd's owner? */
+bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
+
+#endif

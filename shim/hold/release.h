@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Giving leases back; see release.c. */
+#ifndef DLK_RELEASE_H
+#define DLK_RELEASE_H
+
+#include "hold/holds.h"
+
+/* Send the release of h (RELEASING) if a connection is open; never waits. */
+void dlk_release_send(struct dlk_held *h);
+/*
+ * (gate) The same of an owner's list, which is weaker now within the window
+ * (NULL: anywhere).
+ */
+void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
+/*
+ * What is due for h (pinned): send again, or read the answer; for the thread.
+ * It ends early when `interrupt` (or NULL) says so.
+ */
+void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
+		     bool (*interrupt)(void *));
+/* A pinned lease is given back, unless another thread was quicker. */
+void dlk_give_back(struct dlk_held *h);
+/* Whatever Redis may have under this token: see that it goes away. */
+void dlk_release_token(const struct dlk_rule *rule,
+		       const struct dlk_lease *lease);
+/* At exit: wait for outstanding acknowledgements, for at most `ms`. */
+void dlk_release_flush(unsigned ms);
+
+#endif

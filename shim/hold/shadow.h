@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Shadows; see shadow.c. */
+#ifndef DLK_SHADOW_H
+#define DLK_SHADOW_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "config/config.h"
+
+struct dlk_shadow_why;
+
+/* The shadow that fd's description has in this process, or -1. */
+int dlk_shadow_of(int fd);
+/* One that is locked, of a keeper that has it, or -1. */
+int dlk_shadow_ask(int fd);
+/* The first; if it is not locked and may be by a sharer, rather the second. */
+int dlk_shadow_locked(int fd);
+/* The same, or a new one; -EBADF, or -errno and why. */
+int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
+/* Is it fd's still, and not removed before it was locked? */
+bool dlk_shadow_is_current(int shadow, int fd);
+/* The program's descriptor of a shadow, or -1. */
+int dlk_shadow_program(int shadow);
+/* fd is to be closed: true if another descriptor of its description stays. */
+bool dlk_shadow_moves(int fd);
+void dlk_shadow_drop(int fd);
+/* Close one whose description the program closed behind our back. */
+void dlk_shadow_look(int shadow);
+/* All of those. */
+void dlk_shadow_sweep(void);
+/* The same, for a hook. */
+void dlk_shadow_closed(void);
+/* The lowest descriptor >= from of the program's that has one, or -1. */
+int dlk_shadow_next_fd(int from);
+/* The program is about to put another file in the place of own descriptor. */
+void dlk_shadow_step_aside(int shadow);
+/* May a process of this host have locked a shadow of fd's file? */
+bool dlk_shadow_perhaps(int fd);
+/* Must files of this device, under this rule, be locked by a shadow? */
+bool dlk_shadow_wanted(const struct dlk_rule *rule, dev_t dev);
+/* They must, it was seen; true the first time on this host. */
+bool dlk_shadow_note(dev_t dev);
+/* In a child of fork: is an own descriptor one of its shadows? */
+bool dlk_shadow_is_own(int fd);
+/* Are there any? */
+bool dlk_shadow_any(void);
+/* In a child: it goes on with its copy of them. */
+void dlk_shadow_forked(void);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of our thread; see thread.c.  No mutex is held. */
+#ifndef DLK_THREAD_H
+#define DLK_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What it runs. */
+void dlk_thread_set(void *(*run)(void *unused));
+/*
+ * Have the thread look no later than at_ns.  False: there is none, and none
+ * may be started now; the keeper must do it, or a later call.
+ */
+bool dlk_thread_need(uint64_t at_ns);
+/* A lock call: start it if an earlier one could not. */
+void dlk_thread_catch_up(void);
+/* Is it there?  Is it there, or will it be when a pause ends? */
+bool dlk_thread_here(void);
+bool dlk_thread_comes(void);
+/* Between the two no thread of ours exists, in the kernel either; they nest. */
+void dlk_thread_pause(void);
+void dlk_thread_resume(void);
+bool dlk_thread_is_paused(void *unused);
+
+/* The thread's own: it is there; who is left; it is the last of them. */
+enum dlk_company { DLK_OTHERS, DLK_MAIN_ENDS, DLK_ALONE };
+void dlk_thread_begin(void);
+bool dlk_in_thread(void); /* Is the caller that thread? */
+enum dlk_company dlk_thread_company(void);
+void dlk_thread_last(void);
+/* The main thread is about to end by itself. */
+void dlk_thread_main_ends(void);
+/* Is the caller the last one but that thread, and the dead main one? */
+bool dlk_thread_is_last_other(void);
+/* What a thread said at its end: if ours is the last, it repeats that. */
+void dlk_thread_last_words(int code);
+/* The count of the times that it was rung for. */
+unsigned dlk_thread_bell(void);
+/*
+ * Sleep until it is rung for, since the bell was `seen`, or until the moment
+ * that is_over() gives; false: it is over, by is_over(), and who needs the
+ * thread from here on starts another.  is_over() may take the table's mutex.
+ */
+bool dlk_thread_sleep(unsigned seen,
+		      bool (*is_over)(void *arg, uint64_t *at_ns), void *arg);
+void dlk_thread_forget(void); /* in a child */
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* A descriptor is about to be closed; see close.c. */
+#ifndef DLK_CLOSE_H
+#define DLK_CLOSE_H
+
+/* close(2) is about to take fd away: what becomes of its lease. */
+void dlk_closing(int fd);
+/* close(2) is about to take fd away, and with it record locks. */
+void dlk_record_closing(int fd);
+/* All of [first, last] are about to be closed: the files of any of them. */
+void dlk_record_closing_span(unsigned first, unsigned last);
+
+#endif
