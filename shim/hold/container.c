@@ -36,9 +36,7 @@
 #include "config/config.h"
 #include "os/proc.h"
 #include "os/sys.h"
-#include "redis/pool.h"
 #include "lease/store.h"
-#include "lease/upkeep.h"
 #include "hold/delegation.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
@@ -231,18 +229,18 @@ static void cut_at_server(struct dlk_held **all, unsigned n,
 			  uint64_t deadline_ns)
 {
 	struct dlk_renewal r[BATCH];
-	const struct dlk_endpoint *ep = all[0]->rule->redis->endpoints;
-	struct dlk_conn *c = dlk_link_get(ep);
+	struct dlk_store *s = dlk_store_of(all[0]->rule->redis);
+	const uint64_t now = dlk_now_ns();
+	struct dlk_attempt at = {
+		.timeout_ns = now < deadline_ns ? deadline_ns - now : 0,
+	};
 
-	if (!c)
-		return;
 	for (unsigned i = 0; i < n; i++)
 		r[i] = (struct dlk_renewal){
 			.lease = &all[i]->lease,
 			.deadline_ns = all[i]->valid.deadline_ns,
 		};
-	dlk_renew_batch(c, deadline_ns, r, n);
-	dlk_link_put(c);
+	s->ops->renew(s, &at, r, n);
 }
 
 void dlk_cut_short(void)

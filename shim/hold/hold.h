@@ -23,7 +23,7 @@
 #include <sys/file.h>
 
 #include "config/config.h"
-#include "lease/lease.h"
+#include "lease/store.h"
 #include "model/outbox.h"
 #include "model/range.h"
 #include "os/log.h"

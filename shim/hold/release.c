@@ -16,10 +16,6 @@
 
 #include "config/config.h"
 #include "os/sys.h"
-#include "redis/conn.h"
-#include "redis/pool.h"
-#include "lease/lease.h"
-#include "lease/records.h"
 #include "lease/store.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
@@ -34,9 +30,9 @@
 
 static const struct dlk_range whole = { .end = DLK_RANGE_MAX };
 
-static const struct dlk_endpoint *server_of(const struct dlk_held *h)
+static struct dlk_store *store_of(const struct dlk_held *h)
 {
-	return h->rule->redis->endpoints;
+	return dlk_store_of(h->rule->redis);
 }
 
 static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
@@ -49,13 +45,11 @@ static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
 
 /* --- answers -------------------------------------------------------------- */
 
-/* The answer, or NULL when the connection failed before it. */
-static void answered(struct dlk_held *h, enum outbox_message message,
-		     const redisReply *reply)
+/* `seen`: of ranges, the number of the last request that the server knows. */
+static void answered(struct dlk_held *h, enum outbox_message message, int err,
+		     uint64_t seen)
 {
-	uint64_t seen = 0, again;
-	int err = message == OUTBOX_RANGES ? dlk_records_was_set(reply, &seen)
-					   : dlk_lease_released(reply);
+	uint64_t again;
 	bool settled;
 
 	dlk_holds_lock();
@@ -72,91 +66,95 @@ static void answered(struct dlk_held *h, enum outbox_message message,
 		dlk_thread_need(again);
 }
 
-static void released(void *h, const redisReply *reply)
+static void released(void *h, int err, uint64_t seen)
 {
-	answered(h, OUTBOX_RELEASE, reply);
+	answered(h, OUTBOX_RELEASE, err, seen);
 }
 
-static void set(void *h, const redisReply *reply)
+static void set(void *h, int err, uint64_t seen)
 {
-	answered(h, OUTBOX_RANGES, reply);
+	answered(h, OUTBOX_RANGES, err, seen);
 }
 
-static void weakened(void *h, const redisReply *reply)
+static void weakened(void *h, int err, uint64_t seen)
 {
-	answered(h, OUTBOX_DOWNGRADE, reply);
+	answered(h, OUTBOX_DOWNGRADE, err, seen);
 }
 
 /* --- sending -------------------------------------------------------------- */
 
 /* (gate) With a number of its own, later than any that the server has seen. */
-static int append_ranges(struct dlk_conn *c, struct dlk_held *h,
-			 struct dlk_range *window)
+static int send_ranges(struct dlk_held *h, const struct dlk_sending *how,
+		       struct dlk_range *window)
 {
+	struct dlk_store *s = store_of(h);
+
 	dlk_holds_lock();
 	if (h->seq < h->seen_seq)
 		h->seq = h->seen_seq;
 	dlk_holds_unlock();
-	return dlk_records_set(c, &h->lease, ++h->seq, window, &h->ranges,
-			       h->out.by_source);
+	return s->ops->send_ranges(s, how, &h->lease, ++h->seq, window,
+				   &h->ranges);
 }
 
-static int append(struct dlk_conn *c, struct dlk_held *h,
-		  enum outbox_message message, struct dlk_range *window)
+static int send_message(struct dlk_held *h, enum outbox_message message,
+			struct dlk_sending *how, struct dlk_range *window)
 {
+	struct dlk_store *s = store_of(h);
+
 	switch (message) {
 	case OUTBOX_RELEASE:
-		return dlk_lease_release(c, &h->lease, h->out.by_source);
+		how->done = released;
+		return s->ops->send_release(s, how, &h->lease);
 	case OUTBOX_RANGES:
-		return append_ranges(c, h, window);
+		how->done = set;
+		return send_ranges(h, how, window);
 	case OUTBOX_DOWNGRADE:
-		return dlk_lease_weaken(c, &h->lease);
+		how->done = weakened;
+		return s->ops->send_downgrade(s, how, &h->lease);
 	case OUTBOX_NOTHING:
 		break;
 	}
 	return -EINVAL;
 }
 
-/* On a connection that is open; 0 when it is on its way. */
-static int send_one(struct dlk_conn *c, struct dlk_held *h,
-		    enum outbox_message message, struct dlk_range *window,
-		    uint64_t deadline_ns)
+/*
+ * 0 when it is on its way; that is noted before, for its answer may have come,
+ * and h be gone, by then.  The next question to that server reads it; or the
+ * thread.
+ */
+static int send_one(struct dlk_held *h, enum outbox_message message,
+		    struct dlk_sending *how, struct dlk_range *window)
 {
-	static dlk_deferred_fn *const then[] = {
-		[OUTBOX_RELEASE] = released,
-		[OUTBOX_RANGES] = set,
-		[OUTBOX_DOWNGRADE] = weakened,
-	};
 	uint64_t look_ns;
-	int err = 0;
+	int err;
 
-	if (dlk_conn_deferred(c) >= DLK_DEFERRED_MAX - 1)
-		err = dlk_conn_settle(c, deadline_ns);
-	if (!err)
-		err = append(c, h, message, window);
-	if (err)
-		return err;
-	/* The next lock on this connection reads the answer; or the thread. */
 	dlk_holds_lock();
+	how->drop = h->out.by_source;
+	how->arg = h;
 	dlk_outbox_sent(&h->out, message, dlk_now_ns());
 	look_ns = h->out.due_ns;
 	dlk_holds_unlock();
-	dlk_conn_defer(c, then[message], h);
-	dlk_conn_flush(c, deadline_ns); /* a failure tells answered() */
-	dlk_thread_need(look_ns);
-	return 0;
+	err = send_message(h, message, how, window);
+	if (!err) {
+		dlk_thread_need(look_ns);
+		return 0;
+	}
+	dlk_holds_lock();
+	dlk_outbox_answered(&h->out, message, err, dlk_now_ns());
+	dlk_holds_unlock();
+	return err;
 }
 
 /* A long list goes in pages, each with a number of its own. */
-static int send_on(struct dlk_conn *c, struct dlk_held *h,
-		   enum outbox_message message, const struct dlk_range *window,
-		   uint64_t deadline_ns)
+static int send_all(struct dlk_held *h, enum outbox_message message,
+		    const struct dlk_range *window, struct dlk_sending *how)
 {
 	struct dlk_range rest = *window;
 	int err;
 
 	do {
-		err = send_one(c, h, message, &rest, deadline_ns);
+		err = send_one(h, message, how, &rest);
 	} while (!err && message == OUTBOX_RANGES && rest.start <= rest.end);
 	return err;
 }
@@ -165,13 +163,11 @@ static int send_on(struct dlk_conn *c, struct dlk_held *h,
 static void send_now(struct dlk_held *h, enum outbox_message message,
 		     const struct dlk_range *window)
 {
-	struct dlk_conn *c = dlk_link_get_open(server_of(h));
+	struct dlk_sending how = { .timeout_ns = 20 * DLK_MS };
 	const uint64_t now = dlk_now_ns();
 
-	if (!c || send_on(c, h, message, window, now + 20 * DLK_MS) < 0)
+	if (send_all(h, message, window, &how) < 0)
 		put_at(h, message, now);
-	if (c)
-		dlk_link_put(c);
 }
 
 void dlk_release_send(struct dlk_held *h)
@@ -188,37 +184,35 @@ void dlk_list_send(struct dlk_held *h, const struct dlk_range *window)
 
 /* --- by the thread -------------------------------------------------------- */
 
+/* What is left of the time until then. */
+static uint64_t until(uint64_t deadline_ns)
+{
+	const uint64_t now = dlk_now_ns();
+
+	return now < deadline_ns ? deadline_ns - now : 0;
+}
+
 static void send_again(struct dlk_held *h, enum outbox_message message,
 		       uint64_t deadline_ns, bool (*interrupt)(void *))
 {
-	struct dlk_conn *c = dlk_link_get(server_of(h));
-	int err = -ENOMEM;
+	struct dlk_sending how = { .timeout_ns = until(deadline_ns),
+				   .connects = true,
+				   .interrupt = interrupt };
+	struct dlk_store *s = store_of(h);
 
-	if (c) {
-		dlk_conn_set_interrupt(c, interrupt, NULL);
-		err = dlk_conn_open(c, deadline_ns);
-	}
-	if (!err)
-		err = send_on(c, h, message, &whole, deadline_ns);
-	if (!err && dlk_conn_is_open(c))
-		dlk_conn_settle(c, deadline_ns);
-	if (err)
+	if (send_all(h, message, &whole, &how) == 0)
+		s->ops->settle(s, deadline_ns, interrupt);
+	else
 		put_at(h, message, dlk_now_ns() + DLK_RESEND_MS * DLK_MS);
-	if (c)
-		dlk_link_put(c);
 }
 
 /* An answer has come but nobody has read it. */
 static void read_answers(struct dlk_held *h, uint64_t deadline_ns,
 			 bool (*interrupt)(void *))
 {
-	struct dlk_conn *c = dlk_link_get_deferred(server_of(h));
+	struct dlk_store *s = store_of(h);
 
-	if (c) {
-		dlk_conn_set_interrupt(c, interrupt, NULL);
-		dlk_conn_settle(c, deadline_ns);
-		dlk_link_put(c);
-	}
+	s->ops->settle(s, deadline_ns, interrupt);
 	/* Not ours yet: its connection is busy, whoever has it will read. */
 	dlk_holds_lock();
 	dlk_outbox_looked(&h->out, dlk_now_ns());
@@ -295,16 +289,10 @@ void dlk_give_back(struct dlk_held *h)
 static void release_now(const struct dlk_rule *rule,
 			const struct dlk_lease *lease)
 {
-	struct dlk_conn *c = dlk_link_get_open(rule->redis->endpoints);
-	uint64_t by = dlk_now_ns() + 20 * DLK_MS;
-	const redisReply *r;
+	const struct dlk_sending how = { .timeout_ns = 20 * DLK_MS };
+	struct dlk_store *s = dlk_store_of(rule->redis);
 
-	if (!c)
-		return;
-	if (dlk_lease_release(c, lease, false) == 0 &&
-	    dlk_conn_flush(c, by) == 0)
-		dlk_conn_reply(c, by, &r);
-	dlk_link_put(c);
+	s->ops->send_release(s, &how, lease);
 }
 
 void dlk_release_token(const struct dlk_rule *rule,
@@ -343,16 +331,6 @@ static void send_unsent(uint64_t deadline_ns)
 		dlk_unpin(h);
 }
 
-static void read_all_answers(uint64_t deadline_ns)
-{
-	struct dlk_conn *c;
-
-	while ((c = dlk_link_get_deferred(NULL))) {
-		dlk_conn_settle(c, deadline_ns);
-		dlk_link_put(c);
-	}
-}
-
 void dlk_release_flush(unsigned ms)
 {
 	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
@@ -360,6 +338,6 @@ void dlk_release_flush(unsigned ms)
 	if (!dlk_any_owed())
 		return;
 	/* Reading first: only then is it known what never arrived. */
-	read_all_answers(deadline);
+	dlk_stores_settle(deadline);
 	send_unsent(deadline);
 }

@@ -29,12 +29,7 @@
 #include "os/log.h"
 #include "os/proc.h"
 #include "os/sys.h"
-#include "redis/conn.h"
-#include "redis/pool.h"
-#include "lease/lease.h"
-#include "lease/records.h"
 #include "lease/store.h"
-#include "lease/upkeep.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/handover.h"
@@ -102,18 +97,17 @@ static uint64_t next_ns(void)
 /* --- renewal -------------------------------------------------------------- */
 
 /* Within its deadline, by the thread: a restarted server has forgotten it. */
-static int restore_ranges(struct dlk_held *h, struct dlk_conn *c)
+static int restore_ranges(struct dlk_held *h, struct dlk_store *s,
+			  struct dlk_attempt *at)
 {
-	const uint64_t now = dlk_now_ns();
-	int err = DLK_GONE;
+	int err;
 
-	if (now >= h->valid.deadline_ns)
+	if (dlk_now_ns() >= h->valid.deadline_ns)
 		return DLK_GONE;
 	if (!dlk_gate_try(&h->file))
 		return -EAGAIN;
-	err = dlk_records_restore(
-		c, now + dlk_conn_endpoint(c)->connect_timeout_ms * DLK_MS,
-		&h->lease, h->seq, h->since_ns, &h->ranges);
+	err = s->ops->restore_ranges(s, at, &h->lease, h->seq, h->since_ns,
+				     &h->ranges);
 	dlk_gate_leave(&h->file);
 	/* In time, or else nobody knows what came in between. */
 	return err == 0 && dlk_now_ns() >= h->valid.deadline_ns ? DLK_GONE
@@ -122,12 +116,11 @@ static int restore_ranges(struct dlk_held *h, struct dlk_conn *c)
 
 /* Ranges are the owner's to put back (a batch does it for whole files). */
 static void restore_records(struct dlk_held *h, struct dlk_renewal *r,
-			    struct dlk_conn *c)
+			    struct dlk_store *s, struct dlk_attempt *at)
 {
 	r->asked_ns = dlk_now_ns();
-	r->result = restore_ranges(h, c);
+	r->result = restore_ranges(h, s, at);
 	r->restored = r->result == 0;
-	dlk_conn_reset(c);
 }
 
 /*
@@ -161,9 +154,9 @@ static bool not_renewed(struct dlk_held *h, uint64_t now)
 	return warn;
 }
 
-static const char *loss(const struct dlk_renewal *r, const struct dlk_conn *c)
+static const char *loss(const struct dlk_renewal *r, const char *why)
 {
-	return r->result < 0 ? dlk_lease_why(c)
+	return r->result < 0 ? why
 	       : r->result == DLK_LOST
 		       ? "somebody else holds it; stop this program"
 		       : "the server does not know it any more; stop this "
@@ -171,13 +164,13 @@ static const char *loss(const struct dlk_renewal *r, const struct dlk_conn *c)
 }
 
 static void renewed(struct dlk_held *h, struct dlk_renewal *r,
-		    struct dlk_conn *c)
+		    struct dlk_store *s, struct dlk_attempt *at)
 {
 	bool warn = false, lost = false, again = false;
 	uint64_t now;
 
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
-		restore_records(h, r, c);
+		restore_records(h, r, s, at);
 	now = dlk_now_ns();
 	if (is_sharers(h, r))
 		dlk_lock_ended(h);
@@ -198,14 +191,14 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 	if (again)
 		dlk_release_token(h->rule, &h->lease);
 	if (warn)
-		dlk_hold_say(h, DLK_WARNING, " could not be renewed for long: ",
-			     dlk_lease_why(c));
+		dlk_hold_say(h, DLK_WARNING,
+			     " could not be renewed for long: ", at->why);
 	if (lost)
-		dlk_hold_lost(h, loss(r, c));
+		dlk_hold_lost(h, loss(r, at->why));
 }
 
 struct batch {
-	const struct dlk_endpoint *ep;
+	struct dlk_store *store;
 	unsigned n;
 	struct dlk_held *held[DLK_RENEW_BATCH];
 	struct dlk_renewal renewal[DLK_RENEW_BATCH];
@@ -218,17 +211,17 @@ struct batch {
 static void collect(struct batch *b, uint64_t now)
 {
 	b->n = 0;
-	b->ep = NULL;
+	b->store = NULL;
 	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
-		const struct dlk_endpoint *ep = h->rule->redis->endpoints;
+		struct dlk_store *store = dlk_store_of(h->rule->redis);
 		uint64_t soon =
 			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
 
 		if (!dlk_hold_is_held(h) || must_wait(h) ||
-		    renewal_ns(h) > soon || (b->ep && b->ep != ep) ||
+		    renewal_ns(h) > soon || (b->store && b->store != store) ||
 		    b->n == DLK_RENEW_BATCH)
 			continue;
-		b->ep = ep;
+		b->store = store;
 		dlk_hold_pin(h);
 		b->held[b->n++] = h;
 	}
@@ -256,32 +249,21 @@ static void drop_ended(struct batch *b)
 static bool renew_some(void)
 {
 	static struct batch b; /* only this thread's */
-	struct dlk_conn *c;
+	struct dlk_attempt at = { .interrupt = dlk_thread_is_paused };
 
 	dlk_holds_lock();
 	collect(&b, dlk_now_ns());
 	dlk_holds_unlock();
 	if (b.n == 0)
 		return false;
+	at.timeout_ns = b.store->connect_timeout_ms * DLK_MS;
 	drop_ended(&b);
-	c = b.n ? dlk_link_get(b.ep) : NULL;
-	if (c)
-		dlk_conn_set_interrupt(c, dlk_thread_is_paused, NULL);
-	if (c)
-		dlk_renew_batch(
-			c, dlk_now_ns() + b.ep->connect_timeout_ms * DLK_MS,
-			b.renewal, b.n);
+	if (b.n)
+		b.store->ops->renew(b.store, &at, b.renewal, b.n);
 	for (unsigned i = 0; i < b.n; i++) {
-		if (c)
-			renewed(b.held[i], &b.renewal[i], c);
-		dlk_holds_lock();
-		if (!c)
-			b.held[i]->valid.renew_ns = dlk_now_ns() + 100 * DLK_MS;
-		dlk_hold_unpin(b.held[i]);
-		dlk_holds_unlock();
+		renewed(b.held[i], &b.renewal[i], b.store, &at);
+		dlk_unpin(b.held[i]);
 	}
-	if (c)
-		dlk_link_put(c);
 	return true;
 }
 
@@ -323,7 +305,7 @@ static struct dlk_held *other_work(uint64_t now)
 
 static bool work_once(void)
 {
-	uint64_t now = dlk_now_ns();
+	uint64_t now = dlk_now_ns(), timeout_ns;
 	struct dlk_held *h;
 
 	dlk_holds_lock();
@@ -331,9 +313,8 @@ static bool work_once(void)
 	dlk_holds_unlock();
 	if (!h)
 		return false;
-	dlk_outbox_work(
-		h, now + h->rule->redis->endpoints->connect_timeout_ms * DLK_MS,
-		dlk_thread_is_paused);
+	timeout_ns = dlk_store_of(h->rule->redis)->connect_timeout_ms * DLK_MS;
+	dlk_outbox_work(h, now + timeout_ns, dlk_thread_is_paused);
 	dlk_unpin(h);
 	return true;
 }

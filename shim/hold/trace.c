@@ -27,7 +27,7 @@ void dlk_trace_lease(const struct dlk_held *h, const char *what,
 	dlk_text_str(&l.text, "the lease ");
 	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
 	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, h->rule->redis->endpoints->name);
+	dlk_text_str(&l.text, dlk_store_of(h->rule->redis)->at);
 	dlk_text_str(&l.text, " is ");
 	dlk_text_str(&l.text, what);
 	if (part)

@@ -247,26 +247,28 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
  * connections are in other hands (the thread's, for an answer), another is
  * opened.
  */
-static struct dlk_conn *open_link(struct dlk_store *s, bool connects,
-				  uint64_t by_ns)
+static struct dlk_conn *open_link(struct dlk_store *s, uint64_t by_ns,
+				  const struct dlk_sending *how)
 {
 	struct dlk_conn *c = dlk_link_get_open(endpoint_of(s));
 
-	if (c || !connects)
-		return c;
-	c = dlk_link_get(endpoint_of(s));
-	if (c && dlk_conn_open(c, by_ns) < 0) {
-		dlk_link_put(c);
+	if (!c && how->connects)
+		c = dlk_link_get(endpoint_of(s));
+	if (!c)
 		return NULL;
-	}
-	return c;
+	dlk_conn_set_interrupt(c, how->interrupt, NULL);
+	if (dlk_conn_open(c, by_ns) == 0)
+		return c;
+	dlk_link_put(c);
+	return NULL;
 }
 
 static int rest(struct dlk_store *s, struct dlk_attempt *at,
 		const struct dlk_lease *lease, struct dlk_waiter *w)
 {
 	const uint64_t by = dlk_now_ns() + at->timeout_ns;
-	struct talk t = { .s = s, .at = at, .c = open_link(s, true, by) };
+	const struct dlk_sending how = { .connects = true };
+	struct talk t = { .s = s, .at = at, .c = open_link(s, by, &how) };
 	const redisReply *r;
 	int err = t.c ? dlk_queue_rest(t.c, lease, w) : -ENOTCONN;
 
@@ -374,10 +376,9 @@ static int sending_open(struct dlk_store *s, const struct dlk_sending *how,
 	int err = 0;
 
 	*by_ns = dlk_now_ns() + how->timeout_ns;
-	*c = open_link(s, how->connects, *by_ns);
+	*c = open_link(s, *by_ns, how);
 	if (!*c)
 		return -ENOTCONN;
-	dlk_conn_set_interrupt(*c, how->interrupt, NULL);
 	if (dlk_conn_deferred(*c) >= DLK_DEFERRED_MAX - 1)
 		err = dlk_conn_settle(*c, *by_ns);
 	return err;

@@ -52,7 +52,6 @@
 #include "os/revalidate.h"
 #include "os/signals.h"
 #include "os/sys.h"
-#include "lease/records.h"
 #include "lease/store.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"

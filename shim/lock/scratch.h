@@ -3,7 +3,7 @@
 #define DLK_SCRATCH_H
 
 #include "config/config.h"
-#include "lease/lease.h"
+#include "lease/store.h"
 
 /* Page-wise memory for paths and keys: signal handlers have small stacks. */
 struct dlk_scratch {
