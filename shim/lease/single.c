@@ -53,7 +53,7 @@ static int talk_open(struct talk *t)
 	int err;
 
 	if (!t->c)
-		t->c = dlk_link_get(endpoint_of(t->s));
+		t->c = dlk_pool_get(endpoint_of(t->s));
 	if (!t->c)
 		return -ENOMEM;
 	dlk_conn_set_interrupt(t->c, t->at->interrupt, t->at->arg);
@@ -73,7 +73,7 @@ static int talk_end(struct talk *t, int err)
 	if (err < 0)
 		strncpy(t->at->why, why, sizeof(t->at->why) - 1);
 	if (t->c)
-		dlk_link_put(t->c);
+		dlk_pool_put(t->c);
 	return err;
 }
 
@@ -250,16 +250,16 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 static struct dlk_conn *open_link(struct dlk_store *s, uint64_t by_ns,
 				  const struct dlk_sending *how)
 {
-	struct dlk_conn *c = dlk_link_get_open(endpoint_of(s));
+	struct dlk_conn *c = dlk_pool_get_open(endpoint_of(s));
 
 	if (!c && how->connects)
-		c = dlk_link_get(endpoint_of(s));
+		c = dlk_pool_get(endpoint_of(s));
 	if (!c)
 		return NULL;
 	dlk_conn_set_interrupt(c, how->interrupt, NULL);
 	if (dlk_conn_open(c, by_ns) == 0)
 		return c;
-	dlk_link_put(c);
+	dlk_pool_put(c);
 	return NULL;
 }
 
@@ -389,11 +389,11 @@ static int sending_end(const struct dlk_sending *how, struct dlk_conn *c,
 		       uint64_t by_ns, dlk_judge_fn *judge, int err)
 {
 	if (!err)
-		err = dlk_conn_expect(c, judge, how->done, how->arg);
+		err = dlk_conn_defer(c, judge, how->done, how->arg);
 	if (!err)
 		dlk_conn_flush(c, by_ns);
 	if (c)
-		dlk_link_put(c);
+		dlk_pool_put(c);
 	return err;
 }
 
@@ -486,13 +486,13 @@ static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 static bool settle(struct dlk_store *s, uint64_t deadline_ns,
 		   bool (*interrupt)(void *arg))
 {
-	struct dlk_conn *c = dlk_link_get_deferred(endpoint_of(s));
+	struct dlk_conn *c = dlk_pool_get_deferred(endpoint_of(s));
 
 	if (!c)
 		return false;
 	dlk_conn_set_interrupt(c, interrupt, NULL);
 	dlk_conn_settle(c, deadline_ns);
-	dlk_link_put(c);
+	dlk_pool_put(c);
 	return true;
 }
 
@@ -500,23 +500,19 @@ static bool settle(struct dlk_store *s, uint64_t deadline_ns,
 
 static struct dlk_subscription *subscribed(struct dlk_store *s)
 {
-	return (struct dlk_subscription *)dlk_wake_get(endpoint_of(s));
+	return dlk_subscription_get(endpoint_of(s));
 }
 
 static int subscribe(struct dlk_store *s, struct dlk_attempt *at,
 		     struct dlk_subscription **sub)
 {
-	struct dlk_wake *w = NULL;
-	int err = dlk_wake_new(endpoint_of(s), dlk_now_ns() + at->timeout_ns,
-			       &w, at->why);
-
-	*sub = (struct dlk_subscription *)w;
-	return err;
+	return dlk_subscription_new(
+		endpoint_of(s), dlk_now_ns() + at->timeout_ns, sub, at->why);
 }
 
 static const char *channel(const struct dlk_subscription *sub)
 {
-	return ((const struct dlk_wake *)sub)->channel;
+	return sub->channel;
 }
 
 /* To whom, and after which of its requests: what the scripts say. */
@@ -529,19 +525,19 @@ static int heard(struct dlk_subscription *sub, const struct dlk_waiter *w)
 	dlk_text_bytes(&t, w->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
 	dlk_text_str(&t, " ");
 	dlk_text_u64(&t, w->request, 1);
-	return dlk_wake_heard((struct dlk_wake *)sub, to);
+	return dlk_subscription_heard(sub, to);
 }
 
 static int descriptor(const struct dlk_subscription *sub)
 {
-	return dlk_wake_fd((const struct dlk_wake *)sub);
+	return dlk_subscription_fd(sub);
 }
 
 static void unsubscribe(struct dlk_subscription *sub, bool deaf)
 {
 	if (deaf)
-		dlk_wake_close((struct dlk_wake *)sub);
-	dlk_wake_put((struct dlk_wake *)sub);
+		dlk_subscription_close(sub);
+	dlk_subscription_put(sub);
 }
 
 /* ---------------------------------------------------------------------------- */

@@ -64,5 +64,5 @@ void dlk_stores_look(void)
 void dlk_stores_forget(void)
 {
 	dlk_pool_forget();
-	dlk_wakes_forget();
+	dlk_subscriptions_forget();
 }

@@ -39,9 +39,8 @@ enum {
 };
 
 struct deferred {
-	dlk_deferred_fn *fn;
-	dlk_judge_fn *judge; /* or this one, and what is done with its result */
-	dlk_judged_fn *done;
+	dlk_judge_fn *judge;
+	dlk_done_fn *done;
 	void *arg;
 };
 
@@ -116,17 +115,14 @@ void dlk_conn_forget(struct dlk_conn *c)
 static void run_deferred(struct dlk_conn *c, const redisReply *r)
 {
 	struct deferred d = c->deferred[c->deferred_at];
+	uint64_t number = 0;
+	int err;
 
 	c->deferred_at = (c->deferred_at + 1) % DLK_DEFERRED_MAX;
 	c->deferred_n--;
-	if (d.fn) {
-		d.fn(d.arg, r);
-	} else if (d.done) {
-		uint64_t number = 0;
-		int err = d.judge(r, &number);
-
+	err = d.judge(r, &number);
+	if (d.done)
 		d.done(d.arg, err, number);
-	}
 }
 
 void dlk_conn_close(struct dlk_conn *c)
@@ -644,25 +640,15 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
-static int defer(struct dlk_conn *c, const struct deferred *d)
+int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
+		   void *arg)
 {
 	if (c->deferred_n == DLK_DEFERRED_MAX)
 		return -ENOBUFS;
-	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] = *d;
+	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] =
+		(struct deferred){ judge, done, arg };
 	c->deferred_n++;
 	return 0;
-}
-
-int dlk_conn_defer(struct dlk_conn *c, dlk_deferred_fn *fn, void *arg)
-{
-	return defer(c, &(struct deferred){ .fn = fn, .arg = arg });
-}
-
-int dlk_conn_expect(struct dlk_conn *c, dlk_judge_fn *judge,
-		    dlk_judged_fn *done, void *arg)
-{
-	return defer(c, &(struct deferred){
-				.judge = judge, .done = done, .arg = arg });
 }
 
 unsigned dlk_conn_deferred(const struct dlk_conn *c)

@@ -61,21 +61,16 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
 		    const size_t *argvlen);
 
 /*
- * The reply of the command appended last is given to `fn`, whenever it comes,
- * before any later reply; or NULL if the connection fails first, for then
- * nobody knows.  At most DLK_DEFERRED_MAX wait at a time (-ENOBUFS).
- */
-typedef void dlk_deferred_fn(void *arg, const redisReply *reply);
-enum { DLK_DEFERRED_MAX = 64 };
-int dlk_conn_defer(struct dlk_conn *c, dlk_deferred_fn *fn, void *arg);
-/*
- * The same, for who knows nothing of replies: `judge` reads it (NULL: none ever
- * came), and `done`, or NULL, gets its result and the number that it found.
+ * The reply of the command appended last is read by `judge`, whenever it comes,
+ * before any later reply; NULL: the connection failed first, and nobody knows.
+ * `done`, or NULL, gets its result and the number that it found.  At most
+ * DLK_DEFERRED_MAX wait at a time (-ENOBUFS).
  */
 typedef int dlk_judge_fn(const redisReply *reply, uint64_t *number);
-typedef void dlk_judged_fn(void *arg, int err, uint64_t number);
-int dlk_conn_expect(struct dlk_conn *c, dlk_judge_fn *judge,
-		    dlk_judged_fn *done, void *arg);
+typedef void dlk_done_fn(void *arg, int err, uint64_t number);
+enum { DLK_DEFERRED_MAX = 64 };
+int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
+		   void *arg);
 unsigned dlk_conn_deferred(const struct dlk_conn *c);
 /* Wait until no deferred reply is outstanding. */
 int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns);

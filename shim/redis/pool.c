@@ -39,7 +39,7 @@ static struct link *find(const struct dlk_endpoint *ep, bool open_only)
 	return NULL;
 }
 
-struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep)
+struct dlk_conn *dlk_pool_get_open(const struct dlk_endpoint *ep)
 {
 	struct link *l;
 
@@ -51,7 +51,7 @@ struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep)
 	return l ? l->conn : NULL;
 }
 
-struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep)
+struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep)
 {
 	struct dlk_conn *c = NULL;
 
@@ -78,7 +78,7 @@ static struct link *find_place(void)
 	return NULL;
 }
 
-struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep)
+struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep)
 {
 	struct dlk_conn *c = NULL;
 	struct link *l;
@@ -124,7 +124,7 @@ static void warn_of_eviction(const struct dlk_conn *c)
 	dlk_line_end(&l);
 }
 
-void dlk_link_put(struct dlk_conn *c)
+void dlk_pool_put(struct dlk_conn *c)
 {
 	bool kept = false;
 
@@ -158,7 +158,7 @@ void dlk_pool_look(void)
 		if (!idle)
 			continue;
 		dlk_conn_is_lost(l->conn);
-		dlk_link_put(l->conn);
+		dlk_pool_put(l->conn);
 	}
 }
 

@@ -13,12 +13,12 @@
 #include "redis/conn.h"
 
 /* A connection to ep for this thread alone; NULL: no memory. */
-struct dlk_conn *dlk_link_get(const struct dlk_endpoint *ep);
-void dlk_link_put(struct dlk_conn *c);
+struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep);
+void dlk_pool_put(struct dlk_conn *c);
 /* An idle one, of any server for NULL, with answers still to read, or NULL. */
-struct dlk_conn *dlk_link_get_deferred(const struct dlk_endpoint *ep);
+struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep);
 /* An idle, open one, or NULL: never connects. */
-struct dlk_conn *dlk_link_get_open(const struct dlk_endpoint *ep);
+struct dlk_conn *dlk_pool_get_open(const struct dlk_endpoint *ep);
 
 /* Has a server closed a connection that nobody uses? */
 void dlk_pool_look(void);

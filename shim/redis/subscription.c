@@ -12,41 +12,43 @@
 #include "os/sys.h"
 #include "redis/script.h"
 
-enum { WAKES = 128 };
+enum { SUBSCRIPTIONS = 128 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct dlk_wake wakes[WAKES]; /* guarded by the mutex */
+static struct dlk_subscription
+	subscriptions[SUBSCRIPTIONS]; /* guarded by the mutex */
 
 #define CHANNEL "dlock%wake:"
 
 /* A user that may not SUBSCRIBE is one for a while. */
 enum { REFUSED_MS = 10000 };
 
-struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep)
+struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep)
 {
-	struct dlk_wake *found = NULL;
+	struct dlk_subscription *found = NULL;
 
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < WAKES && !found && wakes[i].conn; i++)
-		if (wakes[i].ep == ep && !wakes[i].busy &&
-		    dlk_conn_is_open(wakes[i].conn))
-			found = &wakes[i];
+	for (int i = 0; i < SUBSCRIPTIONS && !found && subscriptions[i].conn;
+	     i++)
+		if (subscriptions[i].ep == ep && !subscriptions[i].busy &&
+		    dlk_conn_is_open(subscriptions[i].conn))
+			found = &subscriptions[i];
 	if (found)
 		found->busy = true;
 	pthread_mutex_unlock(&mutex);
 	/* What was said meanwhile; or the server has closed it. */
-	if (found && dlk_wake_heard(found, "") < 0) {
-		dlk_wake_put(found);
+	if (found && dlk_subscription_heard(found, "") < 0) {
+		dlk_subscription_put(found);
 		return NULL;
 	}
 	return found;
 }
 
 /* (mutex held) A place: one that was never used, or one to be opened anew. */
-static struct dlk_wake *find_place(const struct dlk_endpoint *ep)
+static struct dlk_subscription *find_place(const struct dlk_endpoint *ep)
 {
-	for (int i = 0; i < WAKES; i++) {
-		struct dlk_wake *w = &wakes[i];
+	for (int i = 0; i < SUBSCRIPTIONS; i++) {
+		struct dlk_subscription *w = &subscriptions[i];
 
 		if (!w->busy && (!w->conn || w->ep == ep))
 			return w;
@@ -54,7 +56,7 @@ static struct dlk_wake *find_place(const struct dlk_endpoint *ep)
 	return NULL;
 }
 
-static int subscribe(struct dlk_wake *w, uint64_t deadline_ns)
+static int subscribe(struct dlk_subscription *w, uint64_t deadline_ns)
 {
 	char name[sizeof(CHANNEL) + DLK_RANDOM_LEN] = CHANNEL;
 	const struct dlk_arg args[] = {
@@ -82,8 +84,8 @@ static int subscribe(struct dlk_wake *w, uint64_t deadline_ns)
 	return -EPERM;
 }
 
-int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-		 struct dlk_wake **w, char *why)
+int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+			 struct dlk_subscription **w, char *why)
 {
 	struct dlk_conn *c;
 	int err;
@@ -97,7 +99,7 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		return -EMFILE;
 	if ((*w)->ep == ep && dlk_now_ns() < (*w)->refused_ns) {
 		strcpy(why, "it was refused a moment ago");
-		dlk_wake_put(*w);
+		dlk_subscription_put(*w);
 		*w = NULL;
 		return -EPERM;
 	}
@@ -120,7 +122,7 @@ int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		strncpy(why, dlk_conn_error(c), 255);
 	if (c)
 		dlk_conn_close(c);
-	dlk_wake_put(*w);
+	dlk_subscription_put(*w);
 	*w = NULL;
 	return err;
 }
@@ -138,7 +140,7 @@ static int word(const redisReply *r, const char *to)
 	return space && to[0] && strcmp(space + 1, to) == 0 ? text[0] : 0;
 }
 
-int dlk_wake_heard(struct dlk_wake *w, const char *to)
+int dlk_subscription_heard(struct dlk_subscription *w, const char *to)
 {
 	const redisReply *r;
 	int err, heard = 0;
@@ -153,27 +155,27 @@ int dlk_wake_heard(struct dlk_wake *w, const char *to)
 	return heard || err == -EAGAIN ? heard : err;
 }
 
-int dlk_wake_fd(const struct dlk_wake *w)
+int dlk_subscription_fd(const struct dlk_subscription *w)
 {
 	return dlk_conn_fd(w->conn);
 }
 
-void dlk_wake_put(struct dlk_wake *w)
+void dlk_subscription_put(struct dlk_subscription *w)
 {
 	pthread_mutex_lock(&mutex);
 	w->busy = false;
 	pthread_mutex_unlock(&mutex);
 }
 
-void dlk_wake_close(struct dlk_wake *w)
+void dlk_subscription_close(struct dlk_subscription *w)
 {
 	dlk_conn_close(w->conn);
 }
 
-void dlk_wakes_forget(void)
+void dlk_subscriptions_forget(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	for (int i = 0; i < WAKES && wakes[i].conn; i++)
-		dlk_conn_forget(wakes[i].conn);
-	memset(wakes, 0, sizeof(wakes));
+	for (int i = 0; i < SUBSCRIPTIONS && subscriptions[i].conn; i++)
+		dlk_conn_forget(subscriptions[i].conn);
+	memset(subscriptions, 0, sizeof(subscriptions));
 }

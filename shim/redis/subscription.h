@@ -12,7 +12,7 @@
 #include "redis/conn.h"
 
 /* A connection that listens to its channel: 32 digits, and a NUL. */
-struct dlk_wake {
+struct dlk_subscription {
 	struct dlk_conn *conn;
 	const struct dlk_endpoint *ep;
 	char channel[32 + 1];
@@ -21,24 +21,24 @@ struct dlk_wake {
 };
 
 /* An idle connection to ep that listens to a channel of its own, or NULL. */
-struct dlk_wake *dlk_wake_get(const struct dlk_endpoint *ep);
+struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep);
 /*
  * A new one: 0 and *w; -EMFILE: there are too many; -EPERM: the server refused
  * it, just now or a moment ago; -errno, with `why` (256 bytes).
  */
-int dlk_wake_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-		 struct dlk_wake **w, char *why);
+int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+			 struct dlk_subscription **w, char *why);
 /*
  * The last word that was said "to" somebody: 'g'ranted, 't'ry; 0: none; -errno:
  * the connection is gone.
  */
-int dlk_wake_heard(struct dlk_wake *w, const char *to);
+int dlk_subscription_heard(struct dlk_subscription *w, const char *to);
 /* Its socket, to sleep on; -1. */
-int dlk_wake_fd(const struct dlk_wake *w);
-void dlk_wake_put(struct dlk_wake *w);
+int dlk_subscription_fd(const struct dlk_subscription *w);
+void dlk_subscription_put(struct dlk_subscription *w);
 /* (not put) Nobody hears by this connection. */
-void dlk_wake_close(struct dlk_wake *w);
+void dlk_subscription_close(struct dlk_subscription *w);
 /* After fork. */
-void dlk_wakes_forget(void);
+void dlk_subscriptions_forget(void);
 
 #endif

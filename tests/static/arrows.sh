@@ -150,3 +150,9 @@ cycle()
 			printf "%s", largest
 		}' | sort
 }
+
+# above_the_seam: the arrows to redis/ from where only a store is known.
+above_the_seam()
+{
+	grep -E '^(lock|hold|entry)/[a-z_]+ redis/'
+}

@@ -29,6 +29,16 @@ found=$(arrows)
 ok 'the objects have arrows' test "$(wc -l <<<"$found")" -ge 500
 is "$(rooms_without_a_rule <<<"$found")" '' 'each room has a rule'
 
+# What is asked of whoever keeps the leases goes through lease/store.h: no
+# connection and no reply is known above it (DESIGN 5), by name or by header.
+of_redis=$(above_the_seam <<<"$found")
+is "$of_redis" '' 'lock, hold and entry call nothing of redis/'
+sees='shim/redis/[a-z_]*\.h'
+headers=$(for file in shim/lock/*.c shim/hold/*.c shim/entry/*.c; do
+	grep -lw "$sees" "build/obj/${file%.c}.d"
+done)
+is "$headers" '' 'nor do they see a header of it'
+
 now=$(upward <<<"$found"; pairs <<<"$found" | sed 's/^/pair /')
 now=$(sort <<<"$now" | sed '/^$/d')
 listed=$(grep -v '^#' tests/static/layers.list | sort | sed '/^$/d')
@@ -43,6 +53,9 @@ note "$(grep -c '^up' <<<"$now") upward arrows, $(grep -c '^pair' <<<"$now")" \
 # The test can see both.
 seen=$(upward <<<'model/x lease/y z'; pairs <<<$'a/x a/y f\na/y a/x g')
 is "$seen" $'up model/x lease/y\na/x a/y' 'control: it sees an upward arrow, and a pair'
+is "$(above_the_seam <<<$'lock/x redis/y f\nlease/x redis/y f')" 'lock/x redis/y f' \
+	'control: and a call of redis/ from above the seam'
+ok 'control: and a header of it' grep -qw "$sees" build/obj/shim/lease/single.d
 is "$(cycle <<<$'a b f\nb c g\nc a h\nc d i')" $'a\nb\nc' \
 	'control: and a cycle of three'
 done_testing

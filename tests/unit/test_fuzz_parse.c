@@ -439,9 +439,16 @@ static void an_answer_to_renew_is_taken_or_refused(void **state)
 	assert_true(t->late < TALKS / 20);
 }
 
-static void count_told(void *arg, const redisReply *reply)
+static int judge(const redisReply *reply, uint64_t *number)
 {
-	(void)reply;
+	(void)number;
+	return dlk_lease_released(reply);
+}
+
+static void count_told(void *arg, int err, uint64_t number)
+{
+	(void)err;
+	(void)number;
 	++*(unsigned *)arg;
 }
 
@@ -459,8 +466,9 @@ static void an_answer_to_release_is_told_once(void **state)
 		for (int k = 0; k < 2; k++) {
 			assert_int_equal(dlk_lease_release(t->c, &lease, false),
 					 0);
-			assert_int_equal(
-				dlk_conn_defer(t->c, count_told, &told), 0);
+			assert_int_equal(dlk_conn_defer(t->c, judge, count_told,
+							&told),
+					 0);
 		}
 		if (dlk_conn_flush(t->c, until) == 0)
 			dlk_conn_settle(t->c, until);
