@@ -11,7 +11,7 @@
 #include "lock/deadlock.h"
 #include "lock/event.h"
 #include "lock/follow.h"
-#include "lock/place.h"
+#include "lock/wait_slot.h"
 #include "lock/replaced.h"
 #include "lock/wait.h"
 #include "model/timeline.h"

@@ -51,7 +51,7 @@
 #include "hold/shadow.h"
 #include "hold/thread.h"
 #include "lock/follow.h"
-#include "lock/place.h"
+#include "lock/wait_slot.h"
 #include "lock/replaced.h"
 #include "lock/wait.h"
 #include "model/outbox.h"

@@ -69,7 +69,7 @@
 #include "lock/event.h"
 #include "lock/flock.h"
 #include "lock/follow.h"
-#include "lock/place.h"
+#include "lock/wait_slot.h"
 #include "lock/wait.h"
 #include "model/range.h"
 #include "model/timeline.h"

@@ -24,7 +24,7 @@ struct lock_kind;    /* engine.h */
 
 struct ask;
 
-/* A call's place in the queue at Redis (place.c, wait.c). */
+/* A call's place in the queue at Redis (wait_slot.c, wait.c). */
 struct queued {
 	struct dlk_waiter waiter;
 	/* Of a record lock, each time that some has passed: 0, 't' to ask

@@ -27,7 +27,7 @@
 #include "lock/deadlock.h"
 #include "lock/event.h"
 #include "lock/follow.h"
-#include "lock/place.h"
+#include "lock/wait_slot.h"
 #include "model/text.h"
 #include "model/timeline.h"
 #include "model/token.h"

@@ -27,7 +27,7 @@
 #include "lock/engine.h"
 #include "lock/event.h"
 #include "lock/follow.h"
-#include "lock/place.h"
+#include "lock/wait_slot.h"
 #include "lock/wait.h"
 #include "lock/replaced.h"
 #include "model/timeline.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A call's place in the queue, and its claim; see place.c. */
-#ifndef DLK_PLACE_H
-#define DLK_PLACE_H
+/* A call's place in the queue, and its claim; see wait_slot.c. */
+#ifndef DLK_WAIT_SLOT_H
+#define DLK_WAIT_SLOT_H
 
 #include "lock/request.h"
 

@@ -7,7 +7,7 @@
  * Whatever ends the wait, its place or its claim MUST be given back, but for a
  * call that never comes back: its place ends with its life.
  */
-#include "lock/place.h"
+#include "lock/wait_slot.h"
 
 #include <errno.h>
 #include <stdatomic.h>
