@@ -32,7 +32,7 @@ struct list {
 static void add(struct list *list, struct dlk_config *config)
 {
 	list->configs = ctl_grow(list->configs, list->n, &list->room,
-				 sizeof(*list->configs));
+				 sizeof(struct dlk_config *));
 	list->configs[list->n++] = config;
 }
 

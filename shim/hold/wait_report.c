@@ -39,14 +39,14 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Waits in the kernel that are told of.  Guarded by `mutex`. */
 static struct telling {
 	struct dlk_store *store; /* NULL: free */
-	int fd;                  /* as it was when the wait began */
 	struct dlk_file file;
 	uint64_t id;
-	pid_t tid;
 	const void *lock;      /* of its fcntl(2) */
 	uint64_t clock;        /* the server's, before the thread looks next */
 	uint64_t last_seen_ns; /* by the thread */
 	uint64_t last_told_ns;
+	pid_t tid;
+	int fd; /* as it was when the wait began */
 } telling[TELLING];
 
 /* What they wait for, should it be told of again.  Guarded by `mutex`. */

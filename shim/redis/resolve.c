@@ -99,7 +99,7 @@ static int ask(const char *host, char *text, size_t size,
 	char arg0[] = "getent", arg1[] = "ahosts", arg2[] = "--";
 	char *argv[] = { arg0, arg1, arg2, name, NULL };
 	char *envp[] = { NULL };
-	struct dlk_own in, out;
+	struct dlk_own in = { .fd = -1 }, out = in;
 	int err = make_pipe(&in, &out);
 	pid_t pid;
 

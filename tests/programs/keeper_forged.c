@@ -137,13 +137,15 @@ int main(int argc, char **argv)
 	lock(argv[1]);
 	start_keeper();
 	fd = open(argv[2], O_RDONLY | O_CLOEXEC);
-	/* So that there is a lock to be carried; of which the shim knows not.
-	 */
+	/* So that there is a lock to be carried; the shim knows not of it. */
 	if (fd < 0 || syscall(SYS_flock, fd, LOCK_EX))
 		die(argv[2]);
-	if (argc > 3 &&
-	    syscall(SYS_setresuid, atoi(argv[3]), atoi(argv[3]), atoi(argv[3])))
-		die("setresuid");
+	if (argc > 3) {
+		const long uid = strtol(argv[3], NULL, 10);
+
+		if (syscall(SYS_setresuid, uid, uid, uid))
+			die("setresuid");
+	}
 	if (path)
 		fd = open(argv[2], O_PATH | O_CLOEXEC);
 	sock = find_socket();
