@@ -3,7 +3,6 @@
 #include "lock/engine.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "os/log.h"
 #include "os/sys.h"
@@ -169,10 +168,9 @@ static void step(struct ask *a)
 
 	a->asked_ns = r.began_ns;
 	a->answered = false;
-	a->fail_by_ns = m->give_up_ns;
 	r.event = steps[was](a);
 	r.err = a->err;
-	r.by_lease = a->s && strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
+	r.by_lease = a->s && dlk_ask_is_by_lease(a);
 	r.cannot_queue = a->elsewhere;
 	r.answered = a->answered;
 	r.began_ns = a->asked_ns;

@@ -50,6 +50,8 @@
 #include "hold/self.h"
 #include "hold/shadow.h"
 #include "hold/thread.h"
+#include "lock/engine.h"
+#include "lock/event.h"
 #include "lock/follow.h"
 #include "lock/wait_slot.h"
 #include "lock/replaced.h"
@@ -57,11 +59,6 @@
 #include "model/outbox.h"
 #include "model/timeline.h"
 #include "model/token.h"
-
-enum { UNLISTED_LOOKS = 20, OVERTAKEN_MAX = 1000 };
-
-/* What flock(2) cannot do on this file: let its shadow be locked. */
-enum { NO_FLOCK = 101 };
 
 /* --- the kernel's part ---------------------------------------------------- */
 
@@ -85,14 +82,6 @@ enum { NO_FLOCK = 101 };
  */
 enum { SLOW_ASKER_MS = 300 };
 
-struct look {
-	enum dlk_holder who;
-	pid_t pid;                  /* DLK_OTHER's */
-	pid_t preloaded;            /* was found to be so, or 0 */
-	unsigned ended;             /* looks in a row that found DLK_ENDED */
-	uint64_t began_ns, next_ns; /* Redis is asked again */
-};
-
 /*
  * Does Redis know of a lease of this host, by this file?  1, 0, or -errno.
  * (That we asked changes nothing of what we were told: of a claim, it is when
@@ -110,14 +99,16 @@ static int has_lease_here(struct ask *a)
 }
 
 /* One who has been in a reader's way for a millisecond: does he only ask? */
-static bool only_asks(struct ask *a, struct look *l)
+static bool only_asks(struct ask *a)
 {
+	struct flock_look *l = &a->look;
 	const uint64_t now = dlk_now_ns();
 	bool asks;
 
 	if (now < l->next_ns)
 		return true;
-	if (l->pid <= 0 || now - l->began_ns >= SLOW_ASKER_MS * DLK_MS)
+	if (l->pid <= 0 ||
+	    dlk_acquire_has_waited(&a->acquire, now, 1, SLOW_ASKER_MS * DLK_MS))
 		return false;
 	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
 		return false;
@@ -127,11 +118,11 @@ static bool only_asks(struct ask *a, struct look *l)
 	return asks;
 }
 
-static uint64_t patience_with(struct ask *a, struct look *l)
+static uint64_t patience_with(struct ask *a)
 {
 	int mode;
 
-	switch (l->who) {
+	switch (a->look.who) {
 	case DLK_KEEPER:
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
 		return 1000 * DLK_MS;
@@ -139,15 +130,14 @@ static uint64_t patience_with(struct ask *a, struct look *l)
 		return 10 * DLK_MS;
 	case DLK_ENDED:
 		/* A keeper that was in the way and ended is not seen twice. */
-		return l->ended > 1 ? 0 : 10 * DLK_MS;
+		return a->look.ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
 		if (a->queue.granted || a->queue.told)
 			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
-			return !a->wait && only_asks(a, l)
-				       ? SLOW_ASKER_MS * DLK_MS
-				       : DLK_MS;
+			return !a->wait && only_asks(a) ? SLOW_ASKER_MS * DLK_MS
+							: DLK_MS;
 		break;
 	case DLK_GUARDED:
 		break;
@@ -157,28 +147,27 @@ static uint64_t patience_with(struct ask *a, struct look *l)
 	return mode == LOCK_SH || mode == LOCK_EX ? 10 * DLK_MS : 0;
 }
 
-static int try_again_past_others(struct ask *a)
+/* Three tries at least: 10 ms may pass without our running at all. */
+static bool is_tentative(struct ask *a)
 {
-	struct look l = { .began_ns = dlk_now_ns() };
-	uint64_t patience;
+	const struct acquire *m = &a->acquire;
+	struct flock_look *l = &a->look;
 
-	l.next_ns = l.began_ns + DLK_MS;
-	/* Three times at least: 10 ms may pass without our running at all. */
-	for (int tries = 1;; tries++) {
-		l.who = dlk_kernel_holder(a->fd, &a->file, &l.pid);
-		l.ended = l.who == DLK_ENDED ? l.ended + 1 : 0;
-		patience = patience_with(a, &l);
-		if (patience == 0)
-			return -EWOULDBLOCK;
-		if (real.flock(a->fd, a->mode | LOCK_NB) == 0)
-			return 0;
-		if (errno != EWOULDBLOCK)
-			return -errno;
-		if ((tries >= 3 || l.who == DLK_OTHER) &&
-		    dlk_now_ns() - l.began_ns >= patience)
-			return -EWOULDBLOCK;
+	if (m->holders.n == 1) {
+		*l = (struct flock_look){
+			.next_ns = m->holders.first_ns + DLK_MS,
+		};
+	} else {
+		if (dlk_acquire_has_waited(m, dlk_now_ns(),
+					   l->who == DLK_OTHER ? 2 : 4,
+					   l->patience_ns))
+			return false;
 		dlk_pause_ns(DLK_MS / 10);
 	}
+	l->who = dlk_kernel_holder(a->fd, &a->file, &l->pid);
+	l->ended = l->who == DLK_ENDED ? l->ended + 1 : 0;
+	l->patience_ns = patience_with(a);
+	return l->patience_ns > 0;
 }
 
 static void give_up_old(struct ask *a)
@@ -202,7 +191,7 @@ static int try_kernel(const struct ask *a)
 }
 
 /* What the description has. */
-static void look(struct ask *a)
+static void look_at_own(struct ask *a)
 {
 	a->had = dlk_kernel_flock_mode(a->fd);
 	if (a->had != LOCK_EX && a->had != LOCK_SH)
@@ -215,93 +204,30 @@ static void look(struct ask *a)
  * locked it by another shadow, which its keeper gets to know as soon as it is
  * granted; then that one it is.
  */
-static int try_with_keepers(struct ask *a)
+static enum acquire_event try_with_keepers(struct ask *a)
 {
-	bool linger = a->wait && dlk_shared(a->program_fd);
-	uint64_t until = dlk_now_ns() + (linger ? 200 * DLK_MS : 0);
-	int err;
+	const int own = dlk_shadow_ask(a->program_fd);
+	enum acquire_event event;
 
-	for (;;) {
-		int own = dlk_shadow_ask(a->program_fd);
-
-		if (own >= 0 && dlk_kernel_file(own, &a->file) == 0) {
-			a->fd = own;
-			look(a);
-		}
-		err = try_kernel(a);
-		if (err != -EWOULDBLOCK || dlk_now_ns() >= until)
-			return err;
-		dlk_queue_away(a);
-		dlk_ask_empty_hands(a);
-		err = dlk_ask_fill_hands(a, dlk_sleep(a->call, 5 * DLK_MS));
-		if (err)
-			return err;
+	if (own >= 0 && dlk_kernel_file(own, &a->file) == 0) {
+		a->fd = own;
+		look_at_own(a);
 	}
+	event = dlk_event_of_kernel(a, try_kernel(a));
+	return event == EV_BUSY && a->wait && dlk_shared(a->program_fd)
+		       ? EV_LINGER
+		       : event;
 }
 
-/* The kernel has started anew already: we do so, as for a conversion. */
-static int start_anew(const struct ask *a)
+/* A conversion gives up the old lock first: flock(2), NOTES. */
+static enum acquire_event take_kernel(struct ask *a)
 {
-	struct dlk_held *h = dlk_flock_owner(a->fd);
+	const enum acquire_event event = dlk_event_of_kernel(a, try_kernel(a));
 
-	if (h) {
-		dlk_give_back(h);
-		dlk_unpin(h);
-	}
-	real.flock(a->fd, LOCK_UN);
-	return DLK_OTHER_FILE;
-}
-
-/* Granted, to the description that the call was made with: has it the lock? */
-static int find_granted(struct ask *a)
-{
-	const int fd = a->fd;
-	int err = dlk_follow_granted(a);
-
-	if (err == DLK_OTHER_FILE)
-		return start_anew(a);
-	if (!err && a->fd != fd && dlk_kernel_flock_mode(a->fd) != a->mode)
-		return -EBADF;
-	return err;
-}
-
-static int wait_in_kernel(struct ask *a)
-{
-	int err, then;
-
-	dlk_trace_call(a, "waits in the kernel for");
-	dlk_queue_away(a);
-	dlk_ask_empty_hands(a);
-	err = dlk_let_signals_in(a->call);
-	if (!err) {
-		dlk_unmask(a->call);
-		err = real.flock(a->fd, a->mode) < 0 ? -errno : 0;
-		dlk_mask();
-	}
-	if (!err)
-		err = find_granted(a);
-	then = dlk_ask_fill_hands(a, err);
-	if (!err && then)
-		real.flock(a->fd, LOCK_UN);
-	return then;
-}
-
-/* [KLOCK] */
-static int take_kernel(struct ask *a)
-{
-	int err = try_kernel(a);
-
-	if (err != -EWOULDBLOCK)
-		return err;
-	/* A conversion gives up the old lock first: flock(2), NOTES. */
+	if (event != EV_BUSY)
+		return event;
 	give_up_old(a);
-	if (a->by_shadow)
-		err = try_with_keepers(a);
-	if (err != -EWOULDBLOCK)
-		return err;
-	if (!a->wait || a->queue.hurry)
-		return try_again_past_others(a);
-	return wait_in_kernel(a);
+	return a->by_shadow ? try_with_keepers(a) : event;
 }
 
 /* --- by a shadow ---------------------------------------------------------- */
@@ -346,7 +272,6 @@ static int use_shadow(struct ask *a)
 	a->by_shadow = true;
 	a->program_fd = fd;
 	a->fd = own;
-	a->unlisted = 0;
 	if (dlk_kernel_file(own, &a->file) < 0)
 		return -EBADF;
 	a->on_fuse = dlk_kernel_is_fuse(own, &a->file);
@@ -381,31 +306,132 @@ static void let_go(struct ask *a)
  *
  * And another thread may have changed it for a sharer's while we waited.
  */
-static int take_shadow(struct ask *a)
+static enum acquire_event take_shadow(struct ask *a)
 {
-	int err = 0;
+	enum acquire_event event;
 
 	for (;;) {
-		if (!dlk_shadow_is_current(a->fd, a->program_fd))
+		if (!dlk_shadow_is_current(a->fd, a->program_fd)) {
+			int err;
+
+			if (a->acquire.in_hand)
+				let_go(a);
 			err = use_shadow(a);
-		if (!err)
-			err = take_kernel(a);
-		if (err || dlk_shadow_is_current(a->fd, a->program_fd))
-			return err;
+			if (err)
+				return dlk_event_error(a, err);
+		}
+		event = take_kernel(a);
+		if (event != EV_OK ||
+		    dlk_shadow_is_current(a->fd, a->program_fd))
+			return event;
 		let_go(a);
 	}
 }
 
-/* The kernel's lock, or NO_FLOCK: on this file there is none to be had. */
-static int take_local(struct ask *a)
+/* On this file there is no lock to be had: by its shadow, then. */
+static enum acquire_event or_by_shadow(struct ask *a, enum acquire_event event)
 {
-	int err;
+	/* (Without scratch, ENOLCK is ours.) */
+	if (event != EV_ERROR || a->by_shadow || !a->s || a->had != LOCK_UN ||
+	    !cannot_flock(a->err))
+		return event;
+	a->no_flock = true;
+	return EV_MOVED;
+}
+
+/*
+ * A FUSE server that implements flock keeps the locks to itself: the kernel
+ * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
+ * ends.  What is not listed may also have been unlocked already, by a process
+ * that shares the description: so it counts when seen again and again.  The
+ * lock of a shadow is listed.
+ */
+static bool is_listed(const struct ask *a)
+{
+	const int mode = dlk_kernel_flock_mode(a->fd);
+
+	return mode == LOCK_EX || mode == LOCK_SH;
+}
+
+static enum acquire_event not_listed(struct ask *a)
+{
+	if (dlk_acquire_may_look_again(&a->acquire))
+		return EV_NOT_VISIBLE;
+	real.flock(a->fd, LOCK_UN);
+	if (!a->by_shadow) {
+		a->no_flock = true;
+		return EV_MOVED;
+	}
+	say(a, DLK_ERROR, "the file system of state_dir, ",
+	    dlk_self.config->state_dir,
+	    ", keeps its locks to itself (FUSE); the call fails with ENOLCK");
+	return dlk_event_error(a, -ENOLCK);
+}
+
+/* [KLOCK] */
+static enum acquire_event lock_now(struct ask *a)
+{
+	enum acquire_event event;
 
 	if (a->by_shadow)
-		return take_shadow(a);
-	err = take_kernel(a);
-	/* (Without scratch, ENOLCK is ours.) */
-	return cannot_flock(err) && a->s && a->had == LOCK_UN ? NO_FLOCK : err;
+		event = take_shadow(a);
+	else
+		event = or_by_shadow(a, take_kernel(a));
+	if (event == EV_OK && a->on_fuse && !is_listed(a))
+		return not_listed(a);
+	return event;
+}
+
+/* The kernel has started anew already: we do so, as for a conversion. */
+static int start_anew(const struct ask *a)
+{
+	struct dlk_held *h = dlk_flock_owner(a->fd);
+
+	if (h) {
+		dlk_give_back(h);
+		dlk_unpin(h);
+	}
+	real.flock(a->fd, LOCK_UN);
+	return DLK_OTHER_FILE;
+}
+
+/* Granted, to the description that the call was made with: has it the lock? */
+static int find_granted(struct ask *a)
+{
+	const int fd = a->fd;
+	int err = dlk_follow_granted(a);
+
+	if (err == DLK_OTHER_FILE)
+		return start_anew(a);
+	if (!err && a->fd != fd && dlk_kernel_flock_mode(a->fd) != a->mode)
+		return -EBADF;
+	return err;
+}
+
+static enum acquire_event wait_in_kernel(struct ask *a)
+{
+	int err, then;
+
+	dlk_trace_call(a, "waits in the kernel for");
+	dlk_queue_away(a);
+	dlk_ask_empty_hands(a);
+	err = dlk_let_signals_in(a->call);
+	if (!err) {
+		dlk_unmask(a->call);
+		err = real.flock(a->fd, a->mode) < 0 ? -errno : 0;
+		dlk_mask();
+	}
+	if (!err)
+		err = find_granted(a);
+	then = dlk_ask_fill_hands(a, err);
+	if (!err && then)
+		real.flock(a->fd, LOCK_UN);
+	if (then)
+		return or_by_shadow(a, dlk_event_of_place(a, then));
+	if (!a->by_shadow || dlk_shadow_is_current(a->fd, a->program_fd))
+		return EV_OK;
+	let_go(a);
+	return EV_AGAIN;
 }
 
 /* --- Redis' part ---------------------------------------------------------- */
@@ -626,35 +652,6 @@ static int keep(struct ask *a)
 
 /* --- both ----------------------------------------------------------------- */
 
-/*
- * A FUSE server that implements flock keeps the locks to itself: the kernel
- * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
- * ends.  What is not listed may also have been unlocked already, by a process
- * that shares the description: so it counts when seen again and again.  The
- * lock of a shadow is listed.
- */
-static bool is_listed(struct ask *a)
-{
-	int mode = dlk_kernel_flock_mode(a->fd);
-
-	if (mode == LOCK_EX || mode == LOCK_SH)
-		a->unlisted = 0;
-	else
-		a->unlisted++;
-	return a->unlisted == 0;
-}
-
-static int unlisted(const struct ask *a)
-{
-	real.flock(a->fd, LOCK_UN);
-	if (!a->by_shadow)
-		return NO_FLOCK;
-	say(a, DLK_ERROR, "the file system of state_dir, ",
-	    dlk_self.config->state_dir,
-	    ", keeps its locks to itself (FUSE); the call fails with ENOLCK");
-	return -ENOLCK;
-}
-
 /* Before a conversion is asked for: nobody may miss the old token then. */
 static void prepare_conversion(struct ask *a)
 {
@@ -676,7 +673,7 @@ static void prepare_conversion(struct ask *a)
  * asked for, until the thread has told Redis.  One that is not ours is its
  * taker's, or the keeper's.
  */
-static int weakened_here_only(struct ask *a)
+static enum acquire_event weakened_here_only(struct ask *a)
 {
 	bool lost = false;
 
@@ -693,29 +690,24 @@ static int weakened_here_only(struct ask *a)
 	if (lost) {
 		let_go(a);
 		a->had = LOCK_UN;
-		return -ENOLCK;
+		return dlk_event_error(a, -ENOLCK);
 	}
 	dlk_ask_line(
 		a, DLK_WARNING,
 		"cannot weaken the lease to a shared one yet: ", a->attempt.why,
 		"; it may stay exclusive until the unlock");
-	return 0;
+	return EV_COVERED;
 }
 
 /*
  * Has a process of this host a lease, by this description or another?  (An
  * older one was a claim when we were refused, or we would have proved it.)
  */
-static bool others_have(struct ask *a, int err)
+static bool others_have(struct ask *a)
 {
-	bool any;
-
-	if (err != DLK_BUSY || !dlk_shared(program_fd(a)) ||
-	    a->overtaken >= OVERTAKEN_MAX)
-		return false;
-	any = has_lease_here(a) == 1;
-	a->overtaken += any;
-	return any;
+	return a->acquire.cause == EV_BUSY && dlk_shared(program_fd(a)) &&
+	       dlk_acquire_may_be_overtaken(&a->acquire) &&
+	       has_lease_here(a) == 1;
 }
 
 /*
@@ -788,42 +780,41 @@ static bool leave_to_threads(struct ask *a, int mode)
  * Where Redis does not say, the kernel does: what another process has taken,
  * between two attempts of ours, is its own to give back.
  */
-static bool unlock_refused(struct ask *a, int err)
+static bool unlock_refused(struct ask *a)
 {
 	/* Nor what we saw and cannot ask for: better locked than lost. */
-	if (err != DLK_BUSY &&
+	if (a->acquire.cause != EV_BUSY &&
 	    (a->others ||
 	     (dlk_shared(program_fd(a)) && dlk_kernel_taken_by_other(a->fd))))
 		return false;
 	a->others = false;
 	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)
-		a->others = others_have(a, err);
+		a->others = others_have(a);
 	if (!a->others)
-		a->others = !leave_to_threads(a, a->mode) &&
-			    others_have(a, err) && is_the_same(a) &&
+		a->others = !leave_to_threads(a, a->mode) && others_have(a) &&
+			    is_the_same(a) &&
 			    real.flock(a->fd, LOCK_EX | LOCK_NB) == 0;
 	return a->others;
 }
-
-/* What undo() and the like have decided is what the call returns. */
-enum { AGAIN = DLK_AGAIN, FINAL = 103 };
 
 /*
  * Not granted: what this call obtained goes back, and nothing else.  What the
  * description had before without a lease of ours is a sharer's, who may be
  * asking just now, as we are: so look again each time.
  */
-static int undo(struct ask *a, int err)
+static enum acquire_event undo(struct ask *a)
 {
-	if (a->had == LOCK_EX && a->mode == LOCK_SH &&
-	    (err < 0 || err == DLK_GRACE) &&
+	const enum acquire_event cause = a->acquire.cause;
+
+	if (a->had == LOCK_EX && a->mode == LOCK_SH && cause != EV_BUSY &&
+	    cause != EV_WRONG_TYPE &&
 	    (a->old || dlk_kernel_holder(a->fd, &a->file, NULL) == DLK_GUARDED))
 		return weakened_here_only(a);
 	give_up_old(a);
 	if (a->had == a->mode)
-		return err;
+		return EV_OK;
 	a->had = LOCK_UN;
-	return unlock_refused(a, err) ? AGAIN : err;
+	return unlock_refused(a) ? EV_OVERTAKEN : EV_OK;
 }
 
 /*
@@ -837,10 +828,11 @@ static bool overtaken(struct ask *a, int err)
 	bool older;
 
 	if (err != DLK_BUSY || !dlk_ask_same_place(a, &older) ||
-	    dlk_kernel_flock_mode(a->fd) < 0 || a->overtaken++ >= OVERTAKEN_MAX)
+	    dlk_kernel_flock_mode(a->fd) < 0 ||
+	    !dlk_acquire_may_be_overtaken(&a->acquire))
 		return false;
 	give_up_old(a);
-	look(a);
+	look_at_own(a);
 	return true;
 }
 
@@ -898,7 +890,7 @@ static bool was_unlocked(struct ask *a)
 {
 	if ((a->undone == atomic_load(&undone) && !dlk_shared(program_fd(a))) ||
 	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
-	    a->overtaken++ >= OVERTAKEN_MAX)
+	    !dlk_acquire_may_be_overtaken(&a->acquire))
 		return false;
 	dlk_holds_lock();
 	a->old = find_kept(a);
@@ -911,82 +903,39 @@ static bool was_unlocked(struct ask *a)
 	return true;
 }
 
-static int attempt(struct ask *a, int *final)
+static void resume(struct ask *a)
+{
+	if (a->had != LOCK_UN)
+		look_at_own(a);
+}
+
+static enum acquire_event prepare(struct ask *a)
+{
+	a->undone = atomic_load(&undone);
+	return EV_OK;
+}
+
+/* [ASK] */
+static enum acquire_event ask(struct ask *a)
 {
 	int err;
 
-	a->undone = atomic_load(&undone);
-	*final = err = take_local(a);
-	if (err == -EWOULDBLOCK && a->wait && a->queue.hurry)
-		return dlk_queue_not_now(a) ? AGAIN : DLK_BUSY;
-	if (err)
-		return FINAL;
-	if (a->on_fuse && !is_listed(a)) {
-		if (a->unlisted < UNLISTED_LOOKS)
-			return AGAIN;
-		*final = unlisted(a);
-		return FINAL;
-	}
 	prepare_conversion(a);
 	err = ask_and_keep(a);
-	if (!err)
-		return was_unlocked(a) ? AGAIN : FINAL;
-	if (overtaken(a, err))
-		return AGAIN;
-	*final = undo(a, err);
-	return *final == 0 || *final == -ENOLCK ? FINAL : *final;
+	if (err ? overtaken(a, err) : was_unlocked(a))
+		return EV_OVERTAKEN;
+	return dlk_event_of_redis(a, err);
 }
 
-static int wait_in_queue(struct ask *a)
-{
-	switch (dlk_queue_wait(a)) {
-	case EV_OK:
-		return 0;
-	case EV_ERROR:
-		return a->err;
-	case EV_MOVED:
-		return DLK_OTHER_FILE;
-	default:
-		return dlk_ask_refused(a, a->err, a->asked_ns);
-	}
-}
-
-/* 0 to go on, or what the call returns. */
-static int refused(struct ask *a, int err, uint64_t began_ns)
-{
-	int own = err == DLK_BUSY ? dlk_ask_replaced(a) : 0;
-
-	if (own)
-		return own == DLK_AGAIN ? 0 : own;
-	if (err == DLK_BUSY && a->wait)
-		return wait_in_queue(a);
-	if (err == DLK_BUSY && dlk_ask_once_more(a))
-		return 0;
-	return dlk_ask_refused(a, err, began_ns);
-}
-
-static int lock_file(struct ask *a)
-{
-	for (;;) {
-		uint64_t began = dlk_now_ns();
-		int err = a->fail_by_ns ? dlk_ask_ping(a) : 0, final = 0;
-
-		if (!err)
-			err = attempt(a, &final);
-		if (err == FINAL)
-			return final;
-		if (err == AGAIN)
-			continue;
-		err = refused(a, err, began);
-		if (err)
-			return err;
-		err = dlk_follow_up(a);
-		if (err)
-			return err;
-		if (a->had != LOCK_UN)
-			look(a);
-	}
-}
+static const struct lock_kind flock_kind = {
+	.resume = resume,
+	.prepare = prepare,
+	.kernel_try = lock_now,
+	.ask = ask,
+	.rollback = undo,
+	.holder_is_tentative = is_tentative,
+	.kernel_wait = wait_in_kernel,
+};
 
 /*
  * (pinned) A process that was stopped may be here before its thread: the lease
@@ -1024,7 +973,7 @@ static bool have_it(struct ask *a)
 	dlk_holds_unlock();
 	if (!known && !dlk_shared(program_fd(a)))
 		return false; /* who should have locked it? */
-	look(a);
+	look_at_own(a);
 	if (a->had != LOCK_UN)
 		a->old = dlk_flock_owner(a->fd);
 	if (!a->old)
@@ -1059,7 +1008,7 @@ static int lock_by_key(struct ask *a)
 
 	a->lease.key = memcpy(alloca(size), a->lease.key, size);
 	a->queue.claim = claim;
-	err = lock_file(a);
+	err = dlk_engine_run(a, &flock_kind);
 	dlk_queue_end(a);
 	a->queue.claim = NULL;
 	a->lease.key = NULL;
@@ -1087,6 +1036,7 @@ static int choose_what_to_lock(struct ask *a)
 	err = use_shadow(a);
 	if (!err && a->no_flock)
 		say_by_shadow(a, dev);
+	a->no_flock = false;
 	return err;
 }
 
@@ -1209,10 +1159,8 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
 	if (!err)
 		err = lock_it(&a);
-	while (err == NO_FLOCK || err == DLK_OTHER_FILE) {
-		a.no_flock = err == NO_FLOCK;
+	while (err == DLK_OTHER_FILE)
 		err = lock_it(&a);
-	}
 	dlk_ask_end(&a);
 	if (a.rule)
 		dlk_thread_catch_up();

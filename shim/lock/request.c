@@ -224,32 +224,9 @@ bool dlk_ask_same_place(const struct ask *a, bool *older)
 	return true;
 }
 
-/*
- * An unlock is sent and not waited for, and a server reads its sockets in no
- * order:
- *
- *	the holder		server			we
- *	unlock ->		(in his socket)
- *	tells us
- *							ask ->
- *				reads ours first:
- *				"his"
- *				reads his: released
- *							ask ->
- *				granted
- *
- * What had come before our question was answered is read before the next one;
- * and what he sent has a round trip more to arrive.  Who waits is in the queue
- * and needs none of it; nor does a holder that is none of ours, and waits for
- * the answer to his own release.
- */
-bool dlk_ask_once_more(struct ask *a)
+bool dlk_ask_is_by_lease(const struct ask *a)
 {
-	if (a->wait || a->repeated ||
-	    strncmp(a->s->answer.holder, "dlock1 ", 7) != 0)
-		return false;
-	a->repeated = true;
-	return true;
+	return strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
 }
 
 /*
@@ -279,14 +256,15 @@ int dlk_ask_ping(struct ask *a)
 				    .arg = a->call };
 	int err;
 
-	if (by > a->fail_by_ns)
-		by = a->fail_by_ns;
+	if (by > a->acquire.give_up_ns)
+		by = a->acquire.give_up_ns;
 	ping.timeout_ns = by > began ? by - began : 0;
 	a->call->deaf_until_ns = began + a->call->deaf_ns;
 	err = a->store->ops->ping(a->store, &ping);
 	/* An attempt that was cut short says less than the ones before. */
 	if (err && err != -EINTR &&
-	    !(err == -ETIMEDOUT && by == a->fail_by_ns && a->attempt.why[0]))
+	    !(err == -ETIMEDOUT && by == a->acquire.give_up_ns &&
+	      a->attempt.why[0]))
 		memcpy(a->attempt.why, ping.why, sizeof(ping.why));
 	/* Whatever the signals' rate, some time it is let be. */
 	if (err == -EINTR)

@@ -51,6 +51,16 @@ struct queued {
 	unsigned lost;       /* its place, so often, unheard of */
 };
 
+/* Who has the kernel's lock, of those who may only ask (flock.c). */
+struct flock_look {
+	enum dlk_holder who;
+	pid_t pid;            /* DLK_OTHER's */
+	pid_t preloaded;      /* was found to be so, or 0 */
+	unsigned ended;       /* looks in a row that found DLK_ENDED */
+	uint64_t patience_ns; /* with that one */
+	uint64_t next_ns;     /* Redis is asked again */
+};
+
 struct ask {
 	struct dlk_call *call;
 	const char *name; /* of the call: "flock", "fcntl", "lockf" */
@@ -63,11 +73,8 @@ struct ask {
 	struct dlk_lease lease;
 	struct dlk_attempt attempt; /* its timeout: with the lock in hand; its
 				       `why`: the last failure, for the log */
-	uint64_t fail_by_ns;        /* Redis has been unreachable; 0: no */
-	uint64_t pause_ns;          /* the last one */
 	bool on_fuse;
 	bool told_young;
-	bool repeated; /* refused once, and asked again */
 
 	/* Of the engine: what the kind of lock has it do, and of one step: */
 	const struct lock_kind *how;
@@ -87,13 +94,12 @@ struct ask {
 	int mode;             /* LOCK_EX or LOCK_SH */
 	int had;              /* the description's mode before */
 	struct dlk_held *old; /* its lease before, pinned; or NULL */
-	unsigned unlisted;    /* times that the kernel did not list the lock */
-	unsigned overtaken;   /* times that a sharer was quicker */
 	unsigned undone;      /* what others had undone before (flock.c) */
 	bool no_flock;        /* it cannot lock this file: its shadow, then */
 	bool by_shadow;
 	bool others;    /* have a lease of this host and file */
 	int program_fd; /* if by_shadow */
+	struct flock_look look;
 
 	/* record.c */
 	enum dlk_kind kind;
@@ -164,12 +170,8 @@ void dlk_ask_let_go(struct ask *a);
  */
 bool dlk_overtakes(const struct ask *a);
 
-/*
- * Refused (a->s->answer), with nothing in hand, and it is about to be said: by
- * a lease that may have been given back a moment ago, so that it is worth a
- * second question (request.c)?  True once a call.
- */
-bool dlk_ask_once_more(struct ask *a);
+/* Is it a lease of dlock's that is in our way (a->s->answer)? */
+bool dlk_ask_is_by_lease(const struct ask *a);
 
 /* Is the lease in our way one of this host and file?  And an older one? */
 bool dlk_ask_same_place(const struct ask *a, bool *older);

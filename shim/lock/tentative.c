@@ -78,12 +78,18 @@ static int find(struct ask *a)
 					    &a->s->answer);
 }
 
-/* For an answer that is what the call returns. */
+/*
+ * For an answer that is what the call returns: once more, for the lease may
+ * have been given back a moment ago (DESIGN 11.9).
+ */
 static int find_surely(struct ask *a)
 {
-	int err = find(a);
+	const int err = find(a);
 
-	return err == DLK_BUSY && dlk_ask_once_more(a) ? find(a) : err;
+	if (err != DLK_BUSY || a->acquire.repeated || !dlk_ask_is_by_lease(a))
+		return err;
+	a->acquire.repeated = true;
+	return find(a);
 }
 
 /* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */

@@ -62,72 +62,6 @@ int dlk_ask_pause(struct ask *a, uint64_t ns)
 	return dlk_ask_fill_hands(a, dlk_sleep(a->call, ns));
 }
 
-/* Asking again is of no use. */
-static bool is_final(int err)
-{
-	return err == -EREMOTEIO || err == -EACCES || err == -EPROTO ||
-	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
-}
-
-static int unreachable(struct ask *a, int err, uint64_t began_ns)
-{
-	uint64_t now = dlk_now_ns(), pause = 20 * DLK_MS;
-
-	if (a->fail_by_ns == 0)
-		a->fail_by_ns = began_ns + a->rule->timeout_ms * DLK_MS;
-	/* A last attempt of no length would only hide the reason. */
-	if (is_final(err) || now + pause >= a->fail_by_ns) {
-		dlk_ask_line(a, DLK_ERROR, "", a->attempt.why,
-			     "; not locked, the call fails with ENOLCK");
-		return -ENOLCK;
-	}
-	return dlk_ask_pause(a, pause);
-}
-
-static int busy(struct ask *a, int64_t left_ms)
-{
-	uint32_t random;
-	uint64_t limit;
-
-	if (!a->wait)
-		return -EWOULDBLOCK;
-	dlk_random(&random, sizeof(random));
-	a->pause_ns =
-		dlk_backoff_ns(a->pause_ns,
-			       left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0,
-			       random);
-	/* A wait that others are told of is told of at each pause. */
-	limit = (a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
-	if (a->wait_id && a->pause_ns > limit)
-		a->pause_ns = limit;
-	return dlk_ask_pause(a, a->pause_ns);
-}
-
-/* Redis did not grant, the kernel's lock is given back: 0 to go on. */
-int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns)
-{
-	const struct dlk_answer *answer = &a->s->answer;
-
-	if (err == -EINTR)
-		return dlk_ask_pause(a, 0);
-	if (err < 0)
-		return unreachable(a, err, began_ns);
-	a->fail_by_ns = 0;
-	switch (err) {
-	case DLK_BUSY:
-		return busy(a, answer->left_ms);
-	case DLK_GRACE:
-		dlk_ask_young_line(a);
-		return a->wait ? busy(a, answer->left_ms) : -ENOLCK;
-	default:
-		dlk_ask_line(a, DLK_ERROR, "the key is no lock but a ",
-			     answer->holder,
-			     "; not locked, the call fails "
-			     "with ENOLCK.  Whose key is it? (dlockctl list)");
-		return -ENOLCK;
-	}
-}
-
 /* --- in the queue --------------------------------------------------------- */
 
 /*
@@ -312,7 +246,6 @@ static int stay(struct ask *a)
 
 	if (err && err != DLK_BUSY)
 		return err;
-	a->fail_by_ns = 0;
 	a->answered = true;
 	if (err && dlk_place_is_lost(a))
 		err = -ESTALE;
@@ -332,8 +265,6 @@ static void begin(struct ask *a, bool known)
 
 	if (q->answered)
 		dlk_trace_wait(a, "waits in the queue for");
-	if (q->answered)
-		a->fail_by_ns = 0;
 	q->placed = q->answered && known;
 	if (q->placed) {
 		q->counted_ns = a->s->answer.asked_ns;

@@ -12,12 +12,6 @@ void dlk_ask_young_line(struct ask *a);
 int dlk_ask_pause(struct ask *a, uint64_t ns);
 
 /*
- * Redis did not grant (DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE or -errno), and the
- * kernel's lock is given back: pause and 0 to go on, or what the call returns.
- */
-int dlk_ask_refused(struct ask *a, int err, uint64_t began_ns);
-
-/*
  * Redis refused (queue.answered: just now, by a->s->answer), and the kernel's
  * lock is given back: wait until the queue grants (queue.granted), or until
  * there is reason to ask, or to look whether a local holder is there still; all

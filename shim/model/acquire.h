@@ -101,7 +101,7 @@ enum acquire_event {
 	EV_UNUSABLE,    /* asking again is of no use */
 	EV_SIGNAL,      /* a question was dropped to let a signal in */
 	EV_LOST,        /* what the owner had of it is lost */
-	EV_NOTHING,        /* there is nothing to pass on */
+	EV_NOTHING,     /* there is nothing to pass on */
 	EV_SUSPECTED,   /* a cycle, if it is there once more */
 	EV_DEADLOCK,    /* a cycle */
 	EV_EVENTS

@@ -128,6 +128,11 @@ enum acquire_event dlk_queue_wait(struct ask *a)
 	return dlk_event_of_redis(a, next(&world.queue));
 }
 
+bool dlk_ask_is_by_lease(const struct ask *a)
+{
+	return strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
+}
+
 void dlk_ask_young_line(struct ask *a)
 {
 	(void)a;
