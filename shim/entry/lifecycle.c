@@ -16,7 +16,6 @@
 
 #include "entry/start.h"
 #include "os/log.h"
-#include "os/real.h"
 #include "os/signals.h"
 #include "os/sys.h"
 #include "hold/container.h"
@@ -26,7 +25,6 @@
 #include "hold/release.h"
 #include "hold/self.h"
 #include "hold/thread.h"
-#include "lock/follow.h"
 
 enum { FLUSH_MS = 200 };
 

@@ -3,7 +3,7 @@
 #ifndef DLK_DELEGATION_H
 #define DLK_DELEGATION_H
 
-#include "hold/holds.h"
+#include "hold/hold.h"
 
 /* Is the keeper, or will it be, one who carries it? (mutex held) */
 static inline bool dlk_is_delegated(const struct dlk_held *h)

@@ -3,7 +3,7 @@
 #ifndef DLK_HANDOVER_H
 #define DLK_HANDOVER_H
 
-#include "hold/holds.h"
+#include "hold/hold.h"
 
 /* Hand to the keeper all leases that it does not carry yet; waits for it. */
 void dlk_handover_all(void);

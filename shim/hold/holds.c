@@ -17,7 +17,6 @@
 #include "lease/store.h"
 #include "hold/hold.h"
 #include "model/range.h"
-#include "model/timeline.h"
 
 enum { SMALL = 2048, BATCH = 32, CHAINS = 1024 };
 

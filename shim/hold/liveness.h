@@ -3,7 +3,7 @@
 #ifndef DLK_LIVENESS_H
 #define DLK_LIVENESS_H
 
-#include "hold/holds.h"
+#include "hold/hold.h"
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "hold/holds.h"
+#include "hold/hold.h"
 
 /* At the start: which descriptors are there? */
 void dlk_owner_begin(void);

@@ -3,7 +3,7 @@
 #ifndef DLK_RELEASE_H
 #define DLK_RELEASE_H
 
-#include "hold/holds.h"
+#include "hold/hold.h"
 
 /* Send the release of h (RELEASING) if a connection is open; never waits. */
 void dlk_release_send(struct dlk_held *h);

@@ -47,14 +47,12 @@
 #include "config/config.h"
 #include "os/check.h"
 #include "os/proc.h"
-#include "os/real.h"
 #include "os/shadowdir.h"
 #include "os/signals.h"
 #include "os/sys.h"
 #include "hold/owner.h"
 #include "hold/self.h"
 #include "model/text.h"
-#include "model/timeline.h"
 
 enum { SHADOWS = 512 };
 

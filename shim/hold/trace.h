@@ -6,7 +6,7 @@
 #ifndef DLK_TRACE_H
 #define DLK_TRACE_H
 
-#include "hold/holds.h"
+#include "hold/hold.h"
 #include "model/text.h"
 
 /* ' WRITE 0-9', ' READ 100-' */

@@ -53,9 +53,6 @@
 #include "hold/identity.h"
 #include "hold/inherited.h"
 #include "hold/wait_report.h"
-#include "lock/record.h"
-#include "model/text.h"
-#include "model/timeline.h"
 
 enum { NODES = 64 };
 

@@ -25,7 +25,6 @@
 #include "hold/file_lock.h"
 #include "hold/hold.h"
 #include "hold/liveness.h"
-#include "lock/record.h"
 #include "model/range.h"
 #include "model/text.h"
 

@@ -15,7 +15,7 @@
 #include "lease/store.h"
 #include "os/proc.h"
 #include "os/signals.h"
-#include "hold/holds.h"
+#include "hold/hold.h"
 #include "lock/scratch.h"
 #include "model/acquire.h"
 

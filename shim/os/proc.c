@@ -25,7 +25,6 @@
 #include "model/fdinfo.h"
 #include "model/range.h"
 #include "model/text.h"
-#include "model/timeline.h"
 
 static bool names_library(void *found, const char *line)
 {
