@@ -31,9 +31,9 @@
 # (sets $CP); in a job: echo TEXT >$RIG/cp/NAME, read x <$RIG/cp/NAME.
 #
 # Peers are programs that are told what to do, a line each, and answer with
-# one:	peer NAME CMD...; say NAME HEARD_LINE; hear NAME [SECONDS] (sets $HEARD);
+# one:	peer NAME CMD...; say NAME LINE; hear NAME [SECONDS] (sets $HEARD);
 #	peer_end NAME, or peer_ended NAME, which waits until it has ended;
-# ask NAME HEARD_LINE [SECONDS].  Their standard error is $RIG/NAME.err.
+# ask NAME LINE [SECONDS].  Their standard error is $RIG/NAME.err.
 #
 # A locker (tests/programs/locker.c) answers 'RESULT START END': locker NAME
 # on|null|dl HOST; after ask or hear, $RESULT, $START and $END.

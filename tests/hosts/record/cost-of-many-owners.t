@@ -88,4 +88,5 @@ ok 'each excludes the other host' each_excludes
 peer_end b
 peer_end owners
 rig_empty 30 'all of them gone, no key is left'
+[ ! -s "$RIG/owners.err" ] || diag "$(sort "$RIG/owners.err" | uniq -c)"
 rig_end
