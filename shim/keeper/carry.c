@@ -458,13 +458,18 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
 
 /*
  * Not renewed at once: the end of its lock is perhaps seen only now, and that
- * of the container comes after that of its last program.
+ * of the container comes after that of its last program.  What was cut no other
+ * process had (hold/container.c), so nobody holds it by a deadline; but the
+ * server may not have heard of the cut, and keeps the lease for the whole ttl.
+ * So there is as much time to see the end and to release it, also from a server
+ * that does not answer for a while.
  */
 void dlk_carry_uncut(struct dlk_kept *k)
 {
 	if (k->state != DLK_KEPT || !k->full_ms)
 		return;
 	k->lease.ttl_ms = k->full_ms;
+	k->deadline_ns = dlk_deadline_ns(dlk_now_ns(), k->full_ms);
 	k->full_ms = 0;
 }
 
