@@ -10,7 +10,7 @@
 hosts=${0%/*}/../hosts
 for kind in disks share; do
 	for name in flock/nightly-job-runs-once flock/lease-lives-as-its-lock \
-		flock/stale-release-removes-nothing 28-shared \
+		flock/stale-release-removes-nothing flock/shared-and-conversions \
 		flock/readers-and-writers server/restart-delay \
 		keeper/lease-follows-the-description guest/hidden-locks \
 		guest/moved-descriptions guest/locks-under-signals; do

@@ -6,7 +6,7 @@
 # both at once and no writer beside one; each reader's lease lives as long as
 # its lock (L4, L5); a conversion gives up the old lock first, at Redis as well
 # (L1), so that two readers who both want to write do not wait for each other.
-. "${0%/*}/../lib/rig.sh"
+. "${0%/*}/../../lib/rig.sh"
 
 TTL=1000			# ms
 SLACK=250			# ms, the issue's
