@@ -565,7 +565,9 @@ static void retry(struct dlk_kept *k, uint64_t now)
  * process renews as well, perhaps by a connection that is still open where we
  * get none (maxclients); of one that cannot tell, nobody knows it.  Before it,
  * only another's token is proof; and that the lock has just been given back
- * must have had the time to be seen.
+ * must have had the time to be seen.  And of a ttl that was cut, silence is none
+ * at all: the server may not have heard of it, and then keeps the lease for the
+ * whole ttl, if nobody releases it when the lock has ended.
  *
  *	process				we
  *	release ->
@@ -574,8 +576,8 @@ static void retry(struct dlk_kept *k, uint64_t now)
  */
 static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 {
-	if (result != DLK_LOST &&
-	    (now < k->deadline_ns || dlk_shim_is_mute())) {
+	if (result != DLK_LOST && (now < k->deadline_ns || dlk_shim_is_mute() ||
+				   (result < 0 && k->full_ms))) {
 		retry(k, now);
 		return false;
 	}
