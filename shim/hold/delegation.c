@@ -198,6 +198,7 @@ static struct dlk_held *find_lately(uint32_t number)
 /* (mutex held) It has no keeper, and is to have one by then. */
 static void unkeep(struct dlk_held *h, uint64_t by_ns)
 {
+	dlk_holds_check();
 	h->keeper.number = 0;
 	h->keeper.carried = false;
 	h->keeper.due_ns = by_ns;
@@ -409,6 +410,16 @@ uint64_t dlk_delegation_tick(void)
 }
 
 /* --- what becomes of a lease ---------------------------------------------- */
+
+uint32_t dlk_take_from_keeper(struct dlk_held *h)
+{
+	const uint32_t told = h->keeper.number;
+
+	dlk_holds_check();
+	h->keeper.number = 0;
+	h->keeper.carried = false;
+	return told;
+}
 
 /*
  * Its queue may be full, for it answers others before: then we wait, but not in

@@ -5,7 +5,7 @@
 
 #include "hold/hold.h"
 
-/* Is the keeper, or will it be, one who carries it? (mutex held) */
+/* Is the keeper, or will it be, one who carries it? */
 static inline bool dlk_is_delegated(const struct dlk_held *h)
 {
 	return h->keeper.carried || h->keeper.number;
@@ -13,14 +13,7 @@ static inline bool dlk_is_delegated(const struct dlk_held *h)
 /*
  * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
  */
-static inline uint32_t dlk_take_from_keeper(struct dlk_held *h)
-{
-	const uint32_t told = h->keeper.number;
-
-	h->keeper.number = 0;
-	h->keeper.carried = false;
-	return told;
-}
+uint32_t dlk_take_from_keeper(struct dlk_held *h);
 /* Tell the keeper that a lease is given back; 0 is none. */
 void dlk_delegation_drop(uint32_t told);
 /* Tell it that the process ends, and by which ttl it renews till then. */

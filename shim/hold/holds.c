@@ -71,6 +71,7 @@ static struct dlk_held *take_spare(void)
 {
 	struct dlk_held *h = holds.spare;
 
+	dlk_holds_check();
 	if (!h) {
 		char *batch = map((size_t)SMALL * BATCH);
 

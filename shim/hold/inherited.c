@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "os/check.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "hold/hold.h"
@@ -60,6 +61,7 @@ static size_t place_of(const struct dlk_file *file)
 {
 	size_t i = 0;
 
+	dlk_check_locked(&mutex);
 	while (i < files.n && !dlk_same_file(&files.v[i], file))
 		i++;
 	return i;

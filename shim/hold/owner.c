@@ -109,6 +109,7 @@ struct dlk_held *dlk_flock_owner(int fd)
 /* (mutex held) */
 bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
 {
+	dlk_holds_check();
 	if (h->kind != kind)
 		return false;
 	return kind == DLK_POSIX || h->fd == fd ||

@@ -34,6 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "os/check.h"
 #include "os/log.h"
 #include "os/signals.h"
 #include "os/sys.h"
@@ -187,6 +188,7 @@ bool dlk_thread_comes(void)
  */
 static bool is_gone(void)
 {
+	dlk_check_locked(&thread.mutex);
 	return thread.tid == 0 ||
 	       (dlk_syscall(SYS_tgkill, dlk_pid(), thread.tid, 0) < 0 &&
 		errno == ESRCH) ||

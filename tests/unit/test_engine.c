@@ -21,7 +21,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
