@@ -97,7 +97,7 @@ static uint64_t next_ns(void)
 /* --- renewal -------------------------------------------------------------- */
 
 /* Within its deadline, by the thread: a restarted server has forgotten it. */
-static int restore_ranges(struct dlk_held *h, struct dlk_store *s,
+static int reclaim_ranges(struct dlk_held *h, struct dlk_store *s,
 			  struct dlk_attempt *at)
 {
 	int err;
@@ -106,7 +106,7 @@ static int restore_ranges(struct dlk_held *h, struct dlk_store *s,
 		return DLK_GONE;
 	if (!dlk_gate_try(&h->file))
 		return -EAGAIN;
-	err = s->ops->restore_ranges(s, at, &h->lease, h->seq, h->since_ns,
+	err = s->ops->reclaim_ranges(s, at, &h->lease, h->seq, h->since_ns,
 				     &h->ranges);
 	dlk_gate_leave(&h->file);
 	/* In time, or else nobody knows what came in between. */
@@ -115,12 +115,12 @@ static int restore_ranges(struct dlk_held *h, struct dlk_store *s,
 }
 
 /* Ranges are the owner's to put back (a batch does it for whole files). */
-static void restore_records(struct dlk_held *h, struct dlk_renewal *r,
+static void reclaim_records(struct dlk_held *h, struct dlk_renewal *r,
 			    struct dlk_store *s, struct dlk_attempt *at)
 {
 	r->asked_ns = dlk_now_ns();
-	r->result = restore_ranges(h, s, at);
-	r->restored = r->result == 0;
+	r->result = reclaim_ranges(h, s, at);
+	r->reclaimed = r->result == 0;
 }
 
 /*
@@ -170,7 +170,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 	uint64_t now;
 
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
-		restore_records(h, r, s, at);
+		reclaim_records(h, r, s, at);
 	now = dlk_now_ns();
 	if (is_sharers(h, r))
 		dlk_lock_ended(h);
@@ -178,7 +178,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 	dlk_holds_lock();
 	if (h->state != HOLD_HELD)
 		/* Given up meanwhile; put back, though, it would stay. */
-		again = r->restored;
+		again = r->reclaimed;
 	else if (r->result == 0)
 		dlk_hold_extend(h, r->asked_ns);
 	else if (r->result < 0 && now < h->valid.deadline_ns)

@@ -536,7 +536,7 @@ static void release_some(struct dlk_server *s)
 }
 
 /* Within the deadline: whoever knows the ranges may put them back yet. */
-static void restore_records(struct dlk_kept *k, struct dlk_renewal *r)
+static void reclaim_records(struct dlk_kept *k, struct dlk_renewal *r)
 {
 	if (r->result != DLK_GONE || !k->lease.places ||
 	    dlk_now_ns() >= k->deadline_ns)
@@ -593,7 +593,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 {
 	uint64_t now;
 
-	restore_records(k, r);
+	reclaim_records(k, r);
 	now = dlk_now_ns();
 	if (k->state != DLK_KEPT)
 		return;

@@ -44,7 +44,7 @@
 #include "model/timeline.h"
 #include "model/token.h"
 
-enum { QUESTIONS = 1000, RESTORED_SEQ = 2, FRESH_MS = 1000 };
+enum { QUESTIONS = 1000, RECLAIMED_SEQ = 2, FRESH_MS = 1000 };
 
 static uint64_t unreachable_ns; /* until then no server is asked for ranges */
 
@@ -264,9 +264,9 @@ int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c)
 	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t))
 		return -EAGAIN;
-	err = dlk_records_restore(
+	err = dlk_records_reclaim(
 		c, now + k->server->ep.connect_timeout_ms * DLK_MS, &k->lease,
-		RESTORED_SEQ, t.since_ns, &shown);
+		RECLAIMED_SEQ, t.since_ns, &shown);
 	dlk_conn_reset(c);
 	return err;
 }

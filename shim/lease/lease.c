@@ -295,7 +295,7 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 	}
 }
 
-int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_lease_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease)
 {
 	uint64_t left_ms;
@@ -309,7 +309,7 @@ int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		return DLK_GONE;
 	const struct dlk_arg args[] = {
 		{ LITERAL("EVAL") },
-		{ LITERAL(DLK_LUA_restore) },
+		{ LITERAL(DLK_LUA_reclaim) },
 		{ LITERAL("1") },
 		{ lease->key, lease->key_len },
 		{ lease->token, lease->token_len },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is asked of one Redis server about a lease: acquire, release, renew,
- * restore.  The store's own way to speak of it (store.h), and the keeper's.
+ * reclaim.  The store's own way to speak of it (store.h), and the keeper's.
  *
  * Each call works on one connection that is open (dlk_conn_open), in one
  * thread, within a deadline (CLOCK_BOOTTIME ns), without malloc.  Results are
@@ -52,7 +52,7 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
  * restart window, nobody else can have been granted it; put it back.
  * 0, DLK_GONE, DLK_LOST, -errno.
  */
-int dlk_lease_restore(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_lease_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease);
 
 /*

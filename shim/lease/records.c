@@ -415,9 +415,9 @@ int dlk_records_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 	}
 }
 
-/* --- restore -------------------------------------------------------------- */
+/* --- reclaim -------------------------------------------------------------- */
 
-static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
+static int reclaim_page(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease, uint64_t seq,
 			uint64_t since_ns, const struct dlk_range *page,
 			const struct list *list)
@@ -432,7 +432,7 @@ static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_range_put_bounds(&t, page);
 	const struct dlk_arg args[] = {
 		eval,
-		{ LITERAL(DLK_LUA_records_restore) },
+		{ LITERAL(DLK_LUA_records_reclaim) },
 		two,
 		key_of(lease),
 		places_of(lease),
@@ -453,7 +453,7 @@ static int restore_page(struct dlk_conn *c, uint64_t deadline_ns,
 	return r->integer == 1 ? 0 : DLK_LOST;
 }
 
-int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease, uint64_t seq,
 			uint64_t since_ns, const struct dlk_ranges *held)
 {
@@ -474,7 +474,7 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		err = list_page(&list, &page, held, n);
 		if (err)
 			return err;
-		err = restore_page(c, deadline_ns, lease, seq, since_ns, &page,
+		err = reclaim_page(c, deadline_ns, lease, seq, since_ns, &page,
 				   &list);
 		list_free(&list);
 	}

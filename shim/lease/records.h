@@ -151,7 +151,7 @@ bool dlk_records_read_place(const char *member, size_t len,
  * restart window, nobody else can have been granted anything; put it back.
  * `seq` is the last one sent.  0, DLK_GONE, DLK_LOST, -errno.
  */
-int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease, uint64_t seq,
 			uint64_t since_ns, const struct dlk_ranges *held);
 

@@ -301,7 +301,7 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 	int err = talk_open(&t);
 
 	for (unsigned i = 0; i < n; i++) {
-		r[i].restored = false;
+		r[i].reclaimed = false;
 		r[i].result = err;
 	}
 	if (!err)
@@ -312,7 +312,7 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 	talk_end(&t, err);
 }
 
-static int restore_ranges(struct dlk_store *s, struct dlk_attempt *at,
+static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			  const struct dlk_lease *lease, uint64_t seq,
 			  uint64_t since_ns, const struct dlk_ranges *held)
 {
@@ -320,7 +320,7 @@ static int restore_ranges(struct dlk_store *s, struct dlk_attempt *at,
 	int err = talk_open(&t);
 
 	if (!err)
-		err = dlk_records_restore(t.c, t.by_ns, lease, seq, since_ns,
+		err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
 					  held);
 	return talk_end(&t, err);
 }
@@ -553,7 +553,7 @@ static const struct dlk_store_ops ops = {
 	.rest = rest,
 	.ping = ping,
 	.renew = renew,
-	.restore_ranges = restore_ranges,
+	.reclaim_ranges = reclaim_ranges,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,
 	.read_wait = read_wait,

@@ -165,7 +165,7 @@ struct dlk_renewal {
 	const struct dlk_lease *lease;
 	uint64_t deadline_ns; /* of the lease, as it stands */
 	uint64_t asked_ns;    /* out, result 0: the new one counts from here */
-	bool restored;        /* out: a restarted server had forgotten it */
+	bool reclaimed;       /* out: a restarted server had forgotten it */
 	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
 				 -errno */
 };
@@ -318,7 +318,7 @@ struct dlk_store_ops {
 	 * That owner's: within the lease's deadline, `seq` the last one sent.
 	 * 0, DLK_GONE: the server was not restarted just now; DLK_LOST.
 	 */
-	int (*restore_ranges)(struct dlk_store *s, struct dlk_attempt *at,
+	int (*reclaim_ranges)(struct dlk_store *s, struct dlk_attempt *at,
 			      const struct dlk_lease *lease, uint64_t seq,
 			      uint64_t since_ns, const struct dlk_ranges *held);
 

@@ -102,7 +102,7 @@ static int ask_all(struct dlk_conn *c, uint64_t deadline_ns,
 
 	for (unsigned i = 0; i < n; i++) {
 		u[i].result = err ? err : TO_ASK;
-		u[i].restored = false;
+		u[i].reclaimed = false;
 	}
 	if (!err)
 		err = round_trip(c, deadline_ns, q, u, n, TO_ASK);
@@ -113,16 +113,16 @@ static int ask_all(struct dlk_conn *c, uint64_t deadline_ns,
 }
 
 /* The keeper and the thread may both put a lease back: then look once more. */
-static void restore(struct dlk_conn *c, uint64_t deadline_ns,
+static void reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 		    struct dlk_renewal *u)
 {
 	uint64_t asked = dlk_now_ns();
 
 	if (asked >= u->deadline_ns)
 		return;
-	u->result = dlk_lease_restore(c, deadline_ns, u->lease);
+	u->result = dlk_lease_reclaim(c, deadline_ns, u->lease);
 	u->asked_ns = asked;
-	u->restored = u->result == 0;
+	u->reclaimed = u->result == 0;
 	if (u->result == DLK_LOST)
 		round_trip(c, deadline_ns, &renewal, u, 1, DLK_LOST);
 	/* Confirmed in time, or else nobody knows what came in between. */
@@ -139,7 +139,7 @@ void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 	for (unsigned i = 0; i < n && !err; i++)
 		if (u[i].result == DLK_GONE && !u[i].lease->places &&
 		    dlk_conn_is_open(c))
-			restore(c, deadline_ns, &u[i]);
+			reclaim(c, deadline_ns, &u[i]);
 }
 
 void dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,

@@ -15,7 +15,7 @@
  *								uptime < delay:
  *								not granted
  *	renew k -> none
- *	uptime < delay: restore
+ *	uptime < delay: reclaim
  *	(its old deadline has not
  *	passed, so B is kept out)
  *					uptime > delay
@@ -37,7 +37,7 @@
  *  1. They MUST NOT be sent by EVAL, which would put them there; the others
  *     may.
  *  2. The others MUST grant nothing: renew.lua makes the lease of a claim,
- *     which was granted before; restore.lua is for the holder, within its
+ *     which was granted before; reclaim.lua is for the holder, within its
  *     deadline.
  *
  * Errors as lease.h has them.

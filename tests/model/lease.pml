@@ -30,7 +30,7 @@
  *	YOUNG	 it is not: nobody is granted anything.  Of a promoted replica
  *		 the uptime says nothing: from when somebody asks first
  *	RENEW	 compare and expire; it never creates
- *	RESTORE	 after RENEW found none, in the server's restart window
+ *	RECLAIM	 after RENEW found none, in the server's restart window
  *	HANDOVER the keeper gets the lease and its deadline
  *	RELEASE	 compare and delete: sent, UNLOCK, then sent until answered
  *	ENDED	 the keeper is granted the kernel's lock: it releases
@@ -129,9 +129,9 @@ inline execute(what, t, answer)
 		:: what == RENEW && key == t -> left = TTL; answer = OK
 		:: what == RENEW && key == 0 -> answer = GONE
 		:: what == RENEW && key != 0 && key != t -> answer = BUSY
-		:: what == RESTORE && key == 0 ->
+		:: what == RECLAIM && key == 0 ->
 			key = t; left = TTL; answer = OK
-		:: what == RESTORE && key != 0 -> answer = BUSY
+		:: what == RECLAIM && key != 0 -> answer = BUSY
 		:: what == RELEASE ->
 			if
 			:: key == t -> key = 0; left = 0
@@ -312,8 +312,8 @@ sent:		call(ASK, token[p], answer);
 			fi;
 			if
 			:: answer == GONE && window > 0 ->
-				send(RESTORE, token[p], asked[p]);
-				call(RESTORE, token[p], answer)
+				send(RECLAIM, token[p], asked[p]);
+				call(RECLAIM, token[p], answer)
 			:: else
 			fi;
 			d_step {
@@ -373,8 +373,8 @@ proctype Keeper()
 			fi;
 			if
 			:: answer == GONE && window > 0 ->
-				send(RESTORE, k_token, k_asked);
-				call(RESTORE, k_token, answer)
+				send(RECLAIM, k_token, k_asked);
+				call(RECLAIM, k_token, answer)
 			:: else
 			fi;
 			d_step {

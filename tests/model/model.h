@@ -84,7 +84,7 @@
 #define RELEASE      4
 #define LEAVE        5
 #define PASS         6
-#define RESTORE      7
+#define RECLAIM      7
 #define SERVE        8
 #define WOKEN        9
 #define OWN          10

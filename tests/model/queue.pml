@@ -8,7 +8,7 @@
  * states can be counted.
  *
  * The transitions, as the C and the Lua name them (those of lease.pml apart:
- * KLOCK, SINCE, GRANT, LATE, PROOF, RESTORE, KILL, EXPIRE, RESTART, CRASH):
+ * KLOCK, SINCE, GRANT, LATE, PROOF, RECLAIM, KILL, EXPIRE, RESTART, CRASH):
  *
  *	ASK	 acquire.lua: the key if it is free and nobody lives in the
  *		 queue before us; a free key goes to the head; else JOIN
@@ -292,7 +292,7 @@ inline execute(what, t, new, s, is_latest, answer)
 			take_key(t, s); answer = OK
 		:: what == RENEW && key != t -> answer = GONE
 #endif
-		:: what == RESTORE ->
+		:: what == RECLAIM ->
 			if
 			:: key == 0 || key == t -> take_key(t, s); answer = OK
 			:: else -> answer = GONE
@@ -590,8 +590,8 @@ hold:		rest(HOLD);
 			call(RENEW, 0);
 			if
 			:: answer == GONE && window > 0 ->
-				send(RESTORE, 0);
-				call(RESTORE, 0)
+				send(RECLAIM, 0);
+				call(RECLAIM, 0)
 			:: else
 			fi;
 			d_step {

@@ -92,7 +92,7 @@ rows()
 trail()
 {
 	spin -t -T "$@" | awk -v names="tick ASK STAY RENEW/CONFIRM RELEASE \
-LEAVE PASS RESTORE SERVE reads-WAKE OWNS dies" '
+LEAVE PASS RECLAIM SERVE reads-WAKE OWNS dies" '
 		BEGIN { split(names, name, " ") }
 		/say [0-9]+ [0-9]+/ {
 			sub(/.*say /, "")

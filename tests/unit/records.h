@@ -98,12 +98,12 @@ static inline int renew(struct holder *h)
 	return dlk_records_renewed(c, in_ms(5000), &lease);
 }
 
-static inline int restore(struct holder *h)
+static inline int reclaim(struct holder *h)
 {
 	struct dlk_lease lease = lease_of(h);
 
 	dlk_conn_reset(c);
-	return dlk_records_restore(c, in_ms(5000), &lease, h->seq, h->since,
+	return dlk_records_reclaim(c, in_ms(5000), &lease, h->seq, h->since,
 				   &h->held);
 }
 

@@ -259,7 +259,7 @@ static int renew_one(struct store_memory *m, struct dlk_renewal *r)
 	if (!o && m->young_ms && !l->places) {
 		o = have_owner(m, l->key, l->token, UINT64_MAX);
 		dlk_ranges_set(&o->ranges, range_of(l));
-		r->restored = true;
+		r->reclaimed = true;
 	}
 	if (o) {
 		have_owner(m, l->key, l->token, now_of(m) + l->ttl_ms * DLK_MS);
@@ -282,13 +282,13 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 	int err = begin(m, at, &done);
 
 	for (unsigned i = 0; i < n; i++) {
-		r[i].restored = false;
+		r[i].reclaimed = false;
 		serve(m, r[i].lease->key);
 		r[i].result = err ?: renew_one(m, &r[i]);
 	}
 }
 
-static int restore_ranges(struct dlk_store *s, struct dlk_attempt *at,
+static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			  const struct dlk_lease *l, uint64_t seq,
 			  uint64_t since_ns, const struct dlk_ranges *held)
 {
@@ -617,7 +617,7 @@ static const struct dlk_store_ops ops = {
 	.rest = rest,
 	.ping = ping,
 	.renew = renew,
-	.restore_ranges = restore_ranges,
+	.reclaim_ranges = reclaim_ranges,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,
 	.read_wait = read_wait,

@@ -217,7 +217,7 @@ static inline int renew(int i)
 				 .deadline_ns = in_ms(TTL) };
 
 	s->ops->renew(s, &at, &r, 1);
-	assert_false(r.restored);
+	assert_false(r.reclaimed);
 	return r.result;
 }
 

@@ -56,12 +56,12 @@ static int renew(const char *token, bool text)
 	return dlk_lease_renewed(c, in_ms(5000), &lease);
 }
 
-static int restore(const char *token)
+static int reclaim(const char *token)
 {
 	struct dlk_lease lease = lease_at("k", token);
 
 	dlk_conn_reset(c);
-	return dlk_lease_restore(c, in_ms(5000), &lease);
+	return dlk_lease_reclaim(c, in_ms(5000), &lease);
 }
 
 static void put(const char *value)
@@ -474,12 +474,12 @@ static void a_server_grows_old(void **state)
 	assert_true(young > 0);
 }
 
-/* --- restore -------------------------------------------------------------- */
+/* --- reclaim -------------------------------------------------------------- */
 
 static void a_young_server_takes_a_lease_back(void **state)
 {
 	(void)state;
-	assert_int_equal(restore(ours), 0);
+	assert_int_equal(reclaim(ours), 0);
 	assert_value(ours);
 	assert_full_ttl("k");
 }
@@ -487,7 +487,7 @@ static void a_young_server_takes_a_lease_back(void **state)
 static void an_old_server_takes_no_lease_back(void **state)
 {
 	(void)state;
-	assert_int_equal(restore(ours), DLK_GONE);
+	assert_int_equal(reclaim(ours), DLK_GONE);
 	assert_value("");
 }
 
@@ -495,7 +495,7 @@ static void a_lease_is_not_put_over_another(void **state)
 {
 	(void)state;
 	put(other);
-	assert_int_equal(restore(ours), DLK_LOST);
+	assert_int_equal(reclaim(ours), DLK_LOST);
 	assert_value(other);
 	assert_int_equal(acquire(ours, false), DLK_GRACE);
 }
@@ -542,7 +542,7 @@ static void a_full_server_takes_a_lease_back(void **state)
 
 	(void)state;
 	assert_int_equal(r->type, REDIS_REPLY_ERROR);
-	assert_int_equal(restore(ours), 0);
+	assert_int_equal(reclaim(ours), 0);
 	assert_value(ours);
 	assert_full_ttl("k");
 }
@@ -621,7 +621,7 @@ static void a_batch_connects(void **state)
 	assert_int_equal(b.u[0].result, 0);
 }
 
-static void a_batch_restores_at_a_young_server(void **state)
+static void a_batch_reclaims_at_a_young_server(void **state)
 {
 	struct batch b;
 
@@ -635,7 +635,7 @@ static void a_batch_restores_at_a_young_server(void **state)
 	assert_string_equal(value_at(redis.c, b.keys[1]), other);
 }
 
-static void a_batch_restores_nothing_past_its_deadline(void **state)
+static void a_batch_reclaims_nothing_past_its_deadline(void **state)
 {
 	struct batch b;
 
@@ -785,8 +785,8 @@ int main(void)
 		lease_test(a_batch_without_a_server_is_not_done),
 		lease_test(a_batch_gives_each_its_own_answer),
 		lease_test(a_batch_connects),
-		young_test(a_batch_restores_at_a_young_server),
-		young_test(a_batch_restores_nothing_past_its_deadline),
+		young_test(a_batch_reclaims_at_a_young_server),
+		young_test(a_batch_reclaims_nothing_past_its_deadline),
 		lease_test(a_batch_that_fails_leaves_no_answer_behind),
 	};
 

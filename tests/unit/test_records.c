@@ -949,10 +949,10 @@ static void a_young_server_takes_all_back(void **state)
 			       (struct dlk_range){ i * 10, i * 10 + 4, W });
 	dlk_ranges_set(&far.held, (struct dlk_range){ 5, 9, W });
 	dlk_ranges_set(&far.held, (struct dlk_range){ 15, 15, R });
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&a), 0);
 	assert_int_equal(tell(redis.c, "ZCARD", PLACES, NULL)->integer, 60);
-	assert_int_equal(restore(&far), 0);
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&far), 0);
+	assert_int_equal(reclaim(&a), 0);
 	assert_there(&far, "W5-9 R15-15");
 	assert_true(left_of(&a) > TTL - 5000);
 	assert_true(ttl_at(redis.c, PLACES) > TTL - 5000);
@@ -962,48 +962,48 @@ static void a_young_server_takes_all_back(void **state)
 	assert_true(nothing_left());
 }
 
-static void a_whole_lease_is_restored_as_it_was(void **state)
+static void a_whole_lease_is_reclaimed_as_it_was(void **state)
 {
 	(void)state;
 	a.seq = 1;
 	dlk_ranges_set(&a.held, (struct dlk_range){ 0, MAX, W });
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&a), 0);
 	assert_string_equal(value_at(redis.c, "k"), a.token);
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&a), 0);
 	assert_int_equal(tell(redis.c, "DEL", "k", NULL)->integer, 1);
 	a.seq = 2;
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&a), 0);
 	assert_string_equal(type_at("k"), "hash");
 	dlk_ranges_set(&far.held, (struct dlk_range){ 5, 5, R });
-	assert_int_equal(restore(&far), DLK_LOST);
+	assert_int_equal(reclaim(&far), DLK_LOST);
 }
 
 /* The keeper may know less than the process that has put it back already. */
-static void an_older_restore_changes_nothing(void **state)
+static void an_older_reclaim_changes_nothing(void **state)
 {
 	(void)state;
 	a.seq = 7;
 	dlk_ranges_set(&a.held, (struct dlk_range){ 0, 9, W });
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&a), 0);
 	a.seq = 5;
 	dlk_ranges_set(&a.held, (struct dlk_range){ 20, 29, W });
-	assert_int_equal(restore(&a), 0);
+	assert_int_equal(reclaim(&a), 0);
 	assert_there(&a, "W0-9");
 }
 
-static void restore_takes_nothing_from_others(void **state)
+static void reclaim_takes_nothing_from_others(void **state)
 {
 	(void)state;
 	far.seq = 3;
 	dlk_ranges_set(&far.held, (struct dlk_range){ 5, 9, R });
-	assert_int_equal(restore(&far), 0);
+	assert_int_equal(reclaim(&far), 0);
 	a.seq = 3;
 	dlk_ranges_set(&a.held, (struct dlk_range){ 9, 9, W });
-	assert_int_equal(restore(&a), DLK_LOST);
+	assert_int_equal(reclaim(&a), DLK_LOST);
 	assert_there(&a, "");
 	tell_ok(tell(redis.c, "FLUSHALL", NULL));
 	tell_ok(tell(redis.c, "HSET", "k", "x", "1", NULL));
-	assert_int_equal(restore(&a), DLK_LOST);
+	assert_int_equal(reclaim(&a), DLK_LOST);
 	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
 }
 
@@ -1011,7 +1011,7 @@ static void restore_takes_nothing_from_others(void **state)
  * After execve(2) one process has two leases: the keeper tells of all that the
  * kernel shows, the program of what it was granted.
  */
-static void restore_leaves_each_its_own(void **state)
+static void reclaim_leaves_each_its_own(void **state)
 {
 	(void)state;
 	for (int keeper_first = 0; keeper_first < 2; keeper_first++) {
@@ -1019,27 +1019,27 @@ static void restore_leaves_each_its_own(void **state)
 		dlk_ranges_set(&a.held, (struct dlk_range){ 0, 29, W });
 		dlk_ranges_set(&b.held, (struct dlk_range){ 10, 19, W });
 		if (keeper_first)
-			assert_int_equal(restore(&a), 0);
-		assert_int_equal(restore(&b), 0);
-		assert_int_equal(restore(&a), 0);
+			assert_int_equal(reclaim(&a), 0);
+		assert_int_equal(reclaim(&b), 0);
+		assert_int_equal(reclaim(&a), 0);
 		assert_there(&a, "W0-9 W20-29");
 		assert_there(&b, "W10-19");
 		tell_ok(tell(redis.c, "FLUSHALL", NULL));
 	}
-	assert_int_equal(restore(&b), 0);
+	assert_int_equal(reclaim(&b), 0);
 	a.held.n = 0;
 	dlk_ranges_set(&a.held, (struct dlk_range){ 12, 15, W });
-	assert_int_equal(restore(&a), DLK_LOST);
+	assert_int_equal(reclaim(&a), DLK_LOST);
 	assert_there(&a, "");
 	assert_there(&b, "W10-19");
 }
 
-static void an_old_server_restores_nothing(void **state)
+static void an_old_server_reclaims_nothing(void **state)
 {
 	(void)state;
 	a.seq = 3;
 	dlk_ranges_set(&a.held, (struct dlk_range){ 9, 9, W });
-	assert_int_equal(restore(&a), DLK_GONE);
+	assert_int_equal(reclaim(&a), DLK_GONE);
 	assert_true(nothing_left());
 }
 
@@ -1093,7 +1093,7 @@ static void a_long_list_goes_in_pages(void **state)
 	many(&set, 1);
 	a.seq = 7;
 	assert_int_equal(
-		dlk_records_restore(c, in_ms(5000), &lease, a.seq, 9, &set), 0);
+		dlk_records_reclaim(c, in_ms(5000), &lease, a.seq, 9, &set), 0);
 	read_ranges(&a, &there);
 	assert_int_equal(there.n, MANY);
 	assert_int_equal(set_all(&a, &set), 6);
@@ -1121,9 +1121,9 @@ static void a_large_release_takes_several_calls(void **state)
 	many(&set, 1);
 	dlk_ranges_set(&far.held, (struct dlk_range){ 7, 7, R });
 	far.seq = 1;
-	assert_int_equal(restore(&far), 0);
+	assert_int_equal(reclaim(&far), 0);
 	assert_int_equal(
-		dlk_records_restore(c, in_ms(5000), &lease, 7, 9, &set), 0);
+		dlk_records_reclaim(c, in_ms(5000), &lease, 7, 9, &set), 0);
 	while (say_window(&a, 7 + (uint64_t)calls, 0, MAX) == DLK_OLD_SEQ) {
 		assert_int_equal(got.seq, 7 + calls);
 		assert_true(calls++ < 9);
@@ -1143,7 +1143,7 @@ static void a_thousand_dead_ranges_go_a_call(void **state)
 	(void)state;
 	many(&set, 1);
 	assert_int_equal(
-		dlk_records_restore(c, in_ms(5000), &lease, 7, 9, &set), 0);
+		dlk_records_reclaim(c, in_ms(5000), &lease, 7, 9, &set), 0);
 	dlk_conn_delete(c);
 	c = dlk_conn_new(&redis.ep);
 	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
@@ -1165,7 +1165,7 @@ static void the_names_are_the_servers(void **state)
 		{ DLK_LUA_records_drop, DLK_SHA_records_drop },
 		{ DLK_LUA_records_queue, DLK_SHA_records_queue },
 		{ DLK_LUA_records_renew, DLK_SHA_records_renew },
-		{ DLK_LUA_records_restore, DLK_SHA_records_restore },
+		{ DLK_LUA_records_reclaim, DLK_SHA_records_reclaim },
 		{ DLK_LUA_records_get, DLK_SHA_records_get },
 	};
 
@@ -1506,11 +1506,11 @@ int main(void)
 		old_test(renew_tells_a_successor),
 		young_test(a_young_server_grants_and_tells_nothing),
 		young_test(a_young_server_takes_all_back),
-		young_test(a_whole_lease_is_restored_as_it_was),
-		young_test(an_older_restore_changes_nothing),
-		young_test(restore_takes_nothing_from_others),
-		young_test(restore_leaves_each_its_own),
-		old_test(an_old_server_restores_nothing),
+		young_test(a_whole_lease_is_reclaimed_as_it_was),
+		young_test(an_older_reclaim_changes_nothing),
+		young_test(reclaim_takes_nothing_from_others),
+		young_test(reclaim_leaves_each_its_own),
+		old_test(an_old_server_reclaims_nothing),
 		young_test(a_long_list_goes_in_pages),
 		young_test(a_large_release_takes_several_calls),
 		young_test(a_thousand_dead_ranges_go_a_call),

@@ -52,8 +52,8 @@ enum happened {
 };
 static unsigned long count[HAPPENED];
 static const char *const names[] = {
-	"granted", "refused",  "weakened", "stale", "gone",
-	"cut",     "restored", "strings",  "free",  "in the way",
+	"granted", "refused",   "weakened", "stale", "gone",
+	"cut",     "reclaimed", "strings",  "free",  "in the way",
 };
 
 static void begin(struct owner *o)
@@ -411,7 +411,7 @@ static void restart(void)
 			begin(o);
 			continue;
 		}
-		assert_int_equal(restore(&o->h), 0);
+		assert_int_equal(reclaim(&o->h), 0);
 		o->there.n = 0;
 		for (size_t n = 0; n < o->h.held.n; n++)
 			set(&o->there, o->h.held.v[n]);

@@ -422,7 +422,7 @@ static void the_names_are_the_servers(void **state)
 		{ DLK_LUA_drop, DLK_SHA_drop },
 		{ DLK_LUA_queue, DLK_SHA_queue },
 		{ DLK_LUA_renew, DLK_SHA_renew },
-		{ DLK_LUA_restore, DLK_SHA_restore },
+		{ DLK_LUA_reclaim, DLK_SHA_reclaim },
 		{ DLK_LUA_weaken, DLK_SHA_weaken },
 	};
 

@@ -72,12 +72,12 @@ static int renew(const char *token)
 	return dlk_lease_renewed(c, in_ms(5000), &lease);
 }
 
-static int restore(const char *token, enum mode mode)
+static int reclaim(const char *token, enum mode mode)
 {
 	struct dlk_lease lease = lease_of(token, mode);
 
 	dlk_conn_reset(c);
-	return dlk_lease_restore(c, in_ms(5000), &lease);
+	return dlk_lease_reclaim(c, in_ms(5000), &lease);
 }
 
 static int weaken(const char *token)
@@ -373,33 +373,33 @@ static void renew_takes_no_other_sharer_for_a_successor(void **state)
 	assert_int_equal(renew(ours), DLK_GONE);
 }
 
-/* --- restore -------------------------------------------------------------- */
+/* --- reclaim -------------------------------------------------------------- */
 
 static void a_young_server_takes_all_sharers_back(void **state)
 {
 	(void)state;
-	assert_int_equal(restore(ours, SH), 0);
-	assert_int_equal(restore(other, SH), 0);
+	assert_int_equal(reclaim(ours, SH), 0);
+	assert_int_equal(reclaim(other, SH), 0);
 	assert_true(full(left_of(ours)));
 	assert_true(full(left_of(other)));
 }
 
-static void restore_mixes_no_modes(void **state)
+static void reclaim_mixes_no_modes(void **state)
 {
 	(void)state;
 	put_shared(other, 8000);
-	assert_int_equal(restore(ours, EX), DLK_LOST);
+	assert_int_equal(reclaim(ours, EX), DLK_LOST);
 	tell_ok(tell(redis.c, "DEL", "k", NULL));
 	put_exclusive(other);
-	assert_int_equal(restore(ours, SH), DLK_LOST);
+	assert_int_equal(reclaim(ours, SH), DLK_LOST);
 	assert_string_equal(value_at(redis.c, "k"), other);
 }
 
-static void restore_writes_to_no_foreign_hash(void **state)
+static void reclaim_writes_to_no_foreign_hash(void **state)
 {
 	(void)state;
 	tell_ok(tell(redis.c, "HSET", "k", "x", "1", NULL));
-	assert_int_equal(restore(ours, SH), DLK_LOST);
+	assert_int_equal(reclaim(ours, SH), DLK_LOST);
 	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
 }
 
@@ -468,10 +468,10 @@ int main(void)
 		shared_test(renew_against_an_exclusive_is_lost),
 		shared_test(renew_takes_no_other_sharer_for_a_successor),
 		young_test(a_young_server_takes_all_sharers_back),
-		young_test(restore_mixes_no_modes),
+		young_test(reclaim_mixes_no_modes),
 		shared_test(an_exclusive_lease_becomes_shared),
 		shared_test(weaken_creates_nothing),
-		young_test(restore_writes_to_no_foreign_hash),
+		young_test(reclaim_writes_to_no_foreign_hash),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -434,7 +434,7 @@ static void a_young_one_grants_nothing_and_takes_back(void **state)
 	assert_int_equal(answer.left_ms, 500);
 	s->ops->renew(s, &at, &r, 1);
 	assert_int_equal(r.result, 0);
-	assert_true(r.restored);
+	assert_true(r.reclaimed);
 	memory.young_ms = 0;
 	assert_int_equal(try(2), DLK_BUSY);
 	memory.skew_ns = (TTL + 1) * DLK_MS;

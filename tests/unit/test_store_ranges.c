@@ -133,7 +133,7 @@ static void what_the_server_forgot_is_gone(void **state)
 			       (struct dlk_records_ask){ .known = true }),
 		DLK_GONE);
 	assert_int_equal(renew(0), DLK_GONE);
-	assert_int_equal(s->ops->restore_ranges(s, &at, &party[0].lease, 8,
+	assert_int_equal(s->ops->reclaim_ranges(s, &at, &party[0].lease, 8,
 						1000, &nothing),
 			 DLK_GONE);
 }

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- [RESTORE] Put a lease back that a restarted server has forgotten (DESIGN L5).  Only
+-- [RECLAIM] Put a lease back that a restarted server has forgotten (DESIGN L5).  Only
 -- its holder calls this, within its deadline and the server's restart window.
 --
 -- KEYS[1] the lease.  ARGV 1 token  2 ttl (ms)  3 EX or SH
