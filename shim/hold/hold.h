@@ -43,9 +43,9 @@ enum hold_state {
  */
 struct dlk_held {
 	enum hold_state state;
-	struct dlk_held *next, **at; /* in holds.c */
-	struct dlk_held *chain;      /* of those with its file's hash */
-	unsigned pins;               /* who work on it, without the mutex */
+	struct dlk_held *next, **pprev; /* in holds.c */
+	struct dlk_held *chain;         /* of those with its file's hash */
+	unsigned pins;                  /* who work on it, without the mutex */
 	enum dlk_kind kind;
 	struct dlk_file file;
 	int fd;         /* one of its description, last known */

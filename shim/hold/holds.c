@@ -158,9 +158,9 @@ void dlk_holds_add(struct dlk_held *h)
 
 	dlk_holds_check();
 	h->next = holds.first;
-	h->at = &holds.first;
+	h->pprev = &holds.first;
 	if (h->next)
-		h->next->at = &h->next;
+		h->next->pprev = &h->next;
 	holds.first = h;
 	h->chain = *first;
 	*first = h;
@@ -182,9 +182,9 @@ void dlk_holds_remove(struct dlk_held *h)
 	struct dlk_held **in = chain(&h->file);
 
 	dlk_holds_check();
-	*h->at = h->next;
+	*h->pprev = h->next;
 	if (h->next)
-		h->next->at = h->at;
+		h->next->pprev = h->pprev;
 	while (*in != h)
 		in = &(*in)->chain;
 	*in = h->chain;

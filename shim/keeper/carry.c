@@ -119,9 +119,9 @@ static void insert(struct dlk_kept *k)
 	k->chain = *first;
 	*first = k;
 	k->next = dlk_carried;
-	k->at = &dlk_carried;
+	k->pprev = &dlk_carried;
 	if (k->next)
-		k->next->at = &k->next;
+		k->next->pprev = &k->next;
 	dlk_carried = k;
 }
 
@@ -144,9 +144,9 @@ void dlk_carry_drop(struct dlk_kept *k)
 	while (*in != k)
 		in = &(*in)->chain;
 	*in = k->chain;
-	*k->at = k->next;
+	*k->pprev = k->next;
 	if (k->next)
-		k->next->at = k->at;
+		k->next->pprev = k->pprev;
 	if (k->answer_ns)
 		answer(k, 0);
 	dlk_due_clear(&k->server->due, &k->due);

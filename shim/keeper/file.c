@@ -40,7 +40,7 @@
 enum { THREADS = 64, BUCKETS = 1024 };
 
 struct dlk_watch {
-	struct dlk_watch *next, **at; /* in its bucket */
+	struct dlk_watch *next, **pprev; /* in its bucket */
 	uint64_t dev, node;
 	int fd;        /* -1: shut */
 	int wd;        /* inotify's; <= 0: none */
@@ -213,9 +213,9 @@ static struct dlk_watch *find(const struct dlk_watch_what *what)
 static void insert(struct dlk_watch *w, struct dlk_watch **first)
 {
 	w->next = *first;
-	w->at = first;
+	w->pprev = first;
 	if (w->next)
-		w->next->at = &w->next;
+		w->next->pprev = &w->next;
 	*first = w;
 }
 
@@ -550,7 +550,7 @@ static bool told_to_end(struct dlk_watch *w)
  */
 static void sweep_one(struct dlk_watch *w)
 {
-	struct dlk_watch *next = w->next, **at = w->at;
+	struct dlk_watch *next = w->next, **at = w->pprev;
 
 	if (w->refs)
 		return;
@@ -563,7 +563,7 @@ static void sweep_one(struct dlk_watch *w)
 		return;
 	*at = next;
 	if (next)
-		next->at = at;
+		next->pprev = at;
 }
 
 void dlk_watch_unref(struct dlk_watch *w)

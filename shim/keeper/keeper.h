@@ -206,9 +206,9 @@ enum dlk_kept_by {
 /* A lease that the keeper carries. */
 struct dlk_kept {
 	struct dlk_due due; /* to renew, or to release; first: carry.c casts */
-	struct dlk_kept *next, **at; /* in dlk_carried */
-	struct dlk_kept *chain;      /* by number */
-	uint32_t number;             /* of its ADD */
+	struct dlk_kept *next, **pprev; /* in dlk_carried */
+	struct dlk_kept *chain;         /* by number */
+	uint32_t number;                /* of its ADD */
 	enum dlk_kept_state state;
 	enum dlk_kept_by by;
 	struct dlk_watch *watch;

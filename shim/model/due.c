@@ -17,8 +17,8 @@ static struct dlk_due *meld(struct dlk_due *a, struct dlk_due *b)
 	}
 	child->next = first->child;
 	if (child->next)
-		child->next->at = &child->next;
-	child->at = &first->child;
+		child->next->pprev = &child->next;
+	child->pprev = &first->child;
 	first->child = child;
 	first->next = NULL;
 	return first;
@@ -51,20 +51,20 @@ static void add(struct dlk_dues *dues, struct dlk_due *heap)
 {
 	dues->first = meld(dues->first, heap);
 	if (dues->first)
-		dues->first->at = &dues->first;
+		dues->first->pprev = &dues->first;
 }
 
 void dlk_due_clear(struct dlk_dues *dues, struct dlk_due *d)
 {
 	struct dlk_due *children = d->child;
 
-	if (!d->at)
+	if (!d->pprev)
 		return;
-	*d->at = d->next;
+	*d->pprev = d->next;
 	if (d->next)
-		d->next->at = d->at;
+		d->next->pprev = d->pprev;
 	d->child = d->next = NULL;
-	d->at = NULL;
+	d->pprev = NULL;
 	add(dues, meld_all(children));
 }
 

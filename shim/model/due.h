@@ -16,7 +16,7 @@ struct dlk_due {
 	uint64_t at_ns;
 	uint64_t
 		early_ns; /* it may be done so much earlier, along with others */
-	struct dlk_due *child, *next, **at;
+	struct dlk_due *child, *next, **pprev;
 };
 
 /* Zeroed, it is empty. */
@@ -31,7 +31,7 @@ void dlk_due_clear(struct dlk_dues *dues, struct dlk_due *d);
 
 static inline bool dlk_due_is_set(const struct dlk_due *d)
 {
-	return d->at;
+	return d->pprev;
 }
 
 /* When something is due next; UINT64_MAX: nothing is. */
