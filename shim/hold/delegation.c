@@ -23,6 +23,7 @@
 #include "lease/store.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
+#include "hold/schedule.h"
 #include "hold/keeper_client.h"
 #include "hold/self.h"
 #include "hold/shadow.h"
@@ -137,6 +138,7 @@ static int tell_add(struct dlk_held *h)
 	h->keeper.number = m->head.seq;
 	h->keeper.known_until_ns = m->deadline_ns;
 	h->keeper.due_ns = UINT64_MAX;
+	dlk_schedule(h);
 	dlk_holds_unlock();
 	return 0;
 }
@@ -202,6 +204,7 @@ static void unkeep(struct dlk_held *h, uint64_t by_ns)
 	h->keeper.number = 0;
 	h->keeper.carried = false;
 	h->keeper.due_ns = by_ns;
+	dlk_schedule(h);
 }
 
 /* (mutex held) Should it be said, once? */
@@ -293,6 +296,7 @@ static void lose(bool hangs)
 		tell = refuse(first);
 		first->keeper.deaths = 0;
 		first->keeper.due_ns = now + DEADLY_MS * DLK_MS;
+		dlk_schedule(first);
 	}
 	if (tell)
 		dlk_hold_pin(first);
@@ -353,47 +357,45 @@ bool dlk_delegation_ask(struct dlk_held *h, bool wait)
 
 /* --- what is renewed ------------------------------------------------------ */
 
-/* (mutex held) Leases that are held for longer than the keeper knows. */
-static unsigned collect_renewed(struct dlk_keep_renewal *r)
-{
-	unsigned n = 0;
-
-	for (struct dlk_held *h = dlk_holds_first(); h && n < DLK_KEEP_RENEWALS;
-	     h = h->next) {
-		if (!dlk_hold_is_held(h) || !h->keeper.number ||
-		    h->valid.deadline_ns <
-			    h->keeper.known_until_ns +
-				    h->lease.ttl_ms / 12 * DLK_MS)
-			continue;
-		h->keeper.known_until_ns = h->valid.deadline_ns;
-		r[n++] = (struct dlk_keep_renewal){
-			.lease = h->keeper.number,
-			.deadline_ns = h->valid.deadline_ns,
-		};
-	}
-	return n;
-}
-
 /* (keeper) What it does not hear now it hears at the next renewal. */
-static void tell_renewed(void)
+static void tell_renewed(struct dlk_held *const *all, unsigned n)
 {
 	union {
 		struct dlk_keep_renewed m;
 		char room[sizeof(struct dlk_keep_renewed) +
 			  DLK_KEEP_RENEWALS * sizeof(struct dlk_keep_renewal)];
 	} out = { .m.head.type = DLK_KEEP_RENEWED };
-	unsigned n;
+	unsigned said = 0;
 
-	do {
-		dlk_holds_lock();
-		n = collect_renewed(out.m.renewals);
-		dlk_holds_unlock();
-		if (n)
-			dlk_keeper_send(&out.m.head,
-					sizeof(out.m) +
-						n * sizeof(*out.m.renewals),
-					NULL, 0);
-	} while (n == DLK_KEEP_RENEWALS);
+	dlk_holds_lock();
+	for (unsigned i = 0; i < n; i++) {
+		struct dlk_held *h = all[i];
+
+		if (!dlk_schedule_is_news(h))
+			continue;
+		h->keeper.known_until_ns = h->valid.deadline_ns;
+		out.m.renewals[said++] = (struct dlk_keep_renewal){
+			.lease = h->keeper.number,
+			.deadline_ns = h->valid.deadline_ns,
+		};
+	}
+	dlk_holds_unlock();
+	if (said)
+		dlk_keeper_send(&out.m.head,
+				sizeof(out.m) + said * sizeof(*out.m.renewals),
+				NULL, 0);
+}
+
+void dlk_delegation_renewed(struct dlk_held *const *all, unsigned n)
+{
+	dlk_keeper_lock();
+	/* There is room for the answers to come, and perhaps another keeper. */
+	dlk_delegation_listen();
+	for (unsigned i = 0; i < n; i += DLK_KEEP_RENEWALS)
+		tell_renewed(all + i, n - i < DLK_KEEP_RENEWALS
+					      ? n - i
+					      : DLK_KEEP_RENEWALS);
+	dlk_keeper_unlock();
 }
 
 uint64_t dlk_delegation_tick(void)
@@ -402,7 +404,6 @@ uint64_t dlk_delegation_tick(void)
 
 	dlk_keeper_lock();
 	dlk_delegation_listen();
-	tell_renewed();
 	dlk_keeper_reap();
 	at = dlk_keeper_look_ns();
 	dlk_keeper_unlock();

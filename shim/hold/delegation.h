@@ -30,10 +30,9 @@ void dlk_delegation_closed(void);
 /* This process has other rights now, or is in another user namespace. */
 void dlk_delegation_privileges(bool other_namespace);
 void dlk_delegation_forget(void); /* in a child */
-/*
- * (the thread) Hear the keeper, and tell it what was renewed; when to do so
- * again.
- */
+/* (the thread) Tell the keeper of those that are renewed; pinned. */
+void dlk_delegation_renewed(struct dlk_held *const *all, unsigned n);
+/* (the thread) Hear the keeper; when to do so again. */
 uint64_t dlk_delegation_tick(void);
 
 /* --- for handover.c: between dlk_keeper_lock and _unlock ------------------ */

@@ -106,24 +106,19 @@ bool dlk_handover(struct dlk_held *h)
 	return has_keeper(h);
 }
 
-/* Those due by `due_ns`, pinned; but not what was refused since. */
-static unsigned collect_unkept(struct dlk_held **all, uint64_t due_ns,
-			       uint64_t since_ns)
+/*
+ * Those that no keeper has, pinned; but not what was refused since.  One that a
+ * conversion gives up just now is no lock of its mode any more; its successor
+ * is handed over.
+ */
+static unsigned collect_unkept(struct dlk_held **all, uint64_t since_ns)
 {
 	unsigned n = 0;
 
 	dlk_holds_lock();
 	for (struct dlk_held *h = dlk_holds_first(); h && n < WINDOW;
 	     h = h->next) {
-		/*
-		 * One that a conversion gives up just now is no lock of its
-		 * mode any more; its successor is handed over.  The
-		 * thread leaves alone what others work on, and what is asked
-		 * for already.
-		 */
 		if (h->state != HOLD_HELD || h->keeper.carried ||
-		    (due_ns != UINT64_MAX && (h->pins || h->keeper.number)) ||
-		    h->keeper.due_ns > due_ns ||
 		    h->keeper.refused_ns >= since_ns)
 			continue;
 		dlk_hold_pin(h);
@@ -152,7 +147,7 @@ void dlk_handover_all(void)
 	dlk_keeper_lock();
 	dlk_delegation_listen();
 	dlk_keeper_unlock();
-	while ((n = collect_unkept(all, UINT64_MAX, began)) > 0) {
+	while ((n = collect_unkept(all, began)) > 0) {
 		hand_over(all, n);
 		unpin_all(all, n);
 	}
@@ -161,12 +156,18 @@ void dlk_handover_all(void)
 
 /* --- the thread ----------------------------------------------------------- */
 
-/* Not told, for another thread starts one, or its queue is full. */
-static void later(struct dlk_held *h)
+/*
+ * Not told, for another thread starts one, or its queue is full: then those
+ * that are behind `before` others come a little later than these.
+ */
+static void later(struct dlk_held *h, unsigned before)
 {
+	const uint64_t now = dlk_now_ns();
+
 	dlk_holds_lock();
-	if (!h->keeper.number && h->keeper.due_ns <= dlk_now_ns())
-		h->keeper.due_ns = dlk_now_ns() + FULL_MS * DLK_MS;
+	if (!h->keeper.number && h->keeper.due_ns <= now)
+		h->keeper.due_ns =
+			now + FULL_MS * (1 + before / WINDOW) * DLK_MS;
 	dlk_holds_unlock();
 }
 
@@ -182,10 +183,9 @@ static bool tell_now(struct dlk_held *h)
 }
 
 /* Without room it is over for this time: the answers are to be read first. */
-bool dlk_handover_due(void)
+void dlk_handover_some(struct dlk_held *const *all, unsigned n)
 {
-	struct dlk_held *all[WINDOW];
-	const unsigned n = collect_unkept(all, dlk_now_ns(), UINT64_MAX);
+	unsigned before = 0;
 	bool room = true;
 
 	for (unsigned i = 0; i < n; i++) {
@@ -194,10 +194,8 @@ bool dlk_handover_due(void)
 			continue;
 		}
 		room = room && tell_now(all[i]);
-		later(all[i]);
+		later(all[i], room ? 0 : before++);
 	}
-	unpin_all(all, n);
-	return n > 0 && room;
 }
 
 /* --- a close -------------------------------------------------------------- */

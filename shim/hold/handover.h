@@ -7,8 +7,8 @@
 
 /* Hand to the keeper all leases that it does not carry yet; waits for it. */
 void dlk_handover_all(void);
-/* (the thread) Some of those held for long enough; false for none. */
-bool dlk_handover_due(void);
+/* (the thread) These are held for long enough; pinned. */
+void dlk_handover_some(struct dlk_held *const *all, unsigned n);
 /* One lease, pinned; true when the keeper has it, or it is given back. */
 bool dlk_handover(struct dlk_held *h);
 /*

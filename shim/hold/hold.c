@@ -9,6 +9,7 @@
 #include "os/log.h"
 #include "os/sys.h"
 #include "hold/holds.h"
+#include "hold/schedule.h"
 #include "model/outbox.h"
 #include "model/timeline.h"
 
@@ -68,6 +69,7 @@ static void free_ended(struct dlk_held *h)
 	if (h->state != HOLD_ENDED || h->pins || h->out.unanswered)
 		return;
 	set_state(h, HOLD_FREE);
+	dlk_schedule_clear(h);
 	dlk_holds_remove(h);
 }
 
@@ -82,6 +84,7 @@ void dlk_hold_unpin(struct dlk_held *h)
 	dlk_holds_check();
 	dlk_check(h->pins);
 	h->pins--;
+	dlk_schedule(h);
 	free_ended(h);
 }
 
@@ -130,6 +133,7 @@ uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
 	h->keeper.due_ns = dlk_handover_ns(h->valid.granted_ns);
 	set_state(h, HOLD_HELD);
 	dlk_holds_add(h);
+	dlk_schedule(h);
 	dlk_hold_pin(h);
 	return look_ns(h);
 }
@@ -143,6 +147,7 @@ uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
 	/* It is there: time to say what Redis did not answer before. */
 	if (h->out.message == OUTBOX_DOWNGRADE && h->out.unsent)
 		dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, dlk_now_ns());
+	dlk_schedule(h);
 	return look_ns(h);
 }
 
@@ -156,6 +161,7 @@ void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
 	h->valid.renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
 	if (h->valid.renew_ns > soon)
 		h->valid.renew_ns = soon;
+	dlk_schedule(h);
 }
 
 void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
@@ -163,6 +169,7 @@ void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
 	dlk_holds_check();
 	if (h->valid.renew_ns > by_ns)
 		h->valid.renew_ns = by_ns;
+	dlk_schedule(h);
 }
 
 void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms)
@@ -192,6 +199,7 @@ bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns)
 	/* Said after a renewal, which is due now. */
 	dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, UINT64_MAX);
 	h->valid.renew_ns = h->keeper.due_ns = now_ns;
+	dlk_schedule(h);
 	return true;
 }
 
@@ -201,18 +209,21 @@ void dlk_hold_release(struct dlk_held *h)
 {
 	set_state(h, HOLD_RELEASING);
 	dlk_outbox_put_release(&h->out, dlk_now_ns(), h->lease.ttl_ms);
+	dlk_schedule(h);
 }
 
 void dlk_hold_install_released(struct dlk_held *h)
 {
 	dlk_hold_release(h);
 	dlk_holds_add(h);
+	dlk_schedule(h);
 }
 
 void dlk_hold_drop(struct dlk_held *h)
 {
 	set_state(h, HOLD_ENDED);
 	dlk_outbox_clear(&h->out, dlk_now_ns());
+	dlk_schedule(h);
 	free_ended(h);
 }
 

@@ -24,6 +24,7 @@
 
 #include "config/config.h"
 #include "lease/store.h"
+#include "model/due.h"
 #include "model/outbox.h"
 #include "model/range.h"
 #include "os/log.h"
@@ -42,6 +43,8 @@ enum hold_state {
  * ttl is cut once, see container.c).
  */
 struct dlk_held {
+	struct dlk_due due;    /* in schedule.c; first, for it casts */
+	struct dlk_due unsaid; /* something is still to be said of it */
 	enum hold_state state;
 	struct dlk_held *next, **pprev; /* in holds.c */
 	struct dlk_held *chain;         /* of those with its file's hash */

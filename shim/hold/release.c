@@ -10,6 +10,7 @@
  * with a number of its own: by then nobody knows what the server has.
  */
 #include "hold/release.h"
+#include "hold/schedule.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -39,6 +40,7 @@ static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
 {
 	dlk_holds_lock();
 	dlk_outbox_put(&h->out, message, at);
+	dlk_schedule(h);
 	dlk_holds_unlock();
 	dlk_thread_need(at);
 }
@@ -133,6 +135,7 @@ static int send_one(struct dlk_held *h, enum outbox_message message,
 	how->drop = h->out.by_source;
 	how->arg = h;
 	dlk_outbox_sent(&h->out, message, dlk_now_ns());
+	dlk_schedule(h);
 	look_ns = h->out.due_ns;
 	dlk_holds_unlock();
 	err = send_message(h, message, how, window);
@@ -216,6 +219,7 @@ static void read_answers(struct dlk_held *h, uint64_t deadline_ns,
 	/* Not ours yet: its connection is busy, whoever has it will read. */
 	dlk_holds_lock();
 	dlk_outbox_looked(&h->out, dlk_now_ns());
+	dlk_schedule(h);
 	dlk_holds_unlock();
 }
 

@@ -37,6 +37,7 @@
 #include "hold/holds.h"
 #include "hold/liveness.h"
 #include "hold/release.h"
+#include "hold/schedule.h"
 #include "hold/self.h"
 #include "hold/thread.h"
 #include "hold/wait_report.h"
@@ -44,26 +45,6 @@
 #include "model/timeline.h"
 
 enum { LINGER_MS = 2000, COMPANY_MS = 20 };
-
-/* Away from where the keeper is, a lease that it carries is its alone. */
-static uint64_t renewal_ns(const struct dlk_held *h)
-{
-	return h->keeper.carried && atomic_load(&dlk_self.away)
-		       ? UINT64_MAX
-		       : h->valid.renew_ns;
-}
-
-/* When is there something to do for h? */
-static uint64_t due_ns(const struct dlk_held *h)
-{
-	uint64_t at = dlk_outbox_due_ns(&h->out);
-
-	if (!dlk_hold_is_held(h))
-		return at;
-	if (at > renewal_ns(h))
-		at = renewal_ns(h);
-	return at < h->keeper.due_ns ? at : h->keeper.due_ns;
-}
 
 /*
  * What another thread works on is renewed all the same, for it may write back
@@ -74,24 +55,15 @@ static bool must_wait(const struct dlk_held *h)
 	return h->pins && (h->state == HOLD_CONVERTING || h->kind != DLK_FLOCK);
 }
 
-/* (mutex held) */
+/* (mutex held) And how long what is not due yet may go without a look (5.4). */
 static uint64_t next_ns(void)
 {
-	const uint64_t now = dlk_now_ns(), soon = now + 5 * DLK_MS;
-	uint64_t first = UINT64_MAX;
+	const uint64_t due = dlk_schedule_ns();
+	uint64_t look = UINT64_MAX;
 
-	for (const struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
-		uint64_t due = due_ns(h);
-
-		if (h->pins && due < soon)
-			due = soon;
-		if (dlk_hold_is_held(h) &&
-		    due > dlk_look_ns(now, h->lease.ttl_ms))
-			due = dlk_look_ns(now, h->lease.ttl_ms);
-		if (due < first)
-			first = due;
-	}
-	return first;
+	if (dlk_any_held())
+		look = dlk_look_ns(dlk_now_ns(), dlk_schedule_least_ttl());
+	return look < due ? look : due;
 }
 
 /* --- renewal -------------------------------------------------------------- */
@@ -197,74 +169,116 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		dlk_hold_lost(h, loss(r, at->why));
 }
 
-struct batch {
-	struct dlk_store *store;
-	unsigned n;
-	struct dlk_held *held[DLK_RENEW_BATCH];
+/* What is due; all of it pinned. */
+static struct {
+	struct dlk_store *store; /* of what is to be renewed */
+	struct dlk_held *renew[DLK_RENEW_BATCH];
 	struct dlk_renewal renewal[DLK_RENEW_BATCH];
-};
+	struct dlk_held *handover[DLK_RENEW_BATCH];
+	struct dlk_held *news[DLK_RENEW_BATCH];
+	unsigned n_renew, n_handover, n_news;
+} work; /* only the thread's */
 
-/*
- * (mutex held) Pin what is due, all of one server.  What is due soon goes
- * along, so that leases of one ttl fall into step and share a round trip.
- */
-static void collect(struct batch *b, uint64_t now)
+/* (mutex held) Where h is to go, or NULL: not now. */
+static struct dlk_held **place_for(const struct dlk_held *h, uint64_t now)
 {
-	b->n = 0;
-	b->store = NULL;
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
-		struct dlk_store *store = dlk_store_of(h->rule->redis);
-		uint64_t soon =
-			now + (b->n ? h->lease.ttl_ms / 12 * DLK_MS : 0);
+	struct dlk_store *store = dlk_store_of(h->rule->redis);
 
-		if (!dlk_hold_is_held(h) || must_wait(h) ||
-		    renewal_ns(h) > soon || (b->store && b->store != store) ||
-		    b->n == DLK_RENEW_BATCH)
-			continue;
-		b->store = store;
-		dlk_hold_pin(h);
-		b->held[b->n++] = h;
+	if (dlk_schedule_renewal_ns(h) <= now + dlk_early_ns(h->lease.ttl_ms)) {
+		if (must_wait(h) || (work.store && work.store != store))
+			return NULL;
+		work.store = store;
+		return &work.renew[work.n_renew++];
 	}
+	if (dlk_schedule_handover_ns(h) <= now)
+		return h->pins || h->state != HOLD_HELD
+			       ? NULL
+			       : &work.handover[work.n_handover++];
+	return dlk_schedule_is_news(h) ? &work.news[work.n_news++] : NULL;
 }
 
-static void drop_ended(struct batch *b)
+/* (mutex held) False: nothing is due.  What is of another server comes next. */
+static bool collect(uint64_t now)
+{
+	static struct dlk_held *due[DLK_RENEW_BATCH];
+	const unsigned n = dlk_schedule_take(now, due);
+
+	work.store = NULL;
+	work.n_renew = work.n_handover = work.n_news = 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct dlk_held *h = due[i];
+		struct dlk_held **place =
+			dlk_hold_is_held(h) ? place_for(h, now) : NULL;
+
+		if (place) {
+			*place = h;
+			dlk_hold_pin(h);
+		} else {
+			dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
+		}
+	}
+	return n > 0;
+}
+
+/* Those of which the kernel's lock is there yet. */
+static void drop_ended(void)
 {
 	unsigned kept = 0;
 
-	for (unsigned i = 0; i < b->n; i++) {
-		struct dlk_held *h = b->held[i];
+	for (unsigned i = 0; i < work.n_renew; i++) {
+		struct dlk_held *h = work.renew[i];
 
 		if (dlk_lock_is_there(h)) {
-			b->renewal[kept].lease = &h->lease;
-			b->renewal[kept].deadline_ns = h->valid.deadline_ns;
-			b->held[kept++] = h;
+			work.renewal[kept].lease = &h->lease;
+			work.renewal[kept].deadline_ns = h->valid.deadline_ns;
+			work.renew[kept++] = h;
 			continue;
 		}
 		dlk_lock_ended(h);
 		dlk_unpin(h);
 	}
-	b->n = kept;
+	work.n_renew = kept;
 }
 
-static bool renew_some(void)
+static void renew_all(void)
 {
-	static struct batch b; /* only this thread's */
 	struct dlk_attempt at = { .interrupt = dlk_thread_is_paused };
+	struct dlk_store *store = work.store;
+
+	drop_ended();
+	if (work.n_renew == 0)
+		return;
+	at.timeout_ns = store->connect_timeout_ms * DLK_MS;
+	store->ops->renew(store, &at, work.renewal, work.n_renew);
+	for (unsigned i = 0; i < work.n_renew; i++)
+		renewed(work.renew[i], &work.renewal[i], store, &at);
+}
+
+static void unpin_all(struct dlk_held *const *all, unsigned n)
+{
+	dlk_holds_lock();
+	for (unsigned i = 0; i < n; i++)
+		dlk_hold_unpin(all[i]);
+	dlk_holds_unlock();
+}
+
+static bool keep_some(void)
+{
+	bool any;
 
 	dlk_holds_lock();
-	collect(&b, dlk_now_ns());
+	any = collect(dlk_now_ns());
 	dlk_holds_unlock();
-	if (b.n == 0)
-		return false;
-	at.timeout_ns = b.store->connect_timeout_ms * DLK_MS;
-	drop_ended(&b);
-	if (b.n)
-		b.store->ops->renew(b.store, &at, b.renewal, b.n);
-	for (unsigned i = 0; i < b.n; i++) {
-		renewed(b.held[i], &b.renewal[i], b.store, &at);
-		dlk_unpin(b.held[i]);
-	}
-	return true;
+	renew_all();
+	if (work.n_renew)
+		dlk_delegation_renewed(work.renew, work.n_renew);
+	if (work.n_news)
+		dlk_delegation_renewed(work.news, work.n_news);
+	dlk_handover_some(work.handover, work.n_handover);
+	unpin_all(work.renew, work.n_renew);
+	unpin_all(work.news, work.n_news);
+	unpin_all(work.handover, work.n_handover);
+	return any;
 }
 
 /*
@@ -294,13 +308,13 @@ static void hurry(const struct dlk_store *store)
 /* (mutex held) One of which something is still to be said; pinned. */
 static struct dlk_held *other_work(uint64_t now)
 {
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
-		if (h->pins || dlk_outbox_due_ns(&h->out) > now)
-			continue;
+	struct dlk_held *h;
+
+	while ((h = dlk_schedule_take_unsaid(now)) && h->pins)
+		dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
+	if (h)
 		dlk_hold_pin(h);
-		return h;
-	}
-	return NULL;
+	return h;
 }
 
 static bool work_once(void)
@@ -365,7 +379,7 @@ static void *run(void *unused)
 		seen = dlk_thread_bell();
 		dlk_stores_look();
 		while (!dlk_thread_is_paused(NULL) &&
-		       (renew_some() || dlk_handover_due() || work_once()))
+		       (keep_some() || work_once()))
 			;
 		rest.by_ns = dlk_delegation_tick();
 		rest.company = dlk_thread_company();

@@ -48,9 +48,9 @@
 
 enum {
 	DLK_KEEP_FDS = 3,
-	DLK_KEEP_SERVERS = 64,  /* of START, at most */
-	DLK_KEEP_RENEWALS = 64, /* of RENEWED, at most */
-	DLK_KEEP_SETTLED = 1,   /* CLOSED's second answer */
+	DLK_KEEP_SERVERS = 64,   /* of START, at most */
+	DLK_KEEP_RENEWALS = 256, /* of RENEWED, at most */
+	DLK_KEEP_SETTLED = 1,    /* CLOSED's second answer */
 };
 enum {
 	DLK_KEEP_START = 1,

@@ -45,6 +45,7 @@
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
+#include "hold/schedule.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "hold/self.h"
@@ -578,6 +579,7 @@ static void drop_stale(const struct ask *a)
 		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == a->fd) {
 			dlk_hold_release(h);
 			dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());
+			dlk_schedule(h);
 		}
 	}
 }

@@ -83,6 +83,9 @@ static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
 	return now_ns + ttl_ms / 20 * DLK_MS;
 }
 
+/* What is due while another thread works on it is tried again by then. */
+enum { DLK_SOON_MS = 5 };
+
 /* How often who holds a lease looks whether the server is there still. */
 static inline uint64_t dlk_look_ns(uint64_t now_ns, uint32_t ttl_ms)
 {

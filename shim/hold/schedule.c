@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* What is due, of all that this process holds; see schedule.h. */
+#include "hold/schedule.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "hold/holds.h"
+#include "hold/self.h"
+#include "lease/store.h"
+#include "model/due.h"
+#include "model/outbox.h"
+#include "model/timeline.h"
+
+static struct {
+	struct dlk_dues due, unsaid;
+	uint32_t least_ttl_ms;
+} schedule;
+
+void dlk_schedule_forget(void)
+{
+	schedule.due = schedule.unsaid = (struct dlk_dues){ 0 };
+}
+
+/* Away from where the keeper is, a lease that it carries is its alone. */
+uint64_t dlk_schedule_renewal_ns(const struct dlk_held *h)
+{
+	return h->keeper.carried && atomic_load(&dlk_self.away)
+		       ? UINT64_MAX
+		       : h->valid.renew_ns;
+}
+
+uint64_t dlk_schedule_handover_ns(const struct dlk_held *h)
+{
+	return h->keeper.carried || h->keeper.number ? UINT64_MAX
+						     : h->keeper.due_ns;
+}
+
+bool dlk_schedule_is_news(const struct dlk_held *h)
+{
+	return dlk_hold_is_held(h) && h->keeper.number &&
+	       h->valid.deadline_ns >=
+		       h->keeper.known_until_ns + dlk_early_ns(h->lease.ttl_ms);
+}
+
+static uint64_t due_ns(const struct dlk_held *h)
+{
+	const uint64_t renewal = dlk_schedule_renewal_ns(h);
+	const uint64_t handover = dlk_schedule_handover_ns(h);
+
+	if (!dlk_hold_is_held(h))
+		return UINT64_MAX;
+	if (dlk_schedule_is_news(h))
+		return 0;
+	return renewal < handover ? renewal : handover;
+}
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A renewal may be early, along with others; all else comes at its time. */
+void dlk_schedule_after(struct dlk_held *h, uint64_t until_ns)
+{
+	const uint64_t at = later_of(due_ns(h), until_ns);
+	const uint32_t ttl_ms = h->lease.ttl_ms;
+
+	dlk_holds_check();
+	if (!h->at)
+		return; /* not in the table yet */
+	if (!schedule.due.first || ttl_ms < schedule.least_ttl_ms)
+		schedule.least_ttl_ms = ttl_ms;
+	h->due.early_ns =
+		at == dlk_schedule_renewal_ns(h) ? dlk_early_ns(ttl_ms) : 0;
+	dlk_due_set(&schedule.due, &h->due, at);
+	dlk_due_set(&schedule.unsaid, &h->unsaid,
+		    later_of(dlk_outbox_due_ns(&h->out), until_ns));
+}
+
+void dlk_schedule(struct dlk_held *h)
+{
+	dlk_schedule_after(h, 0);
+}
+
+void dlk_schedule_clear(struct dlk_held *h)
+{
+	dlk_due_clear(&schedule.due, &h->due);
+	dlk_due_clear(&schedule.unsaid, &h->unsaid);
+}
+
+uint64_t dlk_schedule_ns(void)
+{
+	const uint64_t due = dlk_dues_ns(&schedule.due);
+	const uint64_t unsaid = dlk_dues_ns(&schedule.unsaid);
+
+	dlk_holds_check();
+	return due < unsaid ? due : unsaid;
+}
+
+uint32_t dlk_schedule_least_ttl(void)
+{
+	return schedule.least_ttl_ms;
+}
+
+unsigned dlk_schedule_take(uint64_t now_ns,
+			   struct dlk_held *taken[DLK_RENEW_BATCH])
+{
+	static struct dlk_due *due[DLK_RENEW_BATCH]; /* only the thread's */
+	unsigned n;
+
+	dlk_holds_check();
+	n = dlk_dues_take(&schedule.due, now_ns, due, DLK_RENEW_BATCH);
+	for (unsigned i = 0; i < n; i++)
+		taken[i] = (struct dlk_held *)due[i];
+	return n;
+}
+
+struct dlk_held *dlk_schedule_take_unsaid(uint64_t now_ns)
+{
+	struct dlk_due *due;
+
+	dlk_holds_check();
+	if (!dlk_dues_take(&schedule.unsaid, now_ns, &due, 1))
+		return NULL;
+	return (struct dlk_held *)(void *)((char *)due -
+					   offsetof(struct dlk_held, unsaid));
+}

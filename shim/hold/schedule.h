@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When something is to be done for a hold, by the thread, and for which first
+ * (model/due.h).  All with the mutex of the holds held.
+ */
+#ifndef DLK_SCHEDULE_H
+#define DLK_SCHEDULE_H
+
+#include "hold/hold.h"
+#include "lease/store.h"
+
+/*
+ * What is to be done for it, or when, is another now.  Whoever writes what says
+ * so, outside of hold.c, MUST call this, or have it pinned and unpin it after
+ * that.
+ */
+void dlk_schedule(struct dlk_held *h);
+/* Not before then, whatever is due. */
+void dlk_schedule_after(struct dlk_held *h, uint64_t until_ns);
+/* Never again: it is about to be freed. */
+void dlk_schedule_clear(struct dlk_held *h);
+void dlk_schedule_forget(void); /* in a child */
+
+/* When to renew it; UINT64_MAX: that is not ours. */
+uint64_t dlk_schedule_renewal_ns(const struct dlk_held *h);
+/* When to hand it to the keeper; UINT64_MAX: it was asked for that. */
+uint64_t dlk_schedule_handover_ns(const struct dlk_held *h);
+/* It is held for longer than the keeper knows. */
+bool dlk_schedule_is_news(const struct dlk_held *h);
+
+/* For the thread: when something is due next; UINT64_MAX: nothing is. */
+uint64_t dlk_schedule_ns(void);
+/* The least ttl of those that are held, or were lately. */
+uint32_t dlk_schedule_least_ttl(void);
+/*
+ * If one is to be renewed, handed over or told of, such ones, and those that
+ * may be renewed along with it: how many.  Then each is scheduled again.
+ */
+unsigned dlk_schedule_take(uint64_t now_ns,
+			   struct dlk_held *taken[DLK_RENEW_BATCH]);
+/* One of which something is still to be said, and scheduled again; or NULL. */
+struct dlk_held *dlk_schedule_take_unsaid(uint64_t now_ns);
+
+#endif
