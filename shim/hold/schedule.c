@@ -67,7 +67,7 @@ void dlk_schedule_after(struct dlk_held *h, uint64_t until_ns)
 	const uint32_t ttl_ms = h->lease.ttl_ms;
 
 	dlk_holds_check();
-	if (!h->at)
+	if (!h->pprev)
 		return; /* not in the table yet */
 	if (!schedule.due.first || ttl_ms < schedule.least_ttl_ms)
 		schedule.least_ttl_ms = ttl_ms;
