@@ -580,10 +580,7 @@ void dlk_single_init(struct dlk_single *single, const struct dlk_redis *redis)
 			.ops = &ops,
 			.name = redis->name,
 			.at = redis->endpoints->name,
-			.fault = redis->fault ?: redis->mode == DLK_SINGLE
-					 ? NULL
-					 : "this version knows mode = "
-					   "\"single\" only",
+			.fault = redis->fault,
 			.connect_timeout_ms =
 				redis->endpoints->connect_timeout_ms,
 		},

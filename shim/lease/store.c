@@ -12,48 +12,64 @@
 #include "redis/pool.h"
 #include "redis/subscription.h"
 
-static struct dlk_single *stores;
-static const struct dlk_redis *first;
-static unsigned n_stores;
+/* Of whichever engine a section's mode asks for. */
+union engine {
+	struct dlk_store store;
+	struct dlk_single single;
+};
+
+static union engine *engines; /* of each section, in their order */
+static const struct dlk_redis *sections;
+static unsigned n_sections;
 static void (*store_restarted)(const struct dlk_store *s);
 
 /* By what the pool knows of a server. */
 static void tell_restarted(const struct dlk_endpoint *ep)
 {
-	for (unsigned i = 0; i < n_stores; i++)
-		if (stores[i].ep == ep)
-			store_restarted(&stores[i].store);
+	for (unsigned i = 0; i < n_sections; i++)
+		if (engines[i].single.ep == ep)
+			store_restarted(&engines[i].store);
 }
 
+static void begin(union engine *e, const struct dlk_redis *section)
+{
+	dlk_single_init(&e->single, section);
+	if (section->mode != DLK_SINGLE && !e->store.fault)
+		e->store.fault = "this version knows mode = \"single\" only";
+}
+
+/* (A configuration may have no section.) */
 int dlk_stores_begin(const struct dlk_redis *redis, unsigned n,
 		     void (*restarted)(const struct dlk_store *s))
 {
-	void *p = mmap(NULL, (n + 1) * sizeof(*stores), PROT_READ | PROT_WRITE,
+	void *p = mmap(NULL, (n + 1) * sizeof(*engines), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
-	stores = p;
-	first = redis;
-	n_stores = n;
+	engines = p;
+	sections = redis;
+	n_sections = n;
 	store_restarted = restarted;
 	dlk_pool_begin(tell_restarted);
 	for (unsigned i = 0; i < n; i++)
-		dlk_single_init(&stores[i], &redis[i]);
+		begin(&engines[i], &redis[i]);
 	return 0;
 }
 
 struct dlk_store *dlk_store_of(const struct dlk_redis *redis)
 {
-	return &stores[redis - first].store;
+	return &engines[redis - sections].store;
 }
 
 void dlk_stores_settle(uint64_t deadline_ns)
 {
-	for (unsigned i = 0; i < n_stores; i++)
-		while (stores[i].store.ops->settle(&stores[i].store,
-						   deadline_ns, NULL))
+	for (unsigned i = 0; i < n_sections; i++) {
+		struct dlk_store *s = &engines[i].store;
+
+		while (s->ops->settle(s, deadline_ns, NULL))
 			;
+	}
 }
 
 void dlk_stores_look(void)

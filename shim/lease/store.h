@@ -325,7 +325,12 @@ struct dlk_store_ops {
 	/* Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`. */
 	int (*tell_wait)(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait);
-	/* By another thread: dlk_wait_confirm() in waits.h.  1, or 0: none. */
+	/*
+	 * By another thread, which has seen that it lasts since it was told
+	 * *clock (0: not seen yet), by the server's clock; tells what that is
+	 * now.  1, or 0: there is no such wait.  `again`: it may have expired,
+	 * and is told of once more, under its id; or NULL.
+	 */
 	int (*confirm_wait)(struct dlk_store *s, struct dlk_attempt *at,
 			    const char *process, uint64_t id,
 			    struct dlk_wait *again, uint64_t *clock);

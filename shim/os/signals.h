@@ -31,9 +31,9 @@ bool dlk_in_handler(void);
 void dlk_program_mask(sigset_t *mask);
 
 /*
- * dlk_conn's callback: true if a signal waits that must be let in, and so the
- * connection given up first.  At once if it is to end a waiting call; another
- * one from deaf_until_ns on, which the caller sets.
+ * For the `interrupt` of who asks a server: true if a signal waits that must be
+ * let in, and so the connection given up first.  At once if it is to end a
+ * waiting call; another one from deaf_until_ns on, which the caller sets.
  */
 bool dlk_signal_waits(void *call);
 

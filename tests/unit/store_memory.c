@@ -16,7 +16,7 @@ static struct store_memory *memory_of(struct dlk_store *s)
 
 static void read_unread(struct store_memory *m)
 {
-	struct memory_sent all[64];
+	struct memory_sent all[MEMORY_UNREAD];
 	unsigned n = m->n_unread;
 
 	memcpy(all, m->unread, n * sizeof(all[0]));
@@ -421,6 +421,8 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 static int sent(struct store_memory *m, const struct dlk_sending *how, int err,
 		uint64_t seq)
 {
+	if (m->n_unread == MEMORY_UNREAD)
+		read_unread(m);
 	m->sent++;
 	m->unread[m->n_unread++] =
 		(struct memory_sent){ how->done, how->arg, err, seq };

@@ -19,7 +19,12 @@
 #include "lease/ranges.h"
 #include "lease/store.h"
 
-enum { MEMORY_OWNERS = 32, MEMORY_RANGES = 16, MEMORY_WAITS = 16 };
+enum {
+	MEMORY_OWNERS = 32,
+	MEMORY_RANGES = 16,
+	MEMORY_WAITS = 16,
+	MEMORY_UNREAD = 64
+};
 
 /* Who holds something, or has been granted it: a claim. */
 struct memory_owner {
@@ -66,7 +71,7 @@ struct store_memory {
 	struct memory_owner owners[MEMORY_OWNERS];
 	struct memory_place places[MEMORY_OWNERS];
 	struct memory_subscription subs[MEMORY_OWNERS];
-	struct memory_sent unread[64];
+	struct memory_sent unread[MEMORY_UNREAD];
 	unsigned n_unread;
 	struct {
 		dlk_process process;

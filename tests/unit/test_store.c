@@ -380,6 +380,50 @@ static void what_was_sent_in_vain_is_told_too(void **state)
 	assert_int_equal(last_err, -EPIPE);
 }
 
+/* More than one connection has room for. */
+static void many_are_sent_and_each_is_answered(void **state)
+{
+	(void)state;
+	assert_int_equal(try(0), 0);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(
+			s->ops->send_release(s, &sending, &party[0].lease), 0);
+	settle_all(100);
+	assert_int_equal(last_err, 0);
+}
+
+static bool at_once(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static void who_is_interrupted_says_so(void **state)
+{
+	(void)state;
+	assert_int_equal(s->ops->ping(s, &at), 0);
+	at.interrupt = at_once;
+	tell_ok(tell(redis.c, "CLIENT", "PAUSE", "200", "ALL", NULL));
+	assert_int_equal(s->ops->ping(s, &at), -EINTR);
+	at.interrupt = NULL;
+	assert_int_equal(s->ops->ping(s, &at), 0);
+}
+
+/* The first sign of a restart is a connection that nobody uses. */
+static void a_connection_that_was_closed_is_seen(void **state)
+{
+	(void)state;
+	assert_int_equal(s->ops->ping(s, &at), 0);
+	dlk_stores_look();
+	assert_int_equal(n_restarted, 0);
+	assert_int_equal(tell(redis.c, "CLIENT", "KILL", "TYPE", "normal",
+			      "SKIPME", "yes", NULL)
+				 ->type,
+			 REDIS_REPLY_INTEGER);
+	dlk_stores_look();
+	assert_int_equal(n_restarted, 1);
+}
+
 static void a_server_that_forgot_its_scripts_serves_nobody(void **state)
 {
 	struct dlk_sending drop = sending;
@@ -470,6 +514,9 @@ int main(void)
 		of_single(who_gets_no_answer_does_not_know),
 		of_single(what_cannot_be_sent_is_not),
 		of_single(what_was_sent_in_vain_is_told_too),
+		of_both(many_are_sent_and_each_is_answered),
+		of_single(who_is_interrupted_says_so),
+		of_single(a_connection_that_was_closed_is_seen),
 		of_single(a_server_that_forgot_its_scripts_serves_nobody),
 		of_single(a_key_that_is_no_lease_is_odd),
 		of_memory(it_fails_as_it_is_told),
