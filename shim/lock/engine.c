@@ -102,7 +102,7 @@ static enum acquire_event back_off(struct ask *a)
 	int err;
 
 	/* A wait that others are told of is told of at each pause. */
-	if (a->wait_id)
+	if (a->kind != DLK_FLOCK && a->wait_id)
 		limit_ns =
 			(a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
 	dlk_random(&random, sizeof(random));
@@ -167,12 +167,11 @@ static void step(struct ask *a)
 	enum acquire_state now;
 
 	a->asked_ns = r.began_ns;
-	a->answered = false;
 	r.event = steps[was](a);
 	r.err = a->err;
 	r.by_lease = a->s && dlk_ask_is_by_lease(a);
 	r.cannot_queue = a->elsewhere;
-	r.answered = a->answered;
+	r.answered = a->queue.counted_ns >= r.began_ns;
 	r.began_ns = a->asked_ns;
 	r.now_ns = dlk_now_ns();
 	now = dlk_acquire_next(m, &r);
@@ -186,7 +185,8 @@ static void step(struct ask *a)
 int dlk_engine_run(struct ask *a, const struct lock_kind *kind)
 {
 	a->how = kind;
-	dlk_acquire_begin(&a->acquire, a->wait, a->rule->timeout_ms * DLK_MS);
+	dlk_acquire_begin(&a->acquire, a->call->wait,
+			  a->rule->timeout_ms * DLK_MS);
 	while (!dlk_acquire_is_over(a->acquire.state))
 		step(a);
 	switch (a->acquire.state) {

@@ -29,6 +29,9 @@ struct lock_kind {
 	void (*leave)(struct ask *a); /* (or NULL) what enter has begun */
 	bool (*holder_is_tentative)(struct ask *a);
 	dlk_step_fn *kernel_wait;
+	/* (or NULL) Each time that some has passed in the queue: 0, 't' to
+	   ask again, -EDEADLK. */
+	int (*look_around)(struct ask *a);
 	dlk_step_fn *closes_cycle; /* (or NULL) */
 	dlk_step_fn *doubt;        /* (or NULL) */
 };

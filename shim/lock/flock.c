@@ -134,11 +134,12 @@ static uint64_t patience_with(struct ask *a)
 		return a->look.ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
-		if (a->queue.granted || a->queue.told)
+		if (a->queue.word)
 			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
-			return !a->wait && only_asks(a) ? SLOW_ASKER_MS * DLK_MS
-							: DLK_MS;
+			return !a->acquire.wait && only_asks(a)
+				       ? SLOW_ASKER_MS * DLK_MS
+				       : DLK_MS;
 		break;
 	case DLK_GUARDED:
 		break;
@@ -215,7 +216,7 @@ static enum acquire_event try_with_keepers(struct ask *a)
 		look_at_own(a);
 	}
 	event = dlk_event_of_kernel(a, try_kernel(a));
-	return event == EV_BUSY && a->wait && dlk_shared(a->program_fd)
+	return event == EV_BUSY && a->acquire.wait && dlk_shared(a->program_fd)
 		       ? EV_LINGER
 		       : event;
 }
@@ -228,23 +229,17 @@ static enum acquire_event take_kernel(struct ask *a)
 	if (event != EV_BUSY)
 		return event;
 	give_up_old(a);
-	return a->by_shadow ? try_with_keepers(a) : event;
+	return dlk_ask_by_shadow(a) ? try_with_keepers(a) : event;
 }
 
 /* --- by a shadow ---------------------------------------------------------- */
-
-/* As the program knows it. */
-static int program_fd(const struct ask *a)
-{
-	return a->by_shadow ? a->program_fd : a->fd;
-}
 
 /* 'flock "PATH": ' what why then */
 static void say(const struct ask *a, enum dlk_level level, const char *what,
 		const char *why, const char *then)
 {
 	ssize_t n =
-		dlk_kernel_path(program_fd(a), a->s->path, sizeof(a->s->path));
+		dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path));
 	struct dlk_line l;
 
 	dlk_line_begin(&l, level);
@@ -261,7 +256,7 @@ static void say(const struct ask *a, enum dlk_level level, const char *what,
 static int use_shadow(struct ask *a)
 {
 	struct dlk_shadow_why why;
-	int fd = program_fd(a), own = dlk_shadow_get(fd, &why);
+	int own = dlk_shadow_get(a->program_fd, &why);
 
 	if (own == -EBADF)
 		return own;
@@ -270,8 +265,6 @@ static int use_shadow(struct ask *a)
 		    "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	a->by_shadow = true;
-	a->program_fd = fd;
 	a->fd = own;
 	if (dlk_kernel_file(own, &a->file) < 0)
 		return -EBADF;
@@ -284,7 +277,7 @@ static bool is_the_same(struct ask *a)
 {
 	struct dlk_file now;
 
-	if (!a->by_shadow)
+	if (!dlk_ask_by_shadow(a))
 		return dlk_follow_is_there(a);
 	return dlk_kernel_file(a->fd, &now) == 0 &&
 	       dlk_same_file(&now, &a->file);
@@ -333,8 +326,8 @@ static enum acquire_event take_shadow(struct ask *a)
 static enum acquire_event or_by_shadow(struct ask *a, enum acquire_event event)
 {
 	/* (Without scratch, ENOLCK is ours.) */
-	if (event != EV_ERROR || a->by_shadow || !a->s || a->had != LOCK_UN ||
-	    !cannot_flock(a->err))
+	if (event != EV_ERROR || dlk_ask_by_shadow(a) || !a->s ||
+	    a->had != LOCK_UN || !cannot_flock(a->err))
 		return event;
 	a->no_flock = true;
 	return EV_MOVED;
@@ -359,7 +352,7 @@ static enum acquire_event not_listed(struct ask *a)
 	if (dlk_acquire_may_look_again(&a->acquire))
 		return EV_NOT_VISIBLE;
 	real.flock(a->fd, LOCK_UN);
-	if (!a->by_shadow) {
+	if (!dlk_ask_by_shadow(a)) {
 		a->no_flock = true;
 		return EV_MOVED;
 	}
@@ -374,7 +367,7 @@ static enum acquire_event lock_now(struct ask *a)
 {
 	enum acquire_event event;
 
-	if (a->by_shadow)
+	if (dlk_ask_by_shadow(a))
 		event = take_shadow(a);
 	else
 		event = or_by_shadow(a, take_kernel(a));
@@ -429,7 +422,8 @@ static enum acquire_event wait_in_kernel(struct ask *a)
 		real.flock(a->fd, LOCK_UN);
 	if (then)
 		return or_by_shadow(a, dlk_event_of_place(a, then));
-	if (!a->by_shadow || dlk_shadow_is_current(a->fd, a->program_fd))
+	if (!dlk_ask_by_shadow(a) ||
+	    dlk_shadow_is_current(a->fd, a->program_fd))
 		return EV_OK;
 	let_go(a);
 	return EV_AGAIN;
@@ -594,7 +588,7 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 		return -ETIMEDOUT;
 	}
 	/* Those who share the description have only the keeper to ask. */
-	if (a->by_shadow && dlk_shared(a->program_fd))
+	if (dlk_ask_by_shadow(a) && dlk_shared(a->program_fd))
 		dlk_handover(h);
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
@@ -622,7 +616,7 @@ static int keep(struct ask *a)
 	h->rule = a->rule;
 	h->file = a->file;
 	h->fd = a->fd;
-	h->program_fd = a->by_shadow ? a->program_fd : -1;
+	h->program_fd = dlk_ask_by_shadow(a) ? a->program_fd : -1;
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	dlk_holds_lock();
 	drop_stale(a);
@@ -707,7 +701,7 @@ static enum acquire_event weakened_here_only(struct ask *a)
  */
 static bool others_have(struct ask *a)
 {
-	return a->acquire.cause == EV_BUSY && dlk_shared(program_fd(a)) &&
+	return a->acquire.cause == EV_BUSY && dlk_shared(a->program_fd) &&
 	       dlk_acquire_may_be_overtaken(&a->acquire) &&
 	       has_lease_here(a) == 1;
 }
@@ -787,7 +781,7 @@ static bool unlock_refused(struct ask *a)
 	/* Nor what we saw and cannot ask for: better locked than lost. */
 	if (a->acquire.cause != EV_BUSY &&
 	    (a->others ||
-	     (dlk_shared(program_fd(a)) && dlk_kernel_taken_by_other(a->fd))))
+	     (dlk_shared(a->program_fd) && dlk_kernel_taken_by_other(a->fd))))
 		return false;
 	a->others = false;
 	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)
@@ -844,15 +838,15 @@ static int ask_and_keep(struct ask *a)
 	int err = DLK_BUSY;
 
 	a->queue.by_claim = false;
-	if (a->queue.granted)
+	if (a->queue.word == 'g') {
 		err = dlk_queue_claim(a);
-	a->queue.granted = false;
+		a->queue.word = 0;
+	}
 	if (err < 0)
 		disown(a);
 	/* Refused: the claim came too late, and everybody else may ask. */
 	if (err == DLK_BUSY)
 		err = new_token(a) ?: ask_redis(a);
-	a->queue.answered = err == DLK_BUSY;
 	if (!err)
 		err = keep(a);
 	if (!err)
@@ -890,7 +884,7 @@ static struct dlk_held *find_kept(const struct ask *a)
  */
 static bool was_unlocked(struct ask *a)
 {
-	if ((a->undone == atomic_load(&undone) && !dlk_shared(program_fd(a))) ||
+	if ((a->undone == atomic_load(&undone) && !dlk_shared(a->program_fd)) ||
 	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
 	    !dlk_acquire_may_be_overtaken(&a->acquire))
 		return false;
@@ -973,7 +967,7 @@ static bool have_it(struct ask *a)
 	dlk_holds_lock();
 	known = dlk_held_find(&a->file, NULL);
 	dlk_holds_unlock();
-	if (!known && !dlk_shared(program_fd(a)))
+	if (!known && !dlk_shared(a->program_fd))
 		return false; /* who should have locked it? */
 	look_at_own(a);
 	if (a->had != LOCK_UN)
@@ -1148,7 +1142,7 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		.name = "flock",
 		.fd = fd,
 		.mode = mode,
-		.wait = wait,
+		.program_fd = fd,
 	};
 	int err;
 

@@ -52,11 +52,6 @@ static _Atomic unsigned used; /* slots from the first one on */
 
 /* --- who waits ------------------------------------------------------------ */
 
-static int program_fd(const struct ask *a)
-{
-	return a->by_shadow ? a->program_fd : a->fd;
-}
-
 /* Its number may be another thread's by now: then it is left alone. */
 static bool is_over(pid_t tid)
 {
@@ -108,7 +103,7 @@ void dlk_follow(struct ask *a)
 
 	if (a->followed)
 		return;
-	a->number = program_fd(a);
+	a->number = a->program_fd;
 	f = find_slot((pid_t)dlk_syscall(SYS_gettid));
 	if (!f)
 		return;
@@ -209,22 +204,21 @@ bool dlk_follow_any(void)
 bool dlk_follow_moved(const struct ask *a)
 {
 	struct dlk_file now;
-	int err = a->by_shadow ? -ENOENT : dlk_kernel_file(a->fd, &now);
+	int err = dlk_ask_by_shadow(a) ? -ENOENT : dlk_kernel_file(a->fd, &now);
 
 	return err == -EBADF || (!err && !dlk_same_file(&now, &a->file));
 }
 
 static void use(struct ask *a, int fd)
 {
-	if (a->by_shadow)
-		a->program_fd = fd;
-	else
+	if (!dlk_ask_by_shadow(a))
 		a->fd = fd;
+	a->program_fd = fd;
 }
 
 static int where(const struct ask *a)
 {
-	return a->followed ? atomic_load(&a->followed->fd) : program_fd(a);
+	return a->followed ? atomic_load(&a->followed->fd) : a->program_fd;
 }
 
 int dlk_follow_up(struct ask *a)
@@ -257,7 +251,7 @@ int dlk_follow_granted(struct ask *a)
 	a->call->handled = false;
 	if (fd < 0)
 		return -EBADF;
-	if (fd == program_fd(a))
+	if (fd == a->program_fd)
 		return dlk_follow_moved(a) ? DLK_OTHER_FILE : 0;
 	use(a, fd);
 	return dlk_follow_moved(a) ? -EBADF : 0;

@@ -660,7 +660,7 @@ static int adopt(struct ask *a)
 
 	if (a->kind != DLK_POSIX || !dlk_inherited_on(&a->file))
 		return 0;
-	mine.wait = false;
+	mine.acquire.wait = false;
 	mine.inherited = true;
 	mine.adopts = true;
 	mine.queue.claim = NULL;
@@ -774,9 +774,8 @@ static enum acquire_event ask(struct ask *a)
 	if (weaker && a->own->coherent)
 		dlk_coherence_flush(a->fd);
 	err = ask_redis(a);
-	a->queue.answered = err == DLK_BUSY;
-	if (err >= 0)
-		a->queue.granted = false;
+	if (err >= 0 && a->queue.word == 'g')
+		a->queue.word = 0;
 	if (err == DLK_BUSY)
 		dlk_record_refused(a, began);
 	if (err == DLK_GONE)
@@ -914,9 +913,8 @@ enum { GRANTED_MS = 20 };
  */
 static bool passes_soon(const struct ask *a)
 {
-	if ((!a->queue.granted && !a->queue.told) ||
-	    dlk_acquire_has_waited(&a->acquire, dlk_now_ns(), 1,
-				   GRANTED_MS * DLK_MS))
+	if (!a->queue.word || dlk_acquire_has_waited(&a->acquire, dlk_now_ns(),
+						     1, GRANTED_MS * DLK_MS))
 		return false;
 	dlk_pause_ns(DLK_MS / 10);
 	return true;
@@ -924,7 +922,7 @@ static bool passes_soon(const struct ask *a)
 
 static bool is_tentative(struct ask *a)
 {
-	return a->wait ? passes_soon(a) : dlk_record_is_by_asker(a);
+	return a->acquire.wait ? passes_soon(a) : dlk_record_is_by_asker(a);
 }
 
 static enum acquire_event closes_cycle(struct ask *a)
@@ -933,19 +931,6 @@ static enum acquire_event closes_cycle(struct ask *a)
 		return EV_DEADLOCK;
 	return a->suspects ? EV_SUSPECTED : EV_OK;
 }
-
-static const struct lock_kind record_kind = {
-	.enter = enter,
-	.prepare = prepare,
-	.kernel_try = try_kernel,
-	.ask = ask,
-	.rollback = rollback,
-	.leave = leave,
-	.holder_is_tentative = is_tentative,
-	.kernel_wait = wait_in_kernel,
-	.closes_cycle = closes_cycle,
-	.doubt = dlk_record_doubt,
-};
 
 /*
  * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
@@ -966,6 +951,20 @@ static int look_around(struct ask *a)
 	dlk_gate_leave(&a->file);
 	return news ? 't' : 0;
 }
+
+static const struct lock_kind record_kind = {
+	.enter = enter,
+	.prepare = prepare,
+	.kernel_try = try_kernel,
+	.ask = ask,
+	.rollback = rollback,
+	.leave = leave,
+	.holder_is_tentative = is_tentative,
+	.kernel_wait = wait_in_kernel,
+	.closes_cycle = closes_cycle,
+	.look_around = look_around,
+	.doubt = dlk_record_doubt,
+};
 
 /* (gate) The lease goes first, then the kernel's lock (L1). */
 static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
@@ -1038,7 +1037,6 @@ static int lock_managed(struct ask *a)
 	hold_key(a);
 	dlk_follow_threads(a);
 	a->queue.claim = claim;
-	a->queue.look_around = look_around;
 	a->by_path = a->lease;
 	/* Before the kernel's lock, which would be taken for one. */
 	a->inherited = a->lease.fair && dlk_inherited_any();
@@ -1131,9 +1129,8 @@ static int act(struct ask *a, int cmd, struct flock64 *lock)
 		return get_managed(a, lock);
 	if (a->want.type == DLK_UNLOCKED)
 		return unlock_managed(a);
-	a->wait = is_wait(cmd);
-	a->call->wait = a->wait;
-	a->call->cancels = a->wait;
+	a->call->wait = is_wait(cmd);
+	a->call->cancels = a->call->wait;
 	return lock_managed(a);
 }
 
@@ -1168,6 +1165,7 @@ static int on_file(struct ask *a, int cmd, struct flock64 *lock)
 		.call = a->call,
 		.name = a->name,
 		.fd = a->fd,
+		.program_fd = a->fd,
 		.s = a->s,
 		.followed = a->followed,
 		.number = a->number,
@@ -1182,7 +1180,9 @@ static int on_file(struct ask *a, int cmd, struct flock64 *lock)
 int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	       struct flock64 *lock)
 {
-	struct ask a = { .call = call, .name = name, .fd = fd };
+	struct ask a = {
+		.call = call, .name = name, .fd = fd, .program_fd = fd
+	};
 	int err;
 
 	/* One that is pending acts whether there is a wait or not. */

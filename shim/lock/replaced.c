@@ -65,7 +65,7 @@ static bool is_same_by_shadows(const struct ask *a, const struct dlk_held *h)
 {
 	struct dlk_file ours, its;
 
-	return a->by_shadow && h->program_fd >= 0 &&
+	return dlk_ask_by_shadow(a) && h->program_fd >= 0 &&
 	       dlk_kernel_file(a->program_fd, &ours) == 0 &&
 	       dlk_kernel_file(h->program_fd, &its) == 0 &&
 	       dlk_same_file(&ours, &its);
@@ -95,7 +95,8 @@ static void say(const struct ask *a, struct dlk_held *h)
 	dlk_ask_line(a, DLK_WARNING,
 		     "this process itself holds the key, by descriptor ",
 		     number,
-		     a->wait ? ", which is of another file (was it renamed or "
+		     a->acquire.wait
+			     ? ", which is of another file (was it renamed or "
 			       "replaced?); the call fails with EDEADLK"
 			     : ", which is of another file (was it renamed or "
 			       "replaced?); the call fails with EAGAIN");
@@ -117,5 +118,5 @@ int dlk_ask_replaced(struct ask *a)
 	dlk_unpin(h);
 	if (verdict < 0)
 		return DLK_AGAIN;
-	return a->wait ? -EDEADLK : -EWOULDBLOCK;
+	return a->acquire.wait ? -EDEADLK : -EWOULDBLOCK;
 }

@@ -35,8 +35,8 @@ enum { PATIENCE_MS = 200 };
 void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 		  const char *why, const char *then)
 {
-	ssize_t n = dlk_kernel_path(a->by_shadow ? a->program_fd : a->fd,
-				    a->s->path, sizeof(a->s->path));
+	ssize_t n =
+		dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path));
 	struct dlk_line l;
 
 	dlk_line_begin(&l, level);
@@ -168,8 +168,7 @@ ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size)
 	const char *path = NULL;
 
 	if (!dlk_key_tells_path(a->rule->key) &&
-	    dlk_kernel_path(a->by_shadow ? a->program_fd : a->fd, a->s->path,
-			    sizeof(a->s->path)) > 0)
+	    dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path)) > 0)
 		path = a->s->path;
 	return dlk_identity_token(a->fd, &a->file, path, since_ns,
 				  a->kind == DLK_POSIX, buf, size);

@@ -27,9 +27,6 @@ struct ask;
 /* A call's place in the queue at Redis (wait_slot.c, wait.c). */
 struct queued {
 	struct dlk_waiter waiter;
-	/* Of a record lock, each time that some has passed: 0, 't' to ask
-	   again, -EDEADLK. */
-	int (*look_around)(struct ask *a);
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
 			never queues */
 	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
@@ -40,10 +37,8 @@ struct queued {
 				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
-	bool answered;       /* an ask was refused just now */
-	bool granted;        /* the claim is at the key */
-	bool told;           /* the key is free, and it is to ask (interop) */
-	bool hurry;          /* the kernel's lock is not to be waited for */
+	char word;           /* 'g': the claim is at the key; 't': that is free,
+				and to be asked for (interop); 0 */
 	bool by_claim;       /* held by it, and not confirmed yet */
 	bool deaf;           /* nobody can tell it anything */
 	bool rested;         /* a handler ran */
@@ -61,27 +56,29 @@ struct flock_look {
 	uint64_t next_ns;     /* Redis is asked again */
 };
 
+/* One lock call. */
 struct ask {
 	struct dlk_call *call;
 	const char *name; /* of the call: "flock", "fcntl", "lockf" */
-	int fd; /* what the kernel locks: the program's, or its shadow */
-	bool wait;
+	int program_fd;
+	int fd; /* what the kernel locks: that, or its shadow */
 	const struct dlk_rule *rule;
 	struct dlk_store *store;
 	struct dlk_file file;
+	enum dlk_kind kind;
 	struct dlk_scratch *s; /* not in a wait */
 	struct dlk_lease lease;
 	struct dlk_attempt attempt; /* its timeout: with the lock in hand; its
 				       `why`: the last failure, for the log */
 	bool on_fuse;
 	bool told_young;
+	bool elsewhere; /* the owner's key is not that of the path now */
 
 	/* Of the engine: what the kind of lock has it do, and of one step: */
 	const struct lock_kind *how;
 	struct acquire acquire;
 	int err;           /* EV_ERROR, EV_BUSY: what the call returns */
 	uint64_t asked_ns; /* when its last question began */
-	bool answered;     /* Redis did, in a wait */
 
 	struct queued queue;
 
@@ -89,36 +86,55 @@ struct ask {
 		*followed; /* of the program's descriptor, or NULL */
 	int number;        /* that, as the call was made */
 
-	/* flock.c */
-	uint64_t began_ns;    /* before it was looked what there is */
-	int mode;             /* LOCK_EX or LOCK_SH */
-	int had;              /* the description's mode before */
-	struct dlk_held *old; /* its lease before, pinned; or NULL */
-	unsigned undone;      /* what others had undone before (flock.c) */
-	bool no_flock;        /* it cannot lock this file: its shadow, then */
-	bool by_shadow;
-	bool others;    /* have a lease of this host and file */
-	int program_fd; /* if by_shadow */
-	struct flock_look look;
-
-	/* record.c */
-	enum dlk_kind kind;
-	struct dlk_range want;
-	struct dlk_range blocked; /* what the kernel refused of it */
-	struct dlk_held *own;     /* the owner's lease, pinned; or NULL */
-	uint64_t seq, since_ns;   /* of the last request, of its kernel grant */
-	bool adopts;              /* what its process has from before an exec */
-	bool rest;      /* nothing else is its own from before an exec */
-	bool inherited; /* its process has locks from before an exec */
-	bool elsewhere; /* the owner's key is not that of the path now */
-	struct dlk_lease by_path; /* the latter, not the owner's */
-	struct dlk_ranges before; /* what a shared description had, of it */
-	struct dlk_range before_room[32];
-	char own_random[DLK_RANDOM_LEN + 1]; /* of its token; "": none */
-	uint64_t wait_id; /* what others are told of the wait; 0: nothing */
-	bool suspects;    /* it closes a cycle, perhaps: */
-	uint64_t suspected, suspected_since; /* which, by the server's clock */
+	union { /* by `kind` */
+		struct {
+			uint64_t began_ns; /* before it was looked what there
+					      is */
+			int mode;          /* LOCK_EX or LOCK_SH */
+			int had;           /* the description's mode before */
+			struct dlk_held *old; /* its lease before, pinned; or
+						 NULL */
+			unsigned undone;      /* what others had undone before
+					    (flock.c) */
+			bool no_flock;        /* it cannot lock this file: its
+					    shadow, then */
+			bool others; /* have a lease of this host and file */
+			struct flock_look look;
+		};
+		struct { /* record.c */
+			struct dlk_range want;
+			struct dlk_range blocked; /* what the kernel refused of
+						     it */
+			struct dlk_held *own;   /* the owner's lease, pinned; or
+						 NULL */
+			uint64_t seq, since_ns; /* of the last request, of its
+						   kernel grant */
+			bool adopts; /* what its process has from before an
+					exec */
+			bool rest;   /* nothing else is its own from before an
+					exec */
+			bool inherited; /* its process has locks from before an
+					   exec */
+			struct dlk_lease by_path; /* not the owner's */
+			struct dlk_ranges before; /* what a shared description
+						     had, of it */
+			struct dlk_range before_room[32];
+			char own_random[DLK_RANDOM_LEN + 1]; /* of its token;
+								"": none */
+			uint64_t wait_id; /* what others are told of the wait;
+					     0: nothing */
+			bool suspects;    /* it closes a cycle, perhaps: */
+			uint64_t suspected, suspected_since; /* which, by the
+						server's clock */
+		};
+	};
 };
+
+/* It is a shadow that the kernel locks. */
+static inline bool dlk_ask_by_shadow(const struct ask *a)
+{
+	return a->fd != a->program_fd;
+}
 
 /*
  * The rule of fd, its path in `path`: 0 with *rule NULL where there is none;

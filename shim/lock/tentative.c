@@ -119,7 +119,7 @@ int dlk_record_ask_first(struct ask *a)
 	bool older;
 	int err;
 
-	if (a->wait || began >= atomic_load(refusal_of(a)) ||
+	if (a->acquire.wait || began >= atomic_load(refusal_of(a)) ||
 	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
 		return 0;
 	err = dlk_ask_name(a);

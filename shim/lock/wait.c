@@ -25,6 +25,7 @@
 #include "lease/store.h"
 #include "hold/wait_report.h"
 #include "lock/deadlock.h"
+#include "lock/engine.h"
 #include "lock/event.h"
 #include "lock/follow.h"
 #include "lock/wait_slot.h"
@@ -51,7 +52,8 @@ void dlk_ask_young_line(struct ask *a)
 		     "it was restarted and grants nothing for "
 		     "another ",
 		     text,
-		     a->wait ? " ms (restart_delay); waiting"
+		     a->acquire.wait
+			     ? " ms (restart_delay); waiting"
 			     : " ms (restart_delay); fails with ENOLCK");
 }
 
@@ -135,7 +137,7 @@ static int look_around(struct ask *a, uint64_t now)
 	if (a->kind == DLK_FLOCK || now < a->queue.look_ns)
 		return 0;
 	if (a->queue.look_ns)
-		err = a->queue.look_around(a);
+		err = a->how->look_around(a);
 	if (a->wait_id || a->suspects)
 		pause = a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS;
 	a->queue.look_ns = dlk_now_ns() + pause * DLK_MS;
@@ -152,7 +154,7 @@ static int heard(struct ask *a, bool in_time)
 		err = a->store->ops->heard(q->sub, &q->waiter);
 	else
 		err = a->lease.interop && !in_time ? 't' : 0;
-	q->told = err == 't';
+	q->word = err > 0 ? (char)err : 0;
 	return err;
 }
 
@@ -246,11 +248,10 @@ static int stay(struct ask *a)
 
 	if (err && err != DLK_BUSY)
 		return err;
-	a->answered = true;
 	if (err && dlk_place_is_lost(a))
 		err = -ESTALE;
 	q->counted_ns = a->s->answer.asked_ns;
-	q->granted = err == 0;
+	q->word = err == 0 ? 'g' : 0;
 	q->placed = true;
 	set_until(a);
 	if (err == DLK_BUSY && (is_here(a) || dlk_ask_same_place(a, &older)))
@@ -261,17 +262,18 @@ static int stay(struct ask *a)
 /* From here on, by what Redis has just answered or by what was before. */
 static void begin(struct ask *a, bool known)
 {
+	/* Just now, and not in the round before this one. */
+	const bool answered = !a->acquire.by_kernel;
 	struct queued *q = &a->queue;
 
-	if (q->answered)
+	if (answered)
 		dlk_trace_wait(a, "waits in the queue for");
-	q->placed = q->answered && known;
+	q->placed = answered && known;
 	if (q->placed) {
 		q->counted_ns = a->s->answer.asked_ns;
 		q->until_ns = dlk_now_ns() + pause_ns(a);
 	}
-	q->answered = q->granted = q->told = false;
-	q->hurry = true;
+	q->word = 0;
 }
 
 /* Its place is told of, where it is time to: 0, DLK_BUSY, or as stay(). */
@@ -306,7 +308,6 @@ enum acquire_event dlk_queue_wait(struct ask *a)
 			return dlk_event_of_redis(a, err);
 		err = listen_for(a, q->until_ns);
 		if (err == 'g' || err == 't') {
-			q->granted = err == 'g';
 			return EV_OK;
 		}
 		if (err == -EDEADLK)

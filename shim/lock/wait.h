@@ -12,10 +12,10 @@ void dlk_ask_young_line(struct ask *a);
 int dlk_ask_pause(struct ask *a, uint64_t ns);
 
 /*
- * Redis refused (queue.answered: just now, by a->s->answer), and the kernel's
- * lock is given back: wait until the queue grants (queue.granted), or until
+ * Redis refused (just now, by a->s->answer, or the kernel since), and the kernel's
+ * lock is given back: wait until the queue grants (slot.word), or until
  * there is reason to ask, or to look whether a local holder is there still; all
- * without a wait in the kernel (queue.hurry): EV_OK.
+ * without a wait in the kernel: EV_OK.
  */
 enum acquire_event dlk_queue_wait(struct ask *a);
 

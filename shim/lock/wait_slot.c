@@ -72,7 +72,7 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 {
 	struct queued *q = &a->queue;
 
-	if (!a->wait || !q->claim || a->elsewhere)
+	if (!a->acquire.wait || !q->claim || a->elsewhere)
 		return NULL;
 	if (!q->sub)
 		q->sub = a->store->ops->subscribed(a->store);
@@ -131,7 +131,8 @@ static void say_leave(struct ask *a)
  */
 static void forget_place(struct queued *q)
 {
-	q->granted = false;
+	if (q->word == 'g')
+		q->word = 0;
 	q->waiter.queued = false;
 	q->waiter.claim_len = 0;
 }
@@ -142,7 +143,9 @@ static void say_rest(struct ask *a)
 	int err = a->store->ops->rest(a->store, &rest, &a->lease,
 				      &a->queue.waiter);
 
-	a->queue.placed = a->queue.granted = false;
+	a->queue.placed = false;
+	if (a->queue.word == 'g')
+		a->queue.word = 0;
 	if (err)
 		forget_place(&a->queue);
 }
@@ -261,7 +264,7 @@ int dlk_queue_claim(struct ask *a)
 	 * L3); and what a claim lasts is little where caches are refreshed.
 	 */
 	q->by_claim = now < q->counted_ns + q->waiter.life_ms * DLK_MS / 2 &&
-		      !dlk_shared(a->by_shadow ? a->program_fd : a->fd) &&
+		      !dlk_shared(a->program_fd) &&
 		      !dlk_coherence_needed(a->rule, a->fd, &a->file);
 	a->s->answer.asked_ns = q->counted_ns;
 	a->s->answer.replaced = false;
@@ -282,14 +285,13 @@ void dlk_queue_confirm(struct ask *a)
 int dlk_queue_not_now(struct ask *a)
 {
 	struct queued *q = &a->queue;
-	bool told = q->told;
+	const char word = q->word;
 	int err;
 
-	q->hurry = q->told = false;
+	q->word = 0;
 	/* Nothing to pass on, but a place that is before the others'. */
-	if (!q->granted)
-		return told;
-	q->granted = false;
+	if (word != 'g')
+		return word == 't';
 	a->attempt.unsure = false;
 	err = a->store->ops->pass(a->store, &a->attempt, &a->lease, &q->waiter,
 				  &a->s->answer);
@@ -303,9 +305,10 @@ void dlk_queue_end(struct ask *a)
 {
 	struct queued *q = &a->queue;
 
-	if (q->waiter.queued || q->granted)
+	if (q->waiter.queued || q->word == 'g')
 		say_leave(a);
-	q->granted = q->told = q->hurry = q->answered = q->deaf = false;
+	q->word = 0;
+	q->deaf = false;
 	forget_place(q);
 	dlk_place_hang_up(a);
 }

@@ -259,7 +259,8 @@ static int reset(void **unused)
 
 static int run(bool wait)
 {
-	struct ask a = { .wait = wait, .rule = &rule, .s = &scratch };
+	struct dlk_call call = { .wait = wait };
+	struct ask a = { .call = &call, .rule = &rule, .s = &scratch };
 	const int err = dlk_engine_run(&a, &kind);
 
 	assert_int_equal(world.entered, world.left);
