@@ -17,11 +17,14 @@
 
 #define TO(state) (1U << (state))
 
-/* From each state to which? */
+/*
+ * From each state to which?  Two threads may convert the lock of one
+ * description: each begins, and each may find that the other is done.
+ */
 static const unsigned legal[] = {
 	[HOLD_FREE] = TO(HOLD_HELD) | TO(HOLD_RELEASING),
-	[HOLD_HELD] = TO(HOLD_CONVERTING) | TO(HOLD_RELEASING) | TO(HOLD_ENDED),
-	/* Two threads may convert the lock of one description. */
+	[HOLD_HELD] = TO(HOLD_CONVERTING) | TO(HOLD_HELD) | TO(HOLD_RELEASING) |
+		      TO(HOLD_ENDED),
 	[HOLD_CONVERTING] = TO(HOLD_CONVERTING) | TO(HOLD_HELD) |
 			    TO(HOLD_RELEASING) | TO(HOLD_ENDED),
 	[HOLD_RELEASING] = TO(HOLD_ENDED),
