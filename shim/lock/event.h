@@ -13,7 +13,7 @@
 enum acquire_event dlk_event_error(struct ask *a, int err);
 /* 0 or -errno of the kernel's, asked for a lock. */
 enum acquire_event dlk_event_of_kernel(struct ask *a, int err);
-/* What dlk_ask_redis() gives. */
+/* What a store answers. */
 enum acquire_event dlk_event_of_redis(struct ask *a, int err);
 /* What dlk_follow_*() give. */
 enum acquire_event dlk_event_of_place(struct ask *a, int err);
