@@ -95,6 +95,8 @@ room = ctypes.create_string_buffer(1 << 20)
 libc.setvbuf(stdout, room, 0, 1 << 20)
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 fcntl.flock(fd, fcntl.LOCK_EX)
+for wait in sys.argv[2:]:
+    open(wait).readline()
 libc.printf(b"%s", b"x" * 300000)
 os.write(2, b"ends\n")
 libc.exit(0) # Python would write it before
@@ -127,4 +129,23 @@ head -c 300000 <&"$slow" >/dev/null
 wait "$writer"
 at_most "$(waits slow)" $LEFT 'written: another host waits for a second'
 
+# The server does not answer while a program takes longer to end than the ttl
+# that it cut.  Then its keeper releases the lease all the same.
+proxy mute
+rig_config A ttl=${TTL}s url="redis://127.0.0.1:$PROXY/0"
+: >"$RIG/log"
+dl A env DLOCK_LOG="debug:$RIG/log" /usr/bin/python3 "$RIG/slow.py" muted \
+	"$RIG/cp/go" >"$RIG/slow" 2>"$RIG/slow.err" &
+writer=$!
+ok 'a keeper carries a lease' until_true 5 are_carried 1
+ask mute hang
+cp_reach go
+ok 'its program takes its time to end' until_true 5 ends
+sleep 3
+head -c 300000 <&"$slow" >/dev/null
+wait "$writer"
+like "$(token_of muted)" '^dlock1 ' 'it has ended, and the server is mute yet'
+ask mute pass
+ok 'it answers again: the lease is released' until_true 5 lease_is_gone muted
+unlike "$(cat "$RIG/log")" 'LOST while' 'and its keeper did not lose it'
 rig_end
