@@ -69,12 +69,12 @@ struct tale {
 	struct dlk_wait mine, other;
 	struct node nodes[NODES];
 	int n;
-	uint64_t suspected, since; /* as in struct ask */
+	uint64_t suspected, since; /* as in struct request */
 	uint64_t cycle;            /* found now */
 	dlk_process blockers[DLK_BLOCKERS_MAX];
 };
 
-void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
+void dlk_deadlock_in_kernel(const struct request *a, const void *lock)
 {
 	const struct dlk_reported_wait wait = {
 		.store = a->store,
@@ -92,7 +92,7 @@ void dlk_deadlock_in_kernel(const struct ask *a, const void *lock)
 		dlk_wait_report(lock ? &wait : NULL);
 }
 
-static void describe(const struct ask *a, struct dlk_wait *w)
+static void describe(const struct request *a, struct dlk_wait *w)
 {
 	memcpy(w->key, a->lease.key, a->lease.key_len + 1);
 	w->key_len = a->lease.key_len;
@@ -244,7 +244,7 @@ static int tell_wait(struct tale *t)
 	return t->store->ops->tell_wait(t->store, next(t), &t->mine);
 }
 
-static int tell_and_search(struct ask *a, struct tale *t)
+static int tell_and_search(struct request *a, struct tale *t)
 {
 	int err;
 
@@ -267,7 +267,7 @@ static int tell_and_search(struct ask *a, struct tale *t)
 }
 
 /* Without an answer there is no wait in the kernel, where nobody searches. */
-int dlk_deadlock_check(struct ask *a)
+int dlk_deadlock_check(struct request *a)
 {
 	struct tale *t;
 	int err;
@@ -286,7 +286,7 @@ int dlk_deadlock_check(struct ask *a)
 	return err == 1 ? -EDEADLK : 0;
 }
 
-void dlk_deadlock_end(struct ask *a)
+void dlk_deadlock_end(struct request *a)
 {
 	if (a->wait_id)
 		dlk_wait_report_end(a->store, a->wait_id);

@@ -12,10 +12,10 @@ enum { DLK_SUSPECT_MS = 5 }; /* a cycle is looked at again */
  * other hosts, and see whether they wait for us.  0, or -EDEADLK.  If it
  * a->suspects, it MUST NOT wait in the kernel, but pause and look again.
  */
-int dlk_deadlock_check(struct ask *a);
+int dlk_deadlock_check(struct request *a);
 /* Around a wait in the kernel, in fcntl(2) with this lock: the thread tells. */
-void dlk_deadlock_in_kernel(const struct ask *a, const void *lock);
+void dlk_deadlock_in_kernel(const struct request *a, const void *lock);
 /* It waits no more. */
-void dlk_deadlock_end(struct ask *a);
+void dlk_deadlock_end(struct request *a);
 
 #endif

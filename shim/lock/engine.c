@@ -17,7 +17,7 @@
 
 /* --- what every kind does alike ------------------------------------------- */
 
-static enum acquire_event resume(struct ask *a)
+static enum acquire_event resume(struct request *a)
 {
 	const int err = dlk_follow_up(a);
 
@@ -26,76 +26,76 @@ static enum acquire_event resume(struct ask *a)
 	return dlk_event_of_place(a, err);
 }
 
-static enum acquire_event ping(struct ask *a)
+static enum acquire_event ping(struct request *a)
 {
-	return dlk_event_of_redis(a, dlk_ask_ping(a));
+	return dlk_event_of_redis(a, dlk_request_ping(a));
 }
 
-static enum acquire_event enter(struct ask *a)
+static enum acquire_event enter(struct request *a)
 {
 	return a->how->enter ? a->how->enter(a) : EV_OK;
 }
 
-static enum acquire_event prepare(struct ask *a)
+static enum acquire_event prepare(struct request *a)
 {
 	return a->how->prepare ? a->how->prepare(a) : EV_OK;
 }
 
-static enum acquire_event try_kernel(struct ask *a)
+static enum acquire_event try_kernel(struct request *a)
 {
 	return a->how->kernel_try(a);
 }
 
-static enum acquire_event ask(struct ask *a)
+static enum acquire_event ask(struct request *a)
 {
 	return a->how->ask(a);
 }
 
-static enum acquire_event rollback(struct ask *a)
+static enum acquire_event rollback(struct request *a)
 {
 	return a->how->rollback(a);
 }
 
-static enum acquire_event check_holder(struct ask *a)
+static enum acquire_event check_holder(struct request *a)
 {
 	return a->how->holder_is_tentative(a) ? EV_AGAIN : EV_BUSY;
 }
 
-static enum acquire_event pass_on(struct ask *a)
+static enum acquire_event pass_on(struct request *a)
 {
 	return dlk_queue_not_now(a) ? EV_OK : EV_NOTHING;
 }
 
-static enum acquire_event check_own(struct ask *a)
+static enum acquire_event check_own(struct request *a)
 {
-	const int err = dlk_ask_replaced(a);
+	const int err = dlk_request_replaced(a);
 
 	if (err == 0)
 		return EV_OK;
 	return err == DLK_AGAIN ? EV_AGAIN : EV_BUSY;
 }
 
-static enum acquire_event check_cycle(struct ask *a)
+static enum acquire_event check_cycle(struct request *a)
 {
 	return a->how->closes_cycle ? a->how->closes_cycle(a) : EV_OK;
 }
 
-static enum acquire_event wait_kernel(struct ask *a)
+static enum acquire_event wait_kernel(struct request *a)
 {
 	return a->how->kernel_wait(a);
 }
 
-static enum acquire_event wait_queue(struct ask *a)
+static enum acquire_event wait_queue(struct request *a)
 {
 	return dlk_queue_wait(a);
 }
 
-static enum acquire_event doubt(struct ask *a)
+static enum acquire_event doubt(struct request *a)
 {
 	return a->how->doubt ? a->how->doubt(a) : dlk_event_error(a, -EDEADLK);
 }
 
-static enum acquire_event back_off(struct ask *a)
+static enum acquire_event back_off(struct request *a)
 {
 	uint64_t limit_ns = 0;
 	uint32_t random;
@@ -106,9 +106,9 @@ static enum acquire_event back_off(struct ask *a)
 		limit_ns =
 			(a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
 	dlk_random(&random, sizeof(random));
-	err = dlk_ask_pause(a, dlk_acquire_pause_ns(&a->acquire,
-						    a->s->answer.left_ms,
-						    limit_ns, random));
+	err = dlk_request_pause(a, dlk_acquire_pause_ns(&a->acquire,
+							a->s->answer.left_ms,
+							limit_ns, random));
 	return err ? dlk_event_error(a, err) : EV_OK;
 }
 
@@ -133,33 +133,34 @@ static dlk_step_fn *const steps[ACQ_STATES] = {
 };
 
 /* Why Redis has not granted, where it is not that somebody has it. */
-static void say_refusal(struct ask *a)
+static void say_refusal(struct request *a)
 {
 	const bool fails = a->acquire.state == ACQ_FAILED;
 
 	switch (a->acquire.cause) {
 	case EV_YOUNG:
-		dlk_ask_young_line(a);
+		dlk_request_young_line(a);
 		break;
 	case EV_WRONG_TYPE:
-		dlk_ask_line(a, DLK_ERROR, "the key is no lock but a ",
-			     a->s->answer.holder,
-			     "; not locked, the call fails "
-			     "with ENOLCK.  Whose key is it? (dlockctl list)");
+		dlk_request_line(
+			a, DLK_ERROR, "the key is no lock but a ",
+			a->s->answer.holder,
+			"; not locked, the call fails "
+			"with ENOLCK.  Whose key is it? (dlockctl list)");
 		break;
 	case EV_NO_ANSWER:
 	case EV_UNUSABLE:
 		if (fails)
-			dlk_ask_line(a, DLK_ERROR, "", a->attempt.why,
-				     "; not locked, the call fails with "
-				     "ENOLCK");
+			dlk_request_line(a, DLK_ERROR, "", a->attempt.why,
+					 "; not locked, the call fails with "
+					 "ENOLCK");
 		break;
 	default:
 		break;
 	}
 }
 
-static void step(struct ask *a)
+static void step(struct request *a)
 {
 	struct acquire *m = &a->acquire;
 	const enum acquire_state was = m->state;
@@ -169,9 +170,9 @@ static void step(struct ask *a)
 	a->asked_ns = r.began_ns;
 	r.event = steps[was](a);
 	r.err = a->err;
-	r.by_lease = a->s && dlk_ask_is_by_lease(a);
+	r.by_lease = a->s && dlk_request_is_by_lease(a);
 	r.cannot_queue = a->elsewhere;
-	r.answered = a->queue.counted_ns >= r.began_ns;
+	r.answered = a->slot.counted_ns >= r.began_ns;
 	r.began_ns = a->asked_ns;
 	r.now_ns = dlk_now_ns();
 	now = dlk_acquire_next(m, &r);
@@ -182,7 +183,7 @@ static void step(struct ask *a)
 		say_refusal(a);
 }
 
-int dlk_engine_run(struct ask *a, const struct lock_kind *kind)
+int dlk_engine_run(struct request *a, const struct lock_kind *kind)
 {
 	a->how = kind;
 	dlk_acquire_begin(&a->acquire, a->call->wait,

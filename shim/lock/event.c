@@ -7,13 +7,13 @@
 #include "lease/store.h"
 #include "lock/follow.h"
 
-enum acquire_event dlk_event_error(struct ask *a, int err)
+enum acquire_event dlk_event_error(struct request *a, int err)
 {
 	a->err = err;
 	return EV_ERROR;
 }
 
-enum acquire_event dlk_event_of_kernel(struct ask *a, int err)
+enum acquire_event dlk_event_of_kernel(struct request *a, int err)
 {
 	a->err = err;
 	if (err == 0)
@@ -28,7 +28,7 @@ static bool is_final(int err)
 	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
 }
 
-enum acquire_event dlk_event_of_redis(struct ask *a, int err)
+enum acquire_event dlk_event_of_redis(struct request *a, int err)
 {
 	a->err = err;
 	switch (err) {
@@ -49,7 +49,7 @@ enum acquire_event dlk_event_of_redis(struct ask *a, int err)
 	}
 }
 
-enum acquire_event dlk_event_of_place(struct ask *a, int err)
+enum acquire_event dlk_event_of_place(struct request *a, int err)
 {
 	if (err == 0)
 		return EV_OK;

@@ -10,12 +10,12 @@
 #include "lock/request.h"
 
 /* The call fails with -errno. */
-enum acquire_event dlk_event_error(struct ask *a, int err);
+enum acquire_event dlk_event_error(struct request *a, int err);
 /* 0 or -errno of the kernel's, asked for a lock. */
-enum acquire_event dlk_event_of_kernel(struct ask *a, int err);
-/* What a store answers. */
-enum acquire_event dlk_event_of_redis(struct ask *a, int err);
+enum acquire_event dlk_event_of_kernel(struct request *a, int err);
+/* What an operation of the store gives. */
+enum acquire_event dlk_event_of_redis(struct request *a, int err);
 /* What dlk_follow_*() give. */
-enum acquire_event dlk_event_of_place(struct ask *a, int err);
+enum acquire_event dlk_event_of_place(struct request *a, int err);
 
 #endif

@@ -88,7 +88,7 @@ enum { SLOW_ASKER_MS = 300 };
  * (That we asked changes nothing of what we were told: of a claim, it is when
  * we were refused that counts (queue.h).)
  */
-static int has_lease_here(struct ask *a)
+static int has_lease_here(struct request *a)
 {
 	const uint64_t asked_ns = a->s->answer.asked_ns;
 	int err = a->store->ops->find_holder(a->store, &a->attempt, &a->lease,
@@ -96,11 +96,12 @@ static int has_lease_here(struct ask *a)
 	bool older;
 
 	a->s->answer.asked_ns = asked_ns;
-	return err < 0 ? err : err == DLK_BUSY && dlk_ask_same_place(a, &older);
+	return err < 0 ? err
+		       : err == DLK_BUSY && dlk_request_same_place(a, &older);
 }
 
 /* One who has been in a reader's way for a millisecond: does he only ask? */
-static bool only_asks(struct ask *a)
+static bool only_asks(struct request *a)
 {
 	struct flock_look *l = &a->look;
 	const uint64_t now = dlk_now_ns();
@@ -114,12 +115,12 @@ static bool only_asks(struct ask *a)
 	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
 		return false;
 	l->preloaded = l->pid;
-	asks = dlk_ask_new_token(a) == 0 && has_lease_here(a) == 0;
+	asks = dlk_request_new_token(a) == 0 && has_lease_here(a) == 0;
 	l->next_ns = dlk_now_ns() + 2 * DLK_MS;
 	return asks;
 }
 
-static uint64_t patience_with(struct ask *a)
+static uint64_t patience_with(struct request *a)
 {
 	int mode;
 
@@ -134,7 +135,7 @@ static uint64_t patience_with(struct ask *a)
 		return a->look.ended > 1 ? 0 : 10 * DLK_MS;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
-		if (a->queue.word)
+		if (a->slot.word)
 			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
 			return !a->acquire.wait && only_asks(a)
@@ -150,7 +151,7 @@ static uint64_t patience_with(struct ask *a)
 }
 
 /* Three tries at least: 10 ms may pass without our running at all. */
-static bool is_tentative(struct ask *a)
+static bool is_tentative(struct request *a)
 {
 	const struct acquire *m = &a->acquire;
 	struct flock_look *l = &a->look;
@@ -172,7 +173,7 @@ static bool is_tentative(struct ask *a)
 	return l->patience_ns > 0;
 }
 
-static void give_up_old(struct ask *a)
+static void give_up_old(struct request *a)
 {
 	if (!a->old)
 		return;
@@ -187,13 +188,13 @@ static bool cannot_flock(int err)
 	return err == -ENOLCK || err == -ENOSYS || err == -EOPNOTSUPP;
 }
 
-static int try_kernel(const struct ask *a)
+static int try_kernel(const struct request *a)
 {
 	return real.flock(a->fd, a->mode | LOCK_NB) < 0 ? -errno : 0;
 }
 
 /* What the description has. */
-static void look_at_own(struct ask *a)
+static void look_at_own(struct request *a)
 {
 	a->had = dlk_kernel_flock_mode(a->fd);
 	if (a->had != LOCK_EX && a->had != LOCK_SH)
@@ -206,7 +207,7 @@ static void look_at_own(struct ask *a)
  * locked it by another shadow, which its keeper gets to know as soon as it is
  * granted; then that one it is.
  */
-static enum acquire_event try_with_keepers(struct ask *a)
+static enum acquire_event try_with_keepers(struct request *a)
 {
 	const int own = dlk_shadow_ask(a->program_fd);
 	enum acquire_event event;
@@ -222,20 +223,20 @@ static enum acquire_event try_with_keepers(struct ask *a)
 }
 
 /* A conversion gives up the old lock first: flock(2), NOTES. */
-static enum acquire_event take_kernel(struct ask *a)
+static enum acquire_event take_kernel(struct request *a)
 {
 	const enum acquire_event event = dlk_event_of_kernel(a, try_kernel(a));
 
 	if (event != EV_BUSY)
 		return event;
 	give_up_old(a);
-	return dlk_ask_by_shadow(a) ? try_with_keepers(a) : event;
+	return dlk_request_by_shadow(a) ? try_with_keepers(a) : event;
 }
 
 /* --- by a shadow ---------------------------------------------------------- */
 
 /* 'flock "PATH": ' what why then */
-static void say(const struct ask *a, enum dlk_level level, const char *what,
+static void say(const struct request *a, enum dlk_level level, const char *what,
 		const char *why, const char *then)
 {
 	ssize_t n =
@@ -253,7 +254,7 @@ static void say(const struct ask *a, enum dlk_level level, const char *what,
 }
 
 /* From here on it is the shadow that is locked. */
-static int use_shadow(struct ask *a)
+static int use_shadow(struct request *a)
 {
 	struct dlk_shadow_why why;
 	int own = dlk_shadow_get(a->program_fd, &why);
@@ -273,17 +274,17 @@ static int use_shadow(struct ask *a)
 }
 
 /* The number may be that of another file, or shadow, by now. */
-static bool is_the_same(struct ask *a)
+static bool is_the_same(struct request *a)
 {
 	struct dlk_file now;
 
-	if (!dlk_ask_by_shadow(a))
+	if (!dlk_request_by_shadow(a))
 		return dlk_follow_is_there(a);
 	return dlk_kernel_file(a->fd, &now) == 0 &&
 	       dlk_same_file(&now, &a->file);
 }
 
-static void let_go(struct ask *a)
+static void let_go(struct request *a)
 {
 	if (is_the_same(a))
 		real.flock(a->fd, LOCK_UN);
@@ -300,7 +301,7 @@ static void let_go(struct ask *a)
  *
  * And another thread may have changed it for a sharer's while we waited.
  */
-static enum acquire_event take_shadow(struct ask *a)
+static enum acquire_event take_shadow(struct request *a)
 {
 	enum acquire_event event;
 
@@ -323,10 +324,11 @@ static enum acquire_event take_shadow(struct ask *a)
 }
 
 /* On this file there is no lock to be had: by its shadow, then. */
-static enum acquire_event or_by_shadow(struct ask *a, enum acquire_event event)
+static enum acquire_event or_by_shadow(struct request *a,
+				       enum acquire_event event)
 {
 	/* (Without scratch, ENOLCK is ours.) */
-	if (event != EV_ERROR || dlk_ask_by_shadow(a) || !a->s ||
+	if (event != EV_ERROR || dlk_request_by_shadow(a) || !a->s ||
 	    a->had != LOCK_UN || !cannot_flock(a->err))
 		return event;
 	a->no_flock = true;
@@ -340,19 +342,19 @@ static enum acquire_event or_by_shadow(struct ask *a, enum acquire_event event)
  * that shares the description: so it counts when seen again and again.  The
  * lock of a shadow is listed.
  */
-static bool is_listed(const struct ask *a)
+static bool is_listed(const struct request *a)
 {
 	const int mode = dlk_kernel_flock_mode(a->fd);
 
 	return mode == LOCK_EX || mode == LOCK_SH;
 }
 
-static enum acquire_event not_listed(struct ask *a)
+static enum acquire_event not_listed(struct request *a)
 {
 	if (dlk_acquire_may_look_again(&a->acquire))
 		return EV_NOT_VISIBLE;
 	real.flock(a->fd, LOCK_UN);
-	if (!dlk_ask_by_shadow(a)) {
+	if (!dlk_request_by_shadow(a)) {
 		a->no_flock = true;
 		return EV_MOVED;
 	}
@@ -363,11 +365,11 @@ static enum acquire_event not_listed(struct ask *a)
 }
 
 /* [KLOCK] */
-static enum acquire_event lock_now(struct ask *a)
+static enum acquire_event lock_now(struct request *a)
 {
 	enum acquire_event event;
 
-	if (dlk_ask_by_shadow(a))
+	if (dlk_request_by_shadow(a))
 		event = take_shadow(a);
 	else
 		event = or_by_shadow(a, take_kernel(a));
@@ -377,7 +379,7 @@ static enum acquire_event lock_now(struct ask *a)
 }
 
 /* The kernel has started anew already: we do so, as for a conversion. */
-static int start_anew(const struct ask *a)
+static int start_anew(const struct request *a)
 {
 	struct dlk_held *h = dlk_flock_owner(a->fd);
 
@@ -390,7 +392,7 @@ static int start_anew(const struct ask *a)
 }
 
 /* Granted, to the description that the call was made with: has it the lock? */
-static int find_granted(struct ask *a)
+static int find_granted(struct request *a)
 {
 	const int fd = a->fd;
 	int err = dlk_follow_granted(a);
@@ -402,13 +404,13 @@ static int find_granted(struct ask *a)
 	return err;
 }
 
-static enum acquire_event wait_in_kernel(struct ask *a)
+static enum acquire_event wait_in_kernel(struct request *a)
 {
 	int err, then;
 
 	dlk_trace_call(a, "waits in the kernel for");
 	dlk_queue_away(a);
-	dlk_ask_empty_hands(a);
+	dlk_request_empty_hands(a);
 	err = dlk_let_signals_in(a->call);
 	if (!err) {
 		dlk_unmask(a->call);
@@ -417,12 +419,12 @@ static enum acquire_event wait_in_kernel(struct ask *a)
 	}
 	if (!err)
 		err = find_granted(a);
-	then = dlk_ask_fill_hands(a, err);
+	then = dlk_request_fill_hands(a, err);
 	if (!err && then)
 		real.flock(a->fd, LOCK_UN);
 	if (then)
 		return or_by_shadow(a, dlk_event_of_place(a, then));
-	if (!dlk_ask_by_shadow(a) ||
+	if (!dlk_request_by_shadow(a) ||
 	    dlk_shadow_is_current(a->fd, a->program_fd))
 		return EV_OK;
 	let_go(a);
@@ -431,7 +433,7 @@ static enum acquire_event wait_in_kernel(struct ask *a)
 
 /* --- Redis' part ---------------------------------------------------------- */
 
-static bool downgrades(const struct ask *a)
+static bool downgrades(const struct request *a)
 {
 	return a->old && a->had == LOCK_EX && a->mode == LOCK_SH;
 }
@@ -450,12 +452,12 @@ static bool downgrades(const struct ask *a)
  * is ours.  In the kernel a downgrade has no gap either (fs/locks.c,
  * flock_lock_inode), so the old `since` proves what the new one would.
  */
-static int new_token(struct ask *a)
+static int new_token(struct request *a)
 {
 	size_t n;
 
 	if (!downgrades(a))
-		return dlk_ask_new_token(a);
+		return dlk_request_new_token(a);
 	n = a->old->lease.token_len;
 	memcpy(a->s->token, a->old->lease.token, n + 1);
 	a->lease.token = a->s->token;
@@ -463,7 +465,7 @@ static int new_token(struct ask *a)
 	return 0;
 }
 
-static void disown(const struct ask *a)
+static void disown(const struct request *a)
 {
 	dlk_release_token(a->rule, &a->lease);
 }
@@ -489,7 +491,7 @@ static void disown(const struct ask *a)
  * of nobody who died: it is given up for ours, or those who wait at Redis would
  * be served with what is locked.
  */
-static int ask_with_proof(struct ask *a, uint64_t until_ns)
+static int ask_with_proof(struct request *a, uint64_t until_ns)
 {
 	const bool had = !a->old && a->had == LOCK_EX && a->mode == LOCK_EX;
 	struct dlk_lease its = { .token = a->s->answer.holder };
@@ -499,7 +501,7 @@ static int ask_with_proof(struct ask *a, uint64_t until_ns)
 
 	if (!had)
 		ask.superseded = a->old ? &a->old->lease : NULL;
-	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
+	while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
 	       dlk_now_ns() < until_ns) {
 		if (!older && (downgrades(a) || new_token(a) < 0))
 			break;
@@ -517,7 +519,7 @@ static int ask_with_proof(struct ask *a, uint64_t until_ns)
  * With `fair`, who has a lock already is behind nobody who waits for that: so
  * neither is who shares its description.
  */
-static int ask_for_lease(struct ask *a)
+static int ask_for_lease(struct request *a)
 {
 	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
 	const struct dlk_ask ask = {
@@ -536,7 +538,7 @@ static int ask_for_lease(struct ask *a)
 	return err;
 }
 
-static int ask_redis(struct ask *a)
+static int ask_redis(struct request *a)
 {
 	int err;
 
@@ -557,7 +559,7 @@ static int ask_redis(struct ask *a)
  * had none.  Others may have the lock that a lease of ours was for: the keeper
  * knows.
  */
-static void drop_stale(const struct ask *a)
+static void drop_stale(const struct request *a)
 {
 	struct dlk_held *h = NULL, *next;
 
@@ -579,7 +581,7 @@ static void drop_stale(const struct ask *a)
 }
 
 /* [LATE] A lease that nobody will renew, or that was never held, is none. */
-static int settle(struct ask *a, struct dlk_held *h, bool late,
+static int settle(struct request *a, struct dlk_held *h, bool late,
 		  uint64_t look_ns)
 {
 	if (late) {
@@ -588,7 +590,7 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 		return -ETIMEDOUT;
 	}
 	/* Those who share the description have only the keeper to ask. */
-	if (dlk_ask_by_shadow(a) && dlk_shared(a->program_fd))
+	if (dlk_request_by_shadow(a) && dlk_shared(a->program_fd))
 		dlk_handover(h);
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
@@ -599,9 +601,9 @@ static int settle(struct ask *a, struct dlk_held *h, bool late,
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
-static int keep(struct ask *a)
+static int keep(struct request *a)
 {
-	const bool by_claim = a->queue.by_claim;
+	const bool by_claim = a->slot.by_claim;
 	struct dlk_held *h = dlk_held_new(&a->lease);
 	uint64_t look_ns;
 	bool late;
@@ -616,12 +618,12 @@ static int keep(struct ask *a)
 	h->rule = a->rule;
 	h->file = a->file;
 	h->fd = a->fd;
-	h->program_fd = dlk_ask_by_shadow(a) ? a->program_fd : -1;
+	h->program_fd = dlk_request_by_shadow(a) ? a->program_fd : -1;
 	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
 	dlk_holds_lock();
 	drop_stale(a);
 	look_ns = dlk_hold_install(h, a->s->answer.asked_ns,
-				   by_claim ? a->queue.waiter.life_ms : 0);
+				   by_claim ? a->slot.waiter.life_ms : 0);
 	late = h->valid.granted_ns >= h->valid.deadline_ns;
 	if (late)
 		dlk_hold_release(h);
@@ -649,7 +651,7 @@ static int keep(struct ask *a)
 /* --- both ----------------------------------------------------------------- */
 
 /* Before a conversion is asked for: nobody may miss the old token then. */
-static void prepare_conversion(struct ask *a)
+static void prepare_conversion(struct request *a)
 {
 	uint32_t told;
 
@@ -669,7 +671,7 @@ static void prepare_conversion(struct ask *a)
  * asked for, until the thread has told Redis.  One that is not ours is its
  * taker's, or the keeper's.
  */
-static enum acquire_event weakened_here_only(struct ask *a)
+static enum acquire_event weakened_here_only(struct request *a)
 {
 	bool lost = false;
 
@@ -688,7 +690,7 @@ static enum acquire_event weakened_here_only(struct ask *a)
 		a->had = LOCK_UN;
 		return dlk_event_error(a, -ENOLCK);
 	}
-	dlk_ask_line(
+	dlk_request_line(
 		a, DLK_WARNING,
 		"cannot weaken the lease to a shared one yet: ", a->attempt.why,
 		"; it may stay exclusive until the unlock");
@@ -699,7 +701,7 @@ static enum acquire_event weakened_here_only(struct ask *a)
  * Has a process of this host a lease, by this description or another?  (An
  * older one was a claim when we were refused, or we would have proved it.)
  */
-static bool others_have(struct ask *a)
+static bool others_have(struct request *a)
 {
 	return a->acquire.cause == EV_BUSY && dlk_shared(a->program_fd) &&
 	       dlk_acquire_may_be_overtaken(&a->acquire) &&
@@ -710,7 +712,7 @@ static bool others_have(struct ask *a)
  * What another thread has, by this description.  (What it had before the call
  * is none, or have_it() had found it: closed behind our back.)
  */
-static int threads_have(const struct ask *a)
+static int threads_have(const struct request *a)
 {
 	struct dlk_held *h = NULL;
 	int mode = LOCK_UN;
@@ -735,7 +737,7 @@ static atomic_uint undone;
  * counted after it was done, and before we look: so either who is granted the
  * lock meanwhile finds it gone (was_unlocked), or we find its lease.
  */
-static bool leave_to_threads(struct ask *a, int mode)
+static bool leave_to_threads(struct request *a, int mode)
 {
 	int theirs;
 
@@ -776,7 +778,7 @@ static bool leave_to_threads(struct ask *a, int mode)
  * Where Redis does not say, the kernel does: what another process has taken,
  * between two attempts of ours, is its own to give back.
  */
-static bool unlock_refused(struct ask *a)
+static bool unlock_refused(struct request *a)
 {
 	/* Nor what we saw and cannot ask for: better locked than lost. */
 	if (a->acquire.cause != EV_BUSY &&
@@ -798,7 +800,7 @@ static bool unlock_refused(struct ask *a)
  * description had before without a lease of ours is a sharer's, who may be
  * asking just now, as we are: so look again each time.
  */
-static enum acquire_event undo(struct ask *a)
+static enum acquire_event undo(struct request *a)
 {
 	const enum acquire_event cause = a->acquire.cause;
 
@@ -819,11 +821,11 @@ static enum acquire_event undo(struct ask *a)
  * ours to give back, nothing is to be waited for.  Lock anew, after its call;
  * but not for ever (LOCK_NB), should it do nothing else.
  */
-static bool overtaken(struct ask *a, int err)
+static bool overtaken(struct request *a, int err)
 {
 	bool older;
 
-	if (err != DLK_BUSY || !dlk_ask_same_place(a, &older) ||
+	if (err != DLK_BUSY || !dlk_request_same_place(a, &older) ||
 	    dlk_kernel_flock_mode(a->fd) < 0 ||
 	    !dlk_acquire_may_be_overtaken(&a->acquire))
 		return false;
@@ -833,14 +835,14 @@ static bool overtaken(struct ask *a, int err)
 }
 
 /* The kernel's lock is ours: now Redis [ASK].  0, DLK_BUSY, ..., -errno. */
-static int ask_and_keep(struct ask *a)
+static int ask_and_keep(struct request *a)
 {
 	int err = DLK_BUSY;
 
-	a->queue.by_claim = false;
-	if (a->queue.word == 'g') {
+	a->slot.by_claim = false;
+	if (a->slot.word == 'g') {
 		err = dlk_queue_claim(a);
-		a->queue.word = 0;
+		a->slot.word = 0;
 	}
 	if (err < 0)
 		disown(a);
@@ -855,7 +857,7 @@ static int ask_and_keep(struct ask *a)
 }
 
 /* (mutex held) What was kept just now, or NULL: it is gone already. */
-static struct dlk_held *find_kept(const struct ask *a)
+static struct dlk_held *find_kept(const struct request *a)
 {
 	struct dlk_held *h = NULL;
 
@@ -882,7 +884,7 @@ static struct dlk_held *find_kept(const struct ask *a)
  * Lock anew, and ask in place of that lease: who saw the lock free may have
  * proved it dead.
  */
-static bool was_unlocked(struct ask *a)
+static bool was_unlocked(struct request *a)
 {
 	if ((a->undone == atomic_load(&undone) && !dlk_shared(a->program_fd)) ||
 	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
@@ -899,20 +901,20 @@ static bool was_unlocked(struct ask *a)
 	return true;
 }
 
-static void resume(struct ask *a)
+static void resume(struct request *a)
 {
 	if (a->had != LOCK_UN)
 		look_at_own(a);
 }
 
-static enum acquire_event prepare(struct ask *a)
+static enum acquire_event prepare(struct request *a)
 {
 	a->undone = atomic_load(&undone);
 	return EV_OK;
 }
 
 /* [ASK] */
-static enum acquire_event ask(struct ask *a)
+static enum acquire_event ask(struct request *a)
 {
 	int err;
 
@@ -948,7 +950,7 @@ static bool has_lapsed(const struct dlk_held *h)
  * Before the kernel's lock changes its mode: the thread, and others who lock
  * this file, must not take the lease for one whose lock has ended.
  */
-static void begin_conversion(struct ask *a)
+static void begin_conversion(struct request *a)
 {
 	dlk_holds_lock();
 	dlk_hold_convert(a->old);
@@ -959,7 +961,7 @@ static void begin_conversion(struct ask *a)
  * What the description had before the call.  If it is what is asked for, and
  * the lease is ours, there is nothing to do.
  */
-static bool have_it(struct ask *a)
+static bool have_it(struct request *a)
 {
 	bool known;
 
@@ -984,7 +986,7 @@ static bool have_it(struct ask *a)
 }
 
 /* A key once resolved stays with the owner, whatever renames (DESIGN L2). */
-static void stay_with_key(struct ask *a)
+static void stay_with_key(struct request *a)
 {
 	if (!a->old)
 		return;
@@ -996,23 +998,23 @@ static void stay_with_key(struct ask *a)
 }
 
 /* On the stack, for a call that never comes back must leave no key behind. */
-static int lock_by_key(struct ask *a)
+static int lock_by_key(struct request *a)
 {
 	size_t size = a->lease.key_len + 1;
 	char claim[DLK_TOKEN_MAX];
 	int err;
 
 	a->lease.key = memcpy(alloca(size), a->lease.key, size);
-	a->queue.claim = claim;
+	a->slot.claim = claim;
 	err = dlk_engine_run(a, &flock_kind);
 	dlk_queue_end(a);
-	a->queue.claim = NULL;
+	a->slot.claim = NULL;
 	a->lease.key = NULL;
 	return err;
 }
 
 /* flock(2) does not work on this file system: once said, then no matter. */
-static void say_by_shadow(const struct ask *a, dev_t dev)
+static void say_by_shadow(const struct request *a, dev_t dev)
 {
 	enum dlk_level level = dlk_shadow_note(dev) ? DLK_WARNING : DLK_INFO;
 
@@ -1022,7 +1024,7 @@ static void say_by_shadow(const struct ask *a, dev_t dev)
 	    dlk_self.config->state_dir, " (local = \"shadow\")");
 }
 
-static int choose_what_to_lock(struct ask *a)
+static int choose_what_to_lock(struct request *a)
 {
 	const dev_t dev = a->file.dev;
 	int err;
@@ -1036,9 +1038,9 @@ static int choose_what_to_lock(struct ask *a)
 	return err;
 }
 
-static int lock_managed(struct ask *a)
+static int lock_managed(struct request *a)
 {
-	int err = dlk_ask_begin(a, "");
+	int err = dlk_request_begin(a, "");
 
 	if (!err)
 		err = choose_what_to_lock(a);
@@ -1125,7 +1127,7 @@ static int unlock(struct dlk_call *call, int fd)
 /* --- flock ---------------------------------------------------------------- */
 
 /* One attempt by the file, or by its shadow. */
-static int lock_it(struct ask *a)
+static int lock_it(struct request *a)
 {
 	int err = dlk_classify(a->fd, a->s->path, sizeof(a->s->path), "flock",
 			       &a->rule);
@@ -1137,7 +1139,7 @@ static int lock_it(struct ask *a)
 
 static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 {
-	struct ask a = {
+	struct request a = {
 		.call = call,
 		.name = "flock",
 		.fd = fd,
@@ -1150,14 +1152,14 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		return DLK_PASS;
 	dlk_enter(call);
 	call->wait = wait;
-	err = dlk_ask_fill_hands(&a, 0);
+	err = dlk_request_fill_hands(&a, 0);
 	if (!a.s)
 		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
 	if (!err)
 		err = lock_it(&a);
 	while (err == DLK_OTHER_FILE)
 		err = lock_it(&a);
-	dlk_ask_end(&a);
+	dlk_request_end(&a);
 	if (a.rule)
 		dlk_thread_catch_up();
 	dlk_leave(call);

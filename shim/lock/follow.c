@@ -97,7 +97,7 @@ static void count(const struct dlk_followed *f)
 		;
 }
 
-void dlk_follow(struct ask *a)
+void dlk_follow(struct request *a)
 {
 	struct dlk_followed *f;
 
@@ -113,13 +113,13 @@ void dlk_follow(struct ask *a)
 	a->followed = f;
 }
 
-void dlk_follow_threads(struct ask *a)
+void dlk_follow_threads(struct request *a)
 {
 	if (!__libc_single_threaded)
 		dlk_follow(a);
 }
 
-void dlk_follow_end(struct ask *a)
+void dlk_follow_end(struct request *a)
 {
 	if (a->followed)
 		atomic_store(&a->followed->tid, 0);
@@ -201,27 +201,28 @@ bool dlk_follow_any(void)
 
 /* --- where it is now ------------------------------------------------------ */
 
-bool dlk_follow_moved(const struct ask *a)
+bool dlk_follow_moved(const struct request *a)
 {
 	struct dlk_file now;
-	int err = dlk_ask_by_shadow(a) ? -ENOENT : dlk_kernel_file(a->fd, &now);
+	int err = dlk_request_by_shadow(a) ? -ENOENT
+					   : dlk_kernel_file(a->fd, &now);
 
 	return err == -EBADF || (!err && !dlk_same_file(&now, &a->file));
 }
 
-static void use(struct ask *a, int fd)
+static void use(struct request *a, int fd)
 {
-	if (!dlk_ask_by_shadow(a))
+	if (!dlk_request_by_shadow(a))
 		a->fd = fd;
 	a->program_fd = fd;
 }
 
-static int where(const struct ask *a)
+static int where(const struct request *a)
 {
 	return a->followed ? atomic_load(&a->followed->fd) : a->program_fd;
 }
 
-int dlk_follow_up(struct ask *a)
+int dlk_follow_up(struct request *a)
 {
 	int fd;
 
@@ -244,7 +245,7 @@ int dlk_follow_up(struct ask *a)
  * What handlers did in a wait in the kernel is not known.  So of a number that
  * nobody else took away, another file is one that a handler put there.
  */
-int dlk_follow_granted(struct ask *a)
+int dlk_follow_granted(struct request *a)
 {
 	int fd = where(a);
 
@@ -261,7 +262,7 @@ int dlk_follow_granted(struct ask *a)
  * While Redis was asked, too, another thread may have made the number one of
  * another file; what is undone there would be that one's lock.
  */
-bool dlk_follow_is_there(struct ask *a)
+bool dlk_follow_is_there(struct request *a)
 {
 	const int fd = where(a);
 

@@ -13,23 +13,23 @@
 enum { DLK_OTHER_FILE = 104 };
 
 /* Before it sleeps for the first time; again is nothing. */
-void dlk_follow(struct ask *a);
+void dlk_follow(struct request *a);
 /* Before the kernel is asked, where other threads can take it away. */
-void dlk_follow_threads(struct ask *a);
-void dlk_follow_end(struct ask *a);
+void dlk_follow_threads(struct request *a);
+void dlk_follow_end(struct request *a);
 /*
  * After a sleep that was none in the kernel: 0, a->fd may be another one of the
  * same description; DLK_OTHER_FILE; -EBADF: there is none any more.
  */
-int dlk_follow_up(struct ask *a);
+int dlk_follow_up(struct request *a);
 /* The same, and the kernel has granted what it was asked for with a->fd. */
-int dlk_follow_granted(struct ask *a);
+int dlk_follow_granted(struct request *a);
 
 /* Is the descriptor that of another file, or of none? */
-bool dlk_follow_moved(const struct ask *a);
+bool dlk_follow_moved(const struct request *a);
 
 /* Before what the kernel has granted is undone: a->fd may be another one. */
-bool dlk_follow_is_there(struct ask *a);
+bool dlk_follow_is_there(struct request *a);
 
 /*
  * These descriptors are about to be taken away, by this thread: does a call wait

@@ -83,7 +83,7 @@ enum { ENDED = 105 };
 
 static const struct dlk_ranges nothing;
 
-static const struct dlk_ranges *granted(const struct ask *a)
+static const struct dlk_ranges *granted(const struct request *a)
 {
 	return a->own ? &a->own->ranges : &nothing;
 }
@@ -101,7 +101,7 @@ static int set_kernel_by(int fd, enum dlk_kind kind,
 		       : 0;
 }
 
-static int set_kernel(const struct ask *a, const struct dlk_range *range)
+static int set_kernel(const struct request *a, const struct dlk_range *range)
 {
 	return set_kernel_by(a->fd, a->kind, range);
 }
@@ -118,7 +118,8 @@ static bool is_readable(void *unused, int fd)
  *	lock READ through one that reads; the same bytes, WRITE, through one
  *	that only writes; Redis refuses: READ again, but not through the latter
  */
-static void restore_piece(const struct ask *a, const struct dlk_range *piece)
+static void restore_piece(const struct request *a,
+			  const struct dlk_range *piece)
 {
 	int fd;
 
@@ -130,7 +131,7 @@ static void restore_piece(const struct ask *a, const struct dlk_range *piece)
 }
 
 struct before {
-	struct ask *a;
+	struct request *a;
 	int err;
 };
 
@@ -171,7 +172,8 @@ static void add_before(void *arg, const struct dlk_range *range)
 }
 
 /* Every byte as it is granted: what this call took is undone. */
-static void restore_range(const struct ask *a, const struct dlk_range *range)
+static void restore_range(const struct request *a,
+			  const struct dlk_range *range)
 {
 	struct dlk_range piece, was;
 
@@ -187,14 +189,14 @@ static void restore_range(const struct ask *a, const struct dlk_range *range)
 	}
 }
 
-static void restore_kernel(struct ask *a)
+static void restore_kernel(struct request *a)
 {
 	if (dlk_follow_is_there(a))
 		restore_range(a, &a->want);
 }
 
 /* But for what was waited for: of that, as it was before the wait. */
-static void forget_before(struct ask *a)
+static void forget_before(struct request *a)
 {
 	struct dlk_range was = a->blocked;
 
@@ -213,7 +215,7 @@ static void forget_before(struct ask *a)
  * is the one thing that is told by a look before (L1): the other way was to
  * unlock it with what is undone.
  */
-static int look_before(struct ask *a)
+static int look_before(struct request *a)
 {
 	struct before b = { .a = a };
 
@@ -222,16 +224,16 @@ static int look_before(struct ask *a)
 		return 0;
 	if (dlk_kernel_records(a->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
 		return 0;
-	dlk_ask_line(a, DLK_ERROR, "not asked: other processes share the ",
-		     "description, and have too many locks there",
-		     "; the call fails with ENOLCK");
+	dlk_request_line(a, DLK_ERROR, "not asked: other processes share the ",
+			 "description, and have too many locks there",
+			 "; the call fails with ENOLCK");
 	if (a->acquire.in_hand)
 		restore_range(a, &a->blocked);
 	return -ENOLCK;
 }
 
 /* Would the kernel's lock weaken something, were it taken as it is asked? */
-static bool weakens(const struct ask *a)
+static bool weakens(const struct request *a)
 {
 	struct dlk_range reads = a->want;
 
@@ -244,7 +246,7 @@ static bool weakens(const struct ask *a)
  * Without a wait.  A READ over a WRITE of our own waits until Redis has
  * granted the rest, or it could not be undone: a local reader may be quicker.
  */
-static int take_kernel(struct ask *a)
+static int take_kernel(struct request *a)
 {
 	struct dlk_range rest = a->want, part = a->want;
 	int err = 0;
@@ -264,7 +266,7 @@ static int take_kernel(struct ask *a)
 }
 
 /* (outside) What the kernel has granted to a wait, of whichever file. */
-static void undo_wait(struct ask *a)
+static void undo_wait(struct request *a)
 {
 	const struct dlk_file was = a->file;
 
@@ -275,7 +277,7 @@ static void undo_wait(struct ask *a)
 	dlk_gate_enter(NULL, &a->file, NULL, NULL);
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	restore_range(a, &a->blocked);
-	dlk_ask_let_go(a);
+	dlk_request_let_go(a);
 	dlk_gate_leave(&a->file);
 }
 
@@ -291,7 +293,7 @@ static void undo_wait(struct ask *a)
  *	look at the rest; lock 0-19
  *	Redis refuses: 0-3 stays
  */
-static void narrow(struct ask *a)
+static void narrow(struct request *a)
 {
 	struct dlk_range *part = &a->blocked, hit;
 	struct flock64 l = { 0 };
@@ -312,7 +314,7 @@ static void narrow(struct ask *a)
  * Granted, to the description that the call was made with: has it the lock?
  * (Of what is closed it went with the description.)
  */
-static enum acquire_event find_granted(struct ask *a, int err)
+static enum acquire_event find_granted(struct request *a, int err)
 {
 	int then = dlk_follow_granted(a);
 
@@ -325,7 +327,7 @@ static enum acquire_event find_granted(struct ask *a, int err)
  * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
  * kernel restarts it with the number, whatever a handler has put there.
  */
-static enum acquire_event wait_in_kernel(struct ask *a)
+static enum acquire_event wait_in_kernel(struct request *a)
 {
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
 	bool granted = false;
@@ -335,7 +337,7 @@ static enum acquire_event wait_in_kernel(struct ask *a)
 	dlk_trace_call(a, "waits in the kernel for");
 	dlk_queue_away(a);
 	dlk_deadlock_in_kernel(a, &l);
-	dlk_ask_empty_hands(a);
+	dlk_request_empty_hands(a);
 	err = dlk_let_signals_in(a->call);
 	if (!err) {
 		dlk_range_to(&a->blocked, &l);
@@ -349,7 +351,7 @@ static enum acquire_event wait_in_kernel(struct ask *a)
 		granted = err == 0;
 	}
 	dlk_deadlock_in_kernel(a, NULL);
-	err = dlk_ask_fill_hands(a, err);
+	err = dlk_request_fill_hands(a, err);
 	if (granted)
 		return find_granted(a, err);
 	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(a, err);
@@ -372,7 +374,7 @@ static void cover(void *arg, const struct dlk_range *range)
 }
 
 /* A neighbour that was there before may show it, by another descriptor. */
-static bool is_listed_elsewhere(const struct ask *a)
+static bool is_listed_elsewhere(const struct request *a)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
 	struct dlk_range rest = a->want, part;
@@ -385,7 +387,7 @@ static bool is_listed_elsewhere(const struct ask *a)
 }
 
 /* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
-static bool is_listed(const struct ask *a)
+static bool is_listed(const struct request *a)
 {
 	struct cover c = { .want = a->want };
 
@@ -395,7 +397,7 @@ static bool is_listed(const struct ask *a)
 
 /* --- Redis' part ---------------------------------------------------------- */
 
-static int ask_once(struct ask *a, bool proof)
+static int ask_once(struct request *a, bool proof)
 {
 	struct dlk_records_ask ask = {
 		.range = a->want,
@@ -422,7 +424,7 @@ static int ask_once(struct ask *a, bool proof)
  * Who shares the description is not dead: what it has there is not to be taken
  * over for nothing, when somebody else is in the way as well.
  */
-static int somebody_else(struct ask *a)
+static int somebody_else(struct request *a)
 {
 	/* Of a claim, it is when we were refused that counts (queue.h). */
 	const uint64_t asked_ns = a->s->answer.asked_ns;
@@ -449,13 +451,13 @@ static int somebody_else(struct ask *a)
  *
  * Each proof is one of its own moment: read the time, look at the lock.
  */
-static int ask_for_range(struct ask *a)
+static int ask_for_range(struct request *a)
 {
 	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
 	int err = ask_once(a, false);
 	bool older;
 
-	while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
+	while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
 	       dlk_now_ns() < until) {
 		a->since_ns = dlk_identity_since(dlk_now_ns());
 		if (!is_listed(a))
@@ -466,7 +468,7 @@ static int ask_for_range(struct ask *a)
 }
 
 /* Whatever an earlier try may have brought at Redis goes away again. */
-static void unsure(struct ask *a)
+static void unsure(struct request *a)
 {
 	if (a->own)
 		dlk_list_send(a->own, NULL);
@@ -474,10 +476,10 @@ static void unsure(struct ask *a)
 		dlk_release_token(a->rule, &a->lease);
 }
 
-static int name_owner(struct ask *a)
+static int name_owner(struct request *a)
 {
 	struct dlk_token t;
-	int err = dlk_ask_name(a);
+	int err = dlk_request_name(a);
 
 	a->attempt.unsure = false;
 	if (err)
@@ -492,7 +494,7 @@ static int name_owner(struct ask *a)
 	return 0;
 }
 
-static int ask_redis(struct ask *a)
+static int ask_redis(struct request *a)
 {
 	int err = name_owner(a);
 
@@ -507,7 +509,7 @@ static int ask_redis(struct ask *a)
 /* --- what is granted ------------------------------------------------------ */
 
 /* Not in the table yet. */
-static struct dlk_held *new_owner(const struct ask *a)
+static struct dlk_held *new_owner(const struct request *a)
 {
 	struct dlk_held *h = dlk_held_new(&a->lease);
 
@@ -535,7 +537,7 @@ static uint64_t count_from(struct dlk_held *h, uint64_t asked_ns, bool is_new)
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
-static int keep(struct ask *a)
+static int keep(struct request *a)
 {
 	const uint64_t asked = a->s->answer.asked_ns;
 	struct dlk_held *h;
@@ -566,15 +568,16 @@ static int keep(struct ask *a)
 }
 
 /* The server does not know the owner any more: what it holds is lost. */
-static enum acquire_event lost(struct ask *a)
+static enum acquire_event lost(struct request *a)
 {
 	if (a->own)
 		dlk_hold_lost(a->own,
 			      "the server does not know it any more; stop this "
 			      "program");
-	dlk_ask_line(a, DLK_ERROR,
-		     "what this process had of the file is not there any more",
-		     "", "; the call fails with ENOLCK");
+	dlk_request_line(
+		a, DLK_ERROR,
+		"what this process had of the file is not there any more", "",
+		"; the call fails with ENOLCK");
 	return EV_LOST;
 }
 
@@ -584,7 +587,7 @@ static enum acquire_event lost(struct ask *a)
  * The kernel's lock is in hand, and the name was made before this look at it:
  * an older lease of this host and file is of the program before.
  */
-static int ask_for_inherited(struct ask *a)
+static int ask_for_inherited(struct request *a)
 {
 	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
 	bool older;
@@ -595,13 +598,13 @@ static int ask_for_inherited(struct ask *a)
 			return ENDED;
 		err = ask_once(a, true);
 		a->since_ns = dlk_identity_since(dlk_now_ns());
-	} while (err == DLK_BUSY && dlk_ask_same_place(a, &older) &&
+	} while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
 		 dlk_now_ns() < until);
 	return err;
 }
 
 /* One range; and *refused, or what the call is to make of it. */
-static int adopt_range(struct ask *a, bool *refused)
+static int adopt_range(struct request *a, bool *refused)
 {
 	int err = name_owner(a);
 
@@ -615,15 +618,16 @@ static int adopt_range(struct ask *a, bool *refused)
 		lost(a);
 	if (err == DLK_BUSY) {
 		*refused = true;
-		dlk_ask_line(a, DLK_ERROR,
-			     "what this process held of the file before its "
-			     "execve(2) is LOST: ",
-			     "somebody else holds it", "; stop this program");
+		dlk_request_line(
+			a, DLK_ERROR,
+			"what this process held of the file before its "
+			"execve(2) is LOST: ",
+			"somebody else holds it", "; stop this program");
 	}
 	return err == DLK_BUSY || err == ENDED ? 0 : err;
 }
 
-static int adopt_all(struct ask *a, const struct dlk_ranges *kernel,
+static int adopt_all(struct request *a, const struct dlk_ranges *kernel,
 		     bool *refused)
 {
 	int err = 0;
@@ -651,10 +655,10 @@ static int adopt_all(struct ask *a, const struct dlk_ranges *kernel,
  *	refused, so
  *	READ 0-9 again
  */
-static int adopt(struct ask *a)
+static int adopt(struct request *a)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
-	struct ask mine = *a;
+	struct request mine = *a;
 	bool refused = false;
 	int err;
 
@@ -663,7 +667,7 @@ static int adopt(struct ask *a)
 	mine.acquire.wait = false;
 	mine.inherited = true;
 	mine.adopts = true;
-	mine.queue.claim = NULL;
+	mine.slot.claim = NULL;
 	dlk_kernel_own_records(&a->file, dlk_kernel_collect, &kernel);
 	err = adopt_all(&mine, &kernel, &refused);
 	dlk_ranges_free(&kernel);
@@ -692,7 +696,7 @@ static bool in_time(const struct dlk_held *h)
  * another process may have taken over, and given back, by the same description:
  * a weaker lock, that may not fail for Redis' sake, if the kernel says that.
  */
-static bool has_it(const struct ask *a)
+static bool has_it(const struct request *a)
 {
 	const bool shared = a->kind == DLK_OFD && dlk_shared(a->fd);
 	struct dlk_range rest = a->want, part;
@@ -705,7 +709,7 @@ static bool has_it(const struct ask *a)
 }
 
 /* (gate) A part weaker, or as it was. */
-static int weaken(struct ask *a)
+static int weaken(struct request *a)
 {
 	struct dlk_range was =
 		dlk_ranges_piece(granted(a), a->want.start, a->want.end);
@@ -721,20 +725,21 @@ static int weaken(struct ask *a)
 	return 0;
 }
 
-static int unlisted(struct ask *a)
+static int unlisted(struct request *a)
 {
 	restore_kernel(a);
-	dlk_ask_line(a, DLK_ERROR,
-		     "not asked: this file system (FUSE) keeps its locks to "
-		     "itself",
-		     "",
-		     "; the call fails with ENOLCK.  Mount it without lock "
-		     "forwarding");
+	dlk_request_line(
+		a, DLK_ERROR,
+		"not asked: this file system (FUSE) keeps its locks to "
+		"itself",
+		"",
+		"; the call fails with ENOLCK.  Mount it without lock "
+		"forwarding");
 	return -ENOLCK;
 }
 
 /* (gate) [KLOCK] */
-static enum acquire_event try_kernel(struct ask *a)
+static enum acquire_event try_kernel(struct request *a)
 {
 	int err;
 
@@ -752,7 +757,7 @@ static enum acquire_event try_kernel(struct ask *a)
 }
 
 /* What was asked for is granted by Redis. */
-static void finish(struct ask *a, bool weaker)
+static void finish(struct request *a, bool weaker)
 {
 	dlk_trace_call(a, "granted");
 	if (weaker && dlk_follow_is_there(a))
@@ -765,7 +770,7 @@ static void finish(struct ask *a, bool weaker)
 }
 
 /* (gate) [ASK] */
-static enum acquire_event ask(struct ask *a)
+static enum acquire_event ask(struct request *a)
 {
 	const uint64_t began = dlk_now_ns();
 	const bool weaker = weakens(a);
@@ -774,8 +779,8 @@ static enum acquire_event ask(struct ask *a)
 	if (weaker && a->own->coherent)
 		dlk_coherence_flush(a->fd);
 	err = ask_redis(a);
-	if (err >= 0 && a->queue.word == 'g')
-		a->queue.word = 0;
+	if (err >= 0 && a->slot.word == 'g')
+		a->slot.word = 0;
 	if (err == DLK_BUSY)
 		dlk_record_refused(a, began);
 	if (err == DLK_GONE)
@@ -788,14 +793,14 @@ static enum acquire_event ask(struct ask *a)
 }
 
 /* (gate) */
-static enum acquire_event rollback(struct ask *a)
+static enum acquire_event rollback(struct request *a)
 {
 	restore_kernel(a);
 	return EV_OK;
 }
 
 /* The search for deadlocks leaves our own lease out. */
-static void note_random(struct ask *a)
+static void note_random(struct request *a)
 {
 	a->own_random[0] = '\0';
 	if (a->own)
@@ -807,7 +812,7 @@ static void note_random(struct ask *a)
  * Does the kernel still have the process's first range?  An OFD lock would meet
  * it; its own list takes as long as there are locks in it.
  */
-static bool first_is_there(const struct ask *a)
+static bool first_is_there(const struct request *a)
 {
 	struct dlk_range first = { .type = DLK_WRITE };
 	struct flock64 l = { 0 };
@@ -837,14 +842,14 @@ static bool first_is_there(const struct ask *a)
  * An OFD lock ends with its last descriptor: only the next description by that
  * number can be taken for its own, and its list takes long to read.
  */
-static void forget_ended(struct ask *a)
+static void forget_ended(struct request *a)
 {
 	if (!a->own ||
 	    (a->kind == DLK_OFD && !dlk_is_delegated(a->own) && !has_it(a)) ||
 	    first_is_there(a) || dlk_record_compare(a->own) != 0)
 		return;
 	dlk_lock_ended(a->own);
-	dlk_ask_let_go(a);
+	dlk_request_let_go(a);
 }
 
 static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
@@ -856,17 +861,17 @@ static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
 /* A handler is about to run, and the call may never come back. */
 static void away(void *arg)
 {
-	struct ask *a = arg;
+	struct request *a = arg;
 
 	dlk_queue_away(a);
-	dlk_ask_empty_hands(a);
+	dlk_request_empty_hands(a);
 }
 
 /*
  * What the kernel has granted already must be given back inside: then no signal
  * is let in.
  */
-static enum acquire_event enter(struct ask *a)
+static enum acquire_event enter(struct request *a)
 {
 	struct dlk_call *call = a->acquire.in_hand ? NULL : a->call;
 	const int err = dlk_gate_enter(call, &a->file, away, a);
@@ -874,7 +879,7 @@ static enum acquire_event enter(struct ask *a)
 
 	if (a->s)
 		return err ? dlk_event_error(a, err) : EV_OK;
-	then = dlk_ask_fill_hands(a, err);
+	then = dlk_request_fill_hands(a, err);
 	if (!then)
 		then = dlk_follow_up(a);
 	if (!err && then)
@@ -882,15 +887,15 @@ static enum acquire_event enter(struct ask *a)
 	return dlk_event_of_place(a, then);
 }
 
-static void leave(struct ask *a)
+static void leave(struct request *a)
 {
-	dlk_ask_let_go(a);
+	dlk_request_let_go(a);
 	dlk_gate_leave(&a->file);
 	a->lease = a->by_path; /* the owner's own may be gone now */
 }
 
 /* (gate) */
-static enum acquire_event prepare(struct ask *a)
+static enum acquire_event prepare(struct request *a)
 {
 	int err;
 
@@ -911,21 +916,21 @@ enum { GRANTED_MS = 20 };
  * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
  * is refused; or a program that knows nothing of us.
  */
-static bool passes_soon(const struct ask *a)
+static bool passes_soon(const struct request *a)
 {
-	if (!a->queue.word || dlk_acquire_has_waited(&a->acquire, dlk_now_ns(),
-						     1, GRANTED_MS * DLK_MS))
+	if (!a->slot.word || dlk_acquire_has_waited(&a->acquire, dlk_now_ns(),
+						    1, GRANTED_MS * DLK_MS))
 		return false;
 	dlk_pause_ns(DLK_MS / 10);
 	return true;
 }
 
-static bool is_tentative(struct ask *a)
+static bool is_tentative(struct request *a)
 {
 	return a->acquire.wait ? passes_soon(a) : dlk_record_is_by_asker(a);
 }
 
-static enum acquire_event closes_cycle(struct ask *a)
+static enum acquire_event closes_cycle(struct request *a)
 {
 	if (dlk_deadlock_check(a) < 0)
 		return EV_DEADLOCK;
@@ -936,7 +941,7 @@ static enum acquire_event closes_cycle(struct ask *a)
  * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
  * owner has come to something by another thread, so that it is to ask again; 0.
  */
-static int look_around(struct ask *a)
+static int look_around(struct request *a)
 {
 	int err = dlk_deadlock_check(a);
 	bool news;
@@ -947,7 +952,7 @@ static int look_around(struct ask *a)
 	news = a->own &&
 	       (has_it(a) || memcmp(a->own->lease.token + sizeof("dlock1"),
 				    a->own_random, DLK_RANDOM_LEN) != 0);
-	dlk_ask_let_go(a);
+	dlk_request_let_go(a);
 	dlk_gate_leave(&a->file);
 	return news ? 't' : 0;
 }
@@ -980,7 +985,7 @@ static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
 		dlk_list_send(h, &range);
 }
 
-static int unlock_records(struct ask *a)
+static int unlock_records(struct request *a)
 {
 	int err;
 
@@ -988,7 +993,7 @@ static int unlock_records(struct ask *a)
 	dlk_gate_enter(a->call, &a->file, away, a);
 	/* A handler has run. */
 	if (!a->s) {
-		dlk_ask_fill_hands(a, 0);
+		dlk_request_fill_hands(a, 0);
 		if (dlk_follow_moved(a)) {
 			dlk_gate_leave(&a->file);
 			return a->s ? DLK_OTHER_FILE : -ENOLCK;
@@ -1000,15 +1005,15 @@ static int unlock_records(struct ask *a)
 	if (a->own)
 		give_up(a->own, a->fd, a->want);
 	err = set_kernel(a, &a->want);
-	dlk_ask_let_go(a);
+	dlk_request_let_go(a);
 	dlk_gate_leave(&a->file);
 	return err;
 }
 
 /* The key, and what goes with it. */
-static int begin(struct ask *a)
+static int begin(struct request *a)
 {
-	int err = dlk_ask_begin(a, RECORDS);
+	int err = dlk_request_begin(a, RECORDS);
 	ssize_t n;
 
 	if (err)
@@ -1027,7 +1032,7 @@ static int begin(struct ask *a)
 	 (a)->lease.places =                                                   \
 		 on_stack((a)->lease.places, (a)->lease.places_len))
 
-static int lock_managed(struct ask *a)
+static int lock_managed(struct request *a)
 {
 	char claim[DLK_TOKEN_MAX];
 	int err = begin(a);
@@ -1036,13 +1041,13 @@ static int lock_managed(struct ask *a)
 		return err;
 	hold_key(a);
 	dlk_follow_threads(a);
-	a->queue.claim = claim;
+	a->slot.claim = claim;
 	a->by_path = a->lease;
 	/* Before the kernel's lock, which would be taken for one. */
 	a->inherited = a->lease.fair && dlk_inherited_any();
 	err = dlk_engine_run(a, &record_kind);
 	dlk_queue_end(a);
-	a->queue.claim = NULL;
+	a->slot.claim = NULL;
 	dlk_deadlock_end(a);
 	return err;
 }
@@ -1104,7 +1109,7 @@ static bool is_lock(const struct flock64 *lock)
 	return lock->l_type == F_RDLCK || lock->l_type == F_WRLCK;
 }
 
-static int get_managed(struct ask *a, struct flock64 *lock)
+static int get_managed(struct request *a, struct flock64 *lock)
 {
 	int err = begin(a);
 
@@ -1114,7 +1119,7 @@ static int get_managed(struct ask *a, struct flock64 *lock)
 	return dlk_record_get(a, lock);
 }
 
-static int unlock_managed(struct ask *a)
+static int unlock_managed(struct request *a)
 {
 	if (dlk_inherited_on(&a->file) && begin(a) == 0)
 		hold_key(a);
@@ -1123,7 +1128,7 @@ static int unlock_managed(struct ask *a)
 	return unlock_records(a);
 }
 
-static int act(struct ask *a, int cmd, struct flock64 *lock)
+static int act(struct request *a, int cmd, struct flock64 *lock)
 {
 	if (is_question(cmd))
 		return get_managed(a, lock);
@@ -1135,7 +1140,7 @@ static int act(struct ask *a, int cmd, struct flock64 *lock)
 }
 
 /* The path is a rule's: the kernel may still have something to say first. */
-static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
+static int on_rule(struct request *a, int cmd, struct flock64 *lock)
 {
 	struct flock64 copy;
 	int err;
@@ -1157,11 +1162,11 @@ static int on_rule(struct ask *a, int cmd, struct flock64 *lock)
 }
 
 /* The file that the descriptor has now. */
-static int on_file(struct ask *a, int cmd, struct flock64 *lock)
+static int on_file(struct request *a, int cmd, struct flock64 *lock)
 {
 	int err;
 
-	*a = (struct ask){
+	*a = (struct request){
 		.call = a->call,
 		.name = a->name,
 		.fd = a->fd,
@@ -1180,7 +1185,7 @@ static int on_file(struct ask *a, int cmd, struct flock64 *lock)
 int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	       struct flock64 *lock)
 {
-	struct ask a = {
+	struct request a = {
 		.call = call, .name = name, .fd = fd, .program_fd = fd
 	};
 	int err;
@@ -1191,7 +1196,7 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	if (dlk_path_cache_has(fd))
 		return DLK_PASS;
 	dlk_enter(call);
-	err = dlk_ask_fill_hands(&a, 0);
+	err = dlk_request_fill_hands(&a, 0);
 	if (!a.s)
 		dlk_log(DLK_ERROR, name, ": fails with ENOLCK: no memory",
 			NULL);
@@ -1199,7 +1204,7 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 		err = on_file(&a, cmd, lock);
 	while (err == DLK_OTHER_FILE)
 		err = on_file(&a, cmd, lock);
-	dlk_ask_end(&a);
+	dlk_request_end(&a);
 	if (a.rule)
 		dlk_thread_catch_up();
 	dlk_leave(call);

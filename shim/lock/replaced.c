@@ -31,7 +31,7 @@
 /* A hold of the key, by another file. */
 static bool is_in_way(const struct dlk_held *h, const void *arg)
 {
-	const struct ask *a = arg;
+	const struct request *a = arg;
 
 	return dlk_hold_is_held(h) && h->rule->redis == a->rule->redis &&
 	       h->lease.key_len == a->lease.key_len &&
@@ -40,14 +40,14 @@ static bool is_in_way(const struct dlk_held *h, const void *arg)
 }
 
 /* Would the kernel, too, have two locks of one file wait for each other? */
-static bool waits_as_bare(const struct ask *a, const struct dlk_held *h)
+static bool waits_as_bare(const struct request *a, const struct dlk_held *h)
 {
 	return dlk_key_by_inode(a->rule->key) &&
 	       (a->kind != DLK_POSIX || h->kind != DLK_POSIX);
 }
 
 /* (pinned) 1 it is in our way; 0 it is not; -1 its lock has ended. */
-static int judge_records(const struct ask *a, struct dlk_held *h)
+static int judge_records(const struct request *a, struct dlk_held *h)
 {
 	bool conflicts;
 	int there;
@@ -61,17 +61,18 @@ static int judge_records(const struct ask *a, struct dlk_held *h)
 }
 
 /* A shadow was removed under its lock, and another one is locked now. */
-static bool is_same_by_shadows(const struct ask *a, const struct dlk_held *h)
+static bool is_same_by_shadows(const struct request *a,
+			       const struct dlk_held *h)
 {
 	struct dlk_file ours, its;
 
-	return dlk_ask_by_shadow(a) && h->program_fd >= 0 &&
+	return dlk_request_by_shadow(a) && h->program_fd >= 0 &&
 	       dlk_kernel_file(a->program_fd, &ours) == 0 &&
 	       dlk_kernel_file(h->program_fd, &its) == 0 &&
 	       dlk_same_file(&ours, &its);
 }
 
-static int judge(const struct ask *a, struct dlk_held *h)
+static int judge(const struct request *a, struct dlk_held *h)
 {
 	if (waits_as_bare(a, h) || is_same_by_shadows(a, h))
 		return 0;
@@ -82,7 +83,7 @@ static int judge(const struct ask *a, struct dlk_held *h)
 	return dlk_lock_is_there(h) == 0 ? -1 : 1;
 }
 
-static void say(const struct ask *a, struct dlk_held *h)
+static void say(const struct request *a, struct dlk_held *h)
 {
 	char number[24];
 	struct dlk_text t;
@@ -92,17 +93,17 @@ static void say(const struct ask *a, struct dlk_held *h)
 	h->told_replaced = true;
 	dlk_text_init(&t, number, sizeof(number));
 	dlk_text_i64(&t, h->program_fd >= 0 ? h->program_fd : h->fd);
-	dlk_ask_line(a, DLK_WARNING,
-		     "this process itself holds the key, by descriptor ",
-		     number,
-		     a->acquire.wait
-			     ? ", which is of another file (was it renamed or "
-			       "replaced?); the call fails with EDEADLK"
-			     : ", which is of another file (was it renamed or "
-			       "replaced?); the call fails with EAGAIN");
+	dlk_request_line(
+		a, DLK_WARNING,
+		"this process itself holds the key, by descriptor ", number,
+		a->acquire.wait
+			? ", which is of another file (was it renamed or "
+			  "replaced?); the call fails with EDEADLK"
+			: ", which is of another file (was it renamed or "
+			  "replaced?); the call fails with EAGAIN");
 }
 
-int dlk_ask_replaced(struct ask *a)
+int dlk_request_replaced(struct request *a)
 {
 	struct dlk_held *h = NULL;
 	int verdict = 0;

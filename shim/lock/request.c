@@ -32,8 +32,8 @@ enum { PATIENCE_MS = 200 };
 
 /* --- messages ------------------------------------------------------------- */
 
-void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
-		  const char *why, const char *then)
+void dlk_request_line(const struct request *a, enum dlk_level level,
+		      const char *what, const char *why, const char *then)
 {
 	ssize_t n =
 		dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path));
@@ -56,7 +56,7 @@ void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
 	dlk_line_end(&l);
 }
 
-static void add_wanted(struct dlk_text *t, const struct ask *a)
+static void add_wanted(struct dlk_text *t, const struct request *a)
 {
 	if (a->kind == DLK_FLOCK)
 		dlk_text_str(t, a->mode == LOCK_EX ? " EX" : " SH");
@@ -65,7 +65,7 @@ static void add_wanted(struct dlk_text *t, const struct ask *a)
 }
 
 /* The call, what it wants, and what else there is to say of it. */
-static void trace(const struct ask *a, const char *what, const char *more,
+static void trace(const struct request *a, const char *what, const char *more,
 		  const char *who)
 {
 	char text[256];
@@ -75,21 +75,21 @@ static void trace(const struct ask *a, const char *what, const char *more,
 	dlk_text_str(&t, what);
 	add_wanted(&t, a);
 	dlk_text_str(&t, more);
-	dlk_ask_line(a, DLK_DEBUG, text, who, "");
+	dlk_request_line(a, DLK_DEBUG, text, who, "");
 }
 
-static bool is_traced(const struct ask *a)
+static bool is_traced(const struct request *a)
 {
 	return dlk_log_wants(DLK_DEBUG) && a->s;
 }
 
-void dlk_trace_call(const struct ask *a, const char *what)
+void dlk_trace_call(const struct request *a, const char *what)
 {
 	if (is_traced(a))
 		trace(a, what, "", "");
 }
 
-void dlk_trace_wait(const struct ask *a, const char *what)
+void dlk_trace_wait(const struct request *a, const char *what)
 {
 	if (is_traced(a))
 		trace(a, what, ", held by ", a->s->answer.holder);
@@ -98,7 +98,7 @@ void dlk_trace_wait(const struct ask *a, const char *what)
 /* --- the beginning ------------------------------------------------------ */
 
 /* Where a file has no inode number in common, its key is nobody else's. */
-static int name_inode(const struct ask *a, char *inode)
+static int name_inode(const struct request *a, char *inode)
 {
 	char why[DLK_INODE_WHY_MAX];
 	struct dlk_line l;
@@ -120,7 +120,7 @@ static int name_inode(const struct ask *a, char *inode)
 	return -ENOLCK;
 }
 
-static int expand_key(struct ask *a, const char *suffix)
+static int expand_key(struct request *a, const char *suffix)
 {
 	const size_t more = strlen(suffix);
 	char inode[DLK_INODE_MAX];
@@ -137,7 +137,7 @@ static int expand_key(struct ask *a, const char *suffix)
 	return 0;
 }
 
-int dlk_ask_begin(struct ask *a, const char *suffix)
+int dlk_request_begin(struct request *a, const char *suffix)
 {
 	int err = expand_key(a, suffix);
 
@@ -151,8 +151,8 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 	if (a->store->connect_timeout_ms < PATIENCE_MS)
 		a->attempt.timeout_ns = a->store->connect_timeout_ms * DLK_MS;
 	if (a->store->fault) {
-		dlk_ask_line(a, DLK_ERROR, a->store->fault, "",
-			     "; the call fails with ENOLCK");
+		dlk_request_line(a, DLK_ERROR, a->store->fault, "",
+				 "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
 	if (dlk_kernel_file(a->fd, &a->file) < 0)
@@ -163,7 +163,8 @@ int dlk_ask_begin(struct ask *a, const char *suffix)
 
 /* --- asking --------------------------------------------------------------- */
 
-ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size)
+ssize_t dlk_request_token(struct request *a, uint64_t since_ns, char *buf,
+			  size_t size)
 {
 	const char *path = NULL;
 
@@ -174,10 +175,10 @@ ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size)
 				  a->kind == DLK_POSIX, buf, size);
 }
 
-int dlk_ask_new_token(struct ask *a)
+int dlk_request_new_token(struct request *a)
 {
-	ssize_t n = dlk_ask_token(a, dlk_now_ns(), a->s->token,
-				  sizeof(a->s->token));
+	ssize_t n = dlk_request_token(a, dlk_now_ns(), a->s->token,
+				      sizeof(a->s->token));
 
 	if (n < 0)
 		return (int)n;
@@ -187,28 +188,28 @@ int dlk_ask_new_token(struct ask *a)
 }
 
 /* The token of what the owner holds, or a new one. */
-int dlk_ask_name(struct ask *a)
+int dlk_request_name(struct request *a)
 {
 	if (!a->own)
-		return dlk_ask_new_token(a);
+		return dlk_request_new_token(a);
 	a->lease = a->own->lease;
 	memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
 	return 0;
 }
 
-void dlk_ask_let_go(struct ask *a)
+void dlk_request_let_go(struct request *a)
 {
 	if (a->own)
 		dlk_unpin(a->own);
 	a->own = NULL;
 }
 
-bool dlk_overtakes(const struct ask *a)
+bool dlk_overtakes(const struct request *a)
 {
 	return a->lease.fair && (dlk_any_held() || a->inherited);
 }
 
-bool dlk_ask_same_place(const struct ask *a, bool *older)
+bool dlk_request_same_place(const struct request *a, bool *older)
 {
 	struct dlk_token ours, theirs;
 
@@ -223,7 +224,7 @@ bool dlk_ask_same_place(const struct ask *a, bool *older)
 	return true;
 }
 
-bool dlk_ask_is_by_lease(const struct ask *a)
+bool dlk_request_is_by_lease(const struct request *a)
 {
 	return strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
 }
@@ -233,7 +234,7 @@ bool dlk_ask_is_by_lease(const struct ask *a)
  * slow, or one of us is.  The next question is given longer: to ask the same
  * with the same patience, until the timeout, would only fail more often.
  */
-static void be_patient(struct ask *a, uint64_t ping_ns)
+static void be_patient(struct request *a, uint64_t ping_ns)
 {
 	a->attempt.timeout_ns *= 2;
 	if (a->attempt.timeout_ns < 4 * ping_ns)
@@ -247,7 +248,7 @@ static void be_patient(struct ask *a, uint64_t ping_ns)
  * callers of this host would wait out an unreachable Redis one after the
  * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
  */
-int dlk_ask_ping(struct ask *a)
+int dlk_request_ping(struct request *a)
 {
 	const uint64_t began = dlk_now_ns();
 	uint64_t by = began + a->store->connect_timeout_ms * DLK_MS;
@@ -275,20 +276,20 @@ int dlk_ask_ping(struct ask *a)
 
 /* --- waiting -------------------------------------------------------------- */
 
-void dlk_ask_empty_hands(struct ask *a)
+void dlk_request_empty_hands(struct request *a)
 {
 	dlk_follow(a);
 	dlk_scratch_put(a->s);
 	a->s = NULL;
 }
 
-int dlk_ask_fill_hands(struct ask *a, int err)
+int dlk_request_fill_hands(struct request *a, int err)
 {
 	a->s = dlk_scratch_get();
 	return a->s ? err : -ENOLCK;
 }
 
-void dlk_ask_end(struct ask *a)
+void dlk_request_end(struct request *a)
 {
 	dlk_scratch_put(a->s);
 	a->s = NULL;

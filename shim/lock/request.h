@@ -4,11 +4,11 @@
  * the file's rule, the bounded patience with a Redis that does not answer
  * (DESIGN L8), the pauses between two attempts, and what the log says.
  *
- * The calling thread alone uses an ask, between dlk_enter() and dlk_leave();
+ * The calling thread alone uses a request, between dlk_enter() and dlk_leave();
  * no kernel lock of the call's own is held over a pause (L1).
  */
-#ifndef DLK_ASK_H
-#define DLK_ASK_H
+#ifndef DLK_REQUEST_H
+#define DLK_REQUEST_H
 
 #include "os/log.h"
 #include "lease/ranges.h"
@@ -22,10 +22,8 @@
 struct dlk_followed; /* follow.h */
 struct lock_kind;    /* engine.h */
 
-struct ask;
-
 /* A call's place in the queue at Redis (wait_slot.c, wait.c). */
-struct queued {
+struct wait_slot {
 	struct dlk_waiter waiter;
 	char *claim; /* DLK_TOKEN_MAX bytes of the caller's stack, or NULL: it
 			never queues */
@@ -57,7 +55,7 @@ struct flock_look {
 };
 
 /* One lock call. */
-struct ask {
+struct request {
 	struct dlk_call *call;
 	const char *name; /* of the call: "flock", "fcntl", "lockf" */
 	int program_fd;
@@ -80,7 +78,7 @@ struct ask {
 	int err;           /* EV_ERROR, EV_BUSY: what the call returns */
 	uint64_t asked_ns; /* when its last question began */
 
-	struct queued queue;
+	struct wait_slot slot;
 
 	struct dlk_followed
 		*followed; /* of the program's descriptor, or NULL */
@@ -131,7 +129,7 @@ struct ask {
 };
 
 /* It is a shadow that the kernel locks. */
-static inline bool dlk_ask_by_shadow(const struct ask *a)
+static inline bool dlk_request_by_shadow(const struct request *a)
 {
 	return a->fd != a->program_fd;
 }
@@ -155,57 +153,58 @@ bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
  * What follows from the rule and the path: the key with a suffix, ttl,
  * patience, the file.  0, -ENOLCK (said in the log), -EBADF.
  */
-int dlk_ask_begin(struct ask *a, const char *suffix);
+int dlk_request_begin(struct request *a, const char *suffix);
 
 /* 'flock "PATH" (key "KEY"): redis "NAME" at SERVER: ' what why then */
-void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
-		  const char *why, const char *then);
+void dlk_request_line(const struct request *a, enum dlk_level level,
+		      const char *what, const char *why, const char *then);
 
 /*
  * DLOCK_LOG=debug: what becomes of a call that holds its scratch, "granted",
  * "waits for"; and who is in its way, by Redis' last answer.
  */
-void dlk_trace_call(const struct ask *a, const char *what);
-void dlk_trace_wait(const struct ask *a, const char *what);
+void dlk_trace_call(const struct request *a, const char *what);
+void dlk_trace_wait(const struct request *a, const char *what);
 
 /*
  * The text of a token for a lock granted at since_ns, with the path where the
  * key does not tell it; its length, or -errno.  Uses a->s->path.
  */
-ssize_t dlk_ask_token(struct ask *a, uint64_t since_ns, char *buf, size_t size);
+ssize_t dlk_request_token(struct request *a, uint64_t since_ns, char *buf,
+			  size_t size);
 
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
-int dlk_ask_new_token(struct ask *a);
+int dlk_request_new_token(struct request *a);
 /* For a->lease the token of what the owner holds, or a new one: 0, -errno. */
-int dlk_ask_name(struct ask *a);
+int dlk_request_name(struct request *a);
 /* Unpin a->own. */
-void dlk_ask_let_go(struct ask *a);
+void dlk_request_let_go(struct request *a);
 /*
  * Where the rule is fair: does this process hold a lock, of whatever kind and
  * file?  Then it may be in the way of those whom it would wait for.
  */
-bool dlk_overtakes(const struct ask *a);
+bool dlk_overtakes(const struct request *a);
 
 /* Is it a lease of dlock's that is in our way (a->s->answer)? */
-bool dlk_ask_is_by_lease(const struct ask *a);
+bool dlk_request_is_by_lease(const struct request *a);
 
 /* Is the lease in our way one of this host and file?  And an older one? */
-bool dlk_ask_same_place(const struct ask *a, bool *older);
+bool dlk_request_same_place(const struct request *a, bool *older);
 
 /*
  * A waiting call may never come back (signals.c), so what it has in hand goes
  * first; the key is on its stack, all else is had anew.  fill gives `err`, or
  * -ENOLCK without memory: then a->s is NULL.
  */
-void dlk_ask_empty_hands(struct ask *a);
-int dlk_ask_fill_hands(struct ask *a, int err);
+void dlk_request_empty_hands(struct request *a);
+int dlk_request_fill_hands(struct request *a, int err);
 /* The call is over. */
-void dlk_ask_end(struct ask *a);
+void dlk_request_end(struct request *a);
 
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in
  * hand.  0 or -errno.
  */
-int dlk_ask_ping(struct ask *a);
+int dlk_request_ping(struct request *a);
 
 #endif

@@ -58,20 +58,20 @@ static __thread struct {
 
 static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
 
-static _Atomic uint64_t *refusal_of(const struct ask *a)
+static _Atomic uint64_t *refusal_of(const struct request *a)
 {
 	return &refused_until_ns[(dlk_node(&a->file) ^ a->file.dev) % REFUSALS];
 }
 
 /* Redis refused; `began_ns` is when it was asked. */
-void dlk_record_refused(const struct ask *a, uint64_t began_ns)
+void dlk_record_refused(const struct request *a, uint64_t began_ns)
 {
 	const uint64_t now = dlk_now_ns();
 
 	atomic_store(refusal_of(a), now + 16 * (now - began_ns));
 }
 
-static int find(struct ask *a)
+static int find(struct request *a)
 {
 	return a->store->ops->find_conflict(a->store, &a->attempt, &a->lease,
 					    &a->want, a->since_ns,
@@ -82,18 +82,19 @@ static int find(struct ask *a)
  * For an answer that is what the call returns: once more, for the lease may
  * have been given back a moment ago (DESIGN 11.9).
  */
-static int find_surely(struct ask *a)
+static int find_surely(struct request *a)
 {
 	const int err = find(a);
 
-	if (err != DLK_BUSY || a->acquire.repeated || !dlk_ask_is_by_lease(a))
+	if (err != DLK_BUSY || a->acquire.repeated ||
+	    !dlk_request_is_by_lease(a))
 		return err;
 	a->acquire.repeated = true;
 	return find(a);
 }
 
 /* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
-static int ask_kernel(struct ask *a, struct flock64 *lock)
+static int ask_kernel(struct request *a, struct flock64 *lock)
 {
 	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
 
@@ -101,7 +102,7 @@ static int ask_kernel(struct ask *a, struct flock64 *lock)
 	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
 }
 
-static int ask_kernel_of_want(struct ask *a, struct flock64 *lock)
+static int ask_kernel_of_want(struct request *a, struct flock64 *lock)
 {
 	*lock = (struct flock64){ 0 };
 	dlk_range_to(&a->want, lock);
@@ -112,7 +113,7 @@ static int ask_kernel_of_want(struct ask *a, struct flock64 *lock)
  * (gate) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One who
  * shares our description may be there under another token: not by this.
  */
-int dlk_record_ask_first(struct ask *a)
+int dlk_record_ask_first(struct request *a)
 {
 	const uint64_t began = dlk_now_ns();
 	struct flock64 lock;
@@ -122,16 +123,16 @@ int dlk_record_ask_first(struct ask *a)
 	if (a->acquire.wait || began >= atomic_load(refusal_of(a)) ||
 	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
 		return 0;
-	err = dlk_ask_name(a);
+	err = dlk_request_name(a);
 	if (!err)
 		err = find(a);
-	if (err != DLK_BUSY || dlk_ask_same_place(a, &older))
+	if (err != DLK_BUSY || dlk_request_same_place(a, &older))
 		return err < 0 ? err : 0;
 	dlk_record_refused(a, began);
 	return err;
 }
 
-static bool is_stranger(const struct ask *a, const struct flock64 *lock)
+static bool is_stranger(const struct request *a, const struct flock64 *lock)
 {
 	return dlk_now_ns() < stranger.until_ns &&
 	       dlk_same_file(&a->file, &stranger.file) &&
@@ -142,8 +143,8 @@ static bool is_stranger(const struct ask *a, const struct flock64 *lock)
 }
 
 /* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
-static int ask_redis_who(struct ask *a, uint64_t since_ns,
-			 int (*question)(struct ask *a))
+static int ask_redis_who(struct request *a, uint64_t since_ns,
+			 int (*question)(struct request *a))
 {
 	const struct dlk_lease by_path = a->lease;
 	const uint64_t asked_ns = a->since_ns; /* our kernel */
@@ -151,16 +152,16 @@ static int ask_redis_who(struct ask *a, uint64_t since_ns,
 
 	a->since_ns = since_ns;
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	err = dlk_ask_name(a);
+	err = dlk_request_name(a);
 	if (!err)
 		err = question(a);
-	dlk_ask_let_go(a);
+	dlk_request_let_go(a);
 	a->lease = by_path;
 	a->since_ns = asked_ns;
 	return err;
 }
 
-static bool is_preloaded(const struct ask *a, pid_t pid)
+static bool is_preloaded(const struct request *a, pid_t pid)
 {
 	const uint64_t looked_ns = a->acquire.holders.first_ns;
 
@@ -172,7 +173,7 @@ static bool is_preloaded(const struct ask *a, pid_t pid)
 	return slow.is;
 }
 
-static bool is_too_slow(const struct ask *a, pid_t pid, uint64_t ns)
+static bool is_too_slow(const struct request *a, pid_t pid, uint64_t ns)
 {
 	if (a->acquire.holders.n < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
 		return false;
@@ -180,7 +181,7 @@ static bool is_too_slow(const struct ask *a, pid_t pid, uint64_t ns)
 }
 
 /* The kernel has refused, by this lock: may its owner be one who only asks? */
-static bool may_only_ask(struct ask *a, const struct flock64 *lock)
+static bool may_only_ask(struct request *a, const struct flock64 *lock)
 {
 	const uint64_t first = a->acquire.holders.first_ns;
 	uint64_t now = dlk_now_ns();
@@ -204,7 +205,7 @@ static bool may_only_ask(struct ask *a, const struct flock64 *lock)
 }
 
 /* Each look costs a question to Redis. */
-static void pause_for(const struct ask *a)
+static void pause_for(const struct request *a)
 {
 	bool slowly = dlk_acquire_has_waited(&a->acquire, dlk_now_ns(), 1,
 					     ASKER_MS * DLK_MS);
@@ -212,7 +213,7 @@ static void pause_for(const struct ask *a)
 	dlk_pause_ns(slowly ? 2 * DLK_MS : DLK_MS / 10);
 }
 
-bool dlk_record_is_by_asker(struct ask *a)
+bool dlk_record_is_by_asker(struct request *a)
 {
 	struct flock64 lock;
 
@@ -238,12 +239,12 @@ bool dlk_record_is_by_asker(struct ask *a)
  * Whatever was on its way to Redis has its answer before ours, or is given up
  * as soon.
  */
-enum acquire_event dlk_record_doubt(struct ask *a)
+enum acquire_event dlk_record_doubt(struct request *a)
 {
 	int err;
 
 	ask_redis_who(a, 0, find);
-	err = dlk_ask_pause(a, DLK_MS);
+	err = dlk_request_pause(a, DLK_MS);
 	return err ? dlk_event_error(a, err) : EV_OK;
 }
 
@@ -253,7 +254,7 @@ enum acquire_event dlk_record_doubt(struct ask *a)
  * Who holds it on another host?  A question is a call that needs nothing of
  * the kernel, and has what it wants when there is an answer: a->err.
  */
-static enum acquire_event ask_about(struct ask *a)
+static enum acquire_event ask_about(struct request *a)
 {
 	const int err = ask_redis_who(a, a->since_ns, find_surely);
 
@@ -263,7 +264,7 @@ static enum acquire_event ask_about(struct ask *a)
 	return EV_OK;
 }
 
-static enum acquire_event has_asked(struct ask *a)
+static enum acquire_event has_asked(struct request *a)
 {
 	(void)a;
 	return EV_COVERED;
@@ -275,14 +276,14 @@ static const struct lock_kind question_kind = {
 };
 
 /* DLK_BUSY with the answer, 0, -errno. */
-static int ask_who(struct ask *a)
+static int ask_who(struct request *a)
 {
 	const int err = dlk_engine_run(a, &question_kind);
 
 	return err ? err : a->err;
 }
 
-static void tell_who(const struct ask *a, struct flock64 *lock)
+static void tell_who(const struct request *a, struct flock64 *lock)
 {
 	const struct dlk_answer *answer = &a->s->answer;
 	struct dlk_token t;
@@ -293,7 +294,7 @@ static void tell_who(const struct ask *a, struct flock64 *lock)
 		lock->l_pid = -(pid_t)t.pid;
 }
 
-static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
+static int ask_kernel_past_askers(struct request *a, struct flock64 *lock)
 {
 	const struct flock64 asked = *lock;
 	int err;
@@ -311,7 +312,7 @@ static int ask_kernel_past_askers(struct ask *a, struct flock64 *lock)
 }
 
 /* The kernel has named one of this host. */
-static bool starts_before(const struct ask *a, const struct flock64 *lock)
+static bool starts_before(const struct request *a, const struct flock64 *lock)
 {
 	return a->s->answer.range.start < (uint64_t)lock->l_start;
 }
@@ -323,7 +324,7 @@ static bool starts_before(const struct ask *a, const struct flock64 *lock)
  * kernel, has ended; or the kernel has named another of that; or it is ours,
  * under a name that we do not know (exec, fork).
  */
-int dlk_record_get(struct ask *a, struct flock64 *lock)
+int dlk_record_get(struct request *a, struct flock64 *lock)
 {
 	const short type = lock->l_type;
 	int err = ask_kernel_past_askers(a, lock);

@@ -38,7 +38,7 @@ enum { ALONE_MS = 20 };
 
 /* --- a pause -------------------------------------------------------------- */
 
-void dlk_ask_young_line(struct ask *a)
+void dlk_request_young_line(struct request *a)
 {
 	char text[32];
 	struct dlk_text t;
@@ -48,20 +48,20 @@ void dlk_ask_young_line(struct ask *a)
 	a->told_young = true;
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_i64(&t, a->s->answer.left_ms);
-	dlk_ask_line(a, DLK_WARNING,
-		     "it was restarted and grants nothing for "
-		     "another ",
-		     text,
-		     a->acquire.wait
-			     ? " ms (restart_delay); waiting"
-			     : " ms (restart_delay); fails with ENOLCK");
+	dlk_request_line(a, DLK_WARNING,
+			 "it was restarted and grants nothing for "
+			 "another ",
+			 text,
+			 a->acquire.wait
+				 ? " ms (restart_delay); waiting"
+				 : " ms (restart_delay); fails with ENOLCK");
 }
 
-int dlk_ask_pause(struct ask *a, uint64_t ns)
+int dlk_request_pause(struct request *a, uint64_t ns)
 {
 	dlk_queue_away(a);
-	dlk_ask_empty_hands(a);
-	return dlk_ask_fill_hands(a, dlk_sleep(a->call, ns));
+	dlk_request_empty_hands(a);
+	return dlk_request_fill_hands(a, dlk_sleep(a->call, ns));
 }
 
 /* --- in the queue --------------------------------------------------------- */
@@ -72,9 +72,9 @@ int dlk_ask_pause(struct ask *a, uint64_t ns)
  * seldom hardly ever finds it free.  So 2 ms, and 1/256 of the time waited, for
  * the first one; who is behind it has nothing to find yet.
  */
-static uint64_t look_ns(struct ask *a, uint32_t random)
+static uint64_t look_ns(struct request *a, uint32_t random)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	if (!a->lease.interop)
 		return q->pause_ns = dlk_backoff_ns(q->pause_ns, 0, random);
@@ -92,10 +92,10 @@ static uint64_t look_ns(struct ask *a, uint32_t random)
  * the first one at once, the others later, by how many are ahead of them.  A
  * holder that is none of ours wakes nobody, and nobody wakes who is deaf.
  */
-static uint64_t pause_ns(struct ask *a)
+static uint64_t pause_ns(struct request *a)
 {
 	const struct dlk_answer *answer = &a->s->answer;
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	int64_t ahead = q->waiter.ahead < 50 ? q->waiter.ahead : 50;
 	uint64_t pause = q->waiter.life_ms * DLK_MS / 4, end;
 	uint32_t random;
@@ -121,33 +121,33 @@ static uint64_t pause_ns(struct ask *a)
 /* The call may never come back: as if it did not wait. */
 static void away(void *arg)
 {
-	struct ask *a = arg;
+	struct request *a = arg;
 
-	a->queue.away_ns = dlk_now_ns();
+	a->slot.away_ns = dlk_now_ns();
 	dlk_place_rest(a);
-	a->queue.rested = true;
+	a->slot.rested = true;
 }
 
 /* A wait that others are told of is told of again; see deadlock.c. */
-static int look_around(struct ask *a, uint64_t now)
+static int look_around(struct request *a, uint64_t now)
 {
 	uint64_t pause = 2 * DLK_TELL_MS;
 	int err = 0;
 
-	if (a->kind == DLK_FLOCK || now < a->queue.look_ns)
+	if (a->kind == DLK_FLOCK || now < a->slot.look_ns)
 		return 0;
-	if (a->queue.look_ns)
+	if (a->slot.look_ns)
 		err = a->how->look_around(a);
 	if (a->wait_id || a->suspects)
 		pause = a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS;
-	a->queue.look_ns = dlk_now_ns() + pause * DLK_MS;
+	a->slot.look_ns = dlk_now_ns() + pause * DLK_MS;
 	return err;
 }
 
 /* What was said to us; who is deaf is to ask each time, with interop. */
-static int heard(struct ask *a, bool in_time)
+static int heard(struct request *a, bool in_time)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	int err;
 
 	if (q->sub)
@@ -159,15 +159,15 @@ static int heard(struct ask *a, bool in_time)
 }
 
 /* What to sleep on; -1: nothing. */
-static int descriptor(const struct ask *a)
+static int descriptor(const struct request *a)
 {
-	return a->queue.sub ? a->store->ops->descriptor(a->queue.sub) : -1;
+	return a->slot.sub ? a->store->ops->descriptor(a->slot.sub) : -1;
 }
 
 /* Until somebody says something to us: what, 0 for nothing, or -errno. */
-static int listen_for(struct ask *a, uint64_t until)
+static int listen_for(struct request *a, uint64_t until)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	for (;;) {
 		uint64_t now = dlk_now_ns(), by = until;
@@ -178,10 +178,10 @@ static int listen_for(struct ask *a, uint64_t until)
 			return err;
 		if (a->kind != DLK_FLOCK && by > q->look_ns)
 			by = q->look_ns > now ? q->look_ns : now + 1;
-		dlk_ask_empty_hands(a);
+		dlk_request_empty_hands(a);
 		q->rested = false;
 		err = dlk_sleep_on(a->call, descriptor(a), by - now, away, a);
-		err = dlk_ask_fill_hands(a, err < 0 ? err : 0);
+		err = dlk_request_fill_hands(a, err < 0 ? err : 0);
 		if (err || q->rested)
 			return err ?: -ESTALE;
 	}
@@ -191,14 +191,14 @@ static int listen_for(struct ask *a, uint64_t until)
  * Is the holder in our way one of this host and file?  By the claim: the
  * token was in what a sleep has let go of.
  */
-static bool is_here(const struct ask *a)
+static bool is_here(const struct request *a)
 {
 	const struct dlk_answer *answer = &a->s->answer;
 	struct dlk_token ours, theirs;
 
 	return dlk_token_parse(answer->holder, answer->holder_len, &theirs) &&
 	       theirs.since_ns != UINT64_MAX && /* a claim: no lock yet */
-	       dlk_token_parse(a->queue.claim, a->queue.waiter.claim_len,
+	       dlk_token_parse(a->slot.claim, a->slot.waiter.claim_len,
 			       &ours) &&
 	       strcmp(ours.host, theirs.host) == 0 &&
 	       strcmp(ours.file, theirs.file) == 0;
@@ -210,12 +210,12 @@ static bool is_here(const struct ask *a)
  * the slower the machine, the less.  So who was away listens for as long before
  * another handler may run.
  */
-static void listen_alone(const struct ask *a)
+static void listen_alone(const struct request *a)
 {
-	uint64_t ms = (dlk_now_ns() - a->queue.away_ns) / DLK_MS + 1;
+	uint64_t ms = (dlk_now_ns() - a->slot.away_ns) / DLK_MS + 1;
 	struct pollfd p = { .fd = descriptor(a), .events = POLLIN };
 
-	if (!a->queue.sub)
+	if (!a->slot.sub)
 		return;
 	dlk_poll(&p, 1, ms < ALONE_MS ? (unsigned)ms : ALONE_MS);
 }
@@ -224,9 +224,9 @@ static void listen_alone(const struct ask *a)
  * When to tell of the place, or to look, again.  A handler does not put it off:
  * under a signal a millisecond that moment would never come.
  */
-static void set_until(struct ask *a)
+static void set_until(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	const uint64_t until = dlk_now_ns() + pause_ns(a);
 
 	if (!q->rested || until < q->until_ns)
@@ -240,9 +240,9 @@ static void set_until(struct ask *a)
  * It is told of, and heard what there is to know: DLK_BUSY to go on waiting;
  * -ESTALE to tell again, by another connection.
  */
-static int stay(struct ask *a)
+static int stay(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	bool older;
 	int err = dlk_place_stay(a);
 
@@ -254,17 +254,18 @@ static int stay(struct ask *a)
 	q->word = err == 0 ? 'g' : 0;
 	q->placed = true;
 	set_until(a);
-	if (err == DLK_BUSY && (is_here(a) || dlk_ask_same_place(a, &older)))
+	if (err == DLK_BUSY &&
+	    (is_here(a) || dlk_request_same_place(a, &older)))
 		err = 0; /* is it there still? */
 	return err;
 }
 
 /* From here on, by what Redis has just answered or by what was before. */
-static void begin(struct ask *a, bool known)
+static void begin(struct request *a, bool known)
 {
 	/* Just now, and not in the round before this one. */
 	const bool answered = !a->acquire.by_kernel;
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	if (answered)
 		dlk_trace_wait(a, "waits in the queue for");
@@ -277,7 +278,7 @@ static void begin(struct ask *a, bool known)
 }
 
 /* Its place is told of, where it is time to: 0, DLK_BUSY, or as stay(). */
-static int keep_place(struct ask *a, bool *known)
+static int keep_place(struct request *a, bool *known)
 {
 	int err;
 
@@ -286,7 +287,7 @@ static int keep_place(struct ask *a, bool *known)
 		err = dlk_place_have_channel(a, known);
 		if (err)
 			return err;
-		if (*known && a->asked_ns < a->queue.until_ns)
+		if (*known && a->asked_ns < a->slot.until_ns)
 			return DLK_BUSY;
 		err = stay(a);
 		if (err == -ESTALE)
@@ -295,9 +296,9 @@ static int keep_place(struct ask *a, bool *known)
 	return err;
 }
 
-enum acquire_event dlk_queue_wait(struct ask *a)
+enum acquire_event dlk_queue_wait(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	bool known = q->waiter.queued;
 	int err, then;
 

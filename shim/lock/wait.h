@@ -6,10 +6,10 @@
 #include "lock/request.h"
 
 /* Once a call: the server is too young to grant. */
-void dlk_ask_young_line(struct ask *a);
+void dlk_request_young_line(struct request *a);
 
 /* Sleep with nothing in hand: 0 or -errno. */
-int dlk_ask_pause(struct ask *a, uint64_t ns);
+int dlk_request_pause(struct request *a, uint64_t ns);
 
 /*
  * Redis refused (just now, by a->s->answer, or the kernel since), and the kernel's
@@ -17,6 +17,6 @@ int dlk_ask_pause(struct ask *a, uint64_t ns);
  * there is reason to ask, or to look whether a local holder is there still; all
  * without a wait in the kernel: EV_OK.
  */
-enum acquire_event dlk_queue_wait(struct ask *a);
+enum acquire_event dlk_queue_wait(struct request *a);
 
 #endif

@@ -31,10 +31,10 @@ enum { SAY_MS = 20, REST_MS = 100 };
 
 /* --- the claim ------------------------------------------------------------ */
 
-static int name_claim(struct ask *a)
+static int name_claim(struct request *a)
 {
-	struct queued *q = &a->queue;
-	ssize_t n = dlk_ask_token(a, 0, q->claim, DLK_TOKEN_MAX);
+	struct wait_slot *q = &a->slot;
+	ssize_t n = dlk_request_token(a, 0, q->claim, DLK_TOKEN_MAX);
 
 	if (n < 0)
 		return (int)n;
@@ -46,31 +46,31 @@ static int name_claim(struct ask *a)
 }
 
 /* Where it is told. */
-static void name_channel(struct ask *a)
+static void name_channel(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	strcpy(q->waiter.channel,
 	       q->sub ? a->store->ops->channel(q->sub) : DLK_NO_CHANNEL);
 }
 
-bool dlk_place_is_deaf(const struct queued *q)
+bool dlk_place_is_deaf(const struct wait_slot *q)
 {
 	return q->deaf && !q->sub;
 }
 
-static void say_what(struct ask *a)
+static void say_what(struct request *a)
 {
 	if (a->kind == DLK_FLOCK)
 		return;
-	dlk_records_what(a->queue.what, &a->want, a->own_random,
+	dlk_records_what(a->slot.what, &a->want, a->own_random,
 			 dlk_overtakes(a));
-	a->queue.waiter.what = a->queue.what;
+	a->slot.waiter.what = a->slot.what;
 }
 
-struct dlk_waiter *dlk_queue_waiter(struct ask *a)
+struct dlk_waiter *dlk_queue_waiter(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	if (!a->acquire.wait || !q->claim || a->elsewhere)
 		return NULL;
@@ -87,19 +87,19 @@ struct dlk_waiter *dlk_queue_waiter(struct ask *a)
 /* --- what is said of it --------------------------------------------------- */
 
 /* Another thread of ours may need its connection no more. */
-static void hear_again(struct ask *a)
+static void hear_again(struct request *a)
 {
-	if (dlk_place_is_deaf(&a->queue) && a->queue.lost == 0)
-		a->queue.sub = a->store->ops->subscribed(a->store);
+	if (dlk_place_is_deaf(&a->slot) && a->slot.lost == 0)
+		a->slot.sub = a->store->ops->subscribed(a->store);
 }
 
-int dlk_place_stay(struct ask *a)
+int dlk_place_stay(struct request *a)
 {
 	hear_again(a);
 	name_channel(a);
 	say_what(a);
 	return a->store->ops->stay(a->store, &a->attempt, &a->lease,
-				   &a->queue.waiter, &a->s->answer);
+				   &a->slot.waiter, &a->s->answer);
 }
 
 /*
@@ -107,12 +107,12 @@ int dlk_place_stay(struct ask *a)
  * what is not said leaves a place that is served, and nobody is there: all who
  * wait would wait for as long as the claim lasts.
  */
-static void say_leave(struct ask *a)
+static void say_leave(struct request *a)
 {
 	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS,
 					 .connects = true };
 
-	a->store->ops->send_leave(a->store, &how, &a->lease, &a->queue.waiter);
+	a->store->ops->send_leave(a->store, &how, &a->lease, &a->slot.waiter);
 }
 
 /*
@@ -129,7 +129,7 @@ static void say_leave(struct ask *a)
  * is left for another, with a claim of another name.  Either way nothing that
  * was granted before is counted on.
  */
-static void forget_place(struct queued *q)
+static void forget_place(struct wait_slot *q)
 {
 	if (q->word == 'g')
 		q->word = 0;
@@ -137,44 +137,44 @@ static void forget_place(struct queued *q)
 	q->waiter.claim_len = 0;
 }
 
-static void say_rest(struct ask *a)
+static void say_rest(struct request *a)
 {
 	struct dlk_attempt rest = { .timeout_ns = REST_MS * DLK_MS };
 	int err = a->store->ops->rest(a->store, &rest, &a->lease,
-				      &a->queue.waiter);
+				      &a->slot.waiter);
 
-	a->queue.placed = false;
-	if (a->queue.word == 'g')
-		a->queue.word = 0;
+	a->slot.placed = false;
+	if (a->slot.word == 'g')
+		a->slot.word = 0;
 	if (err)
-		forget_place(&a->queue);
+		forget_place(&a->slot);
 }
 
-void dlk_place_hang_up(struct ask *a)
+void dlk_place_hang_up(struct request *a)
 {
-	if (a->queue.sub)
-		a->store->ops->unsubscribe(a->queue.sub, false);
-	a->queue.sub = NULL;
+	if (a->slot.sub)
+		a->store->ops->unsubscribe(a->slot.sub, false);
+	a->slot.sub = NULL;
 }
 
-void dlk_place_rest(struct ask *a)
+void dlk_place_rest(struct request *a)
 {
 	say_rest(a);
 	dlk_place_hang_up(a);
 }
 
-void dlk_queue_away(struct ask *a)
+void dlk_queue_away(struct request *a)
 {
-	if ((a->queue.sub || a->queue.deaf) && a->queue.waiter.queued)
+	if ((a->slot.sub || a->slot.deaf) && a->slot.waiter.queued)
 		say_rest(a);
 	dlk_place_hang_up(a);
 }
 
-void dlk_queue_rename(struct ask *a)
+void dlk_queue_rename(struct request *a)
 {
-	if (a->queue.waiter.claim_len && (a->queue.sub || a->queue.deaf))
+	if (a->slot.waiter.claim_len && (a->slot.sub || a->slot.deaf))
 		say_leave(a);
-	forget_place(&a->queue);
+	forget_place(&a->slot);
 }
 
 /* --- the channel ---------------------------------------------------------- */
@@ -190,15 +190,15 @@ static bool makes_deaf(int err)
 	return err == -EMFILE || err == -ENFILE || err == -EPERM;
 }
 
-static int new_channel(struct ask *a)
+static int new_channel(struct request *a)
 {
 	static atomic_bool said;
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	int err = a->store->ops->subscribe(a->store, &a->attempt, &q->sub);
 
 	q->deaf = makes_deaf(err);
 	if (err == -EPERM && !atomic_exchange(&said, true))
-		dlk_ask_line(
+		dlk_request_line(
 			a, DLK_WARNING,
 			"cannot be told of what is granted: ", a->attempt.why,
 			"; looks for it (may the user SUBSCRIBE and "
@@ -206,9 +206,9 @@ static int new_channel(struct ask *a)
 	return q->deaf ? 0 : err;
 }
 
-int dlk_place_have_channel(struct ask *a, bool *known)
+int dlk_place_have_channel(struct request *a, bool *known)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	int err;
 
 	if ((q->sub || q->deaf) && q->waiter.claim_len)
@@ -228,9 +228,9 @@ int dlk_place_have_channel(struct ask *a, bool *known)
  * forgotten the connection and we do not know.  By another one, then; and if
  * that is of no use, by none.
  */
-bool dlk_place_is_lost(struct ask *a)
+bool dlk_place_is_lost(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	if (!q->sub || !q->placed || !q->waiter.lost ||
 	    dlk_now_ns() >= q->counted_ns + q->waiter.life_ms * DLK_MS)
@@ -243,9 +243,9 @@ bool dlk_place_is_lost(struct ask *a)
 
 /* --- what it was granted -------------------------------------------------- */
 
-int dlk_queue_claim(struct ask *a)
+int dlk_queue_claim(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	uint64_t now = dlk_now_ns();
 	struct dlk_text t;
 	char since[24];
@@ -275,16 +275,16 @@ int dlk_queue_claim(struct ask *a)
 	return err > 0 ? DLK_BUSY : err;
 }
 
-void dlk_queue_confirm(struct ask *a)
+void dlk_queue_confirm(struct request *a)
 {
 	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS };
 
 	a->store->ops->send_confirm(a->store, &how, &a->lease);
 }
 
-int dlk_queue_not_now(struct ask *a)
+int dlk_queue_not_now(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 	const char word = q->word;
 	int err;
 
@@ -301,9 +301,9 @@ int dlk_queue_not_now(struct ask *a)
 	return 1;
 }
 
-void dlk_queue_end(struct ask *a)
+void dlk_queue_end(struct request *a)
 {
-	struct queued *q = &a->queue;
+	struct wait_slot *q = &a->slot;
 
 	if (q->waiter.queued || q->word == 'g')
 		say_leave(a);

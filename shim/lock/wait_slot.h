@@ -5,33 +5,33 @@
 
 #include "lock/request.h"
 
-/* For an ask: the place that it takes if it is refused, or NULL. */
-struct dlk_waiter *dlk_queue_waiter(struct ask *a);
+/* For a request: the place that it takes if it is refused, or NULL. */
+struct dlk_waiter *dlk_queue_waiter(struct request *a);
 /*
  * [OWN] Granted, and the kernel's lock is taken: the token, and from when its
  * deadline counts.  0, DLK_BUSY: it was too late, -errno.
  */
-int dlk_queue_claim(struct ask *a);
+int dlk_queue_claim(struct request *a);
 /*
  * [STRANGE] The kernel's lock is not to be had.  1: what was granted is
  * another's now, or the key is free and the others wait for us to ask: wait in
  * the kernel; 0: there was neither, go on waiting.
  */
-int dlk_queue_not_now(struct ask *a);
+int dlk_queue_not_now(struct request *a);
 /*
  * Held by a claim: make the lease of it, and do not wait for the answer; the
  * thread's first renewal has it.
  */
-void dlk_queue_confirm(struct ask *a);
+void dlk_queue_confirm(struct request *a);
 /*
  * A request that had the claim's name may be late (a->attempt.unsure): another name,
  * and another place.
  */
-void dlk_queue_rename(struct ask *a);
+void dlk_queue_rename(struct request *a);
 /* Before a pause that may never come back: as if it did not wait. */
-void dlk_queue_away(struct ask *a);
+void dlk_queue_away(struct request *a);
 /* However it ended: leave the queue, and let the connection go. */
-void dlk_queue_end(struct ask *a);
+void dlk_queue_end(struct request *a);
 
 /* --- for wait.c ----------------------------------------------------------- */
 
@@ -39,16 +39,16 @@ void dlk_queue_end(struct ask *a);
  * A channel to be told by, and a name for the claim; *known becomes false if
  * one of them is new.
  */
-int dlk_place_have_channel(struct ask *a, bool *known);
+int dlk_place_have_channel(struct request *a, bool *known);
 /* Tell of the place: as the store's stay(). */
-int dlk_place_stay(struct ask *a);
+int dlk_place_stay(struct request *a);
 /* It has no channel, and looks for what it is granted. */
-bool dlk_place_is_deaf(const struct queued *q);
+bool dlk_place_is_deaf(const struct wait_slot *q);
 /* The server has lost the place: true if another connection is to be tried. */
-bool dlk_place_is_lost(struct ask *a);
+bool dlk_place_is_lost(struct request *a);
 /* Before a handler runs: the place is not served. */
-void dlk_place_rest(struct ask *a);
+void dlk_place_rest(struct request *a);
 /* Let the connection go. */
-void dlk_place_hang_up(struct ask *a);
+void dlk_place_hang_up(struct request *a);
 
 #endif

@@ -87,68 +87,68 @@ uint64_t __wrap_dlk_now_ns(void)
 	return world.now_ns;
 }
 
-int dlk_follow_up(struct ask *a)
+int dlk_follow_up(struct request *a)
 {
 	(void)a;
 	done('u');
 	return next(&world.follow);
 }
 
-int dlk_ask_ping(struct ask *a)
+int dlk_request_ping(struct request *a)
 {
 	(void)a;
 	sleeps('g', 0);
 	return next(&world.ping);
 }
 
-int dlk_ask_pause(struct ask *a, uint64_t ns)
+int dlk_request_pause(struct request *a, uint64_t ns)
 {
 	(void)a;
 	sleeps('b', ns);
 	return 0;
 }
 
-int dlk_ask_replaced(struct ask *a)
+int dlk_request_replaced(struct request *a)
 {
 	(void)a;
 	done('o');
 	return next(&world.own);
 }
 
-int dlk_queue_not_now(struct ask *a)
+int dlk_queue_not_now(struct request *a)
 {
 	(void)a;
 	done('n');
 	return next(&world.pass);
 }
 
-enum acquire_event dlk_queue_wait(struct ask *a)
+enum acquire_event dlk_queue_wait(struct request *a)
 {
 	sleeps('Q', 30 * DLK_MS);
 	a->asked_ns = world.now_ns;
 	return dlk_event_of_redis(a, next(&world.queue));
 }
 
-bool dlk_ask_is_by_lease(const struct ask *a)
+bool dlk_request_is_by_lease(const struct request *a)
 {
 	return strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
 }
 
-void dlk_ask_young_line(struct ask *a)
+void dlk_request_young_line(struct request *a)
 {
 	(void)a;
 	world.young = true;
 }
 
-void dlk_ask_line(const struct ask *a, enum dlk_level level, const char *what,
-		  const char *why, const char *then)
+void dlk_request_line(const struct request *a, enum dlk_level level,
+		      const char *what, const char *why, const char *then)
 {
 	(void)a;
 	(void)level;
 	snprintf(world.said, sizeof(world.said), "%s%s%s", what, why, then);
 }
 
-static enum acquire_event enter(struct ask *a)
+static enum acquire_event enter(struct request *a)
 {
 	const int err = world.in_hand ? 0 : next(&world.entrance);
 
@@ -159,14 +159,14 @@ static enum acquire_event enter(struct ask *a)
 	return dlk_event_of_place(a, err);
 }
 
-static enum acquire_event prepare(struct ask *a)
+static enum acquire_event prepare(struct request *a)
 {
 	assert_true(world.inside);
 	done('p');
 	return dlk_event_of_redis(a, next(&world.kept));
 }
 
-static enum acquire_event try_kernel(struct ask *a)
+static enum acquire_event try_kernel(struct request *a)
 {
 	const int err = next(&world.kernel);
 
@@ -176,14 +176,14 @@ static enum acquire_event try_kernel(struct ask *a)
 	return dlk_event_of_kernel(a, err);
 }
 
-static enum acquire_event ask(struct ask *a)
+static enum acquire_event ask(struct request *a)
 {
 	assert_true(world.inside && world.in_hand);
 	done('a');
 	return dlk_event_of_redis(a, next(&world.redis));
 }
 
-static enum acquire_event rollback(struct ask *a)
+static enum acquire_event rollback(struct request *a)
 {
 	(void)a;
 	assert_true(world.inside && world.in_hand);
@@ -192,7 +192,7 @@ static enum acquire_event rollback(struct ask *a)
 	return EV_OK;
 }
 
-static void leave(struct ask *a)
+static void leave(struct request *a)
 {
 	(void)a;
 	assert_true(world.inside);
@@ -201,7 +201,7 @@ static void leave(struct ask *a)
 	world.left++;
 }
 
-static bool is_tentative(struct ask *a)
+static bool is_tentative(struct request *a)
 {
 	(void)a;
 	assert_false(world.inside);
@@ -209,7 +209,7 @@ static bool is_tentative(struct ask *a)
 	return next(&world.tentative);
 }
 
-static enum acquire_event wait_in_kernel(struct ask *a)
+static enum acquire_event wait_in_kernel(struct request *a)
 {
 	const int err = next(&world.waits);
 
@@ -218,7 +218,7 @@ static enum acquire_event wait_in_kernel(struct ask *a)
 	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_of_place(a, err);
 }
 
-static enum acquire_event closes_cycle(struct ask *a)
+static enum acquire_event closes_cycle(struct request *a)
 {
 	const int err = next(&world.cycle);
 
@@ -227,7 +227,7 @@ static enum acquire_event closes_cycle(struct ask *a)
 	return err < 0 ? EV_DEADLOCK : err ? EV_SUSPECTED : EV_OK;
 }
 
-static enum acquire_event doubt(struct ask *a)
+static enum acquire_event doubt(struct request *a)
 {
 	(void)a;
 	sleeps('d', DLK_MS);
@@ -260,7 +260,7 @@ static int reset(void **unused)
 static int run(bool wait)
 {
 	struct dlk_call call = { .wait = wait };
-	struct ask a = { .call = &call, .rule = &rule, .s = &scratch };
+	struct request a = { .call = &call, .rule = &rule, .s = &scratch };
 	const int err = dlk_engine_run(&a, &kind);
 
 	assert_int_equal(world.entered, world.left);
