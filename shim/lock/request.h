@@ -55,6 +55,7 @@ struct flock_look {
 };
 
 /* One lock call. */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): by subject */
 struct request {
 	struct dlk_call *call;
 	const char *name; /* of the call: "flock", "fcntl", "lockf" */

@@ -29,7 +29,7 @@ static inline int dlk_check_self(void)
 	dlk_check((mutex)->__data.__owner == dlk_check_self())
 #else
 #define dlk_check(condition)    ((void)sizeof(!(condition)))
-#define dlk_check_locked(mutex) ((void)sizeof(mutex))
+#define dlk_check_locked(mutex) ((void)sizeof(*(mutex)))
 #endif
 
 #endif
