@@ -150,9 +150,9 @@ static bool is_later(const struct dlk_wait *w, const struct dlk_wait *mine)
 }
 
 /*
- * The waits of a process that is in the way of node `from`.  A cycle through
- * one that began after ours is its to give up; but so is none that goes by
- * older ones, and a process is looked at once: so those are left out.
+ * The waits of a process that is in the way of node `from`.  The youngest wait
+ * of a cycle gives up.  Ignore waits younger than ours: their own search sees
+ * that cycle.
  */
 static int add_waits(struct tale *t, const char *process, int from)
 {

@@ -195,7 +195,10 @@ static void restore_kernel(struct request *a)
 		restore_range(a, &a->want);
 }
 
-/* But for what was waited for: of that, as it was before the wait. */
+/*
+ * Clear the snapshot, except for the range we waited for: keep its state from
+ * before the wait.
+ */
 static void forget_before(struct request *a)
 {
 	struct dlk_range was = a->blocked;

@@ -10,8 +10,8 @@
  *			refused
  *	unlock						granted
  *
- *  1. What Redis knows of nobody, nobody holds but a program that is not
- *     preloaded: we try again, for a while.  A holder costs one question.
+ *  1. If Redis has no conflicting lease, the local holder is tentative or a
+ *     program without dlock: we retry for 10 ms.  A holder costs one question.
  *  2. Such a program's lock is known again: it costs that while once in ten.
  *     Who is preloaded is given more of it: on a busy machine an asker can lose
  *     its core for longer than a plain program is waited for.

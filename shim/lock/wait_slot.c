@@ -103,9 +103,9 @@ int dlk_place_stay(struct request *a)
 }
 
 /*
- * Said and not waited for; who does not hear it hears nothing of us later.  But
- * what is not said leaves a place that is served, and nobody is there: all who
- * wait would wait for as long as the claim lasts.
+ * Sent without waiting.  If it is lost, the entry expires by itself; until then
+ * the server may grant to an entry that nobody waits at, and all others wait for
+ * as long as that claim lasts.
  */
 static void say_leave(struct request *a)
 {
@@ -223,10 +223,10 @@ int dlk_place_have_channel(struct request *a, bool *known)
 }
 
 /*
- * Our place is another one, and nothing that we did is the reason: perhaps
- * nobody heard what was said to us, for the server, or what is between, has
- * forgotten the connection and we do not know.  By another one, then; and if
- * that is of no use, by none.
+ * The server has lost our ticket though we kept it alive, so our notifications
+ * probably do not arrive: the server, or what is between, has forgotten the
+ * connection and we do not know it.  Subscribe on a new connection; if that
+ * happens again, poll.
  */
 bool dlk_place_is_lost(struct request *a)
 {
@@ -289,7 +289,7 @@ int dlk_queue_not_now(struct request *a)
 	int err;
 
 	q->word = 0;
-	/* Nothing to pass on, but a place that is before the others'. */
+	/* We hold no claim; we are only first in the queue. */
 	if (word != 'g')
 		return word == 't';
 	a->attempt.unsure = false;

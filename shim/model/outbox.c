@@ -54,7 +54,7 @@ bool dlk_outbox_answered(struct outbox *o, enum outbox_message message, int err,
 					 DLK_MS);
 		return false;
 	}
-	/* Sent as a text it wakes nobody: the next one is by name again. */
+	/* EVAL (full source) does not notify waiters; go back to EVALSHA. */
 	o->by_source = false;
 	if (o->unsent || (o->unanswered && message == OUTBOX_RANGES))
 		return false;
