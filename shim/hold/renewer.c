@@ -184,17 +184,22 @@ static struct dlk_held **place_for(const struct dlk_held *h, uint64_t now)
 {
 	struct dlk_store *store = dlk_store_of(h->rule->redis);
 
-	if (dlk_schedule_renewal_ns(h) <= now + dlk_early_ns(h->lease.ttl_ms)) {
+	switch (dlk_schedule_duty(h, now)) {
+	case DLK_RENEW:
 		if (must_wait(h) || (work.store && work.store != store))
 			return NULL;
 		work.store = store;
 		return &work.renew[work.n_renew++];
-	}
-	if (dlk_schedule_handover_ns(h) <= now)
+	case DLK_HAND_OVER:
 		return h->pins || h->state != HOLD_HELD
 			       ? NULL
 			       : &work.handover[work.n_handover++];
-	return dlk_schedule_is_news(h) ? &work.news[work.n_news++] : NULL;
+	case DLK_TELL:
+		return &work.news[work.n_news++];
+	case DLK_NO_DUTY:
+		break;
+	}
+	return NULL;
 }
 
 /* (mutex held) False: nothing is due.  What is of another server comes next. */
@@ -207,8 +212,7 @@ static bool collect(uint64_t now)
 	work.n_renew = work.n_handover = work.n_news = 0;
 	for (unsigned i = 0; i < n; i++) {
 		struct dlk_held *h = due[i];
-		struct dlk_held **place =
-			dlk_hold_is_held(h) ? place_for(h, now) : NULL;
+		struct dlk_held **place = place_for(h, now);
 
 		if (place) {
 			*place = h;

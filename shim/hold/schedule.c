@@ -43,6 +43,22 @@ bool dlk_schedule_is_news(const struct dlk_held *h)
 		       h->keeper.known_until_ns + dlk_early_ns(h->lease.ttl_ms);
 }
 
+enum dlk_duty dlk_schedule_duty(const struct dlk_held *h, uint64_t now_ns)
+{
+	const uint64_t renewal = dlk_schedule_renewal_ns(h);
+
+	if (!dlk_hold_is_held(h))
+		return DLK_NO_DUTY;
+	if (renewal <= now_ns)
+		return DLK_RENEW;
+	if (dlk_schedule_handover_ns(h) <= now_ns)
+		return DLK_HAND_OVER;
+	if (dlk_schedule_is_news(h))
+		return DLK_TELL;
+	return renewal <= now_ns + dlk_early_ns(h->lease.ttl_ms) ? DLK_RENEW
+								 : DLK_NO_DUTY;
+}
+
 static uint64_t due_ns(const struct dlk_held *h)
 {
 	const uint64_t renewal = dlk_schedule_renewal_ns(h);

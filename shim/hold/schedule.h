@@ -28,6 +28,14 @@ uint64_t dlk_schedule_handover_ns(const struct dlk_held *h);
 /* It is held for longer than the keeper knows. */
 bool dlk_schedule_is_news(const struct dlk_held *h);
 
+/*
+ * What comes first, of what is due or, being a renewal, may be done along with
+ * others.  That is the last: one that has just failed may be as early again, and
+ * what is due MUST NOT wait for it.
+ */
+enum dlk_duty { DLK_NO_DUTY, DLK_RENEW, DLK_HAND_OVER, DLK_TELL };
+enum dlk_duty dlk_schedule_duty(const struct dlk_held *h, uint64_t now_ns);
+
 /* For the thread: when something is due next; UINT64_MAX: nothing is. */
 uint64_t dlk_schedule_ns(void);
 /* The least ttl of those that are held, or were lately. */

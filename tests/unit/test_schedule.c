@@ -122,6 +122,31 @@ static void what_is_released_is_not_renewed(void **state)
 	assert_ptr_equal(dlk_schedule_take_unsaid(700), h);
 }
 
+/*
+ * No keeper has it, and its renewal has failed a moment ago, so that the next
+ * one is as near as those that go along with others: a renewal in place of the
+ * hand-over would fail as well, and again, and the lease never be handed over.
+ */
+static void what_is_due_does_not_wait_for_what_may_be_early(void **state)
+{
+	const uint64_t early = dlk_early_ns(TTL_MS);
+	struct dlk_held *h = new_hold(1000 + early, 1000);
+
+	(void)state;
+	assert_int_equal(dlk_schedule_duty(h, 999), DLK_NO_DUTY);
+	assert_int_equal(dlk_schedule_duty(h, 1000), DLK_HAND_OVER);
+	h->keeper.due_ns = UINT64_MAX;
+	assert_int_equal(dlk_schedule_duty(h, 1000), DLK_RENEW);
+	h->keeper.number = 7;
+	h->keeper.known_until_ns = h->valid.deadline_ns - early;
+	assert_int_equal(dlk_schedule_duty(h, 1000), DLK_TELL);
+	h->keeper.number = 0;
+	h->keeper.due_ns = 1000;
+	assert_int_equal(dlk_schedule_duty(h, 1000 + early), DLK_RENEW);
+	dlk_hold_release(h);
+	assert_int_equal(dlk_schedule_duty(h, 1000 + early), DLK_NO_DUTY);
+}
+
 /* Whoever has it pinned need not say what he has changed. */
 static void an_unpinned_lease_is_due_by_what_it_has_become(void **state)
 {
@@ -204,6 +229,7 @@ static void the_first_is_found_after_any_change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		table_test(what_is_due_does_not_wait_for_what_may_be_early),
 		table_test(a_lease_is_due_for_whatever_comes_first),
 		table_test(one_that_the_keeper_has_alone_is_not_due),
 		table_test(what_the_keeper_does_not_know_is_due_at_once),
