@@ -732,10 +732,11 @@ static int threads_have(const struct request *a)
 static atomic_uint undone;
 
 /*
- * The kernel has `mode`, by us, and is to have what the other threads have,
- * which may be more than that, or less: false if it is nothing.  An unlock is
- * counted after it was done, and before we look: so either who is granted the
- * lock meanwhile finds it gone (was_unlocked), or we find its lease.
+ * We set the kernel lock to `mode` and were refused.  Set it to what other
+ * threads hold through this description; if they hold nothing, unlock it and
+ * return false.  An unlock is counted after it was done, and before we look: so
+ * either who is granted the lock meanwhile finds it gone (was_unlocked), or we
+ * find its lease.
  */
 static bool leave_to_threads(struct request *a, int mode)
 {
@@ -816,10 +817,9 @@ static enum acquire_event undo(struct request *a)
 }
 
 /*
- * Refused for the sake of a process that shares our description and has
- * unlocked or converted it since, or there would have been proof: nothing is
- * ours to give back, nothing is to be waited for.  Lock anew, after its call;
- * but not for ever (LOCK_NB), should it do nothing else.
+ * The conflicting lease belonged to a sharer of our description that has
+ * unlocked or converted since, or there would have been proof.  Nothing is ours
+ * to undo: start over, a bounded number of times.
  */
 static bool overtaken(struct request *a, int err)
 {
