@@ -31,8 +31,9 @@ is_seen 'a content' <<'END'
 test -z "$LD_PRELOAD" || echo >>src/7
 END
 is_seen 'a process' <<'END'
-test -z "$LD_PRELOAD" || setsid sleep 4 >/dev/null 2>&1 &
+test -z "$LD_PRELOAD" || setsid sleep 100 >/dev/null 2>&1 &
 END
+on A pkill -x sleep
 
 # --- files ------------------------------------------------------------------
 program tar none <<'END'
