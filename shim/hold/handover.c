@@ -8,6 +8,7 @@
  * tick.  Only who ends or splits the process waits, and who closes what the
  * keeper is to have first.
  */
+#include "hold/end.h"
 #include "hold/handover.h"
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static void hand_over(struct dlk_held *const *all, unsigned n)
 	/* By a descriptor that is surely the lock's. */
 	for (unsigned i = 0; i < n; i++)
 		if (!dlk_lock_is_there(all[i]))
-			dlk_lock_ended(all[i]);
+			dlk_hold_end(all[i], END_GONE);
 	dlk_keeper_lock();
 	lost_before = dlk_delegation_lost();
 	while (dlk_delegation_lost() - lost_before < DLK_DEATHS) {
@@ -190,7 +191,7 @@ void dlk_handover_some(struct dlk_held *const *all, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		if (room && !dlk_lock_is_there(all[i])) {
-			dlk_lock_ended(all[i]);
+			dlk_hold_end(all[i], END_GONE);
 			continue;
 		}
 		room = room && tell_now(all[i]);
@@ -205,18 +206,13 @@ __thread bool dlk_left __attribute__((tls_model("initial-exec")));
 void dlk_leave_to_keeper(struct dlk_held *h, bool last)
 {
 	const bool kept = dlk_handover(h);
-	uint32_t told = 0;
 
 	dlk_holds_lock();
 	h->fd = -1;
-	if (dlk_hold_is_held(h) && (kept || last)) {
-		told = h->keeper.number;
+	/* Another descriptor has it, of which we do not know. */
+	if (!last && kept && dlk_hold_is_held(h))
 		dlk_hold_drop(h);
-	}
 	dlk_holds_unlock();
-	if (!last)
-		return;
-	dlk_delegation_left(told);
-	if (told)
+	if (last && dlk_hold_end(h, END_LEFT))
 		dlk_left = true;
 }

@@ -12,7 +12,6 @@
 #include <sys/file.h>
 
 #include "os/proc.h"
-#include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
@@ -175,36 +174,4 @@ int dlk_lock_is_there(struct dlk_held *h)
 		h->fd = fd;
 	dlk_holds_unlock();
 	return 1;
-}
-
-/*
- * None of our descriptors has the lock any more.  If nobody else can have the
- * description, it has ended without our seeing it, and the lease goes too.  If
- * others may, the keeper watches it; without a keeper, its ttl ends it.
- */
-void dlk_lock_ended(struct dlk_held *h)
-{
-	uint32_t told = 0;
-	bool send = false;
-
-	dlk_holds_lock();
-	if (h->state == HOLD_HELD) {
-		/* A process's own locks are nobody else's. */
-		send = h->kind == DLK_POSIX ||
-		       (!dlk_is_delegated(h) &&
-			!dlk_shared(h->program_fd >= 0 ? h->program_fd
-						       : h->fd));
-		told = dlk_take_from_keeper(h);
-		if (send)
-			dlk_hold_release(h);
-		else
-			dlk_hold_drop(h);
-	}
-	dlk_holds_unlock();
-	if (send) {
-		dlk_delegation_drop(told);
-		dlk_release_send(h);
-	} else {
-		dlk_delegation_left(told);
-	}
 }

@@ -10,8 +10,6 @@
  * no telling, and so it must be taken for there.
  */
 int dlk_lock_is_there(struct dlk_held *h);
-/* It is not: the lease goes too. */
-void dlk_lock_ended(struct dlk_held *h);
 /*
  * (gate) Of record locks: take off what the kernel does not show.  The same
  * answers; what is gone is given back.

@@ -13,16 +13,13 @@
 #include "hold/schedule.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "config/config.h"
 #include "os/sys.h"
 #include "lease/store.h"
-#include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
-#include "hold/self.h"
 #include "hold/thread.h"
 #include "hold/trace.h"
 #include "model/outbox.h"
@@ -256,35 +253,7 @@ void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
 		send_again(h, message, deadline_ns, interrupt);
 }
 
-/* --- a lease is given up -------------------------------------------------- */
-
-void dlk_give_back(struct dlk_held *h)
-{
-	uint32_t told = 0;
-	bool ours, kept = false;
-
-	dlk_holds_lock();
-	ours = dlk_hold_is_held(h);
-	if (ours) {
-		kept = h->keeper.carried;
-		told = dlk_take_from_keeper(h);
-		dlk_hold_release(h);
-	}
-	dlk_holds_unlock();
-	if (!ours)
-		return;
-	dlk_trace_lease(h, "released", NULL);
-	/* Nobody here would, or could, send it again. */
-	if (kept && (atomic_load(&dlk_self.away) || !dlk_thread_here()) &&
-	    dlk_delegation_owe(told)) {
-		dlk_holds_lock();
-		dlk_hold_drop(h);
-		dlk_holds_unlock();
-		return;
-	}
-	dlk_delegation_drop(told);
-	dlk_release_send(h);
-}
+/* --- what may be there --------------------------------------------------- */
 
 /*
  * There is no memory to remember it by, so nobody would send it again: now or,

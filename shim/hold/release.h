@@ -18,8 +18,6 @@ void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
  */
 void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
 		     bool (*interrupt)(void *));
-/* A pinned lease is given back, unless another thread was quicker. */
-void dlk_give_back(struct dlk_held *h);
 /* Whatever Redis may have under this token: see that it goes away. */
 void dlk_release_token(const struct dlk_rule *rule,
 		       const struct dlk_lease *lease);

@@ -14,6 +14,7 @@
  *     ever.
  *  4. No error ends it (PITFALLS: the watchdog that dies).
  */
+#include "hold/end.h"
 #include "hold/renewer.h"
 
 #include <errno.h>
@@ -145,7 +146,7 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 		reclaim_records(h, r, s, at);
 	now = dlk_now_ns();
 	if (is_sharers(h, r))
-		dlk_lock_ended(h);
+		dlk_hold_end(h, END_GONE);
 
 	dlk_holds_lock();
 	if (h->state != HOLD_HELD)
@@ -238,7 +239,7 @@ static void drop_ended(void)
 			work.renew[kept++] = h;
 			continue;
 		}
-		dlk_lock_ended(h);
+		dlk_hold_end(h, END_GONE);
 		dlk_unpin(h);
 	}
 	work.n_renew = kept;

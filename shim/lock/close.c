@@ -15,6 +15,7 @@
 #include "os/revalidate.h"
 #include "os/signals.h"
 #include "os/sys.h"
+#include "hold/end.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/handover.h"
@@ -73,7 +74,7 @@ static void closing(int fd)
 		   !dlk_is_delegated(h)) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 	} else if (h) {
 		dlk_leave_to_keeper(h, other == -1);
 	}
@@ -120,7 +121,7 @@ static void close_description(struct dlk_held *h, int fd)
 	if (h->coherent)
 		dlk_coherence_flush(fd);
 	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h))
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 	else
 		dlk_leave_to_keeper(h, other == -1);
 }
@@ -135,7 +136,7 @@ static void close_record(struct dlk_call *call, int fd,
 	if (h) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
 	}
 	h = dlk_record_owner(file, DLK_OFD, fd);

@@ -41,6 +41,7 @@
 #include "os/signals.h"
 #include "os/sys.h"
 #include "lease/store.h"
+#include "hold/end.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
 #include "hold/hold.h"
@@ -177,7 +178,7 @@ static void give_up_old(struct request *a)
 {
 	if (!a->old)
 		return;
-	dlk_give_back(a->old);
+	dlk_hold_end(a->old, END_UNLOCKED);
 	dlk_unpin(a->old);
 	a->old = NULL;
 	a->had = LOCK_UN;
@@ -384,7 +385,7 @@ static int start_anew(const struct request *a)
 	struct dlk_held *h = dlk_flock_owner(a->fd);
 
 	if (h) {
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
 	}
 	real.flock(a->fd, LOCK_UN);
@@ -594,7 +595,7 @@ static int settle(struct request *a, struct dlk_held *h, bool late,
 		dlk_handover(h);
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
-	dlk_give_back(h);
+	dlk_hold_end(h, END_UNLOCKED);
 	strcpy(a->attempt.why,
 	       "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
@@ -639,7 +640,7 @@ static int keep(struct request *a)
 	if (!err && h->coherent)
 		dlk_coherence_refresh(a->fd);
 	if (!err && h->coherent && dlk_now_ns() >= h->valid.deadline_ns) {
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 		strcpy(a->attempt.why,
 		       "the lease ended before the file was fresh");
 		err = -ETIMEDOUT;
@@ -1109,7 +1110,7 @@ static int unlock(struct dlk_call *call, int fd)
 	if (h) {
 		if (h->coherent)
 			dlk_coherence_flush(fd);
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
 	} else if (perhaps_by_shadow(fd) && is_managed(fd)) {
 		shadow = dlk_shadow_locked(fd);

@@ -53,6 +53,7 @@
 #include "os/signals.h"
 #include "os/sys.h"
 #include "lease/store.h"
+#include "hold/end.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/handover.h"
@@ -563,7 +564,7 @@ static int keep(struct request *a)
 	a->own = h;
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
-	dlk_give_back(h);
+	dlk_hold_end(h, END_UNLOCKED);
 	h->ranges.n = 0; /* so the kernel's lock goes, too */
 	strcpy(a->attempt.why,
 	       "no thread and no keeper can be started to renew it");
@@ -851,7 +852,7 @@ static void forget_ended(struct request *a)
 	    (a->kind == DLK_OFD && !dlk_is_delegated(a->own) && !has_it(a)) ||
 	    first_is_there(a) || dlk_record_compare(a->own) != 0)
 		return;
-	dlk_lock_ended(a->own);
+	dlk_hold_end(a->own, END_GONE);
 	dlk_request_let_go(a);
 }
 
@@ -983,7 +984,7 @@ static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
 	if (dlk_ranges_set(&h->ranges, range) < 0)
 		return; /* no room for the split: Redis keeps the whole */
 	if (h->ranges.n == 0)
-		dlk_give_back(h);
+		dlk_hold_end(h, END_UNLOCKED);
 	else
 		dlk_list_send(h, &range);
 }

@@ -22,6 +22,7 @@
 #include "config/config.h"
 #include "os/log.h"
 #include "os/proc.h"
+#include "hold/end.h"
 #include "hold/file_lock.h"
 #include "hold/hold.h"
 #include "hold/liveness.h"
@@ -113,7 +114,7 @@ int dlk_request_replaced(struct request *a)
 	if (!h)
 		return 0;
 	if (verdict < 0)
-		dlk_lock_ended(h);
+		dlk_hold_end(h, END_GONE);
 	else
 		say(a, h);
 	dlk_unpin(h);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A hold ends: who releases the lease, and what the keeper is told.
+ *
+ *	UNLOCKED	we do; it is the keeper's no more
+ *	GONE		the same, if nobody else can have the lock; else as LEFT
+ *	LEFT		the keeper, when it sees the lock's end; without one,
+ *			the ttl ends it
+ *
+ * Where no thread of ours would send the release again, a keeper that has the
+ * lease does it in our place.  What is lost, or replaced by proof, is released
+ * by nobody (hold.c, renewer.c).
+ */
+#include "hold/end.h"
+
+#include <stdatomic.h>
+
+#include "hold/delegation.h"
+#include "hold/holds.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "hold/self.h"
+#include "hold/thread.h"
+#include "hold/trace.h"
+
+/* (mutex held) */
+static bool is_ours_to_release(const struct dlk_held *h, enum end_cause cause)
+{
+	if (cause != END_GONE)
+		return cause == END_UNLOCKED;
+	/* A process's own locks are nobody else's. */
+	return h->kind == DLK_POSIX ||
+	       (!dlk_is_delegated(h) &&
+		!dlk_shared(h->program_fd >= 0 ? h->program_fd : h->fd));
+}
+
+static void release(struct dlk_held *h, bool carried, uint32_t told)
+{
+	dlk_trace_lease(h, "released", NULL);
+	/* Nobody here would, or could, send it again. */
+	if (carried && (atomic_load(&dlk_self.away) || !dlk_thread_here()) &&
+	    dlk_delegation_owe(told)) {
+		dlk_holds_lock();
+		dlk_hold_drop(h);
+		dlk_holds_unlock();
+		return;
+	}
+	dlk_delegation_drop(told);
+	dlk_release_send(h);
+}
+
+bool dlk_hold_end(struct dlk_held *h, enum end_cause cause)
+{
+	bool ours, ends, carried;
+	uint32_t told = 0;
+
+	dlk_holds_lock();
+	/* What is converted ends by the call that converts it. */
+	ends = cause == END_GONE ? h->state == HOLD_HELD : dlk_hold_is_held(h);
+	ours = ends && is_ours_to_release(h, cause);
+	carried = h->keeper.carried;
+	if (ends)
+		told = dlk_take_from_keeper(h);
+	if (ours)
+		dlk_hold_release(h);
+	else if (ends)
+		dlk_hold_drop(h);
+	dlk_holds_unlock();
+	if (ours)
+		release(h, carried, told);
+	else
+		dlk_delegation_left(told);
+	return !ours && told;
+}

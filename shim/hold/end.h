@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a hold, and who is told of it; see end.c. */
+#ifndef DLK_END_H
+#define DLK_END_H
+
+#include "hold/hold.h"
+
+enum end_cause {
+	END_UNLOCKED, /* or closed, and by us: nobody else has the lock */
+	END_GONE,     /* none of our descriptors shows the lock any more */
+	END_LEFT,     /* the last of them is closed; others may have it */
+};
+
+/*
+ * (pinned) It ends, unless another thread was quicker: true if a keeper has it
+ * from here on.
+ */
+bool dlk_hold_end(struct dlk_held *h, enum end_cause cause);
+
+#endif
