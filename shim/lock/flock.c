@@ -22,14 +22,9 @@
 
 #include <alloca.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "config/config.h"
 #include "os/log.h"
@@ -37,7 +32,6 @@
 #include "os/proc.h"
 #include "os/real.h"
 #include "os/revalidate.h"
-#include "os/shadowdir.h"
 #include "os/signals.h"
 #include "os/sys.h"
 #include "lease/store.h"
@@ -54,383 +48,12 @@
 #include "hold/thread.h"
 #include "lock/engine.h"
 #include "lock/event.h"
+#include "lock/flock_kernel.h"
 #include "lock/follow.h"
+#include "lock/sharers.h"
 #include "lock/wait_slot.h"
-#include "lock/replaced.h"
-#include "lock/wait.h"
 #include "model/outbox.h"
-#include "model/timeline.h"
 #include "model/token.h"
-
-/* --- the kernel's part ---------------------------------------------------- */
-
-/*
- * Refused with LOCK_NB: by a holder, by a keeper that looks for an instant
- * whether the lock it guards has ended, or by one who asks Redis with the lock
- * in hand, and may be refused?  The latter two pass by themselves.
- *
- * For an asker it matters only if both it and we may be answered differently:
- *
- *	asker (EX)	Redis: readers elsewhere	we (SH | LOCK_NB)
- *	lock EX
- *	ask ->						refused: by whom?
- *			refused
- *	unlock						granted
- *
- * A lock that a keeper guards is no asker's.  Another may be one's who has it
- * and no keeper yet.  Within a millisecond most askers are done; then it is
- * Redis that knows, and a slow server, or a core that an asker lost, costs us
- * no more than SLOW_ASKER_MS of a preloaded one.
- */
-enum { SLOW_ASKER_MS = 300 };
-
-/*
- * Does Redis know of a lease of this host, by this file?  1, 0, or -errno.
- * (That we asked changes nothing of what we were told: of a claim, it is when
- * we were refused that counts (queue.h).)
- */
-static int has_lease_here(struct request *a)
-{
-	const uint64_t asked_ns = a->s->answer.asked_ns;
-	int err = a->store->ops->find_holder(a->store, &a->attempt, &a->lease,
-					     &a->s->answer);
-	bool older;
-
-	a->s->answer.asked_ns = asked_ns;
-	return err < 0 ? err
-		       : err == DLK_BUSY && dlk_request_same_place(a, &older);
-}
-
-/* One who has been in a reader's way for a millisecond: does he only ask? */
-static bool only_asks(struct request *a)
-{
-	struct flock_look *l = &a->look;
-	const uint64_t now = dlk_now_ns();
-	bool asks;
-
-	if (now < l->next_ns)
-		return true;
-	if (l->pid <= 0 ||
-	    dlk_acquire_has_waited(&a->acquire, now, 1, SLOW_ASKER_MS * DLK_MS))
-		return false;
-	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
-		return false;
-	l->preloaded = l->pid;
-	asks = dlk_request_new_token(a) == 0 && has_lease_here(a) == 0;
-	l->next_ns = dlk_now_ns() + 2 * DLK_MS;
-	return asks;
-}
-
-static uint64_t patience_with(struct request *a)
-{
-	int mode;
-
-	switch (a->look.who) {
-	case DLK_KEEPER:
-		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
-		return 1000 * DLK_MS;
-	case DLK_NOBODY:
-		return 10 * DLK_MS;
-	case DLK_ENDED:
-		/* A keeper that was in the way and ended is not seen twice. */
-		return a->look.ended > 1 ? 0 : 10 * DLK_MS;
-	case DLK_OTHER:
-		/* One who asks is refused: the lock is ours at Redis. */
-		if (a->slot.word)
-			return 20 * DLK_MS;
-		if (a->mode == LOCK_SH)
-			return !a->acquire.wait && only_asks(a)
-				       ? SLOW_ASKER_MS * DLK_MS
-				       : DLK_MS;
-		break;
-	case DLK_GUARDED:
-		break;
-	}
-	/* Who shares our description was granted what we were refused. */
-	mode = dlk_kernel_flock_mode(a->fd);
-	return mode == LOCK_SH || mode == LOCK_EX ? 10 * DLK_MS : 0;
-}
-
-/* Three tries at least: 10 ms may pass without our running at all. */
-static bool is_tentative(struct request *a)
-{
-	const struct acquire *m = &a->acquire;
-	struct flock_look *l = &a->look;
-
-	if (m->holders.n == 1) {
-		*l = (struct flock_look){
-			.next_ns = m->holders.first_ns + DLK_MS,
-		};
-	} else {
-		if (dlk_acquire_has_waited(m, dlk_now_ns(),
-					   l->who == DLK_OTHER ? 2 : 4,
-					   l->patience_ns))
-			return false;
-		dlk_pause_ns(DLK_MS / 10);
-	}
-	l->who = dlk_kernel_holder(a->fd, &a->file, &l->pid);
-	l->ended = l->who == DLK_ENDED ? l->ended + 1 : 0;
-	l->patience_ns = patience_with(a);
-	return l->patience_ns > 0;
-}
-
-static void give_up_old(struct request *a)
-{
-	if (!a->old)
-		return;
-	dlk_hold_end(a->old, END_UNLOCKED);
-	dlk_unpin(a->old);
-	a->old = NULL;
-	a->had = LOCK_UN;
-}
-
-static bool cannot_flock(int err)
-{
-	return err == -ENOLCK || err == -ENOSYS || err == -EOPNOTSUPP;
-}
-
-static int try_kernel(const struct request *a)
-{
-	return real.flock(a->fd, a->mode | LOCK_NB) < 0 ? -errno : 0;
-}
-
-/* What the description has. */
-static void look_at_own(struct request *a)
-{
-	a->had = dlk_kernel_flock_mode(a->fd);
-	if (a->had != LOCK_EX && a->had != LOCK_SH)
-		a->had = LOCK_UN;
-}
-
-/*
- * Refused on a shadow.  By one that a keeper holds: is its description there
- * still, this very moment?  Or another process that shares our description has
- * locked it by another shadow, which its keeper gets to know as soon as it is
- * granted; then that one it is.
- */
-static enum acquire_event try_with_keepers(struct request *a)
-{
-	const int own = dlk_shadow_ask(a->program_fd);
-	enum acquire_event event;
-
-	if (own >= 0 && dlk_kernel_file(own, &a->file) == 0) {
-		a->fd = own;
-		look_at_own(a);
-	}
-	event = dlk_event_of_kernel(a, try_kernel(a));
-	return event == EV_BUSY && a->acquire.wait && dlk_shared(a->program_fd)
-		       ? EV_LINGER
-		       : event;
-}
-
-/* A conversion gives up the old lock first: flock(2), NOTES. */
-static enum acquire_event take_kernel(struct request *a)
-{
-	const enum acquire_event event = dlk_event_of_kernel(a, try_kernel(a));
-
-	if (event != EV_BUSY)
-		return event;
-	give_up_old(a);
-	return dlk_request_by_shadow(a) ? try_with_keepers(a) : event;
-}
-
-/* --- by a shadow ---------------------------------------------------------- */
-
-/* 'flock "PATH": ' what why then */
-static void say(const struct request *a, enum dlk_level level, const char *what,
-		const char *why, const char *then)
-{
-	ssize_t n =
-		dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path));
-	struct dlk_line l;
-
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, "flock \"");
-	dlk_text_quoted(&l.text, a->s->path, n > 0 ? (size_t)n : 0);
-	dlk_text_str(&l.text, "\": ");
-	dlk_text_str(&l.text, what);
-	dlk_text_quoted(&l.text, why, strlen(why));
-	dlk_text_str(&l.text, then);
-	dlk_line_end(&l);
-}
-
-/* From here on it is the shadow that is locked. */
-static int use_shadow(struct request *a)
-{
-	struct dlk_shadow_why why;
-	int own = dlk_shadow_get(a->program_fd, &why);
-
-	if (own == -EBADF)
-		return own;
-	if (own < 0) {
-		say(a, DLK_ERROR, "no shadow of it can be locked: ", why.text,
-		    "; the call fails with ENOLCK");
-		return -ENOLCK;
-	}
-	a->fd = own;
-	if (dlk_kernel_file(own, &a->file) < 0)
-		return -EBADF;
-	a->on_fuse = dlk_kernel_is_fuse(own, &a->file);
-	return 0;
-}
-
-/* The number may be that of another file, or shadow, by now. */
-static bool is_the_same(struct request *a)
-{
-	struct dlk_file now;
-
-	if (!dlk_request_by_shadow(a))
-		return dlk_follow_is_there(a);
-	return dlk_kernel_file(a->fd, &now) == 0 &&
-	       dlk_same_file(&now, &a->file);
-}
-
-static void let_go(struct request *a)
-{
-	if (is_the_same(a))
-		real.flock(a->fd, LOCK_UN);
-}
-
-/*
- * Is what we were granted what others meet at?
- *
- *	we			whoever makes another shadow
- *	open it
- *				finds it out of use: locks, removes, unlocks
- *	are granted the lock
- *	of what nobody finds
- *
- * And another thread may have changed it for a sharer's while we waited.
- */
-static enum acquire_event take_shadow(struct request *a)
-{
-	enum acquire_event event;
-
-	for (;;) {
-		if (!dlk_shadow_is_current(a->fd, a->program_fd)) {
-			int err;
-
-			if (a->acquire.in_hand)
-				let_go(a);
-			err = use_shadow(a);
-			if (err)
-				return dlk_event_error(a, err);
-		}
-		event = take_kernel(a);
-		if (event != EV_OK ||
-		    dlk_shadow_is_current(a->fd, a->program_fd))
-			return event;
-		let_go(a);
-	}
-}
-
-/* On this file there is no lock to be had: by its shadow, then. */
-static enum acquire_event or_by_shadow(struct request *a,
-				       enum acquire_event event)
-{
-	/* (Without scratch, ENOLCK is ours.) */
-	if (event != EV_ERROR || dlk_request_by_shadow(a) || !a->s ||
-	    a->had != LOCK_UN || !cannot_flock(a->err))
-		return event;
-	a->no_flock = true;
-	return EV_MOVED;
-}
-
-/*
- * A FUSE server that implements flock keeps the locks to itself: the kernel
- * lists none (fs/fuse/file.c, fuse_setlk), so nobody could tell when the lock
- * ends.  What is not listed may also have been unlocked already, by a process
- * that shares the description: so it counts when seen again and again.  The
- * lock of a shadow is listed.
- */
-static bool is_listed(const struct request *a)
-{
-	const int mode = dlk_kernel_flock_mode(a->fd);
-
-	return mode == LOCK_EX || mode == LOCK_SH;
-}
-
-static enum acquire_event not_listed(struct request *a)
-{
-	if (dlk_acquire_may_look_again(&a->acquire))
-		return EV_NOT_VISIBLE;
-	real.flock(a->fd, LOCK_UN);
-	if (!dlk_request_by_shadow(a)) {
-		a->no_flock = true;
-		return EV_MOVED;
-	}
-	say(a, DLK_ERROR, "the file system of state_dir, ",
-	    dlk_self.config->state_dir,
-	    ", keeps its locks to itself (FUSE); the call fails with ENOLCK");
-	return dlk_event_error(a, -ENOLCK);
-}
-
-/* [KLOCK] */
-static enum acquire_event lock_now(struct request *a)
-{
-	enum acquire_event event;
-
-	if (dlk_request_by_shadow(a))
-		event = take_shadow(a);
-	else
-		event = or_by_shadow(a, take_kernel(a));
-	if (event == EV_OK && a->on_fuse && !is_listed(a))
-		return not_listed(a);
-	return event;
-}
-
-/* The kernel has started anew already: we do so, as for a conversion. */
-static int start_anew(const struct request *a)
-{
-	struct dlk_held *h = dlk_flock_owner(a->fd);
-
-	if (h) {
-		dlk_hold_end(h, END_UNLOCKED);
-		dlk_unpin(h);
-	}
-	real.flock(a->fd, LOCK_UN);
-	return DLK_OTHER_FILE;
-}
-
-/* Granted, to the description that the call was made with: has it the lock? */
-static int find_granted(struct request *a)
-{
-	const int fd = a->fd;
-	int err = dlk_follow_granted(a);
-
-	if (err == DLK_OTHER_FILE)
-		return start_anew(a);
-	if (!err && a->fd != fd && dlk_kernel_flock_mode(a->fd) != a->mode)
-		return -EBADF;
-	return err;
-}
-
-static enum acquire_event wait_in_kernel(struct request *a)
-{
-	int err, then;
-
-	dlk_trace_call(a, "waits in the kernel for");
-	dlk_queue_away(a);
-	dlk_request_empty_hands(a);
-	err = dlk_let_signals_in(a->call);
-	if (!err) {
-		dlk_unmask(a->call);
-		err = real.flock(a->fd, a->mode) < 0 ? -errno : 0;
-		dlk_mask();
-	}
-	if (!err)
-		err = find_granted(a);
-	then = dlk_request_fill_hands(a, err);
-	if (!err && then)
-		real.flock(a->fd, LOCK_UN);
-	if (then)
-		return or_by_shadow(a, dlk_event_of_place(a, then));
-	if (!dlk_request_by_shadow(a) ||
-	    dlk_shadow_is_current(a->fd, a->program_fd))
-		return EV_OK;
-	let_go(a);
-	return EV_AGAIN;
-}
 
 /* --- Redis' part ---------------------------------------------------------- */
 
@@ -687,7 +310,7 @@ static enum acquire_event weakened_here_only(struct request *a)
 		a->old = NULL;
 	}
 	if (lost) {
-		let_go(a);
+		dlk_flock_let_go(a);
 		a->had = LOCK_UN;
 		return dlk_event_error(a, -ENOLCK);
 	}
@@ -696,105 +319,6 @@ static enum acquire_event weakened_here_only(struct request *a)
 		"cannot weaken the lease to a shared one yet: ", a->attempt.why,
 		"; it may stay exclusive until the unlock");
 	return EV_COVERED;
-}
-
-/*
- * Has a process of this host a lease, by this description or another?  (An
- * older one was a claim when we were refused, or we would have proved it.)
- */
-static bool others_have(struct request *a)
-{
-	return a->acquire.cause == EV_BUSY && dlk_shared(a->program_fd) &&
-	       dlk_acquire_may_be_overtaken(&a->acquire) &&
-	       has_lease_here(a) == 1;
-}
-
-/*
- * What another thread has, by this description.  (What it had before the call
- * is none, or have_it() had found it: closed behind our back.)
- */
-static int threads_have(const struct request *a)
-{
-	struct dlk_held *h = NULL;
-	int mode = LOCK_UN;
-
-	if (!dlk_any_held())
-		return LOCK_UN;
-	dlk_holds_lock();
-	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
-		if (h->state == HOLD_HELD &&
-		    h->valid.granted_ns >= a->began_ns &&
-		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
-			mode = dlk_hold_mode(h);
-	dlk_holds_unlock();
-	return mode;
-}
-
-static atomic_uint undone;
-
-/*
- * We set the kernel lock to `mode` and were refused.  Set it to what other
- * threads hold through this description; if they hold nothing, unlock it and
- * return false.  An unlock is counted after it was done, and before we look: so
- * either who is granted the lock meanwhile finds it gone (was_unlocked), or we
- * find its lease.
- */
-static bool leave_to_threads(struct request *a, int mode)
-{
-	int theirs;
-
-	while ((theirs = threads_have(a)) != mode) {
-		if (theirs == LOCK_UN) {
-			let_go(a);
-			atomic_fetch_add(&undone, 1);
-		} else if (!is_the_same(a) ||
-			   real.flock(a->fd, theirs | LOCK_NB) < 0) {
-			return true;
-		}
-		mode = theirs;
-	}
-	return mode != LOCK_UN;
-}
-
-/*
- * Refused, but who shares the description may be granted the lock of both just
- * now:
- *
- *	we			server			the sharer
- *	lock; ask ->
- *				refused, for another host has it
- *				[RELEASE], [SERVE]	[WAKE]
- *							lock: granted
- *							[CONFIRM] ->
- *	unlock
- *
- * So we look for its lease.  While the exclusive lock is there, nobody else of
- * this host can have one.  If it is granted after that, either it finds the
- * lock gone, or we find its lease when the lock is gone.
- *
- * What is at Redis may also be what is left of one that has ended, or has
- * unlocked a moment ago, by a description of its own; then nobody has the lock
- * that we would leave there.  So with the lock in hand we ask once more, which
- * proves whose it is (ask_with_proof): true.
- *
- * Where Redis does not say, the kernel does: what another process has taken,
- * between two attempts of ours, is its own to give back.
- */
-static bool unlock_refused(struct request *a)
-{
-	/* Nor what we saw and cannot ask for: better locked than lost. */
-	if (a->acquire.cause != EV_BUSY &&
-	    (a->others ||
-	     (dlk_shared(a->program_fd) && dlk_kernel_taken_by_other(a->fd))))
-		return false;
-	a->others = false;
-	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)
-		a->others = others_have(a);
-	if (!a->others)
-		a->others = !leave_to_threads(a, a->mode) && others_have(a) &&
-			    is_the_same(a) &&
-			    real.flock(a->fd, LOCK_EX | LOCK_NB) == 0;
-	return a->others;
 }
 
 /*
@@ -810,29 +334,11 @@ static enum acquire_event undo(struct request *a)
 	    cause != EV_WRONG_TYPE &&
 	    (a->old || dlk_kernel_holder(a->fd, &a->file, NULL) == DLK_GUARDED))
 		return weakened_here_only(a);
-	give_up_old(a);
+	dlk_flock_give_up_old(a);
 	if (a->had == a->mode)
 		return EV_OK;
 	a->had = LOCK_UN;
-	return unlock_refused(a) ? EV_OVERTAKEN : EV_OK;
-}
-
-/*
- * The conflicting lease belonged to a sharer of our description that has
- * unlocked or converted since, or there would have been proof.  Nothing is ours
- * to undo: start over, a bounded number of times.
- */
-static bool overtaken(struct request *a, int err)
-{
-	bool older;
-
-	if (err != DLK_BUSY || !dlk_request_same_place(a, &older) ||
-	    dlk_kernel_flock_mode(a->fd) < 0 ||
-	    !dlk_acquire_may_be_overtaken(&a->acquire))
-		return false;
-	give_up_old(a);
-	look_at_own(a);
-	return true;
+	return dlk_sharers_unlock_refused(a) ? EV_OVERTAKEN : EV_OK;
 }
 
 /* The kernel's lock is ours: now Redis [ASK].  0, DLK_BUSY, ..., -errno. */
@@ -857,60 +363,15 @@ static int ask_and_keep(struct request *a)
 	return err;
 }
 
-/* (mutex held) What was kept just now, or NULL: it is gone already. */
-static struct dlk_held *find_kept(const struct request *a)
-{
-	struct dlk_held *h = NULL;
-
-	while ((h = dlk_held_find(&a->file, h)))
-		if (h->lease.token_len == a->lease.token_len &&
-		    memcmp(h->lease.token, a->lease.token,
-			   a->lease.token_len) == 0)
-			break;
-	return h;
-}
-
-/*
- * Granted, but who shares the description was refused before, and unlocked
- * what is both's:
- *
- *	we			server			the sharer
- *							lock; ask ->
- *				refused, for another host has it
- *	[WAKE]			[RELEASE], [SERVE]
- *	lock: granted
- *	[CONFIRM] ->
- *							unlock
- *
- * Lock anew, and ask in place of that lease: who saw the lock free may have
- * proved it dead.
- */
-static bool was_unlocked(struct request *a)
-{
-	if ((a->undone == atomic_load(&undone) && !dlk_shared(a->program_fd)) ||
-	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
-	    !dlk_acquire_may_be_overtaken(&a->acquire))
-		return false;
-	dlk_holds_lock();
-	a->old = find_kept(a);
-	if (a->old) {
-		dlk_hold_pin(a->old);
-		dlk_hold_convert(a->old);
-	}
-	dlk_holds_unlock();
-	a->had = LOCK_UN;
-	return true;
-}
-
 static void resume(struct request *a)
 {
 	if (a->had != LOCK_UN)
-		look_at_own(a);
+		dlk_flock_look_at_own(a);
 }
 
 static enum acquire_event prepare(struct request *a)
 {
-	a->undone = atomic_load(&undone);
+	dlk_sharers_note(a);
 	return EV_OK;
 }
 
@@ -921,7 +382,7 @@ static enum acquire_event ask(struct request *a)
 
 	prepare_conversion(a);
 	err = ask_and_keep(a);
-	if (err ? overtaken(a, err) : was_unlocked(a))
+	if (err ? dlk_sharers_overtaken(a, err) : dlk_sharers_was_unlocked(a))
 		return EV_OVERTAKEN;
 	return dlk_event_of_redis(a, err);
 }
@@ -929,11 +390,11 @@ static enum acquire_event ask(struct request *a)
 static const struct lock_kind flock_kind = {
 	.resume = resume,
 	.prepare = prepare,
-	.kernel_try = lock_now,
+	.kernel_try = dlk_flock_try,
 	.ask = ask,
 	.rollback = undo,
-	.holder_is_tentative = is_tentative,
-	.kernel_wait = wait_in_kernel,
+	.holder_is_tentative = dlk_flock_is_tentative,
+	.kernel_wait = dlk_flock_wait,
 };
 
 /*
@@ -972,7 +433,7 @@ static bool have_it(struct request *a)
 	dlk_holds_unlock();
 	if (!known && !dlk_shared(a->program_fd))
 		return false; /* who should have locked it? */
-	look_at_own(a);
+	dlk_flock_look_at_own(a);
 	if (a->had != LOCK_UN)
 		a->old = dlk_flock_owner(a->fd);
 	if (!a->old)
@@ -1019,10 +480,11 @@ static void say_by_shadow(const struct request *a, dev_t dev)
 {
 	enum dlk_level level = dlk_shadow_note(dev) ? DLK_WARNING : DLK_INFO;
 
-	say(a, level,
-	    "its file system has no locks that the kernel lists; from here "
-	    "on shadows of its files are locked, in ",
-	    dlk_self.config->state_dir, " (local = \"shadow\")");
+	dlk_flock_say(
+		a, level,
+		"its file system has no locks that the kernel lists; from here "
+		"on shadows of its files are locked, in ",
+		dlk_self.config->state_dir, " (local = \"shadow\")");
 }
 
 static int choose_what_to_lock(struct request *a)
@@ -1032,7 +494,7 @@ static int choose_what_to_lock(struct request *a)
 
 	if (!a->no_flock && !dlk_shadow_wanted(a->rule, dev))
 		return 0;
-	err = use_shadow(a);
+	err = dlk_flock_use_shadow(a);
 	if (!err && a->no_flock)
 		say_by_shadow(a, dev);
 	a->no_flock = false;
@@ -1055,7 +517,7 @@ static int lock_managed(struct request *a)
 	stay_with_key(a);
 	err = lock_by_key(a);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
-	give_up_old(a);
+	dlk_flock_give_up_old(a);
 	return err;
 }
 
@@ -1090,7 +552,7 @@ static int unlock_kernel(struct dlk_call *call, int fd)
 {
 	int err = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
 
-	if (!cannot_flock(err))
+	if (!dlk_flock_cannot(err))
 		return err;
 	dlk_enter(call);
 	if (is_managed(fd))
@@ -1118,7 +580,7 @@ static int unlock(struct dlk_call *call, int fd)
 	if (shadow >= 0)
 		fd = shadow;
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
-	if (cannot_flock(r) && is_managed(fd))
+	if (dlk_flock_cannot(r) && is_managed(fd))
 		r = 0;
 	dlk_thread_catch_up();
 	dlk_leave(call);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's part of flock(2); see flock_kernel.c. */
+#ifndef DLK_FLOCK_KERNEL_H
+#define DLK_FLOCK_KERNEL_H
+
+#include "lock/request.h"
+
+/* [KLOCK] Without a wait; and with one. */
+enum acquire_event dlk_flock_try(struct request *a);
+enum acquire_event dlk_flock_wait(struct request *a);
+/* It was refused: may that pass by itself? */
+bool dlk_flock_is_tentative(struct request *a);
+
+/* What the description has: a->had. */
+void dlk_flock_look_at_own(struct request *a);
+/* The lease that it had is given back. */
+void dlk_flock_give_up_old(struct request *a);
+/* Is the descriptor that of what was locked?  Unlock that. */
+bool dlk_flock_is_the_same(struct request *a);
+void dlk_flock_let_go(struct request *a);
+
+/* From here on it is the shadow that is locked: 0, -EBADF, -ENOLCK. */
+int dlk_flock_use_shadow(struct request *a);
+/* What flock(2) says where a file cannot be locked. */
+bool dlk_flock_cannot(int err);
+
+/* Does Redis know of a lease of this host, by this file?  1, 0, -errno. */
+int dlk_flock_has_lease_here(struct request *a);
+
+/* 'flock "PATH": ' what why then */
+void dlk_flock_say(const struct request *a, enum dlk_level level,
+		   const char *what, const char *why, const char *then);
+
+#endif

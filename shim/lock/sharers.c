@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flock(): what others do to the lock of a description that they share with us,
+ * processes or threads (DESIGN 11.2).
+ */
+#include "lock/sharers.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "os/proc.h"
+#include "os/real.h"
+#include "lease/store.h"
+#include "hold/end.h"
+#include "hold/delegation.h"
+#include "hold/handover.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/schedule.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "lock/flock_kernel.h"
+
+/*
+ * Has a process of this host a lease, by this description or another?  (An
+ * older one was a claim when we were refused, or we would have proved it.)
+ */
+static bool others_have(struct request *a)
+{
+	return a->acquire.cause == EV_BUSY && dlk_shared(a->program_fd) &&
+	       dlk_acquire_may_be_overtaken(&a->acquire) &&
+	       dlk_flock_has_lease_here(a) == 1;
+}
+
+/*
+ * What another thread has, by this description.  (What it had before the call
+ * is none, or have_it() had found it: closed behind our back.)
+ */
+static int threads_have(const struct request *a)
+{
+	struct dlk_held *h = NULL;
+	int mode = LOCK_UN;
+
+	if (!dlk_any_held())
+		return LOCK_UN;
+	dlk_holds_lock();
+	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
+		if (h->state == HOLD_HELD &&
+		    h->valid.granted_ns >= a->began_ns &&
+		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
+			mode = dlk_hold_mode(h);
+	dlk_holds_unlock();
+	return mode;
+}
+
+static atomic_uint undone;
+
+void dlk_sharers_note(struct request *a)
+{
+	a->undone = atomic_load(&undone);
+}
+
+/*
+ * We set the kernel lock to `mode` and were refused.  Set it to what other
+ * threads hold through this description; if they hold nothing, unlock it and
+ * return false.  An unlock is counted after it was done, and before we look: so
+ * either who is granted the lock meanwhile finds it gone (was_unlocked), or we
+ * find its lease.
+ */
+static bool leave_to_threads(struct request *a, int mode)
+{
+	int theirs;
+
+	while ((theirs = threads_have(a)) != mode) {
+		if (theirs == LOCK_UN) {
+			dlk_flock_let_go(a);
+			atomic_fetch_add(&undone, 1);
+		} else if (!dlk_flock_is_the_same(a) ||
+			   real.flock(a->fd, theirs | LOCK_NB) < 0) {
+			return true;
+		}
+		mode = theirs;
+	}
+	return mode != LOCK_UN;
+}
+
+/*
+ * Refused, but who shares the description may be granted the lock of both just
+ * now:
+ *
+ *	we			server			the sharer
+ *	lock; ask ->
+ *				refused, for another host has it
+ *				[RELEASE], [SERVE]	[WAKE]
+ *							lock: granted
+ *							[CONFIRM] ->
+ *	unlock
+ *
+ * So we look for its lease.  While the exclusive lock is there, nobody else of
+ * this host can have one.  If it is granted after that, either it finds the
+ * lock gone, or we find its lease when the lock is gone.
+ *
+ * What is at Redis may also be what is left of one that has ended, or has
+ * unlocked a moment ago, by a description of its own; then nobody has the lock
+ * that we would leave there.  So with the lock in hand we ask once more, which
+ * proves whose it is (ask_with_proof): true.
+ *
+ * Where Redis does not say, the kernel does: what another process has taken,
+ * between two attempts of ours, is its own to give back.
+ */
+bool dlk_sharers_unlock_refused(struct request *a)
+{
+	/* Nor what we saw and cannot ask for: better locked than lost. */
+	if (a->acquire.cause != EV_BUSY &&
+	    (a->others ||
+	     (dlk_shared(a->program_fd) && dlk_kernel_taken_by_other(a->fd))))
+		return false;
+	a->others = false;
+	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)
+		a->others = others_have(a);
+	if (!a->others)
+		a->others = !leave_to_threads(a, a->mode) && others_have(a) &&
+			    dlk_flock_is_the_same(a) &&
+			    real.flock(a->fd, LOCK_EX | LOCK_NB) == 0;
+	return a->others;
+}
+
+/*
+ * The conflicting lease belonged to a sharer of our description that has
+ * unlocked or converted since, or there would have been proof.  Nothing is ours
+ * to undo: start over, a bounded number of times.
+ */
+bool dlk_sharers_overtaken(struct request *a, int err)
+{
+	bool older;
+
+	if (err != DLK_BUSY || !dlk_request_same_place(a, &older) ||
+	    dlk_kernel_flock_mode(a->fd) < 0 ||
+	    !dlk_acquire_may_be_overtaken(&a->acquire))
+		return false;
+	dlk_flock_give_up_old(a);
+	dlk_flock_look_at_own(a);
+	return true;
+}
+
+/* (mutex held) What was kept just now, or NULL: it is gone already. */
+static struct dlk_held *find_kept(const struct request *a)
+{
+	struct dlk_held *h = NULL;
+
+	while ((h = dlk_held_find(&a->file, h)))
+		if (h->lease.token_len == a->lease.token_len &&
+		    memcmp(h->lease.token, a->lease.token,
+			   a->lease.token_len) == 0)
+			break;
+	return h;
+}
+
+/*
+ * Granted, but who shares the description was refused before, and unlocked
+ * what is both's:
+ *
+ *	we			server			the sharer
+ *							lock; ask ->
+ *				refused, for another host has it
+ *	[WAKE]			[RELEASE], [SERVE]
+ *	lock: granted
+ *	[CONFIRM] ->
+ *							unlock
+ *
+ * Lock anew, and ask in place of that lease: who saw the lock free may have
+ * proved it dead.
+ */
+bool dlk_sharers_was_unlocked(struct request *a)
+{
+	if ((a->undone == atomic_load(&undone) && !dlk_shared(a->program_fd)) ||
+	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
+	    !dlk_acquire_may_be_overtaken(&a->acquire))
+		return false;
+	dlk_holds_lock();
+	a->old = find_kept(a);
+	if (a->old) {
+		dlk_hold_pin(a->old);
+		dlk_hold_convert(a->old);
+	}
+	dlk_holds_unlock();
+	a->had = LOCK_UN;
+	return true;
+}

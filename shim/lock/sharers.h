@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Who shares a description; see sharers.c. */
+#ifndef DLK_SHARERS_H
+#define DLK_SHARERS_H
+
+#include "lock/request.h"
+
+/* Before the kernel's lock is taken: for dlk_sharers_was_unlocked(). */
+void dlk_sharers_note(struct request *a);
+/* Refused by Redis: is it for a sharer that has done something since? */
+bool dlk_sharers_overtaken(struct request *a, int err);
+/* Not granted: unlock what this call locked, or (true) a sharer has it. */
+bool dlk_sharers_unlock_refused(struct request *a);
+/* Granted: has a sharer unlocked what is both's? */
+bool dlk_sharers_was_unlocked(struct request *a);
+
+#endif
