@@ -59,7 +59,6 @@
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
-#include "hold/identity.h"
 #include "hold/inherited.h"
 #include "hold/liveness.h"
 #include "hold/owner.h"
@@ -70,617 +69,14 @@
 #include "lock/event.h"
 #include "lock/flock.h"
 #include "lock/follow.h"
+#include "lock/record_parts.h"
 #include "lock/wait_slot.h"
-#include "lock/wait.h"
 #include "model/range.h"
 #include "model/timeline.h"
 #include "model/token.h"
 
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
 #define RECORDS "%rec"
-
-/* What else a try can give. */
-enum { ENDED = 105 };
-
-static const struct dlk_ranges nothing;
-
-static const struct dlk_ranges *granted(const struct request *a)
-{
-	return a->own ? &a->own->ranges : &nothing;
-}
-
-/* --- the kernel's part ---------------------------------------------------- */
-
-static int set_kernel_by(int fd, enum dlk_kind kind,
-			 const struct dlk_range *range)
-{
-	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
-
-	dlk_range_to(range, &l);
-	return real.fcntl64(fd, kind == DLK_OFD ? F_OFD_SETLK : F_SETLK, &l) < 0
-		       ? -errno
-		       : 0;
-}
-
-static int set_kernel(const struct request *a, const struct dlk_range *range)
-{
-	return set_kernel_by(a->fd, a->kind, range);
-}
-
-static bool is_readable(void *unused, int fd)
-{
-	(void)unused;
-	return (real.fcntl64(fd, F_GETFL) & O_ACCMODE) != O_WRONLY;
-}
-
-/*
- * What was taken by another descriptor may be none that this one could take:
- *
- *	lock READ through one that reads; the same bytes, WRITE, through one
- *	that only writes; Redis refuses: READ again, but not through the latter
- */
-static void restore_piece(const struct request *a,
-			  const struct dlk_range *piece)
-{
-	int fd;
-
-	if (set_kernel(a, piece) != -EBADF || piece->type != DLK_READ)
-		return;
-	fd = dlk_kernel_find(&a->file, DLK_ANY_MODE, is_readable, NULL);
-	if (fd >= 0)
-		set_kernel_by(fd, a->kind, piece);
-}
-
-struct before {
-	struct request *a;
-	int err;
-};
-
-/* What we know of ourselves is not from a look. */
-static void add_within(struct before *b, const struct dlk_range *range,
-		       uint64_t start, uint64_t last)
-{
-	uint64_t at = range->start > start ? range->start : start;
-	uint64_t end = range->end < last ? range->end : last;
-	struct dlk_range piece;
-
-	while (at <= end && !b->err) {
-		piece = dlk_ranges_piece(granted(b->a), at, end);
-		if (piece.type < range->type) {
-			piece.type = range->type;
-			b->err = dlk_ranges_set(&b->a->before, piece);
-		}
-		if (piece.end == end)
-			break;
-		at = piece.end + 1;
-	}
-}
-
-/* Nor is what a wait has brought. */
-static void add_before(void *arg, const struct dlk_range *range)
-{
-	struct before *b = arg;
-	const struct dlk_range *want = &b->a->want, *got = &b->a->blocked;
-
-	if (!b->a->acquire.in_hand) {
-		add_within(b, range, want->start, want->end);
-		return;
-	}
-	if (got->start > want->start)
-		add_within(b, range, want->start, got->start - 1);
-	if (got->end < want->end)
-		add_within(b, range, got->end + 1, want->end);
-}
-
-/* Every byte as it is granted: what this call took is undone. */
-static void restore_range(const struct request *a,
-			  const struct dlk_range *range)
-{
-	struct dlk_range piece, was;
-
-	for (uint64_t at = range->start;; at = piece.end + 1) {
-		piece = dlk_ranges_piece(granted(a), at, range->end);
-		was = dlk_ranges_piece(&a->before, at, piece.end);
-		piece.end = was.end;
-		if (was.type > piece.type)
-			piece.type = was.type;
-		restore_piece(a, &piece);
-		if (piece.end == range->end)
-			return;
-	}
-}
-
-static void restore_kernel(struct request *a)
-{
-	if (dlk_follow_is_there(a))
-		restore_range(a, &a->want);
-}
-
-/*
- * Clear the snapshot, except for the range we waited for: keep its state from
- * before the wait.
- */
-static void forget_before(struct request *a)
-{
-	struct dlk_range was = a->blocked;
-
-	if (a->acquire.in_hand)
-		was = dlk_ranges_piece(&a->before, was.start, was.end);
-	a->before = (struct dlk_ranges){
-		.v = a->before_room,
-		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
-	};
-	if (a->acquire.in_hand && was.type != DLK_UNLOCKED)
-		dlk_ranges_set(&a->before, was);
-}
-
-/*
- * A description that another process shares may have what only that knows.  It
- * is the one thing that is told by a look before (L1): the other way was to
- * unlock it with what is undone.
- */
-static int look_before(struct request *a)
-{
-	struct before b = { .a = a };
-
-	forget_before(a);
-	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
-		return 0;
-	if (dlk_kernel_records(a->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
-		return 0;
-	dlk_request_line(a, DLK_ERROR, "not asked: other processes share the ",
-			 "description, and have too many locks there",
-			 "; the call fails with ENOLCK");
-	if (a->acquire.in_hand)
-		restore_range(a, &a->blocked);
-	return -ENOLCK;
-}
-
-/* Would the kernel's lock weaken something, were it taken as it is asked? */
-static bool weakens(const struct request *a)
-{
-	struct dlk_range reads = a->want;
-
-	reads.type = DLK_READ;
-	return a->want.type < DLK_WRITE &&
-	       dlk_ranges_conflict(granted(a), &reads);
-}
-
-/*
- * Without a wait.  A READ over a WRITE of our own waits until Redis has
- * granted the rest, or it could not be undone: a local reader may be quicker.
- */
-static int take_kernel(struct request *a)
-{
-	struct dlk_range rest = a->want, part = a->want;
-	int err = 0;
-
-	if (!weakens(a)) {
-		err = set_kernel(a, &part);
-	} else {
-		while (!err && dlk_ranges_lacks(granted(a), &rest, &part))
-			err = set_kernel(a, &part);
-	}
-	if (!err)
-		return 0;
-	a->blocked = part;
-	if (weakens(a) || a->acquire.in_hand)
-		restore_kernel(a);
-	return err;
-}
-
-/* (outside) What the kernel has granted to a wait, of whichever file. */
-static void undo_wait(struct request *a)
-{
-	const struct dlk_file was = a->file;
-
-	if (dlk_kernel_file(a->fd, &a->file) < 0)
-		return;
-	if (!dlk_same_file(&was, &a->file))
-		a->before.n = 0;
-	dlk_gate_enter(NULL, &a->file, NULL, NULL);
-	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	restore_range(a, &a->blocked);
-	dlk_request_let_go(a);
-	dlk_gate_leave(&a->file);
-}
-
-/*
- * What is waited for by a shared description is no more than what is in the way
- * now, and of one state before: others may change the rest meanwhile, and what
- * they have in that is none before it is free.
- *
- *	we: 0-19, where a third has 10		who shares the description
- *	wait for 10
- *						lock 0-3: granted
- *	10 granted
- *	look at the rest; lock 0-19
- *	Redis refuses: 0-3 stays
- */
-static void narrow(struct request *a)
-{
-	struct dlk_range *part = &a->blocked, hit;
-	struct flock64 l = { 0 };
-
-	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
-		return;
-	dlk_range_to(part, &l);
-	if (real.fcntl64(a->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&
-	    dlk_range_of(&l, 0, 0, &hit) == 0) {
-		part->start = hit.start > part->start ? hit.start : part->start;
-		part->end = hit.end < part->end ? hit.end : part->end;
-	}
-	hit = dlk_ranges_piece(&a->before, part->start, part->end);
-	part->end = hit.end;
-}
-
-/*
- * Granted, to the description that the call was made with: has it the lock?
- * (Of what is closed it went with the description.)
- */
-static enum acquire_event find_granted(struct request *a, int err)
-{
-	int then = dlk_follow_granted(a);
-
-	if (then != -EBADF && (err || then))
-		undo_wait(a);
-	return err ? dlk_event_error(a, err) : dlk_event_of_place(a, then);
-}
-
-/*
- * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
- * kernel restarts it with the number, whatever a handler has put there.
- */
-static enum acquire_event wait_in_kernel(struct request *a)
-{
-	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
-	bool granted = false;
-	int err;
-
-	narrow(a);
-	dlk_trace_call(a, "waits in the kernel for");
-	dlk_queue_away(a);
-	dlk_deadlock_in_kernel(a, &l);
-	dlk_request_empty_hands(a);
-	err = dlk_let_signals_in(a->call);
-	if (!err) {
-		dlk_range_to(&a->blocked, &l);
-		dlk_unmask(a->call);
-		err = real.fcntl64(a->fd,
-				   a->kind == DLK_OFD ? F_OFD_SETLKW : F_SETLKW,
-				   &l) < 0
-			      ? -errno
-			      : 0;
-		dlk_mask();
-		granted = err == 0;
-	}
-	dlk_deadlock_in_kernel(a, NULL);
-	err = dlk_request_fill_hands(a, err);
-	if (granted)
-		return find_granted(a, err);
-	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(a, err);
-}
-
-struct cover {
-	struct dlk_range want;
-	bool done;
-};
-
-static void cover(void *arg, const struct dlk_range *range)
-{
-	struct cover *c = arg;
-
-	if (c->done || range->type < c->want.type ||
-	    range->start > c->want.start || range->end < c->want.start)
-		return;
-	c->done = range->end >= c->want.end;
-	c->want.start = range->end + 1;
-}
-
-/* A neighbour that was there before may show it, by another descriptor. */
-static bool is_listed_elsewhere(const struct request *a)
-{
-	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
-	struct dlk_range rest = a->want, part;
-	bool listed = dlk_kernel_own_records(&a->file, dlk_kernel_collect,
-					     &kernel) == 0 &&
-		      !dlk_ranges_lacks(&kernel, &rest, &part);
-
-	dlk_ranges_free(&kernel);
-	return listed;
-}
-
-/* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
-static bool is_listed(const struct request *a)
-{
-	struct cover c = { .want = a->want };
-
-	return (dlk_kernel_records(a->fd, a->kind, cover, &c) == 0 && c.done) ||
-	       (a->kind == DLK_POSIX && is_listed_elsewhere(a));
-}
-
-/* --- Redis' part ---------------------------------------------------------- */
-
-static int ask_once(struct request *a, bool proof)
-{
-	struct dlk_records_ask ask = {
-		.range = a->want,
-		.seq = a->seq + 1,
-		.since_ns = a->since_ns,
-		.known = a->own != NULL,
-		.holds = dlk_overtakes(a) || a->before.n > 0,
-		.proof = proof,
-		.adopts = a->adopts,
-		.rest = a->rest,
-		.shares = a->before.n > 0,
-		.waiter = dlk_queue_waiter(a),
-	};
-	int err = a->store->ops->acquire_range(a->store, &a->attempt, &a->lease,
-					       &ask, &a->s->answer);
-
-	a->seq = ask.seq;
-	if (a->own)
-		a->own->seq = ask.seq;
-	return err;
-}
-
-/*
- * Who shares the description is not dead: what it has there is not to be taken
- * over for nothing, when somebody else is in the way as well.
- */
-static int somebody_else(struct request *a)
-{
-	/* Of a claim, it is when we were refused that counts (queue.h). */
-	const uint64_t asked_ns = a->s->answer.asked_ns;
-	int err;
-
-	if (a->before.n == 0)
-		return 0;
-	err = a->store->ops->find_conflict(a->store, &a->attempt, &a->lease,
-					   &a->want, a->since_ns,
-					   &a->s->answer);
-	a->s->answer.asked_ns = asked_ns;
-	return err;
-}
-
-/*
- * Proof of death (DESIGN L3), as in flock.c.  A younger lease is of a process
- * that shares our description: with a later `since` it is taken over.  So is an
- * older one whose owner was granted something else since:
- *
- *	we: 0-9				its owner, alive: had 0-9 once
- *	lock, since = now
- *					50-59: granted, since = now
- *	ask ->		refused
- *
- * Each proof is one of its own moment: read the time, look at the lock.
- */
-static int ask_for_range(struct request *a)
-{
-	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
-	int err = ask_once(a, false);
-	bool older;
-
-	while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
-	       dlk_now_ns() < until) {
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-		if (!is_listed(a))
-			break;
-		err = somebody_else(a) ?: ask_once(a, true);
-	}
-	return err;
-}
-
-/* Whatever an earlier try may have brought at Redis goes away again. */
-static void unsure(struct request *a)
-{
-	if (a->own)
-		dlk_list_send(a->own, NULL);
-	else
-		dlk_release_token(a->rule, &a->lease);
-}
-
-static int name_owner(struct request *a)
-{
-	struct dlk_token t;
-	int err = dlk_request_name(a);
-
-	a->attempt.unsure = false;
-	if (err)
-		return err;
-	a->seq = a->own ? a->own->seq : 0;
-	if (a->own)
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-	else if (dlk_token_parse(a->s->token, a->lease.token_len, &t))
-		a->since_ns = t.since_ns;
-	else
-		a->since_ns = 0;
-	return 0;
-}
-
-static int ask_redis(struct request *a)
-{
-	int err = name_owner(a);
-
-	if (err)
-		return err;
-	err = ask_for_range(a);
-	if (err && a->attempt.unsure)
-		unsure(a);
-	return err;
-}
-
-/* --- what is granted ------------------------------------------------------ */
-
-/* Not in the table yet. */
-static struct dlk_held *new_owner(const struct request *a)
-{
-	struct dlk_held *h = dlk_held_new(&a->lease);
-
-	if (!h)
-		return NULL;
-	h->rule = a->rule;
-	h->file = a->file;
-	h->fd = a->fd;
-	h->kind = a->kind;
-	h->seq = a->seq;
-	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
-	return h;
-}
-
-/* When it is to be looked at. */
-static uint64_t count_from(struct dlk_held *h, uint64_t asked_ns, bool is_new)
-{
-	uint64_t look_ns;
-
-	dlk_holds_lock();
-	look_ns = is_new ? dlk_hold_install(h, asked_ns, 0)
-			 : dlk_hold_extend(h, asked_ns);
-	dlk_holds_unlock();
-	return look_ns;
-}
-
-/* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
-static int keep(struct request *a)
-{
-	const uint64_t asked = a->s->answer.asked_ns;
-	struct dlk_held *h;
-	uint64_t look_ns;
-
-	if (dlk_now_ns() >= dlk_deadline_ns(asked, a->lease.ttl_ms)) {
-		strcpy(a->attempt.why, "the grant came after its own deadline");
-		unsure(a);
-		return -ETIMEDOUT;
-	}
-	h = a->own ? a->own : new_owner(a);
-	if (!h || dlk_ranges_set(&h->ranges, a->want) < 0) {
-		if (h && !a->own)
-			dlk_held_free(h);
-		unsure(a);
-		return -ENOMEM;
-	}
-	h->since_ns = a->since_ns;
-	look_ns = count_from(h, asked, !a->own);
-	a->own = h;
-	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
-		return 0;
-	dlk_hold_end(h, END_UNLOCKED);
-	h->ranges.n = 0; /* so the kernel's lock goes, too */
-	strcpy(a->attempt.why,
-	       "no thread and no keeper can be started to renew it");
-	return -EREMOTEIO;
-}
-
-/* The server does not know the owner any more: what it holds is lost. */
-static enum acquire_event lost(struct request *a)
-{
-	if (a->own)
-		dlk_hold_lost(a->own,
-			      "the server does not know it any more; stop this "
-			      "program");
-	dlk_request_line(
-		a, DLK_ERROR,
-		"what this process had of the file is not there any more", "",
-		"; the call fails with ENOLCK");
-	return EV_LOST;
-}
-
-/* --- what an execve(2) has left ------------------------------------------- */
-
-/*
- * The kernel's lock is in hand, and the name was made before this look at it:
- * an older lease of this host and file is of the program before.
- */
-static int ask_for_inherited(struct request *a)
-{
-	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
-	bool older;
-	int err;
-
-	do {
-		if (!is_listed(a))
-			return ENDED;
-		err = ask_once(a, true);
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-	} while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
-		 dlk_now_ns() < until);
-	return err;
-}
-
-/* One range; and *refused, or what the call is to make of it. */
-static int adopt_range(struct request *a, bool *refused)
-{
-	int err = name_owner(a);
-
-	if (!err)
-		err = ask_for_inherited(a);
-	if (err && a->attempt.unsure)
-		unsure(a);
-	if (!err)
-		err = keep(a);
-	if (err == DLK_GONE)
-		lost(a);
-	if (err == DLK_BUSY) {
-		*refused = true;
-		dlk_request_line(
-			a, DLK_ERROR,
-			"what this process held of the file before its "
-			"execve(2) is LOST: ",
-			"somebody else holds it", "; stop this program");
-	}
-	return err == DLK_BUSY || err == ENDED ? 0 : err;
-}
-
-static int adopt_all(struct request *a, const struct dlk_ranges *kernel,
-		     bool *refused)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < kernel->n && !err; i++) {
-		struct dlk_range rest = kernel->v[i], part;
-
-		if (!dlk_ranges_lacks(granted(a), &rest, &part))
-			continue;
-		a->want = kernel->v[i];
-		a->rest = i + 1 == kernel->n;
-		err = adopt_range(a, refused);
-	}
-	return err;
-}
-
-/*
- * (gate) Before this program's first lock of the file: what the kernel has is
- * asked for under its own name, or a refusal would undo what nobody knows of.
- *
- *	we		the program before	keeper		another host
- *			READ 0-9
- *			execve ->		renews it	READ 0-9
- *	WRITE 0-9:
- *	refused, so
- *	READ 0-9 again
- */
-static int adopt(struct request *a)
-{
-	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
-	struct request mine = *a;
-	bool refused = false;
-	int err;
-
-	if (a->kind != DLK_POSIX || !dlk_inherited_on(&a->file))
-		return 0;
-	mine.acquire.wait = false;
-	mine.inherited = true;
-	mine.adopts = true;
-	mine.slot.claim = NULL;
-	dlk_kernel_own_records(&a->file, dlk_kernel_collect, &kernel);
-	err = adopt_all(&mine, &kernel, &refused);
-	dlk_ranges_free(&kernel);
-	a->own = mine.own;
-	memcpy(a->attempt.why, mine.attempt.why, sizeof(a->attempt.why));
-	if (!err)
-		dlk_inherited_done(&a->file, refused);
-	return err;
-}
 
 /* --- the calls ------------------------------------------------------------ */
 
@@ -705,19 +101,19 @@ static bool has_it(const struct request *a)
 	const bool shared = a->kind == DLK_OFD && dlk_shared(a->fd);
 	struct dlk_range rest = a->want, part;
 
-	if (!a->own || dlk_ranges_lacks(granted(a), &rest, &part))
+	if (!a->own || dlk_ranges_lacks(dlk_record_granted(a), &rest, &part))
 		return false;
-	if (weakens(a))
-		return !shared || is_listed(a);
+	if (dlk_record_weakens(a))
+		return !shared || dlk_record_is_listed(a);
 	return !shared && in_time(a->own);
 }
 
 /* (gate) A part weaker, or as it was. */
 static int weaken(struct request *a)
 {
-	struct dlk_range was =
-		dlk_ranges_piece(granted(a), a->want.start, a->want.end);
-	int err = set_kernel(a, &a->want);
+	struct dlk_range was = dlk_ranges_piece(dlk_record_granted(a),
+						a->want.start, a->want.end);
+	int err = dlk_record_set(a, &a->want);
 
 	if (err || (was.type == a->want.type && was.end == a->want.end))
 		return err;
@@ -731,7 +127,7 @@ static int weaken(struct request *a)
 
 static int unlisted(struct request *a)
 {
-	restore_kernel(a);
+	dlk_record_roll_back(a);
 	dlk_request_line(
 		a, DLK_ERROR,
 		"not asked: this file system (FUSE) keeps its locks to "
@@ -751,11 +147,12 @@ static enum acquire_event try_kernel(struct request *a)
 		err = weaken(a);
 		return err ? dlk_event_of_kernel(a, err) : EV_COVERED;
 	}
-	err = look_before(a);
+	err = dlk_record_look_before(a);
 	if (err)
 		return dlk_event_error(a, err);
-	err = take_kernel(a);
-	if (!err && a->on_fuse && !weakens(a) && !is_listed(a))
+	err = dlk_record_take(a);
+	if (!err && a->on_fuse && !dlk_record_weakens(a) &&
+	    !dlk_record_is_listed(a))
 		err = unlisted(a);
 	return dlk_event_of_kernel(a, err);
 }
@@ -765,7 +162,7 @@ static void finish(struct request *a, bool weaker)
 {
 	dlk_trace_call(a, "granted");
 	if (weaker && dlk_follow_is_there(a))
-		set_kernel(a, &a->want);
+		dlk_record_set(a, &a->want);
 	if (a->own->coherent) {
 		dlk_coherence_refresh(a->fd);
 		dlk_coherence_names(a->fd, &a->want, a->s->path,
@@ -777,20 +174,20 @@ static void finish(struct request *a, bool weaker)
 static enum acquire_event ask(struct request *a)
 {
 	const uint64_t began = dlk_now_ns();
-	const bool weaker = weakens(a);
+	const bool weaker = dlk_record_weakens(a);
 	int err;
 
 	if (weaker && a->own->coherent)
 		dlk_coherence_flush(a->fd);
-	err = ask_redis(a);
+	err = dlk_record_ask(a);
 	if (err >= 0 && a->slot.word == 'g')
 		a->slot.word = 0;
 	if (err == DLK_BUSY)
 		dlk_record_refused(a, began);
 	if (err == DLK_GONE)
-		return lost(a);
+		return dlk_record_lost(a);
 	if (!err)
-		err = keep(a);
+		err = dlk_record_keep(a);
 	if (!err)
 		finish(a, weaker);
 	return dlk_event_of_redis(a, err);
@@ -799,7 +196,7 @@ static enum acquire_event ask(struct request *a)
 /* (gate) */
 static enum acquire_event rollback(struct request *a)
 {
-	restore_kernel(a);
+	dlk_record_roll_back(a);
 	return EV_OK;
 }
 
@@ -905,7 +302,7 @@ static enum acquire_event prepare(struct request *a)
 
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	forget_ended(a);
-	err = adopt(a);
+	err = dlk_record_adopt(a);
 	note_random(a);
 	a->elsewhere = a->own && !same_key(&a->lease, &a->own->lease);
 	if (!err && !has_it(a))
@@ -969,7 +366,7 @@ static const struct lock_kind record_kind = {
 	.rollback = rollback,
 	.leave = leave,
 	.holder_is_tentative = is_tentative,
-	.kernel_wait = wait_in_kernel,
+	.kernel_wait = dlk_record_wait,
 	.closes_cycle = closes_cycle,
 	.look_around = look_around,
 	.doubt = dlk_record_doubt,
@@ -1005,10 +402,11 @@ static int unlock_records(struct request *a)
 	}
 	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
 	if (a->lease.key && a->s)
-		adopt(a); /* or the keeper has the whole, until it ends */
+		dlk_record_adopt(
+			a); /* or the keeper has the whole, until it ends */
 	if (a->own)
 		give_up(a->own, a->fd, a->want);
-	err = set_kernel(a, &a->want);
+	err = dlk_record_set(a, &a->want);
 	dlk_request_let_go(a);
 	dlk_gate_leave(&a->file);
 	return err;

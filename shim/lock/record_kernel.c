@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Record locks: the kernel's part (see record.c).  What a refused call gives
+ * back follows from what is granted at that moment, byte by byte.
+ */
+#include "lock/record_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#include "os/log.h"
+#include "os/proc.h"
+#include "os/real.h"
+#include "os/revalidate.h"
+#include "os/signals.h"
+#include "lease/store.h"
+#include "hold/file_lock.h"
+#include "hold/hold.h"
+#include "hold/holds.h"
+#include "hold/identity.h"
+#include "hold/inherited.h"
+#include "hold/owner.h"
+#include "hold/release.h"
+#include "lock/deadlock.h"
+#include "lock/event.h"
+#include "lock/follow.h"
+#include "lock/wait_slot.h"
+#include "model/range.h"
+
+static const struct dlk_ranges nothing;
+
+const struct dlk_ranges *dlk_record_granted(const struct request *a)
+{
+	return a->own ? &a->own->ranges : &nothing;
+}
+
+static int set_kernel_by(int fd, enum dlk_kind kind,
+			 const struct dlk_range *range)
+{
+	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
+
+	dlk_range_to(range, &l);
+	return real.fcntl64(fd, kind == DLK_OFD ? F_OFD_SETLK : F_SETLK, &l) < 0
+		       ? -errno
+		       : 0;
+}
+
+int dlk_record_set(const struct request *a, const struct dlk_range *range)
+{
+	return set_kernel_by(a->fd, a->kind, range);
+}
+
+static bool is_readable(void *unused, int fd)
+{
+	(void)unused;
+	return (real.fcntl64(fd, F_GETFL) & O_ACCMODE) != O_WRONLY;
+}
+
+/*
+ * What was taken by another descriptor may be none that this one could take:
+ *
+ *	lock READ through one that reads; the same bytes, WRITE, through one
+ *	that only writes; Redis refuses: READ again, but not through the latter
+ */
+static void restore_piece(const struct request *a,
+			  const struct dlk_range *piece)
+{
+	int fd;
+
+	if (dlk_record_set(a, piece) != -EBADF || piece->type != DLK_READ)
+		return;
+	fd = dlk_kernel_find(&a->file, DLK_ANY_MODE, is_readable, NULL);
+	if (fd >= 0)
+		set_kernel_by(fd, a->kind, piece);
+}
+
+struct before {
+	struct request *a;
+	int err;
+};
+
+/* What we know of ourselves is not from a look. */
+static void add_within(struct before *b, const struct dlk_range *range,
+		       uint64_t start, uint64_t last)
+{
+	uint64_t at = range->start > start ? range->start : start;
+	uint64_t end = range->end < last ? range->end : last;
+	struct dlk_range piece;
+
+	while (at <= end && !b->err) {
+		piece = dlk_ranges_piece(dlk_record_granted(b->a), at, end);
+		if (piece.type < range->type) {
+			piece.type = range->type;
+			b->err = dlk_ranges_set(&b->a->before, piece);
+		}
+		if (piece.end == end)
+			break;
+		at = piece.end + 1;
+	}
+}
+
+/* Nor is what a wait has brought. */
+static void add_before(void *arg, const struct dlk_range *range)
+{
+	struct before *b = arg;
+	const struct dlk_range *want = &b->a->want, *got = &b->a->blocked;
+
+	if (!b->a->acquire.in_hand) {
+		add_within(b, range, want->start, want->end);
+		return;
+	}
+	if (got->start > want->start)
+		add_within(b, range, want->start, got->start - 1);
+	if (got->end < want->end)
+		add_within(b, range, got->end + 1, want->end);
+}
+
+/* Every byte as it is granted: what this call took is undone. */
+static void restore_range(const struct request *a,
+			  const struct dlk_range *range)
+{
+	struct dlk_range piece, was;
+
+	for (uint64_t at = range->start;; at = piece.end + 1) {
+		piece = dlk_ranges_piece(dlk_record_granted(a), at, range->end);
+		was = dlk_ranges_piece(&a->before, at, piece.end);
+		piece.end = was.end;
+		if (was.type > piece.type)
+			piece.type = was.type;
+		restore_piece(a, &piece);
+		if (piece.end == range->end)
+			return;
+	}
+}
+
+void dlk_record_roll_back(struct request *a)
+{
+	if (dlk_follow_is_there(a))
+		restore_range(a, &a->want);
+}
+
+/*
+ * Clear the snapshot, except for the range we waited for: keep its state from
+ * before the wait.
+ */
+static void forget_before(struct request *a)
+{
+	struct dlk_range was = a->blocked;
+
+	if (a->acquire.in_hand)
+		was = dlk_ranges_piece(&a->before, was.start, was.end);
+	a->before = (struct dlk_ranges){
+		.v = a->before_room,
+		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
+	};
+	if (a->acquire.in_hand && was.type != DLK_UNLOCKED)
+		dlk_ranges_set(&a->before, was);
+}
+
+/*
+ * A description that another process shares may have what only that knows.  It
+ * is the one thing that is told by a look before (L1): the other way was to
+ * unlock it with what is undone.
+ */
+int dlk_record_look_before(struct request *a)
+{
+	struct before b = { .a = a };
+
+	forget_before(a);
+	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
+		return 0;
+	if (dlk_kernel_records(a->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
+		return 0;
+	dlk_request_line(a, DLK_ERROR, "not asked: other processes share the ",
+			 "description, and have too many locks there",
+			 "; the call fails with ENOLCK");
+	if (a->acquire.in_hand)
+		restore_range(a, &a->blocked);
+	return -ENOLCK;
+}
+
+/* Would the kernel's lock weaken something, were it taken as it is asked? */
+bool dlk_record_weakens(const struct request *a)
+{
+	struct dlk_range reads = a->want;
+
+	reads.type = DLK_READ;
+	return a->want.type < DLK_WRITE &&
+	       dlk_ranges_conflict(dlk_record_granted(a), &reads);
+}
+
+/*
+ * Without a wait.  A READ over a WRITE of our own waits until Redis has
+ * granted the rest, or it could not be undone: a local reader may be quicker.
+ */
+int dlk_record_take(struct request *a)
+{
+	struct dlk_range rest = a->want, part = a->want;
+	int err = 0;
+
+	if (!dlk_record_weakens(a)) {
+		err = dlk_record_set(a, &part);
+	} else {
+		while (!err &&
+		       dlk_ranges_lacks(dlk_record_granted(a), &rest, &part))
+			err = dlk_record_set(a, &part);
+	}
+	if (!err)
+		return 0;
+	a->blocked = part;
+	if (dlk_record_weakens(a) || a->acquire.in_hand)
+		dlk_record_roll_back(a);
+	return err;
+}
+
+/* (outside) What the kernel has granted to a wait, of whichever file. */
+static void undo_wait(struct request *a)
+{
+	const struct dlk_file was = a->file;
+
+	if (dlk_kernel_file(a->fd, &a->file) < 0)
+		return;
+	if (!dlk_same_file(&was, &a->file))
+		a->before.n = 0;
+	dlk_gate_enter(NULL, &a->file, NULL, NULL);
+	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
+	restore_range(a, &a->blocked);
+	dlk_request_let_go(a);
+	dlk_gate_leave(&a->file);
+}
+
+/*
+ * What is waited for by a shared description is no more than what is in the way
+ * now, and of one state before: others may change the rest meanwhile, and what
+ * they have in that is none before it is free.
+ *
+ *	we: 0-19, where a third has 10		who shares the description
+ *	wait for 10
+ *						lock 0-3: granted
+ *	10 granted
+ *	look at the rest; lock 0-19
+ *	Redis refuses: 0-3 stays
+ */
+static void narrow(struct request *a)
+{
+	struct dlk_range *part = &a->blocked, hit;
+	struct flock64 l = { 0 };
+
+	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
+		return;
+	dlk_range_to(part, &l);
+	if (real.fcntl64(a->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&
+	    dlk_range_of(&l, 0, 0, &hit) == 0) {
+		part->start = hit.start > part->start ? hit.start : part->start;
+		part->end = hit.end < part->end ? hit.end : part->end;
+	}
+	hit = dlk_ranges_piece(&a->before, part->start, part->end);
+	part->end = hit.end;
+}
+
+/*
+ * Granted, to the description that the call was made with: has it the lock?
+ * (Of what is closed it went with the description.)
+ */
+static enum acquire_event find_granted(struct request *a, int err)
+{
+	int then = dlk_follow_granted(a);
+
+	if (then != -EBADF && (err || then))
+		undo_wait(a);
+	return err ? dlk_event_error(a, err) : dlk_event_of_place(a, then);
+}
+
+/*
+ * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
+ * kernel restarts it with the number, whatever a handler has put there.
+ */
+enum acquire_event dlk_record_wait(struct request *a)
+{
+	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
+	bool granted = false;
+	int err;
+
+	narrow(a);
+	dlk_trace_call(a, "waits in the kernel for");
+	dlk_queue_away(a);
+	dlk_deadlock_in_kernel(a, &l);
+	dlk_request_empty_hands(a);
+	err = dlk_let_signals_in(a->call);
+	if (!err) {
+		dlk_range_to(&a->blocked, &l);
+		dlk_unmask(a->call);
+		err = real.fcntl64(a->fd,
+				   a->kind == DLK_OFD ? F_OFD_SETLKW : F_SETLKW,
+				   &l) < 0
+			      ? -errno
+			      : 0;
+		dlk_mask();
+		granted = err == 0;
+	}
+	dlk_deadlock_in_kernel(a, NULL);
+	err = dlk_request_fill_hands(a, err);
+	if (granted)
+		return find_granted(a, err);
+	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(a, err);
+}
+
+struct cover {
+	struct dlk_range want;
+	bool done;
+};
+
+static void cover(void *arg, const struct dlk_range *range)
+{
+	struct cover *c = arg;
+
+	if (c->done || range->type < c->want.type ||
+	    range->start > c->want.start || range->end < c->want.start)
+		return;
+	c->done = range->end >= c->want.end;
+	c->want.start = range->end + 1;
+}
+
+/* A neighbour that was there before may show it, by another descriptor. */
+static bool is_listed_elsewhere(const struct request *a)
+{
+	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
+	struct dlk_range rest = a->want, part;
+	bool listed = dlk_kernel_own_records(&a->file, dlk_kernel_collect,
+					     &kernel) == 0 &&
+		      !dlk_ranges_lacks(&kernel, &rest, &part);
+
+	dlk_ranges_free(&kernel);
+	return listed;
+}
+
+/* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
+bool dlk_record_is_listed(const struct request *a)
+{
+	struct cover c = { .want = a->want };
+
+	return (dlk_kernel_records(a->fd, a->kind, cover, &c) == 0 && c.done) ||
+	       (a->kind == DLK_POSIX && is_listed_elsewhere(a));
+}
