@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A gate per file: one thread of the process at a time works on what the
- * process holds of its records, in the kernel and at Redis (see record.c).
+ * A lock of ours per file: one thread of the process at a time works on what
+ * the process holds of its records, in the kernel and at Redis (see record.c).
  *
  * No mutex, for Redis may be asked in between: whoever finds it taken sleeps
  * in a futex with nothing in hand, and lets signals be handled; or they wait
@@ -22,36 +22,36 @@
 
 enum { GATES = 64 };
 
-/* Two files of one number share a gate: they wait in vain at worst. */
+/* Two files of one number share a lock: they wait in vain at worst. */
 enum { FREE, TAKEN, WANTED };
-static _Atomic unsigned gates[GATES];
+static _Atomic unsigned locks[GATES];
 
-static _Atomic unsigned *gate_of(const struct dlk_file *file)
+static _Atomic unsigned *lock_of(const struct dlk_file *file)
 {
-	return &gates[(dlk_node(file) ^ file->dev) % GATES];
+	return &locks[(dlk_node(file) ^ file->dev) % GATES];
 }
 
 bool dlk_gate_try(const struct dlk_file *file)
 {
 	unsigned state = FREE;
 
-	return atomic_compare_exchange_strong(gate_of(file), &state, TAKEN);
+	return atomic_compare_exchange_strong(lock_of(file), &state, TAKEN);
 }
 
 int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
 		   dlk_away_fn *away, void *arg)
 {
 	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
-	_Atomic unsigned *gate = gate_of(file);
+	_Atomic unsigned *lock = lock_of(file);
 
 	if (dlk_gate_try(file))
 		return 0;
-	while (atomic_exchange(gate, WANTED) != FREE) {
+	while (atomic_exchange(lock, WANTED) != FREE) {
 		int err = call ? dlk_sleep_on(call, -1, 0, away, arg) : 0;
 
 		if (err && call->wait)
 			return err;
-		dlk_syscall(SYS_futex, gate, FUTEX_WAIT_PRIVATE, WANTED, &slice,
+		dlk_syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, WANTED, &slice,
 			    NULL, 0);
 	}
 	return 0;
@@ -59,10 +59,10 @@ int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
 
 void dlk_gate_leave(const struct dlk_file *file)
 {
-	_Atomic unsigned *gate = gate_of(file);
+	_Atomic unsigned *lock = lock_of(file);
 
-	if (atomic_exchange(gate, FREE) == WANTED)
-		dlk_syscall(SYS_futex, gate, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
+	if (atomic_exchange(lock, FREE) == WANTED)
+		dlk_syscall(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
 			    0);
 }
 
@@ -70,5 +70,5 @@ void dlk_gate_leave(const struct dlk_file *file)
 void dlk_gates_forget(void)
 {
 	for (int i = 0; i < GATES; i++)
-		atomic_store(&gates[i], FREE);
+		atomic_store(&locks[i], FREE);
 }

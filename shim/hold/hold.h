@@ -71,7 +71,7 @@ struct dlk_held {
 	bool coherent; /* caches are refreshed and flushed (L10) */
 	bool told_replaced;
 
-	/* Records; the first two guarded by the file's gate (record.c). */
+	/* Records; the first two guarded by the file's file_lock (record.c). */
 	struct dlk_ranges ranges; /* what is granted */
 	uint64_t seq;             /* of the last request */
 	uint64_t seen_seq;        /* what the server has seen at least */

@@ -9,11 +9,11 @@
 void dlk_inherited_look(void);
 /* Has execve(2) left POSIX locks of this file, that are not adopted yet? */
 bool dlk_inherited_on(const struct dlk_file *file);
-/* (gate) They are; or some were `refused`, and another has them at Redis. */
+/* (file_lock) They are; or some were `refused`, and another has them at Redis. */
 void dlk_inherited_done(const struct dlk_file *file, bool refused);
 /*
- * Are there any?  There will be none where there is none.  Those of our own that
- * are asked for at this moment, by another thread, may be among them.
+ * Are there any?  There will be none where there is none.  Those of our own
+ * that are asked for at this moment, by another thread, may be among them.
  */
 bool dlk_inherited_any(void);
 /* Is anybody ever in wait for this process: has it any record lock? */

@@ -23,7 +23,7 @@
 
 /* --- record locks --------------------------------------------------------- */
 
-/* (gate) What the kernel does not show any more is taken off the list. */
+/* (file_lock) What the kernel does not show any more is taken off the list. */
 static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
 {
 	struct dlk_range want, piece;
@@ -73,7 +73,7 @@ static bool shows_lock(const struct dlk_held *h)
 	       locked;
 }
 
-/* (gate) If its number is another's by now: has it a second one? */
+/* (file_lock) If its number is another's by now: has it a second one? */
 static int find_description(struct dlk_held *h)
 {
 	int fd;
@@ -90,7 +90,7 @@ static int find_description(struct dlk_held *h)
 	return 1;
 }
 
-/* (gate) All that the kernel shows of the owner: 1, 0 if that is nothing. */
+/* (file_lock) All that the kernel shows of the owner: 1, 0 if that is nothing. */
 static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
 {
 	int there = 1;
@@ -110,7 +110,7 @@ static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
 	return atomic_load(&dlk_self.tables) ? -1 : 0;
 }
 
-/* (gate) */
+/* (file_lock) */
 int dlk_record_compare(struct dlk_held *h)
 {
 	struct dlk_ranges kernel = { .grow = h->ranges.grow };

@@ -11,8 +11,8 @@
  */
 int dlk_lock_is_there(struct dlk_held *h);
 /*
- * (gate) Of record locks: take off what the kernel does not show.  The same
- * answers; what is gone is given back.
+ * (file_lock) Of record locks: take off what the kernel does not show.  The
+ * same answers; what is gone is given back.
  */
 int dlk_record_compare(struct dlk_held *h);
 

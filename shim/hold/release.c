@@ -82,7 +82,7 @@ static void weakened(void *h, int err, uint64_t seen)
 
 /* --- sending -------------------------------------------------------------- */
 
-/* (gate) With a number of its own, later than any that the server has seen. */
+/* (file_lock) With a number of its own, later than any that the server has seen. */
 static int send_ranges(struct dlk_held *h, const struct dlk_sending *how,
 		       struct dlk_range *window)
 {
@@ -227,7 +227,7 @@ static void send_ranges_again(struct dlk_held *h, uint64_t deadline_ns,
 		put_at(h, OUTBOX_RANGES, dlk_now_ns() + DLK_MS);
 		return;
 	}
-	/* The gate may have brought an end, or an answer. */
+	/* The file_lock may have brought an end, or an answer. */
 	if (h->out.message == OUTBOX_RANGES && h->out.unsent)
 		send_again(h, OUTBOX_RANGES, deadline_ns, interrupt);
 	dlk_gate_leave(&h->file);

@@ -8,8 +8,8 @@
 /* Send the release of h (RELEASING) if a connection is open; never waits. */
 void dlk_release_send(struct dlk_held *h);
 /*
- * (gate) The same of an owner's list, which is weaker now within the window
- * (NULL: anywhere).
+ * (file_lock) The same of an owner's list, which is weaker now within the
+ * window (NULL: anywhere).
  */
 void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
 /*

@@ -104,7 +104,7 @@ static bool other_of_description(void *arg, int fd)
 	return fd != *closing && dlk_kernel_same(*closing, fd) == 1;
 }
 
-/* (gate) The description loses a descriptor: its last one? */
+/* (file_lock) The description loses a descriptor: its last one? */
 static void close_description(struct dlk_held *h, int fd)
 {
 	int other = -1;

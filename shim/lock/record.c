@@ -20,12 +20,12 @@
  *     the kernel itself says of NFS).
  *
  * Each owner has one lease with a list of ranges.  One thread at a time works
- * on a file's (the gate): so the list says what is granted at that moment, and
- * what a refused call must give back follows from it:
+ * on a file's (the file_lock): so the list says what is granted at that moment,
+ * and what a refused call must give back follows from it:
  *
  *	thread 1			thread 2, same process
  *	kernel: WRITE 0-9
- *	Redis refuses			waits at the gate
+ *	Redis refuses			waits at the file_lock
  *	list has no 0-9: unlock it
  *					kernel: WRITE 0-9, Redis grants
  *
@@ -108,7 +108,7 @@ static bool has_it(const struct request *a)
 	return !shared && in_time(a->own);
 }
 
-/* (gate) A part weaker, or as it was. */
+/* (file_lock) A part weaker, or as it was. */
 static int weaken(struct request *a)
 {
 	struct dlk_range was = dlk_ranges_piece(dlk_record_granted(a),
@@ -138,7 +138,7 @@ static int unlisted(struct request *a)
 	return -ENOLCK;
 }
 
-/* (gate) [KLOCK] */
+/* (file_lock) [KLOCK] */
 static enum acquire_event try_kernel(struct request *a)
 {
 	int err;
@@ -170,7 +170,7 @@ static void finish(struct request *a, bool weaker)
 	}
 }
 
-/* (gate) [ASK] */
+/* (file_lock) [ASK] */
 static enum acquire_event ask(struct request *a)
 {
 	const uint64_t began = dlk_now_ns();
@@ -193,7 +193,7 @@ static enum acquire_event ask(struct request *a)
 	return dlk_event_of_redis(a, err);
 }
 
-/* (gate) */
+/* (file_lock) */
 static enum acquire_event rollback(struct request *a)
 {
 	dlk_record_roll_back(a);
@@ -295,7 +295,7 @@ static void leave(struct request *a)
 	a->lease = a->by_path; /* the owner's own may be gone now */
 }
 
-/* (gate) */
+/* (file_lock) */
 static enum acquire_event prepare(struct request *a)
 {
 	int err;
@@ -372,7 +372,7 @@ static const struct lock_kind record_kind = {
 	.doubt = dlk_record_doubt,
 };
 
-/* (gate) The lease goes first, then the kernel's lock (L1). */
+/* (file_lock) The lease goes first, then the kernel's lock (L1). */
 static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
 {
 	if (h->coherent)

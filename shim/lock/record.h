@@ -2,7 +2,7 @@
 /*
  * What the files of record locks share: record.c (lock, unlock), tentative.c
  * (who is in the way).  All are called between dlk_enter() and dlk_leave();
- * (gate) as in record.c.
+ * (file_lock) as in record.c.
  */
 #ifndef DLK_RECORD_H
 #define DLK_RECORD_H
@@ -27,8 +27,8 @@ bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
 /* --- tentative.c ---------------------------------------------------------- */
 
 /*
- * (gate) Without a wait, and Redis refused a moment ago: DLK_BUSY if it still
- * would; 0: take the kernel's lock and ask; -errno.
+ * (file_lock) Without a wait, and Redis refused a moment ago: DLK_BUSY if it
+ * still would; 0: take the kernel's lock and ask; -errno.
  */
 int dlk_record_ask_first(struct request *a);
 /* Redis refused what it was asked for at began_ns. */

@@ -284,8 +284,9 @@ static int adopt_all(struct request *a, const struct dlk_ranges *kernel,
 }
 
 /*
- * (gate) Before this program's first lock of the file: what the kernel has is
- * asked for under its own name, or a refusal would undo what nobody knows of.
+ * (file_lock) Before this program's first lock of the file: what the kernel has
+ * is asked for under its own name, or a refusal would undo what nobody knows
+ * of.
  *
  *	we		the program before	keeper		another host
  *			READ 0-9

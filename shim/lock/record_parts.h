@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What record.c is made of: the kernel's part of a record lock, and Redis'.
- * All are called inside the file's gate, but for dlk_record_wait().
+ * All are called inside the file's file_lock, but for dlk_record_wait().
  */
 #ifndef DLK_RECORD_PARTS_H
 #define DLK_RECORD_PARTS_H

@@ -110,8 +110,8 @@ static int ask_kernel_of_want(struct request *a, struct flock64 *lock)
 }
 
 /*
- * (gate) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One who
- * shares our description may be there under another token: not by this.
+ * (file_lock) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One
+ * who shares our description may be there under another token: not by this.
  */
 int dlk_record_ask_first(struct request *a)
 {
