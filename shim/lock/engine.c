@@ -6,6 +6,7 @@
 
 #include "os/log.h"
 #include "os/sys.h"
+#include "os/check.h"
 #include "hold/wait_report.h"
 #include "lock/deadlock.h"
 #include "lock/event.h"
@@ -176,6 +177,7 @@ static void step(struct request *a)
 	r.began_ns = a->asked_ns;
 	r.now_ns = dlk_now_ns();
 	now = dlk_acquire_next(m, &r);
+	dlk_check(!dlk_acquire_is_wait(now) || !m->in_hand);
 	if (dlk_acquire_is_inside(was) && !dlk_acquire_is_inside(now) &&
 	    a->how->leave)
 		a->how->leave(a);
