@@ -37,7 +37,7 @@ void dlk_record_refused(const struct request *a, uint64_t began_ns);
 bool dlk_record_is_by_asker(struct request *a);
 /* The kernel says EDEADLK (fcntl(2)): it is given time to be none. */
 enum acquire_event dlk_record_doubt(struct request *a);
-/* F_GETLK, with the key on the stack: 0 or -errno. */
+/* F_GETLK, with the key on the stack: 0, -errno, or DLK_OTHER_FILE. */
 int dlk_record_get(struct request *a, struct flock64 *lock);
 
 #endif

@@ -34,6 +34,7 @@
 #include "hold/owner.h"
 #include "lock/engine.h"
 #include "lock/event.h"
+#include "lock/follow.h"
 #include "lock/record.h"
 #include "lock/wait.h"
 #include "model/range.h"
@@ -322,7 +323,8 @@ static bool starts_before(const struct request *a, const struct flock64 *lock)
  * that starts first, of those that our kernel names and of those of other
  * hosts. What Redis has of this host and file, older than the question to the
  * kernel, has ended; or the kernel has named another of that; or it is ours,
- * under a name that we do not know (exec, fork).
+ * under a name that we do not know (exec, fork).  DLK_OTHER_FILE, and *lock as
+ * it was, where a handler made the descriptor another's while Redis was silent.
  */
 int dlk_record_get(struct request *a, struct flock64 *lock)
 {
@@ -336,7 +338,8 @@ int dlk_record_get(struct request *a, struct flock64 *lock)
 	err = here ? ask_redis_who(a, a->since_ns, find_surely) : ask_who(a);
 	if (err == DLK_BUSY && (!here || starts_before(a, lock)))
 		tell_who(a, lock);
-	else if (err < 0 && !here)
-		lock->l_type = type;
-	return err < 0 && !here ? err : 0;
+	if (here || (err >= 0 && err != DLK_OTHER_FILE))
+		return 0;
+	lock->l_type = type;
+	return err;
 }
