@@ -280,8 +280,10 @@ void dlk_release_token(const struct dlk_rule *rule,
 	h->rule = rule;
 	dlk_holds_lock();
 	dlk_hold_install_released(h);
+	dlk_hold_pin(h);
 	dlk_holds_unlock();
 	dlk_release_send(h);
+	dlk_unpin(h);
 }
 
 /* --- at exit -------------------------------------------------------------- */

@@ -96,6 +96,15 @@ void dlk_wait_report(const struct dlk_reported_wait *wait)
 		dlk_thread_need(dlk_now_ns());
 }
 
+/*
+ * (mutex held) Who sends it has it pinned, and says so before: until then it may
+ * wait for a connection, though others have one.
+ */
+static bool is_not_sent(const struct dlk_held *h)
+{
+	return h->out.unsent || (h->out.message != OUTBOX_NOTHING && h->pins);
+}
+
 bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 {
 	bool found = false;
@@ -105,7 +114,7 @@ bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 	dlk_holds_lock();
 	for (const struct dlk_held *h = dlk_holds_first(); h && !found;
 	     h = h->next)
-		found = h->lease.places && h->out.unsent;
+		found = h->lease.places && is_not_sent(h);
 	dlk_holds_unlock();
 	return found;
 }
