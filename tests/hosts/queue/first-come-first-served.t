@@ -177,9 +177,9 @@ stricken()
 	LINE=()
 	drive one 40 EX 500 1 h
 	LINE=("${PIDS[@]}")
-	until_true 10 queue_is 40 || rig_die 'not 40'
+	until_true 10 queue_is 40 || rig_die "not 40 but $(queued)"
 	drive one 10 EX 500 1 h
-	until_true 10 queue_is 50 || rig_die 'not 50'
+	until_true 10 queue_is 50 || rig_die "not 50 but $(queued)"
 	on A kill "-$1" "${LINE[@]}"
 	begin=$(now)
 	case $2 in

@@ -232,9 +232,9 @@ wait
 
 for place in $places; do
 	configs "$([ "$place" = own ] || echo shadow)"
-	peer "take.$place" dl A "$BIN/odd" take "$RIG/sock.$place"
+	peer "take.$place" dl A "$BIN/moved_descriptions" take "$RIG/sock.$place"
 	hear "take.$place"
-	peer "give.$place" dl A "$BIN/odd" give "$place/p" \
+	peer "give.$place" dl A "$BIN/moved_descriptions" give "$place/p" \
 		"$RIG/sock.$place" 0
 	hear "give.$place"
 	hear "take.$place"

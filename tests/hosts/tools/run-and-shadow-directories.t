@@ -17,8 +17,11 @@ chmod 644 "$RIG/A.conf"
 on A chmod 1777 .
 
 # fresh: /run is empty, as at boot
+# The locks of the scene before have ended, for a shadow in another /run proves
+# nothing of theirs.
 fresh()
 {
+	until_true 10 db_is_empty || rig_die 'a lease is left'
 	on A umount /run 2>/dev/null
 	on A mount -t tmpfs run /run || rig_die 'no /run'
 }
