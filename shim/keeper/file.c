@@ -24,12 +24,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "os/file_id.h"
@@ -51,6 +53,7 @@ struct dlk_watch {
 	bool opening;  /* in the background yet */
 	unsigned lent; /* the shim's descriptors that are not closed again */
 	bool has_thread;
+	_Atomic pid_t tid;     /* the thread's, once it runs */
 	pthread_mutex_t mutex; /* guards the three below */
 	pthread_cond_t go;
 	uint64_t free_at_ns;
@@ -121,6 +124,7 @@ static void *run(void *arg)
 	const uint64_t one = 1;
 	bool end;
 
+	atomic_store(&w->tid, (pid_t)dlk_syscall(SYS_gettid));
 	do {
 		wait_for_end(w);
 		(void)!write(bells.ended, &one, sizeof(one));
@@ -401,6 +405,36 @@ int dlk_watch_fd(const struct dlk_watch *w)
 bool dlk_watch_waits(const struct dlk_watch *w)
 {
 	return w->has_thread;
+}
+
+/*
+ * An unlock wakes whoever waits for it before it returns (fs/locks.c,
+ * __locks_wake_up_blocks), so who sleeps in flock(2) waits for a lock that is
+ * there, and who was woken has yet to run.  A file server wakes when it likes.
+ */
+int dlk_watch_is_blocked(struct dlk_watch *w)
+{
+	const pid_t tid = atomic_load(&w->tid);
+	char path[64], stat[256];
+	const char *state;
+	struct dlk_text t;
+	bool waiting;
+
+	if (w->remote)
+		return -1;
+	pthread_mutex_lock(&w->mutex);
+	waiting = w->waiting;
+	pthread_mutex_unlock(&w->mutex);
+	if (!waiting || tid == 0)
+		return 0;
+	dlk_text_init(&t, path, sizeof(path));
+	dlk_text_str(&t, "/proc/self/task/");
+	dlk_text_i64(&t, tid);
+	dlk_text_str(&t, "/stat");
+	if (dlk_slurp(path, stat, sizeof(stat)) <= 0)
+		return -1;
+	state = strrchr(stat, ')'); /* proc_pid_stat(5) */
+	return state && state[1] == ' ' && state[2] != 'R';
 }
 
 bool dlk_watch_is_shut(const struct dlk_watch *w)

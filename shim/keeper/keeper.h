@@ -115,6 +115,8 @@ unsigned dlk_watch_refs(const struct dlk_watch *w);
 
 /* A thread waits in the kernel for its end; else look, now and then. */
 bool dlk_watch_waits(const struct dlk_watch *w);
+/* Does that thread sleep, so that the lock is there?  1, 0; -1: no telling. */
+int dlk_watch_is_blocked(struct dlk_watch *w);
 /* Not even to be asked: only the kernel's list tells. */
 bool dlk_watch_is_shut(const struct dlk_watch *w);
 /* Tell when a description of the file is closed; `fd` as above. */

@@ -12,9 +12,10 @@
  *	"it is yours"						LOCK_NB: granted
  *
  *  1. What is there after that is another process's, and waited for no more.
- *  2. A thread that waits in the kernel for the end is given NOTICE_MS to run;
- *     all else is looked at once, but not while we have the descriptor ourselves,
- *     which a thread closes where a file server may be dead (errand.c).
+ *  2. A thread that was woken from its wait for the end is given WOKEN_MS to run
+ *     (at a file server, which wakes later, NOTICE_MS in any case); all else is
+ *     looked at once, but not while we have the descriptor ourselves, which a
+ *     thread closes where a file server may be dead (errand.c).
  *  3. The answer MUST come in time: a server that is away keeps nobody.
  */
 #include "keeper/keeper.h"
@@ -22,7 +23,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { NOTICE_MS = 5, GIVE_UP_MS = 20 };
+enum { NOTICE_MS = 5, GIVE_UP_MS = 20, WOKEN_MS = 80 };
 
 static struct {
 	uint32_t seq; /* 0: nobody waits */
@@ -46,16 +47,26 @@ void dlk_settle_looked(uint64_t began_ns)
 	asked.looked |= began_ns >= asked.since_ns;
 }
 
-/* May it end yet, by this close? */
-static bool is_open(const struct dlk_kept *k, uint64_t now_ns)
+/*
+ * For how long it may end yet, by this close.  A thread that was woken and has
+ * no core yet is waited for; one that sleeps, not: the lock is there.
+ */
+static unsigned patience_ms(const struct dlk_kept *k)
 {
 	if (k->by != DLK_LEFT)
-		return false;
+		return 0;
 	if (k->state != DLK_KEPT || dlk_watch_is_lent(k->watch))
-		return true;
-	if (k->kind == DLK_KEPT_FLOCK && dlk_watch_waits(k->watch))
-		return now_ns < asked.since_ns + NOTICE_MS * DLK_MS;
-	return !asked.looked;
+		return GIVE_UP_MS;
+	if (k->kind != DLK_KEPT_FLOCK || !dlk_watch_waits(k->watch))
+		return asked.looked ? 0 : WOKEN_MS;
+	switch (dlk_watch_is_blocked(k->watch)) {
+	case 1:
+		return 0;
+	case 0:
+		return WOKEN_MS;
+	default:
+		return NOTICE_MS;
+	}
 }
 
 void dlk_settle(void)
@@ -66,8 +77,8 @@ void dlk_settle(void)
 	if (!asked.seq)
 		return;
 	for (struct dlk_kept *k = dlk_carried; k && !open; k = k->next)
-		open = is_open(k, now);
-	if (open && now < asked.since_ns + GIVE_UP_MS * DLK_MS)
+		open = now < asked.since_ns + patience_ms(k) * DLK_MS;
+	if (open)
 		return;
 	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
 		if (k->by == DLK_LEFT && k->state == DLK_KEPT)
