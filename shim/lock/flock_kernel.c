@@ -94,6 +94,8 @@ static bool only_asks(struct request *a)
 
 static uint64_t patience_with(struct request *a)
 {
+	/* Who asked has let go a moment ago, and may have begun anew. */
+	const uint64_t gone = (a->look.preloaded ? SLOW_ASKER_MS : 10) * DLK_MS;
 	int mode;
 
 	switch (a->look.who) {
@@ -101,10 +103,10 @@ static uint64_t patience_with(struct request *a)
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
 		return 1000 * DLK_MS;
 	case DLK_NOBODY:
-		return 10 * DLK_MS;
+		return gone;
 	case DLK_ENDED:
 		/* A keeper that was in the way and ended is not seen twice. */
-		return a->look.ended > 1 ? 0 : 10 * DLK_MS;
+		return a->look.ended > 1 ? 0 : gone;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
 		if (a->slot.word)

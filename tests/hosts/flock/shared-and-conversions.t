@@ -404,6 +404,17 @@ read_often()
 		"median $MEDIAN us"
 }
 
+# asker PAUSE: w tries to write, PAUSE seconds apart, until it may.
+asker()
+{
+	# shellcheck disable=SC2016 # perl's
+	peer w dl A /usr/bin/perl -e 'use Time::HiRes "sleep"; $| = 1;
+		open F, ">", "f" or die; print "asks\n";
+		while (!flock F, 6) { sleep $ARGV[0] }
+		print "granted\n"; <STDIN>' "$1"
+	hear w
+}
+
 # Who asks Redis has the kernel's lock meanwhile; a reader with LOCK_NB looks
 # again for the length of a round trip (L4).
 past_an_asker()
@@ -412,11 +423,7 @@ past_an_asker()
 
 	open_on b B
 	try b SH 0 "$name: B reads"
-	# shellcheck disable=SC2016 # perl's
-	peer w dl A /usr/bin/perl -e 'use Time::HiRes "sleep"; $| = 1;
-		open F, ">", "f" or die; print "asks\n";
-		while (!flock F, 6) { sleep 0.002 } print "granted\n"; <STDIN>'
-	hear w
+	asker 0.002
 	read_often on 1000
 	bare=$REFUSED
 	at_least "$bare" 10 "$name: bare, a reader meets it ($bare of 1,000)"
@@ -442,11 +449,7 @@ past_a_slow_asker()
 	ask p 'delay 20'
 	open_on b B
 	try b SH 0 "$name: B reads"
-	# shellcheck disable=SC2016 # perl's
-	peer w dl A /usr/bin/perl -e 'use Time::HiRes "sleep"; $| = 1;
-		open F, ">", "f" or die; print "asks\n";
-		while (!flock F, 6) { sleep 0.005 } print "granted\n"; <STDIN>'
-	hear w
+	asker 0.005
 	rig_config A "${settings[@]}"
 	read_often on 200
 	bare=$REFUSED
