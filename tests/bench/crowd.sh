@@ -141,7 +141,7 @@ crowded()
 bench_begin
 renewals
 heading "$PROCESSES processes with a lease each, ttl $PROCESSES_TTL_S s"
-rig_config A ttl="${PROCESSES_TTL_S}s" connect_timeout=1s
+rig_config A ttl="${PROCESSES_TTL_S}s" connect_timeout=1s timeout=20s
 crowd bare on
 crowd dlock crowded "$SHIM"
 bench_end
