@@ -67,13 +67,27 @@ static struct dlk_held *held(const char *places)
 	return h;
 }
 
+static void release(struct dlk_held *h)
+{
+	dlk_holds_lock();
+	dlk_hold_release(h);
+	dlk_holds_unlock();
+}
+
+static void drop(struct dlk_held *h)
+{
+	dlk_holds_lock();
+	dlk_hold_drop(h);
+	dlk_holds_unlock();
+}
+
 static void a_release_is_owed_until_it_is_sent(void **state)
 {
 	struct dlk_held *h = held("p");
 
 	(void)state;
 	assert_false(owes());
-	dlk_hold_release(h);
+	release(h);
 	assert_true(owes());
 	/* Said to be sent; and a connection is waited for. */
 	dlk_outbox_sent(&h->out, OUTBOX_RELEASE, dlk_now_ns());
@@ -82,7 +96,7 @@ static void a_release_is_owed_until_it_is_sent(void **state)
 	assert_false(owes());
 	dlk_outbox_answered(&h->out, OUTBOX_RELEASE, -1, dlk_now_ns());
 	assert_true(owes());
-	dlk_hold_drop(h);
+	drop(h);
 	assert_false(owes());
 }
 
@@ -95,7 +109,7 @@ static void so_is_a_list_of_ranges(void **state)
 	assert_true(owes());
 	dlk_outbox_answered(&h->out, OUTBOX_RANGES, 0, dlk_now_ns());
 	assert_false(owes());
-	dlk_hold_drop(h);
+	drop(h);
 	dlk_unpin(h);
 }
 
@@ -104,9 +118,9 @@ static void nobody_waits_for_flock_s_in_a_cycle(void **state)
 	struct dlk_held *h = held(NULL);
 
 	(void)state;
-	dlk_hold_release(h);
+	release(h);
 	assert_false(owes());
-	dlk_hold_drop(h);
+	drop(h);
 	dlk_unpin(h);
 }
 
