@@ -59,7 +59,8 @@ static unsigned patience_ms(const struct dlk_kept *k)
 		return GIVE_UP_MS;
 	if (k->kind != DLK_KEPT_FLOCK || !dlk_watch_waits(k->watch))
 		return asked.looked ? 0 : WOKEN_MS;
-	switch (dlk_watch_is_blocked(k->watch)) {
+	/* A shadow's lock is there until we have let go of our copy of it. */
+	switch (k->shadow ? -1 : dlk_watch_is_blocked(k->watch)) {
 	case 1:
 		return 0;
 	case 0:
