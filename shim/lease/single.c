@@ -257,7 +257,8 @@ static struct dlk_conn *open_link(struct dlk_store *s, uint64_t by_ns,
 	if (!c)
 		return NULL;
 	dlk_conn_set_interrupt(c, how->interrupt, NULL);
-	if (dlk_conn_open(c, by_ns) == 0)
+	/* (Whether an open one is ours yet is looked at when it is sent by.) */
+	if (!how->connects || dlk_conn_open(c, by_ns) == 0)
 		return c;
 	dlk_pool_put(c);
 	return NULL;
