@@ -50,9 +50,8 @@
  * A lock that a keeper guards is no asker's.  Another may be one's who has it
  * and no keeper yet.  Within a millisecond most askers are done; then it is
  * Redis that knows, and a slow server, or a core that an asker lost, costs us
- * no more than SLOW_ASKER_MS of a preloaded one.
+ * no more than DLK_SLOW_ASKER_MS of a preloaded one.
  */
-enum { SLOW_ASKER_MS = 300 };
 
 /*
  * Does Redis know of a lease of this host, by this file?  1, 0, or -errno.
@@ -80,8 +79,8 @@ static bool only_asks(struct request *a)
 
 	if (now < l->next_ns)
 		return true;
-	if (l->pid <= 0 ||
-	    dlk_acquire_has_waited(&a->acquire, now, 1, SLOW_ASKER_MS * DLK_MS))
+	if (l->pid <= 0 || dlk_acquire_has_waited(&a->acquire, now, 1,
+						  DLK_SLOW_ASKER_MS * DLK_MS))
 		return false;
 	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
 		return false;
@@ -95,7 +94,8 @@ static bool only_asks(struct request *a)
 static uint64_t patience_with(struct request *a)
 {
 	/* Who asked has let go a moment ago, and may have begun anew. */
-	const uint64_t gone = (a->look.preloaded ? SLOW_ASKER_MS : 10) * DLK_MS;
+	const uint64_t gone =
+		(a->look.preloaded ? DLK_SLOW_ASKER_MS : 10) * DLK_MS;
 	int mode;
 
 	switch (a->look.who) {
@@ -113,7 +113,7 @@ static uint64_t patience_with(struct request *a)
 			return 20 * DLK_MS;
 		if (a->mode == LOCK_SH)
 			return !a->acquire.wait && only_asks(a)
-				       ? SLOW_ASKER_MS * DLK_MS
+				       ? DLK_SLOW_ASKER_MS * DLK_MS
 				       : DLK_MS;
 		break;
 	case DLK_GUARDED:

@@ -41,7 +41,7 @@
 #include "model/timeline.h"
 #include "model/token.h"
 
-enum { ASKER_LOOKS = 3, ASKER_MS = 10, SLOW_ASKER_MS = 300, REFUSALS = 64 };
+enum { ASKER_LOOKS = 3, ASKER_MS = 10, REFUSALS = 64 };
 enum { STRANGER_MS = 100, STRANGER_TIMES = 10 };
 
 static __thread struct {
@@ -178,7 +178,7 @@ static bool is_too_slow(const struct request *a, pid_t pid, uint64_t ns)
 {
 	if (a->acquire.holders.n < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
 		return false;
-	return ns >= SLOW_ASKER_MS * DLK_MS || !is_preloaded(a, pid);
+	return ns >= DLK_SLOW_ASKER_MS * DLK_MS || !is_preloaded(a, pid);
 }
 
 /* The kernel has refused, by this lock: may its owner be one who only asks? */
