@@ -146,14 +146,24 @@ static int send_one(struct dlk_held *h, enum outbox_message message,
 	return err;
 }
 
-/* A long list goes in pages, each with a number of its own. */
+/* What is left of the time until then. */
+static uint64_t until(uint64_t deadline_ns)
+{
+	const uint64_t now = dlk_now_ns();
+
+	return now < deadline_ns ? deadline_ns - now : 0;
+}
+
+/* A long list goes in pages, each with a number of its own; all by then. */
 static int send_all(struct dlk_held *h, enum outbox_message message,
-		    const struct dlk_range *window, struct dlk_sending *how)
+		    const struct dlk_range *window, uint64_t deadline_ns,
+		    struct dlk_sending *how)
 {
 	struct dlk_range rest = *window;
 	int err;
 
 	do {
+		how->timeout_ns = until(deadline_ns);
 		err = send_one(h, message, how, &rest);
 	} while (!err && message == OUTBOX_RANGES && rest.start <= rest.end);
 	return err;
@@ -163,10 +173,10 @@ static int send_all(struct dlk_held *h, enum outbox_message message,
 static void send_now(struct dlk_held *h, enum outbox_message message,
 		     const struct dlk_range *window)
 {
-	struct dlk_sending how = { .timeout_ns = 20 * DLK_MS };
 	const uint64_t now = dlk_now_ns();
+	struct dlk_sending how = { 0 };
 
-	if (send_all(h, message, window, &how) < 0)
+	if (send_all(h, message, window, now + 20 * DLK_MS, &how) < 0)
 		put_at(h, message, now);
 }
 
@@ -184,23 +194,13 @@ void dlk_list_send(struct dlk_held *h, const struct dlk_range *window)
 
 /* --- by the thread -------------------------------------------------------- */
 
-/* What is left of the time until then. */
-static uint64_t until(uint64_t deadline_ns)
-{
-	const uint64_t now = dlk_now_ns();
-
-	return now < deadline_ns ? deadline_ns - now : 0;
-}
-
 static void send_again(struct dlk_held *h, enum outbox_message message,
 		       uint64_t deadline_ns, bool (*interrupt)(void *))
 {
-	struct dlk_sending how = { .timeout_ns = until(deadline_ns),
-				   .connects = true,
-				   .interrupt = interrupt };
+	struct dlk_sending how = { .connects = true, .interrupt = interrupt };
 	struct dlk_store *s = store_of(h);
 
-	if (send_all(h, message, &whole, &how) == 0)
+	if (send_all(h, message, &whole, deadline_ns, &how) == 0)
 		s->ops->settle(s, deadline_ns, interrupt);
 	else
 		put_at(h, message, dlk_now_ns() + DLK_RESEND_MS * DLK_MS);
