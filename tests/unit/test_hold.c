@@ -18,6 +18,7 @@
 #include "hold/schedule.h"
 #include "model/timeline.h"
 #include "os/sys.h"
+#include "tests/unit/holds.h"
 #include "tests/unit/lcg.h"
 
 enum { TTL_MS = 9000, CLAIM_MS = 2000, MANY = 40 };
@@ -27,19 +28,11 @@ static uint64_t asked_ns;
 
 static struct dlk_held *new_hold(void)
 {
-	const struct dlk_lease lease = {
-		.key = "k",
-		.key_len = 1,
-		.token = "dlock1 t",
-		.token_len = 8,
-		.ttl_ms = TTL_MS,
-	};
 	struct dlk_held *h;
 
 	dlk_holds_unlock();
-	h = dlk_held_new(&lease);
+	h = free_hold("dlock1 t", NULL, TTL_MS);
 	dlk_holds_lock();
-	assert_non_null(h);
 	h->file = file;
 	return h;
 }

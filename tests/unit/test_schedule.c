@@ -18,6 +18,7 @@
 #include "hold/self.h"
 #include "os/sys.h"
 #include "model/timeline.h"
+#include "tests/unit/holds.h"
 #include "tests/unit/lcg.h"
 
 enum { N = 40, STEPS = 20000, TTL_MS = 12000 };
@@ -25,19 +26,11 @@ enum { N = 40, STEPS = 20000, TTL_MS = 12000 };
 /* The mutex is held but in here; that takes it itself, to begin with. */
 static struct dlk_held *new_hold(uint64_t renew_ns, uint64_t handover_ns)
 {
-	const struct dlk_lease lease = {
-		.key = "k",
-		.key_len = 1,
-		.token = "t",
-		.token_len = 1,
-		.ttl_ms = TTL_MS,
-	};
 	struct dlk_held *h;
 
 	dlk_holds_unlock();
-	h = dlk_held_new(&lease);
+	h = free_hold("t", NULL, TTL_MS);
 	dlk_holds_lock();
-	assert_non_null(h);
 	dlk_hold_install(h, dlk_now_ns(), 0);
 	h->valid.renew_ns = renew_ns;
 	h->keeper.due_ns = handover_ns;

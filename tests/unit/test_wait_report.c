@@ -17,6 +17,7 @@
 #include "hold/thread.h"
 #include "hold/wait_report.h"
 #include "os/sys.h"
+#include "tests/unit/holds.h"
 
 bool dlk_thread_need(uint64_t at_ns)
 {
@@ -49,18 +50,8 @@ static bool owes(void)
 /* It is pinned by the caller. */
 static struct dlk_held *held(const char *places)
 {
-	const struct dlk_lease lease = {
-		.key = "k",
-		.key_len = 1,
-		.token = "t",
-		.token_len = 1,
-		.places = places,
-		.places_len = places ? 1 : 0,
-		.ttl_ms = 9000,
-	};
-	struct dlk_held *h = dlk_held_new(&lease);
+	struct dlk_held *h = free_hold("t", places, 9000);
 
-	assert_non_null(h);
 	dlk_holds_lock();
 	dlk_hold_install(h, dlk_now_ns(), 0);
 	dlk_holds_unlock();

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* A hold for a test; after <cmocka.h>. */
+#ifndef DLK_TEST_HOLDS_H
+#define DLK_TEST_HOLDS_H
+
+#include <string.h>
+
+#include "hold/hold.h"
+
+/* Free yet, and in no table; the mutex is not held.  Places: of records. */
+static inline struct dlk_held *free_hold(const char *token, const char *places,
+					 uint32_t ttl_ms)
+{
+	const struct dlk_lease lease = {
+		.key = "k",
+		.key_len = 1,
+		.token = token,
+		.token_len = strlen(token),
+		.places = places,
+		.places_len = places ? strlen(places) : 0,
+		.ttl_ms = ttl_ms,
+	};
+	struct dlk_held *h = dlk_held_new(&lease);
+
+	assert_non_null(h);
+	return h;
+}
+
+#endif
