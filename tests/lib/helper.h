@@ -128,6 +128,22 @@ static inline void wait_for_go(void)
 			_exit(1);
 }
 
+/* What a program can be told to do: a table of these ends with none. */
+struct command {
+	const char *name;
+	int args; /* at least */
+	int (*run)(char **arg);
+};
+
+/* PROGRAM NAME ARG...: the status of the one that is named; 64: there is none */
+static inline int run_command(const struct command *c, int argc, char **argv)
+{
+	for (; argc > 1 && c->name; c++)
+		if (argc - 2 >= c->args && strcmp(argv[1], c->name) == 0)
+			return c->run(argv + 2);
+	return 64;
+}
+
 static inline int by_size(const void *a, const void *b)
 {
 	const long long *x = a, *y = b;

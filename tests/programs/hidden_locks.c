@@ -33,7 +33,7 @@
 
 enum { FEW = 96 };
 
-static void run_out(char **arg)
+static int run_out(char **arg)
 {
 	const struct rlimit few = { FEW, FEW };
 	int fd;
@@ -46,6 +46,7 @@ static void run_out(char **arg)
 	while (fd >= 0);
 	tell(errno == EMFILE ? "full" : strerrorname_np(errno));
 	wait_for_go();
+	return 0;
 }
 
 static void go_inside(const char *dir)
@@ -56,24 +57,26 @@ static void go_inside(const char *dir)
 		exit(2);
 }
 
-static void lock_outside(char **arg)
+static int lock_outside(char **arg)
 {
 	locked(arg[0]);
 	go_inside(arg[1]);
 	tell("inside");
 	wait_for_go();
+	return 0;
 }
 
-static void lock_inside(char **arg)
+static int lock_inside(char **arg)
 {
 	int fd = opened(arg[0]);
 
 	go_inside(arg[1]);
 	tell(outcome(flock(fd, LOCK_EX | LOCK_NB)));
 	wait_for_go();
+	return 0;
 }
 
-static void full(char **arg)
+static int full(char **arg)
 {
 	struct rlimit few = { 200, 200 };
 	int fd, other;
@@ -91,6 +94,7 @@ static void full(char **arg)
 		die("unlock");
 	tell("unlocked");
 	wait_for_go();
+	return 0;
 }
 
 static void *leave(void *unused)
@@ -112,19 +116,21 @@ static pthread_t leave_without_proc(char **arg)
 	return thread;
 }
 
-static void leaves(char **arg)
+static int leaves(char **arg)
 {
 	pthread_join(leave_without_proc(arg), NULL);
 	tell("goes on");
+	return 0;
 }
 
-static void ends(char **arg)
+static int ends(char **arg)
 {
 	leave_without_proc(arg);
 	leave(NULL);
+	return 0;
 }
 
-static void table(char **arg)
+static int table(char **arg)
 {
 	int ends[2];
 	char byte;
@@ -137,26 +143,17 @@ static void table(char **arg)
 	tell(read(100, &byte, 1) == 0 ? "the end" : strerror(errno));
 	tell(flock(opened(arg[0]), LOCK_EX | LOCK_NB) < 0 ? strerror(errno)
 							  : "locked");
+	return 0;
 }
 
-static const struct {
-	const char *name;
-	int args;
-	void (*run)(char **arg);
-} commands[] = {
+static const struct command commands[] = {
 	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
 	{ "late", 2, lock_inside }, { "full", 1, full },
 	{ "leaves", 2, leaves },    { "ends", 2, ends },
-	{ "table", 1, table },
+	{ "table", 1, table },      { 0 },
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (argc - 2 >= commands[i].args &&
-		    strcmp(argv[1], commands[i].name) == 0) {
-			commands[i].run(argv + 2);
-			return 0;
-		}
-	return 64;
+	return run_command(commands, argc, argv);
 }

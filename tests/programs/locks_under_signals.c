@@ -40,7 +40,7 @@ static void set_timer(long first_ms, long then_ms)
 	setitimer(ITIMER_REAL, &it, NULL);
 }
 
-static void storm(char **arg)
+static int storm(char **arg)
 {
 	long every = strtol(arg[1], NULL, 10), begin = now_ms();
 	int fd = opened(arg[0]);
@@ -55,10 +55,11 @@ static void storm(char **arg)
 		 (int)signals);
 	tell(line);
 	wait_for_go();
+	return 0;
 }
 
 /* A signal that is lost comes again, much later: nothing hangs. */
-static void alarms(char **arg)
+static int alarms(char **arg)
 {
 	int fd = opened(arg[0]);
 
@@ -75,24 +76,16 @@ static void alarms(char **arg)
 			 now_ms() - begin - after);
 		tell(line);
 	}
+	return 0;
 }
 
-static const struct {
-	const char *name;
-	int args;
-	void (*run)(char **arg);
-} commands[] = {
+static const struct command commands[] = {
 	{ "storm", 2, storm },
 	{ "alarm", 2, alarms },
+	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (argc - 2 >= commands[i].args &&
-		    strcmp(argv[1], commands[i].name) == 0) {
-			commands[i].run(argv + 2);
-			return 0;
-		}
-	return 64;
+	return run_command(commands, argc, argv);
 }

@@ -83,7 +83,7 @@ static int passed(int sock)
 	return fd;
 }
 
-static void take(char **arg)
+static int take(char **arg)
 {
 	const struct sockaddr_un un = address(arg[0]);
 	int sock = socket(AF_UNIX, SOCK_STREAM, 0), from, fd;
@@ -101,9 +101,10 @@ static void take(char **arg)
 	close(fd);
 	tell("closed");
 	wait_for_go();
+	return 0;
 }
 
-static void give(char **arg)
+static int give(char **arg)
 {
 	const struct sockaddr_un un = address(arg[1]);
 	int sock = socket(AF_UNIX, SOCK_STREAM, 0), fd;
@@ -117,9 +118,10 @@ static void give(char **arg)
 	close(fd);
 	tell("given");
 	wait_for_go();
+	return 0;
 }
 
-static void orphan(char **arg)
+static int orphan(char **arg)
 {
 	int fd = opened(arg[0]), end[2];
 	char byte;
@@ -146,9 +148,10 @@ static void orphan(char **arg)
 	pause_ms(strtol(arg[1], NULL, 10));
 	if (arg[2] && strcmp(arg[2], "kill") == 0)
 		raise(SIGKILL);
+	return 0;
 }
 
-static void reopen(char **arg)
+static int reopen(char **arg)
 {
 	FILE *file = fopen(arg[0], "w");
 	int second, end[2];
@@ -178,9 +181,10 @@ static void reopen(char **arg)
 	tell("closed");
 	wait_for_go();
 	fclose(file);
+	return 0;
 }
 
-static void unlock(char **arg)
+static int unlock(char **arg)
 {
 	int fd = locked(arg[0]);
 
@@ -191,23 +195,13 @@ static void unlock(char **arg)
 	_exit(0);
 }
 
-static const struct {
-	const char *name;
-	int args;
-	void (*run)(char **arg);
-} commands[] = {
+static const struct command commands[] = {
 	{ "take", 1, take },     { "give", 3, give },
 	{ "orphan", 2, orphan }, { "freopen", 2, reopen },
-	{ "unlock", 1, unlock },
+	{ "unlock", 1, unlock }, { 0 },
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (argc - 2 >= commands[i].args &&
-		    strcmp(argv[1], commands[i].name) == 0) {
-			commands[i].run(argv + 2);
-			return 0;
-		}
-	return 64;
+	return run_command(commands, argc, argv);
 }

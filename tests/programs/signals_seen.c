@@ -196,21 +196,14 @@ static int under_alarm(char **arg)
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int args;
-	int (*run)(char **arg);
-} commands[] = {
+static const struct command commands[] = {
 	{ "signals", 1, signals },
 	{ "children", 1, children },
 	{ "alarm", 4, under_alarm },
+	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (argc - 2 >= commands[i].args &&
-		    strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argv + 2);
-	return 64;
+	return run_command(commands, argc, argv);
 }

@@ -208,11 +208,7 @@ static int sizes(char **arg)
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int args;
-	int (*run)(char **arg);
-} commands[] = {
+static const struct command commands[] = {
 	{ "broken", 1, broken },
 	{ "broken2", 1, broken2 },
 	{ "full", 1, full },
@@ -223,13 +219,10 @@ static const struct {
 	{ "late", 1, late },
 	{ "sizes", 1, sizes },
 	{ "alone", 1, alone },
+	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (argc - 2 >= commands[i].args &&
-		    strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argv + 2);
-	return 64;
+	return run_command(commands, argc, argv);
 }
