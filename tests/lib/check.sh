@@ -68,6 +68,19 @@ broken()
 	done
 }
 
+# Why: once more at the end, for of a long log often only the end is kept.
+said_by_the_failed()
+{
+	local err
+
+	for err in "$CHECK_DIR"/*.err; do
+		[ -s "$err" ] || continue
+		[ "$(cat "${err%.err}.status")" != 0 ] || continue
+		echo "# --- $(basename "$err" .err)"
+		tail -n 40 "$err"
+	done
+}
+
 # The longest first, by the time that they are given: nobody waits for one that
 # began last.
 longest_first()
@@ -164,6 +177,7 @@ if [ "$failed" != 0 ]; then
 	grep -E '^not ok\b' "$CHECK_DIR"/*.tap |
 		sed "s,^$CHECK_DIR/\\(.*\\)\\.tap:,\\1: ,"
 	[ "${#crashed[@]}" = 0 ] || printf '%s: died\n' "${crashed[@]}"
+	said_by_the_failed
 fi
 line="$((passed - skipped)) passed, $failed failed"
 [ "$skipped" = 0 ] || line="$line, $skipped skipped"
