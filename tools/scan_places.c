@@ -154,7 +154,7 @@ int scan_places(struct dlk_conn *c, const char *key, size_t len,
 		struct scan_places *p)
 {
 	struct walk w = { .c = c, .from = "[O", .from_len = 2, .places = p };
-	ssize_t n = dlk_records_places(key, len, w.name, sizeof(w.name));
+	ssize_t n = dlk_records_ranges_key(key, len, w.name, sizeof(w.name));
 	int err;
 
 	*p = (struct scan_places){ 0 };

@@ -240,7 +240,7 @@ static void closing_known(unsigned first, unsigned last)
 {
 	for (int from = first > INT_MAX ? INT_MAX : (int)first;
 	     from < INT_MAX;) {
-		int fd = dlk_held_next_fd(from);
+		int fd = dlk_hold_next_fd(from);
 		int next = dlk_shadow_next_fd(from);
 
 		if (fd < 0 || (next >= 0 && next < fd))

@@ -98,7 +98,7 @@ void dlk_thread_exits(int code)
 		return;
 	dlk_handover_all();
 	dlk_enter(&call);
-	dlk_thread_last_words(code);
+	dlk_thread_exit_code(code);
 	last = dlk_thread_is_last_other();
 	dlk_leave(&call);
 	if (last) {

@@ -109,7 +109,7 @@ static void forget_pid_namespace(void)
 static void (*const forget[])(void) = {
 	dlk_holds_forget,      dlk_hold_forget,        dlk_schedule_forget,
 	dlk_thread_forget,     dlk_self_forget,        forget_pid_namespace,
-	dlk_shadow_forked,     dlk_gates_forget,       dlk_follow_forget,
+	dlk_shadow_forked,     dlk_file_locks_forget,  dlk_follow_forget,
 	dlk_inherited_forget,  dlk_wait_report_forget, dlk_stores_forget,
 	dlk_delegation_forget, dlk_log_forked,         forget_own,
 	dlk_identity_forget,

@@ -175,7 +175,7 @@ static void look_at_process(struct search *s, uint64_t pid)
 }
 
 /* Its number may be another file's by now: no telling, then. */
-static bool others_have(const struct dlk_held *h)
+static bool others_have(const struct dlk_hold *h)
 {
 	const bool shadow = h->program_fd >= 0;
 	struct search s = {
@@ -190,7 +190,7 @@ static bool others_have(const struct dlk_held *h)
 	return !each_number("/proc", look_at_process, &s) || s.found;
 }
 
-static bool ends_with_us(const struct dlk_held *h)
+static bool ends_with_us(const struct dlk_hold *h)
 {
 	return h->kind == DLK_POSIX || dlk_pid() == 1 ||
 	       !dlk_shared(h->program_fd >= 0 ? h->program_fd : h->fd) ||
@@ -199,14 +199,14 @@ static bool ends_with_us(const struct dlk_held *h)
 
 /* --- the cut -------------------------------------------------------------- */
 
-static bool may_be_cut(const struct dlk_held *h, const void *unused)
+static bool may_be_cut(const struct dlk_hold *h, const void *unused)
 {
 	(void)unused;
 	return h->state == HOLD_HELD && h->lease.ttl_ms > CUT_MS;
 }
 
 /* From here on whoever renews it renews it by this.  Pinned once more. */
-static void shorten(struct dlk_held *h)
+static void shorten(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
 	uint64_t renew_ns;
@@ -225,7 +225,7 @@ static void shorten(struct dlk_held *h)
 }
 
 /* Those of one server; the others later. */
-static void cut_at_server(struct dlk_held **all, unsigned n,
+static void cut_at_server(struct dlk_hold **all, unsigned n,
 			  uint64_t deadline_ns)
 {
 	struct dlk_renewal r[BATCH];
@@ -246,7 +246,7 @@ static void cut_at_server(struct dlk_held **all, unsigned n,
 void dlk_cut_short(void)
 {
 	const uint64_t deadline = dlk_now_ns() + PATIENCE_MS * DLK_MS;
-	struct dlk_held *all[BATCH], *h;
+	struct dlk_hold *all[BATCH], *h;
 
 	if (!dlk_any_held() || !in_container())
 		return;

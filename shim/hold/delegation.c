@@ -50,7 +50,7 @@ static unsigned lost; /* keepers, wherever it was noticed */
 
 /* --- messages ------------------------------------------------------------- */
 
-static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
+static enum dlk_kept_kind kept_kind(const struct dlk_hold *h)
 {
 	return h->kind == DLK_POSIX ? DLK_KEPT_POSIX
 	       : h->kind == DLK_OFD ? DLK_KEPT_OFD
@@ -62,15 +62,15 @@ static enum dlk_kept_kind kept_kind(const struct dlk_held *h)
  * goes to the keeper is closed there in the background, and a lock is there
  * until then: so not where a lock directory is a tmpfs.
  */
-static bool is_remote(const struct dlk_held *h)
+static bool is_remote(const struct dlk_hold *h)
 {
 	/* A shadow is local; it goes with a file that is not. */
-	return h->program_fd >= 0 || h->coherent ||
+	return h->program_fd >= 0 || h->revalidates ||
 	       dlk_fs_of(h->fd, h->file.dev) != DLK_FS_LOCAL;
 }
 
 /* Its size. */
-static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
+static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 {
 	const struct dlk_lease *l = &h->lease;
 	char *p = m->bytes;
@@ -81,13 +81,13 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
 		.node = dlk_node(&h->file),
 		.key_len = (uint32_t)l->key_len,
 		.token_len = (uint32_t)l->token_len,
-		.places_len = (uint32_t)l->places_len,
+		.ranges_key_len = (uint32_t)l->ranges_key_len,
 		.ttl_ms = l->ttl_ms,
 		.shared = l->shared,
 		.fair = l->fair,
 		.interop = l->interop,
 		.kind = kept_kind(h),
-		.coherent = h->coherent,
+		.revalidates = h->revalidates,
 		.remote = is_remote(h),
 		.server = (uint32_t)(h->rule->redis - dlk_self.config->redis),
 		.pid = (uint32_t)dlk_pid(),
@@ -99,12 +99,12 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_held *h)
 	p += l->key_len + 1;
 	memcpy(p, l->token, l->token_len + 1);
 	p += l->token_len + 1;
-	memcpy(p, l->places ? l->places : "", l->places_len + 1);
-	return sizeof(*m) + l->key_len + l->token_len + l->places_len + 3;
+	memcpy(p, l->ranges_key ? l->ranges_key : "", l->ranges_key_len + 1);
+	return sizeof(*m) + l->key_len + l->token_len + l->ranges_key_len + 3;
 }
 
 /* The lock's descriptor; a shadow's goes with the file that it stands for. */
-static int send_add(const struct dlk_held *h, struct dlk_keep_add *m)
+static int send_add(const struct dlk_hold *h, struct dlk_keep_add *m)
 {
 	const size_t size = compose(m, h);
 	int fds[DLK_KEEP_FDS] = { h->fd, -1, -1 };
@@ -124,7 +124,7 @@ static int send_add(const struct dlk_held *h, struct dlk_keep_add *m)
 }
 
 /* (keeper) */
-static int tell_add(struct dlk_held *h)
+static int tell_add(struct dlk_hold *h)
 {
 	struct dlk_keep_add *m = dlk_keeper_room();
 	int err = m ? send_add(h, m) : -ENOMEM;
@@ -143,7 +143,7 @@ static int tell_add(struct dlk_held *h)
 	return 0;
 }
 
-static void tell_failure(const struct dlk_held *h, int err)
+static void tell_failure(const struct dlk_hold *h, int err)
 {
 	struct dlk_line l;
 
@@ -170,9 +170,9 @@ static void tell_failure(const struct dlk_held *h, int err)
 /* --- answers -------------------------------------------------------------- */
 
 /* (mutex held) The lease that was asked for by this number, or NULL. */
-static struct dlk_held *find_asked(uint32_t number)
+static struct dlk_hold *find_asked(uint32_t number)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	for (h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number == number)
@@ -181,24 +181,24 @@ static struct dlk_held *find_asked(uint32_t number)
 }
 
 /* (mutex held) The same, of those that were asked for lately. */
-static struct dlk_held *find_lately(uint32_t number)
+static struct dlk_hold *find_lately(uint32_t number)
 {
 	const struct dlk_file *file = &asked[number % ASKED].file;
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 
 	if (asked[number % ASKED].number != number)
 		return find_asked(number);
-	while ((h = dlk_held_find(file, h)))
+	while ((h = dlk_hold_find(file, h)))
 		if (h->keeper.number == number)
 			return h;
-	while ((h = dlk_held_find_records(file, h)))
+	while ((h = dlk_hold_find_records(file, h)))
 		if (h->keeper.number == number)
 			return h;
 	return NULL;
 }
 
 /* (mutex held) It has no keeper, and is to have one by then. */
-static void unkeep(struct dlk_held *h, uint64_t by_ns)
+static void unkeep(struct dlk_hold *h, uint64_t by_ns)
 {
 	dlk_holds_check();
 	h->keeper.number = 0;
@@ -208,7 +208,7 @@ static void unkeep(struct dlk_held *h, uint64_t by_ns)
 }
 
 /* (mutex held) Should it be said, once? */
-static bool refuse(struct dlk_held *h)
+static bool refuse(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
 	const bool held = h->state == HOLD_HELD;
@@ -220,7 +220,7 @@ static bool refuse(struct dlk_held *h)
 	return tell;
 }
 
-void dlk_delegation_refused(struct dlk_held *h, int err)
+void dlk_delegation_refused(struct dlk_hold *h, int err)
 {
 	bool tell;
 
@@ -235,7 +235,7 @@ static void let_go(void)
 {
 	dlk_keeper_let_go();
 	dlk_holds_lock();
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
 		if (h->keeper.number && !h->keeper.carried)
 			unkeep(h, dlk_now_ns());
 		h->keeper.number = 0;
@@ -246,7 +246,7 @@ static void let_go(void)
 /* Of an ADD: yes, or no, at once or at last. */
 static void answered(const struct dlk_keep_answer *a)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 
 	if (a->status == -EPERM) {
 		let_go();
@@ -279,17 +279,17 @@ static void answered(const struct dlk_keep_answer *a)
 static void lose(bool hangs)
 {
 	const uint64_t now = dlk_now_ns();
-	struct dlk_held *first = NULL;
+	struct dlk_hold *first = NULL;
 	bool tell = false;
 
 	lost++;
 	dlk_keeper_lose(hangs);
 	dlk_holds_lock();
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number && !h->keeper.carried &&
 		    (!first || h->keeper.number < first->keeper.number))
 			first = h;
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number)
 			unkeep(h, now);
 	if (first && hangs && ++first->keeper.deaths == DLK_DEATHS) {
@@ -319,7 +319,7 @@ static void lose_let_go(void)
 	if (!dlk_keeper_let_go_ended())
 		return;
 	dlk_holds_lock();
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.carried && !h->keeper.number)
 			unkeep(h, dlk_now_ns());
 	dlk_holds_unlock();
@@ -340,7 +340,7 @@ bool dlk_delegation_listen(void)
 	return true;
 }
 
-bool dlk_delegation_ask(struct dlk_held *h, bool wait)
+bool dlk_delegation_ask(struct dlk_hold *h, bool wait)
 {
 	int err = dlk_keeper_start(wait);
 
@@ -358,7 +358,7 @@ bool dlk_delegation_ask(struct dlk_held *h, bool wait)
 /* --- what is renewed ------------------------------------------------------ */
 
 /* (keeper) What it does not hear now it hears at the next renewal. */
-static void tell_renewed(struct dlk_held *const *all, unsigned n)
+static void tell_renewed(struct dlk_hold *const *all, unsigned n)
 {
 	union {
 		struct dlk_keep_renewed m;
@@ -369,7 +369,7 @@ static void tell_renewed(struct dlk_held *const *all, unsigned n)
 
 	dlk_holds_lock();
 	for (unsigned i = 0; i < n; i++) {
-		struct dlk_held *h = all[i];
+		struct dlk_hold *h = all[i];
 
 		if (!dlk_schedule_is_news(h))
 			continue;
@@ -386,7 +386,7 @@ static void tell_renewed(struct dlk_held *const *all, unsigned n)
 				NULL, 0);
 }
 
-void dlk_delegation_renewed(struct dlk_held *const *all, unsigned n)
+void dlk_delegation_renewed(struct dlk_hold *const *all, unsigned n)
 {
 	dlk_keeper_lock();
 	/* There is room for the answers to come, and perhaps another keeper. */
@@ -412,7 +412,7 @@ uint64_t dlk_delegation_tick(void)
 
 /* --- what becomes of a lease ---------------------------------------------- */
 
-uint32_t dlk_take_from_keeper(struct dlk_held *h)
+uint32_t dlk_take_from_keeper(struct dlk_hold *h)
 {
 	const uint32_t told = h->keeper.number;
 

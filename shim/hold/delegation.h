@@ -6,14 +6,14 @@
 #include "hold/hold.h"
 
 /* Is the keeper, or will it be, one who carries it? */
-static inline bool dlk_is_delegated(const struct dlk_held *h)
+static inline bool dlk_is_delegated(const struct dlk_hold *h)
 {
 	return h->keeper.carried || h->keeper.number;
 }
 /*
  * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
  */
-uint32_t dlk_take_from_keeper(struct dlk_held *h);
+uint32_t dlk_take_from_keeper(struct dlk_hold *h);
 /* Tell the keeper that a lease is given back; 0 is none. */
 void dlk_delegation_drop(uint32_t told);
 /* Tell it that the process ends, and by which ttl it renews till then. */
@@ -31,7 +31,7 @@ void dlk_delegation_closed(void);
 void dlk_delegation_privileges(bool other_namespace);
 void dlk_delegation_forget(void); /* in a child */
 /* (the thread) Tell the keeper of those that are renewed; pinned. */
-void dlk_delegation_renewed(struct dlk_held *const *all, unsigned n);
+void dlk_delegation_renewed(struct dlk_hold *const *all, unsigned n);
 /* (the thread) Hear the keeper; when to do so again. */
 uint64_t dlk_delegation_tick(void);
 
@@ -44,11 +44,11 @@ enum { DLK_DEATHS = 2 };
  * Ask for a lease.  What has no room yet (false), or was meant for a keeper
  * that has just ended, is asked for at the next try.
  */
-bool dlk_delegation_ask(struct dlk_held *h, bool wait);
+bool dlk_delegation_ask(struct dlk_hold *h, bool wait);
 /* Hear all that it has said; false if there is none any more. */
 bool dlk_delegation_listen(void);
 /* (pinned) No keeper carries it; said once. */
-void dlk_delegation_refused(struct dlk_held *h, int err);
+void dlk_delegation_refused(struct dlk_hold *h, int err);
 /* How many keepers were lost, wherever that was noticed. */
 unsigned dlk_delegation_lost(void);
 

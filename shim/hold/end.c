@@ -24,7 +24,7 @@
 #include "hold/trace.h"
 
 /* (mutex held) */
-static bool is_ours_to_release(const struct dlk_held *h, enum end_cause cause)
+static bool is_ours_to_release(const struct dlk_hold *h, enum end_cause cause)
 {
 	if (cause != END_GONE)
 		return cause == END_UNLOCKED;
@@ -34,7 +34,7 @@ static bool is_ours_to_release(const struct dlk_held *h, enum end_cause cause)
 		!dlk_shared(h->program_fd >= 0 ? h->program_fd : h->fd));
 }
 
-static void release(struct dlk_held *h, bool carried, uint32_t told)
+static void release(struct dlk_hold *h, bool carried, uint32_t told)
 {
 	dlk_trace_lease(h, "released", NULL);
 	/* Nobody here would, or could, send it again. */
@@ -49,7 +49,7 @@ static void release(struct dlk_held *h, bool carried, uint32_t told)
 	dlk_release_send(h);
 }
 
-bool dlk_hold_end(struct dlk_held *h, enum end_cause cause)
+bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
 {
 	bool ours, ends, carried;
 	uint32_t told = 0;

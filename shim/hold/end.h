@@ -15,6 +15,6 @@ enum end_cause {
  * (pinned) It ends, unless another thread was quicker: true if a keeper has it
  * from here on.
  */
-bool dlk_hold_end(struct dlk_held *h, enum end_cause cause);
+bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause);
 
 #endif

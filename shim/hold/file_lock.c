@@ -31,20 +31,20 @@ static _Atomic unsigned *lock_of(const struct dlk_file *file)
 	return &locks[(dlk_node(file) ^ file->dev) % GATES];
 }
 
-bool dlk_gate_try(const struct dlk_file *file)
+bool dlk_file_trylock(const struct dlk_file *file)
 {
 	unsigned state = FREE;
 
 	return atomic_compare_exchange_strong(lock_of(file), &state, TAKEN);
 }
 
-int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
-		   dlk_away_fn *away, void *arg)
+int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
+		  dlk_away_fn *away, void *arg)
 {
 	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
 	_Atomic unsigned *lock = lock_of(file);
 
-	if (dlk_gate_try(file))
+	if (dlk_file_trylock(file))
 		return 0;
 	while (atomic_exchange(lock, WANTED) != FREE) {
 		int err = call ? dlk_sleep_on(call, -1, 0, away, arg) : 0;
@@ -57,7 +57,7 @@ int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
 	return 0;
 }
 
-void dlk_gate_leave(const struct dlk_file *file)
+void dlk_file_unlock(const struct dlk_file *file)
 {
 	_Atomic unsigned *lock = lock_of(file);
 
@@ -67,7 +67,7 @@ void dlk_gate_leave(const struct dlk_file *file)
 }
 
 /* In a child: whoever was inside is not here. */
-void dlk_gates_forget(void)
+void dlk_file_locks_forget(void)
 {
 	for (int i = 0; i < GATES; i++)
 		atomic_store(&locks[i], FREE);

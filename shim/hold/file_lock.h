@@ -11,10 +11,10 @@
  * handler runs away(arg) is called, as in dlk_sleep_on().  NULL: nothing is let
  * in, for the kernel's lock is in hand.
  */
-int dlk_gate_enter(struct dlk_call *call, const struct dlk_file *file,
-		   dlk_away_fn *away, void *arg);
-bool dlk_gate_try(const struct dlk_file *file);
-void dlk_gate_leave(const struct dlk_file *file);
-void dlk_gates_forget(void);
+int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
+		  dlk_away_fn *away, void *arg);
+bool dlk_file_trylock(const struct dlk_file *file);
+void dlk_file_unlock(const struct dlk_file *file);
+void dlk_file_locks_forget(void);
 
 #endif

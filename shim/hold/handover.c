@@ -29,7 +29,7 @@ enum { WINDOW = 32, FULL_MS = 5 };
 enum progress { OVER, KEPT, REFUSED, WAITING, UNTOLD };
 
 /* Given back, or given up just now by a conversion: its affair no more. */
-static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
+static enum progress progress_of(const struct dlk_hold *h, uint64_t began_ns)
 {
 	enum progress p;
 
@@ -44,7 +44,7 @@ static enum progress progress_of(const struct dlk_held *h, uint64_t began_ns)
 }
 
 /* (keeper) Ask for what is to be asked for; do answers come? */
-static bool ask_all(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
+static bool ask_all(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 {
 	bool open = false;
 
@@ -57,7 +57,7 @@ static bool ask_all(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
 }
 
 /* (keeper) The keepers hang, one after the other. */
-static void give_up(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
+static void give_up(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (progress_of(all[i], began_ns) >= WAITING)
@@ -65,7 +65,7 @@ static void give_up(struct dlk_held *const *all, unsigned n, uint64_t began_ns)
 }
 
 /* Until each is kept, or refused. */
-static void hand_over(struct dlk_held *const *all, unsigned n)
+static void hand_over(struct dlk_hold *const *all, unsigned n)
 {
 	const uint64_t began = dlk_now_ns();
 	unsigned lost_before;
@@ -91,7 +91,7 @@ static void hand_over(struct dlk_held *const *all, unsigned n)
 	dlk_keeper_unlock();
 }
 
-static bool has_keeper(const struct dlk_held *h)
+static bool has_keeper(const struct dlk_hold *h)
 {
 	bool yes;
 
@@ -101,7 +101,7 @@ static bool has_keeper(const struct dlk_held *h)
 	return yes;
 }
 
-bool dlk_handover(struct dlk_held *h)
+bool dlk_handover(struct dlk_hold *h)
 {
 	hand_over(&h, 1);
 	return has_keeper(h);
@@ -112,12 +112,12 @@ bool dlk_handover(struct dlk_held *h)
  * conversion gives up just now is no lock of its mode any more; its successor
  * is handed over.
  */
-static unsigned collect_unkept(struct dlk_held **all, uint64_t since_ns)
+static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 {
 	unsigned n = 0;
 
 	dlk_holds_lock();
-	for (struct dlk_held *h = dlk_holds_first(); h && n < WINDOW;
+	for (struct dlk_hold *h = dlk_holds_first(); h && n < WINDOW;
 	     h = h->next) {
 		if (h->state != HOLD_HELD || h->keeper.carried ||
 		    h->keeper.refused_ns >= since_ns)
@@ -129,7 +129,7 @@ static unsigned collect_unkept(struct dlk_held **all, uint64_t since_ns)
 	return n;
 }
 
-static void unpin_all(struct dlk_held *const *all, unsigned n)
+static void unpin_all(struct dlk_hold *const *all, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		dlk_unpin(all[i]);
@@ -138,7 +138,7 @@ static void unpin_all(struct dlk_held *const *all, unsigned n)
 void dlk_handover_all(void)
 {
 	uint64_t began = dlk_now_ns();
-	struct dlk_held *all[WINDOW];
+	struct dlk_hold *all[WINDOW];
 	struct dlk_call call;
 	unsigned n;
 
@@ -161,7 +161,7 @@ void dlk_handover_all(void)
  * Not told, for another thread starts one, or its queue is full: then those
  * that are behind `before` others come a little later than these.
  */
-static void later(struct dlk_held *h, unsigned before)
+static void later(struct dlk_hold *h, unsigned before)
 {
 	const uint64_t now = dlk_now_ns();
 
@@ -172,7 +172,7 @@ static void later(struct dlk_held *h, unsigned before)
 	dlk_holds_unlock();
 }
 
-static bool tell_now(struct dlk_held *h)
+static bool tell_now(struct dlk_hold *h)
 {
 	bool room = true;
 
@@ -184,7 +184,7 @@ static bool tell_now(struct dlk_held *h)
 }
 
 /* Without room it is over for this time: the answers are to be read first. */
-void dlk_handover_some(struct dlk_held *const *all, unsigned n)
+void dlk_handover_some(struct dlk_hold *const *all, unsigned n)
 {
 	unsigned before = 0;
 	bool room = true;
@@ -203,7 +203,7 @@ void dlk_handover_some(struct dlk_held *const *all, unsigned n)
 
 __thread bool dlk_left __attribute__((tls_model("initial-exec")));
 
-void dlk_leave_to_keeper(struct dlk_held *h, bool last)
+void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 {
 	const bool kept = dlk_handover(h);
 

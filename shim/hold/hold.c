@@ -49,7 +49,7 @@ void dlk_hold_forget(void)
 	atomic_store(&n_owed, 0);
 }
 
-static void count(const struct dlk_held *h, unsigned by)
+static void count(const struct dlk_hold *h, unsigned by)
 {
 	if (dlk_hold_is_held(h))
 		atomic_fetch_add(&n_held, by);
@@ -57,7 +57,7 @@ static void count(const struct dlk_held *h, unsigned by)
 		atomic_fetch_add(&n_owed, by);
 }
 
-static void set_state(struct dlk_held *h, enum hold_state state)
+static void set_state(struct dlk_hold *h, enum hold_state state)
 {
 	dlk_holds_check();
 	dlk_check(legal[h->state] & TO(state));
@@ -67,7 +67,7 @@ static void set_state(struct dlk_held *h, enum hold_state state)
 }
 
 /* Whoever works on it, or sends an answer that is to come, has it still. */
-static void free_ended(struct dlk_held *h)
+static void free_ended(struct dlk_hold *h)
 {
 	if (h->state != HOLD_ENDED || h->pins || h->out.unanswered)
 		return;
@@ -76,13 +76,13 @@ static void free_ended(struct dlk_held *h)
 	dlk_holds_remove(h);
 }
 
-void dlk_hold_pin(struct dlk_held *h)
+void dlk_hold_pin(struct dlk_hold *h)
 {
 	dlk_holds_check();
 	h->pins++;
 }
 
-void dlk_hold_unpin(struct dlk_held *h)
+void dlk_hold_unpin(struct dlk_hold *h)
 {
 	dlk_holds_check();
 	dlk_check(h->pins);
@@ -91,17 +91,17 @@ void dlk_hold_unpin(struct dlk_held *h)
 	free_ended(h);
 }
 
-void dlk_unpin(struct dlk_held *h)
+void dlk_unpin(struct dlk_hold *h)
 {
 	dlk_holds_lock();
 	dlk_hold_unpin(h);
 	dlk_holds_unlock();
 }
 
-struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
+struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 			       const void *arg)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	dlk_holds_lock();
 	h = from ? from->next : dlk_holds_first();
@@ -117,22 +117,22 @@ struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
 
 /* --- granted, renewed ----------------------------------------------------- */
 
-static uint64_t look_ns(const struct dlk_held *h)
+static uint64_t look_ns(const struct dlk_hold *h)
 {
 	return h->valid.renew_ns < h->keeper.due_ns ? h->valid.renew_ns
 						    : h->keeper.due_ns;
 }
 
-uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
+uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
 			  uint32_t claim_ms)
 {
-	const uint32_t life_ms = claim_ms ? claim_ms : h->lease.ttl_ms;
+	const uint32_t claim_ttl_ms = claim_ms ? claim_ms : h->lease.ttl_ms;
 
 	h->valid.granted_ns = dlk_now_ns();
-	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, life_ms);
+	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, claim_ttl_ms);
 	h->valid.renew_ns =
 		claim_ms ? dlk_confirm_ns(h->valid.granted_ns, claim_ms)
-			 : dlk_renew_ns(asked_ns, life_ms);
+			 : dlk_renew_ns(asked_ns, claim_ttl_ms);
 	h->keeper.due_ns = dlk_handover_ns(h->valid.granted_ns);
 	set_state(h, HOLD_HELD);
 	dlk_holds_add(h);
@@ -141,7 +141,7 @@ uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
 	return look_ns(h);
 }
 
-uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
+uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns)
 {
 	dlk_holds_check();
 	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
@@ -154,7 +154,7 @@ uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns)
 	return look_ns(h);
 }
 
-void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
+void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns)
 {
 	/* A claim is short (lease/queue.h). */
 	const uint64_t soon = now_ns + (h->valid.deadline_ns - now_ns) / 4;
@@ -167,7 +167,7 @@ void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns)
 	dlk_schedule(h);
 }
 
-void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
+void dlk_hold_hurry(struct dlk_hold *h, uint64_t by_ns)
 {
 	dlk_holds_check();
 	if (h->valid.renew_ns > by_ns)
@@ -175,7 +175,7 @@ void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns)
 	dlk_schedule(h);
 }
 
-void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms)
+void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms)
 {
 	const uint64_t deadline_ns = dlk_deadline_ns(now_ns, ttl_ms);
 
@@ -187,13 +187,13 @@ void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms)
 
 /* --- converted ------------------------------------------------------------ */
 
-void dlk_hold_convert(struct dlk_held *h)
+void dlk_hold_convert(struct dlk_hold *h)
 {
 	if (dlk_hold_is_held(h))
 		set_state(h, HOLD_CONVERTING);
 }
 
-bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns)
+bool dlk_hold_weaken(struct dlk_hold *h, uint64_t now_ns)
 {
 	if (!dlk_hold_is_held(h))
 		return false;
@@ -208,21 +208,21 @@ bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns)
 
 /* --- over ----------------------------------------------------------------- */
 
-void dlk_hold_release(struct dlk_held *h)
+void dlk_hold_release(struct dlk_hold *h)
 {
 	set_state(h, HOLD_RELEASING);
 	dlk_outbox_put_release(&h->out, dlk_now_ns(), h->lease.ttl_ms);
 	dlk_schedule(h);
 }
 
-void dlk_hold_install_released(struct dlk_held *h)
+void dlk_hold_install_released(struct dlk_hold *h)
 {
 	dlk_hold_release(h);
 	dlk_holds_add(h);
 	dlk_schedule(h);
 }
 
-void dlk_hold_drop(struct dlk_held *h)
+void dlk_hold_drop(struct dlk_hold *h)
 {
 	set_state(h, HOLD_ENDED);
 	dlk_outbox_clear(&h->out, dlk_now_ns());
@@ -230,7 +230,7 @@ void dlk_hold_drop(struct dlk_held *h)
 	free_ended(h);
 }
 
-void dlk_hold_say(const struct dlk_held *h, enum dlk_level level,
+void dlk_hold_say(const struct dlk_hold *h, enum dlk_level level,
 		  const char *what, const char *why)
 {
 	struct dlk_line l;
@@ -245,7 +245,7 @@ void dlk_hold_say(const struct dlk_held *h, enum dlk_level level,
 	dlk_line_end(&l);
 }
 
-void dlk_hold_lost(struct dlk_held *h, const char *why)
+void dlk_hold_lost(struct dlk_hold *h, const char *why)
 {
 	bool lost;
 

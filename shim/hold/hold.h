@@ -42,12 +42,12 @@ enum hold_state {
  * One lease of this process.  Guarded by the mutex but for `lease` (const; its
  * ttl is cut once, see container.c).
  */
-struct dlk_held {
+struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c; first, for it casts */
 	struct dlk_due unsaid; /* something is still to be said of it */
 	enum hold_state state;
-	struct dlk_held *next, **pprev; /* in holds.c */
-	struct dlk_held *chain;         /* of those with its file's hash */
+	struct dlk_hold *next, **pprev; /* in holds.c */
+	struct dlk_hold *chain;         /* of those with its file's hash */
 	unsigned pins;                  /* who work on it, without the mutex */
 	enum dlk_kind kind;
 	struct dlk_file file;
@@ -68,7 +68,7 @@ struct dlk_held {
 		uint64_t refused_ns;     /* when it did not take it; 0: never */
 		unsigned deaths; /* of those that were asked, in a row */
 	} keeper;
-	bool coherent; /* caches are refreshed and flushed (L10) */
+	bool revalidates; /* caches are refreshed and flushed (L10) */
 	bool told_replaced;
 
 	/* Records; the first two guarded by the file's file_lock (record.c). */
@@ -83,13 +83,13 @@ struct dlk_held {
 };
 
 /* HELD or CONVERTING: there is a lease. */
-static inline bool dlk_hold_is_held(const struct dlk_held *h)
+static inline bool dlk_hold_is_held(const struct dlk_hold *h)
 {
 	return h->state == HOLD_HELD || h->state == HOLD_CONVERTING;
 }
 
 /* A flock lease's, of which the kernel's has the same. */
-static inline int dlk_hold_mode(const struct dlk_held *h)
+static inline int dlk_hold_mode(const struct dlk_hold *h)
 {
 	return h->lease.shared ? LOCK_SH : LOCK_EX;
 }
@@ -101,46 +101,46 @@ static inline int dlk_hold_mode(const struct dlk_held *h)
  * asked_ns; or it is held by a claim of that life, which counts from then (0:
  * by none).  Returns when it is to be looked at first.
  */
-uint64_t dlk_hold_install(struct dlk_held *h, uint64_t asked_ns,
+uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
 			  uint32_t claim_ms);
 /* Renewed, or granted more: that was asked for at asked_ns.  Returns the same. */
-uint64_t dlk_hold_extend(struct dlk_held *h, uint64_t asked_ns);
+uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns);
 /* It was not renewed just now: soon again. */
-void dlk_hold_retry(struct dlk_held *h, uint64_t now_ns);
+void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns);
 /* To be renewed by then, at the latest. */
-void dlk_hold_hurry(struct dlk_held *h, uint64_t by_ns);
+void dlk_hold_hurry(struct dlk_hold *h, uint64_t by_ns);
 /* From here on whoever renews it renews it by this ttl. */
-void dlk_hold_cut(struct dlk_held *h, uint64_t now_ns, uint32_t ttl_ms);
+void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms);
 /* A call is about to change its mode. */
-void dlk_hold_convert(struct dlk_held *h);
+void dlk_hold_convert(struct dlk_hold *h);
 /* It is a shared one from here on, and the server is yet to hear of it; false:
    it is held no more. */
-bool dlk_hold_weaken(struct dlk_held *h, uint64_t now_ns);
+bool dlk_hold_weaken(struct dlk_hold *h, uint64_t now_ns);
 /*
  * Given up: no renewal from here on, and the release is still to be said, by
  * the caller first (release.c).
  */
-void dlk_hold_release(struct dlk_held *h);
+void dlk_hold_release(struct dlk_hold *h);
 /* The same, of what was never held, but Redis may have. */
-void dlk_hold_install_released(struct dlk_held *h);
+void dlk_hold_install_released(struct dlk_hold *h);
 /* It is over, and nothing more is to be said of it. */
-void dlk_hold_drop(struct dlk_held *h);
+void dlk_hold_drop(struct dlk_hold *h);
 
 /* Nobody frees it, and who is done with it. */
-void dlk_hold_pin(struct dlk_held *h);
-void dlk_hold_unpin(struct dlk_held *h);
+void dlk_hold_pin(struct dlk_hold *h);
+void dlk_hold_unpin(struct dlk_hold *h);
 
 /* --- (mutex not held) ----------------------------------------------------- */
 
-void dlk_unpin(struct dlk_held *h);
+void dlk_unpin(struct dlk_hold *h);
 /* The next after `from`, or the first, that matches; `from` is unpinned. */
-typedef bool dlk_match_fn(const struct dlk_held *h, const void *arg);
-struct dlk_held *dlk_hold_next(struct dlk_held *from, dlk_match_fn *match,
+typedef bool dlk_match_fn(const struct dlk_hold *h, const void *arg);
+struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 			       const void *arg);
 /* (pinned) The server has it no more, or for another: the log says so. */
-void dlk_hold_lost(struct dlk_held *h, const char *why);
+void dlk_hold_lost(struct dlk_hold *h, const char *why);
 /* 'the lease "KEY" at redis NAME' what why */
-void dlk_hold_say(const struct dlk_held *h, enum dlk_level level,
+void dlk_hold_say(const struct dlk_hold *h, enum dlk_level level,
 		  const char *what, const char *why);
 
 /* Are there any that are held, or to be released?  For the hooks' fast path. */

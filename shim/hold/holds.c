@@ -22,9 +22,9 @@ enum { SMALL = 2048, BATCH = 32, CHAINS = 1024 };
 
 static struct {
 	pthread_mutex_t mutex;
-	struct dlk_held *first;          /* all but the free */
-	struct dlk_held *chains[CHAINS]; /* the same, by file */
-	struct dlk_held *spare;          /* small free objects */
+	struct dlk_hold *first;          /* all but the free */
+	struct dlk_hold *chains[CHAINS]; /* the same, by file */
+	struct dlk_hold *spare;          /* small free objects */
 } holds = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 void dlk_holds_lock(void)
@@ -42,7 +42,7 @@ void dlk_holds_check(void)
 	dlk_check_locked(&holds.mutex);
 }
 
-struct dlk_held *dlk_holds_first(void)
+struct dlk_hold *dlk_holds_first(void)
 {
 	dlk_holds_check();
 	return holds.first;
@@ -67,16 +67,16 @@ static void *map(size_t size)
 }
 
 /* (mutex held) */
-static struct dlk_held *take_spare(void)
+static struct dlk_hold *take_spare(void)
 {
-	struct dlk_held *h = holds.spare;
+	struct dlk_hold *h = holds.spare;
 
 	dlk_holds_check();
 	if (!h) {
 		char *batch = map((size_t)SMALL * BATCH);
 
 		for (int i = 0; batch && i < BATCH; i++) {
-			h = (struct dlk_held *)(void *)(batch + i * SMALL);
+			h = (struct dlk_hold *)(void *)(batch + i * SMALL);
 			h->next = holds.spare;
 			holds.spare = h;
 		}
@@ -111,11 +111,11 @@ void dlk_ranges_free(struct dlk_ranges *set)
 	set->room = 0;
 }
 
-struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
+struct dlk_hold *dlk_hold_new(const struct dlk_lease *lease)
 {
-	size_t size = sizeof(struct dlk_held) + lease->key_len +
-		      lease->token_len + lease->places_len + 3;
-	struct dlk_held *h;
+	size_t size = sizeof(struct dlk_hold) + lease->key_len +
+		      lease->token_len + lease->ranges_key_len + 3;
+	struct dlk_hold *h;
 
 	if (size <= SMALL) {
 		size = SMALL;
@@ -138,23 +138,25 @@ struct dlk_held *dlk_held_new(const struct dlk_lease *lease)
 	h->lease = *lease;
 	h->lease.key = h->bytes;
 	h->lease.token = h->bytes + lease->key_len + 1;
-	if (lease->places) {
-		char *places = h->bytes + lease->key_len + lease->token_len + 2;
+	if (lease->ranges_key) {
+		char *ranges_key =
+			h->bytes + lease->key_len + lease->token_len + 2;
 
-		memcpy(places, lease->places, lease->places_len + 1);
-		h->lease.places = places;
+		memcpy(ranges_key, lease->ranges_key,
+		       lease->ranges_key_len + 1);
+		h->lease.ranges_key = ranges_key;
 	}
 	return h;
 }
 
-static struct dlk_held **chain(const struct dlk_file *file)
+static struct dlk_hold **chain(const struct dlk_file *file)
 {
 	return &holds.chains[(dlk_node(file) ^ file->dev * 31) % CHAINS];
 }
 
-void dlk_holds_add(struct dlk_held *h)
+void dlk_holds_add(struct dlk_hold *h)
 {
-	struct dlk_held **first = chain(&h->file);
+	struct dlk_hold **first = chain(&h->file);
 
 	dlk_holds_check();
 	h->next = holds.first;
@@ -166,7 +168,7 @@ void dlk_holds_add(struct dlk_held *h)
 	*first = h;
 }
 
-static void give_back(struct dlk_held *h)
+static void give_back(struct dlk_hold *h)
 {
 	dlk_ranges_free(&h->ranges);
 	if (h->size != SMALL) {
@@ -177,9 +179,9 @@ static void give_back(struct dlk_held *h)
 	holds.spare = h;
 }
 
-void dlk_holds_remove(struct dlk_held *h)
+void dlk_holds_remove(struct dlk_hold *h)
 {
-	struct dlk_held **in = chain(&h->file);
+	struct dlk_hold **in = chain(&h->file);
 
 	dlk_holds_check();
 	*h->pprev = h->next;
@@ -191,17 +193,17 @@ void dlk_holds_remove(struct dlk_held *h)
 	give_back(h);
 }
 
-void dlk_held_free(struct dlk_held *h)
+void dlk_hold_free(struct dlk_hold *h)
 {
 	dlk_holds_lock();
 	give_back(h);
 	dlk_holds_unlock();
 }
 
-static struct dlk_held *find(const struct dlk_file *file,
-			     const struct dlk_held *from, bool records)
+static struct dlk_hold *find(const struct dlk_file *file,
+			     const struct dlk_hold *from, bool records)
 {
-	struct dlk_held *h = from ? from->chain : *chain(file);
+	struct dlk_hold *h = from ? from->chain : *chain(file);
 
 	dlk_holds_check();
 	for (; h; h = h->chain)
@@ -211,26 +213,26 @@ static struct dlk_held *find(const struct dlk_file *file,
 	return NULL;
 }
 
-struct dlk_held *dlk_held_find(const struct dlk_file *file,
-			       const struct dlk_held *from)
+struct dlk_hold *dlk_hold_find(const struct dlk_file *file,
+			       const struct dlk_hold *from)
 {
 	return find(file, from, false);
 }
 
-struct dlk_held *dlk_held_find_records(const struct dlk_file *file,
-				       const struct dlk_held *from)
+struct dlk_hold *dlk_hold_find_records(const struct dlk_file *file,
+				       const struct dlk_hold *from)
 {
 	return find(file, from, true);
 }
 
-int dlk_held_next_fd(int from)
+int dlk_hold_next_fd(int from)
 {
 	struct dlk_call call;
 	int lowest = -1;
 
 	dlk_enter(&call);
 	dlk_holds_lock();
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next)
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (dlk_hold_is_held(h) && h->fd >= from &&
 		    (lowest < 0 || h->fd < lowest))
 			lowest = h->fd;

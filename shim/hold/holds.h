@@ -17,28 +17,28 @@ void dlk_holds_lock(void);
 void dlk_holds_unlock(void);
 void dlk_holds_check(void); /* (mutex held) that it is (os/check.h) */
 /* (mutex held) The first of all but the free; h->next is the next one. */
-struct dlk_held *dlk_holds_first(void);
+struct dlk_hold *dlk_holds_first(void);
 void dlk_holds_forget(void); /* in a child */
 
 /* Memory for a set of ranges, page-wise. */
 int dlk_ranges_grow(struct dlk_ranges *set, size_t n);
 void dlk_ranges_free(struct dlk_ranges *set);
 /* A free hold with copies of key and token; -ENOMEM is NULL. */
-struct dlk_held *dlk_held_new(const struct dlk_lease *lease);
+struct dlk_hold *dlk_hold_new(const struct dlk_lease *lease);
 /* One that was not installed: its memory. */
-void dlk_held_free(struct dlk_held *h);
+void dlk_hold_free(struct dlk_hold *h);
 /* (mutex held) For hold.c: into the table; out of it, and freed. */
-void dlk_holds_add(struct dlk_held *h);
-void dlk_holds_remove(struct dlk_held *h);
+void dlk_holds_add(struct dlk_hold *h);
+void dlk_holds_remove(struct dlk_hold *h);
 /*
  * (mutex held) One of a file that is held, after `from` (NULL: the first), or
  * NULL: of flock locks, or of record locks.
  */
-struct dlk_held *dlk_held_find(const struct dlk_file *file,
-			       const struct dlk_held *from);
-struct dlk_held *dlk_held_find_records(const struct dlk_file *file,
-				       const struct dlk_held *from);
+struct dlk_hold *dlk_hold_find(const struct dlk_file *file,
+			       const struct dlk_hold *from);
+struct dlk_hold *dlk_hold_find_records(const struct dlk_file *file,
+				       const struct dlk_hold *from);
 /* The lowest descriptor >= from that one that is held is known by, or -1. */
-int dlk_held_next_fd(int from);
+int dlk_hold_next_fd(int from);
 
 #endif

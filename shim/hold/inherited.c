@@ -193,7 +193,7 @@ bool dlk_holds_records(void)
 	bool found = false;
 
 	dlk_holds_lock();
-	for (const struct dlk_held *h = dlk_holds_first(); h && !found;
+	for (const struct dlk_hold *h = dlk_holds_first(); h && !found;
 	     h = h->next)
 		found = dlk_hold_is_held(h) && h->kind == DLK_POSIX;
 	dlk_holds_unlock();

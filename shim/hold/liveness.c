@@ -50,11 +50,11 @@ static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
 /* Not another lease's description, nor one that has no lock of this kind. */
 static bool is_lost_description(void *arg, int fd)
 {
-	const struct dlk_held *h = arg, *other = NULL;
+	const struct dlk_hold *h = arg, *other = NULL;
 	bool claimed = false, locked = false;
 
 	dlk_holds_lock();
-	while (!claimed && (other = dlk_held_find_records(&h->file, other)))
+	while (!claimed && (other = dlk_hold_find_records(&h->file, other)))
 		claimed = other != h && dlk_record_is_owner(other, DLK_OFD, fd);
 	dlk_holds_unlock();
 	return !claimed &&
@@ -63,7 +63,7 @@ static bool is_lost_description(void *arg, int fd)
 	       locked;
 }
 
-static bool shows_lock(const struct dlk_held *h)
+static bool shows_lock(const struct dlk_hold *h)
 {
 	bool locked = false;
 
@@ -74,7 +74,7 @@ static bool shows_lock(const struct dlk_held *h)
 }
 
 /* (file_lock) If its number is another's by now: has it a second one? */
-static int find_description(struct dlk_held *h)
+static int find_description(struct dlk_hold *h)
 {
 	int fd;
 
@@ -91,7 +91,7 @@ static int find_description(struct dlk_held *h)
 }
 
 /* (file_lock) All that the kernel shows of the owner: 1, 0 if that is nothing. */
-static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
+static int read_kernel(struct dlk_hold *h, struct dlk_ranges *kernel)
 {
 	int there = 1;
 
@@ -111,7 +111,7 @@ static int read_kernel(struct dlk_held *h, struct dlk_ranges *kernel)
 }
 
 /* (file_lock) */
-int dlk_record_compare(struct dlk_held *h)
+int dlk_record_compare(struct dlk_hold *h)
 {
 	struct dlk_ranges kernel = { .grow = h->ranges.grow };
 	int there = read_kernel(h, &kernel);
@@ -122,14 +122,14 @@ int dlk_record_compare(struct dlk_held *h)
 	return there == 1 ? h->ranges.n != 0 : there;
 }
 
-static int records_are_there(struct dlk_held *h)
+static int records_are_there(struct dlk_hold *h)
 {
 	int there;
 
-	if (!dlk_gate_try(&h->file))
+	if (!dlk_file_trylock(&h->file))
 		return -1;
 	there = dlk_record_compare(h);
-	dlk_gate_leave(&h->file);
+	dlk_file_unlock(&h->file);
 	return there;
 }
 
@@ -138,18 +138,18 @@ static int records_are_there(struct dlk_held *h)
 /* Not a descriptor that another lease is known by: that is another lock. */
 static bool unclaimed(void *arg, int fd)
 {
-	const struct dlk_held *h = arg, *other = NULL;
+	const struct dlk_hold *h = arg, *other = NULL;
 
 	dlk_holds_lock();
 	do {
-		other = dlk_held_find(&h->file, other);
+		other = dlk_hold_find(&h->file, other);
 	} while (other && (other == h || other->fd != fd));
 	dlk_holds_unlock();
 	return !other;
 }
 
 /* The descriptor that it is known by may be another file's by now. */
-int dlk_lock_is_there(struct dlk_held *h)
+int dlk_lock_is_there(struct dlk_hold *h)
 {
 	int fd, mode;
 

@@ -9,11 +9,11 @@
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is
  * no telling, and so it must be taken for there.
  */
-int dlk_lock_is_there(struct dlk_held *h);
+int dlk_lock_is_there(struct dlk_hold *h);
 /*
  * (file_lock) Of record locks: take off what the kernel does not show.  The
  * same answers; what is gone is given back.
  */
-int dlk_record_compare(struct dlk_held *h);
+int dlk_record_compare(struct dlk_hold *h);
 
 #endif

@@ -53,12 +53,12 @@ bool dlk_shared(int fd)
  * mode.  An exclusive one is alone; of several shared ones kcmp(2) tells, and
  * where the kernel will not say, any will do: all are worth the same.
  */
-static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
+static struct dlk_hold *find_lease(const struct dlk_file *file, int fd,
 				   int mode)
 {
-	struct dlk_held *h = NULL, *perhaps = NULL;
+	struct dlk_hold *h = NULL, *perhaps = NULL;
 
-	while ((h = dlk_held_find(file, h))) {
+	while ((h = dlk_hold_find(file, h))) {
 		int same;
 
 		/* No telling (mode < 0): by its number. */
@@ -75,17 +75,17 @@ static struct dlk_held *find_lease(const struct dlk_file *file, int fd,
 	return perhaps;
 }
 
-struct dlk_held *dlk_flock_owner(int fd)
+struct dlk_hold *dlk_flock_owner(int fd)
 {
-	struct dlk_held *h, *more;
+	struct dlk_hold *h, *more;
 	struct dlk_file file;
 	int mode;
 
 	if (!dlk_any_held() || dlk_kernel_file(fd, &file) < 0)
 		return NULL;
 	dlk_holds_lock();
-	h = dlk_held_find(&file, NULL);
-	more = h ? dlk_held_find(&file, h) : NULL;
+	h = dlk_hold_find(&file, NULL);
+	more = h ? dlk_hold_find(&file, h) : NULL;
 	/*
 	 * The one descriptor of the one process: it is the description, or
 	 * one that was opened after that was closed behind our back.
@@ -107,7 +107,7 @@ struct dlk_held *dlk_flock_owner(int fd)
 /* --- record locks --------------------------------------------------------- */
 
 /* (mutex held) */
-bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd)
+bool dlk_record_is_owner(const struct dlk_hold *h, enum dlk_kind kind, int fd)
 {
 	dlk_holds_check();
 	if (h->kind != kind)
@@ -127,22 +127,22 @@ static bool may_own(enum dlk_kind kind, int fd)
 }
 
 /* (mutex held) The first by its number, or by comparison. */
-static struct dlk_held *find_held(const struct dlk_file *file,
+static struct dlk_hold *find_held(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd, bool compare)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 
 	do {
-		h = dlk_held_find_records(file, h);
+		h = dlk_hold_find_records(file, h);
 	} while (h && !(compare ? dlk_record_is_owner(h, kind, fd)
 				: h->kind == kind && h->fd == fd));
 	return h;
 }
 
-struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 	bool may;
 
 	if (!dlk_any_held())

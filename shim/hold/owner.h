@@ -12,11 +12,11 @@ void dlk_owner_begin(void);
 /* May another process, or one that we made, have fd's description too? */
 bool dlk_shared(int fd);
 /* The lease that fd's own description holds by flock(2), pinned, or NULL. */
-struct dlk_held *dlk_flock_owner(int fd);
+struct dlk_hold *dlk_flock_owner(int fd);
 /* That of record locks, of fd's owner: pinned, or NULL. */
-struct dlk_held *dlk_record_owner(const struct dlk_file *file,
+struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd);
 /* (mutex held) Is h that of fd's owner? */
-bool dlk_record_is_owner(const struct dlk_held *h, enum dlk_kind kind, int fd);
+bool dlk_record_is_owner(const struct dlk_hold *h, enum dlk_kind kind, int fd);
 
 #endif

@@ -28,12 +28,12 @@
 
 static const struct dlk_range whole = { .end = DLK_RANGE_MAX };
 
-static struct dlk_store *store_of(const struct dlk_held *h)
+static struct dlk_store *store_of(const struct dlk_hold *h)
 {
 	return dlk_store_of(h->rule->redis);
 }
 
-static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
+static void put_at(struct dlk_hold *h, enum outbox_message message, uint64_t at)
 {
 	dlk_holds_lock();
 	dlk_outbox_put(&h->out, message, at);
@@ -45,7 +45,7 @@ static void put_at(struct dlk_held *h, enum outbox_message message, uint64_t at)
 /* --- answers -------------------------------------------------------------- */
 
 /* `seen`: of ranges, the number of the last request that the server knows. */
-static void answered(struct dlk_held *h, enum outbox_message message, int err,
+static void answered(struct dlk_hold *h, enum outbox_message message, int err,
 		     uint64_t seen)
 {
 	uint64_t again;
@@ -83,7 +83,7 @@ static void weakened(void *h, int err, uint64_t seen)
 /* --- sending -------------------------------------------------------------- */
 
 /* (file_lock) With a number of its own, later than any that the server has seen. */
-static int send_ranges(struct dlk_held *h, const struct dlk_sending *how,
+static int send_ranges(struct dlk_hold *h, const struct dlk_sending *how,
 		       struct dlk_range *window)
 {
 	struct dlk_store *s = store_of(h);
@@ -96,7 +96,7 @@ static int send_ranges(struct dlk_held *h, const struct dlk_sending *how,
 				   &h->ranges);
 }
 
-static int send_message(struct dlk_held *h, enum outbox_message message,
+static int send_message(struct dlk_hold *h, enum outbox_message message,
 			struct dlk_sending *how, struct dlk_range *window)
 {
 	struct dlk_store *s = store_of(h);
@@ -122,7 +122,7 @@ static int send_message(struct dlk_held *h, enum outbox_message message,
  * and h be gone, by then.  The next question to that server reads it; or the
  * thread.
  */
-static int send_one(struct dlk_held *h, enum outbox_message message,
+static int send_one(struct dlk_hold *h, enum outbox_message message,
 		    struct dlk_sending *how, struct dlk_range *window)
 {
 	uint64_t look_ns;
@@ -155,7 +155,7 @@ static uint64_t until(uint64_t deadline_ns)
 }
 
 /* A long list goes in pages, each with a number of its own; all by then. */
-static int send_all(struct dlk_held *h, enum outbox_message message,
+static int send_all(struct dlk_hold *h, enum outbox_message message,
 		    const struct dlk_range *window, uint64_t deadline_ns,
 		    struct dlk_sending *how)
 {
@@ -170,7 +170,7 @@ static int send_all(struct dlk_held *h, enum outbox_message message,
 }
 
 /* If a connection is open; never waits. */
-static void send_now(struct dlk_held *h, enum outbox_message message,
+static void send_now(struct dlk_hold *h, enum outbox_message message,
 		     const struct dlk_range *window)
 {
 	const uint64_t now = dlk_now_ns();
@@ -180,12 +180,12 @@ static void send_now(struct dlk_held *h, enum outbox_message message,
 		put_at(h, message, now);
 }
 
-void dlk_release_send(struct dlk_held *h)
+void dlk_release_send(struct dlk_hold *h)
 {
 	send_now(h, OUTBOX_RELEASE, &whole);
 }
 
-void dlk_list_send(struct dlk_held *h, const struct dlk_range *window)
+void dlk_list_send(struct dlk_hold *h, const struct dlk_range *window)
 {
 	if (window)
 		dlk_trace_lease(h, "weaker now in", window);
@@ -194,25 +194,25 @@ void dlk_list_send(struct dlk_held *h, const struct dlk_range *window)
 
 /* --- by the thread -------------------------------------------------------- */
 
-static void send_again(struct dlk_held *h, enum outbox_message message,
+static void send_again(struct dlk_hold *h, enum outbox_message message,
 		       uint64_t deadline_ns, bool (*interrupt)(void *))
 {
 	struct dlk_sending how = { .connects = true, .interrupt = interrupt };
 	struct dlk_store *s = store_of(h);
 
 	if (send_all(h, message, &whole, deadline_ns, &how) == 0)
-		s->ops->settle(s, deadline_ns, interrupt);
+		s->ops->drain(s, deadline_ns, interrupt);
 	else
 		put_at(h, message, dlk_now_ns() + DLK_RESEND_MS * DLK_MS);
 }
 
 /* An answer has come but nobody has read it. */
-static void read_answers(struct dlk_held *h, uint64_t deadline_ns,
+static void read_answers(struct dlk_hold *h, uint64_t deadline_ns,
 			 bool (*interrupt)(void *))
 {
 	struct dlk_store *s = store_of(h);
 
-	s->ops->settle(s, deadline_ns, interrupt);
+	s->ops->drain(s, deadline_ns, interrupt);
 	/* Not ours yet: its connection is busy, whoever has it will read. */
 	dlk_holds_lock();
 	dlk_outbox_looked(&h->out, dlk_now_ns());
@@ -220,20 +220,20 @@ static void read_answers(struct dlk_held *h, uint64_t deadline_ns,
 	dlk_holds_unlock();
 }
 
-static void send_ranges_again(struct dlk_held *h, uint64_t deadline_ns,
+static void send_ranges_again(struct dlk_hold *h, uint64_t deadline_ns,
 			      bool (*interrupt)(void *))
 {
-	if (!dlk_gate_try(&h->file)) {
+	if (!dlk_file_trylock(&h->file)) {
 		put_at(h, OUTBOX_RANGES, dlk_now_ns() + DLK_MS);
 		return;
 	}
 	/* The file_lock may have brought an end, or an answer. */
 	if (h->out.message == OUTBOX_RANGES && h->out.unsent)
 		send_again(h, OUTBOX_RANGES, deadline_ns, interrupt);
-	dlk_gate_leave(&h->file);
+	dlk_file_unlock(&h->file);
 }
 
-void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
+void dlk_outbox_work(struct dlk_hold *h, uint64_t deadline_ns,
 		     bool (*interrupt)(void *))
 {
 	enum outbox_message message;
@@ -271,7 +271,7 @@ static void release_now(const struct dlk_rule *rule,
 void dlk_release_token(const struct dlk_rule *rule,
 		       const struct dlk_lease *lease)
 {
-	struct dlk_held *h = dlk_held_new(lease);
+	struct dlk_hold *h = dlk_hold_new(lease);
 
 	if (!h) {
 		release_now(rule, lease);
@@ -288,7 +288,7 @@ void dlk_release_token(const struct dlk_rule *rule,
 
 /* --- at exit -------------------------------------------------------------- */
 
-static bool is_unsent(const struct dlk_held *h, const void *unused)
+static bool is_unsent(const struct dlk_hold *h, const void *unused)
 {
 	(void)unused;
 	return h->state == HOLD_RELEASING && h->out.unsent && !h->pins;
@@ -297,7 +297,7 @@ static bool is_unsent(const struct dlk_held *h, const void *unused)
 /* What could not be sent, or was sent into a connection that is dead. */
 static void send_unsent(uint64_t deadline_ns)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 
 	while (dlk_now_ns() < deadline_ns &&
 	       (h = dlk_hold_next(h, is_unsent, NULL)))
@@ -313,6 +313,6 @@ void dlk_release_flush(unsigned ms)
 	if (!dlk_any_owed())
 		return;
 	/* Reading first: only then is it known what never arrived. */
-	dlk_stores_settle(deadline);
+	dlk_stores_drain(deadline);
 	send_unsent(deadline);
 }

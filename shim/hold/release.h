@@ -6,17 +6,17 @@
 #include "hold/hold.h"
 
 /* Send the release of h (RELEASING) if a connection is open; never waits. */
-void dlk_release_send(struct dlk_held *h);
+void dlk_release_send(struct dlk_hold *h);
 /*
  * (file_lock) The same of an owner's list, which is weaker now within the
  * window (NULL: anywhere).
  */
-void dlk_list_send(struct dlk_held *h, const struct dlk_range *window);
+void dlk_list_send(struct dlk_hold *h, const struct dlk_range *window);
 /*
  * What is due for h (pinned): send again, or read the answer; for the thread.
  * It ends early when `interrupt` (or NULL) says so.
  */
-void dlk_outbox_work(struct dlk_held *h, uint64_t deadline_ns,
+void dlk_outbox_work(struct dlk_hold *h, uint64_t deadline_ns,
 		     bool (*interrupt)(void *));
 /* Whatever Redis may have under this token: see that it goes away. */
 void dlk_release_token(const struct dlk_rule *rule,

@@ -51,7 +51,7 @@ enum { LINGER_MS = 2000, COMPANY_MS = 20 };
  * What another thread works on is renewed all the same, for it may write back
  * for long; but not what changes its token or its list just now.
  */
-static bool must_wait(const struct dlk_held *h)
+static bool must_wait(const struct dlk_hold *h)
 {
 	return h->pins && (h->state == HOLD_CONVERTING || h->kind != DLK_FLOCK);
 }
@@ -70,25 +70,25 @@ static uint64_t next_ns(void)
 /* --- renewal -------------------------------------------------------------- */
 
 /* Within its deadline, by the thread: a restarted server has forgotten it. */
-static int reclaim_ranges(struct dlk_held *h, struct dlk_store *s,
+static int reclaim_ranges(struct dlk_hold *h, struct dlk_store *s,
 			  struct dlk_attempt *at)
 {
 	int err;
 
 	if (dlk_now_ns() >= h->valid.deadline_ns)
 		return DLK_GONE;
-	if (!dlk_gate_try(&h->file))
+	if (!dlk_file_trylock(&h->file))
 		return -EAGAIN;
 	err = s->ops->reclaim_ranges(s, at, &h->lease, h->seq, h->since_ns,
 				     &h->ranges);
-	dlk_gate_leave(&h->file);
+	dlk_file_unlock(&h->file);
 	/* In time, or else nobody knows what came in between. */
 	return err == 0 && dlk_now_ns() >= h->valid.deadline_ns ? DLK_GONE
 								: err;
 }
 
 /* Ranges are the owner's to put back (a batch does it for whole files). */
-static void reclaim_records(struct dlk_held *h, struct dlk_renewal *r,
+static void reclaim_records(struct dlk_hold *h, struct dlk_renewal *r,
 			    struct dlk_store *s, struct dlk_attempt *at)
 {
 	r->asked_ns = dlk_now_ns();
@@ -106,7 +106,7 @@ static void reclaim_records(struct dlk_held *h, struct dlk_renewal *r,
  *	renew ->	gone
  *				ask ->
  */
-static bool is_sharers(struct dlk_held *h, const struct dlk_renewal *r)
+static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 {
 	if (r->result == 0 || r->result == DLK_REPLACED)
 		return false;
@@ -116,7 +116,7 @@ static bool is_sharers(struct dlk_held *h, const struct dlk_renewal *r)
 }
 
 /* (mutex held) It is not held by what this renewal said: warn of it, once? */
-static bool not_renewed(struct dlk_held *h, uint64_t now)
+static bool not_renewed(struct dlk_hold *h, uint64_t now)
 {
 	const bool warn =
 		!h->valid.warned &&
@@ -136,7 +136,7 @@ static const char *loss(const struct dlk_renewal *r, const char *why)
 			 "program";
 }
 
-static void renewed(struct dlk_held *h, struct dlk_renewal *r,
+static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 		    struct dlk_store *s, struct dlk_attempt *at)
 {
 	bool warn = false, lost = false, again = false;
@@ -173,15 +173,15 @@ static void renewed(struct dlk_held *h, struct dlk_renewal *r,
 /* What is due; all of it pinned. */
 static struct {
 	struct dlk_store *store; /* of what is to be renewed */
-	struct dlk_held *renew[DLK_RENEW_BATCH];
+	struct dlk_hold *renew[DLK_RENEW_BATCH];
 	struct dlk_renewal renewal[DLK_RENEW_BATCH];
-	struct dlk_held *handover[DLK_RENEW_BATCH];
-	struct dlk_held *news[DLK_RENEW_BATCH];
+	struct dlk_hold *handover[DLK_RENEW_BATCH];
+	struct dlk_hold *news[DLK_RENEW_BATCH];
 	unsigned n_renew, n_handover, n_news;
 } work; /* only the thread's */
 
 /* (mutex held) Where h is to go, or NULL: not now. */
-static struct dlk_held **place_for(const struct dlk_held *h, uint64_t now)
+static struct dlk_hold **place_for(const struct dlk_hold *h, uint64_t now)
 {
 	struct dlk_store *store = dlk_store_of(h->rule->redis);
 
@@ -206,14 +206,14 @@ static struct dlk_held **place_for(const struct dlk_held *h, uint64_t now)
 /* (mutex held) False: nothing is due.  What is of another server comes next. */
 static bool collect(uint64_t now)
 {
-	static struct dlk_held *due[DLK_RENEW_BATCH];
+	static struct dlk_hold *due[DLK_RENEW_BATCH];
 	const unsigned n = dlk_schedule_take(now, due);
 
 	work.store = NULL;
 	work.n_renew = work.n_handover = work.n_news = 0;
 	for (unsigned i = 0; i < n; i++) {
-		struct dlk_held *h = due[i];
-		struct dlk_held **place = place_for(h, now);
+		struct dlk_hold *h = due[i];
+		struct dlk_hold **place = place_for(h, now);
 
 		if (place) {
 			*place = h;
@@ -231,7 +231,7 @@ static void drop_ended(void)
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < work.n_renew; i++) {
-		struct dlk_held *h = work.renew[i];
+		struct dlk_hold *h = work.renew[i];
 
 		if (dlk_lock_is_there(h)) {
 			work.renewal[kept].lease = &h->lease;
@@ -259,7 +259,7 @@ static void renew_all(void)
 		renewed(work.renew[i], &work.renewal[i], store, &at);
 }
 
-static void unpin_all(struct dlk_held *const *all, unsigned n)
+static void unpin_all(struct dlk_hold *const *all, unsigned n)
 {
 	dlk_holds_lock();
 	for (unsigned i = 0; i < n; i++)
@@ -296,7 +296,7 @@ static void hurry(const struct dlk_store *store)
 	bool any = false;
 
 	dlk_holds_lock();
-	for (struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
 		if (!dlk_hold_is_held(h) || h->valid.renew_ns <= now ||
 		    dlk_store_of(h->rule->redis) != store)
 			continue;
@@ -311,9 +311,9 @@ static void hurry(const struct dlk_store *store)
 /* --- the rest of its work ------------------------------------------------- */
 
 /* (mutex held) One of which something is still to be said; pinned. */
-static struct dlk_held *other_work(uint64_t now)
+static struct dlk_hold *other_work(uint64_t now)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	while ((h = dlk_schedule_take_unsaid(now)) && h->pins)
 		dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
@@ -325,7 +325,7 @@ static struct dlk_held *other_work(uint64_t now)
 static bool work_once(void)
 {
 	uint64_t now = dlk_now_ns(), timeout_ns;
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	dlk_holds_lock();
 	h = other_work(now);
@@ -339,7 +339,7 @@ static bool work_once(void)
 }
 
 struct rest {
-	enum dlk_company company;
+	enum dlk_remaining company;
 	uint64_t idle_since_ns; /* 0: it is not */
 	uint64_t by_ns;         /* for the keeper, or for waits */
 };
@@ -381,13 +381,13 @@ static void *run(void *unused)
 	do {
 		uint64_t waits_ns;
 
-		seen = dlk_thread_bell();
+		seen = dlk_thread_futex();
 		dlk_stores_look();
 		while (!dlk_thread_is_paused(NULL) &&
 		       (keep_some() || work_once()))
 			;
 		rest.by_ns = dlk_delegation_tick();
-		rest.company = dlk_thread_company();
+		rest.company = dlk_thread_remaining();
 		if (rest.company == DLK_ALONE) {
 			/* The leases are the keeper's from here on. */
 			dlk_handover_all();

@@ -23,27 +23,27 @@ void dlk_schedule_forget(void)
 }
 
 /* Away from where the keeper is, a lease that it carries is its alone. */
-uint64_t dlk_schedule_renewal_ns(const struct dlk_held *h)
+uint64_t dlk_schedule_renewal_ns(const struct dlk_hold *h)
 {
 	return h->keeper.carried && atomic_load(&dlk_self.away)
 		       ? UINT64_MAX
 		       : h->valid.renew_ns;
 }
 
-uint64_t dlk_schedule_handover_ns(const struct dlk_held *h)
+uint64_t dlk_schedule_handover_ns(const struct dlk_hold *h)
 {
 	return h->keeper.carried || h->keeper.number ? UINT64_MAX
 						     : h->keeper.due_ns;
 }
 
-bool dlk_schedule_is_news(const struct dlk_held *h)
+bool dlk_schedule_is_news(const struct dlk_hold *h)
 {
 	return dlk_hold_is_held(h) && h->keeper.number &&
 	       h->valid.deadline_ns >=
 		       h->keeper.known_until_ns + dlk_early_ns(h->lease.ttl_ms);
 }
 
-enum dlk_duty dlk_schedule_duty(const struct dlk_held *h, uint64_t now_ns)
+enum dlk_duty dlk_schedule_duty(const struct dlk_hold *h, uint64_t now_ns)
 {
 	const uint64_t renewal = dlk_schedule_renewal_ns(h);
 
@@ -59,7 +59,7 @@ enum dlk_duty dlk_schedule_duty(const struct dlk_held *h, uint64_t now_ns)
 								 : DLK_NO_DUTY;
 }
 
-static uint64_t due_ns(const struct dlk_held *h)
+static uint64_t due_ns(const struct dlk_hold *h)
 {
 	const uint64_t renewal = dlk_schedule_renewal_ns(h);
 	const uint64_t handover = dlk_schedule_handover_ns(h);
@@ -77,7 +77,7 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 }
 
 /* A renewal may be early, along with others; all else comes at its time. */
-void dlk_schedule_after(struct dlk_held *h, uint64_t until_ns)
+void dlk_schedule_after(struct dlk_hold *h, uint64_t until_ns)
 {
 	const uint64_t at = later_of(due_ns(h), until_ns);
 	const uint32_t ttl_ms = h->lease.ttl_ms;
@@ -94,12 +94,12 @@ void dlk_schedule_after(struct dlk_held *h, uint64_t until_ns)
 		    later_of(dlk_outbox_due_ns(&h->out), until_ns));
 }
 
-void dlk_schedule(struct dlk_held *h)
+void dlk_schedule(struct dlk_hold *h)
 {
 	dlk_schedule_after(h, 0);
 }
 
-void dlk_schedule_clear(struct dlk_held *h)
+void dlk_schedule_clear(struct dlk_hold *h)
 {
 	dlk_due_clear(&schedule.due, &h->due);
 	dlk_due_clear(&schedule.unsaid, &h->unsaid);
@@ -120,7 +120,7 @@ uint32_t dlk_schedule_least_ttl(void)
 }
 
 unsigned dlk_schedule_take(uint64_t now_ns,
-			   struct dlk_held *taken[DLK_RENEW_BATCH])
+			   struct dlk_hold *taken[DLK_RENEW_BATCH])
 {
 	static struct dlk_due *due[DLK_RENEW_BATCH]; /* only the thread's */
 	unsigned n;
@@ -128,17 +128,17 @@ unsigned dlk_schedule_take(uint64_t now_ns,
 	dlk_holds_check();
 	n = dlk_dues_take(&schedule.due, now_ns, due, DLK_RENEW_BATCH);
 	for (unsigned i = 0; i < n; i++)
-		taken[i] = (struct dlk_held *)due[i];
+		taken[i] = (struct dlk_hold *)due[i];
 	return n;
 }
 
-struct dlk_held *dlk_schedule_take_unsaid(uint64_t now_ns)
+struct dlk_hold *dlk_schedule_take_unsaid(uint64_t now_ns)
 {
 	struct dlk_due *due;
 
 	dlk_holds_check();
 	if (!dlk_dues_take(&schedule.unsaid, now_ns, &due, 1))
 		return NULL;
-	return (struct dlk_held *)(void *)((char *)due -
-					   offsetof(struct dlk_held, unsaid));
+	return (struct dlk_hold *)(void *)((char *)due -
+					   offsetof(struct dlk_hold, unsaid));
 }

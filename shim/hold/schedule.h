@@ -14,19 +14,19 @@
  * so, outside of hold.c, MUST call this, or have it pinned and unpin it after
  * that.
  */
-void dlk_schedule(struct dlk_held *h);
+void dlk_schedule(struct dlk_hold *h);
 /* Not before then, whatever is due. */
-void dlk_schedule_after(struct dlk_held *h, uint64_t until_ns);
+void dlk_schedule_after(struct dlk_hold *h, uint64_t until_ns);
 /* Never again: it is about to be freed. */
-void dlk_schedule_clear(struct dlk_held *h);
+void dlk_schedule_clear(struct dlk_hold *h);
 void dlk_schedule_forget(void); /* in a child */
 
 /* When to renew it; UINT64_MAX: that is not ours. */
-uint64_t dlk_schedule_renewal_ns(const struct dlk_held *h);
+uint64_t dlk_schedule_renewal_ns(const struct dlk_hold *h);
 /* When to hand it to the keeper; UINT64_MAX: it was asked for that. */
-uint64_t dlk_schedule_handover_ns(const struct dlk_held *h);
+uint64_t dlk_schedule_handover_ns(const struct dlk_hold *h);
 /* It is held for longer than the keeper knows. */
-bool dlk_schedule_is_news(const struct dlk_held *h);
+bool dlk_schedule_is_news(const struct dlk_hold *h);
 
 /*
  * What comes first, of what is due or, being a renewal, may be done along with
@@ -34,7 +34,7 @@ bool dlk_schedule_is_news(const struct dlk_held *h);
  * what is due MUST NOT wait for it.
  */
 enum dlk_duty { DLK_NO_DUTY, DLK_RENEW, DLK_HAND_OVER, DLK_TELL };
-enum dlk_duty dlk_schedule_duty(const struct dlk_held *h, uint64_t now_ns);
+enum dlk_duty dlk_schedule_duty(const struct dlk_hold *h, uint64_t now_ns);
 
 /* For the thread: when something is due next; UINT64_MAX: nothing is. */
 uint64_t dlk_schedule_ns(void);
@@ -45,8 +45,8 @@ uint32_t dlk_schedule_least_ttl(void);
  * may be renewed along with it: how many.  Then each is scheduled again.
  */
 unsigned dlk_schedule_take(uint64_t now_ns,
-			   struct dlk_held *taken[DLK_RENEW_BATCH]);
+			   struct dlk_hold *taken[DLK_RENEW_BATCH]);
 /* One of which something is still to be said, and scheduled again; or NULL. */
-struct dlk_held *dlk_schedule_take_unsaid(uint64_t now_ns);
+struct dlk_hold *dlk_schedule_take_unsaid(uint64_t now_ns);
 
 #endif

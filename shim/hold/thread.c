@@ -56,11 +56,11 @@ static struct {
 	uint64_t wakes_ns; /* when it looks next */
 	sigset_t mask;     /* of who started it */
 
-	_Atomic unsigned bell;   /* futex */
+	_Atomic unsigned futex;  /* counts what it is woken for */
 	_Atomic unsigned paused; /* who want no thread; set with the mutex */
 	_Atomic bool missed;     /* wanted where none may be started */
 	_Atomic bool main_ends;  /* by pthread_exit(3) */
-	_Atomic int last_words;  /* SYS_exit's, of a thread; + 1 */
+	_Atomic int exit_code;   /* SYS_exit's, of a thread; + 1 */
 } thread = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 void dlk_thread_forget(void)
@@ -71,13 +71,13 @@ void dlk_thread_forget(void)
 	atomic_store(&thread.paused, 0);
 	atomic_store(&thread.missed, false);
 	atomic_store(&thread.main_ends, false);
-	atomic_store(&thread.last_words, 0);
+	atomic_store(&thread.exit_code, 0);
 }
 
 static void ring(void)
 {
-	atomic_fetch_add(&thread.bell, 1);
-	dlk_syscall(SYS_futex, &thread.bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
+	atomic_fetch_add(&thread.futex, 1);
+	dlk_syscall(SYS_futex, &thread.futex, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
 		    0);
 }
 
@@ -312,7 +312,7 @@ static bool only_two(void)
 	return n == 2 || n == 0;
 }
 
-enum dlk_company dlk_thread_company(void)
+enum dlk_remaining dlk_thread_remaining(void)
 {
 	if (!main_has_ended())
 		return atomic_load(&thread.main_ends) ? DLK_MAIN_ENDS
@@ -335,7 +335,7 @@ void dlk_thread_last(void)
 	mask = thread.mask;
 	pthread_mutex_unlock(&thread.mutex);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	code = atomic_load(&thread.last_words);
+	code = atomic_load(&thread.exit_code);
 	if (code)
 		dlk_syscall(SYS_exit, code - 1);
 }
@@ -353,16 +353,16 @@ bool dlk_thread_is_last_other(void)
 	return n && dlk_thread_here() && n - main_has_ended() <= 2;
 }
 
-void dlk_thread_last_words(int code)
+void dlk_thread_exit_code(int code)
 {
-	atomic_store(&thread.last_words, (code & 0xff) + 1);
+	atomic_store(&thread.exit_code, (code & 0xff) + 1);
 }
 
 /* --- its sleep ------------------------------------------------------------ */
 
-unsigned dlk_thread_bell(void)
+unsigned dlk_thread_futex(void)
 {
-	return atomic_load(&thread.bell);
+	return atomic_load(&thread.futex);
 }
 
 /* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
@@ -377,7 +377,7 @@ static void wait_until(uint64_t at_ns, unsigned seen)
 		at_ns = now + 3600 * 1000 * DLK_MS;
 	ts.tv_sec = (time_t)((at_ns - now) / 1000000000U);
 	ts.tv_nsec = (long)((at_ns - now) % 1000000000U);
-	dlk_syscall(SYS_futex, &thread.bell, FUTEX_WAIT_PRIVATE, seen, &ts,
+	dlk_syscall(SYS_futex, &thread.futex, FUTEX_WAIT_PRIVATE, seen, &ts,
 		    NULL, 0);
 }
 

@@ -24,19 +24,19 @@ void dlk_thread_resume(void);
 bool dlk_thread_is_paused(void *unused);
 
 /* The thread's own: it is there; who is left; it is the last of them. */
-enum dlk_company { DLK_OTHERS, DLK_MAIN_ENDS, DLK_ALONE };
+enum dlk_remaining { DLK_OTHERS, DLK_MAIN_ENDS, DLK_ALONE };
 void dlk_thread_begin(void);
 bool dlk_in_thread(void); /* Is the caller that thread? */
-enum dlk_company dlk_thread_company(void);
+enum dlk_remaining dlk_thread_remaining(void);
 void dlk_thread_last(void);
 /* The main thread is about to end by itself. */
 void dlk_thread_main_ends(void);
 /* Is the caller the last one but that thread, and the dead main one? */
 bool dlk_thread_is_last_other(void);
 /* What a thread said at its end: if ours is the last, it repeats that. */
-void dlk_thread_last_words(int code);
+void dlk_thread_exit_code(int code);
 /* The count of the times that it was rung for. */
-unsigned dlk_thread_bell(void);
+unsigned dlk_thread_futex(void);
 /*
  * Sleep until it is rung for, since the bell was `seen`, or until the moment
  * that is_over() gives; false: it is over, by is_over(), and who needs the

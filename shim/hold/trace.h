@@ -12,7 +12,7 @@
 /* ' WRITE 0-9', ' READ 100-' */
 void dlk_trace_range(struct dlk_text *t, const struct dlk_range *range);
 /* What becomes of a lease (pinned): "released"; of a part of it, or NULL. */
-void dlk_trace_lease(const struct dlk_held *h, const char *what,
+void dlk_trace_lease(const struct dlk_hold *h, const char *what,
 		     const struct dlk_range *part);
 
 #endif

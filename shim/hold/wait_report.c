@@ -30,14 +30,14 @@
 #include "model/timeline.h"
 #include "model/token.h"
 
-enum { TELLING = 8 };
+enum { REPORTED_WAITS = 8 };
 
 enum { TOLD_MS = 200 }; /* for the thread to tell of a wait */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Waits in the kernel that are told of.  Guarded by `mutex`. */
-static struct telling {
+static struct reported_wait {
 	struct dlk_store *store; /* NULL: free */
 	struct dlk_file file;
 	uint64_t id;
@@ -47,7 +47,7 @@ static struct telling {
 	uint64_t last_told_ns;
 	pid_t tid;
 	int fd; /* as it was when the wait began */
-} telling[TELLING];
+} reported_wait[REPORTED_WAITS];
 
 /* What they wait for, should it be told of again.  Guarded by `mutex`. */
 static struct what {
@@ -55,7 +55,7 @@ static struct what {
 	struct dlk_range range;
 	char owner[DLK_RANDOM_LEN + 1];
 	char key[DLK_KEY_MAX + 1];
-} waited_for[TELLING];
+} waited_for[REPORTED_WAITS];
 
 static uint64_t next_look_ns; /* the thread's */
 
@@ -71,25 +71,25 @@ static void note_what(const struct dlk_reported_wait *wait, struct what *what)
 void dlk_wait_report(const struct dlk_reported_wait *wait)
 {
 	const pid_t tid = (pid_t)dlk_syscall(SYS_gettid);
-	struct telling *free = NULL;
+	struct reported_wait *free = NULL;
 
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < TELLING; i++) {
-		if (telling[i].store && telling[i].tid == tid)
-			telling[i].store = NULL;
-		if (!telling[i].store)
-			free = &telling[i];
+	for (int i = 0; i < REPORTED_WAITS; i++) {
+		if (reported_wait[i].store && reported_wait[i].tid == tid)
+			reported_wait[i].store = NULL;
+		if (!reported_wait[i].store)
+			free = &reported_wait[i];
 	}
 	if (wait && free) {
-		*free = (struct telling){ .store = wait->store,
-					  .fd = wait->fd,
-					  .file = wait->file,
-					  .id = wait->id,
-					  .tid = tid,
-					  .lock = wait->lock,
-					  .last_seen_ns = dlk_now_ns(),
-					  .last_told_ns = dlk_now_ns() };
-		note_what(wait, &waited_for[free - telling]);
+		*free = (struct reported_wait){ .store = wait->store,
+						.fd = wait->fd,
+						.file = wait->file,
+						.id = wait->id,
+						.tid = tid,
+						.lock = wait->lock,
+						.last_seen_ns = dlk_now_ns(),
+						.last_told_ns = dlk_now_ns() };
+		note_what(wait, &waited_for[free - reported_wait]);
 	}
 	pthread_mutex_unlock(&mutex);
 	if (wait)
@@ -100,7 +100,7 @@ void dlk_wait_report(const struct dlk_reported_wait *wait)
  * (mutex held) Who sends it has it pinned, and says so before: until then it may
  * wait for a connection, though others have one.
  */
-static bool is_not_sent(const struct dlk_held *h)
+static bool is_not_sent(const struct dlk_hold *h)
 {
 	return h->out.unsent || (h->out.message != OUTBOX_NOTHING && h->pins);
 }
@@ -109,12 +109,12 @@ bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 {
 	bool found = false;
 
-	while (dlk_now_ns() < by && store->ops->settle(store, by, NULL))
+	while (dlk_now_ns() < by && store->ops->drain(store, by, NULL))
 		;
 	dlk_holds_lock();
-	for (const struct dlk_held *h = dlk_holds_first(); h && !found;
+	for (const struct dlk_hold *h = dlk_holds_first(); h && !found;
 	     h = h->next)
-		found = h->lease.places && is_not_sent(h);
+		found = h->lease.ranges_key && is_not_sent(h);
 	dlk_holds_unlock();
 	return found;
 }
@@ -135,7 +135,7 @@ void dlk_wait_report_end(struct dlk_store *store, uint64_t id)
  * the number of the call and its arguments: "72 0x3 0x7 0x7ffd...".  Where that
  * cannot be read, the kernel's list must do.
  */
-static bool is_waiting(const struct telling *t)
+static bool is_waiting(const struct reported_wait *t)
 {
 	char name[64], line[256];
 	const char *p = line;
@@ -159,7 +159,7 @@ static bool is_waiting(const struct telling *t)
 }
 
 /* 1 it goes on, 0 it is over, -errno. */
-static int confirm(struct telling *t, struct dlk_wait *again)
+static int confirm(struct reported_wait *t, struct dlk_wait *again)
 {
 	struct dlk_attempt attempt = { .timeout_ns = TOLD_MS * DLK_MS };
 	char process[DLK_PROCESS_LEN + 1];
@@ -173,9 +173,9 @@ static int confirm(struct telling *t, struct dlk_wait *again)
  * All of the process was stopped for so long that the wait may have expired at
  * Redis: it is told of again.
  */
-static int tell_again(const struct telling *slot, struct telling *t)
+static int tell_again(const struct reported_wait *slot, struct reported_wait *t)
 {
-	const struct what *what = &waited_for[slot - telling];
+	const struct what *what = &waited_for[slot - reported_wait];
 	struct dlk_wait *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool still;
@@ -197,7 +197,8 @@ static int tell_again(const struct telling *slot, struct telling *t)
 }
 
 /* As confirm(); -EAGAIN: not now. */
-static int tell(const struct telling *slot, struct telling *t, uint64_t now)
+static int tell(const struct reported_wait *slot, struct reported_wait *t,
+		uint64_t now)
 {
 	if (dlk_wait_report_owes(t->store, now + TOLD_MS * DLK_MS))
 		return -EAGAIN;
@@ -207,9 +208,9 @@ static int tell(const struct telling *slot, struct telling *t, uint64_t now)
 }
 
 /* One that is not seen for long is over: nobody came back to say so. */
-static bool go_on(struct telling *slot, uint64_t now)
+static bool go_on(struct reported_wait *slot, uint64_t now)
 {
-	struct telling t;
+	struct reported_wait t;
 	bool over = false;
 
 	pthread_mutex_lock(&mutex);
@@ -244,8 +245,8 @@ static bool go_on(struct telling *slot, uint64_t now)
 static void excuse(uint64_t now)
 {
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < TELLING; i++)
-		telling[i].last_seen_ns = now;
+	for (int i = 0; i < REPORTED_WAITS; i++)
+		reported_wait[i].last_seen_ns = now;
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -257,8 +258,8 @@ uint64_t dlk_wait_report_tick(uint64_t now)
 		return next_look_ns;
 	if (now - next_look_ns > DLK_WAIT_MS / 2 * DLK_MS)
 		excuse(now);
-	for (int i = 0; i < TELLING; i++)
-		any |= go_on(&telling[i], now);
+	for (int i = 0; i < REPORTED_WAITS; i++)
+		any |= go_on(&reported_wait[i], now);
 	if (!any)
 		return UINT64_MAX;
 	next_look_ns = now + DLK_TELL_MS * DLK_MS;
@@ -269,6 +270,6 @@ uint64_t dlk_wait_report_tick(uint64_t now)
 void dlk_wait_report_forget(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	memset(telling, 0, sizeof(telling));
+	memset(reported_wait, 0, sizeof(reported_wait));
 	next_look_ns = 0;
 }

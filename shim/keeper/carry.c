@@ -190,7 +190,7 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 {
 	memcpy(k->bytes, m->bytes,
-	       m->key_len + m->token_len + m->places_len + 3);
+	       m->key_len + m->token_len + m->ranges_key_len + 3);
 	k->lease = (struct dlk_lease){
 		.key = k->bytes,
 		.key_len = m->key_len,
@@ -200,15 +200,15 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 		.shared = m->shared != 0,
 		.fair = m->fair != 0,
 		.interop = m->interop != 0,
-		.places = m->places_len
-				  ? k->bytes + m->key_len + m->token_len + 2
-				  : NULL,
-		.places_len = m->places_len,
+		.ranges_key = m->ranges_key_len
+				      ? k->bytes + m->key_len + m->token_len + 2
+				      : NULL,
+		.ranges_key_len = m->ranges_key_len,
 	};
 	k->number = m->head.seq;
 	k->kind = m->kind;
 	k->pid = m->pid;
-	k->coherent = m->coherent != 0;
+	k->revalidates = m->revalidates != 0;
 	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;
 }
@@ -331,8 +331,8 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 		return -EBADF;
 	if (dlk_carried_find(m->head.seq))
 		return -EEXIST;
-	k = calloc(1,
-		   sizeof(*k) + m->key_len + m->token_len + m->places_len + 3);
+	k = calloc(1, sizeof(*k) + m->key_len + m->token_len +
+			      m->ranges_key_len + 3);
 	if (!k)
 		return -ENOMEM;
 	fill(k, m);
@@ -386,7 +386,7 @@ static void flushed(struct dlk_errand *e)
 /* False: nothing is to be written back, or there is no memory for it. */
 static bool flush(struct dlk_kept *k)
 {
-	const int fd = k->coherent ? dlk_watch_fd(k->watch) : -1;
+	const int fd = k->revalidates ? dlk_watch_fd(k->watch) : -1;
 	struct flushing *f = fd < 0 ? NULL : calloc(1, sizeof(*f));
 
 	if (!f)
@@ -538,7 +538,7 @@ static void release_some(struct dlk_server *s)
 /* Within the deadline: whoever knows the ranges may put them back yet. */
 static void reclaim_records(struct dlk_kept *k, struct dlk_renewal *r)
 {
-	if (r->result != DLK_GONE || !k->lease.places ||
+	if (r->result != DLK_GONE || !k->lease.ranges_key ||
 	    dlk_now_ns() >= k->deadline_ns)
 		return;
 	r->asked_ns = dlk_now_ns();

@@ -25,20 +25,22 @@ static bool is_text(const char *bytes, size_t len)
 
 static bool is_add(const struct dlk_keep_add *m, size_t n)
 {
-	size_t key, token, places;
+	size_t key, token, ranges_key;
 
 	if (n < sizeof(*m) || m->key_len > DLK_KEY_MAX ||
-	    m->token_len >= DLK_TOKEN_MAX || m->places_len > DLK_KEY_MAX + 8)
+	    m->token_len >= DLK_TOKEN_MAX ||
+	    m->ranges_key_len > DLK_KEY_MAX + 8)
 		return false;
 	key = m->key_len;
 	token = m->token_len;
-	places = m->places_len;
-	return n == sizeof(*m) + key + token + places + 3 &&
+	ranges_key = m->ranges_key_len;
+	return n == sizeof(*m) + key + token + ranges_key + 3 &&
 	       is_text(m->bytes, key) && is_text(m->bytes + key + 1, token) &&
-	       is_text(m->bytes + key + token + 2, places) &&
+	       is_text(m->bytes + key + token + 2, ranges_key) &&
 	       m->kind <= DLK_KEPT_OFD && m->ttl_ms > 0 &&
 	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
-	       m->pid <= INT32_MAX && (m->kind == DLK_KEPT_FLOCK) == !places;
+	       m->pid <= INT32_MAX &&
+	       (m->kind == DLK_KEPT_FLOCK) == !ranges_key;
 }
 
 static bool is_well_formed(const struct dlk_keep *m, size_t n)

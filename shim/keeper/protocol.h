@@ -79,8 +79,8 @@ struct dlk_keep_start {
 
 struct dlk_keep_add {
 	struct dlk_keep head;
-	uint32_t key_len, token_len, places_len, ttl_ms;
-	uint32_t shared, kind, coherent; /* kind: enum dlk_kept_kind */
+	uint32_t key_len, token_len, ranges_key_len, ttl_ms;
+	uint32_t shared, kind, revalidates; /* kind: enum dlk_kept_kind */
 	uint32_t fair, interop;
 	uint32_t remote;     /* its file system may hang: a network's, FUSE */
 	uint32_t server;     /* one of START's */
@@ -88,7 +88,7 @@ struct dlk_keep_add {
 	uint64_t dev, node;  /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
-	char bytes[]; /* key, NUL, token, NUL, places, NUL (records) */
+	char bytes[]; /* key, NUL, token, NUL, ranges_key, NUL (records) */
 };
 
 struct dlk_keep_renewal {

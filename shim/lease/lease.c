@@ -106,7 +106,7 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
 		ticket(&place, w),
 		w ? dlk_script_channel(&channel, w) : none,
-		dlk_script_number(&life, w ? w->life_ms : 0, 0),
+		dlk_script_number(&life, w ? w->claim_ttl_ms : 0, 0),
 	};
 
 	return ask(c, deadline_ns, w ? 16 : 12, args, waiter, answer);
@@ -131,12 +131,12 @@ static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
 		{ w->claim, w->claim_len },
 		ticket(&place, w),
 		dlk_script_channel(&channel, w),
-		dlk_script_number(&life, w->life_ms, 0),
+		dlk_script_number(&life, w->claim_ttl_ms, 0),
 		dlk_script_identity(w->claim),
 		dlk_script_options(lease),
 	};
 
-	if (lease->places)
+	if (lease->ranges_key)
 		return dlk_records_queue(c, deadline_ns, verb, lease, w,
 					 answer);
 	if (!answer)
@@ -144,33 +144,34 @@ static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
 	return ask(c, deadline_ns, 13, args, w, answer);
 }
 
-int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_lease *lease, struct dlk_waiter *w,
-		   struct dlk_answer *answer)
+int dlk_queue_heartbeat(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease, struct dlk_waiter *w,
+			struct dlk_answer *answer)
 {
-	return queue_append_or_call(c, deadline_ns, "stay", lease, w, answer);
+	return queue_append_or_call(c, deadline_ns, "heartbeat", lease, w,
+				    answer);
 }
 
-int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_lease *lease, struct dlk_waiter *w,
-		   struct dlk_answer *answer)
+int dlk_queue_yield(struct dlk_conn *c, uint64_t deadline_ns,
+		    const struct dlk_lease *lease, struct dlk_waiter *w,
+		    struct dlk_answer *answer)
 {
-	return queue_append_or_call(c, deadline_ns, "pass", lease, w, answer);
+	return queue_append_or_call(c, deadline_ns, "yield", lease, w, answer);
 }
 
-int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
-		    struct dlk_waiter *w)
+int dlk_queue_cancel(struct dlk_conn *c, const struct dlk_lease *lease,
+		     struct dlk_waiter *w)
 {
-	int err = queue_append_or_call(c, 0, "leave", lease, w, NULL);
+	int err = queue_append_or_call(c, 0, "cancel", lease, w, NULL);
 
 	w->queued = false;
 	return err;
 }
 
-int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
-		   struct dlk_waiter *w)
+int dlk_queue_suspend(struct dlk_conn *c, const struct dlk_lease *lease,
+		      struct dlk_waiter *w)
 {
-	return queue_append_or_call(c, 0, "rest", lease, w, NULL);
+	return queue_append_or_call(c, 0, "suspend", lease, w, NULL);
 }
 
 int dlk_queue_look(struct dlk_conn *c, uint64_t deadline_ns,
@@ -230,7 +231,7 @@ int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 	const struct dlk_arg sha = dlk_script_name(c, DLK_RELEASE);
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_drop) };
 
-	if (lease->places)
+	if (lease->ranges_key)
 		return release_records(c, lease, by_source);
 	return compare(c, by_source ? eval : evalsha, by_source ? lua : sha,
 		       lease, false);
@@ -259,7 +260,7 @@ int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 	const struct dlk_arg sha = { LITERAL(DLK_SHA_renew) };
 	const struct dlk_arg lua = { LITERAL(DLK_LUA_renew) };
 
-	if (lease->places)
+	if (lease->ranges_key)
 		return dlk_records_renew(c, lease, by_source);
 	return compare(c, by_source ? eval : evalsha, by_source ? lua : sha,
 		       lease, true);
@@ -271,7 +272,7 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 	const redisReply *r;
 	int err;
 
-	if (lease->places)
+	if (lease->ranges_key)
 		return dlk_records_renewed(c, deadline_ns, lease);
 	err = dlk_conn_reply(c, deadline_ns, &r);
 	if (err)

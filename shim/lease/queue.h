@@ -7,7 +7,7 @@
  *	lets go of the kernel
  *	listens to its channel
  *						[RELEASE] <-
- *				key gone: [SERVE]
+ *				key gone: [GRANT NEXT]
  *				key = claim
  *	[WAKE] <- "granted"
  *	takes the kernel's lock
@@ -21,7 +21,7 @@
  * its way costs the others no more than that.
  *
  *  1. A waiter's place is believed for one life; it is told of again four
- *     times in that time [STAY].  Who tells of it also looks whether the lease
+ *     times in that time [HEARTBEAT].  Who tells of it also looks whether the lease
  *     has ended without a release, and serves the first one.
  *  2. A message is believed only if it was said after the last request whose
  *     answer was "not yet": it has that one's number.  Else what counts is the
@@ -29,8 +29,8 @@
  *  3. The deadline of a claim counts from the sending of the last request whose
  *     answer was "not yet", for it was granted after that (DESIGN L5); never
  *     from the wake-up.
- *  4. Who stops waiting says so [LEAVE], and before a signal handler runs,
- *     which may never come back [REST]; if that is lost, the life ends.
+ *  4. Who stops waiting says so [CANCEL], and before a signal handler runs,
+ *     which may never come back [SUSPEND]; if that is lost, the life ends.
  *
  * A channel is a name, "dlock%wake:" and 32 hex digits: nothing of it is left
  * at the server when nobody listens.  Connections, deadlines and errors are
@@ -58,29 +58,29 @@ static inline void dlk_waiter_place(struct dlk_waiter *w, bool waits,
  * (the deadline counts from answer->asked_ns, by its life); DLK_BUSY: it is in
  * the queue; DLK_WRONG_TYPE, DLK_GRACE, -errno.
  */
-int dlk_queue_stay(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_lease *lease, struct dlk_waiter *w,
-		   struct dlk_answer *answer);
+int dlk_queue_heartbeat(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease, struct dlk_waiter *w,
+			struct dlk_answer *answer);
 
 /*
  * It was granted, but a local program that knows nothing of us is first: the
  * next one is served, and w is the first one again if it asks or stays within
  * its life.  DLK_BUSY, DLK_WRONG_TYPE, -errno.
  */
-int dlk_queue_pass(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_lease *lease, struct dlk_waiter *w,
-		   struct dlk_answer *answer);
+int dlk_queue_yield(struct dlk_conn *c, uint64_t deadline_ns,
+		    const struct dlk_lease *lease, struct dlk_waiter *w,
+		    struct dlk_answer *answer);
 
 /*
  * Append: it may never come back, and is not to be served meanwhile; if it
  * stays again within its life, it has its place.
  */
-int dlk_queue_rest(struct dlk_conn *c, const struct dlk_lease *lease,
-		   struct dlk_waiter *w);
+int dlk_queue_suspend(struct dlk_conn *c, const struct dlk_lease *lease,
+		      struct dlk_waiter *w);
 
 /* Append: it waits no more, nor wants what it was granted. */
-int dlk_queue_leave(struct dlk_conn *c, const struct dlk_lease *lease,
-		    struct dlk_waiter *w);
+int dlk_queue_cancel(struct dlk_conn *c, const struct dlk_lease *lease,
+		     struct dlk_waiter *w);
 
 /*
  * Who holds the lease: in answer->holder, one of the lease's host and file if

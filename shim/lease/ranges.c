@@ -50,7 +50,8 @@ void dlk_records_what(char what[DLK_WHAT_LEN + 1],
 	dlk_text_str(&t, holds ? "+" : "-");
 }
 
-ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size)
+ssize_t dlk_records_ranges_key(const char *key, size_t len, char *buf,
+			       size_t size)
 {
 	struct dlk_text t;
 

@@ -41,6 +41,7 @@ void dlk_records_what(char what[DLK_WHAT_LEN + 1],
 		      bool holds);
 
 /* "{KEY%rec}%r" and a NUL: its length, or -ENAMETOOLONG. */
-ssize_t dlk_records_places(const char *key, size_t len, char *buf, size_t size);
+ssize_t dlk_records_ranges_key(const char *key, size_t len, char *buf,
+			       size_t size);
 
 #endif

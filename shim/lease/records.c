@@ -34,9 +34,9 @@ static struct dlk_arg key_of(const struct dlk_lease *l)
 	return (struct dlk_arg){ l->key, l->key_len };
 }
 
-static struct dlk_arg places_of(const struct dlk_lease *l)
+static struct dlk_arg ranges_key_of(const struct dlk_lease *l)
 {
-	return (struct dlk_arg){ l->places, l->places_len };
+	return (struct dlk_arg){ l->ranges_key, l->ranges_key_len };
 }
 
 static struct dlk_arg token_of(const struct dlk_lease *l)
@@ -148,7 +148,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_name(c, DLK_RECORDS_ACQUIRE),
 		three,
 		key_of(lease),
-		places_of(lease),
+		ranges_key_of(lease),
 		dlk_script_queue(c, lease),
 		token_of(lease),
 		dlk_script_number(&ttl, lease->ttl_ms, 0),
@@ -162,7 +162,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
 		ticket_of(&place, w),
 		w ? dlk_script_channel(&channel, w) : none,
-		dlk_script_number(&life, w ? w->life_ms : 0, 0),
+		dlk_script_number(&life, w ? w->claim_ttl_ms : 0, 0),
 		{ ask->holds ? "+" : "-", 1 },
 	};
 
@@ -182,14 +182,14 @@ int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_name(c, DLK_RECORDS_QUEUE),
 		three,
 		key_of(lease),
-		places_of(lease),
+		ranges_key_of(lease),
 		dlk_script_queue(c, lease),
 		{ verb, strlen(verb) },
 		{ w->what, DLK_WHAT_LEN },
 		{ w->claim, w->claim_len },
 		ticket_of(&place, w),
 		dlk_script_channel(&channel, w),
-		dlk_script_number(&life, w->life_ms, 0),
+		dlk_script_number(&life, w->claim_ttl_ms, 0),
 		dlk_script_options(lease),
 	};
 
@@ -216,7 +216,7 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_script_name(c, DLK_RECORDS_GET),
 		two,
 		key_of(lease),
-		places_of(lease),
+		ranges_key_of(lease),
 		token_of(lease),
 		{ text, t.len },
 		dlk_script_identity(lease->token),
@@ -312,7 +312,7 @@ static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
 		by_source ? lua : sha,
 		three,
 		key_of(lease),
-		places_of(lease),
+		ranges_key_of(lease),
 		dlk_script_queue(c, lease),
 		token_of(lease),
 		dlk_script_number(&s, seq, NUMBER_LEN),
@@ -380,7 +380,7 @@ int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		by_source ? lua : sha,
 		two,
 		key_of(lease),
-		places_of(lease),
+		ranges_key_of(lease),
 		token_of(lease),
 		dlk_script_number(&ttl, lease->ttl_ms, 0),
 	};
@@ -435,7 +435,7 @@ static int reclaim_page(struct dlk_conn *c, uint64_t deadline_ns,
 		{ LITERAL(DLK_LUA_records_reclaim) },
 		two,
 		key_of(lease),
-		places_of(lease),
+		ranges_key_of(lease),
 		token_of(lease),
 		dlk_script_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_number(&since, since_ns, NUMBER_LEN),
@@ -528,7 +528,7 @@ static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	char to[2 + DLK_RANDOM_LEN + 2] = "[O";
 	const struct dlk_arg args[] = {
-		{ LITERAL("ZRANGEBYLEX") }, places_of(lease),
+		{ LITERAL("ZRANGEBYLEX") }, ranges_key_of(lease),
 		{ from, strlen(from) },     { to, sizeof(to) - 1 },
 		{ LITERAL("LIMIT") },       { LITERAL("0") },
 		{ LITERAL("500") },

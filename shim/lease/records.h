@@ -48,7 +48,7 @@ enum {
 	DLK_RECORDS_PAGE = 500, /* ranges in one set, at most */
 };
 
-/* queue.h, for a lease with places.  `answer` NULL: append. */
+/* queue.h, for a lease with ranges.  `answer` NULL: append. */
 int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
 		      const char *verb, const struct dlk_lease *lease,
 		      struct dlk_waiter *w, struct dlk_answer *answer);
@@ -132,7 +132,7 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 /*
  * For those who list what is there (scripts/records.inc).  An owner, by the
  * value of its field in the hash: when it expires (the server's clock) and its
- * token, which stays in `head`; then its ranges, by ZRANGEBYLEX of `places`
+ * token, which stays in `head`; then its ranges, by ZRANGEBYLEX of `ranges_key`
  * from "[O" and the 32 random digits of the token to the same and ":".  False
  * for what is no such thing.
  */

@@ -183,9 +183,9 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 	return err;
 }
 
-static int stay(struct dlk_store *s, struct dlk_attempt *at,
-		const struct dlk_lease *lease, struct dlk_waiter *w,
-		struct dlk_answer *answer)
+static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
+		     const struct dlk_lease *lease, struct dlk_waiter *w,
+		     struct dlk_answer *answer)
 {
 	struct talk t = TALK(s, at);
 	int err;
@@ -194,14 +194,15 @@ static int stay(struct dlk_store *s, struct dlk_attempt *at,
 		err = talk_open(&t);
 		w->request += err == 0;
 		if (!err)
-			err = dlk_queue_stay(t.c, t.by_ns, lease, w, answer);
+			err = dlk_queue_heartbeat(t.c, t.by_ns, lease, w,
+						  answer);
 	} while (talk_again(&t, err));
 	return err;
 }
 
-static int pass(struct dlk_store *s, struct dlk_attempt *at,
-		const struct dlk_lease *lease, struct dlk_waiter *w,
-		struct dlk_answer *answer)
+static int yield(struct dlk_store *s, struct dlk_attempt *at,
+		 const struct dlk_lease *lease, struct dlk_waiter *w,
+		 struct dlk_answer *answer)
 {
 	struct talk t = TALK(s, at);
 	int err;
@@ -209,7 +210,7 @@ static int pass(struct dlk_store *s, struct dlk_attempt *at,
 	do {
 		err = talk_open(&t);
 		if (!err)
-			err = dlk_queue_pass(t.c, t.by_ns, lease, w, answer);
+			err = dlk_queue_yield(t.c, t.by_ns, lease, w, answer);
 	} while (talk_again(&t, err));
 	return err;
 }
@@ -264,14 +265,14 @@ static struct dlk_conn *open_link(struct dlk_store *s, uint64_t by_ns,
 	return NULL;
 }
 
-static int rest(struct dlk_store *s, struct dlk_attempt *at,
-		const struct dlk_lease *lease, struct dlk_waiter *w)
+static int suspend(struct dlk_store *s, struct dlk_attempt *at,
+		   const struct dlk_lease *lease, struct dlk_waiter *w)
 {
 	const uint64_t by = dlk_now_ns() + at->timeout_ns;
 	const struct dlk_sending how = { .connects = true };
 	struct talk t = { .s = s, .at = at, .c = open_link(s, by, &how) };
 	const redisReply *r;
-	int err = t.c ? dlk_queue_rest(t.c, lease, w) : -ENOTCONN;
+	int err = t.c ? dlk_queue_suspend(t.c, lease, w) : -ENOTCONN;
 
 	if (!err)
 		err = dlk_conn_flush(t.c, by);
@@ -381,7 +382,7 @@ static int sending_open(struct dlk_store *s, const struct dlk_sending *how,
 	if (!*c)
 		return -ENOTCONN;
 	if (dlk_conn_deferred(*c) >= DLK_DEFERRED_MAX - 1)
-		err = dlk_conn_settle(*c, *by_ns);
+		err = dlk_conn_drain(*c, *by_ns);
 	return err;
 }
 
@@ -460,15 +461,15 @@ static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 	return sending_end(how, c, by, judge_nothing, err);
 }
 
-static int send_leave(struct dlk_store *s, const struct dlk_sending *how,
-		      const struct dlk_lease *lease, struct dlk_waiter *w)
+static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
+		       const struct dlk_lease *lease, struct dlk_waiter *w)
 {
 	struct dlk_conn *c;
 	uint64_t by;
 	int err = sending_open(s, how, &c, &by);
 
 	if (!err)
-		err = dlk_queue_leave(c, lease, w);
+		err = dlk_queue_cancel(c, lease, w);
 	return sending_end(how, c, by, judge_nothing, err);
 }
 
@@ -484,15 +485,15 @@ static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 	return sending_end(how, c, by, judge_nothing, err);
 }
 
-static bool settle(struct dlk_store *s, uint64_t deadline_ns,
-		   bool (*interrupt)(void *arg))
+static bool drain(struct dlk_store *s, uint64_t deadline_ns,
+		  bool (*interrupt)(void *arg))
 {
 	struct dlk_conn *c = dlk_pool_get_deferred(endpoint_of(s));
 
 	if (!c)
 		return false;
 	dlk_conn_set_interrupt(c, interrupt, NULL);
-	dlk_conn_settle(c, deadline_ns);
+	dlk_conn_drain(c, deadline_ns);
 	dlk_pool_put(c);
 	return true;
 }
@@ -534,9 +535,9 @@ static int descriptor(const struct dlk_subscription *sub)
 	return dlk_subscription_fd(sub);
 }
 
-static void unsubscribe(struct dlk_subscription *sub, bool deaf)
+static void unsubscribe(struct dlk_subscription *sub, bool unheard)
 {
-	if (deaf)
+	if (unheard)
 		dlk_subscription_close(sub);
 	dlk_subscription_put(sub);
 }
@@ -548,10 +549,10 @@ static const struct dlk_store_ops ops = {
 	.acquire_range = acquire_range,
 	.find_holder = find_holder,
 	.find_conflict = find_conflict,
-	.stay = stay,
-	.pass = pass,
+	.heartbeat = heartbeat,
+	.yield = yield,
 	.confirm = confirm,
-	.rest = rest,
+	.suspend = suspend,
 	.ping = ping,
 	.renew = renew,
 	.reclaim_ranges = reclaim_ranges,
@@ -563,9 +564,9 @@ static const struct dlk_store_ops ops = {
 	.send_downgrade = send_downgrade,
 	.send_ranges = send_ranges,
 	.send_confirm = send_confirm,
-	.send_leave = send_leave,
+	.send_cancel = send_cancel,
 	.send_wait_end = send_wait_end,
-	.settle = settle,
+	.drain = drain,
 	.subscribed = subscribed,
 	.subscribe = subscribe,
 	.channel = channel,

@@ -62,12 +62,12 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis)
 	return &engines[redis - sections].store;
 }
 
-void dlk_stores_settle(uint64_t deadline_ns)
+void dlk_stores_drain(uint64_t deadline_ns)
 {
 	for (unsigned i = 0; i < n_sections; i++) {
 		struct dlk_store *s = &engines[i].store;
 
-		while (s->ops->settle(s, deadline_ns, NULL))
+		while (s->ops->drain(s, deadline_ns, NULL))
 			;
 	}
 }

@@ -80,8 +80,9 @@ struct dlk_lease {
 	bool shared;
 	bool fair;    /* no reader passes a writer that waits */
 	bool interop; /* others than us ask for it, and must have a chance */
-	const char *places; /* records: dlk_records_places(); else NULL */
-	size_t places_len;
+	const char
+		*ranges_key; /* records: dlk_records_ranges_key(); else NULL */
+	size_t ranges_key_len;
 };
 
 enum { DLK_CHANNEL_LEN = 32 };
@@ -101,7 +102,7 @@ struct dlk_waiter {
 	uint64_t request; /* the number of the last one sent that a grant may
 			     answer: who sends one counts */
 	const char *what; /* records: DLK_WHAT_LEN, see ranges.h; else NULL */
-	uint32_t life_ms; /* of the claim, and of a place not heard of */
+	uint32_t claim_ttl_ms; /* of the claim, and of a place not heard of */
 	bool queued;
 	bool lost;             /* the ticket that it had is of no use */
 	int64_t ticket, ahead; /* if queued; `ahead` at most before it */
@@ -278,17 +279,17 @@ struct dlk_store_ops {
 	 * is there (the deadline counts from answer->asked_ns, by its life);
 	 * DLK_BUSY: it is in the queue; DLK_WRONG_TYPE, DLK_GRACE.
 	 */
-	int (*stay)(struct dlk_store *s, struct dlk_attempt *at,
-		    const struct dlk_lease *lease, struct dlk_waiter *w,
-		    struct dlk_answer *answer);
+	int (*heartbeat)(struct dlk_store *s, struct dlk_attempt *at,
+			 const struct dlk_lease *lease, struct dlk_waiter *w,
+			 struct dlk_answer *answer);
 	/*
 	 * It was granted, but a local program that knows nothing of us is
 	 * first: the next one is served, and w is the first one again if it
 	 * asks or stays within its life.  DLK_BUSY, DLK_WRONG_TYPE.
 	 */
-	int (*pass)(struct dlk_store *s, struct dlk_attempt *at,
-		    const struct dlk_lease *lease, struct dlk_waiter *w,
-		    struct dlk_answer *answer);
+	int (*yield)(struct dlk_store *s, struct dlk_attempt *at,
+		     const struct dlk_lease *lease, struct dlk_waiter *w,
+		     struct dlk_answer *answer);
 	/*
 	 * Make the lease of a claim.  0, *asked_ns before the request left;
 	 * DLK_LOST, DLK_GONE, DLK_REPLACED.
@@ -302,8 +303,8 @@ struct dlk_store_ops {
 	 * It may never come back, and is not to be served meanwhile; if it
 	 * stays again within its life, it has its place.  0: that is so.
 	 */
-	int (*rest)(struct dlk_store *s, struct dlk_attempt *at,
-		    const struct dlk_lease *lease, struct dlk_waiter *w);
+	int (*suspend)(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_lease *lease, struct dlk_waiter *w);
 	/* Any answer at all. */
 	int (*ping)(struct dlk_store *s, struct dlk_attempt *at);
 
@@ -368,8 +369,8 @@ struct dlk_store_ops {
 	int (*send_confirm)(struct dlk_store *s, const struct dlk_sending *how,
 			    const struct dlk_lease *lease);
 	/* It waits no more, nor wants what it was granted. */
-	int (*send_leave)(struct dlk_store *s, const struct dlk_sending *how,
-			  const struct dlk_lease *lease, struct dlk_waiter *w);
+	int (*send_cancel)(struct dlk_store *s, const struct dlk_sending *how,
+			   const struct dlk_lease *lease, struct dlk_waiter *w);
 	/* A wait is over. */
 	int (*send_wait_end)(struct dlk_store *s, const struct dlk_sending *how,
 			     const char *process, uint64_t id);
@@ -377,8 +378,8 @@ struct dlk_store_ops {
 	 * Read the answers to what was sent by one connection that nobody uses,
 	 * all of them; false if there is none.
 	 */
-	bool (*settle)(struct dlk_store *s, uint64_t deadline_ns,
-		       bool (*interrupt)(void *arg));
+	bool (*drain)(struct dlk_store *s, uint64_t deadline_ns,
+		      bool (*interrupt)(void *arg));
 
 	/* --- told -------------------------------------------------------- */
 
@@ -399,8 +400,8 @@ struct dlk_store_ops {
 	int (*heard)(struct dlk_subscription *sub, const struct dlk_waiter *w);
 	/* Its descriptor, of this moment, to sleep on; -1. */
 	int (*descriptor)(const struct dlk_subscription *sub);
-	/* The caller is done with it; `deaf`: and nobody hears by it. */
-	void (*unsubscribe)(struct dlk_subscription *sub, bool deaf);
+	/* The caller is done with it; `unheard`: and nobody hears by it. */
+	void (*unsubscribe)(struct dlk_subscription *sub, bool unheard);
 };
 
 /* --- store.c: the stores of this process ---------------------------------- */
@@ -416,8 +417,8 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis);
 
 /* Has a server closed a connection that nobody uses?  Then it `restarted`. */
 void dlk_stores_look(void);
-/* settle() of all stores, and all connections. */
-void dlk_stores_settle(uint64_t deadline_ns);
+/* drain() of all stores, and all connections. */
+void dlk_stores_drain(uint64_t deadline_ns);
 /* In a child: the connections are the parent's. */
 void dlk_stores_forget(void);
 

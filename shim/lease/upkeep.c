@@ -52,7 +52,7 @@ static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++) {
-		bool *use_source = &by_source[u[i].lease->places != NULL];
+		bool *use_source = &by_source[u[i].lease->ranges_key != NULL];
 
 		if (u[i].result != which)
 			continue;
@@ -137,7 +137,7 @@ void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 
 	/* Of records the owner alone knows what to put back. */
 	for (unsigned i = 0; i < n && !err; i++)
-		if (u[i].result == DLK_GONE && !u[i].lease->places &&
+		if (u[i].result == DLK_GONE && !u[i].lease->ranges_key &&
 		    dlk_conn_is_open(c))
 			reclaim(c, deadline_ns, &u[i]);
 }

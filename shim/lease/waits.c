@@ -210,8 +210,8 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 		      dlk_process blockers[DLK_BLOCKERS_MAX])
 {
 	char range[DLK_RANGE_LEN + 1];
-	ssize_t len = dlk_records_places(wait->key, wait->key_len, wait->work,
-					 sizeof(wait->work));
+	ssize_t len = dlk_records_ranges_key(wait->key, wait->key_len,
+					     wait->work, sizeof(wait->work));
 	struct dlk_text t;
 	const redisReply *r;
 	int err, n = 0;

@@ -73,7 +73,7 @@ static int unlock(const char *name, int fd, const struct dlk_rule *rule,
 		return DLK_PASS;
 	if (dlk_shadow_wanted(rule, file.dev))
 		return refuse(name, path);
-	if (dlk_coherence_needed(rule, fd, &file))
+	if (dlk_revalidation_needed(rule, fd, &file))
 		dlk_coherence_flush(fd);
 	return DLK_PASS;
 }

@@ -30,14 +30,14 @@
 
 struct closing {
 	int fd;
-	const struct dlk_held *h;
+	const struct dlk_hold *h;
 };
 
 /* Another descriptor of the description that is about to lose one. */
 static bool survives(void *arg, int fd)
 {
 	const struct closing *c = arg;
-	const struct dlk_held *other = NULL;
+	const struct dlk_hold *other = NULL;
 	int same;
 
 	if (fd == c->fd)
@@ -47,7 +47,7 @@ static bool survives(void *arg, int fd)
 		return same;
 	dlk_holds_lock();
 	do {
-		other = dlk_held_find(&c->h->file, other);
+		other = dlk_hold_find(&c->h->file, other);
 	} while (other && (other == c->h || other->fd != fd));
 	dlk_holds_unlock();
 	return !other;
@@ -58,7 +58,7 @@ static void closing(int fd)
 {
 	struct closing c = { .fd = fd };
 	int other = -1, shadow = dlk_shadow_of(fd);
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	if (shadow >= 0 && dlk_shadow_moves(fd))
 		return;
@@ -72,7 +72,7 @@ static void closing(int fd)
 		dlk_holds_unlock();
 	} else if (h && other == -1 && !dlk_shared(fd) &&
 		   !dlk_is_delegated(h)) {
-		if (h->coherent)
+		if (h->revalidates)
 			dlk_coherence_flush(fd);
 		dlk_hold_end(h, END_UNLOCKED);
 	} else if (h) {
@@ -105,7 +105,7 @@ static bool other_of_description(void *arg, int fd)
 }
 
 /* (file_lock) The description loses a descriptor: its last one? */
-static void close_description(struct dlk_held *h, int fd)
+static void close_description(struct dlk_hold *h, int fd)
 {
 	int other = -1;
 
@@ -118,7 +118,7 @@ static void close_description(struct dlk_held *h, int fd)
 		dlk_holds_unlock();
 		return;
 	}
-	if (h->coherent)
+	if (h->revalidates)
 		dlk_coherence_flush(fd);
 	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h))
 		dlk_hold_end(h, END_UNLOCKED);
@@ -129,12 +129,12 @@ static void close_description(struct dlk_held *h, int fd)
 static void close_record(struct dlk_call *call, int fd,
 			 const struct dlk_file *file)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
-	dlk_gate_enter(call, file, NULL, NULL);
+	dlk_file_lock(call, file, NULL, NULL);
 	h = dlk_record_owner(file, DLK_POSIX, fd);
 	if (h) {
-		if (h->coherent)
+		if (h->revalidates)
 			dlk_coherence_flush(fd);
 		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
@@ -144,7 +144,7 @@ static void close_record(struct dlk_call *call, int fd,
 		close_description(h, fd);
 		dlk_unpin(h);
 	}
-	dlk_gate_leave(file);
+	dlk_file_unlock(file);
 }
 
 /* Sent before the kernel's locks go, for after that another host may wait. */
@@ -168,7 +168,7 @@ struct span {
 static bool ends_locks(void *arg, int fd)
 {
 	const struct span *span = arg;
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 	struct dlk_file file;
 
 	if ((unsigned)fd < span->first || (unsigned)fd > span->last ||

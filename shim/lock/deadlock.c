@@ -62,7 +62,7 @@ struct node {
 	int from; /* the node it is in the way of; -1: it is ours */
 };
 
-struct tale {
+struct cycle_search {
 	struct dlk_store *store;
 	struct dlk_attempt attempt;
 	uint64_t by_ns; /* for all of it */
@@ -74,40 +74,40 @@ struct tale {
 	dlk_process blockers[DLK_BLOCKERS_MAX];
 };
 
-void dlk_deadlock_in_kernel(const struct request *a, const void *lock)
+void dlk_deadlock_in_kernel(const struct request *r, const void *lock)
 {
 	const struct dlk_reported_wait wait = {
-		.store = a->store,
-		.fd = a->fd,
-		.file = a->file,
-		.id = a->wait_id,
+		.store = r->store,
+		.fd = r->fd,
+		.file = r->file,
+		.id = r->wait_id,
 		.lock = lock,
-		.range = a->want,
-		.owner = a->own_random[0] ? a->own_random : "-",
-		.key = a->lease.key,
-		.key_len = a->lease.key_len,
+		.range = r->want,
+		.owner = r->own_random[0] ? r->own_random : "-",
+		.key = r->lease.key,
+		.key_len = r->lease.key_len,
 	};
 
-	if (a->wait_id)
+	if (r->wait_id)
 		dlk_wait_report(lock ? &wait : NULL);
 }
 
-static void describe(const struct request *a, struct dlk_wait *w)
+static void describe(const struct request *r, struct dlk_wait *w)
 {
-	memcpy(w->key, a->lease.key, a->lease.key_len + 1);
-	w->key_len = a->lease.key_len;
-	w->range = a->want;
-	w->id = a->wait_id;
+	memcpy(w->key, r->lease.key, r->lease.key_len + 1);
+	w->key_len = r->lease.key_len;
+	w->range = r->want;
+	w->id = r->wait_id;
 	dlk_identity_process(w->process);
 	strcpy(w->owner, "-");
-	if (a->own_random[0])
-		memcpy(w->owner, a->own_random, sizeof(w->owner));
+	if (r->own_random[0])
+		memcpy(w->owner, r->own_random, sizeof(w->owner));
 }
 
 /* --- the search ----------------------------------------------------------- */
 
 /* One question more, in what is left of the time. */
-static struct dlk_attempt *next(struct tale *t)
+static struct dlk_attempt *next(struct cycle_search *t)
 {
 	const uint64_t now = dlk_now_ns();
 
@@ -115,13 +115,13 @@ static struct dlk_attempt *next(struct tale *t)
 	return &t->attempt;
 }
 
-static int read_wait(struct tale *t, const char *process, unsigned n)
+static int read_wait(struct cycle_search *t, const char *process, unsigned n)
 {
 	return t->store->ops->read_wait(t->store, next(t), process, n,
 					&t->other);
 }
 
-static bool is_known(const struct tale *t, const char *process)
+static bool is_known(const struct cycle_search *t, const char *process)
 {
 	for (int i = 0; i < t->n; i++)
 		if (strcmp(t->nodes[i].process, process) == 0)
@@ -129,7 +129,7 @@ static bool is_known(const struct tale *t, const char *process)
 	return false;
 }
 
-static void add_node(struct tale *t, const struct dlk_wait *w, int from)
+static void add_node(struct cycle_search *t, const struct dlk_wait *w, int from)
 {
 	struct node *n = &t->nodes[t->n];
 
@@ -154,7 +154,7 @@ static bool is_later(const struct dlk_wait *w, const struct dlk_wait *mine)
  * of a cycle gives up.  Ignore waits younger than ours: their own search sees
  * that cycle.
  */
-static int add_waits(struct tale *t, const char *process, int from)
+static int add_waits(struct cycle_search *t, const char *process, int from)
 {
 	int there = 1;
 
@@ -169,7 +169,7 @@ static int add_waits(struct tale *t, const char *process, int from)
 }
 
 /* The n-th node's wait, read anew; 0 if it is over. */
-static int load(struct tale *t, const struct node *n)
+static int load(struct cycle_search *t, const struct node *n)
 {
 	int there = 1;
 
@@ -185,7 +185,7 @@ static int load(struct tale *t, const struct node *n)
  * A cycle that ends with ours.  Is it the one suspected, and have all waits
  * lasted beyond the moment at which it was all there?
  */
-static int is_real(struct tale *t, int at)
+static int is_real(struct cycle_search *t, int at)
 {
 	bool told = true;
 
@@ -198,7 +198,7 @@ static int is_real(struct tale *t, int at)
 }
 
 /* That a process is in its own way is no cycle: it gave that back. */
-static int judge(struct tale *t, const char *process, int at)
+static int judge(struct cycle_search *t, const char *process, int at)
 {
 	if (strcmp(process, t->mine.process) != 0)
 		return add_waits(t, process, at);
@@ -206,7 +206,7 @@ static int judge(struct tale *t, const char *process, int at)
 }
 
 /* Who is in the way of node `at`: 1 a cycle, DLK_SUSPECTED, 0, -errno. */
-static int expand(struct tale *t, int at)
+static int expand(struct cycle_search *t, int at)
 {
 	struct dlk_wait *w = &t->mine;
 	int n, err = 0;
@@ -226,7 +226,7 @@ static int expand(struct tale *t, int at)
 	return err;
 }
 
-static int search(struct tale *t)
+static int search(struct cycle_search *t)
 {
 	int err = 0;
 
@@ -239,56 +239,56 @@ static int search(struct tale *t)
 
 /* --- one wait ------------------------------------------------------------- */
 
-static int tell_wait(struct tale *t)
+static int tell_wait(struct cycle_search *t)
 {
 	return t->store->ops->tell_wait(t->store, next(t), &t->mine);
 }
 
-static int tell_and_search(struct request *a, struct tale *t)
+static int tell_and_search(struct request *r, struct cycle_search *t)
 {
 	int err;
 
-	t->store = a->store;
-	t->by_ns = dlk_now_ns() + a->attempt.timeout_ns;
-	if (dlk_wait_report_owes(a->store, t->by_ns))
+	t->store = r->store;
+	t->by_ns = dlk_now_ns() + r->attempt.timeout_ns;
+	if (dlk_wait_report_owes(r->store, t->by_ns))
 		return -EAGAIN;
-	describe(a, &t->mine);
+	describe(r, &t->mine);
 	err = tell_wait(t);
-	a->wait_id = t->mine.id;
+	r->wait_id = t->mine.id;
 	if (!err)
 		err = search(t);
 	/* The clock, when all of it has been seen. */
 	if (err == DLK_SUSPECTED && t->cycle != t->suspected &&
 	    tell_wait(t) == 0) {
-		a->suspected = t->cycle;
-		a->suspected_since = t->mine.told;
+		r->suspected = t->cycle;
+		r->suspected_since = t->mine.told;
 	}
 	return err;
 }
 
 /* Without an answer there is no wait in the kernel, where nobody searches. */
-int dlk_deadlock_check(struct request *a)
+int dlk_deadlock_check(struct request *r)
 {
-	struct tale *t;
+	struct cycle_search *t;
 	int err;
 
-	if (a->kind != DLK_POSIX || !dlk_holds_records())
+	if (r->kind != DLK_POSIX || !dlk_holds_records())
 		return 0;
 	t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (t == MAP_FAILED)
 		return 0;
-	t->suspected = a->suspected;
-	t->since = a->suspected_since;
-	err = tell_and_search(a, t);
+	t->suspected = r->suspected;
+	t->since = r->suspected_since;
+	err = tell_and_search(r, t);
 	munmap(t, sizeof(*t));
-	a->suspects = err == DLK_SUSPECTED || err < 0;
+	r->suspects = err == DLK_SUSPECTED || err < 0;
 	return err == 1 ? -EDEADLK : 0;
 }
 
-void dlk_deadlock_end(struct request *a)
+void dlk_deadlock_end(struct request *r)
 {
-	if (a->wait_id)
-		dlk_wait_report_end(a->store, a->wait_id);
-	a->wait_id = 0;
+	if (r->wait_id)
+		dlk_wait_report_end(r->store, r->wait_id);
+	r->wait_id = 0;
 }

@@ -18,99 +18,99 @@
 
 /* --- what every kind does alike ------------------------------------------- */
 
-static enum acquire_event resume(struct request *a)
+static enum acquire_event resume(struct request *r)
 {
-	const int err = dlk_follow_up(a);
+	const int err = dlk_follow_up(r);
 
-	if (!err && a->how->resume)
-		a->how->resume(a);
-	return dlk_event_of_place(a, err);
+	if (!err && r->how->resume)
+		r->how->resume(r);
+	return dlk_event_of_place(r, err);
 }
 
-static enum acquire_event ping(struct request *a)
+static enum acquire_event ping(struct request *r)
 {
-	return dlk_event_of_redis(a, dlk_request_ping(a));
+	return dlk_event_of_redis(r, dlk_request_ping(r));
 }
 
-static enum acquire_event enter(struct request *a)
+static enum acquire_event enter(struct request *r)
 {
-	return a->how->enter ? a->how->enter(a) : EV_OK;
+	return r->how->enter ? r->how->enter(r) : EV_OK;
 }
 
-static enum acquire_event prepare(struct request *a)
+static enum acquire_event prepare(struct request *r)
 {
-	return a->how->prepare ? a->how->prepare(a) : EV_OK;
+	return r->how->prepare ? r->how->prepare(r) : EV_OK;
 }
 
-static enum acquire_event try_kernel(struct request *a)
+static enum acquire_event try_kernel(struct request *r)
 {
-	return a->how->kernel_try(a);
+	return r->how->kernel_try(r);
 }
 
-static enum acquire_event ask(struct request *a)
+static enum acquire_event ask(struct request *r)
 {
-	return a->how->ask(a);
+	return r->how->ask(r);
 }
 
-static enum acquire_event rollback(struct request *a)
+static enum acquire_event rollback(struct request *r)
 {
-	return a->how->rollback(a);
+	return r->how->rollback(r);
 }
 
-static enum acquire_event check_holder(struct request *a)
+static enum acquire_event check_holder(struct request *r)
 {
-	return a->how->holder_is_tentative(a) ? EV_AGAIN : EV_BUSY;
+	return r->how->holder_is_tentative(r) ? EV_AGAIN : EV_BUSY;
 }
 
-static enum acquire_event pass_on(struct request *a)
+static enum acquire_event pass_on(struct request *r)
 {
-	return dlk_queue_not_now(a) ? EV_OK : EV_NOTHING;
+	return dlk_queue_not_now(r) ? EV_OK : EV_NOTHING;
 }
 
-static enum acquire_event check_own(struct request *a)
+static enum acquire_event check_own(struct request *r)
 {
-	const int err = dlk_request_replaced(a);
+	const int err = dlk_request_replaced(r);
 
 	if (err == 0)
 		return EV_OK;
 	return err == DLK_AGAIN ? EV_AGAIN : EV_BUSY;
 }
 
-static enum acquire_event check_cycle(struct request *a)
+static enum acquire_event check_cycle(struct request *r)
 {
-	return a->how->closes_cycle ? a->how->closes_cycle(a) : EV_OK;
+	return r->how->closes_cycle ? r->how->closes_cycle(r) : EV_OK;
 }
 
-static enum acquire_event wait_kernel(struct request *a)
+static enum acquire_event wait_kernel(struct request *r)
 {
-	return a->how->kernel_wait(a);
+	return r->how->kernel_wait(r);
 }
 
-static enum acquire_event wait_queue(struct request *a)
+static enum acquire_event wait_queue(struct request *r)
 {
-	return dlk_queue_wait(a);
+	return dlk_queue_wait(r);
 }
 
-static enum acquire_event doubt(struct request *a)
+static enum acquire_event doubt(struct request *r)
 {
-	return a->how->doubt ? a->how->doubt(a) : dlk_event_error(a, -EDEADLK);
+	return r->how->doubt ? r->how->doubt(r) : dlk_event_error(r, -EDEADLK);
 }
 
-static enum acquire_event back_off(struct request *a)
+static enum acquire_event back_off(struct request *r)
 {
 	uint64_t limit_ns = 0;
 	uint32_t random;
 	int err;
 
 	/* A wait that others are told of is told of at each pause. */
-	if (a->kind != DLK_FLOCK && a->wait_id)
+	if (r->kind != DLK_FLOCK && r->wait_id)
 		limit_ns =
-			(a->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
+			(r->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
 	dlk_random(&random, sizeof(random));
-	err = dlk_request_pause(a, dlk_acquire_pause_ns(&a->acquire,
-							a->s->answer.left_ms,
+	err = dlk_request_pause(r, dlk_acquire_pause_ns(&r->acquire,
+							r->s->answer.left_ms,
 							limit_ns, random));
-	return err ? dlk_event_error(a, err) : EV_OK;
+	return err ? dlk_event_error(r, err) : EV_OK;
 }
 
 /* --- the engine ----------------------------------------------------------- */
@@ -134,25 +134,25 @@ static dlk_step_fn *const steps[ACQ_STATES] = {
 };
 
 /* Why Redis has not granted, where it is not that somebody has it. */
-static void say_refusal(struct request *a)
+static void say_refusal(struct request *r)
 {
-	const bool fails = a->acquire.state == ACQ_FAILED;
+	const bool fails = r->acquire.state == ACQ_FAILED;
 
-	switch (a->acquire.cause) {
+	switch (r->acquire.cause) {
 	case EV_YOUNG:
-		dlk_request_young_line(a);
+		dlk_request_young_line(r);
 		break;
 	case EV_WRONG_TYPE:
 		dlk_request_line(
-			a, DLK_ERROR, "the key is no lock but a ",
-			a->s->answer.holder,
+			r, DLK_ERROR, "the key is no lock but a ",
+			r->s->answer.holder,
 			"; not locked, the call fails "
 			"with ENOLCK.  Whose key is it? (dlockctl list)");
 		break;
 	case EV_NO_ANSWER:
 	case EV_UNUSABLE:
 		if (fails)
-			dlk_request_line(a, DLK_ERROR, "", a->attempt.why,
+			dlk_request_line(r, DLK_ERROR, "", r->attempt.why,
 					 "; not locked, the call fails with "
 					 "ENOLCK");
 		break;
@@ -161,43 +161,44 @@ static void say_refusal(struct request *a)
 	}
 }
 
-static void step(struct request *a)
+static void step(struct request *r)
 {
-	struct acquire *m = &a->acquire;
+	struct acquire *m = &r->acquire;
 	const enum acquire_state was = m->state;
-	struct acquire_report r = { .began_ns = dlk_now_ns() };
+	struct acquire_report report = { .began_ns = dlk_now_ns() };
 	enum acquire_state now;
 
-	a->asked_ns = r.began_ns;
-	r.event = steps[was](a);
-	r.err = a->err;
-	r.by_lease = a->s && dlk_request_is_by_lease(a);
-	r.cannot_queue = a->elsewhere;
-	r.answered = a->slot.counted_ns >= r.began_ns;
-	r.began_ns = a->asked_ns;
-	r.now_ns = dlk_now_ns();
-	now = dlk_acquire_next(m, &r);
+	r->asked_ns = report.began_ns;
+	report.event = steps[was](r);
+	report.err = r->err;
+	report.by_lease = r->s && dlk_request_is_by_lease(r);
+	report.cannot_queue = r->elsewhere;
+	report.answered = r->slot.counted_ns >= report.began_ns;
+	report.began_ns = r->asked_ns;
+	report.now_ns = dlk_now_ns();
+	now = dlk_acquire_next(m, &report);
 	dlk_check(!dlk_acquire_is_wait(now) || !m->in_hand);
 	if (dlk_acquire_is_inside(was) && !dlk_acquire_is_inside(now) &&
-	    a->how->leave)
-		a->how->leave(a);
-	if ((now == ACQ_FAILED || now == ACQ_BACK_OFF) && r.event != EV_ERROR)
-		say_refusal(a);
+	    r->how->leave)
+		r->how->leave(r);
+	if ((now == ACQ_FAILED || now == ACQ_BACK_OFF) &&
+	    report.event != EV_ERROR)
+		say_refusal(r);
 }
 
-int dlk_engine_run(struct request *a, const struct lock_kind *kind)
+int dlk_engine_run(struct request *r, const struct lock_kind *kind)
 {
-	a->how = kind;
-	dlk_acquire_begin(&a->acquire, a->call->wait,
-			  a->rule->timeout_ms * DLK_MS);
-	while (!dlk_acquire_is_over(a->acquire.state))
-		step(a);
-	switch (a->acquire.state) {
+	r->how = kind;
+	dlk_acquire_begin(&r->acquire, r->call->wait,
+			  r->rule->timeout_ms * DLK_MS);
+	while (!dlk_acquire_is_over(r->acquire.state))
+		step(r);
+	switch (r->acquire.state) {
 	case ACQ_GRANTED:
 		return 0;
 	case ACQ_RESTART:
 		return DLK_OTHER_FILE;
 	default:
-		return a->acquire.err;
+		return r->acquire.err;
 	}
 }

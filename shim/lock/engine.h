@@ -12,31 +12,31 @@
 
 #include "lock/request.h"
 
-typedef enum acquire_event dlk_step_fn(struct request *a);
+typedef enum acquire_event dlk_step_fn(struct request *r);
 
 /*
  * A kind of lock.  Those marked (or NULL) may have nothing to do; a question
  * (F_GETLK) has none but prepare, and kernel_try.
  */
 struct lock_kind {
-	void (*resume)(struct request *a); /* (or NULL) nothing was in hand, and
+	void (*resume)(struct request *r); /* (or NULL) nothing was in hand, and
 					  others may have changed what there is */
 	dlk_step_fn *enter;                /* (or NULL) */
 	dlk_step_fn *prepare;              /* (or NULL) */
 	dlk_step_fn *kernel_try;
 	dlk_step_fn *ask; /* and install what is granted */
 	dlk_step_fn *rollback;
-	void (*leave)(struct request *a); /* (or NULL) what enter has begun */
-	bool (*holder_is_tentative)(struct request *a);
+	void (*leave)(struct request *r); /* (or NULL) what enter has begun */
+	bool (*holder_is_tentative)(struct request *r);
 	dlk_step_fn *kernel_wait;
 	/* (or NULL) Each time that some has passed in the queue: 0, 't' to
 	   ask again, -EDEADLK. */
-	int (*look_around)(struct request *a);
+	int (*look_around)(struct request *r);
 	dlk_step_fn *closes_cycle; /* (or NULL) */
 	dlk_step_fn *doubt;        /* (or NULL) */
 };
 
 /* From the beginning to the end: 0, -errno, or DLK_OTHER_FILE. */
-int dlk_engine_run(struct request *a, const struct lock_kind *kind);
+int dlk_engine_run(struct request *r, const struct lock_kind *kind);
 
 #endif

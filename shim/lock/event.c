@@ -7,15 +7,15 @@
 #include "lease/store.h"
 #include "lock/follow.h"
 
-enum acquire_event dlk_event_error(struct request *a, int err)
+enum acquire_event dlk_event_error(struct request *r, int err)
 {
-	a->err = err;
+	r->err = err;
 	return EV_ERROR;
 }
 
-enum acquire_event dlk_event_of_kernel(struct request *a, int err)
+enum acquire_event dlk_event_of_kernel(struct request *r, int err)
 {
-	a->err = err;
+	r->err = err;
 	if (err == 0)
 		return EV_OK;
 	return err == -EAGAIN || err == -EACCES ? EV_BUSY : EV_ERROR;
@@ -28,9 +28,9 @@ static bool is_final(int err)
 	       err == -EPROTONOSUPPORT || err == -ENAMETOOLONG;
 }
 
-enum acquire_event dlk_event_of_redis(struct request *a, int err)
+enum acquire_event dlk_event_of_redis(struct request *r, int err)
 {
-	a->err = err;
+	r->err = err;
 	switch (err) {
 	case 0:
 		return EV_OK;
@@ -49,9 +49,9 @@ enum acquire_event dlk_event_of_redis(struct request *a, int err)
 	}
 }
 
-enum acquire_event dlk_event_of_place(struct request *a, int err)
+enum acquire_event dlk_event_of_place(struct request *r, int err)
 {
 	if (err == 0)
 		return EV_OK;
-	return err == DLK_OTHER_FILE ? EV_MOVED : dlk_event_error(a, err);
+	return err == DLK_OTHER_FILE ? EV_MOVED : dlk_event_error(r, err);
 }

@@ -57,9 +57,9 @@
 
 /* --- Redis' part ---------------------------------------------------------- */
 
-static bool downgrades(const struct request *a)
+static bool downgrades(const struct request *r)
 {
-	return a->old && a->had == LOCK_EX && a->mode == LOCK_SH;
+	return r->old && r->had == LOCK_EX && r->mode == LOCK_SH;
 }
 
 /*
@@ -76,22 +76,22 @@ static bool downgrades(const struct request *a)
  * is ours.  In the kernel a downgrade has no gap either (fs/locks.c,
  * flock_lock_inode), so the old `since` proves what the new one would.
  */
-static int new_token(struct request *a)
+static int new_token(struct request *r)
 {
 	size_t n;
 
-	if (!downgrades(a))
-		return dlk_request_new_token(a);
-	n = a->old->lease.token_len;
-	memcpy(a->s->token, a->old->lease.token, n + 1);
-	a->lease.token = a->s->token;
-	a->lease.token_len = n;
+	if (!downgrades(r))
+		return dlk_request_new_token(r);
+	n = r->old->lease.token_len;
+	memcpy(r->s->token, r->old->lease.token, n + 1);
+	r->lease.token = r->s->token;
+	r->lease.token_len = n;
 	return 0;
 }
 
-static void disown(const struct request *a)
+static void disown(const struct request *r)
 {
-	dlk_release_token(a->rule, &a->lease);
+	dlk_release_token(r->rule, &r->lease);
 }
 
 /*
@@ -115,26 +115,26 @@ static void disown(const struct request *a)
  * of nobody who died: it is given up for ours, or those who wait at Redis would
  * be served with what is locked.
  */
-static int ask_with_proof(struct request *a, uint64_t until_ns)
+static int ask_with_proof(struct request *r, uint64_t until_ns)
 {
-	const bool had = !a->old && a->had == LOCK_EX && a->mode == LOCK_EX;
-	struct dlk_lease its = { .token = a->s->answer.holder };
+	const bool had = !r->old && r->had == LOCK_EX && r->mode == LOCK_EX;
+	struct dlk_lease its = { .token = r->s->answer.holder };
 	struct dlk_ask ask = { .proof = true, .superseded = &its };
 	int err = DLK_BUSY;
 	bool older;
 
 	if (!had)
-		ask.superseded = a->old ? &a->old->lease : NULL;
-	while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
+		ask.superseded = r->old ? &r->old->lease : NULL;
+	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 	       dlk_now_ns() < until_ns) {
-		if (!older && (downgrades(a) || new_token(a) < 0))
+		if (!older && (downgrades(r) || new_token(r) < 0))
 			break;
-		if (dlk_kernel_flock_mode(a->fd) != a->mode)
+		if (dlk_kernel_flock_mode(r->fd) != r->mode)
 			break;
-		its.token_len = a->s->answer.holder_len;
-		ask.waiter = dlk_queue_waiter(a);
-		err = a->store->ops->acquire(a->store, &a->attempt, &a->lease,
-					     &ask, &a->s->answer);
+		its.token_len = r->s->answer.holder_len;
+		ask.waiter = dlk_queue_waiter(r);
+		err = r->store->ops->acquire(r->store, &r->attempt, &r->lease,
+					     &ask, &r->s->answer);
 	}
 	return err;
 }
@@ -143,35 +143,35 @@ static int ask_with_proof(struct request *a, uint64_t until_ns)
  * With `fair`, who has a lock already is behind nobody who waits for that: so
  * neither is who shares its description.
  */
-static int ask_for_lease(struct request *a)
+static int ask_for_lease(struct request *r)
 {
-	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
+	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
 	const struct dlk_ask ask = {
-		.superseded = a->old ? &a->old->lease : NULL,
-		.waiter = dlk_queue_waiter(a),
+		.superseded = r->old ? &r->old->lease : NULL,
+		.waiter = dlk_queue_waiter(r),
 	};
-	const bool fair = a->lease.fair;
+	const bool fair = r->lease.fair;
 	int err;
 
-	a->lease.fair = fair && (a->old || a->had == LOCK_UN);
-	err = a->store->ops->acquire(a->store, &a->attempt, &a->lease, &ask,
-				     &a->s->answer);
+	r->lease.fair = fair && (r->old || r->had == LOCK_UN);
+	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
+				     &r->s->answer);
 	if (err == DLK_BUSY)
-		err = ask_with_proof(a, until);
-	a->lease.fair = fair;
+		err = ask_with_proof(r, until);
+	r->lease.fair = fair;
 	return err;
 }
 
-static int ask_redis(struct request *a)
+static int ask_redis(struct request *r)
 {
 	int err;
 
-	a->attempt.unsure = false;
-	err = ask_for_lease(a);
-	if (err && a->attempt.unsure) {
-		if (!downgrades(a))
-			disown(a);
-		dlk_queue_rename(a);
+	r->attempt.unsure = false;
+	err = ask_for_lease(r);
+	if (err && r->attempt.unsure) {
+		if (!downgrades(r))
+			disown(r);
+		dlk_queue_rename(r);
 	}
 	return err;
 }
@@ -183,20 +183,20 @@ static int ask_redis(struct request *a)
  * had none.  Others may have the lock that a lease of ours was for: the keeper
  * knows.
  */
-static void drop_stale(const struct request *a)
+static void drop_stale(const struct request *r)
 {
-	struct dlk_held *h = NULL, *next;
+	struct dlk_hold *h = NULL, *next;
 
-	for (h = dlk_held_find(&a->file, NULL); h; h = next) {
-		next = dlk_held_find(&a->file, h);
+	for (h = dlk_hold_find(&r->file, NULL); h; h = next) {
+		next = dlk_hold_find(&r->file, h);
 		/* Another thread weakens it just now: it keeps its token. */
-		if (h->state == HOLD_CONVERTING && h != a->old &&
-		    a->mode == LOCK_SH)
+		if (h->state == HOLD_CONVERTING && h != r->old &&
+		    r->mode == LOCK_SH)
 			continue;
-		if (a->mode == LOCK_EX || h == a->old || dlk_is_delegated(h)) {
-			if (a->mode == LOCK_EX || h == a->old || h->fd == a->fd)
+		if (r->mode == LOCK_EX || h == r->old || dlk_is_delegated(h)) {
+			if (r->mode == LOCK_EX || h == r->old || h->fd == r->fd)
 				dlk_hold_drop(h);
-		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == a->fd) {
+		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == r->fd) {
 			dlk_hold_release(h);
 			dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());
 			dlk_schedule(h);
@@ -205,66 +205,66 @@ static void drop_stale(const struct request *a)
 }
 
 /* [LATE] A lease that nobody will renew, or that was never held, is none. */
-static int settle(struct request *a, struct dlk_held *h, bool late,
-		  uint64_t look_ns)
+static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
+			  uint64_t look_ns)
 {
 	if (late) {
 		dlk_release_send(h);
-		strcpy(a->attempt.why, "the grant came after its own deadline");
+		strcpy(r->attempt.why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
 	}
 	/* Those who share the description have only the keeper to ask. */
-	if (dlk_request_by_shadow(a) && dlk_shared(a->program_fd))
+	if (dlk_request_by_shadow(r) && dlk_shared(r->program_fd))
 		dlk_handover(h);
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
 	dlk_hold_end(h, END_UNLOCKED);
-	strcpy(a->attempt.why,
+	strcpy(r->attempt.why,
 	       "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
-static int keep(struct request *a)
+static int keep(struct request *r)
 {
-	const bool by_claim = a->slot.by_claim;
-	struct dlk_held *h = dlk_held_new(&a->lease);
+	const bool by_claim = r->slot.by_claim;
+	struct dlk_hold *h = dlk_hold_new(&r->lease);
 	uint64_t look_ns;
 	bool late;
 	int err;
 
 	if (!h) {
-		if (!downgrades(a))
-			disown(a);
-		strcpy(a->attempt.why, "no memory for a lease");
+		if (!downgrades(r))
+			disown(r);
+		strcpy(r->attempt.why, "no memory for a lease");
 		return -ENOMEM;
 	}
-	h->rule = a->rule;
-	h->file = a->file;
-	h->fd = a->fd;
-	h->program_fd = dlk_request_by_shadow(a) ? a->program_fd : -1;
-	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
+	h->rule = r->rule;
+	h->file = r->file;
+	h->fd = r->fd;
+	h->program_fd = dlk_request_by_shadow(r) ? r->program_fd : -1;
+	h->revalidates = dlk_revalidation_needed(r->rule, r->fd, &r->file);
 	dlk_holds_lock();
-	drop_stale(a);
-	look_ns = dlk_hold_install(h, a->s->answer.asked_ns,
-				   by_claim ? a->slot.waiter.life_ms : 0);
+	drop_stale(r);
+	look_ns = dlk_hold_install(h, r->s->answer.asked_ns,
+				   by_claim ? r->slot.waiter.claim_ttl_ms : 0);
 	late = h->valid.granted_ns >= h->valid.deadline_ns;
 	if (late)
 		dlk_hold_release(h);
 	/* The conversion is done: Redis forgot the old token by the way. */
-	if (a->old)
-		dlk_hold_unpin(a->old);
-	a->old = NULL;
+	if (r->old)
+		dlk_hold_unpin(r->old);
+	r->old = NULL;
 	dlk_holds_unlock();
-	err = settle(a, h, late, look_ns);
+	err = ensure_renewal(r, h, late, look_ns);
 	if (!err && by_claim)
-		dlk_queue_confirm(a);
+		dlk_queue_confirm(r);
 	/* The kernel may have granted long before Redis did. */
-	if (!err && h->coherent)
-		dlk_coherence_refresh(a->fd);
-	if (!err && h->coherent && dlk_now_ns() >= h->valid.deadline_ns) {
+	if (!err && h->revalidates)
+		dlk_coherence_refresh(r->fd);
+	if (!err && h->revalidates && dlk_now_ns() >= h->valid.deadline_ns) {
 		dlk_hold_end(h, END_UNLOCKED);
-		strcpy(a->attempt.why,
+		strcpy(r->attempt.why,
 		       "the lease ended before the file was fresh");
 		err = -ETIMEDOUT;
 	}
@@ -275,16 +275,16 @@ static int keep(struct request *a)
 /* --- both ----------------------------------------------------------------- */
 
 /* Before a conversion is asked for: nobody may miss the old token then. */
-static void prepare_conversion(struct request *a)
+static void prepare_conversion(struct request *r)
 {
 	uint32_t told;
 
-	if (!a->old)
+	if (!r->old)
 		return;
-	if (a->old->coherent)
-		dlk_coherence_flush(a->fd);
+	if (r->old->revalidates)
+		dlk_coherence_flush(r->fd);
 	dlk_holds_lock();
-	told = dlk_take_from_keeper(a->old);
+	told = dlk_take_from_keeper(r->old);
 	dlk_holds_unlock();
 	dlk_delegation_drop(told);
 }
@@ -295,28 +295,28 @@ static void prepare_conversion(struct request *a)
  * asked for, until the thread has told Redis.  One that is not ours is its
  * taker's, or the keeper's.
  */
-static enum acquire_event weakened_here_only(struct request *a)
+static enum acquire_event weakened_here_only(struct request *r)
 {
 	bool lost = false;
 
-	if (a->old) {
+	if (r->old) {
 		dlk_holds_lock();
-		lost = !dlk_hold_weaken(a->old, dlk_now_ns());
+		lost = !dlk_hold_weaken(r->old, dlk_now_ns());
 		dlk_holds_unlock();
 		/* The keeper was told to drop it. */
 		if (!dlk_thread_need(dlk_now_ns()))
-			dlk_handover(a->old);
-		dlk_unpin(a->old);
-		a->old = NULL;
+			dlk_handover(r->old);
+		dlk_unpin(r->old);
+		r->old = NULL;
 	}
 	if (lost) {
-		dlk_flock_let_go(a);
-		a->had = LOCK_UN;
-		return dlk_event_error(a, -ENOLCK);
+		dlk_flock_let_go(r);
+		r->had = LOCK_UN;
+		return dlk_event_error(r, -ENOLCK);
 	}
 	dlk_request_line(
-		a, DLK_WARNING,
-		"cannot weaken the lease to a shared one yet: ", a->attempt.why,
+		r, DLK_WARNING,
+		"cannot weaken the lease to a shared one yet: ", r->attempt.why,
 		"; it may stay exclusive until the unlock");
 	return EV_COVERED;
 }
@@ -326,65 +326,65 @@ static enum acquire_event weakened_here_only(struct request *a)
  * description had before without a lease of ours is a sharer's, who may be
  * asking just now, as we are: so look again each time.
  */
-static enum acquire_event undo(struct request *a)
+static enum acquire_event undo(struct request *r)
 {
-	const enum acquire_event cause = a->acquire.cause;
+	const enum acquire_event cause = r->acquire.cause;
 
-	if (a->had == LOCK_EX && a->mode == LOCK_SH && cause != EV_BUSY &&
+	if (r->had == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
 	    cause != EV_WRONG_TYPE &&
-	    (a->old || dlk_kernel_holder(a->fd, &a->file, NULL) == DLK_GUARDED))
-		return weakened_here_only(a);
-	dlk_flock_give_up_old(a);
-	if (a->had == a->mode)
+	    (r->old || dlk_kernel_holder(r->fd, &r->file, NULL) == DLK_GUARDED))
+		return weakened_here_only(r);
+	dlk_flock_give_up_old(r);
+	if (r->had == r->mode)
 		return EV_OK;
-	a->had = LOCK_UN;
-	return dlk_sharers_unlock_refused(a) ? EV_OVERTAKEN : EV_OK;
+	r->had = LOCK_UN;
+	return dlk_sharers_unlock_refused(r) ? EV_OVERTAKEN : EV_OK;
 }
 
 /* The kernel's lock is ours: now Redis [ASK].  0, DLK_BUSY, ..., -errno. */
-static int ask_and_keep(struct request *a)
+static int ask_and_keep(struct request *r)
 {
 	int err = DLK_BUSY;
 
-	a->slot.by_claim = false;
-	if (a->slot.word == 'g') {
-		err = dlk_queue_claim(a);
-		a->slot.word = 0;
+	r->slot.by_claim = false;
+	if (r->slot.word == 'g') {
+		err = dlk_queue_claim(r);
+		r->slot.word = 0;
 	}
 	if (err < 0)
-		disown(a);
+		disown(r);
 	/* Refused: the claim came too late, and everybody else may ask. */
 	if (err == DLK_BUSY)
-		err = new_token(a) ?: ask_redis(a);
+		err = new_token(r) ?: ask_redis(r);
 	if (!err)
-		err = keep(a);
+		err = keep(r);
 	if (!err)
-		dlk_trace_call(a, "granted");
+		dlk_trace_call(r, "granted");
 	return err;
 }
 
-static void resume(struct request *a)
+static void resume(struct request *r)
 {
-	if (a->had != LOCK_UN)
-		dlk_flock_look_at_own(a);
+	if (r->had != LOCK_UN)
+		dlk_flock_look_at_own(r);
 }
 
-static enum acquire_event prepare(struct request *a)
+static enum acquire_event prepare(struct request *r)
 {
-	dlk_sharers_note(a);
+	dlk_sharers_note(r);
 	return EV_OK;
 }
 
 /* [ASK] */
-static enum acquire_event ask(struct request *a)
+static enum acquire_event ask(struct request *r)
 {
 	int err;
 
-	prepare_conversion(a);
-	err = ask_and_keep(a);
-	if (err ? dlk_sharers_overtaken(a, err) : dlk_sharers_was_unlocked(a))
+	prepare_conversion(r);
+	err = ask_and_keep(r);
+	if (err ? dlk_sharers_overtaken(r, err) : dlk_sharers_was_unlocked(r))
 		return EV_OVERTAKEN;
-	return dlk_event_of_redis(a, err);
+	return dlk_event_of_redis(r, err);
 }
 
 static const struct lock_kind flock_kind = {
@@ -401,7 +401,7 @@ static const struct lock_kind flock_kind = {
  * (pinned) A process that was stopped may be here before its thread: the lease
  * may be another's by now.  What the keeper alone renews, only it knows.
  */
-static bool has_lapsed(const struct dlk_held *h)
+static bool has_lapsed(const struct dlk_hold *h)
 {
 	return dlk_now_ns() >= h->valid.deadline_ns &&
 	       !(h->keeper.carried &&
@@ -412,10 +412,10 @@ static bool has_lapsed(const struct dlk_held *h)
  * Before the kernel's lock changes its mode: the thread, and others who lock
  * this file, must not take the lease for one whose lock has ended.
  */
-static void begin_conversion(struct request *a)
+static void begin_conversion(struct request *r)
 {
 	dlk_holds_lock();
-	dlk_hold_convert(a->old);
+	dlk_hold_convert(r->old);
 	dlk_holds_unlock();
 }
 
@@ -423,101 +423,101 @@ static void begin_conversion(struct request *a)
  * What the description had before the call.  If it is what is asked for, and
  * the lease is ours, there is nothing to do.
  */
-static bool have_it(struct request *a)
+static bool have_it(struct request *r)
 {
 	bool known;
 
-	a->had = LOCK_UN;
+	r->had = LOCK_UN;
 	dlk_holds_lock();
-	known = dlk_held_find(&a->file, NULL);
+	known = dlk_hold_find(&r->file, NULL);
 	dlk_holds_unlock();
-	if (!known && !dlk_shared(a->program_fd))
+	if (!known && !dlk_shared(r->program_fd))
 		return false; /* who should have locked it? */
-	dlk_flock_look_at_own(a);
-	if (a->had != LOCK_UN)
-		a->old = dlk_flock_owner(a->fd);
-	if (!a->old)
+	dlk_flock_look_at_own(r);
+	if (r->had != LOCK_UN)
+		r->old = dlk_flock_owner(r->fd);
+	if (!r->old)
 		return false;
-	if (a->had != a->mode || has_lapsed(a->old)) {
-		begin_conversion(a);
+	if (r->had != r->mode || has_lapsed(r->old)) {
+		begin_conversion(r);
 		return false;
 	}
-	dlk_unpin(a->old);
-	a->old = NULL;
+	dlk_unpin(r->old);
+	r->old = NULL;
 	return true;
 }
 
 /* A key once resolved stays with the owner, whatever renames (DESIGN L2). */
-static void stay_with_key(struct request *a)
+static void stay_with_key(struct request *r)
 {
-	if (!a->old)
+	if (!r->old)
 		return;
-	a->lease.key = a->old->lease.key;
-	a->lease.key_len = a->old->lease.key_len;
-	a->lease.ttl_ms = a->old->lease.ttl_ms;
-	a->rule = a->old->rule;
-	a->store = dlk_store_of(a->rule->redis);
+	r->lease.key = r->old->lease.key;
+	r->lease.key_len = r->old->lease.key_len;
+	r->lease.ttl_ms = r->old->lease.ttl_ms;
+	r->rule = r->old->rule;
+	r->store = dlk_store_of(r->rule->redis);
 }
 
 /* On the stack, for a call that never comes back must leave no key behind. */
-static int lock_by_key(struct request *a)
+static int lock_by_key(struct request *r)
 {
-	size_t size = a->lease.key_len + 1;
+	size_t size = r->lease.key_len + 1;
 	char claim[DLK_TOKEN_MAX];
 	int err;
 
-	a->lease.key = memcpy(alloca(size), a->lease.key, size);
-	a->slot.claim = claim;
-	err = dlk_engine_run(a, &flock_kind);
-	dlk_queue_end(a);
-	a->slot.claim = NULL;
-	a->lease.key = NULL;
+	r->lease.key = memcpy(alloca(size), r->lease.key, size);
+	r->slot.claim = claim;
+	err = dlk_engine_run(r, &flock_kind);
+	dlk_queue_end(r);
+	r->slot.claim = NULL;
+	r->lease.key = NULL;
 	return err;
 }
 
 /* flock(2) does not work on this file system: once said, then no matter. */
-static void say_by_shadow(const struct request *a, dev_t dev)
+static void say_by_shadow(const struct request *r, dev_t dev)
 {
 	enum dlk_level level = dlk_shadow_note(dev) ? DLK_WARNING : DLK_INFO;
 
 	dlk_flock_say(
-		a, level,
+		r, level,
 		"its file system has no locks that the kernel lists; from here "
 		"on shadows of its files are locked, in ",
 		dlk_self.config->state_dir, " (local = \"shadow\")");
 }
 
-static int choose_what_to_lock(struct request *a)
+static int choose_what_to_lock(struct request *r)
 {
-	const dev_t dev = a->file.dev;
+	const dev_t dev = r->file.dev;
 	int err;
 
-	if (!a->no_flock && !dlk_shadow_wanted(a->rule, dev))
+	if (!r->no_flock && !dlk_shadow_wanted(r->rule, dev))
 		return 0;
-	err = dlk_flock_use_shadow(a);
-	if (!err && a->no_flock)
-		say_by_shadow(a, dev);
-	a->no_flock = false;
+	err = dlk_flock_use_shadow(r);
+	if (!err && r->no_flock)
+		say_by_shadow(r, dev);
+	r->no_flock = false;
 	return err;
 }
 
-static int lock_managed(struct request *a)
+static int lock_managed(struct request *r)
 {
-	int err = dlk_request_begin(a, "");
+	int err = dlk_request_begin(r, "");
 
 	if (!err)
-		err = choose_what_to_lock(a);
+		err = choose_what_to_lock(r);
 	if (err)
 		return err;
-	dlk_follow_threads(a);
-	a->lease.shared = a->mode == LOCK_SH;
-	a->began_ns = dlk_now_ns();
-	if (have_it(a))
+	dlk_follow_threads(r);
+	r->lease.shared = r->mode == LOCK_SH;
+	r->began_ns = dlk_now_ns();
+	if (have_it(r))
 		return 0;
-	stay_with_key(a);
-	err = lock_by_key(a);
+	stay_with_key(r);
+	err = lock_by_key(r);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
-	dlk_flock_give_up_old(a);
+	dlk_flock_give_up_old(r);
 	return err;
 }
 
@@ -563,14 +563,14 @@ static int unlock_kernel(struct dlk_call *call, int fd)
 
 static int unlock(struct dlk_call *call, int fd)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 	int r, shadow;
 
 	dlk_enter(call);
 	shadow = dlk_shadow_of(fd);
 	h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
 	if (h) {
-		if (h->coherent)
+		if (h->revalidates)
 			dlk_coherence_flush(fd);
 		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
@@ -590,14 +590,14 @@ static int unlock(struct dlk_call *call, int fd)
 /* --- flock ---------------------------------------------------------------- */
 
 /* One attempt by the file, or by its shadow. */
-static int lock_it(struct request *a)
+static int lock_it(struct request *r)
 {
-	int err = dlk_classify(a->fd, a->s->path, sizeof(a->s->path), "flock",
-			       &a->rule);
+	int err = dlk_classify(r->fd, r->s->path, sizeof(r->s->path), "flock",
+			       &r->rule);
 
 	if (err)
 		return err;
-	return a->rule ? lock_managed(a) : DLK_PASS;
+	return r->rule ? lock_managed(r) : DLK_PASS;
 }
 
 static int lock(struct dlk_call *call, int fd, int mode, bool wait)

@@ -58,47 +58,47 @@
  * (That we asked changes nothing of what we were told: of a claim, it is when
  * we were refused that counts (queue.h).)
  */
-int dlk_flock_has_lease_here(struct request *a)
+int dlk_flock_has_lease_here(struct request *r)
 {
-	const uint64_t asked_ns = a->s->answer.asked_ns;
-	int err = a->store->ops->find_holder(a->store, &a->attempt, &a->lease,
-					     &a->s->answer);
+	const uint64_t asked_ns = r->s->answer.asked_ns;
+	int err = r->store->ops->find_holder(r->store, &r->attempt, &r->lease,
+					     &r->s->answer);
 	bool older;
 
-	a->s->answer.asked_ns = asked_ns;
+	r->s->answer.asked_ns = asked_ns;
 	return err < 0 ? err
-		       : err == DLK_BUSY && dlk_request_same_place(a, &older);
+		       : err == DLK_BUSY && dlk_request_same_place(r, &older);
 }
 
 /* One who has been in a reader's way for a millisecond: does he only ask? */
-static bool only_asks(struct request *a)
+static bool only_asks(struct request *r)
 {
-	struct flock_look *l = &a->look;
+	struct flock_look *l = &r->look;
 	const uint64_t now = dlk_now_ns();
 	bool asks;
 
 	if (now < l->next_ns)
 		return true;
-	if (l->pid <= 0 || dlk_acquire_has_waited(&a->acquire, now, 1,
+	if (l->pid <= 0 || dlk_acquire_has_waited(&r->acquire, now, 1,
 						  DLK_SLOW_ASKER_MS * DLK_MS))
 		return false;
 	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
 		return false;
 	l->preloaded = l->pid;
-	asks = dlk_request_new_token(a) == 0 &&
-	       dlk_flock_has_lease_here(a) == 0;
+	asks = dlk_request_new_token(r) == 0 &&
+	       dlk_flock_has_lease_here(r) == 0;
 	l->next_ns = dlk_now_ns() + 2 * DLK_MS;
 	return asks;
 }
 
-static uint64_t patience_with(struct request *a)
+static uint64_t patience_with(struct request *r)
 {
 	/* Who asked has let go a moment ago, and may have begun anew. */
 	const uint64_t gone =
-		(a->look.preloaded ? DLK_SLOW_ASKER_MS : 10) * DLK_MS;
+		(r->look.preloaded ? DLK_SLOW_ASKER_MS : 10) * DLK_MS;
 	int mode;
 
-	switch (a->look.who) {
+	switch (r->look.who) {
 	case DLK_KEEPER:
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
 		return 1000 * DLK_MS;
@@ -106,13 +106,13 @@ static uint64_t patience_with(struct request *a)
 		return gone;
 	case DLK_ENDED:
 		/* A keeper that was in the way and ended is not seen twice. */
-		return a->look.ended > 1 ? 0 : gone;
+		return r->look.ended > 1 ? 0 : gone;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
-		if (a->slot.word)
+		if (r->slot.word)
 			return 20 * DLK_MS;
-		if (a->mode == LOCK_SH)
-			return !a->acquire.wait && only_asks(a)
+		if (r->mode == LOCK_SH)
+			return !r->acquire.wait && only_asks(r)
 				       ? DLK_SLOW_ASKER_MS * DLK_MS
 				       : DLK_MS;
 		break;
@@ -120,15 +120,15 @@ static uint64_t patience_with(struct request *a)
 		break;
 	}
 	/* Who shares our description was granted what we were refused. */
-	mode = dlk_kernel_flock_mode(a->fd);
+	mode = dlk_kernel_flock_mode(r->fd);
 	return mode == LOCK_SH || mode == LOCK_EX ? 10 * DLK_MS : 0;
 }
 
 /* Three tries at least: 10 ms may pass without our running at all. */
-bool dlk_flock_is_tentative(struct request *a)
+bool dlk_flock_is_tentative(struct request *r)
 {
-	const struct acquire *m = &a->acquire;
-	struct flock_look *l = &a->look;
+	const struct acquire *m = &r->acquire;
+	struct flock_look *l = &r->look;
 
 	if (m->holders.n == 1) {
 		*l = (struct flock_look){
@@ -141,20 +141,20 @@ bool dlk_flock_is_tentative(struct request *a)
 			return false;
 		dlk_pause_ns(DLK_MS / 10);
 	}
-	l->who = dlk_kernel_holder(a->fd, &a->file, &l->pid);
+	l->who = dlk_kernel_holder(r->fd, &r->file, &l->pid);
 	l->ended = l->who == DLK_ENDED ? l->ended + 1 : 0;
-	l->patience_ns = patience_with(a);
+	l->patience_ns = patience_with(r);
 	return l->patience_ns > 0;
 }
 
-void dlk_flock_give_up_old(struct request *a)
+void dlk_flock_give_up_old(struct request *r)
 {
-	if (!a->old)
+	if (!r->old)
 		return;
-	dlk_hold_end(a->old, END_UNLOCKED);
-	dlk_unpin(a->old);
-	a->old = NULL;
-	a->had = LOCK_UN;
+	dlk_hold_end(r->old, END_UNLOCKED);
+	dlk_unpin(r->old);
+	r->old = NULL;
+	r->had = LOCK_UN;
 }
 
 bool dlk_flock_cannot(int err)
@@ -162,17 +162,17 @@ bool dlk_flock_cannot(int err)
 	return err == -ENOLCK || err == -ENOSYS || err == -EOPNOTSUPP;
 }
 
-static int try_kernel(const struct request *a)
+static int try_kernel(const struct request *r)
 {
-	return real.flock(a->fd, a->mode | LOCK_NB) < 0 ? -errno : 0;
+	return real.flock(r->fd, r->mode | LOCK_NB) < 0 ? -errno : 0;
 }
 
 /* What the description has. */
-void dlk_flock_look_at_own(struct request *a)
+void dlk_flock_look_at_own(struct request *r)
 {
-	a->had = dlk_kernel_flock_mode(a->fd);
-	if (a->had != LOCK_EX && a->had != LOCK_SH)
-		a->had = LOCK_UN;
+	r->had = dlk_kernel_flock_mode(r->fd);
+	if (r->had != LOCK_EX && r->had != LOCK_SH)
+		r->had = LOCK_UN;
 }
 
 /*
@@ -181,45 +181,45 @@ void dlk_flock_look_at_own(struct request *a)
  * locked it by another shadow, which its keeper gets to know as soon as it is
  * granted; then that one it is.
  */
-static enum acquire_event try_with_keepers(struct request *a)
+static enum acquire_event try_with_keepers(struct request *r)
 {
-	const int own = dlk_shadow_ask(a->program_fd);
+	const int own = dlk_shadow_ask(r->program_fd);
 	enum acquire_event event;
 
-	if (own >= 0 && dlk_kernel_file(own, &a->file) == 0) {
-		a->fd = own;
-		dlk_flock_look_at_own(a);
+	if (own >= 0 && dlk_kernel_file(own, &r->file) == 0) {
+		r->fd = own;
+		dlk_flock_look_at_own(r);
 	}
-	event = dlk_event_of_kernel(a, try_kernel(a));
-	return event == EV_BUSY && a->acquire.wait && dlk_shared(a->program_fd)
+	event = dlk_event_of_kernel(r, try_kernel(r));
+	return event == EV_BUSY && r->acquire.wait && dlk_shared(r->program_fd)
 		       ? EV_LINGER
 		       : event;
 }
 
 /* A conversion gives up the old lock first: flock(2), NOTES. */
-static enum acquire_event take_kernel(struct request *a)
+static enum acquire_event take_kernel(struct request *r)
 {
-	const enum acquire_event event = dlk_event_of_kernel(a, try_kernel(a));
+	const enum acquire_event event = dlk_event_of_kernel(r, try_kernel(r));
 
 	if (event != EV_BUSY)
 		return event;
-	dlk_flock_give_up_old(a);
-	return dlk_request_by_shadow(a) ? try_with_keepers(a) : event;
+	dlk_flock_give_up_old(r);
+	return dlk_request_by_shadow(r) ? try_with_keepers(r) : event;
 }
 
 /* --- by a shadow ---------------------------------------------------------- */
 
 /* 'flock "PATH": ' what why then */
-void dlk_flock_say(const struct request *a, enum dlk_level level,
+void dlk_flock_say(const struct request *r, enum dlk_level level,
 		   const char *what, const char *why, const char *then)
 {
 	ssize_t n =
-		dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path));
+		dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path));
 	struct dlk_line l;
 
 	dlk_line_begin(&l, level);
 	dlk_text_str(&l.text, "flock \"");
-	dlk_text_quoted(&l.text, a->s->path, n > 0 ? (size_t)n : 0);
+	dlk_text_quoted(&l.text, r->s->path, n > 0 ? (size_t)n : 0);
 	dlk_text_str(&l.text, "\": ");
 	dlk_text_str(&l.text, what);
 	dlk_text_quoted(&l.text, why, strlen(why));
@@ -228,41 +228,41 @@ void dlk_flock_say(const struct request *a, enum dlk_level level,
 }
 
 /* From here on it is the shadow that is locked. */
-int dlk_flock_use_shadow(struct request *a)
+int dlk_flock_use_shadow(struct request *r)
 {
 	struct dlk_shadow_why why;
-	int own = dlk_shadow_get(a->program_fd, &why);
+	int own = dlk_shadow_get(r->program_fd, &why);
 
 	if (own == -EBADF)
 		return own;
 	if (own < 0) {
-		dlk_flock_say(a, DLK_ERROR,
+		dlk_flock_say(r, DLK_ERROR,
 			      "no shadow of it can be locked: ", why.text,
 			      "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	a->fd = own;
-	if (dlk_kernel_file(own, &a->file) < 0)
+	r->fd = own;
+	if (dlk_kernel_file(own, &r->file) < 0)
 		return -EBADF;
-	a->on_fuse = dlk_kernel_is_fuse(own, &a->file);
+	r->on_fuse = dlk_kernel_is_fuse(own, &r->file);
 	return 0;
 }
 
 /* The number may be that of another file, or shadow, by now. */
-bool dlk_flock_is_the_same(struct request *a)
+bool dlk_flock_is_the_same(struct request *r)
 {
 	struct dlk_file now;
 
-	if (!dlk_request_by_shadow(a))
-		return dlk_follow_is_there(a);
-	return dlk_kernel_file(a->fd, &now) == 0 &&
-	       dlk_same_file(&now, &a->file);
+	if (!dlk_request_by_shadow(r))
+		return dlk_follow_is_there(r);
+	return dlk_kernel_file(r->fd, &now) == 0 &&
+	       dlk_same_file(&now, &r->file);
 }
 
-void dlk_flock_let_go(struct request *a)
+void dlk_flock_let_go(struct request *r)
 {
-	if (dlk_flock_is_the_same(a))
-		real.flock(a->fd, LOCK_UN);
+	if (dlk_flock_is_the_same(r))
+		real.flock(r->fd, LOCK_UN);
 }
 
 /*
@@ -276,37 +276,37 @@ void dlk_flock_let_go(struct request *a)
  *
  * And another thread may have changed it for a sharer's while we waited.
  */
-static enum acquire_event take_shadow(struct request *a)
+static enum acquire_event take_shadow(struct request *r)
 {
 	enum acquire_event event;
 
 	for (;;) {
-		if (!dlk_shadow_is_current(a->fd, a->program_fd)) {
+		if (!dlk_shadow_is_current(r->fd, r->program_fd)) {
 			int err;
 
-			if (a->acquire.in_hand)
-				dlk_flock_let_go(a);
-			err = dlk_flock_use_shadow(a);
+			if (r->acquire.in_hand)
+				dlk_flock_let_go(r);
+			err = dlk_flock_use_shadow(r);
 			if (err)
-				return dlk_event_error(a, err);
+				return dlk_event_error(r, err);
 		}
-		event = take_kernel(a);
+		event = take_kernel(r);
 		if (event != EV_OK ||
-		    dlk_shadow_is_current(a->fd, a->program_fd))
+		    dlk_shadow_is_current(r->fd, r->program_fd))
 			return event;
-		dlk_flock_let_go(a);
+		dlk_flock_let_go(r);
 	}
 }
 
 /* On this file there is no lock to be had: by its shadow, then. */
-static enum acquire_event or_by_shadow(struct request *a,
+static enum acquire_event or_by_shadow(struct request *r,
 				       enum acquire_event event)
 {
 	/* (Without scratch, ENOLCK is ours.) */
-	if (event != EV_ERROR || dlk_request_by_shadow(a) || !a->s ||
-	    a->had != LOCK_UN || !dlk_flock_cannot(a->err))
+	if (event != EV_ERROR || dlk_request_by_shadow(r) || !r->s ||
+	    r->had != LOCK_UN || !dlk_flock_cannot(r->err))
 		return event;
-	a->no_flock = true;
+	r->no_flock = true;
 	return EV_MOVED;
 }
 
@@ -317,92 +317,92 @@ static enum acquire_event or_by_shadow(struct request *a,
  * that shares the description: so it counts when seen again and again.  The
  * lock of a shadow is listed.
  */
-static bool is_listed(const struct request *a)
+static bool is_listed(const struct request *r)
 {
-	const int mode = dlk_kernel_flock_mode(a->fd);
+	const int mode = dlk_kernel_flock_mode(r->fd);
 
 	return mode == LOCK_EX || mode == LOCK_SH;
 }
 
-static enum acquire_event not_listed(struct request *a)
+static enum acquire_event not_listed(struct request *r)
 {
-	if (dlk_acquire_may_look_again(&a->acquire))
+	if (dlk_acquire_may_look_again(&r->acquire))
 		return EV_NOT_VISIBLE;
-	real.flock(a->fd, LOCK_UN);
-	if (!dlk_request_by_shadow(a)) {
-		a->no_flock = true;
+	real.flock(r->fd, LOCK_UN);
+	if (!dlk_request_by_shadow(r)) {
+		r->no_flock = true;
 		return EV_MOVED;
 	}
-	dlk_flock_say(a, DLK_ERROR, "the file system of state_dir, ",
+	dlk_flock_say(r, DLK_ERROR, "the file system of state_dir, ",
 		      dlk_self.config->state_dir,
 		      ", keeps its locks to itself (FUSE); the call fails with "
 		      "ENOLCK");
-	return dlk_event_error(a, -ENOLCK);
+	return dlk_event_error(r, -ENOLCK);
 }
 
 /* [KLOCK] */
-enum acquire_event dlk_flock_try(struct request *a)
+enum acquire_event dlk_flock_try(struct request *r)
 {
 	enum acquire_event event;
 
-	if (dlk_request_by_shadow(a))
-		event = take_shadow(a);
+	if (dlk_request_by_shadow(r))
+		event = take_shadow(r);
 	else
-		event = or_by_shadow(a, take_kernel(a));
-	if (event == EV_OK && a->on_fuse && !is_listed(a))
-		return not_listed(a);
+		event = or_by_shadow(r, take_kernel(r));
+	if (event == EV_OK && r->on_fuse && !is_listed(r))
+		return not_listed(r);
 	return event;
 }
 
 /* The kernel has started anew already: we do so, as for a conversion. */
-static int start_anew(const struct request *a)
+static int start_anew(const struct request *r)
 {
-	struct dlk_held *h = dlk_flock_owner(a->fd);
+	struct dlk_hold *h = dlk_flock_owner(r->fd);
 
 	if (h) {
 		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
 	}
-	real.flock(a->fd, LOCK_UN);
+	real.flock(r->fd, LOCK_UN);
 	return DLK_OTHER_FILE;
 }
 
 /* Granted, to the description that the call was made with: has it the lock? */
-static int find_granted(struct request *a)
+static int find_granted(struct request *r)
 {
-	const int fd = a->fd;
-	int err = dlk_follow_granted(a);
+	const int fd = r->fd;
+	int err = dlk_follow_granted(r);
 
 	if (err == DLK_OTHER_FILE)
-		return start_anew(a);
-	if (!err && a->fd != fd && dlk_kernel_flock_mode(a->fd) != a->mode)
+		return start_anew(r);
+	if (!err && r->fd != fd && dlk_kernel_flock_mode(r->fd) != r->mode)
 		return -EBADF;
 	return err;
 }
 
-enum acquire_event dlk_flock_wait(struct request *a)
+enum acquire_event dlk_flock_wait(struct request *r)
 {
 	int err, then;
 
-	dlk_trace_call(a, "waits in the kernel for");
-	dlk_queue_away(a);
-	dlk_request_empty_hands(a);
-	err = dlk_let_signals_in(a->call);
+	dlk_trace_call(r, "waits in the kernel for");
+	dlk_queue_away(r);
+	dlk_request_empty_hands(r);
+	err = dlk_let_signals_in(r->call);
 	if (!err) {
-		dlk_unmask(a->call);
-		err = real.flock(a->fd, a->mode) < 0 ? -errno : 0;
+		dlk_unmask(r->call);
+		err = real.flock(r->fd, r->mode) < 0 ? -errno : 0;
 		dlk_mask();
 	}
 	if (!err)
-		err = find_granted(a);
-	then = dlk_request_fill_hands(a, err);
+		err = find_granted(r);
+	then = dlk_request_fill_hands(r, err);
 	if (!err && then)
-		real.flock(a->fd, LOCK_UN);
+		real.flock(r->fd, LOCK_UN);
 	if (then)
-		return or_by_shadow(a, dlk_event_of_place(a, then));
-	if (!dlk_request_by_shadow(a) ||
-	    dlk_shadow_is_current(a->fd, a->program_fd))
+		return or_by_shadow(r, dlk_event_of_place(r, then));
+	if (!dlk_request_by_shadow(r) ||
+	    dlk_shadow_is_current(r->fd, r->program_fd))
 		return EV_OK;
-	dlk_flock_let_go(a);
+	dlk_flock_let_go(r);
 	return EV_AGAIN;
 }

@@ -6,29 +6,29 @@
 #include "lock/request.h"
 
 /* [KLOCK] Without a wait; and with one. */
-enum acquire_event dlk_flock_try(struct request *a);
-enum acquire_event dlk_flock_wait(struct request *a);
+enum acquire_event dlk_flock_try(struct request *r);
+enum acquire_event dlk_flock_wait(struct request *r);
 /* It was refused: may that pass by itself? */
-bool dlk_flock_is_tentative(struct request *a);
+bool dlk_flock_is_tentative(struct request *r);
 
-/* What the description has: a->had. */
-void dlk_flock_look_at_own(struct request *a);
+/* What the description has: r->had. */
+void dlk_flock_look_at_own(struct request *r);
 /* The lease that it had is given back. */
-void dlk_flock_give_up_old(struct request *a);
+void dlk_flock_give_up_old(struct request *r);
 /* Is the descriptor that of what was locked?  Unlock that. */
-bool dlk_flock_is_the_same(struct request *a);
-void dlk_flock_let_go(struct request *a);
+bool dlk_flock_is_the_same(struct request *r);
+void dlk_flock_let_go(struct request *r);
 
 /* From here on it is the shadow that is locked: 0, -EBADF, -ENOLCK. */
-int dlk_flock_use_shadow(struct request *a);
+int dlk_flock_use_shadow(struct request *r);
 /* What flock(2) says where a file cannot be locked. */
 bool dlk_flock_cannot(int err);
 
 /* Does Redis know of a lease of this host, by this file?  1, 0, -errno. */
-int dlk_flock_has_lease_here(struct request *a);
+int dlk_flock_has_lease_here(struct request *r);
 
 /* 'flock "PATH": ' what why then */
-void dlk_flock_say(const struct request *a, enum dlk_level level,
+void dlk_flock_say(const struct request *r, enum dlk_level level,
 		   const char *what, const char *why, const char *then);
 
 #endif

@@ -97,33 +97,33 @@ static void count(const struct dlk_followed *f)
 		;
 }
 
-void dlk_follow(struct request *a)
+void dlk_follow(struct request *r)
 {
 	struct dlk_followed *f;
 
-	if (a->followed)
+	if (r->followed)
 		return;
-	a->number = a->program_fd;
+	r->number = r->program_fd;
 	f = find_slot((pid_t)dlk_syscall(SYS_gettid));
 	if (!f)
 		return;
-	atomic_store(&f->posix, a->kind == DLK_POSIX);
-	atomic_store(&f->fd, a->number);
+	atomic_store(&f->posix, r->kind == DLK_POSIX);
+	atomic_store(&f->fd, r->number);
 	count(f);
-	a->followed = f;
+	r->followed = f;
 }
 
-void dlk_follow_threads(struct request *a)
+void dlk_follow_threads(struct request *r)
 {
 	if (!__libc_single_threaded)
-		dlk_follow(a);
+		dlk_follow(r);
 }
 
-void dlk_follow_end(struct request *a)
+void dlk_follow_end(struct request *r)
 {
-	if (a->followed)
-		atomic_store(&a->followed->tid, 0);
-	a->followed = NULL;
+	if (r->followed)
+		atomic_store(&r->followed->tid, 0);
+	r->followed = NULL;
 }
 
 void dlk_follow_forget(void)
@@ -201,73 +201,73 @@ bool dlk_follow_any(void)
 
 /* --- where it is now ------------------------------------------------------ */
 
-bool dlk_follow_moved(const struct request *a)
+bool dlk_follow_moved(const struct request *r)
 {
 	struct dlk_file now;
-	int err = dlk_request_by_shadow(a) ? -ENOENT
-					   : dlk_kernel_file(a->fd, &now);
+	int err = dlk_request_by_shadow(r) ? -ENOENT
+					   : dlk_kernel_file(r->fd, &now);
 
-	return err == -EBADF || (!err && !dlk_same_file(&now, &a->file));
+	return err == -EBADF || (!err && !dlk_same_file(&now, &r->file));
 }
 
-static void use(struct request *a, int fd)
+static void use(struct request *r, int fd)
 {
-	if (!dlk_request_by_shadow(a))
-		a->fd = fd;
-	a->program_fd = fd;
+	if (!dlk_request_by_shadow(r))
+		r->fd = fd;
+	r->program_fd = fd;
 }
 
-static int where(const struct request *a)
+static int where(const struct request *r)
 {
-	return a->followed ? atomic_load(&a->followed->fd) : a->program_fd;
+	return r->followed ? atomic_load(&r->followed->fd) : r->program_fd;
 }
 
-int dlk_follow_up(struct request *a)
+int dlk_follow_up(struct request *r)
 {
 	int fd;
 
-	if (a->call->handled) {
-		a->call->handled = false;
-		if (a->followed) {
-			atomic_store(&a->followed->fd, a->number);
-			use(a, a->number);
+	if (r->call->handled) {
+		r->call->handled = false;
+		if (r->followed) {
+			atomic_store(&r->followed->fd, r->number);
+			use(r, r->number);
 		}
-		return dlk_follow_moved(a) ? DLK_OTHER_FILE : 0;
+		return dlk_follow_moved(r) ? DLK_OTHER_FILE : 0;
 	}
-	fd = where(a);
+	fd = where(r);
 	if (fd < 0)
 		return -EBADF;
-	use(a, fd);
-	return dlk_follow_moved(a) ? -EBADF : 0;
+	use(r, fd);
+	return dlk_follow_moved(r) ? -EBADF : 0;
 }
 
 /*
  * What handlers did in a wait in the kernel is not known.  So of a number that
  * nobody else took away, another file is one that a handler put there.
  */
-int dlk_follow_granted(struct request *a)
+int dlk_follow_granted(struct request *r)
 {
-	int fd = where(a);
+	int fd = where(r);
 
-	a->call->handled = false;
+	r->call->handled = false;
 	if (fd < 0)
 		return -EBADF;
-	if (fd == a->program_fd)
-		return dlk_follow_moved(a) ? DLK_OTHER_FILE : 0;
-	use(a, fd);
-	return dlk_follow_moved(a) ? -EBADF : 0;
+	if (fd == r->program_fd)
+		return dlk_follow_moved(r) ? DLK_OTHER_FILE : 0;
+	use(r, fd);
+	return dlk_follow_moved(r) ? -EBADF : 0;
 }
 
 /*
  * While Redis was asked, too, another thread may have made the number one of
  * another file; what is undone there would be that one's lock.
  */
-bool dlk_follow_is_there(struct request *a)
+bool dlk_follow_is_there(struct request *r)
 {
-	const int fd = where(a);
+	const int fd = where(r);
 
 	if (fd < 0)
 		return false;
-	use(a, fd);
-	return !dlk_follow_moved(a);
+	use(r, fd);
+	return !dlk_follow_moved(r);
 }

@@ -13,23 +13,23 @@
 enum { DLK_OTHER_FILE = 104 };
 
 /* Before it sleeps for the first time; again is nothing. */
-void dlk_follow(struct request *a);
+void dlk_follow(struct request *r);
 /* Before the kernel is asked, where other threads can take it away. */
-void dlk_follow_threads(struct request *a);
-void dlk_follow_end(struct request *a);
+void dlk_follow_threads(struct request *r);
+void dlk_follow_end(struct request *r);
 /*
- * After a sleep that was none in the kernel: 0, a->fd may be another one of the
+ * After a sleep that was none in the kernel: 0, r->fd may be another one of the
  * same description; DLK_OTHER_FILE; -EBADF: there is none any more.
  */
-int dlk_follow_up(struct request *a);
-/* The same, and the kernel has granted what it was asked for with a->fd. */
-int dlk_follow_granted(struct request *a);
+int dlk_follow_up(struct request *r);
+/* The same, and the kernel has granted what it was asked for with r->fd. */
+int dlk_follow_granted(struct request *r);
 
 /* Is the descriptor that of another file, or of none? */
-bool dlk_follow_moved(const struct request *a);
+bool dlk_follow_moved(const struct request *r);
 
-/* Before what the kernel has granted is undone: a->fd may be another one. */
-bool dlk_follow_is_there(struct request *a);
+/* Before what the kernel has granted is undone: r->fd may be another one. */
+bool dlk_follow_is_there(struct request *r);
 
 /*
  * These descriptors are about to be taken away, by this thread: does a call wait

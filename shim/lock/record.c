@@ -80,7 +80,7 @@
 
 /* --- the calls ------------------------------------------------------------ */
 
-static bool in_time(const struct dlk_held *h)
+static bool in_time(const struct dlk_hold *h)
 {
 	bool yes;
 
@@ -96,40 +96,40 @@ static bool in_time(const struct dlk_held *h)
  * another process may have taken over, and given back, by the same description:
  * a weaker lock, that may not fail for Redis' sake, if the kernel says that.
  */
-static bool has_it(const struct request *a)
+static bool has_it(const struct request *r)
 {
-	const bool shared = a->kind == DLK_OFD && dlk_shared(a->fd);
-	struct dlk_range rest = a->want, part;
+	const bool shared = r->kind == DLK_OFD && dlk_shared(r->fd);
+	struct dlk_range rest = r->want, part;
 
-	if (!a->own || dlk_ranges_lacks(dlk_record_granted(a), &rest, &part))
+	if (!r->own || dlk_ranges_lacks(dlk_record_granted(r), &rest, &part))
 		return false;
-	if (dlk_record_weakens(a))
-		return !shared || dlk_record_is_listed(a);
-	return !shared && in_time(a->own);
+	if (dlk_record_weakens(r))
+		return !shared || dlk_record_is_listed(r);
+	return !shared && in_time(r->own);
 }
 
 /* (file_lock) A part weaker, or as it was. */
-static int weaken(struct request *a)
+static int weaken(struct request *r)
 {
-	struct dlk_range was = dlk_ranges_piece(dlk_record_granted(a),
-						a->want.start, a->want.end);
-	int err = dlk_record_set(a, &a->want);
+	struct dlk_range was = dlk_ranges_piece(dlk_record_granted(r),
+						r->want.start, r->want.end);
+	int err = dlk_record_set(r, &r->want);
 
-	if (err || (was.type == a->want.type && was.end == a->want.end))
+	if (err || (was.type == r->want.type && was.end == r->want.end))
 		return err;
-	if (a->own->coherent)
-		dlk_coherence_flush(a->fd);
+	if (r->own->revalidates)
+		dlk_coherence_flush(r->fd);
 	/* Without room for the split, Redis keeps the stronger lock. */
-	if (dlk_ranges_set(&a->own->ranges, a->want) == 0)
-		dlk_list_send(a->own, &a->want);
+	if (dlk_ranges_set(&r->own->ranges, r->want) == 0)
+		dlk_list_send(r->own, &r->want);
 	return 0;
 }
 
-static int unlisted(struct request *a)
+static int unlisted(struct request *r)
 {
-	dlk_record_roll_back(a);
+	dlk_record_roll_back(r);
 	dlk_request_line(
-		a, DLK_ERROR,
+		r, DLK_ERROR,
 		"not asked: this file system (FUSE) keeps its locks to "
 		"itself",
 		"",
@@ -139,73 +139,73 @@ static int unlisted(struct request *a)
 }
 
 /* (file_lock) [KLOCK] */
-static enum acquire_event try_kernel(struct request *a)
+static enum acquire_event try_kernel(struct request *r)
 {
 	int err;
 
-	if (has_it(a)) {
-		err = weaken(a);
-		return err ? dlk_event_of_kernel(a, err) : EV_COVERED;
+	if (has_it(r)) {
+		err = weaken(r);
+		return err ? dlk_event_of_kernel(r, err) : EV_COVERED;
 	}
-	err = dlk_record_look_before(a);
+	err = dlk_record_look_before(r);
 	if (err)
-		return dlk_event_error(a, err);
-	err = dlk_record_take(a);
-	if (!err && a->on_fuse && !dlk_record_weakens(a) &&
-	    !dlk_record_is_listed(a))
-		err = unlisted(a);
-	return dlk_event_of_kernel(a, err);
+		return dlk_event_error(r, err);
+	err = dlk_record_take(r);
+	if (!err && r->on_fuse && !dlk_record_weakens(r) &&
+	    !dlk_record_is_listed(r))
+		err = unlisted(r);
+	return dlk_event_of_kernel(r, err);
 }
 
 /* What was asked for is granted by Redis. */
-static void finish(struct request *a, bool weaker)
+static void finish(struct request *r, bool weaker)
 {
-	dlk_trace_call(a, "granted");
-	if (weaker && dlk_follow_is_there(a))
-		dlk_record_set(a, &a->want);
-	if (a->own->coherent) {
-		dlk_coherence_refresh(a->fd);
-		dlk_coherence_names(a->fd, &a->want, a->s->path,
-				    sizeof(a->s->path));
+	dlk_trace_call(r, "granted");
+	if (weaker && dlk_follow_is_there(r))
+		dlk_record_set(r, &r->want);
+	if (r->own->revalidates) {
+		dlk_coherence_refresh(r->fd);
+		dlk_coherence_names(r->fd, &r->want, r->s->path,
+				    sizeof(r->s->path));
 	}
 }
 
 /* (file_lock) [ASK] */
-static enum acquire_event ask(struct request *a)
+static enum acquire_event ask(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
-	const bool weaker = dlk_record_weakens(a);
+	const bool weaker = dlk_record_weakens(r);
 	int err;
 
-	if (weaker && a->own->coherent)
-		dlk_coherence_flush(a->fd);
-	err = dlk_record_ask(a);
-	if (err >= 0 && a->slot.word == 'g')
-		a->slot.word = 0;
+	if (weaker && r->own->revalidates)
+		dlk_coherence_flush(r->fd);
+	err = dlk_record_ask(r);
+	if (err >= 0 && r->slot.word == 'g')
+		r->slot.word = 0;
 	if (err == DLK_BUSY)
-		dlk_record_refused(a, began);
+		dlk_record_refused(r, began);
 	if (err == DLK_GONE)
-		return dlk_record_lost(a);
+		return dlk_record_lost(r);
 	if (!err)
-		err = dlk_record_keep(a);
+		err = dlk_record_keep(r);
 	if (!err)
-		finish(a, weaker);
-	return dlk_event_of_redis(a, err);
+		finish(r, weaker);
+	return dlk_event_of_redis(r, err);
 }
 
 /* (file_lock) */
-static enum acquire_event rollback(struct request *a)
+static enum acquire_event rollback(struct request *r)
 {
-	dlk_record_roll_back(a);
+	dlk_record_roll_back(r);
 	return EV_OK;
 }
 
 /* The search for deadlocks leaves our own lease out. */
-static void note_random(struct request *a)
+static void note_random(struct request *r)
 {
-	a->own_random[0] = '\0';
-	if (a->own)
-		memcpy(a->own_random, a->own->lease.token + sizeof("dlock1"),
+	r->own_random[0] = '\0';
+	if (r->own)
+		memcpy(r->own_random, r->own->lease.token + sizeof("dlock1"),
 		       DLK_RANDOM_LEN);
 }
 
@@ -213,16 +213,16 @@ static void note_random(struct request *a)
  * Does the kernel still have the process's first range?  An OFD lock would meet
  * it; its own list takes as long as there are locks in it.
  */
-static bool first_is_there(const struct request *a)
+static bool first_is_there(const struct request *r)
 {
 	struct dlk_range first = { .type = DLK_WRITE };
 	struct flock64 l = { 0 };
 
-	if (a->kind != DLK_POSIX || a->own->ranges.n == 0)
+	if (r->kind != DLK_POSIX || r->own->ranges.n == 0)
 		return false;
-	first.start = first.end = a->own->ranges.v[0].start;
+	first.start = first.end = r->own->ranges.v[0].start;
 	dlk_range_to(&first, &l);
-	return real.fcntl64(a->fd, F_OFD_GETLK, &l) == 0 &&
+	return real.fcntl64(r->fd, F_OFD_GETLK, &l) == 0 &&
 	       l.l_type != F_UNLCK && l.l_pid == dlk_pid();
 }
 
@@ -243,14 +243,14 @@ static bool first_is_there(const struct request *a)
  * An OFD lock ends with its last descriptor: only the next description by that
  * number can be taken for its own, and its list takes long to read.
  */
-static void forget_ended(struct request *a)
+static void forget_ended(struct request *r)
 {
-	if (!a->own ||
-	    (a->kind == DLK_OFD && !dlk_is_delegated(a->own) && !has_it(a)) ||
-	    first_is_there(a) || dlk_record_compare(a->own) != 0)
+	if (!r->own ||
+	    (r->kind == DLK_OFD && !dlk_is_delegated(r->own) && !has_it(r)) ||
+	    first_is_there(r) || dlk_record_compare(r->own) != 0)
 		return;
-	dlk_hold_end(a->own, END_GONE);
-	dlk_request_let_go(a);
+	dlk_hold_end(r->own, END_GONE);
+	dlk_request_let_go(r);
 }
 
 static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
@@ -262,52 +262,52 @@ static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
 /* A handler is about to run, and the call may never come back. */
 static void away(void *arg)
 {
-	struct request *a = arg;
+	struct request *r = arg;
 
-	dlk_queue_away(a);
-	dlk_request_empty_hands(a);
+	dlk_queue_away(r);
+	dlk_request_empty_hands(r);
 }
 
 /*
  * What the kernel has granted already must be given back inside: then no signal
  * is let in.
  */
-static enum acquire_event enter(struct request *a)
+static enum acquire_event enter(struct request *r)
 {
-	struct dlk_call *call = a->acquire.in_hand ? NULL : a->call;
-	const int err = dlk_gate_enter(call, &a->file, away, a);
+	struct dlk_call *call = r->acquire.in_hand ? NULL : r->call;
+	const int err = dlk_file_lock(call, &r->file, away, r);
 	int then;
 
-	if (a->s)
-		return err ? dlk_event_error(a, err) : EV_OK;
-	then = dlk_request_fill_hands(a, err);
+	if (r->s)
+		return err ? dlk_event_error(r, err) : EV_OK;
+	then = dlk_request_fill_hands(r, err);
 	if (!then)
-		then = dlk_follow_up(a);
+		then = dlk_follow_up(r);
 	if (!err && then)
-		dlk_gate_leave(&a->file);
-	return dlk_event_of_place(a, then);
+		dlk_file_unlock(&r->file);
+	return dlk_event_of_place(r, then);
 }
 
-static void leave(struct request *a)
+static void leave(struct request *r)
 {
-	dlk_request_let_go(a);
-	dlk_gate_leave(&a->file);
-	a->lease = a->by_path; /* the owner's own may be gone now */
+	dlk_request_let_go(r);
+	dlk_file_unlock(&r->file);
+	r->lease = r->by_path; /* the owner's own may be gone now */
 }
 
 /* (file_lock) */
-static enum acquire_event prepare(struct request *a)
+static enum acquire_event prepare(struct request *r)
 {
 	int err;
 
-	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	forget_ended(a);
-	err = dlk_record_adopt(a);
-	note_random(a);
-	a->elsewhere = a->own && !same_key(&a->lease, &a->own->lease);
-	if (!err && !has_it(a))
-		err = dlk_record_ask_first(a);
-	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(a, err);
+	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
+	forget_ended(r);
+	err = dlk_record_adopt(r);
+	note_random(r);
+	r->elsewhere = r->own && !same_key(&r->lease, &r->own->lease);
+	if (!err && !has_it(r))
+		err = dlk_record_ask_first(r);
+	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
 }
 
 /* A local holder that outlasts this is a program that knows nothing of us. */
@@ -317,44 +317,44 @@ enum { GRANTED_MS = 20 };
  * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
  * is refused; or a program that knows nothing of us.
  */
-static bool passes_soon(const struct request *a)
+static bool passes_soon(const struct request *r)
 {
-	if (!a->slot.word || dlk_acquire_has_waited(&a->acquire, dlk_now_ns(),
+	if (!r->slot.word || dlk_acquire_has_waited(&r->acquire, dlk_now_ns(),
 						    1, GRANTED_MS * DLK_MS))
 		return false;
 	dlk_pause_ns(DLK_MS / 10);
 	return true;
 }
 
-static bool is_tentative(struct request *a)
+static bool is_tentative(struct request *r)
 {
-	return a->acquire.wait ? passes_soon(a) : dlk_record_is_by_asker(a);
+	return r->acquire.wait ? passes_soon(r) : dlk_record_is_tentative(r);
 }
 
-static enum acquire_event closes_cycle(struct request *a)
+static enum acquire_event closes_cycle(struct request *r)
 {
-	if (dlk_deadlock_check(a) < 0)
+	if (dlk_deadlock_check(r) < 0)
 		return EV_DEADLOCK;
-	return a->suspects ? EV_SUSPECTED : EV_OK;
+	return r->suspects ? EV_SUSPECTED : EV_OK;
 }
 
 /*
  * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
  * owner has come to something by another thread, so that it is to ask again; 0.
  */
-static int look_around(struct request *a)
+static int look_around(struct request *r)
 {
-	int err = dlk_deadlock_check(a);
+	int err = dlk_deadlock_check(r);
 	bool news;
 
-	if (err || !dlk_gate_try(&a->file))
+	if (err || !dlk_file_trylock(&r->file))
 		return err;
-	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	news = a->own &&
-	       (has_it(a) || memcmp(a->own->lease.token + sizeof("dlock1"),
-				    a->own_random, DLK_RANDOM_LEN) != 0);
-	dlk_request_let_go(a);
-	dlk_gate_leave(&a->file);
+	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
+	news = r->own &&
+	       (has_it(r) || memcmp(r->own->lease.token + sizeof("dlock1"),
+				    r->own_random, DLK_RANDOM_LEN) != 0);
+	dlk_request_let_go(r);
+	dlk_file_unlock(&r->file);
 	return news ? 't' : 0;
 }
 
@@ -373,9 +373,9 @@ static const struct lock_kind record_kind = {
 };
 
 /* (file_lock) The lease goes first, then the kernel's lock (L1). */
-static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
+static void give_up(struct dlk_hold *h, int fd, struct dlk_range range)
 {
-	if (h->coherent)
+	if (h->revalidates)
 		dlk_coherence_flush(fd);
 	range.type = DLK_UNLOCKED;
 	if (dlk_ranges_set(&h->ranges, range) < 0)
@@ -386,71 +386,71 @@ static void give_up(struct dlk_held *h, int fd, struct dlk_range range)
 		dlk_list_send(h, &range);
 }
 
-static int unlock_records(struct request *a)
+static int unlock_records(struct request *r)
 {
 	int err;
 
-	a->call->wait = false;
-	dlk_gate_enter(a->call, &a->file, away, a);
+	r->call->wait = false;
+	dlk_file_lock(r->call, &r->file, away, r);
 	/* A handler has run. */
-	if (!a->s) {
-		dlk_request_fill_hands(a, 0);
-		if (dlk_follow_moved(a)) {
-			dlk_gate_leave(&a->file);
-			return a->s ? DLK_OTHER_FILE : -ENOLCK;
+	if (!r->s) {
+		dlk_request_fill_hands(r, 0);
+		if (dlk_follow_moved(r)) {
+			dlk_file_unlock(&r->file);
+			return r->s ? DLK_OTHER_FILE : -ENOLCK;
 		}
 	}
-	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	if (a->lease.key && a->s)
+	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
+	if (r->lease.key && r->s)
 		dlk_record_adopt(
-			a); /* or the keeper has the whole, until it ends */
-	if (a->own)
-		give_up(a->own, a->fd, a->want);
-	err = dlk_record_set(a, &a->want);
-	dlk_request_let_go(a);
-	dlk_gate_leave(&a->file);
+			r); /* or the keeper has the whole, until it ends */
+	if (r->own)
+		give_up(r->own, r->fd, r->want);
+	err = dlk_record_set(r, &r->want);
+	dlk_request_let_go(r);
+	dlk_file_unlock(&r->file);
 	return err;
 }
 
 /* The key, and what goes with it. */
-static int begin(struct request *a)
+static int begin(struct request *r)
 {
-	int err = dlk_request_begin(a, RECORDS);
+	int err = dlk_request_begin(r, RECORDS);
 	ssize_t n;
 
 	if (err)
 		return err;
-	n = dlk_records_places(a->lease.key, a->lease.key_len, a->s->places,
-			       sizeof(a->s->places));
-	a->lease.places = a->s->places;
-	a->lease.places_len = n < 0 ? 0 : (size_t)n;
+	n = dlk_records_ranges_key(r->lease.key, r->lease.key_len,
+				   r->s->ranges_key, sizeof(r->s->ranges_key));
+	r->lease.ranges_key = r->s->ranges_key;
+	r->lease.ranges_key_len = n < 0 ? 0 : (size_t)n;
 	return n < 0 ? -ENOLCK : 0;
 }
 
 /* In a wait there is no scratch. */
 #define on_stack(text, len) memcpy(alloca((len) + 1), (text), (len) + 1)
-#define hold_key(a)                                                            \
-	((a)->lease.key = on_stack((a)->lease.key, (a)->lease.key_len),        \
-	 (a)->lease.places =                                                   \
-		 on_stack((a)->lease.places, (a)->lease.places_len))
+#define hold_key(r)                                                            \
+	((r)->lease.key = on_stack((r)->lease.key, (r)->lease.key_len),        \
+	 (r)->lease.ranges_key =                                               \
+		 on_stack((r)->lease.ranges_key, (r)->lease.ranges_key_len))
 
-static int lock_managed(struct request *a)
+static int lock_managed(struct request *r)
 {
 	char claim[DLK_TOKEN_MAX];
-	int err = begin(a);
+	int err = begin(r);
 
 	if (err)
 		return err;
-	hold_key(a);
-	dlk_follow_threads(a);
-	a->slot.claim = claim;
-	a->by_path = a->lease;
+	hold_key(r);
+	dlk_follow_threads(r);
+	r->slot.claim = claim;
+	r->by_path = r->lease;
 	/* Before the kernel's lock, which would be taken for one. */
-	a->inherited = a->lease.fair && dlk_inherited_any();
-	err = dlk_engine_run(a, &record_kind);
-	dlk_queue_end(a);
-	a->slot.claim = NULL;
-	dlk_deadlock_end(a);
+	r->inherited = r->lease.fair && dlk_inherited_any();
+	err = dlk_engine_run(r, &record_kind);
+	dlk_queue_end(r);
+	r->slot.claim = NULL;
+	dlk_deadlock_end(r);
 	return err;
 }
 
@@ -511,77 +511,77 @@ static bool is_lock(const struct flock64 *lock)
 	return lock->l_type == F_RDLCK || lock->l_type == F_WRLCK;
 }
 
-static int get_managed(struct request *a, struct flock64 *lock)
+static int get_managed(struct request *r, struct flock64 *lock)
 {
-	int err = begin(a);
+	int err = begin(r);
 
 	if (err)
 		return err;
-	hold_key(a);
-	return dlk_record_get(a, lock);
+	hold_key(r);
+	return dlk_record_get(r, lock);
 }
 
-static int unlock_managed(struct request *a)
+static int unlock_managed(struct request *r)
 {
-	if (dlk_inherited_on(&a->file) && begin(a) == 0)
-		hold_key(a);
+	if (dlk_inherited_on(&r->file) && begin(r) == 0)
+		hold_key(r);
 	else
-		a->lease.key = NULL;
-	return unlock_records(a);
+		r->lease.key = NULL;
+	return unlock_records(r);
 }
 
-static int act(struct request *a, int cmd, struct flock64 *lock)
+static int act(struct request *r, int cmd, struct flock64 *lock)
 {
 	if (is_question(cmd))
-		return get_managed(a, lock);
-	if (a->want.type == DLK_UNLOCKED)
-		return unlock_managed(a);
-	a->call->wait = is_wait(cmd);
-	a->call->cancels = a->call->wait;
-	return lock_managed(a);
+		return get_managed(r, lock);
+	if (r->want.type == DLK_UNLOCKED)
+		return unlock_managed(r);
+	r->call->wait = is_wait(cmd);
+	r->call->cancels = r->call->wait;
+	return lock_managed(r);
 }
 
 /* The path is a rule's: the kernel may still have something to say first. */
-static int on_rule(struct request *a, int cmd, struct flock64 *lock)
+static int on_rule(struct request *r, int cmd, struct flock64 *lock)
 {
 	struct flock64 copy;
 	int err;
 
-	if (dlk_kernel_is_path_only(a->fd) || !dlk_record_read(lock, &copy) ||
+	if (dlk_kernel_is_path_only(r->fd) || !dlk_record_read(lock, &copy) ||
 	    (is_ofd(cmd) && copy.l_pid != 0) ||
 	    (is_question(cmd) && !is_lock(&copy)))
 		return DLK_PASS;
-	a->kind = is_ofd(cmd) ? DLK_OFD : DLK_POSIX;
-	err = read_range(a->fd, &copy, &a->want);
+	r->kind = is_ofd(cmd) ? DLK_OFD : DLK_POSIX;
+	err = read_range(r->fd, &copy, &r->want);
 	if (err)
 		return err;
-	a->blocked = a->want;
-	err = dlk_kernel_file(a->fd, &a->file);
+	r->blocked = r->want;
+	err = dlk_kernel_file(r->fd, &r->file);
 	if (err)
 		return err;
 	dlk_inherited_look();
-	return act(a, cmd, lock);
+	return act(r, cmd, lock);
 }
 
 /* The file that the descriptor has now. */
-static int on_file(struct request *a, int cmd, struct flock64 *lock)
+static int on_file(struct request *r, int cmd, struct flock64 *lock)
 {
 	int err;
 
-	*a = (struct request){
-		.call = a->call,
-		.name = a->name,
-		.fd = a->fd,
-		.program_fd = a->fd,
-		.s = a->s,
-		.followed = a->followed,
-		.number = a->number,
+	*r = (struct request){
+		.call = r->call,
+		.name = r->name,
+		.fd = r->fd,
+		.program_fd = r->fd,
+		.s = r->s,
+		.followed = r->followed,
+		.number = r->number,
 	};
-	err = dlk_classify(a->fd, a->s->path, sizeof(a->s->path), a->name,
-			   &a->rule);
+	err = dlk_classify(r->fd, r->s->path, sizeof(r->s->path), r->name,
+			   &r->rule);
 	if (err)
 		return err;
-	return a->rule ? on_rule(a, cmd, lock) : DLK_PASS;
+	return r->rule ? on_rule(r, cmd, lock) : DLK_PASS;
 }
 
 int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,

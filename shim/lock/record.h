@@ -30,14 +30,14 @@ bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
  * (file_lock) Without a wait, and Redis refused a moment ago: DLK_BUSY if it
  * still would; 0: take the kernel's lock and ask; -errno.
  */
-int dlk_record_ask_first(struct request *a);
+int dlk_record_ask_first(struct request *r);
 /* Redis refused what it was asked for at began_ns. */
-void dlk_record_refused(const struct request *a, uint64_t began_ns);
+void dlk_record_refused(const struct request *r, uint64_t began_ns);
 /* The kernel refused: by one who only asks, perhaps?  Then try again. */
-bool dlk_record_is_by_asker(struct request *a);
+bool dlk_record_is_tentative(struct request *r);
 /* The kernel says EDEADLK (fcntl(2)): it is given time to be none. */
-enum acquire_event dlk_record_doubt(struct request *a);
+enum acquire_event dlk_record_doubt(struct request *r);
 /* F_GETLK, with the key on the stack: 0, -errno, or DLK_OTHER_FILE. */
-int dlk_record_get(struct request *a, struct flock64 *lock);
+int dlk_record_get(struct request *r, struct flock64 *lock);
 
 #endif

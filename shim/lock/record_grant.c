@@ -36,26 +36,26 @@ enum { ENDED = 105 };
 
 /* --- the question --------------------------------------------------------- */
 
-static int ask_once(struct request *a, bool proof)
+static int ask_once(struct request *r, bool proof)
 {
 	struct dlk_records_ask ask = {
-		.range = a->want,
-		.seq = a->seq + 1,
-		.since_ns = a->since_ns,
-		.known = a->own != NULL,
-		.holds = dlk_overtakes(a) || a->before.n > 0,
+		.range = r->want,
+		.seq = r->seq + 1,
+		.since_ns = r->since_ns,
+		.known = r->own != NULL,
+		.holds = dlk_overtakes(r) || r->before.n > 0,
 		.proof = proof,
-		.adopts = a->adopts,
-		.rest = a->rest,
-		.shares = a->before.n > 0,
-		.waiter = dlk_queue_waiter(a),
+		.adopts = r->adopts,
+		.rest = r->rest,
+		.shares = r->before.n > 0,
+		.waiter = dlk_queue_waiter(r),
 	};
-	int err = a->store->ops->acquire_range(a->store, &a->attempt, &a->lease,
-					       &ask, &a->s->answer);
+	int err = r->store->ops->acquire_range(r->store, &r->attempt, &r->lease,
+					       &ask, &r->s->answer);
 
-	a->seq = ask.seq;
-	if (a->own)
-		a->own->seq = ask.seq;
+	r->seq = ask.seq;
+	if (r->own)
+		r->own->seq = ask.seq;
 	return err;
 }
 
@@ -63,18 +63,18 @@ static int ask_once(struct request *a, bool proof)
  * Who shares the description is not dead: what it has there is not to be taken
  * over for nothing, when somebody else is in the way as well.
  */
-static int somebody_else(struct request *a)
+static int somebody_else(struct request *r)
 {
 	/* Of a claim, it is when we were refused that counts (queue.h). */
-	const uint64_t asked_ns = a->s->answer.asked_ns;
+	const uint64_t asked_ns = r->s->answer.asked_ns;
 	int err;
 
-	if (a->before.n == 0)
+	if (r->before.n == 0)
 		return 0;
-	err = a->store->ops->find_conflict(a->store, &a->attempt, &a->lease,
-					   &a->want, a->since_ns,
-					   &a->s->answer);
-	a->s->answer.asked_ns = asked_ns;
+	err = r->store->ops->find_conflict(r->store, &r->attempt, &r->lease,
+					   &r->want, r->since_ns,
+					   &r->s->answer);
+	r->s->answer.asked_ns = asked_ns;
 	return err;
 }
 
@@ -90,81 +90,81 @@ static int somebody_else(struct request *a)
  *
  * Each proof is one of its own moment: read the time, look at the lock.
  */
-static int ask_for_range(struct request *a)
+static int ask_for_range(struct request *r)
 {
-	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
-	int err = ask_once(a, false);
+	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
+	int err = ask_once(r, false);
 	bool older;
 
-	while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
+	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 	       dlk_now_ns() < until) {
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-		if (!dlk_record_is_listed(a))
+		r->since_ns = dlk_identity_since(dlk_now_ns());
+		if (!dlk_record_is_listed(r))
 			break;
-		err = somebody_else(a) ?: ask_once(a, true);
+		err = somebody_else(r) ?: ask_once(r, true);
 	}
 	return err;
 }
 
 /* Whatever an earlier try may have brought at Redis goes away again. */
-static void unsure(struct request *a)
+static void unsure(struct request *r)
 {
-	if (a->own)
-		dlk_list_send(a->own, NULL);
+	if (r->own)
+		dlk_list_send(r->own, NULL);
 	else
-		dlk_release_token(a->rule, &a->lease);
+		dlk_release_token(r->rule, &r->lease);
 }
 
-static int name_owner(struct request *a)
+static int name_owner(struct request *r)
 {
 	struct dlk_token t;
-	int err = dlk_request_name(a);
+	int err = dlk_request_name(r);
 
-	a->attempt.unsure = false;
+	r->attempt.unsure = false;
 	if (err)
 		return err;
-	a->seq = a->own ? a->own->seq : 0;
-	if (a->own)
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-	else if (dlk_token_parse(a->s->token, a->lease.token_len, &t))
-		a->since_ns = t.since_ns;
+	r->seq = r->own ? r->own->seq : 0;
+	if (r->own)
+		r->since_ns = dlk_identity_since(dlk_now_ns());
+	else if (dlk_token_parse(r->s->token, r->lease.token_len, &t))
+		r->since_ns = t.since_ns;
 	else
-		a->since_ns = 0;
+		r->since_ns = 0;
 	return 0;
 }
 
-int dlk_record_ask(struct request *a)
+int dlk_record_ask(struct request *r)
 {
-	int err = name_owner(a);
+	int err = name_owner(r);
 
 	if (err)
 		return err;
-	err = ask_for_range(a);
-	if (err && a->attempt.unsure)
-		unsure(a);
+	err = ask_for_range(r);
+	if (err && r->attempt.unsure)
+		unsure(r);
 	return err;
 }
 
 /* --- what is granted ------------------------------------------------------ */
 
 /* Not in the table yet. */
-static struct dlk_held *new_owner(const struct request *a)
+static struct dlk_hold *new_owner(const struct request *r)
 {
-	struct dlk_held *h = dlk_held_new(&a->lease);
+	struct dlk_hold *h = dlk_hold_new(&r->lease);
 
 	if (!h)
 		return NULL;
-	h->rule = a->rule;
-	h->file = a->file;
-	h->fd = a->fd;
-	h->kind = a->kind;
-	h->seq = a->seq;
-	h->coherent = dlk_coherence_needed(a->rule, a->fd, &a->file);
+	h->rule = r->rule;
+	h->file = r->file;
+	h->fd = r->fd;
+	h->kind = r->kind;
+	h->seq = r->seq;
+	h->revalidates = dlk_revalidation_needed(r->rule, r->fd, &r->file);
 	return h;
 }
 
 /* When it is to be looked at. */
-static uint64_t count_from(struct dlk_held *h, uint64_t asked_ns, bool is_new)
+static uint64_t count_from(struct dlk_hold *h, uint64_t asked_ns, bool is_new)
 {
 	uint64_t look_ns;
 
@@ -176,45 +176,45 @@ static uint64_t count_from(struct dlk_held *h, uint64_t asked_ns, bool is_new)
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
-int dlk_record_keep(struct request *a)
+int dlk_record_keep(struct request *r)
 {
-	const uint64_t asked = a->s->answer.asked_ns;
-	struct dlk_held *h;
+	const uint64_t asked = r->s->answer.asked_ns;
+	struct dlk_hold *h;
 	uint64_t look_ns;
 
-	if (dlk_now_ns() >= dlk_deadline_ns(asked, a->lease.ttl_ms)) {
-		strcpy(a->attempt.why, "the grant came after its own deadline");
-		unsure(a);
+	if (dlk_now_ns() >= dlk_deadline_ns(asked, r->lease.ttl_ms)) {
+		strcpy(r->attempt.why, "the grant came after its own deadline");
+		unsure(r);
 		return -ETIMEDOUT;
 	}
-	h = a->own ? a->own : new_owner(a);
-	if (!h || dlk_ranges_set(&h->ranges, a->want) < 0) {
-		if (h && !a->own)
-			dlk_held_free(h);
-		unsure(a);
+	h = r->own ? r->own : new_owner(r);
+	if (!h || dlk_ranges_set(&h->ranges, r->want) < 0) {
+		if (h && !r->own)
+			dlk_hold_free(h);
+		unsure(r);
 		return -ENOMEM;
 	}
-	h->since_ns = a->since_ns;
-	look_ns = count_from(h, asked, !a->own);
-	a->own = h;
+	h->since_ns = r->since_ns;
+	look_ns = count_from(h, asked, !r->own);
+	r->own = h;
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
 	dlk_hold_end(h, END_UNLOCKED);
 	h->ranges.n = 0; /* so the kernel's lock goes, too */
-	strcpy(a->attempt.why,
+	strcpy(r->attempt.why,
 	       "no thread and no keeper can be started to renew it");
 	return -EREMOTEIO;
 }
 
 /* The server does not know the owner any more: what it holds is lost. */
-enum acquire_event dlk_record_lost(struct request *a)
+enum acquire_event dlk_record_lost(struct request *r)
 {
-	if (a->own)
-		dlk_hold_lost(a->own,
+	if (r->own)
+		dlk_hold_lost(r->own,
 			      "the server does not know it any more; stop this "
 			      "program");
 	dlk_request_line(
-		a, DLK_ERROR,
+		r, DLK_ERROR,
 		"what this process had of the file is not there any more", "",
 		"; the call fails with ENOLCK");
 	return EV_LOST;
@@ -226,39 +226,39 @@ enum acquire_event dlk_record_lost(struct request *a)
  * The kernel's lock is in hand, and the name was made before this look at it:
  * an older lease of this host and file is of the program before.
  */
-static int ask_for_inherited(struct request *a)
+static int ask_for_inherited(struct request *r)
 {
-	const uint64_t until = dlk_now_ns() + a->attempt.timeout_ns;
+	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
 	bool older;
 	int err;
 
 	do {
-		if (!dlk_record_is_listed(a))
+		if (!dlk_record_is_listed(r))
 			return ENDED;
-		err = ask_once(a, true);
-		a->since_ns = dlk_identity_since(dlk_now_ns());
-	} while (err == DLK_BUSY && dlk_request_same_place(a, &older) &&
+		err = ask_once(r, true);
+		r->since_ns = dlk_identity_since(dlk_now_ns());
+	} while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 		 dlk_now_ns() < until);
 	return err;
 }
 
 /* One range; and *refused, or what the call is to make of it. */
-static int adopt_range(struct request *a, bool *refused)
+static int adopt_range(struct request *r, bool *refused)
 {
-	int err = name_owner(a);
+	int err = name_owner(r);
 
 	if (!err)
-		err = ask_for_inherited(a);
-	if (err && a->attempt.unsure)
-		unsure(a);
+		err = ask_for_inherited(r);
+	if (err && r->attempt.unsure)
+		unsure(r);
 	if (!err)
-		err = dlk_record_keep(a);
+		err = dlk_record_keep(r);
 	if (err == DLK_GONE)
-		dlk_record_lost(a);
+		dlk_record_lost(r);
 	if (err == DLK_BUSY) {
 		*refused = true;
 		dlk_request_line(
-			a, DLK_ERROR,
+			r, DLK_ERROR,
 			"what this process held of the file before its "
 			"execve(2) is LOST: ",
 			"somebody else holds it", "; stop this program");
@@ -266,7 +266,7 @@ static int adopt_range(struct request *a, bool *refused)
 	return err == DLK_BUSY || err == ENDED ? 0 : err;
 }
 
-static int adopt_all(struct request *a, const struct dlk_ranges *kernel,
+static int adopt_all(struct request *r, const struct dlk_ranges *kernel,
 		     bool *refused)
 {
 	int err = 0;
@@ -274,11 +274,11 @@ static int adopt_all(struct request *a, const struct dlk_ranges *kernel,
 	for (size_t i = 0; i < kernel->n && !err; i++) {
 		struct dlk_range rest = kernel->v[i], part;
 
-		if (!dlk_ranges_lacks(dlk_record_granted(a), &rest, &part))
+		if (!dlk_ranges_lacks(dlk_record_granted(r), &rest, &part))
 			continue;
-		a->want = kernel->v[i];
-		a->rest = i + 1 == kernel->n;
-		err = adopt_range(a, refused);
+		r->want = kernel->v[i];
+		r->rest = i + 1 == kernel->n;
+		err = adopt_range(r, refused);
 	}
 	return err;
 }
@@ -295,25 +295,25 @@ static int adopt_all(struct request *a, const struct dlk_ranges *kernel,
  *	refused, so
  *	READ 0-9 again
  */
-int dlk_record_adopt(struct request *a)
+int dlk_record_adopt(struct request *r)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
-	struct request mine = *a;
+	struct request mine = *r;
 	bool refused = false;
 	int err;
 
-	if (a->kind != DLK_POSIX || !dlk_inherited_on(&a->file))
+	if (r->kind != DLK_POSIX || !dlk_inherited_on(&r->file))
 		return 0;
 	mine.acquire.wait = false;
 	mine.inherited = true;
 	mine.adopts = true;
 	mine.slot.claim = NULL;
-	dlk_kernel_own_records(&a->file, dlk_kernel_collect, &kernel);
+	dlk_kernel_own_records(&r->file, dlk_kernel_collect, &kernel);
 	err = adopt_all(&mine, &kernel, &refused);
 	dlk_ranges_free(&kernel);
-	a->own = mine.own;
-	memcpy(a->attempt.why, mine.attempt.why, sizeof(a->attempt.why));
+	r->own = mine.own;
+	memcpy(r->attempt.why, mine.attempt.why, sizeof(r->attempt.why));
 	if (!err)
-		dlk_inherited_done(&a->file, refused);
+		dlk_inherited_done(&r->file, refused);
 	return err;
 }

@@ -31,9 +31,9 @@
 
 static const struct dlk_ranges nothing;
 
-const struct dlk_ranges *dlk_record_granted(const struct request *a)
+const struct dlk_ranges *dlk_record_granted(const struct request *r)
 {
-	return a->own ? &a->own->ranges : &nothing;
+	return r->own ? &r->own->ranges : &nothing;
 }
 
 static int set_kernel_by(int fd, enum dlk_kind kind,
@@ -47,9 +47,9 @@ static int set_kernel_by(int fd, enum dlk_kind kind,
 		       : 0;
 }
 
-int dlk_record_set(const struct request *a, const struct dlk_range *range)
+int dlk_record_set(const struct request *r, const struct dlk_range *range)
 {
-	return set_kernel_by(a->fd, a->kind, range);
+	return set_kernel_by(r->fd, r->kind, range);
 }
 
 static bool is_readable(void *unused, int fd)
@@ -64,20 +64,20 @@ static bool is_readable(void *unused, int fd)
  *	lock READ through one that reads; the same bytes, WRITE, through one
  *	that only writes; Redis refuses: READ again, but not through the latter
  */
-static void restore_piece(const struct request *a,
+static void restore_piece(const struct request *r,
 			  const struct dlk_range *piece)
 {
 	int fd;
 
-	if (dlk_record_set(a, piece) != -EBADF || piece->type != DLK_READ)
+	if (dlk_record_set(r, piece) != -EBADF || piece->type != DLK_READ)
 		return;
-	fd = dlk_kernel_find(&a->file, DLK_ANY_MODE, is_readable, NULL);
+	fd = dlk_kernel_find(&r->file, DLK_ANY_MODE, is_readable, NULL);
 	if (fd >= 0)
-		set_kernel_by(fd, a->kind, piece);
+		set_kernel_by(fd, r->kind, piece);
 }
 
 struct before {
-	struct request *a;
+	struct request *r;
 	int err;
 };
 
@@ -90,10 +90,10 @@ static void add_within(struct before *b, const struct dlk_range *range,
 	struct dlk_range piece;
 
 	while (at <= end && !b->err) {
-		piece = dlk_ranges_piece(dlk_record_granted(b->a), at, end);
+		piece = dlk_ranges_piece(dlk_record_granted(b->r), at, end);
 		if (piece.type < range->type) {
 			piece.type = range->type;
-			b->err = dlk_ranges_set(&b->a->before, piece);
+			b->err = dlk_ranges_set(&b->r->before, piece);
 		}
 		if (piece.end == end)
 			break;
@@ -105,9 +105,9 @@ static void add_within(struct before *b, const struct dlk_range *range,
 static void add_before(void *arg, const struct dlk_range *range)
 {
 	struct before *b = arg;
-	const struct dlk_range *want = &b->a->want, *got = &b->a->blocked;
+	const struct dlk_range *want = &b->r->want, *got = &b->r->blocked;
 
-	if (!b->a->acquire.in_hand) {
+	if (!b->r->acquire.in_hand) {
 		add_within(b, range, want->start, want->end);
 		return;
 	}
@@ -118,45 +118,45 @@ static void add_before(void *arg, const struct dlk_range *range)
 }
 
 /* Every byte as it is granted: what this call took is undone. */
-static void restore_range(const struct request *a,
+static void restore_range(const struct request *r,
 			  const struct dlk_range *range)
 {
 	struct dlk_range piece, was;
 
 	for (uint64_t at = range->start;; at = piece.end + 1) {
-		piece = dlk_ranges_piece(dlk_record_granted(a), at, range->end);
-		was = dlk_ranges_piece(&a->before, at, piece.end);
+		piece = dlk_ranges_piece(dlk_record_granted(r), at, range->end);
+		was = dlk_ranges_piece(&r->before, at, piece.end);
 		piece.end = was.end;
 		if (was.type > piece.type)
 			piece.type = was.type;
-		restore_piece(a, &piece);
+		restore_piece(r, &piece);
 		if (piece.end == range->end)
 			return;
 	}
 }
 
-void dlk_record_roll_back(struct request *a)
+void dlk_record_roll_back(struct request *r)
 {
-	if (dlk_follow_is_there(a))
-		restore_range(a, &a->want);
+	if (dlk_follow_is_there(r))
+		restore_range(r, &r->want);
 }
 
 /*
  * Clear the snapshot, except for the range we waited for: keep its state from
  * before the wait.
  */
-static void forget_before(struct request *a)
+static void forget_before(struct request *r)
 {
-	struct dlk_range was = a->blocked;
+	struct dlk_range was = r->blocked;
 
-	if (a->acquire.in_hand)
-		was = dlk_ranges_piece(&a->before, was.start, was.end);
-	a->before = (struct dlk_ranges){
-		.v = a->before_room,
-		.room = sizeof(a->before_room) / sizeof(a->before_room[0]),
+	if (r->acquire.in_hand)
+		was = dlk_ranges_piece(&r->before, was.start, was.end);
+	r->before = (struct dlk_ranges){
+		.v = r->before_room,
+		.room = sizeof(r->before_room) / sizeof(r->before_room[0]),
 	};
-	if (a->acquire.in_hand && was.type != DLK_UNLOCKED)
-		dlk_ranges_set(&a->before, was);
+	if (r->acquire.in_hand && was.type != DLK_UNLOCKED)
+		dlk_ranges_set(&r->before, was);
 }
 
 /*
@@ -164,71 +164,71 @@ static void forget_before(struct request *a)
  * is the one thing that is told by a look before (L1): the other way was to
  * unlock it with what is undone.
  */
-int dlk_record_look_before(struct request *a)
+int dlk_record_look_before(struct request *r)
 {
-	struct before b = { .a = a };
+	struct before b = { .r = r };
 
-	forget_before(a);
-	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
+	forget_before(r);
+	if (r->kind != DLK_OFD || !dlk_shared(r->fd))
 		return 0;
-	if (dlk_kernel_records(a->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
+	if (dlk_kernel_records(r->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
 		return 0;
-	dlk_request_line(a, DLK_ERROR, "not asked: other processes share the ",
+	dlk_request_line(r, DLK_ERROR, "not asked: other processes share the ",
 			 "description, and have too many locks there",
 			 "; the call fails with ENOLCK");
-	if (a->acquire.in_hand)
-		restore_range(a, &a->blocked);
+	if (r->acquire.in_hand)
+		restore_range(r, &r->blocked);
 	return -ENOLCK;
 }
 
 /* Would the kernel's lock weaken something, were it taken as it is asked? */
-bool dlk_record_weakens(const struct request *a)
+bool dlk_record_weakens(const struct request *r)
 {
-	struct dlk_range reads = a->want;
+	struct dlk_range reads = r->want;
 
 	reads.type = DLK_READ;
-	return a->want.type < DLK_WRITE &&
-	       dlk_ranges_conflict(dlk_record_granted(a), &reads);
+	return r->want.type < DLK_WRITE &&
+	       dlk_ranges_conflict(dlk_record_granted(r), &reads);
 }
 
 /*
  * Without a wait.  A READ over a WRITE of our own waits until Redis has
  * granted the rest, or it could not be undone: a local reader may be quicker.
  */
-int dlk_record_take(struct request *a)
+int dlk_record_take(struct request *r)
 {
-	struct dlk_range rest = a->want, part = a->want;
+	struct dlk_range rest = r->want, part = r->want;
 	int err = 0;
 
-	if (!dlk_record_weakens(a)) {
-		err = dlk_record_set(a, &part);
+	if (!dlk_record_weakens(r)) {
+		err = dlk_record_set(r, &part);
 	} else {
 		while (!err &&
-		       dlk_ranges_lacks(dlk_record_granted(a), &rest, &part))
-			err = dlk_record_set(a, &part);
+		       dlk_ranges_lacks(dlk_record_granted(r), &rest, &part))
+			err = dlk_record_set(r, &part);
 	}
 	if (!err)
 		return 0;
-	a->blocked = part;
-	if (dlk_record_weakens(a) || a->acquire.in_hand)
-		dlk_record_roll_back(a);
+	r->blocked = part;
+	if (dlk_record_weakens(r) || r->acquire.in_hand)
+		dlk_record_roll_back(r);
 	return err;
 }
 
 /* (outside) What the kernel has granted to a wait, of whichever file. */
-static void undo_wait(struct request *a)
+static void undo_wait(struct request *r)
 {
-	const struct dlk_file was = a->file;
+	const struct dlk_file was = r->file;
 
-	if (dlk_kernel_file(a->fd, &a->file) < 0)
+	if (dlk_kernel_file(r->fd, &r->file) < 0)
 		return;
-	if (!dlk_same_file(&was, &a->file))
-		a->before.n = 0;
-	dlk_gate_enter(NULL, &a->file, NULL, NULL);
-	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	restore_range(a, &a->blocked);
-	dlk_request_let_go(a);
-	dlk_gate_leave(&a->file);
+	if (!dlk_same_file(&was, &r->file))
+		r->before.n = 0;
+	dlk_file_lock(NULL, &r->file, NULL, NULL);
+	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
+	restore_range(r, &r->blocked);
+	dlk_request_let_go(r);
+	dlk_file_unlock(&r->file);
 }
 
 /*
@@ -243,20 +243,20 @@ static void undo_wait(struct request *a)
  *	look at the rest; lock 0-19
  *	Redis refuses: 0-3 stays
  */
-static void narrow(struct request *a)
+static void narrow(struct request *r)
 {
-	struct dlk_range *part = &a->blocked, hit;
+	struct dlk_range *part = &r->blocked, hit;
 	struct flock64 l = { 0 };
 
-	if (a->kind != DLK_OFD || !dlk_shared(a->fd))
+	if (r->kind != DLK_OFD || !dlk_shared(r->fd))
 		return;
 	dlk_range_to(part, &l);
-	if (real.fcntl64(a->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&
+	if (real.fcntl64(r->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&
 	    dlk_range_of(&l, 0, 0, &hit) == 0) {
 		part->start = hit.start > part->start ? hit.start : part->start;
 		part->end = hit.end < part->end ? hit.end : part->end;
 	}
-	hit = dlk_ranges_piece(&a->before, part->start, part->end);
+	hit = dlk_ranges_piece(&r->before, part->start, part->end);
 	part->end = hit.end;
 }
 
@@ -264,47 +264,47 @@ static void narrow(struct request *a)
  * Granted, to the description that the call was made with: has it the lock?
  * (Of what is closed it went with the description.)
  */
-static enum acquire_event find_granted(struct request *a, int err)
+static enum acquire_event find_granted(struct request *r, int err)
 {
-	int then = dlk_follow_granted(a);
+	int then = dlk_follow_granted(r);
 
 	if (then != -EBADF && (err || then))
-		undo_wait(a);
-	return err ? dlk_event_error(a, err) : dlk_event_of_place(a, then);
+		undo_wait(r);
+	return err ? dlk_event_error(r, err) : dlk_event_of_place(r, then);
 }
 
 /*
  * fcntl(F_SETLKW) is a cancellation point, with nothing of ours in hand.  The
  * kernel restarts it with the number, whatever a handler has put there.
  */
-enum acquire_event dlk_record_wait(struct request *a)
+enum acquire_event dlk_record_wait(struct request *r)
 {
 	struct flock64 l = { 0 }; /* of an OFD lock l_pid must be 0 */
 	bool granted = false;
 	int err;
 
-	narrow(a);
-	dlk_trace_call(a, "waits in the kernel for");
-	dlk_queue_away(a);
-	dlk_deadlock_in_kernel(a, &l);
-	dlk_request_empty_hands(a);
-	err = dlk_let_signals_in(a->call);
+	narrow(r);
+	dlk_trace_call(r, "waits in the kernel for");
+	dlk_queue_away(r);
+	dlk_deadlock_in_kernel(r, &l);
+	dlk_request_empty_hands(r);
+	err = dlk_let_signals_in(r->call);
 	if (!err) {
-		dlk_range_to(&a->blocked, &l);
-		dlk_unmask(a->call);
-		err = real.fcntl64(a->fd,
-				   a->kind == DLK_OFD ? F_OFD_SETLKW : F_SETLKW,
+		dlk_range_to(&r->blocked, &l);
+		dlk_unmask(r->call);
+		err = real.fcntl64(r->fd,
+				   r->kind == DLK_OFD ? F_OFD_SETLKW : F_SETLKW,
 				   &l) < 0
 			      ? -errno
 			      : 0;
 		dlk_mask();
 		granted = err == 0;
 	}
-	dlk_deadlock_in_kernel(a, NULL);
-	err = dlk_request_fill_hands(a, err);
+	dlk_deadlock_in_kernel(r, NULL);
+	err = dlk_request_fill_hands(r, err);
 	if (granted)
-		return find_granted(a, err);
-	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(a, err);
+		return find_granted(r, err);
+	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(r, err);
 }
 
 struct cover {
@@ -324,11 +324,11 @@ static void cover(void *arg, const struct dlk_range *range)
 }
 
 /* A neighbour that was there before may show it, by another descriptor. */
-static bool is_listed_elsewhere(const struct request *a)
+static bool is_listed_elsewhere(const struct request *r)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
-	struct dlk_range rest = a->want, part;
-	bool listed = dlk_kernel_own_records(&a->file, dlk_kernel_collect,
+	struct dlk_range rest = r->want, part;
+	bool listed = dlk_kernel_own_records(&r->file, dlk_kernel_collect,
 					     &kernel) == 0 &&
 		      !dlk_ranges_lacks(&kernel, &rest, &part);
 
@@ -337,10 +337,10 @@ static bool is_listed_elsewhere(const struct request *a)
 }
 
 /* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
-bool dlk_record_is_listed(const struct request *a)
+bool dlk_record_is_listed(const struct request *r)
 {
-	struct cover c = { .want = a->want };
+	struct cover c = { .want = r->want };
 
-	return (dlk_kernel_records(a->fd, a->kind, cover, &c) == 0 && c.done) ||
-	       (a->kind == DLK_POSIX && is_listed_elsewhere(a));
+	return (dlk_kernel_records(r->fd, r->kind, cover, &c) == 0 && c.done) ||
+	       (r->kind == DLK_POSIX && is_listed_elsewhere(r));
 }

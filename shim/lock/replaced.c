@@ -30,61 +30,61 @@
 #include "model/text.h"
 
 /* A hold of the key, by another file. */
-static bool is_in_way(const struct dlk_held *h, const void *arg)
+static bool is_in_way(const struct dlk_hold *h, const void *arg)
 {
-	const struct request *a = arg;
+	const struct request *r = arg;
 
-	return dlk_hold_is_held(h) && h->rule->redis == a->rule->redis &&
-	       h->lease.key_len == a->lease.key_len &&
-	       memcmp(h->lease.key, a->lease.key, h->lease.key_len) == 0 &&
-	       !dlk_same_file(&h->file, &a->file);
+	return dlk_hold_is_held(h) && h->rule->redis == r->rule->redis &&
+	       h->lease.key_len == r->lease.key_len &&
+	       memcmp(h->lease.key, r->lease.key, h->lease.key_len) == 0 &&
+	       !dlk_same_file(&h->file, &r->file);
 }
 
 /* Would the kernel, too, have two locks of one file wait for each other? */
-static bool waits_as_bare(const struct request *a, const struct dlk_held *h)
+static bool waits_as_bare(const struct request *r, const struct dlk_hold *h)
 {
-	return dlk_key_by_inode(a->rule->key) &&
-	       (a->kind != DLK_POSIX || h->kind != DLK_POSIX);
+	return dlk_key_by_inode(r->rule->key) &&
+	       (r->kind != DLK_POSIX || h->kind != DLK_POSIX);
 }
 
 /* (pinned) 1 it is in our way; 0 it is not; -1 its lock has ended. */
-static int judge_records(const struct request *a, struct dlk_held *h)
+static int judge_records(const struct request *r, struct dlk_hold *h)
 {
 	bool conflicts;
 	int there;
 
-	if (!dlk_gate_try(&h->file))
+	if (!dlk_file_trylock(&h->file))
 		return 0;
 	there = dlk_record_compare(h);
-	conflicts = dlk_ranges_conflict(&h->ranges, &a->want);
-	dlk_gate_leave(&h->file);
+	conflicts = dlk_ranges_conflict(&h->ranges, &r->want);
+	dlk_file_unlock(&h->file);
 	return there == 0 ? -1 : conflicts;
 }
 
 /* A shadow was removed under its lock, and another one is locked now. */
-static bool is_same_by_shadows(const struct request *a,
-			       const struct dlk_held *h)
+static bool is_same_by_shadows(const struct request *r,
+			       const struct dlk_hold *h)
 {
 	struct dlk_file ours, its;
 
-	return dlk_request_by_shadow(a) && h->program_fd >= 0 &&
-	       dlk_kernel_file(a->program_fd, &ours) == 0 &&
+	return dlk_request_by_shadow(r) && h->program_fd >= 0 &&
+	       dlk_kernel_file(r->program_fd, &ours) == 0 &&
 	       dlk_kernel_file(h->program_fd, &its) == 0 &&
 	       dlk_same_file(&ours, &its);
 }
 
-static int judge(const struct request *a, struct dlk_held *h)
+static int judge(const struct request *r, struct dlk_hold *h)
 {
-	if (waits_as_bare(a, h) || is_same_by_shadows(a, h))
+	if (waits_as_bare(r, h) || is_same_by_shadows(r, h))
 		return 0;
-	if (a->kind != DLK_FLOCK)
-		return judge_records(a, h);
-	if (a->mode == LOCK_SH && dlk_hold_mode(h) == LOCK_SH)
+	if (r->kind != DLK_FLOCK)
+		return judge_records(r, h);
+	if (r->mode == LOCK_SH && dlk_hold_mode(h) == LOCK_SH)
 		return 0;
 	return dlk_lock_is_there(h) == 0 ? -1 : 1;
 }
 
-static void say(const struct request *a, struct dlk_held *h)
+static void say(const struct request *r, struct dlk_hold *h)
 {
 	char number[24];
 	struct dlk_text t;
@@ -95,30 +95,30 @@ static void say(const struct request *a, struct dlk_held *h)
 	dlk_text_init(&t, number, sizeof(number));
 	dlk_text_i64(&t, h->program_fd >= 0 ? h->program_fd : h->fd);
 	dlk_request_line(
-		a, DLK_WARNING,
+		r, DLK_WARNING,
 		"this process itself holds the key, by descriptor ", number,
-		a->acquire.wait
+		r->acquire.wait
 			? ", which is of another file (was it renamed or "
 			  "replaced?); the call fails with EDEADLK"
 			: ", which is of another file (was it renamed or "
 			  "replaced?); the call fails with EAGAIN");
 }
 
-int dlk_request_replaced(struct request *a)
+int dlk_request_replaced(struct request *r)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 	int verdict = 0;
 
-	while (verdict == 0 && (h = dlk_hold_next(h, is_in_way, a)))
-		verdict = judge(a, h);
+	while (verdict == 0 && (h = dlk_hold_next(h, is_in_way, r)))
+		verdict = judge(r, h);
 	if (!h)
 		return 0;
 	if (verdict < 0)
 		dlk_hold_end(h, END_GONE);
 	else
-		say(a, h);
+		say(r, h);
 	dlk_unpin(h);
 	if (verdict < 0)
 		return DLK_AGAIN;
-	return a->acquire.wait ? -EDEADLK : -EWOULDBLOCK;
+	return r->acquire.wait ? -EDEADLK : -EWOULDBLOCK;
 }

@@ -11,6 +11,6 @@ enum { DLK_AGAIN = 102 };
  * same key?  0: no; DLK_AGAIN: it was, and had ended; else what the call
  * returns.
  */
-int dlk_request_replaced(struct request *a);
+int dlk_request_replaced(struct request *r);
 
 #endif

@@ -32,23 +32,23 @@ enum { PATIENCE_MS = 200 };
 
 /* --- messages ------------------------------------------------------------- */
 
-void dlk_request_line(const struct request *a, enum dlk_level level,
+void dlk_request_line(const struct request *r, enum dlk_level level,
 		      const char *what, const char *why, const char *then)
 {
 	ssize_t n =
-		dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path));
+		dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path));
 	struct dlk_line l;
 
 	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, a->name);
+	dlk_text_str(&l.text, r->name);
 	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, a->s->path, n > 0 ? (size_t)n : 0);
+	dlk_text_quoted(&l.text, r->s->path, n > 0 ? (size_t)n : 0);
 	dlk_text_str(&l.text, "\" (key \"");
-	dlk_text_quoted(&l.text, a->lease.key, a->lease.key_len);
+	dlk_text_quoted(&l.text, r->lease.key, r->lease.key_len);
 	dlk_text_str(&l.text, "\"): redis \"");
-	dlk_text_str(&l.text, a->store->name);
+	dlk_text_str(&l.text, r->store->name);
 	dlk_text_str(&l.text, "\" at ");
-	dlk_text_str(&l.text, a->store->at);
+	dlk_text_str(&l.text, r->store->at);
 	dlk_text_str(&l.text, ": ");
 	dlk_text_str(&l.text, what);
 	dlk_text_quoted(&l.text, why, strlen(why));
@@ -56,16 +56,16 @@ void dlk_request_line(const struct request *a, enum dlk_level level,
 	dlk_line_end(&l);
 }
 
-static void add_wanted(struct dlk_text *t, const struct request *a)
+static void add_wanted(struct dlk_text *t, const struct request *r)
 {
-	if (a->kind == DLK_FLOCK)
-		dlk_text_str(t, a->mode == LOCK_EX ? " EX" : " SH");
+	if (r->kind == DLK_FLOCK)
+		dlk_text_str(t, r->mode == LOCK_EX ? " EX" : " SH");
 	else
-		dlk_trace_range(t, &a->want);
+		dlk_trace_range(t, &r->want);
 }
 
 /* The call, what it wants, and what else there is to say of it. */
-static void trace(const struct request *a, const char *what, const char *more,
+static void trace(const struct request *r, const char *what, const char *more,
 		  const char *who)
 {
 	char text[256];
@@ -73,46 +73,46 @@ static void trace(const struct request *a, const char *what, const char *more,
 
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_str(&t, what);
-	add_wanted(&t, a);
+	add_wanted(&t, r);
 	dlk_text_str(&t, more);
-	dlk_request_line(a, DLK_DEBUG, text, who, "");
+	dlk_request_line(r, DLK_DEBUG, text, who, "");
 }
 
-static bool is_traced(const struct request *a)
+static bool is_traced(const struct request *r)
 {
-	return dlk_log_wants(DLK_DEBUG) && a->s;
+	return dlk_log_wants(DLK_DEBUG) && r->s;
 }
 
-void dlk_trace_call(const struct request *a, const char *what)
+void dlk_trace_call(const struct request *r, const char *what)
 {
-	if (is_traced(a))
-		trace(a, what, "", "");
+	if (is_traced(r))
+		trace(r, what, "", "");
 }
 
-void dlk_trace_wait(const struct request *a, const char *what)
+void dlk_trace_wait(const struct request *r, const char *what)
 {
-	if (is_traced(a))
-		trace(a, what, ", held by ", a->s->answer.holder);
+	if (is_traced(r))
+		trace(r, what, ", held by ", r->s->answer.holder);
 }
 
 /* --- the beginning ------------------------------------------------------ */
 
 /* Where a file has no inode number in common, its key is nobody else's. */
-static int name_inode(const struct request *a, char *inode)
+static int name_inode(const struct request *r, char *inode)
 {
 	char why[DLK_INODE_WHY_MAX];
 	struct dlk_line l;
 
 	inode[0] = '\0';
-	if (!dlk_key_by_inode(a->rule->key) ||
-	    dlk_inode_name(a->fd, a->rule->place_len, inode, why) == 0)
+	if (!dlk_key_by_inode(r->rule->key) ||
+	    dlk_inode_name(r->fd, r->rule->place_len, inode, why) == 0)
 		return 0;
 	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, a->name);
+	dlk_text_str(&l.text, r->name);
 	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, a->s->path, strlen(a->s->path));
+	dlk_text_quoted(&l.text, r->s->path, strlen(r->s->path));
 	dlk_text_str(&l.text, "\": there is no key \"");
-	dlk_text_str(&l.text, a->rule->key);
+	dlk_text_str(&l.text, r->rule->key);
 	dlk_text_str(&l.text, "\" for it: ");
 	dlk_text_str(&l.text, why);
 	dlk_text_str(&l.text, "; the call fails with ENOLCK");
@@ -120,103 +120,103 @@ static int name_inode(const struct request *a, char *inode)
 	return -ENOLCK;
 }
 
-static int expand_key(struct request *a, const char *suffix)
+static int expand_key(struct request *r, const char *suffix)
 {
 	const size_t more = strlen(suffix);
 	char inode[DLK_INODE_MAX];
-	ssize_t n = name_inode(a, inode);
+	ssize_t n = name_inode(r, inode);
 
 	if (n == 0)
-		n = dlk_key_expand(a->rule, a->s->path, strlen(a->s->path),
-				   inode, a->s->key, sizeof(a->s->key) - more);
+		n = dlk_key_expand(r->rule, r->s->path, strlen(r->s->path),
+				   inode, r->s->key, sizeof(r->s->key) - more);
 	if (n < 0)
 		return -ENOLCK;
-	memcpy(a->s->key + n, suffix, more + 1);
-	a->lease.key = a->s->key;
-	a->lease.key_len = (size_t)n + more;
+	memcpy(r->s->key + n, suffix, more + 1);
+	r->lease.key = r->s->key;
+	r->lease.key_len = (size_t)n + more;
 	return 0;
 }
 
-int dlk_request_begin(struct request *a, const char *suffix)
+int dlk_request_begin(struct request *r, const char *suffix)
 {
-	int err = expand_key(a, suffix);
+	int err = expand_key(r, suffix);
 
 	if (err)
 		return err;
-	a->lease.ttl_ms = a->rule->ttl_ms;
-	a->lease.fair = a->rule->fair;
-	a->lease.interop = a->rule->interop;
-	a->store = dlk_store_of(a->rule->redis);
-	a->attempt.timeout_ns = PATIENCE_MS * DLK_MS;
-	if (a->store->connect_timeout_ms < PATIENCE_MS)
-		a->attempt.timeout_ns = a->store->connect_timeout_ms * DLK_MS;
-	if (a->store->fault) {
-		dlk_request_line(a, DLK_ERROR, a->store->fault, "",
+	r->lease.ttl_ms = r->rule->ttl_ms;
+	r->lease.fair = r->rule->fair;
+	r->lease.interop = r->rule->interop;
+	r->store = dlk_store_of(r->rule->redis);
+	r->attempt.timeout_ns = PATIENCE_MS * DLK_MS;
+	if (r->store->connect_timeout_ms < PATIENCE_MS)
+		r->attempt.timeout_ns = r->store->connect_timeout_ms * DLK_MS;
+	if (r->store->fault) {
+		dlk_request_line(r, DLK_ERROR, r->store->fault, "",
 				 "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	if (dlk_kernel_file(a->fd, &a->file) < 0)
+	if (dlk_kernel_file(r->fd, &r->file) < 0)
 		return -EBADF;
-	a->on_fuse = dlk_kernel_is_fuse(a->fd, &a->file);
+	r->on_fuse = dlk_kernel_is_fuse(r->fd, &r->file);
 	return 0;
 }
 
 /* --- asking --------------------------------------------------------------- */
 
-ssize_t dlk_request_token(struct request *a, uint64_t since_ns, char *buf,
+ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 			  size_t size)
 {
 	const char *path = NULL;
 
-	if (!dlk_key_tells_path(a->rule->key) &&
-	    dlk_kernel_path(a->program_fd, a->s->path, sizeof(a->s->path)) > 0)
-		path = a->s->path;
-	return dlk_identity_token(a->fd, &a->file, path, since_ns,
-				  a->kind == DLK_POSIX, buf, size);
+	if (!dlk_key_tells_path(r->rule->key) &&
+	    dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path)) > 0)
+		path = r->s->path;
+	return dlk_identity_token(r->fd, &r->file, path, since_ns,
+				  r->kind == DLK_POSIX, buf, size);
 }
 
-int dlk_request_new_token(struct request *a)
+int dlk_request_new_token(struct request *r)
 {
-	ssize_t n = dlk_request_token(a, dlk_now_ns(), a->s->token,
-				      sizeof(a->s->token));
+	ssize_t n = dlk_request_token(r, dlk_now_ns(), r->s->token,
+				      sizeof(r->s->token));
 
 	if (n < 0)
 		return (int)n;
-	a->lease.token = a->s->token;
-	a->lease.token_len = (size_t)n;
+	r->lease.token = r->s->token;
+	r->lease.token_len = (size_t)n;
 	return 0;
 }
 
 /* The token of what the owner holds, or a new one. */
-int dlk_request_name(struct request *a)
+int dlk_request_name(struct request *r)
 {
-	if (!a->own)
-		return dlk_request_new_token(a);
-	a->lease = a->own->lease;
-	memcpy(a->s->token, a->lease.token, a->lease.token_len + 1);
+	if (!r->own)
+		return dlk_request_new_token(r);
+	r->lease = r->own->lease;
+	memcpy(r->s->token, r->lease.token, r->lease.token_len + 1);
 	return 0;
 }
 
-void dlk_request_let_go(struct request *a)
+void dlk_request_let_go(struct request *r)
 {
-	if (a->own)
-		dlk_unpin(a->own);
-	a->own = NULL;
+	if (r->own)
+		dlk_unpin(r->own);
+	r->own = NULL;
 }
 
-bool dlk_overtakes(const struct request *a)
+bool dlk_overtakes(const struct request *r)
 {
-	return a->lease.fair && (dlk_any_held() || a->inherited);
+	return r->lease.fair && (dlk_any_held() || r->inherited);
 }
 
-bool dlk_request_same_place(const struct request *a, bool *older)
+bool dlk_request_same_place(const struct request *r, bool *older)
 {
 	struct dlk_token ours, theirs;
 
-	if (!dlk_token_parse(a->s->answer.holder, a->s->answer.holder_len,
+	if (!dlk_token_parse(r->s->answer.holder, r->s->answer.holder_len,
 			     &theirs) ||
 	    theirs.since_ns == UINT64_MAX || /* a claim: no lock yet */
-	    !dlk_token_parse(a->s->token, a->lease.token_len, &ours) ||
+	    !dlk_token_parse(r->s->token, r->lease.token_len, &ours) ||
 	    strcmp(ours.host, theirs.host) != 0 ||
 	    strcmp(ours.file, theirs.file) != 0)
 		return false;
@@ -224,9 +224,9 @@ bool dlk_request_same_place(const struct request *a, bool *older)
 	return true;
 }
 
-bool dlk_request_is_by_lease(const struct request *a)
+bool dlk_request_is_by_lease(const struct request *r)
 {
-	return strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
+	return strncmp(r->s->answer.holder, "dlock1 ", 7) == 0;
 }
 
 /*
@@ -234,13 +234,13 @@ bool dlk_request_is_by_lease(const struct request *a)
  * slow, or one of us is.  The next question is given longer: to ask the same
  * with the same patience, until the timeout, would only fail more often.
  */
-static void be_patient(struct request *a, uint64_t ping_ns)
+static void be_patient(struct request *r, uint64_t ping_ns)
 {
-	a->attempt.timeout_ns *= 2;
-	if (a->attempt.timeout_ns < 4 * ping_ns)
-		a->attempt.timeout_ns = 4 * ping_ns;
-	if (a->attempt.timeout_ns > a->rule->timeout_ms * DLK_MS)
-		a->attempt.timeout_ns = a->rule->timeout_ms * DLK_MS;
+	r->attempt.timeout_ns *= 2;
+	if (r->attempt.timeout_ns < 4 * ping_ns)
+		r->attempt.timeout_ns = 4 * ping_ns;
+	if (r->attempt.timeout_ns > r->rule->timeout_ms * DLK_MS)
+		r->attempt.timeout_ns = r->rule->timeout_ms * DLK_MS;
 }
 
 /*
@@ -248,52 +248,52 @@ static void be_patient(struct request *a, uint64_t ping_ns)
  * callers of this host would wait out an unreachable Redis one after the
  * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
  */
-int dlk_request_ping(struct request *a)
+int dlk_request_ping(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
-	uint64_t by = began + a->store->connect_timeout_ms * DLK_MS;
+	uint64_t by = began + r->store->connect_timeout_ms * DLK_MS;
 	struct dlk_attempt ping = { .interrupt = dlk_signal_waits,
-				    .arg = a->call };
+				    .arg = r->call };
 	int err;
 
-	if (by > a->acquire.give_up_ns)
-		by = a->acquire.give_up_ns;
+	if (by > r->acquire.give_up_ns)
+		by = r->acquire.give_up_ns;
 	ping.timeout_ns = by > began ? by - began : 0;
-	a->call->deaf_until_ns = began + a->call->deaf_ns;
-	err = a->store->ops->ping(a->store, &ping);
+	r->call->signal_until_ns = began + r->call->signal_delay_ns;
+	err = r->store->ops->ping(r->store, &ping);
 	/* An attempt that was cut short says less than the ones before. */
 	if (err && err != -EINTR &&
-	    !(err == -ETIMEDOUT && by == a->acquire.give_up_ns &&
-	      a->attempt.why[0]))
-		memcpy(a->attempt.why, ping.why, sizeof(ping.why));
+	    !(err == -ETIMEDOUT && by == r->acquire.give_up_ns &&
+	      r->attempt.why[0]))
+		memcpy(r->attempt.why, ping.why, sizeof(ping.why));
 	/* Whatever the signals' rate, some time it is let be. */
 	if (err == -EINTR)
-		a->call->deaf_ns *= 2;
+		r->call->signal_delay_ns *= 2;
 	if (!err)
-		be_patient(a, dlk_now_ns() - began);
+		be_patient(r, dlk_now_ns() - began);
 	return err;
 }
 
 /* --- waiting -------------------------------------------------------------- */
 
-void dlk_request_empty_hands(struct request *a)
+void dlk_request_empty_hands(struct request *r)
 {
-	dlk_follow(a);
-	dlk_scratch_put(a->s);
-	a->s = NULL;
+	dlk_follow(r);
+	dlk_scratch_put(r->s);
+	r->s = NULL;
 }
 
-int dlk_request_fill_hands(struct request *a, int err)
+int dlk_request_fill_hands(struct request *r, int err)
 {
-	a->s = dlk_scratch_get();
-	return a->s ? err : -ENOLCK;
+	r->s = dlk_scratch_get();
+	return r->s ? err : -ENOLCK;
 }
 
-void dlk_request_end(struct request *a)
+void dlk_request_end(struct request *r)
 {
-	dlk_scratch_put(a->s);
-	a->s = NULL;
-	dlk_follow_end(a);
+	dlk_scratch_put(r->s);
+	r->s = NULL;
+	dlk_follow_end(r);
 }
 
 /* --- which file is it? ---------------------------------------------------- */
@@ -438,8 +438,8 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 	return err;
 }
 
-bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
-			  const struct dlk_file *file)
+bool dlk_revalidation_needed(const struct dlk_rule *rule, int fd,
+			     const struct dlk_file *file)
 {
 	return rule->coherence == DLK_COHERENCE_AUTO
 		       ? dlk_coherence_is_cached(fd, file)

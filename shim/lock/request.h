@@ -30,7 +30,7 @@ struct wait_slot {
 	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
 	struct dlk_subscription *sub;
 	uint64_t until_ns;   /* to tell of it again */
-	uint64_t away_ns;    /* it rested last: a handler ran then */
+	uint64_t away_ns;    /* it suspended last: a handler ran then */
 	uint64_t look_ns;    /* of a record lock: to look around; of the call,
 				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
@@ -38,8 +38,8 @@ struct wait_slot {
 	char word;           /* 'g': the claim is at the key; 't': that is free,
 				and to be asked for (interop); 0 */
 	bool by_claim;       /* held by it, and not confirmed yet */
-	bool deaf;           /* nobody can tell it anything */
-	bool rested;         /* a handler ran */
+	bool polling;        /* nobody can tell it anything */
+	bool suspended;      /* a handler ran */
 	bool placed;         /* nothing of ours took its place away */
 	unsigned lost;       /* its place, so often, unheard of */
 };
@@ -91,9 +91,9 @@ struct request {
 					      is */
 			int mode;          /* LOCK_EX or LOCK_SH */
 			int had;           /* the description's mode before */
-			struct dlk_held *old; /* its lease before, pinned; or
+			struct dlk_hold *old; /* its lease before, pinned; or
 						 NULL */
-			unsigned undone;      /* what others had undone before
+			unsigned rollbacks;   /* what others had undone before
 					    (flock.c) */
 			bool no_flock;        /* it cannot lock this file: its
 					    shadow, then */
@@ -104,7 +104,7 @@ struct request {
 			struct dlk_range want;
 			struct dlk_range blocked; /* what the kernel refused of
 						     it */
-			struct dlk_held *own;   /* the owner's lease, pinned; or
+			struct dlk_hold *own;   /* the owner's lease, pinned; or
 						 NULL */
 			uint64_t seq, since_ns; /* of the last request, of its
 						   kernel grant */
@@ -130,9 +130,9 @@ struct request {
 };
 
 /* It is a shadow that the kernel locks. */
-static inline bool dlk_request_by_shadow(const struct request *a)
+static inline bool dlk_request_by_shadow(const struct request *r)
 {
-	return a->fd != a->program_fd;
+	return r->fd != r->program_fd;
 }
 
 /*
@@ -147,65 +147,65 @@ int dlk_classify(int fd, char *path, size_t size, const char *call,
 int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule);
 
 /* Are caches to be refreshed and flushed (DESIGN L10)? */
-bool dlk_coherence_needed(const struct dlk_rule *rule, int fd,
-			  const struct dlk_file *file);
+bool dlk_revalidation_needed(const struct dlk_rule *rule, int fd,
+			     const struct dlk_file *file);
 
 /*
  * What follows from the rule and the path: the key with a suffix, ttl,
  * patience, the file.  0, -ENOLCK (said in the log), -EBADF.
  */
-int dlk_request_begin(struct request *a, const char *suffix);
+int dlk_request_begin(struct request *r, const char *suffix);
 
 /* 'flock "PATH" (key "KEY"): redis "NAME" at SERVER: ' what why then */
-void dlk_request_line(const struct request *a, enum dlk_level level,
+void dlk_request_line(const struct request *r, enum dlk_level level,
 		      const char *what, const char *why, const char *then);
 
 /*
  * DLOCK_LOG=debug: what becomes of a call that holds its scratch, "granted",
  * "waits for"; and who is in its way, by Redis' last answer.
  */
-void dlk_trace_call(const struct request *a, const char *what);
-void dlk_trace_wait(const struct request *a, const char *what);
+void dlk_trace_call(const struct request *r, const char *what);
+void dlk_trace_wait(const struct request *r, const char *what);
 
 /*
  * The text of a token for a lock granted at since_ns, with the path where the
- * key does not tell it; its length, or -errno.  Uses a->s->path.
+ * key does not tell it; its length, or -errno.  Uses r->s->path.
  */
-ssize_t dlk_request_token(struct request *a, uint64_t since_ns, char *buf,
+ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 			  size_t size);
 
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
-int dlk_request_new_token(struct request *a);
-/* For a->lease the token of what the owner holds, or a new one: 0, -errno. */
-int dlk_request_name(struct request *a);
-/* Unpin a->own. */
-void dlk_request_let_go(struct request *a);
+int dlk_request_new_token(struct request *r);
+/* For r->lease the token of what the owner holds, or a new one: 0, -errno. */
+int dlk_request_name(struct request *r);
+/* Unpin r->own. */
+void dlk_request_let_go(struct request *r);
 /*
  * Where the rule is fair: does this process hold a lock, of whatever kind and
  * file?  Then it may be in the way of those whom it would wait for.
  */
-bool dlk_overtakes(const struct request *a);
+bool dlk_overtakes(const struct request *r);
 
-/* Is it a lease of dlock's that is in our way (a->s->answer)? */
-bool dlk_request_is_by_lease(const struct request *a);
+/* Is it a lease of dlock's that is in our way (r->s->answer)? */
+bool dlk_request_is_by_lease(const struct request *r);
 
 /* Is the lease in our way one of this host and file?  And an older one? */
-bool dlk_request_same_place(const struct request *a, bool *older);
+bool dlk_request_same_place(const struct request *r, bool *older);
 
 /*
  * A waiting call may never come back (signals.c), so what it has in hand goes
  * first; the key is on its stack, all else is had anew.  fill gives `err`, or
- * -ENOLCK without memory: then a->s is NULL.
+ * -ENOLCK without memory: then r->s is NULL.
  */
-void dlk_request_empty_hands(struct request *a);
-int dlk_request_fill_hands(struct request *a, int err);
+void dlk_request_empty_hands(struct request *r);
+int dlk_request_fill_hands(struct request *r, int err);
 /* The call is over. */
-void dlk_request_end(struct request *a);
+void dlk_request_end(struct request *r);
 
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in
  * hand.  0 or -errno.
  */
-int dlk_request_ping(struct request *a);
+int dlk_request_ping(struct request *r);
 
 #endif

@@ -9,7 +9,7 @@
 struct dlk_scratch {
 	char path[DLK_PATH_MAX + 1];
 	char key[DLK_KEY_MAX + 1];
-	char places[DLK_KEY_MAX + 8];
+	char ranges_key[DLK_KEY_MAX + 8];
 	char token[DLK_TOKEN_MAX];
 	struct dlk_answer answer;
 };

@@ -27,39 +27,39 @@
  * Has a process of this host a lease, by this description or another?  (An
  * older one was a claim when we were refused, or we would have proved it.)
  */
-static bool others_have(struct request *a)
+static bool others_have(struct request *r)
 {
-	return a->acquire.cause == EV_BUSY && dlk_shared(a->program_fd) &&
-	       dlk_acquire_may_be_overtaken(&a->acquire) &&
-	       dlk_flock_has_lease_here(a) == 1;
+	return r->acquire.cause == EV_BUSY && dlk_shared(r->program_fd) &&
+	       dlk_acquire_may_be_overtaken(&r->acquire) &&
+	       dlk_flock_has_lease_here(r) == 1;
 }
 
 /*
  * What another thread has, by this description.  (What it had before the call
  * is none, or have_it() had found it: closed behind our back.)
  */
-static int threads_have(const struct request *a)
+static int threads_have(const struct request *r)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 	int mode = LOCK_UN;
 
 	if (!dlk_any_held())
 		return LOCK_UN;
 	dlk_holds_lock();
-	while (mode == LOCK_UN && (h = dlk_held_find(&a->file, h)))
+	while (mode == LOCK_UN && (h = dlk_hold_find(&r->file, h)))
 		if (h->state == HOLD_HELD &&
-		    h->valid.granted_ns >= a->began_ns &&
-		    (h->fd == a->fd || dlk_kernel_same(a->fd, h->fd) == 1))
+		    h->valid.granted_ns >= r->began_ns &&
+		    (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1))
 			mode = dlk_hold_mode(h);
 	dlk_holds_unlock();
 	return mode;
 }
 
-static atomic_uint undone;
+static atomic_uint rollbacks;
 
-void dlk_sharers_note(struct request *a)
+void dlk_sharers_note(struct request *r)
 {
-	a->undone = atomic_load(&undone);
+	r->rollbacks = atomic_load(&rollbacks);
 }
 
 /*
@@ -69,16 +69,16 @@ void dlk_sharers_note(struct request *a)
  * either who is granted the lock meanwhile finds it gone (was_unlocked), or we
  * find its lease.
  */
-static bool leave_to_threads(struct request *a, int mode)
+static bool leave_to_threads(struct request *r, int mode)
 {
 	int theirs;
 
-	while ((theirs = threads_have(a)) != mode) {
+	while ((theirs = threads_have(r)) != mode) {
 		if (theirs == LOCK_UN) {
-			dlk_flock_let_go(a);
-			atomic_fetch_add(&undone, 1);
-		} else if (!dlk_flock_is_the_same(a) ||
-			   real.flock(a->fd, theirs | LOCK_NB) < 0) {
+			dlk_flock_let_go(r);
+			atomic_fetch_add(&rollbacks, 1);
+		} else if (!dlk_flock_is_the_same(r) ||
+			   real.flock(r->fd, theirs | LOCK_NB) < 0) {
 			return true;
 		}
 		mode = theirs;
@@ -93,7 +93,7 @@ static bool leave_to_threads(struct request *a, int mode)
  *	we			server			the sharer
  *	lock; ask ->
  *				refused, for another host has it
- *				[RELEASE], [SERVE]	[WAKE]
+ *				[RELEASE], [GRANT NEXT]	[WAKE]
  *							lock: granted
  *							[CONFIRM] ->
  *	unlock
@@ -110,21 +110,21 @@ static bool leave_to_threads(struct request *a, int mode)
  * Where Redis does not say, the kernel does: what another process has taken,
  * between two attempts of ours, is its own to give back.
  */
-bool dlk_sharers_unlock_refused(struct request *a)
+bool dlk_sharers_unlock_refused(struct request *r)
 {
 	/* Nor what we saw and cannot ask for: better locked than lost. */
-	if (a->acquire.cause != EV_BUSY &&
-	    (a->others ||
-	     (dlk_shared(a->program_fd) && dlk_kernel_taken_by_other(a->fd))))
+	if (r->acquire.cause != EV_BUSY &&
+	    (r->others ||
+	     (dlk_shared(r->program_fd) && dlk_kernel_taken_by_other(r->fd))))
 		return false;
-	a->others = false;
-	if (a->mode == LOCK_EX && threads_have(a) == LOCK_UN)
-		a->others = others_have(a);
-	if (!a->others)
-		a->others = !leave_to_threads(a, a->mode) && others_have(a) &&
-			    dlk_flock_is_the_same(a) &&
-			    real.flock(a->fd, LOCK_EX | LOCK_NB) == 0;
-	return a->others;
+	r->others = false;
+	if (r->mode == LOCK_EX && threads_have(r) == LOCK_UN)
+		r->others = others_have(r);
+	if (!r->others)
+		r->others = !leave_to_threads(r, r->mode) && others_have(r) &&
+			    dlk_flock_is_the_same(r) &&
+			    real.flock(r->fd, LOCK_EX | LOCK_NB) == 0;
+	return r->others;
 }
 
 /*
@@ -132,28 +132,28 @@ bool dlk_sharers_unlock_refused(struct request *a)
  * unlocked or converted since, or there would have been proof.  Nothing is ours
  * to undo: start over, a bounded number of times.
  */
-bool dlk_sharers_overtaken(struct request *a, int err)
+bool dlk_sharers_overtaken(struct request *r, int err)
 {
 	bool older;
 
-	if (err != DLK_BUSY || !dlk_request_same_place(a, &older) ||
-	    dlk_kernel_flock_mode(a->fd) < 0 ||
-	    !dlk_acquire_may_be_overtaken(&a->acquire))
+	if (err != DLK_BUSY || !dlk_request_same_place(r, &older) ||
+	    dlk_kernel_flock_mode(r->fd) < 0 ||
+	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;
-	dlk_flock_give_up_old(a);
-	dlk_flock_look_at_own(a);
+	dlk_flock_give_up_old(r);
+	dlk_flock_look_at_own(r);
 	return true;
 }
 
 /* (mutex held) What was kept just now, or NULL: it is gone already. */
-static struct dlk_held *find_kept(const struct request *a)
+static struct dlk_hold *find_kept(const struct request *r)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 
-	while ((h = dlk_held_find(&a->file, h)))
-		if (h->lease.token_len == a->lease.token_len &&
-		    memcmp(h->lease.token, a->lease.token,
-			   a->lease.token_len) == 0)
+	while ((h = dlk_hold_find(&r->file, h)))
+		if (h->lease.token_len == r->lease.token_len &&
+		    memcmp(h->lease.token, r->lease.token,
+			   r->lease.token_len) == 0)
 			break;
 	return h;
 }
@@ -165,7 +165,7 @@ static struct dlk_held *find_kept(const struct request *a)
  *	we			server			the sharer
  *							lock; ask ->
  *				refused, for another host has it
- *	[WAKE]			[RELEASE], [SERVE]
+ *	[WAKE]			[RELEASE], [GRANT NEXT]
  *	lock: granted
  *	[CONFIRM] ->
  *							unlock
@@ -173,19 +173,20 @@ static struct dlk_held *find_kept(const struct request *a)
  * Lock anew, and ask in place of that lease: who saw the lock free may have
  * proved it dead.
  */
-bool dlk_sharers_was_unlocked(struct request *a)
+bool dlk_sharers_was_unlocked(struct request *r)
 {
-	if ((a->undone == atomic_load(&undone) && !dlk_shared(a->program_fd)) ||
-	    dlk_kernel_flock_mode(a->fd) != LOCK_UN ||
-	    !dlk_acquire_may_be_overtaken(&a->acquire))
+	if ((r->rollbacks == atomic_load(&rollbacks) &&
+	     !dlk_shared(r->program_fd)) ||
+	    dlk_kernel_flock_mode(r->fd) != LOCK_UN ||
+	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;
 	dlk_holds_lock();
-	a->old = find_kept(a);
-	if (a->old) {
-		dlk_hold_pin(a->old);
-		dlk_hold_convert(a->old);
+	r->old = find_kept(r);
+	if (r->old) {
+		dlk_hold_pin(r->old);
+		dlk_hold_convert(r->old);
 	}
 	dlk_holds_unlock();
-	a->had = LOCK_UN;
+	r->had = LOCK_UN;
 	return true;
 }

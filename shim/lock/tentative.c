@@ -42,13 +42,13 @@
 #include "model/token.h"
 
 enum { ASKER_LOOKS = 3, ASKER_MS = 10, REFUSALS = 64 };
-enum { STRANGER_MS = 100, STRANGER_TIMES = 10 };
+enum { STRANGER_MS = 100, NONPARTICIPANT_TIMES = 10 };
 
 static __thread struct {
 	struct dlk_file file;
 	struct flock64 lock;
 	uint64_t until_ns;
-} stranger __attribute__((tls_model("initial-exec")));
+} nonparticipant __attribute__((tls_model("initial-exec")));
 
 /* The last one that was slow, and whether it is preloaded. */
 static __thread struct {
@@ -59,112 +59,112 @@ static __thread struct {
 
 static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
 
-static _Atomic uint64_t *refusal_of(const struct request *a)
+static _Atomic uint64_t *refusal_of(const struct request *r)
 {
-	return &refused_until_ns[(dlk_node(&a->file) ^ a->file.dev) % REFUSALS];
+	return &refused_until_ns[(dlk_node(&r->file) ^ r->file.dev) % REFUSALS];
 }
 
 /* Redis refused; `began_ns` is when it was asked. */
-void dlk_record_refused(const struct request *a, uint64_t began_ns)
+void dlk_record_refused(const struct request *r, uint64_t began_ns)
 {
 	const uint64_t now = dlk_now_ns();
 
-	atomic_store(refusal_of(a), now + 16 * (now - began_ns));
+	atomic_store(refusal_of(r), now + 16 * (now - began_ns));
 }
 
-static int find(struct request *a)
+static int find(struct request *r)
 {
-	return a->store->ops->find_conflict(a->store, &a->attempt, &a->lease,
-					    &a->want, a->since_ns,
-					    &a->s->answer);
+	return r->store->ops->find_conflict(r->store, &r->attempt, &r->lease,
+					    &r->want, r->since_ns,
+					    &r->s->answer);
 }
 
 /*
  * For an answer that is what the call returns: once more, for the lease may
  * have been given back a moment ago (DESIGN 11.9).
  */
-static int find_surely(struct request *a)
+static int find_surely(struct request *r)
 {
-	const int err = find(a);
+	const int err = find(r);
 
-	if (err != DLK_BUSY || a->acquire.repeated ||
-	    !dlk_request_is_by_lease(a))
+	if (err != DLK_BUSY || r->acquire.repeated ||
+	    !dlk_request_is_by_lease(r))
 		return err;
-	a->acquire.repeated = true;
-	return find(a);
+	r->acquire.repeated = true;
+	return find(r);
 }
 
 /* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
-static int ask_kernel(struct request *a, struct flock64 *lock)
+static int ask_kernel(struct request *r, struct flock64 *lock)
 {
-	int cmd = a->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
+	int cmd = r->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
 
-	a->since_ns = dlk_identity_since(dlk_now_ns());
-	return real.fcntl64(a->fd, cmd, lock) < 0 ? -errno : 0;
+	r->since_ns = dlk_identity_since(dlk_now_ns());
+	return real.fcntl64(r->fd, cmd, lock) < 0 ? -errno : 0;
 }
 
-static int ask_kernel_of_want(struct request *a, struct flock64 *lock)
+static int ask_kernel_of_want(struct request *r, struct flock64 *lock)
 {
 	*lock = (struct flock64){ 0 };
-	dlk_range_to(&a->want, lock);
-	return ask_kernel(a, lock);
+	dlk_range_to(&r->want, lock);
+	return ask_kernel(r, lock);
 }
 
 /*
  * (file_lock) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One
  * who shares our description may be there under another token: not by this.
  */
-int dlk_record_ask_first(struct request *a)
+int dlk_record_ask_first(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
 	struct flock64 lock;
 	bool older;
 	int err;
 
-	if (a->acquire.wait || began >= atomic_load(refusal_of(a)) ||
-	    ask_kernel_of_want(a, &lock) < 0 || lock.l_type != F_UNLCK)
+	if (r->acquire.wait || began >= atomic_load(refusal_of(r)) ||
+	    ask_kernel_of_want(r, &lock) < 0 || lock.l_type != F_UNLCK)
 		return 0;
-	err = dlk_request_name(a);
+	err = dlk_request_name(r);
 	if (!err)
-		err = find(a);
-	if (err != DLK_BUSY || dlk_request_same_place(a, &older))
+		err = find(r);
+	if (err != DLK_BUSY || dlk_request_same_place(r, &older))
 		return err < 0 ? err : 0;
-	dlk_record_refused(a, began);
+	dlk_record_refused(r, began);
 	return err;
 }
 
-static bool is_stranger(const struct request *a, const struct flock64 *lock)
+static bool is_stranger(const struct request *r, const struct flock64 *lock)
 {
-	return dlk_now_ns() < stranger.until_ns &&
-	       dlk_same_file(&a->file, &stranger.file) &&
-	       lock->l_pid == stranger.lock.l_pid &&
-	       lock->l_type == stranger.lock.l_type &&
-	       lock->l_start == stranger.lock.l_start &&
-	       lock->l_len == stranger.lock.l_len;
+	return dlk_now_ns() < nonparticipant.until_ns &&
+	       dlk_same_file(&r->file, &nonparticipant.file) &&
+	       lock->l_pid == nonparticipant.lock.l_pid &&
+	       lock->l_type == nonparticipant.lock.l_type &&
+	       lock->l_start == nonparticipant.lock.l_start &&
+	       lock->l_len == nonparticipant.lock.l_len;
 }
 
 /* DLK_BUSY: somebody holds it, here or there; 0: nobody; -errno. */
-static int ask_redis_who(struct request *a, uint64_t since_ns,
-			 int (*question)(struct request *a))
+static int ask_redis_who(struct request *r, uint64_t since_ns,
+			 int (*question)(struct request *r))
 {
-	const struct dlk_lease by_path = a->lease;
-	const uint64_t asked_ns = a->since_ns; /* our kernel */
+	const struct dlk_lease by_path = r->lease;
+	const uint64_t asked_ns = r->since_ns; /* our kernel */
 	int err;
 
-	a->since_ns = since_ns;
-	a->own = dlk_record_owner(&a->file, a->kind, a->fd);
-	err = dlk_request_name(a);
+	r->since_ns = since_ns;
+	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
+	err = dlk_request_name(r);
 	if (!err)
-		err = question(a);
-	dlk_request_let_go(a);
-	a->lease = by_path;
-	a->since_ns = asked_ns;
+		err = question(r);
+	dlk_request_let_go(r);
+	r->lease = by_path;
+	r->since_ns = asked_ns;
 	return err;
 }
 
-static bool is_preloaded(const struct request *a, pid_t pid)
+static bool is_preloaded(const struct request *r, pid_t pid)
 {
-	const uint64_t looked_ns = a->acquire.holders.first_ns;
+	const uint64_t looked_ns = r->acquire.holders.first_ns;
 
 	if (slow.pid != pid || slow.looked_ns != looked_ns) {
 		slow.pid = pid;
@@ -174,56 +174,56 @@ static bool is_preloaded(const struct request *a, pid_t pid)
 	return slow.is;
 }
 
-static bool is_too_slow(const struct request *a, pid_t pid, uint64_t ns)
+static bool is_too_slow(const struct request *r, pid_t pid, uint64_t ns)
 {
-	if (a->acquire.holders.n < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
+	if (r->acquire.holders.n < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
 		return false;
-	return ns >= DLK_SLOW_ASKER_MS * DLK_MS || !is_preloaded(a, pid);
+	return ns >= DLK_SLOW_ASKER_MS * DLK_MS || !is_preloaded(r, pid);
 }
 
 /* The kernel has refused, by this lock: may its owner be one who only asks? */
-static bool may_only_ask(struct request *a, const struct flock64 *lock)
+static bool may_only_ask(struct request *r, const struct flock64 *lock)
 {
-	const uint64_t first = a->acquire.holders.first_ns;
+	const uint64_t first = r->acquire.holders.first_ns;
 	uint64_t now = dlk_now_ns();
 	int err;
 
-	if (is_stranger(a, lock) || now < atomic_load(&silent_until_ns))
+	if (is_stranger(r, lock) || now < atomic_load(&silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
-	err = ask_redis_who(a, 0, find);
+	err = ask_redis_who(r, 0, find);
 	now = dlk_now_ns();
 	if (err < 0)
 		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
 	if (err)
 		return false;
-	if (!is_too_slow(a, lock->l_pid, now - first))
+	if (!is_too_slow(r, lock->l_pid, now - first))
 		return true;
-	stranger.file = a->file;
-	stranger.lock = *lock;
-	stranger.until_ns = now + STRANGER_TIMES * (now - first);
+	nonparticipant.file = r->file;
+	nonparticipant.lock = *lock;
+	nonparticipant.until_ns = now + NONPARTICIPANT_TIMES * (now - first);
 	return false;
 }
 
 /* Each look costs a question to Redis. */
-static void pause_for(const struct request *a)
+static void pause_for(const struct request *r)
 {
-	bool slowly = dlk_acquire_has_waited(&a->acquire, dlk_now_ns(), 1,
+	bool slowly = dlk_acquire_has_waited(&r->acquire, dlk_now_ns(), 1,
 					     ASKER_MS * DLK_MS);
 
 	dlk_pause_ns(slowly ? 2 * DLK_MS : DLK_MS / 10);
 }
 
-bool dlk_record_is_by_asker(struct request *a)
+bool dlk_record_is_tentative(struct request *r)
 {
 	struct flock64 lock;
 
-	if (ask_kernel_of_want(a, &lock) < 0)
+	if (ask_kernel_of_want(r, &lock) < 0)
 		return false;
-	if (lock.l_type != F_UNLCK && !may_only_ask(a, &lock))
+	if (lock.l_type != F_UNLCK && !may_only_ask(r, &lock))
 		return false;
 	if (lock.l_type != F_UNLCK)
-		pause_for(a);
+		pause_for(r);
 	return true;
 }
 
@@ -240,34 +240,34 @@ bool dlk_record_is_by_asker(struct request *a)
  * Whatever was on its way to Redis has its answer before ours, or is given up
  * as soon.
  */
-enum acquire_event dlk_record_doubt(struct request *a)
+enum acquire_event dlk_record_doubt(struct request *r)
 {
 	int err;
 
-	ask_redis_who(a, 0, find);
-	err = dlk_request_pause(a, DLK_MS);
-	return err ? dlk_event_error(a, err) : EV_OK;
+	ask_redis_who(r, 0, find);
+	err = dlk_request_pause(r, DLK_MS);
+	return err ? dlk_event_error(r, err) : EV_OK;
 }
 
 /* --- F_GETLK -------------------------------------------------------------- */
 
 /*
  * Who holds it on another host?  A question is a call that needs nothing of
- * the kernel, and has what it wants when there is an answer: a->err.
+ * the kernel, and has what it wants when there is an answer: r->err.
  */
-static enum acquire_event ask_about(struct request *a)
+static enum acquire_event ask_about(struct request *r)
 {
-	const int err = ask_redis_who(a, a->since_ns, find_surely);
+	const int err = ask_redis_who(r, r->since_ns, find_surely);
 
 	if (err < 0)
-		return dlk_event_of_redis(a, err);
-	a->err = err;
+		return dlk_event_of_redis(r, err);
+	r->err = err;
 	return EV_OK;
 }
 
-static enum acquire_event has_asked(struct request *a)
+static enum acquire_event has_asked(struct request *r)
 {
-	(void)a;
+	(void)r;
 	return EV_COVERED;
 }
 
@@ -277,16 +277,16 @@ static const struct lock_kind question_kind = {
 };
 
 /* DLK_BUSY with the answer, 0, -errno. */
-static int ask_who(struct request *a)
+static int ask_who(struct request *r)
 {
-	const int err = dlk_engine_run(a, &question_kind);
+	const int err = dlk_engine_run(r, &question_kind);
 
-	return err ? err : a->err;
+	return err ? err : r->err;
 }
 
-static void tell_who(const struct request *a, struct flock64 *lock)
+static void tell_who(const struct request *r, struct flock64 *lock)
 {
-	const struct dlk_answer *answer = &a->s->answer;
+	const struct dlk_answer *answer = &r->s->answer;
 	struct dlk_token t;
 
 	dlk_range_to(&answer->range, lock);
@@ -295,27 +295,27 @@ static void tell_who(const struct request *a, struct flock64 *lock)
 		lock->l_pid = -(pid_t)t.pid;
 }
 
-static int ask_kernel_past_askers(struct request *a, struct flock64 *lock)
+static int ask_kernel_past_askers(struct request *r, struct flock64 *lock)
 {
 	const struct flock64 asked = *lock;
 	int err;
 
 	for (;;) {
-		err = ask_kernel(a, lock);
+		err = ask_kernel(r, lock);
 		if (err || lock->l_type == F_UNLCK)
 			return err;
-		dlk_acquire_count_holder(&a->acquire, dlk_now_ns());
-		if (!may_only_ask(a, lock))
+		dlk_acquire_count_holder(&r->acquire, dlk_now_ns());
+		if (!may_only_ask(r, lock))
 			return 0;
-		pause_for(a);
+		pause_for(r);
 		*lock = asked;
 	}
 }
 
 /* The kernel has named one of this host. */
-static bool starts_before(const struct request *a, const struct flock64 *lock)
+static bool starts_before(const struct request *r, const struct flock64 *lock)
 {
-	return a->s->answer.range.start < (uint64_t)lock->l_start;
+	return r->s->answer.range.start < (uint64_t)lock->l_start;
 }
 
 /*
@@ -326,18 +326,18 @@ static bool starts_before(const struct request *a, const struct flock64 *lock)
  * under a name that we do not know (exec, fork).  DLK_OTHER_FILE, and *lock as
  * it was, where a handler made the descriptor another's while Redis was silent.
  */
-int dlk_record_get(struct request *a, struct flock64 *lock)
+int dlk_record_get(struct request *r, struct flock64 *lock)
 {
 	const short type = lock->l_type;
-	int err = ask_kernel_past_askers(a, lock);
+	int err = ask_kernel_past_askers(r, lock);
 	bool here = !err && lock->l_type != F_UNLCK;
 
 	if (err)
 		return err;
 	/* Without an answer, the kernel's is one. */
-	err = here ? ask_redis_who(a, a->since_ns, find_surely) : ask_who(a);
-	if (err == DLK_BUSY && (!here || starts_before(a, lock)))
-		tell_who(a, lock);
+	err = here ? ask_redis_who(r, r->since_ns, find_surely) : ask_who(r);
+	if (err == DLK_BUSY && (!here || starts_before(r, lock)))
+		tell_who(r, lock);
 	if (here || (err >= 0 && err != DLK_OTHER_FILE))
 		return 0;
 	lock->l_type = type;

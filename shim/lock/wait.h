@@ -6,17 +6,17 @@
 #include "lock/request.h"
 
 /* Once a call: the server is too young to grant. */
-void dlk_request_young_line(struct request *a);
+void dlk_request_young_line(struct request *r);
 
 /* Sleep with nothing in hand: 0 or -errno. */
-int dlk_request_pause(struct request *a, uint64_t ns);
+int dlk_request_pause(struct request *r, uint64_t ns);
 
 /*
- * Redis refused (just now, by a->s->answer, or the kernel since), and the kernel's
+ * Redis refused (just now, by r->s->answer, or the kernel since), and the kernel's
  * lock is given back: wait until the queue grants (slot.word), or until
  * there is reason to ask, or to look whether a local holder is there still; all
  * without a wait in the kernel: EV_OK.
  */
-enum acquire_event dlk_queue_wait(struct request *a);
+enum acquire_event dlk_queue_wait(struct request *r);
 
 #endif

@@ -27,79 +27,79 @@
  * For an answer that a return waits for; and that a handler waits for, or the
  * place is lost.
  */
-enum { SAY_MS = 20, REST_MS = 100 };
+enum { SAY_MS = 20, SUSPEND_MS = 100 };
 
 /* --- the claim ------------------------------------------------------------ */
 
-static int name_claim(struct request *a)
+static int name_claim(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
-	ssize_t n = dlk_request_token(a, 0, q->claim, DLK_TOKEN_MAX);
+	struct wait_slot *q = &r->slot;
+	ssize_t n = dlk_request_token(r, 0, q->claim, DLK_TOKEN_MAX);
 
 	if (n < 0)
 		return (int)n;
 	memcpy(dlk_token_since(q->claim), DLK_NEVER, 20);
 	q->waiter.claim = q->claim;
 	q->waiter.claim_len = (size_t)n;
-	q->waiter.life_ms = dlk_life_ms(a->lease.ttl_ms);
+	q->waiter.claim_ttl_ms = dlk_claim_ttl_ms(r->lease.ttl_ms);
 	return 0;
 }
 
 /* Where it is told. */
-static void name_channel(struct request *a)
+static void name_channel(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 
 	strcpy(q->waiter.channel,
-	       q->sub ? a->store->ops->channel(q->sub) : DLK_NO_CHANNEL);
+	       q->sub ? r->store->ops->channel(q->sub) : DLK_NO_CHANNEL);
 }
 
-bool dlk_place_is_deaf(const struct wait_slot *q)
+bool dlk_place_is_polling(const struct wait_slot *q)
 {
-	return q->deaf && !q->sub;
+	return q->polling && !q->sub;
 }
 
-static void say_what(struct request *a)
+static void say_what(struct request *r)
 {
-	if (a->kind == DLK_FLOCK)
+	if (r->kind == DLK_FLOCK)
 		return;
-	dlk_records_what(a->slot.what, &a->want, a->own_random,
-			 dlk_overtakes(a));
-	a->slot.waiter.what = a->slot.what;
+	dlk_records_what(r->slot.what, &r->want, r->own_random,
+			 dlk_overtakes(r));
+	r->slot.waiter.what = r->slot.what;
 }
 
-struct dlk_waiter *dlk_queue_waiter(struct request *a)
+struct dlk_waiter *dlk_queue_waiter(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 
-	if (!a->acquire.wait || !q->claim || a->elsewhere)
+	if (!r->acquire.wait || !q->claim || r->elsewhere)
 		return NULL;
 	if (!q->sub)
-		q->sub = a->store->ops->subscribed(a->store);
-	if ((!q->sub && !q->deaf) ||
-	    (!q->waiter.claim_len && name_claim(a) < 0))
+		q->sub = r->store->ops->subscribed(r->store);
+	if ((!q->sub && !q->polling) ||
+	    (!q->waiter.claim_len && name_claim(r) < 0))
 		return NULL;
-	name_channel(a);
-	say_what(a);
+	name_channel(r);
+	say_what(r);
 	return &q->waiter;
 }
 
 /* --- what is said of it --------------------------------------------------- */
 
 /* Another thread of ours may need its connection no more. */
-static void hear_again(struct request *a)
+static void hear_again(struct request *r)
 {
-	if (dlk_place_is_deaf(&a->slot) && a->slot.lost == 0)
-		a->slot.sub = a->store->ops->subscribed(a->store);
+	if (dlk_place_is_polling(&r->slot) && r->slot.lost == 0)
+		r->slot.sub = r->store->ops->subscribed(r->store);
 }
 
-int dlk_place_stay(struct request *a)
+int dlk_place_heartbeat(struct request *r)
 {
-	hear_again(a);
-	name_channel(a);
-	say_what(a);
-	return a->store->ops->stay(a->store, &a->attempt, &a->lease,
-				   &a->slot.waiter, &a->s->answer);
+	hear_again(r);
+	name_channel(r);
+	say_what(r);
+	return r->store->ops->heartbeat(r->store, &r->attempt, &r->lease,
+					&r->slot.waiter, &r->s->answer);
 }
 
 /*
@@ -107,22 +107,22 @@ int dlk_place_stay(struct request *a)
  * the server may grant to an entry that nobody waits at, and all others wait for
  * as long as that claim lasts.
  */
-static void say_leave(struct request *a)
+static void say_leave(struct request *r)
 {
 	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS,
 					 .connects = true };
 
-	a->store->ops->send_leave(a->store, &how, &a->lease, &a->slot.waiter);
+	r->store->ops->send_cancel(r->store, &how, &r->lease, &r->slot.waiter);
 }
 
 /*
  * What gives a claim back, and is late, gives back the next one of that name:
  *
  *	waiter				server
- *	[REST] ->			(late)
- *	[STAY] ->			[SERVE]: the claim, once more
+ *	[SUSPEND] ->			(late)
+ *	[HEARTBEAT] ->			[GRANT NEXT]: the claim, once more
  *	[WAKE], holds it
- *					[REST]: a claim of that name is there,
+ *					[SUSPEND]: a claim of that name is there,
  *					the next one is served: two hold it
  *
  * So it is waited for; and if nobody can say that it has been done, the place
@@ -137,44 +137,44 @@ static void forget_place(struct wait_slot *q)
 	q->waiter.claim_len = 0;
 }
 
-static void say_rest(struct request *a)
+static void say_rest(struct request *r)
 {
-	struct dlk_attempt rest = { .timeout_ns = REST_MS * DLK_MS };
-	int err = a->store->ops->rest(a->store, &rest, &a->lease,
-				      &a->slot.waiter);
+	struct dlk_attempt rest = { .timeout_ns = SUSPEND_MS * DLK_MS };
+	int err = r->store->ops->suspend(r->store, &rest, &r->lease,
+					 &r->slot.waiter);
 
-	a->slot.placed = false;
-	if (a->slot.word == 'g')
-		a->slot.word = 0;
+	r->slot.placed = false;
+	if (r->slot.word == 'g')
+		r->slot.word = 0;
 	if (err)
-		forget_place(&a->slot);
+		forget_place(&r->slot);
 }
 
-void dlk_place_hang_up(struct request *a)
+void dlk_place_hang_up(struct request *r)
 {
-	if (a->slot.sub)
-		a->store->ops->unsubscribe(a->slot.sub, false);
-	a->slot.sub = NULL;
+	if (r->slot.sub)
+		r->store->ops->unsubscribe(r->slot.sub, false);
+	r->slot.sub = NULL;
 }
 
-void dlk_place_rest(struct request *a)
+void dlk_place_suspend(struct request *r)
 {
-	say_rest(a);
-	dlk_place_hang_up(a);
+	say_rest(r);
+	dlk_place_hang_up(r);
 }
 
-void dlk_queue_away(struct request *a)
+void dlk_queue_away(struct request *r)
 {
-	if ((a->slot.sub || a->slot.deaf) && a->slot.waiter.queued)
-		say_rest(a);
-	dlk_place_hang_up(a);
+	if ((r->slot.sub || r->slot.polling) && r->slot.waiter.queued)
+		say_rest(r);
+	dlk_place_hang_up(r);
 }
 
-void dlk_queue_rename(struct request *a)
+void dlk_queue_rename(struct request *r)
 {
-	if (a->slot.waiter.claim_len && (a->slot.sub || a->slot.deaf))
-		say_leave(a);
-	forget_place(&a->slot);
+	if (r->slot.waiter.claim_len && (r->slot.sub || r->slot.polling))
+		say_leave(r);
+	forget_place(&r->slot);
 }
 
 /* --- the channel ---------------------------------------------------------- */
@@ -185,41 +185,41 @@ void dlk_queue_rename(struct request *a)
  * SUBSCRIBE (acl(7): &dlock%wake:*).  It has its place all the same, or those
  * who can be told would go before it for ever, and looks for its claim often.
  */
-static bool makes_deaf(int err)
+static bool makes_it_poll(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -EPERM;
 }
 
-static int new_channel(struct request *a)
+static int new_channel(struct request *r)
 {
 	static atomic_bool said;
-	struct wait_slot *q = &a->slot;
-	int err = a->store->ops->subscribe(a->store, &a->attempt, &q->sub);
+	struct wait_slot *q = &r->slot;
+	int err = r->store->ops->subscribe(r->store, &r->attempt, &q->sub);
 
-	q->deaf = makes_deaf(err);
+	q->polling = makes_it_poll(err);
 	if (err == -EPERM && !atomic_exchange(&said, true))
 		dlk_request_line(
-			a, DLK_WARNING,
-			"cannot be told of what is granted: ", a->attempt.why,
+			r, DLK_WARNING,
+			"cannot be told of what is granted: ", r->attempt.why,
 			"; looks for it (may the user SUBSCRIBE and "
 			"PUBLISH to &dlock%wake:* ?)");
-	return q->deaf ? 0 : err;
+	return q->polling ? 0 : err;
 }
 
-int dlk_place_have_channel(struct request *a, bool *known)
+int dlk_place_have_channel(struct request *r, bool *known)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 	int err;
 
-	if ((q->sub || q->deaf) && q->waiter.claim_len)
+	if ((q->sub || q->polling) && q->waiter.claim_len)
 		return 0;
 	*known = false;
-	if (dlk_queue_waiter(a))
+	if (dlk_queue_waiter(r))
 		return 0;
-	err = q->sub || q->deaf ? -ENOMEM : new_channel(a);
+	err = q->sub || q->polling ? -ENOMEM : new_channel(r);
 	if (err)
 		return err;
-	return dlk_queue_waiter(a) ? 0 : -ENOMEM;
+	return dlk_queue_waiter(r) ? 0 : -ENOMEM;
 }
 
 /*
@@ -228,24 +228,24 @@ int dlk_place_have_channel(struct request *a, bool *known)
  * connection and we do not know it.  Subscribe on a new connection; if that
  * happens again, poll.
  */
-bool dlk_place_is_lost(struct request *a)
+bool dlk_place_is_lost(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 
 	if (!q->sub || !q->placed || !q->waiter.lost ||
-	    dlk_now_ns() >= q->counted_ns + q->waiter.life_ms * DLK_MS)
+	    dlk_now_ns() >= q->counted_ns + q->waiter.claim_ttl_ms * DLK_MS)
 		return false;
-	a->store->ops->unsubscribe(q->sub, true);
+	r->store->ops->unsubscribe(q->sub, true);
 	q->sub = NULL;
-	q->deaf = q->lost++ > 0;
+	q->polling = q->lost++ > 0;
 	return true;
 }
 
 /* --- what it was granted -------------------------------------------------- */
 
-int dlk_queue_claim(struct request *a)
+int dlk_queue_claim(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 	uint64_t now = dlk_now_ns();
 	struct dlk_text t;
 	char since[24];
@@ -253,38 +253,39 @@ int dlk_queue_claim(struct request *a)
 
 	dlk_text_init(&t, since, sizeof(since));
 	dlk_text_u64(&t, dlk_identity_since(now), 20);
-	memcpy(a->s->token, q->claim, q->waiter.claim_len + 1);
-	memcpy(dlk_token_since(a->s->token), since, 20);
-	a->lease.token = a->s->token;
-	a->lease.token_len = q->waiter.claim_len;
+	memcpy(r->s->token, q->claim, q->waiter.claim_len + 1);
+	memcpy(dlk_token_since(r->s->token), since, 20);
+	r->lease.token = r->s->token;
+	r->lease.token_len = q->waiter.claim_len;
 	q->waiter.queued = false;
 	q->waiter.claim_len = 0; /* the next queueing has its own */
 	/*
 	 * Who shares the description must find a lease that can be proved (L2,
 	 * L3); and what a claim lasts is little where caches are refreshed.
 	 */
-	q->by_claim = now < q->counted_ns + q->waiter.life_ms * DLK_MS / 2 &&
-		      !dlk_shared(a->program_fd) &&
-		      !dlk_coherence_needed(a->rule, a->fd, &a->file);
-	a->s->answer.asked_ns = q->counted_ns;
-	a->s->answer.replaced = false;
+	q->by_claim =
+		now < q->counted_ns + q->waiter.claim_ttl_ms * DLK_MS / 2 &&
+		!dlk_shared(r->program_fd) &&
+		!dlk_revalidation_needed(r->rule, r->fd, &r->file);
+	r->s->answer.asked_ns = q->counted_ns;
+	r->s->answer.replaced = false;
 	if (q->by_claim)
 		return 0;
-	err = a->store->ops->confirm(a->store, &a->attempt, &a->lease,
-				     &a->s->answer.asked_ns);
+	err = r->store->ops->confirm(r->store, &r->attempt, &r->lease,
+				     &r->s->answer.asked_ns);
 	return err > 0 ? DLK_BUSY : err;
 }
 
-void dlk_queue_confirm(struct request *a)
+void dlk_queue_confirm(struct request *r)
 {
 	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS };
 
-	a->store->ops->send_confirm(a->store, &how, &a->lease);
+	r->store->ops->send_confirm(r->store, &how, &r->lease);
 }
 
-int dlk_queue_not_now(struct request *a)
+int dlk_queue_not_now(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 	const char word = q->word;
 	int err;
 
@@ -292,23 +293,23 @@ int dlk_queue_not_now(struct request *a)
 	/* We hold no claim; we are only first in the queue. */
 	if (word != 'g')
 		return word == 't';
-	a->attempt.unsure = false;
-	err = a->store->ops->pass(a->store, &a->attempt, &a->lease, &q->waiter,
-				  &a->s->answer);
-	if (err != DLK_BUSY || a->attempt.unsure)
+	r->attempt.unsure = false;
+	err = r->store->ops->yield(r->store, &r->attempt, &r->lease, &q->waiter,
+				   &r->s->answer);
+	if (err != DLK_BUSY || r->attempt.unsure)
 		forget_place(q);
-	dlk_place_hang_up(a); /* the wait in the kernel may never come back */
+	dlk_place_hang_up(r); /* the wait in the kernel may never come back */
 	return 1;
 }
 
-void dlk_queue_end(struct request *a)
+void dlk_queue_end(struct request *r)
 {
-	struct wait_slot *q = &a->slot;
+	struct wait_slot *q = &r->slot;
 
 	if (q->waiter.queued || q->word == 'g')
-		say_leave(a);
+		say_leave(r);
 	q->word = 0;
-	q->deaf = false;
+	q->polling = false;
 	forget_place(q);
-	dlk_place_hang_up(a);
+	dlk_place_hang_up(r);
 }

@@ -70,7 +70,7 @@ static inline uint64_t dlk_keeper_renew_ns(uint64_t renew_ns,
 }
 
 /* How long a claim lives, and a waiter that is not heard of. */
-static inline uint32_t dlk_life_ms(uint32_t ttl_ms)
+static inline uint32_t dlk_claim_ttl_ms(uint32_t ttl_ms)
 {
 	return ttl_ms / 2 < 2000 ? ttl_ms / 2 : 2000;
 }
@@ -79,9 +79,11 @@ static inline uint32_t dlk_life_ms(uint32_t ttl_ms)
  * A claim, held since a moment ago, becomes a lease by its first renewal; short
  * critical sections end before, and never pay for it.
  */
-static inline uint64_t dlk_confirm_ns(uint64_t granted_ns, uint32_t life_ms)
+static inline uint64_t dlk_confirm_ns(uint64_t granted_ns,
+				      uint32_t claim_ttl_ms)
 {
-	return granted_ns + (life_ms / 8 < 40 ? life_ms / 8 : 40) * DLK_MS;
+	return granted_ns +
+	       (claim_ttl_ms / 8 < 40 ? claim_ttl_ms / 8 : 40) * DLK_MS;
 }
 
 /* After a renewal that failed: soon, but not in a loop. */

@@ -155,7 +155,7 @@ int dlk_file_known(int fd, struct stat *st)
  *
  * CACHED: the client keeps pages or attributes that another host may have
  * changed.  Those of one host's disk have one cache, and those that keep their
- * caches coherent by locks of their own (Lustre, GPFS, GFS2, OCFS2) need no
+ * caches revalidates by locks of their own (Lustre, GPFS, GFS2, OCFS2) need no
  * help.
  */
 static const struct type {

@@ -31,7 +31,7 @@
  * How long a call of ours may leave signals unheard, at first; and a
  * cancellation.
  */
-enum { DEAF_MS = 100, CANCEL_MS = 50 };
+enum { SIGNAL_DELAY_MS = 100, CANCEL_MS = 50 };
 
 /*
  * A program that blocks SIGURG may wait for its own, in any thread: ours is not
@@ -91,7 +91,7 @@ void dlk_enter(struct dlk_call *call)
 	call->err = errno;
 	call->wait = false;
 	call->handled = false;
-	call->deaf_ns = DEAF_MS * DLK_MS;
+	call->signal_delay_ns = SIGNAL_DELAY_MS * DLK_MS;
 	call->cancels = false;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
@@ -179,7 +179,7 @@ bool dlk_signal_waits(void *arg)
 	enum effect most = pending_effect(call);
 
 	return (call->wait && most == INTERRUPTS) ||
-	       (most != NOTHING && dlk_now_ns() >= call->deaf_until_ns);
+	       (most != NOTHING && dlk_now_ns() >= call->signal_until_ns);
 }
 
 /* What the program has not blocked; sigtimedwait(2) takes no SIGKILL. */

@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 struct dlk_call {
-	sigset_t mask;                   /* the program's */
-	int cancel;                      /* the program's cancellation state */
-	int err;                         /* the program's errno */
-	bool wait;                       /* a signal may interrupt it: EINTR */
-	bool handled;                    /* a handler ran in a sleep of ours */
-	uint64_t deaf_ns, deaf_until_ns; /* dlk_signal_waits */
-	const struct dlk_call *outer;    /* that a signal handler interrupted */
+	sigset_t mask; /* the program's */
+	int cancel;    /* the program's cancellation state */
+	int err;       /* the program's errno */
+	bool wait;     /* a signal may interrupt it: EINTR */
+	bool handled;  /* a handler ran in a sleep of ours */
+	uint64_t signal_delay_ns, signal_until_ns; /* dlk_signal_waits */
+	const struct dlk_call *outer; /* that a signal handler interrupted */
 	bool cancels; /* a pause is a cancellation point (pthreads(7)) */
 };
 
@@ -33,7 +33,7 @@ void dlk_program_mask(sigset_t *mask);
 /*
  * For the `interrupt` of who asks a server: true if a signal waits that must be
  * let in, and so the connection given up first.  At once if it is to end a
- * waiting call; another one from deaf_until_ns on, which the caller sets.
+ * waiting call; another one from signal_until_ns on, which the caller sets.
  */
 bool dlk_signal_waits(void *call);
 

@@ -656,7 +656,7 @@ unsigned dlk_conn_deferred(const struct dlk_conn *c)
 	return c->deferred_n;
 }
 
-int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns)
+int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	int err;
 
@@ -676,7 +676,7 @@ int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns)
 int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		   const redisReply **reply)
 {
-	int err = dlk_conn_settle(c, deadline_ns);
+	int err = dlk_conn_drain(c, deadline_ns);
 
 	return err ? err : next_reply(c, deadline_ns, reply);
 }

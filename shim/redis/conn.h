@@ -73,7 +73,7 @@ int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 		   void *arg);
 unsigned dlk_conn_deferred(const struct dlk_conn *c);
 /* Wait until no deferred reply is outstanding. */
-int dlk_conn_settle(struct dlk_conn *c, uint64_t deadline_ns);
+int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns);
 
 /* Send all that is queued, and do not wait for replies. */
 int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns);

@@ -9,17 +9,17 @@
 #include "model/text.h"
 #include "os/log.h"
 
-enum { LINKS = 16 };
+enum { POOL_SIZE = 16 };
 
 /* Those that are kept; more are made and thrown away. */
-struct link {
+struct pooled {
 	struct dlk_conn *conn;
 	const struct dlk_endpoint *ep;
 	bool busy; /* it belongs to the thread that made it so */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct link links[LINKS]; /* guarded by the mutex */
+static struct pooled pool[POOL_SIZE]; /* guarded by the mutex */
 static dlk_restarted_fn *server_restarted;
 
 void dlk_pool_begin(dlk_restarted_fn *restarted)
@@ -27,10 +27,10 @@ void dlk_pool_begin(dlk_restarted_fn *restarted)
 	server_restarted = restarted;
 }
 
-static struct link *find(const struct dlk_endpoint *ep, bool open_only)
+static struct pooled *find(const struct dlk_endpoint *ep, bool open_only)
 {
-	for (int i = 0; i < LINKS; i++) {
-		struct link *l = &links[i];
+	for (int i = 0; i < POOL_SIZE; i++) {
+		struct pooled *l = &pool[i];
 
 		if (l->conn && !l->busy && l->ep == ep &&
 		    (!open_only || dlk_conn_is_open(l->conn)))
@@ -41,7 +41,7 @@ static struct link *find(const struct dlk_endpoint *ep, bool open_only)
 
 struct dlk_conn *dlk_pool_get_open(const struct dlk_endpoint *ep)
 {
-	struct link *l;
+	struct pooled *l;
 
 	pthread_mutex_lock(&mutex);
 	l = find(ep, true);
@@ -56,8 +56,8 @@ struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep)
 	struct dlk_conn *c = NULL;
 
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < LINKS && !c; i++) {
-		struct link *l = &links[i];
+	for (int i = 0; i < POOL_SIZE && !c; i++) {
+		struct pooled *l = &pool[i];
 
 		if (l->conn && !l->busy && (l->ep == ep || !ep) &&
 		    dlk_conn_deferred(l->conn)) {
@@ -70,18 +70,18 @@ struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep)
 }
 
 /* (mutex held) A place for a new connection, so that it is kept. */
-static struct link *find_place(void)
+static struct pooled *find_place(void)
 {
-	for (int i = 0; i < LINKS; i++)
-		if (!links[i].conn && !links[i].busy)
-			return &links[i];
+	for (int i = 0; i < POOL_SIZE; i++)
+		if (!pool[i].conn && !pool[i].busy)
+			return &pool[i];
 	return NULL;
 }
 
 struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep)
 {
 	struct dlk_conn *c = NULL;
-	struct link *l;
+	struct pooled *l;
 
 	pthread_mutex_lock(&mutex);
 	l = find(ep, false);
@@ -134,10 +134,10 @@ void dlk_pool_put(struct dlk_conn *c)
 	dlk_conn_set_interrupt(c, NULL, NULL);
 	dlk_conn_reset(c);
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < LINKS && !kept; i++) {
-		kept = links[i].conn == c;
+	for (int i = 0; i < POOL_SIZE && !kept; i++) {
+		kept = pool[i].conn == c;
 		if (kept)
-			links[i].busy = false;
+			pool[i].busy = false;
 	}
 	pthread_mutex_unlock(&mutex);
 	if (!kept)
@@ -146,8 +146,8 @@ void dlk_pool_put(struct dlk_conn *c)
 
 void dlk_pool_look(void)
 {
-	for (int i = 0; i < LINKS; i++) {
-		struct link *l = &links[i];
+	for (int i = 0; i < POOL_SIZE; i++) {
+		struct pooled *l = &pool[i];
 		bool idle;
 
 		pthread_mutex_lock(&mutex);
@@ -165,8 +165,8 @@ void dlk_pool_look(void)
 void dlk_pool_forget(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	for (int i = 0; i < LINKS; i++) {
-		dlk_conn_forget(links[i].conn);
-		links[i] = (struct link){ 0 };
+	for (int i = 0; i < POOL_SIZE; i++) {
+		dlk_conn_forget(pool[i].conn);
+		pool[i] = (struct pooled){ 0 };
 	}
 }

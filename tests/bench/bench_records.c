@@ -85,8 +85,8 @@ static struct dlk_lease lease_of(const struct owner *o)
 {
 	return (struct dlk_lease){ .key = KEY,
 				   .key_len = sizeof(KEY) - 1,
-				   .places = PLACES,
-				   .places_len = sizeof(PLACES) - 1,
+				   .ranges_key = PLACES,
+				   .ranges_key_len = sizeof(PLACES) - 1,
 				   .token = o->token,
 				   .token_len = strlen(o->token),
 				   .ttl_ms = TTL_MS };

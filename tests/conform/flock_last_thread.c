@@ -10,7 +10,7 @@
 
 static struct turns turns;
 
-static void last_words(void)
+static void exit_code(void)
 {
 	printf("atexit\n");
 	fflush(stdout);
@@ -62,7 +62,7 @@ static void child(const char *name, void (*main_end)(void),
 	int status;
 
 	if (pid == 0) {
-		atexit(last_words);
+		atexit(exit_code);
 		lock();
 		if (worker && pthread_create(&thread, NULL, worker, NULL))
 			_exit(2);

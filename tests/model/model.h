@@ -79,11 +79,11 @@
 /* Requests; and what run.sh prints of a trail, in the column of token t. */
 #define TICK         0
 #define ASK          1
-#define STAY         2
+#define HEARTBEAT    2
 #define RENEW        3
 #define RELEASE      4
-#define LEAVE        5
-#define PASS         6
+#define CANCEL       5
+#define YIELD        6
 #define RECLAIM      7
 #define SERVE        8
 #define WOKEN        9

@@ -16,23 +16,23 @@
  *	SERVE	 the free key becomes the claim of the first who lives
  *	WAKE	 PUBLISH to the waiter: the digits and the number of its wait
  *	SKIP	 an entry that is stale, or whose channel nobody hears
- *	STAY	 queue.lua stay: refresh, or JOIN again; SERVE a free key
- *	CLAIMED	 the answer of STAY "the claim is yours"
+ *	HEARTBEAT queue.lua heartbeat: refresh, or JOIN again; SERVE a free key
+ *	CLAIMED	 the answer of HEARTBEAT "the claim is yours"
  *	OWN	 woken, kernel's lock in hand, by the count of the wait that
  *		 the wake names: no word with the server
  *	CONFIRM	 a renewal that finds the claim: the lease, with the full ttl
  *	HINT	 a wake that names another wait, or too late: CONFIRM first
  *	STRANGE	 a local program that is not preloaded is in the way
- *	PASS	 the claim is given back, the place at the front kept, under
+ *	YIELD	 the claim is given back, the place at the front kept, under
  *		 new digits
- *	LEAVE	 cancel: the entry, or the claim, is deleted; SERVE
+ *	CANCEL	 cancel: the entry, or the claim, is deleted; SERVE
  *	RELEASE	 compare and delete, claim or lease; SERVE
  *	STALE	 the life of an entry ends
  *	FORGET	 the life of the whole queue ends
  *	DEAF	 a live waiter's subscription is lost
  *	LOST	 a wake is lost
  *
- * Every waiting request (ASK, STAY, PASS) has a number of its own, a resend
+ * Every waiting request (ASK, HEARTBEAT, YIELD) has a number of its own, a resend
  * too.  The model keeps one bit of it, "this is the latest that was sent".
  * The entry keeps the number of the last wait, and the wake names it:
  *
@@ -40,7 +40,7 @@
  *	ASK, number 1 ->		JOIN
  *	(stopped)			SERVE: the claim, WAKE with digits, 1
  *					EXPIRE: the claim is gone; another owns
- *	STAY, number 2 ->		JOIN again, the same digits
+ *	HEARTBEAT, number 2 ->		JOIN again, the same digits
  *	reads WAKE: with the digits
  *	alone, the claim would count
  *	from number 2, and is nobody's
@@ -49,18 +49,18 @@
  * follows wait n was set after n was executed, so it lasts longer than the
  * count from the sending of n.  (BUG_WAKE)
  *
- * PASS changes the digits, for what is sent may be late (the C does where it
+ * YIELD changes the digits, for what is sent may be late (the C does where it
  * cannot know that there is no copy):
  *
  *	waiter				server
- *	WAKE; STRANGE; PASS ->		(late)
+ *	WAKE; STRANGE; YIELD ->		(late)
  *	kernel's lock, ASK ->		BUSY: stays in the queue
  *					SERVE: the claim, once more
  *	WAKE, OWN
- *					PASS: a claim of those digits is there,
+ *					YIELD: a claim of those digits is there,
  *					SERVE: two own it  (BUG_PASS)
  *
- * STAY leaves the key with at least a claim's life and never with less than it
+ * HEARTBEAT leaves the key with at least a claim's life, never with less than it
  * had.  What it finds may be a lease (an ASK of ours that was late, a CONFIRM)
  * with more (BUG_STAY: shortened) or less (BUG_EXTEND: the waiter counts on a
  * claim's life from now) than that.
@@ -239,7 +239,7 @@ inline execute(what, t, new, s, is_latest, answer)
 	d_step {
 		SAY(what, t);
 		if
-		:: what <= STAY && window > 0 -> answer = YOUNG
+		:: what <= HEARTBEAT && window > 0 -> answer = YOUNG
 		:: what == ASK && window == 0 ->
 			if
 			:: key != 0 && key != t && !is_claim &&
@@ -260,7 +260,7 @@ inline execute(what, t, new, s, is_latest, answer)
 				remove(t); take_key(t, s); answer = OK
 			:: else -> join(t, is_latest); answer = BUSY
 			fi
-		:: what == STAY && window == 0 ->
+		:: what == HEARTBEAT && window == 0 ->
 			if
 			:: key == t
 			:: else -> join(t, is_latest);
@@ -312,14 +312,14 @@ inline execute(what, t, new, s, is_latest, answer)
 			:: else
 			fi;
 			answer = OK
-		:: what == LEAVE ->
+		:: what == CANCEL ->
 			remove(t);
 			if
 			:: key == t -> free_key(); serve()
 			:: else
 			fi;
 			answer = OK
-		:: what == PASS ->
+		:: what == YIELD ->
 			answer = GONE;
 			if
 			:: key == t && claim ->
@@ -355,7 +355,7 @@ inline send(what, new)
 		asked[p] = TTL;
 		d_step {
 			if
-			:: what == ASK || what == STAY || what == PASS ->
+			:: what == ASK || what == HEARTBEAT || what == YIELD ->
 				wake_latest[p] = 0;
 				if
 				:: late_what && WHO(late_token) == p ->
@@ -539,8 +539,8 @@ wait:		atomic {
 #ifndef BUG_REFRESH
 		:: atomic { is_due -> rest(0) }
 			atomic { hears[p] = 1;
-				counted = 0; send(STAY, 0) };
-			call(STAY, 0);
+				counted = 0; send(HEARTBEAT, 0) };
+			call(HEARTBEAT, 0);
 			if
 			:: atomic { answer == BUSY ->
 				waited[p] = claim_left; counted = 1;
@@ -552,16 +552,16 @@ wait:		atomic {
 				asked[p] = 0; answer = 0; goto wait }
 			fi
 #endif
-		:: atomic { cancels > 0 -> cancels--;		/* LEAVE */
-			rest(0); send(LEAVE, 0) };
-			call(LEAVE, 0);
+		:: atomic { cancels > 0 -> cancels--;		/* CANCEL */
+			rest(0); send(CANCEL, 0) };
+			call(CANCEL, 0);
 			goto done
 		fi;
 		if
 		:: atomic { klock[HOST(p)] == 0 -> lock() }
 		:: atomic { klock[HOST(p)] == STRANGER ->	/* STRANGE */
-			waited[p] = 0; counted = 0; send(PASS, next_digits) };
-			call(PASS, next_digits);
+			waited[p] = 0; counted = 0; send(YIELD, next_digits) };
+			call(YIELD, next_digits);
 			atomic { token[p] = next_digits; answer = 0;
 				asked[p] = 0 };
 			kernel_wait();

@@ -68,7 +68,7 @@ rows()
 	queue	exclusion	-	ROUNDS=2 LOSSES=1 CRASHES=1
 	queue	exclusion	-	ROUNDS=2 RESTARTS=1 CANCELS=1
 	queue	exclusion	-	ROUNDS=2 DEAF=1 CANCELS=1
-	queue	exclusion	-	FAR=3 STRANGERS=1 COPIES=1 COPY=PASS
+	queue	exclusion	-	FAR=3 STRANGERS=1 COPIES=1 COPY=YIELD
 	queue	served		-	PROMPT TTL=3 C=2 NEIGHBOUR=1
 	queue	served		-	PROMPT TTL=3 C=2 CRASHES=1
 	queue	served		-	PROMPT TTL=3 C=2 FOREVER=1
@@ -76,7 +76,7 @@ rows()
 	queue	forgotten	-	PROMPT CRASHES=1
 	queue	exclusion	BUG_COUNT	ROUNDS=2 quick
 	queue	exclusion	BUG_WAKE	ROUNDS=2 quick
-	queue	exclusion	BUG_PASS	FAR=3 STRANGERS=1 COPIES=1 COPY=PASS
+	queue	exclusion	BUG_PASS	FAR=3 STRANGERS=1 COPIES=1 COPY=YIELD
 	queue	exclusion	BUG_PROOF	NEIGHBOUR=2
 	queue	exclusion	BUG_CONFIRM	ROUNDS=2 COPIES=1 LOSSES=1
 	queue	exclusion	BUG_STAY	ROUNDS=2 COPIES=1
@@ -91,8 +91,8 @@ rows()
 # What happened in a trail, a column for each client.
 trail()
 {
-	spin -t -T "$@" | awk -v names="tick ASK STAY RENEW/CONFIRM RELEASE \
-LEAVE PASS RECLAIM SERVE reads-WAKE OWNS dies" '
+	spin -t -T "$@" | awk -v names="tick ASK HEARTBEAT RENEW/CONFIRM RELEASE \
+CANCEL YIELD RECLAIM SERVE reads-WAKE OWNS dies" '
 		BEGIN { split(names, name, " ") }
 		/say [0-9]+ [0-9]+/ {
 			sub(/.*say /, "")

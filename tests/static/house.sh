@@ -20,7 +20,7 @@ rooms='shim/model shim/os shim/redis shim/lease shim/hold shim/lock shim/entry
 	shim/keeper config tools'
 # The struct of one call, of its place in a queue, of what a process holds: as
 # they are called now, and as they may be.
-structs='ask queued request wait_slot dlk_held hold dlk_kept'
+structs='ask queued request wait_slot dlk_hold hold dlk_kept'
 
 # code_of FILE...: its lines but for comments and blanks.
 code_of()

@@ -8,7 +8,7 @@
 #include "hold/hold.h"
 
 /* Free yet, and in no table; the mutex is not held.  Places: of records. */
-static inline struct dlk_held *free_hold(const char *token, const char *places,
+static inline struct dlk_hold *free_hold(const char *token, const char *places,
 					 uint32_t ttl_ms)
 {
 	const struct dlk_lease lease = {
@@ -16,11 +16,11 @@ static inline struct dlk_held *free_hold(const char *token, const char *places,
 		.key_len = 1,
 		.token = token,
 		.token_len = strlen(token),
-		.places = places,
-		.places_len = places ? strlen(places) : 0,
+		.ranges_key = places,
+		.ranges_key_len = places ? strlen(places) : 0,
 		.ttl_ms = ttl_ms,
 	};
-	struct dlk_held *h = dlk_held_new(&lease);
+	struct dlk_hold *h = dlk_hold_new(&lease);
 
 	assert_non_null(h);
 	return h;

@@ -160,7 +160,8 @@ static inline bool serve_one(struct store_memory *m, struct memory_place *p)
 		return true;
 	if (o && !is_same(o->token, p->claim))
 		return !p->whole;
-	o = have_owner(m, p->key, p->claim, now_of(m) + p->life_ms * DLK_MS);
+	o = have_owner(m, p->key, p->claim,
+		       now_of(m) + p->claim_ttl_ms * DLK_MS);
 	dlk_ranges_set(&o->ranges, p->want);
 	say(m, p);
 	p->ticket = 0;
@@ -232,9 +233,9 @@ static inline struct memory_place *have_place(struct store_memory *m,
 	copy(p->claim, sizeof(p->claim), w->claim, w->claim_len);
 	memcpy(p->channel, w->channel, sizeof(p->channel));
 	p->request = w->request;
-	p->life_ms = w->life_ms;
-	p->until_ns = now_of(m) + w->life_ms * DLK_MS;
-	p->whole = !l->places;
+	p->claim_ttl_ms = w->claim_ttl_ms;
+	p->until_ns = now_of(m) + w->claim_ttl_ms * DLK_MS;
+	p->whole = !l->ranges_key;
 	p->want = range_of(l);
 	p->away = false;
 	if (w->what) {

@@ -38,8 +38,8 @@ static inline struct dlk_lease lease_of(const struct holder *h)
 {
 	return (struct dlk_lease){ .key = "k",
 				   .key_len = 1,
-				   .places = PLACES,
-				   .places_len = sizeof(PLACES) - 1,
+				   .ranges_key = PLACES,
+				   .ranges_key_len = sizeof(PLACES) - 1,
 				   .token = h->token,
 				   .token_len = strlen(h->token),
 				   .ttl_ms = TTL };

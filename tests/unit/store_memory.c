@@ -144,13 +144,13 @@ static bool has_claim(struct store_memory *m, const struct dlk_lease *l,
 	struct memory_owner *o = find_owner(m, l->key, w->claim);
 
 	if (o)
-		o->until_ns = now_of(m) + w->life_ms * DLK_MS;
+		o->until_ns = now_of(m) + w->claim_ttl_ms * DLK_MS;
 	return o != NULL;
 }
 
-static int stay(struct dlk_store *s, struct dlk_attempt *at,
-		const struct dlk_lease *l, struct dlk_waiter *w,
-		struct dlk_answer *answer)
+static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
+		     const struct dlk_lease *l, struct dlk_waiter *w,
+		     struct dlk_answer *answer)
 {
 	struct store_memory *m = memory_of(s);
 	struct memory_owner *o;
@@ -189,9 +189,9 @@ static void give_up(struct store_memory *m, const struct dlk_lease *l,
 	serve(m, l->key);
 }
 
-static int pass(struct dlk_store *s, struct dlk_attempt *at,
-		const struct dlk_lease *l, struct dlk_waiter *w,
-		struct dlk_answer *answer)
+static int yield(struct dlk_store *s, struct dlk_attempt *at,
+		 const struct dlk_lease *l, struct dlk_waiter *w,
+		 struct dlk_answer *answer)
 {
 	struct store_memory *m = memory_of(s);
 	struct memory_place *p;
@@ -229,8 +229,8 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 	return err ?: o ? 0 : DLK_GONE;
 }
 
-static int rest(struct dlk_store *s, struct dlk_attempt *at,
-		const struct dlk_lease *l, struct dlk_waiter *w)
+static int suspend(struct dlk_store *s, struct dlk_attempt *at,
+		   const struct dlk_lease *l, struct dlk_waiter *w)
 {
 	bool done;
 	int err = begin(memory_of(s), at, &done);
@@ -256,7 +256,7 @@ static int renew_one(struct store_memory *m, struct dlk_renewal *r)
 	struct dlk_range at;
 
 	r->asked_ns = dlk_now_ns();
-	if (!o && m->young_ms && !l->places) {
+	if (!o && m->young_ms && !l->ranges_key) {
 		o = have_owner(m, l->key, l->token, UINT64_MAX);
 		dlk_ranges_set(&o->ranges, range_of(l));
 		r->reclaimed = true;
@@ -266,7 +266,7 @@ static int renew_one(struct store_memory *m, struct dlk_renewal *r)
 		return 0;
 	}
 	o = conflict(m, l->key, l->token, &whole, &at);
-	if (!o || l->places)
+	if (!o || l->ranges_key)
 		return DLK_GONE;
 	return since_of(o->token) != UINT64_MAX &&
 			       is_dead(l->token, o->token, since_of(o->token))
@@ -504,8 +504,8 @@ static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 	return sent(m, how, 0, 0);
 }
 
-static int send_leave(struct dlk_store *s, const struct dlk_sending *how,
-		      const struct dlk_lease *l, struct dlk_waiter *w)
+static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
+		       const struct dlk_lease *l, struct dlk_waiter *w)
 {
 	give_up(memory_of(s), l, w, false);
 	w->queued = false;
@@ -523,8 +523,8 @@ static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 	return sent(m, how, 0, 0);
 }
 
-static bool settle(struct dlk_store *s, uint64_t deadline_ns,
-		   bool (*interrupt)(void *arg))
+static bool drain(struct dlk_store *s, uint64_t deadline_ns,
+		  bool (*interrupt)(void *arg))
 {
 	struct store_memory *m = memory_of(s);
 
@@ -597,12 +597,12 @@ static int descriptor(const struct dlk_subscription *sub)
 	return -1;
 }
 
-static void unsubscribe(struct dlk_subscription *sub, bool deaf)
+static void unsubscribe(struct dlk_subscription *sub, bool unheard)
 {
 	struct memory_subscription *me = (struct memory_subscription *)sub;
 
 	me->busy = false;
-	if (deaf)
+	if (unheard)
 		me->channel[0] = '\0';
 }
 
@@ -613,10 +613,10 @@ static const struct dlk_store_ops ops = {
 	.acquire_range = acquire_range,
 	.find_holder = find_holder,
 	.find_conflict = find_conflict,
-	.stay = stay,
-	.pass = pass,
+	.heartbeat = heartbeat,
+	.yield = yield,
 	.confirm = confirm,
-	.rest = rest,
+	.suspend = suspend,
 	.ping = ping,
 	.renew = renew,
 	.reclaim_ranges = reclaim_ranges,
@@ -628,9 +628,9 @@ static const struct dlk_store_ops ops = {
 	.send_downgrade = send_downgrade,
 	.send_ranges = send_ranges,
 	.send_confirm = send_confirm,
-	.send_leave = send_leave,
+	.send_cancel = send_cancel,
 	.send_wait_end = send_wait_end,
-	.settle = settle,
+	.drain = drain,
 	.subscribed = subscribed,
 	.subscribe = subscribe,
 	.channel = channel,

@@ -38,7 +38,7 @@ struct memory_place {
 	char key[64], claim[DLK_TOKEN_MAX], channel[DLK_CHANNEL_LEN + 1];
 	char owner[DLK_RANDOM_LEN + 1]; /* whose ranges are in nobody's way */
 	uint64_t until_ns, request;
-	uint32_t life_ms;
+	uint32_t claim_ttl_ms;
 	struct dlk_range want;
 	int64_t ticket; /* 0: no place */
 	bool away, whole;

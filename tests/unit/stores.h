@@ -57,7 +57,7 @@ static inline void prepare(int i)
 				       .ttl_ms = TTL };
 	p->w = (struct dlk_waiter){ .claim = p->claim,
 				    .claim_len = strlen(p->claim),
-				    .life_ms = LIFE };
+				    .claim_ttl_ms = LIFE };
 }
 
 static inline int stage(struct dlk_store *store)
@@ -117,7 +117,7 @@ static inline int end(void **state)
 	for (int i = 0; i < N; i++)
 		if (party[i].sub)
 			s->ops->unsubscribe(party[i].sub, true);
-	while (s->ops->settle(s, in_ms(SOON_MS), NULL))
+	while (s->ops->drain(s, in_ms(SOON_MS), NULL))
 		;
 	return 0;
 }
@@ -169,9 +169,9 @@ static inline int ask_and_wait(int i)
 	return ask_with(i, false, NULL, true);
 }
 
-static inline int stay(int i)
+static inline int heartbeat(int i)
 {
-	return s->ops->stay(s, &at, &party[i].lease, &party[i].w, &answer);
+	return s->ops->heartbeat(s, &at, &party[i].lease, &party[i].w, &answer);
 }
 
 /* The word comes on another connection than the answers. */
@@ -197,7 +197,7 @@ static inline bool is_silent(int i)
 
 static inline void settle_all(unsigned n)
 {
-	while (s->ops->settle(s, in_ms(SOON_MS), NULL))
+	while (s->ops->drain(s, in_ms(SOON_MS), NULL))
 		;
 	assert_int_equal(n_done, n);
 }

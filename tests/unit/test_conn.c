@@ -184,7 +184,7 @@ static void a_closed_connection_takes_no_command(void **state)
 	dlk_conn_close(w->c);
 	assert_int_equal(append(w->c, "ECHO", "x"), -ENOTCONN);
 	assert_int_equal(dlk_conn_flush(w->c, in_ms(10)), -ENOTCONN);
-	assert_int_equal(dlk_conn_settle(w->c, in_ms(10)), -ENOTCONN);
+	assert_int_equal(dlk_conn_drain(w->c, in_ms(10)), -ENOTCONN);
 }
 
 static int resolve(const struct dlk_endpoint *ep, struct sockaddr_storage *addr,
@@ -683,7 +683,7 @@ static void settling_waits_for_all(void **state)
 	defer_echo(w->c, "a", &h);
 	defer_echo(w->c, "b", &h);
 	assert_int_equal(dlk_conn_flush(w->c, in_ms(5000)), 0);
-	assert_int_equal(dlk_conn_settle(w->c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_drain(w->c, in_ms(5000)), 0);
 	assert_string_equal(h.order, "ab");
 	assert_echo(w->c, "c");
 }

@@ -87,68 +87,68 @@ uint64_t __wrap_dlk_now_ns(void)
 	return world.now_ns;
 }
 
-int dlk_follow_up(struct request *a)
+int dlk_follow_up(struct request *r)
 {
-	(void)a;
+	(void)r;
 	done('u');
 	return next(&world.follow);
 }
 
-int dlk_request_ping(struct request *a)
+int dlk_request_ping(struct request *r)
 {
-	(void)a;
+	(void)r;
 	sleeps('g', 0);
 	return next(&world.ping);
 }
 
-int dlk_request_pause(struct request *a, uint64_t ns)
+int dlk_request_pause(struct request *r, uint64_t ns)
 {
-	(void)a;
+	(void)r;
 	sleeps('b', ns);
 	return 0;
 }
 
-int dlk_request_replaced(struct request *a)
+int dlk_request_replaced(struct request *r)
 {
-	(void)a;
+	(void)r;
 	done('o');
 	return next(&world.own);
 }
 
-int dlk_queue_not_now(struct request *a)
+int dlk_queue_not_now(struct request *r)
 {
-	(void)a;
+	(void)r;
 	done('n');
 	return next(&world.pass);
 }
 
-enum acquire_event dlk_queue_wait(struct request *a)
+enum acquire_event dlk_queue_wait(struct request *r)
 {
 	sleeps('Q', 30 * DLK_MS);
-	a->asked_ns = world.now_ns;
-	return dlk_event_of_redis(a, next(&world.queue));
+	r->asked_ns = world.now_ns;
+	return dlk_event_of_redis(r, next(&world.queue));
 }
 
-bool dlk_request_is_by_lease(const struct request *a)
+bool dlk_request_is_by_lease(const struct request *r)
 {
-	return strncmp(a->s->answer.holder, "dlock1 ", 7) == 0;
+	return strncmp(r->s->answer.holder, "dlock1 ", 7) == 0;
 }
 
-void dlk_request_young_line(struct request *a)
+void dlk_request_young_line(struct request *r)
 {
-	(void)a;
+	(void)r;
 	world.young = true;
 }
 
-void dlk_request_line(const struct request *a, enum dlk_level level,
+void dlk_request_line(const struct request *r, enum dlk_level level,
 		      const char *what, const char *why, const char *then)
 {
-	(void)a;
+	(void)r;
 	(void)level;
 	snprintf(world.said, sizeof(world.said), "%s%s%s", what, why, then);
 }
 
-static enum acquire_event enter(struct request *a)
+static enum acquire_event enter(struct request *r)
 {
 	const int err = world.in_hand ? 0 : next(&world.entrance);
 
@@ -156,80 +156,80 @@ static enum acquire_event enter(struct request *a)
 	done('e');
 	world.inside = err == 0;
 	world.entered += err == 0;
-	return dlk_event_of_place(a, err);
+	return dlk_event_of_place(r, err);
 }
 
-static enum acquire_event prepare(struct request *a)
+static enum acquire_event prepare(struct request *r)
 {
 	assert_true(world.inside);
 	done('p');
-	return dlk_event_of_redis(a, next(&world.kept));
+	return dlk_event_of_redis(r, next(&world.kept));
 }
 
-static enum acquire_event try_kernel(struct request *a)
+static enum acquire_event try_kernel(struct request *r)
 {
 	const int err = next(&world.kernel);
 
 	assert_true(world.inside);
 	done('k');
 	world.in_hand = err == 0;
-	return dlk_event_of_kernel(a, err);
+	return dlk_event_of_kernel(r, err);
 }
 
-static enum acquire_event ask(struct request *a)
+static enum acquire_event ask(struct request *r)
 {
 	assert_true(world.inside && world.in_hand);
 	done('a');
-	return dlk_event_of_redis(a, next(&world.redis));
+	return dlk_event_of_redis(r, next(&world.redis));
 }
 
-static enum acquire_event rollback(struct request *a)
+static enum acquire_event rollback(struct request *r)
 {
-	(void)a;
+	(void)r;
 	assert_true(world.inside && world.in_hand);
 	done('r');
 	world.in_hand = false;
 	return EV_OK;
 }
 
-static void leave(struct request *a)
+static void leave(struct request *r)
 {
-	(void)a;
+	(void)r;
 	assert_true(world.inside);
 	done('l');
 	world.inside = false;
 	world.left++;
 }
 
-static bool is_tentative(struct request *a)
+static bool is_tentative(struct request *r)
 {
-	(void)a;
+	(void)r;
 	assert_false(world.inside);
 	done('h');
 	return next(&world.tentative);
 }
 
-static enum acquire_event wait_in_kernel(struct request *a)
+static enum acquire_event wait_in_kernel(struct request *r)
 {
 	const int err = next(&world.waits);
 
 	sleeps('K', 3 * DLK_MS);
 	world.in_hand = err == 0;
-	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_of_place(a, err);
+	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_of_place(r, err);
 }
 
-static enum acquire_event closes_cycle(struct request *a)
+static enum acquire_event closes_cycle(struct request *r)
 {
 	const int err = next(&world.cycle);
 
-	(void)a;
+	(void)r;
 	done('c');
 	return err < 0 ? EV_DEADLOCK : err ? EV_SUSPECTED : EV_OK;
 }
 
-static enum acquire_event doubt(struct request *a)
+static enum acquire_event doubt(struct request *r)
 {
-	(void)a;
+	(void)r;
 	sleeps('d', DLK_MS);
 	return EV_OK;
 }

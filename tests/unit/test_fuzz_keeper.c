@@ -65,12 +65,12 @@ static void make_add(struct message *m)
 		.head.type = DLK_KEEP_ADD,
 		.key_len = 3,
 		.token_len = sizeof(TOKEN) - 1,
-		.places_len = records ? 3 : 0,
+		.ranges_key_len = records ? 3 : 0,
 		.ttl_ms = 60000,
 		.kind = records ? DLK_KEPT_POSIX + lcg_below(&m->g, 2)
 				: DLK_KEPT_FLOCK,
 		.shared = lcg_below(&m->g, 2),
-		.coherent = lcg_below(&m->g, 2),
+		.revalidates = lcg_below(&m->g, 2),
 		.remote = lcg_below(&m->g, 8) == 0,
 		.pid = (uint32_t)getpid(),
 		.dev = st.st_dev,
@@ -81,7 +81,7 @@ static void make_add(struct message *m)
 	};
 	memcpy(m->u.add.bytes, texts, sizeof(texts));
 	memcpy(m->u.add.bytes + sizeof(texts) - 1, "pla", 4);
-	m->len = sizeof(m->u.add) + sizeof(texts) + m->u.add.places_len;
+	m->len = sizeof(m->u.add) + sizeof(texts) + m->u.add.ranges_key_len;
 	m->u.bytes[m->len - 1] = '\0';
 }
 

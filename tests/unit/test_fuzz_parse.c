@@ -471,7 +471,7 @@ static void an_answer_to_release_is_told_once(void **state)
 					 0);
 		}
 		if (dlk_conn_flush(t->c, until) == 0)
-			dlk_conn_settle(t->c, until);
+			dlk_conn_drain(t->c, until);
 		end_of_call(t, until);
 		dlk_conn_close(t->c);
 		assert_int_equal(told, 2);

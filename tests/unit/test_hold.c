@@ -26,9 +26,9 @@ enum { TTL_MS = 9000, CLAIM_MS = 2000, MANY = 40 };
 static const struct dlk_file file = { .dev = 8, .ino = 15 };
 static uint64_t asked_ns;
 
-static struct dlk_held *new_hold(void)
+static struct dlk_hold *new_hold(void)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	dlk_holds_unlock();
 	h = free_hold("dlock1 t", NULL, TTL_MS);
@@ -38,9 +38,9 @@ static struct dlk_held *new_hold(void)
 }
 
 /* Held, pinned by the caller. */
-static struct dlk_held *held(void)
+static struct dlk_hold *held(void)
 {
-	struct dlk_held *h = new_hold();
+	struct dlk_hold *h = new_hold();
 
 	asked_ns = dlk_now_ns();
 	dlk_hold_install(h, asked_ns, 0);
@@ -63,10 +63,10 @@ static int lock(void **state)
 /* Whatever a test has left ends. */
 static int unlock(void **state)
 {
-	struct dlk_held *next;
+	struct dlk_hold *next;
 
 	(void)state;
-	for (struct dlk_held *h = dlk_holds_first(); h; h = next) {
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = next) {
 		next = h->next;
 		h->out.unanswered = 0;
 		h->pins = 1;
@@ -82,7 +82,7 @@ static int unlock(void **state)
 
 enum event { CONVERT, WEAKEN, EXTEND, RELEASE, DROP, EVENTS };
 
-static void happen(struct dlk_held *h, enum event event)
+static void happen(struct dlk_hold *h, enum event event)
 {
 	switch (event) {
 	case CONVERT:
@@ -105,9 +105,9 @@ static void happen(struct dlk_held *h, enum event event)
 	}
 }
 
-static struct dlk_held *hold_in(enum hold_state state)
+static struct dlk_hold *hold_in(enum hold_state state)
 {
-	struct dlk_held *h = state == HOLD_FREE ? new_hold() : held();
+	struct dlk_hold *h = state == HOLD_FREE ? new_hold() : held();
 
 	if (state == HOLD_CONVERTING)
 		dlk_hold_convert(h);
@@ -143,7 +143,7 @@ static void each_state_meets_each_event(void **state)
 	for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
 		for (int e = 0; e < EVENTS; e++) {
 			const int to = edges[i].to[e];
-			struct dlk_held *h = hold_in(edges[i].from);
+			struct dlk_hold *h = hold_in(edges[i].from);
 
 			if (to != NEVER) {
 				happen(h, (enum event)e);
@@ -151,7 +151,7 @@ static void each_state_meets_each_event(void **state)
 			}
 			assert_any(dlk_hold_is_held(h),
 				   h->state == HOLD_RELEASING);
-			assert_int_equal(dlk_held_find(&file, NULL) == h,
+			assert_int_equal(dlk_hold_find(&file, NULL) == h,
 					 dlk_hold_is_held(h));
 			if (h->state != HOLD_ENDED)
 				dlk_hold_drop(h);
@@ -169,7 +169,7 @@ static bool is_caught(enum hold_state from, enum event event)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		struct dlk_held *h;
+		struct dlk_hold *h;
 
 		signal(SIGILL, SIG_DFL);
 		dlk_holds_forget();
@@ -204,7 +204,7 @@ static void what_must_not_be_is_caught(void **state)
 
 static void a_hold_is_held_by_its_ttl(void **state)
 {
-	struct dlk_held *h = new_hold();
+	struct dlk_hold *h = new_hold();
 	uint64_t look_ns;
 
 	(void)state;
@@ -220,7 +220,7 @@ static void a_hold_is_held_by_its_ttl(void **state)
 
 static void by_a_claim_only_by_that_ones_life(void **state)
 {
-	struct dlk_held *h = new_hold();
+	struct dlk_hold *h = new_hold();
 
 	(void)state;
 	asked_ns = dlk_now_ns();
@@ -236,7 +236,7 @@ static void by_a_claim_only_by_that_ones_life(void **state)
 
 static void what_was_not_renewed_is_tried_again_in_time(void **state)
 {
-	struct dlk_held *h = held();
+	struct dlk_hold *h = held();
 	uint64_t now = asked_ns + 3000 * DLK_MS;
 
 	(void)state;
@@ -249,7 +249,7 @@ static void what_was_not_renewed_is_tried_again_in_time(void **state)
 
 static void a_cut_makes_nothing_longer(void **state)
 {
-	struct dlk_held *h = held();
+	struct dlk_hold *h = held();
 
 	(void)state;
 	dlk_hold_cut(h, asked_ns, 1000);
@@ -266,7 +266,7 @@ static void a_cut_makes_nothing_longer(void **state)
 
 static void a_downgrade_is_said_after_a_renewal(void **state)
 {
-	struct dlk_held *h = held();
+	struct dlk_hold *h = held();
 	const uint64_t now = dlk_now_ns();
 
 	(void)state;
@@ -282,7 +282,7 @@ static void a_downgrade_is_said_after_a_renewal(void **state)
 
 static void what_is_given_up_is_not_weakened(void **state)
 {
-	struct dlk_held *h = held();
+	struct dlk_hold *h = held();
 
 	(void)state;
 	dlk_hold_release(h);
@@ -295,7 +295,7 @@ static void what_is_given_up_is_not_weakened(void **state)
 
 static void what_was_never_held_is_released(void **state)
 {
-	struct dlk_held *h = new_hold();
+	struct dlk_hold *h = new_hold();
 
 	(void)state;
 	dlk_hold_install_released(h);
@@ -309,7 +309,7 @@ static void what_was_never_held_is_released(void **state)
 
 static void it_stays_while_it_is_pinned(void **state)
 {
-	struct dlk_held *h = held();
+	struct dlk_hold *h = held();
 
 	(void)state;
 	dlk_hold_pin(h);
@@ -323,7 +323,7 @@ static void it_stays_while_it_is_pinned(void **state)
 
 static void it_stays_while_an_answer_is_to_come(void **state)
 {
-	struct dlk_held *h = held();
+	struct dlk_hold *h = held();
 
 	(void)state;
 	dlk_outbox_sent(&h->out, OUTBOX_RANGES, dlk_now_ns());
@@ -337,7 +337,7 @@ static void it_stays_while_an_answer_is_to_come(void **state)
 	assert_null(dlk_holds_first());
 }
 
-static bool any(const struct dlk_held *h, const void *unused)
+static bool any(const struct dlk_hold *h, const void *unused)
 {
 	(void)unused;
 	return h->state != HOLD_ENDED;
@@ -346,7 +346,7 @@ static bool any(const struct dlk_held *h, const void *unused)
 /* Who walks over them is not led astray by those that end meanwhile. */
 static void a_walk_goes_on_though_they_end(void **state)
 {
-	struct dlk_held *h = NULL;
+	struct dlk_hold *h = NULL;
 	unsigned seen = 0;
 
 	(void)state;
@@ -379,7 +379,7 @@ static void recount(void)
 	unsigned n_held = 0, n_owed = 0;
 	uint64_t first = UINT64_MAX;
 
-	for (const struct dlk_held *h = dlk_holds_first(); h; h = h->next) {
+	for (const struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
 		n_held += dlk_hold_is_held(h);
 		n_owed += h->state == HOLD_RELEASING;
 		assert_int_not_equal(h->state, HOLD_FREE);
@@ -395,12 +395,12 @@ static void recount(void)
 
 static void what_is_counted_and_due_is_in_the_table(void **state)
 {
-	struct dlk_held *all[MANY] = { NULL };
+	struct dlk_hold *all[MANY] = { NULL };
 	struct lcg g = { 7 };
 
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
-		struct dlk_held **h = &all[lcg_below(&g, MANY)];
+		struct dlk_hold **h = &all[lcg_below(&g, MANY)];
 		const enum event e = (enum event)lcg_below(&g, EVENTS);
 
 		if (!*h) {

@@ -52,7 +52,7 @@ static void set_up(struct party *p, int i)
 		.claim = p->claim,
 		.claim_len = strlen(p->claim),
 		.request = 7,
-		.life_ms = LIFE,
+		.claim_ttl_ms = LIFE,
 	};
 	memset(p->w.channel, '0' + i, DLK_CHANNEL_LEN);
 	p->lease = (struct dlk_lease){
@@ -137,18 +137,18 @@ static int try(int i)
 	return ask_for(i, false, NULL);
 }
 
-static int stay(int i)
+static int heartbeat(int i)
 {
 	dlk_conn_reset(c);
-	return dlk_queue_stay(c, in_ms(SOON_MS), &party[i].lease, &party[i].w,
-			      &answer);
+	return dlk_queue_heartbeat(c, in_ms(SOON_MS), &party[i].lease,
+				   &party[i].w, &answer);
 }
 
-static int pass(int i)
+static int yield(int i)
 {
 	dlk_conn_reset(c);
-	return dlk_queue_pass(c, in_ms(SOON_MS), &party[i].lease, &party[i].w,
-			      &answer);
+	return dlk_queue_yield(c, in_ms(SOON_MS), &party[i].lease, &party[i].w,
+			       &answer);
 }
 
 static const char *look(int i, bool *shared)
@@ -169,17 +169,17 @@ static const redisReply *reply(void)
 	return r;
 }
 
-static void leave(int i)
+static void cancel(int i)
 {
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_queue_leave(c, &party[i].lease, &party[i].w), 0);
+	assert_int_equal(dlk_queue_cancel(c, &party[i].lease, &party[i].w), 0);
 	assert_int_equal(reply()->type, REDIS_REPLY_ARRAY);
 }
 
-static void rest(int i)
+static void suspend(int i)
 {
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_queue_rest(c, &party[i].lease, &party[i].w), 0);
+	assert_int_equal(dlk_queue_suspend(c, &party[i].lease, &party[i].w), 0);
 	assert_int_equal(reply()->type, REDIS_REPLY_ARRAY);
 }
 
@@ -259,7 +259,7 @@ static void assert_served(int i)
 	else
 		assert_string_equal(value_at(redis.c, KEY), p->claim);
 	if (!p->lease.shared)
-		assert_in_range(left, 1, p->w.life_ms);
+		assert_in_range(left, 1, p->w.claim_ttl_ms);
 }
 
 static void assert_held_by(int i)
@@ -299,8 +299,8 @@ static void who_is_refused_and_waits_is_queued(void **state)
 	assert_int_equal(party[2].w.ahead, 1);
 	assert_string_equal(answer.holder, party[0].token);
 	assert_in_range(answer.left_ms, TTL - 5000, TTL);
-	leave(1);
-	leave(2);
+	cancel(1);
+	cancel(2);
 	assert_false(exists(QUEUE));
 	release(0);
 }
@@ -333,8 +333,8 @@ static void who_stays_keeps_its_place(void **state)
 	(void)state;
 	line_up(3);
 	for (int i = 0; i < 5; i++) {
-		assert_int_equal(stay(3), DLK_BUSY);
-		assert_int_equal(stay(1), DLK_BUSY);
+		assert_int_equal(heartbeat(3), DLK_BUSY);
+		assert_int_equal(heartbeat(1), DLK_BUSY);
 	}
 	assert_int_equal(queue_len(), 3);
 	release(0);
@@ -399,12 +399,12 @@ static void who_leaves_is_passed_over(void **state)
 {
 	(void)state;
 	line_up(3);
-	leave(1);
+	cancel(1);
 	assert_false(party[1].w.queued);
 	release(0);
 	assert_silent(1);
 	assert_served(2);
-	leave(3);
+	cancel(3);
 	release(2);
 	assert_silent(3);
 	assert_false(exists(KEY));
@@ -416,22 +416,22 @@ static void who_leaves_what_it_was_granted_serves_the_next(void **state)
 	line_up(2);
 	release(0);
 	assert_served(1);
-	leave(1);
+	cancel(1);
 	assert_served(2);
-	leave(2);
+	cancel(2);
 }
 
 static void who_has_left_disturbs_nobody(void **state)
 {
 	(void)state;
 	line_up(2);
-	leave(1);
-	leave(1);
-	leave(3); /* which was never there */
+	cancel(1);
+	cancel(1);
+	cancel(3); /* which was never there */
 	assert_int_equal(queue_len(), 1);
 	assert_held_by(0);
 	release(0);
-	leave(1);
+	cancel(1);
 	assert_served(2);
 	release(2);
 }
@@ -471,7 +471,7 @@ static void who_has_no_channel_is_served_and_finds_it(void **state)
 	line_up(2);
 	release(0);
 	assert_silent(2);
-	assert_int_equal(stay(1), 0);
+	assert_int_equal(heartbeat(1), 0);
 	release(1);
 	assert_served(2);
 	release(2);
@@ -483,28 +483,28 @@ static void who_was_skipped_is_told_that_its_place_is_lost(void **state)
 	(void)state;
 	line_up(1);
 	assert_false(party[1].w.lost);
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	assert_false(party[1].w.lost);
 	deaf(1);
 	release(0);
 	assert_false(exists(QUEUE));
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	assert_true(party[1].w.lost);
 	assert_int_equal(party[1].w.ticket, 1);
 	assert_int_equal(party[1].w.ahead, 0);
-	leave(1);
+	cancel(1);
 }
 
 static void the_stale_are_skipped(void **state)
 {
 	(void)state;
-	party[1].w.life_ms = SHORT;
+	party[1].w.claim_ttl_ms = SHORT;
 	line_up(2);
 	dlk_pause_ns((SHORT + 20) * DLK_MS);
 	release(0);
 	assert_silent(1);
 	assert_served(2);
-	assert_int_equal(stay(1), DLK_BUSY); /* at the end, now */
+	assert_int_equal(heartbeat(1), DLK_BUSY); /* at the end, now */
 	release(2);
 	assert_served(1);
 	release(1);
@@ -513,12 +513,12 @@ static void the_stale_are_skipped(void **state)
 static void a_claim_that_nobody_takes_ends_with_its_life(void **state)
 {
 	(void)state;
-	party[1].w.life_ms = SHORT;
+	party[1].w.claim_ttl_ms = SHORT;
 	line_up(2);
 	release(0);
 	assert_served(1);
 	outlive(KEY);
-	assert_int_equal(stay(2), 0);
+	assert_int_equal(heartbeat(2), 0);
 	assert_string_equal(value_at(redis.c, KEY), party[2].claim);
 	assert_int_equal(renew(1), DLK_LOST);
 	release(1);
@@ -530,7 +530,7 @@ static void the_queue_ends_with_those_in_it(void **state)
 {
 	(void)state;
 	for (int i = 1; i < N; i++)
-		party[i].w.life_ms = SHORT;
+		party[i].w.claim_ttl_ms = SHORT;
 	line_up(N - 1);
 	outlive(QUEUE);
 	release(0);
@@ -546,9 +546,9 @@ static void a_ticket_of_a_queue_that_is_gone(void **state)
 	tell_ok(tell(redis.c, "DEL", QUEUE, NULL));
 	assert_int_equal(ask(3), DLK_BUSY);
 	assert_int_equal(party[3].w.ticket, party[1].w.ticket);
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	assert_int_not_equal(party[3].w.ticket, party[1].w.ticket);
-	leave(2);
+	cancel(2);
 	assert_int_equal(queue_len(), 2);
 	release(0);
 	assert_served(3);
@@ -576,7 +576,7 @@ static void many_stale_tickets_are_got_over(void **state)
 	assert_int_equal(ask(1), DLK_BUSY);
 	assert_int_equal(ask(2), DLK_BUSY);
 	release(0);
-	while (stay(1) == DLK_BUSY)
+	while (heartbeat(1) == DLK_BUSY)
 		assert_true(++calls < 5);
 	assert_word(1, "granted");
 	release(1);
@@ -594,7 +594,7 @@ static void many_holes_are_got_over(void **state)
 	line_up(1);
 	for (int i = 0; i < 2500; i++) {
 		assert_int_equal(ask(2), DLK_BUSY);
-		leave(2);
+		cancel(2);
 	}
 	assert_int_equal(ask(3), DLK_BUSY);
 	release(0);
@@ -677,7 +677,7 @@ static void the_word_has_the_number_of_the_last_request(void **state)
 	(void)state;
 	line_up(2);
 	party[1].w.request++;
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	release(0);
 	assert_served(1);
 	release(1);
@@ -690,7 +690,7 @@ static void who_missed_the_word_is_told_when_it_stays(void **state)
 	(void)state;
 	line_up(2);
 	release(0);
-	assert_int_equal(stay(1), 0);
+	assert_int_equal(heartbeat(1), 0);
 	assert_string_equal(value_at(redis.c, KEY), party[1].claim);
 	assert_in_range(ttl_at(redis.c, KEY), LIFE - 1000, LIFE);
 	assert_int_equal(queue_len(), 1);
@@ -717,20 +717,20 @@ static void who_rests_is_not_served(void **state)
 {
 	(void)state;
 	line_up(2);
-	rest(1);
+	suspend(1);
 	release(0);
 	assert_silent(1);
 	assert_served(2);
 	release(2);
-	leave(1);
+	cancel(1);
 }
 
 static void who_rests_keeps_its_place(void **state)
 {
 	(void)state;
 	line_up(2);
-	rest(1);
-	assert_int_equal(stay(1), DLK_BUSY);
+	suspend(1);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	assert_int_equal(queue_len(), 2);
 	release(0);
 	assert_served(1);
@@ -743,7 +743,7 @@ static void who_rests_alone_leaves_nothing(void **state)
 {
 	(void)state;
 	line_up(1);
-	rest(1);
+	suspend(1);
 	assert_false(exists(QUEUE));
 	release(0);
 	assert_false(exists(KEY));
@@ -755,7 +755,7 @@ static void who_rests_gives_back_what_it_was_granted(void **state)
 	line_up(2);
 	release(0);
 	assert_served(1);
-	rest(1);
+	suspend(1);
 	assert_served(2);
 	release(2);
 }
@@ -766,11 +766,11 @@ static void who_passes_is_the_first_again(void **state)
 	line_up(3);
 	release(0);
 	assert_served(1);
-	assert_int_equal(pass(1), DLK_BUSY);
+	assert_int_equal(yield(1), DLK_BUSY);
 	assert_silent(1);
 	assert_served(2);
 	assert_int_equal(queue_len(), 2);
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	assert_int_equal(queue_len(), 2);
 	release(2);
 	assert_served(1);
@@ -786,16 +786,16 @@ static void who_passes_twice_is_the_first_again(void **state)
 	(void)state;
 	line_up(3);
 	release(0);
-	assert_int_equal(pass(1), DLK_BUSY);
+	assert_int_equal(yield(1), DLK_BUSY);
 	assert_word(1, "granted");
 	assert_served(2);
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	release(2);
 	assert_served(1);
-	assert_int_equal(pass(1), DLK_BUSY);
+	assert_int_equal(yield(1), DLK_BUSY);
 	assert_served(3);
 	assert_int_equal(queue_len(), 1);
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	release(3);
 	assert_served(1);
 	release(1);
@@ -808,7 +808,7 @@ static void who_passes_is_not_served_before_it_is_back(void **state)
 	(void)state;
 	line_up(3);
 	release(0);
-	assert_int_equal(pass(1), DLK_BUSY);
+	assert_int_equal(yield(1), DLK_BUSY);
 	assert_word(1, "granted");
 	assert_served(2);
 	release(2);
@@ -828,7 +828,7 @@ static void who_is_away_keeps_nobody_waiting(void **state)
 	(void)state;
 	line_up(2);
 	release(0);
-	assert_int_equal(pass(1), DLK_BUSY);
+	assert_int_equal(yield(1), DLK_BUSY);
 	assert_word(1, "granted");
 	assert_served(2);
 	release(2);
@@ -837,17 +837,17 @@ static void who_is_away_keeps_nobody_waiting(void **state)
 	release(3);
 	assert_int_equal(ask(4), 0);
 	release(4);
-	leave(1);
+	cancel(1);
 }
 
 static void who_rests_and_is_passed_is_the_first_again(void **state)
 {
 	(void)state;
 	line_up(3);
-	rest(1);
+	suspend(1);
 	release(0);
 	assert_served(2);
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	release(2);
 	assert_served(1);
 	release(1);
@@ -861,7 +861,7 @@ static void who_passes_alone_leaves_it_free(void **state)
 	line_up(1);
 	release(0);
 	assert_served(1);
-	assert_int_equal(pass(1), DLK_BUSY);
+	assert_int_equal(yield(1), DLK_BUSY);
 	assert_false(exists(KEY));
 	assert_int_equal(queue_len(), 1);
 	assert_int_equal(ask(1), 0);
@@ -1040,7 +1040,7 @@ static void with_interop_a_foreign_poller_may_be_first(void **state)
 	assert_string_equal(answer.holder, "theirs");
 	assert_int_equal(queue_len(), 1);
 	tell_ok(tell(redis.c, "DEL", KEY, NULL));
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	assert_word(1, "try");
 	assert_int_equal(ask(1), 0);
 	release(1);
@@ -1053,7 +1053,7 @@ static void a_foreign_holder_is_found_gone_by_who_stays(void **state)
 	assert_int_equal(ask(1), DLK_BUSY);
 	assert_int_equal(ask(2), DLK_BUSY);
 	tell_ok(tell(redis.c, "DEL", KEY, NULL));
-	assert_int_equal(stay(2), DLK_BUSY);
+	assert_int_equal(heartbeat(2), DLK_BUSY);
 	assert_served(1);
 	release(1);
 	assert_served(2);
@@ -1069,7 +1069,7 @@ static void who_releases_by_text_serves_nobody(void **state)
 	assert_int_equal(give_back(0, true), 0);
 	assert_false(exists(KEY));
 	assert_silent(1);
-	assert_int_equal(stay(1), 0);
+	assert_int_equal(heartbeat(1), 0);
 	assert_word(1, "granted");
 	release(1);
 }
@@ -1104,7 +1104,7 @@ static void a_queue_of_another_type_is_an_error(void **state)
 	assert_int_equal(ask(1), -EREMOTEIO);
 	assert_non_null(strstr(dlk_lease_why(c), "WRONGTYPE"));
 	assert_non_null(strstr(dlk_lease_why(c), QUEUE));
-	assert_int_equal(stay(1), -EREMOTEIO);
+	assert_int_equal(heartbeat(1), -EREMOTEIO);
 	assert_int_equal(try(2), DLK_BUSY);
 	assert_held_by(0);
 	assert_int_equal(renew(0), 0);
@@ -1127,7 +1127,7 @@ static void a_server_that_forgot_serves_nobody(void **state)
 	assert_held_by(0);
 	assert_int_equal(give_back(0, true), 0);
 	assert_silent(1);
-	assert_int_equal(stay(1), 0);
+	assert_int_equal(heartbeat(1), 0);
 	release(1);
 }
 
@@ -1135,7 +1135,7 @@ static void a_server_that_is_young_queues_nobody(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(1), DLK_GRACE);
-	assert_int_equal(stay(1), DLK_GRACE);
+	assert_int_equal(heartbeat(1), DLK_GRACE);
 	assert_false(party[1].w.queued);
 }
 
@@ -1154,7 +1154,7 @@ static void who_looks_changes_nothing(void **state)
 	release(0);
 	/* A claim: it can be told from a lease. */
 	assert_string_equal(look(1, &shared), party[2].claim);
-	assert_int_equal(stay(2), 0);
+	assert_int_equal(heartbeat(2), 0);
 	release(2);
 	mode(0, SH);
 	assert_int_equal(try(0), 0);
@@ -1190,9 +1190,9 @@ static void a_reader_is_granted_behind_a_thousand(void **state)
 	assert_int_equal(tell(redis.c, "DEL", KEY, NULL)->integer, 1);
 	tell_ok(tell(redis.c, "HSET", KEY, "dlock", "1", party[3].token,
 		     "99999999999999", NULL));
-	assert_int_equal(stay(2), 0);
+	assert_int_equal(heartbeat(2), 0);
 	assert_true(reads(party[2].claim));
-	assert_int_equal(stay(1), DLK_BUSY);
+	assert_int_equal(heartbeat(1), DLK_BUSY);
 	tell_ok(tell(redis.c, "DEL", KEY, QUEUE, NULL));
 }
 

@@ -1210,11 +1210,11 @@ static void the_places_are_named_after_the_lease(void **state)
 	char places[16];
 
 	(void)state;
-	assert_int_equal(dlk_records_places("k%rec", 5, places, 16), 9);
+	assert_int_equal(dlk_records_ranges_key("k%rec", 5, places, 16), 9);
 	assert_string_equal(places, "{k%rec}%r");
-	assert_int_equal(dlk_records_places("k%rec", 5, places, 9),
+	assert_int_equal(dlk_records_ranges_key("k%rec", 5, places, 9),
 			 -ENAMETOOLONG);
-	assert_int_equal(dlk_records_places("k%rec", 5, places, 10), 9);
+	assert_int_equal(dlk_records_ranges_key("k%rec", 5, places, 10), 9);
 }
 
 /* --- what is there -------------------------------------------------------- */

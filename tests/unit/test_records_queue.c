@@ -74,7 +74,7 @@ static void prepare(unsigned n)
 				    .claim_len = strlen(w->claim),
 				    .request = 7,
 				    .what = w->what,
-				    .life_ms = LIFE };
+				    .claim_ttl_ms = LIFE };
 	memset(w->w.channel, 'a' + (int)n, DLK_CHANNEL_LEN);
 	listen_on(w);
 }
@@ -168,7 +168,7 @@ static int stay(struct waiter *w)
 	struct dlk_lease lease = lease_by(&w->h);
 
 	dlk_conn_reset(c);
-	return dlk_queue_stay(c, in_ms(5000), &lease, &w->w, &got);
+	return dlk_queue_heartbeat(c, in_ms(5000), &lease, &w->w, &got);
 }
 
 static void say(struct waiter *w,
@@ -287,8 +287,8 @@ static void who_is_refused_waits(void **state)
 	assert_int_equal(waiting(), 1);
 	assert_queues(&v[1], W, 5, 14);
 	assert_int_equal(v[1].w.ahead, 1);
-	say(&v[0], dlk_queue_leave);
-	say(&v[1], dlk_queue_leave);
+	say(&v[0], dlk_queue_cancel);
+	say(&v[1], dlk_queue_cancel);
 	assert_int_equal(waiting(), 0);
 	give_all(&a);
 	assert_told("....");
@@ -558,7 +558,7 @@ static void the_stale_are_passed_by(void **state)
 {
 	(void)state;
 	assert_int_equal(acquire(&a, W, 0, 9), 0);
-	v[0].w.life_ms = 1;
+	v[0].w.claim_ttl_ms = 1;
 	assert_queues(&v[0], W, 0, 9);
 	assert_queues(&v[1], W, 0, 9);
 	usleep(3000);
@@ -571,7 +571,7 @@ static void a_claim_expires(void **state)
 {
 	(void)state;
 	assert_int_equal(acquire(&a, W, 0, 9), 0);
-	v[0].w.life_ms = 50;
+	v[0].w.claim_ttl_ms = 50;
 	assert_queues(&v[0], W, 0, 9);
 	assert_queues(&v[1], W, 0, 9);
 	give_all(&a);
@@ -592,7 +592,7 @@ static void who_leaves_a_claim_serves_the_next(void **state)
 	assert_queues(&v[0], W, 0, 9);
 	assert_queues(&v[1], W, 0, 9);
 	give_all(&a);
-	say(&v[0], dlk_queue_leave);
+	say(&v[0], dlk_queue_cancel);
 	assert_told("gg..");
 	take_and_give(&v[1]);
 }
@@ -603,14 +603,14 @@ static void who_rests_keeps_its_place(void **state)
 	assert_int_equal(acquire(&a, W, 0, 9), 0);
 	assert_queues(&v[0], W, 0, 9);
 	assert_queues(&v[1], W, 0, 9);
-	say(&v[0], dlk_queue_rest);
+	say(&v[0], dlk_queue_suspend);
 	assert_int_equal(stay(&v[0]), DLK_BUSY);
 	assert_int_equal(v[0].w.ahead, 0);
-	say(&v[0], dlk_queue_rest);
+	say(&v[0], dlk_queue_suspend);
 	give_all(&a);
 	assert_told(".g..");
 	take_and_give(&v[1]);
-	say(&v[0], dlk_queue_leave);
+	say(&v[0], dlk_queue_cancel);
 }
 
 static void who_passes_is_first_again(void **state)
@@ -624,7 +624,7 @@ static void who_passes_is_first_again(void **state)
 	assert_queues(&v[2], W, 0, 9);
 	give_all(&a);
 	lease = lease_by(&v[0].h);
-	assert_int_equal(dlk_queue_pass(c, in_ms(5000), &lease, &v[0].w, &got),
+	assert_int_equal(dlk_queue_yield(c, in_ms(5000), &lease, &v[0].w, &got),
 			 DLK_BUSY);
 	assert_told("gg..");
 	assert_int_equal(stay(&v[0]), DLK_BUSY);

@@ -24,9 +24,9 @@
 enum { N = 40, STEPS = 20000, TTL_MS = 12000 };
 
 /* The mutex is held but in here; that takes it itself, to begin with. */
-static struct dlk_held *new_hold(uint64_t renew_ns, uint64_t handover_ns)
+static struct dlk_hold *new_hold(uint64_t renew_ns, uint64_t handover_ns)
 {
-	struct dlk_held *h;
+	struct dlk_hold *h;
 
 	dlk_holds_unlock();
 	h = free_hold("t", NULL, TTL_MS);
@@ -59,7 +59,7 @@ static int end(void **state)
 
 static void a_lease_is_due_for_whatever_comes_first(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	assert_true(dlk_schedule_ns() == 300);
@@ -73,7 +73,7 @@ static void a_lease_is_due_for_whatever_comes_first(void **state)
 
 static void one_that_the_keeper_has_alone_is_not_due(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	h->keeper.number = 7;
@@ -86,7 +86,7 @@ static void one_that_the_keeper_has_alone_is_not_due(void **state)
 /* By what a call has asked for; the keeper is to know. */
 static void what_the_keeper_does_not_know_is_due_at_once(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	h->keeper.number = 7;
@@ -102,7 +102,7 @@ static void what_the_keeper_does_not_know_is_due_at_once(void **state)
 
 static void what_is_released_is_not_renewed(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	dlk_hold_release(h);
@@ -123,7 +123,7 @@ static void what_is_released_is_not_renewed(void **state)
 static void what_is_due_does_not_wait_for_what_may_be_early(void **state)
 {
 	const uint64_t early = dlk_early_ns(TTL_MS);
-	struct dlk_held *h = new_hold(1000 + early, 1000);
+	struct dlk_hold *h = new_hold(1000 + early, 1000);
 
 	(void)state;
 	assert_int_equal(dlk_schedule_duty(h, 999), DLK_NO_DUTY);
@@ -143,7 +143,7 @@ static void what_is_due_does_not_wait_for_what_may_be_early(void **state)
 /* Whoever has it pinned need not say what he has changed. */
 static void an_unpinned_lease_is_due_by_what_it_has_become(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	dlk_hold_pin(h);
@@ -160,7 +160,7 @@ static void an_unpinned_lease_is_due_by_what_it_has_become(void **state)
 
 static void what_is_put_off_comes_no_sooner(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	dlk_schedule_after(h, 400);
@@ -172,7 +172,7 @@ static void what_is_put_off_comes_no_sooner(void **state)
 /* A renewal goes along with others; to hand it over early would be too soon. */
 static void only_a_renewal_is_early(void **state)
 {
-	struct dlk_held *h = new_hold(500, 300);
+	struct dlk_hold *h = new_hold(500, 300);
 
 	(void)state;
 	assert_true(h->due.early_ns == 0);
@@ -181,12 +181,12 @@ static void only_a_renewal_is_early(void **state)
 	assert_true(h->due.early_ns == dlk_early_ns(TTL_MS));
 }
 
-static uint64_t earliest(struct dlk_held *const *all)
+static uint64_t earliest(struct dlk_hold *const *all)
 {
 	uint64_t first = UINT64_MAX;
 
 	for (int i = 0; i < N; i++) {
-		const struct dlk_held *h = all[i];
+		const struct dlk_hold *h = all[i];
 
 		if (dlk_schedule_renewal_ns(h) < first)
 			first = dlk_schedule_renewal_ns(h);
@@ -199,14 +199,14 @@ static uint64_t earliest(struct dlk_held *const *all)
 static void the_first_is_found_after_any_change(void **state)
 {
 	struct lcg g = { 311 };
-	struct dlk_held *all[N];
+	struct dlk_hold *all[N];
 
 	(void)state;
 	for (int i = 0; i < N; i++)
 		all[i] = new_hold(1 + lcg_below(&g, 1000),
 				  1 + lcg_below(&g, 1000));
 	for (int i = 0; i < STEPS; i++) {
-		struct dlk_held *h = all[lcg_below(&g, N)];
+		struct dlk_hold *h = all[lcg_below(&g, N)];
 
 		h->valid.renew_ns = 1 + lcg_below(&g, 1000);
 		h->keeper.known_until_ns = h->valid.deadline_ns =

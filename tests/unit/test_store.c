@@ -69,7 +69,7 @@ static void what_was_sent_is_answered_once(void **state)
 	assert_int_equal(s->ops->ping(s, &at), 0);
 	assert_int_equal(n_done, 1);
 	assert_int_equal(last_err, 0);
-	assert_false(s->ops->settle(s, in_ms(SOON_MS), NULL));
+	assert_false(s->ops->drain(s, in_ms(SOON_MS), NULL));
 }
 
 static void a_drop_frees_and_serves_nobody(void **state)
@@ -83,7 +83,7 @@ static void a_drop_frees_and_serves_nobody(void **state)
 	assert_int_equal(s->ops->send_release(s, &drop, &party[0].lease), 0);
 	settle_all(1);
 	assert_true(is_silent(2));
-	assert_int_equal(stay(2), 0);
+	assert_int_equal(heartbeat(2), 0);
 }
 
 static void proof_frees_what_is_older_and_of_this_place(void **state)
@@ -229,12 +229,12 @@ static void a_word_of_an_older_request_is_none(void **state)
 	(void)state;
 	assert_int_equal(try(0), 0);
 	assert_int_equal(ask_and_wait(2), DLK_BUSY);
-	assert_int_equal(stay(2), DLK_BUSY);
+	assert_int_equal(heartbeat(2), DLK_BUSY);
 	assert_true(party[2].w.request >= before + 2);
 	release(0);
 	party[2].w.request++;
 	assert_true(is_silent(2));
-	assert_int_equal(stay(2), 0);
+	assert_int_equal(heartbeat(2), 0);
 	assert_false(party[2].w.queued);
 }
 
@@ -244,8 +244,8 @@ static void who_leaves_is_not_served(void **state)
 	assert_int_equal(try(0), 0);
 	assert_int_equal(ask_and_wait(2), DLK_BUSY);
 	assert_int_equal(ask_and_wait(3), DLK_BUSY);
-	assert_int_equal(s->ops->send_leave(s, &sending, &party[2].lease,
-					    &party[2].w),
+	assert_int_equal(s->ops->send_cancel(s, &sending, &party[2].lease,
+					     &party[2].w),
 			 0);
 	assert_false(party[2].w.queued);
 	settle_all(1);
@@ -260,10 +260,11 @@ static void nor_who_rests_until_it_stays(void **state)
 	assert_int_equal(try(0), 0);
 	assert_int_equal(ask_and_wait(2), DLK_BUSY);
 	assert_int_equal(ask_and_wait(3), DLK_BUSY);
-	assert_int_equal(s->ops->rest(s, &at, &party[2].lease, &party[2].w), 0);
+	assert_int_equal(s->ops->suspend(s, &at, &party[2].lease, &party[2].w),
+			 0);
 	release(0);
 	assert_int_equal(hear(3), 'g');
-	assert_int_equal(stay(2), DLK_BUSY);
+	assert_int_equal(heartbeat(2), DLK_BUSY);
 	assert_int_equal(party[2].w.ahead, 0);
 	release(3);
 	assert_int_equal(hear(2), 'g');
@@ -277,12 +278,12 @@ static void who_passes_is_behind_nobody_but_the_next(void **state)
 	assert_int_equal(ask_and_wait(3), DLK_BUSY);
 	release(0);
 	assert_int_equal(hear(2), 'g');
-	assert_int_equal(s->ops->pass(s, &at, &party[2].lease, &party[2].w,
-				      &answer),
+	assert_int_equal(s->ops->yield(s, &at, &party[2].lease, &party[2].w,
+				       &answer),
 			 DLK_BUSY);
 	assert_int_equal(hear(3), 'g');
 	assert_int_equal(ask_and_wait(1), DLK_BUSY);
-	assert_int_equal(stay(2), DLK_BUSY);
+	assert_int_equal(heartbeat(2), DLK_BUSY);
 	release(3);
 	assert_int_equal(hear(2), 'g');
 	assert_true(is_silent(1));
@@ -296,8 +297,8 @@ static void who_gives_its_claim_back_serves_the_next(void **state)
 	assert_int_equal(ask_and_wait(3), DLK_BUSY);
 	release(0);
 	assert_int_equal(hear(2), 'g');
-	assert_int_equal(s->ops->send_leave(s, &sending, &party[2].lease,
-					    &party[2].w),
+	assert_int_equal(s->ops->send_cancel(s, &sending, &party[2].lease,
+					     &party[2].w),
 			 0);
 	assert_int_equal(hear(3), 'g');
 }
@@ -375,7 +376,7 @@ static void what_was_sent_in_vain_is_told_too(void **state)
 	assert_int_equal(try(0), 0);
 	tell_ok(tell(redis.c, "CLIENT", "PAUSE", "300", "ALL", NULL));
 	assert_int_equal(s->ops->send_release(s, &sending, &party[0].lease), 0);
-	assert_true(s->ops->settle(s, in_ms(30), NULL));
+	assert_true(s->ops->drain(s, in_ms(30), NULL));
 	assert_int_equal(n_done, 1);
 	assert_int_equal(last_err, -EPIPE);
 }

@@ -24,8 +24,8 @@ static int ask_range_with(int i, const struct dlk_range *r,
 	struct party *p = &party[i];
 	int err;
 
-	p->lease.places = "{k}%r";
-	p->lease.places_len = 5;
+	p->lease.ranges_key = "{k}%r";
+	p->lease.ranges_key_len = 5;
 	ask.range = *r;
 	if (!ask.seq)
 		ask.seq = p->seq + 1;

@@ -30,8 +30,8 @@ void dlk_identity_process(char digits[17])
 	digits[0] = 0;
 }
 
-static bool settle(struct dlk_store *s, uint64_t deadline_ns,
-		   bool (*interrupt)(void *arg))
+static bool drain(struct dlk_store *s, uint64_t deadline_ns,
+		  bool (*interrupt)(void *arg))
 {
 	(void)s;
 	(void)deadline_ns;
@@ -39,7 +39,7 @@ static bool settle(struct dlk_store *s, uint64_t deadline_ns,
 	return false;
 }
 
-static const struct dlk_store_ops ops = { .settle = settle };
+static const struct dlk_store_ops ops = { .drain = drain };
 static struct dlk_store store = { .ops = &ops };
 
 static bool owes(void)
@@ -48,9 +48,9 @@ static bool owes(void)
 }
 
 /* It is pinned by the caller. */
-static struct dlk_held *held(const char *places)
+static struct dlk_hold *held(const char *places)
 {
-	struct dlk_held *h = free_hold("t", places, 9000);
+	struct dlk_hold *h = free_hold("t", places, 9000);
 
 	dlk_holds_lock();
 	dlk_hold_install(h, dlk_now_ns(), 0);
@@ -58,14 +58,14 @@ static struct dlk_held *held(const char *places)
 	return h;
 }
 
-static void release(struct dlk_held *h)
+static void release(struct dlk_hold *h)
 {
 	dlk_holds_lock();
 	dlk_hold_release(h);
 	dlk_holds_unlock();
 }
 
-static void drop(struct dlk_held *h)
+static void drop(struct dlk_hold *h)
 {
 	dlk_holds_lock();
 	dlk_hold_drop(h);
@@ -74,7 +74,7 @@ static void drop(struct dlk_held *h)
 
 static void a_release_is_owed_until_it_is_sent(void **state)
 {
-	struct dlk_held *h = held("p");
+	struct dlk_hold *h = held("p");
 
 	(void)state;
 	assert_false(owes());
@@ -93,7 +93,7 @@ static void a_release_is_owed_until_it_is_sent(void **state)
 
 static void so_is_a_list_of_ranges(void **state)
 {
-	struct dlk_held *h = held("p");
+	struct dlk_hold *h = held("p");
 
 	(void)state;
 	dlk_outbox_sent(&h->out, OUTBOX_RANGES, dlk_now_ns());
@@ -106,7 +106,7 @@ static void so_is_a_list_of_ranges(void **state)
 
 static void nobody_waits_for_flock_s_in_a_cycle(void **state)
 {
-	struct dlk_held *h = held(NULL);
+	struct dlk_hold *h = held(NULL);
 
 	(void)state;
 	release(h);

@@ -113,7 +113,7 @@ end
 local writer
 if not ours and redis.call('EXISTS', queue) == 1 then
 	if state == 'none' and not first_is_ours() then
-		state = serve(state, options)
+		state = grant_next(state, options)
 		if state == 'none' and not first_is_ours() then
 			state = 'EX' -- it was told to ask (interop)
 		end
@@ -125,12 +125,12 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 end
 
 if state == 'none' or (state == 'SH' and mode == 'SH') then
-	leave(ARGV[9] or '', claim)
+	cancel(ARGV[9] or '', claim)
 	if mode == 'EX' then
 		redis.call('SET', key, token, 'PX', ttl)
 	else
 		add_reader(token, ttl)
-		serve('SH', options)
+		grant_next('SH', options)
 	end
 	return { 1, replaced, '', 0, 0 }
 end

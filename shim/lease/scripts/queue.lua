@@ -4,13 +4,13 @@
 --
 -- KEYS    1 the lease  2 its queue
 -- ARGV    1 what it does:
---		stay	it waits, for the first time or still
---		leave	it does not wait any more, nor want what it was granted
---		rest	it may never come back: it is not to be served, but
---			has its place if it stays again within its life
---		pass	what it was granted is another's first: it is the first
---			one again if it asks or stays within its life
---		look	it only looks who holds the lease
+--		heartbeat  it waits, for the first time or still
+--		cancel     it does not wait any more, nor want what it was granted
+--		suspend    it may never come back: it is not to be served, but
+--			   has its place if a heartbeat comes within its life
+--		yield      what it was granted is another's first: it is the first
+--			   one again if it asks, or says heartbeat, within its life
+--		look       it only looks who holds the lease
 --         2 EX or SH  3 claim  4 ticket, or "" if it has none yet
 --         5 channel  6 life (ms)  7 " HOST FILE " of the waiter
 --         8 "fair" and "interop", or ""
@@ -41,41 +41,41 @@ if state == 'odd' then
 elseif verb == 'look' then
 	return { 0, redis.call('PTTL', key), holder(ARGV[7]), 0,
 		 state == 'SH' and 1 or 0 }
-elseif verb == 'stay' and granted() then
-	leave(ticket, claim)
+elseif verb == 'heartbeat' and granted() then
+	cancel(ticket, claim)
 	return { 1, 0, '', 0, 0 }
 end
 
 local ahead = 0
-if verb == 'stay' then
+if verb == 'heartbeat' then
 	ticket, ahead = join(ticket, ARGV[5], mode, claim, life)
 else
-	if verb ~= 'rest' or not rest(ticket, claim) then
-		leave(ticket, claim)
+	if verb ~= 'suspend' or not suspend(ticket, claim) then
+		cancel(ticket, claim)
 	end
 	if drop(claim) then
 		state = held()
 	end
 	ticket = 0
 end
-if verb == 'pass' then
+if verb == 'yield' then
 	ticket = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
 	redis.call('HSETNX', queue, 'tail', ticket)
 	redis.call('HSET', queue, 'head', ticket)
 	put(ticket, ARGV[5], 'away', claim, life)
 end
 if state ~= 'EX' then
-	state = serve(state, options)
+	state = grant_next(state, options)
 end
 -- A reader may join others, and who serves has perhaps not come so far: 1,000
 -- are before it.
-if verb == 'stay' and mode == 'SH' and state == 'SH' and entry(ticket)
+if verb == 'heartbeat' and mode == 'SH' and state == 'SH' and entry(ticket)
    and not string.find(options, 'interop', 1, true)
    and not string.find(options, 'fair', 1, true) then
 	add_reader(claim, life)
 end
-if verb == 'stay' and granted() then
-	leave(ticket, claim)
+if verb == 'heartbeat' and granted() then
+	cancel(ticket, claim)
 	return { 1, 0, '', 0, 0 }
 end
 return { 0, redis.call('PTTL', key), holder(ARGV[7]), ticket, ahead }

@@ -79,7 +79,7 @@ local function refuse(o, left, hit)
 		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id .. holds,
 				claim, tonumber(ARGV[13]))
 	end
-	serve(options)
+	grant_next(options)
 	return { 0, left, o and o.token or '', hit[3] .. hit[1] .. hit[2], n,
 		 ahead }
 end
@@ -90,7 +90,7 @@ if kind == 'odd' then
 elseif kind == 'none' and waits and not is_interop(options) then
 	-- It expired, and nobody was served.
 	free(ZERO, LAST)
-	serve(options)
+	grant_next(options)
 	kind, me = kind_of(id)
 end
 local claimed = kind == 'hash' and claim ~= '' and not (me and seq < me.seq)
@@ -101,7 +101,7 @@ if claimed then
 end
 
 if kind == 'none' and not known then
-	leave(ticket, claim)
+	cancel(ticket, claim)
 	redis.call('DEL', places)
 	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST then
 		redis.call('SET', key, token, 'PX', ttl)
@@ -139,7 +139,7 @@ end
 if me and seq < me.seq then
 	return { 3, 0, me.seq, '', 0, 0 }
 elseif not me and known then
-	serve(options)
+	grant_next(options)
 	return { 4, 0, '', '', 0, 0 }
 end
 
@@ -149,7 +149,7 @@ local hit, other, replaced = obstacle(id, had, want, dead, kept)
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
 	-- What the server sets free is not the asker's, if others wait.
-	serve(options)
+	grant_next(options)
 	claimed = drop(claim)
 	hit, other = obstacle(id, had, want, dead)
 	freed = nil
@@ -176,7 +176,7 @@ if hit then
 	return refuse(other, other and other.expiry - now or 0, hit)
 end
 
-leave(ticket, claim)
+cancel(ticket, claim)
 assign(id, had, want[1], want[2], { want })
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
 	    since = me and most(me.since, since) or since })
@@ -202,5 +202,5 @@ for _, r in ipairs(had) do
 		free(want[1], want[2])
 	end
 end
-pcall(serve, options) -- it is granted, whatever is at the queue
+pcall(grant_next, options) -- it is granted, whatever is at the queue
 return granted

@@ -3,7 +3,7 @@
 -- A waiter for a range, in the queue (DESIGN 4).
 --
 -- KEYS    1 the lease  2 its ranges  3 its queue
--- ARGV    1 what it does: stay, leave, rest or pass, as in queue.lua
+-- ARGV    1 what it does: heartbeat, cancel, suspend or yield, as in queue.lua
 --         2 type, start, end; its owner's digits, or as many '-'; '+' if it
 --           holds some lock, or '-'
 --         3 claim  4 ticket, or "" if it has none yet  5 channel  6 life (ms)
@@ -50,14 +50,14 @@ end
 local kind, name = kind_of('')
 if kind == 'odd' then
 	return { 2, 0, name, '', 0, 0 }
-elseif verb == 'stay' and granted() then
-	leave(ticket, claim)
+elseif verb == 'heartbeat' and granted() then
+	cancel(ticket, claim)
 	return { 1, 0, '', '', 0, 0 }
 end
 
 local token, left, hit, ahead, by = '', life, want, 0, nil
-if verb == 'stay' then
-	-- [STAY] Who tells of it also sees what nobody told: an expired lease,
+if verb == 'heartbeat' then
+	-- [HEARTBEAT] Who tells of it also sees what nobody told: an expired lease,
 	-- a release by one whose server was new.
 	ticket, ahead = join(ticket, ARGV[5], ARGV[2], claim, life)
 	local ends, where
@@ -68,30 +68,30 @@ if verb == 'stay' then
 		free(want[1], want[2])
 	end
 else
-	if verb ~= 'rest' or not rest(ticket, claim) then
-		leave(ticket, claim)
+	if verb ~= 'suspend' or not suspend(ticket, claim) then
+		cancel(ticket, claim)
 	end
 	drop(claim)
 	ticket = 0
 end
-if verb == 'pass' then
-	-- [PASS] In front of all the others, but not now.
+if verb == 'yield' then
+	-- [YIELD] In front of all the others, but not now.
 	ticket = tonumber(redis.call('HGET', queue, 'head') or 1) - 1
 	redis.call('HSETNX', queue, 'tail', ticket)
 	redis.call('HSET', queue, 'head', ticket)
 	put(ticket, ARGV[5], 'away', claim, life)
 end
-serve(options)
+grant_next(options)
 -- [OWN FIRST] It may be free, and who serves has not come so far: 1,000 others
 -- are before.
-if verb == 'stay' and not by and entry(ticket) and not is_interop(options)
+if verb == 'heartbeat' and not by and entry(ticket) and not is_interop(options)
    and not holder()
    and (string.sub(ARGV[2], 72) == '+' or not is_fair(options)
 	or not waits_before(want, claim)) then
 	claim_range({ claim = claim, life = life }, want)
 end
-if verb == 'stay' and granted() then
-	leave(ticket, claim)
+if verb == 'heartbeat' and granted() then
+	cancel(ticket, claim)
 	return { 1, 0, '', '', 0, 0 }
 end
 return { 0, left, token, hit[3] .. hit[1] .. hit[2], ticket, ahead }

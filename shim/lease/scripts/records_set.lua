@@ -30,5 +30,5 @@ end
 local waits = redis.call('EXISTS', queue) == 1
 --include records_set.inc
 local done = set()
-pcall(serve, ARGV[5]) -- it is done, whatever is at the queue
+pcall(grant_next, ARGV[5]) -- it is done, whatever is at the queue
 return done

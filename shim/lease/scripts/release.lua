@@ -14,7 +14,7 @@ if held == ARGV[1] and not ends.err and not ends[1] then
 	redis.call('DEL', KEYS[1], KEYS[2])
 	return 1
 end
--- [SERVE] The first one, a writer that lives and hears it, is the next: as
+-- [GRANT NEXT] The first one, a writer that lives and hears it, is the next: as
 -- below, without all that it takes.
 if held == ARGV[1] and not ends.err and ARGV[2] ~= 'interop'
    and ARGV[2] ~= 'fair interop' then
@@ -38,6 +38,6 @@ end
 --include flock.inc
 local gone = drop(ARGV[1])
 if redis.call('EXISTS', key) == 0 then
-	pcall(serve, 'none', ARGV[2]) -- it is gone, whatever is at the queue
+	pcall(grant_next, 'none', ARGV[2]) -- it is gone, whatever is at the queue
 end
 return gone and 1 or 0

@@ -37,7 +37,7 @@ all_are_kept()
 
 # --- it does not run for a moment, and many answers come at once -------------
 
-rig_configs ttl=60s path_more='coherence = "off"'
+rig_configs ttl=600s path_more='coherence = "off"'
 guest
 ask a '(child(), lock("f"))[1]'
 ok 'a keeper carries the first lock' until_true 5 lines ' is carried on: ' 1
