@@ -306,13 +306,29 @@ static void send_unsent(uint64_t deadline_ns)
 		dlk_unpin(h);
 }
 
+enum { NAP_NS = 200 * 1000 };
+
+/*
+ * A connection in whose socket an answer lies unread is reset by its end
+ * (RFC 2525, 2.17), and what the server has not read yet is lost with it:
+ *
+ *	we				our thread		the server
+ *	RELEASE ->							(late)
+ *					poll(): an answer is there
+ *	the process ends		(does not come to read it)
+ *	RST ->							RELEASE is lost
+ *
+ * So a connection that another thread has is waited for as well.
+ */
 void dlk_release_flush(unsigned ms)
 {
-	uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
+	const uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
 
 	if (!dlk_any_owed())
 		return;
 	/* Reading first: only then is it known what never arrived. */
-	dlk_stores_drain(deadline);
+	while (!dlk_stores_drain(deadline) && dlk_any_owed() &&
+	       dlk_now_ns() < deadline)
+		dlk_pause_ns(NAP_NS);
 	send_unsent(deadline);
 }

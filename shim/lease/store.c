@@ -62,7 +62,7 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis)
 	return &engines[redis - sections].store;
 }
 
-void dlk_stores_drain(uint64_t deadline_ns)
+bool dlk_stores_drain(uint64_t deadline_ns)
 {
 	for (unsigned i = 0; i < n_sections; i++) {
 		struct dlk_store *s = &engines[i].store;
@@ -70,6 +70,7 @@ void dlk_stores_drain(uint64_t deadline_ns)
 		while (s->ops->drain(s, deadline_ns, NULL))
 			;
 	}
+	return !dlk_pool_is_busy();
 }
 
 void dlk_stores_look(void)

@@ -417,8 +417,11 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis);
 
 /* Has a server closed a connection that nobody uses?  Then it `restarted`. */
 void dlk_stores_look(void);
-/* drain() of all stores, and all connections. */
-void dlk_stores_drain(uint64_t deadline_ns);
+/*
+ * drain() of all stores, and all connections.  False: another thread has a
+ * connection, and reads by itself.
+ */
+bool dlk_stores_drain(uint64_t deadline_ns);
 /* In a child: the connections are the parent's. */
 void dlk_stores_forget(void);
 

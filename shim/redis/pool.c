@@ -144,6 +144,17 @@ void dlk_pool_put(struct dlk_conn *c)
 		dlk_conn_delete(c);
 }
 
+bool dlk_pool_is_busy(void)
+{
+	bool busy = false;
+
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < POOL_SIZE && !busy; i++)
+		busy = pool[i].busy;
+	pthread_mutex_unlock(&mutex);
+	return busy;
+}
+
 void dlk_pool_look(void)
 {
 	for (int i = 0; i < POOL_SIZE; i++) {

@@ -17,6 +17,7 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep);
 void dlk_pool_put(struct dlk_conn *c);
 /* An idle one, of any server for NULL, with answers still to read, or NULL. */
 struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep);
+bool dlk_pool_is_busy(void); /* somebody has one */
 /* An idle, open one, or NULL: never connects. */
 struct dlk_conn *dlk_pool_get_open(const struct dlk_endpoint *ep);
 
