@@ -24,6 +24,7 @@ enum dlk_exit {
 	DLK_EXIT_NOTHING = 1, /* nothing found, a check failed */
 	DLK_EXIT_USAGE = 64,
 	DLK_EXIT_UNAVAILABLE = 69, /* Redis */
+	DLK_EXIT_DENIED = 77,      /* Redis answers, and refuses this user */
 	DLK_EXIT_CONFIG = 78,
 	DLK_EXIT_CANNOT = 126, /* found, but cannot be run */
 	DLK_EXIT_NOT_FOUND = 127,
@@ -31,6 +32,9 @@ enum dlk_exit {
 
 /* The name in front of every message; set first thing in main(). */
 extern const char *tool_name;
+
+/* Hears the text of each message as well; NULL: nobody does. */
+extern void (*tool_listener)(const char *text);
 
 /* One line on stderr. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

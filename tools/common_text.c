@@ -9,6 +9,7 @@
 #include "model/text.h"
 
 const char *tool_name = "dlock";
+void (*tool_listener)(const char *text);
 
 static void say(const char *format, va_list args)
 {
@@ -17,6 +18,8 @@ static void say(const char *format, va_list args)
 
 	if (len < 0)
 		return;
+	if (tool_listener)
+		tool_listener(raw);
 	tool_show(text, sizeof(text), raw, strlen(raw));
 	fprintf(stderr, "%s: %s\n", tool_name, text);
 }

@@ -52,18 +52,42 @@ _dlock() {
 	fi
 }
 
+# The verb, if there is one already.
+_dlockctl_verb() {
+	local i
+
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-c | --config | --redis | --path | --host | --older | --sort)
+			((i++)) ;;
+		-*) ;;
+		*) echo "${COMP_WORDS[i]}"; return ;;
+		esac
+	done
+}
+
 _dlockctl() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local verb any="-c --json --help --version"
 
 	COMPREPLY=()
+	verb=$(_dlockctl_verb)
 	case $before in
-	-c | --config | explain) _dlock_files "$word"; return ;;
+	-c | --config | --path) _dlock_files "$word"; return ;;
 	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
+	--sort) _dlock_words "$word" "path host held ttl waiters"; return ;;
+	--host | --older) return ;;
+	esac
+	case $verb in
+	list) any+=" --redis --path --host --here --waiting --older --sort" ;;
+	'') any+=" --redis" ;;
 	esac
 	if [[ $word == -* ]]; then
-		_dlock_words "$word" "-c --redis --json --help --version"
-	else
+		_dlock_words "$word" "$any"
+	elif [[ -z $verb ]]; then
 		_dlock_words "$word" "list explain help"
+	elif [[ $verb == explain ]]; then
+		_dlock_files "$word"
 	fi
 }
 

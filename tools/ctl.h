@@ -12,13 +12,46 @@
 #include <stddef.h>
 
 #include "config/config.h"
+#include "tools/json.h"
+
+/* Every option of every verb; arguments.c has their names. */
+enum ctl_option {
+	OPT_CONFIG,
+	OPT_REDIS,
+	OPT_JSON,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_PATH,
+	OPT_HOST,
+	OPT_HERE,
+	OPT_WAITING,
+	OPT_OLDER,
+	OPT_SORT,
+	N_OPTIONS,
+};
 
 struct ctl {
-	bool json;
+	const char *given[N_OPTIONS]; /* its argument, or ""; NULL: not given */
+	/*
+	 * The object that a verb adds its members to, for --json; else NULL.
+	 * What is said meanwhile, and the exit code, are added after it.
+	 */
+	struct json *json;
 	struct dlk_config *config;
 	int argc; /* the verb's own arguments */
 	char **argv;
 };
+
+/*
+ * arguments.c: the options, wherever they stand, and after them what is left.
+ * False, after a message: one of them is none.
+ */
+bool ctl_arguments(struct ctl *ctl, int argc, char **argv);
+/* "--older", as a message has it. */
+const char *ctl_option_name(enum ctl_option option);
+/* --older and its like: 0 and the milliseconds, or an exit code. */
+int ctl_option_duration(const struct ctl *ctl, enum ctl_option option,
+			uint64_t *ms);
 
 /*
  * Mark those locks of this host whose file is no more under its name: it was

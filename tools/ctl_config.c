@@ -206,7 +206,9 @@ int ctl_config_redis(const char *url, struct dlk_config **out)
 					.there = true,
 					.key = "dlock:%p",
 					.redis = &redis };
-	static struct dlk_config config = { .redis = &redis,
+	static struct dlk_config config = { .host_id = "",
+					    .state_dir = DLK_STATE_DIR_DEFAULT,
+					    .redis = &redis,
 					    .n_redis = 1,
 					    .rules = &rule,
 					    .n_rules = 1,

@@ -4,26 +4,39 @@
  * has a file of its own.
  *
  * Exit status: 0; 1 nothing found or a check failed; 64 usage; 69 Redis
- * unavailable; 78 configuration.
+ * unavailable; 77 not allowed; 78 configuration.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
+#include "tools/table.h"
+
+/* The version of what --json prints: dlockctl(1), MACHINE OUTPUT. */
+enum { SCHEMA = 1 };
+
+#define TAKES(option) (1U << (option))
+#define ANY_VERB                                                               \
+	(TAKES(OPT_CONFIG) | TAKES(OPT_JSON) | TAKES(OPT_HELP) |               \
+	 TAKES(OPT_VERSION))
+#define FILTERS                                                                \
+	(TAKES(OPT_PATH) | TAKES(OPT_HOST) | TAKES(OPT_HERE) |                 \
+	 TAKES(OPT_WAITING) | TAKES(OPT_OLDER) | TAKES(OPT_SORT))
 
 static const struct verb {
 	const char *name;
 	const char *arguments;
 	int n_arguments;
 	bool any; /* it is not about one configuration */
+	unsigned takes;
 	int (*run)(const struct ctl *ctl);
 	const char *help;
 } verbs[] = {
-	{ "list", "", 0, true, verb_list, "every lock that is held" },
-	{ "explain", " PATH", 1, false, verb_explain,
+	{ "list", "", 0, true, TAKES(OPT_REDIS) | FILTERS, verb_list,
+	  "every lock that is held" },
+	{ "explain", " PATH", 1, false, 0, verb_explain,
 	  "how a path is managed, and why" },
 };
 
@@ -31,7 +44,8 @@ enum { N_VERBS = sizeof(verbs) / sizeof(*verbs) };
 
 static void usage(FILE *f)
 {
-	fputs("usage: dlockctl [-c FILE | --redis URL] [--json] VERB\n"
+	fputs("usage: dlockctl [-c FILE | --redis URL] [--json] VERB "
+	      "[OPTION]...\n"
 	      "       dlockctl help | --version\n\n",
 	      f);
 	for (int i = 0; i < N_VERBS; i++) {
@@ -48,34 +62,61 @@ static void usage(FILE *f)
 	      "                     has written, for list)\n"
 	      "      --redis URL    of list: all default keys there\n"
 	      "      --json         for machines\n\n"
+	      "list:  --path GLOB  --host GLOB  --here  --waiting  "
+	      "--older TIME\n"
+	      "       --sort path|host|held|ttl|waiters\n\n"
 	      "Exit status: 0; 1 nothing found or a check failed; 64 usage;\n"
-	      "69 Redis unavailable; 78 configuration.  See dlockctl(1).\n",
+	      "69 Redis unavailable; 77 not allowed; 78 configuration.  See "
+	      "dlockctl(1).\n",
 	      f);
 }
 
-static int usage_error(void)
+/* --- for machines --------------------------------------------------------- */
+
+static char **heard;
+static size_t n_heard, room_heard;
+
+static void listen(const char *text)
 {
-	usage(stderr);
-	return DLK_EXIT_USAGE;
+	heard = ctl_grow(heard, n_heard, &room_heard, sizeof(*heard));
+	heard[n_heard] = strdup(text);
+	n_heard += heard[n_heard] != NULL;
 }
 
-/* What the options and the environment name, and how it was named. */
-struct source {
-	const char *config, *redis;
-};
-
-static int load(const struct verb *verb, struct ctl *ctl,
-		const struct source *from)
+/* One object, whatever happens: the members of the verb stand between. */
+static void json_begin(struct json *j, const char *verb)
 {
-	const char *file = tool_config_file(from->config);
-	const char *set = getenv("DLOCK_CONFIG");
-	bool named = from->config || (set && *set);
+	json_open(j, NULL, '{');
+	json_int(j, "schema", SCHEMA);
+	if (verb)
+		json_text(j, "verb", verb);
+	else
+		json_null(j, "verb");
+}
 
-	if (from->redis && (from->config || !verb->any))
-		return tool_fail(DLK_EXIT_USAGE,
-				 "--redis goes with list, and not with -c");
-	if (from->redis)
-		return ctl_config_redis(from->redis, &ctl->config);
+static void json_end(struct json *j, int status)
+{
+	json_open(j, "messages", '[');
+	for (size_t i = 0; i < n_heard; i++)
+		json_text(j, NULL, heard[i]);
+	json_close(j, ']');
+	json_int(j, "status", status);
+	json_close(j, '}');
+}
+
+/* --- a verb --------------------------------------------------------------- */
+
+static int load(const struct verb *verb, struct ctl *ctl)
+{
+	const char *file = tool_config_file(ctl->given[OPT_CONFIG]);
+	const char *redis = ctl->given[OPT_REDIS];
+	const char *set = getenv("DLOCK_CONFIG");
+	bool named = ctl->given[OPT_CONFIG] || (set && *set);
+
+	if (redis && ctl->given[OPT_CONFIG])
+		return tool_fail(DLK_EXIT_USAGE, "--redis goes not with -c");
+	if (redis)
+		return ctl_config_redis(redis, &ctl->config);
 	if (verb->any && !named)
 		return ctl_config_all(file, &ctl->config);
 	if (!file)
@@ -85,68 +126,74 @@ static int load(const struct verb *verb, struct ctl *ctl,
 	return tool_config_load(file, &ctl->config);
 }
 
-static int run(const struct verb *verb, struct ctl *ctl,
-	       const struct source *from)
+static int run(const struct verb *verb, struct ctl *ctl)
 {
 	int rc;
 
+	for (unsigned i = 0; i < N_OPTIONS; i++)
+		if (ctl->given[i] && !((verb->takes | ANY_VERB) & TAKES(i)))
+			return tool_fail(DLK_EXIT_USAGE,
+					 "%s is no option of %s",
+					 ctl_option_name(i), verb->name);
 	if (ctl->argc != verb->n_arguments)
 		return tool_fail(DLK_EXIT_USAGE, "usage: dlockctl %s%s",
 				 verb->name, verb->arguments);
-	rc = load(verb, ctl, from);
-	if (!rc)
-		rc = verb->run(ctl);
+	rc = load(verb, ctl);
+	return rc ? rc : verb->run(ctl);
+}
+
+static const struct verb *find_verb(struct ctl *ctl)
+{
+	for (int i = 0; ctl->argc && i < N_VERBS; i++)
+		if (!strcmp(ctl->argv[0], verbs[i].name))
+			return &verbs[i];
+	return NULL;
+}
+
+static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
+{
+	if (!right || !ctl->argc) {
+		usage(stderr);
+		return DLK_EXIT_USAGE;
+	}
+	if (!verb)
+		return tool_fail(DLK_EXIT_USAGE,
+				 "%s: no such verb; see dlockctl help",
+				 ctl->argv[0]);
+	ctl->argc--;
+	ctl->argv++;
+	return run(verb, ctl);
+}
+
+static int finish(int rc)
+{
 	if (fflush(stdout) || ferror(stdout))
 		return tool_fail(DLK_EXIT_NOTHING, "cannot write the result");
 	return rc;
 }
 
-static int dispatch(struct ctl *ctl, const struct source *from)
-{
-	const char *name = ctl->argv[0];
-
-	ctl->argc--;
-	ctl->argv++;
-	for (int i = 0; i < N_VERBS; i++)
-		if (!strcmp(name, verbs[i].name))
-			return run(&verbs[i], ctl, from);
-	if (strcmp(name, "help"))
-		return tool_fail(DLK_EXIT_USAGE,
-				 "%s: no such verb; see dlockctl help", name);
-	usage(stdout);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "redis", required_argument, NULL, 'r' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'v' },
-		{ NULL, 0, NULL, 0 },
-	};
-	struct source from = { 0 };
+	struct json json = { .f = stdout };
+	const struct verb *verb;
 	struct ctl ctl = { 0 };
-	int c;
+	bool right;
+	int rc;
 
 	tool_name = "dlockctl";
-	while ((c = getopt_long(argc, argv, "c:", longs, NULL)) != -1) {
-		if (c == 'h')
-			return usage(stdout), 0;
-		if (c == 'v')
-			return puts("dlockctl " DLK_VERSION), 0;
-		if (c == '?')
-			return usage_error();
-		if (c == 'c')
-			from.config = optarg;
-		else if (c == 'r')
-			from.redis = optarg;
-		else
-			ctl.json = true;
-	}
-	ctl.argc = argc - optind;
-	ctl.argv = argv + optind;
-	return ctl.argc ? dispatch(&ctl, &from) : usage_error();
+	tool_listener = listen;
+	right = ctl_arguments(&ctl, argc, argv);
+	if (right &&
+	    (ctl.given[OPT_HELP] || (ctl.argc && !strcmp(ctl.argv[0], "help"))))
+		return usage(stdout), finish(0);
+	if (right && ctl.given[OPT_VERSION])
+		return puts("dlockctl " DLK_VERSION), finish(0);
+	verb = find_verb(&ctl);
+	if (!ctl.given[OPT_JSON])
+		return finish(dispatch(&ctl, verb, right));
+	ctl.json = &json;
+	json_begin(&json, verb ? verb->name : NULL);
+	rc = dispatch(&ctl, verb, right);
+	json_end(&json, rc);
+	return finish(rc);
 }

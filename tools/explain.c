@@ -2,42 +2,19 @@
 /*
  * dlockctl explain PATH: which rule holds for a path and what follows from
  * it.  It asks no server: the answer is that of the configuration alone.
- *
- * The path is what the shim would see, the kernel's name of the file
- * (/proc/self/fd), so symbolic links are resolved first; the file need not
- * exist.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "os/file_id.h"
 #include "model/timeline.h"
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/json.h"
 #include "tools/options.h"
-#include "tools/table.h"
+#include "tools/subject.h"
 #include "tools/why.h"
-
-#define RECORD "%rec"
-
-struct subject {
-	const struct dlk_config *config;
-	const char *given;
-	char path[DLK_PATH_MAX];
-	char spelled[DLK_PATH_MAX];  /* as the rule has it */
-	const struct dlk_rule *rule; /* NULL: not managed */
-	char key[DLK_KEY_MAX + 1];
-	ssize_t key_len; /* negative: no key, or too long a one */
-	char no_inode[DLK_INODE_WHY_MAX]; /* why %i is nothing; or "" */
-};
 
 /* The timeline of a lease (model/timeline.h), ms after it was asked for. */
 static const struct moment {
@@ -103,17 +80,10 @@ static void text_others(const struct subject *s)
 			     c->file, why.rule->line, why.rule->prefix);
 }
 
-/* What the shim takes, the name of the family with it. */
-static bool fits(const struct subject *s, const char *suffix)
-{
-	return s->key_len >= 0 &&
-	       (size_t)s->key_len + strlen(suffix) <= DLK_KEY_MAX;
-}
-
 static void text_key(const struct subject *s, const char *label,
 		     const char *suffix)
 {
-	if (fits(s, suffix))
+	if (subject_key_fits(s, suffix))
 		line(label, NULL, "%s%s", s->key, suffix);
 	else if (s->no_inode[0])
 		line(label, s->no_inode, "none");
@@ -145,7 +115,7 @@ static void text_rule(const struct subject *s)
 	text_place(rule);
 	text_others(s);
 	text_key(s, "flock key", "");
-	text_key(s, "record key", RECORD);
+	text_key(s, "record key", RECORD_SUFFIX);
 	line("redis", NULL, "\"%s\", %s:%d", rule->redis->name, s->config->file,
 	     rule->redis->line);
 	if (rule->redis->fault)
@@ -199,9 +169,9 @@ static void json_others(struct json *j, const struct subject *s)
 static void json_key(struct json *j, const struct subject *s, const char *name,
 		     const char *suffix)
 {
-	char key[DLK_KEY_MAX + sizeof(RECORD)];
+	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
 
-	if (!fits(s, suffix)) {
+	if (!subject_key_fits(s, suffix)) {
 		json_null(j, name);
 		return;
 	}
@@ -253,105 +223,38 @@ static void json_options(struct json *j, const struct dlk_rule *rule)
 	json_close(j, ']');
 }
 
-static void json(const struct subject *s)
+static void json(struct json *j, const struct subject *s)
 {
-	struct json j = { .f = stdout };
-
-	json_open(&j, NULL, '{');
-	json_text(&j, "given", s->given);
-	json_text(&j, "path", s->path);
-	json_bool(&j, "managed", s->rule);
+	json_text(j, "given", s->given);
+	json_text(j, "path", s->path);
+	json_bool(j, "managed", s->rule);
 	if (s->rule) {
-		json_open(&j, "rule", '{');
-		json_place(&j, s, s->rule);
-		json_close(&j, '}');
-		json_key(&j, s, "flock_key", "");
-		json_key(&j, s, "record_key", RECORD);
+		json_open(j, "rule", '{');
+		json_place(j, s, s->rule);
+		json_close(j, '}');
+		json_key(j, s, "flock_key", "");
+		json_key(j, s, "record_key", RECORD_SUFFIX);
 		if (s->no_inode[0])
-			json_text(&j, "no_key", s->no_inode);
-		json_redis(&j, s->rule->redis);
-		json_timeline(&j, s->rule);
-		json_text(&j, "state_dir", s->config->state_dir);
-		json_options(&j, s->rule);
+			json_text(j, "no_key", s->no_inode);
+		json_redis(j, s->rule->redis);
+		json_timeline(j, s->rule);
+		json_text(j, "state_dir", s->config->state_dir);
+		json_options(j, s->rule);
 	}
-	json_others(&j, s);
-	json_close(&j, '}');
-}
-
-/* %i of a file that is there, which is not opened for it. */
-static bool find_inode(struct subject *s, char *inode)
-{
-	int fd, err;
-
-	inode[0] = '\0';
-	if (!dlk_key_by_inode(s->rule->key))
-		return true;
-	fd = open(s->path, O_PATH | O_CLOEXEC);
-	if (fd < 0) {
-		snprintf(s->no_inode, sizeof(s->no_inode),
-			 "%s; its key follows from its inode", strerror(errno));
-		return false;
-	}
-	err = dlk_inode_name(fd, s->rule->place_len, inode, s->no_inode);
-	close(fd);
-	return err == 0;
-}
-
-static void find_key(struct subject *s)
-{
-	char inode[DLK_INODE_MAX];
-
-	s->key_len = -1;
-	if (find_inode(s, inode))
-		s->key_len =
-			dlk_key_expand(s->rule, s->spelled, strlen(s->spelled),
-				       inode, s->key, sizeof(s->key));
-}
-
-/* The device that the file is on, or will be: of the first parent there is. */
-static dev_t find_device(const char *file)
-{
-	char path[DLK_PATH_MAX];
-	struct stat st;
-
-	strcpy(path, file);
-	while (stat(path, &st) && strrchr(path, '/') > path)
-		*strrchr(path, '/') = '\0';
-	return stat(path, &st) ? 0 : st.st_dev;
-}
-
-/* As the shim does it: by where the prefixes led, and by where they lead. */
-static int find_rule(struct subject *s)
-{
-	static struct dlk_search search;
-
-	strcpy(s->spelled, s->path);
-	s->rule = dlk_config_match(s->config, s->path, strlen(s->path));
-	if (!dlk_config_may_follow(s->config, s->rule))
-		return 0;
-	return dlk_config_follow(s->config, find_device(s->path), s->spelled,
-				 sizeof(s->spelled), &search, &s->rule);
+	json_others(j, s);
 }
 
 int verb_explain(const struct ctl *ctl)
 {
 	static struct subject s;
-	int err = tool_resolve(ctl->argv[0], s.path);
+	int rc;
 
-	s.config = ctl->config;
-	s.given = ctl->argv[0];
-	if (err)
-		return tool_fail(DLK_EXIT_NOTHING, "%s: %s", s.given,
-				 strerror(-err));
-	tool_config_idle(s.config);
-	err = find_rule(&s);
-	if (err)
-		return tool_fail(DLK_EXIT_NOTHING, "%s: %s", s.given,
-				 strerror(-err));
-	if (s.rule)
-		find_key(&s);
+	tool_config_idle(ctl->config);
+	rc = subject_find(ctl->config, ctl->argv[0], &s);
+	if (rc)
+		return rc;
 	if (ctl->json)
-		json(&s);
+		json(ctl->json, &s);
 	else
 		text(&s);
 	return s.rule ? DLK_EXIT_OK : DLK_EXIT_NOTHING;

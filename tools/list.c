@@ -8,7 +8,8 @@
  * a ttl is held until somebody removes it.
  *
  * How long a lock has been held is known for holders on this host only: a
- * token carries CLOCK_BOOTTIME, which counts from the boot of its own kernel.
+ * token carries CLOCK_BOOTTIME, which counts from the boot of its own kernel,
+ * and nothing at Redis tells a moment by a clock that all hosts have.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,13 +18,17 @@
 
 #include "tools/common.h"
 #include "tools/ctl.h"
+#include "tools/filter.h"
 #include "tools/json.h"
 #include "tools/scan.h"
 #include "tools/table.h"
 
-static const char *const headings[] = { "PATH",    "MODE", "HOST", "PID",
-					"COMMAND", "HELD", "TTL",  "WAITERS",
-					"NOTE",    NULL };
+static const struct table_column columns[] = {
+	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 7, false },
+	{ "PID", 0, false },  { "COMMAND", 7, false }, { "HELD", 0, false },
+	{ "TTL", 0, false },  { "WAITERS", 0, false }, { "NOTE", 12, false },
+	{ NULL, 0, false },
+};
 
 static bool is_lock(const struct scan_lock *lock)
 {
@@ -134,6 +139,7 @@ static void owner_cells(struct table *t, const struct scan_lock *lock)
 
 	if (!lock->ours) {
 		table_text(t, owner(lock));
+		table_look(t, TABLE_OTHER);
 		table_text(t, "-");
 		table_text(t, "-");
 		return;
@@ -169,17 +175,21 @@ static void print_row(struct table *t, const struct scan_lock *lock)
 	time_cell(t, lock->ttl_ms, "none");
 	snprintf(text, sizeof(text), "%zu", lock->waiters);
 	table_text(t, text);
+	if (lock->waiters)
+		table_look(t, TABLE_BUSY);
 	note(text, sizeof(text), lock);
 	table_shown(t, text);
+	table_look(t, TABLE_BAD);
 }
 
-static void print_text(const struct scan *scan)
+static void print_text(const struct rows *rows)
 {
 	struct table t;
 
-	table_init(&t, headings);
-	for (size_t i = 0; i < scan->n; i++)
-		print_row(&t, &scan->locks[i]);
+	table_init(&t, columns);
+	for (size_t i = 0; i < rows->n; i++)
+		print_row(&t, rows->lock[i]);
+	table_fit(&t, stdout);
 	table_print(&t, stdout);
 	table_free(&t);
 }
@@ -253,35 +263,54 @@ static void json_lock(struct json *j, const struct scan_lock *lock)
 	json_close(j, '}');
 }
 
-static void print_json(const struct scan *scan)
+static void print_json(struct json *j, const struct rows *rows)
 {
-	struct json j = { .f = stdout };
-
-	json_open(&j, NULL, '[');
-	for (size_t i = 0; i < scan->n; i++)
-		json_lock(&j, &scan->locks[i]);
-	json_close(&j, ']');
+	json_open(j, "locks", '[');
+	for (size_t i = 0; i < rows->n; i++)
+		json_lock(j, rows->lock[i]);
+	json_close(j, ']');
 }
 
-static int print(const struct ctl *ctl, const struct scan *scan)
+static void print(const struct ctl *ctl, const struct scan *scan,
+		  const struct rows *rows)
 {
 	if (ctl->json)
-		print_json(scan);
-	else if (scan->n)
-		print_text(scan);
+		print_json(ctl->json, rows);
+	else if (rows->n)
+		print_text(rows);
+	if (rows->n)
+		return;
+	if (scan->n)
+		tool_say("none of the locks held is like that (there are %zu)",
+			 scan->n);
 	else
 		tool_say("no locks held");
-	return scan->n ? DLK_EXIT_OK : DLK_EXIT_NOTHING;
+}
+
+static void say_unknown(const struct rows *rows)
+{
+	if (rows->unknown)
+		tool_say("how long a lock is held is known on its own host "
+			 "only: %zu left out",
+			 rows->unknown);
 }
 
 int verb_list(const struct ctl *ctl)
 {
+	static struct filter filter;
 	struct scan scan;
-	int rc = scan_all(ctl->config, &scan), found = 0;
+	struct rows rows;
+	int rc = filter_read(ctl, &filter);
 
+	if (rc)
+		return rc;
+	rc = scan_all(ctl->config, &scan);
 	ctl_mark_moved(ctl->config, &scan);
+	filter_rows(&filter, &scan, &rows);
 	if (scan.n || !rc)
-		found = print(ctl, &scan);
+		print(ctl, &scan, &rows);
+	say_unknown(&rows);
+	rows_free(&rows);
 	scan_free(&scan);
-	return rc ? rc : found;
+	return rc;
 }

@@ -27,7 +27,7 @@
 #include "tools/ctl.h"
 #include "tools/scan.h"
 
-enum { BOOT_ID = 32, PATIENCE_MS = 1000 };
+enum { PATIENCE_MS = 1000 };
 
 /* A file as a token, or the name of its shadow, has it. */
 struct file {
@@ -39,20 +39,6 @@ static bool read_file(const char *text, char between, struct file *file)
 	const char *p = dlk_number(text, 16, &file->dev);
 
 	return p && *p == between && dlk_number(p + 1, 16, &file->ino);
-}
-
-/* Of the same boot is not enough: a host_id tells those of one kernel apart. */
-static bool is_of_host(const struct dlk_config *config,
-		       const struct dlk_token *token)
-{
-	const char *more = token->host + BOOT_ID;
-	char word[DLK_WORD_MAX];
-
-	if (!config->host_id[0])
-		return *more == '\0';
-	dlk_word(word, sizeof(word) - 40, config->host_id,
-		 strlen(config->host_id));
-	return *more == ':' && strcmp(more + 1, word) == 0;
 }
 
 /* A process that has ended leaves its lock to others with the same view. */
@@ -118,8 +104,7 @@ static bool has_moved(const struct dlk_config *config,
 	struct file file;
 	struct stat st;
 
-	if (!lock->ours || !lock->here || !lock->path || lock->path[0] != '/' ||
-	    !is_of_host(config, &lock->token) ||
+	if (!lock->of_host || !lock->path || lock->path[0] != '/' ||
 	    !sees_our_mounts(lock->token.pid) ||
 	    !read_file(lock->token.file, ':', &file) ||
 	    !follow_shadow(config, &file))

@@ -14,11 +14,11 @@
 #include "tools/scan_keys.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
+#include "tools/subject.h"
 #include "tools/table.h"
 
-#define RECORD "%rec"
-#define WAITS  "dlock%wait:"
-#define RUN    "dlock%run:"
+#define WAITS "dlock%wait:"
+#define RUN   "dlock%run:"
 
 enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 4 };
 
@@ -128,9 +128,9 @@ static void resolve(const struct view *v, struct scan_lock *lock)
 	char path[DLK_PATH_MAX];
 	size_t len = lock->key_len, n;
 
-	lock->record = has_suffix(lock->key, len, RECORD);
+	lock->record = has_suffix(lock->key, len, RECORD_SUFFIX);
 	if (lock->record)
-		len -= strlen(RECORD);
+		len -= strlen(RECORD_SUFFIX);
 	if (find_path(v, lock->key, len, path, &n))
 		set_path(lock, path, n);
 }
@@ -145,6 +145,20 @@ static void resolve_by_holder(struct scan_lock *lock)
 		return;
 	len = dlk_unword(lock->token.path, path, sizeof(path));
 	set_path(lock, path, len);
+}
+
+/* Of the same boot is not enough: a host_id tells those of one kernel apart. */
+static bool is_of_host(const struct dlk_config *config,
+		       const struct dlk_token *token)
+{
+	const char *more = token->host + BOOT_ID;
+	char word[DLK_WORD_MAX];
+
+	if (!config->host_id[0])
+		return *more == '\0';
+	dlk_word(word, sizeof(word) - 40, config->host_id,
+		 strlen(config->host_id));
+	return *more == ':' && strcmp(more + 1, word) == 0;
 }
 
 static void judge_value(const struct view *v, const char *value, size_t len,
@@ -162,6 +176,7 @@ static void judge_value(const struct view *v, const char *value, size_t len,
 	since = lock->token.since_ns;
 	lock->here = strlen(v->boot) == BOOT_ID &&
 		     !strncmp(lock->token.host, v->boot, BOOT_ID);
+	lock->of_host = lock->here && is_of_host(v->config, &lock->token);
 	if (lock->here && since <= v->now_ns)
 		lock->held_ms = (int64_t)((v->now_ns - since) / 1000000);
 }
@@ -438,6 +453,17 @@ static int scan_conn(struct dlk_conn *c, struct view *v, struct scan *scan)
 	return err;
 }
 
+int scan_failed(struct dlk_conn *c, const struct dlk_redis *redis, int err)
+{
+	const char *why = dlk_conn_error(c);
+
+	return tool_fail(
+		err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
+		"redis \"%s\": %s: %s%s", redis->name, redis->endpoints->name,
+		err == -EACCES ? "not allowed: " : "",
+		*why ? why : strerror(-err));
+}
+
 static int scan_redis(struct view *v, struct scan *scan)
 {
 	const struct dlk_redis *redis = v->redis;
@@ -455,13 +481,10 @@ static int scan_redis(struct view *v, struct scan *scan)
 	if (!c)
 		return tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
 	err = scan_conn(c, v, scan);
-	if (err && err != -EREMOTEIO)
-		tool_say("redis \"%s\": %s: %s", redis->name,
-			 redis->endpoints->name,
-			 *dlk_conn_error(c) ? dlk_conn_error(c)
-					    : strerror(-err));
+	if (err)
+		err = scan_failed(c, redis, err);
 	dlk_conn_delete(c);
-	return err ? DLK_EXIT_UNAVAILABLE : 0;
+	return err;
 }
 
 static int by_token(const struct dlk_token *a, const struct dlk_token *b)

@@ -36,7 +36,8 @@ struct scan_lock {
 	struct dlk_range range; /* records, unless `unread` */
 	char type[16];          /* Redis' word for the value's type */
 	bool ours;              /* the value is a token: `token` is set */
-	bool here;              /* its host's kernel is the one we run on */
+	bool here;              /* its host's kernel is the one we run on, */
+	bool of_host;           /* and its host_id, too, is ours */
 	bool endless;           /* the key has no ttl */
 	int64_t ttl_ms;         /* of this owner; -1: none */
 	int64_t held_ms;        /* -1: unknown, another host's clock counts */
@@ -60,6 +61,8 @@ struct scan {
  * 0, or an exit code after a message: then what the other servers have is
  * there all the same.  In either case scan_free().
  */
+struct dlk_conn;
+int scan_failed(struct dlk_conn *c, const struct dlk_redis *redis, int err);
 int scan_all(const struct dlk_config *config, struct scan *scan);
 void scan_free(struct scan *scan);
 

@@ -25,12 +25,15 @@ struct walk {
 	bool small;
 };
 
-bool scan_refused(struct dlk_conn *c, const redisReply *reply)
+/* What all of a user's commands, or this one, are answered with. */
+static bool is_denied(const char *error)
 {
-	if (reply->type != REDIS_REPLY_ERROR)
-		return false;
-	tool_say("%s: %s", dlk_conn_endpoint(c)->name, reply->str);
-	return true;
+	static const char *const words[] = { "NOPERM", "NOAUTH", "WRONGPASS" };
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strncmp(error, words[i], strlen(words[i])))
+			return true;
+	return false;
 }
 
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
@@ -41,8 +44,8 @@ int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 		return -EPROTO;
 	if (!strncmp(reply->str, "WRONGTYPE", strlen("WRONGTYPE")))
 		return 0;
-	scan_refused(c, reply);
-	return -EREMOTEIO;
+	dlk_conn_explain(c, reply->str);
+	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
 }
 
 static void add(struct scan_keys *keys, const redisReply *name)
@@ -93,9 +96,10 @@ static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
 
 	if (!err)
 		err = dlk_conn_call(c, deadline, 6, argv, len, &reply);
-	if (err)
-		return err;
-	err = scan_refused(c, reply) ? -EREMOTEIO : take(reply, w, keys);
+	if (!err)
+		err = scan_check(c, reply, REDIS_REPLY_ARRAY);
+	if (!err)
+		err = take(reply, w, keys);
 	dlk_conn_reset(c);
 	return err;
 }

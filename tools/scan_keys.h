@@ -26,14 +26,9 @@ int scan_keys(struct dlk_conn *c, const struct dlk_config *config,
 void scan_keys_free(struct scan_keys *keys);
 
 /*
- * Is an error reply worth a word?  Says it, with the server's name, and
- * returns true for any error reply.
- */
-bool scan_refused(struct dlk_conn *c, const redisReply *reply);
-
-/*
  * 0: the reply is of this type, or WRONGTYPE, for the key was made anew since.
- * Else -EREMOTEIO, after scan_refused(), or -EPROTO.
+ * Else -EACCES (this user may not), -EREMOTEIO (an error), -EPROTO; the
+ * connection's dlk_conn_error() has the server's words.
  */
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type);
 

@@ -4,22 +4,49 @@
  * wide as its widest cell.  Cells are shown by tool_show(), so no byte of a
  * name acts on the terminal.  Two blanks stand between columns; a last column
  * that is empty throughout is left out, heading and all.
+ *
+ * On a terminal that is too narrow, columns that may be cut are: the widest
+ * one first, to no less than their `least`.  What is cut ends in "...", or
+ * begins with it where the end tells more, as of a path.  Elsewhere nothing is
+ * cut, and nothing coloured.
  */
 #ifndef DLK_TOOLS_TABLE_H
 #define DLK_TOOLS_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-struct table {
-	unsigned columns;
-	size_t n, room; /* cells */
-	char **cells;   /* escaped; owned */
+struct table_column {
+	const char *heading;
+	unsigned least; /* 0: it is never cut */
+	bool keep_end;
 };
 
-/* Begin with a row of headings, ended by NULL. */
-void table_init(struct table *t, const char *const *headings);
+/* Select Graphic Rendition (ECMA-48): "" leaves it as it is. */
+#define TABLE_PLAIN  ""
+#define TABLE_STRONG "1"
+#define TABLE_BAD    "31"
+#define TABLE_BUSY   "33"
+#define TABLE_OTHER  "36"
+
+struct table_cell {
+	char *text; /* escaped; owned */
+	const char *look;
+};
+
+struct table {
+	const struct table_column *columns;
+	unsigned n_columns;
+	size_t n, room; /* cells */
+	struct table_cell *cells;
+	unsigned screen; /* columns of the terminal; 0: any number */
+	bool colour;
+};
+
+/* Columns end with one without a heading. */
+void table_init(struct table *t, const struct table_column *columns);
 
 /* Cells go from left to right, row after row. */
 void table_cell(struct table *t, const char *bytes, size_t len);
@@ -28,7 +55,16 @@ void table_text(struct table *t, const char *text);
 /* A cell that has been through tool_show() already. */
 void table_shown(struct table *t, const char *text);
 
-void table_print(const struct table *t, FILE *f);
+/* The look of the last cell. */
+void table_look(struct table *t, const char *look);
+
+/*
+ * As `f` is: its width, and colours unless NO_COLOR says otherwise; if it is no
+ * terminal, neither.
+ */
+void table_fit(struct table *t, FILE *f);
+
+void table_print(struct table *t, FILE *f);
 void table_free(struct table *t);
 
 /* Never NULL: the tool ends with a message when memory does. */

@@ -366,13 +366,18 @@ static void json_is_valid(void **state)
 
 static void columns_line_up(void **state)
 {
-	static const char *const headings[] = { "A", "B", "NOTE", NULL };
+	static const struct table_column columns[] = {
+		{ "A", 0, false },
+		{ "B", 0, false },
+		{ "NOTE", 0, false },
+		{ NULL, 0, false },
+	};
 	FILE *f = open_memstream(&text, &text_len);
 	struct table t;
 
 	(void)state;
 	assert_non_null(f);
-	table_init(&t, headings);
+	table_init(&t, columns);
 	table_text(&t, "\xc3\xa9\xc3\xa9\xc3\xa9");
 	table_text(&t, "x\n");
 	table_text(&t, "");
@@ -380,6 +385,72 @@ static void columns_line_up(void **state)
 	fclose(f);
 	assert_string_equal(text, "A    B\n\xc3\xa9\xc3\xa9\xc3\xa9  x\\x0a\n");
 	table_free(&t);
+	free(text);
+}
+
+/* What a table with these two cells prints below its headings. */
+static void printed(unsigned screen, bool colour, const char *path,
+		    const char *note)
+{
+	static const struct table_column columns[] = {
+		{ "P", 7, true },
+		{ "X", 0, false },
+		{ "N", 9, false },
+		{ NULL, 0, false },
+	};
+	FILE *f = open_memstream(&text, &text_len);
+	struct table t;
+
+	assert_non_null(f);
+	table_init(&t, columns);
+	table_text(&t, path);
+	table_text(&t, "never cut");
+	table_look(&t, TABLE_BAD);
+	table_text(&t, note);
+	t.screen = screen;
+	t.colour = colour;
+	table_print(&t, f);
+	fclose(f);
+	table_free(&t);
+	memmove(text, strchr(text, '\n') + 1, strlen(strchr(text, '\n')));
+}
+
+#define ACUTE "\xc3\xa9"
+#define WIDE  "\xe5\x90\x8d"
+
+static void a_narrow_table_is_cut(void **state)
+{
+	static const struct {
+		unsigned screen;
+		const char *path, *note, *line;
+	} cases[] = {
+		{ 0, "/a/b/c/d/e", "a long note",
+		  "/a/b/c/d/e  never cut  a long note\n" },
+		{ 35, "/a/b/c/d/e", "a long note",
+		  "/a/b/c/d/e  never cut  a long note\n" },
+		{ 34, "/a/b/c/d/e", "a long note",
+		  "/a/b/c/d/e  never cut  a long ...\n" },
+		{ 30, "/a/b/c/d/e", "a long note",
+		  ".../d/e  never cut  a long...\n" },
+		{ 1, "/a/b/c/d/e", "a long note",
+		  ".../d/e  never cut  a long...\n" },
+		{ 29, ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE, "n",
+		  ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE
+		  "  never cut  n\n" },
+		{ 22, ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE, "n",
+		  "..." ACUTE ACUTE ACUTE ACUTE "  never cut  n\n" },
+		{ 22, WIDE WIDE WIDE WIDE, "n",
+		  "..." WIDE WIDE "  never cut  n\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		printed(cases[i].screen, false, cases[i].path, cases[i].note);
+		assert_string_equal(text, cases[i].line);
+		free(text);
+	}
+	printed(0, true, "p", "n");
+	assert_string_equal(text, "p  \033[31mnever cut\033[0m  n\n");
 	free(text);
 }
 
@@ -635,6 +706,7 @@ int main(void)
 		cmocka_unit_test(a_name_is_cut_between_characters),
 		cmocka_unit_test(json_is_valid),
 		cmocka_unit_test(columns_line_up),
+		cmocka_unit_test(a_narrow_table_is_cut),
 		cmocka_unit_test(durations_are_short),
 		cmocka_unit_test(an_owner_lives_until_its_expiry),
 		cmocka_unit_test(an_expiry_that_is_none_is_told),

@@ -64,7 +64,7 @@ config "path \"$MNT/other/\" { }" "path \"$MNT/link/\" { }"
 said 'one of two prefixes is there' ''
 run 'one of two prefixes is there' ''
 is "$(dl A flock -n link/f "$CTL" -c "$RIG/A.conf" --json list |
-	jq -r '.[].key')" "dlock:$MNT/link/f" 'and it manages (control)'
+	jq -r '.locks[].key')" "dlock:$MNT/link/f" 'and it manages (control)'
 
 config "path \"$MNT/theer/\" { }" "path \"$MNT/no/file\" { }"
 said 'mistyped' "flock: not managed, .* $RIG/A.conf .*\"$MNT/.*line [23]"

@@ -128,7 +128,7 @@ is "$(on A "$CTL" explain /run/lock/jobs/x | sed -n 's/^flock key *//p')" \
 	dlock:$JOBS/x 'and the key, as the shim makes it'
 is "$(on B "$CTL" explain $JOBS/x | grep 'leads to')" '' \
 	'without a link there is nothing to tell'
-is "$(pre A flock $JOBS/x "$CTL" --json list | jq -c '[.[].path]')" \
+is "$(pre A flock $JOBS/x "$CTL" --json list | jq -c '[.locks[].path]')" \
 	"[\"$JOBS/x\"]" 'list shows it as the configuration spells it'
 
 readme=$(sed -n '/^    redis "main" {/,/^$/s/^    //p' "$TOP/README.md")

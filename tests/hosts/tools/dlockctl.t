@@ -43,10 +43,15 @@ ctl()
 	ERR=$(cat "$RIG/err")
 }
 
-# json FILTER: jq of $OUT, on one line
+# json FILTER: jq of $OUT, on one line; locks FILTER: of the locks in it
 json()
 {
 	jq -c "$1" <<<"$OUT" 2>&1
+}
+
+locks()
+{
+	json ".locks | $1"
 }
 
 # A token of this host, taken SECONDS ago, or of another; its file is there
@@ -116,9 +121,11 @@ is "$STATUS" 78 'no configuration: 78'
 
 # --- list ---
 ctl list
-is "$STATUS:$OUT:$ERR" '1::dlockctl: no locks held' 'nothing locked'
+is "$STATUS:$OUT:$ERR" '0::dlockctl: no locks held' 'nothing locked'
 ctl --json list
-is "$STATUS:$OUT" '1:[]' 'nothing locked, for machines'
+is "$STATUS $ERR $(json .)" \
+	'0 dlockctl: no locks held {"schema":1,"verb":"list","locks":[],"messages":["no locks held"],"status":0}' \
+	'nothing locked, for machines'
 
 rr set "dlock:$RIG/a" "$(token here 65)" px 30000 >/dev/null
 rr set 'D:f%rec' "$(token there 65)" px 30000 >/dev/null
@@ -139,17 +146,17 @@ like "$OUT" 'x\\x1b\[31m' 'control bytes are escaped'
 unlike "$OUT" $'\x1b' 'none is printed'
 unlike "$OUT" '0{41}' 'of a foreign value the beginning is enough'
 ctl list --json
-is "$(json '[.[] | .mode]')" '["EX","WRITE","EX","?"]' 'modes, for machines'
-is "$(json '.[0] | [.path, .family, .owner, .host, .pid, .waiters]')" \
+is "$(locks '[.[] | .mode]')" '["EX","WRITE","EX","?"]' 'modes, for machines'
+is "$(locks '.[0] | [.path, .family, .owner, .host, .pid, .waiters]')" \
 	"[\"$RIG/a\",\"flock\",\"dlock\",\"web 1\",42,0]" \
 	'facts, for machines'
-is "$(json '[.[] | .held_ms == null]')" '[false,true,true,true]' \
+is "$(locks '[.[] | .held_ms == null]')" '[false,true,true,true]' \
 	'unknown times are null'
-is "$(json '.[2].value | length')" 40 'a foreign value, for machines'
+is "$(locks '.[2].value | length')" 40 'a foreign value, for machines'
 
 rr set $'D:not\xffutf8' "$(token here 1)" px 30000 >/dev/null
 ctl list --json
-is "$(json '.[-1].path | endswith("ÿutf8")')" true 'not UTF-8: \u00XX'
+is "$(locks '.[-1].path | endswith("ÿutf8")')" true 'not UTF-8: \u00XX'
 ctl list
 like "$OUT" 'not\\xffutf8' 'not UTF-8: \xNN'
 
@@ -157,7 +164,7 @@ rr flushall >/dev/null
 redis-cli -s "$RIG/redis.sock" eval \
 	'for i = 1, 3000 do redis.call("SET", "D:" .. i, "x") end' 0 >/dev/null
 ctl list --json
-is "$(json length)" 3000 'many locks'
+is "$(locks length)" 3000 'many locks'
 rr flushall >/dev/null
 head -c 3000000 /dev/zero | redis-cli -s "$RIG/redis.sock" -x set D:huge \
 	>/dev/null
@@ -178,11 +185,11 @@ like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +3[89]\.[0-9]s +0" \
 unlike "$OUT" ' 44 ' 'an expired owner is none'
 unlike "$OUT" NOTE 'nothing is odd about them'
 ctl list --json
-is "$(json '[.[] | [.path, .key, .mode, .family, .owner, .host, .pid]] ==
+is "$(locks '[.[] | [.path, .key, .mode, .family, .owner, .host, .pid]] ==
 	[["'"$RIG"'/d/s", "D:s", "SH", "flock", "dlock", "far 1", 43],
 	 ["'"$RIG"'/d/s", "D:s", "SH", "flock", "dlock", "web 1", 42]]')" true \
 	'for machines'
-is "$(json '[.[] | .ttl_ms > 30000, .held_ms == null, .note]')" \
+is "$(locks '[.[] | .ttl_ms > 30000, .held_ms == null, .note]')" \
 	'[true,true,null,false,false,null]' 'their times, for machines'
 
 share D:s $'joined\033[31m' 20000
@@ -202,7 +209,7 @@ rr flushall >/dev/null
 
 share D:s "$(token here 65)" -1
 ctl list
-is "$STATUS:$OUT" 1: 'expired owners alone hold nothing'
+is "$STATUS:$OUT" 0: 'expired owners alone hold nothing'
 rr persist D:s >/dev/null
 ctl list
 like "$OUT" 'SH +unknown .* none .*no owner; no ttl: this key never' \
@@ -225,17 +232,17 @@ redis-cli -s "$RIG/redis.sock" eval \
 	 end' 0 >/dev/null
 rr pexpire D:big 30000 >/dev/null
 ctl list --json
-is "$STATUS $(json '[length, .[-1].mode, .[-1].owner, .[-1].note]')" \
+is "$STATUS $(locks '[length, .[-1].mode, .[-1].owner, .[-1].note]')" \
 	'0 [4097,"SH","unknown","904 more not shown"]' \
 	'of a big hash a part is enough'
-is "$(json '[.[] | .value] | unique | length')" 4097 'each owner once'
+is "$(locks '[.[] | .value] | unique | length')" 4097 'each owner once'
 rr flushall >/dev/null
 share D:s "$(token here 1)" 30000
 rr set D:t "$(token here 1)" px 30000 >/dev/null
 head -c 3000000 /dev/zero | tr '\0' x |
 	redis-cli -s "$RIG/redis.sock" -X FIELD hset D:s FIELD 1 >/dev/null
 ctl list --json
-is "$STATUS $(json '[.[-2:][] | .path, .mode, .note]')" \
+is "$STATUS $(locks '[.[-2:][] | .path, .mode, .note]')" \
 	"0 [\"$RIG/d/s\",\"SH\",\"2 more not shown\",\"$RIG/d/t\",\"EX\",null]" \
 	'a huge owner is no obstacle'
 rr flushall >/dev/null
@@ -260,12 +267,12 @@ unlike "$OUT" NOTE 'nothing is odd about them'
 is "$(awk '{ print index($0, NR == 1 ? "COMMAND" : "nightly") }' <<<"$OUT" |
 	sort -u | wc -l)" 1 'the columns line up'
 ctl list --json
-is "$(json '[.[] | [.path, .key, .family, .mode, .start, .end, .host, .pid]] ==
+is "$(locks '[.[] | [.path, .key, .family, .mode, .start, .end, .host, .pid]] ==
 	[["'"$RIG"'/d/f", "D:f%rec", "record", "READ", 4096, 4097, "far 1", 43],
 	 ["'"$RIG"'/d/f", "D:f%rec", "record", "WRITE", 0, 9, "web 1", 42],
 	 ["'"$RIG"'/d/f", "D:f%rec", "record", "READ", 10, null, "web 1", 42]]')" \
 	true 'for machines'
-is "$(json '[.[] | .ttl_ms > 30000, .held_ms == null, .owner, .note]')" \
+is "$(locks '[.[] | .ttl_ms > 30000, .held_ms == null, .owner, .note]')" \
 	'[true,true,"dlock",null,false,false,"dlock",null,false,false,"dlock",null]' \
 	'their times, for machines'
 rr persist D:f%rec >/dev/null
@@ -278,14 +285,14 @@ rr set D:s%rec "$(token here 5)" px 30000 >/dev/null
 rr set D:t%rec joined >/dev/null
 rr set D:u "$(token here 5)" px 30000 >/dev/null
 ctl list --json
-is "$(json '[.[] | [.key, .mode, .owner, has("start"), .start, .end]]')" \
+is "$(locks '[.[] | [.key, .mode, .owner, has("start"), .start, .end]]')" \
 	'[["D:s%rec","WRITE","dlock",true,0,null],["D:t%rec","WRITE","foreign",true,0,null],["D:u","EX","dlock",false,null,null]]' \
 	'a string is a write lock on the whole file'
 rr flushall >/dev/null
 
 record D:f%rec 1 "$(token here 65)" -1 W 0 9
 ctl list
-is "$STATUS:$OUT" 1: 'expired owners of records alone hold nothing'
+is "$STATUS:$OUT" 0: 'expired owners of records alone hold nothing'
 rr persist D:f%rec >/dev/null
 ctl list
 like "$OUT" 'd/f +\? +unknown .* none .*no owner; no ttl: this key never' \
@@ -316,13 +323,13 @@ head -c 3000000 /dev/zero | tr '\0' O |
 	redis-cli -s "$RIG/redis.sock" -X M zadd '{D:f%rec}%r' 0 M >/dev/null
 rr set D:t "$(token here 1)" px 30000 >/dev/null
 ctl list --json
-is "$STATUS $(json '[.[] | .path, .mode, .note]')" \
+is "$STATUS $(locks '[.[] | .path, .mode, .note]')" \
 	"0 [\"$RIG/d/f\",\"?\",\"1 more ranges not shown\",\"$RIG/d/t\",\"EX\",null]" \
 	'a huge range is no obstacle'
 head -c 3000000 /dev/zero | tr '\0' x |
 	redis-cli -s "$RIG/redis.sock" -X FIELD hset D:f%rec FIELD 1 >/dev/null
 ctl list --json
-is "$STATUS $(json '[.[] | .mode, .note]')" \
+is "$STATUS $(locks '[.[] | .mode, .note]')" \
 	'0 ["?","3 more not shown; 1 more ranges not shown","EX",null]' \
 	'nor is a huge owner'
 rr flushall >/dev/null
@@ -341,14 +348,14 @@ ranges()
 ranges 10000
 STATUS=0
 OUT=$(ulimit -v 100000; exec "$CTL" list --json) || STATUS=$?
-is "$STATUS $(json '[length, .[-1].start, ([.[] | .start] | unique | length),
+is "$STATUS $(locks '[length, .[-1].start, ([.[] | .start] | unique | length),
 	([.[] | .note] | unique)]')" '0 [10000,100000,10000,[null]]' \
 	'10,000 ranges, in 100 MB of address space'
 ctl list
 is "$(wc -l <<<"$OUT")" 10001 'and as text'
 ranges 20000
 ctl list --json
-is "$STATUS $(json '[length, .[-1].mode, .[-1].note]')" \
+is "$STATUS $(locks '[length, .[-1].mode, .[-1].note]')" \
 	'0 [16385,"?","3616 more ranges not shown"]' \
 	'of more a part is enough'
 rr flushall >/dev/null
@@ -357,27 +364,27 @@ for i in {1..40}; do
 		60000 R "$i" 100
 done
 ctl list --json
-is "$(json '[.[] | .pid] == [range(1; 41)]')" true 'many owners'
-is "$(json '[.[] | .start] == [range(1; 41)]')" true 'with the range of each'
+is "$(locks '[.[] | .pid] == [range(1; 41)]')" true 'many owners'
+is "$(locks '[.[] | .start] == [range(1; 41)]')" true 'with the range of each'
 rr flushall >/dev/null
 
 # --- the real thing ---
 if [ -e "$BUILD/libdlock-preload.so" ]; then
 	OUT=$("$DLOCK" run flock "$RIG/d/real" "$CTL" --json list)
-	is "$(json '[.[] | .path, .mode, .owner, .command]')" \
+	is "$(locks '[.[] | .path, .mode, .owner, .command]')" \
 		"[\"$RIG/d/real\",\"EX\",\"dlock\",\"flock\"]" \
 		'a lock that flock(1) holds'
-	is "$(json '.[0] | .held_ms < 5000 and .ttl_ms > 1000')" true \
+	is "$(locks '.[0] | .held_ms < 5000 and .ttl_ms > 1000')" true \
 		'its times'
 	row="\"$RIG/d/real\",\"SH\",\"dlock\",\"flock\""
 	sed '1i host_id = "second"' ctl.conf >second.conf
 	OUT=$("$DLOCK" run flock -s "$RIG/d/real" \
 		"$DLOCK" run -c second.conf flock -s "$RIG/d/real" \
 		"$CTL" --json list)
-	is "$(json '[.[] | .path, .mode, .owner, .command]')" \
+	is "$(locks '[.[] | .path, .mode, .owner, .command]')" \
 		"[$row,$row]" \
 		'a lock that two hosts share'
-	is "$(json '[.[] | .held_ms < 5000 and .ttl_ms > 1000]')" \
+	is "$(locks '[.[] | .held_ms < 5000 and .ttl_ms > 1000]')" \
 		'[true,true]' 'their times'
 	cat >rec.py <<-'END'
 	import fcntl, subprocess, sys
@@ -391,11 +398,11 @@ if [ -e "$BUILD/libdlock-preload.so" ]; then
 	OUT=$("$DLOCK" run /usr/bin/python3 rec.py "$RIG/d/real" \
 		"$CTL" --json list)
 	row="\"$RIG/d/real\",\"record\""
-	is "$(jq -sc '[.[][] | .path, .family, .mode, .start, .end]' \
+	is "$(jq -sc '[.[].locks[] | .path, .family, .mode, .start, .end]' \
 		<<<"$OUT")" \
 		"[$row,\"WRITE\",0,null,$row,\"READ\",0,4,$row,\"WRITE\",5,9,$row,\"WRITE\",100,null]" \
 		'record locks that Python holds'
-	is "$(jq -sc '[.[][] | .held_ms < 5000 and .ttl_ms > 1000 and
+	is "$(jq -sc '[.[].locks[] | .held_ms < 5000 and .ttl_ms > 1000 and
 		.owner == "dlock"] | unique' <<<"$OUT")" '[true]' \
 		'their times'
 	rig_empty
@@ -458,16 +465,16 @@ like "$OUT" 'record key +too long  \(locking fails with ENOLCK\)' 'it says so'
 r flushall >"$RIG/none"
 r set D:w "$(token here 3)" px 60000 >"$RIG/none"
 ctl list --json
-is "$(json 'map(.waiters)')" '[0]' 'nobody waits'
+is "$(locks 'map(.waiters)')" '[0]' 'nobody waits'
 r hset '{D:w}%q' head 1 tail 3 1 one 3 three >"$RIG/none"
 ctl list --json
-is "$(json 'map(.waiters)')" '[2]' 'two wait'
+is "$(locks 'map(.waiters)')" '[2]' 'two wait'
 ctl list
 like "$OUT" ' 2$' 'the table says so'
 r del '{D:w}%q' >"$RIG/none"
 r set '{D:w}%q' x >"$RIG/none"
 ctl list --json
-is "$(json 'map(.waiters)')" '[0]' 'a queue of another type is none'
+is "$(locks 'map(.waiters)')" '[0]' 'a queue of another type is none'
 
 # --- no Redis ---
 redis_kill

@@ -32,7 +32,7 @@ ctl()
 
 paths()
 {
-	jq -c '[.[].path]' <<<"$OUT" 2>&1
+	jq -c '[.locks[].path]' <<<"$OUT" 2>&1
 }
 
 # held NAME PATH ARG...: under dlock run ARG..., NAME has the lock
@@ -114,7 +114,7 @@ private_is_gone()
 on A sh -c 'kill -KILL $(cat /run/user/0/dlock-run/redis.pid)'
 ok 'it is killed' until_true 5 private_is_gone
 ctl list
-is "$STATUS $ERR" '1 dlockctl: no locks held' \
+is "$STATUS $ERR" '0 dlockctl: no locks held' \
 	'a private server that is gone has no locks'
 redis_kill
 ctl list

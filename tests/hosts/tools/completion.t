@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 30
+#
+# bash completion: it offers every verb of dlockctl, and of each verb the
+# options that the verb takes, all of them and no others.
+. "${0%/*}/../../lib/tap.sh"
+TOP=$(cd "${0%/*}/../../.." && pwd)
+CTL=$TOP/build/dlockctl
+# shellcheck source=tools/completion.bash
+. "$TOP/tools/completion.bash"
+unset DLOCK_CONFIG
+
+# offered WORD...: for the last of them
+offered()
+{
+	COMP_WORDS=(dlockctl "$@")
+	COMP_CWORD=$#
+	_dlockctl
+	printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+
+# taken VERB: the options of it, of all that the program knows
+taken()
+{
+	local option
+
+	for option in $options; do
+		! "$CTL" "$1" "$option" x 2>&1 </dev/null |
+			grep -q "is no option of\|no such option" &&
+			echo "$option"
+	done | sort
+}
+
+verbs=$("$CTL" help | sed -n 's/^  \([a-z]\{2,\}\)\( .*\)\?$/\1/p')
+options=$(sed -n 's/^\t\[OPT_.*{ "\([a-z]*\)".*/--\1/p' \
+	"$TOP/tools/arguments.c" | grep -v -- '--config')
+ok 'there are verbs and options' test "$(wc -w <<<"$verbs $options")" -ge 10
+is "$(offered '')" "$(printf '%s\nhelp\n' "$verbs" | sort)" 'every verb'
+is "$(offered li)" list 'one that is begun'
+for verb in $verbs; do
+	is "$(offered "$verb" -- | grep -vx -- -c)" "$(taken "$verb")" \
+		"the options of $verb"
+done
+is "$(offered list --sort '')" $'held\nhost\npath\nttl\nwaiters' \
+	'the columns of --sort'
+is "$(offered -c /x list --wai)" --waiting 'behind a general option'
+done_testing

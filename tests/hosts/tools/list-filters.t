@@ -1,0 +1,189 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl list: which locks it shows, in which order, how it fits a terminal,
+# and what it says where nothing is to be shown or it may not look.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+rig_start disks
+rig_configs
+on A mkdir -p jobs other
+# What the last one said, in a subshell or not.
+said()
+{
+	cat "$RIG/err"
+}
+
+# listed ARG...: the paths below $MNT, in order
+listed()
+{
+	ctl --json list "$@"
+	echo "$STATUS $(jq -r '.locks[].path' <<<"$OUT" |
+		sed "s,^$MNT/,," | paste -sd ' ')"
+}
+
+# --- filters ---
+rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 30000 >/dev/null
+rr set "dlock:$MNT/jobs/b" "$(made_token A 7200 web2)" px 20000 >/dev/null
+rr set "dlock:$MNT/other/c" "$(made_token elsewhere 9000 db1)" px 40000 >/dev/null
+rr set "dlock:$MNT/other/d" joined >/dev/null
+rr set "dlock:$MNT/jobs/n%0Aame \"x\\" "$(made_token B 10 "$(printf 'w\033%%n')")" \
+	px 10000 >/dev/null
+rr hset "{dlock:$MNT/jobs/b}%q" head 1 tail 2 1 one 2 two >/dev/null
+ctl --json list
+is "$(jq '.locks | length' <<<"$OUT")" 5 'all of them (control)'
+is "$(listed --path "$MNT/jobs/a")" '0 jobs/a' '--path: one'
+is "$(cd "$RIG" && listed --path mnt/../mnt/jobs/a)" '0 jobs/a' \
+	'--path: below the working directory'
+is "$(listed --path '*/other/*')" '0 other/c other/d' '--path: a pattern'
+is "$(listed --path "$MNT/o*")" '0 other/c other/d' '--path: over slashes'
+is "$(listed --path $'*\n*')" "0 jobs/n ame \"x\\" '--path: with a newline'
+rr set "dlock:$MNT/jobs/raw"$'\n\xff\x1b' x px 10000 >/dev/null
+is "$(listed --path $'*raw\n\xff?')" '0 null' 'a key that no path has: by the key'
+rr del "dlock:$MNT/jobs/raw"$'\n\xff\x1b' >/dev/null
+is "$(listed --path "$MNT/jobs/[ab]")" '0 jobs/a jobs/b' '--path: a set'
+is "$(listed --host web1)" '0 jobs/a' '--host: one'
+is "$(listed --host 'web*')" '0 jobs/a jobs/b' '--host: a pattern'
+is "$(listed --host foreign)" '0 ' '--host: who is not known has none'
+is "$(listed --here)" '0 jobs/a jobs/b' '--here: the kernel and the host_id'
+is "$(listed --waiting)" '0 jobs/b' '--waiting'
+is "$(listed --older 1m)" '0 jobs/a jobs/b' '--older'
+like "$(said)" 'own host only: 2 left out' '... of others it is not known'
+is "$(listed --older 1h)" '0 jobs/b' '--older: an hour'
+is "$(listed --older 1m --path '*/a')" '0 jobs/a' 'two filters'
+is "$(listed --older 50h)" '0 ' 'none is so old'
+like "$(said)" 'none of the locks held is like that \(there are 5\)' 'it says so'
+
+# --- the order ---
+is "$(listed --sort path)" '0 jobs/a jobs/b jobs/n ame "x\ other/c other/d' \
+	'--sort path'
+is "$(listed --sort held --path '*[abc]')" '0 jobs/b jobs/a other/c' \
+	'--sort held: the oldest first'
+is "$(listed --sort ttl --path '*[abcd]')" \
+	'0 jobs/b jobs/a other/c other/d' \
+	'--sort ttl: who ends first, first; who never ends, last'
+is "$(listed --sort waiters --path '*[abc]')" '0 jobs/b jobs/a other/c' \
+	'--sort waiters: the most first'
+is "$(listed --sort host --path '*[abcd]')" '0 other/c jobs/a jobs/b other/d' \
+	'--sort host: by name, who has none last'
+for args in '--older 5' '--older x' '--sort age' '--path' '--frob' \
+	'--waiting=1'; do
+	# shellcheck disable=SC2086 # words
+	ctl --json list $args
+	is "$STATUS $(jq -c '[.status, .schema, (.messages | length > 0)]' \
+		<<<"$OUT")" '64 [64,1,true]' "usage: $args"
+done
+ctl explain --waiting /x
+is "$STATUS $ERR" '64 dlockctl: --waiting is no option of explain' \
+	'an option of another verb'
+
+# --- a terminal ---
+# screen COLUMNS ARG...: what list prints there
+screen()
+{
+	local columns=$1
+
+	shift
+	/usr/bin/python3 "$TOP/tests/programs/on_a_terminal.py" "$columns" \
+		"$CTL" -c "$RIG/A.conf" list "$@"
+}
+
+long=$MNT/jobs/$(printf '%060d' 0)/nightly.lock
+rr set "dlock:$long" "$(made_token A 65 web1)" px 30000 >/dev/null
+widest()
+{
+	sed 's/\x1b\[[0-9;]*m//g' | wc -L
+}
+is "$(screen 80 --path '*/nightly.lock' | widest)" 79 '80 columns: none is wider'
+like "$(screen 80 --path '*/nightly.lock')" '\.\.\.[0-9]*/nightly.lock .* EX' \
+	'of a long path the end is left'
+like "$(screen 200 --path '*/nightly.lock')" \
+	"[0-9]{60}/nightly.lock .* nightly " '200 columns: nothing is cut'
+ctl list --path '*/nightly.lock'
+like "$OUT" "$long  EX" 'no terminal: nothing is cut'
+unlike "$OUT" $'\x1b' 'and there is no colour'
+like "$(screen 200)" $'\x1b\\[1mPATH' 'a terminal: headings are bold'
+like "$(screen 200)" $'\x1b\\[33m2\x1b\\[0m' '... who waits is coloured'
+unlike "$(NO_COLOR=1 screen 200)" $'\x1b' 'but not with NO_COLOR'
+unlike "$(TERM=dumb screen 200)" $'\x1b' 'nor with TERM=dumb'
+like "$(screen 200 --path $'*\n*')" 'jobs/n\\x0aame "x\\\\ .* w\\x1b%n ' \
+	'a hostile name does nothing'
+is "$(screen 200 --path $'*\n*' | sed 's/\x1b\[[0-9]*m//g' | wc -l)" 2 \
+	'... and stays in its line'
+rr flushall >/dev/null
+
+# --- nothing to be shown: which nothing? ---
+ctl list
+is "$STATUS $ERR" '0 dlockctl: no locks held' 'none is held: 0'
+ctl --json list --path /etc/hostname
+is "$STATUS $(jq -c '[.status, .messages[0], has("locks")]' <<<"$OUT")" \
+	'1 [1,"/etc/hostname: no rule manages it, its locks stay local",false]' \
+	'no rule: 1'
+ctl list --path '/etc/*'
+is "$STATUS" 1 'no rule can have that: 1'
+ctl list --path "${MNT%??}*"
+is "$STATUS" 0 'one may: 0'
+sed '/^path/,$d' "$RIG/A.conf" >"$RIG/none.conf"
+ctl -c "$RIG/none.conf" list
+is "$STATUS" 1 'no path section at all: 1'
+like "$ERR" 'none.conf has no path section' 'it says so'
+rr acl setuser blind on '>x' '~*' '&*' +@all -scan >/dev/null
+rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
+for user in blind deaf wrong; do
+	rr set "dlock:$MNT/jobs/a" x >/dev/null
+	sed "s,redis://,&$user:x@," "$RIG/A.conf" >"$RIG/$user.conf"
+	ctl -c "$RIG/$user.conf" --json list
+	is "$STATUS $(jq .status <<<"$OUT")" '77 77' "not allowed ($user): 77"
+	like "$ERR" 'not allowed: (NOPERM|WRONGPASS)' 'it says so'
+done
+rr flushall >/dev/null
+
+# --- what comes and goes, and changes its type, meanwhile ---
+# A lease, readers, a list, nothing: another one each time.
+redis-cli -s "$RIG/redis.sock" -r -1 eval '
+	local n, key = redis.call("INCR", "turns") % 4, KEYS[1]
+	redis.call("DEL", key)
+	if n == 0 then
+		redis.call("SET", key, ARGV[1])
+	elseif n == 1 then
+		redis.call("HSET", key, "dlock", 1, ARGV[1], 99999999999999)
+	elseif n == 2 then
+		redis.call("RPUSH", key, "x")
+	end' 1 "dlock:$MNT/jobs/a" "$(made_token A 5 web1)" \
+	>/dev/null 2>&1 &
+CHURN=$!
+for _ in {1..40}; do
+	ctl --json list
+	echo "$STATUS $(jq -c '[.locks[].mode]' <<<"$OUT")"
+done >"$RIG/seen"
+kill "$CHURN"
+wait "$CHURN" 2>/dev/null
+is "$(grep -vxE '0 \[("(EX|SH|\?)")?\]' "$RIG/seen")" '' \
+	'locks that vanish, and become others, are no error'
+ok '... and were seen so (control)' test "$(sort -u "$RIG/seen" | wc -l)" -ge 3
+rr flushall >/dev/null
+
+# --- the user of dlock.conf(5) ---
+read -ra words <<<"$(sed -n '/^ACL SETUSER/,/^\.Ed/p' \
+	"$TOP/config/dlock.conf.5" | grep -v '^\.Ed' | tr -d '\\\n' |
+	sed 's/&&/\&/g') $(sed -n 's/^\.Cm \(+scan.*\)/\1/p' \
+	"$TOP/config/dlock.conf.5")"
+rr "${words[@]}" '>x' >/dev/null
+sed "s,redis://,&dlock:x@," "$RIG/A.conf" >"$RIG/dlock.conf"
+rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 30000 >/dev/null
+rr hset "dlock:$MNT/jobs/b" dlock 1 "$(made_token A 65 web1)" \
+	99999999999999 >/dev/null
+rr set "dlock:$MNT/jobs/c%rec" x >/dev/null
+ctl -c "$RIG/dlock.conf" --json list
+is "$STATUS $(jq '.locks | length' <<<"$OUT")" '0 3' \
+	'what the manual allows it is enough'
+rr hset "dlock:$MNT/jobs/d%rec" dlock 1 x 1 >/dev/null
+ctl -c "$RIG/dlock.conf" --json list
+is "$STATUS" 0 '... for record locks, too'
+redis_kill
+ctl --json list
+is "$STATUS $(jq -c '[.status, .locks]' <<<"$OUT")" '69 [69,null]' \
+	'Redis is gone: 69'
+done_testing

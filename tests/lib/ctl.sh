@@ -1,0 +1,32 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: MIT
+#
+# For tests of dlockctl in a rig: the program, and leases that nobody holds.
+CTL=$BUILD/dlockctl
+unset DLOCK_CONFIG DLOCK_DISABLE LD_PRELOAD NO_COLOR
+export TERM=xterm
+
+# ctl ARG...: with host A's configuration; $STATUS, $OUT, $ERR
+ctl()
+{
+	STATUS=0
+	DLOCK_CONFIG=$RIG/A.conf "$CTL" "$@" >"$RIG/out" 2>"$RIG/err" </dev/null ||
+		STATUS=$?
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+
+# made_token HOST SECONDS NAME: of a lock that a process 42 of that host_id took
+# so long ago; of host "elsewhere", of another kernel.
+made_token()
+{
+	local boot since word=$3
+
+	boot=$(tr -d - </proc/sys/kernel/random/boot_id)
+	[ "$1" != elsewhere ] || boot=${boot//[0-9]/f}
+	since=$(printf '%020d' $(($(now) - $2 * 1000000000)))
+	word=${word//%/%25}
+	word=${word//$'\x1b'/%1B}
+	printf 'dlock1 %032x %s:%s 1:1:- %s 42 %s nightly\n' 7 "$boot" "$1" \
+		"$since" "$word"
+}

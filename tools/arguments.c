@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command line of dlockctl: one table of all options.  Which of them a verb
+ * takes stands with the verbs (dlockctl.c).
+ */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "tools/common.h"
+#include "tools/ctl.h"
+
+/* getopt_long(3) tells the n-th of them by FIRST + n. */
+enum { FIRST = 256 };
+
+static const struct option longs[] = {
+	[OPT_CONFIG] = { "config", required_argument, NULL, FIRST },
+	[OPT_REDIS] = { "redis", required_argument, NULL, FIRST + OPT_REDIS },
+	[OPT_JSON] = { "json", no_argument, NULL, FIRST + OPT_JSON },
+	[OPT_HELP] = { "help", no_argument, NULL, FIRST + OPT_HELP },
+	[OPT_VERSION] = { "version", no_argument, NULL, FIRST + OPT_VERSION },
+	[OPT_PATH] = { "path", required_argument, NULL, FIRST + OPT_PATH },
+	[OPT_HOST] = { "host", required_argument, NULL, FIRST + OPT_HOST },
+	[OPT_HERE] = { "here", no_argument, NULL, FIRST + OPT_HERE },
+	[OPT_WAITING] = { "waiting", no_argument, NULL, FIRST + OPT_WAITING },
+	[OPT_OLDER] = { "older", required_argument, NULL, FIRST + OPT_OLDER },
+	[OPT_SORT] = { "sort", required_argument, NULL, FIRST + OPT_SORT },
+	[N_OPTIONS] = { NULL, 0, NULL, 0 },
+};
+
+/* The whole line is read all the same: --json may come yet. */
+bool ctl_arguments(struct ctl *ctl, int argc, char **argv)
+{
+	bool right = true;
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":c:", longs, NULL)) != -1) {
+		if (c == 'c')
+			c = FIRST + OPT_CONFIG;
+		if (c >= FIRST)
+			ctl->given[c - FIRST] = optarg ? optarg : "";
+		else
+			tool_say(c == ':' ? "%s: an argument is missing"
+					  : "%s: no such option",
+				 argv[optind - 1]);
+		right = right && c >= FIRST;
+	}
+	ctl->argc = argc - optind;
+	ctl->argv = argv + optind;
+	return right;
+}
+
+const char *ctl_option_name(enum ctl_option option)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "--%s", longs[option].name);
+	return name;
+}
+
+int ctl_option_duration(const struct ctl *ctl, enum ctl_option option,
+			uint64_t *ms)
+{
+	if (!ctl->given[option] || !dlk_duration(ctl->given[option], ms))
+		return 0;
+	return tool_fail(DLK_EXIT_USAGE,
+			 "%s: '%s' is not a duration (90s, 5m, 2h)",
+			 ctl_option_name(option), ctl->given[option]);
+}

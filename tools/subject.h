@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A path that a verb is about: the rule that holds for it, and its key.
+ *
+ * The path is what the shim would see, the kernel's name of the file
+ * (/proc/self/fd), so symbolic links are resolved first; the file need not
+ * exist, but for a key by inode.  No server is asked.
+ */
+#ifndef DLK_TOOLS_SUBJECT_H
+#define DLK_TOOLS_SUBJECT_H
+
+#include "config/config.h"
+#include "os/file_id.h"
+
+/* What the key of record locks has behind that of flock. */
+#define RECORD_SUFFIX "%rec"
+
+struct subject {
+	const struct dlk_config *config;
+	const char *given;
+	char path[DLK_PATH_MAX];
+	char spelled[DLK_PATH_MAX];  /* as the rule has it */
+	const struct dlk_rule *rule; /* NULL: not managed */
+	char key[DLK_KEY_MAX + 1];
+	ssize_t key_len; /* negative: no key, or too long a one */
+	char no_inode[DLK_INODE_WHY_MAX]; /* why %i is nothing; or "" */
+};
+
+/* 0, or DLK_EXIT_NOTHING after a message. */
+int subject_find(const struct dlk_config *config, const char *given,
+		 struct subject *s);
+
+/* Is the key, with what the family adds, one that the shim takes? */
+bool subject_key_fits(const struct subject *s, const char *suffix);
+
+#endif
