@@ -27,16 +27,15 @@ static int judge(const redisReply *reply, char *why, size_t size)
 static int ping(struct dlk_conn *c, uint64_t deadline_ns, char *why,
 		size_t size)
 {
-	static const char *const argv[] = { "PING" };
-	static const size_t len[] = { 4 };
+	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
 	const redisReply *reply;
 	int err = dlk_conn_open(c, deadline_ns);
 
 	if (!err)
-		err = dlk_conn_call(c, deadline_ns, 1, argv, len, &reply);
+		err = dlk_conn_call(c, deadline_ns, 1, ping, &reply);
 	if (!err)
 		return judge(reply, why, size);
-	snprintf(why, size, "%s", dlk_conn_error(c));
+	snprintf(why, size, "%s", c->error);
 	if (!*why)
 		snprintf(why, size, "%s", strerror(-err));
 	return err;

@@ -217,16 +217,17 @@ static int ask(struct dlk_conn *c, const struct scan_key *key)
 	int err = 0, n = snprintf(last, sizeof(last), "%d", DLK_TOKEN_MAX - 1);
 
 	for (int i = 0; i < PER_KEY - 1 && !err; i++) {
-		const char *const argv[] = { verb[i], key->bytes, "0", last };
-		const size_t len[] = { strlen(verb[i]), key->len, 1,
-				       (size_t)n };
+		const struct dlk_arg args[] = { { verb[i], strlen(verb[i]) },
+						{ key->bytes, key->len },
+						{ DLK_LITERAL("0") },
+						{ last, (size_t)n } };
 
-		err = dlk_conn_append(c, i == PER_KEY - 2 ? 4 : 2, argv, len);
+		err = dlk_conn_append(c, i == PER_KEY - 2 ? 4 : 2, args);
 	}
 	if (err)
 		return err;
 	queue = dlk_script_queue(c, &lease);
-	return dlk_script_append(
+	return dlk_conn_append(
 		c, 2, (struct dlk_arg[]){ { DLK_LITERAL("HLEN") }, queue });
 }
 
@@ -415,7 +416,7 @@ static int expand_hashes(struct dlk_conn *c, struct view *v, size_t from,
 static int batch(struct dlk_conn *c, struct view *v, struct scan_key *keys,
 		 size_t n, struct scan *scan)
 {
-	uint64_t deadline = tool_deadline(dlk_conn_endpoint(c));
+	uint64_t deadline = tool_deadline(c->ep);
 	struct replies r;
 	int err = dlk_conn_open(c, deadline);
 
@@ -455,7 +456,7 @@ static int scan_conn(struct dlk_conn *c, struct view *v, struct scan *scan)
 
 int scan_failed(struct dlk_conn *c, const struct dlk_redis *redis, int err)
 {
-	const char *why = dlk_conn_error(c);
+	const char *why = c->error;
 
 	return tool_fail(
 		err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,

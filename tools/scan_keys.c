@@ -84,18 +84,18 @@ static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)
 /* One page; -EPROTO may mean that it was too large. */
 static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
 {
-	const char *const argv[] = {
-		"SCAN",  w->cursor, "MATCH",
-		w->glob, "COUNT",   w->small ? "16" : "512"
+	const char *count = w->small ? "16" : "512";
+	const struct dlk_arg args[] = {
+		{ DLK_LITERAL("SCAN") },  { w->cursor, strlen(w->cursor) },
+		{ DLK_LITERAL("MATCH") }, { w->glob, w->glob_len },
+		{ DLK_LITERAL("COUNT") }, { count, strlen(count) },
 	};
-	const size_t len[] = { 4, strlen(argv[1]), 5, w->glob_len,
-			       5, strlen(argv[5]) };
-	uint64_t deadline = tool_deadline(dlk_conn_endpoint(c));
+	uint64_t deadline = tool_deadline(c->ep);
 	const redisReply *reply;
 	int err = dlk_conn_open(c, deadline);
 
 	if (!err)
-		err = dlk_conn_call(c, deadline, 6, argv, len, &reply);
+		err = dlk_conn_call(c, deadline, 6, args, &reply);
 	if (!err)
 		err = scan_check(c, reply, REDIS_REPLY_ARRAY);
 	if (!err)

@@ -20,7 +20,7 @@ struct scan_keys {
 	size_t n, room;
 };
 
-/* 0, or -errno (the connection's dlk_conn_error() says why). */
+/* 0, or -errno (the connection's `error` says why). */
 int scan_keys(struct dlk_conn *c, const struct dlk_config *config,
 	      const struct dlk_redis *redis, struct scan_keys *keys);
 void scan_keys_free(struct scan_keys *keys);
@@ -28,7 +28,7 @@ void scan_keys_free(struct scan_keys *keys);
 /*
  * 0: the reply is of this type, or WRONGTYPE, for the key was made anew since.
  * Else -EACCES (this user may not), -EREMOTEIO (an error), -EPROTO; the
- * connection's dlk_conn_error() has the server's words.
+ * connection's `error` has the server's words.
  */
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type);
 

@@ -149,14 +149,15 @@ const struct scan_owner *scan_owners_find(const struct scan_owners *o,
 static int call(struct walk *w, int argc, const char *const *argv, int type,
 		const redisReply **reply)
 {
-	size_t len[ARGS_MAX];
-	uint64_t deadline = tool_deadline(dlk_conn_endpoint(w->c));
+	struct dlk_arg args[ARGS_MAX];
+	uint64_t deadline = tool_deadline(w->c->ep);
 	int err = dlk_conn_open(w->c, deadline);
 
 	for (int i = 0; i < argc; i++)
-		len[i] = i == 1 ? w->len : strlen(argv[i]);
+		args[i] = (struct dlk_arg){ argv[i],
+					    i == 1 ? w->len : strlen(argv[i]) };
 	if (!err)
-		err = dlk_conn_call(w->c, deadline, argc, argv, len, reply);
+		err = dlk_conn_call(w->c, deadline, argc, args, reply);
 	if (!err)
 		err = scan_check(w->c, *reply, type);
 	return !err && (*reply)->type != type ? SCAN_GONE : err;

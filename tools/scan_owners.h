@@ -42,7 +42,7 @@ struct scan_owners {
 /*
  * The owners in the hash at `key`; o->records is set, all else zero.  0;
  * SCAN_GONE: it is a hash no more; or -errno (the
- * connection's dlk_conn_error() says why).  In any case
+ * connection's `error` says why).  In any case
  * scan_owners_free().
  */
 enum { SCAN_GONE = 1 };

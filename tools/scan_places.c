@@ -53,16 +53,18 @@ bool scan_places_add(struct scan_places *p, const char *member, size_t len)
 static int call(struct walk *w, int argc, const char *const *argv, int type,
 		const redisReply **reply)
 {
-	size_t len[ARGS_MAX];
-	uint64_t deadline = tool_deadline(dlk_conn_endpoint(w->c));
+	struct dlk_arg args[ARGS_MAX];
+	uint64_t deadline = tool_deadline(w->c->ep);
 	int err = dlk_conn_open(w->c, deadline);
 
 	for (int i = 0; i < argc; i++)
-		len[i] = argv[i] == w->name   ? w->name_len
-			 : argv[i] == w->from ? w->from_len
-					      : strlen(argv[i]);
+		args[i] = (struct dlk_arg){ argv[i],
+					    argv[i] == w->name ? w->name_len
+					    : argv[i] == w->from
+						    ? w->from_len
+						    : strlen(argv[i]) };
 	if (!err)
-		err = dlk_conn_call(w->c, deadline, argc, argv, len, reply);
+		err = dlk_conn_call(w->c, deadline, argc, args, reply);
 	if (!err)
 		err = scan_check(w->c, *reply, type);
 	if (!err && (*reply)->type != type) {
@@ -129,17 +131,18 @@ static int count_rest(struct walk *w)
  */
 static int look_for_loss(struct walk *w, const char *key, size_t len)
 {
-	const char *const both[] = { "EXISTS", key, w->name };
-	const char *const type[] = { "TYPE", key };
-	const size_t lens[] = { 6, len, w->name_len }, lent[] = { 4, len };
-	uint64_t deadline = tool_deadline(dlk_conn_endpoint(w->c));
+	const struct dlk_arg both[] = { { DLK_LITERAL("EXISTS") },
+					{ key, len },
+					{ w->name, w->name_len } };
+	const struct dlk_arg type[] = { { DLK_LITERAL("TYPE") }, { key, len } };
+	uint64_t deadline = tool_deadline(w->c->ep);
 	const redisReply *n, *kind;
 	int err = dlk_conn_open(w->c, deadline);
 
 	if (!err)
-		err = dlk_conn_call(w->c, deadline, 3, both, lens, &n);
+		err = dlk_conn_call(w->c, deadline, 3, both, &n);
 	if (!err)
-		err = dlk_conn_call(w->c, deadline, 2, type, lent, &kind);
+		err = dlk_conn_call(w->c, deadline, 2, type, &kind);
 	if (!err)
 		err = scan_check(w->c, n, REDIS_REPLY_INTEGER);
 	if (!err)

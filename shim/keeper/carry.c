@@ -86,7 +86,7 @@ static bool has_conn(struct dlk_server *s)
 	if (!s->conn) {
 		s->conn = dlk_conn_new(&s->ep);
 		if (s->conn)
-			dlk_conn_set_interrupt(s->conn, hear_meanwhile, NULL);
+			s->conn->interrupt = hear_meanwhile;
 	}
 	return s->conn;
 }
@@ -614,7 +614,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 	if (!is_lost(k, r->result, now))
 		return;
 	tell(DLK_ERROR, k, " is LOST while its lock is held: ",
-	     r->result < 0           ? dlk_lease_why(k->server->conn)
+	     r->result < 0           ? k->server->conn->error
 	     : r->result == DLK_LOST ? "somebody else holds it"
 				     : "the server does not know it any more");
 	dlk_carry_drop(k);
@@ -663,8 +663,10 @@ static void renew_some(struct dlk_server *s)
 		dlk_renew_batch(s->conn, patience_ns(s), batch.ask, batch.n);
 	for (unsigned i = 0; i < batch.n; i++)
 		renewed(batch.who[i], &batch.ask[i]);
-	if (batch.n && dlk_conn_restarted(s->conn))
+	if (batch.n && s->conn->restarted) {
+		s->conn->restarted = false;
 		hurry(s);
+	}
 }
 
 bool dlk_carry_some(uint64_t now_ns)

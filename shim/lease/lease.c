@@ -7,66 +7,16 @@
 
 #include "lease/queue.h"
 #include "lease/records.h"
-#include "redis/script.h"
+#include "lease/reply.h"
 #include "os/sys.h"
 #include "scripts.h"
 
-#define LITERAL DLK_LITERAL
-
-const char *dlk_lease_why(const struct dlk_conn *c)
-{
-	return dlk_conn_error(c);
-}
-
-static const struct dlk_arg none = { "", 0 };
-
 static struct dlk_arg mode(const struct dlk_lease *lease)
 {
-	return lease->shared ? (struct dlk_arg){ LITERAL("SH") }
-			     : (struct dlk_arg){ LITERAL("EX") };
+	return lease->shared ? WORD("SH") : WORD("EX");
 }
 
 /* --- acquire -------------------------------------------------------------- */
-
-/* {code, number, text, ticket, ahead}, as acquire.lua and queue.lua have it. */
-static int read_answer(struct dlk_conn *c, const redisReply *r,
-		       struct dlk_waiter *waiter, struct dlk_answer *answer)
-{
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 5 ||
-	    r->element[2]->type != REDIS_REPLY_STRING)
-		return dlk_script_refused(c, r);
-	answer->holder_len = dlk_script_text(r->element[2], answer->holder,
-					     sizeof(answer->holder));
-	switch (dlk_script_int(r, 0)) {
-	case 1:
-		answer->replaced = dlk_script_int(r, 1) == 1;
-		if (waiter)
-			waiter->queued = false;
-		return 0;
-	case 0:
-		answer->left_ms = dlk_script_int(r, 1);
-		if (waiter)
-			dlk_waiter_place(waiter, true, dlk_script_int(r, 3),
-					 dlk_script_int(r, 4));
-		return DLK_BUSY;
-	case 2:
-		return DLK_WRONG_TYPE;
-	default:
-		return dlk_script_refused(c, r);
-	}
-}
-
-/* A script that grants: taught to a server that is old enough (script.h). */
-static int ask(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-	       const struct dlk_arg *args, struct dlk_waiter *waiter,
-	       struct dlk_answer *answer)
-{
-	const redisReply *r;
-	int err = dlk_script_ask(c, deadline_ns, DLK_FLOCK_SCRIPTS, argc, args,
-				 answer, &r);
-
-	return err ? err : read_answer(c, r, waiter, answer);
-}
 
 static struct dlk_arg since(const struct dlk_lease *lease)
 {
@@ -75,144 +25,90 @@ static struct dlk_arg since(const struct dlk_lease *lease)
 	return (struct dlk_arg){ id.text + id.len, 20 };
 }
 
-static struct dlk_arg ticket(struct dlk_number *n, const struct dlk_waiter *w)
-{
-	return w && w->queued ? dlk_script_signed(n, w->ticket) : none;
-}
-
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease, bool proof,
 		      const struct dlk_lease *superseded,
 		      struct dlk_waiter *waiter, struct dlk_answer *answer)
 {
-	const struct dlk_waiter *w = waiter;
-	struct dlk_number ttl, place, life;
-	struct dlk_channel channel;
+	struct dlk_number ttl;
+	struct dlk_waiter_args w;
+
+	dlk_waiter_args(&w, waiter);
 	const struct dlk_arg args[] = {
-		{ LITERAL("EVALSHA") },
+		WORD("EVALSHA"),
 		dlk_script_name(c, DLK_ACQUIRE),
-		{ LITERAL("2") },
-		{ lease->key, lease->key_len },
+		WORD("2"),
+		KEY(lease),
 		dlk_script_queue(c, lease),
-		{ lease->token, lease->token_len },
-		dlk_script_number(&ttl, lease->ttl_ms, 0),
+		TOKEN(lease),
+		dlk_arg_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_identity(lease->token),
-		proof ? since(lease) : none,
+		proof ? since(lease) : NO_WORD,
 		mode(lease),
-		superseded ? (struct dlk_arg){ superseded->token,
-					       superseded->token_len }
-			   : none,
+		superseded ? TOKEN(superseded) : NO_WORD,
 		dlk_script_options(lease),
-		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
-		ticket(&place, w),
-		w ? dlk_script_channel(&channel, w) : none,
-		dlk_script_number(&life, w ? w->claim_ttl_ms : 0, 0),
+		w.claim,
+		w.ticket,
+		w.channel,
+		w.life,
 	};
 
-	return ask(c, deadline_ns, w ? 16 : 12, args, waiter, answer);
+	return dlk_reply_ask(c, deadline_ns, lease, waiter ? 16 : 12, args,
+			     waiter, answer);
 }
 
 /* --- queue ---------------------------------------------------------------- */
 
-static int queue_append_or_call(struct dlk_conn *c, uint64_t deadline_ns,
-				const char *verb, const struct dlk_lease *lease,
-				struct dlk_waiter *w, struct dlk_answer *answer)
+int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
+		  const struct dlk_lease *lease, struct dlk_waiter *waiter,
+		  struct dlk_answer *answer)
 {
-	struct dlk_number place, life;
-	struct dlk_channel channel;
-	const struct dlk_arg args[] = {
-		{ LITERAL("EVALSHA") },
-		dlk_script_name(c, DLK_QUEUE),
-		{ LITERAL("2") },
-		{ lease->key, lease->key_len },
-		dlk_script_queue(c, lease),
-		{ verb, strlen(verb) },
-		mode(lease),
-		{ w->claim, w->claim_len },
-		ticket(&place, w),
-		dlk_script_channel(&channel, w),
-		dlk_script_number(&life, w->claim_ttl_ms, 0),
-		dlk_script_identity(w->claim),
-		dlk_script_options(lease),
-	};
+	const bool ranges = lease->ranges_key;
+	struct dlk_waiter_args w;
+	struct dlk_arg args[14];
+	int n = 0;
 
-	if (lease->ranges_key)
-		return dlk_records_queue(c, deadline_ns, verb, lease, w,
-					 answer);
+	dlk_waiter_args(&w, waiter);
+	args[n++] = WORD("EVALSHA");
+	args[n++] = dlk_script_name(c, ranges ? DLK_RECORDS_QUEUE : DLK_QUEUE);
+	args[n++] = ranges ? WORD("3") : WORD("2");
+	args[n++] = KEY(lease);
+	if (ranges)
+		args[n++] = RANGES(lease);
+	args[n++] = dlk_script_queue(c, lease);
+	args[n++] = (struct dlk_arg){ verb, strlen(verb) };
+	args[n++] = ranges ? (struct dlk_arg){ waiter->what, DLK_WHAT_LEN }
+			   : mode(lease);
+	args[n++] = w.claim;
+	args[n++] = w.ticket;
+	args[n++] = w.channel;
+	args[n++] = w.life;
+	if (!ranges)
+		args[n++] = dlk_script_identity(waiter->claim);
+	args[n++] = dlk_script_options(lease);
 	if (!answer)
-		return dlk_script_append(c, 13, args);
-	return ask(c, deadline_ns, 13, args, w, answer);
+		return dlk_conn_append(c, n, args);
+	return dlk_reply_ask(c, deadline_ns, lease, n, args, waiter, answer);
 }
 
-int dlk_queue_heartbeat(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, struct dlk_waiter *w,
-			struct dlk_answer *answer)
+/* --- release, renew, weaken ----------------------------------------------- */
+
+/* By its name, or by its text. */
+static int compare(struct dlk_conn *c, bool by_source, struct dlk_arg script,
+		   const struct dlk_lease *lease, struct dlk_arg last)
 {
-	return queue_append_or_call(c, deadline_ns, "heartbeat", lease, w,
-				    answer);
-}
-
-int dlk_queue_yield(struct dlk_conn *c, uint64_t deadline_ns,
-		    const struct dlk_lease *lease, struct dlk_waiter *w,
-		    struct dlk_answer *answer)
-{
-	return queue_append_or_call(c, deadline_ns, "yield", lease, w, answer);
-}
-
-int dlk_queue_cancel(struct dlk_conn *c, const struct dlk_lease *lease,
-		     struct dlk_waiter *w)
-{
-	int err = queue_append_or_call(c, 0, "cancel", lease, w, NULL);
-
-	w->queued = false;
-	return err;
-}
-
-int dlk_queue_suspend(struct dlk_conn *c, const struct dlk_lease *lease,
-		      struct dlk_waiter *w)
-{
-	return queue_append_or_call(c, 0, "suspend", lease, w, NULL);
-}
-
-int dlk_queue_look(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_lease *lease, bool *shared,
-		   struct dlk_answer *answer)
-{
-	struct dlk_waiter w = {
-		.claim = lease->token,
-		.claim_len = lease->token_len,
-		.channel = DLK_NO_CHANNEL,
-	};
-	int err =
-		queue_append_or_call(c, deadline_ns, "look", lease, &w, answer);
-
-	*shared = w.ahead == 1;
-	return err;
-}
-
-/* --- release -------------------------------------------------------------- */
-
-static int compare(struct dlk_conn *c, struct dlk_arg how,
-		   struct dlk_arg script, const struct dlk_lease *lease,
-		   bool with_ttl)
-{
-	struct dlk_number ttl;
 	const struct dlk_arg args[] = {
-		how,
+		by_source ? WORD("EVAL") : WORD("EVALSHA"),
 		script,
-		{ LITERAL("2") },
-		{ lease->key, lease->key_len },
-		dlk_script_queue(c, lease),
-		{ lease->token, lease->token_len },
-		with_ttl ? dlk_script_number(&ttl, lease->ttl_ms, 0)
-			 : dlk_script_options(lease),
+		WORD("2"),
+		KEY(lease),
+		lease->ranges_key ? RANGES(lease) : dlk_script_queue(c, lease),
+		TOKEN(lease),
+		last,
 	};
 
-	return dlk_script_append(c, 7, args);
+	return dlk_conn_append(c, 7, args);
 }
-
-static const struct dlk_arg evalsha = { LITERAL("EVALSHA") };
-static const struct dlk_arg eval = { LITERAL("EVAL") };
 
 /* An owner's records end with a list that is empty, after all other requests.
  */
@@ -228,108 +124,54 @@ static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool by_source)
 {
-	const struct dlk_arg sha = dlk_script_name(c, DLK_RELEASE);
-	const struct dlk_arg lua = { LITERAL(DLK_LUA_drop) };
-
 	if (lease->ranges_key)
 		return release_records(c, lease, by_source);
-	return compare(c, by_source ? eval : evalsha, by_source ? lua : sha,
-		       lease, false);
+	return compare(c, by_source,
+		       by_source ? WORD(DLK_LUA_drop)
+				 : dlk_script_name(c, DLK_RELEASE),
+		       lease, dlk_script_options(lease));
 }
-
-int dlk_lease_released(const redisReply *reply)
-{
-	uint64_t seq;
-
-	if (!reply)
-		return -EPIPE;
-	if (reply->type == REDIS_REPLY_INTEGER)
-		return 0;
-	if (reply->type == REDIS_REPLY_ARRAY)
-		return dlk_records_was_set(reply, &seq);
-	if (dlk_script_unknown(reply))
-		return -ENOENT;
-	return dlk_script_passing(reply) ? -EAGAIN : -EREMOTEIO;
-}
-
-/* --- renew ---------------------------------------------------------------- */
 
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool by_source)
 {
-	const struct dlk_arg sha = { LITERAL(DLK_SHA_renew) };
-	const struct dlk_arg lua = { LITERAL(DLK_LUA_renew) };
+	static const struct dlk_arg scripts[2][2] = {
+		{ { LITERAL(DLK_SHA_renew) }, { LITERAL(DLK_LUA_renew) } },
+		{ { LITERAL(DLK_SHA_records_renew) },
+		  { LITERAL(DLK_LUA_records_renew) } },
+	};
+	struct dlk_number ttl;
 
-	if (lease->ranges_key)
-		return dlk_records_renew(c, lease, by_source);
-	return compare(c, by_source ? eval : evalsha, by_source ? lua : sha,
-		       lease, true);
+	return compare(c, by_source,
+		       scripts[lease->ranges_key != NULL][by_source], lease,
+		       dlk_arg_number(&ttl, lease->ttl_ms, 0));
 }
 
-int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
-		      const struct dlk_lease *lease)
+int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease)
 {
-	const redisReply *r;
-	int err;
+	struct dlk_number ttl;
 
-	if (lease->ranges_key)
-		return dlk_records_renewed(c, deadline_ns, lease);
-	err = dlk_conn_reply(c, deadline_ns, &r);
-	if (err)
-		return err;
-	if (dlk_script_unknown(r))
-		return -ENOENT;
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
-	    r->element[1]->type != REDIS_REPLY_STRING)
-		return dlk_script_refused(c, r);
-	switch (dlk_script_int(r, 0)) {
-	case 1:
-		return 0;
-	case 0:
-		return dlk_script_succeeds(lease->token, r->element[1])
-			       ? DLK_REPLACED
-			       : DLK_LOST;
-	case -1:
-		return DLK_GONE;
-	default:
-		return dlk_script_refused(c, r);
-	}
+	return compare(c, true, WORD(DLK_LUA_weaken), lease,
+		       dlk_arg_number(&ttl, lease->ttl_ms, 0));
 }
+
+/* --- reclaim -------------------------------------------------------------- */
 
 int dlk_lease_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease)
 {
 	uint64_t left_ms;
 	struct dlk_number ttl;
-	const redisReply *r;
 	int err = dlk_script_young(c, deadline_ns, &left_ms);
 
-	if (err)
-		return err;
-	if (!left_ms)
-		return DLK_GONE;
+	if (err || !left_ms)
+		return err ? err : DLK_GONE;
 	const struct dlk_arg args[] = {
-		{ LITERAL("EVAL") },
-		{ LITERAL(DLK_LUA_reclaim) },
-		{ LITERAL("1") },
-		{ lease->key, lease->key_len },
-		{ lease->token, lease->token_len },
-		dlk_script_number(&ttl, lease->ttl_ms, 0),
+		WORD("EVAL"), WORD(DLK_LUA_reclaim),
+		WORD("1"),    KEY(lease),
+		TOKEN(lease), dlk_arg_number(&ttl, lease->ttl_ms, 0),
 		mode(lease),
 	};
 
-	err = dlk_script_call(c, deadline_ns, 7, args, &r);
-	if (err)
-		return err;
-	if (r->type != REDIS_REPLY_INTEGER)
-		return dlk_script_refused(c, r);
-	return r->integer == 1 ? 0 : DLK_LOST;
-}
-
-/* --- weaken --------------------------------------------------------------- */
-
-int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease)
-{
-	return compare(c, eval, (struct dlk_arg){ LITERAL(DLK_LUA_weaken) },
-		       lease, true);
+	return dlk_reply_reclaim(c, deadline_ns, 7, args);
 }

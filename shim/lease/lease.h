@@ -6,15 +6,15 @@
  * Each call works on one connection that is open (dlk_conn_open), in one
  * thread, within a deadline (CLOCK_BOOTTIME ns), without malloc.  Results are
  * those of store.h; but for -EAGAIN and -EREMOTEIO, a negative one says that
- * the connection failed and is closed.  dlk_lease_why() says it in words.
+ * the connection failed and is closed; its `error` says it in words.
  */
 #ifndef DLK_LEASE_H
 #define DLK_LEASE_H
 
 #include <stdbool.h>
 
-#include "redis/conn.h"
 #include "lease/store.h"
+#include "redis/conn.h"
 
 /* As the operation of store.h. */
 int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
@@ -25,13 +25,19 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 /*
  * Queue a release, by the script's name or by its source, for a server that was
  * restarted does not know the name: the source wakes nobody.  Flush it; its
- * reply is judged by dlk_lease_released(): 0 for "the lease is not there any
- * more", -ENOENT for "again, by its source", -EAGAIN, -EREMOTEIO; NULL (never
- * came) -EPIPE.
+ * reply is judged by dlk_lease_released().
  */
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool by_source);
-int dlk_lease_released(const redisReply *reply);
+
+/*
+ * The reply to a release, a downgrade, or a list of ranges: 0, the lease is not
+ * there any more, or is what it was to be; DLK_OLD_SEQ and *seq (more than
+ * 1,000 ranges go in several calls: all but the last one are so answered);
+ * -ENOENT for "again, by its source"; -EAGAIN, -EREMOTEIO; NULL (never came)
+ * -EPIPE.
+ */
+int dlk_lease_released(const redisReply *reply, uint64_t *seq);
 
 /*
  * The lease, held exclusively so far, becomes a shared one if it is there; one
@@ -40,10 +46,17 @@ int dlk_lease_released(const redisReply *reply);
  */
 int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease);
 
-/* The same in two steps for renewals, so that many share a round trip. */
+/*
+ * The same for renewals, judged by dlk_lease_renewed(), so that many share a
+ * round trip.
+ */
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool by_source);
-/* 0, DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (by its source), -errno */
+
+/*
+ * The reply to a renewal: 0, DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (by its
+ * source), -errno.
+ */
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease);
 
@@ -54,13 +67,5 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
  */
 int dlk_lease_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *lease);
-
-/*
- * Words in brackets, here and in the scripts, are the transitions of the
- * models in tests/model.
- */
-
-/* Why the last call on this connection failed. */
-const char *dlk_lease_why(const struct dlk_conn *c);
 
 #endif

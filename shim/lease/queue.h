@@ -41,54 +41,29 @@
 
 #include "lease/lease.h"
 
-/* Its place, if it has taken one, as the scripts say it. */
-static inline void dlk_waiter_place(struct dlk_waiter *w, bool waits,
-				    int64_t ticket, int64_t ahead)
-{
-	w->queued = waits && w->channel[0];
-	if (!w->queued)
-		return;
-	w->ticket = ticket;
-	w->lost = ahead < 0;
-	w->ahead = w->lost ? ~ahead : ahead;
-}
-
 /*
- * It waits, for the first time or still.  0: it is granted, the claim is there
- * (the deadline counts from answer->asked_ns, by its life); DLK_BUSY: it is in
- * the queue; DLK_WRONG_TYPE, DLK_GRACE, -errno.
+ * What a waiter says, of a whole file or of ranges (lease->ranges_key):
+ *
+ *	heartbeat	it waits, for the first time or still.  0: it is
+ *			granted, the claim is there (the deadline counts from
+ *			answer->asked_ns, by its life); DLK_BUSY: it is in the
+ *			queue
+ *	yield		it was granted, but a local program that knows nothing
+ *			of us is first: the next one is served, and w is the
+ *			first one again if it asks or stays within its life
+ *	suspend		it may never come back, and is not to be served
+ *			meanwhile; if it stays again within its life, it has its
+ *			place
+ *	cancel		it waits no more, nor wants what it was granted
+ *	look		(of a whole file) who holds the lease: in answer->holder,
+ *			one of the claim's host and file if there is one among
+ *			readers; "" if nobody does; w->ahead: 1 if readers do
+ *
+ * 0, DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE, -errno.  Without an `answer` it is
+ * only appended.
  */
-int dlk_queue_heartbeat(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, struct dlk_waiter *w,
-			struct dlk_answer *answer);
-
-/*
- * It was granted, but a local program that knows nothing of us is first: the
- * next one is served, and w is the first one again if it asks or stays within
- * its life.  DLK_BUSY, DLK_WRONG_TYPE, -errno.
- */
-int dlk_queue_yield(struct dlk_conn *c, uint64_t deadline_ns,
-		    const struct dlk_lease *lease, struct dlk_waiter *w,
-		    struct dlk_answer *answer);
-
-/*
- * Append: it may never come back, and is not to be served meanwhile; if it
- * stays again within its life, it has its place.
- */
-int dlk_queue_suspend(struct dlk_conn *c, const struct dlk_lease *lease,
-		      struct dlk_waiter *w);
-
-/* Append: it waits no more, nor wants what it was granted. */
-int dlk_queue_cancel(struct dlk_conn *c, const struct dlk_lease *lease,
-		     struct dlk_waiter *w);
-
-/*
- * Who holds the lease: in answer->holder, one of the lease's host and file if
- * there is one among readers; "" if nobody does.  DLK_BUSY, DLK_WRONG_TYPE,
- * -errno.
- */
-int dlk_queue_look(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_lease *lease, bool *shared,
-		   struct dlk_answer *answer);
+int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
+		  const struct dlk_lease *lease, struct dlk_waiter *w,
+		  struct dlk_answer *answer);
 
 #endif

@@ -6,43 +6,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lease/queue.h"
 #include "lease/ranges.h"
-#include "redis/script.h"
+#include "lease/reply.h"
 #include "model/text.h"
 #include "scripts.h"
-
-#define LITERAL DLK_LITERAL
 
 enum {
 	NUMBER_LEN = 20, /* of a sequence number, of a since */
 	EXPIRY_LEN = 15,
-	STACK_RANGES = 16,
 	/* O owner start end type */
 	MEMBER_LEN = 1 + DLK_RANDOM_LEN + DLK_BOUNDS_LEN + 1,
 };
-
-static const struct dlk_arg none = { "", 0 };
-static const struct dlk_arg one = { LITERAL("1") };
-static const struct dlk_arg two = { LITERAL("2") };
-static const struct dlk_arg three = { LITERAL("3") };
-static const struct dlk_arg evalsha = { LITERAL("EVALSHA") };
-static const struct dlk_arg eval = { LITERAL("EVAL") };
-
-static struct dlk_arg key_of(const struct dlk_lease *l)
-{
-	return (struct dlk_arg){ l->key, l->key_len };
-}
-
-static struct dlk_arg ranges_key_of(const struct dlk_lease *l)
-{
-	return (struct dlk_arg){ l->ranges_key, l->ranges_key_len };
-}
-
-static struct dlk_arg token_of(const struct dlk_lease *l)
-{
-	return (struct dlk_arg){ l->token, l->token_len };
-}
 
 /* The owner's name (scripts/records.inc). */
 static struct dlk_arg random_of(const struct dlk_lease *l)
@@ -50,84 +24,30 @@ static struct dlk_arg random_of(const struct dlk_lease *l)
 	return (struct dlk_arg){ l->token + sizeof("dlock1"), DLK_RANDOM_LEN };
 }
 
-/* --- acquire -------------------------------------------------------------- */
+/* A range as an argument. */
+struct range_arg {
+	char text[DLK_RANGE_LEN + 1];
+};
 
-/* [JOIN] Its place, if it has taken one. */
-static void note_place(struct dlk_waiter *w, const redisReply *r, bool waits)
+static struct dlk_arg range_arg(struct range_arg *room,
+				const struct dlk_range *range)
 {
-	if (w && r->elements == 6)
-		dlk_waiter_place(w, waits, dlk_script_int(r, 4),
-				 dlk_script_int(r, 5));
+	struct dlk_text t;
+
+	dlk_text_init(&t, room->text, sizeof(room->text));
+	dlk_range_put(&t, range);
+	return (struct dlk_arg){ t.buf, t.len };
 }
 
-/* {code, number, text, range}, and of a waiter {ticket, ahead} */
-static int read_answer(struct dlk_conn *c, const redisReply *r,
-		       struct dlk_waiter *waiter, struct dlk_answer *answer)
-{
-	const redisReply *range;
-
-	if (r->type != REDIS_REPLY_ARRAY ||
-	    (r->elements != 4 && r->elements != 6) ||
-	    r->element[2]->type != REDIS_REPLY_STRING ||
-	    r->element[3]->type != REDIS_REPLY_STRING)
-		return dlk_script_refused(c, r);
-	answer->holder_len = dlk_script_text(r->element[2], answer->holder,
-					     sizeof(answer->holder));
-	switch (dlk_script_int(r, 0)) {
-	case 1:
-		answer->replaced = dlk_script_int(r, 1) == 1;
-		note_place(waiter, r, false);
-		return 0;
-	case 0:
-		answer->left_ms = dlk_script_int(r, 1);
-		note_place(waiter, r, true);
-		range = r->element[3];
-		if (range->len == DLK_RANGE_LEN &&
-		    dlk_range_read(range->str[0], range->str + 1,
-				   &answer->range))
-			return DLK_BUSY;
-		break;
-	case 2:
-		return DLK_WRONG_TYPE;
-	case 3:
-		if (dlk_number(answer->holder, 10, &answer->seq))
-			return DLK_OLD_SEQ;
-		break;
-	case 4:
-		return DLK_GONE;
-	}
-	return dlk_script_refused(c, r);
-}
-
-/* A question that a young server must not answer: never by EVAL. */
-static int ask_old(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		   const struct dlk_arg *args, struct dlk_waiter *waiter,
-		   struct dlk_answer *answer)
-{
-	const redisReply *r;
-	int err = dlk_script_ask(c, deadline_ns, DLK_RECORD_SCRIPTS, argc, args,
-				 answer, &r);
-
-	return err ? err : read_answer(c, r, waiter, answer);
-}
-
-static struct dlk_arg ticket_of(struct dlk_number *n,
-				const struct dlk_waiter *w)
-{
-	return w && w->queued ? dlk_script_signed(n, w->ticket) : none;
-}
+/* --- asked ---------------------------------------------------------------- */
 
 static struct dlk_arg proof_of(const struct dlk_records_ask *ask)
 {
-	static const struct dlk_arg own = { LITERAL("own") };
-	static const struct dlk_arg rest = { LITERAL("rest") };
-	static const struct dlk_arg share = { LITERAL("share") };
-
 	if (!ask->proof)
-		return none;
+		return NO_WORD;
 	if (!ask->adopts)
-		return ask->shares ? share : one;
-	return ask->rest ? rest : own;
+		return ask->shares ? WORD("share") : WORD("1");
+	return ask->rest ? WORD("rest") : WORD("own");
 }
 
 int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
@@ -135,348 +55,164 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_records_ask *ask,
 			struct dlk_answer *answer)
 {
-	const struct dlk_waiter *w = ask->waiter;
-	struct dlk_number ttl, since, seq, place, life;
-	struct dlk_channel channel;
-	char range[DLK_RANGE_LEN + 1];
-	struct dlk_text t;
+	struct dlk_number ttl, since, seq;
+	struct dlk_waiter_args w;
+	struct range_arg range;
 
-	dlk_text_init(&t, range, sizeof(range));
-	dlk_range_put(&t, &ask->range);
+	dlk_waiter_args(&w, ask->waiter);
 	const struct dlk_arg args[] = {
-		evalsha,
+		WORD("EVALSHA"),
 		dlk_script_name(c, DLK_RECORDS_ACQUIRE),
-		three,
-		key_of(lease),
-		ranges_key_of(lease),
+		WORD("3"),
+		KEY(lease),
+		RANGES(lease),
 		dlk_script_queue(c, lease),
-		token_of(lease),
-		dlk_script_number(&ttl, lease->ttl_ms, 0),
+		TOKEN(lease),
+		dlk_arg_number(&ttl, lease->ttl_ms, 0),
 		dlk_script_identity(lease->token),
-		dlk_script_number(&since, ask->since_ns, NUMBER_LEN),
+		dlk_arg_number(&since, ask->since_ns, NUMBER_LEN),
 		proof_of(ask),
-		dlk_script_number(&seq, ask->seq, NUMBER_LEN),
-		ask->known ? one : none,
-		{ range, t.len },
+		dlk_arg_number(&seq, ask->seq, NUMBER_LEN),
+		ask->known ? WORD("1") : NO_WORD,
+		range_arg(&range, &ask->range),
 		dlk_script_options(lease),
-		w ? (struct dlk_arg){ w->claim, w->claim_len } : none,
-		ticket_of(&place, w),
-		w ? dlk_script_channel(&channel, w) : none,
-		dlk_script_number(&life, w ? w->claim_ttl_ms : 0, 0),
-		{ ask->holds ? "+" : "-", 1 },
+		w.claim,
+		w.ticket,
+		w.channel,
+		w.life,
+		ask->holds ? WORD("+") : WORD("-"),
 	};
 
-	return ask_old(c, deadline_ns, 20, args, ask->waiter, answer);
+	return dlk_reply_ask(c, deadline_ns, lease, 20, args, ask->waiter,
+			     answer);
 }
-
-/* --- queue ---------------------------------------------------------------- */
-
-int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
-		      const char *verb, const struct dlk_lease *lease,
-		      struct dlk_waiter *w, struct dlk_answer *answer)
-{
-	struct dlk_number place, life;
-	struct dlk_channel channel;
-	const struct dlk_arg args[] = {
-		evalsha,
-		dlk_script_name(c, DLK_RECORDS_QUEUE),
-		three,
-		key_of(lease),
-		ranges_key_of(lease),
-		dlk_script_queue(c, lease),
-		{ verb, strlen(verb) },
-		{ w->what, DLK_WHAT_LEN },
-		{ w->claim, w->claim_len },
-		ticket_of(&place, w),
-		dlk_script_channel(&channel, w),
-		dlk_script_number(&life, w->claim_ttl_ms, 0),
-		dlk_script_options(lease),
-	};
-
-	if (!answer)
-		return dlk_script_append(c, 13, args);
-	return ask_old(c, deadline_ns, 13, args, w, answer);
-}
-
-/* --- get ------------------------------------------------------------------ */
 
 int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease,
 		    const struct dlk_range *range, uint64_t since_ns,
 		    struct dlk_answer *answer)
 {
-	char text[DLK_RANGE_LEN + 1];
 	struct dlk_number since;
-	struct dlk_text t;
-
-	dlk_text_init(&t, text, sizeof(text));
-	dlk_range_put(&t, range);
+	struct range_arg text;
 	const struct dlk_arg args[] = {
-		evalsha,
+		WORD("EVALSHA"),
 		dlk_script_name(c, DLK_RECORDS_GET),
-		two,
-		key_of(lease),
-		ranges_key_of(lease),
-		token_of(lease),
-		{ text, t.len },
+		WORD("2"),
+		KEY(lease),
+		RANGES(lease),
+		TOKEN(lease),
+		range_arg(&text, range),
 		dlk_script_identity(lease->token),
-		dlk_script_number(&since, since_ns, NUMBER_LEN),
+		dlk_arg_number(&since, since_ns, NUMBER_LEN),
 	};
 
-	return ask_old(c, deadline_ns, 9, args, NULL, answer);
+	return dlk_reply_ask(c, deadline_ns, lease, 9, args, NULL, answer);
 }
 
 /* --- set ------------------------------------------------------------------ */
 
-/* What of *window fits one command; *window becomes the rest. */
-static struct dlk_range take_page(struct dlk_range *window,
-				  const struct dlk_ranges *held, size_t *n)
+/*
+ * A page of the owner's ranges: the window that fits one command, and what
+ * there is in it, in the connection's memory.  *window becomes the rest.
+ */
+struct page {
+	struct range_arg room;
+	struct dlk_arg bounds, list;
+};
+
+static void take_page(struct dlk_conn *c, struct dlk_range *window,
+		      const struct dlk_ranges *held, struct page *page)
 {
-	struct dlk_range page = *window;
+	struct dlk_range part = *window;
 	size_t from = dlk_ranges_find(held, window->start), to = from;
+	struct dlk_text t;
 
 	while (to < held->n && held->v[to].start <= window->end &&
 	       to - from < DLK_RECORDS_PAGE)
 		to++;
-	*n = to - from;
-	if (*n == DLK_RECORDS_PAGE && held->v[to - 1].end < window->end)
-		page.end = held->v[to - 1].end;
-	window->start = page.end + 1;
-	return page;
-}
+	if (to - from == DLK_RECORDS_PAGE && held->v[to - 1].end < window->end)
+		part.end = held->v[to - 1].end;
+	window->start = part.end + 1;
 
-static void put_page(struct dlk_text *t, const struct dlk_range *page,
-		     const struct dlk_ranges *held, size_t n)
-{
-	const struct dlk_range *from =
-		held->v + dlk_ranges_find(held, page->start);
+	dlk_text_init(&t, page->room.text, sizeof(page->room.text));
+	dlk_range_put_bounds(&t, &part);
+	page->bounds = (struct dlk_arg){ t.buf, t.len };
+	dlk_text_init(&t, c->list, sizeof(c->list));
+	for (; from < to; from++) {
+		struct dlk_range clipped = held->v[from];
 
-	for (const struct dlk_range *r = from; r < from + n; r++) {
-		struct dlk_range clipped = *r;
-
-		if (clipped.start < page->start)
-			clipped.start = page->start;
-		if (clipped.end > page->end)
-			clipped.end = page->end;
-		dlk_range_put(t, &clipped);
+		if (clipped.start < part.start)
+			clipped.start = part.start;
+		if (clipped.end > part.end)
+			clipped.end = part.end;
+		dlk_range_put(&t, &clipped);
 	}
-}
-
-/* A long list is too much for a signal handler's stack. */
-struct list {
-	char few[STACK_RANGES * DLK_RANGE_LEN + 1];
-	void *many;
-	size_t size;
-	struct dlk_text text;
-};
-
-static int list_page(struct list *l, const struct dlk_range *page,
-		     const struct dlk_ranges *held, size_t n)
-{
-	l->many = NULL;
-	l->size = n * DLK_RANGE_LEN + 1;
-	if (n <= STACK_RANGES) {
-		dlk_text_init(&l->text, l->few, sizeof(l->few));
-	} else {
-		l->many = mmap(NULL, l->size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (l->many == MAP_FAILED)
-			return -ENOMEM;
-		dlk_text_init(&l->text, l->many, l->size);
-	}
-	if (n)
-		put_page(&l->text, page, held, n);
-	return 0;
-}
-
-static void list_free(struct list *l)
-{
-	if (l->many)
-		munmap(l->many, l->size);
-}
-
-static int set_page(struct dlk_conn *c, const struct dlk_lease *lease,
-		    uint64_t seq, const struct dlk_range *page,
-		    const struct list *list, bool by_source)
-{
-	struct dlk_number s;
-	char bounds[DLK_BOUNDS_LEN + 1];
-	struct dlk_text t;
-
-	dlk_text_init(&t, bounds, sizeof(bounds));
-	dlk_range_put_bounds(&t, page);
-	const struct dlk_arg sha = dlk_script_name(c, DLK_RECORDS_SET);
-	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_drop) };
-	const struct dlk_arg args[] = {
-		by_source ? eval : evalsha,
-		by_source ? lua : sha,
-		three,
-		key_of(lease),
-		ranges_key_of(lease),
-		dlk_script_queue(c, lease),
-		token_of(lease),
-		dlk_script_number(&s, seq, NUMBER_LEN),
-		{ bounds, t.len },
-		{ list->text.buf, list->text.len },
-		dlk_script_options(lease),
-	};
-
-	return dlk_script_append(c, 11, args);
+	page->list = (struct dlk_arg){ t.buf, t.len };
 }
 
 int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 		    uint64_t seq, struct dlk_range *window,
 		    const struct dlk_ranges *held, bool by_source)
 {
-	struct dlk_range rest = *window, page;
-	struct list list;
-	size_t n;
+	struct dlk_range rest = *window;
+	struct dlk_number number;
+	struct page page;
 	int err;
 
-	page = take_page(&rest, held, &n);
-	err = list_page(&list, &page, held, n);
-	if (err)
-		return err;
-	err = set_page(c, lease, seq, &page, &list, by_source);
-	list_free(&list);
+	take_page(c, &rest, held, &page);
+	const struct dlk_arg args[] = {
+		by_source ? WORD("EVAL") : WORD("EVALSHA"),
+		by_source ? WORD(DLK_LUA_records_drop)
+			  : dlk_script_name(c, DLK_RECORDS_SET),
+		WORD("3"),
+		KEY(lease),
+		RANGES(lease),
+		dlk_script_queue(c, lease),
+		TOKEN(lease),
+		dlk_arg_number(&number, seq, NUMBER_LEN),
+		page.bounds,
+		page.list,
+		dlk_script_options(lease),
+	};
+
+	err = dlk_conn_append(c, 11, args);
 	if (!err)
 		*window = rest;
 	return err;
 }
 
-int dlk_records_was_set(const redisReply *r, uint64_t *seq)
-{
-	if (!r)
-		return -EPIPE;
-	if (dlk_script_unknown(r))
-		return -ENOENT;
-	if (dlk_script_passing(r))
-		return -EAGAIN;
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
-	    r->element[1]->type != REDIS_REPLY_STRING)
-		return -EREMOTEIO;
-	switch (dlk_script_int(r, 0)) {
-	case 0:
-	case 1:
-		return 0;
-	case 2:
-		return dlk_number(r->element[1]->str, 10, seq) ? DLK_OLD_SEQ
-							       : -EREMOTEIO;
-	default:
-		return -EREMOTEIO;
-	}
-}
-
-/* --- renew ---------------------------------------------------------------- */
-
-int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
-		      bool by_source)
-{
-	const struct dlk_arg sha = { LITERAL(DLK_SHA_records_renew) };
-	const struct dlk_arg lua = { LITERAL(DLK_LUA_records_renew) };
-	struct dlk_number ttl;
-	const struct dlk_arg args[] = {
-		by_source ? eval : evalsha,
-		by_source ? lua : sha,
-		two,
-		key_of(lease),
-		ranges_key_of(lease),
-		token_of(lease),
-		dlk_script_number(&ttl, lease->ttl_ms, 0),
-	};
-
-	return dlk_script_append(c, 7, args);
-}
-
-int dlk_records_renewed(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease)
-{
-	const redisReply *r;
-	int err = dlk_conn_reply(c, deadline_ns, &r);
-
-	if (err)
-		return err;
-	if (dlk_script_unknown(r))
-		return -ENOENT;
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
-	    r->element[1]->type != REDIS_REPLY_STRING)
-		return dlk_script_refused(c, r);
-	switch (dlk_script_int(r, 0)) {
-	case 1:
-		return 0;
-	case 0:
-		return dlk_script_succeeds(lease->token, r->element[1])
-			       ? DLK_REPLACED
-			       : DLK_LOST;
-	case -1:
-		return DLK_GONE;
-	default:
-		return dlk_script_refused(c, r);
-	}
-}
-
 /* --- reclaim -------------------------------------------------------------- */
-
-static int reclaim_page(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, uint64_t seq,
-			uint64_t since_ns, const struct dlk_range *page,
-			const struct list *list)
-{
-	struct dlk_number ttl, since, s;
-	char bounds[DLK_BOUNDS_LEN + 1];
-	struct dlk_text t;
-	const redisReply *r;
-	int err;
-
-	dlk_text_init(&t, bounds, sizeof(bounds));
-	dlk_range_put_bounds(&t, page);
-	const struct dlk_arg args[] = {
-		eval,
-		{ LITERAL(DLK_LUA_records_reclaim) },
-		two,
-		key_of(lease),
-		ranges_key_of(lease),
-		token_of(lease),
-		dlk_script_number(&ttl, lease->ttl_ms, 0),
-		dlk_script_number(&since, since_ns, NUMBER_LEN),
-		dlk_script_number(&s, seq, NUMBER_LEN),
-		{ bounds, t.len },
-		{ list->text.buf, list->text.len },
-		dlk_script_identity(lease->token),
-	};
-
-	err = dlk_script_call(c, deadline_ns, 12, args, &r);
-	if (err)
-		return err;
-	if (r->type != REDIS_REPLY_INTEGER)
-		return dlk_script_refused(c, r);
-	return r->integer == 1 ? 0 : DLK_LOST;
-}
 
 int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease, uint64_t seq,
 			uint64_t since_ns, const struct dlk_ranges *held)
 {
 	struct dlk_range rest = { 0, DLK_RANGE_MAX, DLK_UNLOCKED };
+	struct dlk_number ttl, since, number;
+	struct page page;
 	uint64_t left_ms;
 	int err = dlk_script_young(c, deadline_ns, &left_ms);
 
-	if (err)
-		return err;
-	if (!left_ms)
+	if (!err && !left_ms)
 		return DLK_GONE;
 	while (!err && rest.start <= rest.end) {
-		struct dlk_range page;
-		struct list list;
-		size_t n;
+		take_page(c, &rest, held, &page);
+		const struct dlk_arg args[] = {
+			WORD("EVAL"),
+			WORD(DLK_LUA_records_reclaim),
+			WORD("2"),
+			KEY(lease),
+			RANGES(lease),
+			TOKEN(lease),
+			dlk_arg_number(&ttl, lease->ttl_ms, 0),
+			dlk_arg_number(&since, since_ns, NUMBER_LEN),
+			dlk_arg_number(&number, seq, NUMBER_LEN),
+			page.bounds,
+			page.list,
+			dlk_script_identity(lease->token),
+		};
 
-		page = take_page(&rest, held, &n);
-		err = list_page(&list, &page, held, n);
-		if (err)
-			return err;
-		err = reclaim_page(c, deadline_ns, lease, seq, since_ns, &page,
-				   &list);
-		list_free(&list);
+		err = dlk_reply_reclaim(c, deadline_ns, 12, args);
 	}
 	return err;
 }
@@ -488,13 +224,12 @@ static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease, uint64_t *seq,
 		    bool *by_source)
 {
-	const struct dlk_arg hget[] = { { LITERAL("HGET") },
-					key_of(lease),
+	const struct dlk_arg hget[] = { WORD("HGET"), KEY(lease),
 					random_of(lease) };
-	const struct dlk_arg get[] = { { LITERAL("GET") }, key_of(lease) };
+	const struct dlk_arg get[] = { WORD("GET"), KEY(lease) };
 	struct dlk_records_owner owner;
 	const redisReply *r;
-	int err = dlk_script_call(c, deadline_ns, 3, hget, &r);
+	int err = dlk_conn_call(c, deadline_ns, 3, hget, &r);
 
 	*by_source = false;
 	if (err)
@@ -502,7 +237,7 @@ static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 	if (r->type == REDIS_REPLY_ERROR && strncmp(r->str, "WRONG", 5) == 0) {
 		*seq = 1;
 		*by_source = true;
-		err = dlk_script_call(c, deadline_ns, 2, get, &r);
+		err = dlk_conn_call(c, deadline_ns, 2, get, &r);
 		if (err)
 			return err;
 		return r->type == REDIS_REPLY_STRING &&
@@ -528,7 +263,7 @@ static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	char to[2 + DLK_RANDOM_LEN + 2] = "[O";
 	const struct dlk_arg args[] = {
-		{ LITERAL("ZRANGEBYLEX") }, ranges_key_of(lease),
+		{ LITERAL("ZRANGEBYLEX") }, RANGES(lease),
 		{ from, strlen(from) },     { to, sizeof(to) - 1 },
 		{ LITERAL("LIMIT") },       { LITERAL("0") },
 		{ LITERAL("500") },
@@ -539,7 +274,7 @@ static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
 
 	memcpy(to + 2, random_of(lease).text, DLK_RANDOM_LEN);
 	to[2 + DLK_RANDOM_LEN] = ':';
-	err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_ARRAY)
@@ -600,7 +335,7 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 		if (!err)
 			err = dlk_conn_reply(c, deadline_ns, &r);
 		if (!err)
-			err = dlk_records_was_set(r, &seen);
+			err = dlk_lease_released(r, &seen);
 		/* By its name it is not known; or it was too much at once. */
 		if ((err == -ENOENT && !by_source) ||
 		    (err == DLK_OLD_SEQ && seen == seq)) {

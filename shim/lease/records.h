@@ -48,11 +48,6 @@ enum {
 	DLK_RECORDS_PAGE = 500, /* ranges in one set, at most */
 };
 
-/* queue.h, for a lease with ranges.  `answer` NULL: append. */
-int dlk_records_queue(struct dlk_conn *c, uint64_t deadline_ns,
-		      const char *verb, const struct dlk_lease *lease,
-		      struct dlk_waiter *w, struct dlk_answer *answer);
-
 /*
  * Ask for a range.  0: granted, and the deadline of the whole lease counts
  * from answer->asked_ns; DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE, DLK_OLD_SEQ,
@@ -87,29 +82,11 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
  *	while (!err && all.start <= all.end)
  *		err = dlk_records_set(c, lease, ++seq, &all, &held, false);
  *
- * 0, -ENOBUFS (flush, and again), -ENOMEM, -errno.
+ * 0, -ENOBUFS (flush, and again), -errno; its reply: dlk_lease_released().
  */
 int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 		    uint64_t seq, struct dlk_range *window,
 		    const struct dlk_ranges *held, bool by_source);
-
-/*
- * Its reply: 0, done; DLK_OLD_SEQ and *seq (more than 1,000 ranges go in
- * several calls: all but the last one are so answered); -ENOENT for "again,
- * by its source";
- * -EAGAIN, -EREMOTEIO; NULL (never came) -EPIPE.
- */
-int dlk_records_was_set(const redisReply *reply, uint64_t *seq);
-
-/*
- * A renewal in two steps, so that many share a round trip.  0, DLK_LOST,
- * DLK_GONE, DLK_REPLACED, -ENOENT (again, by its source), -errno.  It does not
- * tell what the owner holds.
- */
-int dlk_records_renew(struct dlk_conn *c, const struct dlk_lease *lease,
-		      bool by_source);
-int dlk_records_renewed(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease);
 
 /*
  * For who does not know what the owner has: the server's list into the empty

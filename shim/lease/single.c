@@ -36,91 +36,110 @@ static const struct dlk_endpoint *endpoint_of(const struct dlk_store *s)
 
 /* --- one question ----------------------------------------------------------- */
 
-/* Of one question, by one connection after the other. */
+/*
+ * Of one question, by one connection after the other:
+ *
+ *	while (talk(&t))
+ *		t.err = dlk_...(t.c, t.by_ns, ...);
+ *	return t.err;
+ */
 struct talk {
-	struct dlk_store *s;
+	const struct dlk_endpoint *ep;
 	struct dlk_attempt *at;
+	bool once;          /* it is not asked again */
 	struct dlk_conn *c; /* NULL: no memory for one */
 	uint64_t by_ns;     /* for this answer */
-	unsigned tries;     /* before this one */
+	unsigned tries;
 	bool was_open;
 	bool asked; /* a request may have left */
+	int err;
 };
 
-/* A connection that is open. */
+static struct talk again(const struct dlk_store *s, struct dlk_attempt *at)
+{
+	return (struct talk){ .ep = endpoint_of(s), .at = at };
+}
+
+static struct talk once(const struct dlk_store *s, struct dlk_attempt *at)
+{
+	return (struct talk){ .ep = endpoint_of(s), .at = at, .once = true };
+}
+
+/* (One that the program has closed is found out when it is sent by.) */
 static int talk_open(struct talk *t)
 {
-	int err;
+	int err = 0;
 
 	if (!t->c)
-		t->c = dlk_pool_get(endpoint_of(t->s));
+		t->c = dlk_pool_get(t->ep, DLK_ANY);
 	if (!t->c)
 		return -ENOMEM;
-	dlk_conn_set_interrupt(t->c, t->at->interrupt, t->at->arg);
+	t->c->interrupt = t->at->interrupt;
+	t->c->interrupt_arg = t->at->arg;
 	t->by_ns = dlk_now_ns() + t->at->timeout_ns;
 	t->was_open = dlk_conn_is_open(t->c);
-	err = dlk_conn_open(t->c, t->by_ns);
+	if (t->once || !t->was_open)
+		err = dlk_conn_open(t->c, t->by_ns);
 	t->asked |= err == 0;
 	return err;
 }
 
-/* The connection goes back; its memory is the next one's. */
-static int talk_end(struct talk *t, int err)
+static bool talk_is_over(const struct talk *t)
 {
-	const char *why =
-		t->c ? dlk_conn_error(t->c) : "no memory for a connection";
+	if (t->tries == 0)
+		return false;
+	return t->once || t->tries > 1 || !t->c || t->err >= 0 ||
+	       t->err == -EINTR || dlk_conn_is_open(t->c) ||
+	       !(t->was_open || t->err == -ECONNRESET);
+}
 
-	if (err < 0)
-		strncpy(t->at->why, why, sizeof(t->at->why) - 1);
+/* The connection goes back; its memory is the next one's. */
+static int talk_end(struct talk *t)
+{
+	if (!t->c)
+		strcpy(t->at->why, "no memory for a connection");
+	else if (t->err < 0)
+		memcpy(t->at->why, t->c->error, sizeof(t->at->why));
 	if (t->c)
 		dlk_pool_put(t->c);
-	return err;
+	return t->err;
 }
 
-/* Is it to be asked again?  Else it has ended. */
-static bool talk_again(struct talk *t, int err)
+/* Is it to be asked, for the first time or again?  Else it has ended. */
+static bool talk(struct talk *t)
 {
-	const bool open = t->c && dlk_conn_is_open(t->c);
-
-	if (t->c && err < 0 && !open && t->tries == 0 && err != -EINTR &&
-	    (t->was_open || err == -ECONNRESET)) {
+	while (!talk_is_over(t)) {
+		t->err = talk_open(t);
 		t->tries++;
-		return true;
+		if (!t->err)
+			return true;
 	}
-	t->at->unsure |= t->asked && err && (t->tries || !open);
-	talk_end(t, err);
+	t->at->unsure |= !t->once && t->asked && t->err &&
+			 (t->tries > 1 || !dlk_conn_is_open(t->c));
+	talk_end(t);
 	return false;
 }
-
-#define TALK(s, at)                                                            \
-	{                                                                      \
-		(s), (at), NULL, 0, 0, false, false                            \
-	}
 
 static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, const struct dlk_ask *ask,
 		   struct dlk_answer *answer)
 {
-	struct talk t = TALK(s, at);
-	int err;
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
-		if (!err && ask->waiter)
+	while (talk(&t)) {
+		if (ask->waiter)
 			ask->waiter->request++;
-		if (!err)
-			err = dlk_lease_acquire(t.c, t.by_ns, lease, ask->proof,
-						ask->superseded, ask->waiter,
-						answer);
-	} while (talk_again(&t, err));
-	return err;
+		t.err = dlk_lease_acquire(t.c, t.by_ns, lease, ask->proof,
+					  ask->superseded, ask->waiter, answer);
+	}
+	return t.err;
 }
 
 /* Again, with a greater number, if the server has seen a later request. */
 static int ask_numbered(struct talk *t, const struct dlk_lease *lease,
 			struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	bool copy = t->tries > 0;
+	bool copy = t->tries > 1;
 	int err;
 
 	do {
@@ -139,31 +158,24 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease,
 			 struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	struct talk t = TALK(s, at);
-	int err;
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
-		if (!err)
-			err = ask_numbered(&t, lease, ask, answer);
-	} while (talk_again(&t, err));
-	return err;
+	while (talk(&t))
+		t.err = ask_numbered(&t, lease, ask, answer);
+	return t.err;
 }
 
 static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, struct dlk_answer *answer)
 {
-	struct talk t = TALK(s, at);
-	bool shared;
-	int err;
+	struct dlk_waiter w = { .claim = lease->token,
+				.claim_len = lease->token_len,
+				.channel = DLK_NO_CHANNEL };
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
-		if (!err)
-			err = dlk_queue_look(t.c, t.by_ns, lease, &shared,
-					     answer);
-	} while (talk_again(&t, err));
-	return err;
+	while (talk(&t))
+		t.err = dlk_queue_say(t.c, t.by_ns, "look", lease, &w, answer);
+	return t.err;
 }
 
 static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
@@ -171,73 +183,52 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_range *range, uint64_t since_ns,
 			 struct dlk_answer *answer)
 {
-	struct talk t = TALK(s, at);
-	int err;
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
-		if (!err)
-			err = dlk_records_get(t.c, t.by_ns, lease, range,
-					      since_ns, answer);
-	} while (talk_again(&t, err));
-	return err;
+	while (talk(&t))
+		t.err = dlk_records_get(t.c, t.by_ns, lease, range, since_ns,
+					answer);
+	return t.err;
 }
 
 static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
 		     const struct dlk_lease *lease, struct dlk_waiter *w,
 		     struct dlk_answer *answer)
 {
-	struct talk t = TALK(s, at);
-	int err;
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
-		w->request += err == 0;
-		if (!err)
-			err = dlk_queue_heartbeat(t.c, t.by_ns, lease, w,
-						  answer);
-	} while (talk_again(&t, err));
-	return err;
+	while (talk(&t)) {
+		w->request++;
+		t.err = dlk_queue_say(t.c, t.by_ns, "heartbeat", lease, w,
+				      answer);
+	}
+	return t.err;
 }
 
 static int yield(struct dlk_store *s, struct dlk_attempt *at,
 		 const struct dlk_lease *lease, struct dlk_waiter *w,
 		 struct dlk_answer *answer)
 {
-	struct talk t = TALK(s, at);
-	int err;
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
-		if (!err)
-			err = dlk_queue_yield(t.c, t.by_ns, lease, w, answer);
-	} while (talk_again(&t, err));
-	return err;
+	while (talk(&t))
+		t.err = dlk_queue_say(t.c, t.by_ns, "yield", lease, w, answer);
+	return t.err;
 }
 
 /* By its text: its script's name may be unknown to the server. */
-static int confirm_once(struct talk *t, const struct dlk_lease *lease)
-{
-	int err = dlk_lease_renew(t->c, lease, true);
-
-	if (!err)
-		err = dlk_conn_flush(t->c, t->by_ns);
-	return err ? err : dlk_lease_renewed(t->c, t->by_ns, lease);
-}
-
 static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, uint64_t *asked_ns)
 {
-	struct talk t = TALK(s, at);
-	int err;
+	struct talk t = again(s, at);
 
-	do {
-		err = talk_open(&t);
+	while (talk(&t)) {
 		*asked_ns = dlk_now_ns();
-		if (!err)
-			err = confirm_once(&t, lease);
-	} while (talk_again(&t, err));
-	return err;
+		t.err = dlk_lease_renew(t.c, lease, true)
+			?: dlk_conn_flush(t.c, t.by_ns)
+			?: dlk_lease_renewed(t.c, t.by_ns, lease);
+	}
+	return t.err;
 }
 
 /* --- asked once ------------------------------------------------------------- */
@@ -251,13 +242,13 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 static struct dlk_conn *open_link(struct dlk_store *s, uint64_t by_ns,
 				  const struct dlk_sending *how)
 {
-	struct dlk_conn *c = dlk_pool_get_open(endpoint_of(s));
+	struct dlk_conn *c = dlk_pool_get(endpoint_of(s), DLK_OPEN);
 
 	if (!c && how->connects)
-		c = dlk_pool_get(endpoint_of(s));
+		c = dlk_pool_get(endpoint_of(s), DLK_ANY);
 	if (!c)
 		return NULL;
-	dlk_conn_set_interrupt(c, how->interrupt, NULL);
+	c->interrupt = how->interrupt;
 	/* (Whether an open one is ours yet is looked at when it is sent by.) */
 	if (!how->connects || dlk_conn_open(c, by_ns) == 0)
 		return c;
@@ -270,139 +261,137 @@ static int suspend(struct dlk_store *s, struct dlk_attempt *at,
 {
 	const uint64_t by = dlk_now_ns() + at->timeout_ns;
 	const struct dlk_sending how = { .connects = true };
-	struct talk t = { .s = s, .at = at, .c = open_link(s, by, &how) };
+	struct talk t = { .at = at, .c = open_link(s, by, &how) };
 	const redisReply *r;
-	int err = t.c ? dlk_queue_suspend(t.c, lease, w) : -ENOTCONN;
 
-	if (!err)
-		err = dlk_conn_flush(t.c, by);
-	if (!err)
-		err = dlk_conn_reply(t.c, by, &r);
-	if (!err && r->type == REDIS_REPLY_ERROR)
-		err = -EREMOTEIO;
-	return talk_end(&t, err);
+	t.err = t.c ? dlk_queue_say(t.c, by, "suspend", lease, w, NULL)
+		    : -ENOTCONN;
+	if (!t.err)
+		t.err = dlk_conn_flush(t.c, by) ?: dlk_conn_reply(t.c, by, &r);
+	if (!t.err && r->type == REDIS_REPLY_ERROR)
+		t.err = -EREMOTEIO;
+	return talk_end(&t);
 }
 
 static int ping(struct dlk_store *s, struct dlk_attempt *at)
 {
-	static const char *const argv[] = { "PING" };
-	static const size_t len[] = { 4 };
-	struct talk t = TALK(s, at);
+	const struct dlk_arg args[] = { { DLK_LITERAL("PING") } };
+	struct talk t = once(s, at);
 	const redisReply *r;
-	int err = talk_open(&t);
 
-	if (!err)
-		err = dlk_conn_call(t.c, t.by_ns, 1, argv, len, &r);
-	return talk_end(&t, err);
+	while (talk(&t))
+		t.err = dlk_conn_call(t.c, t.by_ns, 1, args, &r);
+	return t.err;
 }
 
 static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		  struct dlk_renewal *r, unsigned n)
 {
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
+	struct talk t = once(s, at);
+	bool asked = false;
 
-	for (unsigned i = 0; i < n; i++) {
-		r[i].reclaimed = false;
-		r[i].result = err;
-	}
-	if (!err)
+	while (talk(&t)) {
+		asked = true;
 		dlk_renew_batch(t.c, t.by_ns, r, n);
-	for (unsigned i = 0; i < n; i++)
-		if (r[i].result < 0)
-			err = r[i].result;
-	talk_end(&t, err);
+		for (unsigned i = 0; i < n; i++)
+			if (r[i].result < 0)
+				t.err = r[i].result;
+	}
+	for (unsigned i = 0; i < n && !asked; i++) {
+		r[i].reclaimed = false;
+		r[i].result = t.err;
+	}
 }
 
 static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			  const struct dlk_lease *lease, uint64_t seq,
 			  uint64_t since_ns, const struct dlk_ranges *held)
 {
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
+	struct talk t = once(s, at);
 
-	if (!err)
-		err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
-					  held);
-	return talk_end(&t, err);
+	while (talk(&t))
+		t.err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
+					    held);
+	return t.err;
 }
 
 static int tell_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     struct dlk_wait *wait)
 {
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
+	struct talk t = once(s, at);
 
-	return talk_end(&t, err ?: dlk_wait_tell(t.c, t.by_ns, wait));
+	while (talk(&t))
+		t.err = dlk_wait_tell(t.c, t.by_ns, wait);
+	return t.err;
 }
 
 static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 			const char *process, uint64_t id,
 			struct dlk_wait *again, uint64_t *clock)
 {
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
+	struct talk t = once(s, at);
 
-	if (!err)
-		err = dlk_wait_confirm(t.c, t.by_ns, process, id, again, clock);
-	return talk_end(&t, err);
+	while (talk(&t))
+		t.err = dlk_wait_confirm(t.c, t.by_ns, process, id, again,
+					 clock);
+	return t.err;
 }
 
 static int read_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     const char *process, unsigned n, struct dlk_wait *wait)
 {
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
+	struct talk t = once(s, at);
 
-	return talk_end(&t,
-			err ?: dlk_wait_read(t.c, t.by_ns, process, n, wait));
+	while (talk(&t))
+		t.err = dlk_wait_read(t.c, t.by_ns, process, n, wait);
+	return t.err;
 }
 
 static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait,
 			 dlk_process blockers[DLK_BLOCKERS_MAX])
 {
-	struct talk t = TALK(s, at);
-	int err = talk_open(&t);
+	struct talk t = once(s, at);
 
-	return talk_end(&t,
-			err ?: dlk_wait_blockers(t.c, t.by_ns, wait, blockers));
+	while (talk(&t))
+		t.err = dlk_wait_blockers(t.c, t.by_ns, wait, blockers);
+	return t.err;
 }
 
 /* --- sent, and not waited for ----------------------------------------------- */
 
-/* Room for one more answer that nobody waits for. */
-static int sending_open(struct dlk_store *s, const struct dlk_sending *how,
-			struct dlk_conn **c, uint64_t *by_ns)
-{
-	int err = 0;
+/* A connection with room for one more answer that nobody waits for. */
+struct sending {
+	const struct dlk_sending *how;
+	struct dlk_conn *c;
+	uint64_t by_ns;
+	int err;
+};
 
-	*by_ns = dlk_now_ns() + how->timeout_ns;
-	*c = open_link(s, *by_ns, how);
-	if (!*c)
-		return -ENOTCONN;
-	if (dlk_conn_deferred(*c) >= DLK_DEFERRED_MAX - 1)
-		err = dlk_conn_drain(*c, *by_ns);
-	return err;
+static struct sending sending(struct dlk_store *s,
+			      const struct dlk_sending *how)
+{
+	struct sending x = { .how = how,
+			     .by_ns = dlk_now_ns() + how->timeout_ns };
+
+	x.c = open_link(s, x.by_ns, how);
+	if (!x.c)
+		x.err = -ENOTCONN;
+	else if (x.c->deferred_n >= DLK_DEFERRED_MAX - 1)
+		x.err = dlk_conn_drain(x.c, x.by_ns);
+	return x;
 }
 
 /* Sent, or not; from here on a failure is told to `done`. */
-static int sending_end(const struct dlk_sending *how, struct dlk_conn *c,
-		       uint64_t by_ns, dlk_judge_fn *judge, int err)
+static int sent(struct sending *x, dlk_judge_fn *judge, int err)
 {
 	if (!err)
-		err = dlk_conn_defer(c, judge, how->done, how->arg);
+		err = dlk_conn_defer(x->c, judge, x->how->done, x->how->arg);
 	if (!err)
-		dlk_conn_flush(c, by_ns);
-	if (c)
-		dlk_pool_put(c);
+		dlk_conn_flush(x->c, x->by_ns);
+	if (x->c)
+		dlk_pool_put(x->c);
 	return err;
-}
-
-static int judge_release(const redisReply *reply, uint64_t *seq)
-{
-	(void)seq;
-	return dlk_lease_released(reply);
 }
 
 /* Nobody wants to know. */
@@ -415,84 +404,68 @@ static int judge_nothing(const redisReply *reply, uint64_t *seq)
 static int send_release(struct dlk_store *s, const struct dlk_sending *how,
 			const struct dlk_lease *lease)
 {
-	struct dlk_conn *c;
-	uint64_t by;
-	int err = sending_open(s, how, &c, &by);
+	struct sending x = sending(s, how);
 
-	if (!err)
-		err = dlk_lease_release(c, lease, how->drop);
-	return sending_end(how, c, by, judge_release, err);
+	return sent(&x, dlk_lease_released,
+		    x.err ?: dlk_lease_release(x.c, lease, how->drop));
 }
 
 static int send_downgrade(struct dlk_store *s, const struct dlk_sending *how,
 			  const struct dlk_lease *lease)
 {
-	struct dlk_conn *c;
-	uint64_t by;
-	int err = sending_open(s, how, &c, &by);
+	struct sending x = sending(s, how);
 
-	if (!err)
-		err = dlk_lease_weaken(c, lease);
-	return sending_end(how, c, by, judge_release, err);
+	return sent(&x, dlk_lease_released,
+		    x.err ?: dlk_lease_weaken(x.c, lease));
 }
 
 static int send_ranges(struct dlk_store *s, const struct dlk_sending *how,
 		       const struct dlk_lease *lease, uint64_t seq,
 		       struct dlk_range *window, const struct dlk_ranges *held)
 {
-	struct dlk_conn *c;
-	uint64_t by;
-	int err = sending_open(s, how, &c, &by);
+	struct sending x = sending(s, how);
 
-	if (!err)
-		err = dlk_records_set(c, lease, seq, window, held, how->drop);
-	return sending_end(how, c, by, dlk_records_was_set, err);
+	return sent(&x, dlk_lease_released,
+		    x.err
+			    ?: dlk_records_set(x.c, lease, seq, window, held,
+					       how->drop));
 }
 
 static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 			const struct dlk_lease *lease)
 {
-	struct dlk_conn *c;
-	uint64_t by;
-	int err = sending_open(s, how, &c, &by);
+	struct sending x = sending(s, how);
 
-	if (!err)
-		err = dlk_lease_renew(c, lease, how->drop);
-	return sending_end(how, c, by, judge_nothing, err);
+	return sent(&x, judge_nothing,
+		    x.err ?: dlk_lease_renew(x.c, lease, how->drop));
 }
 
 static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
 		       const struct dlk_lease *lease, struct dlk_waiter *w)
 {
-	struct dlk_conn *c;
-	uint64_t by;
-	int err = sending_open(s, how, &c, &by);
+	struct sending x = sending(s, how);
+	int err = x.err ?: dlk_queue_say(x.c, 0, "cancel", lease, w, NULL);
 
-	if (!err)
-		err = dlk_queue_cancel(c, lease, w);
-	return sending_end(how, c, by, judge_nothing, err);
+	w->queued &= x.err != 0;
+	return sent(&x, judge_nothing, err);
 }
 
 static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 			 const char *process, uint64_t id)
 {
-	struct dlk_conn *c;
-	uint64_t by;
-	int err = sending_open(s, how, &c, &by);
+	struct sending x = sending(s, how);
 
-	if (!err)
-		err = dlk_wait_end(c, process, id);
-	return sending_end(how, c, by, judge_nothing, err);
+	return sent(&x, judge_nothing, x.err ?: dlk_wait_end(x.c, process, id));
 }
 
 static bool drain(struct dlk_store *s, uint64_t deadline_ns,
 		  bool (*interrupt)(void *arg))
 {
-	struct dlk_conn *c = dlk_pool_get_deferred(endpoint_of(s));
+	struct dlk_conn *c = dlk_pool_get(endpoint_of(s), DLK_DEFERRED);
 
 	if (!c)
 		return false;
-	dlk_conn_set_interrupt(c, interrupt, NULL);
+	c->interrupt = interrupt;
 	dlk_conn_drain(c, deadline_ns);
 	dlk_pool_put(c);
 	return true;

@@ -23,8 +23,7 @@ static int renewed(struct dlk_conn *c, uint64_t deadline_ns,
 	int err = dlk_lease_renewed(c, deadline_ns, u->lease);
 
 	if (!err)
-		dlk_server_granted(dlk_conn_endpoint(c), dlk_conn_server(c),
-				   u->asked_ns);
+		dlk_server_granted(&c->server, u->asked_ns);
 	return err;
 }
 
@@ -32,10 +31,11 @@ static int released(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_renewal *u)
 {
 	const redisReply *r;
+	uint64_t seq;
 	int err = dlk_conn_reply(c, deadline_ns, &r);
 
 	(void)u;
-	return err ? err : dlk_lease_released(r);
+	return err ? err : dlk_lease_released(r, &seq);
 }
 
 static const struct question renewal = { dlk_lease_renew, renewed, true };

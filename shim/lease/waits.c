@@ -7,11 +7,9 @@
 
 #include "lease/records.h"
 #include "lease/ranges.h"
-#include "redis/script.h"
+#include "lease/reply.h"
 #include "model/text.h"
 #include "scripts.h"
-
-#define LITERAL DLK_LITERAL
 
 enum { ID_LEN = 20 };
 
@@ -44,8 +42,7 @@ static bool read_stamp(const redisReply *r, uint64_t *stamp)
 
 static struct dlk_arg id_or_none(struct dlk_number *n, uint64_t id)
 {
-	return id ? dlk_script_number(n, id, ID_LEN)
-		  : (struct dlk_arg){ "", 0 };
+	return id ? dlk_arg_number(n, id, ID_LEN) : NO_WORD;
 }
 
 /* "OWNER RANGE KEY"; of no length if it is too long. */
@@ -72,18 +69,18 @@ int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 	int err;
 
 	const struct dlk_arg args[] = {
-		{ LITERAL("EVAL") },
-		{ LITERAL(DLK_LUA_wait) },
-		{ LITERAL("1") },
+		WORD("EVAL"),
+		WORD(DLK_LUA_wait),
+		WORD("1"),
 		name_of(&name, wait->process),
-		dlk_script_number(&ms, DLK_WAIT_MS, 0),
+		dlk_arg_number(&ms, DLK_WAIT_MS, 0),
 		id_or_none(&id, wait->id),
 		what,
 	};
 
 	if (!what.len)
 		return -ENAMETOOLONG;
-	err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
@@ -100,17 +97,17 @@ int dlk_wait_confirm(struct dlk_conn *c, uint64_t deadline_ns,
 	struct name name;
 	struct dlk_number ms, id, seen;
 	const struct dlk_arg args[] = {
-		{ LITERAL("EVAL") },
-		{ LITERAL(DLK_LUA_wait_confirm) },
-		{ LITERAL("1") },
+		WORD("EVAL"),
+		WORD(DLK_LUA_wait_confirm),
+		WORD("1"),
 		name_of(&name, process),
-		dlk_script_number(&ms, DLK_WAIT_MS, 0),
-		dlk_script_number(&id, wait_id, ID_LEN),
+		dlk_arg_number(&ms, DLK_WAIT_MS, 0),
+		dlk_arg_number(&id, wait_id, ID_LEN),
 		id_or_none(&seen, *clock),
-		again ? what_of(again) : (struct dlk_arg){ "", 0 },
+		again ? what_of(again) : NO_WORD,
 	};
 	const redisReply *r;
-	int err = dlk_script_call(c, deadline_ns, 8, args, &r);
+	int err = dlk_conn_call(c, deadline_ns, 8, args, &r);
 
 	if (err)
 		return err;
@@ -123,12 +120,10 @@ int dlk_wait_end(struct dlk_conn *c, const char *process, uint64_t wait_id)
 {
 	struct name name;
 	struct dlk_number id;
-	const struct dlk_arg args[] = { { LITERAL("HDEL") },
-					name_of(&name, process),
-					dlk_script_number(&id, wait_id,
-							  ID_LEN) };
+	const struct dlk_arg args[] = { WORD("HDEL"), name_of(&name, process),
+					dlk_arg_number(&id, wait_id, ID_LEN) };
 
-	return dlk_script_append(c, 3, args);
+	return dlk_conn_append(c, 3, args);
 }
 
 /* --- reading -------------------------------------------------------------- */
@@ -175,10 +170,10 @@ int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 		  unsigned n, struct dlk_wait *wait)
 {
 	struct name name;
-	const struct dlk_arg args[] = { { LITERAL("HGETALL") },
+	const struct dlk_arg args[] = { WORD("HGETALL"),
 					name_of(&name, process) };
 	const redisReply *r;
-	int err = dlk_script_call(c, deadline_ns, 2, args, &r);
+	int err = dlk_conn_call(c, deadline_ns, 2, args, &r);
 
 	if (err)
 		return err;
@@ -221,16 +216,16 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_text_init(&t, range, sizeof(range));
 	dlk_range_put(&t, &wait->range);
 	const struct dlk_arg args[] = {
-		{ LITERAL("EVAL") },
-		{ LITERAL(DLK_LUA_records_blockers) },
-		{ LITERAL("2") },
+		WORD("EVAL"),
+		WORD(DLK_LUA_records_blockers),
+		WORD("2"),
 		{ wait->key, wait->key_len },
 		{ wait->work, (size_t)len },
 		{ wait->owner, strlen(wait->owner) },
 		{ range, t.len },
 	};
 
-	err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_ARRAY)

@@ -25,49 +25,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/arena.h"
 #include "redis/resolve.h"
 #include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
-enum {
-	SLICE_MS = 20,
-	OUT_SIZE = 256 * 1024,
-	IN_SIZE = 16 * 1024,
-	ARENA_SIZE = 64 * 1024,
-};
-
-struct deferred {
-	dlk_judge_fn *judge;
-	dlk_done_fn *done;
-	void *arg;
-};
-
-struct dlk_conn {
-	const struct dlk_endpoint *ep;
-	struct dlk_own own;
-	struct sockaddr_storage addr;
-	socklen_t addr_len; /* 0: not resolved yet */
-	unsigned greeting;  /* replies of the set-up still to come */
-	unsigned optional;  /* ... of which so many may fail, the last ones */
-	bool only_listens, restarted, suspected;
-	struct dlk_server_info server;
-	struct deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
-	unsigned deferred_at, deferred_n;
-	size_t out_len;
-	size_t in_pending; /* bytes fed since the last reset */
-	redisReader *reader;
-	struct dlk_arena arena;
-	bool (*interrupt)(void *arg);
-	void *interrupt_arg;
-	char error[256];
-	char work[DLK_WORK_SIZE];
-	char names[DLK_NAMES][DLK_NAME_SIZE];
-	char in[IN_SIZE];
-	char out[OUT_SIZE];
-	char mem[ARENA_SIZE] __attribute__((aligned(16)));
-};
+enum { SLICE_MS = 20 };
 
 static int fail(struct dlk_conn *c, int err, const char *what)
 {
@@ -114,7 +77,7 @@ void dlk_conn_forget(struct dlk_conn *c)
 
 static void run_deferred(struct dlk_conn *c, const redisReply *r)
 {
-	struct deferred d = c->deferred[c->deferred_at];
+	struct dlk_deferred d = c->deferred[c->deferred_at];
 	uint64_t number = 0;
 	int err;
 
@@ -143,11 +106,6 @@ bool dlk_conn_is_open(const struct dlk_conn *c)
 	return c->own.fd >= 0;
 }
 
-const char *dlk_conn_error(const struct dlk_conn *c)
-{
-	return c->error;
-}
-
 void dlk_conn_set_error(struct dlk_conn *c, const char *text)
 {
 	struct dlk_text t;
@@ -164,41 +122,11 @@ void dlk_conn_explain(struct dlk_conn *c, const char *error)
 	dlk_server_explain(&t, error, &c->server);
 }
 
-const struct dlk_server_info *dlk_conn_server(const struct dlk_conn *c)
-{
-	return &c->server;
-}
-
-void dlk_conn_only_listens(struct dlk_conn *c)
-{
-	c->only_listens = true;
-}
-
 /* Once a connection; and its run id tells more, if it is known. */
 void dlk_conn_suspect(struct dlk_conn *c)
 {
 	c->restarted |= !c->server.run_id[0] && !c->suspected;
 	c->suspected = true;
-}
-
-bool dlk_conn_restarted(struct dlk_conn *c)
-{
-	const bool restarted = c->restarted;
-
-	c->restarted = false;
-	return restarted;
-}
-
-const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c)
-{
-	return c->ep;
-}
-
-void dlk_conn_set_interrupt(struct dlk_conn *c, bool (*interrupt)(void *),
-			    void *arg)
-{
-	c->interrupt = interrupt;
-	c->interrupt_arg = arg;
 }
 
 /* Time to give up a wait?  -errno with the connection closed, or 0. */
@@ -299,53 +227,45 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
-static int greet(struct dlk_conn *c, int argc, const char *const *argv)
+static int greet(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 {
-	size_t len[4];
-	int err;
-
-	for (int i = 0; i < argc; i++)
-		len[i] = strlen(argv[i]);
-	err = dlk_conn_append(c, argc, argv, len);
 	c->greeting++;
-	return err;
+	return dlk_conn_append(c, argc, args);
+}
+
+static struct dlk_arg word(const char *text)
+{
+	return (struct dlk_arg){ text, strlen(text) };
 }
 
 /* AUTH, SELECT, CLIENT SETNAME and INFO travel with the first command. */
 static int queue_greeting(struct dlk_conn *c)
 {
-	const char *auth[4] = { "AUTH" };
-	char db[16], name[40];
-	struct dlk_text t;
-	int n = 1, err = 0;
+	const char *user = c->ep->username, *password = c->ep->password;
+	struct dlk_number db, pid;
+	char name[40] = "dlock-";
+	const struct dlk_arg auth[] = { word("AUTH"),
+					word(user[0] ? user : password),
+					word(password) };
+	const struct dlk_arg select[] = {
+		word("SELECT"), dlk_arg_number(&db, (uint64_t)c->ep->db, 0)
+	};
+	int err = 0;
 
-	if (c->ep->username[0])
-		auth[n++] = c->ep->username;
-	auth[n++] = c->ep->password;
-	if (c->ep->password[0])
-		err = greet(c, n, auth);
-	if (!err && c->ep->db) {
-		const char *select[] = { "SELECT", db };
-
-		dlk_text_init(&t, db, sizeof(db));
-		dlk_text_i64(&t, c->ep->db);
+	if (password[0])
+		err = greet(c, user[0] ? 3 : 2, auth);
+	if (!err && c->ep->db)
 		err = greet(c, 2, select);
-	}
+	c->optional = c->only_listens ? 1 : 2;
 	if (!err) {
-		const char *setname[] = { "CLIENT", "SETNAME", name };
-
-		dlk_text_init(&t, name, sizeof(name));
-		dlk_text_str(&t, "dlock-");
-		dlk_text_i64(&t, dlk_pid());
-		err = greet(c, 3, setname);
-		c->optional = 1;
+		dlk_arg_number(&pid, (uint64_t)dlk_pid(), 0);
+		strcat(name, pid.text);
+		err = greet(c, 3,
+			    (struct dlk_arg[]){ word("CLIENT"), word("SETNAME"),
+						word(name) });
 	}
-	if (!err && !c->only_listens) {
-		const char *info[] = { "INFO" };
-
-		err = greet(c, 1, info);
-		c->optional++;
-	}
+	if (!err && !c->only_listens)
+		err = greet(c, 1, &(struct dlk_arg){ DLK_LITERAL("INFO") });
 	return err;
 }
 
@@ -407,33 +327,45 @@ bool dlk_conn_is_lost(struct dlk_conn *c)
 
 /* --- commands and replies ------------------------------------------------- */
 
-int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
-		    const size_t *argvlen)
+struct dlk_arg dlk_arg_number(struct dlk_number *n, uint64_t value,
+			      unsigned width)
 {
-	struct dlk_arena *was;
-	/* hiredis 0.14 takes const char ** but writes through neither. */
-	const char **args = (const char **)(uintptr_t)argv;
-	char *cmd = NULL;
-	long long len;
-	int err = 0;
+	struct dlk_text t;
+
+	dlk_text_init(&t, n->text, sizeof(n->text));
+	dlk_text_u64(&t, value, width);
+	return (struct dlk_arg){ n->text, t.len };
+}
+
+static void put_count(struct dlk_text *t, const char *type, size_t n)
+{
+	dlk_text_str(t, type);
+	dlk_text_u64(t, n, 0);
+	dlk_text_bytes(t, "\r\n", 2);
+}
+
+/* "*2", "$3", "GET", "$1", "k": redis.io, "Redis protocol". */
+int dlk_conn_append(struct dlk_conn *c, int argc, const struct dlk_arg *args)
+{
+	struct dlk_text t;
 
 	if (!dlk_conn_is_open(c))
 		return -ENOTCONN;
-	was = dlk_arena_use(&c->arena);
-	len = redisFormatCommandArgv(&cmd, argc, args, argvlen);
-	if (len < 0) {
-		err = -ENOMEM;
-	} else if ((size_t)len > sizeof(c->out) - c->out_len) {
-		err = -ENOBUFS;
-	} else {
-		memcpy(c->out + c->out_len, cmd, (size_t)len);
-		c->out_len += (size_t)len;
+	if (c->out_len == sizeof(c->out))
+		return -ENOBUFS;
+	dlk_text_init(&t, c->out + c->out_len, sizeof(c->out) - c->out_len);
+	put_count(&t, "*", (size_t)argc);
+	for (int i = 0; i < argc; i++) {
+		put_count(&t, "$", args[i].len);
+		dlk_text_bytes(&t, args[i].text, args[i].len);
+		dlk_text_bytes(&t, "\r\n", 2);
 	}
-	if (len > 0)
-		explicit_bzero(cmd, (size_t)len);
-	dlk_arena_free(cmd);
-	dlk_arena_use(was);
-	return err;
+	if (t.cut) {
+		explicit_bzero(t.buf, t.len);
+		return -ENOBUFS;
+	}
+	c->out_len += t.len;
+	return 0;
 }
 
 /*
@@ -575,16 +507,6 @@ int dlk_conn_fd(const struct dlk_conn *c)
 	return dlk_own_check(&c->own) ? c->own.fd : -1;
 }
 
-char *dlk_conn_work(struct dlk_conn *c)
-{
-	return c->work;
-}
-
-char *dlk_conn_name(struct dlk_conn *c, unsigned n)
-{
-	return c->names[n];
-}
-
 /*
  * Nothing else will be answered: of a client without a password Redis takes no
  * command of more than ten words, and names something else for the reason.
@@ -613,9 +535,8 @@ static void read_info(struct dlk_conn *c, const redisReply *r)
 {
 	if (r->type != REDIS_REPLY_STRING)
 		return;
-	dlk_server_read(&c->server, r->str);
-	if (dlk_server_meet(c->ep, &c->server))
-		c->restarted = true;
+	dlk_server_read(&c->server, c->ep, r->str);
+	c->restarted |= dlk_server_meet(&c->server);
 }
 
 /*
@@ -646,14 +567,9 @@ int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 	if (c->deferred_n == DLK_DEFERRED_MAX)
 		return -ENOBUFS;
 	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] =
-		(struct deferred){ judge, done, arg };
+		(struct dlk_deferred){ judge, done, arg };
 	c->deferred_n++;
 	return 0;
-}
-
-unsigned dlk_conn_deferred(const struct dlk_conn *c)
-{
-	return c->deferred_n;
 }
 
 int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns)
@@ -693,10 +609,9 @@ void dlk_conn_reset(struct dlk_conn *c)
 }
 
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		  const char *const *argv, const size_t *argvlen,
-		  const redisReply **reply)
+		  const struct dlk_arg *args, const redisReply **reply)
 {
-	int err = dlk_conn_append(c, argc, argv, argvlen);
+	int err = dlk_conn_append(c, argc, args);
 
 	if (!err)
 		err = dlk_conn_flush(c, deadline_ns);

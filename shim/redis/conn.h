@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection to one Redis server.  hiredis formats and parses; the socket
- * is ours (DESIGN section 5).
+ * One connection to one Redis server.  hiredis parses the replies; the commands
+ * and the socket are ours (DESIGN section 5).
  *
  *	dlk_conn_new -> dlk_conn_open -> { dlk_conn_append* dlk_conn_reply* }*
  *	-> dlk_conn_delete
@@ -24,15 +24,78 @@
 #include <stdint.h>
 
 #include <hiredis/hiredis.h>
+#include <sys/socket.h>
 
 #include "config/config.h"
+#include "os/arena.h"
+#include "os/sys.h"
 #include "redis/server.h"
-
-struct dlk_conn;
 
 enum {
 	DLK_REPLY_MAX = 1024 * 1024, /* a larger reply is -EPROTO */
 	DLK_WORK_SIZE = DLK_KEY_MAX + 16,
+	DLK_LIST_SIZE = 20 * 1024,
+	DLK_NAMES = 8,
+	DLK_NAME_SIZE = 48,
+	DLK_DEFERRED_MAX = 64,
+};
+
+/*
+ * Who reads an answer that nobody waits for: NULL, the connection failed before
+ * it came, and nobody knows.  And who is told of it.
+ */
+typedef int dlk_judge_fn(const redisReply *reply, uint64_t *number);
+typedef void dlk_done_fn(void *arg, int err, uint64_t number);
+
+struct dlk_deferred {
+	dlk_judge_fn *judge;
+	dlk_done_fn *done;
+	void *arg;
+};
+
+struct dlk_conn {
+	/* For its user to read. */
+	const struct dlk_endpoint *ep;
+	struct dlk_server_info server; /* nothing before the first reply */
+	char error[256]; /* why the last call failed; never with a password */
+	unsigned deferred_n; /* answers that nobody waits for */
+	/*
+	 * For its user to clear: the server has lost its memory, perhaps.  The
+	 * connection was found closed, the next one was to another run id than
+	 * this process had met, or the scripts are gone (dlk_conn_suspect) and
+	 * there is no run id to be seen.
+	 */
+	bool restarted;
+
+	/* For its user to set. */
+	bool only_listens; /* (SUBSCRIBE) nothing is asked of the server itself
+			      when it connects */
+	/*
+	 * Asked while a wait lasts, every 20 ms: true ends the call with
+	 * -EINTR.  The shim sees pending signals by it.  NULL: never.
+	 */
+	bool (*interrupt)(void *arg);
+	void *interrupt_arg;
+	/* Room for a key and a list, until their command is appended. */
+	char work[DLK_WORK_SIZE], list[DLK_LIST_SIZE];
+	char names[DLK_NAMES][DLK_NAME_SIZE]; /* of script.h; "" at first */
+
+	/* conn.c's own. */
+	struct dlk_own own;
+	struct sockaddr_storage addr;
+	socklen_t addr_len; /* 0: not resolved yet */
+	unsigned greeting;  /* replies of the set-up still to come */
+	unsigned optional;  /* ... of which so many may fail, the last ones */
+	bool suspected;
+	struct dlk_deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
+	unsigned deferred_at;
+	size_t out_len;
+	size_t in_pending; /* bytes fed since the last reset */
+	redisReader *reader;
+	struct dlk_arena arena;
+	char in[16 * 1024];
+	char out[256 * 1024];
+	char mem[64 * 1024] __attribute__((aligned(16)));
 };
 
 /* `ep` is looked at for as long as the connection lives. */
@@ -54,24 +117,33 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns);
 bool dlk_conn_is_open(const struct dlk_conn *c);
 void dlk_conn_close(struct dlk_conn *c);
 
+/* A word of a command. */
+struct dlk_arg {
+	const char *text;
+	size_t len;
+};
+#define DLK_LITERAL(s) (s), sizeof(s) - 1
+
+/* A number as one, its text at *n; of `width` digits at least. */
+struct dlk_number {
+	char text[24];
+};
+struct dlk_arg dlk_arg_number(struct dlk_number *n, uint64_t value,
+			      unsigned width);
+
 /*
  * Queue a command; the order of the replies is the order of the commands.
+ * -ENOBUFS: there is no room; flush, and again.
  */
-int dlk_conn_append(struct dlk_conn *c, int argc, const char *const *argv,
-		    const size_t *argvlen);
+int dlk_conn_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
 
 /*
  * The reply of the command appended last is read by `judge`, whenever it comes,
- * before any later reply; NULL: the connection failed first, and nobody knows.
- * `done`, or NULL, gets its result and the number that it found.  At most
- * DLK_DEFERRED_MAX wait at a time (-ENOBUFS).
+ * before any later reply.  `done`, or NULL, gets its result and the number that
+ * it found.  At most DLK_DEFERRED_MAX wait at a time (-ENOBUFS).
  */
-typedef int dlk_judge_fn(const redisReply *reply, uint64_t *number);
-typedef void dlk_done_fn(void *arg, int err, uint64_t number);
-enum { DLK_DEFERRED_MAX = 64 };
 int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 		   void *arg);
-unsigned dlk_conn_deferred(const struct dlk_conn *c);
 /* Wait until no deferred reply is outstanding. */
 int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns);
 
@@ -96,54 +168,17 @@ int dlk_conn_take(struct dlk_conn *c, const redisReply **reply);
 /* Its descriptor, of this moment, to sleep on; -1 if it is not open. */
 int dlk_conn_fd(const struct dlk_conn *c);
 
-/*
- * Room for a name (DLK_KEY_MAX and a few bytes) until the command that it is
- * for is appended.
- */
-char *dlk_conn_work(struct dlk_conn *c);
-
-/* Room for the n-th of the names of script.h; "" at first. */
-enum { DLK_NAMES = 8, DLK_NAME_SIZE = 48 };
-char *dlk_conn_name(struct dlk_conn *c, unsigned n);
-
-/*
- * It listens only (SUBSCRIBE): nothing is asked of the server itself when it
- * connects.
- */
-void dlk_conn_only_listens(struct dlk_conn *c);
-
-/* What the server said of itself; nothing before the first reply. */
-const struct dlk_server_info *dlk_conn_server(const struct dlk_conn *c);
-
-/*
- * Has the server lost its memory, perhaps, since this was asked last?  The
- * connection was found closed, the next one was to another run id than this
- * process had met, or the scripts are gone (dlk_conn_suspect) and there is no
- * run id to be seen.
- */
-bool dlk_conn_restarted(struct dlk_conn *c);
+/* The scripts are gone.  Once a connection; its run id tells more, if known. */
 void dlk_conn_suspect(struct dlk_conn *c);
 /* Nobody uses it: closed, and true, if the other side has closed it. */
 bool dlk_conn_is_lost(struct dlk_conn *c);
 
 /* append + flush + reply. */
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		  const char *const *argv, const size_t *argvlen,
-		  const redisReply **reply);
+		  const struct dlk_arg *args, const redisReply **reply);
 
-/*
- * Asked while a wait lasts, every 20 ms: true ends the call with -EINTR.  The
- * shim uses it to see pending signals; NULL (the default) never ends it.
- */
-void dlk_conn_set_interrupt(struct dlk_conn *c, bool (*interrupt)(void *),
-			    void *arg);
-
-/* Why the last call failed, for a log line; never with a password. */
-const char *dlk_conn_error(const struct dlk_conn *c);
 void dlk_conn_set_error(struct dlk_conn *c, const char *text);
 /* The same of an error that the server answered, with what can be done. */
 void dlk_conn_explain(struct dlk_conn *c, const char *error);
-
-const struct dlk_endpoint *dlk_conn_endpoint(const struct dlk_conn *c);
 
 #endif

@@ -14,7 +14,6 @@ enum { POOL_SIZE = 16 };
 /* Those that are kept; more are made and thrown away. */
 struct pooled {
 	struct dlk_conn *conn;
-	const struct dlk_endpoint *ep;
 	bool busy; /* it belongs to the thread that made it so */
 };
 
@@ -27,78 +26,49 @@ void dlk_pool_begin(dlk_restarted_fn *restarted)
 	server_restarted = restarted;
 }
 
-static struct pooled *find(const struct dlk_endpoint *ep, bool open_only)
+static bool fits(const struct pooled *l, const struct dlk_endpoint *ep,
+		 enum dlk_wanted wanted)
 {
-	for (int i = 0; i < POOL_SIZE; i++) {
-		struct pooled *l = &pool[i];
-
-		if (l->conn && !l->busy && l->ep == ep &&
-		    (!open_only || dlk_conn_is_open(l->conn)))
-			return l;
-	}
-	return NULL;
+	if (!l->conn || l->busy || (ep && l->conn->ep != ep))
+		return false;
+	return wanted == DLK_ANY ||
+	       (dlk_conn_is_open(l->conn) &&
+		(wanted == DLK_OPEN || l->conn->deferred_n));
 }
 
-struct dlk_conn *dlk_pool_get_open(const struct dlk_endpoint *ep)
+/* (mutex held) Or a place for a new connection, so that it is kept. */
+static struct pooled *find(const struct dlk_endpoint *ep,
+			   enum dlk_wanted wanted)
 {
+	struct pooled *place = NULL;
+
+	for (struct pooled *l = pool; l < pool + POOL_SIZE; l++) {
+		if (fits(l, ep, wanted))
+			return l;
+		if (!place && !l->conn && !l->busy)
+			place = l;
+	}
+	return wanted == DLK_ANY ? place : NULL;
+}
+
+struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
+			      enum dlk_wanted wanted)
+{
+	struct dlk_conn *c;
 	struct pooled *l;
 
 	pthread_mutex_lock(&mutex);
-	l = find(ep, true);
+	l = find(ep, wanted);
 	if (l)
 		l->busy = true;
+	c = l ? l->conn : NULL;
 	pthread_mutex_unlock(&mutex);
-	return l ? l->conn : NULL;
-}
-
-struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep)
-{
-	struct dlk_conn *c = NULL;
-
-	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < POOL_SIZE && !c; i++) {
-		struct pooled *l = &pool[i];
-
-		if (l->conn && !l->busy && (l->ep == ep || !ep) &&
-		    dlk_conn_deferred(l->conn)) {
-			l->busy = true;
-			c = l->conn;
-		}
-	}
-	pthread_mutex_unlock(&mutex);
-	return c;
-}
-
-/* (mutex held) A place for a new connection, so that it is kept. */
-static struct pooled *find_place(void)
-{
-	for (int i = 0; i < POOL_SIZE; i++)
-		if (!pool[i].conn && !pool[i].busy)
-			return &pool[i];
-	return NULL;
-}
-
-struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep)
-{
-	struct dlk_conn *c = NULL;
-	struct pooled *l;
-
-	pthread_mutex_lock(&mutex);
-	l = find(ep, false);
-	if (!l)
-		l = find_place();
-	if (l) {
-		l->busy = true;
-		c = l->conn;
-	}
-	pthread_mutex_unlock(&mutex);
-	if (c)
+	if (c || wanted != DLK_ANY)
 		return c;
 	c = dlk_conn_new(ep);
 	if (l) {
 		pthread_mutex_lock(&mutex);
 		l->conn = c;
-		l->ep = ep;
 		l->busy = c != NULL;
 		pthread_mutex_unlock(&mutex);
 	}
@@ -109,14 +79,14 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep)
 static void warn_of_eviction(const struct dlk_conn *c)
 {
 	static atomic_bool said;
-	const char *policy = dlk_conn_server(c)->evicts;
+	const char *policy = c->server.evicts;
 	struct dlk_line l;
 
-	if (!policy[0] || atomic_exchange(&said, true))
+	if (atomic_exchange(&said, true))
 		return;
 	dlk_line_begin(&l, DLK_WARNING);
 	dlk_text_str(&l.text, "redis at ");
-	dlk_text_str(&l.text, dlk_conn_endpoint(c)->name);
+	dlk_text_str(&l.text, c->ep->name);
 	dlk_text_str(&l.text, ": maxmemory-policy is ");
 	dlk_text_quoted(&l.text, policy, strlen(policy)); /* whoever says so */
 	dlk_text_str(&l.text, ", which may evict locks that are held; it must "
@@ -128,10 +98,12 @@ void dlk_pool_put(struct dlk_conn *c)
 {
 	bool kept = false;
 
-	warn_of_eviction(c);
-	if (dlk_conn_restarted(c))
-		server_restarted(dlk_conn_endpoint(c));
-	dlk_conn_set_interrupt(c, NULL, NULL);
+	if (c->server.evicts[0])
+		warn_of_eviction(c);
+	if (c->restarted)
+		server_restarted(c->ep);
+	c->restarted = false;
+	c->interrupt = NULL;
 	dlk_conn_reset(c);
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < POOL_SIZE && !kept; i++) {
@@ -162,9 +134,8 @@ void dlk_pool_look(void)
 		bool idle;
 
 		pthread_mutex_lock(&mutex);
-		idle = l->conn && !l->busy && dlk_conn_is_open(l->conn);
-		if (idle)
-			l->busy = true;
+		idle = fits(l, NULL, DLK_OPEN);
+		l->busy |= idle;
 		pthread_mutex_unlock(&mutex);
 		if (!idle)
 			continue;

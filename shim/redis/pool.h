@@ -12,14 +12,16 @@
 
 #include "redis/conn.h"
 
-/* A connection to ep for this thread alone; NULL: no memory. */
-struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep);
+/*
+ * A connection to ep (NULL: to any server) for this thread alone.  Any: an idle
+ * one, or else a new one; NULL: no memory.  Or an idle one that is open, or has
+ * answers still to read; NULL: there is none.
+ */
+enum dlk_wanted { DLK_ANY, DLK_OPEN, DLK_DEFERRED };
+struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
+			      enum dlk_wanted wanted);
 void dlk_pool_put(struct dlk_conn *c);
-/* An idle one, of any server for NULL, with answers still to read, or NULL. */
-struct dlk_conn *dlk_pool_get_deferred(const struct dlk_endpoint *ep);
 bool dlk_pool_is_busy(void); /* somebody has one */
-/* An idle, open one, or NULL: never connects. */
-struct dlk_conn *dlk_pool_get_open(const struct dlk_endpoint *ep);
 
 /* Has a server closed a connection that nobody uses? */
 void dlk_pool_look(void);

@@ -13,50 +13,16 @@
 #include "model/token.h"
 #include "scripts.h"
 
-struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
-				 unsigned width)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, n->text, sizeof(n->text));
-	dlk_text_u64(&t, value, width);
-	return (struct dlk_arg){ n->text, t.len };
-}
-
-struct dlk_arg dlk_script_signed(struct dlk_number *n, int64_t value)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, n->text, sizeof(n->text));
-	dlk_text_i64(&t, value);
-	return (struct dlk_arg){ n->text, t.len };
-}
-
 struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 				const struct dlk_lease *lease)
 {
-	char *work = dlk_conn_work(c);
 	struct dlk_text t;
 
-	dlk_text_init(&t, work, DLK_WORK_SIZE);
+	dlk_text_init(&t, c->work, sizeof(c->work));
 	dlk_text_str(&t, "{");
 	dlk_text_bytes(&t, lease->key, lease->key_len);
 	dlk_text_str(&t, "}%q");
-	return (struct dlk_arg){ work, t.len };
-}
-
-struct dlk_arg dlk_script_channel(struct dlk_channel *room,
-				  const struct dlk_waiter *w)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, room->text, sizeof(room->text));
-	dlk_text_str(&t, w->channel);
-	if (t.len == DLK_CHANNEL_LEN) {
-		dlk_text_str(&t, ".");
-		dlk_text_u64(&t, w->request, 1);
-	}
-	return (struct dlk_arg){ room->text, t.len };
+	return (struct dlk_arg){ c->work, t.len };
 }
 
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease)
@@ -68,28 +34,6 @@ struct dlk_arg dlk_script_options(const struct dlk_lease *lease)
 	if (lease->interop)
 		return (struct dlk_arg){ DLK_LITERAL("interop") };
 	return (struct dlk_arg){ "", 0 };
-}
-
-int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args)
-{
-	const char *argv[DLK_ARGS_MAX];
-	size_t len[DLK_ARGS_MAX];
-
-	for (int i = 0; i < argc; i++) {
-		argv[i] = args[i].text;
-		len[i] = args[i].len;
-	}
-	return dlk_conn_append(c, argc, argv, len);
-}
-
-int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		    const struct dlk_arg *args, const redisReply **reply)
-{
-	int err = dlk_script_append(c, argc, args);
-
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
-	return err ? err : dlk_conn_reply(c, deadline_ns, reply);
 }
 
 bool dlk_script_unknown(const redisReply *r)
@@ -132,13 +76,13 @@ static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
 	const struct dlk_arg info = { DLK_LITERAL("INFO") };
 	const redisReply *r;
 	char why[160];
-	int err = dlk_script_call(c, deadline_ns, 1, &info, &r);
+	int err = dlk_conn_call(c, deadline_ns, 1, &info, &r);
 
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_STRING)
 		return dlk_script_refused(c, r);
-	dlk_server_read(s, r->str);
+	dlk_server_read(s, c->ep, r->str);
 	if (!strstr(r->str, "\nuptime_in_seconds:")) {
 		dlk_conn_set_error(c, "INFO without uptime_in_seconds");
 		return -EREMOTEIO;
@@ -154,7 +98,7 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_server_info *s, bool suspect,
 			uint64_t *left_ms)
 {
-	const struct dlk_endpoint *ep = dlk_conn_endpoint(c);
+	const struct dlk_endpoint *ep = c->ep;
 	struct dlk_number delay;
 	char name[48];
 	struct dlk_text key;
@@ -170,11 +114,11 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 		{ DLK_LITERAL("1") },
 		{ name, key.len },
 		{ s->run_id, strlen(s->run_id) },
-		dlk_script_number(&delay, ep->restart_delay_ms, 1),
+		dlk_arg_number(&delay, ep->restart_delay_ms, 1),
 		{ "1", suspect },
 	};
 
-	err = dlk_script_call(c, deadline_ns, 7, args, &r);
+	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)
@@ -191,7 +135,7 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     uint64_t *left_ms)
 {
-	const struct dlk_endpoint *ep = dlk_conn_endpoint(c);
+	const struct dlk_endpoint *ep = c->ep;
 	const uint64_t delay_ms = ep->restart_delay_ms;
 	struct dlk_server_info s;
 	bool suspect;
@@ -207,7 +151,7 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 	n = s.uptime_s ? (s.uptime_s - 1) * 1000 : 0;
 	if (n < delay_ms)
 		*left_ms = delay_ms - n;
-	suspect = s.promoted || dlk_server_is_other(ep, &s, dlk_now_ns());
+	suspect = s.promoted || dlk_server_is_other(&s, dlk_now_ns());
 	if (!s.run_id[0] || (*left_ms && !suspect))
 		return 0;
 	return young_memory(c, deadline_ns, &s, suspect, left_ms);
@@ -253,7 +197,7 @@ static const struct {
 static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
 		      const struct dlk_conn *c)
 {
-	const struct dlk_endpoint *ep = dlk_conn_endpoint(c);
+	const struct dlk_endpoint *ep = c->ep;
 
 	dlk_text_init(t, room, GUARD_MAX);
 	dlk_text_str(t, "-- restart_delay ");
@@ -265,7 +209,7 @@ static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
 
 struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which)
 {
-	char *name = dlk_conn_name(c, which), room[GUARD_MAX];
+	char *name = c->names[which], room[GUARD_MAX];
 	const size_t len = guarded[which].len;
 	const size_t whole = len / DLK_SHA1_BLOCK * DLK_SHA1_BLOCK;
 	struct dlk_text guard;
@@ -288,7 +232,7 @@ static int load(struct dlk_conn *c, uint64_t deadline_ns, struct dlk_arg script)
 					{ DLK_LITERAL("LOAD") },
 					script };
 	const redisReply *r;
-	int err = dlk_script_call(c, deadline_ns, 3, args, &r);
+	int err = dlk_conn_call(c, deadline_ns, 3, args, &r);
 
 	if (err)
 		return err;
@@ -326,9 +270,9 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 	int err = dlk_script_young(c, deadline_ns, &left);
 
 	/* (A server known to be new was not asked.) */
-	if (!err && dlk_server_unfit(dlk_conn_server(c), why, sizeof(why))) {
+	if (!err && dlk_server_unfit(&c->server, why, sizeof(why))) {
 		dlk_conn_set_error(c, why);
-		return dlk_conn_server(c)->replica ? -EAGAIN : -EREMOTEIO;
+		return c->server.replica ? -EAGAIN : -EREMOTEIO;
 	}
 	if (!err && left) {
 		*left_ms = (int64_t)left;
@@ -351,13 +295,11 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 	for (int tries = 0; tries < 3; tries++) {
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
-		err = dlk_script_call(c, deadline_ns, argc, args, reply);
+		err = dlk_conn_call(c, deadline_ns, argc, args, reply);
 		if (err)
 			return err;
 		if (!dlk_script_unknown(*reply)) {
-			dlk_server_granted(dlk_conn_endpoint(c),
-					   dlk_conn_server(c),
-					   answer->asked_ns);
+			dlk_server_granted(&c->server, answer->asked_ns);
 			return 0;
 		}
 		dlk_conn_suspect(c);

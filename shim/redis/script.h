@@ -49,28 +49,6 @@
 
 #include "redis/conn.h"
 
-struct dlk_arg {
-	const char *text;
-	size_t len;
-};
-
-#define DLK_LITERAL(s) (s), sizeof(s) - 1
-
-enum { DLK_ARGS_MAX = 20 };
-
-/* A number as an argument, its text at *n; of `width` digits at least. */
-struct dlk_number {
-	char text[24];
-};
-struct dlk_arg dlk_script_number(struct dlk_number *n, uint64_t value,
-				 unsigned width);
-struct dlk_arg dlk_script_signed(struct dlk_number *n, int64_t value);
-
-/* Queue a command; or send it and take its reply. */
-int dlk_script_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
-int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		    const struct dlk_arg *args, const redisReply **reply);
-
 /* The server has never heard of it: EVALSHA of an unknown name. */
 bool dlk_script_unknown(const redisReply *r);
 
@@ -129,13 +107,6 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 struct dlk_lease;
 struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 				const struct dlk_lease *lease);
-/* Where a waiter listens, and the number of its request: "HEX.NUMBER". */
-struct dlk_waiter;
-struct dlk_channel {
-	char text[64];
-};
-struct dlk_arg dlk_script_channel(struct dlk_channel *room,
-				  const struct dlk_waiter *w);
 /* "fair" and "interop". */
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease);
 

@@ -7,6 +7,54 @@
 
 #include "model/timeline.h"
 
+/* --- what this process remembers ------------------------------------------ */
+
+enum { SERVERS = 64 };
+
+#define FNV_BASIS 0xcbf29ce484222325ULL
+
+static struct dlk_known {
+	_Atomic uint64_t name; /* of the endpoint; 0: free */
+	_Atomic uint64_t met, granted, granted_ns;
+} known[SERVERS];
+
+static uint64_t hash(uint64_t h, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	while (len--)
+		h = (h ^ *p++) * 0x100000001b3ULL;
+	return h;
+}
+
+/* FNV-1a, never 0. */
+static uint64_t name_of(const struct dlk_endpoint *ep)
+{
+	uint64_t h = hash(FNV_BASIS, ep->host, strlen(ep->host));
+
+	h = hash(h, &ep->port, sizeof(ep->port));
+	h = hash(h, ep->path, strnlen(ep->path, sizeof(ep->path)));
+	h = hash(h, &ep->db, sizeof(ep->db));
+	h = hash(h, &ep->restart_delay_ms, sizeof(ep->restart_delay_ms));
+	return h ?: 1;
+}
+
+/* NULL: there are too many, and nothing is remembered of this one. */
+static struct dlk_known *find(const struct dlk_endpoint *ep)
+{
+	const uint64_t name = name_of(ep);
+
+	for (int i = 0; i < SERVERS; i++) {
+		uint64_t there = 0;
+
+		if (atomic_compare_exchange_strong(&known[i].name, &there,
+						   name) ||
+		    there == name)
+			return &known[i];
+	}
+	return NULL;
+}
+
 /* --- what it says of itself (Redis: INFO) --------------------------------- */
 
 /* The value of "\r\nNAME:VALUE\r\n"; "" for none, or one that does not fit. */
@@ -59,13 +107,18 @@ static void read_role(struct dlk_server_info *s, const char *info)
 	s->promoted = value[strspn(value, "0")] != '\0';
 }
 
-void dlk_server_read(struct dlk_server_info *s, const char *info)
+void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
+		     const char *info)
 {
 	uint64_t major;
 	char *point;
 
 	*s = (struct dlk_server_info){ 0 };
 	field(info, "run_id", s->run_id, sizeof(s->run_id));
+	if (s->run_id[0]) {
+		s->run = hash(FNV_BASIS, s->run_id, DLK_RUN_ID_LEN) | 1;
+		s->known = find(ep);
+	}
 	field(info, "redis_version", s->version, sizeof(s->version));
 	point = strchr(s->version, '.');
 	if (point) {
@@ -150,95 +203,31 @@ void dlk_server_explain(struct dlk_text *t, const char *error,
 	}
 }
 
-/* --- what this process remembers ------------------------------------------ */
+/* --- and what follows ----------------------------------------------------- */
 
-enum { SERVERS = 64 };
-
-static struct known {
-	_Atomic uint64_t name; /* of the endpoint; 0: free */
-	_Atomic uint64_t met, granted, granted_ns;
-} known[SERVERS];
-
-static uint64_t hash(uint64_t h, const void *data, size_t len)
+bool dlk_server_meet(const struct dlk_server_info *s)
 {
-	const unsigned char *p = data;
+	uint64_t before =
+		s->known ? atomic_exchange(&s->known->met, s->run) : 0;
 
-	while (len--)
-		h = (h ^ *p++) * 0x100000001b3ULL;
-	return h;
+	return before && before != s->run;
 }
 
-/* FNV-1a, never 0. */
-static uint64_t name_of(const struct dlk_endpoint *ep)
+void dlk_server_granted(const struct dlk_server_info *s, uint64_t now_ns)
 {
-	uint64_t h = hash(0xcbf29ce484222325ULL, ep->host, strlen(ep->host));
-
-	h = hash(h, &ep->port, sizeof(ep->port));
-	h = hash(h, ep->path, strnlen(ep->path, sizeof(ep->path)));
-	h = hash(h, &ep->db, sizeof(ep->db));
-	h = hash(h, &ep->restart_delay_ms, sizeof(ep->restart_delay_ms));
-	return h ?: 1;
-}
-
-/* NULL: there are too many, and nothing is remembered of this one. */
-static struct known *find(const struct dlk_endpoint *ep)
-{
-	const uint64_t name = name_of(ep);
-
-	for (int i = 0; i < SERVERS; i++) {
-		uint64_t there = 0;
-
-		if (atomic_compare_exchange_strong(&known[i].name, &there,
-						   name) ||
-		    there == name)
-			return &known[i];
-	}
-	return NULL;
-}
-
-/* 0: unknown */
-static uint64_t run_of(const struct dlk_server_info *s)
-{
-	return s->run_id[0] ? hash(0xcbf29ce484222325ULL, s->run_id,
-				   DLK_RUN_ID_LEN) |
-				      1
-			    : 0;
-}
-
-bool dlk_server_meet(const struct dlk_endpoint *ep,
-		     const struct dlk_server_info *s)
-{
-	const uint64_t run = run_of(s);
-	struct known *k = find(ep);
-	uint64_t before;
-
-	if (!k || !run)
-		return false;
-	before = atomic_exchange(&k->met, run);
-	return before && before != run;
-}
-
-void dlk_server_granted(const struct dlk_endpoint *ep,
-			const struct dlk_server_info *s, uint64_t now_ns)
-{
-	const uint64_t run = run_of(s);
-	struct known *k = find(ep);
-
-	if (!k || !run)
+	if (!s->known)
 		return;
-	atomic_store(&k->granted, run);
-	atomic_store(&k->granted_ns, now_ns);
+	atomic_store(&s->known->granted, s->run);
+	atomic_store(&s->known->granted_ns, now_ns);
 }
 
 /* (INFO counts whole seconds, from the second that it was started in.) */
-bool dlk_server_is_other(const struct dlk_endpoint *ep,
-			 const struct dlk_server_info *s, uint64_t now_ns)
+bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns)
 {
-	const uint64_t run = run_of(s);
-	const struct known *k = find(ep);
-	uint64_t before = k ? atomic_load(&k->granted) : 0;
+	uint64_t before = s->known ? atomic_load(&s->known->granted) : 0;
 
-	return run && before && before != run &&
+	return before && before != s->run &&
 	       s->uptime_s * 1000 * DLK_MS >
-		       now_ns - atomic_load(&k->granted_ns) + 2000 * DLK_MS;
+		       now_ns - atomic_load(&s->known->granted_ns) +
+			       2000 * DLK_MS;
 }

@@ -30,10 +30,13 @@ struct dlk_server_info {
 	char master[80]; /* of a replica: "HOST:PORT" */
 	char evicts[24]; /* the policy by which locks may go; "": none does */
 	uint64_t uptime_s;
+	uint64_t run;            /* a hash of its run id; 0: unknown */
+	struct dlk_known *known; /* what this process remembers, or NULL */
 };
 
-/* From the text of INFO. */
-void dlk_server_read(struct dlk_server_info *s, const char *info);
+/* From the text of INFO, asked of `ep`. */
+void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
+		     const char *info);
 
 /* Why it cannot grant anything at all: NULL, or words for the log. */
 const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
@@ -44,16 +47,13 @@ void dlk_server_explain(struct dlk_text *t, const char *error,
 			const struct dlk_server_info *s);
 
 /* A connection was made: true if this process has met another run id there. */
-bool dlk_server_meet(const struct dlk_endpoint *ep,
-		     const struct dlk_server_info *s);
+bool dlk_server_meet(const struct dlk_server_info *s);
 /* Its scripts are there: they answered, or renewed, something. */
-void dlk_server_granted(const struct dlk_endpoint *ep,
-			const struct dlk_server_info *s, uint64_t now_ns);
+void dlk_server_granted(const struct dlk_server_info *s, uint64_t now_ns);
 /*
  * Did another one do so when this one was running already?  So it is not that
  * one, restarted.
  */
-bool dlk_server_is_other(const struct dlk_endpoint *ep,
-			 const struct dlk_server_info *s, uint64_t now_ns);
+bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns);
 
 #endif

@@ -74,7 +74,7 @@ static int subscribe(struct dlk_subscription *w, uint64_t deadline_ns)
 	memcpy(name + sizeof(CHANNEL) - 1, w->channel, sizeof(w->channel));
 	err = dlk_conn_open(w->conn, deadline_ns);
 	if (!err)
-		err = dlk_script_call(w->conn, deadline_ns, 2, args, &r);
+		err = dlk_conn_call(w->conn, deadline_ns, 2, args, &r);
 	if (err || r->type == REDIS_REPLY_ARRAY)
 		return err;
 	err = dlk_script_refused(w->conn, r);
@@ -109,7 +109,7 @@ int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		err = -ENOMEM;
 	} else {
 		dlk_conn_close(c);
-		dlk_conn_only_listens(c);
+		c->only_listens = true;
 		pthread_mutex_lock(&mutex);
 		(*w)->conn = c;
 		(*w)->ep = ep;
@@ -118,10 +118,10 @@ int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	}
 	if (!err)
 		return 0;
-	if (c)
-		strncpy(why, dlk_conn_error(c), 255);
-	if (c)
+	if (c) {
+		memcpy(why, c->error, sizeof(c->error));
 		dlk_conn_close(c);
+	}
 	dlk_subscription_put(*w);
 	*w = NULL;
 	return err;

@@ -34,7 +34,7 @@ static struct dlk_answer answer;
 
 static void refused(const char *what)
 {
-	fprintf(stderr, "bench_records: %s: %s\n", what, dlk_conn_error(c));
+	fprintf(stderr, "bench_records: %s: %s\n", what, c->error);
 	exit(1);
 }
 
@@ -45,14 +45,14 @@ static uint64_t soon(void)
 
 static const redisReply *command(int argc, const char *const *argv)
 {
-	size_t len[4];
+	struct dlk_arg args[4];
 	const redisReply *r;
 
 	for (int i = 0; i < argc; i++)
-		len[i] = strlen(argv[i]);
+		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
 	dlk_conn_reset(c);
 	if (dlk_conn_open(c, soon()) ||
-	    dlk_conn_call(c, soon(), argc, argv, len, &r) ||
+	    dlk_conn_call(c, soon(), argc, args, &r) ||
 	    r->type == REDIS_REPLY_ERROR)
 		refused(argv[0]);
 	return r;
@@ -116,7 +116,7 @@ static void unlock(struct owner *o, struct dlk_range window)
 	dlk_conn_reset(c);
 	if (dlk_records_set(c, &lease, ++o->seq, &window, &none, false) ||
 	    dlk_conn_flush(c, soon()) || dlk_conn_reply(c, soon(), &r) ||
-	    dlk_records_was_set(r, &seq))
+	    dlk_lease_released(r, &seq))
 		refused("set");
 }
 

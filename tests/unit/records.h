@@ -67,7 +67,7 @@ static inline int say_window(struct holder *h, uint64_t seq, uint64_t start,
 	assert_true(window.start > window.end);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	return dlk_records_was_set(r, &got.seq);
+	return dlk_lease_released(r, &got.seq);
 }
 
 /* Its kernel, asked at since_ns (0: not asked), knows of nobody. */
@@ -93,9 +93,9 @@ static inline int renew(struct holder *h)
 	struct dlk_lease lease = lease_of(h);
 
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_records_renew(c, &lease, true), 0);
+	assert_int_equal(dlk_lease_renew(c, &lease, true), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	return dlk_records_renewed(c, in_ms(5000), &lease);
+	return dlk_lease_renewed(c, in_ms(5000), &lease);
 }
 
 static inline int reclaim(struct holder *h)

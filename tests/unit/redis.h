@@ -70,21 +70,20 @@ static inline void unix_endpoint(struct dlk_endpoint *ep, const char *dir)
 /* One command of words, ended by NULL; what came before is forgotten. */
 static inline const redisReply *tell(struct dlk_conn *c, ...)
 {
-	const char *argv[16];
-	size_t len[16];
+	struct dlk_arg args[16];
 	const redisReply *r;
 	va_list ap;
 	int n = 0;
 
 	va_start(ap, c);
-	while (n < 16 && (argv[n] = va_arg(ap, const char *))) {
-		len[n] = strlen(argv[n]);
+	while (n < 16 && (args[n].text = va_arg(ap, const char *))) {
+		args[n].len = strlen(args[n].text);
 		n++;
 	}
 	va_end(ap);
 	dlk_conn_reset(c);
 	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
-	assert_int_equal(dlk_conn_call(c, in_ms(5000), n, argv, len, &r), 0);
+	assert_int_equal(dlk_conn_call(c, in_ms(5000), n, args, &r), 0);
 	return r;
 }
 

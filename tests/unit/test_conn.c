@@ -77,20 +77,20 @@ static void to_fake(struct world *w, serve_fn *serve, void *arg)
 
 static int append(struct dlk_conn *c, const char *word, const char *arg)
 {
-	const char *argv[] = { word, arg };
-	size_t len[] = { strlen(word), strlen(arg) };
+	const struct dlk_arg args[] = { { word, strlen(word) },
+					{ arg, strlen(arg) } };
 
-	return dlk_conn_append(c, 2, argv, len);
+	return dlk_conn_append(c, 2, args);
 }
 
 /* ECHO text; `most` ms until its deadline. */
 static int echo(struct dlk_conn *c, const char *text, unsigned most,
 		const redisReply **r)
 {
-	const char *argv[] = { "ECHO", text };
-	size_t len[] = { 4, strlen(text) };
+	const struct dlk_arg args[] = { { DLK_LITERAL("ECHO") },
+					{ text, strlen(text) } };
 
-	return dlk_conn_call(c, in_ms(most), 2, argv, len, r);
+	return dlk_conn_call(c, in_ms(most), 2, args, r);
 }
 
 static void assert_echo(struct dlk_conn *c, const char *text)
@@ -108,7 +108,7 @@ static void assert_fails(struct dlk_conn *c, int err)
 
 	assert_int_equal(echo(c, "x", 5000, &r), err);
 	assert_false(dlk_conn_is_open(c));
-	assert_true(strlen(dlk_conn_error(c)) > 0);
+	assert_true(strlen(c->error) > 0);
 }
 
 /* --- connecting ----------------------------------------------------------- */
@@ -276,8 +276,8 @@ static void a_wrong_password_is_no_access(void **state)
 
 	greet_with(w, "", "wr0ng", 0);
 	assert_fails(w->c, -EACCES);
-	assert_non_null(strstr(dlk_conn_error(w->c), "WRONGPASS"));
-	assert_null(strstr(dlk_conn_error(w->c), "wr0ng"));
+	assert_non_null(strstr(w->c->error, "WRONGPASS"));
+	assert_null(strstr(w->c->error, "wr0ng"));
 }
 
 static void no_password_is_the_servers_refusal(void **state)
@@ -288,7 +288,7 @@ static void no_password_is_the_servers_refusal(void **state)
 	greet_with(w, "", "", 0);
 	assert_int_equal(echo(w->c, "x", 5000, &r), -EACCES);
 	assert_false(dlk_conn_is_open(w->c));
-	assert_int_equal(strncmp(dlk_conn_error(w->c), "NOAUTH", 6), 0);
+	assert_int_equal(strncmp(w->c->error, "NOAUTH", 6), 0);
 }
 
 static void a_database_is_selected(void **state)
@@ -359,12 +359,11 @@ static long long lateness(struct dlk_conn *c, unsigned ms,
 
 static int open_and_ask(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	const char *argv[] = { "PING" };
-	const size_t len[] = { 4 };
+	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
 	const redisReply *r;
 	int err = dlk_conn_open(c, deadline_ns);
 
-	return err ? err : dlk_conn_call(c, deadline_ns, 1, argv, len, &r);
+	return err ? err : dlk_conn_call(c, deadline_ns, 1, ping, &r);
 }
 
 static void serve_nothing(int fd, void *arg)
@@ -591,7 +590,7 @@ static void an_interrupt_ends_a_wait(void **state)
 
 	asked_times = 0;
 	to_fake(w, serve_nothing, NULL);
-	dlk_conn_set_interrupt(w->c, interrupt_third, NULL);
+	w->c->interrupt = interrupt_third;
 	assert_fails(w->c, -EINTR);
 	assert_int_equal(asked_times, 3);
 	assert_true(dlk_now_ns() - before < 1000 * DLK_MS);
@@ -606,7 +605,7 @@ static void an_interrupt_ends_a_connect(void **state)
 	fake_listen(&w->fake, 1);
 	fill_backlog(&w->fake, fds);
 	w->c = dlk_conn_new(&w->fake.ep);
-	dlk_conn_set_interrupt(w->c, interrupt_third, NULL);
+	w->c->interrupt = interrupt_third;
 	assert_int_equal(dlk_conn_open(w->c, in_ms(3000)), -EINTR);
 	for (int i = 0; i < 8; i++)
 		close(fds[i]);
@@ -619,7 +618,7 @@ static void no_interrupt_is_asked_without_a_wait(void **state)
 	asked_times = 2;
 	to_redis(w);
 	assert_echo(w->c, "warm");
-	dlk_conn_set_interrupt(w->c, interrupt_third, NULL);
+	w->c->interrupt = interrupt_third;
 	assert_int_equal(append(w->c, "ECHO", "x"), 0);
 	assert_int_equal(append(w->c, "ECHO", "y"), 0);
 	assert_int_equal(dlk_conn_flush(w->c, in_ms(5000)), 0);
@@ -668,10 +667,10 @@ static void deferred_replies_come_in_order_and_first(void **state)
 	defer_echo(w->c, "b", &h);
 	assert_int_equal(dlk_conn_flush(w->c, in_ms(5000)), 0);
 	defer_echo(w->c, "c", &h);
-	assert_int_equal(dlk_conn_deferred(w->c), 3);
+	assert_int_equal(w->c->deferred_n, 3);
 	assert_echo(w->c, "d");
 	assert_string_equal(h.order, "abc");
-	assert_int_equal(dlk_conn_deferred(w->c), 0);
+	assert_int_equal(w->c->deferred_n, 0);
 }
 
 static void settling_waits_for_all(void **state)

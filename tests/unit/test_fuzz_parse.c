@@ -442,7 +442,7 @@ static void an_answer_to_renew_is_taken_or_refused(void **state)
 static int judge(const redisReply *reply, uint64_t *number)
 {
 	(void)number;
-	return dlk_lease_released(reply);
+	return dlk_lease_released(reply, &(uint64_t){ 0 });
 }
 
 static void count_told(void *arg, int err, uint64_t number)

@@ -140,23 +140,28 @@ static int try(int i)
 static int heartbeat(int i)
 {
 	dlk_conn_reset(c);
-	return dlk_queue_heartbeat(c, in_ms(SOON_MS), &party[i].lease,
-				   &party[i].w, &answer);
+	return dlk_queue_say(c, in_ms(SOON_MS), "heartbeat", &party[i].lease,
+			     &party[i].w, &answer);
 }
 
 static int yield(int i)
 {
 	dlk_conn_reset(c);
-	return dlk_queue_yield(c, in_ms(SOON_MS), &party[i].lease, &party[i].w,
-			       &answer);
+	return dlk_queue_say(c, in_ms(SOON_MS), "yield", &party[i].lease,
+			     &party[i].w, &answer);
 }
 
 static const char *look(int i, bool *shared)
 {
+	struct dlk_waiter w = { .claim = party[i].lease.token,
+				.claim_len = party[i].lease.token_len,
+				.channel = DLK_NO_CHANNEL };
+
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_queue_look(c, in_ms(SOON_MS), &party[i].lease,
-					shared, &answer),
+	assert_int_equal(dlk_queue_say(c, in_ms(SOON_MS), "look",
+				       &party[i].lease, &w, &answer),
 			 DLK_BUSY);
+	*shared = w.ahead == 1;
 	return answer.holder;
 }
 
@@ -172,14 +177,19 @@ static const redisReply *reply(void)
 static void cancel(int i)
 {
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_queue_cancel(c, &party[i].lease, &party[i].w), 0);
+	assert_int_equal(dlk_queue_say(c, 0, "cancel", &party[i].lease,
+				       &party[i].w, NULL),
+			 0);
+	party[i].w.queued = false;
 	assert_int_equal(reply()->type, REDIS_REPLY_ARRAY);
 }
 
 static void suspend(int i)
 {
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_queue_suspend(c, &party[i].lease, &party[i].w), 0);
+	assert_int_equal(dlk_queue_say(c, 0, "suspend", &party[i].lease,
+				       &party[i].w, NULL),
+			 0);
 	assert_int_equal(reply()->type, REDIS_REPLY_ARRAY);
 }
 
@@ -187,7 +197,7 @@ static int give_back(int i, bool text)
 {
 	dlk_conn_reset(c);
 	assert_int_equal(dlk_lease_release(c, &party[i].lease, text), 0);
-	return dlk_lease_released(reply());
+	return dlk_lease_released(reply(), &(uint64_t){ 0 });
 }
 
 /* By its lease's token, confirmed or not. */
@@ -1102,8 +1112,8 @@ static void a_queue_of_another_type_is_an_error(void **state)
 	line_up(0);
 	tell_ok(tell(redis.c, "SET", QUEUE, "somebody's", NULL));
 	assert_int_equal(ask(1), -EREMOTEIO);
-	assert_non_null(strstr(dlk_lease_why(c), "WRONGTYPE"));
-	assert_non_null(strstr(dlk_lease_why(c), QUEUE));
+	assert_non_null(strstr(c->error, "WRONGTYPE"));
+	assert_non_null(strstr(c->error, QUEUE));
 	assert_int_equal(heartbeat(1), -EREMOTEIO);
 	assert_int_equal(try(2), DLK_BUSY);
 	assert_held_by(0);

@@ -1077,7 +1077,7 @@ static unsigned set_all(struct holder *h, const struct dlk_ranges *set)
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	for (unsigned i = 0; i < n; i++) {
 		assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-		assert_int_equal(dlk_records_was_set(r, &got.seq), 0);
+		assert_int_equal(dlk_lease_released(r, &got.seq), 0);
 	}
 	return n;
 }

@@ -38,15 +38,15 @@ static bool fair, interop, holds;
 static void listen_on(struct waiter *w)
 {
 	char name[sizeof("dlock%wake:") + DLK_CHANNEL_LEN];
-	const char *argv[] = { "SUBSCRIBE", name };
-	size_t len[] = { 9, sizeof(name) - 1 };
+	const struct dlk_arg args[] = { { DLK_LITERAL("SUBSCRIBE") },
+					{ name, sizeof(name) - 1 } };
 	const redisReply *r;
 
 	snprintf(name, sizeof(name), "dlock%%wake:%.32s", w->w.channel);
 	w->listens = dlk_conn_new(&redis.ep);
 	assert_int_equal(dlk_conn_open(w->listens, in_ms(5000)), 0);
-	assert_int_equal(
-		dlk_conn_call(w->listens, in_ms(5000), 2, argv, len, &r), 0);
+	assert_int_equal(dlk_conn_call(w->listens, in_ms(5000), 2, args, &r),
+			 0);
 	assert_int_equal(r->type, REDIS_REPLY_ARRAY);
 }
 
@@ -168,18 +168,17 @@ static int stay(struct waiter *w)
 	struct dlk_lease lease = lease_by(&w->h);
 
 	dlk_conn_reset(c);
-	return dlk_queue_heartbeat(c, in_ms(5000), &lease, &w->w, &got);
+	return dlk_queue_say(c, in_ms(5000), "heartbeat", &lease, &w->w, &got);
 }
 
-static void say(struct waiter *w,
-		int (*how)(struct dlk_conn *c, const struct dlk_lease *lease,
-			   struct dlk_waiter *w))
+static void say(struct waiter *w, const char *verb)
 {
 	struct dlk_lease lease = lease_by(&w->h);
 	const redisReply *r;
 
 	dlk_conn_reset(c);
-	assert_int_equal(how(c, &lease, &w->w), 0);
+	assert_int_equal(dlk_queue_say(c, 0, verb, &lease, &w->w, NULL), 0);
+	w->w.queued &= strcmp(verb, "cancel") != 0;
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
 	assert_int_equal(r->type, REDIS_REPLY_ARRAY);
@@ -226,7 +225,7 @@ static int give_by(struct holder *h, enum dlk_range_type type, uint64_t start,
 			 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	return dlk_records_was_set(r, &got.seq);
+	return dlk_lease_released(r, &got.seq);
 }
 
 static void give(struct holder *h, enum dlk_range_type type, uint64_t start,
@@ -287,8 +286,8 @@ static void who_is_refused_waits(void **state)
 	assert_int_equal(waiting(), 1);
 	assert_queues(&v[1], W, 5, 14);
 	assert_int_equal(v[1].w.ahead, 1);
-	say(&v[0], dlk_queue_cancel);
-	say(&v[1], dlk_queue_cancel);
+	say(&v[0], "cancel");
+	say(&v[1], "cancel");
 	assert_int_equal(waiting(), 0);
 	give_all(&a);
 	assert_told("....");
@@ -592,7 +591,7 @@ static void who_leaves_a_claim_serves_the_next(void **state)
 	assert_queues(&v[0], W, 0, 9);
 	assert_queues(&v[1], W, 0, 9);
 	give_all(&a);
-	say(&v[0], dlk_queue_cancel);
+	say(&v[0], "cancel");
 	assert_told("gg..");
 	take_and_give(&v[1]);
 }
@@ -603,14 +602,14 @@ static void who_rests_keeps_its_place(void **state)
 	assert_int_equal(acquire(&a, W, 0, 9), 0);
 	assert_queues(&v[0], W, 0, 9);
 	assert_queues(&v[1], W, 0, 9);
-	say(&v[0], dlk_queue_suspend);
+	say(&v[0], "suspend");
 	assert_int_equal(stay(&v[0]), DLK_BUSY);
 	assert_int_equal(v[0].w.ahead, 0);
-	say(&v[0], dlk_queue_suspend);
+	say(&v[0], "suspend");
 	give_all(&a);
 	assert_told(".g..");
 	take_and_give(&v[1]);
-	say(&v[0], dlk_queue_cancel);
+	say(&v[0], "cancel");
 }
 
 static void who_passes_is_first_again(void **state)
@@ -624,7 +623,8 @@ static void who_passes_is_first_again(void **state)
 	assert_queues(&v[2], W, 0, 9);
 	give_all(&a);
 	lease = lease_by(&v[0].h);
-	assert_int_equal(dlk_queue_yield(c, in_ms(5000), &lease, &v[0].w, &got),
+	assert_int_equal(dlk_queue_say(c, in_ms(5000), "yield", &lease, &v[0].w,
+				       &got),
 			 DLK_BUSY);
 	assert_told("gg..");
 	assert_int_equal(stay(&v[0]), DLK_BUSY);

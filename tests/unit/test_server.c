@@ -35,12 +35,20 @@ static struct dlk_endpoint endpoint(const char *host)
 	return ep;
 }
 
+/* What INFO says, of any of them. */
+static void read_info(const char *info)
+{
+	static const struct dlk_endpoint any = { .host = "any" };
+
+	dlk_server_read(&s, &any, info);
+}
+
 static void a_master_is_fit(void **state)
 {
 	char room[100];
 
 	(void)state;
-	dlk_server_read(&s, MASTER(ONE, "77"));
+	read_info(MASTER(ONE, "77"));
 	assert_string_equal(s.run_id, ONE);
 	assert_string_equal(s.version, "7.0.15");
 	assert_int_equal(s.major, 7);
@@ -56,9 +64,9 @@ static void a_replica_is_not(void **state)
 	char room[100];
 
 	(void)state;
-	dlk_server_read(&s, "redis_version:7.2.0\n"
-			    "\nrole:slave\r\nmaster_host:10.0.0.1\r\n"
-			    "master_port:6380\r\n");
+	read_info("redis_version:7.2.0\n"
+		  "\nrole:slave\r\nmaster_host:10.0.0.1\r\n"
+		  "master_port:6380\r\n");
 	assert_string_equal(dlk_server_unfit(&s, room, sizeof(room)),
 			    "it is a replica of 10.0.0.1:6380: url must name "
 			    "the master");
@@ -69,26 +77,26 @@ static void nor_is_an_old_one(void **state)
 	char room[100];
 
 	(void)state;
-	dlk_server_read(&s, "\nredis_version:6.2.14\r\n");
+	read_info("\nredis_version:6.2.14\r\n");
 	assert_non_null(strstr(dlk_server_unfit(&s, room, sizeof(room)),
 			       "Redis 6.2.14"));
-	dlk_server_read(&s, "\nredis_version:255.255.255\r\n");
+	read_info("\nredis_version:255.255.255\r\n");
 	assert_null(dlk_server_unfit(&s, room, sizeof(room)));
 }
 
 static void a_promoted_one_is_known(void **state)
 {
 	(void)state;
-	dlk_server_read(&s, "\nrole:master\r\nmaster_replid2:" ONE "\r\n");
+	read_info("\nrole:master\r\nmaster_replid2:" ONE "\r\n");
 	assert_true(s.promoted);
 }
 
 static void a_policy_matters_with_a_limit(void **state)
 {
 	(void)state;
-	dlk_server_read(&s, "\nmaxmemory:1\r\nmaxmemory_policy:volatile-ttl\r");
+	read_info("\nmaxmemory:1\r\nmaxmemory_policy:volatile-ttl\r");
 	assert_string_equal(s.evicts, "volatile-ttl");
-	dlk_server_read(&s, "\nmaxmemory:1\r\nmaxmemory_policy:noeviction\r");
+	read_info("\nmaxmemory:1\r\nmaxmemory_policy:noeviction\r");
 	assert_string_equal(s.evicts, "");
 }
 
@@ -111,7 +119,7 @@ static void odd_texts_say_nothing(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		dlk_server_read(&s, texts[i]);
+		read_info(texts[i]);
 		assert_string_equal(s.run_id, "");
 		assert_int_equal(s.major, 0);
 		assert_int_equal(s.uptime_s, 0);
@@ -150,15 +158,16 @@ static void who_is_met_is_remembered(void **state)
 	const struct dlk_endpoint there = endpoint("there");
 
 	(void)state;
-	dlk_server_read(&s, MASTER(ONE, "77"));
-	assert_false(dlk_server_meet(&here, &s));
-	assert_false(dlk_server_meet(&here, &s));
-	dlk_server_read(&s, MASTER(TWO, "77"));
-	assert_false(dlk_server_meet(&there, &s));
-	assert_true(dlk_server_meet(&here, &s));
-	assert_false(dlk_server_meet(&here, &s));
-	s.run_id[0] = '\0';
-	assert_false(dlk_server_meet(&here, &s));
+	dlk_server_read(&s, &here, MASTER(ONE, "77"));
+	assert_false(dlk_server_meet(&s));
+	assert_false(dlk_server_meet(&s));
+	dlk_server_read(&s, &there, MASTER(TWO, "77"));
+	assert_false(dlk_server_meet(&s));
+	dlk_server_read(&s, &here, MASTER(TWO, "77"));
+	assert_true(dlk_server_meet(&s));
+	assert_false(dlk_server_meet(&s));
+	dlk_server_read(&s, &here, "role:master\r\n");
+	assert_false(dlk_server_meet(&s));
 }
 
 static void a_restarted_one_is_no_other(void **state)
@@ -167,17 +176,17 @@ static void a_restarted_one_is_no_other(void **state)
 	const uint64_t at = 1000ULL * SECOND * DLK_MS;
 
 	(void)state;
-	dlk_server_read(&s, MASTER(ONE, "77"));
-	assert_false(dlk_server_is_other(&ep, &s, at));
-	dlk_server_granted(&ep, &s, at);
-	assert_false(dlk_server_is_other(&ep, &s, at));
+	dlk_server_read(&s, &ep, MASTER(ONE, "77"));
+	assert_false(dlk_server_is_other(&s, at));
+	dlk_server_granted(&s, at);
+	assert_false(dlk_server_is_other(&s, at));
 	/* Ten seconds later, up for nine of them; and for a hundred. */
-	dlk_server_read(&s, MASTER(TWO, "9"));
-	assert_false(dlk_server_is_other(&ep, &s, at + 10000 * DLK_MS));
-	dlk_server_read(&s, MASTER(TWO, "100"));
-	assert_true(dlk_server_is_other(&ep, &s, at + 10000 * DLK_MS));
-	dlk_server_granted(&ep, &s, at + 20000 * DLK_MS);
-	assert_false(dlk_server_is_other(&ep, &s, at + 20000 * DLK_MS));
+	dlk_server_read(&s, &ep, MASTER(TWO, "9"));
+	assert_false(dlk_server_is_other(&s, at + 10000 * DLK_MS));
+	dlk_server_read(&s, &ep, MASTER(TWO, "100"));
+	assert_true(dlk_server_is_other(&s, at + 10000 * DLK_MS));
+	dlk_server_granted(&s, at + 20000 * DLK_MS);
+	assert_false(dlk_server_is_other(&s, at + 20000 * DLK_MS));
 }
 
 static void too_many_are_forgotten(void **state)
@@ -185,16 +194,16 @@ static void too_many_are_forgotten(void **state)
 	char name[16] = "n00";
 
 	(void)state;
-	dlk_server_read(&s, MASTER(ONE, "77"));
 	for (int i = 0; i < 100; i++) {
 		struct dlk_endpoint ep;
 
 		name[1] = (char)('0' + i / 10);
 		name[2] = (char)('0' + i % 10);
 		ep = endpoint(name);
-		assert_false(dlk_server_meet(&ep, &s));
-		dlk_server_granted(&ep, &s, 1);
-		assert_false(dlk_server_is_other(&ep, &s, 1));
+		dlk_server_read(&s, &ep, MASTER(ONE, "77"));
+		assert_false(dlk_server_meet(&s));
+		dlk_server_granted(&s, 1);
+		assert_false(dlk_server_is_other(&s, 1));
 	}
 }
 

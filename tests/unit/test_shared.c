@@ -59,7 +59,7 @@ static int release(const char *token)
 	assert_int_equal(dlk_lease_release(c, &lease, true), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	return dlk_lease_released(r);
+	return dlk_lease_released(r, &(uint64_t){ 0 });
 }
 
 static int renew(const char *token)
@@ -89,7 +89,7 @@ static int weaken(const char *token)
 	assert_int_equal(dlk_lease_weaken(c, &lease), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	assert_int_equal(dlk_lease_released(r), 0);
+	assert_int_equal(dlk_lease_released(r, &(uint64_t){ 0 }), 0);
 	return r->integer == 1 ? 0 : DLK_GONE;
 }
 

@@ -392,17 +392,19 @@ static void nothing_is_read_behind_the_end(void **state)
 	for (size_t n = 0; n < sizeof(good) - 2; n++) {
 		if (n == sizeof(STAMP) - 1)
 			n += DLK_RANDOM_LEN; /* of any bytes */
-		const char *argv[] = { "HSET", NAME, "00000000000000000001",
-				       value };
-		const size_t len[] = { 4, strlen(NAME), 20, sizeof(good) - 1 };
+		const struct dlk_arg args[] = {
+			{ DLK_LITERAL("HSET") },
+			{ DLK_LITERAL(NAME) },
+			{ DLK_LITERAL("00000000000000000001") },
+			{ value, sizeof(good) - 1 },
+		};
 		const redisReply *r;
 
 		memcpy(value, good, sizeof(good));
 		value[n] = '\0';
 		dlk_conn_reset(redis.c);
-		assert_int_equal(dlk_conn_call(redis.c, in_ms(5000), 4, argv,
-					       len, &r),
-				 0);
+		assert_int_equal(
+			dlk_conn_call(redis.c, in_ms(5000), 4, args, &r), 0);
 		assert_int_equal(nth(0), 0);
 	}
 }
@@ -460,7 +462,7 @@ static void another_type_is_refused(void **state)
 	want("k%rec", DLK_WRITE, 0, 0);
 	dlk_conn_reset(c);
 	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), -EREMOTEIO);
-	assert_non_null(strstr(dlk_lease_why(c), "WRONGTYPE"));
+	assert_non_null(strstr(c->error, "WRONGTYPE"));
 	assert_int_equal(nth(0), -EREMOTEIO);
 	assert_int_equal(lasts(1), -EREMOTEIO);
 	assert_true(dlk_conn_is_open(c));
