@@ -50,6 +50,7 @@
 #include "hold/thread.h"
 #include "hold/wait_report.h"
 #include "lock/follow.h"
+#include "lock/turn.h"
 
 /* --- a child -------------------------------------------------------------- */
 
@@ -112,7 +113,7 @@ static void (*const forget[])(void) = {
 	dlk_shadow_forked,     dlk_file_locks_forget,  dlk_follow_forget,
 	dlk_inherited_forget,  dlk_wait_report_forget, dlk_stores_forget,
 	dlk_delegation_forget, dlk_log_forked,         forget_own,
-	dlk_identity_forget,
+	dlk_identity_forget,   dlk_turns_forget,
 };
 
 static void after_fork(void)

@@ -18,15 +18,14 @@
 #define TO(state) (1U << (state))
 
 /*
- * From each state to which?  Two threads may convert the lock of one
- * description: each begins, and each may find that the other is done.
+ * From each state to which?  Of the threads that share a description one
+ * converts at a time (lock/turn.c); another one may unlock meanwhile.
  */
 static const unsigned legal[] = {
 	[HOLD_FREE] = TO(HOLD_HELD) | TO(HOLD_RELEASING),
 	[HOLD_HELD] = TO(HOLD_CONVERTING) | TO(HOLD_HELD) | TO(HOLD_RELEASING) |
 		      TO(HOLD_ENDED),
-	[HOLD_CONVERTING] = TO(HOLD_CONVERTING) | TO(HOLD_HELD) |
-			    TO(HOLD_RELEASING) | TO(HOLD_ENDED),
+	[HOLD_CONVERTING] = TO(HOLD_HELD) | TO(HOLD_RELEASING) | TO(HOLD_ENDED),
 	[HOLD_RELEASING] = TO(HOLD_ENDED),
 	[HOLD_ENDED] = TO(HOLD_FREE),
 };
@@ -189,7 +188,7 @@ void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms)
 
 void dlk_hold_convert(struct dlk_hold *h)
 {
-	if (dlk_hold_is_held(h))
+	if (h->state == HOLD_HELD)
 		set_state(h, HOLD_CONVERTING);
 }
 

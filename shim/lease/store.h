@@ -52,6 +52,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "config/config.h"
 #include "model/range.h"
@@ -84,6 +85,13 @@ struct dlk_lease {
 		*ranges_key; /* records: dlk_records_ranges_key(); else NULL */
 	size_t ranges_key_len;
 };
+
+static inline bool dlk_lease_same_key(const struct dlk_lease *a,
+				      const struct dlk_lease *b)
+{
+	return a->key_len == b->key_len &&
+	       memcmp(a->key, b->key, a->key_len) == 0;
+}
 
 enum { DLK_CHANNEL_LEN = 32 };
 

@@ -20,11 +20,7 @@
 
 static enum acquire_event resume(struct request *r)
 {
-	const int err = dlk_follow_up(r);
-
-	if (!err && r->how->resume)
-		r->how->resume(r);
-	return dlk_event_of_place(r, err);
+	return dlk_event_of_place(r, dlk_follow_up(r));
 }
 
 static enum acquire_event ping(struct request *r)
@@ -34,7 +30,19 @@ static enum acquire_event ping(struct request *r)
 
 static enum acquire_event enter(struct request *r)
 {
-	return r->how->enter ? r->how->enter(r) : EV_OK;
+	/* What the kernel has granted already must be given back inside. */
+	struct dlk_call *call = r->acquire.in_hand ? NULL : r->call;
+	int err = r->how->enter ? r->how->enter(r, call) : 0, then;
+
+	if (r->s)
+		return err ? dlk_event_error(r, err) : EV_OK;
+	/* A handler has run. */
+	then = dlk_request_fill_hands(r, err);
+	if (!then)
+		then = dlk_follow_up(r);
+	if (!err && then)
+		r->how->leave(r);
+	return dlk_event_of_place(r, then);
 }
 
 static enum acquire_event prepare(struct request *r)

@@ -19,10 +19,9 @@ typedef enum acquire_event dlk_step_fn(struct request *r);
  * (F_GETLK) has none but prepare, and kernel_try.
  */
 struct lock_kind {
-	void (*resume)(struct request *r); /* (or NULL) nothing was in hand, and
-					  others may have changed what there is */
-	dlk_step_fn *enter;                /* (or NULL) */
-	dlk_step_fn *prepare;              /* (or NULL) */
+	/* (or NULL) 0 or -errno; signals are let in if there is a call. */
+	int (*enter)(struct request *r, struct dlk_call *call);
+	dlk_step_fn *prepare; /* (or NULL) */
 	dlk_step_fn *kernel_try;
 	dlk_step_fn *ask; /* and install what is granted */
 	dlk_step_fn *rollback;

@@ -51,6 +51,7 @@
 #include "lock/flock_kernel.h"
 #include "lock/follow.h"
 #include "lock/sharers.h"
+#include "lock/turn.h"
 #include "lock/wait_slot.h"
 #include "model/outbox.h"
 #include "model/token.h"
@@ -363,18 +364,6 @@ static int ask_and_keep(struct request *r)
 	return err;
 }
 
-static void resume(struct request *r)
-{
-	if (r->had != LOCK_UN)
-		dlk_flock_look_at_own(r);
-}
-
-static enum acquire_event prepare(struct request *r)
-{
-	dlk_sharers_note(r);
-	return EV_OK;
-}
-
 /* [ASK] */
 static enum acquire_event ask(struct request *r)
 {
@@ -387,16 +376,6 @@ static enum acquire_event ask(struct request *r)
 	return dlk_event_of_redis(r, err);
 }
 
-static const struct lock_kind flock_kind = {
-	.resume = resume,
-	.prepare = prepare,
-	.kernel_try = dlk_flock_try,
-	.ask = ask,
-	.rollback = undo,
-	.holder_is_tentative = dlk_flock_is_tentative,
-	.kernel_wait = dlk_flock_wait,
-};
-
 /*
  * (pinned) A process that was stopped may be here before its thread: the lease
  * may be another's by now.  What the keeper alone renews, only it knows.
@@ -408,68 +387,134 @@ static bool has_lapsed(const struct dlk_hold *h)
 		 (atomic_load(&dlk_self.away) || !dlk_thread_here()));
 }
 
-/*
- * Before the kernel's lock changes its mode: the thread, and others who lock
- * this file, must not take the lease for one whose lock has ended.
- */
-static void begin_conversion(struct request *r)
-{
-	dlk_holds_lock();
-	dlk_hold_convert(r->old);
-	dlk_holds_unlock();
-}
-
-/*
- * What the description had before the call.  If it is what is asked for, and
- * the lease is ours, there is nothing to do.
- */
-static bool have_it(struct request *r)
+/* What the description had before the call: r->had, and the lease for that. */
+static void look_before(struct request *r)
 {
 	bool known;
 
-	r->had = LOCK_UN;
+	r->looked_ns = dlk_now_ns();
 	dlk_holds_lock();
 	known = dlk_hold_find(&r->file, NULL);
 	dlk_holds_unlock();
 	if (!known && !dlk_shared(r->program_fd))
-		return false; /* who should have locked it? */
+		return; /* who should have locked it? */
 	dlk_flock_look_at_own(r);
 	if (r->had != LOCK_UN)
 		r->old = dlk_flock_owner(r->fd);
-	if (!r->old)
-		return false;
-	if (r->had != r->mode || has_lapsed(r->old)) {
-		begin_conversion(r);
-		return false;
+}
+
+/* (mutex held) Granted to another thread, since we looked. */
+static bool is_news(const struct request *r, const struct dlk_hold *h)
+{
+	return h->state == HOLD_HELD && h->valid.granted_ns >= r->looked_ns &&
+	       (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1) &&
+	       dlk_lease_same_key(&h->lease, &r->lease);
+}
+
+/*
+ * What a wait has brought is no lock that the description had before.  What it
+ * had without a lease of ours is a sharer's, who may be asking just now, as we
+ * are: so look again each time.  And while it was not our turn another thread
+ * may have been granted a lock of the description.  (What is older had been
+ * found before, or was closed behind our back.)
+ */
+static void look_again(struct request *r)
+{
+	struct dlk_hold *h = NULL;
+
+	if (r->acquire.in_hand)
+		r->had = LOCK_UN;
+	else if (r->had != LOCK_UN)
+		dlk_flock_look_at_own(r);
+	if (!dlk_any_held())
+		return;
+	dlk_holds_lock();
+	while ((h = dlk_hold_find(&r->file, h)) && !is_news(r, h))
+		;
+	if (h) {
+		dlk_hold_pin(h);
+		r->old = h;
+		r->had = dlk_hold_mode(h);
 	}
-	dlk_unpin(r->old);
-	r->old = NULL;
-	return true;
+	dlk_holds_unlock();
+}
+
+/* (its turn, from here to the end of undo) */
+static enum acquire_event prepare(struct request *r)
+{
+	if (!r->looked_ns)
+		look_before(r);
+	else if (!r->old)
+		look_again(r);
+	return EV_OK;
 }
 
 /* A key once resolved stays with the owner, whatever renames (DESIGN L2). */
-static void stay_with_key(struct request *r)
+static enum acquire_event stay_with_key(struct request *r)
 {
-	if (!r->old)
-		return;
-	r->lease.key = r->old->lease.key;
-	r->lease.key_len = r->old->lease.key_len;
-	r->lease.ttl_ms = r->old->lease.ttl_ms;
+	const struct dlk_lease *own = &r->old->lease;
+
+	r->lease.key = memcpy(r->s->key, own->key, own->key_len + 1);
+	r->lease.key_len = own->key_len;
+	r->lease.ttl_ms = own->ttl_ms;
 	r->rule = r->old->rule;
 	r->store = dlk_store_of(r->rule->redis);
+	r->looked_ns = 0;
+	dlk_unpin(r->old);
+	r->old = NULL;
+	return EV_MOVED;
 }
 
-/* On the stack, for a call that never comes back must leave no key behind. */
+/*
+ * Where the lease is ours, and for what is asked for, there is nothing to do.
+ * Else it is marked before the kernel's lock changes its mode: the thread, and
+ * others who lock this file, must not take it for one whose lock has ended.
+ */
+static enum acquire_event try_kernel(struct request *r)
+{
+	if (!r->old)
+		return dlk_flock_try(r);
+	if (!dlk_lease_same_key(&r->lease, &r->old->lease))
+		return stay_with_key(r);
+	if (r->had == r->mode && !has_lapsed(r->old)) {
+		dlk_unpin(r->old);
+		r->old = NULL;
+		return EV_COVERED;
+	}
+	dlk_holds_lock();
+	dlk_hold_convert(r->old);
+	dlk_holds_unlock();
+	return dlk_flock_try(r);
+}
+
+static const struct lock_kind flock_kind = {
+	.enter = dlk_turn_take,
+	.prepare = prepare,
+	.kernel_try = try_kernel,
+	.ask = ask,
+	.rollback = undo,
+	.leave = dlk_turn_leave,
+	.holder_is_tentative = dlk_flock_is_tentative,
+	.kernel_wait = dlk_flock_wait,
+};
+
+/*
+ * The key is on the stack, for a call that never comes back must leave none
+ * behind; and once more where the owner's is another one.
+ */
 static int lock_by_key(struct request *r)
 {
-	size_t size = r->lease.key_len + 1;
 	char claim[DLK_TOKEN_MAX];
+	size_t size;
 	int err;
 
-	r->lease.key = memcpy(alloca(size), r->lease.key, size);
 	r->slot.claim = claim;
-	err = dlk_engine_run(r, &flock_kind);
-	dlk_queue_end(r);
+	do {
+		size = r->lease.key_len + 1;
+		r->lease.key = memcpy(alloca(size), r->lease.key, size);
+		err = dlk_engine_run(r, &flock_kind);
+		dlk_queue_end(r);
+	} while (err == DLK_OTHER_FILE && r->lease.key == r->s->key);
 	r->slot.claim = NULL;
 	r->lease.key = NULL;
 	return err;
@@ -505,16 +550,15 @@ static int lock_managed(struct request *r)
 {
 	int err = dlk_request_begin(r, "");
 
+	r->turn.file = r->file;
 	if (!err)
 		err = choose_what_to_lock(r);
 	if (err)
 		return err;
 	dlk_follow_threads(r);
 	r->lease.shared = r->mode == LOCK_SH;
-	r->began_ns = dlk_now_ns();
-	if (have_it(r))
-		return 0;
-	stay_with_key(r);
+	r->had = LOCK_UN;
+	r->looked_ns = 0;
 	err = lock_by_key(r);
 	/* A wait that was interrupted, or refused, has lost it all the same. */
 	dlk_flock_give_up_old(r);

@@ -217,7 +217,7 @@ static void use(struct request *r, int fd)
 	r->program_fd = fd;
 }
 
-static int where(const struct request *r)
+int dlk_follow_number(const struct request *r)
 {
 	return r->followed ? atomic_load(&r->followed->fd) : r->program_fd;
 }
@@ -234,7 +234,7 @@ int dlk_follow_up(struct request *r)
 		}
 		return dlk_follow_moved(r) ? DLK_OTHER_FILE : 0;
 	}
-	fd = where(r);
+	fd = dlk_follow_number(r);
 	if (fd < 0)
 		return -EBADF;
 	use(r, fd);
@@ -247,7 +247,7 @@ int dlk_follow_up(struct request *r)
  */
 int dlk_follow_granted(struct request *r)
 {
-	int fd = where(r);
+	int fd = dlk_follow_number(r);
 
 	r->call->handled = false;
 	if (fd < 0)
@@ -264,7 +264,7 @@ int dlk_follow_granted(struct request *r)
  */
 bool dlk_follow_is_there(struct request *r)
 {
-	const int fd = where(r);
+	const int fd = dlk_follow_number(r);
 
 	if (fd < 0)
 		return false;

@@ -25,6 +25,9 @@ int dlk_follow_up(struct request *r);
 /* The same, and the kernel has granted what it was asked for with r->fd. */
 int dlk_follow_granted(struct request *r);
 
+/* Its descriptor by now; -1: none.  Any thread may ask, while it is inside. */
+int dlk_follow_number(const struct request *r);
+
 /* Is the descriptor that of another file, or of none? */
 bool dlk_follow_moved(const struct request *r);
 

@@ -70,6 +70,7 @@
 #include "lock/flock.h"
 #include "lock/follow.h"
 #include "lock/record_parts.h"
+#include "lock/wait.h"
 #include "lock/wait_slot.h"
 #include "model/range.h"
 #include "model/timeline.h"
@@ -253,39 +254,9 @@ static void forget_ended(struct request *r)
 	dlk_request_let_go(r);
 }
 
-static bool same_key(const struct dlk_lease *a, const struct dlk_lease *b)
+static int enter(struct request *r, struct dlk_call *call)
 {
-	return a->key_len == b->key_len &&
-	       memcmp(a->key, b->key, a->key_len) == 0;
-}
-
-/* A handler is about to run, and the call may never come back. */
-static void away(void *arg)
-{
-	struct request *r = arg;
-
-	dlk_queue_away(r);
-	dlk_request_empty_hands(r);
-}
-
-/*
- * What the kernel has granted already must be given back inside: then no signal
- * is let in.
- */
-static enum acquire_event enter(struct request *r)
-{
-	struct dlk_call *call = r->acquire.in_hand ? NULL : r->call;
-	const int err = dlk_file_lock(call, &r->file, away, r);
-	int then;
-
-	if (r->s)
-		return err ? dlk_event_error(r, err) : EV_OK;
-	then = dlk_request_fill_hands(r, err);
-	if (!then)
-		then = dlk_follow_up(r);
-	if (!err && then)
-		dlk_file_unlock(&r->file);
-	return dlk_event_of_place(r, then);
+	return dlk_file_lock(call, &r->file, dlk_request_away, r);
 }
 
 static void leave(struct request *r)
@@ -304,7 +275,7 @@ static enum acquire_event prepare(struct request *r)
 	forget_ended(r);
 	err = dlk_record_adopt(r);
 	note_random(r);
-	r->elsewhere = r->own && !same_key(&r->lease, &r->own->lease);
+	r->elsewhere = r->own && !dlk_lease_same_key(&r->lease, &r->own->lease);
 	if (!err && !has_it(r))
 		err = dlk_record_ask_first(r);
 	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
@@ -391,7 +362,7 @@ static int unlock_records(struct request *r)
 	int err;
 
 	r->call->wait = false;
-	dlk_file_lock(r->call, &r->file, away, r);
+	dlk_file_lock(r->call, &r->file, dlk_request_away, r);
 	/* A handler has run. */
 	if (!r->s) {
 		dlk_request_fill_hands(r, 0);

@@ -35,8 +35,7 @@ static bool is_in_way(const struct dlk_hold *h, const void *arg)
 	const struct request *r = arg;
 
 	return dlk_hold_is_held(h) && h->rule->redis == r->rule->redis &&
-	       h->lease.key_len == r->lease.key_len &&
-	       memcmp(h->lease.key, r->lease.key, h->lease.key_len) == 0 &&
+	       dlk_lease_same_key(&h->lease, &r->lease) &&
 	       !dlk_same_file(&h->file, &r->file);
 }
 

@@ -87,17 +87,20 @@ struct request {
 
 	union { /* by `kind` */
 		struct {
-			uint64_t began_ns; /* before it was looked what there
-					      is */
-			int mode;          /* LOCK_EX or LOCK_SH */
-			int had;           /* the description's mode before */
+			uint64_t looked_ns; /* what the description has */
+			int mode;           /* LOCK_EX or LOCK_SH */
+			int had;            /* the description's mode before */
 			struct dlk_hold *old; /* its lease before, pinned; or
 						 NULL */
-			unsigned rollbacks;   /* what others had undone before
-					    (flock.c) */
 			bool no_flock;        /* it cannot lock this file: its
 					    shadow, then */
 			bool others; /* have a lease of this host and file */
+			struct {     /* of its description, in turn.c */
+				struct request *next;
+				struct dlk_file file; /* the program's, for
+							 `file` may be a
+							 shadow's */
+			} turn;
 			struct flock_look look;
 		};
 		struct { /* record.c */

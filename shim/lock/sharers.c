@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flock(): what others do to the lock of a description that they share with us,
- * processes or threads (DESIGN 11.2).
+ * flock(): what other processes do to the lock of a description that they share
+ * with us (DESIGN 11.2).  The threads of this one take turns (turn.c).
  */
 #include "lock/sharers.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 
@@ -32,58 +31,6 @@ static bool others_have(struct request *r)
 	return r->acquire.cause == EV_BUSY && dlk_shared(r->program_fd) &&
 	       dlk_acquire_may_be_overtaken(&r->acquire) &&
 	       dlk_flock_has_lease_here(r) == 1;
-}
-
-/*
- * What another thread has, by this description.  (What it had before the call
- * is none, or have_it() had found it: closed behind our back.)
- */
-static int threads_have(const struct request *r)
-{
-	struct dlk_hold *h = NULL;
-	int mode = LOCK_UN;
-
-	if (!dlk_any_held())
-		return LOCK_UN;
-	dlk_holds_lock();
-	while (mode == LOCK_UN && (h = dlk_hold_find(&r->file, h)))
-		if (h->state == HOLD_HELD &&
-		    h->valid.granted_ns >= r->began_ns &&
-		    (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1))
-			mode = dlk_hold_mode(h);
-	dlk_holds_unlock();
-	return mode;
-}
-
-static atomic_uint rollbacks;
-
-void dlk_sharers_note(struct request *r)
-{
-	r->rollbacks = atomic_load(&rollbacks);
-}
-
-/*
- * We set the kernel lock to `mode` and were refused.  Set it to what other
- * threads hold through this description; if they hold nothing, unlock it and
- * return false.  An unlock is counted after it was done, and before we look: so
- * either who is granted the lock meanwhile finds it gone (was_unlocked), or we
- * find its lease.
- */
-static bool leave_to_threads(struct request *r, int mode)
-{
-	int theirs;
-
-	while ((theirs = threads_have(r)) != mode) {
-		if (theirs == LOCK_UN) {
-			dlk_flock_let_go(r);
-			atomic_fetch_add(&rollbacks, 1);
-		} else if (!dlk_flock_is_the_same(r) ||
-			   real.flock(r->fd, theirs | LOCK_NB) < 0) {
-			return true;
-		}
-		mode = theirs;
-	}
-	return mode != LOCK_UN;
 }
 
 /*
@@ -117,13 +64,12 @@ bool dlk_sharers_unlock_refused(struct request *r)
 	    (r->others ||
 	     (dlk_shared(r->program_fd) && dlk_kernel_taken_by_other(r->fd))))
 		return false;
-	r->others = false;
-	if (r->mode == LOCK_EX && threads_have(r) == LOCK_UN)
-		r->others = others_have(r);
-	if (!r->others)
-		r->others = !leave_to_threads(r, r->mode) && others_have(r) &&
-			    dlk_flock_is_the_same(r) &&
-			    real.flock(r->fd, LOCK_EX | LOCK_NB) == 0;
+	r->others = r->mode == LOCK_EX && others_have(r);
+	if (r->others)
+		return true;
+	dlk_flock_let_go(r);
+	r->others = others_have(r) && dlk_flock_is_the_same(r) &&
+		    real.flock(r->fd, LOCK_EX | LOCK_NB) == 0;
 	return r->others;
 }
 
@@ -175,8 +121,7 @@ static struct dlk_hold *find_kept(const struct request *r)
  */
 bool dlk_sharers_was_unlocked(struct request *r)
 {
-	if ((r->rollbacks == atomic_load(&rollbacks) &&
-	     !dlk_shared(r->program_fd)) ||
+	if (!dlk_shared(r->program_fd) ||
 	    dlk_kernel_flock_mode(r->fd) != LOCK_UN ||
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;

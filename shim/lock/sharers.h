@@ -5,8 +5,6 @@
 
 #include "lock/request.h"
 
-/* Before the kernel's lock is taken: for dlk_sharers_was_unlocked(). */
-void dlk_sharers_note(struct request *r);
 /* Refused by Redis: is it for a sharer that has done something since? */
 bool dlk_sharers_overtaken(struct request *r, int err);
 /* Not granted: unlock what this call locked, or (true) a sharer has it. */

@@ -57,10 +57,17 @@ void dlk_request_young_line(struct request *r)
 				 : " ms (restart_delay); fails with ENOLCK");
 }
 
-int dlk_request_pause(struct request *r, uint64_t ns)
+void dlk_request_away(void *arg)
 {
+	struct request *r = arg;
+
 	dlk_queue_away(r);
 	dlk_request_empty_hands(r);
+}
+
+int dlk_request_pause(struct request *r, uint64_t ns)
+{
+	dlk_request_away(r);
 	return dlk_request_fill_hands(r, dlk_sleep(r->call, ns));
 }
 

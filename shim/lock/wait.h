@@ -8,6 +8,9 @@
 /* Once a call: the server is too young to grant. */
 void dlk_request_young_line(struct request *r);
 
+/* A handler is about to run, and the call (r) may never come back. */
+void dlk_request_away(void *r);
+
 /* Sleep with nothing in hand: 0 or -errno. */
 int dlk_request_pause(struct request *r, uint64_t ns);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two processes, or threads of one, share a description; neither ever unlocks
- * it.  One tries flock(2) with LOCK_NB again and again while the other waits:
- * what that was granted is there when the last refused one has returned.
+ * Two processes, or threads of one by two descriptors, share a description;
+ * neither ever unlocks it.  One tries flock(2) with LOCK_NB again and again
+ * while the other waits: what that was granted is there when the last refused
+ * one has returned.
  *
  *	description_sharers processes|threads FILE
  *				a line on standard input for each round; answers
@@ -79,14 +80,15 @@ static void *thread_tries(void *fd)
 static void one_round(const char *file, bool threads)
 {
 	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), got,
-	    missed = 0;
+	    missed = 0, second = -1;
 	pthread_t thread;
 	pid_t other = -1;
 
 	ended = 0;
 	if (!threads)
 		other = start_process(fd);
-	else if (pthread_create(&thread, NULL, thread_tries, &fd))
+	else if ((second = dup(fd)) < 0 ||
+		 pthread_create(&thread, NULL, thread_tries, &second))
 		exit(71);
 	puts("waits");
 	got = flock(fd, LOCK_EX);
@@ -104,6 +106,8 @@ static void one_round(const char *file, bool threads)
 	printf("%d %d %d\n", got, LOOKS, missed);
 	flock(fd, LOCK_UN);
 	close(fd);
+	if (second >= 0)
+		close(second);
 }
 
 int main(int argc, char **argv)

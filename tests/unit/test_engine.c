@@ -11,6 +11,7 @@
  *	a  ask		r  rollback	l  leave	h  who is in the way?
  *	n  not now	o  our own?	c  a cycle?	K  wait in the kernel
  *	Q  wait in the queue		d  doubt	b  back off	g  ping
+ *	f  fill the hands, after a handler
  */
 // link: shim/lock/engine.c
 // link: shim/lock/event.c
@@ -47,6 +48,7 @@ static struct world {
 	struct script kernel, redis, ping, waits, queue, follow, own, cycle;
 	struct script tentative, pass, entrance, kept;
 	bool inside, in_hand;
+	bool handled; /* a handler runs as it enters */
 	unsigned entered, left;
 	char log[LOG];
 	char said[256];
@@ -108,6 +110,15 @@ int dlk_request_pause(struct request *r, uint64_t ns)
 	return 0;
 }
 
+int dlk_request_fill_hands(struct request *r, int err)
+{
+	assert_null(r->s);
+	done('f');
+	world.handled = false;
+	r->s = &scratch;
+	return err;
+}
+
 int dlk_request_replaced(struct request *r)
 {
 	(void)r;
@@ -148,15 +159,19 @@ void dlk_request_line(const struct request *r, enum dlk_level level,
 	snprintf(world.said, sizeof(world.said), "%s%s%s", what, why, then);
 }
 
-static enum acquire_event enter(struct request *r)
+/* Signals are let in unless the kernel's lock is in hand. */
+static int enter(struct request *r, struct dlk_call *call)
 {
-	const int err = world.in_hand ? 0 : next(&world.entrance);
+	const int err = call ? next(&world.entrance) : 0;
 
+	assert_int_equal(world.in_hand, call == NULL);
 	assert_false(world.inside);
 	done('e');
 	world.inside = err == 0;
 	world.entered += err == 0;
-	return dlk_event_of_place(r, err);
+	if (world.handled)
+		r->s = NULL;
+	return err;
 }
 
 static enum acquire_event prepare(struct request *r)
@@ -417,6 +432,25 @@ static void an_interrupted_entrance_is_not_left(void **unused)
 	assert_string_equal(world.log, "e");
 }
 
+/* It may have come to wait for nothing, or for another file. */
+static void a_handler_runs_at_the_entrance(void **unused)
+{
+	(void)unused;
+	world.handled = true;
+	assert_int_equal(run(true), 0);
+	assert_string_equal(world.log, "efupkal");
+	reset(NULL);
+	world.handled = true;
+	GIVES(follow, DLK_OTHER_FILE);
+	assert_int_equal(run(true), DLK_OTHER_FILE);
+	assert_string_equal(world.log, "eful");
+	reset(NULL);
+	world.handled = true;
+	GIVES(entrance, -EINTR);
+	assert_int_equal(run(true), -EINTR);
+	assert_string_equal(world.log, "ef");
+}
+
 /* --- a server that does not answer ---------------------------------------- */
 
 /* Pinged with nothing in hand until the timeout; then it is said why. */
@@ -564,6 +598,7 @@ int main(void)
 				       reset),
 		cmocka_unit_test_setup(an_interrupted_entrance_is_not_left,
 				       reset),
+		cmocka_unit_test_setup(a_handler_runs_at_the_entrance, reset),
 		cmocka_unit_test_setup(a_silent_server_ends_in_enolck, reset),
 		cmocka_unit_test_setup(it_is_asked_again_when_it_answers,
 				       reset),

@@ -37,7 +37,14 @@ has_asked()
 	[ "$(scripts_called)" -gt "$1" ]
 }
 
-# --- threads: unlocked as the other one begins --------------------------------
+# --- threads: one after the other ---------------------------------------------
+
+# One thread of it sleeps in futex(2), number 202.
+takes_its_turn()
+{
+	[ "$(on A sh -c 'cat /proc/"$(pgrep -x two_threads)"/task/*/syscall' |
+		grep -c '^202 ')" = 1 ]
+}
 
 ask h 'lock f EX'
 peer x gated "$BIN/two_threads" "$MNT/f"
@@ -48,21 +55,20 @@ gate_at 'before UN'
 cp_reach gate.go
 ok '... and once more, for it may have come too early' cp_wait gate.at
 ask h 'lock f UN'
-ask late 'delay 150'
 before=$(scripts_called)
 say x '2 EX NB'
-ok '... and another one asks before it unlocks' until_true 5 has_asked "$before"
+ok '... and another one waits until it has unlocked' until_true 5 takes_its_turn
+is "$(scripts_called)" "$before" '... and asks nobody'
 cp_reach gate.go
 hear x
-is "$HEARD" '1 EAGAIN' '... and hears later than that'
+is "$HEARD" '1 EAGAIN' '... which it hears of'
 hear x
-is "$HEARD" '2 0' '... that it is granted'
+is "$HEARD" '2 0' '... and then the other one is granted the lock'
 ask x mode
 is "$HEARD" WRITE '... and the lock is there'
-ask late pass
 ask x '2 UN'
 
-# --- threads: Redis cannot be reached, can be, cannot -------------------------
+# --- threads: Redis cannot be reached, and can be -----------------------------
 
 ask late hang
 gate_at 'before UN'
@@ -74,16 +80,10 @@ is "$HEARD" held '... and is in a handler'
 ask late pass
 ask x '2 EX NB'
 is "$HEARD" '2 0' '... while another one is granted the lock'
-ask late 'strand EVALSHA'
-gate_at 'before UN'
-say x '1 go'
-cp_wait gate.at 1 && cp_reach gate.go
-rm -f "$RIG/cp/gate"
+ask x '1 go'
+is "$HEARD" '1 0' 'and it has it, too, when it can be'
 ask x mode
-is "$HEARD" WRITE '... which is there though the first one asked in vain'
-ask late pass
-hear x
-is "$HEARD" '1 0' 'and it has it, too, when it is answered'
+is "$HEARD" WRITE '... and the lock is there'
 ask x '1 UN'
 peer_end x
 

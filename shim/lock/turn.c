@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flock(): one thread of the process at a time works on what a description has
+ * (DESIGN 11.2), in the kernel and at Redis.  So what a refused call must give
+ * back is what it took:
+ *
+ *	thread 1			thread 2, same description
+ *	kernel: EX
+ *	Redis refuses			waits for its turn
+ *	unlock
+ *					kernel: EX, Redis grants
+ *
+ * By the description, for that is the owner (L2): many threads may read one
+ * file, each by a descriptor of its own, and ask side by side.  [By the file, 8
+ * of them got 0.17 of it where Redis is a millisecond away, 0.78 on loopback:
+ * m.]  An unlock and a close take no turn: they wait for nobody.
+ *
+ * Whoever is inside is in a list, by the request on its stack: no signal is let
+ * in there.  Who has to wait sleeps in a futex with nothing in hand, and lets
+ * signals be handled.
+ */
+#include "lock/turn.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#include "os/proc.h"
+#include "os/sys.h"
+#include "lock/follow.h"
+#include "lock/wait.h"
+#include "model/timeline.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct request *inside; /* guarded by the mutex */
+
+static _Atomic bool wanted;   /* somebody sleeps until `left` is another */
+static _Atomic unsigned left; /* counts those who left since */
+
+/*
+ * (mutex held) Where the kernel does not tell two descriptions apart, they may
+ * be one.
+ */
+static bool is_taken(const struct request *r)
+{
+	const struct request *i = inside;
+
+	while (i && (!dlk_same_file(&i->turn.file, &r->turn.file) ||
+		     dlk_kernel_same(dlk_follow_number(i),
+				     dlk_follow_number(r)) == 0))
+		i = i->turn.next;
+	return i;
+}
+
+static bool take(struct request *r)
+{
+	bool taken;
+
+	pthread_mutex_lock(&mutex);
+	taken = is_taken(r);
+	if (!taken) {
+		r->turn.next = inside;
+		inside = r;
+	}
+	pthread_mutex_unlock(&mutex);
+	return !taken;
+}
+
+int dlk_turn_take(struct request *r, struct dlk_call *call)
+{
+	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
+	unsigned seen;
+	int err;
+
+	while (!take(r)) {
+		atomic_store(&wanted, true);
+		seen = atomic_load(&left);
+		if (take(r))
+			return 0;
+		err = call ? dlk_sleep_on(call, -1, 0, dlk_request_away, r) : 0;
+		if (err && call->wait)
+			return err;
+		dlk_syscall(SYS_futex, &left, FUTEX_WAIT_PRIVATE, seen, &slice,
+			    NULL, 0);
+	}
+	return 0;
+}
+
+void dlk_turn_leave(struct request *r)
+{
+	struct request **p = &inside;
+
+	pthread_mutex_lock(&mutex);
+	while (*p != r)
+		p = &(*p)->turn.next;
+	*p = r->turn.next;
+	pthread_mutex_unlock(&mutex);
+	if (!atomic_exchange(&wanted, false))
+		return;
+	atomic_fetch_add(&left, 1);
+	dlk_syscall(SYS_futex, &left, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
+		    0);
+}
+
+void dlk_turns_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	inside = NULL;
+}
