@@ -22,7 +22,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "config/config.h"
 #include "os/log.h"

@@ -44,8 +44,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/proc.h"
 #include "os/sys.h"

@@ -56,7 +56,6 @@
 #include "hold/end.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
-#include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/inherited.h"

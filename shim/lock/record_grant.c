@@ -6,24 +6,19 @@
 #include "lock/record_parts.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "os/log.h"
 #include "os/proc.h"
-#include "os/revalidate.h"
 #include "os/sys.h"
 #include "lease/store.h"
 #include "hold/end.h"
-#include "hold/delegation.h"
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/identity.h"
 #include "hold/inherited.h"
-#include "hold/liveness.h"
-#include "hold/owner.h"
 #include "hold/release.h"
 #include "hold/thread.h"
 #include "lock/wait_slot.h"

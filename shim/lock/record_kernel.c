@@ -7,20 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdint.h>
 
 #include "os/log.h"
 #include "os/proc.h"
 #include "os/real.h"
-#include "os/revalidate.h"
 #include "os/signals.h"
 #include "lease/store.h"
 #include "hold/file_lock.h"
-#include "hold/hold.h"
 #include "hold/holds.h"
-#include "hold/identity.h"
-#include "hold/inherited.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "lock/deadlock.h"

@@ -5,19 +5,14 @@
  */
 #include "lock/sharers.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/file.h>
 
 #include "os/proc.h"
 #include "os/real.h"
 #include "lease/store.h"
-#include "hold/end.h"
-#include "hold/delegation.h"
-#include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
-#include "hold/schedule.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "lock/flock_kernel.h"

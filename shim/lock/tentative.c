@@ -24,7 +24,6 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "os/proc.h"
 #include "os/real.h"
