@@ -205,7 +205,7 @@ static bool may_be_cut(const struct dlk_hold *h, const void *unused)
 	return h->state == HOLD_HELD && h->lease.ttl_ms > CUT_MS;
 }
 
-/* From here on whoever renews it renews it by this.  Pinned once more. */
+/* From here on whoever renews it renews it by this. */
 static void shorten(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
@@ -213,7 +213,6 @@ static void shorten(struct dlk_hold *h)
 	uint32_t told;
 
 	dlk_holds_lock();
-	dlk_hold_pin(h);
 	dlk_hold_cut(h, now, CUT_MS);
 	/* What it is told by CUT: each renewal is news to it from here on. */
 	h->keeper.known_until_ns = h->valid.deadline_ns;
@@ -224,7 +223,23 @@ static void shorten(struct dlk_hold *h)
 	dlk_thread_need(renew_ns);
 }
 
-/* Those of one server; the others later. */
+/* Those that end with us; the others are unpinned. */
+static unsigned shorten_some(struct dlk_hold **all, unsigned n)
+{
+	unsigned cut = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!ends_with_us(all[i])) {
+			dlk_unpin(all[i]);
+			continue;
+		}
+		shorten(all[i]);
+		all[cut++] = all[i];
+	}
+	return cut;
+}
+
+/* Those of one server. */
 static void cut_at_server(struct dlk_hold **all, unsigned n,
 			  uint64_t deadline_ns)
 {
@@ -252,19 +267,11 @@ void dlk_cut_short(void)
 		return;
 	h = dlk_hold_next(NULL, may_be_cut, NULL);
 	while (h) {
-		const struct dlk_redis *redis = h->rule->redis;
-		unsigned n = 0;
+		unsigned n = dlk_hold_next_some(&h, may_be_cut, all, BATCH);
 
-		while (h && n < BATCH && h->rule->redis == redis) {
-			if (ends_with_us(h)) {
-				shorten(h);
-				all[n++] = h;
-			}
-			h = dlk_hold_next(h, may_be_cut, NULL);
-		}
+		n = shorten_some(all, n);
 		if (n)
 			cut_at_server(all, n, deadline);
-		for (unsigned i = 0; i < n; i++)
-			dlk_unpin(all[i]);
+		dlk_unpin_all(all, n);
 	}
 }

@@ -17,6 +17,7 @@
 
 #include "hold/delegation.h"
 #include "hold/holds.h"
+#include "hold/liveness.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "hold/self.h"
@@ -71,4 +72,18 @@ bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
 	else
 		dlk_delegation_left(told);
 	return !ours && told;
+}
+
+bool dlk_hold_is_there(struct dlk_hold *h)
+{
+	bool held;
+
+	dlk_holds_lock();
+	held = dlk_hold_is_held(h);
+	dlk_holds_unlock();
+	if (held && dlk_lock_is_there(h))
+		return true;
+	if (held)
+		dlk_hold_end(h, END_GONE);
+	return false;
 }

@@ -16,5 +16,11 @@ enum end_cause {
  * from here on.
  */
 bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause);
+/*
+ * (pinned) It is held, and the kernel shows its lock, or cannot tell.  A lock
+ * that is gone ends the hold.  What is not held any more is not looked for: that
+ * would be a look at every descriptor of the process.
+ */
+bool dlk_hold_is_there(struct dlk_hold *h);
 
 #endif

@@ -72,8 +72,7 @@ static void hand_over(struct dlk_hold *const *all, unsigned n)
 
 	/* By a descriptor that is surely the lock's. */
 	for (unsigned i = 0; i < n; i++)
-		if (!dlk_lock_is_there(all[i]))
-			dlk_hold_end(all[i], END_GONE);
+		dlk_hold_is_there(all[i]);
 	dlk_keeper_lock();
 	lost_before = dlk_delegation_lost();
 	while (dlk_delegation_lost() - lost_before < DLK_DEATHS) {
@@ -129,12 +128,6 @@ static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 	return n;
 }
 
-static void unpin_all(struct dlk_hold *const *all, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		dlk_unpin(all[i]);
-}
-
 void dlk_handover_all(void)
 {
 	uint64_t began = dlk_now_ns();
@@ -150,7 +143,7 @@ void dlk_handover_all(void)
 	dlk_keeper_unlock();
 	while ((n = collect_unkept(all, began)) > 0) {
 		hand_over(all, n);
-		unpin_all(all, n);
+		dlk_unpin_all(all, n);
 	}
 	dlk_leave(&call);
 }
@@ -190,10 +183,8 @@ void dlk_handover_some(struct dlk_hold *const *all, unsigned n)
 	bool room = true;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (room && !dlk_lock_is_there(all[i])) {
-			dlk_hold_end(all[i], END_GONE);
+		if (room && !dlk_hold_is_there(all[i]))
 			continue;
-		}
 		room = room && tell_now(all[i]);
 		later(all[i], room ? 0 : before++);
 	}

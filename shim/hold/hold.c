@@ -114,6 +114,30 @@ struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 	return h;
 }
 
+unsigned dlk_hold_next_some(struct dlk_hold **at, dlk_match_fn *match,
+			    struct dlk_hold **all, unsigned most)
+{
+	const struct dlk_redis *redis = (*at)->rule->redis;
+	unsigned n = 0;
+
+	while (*at && n < most && (*at)->rule->redis == redis) {
+		all[n++] = *at;
+		dlk_holds_lock();
+		dlk_hold_pin(*at);
+		dlk_holds_unlock();
+		*at = dlk_hold_next(*at, match, NULL);
+	}
+	return n;
+}
+
+void dlk_unpin_all(struct dlk_hold *const *all, unsigned n)
+{
+	dlk_holds_lock();
+	for (unsigned i = 0; i < n; i++)
+		dlk_hold_unpin(all[i]);
+	dlk_holds_unlock();
+}
+
 /* --- granted, renewed ----------------------------------------------------- */
 
 static uint64_t look_ns(const struct dlk_hold *h)

@@ -137,6 +137,13 @@ void dlk_unpin(struct dlk_hold *h);
 typedef bool dlk_match_fn(const struct dlk_hold *h, const void *arg);
 struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 			       const void *arg);
+/*
+ * *at, pinned, and those after it that match and are of the same server, at
+ * most `most`: pinned; how many.  *at is the next one then, pinned, or NULL.
+ */
+unsigned dlk_hold_next_some(struct dlk_hold **at, dlk_match_fn *match,
+			    struct dlk_hold **all, unsigned most);
+void dlk_unpin_all(struct dlk_hold *const *all, unsigned n);
 /* (pinned) The server has it no more, or for another: the log says so. */
 void dlk_hold_lost(struct dlk_hold *h, const char *why);
 /* 'the lease "KEY" at redis NAME' what why */

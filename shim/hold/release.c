@@ -206,14 +206,18 @@ static void send_again(struct dlk_hold *h, enum outbox_message message,
 		put_at(h, message, dlk_now_ns() + DLK_RESEND_MS * DLK_MS);
 }
 
-/* An answer has come but nobody has read it. */
-static void read_answers(struct dlk_hold *h, uint64_t deadline_ns,
+/* Answers have come but nobody has read them, by any connection. */
+static void read_answers(struct dlk_store *s, uint64_t deadline_ns,
 			 bool (*interrupt)(void *))
 {
-	struct dlk_store *s = store_of(h);
+	while (dlk_now_ns() < deadline_ns &&
+	       s->ops->drain(s, deadline_ns, interrupt))
+		;
+}
 
-	s->ops->drain(s, deadline_ns, interrupt);
-	/* Not ours yet: its connection is busy, whoever has it will read. */
+/* Not read yet: its connection is busy, and whoever has it will read. */
+static void looked(struct dlk_hold *h)
+{
 	dlk_holds_lock();
 	dlk_outbox_looked(&h->out, dlk_now_ns());
 	dlk_schedule(h);
@@ -233,24 +237,68 @@ static void send_ranges_again(struct dlk_hold *h, uint64_t deadline_ns,
 	dlk_file_unlock(&h->file);
 }
 
-void dlk_outbox_work(struct dlk_hold *h, uint64_t deadline_ns,
-		     bool (*interrupt)(void *))
+/* Releases of leases at one server, in a round trip. */
+static void release_all(struct dlk_hold *const *all, unsigned n,
+			uint64_t deadline_ns, bool (*interrupt)(void *))
 {
-	enum outbox_message message;
+	struct dlk_store *s = store_of(all[0]);
+	struct dlk_attempt at = { .timeout_ns = until(deadline_ns),
+				  .interrupt = interrupt };
+	struct dlk_renewal r[DLK_OUTBOX_BATCH];
+
+	dlk_holds_lock();
+	for (unsigned i = 0; i < n; i++) {
+		r[i] = (struct dlk_renewal){ .lease = &all[i]->lease };
+		dlk_outbox_sent(&all[i]->out, OUTBOX_RELEASE, dlk_now_ns());
+		dlk_schedule(all[i]);
+	}
+	dlk_holds_unlock();
+	s->ops->release(s, &at, r, n);
+	for (unsigned i = 0; i < n; i++)
+		answered(all[i], OUTBOX_RELEASE, r[i].result, 0);
+}
+
+static enum outbox_step next_step(struct dlk_hold *h,
+				  enum outbox_message *message)
+{
 	enum outbox_step step;
 
 	dlk_holds_lock();
-	message = h->out.message;
+	*message = h->out.message;
 	step = dlk_outbox_next(&h->out, dlk_now_ns());
 	if (step == OUTBOX_FORGET)
 		dlk_hold_drop(h);
 	dlk_holds_unlock();
-	if (step == OUTBOX_READ)
-		read_answers(h, deadline_ns, interrupt);
-	else if (step == OUTBOX_SEND && message == OUTBOX_RANGES)
-		send_ranges_again(h, deadline_ns, interrupt);
-	else if (step == OUTBOX_SEND)
-		send_again(h, message, deadline_ns, interrupt);
+	return step;
+}
+
+void dlk_outbox_work(struct dlk_hold *const *all, unsigned n,
+		     uint64_t deadline_ns, bool (*interrupt)(void *))
+{
+	struct dlk_hold *releases[DLK_OUTBOX_BATCH];
+	unsigned n_releases = 0;
+	bool read = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		enum outbox_message message;
+		const enum outbox_step step = next_step(all[i], &message);
+
+		if (step == OUTBOX_READ) {
+			if (!read)
+				read_answers(store_of(all[i]), deadline_ns,
+					     interrupt);
+			read = true;
+			looked(all[i]);
+		} else if (step == OUTBOX_SEND && message == OUTBOX_RELEASE) {
+			releases[n_releases++] = all[i];
+		} else if (step == OUTBOX_SEND && message == OUTBOX_RANGES) {
+			send_ranges_again(all[i], deadline_ns, interrupt);
+		} else if (step == OUTBOX_SEND) {
+			send_again(all[i], message, deadline_ns, interrupt);
+		}
+	}
+	if (n_releases)
+		release_all(releases, n_releases, deadline_ns, interrupt);
 }
 
 /* --- what may be there --------------------------------------------------- */
@@ -297,11 +345,16 @@ static bool is_unsent(const struct dlk_hold *h, const void *unused)
 /* What could not be sent, or was sent into a connection that is dead. */
 static void send_unsent(uint64_t deadline_ns)
 {
-	struct dlk_hold *h = NULL;
+	struct dlk_hold *h = dlk_hold_next(NULL, is_unsent, NULL);
+	struct dlk_hold *all[DLK_OUTBOX_BATCH];
 
-	while (dlk_now_ns() < deadline_ns &&
-	       (h = dlk_hold_next(h, is_unsent, NULL)))
-		send_again(h, OUTBOX_RELEASE, deadline_ns, NULL);
+	while (h && dlk_now_ns() < deadline_ns) {
+		const unsigned n = dlk_hold_next_some(&h, is_unsent, all,
+						      DLK_OUTBOX_BATCH);
+
+		release_all(all, n, deadline_ns, NULL);
+		dlk_unpin_all(all, n);
+	}
 	if (h)
 		dlk_unpin(h);
 }

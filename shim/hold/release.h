@@ -13,11 +13,13 @@ void dlk_release_send(struct dlk_hold *h);
  */
 void dlk_list_send(struct dlk_hold *h, const struct dlk_range *window);
 /*
- * What is due for h (pinned): send again, or read the answer; for the thread.
- * It ends early when `interrupt` (or NULL) says so.
+ * What is due for these (pinned, of one server): send again, the releases in
+ * one round trip, or read the answers; for the thread.  It ends early when
+ * `interrupt` (or NULL) says so.
  */
-void dlk_outbox_work(struct dlk_hold *h, uint64_t deadline_ns,
-		     bool (*interrupt)(void *));
+enum { DLK_OUTBOX_BATCH = 256 };
+void dlk_outbox_work(struct dlk_hold *const *all, unsigned n,
+		     uint64_t deadline_ns, bool (*interrupt)(void *));
 /* Whatever Redis may have under this token: see that it goes away. */
 void dlk_release_token(const struct dlk_rule *rule,
 		       const struct dlk_lease *lease);

@@ -110,7 +110,7 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 {
 	if (r->result == 0 || r->result == DLK_REPLACED)
 		return false;
-	return dlk_lock_is_there(h) == 0 ||
+	return !dlk_hold_is_there(h) ||
 	       (r->result > 0 && h->kind == DLK_FLOCK &&
 		dlk_kernel_taken_by_other(h->fd));
 }
@@ -233,13 +233,12 @@ static void drop_ended(void)
 	for (unsigned i = 0; i < work.n_renew; i++) {
 		struct dlk_hold *h = work.renew[i];
 
-		if (dlk_lock_is_there(h)) {
+		if (dlk_hold_is_there(h)) {
 			work.renewal[kept].lease = &h->lease;
 			work.renewal[kept].deadline_ns = h->valid.deadline_ns;
 			work.renew[kept++] = h;
 			continue;
 		}
-		dlk_hold_end(h, END_GONE);
 		dlk_unpin(h);
 	}
 	work.n_renew = kept;
@@ -259,14 +258,6 @@ static void renew_all(void)
 		renewed(work.renew[i], &work.renewal[i], store, &at);
 }
 
-static void unpin_all(struct dlk_hold *const *all, unsigned n)
-{
-	dlk_holds_lock();
-	for (unsigned i = 0; i < n; i++)
-		dlk_hold_unpin(all[i]);
-	dlk_holds_unlock();
-}
-
 static bool keep_some(void)
 {
 	bool any;
@@ -280,9 +271,9 @@ static bool keep_some(void)
 	if (work.n_news)
 		dlk_delegation_renewed(work.news, work.n_news);
 	dlk_handover_some(work.handover, work.n_handover);
-	unpin_all(work.renew, work.n_renew);
-	unpin_all(work.news, work.n_news);
-	unpin_all(work.handover, work.n_handover);
+	dlk_unpin_all(work.renew, work.n_renew);
+	dlk_unpin_all(work.news, work.n_news);
+	dlk_unpin_all(work.handover, work.n_handover);
 	return any;
 }
 
@@ -310,31 +301,38 @@ static void hurry(const struct dlk_store *store)
 
 /* --- the rest of its work ------------------------------------------------- */
 
-/* (mutex held) One of which something is still to be said; pinned. */
-static struct dlk_hold *other_work(uint64_t now)
+/* Those of one server of which something is still to be said; pinned. */
+static unsigned other_work(uint64_t now, struct dlk_hold **all)
 {
+	unsigned n = 0;
 	struct dlk_hold *h;
 
-	while ((h = dlk_schedule_take_unsaid(now)) && h->pins)
-		dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
-	if (h)
+	dlk_holds_lock();
+	while (n < DLK_OUTBOX_BATCH && (h = dlk_schedule_take_unsaid(now))) {
+		if (h->pins || (n && h->rule->redis != all[0]->rule->redis)) {
+			dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
+			continue;
+		}
 		dlk_hold_pin(h);
-	return h;
+		all[n++] = h;
+	}
+	dlk_holds_unlock();
+	return n;
 }
 
 static bool work_once(void)
 {
-	uint64_t now = dlk_now_ns(), timeout_ns;
-	struct dlk_hold *h;
+	const uint64_t now = dlk_now_ns();
+	struct dlk_hold *all[DLK_OUTBOX_BATCH];
+	const unsigned n = other_work(now, all);
+	uint32_t timeout_ms;
 
-	dlk_holds_lock();
-	h = other_work(now);
-	dlk_holds_unlock();
-	if (!h)
+	if (n == 0)
 		return false;
-	timeout_ns = dlk_store_of(h->rule->redis)->connect_timeout_ms * DLK_MS;
-	dlk_outbox_work(h, now + timeout_ns, dlk_thread_is_paused);
-	dlk_unpin(h);
+	timeout_ms = dlk_store_of(all[0]->rule->redis)->connect_timeout_ms;
+	dlk_outbox_work(all, n, now + timeout_ms * DLK_MS,
+			dlk_thread_is_paused);
+	dlk_unpin_all(all, n);
 	return true;
 }
 

@@ -157,15 +157,9 @@ int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease)
 
 /* --- reclaim -------------------------------------------------------------- */
 
-int dlk_lease_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
-		      const struct dlk_lease *lease)
+int dlk_lease_reclaim(struct dlk_conn *c, const struct dlk_lease *lease)
 {
-	uint64_t left_ms;
 	struct dlk_number ttl;
-	int err = dlk_script_young(c, deadline_ns, &left_ms);
-
-	if (err || !left_ms)
-		return err ? err : DLK_GONE;
 	const struct dlk_arg args[] = {
 		WORD("EVAL"), WORD(DLK_LUA_reclaim),
 		WORD("1"),    KEY(lease),
@@ -173,5 +167,5 @@ int dlk_lease_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 		mode(lease),
 	};
 
-	return dlk_reply_reclaim(c, deadline_ns, 7, args);
+	return dlk_conn_append(c, 7, args);
 }

@@ -212,7 +212,9 @@ int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			dlk_script_identity(lease->token),
 		};
 
-		err = dlk_reply_reclaim(c, deadline_ns, 12, args);
+		err = dlk_conn_append(c, 12, args);
+		if (!err)
+			err = dlk_lease_reclaimed(c, deadline_ns);
 	}
 	return err;
 }

@@ -115,12 +115,13 @@ int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns,
 	return err ? err : read_answer(c, r, ranges, waiter, answer);
 }
 
-int dlk_reply_reclaim(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		      const struct dlk_arg *args)
+int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const redisReply *r;
-	int err = dlk_conn_call(c, deadline_ns, argc, args, &r);
+	int err = dlk_conn_flush(c, deadline_ns);
 
+	if (!err)
+		err = dlk_conn_reply(c, deadline_ns, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)

@@ -36,8 +36,4 @@ int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		  const struct dlk_arg *args, struct dlk_waiter *waiter,
 		  struct dlk_answer *answer);
 
-/* A script that puts something back: 0, it is there; DLK_LOST. */
-int dlk_reply_reclaim(struct dlk_conn *c, uint64_t deadline_ns, int argc,
-		      const struct dlk_arg *args);
-
 #endif

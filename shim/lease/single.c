@@ -284,15 +284,18 @@ static int ping(struct dlk_store *s, struct dlk_attempt *at)
 	return t.err;
 }
 
-static void renew(struct dlk_store *s, struct dlk_attempt *at,
-		  struct dlk_renewal *r, unsigned n)
+typedef void batch_fn(struct dlk_conn *c, uint64_t by_ns, struct dlk_renewal *r,
+		      unsigned n);
+
+static void ask_batch(struct dlk_store *s, struct dlk_attempt *at,
+		      batch_fn *batch, struct dlk_renewal *r, unsigned n)
 {
 	struct talk t = once(s, at);
 	bool asked = false;
 
 	while (talk(&t)) {
 		asked = true;
-		dlk_renew_batch(t.c, t.by_ns, r, n);
+		batch(t.c, t.by_ns, r, n);
 		for (unsigned i = 0; i < n; i++)
 			if (r[i].result < 0)
 				t.err = r[i].result;
@@ -301,6 +304,18 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		r[i].reclaimed = false;
 		r[i].result = t.err;
 	}
+}
+
+static void renew(struct dlk_store *s, struct dlk_attempt *at,
+		  struct dlk_renewal *r, unsigned n)
+{
+	ask_batch(s, at, dlk_renew_batch, r, n);
+}
+
+static void release(struct dlk_store *s, struct dlk_attempt *at,
+		    struct dlk_renewal *r, unsigned n)
+{
+	ask_batch(s, at, dlk_release_batch, r, n);
 }
 
 static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
@@ -528,6 +543,7 @@ static const struct dlk_store_ops ops = {
 	.suspend = suspend,
 	.ping = ping,
 	.renew = renew,
+	.release = release,
 	.reclaim_ranges = reclaim_ranges,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,

@@ -324,6 +324,12 @@ struct dlk_store_ops {
 	void (*renew)(struct dlk_store *s, struct dlk_attempt *at,
 		      struct dlk_renewal *r, unsigned n);
 	/*
+	 * Release as many, likewise.  Result 0: it is not there any more;
+	 * -EREMOTEIO; else it is to be tried again.
+	 */
+	void (*release)(struct dlk_store *s, struct dlk_attempt *at,
+			struct dlk_renewal *r, unsigned n);
+	/*
 	 * That owner's: within the lease's deadline, `seq` the last one sent.
 	 * 0, DLK_GONE: the server was not restarted just now; DLK_LOST.
 	 */

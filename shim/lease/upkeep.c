@@ -5,8 +5,10 @@
 #include <errno.h>
 
 #include "os/sys.h"
+#include "redis/script.h"
 
-enum { TO_ASK = 1000 };
+/* Results of those that are yet to be asked about. */
+enum { TO_ASK = 1000, TO_RECLAIM, TO_LOOK_AGAIN };
 
 /* What is asked about each lease of a batch. */
 struct question {
@@ -38,8 +40,26 @@ static int released(struct dlk_conn *c, uint64_t deadline_ns,
 	return err ? err : dlk_lease_released(r, &seq);
 }
 
+static int reclaim(struct dlk_conn *c, const struct dlk_lease *lease,
+		   bool by_source)
+{
+	(void)by_source; /* always */
+	return dlk_lease_reclaim(c, lease);
+}
+
+/* The keeper and the thread may both put a lease back: then look once more. */
+static int reclaimed(struct dlk_conn *c, uint64_t deadline_ns,
+		     const struct dlk_renewal *u)
+{
+	int err = dlk_lease_reclaimed(c, deadline_ns);
+
+	(void)u;
+	return err == DLK_LOST ? TO_LOOK_AGAIN : err;
+}
+
 static const struct question renewal = { dlk_lease_renew, renewed, true };
 static const struct question release = { dlk_lease_release, released, false };
+static const struct question reclaiming = { reclaim, reclaimed, false };
 
 /* Queue those that are still to be asked; the moment before they leave. */
 static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
@@ -112,34 +132,56 @@ static int ask_all(struct dlk_conn *c, uint64_t deadline_ns,
 			     : err;
 }
 
-/* The keeper and the thread may both put a lease back: then look once more. */
-static void reclaim(struct dlk_conn *c, uint64_t deadline_ns,
-		    struct dlk_renewal *u)
+/* Of records the owner alone knows what to put back. */
+static bool may_reclaim(const struct dlk_renewal *u)
 {
-	uint64_t asked = dlk_now_ns();
+	return u->result == DLK_GONE && !u->lease->ranges_key &&
+	       dlk_now_ns() < u->deadline_ns;
+}
 
-	if (asked >= u->deadline_ns)
+/*
+ * Whether the server is young enough is asked once for all.  What could not be
+ * asked is unknown then, and not gone.
+ */
+static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
+			struct dlk_renewal *u, unsigned n)
+{
+	uint64_t young_ms;
+	int err = dlk_script_young(c, deadline_ns, &young_ms);
+
+	dlk_conn_reset(c);
+	if (!err && !young_ms)
 		return;
-	u->result = dlk_lease_reclaim(c, deadline_ns, u->lease);
-	u->asked_ns = asked;
-	u->reclaimed = u->result == 0;
-	if (u->result == DLK_LOST)
-		round_trip(c, deadline_ns, &renewal, u, 1, DLK_LOST);
-	/* Confirmed in time, or else nobody knows what came in between. */
-	if (u->result == 0 && dlk_now_ns() >= u->deadline_ns)
-		u->result = DLK_GONE;
+	for (unsigned i = 0; i < n; i++) {
+		if (!may_reclaim(&u[i]))
+			continue;
+		u[i].result = err ? err : TO_RECLAIM;
+		u[i].reclaimed = !err;
+	}
+	if (!err)
+		err = round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
+	if (!err)
+		round_trip(c, deadline_ns, &renewal, u, n, TO_LOOK_AGAIN);
+	for (unsigned i = 0; i < n; i++) {
+		if (u[i].result == TO_LOOK_AGAIN)
+			u[i].result = err;
+		/* In time, or else nobody knows what came in between. */
+		if (u[i].reclaimed && u[i].result == 0 &&
+		    dlk_now_ns() >= u[i].deadline_ns)
+			u[i].result = DLK_GONE;
+	}
 }
 
 void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_renewal *u, unsigned n)
 {
 	const int err = ask_all(c, deadline_ns, &renewal, u, n);
+	bool any = false;
 
-	/* Of records the owner alone knows what to put back. */
 	for (unsigned i = 0; i < n && !err; i++)
-		if (u[i].result == DLK_GONE && !u[i].lease->ranges_key &&
-		    dlk_conn_is_open(c))
-			reclaim(c, deadline_ns, &u[i]);
+		any |= may_reclaim(&u[i]);
+	if (any)
+		reclaim_all(c, deadline_ns, u, n);
 }
 
 void dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,

@@ -288,6 +288,22 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 	}
 }
 
+static void release(struct dlk_store *s, struct dlk_attempt *at,
+		    struct dlk_renewal *r, unsigned n)
+{
+	struct store_memory *m = memory_of(s);
+	bool done;
+	int err = begin(m, at, &done);
+
+	for (unsigned i = 0; i < n; i++) {
+		r[i].result = err;
+		if (!done)
+			continue;
+		drop_owner(find_owner(m, r[i].lease->key, r[i].lease->token));
+		serve(m, r[i].lease->key);
+	}
+}
+
 static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			  const struct dlk_lease *l, uint64_t seq,
 			  uint64_t since_ns, const struct dlk_ranges *held)
@@ -619,6 +635,7 @@ static const struct dlk_store_ops ops = {
 	.suspend = suspend,
 	.ping = ping,
 	.renew = renew,
+	.release = release,
 	.reclaim_ranges = reclaim_ranges,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,

@@ -14,6 +14,7 @@
 #include "lease/upkeep.h"
 #include "redis/script.h"
 #include "scripts.h"
+#include "tests/unit/fake.h"
 #include "tests/unit/leases.h"
 
 static struct dlk_lease lease_at(const char *key, const char *token)
@@ -61,7 +62,9 @@ static int reclaim(const char *token)
 	struct dlk_lease lease = lease_at("k", token);
 
 	dlk_conn_reset(c);
-	return dlk_lease_reclaim(c, in_ms(5000), &lease);
+	assert_int_equal(dlk_lease_reclaim(c, &lease), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	return dlk_lease_reclaimed(c, in_ms(5000));
 }
 
 static void put(const char *value)
@@ -484,13 +487,6 @@ static void a_young_server_takes_a_lease_back(void **state)
 	assert_full_ttl("k");
 }
 
-static void an_old_server_takes_no_lease_back(void **state)
-{
-	(void)state;
-	assert_int_equal(reclaim(ours), DLK_GONE);
-	assert_value("");
-}
-
 static void a_lease_is_not_put_over_another(void **state)
 {
 	(void)state;
@@ -635,6 +631,71 @@ static void a_batch_reclaims_at_a_young_server(void **state)
 	assert_string_equal(value_at(redis.c, b.keys[1]), other);
 }
 
+static void a_batch_reclaims_nothing_at_an_old_server(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	dlk_renew_batch(c, in_ms(5000), b.u, 1);
+	assert_int_equal(b.u[0].result, DLK_GONE);
+	assert_false(b.u[0].reclaimed);
+	assert_string_equal(value_at(redis.c, b.keys[0]), "");
+}
+
+/* How old the server is, is asked once. */
+static void a_batch_reclaims_all_at_once(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	assert_int_equal(renew(ours, true), DLK_GONE); /* connected */
+	tell_ok(tell(redis.c, "CONFIG", "RESETSTAT", NULL));
+	dlk_renew_batch(c, in_ms(5000), b.u, BATCH);
+	for (unsigned i = 0; i < BATCH; i++) {
+		assert_int_equal(b.u[i].result, 0);
+		assert_true(b.u[i].reclaimed);
+		assert_string_equal(value_at(redis.c, b.keys[i]), ours);
+	}
+	assert_non_null(strstr(tell(redis.c, "INFO", "commandstats", NULL)->str,
+			       "cmdstat_info:calls=1,"));
+}
+
+/* Its memory is new, it puts one lease back, and the connection breaks. */
+static void forget_and_break(int fd, void *unused)
+{
+	static const char info[] = "$22\r\n\nuptime_in_seconds:1\r\n\r\n";
+	static const char none[] = "*2\r\n:-1\r\n$0\r\n\r\n";
+
+	(void)unused;
+	if (hear(fd) && say(fd, "+OK\r\n", 5) &&
+	    say(fd, info, sizeof(info) - 1) &&
+	    say(fd, none, sizeof(none) - 1) &&
+	    say(fd, none, sizeof(none) - 1) && hear(fd) &&
+	    say(fd, info, sizeof(info) - 1) && hear(fd))
+		say(fd, ":1\r\n", 4);
+}
+
+static void a_batch_that_is_cut_off_has_lost_nothing(void **state)
+{
+	struct fake fake = { 0 };
+	struct dlk_conn *cut;
+	struct batch b;
+
+	(void)state;
+	fake_start(&fake, forget_and_break, NULL);
+	fake.ep.restart_delay_ms = 60000;
+	cut = dlk_conn_new(&fake.ep);
+	assert_non_null(cut);
+	make_batch(&b);
+	dlk_renew_batch(cut, in_ms(5000), b.u, 2);
+	assert_int_equal(b.u[0].result, 0);
+	assert_true(b.u[1].result < 0);
+	dlk_conn_delete(cut);
+	fake_stop(&fake);
+}
+
 static void a_batch_reclaims_nothing_past_its_deadline(void **state)
 {
 	struct batch b;
@@ -772,7 +833,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_server_grows_old, connect_to_grow_old, disconnect),
 		young_test(a_young_server_takes_a_lease_back),
-		lease_test(an_old_server_takes_no_lease_back),
 		young_test(a_lease_is_not_put_over_another),
 		cmocka_unit_test_setup_teardown(a_full_server_serves_leases,
 						fill_memory, free_memory),
@@ -787,6 +847,9 @@ int main(void)
 		lease_test(a_batch_connects),
 		young_test(a_batch_reclaims_at_a_young_server),
 		young_test(a_batch_reclaims_nothing_past_its_deadline),
+		lease_test(a_batch_reclaims_nothing_at_an_old_server),
+		young_test(a_batch_reclaims_all_at_once),
+		young_test(a_batch_that_is_cut_off_has_lost_nothing),
 		lease_test(a_batch_that_fails_leaves_no_answer_behind),
 	};
 

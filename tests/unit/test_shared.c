@@ -77,7 +77,9 @@ static int reclaim(const char *token, enum mode mode)
 	struct dlk_lease lease = lease_of(token, mode);
 
 	dlk_conn_reset(c);
-	return dlk_lease_reclaim(c, in_ms(5000), &lease);
+	assert_int_equal(dlk_lease_reclaim(c, &lease), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	return dlk_lease_reclaimed(c, in_ms(5000));
 }
 
 static int weaken(const char *token)

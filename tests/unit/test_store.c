@@ -160,6 +160,23 @@ static void a_lease_ends_with_its_ttl(void **state)
 	assert_int_equal(renew(0), DLK_GONE);
 }
 
+/* Whoever waits is served; what is another's, or nobody's, counts as done. */
+static void a_batch_is_released_at_once(void **state)
+{
+	struct dlk_renewal r[2] = { { .lease = &party[0].lease },
+				    { .lease = &party[3].lease } };
+
+	(void)state;
+	assert_int_equal(try(0), 0);
+	assert_int_equal(ask_and_wait(2), DLK_BUSY);
+	s->ops->release(s, &at, r, 2);
+	assert_int_equal(r[0].result, 0);
+	assert_int_equal(r[1].result, 0);
+	assert_int_equal(hear(2), 'g');
+	assert_int_equal(try(3), DLK_BUSY);
+	assert_int_equal(n_done, 0);
+}
+
 static void a_batch_is_renewed_one_by_one(void **state)
 {
 	struct dlk_renewal r[3];
@@ -503,6 +520,7 @@ int main(void)
 		of_both(what_is_weaker_is_shared),
 		of_both(a_lease_ends_with_its_ttl),
 		of_both(a_batch_is_renewed_one_by_one),
+		of_both(a_batch_is_released_at_once),
 		of_both(who_waits_is_told_and_has_it),
 		of_both(it_is_served_in_order),
 		of_both(a_word_of_an_older_request_is_none),
