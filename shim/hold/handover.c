@@ -19,7 +19,7 @@
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/keeper_client.h"
-#include "hold/liveness.h"
+#include "hold/schedule.h"
 #include "model/timeline.h"
 
 enum { WINDOW = 32, FULL_MS = 5 };
@@ -116,8 +116,8 @@ static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 	unsigned n = 0;
 
 	dlk_holds_lock();
-	for (struct dlk_hold *h = dlk_holds_first(); h && n < WINDOW;
-	     h = h->next) {
+	for (struct dlk_hold *h = dlk_schedule_undelegated(); h && n < WINDOW;
+	     h = h->undelegated.next) {
 		if (h->state != HOLD_HELD || h->keeper.carried ||
 		    h->keeper.refused_ns >= since_ns)
 			continue;

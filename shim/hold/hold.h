@@ -45,6 +45,9 @@ enum hold_state {
 struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c; first, for it casts */
 	struct dlk_due unsaid; /* something is still to be said of it */
+	struct {
+		struct dlk_hold *next, **pprev;
+	} undelegated; /* in schedule.c */
 	enum hold_state state;
 	struct dlk_hold *next, **pprev; /* in holds.c */
 	struct dlk_hold *chain;         /* of those with its file's hash */

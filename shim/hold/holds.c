@@ -18,7 +18,7 @@
 #include "hold/hold.h"
 #include "model/range.h"
 
-enum { SMALL = 2048, BATCH = 32, CHAINS = 1024 };
+enum { SMALL = 1024, BATCH = 32, CHAINS = 1024 };
 
 static struct {
 	pthread_mutex_t mutex;

@@ -14,12 +14,14 @@
 
 static struct {
 	struct dlk_dues due, unsaid;
+	struct dlk_hold *undelegated; /* a look costs what is in it */
 	uint32_t least_ttl_ms;
 } schedule;
 
 void dlk_schedule_forget(void)
 {
 	schedule.due = schedule.unsaid = (struct dlk_dues){ 0 };
+	schedule.undelegated = NULL;
 }
 
 /* Away from where the keeper is, a lease that it carries is its alone. */
@@ -71,6 +73,31 @@ static uint64_t due_ns(const struct dlk_hold *h)
 	return renewal < handover ? renewal : handover;
 }
 
+static void list(struct dlk_hold *h, bool undelegated)
+{
+	if (undelegated == (h->undelegated.pprev != NULL))
+		return;
+	if (!undelegated) {
+		*h->undelegated.pprev = h->undelegated.next;
+		if (h->undelegated.next)
+			h->undelegated.next->undelegated.pprev =
+				h->undelegated.pprev;
+		h->undelegated.pprev = NULL;
+		return;
+	}
+	h->undelegated.next = schedule.undelegated;
+	h->undelegated.pprev = &schedule.undelegated;
+	if (h->undelegated.next)
+		h->undelegated.next->undelegated.pprev = &h->undelegated.next;
+	schedule.undelegated = h;
+}
+
+struct dlk_hold *dlk_schedule_undelegated(void)
+{
+	dlk_holds_check();
+	return schedule.undelegated;
+}
+
 static uint64_t later_of(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
@@ -85,6 +112,7 @@ void dlk_schedule_after(struct dlk_hold *h, uint64_t until_ns)
 	dlk_holds_check();
 	if (!h->pprev)
 		return; /* not in the table yet */
+	list(h, dlk_hold_is_held(h) && !h->keeper.carried);
 	if (!schedule.due.first || ttl_ms < schedule.least_ttl_ms)
 		schedule.least_ttl_ms = ttl_ms;
 	h->due.early_ns =
@@ -103,6 +131,7 @@ void dlk_schedule_clear(struct dlk_hold *h)
 {
 	dlk_due_clear(&schedule.due, &h->due);
 	dlk_due_clear(&schedule.unsaid, &h->unsaid);
+	list(h, false);
 }
 
 uint64_t dlk_schedule_ns(void)

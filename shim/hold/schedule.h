@@ -36,6 +36,12 @@ bool dlk_schedule_is_news(const struct dlk_hold *h);
 enum dlk_duty { DLK_NO_DUTY, DLK_RENEW, DLK_HAND_OVER, DLK_TELL };
 enum dlk_duty dlk_schedule_duty(const struct dlk_hold *h, uint64_t now_ns);
 
+/*
+ * The first of those that are held and that no keeper says to carry;
+ * h->undelegated.next is the next one.
+ */
+struct dlk_hold *dlk_schedule_undelegated(void);
+
 /* For the thread: when something is due next; UINT64_MAX: nothing is. */
 uint64_t dlk_schedule_ns(void);
 /* The least ttl of those that are held, or were lately. */

@@ -217,6 +217,42 @@ static void the_first_is_found_after_any_change(void **state)
 	}
 }
 
+static unsigned count_undelegated(void)
+{
+	unsigned n = 0;
+
+	for (const struct dlk_hold *h = dlk_schedule_undelegated(); h;
+	     h = h->undelegated.next) {
+		assert_true(dlk_hold_is_held(h) && !h->keeper.carried);
+		n++;
+	}
+	return n;
+}
+
+static void those_without_a_keeper_are_listed(void **state)
+{
+	struct lcg g = { 7 };
+	struct dlk_hold *all[N];
+	unsigned left = N;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		all[i] = new_hold(500, 300);
+	assert_int_equal(count_undelegated(), N);
+	for (int i = 0; i < STEPS; i++) {
+		struct dlk_hold *h = all[lcg_below(&g, N)];
+		const bool carried = lcg_below(&g, 2);
+
+		left += h->keeper.carried - carried;
+		h->keeper.carried = carried;
+		dlk_schedule(h);
+		assert_int_equal(count_undelegated(), left);
+	}
+	for (int i = 0; i < N; i++)
+		dlk_hold_drop(all[i]);
+	assert_int_equal(count_undelegated(), 0);
+}
+
 #define table_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -231,6 +267,7 @@ int main(void)
 		table_test(what_is_put_off_comes_no_sooner),
 		table_test(only_a_renewal_is_early),
 		table_test(the_first_is_found_after_any_change),
+		table_test(those_without_a_keeper_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
