@@ -85,8 +85,8 @@ _dlockctl() {
 	if [[ $word == -* ]]; then
 		_dlock_words "$word" "$any"
 	elif [[ -z $verb ]]; then
-		_dlock_words "$word" "list explain help"
-	elif [[ $verb == explain ]]; then
+		_dlock_words "$word" "list show explain help"
+	elif [[ $verb == explain || $verb == show ]]; then
 		_dlock_files "$word"
 	fi
 }

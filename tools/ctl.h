@@ -69,6 +69,7 @@ int ctl_config_all(const char *file, struct dlk_config **out);
 int ctl_config_redis(const char *url, struct dlk_config **out);
 
 int verb_list(const struct ctl *ctl);
+int verb_show(const struct ctl *ctl);
 int verb_explain(const struct ctl *ctl);
 
 #endif

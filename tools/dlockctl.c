@@ -36,6 +36,8 @@ static const struct verb {
 } verbs[] = {
 	{ "list", "", 0, true, TAKES(OPT_REDIS) | FILTERS, verb_list,
 	  "every lock that is held" },
+	{ "show", " PATH", 1, false, 0, verb_show,
+	  "one file: who holds it, who waits, who has it in this kernel" },
 	{ "explain", " PATH", 1, false, 0, verb_explain,
 	  "how a path is managed, and why" },
 };

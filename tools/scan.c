@@ -437,40 +437,26 @@ static int batch(struct dlk_conn *c, struct view *v, struct scan_key *keys,
 	return err;
 }
 
-static int scan_conn(struct dlk_conn *c, struct view *v, struct scan *scan)
+/* A batch of keys after the other; they are the caller's to free. */
+static int scan_named(struct dlk_conn *c, struct view *v,
+		      struct scan_keys *keys, struct scan *scan)
 {
-	struct scan_keys keys = { 0 };
-	int err = scan_keys(c, v->config, v->redis, &keys);
+	int err = 0;
 
-	for (size_t i = 0; i < keys.n && !err; i += BATCH) {
-		size_t n = keys.n - i < BATCH ? keys.n - i : BATCH;
+	for (size_t i = 0; i < keys->n && !err; i += BATCH) {
+		size_t n = keys->n - i < BATCH ? keys->n - i : BATCH;
 		size_t from = scan->n;
 
-		err = batch(c, v, keys.keys + i, n, scan);
+		err = batch(c, v, keys->keys + i, n, scan);
 		if (!err)
 			err = expand_hashes(c, v, from, scan);
 	}
-	scan_keys_free(&keys);
 	return err;
 }
 
-int scan_failed(struct dlk_conn *c, const struct dlk_redis *redis, int err)
+int scan_open(const struct dlk_redis *redis, struct dlk_conn **c)
 {
-	const char *why = c->error;
-
-	return tool_fail(
-		err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
-		"redis \"%s\": %s: %s%s", redis->name, redis->endpoints->name,
-		err == -EACCES ? "not allowed: " : "",
-		*why ? why : strerror(-err));
-}
-
-static int scan_redis(struct view *v, struct scan *scan)
-{
-	const struct dlk_redis *redis = v->redis;
-	struct dlk_conn *c;
-	int err;
-
+	*c = NULL;
 	if (redis->fault)
 		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
 	if (redis->mode != DLK_SINGLE)
@@ -478,14 +464,39 @@ static int scan_redis(struct view *v, struct scan *scan)
 				 "redis \"%s\": only mode \"single\" can be "
 				 "listed yet",
 				 redis->name);
-	c = dlk_conn_new(redis->endpoints);
-	if (!c)
-		return tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
-	err = scan_conn(c, v, scan);
+	*c = dlk_conn_new(redis->endpoints);
+	return *c ? 0 : tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+}
+
+int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
+{
+	const char *why = c->error;
+	int rc = 0;
+
 	if (err)
-		err = scan_failed(c, redis, err);
+		rc = tool_fail(err == -EACCES ? DLK_EXIT_DENIED
+					      : DLK_EXIT_UNAVAILABLE,
+			       "redis \"%s\": %s: %s%s", redis->name,
+			       redis->endpoints->name,
+			       err == -EACCES ? "not allowed: " : "",
+			       *why ? why : strerror(-err));
 	dlk_conn_delete(c);
-	return err;
+	return rc;
+}
+
+static int scan_redis(struct view *v, struct scan *scan)
+{
+	struct scan_keys keys = { 0 };
+	struct dlk_conn *c;
+	int err, rc = scan_open(v->redis, &c);
+
+	if (rc)
+		return rc;
+	err = scan_keys(c, v->config, v->redis, &keys);
+	if (!err)
+		err = scan_named(c, v, &keys, scan);
+	scan_keys_free(&keys);
+	return scan_close(c, v->redis, err);
 }
 
 static int by_token(const struct dlk_token *a, const struct dlk_token *b)
@@ -521,6 +532,30 @@ static int by_path(const void *a, const void *b)
 	return order ? order : by_owner(x, y);
 }
 
+static void sort(struct scan *scan)
+{
+	if (scan->n)
+		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);
+}
+
+int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
+{
+	struct view v = { .config = s->config, .redis = s->rule->redis };
+	struct scan_keys keys = { 0 };
+	char key[SUBJECT_KEY_MAX];
+	int err;
+
+	*scan = (struct scan){ 0 };
+	read_boot_id(v.boot);
+	scan_keys_add(&keys, s->key, (size_t)s->key_len);
+	if (subject_record_key(s, key))
+		scan_keys_add(&keys, key, strlen(key));
+	err = scan_named(c, &v, &keys, scan);
+	scan_keys_free(&keys);
+	sort(scan);
+	return err;
+}
+
 int scan_all(const struct dlk_config *config, struct scan *scan)
 {
 	struct view v = { .config = config };
@@ -536,8 +571,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 			rc = one ? one : rc;
 		}
 	}
-	if (scan->n)
-		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);
+	sort(scan);
 	return rc;
 }
 

@@ -61,9 +61,24 @@ struct scan {
  * 0, or an exit code after a message: then what the other servers have is
  * there all the same.  In either case scan_free().
  */
-struct dlk_conn;
-int scan_failed(struct dlk_conn *c, const struct dlk_redis *redis, int err);
 int scan_all(const struct dlk_config *config, struct scan *scan);
 void scan_free(struct scan *scan);
+
+/*
+ * The same of the two keys of one path, which has a key; on a connection.  0,
+ * or -errno.  scan_free().
+ */
+struct dlk_conn;
+struct subject;
+int scan_subject(struct dlk_conn *c, const struct subject *s,
+		 struct scan *scan);
+
+/*
+ * A connection to a server, if it is of a kind that can be looked at: 0, or an
+ * exit code after a message; and its end: `err` is 0 or -errno, which is said,
+ * and becomes the exit code.
+ */
+int scan_open(const struct dlk_redis *redis, struct dlk_conn **c);
+int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err);
 
 #endif

@@ -38,7 +38,7 @@ static bool is_denied(const char *error)
 
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 {
-	if (reply->type == type)
+	if (reply->type == type || reply->type == REDIS_REPLY_NIL)
 		return 0;
 	if (reply->type != REDIS_REPLY_ERROR)
 		return -EPROTO;
@@ -48,20 +48,20 @@ int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
 }
 
-static void add(struct scan_keys *keys, const redisReply *name)
+void scan_keys_add(struct scan_keys *keys, const char *name, size_t len)
 {
 	struct scan_key *key;
 
-	if (name->type != REDIS_REPLY_STRING || name->len > DLK_KEY_MAX)
+	if (len > DLK_KEY_MAX)
 		return;
 	keys->keys = ctl_grow(keys->keys, keys->n, &keys->room, sizeof(*key));
 	key = &keys->keys[keys->n];
-	key->len = name->len;
-	key->bytes = malloc(name->len + 1);
+	key->len = len;
+	key->bytes = malloc(len + 1);
 	if (!key->bytes)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(key->bytes, name->str, name->len);
-	key->bytes[name->len] = '\0';
+	memcpy(key->bytes, name, len);
+	key->bytes[len] = '\0';
 	keys->n++;
 }
 
@@ -77,7 +77,9 @@ static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)
 	strcpy(w->cursor, reply->element[0]->str);
 	names = reply->element[1];
 	for (size_t i = 0; i < names->elements; i++)
-		add(keys, names->element[i]);
+		if (names->element[i]->type == REDIS_REPLY_STRING)
+			scan_keys_add(keys, names->element[i]->str,
+				      names->element[i]->len);
 	return 0;
 }
 

@@ -23,10 +23,12 @@ struct scan_keys {
 /* 0, or -errno (the connection's `error` says why). */
 int scan_keys(struct dlk_conn *c, const struct dlk_config *config,
 	      const struct dlk_redis *redis, struct scan_keys *keys);
+void scan_keys_add(struct scan_keys *keys, const char *name, size_t len);
 void scan_keys_free(struct scan_keys *keys);
 
 /*
- * 0: the reply is of this type, or WRONGTYPE, for the key was made anew since.
+ * 0: the reply is of this type; or it is WRONGTYPE or none, for the key was made
+ * anew, or is gone, since.
  * Else -EACCES (this user may not), -EREMOTEIO (an error), -EPROTO; the
  * connection's `error` has the server's words.
  */

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "redis/conn.h"
+#include "tools/scan_hash.h"
 
 enum { SCAN_OWNERS_MAX = 4096 };
 
@@ -45,7 +45,6 @@ struct scan_owners {
  * connection's `error` says why).  In any case
  * scan_owners_free().
  */
-enum { SCAN_GONE = 1 };
 int scan_owners(struct dlk_conn *c, const char *key, size_t len,
 		struct scan_owners *o);
 void scan_owners_free(struct scan_owners *o);
@@ -54,10 +53,6 @@ void scan_owners_free(struct scan_owners *o);
  * Pure: one field more, seen at `now_ms` of the server's clock; false if it
  * is one too many.  A value ends in a NUL.
  */
-struct scan_text {
-	const char *bytes;
-	size_t len;
-};
 bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
 		     struct scan_text field, struct scan_text value);
 

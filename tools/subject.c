@@ -17,6 +17,15 @@ bool subject_key_fits(const struct subject *s, const char *suffix)
 	       (size_t)s->key_len + strlen(suffix) <= DLK_KEY_MAX;
 }
 
+bool subject_record_key(const struct subject *s, char key[SUBJECT_KEY_MAX])
+{
+	if (!subject_key_fits(s, RECORD_SUFFIX))
+		return false;
+	strcpy(key, s->key);
+	strcat(key, RECORD_SUFFIX);
+	return true;
+}
+
 /* %i of a file that is there, which is not opened for it. */
 static bool find_inode(struct subject *s, char *inode)
 {
@@ -87,4 +96,20 @@ int subject_find(const struct dlk_config *config, const char *given,
 	if (s->rule)
 		find_key(s);
 	return 0;
+}
+
+int subject_find_managed(const struct dlk_config *config, const char *given,
+			 struct subject *s)
+{
+	int rc = subject_find(config, given, s);
+
+	if (!rc && !s->rule)
+		rc = tool_fail(DLK_EXIT_NOTHING,
+			       "%s: no rule manages it, its locks stay local",
+			       s->path);
+	if (!rc && s->key_len < 0)
+		rc = tool_fail(DLK_EXIT_NOTHING, "%s: it has no key: %s",
+			       s->path,
+			       s->no_inode[0] ? s->no_inode : "too long a one");
+	return rc;
 }

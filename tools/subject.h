@@ -30,7 +30,15 @@ struct subject {
 int subject_find(const struct dlk_config *config, const char *given,
 		 struct subject *s);
 
+/* The same; DLK_EXIT_NOTHING also if no rule manages it, or it has no key. */
+int subject_find_managed(const struct dlk_config *config, const char *given,
+			 struct subject *s);
+
 /* Is the key, with what the family adds, one that the shim takes? */
 bool subject_key_fits(const struct subject *s, const char *suffix);
+
+/* The key of its record locks; false: it is too long a one. */
+enum { SUBJECT_KEY_MAX = DLK_KEY_MAX + sizeof(RECORD_SUFFIX) };
+bool subject_record_key(const struct subject *s, char key[SUBJECT_KEY_MAX]);
 
 #endif

@@ -16,6 +16,19 @@ ctl()
 	ERR=$(cat "$RIG/err")
 }
 
+# ctl_on HOST ARG...: there
+ctl_on()
+{
+	local h=$1
+
+	shift
+	STATUS=0
+	on "$h" env DLOCK_CONFIG="$RIG/$h.conf" "$CTL" "$@" >"$RIG/out" \
+		2>"$RIG/err" </dev/null || STATUS=$?
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+
 # made_token HOST SECONDS NAME: of a lock that a process 42 of that host_id took
 # so long ago; of host "elsewhere", of another kernel.
 made_token()

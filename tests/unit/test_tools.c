@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 // link: tools/run_elf.c tools/json.c tools/table.c tools/common_text.c
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
-// link: tools/common_redis.c tools/run_away.c
+// link: tools/scan_hash.c tools/scan_queue.c tools/common_redis.c tools/run_away.c
 /*
  * The pure parts of the tools: what an ELF image tells, that no byte of a name
  * reaches a terminal or a JSON reader unescaped, who counts as an owner of a

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* One lock in cells, and in JSON; see row.h. */
+#include "tools/row.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/common.h"
+
+static bool is_lock(const struct scan_lock *lock)
+{
+	return lock->hashed || !strcmp(lock->type, "string");
+}
+
+static const char *mode(const struct scan_lock *lock)
+{
+	if (!is_lock(lock))
+		return "?";
+	if (lock->record && lock->unread)
+		return "?";
+	if (lock->record)
+		return lock->range.type == DLK_WRITE ? "WRITE" : "READ";
+	return lock->hashed ? "SH" : "EX";
+}
+
+static bool has_range(const struct scan_lock *lock)
+{
+	return lock->record && is_lock(lock) && !lock->unread;
+}
+
+/* "WRITE 0-99"; without an end it goes to that of the file. */
+void row_mode(struct table *t, const struct scan_lock *lock)
+{
+	const struct dlk_range *r = &lock->range;
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%s", mode(lock));
+
+	if (has_range(lock))
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      " %" PRIu64 "-", r->start);
+	if (has_range(lock) && r->end != DLK_RANGE_MAX)
+		snprintf(text + n, sizeof(text) - (size_t)n, "%" PRIu64,
+			 r->end);
+	table_text(t, text);
+}
+
+static bool is_foreign(const struct scan_lock *lock)
+{
+	return is_lock(lock) && !lock->ours && !lock->unread;
+}
+
+static const char *owner(const struct scan_lock *lock)
+{
+	if (lock->ours)
+		return "dlock";
+	return is_foreign(lock) ? "foreign" : "unknown";
+}
+
+/* The next of several things to say. */
+__attribute__((format(printf, 3, 4))) static void say(char *out, size_t size,
+						      const char *format, ...)
+{
+	size_t at = strlen(out);
+	va_list args;
+
+	if (at)
+		at += (size_t)snprintf(out + at, size - at, "; ");
+	va_start(args, format);
+	vsnprintf(out + at, size - at, format, args);
+	va_end(args);
+}
+
+/* What makes a lock odd; "" if nothing does. */
+void row_note(char *out, size_t size, const struct scan_lock *lock)
+{
+	char value[4 * SCAN_VALUE_MAX + 1];
+
+	out[0] = '\0';
+	if (!is_lock(lock)) {
+		say(out, size, "not a lock (type %s)", lock->type);
+		return;
+	}
+	tool_show(value, sizeof(value), lock->value, lock->value_len);
+	if (is_foreign(lock))
+		say(out, size, "foreign: \"%s\"", value);
+	if (lock->ours && lock->token.since_ns == UINT64_MAX)
+		say(out, size, "granted, not confirmed yet");
+	if (lock->moved)
+		say(out, size, "the locked file is no more under this name");
+	if (lock->damage)
+		say(out, size, "%s", lock->damage);
+	if (lock->rest)
+		say(out, size, "%zu more not shown", lock->rest);
+	if (lock->rest_ranges)
+		say(out, size, "%zu more ranges not shown", lock->rest_ranges);
+	if (lock->unread && !*out)
+		say(out, size, "no owner");
+	if (lock->hashed && !lock->unread && lock->ttl_ms < 0)
+		say(out, size, "its expiry is no number");
+	if (lock->endless)
+		say(out, size, "no ttl: this %s never expires",
+		    lock->hashed ? "key" : "holder");
+}
+
+void row_word(struct table *t, const char *word)
+{
+	char bytes[DLK_WORD_MAX];
+	size_t len = dlk_unword(word, bytes, sizeof(bytes));
+
+	table_cell(t, bytes, len);
+}
+
+void row_owner(struct table *t, const struct scan_lock *lock)
+{
+	char pid[16];
+
+	if (!lock->ours) {
+		table_text(t, owner(lock));
+		table_look(t, TABLE_OTHER);
+		table_text(t, "-");
+		table_text(t, "-");
+		return;
+	}
+	snprintf(pid, sizeof(pid), "%u", lock->token.pid);
+	row_word(t, lock->token.hostname);
+	table_text(t, pid);
+	row_word(t, lock->token.command);
+}
+
+void row_time(struct table *t, int64_t ms, const char *unknown)
+{
+	char text[32];
+
+	if (ms < 0)
+		snprintf(text, sizeof(text), "%s", unknown);
+	else
+		ctl_duration(text, sizeof(text), (uint64_t)ms);
+	table_text(t, text);
+}
+
+void row_json_word(struct json *j, const char *key, const char *word)
+{
+	char bytes[DLK_WORD_MAX];
+	size_t len = dlk_unword(word, bytes, sizeof(bytes));
+
+	json_str(j, key, bytes, len);
+}
+
+void row_json_time(struct json *j, const char *key, int64_t ms)
+{
+	if (ms < 0)
+		json_null(j, key);
+	else
+		json_int(j, key, ms);
+}
+
+static void json_owner(struct json *j, const struct scan_lock *lock)
+{
+	json_text(j, "owner", owner(lock));
+	if (lock->ours) {
+		row_json_word(j, "host", lock->token.hostname);
+		json_int(j, "pid", lock->token.pid);
+		row_json_word(j, "command", lock->token.command);
+		json_text(j, "token", lock->token.random);
+		return;
+	}
+	json_null(j, "host");
+	json_null(j, "pid");
+	json_null(j, "command");
+	if (is_foreign(lock))
+		json_str(j, "value", lock->value, lock->value_len);
+}
+
+/* To the end of the file: null. */
+void row_json_range(struct json *j, const struct dlk_range *range)
+{
+	json_int(j, "start", (int64_t)range->start);
+	if (range->end == DLK_RANGE_MAX)
+		json_null(j, "end");
+	else
+		json_int(j, "end", (int64_t)range->end);
+}
+
+void row_json(struct json *j, const struct scan_lock *lock)
+{
+	char text[ROW_NOTE_MAX];
+
+	json_open(j, NULL, '{');
+	if (lock->path)
+		json_str(j, "path", lock->path, lock->path_len);
+	else
+		json_null(j, "path");
+	json_str(j, "key", lock->key, lock->key_len);
+	json_text(j, "redis", lock->redis->name);
+	json_text(j, "family", lock->record ? "record" : "flock");
+	json_text(j, "mode", mode(lock));
+	if (has_range(lock))
+		row_json_range(j, &lock->range);
+	json_owner(j, lock);
+	row_json_time(j, "held_ms", lock->held_ms);
+	row_json_time(j, "ttl_ms", lock->ttl_ms);
+	json_int(j, "waiters", (int64_t)lock->waiters);
+	if (lock->moved)
+		json_bool(j, "moved", true);
+	row_note(text, sizeof(text), lock);
+	if (*text)
+		json_text(j, "note", text);
+	json_close(j, '}');
+}
