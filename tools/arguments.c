@@ -24,6 +24,8 @@ static const struct option longs[] = {
 	[OPT_WAITING] = { "waiting", no_argument, NULL, FIRST + OPT_WAITING },
 	[OPT_OLDER] = { "older", required_argument, NULL, FIRST + OPT_OLDER },
 	[OPT_SORT] = { "sort", required_argument, NULL, FIRST + OPT_SORT },
+	[OPT_TOKEN] = { "token", required_argument, NULL, FIRST + OPT_TOKEN },
+	[OPT_YES] = { "yes", no_argument, NULL, FIRST + OPT_YES },
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 

@@ -58,7 +58,7 @@ _dlockctl_verb() {
 
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-c | --config | --redis | --path | --host | --older | --sort)
+		-c | --config | --redis | --path | --host | --older | --sort | --token)
 			((i++)) ;;
 		-*) ;;
 		*) echo "${COMP_WORDS[i]}"; return ;;
@@ -76,17 +76,18 @@ _dlockctl() {
 	-c | --config | --path) _dlock_files "$word"; return ;;
 	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
 	--sort) _dlock_words "$word" "path host held ttl waiters"; return ;;
-	--host | --older) return ;;
+	--host | --older | --token) return ;;
 	esac
 	case $verb in
 	list) any+=" --redis --path --host --here --waiting --older --sort" ;;
+	break) any+=" --redis --token --yes" ;;
 	'') any+=" --redis" ;;
 	esac
 	if [[ $word == -* ]]; then
 		_dlock_words "$word" "$any"
 	elif [[ -z $verb ]]; then
-		_dlock_words "$word" "list show explain help"
-	elif [[ $verb == explain || $verb == show ]]; then
+		_dlock_words "$word" "list show break explain help"
+	elif [[ $verb != list ]]; then
 		_dlock_files "$word"
 	fi
 }

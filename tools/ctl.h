@@ -27,6 +27,8 @@ enum ctl_option {
 	OPT_WAITING,
 	OPT_OLDER,
 	OPT_SORT,
+	OPT_TOKEN,
+	OPT_YES,
 	N_OPTIONS,
 };
 
@@ -70,6 +72,7 @@ int ctl_config_redis(const char *url, struct dlk_config **out);
 
 int verb_list(const struct ctl *ctl);
 int verb_show(const struct ctl *ctl);
+int verb_break(const struct ctl *ctl);
 int verb_explain(const struct ctl *ctl);
 
 #endif

@@ -28,17 +28,20 @@ enum { SCHEMA = 1 };
 static const struct verb {
 	const char *name;
 	const char *arguments;
-	int n_arguments;
-	bool any; /* it is not about one configuration */
+	int least, most; /* so many arguments */
+	bool any;        /* it is not about one configuration */
 	unsigned takes;
 	int (*run)(const struct ctl *ctl);
 	const char *help;
 } verbs[] = {
-	{ "list", "", 0, true, TAKES(OPT_REDIS) | FILTERS, verb_list,
+	{ "list", "", 0, 0, true, TAKES(OPT_REDIS) | FILTERS, verb_list,
 	  "every lock that is held" },
-	{ "show", " PATH", 1, false, 0, verb_show,
+	{ "show", " PATH", 1, 1, false, 0, verb_show,
 	  "one file: who holds it, who waits, who has it in this kernel" },
-	{ "explain", " PATH", 1, false, 0, verb_explain,
+	{ "break", " PATH|--token T", 0, 1, true,
+	  TAKES(OPT_REDIS) | TAKES(OPT_TOKEN) | TAKES(OPT_YES), verb_break,
+	  "take a lease away from who holds it" },
+	{ "explain", " PATH", 1, 1, false, 0, verb_explain,
 	  "how a path is managed, and why" },
 };
 
@@ -51,7 +54,7 @@ static void usage(FILE *f)
 	      "       dlockctl help | --version\n\n",
 	      f);
 	for (int i = 0; i < N_VERBS; i++) {
-		int pad = 16 - (int)(strlen(verbs[i].name) +
+		int pad = 23 - (int)(strlen(verbs[i].name) +
 				     strlen(verbs[i].arguments));
 
 		fprintf(f, "  %s%s%*s%s\n", verbs[i].name, verbs[i].arguments,
@@ -61,12 +64,13 @@ static void usage(FILE *f)
 	      "else\n"
 	      "                     " DLK_CONFIG_DEFAULT
 	      ", and what dlock run\n"
-	      "                     has written, for list)\n"
-	      "      --redis URL    of list: all default keys there\n"
+	      "                     has written, for list, break)\n"
+	      "      --redis URL    of list, break: all default keys there\n"
 	      "      --json         for machines\n\n"
 	      "list:  --path GLOB  --host GLOB  --here  --waiting  "
 	      "--older TIME\n"
-	      "       --sort path|host|held|ttl|waiters\n\n"
+	      "       --sort path|host|held|ttl|waiters\n"
+	      "break: --yes (do not ask)\n\n"
 	      "Exit status: 0; 1 nothing found or a check failed; 64 usage;\n"
 	      "69 Redis unavailable; 77 not allowed; 78 configuration.  See "
 	      "dlockctl(1).\n",
@@ -137,7 +141,7 @@ static int run(const struct verb *verb, struct ctl *ctl)
 			return tool_fail(DLK_EXIT_USAGE,
 					 "%s is no option of %s",
 					 ctl_option_name(i), verb->name);
-	if (ctl->argc != verb->n_arguments)
+	if (ctl->argc < verb->least || ctl->argc > verb->most)
 		return tool_fail(DLK_EXIT_USAGE, "usage: dlockctl %s%s",
 				 verb->name, verb->arguments);
 	rc = load(verb, ctl);

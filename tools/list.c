@@ -21,41 +21,13 @@
 #include "tools/scan.h"
 #include "tools/table.h"
 
-static const struct table_column columns[] = {
-	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 7, false },
-	{ "PID", 0, false },  { "COMMAND", 7, false }, { "HELD", 0, false },
-	{ "TTL", 0, false },  { "WAITERS", 0, false }, { "NOTE", 12, false },
-	{ NULL, 0, false },
-};
-
-static void print_row(struct table *t, const struct scan_lock *lock)
-{
-	char text[ROW_NOTE_MAX];
-
-	if (lock->path)
-		table_cell(t, lock->path, lock->path_len);
-	else
-		table_cell(t, lock->key, lock->key_len);
-	row_mode(t, lock);
-	row_owner(t, lock);
-	row_time(t, lock->held_ms, "-");
-	row_time(t, lock->ttl_ms, "none");
-	snprintf(text, sizeof(text), "%zu", lock->waiters);
-	table_text(t, text);
-	if (lock->waiters)
-		table_look(t, TABLE_BUSY);
-	row_note(text, sizeof(text), lock);
-	table_shown(t, text);
-	table_look(t, TABLE_BAD);
-}
-
 static void print_text(const struct rows *rows)
 {
 	struct table t;
 
-	table_init(&t, columns);
+	table_init(&t, row_columns);
 	for (size_t i = 0; i < rows->n; i++)
-		print_row(&t, rows->lock[i]);
+		row_cells(&t, rows->lock[i]);
 	table_fit(&t, stdout);
 	table_print(&t, stdout);
 	table_free(&t);

@@ -9,6 +9,13 @@
 
 #include "tools/common.h"
 
+const struct table_column row_columns[] = {
+	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 7, false },
+	{ "PID", 0, false },  { "COMMAND", 7, false }, { "HELD", 0, false },
+	{ "TTL", 0, false },  { "WAITERS", 0, false }, { "NOTE", 12, false },
+	{ NULL, 0, false },
+};
+
 static bool is_lock(const struct scan_lock *lock)
 {
 	return lock->hashed || !strcmp(lock->type, "string");
@@ -156,6 +163,27 @@ void row_json_time(struct json *j, const char *key, int64_t ms)
 		json_int(j, key, ms);
 }
 
+void row_cells(struct table *t, const struct scan_lock *lock)
+{
+	char text[ROW_NOTE_MAX];
+
+	if (lock->path)
+		table_cell(t, lock->path, lock->path_len);
+	else
+		table_cell(t, lock->key, lock->key_len);
+	row_mode(t, lock);
+	row_owner(t, lock);
+	row_time(t, lock->held_ms, "-");
+	row_time(t, lock->ttl_ms, "none");
+	snprintf(text, sizeof(text), "%zu", lock->waiters);
+	table_text(t, text);
+	if (lock->waiters)
+		table_look(t, TABLE_BUSY);
+	row_note(text, sizeof(text), lock);
+	table_shown(t, text);
+	table_look(t, TABLE_BAD);
+}
+
 static void json_owner(struct json *j, const struct scan_lock *lock)
 {
 	json_text(j, "owner", owner(lock));
@@ -183,11 +211,10 @@ void row_json_range(struct json *j, const struct dlk_range *range)
 		json_int(j, "end", (int64_t)range->end);
 }
 
-void row_json(struct json *j, const struct scan_lock *lock)
+void row_json_members(struct json *j, const struct scan_lock *lock)
 {
 	char text[ROW_NOTE_MAX];
 
-	json_open(j, NULL, '{');
 	if (lock->path)
 		json_str(j, "path", lock->path, lock->path_len);
 	else
@@ -207,5 +234,11 @@ void row_json(struct json *j, const struct scan_lock *lock)
 	row_note(text, sizeof(text), lock);
 	if (*text)
 		json_text(j, "note", text);
+}
+
+void row_json(struct json *j, const struct scan_lock *lock)
+{
+	json_open(j, NULL, '{');
+	row_json_members(j, lock);
 	json_close(j, '}');
 }

@@ -11,6 +11,10 @@
 
 enum { ROW_NOTE_MAX = 512 };
 
+/* The columns of dlockctl list, and their cells. */
+extern const struct table_column row_columns[];
+void row_cells(struct table *t, const struct scan_lock *lock);
+
 /* "WRITE 0-99"; without an end it goes to that of the file. */
 void row_mode(struct table *t, const struct scan_lock *lock);
 /* HOST, PID and COMMAND. */
@@ -22,7 +26,9 @@ void row_word(struct table *t, const char *word);
 /* What makes a lock odd, shown already; "" if nothing does. */
 void row_note(char *out, size_t size, const struct scan_lock *lock);
 
+/* An object of an array; or its members alone. */
 void row_json(struct json *j, const struct scan_lock *lock);
+void row_json_members(struct json *j, const struct scan_lock *lock);
 void row_json_word(struct json *j, const char *key, const char *word);
 void row_json_time(struct json *j, const char *key, int64_t ms);
 /* To the end of the file: null. */

@@ -131,7 +131,8 @@ static void resolve(const struct view *v, struct scan_lock *lock)
 	lock->record = has_suffix(lock->key, len, RECORD_SUFFIX);
 	if (lock->record)
 		len -= strlen(RECORD_SUFFIX);
-	if (find_path(v, lock->key, len, path, &n))
+	lock->rule = find_path(v, lock->key, len, path, &n);
+	if (lock->rule)
 		set_path(lock, path, n);
 }
 
@@ -186,6 +187,7 @@ static bool judge(const struct view *v, const struct replies *r,
 		  struct scan_lock *lock)
 {
 	lock->held_ms = -1;
+	lock->seq = 1; /* a string is of the owner's first request */
 	lock->redis = v->redis;
 	lock->ttl_ms = r->ttl->integer;
 	lock->endless = lock->ttl_ms < 0;
@@ -315,6 +317,7 @@ static struct scan_lock *add_owner(struct expansion *x,
 		x->scan->n++;
 	}
 	lock->ttl_ms = owner->left_ms;
+	lock->seq = owner->seq;
 	judge_value(x->v, owner->token, owner->token_len, lock);
 	resolve_by_holder(lock);
 	return lock;

@@ -29,25 +29,27 @@ struct scan_lock {
 	size_t key_len;
 	char *path; /* by the key, or by the token; else NULL */
 	size_t path_len;
-	bool borrowed;          /* the key belongs to another row, */
-	bool borrowed_path;     /* or the path does */
-	bool record;            /* KEY%rec: record locks, else flock */
-	bool hashed;            /* of a hash that is ours */
-	struct dlk_range range; /* records, unless `unread` */
-	char type[16];          /* Redis' word for the value's type */
-	bool ours;              /* the value is a token: `token` is set */
-	bool here;              /* its host's kernel is the one we run on, */
-	bool of_host;           /* and its host_id, too, is ours */
-	bool endless;           /* the key has no ttl */
-	int64_t ttl_ms;         /* of this owner; -1: none */
-	int64_t held_ms;        /* -1: unknown, another host's clock counts */
-	bool unread;            /* hashed: no owner, the hash itself */
-	size_t waiters;         /* in its queue, of the key */
-	size_t rest;            /* its fields that were not read */
-	size_t rest_ranges;     /* the same of its companion */
-	const char *damage;     /* what is wrong with it, or NULL */
-	bool moved;             /* the locked file has another name, or none */
-	size_t value_len;       /* of a foreign holder */
+	const struct dlk_rule *rule; /* that the key is of; or NULL */
+	uint64_t seq;                /* records: its owner's last request */
+	bool borrowed;               /* the key belongs to another row, */
+	bool borrowed_path;          /* or the path does */
+	bool record;                 /* KEY%rec: record locks, else flock */
+	bool hashed;                 /* of a hash that is ours */
+	struct dlk_range range;      /* records, unless `unread` */
+	char type[16];               /* Redis' word for the value's type */
+	bool ours;                   /* the value is a token: `token` is set */
+	bool here;          /* its host's kernel is the one we run on, */
+	bool of_host;       /* and its host_id, too, is ours */
+	bool endless;       /* the key has no ttl */
+	int64_t ttl_ms;     /* of this owner; -1: none */
+	int64_t held_ms;    /* -1: unknown, another host's clock counts */
+	bool unread;        /* hashed: no owner, the hash itself */
+	size_t waiters;     /* in its queue, of the key */
+	size_t rest;        /* its fields that were not read */
+	size_t rest_ranges; /* the same of its companion */
+	const char *damage; /* what is wrong with it, or NULL */
+	bool moved;         /* the locked file has another name, or none */
+	size_t value_len;   /* of a foreign holder */
 	char value[SCAN_VALUE_MAX];
 	struct dlk_token token;
 };

@@ -18,6 +18,9 @@
 
 #define MARK "dlock"
 
+/* Of the number that a value begins with (DESIGN 6.4). */
+enum { SEQ_LEN = 20 };
+
 /* The walk over one hash. */
 struct walk {
 	struct scan_hash hash;
@@ -37,8 +40,8 @@ static char *copy(struct scan_text text, size_t *len)
 	return bytes;
 }
 
-static void keep(struct scan_owners *o, struct scan_text field,
-		 struct scan_text token, int64_t left_ms)
+static struct scan_owner *keep(struct scan_owners *o, struct scan_text field,
+			       struct scan_text token, int64_t left_ms)
 {
 	struct scan_owner *owner;
 
@@ -49,15 +52,17 @@ static void keep(struct scan_owners *o, struct scan_text field,
 	owner->token_len = owner->len;
 	if (o->records)
 		owner->token = copy(token, &owner->token_len);
+	return owner;
 }
 
 /* Of records: the token in it, and its expiry, or all of it and none. */
-static int64_t read_head(struct scan_text *value)
+static int64_t read_head(struct scan_text *value, uint64_t *seq)
 {
 	struct dlk_records_owner owner;
 
 	if (!dlk_records_read_owner(value->bytes, value->len, &owner))
 		return -1;
+	dlk_digits(value->bytes, SEQ_LEN, seq);
 	*value = (struct scan_text){ owner.token, owner.token_len };
 	return (int64_t)owner.expiry_ms;
 }
@@ -65,6 +70,7 @@ static int64_t read_head(struct scan_text *value)
 bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
 		     struct scan_text field, struct scan_text value)
 {
+	uint64_t seq = 0;
 	int64_t at;
 
 	if (field.len == strlen(MARK) && !memcmp(field.bytes, MARK, field.len))
@@ -72,9 +78,9 @@ bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
 	if (o->read == SCAN_OWNERS_MAX)
 		return false;
 	o->read++;
-	at = o->records ? read_head(&value) : scan_number(value.bytes);
+	at = o->records ? read_head(&value, &seq) : scan_number(value.bytes);
 	if (at < 0 || at > now_ms)
-		keep(o, field, value, at < 0 ? -1 : at - now_ms);
+		keep(o, field, value, at < 0 ? -1 : at - now_ms)->seq = seq;
 	return true;
 }
 

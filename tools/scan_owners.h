@@ -27,6 +27,7 @@ struct scan_owner {
 	size_t len;  /* DLK_TOKEN_MAX: it is as long or longer, so no token */
 	char *token; /* or what stands in its place; records: owned */
 	size_t token_len;
+	uint64_t seq;    /* records: of its last request */
 	int64_t left_ms; /* of its lease; -1: its expiry is no number */
 };
 

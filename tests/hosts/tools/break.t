@@ -1,0 +1,223 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# dlockctl break: what was shown goes, and nothing else; who waits is served; who
+# held it says so at its next renewal.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+rig_start disks
+rig_configs ttl=3s
+on A touch f g r
+export DLOCK_LOG=info:$RIG/log
+CTL_LOG=$RIG/ctl.log
+
+# brk ARG...: with a log of its own; its standard input is ours
+brk()
+{
+	STATUS=0
+	on A env DLOCK_CONFIG="$RIG/A.conf" DLOCK_LOG="warning:$CTL_LOG" \
+		"$CTL" break "$@" >"$RIG/out" 2>"$RIG/err" || STATUS=$?
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+
+is_lost()
+{
+	grep -q "$1.*is LOST" "$RIG/log"
+}
+
+outcomes()
+{
+	jq -c '[.leases[].outcome]' <<<"$OUT" 2>&1
+}
+
+# --- a lease of a whole file ---
+locker one dl A
+locker two dl B
+locker three dl B
+for p in one two three; do
+	ask "$p" 'open f f'
+	ask "$p" 'open r r'
+done
+ask one 'lock f EX'
+brk f </dev/null
+is "$STATUS" 1 'no answer is a no'
+like "$ERR" 'Break 1 lease\?.*nothing is broken' 'it has asked'
+like "$OUT" "$MNT/f +EX .* locker " 'and shown what'
+brk f <<<no
+is "$STATUS" 1 'no is a no'
+brk f <<<y
+is "$STATUS" 1 'and so is all but yes'
+ask two 'lock f EX NB'
+is "$RESULT" EAGAIN 'nothing was broken (control)'
+say two 'lock f EX'
+waits_for_f()
+{
+	[ "$(rr hlen "{dlock:$MNT/f}%q")" = 3 ]
+}
+ok 'one waits' until_true 10 waits_for_f
+brk f <<<yes
+is "$STATUS" 0 'yes'
+hear two 5
+is "$RESULT" 0 'who waits is served'
+like "$(cat "$CTL_LOG")" \
+	"dlockctl break by uid 0: $MNT/f: broken: dlock1 [0-9a-f]{32} " \
+	'it is logged, with the token'
+ok 'the holder notices at its next renewal' until_true 10 is_lost "$MNT/f"
+like "$(token_of f)" ' locker$' "the next one's lease is there"
+ask two 'lock f UN'
+ask one 'lock f UN'
+rig_empty 5
+
+# --- a token ---
+ask one 'lock f SH'
+ask two 'lock f SH'
+ctl_on A --json show f
+token=$(jq -r '.locks[] | select(.held_ms >= 0) | .token' <<<"$OUT" | head -1)
+is "$(jq '.locks | length' <<<"$OUT")" 2 'two share it (control)'
+brk --json --yes --token "$token"
+is "$STATUS $(outcomes)" '0 ["broken"]' '--token: one of two that share'
+is "$(rr hlen "dlock:$MNT/f")" 2 'the other one has it still'
+brk --yes --token "$token"
+is "$STATUS $ERR" '1 dlockctl: no such lease is held' 'once is enough'
+brk --yes --token "$token" /etc/hostname
+is "$STATUS" 1 'a path of no rule'
+like "$ERR" 'no rule manages it' 'it says so'
+ask one 'lock f UN'
+ask two 'lock f UN'
+rig_empty 5
+
+# --- what changed in between stays ---
+# A fifo as standard input: it has asked, and does not know yet.
+asked()
+{
+	grep -qs 'yes or no' "$RIG/err"
+}
+# meanwhile FILE COMMAND...: run while break FILE waits for its answer; then yes
+meanwhile()
+{
+	local file=$1 pid go
+
+	shift
+	rm -f "$RIG/go" "$RIG/err"
+	mkfifo "$RIG/go"
+	exec {go}<>"$RIG/go"
+	on A env DLOCK_CONFIG="$RIG/A.conf" DLOCK_LOG="warning:$CTL_LOG" \
+		"$CTL" --json break "$file" <"$RIG/go" >"$RIG/out" \
+		2>"$RIG/err" {go}>&- &
+	pid=$!
+	until_true 5 asked
+	"$@"
+	echo yes >&"$go"
+	STATUS=0
+	wait "$pid" || STATUS=$?
+	exec {go}>&-
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+lock_anew()
+{
+	ask one 'lock f UN'
+	ask two 'lock f EX'
+}
+ask one 'lock f EX'
+meanwhile f true
+is "$STATUS $(outcomes)" '0 ["broken"]' 'nothing has changed (control)'
+ask one 'lock f UN'
+ask one 'lock f EX'
+meanwhile f lock_anew
+is "$STATUS $(outcomes)" '1 ["changed"]' 'another has it by now: not touched'
+like "$ERR" 'changed in between: not touched' 'it says so'
+like "$(token_of f)" '^dlock1 ' 'its lease is there'
+ask two 'lock f UN'
+
+# --- record locks ---
+renewed_once()
+{
+	[ "$(rr pttl "dlock:$MNT/r%rec")" -gt "$1" ]
+}
+renewed()
+{
+	until_true 5 renewed_once 2400
+	until_true 5 eval '! renewed_once 2400'
+	until_true 5 renewed_once 2400
+}
+more_ranges()
+{
+	ask one 'range r F_WRLCK 100 1'
+}
+ask one 'range r F_WRLCK 0 10'
+ask one 'range r F_RDLCK 20 10'
+ask two 'range r F_WRLCK 50 10'
+meanwhile r more_ranges
+is "$STATUS $(jq -c '[.leases[].outcome] | sort' <<<"$OUT")" \
+	'1 ["broken","changed"]' 'an owner that has locked more: not touched'
+ask three 'range r F_WRLCK 0 1'
+is "$RESULT" EAGAIN 'its ranges are there'
+ctl_on A --json show r
+is "$(jq -c '[.locks[].start] | sort' <<<"$OUT")" '[0,20,100]' \
+	"the other's are not"
+say three 'range r F_WRLCK 5 1 WAIT'
+waits_for_r()
+{
+	[ "$(rr hlen "{dlock:$MNT/r%rec}%q")" = 3 ]
+}
+ok 'one waits' until_true 10 waits_for_r
+meanwhile r renewed
+is "$STATUS $(outcomes)" '0 ["broken"]' \
+	'a renewal in between changes nothing: all its ranges are one lease'
+hear three 5
+is "$RESULT" 0 'who waits is served'
+ok 'the holder notices' until_true 10 is_lost "$MNT/r"
+for p in one two three; do
+	ask "$p" 'range r F_UNLCK 0 0'
+done
+rig_empty 5
+
+# --- others' ---
+rr set "dlock:$MNT/f" $'jo\x1bined' >/dev/null
+brk f --yes
+is "$STATUS $(rr exists "dlock:$MNT/f")" '0 0' 'a foreign lock without a ttl'
+unlike "$(cat "$CTL_LOG")$OUT" $'\x1b' 'its name does nothing'
+rr set "dlock:$MNT/f%rec" joined >/dev/null
+brk f --yes
+is "$STATUS $(rr exists "dlock:$MNT/f%rec")" '0 0' '... of record locks'
+rr hset "dlock:$MNT/f" dlock 1 joined 99999999999999 other 99999999999999 \
+	>/dev/null
+brk --token joined --yes
+is "$STATUS $(rr hlen "dlock:$MNT/f")" '0 2' 'one that shares'
+rr del "dlock:$MNT/f" >/dev/null
+rr set "dlock:$MNT/f" "$(printf %040d 0)" >/dev/null
+rr rpush "dlock:$MNT/f%rec" x >/dev/null
+brk --json f --yes
+is "$STATUS $(outcomes) $(rr exists "dlock:$MNT/f" "dlock:$MNT/f%rec")" \
+	'1 ["refused","refused"] 2' \
+	'what is too long to be compared, and what is no lock, stays'
+rr flushall >/dev/null
+rr script flush >/dev/null
+ask one 'open f f'
+rr set "dlock:$MNT/f" "$(made_token B 5 x)" >/dev/null
+rr script flush >/dev/null
+brk f --yes
+is "$STATUS $(rr exists "dlock:$MNT/f")" '0 0' \
+	'a server that does not know the scripts'
+
+# --- no ---
+brk
+is "$STATUS" 64 'neither a path nor a token: 64'
+rr set "dlock:$MNT/f" "$(made_token B 5 x)" >/dev/null
+rr acl setuser reader on '>x' '~*' '&*' +@read +@connection +info +ping >/dev/null
+sed "s,redis://,&reader:x@," "$RIG/A.conf" >"$RIG/reader.conf"
+brk -c "$RIG/reader.conf" --json --yes f
+is "$STATUS $(outcomes)" '77 ["failed"]' 'who may only read: 77'
+is "$(rr exists "dlock:$MNT/f")" 1 'it stays'
+rig_config A ttl=3s restart_delay=1h
+brk --yes f
+is "$STATUS" 0 'a young server'
+like "$ERR" 'within its restart_delay: holders that live put' 'is warned of'
+redis_kill
+brk --yes f
+is "$STATUS" 69 'no server: 69'
+done_testing
