@@ -124,7 +124,8 @@ struct dlk_rule {
 	const char *const *exclude; /* fnmatch(3) patterns, see dlock.conf(5) */
 	unsigned n_exclude;
 	const struct dlk_redis *redis;
-	const char *key; /* the template, validated */
+	const char *key;           /* the template, validated */
+	bool by_inode, tells_path; /* what it has: dlk_key_by_inode(), ... */
 	uint32_t ttl_ms;
 	uint32_t timeout_ms;
 	enum dlk_on_lost on_lost;

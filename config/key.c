@@ -34,20 +34,26 @@ struct sink {
 	bool full;
 };
 
-static void put(struct sink *s, char c)
+static void put_bytes(struct sink *s, const char *bytes, size_t n)
 {
-	if (s->len >= s->size || (s->expect && s->expect[s->len] != c)) {
+	if (n > s->size - s->len ||
+	    (s->expect && memcmp(s->expect + s->len, bytes, n) != 0)) {
 		s->full = true;
 		return;
 	}
 	if (s->buf)
-		s->buf[s->len] = c;
-	s->len++;
+		memcpy(s->buf + s->len, bytes, n);
+	s->len += n;
+}
+
+static void put(struct sink *s, char c)
+{
+	put_bytes(s, &c, 1);
 }
 
 static ssize_t finish(struct sink *s)
 {
-	put(s, '\0');
+	put_bytes(s, "", 1);
 	if (s->full)
 		return -ENAMETOOLONG;
 	return (ssize_t)s->len - 1;
@@ -61,18 +67,19 @@ static bool is_special(unsigned char c)
 static void put_escaped(struct sink *s, const char *bytes, size_t len)
 {
 	static const char hex[] = "0123456789ABCDEF";
-	size_t i;
+	const char *end = bytes + len;
 
-	for (i = 0; i < len && !s->full; i++) {
-		unsigned char c = (unsigned char)bytes[i];
+	while (bytes < end && !s->full) {
+		const char *plain = bytes;
+		unsigned char c;
 
-		if (!is_special(c)) {
-			put(s, bytes[i]);
-			continue;
-		}
-		put(s, '%');
-		put(s, hex[c >> 4]);
-		put(s, hex[c & 15]);
+		while (bytes < end && !is_special((unsigned char)*bytes))
+			bytes++;
+		put_bytes(s, plain, (size_t)(bytes - plain));
+		if (bytes == end)
+			return;
+		c = (unsigned char)*bytes++;
+		put_bytes(s, (char[]){ '%', hex[c >> 4], hex[c & 15] }, 3);
 	}
 }
 
@@ -147,14 +154,19 @@ static void put_key(struct sink *s, const struct dlk_rule *rule,
 	enum piece piece;
 	char c;
 
-	while (!s->full && (piece = next_piece(&t, &c)) != PIECE_END) {
+	while (!s->full && *t) {
+		size_t n = strcspn(t, "%");
+
+		put_bytes(s, t, n);
+		t += n;
+		piece = next_piece(&t, &c);
 		if (piece == PIECE_PATH)
 			put_escaped(s, rule->prefix, dlk_rule_base(rule));
 		if (piece == PIECE_PATH || piece == PIECE_REST)
 			put_escaped(s, below->text, below->len);
 		else if (piece == PIECE_INODE)
 			put_escaped(s, inode, strlen(inode));
-		else
+		else if (piece == PIECE_BYTE)
 			put(s, c);
 	}
 }
@@ -246,7 +258,7 @@ ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
 	struct dlk_below below;
 
 	if (!dlk_rule_below(rule, path, len, &below) ||
-	    (!inode && dlk_key_by_inode(rule->key)))
+	    (!inode && has_piece(rule->key, PIECE_INODE)))
 		return -EINVAL;
 	put_key(&s, rule, &below, inode ?: "");
 	return finish(&s);
@@ -336,22 +348,20 @@ static ssize_t decode(const struct dlk_rule *rule, const char *key, size_t len,
 		      struct sink *s)
 {
 	struct trace trace = { 0 };
-	size_t i;
 
 	if (dlk_key_by_inode(rule->key))
 		return -EINVAL;
 	if (dlk_key_tells_path(rule->key)) {
 		if (!find_trace(rule, len, &trace))
 			return -EINVAL;
-		for (i = 0; trace.rest && i < dlk_rule_base(rule); i++)
-			put(s, rule->prefix[i]);
+		if (trace.rest)
+			put_bytes(s, rule->prefix, dlk_rule_base(rule));
 		put_decoded(s, key + trace.at, trace.len);
 	} else {
 		/* One key for all: known only if the rule is one file. */
 		if (rule->prefix[rule->prefix_len - 1] == '/')
 			return -EINVAL;
-		for (i = 0; i < rule->prefix_len; i++)
-			put(s, rule->prefix[i]);
+		put_bytes(s, rule->prefix, rule->prefix_len);
 	}
 	return finish(s);
 }

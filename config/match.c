@@ -227,7 +227,8 @@ const struct dlk_rule *dlk_config_match(const struct dlk_config *config,
 	size_t n;
 	const struct dlk_rule *best = covering(config, path, len, &n);
 
-	return best && !excluded(best, path, len) ? best : NULL;
+	return best && best->n_exclude && excluded(best, path, len) ? NULL
+								    : best;
 }
 
 /* --- by where the prefixes lead now --------------------------------------- */

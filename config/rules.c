@@ -204,6 +204,8 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 			     "%%r nor %%i: all files below the prefix share "
 			     "one lock",
 			     key);
+	rule->by_inode = dlk_key_by_inode(key);
+	rule->tells_path = dlk_key_tells_path(key);
 	rule->key = dlk_own_text(b, key);
 	return rule->key ? 0 : -ENOMEM;
 }

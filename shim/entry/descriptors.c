@@ -117,10 +117,8 @@ static void closing_stream(FILE *fp)
 	{                                                                      \
 		int r;                                                         \
                                                                                \
-		if (!real.name)                                                \
-			dlk_resolve_real();                                    \
 		closing_stream(fp);                                            \
-		r = real.name(fp);                                             \
+		r = DLK_REAL(name)(fp);                                        \
 		dlk_entry_closed();                                            \
 		return r;                                                      \
 	}
@@ -137,10 +135,8 @@ DLK_FCLOSE(__endmntent)
 #define DLK_FREOPEN(name)                                                      \
 	DLK_EXPORT FILE *name(const char *path, const char *mode, FILE *fp)    \
 	{                                                                      \
-		if (!real.name)                                                \
-			dlk_resolve_real();                                    \
 		closing_stream(fp);                                            \
-		fp = real.name(path, mode, fp);                                \
+		fp = DLK_REAL(name)(path, mode, fp);                           \
 		dlk_entry_closed();                                            \
 		return fp;                                                     \
 	}
@@ -154,11 +150,9 @@ DLK_EXPORT int closedir(DIR *dir)
 	DIR *volatile given = dir;
 	int r;
 
-	if (!real.closedir)
-		dlk_resolve_real();
 	if (given)
 		closing(dirfd(given));
-	r = real.closedir(dir);
+	r = DLK_REAL(closedir)(dir);
 	dlk_entry_closed();
 	return r;
 }
@@ -303,12 +297,10 @@ DLK_EXPORT int close_range(unsigned first, unsigned last, int flags)
 
 DLK_EXPORT void closefrom(int lowest)
 {
-	if (!real.closefrom)
-		dlk_resolve_real();
 	if (!dlk_alive() ||
 	    dlk_entry_close_range(lowest < 0 ? 0 : (unsigned)lowest, ~0U, 0) <
 		    0)
-		real.closefrom(lowest);
+		DLK_REAL(closefrom)(lowest);
 }
 
 /* --- descriptors that are passed ------------------------------------------ */
@@ -346,11 +338,8 @@ DLK_EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 DLK_EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 			struct timespec *timeout)
 {
-	int got;
+	int got = DLK_REAL(recvmmsg)(fd, msgs, n, flags, timeout);
 
-	if (!real.recvmmsg)
-		dlk_resolve_real();
-	got = real.recvmmsg(fd, msgs, n, flags, timeout);
 	for (int i = 0; i < got; i++)
 		note_passing(&msgs[i].msg_hdr);
 	return got;
@@ -359,11 +348,8 @@ DLK_EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 /* After the call: before it, the kernel has not said that msg can be read. */
 DLK_EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	ssize_t n;
+	ssize_t n = DLK_REAL(sendmsg)(fd, msg, flags);
 
-	if (!real.sendmsg)
-		dlk_resolve_real();
-	n = real.sendmsg(fd, msg, flags);
 	if (n >= 0)
 		note_passing(msg);
 	return n;
@@ -371,11 +357,8 @@ DLK_EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 DLK_EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
-	int sent;
+	int sent = DLK_REAL(sendmmsg)(fd, msgs, n, flags);
 
-	if (!real.sendmmsg)
-		dlk_resolve_real();
-	sent = real.sendmmsg(fd, msgs, n, flags);
 	for (int i = 0; i < sent; i++)
 		note_passing(&msgs[i].msg_hdr);
 	return sent;
@@ -385,8 +368,6 @@ int pidfd_getfd(int pidfd, int fd, unsigned flags);
 
 DLK_EXPORT int pidfd_getfd(int pidfd, int fd, unsigned flags)
 {
-	if (!real.pidfd_getfd)
-		dlk_resolve_real();
 	dlk_entry_passing();
-	return real.pidfd_getfd(pidfd, fd, flags);
+	return DLK_REAL(pidfd_getfd)(pidfd, fd, flags);
 }

@@ -28,27 +28,26 @@
 
 enum { FLUSH_MS = 200 };
 
-/* Explicit unlocks that were sent: let the answers arrive. */
-static void flush_releases(void)
+/* With all signals blocked, as who holds anything in hand must be. */
+static void enter_for(void (*act)(void))
 {
 	struct dlk_call call;
 
-	if (!dlk_any_owed())
-		return;
 	dlk_enter(&call);
-	dlk_release_flush(FLUSH_MS);
+	act();
 	dlk_leave(&call);
 }
 
-static void cut_short(void)
+static void flush(void)
 {
-	struct dlk_call call;
+	dlk_release_flush(FLUSH_MS);
+}
 
-	if (!dlk_any_held())
-		return;
-	dlk_enter(&call);
-	dlk_cut_short();
-	dlk_leave(&call);
+/* Explicit unlocks that were sent: let the answers arrive. */
+static void flush_releases(void)
+{
+	if (dlk_any_owed())
+		enter_for(flush);
 }
 
 void dlk_before_exec(void)
@@ -67,7 +66,8 @@ void dlk_before_exit(void)
 	atomic_store(&dlk_self.ending, true);
 	dlk_handover_all();
 	flush_releases();
-	cut_short();
+	if (dlk_any_held())
+		enter_for(dlk_cut_short);
 }
 
 __attribute__((destructor)) static void finish(void)
@@ -113,15 +113,11 @@ void dlk_thread_exits(int code)
 /* initgroups(3) may ask a directory server for seconds: the keeper renews. */
 void dlk_before_privileged(struct dlk_privileged *p)
 {
-	struct dlk_call call;
-
 	p->paused = dlk_alive();
 	if (!p->paused)
 		return;
 	dlk_handover_all();
-	dlk_enter(&call);
-	dlk_thread_pause();
-	dlk_leave(&call);
+	enter_for(dlk_thread_pause);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &p->cancel);
 }
 
@@ -151,13 +147,8 @@ void dlk_after_user_namespace(void)
 
 void dlk_before_pid_namespace(void)
 {
-	struct dlk_call call;
-
-	if (!dlk_alive() || dlk_children_elsewhere())
-		return;
-	dlk_enter(&call);
-	dlk_delegation_stay();
-	dlk_leave(&call);
+	if (dlk_alive() && !dlk_children_elsewhere())
+		enter_for(dlk_delegation_stay);
 }
 
 void dlk_after_pid_namespace(bool done)

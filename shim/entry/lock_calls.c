@@ -131,9 +131,7 @@ static int any_lockf(int fd, int cmd, off64_t len)
 	if (r != DLK_PASS)
 		return result(r, saved);
 	errno = saved;
-	if (!real.lockf64)
-		dlk_resolve_real();
-	return real.lockf64(fd, cmd, len);
+	return DLK_REAL(lockf64)(fd, cmd, len);
 }
 
 DLK_EXPORT int lockf(int fd, int cmd, off_t len)

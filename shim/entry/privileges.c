@@ -30,10 +30,8 @@
 		struct dlk_privileged p;                                       \
 		int r;                                                         \
                                                                                \
-		if (!real.name)                                                \
-			dlk_resolve_real();                                    \
 		dlk_before_privileged(&p);                                     \
-		r = real.name arguments;                                       \
+		r = DLK_REAL(name) arguments;                                  \
 		dlk_after_privileged(&p);                                      \
 		return r;                                                      \
 	}
@@ -80,10 +78,8 @@ int dlk_entry_unshare(int flags)
 	struct dlk_privileged p;
 	int r;
 
-	if (!real.unshare)
-		dlk_resolve_real();
 	before(&p, flags);
-	r = real.unshare(flags);
+	r = DLK_REAL(unshare)(flags);
 	after(&p, flags, r == 0);
 	return r;
 }
@@ -105,10 +101,8 @@ int dlk_entry_setns(int fd, int type)
 	struct dlk_privileged p;
 	int r;
 
-	if (!real.setns)
-		dlk_resolve_real();
 	before(&p, kinds);
-	r = real.setns(fd, type);
+	r = DLK_REAL(setns)(fd, type);
 	after(&p, kinds, r == 0);
 	return r;
 }

@@ -17,47 +17,55 @@
 #include "entry/start.h"
 #include "os/real.h"
 
-static void need(const void *pointer)
-{
-	if (!pointer)
-		dlk_resolve_real();
-}
+/* A call that does what it does, behind a word of ours. */
+#define DLK_BEHIND(hint, result, name, parameters, arguments)                  \
+	DLK_EXPORT result name parameters                                      \
+	{                                                                      \
+		hint();                                                        \
+		return DLK_REAL(name) arguments;                               \
+	}
+
+/* One that never returns. */
+#define DLK_ENDING(hint, name, type)                                           \
+	DLK_EXPORT void name(type value)                                       \
+	{                                                                      \
+		hint();                                                        \
+		DLK_REAL(name)(value);                                         \
+		__builtin_unreachable();                                       \
+	}
+
+/* clang-format off */
 
 /* --- children ------------------------------------------------------------- */
 
-DLK_EXPORT pid_t _Fork(void)
-{
-	need((void *)real._Fork);
-	dlk_before_child();
-	return real._Fork();
-}
-
-DLK_EXPORT int system(const char *command)
-{
-	need((void *)real.system);
-	dlk_before_child();
-	return real.system(command);
-}
-
-#define DLK_POPEN(name)                                                        \
-	DLK_EXPORT FILE *name(const char *command, const char *type)           \
-	{                                                                      \
-		need((void *)real.name);                                       \
-		dlk_before_child();                                            \
-		return real.name(command, type);                               \
-	}
+#define DLK_CHILD(result, name, parameters, arguments)                         \
+	DLK_BEHIND(dlk_before_child, result, name, parameters, arguments)
 
 FILE *_IO_popen(const char *command, const char *type);
-DLK_POPEN(popen)
-DLK_POPEN(_IO_popen)
 
+DLK_CHILD(pid_t, _Fork, (void), ())
+DLK_CHILD(int, system, (const char *command), (command))
+DLK_CHILD(FILE *, popen, (const char *command, const char *type),
+	  (command, type))
+DLK_CHILD(FILE *, _IO_popen, (const char *command, const char *type),
+	  (command, type))
 /* A shell, for what it substitutes. */
-DLK_EXPORT int wordexp(const char *words, wordexp_t *we, int flags)
-{
-	need((void *)real.wordexp);
-	dlk_before_child();
-	return real.wordexp(words, we, flags);
-}
+DLK_CHILD(int, wordexp, (const char *words, wordexp_t *we, int flags),
+	  (words, we, flags))
+DLK_CHILD(int, posix_spawn,
+	  (pid_t *pid, const char *path,
+	   const posix_spawn_file_actions_t *actions,
+	   const posix_spawnattr_t *attr, char *const *argv,
+	   char *const *envp),
+	  (pid, path, actions, attr, argv, envp))
+DLK_CHILD(int, posix_spawnp,
+	  (pid_t *pid, const char *file,
+	   const posix_spawn_file_actions_t *actions,
+	   const posix_spawnattr_t *attr, char *const *argv,
+	   char *const *envp),
+	  (pid, file, actions, attr, argv, envp))
+
+/* clang-format on */
 
 /* Whatever the flags, three words may follow them: clone(2). */
 #define DLK_CLONE(name)                                                        \
@@ -72,36 +80,15 @@ DLK_EXPORT int wordexp(const char *words, wordexp_t *we, int flags)
 		tls = va_arg(ap, void *);                                      \
 		child_tid = va_arg(ap, void *);                                \
 		va_end(ap);                                                    \
-		need((void *)real.name);                                       \
 		if (!(flags & CLONE_THREAD))                                   \
 			dlk_before_child();                                    \
-		return real.name(fn, stack, flags, arg, parent_tid, tls,       \
-				 child_tid);                                   \
+		return DLK_REAL(name)(fn, stack, flags, arg, parent_tid, tls,  \
+				      child_tid);                              \
 	}
 
 int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 DLK_CLONE(clone)
 DLK_CLONE(__clone)
-
-DLK_EXPORT int posix_spawn(pid_t *pid, const char *path,
-			   const posix_spawn_file_actions_t *actions,
-			   const posix_spawnattr_t *attr, char *const *argv,
-			   char *const *envp)
-{
-	need((void *)real.posix_spawn);
-	dlk_before_child();
-	return real.posix_spawn(pid, path, actions, attr, argv, envp);
-}
-
-DLK_EXPORT int posix_spawnp(pid_t *pid, const char *file,
-			    const posix_spawn_file_actions_t *actions,
-			    const posix_spawnattr_t *attr, char *const *argv,
-			    char *const *envp)
-{
-	need((void *)real.posix_spawnp);
-	dlk_before_child();
-	return real.posix_spawnp(pid, file, actions, attr, argv, envp);
-}
 
 /*
  * vfork() returns twice into its caller's frame, so no C function can stand
@@ -110,9 +97,8 @@ DLK_EXPORT int posix_spawnp(pid_t *pid, const char *file,
 __attribute__((used, visibility("hidden"))) void *dlk_vfork_target(void);
 void *dlk_vfork_target(void)
 {
-	need((void *)real.vfork);
 	dlk_before_child();
-	return (void *)real.vfork;
+	return (void *)DLK_REAL(vfork);
 }
 
 #if defined(__x86_64__)
@@ -157,55 +143,25 @@ DLK_EXPORT pid_t __vfork(void)
 
 /* --- exec ----------------------------------------------------------------- */
 
-static int exec_path(const char *path, char *const *argv, char *const *envp)
-{
-	dlk_before_exec();
-	return real.execve(path, argv, envp);
-}
+/* clang-format off */
 
-static int exec_file(const char *file, char *const *argv)
-{
-	need((void *)real.execvp);
-	dlk_before_exec();
-	return real.execvp(file, argv);
-}
+#define DLK_EXEC(name, parameters, arguments)                                  \
+	DLK_BEHIND(dlk_before_exec, int, name, parameters, arguments)
 
-DLK_EXPORT int execve(const char *path, char *const *argv, char *const *envp)
-{
-	return exec_path(path, argv, envp);
-}
+DLK_EXEC(execve, (const char *path, char *const *argv, char *const *envp),
+	 (path, argv, envp))
+DLK_EXEC(execv, (const char *path, char *const *argv), (path, argv))
+DLK_EXEC(execvp, (const char *file, char *const *argv), (file, argv))
+DLK_EXEC(execvpe, (const char *file, char *const *argv, char *const *envp),
+	 (file, argv, envp))
+DLK_EXEC(execveat,
+	 (int dir, const char *path, char *const *argv, char *const *envp,
+	  int flags),
+	 (dir, path, argv, envp, flags))
+DLK_EXEC(fexecve, (int fd, char *const *argv, char *const *envp),
+	 (fd, argv, envp))
 
-DLK_EXPORT int execv(const char *path, char *const *argv)
-{
-	return exec_path(path, argv, environ);
-}
-
-DLK_EXPORT int execvp(const char *file, char *const *argv)
-{
-	return exec_file(file, argv);
-}
-
-DLK_EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
-{
-	need((void *)real.execvpe);
-	dlk_before_exec();
-	return real.execvpe(file, argv, envp);
-}
-
-DLK_EXPORT int execveat(int dir, const char *path, char *const *argv,
-			char *const *envp, int flags)
-{
-	need((void *)real.execveat);
-	dlk_before_exec();
-	return real.execveat(dir, path, argv, envp, flags);
-}
-
-DLK_EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
-{
-	need((void *)real.fexecve);
-	dlk_before_exec();
-	return real.fexecve(fd, argv, envp);
-}
+/* clang-format on */
 
 /* The arguments of execl and its like, with the NULL. */
 static size_t count(const char *arg, va_list ap)
@@ -240,7 +196,7 @@ DLK_EXPORT int execl(const char *path, const char *arg, ...)
 	argv = alloca(count(arg, ap) * sizeof(*argv));
 	fill(argv, arg, &ap);
 	va_end(ap);
-	return exec_path(path, argv, environ);
+	return execve(path, argv, environ);
 }
 
 DLK_EXPORT int execlp(const char *file, const char *arg, ...)
@@ -252,7 +208,7 @@ DLK_EXPORT int execlp(const char *file, const char *arg, ...)
 	argv = alloca(count(arg, ap) * sizeof(*argv));
 	fill(argv, arg, &ap);
 	va_end(ap);
-	return exec_file(file, argv);
+	return execvp(file, argv);
 }
 
 DLK_EXPORT int execle(const char *path, const char *arg, ...)
@@ -266,46 +222,14 @@ DLK_EXPORT int execle(const char *path, const char *arg, ...)
 	fill(argv, arg, &ap);
 	envp = va_arg(ap, char *const *);
 	va_end(ap);
-	return exec_path(path, argv, envp);
+	return execve(path, argv, envp);
 }
 
 /* --- the end -------------------------------------------------------------- */
 
-DLK_EXPORT void _exit(int status)
-{
-	dlk_before_exit();
-	real._exit(status);
-	__builtin_unreachable();
-}
-
-DLK_EXPORT void _Exit(int status)
-{
-	dlk_before_exit();
-	real._exit(status);
-	__builtin_unreachable();
-}
-
+DLK_ENDING(dlk_before_exit, _exit, int)
+DLK_ENDING(dlk_before_exit, _Exit, int)
+DLK_ENDING(dlk_before_exit, quick_exit, int)
 /* The main thread: the process ends with its last thread, which may be ours. */
-DLK_EXPORT void pthread_exit(void *result)
-{
-	need((void *)real.pthread_exit);
-	dlk_main_ends();
-	real.pthread_exit(result);
-	__builtin_unreachable();
-}
-
-DLK_EXPORT void thrd_exit(int result)
-{
-	need((void *)real.thrd_exit);
-	dlk_main_ends();
-	real.thrd_exit(result);
-	__builtin_unreachable();
-}
-
-DLK_EXPORT void quick_exit(int status)
-{
-	need((void *)real.quick_exit);
-	dlk_before_exit();
-	real.quick_exit(status);
-	__builtin_unreachable();
-}
+DLK_ENDING(dlk_main_ends, pthread_exit, void *)
+DLK_ENDING(dlk_main_ends, thrd_exit, int)

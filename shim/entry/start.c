@@ -73,7 +73,8 @@ static bool make_page(void)
 		return false;
 	}
 	page = p;
-	atomic_store(&page->pid, dlk_pid());
+	dlk_self.pid = dlk_pid();
+	atomic_store(&page->pid, dlk_self.pid);
 	return true;
 }
 
@@ -122,7 +123,8 @@ static void after_fork(void)
 
 	dlk_enter(&call);
 	if (atomic_load(&page->pid) == 0) {
-		atomic_store(&page->pid, dlk_pid());
+		dlk_self.pid = dlk_pid();
+		atomic_store(&page->pid, dlk_self.pid);
 		for (size_t i = 0; i < sizeof(forget) / sizeof(forget[0]); i++)
 			forget[i]();
 	}

@@ -136,7 +136,8 @@ static void look_at(struct search *s, uint64_t fd)
 	long same;
 
 	if (s->left-- == 0 ||
-	    dlk_stat_known(proc_name(name, s->pid, "/fd/", fd), &st) < 0) {
+	    dlk_stat_known(AT_FDCWD, proc_name(name, s->pid, "/fd/", fd), &st) <
+		    0) {
 		s->found = !is_gone(-1);
 		return;
 	}

@@ -208,6 +208,6 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 	if (path)
 		dlk_word_path(token.path, sizeof(token.path), path,
 			      strlen(path));
-	token.pid = (uint32_t)dlk_pid();
+	token.pid = (uint32_t)dlk_self.pid;
 	return dlk_token_format(&token, buf, size);
 }

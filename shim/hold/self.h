@@ -15,6 +15,7 @@ struct dlk_self {
 	struct dlk_error broken; /* why there is no config; "" if fine */
 	char keeper_path[512];
 
+	pid_t pid;           /* ours; a child of vfork(2) has another */
 	_Atomic bool shares; /* made a child or received descriptors */
 	_Atomic bool dups;   /* duplicated a descriptor */
 	_Atomic bool ending; /* no hook may come any more */

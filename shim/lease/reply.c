@@ -142,12 +142,12 @@ int dlk_lease_released(const redisReply *r, uint64_t *seq)
 
 	if (!r)
 		return -EPIPE;
+	if (r->type == REDIS_REPLY_INTEGER)
+		return 0;
 	if (dlk_script_unknown(r))
 		return -ENOENT;
 	if (dlk_script_passing(r))
 		return -EAGAIN;
-	if (r->type == REDIS_REPLY_INTEGER)
-		return 0;
 	if (!is_pair(r))
 		return -EREMOTEIO;
 	code = dlk_script_int(r, 0);

@@ -44,7 +44,7 @@ static const struct dlk_endpoint *endpoint_of(const struct dlk_store *s)
  *	return t.err;
  */
 struct talk {
-	const struct dlk_endpoint *ep;
+	struct dlk_store *s;
 	struct dlk_attempt *at;
 	bool once;          /* it is not asked again */
 	struct dlk_conn *c; /* NULL: no memory for one */
@@ -55,42 +55,18 @@ struct talk {
 	int err;
 };
 
-static struct talk again(const struct dlk_store *s, struct dlk_attempt *at)
-{
-	return (struct talk){ .ep = endpoint_of(s), .at = at };
-}
-
-static struct talk once(const struct dlk_store *s, struct dlk_attempt *at)
-{
-	return (struct talk){ .ep = endpoint_of(s), .at = at, .once = true };
-}
-
 /* (One that the program has closed is found out when it is sent by.) */
 static int talk_open(struct talk *t)
 {
-	int err = 0;
-
 	if (!t->c)
-		t->c = dlk_pool_get(t->ep, DLK_ANY);
+		t->c = dlk_pool_get(endpoint_of(t->s), DLK_ANY);
 	if (!t->c)
 		return -ENOMEM;
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
 	t->by_ns = dlk_now_ns() + t->at->timeout_ns;
 	t->was_open = dlk_conn_is_open(t->c);
-	if (t->once || !t->was_open)
-		err = dlk_conn_open(t->c, t->by_ns);
-	t->asked |= err == 0;
-	return err;
-}
-
-static bool talk_is_over(const struct talk *t)
-{
-	if (t->tries == 0)
-		return false;
-	return t->once || t->tries > 1 || !t->c || t->err >= 0 ||
-	       t->err == -EINTR || dlk_conn_is_open(t->c) ||
-	       !(t->was_open || t->err == -ECONNRESET);
+	return t->was_open && !t->once ? 0 : dlk_conn_open(t->c, t->by_ns);
 }
 
 /* The connection goes back; its memory is the next one's. */
@@ -108,14 +84,18 @@ static int talk_end(struct talk *t)
 /* Is it to be asked, for the first time or again?  Else it has ended. */
 static bool talk(struct talk *t)
 {
-	while (!talk_is_over(t)) {
+	while (t->tries == 0 ||
+	       (t->err < 0 && t->err != -EINTR && t->tries == 1 && !t->once &&
+		t->c && !dlk_conn_is_open(t->c) &&
+		(t->was_open || t->err == -ECONNRESET))) {
 		t->err = talk_open(t);
 		t->tries++;
+		t->asked |= t->err == 0;
 		if (!t->err)
 			return true;
 	}
-	t->at->unsure |= !t->once && t->asked && t->err &&
-			 (t->tries > 1 || !dlk_conn_is_open(t->c));
+	if (t->err && t->asked && !t->once)
+		t->at->unsure |= t->tries > 1 || !dlk_conn_is_open(t->c);
 	talk_end(t);
 	return false;
 }
@@ -124,7 +104,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, const struct dlk_ask *ask,
 		   struct dlk_answer *answer)
 {
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t)) {
 		if (ask->waiter)
@@ -158,7 +138,7 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease,
 			 struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t))
 		t.err = ask_numbered(&t, lease, ask, answer);
@@ -171,7 +151,7 @@ static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 	struct dlk_waiter w = { .claim = lease->token,
 				.claim_len = lease->token_len,
 				.channel = DLK_NO_CHANNEL };
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "look", lease, &w, answer);
@@ -183,7 +163,7 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_range *range, uint64_t since_ns,
 			 struct dlk_answer *answer)
 {
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t))
 		t.err = dlk_records_get(t.c, t.by_ns, lease, range, since_ns,
@@ -195,7 +175,7 @@ static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
 		     const struct dlk_lease *lease, struct dlk_waiter *w,
 		     struct dlk_answer *answer)
 {
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t)) {
 		w->request++;
@@ -209,7 +189,7 @@ static int yield(struct dlk_store *s, struct dlk_attempt *at,
 		 const struct dlk_lease *lease, struct dlk_waiter *w,
 		 struct dlk_answer *answer)
 {
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "yield", lease, w, answer);
@@ -220,7 +200,7 @@ static int yield(struct dlk_store *s, struct dlk_attempt *at,
 static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, uint64_t *asked_ns)
 {
-	struct talk t = again(s, at);
+	struct talk t = { .s = s, .at = at };
 
 	while (talk(&t)) {
 		*asked_ns = dlk_now_ns();
@@ -261,7 +241,7 @@ static int suspend(struct dlk_store *s, struct dlk_attempt *at,
 {
 	const uint64_t by = dlk_now_ns() + at->timeout_ns;
 	const struct dlk_sending how = { .connects = true };
-	struct talk t = { .at = at, .c = open_link(s, by, &how) };
+	struct talk t = { .s = s, .at = at, .c = open_link(s, by, &how) };
 	const redisReply *r;
 
 	t.err = t.c ? dlk_queue_say(t.c, by, "suspend", lease, w, NULL)
@@ -276,7 +256,7 @@ static int suspend(struct dlk_store *s, struct dlk_attempt *at,
 static int ping(struct dlk_store *s, struct dlk_attempt *at)
 {
 	const struct dlk_arg args[] = { { DLK_LITERAL("PING") } };
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 	const redisReply *r;
 
 	while (talk(&t))
@@ -290,7 +270,7 @@ typedef void batch_fn(struct dlk_conn *c, uint64_t by_ns, struct dlk_renewal *r,
 static void ask_batch(struct dlk_store *s, struct dlk_attempt *at,
 		      batch_fn *batch, struct dlk_renewal *r, unsigned n)
 {
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 	bool asked = false;
 
 	while (talk(&t)) {
@@ -322,7 +302,7 @@ static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			  const struct dlk_lease *lease, uint64_t seq,
 			  uint64_t since_ns, const struct dlk_ranges *held)
 {
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 
 	while (talk(&t))
 		t.err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
@@ -333,7 +313,7 @@ static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 static int tell_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     struct dlk_wait *wait)
 {
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 
 	while (talk(&t))
 		t.err = dlk_wait_tell(t.c, t.by_ns, wait);
@@ -344,7 +324,7 @@ static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 			const char *process, uint64_t id,
 			struct dlk_wait *again, uint64_t *clock)
 {
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 
 	while (talk(&t))
 		t.err = dlk_wait_confirm(t.c, t.by_ns, process, id, again,
@@ -355,7 +335,7 @@ static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 static int read_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     const char *process, unsigned n, struct dlk_wait *wait)
 {
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 
 	while (talk(&t))
 		t.err = dlk_wait_read(t.c, t.by_ns, process, n, wait);
@@ -366,7 +346,7 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait,
 			 dlk_process blockers[DLK_BLOCKERS_MAX])
 {
-	struct talk t = once(s, at);
+	struct talk t = { .s = s, .at = at, .once = true };
 
 	while (talk(&t))
 		t.err = dlk_wait_blockers(t.c, t.by_ns, wait, blockers);

@@ -22,8 +22,7 @@ static struct dlk_arg name_of(struct name *n, const char *process)
 	struct dlk_text t;
 
 	dlk_text_init(&t, n->text, sizeof(n->text));
-	dlk_text_str(&t, "dlock%wait:");
-	dlk_text_str(&t, process);
+	dlk_text_strs(&t, "dlock%wait:", process, NULL);
 	return (struct dlk_arg){ n->text, t.len };
 }
 
@@ -51,8 +50,7 @@ static struct dlk_arg what_of(struct dlk_wait *wait)
 	struct dlk_text t;
 
 	dlk_text_init(&t, wait->work, sizeof(wait->work));
-	dlk_text_str(&t, wait->owner);
-	dlk_text_str(&t, " ");
+	dlk_text_strs(&t, wait->owner, " ", NULL);
 	dlk_range_put(&t, &wait->range);
 	dlk_text_str(&t, " ");
 	dlk_text_bytes(&t, wait->key, wait->key_len);

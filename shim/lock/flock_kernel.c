@@ -10,6 +10,7 @@
 #include <sys/file.h>
 
 #include "os/log.h"
+#include "os/mounts.h"
 #include "os/proc.h"
 #include "os/real.h"
 #include "os/shadowdir.h"
@@ -239,7 +240,7 @@ int dlk_flock_use_shadow(struct request *r)
 	r->fd = own;
 	if (dlk_kernel_file(own, &r->file) < 0)
 		return -EBADF;
-	r->on_fuse = dlk_kernel_is_fuse(own, &r->file);
+	r->on_fuse = dlk_fs_of(own, r->file.dev) == DLK_FS_FUSE;
 	return 0;
 }
 

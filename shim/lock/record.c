@@ -456,7 +456,7 @@ static int read_range(int fd, const struct flock64 *lock,
 	if (offset < 0)
 		offset = 0;
 	/* The kernel takes the size that it knows, too (fs/locks.c). */
-	if (lock->l_whence == SEEK_END && dlk_fstat_known(fd, &st) < 0)
+	if (lock->l_whence == SEEK_END && dlk_stat_known(fd, "", &st) < 0)
 		return -errno;
 	return dlk_range_of(lock, offset, st.st_size, range);
 }

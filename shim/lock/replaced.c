@@ -42,7 +42,7 @@ static bool is_in_way(const struct dlk_hold *h, const void *arg)
 /* Would the kernel, too, have two locks of one file wait for each other? */
 static bool waits_as_bare(const struct request *r, const struct dlk_hold *h)
 {
-	return dlk_key_by_inode(r->rule->key) &&
+	return r->rule->by_inode &&
 	       (r->kind != DLK_POSIX || h->kind != DLK_POSIX);
 }
 

@@ -104,7 +104,7 @@ static int name_inode(const struct request *r, char *inode)
 	struct dlk_line l;
 
 	inode[0] = '\0';
-	if (!dlk_key_by_inode(r->rule->key) ||
+	if (!r->rule->by_inode ||
 	    dlk_inode_name(r->fd, r->rule->place_len, inode, why) == 0)
 		return 0;
 	dlk_line_begin(&l, DLK_ERROR);
@@ -157,7 +157,7 @@ int dlk_request_begin(struct request *r, const char *suffix)
 	}
 	if (dlk_kernel_file(r->fd, &r->file) < 0)
 		return -EBADF;
-	r->on_fuse = dlk_kernel_is_fuse(r->fd, &r->file);
+	r->on_fuse = dlk_fs_of(r->fd, r->file.dev) == DLK_FS_FUSE;
 	return 0;
 }
 
@@ -168,7 +168,7 @@ ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 {
 	const char *path = NULL;
 
-	if (!dlk_key_tells_path(r->rule->key) &&
+	if (!r->rule->tells_path &&
 	    dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path)) > 0)
 		path = r->s->path;
 	return dlk_identity_token(r->fd, &r->file, path, since_ns,
@@ -442,6 +442,6 @@ bool dlk_revalidation_needed(const struct dlk_rule *rule, int fd,
 			     const struct dlk_file *file)
 {
 	return rule->coherence == DLK_COHERENCE_AUTO
-		       ? dlk_coherence_is_cached(fd, file)
+		       ? dlk_fs_of(fd, file->dev) >= DLK_FS_CACHED
 		       : rule->coherence == DLK_COHERENCE_ON;
 }

@@ -2,6 +2,7 @@
 /* Text without stdio; see text.h. */
 #include "model/text.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 static const char digits[] = "0123456789abcdef";
@@ -28,6 +29,17 @@ void dlk_text_bytes(struct dlk_text *t, const char *bytes, size_t len)
 void dlk_text_str(struct dlk_text *t, const char *str)
 {
 	dlk_text_bytes(t, str, strlen(str));
+}
+
+void dlk_text_strs(struct dlk_text *t, ...)
+{
+	const char *str;
+	va_list ap;
+
+	va_start(ap, t);
+	while ((str = va_arg(ap, const char *)))
+		dlk_text_bytes(t, str, strlen(str));
+	va_end(ap);
 }
 
 static void put_number(struct dlk_text *t, uint64_t n, unsigned base,
@@ -60,6 +72,31 @@ void dlk_text_i64(struct dlk_text *t, int64_t n)
 void dlk_text_hex(struct dlk_text *t, uint64_t n)
 {
 	put_number(t, n, 16, 0);
+}
+
+void dlk_text_hex_bytes(struct dlk_text *t, const void *bytes, size_t len)
+{
+	const unsigned char *b = bytes;
+	size_t room = (t->size - 1 - t->len) / 2;
+
+	t->cut |= len > room;
+	for (size_t i = 0; i < len && i < room; i++) {
+		t->buf[t->len++] = digits[b[i] >> 4];
+		t->buf[t->len++] = digits[b[i] & 15];
+	}
+	t->buf[t->len] = '\0';
+}
+
+const char *dlk_numbered(char room[DLK_NUMBERED_MAX], const char *before,
+			 int64_t n, const char *after)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, room, DLK_NUMBERED_MAX);
+	dlk_text_str(&t, before);
+	dlk_text_i64(&t, n);
+	dlk_text_str(&t, after);
+	return room;
 }
 
 /* Length by the first byte; 0 for one that begins no character. */

@@ -22,9 +22,18 @@ struct dlk_text {
 void dlk_text_init(struct dlk_text *t, char *buf, size_t size);
 void dlk_text_bytes(struct dlk_text *t, const char *bytes, size_t len);
 void dlk_text_str(struct dlk_text *t, const char *str);
+/* Several, ended by NULL. */
+void dlk_text_strs(struct dlk_text *t, ...) __attribute__((sentinel));
 void dlk_text_u64(struct dlk_text *t, uint64_t n, unsigned width);
 void dlk_text_i64(struct dlk_text *t, int64_t n);
 void dlk_text_hex(struct dlk_text *t, uint64_t n);
+/* Two digits a byte. */
+void dlk_text_hex_bytes(struct dlk_text *t, const void *bytes, size_t len);
+
+/* BEFORE, a number, AFTER, in `room`: such as "/proc/", 17, "/comm". */
+enum { DLK_NUMBERED_MAX = 64 };
+const char *dlk_numbered(char room[DLK_NUMBERED_MAX], const char *before,
+			 int64_t n, const char *after);
 
 /*
  * For people: printable UTF-8 as it is; what ends a quotation, '\' and every

@@ -109,13 +109,10 @@ char *dlk_token_since(char *text)
 
 void dlk_token_random(struct dlk_token *t, const uint8_t bytes[16])
 {
-	static const char hex[] = "0123456789abcdef";
+	struct dlk_text text;
 
-	for (int i = 0; i < 16; i++) {
-		t->random[2 * i] = hex[bytes[i] >> 4];
-		t->random[2 * i + 1] = hex[bytes[i] & 15];
-	}
-	t->random[DLK_RANDOM_LEN] = '\0';
+	dlk_text_init(&text, t->random, sizeof(t->random));
+	dlk_text_hex_bytes(&text, bytes, 16);
 }
 
 ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size)
@@ -123,23 +120,14 @@ ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size)
 	struct dlk_text out;
 
 	dlk_text_init(&out, buf, size);
-	dlk_text_str(&out, MAGIC " ");
-	dlk_text_str(&out, t->random);
-	dlk_text_str(&out, " ");
-	dlk_text_str(&out, t->host);
-	dlk_text_str(&out, " ");
-	dlk_text_str(&out, t->file);
-	dlk_text_str(&out, " ");
+	dlk_text_strs(&out, MAGIC " ", t->random, " ", t->host, " ", t->file,
+		      " ", NULL);
 	dlk_text_u64(&out, t->since_ns, SINCE_DIGITS);
 	dlk_text_str(&out, " ");
 	dlk_text_u64(&out, t->pid, 0);
-	dlk_text_str(&out, " ");
-	dlk_text_str(&out, t->hostname);
-	dlk_text_str(&out, " ");
-	dlk_text_str(&out, t->command);
+	dlk_text_strs(&out, " ", t->hostname, " ", t->command, NULL);
 	if (t->path[0] && out.len + 1 + strlen(t->path) < size) {
-		dlk_text_str(&out, " ");
-		dlk_text_str(&out, t->path);
+		dlk_text_strs(&out, " ", t->path, NULL);
 	}
 	return out.cut ? -ENAMETOOLONG : (ssize_t)out.len;
 }

@@ -59,10 +59,8 @@ void dlk_handle_put(struct dlk_text *t, int fd)
 	}
 	dlk_text_hex(t, (uint64_t)(unsigned)u.h.handle_type);
 	dlk_text_str(t, ".");
-	for (unsigned i = 0; i < u.h.handle_bytes && i < 32; i++) {
-		dlk_text_hex(t, u.h.f_handle[i] >> 4);
-		dlk_text_hex(t, u.h.f_handle[i] & 15);
-	}
+	dlk_text_hex_bytes(t, u.h.f_handle,
+			   u.h.handle_bytes < 32 ? u.h.handle_bytes : 32);
 	if (u.h.handle_bytes > 32) {
 		dlk_text_str(t, ".");
 		dlk_text_hex(t, hash_handle(&u));
@@ -134,9 +132,7 @@ static int refuse(char *why, const char *one, const char *two,
 	struct dlk_text t;
 
 	dlk_text_init(&t, why, DLK_INODE_WHY_MAX);
-	dlk_text_str(&t, one);
-	dlk_text_str(&t, two);
-	dlk_text_str(&t, three);
+	dlk_text_strs(&t, one, two, three, NULL);
 	return -ENOTUNIQ;
 }
 

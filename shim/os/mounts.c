@@ -20,13 +20,10 @@
 /* "\nmnt_id:" (since Linux 3.15) or "\nino:" (5.14) of fdinfo. */
 static bool fdinfo_number(int fd, const char *field, uint64_t *n)
 {
-	char name[48], text[1024];
+	char name[DLK_NUMBERED_MAX], text[1024];
 	const char *at = NULL;
-	struct dlk_text t;
 
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/thread-self/fdinfo/");
-	dlk_text_i64(&t, fd);
+	dlk_numbered(name, "/proc/thread-self/fdinfo/", fd, "");
 	if (dlk_slurp(name, text, sizeof(text)) > 0)
 		at = strstr(text, field);
 	if (!at)
@@ -135,7 +132,7 @@ int dlk_file_known(int fd, struct stat *st)
 	uint64_t ino;
 	int err;
 
-	if (dlk_fstat_known(fd, st) == 0)
+	if (dlk_stat_known(fd, "", st) == 0)
 		return 0;
 	err = errno;
 	if (err != EBADF && fdinfo_number(fd, "\nino:", &ino) &&

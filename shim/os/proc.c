@@ -8,7 +8,6 @@
 
 #include "os/proc.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
@@ -34,24 +33,17 @@ static bool names_library(void *found, const char *line)
 
 bool dlk_kernel_is_preloaded(pid_t pid)
 {
-	char path[48];
-	struct dlk_text t;
+	char path[DLK_NUMBERED_MAX];
 	bool found = false;
 
-	dlk_text_init(&t, path, sizeof(path));
-	dlk_text_str(&t, "/proc/");
-	dlk_text_i64(&t, pid);
-	dlk_text_str(&t, "/maps");
-	dlk_each_line(path, names_library, &found);
+	dlk_each_line(dlk_numbered(path, "/proc/", pid, "/maps"), names_library,
+		      &found);
 	return found;
 }
 
-static void fd_name(struct dlk_text *t, char *buf, size_t size, const char *dir,
-		    int fd)
+static const char *fdinfo(char name[DLK_NUMBERED_MAX], int fd)
 {
-	dlk_text_init(t, buf, size);
-	dlk_text_str(t, dir);
-	dlk_text_i64(t, fd);
+	return dlk_numbered(name, "/proc/thread-self/fdinfo/", fd, "");
 }
 
 /*
@@ -88,11 +80,6 @@ bool dlk_kernel_is_file(int fd, const struct dlk_file *file)
 			    : st.st_ino == file->ino;
 }
 
-bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file)
-{
-	return dlk_fs_of(fd, file->dev) == DLK_FS_FUSE;
-}
-
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)
 {
 	return a->dev == b->dev && dlk_node(a) == dlk_node(b);
@@ -100,12 +87,9 @@ bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)
 
 int dlk_kernel_flock_mode(int fd)
 {
-	char name[48], text[1024];
-	struct dlk_text t;
-	ssize_t n;
+	char name[DLK_NUMBERED_MAX], text[1024];
+	ssize_t n = dlk_slurp(fdinfo(name, fd), text, sizeof(text));
 
-	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
-	n = dlk_slurp(name, text, sizeof(text));
 	return n < 0 ? (int)n : dlk_fdinfo_flock(text);
 }
 
@@ -136,11 +120,9 @@ static bool take_line(void *arg, const char *line)
 int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 {
 	struct records r = { kind, take, arg };
-	struct dlk_text t;
-	char name[48];
+	char name[DLK_NUMBERED_MAX];
 
-	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
-	return dlk_each_line(name, take_line, &r) ? 0 : -errno;
+	return dlk_each_line(fdinfo(name, fd), take_line, &r) ? 0 : -errno;
 }
 
 void dlk_kernel_note_any(void *arg, const struct dlk_range *range)
@@ -175,13 +157,11 @@ static bool own_pid(uint64_t *pid)
 
 bool dlk_kernel_taken_by_other(int fd)
 {
-	char name[48], text[1024];
+	char name[DLK_NUMBERED_MAX], text[1024];
 	struct dlk_flock_line l;
-	struct dlk_text t;
 	uint64_t pid;
 
-	fd_name(&t, name, sizeof(name), "/proc/thread-self/fdinfo/", fd);
-	return dlk_slurp(name, text, sizeof(text)) > 0 &&
+	return dlk_slurp(fdinfo(name, fd), text, sizeof(text)) > 0 &&
 	       dlk_fdinfo_line(text, &l) && own_pid(&pid) && l.pid != pid;
 }
 
@@ -201,11 +181,10 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size)
 	static const char gone[] = " (deleted)";
 	const size_t gone_len = sizeof(gone) - 1;
 	struct dlk_file file;
-	struct dlk_text t;
-	char name[48];
+	char name[DLK_NUMBERED_MAX];
 	ssize_t n;
 
-	fd_name(&t, name, sizeof(name), "/proc/thread-self/fd/", fd);
+	dlk_numbered(name, "/proc/thread-self/fd/", fd, "");
 	n = dlk_syscall(SYS_readlinkat, AT_FDCWD, name, path, size);
 	if (n < 0)
 		return -errno;
@@ -222,38 +201,32 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size)
 
 /* --- which of our descriptors has the lock? ------------------------------- */
 
-/* getdents64(2): opendir(3) would allocate. */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
+struct wanted {
+	const struct dlk_file *file;
+	int mode;
+	dlk_accept_fn *accept;
+	void *arg;
+	int found;
 };
 
-static int look_in(const char *buf, long len, const struct dlk_file *file,
-		   int mode, dlk_accept_fn *accept, void *arg)
+static bool look_at(void *arg, int dir, const char *name)
 {
-	for (long at = 0; at < len;) {
-		const struct entry *e =
-			(const struct entry *)(const void *)(buf + at);
-		uint64_t fd;
-		int has;
+	struct wanted *w = arg;
+	uint64_t fd;
+	int has;
 
-		at += e->len;
-		if (!dlk_number(e->name, 10, &fd) ||
-		    (file && !dlk_kernel_is_file((int)fd, file)) ||
-		    !accept(arg, (int)fd))
-			continue;
-		if (mode == DLK_ANY_MODE)
-			return (int)fd;
-		has = dlk_kernel_flock_mode((int)fd);
-		if (has == mode)
-			return (int)fd;
-		if (has < 0)
-			return -2;
-	}
-	return -1;
+	(void)dir;
+	if (!dlk_number(name, 10, &fd) ||
+	    (w->file && !dlk_kernel_is_file((int)fd, w->file)) ||
+	    !w->accept(w->arg, (int)fd))
+		return true;
+	has = w->mode == DLK_ANY_MODE ? w->mode
+				      : dlk_kernel_flock_mode((int)fd);
+	if (has == w->mode)
+		w->found = (int)fd;
+	else if (has < 0)
+		w->found = -2;
+	return w->found == -1;
 }
 
 int dlk_kernel_same(int fd1, int fd2)
@@ -269,19 +242,15 @@ int dlk_kernel_same(int fd1, int fd2)
 int dlk_kernel_find(const struct dlk_file *file, int mode,
 		    dlk_accept_fn *accept, void *arg)
 {
-	char buf[2048] __attribute__((aligned(8)));
+	struct wanted w = { file, mode, accept, arg, -1 };
 	int dir = (int)dlk_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
 				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int found = -1;
-	long n;
 
 	if (dir < 0)
 		return -2;
-	while (found == -1 &&
-	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
-		found = look_in(buf, n, file, mode, accept, arg);
+	dlk_each_entry(dir, look_at, &w);
 	dlk_close(dir);
-	return found;
+	return w.found;
 }
 
 static bool read_on(void *arg, int fd)
@@ -306,13 +275,9 @@ int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 
 static enum dlk_holder holder_of(uint64_t pid)
 {
-	char name[48], comm[32];
-	struct dlk_text t;
+	char name[DLK_NUMBERED_MAX], comm[32];
 
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/");
-	dlk_text_u64(&t, pid, 0);
-	dlk_text_str(&t, "/comm");
+	dlk_numbered(name, "/proc/", (int64_t)pid, "/comm");
 	if (dlk_slurp(name, comm, sizeof(comm)) <= 0)
 		return DLK_ENDED;
 	return strcmp(comm, "dlock-keeper\n") == 0 ? DLK_KEEPER : DLK_OTHER;

@@ -67,7 +67,6 @@ void dlk_kernel_note_any(void *arg, const struct dlk_range *range);
 void dlk_kernel_collect(void *arg, const struct dlk_range *range);
 /* A descriptor by O_PATH locks nothing, and its close ends nothing. */
 bool dlk_kernel_is_path_only(int fd);
-bool dlk_kernel_is_fuse(int fd, const struct dlk_file *file);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);
 /*
  * Who has the file's flock lock, by /proc/locks?  Of several, the one named

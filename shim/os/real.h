@@ -30,6 +30,8 @@ extern struct dlk_real real;
 
 /* Fill `real` by dlsym(RTLD_NEXT); called by the constructor. */
 void dlk_resolve_real(void);
+/* One of it, for a call that may come before the constructor. */
+#define DLK_REAL(name) (real.name ?: (dlk_resolve_real(), real.name))
 
 /* Have the clock read by the vDSO; called by the constructor. */
 void dlk_resolve_clock(void);

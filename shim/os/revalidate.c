@@ -36,11 +36,6 @@
 #include "model/range.h"
 #include "model/text.h"
 
-bool dlk_coherence_is_cached(int fd, const struct dlk_file *file)
-{
-	return dlk_fs_of(fd, file->dev) >= DLK_FS_CACHED;
-}
-
 /* --- pages that stay ------------------------------------------------------ */
 
 #ifndef SYS_cachestat
@@ -102,17 +97,14 @@ static int open_and_close(void *name)
 static void drop_mapped(int fd)
 {
 	static const size_t size = 16384;
-	char name[48];
-	struct dlk_text t;
+	char name[DLK_NUMBERED_MAX];
 	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	pid_t pid;
 
 	if (stack == MAP_FAILED)
 		return;
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/self/fd/");
-	dlk_text_i64(&t, fd);
+	dlk_numbered(name, "/proc/self/fd/", fd, "");
 	pid = dlk_clone(open_and_close, (char *)stack + size,
 			CLONE_VM | CLONE_VFORK, name);
 	while (pid > 0 &&

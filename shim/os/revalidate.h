@@ -9,7 +9,6 @@
 #include "os/proc.h"
 
 /* Does the file's system keep a cache that another host's writes bypass? */
-bool dlk_coherence_is_cached(int fd, const struct dlk_file *file);
 /* After a grant: read anew.  Before a release: hand over what is dirty. */
 void dlk_coherence_refresh(int fd);
 /* After the grant of these bytes: names that depend on them; `work` is space

@@ -35,9 +35,7 @@ static int complain(struct dlk_shadow_why *why, const char *dir,
 	dlk_text_str(&t, dir);
 	if (name[0])
 		dlk_text_str(&t, dir[0] == '/' ? "/" : " ");
-	dlk_text_str(&t, name);
-	dlk_text_str(&t, " ");
-	dlk_text_str(&t, what);
+	dlk_text_strs(&t, name, " ", what, NULL);
 	return err;
 }
 
@@ -115,15 +113,6 @@ static int own_below(int base_fd, const char *base, const char *name, bool make,
 	return complain(why, base, name, wrong, -EPERM);
 }
 
-static void number(char *buf, size_t size, const char *before)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, buf, size);
-	dlk_text_str(&t, before);
-	dlk_text_u64(&t, euid(), 0);
-}
-
 /* There is no place for this user's directory. */
 static bool no_place(int err)
 {
@@ -133,10 +122,10 @@ static bool no_place(int err)
 
 int dlk_shadowdir_open(const char *base, bool make, struct dlk_shadow_why *why)
 {
-	char name[24], run[48];
+	char name[DLK_NUMBERED_MAX], run[DLK_NUMBERED_MAX];
 	int fd = open_or_make(AT_FDCWD, base, make && euid() == 0, 0755);
 
-	number(name, sizeof(name), "");
+	dlk_numbered(name, "", euid(), "");
 	if (fd < 0)
 		complain(why, base, "", strerrordesc_np(-fd), fd);
 	else
@@ -144,7 +133,7 @@ int dlk_shadowdir_open(const char *base, bool make, struct dlk_shadow_why *why)
 	if (!no_place(fd) || euid() == 0)
 		return fd;
 	/* The user's own, made at login (pam_systemd(8)). */
-	number(run, sizeof(run), "/run/user/");
+	dlk_numbered(run, "/run/user/", euid(), "");
 	fd = open_dir(AT_FDCWD, run);
 	return fd < 0 ? fd : own_below(fd, run, "dlock", make, why);
 }
@@ -156,13 +145,12 @@ static bool exists(const char *path)
 
 bool dlk_shadowdir_is_there(const char *base)
 {
-	char run[48];
+	char run[DLK_NUMBERED_MAX];
 
 	if (exists(base))
 		return true;
-	number(run, sizeof(run), "/run/user/");
-	strcat(run, "/dlock");
-	return euid() != 0 && exists(run);
+	return euid() != 0 &&
+	       exists(dlk_numbered(run, "/run/user/", euid(), "/dlock"));
 }
 
 void dlk_shadow_name(char *name, uint64_t dev, uint64_t ino, uint64_t handle)
@@ -217,32 +205,10 @@ static void remove_unlocked(int dir, const char *name)
 	dlk_close(fd);
 }
 
-/* getdents64(2): opendir(3) would allocate. */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
-void dlk_shadowdir_list(int dir, dlk_shadow_name_fn *each, void *arg)
+void dlk_shadowdir_list(int dir, dlk_entry_fn *each, void *arg)
 {
-	char buf[2048] __attribute__((aligned(8)));
-	bool more = true;
-	long n;
-
 	dlk_syscall(SYS_lseek, dir, 0L, SEEK_SET);
-	while (more &&
-	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
-		for (long at = 0; at < n && more;) {
-			const struct entry *e =
-				(const struct entry *)(const void *)(buf + at);
-
-			at += e->len;
-			more = each(arg, dir, e->name);
-		}
-	}
+	dlk_each_entry(dir, each, arg);
 }
 
 static bool sweep_one(void *arg, int dir, const char *name)

@@ -26,6 +26,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "os/sys.h"
+
 /* "DEV-INO-HANDLE" in hex; of a socket, with "." and 16 digits. */
 enum { DLK_SHADOW_NAME_MAX = 80 };
 
@@ -42,8 +44,7 @@ int dlk_shadowdir_open(const char *base, bool make, struct dlk_shadow_why *why);
 bool dlk_shadowdir_is_there(const char *base);
 
 /* Each name in it, until false. */
-typedef bool dlk_shadow_name_fn(void *arg, int dir, const char *name);
-void dlk_shadowdir_list(int dir, dlk_shadow_name_fn *each, void *arg);
+void dlk_shadowdir_list(int dir, dlk_entry_fn *each, void *arg);
 
 void dlk_shadow_name(char *name, uint64_t dev, uint64_t ino, uint64_t handle);
 

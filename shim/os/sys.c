@@ -2,6 +2,7 @@
 /* Clocks, descriptors, children; see sys.h. */
 #include "os/sys.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -80,13 +81,18 @@ int dlk_stat(const char *path, struct stat *st, int flags)
 	return (int)dlk_syscall(SYS_newfstatat, AT_FDCWD, path, st, flags);
 }
 
-static int stat_known(int fd, const char *path, int flags, struct stat *st)
+/* Where statx(2) is forbidden (seccomp(2)), stat(2) is not. */
+int dlk_stat_known(int fd, const char *path, struct stat *st)
 {
 	struct statx sx;
 
-	if (dlk_syscall(SYS_statx, fd, path, flags | AT_STATX_DONT_SYNC,
-			STATX_TYPE | STATX_INO | STATX_SIZE, &sx) < 0)
-		return -1;
+	if (dlk_syscall(SYS_statx, fd, path,
+			(path[0] ? 0 : AT_EMPTY_PATH) | AT_STATX_DONT_SYNC,
+			STATX_TYPE | STATX_INO | STATX_SIZE, &sx) < 0) {
+		if (errno == (path[0] ? ENOENT : EBADF))
+			return -1;
+		return path[0] ? dlk_stat(path, st, 0) : dlk_fstat(fd, st);
+	}
 	*st = (struct stat){
 		.st_dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),
 		.st_ino = sx.stx_ino,
@@ -94,21 +100,6 @@ static int stat_known(int fd, const char *path, int flags, struct stat *st)
 		.st_size = (off_t)sx.stx_size,
 	};
 	return 0;
-}
-
-/* Where statx(2) is forbidden (seccomp(2)), stat(2) is not. */
-int dlk_fstat_known(int fd, struct stat *st)
-{
-	if (stat_known(fd, "", AT_EMPTY_PATH, st) == 0)
-		return 0;
-	return errno == EBADF ? -1 : dlk_fstat(fd, st);
-}
-
-int dlk_stat_known(const char *path, struct stat *st)
-{
-	if (stat_known(AT_FDCWD, path, 0, st) == 0)
-		return 0;
-	return errno == ENOENT ? -1 : dlk_stat(path, st, 0);
 }
 
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms)
@@ -370,6 +361,23 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg)
 	return true;
 }
 
+void dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
+{
+	char buf[2048] __attribute__((aligned(8)));
+	bool more = true;
+	long n;
+
+	while (more &&
+	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		const struct dirent64 *e;
+
+		for (long at = 0; at < n && more; at += e->d_reclen) {
+			e = (const void *)(buf + at);
+			more = fn(arg, dir, e->d_name);
+		}
+	}
+}
+
 /* --- children ------------------------------------------------------------- */
 
 /*
@@ -518,15 +526,10 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 
 bool dlk_reap(pid_t pid, const char *name)
 {
-	char path[48], comm[32];
-	struct dlk_text t;
-	ssize_t n;
+	char path[DLK_NUMBERED_MAX], comm[32];
+	ssize_t n = dlk_slurp(dlk_numbered(path, "/proc/", pid, "/comm"), comm,
+			      sizeof(comm));
 
-	dlk_text_init(&t, path, sizeof(path));
-	dlk_text_str(&t, "/proc/");
-	dlk_text_i64(&t, pid);
-	dlk_text_str(&t, "/comm");
-	n = dlk_slurp(path, comm, sizeof(comm));
 	if (n <= 0)
 		return true;
 	comm[n - 1] = '\0';

@@ -61,12 +61,11 @@ pid_t dlk_pid(void);
 int dlk_fstat(int fd, struct stat *st);
 int dlk_stat(const char *path, struct stat *st, int flags);
 /*
- * What the kernel remembers of fd's file, without asking a server, which may
- * be away, or have no such file any more: device, inode, mode and size.
+ * What the kernel remembers of fd's file (`path` ""), without asking a server,
+ * which may be away, or have no such file any more: device, inode, mode and
+ * size.  Or of a path's, such as /proc/PID/fd/N, whose lookup asks nobody.
  */
-int dlk_fstat_known(int fd, struct stat *st);
-/* The same of a path, such as /proc/PID/fd/N, whose lookup asks nobody. */
-int dlk_stat_known(const char *path, struct stat *st);
+int dlk_stat_known(int fd, const char *path, struct stat *st);
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms);
 
 /*
@@ -104,6 +103,13 @@ ssize_t dlk_slurp(const char *path, char *buf, size_t size);
  */
 typedef bool dlk_line_fn(void *arg, const char *line);
 bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg);
+
+/*
+ * The names in an open directory, for as long as `fn` returns true: by
+ * getdents64(2), for opendir(3) would allocate.
+ */
+typedef bool dlk_entry_fn(void *arg, int dir, const char *name);
+void dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg);
 
 /*
  * Start a program of which the caller's program sees nothing, neither by

@@ -117,13 +117,8 @@ static long raw(long nr, const long a[WORDS])
 #endif
 
 /* The kernel answers -1 .. -4095 for an errno. */
-static long result(long r)
-{
-	if ((unsigned long)r < -4095UL)
-		return r;
-	errno = (int)-r;
-	return -1;
-}
+#define RESULT(r)                                                              \
+	((unsigned long)(r) < -4095UL ? (r) : (errno = (int)-(r), -1L))
 
 /*
  * Six words are taken, however many were given, as syscall(3) does: the
@@ -142,7 +137,8 @@ __attribute__((no_sanitize("address"))) long dlk_syscall(long nr, ...)
 #ifdef DLK_NO_RAW
 	return raw(nr, a);
 #else
-	return result(raw(nr, a));
+	nr = raw(nr, a);
+	return RESULT(nr);
 #endif
 }
 
@@ -152,9 +148,11 @@ pid_t dlk_clone(int (*fn)(void *), void *stack, unsigned long flags, void *arg)
 	return clone(fn, stack, (int)flags, arg);
 #else
 	void **top = (void **)((uintptr_t)stack & ~(uintptr_t)15);
+	long r;
 
 	top[-2] = (void *)fn;
 	top[-1] = arg;
-	return (pid_t)result(raw_clone(flags, top - 2));
+	r = raw_clone(flags, top - 2);
+	return (pid_t)RESULT(r);
 #endif
 }

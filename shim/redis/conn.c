@@ -39,8 +39,8 @@ static int fail(struct dlk_conn *c, int err, const char *what)
 	dlk_text_init(&t, c->error, sizeof(c->error));
 	dlk_text_str(&t, what);
 	if (err) {
-		dlk_text_str(&t, ": ");
-		dlk_text_str(&t, strerrordesc_np(-err) ?: "unknown error");
+		dlk_text_strs(&t, ": ",
+			      strerrordesc_np(-err) ?: "unknown error", NULL);
 	}
 	dlk_conn_close(c);
 	return err ? err : -EPROTO;
@@ -578,7 +578,7 @@ int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns)
 
 	if (!dlk_conn_is_open(c))
 		return -ENOTCONN;
-	err = skip_greeting(c, deadline_ns);
+	err = c->greeting ? skip_greeting(c, deadline_ns) : 0;
 	while (!err && c->deferred_n) {
 		const redisReply *r = NULL;
 

@@ -26,16 +26,6 @@ void dlk_pool_begin(dlk_restarted_fn *restarted)
 	server_restarted = restarted;
 }
 
-static bool fits(const struct pooled *l, const struct dlk_endpoint *ep,
-		 enum dlk_wanted wanted)
-{
-	if (!l->conn || l->busy || (ep && l->conn->ep != ep))
-		return false;
-	return wanted == DLK_ANY ||
-	       (dlk_conn_is_open(l->conn) &&
-		(wanted == DLK_OPEN || l->conn->deferred_n));
-}
-
 /* (mutex held) Or a place for a new connection, so that it is kept. */
 static struct pooled *find(const struct dlk_endpoint *ep,
 			   enum dlk_wanted wanted)
@@ -43,10 +33,15 @@ static struct pooled *find(const struct dlk_endpoint *ep,
 	struct pooled *place = NULL;
 
 	for (struct pooled *l = pool; l < pool + POOL_SIZE; l++) {
-		if (fits(l, ep, wanted))
+		if (l->busy)
+			continue;
+		if (!l->conn)
+			place = place ?: l;
+		else if ((!ep || l->conn->ep == ep) &&
+			 (wanted == DLK_ANY ||
+			  (wanted == DLK_OPEN && dlk_conn_is_open(l->conn)) ||
+			  l->conn->deferred_n))
 			return l;
-		if (!place && !l->conn && !l->busy)
-			place = l;
 	}
 	return wanted == DLK_ANY ? place : NULL;
 }
@@ -85,9 +80,8 @@ static void warn_of_eviction(const struct dlk_conn *c)
 	if (atomic_exchange(&said, true))
 		return;
 	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_str(&l.text, "redis at ");
-	dlk_text_str(&l.text, c->ep->name);
-	dlk_text_str(&l.text, ": maxmemory-policy is ");
+	dlk_text_strs(&l.text, "redis at ", c->ep->name,
+		      ": maxmemory-policy is ", NULL);
 	dlk_text_quoted(&l.text, policy, strlen(policy)); /* whoever says so */
 	dlk_text_str(&l.text, ", which may evict locks that are held; it must "
 			      "be noeviction");
@@ -134,7 +128,7 @@ void dlk_pool_look(void)
 		bool idle;
 
 		pthread_mutex_lock(&mutex);
-		idle = fits(l, NULL, DLK_OPEN);
+		idle = l->conn && !l->busy && dlk_conn_is_open(l->conn);
 		l->busy |= idle;
 		pthread_mutex_unlock(&mutex);
 		if (!idle)

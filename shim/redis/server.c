@@ -6,37 +6,29 @@
 #include <string.h>
 
 #include "model/timeline.h"
+#include "os/file_id.h"
 
 /* --- what this process remembers ------------------------------------------ */
 
 enum { SERVERS = 64 };
-
-#define FNV_BASIS 0xcbf29ce484222325ULL
 
 static struct dlk_known {
 	_Atomic uint64_t name; /* of the endpoint; 0: free */
 	_Atomic uint64_t met, granted, granted_ns;
 } known[SERVERS];
 
-static uint64_t hash(uint64_t h, const void *data, size_t len)
-{
-	const unsigned char *p = data;
-
-	while (len--)
-		h = (h ^ *p++) * 0x100000001b3ULL;
-	return h;
-}
-
-/* FNV-1a, never 0. */
+/* Never 0. */
 static uint64_t name_of(const struct dlk_endpoint *ep)
 {
-	uint64_t h = hash(FNV_BASIS, ep->host, strlen(ep->host));
+	const uint64_t parts[] = {
+		dlk_hash(ep->host, strlen(ep->host)),
+		dlk_hash(ep->path, strnlen(ep->path, sizeof(ep->path))),
+		ep->port,
+		(uint64_t)ep->db,
+		ep->restart_delay_ms,
+	};
 
-	h = hash(h, &ep->port, sizeof(ep->port));
-	h = hash(h, ep->path, strnlen(ep->path, sizeof(ep->path)));
-	h = hash(h, &ep->db, sizeof(ep->db));
-	h = hash(h, &ep->restart_delay_ms, sizeof(ep->restart_delay_ms));
-	return h ?: 1;
+	return dlk_hash(parts, sizeof(parts)) ?: 1;
 }
 
 /* NULL: there are too many, and nothing is remembered of this one. */
@@ -96,8 +88,7 @@ static void read_role(struct dlk_server_info *s, const char *info)
 	dlk_text_init(&t, s->master, sizeof(s->master));
 	if (s->replica) {
 		field(info, "master_host", value, sizeof(value));
-		dlk_text_str(&t, value);
-		dlk_text_str(&t, ":");
+		dlk_text_strs(&t, value, ":", NULL);
 		field(info, "master_port", value, sizeof(value));
 		dlk_text_str(&t, value);
 	}
@@ -116,7 +107,7 @@ void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
 	*s = (struct dlk_server_info){ 0 };
 	field(info, "run_id", s->run_id, sizeof(s->run_id));
 	if (s->run_id[0]) {
-		s->run = hash(FNV_BASIS, s->run_id, DLK_RUN_ID_LEN) | 1;
+		s->run = dlk_hash(s->run_id, strlen(s->run_id)) | 1;
 		s->known = find(ep);
 	}
 	field(info, "redis_version", s->version, sizeof(s->version));
@@ -147,13 +138,11 @@ const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
 
 	dlk_text_init(&t, room, size);
 	if (s->major && s->major < SERVER_MAJOR) {
-		dlk_text_str(&t, "it is Redis ");
-		dlk_text_str(&t, s->version);
-		dlk_text_str(&t, ", and dlock needs 7.0 or newer");
+		dlk_text_strs(&t, "it is Redis ", s->version,
+			      ", and dlock needs 7.0 or newer", NULL);
 	} else if (s->replica) {
-		dlk_text_str(&t, "it is a replica of ");
-		dlk_text_str(&t, s->master);
-		dlk_text_str(&t, ": url must name the master");
+		dlk_text_strs(&t, "it is a replica of ", s->master,
+			      ": url must name the master", NULL);
 	}
 	return t.len ? room : NULL;
 }
@@ -197,9 +186,7 @@ void dlk_server_explain(struct dlk_text *t, const char *error,
 		len = said(error);
 	dlk_text_bytes(t, error, len);
 	if (advice) {
-		dlk_text_str(t, " (");
-		dlk_text_str(t, advice);
-		dlk_text_str(t, ")");
+		dlk_text_strs(t, " (", advice, ")", NULL);
 	}
 }
 
