@@ -90,8 +90,8 @@ static int build_all(struct dlk_build *b, cfg_t *cfg)
 
 /*
  * libconfuse holds the file's texts several times over (its scanner's buffers,
- * each value) and frees them as they are.  So its memory is an arena: a password
- * of the file does not stay in the program's heap.
+ * each value) and frees them as they are.  So its memory is an arena: a
+ * password of the file does not stay in the program's heap.
  */
 static int parse_prepared(struct dlk_build *b, const char *text)
 {

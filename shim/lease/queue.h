@@ -21,8 +21,8 @@
  * its way costs the others no more than that.
  *
  *  1. A waiter's place is believed for one life; it is told of again four
- *     times in that time [HEARTBEAT].  Who tells of it also looks whether the lease
- *     has ended without a release, and serves the first one.
+ *     times in that time [HEARTBEAT].  Who says so also looks whether the
+ *     lease has ended without a release, and grants it to the first one.
  *  2. A message is believed only if it was said after the last request whose
  *     answer was "not yet": it has that one's number.  Else what counts is the
  *     claim at the key, by another request.
@@ -55,8 +55,8 @@
  *			meanwhile; if it stays again within its life, it has its
  *			place
  *	cancel		it waits no more, nor wants what it was granted
- *	look		(of a whole file) who holds the lease: in answer->holder,
- *			one of the claim's host and file if there is one among
+ *	look		(of a whole file) who holds the lease: in
+ *			answer->holder, one of the claim's host and file if there is one among
  *			readers; "" if nobody does; w->ahead: 1 if readers do
  *
  * 0, DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE, -errno.  Without an `answer` it is

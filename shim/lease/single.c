@@ -34,7 +34,7 @@ static const struct dlk_endpoint *endpoint_of(const struct dlk_store *s)
 	return ((const struct dlk_single *)s)->ep;
 }
 
-/* --- one question ----------------------------------------------------------- */
+/* --- one question --------------------------------------------------------- */
 
 /*
  * Of one question, by one connection after the other:
@@ -211,7 +211,7 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 	return t.err;
 }
 
-/* --- asked once ------------------------------------------------------------- */
+/* --- asked once ----------------------------------------------------------- */
 
 /*
  * What is not said leaves a place that is served, and nobody is there: all
@@ -353,7 +353,7 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 	return t.err;
 }
 
-/* --- sent, and not waited for ----------------------------------------------- */
+/* --- sent, and not waited for --------------------------------------------- */
 
 /* A connection with room for one more answer that nobody waits for. */
 struct sending {
@@ -466,7 +466,7 @@ static bool drain(struct dlk_store *s, uint64_t deadline_ns,
 	return true;
 }
 
-/* --- told ------------------------------------------------------------------- */
+/* --- told ----------------------------------------------------------------- */
 
 static struct dlk_subscription *subscribed(struct dlk_store *s)
 {
@@ -510,7 +510,7 @@ static void unsubscribe(struct dlk_subscription *sub, bool unheard)
 	dlk_subscription_put(sub);
 }
 
-/* ---------------------------------------------------------------------------- */
+/* -------------------------------------------------------------------------- */
 
 static const struct dlk_store_ops ops = {
 	.acquire = acquire,

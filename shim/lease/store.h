@@ -119,13 +119,13 @@ struct dlk_waiter {
 struct dlk_answer {
 	uint64_t asked_ns; /* before the request left */
 	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none, 0: ask again
-			      at once; GRACE: how long until the server is old */
+			      at once; GRACE: until the server is old enough */
 	bool replaced;     /* a dead lease of this file was there */
-	uint64_t seq;      /* records, STALE: the server's */
+	uint64_t seq;      /* records, OLD_SEQ: the server's */
 	struct dlk_range range; /* records, BUSY: what is in the way */
 	size_t holder_len;
-	char holder[DLK_TOKEN_MAX]; /* BUSY: its token, "" if odd;
-				       ODD: the key's type */
+	char holder[DLK_TOKEN_MAX]; /* BUSY: its token, "" if it is
+				       none; WRONG_TYPE: the key's type */
 };
 
 /* Of a lease on a whole file. */
@@ -337,7 +337,9 @@ struct dlk_store_ops {
 			      const struct dlk_lease *lease, uint64_t seq,
 			      uint64_t since_ns, const struct dlk_ranges *held);
 
-	/* Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`. */
+	/*
+	 * Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`.
+	 */
 	int (*tell_wait)(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait);
 	/*

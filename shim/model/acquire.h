@@ -6,10 +6,11 @@
  *
  *	RESUME -> ENTER -> PREPARE -> TRY_KERNEL --ok--> ASK --ok--> GRANTED
  *	   |                       |               |
- *	   +-> PING (no answer     |               +-> ROLLBACK, and then by why:
+ *	   +-> PING (no answer     |               +-> ROLLBACK, and then by
+ *	   why:
  *	       the last time)      |                     busy: CHECK_OWN
- *	                           |                     young, no answer: BACK_OFF
- *	                           |                     or FAILED
+ *	                           |                     young, no answer:
+ *	                           BACK_OFF |                     or FAILED
  *	                           |
  *	  busy: CHECK_HOLDER (if it does not wait, or is reserved)
  *	           | tentative: RESUME
@@ -36,7 +37,7 @@
  *	CHECK_CYCLE	would the wait close a cycle of waits?
  *	WAIT_KERNEL	for a holder of this host
  *	WAIT_QUEUE	for one of another host
- *	DOUBT		the kernel says EDEADLK: is it through one who only asks?
+ *	DOUBT		the kernel says EDEADLK: through a tentative holder?
  *	BACK_OFF	a pause
  *	RESUME		after a sleep: is the descriptor still that of the file?
  *	PING		Redis had not answered: does it now?

@@ -14,8 +14,7 @@
 
 struct dlk_due {
 	uint64_t at_ns;
-	uint64_t
-		early_ns; /* it may be done so much earlier, along with others */
+	uint64_t early_ns; /* it may be done so much earlier, with others */
 	struct dlk_due *child, *next, **pprev;
 };
 

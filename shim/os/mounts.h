@@ -44,7 +44,9 @@ enum dlk_fs {
 
 /* Of fd's file, which is of this device. */
 enum dlk_fs dlk_fs_of(int fd, dev_t dev);
-/* By its type in mountinfo, and by f_type of statfs(2): of none with a device. */
+/*
+ * By its type in mountinfo, and by f_type of statfs(2): of none with a device.
+ */
 enum dlk_fs dlk_fs_of_type(const char *name);
 enum dlk_fs dlk_fs_of_magic(uint32_t magic);
 

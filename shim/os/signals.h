@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One call into dlock, between dlk_enter() and dlk_leave(): signals are blocked,
- * and let in where nothing is in hand (signals.c).
+ * One call into dlock, between dlk_enter() and dlk_leave(): signals are
+ * blocked, and let in where nothing is in hand (signals.c).
  */
 #ifndef DLK_SIGNALS_H
 #define DLK_SIGNALS_H

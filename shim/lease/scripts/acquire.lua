@@ -5,10 +5,10 @@
 -- An exclusive lease is one string, SET NX PX (DESIGN L9).
 --
 -- KEYS    1 the lease  2 its queue
--- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the asker
+-- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the request
 --         4 since (20 digits) as proof of death (DESIGN L3), or "" for none
 --         5 EX or SH
---         6 a token that the asker gives up first (a conversion), or ""
+--         6 a token that is given up first (a conversion), or ""
 --         7 "fair" and "interop", or ""
 --      and of who queues:
 --         8 the claim  9 its ticket, or "" if it has none yet
@@ -115,7 +115,7 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 	if state == 'none' and not first_is_ours() then
 		state = grant_next(state, options)
 		if state == 'none' and not first_is_ours() then
-			state = 'EX' -- it was told to ask (interop)
+			state = 'EX' -- it was notified (interop)
 		end
 	end
 	if state == 'SH' and string.find(options, 'fair', 1, true) then

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
 -- [DROP] Give a lease back to a server that was restarted, and does not know
--- release.lua: nobody is served, for a server that is too young grants nothing
--- (DESIGN L5); who waits looks for itself.
+-- release.lua: nobody is granted it, for a server that is too young grants
+-- nothing (DESIGN L5); who waits looks for itself.
 --
 -- KEYS    1 the lease  2 its queue
 -- ARGV    1 token

@@ -5,11 +5,14 @@
 -- KEYS    1 the lease  2 its queue
 -- ARGV    1 what it does:
 --		heartbeat  it waits, for the first time or still
---		cancel     it does not wait any more, nor want what it was granted
---		suspend    it may never come back: it is not to be served, but
---			   has its place if a heartbeat comes within its life
---		yield      what it was granted is another's first: it is the first
---			   one again if it asks, or says heartbeat, within its life
+--		cancel     it does not wait any more, nor want what it was
+--			   granted
+--		suspend    it may never come back: nothing is to be granted to
+--			   it, but it has its place if a heartbeat comes within
+--			   its life
+--		yield      what it was granted is another's first: it is the
+--			   first one again if it asks, or says heartbeat, within
+--			   its life
 --		look       it only looks who holds the lease
 --         2 EX or SH  3 claim  4 ticket, or "" if it has none yet
 --         5 channel  6 life (ms)  7 " HOST FILE " of the waiter
@@ -67,8 +70,8 @@ end
 if state ~= 'EX' then
 	state = grant_next(state, options)
 end
--- A reader may join others, and who serves has perhaps not come so far: 1,000
--- are before it.
+-- A reader may join others, and the search for whom to grant to has perhaps not
+-- come so far: 1,000 are before it.
 if verb == 'heartbeat' and mode == 'SH' and state == 'SH' and entry(ticket)
    and not string.find(options, 'interop', 1, true)
    and not string.find(options, 'fair', 1, true) then

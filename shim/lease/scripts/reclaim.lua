@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- [RECLAIM] Put a lease back that a restarted server has forgotten (DESIGN L5).  Only
--- its holder calls this, within its deadline and the server's restart window.
+-- [RECLAIM] Put a lease back that a restarted server has forgotten (DESIGN L5).
+-- Only its holder calls this, within its deadline and the server's restart
+-- window.
 --
 -- KEYS[1] the lease.  ARGV 1 token  2 ttl (ms)  3 EX or SH
 -- 1 it is there; 0 another's is

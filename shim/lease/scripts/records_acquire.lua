@@ -5,22 +5,22 @@
 -- refused, queue (DESIGN 4).  [CONFIRM] What its claim holds becomes its own.
 --
 -- KEYS    1 the lease  2 its ranges  3 its queue
--- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the asker
+-- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the request
 --         4 since (20 digits) of this kernel grant
 --         5 "1": it is a proof of death (DESIGN L3), or ""; "own": the
 --         process had it before an execve(2) ([ADOPT]); "rest": and what else
 --         it has under older tokens ends; "share": others have some of it by
 --         the same description, and are taken over, but alive; nothing of
---         it is free, so no waiter is served with it, nor if it is refused
+--         it is free, so no waiter is granted it, nor if it is refused
 --         6 sequence number (20 digits)
 --         7 "1": the owner knows that it holds something, or ""
 --         8 type, start, end (R or W, 19 digits each)
 --         9 "fair" and "interop", or ""
---         10 the claim of the asker's place in the queue, or "" for none
+--         10 the claim of the request's place in the queue, or "" for none
 --         11 its ticket, or "" if it has none yet
 --         12 its channel, or "": it does not wait
 --         13 its life (ms)
---         14 '+' if the asker holds some lock, of whatever file, or '-'
+--         14 '+' if the process holds some lock, of whatever file, or '-'
 --
 -- {1, 0, '', '', 0, 0}         granted; the ttl is new
 -- {1, 1, '', '', 0, 0}         granted; what a dead owner had there is gone
@@ -59,7 +59,7 @@ end
 
 -- [ADOPT] Of a process (the first digits) that has become another program, what
 -- the one before had: the kernel's locks are this one's.  Nothing of it was
--- free, so no waiter is served with it.
+-- free, so no waiter is granted it.
 local function adopt()
 	for _, other in ipairs(redis.call('HKEYS', key)) do
 		local o = other ~= id
@@ -88,7 +88,7 @@ local kind, me = kind_of(id)
 if kind == 'odd' then
 	return { 2, 0, me, '', 0, 0 }
 elseif kind == 'none' and waits and not is_interop(options) then
-	-- It expired, and nobody was served.
+	-- It expired, and nobody was granted it.
 	free(ZERO, LAST)
 	grant_next(options)
 	kind, me = kind_of(id)
@@ -102,7 +102,7 @@ end
 
 if kind == 'none' and not known then
 	cancel(ticket, claim)
-	redis.call('DEL', places)
+	redis.call('DEL', ranges_key)
 	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST then
 		redis.call('SET', key, token, 'PX', ttl)
 		return granted
@@ -148,7 +148,7 @@ local kept = ARGV[5] == 'share' and {} or nil
 local hit, other, replaced = obstacle(id, had, want, dead, kept)
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
-	-- What the server sets free is not the asker's, if others wait.
+	-- What the server sets free is not this request's, if others wait.
 	grant_next(options)
 	claimed = drop(claim)
 	hit, other = obstacle(id, had, want, dead)

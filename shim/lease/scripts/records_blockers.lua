@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
 -- Who stands in the way of a range: all of them, as far as they are few.  For
--- the search for deadlocks; reads only.  Not a claim: its owner was granted what
--- it waited for, or has left.
+-- the search for deadlocks; reads only.  Not a claim: its owner was granted
+-- what it waited for, or has left.
 --
 -- KEYS    1 the lease  2 its ranges
--- ARGV    1 the 32 digits of the asker's own token there, or ""
+-- ARGV    1 the 32 digits of the waiter's own token there, or ""
 --         2 type, start, end (R or W, 19 digits each)
 --
 -- {digits, ...}  of the owners' tokens, at most 16; none for a foreign key
@@ -28,7 +28,7 @@ end
 local function look(kind)
 	local from, s = '[S' .. kind .. want[2] .. ':', 'S' .. kind
 	repeat
-		local got = redis.call('ZREVRANGEBYLEX', places, from,
+		local got = redis.call('ZREVRANGEBYLEX', ranges_key, from,
 				       '[' .. s, 'LIMIT', 0, 100)
 		for _, m in ipairs(got) do
 			if string.sub(m, 22, 40) >= want[1] then
@@ -40,7 +40,7 @@ local function look(kind)
 	until #got < 100 or looked >= 1000
 end
 
--- Where many ranges hide the few that count, not least the asker's own: owner
+-- Where many ranges hide the few that count, not least the waiter's own: owner
 -- by owner, at most 1000 of them.
 local function look_at_owners()
 	for i, other in ipairs(redis.call('HKEYS', key)) do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
 -- [DROP] records_set.lua for a server that was restarted, and does not know
--- that: nobody is served, for a server that is too young grants nothing
+-- that: nobody is granted any, for a server that is too young grants nothing
 -- (DESIGN L5); who waits looks for itself.
 --
 -- KEYS, ARGV, and the answer, as there

@@ -3,9 +3,9 @@
 -- Who would refuse a range?  For F_GETLK: so not a claim, which is no lock yet.
 --
 -- KEYS    1 the lease  2 its ranges
--- ARGV    1 token of the asker, or "" if it has none
+-- ARGV    1 token of who asks, or "" if it has none
 --         2 type, start, end (R or W, 19 digits each)
---         3 " HOST FILE " of the asker
+--         3 " HOST FILE " of the request
 --         4 since (20 digits): then its kernel was asked, and knew of nobody;
 --           so whoever is older, of this host and file, is not in its way
 --
@@ -50,7 +50,7 @@ end
 local looked = 0
 local function scan(kind, from, to)
 	repeat
-		local got = redis.call('ZRANGEBYLEX', places, from, to,
+		local got = redis.call('ZRANGEBYLEX', ranges_key, from, to,
 				       'LIMIT', 0, 200)
 		local found, o = pick(got, kind)
 		if found then
@@ -68,7 +68,7 @@ local function before(kind)
 	if overlaps(kind, want[1], want[1]) == 0 then
 		return
 	elseif kind == 'W' then
-		return pick(redis.call('ZREVRANGEBYLEX', places,
+		return pick(redis.call('ZREVRANGEBYLEX', ranges_key,
 				       '(' .. s .. want[1], '[' .. s,
 				       'LIMIT', 0, 1), kind)
 	end

@@ -57,8 +57,8 @@ end
 
 local token, left, hit, ahead, by = '', life, want, 0, nil
 if verb == 'heartbeat' then
-	-- [HEARTBEAT] Who tells of it also sees what nobody told: an expired lease,
-	-- a release by one whose server was new.
+	-- [HEARTBEAT] It also sees what nobody reported: an expired lease, a
+	-- release by one whose server was new.
 	ticket, ahead = join(ticket, ARGV[5], ARGV[2], claim, life)
 	local ends, where
 	by, ends, where = holder()
@@ -82,8 +82,8 @@ if verb == 'yield' then
 	put(ticket, ARGV[5], 'away', claim, life)
 end
 grant_next(options)
--- [OWN FIRST] It may be free, and who serves has not come so far: 1,000 others
--- are before.
+-- [OWN FIRST] It may be free, and the search for whom to grant to has not come
+-- so far: 1,000 others are before.
 if verb == 'heartbeat' and not by and entry(ticket) and not is_interop(options)
    and not holder()
    and (string.sub(ARGV[2], 72) == '+' or not is_fair(options)

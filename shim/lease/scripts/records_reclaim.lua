@@ -11,8 +11,8 @@
 --         6 type, start, end of each range in it, in order
 --         7 " HOST FILE " of the holder
 --
--- Two of one host and file may be told of the same bytes, for a process that
--- has become another program (execve(2)) has one kernel lock and two leases:
+-- Two of one host and file may claim the same bytes, for a process that has
+-- become another program (execve(2)) has one kernel lock and two leases:
 -- the younger one's kernel grant came later, and the bytes are its.
 --
 -- 1 they are there; 0 another's are, or all are a younger one's
@@ -30,7 +30,7 @@ if kind == 'string' and me == token then
 	redis.call('PEXPIRE', key, ttl)
 	return 1
 elseif kind == 'none' then
-	redis.call('DEL', places)
+	redis.call('DEL', ranges_key)
 elseif kind ~= 'hash' then
 	return 0
 end

@@ -38,7 +38,7 @@ if not me then
 		end
 	end
 end
--- Expired but not swept yet: another asker may be on its way.
+-- Expired but not swept yet: another request may be on its way.
 if not me or me.expiry <= now then
 	return { -1, '' }
 end

@@ -3,7 +3,7 @@
 -- [RELEASE] Give ranges back, or make readers of writers: within a window, the
 -- owner has what the list says, and never more than it had.  So it may come
 -- twice.  The whole list of an owner is that of the window from 0 to the end.
--- Who waits for what is free now is served.
+-- Who waits for what is free now is granted it.
 --
 -- KEYS    1 the lease  2 its ranges  3 its queue
 -- ARGV    1 token  2 sequence number (20 digits)

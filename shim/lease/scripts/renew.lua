@@ -33,7 +33,7 @@ if not expiry then
 	expiry = claim ~= token and redis.call('HGET', key, claim)
 	redis.call('HDEL', key, claim)
 end
--- Expired but not swept yet: an exclusive asker may be on its way.
+-- Expired but not swept yet: an exclusive request may be on its way.
 if not expiry or (tonumber(expiry) or 0) <= now then
 	-- A newer token of our host and file replaced nothing: of readers there
 	-- are many, each with a lock of its own.

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Tell of a wait, for the first time or again (see waits.h).
+-- Report a wait, for the first time or again (see waits.h).
 --
 -- KEYS    1 dlock%wait:PROCESS
 -- ARGV    1 how long it is believed (ms)  2 its number, or "" for a new one
@@ -11,7 +11,7 @@ local time = redis.call('TIME')
 local now = string.format('%014.0f%06.0f', time[1], time[2])
 local id = ARGV[2]
 if id == '' then
-	-- Waits of which nobody tells any more, for nobody came back to end them.
+	-- Waits that nobody reports any more, for nobody came back to end them.
 	local old = string.format('%020.0f', now - 1000 * ARGV[1])
 	local got = redis.call('HGETALL', KEYS[1])
 	for i = 1, #got, 2 do

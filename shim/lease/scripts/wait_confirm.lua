@@ -6,8 +6,8 @@
 -- KEYS    1 dlock%wait:PROCESS
 -- ARGV    1 how long it is believed (ms)  2 its number
 --         3 that reading (20 digits); "" when it has not looked
---         4 what is waited for, if nobody could tell of it for long (the
---           process was stopped): then it is told of again, as of that reading
+--         4 what is waited for, if nobody could report it for long (the
+--           process was stopped): then it is reported again, as of that reading
 --
 -- now (20 digits); "" when there is no such wait
 local what = redis.call('HGET', KEYS[1], ARGV[2])

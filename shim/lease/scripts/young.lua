@@ -7,7 +7,7 @@
 --
 -- KEYS    1 dlock%run:DELAY
 -- ARGV    1 the server's run id  2 the delay (ms)
---         3 "1": it was promoted once, or the asker knew another one; or ""
+--         3 "1": it was promoted once, or who asks knew another one; or ""
 --
 -- how long it grants nothing yet (ms)
 local time = redis.call('TIME')
