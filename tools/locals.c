@@ -221,7 +221,9 @@ static bool look_at(const char *path, bool shadow, struct locals *l)
 	return true;
 }
 
-/* In state_dir/UID/: "DEV-INO-HANDLE", or a socket, of which nobody has locks. */
+/*
+ * In state_dir/UID/: "DEV-INO-HANDLE", or a socket, of which nobody has locks.
+ */
 static void look_in(const char *dir, const char *prefix, struct locals *l)
 {
 	char path[DLK_STATE_DIR_MAX + 2 * NAME_MAX + 3];

@@ -27,8 +27,8 @@ void scan_keys_add(struct scan_keys *keys, const char *name, size_t len);
 void scan_keys_free(struct scan_keys *keys);
 
 /*
- * 0: the reply is of this type; or it is WRONGTYPE or none, for the key was made
- * anew, or is gone, since.
+ * 0: the reply is of this type; or it is WRONGTYPE or none, for the key was
+ * made anew, or is gone, since.
  * Else -EACCES (this user may not), -EREMOTEIO (an error), -EPROTO; the
  * connection's `error` has the server's words.
  */

@@ -18,8 +18,8 @@ enum end_cause {
 bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause);
 /*
  * (pinned) It is held, and the kernel shows its lock, or cannot tell.  A lock
- * that is gone ends the hold.  What is not held any more is not looked for: that
- * would be a look at every descriptor of the process.
+ * that is gone ends the hold.  What is not held any more is not looked for:
+ * that would be a look at every descriptor of the process.
  */
 bool dlk_hold_is_there(struct dlk_hold *h);
 

@@ -106,7 +106,9 @@ static inline int dlk_hold_mode(const struct dlk_hold *h)
  */
 uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
 			  uint32_t claim_ms);
-/* Renewed, or granted more: that was asked for at asked_ns.  Returns the same. */
+/*
+ * Renewed, or granted more: that was asked for at asked_ns.  Returns the same.
+ */
 uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns);
 /* It was not renewed just now: soon again. */
 void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns);

@@ -8,10 +8,10 @@
 #include "hold/hold.h"
 
 /*
- * The mutex of the table.  It is taken with all signals blocked (dlk_enter), for
- * a few instructions, and never across a system call that can sleep.  Under it
- * no other is taken; it is taken under the keeper's (keeper_client.h) and the
- * thread's (thread.c).
+ * The mutex of the table.  It is taken with all signals blocked (dlk_enter),
+ * for a few instructions, and never across a system call that can sleep.  Under
+ * it no other is taken; it is taken under the keeper's (keeper_client.h) and
+ * the thread's (thread.c).
  */
 void dlk_holds_lock(void);
 void dlk_holds_unlock(void);

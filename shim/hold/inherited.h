@@ -9,7 +9,9 @@
 void dlk_inherited_look(void);
 /* Has execve(2) left POSIX locks of this file, that are not adopted yet? */
 bool dlk_inherited_on(const struct dlk_file *file);
-/* (file_lock) They are; or some were `refused`, and another has them at Redis. */
+/*
+ * (file_lock) They are; or some were `refused`, and another has them at Redis.
+ */
 void dlk_inherited_done(const struct dlk_file *file, bool refused);
 /*
  * Are there any?  There will be none where there is none.  Those of our own

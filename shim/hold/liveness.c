@@ -90,7 +90,9 @@ static int find_description(struct dlk_hold *h)
 	return 1;
 }
 
-/* (file_lock) All that the kernel shows of the owner: 1, 0 if that is nothing. */
+/*
+ * (file_lock) All that the kernel shows of the owner: 1, 0 if that is nothing.
+ */
 static int read_kernel(struct dlk_hold *h, struct dlk_ranges *kernel)
 {
 	int there = 1;

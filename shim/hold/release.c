@@ -82,7 +82,10 @@ static void weakened(void *h, int err, uint64_t seen)
 
 /* --- sending -------------------------------------------------------------- */
 
-/* (file_lock) With a number of its own, later than any that the server has seen. */
+/*
+ * (file_lock) With a number of its own, later than any that the server has
+ * seen.
+ */
 static int send_ranges(struct dlk_hold *h, const struct dlk_sending *how,
 		       struct dlk_range *window)
 {

@@ -30,8 +30,8 @@ bool dlk_schedule_is_news(const struct dlk_hold *h);
 
 /*
  * What comes first, of what is due or, being a renewal, may be done along with
- * others.  That is the last: one that has just failed may be as early again, and
- * what is due MUST NOT wait for it.
+ * others.  That is the last: one that has just failed may be as early again,
+ * and what is due MUST NOT wait for it.
  */
 enum dlk_duty { DLK_NO_DUTY, DLK_RENEW, DLK_HAND_OVER, DLK_TELL };
 enum dlk_duty dlk_schedule_duty(const struct dlk_hold *h, uint64_t now_ns);

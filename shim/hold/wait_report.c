@@ -97,8 +97,8 @@ void dlk_wait_report(const struct dlk_reported_wait *wait)
 }
 
 /*
- * (mutex held) Who sends it has it pinned, and says so before: until then it may
- * wait for a connection, though others have one.
+ * (mutex held) Who sends it has it pinned, and says so before: until then it
+ * may wait for a connection, though others have one.
  */
 static bool is_not_sent(const struct dlk_hold *h)
 {

@@ -565,9 +565,9 @@ static void retry(struct dlk_kept *k, uint64_t now)
  * process renews as well, perhaps by a connection that is still open where we
  * get none (maxclients); of one that cannot tell, nobody knows it.  Before it,
  * only another's token is proof; and that the lock has just been given back
- * must have had the time to be seen.  And of a ttl that was cut, silence is none
- * at all: the server may not have heard of it, and then keeps the lease for the
- * whole ttl, if nobody releases it when the lock has ended.
+ * must have had the time to be seen.  And of a ttl that was cut, silence is
+ * none at all: the server may not have heard of it, and then keeps the lease
+ * for the whole ttl, if nobody releases it when the lock has ended.
  *
  *	process				we
  *	release ->

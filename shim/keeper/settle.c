@@ -12,10 +12,10 @@
  *	"it is yours"						LOCK_NB: granted
  *
  *  1. What is there after that is another process's, and waited for no more.
- *  2. A thread that was woken from its wait for the end is given WOKEN_MS to run
- *     (at a file server, which wakes later, NOTICE_MS in any case); all else is
- *     looked at once, but not while we have the descriptor ourselves, which a
- *     thread closes where a file server may be dead (errand.c).
+ *  2. A thread that was woken from its wait for the end is given WOKEN_MS to
+ *     run (at a file server, which wakes later, NOTICE_MS in any case); all
+ *     else is looked at once, but not while we have the descriptor ourselves,
+ *     which a thread closes where a file server may be dead (errand.c).
  *  3. The answer MUST come in time: a server that is away keeps nobody.
  */
 #include "keeper/keeper.h"

@@ -257,7 +257,7 @@ static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 	return 0;
 }
 
-/* A page of its places, behind the member in `from`, where the last one is put:
+/* A page of its ranges, behind the member in `from`, where the last one is put:
    how many, or -errno. */
 static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
 		     const struct dlk_lease *lease, char from[MEMBER_LEN + 2],

@@ -63,7 +63,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
  * Who would refuse `range` (F_GETLK)?  0: nobody; DLK_BUSY, DLK_WRONG_TYPE,
  * DLK_GRACE, -errno.  Reads, but for what has expired.  Nobody that the
  * kernel, asked after since_ns (as in a token; 0: not asked), did not name of
- * this host and file: he is dead, or the asker itself under another token.
+ * this host and file: he is dead, or who asks itself, under another token.
  */
 int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease,

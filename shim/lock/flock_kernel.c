@@ -35,18 +35,19 @@
  * whether the lock it guards has ended, or by one who asks Redis with the lock
  * in hand, and may be refused?  The latter two pass by themselves.
  *
- * For an asker it matters only if both it and we may be answered differently:
+ * For a tentative holder it matters only if both it and we may be answered
+ * differently:
  *
- *	asker (EX)	Redis: readers elsewhere	we (SH | LOCK_NB)
+ *	tentative (EX)	Redis: readers elsewhere	we (SH | LOCK_NB)
  *	lock EX
  *	ask ->						refused: by whom?
  *			refused
  *	unlock						granted
  *
- * A lock that a keeper guards is no asker's.  Another may be one's who has it
- * and no keeper yet.  Within a millisecond most askers are done; then it is
- * Redis that knows, and a slow server, or a core that an asker lost, costs us
- * no more than DLK_SLOW_ASKER_MS of a preloaded one.
+ * A lock that a keeper guards is no tentative holder's.  Another may be one's
+ * who has it and no keeper yet.  Within a millisecond most of them are done;
+ * then it is Redis that knows, and a slow server, or a core that he lost, costs
+ * us no more than DLK_SLOW_TENTATIVE_MS of a preloaded one.
  */
 
 /*
@@ -75,8 +76,9 @@ static bool only_asks(struct request *r)
 
 	if (now < l->next_ns)
 		return true;
-	if (l->pid <= 0 || dlk_acquire_has_waited(&r->acquire, now, 1,
-						  DLK_SLOW_ASKER_MS * DLK_MS))
+	if (l->pid <= 0 ||
+	    dlk_acquire_has_waited(&r->acquire, now, 1,
+				   DLK_SLOW_TENTATIVE_MS * DLK_MS))
 		return false;
 	if (l->preloaded != l->pid && !dlk_kernel_is_preloaded(l->pid))
 		return false;
@@ -91,7 +93,7 @@ static uint64_t patience_with(struct request *r)
 {
 	/* Who asked has let go a moment ago, and may have begun anew. */
 	const uint64_t gone =
-		(r->look.preloaded ? DLK_SLOW_ASKER_MS : 10) * DLK_MS;
+		(r->look.preloaded ? DLK_SLOW_TENTATIVE_MS : 10) * DLK_MS;
 	int mode;
 
 	switch (r->look.who) {
@@ -109,7 +111,7 @@ static uint64_t patience_with(struct request *r)
 			return 20 * DLK_MS;
 		if (r->mode == LOCK_SH)
 			return !r->acquire.wait && only_asks(r)
-				       ? DLK_SLOW_ASKER_MS * DLK_MS
+				       ? DLK_SLOW_TENTATIVE_MS * DLK_MS
 				       : DLK_MS;
 		break;
 	case DLK_GUARDED:

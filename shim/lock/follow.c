@@ -23,8 +23,8 @@
  *     fcntl_setlk: "close/fcntl race").
  *  4. What is taken away past libc is seen by its device and inode.
  *
- * Slots are static, for a call that waits may never come back (signals.c): one is
- * its thread's until that needs it again, or has ended.
+ * Slots are static, for a call that waits may never come back (signals.c): one
+ * is its thread's until that needs it again, or has ended.
  */
 #include "lock/follow.h"
 

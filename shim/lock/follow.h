@@ -35,8 +35,8 @@ bool dlk_follow_moved(const struct request *r);
 bool dlk_follow_is_there(struct request *r);
 
 /*
- * These descriptors are about to be taken away, by this thread: does a call wait
- * with one of them?  Then tell it so.
+ * These descriptors are about to be taken away, by this thread: does a call
+ * wait with one of them?  Then tell it so.
  */
 bool dlk_follow_concerned(unsigned first, unsigned last);
 void dlk_follow_closing(unsigned first, unsigned last);

@@ -4,7 +4,7 @@
  *
  * Whoever asks Redis has the kernel's lock in hand, and may be refused:
  *
- *	asker: 0-99		Redis: 50 is B's	we: 0-9, without a wait
+ *	tentative: 0-99		Redis: 50 is B's	we: 0-9, without a wait
  *	lock 0-99
  *	ask ->						refused: by whom?
  *			refused
@@ -13,8 +13,8 @@
  *  1. If Redis has no conflicting lease, the local holder is tentative or a
  *     program without dlock: we retry for 10 ms.  A holder costs one question.
  *  2. Such a program's lock is known again: it costs that while once in ten.
- *     Who is preloaded is given more of it: on a busy machine an asker can lose
- *     its core for longer than a plain program is waited for.
+ *     Who is preloaded is given more of it: on a busy machine a tentative
+ *     holder can lose its core for longer than a plain program is waited for.
  *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
  *     it may be granted: so who asks again and again leaves the others room.
  *     The moment is that of 16 round trips.
@@ -40,8 +40,8 @@
 #include "model/timeline.h"
 #include "model/token.h"
 
-enum { ASKER_LOOKS = 3, ASKER_MS = 10, REFUSALS = 64 };
-enum { STRANGER_MS = 100, NONPARTICIPANT_TIMES = 10 };
+enum { TENTATIVE_LOOKS = 3, TENTATIVE_MS = 10, REFUSALS = 64 };
+enum { NONPARTICIPANT_MS = 100, NONPARTICIPANT_TIMES = 10 };
 
 static __thread struct {
 	struct dlk_file file;
@@ -132,7 +132,8 @@ int dlk_record_ask_first(struct request *r)
 	return err;
 }
 
-static bool is_stranger(const struct request *r, const struct flock64 *lock)
+static bool is_nonparticipant(const struct request *r,
+			      const struct flock64 *lock)
 {
 	return dlk_now_ns() < nonparticipant.until_ns &&
 	       dlk_same_file(&r->file, &nonparticipant.file) &&
@@ -175,9 +176,10 @@ static bool is_preloaded(const struct request *r, pid_t pid)
 
 static bool is_too_slow(const struct request *r, pid_t pid, uint64_t ns)
 {
-	if (r->acquire.holders.n < ASKER_LOOKS || ns < ASKER_MS * DLK_MS)
+	if (r->acquire.holders.n < TENTATIVE_LOOKS ||
+	    ns < TENTATIVE_MS * DLK_MS)
 		return false;
-	return ns >= DLK_SLOW_ASKER_MS * DLK_MS || !is_preloaded(r, pid);
+	return ns >= DLK_SLOW_TENTATIVE_MS * DLK_MS || !is_preloaded(r, pid);
 }
 
 /* The kernel has refused, by this lock: may its owner be one who only asks? */
@@ -187,13 +189,14 @@ static bool may_only_ask(struct request *r, const struct flock64 *lock)
 	uint64_t now = dlk_now_ns();
 	int err;
 
-	if (is_stranger(r, lock) || now < atomic_load(&silent_until_ns))
+	if (is_nonparticipant(r, lock) || now < atomic_load(&silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
 	err = ask_redis_who(r, 0, find);
 	now = dlk_now_ns();
 	if (err < 0)
-		atomic_store(&silent_until_ns, now + STRANGER_MS * DLK_MS);
+		atomic_store(&silent_until_ns,
+			     now + NONPARTICIPANT_MS * DLK_MS);
 	if (err)
 		return false;
 	if (!is_too_slow(r, lock->l_pid, now - first))
@@ -208,7 +211,7 @@ static bool may_only_ask(struct request *r, const struct flock64 *lock)
 static void pause_for(const struct request *r)
 {
 	bool slowly = dlk_acquire_has_waited(&r->acquire, dlk_now_ns(), 1,
-					     ASKER_MS * DLK_MS);
+					     TENTATIVE_MS * DLK_MS);
 
 	dlk_pause_ns(slowly ? 2 * DLK_MS : DLK_MS / 10);
 }
@@ -294,7 +297,7 @@ static void tell_who(const struct request *r, struct flock64 *lock)
 		lock->l_pid = -(pid_t)t.pid;
 }
 
-static int ask_kernel_past_askers(struct request *r, struct flock64 *lock)
+static int ask_kernel_past_tentative(struct request *r, struct flock64 *lock)
 {
 	const struct flock64 asked = *lock;
 	int err;
@@ -328,7 +331,7 @@ static bool starts_before(const struct request *r, const struct flock64 *lock)
 int dlk_record_get(struct request *r, struct flock64 *lock)
 {
 	const short type = lock->l_type;
-	int err = ask_kernel_past_askers(r, lock);
+	int err = ask_kernel_past_tentative(r, lock);
 	bool here = !err && lock->l_type != F_UNLCK;
 
 	if (err)

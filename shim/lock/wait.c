@@ -98,7 +98,7 @@ static uint64_t look_ns(struct request *r, uint32_t random)
 /*
  * When to tell of the place again.  If the holder's lease ends before, then:
  * the first one at once, the others later, by how many are ahead of them.  A
- * holder that is none of ours wakes nobody, and nobody wakes who is deaf.
+ * holder that is none of ours wakes nobody, and nobody wakes who is polling.
  */
 static uint64_t pause_ns(struct request *r)
 {
@@ -152,7 +152,7 @@ static int look_around(struct request *r, uint64_t now)
 	return err;
 }
 
-/* What was said to us; who is deaf is to ask each time, with interop. */
+/* What was said to us; who is polling is to ask each time, with interop. */
 static int heard(struct request *r, bool in_time)
 {
 	struct wait_slot *q = &r->slot;

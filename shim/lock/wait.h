@@ -15,10 +15,10 @@ void dlk_request_away(void *r);
 int dlk_request_pause(struct request *r, uint64_t ns);
 
 /*
- * Redis refused (just now, by r->s->answer, or the kernel since), and the kernel's
- * lock is given back: wait until the queue grants (slot.word), or until
- * there is reason to ask, or to look whether a local holder is there still; all
- * without a wait in the kernel: EV_OK.
+ * Redis refused (just now, by r->s->answer, or the kernel since), and the
+ * kernel's lock is given back: wait until the queue grants (slot.word), or
+ * until there is reason to ask, or to look whether a local holder is there
+ * still; all without a wait in the kernel: EV_OK.
  */
 enum acquire_event dlk_queue_wait(struct request *r);
 

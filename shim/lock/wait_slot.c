@@ -104,8 +104,8 @@ int dlk_place_heartbeat(struct request *r)
 
 /*
  * Sent without waiting.  If it is lost, the entry expires by itself; until then
- * the server may grant to an entry that nobody waits at, and all others wait for
- * as long as that claim lasts.
+ * the server may grant to an entry that nobody waits at, and all others wait
+ * for as long as that claim lasts.
  */
 static void say_leave(struct request *r)
 {
@@ -122,8 +122,9 @@ static void say_leave(struct request *r)
  *	[SUSPEND] ->			(late)
  *	[HEARTBEAT] ->			[GRANT NEXT]: the claim, once more
  *	[WAKE], holds it
- *					[SUSPEND]: a claim of that name is there,
- *					the next one is served: two hold it
+ *					[SUSPEND]: a claim of that name is
+ *					there, the next one is granted: two hold
+ *					it
  *
  * So it is waited for; and if nobody can say that it has been done, the place
  * is left for another, with a claim of another name.  Either way nothing that
@@ -180,8 +181,8 @@ void dlk_queue_rename(struct request *r)
 /* --- the channel ---------------------------------------------------------- */
 
 /*
- * A waiter that cannot be told is deaf, perhaps until others end: there are
- * too many of one process, it has no descriptor left, the user may not
+ * A waiter that cannot be notified is polling, perhaps until others end: there
+ * are too many of one process, it has no descriptor left, the user may not
  * SUBSCRIBE (acl(7): &dlock%wake:*).  It has its place all the same, or those
  * who can be told would go before it for ever, and looks for its claim often.
  */

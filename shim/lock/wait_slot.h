@@ -24,8 +24,8 @@ int dlk_queue_not_now(struct request *r);
  */
 void dlk_queue_confirm(struct request *r);
 /*
- * A request that had the claim's name may be late (r->attempt.unsure): another name,
- * and another place.
+ * A request that had the claim's name may be late (r->attempt.unsure): another
+ * name, and another place.
  */
 void dlk_queue_rename(struct request *r);
 /* Before a pause that may never come back: as if it did not wait. */

@@ -27,7 +27,7 @@
  * out for so long by another's LOCK_NB or F_SETLK, for on a busy machine he can
  * lose his core.
  */
-enum { DLK_SLOW_ASKER_MS = 300 };
+enum { DLK_SLOW_TENTATIVE_MS = 300 };
 
 /* How long a lease is held that was asked for at `asked_ns`. */
 static inline uint64_t dlk_deadline_ns(uint64_t asked_ns, uint32_t ttl_ms)
