@@ -128,6 +128,8 @@ struct dlk_rule {
 	bool by_inode, tells_path; /* what it has: dlk_key_by_inode(), ... */
 	uint32_t ttl_ms;
 	uint32_t timeout_ms;
+	uint32_t hold_at_least_ms; /* flock, exclusive; 0: no longer than it is
+				      held */
 	enum dlk_on_lost on_lost;
 	enum dlk_unreachable unreachable;
 	enum dlk_local local;

@@ -261,7 +261,7 @@ static int check_ttl(struct dlk_build *b, cfg_t *sec,
 
 static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 {
-	uint64_t ttl = TTL_MS, timeout = TIMEOUT_MS;
+	uint64_t ttl = TTL_MS, timeout = TIMEOUT_MS, least = 0;
 	int ret;
 
 	ret = dlk_opt_duration(b, sec, "ttl", DLK_TTL_MIN_MS, DLK_TTL_MAX_MS,
@@ -269,10 +269,14 @@ static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	if (!ret)
 		ret = dlk_opt_duration(b, sec, "timeout", 0, DLK_TTL_MAX_MS,
 				       &timeout);
+	if (!ret)
+		ret = dlk_opt_duration(b, sec, "hold_at_least", 0,
+				       DLK_TTL_MAX_MS, &least);
 	if (ret)
 		return ret;
 	rule->ttl_ms = (uint32_t)ttl;
 	rule->timeout_ms = (uint32_t)timeout;
+	rule->hold_at_least_ms = (uint32_t)least;
 	return check_ttl(b, sec, rule);
 }
 

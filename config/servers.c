@@ -386,6 +386,8 @@ static struct ttls find_ttls(const struct dlk_build *b,
 			t.least = rule->ttl_ms;
 		if (rule->ttl_ms > t.most)
 			t.most = rule->ttl_ms;
+		if (rule->hold_at_least_ms > t.most)
+			t.most = rule->hold_at_least_ms;
 	}
 	return t;
 }
@@ -419,8 +421,9 @@ static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
 		return ret;
 	if (delay && delay < longest_ttl)
 		dlk_opt_warn(b, sec, "restart_delay",
-			     "%s is less than the longest ttl of its paths, "
-			     "%s: a restarted server may hand out a lock that "
+			     "%s is less than the longest ttl or "
+			     "hold_at_least of its paths, %s: a restarted "
+			     "server may hand out a lock that "
 			     "is still held",
 			     dlk_span(delay).text, dlk_span(longest_ttl).text);
 	for (k = 0; k < b->redis[n].n_endpoints; k++)

@@ -65,6 +65,7 @@ unsigned options_of(const struct dlk_rule *rule,
 	row = put_ms(row, "restart_delay", ep->restart_delay_ms);
 	row = put(row, "replicas", replicas);
 	row = put_ms(row, "timeout", rule->timeout_ms);
+	row = put_ms(row, "hold_at_least", rule->hold_at_least_ms);
 	row = put(row, "on_lost", on_lost[rule->on_lost]);
 	row = put(row, "unreachable", unreachable[rule->unreachable]);
 	row = put(row, "local", locals[rule->local]);

@@ -65,9 +65,9 @@ void dlk_before_exit(void)
 		return;
 	atomic_store(&dlk_self.ending, true);
 	dlk_handover_all();
-	flush_releases();
 	if (dlk_any_held())
 		enter_for(dlk_cut_short);
+	flush_releases();
 }
 
 __attribute__((destructor)) static void finish(void)

@@ -38,6 +38,7 @@
 #include "os/sys.h"
 #include "lease/store.h"
 #include "hold/delegation.h"
+#include "hold/end.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/owner.h"
@@ -224,13 +225,26 @@ static void shorten(struct dlk_hold *h)
 	dlk_thread_need(renew_ns);
 }
 
-/* Those that end with us; the others are unpinned. */
+/*
+ * Of what stays for hold_at_least nobody has anything to fear that is released
+ * before stdio is flushed: it keeps all others out still, and without a keeper.
+ */
+static bool stays_longer(const struct dlk_hold *h)
+{
+	return h->lease.stays_until_ns > dlk_now_ns() + CUT_MS * DLK_MS;
+}
+
+/* Those that end with us and are to be cut; the others are unpinned. */
 static unsigned shorten_some(struct dlk_hold **all, unsigned n)
 {
 	unsigned cut = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (!ends_with_us(all[i])) {
+		const bool ends = ends_with_us(all[i]);
+
+		if (ends && stays_longer(all[i]))
+			dlk_hold_end(all[i], END_UNLOCKED);
+		if (!ends || !dlk_hold_is_held(all[i])) {
 			dlk_unpin(all[i]);
 			continue;
 		}

@@ -94,6 +94,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 		.granted_ns = h->valid.granted_ns,
 		.deadline_ns = h->valid.deadline_ns,
 		.renew_ns = h->valid.renew_ns,
+		.stays_until_ns = l->stays_until_ns,
 	};
 	memcpy(p, l->key, l->key_len + 1);
 	p += l->key_len + 1;

@@ -197,6 +197,7 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 		.token = k->bytes + m->key_len + 1,
 		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
+		.stays_until_ns = m->stays_until_ns,
 		.shared = m->shared != 0,
 		.fair = m->fair != 0,
 		.interop = m->interop != 0,

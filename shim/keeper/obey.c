@@ -8,6 +8,7 @@
 
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
+#include "model/timeline.h"
 
 static bool stays; /* without a lease too, for as long as the shim lives */
 
@@ -39,6 +40,7 @@ static bool is_add(const struct dlk_keep_add *m, size_t n)
 	       is_text(m->bytes + key + token + 2, ranges_key) &&
 	       m->kind <= DLK_KEPT_OFD && m->ttl_ms > 0 &&
 	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
+	       m->stays_until_ns <= m->granted_ns + DLK_TTL_MAX_MS * DLK_MS &&
 	       m->pid <= INT32_MAX &&
 	       (m->kind == DLK_KEPT_FLOCK) == !ranges_key;
 }

@@ -88,6 +88,7 @@ struct dlk_keep_add {
 	uint64_t dev, node;  /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
+	uint64_t stays_until_ns; /* dlk_lease's */
 	char bytes[]; /* key, NUL, token, NUL, ranges_key, NUL (records) */
 };
 

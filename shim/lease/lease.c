@@ -8,6 +8,7 @@
 #include "lease/queue.h"
 #include "lease/records.h"
 #include "lease/reply.h"
+#include "model/timeline.h"
 #include "os/sys.h"
 #include "scripts.h"
 
@@ -121,15 +122,35 @@ static int release_records(struct dlk_conn *c, const struct dlk_lease *lease,
 	return dlk_records_set(c, lease, UINT64_MAX, &all, &nothing, by_source);
 }
 
+/* How long it stays if it is released now: "" for not at all. */
+static struct dlk_arg stays(struct dlk_number *n, const struct dlk_lease *lease)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (lease->shared || lease->stays_until_ns < now + DLK_MS)
+		return NO_WORD;
+	return dlk_arg_number(n, (lease->stays_until_ns - now) / DLK_MS, 0);
+}
+
 int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool by_source)
 {
+	struct dlk_number ms;
+	const struct dlk_arg args[] = {
+		by_source ? WORD("EVAL") : WORD("EVALSHA"),
+		by_source ? WORD(DLK_LUA_drop)
+			  : dlk_script_name(c, DLK_RELEASE),
+		WORD("2"),
+		KEY(lease),
+		dlk_script_queue(c, lease),
+		TOKEN(lease),
+		dlk_script_options(lease),
+		stays(&ms, lease),
+	};
+
 	if (lease->ranges_key)
 		return release_records(c, lease, by_source);
-	return compare(c, by_source,
-		       by_source ? WORD(DLK_LUA_drop)
-				 : dlk_script_name(c, DLK_RELEASE),
-		       lease, dlk_script_options(lease));
+	return dlk_conn_append(c, 8, args);
 }
 
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,

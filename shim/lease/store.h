@@ -78,6 +78,8 @@ struct dlk_lease {
 	const char *token;
 	size_t token_len;
 	uint32_t ttl_ms;
+	uint64_t stays_until_ns; /* exclusive, of flock: released earlier, its
+				    key stays till then and is nobody's; or 0 */
 	bool shared;
 	bool fair;    /* no reader passes a writer that waits */
 	bool interop; /* others than us ask for it, and must have a chance */
@@ -362,7 +364,8 @@ struct dlk_store_ops {
 
 	/* --- sent, and not waited for ------------------------------------ */
 
-	/* A lease is given back, and who waits for it is served. */
+	/* A lease is given back, and who waits for it is served; or, with
+	 * stays_until_ns to come, it is nobody's until then. */
 	int (*send_release)(struct dlk_store *s, const struct dlk_sending *how,
 			    const struct dlk_lease *lease);
 	/*

@@ -55,6 +55,7 @@
 #include "lock/wait_slot.h"
 #include "model/outbox.h"
 #include "model/token.h"
+#include "model/timeline.h"
 
 /* --- Redis' part ---------------------------------------------------------- */
 
@@ -157,7 +158,10 @@ static int ask_for_lease(struct request *r)
 	r->lease.fair = fair && (r->old || r->had == LOCK_UN);
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
-	if (err == DLK_BUSY)
+	/* With hold_at_least a lease outlives its lock, as its release may
+	 * not have come yet; but for our own description's. */
+	if (err == DLK_BUSY &&
+	    (!r->rule->hold_at_least_ms || r->had != LOCK_UN))
 		err = ask_with_proof(r, until);
 	r->lease.fair = fair;
 	return err;
@@ -205,11 +209,20 @@ static void drop_stale(const struct request *r)
 	}
 }
 
+/* Of a lease that was never held nothing stays (hold_at_least). */
+static void never_held(struct dlk_hold *h)
+{
+	dlk_holds_lock();
+	h->lease.stays_until_ns = 0;
+	dlk_holds_unlock();
+}
+
 /* [LATE] A lease that nobody will renew, or that was never held, is none. */
 static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 			  uint64_t look_ns)
 {
 	if (late) {
+		never_held(h);
 		dlk_release_send(h);
 		strcpy(r->attempt.why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
@@ -219,6 +232,7 @@ static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 		dlk_handover(h);
 	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
 		return 0;
+	never_held(h);
 	dlk_hold_end(h, END_UNLOCKED);
 	strcpy(r->attempt.why,
 	       "no thread and no keeper can be started to renew it");
@@ -241,6 +255,9 @@ static int keep(struct request *r)
 		return -ENOMEM;
 	}
 	h->rule = r->rule;
+	if (r->rule->hold_at_least_ms && r->mode == LOCK_EX)
+		h->lease.stays_until_ns =
+			dlk_now_ns() + r->rule->hold_at_least_ms * DLK_MS;
 	h->file = r->file;
 	h->fd = r->fd;
 	h->program_fd = dlk_request_by_shadow(r) ? r->program_fd : -1;
@@ -264,6 +281,7 @@ static int keep(struct request *r)
 	if (!err && h->revalidates)
 		dlk_coherence_refresh(r->fd);
 	if (!err && h->revalidates && dlk_now_ns() >= h->valid.deadline_ns) {
+		never_held(h);
 		dlk_hold_end(h, END_UNLOCKED);
 		strcpy(r->attempt.why,
 		       "the lease ended before the file was fresh");

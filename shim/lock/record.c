@@ -411,6 +411,13 @@ static int lock_managed(struct request *r)
 
 	if (err)
 		return err;
+	if (r->rule->hold_at_least_ms) {
+		dlk_request_line(r, DLK_ERROR, "the rule has hold_at_least, ",
+				 "which is for flock(2) alone",
+				 "; the call fails with ENOLCK.  Give files "
+				 "with record locks a rule without it");
+		return -ENOLCK;
+	}
 	hold_key(r);
 	dlk_follow_threads(r);
 	r->slot.claim = claim;

@@ -215,7 +215,7 @@ bool dlk_request_same_place(const struct request *r, bool *older)
 
 	if (!dlk_token_parse(r->s->answer.holder, r->s->answer.holder_len,
 			     &theirs) ||
-	    theirs.since_ns == UINT64_MAX || /* a claim: no lock yet */
+	    theirs.since_ns >= DLK_NO_LOCK_NS ||
 	    !dlk_token_parse(r->s->token, r->lease.token_len, &ours) ||
 	    strcmp(ours.host, theirs.host) != 0 ||
 	    strcmp(ours.file, theirs.file) != 0)

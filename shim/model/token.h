@@ -35,6 +35,10 @@ enum {
 
 /* The `since` of a claim, which is of no kernel lock yet (lease/queue.h). */
 #define DLK_NEVER "18446744073709551615"
+/* Of what was released and stays for hold_at_least: it is nobody's. */
+#define DLK_STAYS "18446744073709551614"
+/* From here on a `since` is of no kernel lock. */
+#define DLK_NO_LOCK_NS (UINT64_MAX - 1)
 
 struct dlk_token {
 	char random[DLK_RANDOM_LEN + 1];

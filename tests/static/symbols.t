@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 30
+# timeout: 60
 #
 # What is exported is the table, and nothing else; no shim object calls what
 # the shim wraps, nor what a guest must not call (L7, STYLE 15).

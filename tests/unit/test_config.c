@@ -575,7 +575,7 @@ static void a_short_restart_delay_is_a_warning(void **state)
 	warns("redis m { url = 'redis://h' restart_delay = 10s }\n"
 	      "path /x/ { }",
 	      "c:1: option 'restart_delay' of redis \"m\": 10s is less than "
-	      "the longest ttl of its paths, 30s");
+	      "the longest ttl or hold_at_least of its paths, 30s");
 	dlk_config_free(good("redis m { url = 'redis://h' restart_delay = 0s }"
 			     "path /x/ { }"));
 	assert_string_equal(warnings, "");

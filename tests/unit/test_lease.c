@@ -12,6 +12,9 @@
 
 #include "lease/lease.h"
 #include "lease/upkeep.h"
+#include "model/timeline.h"
+#include "model/token.h"
+#include "os/sys.h"
 #include "redis/script.h"
 #include "scripts.h"
 #include "tests/unit/fake.h"
@@ -254,6 +257,36 @@ static void release_removes_ours(void **state)
 	put(ours);
 	assert_int_equal(release(ours, true), 0);
 	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 0);
+}
+
+static void what_stays_is_nobodys(void **state)
+{
+	struct dlk_lease lease = lease_at("k", ours);
+	const redisReply *r;
+
+	(void)state;
+	put(ours);
+	lease.stays_until_ns = dlk_now_ns() + 60000 * DLK_MS;
+	for (int i = 0; i < 2; i++) { /* it may be sent again */
+		dlk_conn_reset(c);
+		assert_int_equal(dlk_lease_release(c, &lease, false), 0);
+		assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+		assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+		assert_int_equal(dlk_lease_released(r), 0);
+		assert_in_range(tell(redis.c, "PTTL", "k", NULL)->integer,
+				50000, 60000);
+	}
+	assert_non_null(strstr(tell(redis.c, "GET", "k", NULL)->str,
+			       " " DLK_STAYS " "));
+	assert_int_equal(acquire(ours, false), DLK_BUSY);
+	assert_int_equal(acquire(ours, true), DLK_BUSY);
+	assert_int_equal(renew(ours, true), DLK_REPLACED);
+	lease.stays_until_ns = dlk_now_ns();
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_release(c, &lease, true), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 1);
 }
 
 static void release_removes_no_other(void **state)
@@ -812,6 +845,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_demoted_master_is_asked_again,
 						demote, promote),
 		lease_test(release_removes_ours),
+		lease_test(what_stays_is_nobodys),
 		lease_test(release_removes_no_other),
 		lease_test(release_removes_no_huge_value),
 		lease_test(an_answer_that_never_came_is_a_broken_pipe),

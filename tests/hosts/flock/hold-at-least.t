@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# hold_at_least: a job that ends before another host's clock has started it runs
+# on one host all the same.  An exclusive lock keeps all others out for that
+# long from its grant on, unlocked or not, whoever releases it: its process, or
+# the keeper of one that was killed, or the end of a container.
+. "${0%/*}/../../lib/rig.sh"
+
+# tick NAME JOB: three hosts start it, each 0.2 s after the one before
+tick()
+{
+	local h
+
+	for h in A B C; do
+		dl "$h" flock -n "$1" sh -c "echo $h >>'$RIG/runs'; sleep $2" &
+		sleep 0.2
+	done
+	wait
+}
+
+# runs NAME JOB: how often it ran in 8 ticks
+runs()
+{
+	local i
+
+	: >"$RIG/runs"
+	for i in 1 2 3 4 5 6 7 8; do
+		tick "$1.$i" "$2"
+	done
+	wc -l <"$RIG/runs"
+}
+
+configs()
+{
+	local h
+
+	for h in A B C; do
+		rig_config "$h" path_more="hold_at_least = \"$1\"" ttl=5s
+	done
+}
+
+# left NAME: of its key's ttl, in ms
+left()
+{
+	rr pttl "dlock:$MNT/$1"
+}
+
+refused()
+{
+	! dl "$1" flock -n "$2" true
+}
+
+rig_start disks
+host_new C disks
+
+# --- the jobs of three crons ------------------------------------------------
+
+configs 0s
+at_least "$(runs without 0.05)" 9 'control: without, several hosts run a job of 50 ms'
+configs 60s
+is "$(runs '5 ms' 0.005)" 8 'a job of 5 ms runs once a tick'
+is "$(runs '50 ms' 0.05)" 8 'one of 50 ms'
+is "$(runs '600 ms' 0.6)" 8 'one of 600 ms'
+rr flushall >/dev/null
+
+# --- for whom, and for how long ---------------------------------------------
+
+dl A flock f true
+after=$(now)
+ok 'no other host has it meanwhile' refused B f
+ok 'nor this one, whose kernel lock is free' refused A f
+ok 'nor the same process, a second time' \
+	dl A sh -c 'exec 9>h; flock -n 9 || exit; flock -u 9; ! flock -n 9'
+ms=$(left f)
+at_least "$ms" 30000 'the key stays for 60 s'
+at_most "$ms" $((60000 - ($(now) - after) / 1000000 + 50)) \
+	'counted from the grant, and who is refused does not lengthen it'
+dl A flock -s g true
+is "$(left g)" -2 'a shared lock ends with its unlock'
+rr flushall >/dev/null
+
+configs 3s
+before=$(now)
+dl A flock f true
+dl B flock f true
+at_least $((($(now) - before) / 1000000)) 2900 'who waits gets it then'
+rr flushall >/dev/null
+
+# --- whoever releases it ------------------------------------------------------
+
+configs 60s
+peer a dl A /usr/bin/python3 "$TOP/tests/programs/obey.py"
+ask a '(lock("f"), child())[1]'
+like "$RESULT" '^[0-9]+$' 'the keeper has the lease of a process'
+on A pkill -KILL -x python3
+ok 'the process is killed, its keeper ends' until_true 20 no_keeper A
+at_least "$(left f)" 6000 'its key stays for longer than a ttl'
+ok 'and keeps the others out' refused B f
+ok 'here too: no proof of death reaches it' refused A f
+rr flushall >/dev/null
+
+dl A unshare -p -f --mount-proc --kill-child flock f true </dev/null
+at_least "$(left f)" 6000 'the same at the end of a container'
+ok 'keeps the next container of the host out' refused A f
+rr flushall >/dev/null
+
+# --- record locks ---------------------------------------------------------------
+
+is "$(dl A /usr/bin/python3 -c 'import fcntl
+try: fcntl.lockf(open("f", "w"), fcntl.LOCK_EX)
+except OSError as e: print(e.errno)' 2>"$RIG/err")" 37 \
+	'a record lock under such a rule fails with ENOLCK'
+like "$(cat "$RIG/err")" 'hold_at_least, which is for flock' 'and a line says why'
+rig_end
