@@ -47,6 +47,22 @@ left()
 	rr pttl "dlock:$MNT/$1"
 }
 
+# stays NAME MS: released, or soon, and its key lives longer than that
+stays()
+{
+	until_true 5 at_least_left "$@"
+}
+
+at_least_left()
+{
+	[ "$(left "$1")" -ge "$2" ]
+}
+
+is_free()
+{
+	[ "$(left "$1")" = -2 ]
+}
+
 refused()
 {
 	! dl "$1" flock -n "$2" true
@@ -73,12 +89,11 @@ ok 'no other host has it meanwhile' refused B f
 ok 'nor this one, whose kernel lock is free' refused A f
 ok 'nor the same process, a second time' \
 	dl A sh -c 'exec 9>h; flock -n 9 || exit; flock -u 9; ! flock -n 9'
-ms=$(left f)
-at_least "$ms" 30000 'the key stays for 60 s'
-at_most "$ms" $((60000 - ($(now) - after) / 1000000 + 50)) \
+ok 'the key stays for 60 s' stays f 30000
+at_most "$(left f)" $((60000 - ($(now) - after) / 1000000 + 50)) \
 	'counted from the grant, and who is refused does not lengthen it'
 dl A flock -s g true
-is "$(left g)" -2 'a shared lock ends with its unlock'
+ok 'a shared lock ends with its unlock' until_true 5 is_free g
 rr flushall >/dev/null
 
 configs 3s
@@ -96,13 +111,13 @@ ask a '(lock("f"), child())[1]'
 like "$RESULT" '^[0-9]+$' 'the keeper has the lease of a process'
 on A pkill -KILL -x python3
 ok 'the process is killed, its keeper ends' until_true 20 no_keeper A
-at_least "$(left f)" 6000 'its key stays for longer than a ttl'
+ok 'its key stays for longer than a ttl' stays f 6000
 ok 'and keeps the others out' refused B f
 ok 'here too: no proof of death reaches it' refused A f
 rr flushall >/dev/null
 
 dl A unshare -p -f --mount-proc --kill-child flock f true </dev/null
-at_least "$(left f)" 6000 'the same at the end of a container'
+ok 'the same at the end of a container' stays f 6000
 ok 'keeps the next container of the host out' refused A f
 rr flushall >/dev/null
 
