@@ -4,6 +4,8 @@ and its value, or the name of the errno, a line on standard output.  It has
 these words:
 
     lock(NAME)      opens NAME, and locks it by flock(2): the descriptor
+    locks(N, NAME, S, FROM=0)  locks NAMEFROM to NAMEN - 1 by flock(2), for S
+                    seconds at most: how many there are then
     ofd(FD, START)  locks that byte of it, for writing, by F_OFD_SETLK
     free(FD, START) unlocks it
     stop(PID)       SIGSTOP
@@ -28,6 +30,14 @@ def lock(name, how=fcntl.LOCK_EX | fcntl.LOCK_NB):
     fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
     fcntl.flock(fd, how)
     return fd
+
+
+def locks(n, name, seconds, done=0):
+    end = time.monotonic() + seconds
+    while done < n and time.monotonic() < end:
+        lock("%s%d" % (name, done))
+        done += 1
+    return done
 
 
 def ofd(fd, start, kind=fcntl.F_WRLCK):

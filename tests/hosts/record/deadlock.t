@@ -200,7 +200,7 @@ at_once()
 			read -r who other <<<"$other $who"
 		done
 		if [ "$RESULT" != EDEADLK ]; then
-			note "$who, in round $i: $RESULT"
+			diag "$who, in round $i: $RESULT"
 			return 1
 		fi
 		began=$START ended=$END
@@ -211,7 +211,7 @@ at_once()
 		ms=$(((ended - began) / 1000000))
 		[ "$ms" -le "$longest" ] || longest=$ms
 		if ! within_us $((ms * 1000)) 100000; then
-			note "in round $i after $ms ms"
+			diag "in round $i after $ms ms, of 100 and $((TAP_MORE / 1000))"
 			status=1
 		fi
 		ask p 'range f F_UNLCK 0 0'

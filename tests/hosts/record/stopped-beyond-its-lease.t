@@ -67,6 +67,12 @@ stopped()
 	[ "$RESULT" != 0 ] && ask b 'set a U 0 0'
 }
 
+# nsenter(1) stops with its child, and perhaps only when that goes on.
+has_ended()
+{
+	pid_is_gone "$1" || { kill -CONT "$1" 2>/dev/null; false; }
+}
+
 # Nobody of one run is left in the next.
 scene()
 {
@@ -79,7 +85,7 @@ scene()
 	peer_end a
 	peer_end b
 	for pid in "${pids[@]}"; do
-		until_true 5 pid_is_gone "$pid" || rig_die "$pid does not end"
+		until_true 5 has_ended "$pid" || rig_die "$pid does not end"
 	done
 	return "$status"
 }
