@@ -26,6 +26,12 @@ static const struct option longs[] = {
 	[OPT_SORT] = { "sort", required_argument, NULL, FIRST + OPT_SORT },
 	[OPT_TOKEN] = { "token", required_argument, NULL, FIRST + OPT_TOKEN },
 	[OPT_YES] = { "yes", no_argument, NULL, FIRST + OPT_YES },
+	[OPT_WARNING] = { "warning", required_argument, NULL,
+			  FIRST + OPT_WARNING },
+	[OPT_CRITICAL] = { "critical", required_argument, NULL,
+			   FIRST + OPT_CRITICAL },
+	[OPT_PROMETHEUS] = { "prometheus", no_argument, NULL,
+			     FIRST + OPT_PROMETHEUS },
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 

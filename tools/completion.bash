@@ -58,8 +58,8 @@ _dlockctl_verb() {
 
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-c | --config | --redis | --path | --host | --older | --sort | --token)
-			((i++)) ;;
+		-c | --config | --redis | --path | --host | --older | --sort | \
+			--token | --warning | --critical) ((i++)) ;;
 		-*) ;;
 		*) echo "${COMP_WORDS[i]}"; return ;;
 		esac
@@ -68,6 +68,7 @@ _dlockctl_verb() {
 
 _dlockctl() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local filters=" --redis --path --host --here --waiting --older"
 	local verb any="-c --json --help --version"
 
 	COMPREPLY=()
@@ -76,18 +77,20 @@ _dlockctl() {
 	-c | --config | --path) _dlock_files "$word"; return ;;
 	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
 	--sort) _dlock_words "$word" "path host held ttl waiters"; return ;;
-	--host | --older | --token) return ;;
+	--host | --older | --token | --warning | --critical) return ;;
 	esac
 	case $verb in
-	list) any+=" --redis --path --host --here --waiting --older --sort" ;;
+	list) any+="$filters --sort" ;;
 	break) any+=" --redis --token --yes" ;;
+	check) any+="$filters --warning --critical" ;;
+	stats) any+="$filters --prometheus" ;;
 	'') any+=" --redis" ;;
 	esac
 	if [[ $word == -* ]]; then
 		_dlock_words "$word" "$any"
 	elif [[ -z $verb ]]; then
-		_dlock_words "$word" "list show break explain help"
-	elif [[ $verb != list ]]; then
+		_dlock_words "$word" "list show break check stats explain help"
+	elif [[ $verb == show || $verb == break || $verb == explain ]]; then
 		_dlock_files "$word"
 	fi
 }

@@ -29,6 +29,9 @@ enum ctl_option {
 	OPT_SORT,
 	OPT_TOKEN,
 	OPT_YES,
+	OPT_WARNING,
+	OPT_CRITICAL,
+	OPT_PROMETHEUS,
 	N_OPTIONS,
 };
 
@@ -70,9 +73,14 @@ void ctl_mark_moved(const struct dlk_config *config, struct scan *scan);
 int ctl_config_all(const char *file, struct dlk_config **out);
 int ctl_config_redis(const char *url, struct dlk_config **out);
 
+/* check.c: its line where it could not look, and why; its exit code. */
+int ctl_check_unknown(const struct ctl *ctl, const char *why);
+
 int verb_list(const struct ctl *ctl);
 int verb_show(const struct ctl *ctl);
 int verb_break(const struct ctl *ctl);
+int verb_check(const struct ctl *ctl);
+int verb_stats(const struct ctl *ctl);
 int verb_explain(const struct ctl *ctl);
 
 #endif

@@ -23,7 +23,7 @@ enum { SCHEMA = 1 };
 	 TAKES(OPT_VERSION))
 #define FILTERS                                                                \
 	(TAKES(OPT_PATH) | TAKES(OPT_HOST) | TAKES(OPT_HERE) |                 \
-	 TAKES(OPT_WAITING) | TAKES(OPT_OLDER) | TAKES(OPT_SORT))
+	 TAKES(OPT_WAITING) | TAKES(OPT_OLDER))
 
 static const struct verb {
 	const char *name;
@@ -34,13 +34,19 @@ static const struct verb {
 	int (*run)(const struct ctl *ctl);
 	const char *help;
 } verbs[] = {
-	{ "list", "", 0, 0, true, TAKES(OPT_REDIS) | FILTERS, verb_list,
-	  "every lock that is held" },
+	{ "list", "", 0, 0, true, TAKES(OPT_REDIS) | TAKES(OPT_SORT) | FILTERS,
+	  verb_list, "every lock that is held" },
 	{ "show", " PATH", 1, 1, false, 0, verb_show,
 	  "one file: who holds it, who waits, who has it in this kernel" },
 	{ "break", " PATH|--token T", 0, 1, true,
 	  TAKES(OPT_REDIS) | TAKES(OPT_TOKEN) | TAKES(OPT_YES), verb_break,
 	  "take a lease away from who holds it" },
+	{ "check", "", 0, 0, true,
+	  TAKES(OPT_REDIS) | TAKES(OPT_WARNING) | TAKES(OPT_CRITICAL) | FILTERS,
+	  verb_check, "one line and 0, 1, 2 or 3, for monitoring" },
+	{ "stats", "", 0, 0, true,
+	  TAKES(OPT_REDIS) | TAKES(OPT_PROMETHEUS) | FILTERS, verb_stats,
+	  "servers and locks in numbers" },
 	{ "explain", " PATH", 1, 1, false, 0, verb_explain,
 	  "how a path is managed, and why" },
 };
@@ -64,10 +70,11 @@ static void usage(FILE *f)
 	      "else\n"
 	      "                     " DLK_CONFIG_DEFAULT
 	      ", and what dlock run\n"
-	      "                     has written, for list, break)\n"
-	      "      --redis URL    of list, break: all default keys there\n"
+	      "                     has written, likewise)\n"
+	      "      --redis URL    not of show, explain: default keys there\n"
 	      "      --json         for machines\n\n"
-	      "list:  --path GLOB  --host GLOB  --here  --waiting  "
+	      "list, check, stats:  --path GLOB  --host GLOB  --here  "
+	      "--waiting  "
 	      "--older TIME\n"
 	      "       --sort path|host|held|ttl|waiters\n"
 	      "break: --yes (do not ask)\n\n"
@@ -158,6 +165,8 @@ static const struct verb *find_verb(struct ctl *ctl)
 
 static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
 {
+	int rc;
+
 	if (!right || !ctl->argc) {
 		usage(stderr);
 		return DLK_EXIT_USAGE;
@@ -168,7 +177,11 @@ static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
 				 ctl->argv[0]);
 	ctl->argc--;
 	ctl->argv++;
-	return run(verb, ctl);
+	rc = run(verb, ctl);
+	/* Its own are 0 to 3. */
+	if (verb->run == verb_check && rc > 3)
+		rc = ctl_check_unknown(ctl, n_heard ? heard[n_heard - 1] : "");
+	return rc;
 }
 
 static int finish(int rc)

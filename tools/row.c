@@ -21,7 +21,7 @@ static bool is_lock(const struct scan_lock *lock)
 	return lock->hashed || !strcmp(lock->type, "string");
 }
 
-static const char *mode(const struct scan_lock *lock)
+const char *row_mode_name(const struct scan_lock *lock)
 {
 	if (!is_lock(lock))
 		return "?";
@@ -42,7 +42,7 @@ void row_mode(struct table *t, const struct scan_lock *lock)
 {
 	const struct dlk_range *r = &lock->range;
 	char text[64];
-	int n = snprintf(text, sizeof(text), "%s", mode(lock));
+	int n = snprintf(text, sizeof(text), "%s", row_mode_name(lock));
 
 	if (has_range(lock))
 		n += snprintf(text + n, sizeof(text) - (size_t)n,
@@ -222,7 +222,7 @@ void row_json_members(struct json *j, const struct scan_lock *lock)
 	json_str(j, "key", lock->key, lock->key_len);
 	json_text(j, "redis", lock->redis->name);
 	json_text(j, "family", lock->record ? "record" : "flock");
-	json_text(j, "mode", mode(lock));
+	json_text(j, "mode", row_mode_name(lock));
 	if (has_range(lock))
 		row_json_range(j, &lock->range);
 	json_owner(j, lock);

@@ -17,6 +17,8 @@ void row_cells(struct table *t, const struct scan_lock *lock);
 
 /* "WRITE 0-99"; without an end it goes to that of the file. */
 void row_mode(struct table *t, const struct scan_lock *lock);
+/* "EX", "SH", "WRITE", "READ", or "?" for what is no single lock. */
+const char *row_mode_name(const struct scan_lock *lock);
 /* HOST, PID and COMMAND. */
 void row_owner(struct table *t, const struct scan_lock *lock);
 /* -1 is not known, or none. */

@@ -565,12 +565,16 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	int rc = 0;
 
 	*scan = (struct scan){ 0 };
+	scan->failed = calloc(config->n_redis + 1, sizeof(*scan->failed));
+	if (!scan->failed)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
 	read_boot_id(v.boot);
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];
 		if (tool_config_uses(config, v.redis)) {
 			int one = scan_redis(&v, scan);
 
+			scan->failed[i] = one;
 			rc = one ? one : rc;
 		}
 	}
@@ -587,5 +591,6 @@ void scan_free(struct scan *scan)
 			free(scan->locks[i].path);
 	}
 	free(scan->locks);
+	free(scan->failed);
 	*scan = (struct scan){ 0 };
 }

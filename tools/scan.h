@@ -57,6 +57,7 @@ struct scan_lock {
 struct scan {
 	struct scan_lock *locks; /* by path, then key */
 	size_t n, room;
+	bool *failed; /* scan_all: of each server of the configuration */
 };
 
 /*

@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl check and stats: for monitoring.  What is not known is never said to
+# be well, and what is printed for Prometheus is in its text format.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+rig_start disks
+rig_configs
+
+# checked ARG...: "STATUS LINE", without the figures
+checked()
+{
+	ctl check "$@"
+	echo "$STATUS ${OUT% | *}"
+}
+
+# --- check ---
+is "$(checked)" '0 DLOCK OK - 0 locks, 0 waiting' 'all is well: 0'
+like "$(cat "$RIG/out")" ' \| locks=0 waiters=0 held=0\.000s ping=0\.[0-9]{6}s$' \
+	'figures behind the line'
+is "$(wc -l <"$RIG/out")" 1 'one line'
+rr set "dlock:$MNT/a" "$(made_token A 65 web1)" px 60000 >/dev/null
+rr set "dlock:$MNT/b" "$(made_token elsewhere 9000 web1)" px 60000 >/dev/null
+rr hset "dlock:$MNT/c" dlock 1 "$(made_token A 5 web1)" 99999999999999 \
+	"$(made_token A 6 web2)" 99999999999999 >/dev/null
+rr pexpire "dlock:$MNT/c" 60000 >/dev/null
+rr hset "{dlock:$MNT/c}%q" head 1 tail 3 1 x 2 y 3 z >/dev/null
+is "$(checked)" '0 DLOCK OK - 4 locks, 3 waiting' \
+	'locks; those that wait for one with two owners count once'
+is "$(checked --warning held=1m)" \
+	'1 DLOCK WARNING - a lock is held for 1m05s; 4 locks, 3 waiting' \
+	'a limit of --warning: 1'
+is "$(checked --warning held=2m,waiters=4)" \
+	'0 DLOCK OK - 4 locks, 3 waiting' 'below it: 0'
+is "$(checked --warning held=1m --critical held=30s,waiters=3)" \
+	'2 DLOCK CRITICAL - a lock is held for 1m05s; 3 wait for one lock; 4 locks, 3 waiting' \
+	'a limit of --critical: 2'
+is "$(checked --critical waiters=3 --path "$MNT/a")" \
+	'0 DLOCK OK - 1 locks, 0 waiting' 'of one path'
+for limit in '' x held held= held=5 held=0s waiters=0 waiters=x \
+	held=1s,,waiters=1; do
+	is "$(checked --warning "$limit" | cut -c 1-17)" '3 DLOCK UNKNOWN -' \
+		"no limit: '$limit': 3"
+done
+rr set "dlock:$MNT/d" $'jo\x1b|ined' >/dev/null
+rr rpush "dlock:$MNT/e" x >/dev/null
+like "$(checked)" \
+	'^1 DLOCK WARNING - 2 without a ttl, .*; 1 keys that are no locks; 5 locks' \
+	'what never expires, and what is no lock: 1'
+ctl --json check
+is "$STATUS $(jq -c '[.status, .state, .locks, .waiters, .held_max_ms >= 65000,
+	.redis_ping_us > 0]' <<<"$OUT")" '1 [1,"WARNING",5,3,true,true]' \
+	'for machines'
+rr config set maxmemory 100mb maxmemory-policy allkeys-lru >/dev/null
+like "$(checked)" \
+	'^2 DLOCK CRITICAL - redis "main": it may evict locks .*allkeys-lru' \
+	'a server that may evict: 2'
+rr config set maxmemory 1mb maxmemory-policy noeviction >/dev/null
+like "$(checked)" 'WARNING - .*its memory is nearly full' 'a full one: 1'
+rr config set maxmemory 0 >/dev/null
+
+# What keeps it from looking is unknown, and not well.
+rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
+sed "s,redis://,&deaf:x@," "$RIG/A.conf" >"$RIG/deaf.conf"
+like "$(checked -c "$RIG/deaf.conf")" \
+	'^3 DLOCK UNKNOWN - redis "main": .*not allowed: NOPERM' \
+	'not allowed: 3'
+like "$(checked -c "$RIG/none.conf")" '^3 DLOCK UNKNOWN - .*none.conf' \
+	'no configuration: 3'
+like "$(checked --path /etc/hostname)" '^3 DLOCK UNKNOWN - .*no rule' \
+	'no rule: 3'
+like "$(checked x)" '^3 DLOCK UNKNOWN - usage' 'usage: 3'
+ctl --json check -c "$RIG/none.conf"
+is "$STATUS $(jq -c '[.status, .state]' <<<"$OUT")" '3 [3,"UNKNOWN"]' \
+	'unknown, for machines'
+
+# --- stats ---
+ctl --json stats
+is "$STATUS $(jq -c '.servers[] | [.redis, .up, .waiters, .waiters_max, .endless,
+	.other_keys, .held_max_ms >= 65000, .redis_ping_us > 0, .redis_clients > 0,
+	.redis_memory_bytes > 0]' <<<"$OUT")" \
+	'0 ["main",true,3,3,2,1,true,true,true,true]' 'stats, for machines'
+is "$(jq -c '[.servers[].locks[] | select(.count > 0) | .mode, .owner, .count]' \
+	<<<"$OUT")" '["EX","dlock",2,"EX","foreign",1,"SH","dlock",2]' \
+	'locks by mode and owner'
+ctl stats
+like "$OUT" $'redis "main", .*\n  locks EX +dlock +2\n' 'for people'
+ctl stats --prometheus --json
+is "$STATUS" 64 '--prometheus is not JSON'
+
+# bad_lines: of the text format, what none of its rules allows
+bad_lines()
+{
+	awk '
+		/^# HELP [a-z_]+ ./ { help = $3; next }
+		/^# TYPE [a-z_]+ gauge$/ && $3 == help { type = $3; next }
+		{
+			name = $0
+			sub(/[{].*/, "", name)
+			rest = substr($0, length(name) + 1)
+			if (name != type || rest !~ \
+			    /^[{][a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*[}] [0-9.e+-]+$/)
+				print
+			if (seen[name rest]++)
+				print "twice", $0
+		}'
+}
+ctl stats --prometheus
+is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'for Prometheus: the text format'
+is "$(echo 'dlock_up{redis="a" 1' | bad_lines)" 'dlock_up{redis="a" 1' \
+	'... is seen not to be (control)'
+like "$OUT" $'\ndlock_up\\{redis="main"\\} 1\n' 'the server is up'
+like "$OUT" \
+	$'\ndlock_locks\\{redis="main",mode="EX",owner="foreign"\\} 1\n' \
+	'a foreign lock'
+like "$OUT" $'\ndlock_held_max_seconds\\{redis="main"\\} 6[5-9]\\.' \
+	'in seconds'
+sed 's/redis "main"/redis "m\\"\\\\n\xff"/; s/redis = "main"/redis = "m\\"\\\\n\xff"/' \
+	"$RIG/A.conf" >"$RIG/odd.conf"
+ctl -c "$RIG/odd.conf" stats --prometheus
+is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'a hostile name of a server'
+unlike "$OUT" $'\xff' '... does nothing'
+ok '... and is told' grep -qxF 'dlock_up{redis="m\"\\\\n\\xff"} 1' <<<"$OUT"
+
+# --- no server ---
+redis_kill
+like "$(checked)" \
+	'^2 DLOCK CRITICAL - redis "main" does not answer: 127.0.0.1:[0-9]+/0: ' \
+	'no server: 2'
+ctl --json check
+is "$STATUS $(jq -c '[.status, .state]' <<<"$OUT")" '2 [2,"CRITICAL"]' \
+	'for machines'
+ctl stats --prometheus
+is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'for Prometheus it is a value'
+like "$OUT" $'\ndlock_up\\{redis="main"\\} 0' '... of dlock_up'
+unlike "$OUT" 'dlock_locks\{' 'and of its locks nothing is said'
+ctl --json stats
+is "$STATUS $(jq -c '[.status, .servers[0].up, .servers[0].locks]' <<<"$OUT")" \
+	'69 [69,false,null]' 'else 69'
+done_testing

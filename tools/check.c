@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl check: one line and an exit status for monitoring, as its plugins
+ * are wont: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+ *
+ * What is unknown must not be taken for well: whatever keeps it from looking,
+ * but for a server that does not answer, is UNKNOWN (ctl_check_unknown).
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/health.h"
+#include "tools/table.h"
+
+enum state { OK, WARNING, CRITICAL, UNKNOWN };
+
+static const char *const states[] = { "OK", "WARNING", "CRITICAL", "UNKNOWN" };
+
+/* From when on; 0: never. */
+struct limits {
+	uint64_t held_ms, waiters;
+};
+
+struct report {
+	enum state state;
+	char text[1024]; /* what is wrong, one thing after another */
+};
+
+/* The worse state counts, and only its reasons are told. */
+__attribute__((format(printf, 3, 4))) static void add(struct report *r,
+						      enum state state,
+						      const char *format, ...)
+{
+	size_t at;
+	va_list args;
+
+	if (state < r->state)
+		return;
+	if (state > r->state)
+		r->text[0] = '\0';
+	r->state = state;
+	at = strlen(r->text);
+	if (at && at + 2 < sizeof(r->text))
+		at += (size_t)snprintf(r->text + at, sizeof(r->text) - at,
+				       "; ");
+	va_start(args, format);
+	vsnprintf(r->text + at, sizeof(r->text) - at, format, args);
+	va_end(args);
+}
+
+/* --- the limits ----------------------------------------------------------- */
+
+static bool read_limit(struct limits *l, const char *word)
+{
+	char *end;
+
+	if (!strncmp(word, "held=", 5))
+		return !dlk_duration(word + 5, &l->held_ms) && l->held_ms;
+	if (strncmp(word, "waiters=", 8) || word[8] < '1' || word[8] > '9')
+		return false;
+	l->waiters = strtoul(word + 8, &end, 10);
+	return !*end;
+}
+
+/* "held=10m,waiters=5" */
+static int read_limits(const struct ctl *ctl, enum ctl_option option,
+		       struct limits *l)
+{
+	char text[128], *rest = text, *word;
+	bool right = true;
+
+	if (!ctl->given[option])
+		return 0;
+	right = snprintf(text, sizeof(text), "%s", ctl->given[option]) <
+		(int)sizeof(text);
+	while (right && (word = strsep(&rest, ",")))
+		right = read_limit(l, word);
+	return right ? 0
+		     : tool_fail(DLK_EXIT_USAGE,
+				 "%s: '%s' is no limit (held=10m,waiters=5)",
+				 ctl_option_name(option), ctl->given[option]);
+}
+
+/* --- what is wrong -------------------------------------------------------- */
+
+static void check_limits(struct report *r, const struct health *h,
+			 enum state state, const struct limits *l)
+{
+	char held[32];
+
+	if (l->held_ms && h->oldest_ms >= l->held_ms) {
+		ctl_duration(held, sizeof(held), h->oldest_ms);
+		add(r, state, "a lock is held for %s", held);
+	}
+	if (l->waiters && h->most >= l->waiters)
+		add(r, state, "%" PRIu64 " wait for one lock", h->most);
+}
+
+static void check_server(struct report *r, const struct health *h)
+{
+	char room[160];
+	const char *unfit = dlk_server_unfit(&h->server, room, sizeof(room));
+
+	if (unfit)
+		add(r, CRITICAL, "redis \"%s\": %s", h->redis->name, unfit);
+	if (h->server.evicts[0])
+		add(r, CRITICAL,
+		    "redis \"%s\": it may evict locks (maxmemory-policy %s)",
+		    h->redis->name, h->server.evicts);
+	if (h->max_clients && h->clients * 10 >= h->max_clients * 9)
+		add(r, WARNING,
+		    "redis \"%s\": %" PRIu64 " of %" PRIu64 " connections",
+		    h->redis->name, h->clients, h->max_clients);
+	if (h->max_memory && h->memory * 10 >= h->max_memory * 9)
+		add(r, WARNING, "redis \"%s\": its memory is nearly full",
+		    h->redis->name);
+	if (h->endless)
+		add(r, WARNING, "%" PRIu64 " without a ttl, never expiring",
+		    h->endless);
+	if (h->other)
+		add(r, WARNING, "%" PRIu64 " keys that are no locks", h->other);
+}
+
+/* --- the line ------------------------------------------------------------- */
+
+struct sums {
+	uint64_t locks, waiters, oldest_ms, ping_us;
+};
+
+static struct sums sum(const struct healths *all)
+{
+	struct sums s = { 0 };
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct health *h = &all->v[i];
+
+		s.locks += h->total;
+		s.waiters += h->waiters;
+		s.oldest_ms =
+			h->oldest_ms > s.oldest_ms ? h->oldest_ms : s.oldest_ms;
+		s.ping_us = h->ping_us > s.ping_us ? h->ping_us : s.ping_us;
+	}
+	return s;
+}
+
+static void line(const struct report *r, const struct sums *s)
+{
+	char shown[4 * sizeof(r->text)];
+
+	tool_show(shown, sizeof(shown), r->text, strlen(r->text));
+	/* A '|' begins the figures. */
+	for (char *p = shown; (p = strchr(p, '|')); *p = '/')
+		;
+	printf("DLOCK %s - %s%s%" PRIu64 " locks, %" PRIu64
+	       " waiting | locks=%" PRIu64 " waiters=%" PRIu64
+	       " held=%.3fs ping=%.6fs\n",
+	       states[r->state], shown, *shown ? "; " : "", s->locks,
+	       s->waiters, s->locks, s->waiters, (double)s->oldest_ms / 1e3,
+	       (double)s->ping_us / 1e6);
+}
+
+static void json(struct json *j, const struct report *r, const struct sums *s)
+{
+	json_text(j, "state", states[r->state]);
+	json_text(j, "reason", r->text);
+	json_int(j, "locks", (int64_t)s->locks);
+	json_int(j, "waiters", (int64_t)s->waiters);
+	json_int(j, "held_max_ms", (int64_t)s->oldest_ms);
+	json_int(j, "redis_ping_us", (int64_t)s->ping_us);
+}
+
+int ctl_check_unknown(const struct ctl *ctl, const char *why)
+{
+	char shown[1024];
+
+	tool_show(shown, sizeof(shown), why, strlen(why));
+	if (ctl->json) {
+		json_text(ctl->json, "state", states[UNKNOWN]);
+		json_text(ctl->json, "reason", why);
+	} else {
+		printf("DLOCK %s - %s\n", states[UNKNOWN], shown);
+	}
+	return UNKNOWN;
+}
+
+/* --- the verb ------------------------------------------------------------- */
+
+static void check_all(struct report *r, const struct healths *all,
+		      const struct limits limits[2])
+{
+	for (size_t i = 0; i < all->n; i++) {
+		const struct health *h = &all->v[i];
+
+		if (h->up) {
+			check_server(r, h);
+			check_limits(r, h, WARNING, &limits[0]);
+			check_limits(r, h, CRITICAL, &limits[1]);
+		} else {
+			add(r, CRITICAL, "redis \"%s\" does not answer: %s",
+			    h->redis->name, h->why);
+		}
+	}
+}
+
+static int look(const struct ctl *ctl, const struct filter *filter,
+		const struct limits limits[2])
+{
+	struct report r = { 0 };
+	struct healths all;
+	struct sums s;
+	int rc = health_look(ctl->config, filter, &all);
+
+	/* Nobody knows what this user may not see. */
+	if (rc && rc != DLK_EXIT_UNAVAILABLE) {
+		health_free(&all);
+		return rc;
+	}
+	check_all(&r, &all, limits);
+	s = sum(&all);
+	if (ctl->json)
+		json(ctl->json, &r, &s);
+	else
+		line(&r, &s);
+	health_free(&all);
+	return r.state;
+}
+
+int verb_check(const struct ctl *ctl)
+{
+	static struct filter filter;
+	struct limits limits[2] = { 0 };
+	int rc = filter_read(ctl, &filter);
+
+	if (rc == DLK_EXIT_NOTHING)
+		rc = DLK_EXIT_CONFIG;
+	if (!rc)
+		rc = read_limits(ctl, OPT_WARNING, &limits[0]);
+	if (!rc)
+		rc = read_limits(ctl, OPT_CRITICAL, &limits[1]);
+	return rc ? rc : look(ctl, &filter, limits);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* The servers in numbers; see health.h. */
+#include "tools/health.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/text.h"
+#include "os/sys.h"
+#include "redis/conn.h"
+#include "tools/common.h"
+#include "tools/row.h"
+#include "tools/scan_keys.h"
+
+const char *const health_modes[HEALTH_MODES] = { "EX", "SH", "WRITE", "READ" };
+const char *const health_owners[HEALTH_OWNERS] = { "dlock", "foreign" };
+
+/* --- a server ------------------------------------------------------------- */
+
+/* "\nNAME:NUMBER" in the text of INFO; 0 if it does not say. */
+static uint64_t info_number(const char *info, const char *name)
+{
+	size_t len = strlen(name);
+	uint64_t n = 0;
+
+	for (const char *p = info; (p = strstr(p, name)); p += len)
+		if ((p == info || p[-1] == '\n') && p[len] == ':')
+			return dlk_number(p + len + 1, 10, &n) ? n : 0;
+	return 0;
+}
+
+static void read_info(struct health *h, const char *info)
+{
+	dlk_server_read(&h->server, h->redis->endpoints, info);
+	h->clients = info_number(info, "connected_clients");
+	h->max_clients = info_number(info, "maxclients");
+	h->memory = info_number(info, "used_memory");
+	h->max_memory = info_number(info, "maxmemory");
+}
+
+/* The second command: the first one has the connection's set-up with it. */
+static int ask_info(struct dlk_conn *c, struct health *h)
+{
+	const struct dlk_arg info[] = { { DLK_LITERAL("INFO") } };
+	uint64_t deadline = tool_deadline(c->ep), before;
+	const redisReply *reply;
+	int err = dlk_conn_open(c, deadline);
+
+	if (!err)
+		err = dlk_conn_call(c, deadline, 1, info, &reply);
+	if (!err)
+		err = scan_check(c, reply, REDIS_REPLY_STRING);
+	if (!err && reply->type == REDIS_REPLY_STRING)
+		read_info(h, reply->str);
+	dlk_conn_reset(c);
+	if (err)
+		return err;
+	before = dlk_now_ns();
+	err = dlk_conn_call(c, deadline, 1,
+			    (struct dlk_arg[]){ { DLK_LITERAL("PING") } },
+			    &reply);
+	if (!err)
+		err = scan_check(c, reply, REDIS_REPLY_STATUS);
+	h->ping_us = (dlk_now_ns() - before) / 1000;
+	return err;
+}
+
+static void look(struct health *h)
+{
+	const struct dlk_endpoint *ep = h->redis->endpoints;
+	struct dlk_conn *c;
+	int err = -EPROTONOSUPPORT;
+
+	if (h->redis->fault) {
+		snprintf(h->why, sizeof(h->why), "%s", h->redis->fault);
+		return;
+	}
+	c = h->redis->mode == DLK_SINGLE ? dlk_conn_new(ep) : NULL;
+	if (c)
+		err = ask_info(c, h);
+	h->up = !err;
+	if (err)
+		snprintf(h->why, sizeof(h->why), "%s: %s", ep->name,
+			 c && *c->error ? c->error : strerror(-err));
+	if (c)
+		dlk_conn_delete(c);
+}
+
+static void look_at_servers(const struct dlk_config *config,
+			    struct healths *all)
+{
+	all->n = 0;
+	all->v = calloc(config->n_redis + 1, sizeof(*all->v));
+	if (!all->v)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	for (unsigned i = 0; i < config->n_redis; i++) {
+		if (!tool_config_uses(config, &config->redis[i]))
+			continue;
+		all->v[all->n].redis = &config->redis[i];
+		look(&all->v[all->n++]);
+	}
+}
+
+/* --- its locks ------------------------------------------------------------ */
+
+static void count_key(struct health *h, const struct scan_lock *lock)
+{
+	h->waiters += lock->waiters;
+	if (lock->waiters > h->most)
+		h->most = lock->waiters;
+}
+
+static void count(struct health *h, const struct scan_lock *lock)
+{
+	const char *mode = row_mode_name(lock);
+	unsigned m = 0;
+
+	h->endless += lock->endless;
+	while (m < HEALTH_MODES && strcmp(mode, health_modes[m]))
+		m++;
+	if (m == HEALTH_MODES || lock->unread) {
+		h->other += !lock->unread;
+		return;
+	}
+	h->total++;
+	h->locks[m][!lock->ours]++;
+	if (lock->held_ms > (int64_t)h->oldest_ms)
+		h->oldest_ms = (uint64_t)lock->held_ms;
+}
+
+/* The rows of a key are neighbours, in the order of a scan. */
+static void count_all(struct healths *all, const struct rows *rows)
+{
+	const struct scan_lock *before = NULL;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct scan_lock *lock = rows->lock[i];
+
+		for (size_t k = 0; k < all->n; k++) {
+			if (all->v[k].redis != lock->redis)
+				continue;
+			count(&all->v[k], lock);
+			if (!before || before->redis != lock->redis ||
+			    strcmp(before->key, lock->key))
+				count_key(&all->v[k], lock);
+		}
+		before = lock;
+	}
+}
+
+/* Of a server whose locks could not be read nothing is known. */
+static int count_locks(const struct dlk_config *config,
+		       const struct filter *filter, struct healths *all)
+{
+	struct scan scan;
+	struct rows rows;
+	int rc = scan_all(config, &scan);
+
+	filter_rows(filter, &scan, &rows);
+	count_all(all, &rows);
+	for (size_t i = 0; i < all->n; i++) {
+		struct health *h = &all->v[i];
+
+		if (!h->up || !scan.failed[h->redis - config->redis])
+			continue;
+		h->up = false;
+		snprintf(h->why, sizeof(h->why), "its locks cannot be read");
+	}
+	rows_free(&rows);
+	scan_free(&scan);
+	return rc;
+}
+
+int health_look(const struct dlk_config *config, const struct filter *filter,
+		struct healths *all)
+{
+	look_at_servers(config, all);
+	return count_locks(config, filter, all);
+}
+
+void health_free(struct healths *all)
+{
+	free(all->v);
+	*all = (struct healths){ 0 };
+}

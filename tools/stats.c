@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl stats: the servers and their locks in numbers, for people, in JSON,
+ * or in the text format of Prometheus for node_exporter's textfile collector.
+ * One table has all of them.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/health.h"
+#include "tools/table.h"
+
+/* What a number is of, and so by what it is divided for Prometheus. */
+enum unit { COUNT, BYTES, SECONDS, MILLISECONDS, MICROSECONDS };
+
+static const struct metric {
+	const char *name; /* in JSON; and "dlock_NAME", in the base unit */
+	enum unit unit;
+	size_t offset;
+	bool asked; /* only known of a server that answers */
+	const char *help;
+} metrics[] = {
+	{ "waiters", COUNT, offsetof(struct health, waiters), true,
+	  "Calls that wait in the queues." },
+	{ "waiters_max", COUNT, offsetof(struct health, most), true,
+	  "Calls that wait for one lock, at most." },
+	{ "endless", COUNT, offsetof(struct health, endless), true,
+	  "Locks without a ttl, which never expire." },
+	{ "other_keys", COUNT, offsetof(struct health, other), true,
+	  "Keys that are no locks, and stand in the way of one." },
+	{ "held_max", MILLISECONDS, offsetof(struct health, oldest_ms), true,
+	  "How long the oldest lock of this host is held." },
+	{ "redis_ping", MICROSECONDS, offsetof(struct health, ping_us), true,
+	  "How long a PING took." },
+	{ "redis_uptime", SECONDS, offsetof(struct health, server.uptime_s),
+	  true, "How long the server runs." },
+	{ "redis_clients", COUNT, offsetof(struct health, clients), true,
+	  "Connections of the server." },
+	{ "redis_clients_max", COUNT, offsetof(struct health, max_clients),
+	  true, "Connections that it takes at most." },
+	{ "redis_memory", BYTES, offsetof(struct health, memory), true,
+	  "Memory that the server uses." },
+	{ "redis_memory_max", BYTES, offsetof(struct health, max_memory), true,
+	  "Memory that it uses at most; 0 is no limit." },
+};
+
+enum { N_METRICS = sizeof(metrics) / sizeof(*metrics) };
+
+static uint64_t value(const struct health *h, const struct metric *m)
+{
+	uint64_t n;
+
+	memcpy(&n, (const char *)h + m->offset, sizeof(n));
+	return n;
+}
+
+static const char *suffix(enum unit unit, bool base)
+{
+	static const char *const json[] = { "", "_bytes", "_s", "_ms", "_us" };
+
+	if (unit < SECONDS || !base)
+		return json[unit];
+	return "_seconds";
+}
+
+/* --- for Prometheus ------------------------------------------------------- */
+
+/*
+ * A label's value: no control byte and nothing but UTF-8, by tool_show(); and
+ * '\' and '"' escaped.
+ */
+static void label(const char *name, const char *text)
+{
+	char shown[1024];
+
+	tool_show(shown, sizeof(shown), text, strlen(text));
+	printf("%s=\"", name);
+	for (const char *p = shown; *p; p++)
+		printf(*p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
+	putchar('"');
+}
+
+static void head(const char *name, const char *unit, const char *help)
+{
+	printf("# HELP dlock_%s%s %s\n# TYPE dlock_%s%s gauge\n", name, unit,
+	       help, name, unit);
+}
+
+static void prometheus_metric(const struct healths *all, const struct metric *m)
+{
+	static const double divisors[] = { 1, 1, 1, 1e3, 1e6 };
+	const char *unit = suffix(m->unit, true);
+
+	head(m->name, unit, m->help);
+	for (size_t i = 0; i < all->n; i++) {
+		if (m->asked && !all->v[i].up)
+			continue;
+		printf("dlock_%s%s{", m->name, unit);
+		label("redis", all->v[i].redis->name);
+		printf("} %.15g\n",
+		       (double)value(&all->v[i], m) / divisors[m->unit]);
+	}
+}
+
+static void prometheus_locks(const struct health *h)
+{
+	for (unsigned m = 0; m < HEALTH_MODES; m++)
+		for (unsigned o = 0; o < HEALTH_OWNERS; o++) {
+			fputs("dlock_locks{", stdout);
+			label("redis", h->redis->name);
+			printf(",mode=\"%s\",owner=\"%s\"} %" PRIu64 "\n",
+			       health_modes[m], health_owners[o],
+			       h->locks[m][o]);
+		}
+}
+
+static void prometheus(const struct healths *all)
+{
+	head("up", "", "Does the server answer?");
+	for (size_t i = 0; i < all->n; i++) {
+		fputs("dlock_up{", stdout);
+		label("redis", all->v[i].redis->name);
+		printf("} %d\n", all->v[i].up);
+	}
+	head("locks", "", "Locks that are held, owners and ranges.");
+	for (size_t i = 0; i < all->n; i++)
+		if (all->v[i].up)
+			prometheus_locks(&all->v[i]);
+	for (unsigned i = 0; i < N_METRICS; i++)
+		prometheus_metric(all, &metrics[i]);
+}
+
+/* --- for people ----------------------------------------------------------- */
+
+static void text_value(uint64_t n, enum unit unit)
+{
+	char text[32];
+
+	if (unit == SECONDS || unit == MILLISECONDS)
+		ctl_duration(text, sizeof(text),
+			     unit == SECONDS ? n * 1000 : n);
+	else if (unit == MICROSECONDS)
+		snprintf(text, sizeof(text), "%" PRIu64 "us", n);
+	else
+		snprintf(text, sizeof(text), "%" PRIu64, n);
+	puts(text);
+}
+
+static void text_server(const struct health *h)
+{
+	char name[512];
+
+	tool_show(name, sizeof(name), h->redis->name, strlen(h->redis->name));
+	printf("redis \"%s\", %s: %s %s\n", name, h->redis->endpoints->name,
+	       h->up ? "Redis" : "does not answer", h->server.version);
+	if (!h->up)
+		return;
+	for (unsigned m = 0; m < HEALTH_MODES; m++)
+		for (unsigned o = 0; o < HEALTH_OWNERS; o++)
+			if (h->locks[m][o])
+				printf("  locks %-5s %-13s%" PRIu64 "\n",
+				       health_modes[m], health_owners[o],
+				       h->locks[m][o]);
+	for (unsigned i = 0; i < N_METRICS; i++) {
+		printf("  %-25s", metrics[i].name);
+		text_value(value(h, &metrics[i]), metrics[i].unit);
+	}
+}
+
+/* --- for machines --------------------------------------------------------- */
+
+static void json_locks(struct json *j, const struct health *h)
+{
+	json_open(j, "locks", '[');
+	for (unsigned m = 0; m < HEALTH_MODES; m++)
+		for (unsigned o = 0; o < HEALTH_OWNERS; o++) {
+			json_open(j, NULL, '{');
+			json_text(j, "mode", health_modes[m]);
+			json_text(j, "owner", health_owners[o]);
+			json_int(j, "count", (int64_t)h->locks[m][o]);
+			json_close(j, '}');
+		}
+	json_close(j, ']');
+}
+
+static void json_server(struct json *j, const struct health *h)
+{
+	char name[64];
+
+	json_open(j, NULL, '{');
+	json_text(j, "redis", h->redis->name);
+	json_text(j, "server", h->redis->endpoints->name);
+	json_bool(j, "up", h->up);
+	if (h->up) {
+		json_text(j, "version", h->server.version);
+		json_locks(j, h);
+	}
+	for (unsigned i = 0; i < N_METRICS; i++) {
+		snprintf(name, sizeof(name), "%s%s", metrics[i].name,
+			 suffix(metrics[i].unit, false));
+		if (h->up)
+			json_int(j, name, (int64_t)value(h, &metrics[i]));
+	}
+	json_close(j, '}');
+}
+
+/* --- the verb ------------------------------------------------------------- */
+
+static void print(const struct ctl *ctl, const struct healths *all)
+{
+	if (ctl->json)
+		json_open(ctl->json, "servers", '[');
+	for (size_t i = 0; i < all->n && !ctl->given[OPT_PROMETHEUS]; i++)
+		if (ctl->json)
+			json_server(ctl->json, &all->v[i]);
+		else
+			text_server(&all->v[i]);
+	if (ctl->json)
+		json_close(ctl->json, ']');
+	else if (ctl->given[OPT_PROMETHEUS])
+		prometheus(all);
+}
+
+/* For Prometheus a server that is away is a value, and no failure. */
+int verb_stats(const struct ctl *ctl)
+{
+	static struct filter filter;
+	struct healths all;
+	int rc = filter_read(ctl, &filter);
+
+	if (rc)
+		return rc;
+	if (ctl->json && ctl->given[OPT_PROMETHEUS])
+		return tool_fail(DLK_EXIT_USAGE,
+				 "--prometheus goes not with --json");
+	rc = health_look(ctl->config, &filter, &all);
+	print(ctl, &all);
+	health_free(&all);
+	return ctl->given[OPT_PROMETHEUS] ? 0 : rc;
+}
