@@ -49,15 +49,16 @@
  *			answer->asked_ns, by its life); DLK_BUSY: it is in the
  *			queue
  *	yield		it was granted, but a local program that knows nothing
- *			of us is first: the next one is served, and w is the
+ *			of us is first: it is the next one's, and w is the
  *			first one again if it asks or stays within its life
- *	suspend		it may never come back, and is not to be served
+ *	suspend		it may never come back, and is granted nothing
  *			meanwhile; if it stays again within its life, it has its
  *			place
  *	cancel		it waits no more, nor wants what it was granted
  *	look		(of a whole file) who holds the lease: in
- *			answer->holder, one of the claim's host and file if there is one among
- *			readers; "" if nobody does; w->ahead: 1 if readers do
+ *			answer->holder, one of the claim's host and file if
+ *			there is one among readers; "" if nobody does; w->ahead:
+ *			1 if readers do
  *
  * 0, DLK_BUSY, DLK_WRONG_TYPE, DLK_GRACE, -errno.  Without an `answer` it is
  * only appended.

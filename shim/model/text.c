@@ -42,36 +42,37 @@ void dlk_text_strs(struct dlk_text *t, ...)
 	va_end(ap);
 }
 
-static void put_number(struct dlk_text *t, uint64_t n, unsigned base,
-		       unsigned width)
+void dlk_text_u64(struct dlk_text *t, uint64_t n, unsigned width)
 {
 	char tmp[24];
 	unsigned at = sizeof(tmp);
 
 	do {
-		tmp[--at] = digits[n % base];
-		n /= base;
+		tmp[--at] = digits[n % 10];
+		n /= 10;
 	} while (n);
-	for (; width && at > sizeof(tmp) - width && at > 0;)
+	while (at > 0 && sizeof(tmp) - at < width)
 		tmp[--at] = '0';
 	dlk_text_bytes(t, tmp + at, sizeof(tmp) - at);
-}
-
-void dlk_text_u64(struct dlk_text *t, uint64_t n, unsigned width)
-{
-	put_number(t, n, 10, width);
 }
 
 void dlk_text_i64(struct dlk_text *t, int64_t n)
 {
 	if (n < 0)
 		dlk_text_bytes(t, "-", 1);
-	put_number(t, n < 0 ? -(uint64_t)n : (uint64_t)n, 10, 0);
+	dlk_text_u64(t, n < 0 ? -(uint64_t)n : (uint64_t)n, 0);
 }
 
 void dlk_text_hex(struct dlk_text *t, uint64_t n)
 {
-	put_number(t, n, 16, 0);
+	char tmp[16];
+	unsigned at = sizeof(tmp);
+
+	do {
+		tmp[--at] = digits[n & 15];
+		n >>= 4;
+	} while (n);
+	dlk_text_bytes(t, tmp + at, sizeof(tmp) - at);
 }
 
 void dlk_text_hex_bytes(struct dlk_text *t, const void *bytes, size_t len)

@@ -24,7 +24,8 @@
 --                         ours; ticket 0: not queued; ahead less than 0:
 --                         -1 - ahead, and it had another ticket, of no use
 -- {2, 0, type, 0, 0}      the key is no lease
-if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and redis.call('EXISTS', KEYS[2]) == 0
+if ARGV[5] == 'EX' and (ARGV[9] or '') == ''
+   and redis.call('EXISTS', KEYS[2]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 	return { 1, 0, '', 0, 0 }
 end
@@ -48,7 +49,8 @@ if ARGV[5] == 'EX' and ARGV[4] == '' and ARGV[6] == '' and ARGV[9] == ''
 end
 --include flock.inc
 local token, ttl, identity = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local mode, superseded, options, claim = ARGV[5], ARGV[6], ARGV[7], ARGV[8] or ''
+local mode, superseded, options = ARGV[5], ARGV[6], ARGV[7]
+local claim = ARGV[8] or ''
 
 -- [PROOF] An older lease of the same host and file.  "dlock1 RANDOM" ends at
 -- byte 39; digits compare as text, for numbers are exact to 2^53 only.
@@ -64,7 +66,8 @@ if state == 'odd' then
 elseif state == 'EX' then
 	local of, left = holder(identity), redis.call('PTTL', key)
 	-- A downgrade keeps its token, so that it may come twice, or late.
-	ours = same(of, token) or same(of, superseded) or of == claim and of ~= ''
+	ours = same(of, token) or same(of, superseded)
+	       or of == claim and of ~= ''
 	if not ours and dead(of) then
 		replaced = 1
 	end
@@ -82,7 +85,8 @@ elseif state == 'SH' then
 	for _, of in ipairs(redis.call('HKEYS', key)) do
 		if of == 'dlock' then
 			-- the mark
-		elseif same(of, token) or same(of, superseded) or of == claim then
+		elseif same(of, token) or same(of, superseded)
+		       or of == claim then
 			ours = ours or mode == 'SH' or not same(of, superseded)
 			redis.call('HDEL', key, of)
 		elseif mode == 'EX' and dead(of) then

@@ -54,7 +54,8 @@ local function dead(o)
 	-- A claim of our own process (POSIX: the first digits): no matter.
 	return here(o) and (ARGV[5] ~= '' and o.since < since
 			    or o.since == NEVER
-			       and string.sub(o.id, 1, 16) == string.sub(id, 1, 16))
+			       and string.sub(o.id, 1, 16)
+				   == string.sub(id, 1, 16))
 end
 
 -- [ADOPT] Of a process (the first digits) that has become another program, what

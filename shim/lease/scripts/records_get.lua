@@ -78,7 +78,8 @@ local function before(kind)
 	end
 	found, o, looked = nil, nil, 0
 	for _, other in ipairs(redis.call('HKEYS', key)) do
-		local r = other ~= 'dlock' and mine(other, want[1], want[1], 1)[1]
+		local r = other ~= 'dlock'
+			  and mine(other, want[1], want[1], 1)[1]
 		if r and r[3] == kind and alive(other)
 		   and (not found or r[1] < found[1]) then
 			found, o = r, alive(other)

@@ -49,6 +49,7 @@ end
 --include flock.inc
 local gone = drop(ARGV[1])
 if redis.call('EXISTS', key) == 0 then
-	pcall(grant_next, 'none', ARGV[2]) -- it is gone, whatever is at the queue
+	-- It is gone, whatever is at the queue.
+	pcall(grant_next, 'none', ARGV[2])
 end
 return gone and 1 or 0
