@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -86,17 +87,26 @@ static struct dlk_hold *take_spare(void)
 	return h;
 }
 
-/* The ranges of an owner, in pages. */
+/*
+ * The ranges of an owner, in pages.  One page is kept: who locks and unlocks
+ * one range after another would map it and unmap it each time.
+ */
+enum { FIRST_ROOM = 4096 / sizeof(struct dlk_range) };
+static _Atomic(struct dlk_range *) spare_page;
+
 int dlk_ranges_grow(struct dlk_ranges *set, size_t n)
 {
-	size_t room = set->room ? set->room * 2 : 4096 / sizeof(*set->v);
-	void *v;
+	size_t room = set->room ? set->room * 2 : FIRST_ROOM;
+	void *v = NULL;
 
 	while (room < n)
 		room *= 2;
-	v = set->room ? mremap(set->v, set->room * sizeof(*set->v),
-			       room * sizeof(*set->v), MREMAP_MAYMOVE)
-		      : map(room * sizeof(*set->v));
+	if (set->room)
+		v = mremap(set->v, set->room * sizeof(*set->v),
+			   room * sizeof(*set->v), MREMAP_MAYMOVE);
+	else if (room == FIRST_ROOM)
+		v = atomic_exchange(&spare_page, NULL);
+	v = v ?: map(room * sizeof(*set->v));
 	if (!v || v == MAP_FAILED)
 		return -ENOLCK;
 	set->v = v;
@@ -106,8 +116,12 @@ int dlk_ranges_grow(struct dlk_ranges *set, size_t n)
 
 void dlk_ranges_free(struct dlk_ranges *set)
 {
-	if (set->room)
-		munmap(set->v, set->room * sizeof(*set->v));
+	struct dlk_range *v = set->room ? set->v : NULL;
+
+	if (set->room == FIRST_ROOM)
+		v = atomic_exchange(&spare_page, v);
+	if (v)
+		munmap(v, set->room * sizeof(*v));
 	set->room = 0;
 }
 

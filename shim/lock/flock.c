@@ -566,7 +566,9 @@ static int choose_what_to_lock(struct request *r)
 
 static int lock_managed(struct request *r)
 {
-	int err = dlk_request_begin(r, "");
+	int err = dlk_kernel_file(r->fd, &r->file) < 0
+			  ? -EBADF
+			  : dlk_request_begin(r, "");
 
 	r->turn.file = r->file;
 	if (!err)

@@ -155,8 +155,6 @@ int dlk_request_begin(struct request *r, const char *suffix)
 				 "; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
-	if (dlk_kernel_file(r->fd, &r->file) < 0)
-		return -EBADF;
 	r->on_fuse = dlk_fs_of(r->fd, r->file.dev) == DLK_FS_FUSE;
 	return 0;
 }

@@ -154,8 +154,9 @@ bool dlk_revalidation_needed(const struct dlk_rule *rule, int fd,
 			     const struct dlk_file *file);
 
 /*
- * What follows from the rule and the path: the key with a suffix, ttl,
- * patience, the file.  0, -ENOLCK (said in the log), -EBADF.
+ * What follows from the rule, the path and the file (r->file, the caller's to
+ * look up): the key with a suffix, ttl, patience.  0, -ENOLCK (it has been
+ * said).
  */
 int dlk_request_begin(struct request *r, const char *suffix);
 
