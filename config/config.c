@@ -32,18 +32,18 @@ static int read_host_id(struct dlk_build *b, cfg_t *cfg)
 
 	for (p = (const unsigned char *)(id ? id : ""); *p; p++) {
 		if (*p <= ' ' || *p == 0x7f)
-			return dlk_opt_fail(b, cfg, "host_id",
-					    "\"%.200s\" "
-					    "holds a space or a control byte",
-					    id);
+			return dlk_opt_fail(
+				b, cfg, "host_id",
+				"\"%.200s\" holds a space or a control byte",
+				id);
 		len += *p == '%' || *p > 0x7e ? 3 : 1;
 	}
 	if (len > HOST_ID_MAX)
-		return dlk_opt_fail(b, cfg, "host_id",
-				    "\"%.200s\" is too long "
-				    "(150 bytes; '%%' and each byte that is "
-				    "not ASCII count as 3)",
-				    id);
+		return dlk_opt_fail(
+			b, cfg, "host_id",
+			"\"%.200s\" is too long (150 bytes; '%%' and each byte "
+			"that is not ASCII count as 3)",
+			id);
 	b->own->pub.host_id = dlk_own_text(b, id ? id : "");
 	return b->own->pub.host_id ? 0 : -ENOMEM;
 }
@@ -76,15 +76,11 @@ static int build_all(struct dlk_build *b, cfg_t *cfg)
 	b->own->pub.file = dlk_own_text(b, b->file);
 	if (!b->own->pub.file)
 		return -ENOMEM;
-	ret = read_host_id(b, cfg);
-	if (!ret)
-		ret = read_state_dir(b, cfg);
-	if (!ret)
-		ret = dlk_servers_build(b, cfg);
-	if (!ret)
-		ret = dlk_rules_build(b, cfg);
-	if (!ret)
-		ret = dlk_servers_follow(b, cfg);
+	ret = read_host_id(b, cfg)
+		?: read_state_dir(b, cfg)
+		?: dlk_servers_build(b, cfg)
+		?: dlk_rules_build(b, cfg)
+		?: dlk_servers_follow(b, cfg);
 	return ret;
 }
 
@@ -101,9 +97,7 @@ static int parse_prepared(struct dlk_build *b, const char *text)
 
 	dlk_arena_init(&arena, NULL, 0, DLK_SYNTAX_MEMORY_MAX);
 	was = dlk_arena_use(&arena);
-	ret = dlk_syntax_parse(b, text, &cfg);
-	if (!ret)
-		ret = build_all(b, cfg);
+	ret = dlk_syntax_parse(b, text, &cfg) ?: build_all(b, cfg);
 	dlk_syntax_free(cfg);
 	dlk_arena_use(was);
 	dlk_arena_reset(&arena);
@@ -248,9 +242,7 @@ int dlk_config_load(const char *file, bool secure, dlk_warn_fn *warn, void *arg,
 		return len == -EFBIG ? -EINVAL : (int)len;
 	}
 	b.exposed = st.st_mode & S_IROTH;
-	ret = check_writers(&b, &st);
-	if (!ret)
-		ret = parse(&b, text, (size_t)len, out);
+	ret = check_writers(&b, &st) ?: parse(&b, text, (size_t)len, out);
 	explicit_bzero(text, (size_t)len);
 	free(text);
 	return ret;

@@ -237,8 +237,8 @@ const char *dlk_key_check(const char *key)
 	if (strlen(key) > DLK_TEMPLATE_MAX)
 		return "is longer than 1024 bytes";
 	if (dlk_key_by_inode(key) && dlk_key_tells_path(key))
-		return "holds %i beside %p or %r (a file is known by its "
-		       "inode or by its name)";
+		return "holds %i beside %p or %r (a file is known by its inode "
+		       "or by its name)";
 	while ((piece = next_piece(&key, &c)) != PIECE_END) {
 		if (piece == PIECE_BAD)
 			return "holds a '%' that is not %p, %r, %i or %%";

@@ -107,8 +107,8 @@ static const char *check_set(const char *p, const char **end)
 		return "holds a '[' without its ']'";
 	for (; p < set.end; p++) {
 		if (*p == '[' && strchr(":=.", p[1]))
-			return "holds a character class (write a range, "
-			       "such as [0-9])";
+			return "holds a character class (write a range, such "
+			       "as [0-9])";
 	}
 	*end = set.end;
 	return NULL;

@@ -108,11 +108,11 @@ int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
 				    "for seconds; ms, m and h are the others)",
 				    text, text);
 	if (ret == -EINVAL)
-		return dlk_opt_fail(b, sec, name,
-				    "\"%.200s\" is not a "
-				    "duration (a whole number with ms, s, m or "
-				    "h, such as \"30s\")",
-				    text);
+		return dlk_opt_fail(
+			b, sec, name,
+			"\"%.200s\" is not a duration (a whole number with ms, "
+			"s, m or h, such as \"30s\")",
+			text);
 	if (ret || ms < min || ms > max)
 		return dlk_opt_fail(b, sec, name,
 				    "\"%.200s\" is out of range (%s to %s)",
@@ -134,8 +134,7 @@ int dlk_opt_number(struct dlk_build *b, cfg_t *sec, const char *name,
 	if (!is_number(text) || strlen(text) > 9 ||
 	    (n = strtoul(text, NULL, 10)) > max)
 		return dlk_opt_fail(b, sec, name,
-				    "\"%.200s\" is not a number "
-				    "from 0 to %u",
+				    "\"%.200s\" is not a number from 0 to %u",
 				    text, max);
 	*out = (unsigned)n;
 	return 0;
@@ -151,8 +150,7 @@ int dlk_opt_bool(struct dlk_build *b, cfg_t *sec, const char *name, bool *out)
 	value = cfg_parse_boolean(text);
 	if (value < 0)
 		return dlk_opt_fail(b, sec, name,
-				    "\"%.200s\" is neither true "
-				    "nor false",
+				    "\"%.200s\" is neither true nor false",
 				    text);
 	*out = value;
 	return 0;

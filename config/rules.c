@@ -60,14 +60,13 @@ static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 
 	if (*title != '/')
 		return bad_prefix(b, sec,
-				  "is not absolute (a prefix begins "
-				  "with '/')");
+				  "is not absolute (a prefix begins with '/')");
 	if (dlk_has_control(title))
 		return bad_prefix(b, sec, "holds a control byte");
 	if (has_dots(title))
 		return bad_prefix(b, sec,
-				  "has a component \".\" or \"..\" "
-				  "(write the path that it leads to)");
+				  "has a component \".\" or \"..\" (write the "
+				  "path that it leads to)");
 	if (strlen(title) >= DLK_PATH_MAX)
 		return bad_prefix(b, sec, "is longer than 4095 bytes");
 	prefix = dlk_own_text(b, title);
@@ -98,9 +97,8 @@ static bool covers_something(struct dlk_build *b, const struct dlk_rule *rule,
 	if (wanted == place->directory)
 		return true;
 	dlk_warn(b, rule->line,
-		 wanted ? "path \"%.300s\" manages nothing: it is no "
-			  "directory (without the slash at its end it names "
-			  "the file)"
+		 wanted ? "path \"%.300s\" manages nothing: it is no directory "
+			  "(without the slash at its end it names the file)"
 			: "path \"%.300s\" is a directory, of which this "
 			  "manages nothing but locks of the directory itself "
 			  "(with a slash at its end it names what is in it)",
@@ -138,17 +136,17 @@ static int check_unique(struct dlk_build *b, cfg_t *sec, unsigned n)
 
 		if (!strcmp(old->prefix, new->prefix))
 			return dlk_fail(b, sec->line,
-					"path \"%.300s\" has a "
-					"section already, in line %d",
+					"path \"%.300s\" has a section "
+					"already, in line %d",
 					new->prefix, old->line);
 		if (!strcmp(old->place, new->place))
-			return dlk_fail(b, sec->line,
-					"path \"%.300s\" leads to the same "
-					"place as path \"%.300s\" in line %d, "
-					"to \"%.300s\" (one of the two has to "
-					"go)",
-					new->prefix, old->prefix, old->line,
-					new->place);
+			return dlk_fail(
+				b, sec->line,
+				"path \"%.300s\" leads to the same place as "
+				"path \"%.300s\" in line %d, to \"%.300s\" "
+				"(one of the two has to go)",
+				new->prefix, old->prefix, old->line,
+				new->place);
 	}
 	return 0;
 }
@@ -175,17 +173,15 @@ static int read_redis(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	}
 	if (!name)
 		return dlk_fail(b, sec->line,
-				"path \"%.300s\" does not say "
-				"which redis (option 'redis' may be left out "
-				"where there is exactly one redis section; "
-				"here are %u)",
+				"path \"%.300s\" does not say which redis "
+				"(option 'redis' may be left out where there "
+				"is exactly one redis section; here are %u)",
 				rule->prefix, b->own->pub.n_redis);
 	rule->redis = find_redis(b, name);
 	if (!rule->redis)
-		return dlk_opt_fail(b, sec, "redis",
-				    "\"%.200s\" is not the "
-				    "name of a redis section",
-				    name);
+		return dlk_opt_fail(
+			b, sec, "redis",
+			"\"%.200s\" is not the name of a redis section", name);
 	return 0;
 }
 
@@ -200,9 +196,8 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		return dlk_opt_fail(b, sec, "key", "\"%.200s\" %s", key, wrong);
 	if (!dlk_key_names_file(key) && is_for_directory(rule))
 		dlk_opt_warn(b, sec, "key",
-			     "\"%.200s\" has neither %%p nor "
-			     "%%r nor %%i: all files below the prefix share "
-			     "one lock",
+			     "\"%.200s\" has neither %%p nor %%r nor %%i: all "
+			     "files below the prefix share one lock",
 			     key);
 	rule->by_inode = dlk_key_by_inode(key);
 	rule->tells_path = dlk_key_tells_path(key);
@@ -248,15 +243,15 @@ static int check_ttl(struct dlk_build *b, cfg_t *sec,
 
 	if (rule->ttl_ms >= least)
 		return 0;
-	return dlk_opt_fail(b, sec, "ttl",
-			    "\"%s\" is too short: redis \"%.100s\" "
-			    "has a connect_timeout of %s, and %d times that, "
-			    "%s, is the least (a renewal, sent after a third "
-			    "of the ttl, a command that times out and a "
-			    "reconnect must fit before the deadline)",
-			    dlk_span(rule->ttl_ms).text, rule->redis->name,
-			    dlk_span(connect).text, DLK_TTL_PER_TIMEOUT,
-			    dlk_span(least).text);
+	return dlk_opt_fail(
+		b, sec, "ttl",
+		"\"%s\" is too short: redis \"%.100s\" has a connect_timeout "
+		"of %s, and %d times that, %s, is the least (a renewal, sent "
+		"after a third of the ttl, a command that times out and a "
+		"reconnect must fit before the deadline)",
+		dlk_span(rule->ttl_ms).text, rule->redis->name,
+		dlk_span(connect).text, DLK_TTL_PER_TIMEOUT,
+		dlk_span(least).text);
 }
 
 static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
@@ -265,12 +260,10 @@ static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	int ret;
 
 	ret = dlk_opt_duration(b, sec, "ttl", DLK_TTL_MIN_MS, DLK_TTL_MAX_MS,
-			       &ttl);
-	if (!ret)
-		ret = dlk_opt_duration(b, sec, "timeout", 0, DLK_TTL_MAX_MS,
-				       &timeout);
-	if (!ret)
-		ret = dlk_opt_duration(b, sec, "hold_at_least", 0,
+			       &ttl)
+		?: dlk_opt_duration(b, sec, "timeout", 0, DLK_TTL_MAX_MS,
+				       &timeout)
+		?: dlk_opt_duration(b, sec, "hold_at_least", 0,
 				       DLK_TTL_MAX_MS, &least);
 	if (ret)
 		return ret;
@@ -289,13 +282,10 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	static const char *const coherence[] = { "auto", "on", "off", NULL };
 	int l = 0, u = 0, o = 0, c = 0, ret;
 
-	ret = dlk_opt_choice(b, sec, "on_lost", lost, &l);
-	if (!ret)
-		ret = dlk_opt_choice(b, sec, "unreachable", unreachable, &u);
-	if (!ret)
-		ret = dlk_opt_choice(b, sec, "local", local, &o);
-	if (!ret)
-		ret = dlk_opt_choice(b, sec, "coherence", coherence, &c);
+	ret = dlk_opt_choice(b, sec, "on_lost", lost, &l)
+		?: dlk_opt_choice(b, sec, "unreachable", unreachable, &u)
+		?: dlk_opt_choice(b, sec, "local", local, &o)
+		?: dlk_opt_choice(b, sec, "coherence", coherence, &c);
 	if (!ret) {
 		dlk_opt_pending(b, sec, "on_lost");
 		dlk_opt_pending(b, sec, "unreachable");
@@ -310,26 +300,17 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 {
 	struct dlk_rule *rule = &b->rules[n];
-	int ret = read_prefix(b, sec, rule);
+	int ret = read_prefix(b, sec, rule)
+		?: read_place(b, rule)
+		?: check_unique(b, sec, n)
+		?: read_redis(b, sec, rule)
+		?: read_key(b, sec, rule)
+		?: read_exclude(b, sec, rule)
+		?: read_times(b, sec, rule)
+		?: read_choices(b, sec, rule)
+		?: dlk_opt_bool(b, sec, "fair", &rule->fair)
+		?: dlk_opt_bool(b, sec, "interop", &rule->interop);
 
-	if (!ret)
-		ret = read_place(b, rule);
-	if (!ret)
-		ret = check_unique(b, sec, n);
-	if (!ret)
-		ret = read_redis(b, sec, rule);
-	if (!ret)
-		ret = read_key(b, sec, rule);
-	if (!ret)
-		ret = read_exclude(b, sec, rule);
-	if (!ret)
-		ret = read_times(b, sec, rule);
-	if (!ret)
-		ret = read_choices(b, sec, rule);
-	if (!ret)
-		ret = dlk_opt_bool(b, sec, "fair", &rule->fair);
-	if (!ret)
-		ret = dlk_opt_bool(b, sec, "interop", &rule->interop);
 	return ret;
 }
 

@@ -48,10 +48,10 @@ static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
 				     s->ep[i].name,
 				     dlk_option_pending("transport", "tls"));
 		if (s->ep[i].password[0] && b->exposed)
-			dlk_opt_warn(b, s->sec, s->option,
-				     "holds a password, "
-				     "and everybody may read this file (use "
-				     "password_file, or chmod o-r)");
+			dlk_opt_warn(
+				b, s->sec, s->option,
+				"holds a password, and everybody may read this "
+				"file (use password_file, or chmod o-r)");
 		return 0;
 	}
 	/* Whatever has an '@' may hold a password. */
@@ -69,12 +69,12 @@ static int build_urls(struct dlk_build *b, struct servers *s)
 
 	if (one && n)
 		return dlk_opt_fail(b, s->sec, "urls",
-				    "url is given as well "
-				    "(one of the two says where Redis is)");
+				    "url is given as well (one of the two says "
+				    "where Redis is)");
 	if (!one && !n)
 		return dlk_fail(b, s->sec->line,
-				"redis \"%.300s\" has no url "
-				"(such as url = \"redis://127.0.0.1:6379/0\")",
+				"redis \"%.300s\" has no url (such as url = "
+				"\"redis://127.0.0.1:6379/0\")",
 				cfg_title(s->sec));
 	if (n > DLK_URLS_MAX)
 		return dlk_opt_fail(b, s->sec, "urls", "more than %d URLs",
@@ -100,16 +100,15 @@ static int set_username(struct dlk_build *b, struct servers *s)
 	if (!*name || dlk_has_control(name) ||
 	    strlen(name) >= sizeof(s->ep->username))
 		return dlk_opt_fail(b, s->sec, "username",
-				    "\"%.200s\" is not "
-				    "a user name (1 to %zu bytes, no control "
-				    "bytes)",
+				    "\"%.200s\" is not a user name (1 to %zu "
+				    "bytes, no control bytes)",
 				    name, sizeof(s->ep->username) - 1);
 	for (i = 0; i < s->n; i++) {
 		if (s->ep[i].username[0])
-			return dlk_opt_fail(b, s->sec, "username",
-					    "the URL "
-					    "of %s has a user name as well",
-					    s->ep[i].name);
+			return dlk_opt_fail(
+				b, s->sec, "username",
+				"the URL of %s has a user name as well",
+				s->ep[i].name);
 		memcpy(s->ep[i].username, name, strlen(name) + 1);
 	}
 	return 0;
@@ -128,15 +127,14 @@ static int check_password(struct dlk_build *b, struct servers *s,
 				    "\"%.200s\" is empty", file);
 	if (len >= sizeof(s->ep->password))
 		return dlk_opt_fail(b, s->sec, "password_file",
-				    "\"%.200s\" "
-				    "holds more than %zu bytes",
+				    "\"%.200s\" holds more than %zu bytes",
 				    file, sizeof(s->ep->password) - 1);
 	if (strlen(text) != len || dlk_has_control(text))
-		return dlk_opt_fail(b, s->sec, "password_file",
-				    "\"%.200s\" "
-				    "holds a control byte, or a second line "
-				    "(one line, the password, is allowed)",
-				    file);
+		return dlk_opt_fail(
+			b, s->sec, "password_file",
+			"\"%.200s\" holds a control byte, or a second line "
+			"(one line, the password, is allowed)",
+			file);
 	return 0;
 }
 
@@ -150,9 +148,7 @@ static int read_password(struct dlk_build *b, struct servers *s,
 		len = (ssize_t)size - 1;
 	if (len < 0)
 		return dlk_opt_fail(b, s->sec, "password_file",
-				    "\"%.200s\" cannot be "
-				    "read: %s",
-				    file,
+				    "\"%.200s\" cannot be read: %s", file,
 				    len == -EINVAL ? "not a regular file"
 						   : strerror((int)-len));
 	/* A group may read it: that is how several users have it. */
@@ -194,16 +190,14 @@ static int set_password(struct dlk_build *b, struct servers *s)
 		return 0;
 	if (*file != '/')
 		return dlk_opt_fail(b, s->sec, "password_file",
-				    "\"%.200s\" is "
-				    "not an absolute path",
-				    file);
+				    "\"%.200s\" is not an absolute path", file);
 	ret = try_password(b, s, file, text, sizeof(text));
 	for (i = 0; !ret && i < s->n; i++) {
 		if (s->ep[i].password[0])
-			ret = dlk_opt_fail(b, s->sec, "password_file",
-					   "the "
-					   "URL of %s has a password as well",
-					   s->ep[i].name);
+			ret = dlk_opt_fail(
+				b, s->sec, "password_file",
+				"the URL of %s has a password as well",
+				s->ep[i].name);
 		else
 			memcpy(s->ep[i].password, text, strlen(text) + 1);
 	}
@@ -237,25 +231,24 @@ static int check_quorum(struct dlk_build *b, struct servers *s)
 	unsigned i, k;
 
 	if (s->n < QUORUM_MIN)
-		return dlk_opt_fail(b, s->sec, "mode",
-				    "\"quorum\" needs at "
-				    "least %d servers, urls names %u",
-				    QUORUM_MIN, s->n);
+		return dlk_opt_fail(
+			b, s->sec, "mode",
+			"\"quorum\" needs at least %d servers, urls names %u",
+			QUORUM_MIN, s->n);
 	for (i = 0; i < s->n; i++) {
 		for (k = 0; k < i; k++) {
 			if (same_server(&s->ep[i], &s->ep[k]))
-				return dlk_opt_fail(b, s->sec, s->option,
-						    "%s is one server with %s "
-						    "(a quorum counts each "
-						    "once)",
-						    s->ep[i].name,
-						    s->ep[k].name);
+				return dlk_opt_fail(
+					b, s->sec, s->option,
+					"%s is one server with %s (a quorum "
+					"counts each once)",
+					s->ep[i].name, s->ep[k].name);
 		}
 	}
 	if (s->n % 2 == 0)
 		dlk_opt_warn(b, s->sec, "mode",
-			     "a quorum of %u servers bears "
-			     "no more failures than one of %u",
+			     "a quorum of %u servers bears no more failures "
+			     "than one of %u",
 			     s->n, s->n - 1);
 	return 0;
 }
@@ -267,20 +260,19 @@ static int check_mode(struct dlk_build *b, struct servers *s)
 	switch (s->redis->mode) {
 	case DLK_SINGLE:
 		if (s->n > 1)
-			return dlk_opt_fail(b, s->sec, "urls",
-					    "%u servers, "
-					    "but mode is \"single\" (say "
-					    "\"sentinel\", \"cluster\" or "
-					    "\"quorum\")",
-					    s->n);
+			return dlk_opt_fail(
+				b, s->sec, "urls",
+				"%u servers, but mode is \"single\" (say "
+				"\"sentinel\", \"cluster\" or \"quorum\")",
+				s->n);
 		return 0;
 	case DLK_CLUSTER:
 		for (i = 0; i < s->n; i++) {
 			if (s->ep[i].db)
-				return dlk_opt_fail(b, s->sec, s->option,
-						    "%s: a cluster has "
-						    "database 0 only",
-						    s->ep[i].name);
+				return dlk_opt_fail(
+					b, s->sec, s->option,
+					"%s: a cluster has database 0 only",
+					s->ep[i].name);
 		}
 		return 0;
 	case DLK_QUORUM:
@@ -299,12 +291,10 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 	int ret, mode = DLK_SINGLE;
 	unsigned i;
 
-	ret = dlk_opt_choice(b, s->sec, "mode", modes, &mode);
-	if (!ret)
-		ret = dlk_opt_duration(b, s->sec, "connect_timeout", 1,
-				       CONNECT_TIMEOUT_MAX_MS, &timeout);
-	if (!ret)
-		ret = dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
+	ret = dlk_opt_choice(b, s->sec, "mode", modes, &mode)
+		?: dlk_opt_duration(b, s->sec, "connect_timeout", 1,
+				       CONNECT_TIMEOUT_MAX_MS, &timeout)
+		?: dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
 				     &s->redis->replicas);
 	if (!ret) {
 		dlk_opt_pending(b, s->sec, "mode");
@@ -325,25 +315,19 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 
 	if (!*title || dlk_has_control(title))
 		return dlk_fail(b, sec->line,
-				"\"%.300s\" is not a name for a "
-				"redis section (1 byte or more, no control "
-				"bytes)",
+				"\"%.300s\" is not a name for a redis section "
+				"(1 byte or more, no control bytes)",
 				title);
 	redis->line = sec->line;
 	redis->name = dlk_own_text(b, title);
 	if (!redis->name)
 		return -ENOMEM;
-	ret = build_urls(b, &s);
-	if (!ret)
-		ret = read_numbers(b, &s);
-	if (!ret)
-		ret = set_username(b, &s);
-	if (!ret)
-		ret = set_password(b, &s);
-	if (!ret)
-		ret = check_logins(b, &s);
-	if (!ret)
-		ret = check_mode(b, &s);
+	ret = build_urls(b, &s)
+		?: read_numbers(b, &s)
+		?: set_username(b, &s)
+		?: set_password(b, &s)
+		?: check_logins(b, &s)
+		?: check_mode(b, &s);
 	b->endpoints[n] = s.ep;
 	redis->endpoints = s.ep;
 	redis->n_endpoints = s.n;
@@ -421,10 +405,9 @@ static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
 		return ret;
 	if (delay && delay < longest_ttl)
 		dlk_opt_warn(b, sec, "restart_delay",
-			     "%s is less than the longest ttl or "
-			     "hold_at_least of its paths, %s: a restarted "
-			     "server may hand out a lock that "
-			     "is still held",
+			     "%s is less than the longest ttl or hold_at_least "
+			     "of its paths, %s: a restarted server may hand "
+			     "out a lock that is still held",
 			     dlk_span(delay).text, dlk_span(longest_ttl).text);
 	for (k = 0; k < b->redis[n].n_endpoints; k++)
 		b->endpoints[n][k].restart_delay_ms = delay;

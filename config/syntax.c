@@ -57,8 +57,7 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 	/* More than one value: a list that goes on. */
 	if (opt->nvalues == 1 && cfg_opt_getcomment(opt)) {
 		dlk_fail(running, cfg->line,
-			 "option '%s' is given twice "
-			 "(line %s has it already)",
+			 "option '%s' is given twice (line %s has it already)",
 			 opt->name, cfg_opt_getcomment(opt));
 		return -1;
 	}

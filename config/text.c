@@ -69,8 +69,8 @@ static int block_comment(struct scan *sc)
 	while (!at(sc, "*/")) {
 		if (sc->i >= sc->len)
 			return dlk_fail(sc->b, line,
-					"this comment is not "
-					"closed (a '*' and a '/' end it)");
+					"this comment is not closed (a '*' and "
+					"a '/' end it)");
 		blank(sc);
 	}
 	blank(sc);
@@ -98,17 +98,16 @@ static int check_variable(struct scan *sc, const char *name, size_t len)
 	if (!n || n >= sizeof(buf) ||
 	    (n < len && (len - n < 2 || memcmp(name + n, ":-", 2) != 0)))
 		return dlk_fail(sc->b, sc->line,
-				"\"${%.*s}\" is not a variable "
-				"(write ${NAME} or ${NAME:-default})",
+				"\"${%.*s}\" is not a variable (write ${NAME} "
+				"or ${NAME:-default})",
 				(int)(len > 100 ? 100 : len), name);
 	memcpy(buf, name, n);
 	buf[n] = '\0';
 	if (n == len && !getenv(buf))
-		return dlk_fail(
-			sc->b, sc->line,
-			"${%s} is not set in the "
-			"environment (write ${%s:-} if it may be empty)",
-			buf, buf);
+		return dlk_fail(sc->b, sc->line,
+				"${%s} is not set in the environment (write "
+				"${%s:-} if it may be empty)",
+				buf, buf);
 	return 0;
 }
 
@@ -121,11 +120,10 @@ static int variable(struct scan *sc)
 	int ret;
 
 	if (sc->b->secure)
-		return dlk_fail(
-			sc->b, sc->line,
-			"\"${\" is not allowed in a "
-			"program that runs with another's rights: the "
-			"environment is the caller's (write the value)");
+		return dlk_fail(sc->b, sc->line,
+				"\"${\" is not allowed in a program that runs "
+				"with another's rights: the environment is the "
+				"caller's (write the value)");
 	if (!end || (eol && eol < end))
 		return dlk_fail(sc->b, sc->line,
 				"\"${\" is not closed by '}' on its line");
@@ -155,8 +153,7 @@ static int escape(struct scan *sc)
 	}
 	if (n && !value)
 		return dlk_fail(sc->b, sc->line,
-				"a string cannot hold a NUL "
-				"byte (\"\\0\")");
+				"a string cannot hold a NUL byte (\"\\0\")");
 	step(sc);
 	step(sc);
 	return 0;
@@ -182,10 +179,10 @@ static int string(struct scan *sc)
 	if (ret)
 		return ret;
 	if (sc->i >= sc->len)
-		return dlk_fail(sc->b, line,
-				"the string that begins here is "
-				"not closed (by %c)",
-				quote);
+		return dlk_fail(
+			sc->b, line,
+			"the string that begins here is not closed (by %c)",
+			quote);
 	step(sc);
 	return 0;
 }
@@ -259,9 +256,9 @@ int dlk_text_prepare(struct dlk_build *b, const char *text, size_t len,
 	while (!ret && sc.i < sc.len)
 		ret = token(&sc);
 	if (!ret && sc.depth)
-		ret = dlk_fail(b, (int)b->section_lines[b->n_sections - 1],
-			       "the section that begins here is not closed "
-			       "(by '}')");
+		ret = dlk_fail(
+			b, (int)b->section_lines[b->n_sections - 1],
+			"the section that begins here is not closed (by '}')");
 	if (ret) {
 		explicit_bzero(sc.s, sc.len);
 		free(sc.s);

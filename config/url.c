@@ -81,16 +81,16 @@ static int decode(struct part s, char *out, size_t size, const char *what,
 			i += 2;
 		}
 		if (!c)
-			return dlk_error_set(err,
-					     "the %s of this URL holds a "
-					     "'%%' that begins no %%XX (%%25 "
-					     "is a percent sign)",
-					     what);
+			return dlk_error_set(
+				err,
+				"the %s of this URL holds a '%%' that begins "
+				"no %%XX (%%25 is a percent sign)",
+				what);
 		if (n + 1 >= size)
-			return dlk_error_set(err,
-					     "the %s of this URL is "
-					     "longer than %zu bytes",
-					     what, size - 1);
+			return dlk_error_set(
+				err,
+				"the %s of this URL is longer than %zu bytes",
+				what, size - 1);
 		out[n++] = (char)c;
 	}
 	out[n] = '\0';
@@ -111,8 +111,8 @@ static int parse_user(struct part info, struct dlk_endpoint *ep,
 		info.p++;
 		info.len--;
 		if (!info.len)
-			return dlk_error_set(err, "the password of this URL "
-						  "is empty");
+			return dlk_error_set(
+				err, "the password of this URL is empty");
 	}
 	ret = decode(user, ep->username, sizeof(ep->username), "user name",
 		     err);
@@ -140,8 +140,8 @@ static int take_user(struct part *authority, struct dlk_endpoint *ep,
 static int bad_host(struct part host, struct dlk_error *err)
 {
 	return dlk_error_set(err,
-			     "\"%.*s\" is not a host (a name, an IPv4 "
-			     "address, or an IPv6 address in [])",
+			     "\"%.*s\" is not a host (a name, an IPv4 address, "
+			     "or an IPv6 address in [])",
 			     (int)(host.len > 255 ? 255 : host.len), host.p);
 }
 
@@ -221,7 +221,7 @@ static int parse_host(struct part s, struct dlk_endpoint *ep,
 		return bad_host(whole, err);
 	}
 	ret = bracket ? set_ipv6(host, ep, err) : set_name(host, ep, err);
-	return ret ? ret : parse_port(s, ep, err);
+	return ret ?: parse_port(s, ep, err);
 }
 
 static int set_db(struct part s, struct dlk_endpoint *ep, bool *set,
@@ -230,14 +230,13 @@ static int set_db(struct part s, struct dlk_endpoint *ep, bool *set,
 	int32_t db = number(s);
 
 	if (db < 0 || db > DB_MAX)
-		return dlk_error_set(err,
-				     "\"%.*s\" is not a database (a "
-				     "number, 0 to 65535)",
-				     (int)(s.len > 255 ? 255 : s.len), s.p);
+		return dlk_error_set(
+			err,
+			"\"%.*s\" is not a database (a number, 0 to 65535)",
+			(int)(s.len > 255 ? 255 : s.len), s.p);
 	if (*set && ep->db != db)
 		return dlk_error_set(err,
-				     "the URL names two databases, %d "
-				     "and %d",
+				     "the URL names two databases, %d and %d",
 				     ep->db, db);
 	*set = true;
 	ep->db = db;
@@ -335,8 +334,9 @@ static int check_bytes(struct part s, struct dlk_error *err)
 
 	for (i = 0; i < s.len; i++) {
 		if ((unsigned char)s.p[i] <= ' ' || s.p[i] == 0x7f)
-			return dlk_error_set(err, "this URL holds a space or "
-						  "a control byte");
+			return dlk_error_set(
+				err,
+				"this URL holds a space or a control byte");
 	}
 	if (memchr(s.p, '#', s.len))
 		return dlk_error_set(err, "this URL holds a '#' (in a password "
@@ -355,10 +355,9 @@ static int parse_rest(struct part s, struct dlk_endpoint *ep,
 	cut(&s, "/?", &authority);
 	/* A raw '/' in a password would make the rest of it a path. */
 	if (ep->scheme != DLK_UNIX && memchr(s.p, '@', s.len))
-		return dlk_error_set(err,
-				     "this URL has an '@' after its '/' "
-				     "(in a password '/' is written %%2F and "
-				     "'?' %%3F)");
+		return dlk_error_set(
+			err, "this URL has an '@' after its '/' (in a password "
+			     "'/' is written %%2F and '?' %%3F)");
 	cut(&s, "?", &path);
 	ret = take_user(&authority, ep, err);
 	if (!ret && ep->scheme != DLK_UNIX)
@@ -387,9 +386,8 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
 	if (ret)
 		return ret;
 	if (parse_scheme(&s, ep))
-		return dlk_error_set(err,
-				     "this is no URL of a Redis "
-				     "(redis://HOST:PORT/DB, rediss://HOST:"
-				     "PORT/DB or unix:///PATH?db=DB)");
+		return dlk_error_set(
+			err, "this is no URL of a Redis (redis://HOST:PORT/DB, "
+			     "rediss://HOST:PORT/DB or unix:///PATH?db=DB)");
 	return parse_rest(s, ep, err);
 }

@@ -212,9 +212,8 @@ int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			dlk_script_identity(lease->token),
 		};
 
-		err = dlk_conn_append(c, 12, args);
-		if (!err)
-			err = dlk_lease_reclaimed(c, deadline_ns);
+		err = dlk_conn_append(c, 12, args)
+			      ?: dlk_lease_reclaimed(c, deadline_ns);
 	}
 	return err;
 }
@@ -292,7 +291,7 @@ static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
 		memcpy(from + 1, m->str, MEMBER_LEN);
 		from[1 + MEMBER_LEN] = '\0';
 	}
-	return err ? err : (int)r->elements;
+	return err ?: (int)r->elements;
 }
 
 int dlk_records_list(struct dlk_conn *c, uint64_t deadline_ns,
@@ -331,13 +330,10 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 		uint64_t seen = 0;
 		const redisReply *r;
 
-		err = dlk_records_set(c, lease, seq, &rest, held, by_source);
-		if (!err)
-			err = dlk_conn_flush(c, deadline_ns);
-		if (!err)
-			err = dlk_conn_reply(c, deadline_ns, &r);
-		if (!err)
-			err = dlk_lease_released(r, &seen);
+		err = dlk_records_set(c, lease, seq, &rest, held, by_source)
+		?: dlk_conn_flush(c, deadline_ns)
+		?: dlk_conn_reply(c, deadline_ns, &r)
+		?: dlk_lease_released(r, &seen);
 		/* By its name it is not known; or it was too much at once. */
 		if ((err == -ENOENT && !by_source) ||
 		    (err == DLK_OLD_SEQ && seen == seq)) {

@@ -112,16 +112,15 @@ int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns,
 			       ranges ? DLK_RECORD_SCRIPTS : DLK_FLOCK_SCRIPTS,
 			       argc, args, answer, &r);
 
-	return err ? err : read_answer(c, r, ranges, waiter, answer);
+	return err ?: read_answer(c, r, ranges, waiter, answer);
 }
 
 int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const redisReply *r;
-	int err = dlk_conn_flush(c, deadline_ns);
+	int err = dlk_conn_flush(c, deadline_ns)
+			  ?: dlk_conn_reply(c, deadline_ns, &r);
 
-	if (!err)
-		err = dlk_conn_reply(c, deadline_ns, &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)

@@ -37,7 +37,7 @@ static int released(struct dlk_conn *c, uint64_t deadline_ns,
 	int err = dlk_conn_reply(c, deadline_ns, &r);
 
 	(void)u;
-	return err ? err : dlk_lease_released(r, &seq);
+	return err ?: dlk_lease_released(r, &seq);
 }
 
 static int reclaim(struct dlk_conn *c, const struct dlk_lease *lease,
@@ -79,13 +79,12 @@ static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
 		u[i].asked_ns = now;
 		err = q->send(c, u[i].lease, *use_source);
 		if (err == -ENOBUFS) {
-			err = dlk_conn_flush(c, deadline_ns);
-			if (!err)
-				err = q->send(c, u[i].lease, *use_source);
+			err = dlk_conn_flush(c, deadline_ns)
+				      ?: q->send(c, u[i].lease, *use_source);
 		}
 		*use_source &= !q->learnt;
 	}
-	return err ? err : dlk_conn_flush(c, deadline_ns);
+	return err ?: dlk_conn_flush(c, deadline_ns);
 }
 
 /* Of those whose result is `which` so far. */

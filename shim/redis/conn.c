@@ -43,7 +43,7 @@ static int fail(struct dlk_conn *c, int err, const char *what)
 			      strerrordesc_np(-err) ?: "unknown error", NULL);
 	}
 	dlk_conn_close(c);
-	return err ? err : -EPROTO;
+	return err ?: -EPROTO;
 }
 
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep)
@@ -213,9 +213,8 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 	if (fd < 0)
 		return -errno;
 	/* At once: the program may close, and use again, a low number. */
-	err = dlk_own_take(&c->own, fd);
-	if (!err)
-		err = do_connect(c, c->own.fd, deadline_ns);
+	err = dlk_own_take(&c->own, fd)
+		      ?: do_connect(c, c->own.fd, deadline_ns);
 	if (!err && !dlk_own_check(&c->own))
 		err = -EBADF;
 	if (err) {
@@ -592,9 +591,8 @@ int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns)
 int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		   const redisReply **reply)
 {
-	int err = dlk_conn_drain(c, deadline_ns);
-
-	return err ? err : next_reply(c, deadline_ns, reply);
+	return dlk_conn_drain(c, deadline_ns)
+		       ?: next_reply(c, deadline_ns, reply);
 }
 
 /* What is still in the reader belongs to replies to come: then keep all. */
@@ -611,9 +609,7 @@ void dlk_conn_reset(struct dlk_conn *c)
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		  const struct dlk_arg *args, const redisReply **reply)
 {
-	int err = dlk_conn_append(c, argc, args);
-
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
-	return err ? err : dlk_conn_reply(c, deadline_ns, reply);
+	return dlk_conn_append(c, argc, args)
+		?: dlk_conn_flush(c, deadline_ns)
+		?: dlk_conn_reply(c, deadline_ns, reply);
 }

@@ -72,9 +72,8 @@ static int subscribe(struct dlk_subscription *w, uint64_t deadline_ns)
 	dlk_token_random(&random, bytes);
 	memcpy(w->channel, random.random, sizeof(w->channel));
 	memcpy(name + sizeof(CHANNEL) - 1, w->channel, sizeof(w->channel));
-	err = dlk_conn_open(w->conn, deadline_ns);
-	if (!err)
-		err = dlk_conn_call(w->conn, deadline_ns, 2, args, &r);
+	err = dlk_conn_open(w->conn, deadline_ns)
+		      ?: dlk_conn_call(w->conn, deadline_ns, 2, args, &r);
 	if (err || r->type == REDIS_REPLY_ARRAY)
 		return err;
 	err = dlk_script_refused(w->conn, r);

@@ -15,7 +15,8 @@ local held = redis.pcall('GETRANGE', KEYS[1], 0, 767)
 if ARGV[3] ~= '' and type(held) == 'string' then
 	local name, rest = string.match(held, '^(dlock1 %S+ %S+ %S+ )%d+(.*)$')
 	if name and string.sub(ARGV[1], 1, #name) == name then
-		redis.call('SET', KEYS[1], name .. '18446744073709551614' .. rest,
+		redis.call('SET', KEYS[1],
+			   name .. '18446744073709551614' .. rest,
 			   'PX', ARGV[3])
 		return 1
 	end
