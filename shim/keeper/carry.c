@@ -20,9 +20,9 @@
 
 enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };
 
-struct dlk_kept *dlk_carried;
-static struct dlk_kept *by_number[BUCKETS];
-static struct dlk_kept *dropped; /* by chain; next is as it was */
+struct dlk_kept_list dlk_carried, dlk_carried_left;
+static struct dlk_kept_list by_number[BUCKETS];
+static struct dlk_kept_list dropped; /* by chain */
 static struct dlk_server *servers;
 static unsigned n_servers;
 static void (*hear)(void);
@@ -58,10 +58,13 @@ static void answer(struct dlk_kept *k, int err)
 /* The program's descriptor may hang for long: it is not waited for. */
 static void answer_late(uint64_t now_ns)
 {
+	struct dlk_kept *k;
+
 	if (now_ns < answers_ns)
 		return;
 	answers_ns = UINT64_MAX;
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
 		if (k->answer_ns && k->answer_ns <= now_ns)
 			answer(k, 0);
 		if (k->answer_ns && k->answer_ns < answers_ns)
@@ -99,30 +102,35 @@ static void set_due(struct dlk_kept *k, uint64_t at_ns)
 	dlk_due_set(&k->server->due, &k->due, at_ns);
 }
 
-static struct dlk_kept **chain(uint32_t number)
+static struct dlk_kept_list *chain(uint32_t number)
 {
 	return &by_number[number % BUCKETS];
 }
 
 struct dlk_kept *dlk_carried_find(uint32_t number)
 {
-	for (struct dlk_kept *k = *chain(number); k; k = k->chain)
-		if (k->number == number)
-			return k;
-	return NULL;
+	struct dlk_kept *k;
+
+	LIST_FOREACH(k, chain(number), chain)
+	if (k->number == number)
+		break;
+	return k;
 }
 
 static void insert(struct dlk_kept *k)
 {
-	struct dlk_kept **first = chain(k->number);
+	LIST_INSERT_HEAD(chain(k->number), k, chain);
+	LIST_INSERT_HEAD(&dlk_carried, k, next);
+	LIST_INSERT_HEAD(dlk_watch_leases(k->watch), k, beside);
+}
 
-	k->chain = *first;
-	*first = k;
-	k->next = dlk_carried;
-	k->pprev = &dlk_carried;
-	if (k->next)
-		k->next->pprev = &k->next;
-	dlk_carried = k;
+void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by)
+{
+	if (k->by == DLK_LEFT)
+		LIST_REMOVE(k, left);
+	k->by = by;
+	if (by == DLK_LEFT)
+		LIST_INSERT_HEAD(&dlk_carried_left, k, left);
 }
 
 static void let_go(struct dlk_kept *k)
@@ -137,37 +145,31 @@ static void let_go(struct dlk_kept *k)
 
 void dlk_carry_drop(struct dlk_kept *k)
 {
-	struct dlk_kept **in = chain(k->number);
-
 	if (k->state >= DLK_ENDING)
 		return;
-	while (*in != k)
-		in = &(*in)->chain;
-	*in = k->chain;
-	*k->pprev = k->next;
-	if (k->next)
-		k->next->pprev = k->pprev;
+	dlk_carry_by(k, DLK_BY_OTHERS);
+	LIST_REMOVE(k, chain);
+	LIST_REMOVE(k, next);
+	LIST_REMOVE(k, beside);
 	if (k->answer_ns)
 		answer(k, 0);
 	dlk_due_clear(&k->server->due, &k->due);
 	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_ENDED;
-	k->chain = dropped;
-	dropped = k;
+	LIST_INSERT_HEAD(&dropped, k, chain);
 }
 
 bool dlk_carry_bury(void)
 {
-	struct dlk_kept **at = &dropped, *k;
+	struct dlk_kept *next;
 
-	while ((k = *at)) {
-		if (k->state == DLK_ENDING) {
-			at = &k->chain;
+	for (struct dlk_kept *k = LIST_FIRST(&dropped); k; k = next) {
+		next = LIST_NEXT(k, chain);
+		if (k->state == DLK_ENDING)
 			continue;
-		}
-		*at = k->chain;
+		LIST_REMOVE(k, chain);
 		let_go(k);
 	}
-	return !dropped;
+	return LIST_EMPTY(&dropped);
 }
 
 static void tell(enum dlk_level level, const struct dlk_kept *k,
@@ -252,11 +254,11 @@ static void take_back(struct dlk_kept *k, int err)
 /* A watch was opened in the background, for the lease of this number. */
 static void opened(struct dlk_watch *w, uint32_t number, int err)
 {
-	struct dlk_kept *its;
+	struct dlk_kept *its, *k;
 
-	for (struct dlk_kept *k = dlk_carried, *next; k && err; k = next) {
-		next = k->next;
-		if (k->watch != w || k->state != DLK_KEPT)
+	LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	{
+		if (!err || k->state != DLK_KEPT)
 			continue;
 		if (err == -ESTALE || (k->kind == DLK_KEPT_FLOCK &&
 				       !dlk_guard_can_tell(&k->guard)))
@@ -360,6 +362,15 @@ static void owe(struct dlk_kept *k)
 	set_due(k, 0);
 }
 
+void dlk_carry_owe_freed(struct dlk_watch *w)
+{
+	struct dlk_kept *k;
+
+	LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	if (k->state == DLK_KEPT && k->granted_ns < dlk_watch_free_at(w))
+		dlk_carry_owe(k);
+}
+
 struct flushing {
 	struct dlk_errand errand;
 	struct dlk_kept *k; /* it stays, and its watch's descriptor */
@@ -437,10 +448,11 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
 void dlk_carry_mute_ended(void)
 {
 	const uint64_t now = dlk_now_ns();
+	struct dlk_kept *k;
 
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->state == DLK_KEPT)
-			k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (k->state == DLK_KEPT)
+		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
 }
 
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
@@ -624,9 +636,11 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 /* A sign of a restart: all that is carried there is asked for now. */
 static void hurry(const struct dlk_server *s)
 {
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->state == DLK_KEPT && k->server == s)
-			set_due(k, 0);
+	struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (k->state == DLK_KEPT && k->server == s)
+		set_due(k, 0);
 }
 
 unsigned dlk_carry_watch(struct pollfd *p, unsigned room)

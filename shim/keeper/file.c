@@ -42,7 +42,9 @@
 enum { THREADS = 64, BUCKETS = 1024 };
 
 struct dlk_watch {
-	struct dlk_watch *next, **pprev; /* in its bucket */
+	LIST_ENTRY(dlk_watch) next; /* in its bucket */
+	LIST_ENTRY(dlk_watch) by_wd, in_stirred, in_threaded;
+	struct dlk_kept_list leases; /* the callers' */
 	uint64_t dev, node;
 	int fd;        /* -1: shut */
 	int wd;        /* inotify's; <= 0: none */
@@ -60,7 +62,11 @@ struct dlk_watch {
 	bool waiting, end;
 };
 
-static struct dlk_watch *watches[BUCKETS];
+LIST_HEAD(watch_list, dlk_watch);
+
+static struct watch_list watches[BUCKETS];   /* by file */
+static struct watch_list listening[BUCKETS]; /* by inotify's number */
+static struct watch_list stirred, threaded;
 static struct dlk_bells bells = { .ended = -1, .closed = -1 };
 static unsigned threads, stirs;
 
@@ -152,22 +158,18 @@ static void start(struct dlk_watch *w)
 	w->waiting = true;
 	w->has_thread = pthread_create(&thread, &attr, run, w) == 0;
 	threads += w->has_thread;
+	if (w->has_thread)
+		LIST_INSERT_HEAD(&threaded, w, in_threaded);
 	pthread_attr_destroy(&attr);
 }
 
-void dlk_watch_ended(void)
-{
-	uint64_t count;
-
-	(void)!read(bells.ended, &count, sizeof(count));
-}
-
-void dlk_watch_probe(struct dlk_watch *w)
+bool dlk_watch_probe(struct dlk_watch *w)
 {
 	if (w->has_thread || w->records || w->fd < 0 ||
 	    flock(w->fd, LOCK_EX | LOCK_NB) < 0)
-		return;
+		return false;
 	pass_on(w);
+	return true;
 }
 
 /* --- opening -------------------------------------------------------------- */
@@ -199,28 +201,20 @@ static int reopen(int fd, mode_t mode)
 	return own;
 }
 
-static struct dlk_watch **bucket(uint64_t dev, uint64_t node)
+static struct watch_list *bucket(uint64_t dev, uint64_t node)
 {
 	return &watches[(node ^ dev * 31) % BUCKETS];
 }
 
 static struct dlk_watch *find(const struct dlk_watch_what *what)
 {
-	for (struct dlk_watch *w = *bucket(what->dev, what->node); w;
-	     w = w->next)
-		if (w->dev == what->dev && w->node == what->node &&
-		    w->records == what->records)
-			return w;
-	return NULL;
-}
+	struct dlk_watch *w;
 
-static void insert(struct dlk_watch *w, struct dlk_watch **first)
-{
-	w->next = *first;
-	w->pprev = first;
-	if (w->next)
-		w->next->pprev = &w->next;
-	*first = w;
+	LIST_FOREACH(w, bucket(what->dev, what->node), next)
+	if (w->dev == what->dev && w->node == what->node &&
+	    w->records == what->records)
+		return w;
+	return NULL;
 }
 
 static void listen_begin(void)
@@ -242,7 +236,7 @@ static struct dlk_watch *new_watch(const struct dlk_watch_what *what)
 	w->node = what->node;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
-	insert(w, bucket(w->dev, w->node));
+	LIST_INSERT_HEAD(bucket(w->dev, w->node), w, next);
 	return w;
 }
 
@@ -280,6 +274,14 @@ static struct dlk_watch *get_local(int fd, const struct dlk_watch_what *what)
 	if (!w->records)
 		start(w);
 	return w;
+}
+
+static void note_wd(struct dlk_watch *w, int wd)
+{
+	if (wd <= 0 || w->wd > 0)
+		return;
+	w->wd = wd;
+	LIST_INSERT_HEAD(&listening[wd % BUCKETS], w, by_wd);
 }
 
 /* --- opening in the background -------------------------------------------- */
@@ -324,8 +326,7 @@ static void take_file(struct opening *o)
 
 	w->opening = false;
 	w->fd = o->own;
-	if (o->wd > 0)
-		w->wd = o->wd;
+	note_wd(w, o->wd);
 	if (!w->records && w->refs > 1)
 		start(w);
 	dlk_watch_stir(w);
@@ -407,6 +408,17 @@ bool dlk_watch_waits(const struct dlk_watch *w)
 	return w->has_thread;
 }
 
+/* Does the thread sleep, or is it to?  That is for this one to say. */
+static bool is_waiting(struct dlk_watch *w)
+{
+	bool waiting;
+
+	pthread_mutex_lock(&w->mutex);
+	waiting = w->waiting;
+	pthread_mutex_unlock(&w->mutex);
+	return waiting;
+}
+
 /*
  * An unlock wakes whoever waits for it before it returns (fs/locks.c,
  * __locks_wake_up_blocks), so who sleeps in flock(2) waits for a lock that is
@@ -418,14 +430,10 @@ int dlk_watch_is_blocked(struct dlk_watch *w)
 	char path[64], stat[256];
 	const char *state;
 	struct dlk_text t;
-	bool waiting;
 
 	if (w->remote)
 		return -1;
-	pthread_mutex_lock(&w->mutex);
-	waiting = w->waiting;
-	pthread_mutex_unlock(&w->mutex);
-	if (!waiting || tid == 0)
+	if (!is_waiting(w) || tid == 0)
 		return 0;
 	dlk_text_init(&t, path, sizeof(path));
 	dlk_text_str(&t, "/proc/self/task/");
@@ -442,9 +450,9 @@ bool dlk_watch_is_shut(const struct dlk_watch *w)
 	return w->fd < 0 && !w->opening;
 }
 
-unsigned dlk_watch_refs(const struct dlk_watch *w)
+struct dlk_kept_list *dlk_watch_leases(struct dlk_watch *w)
 {
-	return w->refs;
+	return &w->leases;
 }
 
 uint64_t dlk_watch_free_at(struct dlk_watch *w)
@@ -479,31 +487,45 @@ void dlk_watch_listen(struct dlk_watch *w, int fd)
 	listen_begin();
 	if (bells.closed < 0)
 		return;
-	w->wd = inotify_add_watch(bells.closed, fd_name(name, sizeof(name), fd),
-				  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
+	note_wd(w,
+		inotify_add_watch(bells.closed, fd_name(name, sizeof(name), fd),
+				  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE));
 }
 
 /* One number a file, whichever locks of it are watched. */
-static bool others_listen(const struct dlk_watch *w)
+static bool any_listens(int wd)
 {
-	for (const struct dlk_watch *o = *bucket(w->dev, w->node); o;
-	     o = o->next)
-		if (o != w && o->wd == w->wd)
-			return true;
+	const struct dlk_watch *w;
+
+	LIST_FOREACH(w, &listening[wd % BUCKETS], by_wd)
+	if (w->wd == wd)
+		return true;
 	return false;
 }
 
 static void listen_no_more(struct dlk_watch *w)
 {
-	if (w->wd > 0 && !others_listen(w))
+	if (w->wd <= 0)
+		return;
+	LIST_REMOVE(w, by_wd);
+	if (!any_listens(w->wd))
 		inotify_rm_watch(bells.closed, w->wd);
 	w->wd = 0;
 }
 
 void dlk_watch_stir(struct dlk_watch *w)
 {
+	if (!w->stirred)
+		LIST_INSERT_HEAD(&stirred, w, in_stirred);
 	w->stirred = true;
 	stirs++;
+}
+
+static void calm(struct dlk_watch *w)
+{
+	if (w->stirred)
+		LIST_REMOVE(w, in_stirred);
+	w->stirred = false;
 }
 
 unsigned dlk_watch_stirs(void)
@@ -511,36 +533,35 @@ unsigned dlk_watch_stirs(void)
 	return stirs;
 }
 
-bool dlk_watch_is_stirred(const struct dlk_watch *w)
+struct dlk_watch *dlk_watch_stirred(const struct dlk_watch *after)
 {
-	return w->stirred;
-}
-
-static void for_each(void (*act)(struct dlk_watch *w))
-{
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct dlk_watch *w = watches[i], *next; w; w = next) {
-			next = w->next;
-			act(w);
-		}
-}
-
-static void calm(struct dlk_watch *w)
-{
-	w->stirred = false;
+	return after ? LIST_NEXT(after, in_stirred) : LIST_FIRST(&stirred);
 }
 
 void dlk_watch_calm(void)
 {
-	for_each(calm);
+	while (LIST_FIRST(&stirred))
+		calm(LIST_FIRST(&stirred));
+}
+
+static void stir_all(void)
+{
+	struct dlk_watch *w;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		LIST_FOREACH(w, &watches[i], next)
+	dlk_watch_stir(w);
 }
 
 static void stir_wd(int wd)
 {
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct dlk_watch *w = watches[i]; w; w = w->next)
-			if (w->wd == wd)
-				dlk_watch_stir(w);
+	struct dlk_watch *w;
+
+	if (wd <= 0)
+		return;
+	LIST_FOREACH(w, &listening[wd % BUCKETS], by_wd)
+	if (w->wd == wd)
+		dlk_watch_stir(w);
 }
 
 void dlk_watch_closed(void)
@@ -555,7 +576,7 @@ void dlk_watch_closed(void)
 		     at += (ssize_t)(sizeof(*e) + e->len)) {
 			e = (const void *)(buf + at);
 			if (e->mask & IN_Q_OVERFLOW)
-				for_each(dlk_watch_stir);
+				stir_all();
 			else
 				stir_wd(e->wd);
 		}
@@ -564,49 +585,52 @@ void dlk_watch_closed(void)
 
 /* --- the end -------------------------------------------------------------- */
 
-static bool told_to_end(struct dlk_watch *w)
+/* It frees itself, at any moment. */
+static void end_thread(struct dlk_watch *w)
 {
-	bool end;
-
+	LIST_REMOVE(w, in_threaded);
+	threads--;
 	pthread_mutex_lock(&w->mutex);
-	end = !w->waiting;
-	if (end) {
-		w->end = true;
-		pthread_cond_signal(&w->go);
-	}
+	w->end = true;
+	pthread_cond_signal(&w->go);
 	pthread_mutex_unlock(&w->mutex);
-	return end;
 }
 
 /*
  * A thread may sleep in the kernel for long yet: its watch is found again by
  * the next lease of the file, and swept when it has woken.
  */
-static void sweep_one(struct dlk_watch *w)
+static void sweep(struct dlk_watch *w)
 {
-	struct dlk_watch *next = w->next, **at = w->pprev;
-
 	if (w->refs)
 		return;
 	listen_no_more(w);
-	if (!w->has_thread)
-		destroy_now(w);
-	else if (told_to_end(w))
-		threads--; /* it frees itself, at any moment */
-	else
+	if (w->has_thread && is_waiting(w))
 		return;
-	*at = next;
-	if (next)
-		next->pprev = at;
+	calm(w);
+	LIST_REMOVE(w, next);
+	if (w->has_thread)
+		end_thread(w);
+	else
+		destroy_now(w);
 }
 
 void dlk_watch_unref(struct dlk_watch *w)
 {
 	w->refs--;
-	sweep_one(w);
+	sweep(w);
 }
 
-void dlk_watch_sweep(void)
+void dlk_watch_ended(void (*ended)(struct dlk_watch *w))
 {
-	for_each(sweep_one);
+	struct dlk_watch *next;
+	uint64_t count;
+
+	(void)!read(bells.ended, &count, sizeof(count));
+	for (struct dlk_watch *w = LIST_FIRST(&threaded); w; w = next) {
+		next = LIST_NEXT(w, in_threaded);
+		if (w->refs && dlk_watch_free_at(w))
+			ended(w);
+		sweep(w);
+	}
 }

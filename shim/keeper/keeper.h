@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -77,6 +78,9 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same);
 
 struct dlk_watch;
 
+/* Leases (carry.c). */
+LIST_HEAD(dlk_kept_list, dlk_kept);
+
 /* Descriptors to poll for POLLIN, then to read by their functions. */
 struct dlk_bells {
 	int ended;  /* a wait in the kernel is over: dlk_watch_ended() */
@@ -111,7 +115,8 @@ bool dlk_watch_is_lent(const struct dlk_watch *w);
 int dlk_watch_fd(const struct dlk_watch *w);
 /* The last reference gone, it ends. */
 void dlk_watch_unref(struct dlk_watch *w);
-unsigned dlk_watch_refs(const struct dlk_watch *w);
+/* Those whose file it is, each of which has one. */
+struct dlk_kept_list *dlk_watch_leases(struct dlk_watch *w);
 
 /* A thread waits in the kernel for its end; else look, now and then. */
 bool dlk_watch_waits(const struct dlk_watch *w);
@@ -122,15 +127,20 @@ bool dlk_watch_is_shut(const struct dlk_watch *w);
 /* Tell when a description of the file is closed; `fd` as above. */
 void dlk_watch_listen(struct dlk_watch *w, int fd);
 /* Its lock may have ended lately: a description was closed, or left. */
-bool dlk_watch_is_stirred(const struct dlk_watch *w);
 void dlk_watch_stir(struct dlk_watch *w);
 unsigned dlk_watch_stirs(void); /* how many times that was so, of any */
 void dlk_watch_calm(void);      /* all of them */
+/* Those, the one after `after` (NULL: the first). */
+struct dlk_watch *dlk_watch_stirred(const struct dlk_watch *after);
 
-void dlk_watch_ended(void);
+/*
+ * Each with a thread whose lock has been free: `ended`; those that no lease
+ * depends on end once their waits are over.
+ */
+void dlk_watch_ended(void (*ended)(struct dlk_watch *w));
 void dlk_watch_closed(void);
-/* Without a wait in the kernel: ask it whether a lock is there. */
-void dlk_watch_probe(struct dlk_watch *w);
+/* Without a wait in the kernel: ask it.  True: nobody has the lock. */
+bool dlk_watch_probe(struct dlk_watch *w);
 
 /*
  * The last moment (CLOCK_BOOTTIME ns) at which nobody held the lock, for the
@@ -140,9 +150,6 @@ uint64_t dlk_watch_free_at(struct dlk_watch *w);
 
 /* After a lock has ended, with leases left: wait for the next end. */
 void dlk_watch_again(struct dlk_watch *w);
-
-/* End the watches that no lease depends on, once their waits are over. */
-void dlk_watch_sweep(void);
 
 /* --- records.c ------------------------------------------------------------ */
 
@@ -208,9 +215,13 @@ enum dlk_kept_by {
 /* A lease that the keeper carries. */
 struct dlk_kept {
 	struct dlk_due due; /* to renew, or to release; first: carry.c casts */
-	struct dlk_kept *next, **pprev; /* in dlk_carried */
-	struct dlk_kept *chain;         /* by number */
-	uint32_t number;                /* of its ADD */
+	LIST_ENTRY(dlk_kept)
+	next;                        /* in dlk_carried; of one that was dropped
+					it leads on */
+	LIST_ENTRY(dlk_kept) beside; /* of the same watch; the same */
+	LIST_ENTRY(dlk_kept) left;   /* in dlk_carried_left, if it is LEFT */
+	LIST_ENTRY(dlk_kept) chain;  /* by number; of the dropped */
+	uint32_t number;             /* of its ADD */
 	enum dlk_kept_state state;
 	enum dlk_kept_by by;
 	struct dlk_watch *watch;
@@ -236,7 +247,7 @@ struct dlk_kept {
 	char bytes[];
 };
 
-extern struct dlk_kept *dlk_carried;
+extern struct dlk_kept_list dlk_carried, dlk_carried_left;
 
 /*
  * Once: the only servers to be connected to.  While they are waited for, `hear`
@@ -260,8 +271,12 @@ void dlk_carry_drop(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 /* The process has renewed it, until then. */
 void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns);
+/* Who may have its lock from here on. */
+void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by);
 /* Its lock has ended: release it. */
 void dlk_carry_owe(struct dlk_kept *k);
+/* So have all of a file that were granted before the moment it was free at. */
+void dlk_carry_owe_freed(struct dlk_watch *w);
 /* What the shim says, if it does; leases may be dropped by it. */
 void dlk_carry_hear(void);
 /* What is due; false for nothing. */

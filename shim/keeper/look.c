@@ -27,7 +27,9 @@ static const unsigned echo_ms[LAST_ECHO] = { 0, 1, 3, 25 };
 static uint64_t due_ns = UINT64_MAX;
 static uint64_t not_before_ns, tick_ns = UINT64_MAX;
 static unsigned echo = LAST_ECHO;
-static unsigned stirs; /* that were looked for */
+static unsigned stirs;                    /* that were looked for */
+static uint64_t shortest_ns = UINT64_MAX; /* period, of those looked at since
+					     the last tick and by it */
 
 uint64_t dlk_look_due_ns(void)
 {
@@ -57,13 +59,11 @@ static uint64_t period_ns(const struct dlk_kept *k)
 
 static unsigned count_same(const struct dlk_kept *k)
 {
-	unsigned left = dlk_watch_refs(k->watch), n = 0;
+	const struct dlk_kept *o;
+	unsigned n = 0;
 
-	if (left == 1)
-		return 1;
-	for (const struct dlk_kept *o = dlk_carried; o; o = o->next)
-		n += o->state == DLK_KEPT &&
-		     dlk_guard_same(&o->guard, &k->guard);
+	LIST_FOREACH(o, dlk_watch_leases(k->watch), beside)
+	n += o->state == DLK_KEPT && dlk_guard_same(&o->guard, &k->guard);
 	return n;
 }
 
@@ -106,24 +106,14 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 }
 
-static uint64_t shortest_period_ns(void)
-{
-	uint64_t period = UINT64_MAX;
-
-	for (const struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (is_looked_at(k) && period_ns(k) < period)
-			period = period_ns(k);
-	return period;
-}
-
 static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 {
-	uint64_t now = dlk_now_ns(), period = shortest_period_ns();
+	const uint64_t now = dlk_now_ns();
 
-	if (period == UINT64_MAX)
+	if (shortest_ns == UINT64_MAX)
 		tick_ns = UINT64_MAX; /* nothing to look for */
-	else if (began_ns >= tick_ns || tick_ns > began_ns + period)
-		tick_ns = began_ns + period;
+	else if (began_ns >= tick_ns || tick_ns > began_ns + shortest_ns)
+		tick_ns = began_ns + shortest_ns;
 	due_ns = tick_ns;
 	not_before_ns = 0;
 	if (stirs != dlk_watch_stirs())
@@ -161,30 +151,59 @@ static bool heard_of(const struct dlk_kept *k)
 	return k->state < DLK_ENDING;
 }
 
+/* Each lease of whose end nothing but a look tells; at a tick, or stirred. */
+static void each(bool tick, void (*look_at)(struct dlk_kept *k))
+{
+	struct dlk_watch *w = NULL;
+	struct dlk_kept *k;
+
+	if (tick) {
+		LIST_FOREACH(k, &dlk_carried, next)
+		if (is_looked_at(k))
+			look_at(k);
+		return;
+	}
+	while ((w = dlk_watch_stirred(w)))
+		LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	if (is_looked_at(k))
+		look_at(k);
+}
+
+static bool list; /* it is to be read */
+
+static void ask(struct dlk_kept *k)
+{
+	if (!heard_of(k))
+		return;
+	if (period_ns(k) < shortest_ns)
+		shortest_ns = period_ns(k);
+	if (k->kind != DLK_KEPT_FLOCK) {
+		judge_records(k);
+		return;
+	}
+	if (dlk_watch_probe(k->watch))
+		dlk_carry_owe_freed(k->watch);
+	list |= wants_list(k);
+}
+
+static void look_in_list(struct dlk_kept *k)
+{
+	if (wants_list(k))
+		judge(k);
+}
+
 void dlk_look(void)
 {
-	uint64_t began = dlk_now_ns(), cost = cpu_ns();
-	bool tick = began >= tick_ns, list = false, again;
+	const uint64_t began = dlk_now_ns(), cost = cpu_ns();
+	const bool tick = began >= tick_ns;
+	bool again;
 
-	for (struct dlk_kept *k = dlk_carried, *next; k; k = next) {
-		next = k->next;
-		if (!is_looked_at(k) ||
-		    !(tick || dlk_watch_is_stirred(k->watch)) || !heard_of(k))
-			continue;
-		if (k->kind != DLK_KEPT_FLOCK) {
-			judge_records(k);
-			continue;
-		}
-		dlk_watch_probe(k->watch);
-		list |= wants_list(k);
-	}
+	if (tick)
+		shortest_ns = UINT64_MAX;
+	list = false;
+	each(tick, ask);
 	again = list && !dlk_locks_look();
-	list = list && !again;
-	for (struct dlk_kept *k = dlk_carried, *next; k && list; k = next) {
-		next = k->next;
-		if (is_looked_at(k) && wants_list(k) &&
-		    (tick || dlk_watch_is_stirred(k->watch)))
-			judge(k);
-	}
+	if (list && !again)
+		each(tick, look_in_list);
 	schedule(began, cpu_ns() - cost, again);
 }

@@ -31,24 +31,19 @@ enum { SHIM = 3, LINGER_MS = 1000 };
 
 /* --- the lock has ended --------------------------------------------------- */
 
-/* What was granted before the moment that the watch saw is over. */
-static void judge_by_watch(void)
+/* What was granted before is over; a lease that came later waits for its end. */
+static void ended(struct dlk_watch *w)
 {
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->state == DLK_KEPT &&
-		    k->granted_ns < dlk_watch_free_at(k->watch))
-			dlk_carry_owe(k);
-}
+	struct dlk_kept *k;
 
-static void locks_ended(void)
-{
-	dlk_watch_ended();
-	judge_by_watch();
-	/* A lease that came later waits for its own end. */
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->state == DLK_KEPT && dlk_watch_free_at(k->watch))
-			dlk_watch_again(k->watch);
-	dlk_watch_sweep();
+	dlk_carry_owe_freed(w);
+	LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	{
+		if (k->state != DLK_KEPT)
+			continue;
+		dlk_watch_again(w);
+		break;
+	}
 }
 
 static void look(void)
@@ -56,16 +51,18 @@ static void look(void)
 	const uint64_t began_ns = dlk_now_ns();
 
 	dlk_look();
-	judge_by_watch();
+	dlk_watch_ended(ended);
 	dlk_settle_looked(began_ns);
 }
 
 /* A description has ended, and with it, perhaps, the lock of its shadow. */
 static void shadows_fell(void)
 {
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->shadow)
-			dlk_watch_stir(k->watch);
+	struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (k->shadow)
+		dlk_watch_stir(k->watch);
 }
 
 /* --- main ----------------------------------------------------------------- */
@@ -80,7 +77,7 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_look_due_ns();
 	if (dlk_settle_due_ns() < at)
 		at = dlk_settle_due_ns();
-	if (!dlk_carried && !dlk_shim_wants_us() &&
+	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
 	    at > idle_since_ns + LINGER_MS * DLK_MS)
 		at = idle_since_ns + LINGER_MS * DLK_MS;
 	return at <= now ? 0 : (int)((at - now) / DLK_MS) + 1;
@@ -112,7 +109,7 @@ static void wait_once(uint64_t idle_since_ns)
 		return;
 	}
 	if (p[0].revents)
-		locks_ended();
+		dlk_watch_ended(ended);
 	if (p[2].revents)
 		dlk_watch_closed();
 }
@@ -121,7 +118,7 @@ static bool finished(uint64_t *idle_since_ns)
 {
 	uint64_t now = dlk_now_ns();
 
-	if (!dlk_carry_bury() || dlk_carried) {
+	if (!dlk_carry_bury() || !LIST_EMPTY(&dlk_carried)) {
 		*idle_since_ns = now;
 		return false;
 	}

@@ -103,7 +103,7 @@ static void obey_end(const struct dlk_keep *m)
 		dlk_carry_owe(k);
 	} else {
 		if (k->by == DLK_BY_PROCESS)
-			k->by = DLK_LEFT;
+			dlk_carry_by(k, DLK_LEFT);
 		dlk_watch_stir(k->watch);
 	}
 }
@@ -153,9 +153,12 @@ static bool obey_one(void)
 /* What was told of its leases is all that will be. */
 static void shim_ended(bool mute)
 {
+	struct dlk_kept *k;
+
 	if (mute)
 		dlk_carry_mute_ended();
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next) {
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
 		dlk_watch_stir(k->watch);
 		dlk_carry_uncut(k);
 	}

@@ -33,12 +33,13 @@ static struct {
 
 void dlk_settle_begin(uint32_t seq)
 {
+	struct dlk_kept *k;
+
 	asked.seq = seq;
 	asked.since_ns = dlk_now_ns();
 	asked.looked = false;
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->by == DLK_LEFT)
-			dlk_watch_stir(k->watch);
+	LIST_FOREACH(k, &dlk_carried_left, left)
+	dlk_watch_stir(k->watch);
 }
 
 /* A look hears the shim, too: of what was closed amidst it, it says nothing. */
@@ -53,8 +54,6 @@ void dlk_settle_looked(uint64_t began_ns)
  */
 static unsigned patience_ms(const struct dlk_kept *k)
 {
-	if (k->by != DLK_LEFT)
-		return 0;
 	if (k->state != DLK_KEPT || dlk_watch_is_lent(k->watch))
 		return GIVE_UP_MS;
 	if (k->kind != DLK_KEPT_FLOCK || !dlk_watch_waits(k->watch))
@@ -73,17 +72,18 @@ static unsigned patience_ms(const struct dlk_kept *k)
 void dlk_settle(void)
 {
 	const uint64_t now = dlk_now_ns();
-	bool open = false;
+	struct dlk_kept *k, *next;
 
 	if (!asked.seq)
 		return;
-	for (struct dlk_kept *k = dlk_carried; k && !open; k = k->next)
-		open = now < asked.since_ns + patience_ms(k) * DLK_MS;
-	if (open)
+	LIST_FOREACH(k, &dlk_carried_left, left)
+	if (now < asked.since_ns + patience_ms(k) * DLK_MS)
 		return;
-	for (struct dlk_kept *k = dlk_carried; k; k = k->next)
-		if (k->by == DLK_LEFT && k->state == DLK_KEPT)
-			k->by = DLK_BY_OTHERS;
+	for (k = LIST_FIRST(&dlk_carried_left); k; k = next) {
+		next = LIST_NEXT(k, left);
+		if (k->state == DLK_KEPT)
+			dlk_carry_by(k, DLK_BY_OTHERS);
+	}
 	dlk_shim_answer(asked.seq, DLK_KEEP_SETTLED);
 	asked.seq = 0;
 }

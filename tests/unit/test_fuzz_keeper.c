@@ -186,18 +186,22 @@ static size_t count(const char *list)
 	return n;
 }
 
+static void pass(struct dlk_watch *w)
+{
+	(void)w;
+}
+
 /* What is carried is dropped; a wait in the kernel for a file ends by itself.
  */
 static void drop_all(void)
 {
-	while (dlk_carried)
-		dlk_carry_drop(dlk_carried);
+	while (!LIST_EMPTY(&dlk_carried))
+		dlk_carry_drop(LIST_FIRST(&dlk_carried));
 	for (int i = 0; i < 200 && !dlk_carry_bury(); i++) {
 		dlk_pause_ns(DLK_MS);
 		dlk_errands_back();
 	}
-	dlk_watch_ended();
-	dlk_watch_sweep();
+	dlk_watch_ended(pass);
 }
 
 static bool is_alone(void)
