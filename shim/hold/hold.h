@@ -40,7 +40,7 @@ enum hold_state {
 
 /*
  * One lease of this process.  Guarded by the mutex but for `lease` (const; its
- * ttl is cut once, see container.c).
+ * ttl is cut once, see container.c, and what was never held stays nowhere).
  */
 struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c; first, for it casts */

@@ -465,9 +465,16 @@ killed_at_the_end()
 	all_gone "$name"
 }
 
+has_stopped()
+{
+	# shellcheck disable=SC2016 # the host's shell expands it
+	! bare "$1" sh -c 'cat /proc/$1/task/*/status' sh "$2" |
+		grep '^State:' | grep -qv '(stopped)'
+}
+
 replaced()
 {
-	local h=$1 name="$1, replaced by proof of death" a old
+	local h=$1 name="$1, replaced by proof of death" a old pid
 
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
 	ttl 1800
@@ -478,9 +485,12 @@ replaced()
 	a=$(tokens f)
 	ok "$name: a keeper carries it" until_true 5 carried "${a:7:32}"
 	ask a pid
+	pid=$RESULT
 	old=$(keepers_of "$h")
 	bare "$h" kill -STOP "$old"
-	bare "$h" kill -KILL "$RESULT"
+	# Else a thread of it may have the lock, for the instant of a look.
+	ok "$name: that keeper stands still" until_true 5 has_stopped "$h" "$old"
+	bare "$h" kill -KILL "$pid"
 	locker b dlock "$h"
 	ask b 'open x f'
 	ask b 'lock x EX' 5
