@@ -261,8 +261,8 @@ static int break_server(const struct dlk_redis *redis, struct targets *all)
 		    all->v[i].outcome == NOT_OURS)
 			continue;
 		if (!c)
-			rc = scan_open(redis, &c);
-		if (!rc)
+			c = scan_open(redis, &rc);
+		if (c)
 			err = break_at(c, &all->v[i]);
 	}
 	if (!c)
@@ -365,15 +365,15 @@ static int ask_and_break(const struct ctl *ctl, struct targets *all)
 static int look(const struct ctl *ctl, struct scan *scan)
 {
 	static struct subject subject;
-	struct dlk_conn *c;
+	struct dlk_conn *c = NULL;
 	int rc;
 
 	if (!ctl->argc)
 		return scan_all(ctl->config, scan);
 	rc = subject_find_managed(ctl->config, ctl->argv[0], &subject);
 	if (!rc)
-		rc = scan_open(subject.rule->redis, &c);
-	if (rc)
+		c = scan_open(subject.rule->redis, &rc);
+	if (!c)
 		return rc;
 	rc = scan_subject(c, &subject, scan);
 	return scan_close(c, subject.rule->redis, rc);

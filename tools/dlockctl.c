@@ -165,8 +165,6 @@ static const struct verb *find_verb(struct ctl *ctl)
 
 static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
 {
-	int rc;
-
 	if (!right || !ctl->argc) {
 		usage(stderr);
 		return DLK_EXIT_USAGE;
@@ -177,9 +175,15 @@ static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
 				 ctl->argv[0]);
 	ctl->argc--;
 	ctl->argv++;
-	rc = run(verb, ctl);
-	/* Its own are 0 to 3. */
-	if (verb->run == verb_check && rc > 3)
+	return run(verb, ctl);
+}
+
+/* Of check the exit codes are its own, 0 to 3. */
+static int act(struct ctl *ctl, const struct verb *verb, bool right)
+{
+	int rc = dispatch(ctl, verb, right);
+
+	if (verb && verb->run == verb_check && rc > 3)
 		rc = ctl_check_unknown(ctl, n_heard ? heard[n_heard - 1] : "");
 	return rc;
 }
@@ -209,10 +213,10 @@ int main(int argc, char **argv)
 		return puts("dlockctl " DLK_VERSION), finish(0);
 	verb = find_verb(&ctl);
 	if (!ctl.given[OPT_JSON])
-		return finish(dispatch(&ctl, verb, right));
+		return finish(act(&ctl, verb, right));
 	ctl.json = &json;
 	json_begin(&json, verb ? verb->name : NULL);
-	rc = dispatch(&ctl, verb, right);
+	rc = act(&ctl, verb, right);
 	json_end(&json, rc);
 	return finish(rc);
 }

@@ -202,12 +202,12 @@ void filter_rows(const struct filter *filter, const struct scan *scan,
 		if (!is_old(filter, lock))
 			continue;
 		rows->lock = ctl_grow(rows->lock, rows->n, &room,
-				      sizeof(*rows->lock));
+				      sizeof(struct scan_lock *));
 		rows->lock[rows->n++] = lock;
 	}
 	if (rows->n && orders[filter->order].compare)
-		qsort_r(rows->lock, rows->n, sizeof(*rows->lock), compare,
-			(void *)(uintptr_t)&orders[filter->order]);
+		qsort_r(rows->lock, rows->n, sizeof(struct scan_lock *),
+			compare, (void *)(uintptr_t)&orders[filter->order]);
 }
 
 void rows_free(struct rows *rows)

@@ -45,14 +45,14 @@ static int ask_info(struct dlk_conn *c, struct health *h)
 {
 	const struct dlk_arg info[] = { { DLK_LITERAL("INFO") } };
 	uint64_t deadline = tool_deadline(c->ep), before;
-	const redisReply *reply;
+	const redisReply *reply = NULL;
 	int err = dlk_conn_open(c, deadline);
 
 	if (!err)
 		err = dlk_conn_call(c, deadline, 1, info, &reply);
 	if (!err)
 		err = scan_check(c, reply, REDIS_REPLY_STRING);
-	if (!err && reply->type == REDIS_REPLY_STRING)
+	if (!err && reply && reply->type == REDIS_REPLY_STRING)
 		read_info(h, reply->str);
 	dlk_conn_reset(c);
 	if (err)

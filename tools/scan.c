@@ -457,18 +457,21 @@ static int scan_named(struct dlk_conn *c, struct view *v,
 	return err;
 }
 
-int scan_open(const struct dlk_redis *redis, struct dlk_conn **c)
+struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc)
 {
-	*c = NULL;
+	struct dlk_conn *c = NULL;
+
+	*rc = 0;
 	if (redis->fault)
-		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
-	if (redis->mode != DLK_SINGLE)
-		return tool_fail(DLK_EXIT_UNAVAILABLE,
-				 "redis \"%s\": only mode \"single\" can be "
-				 "listed yet",
-				 redis->name);
-	*c = dlk_conn_new(redis->endpoints);
-	return *c ? 0 : tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+		*rc = tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
+	else if (redis->mode != DLK_SINGLE)
+		*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
+				"redis \"%s\": only mode \"single\" can be "
+				"listed yet",
+				redis->name);
+	else if (!(c = dlk_conn_new(redis->endpoints)))
+		*rc = tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+	return c;
 }
 
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
@@ -490,10 +493,10 @@ int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
 static int scan_redis(struct view *v, struct scan *scan)
 {
 	struct scan_keys keys = { 0 };
-	struct dlk_conn *c;
-	int err, rc = scan_open(v->redis, &c);
+	int err, rc;
+	struct dlk_conn *c = scan_open(v->redis, &rc);
 
-	if (rc)
+	if (!c)
 		return rc;
 	err = scan_keys(c, v->config, v->redis, &keys);
 	if (!err)

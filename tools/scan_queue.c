@@ -28,7 +28,7 @@ static const char *word(const char *text, const char *end, const char **out,
 {
 	const char *blank = memchr(text, ' ', (size_t)(end - text));
 
-	if (!blank)
+	if (!blank || blank == text)
 		return NULL;
 	*out = text;
 	*len = (size_t)(blank - text);

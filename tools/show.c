@@ -338,10 +338,10 @@ static int look_at_queues(struct dlk_conn *c, struct view *v)
 static int look(struct view *v)
 {
 	const struct dlk_redis *redis = v->subject.rule->redis;
-	struct dlk_conn *c;
-	int err, rc = scan_open(redis, &c);
+	int err, rc;
+	struct dlk_conn *c = scan_open(redis, &rc);
 
-	if (rc)
+	if (!c)
 		return rc;
 	err = scan_subject(c, &v->subject, &v->scan);
 	if (!err)

@@ -176,7 +176,7 @@ static void cut(char *text, size_t room, bool keep_end)
 		at += len;
 	}
 	if (keep_end) {
-		memcpy(text + at - 3, "...", 3);
+		memset(text + at - 3, '.', 3);
 		memmove(text, text + at - 3, strlen(text + at - 3) + 1);
 	} else {
 		strcpy(text + at, "...");

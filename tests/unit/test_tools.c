@@ -23,6 +23,7 @@
 #include "tools/run_elf.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
+#include "tools/scan_queue.h"
 #include "tools/table.h"
 
 /* A program of the smallest: a header, PT_INTERP, PT_NOTE, their contents. */
@@ -454,6 +455,62 @@ static void a_narrow_table_is_cut(void **state)
 	free(text);
 }
 
+/* An entry of a queue, at 10,000 ms of the server's clock. */
+static void queue_entry(struct scan_queue *q, const char *ticket,
+			const char *words)
+{
+	assert_true(scan_queue_add(q, 10000,
+				   (struct scan_text){ ticket, strlen(ticket) },
+				   (struct scan_text){ words, strlen(words) }));
+}
+
+#define CLAIM                                                                  \
+	"dlock1 00000000000000000000000000000007 "                             \
+	"00000000000000000000000000000000:A 1:1:- " DLK_NEVER                  \
+	" 42 web nightly"
+
+static void a_queue_is_read(void **state)
+{
+	static const char *const none[] = {
+		"",
+		"x",
+		"000000000011000",
+		"000000000011000 2000",
+		"000000000011000 2000 - EX",
+		"000000000011000 2000 - EX x",
+		"000000000011000 2000 - QQ " CLAIM,
+		"000000000011000 99999 - EX " CLAIM,
+		"99999999999999999999 2000 - EX " CLAIM,
+		"-1 2000 - EX " CLAIM,
+		"000000000011000 2000  EX " CLAIM,
+		"000000000011000 2000 - EX " CLAIM "\n",
+	};
+	struct scan_queue q = { 0 };
+
+	(void)state;
+	queue_entry(&q, "head", "1");
+	queue_entry(&q, "tail", "9");
+	queue_entry(&q, "4", "000000000010000 2000 - EX " CLAIM);
+	assert_int_equal(q.n, 0); /* it has expired */
+	assert_false(q.cut);
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
+		q.cut = false;
+		queue_entry(&q, "5", none[i]);
+		assert_int_equal(q.n, 0);
+		assert_true(q.cut);
+	}
+	queue_entry(&q, "x", "000000000011000 2000 - EX " CLAIM);
+	queue_entry(&q, "5", "000000000011000 2000 - SH " CLAIM);
+	queue_entry(&q, "6", "000000000010001 2000 f.1 away " CLAIM);
+	assert_int_equal(q.n, 2);
+	assert_true(q.waiters[0].shared && q.waiters[0].polls);
+	assert_int_equal(q.waiters[0].heard_ms, 1000);
+	assert_int_equal(q.waiters[0].token.pid, 42);
+	assert_true(q.waiters[1].away && !q.waiters[1].polls);
+	assert_int_equal(q.waiters[1].heard_ms, 1999);
+	scan_queue_free(&q);
+}
+
 static const char *span(uint64_t ms)
 {
 	static char out[32];
@@ -707,6 +764,7 @@ int main(void)
 		cmocka_unit_test(json_is_valid),
 		cmocka_unit_test(columns_line_up),
 		cmocka_unit_test(a_narrow_table_is_cut),
+		cmocka_unit_test(a_queue_is_read),
 		cmocka_unit_test(durations_are_short),
 		cmocka_unit_test(an_owner_lives_until_its_expiry),
 		cmocka_unit_test(an_expiry_that_is_none_is_told),
