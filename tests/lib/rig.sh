@@ -75,20 +75,35 @@ until_true()
 	done
 }
 
+# read_line FD SECONDS: in $HEARD_LINE.  When the time is up, read(1) has perhaps
+# read a part of it already.
+declare -A READ_PART=()
+read_line()
+{
+	local part status=0
+
+	IFS= read -r -t "$2" -u "$1" part || status=$?
+	HEARD_LINE=${READ_PART[$1]-}$part
+	READ_PART[$1]=
+	[ "$status" != 0 ] || return 0
+	[ "$status" -le 128 ] || READ_PART[$1]=$HEARD_LINE
+	HEARD_LINE=
+	return "$status"
+}
+
 # next_line FD SECONDS: in $HEARD_LINE.  Where it is to come, which is where it is
 # given 2 s or more, it is given four times as much on a busy machine.
 next_line()
 {
 	local was
 
-	HEARD_LINE=
 	tap_stalled
 	was=$TAP_STALLED
-	read -r -t "$2" -u "$1" HEARD_LINE && return
+	read_line "$1" "$2" && return
 	[[ $2 =~ ^([2-9]|[1-9][0-9]+)$ ]] || return
 	tap_stalled
 	[ $((TAP_STALLED - was)) -gt $(($2 * 500000)) ] || return
-	read -r -t $((4 * $2)) -u "$1" HEARD_LINE
+	read_line "$1" $((4 * $2))
 }
 
 now()
@@ -467,6 +482,7 @@ peer()
 	exec {in}<>"$RIG/$name.in" {out}<>"$RIG/$name.out"
 	PEER_IN[$name]=$in
 	PEER_OUT[$name]=$out
+	READ_PART[$out]=
 	"$@" <"$RIG/$name.in" >"$RIG/$name.out" 2>"$RIG/$name.err" \
 		{in}>&- {out}>&- &
 	PEER_PID[$name]=$!
