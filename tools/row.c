@@ -92,7 +92,9 @@ void row_note(char *out, size_t size, const struct scan_lock *lock)
 	tool_show(value, sizeof(value), lock->value, lock->value_len);
 	if (is_foreign(lock))
 		say(out, size, "foreign: \"%s\"", value);
-	if (lock->ours && lock->token.since_ns == UINT64_MAX)
+	if (lock->ours && lock->token.since_ns == DLK_NO_LOCK_NS)
+		say(out, size, "released, kept for hold_at_least");
+	if (lock->ours && lock->token.since_ns > DLK_NO_LOCK_NS)
 		say(out, size, "granted, not confirmed yet");
 	if (lock->moved)
 		say(out, size, "the locked file is no more under this name");

@@ -204,6 +204,35 @@ brk f --yes
 is "$STATUS $(rr exists "dlock:$MNT/f")" '0 0' \
 	'a server that does not know the scripts'
 
+# --- what is released, and kept for hold_at_least ---
+rr flushall >/dev/null
+rig_configs ttl=3s path_more='hold_at_least = "60s"'
+locker four dl A
+locker five dl B
+for p in four five; do
+	ask "$p" 'open g g'
+done
+ask four 'lock g EX'
+ask four 'lock g UN'
+is_kept()
+{
+	ctl_on A --json list
+	[ "$(jq -r '.locks[0].note' <<<"$OUT")" = \
+		'released, kept for hold_at_least' ]
+}
+ok 'list says that it is released' until_true 5 is_kept
+is "$(jq -c '.locks[0] | [.held_ms, .ttl_ms > 50000]' <<<"$OUT")" \
+	'[null,true]' '... and for how long it is kept'
+ask five 'lock g EX NB'
+is "$RESULT" EAGAIN 'others are kept out (control)'
+brk g --yes
+is "$STATUS" 0 'it is broken'
+ask five 'lock g EX NB'
+is "$RESULT" 0 'and they have it'
+ask five 'lock g UN'
+rr flushall >/dev/null
+rig_configs ttl=3s
+
 # --- no ---
 brk
 is "$STATUS" 64 'neither a path nor a token: 64'
