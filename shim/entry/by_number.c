@@ -83,44 +83,30 @@ static bool on_close_range(const long *a, long *result)
 	return true;
 }
 
-static bool on_dup(const long *a, long *result)
-{
-	(void)result;
-	dlk_entry_dup((int)a[0], -1);
-	return false;
-}
+/* The call passes, behind a word of ours. */
+#define DLK_PASSES(name, hint)                                                 \
+	static bool name(const long *a, long *result)                          \
+	{                                                                      \
+		(void)a, (void)result;                                         \
+		hint;                                                          \
+		return false;                                                  \
+	}
 
+DLK_PASSES(on_dup, dlk_entry_dup((int)a[0], -1))
 #ifdef SYS_dup2
-static bool on_dup2(const long *a, long *result)
-{
-	(void)result;
-	dlk_entry_dup((int)a[0], (int)a[1]);
-	return false;
-}
+DLK_PASSES(on_dup2, dlk_entry_dup((int)a[0], (int)a[1]))
 #endif
-
-static bool on_dup3(const long *a, long *result)
-{
-	(void)result;
-	dlk_entry_dup((int)a[0], a[2] & ~(long)O_CLOEXEC ? -1 : (int)a[1]);
-	return false;
-}
-
-static bool on_passing(const long *a, long *result)
-{
-	(void)a, (void)result;
-	dlk_entry_passing();
-	return false;
-}
-
+DLK_PASSES(on_dup3,
+	   dlk_entry_dup((int)a[0], a[2] & ~(long)O_CLOEXEC ? -1 : (int)a[1]))
+DLK_PASSES(on_passing, dlk_entry_passing())
 #if defined(SYS_fork) || defined(SYS_vfork)
-static bool on_fork(const long *a, long *result)
-{
-	(void)a, (void)result;
-	dlk_before_child();
-	return false;
-}
+DLK_PASSES(on_fork, dlk_before_child())
 #endif
+DLK_PASSES(on_exec, dlk_before_exec())
+DLK_PASSES(on_exit_group, dlk_before_exit())
+/* Of one thread; if it is the program's last, the process ends with its word.
+ */
+DLK_PASSES(on_exit_thread, dlk_thread_exits((int)a[0]))
 
 /* A thread has our descriptors, and is none of the others that L4 means. */
 static bool on_clone(const long *a, long *result)
@@ -142,29 +128,6 @@ static bool on_clone3(const long *a, long *result)
 	if (process_vm_readv(dlk_pid(), &to, 1, &from, 1, 0) != sizeof(flags) ||
 	    !(flags & CLONE_THREAD))
 		dlk_before_child();
-	return false;
-}
-
-static bool on_exec(const long *a, long *result)
-{
-	(void)a, (void)result;
-	dlk_before_exec();
-	return false;
-}
-
-static bool on_exit_group(const long *a, long *result)
-{
-	(void)a, (void)result;
-	dlk_before_exit();
-	return false;
-}
-
-/* Of one thread; if it is the program's last, the process ends with its word.
- */
-static bool on_exit_thread(const long *a, long *result)
-{
-	(void)result;
-	dlk_thread_exits((int)a[0]);
 	return false;
 }
 

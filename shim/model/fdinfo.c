@@ -20,30 +20,50 @@ static const char *skip_word(const char *p)
 	return skip_spaces(p);
 }
 
-/* "1: FLOCK  ADVISORY  WRITE ...": where WRITE begins, or NULL. */
-static const char *flock_mode(const char *p)
+/* Behind the number of a line, and "->", if it waits. */
+static const char *begin(const char *line, bool *waits)
 {
-	p = skip_word(skip_spaces(p));
-	if (strncmp(p, "FLOCK ", 6) != 0)
-		return NULL;
-	return skip_word(skip_word(p));
+	const char *p = skip_word(skip_spaces(line));
+
+	*waits = strncmp(p, "-> ", 3) == 0;
+	return *waits ? skip_word(p) : p;
+}
+
+/* "FLOCK  ADVISORY  WRITE": LOCK_EX or LOCK_SH, and *p at that; or LOCK_UN. */
+static int flock_mode(const char **p)
+{
+	if (strncmp(*p, "FLOCK ", 6) != 0)
+		return LOCK_UN;
+	*p = skip_word(skip_word(*p));
+	if (strncmp(*p, "WRITE", 5) == 0)
+		return LOCK_EX;
+	return strncmp(*p, "READ", 4) == 0 ? LOCK_SH : LOCK_UN;
+}
+
+/* To behind the next "lock:" that begins a line, if there is one. */
+static bool next_lock(const char **text)
+{
+	for (const char *p = *text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, "lock:", 5) == 0) {
+			*text = p + 5;
+			return true;
+		}
+	}
+	return false;
 }
 
 int dlk_fdinfo_flock(const char *text)
 {
-	for (const char *p = text; p; p = strchr(p, '\n')) {
-		const char *mode;
+	int mode = LOCK_UN;
+	bool waits;
 
-		p += *p == '\n';
-		if (strncmp(p, "lock:", 5) != 0)
-			continue;
-		mode = flock_mode(p + 5);
-		if (mode && strncmp(mode, "WRITE", 5) == 0)
-			return LOCK_EX;
-		if (mode && strncmp(mode, "READ", 4) == 0)
-			return LOCK_SH;
+	while (mode == LOCK_UN && next_lock(&text)) {
+		const char *p = begin(text, &waits);
+
+		mode = flock_mode(&p);
 	}
-	return LOCK_UN;
+	return mode;
 }
 
 /* "fe:00:10952755": its length, 0 if it is none. */
@@ -63,21 +83,10 @@ static size_t file_name(const char *p)
 
 bool dlk_flock_line(const char *line, struct dlk_flock_line *l)
 {
-	const char *p = skip_word(skip_spaces(line));
+	const char *p = begin(line, &l->waits);
 
-	l->waits = strncmp(p, "-> ", 3) == 0;
-	if (l->waits)
-		p = skip_word(p);
-	if (strncmp(p, "FLOCK ", 6) != 0)
-		return false;
-	p = skip_word(skip_word(p));
-	if (strncmp(p, "WRITE ", 6) == 0)
-		l->mode = LOCK_EX;
-	else if (strncmp(p, "READ ", 5) == 0)
-		l->mode = LOCK_SH;
-	else
-		return false;
-	p = dlk_number(skip_word(p), 10, &l->pid);
+	l->mode = flock_mode(&p);
+	p = l->mode == LOCK_UN ? NULL : dlk_number(skip_word(p), 10, &l->pid);
 	if (!p)
 		return false;
 	l->file = skip_spaces(p);
@@ -87,11 +96,9 @@ bool dlk_flock_line(const char *line, struct dlk_flock_line *l)
 
 bool dlk_fdinfo_line(const char *text, struct dlk_flock_line *l)
 {
-	for (const char *p = text; p; p = strchr(p, '\n')) {
-		p += *p == '\n';
-		if (strncmp(p, "lock:", 5) == 0 && dlk_flock_line(p + 5, l))
+	while (next_lock(&text))
+		if (dlk_flock_line(text, l))
 			return true;
-	}
 	return false;
 }
 
@@ -165,10 +172,7 @@ bool dlk_lock_line(const char *line, struct dlk_lock_line *l)
 
 	if (strncmp(p, "lock:", 5) == 0)
 		p += 5;
-	p = skip_word(skip_spaces(p));
-	l->waits = strncmp(p, "-> ", 3) == 0;
-	if (l->waits)
-		p = skip_word(p);
+	p = begin(p, &l->waits);
 	return kind_of(&p, l) && mode_of(&p, l) && pid_of(&p, l) &&
 	       number(&p, 16, ':', &l->major) &&
 	       number(&p, 16, ':', &l->minor) && number(&p, 10, ' ', &l->ino) &&

@@ -30,7 +30,7 @@ struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep)
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < SUBSCRIPTIONS && !found && subscriptions[i].conn;
 	     i++)
-		if (subscriptions[i].ep == ep && !subscriptions[i].busy &&
+		if (subscriptions[i].conn->ep == ep && !subscriptions[i].busy &&
 		    dlk_conn_is_open(subscriptions[i].conn))
 			found = &subscriptions[i];
 	if (found)
@@ -50,7 +50,7 @@ static struct dlk_subscription *find_place(const struct dlk_endpoint *ep)
 	for (int i = 0; i < SUBSCRIPTIONS; i++) {
 		struct dlk_subscription *w = &subscriptions[i];
 
-		if (!w->busy && (!w->conn || w->ep == ep))
+		if (!w->busy && (!w->conn || w->conn->ep == ep))
 			return w;
 	}
 	return NULL;
@@ -96,7 +96,7 @@ int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	pthread_mutex_unlock(&mutex);
 	if (!*w)
 		return -EMFILE;
-	if ((*w)->ep == ep && dlk_now_ns() < (*w)->refused_ns) {
+	if (dlk_now_ns() < (*w)->refused_ns) {
 		strcpy(why, "it was refused a moment ago");
 		dlk_subscription_put(*w);
 		*w = NULL;
@@ -111,7 +111,6 @@ int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		c->only_listens = true;
 		pthread_mutex_lock(&mutex);
 		(*w)->conn = c;
-		(*w)->ep = ep;
 		pthread_mutex_unlock(&mutex);
 		err = subscribe(*w, deadline_ns);
 	}

@@ -14,7 +14,6 @@
 /* A connection that listens to its channel: 32 digits, and a NUL. */
 struct dlk_subscription {
 	struct dlk_conn *conn;
-	const struct dlk_endpoint *ep;
 	char channel[32 + 1];
 	bool busy;
 	uint64_t refused_ns; /* until then it is not tried again */
