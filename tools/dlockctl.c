@@ -130,7 +130,8 @@ static int load(const struct verb *verb, struct ctl *ctl)
 		return tool_fail(DLK_EXIT_USAGE, "--redis goes not with -c");
 	if (redis)
 		return ctl_config_redis(redis, &ctl->config);
-	if (verb->any && !named)
+	/* A path is that of one configuration's rule. */
+	if (verb->any && !ctl->argc && !named)
 		return ctl_config_all(file, &ctl->config);
 	if (!file)
 		return tool_fail(DLK_EXIT_CONFIG,

@@ -99,6 +99,17 @@ is "$STATUS" 64 'nor with explain'
 ctl --redis http://x list
 is "$STATUS" 64 'a URL that is none'
 
+ctl break --yes "$MNT/d/one"
+is "$STATUS" 78 'break of a path is about the one configuration, too'
+ctl --redis "$URL" --json show d/one
+is "$STATUS" 64 'show goes not with --redis'
+ctl --json list --path d/one
+token=$(jq -r '.locks[0].token' <<<"$OUT")
+ctl --json break --yes --token "$token"
+is "$STATUS $(jq -c '[.leases[].outcome]' <<<"$OUT")" '0 ["broken"]' \
+	'a token is found wherever list looks'
+ctl --json list
+is "$STATUS $(paths)" "0 [\"$MNT/e/private\",\"$MNT/e/two\"]" 'and it is gone'
 peer_end one
 peer_end two
 peer_end private
