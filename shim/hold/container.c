@@ -104,20 +104,6 @@ static bool each_number(const char *path, void (*fn)(struct search *, uint64_t),
 	return fine;
 }
 
-static const char *proc_name(char name[64], uint64_t pid, const char *dir,
-			     uint64_t fd)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, name, 64);
-	dlk_text_str(&t, "/proc/");
-	dlk_text_u64(&t, pid, 0);
-	dlk_text_str(&t, dir);
-	if (fd != UINT64_MAX)
-		dlk_text_u64(&t, fd, 0);
-	return name;
-}
-
 static bool note_lock(void *arg, const char *line)
 {
 	struct search *s = arg;
@@ -132,13 +118,13 @@ static bool note_lock(void *arg, const char *line)
 /* By kcmp(2), or where that is forbidden by the locks that it shows. */
 static void look_at(struct search *s, uint64_t fd)
 {
-	char name[64];
+	char dir[DLK_NUMBERED_MAX], name[DLK_NUMBERED_MAX];
 	struct stat st;
 	long same;
 
-	if (s->left-- == 0 ||
-	    dlk_stat_known(AT_FDCWD, proc_name(name, s->pid, "/fd/", fd), &st) <
-		    0) {
+	dlk_numbered(dir, "/proc/", (int64_t)s->pid, "/fd/");
+	dlk_numbered(name, dir, (int64_t)fd, "");
+	if (s->left-- == 0 || dlk_stat_known(AT_FDCWD, name, &st) < 0) {
 		s->found = !is_gone(-1);
 		return;
 	}
@@ -148,31 +134,26 @@ static void look_at(struct search *s, uint64_t fd)
 		return;
 	same = dlk_syscall(SYS_kcmp, dlk_syscall(SYS_gettid), (long)s->pid,
 			   KCMP_FILE, (long)s->fd, (long)fd);
-	if (same >= 0 || is_gone(same))
+	if (same >= 0 || is_gone(same)) {
 		s->found = same == 0;
-	else if (!dlk_each_line(proc_name(name, s->pid, "/fdinfo/", fd),
-				note_lock, s))
+		return;
+	}
+	dlk_numbered(dir, "/proc/", (int64_t)s->pid, "/fdinfo/");
+	dlk_numbered(name, dir, (int64_t)fd, "");
+	if (!dlk_each_line(name, note_lock, s))
 		s->found = !is_gone(-1);
-}
-
-/* It has what it was sent for a moment, and ends with us or goes on. */
-static bool is_keeper(uint64_t pid)
-{
-	char name[64], comm[32];
-
-	return dlk_slurp(proc_name(name, pid, "/comm", UINT64_MAX), comm,
-			 sizeof(comm)) > 0 &&
-	       strcmp(comm, "dlock-keeper\n") == 0;
 }
 
 static void look_at_process(struct search *s, uint64_t pid)
 {
-	char name[64];
+	char name[DLK_NUMBERED_MAX];
 
 	s->pid = pid;
-	if (pid == (uint64_t)dlk_pid() || is_keeper(pid))
+	/* A keeper has it for a moment, and ends with us or goes on. */
+	if (pid == (uint64_t)dlk_pid() || dlk_holder_of(pid) == DLK_KEEPER)
 		return;
-	if (!each_number(proc_name(name, pid, "/fd", UINT64_MAX), look_at, s))
+	dlk_numbered(name, "/proc/", (int64_t)pid, "/fd");
+	if (!each_number(name, look_at, s))
 		s->found = true;
 }
 

@@ -170,7 +170,7 @@ static void tell_failure(const struct dlk_hold *h, int err)
 
 /* --- answers -------------------------------------------------------------- */
 
-/* (mutex held) The lease that was asked for by this number, or NULL. */
+/* The lease that was asked for by this number, or NULL. */
 static struct dlk_hold *find_asked(uint32_t number)
 {
 	struct dlk_hold *h;
@@ -181,7 +181,7 @@ static struct dlk_hold *find_asked(uint32_t number)
 	return NULL;
 }
 
-/* (mutex held) The same, of those that were asked for lately. */
+/* The same, of those that were asked for lately. */
 static struct dlk_hold *find_lately(uint32_t number)
 {
 	const struct dlk_file *file = &asked[number % ASKED].file;
@@ -198,7 +198,7 @@ static struct dlk_hold *find_lately(uint32_t number)
 	return NULL;
 }
 
-/* (mutex held) It has no keeper, and is to have one by then. */
+/* It has no keeper, and is to have one by then. */
 static void unkeep(struct dlk_hold *h, uint64_t by_ns)
 {
 	dlk_holds_check();
@@ -208,7 +208,7 @@ static void unkeep(struct dlk_hold *h, uint64_t by_ns)
 	dlk_schedule(h);
 }
 
-/* (mutex held) Should it be said, once? */
+/* Should it be said, once? */
 static bool refuse(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
@@ -446,26 +446,11 @@ static bool say(struct dlk_keep *m, size_t size)
 	return err == 0;
 }
 
-static bool say_of(uint32_t told, uint32_t type)
+bool dlk_delegation_tell(uint32_t told, uint32_t type)
 {
 	struct dlk_keep m = { .type = type, .lease = told };
 
 	return say(&m, sizeof(m));
-}
-
-void dlk_delegation_drop(uint32_t told)
-{
-	say_of(told, DLK_KEEP_DROP);
-}
-
-void dlk_delegation_left(uint32_t told)
-{
-	say_of(told, DLK_KEEP_LEFT);
-}
-
-bool dlk_delegation_owe(uint32_t told)
-{
-	return say_of(told, DLK_KEEP_OWE);
 }
 
 void dlk_delegation_cut(uint32_t told, uint32_t ttl_ms)
@@ -512,11 +497,6 @@ void dlk_delegation_privileges(bool other_namespace)
 	if (dlk_keeper_is_there() && (other_namespace || dlk_keeper_may_more()))
 		let_go();
 	dlk_keeper_unlock();
-}
-
-void dlk_delegation_forget(void)
-{
-	dlk_keeper_forget();
 }
 
 void dlk_delegation_closed(void)

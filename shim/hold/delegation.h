@@ -4,6 +4,7 @@
 #define DLK_DELEGATION_H
 
 #include "hold/hold.h"
+#include "keeper/protocol.h"
 
 /* Is the keeper, or will it be, one who carries it? */
 static inline bool dlk_is_delegated(const struct dlk_hold *h)
@@ -11,25 +12,23 @@ static inline bool dlk_is_delegated(const struct dlk_hold *h)
 	return h->keeper.carried || h->keeper.number;
 }
 /*
- * (mutex held) It is the keeper's no more; the number to tell it so by, or 0.
+ * It is the keeper's no more; the number to tell it so by, or 0.
  */
 uint32_t dlk_take_from_keeper(struct dlk_hold *h);
-/* Tell the keeper that a lease is given back; 0 is none. */
-void dlk_delegation_drop(uint32_t told);
+/*
+ * Tell the keeper what becomes of a lease (0: of none): DLK_KEEP_DROP, _OWE or
+ * _LEFT (keeper/protocol.h); false: it cannot be told.
+ */
+bool dlk_delegation_tell(uint32_t told, uint32_t type);
 /* Tell it that the process ends, and by which ttl it renews till then. */
 void dlk_delegation_cut(uint32_t told, uint32_t ttl_ms);
-/* Leave the release of a kept lease to it; false: it cannot be told. */
-bool dlk_delegation_owe(uint32_t told);
 /* Have a keeper now, and for as long as this process lives; or end it again. */
 void dlk_delegation_stay(void);
 void dlk_delegation_dismiss(void);
-/* Nor does any descriptor of this process have it; perhaps another's has. */
-void dlk_delegation_left(uint32_t told);
 /* After a close: wait, not for long, until what ended by it is given back. */
 void dlk_delegation_closed(void);
 /* This process has other rights now, or is in another user namespace. */
 void dlk_delegation_privileges(bool other_namespace);
-void dlk_delegation_forget(void); /* in a child */
 /* (the thread) Tell the keeper of those that are renewed; pinned. */
 void dlk_delegation_renewed(struct dlk_hold *const *all, unsigned n);
 /* (the thread) Hear the keeper; when to do so again. */

@@ -24,9 +24,9 @@
 #include "hold/thread.h"
 #include "hold/trace.h"
 
-/* (mutex held) */
 static bool is_ours_to_release(const struct dlk_hold *h, enum end_cause cause)
 {
+	dlk_holds_check();
 	if (cause != END_GONE)
 		return cause == END_UNLOCKED;
 	/* A process's own locks are nobody else's. */
@@ -40,13 +40,13 @@ static void release(struct dlk_hold *h, bool carried, uint32_t told)
 	dlk_trace_lease(h, "released", NULL);
 	/* Nobody here would, or could, send it again. */
 	if (carried && (atomic_load(&dlk_self.away) || !dlk_thread_here()) &&
-	    dlk_delegation_owe(told)) {
+	    dlk_delegation_tell(told, DLK_KEEP_OWE)) {
 		dlk_holds_lock();
 		dlk_hold_drop(h);
 		dlk_holds_unlock();
 		return;
 	}
-	dlk_delegation_drop(told);
+	dlk_delegation_tell(told, DLK_KEEP_DROP);
 	dlk_release_send(h);
 }
 
@@ -70,7 +70,7 @@ bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
 	if (ours)
 		release(h, carried, told);
 	else
-		dlk_delegation_left(told);
+		dlk_delegation_tell(told, DLK_KEEP_LEFT);
 	return !ours && told;
 }
 

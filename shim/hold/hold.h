@@ -97,7 +97,7 @@ static inline int dlk_hold_mode(const struct dlk_hold *h)
 	return h->lease.shared ? LOCK_SH : LOCK_EX;
 }
 
-/* --- its state and deadline (mutex held) ---------------------------------- */
+/* --- its state and deadline: with the mutex of holds.h --------------------- */
 
 /*
  * Granted: into the table, and pinned by the caller.  The request was sent at

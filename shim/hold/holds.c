@@ -67,7 +67,6 @@ static void *map(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* (mutex held) */
 static struct dlk_hold *take_spare(void)
 {
 	struct dlk_hold *h = holds.spare;

@@ -15,8 +15,9 @@
  */
 void dlk_holds_lock(void);
 void dlk_holds_unlock(void);
-void dlk_holds_check(void); /* (mutex held) that it is (os/check.h) */
-/* (mutex held) The first of all but the free; h->next is the next one. */
+/* What wants it says so by this (os/check.h). */
+void dlk_holds_check(void);
+/* The first of all but the free; h->next is the next one. */
 struct dlk_hold *dlk_holds_first(void);
 void dlk_holds_forget(void); /* in a child */
 
@@ -27,11 +28,11 @@ void dlk_ranges_free(struct dlk_ranges *set);
 struct dlk_hold *dlk_hold_new(const struct dlk_lease *lease);
 /* One that was not installed: its memory. */
 void dlk_hold_free(struct dlk_hold *h);
-/* (mutex held) For hold.c: into the table; out of it, and freed. */
+/* For hold.c: into the table; out of it, and freed. */
 void dlk_holds_add(struct dlk_hold *h);
 void dlk_holds_remove(struct dlk_hold *h);
 /*
- * (mutex held) One of a file that is held, after `from` (NULL: the first), or
+ * One of a file that is held, after `from` (NULL: the first), or
  * NULL: of flock locks, or of record locks.
  */
 struct dlk_hold *dlk_hold_find(const struct dlk_file *file,

@@ -56,7 +56,7 @@ static bool make_room(void)
 	return true;
 }
 
-/* (mutex held) Its place, or n. */
+/* Its place, or n. */
 static size_t place_of(const struct dlk_file *file)
 {
 	size_t i = 0;
@@ -67,7 +67,7 @@ static size_t place_of(const struct dlk_file *file)
 	return i;
 }
 
-/* (mutex held) Without room, the program before has it until it ends. */
+/* Without room, the program before has it until it ends. */
 static void add(const struct dlk_file *file)
 {
 	if (place_of(file) == files.n && (files.n < files.room || make_room()))

@@ -49,7 +49,7 @@ bool dlk_shared(int fd)
 /* --- flock(2) ------------------------------------------------------------- */
 
 /*
- * (mutex held) The lease that fd's description holds, which has a lock of this
+ * The lease that fd's description holds, which has a lock of this
  * mode.  An exclusive one is alone; of several shared ones kcmp(2) tells, and
  * where the kernel will not say, any will do: all are worth the same.
  */
@@ -106,7 +106,6 @@ struct dlk_hold *dlk_flock_owner(int fd)
 
 /* --- record locks --------------------------------------------------------- */
 
-/* (mutex held) */
 bool dlk_record_is_owner(const struct dlk_hold *h, enum dlk_kind kind, int fd)
 {
 	dlk_holds_check();
@@ -126,7 +125,7 @@ static bool may_own(enum dlk_kind kind, int fd)
 	       any;
 }
 
-/* (mutex held) The first by its number, or by comparison. */
+/* The first by its number, or by comparison. */
 static struct dlk_hold *find_held(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd, bool compare)
 {

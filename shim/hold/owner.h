@@ -16,7 +16,7 @@ struct dlk_hold *dlk_flock_owner(int fd);
 /* That of record locks, of fd's owner: pinned, or NULL. */
 struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd);
-/* (mutex held) Is h that of fd's owner? */
+/* Is h that of fd's owner? */
 bool dlk_record_is_owner(const struct dlk_hold *h, enum dlk_kind kind, int fd);
 
 #endif

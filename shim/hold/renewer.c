@@ -56,7 +56,7 @@ static bool must_wait(const struct dlk_hold *h)
 	return h->pins && (h->state == HOLD_CONVERTING || h->kind != DLK_FLOCK);
 }
 
-/* (mutex held) And how long what is not due yet may go without a look (5.4). */
+/* And how long what is not due yet may go without a look (5.4). */
 static uint64_t next_ns(void)
 {
 	const uint64_t due = dlk_schedule_ns();
@@ -115,7 +115,7 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 		dlk_kernel_taken_by_other(h->fd));
 }
 
-/* (mutex held) It is not held by what this renewal said: warn of it, once? */
+/* It is not held by what this renewal said: warn of it, once? */
 static bool not_renewed(struct dlk_hold *h, uint64_t now)
 {
 	const bool warn =
@@ -180,11 +180,12 @@ static struct {
 	unsigned n_renew, n_handover, n_news;
 } work; /* only the thread's */
 
-/* (mutex held) Where h is to go, or NULL: not now. */
+/* Where h is to go, or NULL: not now. */
 static struct dlk_hold **place_for(const struct dlk_hold *h, uint64_t now)
 {
 	struct dlk_store *store = dlk_store_of(h->rule->redis);
 
+	dlk_holds_check();
 	switch (dlk_schedule_duty(h, now)) {
 	case DLK_RENEW:
 		if (must_wait(h) || (work.store && work.store != store))
@@ -203,7 +204,7 @@ static struct dlk_hold **place_for(const struct dlk_hold *h, uint64_t now)
 	return NULL;
 }
 
-/* (mutex held) False: nothing is due.  What is of another server comes next. */
+/* False: nothing is due.  What is of another server comes next. */
 static bool collect(uint64_t now)
 {
 	static struct dlk_hold *due[DLK_RENEW_BATCH];

@@ -80,11 +80,12 @@ void dlk_shadow_forked(void)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* (mutex held) Is it fd's?  kcmp(2) may be forbidden: then it may well be. */
+/* Is it fd's?  kcmp(2) may be forbidden: then it may well be. */
 static bool is_of(const struct shadow *s, int fd, const struct dlk_file *file)
 {
 	int same;
 
+	dlk_check_locked(&mutex);
 	if (!s->used || !dlk_same_file(&s->file, file))
 		return false;
 	if (s->fd == fd)
@@ -94,7 +95,6 @@ static bool is_of(const struct shadow *s, int fd, const struct dlk_file *file)
 			     atomic_load(&dlk_self.dups));
 }
 
-/* (mutex held) */
 static struct shadow *find(int fd, const struct dlk_file *file)
 {
 	dlk_check_locked(&mutex);
@@ -108,9 +108,9 @@ static struct shadow *find(int fd, const struct dlk_file *file)
 	return NULL;
 }
 
-/* (mutex held) */
 static struct shadow *find_own(int own)
 {
+	dlk_check_locked(&mutex);
 	for (unsigned i = 0; i < table_end; i++)
 		if (table[i].used && table[i].own.fd == own)
 			return &table[i];
@@ -151,7 +151,7 @@ static int enter(int fd, const struct dlk_file *file, int shadow)
 	return s ? own.fd : -EMFILE;
 }
 
-/* (mutex held) Out of the table; what is to be closed then. */
+/* Out of the table; what is to be closed then. */
 static struct dlk_own take_out(struct shadow *s)
 {
 	dlk_check_locked(&mutex);
@@ -194,7 +194,12 @@ int dlk_shadow_of(int fd)
 
 bool dlk_shadow_is_own(int fd)
 {
-	return find_own(fd) != NULL;
+	bool own;
+
+	pthread_mutex_lock(&mutex);
+	own = find_own(fd) != NULL;
+	pthread_mutex_unlock(&mutex);
+	return own;
 }
 
 int dlk_shadow_program(int own)
@@ -383,18 +388,13 @@ void dlk_shadow_step_aside(int own)
 static int connect_to(int dir, const char *name)
 {
 	const struct timeval second = { .tv_sec = 1 };
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct dlk_text t;
+	struct sockaddr_un to;
 	int fd = (int)dlk_syscall(SYS_socket, AF_UNIX,
 				  SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
-	dlk_text_init(&t, to.sun_path, sizeof(to.sun_path));
-	dlk_text_str(&t, "/proc/thread-self/fd/");
-	dlk_text_i64(&t, dir);
-	dlk_text_str(&t, "/");
-	dlk_text_str(&t, name);
+	dlk_shadowdir_socket(dir, name, &to);
 	dlk_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &second,
 		    sizeof(second));
 	dlk_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &second,
@@ -411,31 +411,10 @@ static int connect_to(int dir, const char *name)
 /* "Have you the shadow of this description?"  It, or -1. */
 static int ask_keeper(int sock, int fd)
 {
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = &control.align;
 	int got = -1;
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	if (dlk_syscall(SYS_sendmsg, sock, &msg, MSG_NOSIGNAL) < 0)
-		return -1;
-	msg.msg_controllen = sizeof(control);
-	if (dlk_syscall(SYS_recvmsg, sock, &msg, MSG_CMSG_CLOEXEC) < 0)
-		return -1;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&got, CMSG_DATA(c), sizeof(int));
+	if (dlk_shadowdir_say(sock, fd, 0))
+		dlk_shadowdir_hear(sock, &got, 0);
 	return got;
 }
 

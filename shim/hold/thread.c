@@ -182,9 +182,9 @@ bool dlk_thread_comes(void)
 /* --- pause ---------------------------------------------------------------- */
 
 /*
- * (mutex held) The last thread has said its last word, and is no task of the
- * kernel's any more either, which takes some microseconds.  Much later its
- * number may be another thread's.
+ * The last thread has said its last word, and is no task of the kernel's any
+ * more either, which takes some microseconds.  Much later its number may be
+ * another thread's.
  */
 static bool is_gone(void)
 {

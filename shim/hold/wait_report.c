@@ -97,11 +97,12 @@ void dlk_wait_report(const struct dlk_reported_wait *wait)
 }
 
 /*
- * (mutex held) Who sends it has it pinned, and says so before: until then it
+ * Who sends it has it pinned, and says so before: until then it
  * may wait for a connection, though others have one.
  */
 static bool is_not_sent(const struct dlk_hold *h)
 {
+	dlk_holds_check();
 	return h->out.unsent || (h->out.message != OUTBOX_NOTHING && h->pins);
 }
 
@@ -137,16 +138,12 @@ void dlk_wait_report_end(struct dlk_store *store, uint64_t id)
  */
 static bool is_waiting(const struct reported_wait *t)
 {
-	char name[64], line[256];
+	char name[DLK_NUMBERED_MAX], line[256];
 	const char *p = line;
 	uint64_t arg = 0;
-	struct dlk_text text;
 	ssize_t n;
 
-	dlk_text_init(&text, name, sizeof(name));
-	dlk_text_str(&text, "/proc/self/task/");
-	dlk_text_i64(&text, t->tid);
-	dlk_text_str(&text, "/syscall");
+	dlk_numbered(name, "/proc/self/task/", t->tid, "/syscall");
 	n = dlk_slurp(name, line, sizeof(line));
 	if (n == -ENOENT || n == -ESRCH)
 		return false;

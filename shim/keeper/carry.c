@@ -121,7 +121,7 @@ static void insert(struct dlk_kept *k)
 {
 	LIST_INSERT_HEAD(chain(k->number), k, chain);
 	LIST_INSERT_HEAD(&dlk_carried, k, next);
-	LIST_INSERT_HEAD(dlk_watch_leases(k->watch), k, beside);
+	LIST_INSERT_HEAD(&k->watch->leases, k, beside);
 }
 
 void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by)
@@ -154,7 +154,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 	if (k->answer_ns)
 		answer(k, 0);
 	dlk_due_clear(&k->server->due, &k->due);
-	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_ENDED;
+	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_DROPPED;
 	LIST_INSERT_HEAD(&dropped, k, chain);
 }
 
@@ -219,7 +219,7 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 static void watch_it(struct dlk_kept *k, int fd)
 {
 	dlk_watch_again(k->watch);
-	if (!k->lease.shared && dlk_watch_waits(k->watch))
+	if (!k->lease.shared && k->watch->has_thread)
 		return;
 	dlk_watch_listen(k->watch, fd);
 	dlk_watch_stir(k->watch);
@@ -256,7 +256,7 @@ static void opened(struct dlk_watch *w, uint32_t number, int err)
 {
 	struct dlk_kept *its, *k;
 
-	LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	LIST_FOREACH(k, &w->leases, beside)
 	{
 		if (!err || k->state != DLK_KEPT)
 			continue;
@@ -290,7 +290,7 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 	k->watch = dlk_watch_get(fds[0], &what);
 	if (!k->watch)
 		return -errno;
-	if (!dlk_watch_is_opening(k->watch))
+	if (!k->watch->opening)
 		watch_it(k, fds[0]);
 	if (remote) {
 		fds[0] = -1;
@@ -366,7 +366,7 @@ void dlk_carry_owe_freed(struct dlk_watch *w)
 {
 	struct dlk_kept *k;
 
-	LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	LIST_FOREACH(k, &w->leases, beside)
 	if (k->state == DLK_KEPT && k->granted_ns < dlk_watch_free_at(w))
 		dlk_carry_owe(k);
 }
@@ -392,13 +392,13 @@ static void flushed(struct dlk_errand *e)
 	if (k->state == DLK_FLUSHING)
 		owe(k);
 	else
-		k->state = DLK_ENDED;
+		k->state = DLK_DROPPED;
 }
 
 /* False: nothing is to be written back, or there is no memory for it. */
 static bool flush(struct dlk_kept *k)
 {
-	const int fd = k->revalidates ? dlk_watch_fd(k->watch) : -1;
+	const int fd = k->revalidates ? k->watch->fd : -1;
 	struct flushing *f = fd < 0 ? NULL : calloc(1, sizeof(*f));
 
 	if (!f)

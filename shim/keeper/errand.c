@@ -43,8 +43,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Without a thread to be had it is done at once, and may hang. */
-void dlk_errand_send(struct dlk_errand *e)
+bool dlk_small_thread(void *(*fn)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -53,9 +52,15 @@ void dlk_errand_send(struct dlk_errand *e)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 64 * 1024);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, run, e);
+	err = pthread_create(&thread, &attr, fn, arg);
 	pthread_attr_destroy(&attr);
-	if (err)
+	return err == 0;
+}
+
+/* Without a thread to be had it is done at once, and may hang. */
+void dlk_errand_send(struct dlk_errand *e)
+{
+	if (!dlk_small_thread(run, e))
 		run(e);
 }
 

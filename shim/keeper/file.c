@@ -41,27 +41,6 @@
 
 enum { THREADS = 64, BUCKETS = 1024 };
 
-struct dlk_watch {
-	LIST_ENTRY(dlk_watch) next; /* in its bucket */
-	LIST_ENTRY(dlk_watch) by_wd, in_stirred, in_threaded;
-	struct dlk_kept_list leases; /* the callers' */
-	uint64_t dev, node;
-	int fd;        /* -1: shut */
-	int wd;        /* inotify's; <= 0: none */
-	unsigned refs; /* main thread's, as all above and `stirred` */
-	bool stirred;
-	bool records;  /* of record locks: flock(2) is never asked */
-	bool remote;   /* its file system may hang */
-	bool opening;  /* in the background yet */
-	unsigned lent; /* the shim's descriptors that are not closed again */
-	bool has_thread;
-	_Atomic pid_t tid;     /* the thread's, once it runs */
-	pthread_mutex_t mutex; /* guards the three below */
-	pthread_cond_t go;
-	uint64_t free_at_ns;
-	bool waiting, end;
-};
-
 LIST_HEAD(watch_list, dlk_watch);
 
 static struct watch_list watches[BUCKETS];   /* by file */
@@ -147,20 +126,13 @@ static void *run(void *arg)
 /* None to be had is no failure: the file is asked now and then. */
 static void start(struct dlk_watch *w)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
-
 	if (w->fd < 0 || threads >= THREADS)
 		return;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 64 * 1024);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	w->waiting = true;
-	w->has_thread = pthread_create(&thread, &attr, run, w) == 0;
+	w->has_thread = dlk_small_thread(run, w);
 	threads += w->has_thread;
 	if (w->has_thread)
 		LIST_INSERT_HEAD(&threaded, w, in_threaded);
-	pthread_attr_destroy(&attr);
 }
 
 bool dlk_watch_probe(struct dlk_watch *w)
@@ -174,28 +146,23 @@ bool dlk_watch_probe(struct dlk_watch *w)
 
 /* --- opening -------------------------------------------------------------- */
 
-static const char *fd_name(char *name, size_t size, int fd)
+static const char *fd_name(char name[DLK_NUMBERED_MAX], int fd)
 {
-	struct dlk_text t;
-
-	dlk_text_init(&t, name, size);
-	dlk_text_str(&t, "/proc/self/fd/");
-	dlk_text_i64(&t, fd);
-	return name;
+	return dlk_numbered(name, "/proc/self/fd/", fd, "");
 }
 
 /* Reading is enough for flock(2); a file that is write-only for us as well. */
 static int reopen(int fd, mode_t mode)
 {
 	const int flags = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-	char name[48];
+	char name[DLK_NUMBERED_MAX];
 	int own;
 
 	if (!S_ISREG(mode) && !S_ISDIR(mode)) {
 		errno = EMEDIUMTYPE;
 		return -1;
 	}
-	own = open(fd_name(name, sizeof(name), fd), O_RDONLY | flags);
+	own = open(fd_name(name, fd), O_RDONLY | flags);
 	if (own < 0 && errno == EACCES)
 		own = open(name, O_WRONLY | flags);
 	return own;
@@ -298,7 +265,7 @@ struct opening {
 static void open_file(struct opening *o)
 {
 	struct stat st;
-	char name[48];
+	char name[DLK_NUMBERED_MAX];
 
 	o->err = check_file(o->fd, o->watch->dev, o->watch->node, &st);
 	if (!o->err) {
@@ -306,8 +273,7 @@ static void open_file(struct opening *o)
 		o->err = o->own < 0 ? -errno : 0;
 	}
 	if (bells.closed >= 0)
-		o->wd = inotify_add_watch(bells.closed,
-					  fd_name(name, sizeof(name), o->fd),
+		o->wd = inotify_add_watch(bells.closed, fd_name(name, o->fd),
 					  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
 }
 
@@ -388,26 +354,6 @@ struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what)
 	return w;
 }
 
-bool dlk_watch_is_opening(const struct dlk_watch *w)
-{
-	return w->opening;
-}
-
-bool dlk_watch_is_lent(const struct dlk_watch *w)
-{
-	return w->lent > 0;
-}
-
-int dlk_watch_fd(const struct dlk_watch *w)
-{
-	return w->fd;
-}
-
-bool dlk_watch_waits(const struct dlk_watch *w)
-{
-	return w->has_thread;
-}
-
 /* Does the thread sleep, or is it to?  That is for this one to say. */
 static bool is_waiting(struct dlk_watch *w)
 {
@@ -427,18 +373,14 @@ static bool is_waiting(struct dlk_watch *w)
 int dlk_watch_is_blocked(struct dlk_watch *w)
 {
 	const pid_t tid = atomic_load(&w->tid);
-	char path[64], stat[256];
+	char path[DLK_NUMBERED_MAX], stat[256];
 	const char *state;
-	struct dlk_text t;
 
 	if (w->remote)
 		return -1;
 	if (!is_waiting(w) || tid == 0)
 		return 0;
-	dlk_text_init(&t, path, sizeof(path));
-	dlk_text_str(&t, "/proc/self/task/");
-	dlk_text_i64(&t, tid);
-	dlk_text_str(&t, "/stat");
+	dlk_numbered(path, "/proc/self/task/", tid, "/stat");
 	if (dlk_slurp(path, stat, sizeof(stat)) <= 0)
 		return -1;
 	state = strrchr(stat, ')'); /* proc_pid_stat(5) */
@@ -448,11 +390,6 @@ int dlk_watch_is_blocked(struct dlk_watch *w)
 bool dlk_watch_is_shut(const struct dlk_watch *w)
 {
 	return w->fd < 0 && !w->opening;
-}
-
-struct dlk_kept_list *dlk_watch_leases(struct dlk_watch *w)
-{
-	return &w->leases;
 }
 
 uint64_t dlk_watch_free_at(struct dlk_watch *w)
@@ -480,16 +417,15 @@ void dlk_watch_again(struct dlk_watch *w)
 /* What it cannot have (its own limits; no permission) is seen at a tick. */
 void dlk_watch_listen(struct dlk_watch *w, int fd)
 {
-	char name[48];
+	char name[DLK_NUMBERED_MAX];
 
 	if (w->wd > 0 || w->opening)
 		return;
 	listen_begin();
 	if (bells.closed < 0)
 		return;
-	note_wd(w,
-		inotify_add_watch(bells.closed, fd_name(name, sizeof(name), fd),
-				  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE));
+	note_wd(w, inotify_add_watch(bells.closed, fd_name(name, fd),
+				     IN_CLOSE_WRITE | IN_CLOSE_NOWRITE));
 }
 
 /* One number a file, whichever locks of it are watched. */

@@ -121,8 +121,8 @@ static void close_all(int fds[DLK_KEEP_FDS])
 	}
 }
 
-/* The first n; no more are meant for us, and they are closed. */
-static void take_fds(const struct cmsghdr *c, int *fds, unsigned n)
+/* The first of them; no more are meant for us, and they are closed. */
+static void take_fds(const struct cmsghdr *c, int fds[DLK_KEEP_FDS])
 {
 	const size_t came = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -130,25 +130,25 @@ static void take_fds(const struct cmsghdr *c, int *fds, unsigned n)
 		int fd;
 
 		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-		if (i < n && fds[i] < 0)
+		if (i < DLK_KEEP_FDS && fds[i] < 0)
 			fds[i] = fd;
 		else
 			close(fd);
 	}
 }
 
-void dlk_hear_control(struct msghdr *msg, int *fds, unsigned n,
-		      struct ucred *who)
+/* What came: the descriptors, and its sender. */
+static void take_control(struct msghdr *msg, struct dlk_heard *h)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c;
 	     c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
 			continue;
 		if (c->cmsg_type == SCM_RIGHTS)
-			take_fds(c, fds, n);
-		else if (who && c->cmsg_type == SCM_CREDENTIALS &&
-			 c->cmsg_len == CMSG_LEN(sizeof(*who)))
-			memcpy(who, CMSG_DATA(c), sizeof(*who));
+			take_fds(c, h->fds);
+		else if (c->cmsg_type == SCM_CREDENTIALS &&
+			 c->cmsg_len == CMSG_LEN(sizeof(h->who)))
+			memcpy(&h->who, CMSG_DATA(c), sizeof(h->who));
 	}
 }
 
@@ -182,7 +182,7 @@ static void receive(void *room, size_t size, struct dlk_heard *h)
 	h->n = recvmsg(shim.fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	h->who = (struct ucred){ .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	if (h->n > 0)
-		dlk_hear_control(&msg, h->fds, DLK_KEEP_FDS, &h->who);
+		take_control(&msg, h);
 	if (h->n > 0 && (msg.msg_flags & MSG_TRUNC))
 		h->n = 1; /* well-formed it is not */
 }

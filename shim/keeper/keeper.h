@@ -19,6 +19,8 @@
 #ifndef DLK_KEEPER_H
 #define DLK_KEEPER_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -38,6 +40,8 @@ struct dlk_errand {
 	void (*done)(struct dlk_errand *e); /* then, by the main one */
 };
 bool dlk_errands_init(void);
+/* Of its own; false: there is none to be had. */
+bool dlk_small_thread(void *(*fn)(void *), void *arg);
 void dlk_errand_send(struct dlk_errand *e);
 void dlk_errand_close(int fd);
 /* To be polled for input, and what to call then. */
@@ -76,10 +80,30 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same);
 
 /* --- file.c: watching a file ---------------------------------------------- */
 
-struct dlk_watch;
-
 /* Leases (carry.c). */
 LIST_HEAD(dlk_kept_list, dlk_kept);
+
+/* The main thread's; only `leases` is written outside of file.c. */
+struct dlk_watch {
+	LIST_ENTRY(dlk_watch) next; /* in its bucket */
+	LIST_ENTRY(dlk_watch) by_wd, in_stirred, in_threaded;
+	struct dlk_kept_list leases; /* the callers' */
+	uint64_t dev, node;
+	int fd;        /* -1: shut */
+	int wd;        /* inotify's; <= 0: none */
+	unsigned refs; /* main thread's, as all above and `stirred` */
+	bool stirred;
+	bool records;  /* of record locks: flock(2) is never asked */
+	bool remote;   /* its file system may hang */
+	bool opening;  /* in the background yet */
+	unsigned lent; /* the shim's descriptors that are not closed again */
+	bool has_thread;
+	_Atomic pid_t tid;     /* the thread's, once it runs */
+	pthread_mutex_t mutex; /* guards the three below */
+	pthread_cond_t go;
+	uint64_t free_at_ns;
+	bool waiting, end;
+};
 
 /* Descriptors to poll for POLLIN, then to read by their functions. */
 struct dlk_bells {
@@ -107,19 +131,9 @@ struct dlk_watch_what {
 	void (*opened)(struct dlk_watch *w, uint32_t number, int err);
 };
 struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what);
-/* It is being opened in the background yet. */
-bool dlk_watch_is_opening(const struct dlk_watch *w);
-/* Has a thread one of the shim's descriptors yet?  Then its locks are there. */
-bool dlk_watch_is_lent(const struct dlk_watch *w);
-/* Our own descriptor of the file; -1: none. */
-int dlk_watch_fd(const struct dlk_watch *w);
 /* The last reference gone, it ends. */
 void dlk_watch_unref(struct dlk_watch *w);
-/* Those whose file it is, each of which has one. */
-struct dlk_kept_list *dlk_watch_leases(struct dlk_watch *w);
 
-/* A thread waits in the kernel for its end; else look, now and then. */
-bool dlk_watch_waits(const struct dlk_watch *w);
 /* Does that thread sleep, so that the lock is there?  1, 0; -1: no telling. */
 int dlk_watch_is_blocked(struct dlk_watch *w);
 /* Not even to be asked: only the kernel's list tells. */
@@ -202,7 +216,7 @@ enum dlk_kept_state {
 	DLK_OWED_BACK,
 	/* Nothing finds it any more, but who works on it: */
 	DLK_ENDING, /* that errand, too */
-	DLK_ENDED,
+	DLK_DROPPED,
 };
 
 /* Who may have its lock? */
@@ -349,12 +363,6 @@ struct dlk_heard {
  */
 bool dlk_hear(struct dlk_heard *h);
 void dlk_heard(struct dlk_heard *h, int status);
-/*
- * What came with a message: n descriptors into fds, which are -1 before, the
- * others closed; its sender into *who (or NULL).
- */
-void dlk_hear_control(struct msghdr *msg, int *fds, unsigned n,
-		      struct ucred *who);
 /* It has something to say: perhaps that a lease was given back. */
 bool dlk_shim_speaks(void);
 void dlk_shim_answer(uint32_t seq, int status);

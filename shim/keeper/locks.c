@@ -144,12 +144,9 @@ static void forget_taker(struct dlk_taker *t)
 
 static bool own_line(int fd, char *text, size_t size, struct dlk_flock_line *l)
 {
-	char name[48];
-	struct dlk_text t;
+	char name[DLK_NUMBERED_MAX];
 
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/self/fdinfo/");
-	dlk_text_i64(&t, fd);
+	dlk_numbered(name, "/proc/self/fdinfo/", fd, "");
 	return dlk_slurp(name, text, size) > 0 && dlk_fdinfo_line(text, l);
 }
 

@@ -42,7 +42,7 @@ uint64_t dlk_look_due_ns(void)
 static bool is_looked_at(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT &&
-	       (k->lease.shared || !dlk_watch_waits(k->watch));
+	       (k->lease.shared || !k->watch->has_thread);
 }
 
 /* The kernel's wait tells of most ends: then a tick is a renewal's. */
@@ -50,7 +50,7 @@ static uint64_t period_ns(const struct dlk_kept *k)
 {
 	uint64_t ns = k->lease.ttl_ms / 12 * DLK_MS;
 
-	if (dlk_watch_waits(k->watch))
+	if (k->watch->has_thread)
 		return k->lease.ttl_ms / 3 * DLK_MS;
 	return ns < 100 * DLK_MS    ? 100 * DLK_MS
 	       : ns > 1000 * DLK_MS ? 1000 * DLK_MS
@@ -62,7 +62,7 @@ static unsigned count_same(const struct dlk_kept *k)
 	const struct dlk_kept *o;
 	unsigned n = 0;
 
-	LIST_FOREACH(o, dlk_watch_leases(k->watch), beside)
+	LIST_FOREACH(o, &k->watch->leases, beside)
 	n += o->state == DLK_KEPT && dlk_guard_same(&o->guard, &k->guard);
 	return n;
 }
@@ -164,7 +164,7 @@ static void each(bool tick, void (*look_at)(struct dlk_kept *k))
 		return;
 	}
 	while ((w = dlk_watch_stirred(w)))
-		LIST_FOREACH(k, dlk_watch_leases(w), beside)
+		LIST_FOREACH(k, &w->leases, beside)
 	if (is_looked_at(k))
 		look_at(k);
 }

@@ -37,7 +37,7 @@ static void ended(struct dlk_watch *w)
 	struct dlk_kept *k;
 
 	dlk_carry_owe_freed(w);
-	LIST_FOREACH(k, dlk_watch_leases(w), beside)
+	LIST_FOREACH(k, &w->leases, beside)
 	{
 		if (k->state != DLK_KEPT)
 			continue;

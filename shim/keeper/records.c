@@ -133,7 +133,7 @@ static struct walk begin(const struct dlk_kept *k, struct dlk_ranges *shown)
 {
 	shown->n = 0;
 	return (struct walk){
-		.fd = dlk_watch_fd(k->watch),
+		.fd = k->watch->fd,
 		.pid = k->kind == DLK_KEPT_POSIX ? (pid_t)k->pid : -1,
 		.shown = shown,
 		.left = QUESTIONS,
@@ -234,14 +234,13 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 {
 	const bool posix = k->kind == DLK_KEPT_POSIX;
 	const bool ours = k->by != DLK_BY_PROCESS || !dlk_shim_lives();
-	const int fd = dlk_watch_fd(k->watch);
+	const int fd = k->watch->fd;
 
 	if (posix && kill((pid_t)k->pid, 0) < 0 && errno == ESRCH)
 		return DLK_GONE_NOW;
 	/* No descriptor, and nobody left to tell its end. */
 	if (fd < 0)
-		return posix || dlk_shim_lives() ||
-				       dlk_watch_is_opening(k->watch)
+		return posix || dlk_shim_lives() || k->watch->opening
 			       ? DLK_THERE
 			       : DLK_UNKNOWN;
 	if (!any_lock(k))

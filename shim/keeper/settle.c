@@ -54,9 +54,9 @@ void dlk_settle_looked(uint64_t began_ns)
  */
 static unsigned patience_ms(const struct dlk_kept *k)
 {
-	if (k->state != DLK_KEPT || dlk_watch_is_lent(k->watch))
+	if (k->state != DLK_KEPT || k->watch->lent > 0)
 		return GIVE_UP_MS;
-	if (k->kind != DLK_KEPT_FLOCK || !dlk_watch_waits(k->watch))
+	if (k->kind != DLK_KEPT_FLOCK || !k->watch->has_thread)
 		return asked.looked ? 0 : WOKEN_MS;
 	/* A shadow's lock is there until we have let go of our copy of it. */
 	switch (k->shadow ? -1 : dlk_watch_is_blocked(k->watch)) {

@@ -40,6 +40,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "os/proc.h"
 #include "os/shadowdir.h"
 #include "os/sys.h"
 #include "model/fdinfo.h"
@@ -80,12 +81,9 @@ static unsigned relooks; /* still to do after an event */
 
 static bool in_set(const struct dlk_shadow_copy *s)
 {
-	char name[48], text[512];
-	struct dlk_text t;
+	char name[DLK_NUMBERED_MAX], text[512];
 
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/self/fdinfo/");
-	dlk_text_i64(&t, s->set);
+	dlk_numbered(name, "/proc/self/fdinfo/", s->set, "");
 	return dlk_slurp(name, text, sizeof(text)) < 0 || strstr(text, "tfd:");
 }
 
@@ -95,34 +93,17 @@ static bool same(int ours, pid_t pid, int fd)
 			   (long)fd) == 0;
 }
 
-static bool is_keeper(const char *pid)
-{
-	char name[48], comm[32];
-	struct dlk_text t;
-
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/");
-	dlk_text_str(&t, pid);
-	dlk_text_str(&t, "/comm");
-	return dlk_slurp(name, comm, sizeof(comm)) > 0 &&
-	       strcmp(comm, "dlock-keeper\n") == 0;
-}
-
 static void find_in(struct dlk_shadow_copy *s, const char *pid)
 {
-	char name[64];
-	struct dlk_text t;
+	char name[DLK_NUMBERED_MAX];
 	struct dirent *e;
 	uint64_t number, fd;
 	DIR *d;
 
-	if (!dlk_number(pid, 10, &number) || is_keeper(pid))
+	if (!dlk_number(pid, 10, &number) ||
+	    dlk_holder_of(number) == DLK_KEEPER)
 		return;
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/");
-	dlk_text_str(&t, pid);
-	dlk_text_str(&t, "/fd");
-	d = opendir(name);
+	d = opendir(dlk_numbered(name, "/proc/", (int64_t)number, "/fd"));
 	while (d && s->n_holders < HOLDERS && (e = readdir(d)))
 		if (dlk_number(e->d_name, 10, &fd) &&
 		    same(s->held, (pid_t)number, (int)fd))
@@ -273,47 +254,16 @@ static bool is_description(const struct dlk_shadow_copy *s, int fd)
 }
 
 /* The shadow, or none. */
-static void send_shadow(int sock, int shadow)
-{
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .align = { .cmsg_level = SOL_SOCKET,
-				 .cmsg_type = SCM_RIGHTS,
-				 .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (shadow >= 0) {
-		memcpy(CMSG_DATA(&control.align), &shadow, sizeof(shadow));
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-	}
-	(void)!sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static void answer(const struct dlk_shadow_copy *s, int sock)
 {
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	char byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
-	int fd = -1;
 	bool theirs;
+	int fd;
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1)
+	if (!dlk_shadowdir_hear(sock, &fd, MSG_DONTWAIT))
 		return;
-	dlk_hear_control(&msg, &fd, 1, NULL);
 	theirs = fd >= 0 && s->shadow >= 0 && is_description(s, fd);
 	close_one(&fd);
-	send_shadow(sock, theirs ? s->shadow : -1);
+	dlk_shadowdir_say(sock, theirs ? s->shadow : -1, MSG_DONTWAIT);
 }
 
 /*
@@ -384,24 +334,12 @@ bool dlk_shadow_copies_look(void)
 	return look_at_all();
 }
 
-static void path_in(int dir, const char *name, struct sockaddr_un *at)
-{
-	struct dlk_text t;
-
-	*at = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	dlk_text_init(&t, at->sun_path, sizeof(at->sun_path));
-	dlk_text_str(&t, "/proc/self/fd/");
-	dlk_text_i64(&t, dir);
-	dlk_text_str(&t, "/");
-	dlk_text_str(&t, name);
-}
-
 /* Found by its name, it must be listening: whoever is refused removes it. */
 static bool bind_and_listen(struct dlk_shadow_copy *s, const char *first_name)
 {
 	struct sockaddr_un at;
 
-	path_in(s->dir, first_name, &at);
+	dlk_shadowdir_socket(s->dir, first_name, &at);
 	s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
 			 0);
 	return s->sock >= 0 &&
@@ -435,23 +373,14 @@ static void listen_for(struct dlk_shadow_copy *s)
 
 /* --- all copies ----------------------------------------------------------- */
 
-static void fd_path(char *buf, size_t size, int fd)
-{
-	struct dlk_text t;
-
-	dlk_text_init(&t, buf, size);
-	dlk_text_str(&t, "/proc/self/fd/");
-	dlk_text_i64(&t, fd);
-}
-
 /* The last component of the shadow's path; "" if it is too long for one. */
 static void learn_name(struct dlk_shadow_copy *s)
 {
-	char link[48], path[4096];
+	char link[DLK_NUMBERED_MAX], path[4096];
 	const char *slash;
 	ssize_t n;
 
-	fd_path(link, sizeof(link), s->shadow);
+	dlk_numbered(link, "/proc/self/fd/", s->shadow, "");
 	n = readlink(link, path, sizeof(path) - 1);
 	path[n < 0 ? 0 : n] = '\0';
 	slash = strrchr(path, '/');
@@ -463,9 +392,9 @@ static void learn_name(struct dlk_shadow_copy *s)
 static bool see_end(struct dlk_shadow_copy *s, int fd)
 {
 	struct epoll_event none = { 0 };
-	char link[48];
+	char link[DLK_NUMBERED_MAX];
 
-	fd_path(link, sizeof(link), fd);
+	dlk_numbered(link, "/proc/self/fd/", fd, "");
 	s->slot = fd;
 	s->set = epoll_create1(EPOLL_CLOEXEC);
 	if (s->set >= 0 && epoll_ctl(s->set, EPOLL_CTL_ADD, fd, &none) == 0) {
@@ -505,14 +434,11 @@ struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
 
 bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s)
 {
-	char name[48], text[1024];
-	struct dlk_text t;
+	char name[DLK_NUMBERED_MAX], text[1024];
 
 	if (s->shadow < 0)
 		return false;
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, "/proc/self/fdinfo/");
-	dlk_text_i64(&t, s->shadow);
+	dlk_numbered(name, "/proc/self/fdinfo/", s->shadow, "");
 	return dlk_slurp(name, text, sizeof(text)) < 0 ||
 	       dlk_fdinfo_flock(text) != LOCK_UN;
 }

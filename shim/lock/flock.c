@@ -305,7 +305,7 @@ static void prepare_conversion(struct request *r)
 	dlk_holds_lock();
 	told = dlk_take_from_keeper(r->old);
 	dlk_holds_unlock();
-	dlk_delegation_drop(told);
+	dlk_delegation_tell(told, DLK_KEEP_DROP);
 }
 
 /*

@@ -273,7 +273,7 @@ int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 
 /* --- who else has it? ----------------------------------------------------- */
 
-static enum dlk_holder holder_of(uint64_t pid)
+enum dlk_holder dlk_holder_of(uint64_t pid)
 {
 	char name[DLK_NUMBERED_MAX], comm[32];
 
@@ -315,7 +315,7 @@ static bool see(void *arg, const char *line)
 	if (!dlk_lock_line(line, &l) || l.kind != DLK_LINE_FLOCK ||
 	    !is_about(&l, seen->fd, seen->file))
 		return true;
-	one = holder_of((uint64_t)l.pid);
+	one = dlk_holder_of((uint64_t)l.pid);
 	if (l.waits)
 		seen->guarded |= one == DLK_KEEPER;
 	else if (one > seen->by) {

@@ -82,6 +82,8 @@ enum dlk_holder {
 	DLK_OTHER,   /* a young one, or somebody who is only asking Redis */
 	DLK_GUARDED, /* one whose end a keeper waits for */
 };
+/* Of these, which is a process?  ENDED, KEEPER, OTHER. */
+enum dlk_holder dlk_holder_of(uint64_t pid);
 /* `pid`, unless NULL: whose it is, 0 if that is not known. */
 enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file,
 				  pid_t *pid);

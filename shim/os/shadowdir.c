@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -265,4 +267,68 @@ bool dlk_shadow_is_gone(int fd)
 	struct stat st;
 
 	return dlk_fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
+/* --- a keeper's socket ---------------------------------------------------- */
+
+void dlk_shadowdir_socket(int dir, const char *name, struct sockaddr_un *at)
+{
+	struct dlk_text t;
+
+	*at = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	dlk_text_init(&t, at->sun_path, sizeof(at->sun_path));
+	dlk_text_str(&t, "/proc/thread-self/fd/");
+	dlk_text_i64(&t, dir);
+	dlk_text_str(&t, "/");
+	dlk_text_str(&t, name);
+}
+
+union control {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+bool dlk_shadowdir_say(int sock, int fd, int flags)
+{
+	union control control = { .head = { .cmsg_level = SOL_SOCKET,
+					    .cmsg_type = SCM_RIGHTS,
+					    .cmsg_len =
+						    CMSG_LEN(sizeof(int)) } };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
+	return dlk_syscall(SYS_sendmsg, sock, &msg, MSG_NOSIGNAL | flags) == 1;
+}
+
+/* There is room for a second one, which nobody is to send. */
+bool dlk_shadowdir_hear(int sock, int *fd, int flags)
+{
+	union control control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	const struct cmsghdr *c;
+	int second;
+
+	*fd = -1;
+	if (dlk_syscall(SYS_recvmsg, sock, &msg, MSG_CMSG_CLOEXEC | flags) != 1)
+		return false;
+	c = CMSG_FIRSTHDR(&msg);
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return true;
+	memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	if (c->cmsg_len >= CMSG_LEN(2 * sizeof(int))) {
+		memcpy(&second, CMSG_DATA(c) + sizeof(int), sizeof(second));
+		dlk_close(second);
+	}
+	return true;
 }

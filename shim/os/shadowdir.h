@@ -54,4 +54,14 @@ int dlk_shadow_open(int dir, const char *name, struct dlk_shadow_why *why);
 /* Is the shadow behind fd removed? */
 bool dlk_shadow_is_gone(int fd);
 
+/* Where a keeper listens, by the name of its socket. */
+struct sockaddr_un;
+void dlk_shadowdir_socket(int dir, const char *name, struct sockaddr_un *at);
+/*
+ * One byte by that, with a descriptor (-1: with none); sendmsg(2)'s flags but
+ * for MSG_NOSIGNAL.  And what comes: *fd is -1 if none came with it.
+ */
+bool dlk_shadowdir_say(int sock, int fd, int flags);
+bool dlk_shadowdir_hear(int sock, int *fd, int flags);
+
 #endif
