@@ -78,8 +78,8 @@ int scan_subject(struct dlk_conn *c, const struct subject *s,
 
 /*
  * A connection to a server, if it is of a kind that can be looked at: or NULL,
- * and an exit code after a message.  And its end: `err` is 0 or -errno, which is
- * said, and becomes the exit code.
+ * and an exit code after a message.  And its end: `err` is 0 or -errno, which
+ * is said, and becomes the exit code.
  */
 struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc);
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err);

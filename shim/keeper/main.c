@@ -31,7 +31,9 @@ enum { SHIM = 3, LINGER_MS = 1000 };
 
 /* --- the lock has ended --------------------------------------------------- */
 
-/* What was granted before is over; a lease that came later waits for its end. */
+/*
+ * What was granted before is over; a lease that came later waits for its end.
+ */
 static void ended(struct dlk_watch *w)
 {
 	struct dlk_kept *k;

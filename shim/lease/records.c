@@ -18,6 +18,9 @@ enum {
 	MEMBER_LEN = 1 + DLK_RANDOM_LEN + DLK_BOUNDS_LEN + 1,
 };
 
+_Static_assert(DLK_RECORDS_PAGE *DLK_RANGE_LEN < DLK_LIST_SIZE,
+	       "a page fits the connection's memory");
+
 /* The owner's name (scripts/records.inc). */
 static struct dlk_arg random_of(const struct dlk_lease *l)
 {
