@@ -73,7 +73,7 @@ static struct said acquire(const char *token)
 static long long release(const char *token)
 {
 	const redisReply *r = tell(redis.c, "EVAL", DLK_LUA_release, "2", "k",
-				   "{k}%q", token, "", NULL);
+				   "{k}%q", token, "", "", NULL);
 
 	assert_int_equal(r->type, REDIS_REPLY_INTEGER);
 	return r->integer;
