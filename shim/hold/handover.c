@@ -117,7 +117,7 @@ static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 
 	dlk_holds_lock();
 	for (struct dlk_hold *h = dlk_schedule_undelegated(); h && n < WINDOW;
-	     h = h->undelegated.next) {
+	     h = LIST_NEXT(h, undelegated)) {
 		if (h->state != HOLD_HELD || h->keeper.carried ||
 		    h->keeper.refused_ns >= since_ns)
 			continue;

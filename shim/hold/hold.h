@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/file.h>
+#include <sys/queue.h>
 
 #include "config/config.h"
 #include "lease/store.h"
@@ -45,9 +46,9 @@ enum hold_state {
 struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c; first, for it casts */
 	struct dlk_due unsaid; /* something is still to be said of it */
-	struct {
-		struct dlk_hold *next, **pprev;
-	} undelegated; /* in schedule.c */
+	LIST_ENTRY(dlk_hold)
+	undelegated; /* in schedule.c; le_prev is NULL of
+					     one that is not there */
 	enum hold_state state;
 	struct dlk_hold *next, **pprev; /* in holds.c */
 	struct dlk_hold *chain;         /* of those with its file's hash */

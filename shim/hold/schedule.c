@@ -14,14 +14,14 @@
 
 static struct {
 	struct dlk_dues due, unsaid;
-	struct dlk_hold *undelegated; /* a look costs what is in it */
+	LIST_HEAD(, dlk_hold) undelegated; /* a look costs what is in it */
 	uint32_t least_ttl_ms;
 } schedule;
 
 void dlk_schedule_forget(void)
 {
 	schedule.due = schedule.unsaid = (struct dlk_dues){ 0 };
-	schedule.undelegated = NULL;
+	LIST_INIT(&schedule.undelegated);
 }
 
 /* Away from where the keeper is, a lease that it carries is its alone. */
@@ -75,27 +75,20 @@ static uint64_t due_ns(const struct dlk_hold *h)
 
 static void list(struct dlk_hold *h, bool undelegated)
 {
-	if (undelegated == (h->undelegated.pprev != NULL))
+	if (undelegated == (h->undelegated.le_prev != NULL))
 		return;
-	if (!undelegated) {
-		*h->undelegated.pprev = h->undelegated.next;
-		if (h->undelegated.next)
-			h->undelegated.next->undelegated.pprev =
-				h->undelegated.pprev;
-		h->undelegated.pprev = NULL;
-		return;
+	if (undelegated) {
+		LIST_INSERT_HEAD(&schedule.undelegated, h, undelegated);
+	} else {
+		LIST_REMOVE(h, undelegated);
+		h->undelegated.le_prev = NULL;
 	}
-	h->undelegated.next = schedule.undelegated;
-	h->undelegated.pprev = &schedule.undelegated;
-	if (h->undelegated.next)
-		h->undelegated.next->undelegated.pprev = &h->undelegated.next;
-	schedule.undelegated = h;
 }
 
 struct dlk_hold *dlk_schedule_undelegated(void)
 {
 	dlk_holds_check();
-	return schedule.undelegated;
+	return LIST_FIRST(&schedule.undelegated);
 }
 
 static uint64_t later_of(uint64_t a, uint64_t b)

@@ -38,7 +38,7 @@ enum dlk_duty dlk_schedule_duty(const struct dlk_hold *h, uint64_t now_ns);
 
 /*
  * The first of those that are held and that no keeper says to carry;
- * h->undelegated.next is the next one.
+ * LIST_NEXT(h, undelegated) is the next one.
  */
 struct dlk_hold *dlk_schedule_undelegated(void);
 

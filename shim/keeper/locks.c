@@ -42,13 +42,13 @@
 
 /* A process that took a guarded lock: is it alive? */
 struct dlk_taker {
-	struct dlk_taker *next;
+	LIST_ENTRY(dlk_taker) next;
 	uint64_t pid;
 	int fd; /* pidfd */
 	unsigned refs;
 };
 
-static struct dlk_taker *takers;
+static LIST_HEAD(, dlk_taker) takers;
 
 /* --- whose /proc is it? --------------------------------------------------- */
 
@@ -106,7 +106,8 @@ static struct dlk_taker *taker(uint64_t pid)
 {
 	struct dlk_taker *t;
 
-	for (t = takers; t; t = t->next) {
+	LIST_FOREACH(t, &takers, next)
+	{
 		if (t->pid == pid && alive(t)) {
 			t->refs++;
 			return t;
@@ -122,20 +123,15 @@ static struct dlk_taker *taker(uint64_t pid)
 	}
 	t->pid = pid;
 	t->refs = 1;
-	t->next = takers;
-	takers = t;
+	LIST_INSERT_HEAD(&takers, t, next);
 	return t;
 }
 
 static void forget_taker(struct dlk_taker *t)
 {
-	struct dlk_taker **at = &takers;
-
 	if (!t || --t->refs)
 		return;
-	while (*at != t)
-		at = &(*at)->next;
-	*at = t->next;
+	LIST_REMOVE(t, next);
 	close(t->fd);
 	free(t);
 }

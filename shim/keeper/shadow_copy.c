@@ -60,7 +60,7 @@ struct holder {
 };
 
 struct dlk_shadow_copy {
-	struct dlk_shadow_copy *next;
+	LIST_ENTRY(dlk_shadow_copy) next;
 	int shadow;    /* -1: the description has ended */
 	int set, slot; /* an epoll set with it, by that number; or -1 */
 	int held;      /* itself; or -1 */
@@ -72,7 +72,7 @@ struct dlk_shadow_copy {
 	char sock_name[DLK_SHADOW_NAME_MAX + 20];
 };
 
-static struct dlk_shadow_copy *copies;
+static LIST_HEAD(, dlk_shadow_copy) copies;
 static int bell = -1; /* an epoll set of the next two and all sockets */
 static int inotify = -1, timer = -1;
 static unsigned relooks; /* still to do after an event */
@@ -148,11 +148,12 @@ static void close_one(int *fd)
 
 static void stop_watching(struct dlk_shadow_copy *s)
 {
+	const struct dlk_shadow_copy *o;
 	bool shared = false;
 
 	/* Another copy of the same file has the same watch. */
-	for (struct dlk_shadow_copy *o = copies; o; o = o->next)
-		shared |= o != s && o->watch == s->watch;
+	LIST_FOREACH(o, &copies, next)
+	shared |= o != s && o->watch == s->watch;
 	if (s->watch >= 0 && !shared)
 		inotify_rm_watch(inotify, s->watch);
 	s->watch = -1;
@@ -179,10 +180,12 @@ static bool look_at(struct dlk_shadow_copy *s)
 
 static void arm(void)
 {
+	const struct dlk_shadow_copy *s;
 	struct itimerspec at = { 0 };
 	long ms = 0;
 
-	for (struct dlk_shadow_copy *s = copies; s; s = s->next) {
+	LIST_FOREACH(s, &copies, next)
+	{
 		if (s->shadow < 0)
 			continue;
 		if (s->held >= 0 || s->watch < 0)
@@ -201,10 +204,11 @@ static void arm(void)
 
 static bool look_at_all(void)
 {
+	struct dlk_shadow_copy *s;
 	bool ended = false;
 
-	for (struct dlk_shadow_copy *s = copies; s; s = s->next)
-		ended |= look_at(s);
+	LIST_FOREACH(s, &copies, next)
+	ended |= look_at(s);
 	arm();
 	return ended;
 }
@@ -417,8 +421,7 @@ struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
 	s->set = s->held = s->watch = s->sock = -1;
 	s->dir = fds[2] < 0 ? -1 : fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
 	s->shadow = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
-	s->next = copies;
-	copies = s;
+	LIST_INSERT_HEAD(&copies, s, next);
 	if (!see_end(s, fds[1]) || s->shadow < 0) {
 		dlk_shadow_copy_put(s);
 		errno = EOPNOTSUPP;
@@ -443,16 +446,6 @@ bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s)
 	       dlk_fdinfo_flock(text) != LOCK_UN;
 }
 
-static void take_out(const struct dlk_shadow_copy *s)
-{
-	struct dlk_shadow_copy **at = &copies;
-
-	while (*at && *at != s)
-		at = &(*at)->next;
-	if (*at)
-		*at = s->next;
-}
-
 void dlk_shadow_copy_put(struct dlk_shadow_copy *s)
 {
 	if (!s)
@@ -462,7 +455,7 @@ void dlk_shadow_copy_put(struct dlk_shadow_copy *s)
 	for (unsigned i = 0; i < ASKERS; i++)
 		if (askers[i].s == s)
 			end_asker(&askers[i]);
-	take_out(s);
+	LIST_REMOVE(s, next);
 	close_one(&s->dir);
 	free(s);
 }

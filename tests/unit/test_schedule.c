@@ -222,7 +222,7 @@ static unsigned count_undelegated(void)
 	unsigned n = 0;
 
 	for (const struct dlk_hold *h = dlk_schedule_undelegated(); h;
-	     h = h->undelegated.next) {
+	     h = LIST_NEXT(h, undelegated)) {
 		assert_true(dlk_hold_is_held(h) && !h->keeper.carried);
 		n++;
 	}
