@@ -45,31 +45,6 @@ static enum acquire_event enter(struct request *r)
 	return dlk_event_of_place(r, then);
 }
 
-static enum acquire_event prepare(struct request *r)
-{
-	return r->how->prepare ? r->how->prepare(r) : EV_OK;
-}
-
-static enum acquire_event try_kernel(struct request *r)
-{
-	return r->how->kernel_try(r);
-}
-
-static enum acquire_event ask(struct request *r)
-{
-	return r->how->ask(r);
-}
-
-static enum acquire_event rollback(struct request *r)
-{
-	return r->how->rollback(r);
-}
-
-static enum acquire_event check_holder(struct request *r)
-{
-	return r->how->holder_is_tentative(r) ? EV_AGAIN : EV_BUSY;
-}
-
 static enum acquire_event pass_on(struct request *r)
 {
 	return dlk_queue_not_now(r) ? EV_OK : EV_NOTHING;
@@ -82,26 +57,6 @@ static enum acquire_event check_own(struct request *r)
 	if (err == 0)
 		return EV_OK;
 	return err == DLK_AGAIN ? EV_AGAIN : EV_BUSY;
-}
-
-static enum acquire_event check_cycle(struct request *r)
-{
-	return r->how->closes_cycle ? r->how->closes_cycle(r) : EV_OK;
-}
-
-static enum acquire_event wait_kernel(struct request *r)
-{
-	return r->how->kernel_wait(r);
-}
-
-static enum acquire_event wait_queue(struct request *r)
-{
-	return dlk_queue_wait(r);
-}
-
-static enum acquire_event doubt(struct request *r)
-{
-	return r->how->doubt ? r->how->doubt(r) : dlk_event_error(r, -EDEADLK);
 }
 
 static enum acquire_event back_off(struct request *r)
@@ -123,21 +78,10 @@ static enum acquire_event back_off(struct request *r)
 
 /* --- the engine ----------------------------------------------------------- */
 
-static dlk_step_fn *const steps[ACQ_STATES] = {
-	[ACQ_RESUME] = resume,
-	[ACQ_PING] = ping,
-	[ACQ_ENTER] = enter,
-	[ACQ_PREPARE] = prepare,
-	[ACQ_TRY_KERNEL] = try_kernel,
-	[ACQ_ASK] = ask,
-	[ACQ_ROLLBACK] = rollback,
-	[ACQ_CHECK_HOLDER] = check_holder,
-	[ACQ_PASS_ON] = pass_on,
-	[ACQ_CHECK_OWN] = check_own,
-	[ACQ_CHECK_CYCLE] = check_cycle,
-	[ACQ_WAIT_KERNEL] = wait_kernel,
-	[ACQ_WAIT_QUEUE] = wait_queue,
-	[ACQ_DOUBT] = doubt,
+static dlk_step_fn *const common[ACQ_STATES] = {
+	[ACQ_RESUME] = resume,       [ACQ_PING] = ping,
+	[ACQ_ENTER] = enter,         [ACQ_PASS_ON] = pass_on,
+	[ACQ_CHECK_OWN] = check_own, [ACQ_WAIT_QUEUE] = dlk_queue_wait,
 	[ACQ_BACK_OFF] = back_off,
 };
 
@@ -169,6 +113,13 @@ static void say_refusal(struct request *r)
 	}
 }
 
+static enum acquire_event do_step(struct request *r, enum acquire_state state)
+{
+	dlk_step_fn *fn = common[state] ? common[state] : r->how->steps[state];
+
+	return fn ? fn(r) : EV_OK;
+}
+
 static void step(struct request *r)
 {
 	struct acquire *m = &r->acquire;
@@ -177,7 +128,7 @@ static void step(struct request *r)
 	enum acquire_state now;
 
 	r->asked_ns = report.began_ns;
-	report.event = steps[was](r);
+	report.event = do_step(r, was);
 	report.err = r->err;
 	report.by_lease = r->s && dlk_request_is_by_lease(r);
 	report.cannot_queue = r->elsewhere;
@@ -196,11 +147,16 @@ static void step(struct request *r)
 
 int dlk_engine_run(struct request *r, const struct lock_kind *kind)
 {
+	char claim[DLK_TOKEN_MAX];
+
 	r->how = kind;
+	r->slot.claim = claim;
 	dlk_acquire_begin(&r->acquire, r->call->wait,
 			  r->rule->timeout_ms * DLK_MS);
 	while (!dlk_acquire_is_over(r->acquire.state))
 		step(r);
+	dlk_queue_end(r);
+	r->slot.claim = NULL;
 	switch (r->acquire.state) {
 	case ACQ_GRANTED:
 		return 0;

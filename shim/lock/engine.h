@@ -15,24 +15,18 @@
 typedef enum acquire_event dlk_step_fn(struct request *r);
 
 /*
- * A kind of lock.  Those marked (or NULL) may have nothing to do; a question
- * (F_GETLK) has none but prepare, and kernel_try.
+ * A kind of lock: what it does in those states that are not the same for all
+ * (PREPARE, TRY_KERNEL, ASK, ROLLBACK, CHECK_HOLDER, CHECK_CYCLE, WAIT_KERNEL,
+ * DOUBT); where it has nothing to do there, NULL.
  */
 struct lock_kind {
+	dlk_step_fn *steps[ACQ_STATES];
 	/* (or NULL) 0 or -errno; signals are let in if there is a call. */
 	int (*enter)(struct request *r, struct dlk_call *call);
-	dlk_step_fn *prepare; /* (or NULL) */
-	dlk_step_fn *kernel_try;
-	dlk_step_fn *ask; /* and install what is granted */
-	dlk_step_fn *rollback;
 	void (*leave)(struct request *r); /* (or NULL) what enter has begun */
-	bool (*holder_is_tentative)(struct request *r);
-	dlk_step_fn *kernel_wait;
 	/* (or NULL) Each time that some has passed in the queue: 0, 't' to
 	   ask again, -EDEADLK. */
 	int (*look_around)(struct request *r);
-	dlk_step_fn *closes_cycle; /* (or NULL) */
-	dlk_step_fn *doubt;        /* (or NULL) */
 };
 
 /* From the beginning to the end: 0, -errno, or DLK_OTHER_FILE. */

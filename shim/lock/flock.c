@@ -507,13 +507,15 @@ static enum acquire_event try_kernel(struct request *r)
 
 static const struct lock_kind flock_kind = {
 	.enter = dlk_turn_take,
-	.prepare = prepare,
-	.kernel_try = try_kernel,
-	.ask = ask,
-	.rollback = undo,
 	.leave = dlk_turn_leave,
-	.holder_is_tentative = dlk_flock_is_tentative,
-	.kernel_wait = dlk_flock_wait,
+	.steps = {
+		[ACQ_PREPARE] = prepare,
+		[ACQ_TRY_KERNEL] = try_kernel,
+		[ACQ_ASK] = ask,
+		[ACQ_ROLLBACK] = undo,
+		[ACQ_CHECK_HOLDER] = dlk_flock_check_holder,
+		[ACQ_WAIT_KERNEL] = dlk_flock_wait,
+	},
 };
 
 /*
@@ -522,18 +524,14 @@ static const struct lock_kind flock_kind = {
  */
 static int lock_by_key(struct request *r)
 {
-	char claim[DLK_TOKEN_MAX];
 	size_t size;
 	int err;
 
-	r->slot.claim = claim;
 	do {
 		size = r->lease.key_len + 1;
 		r->lease.key = memcpy(alloca(size), r->lease.key, size);
 		err = dlk_engine_run(r, &flock_kind);
-		dlk_queue_end(r);
 	} while (err == DLK_OTHER_FILE && r->lease.key == r->s->key);
-	r->slot.claim = NULL;
 	r->lease.key = NULL;
 	return err;
 }
@@ -564,6 +562,7 @@ static int choose_what_to_lock(struct request *r)
 	return err;
 }
 
+/* One attempt by the file, or by its shadow. */
 static int lock_managed(struct request *r)
 {
 	int err = dlk_kernel_file(r->fd, &r->file) < 0
@@ -653,17 +652,6 @@ static int unlock(struct dlk_call *call, int fd)
 
 /* --- flock ---------------------------------------------------------------- */
 
-/* One attempt by the file, or by its shadow. */
-static int lock_it(struct request *r)
-{
-	int err = dlk_classify(r->fd, r->s->path, sizeof(r->s->path), "flock",
-			       &r->rule);
-
-	if (err)
-		return err;
-	return r->rule ? lock_managed(r) : DLK_PASS;
-}
-
 static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 {
 	struct request a = {
@@ -673,24 +661,8 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 		.mode = mode,
 		.program_fd = fd,
 	};
-	int err;
 
-	if (dlk_path_cache_has(fd))
-		return DLK_PASS;
-	dlk_enter(call);
-	call->wait = wait;
-	err = dlk_request_fill_hands(&a, 0);
-	if (!a.s)
-		dlk_log(DLK_ERROR, "flock: fails with ENOLCK: no memory", NULL);
-	if (!err)
-		err = lock_it(&a);
-	while (err == DLK_OTHER_FILE)
-		err = lock_it(&a);
-	dlk_request_end(&a);
-	if (a.rule)
-		dlk_thread_catch_up();
-	dlk_leave(call);
-	return err;
+	return dlk_request_run(&a, wait, lock_managed);
 }
 
 int dlk_flock(struct dlk_call *call, int fd, int op)

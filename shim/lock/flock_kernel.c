@@ -123,7 +123,7 @@ static uint64_t patience_with(struct request *r)
 }
 
 /* Three tries at least: 10 ms may pass without our running at all. */
-bool dlk_flock_is_tentative(struct request *r)
+enum acquire_event dlk_flock_check_holder(struct request *r)
 {
 	const struct acquire *m = &r->acquire;
 	struct flock_look *l = &r->look;
@@ -136,13 +136,13 @@ bool dlk_flock_is_tentative(struct request *r)
 		if (dlk_acquire_has_waited(m, dlk_now_ns(),
 					   l->who == DLK_OTHER ? 2 : 4,
 					   l->patience_ns))
-			return false;
+			return EV_BUSY;
 		dlk_pause_ns(DLK_MS / 10);
 	}
 	l->who = dlk_kernel_holder(r->fd, &r->file, &l->pid);
 	l->ended = l->who == DLK_ENDED ? l->ended + 1 : 0;
 	l->patience_ns = patience_with(r);
-	return l->patience_ns > 0;
+	return l->patience_ns > 0 ? EV_AGAIN : EV_BUSY;
 }
 
 void dlk_flock_give_up_old(struct request *r)

@@ -8,8 +8,8 @@
 /* [KLOCK] Without a wait; and with one. */
 enum acquire_event dlk_flock_try(struct request *r);
 enum acquire_event dlk_flock_wait(struct request *r);
-/* It was refused: may that pass by itself? */
-bool dlk_flock_is_tentative(struct request *r);
+/* It was refused: may that pass by itself?  EV_AGAIN. */
+enum acquire_event dlk_flock_check_holder(struct request *r);
 
 /* What the description has: r->had. */
 void dlk_flock_look_at_own(struct request *r);

@@ -280,27 +280,6 @@ static enum acquire_event prepare(struct request *r)
 	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
 }
 
-/* A local holder that outlasts this is a program that knows nothing of us. */
-enum { GRANTED_MS = 20 };
-
-/*
- * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
- * is refused; or a program that knows nothing of us.
- */
-static bool passes_soon(const struct request *r)
-{
-	if (!r->slot.word || dlk_acquire_has_waited(&r->acquire, dlk_now_ns(),
-						    1, GRANTED_MS * DLK_MS))
-		return false;
-	dlk_pause_ns(DLK_MS / 10);
-	return true;
-}
-
-static bool is_tentative(struct request *r)
-{
-	return r->acquire.wait ? passes_soon(r) : dlk_record_is_tentative(r);
-}
-
 static enum acquire_event closes_cycle(struct request *r)
 {
 	if (dlk_deadlock_check(r) < 0)
@@ -330,16 +309,18 @@ static int look_around(struct request *r)
 
 static const struct lock_kind record_kind = {
 	.enter = enter,
-	.prepare = prepare,
-	.kernel_try = try_kernel,
-	.ask = ask,
-	.rollback = rollback,
 	.leave = leave,
-	.holder_is_tentative = is_tentative,
-	.kernel_wait = dlk_record_wait,
-	.closes_cycle = closes_cycle,
 	.look_around = look_around,
-	.doubt = dlk_record_doubt,
+	.steps = {
+		[ACQ_PREPARE] = prepare,
+		[ACQ_TRY_KERNEL] = try_kernel,
+		[ACQ_ASK] = ask,
+		[ACQ_ROLLBACK] = rollback,
+		[ACQ_CHECK_HOLDER] = dlk_record_check_holder,
+		[ACQ_CHECK_CYCLE] = closes_cycle,
+		[ACQ_WAIT_KERNEL] = dlk_record_wait,
+		[ACQ_DOUBT] = dlk_record_doubt,
+	},
 };
 
 /* (file_lock) The lease goes first, then the kernel's lock (L1). */
@@ -406,7 +387,6 @@ static int begin(struct request *r)
 
 static int lock_managed(struct request *r)
 {
-	char claim[DLK_TOKEN_MAX];
 	int err = begin(r);
 
 	if (err)
@@ -420,13 +400,10 @@ static int lock_managed(struct request *r)
 	}
 	hold_key(r);
 	dlk_follow_threads(r);
-	r->slot.claim = claim;
 	r->by_path = r->lease;
 	/* Before the kernel's lock, which would be taken for one. */
 	r->inherited = r->lease.fair && dlk_inherited_any();
 	err = dlk_engine_run(r, &record_kind);
-	dlk_queue_end(r);
-	r->slot.claim = NULL;
 	dlk_deadlock_end(r);
 	return err;
 }
@@ -488,14 +465,14 @@ static bool is_lock(const struct flock64 *lock)
 	return lock->l_type == F_RDLCK || lock->l_type == F_WRLCK;
 }
 
-static int get_managed(struct request *r, struct flock64 *lock)
+static int get_managed(struct request *r)
 {
 	int err = begin(r);
 
 	if (err)
 		return err;
 	hold_key(r);
-	return dlk_record_get(r, lock);
+	return dlk_record_get(r, r->lock);
 }
 
 static int unlock_managed(struct request *r)
@@ -507,28 +484,40 @@ static int unlock_managed(struct request *r)
 	return unlock_records(r);
 }
 
-static int act(struct request *r, int cmd, struct flock64 *lock)
+static int act(struct request *r)
 {
-	if (is_question(cmd))
-		return get_managed(r, lock);
+	if (is_question(r->cmd))
+		return get_managed(r);
 	if (r->want.type == DLK_UNLOCKED)
 		return unlock_managed(r);
-	r->call->wait = is_wait(cmd);
 	r->call->cancels = r->call->wait;
 	return lock_managed(r);
 }
 
 /* The path is a rule's: the kernel may still have something to say first. */
-static int on_rule(struct request *r, int cmd, struct flock64 *lock)
+static int on_rule(struct request *r)
 {
 	struct flock64 copy;
 	int err;
 
-	if (dlk_kernel_is_path_only(r->fd) || !dlk_record_read(lock, &copy) ||
-	    (is_ofd(cmd) && copy.l_pid != 0) ||
-	    (is_question(cmd) && !is_lock(&copy)))
+	*r = (struct request){
+		.call = r->call,
+		.name = r->name,
+		.fd = r->fd,
+		.program_fd = r->fd,
+		.rule = r->rule,
+		.s = r->s,
+		.followed = r->followed,
+		.number = r->number,
+		.cmd = r->cmd,
+		.lock = r->lock,
+	};
+	if (dlk_kernel_is_path_only(r->fd) ||
+	    !dlk_record_read(r->lock, &copy) ||
+	    (is_ofd(r->cmd) && copy.l_pid != 0) ||
+	    (is_question(r->cmd) && !is_lock(&copy)))
 		return DLK_PASS;
-	r->kind = is_ofd(cmd) ? DLK_OFD : DLK_POSIX;
+	r->kind = is_ofd(r->cmd) ? DLK_OFD : DLK_POSIX;
 	err = read_range(r->fd, &copy, &r->want);
 	if (err)
 		return err;
@@ -537,57 +526,25 @@ static int on_rule(struct request *r, int cmd, struct flock64 *lock)
 	if (err)
 		return err;
 	dlk_inherited_look();
-	return act(r, cmd, lock);
-}
-
-/* The file that the descriptor has now. */
-static int on_file(struct request *r, int cmd, struct flock64 *lock)
-{
-	int err;
-
-	*r = (struct request){
-		.call = r->call,
-		.name = r->name,
-		.fd = r->fd,
-		.program_fd = r->fd,
-		.s = r->s,
-		.followed = r->followed,
-		.number = r->number,
-	};
-	err = dlk_classify(r->fd, r->s->path, sizeof(r->s->path), r->name,
-			   &r->rule);
-	if (err)
-		return err;
-	return r->rule ? on_rule(r, cmd, lock) : DLK_PASS;
+	return act(r);
 }
 
 int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	       struct flock64 *lock)
 {
 	struct request a = {
-		.call = call, .name = name, .fd = fd, .program_fd = fd
+		.call = call,
+		.name = name,
+		.fd = fd,
+		.program_fd = fd,
+		.cmd = cmd,
+		.lock = lock,
 	};
-	int err;
 
 	/* One that is pending acts whether there is a wait or not. */
 	if (is_wait(cmd))
 		pthread_testcancel();
-	if (dlk_path_cache_has(fd))
-		return DLK_PASS;
-	dlk_enter(call);
-	err = dlk_request_fill_hands(&a, 0);
-	if (!a.s)
-		dlk_log(DLK_ERROR, name, ": fails with ENOLCK: no memory",
-			NULL);
-	if (!err)
-		err = on_file(&a, cmd, lock);
-	while (err == DLK_OTHER_FILE)
-		err = on_file(&a, cmd, lock);
-	dlk_request_end(&a);
-	if (a.rule)
-		dlk_thread_catch_up();
-	dlk_leave(call);
-	return err;
+	return dlk_request_run(&a, is_wait(cmd), on_rule);
 }
 
 /* As glibc's lockf() has it: the section begins at the offset (lockf(3)). */

@@ -33,8 +33,8 @@ bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
 int dlk_record_ask_first(struct request *r);
 /* Redis refused what it was asked for at began_ns. */
 void dlk_record_refused(const struct request *r, uint64_t began_ns);
-/* The kernel refused: by one who only asks, perhaps?  Then try again. */
-bool dlk_record_is_tentative(struct request *r);
+/* The kernel refused: by one who only asks, perhaps?  EV_AGAIN, EV_BUSY. */
+enum acquire_event dlk_record_check_holder(struct request *r);
 /* The kernel says EDEADLK (fcntl(2)): it is given time to be none. */
 enum acquire_event dlk_record_doubt(struct request *r);
 /* F_GETLK, with the key on the stack: 0, -errno, or DLK_OTHER_FILE. */

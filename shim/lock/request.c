@@ -22,7 +22,9 @@
 #include "hold/hold.h"
 #include "hold/identity.h"
 #include "hold/self.h"
+#include "hold/thread.h"
 #include "hold/trace.h"
+#include "lock/flock.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
 #include "model/token.h"
@@ -287,13 +289,6 @@ int dlk_request_fill_hands(struct request *r, int err)
 	return r->s ? err : -ENOLCK;
 }
 
-void dlk_request_end(struct request *r)
-{
-	dlk_scratch_put(r->s);
-	r->s = NULL;
-	dlk_follow_end(r);
-}
-
 /* --- which file is it? ---------------------------------------------------- */
 
 /* A descriptor whose path cannot be had, on the device of a rule's prefix. */
@@ -411,28 +406,55 @@ int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 								   : 0;
 }
 
-int dlk_classify(int fd, char *path, size_t size, const char *call,
-		 const struct dlk_rule **rule)
+/* r->rule, and what the log says of it; r->s->path. */
+static int classify(struct request *r)
 {
-	int err = dlk_rule_of(fd, path, size, rule);
+	char *path = r->s->path;
+	int err = dlk_rule_of(r->fd, path, sizeof(r->s->path), &r->rule);
 
-	if (err || *rule)
+	if (err || r->rule)
 		dlk_log_complain();
-	if (!err && !*rule && path[0] == '/') {
-		say_if_idle(call);
-		dlk_path_cache_add(fd, path, strlen(path));
+	if (!err && !r->rule && path[0] == '/') {
+		say_if_idle(r->name);
+		dlk_path_cache_add(r->fd, path, strlen(path));
 	}
 	if (err && dlk_self.broken.text[0])
-		dlk_log(DLK_ERROR, call,
+		dlk_log(DLK_ERROR, r->name,
 			": fails with ENOLCK, for there is no "
 			"telling what is managed: ",
 			dlk_self.broken.text, NULL);
 	else if (err)
-		dlk_log(DLK_ERROR, call,
+		dlk_log(DLK_ERROR, r->name,
 			": fails with ENOLCK: the descriptor's path "
 			"cannot be had (no /proc, or its mount is gone) and "
 			"its device is that of a managed prefix",
 			NULL);
+	return err;
+}
+
+int dlk_request_run(struct request *r, bool wait,
+		    int (*attempt)(struct request *r))
+{
+	int err;
+
+	if (dlk_path_cache_has(r->fd))
+		return DLK_PASS;
+	dlk_enter(r->call);
+	r->call->wait = wait;
+	err = dlk_request_fill_hands(r, DLK_OTHER_FILE);
+	if (!r->s)
+		dlk_log(DLK_ERROR, r->name, ": fails with ENOLCK: no memory",
+			NULL);
+	while (err == DLK_OTHER_FILE) {
+		err = classify(r);
+		if (!err)
+			err = r->rule ? attempt(r) : DLK_PASS;
+	}
+	dlk_scratch_put(r->s);
+	dlk_follow_end(r);
+	if (r->rule)
+		dlk_thread_catch_up();
+	dlk_leave(r->call);
 	return err;
 }
 

@@ -103,7 +103,9 @@ struct request {
 			} turn;
 			struct flock_look look;
 		};
-		struct { /* record.c */
+		struct {                      /* record.c */
+			int cmd;              /* of fcntl(2) */
+			struct flock64 *lock; /* the program's */
 			struct dlk_range want;
 			struct dlk_range blocked; /* what the kernel refused of
 						     it */
@@ -140,14 +142,18 @@ static inline bool dlk_request_by_shadow(const struct request *r)
 
 /*
  * The rule of fd, its path in `path`: 0 with *rule NULL where there is none;
- * -ENOLCK (said in the log) where it cannot be known, and so must not be
- * granted.  Needs no dlk_enter(); errno may change.
+ * -ENOLCK where it cannot be known, and so must not be granted.  Silent, and
+ * without any state; needs no dlk_enter(); errno may change.
  */
-int dlk_classify(int fd, char *path, size_t size, const char *call,
-		 const struct dlk_rule **rule);
-
-/* The same, silent and without any state: the log is the caller's. */
 int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule);
+
+/*
+ * All of a call, in its frame of dlk_enter() and dlk_leave(): the attempt, where
+ * a rule has the file; once more while it says DLK_OTHER_FILE.  0, -errno, or
+ * DLK_PASS.
+ */
+int dlk_request_run(struct request *r, bool wait,
+		    int (*attempt)(struct request *r));
 
 /* Are caches to be refreshed and flushed (DESIGN L10)? */
 bool dlk_revalidation_needed(const struct dlk_rule *rule, int fd,
@@ -203,8 +209,6 @@ bool dlk_request_same_place(const struct request *r, bool *older);
  */
 void dlk_request_empty_hands(struct request *r);
 int dlk_request_fill_hands(struct request *r, int err);
-/* The call is over. */
-void dlk_request_end(struct request *r);
 
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in

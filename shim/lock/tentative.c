@@ -216,17 +216,41 @@ static void pause_for(const struct request *r)
 	dlk_pause_ns(slowly ? 2 * DLK_MS : DLK_MS / 10);
 }
 
-bool dlk_record_is_tentative(struct request *r)
+static bool is_tentative(struct request *r)
 {
 	struct flock64 lock;
 
 	if (ask_kernel_of_want(r, &lock) < 0)
 		return false;
-	if (lock.l_type != F_UNLCK && !may_only_ask(r, &lock))
+	if (lock.l_type == F_UNLCK)
+		return true;
+	if (!may_only_ask(r, &lock))
 		return false;
-	if (lock.l_type != F_UNLCK)
-		pause_for(r);
+	pause_for(r);
 	return true;
+}
+
+/* A local holder that outlasts this is a program that knows nothing of us. */
+enum { GRANTED_MS = 20 };
+
+/*
+ * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
+ * is refused; or a program that knows nothing of us.
+ */
+static bool passes_soon(const struct request *r)
+{
+	if (!r->slot.word || dlk_acquire_has_waited(&r->acquire, dlk_now_ns(),
+						    1, GRANTED_MS * DLK_MS))
+		return false;
+	dlk_pause_ns(DLK_MS / 10);
+	return true;
+}
+
+enum acquire_event dlk_record_check_holder(struct request *r)
+{
+	const bool again = r->acquire.wait ? passes_soon(r) : is_tentative(r);
+
+	return again ? EV_AGAIN : EV_BUSY;
 }
 
 /*
@@ -274,8 +298,10 @@ static enum acquire_event has_asked(struct request *r)
 }
 
 static const struct lock_kind question_kind = {
-	.prepare = ask_about,
-	.kernel_try = has_asked,
+	.steps = {
+		[ACQ_PREPARE] = ask_about,
+		[ACQ_TRY_KERNEL] = has_asked,
+	},
 };
 
 /* DLK_BUSY with the answer, 0, -errno. */

@@ -126,6 +126,12 @@ int dlk_request_replaced(struct request *r)
 	return next(&world.own);
 }
 
+void dlk_queue_end(struct request *r)
+{
+	assert_false(world.inside);
+	assert_non_null(r->slot.claim);
+}
+
 int dlk_queue_not_now(struct request *r)
 {
 	(void)r;
@@ -216,12 +222,12 @@ static void leave(struct request *r)
 	world.left++;
 }
 
-static bool is_tentative(struct request *r)
+static enum acquire_event check_holder(struct request *r)
 {
 	(void)r;
 	assert_false(world.inside);
 	done('h');
-	return next(&world.tentative);
+	return next(&world.tentative) ? EV_AGAIN : EV_BUSY;
 }
 
 static enum acquire_event wait_in_kernel(struct request *r)
@@ -251,15 +257,17 @@ static enum acquire_event doubt(struct request *r)
 
 static const struct lock_kind kind = {
 	.enter = enter,
-	.prepare = prepare,
-	.kernel_try = try_kernel,
-	.ask = ask,
-	.rollback = rollback,
 	.leave = leave,
-	.holder_is_tentative = is_tentative,
-	.kernel_wait = wait_in_kernel,
-	.closes_cycle = closes_cycle,
-	.doubt = doubt,
+	.steps = {
+		[ACQ_PREPARE] = prepare,
+		[ACQ_TRY_KERNEL] = try_kernel,
+		[ACQ_ASK] = ask,
+		[ACQ_ROLLBACK] = rollback,
+		[ACQ_CHECK_HOLDER] = check_holder,
+		[ACQ_CHECK_CYCLE] = closes_cycle,
+		[ACQ_WAIT_KERNEL] = wait_in_kernel,
+		[ACQ_DOUBT] = doubt,
+	},
 };
 
 /* --- orders --------------------------------------------------------------- */
