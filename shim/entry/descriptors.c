@@ -52,10 +52,8 @@ static void closing(int fd)
 {
 	if (fd >= 0)
 		tell_waiters((unsigned)fd, (unsigned)fd);
-	if (holds() && dlk_alive()) {
+	if (holds() && dlk_alive())
 		dlk_closing(fd);
-		dlk_record_closing(fd);
-	}
 }
 
 bool dlk_entry_close(int fd)

@@ -64,10 +64,9 @@ static struct page *page;
 static bool make_page(void)
 {
 	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = dlk_pages(size);
 
-	if (p == MAP_FAILED)
+	if (!p)
 		return false;
 	if (madvise(p, size, MADV_WIPEONFORK) < 0) {
 		munmap(p, size);

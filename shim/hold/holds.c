@@ -15,6 +15,7 @@
 #include "os/check.h"
 #include "os/proc.h"
 #include "os/signals.h"
+#include "os/sys.h"
 #include "lease/store.h"
 #include "hold/hold.h"
 #include "model/range.h"
@@ -59,21 +60,13 @@ void dlk_holds_forget(void)
 	holds.spare = NULL;
 }
 
-static void *map(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 static struct dlk_hold *take_spare(void)
 {
 	struct dlk_hold *h = holds.spare;
 
 	dlk_holds_check();
 	if (!h) {
-		char *batch = map((size_t)SMALL * BATCH);
+		char *batch = dlk_pages((size_t)SMALL * BATCH);
 
 		for (int i = 0; batch && i < BATCH; i++) {
 			h = (struct dlk_hold *)(void *)(batch + i * SMALL);
@@ -105,7 +98,7 @@ int dlk_ranges_grow(struct dlk_ranges *set, size_t n)
 			   room * sizeof(*set->v), MREMAP_MAYMOVE);
 	else if (room == FIRST_ROOM)
 		v = atomic_exchange(&spare_page, NULL);
-	v = v ?: map(room * sizeof(*set->v));
+	v = v ?: dlk_pages(room * sizeof(*set->v));
 	if (!v || v == MAP_FAILED)
 		return -ENOLCK;
 	set->v = v;
@@ -136,7 +129,7 @@ struct dlk_hold *dlk_hold_new(const struct dlk_lease *lease)
 		h = take_spare();
 		dlk_holds_unlock();
 	} else {
-		h = map(size);
+		h = dlk_pages(size);
 	}
 	if (!h)
 		return NULL;

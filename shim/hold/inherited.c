@@ -42,10 +42,9 @@ static bool make_room(void)
 {
 	size_t room = files.room ? 2 * files.room : 64;
 	const size_t size = room * sizeof(*files.v);
-	void *v = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *v = dlk_pages(size);
 
-	if (v == MAP_FAILED)
+	if (!v)
 		return false;
 	for (size_t i = 0; i < files.n; i++)
 		((struct dlk_file *)v)[i] = files.v[i];

@@ -261,13 +261,9 @@ int dlk_keeper_start(bool wait)
 void *dlk_keeper_room(void)
 {
 	const size_t size = sizeof(struct dlk_keep_add) + DLK_KEEP_BYTES;
-	void *p;
 
-	if (!keeper.room) {
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		keeper.room = p == MAP_FAILED ? NULL : p;
-	}
+	if (!keeper.room)
+		keeper.room = dlk_pages(size);
 	return keeper.room;
 }
 

@@ -173,12 +173,11 @@ static int confirm(struct reported_wait *t, struct dlk_wait *again)
 static int tell_again(const struct reported_wait *slot, struct reported_wait *t)
 {
 	const struct what *what = &waited_for[slot - reported_wait];
-	struct dlk_wait *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct dlk_wait *w = dlk_pages(sizeof(*w));
 	bool still;
 	int err = 1;
 
-	if (w == MAP_FAILED)
+	if (!w)
 		return -ENOMEM;
 	pthread_mutex_lock(&mutex);
 	still = slot->store && slot->id == t->id;

@@ -27,6 +27,7 @@
 #include "os/log.h"
 #include "os/proc.h"
 #include "os/revalidate.h"
+#include "os/sys.h"
 #include "hold/shadow.h"
 #include "lock/flock.h"
 #include "lock/record.h"
@@ -37,24 +38,13 @@ struct room {
 	char path[DLK_PATH_MAX + 1];
 };
 
-static struct room *make_room(void)
-{
-	struct room *room = mmap(NULL, sizeof(*room), PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return room == MAP_FAILED ? NULL : room;
-}
-
 static int refuse(const char *name, const char *path)
 {
 	struct dlk_line l;
 
-	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, name);
-	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, path, strlen(path));
+	dlk_line_of_path(&l, DLK_ERROR, name, path, strlen(path));
 	dlk_text_str(&l.text,
-		     "\": fails with ENOLCK: a child of vfork(2), or of "
+		     ": fails with ENOLCK: a child of vfork(2), or of "
 		     "clone(2) with CLONE_VM, runs in its parent's memory and "
 		     "cannot ask Redis; lock before, after execve(2), or in a "
 		     "child of fork(2)");
@@ -79,7 +69,7 @@ static int unlock(const char *name, int fd, const struct dlk_rule *rule,
 
 static int decide(const char *name, int fd, bool unlocks)
 {
-	struct room *room = make_room();
+	struct room *room = dlk_pages(sizeof(*room));
 	const struct dlk_rule *rule = NULL;
 	int err;
 

@@ -26,14 +26,15 @@
 #include "hold/self.h"
 #include "hold/shadow.h"
 
-/* --- flock(2) ------------------------------------------------------------- */
-
 struct closing {
 	int fd;
 	const struct dlk_hold *h;
 };
 
-/* Another descriptor of the description that is about to lose one. */
+/*
+ * Another descriptor of the description that is about to lose one.  Where the
+ * kernel does not tell, of flock any that no other lease is known by is one.
+ */
 static bool survives(void *arg, int fd)
 {
 	const struct closing *c = arg;
@@ -43,8 +44,8 @@ static bool survives(void *arg, int fd)
 	if (fd == c->fd)
 		return false;
 	same = dlk_kernel_same(c->fd, fd);
-	if (same >= 0)
-		return same;
+	if (same >= 0 || c->h->kind != DLK_FLOCK)
+		return same == 1;
 	dlk_holds_lock();
 	do {
 		other = dlk_hold_find(&c->h->file, other);
@@ -53,65 +54,15 @@ static bool survives(void *arg, int fd)
 	return !other;
 }
 
-/* Which lease goes with the shadow, and does anything end at all? */
-static void closing(int fd)
+/* (pinned) The description loses a descriptor: its last one? */
+static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
 {
-	struct closing c = { .fd = fd };
-	int other = -1, shadow = dlk_shadow_of(fd);
-	struct dlk_hold *h;
-
-	if (shadow >= 0 && dlk_shadow_moves(fd))
-		return;
-	c.h = h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
-	if (h && shadow < 0 && atomic_load(&dlk_self.dups))
-		other = dlk_kernel_find(&h->file, dlk_hold_mode(h), survives,
-					&c);
-	if (h && other >= 0) {
-		dlk_holds_lock();
-		h->fd = other;
-		dlk_holds_unlock();
-	} else if (h && other == -1 && !dlk_shared(fd) &&
-		   !dlk_is_delegated(h)) {
-		if (h->revalidates)
-			dlk_coherence_flush(fd);
-		dlk_hold_end(h, END_UNLOCKED);
-	} else if (h) {
-		dlk_leave_to_keeper(h, other == -1);
-	}
-	if (h)
-		dlk_unpin(h);
-	if (shadow >= 0)
-		dlk_shadow_drop(fd);
-}
-
-void dlk_closing(int fd)
-{
-	struct dlk_call call;
-
-	if ((!dlk_any_held() && !dlk_shadow_any()) || dlk_own_is(fd))
-		return;
-	dlk_enter(&call);
-	closing(fd);
-	dlk_leave(&call);
-}
-
-/* --- record locks --------------------------------------------------------- */
-
-static bool other_of_description(void *arg, int fd)
-{
-	const int *closing = arg;
-
-	return fd != *closing && dlk_kernel_same(*closing, fd) == 1;
-}
-
-/* (file_lock) The description loses a descriptor: its last one? */
-static void close_description(struct dlk_hold *h, int fd)
-{
+	struct closing c = { .fd = fd, .h = h };
+	const int mode = h->kind == DLK_FLOCK ? dlk_hold_mode(h) : DLK_ANY_MODE;
 	int other = -1;
 
-	if (atomic_load(&dlk_self.dups))
-		other = dlk_kernel_find(&h->file, DLK_ANY_MODE,
-					other_of_description, &fd);
+	if (!by_shadow && atomic_load(&dlk_self.dups))
+		other = dlk_kernel_find(&h->file, mode, survives, &c);
 	if (other >= 0) {
 		dlk_holds_lock();
 		h->fd = other;
@@ -124,6 +75,22 @@ static void close_description(struct dlk_hold *h, int fd)
 		dlk_hold_end(h, END_UNLOCKED);
 	else
 		dlk_leave_to_keeper(h, other == -1);
+}
+
+static void close_flock(int fd)
+{
+	const int shadow = dlk_shadow_of(fd);
+	struct dlk_hold *h;
+
+	if (shadow >= 0 && dlk_shadow_moves(fd))
+		return;
+	h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
+	if (h) {
+		close_description(h, fd, shadow >= 0);
+		dlk_unpin(h);
+	}
+	if (shadow >= 0)
+		dlk_shadow_drop(fd);
 }
 
 static void close_record(struct dlk_call *call, int fd,
@@ -141,25 +108,29 @@ static void close_record(struct dlk_call *call, int fd,
 	}
 	h = dlk_record_owner(file, DLK_OFD, fd);
 	if (h) {
-		close_description(h, fd);
+		close_description(h, fd, false);
 		dlk_unpin(h);
 	}
 	dlk_file_unlock(file);
 }
 
 /* Sent before the kernel's locks go, for after that another host may wait. */
-void dlk_record_closing(int fd)
+void dlk_closing(int fd)
 {
 	struct dlk_call call;
 	struct dlk_file file;
 
-	if (!dlk_any_held())
+	if (dlk_own_is(fd))
 		return;
 	dlk_enter(&call);
-	if (dlk_kernel_file(fd, &file) == 0 && !dlk_kernel_is_path_only(fd))
+	close_flock(fd);
+	if (dlk_any_held() && dlk_kernel_file(fd, &file) == 0 &&
+	    !dlk_kernel_is_path_only(fd))
 		close_record(&call, fd, &file);
 	dlk_leave(&call);
 }
+
+/* --- many descriptors: POSIX locks ---------------------------------------- */
 
 struct span {
 	unsigned first, last;

@@ -3,10 +3,11 @@
 #ifndef DLK_CLOSE_H
 #define DLK_CLOSE_H
 
-/* close(2) is about to take fd away: what becomes of its lease. */
+/*
+ * close(2) is about to take fd away, and with it record locks: what becomes of
+ * its leases, where there are any, or shadows.
+ */
 void dlk_closing(int fd);
-/* close(2) is about to take fd away, and with it record locks. */
-void dlk_record_closing(int fd);
 /* All of [first, last] are about to be closed: the files of any of them. */
 void dlk_record_closing_span(unsigned first, unsigned last);
 

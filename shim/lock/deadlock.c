@@ -61,14 +61,13 @@ struct node {
 };
 
 struct cycle_search {
-	struct dlk_store *store;
+	struct request *r;
 	struct dlk_attempt attempt;
 	uint64_t by_ns; /* for all of it */
 	struct dlk_wait mine, other;
 	struct node nodes[NODES];
 	int n;
-	uint64_t suspected, since; /* as in struct request */
-	uint64_t cycle;            /* found now */
+	uint64_t cycle; /* found now */
 	dlk_process blockers[DLK_BLOCKERS_MAX];
 };
 
@@ -115,8 +114,8 @@ static struct dlk_attempt *next(struct cycle_search *t)
 
 static int read_wait(struct cycle_search *t, const char *process, unsigned n)
 {
-	return t->store->ops->read_wait(t->store, next(t), process, n,
-					&t->other);
+	return t->r->store->ops->read_wait(t->r->store, next(t), process, n,
+					   &t->other);
 }
 
 static bool is_known(const struct cycle_search *t, const char *process)
@@ -189,10 +188,10 @@ static int is_real(struct cycle_search *t, int at)
 
 	t->cycle = t->mine.id;
 	for (; at > 0; at = t->nodes[at].from) {
-		told &= t->nodes[at].told > t->since;
+		told &= t->nodes[at].told > t->r->suspected_since;
 		t->cycle = t->cycle * 31 + t->nodes[at].id;
 	}
-	return t->cycle == t->suspected && told ? 1 : DLK_SUSPECTED;
+	return t->cycle == t->r->suspected && told ? 1 : DLK_SUSPECTED;
 }
 
 /* That a process is in its own way is no cycle: it gave that back. */
@@ -215,7 +214,8 @@ static int expand(struct cycle_search *t, int at)
 		if (err != 1)
 			return err;
 	}
-	n = t->store->ops->find_blockers(t->store, next(t), w, t->blockers);
+	n = t->r->store->ops->find_blockers(t->r->store, next(t), w,
+					    t->blockers);
 	if (n < 0)
 		return n;
 	err = 0;
@@ -239,14 +239,14 @@ static int search(struct cycle_search *t)
 
 static int tell_wait(struct cycle_search *t)
 {
-	return t->store->ops->tell_wait(t->store, next(t), &t->mine);
+	return t->r->store->ops->tell_wait(t->r->store, next(t), &t->mine);
 }
 
 static int tell_and_search(struct request *r, struct cycle_search *t)
 {
 	int err;
 
-	t->store = r->store;
+	t->r = r;
 	t->by_ns = dlk_now_ns() + r->attempt.timeout_ns;
 	if (dlk_wait_report_owes(r->store, t->by_ns))
 		return -EAGAIN;
@@ -256,7 +256,7 @@ static int tell_and_search(struct request *r, struct cycle_search *t)
 	if (!err)
 		err = search(t);
 	/* The clock, when all of it has been seen. */
-	if (err == DLK_SUSPECTED && t->cycle != t->suspected &&
+	if (err == DLK_SUSPECTED && t->cycle != r->suspected &&
 	    tell_wait(t) == 0) {
 		r->suspected = t->cycle;
 		r->suspected_since = t->mine.told;
@@ -272,12 +272,9 @@ int dlk_deadlock_check(struct request *r)
 
 	if (r->kind != DLK_POSIX || !dlk_holds_records())
 		return 0;
-	t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (t == MAP_FAILED)
+	t = dlk_pages(sizeof(*t));
+	if (!t)
 		return 0;
-	t->suspected = r->suspected;
-	t->since = r->suspected_since;
 	err = tell_and_search(r, t);
 	munmap(t, sizeof(*t));
 	r->suspects = err == DLK_SUSPECTED || err < 0;

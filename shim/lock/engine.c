@@ -2,8 +2,6 @@
 /* The engine of all lock calls; see engine.h. */
 #include "lock/engine.h"
 
-#include <errno.h>
-
 #include "os/log.h"
 #include "os/sys.h"
 #include "os/check.h"

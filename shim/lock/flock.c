@@ -54,14 +54,13 @@
 #include "lock/turn.h"
 #include "lock/wait_slot.h"
 #include "model/outbox.h"
-#include "model/token.h"
 #include "model/timeline.h"
 
 /* --- Redis' part ---------------------------------------------------------- */
 
 static bool downgrades(const struct request *r)
 {
-	return r->old && r->had == LOCK_EX && r->mode == LOCK_SH;
+	return r->own && r->had == LOCK_EX && r->mode == LOCK_SH;
 }
 
 /*
@@ -84,8 +83,8 @@ static int new_token(struct request *r)
 
 	if (!downgrades(r))
 		return dlk_request_new_token(r);
-	n = r->old->lease.token_len;
-	memcpy(r->s->token, r->old->lease.token, n + 1);
+	n = r->own->lease.token_len;
+	memcpy(r->s->token, r->own->lease.token, n + 1);
 	r->lease.token = r->s->token;
 	r->lease.token_len = n;
 	return 0;
@@ -119,14 +118,14 @@ static void disown(const struct request *r)
  */
 static int ask_with_proof(struct request *r, uint64_t until_ns)
 {
-	const bool had = !r->old && r->had == LOCK_EX && r->mode == LOCK_EX;
+	const bool had = !r->own && r->had == LOCK_EX && r->mode == LOCK_EX;
 	struct dlk_lease its = { .token = r->s->answer.holder };
 	struct dlk_ask ask = { .proof = true, .superseded = &its };
 	int err = DLK_BUSY;
 	bool older;
 
 	if (!had)
-		ask.superseded = r->old ? &r->old->lease : NULL;
+		ask.superseded = r->own ? &r->own->lease : NULL;
 	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 	       dlk_now_ns() < until_ns) {
 		if (!older && (downgrades(r) || new_token(r) < 0))
@@ -149,13 +148,13 @@ static int ask_for_lease(struct request *r)
 {
 	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
 	const struct dlk_ask ask = {
-		.superseded = r->old ? &r->old->lease : NULL,
+		.superseded = r->own ? &r->own->lease : NULL,
 		.waiter = dlk_queue_waiter(r),
 	};
 	const bool fair = r->lease.fair;
 	int err;
 
-	r->lease.fair = fair && (r->old || r->had == LOCK_UN);
+	r->lease.fair = fair && (r->own || r->had == LOCK_UN);
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	/* With hold_at_least a lease outlives its lock, as its release may
@@ -195,11 +194,11 @@ static void drop_stale(const struct request *r)
 	for (h = dlk_hold_find(&r->file, NULL); h; h = next) {
 		next = dlk_hold_find(&r->file, h);
 		/* Another thread weakens it just now: it keeps its token. */
-		if (h->state == HOLD_CONVERTING && h != r->old &&
+		if (h->state == HOLD_CONVERTING && h != r->own &&
 		    r->mode == LOCK_SH)
 			continue;
-		if (r->mode == LOCK_EX || h == r->old || dlk_is_delegated(h)) {
-			if (r->mode == LOCK_EX || h == r->old || h->fd == r->fd)
+		if (r->mode == LOCK_EX || h == r->own || dlk_is_delegated(h)) {
+			if (r->mode == LOCK_EX || h == r->own || h->fd == r->fd)
 				dlk_hold_drop(h);
 		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == r->fd) {
 			dlk_hold_release(h);
@@ -209,20 +208,12 @@ static void drop_stale(const struct request *r)
 	}
 }
 
-/* Of a lease that was never held nothing stays (hold_at_least). */
-static void never_held(struct dlk_hold *h)
-{
-	dlk_holds_lock();
-	h->lease.stays_until_ns = 0;
-	dlk_holds_unlock();
-}
-
 /* [LATE] A lease that nobody will renew, or that was never held, is none. */
 static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 			  uint64_t look_ns)
 {
 	if (late) {
-		never_held(h);
+		dlk_request_never_held(h);
 		dlk_release_send(h);
 		strcpy(r->attempt.why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
@@ -230,20 +221,14 @@ static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 	/* Those who share the description have only the keeper to ask. */
 	if (dlk_request_by_shadow(r) && dlk_shared(r->program_fd))
 		dlk_handover(h);
-	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
-		return 0;
-	never_held(h);
-	dlk_hold_end(h, END_UNLOCKED);
-	strcpy(r->attempt.why,
-	       "no thread and no keeper can be started to renew it");
-	return -EREMOTEIO;
+	return dlk_request_ensure_renewal(r, h, look_ns);
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct request *r)
 {
 	const bool by_claim = r->slot.by_claim;
-	struct dlk_hold *h = dlk_hold_new(&r->lease);
+	struct dlk_hold *h = dlk_request_new_hold(r);
 	uint64_t look_ns;
 	bool late;
 	int err;
@@ -251,17 +236,13 @@ static int keep(struct request *r)
 	if (!h) {
 		if (!downgrades(r))
 			disown(r);
-		strcpy(r->attempt.why, "no memory for a lease");
 		return -ENOMEM;
 	}
-	h->rule = r->rule;
 	if (r->rule->hold_at_least_ms && r->mode == LOCK_EX)
 		h->lease.stays_until_ns =
 			dlk_now_ns() + r->rule->hold_at_least_ms * DLK_MS;
-	h->file = r->file;
-	h->fd = r->fd;
-	h->program_fd = dlk_request_by_shadow(r) ? r->program_fd : -1;
-	h->revalidates = dlk_revalidation_needed(r->rule, r->fd, &r->file);
+	if (dlk_request_by_shadow(r))
+		h->program_fd = r->program_fd;
 	dlk_holds_lock();
 	drop_stale(r);
 	look_ns = dlk_hold_install(h, r->s->answer.asked_ns,
@@ -270,9 +251,9 @@ static int keep(struct request *r)
 	if (late)
 		dlk_hold_release(h);
 	/* The conversion is done: Redis forgot the old token by the way. */
-	if (r->old)
-		dlk_hold_unpin(r->old);
-	r->old = NULL;
+	if (r->own)
+		dlk_hold_unpin(r->own);
+	r->own = NULL;
 	dlk_holds_unlock();
 	err = ensure_renewal(r, h, late, look_ns);
 	if (!err && by_claim)
@@ -281,7 +262,7 @@ static int keep(struct request *r)
 	if (!err && h->revalidates)
 		dlk_coherence_refresh(r->fd);
 	if (!err && h->revalidates && dlk_now_ns() >= h->valid.deadline_ns) {
-		never_held(h);
+		dlk_request_never_held(h);
 		dlk_hold_end(h, END_UNLOCKED);
 		strcpy(r->attempt.why,
 		       "the lease ended before the file was fresh");
@@ -298,12 +279,12 @@ static void prepare_conversion(struct request *r)
 {
 	uint32_t told;
 
-	if (!r->old)
+	if (!r->own)
 		return;
-	if (r->old->revalidates)
+	if (r->own->revalidates)
 		dlk_coherence_flush(r->fd);
 	dlk_holds_lock();
-	told = dlk_take_from_keeper(r->old);
+	told = dlk_take_from_keeper(r->own);
 	dlk_holds_unlock();
 	dlk_delegation_tell(told, DLK_KEEP_DROP);
 }
@@ -318,15 +299,14 @@ static enum acquire_event weakened_here_only(struct request *r)
 {
 	bool lost = false;
 
-	if (r->old) {
+	if (r->own) {
 		dlk_holds_lock();
-		lost = !dlk_hold_weaken(r->old, dlk_now_ns());
+		lost = !dlk_hold_weaken(r->own, dlk_now_ns());
 		dlk_holds_unlock();
 		/* The keeper was told to drop it. */
 		if (!dlk_thread_need(dlk_now_ns()))
-			dlk_handover(r->old);
-		dlk_unpin(r->old);
-		r->old = NULL;
+			dlk_handover(r->own);
+		dlk_request_let_go(r);
 	}
 	if (lost) {
 		dlk_flock_let_go(r);
@@ -351,7 +331,7 @@ static enum acquire_event undo(struct request *r)
 
 	if (r->had == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
 	    cause != EV_WRONG_TYPE &&
-	    (r->old || dlk_kernel_holder(r->fd, &r->file, NULL) == DLK_GUARDED))
+	    (r->own || dlk_kernel_holder(r->fd, &r->file, NULL) == DLK_GUARDED))
 		return weakened_here_only(r);
 	dlk_flock_give_up_old(r);
 	if (r->had == r->mode)
@@ -418,7 +398,7 @@ static void look_before(struct request *r)
 		return; /* who should have locked it? */
 	dlk_flock_look_at_own(r);
 	if (r->had != LOCK_UN)
-		r->old = dlk_flock_owner(r->fd);
+		r->own = dlk_flock_owner(r->fd);
 }
 
 /* (mutex held) Granted to another thread, since we looked. */
@@ -451,7 +431,7 @@ static void look_again(struct request *r)
 		;
 	if (h) {
 		dlk_hold_pin(h);
-		r->old = h;
+		r->own = h;
 		r->had = dlk_hold_mode(h);
 	}
 	dlk_holds_unlock();
@@ -462,7 +442,7 @@ static enum acquire_event prepare(struct request *r)
 {
 	if (!r->looked_ns)
 		look_before(r);
-	else if (!r->old)
+	else if (!r->own)
 		look_again(r);
 	return EV_OK;
 }
@@ -470,16 +450,15 @@ static enum acquire_event prepare(struct request *r)
 /* A key once resolved stays with the owner, whatever renames (DESIGN L2). */
 static enum acquire_event stay_with_key(struct request *r)
 {
-	const struct dlk_lease *own = &r->old->lease;
+	const struct dlk_lease *own = &r->own->lease;
 
 	r->lease.key = memcpy(r->s->key, own->key, own->key_len + 1);
 	r->lease.key_len = own->key_len;
 	r->lease.ttl_ms = own->ttl_ms;
-	r->rule = r->old->rule;
+	r->rule = r->own->rule;
 	r->store = dlk_store_of(r->rule->redis);
 	r->looked_ns = 0;
-	dlk_unpin(r->old);
-	r->old = NULL;
+	dlk_request_let_go(r);
 	return EV_MOVED;
 }
 
@@ -490,17 +469,16 @@ static enum acquire_event stay_with_key(struct request *r)
  */
 static enum acquire_event try_kernel(struct request *r)
 {
-	if (!r->old)
+	if (!r->own)
 		return dlk_flock_try(r);
-	if (!dlk_lease_same_key(&r->lease, &r->old->lease))
+	if (!dlk_lease_same_key(&r->lease, &r->own->lease))
 		return stay_with_key(r);
-	if (r->had == r->mode && !has_lapsed(r->old)) {
-		dlk_unpin(r->old);
-		r->old = NULL;
+	if (r->had == r->mode && !has_lapsed(r->own)) {
+		dlk_request_let_go(r);
 		return EV_COVERED;
 	}
 	dlk_holds_lock();
-	dlk_hold_convert(r->old);
+	dlk_hold_convert(r->own);
 	dlk_holds_unlock();
 	return dlk_flock_try(r);
 }
@@ -541,7 +519,7 @@ static void say_by_shadow(const struct request *r, dev_t dev)
 {
 	enum dlk_level level = dlk_shadow_note(dev) ? DLK_WARNING : DLK_INFO;
 
-	dlk_flock_say(
+	dlk_request_say(
 		r, level,
 		"its file system has no locks that the kernel lists; from here "
 		"on shadows of its files are locked, in ",

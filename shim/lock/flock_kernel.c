@@ -6,7 +6,6 @@
 #include "lock/flock_kernel.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/file.h>
 
 #include "os/log.h"
@@ -147,11 +146,10 @@ enum acquire_event dlk_flock_check_holder(struct request *r)
 
 void dlk_flock_give_up_old(struct request *r)
 {
-	if (!r->old)
+	if (!r->own)
 		return;
-	dlk_hold_end(r->old, END_UNLOCKED);
-	dlk_unpin(r->old);
-	r->old = NULL;
+	dlk_hold_end(r->own, END_UNLOCKED);
+	dlk_request_let_go(r);
 	r->had = LOCK_UN;
 }
 
@@ -207,24 +205,6 @@ static enum acquire_event take_kernel(struct request *r)
 
 /* --- by a shadow ---------------------------------------------------------- */
 
-/* 'flock "PATH": ' what why then */
-void dlk_flock_say(const struct request *r, enum dlk_level level,
-		   const char *what, const char *why, const char *then)
-{
-	ssize_t n =
-		dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path));
-	struct dlk_line l;
-
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, "flock \"");
-	dlk_text_quoted(&l.text, r->s->path, n > 0 ? (size_t)n : 0);
-	dlk_text_str(&l.text, "\": ");
-	dlk_text_str(&l.text, what);
-	dlk_text_quoted(&l.text, why, strlen(why));
-	dlk_text_str(&l.text, then);
-	dlk_line_end(&l);
-}
-
 /* From here on it is the shadow that is locked. */
 int dlk_flock_use_shadow(struct request *r)
 {
@@ -234,9 +214,9 @@ int dlk_flock_use_shadow(struct request *r)
 	if (own == -EBADF)
 		return own;
 	if (own < 0) {
-		dlk_flock_say(r, DLK_ERROR,
-			      "no shadow of it can be locked: ", why.text,
-			      "; the call fails with ENOLCK");
+		dlk_request_say(r, DLK_ERROR,
+				"no shadow of it can be locked: ", why.text,
+				"; the call fails with ENOLCK");
 		return -ENOLCK;
 	}
 	r->fd = own;
@@ -331,10 +311,11 @@ static enum acquire_event not_listed(struct request *r)
 		r->no_flock = true;
 		return EV_MOVED;
 	}
-	dlk_flock_say(r, DLK_ERROR, "the file system of state_dir, ",
-		      dlk_self.config->state_dir,
-		      ", keeps its locks to itself (FUSE); the call fails with "
-		      "ENOLCK");
+	dlk_request_say(
+		r, DLK_ERROR, "the file system of state_dir, ",
+		dlk_self.config->state_dir,
+		", keeps its locks to itself (FUSE); the call fails with "
+		"ENOLCK");
 	return dlk_event_error(r, -ENOLCK);
 }
 

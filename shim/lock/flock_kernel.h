@@ -27,8 +27,4 @@ bool dlk_flock_cannot(int err);
 /* Does Redis know of a lease of this host, by this file?  1, 0, -errno. */
 int dlk_flock_has_lease_here(struct request *r);
 
-/* 'flock "PATH": ' what why then */
-void dlk_flock_say(const struct request *r, enum dlk_level level,
-		   const char *what, const char *why, const char *then);
-
 #endif

@@ -46,7 +46,6 @@
 #include <unistd.h>
 
 #include "os/log.h"
-#include "os/path_cache.h"
 #include "os/proc.h"
 #include "os/real.h"
 #include "os/revalidate.h"
@@ -70,7 +69,6 @@
 #include "lock/follow.h"
 #include "lock/record_parts.h"
 #include "lock/wait.h"
-#include "lock/wait_slot.h"
 #include "model/range.h"
 #include "model/timeline.h"
 #include "model/token.h"

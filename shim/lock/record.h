@@ -31,6 +31,9 @@ bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
  * still would; 0: take the kernel's lock and ask; -errno.
  */
 int dlk_record_ask_first(struct request *r);
+/* Who is in the way at Redis, past what is of this host and file, and older than
+   since_ns? */
+int dlk_record_find(struct request *r);
 /* Redis refused what it was asked for at began_ns. */
 void dlk_record_refused(const struct request *r, uint64_t began_ns);
 /* The kernel refused: by one who only asks, perhaps?  EV_AGAIN, EV_BUSY. */

@@ -13,14 +13,13 @@
 #include "os/proc.h"
 #include "os/sys.h"
 #include "lease/store.h"
-#include "hold/end.h"
-#include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/identity.h"
 #include "hold/inherited.h"
 #include "hold/release.h"
 #include "hold/thread.h"
+#include "lock/record.h"
 #include "lock/wait_slot.h"
 #include "model/range.h"
 #include "model/timeline.h"
@@ -66,9 +65,7 @@ static int somebody_else(struct request *r)
 
 	if (r->before.n == 0)
 		return 0;
-	err = r->store->ops->find_conflict(r->store, &r->attempt, &r->lease,
-					   &r->want, r->since_ns,
-					   &r->s->answer);
+	err = dlk_record_find(r);
 	r->s->answer.asked_ns = asked_ns;
 	return err;
 }
@@ -142,22 +139,6 @@ int dlk_record_ask(struct request *r)
 
 /* --- what is granted ------------------------------------------------------ */
 
-/* Not in the table yet. */
-static struct dlk_hold *new_owner(const struct request *r)
-{
-	struct dlk_hold *h = dlk_hold_new(&r->lease);
-
-	if (!h)
-		return NULL;
-	h->rule = r->rule;
-	h->file = r->file;
-	h->fd = r->fd;
-	h->kind = r->kind;
-	h->seq = r->seq;
-	h->revalidates = dlk_revalidation_needed(r->rule, r->fd, &r->file);
-	return h;
-}
-
 /* When it is to be looked at. */
 static uint64_t count_from(struct dlk_hold *h, uint64_t asked_ns, bool is_new)
 {
@@ -176,29 +157,28 @@ int dlk_record_keep(struct request *r)
 	const uint64_t asked = r->s->answer.asked_ns;
 	struct dlk_hold *h;
 	uint64_t look_ns;
+	int err;
 
 	if (dlk_now_ns() >= dlk_deadline_ns(asked, r->lease.ttl_ms)) {
 		strcpy(r->attempt.why, "the grant came after its own deadline");
 		unsure(r);
 		return -ETIMEDOUT;
 	}
-	h = r->own ? r->own : new_owner(r);
+	h = r->own ? r->own : dlk_request_new_hold(r);
 	if (!h || dlk_ranges_set(&h->ranges, r->want) < 0) {
 		if (h && !r->own)
 			dlk_hold_free(h);
 		unsure(r);
 		return -ENOMEM;
 	}
+	h->seq = r->seq;
 	h->since_ns = r->since_ns;
 	look_ns = count_from(h, asked, !r->own);
 	r->own = h;
-	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
-		return 0;
-	dlk_hold_end(h, END_UNLOCKED);
-	h->ranges.n = 0; /* so the kernel's lock goes, too */
-	strcpy(r->attempt.why,
-	       "no thread and no keeper can be started to renew it");
-	return -EREMOTEIO;
+	err = dlk_request_ensure_renewal(r, h, look_ns);
+	if (err)
+		h->ranges.n = 0; /* so the kernel's lock goes, too */
+	return err;
 }
 
 /* The server does not know the owner any more: what it holds is lost. */

@@ -17,7 +17,6 @@
 #include "lock/replaced.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "config/config.h"
 #include "os/log.h"

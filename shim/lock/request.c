@@ -19,7 +19,10 @@
 #include "os/signals.h"
 #include "os/sys.h"
 #include "lease/store.h"
+#include "hold/end.h"
+#include "hold/handover.h"
 #include "hold/hold.h"
+#include "hold/holds.h"
 #include "hold/identity.h"
 #include "hold/self.h"
 #include "hold/thread.h"
@@ -34,28 +37,57 @@ enum { PATIENCE_MS = 200 };
 
 /* --- messages ------------------------------------------------------------- */
 
+void dlk_line_of_path(struct dlk_line *l, enum dlk_level level,
+		      const char *name, const char *path, size_t len)
+{
+	dlk_line_begin(l, level);
+	dlk_text_str(&l->text, name);
+	dlk_text_str(&l->text, " \"");
+	dlk_text_quoted(&l->text, path, len);
+	dlk_text_str(&l->text, "\"");
+}
+
+static void begin_line(const struct request *r, struct dlk_line *l,
+		       enum dlk_level level)
+{
+	const ssize_t n =
+		dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path));
+
+	dlk_line_of_path(l, level, r->name, r->s->path, n > 0 ? (size_t)n : 0);
+}
+
+static void end_line(struct dlk_line *l, const char *what, const char *why,
+		     const char *then)
+{
+	dlk_text_str(&l->text, ": ");
+	dlk_text_str(&l->text, what);
+	dlk_text_quoted(&l->text, why, strlen(why));
+	dlk_text_str(&l->text, then);
+	dlk_line_end(l);
+}
+
+void dlk_request_say(const struct request *r, enum dlk_level level,
+		     const char *what, const char *why, const char *then)
+{
+	struct dlk_line l;
+
+	begin_line(r, &l, level);
+	end_line(&l, what, why, then);
+}
+
 void dlk_request_line(const struct request *r, enum dlk_level level,
 		      const char *what, const char *why, const char *then)
 {
-	ssize_t n =
-		dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path));
 	struct dlk_line l;
 
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, r->name);
-	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, r->s->path, n > 0 ? (size_t)n : 0);
-	dlk_text_str(&l.text, "\" (key \"");
+	begin_line(r, &l, level);
+	dlk_text_str(&l.text, " (key \"");
 	dlk_text_quoted(&l.text, r->lease.key, r->lease.key_len);
 	dlk_text_str(&l.text, "\"): redis \"");
 	dlk_text_str(&l.text, r->store->name);
 	dlk_text_str(&l.text, "\" at ");
 	dlk_text_str(&l.text, r->store->at);
-	dlk_text_str(&l.text, ": ");
-	dlk_text_str(&l.text, what);
-	dlk_text_quoted(&l.text, why, strlen(why));
-	dlk_text_str(&l.text, then);
-	dlk_line_end(&l);
+	end_line(&l, what, why, then);
 }
 
 static void add_wanted(struct dlk_text *t, const struct request *r)
@@ -109,11 +141,9 @@ static int name_inode(const struct request *r, char *inode)
 	if (!r->rule->by_inode ||
 	    dlk_inode_name(r->fd, r->rule->place_len, inode, why) == 0)
 		return 0;
-	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, r->name);
-	dlk_text_str(&l.text, " \"");
-	dlk_text_quoted(&l.text, r->s->path, strlen(r->s->path));
-	dlk_text_str(&l.text, "\": there is no key \"");
+	dlk_line_of_path(&l, DLK_ERROR, r->name, r->s->path,
+			 strlen(r->s->path));
+	dlk_text_str(&l.text, ": there is no key \"");
 	dlk_text_str(&l.text, r->rule->key);
 	dlk_text_str(&l.text, "\" for it: ");
 	dlk_text_str(&l.text, why);
@@ -204,6 +234,41 @@ void dlk_request_let_go(struct request *r)
 	r->own = NULL;
 }
 
+struct dlk_hold *dlk_request_new_hold(struct request *r)
+{
+	struct dlk_hold *h = dlk_hold_new(&r->lease);
+
+	if (!h) {
+		strcpy(r->attempt.why, "no memory for a lease");
+		return NULL;
+	}
+	h->rule = r->rule;
+	h->file = r->file;
+	h->fd = r->fd;
+	h->kind = r->kind;
+	h->revalidates = dlk_revalidation_needed(r->rule, r->fd, &r->file);
+	return h;
+}
+
+void dlk_request_never_held(struct dlk_hold *h)
+{
+	dlk_holds_lock();
+	h->lease.stays_until_ns = 0;
+	dlk_holds_unlock();
+}
+
+int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
+			       uint64_t look_ns)
+{
+	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
+		return 0;
+	dlk_request_never_held(h);
+	dlk_hold_end(h, END_UNLOCKED);
+	strcpy(r->attempt.why,
+	       "no thread and no keeper can be started to renew it");
+	return -EREMOTEIO;
+}
+
 bool dlk_overtakes(const struct request *r)
 {
 	return r->lease.fair && (dlk_any_held() || r->inherited);
@@ -211,17 +276,9 @@ bool dlk_overtakes(const struct request *r)
 
 bool dlk_request_same_place(const struct request *r, bool *older)
 {
-	struct dlk_token ours, theirs;
-
-	if (!dlk_token_parse(r->s->answer.holder, r->s->answer.holder_len,
-			     &theirs) ||
-	    theirs.since_ns >= DLK_NO_LOCK_NS ||
-	    !dlk_token_parse(r->s->token, r->lease.token_len, &ours) ||
-	    strcmp(ours.host, theirs.host) != 0 ||
-	    strcmp(ours.file, theirs.file) != 0)
-		return false;
-	*older = theirs.since_ns < ours.since_ns;
-	return true;
+	return dlk_token_same_place(r->s->token, r->lease.token_len,
+				    r->s->answer.holder,
+				    r->s->answer.holder_len, older);
 }
 
 bool dlk_request_is_by_lease(const struct request *r)
@@ -344,13 +401,9 @@ static _Atomic bool spare_is_taken;
 
 static struct dlk_search *search_get(void)
 {
-	void *p;
-
 	if (!atomic_exchange(&spare_is_taken, true))
 		return &spare_search;
-	p = mmap(NULL, sizeof(spare_search), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
+	return dlk_pages(sizeof(spare_search));
 }
 
 static void search_put(struct dlk_search *search)

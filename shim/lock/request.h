@@ -66,6 +66,8 @@ struct request {
 	struct dlk_file file;
 	enum dlk_kind kind;
 	struct dlk_scratch *s; /* not in a wait */
+	struct dlk_hold *own;  /* the owner's lease as it is before, pinned; or
+				  NULL */
 	struct dlk_lease lease;
 	struct dlk_attempt attempt; /* its timeout: with the lock in hand; its
 				       `why`: the last failure, for the log */
@@ -90,9 +92,7 @@ struct request {
 			uint64_t looked_ns; /* what the description has */
 			int mode;           /* LOCK_EX or LOCK_SH */
 			int had;            /* the description's mode before */
-			struct dlk_hold *old; /* its lease before, pinned; or
-						 NULL */
-			bool no_flock;        /* it cannot lock this file: its
+			bool no_flock;      /* it cannot lock this file: its
 					    shadow, then */
 			bool others; /* have a lease of this host and file */
 			struct {     /* of its description, in turn.c */
@@ -109,9 +109,7 @@ struct request {
 			struct dlk_range want;
 			struct dlk_range blocked; /* what the kernel refused of
 						     it */
-			struct dlk_hold *own;   /* the owner's lease, pinned; or
-						 NULL */
-			uint64_t seq, since_ns; /* of the last request, of its
+			uint64_t seq, since_ns;   /* of the last request, of its
 						   kernel grant */
 			bool adopts; /* what its process has from before an
 					exec */
@@ -166,6 +164,12 @@ bool dlk_revalidation_needed(const struct dlk_rule *rule, int fd,
  */
 int dlk_request_begin(struct request *r, const char *suffix);
 
+/* 'NAME "PATH"', and what the caller has to say of it. */
+void dlk_line_of_path(struct dlk_line *l, enum dlk_level level,
+		      const char *name, const char *path, size_t len);
+/* 'flock "PATH": ' what why then */
+void dlk_request_say(const struct request *r, enum dlk_level level,
+		     const char *what, const char *why, const char *then);
 /* 'flock "PATH" (key "KEY"): redis "NAME" at SERVER: ' what why then */
 void dlk_request_line(const struct request *r, enum dlk_level level,
 		      const char *what, const char *why, const char *then);
@@ -190,6 +194,16 @@ int dlk_request_new_token(struct request *r);
 int dlk_request_name(struct request *r);
 /* Unpin r->own. */
 void dlk_request_let_go(struct request *r);
+/* [GRANT] For r->lease, and not in the table yet; NULL: r->attempt.why. */
+struct dlk_hold *dlk_request_new_hold(struct request *r);
+/* Of a lease that was never held nothing stays (hold_at_least). */
+void dlk_request_never_held(struct dlk_hold *h);
+/*
+ * (pinned) There is a thread, or a keeper, to look at it by then: 0; else it is
+ * released: -EREMOTEIO, and r->attempt.why.
+ */
+int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
+			       uint64_t look_ns);
 /*
  * Where the rule is fair: does this process hold a lock, of whatever kind and
  * file?  Then it may be in the way of those whom it would wait for.

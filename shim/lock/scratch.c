@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "os/sys.h"
+
 enum { SPARES = 8 };
 /* One is always there: a lock that we only pass on needs it, too. */
 static struct dlk_scratch first;
@@ -19,9 +21,7 @@ struct dlk_scratch *dlk_scratch_get(void)
 		if (s)
 			return s;
 	}
-	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return s == MAP_FAILED ? NULL : s;
+	return dlk_pages(sizeof(*s));
 }
 
 void dlk_scratch_put(struct dlk_scratch *s)

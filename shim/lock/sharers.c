@@ -121,10 +121,10 @@ bool dlk_sharers_was_unlocked(struct request *r)
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;
 	dlk_holds_lock();
-	r->old = find_kept(r);
-	if (r->old) {
-		dlk_hold_pin(r->old);
-		dlk_hold_convert(r->old);
+	r->own = find_kept(r);
+	if (r->own) {
+		dlk_hold_pin(r->own);
+		dlk_hold_convert(r->own);
 	}
 	dlk_holds_unlock();
 	r->had = LOCK_UN;

@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "os/proc.h"
 #include "os/real.h"
@@ -71,7 +70,7 @@ void dlk_record_refused(const struct request *r, uint64_t began_ns)
 	atomic_store(refusal_of(r), now + 16 * (now - began_ns));
 }
 
-static int find(struct request *r)
+int dlk_record_find(struct request *r)
 {
 	return r->store->ops->find_conflict(r->store, &r->attempt, &r->lease,
 					    &r->want, r->since_ns,
@@ -84,13 +83,13 @@ static int find(struct request *r)
  */
 static int find_surely(struct request *r)
 {
-	const int err = find(r);
+	const int err = dlk_record_find(r);
 
 	if (err != DLK_BUSY || r->acquire.repeated ||
 	    !dlk_request_is_by_lease(r))
 		return err;
 	r->acquire.repeated = true;
-	return find(r);
+	return dlk_record_find(r);
 }
 
 /* Of whose locks the kernel knows on this host: F_UNLCK for nobody's. */
@@ -125,7 +124,7 @@ int dlk_record_ask_first(struct request *r)
 		return 0;
 	err = dlk_request_name(r);
 	if (!err)
-		err = find(r);
+		err = dlk_record_find(r);
 	if (err != DLK_BUSY || dlk_request_same_place(r, &older))
 		return err < 0 ? err : 0;
 	dlk_record_refused(r, began);
@@ -192,7 +191,7 @@ static bool may_only_ask(struct request *r, const struct flock64 *lock)
 	if (is_nonparticipant(r, lock) || now < atomic_load(&silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
-	err = ask_redis_who(r, 0, find);
+	err = ask_redis_who(r, 0, dlk_record_find);
 	now = dlk_now_ns();
 	if (err < 0)
 		atomic_store(&silent_until_ns,
@@ -270,7 +269,7 @@ enum acquire_event dlk_record_doubt(struct request *r)
 {
 	int err;
 
-	ask_redis_who(r, 0, find);
+	ask_redis_who(r, 0, dlk_record_find);
 	err = dlk_request_pause(r, DLK_MS);
 	return err ? dlk_event_error(r, err) : EV_OK;
 }

@@ -132,7 +132,7 @@ static void away(void *arg)
 	struct request *r = arg;
 
 	r->slot.away_ns = dlk_now_ns();
-	dlk_place_suspend(r);
+	dlk_queue_away(r);
 	r->slot.suspended = true;
 }
 
@@ -202,14 +202,10 @@ static int listen_for(struct request *r, uint64_t until)
 static bool is_here(const struct request *r)
 {
 	const struct dlk_answer *answer = &r->s->answer;
-	struct dlk_token ours, theirs;
+	bool older;
 
-	return dlk_token_parse(answer->holder, answer->holder_len, &theirs) &&
-	       theirs.since_ns != UINT64_MAX && /* a claim: no lock yet */
-	       dlk_token_parse(r->slot.claim, r->slot.waiter.claim_len,
-			       &ours) &&
-	       strcmp(ours.host, theirs.host) == 0 &&
-	       strcmp(ours.file, theirs.file) == 0;
+	return dlk_token_same_place(r->slot.claim, r->slot.waiter.claim_len,
+				    answer->holder, answer->holder_len, &older);
 }
 
 /*
@@ -251,7 +247,6 @@ static void set_until(struct request *r)
 static int heartbeat(struct request *r)
 {
 	struct wait_slot *q = &r->slot;
-	bool older;
 	int err = dlk_place_heartbeat(r);
 
 	if (err && err != DLK_BUSY)
@@ -262,8 +257,7 @@ static int heartbeat(struct request *r)
 	q->word = err == 0 ? 'g' : 0;
 	q->placed = true;
 	set_until(r);
-	if (err == DLK_BUSY &&
-	    (is_here(r) || dlk_request_same_place(r, &older)))
+	if (err == DLK_BUSY && is_here(r))
 		err = 0; /* is it there still? */
 	return err;
 }

@@ -158,12 +158,6 @@ void dlk_place_hang_up(struct request *r)
 	r->slot.sub = NULL;
 }
 
-void dlk_place_suspend(struct request *r)
-{
-	say_rest(r);
-	dlk_place_hang_up(r);
-}
-
 void dlk_queue_away(struct request *r)
 {
 	if ((r->slot.sub || r->slot.polling) && r->slot.waiter.queued)

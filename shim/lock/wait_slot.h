@@ -46,8 +46,6 @@ int dlk_place_heartbeat(struct request *r);
 bool dlk_place_is_polling(const struct wait_slot *q);
 /* The server has lost the place: true if another connection is to be tried. */
 bool dlk_place_is_lost(struct request *r);
-/* Before a handler runs: the place is not served. */
-void dlk_place_suspend(struct request *r);
 /* Let the connection go. */
 void dlk_place_hang_up(struct request *r);
 

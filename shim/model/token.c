@@ -184,3 +184,17 @@ bool dlk_token_parse(const char *text, size_t len, struct dlk_token *t)
 	t->pid = (uint32_t)pid;
 	return at == end && end[-1] != ' ';
 }
+
+bool dlk_token_same_place(const char *ours, size_t ours_len, const char *theirs,
+			  size_t theirs_len, bool *older)
+{
+	struct dlk_token a, b;
+
+	if (!dlk_token_parse(ours, ours_len, &a) ||
+	    !dlk_token_parse(theirs, theirs_len, &b) ||
+	    b.since_ns >= DLK_NO_LOCK_NS || strcmp(a.host, b.host) != 0 ||
+	    strcmp(a.file, b.file) != 0)
+		return false;
+	*older = b.since_ns < a.since_ns;
+	return true;
+}

@@ -60,6 +60,13 @@ ssize_t dlk_token_format(const struct dlk_token *t, char *buf, size_t size);
 /* Read a token's text; false if it is not one of ours. */
 bool dlk_token_parse(const char *text, size_t len, struct dlk_token *t);
 
+/*
+ * Two texts: are they of one host and file, and theirs of a lock that the kernel
+ * has granted, which no claim is?  And is theirs older?
+ */
+bool dlk_token_same_place(const char *ours, size_t ours_len, const char *theirs,
+			  size_t theirs_len, bool *older);
+
 /* Of a token's text: where the 20 digits of its `since` are. */
 char *dlk_token_since(char *text);
 

@@ -468,14 +468,20 @@ void dlk_note_pid_namespace(bool there)
 	atomic_store(&elsewhere, there);
 }
 
-void *dlk_undumped(size_t size)
+void *dlk_pages(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (p == MAP_FAILED)
-		return NULL;
-	madvise(p, size, MADV_DONTDUMP);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void *dlk_undumped(size_t size)
+{
+	void *p = dlk_pages(size);
+
+	if (p)
+		madvise(p, size, MADV_DONTDUMP);
 	return p;
 }
 

@@ -46,6 +46,8 @@ void dlk_clock_use(dlk_clock_fn *fn);
 /* Sleep for at most `ns`; ends early when a signal is handled. */
 void dlk_pause_ns(uint64_t ns);
 
+/* Zeroed pages, for munmap(2); NULL: no memory. */
+void *dlk_pages(size_t size);
 /*
  * Zeroed pages for what holds a password: no core dump has them.  A child of
  * fork(2) does, for it connects as its parent.  NULL: no memory.

@@ -248,9 +248,8 @@ static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 	struct dlk_text guard;
 	int err;
 
-	text = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (text == MAP_FAILED)
+	text = dlk_pages(size);
+	if (!text)
 		return -ENOMEM;
 	put_guard(&guard, room, c);
 	memcpy(text, guarded[which].text, len);

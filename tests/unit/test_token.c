@@ -435,6 +435,37 @@ static void any_bytes_survive_a_word(void **state)
 	}
 }
 
+/* 1 of the same host and file, and 2 if it is older; else 0. */
+static int place_of(const char *theirs)
+{
+	bool older = false;
+
+	if (!dlk_token_same_place(GOOD, strlen(GOOD), theirs, strlen(theirs),
+				  &older))
+		return 0;
+	return older ? 2 : 1;
+}
+
+static void a_place_is_a_host_and_a_file(void **unused)
+{
+	(void)unused;
+#define OTHER(host, file, since)                                               \
+	"dlock1 " RANDOM " " host " " file " " since " 9 name command"
+	assert_int_equal(place_of(GOOD), 1);
+	assert_int_equal(
+		place_of(OTHER("boot", "8:1:-", "00000000000000000043")), 1);
+	assert_int_equal(
+		place_of(OTHER("boot", "8:1:-", "00000000000000000041")), 2);
+	assert_int_equal(
+		place_of(OTHER("boot:x", "8:1:-", "00000000000000000041")), 0);
+	assert_int_equal(
+		place_of(OTHER("boot", "8:2:-", "00000000000000000041")), 0);
+	/* A claim is of no lock of the kernel's. */
+	assert_int_equal(place_of(OTHER("boot", "8:1:-", DLK_NEVER)), 0);
+	assert_int_equal(place_of("somebody"), 0);
+#undef OTHER
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +494,7 @@ int main(void)
 		cmocka_unit_test(random_of_another_length_is_not_ours),
 		cmocka_unit_test(since_has_20_digits_that_fit),
 		cmocka_unit_test(a_pid_fits_32_bits),
+		cmocka_unit_test(a_place_is_a_host_and_a_file),
 		cmocka_unit_test(any_token_survives_the_trip),
 		cmocka_unit_test(any_bytes_survive_a_word),
 	};
