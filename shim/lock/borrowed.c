@@ -33,11 +33,6 @@
 #include "lock/record.h"
 #include "lock/request.h"
 
-/* The stack may be small, and the scratch is the other's. */
-struct room {
-	char path[DLK_PATH_MAX + 1];
-};
-
 static int refuse(const char *name, const char *path)
 {
 	struct dlk_line l;
@@ -69,13 +64,14 @@ static int unlock(const char *name, int fd, const struct dlk_rule *rule,
 
 static int decide(const char *name, int fd, bool unlocks)
 {
-	struct room *room = dlk_pages(sizeof(*room));
+	/* The stack may be small, and the scratch is the other's. */
+	struct dlk_room *room = dlk_pages(sizeof(*room));
 	const struct dlk_rule *rule = NULL;
 	int err;
 
 	if (!room)
 		return unlocks ? DLK_PASS : refuse(name, "(no memory)");
-	err = dlk_rule_of(fd, room->path, sizeof(room->path), &rule);
+	err = dlk_rule_of(fd, room, &rule);
 	if (!rule && (unlocks || !err))
 		err = DLK_PASS;
 	else if (unlocks)

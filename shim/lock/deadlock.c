@@ -265,20 +265,22 @@ static int tell_and_search(struct request *r, struct cycle_search *t)
 }
 
 /* Without an answer there is no wait in the kernel, where nobody searches. */
-int dlk_deadlock_check(struct request *r)
+enum acquire_event dlk_deadlock_check(struct request *r)
 {
 	struct cycle_search *t;
 	int err;
 
 	if (r->kind != DLK_POSIX || !dlk_holds_records())
-		return 0;
+		return EV_OK;
 	t = dlk_pages(sizeof(*t));
 	if (!t)
-		return 0;
+		return EV_OK;
 	err = tell_and_search(r, t);
 	munmap(t, sizeof(*t));
 	r->suspects = err == DLK_SUSPECTED || err < 0;
-	return err == 1 ? -EDEADLK : 0;
+	if (err == 1)
+		return EV_DEADLOCK;
+	return r->suspects ? EV_SUSPECTED : EV_OK;
 }
 
 void dlk_deadlock_end(struct request *r)

@@ -21,11 +21,6 @@ static enum acquire_event resume(struct request *r)
 	return dlk_event_of_place(r, dlk_follow_up(r));
 }
 
-static enum acquire_event ping(struct request *r)
-{
-	return dlk_event_of_redis(r, dlk_request_ping(r));
-}
-
 static enum acquire_event enter(struct request *r)
 {
 	/* What the kernel has granted already must be given back inside. */
@@ -41,20 +36,6 @@ static enum acquire_event enter(struct request *r)
 	if (!err && then)
 		r->how->leave(r);
 	return dlk_event_of_place(r, then);
-}
-
-static enum acquire_event pass_on(struct request *r)
-{
-	return dlk_queue_not_now(r) ? EV_OK : EV_NOTHING;
-}
-
-static enum acquire_event check_own(struct request *r)
-{
-	const int err = dlk_request_replaced(r);
-
-	if (err == 0)
-		return EV_OK;
-	return err == DLK_AGAIN ? EV_AGAIN : EV_BUSY;
 }
 
 static enum acquire_event back_off(struct request *r)
@@ -77,9 +58,12 @@ static enum acquire_event back_off(struct request *r)
 /* --- the engine ----------------------------------------------------------- */
 
 static dlk_step_fn *const common[ACQ_STATES] = {
-	[ACQ_RESUME] = resume,       [ACQ_PING] = ping,
-	[ACQ_ENTER] = enter,         [ACQ_PASS_ON] = pass_on,
-	[ACQ_CHECK_OWN] = check_own, [ACQ_WAIT_QUEUE] = dlk_queue_wait,
+	[ACQ_RESUME] = resume,
+	[ACQ_PING] = dlk_request_ping,
+	[ACQ_ENTER] = enter,
+	[ACQ_PASS_ON] = dlk_queue_not_now,
+	[ACQ_CHECK_OWN] = dlk_request_replaced,
+	[ACQ_WAIT_QUEUE] = dlk_queue_wait,
 	[ACQ_BACK_OFF] = back_off,
 };
 

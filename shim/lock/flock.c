@@ -569,14 +569,14 @@ static bool is_managed(int fd)
 	const struct dlk_rule *rule;
 	struct dlk_scratch *s;
 
-	if (dlk_self.broken.text[0] || dlk_path_cache_has(fd))
+	if (dlk_path_cache_has(fd))
 		return false;
 	s = dlk_scratch_get();
 	if (!s)
 		return false;
-	dlk_rule_of(fd, s->path, sizeof(s->path), &rule);
-	if (!rule && s->path[0] == '/')
-		dlk_path_cache_add(fd, s->path, strlen(s->path));
+	dlk_rule_of(fd, &s->room, &rule);
+	if (!rule && s->room.path[0] == '/')
+		dlk_path_cache_add(fd, s->room.path, strlen(s->room.path));
 	dlk_scratch_put(s);
 	return rule;
 }

@@ -67,7 +67,6 @@
 #include "lock/event.h"
 #include "lock/flock.h"
 #include "lock/follow.h"
-#include "lock/record_parts.h"
 #include "lock/wait.h"
 #include "model/range.h"
 #include "model/timeline.h"
@@ -163,8 +162,8 @@ static void finish(struct request *r, bool weaker)
 		dlk_record_set(r, &r->want);
 	if (r->own->revalidates) {
 		dlk_coherence_refresh(r->fd);
-		dlk_coherence_names(r->fd, &r->want, r->s->path,
-				    sizeof(r->s->path));
+		dlk_coherence_names(r->fd, &r->want, r->s->room.path,
+				    sizeof(r->s->room.path));
 	}
 }
 
@@ -189,13 +188,6 @@ static enum acquire_event ask(struct request *r)
 	if (!err)
 		finish(r, weaker);
 	return dlk_event_of_redis(r, err);
-}
-
-/* (file_lock) */
-static enum acquire_event rollback(struct request *r)
-{
-	dlk_record_roll_back(r);
-	return EV_OK;
 }
 
 /* The search for deadlocks leaves our own lease out. */
@@ -278,24 +270,18 @@ static enum acquire_event prepare(struct request *r)
 	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
 }
 
-static enum acquire_event closes_cycle(struct request *r)
-{
-	if (dlk_deadlock_check(r) < 0)
-		return EV_DEADLOCK;
-	return r->suspects ? EV_SUSPECTED : EV_OK;
-}
-
 /*
  * A record lock waits at Redis, and some time has passed: -EDEADLK; 't' if its
  * owner has come to something by another thread, so that it is to ask again; 0.
  */
 static int look_around(struct request *r)
 {
-	int err = dlk_deadlock_check(r);
 	bool news;
 
-	if (err || !dlk_file_trylock(&r->file))
-		return err;
+	if (dlk_deadlock_check(r) == EV_DEADLOCK)
+		return -EDEADLK;
+	if (!dlk_file_trylock(&r->file))
+		return 0;
 	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
 	news = r->own &&
 	       (has_it(r) || memcmp(r->own->lease.token + sizeof("dlock1"),
@@ -313,9 +299,9 @@ static const struct lock_kind record_kind = {
 		[ACQ_PREPARE] = prepare,
 		[ACQ_TRY_KERNEL] = try_kernel,
 		[ACQ_ASK] = ask,
-		[ACQ_ROLLBACK] = rollback,
+		[ACQ_ROLLBACK] = dlk_record_roll_back,
 		[ACQ_CHECK_HOLDER] = dlk_record_check_holder,
-		[ACQ_CHECK_CYCLE] = closes_cycle,
+		[ACQ_CHECK_CYCLE] = dlk_deadlock_check,
 		[ACQ_WAIT_KERNEL] = dlk_record_wait,
 		[ACQ_DOUBT] = dlk_record_doubt,
 	},
@@ -548,26 +534,24 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 /* As glibc's lockf() has it: the section begins at the offset (lockf(3)). */
 int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len)
 {
+	static const struct {
+		short type;
+		int cmd;
+	} as[] = {
+		[F_ULOCK] = { F_UNLCK, F_SETLK },
+		[F_LOCK] = { F_WRLCK, F_SETLKW },
+		[F_TLOCK] = { F_WRLCK, F_SETLK },
+		[F_TEST] = { F_RDLCK, F_GETLK },
+	};
 	struct flock64 lock = { .l_whence = SEEK_CUR, .l_len = len };
 	int err;
 
-	switch (cmd) {
-	case F_ULOCK:
-		lock.l_type = F_UNLCK;
-		return dlk_record(call, "lockf", fd, F_SETLK, &lock);
-	case F_LOCK:
-		lock.l_type = F_WRLCK;
-		return dlk_record(call, "lockf", fd, F_SETLKW, &lock);
-	case F_TLOCK:
-		lock.l_type = F_WRLCK;
-		return dlk_record(call, "lockf", fd, F_SETLK, &lock);
-	case F_TEST:
-		lock.l_type = F_RDLCK;
-		err = dlk_record(call, "lockf", fd, F_GETLK, &lock);
-		if (err || lock.l_type == F_UNLCK || lock.l_pid == dlk_pid())
-			return err;
-		return -EACCES;
-	default:
+	if (cmd < F_ULOCK || cmd > F_TEST)
 		return DLK_PASS; /* EINVAL is libc's to say */
-	}
+	lock.l_type = as[cmd].type;
+	err = dlk_record(call, "lockf", fd, as[cmd].cmd, &lock);
+	if (cmd != F_TEST || err || lock.l_type == F_UNLCK ||
+	    lock.l_pid == dlk_pid())
+		return err;
+	return -EACCES;
 }

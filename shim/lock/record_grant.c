@@ -3,7 +3,6 @@
  * Record locks: Redis' part (see record.c): the question with its proof, what
  * is granted, and what the program before an execve(2) has left.
  */
-#include "lock/record_parts.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * Record locks: the kernel's part (see record.c).  What a refused call gives
  * back follows from what is granted at that moment, byte by byte.
  */
-#include "lock/record_parts.h"
+#include "lock/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,10 +130,11 @@ static void restore_range(const struct request *r,
 	}
 }
 
-void dlk_record_roll_back(struct request *r)
+enum acquire_event dlk_record_roll_back(struct request *r)
 {
 	if (dlk_follow_is_there(r))
 		restore_range(r, &r->want);
+	return EV_OK;
 }
 
 /*
@@ -302,40 +303,25 @@ enum acquire_event dlk_record_wait(struct request *r)
 	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(r, err);
 }
 
-struct cover {
-	struct dlk_range want;
-	bool done;
-};
-
-static void cover(void *arg, const struct dlk_range *range)
-{
-	struct cover *c = arg;
-
-	if (c->done || range->type < c->want.type ||
-	    range->start > c->want.start || range->end < c->want.start)
-		return;
-	c->done = range->end >= c->want.end;
-	c->want.start = range->end + 1;
-}
-
-/* A neighbour that was there before may show it, by another descriptor. */
-static bool is_listed_elsewhere(const struct request *r)
+/* By its own descriptor; or, of a process's locks, by any. */
+static bool is_listed(const struct request *r, bool by_any)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
 	struct dlk_range rest = r->want, part;
-	bool listed = dlk_kernel_own_records(&r->file, dlk_kernel_collect,
-					     &kernel) == 0 &&
-		      !dlk_ranges_lacks(&kernel, &rest, &part);
+	const int err =
+		by_any ? dlk_kernel_own_records(&r->file, dlk_kernel_collect,
+						&kernel)
+		       : dlk_kernel_records(r->fd, r->kind, dlk_kernel_collect,
+					    &kernel);
+	const bool listed = !err && !dlk_ranges_lacks(&kernel, &rest, &part);
 
 	dlk_ranges_free(&kernel);
 	return listed;
 }
 
-/* Does the kernel show the lock?  (Its lines are in the order of bytes.) */
+/* A neighbour that was there before may show it, by another descriptor. */
 bool dlk_record_is_listed(const struct request *r)
 {
-	struct cover c = { .want = r->want };
-
-	return (dlk_kernel_records(r->fd, r->kind, cover, &c) == 0 && c.done) ||
-	       (r->kind == DLK_POSIX && is_listed_elsewhere(r));
+	return is_listed(r, false) ||
+	       (r->kind == DLK_POSIX && is_listed(r, true));
 }

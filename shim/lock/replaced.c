@@ -16,8 +16,6 @@
  */
 #include "lock/replaced.h"
 
-#include <errno.h>
-
 #include "config/config.h"
 #include "os/log.h"
 #include "os/proc.h"
@@ -102,7 +100,7 @@ static void say(const struct request *r, struct dlk_hold *h)
 			  "replaced?); the call fails with EAGAIN");
 }
 
-int dlk_request_replaced(struct request *r)
+enum acquire_event dlk_request_replaced(struct request *r)
 {
 	struct dlk_hold *h = NULL;
 	int verdict = 0;
@@ -110,13 +108,11 @@ int dlk_request_replaced(struct request *r)
 	while (verdict == 0 && (h = dlk_hold_next(h, is_in_way, r)))
 		verdict = judge(r, h);
 	if (!h)
-		return 0;
+		return EV_OK;
 	if (verdict < 0)
 		dlk_hold_end(h, END_GONE);
 	else
 		say(r, h);
 	dlk_unpin(h);
-	if (verdict < 0)
-		return DLK_AGAIN;
-	return r->acquire.wait ? -EDEADLK : -EWOULDBLOCK;
+	return verdict < 0 ? EV_AGAIN : EV_BUSY;
 }

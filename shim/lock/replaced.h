@@ -5,12 +5,10 @@
 
 #include "lock/request.h"
 
-enum { DLK_AGAIN = 102 };
 /*
  * Redis refused: by a lock of this very process, of another file that has the
- * same key?  0: no; DLK_AGAIN: it was, and had ended; else what the call
- * returns.
+ * same key?  EV_OK: no; EV_AGAIN: it was, and had ended; EV_BUSY.
  */
-int dlk_request_replaced(struct request *r);
+enum acquire_event dlk_request_replaced(struct request *r);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "config/config.h"
@@ -28,6 +27,7 @@
 #include "hold/thread.h"
 #include "hold/trace.h"
 #include "lock/flock.h"
+#include "lock/event.h"
 #include "lock/follow.h"
 #include "model/timeline.h"
 #include "model/token.h"
@@ -50,10 +50,11 @@ void dlk_line_of_path(struct dlk_line *l, enum dlk_level level,
 static void begin_line(const struct request *r, struct dlk_line *l,
 		       enum dlk_level level)
 {
-	const ssize_t n =
-		dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path));
+	const ssize_t n = dlk_kernel_path(r->program_fd, r->s->room.path,
+					  sizeof(r->s->room.path));
 
-	dlk_line_of_path(l, level, r->name, r->s->path, n > 0 ? (size_t)n : 0);
+	dlk_line_of_path(l, level, r->name, r->s->room.path,
+			 n > 0 ? (size_t)n : 0);
 }
 
 static void end_line(struct dlk_line *l, const char *what, const char *why,
@@ -99,34 +100,29 @@ static void add_wanted(struct dlk_text *t, const struct request *r)
 }
 
 /* The call, what it wants, and what else there is to say of it. */
-static void trace(const struct request *r, const char *what, const char *more,
-		  const char *who)
+static void trace(const struct request *r, const char *what, bool held)
 {
 	char text[256];
 	struct dlk_text t;
 
+	if (!dlk_log_wants(DLK_DEBUG) || !r->s)
+		return;
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_str(&t, what);
 	add_wanted(&t, r);
-	dlk_text_str(&t, more);
-	dlk_request_line(r, DLK_DEBUG, text, who, "");
-}
-
-static bool is_traced(const struct request *r)
-{
-	return dlk_log_wants(DLK_DEBUG) && r->s;
+	dlk_text_str(&t, held ? ", held by " : "");
+	dlk_request_line(r, DLK_DEBUG, text, held ? r->s->answer.holder : "",
+			 "");
 }
 
 void dlk_trace_call(const struct request *r, const char *what)
 {
-	if (is_traced(r))
-		trace(r, what, "", "");
+	trace(r, what, false);
 }
 
 void dlk_trace_wait(const struct request *r, const char *what)
 {
-	if (is_traced(r))
-		trace(r, what, ", held by ", r->s->answer.holder);
+	trace(r, what, true);
 }
 
 /* --- the beginning ------------------------------------------------------ */
@@ -141,8 +137,8 @@ static int name_inode(const struct request *r, char *inode)
 	if (!r->rule->by_inode ||
 	    dlk_inode_name(r->fd, r->rule->place_len, inode, why) == 0)
 		return 0;
-	dlk_line_of_path(&l, DLK_ERROR, r->name, r->s->path,
-			 strlen(r->s->path));
+	dlk_line_of_path(&l, DLK_ERROR, r->name, r->s->room.path,
+			 strlen(r->s->room.path));
 	dlk_text_str(&l.text, ": there is no key \"");
 	dlk_text_str(&l.text, r->rule->key);
 	dlk_text_str(&l.text, "\" for it: ");
@@ -159,8 +155,9 @@ static int expand_key(struct request *r, const char *suffix)
 	ssize_t n = name_inode(r, inode);
 
 	if (n == 0)
-		n = dlk_key_expand(r->rule, r->s->path, strlen(r->s->path),
-				   inode, r->s->key, sizeof(r->s->key) - more);
+		n = dlk_key_expand(r->rule, r->s->room.path,
+				   strlen(r->s->room.path), inode, r->s->key,
+				   sizeof(r->s->key) - more);
 	if (n < 0)
 		return -ENOLCK;
 	memcpy(r->s->key + n, suffix, more + 1);
@@ -199,8 +196,9 @@ ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 	const char *path = NULL;
 
 	if (!r->rule->tells_path &&
-	    dlk_kernel_path(r->program_fd, r->s->path, sizeof(r->s->path)) > 0)
-		path = r->s->path;
+	    dlk_kernel_path(r->program_fd, r->s->room.path,
+			    sizeof(r->s->room.path)) > 0)
+		path = r->s->room.path;
 	return dlk_identity_token(r->fd, &r->file, path, since_ns,
 				  r->kind == DLK_POSIX, buf, size);
 }
@@ -305,7 +303,7 @@ static void be_patient(struct request *r, uint64_t ping_ns)
  * callers of this host would wait out an unreachable Redis one after the
  * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
  */
-int dlk_request_ping(struct request *r)
+enum acquire_event dlk_request_ping(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
 	uint64_t by = began + r->store->connect_timeout_ms * DLK_MS;
@@ -328,7 +326,7 @@ int dlk_request_ping(struct request *r)
 		r->call->signal_delay_ns *= 2;
 	if (!err)
 		be_patient(r, dlk_now_ns() - began);
-	return err;
+	return dlk_event_of_redis(r, err);
 }
 
 /* --- waiting -------------------------------------------------------------- */
@@ -392,52 +390,25 @@ static void say_if_idle(const char *call)
 }
 
 /*
- * Memory for a search of the prefixes: the stack may be small, and the scratch
- * another's (borrowed.c).  One is always there; it stays taken in a child that
- * was forked meanwhile, which maps its own.
- */
-static struct dlk_search spare_search;
-static _Atomic bool spare_is_taken;
-
-static struct dlk_search *search_get(void)
-{
-	if (!atomic_exchange(&spare_is_taken, true))
-		return &spare_search;
-	return dlk_pages(sizeof(spare_search));
-}
-
-static void search_put(struct dlk_search *search)
-{
-	if (search == &spare_search)
-		atomic_store(&spare_is_taken, false);
-	else
-		munmap(search, sizeof(*search));
-}
-
-/*
  * By where a prefix led at the start the path is another rule's, or none's; by
  * now it may be of that one.
  */
-static int look_again(int fd, char *path, size_t size,
+static int look_again(int fd, struct dlk_room *room,
 		      const struct dlk_rule **rule)
 {
-	struct dlk_search *search;
 	struct stat st;
-	int err;
 
 	if (dlk_file_known(fd, &st) < 0)
 		return 0;
-	search = search_get();
-	if (!search)
-		return -ENOLCK;
-	err = dlk_config_follow(dlk_self.config, st.st_dev, path, size, search,
-				rule);
-	search_put(search);
-	return err ? -ENOLCK : 0;
+	return dlk_config_follow(dlk_self.config, st.st_dev, room->path,
+				 sizeof(room->path), &room->search, rule)
+		       ? -ENOLCK
+		       : 0;
 }
 
-int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
+int dlk_rule_of(int fd, struct dlk_room *room, const struct dlk_rule **rule)
 {
+	char *path = room->path;
 	struct dlk_file file;
 	ssize_t n;
 
@@ -446,24 +417,24 @@ int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule)
 	/* EBADF is the kernel's to say. */
 	if (dlk_self.broken.text[0])
 		return dlk_kernel_file(fd, &file) < 0 ? 0 : -ENOLCK;
-	n = dlk_kernel_path(fd, path, size);
+	n = dlk_kernel_path(fd, path, sizeof(room->path));
 	if (n < 0)
 		path[0] = '\0';
 	if (n > 0 && path[0] == '/') {
 		*rule = dlk_config_match(dlk_self.config, path, (size_t)n);
 		return dlk_config_may_follow(dlk_self.config, *rule)
-			       ? look_again(fd, path, size, rule)
+			       ? look_again(fd, room, rule)
 			       : 0;
 	}
 	return (n <= 0 || path[0] == '(') && on_managed_device(fd) ? -ENOLCK
 								   : 0;
 }
 
-/* r->rule, and what the log says of it; r->s->path. */
+/* r->rule, and what the log says of it; r->s->room.path. */
 static int classify(struct request *r)
 {
-	char *path = r->s->path;
-	int err = dlk_rule_of(r->fd, path, sizeof(r->s->path), &r->rule);
+	const char *path = r->s->room.path;
+	int err = dlk_rule_of(r->fd, &r->s->room, &r->rule);
 
 	if (err || r->rule)
 		dlk_log_complain();

@@ -139,11 +139,11 @@ static inline bool dlk_request_by_shadow(const struct request *r)
 }
 
 /*
- * The rule of fd, its path in `path`: 0 with *rule NULL where there is none;
+ * The rule of fd, its path in room->path: 0 with *rule NULL where there is none;
  * -ENOLCK where it cannot be known, and so must not be granted.  Silent, and
  * without any state; needs no dlk_enter(); errno may change.
  */
-int dlk_rule_of(int fd, char *path, size_t size, const struct dlk_rule **rule);
+int dlk_rule_of(int fd, struct dlk_room *room, const struct dlk_rule **rule);
 
 /*
  * All of a call, in its frame of dlk_enter() and dlk_leave(): the attempt, where
@@ -226,8 +226,8 @@ int dlk_request_fill_hands(struct request *r, int err);
 
 /*
  * After a Redis that did not answer: wait for any answer, with nothing in
- * hand.  0 or -errno.
+ * hand.
  */
-int dlk_request_ping(struct request *r);
+enum acquire_event dlk_request_ping(struct request *r);
 
 #endif

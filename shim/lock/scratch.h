@@ -5,9 +5,15 @@
 #include "config/config.h"
 #include "lease/store.h"
 
+/* Of a search for the rule: the path, which stays. */
+struct dlk_room {
+	char path[DLK_PATH_MAX + 1];
+	struct dlk_search search;
+};
+
 /* Page-wise memory for paths and keys: signal handlers have small stacks. */
 struct dlk_scratch {
-	char path[DLK_PATH_MAX + 1];
+	struct dlk_room room;
 	char key[DLK_KEY_MAX + 1];
 	char ranges_key[DLK_KEY_MAX + 8];
 	char token[DLK_TOKEN_MAX];

@@ -86,16 +86,11 @@ struct dlk_waiter *dlk_queue_waiter(struct request *r)
 
 /* --- what is said of it --------------------------------------------------- */
 
-/* Another thread of ours may need its connection no more. */
-static void hear_again(struct request *r)
-{
-	if (dlk_place_is_polling(&r->slot) && r->slot.lost == 0)
-		r->slot.sub = r->store->ops->subscribed(r->store);
-}
-
 int dlk_place_heartbeat(struct request *r)
 {
-	hear_again(r);
+	/* Another thread of ours may need its connection no more. */
+	if (dlk_place_is_polling(&r->slot) && r->slot.lost == 0)
+		r->slot.sub = r->store->ops->subscribed(r->store);
 	name_channel(r);
 	say_what(r);
 	return r->store->ops->heartbeat(r->store, &r->attempt, &r->lease,
@@ -180,18 +175,13 @@ void dlk_queue_rename(struct request *r)
  * SUBSCRIBE (acl(7): &dlock%wake:*).  It has its place all the same, or those
  * who can be told would go before it for ever, and looks for its claim often.
  */
-static bool makes_it_poll(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -EPERM;
-}
-
 static int new_channel(struct request *r)
 {
 	static atomic_bool said;
 	struct wait_slot *q = &r->slot;
 	int err = r->store->ops->subscribe(r->store, &r->attempt, &q->sub);
 
-	q->polling = makes_it_poll(err);
+	q->polling = err == -EMFILE || err == -ENFILE || err == -EPERM;
 	if (err == -EPERM && !atomic_exchange(&said, true))
 		dlk_request_line(
 			r, DLK_WARNING,
@@ -278,7 +268,7 @@ void dlk_queue_confirm(struct request *r)
 	r->store->ops->send_confirm(r->store, &how, &r->lease);
 }
 
-int dlk_queue_not_now(struct request *r)
+enum acquire_event dlk_queue_not_now(struct request *r)
 {
 	struct wait_slot *q = &r->slot;
 	const char word = q->word;
@@ -287,14 +277,14 @@ int dlk_queue_not_now(struct request *r)
 	q->word = 0;
 	/* We hold no claim; we are only first in the queue. */
 	if (word != 'g')
-		return word == 't';
+		return word == 't' ? EV_OK : EV_NOTHING;
 	r->attempt.unsure = false;
 	err = r->store->ops->yield(r->store, &r->attempt, &r->lease, &q->waiter,
 				   &r->s->answer);
 	if (err != DLK_BUSY || r->attempt.unsure)
 		forget_place(q);
 	dlk_place_hang_up(r); /* the wait in the kernel may never come back */
-	return 1;
+	return EV_OK;
 }
 
 void dlk_queue_end(struct request *r)

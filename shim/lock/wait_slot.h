@@ -13,11 +13,11 @@ struct dlk_waiter *dlk_queue_waiter(struct request *r);
  */
 int dlk_queue_claim(struct request *r);
 /*
- * [STRANGE] The kernel's lock is not to be had.  1: what was granted is
+ * [STRANGE] The kernel's lock is not to be had.  EV_OK: what was granted is
  * another's now, or the key is free and the others wait for us to ask: wait in
- * the kernel; 0: there was neither, go on waiting.
+ * the kernel; EV_NOTHING: there was neither, go on waiting.
  */
-int dlk_queue_not_now(struct request *r);
+enum acquire_event dlk_queue_not_now(struct request *r);
 /*
  * Held by a claim: make the lease of it, and do not wait for the answer; the
  * thread's first renewal has it.

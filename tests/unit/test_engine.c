@@ -96,11 +96,10 @@ int dlk_follow_up(struct request *r)
 	return next(&world.follow);
 }
 
-int dlk_request_ping(struct request *r)
+enum acquire_event dlk_request_ping(struct request *r)
 {
-	(void)r;
 	sleeps('g', 0);
-	return next(&world.ping);
+	return dlk_event_of_redis(r, next(&world.ping));
 }
 
 int dlk_request_pause(struct request *r, uint64_t ns)
@@ -119,11 +118,11 @@ int dlk_request_fill_hands(struct request *r, int err)
 	return err;
 }
 
-int dlk_request_replaced(struct request *r)
+enum acquire_event dlk_request_replaced(struct request *r)
 {
 	(void)r;
 	done('o');
-	return next(&world.own);
+	return (enum acquire_event)next(&world.own);
 }
 
 void dlk_queue_end(struct request *r)
@@ -132,11 +131,11 @@ void dlk_queue_end(struct request *r)
 	assert_non_null(r->slot.claim);
 }
 
-int dlk_queue_not_now(struct request *r)
+enum acquire_event dlk_queue_not_now(struct request *r)
 {
 	(void)r;
 	done('n');
-	return next(&world.pass);
+	return next(&world.pass) ? EV_OK : EV_NOTHING;
 }
 
 enum acquire_event dlk_queue_wait(struct request *r)
@@ -386,12 +385,12 @@ static void a_file_of_our_own_with_that_key_is_no_wait(void **unused)
 {
 	(void)unused;
 	GIVES(redis, DLK_BUSY);
-	GIVES(own, -EDEADLK);
+	GIVES(own, EV_BUSY);
 	assert_int_equal(run(true), -EDEADLK);
 	assert_string_equal(world.log, "epkarlo");
 	reset(NULL);
 	GIVES(redis, DLK_BUSY);
-	GIVES(own, -EWOULDBLOCK);
+	GIVES(own, EV_BUSY);
 	assert_int_equal(run(false), -EWOULDBLOCK);
 }
 
@@ -559,7 +558,7 @@ static void any_world(struct lcg *seed)
 	FILL(waits, -EDEADLK, -EINTR, DLK_OTHER_FILE);
 	FILL(queue, DLK_GRACE, -ECONNRESET, DLK_WRONG_TYPE);
 	FILL(follow, 0, 0, 0, 0, -EBADF, DLK_OTHER_FILE);
-	FILL(own, 0, 0, DLK_AGAIN, -EDEADLK);
+	FILL(own, EV_OK, EV_OK, EV_AGAIN, EV_BUSY);
 	FILL(cycle, 0, 0, 1, -EDEADLK);
 	FILL(tentative, 0, 1);
 	FILL(pass, 0, 1);
