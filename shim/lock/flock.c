@@ -401,40 +401,24 @@ static void look_before(struct request *r)
 		r->own = dlk_flock_owner(r->fd);
 }
 
-/* (mutex held) Granted to another thread, since we looked. */
-static bool is_news(const struct request *r, const struct dlk_hold *h)
-{
-	return h->state == HOLD_HELD && h->valid.granted_ns >= r->looked_ns &&
-	       (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1) &&
-	       dlk_lease_same_key(&h->lease, &r->lease);
-}
-
 /*
  * What a wait has brought is no lock that the description had before.  What it
  * had without a lease of ours is a sharer's, who may be asking just now, as we
  * are: so look again each time.  And while it was not our turn another thread
- * may have been granted a lock of the description.  (What is older had been
- * found before, or was closed behind our back.)
+ * may have been granted what we ask for.  (What it was granted otherwise is no
+ * old lock of ours, to be converted: it stays if we are refused.)
  */
 static void look_again(struct request *r)
 {
-	struct dlk_hold *h = NULL;
-
 	if (r->acquire.in_hand)
 		r->had = LOCK_UN;
 	else if (r->had != LOCK_UN)
 		dlk_flock_look_at_own(r);
-	if (!dlk_any_held())
-		return;
-	dlk_holds_lock();
-	while ((h = dlk_hold_find(&r->file, h)) && !is_news(r, h))
-		;
-	if (h) {
-		dlk_hold_pin(h);
-		r->own = h;
-		r->had = dlk_hold_mode(h);
-	}
-	dlk_holds_unlock();
+	r->own = dlk_flock_of_threads(r);
+	if (r->own && dlk_hold_mode(r->own) == r->mode)
+		r->had = r->mode;
+	else
+		dlk_request_let_go(r);
 }
 
 /* (its turn, from here to the end of undo) */

@@ -18,6 +18,7 @@
 #include "lease/store.h"
 #include "hold/end.h"
 #include "hold/hold.h"
+#include "hold/holds.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "hold/self.h"
@@ -172,6 +173,51 @@ void dlk_flock_look_at_own(struct request *r)
 }
 
 /*
+ * (What is older had been found before, or was closed behind our back.)  By the
+ * path's key: that of another name is not asked for here.
+ */
+struct dlk_hold *dlk_flock_of_threads(const struct request *r)
+{
+	struct dlk_hold *h = NULL;
+
+	if (!dlk_any_held())
+		return NULL;
+	dlk_holds_lock();
+	do {
+		h = dlk_hold_find(&r->file, h);
+	} while (h &&
+		 !(h->state == HOLD_HELD &&
+		   h->valid.granted_ns >= r->looked_ns &&
+		   (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1) &&
+		   dlk_lease_same_key(&h->lease, &r->lease)));
+	if (h)
+		dlk_hold_pin(h);
+	dlk_holds_unlock();
+	return h;
+}
+
+/* An unlock takes no turn: so look again, when it is done. */
+bool dlk_flock_leave_to_threads(struct request *r, int mode)
+{
+	struct dlk_hold *h;
+	int theirs;
+
+	for (;; mode = theirs) {
+		h = dlk_flock_of_threads(r);
+		theirs = h ? dlk_hold_mode(h) : LOCK_UN;
+		if (h)
+			dlk_unpin(h);
+		if (theirs == mode)
+			return mode != LOCK_UN;
+		if (theirs == LOCK_UN)
+			dlk_flock_let_go(r);
+		else if (!dlk_flock_is_the_same(r) ||
+			 real.flock(r->fd, theirs | LOCK_NB) < 0)
+			return true;
+	}
+}
+
+/*
  * Refused on a shadow.  By one that a keeper holds: is its description there
  * still, this very moment?  Or another process that shares our description has
  * locked it by another shadow, which its keeper gets to know as soon as it is
@@ -200,6 +246,7 @@ static enum acquire_event take_kernel(struct request *r)
 	if (event != EV_BUSY)
 		return event;
 	dlk_flock_give_up_old(r);
+	dlk_flock_leave_to_threads(r, LOCK_UN);
 	return dlk_request_by_shadow(r) ? try_with_keepers(r) : event;
 }
 

@@ -19,6 +19,17 @@ void dlk_flock_give_up_old(struct request *r);
 bool dlk_flock_is_the_same(struct request *r);
 void dlk_flock_let_go(struct request *r);
 
+/*
+ * What another thread was granted by this description since r->looked_ns,
+ * pinned; or NULL.
+ */
+struct dlk_hold *dlk_flock_of_threads(const struct request *r);
+/*
+ * The kernel has `mode`, by this call: it is to have what other threads were
+ * granted.  False: that is nothing, and it is unlocked.
+ */
+bool dlk_flock_leave_to_threads(struct request *r, int mode);
+
 /* From here on it is the shadow that is locked: 0, -EBADF, -ENOLCK. */
 int dlk_flock_use_shadow(struct request *r);
 /* What flock(2) says where a file cannot be locked. */

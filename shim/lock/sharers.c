@@ -60,11 +60,10 @@ bool dlk_sharers_unlock_refused(struct request *r)
 	     (dlk_shared(r->program_fd) && dlk_kernel_taken_by_other(r->fd))))
 		return false;
 	r->others = r->mode == LOCK_EX && others_have(r);
-	if (r->others)
-		return true;
-	dlk_flock_let_go(r);
-	r->others = others_have(r) && dlk_flock_is_the_same(r) &&
-		    real.flock(r->fd, LOCK_EX | LOCK_NB) == 0;
+	if (!r->others)
+		r->others = !dlk_flock_leave_to_threads(r, r->mode) &&
+			    others_have(r) && dlk_flock_is_the_same(r) &&
+			    real.flock(r->fd, LOCK_EX | LOCK_NB) == 0;
 	return r->others;
 }
 

@@ -42,6 +42,7 @@ has_asked()
 # One thread of it sleeps in futex(2), number 202.
 takes_its_turn()
 {
+	# shellcheck disable=SC2016 # expanded by that shell
 	[ "$(on A sh -c 'cat /proc/"$(pgrep -x two_threads)"/task/*/syscall' |
 		grep -c '^202 ')" = 1 ]
 }
@@ -61,9 +62,10 @@ ok '... and another one waits until it has unlocked' until_true 5 takes_its_turn
 is "$(scripts_called)" "$before" '... and asks nobody'
 cp_reach gate.go
 hear x
-is "$HEARD" '1 EAGAIN' '... which it hears of'
+heard=$HEARD
 hear x
-is "$HEARD" '2 0' '... and then the other one is granted the lock'
+is "$(sort <<<"$heard"$'\n'"$HEARD")" $'1 EAGAIN\n2 0' \
+	'... and then is granted the lock that the first one was refused'
 ask x mode
 is "$HEARD" WRITE '... and the lock is there'
 ask x '2 UN'
@@ -85,6 +87,35 @@ is "$HEARD" '1 0' 'and it has it, too, when it can be'
 ask x mode
 is "$HEARD" WRITE '... and the lock is there'
 ask x '1 UN'
+
+# --- threads: one reads what the other waits to write ------------------------
+
+waits()
+{
+	[ "$(rr hlen "{dlock:$MNT/f}%q")" -gt 0 ]
+}
+
+ask h 'lock f SH'
+say x '1 EX'
+ok 'one thread waits for a reader of another host' until_true 5 waits
+gate_at 'after SH'
+say x '2 SH NB'
+cp_wait gate.at
+gate_at 'after SH'
+cp_reach gate.go
+hear x
+is "$HEARD" '2 0' '... and the other one reads by its description'
+ok '... which the first one gives back, for it asks and is refused' \
+	cp_wait gate.at
+ask x mode
+is "$HEARD" READ '... so that it is there'
+cp_reach gate.go
+ask h 'lock f UN'
+hear x
+is "$HEARD" '1 0' '... until the first one writes'
+ask x mode
+is "$HEARD" WRITE '... by the same lock'
+ask x '2 UN'
 peer_end x
 
 # --- processes: readers, and a writer that is refused -------------------------
