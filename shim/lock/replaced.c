@@ -16,7 +16,6 @@
  */
 #include "lock/replaced.h"
 
-#include "config/config.h"
 #include "os/log.h"
 #include "os/proc.h"
 #include "hold/end.h"

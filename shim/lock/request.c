@@ -14,7 +14,6 @@
 #include "os/mounts.h"
 #include "os/path_cache.h"
 #include "os/proc.h"
-#include "os/revalidate.h"
 #include "os/signals.h"
 #include "os/sys.h"
 #include "lease/store.h"

@@ -183,7 +183,7 @@ void dlk_trace_wait(const struct request *r, const char *what);
 
 /*
  * The text of a token for a lock granted at since_ns, with the path where the
- * key does not tell it; its length, or -errno.  Uses r->s->path.
+ * key does not tell it; its length, or -errno.  Uses r->s->room.path.
  */
 ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 			  size_t size);
