@@ -23,7 +23,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { NOTICE_MS = 5, GIVE_UP_MS = 20, WOKEN_MS = 400 };
+enum { NOTICE_MS = 5, GIVE_UP_MS = 20, WOKEN_MS = 250 };
 
 static struct {
 	uint32_t seq; /* 0: nobody waits */
