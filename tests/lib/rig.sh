@@ -75,7 +75,7 @@ until_true()
 	done
 }
 
-# read_line FD SECONDS: in $HEARD_LINE.  When the time is up, read(1) has perhaps
+# read_line FD SECONDS: in $HEARD_LINE, without blanks at its ends.  When the time is up, read(1) has perhaps
 # read a part of it already.
 declare -A READ_PART=()
 read_line()
@@ -85,7 +85,7 @@ read_line()
 	IFS= read -r -t "$2" -u "$1" part || status=$?
 	HEARD_LINE=${READ_PART[$1]-}$part
 	READ_PART[$1]=
-	[ "$status" != 0 ] || return 0
+	[ "$status" != 0 ] || { read -r HEARD_LINE <<<"$HEARD_LINE"; return 0; }
 	[ "$status" -le 128 ] || READ_PART[$1]=$HEARD_LINE
 	HEARD_LINE=
 	return "$status"
