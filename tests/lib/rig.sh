@@ -75,8 +75,8 @@ until_true()
 	done
 }
 
-# read_line FD SECONDS: in $HEARD_LINE, without blanks at its ends.  When the time is up, read(1) has perhaps
-# read a part of it already.
+# read_line FD SECONDS: in $HEARD_LINE, without blanks at its ends.  When the time
+# is up, a part of it has perhaps been read already.
 declare -A READ_PART=()
 read_line()
 {
