@@ -345,6 +345,19 @@ static bool is_unsent(const struct dlk_hold *h, const void *unused)
 	return h->state == HOLD_RELEASING && h->out.unsent && !h->pins;
 }
 
+/* Another thread has it in hand, perhaps for an answer to what came before. */
+static bool any_in_hand(void)
+{
+	const struct dlk_hold *h;
+
+	dlk_holds_lock();
+	h = dlk_holds_first();
+	while (h && !(h->state == HOLD_RELEASING && h->out.unsent && h->pins))
+		h = h->next;
+	dlk_holds_unlock();
+	return h;
+}
+
 /* What could not be sent, or was sent into a connection that is dead. */
 static void send_unsent(uint64_t deadline_ns)
 {
@@ -383,8 +396,8 @@ void dlk_release_flush(unsigned ms)
 	if (!dlk_any_owed())
 		return;
 	/* Reading first: only then is it known what never arrived. */
-	while (!dlk_stores_drain(deadline) && dlk_any_owed() &&
-	       dlk_now_ns() < deadline)
+	while ((!dlk_stores_drain(deadline) || any_in_hand()) &&
+	       dlk_any_owed() && dlk_now_ns() < deadline)
 		dlk_pause_ns(NAP_NS);
 	send_unsent(deadline);
 }
