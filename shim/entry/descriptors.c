@@ -23,6 +23,7 @@
 #include "os/sys.h"
 #include "hold/delegation.h"
 #include "hold/handover.h"
+#include "hold/keeper_client.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/self.h"
@@ -70,11 +71,15 @@ void dlk_entry_closed(void)
 {
 	struct dlk_call call;
 
-	if (!dlk_left || !dlk_alive())
+	const unsigned char left = dlk_left;
+
+	if (!left || !dlk_alive())
+		return;
+	dlk_left = 0;
+	if (left == DLK_CLOSED_OURS && !dlk_keeper_is_starting())
 		return;
 	dlk_enter(&call);
-	dlk_left = false;
-	dlk_delegation_closed();
+	dlk_delegation_closed(left == DLK_CLOSED_LEFT);
 	dlk_leave(&call);
 }
 

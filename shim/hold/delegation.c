@@ -499,14 +499,26 @@ void dlk_delegation_privileges(bool other_namespace)
 	dlk_keeper_unlock();
 }
 
-void dlk_delegation_closed(void)
+/*
+ * A child that is to be the keeper has all our descriptors until its exec(2):
+ *
+ *	we			our thread		the child
+ *				a keeper is to start
+ *							has the description
+ *	close: the last one
+ *	LOCK_NB by another: refused
+ *							exec
+ */
+void dlk_delegation_closed(bool left)
 {
 	const uint64_t until = dlk_now_ns() + SETTLE_MS * DLK_MS;
 	struct dlk_keep m = { .type = DLK_KEEP_CLOSED };
 	bool wait;
 
 	dlk_keeper_lock();
-	wait = dlk_keeper_is_there() && dlk_delegation_listen() &&
+	while (dlk_keeper_is_starting() && dlk_now_ns() < until)
+		dlk_keeper_wait(until);
+	wait = left && dlk_keeper_is_there() && dlk_delegation_listen() &&
 	       dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
 	/* (One that hangs is found out, and lost.) */
 	while (wait && (int32_t)(settled - m.seq) < 0 && dlk_now_ns() < until) {

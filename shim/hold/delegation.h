@@ -25,8 +25,11 @@ void dlk_delegation_cut(uint32_t told, uint32_t ttl_ms);
 /* Have a keeper now, and for as long as this process lives; or end it again. */
 void dlk_delegation_stay(void);
 void dlk_delegation_dismiss(void);
-/* After a close: wait, not for long, until what ended by it is given back. */
-void dlk_delegation_closed(void);
+/*
+ * After a close: wait, not for long, until what ended by it is given back; of
+ * what was `left` to the keeper, by that.
+ */
+void dlk_delegation_closed(bool left);
 /* This process has other rights now, or is in another user namespace. */
 void dlk_delegation_privileges(bool other_namespace);
 /* (the thread) Tell the keeper of those that are renewed; pinned. */

@@ -192,7 +192,7 @@ void dlk_handover_some(struct dlk_hold *const *all, unsigned n)
 
 /* --- a close -------------------------------------------------------------- */
 
-__thread bool dlk_left __attribute__((tls_model("initial-exec")));
+__thread unsigned char dlk_left __attribute__((tls_model("initial-exec")));
 
 void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 {
@@ -205,5 +205,5 @@ void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 		dlk_hold_drop(h);
 	dlk_holds_unlock();
 	if (last && dlk_hold_end(h, END_LEFT))
-		dlk_left = true;
+		dlk_left = DLK_CLOSED_LEFT;
 }

@@ -18,7 +18,9 @@ bool dlk_handover(struct dlk_hold *h);
  * perhaps, is never taken for it.
  */
 void dlk_leave_to_keeper(struct dlk_hold *h, bool last);
+enum { DLK_CLOSED_OURS = 1, DLK_CLOSED_LEFT };
 /* By the close that this thread is about to make; another's is not it. */
-extern __thread bool dlk_left __attribute__((tls_model("initial-exec")));
+extern __thread unsigned char dlk_left
+	__attribute__((tls_model("initial-exec")));
 
 #endif

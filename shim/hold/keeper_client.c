@@ -50,7 +50,7 @@ static struct {
 	uint64_t doubt_ns;    /* it was found to hang first; 0: it was not */
 	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
 	struct dlk_own dying; /* the pidfd of one that was killed */
-	bool starting;        /* one thread is; waits() tells when it is done */
+	atomic_bool starting; /* one thread is; waits() tells when it is done */
 	bool reading;         /* one thread sleeps on the socket */
 	_Atomic unsigned words; /* futex: what the others sleep on */
 	struct dlk_own let_go[LET_GO];
@@ -97,6 +97,11 @@ static void wake_all(void)
 	atomic_fetch_add(&keeper.words, 1);
 	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAKE_PRIVATE, INT32_MAX,
 		    NULL, NULL, 0);
+}
+
+bool dlk_keeper_is_starting(void)
+{
+	return atomic_load(&keeper.starting);
 }
 
 /* (lock) Until somebody calls wake_all(). */

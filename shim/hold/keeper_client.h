@@ -22,6 +22,8 @@ void dlk_keeper_lock(void);
 void dlk_keeper_unlock(void);
 
 bool dlk_keeper_is_there(void);
+/* (without the lock) A child that is to be it may still have our descriptors. */
+bool dlk_keeper_is_starting(void);
 /*
  * To be tried again soon.  No -EAGAIN: that is what fork(2) says where the
  * program may have no more processes, and may say for ever.

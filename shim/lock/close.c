@@ -71,10 +71,13 @@ static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
 	}
 	if (h->revalidates)
 		dlk_coherence_flush(fd);
-	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h))
+	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h)) {
 		dlk_hold_end(h, END_UNLOCKED);
-	else
+		if (!dlk_left)
+			dlk_left = DLK_CLOSED_OURS;
+	} else {
 		dlk_leave_to_keeper(h, other == -1);
+	}
 }
 
 static void close_flock(int fd)
