@@ -182,10 +182,20 @@ static bool ends_with_us(const struct dlk_hold *h)
 
 /* --- the cut -------------------------------------------------------------- */
 
+/*
+ * Of what stays for hold_at_least nobody has anything to fear that is released
+ * before stdio is flushed: it keeps all others out still, and without a keeper.
+ */
+static bool stays_longer(const struct dlk_hold *h)
+{
+	return h->lease.stays_until_ns > dlk_now_ns() + CUT_MS * DLK_MS;
+}
+
 static bool may_be_cut(const struct dlk_hold *h, const void *unused)
 {
 	(void)unused;
-	return h->state == HOLD_HELD && h->lease.ttl_ms > CUT_MS;
+	return h->state == HOLD_HELD &&
+	       (h->lease.ttl_ms > CUT_MS || stays_longer(h));
 }
 
 /* From here on whoever renews it renews it by this. */
@@ -204,15 +214,6 @@ static void shorten(struct dlk_hold *h)
 	dlk_holds_unlock();
 	dlk_delegation_cut(told, CUT_MS);
 	dlk_thread_need(renew_ns);
-}
-
-/*
- * Of what stays for hold_at_least nobody has anything to fear that is released
- * before stdio is flushed: it keeps all others out still, and without a keeper.
- */
-static bool stays_longer(const struct dlk_hold *h)
-{
-	return h->lease.stays_until_ns > dlk_now_ns() + CUT_MS * DLK_MS;
 }
 
 /* Those that end with us and are to be cut; the others are unpinned. */

@@ -21,6 +21,7 @@
  */
 #include "lock/turn.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -32,6 +33,8 @@
 #include "lock/follow.h"
 #include "lock/wait.h"
 #include "model/timeline.h"
+
+enum { PATIENCE_MS = 1000 }; /* beyond the rule's timeout, for a turn */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct request *inside; /* guarded by the mutex */
@@ -68,9 +71,22 @@ static bool take(struct request *r)
 	return !taken;
 }
 
+/* Each of many threads that ask a silent server would wait for all before. */
+static int no_turn(const struct request *r)
+{
+	if (r->s)
+		dlk_request_line(r, DLK_ERROR,
+				 "other threads ask for it by this ",
+				 "description, and have no answer",
+				 "; the call fails with ENOLCK");
+	return -ENOLCK;
+}
+
 int dlk_turn_take(struct request *r, struct dlk_call *call)
 {
 	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
+	const uint64_t until =
+		dlk_now_ns() + (r->rule->timeout_ms + PATIENCE_MS) * DLK_MS;
 	unsigned seen;
 	int err;
 
@@ -82,6 +98,8 @@ int dlk_turn_take(struct request *r, struct dlk_call *call)
 		err = call ? dlk_sleep_on(call, -1, 0, dlk_request_away, r) : 0;
 		if (err && call->wait)
 			return err;
+		if (call && dlk_now_ns() >= until)
+			return no_turn(r);
 		dlk_syscall(SYS_futex, &left, FUTEX_WAIT_PRIVATE, seen, &slice,
 			    NULL, 0);
 	}

@@ -5,7 +5,11 @@
 -- nothing (DESIGN L5); who waits looks for itself.
 --
 -- KEYS    1 the lease  2 its queue
--- ARGV    1 token
+-- ARGV    1 token  2 (of release.lua)  3 how long it stays (ms), or ""
 -- 1 it was ours and is gone; 0 it is not ours (not any more)
+--include stay.inc
+if stays(redis.pcall('GETRANGE', KEYS[1], 0, 767)) then
+	return 1
+end
 --include flock.inc
 return drop(ARGV[1]) and 1 or 0

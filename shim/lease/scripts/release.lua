@@ -10,16 +10,9 @@
 -- A foreign value may be of any size, and a key of another type is an error,
 -- which is no string.
 local held = redis.pcall('GETRANGE', KEYS[1], 0, 767)
--- [STAY] It is nobody's from here on, and no proof of death reaches it.  Who
--- waits finds it expired by a heartbeat (queue.lua).
-if ARGV[3] ~= '' and type(held) == 'string' then
-	local name, rest = string.match(held, '^(dlock1 %S+ %S+ %S+ )%d+(.*)$')
-	if name and string.sub(ARGV[1], 1, #name) == name then
-		redis.call('SET', KEYS[1],
-			   name .. '18446744073709551614' .. rest,
-			   'PX', ARGV[3])
-		return 1
-	end
+--include stay.inc
+if stays(held) then
+	return 1
 end
 local ends = redis.pcall('HMGET', KEYS[2], 'head', 'tail')
 if held == ARGV[1] and not ends.err and not ends[1] then

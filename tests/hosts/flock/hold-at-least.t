@@ -127,6 +127,17 @@ ok 'the same at the end of a container' stays f 6000
 ok 'keeps the next container of the host out' refused A f
 rr flushall >/dev/null
 
+# --- a server that has its memory, and no scripts ----------------------------------
+
+peer a dl A /usr/bin/python3 "$TOP/tests/programs/obey.py"
+ask a 'lock("s")'
+rr script flush >/dev/null
+ask a "fcntl.flock($RESULT, 8)"
+is "$RESULT" None 'unlocked by a script that the server does not know'
+ok 'its key stays as well' stays s 6000
+peer_end a
+rr flushall >/dev/null
+
 # --- record locks ---------------------------------------------------------------
 
 is "$(dl A /usr/bin/python3 -c 'import fcntl
