@@ -41,18 +41,15 @@ bool dlk_file_trylock(const struct dlk_file *file)
 int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
 		  dlk_away_fn *away, void *arg)
 {
-	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
 	_Atomic unsigned *lock = lock_of(file);
 
 	if (dlk_file_trylock(file))
 		return 0;
 	while (atomic_exchange(lock, WANTED) != FREE) {
-		int err = call ? dlk_sleep_on(call, -1, 0, away, arg) : 0;
+		int err = dlk_sleep_on_word(call, lock, WANTED, away, arg);
 
-		if (err && call->wait)
+		if (err)
 			return err;
-		dlk_syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, WANTED, &slice,
-			    NULL, 0);
 	}
 	return 0;
 }

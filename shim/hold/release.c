@@ -339,10 +339,15 @@ void dlk_release_token(const struct dlk_rule *rule,
 
 /* --- at exit -------------------------------------------------------------- */
 
-static bool is_unsent(const struct dlk_hold *h, const void *unused)
+static bool is_unsent(const struct dlk_hold *h)
+{
+	return h->state == HOLD_RELEASING && h->out.unsent;
+}
+
+static bool is_free_to_send(const struct dlk_hold *h, const void *unused)
 {
 	(void)unused;
-	return h->state == HOLD_RELEASING && h->out.unsent && !h->pins;
+	return is_unsent(h) && !h->pins;
 }
 
 /* Another thread has it in hand, perhaps for an answer to what came before. */
@@ -352,7 +357,7 @@ static bool any_in_hand(void)
 
 	dlk_holds_lock();
 	h = dlk_holds_first();
-	while (h && !(h->state == HOLD_RELEASING && h->out.unsent && h->pins))
+	while (h && !(is_unsent(h) && h->pins))
 		h = h->next;
 	dlk_holds_unlock();
 	return h;
@@ -361,11 +366,11 @@ static bool any_in_hand(void)
 /* What could not be sent, or was sent into a connection that is dead. */
 static void send_unsent(uint64_t deadline_ns)
 {
-	struct dlk_hold *h = dlk_hold_next(NULL, is_unsent, NULL);
+	struct dlk_hold *h = dlk_hold_next(NULL, is_free_to_send, NULL);
 	struct dlk_hold *all[DLK_OUTBOX_BATCH];
 
 	while (h && dlk_now_ns() < deadline_ns) {
-		const unsigned n = dlk_hold_next_some(&h, is_unsent, all,
+		const unsigned n = dlk_hold_next_some(&h, is_free_to_send, all,
 						      DLK_OUTBOX_BATCH);
 
 		release_all(all, n, deadline_ns, NULL);
@@ -393,11 +398,9 @@ void dlk_release_flush(unsigned ms)
 {
 	const uint64_t deadline = dlk_now_ns() + ms * DLK_MS;
 
-	if (!dlk_any_owed())
-		return;
 	/* Reading first: only then is it known what never arrived. */
-	while ((!dlk_stores_drain(deadline) || any_in_hand()) &&
-	       dlk_any_owed() && dlk_now_ns() < deadline)
+	while (dlk_any_owed() && dlk_now_ns() < deadline &&
+	       (!dlk_stores_drain(deadline) || any_in_hand()))
 		dlk_pause_ns(NAP_NS);
 	send_unsent(deadline);
 }

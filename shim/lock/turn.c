@@ -34,7 +34,7 @@
 #include "lock/wait.h"
 #include "model/timeline.h"
 
-enum { PATIENCE_MS = 1000 }; /* beyond the rule's timeout, for a turn */
+enum { TURN_MS = 1000 }; /* beyond the rule's timeout, for a turn */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct request *inside; /* guarded by the mutex */
@@ -84,9 +84,8 @@ static int no_turn(const struct request *r)
 
 int dlk_turn_take(struct request *r, struct dlk_call *call)
 {
-	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
 	const uint64_t until =
-		dlk_now_ns() + (r->rule->timeout_ms + PATIENCE_MS) * DLK_MS;
+		dlk_now_ns() + (r->rule->timeout_ms + TURN_MS) * DLK_MS;
 	unsigned seen;
 	int err;
 
@@ -95,13 +94,11 @@ int dlk_turn_take(struct request *r, struct dlk_call *call)
 		seen = atomic_load(&left);
 		if (take(r))
 			return 0;
-		err = call ? dlk_sleep_on(call, -1, 0, dlk_request_away, r) : 0;
-		if (err && call->wait)
-			return err;
 		if (call && dlk_now_ns() >= until)
 			return no_turn(r);
-		dlk_syscall(SYS_futex, &left, FUTEX_WAIT_PRIVATE, seen, &slice,
-			    NULL, 0);
+		err = dlk_sleep_on_word(call, &left, seen, dlk_request_away, r);
+		if (err)
+			return err;
 	}
 	return 0;
 }

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -396,6 +397,18 @@ int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 	};
 
 	return sleep_on(&s, ns);
+}
+
+int dlk_sleep_on_word(struct dlk_call *call, _Atomic unsigned *word,
+		      unsigned seen, dlk_away_fn *away, void *arg)
+{
+	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
+	int err = call ? dlk_sleep_on(call, -1, 0, away, arg) : 0;
+
+	if (err && call->wait)
+		return err;
+	dlk_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
+	return 0;
 }
 
 int dlk_sleep(struct dlk_call *call, uint64_t ns)

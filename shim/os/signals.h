@@ -64,5 +64,12 @@ int dlk_sleep(struct dlk_call *call, uint64_t ns);
 typedef void dlk_away_fn(void *arg);
 int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 		 void *arg);
+/*
+ * Let signals in, as dlk_sleep_on(), and sleep for a slice of time or until the
+ * futex `word` is woken or another than `seen`: 0, or an error if the call may
+ * be interrupted.  Without a call nothing is let in.
+ */
+int dlk_sleep_on_word(struct dlk_call *call, _Atomic unsigned *word,
+		      unsigned seen, dlk_away_fn *away, void *arg);
 
 #endif

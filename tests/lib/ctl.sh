@@ -43,3 +43,14 @@ made_token()
 	printf 'dlock1 %032x %s:%s 1:1:- %s 42 %s nightly\n' 7 "$boot" "$1" \
 		"$since" "$word"
 }
+
+# The user of dlock.conf(5), with what it adds for dlockctl; in $RIG/dlock.conf.
+manual_user()
+{
+	local words
+
+	read -ra words <<<"$(manual_acl) $(sed -n 's/^\.Cm \(+scan.*\)/\1/p' \
+		"$TOP/config/dlock.conf.5")"
+	rr "${words[@]}" '>x' >/dev/null
+	sed "s,redis://,&dlock:x@," "$RIG/A.conf" >"$RIG/dlock.conf"
+}

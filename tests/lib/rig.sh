@@ -319,6 +319,13 @@ stat_of()
 	rr info "$1" | sed -n "s/^$2:\\(calls=\\)\\{0,1\\}\\([0-9]*\\).*/\\2/p"
 }
 
+# The words of dlock.conf(5) that make its user at Redis.
+manual_acl()
+{
+	sed -n '/^ACL SETUSER/,/^\.Ed/p' "$TOP/config/dlock.conf.5" |
+		grep -v '^\.Ed' | tr -d '\\\n' | sed 's/&&/\&/g'
+}
+
 # How often a script was called: what asks for leases and releases them.
 scripts_called()
 {

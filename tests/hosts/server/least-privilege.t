@@ -7,13 +7,6 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/herd.sh"
 
-# The words of the manual page, from its own source.
-acl()
-{
-	sed -n '/^ACL SETUSER/,/^\.Ed/p' "$TOP/config/dlock.conf.5" |
-		grep -v '^\.Ed' | tr -d '\\\n' | sed 's/&&/\&/g'
-}
-
 # nothing_refused WHAT
 nothing_refused()
 {
@@ -25,7 +18,7 @@ nothing_refused()
 
 rig_start disks
 KEY=dlock:$MNT/f
-read -ra words <<<"$(acl)"
+read -ra words <<<"$(manual_acl)"
 note "${words[*]}"
 is "$(rr "${words[@]}")" OK 'the user of dlock.conf(5)'
 rr acl setuser dlock '>x' >/dev/null

@@ -113,12 +113,7 @@ ok '... and was seen to (control)' \
 rr flushall >/dev/null
 
 # --- the user of dlock.conf(5), who may do all of it; and one who may not ---
-read -ra words <<<"$(sed -n '/^ACL SETUSER/,/^\.Ed/p' \
-	"$TOP/config/dlock.conf.5" | grep -v '^\.Ed' | tr -d '\\\n' |
-	sed 's/&&/\&/g') $(sed -n 's/^\.Cm \(+scan.*\)/\1/p' \
-	"$TOP/config/dlock.conf.5")"
-rr "${words[@]}" '>x' >/dev/null
-sed "s,redis://,&dlock:x@," "$RIG/A.conf" >"$RIG/dlock.conf"
+manual_user
 rr set "$KEY" "$(made_token A 5 web1)" px 60000 >/dev/null
 as_expected 'the user of dlock.conf(5)' 0 0 -c "$RIG/dlock.conf"
 rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null

@@ -167,12 +167,7 @@ ok '... and were seen so (control)' test "$(sort -u "$RIG/seen" | wc -l)" -ge 3
 rr flushall >/dev/null
 
 # --- the user of dlock.conf(5) ---
-read -ra words <<<"$(sed -n '/^ACL SETUSER/,/^\.Ed/p' \
-	"$TOP/config/dlock.conf.5" | grep -v '^\.Ed' | tr -d '\\\n' |
-	sed 's/&&/\&/g') $(sed -n 's/^\.Cm \(+scan.*\)/\1/p' \
-	"$TOP/config/dlock.conf.5")"
-rr "${words[@]}" '>x' >/dev/null
-sed "s,redis://,&dlock:x@," "$RIG/A.conf" >"$RIG/dlock.conf"
+manual_user
 rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 30000 >/dev/null
 rr hset "dlock:$MNT/jobs/b" dlock 1 "$(made_token A 65 web1)" \
 	99999999999999 >/dev/null
