@@ -335,6 +335,20 @@ static int look_at_queues(struct dlk_conn *c, struct view *v)
 	return err;
 }
 
+/* Who waits was counted, and was read a moment later: what is shown is one of the
+ * two, the names. */
+static void count_the_shown(struct view *v)
+{
+	for (size_t i = 0; i < v->scan.n; i++) {
+		struct scan_lock *lock = &v->scan.locks[i];
+		const struct scan_queue *q =
+			lock->record ? &v->records : &v->flock;
+
+		if (!q->cut)
+			lock->waiters = q->n;
+	}
+}
+
 static int look(struct view *v)
 {
 	const struct dlk_redis *redis = v->subject.rule->redis;
@@ -346,6 +360,8 @@ static int look(struct view *v)
 	err = scan_subject(c, &v->subject, &v->scan);
 	if (!err)
 		err = look_at_queues(c, v);
+	if (!err)
+		count_the_shown(v);
 	rc = scan_close(c, redis, err);
 	ctl_mark_moved(v->subject.config, &v->scan);
 	return rc;
