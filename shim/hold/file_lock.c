@@ -10,6 +10,7 @@
 
 #include "hold/file_lock.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -38,20 +39,28 @@ bool dlk_file_trylock(const struct dlk_file *file)
 	return atomic_compare_exchange_strong(lock_of(file), &state, TAKEN);
 }
 
-int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
-		  dlk_away_fn *away, void *arg)
+int dlk_file_lock_by(struct dlk_call *call, const struct dlk_file *file,
+		     uint64_t until_ns, dlk_away_fn *away, void *arg)
 {
 	_Atomic unsigned *lock = lock_of(file);
+	int err;
 
 	if (dlk_file_trylock(file))
 		return 0;
 	while (atomic_exchange(lock, WANTED) != FREE) {
-		int err = dlk_sleep_on_word(call, lock, WANTED, away, arg);
-
+		if (dlk_now_ns() >= until_ns)
+			return -ETIMEDOUT;
+		err = dlk_sleep_on_word(call, lock, WANTED, away, arg);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
+		  dlk_away_fn *away, void *arg)
+{
+	return dlk_file_lock_by(call, file, UINT64_MAX, away, arg);
 }
 
 void dlk_file_unlock(const struct dlk_file *file)

@@ -13,6 +13,9 @@
  */
 int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
 		  dlk_away_fn *away, void *arg);
+/* The same; -ETIMEDOUT where it is taken still at until_ns. */
+int dlk_file_lock_by(struct dlk_call *call, const struct dlk_file *file,
+		     uint64_t until_ns, dlk_away_fn *away, void *arg);
 bool dlk_file_trylock(const struct dlk_file *file);
 void dlk_file_unlock(const struct dlk_file *file);
 void dlk_file_locks_forget(void);

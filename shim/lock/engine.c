@@ -2,6 +2,8 @@
 /* The engine of all lock calls; see engine.h. */
 #include "lock/engine.h"
 
+#include <errno.h>
+
 #include "os/log.h"
 #include "os/sys.h"
 #include "os/check.h"
@@ -14,6 +16,8 @@
 #include "lock/wait.h"
 #include "model/timeline.h"
 
+enum { TURN_MS = 1000 }; /* beyond the rule's timeout, for other threads */
+
 /* --- what every kind does alike ------------------------------------------- */
 
 static enum acquire_event resume(struct request *r)
@@ -21,11 +25,35 @@ static enum acquire_event resume(struct request *r)
 	return dlk_event_of_place(r, dlk_follow_up(r));
 }
 
+/* Each of many threads that ask a silent server would wait for all before. */
+static int not_inside(const struct request *r, int err)
+{
+	if (err != -ETIMEDOUT)
+		return err;
+	if (r->s)
+		dlk_request_line(r, DLK_ERROR,
+				 "other threads of this process ask for it, ",
+				 "and have no answer",
+				 "; the call fails with ENOLCK");
+	return -ENOLCK;
+}
+
+/* What the kernel has granted already must be given back inside. */
+static int go_inside(struct request *r)
+{
+	const uint64_t until_ns =
+		dlk_now_ns() + (r->rule->timeout_ms + TURN_MS) * DLK_MS;
+
+	if (!r->how->enter)
+		return 0;
+	if (r->acquire.in_hand)
+		return r->how->enter(r, NULL, UINT64_MAX);
+	return not_inside(r, r->how->enter(r, r->call, until_ns));
+}
+
 static enum acquire_event enter(struct request *r)
 {
-	/* What the kernel has granted already must be given back inside. */
-	struct dlk_call *call = r->acquire.in_hand ? NULL : r->call;
-	int err = r->how->enter ? r->how->enter(r, call) : 0, then;
+	int err = go_inside(r), then;
 
 	if (r->s)
 		return err ? dlk_event_error(r, err) : EV_OK;

@@ -21,8 +21,10 @@ typedef enum acquire_event dlk_step_fn(struct request *r);
  */
 struct lock_kind {
 	dlk_step_fn *steps[ACQ_STATES];
-	/* (or NULL) 0 or -errno; signals are let in if there is a call. */
-	int (*enter)(struct request *r, struct dlk_call *call);
+	/* (or NULL) 0 or -errno, -ETIMEDOUT if others are inside still at
+	   until_ns; signals are let in if there is a call. */
+	int (*enter)(struct request *r, struct dlk_call *call,
+		     uint64_t until_ns);
 	void (*leave)(struct request *r); /* (or NULL) what enter has begun */
 	/* (or NULL) Each time that some has passed in the queue: 0, 't' to
 	   ask again, -EDEADLK. */

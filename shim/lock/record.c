@@ -243,9 +243,9 @@ static void forget_ended(struct request *r)
 	dlk_request_let_go(r);
 }
 
-static int enter(struct request *r, struct dlk_call *call)
+static int enter(struct request *r, struct dlk_call *call, uint64_t until_ns)
 {
-	return dlk_file_lock(call, &r->file, dlk_request_away, r);
+	return dlk_file_lock_by(call, &r->file, until_ns, dlk_request_away, r);
 }
 
 static void leave(struct request *r)

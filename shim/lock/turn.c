@@ -32,9 +32,6 @@
 #include "os/sys.h"
 #include "lock/follow.h"
 #include "lock/wait.h"
-#include "model/timeline.h"
-
-enum { TURN_MS = 1000 }; /* beyond the rule's timeout, for a turn */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct request *inside; /* guarded by the mutex */
@@ -71,21 +68,8 @@ static bool take(struct request *r)
 	return !taken;
 }
 
-/* Each of many threads that ask a silent server would wait for all before. */
-static int no_turn(const struct request *r)
+int dlk_turn_take(struct request *r, struct dlk_call *call, uint64_t until_ns)
 {
-	if (r->s)
-		dlk_request_line(r, DLK_ERROR,
-				 "other threads ask for it by this ",
-				 "description, and have no answer",
-				 "; the call fails with ENOLCK");
-	return -ENOLCK;
-}
-
-int dlk_turn_take(struct request *r, struct dlk_call *call)
-{
-	const uint64_t until =
-		dlk_now_ns() + (r->rule->timeout_ms + TURN_MS) * DLK_MS;
 	unsigned seen;
 	int err;
 
@@ -94,8 +78,8 @@ int dlk_turn_take(struct request *r, struct dlk_call *call)
 		seen = atomic_load(&left);
 		if (take(r))
 			return 0;
-		if (call && dlk_now_ns() >= until)
-			return no_turn(r);
+		if (dlk_now_ns() >= until_ns)
+			return -ETIMEDOUT;
 		err = dlk_sleep_on_word(call, &left, seen, dlk_request_away, r);
 		if (err)
 			return err;

@@ -7,10 +7,10 @@
 
 /*
  * A step of the engine's (engine.h, enter and leave).  Free on return: 0, or
- * -EINTR if the call may be interrupted, or -ENOLCK when the others have had no
- * answer for longer than the rule's timeout.  Without a call nothing is let in.
+ * -EINTR if the call may be interrupted, or -ETIMEDOUT if others are inside still
+ * at until_ns.  Without a call nothing is let in.
  */
-int dlk_turn_take(struct request *r, struct dlk_call *call);
+int dlk_turn_take(struct request *r, struct dlk_call *call, uint64_t until_ns);
 void dlk_turn_leave(struct request *r);
 void dlk_turns_forget(void); /* in a child: whoever was inside is not here */
 

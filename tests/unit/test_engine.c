@@ -165,11 +165,12 @@ void dlk_request_line(const struct request *r, enum dlk_level level,
 }
 
 /* Signals are let in unless the kernel's lock is in hand. */
-static int enter(struct request *r, struct dlk_call *call)
+static int enter(struct request *r, struct dlk_call *call, uint64_t until_ns)
 {
 	const int err = call ? next(&world.entrance) : 0;
 
 	assert_int_equal(world.in_hand, call == NULL);
+	assert_int_equal(until_ns == UINT64_MAX, call == NULL);
 	assert_false(world.inside);
 	done('e');
 	world.inside = err == 0;
@@ -439,6 +440,15 @@ static void an_interrupted_entrance_is_not_left(void **unused)
 	assert_string_equal(world.log, "e");
 }
 
+static void others_inside_are_waited_for_no_longer(void **unused)
+{
+	(void)unused;
+	GIVES(entrance, -ETIMEDOUT);
+	assert_int_equal(run(true), -ENOLCK);
+	assert_string_equal(world.log, "e");
+	assert_non_null(strstr(world.said, "other threads"));
+}
+
 /* It may have come to wait for nothing, or for another file. */
 static void a_handler_runs_at_the_entrance(void **unused)
 {
@@ -604,6 +614,8 @@ int main(void)
 		cmocka_unit_test_setup(another_file_by_that_number_begins_anew,
 				       reset),
 		cmocka_unit_test_setup(an_interrupted_entrance_is_not_left,
+				       reset),
+		cmocka_unit_test_setup(others_inside_are_waited_for_no_longer,
 				       reset),
 		cmocka_unit_test_setup(a_handler_runs_at_the_entrance, reset),
 		cmocka_unit_test_setup(a_silent_server_ends_in_enolck, reset),
