@@ -31,7 +31,13 @@ enum {
 
 enum dlk_scheme { DLK_TCP, DLK_TLS, DLK_UNIX };
 enum dlk_mode { DLK_SINGLE, DLK_SENTINEL, DLK_CLUSTER, DLK_QUORUM };
-enum dlk_on_lost { DLK_LOST_KILL, DLK_LOST_HOLD, DLK_LOST_REPORT };
+/* What becomes of a holder that cannot prove its lock any more (DESIGN L6). */
+enum dlk_on_lost {
+	DLK_LOST_KILL,
+	DLK_LOST_HOLD,
+	DLK_LOST_PAUSE, /* read, and refused */
+	DLK_LOST_REPORT,
+};
 enum dlk_unreachable { DLK_UNREACHABLE_FAIL, DLK_UNREACHABLE_LOCAL };
 enum dlk_local { DLK_LOCAL_FILE, DLK_LOCAL_SHADOW };
 enum dlk_coherence { DLK_COHERENCE_AUTO, DLK_COHERENCE_ON, DLK_COHERENCE_OFF };

@@ -276,7 +276,8 @@ static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 /* The words stand in the order of their enums; the first is the default. */
 static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 {
-	static const char *const lost[] = { "kill", "hold", "report", NULL };
+	static const char *const lost[] = { "kill", "hold", "pause", "report",
+					    NULL };
 	static const char *const unreachable[] = { "fail", "local", NULL };
 	static const char *const local[] = { "file", "shadow", NULL };
 	static const char *const coherence[] = { "auto", "on", "off", NULL };
@@ -286,6 +287,10 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		?: dlk_opt_choice(b, sec, "unreachable", unreachable, &u)
 		?: dlk_opt_choice(b, sec, "local", local, &o)
 		?: dlk_opt_choice(b, sec, "coherence", coherence, &c);
+	if (!ret && l == DLK_LOST_PAUSE)
+		ret = dlk_opt_fail(b, sec, "on_lost",
+				   "\"pause\" is not in this version (\"hold\" "
+				   "goes on while Redis cannot be reached)");
 	if (!ret) {
 		dlk_opt_pending(b, sec, "on_lost");
 		dlk_opt_pending(b, sec, "unreachable");

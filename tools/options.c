@@ -8,7 +8,7 @@
 static const char *const modes[] = { "single", "sentinel", "cluster",
 				     "quorum" };
 static const char *const transports[] = { "tcp", "tls", "unix" };
-static const char *const on_lost[] = { "kill", "hold", "report" };
+static const char *const on_lost[] = { "kill", "hold", "pause", "report" };
 static const char *const unreachable[] = { "fail", "local" };
 static const char *const locals[] = { "file", "shadow" };
 static const char *const coherence[] = { "auto", "on", "off" };

@@ -91,6 +91,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 		.remote = is_remote(h),
 		.server = (uint32_t)(h->rule->redis - dlk_self.config->redis),
 		.pid = (uint32_t)dlk_pid(),
+		.on_lost = h->rule->on_lost,
 		.granted_ns = h->valid.granted_ns,
 		.deadline_ns = h->valid.deadline_ns,
 		.renew_ns = h->valid.renew_ns,

@@ -211,6 +211,7 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 	k->number = m->head.seq;
 	k->kind = m->kind;
 	k->pid = m->pid;
+	k->on_lost = (enum dlk_on_lost)m->on_lost;
 	k->revalidates = m->revalidates != 0;
 	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;

@@ -250,6 +250,7 @@ struct dlk_kept {
 				 is */
 	uint32_t kind;        /* enum dlk_kept_kind */
 	uint32_t pid;         /* of the process */
+	enum dlk_on_lost on_lost; /* what becomes of who has its lock then */
 	bool revalidates; /* dirty pages go to the file system first (L10) */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */

@@ -2,15 +2,21 @@
 /*
  * The life of a lease in time.  Every duration comes from the ttl, here.
  *
- *	asked	   ttl/3		  2 ttl/3	 deadline   ttl
- *	|----------|----------------------|--------------|----------|
- *	sent	   renew, then		  warn		 no longer  the server
- *		   again every ttl/20			 held	    forgets it
+ *	asked	 ttl/3		    2 ttl/3	 stop	    deadline   ttl
+ *	|--------|------------------|------------|--x-------|----------|
+ *	sent	 renew, then	    warn, ask it |  |	    no longer  the server
+ *		 again every	    to end	 |  |	    held       forgets it
+ *		 ttl/20				 |  the backstop
+ *						 stop its holders
  *
  * "asked" is the moment before the request left us, so the server's own ttl
  * starts later and ends later than ours (DESIGN L5).  The hundredth and the
  * 2 ms are Redlock's allowance for clock drift and for Redis' expiry
  * granularity (redis.io, "Distributed Locks with Redis").
+ *
+ * "stop" to the deadline is the margin in which whoever holds it is stopped
+ * (DESIGN L6): first by who can say why, the thread and the keeper, each in its
+ * own time, and in the last three quarters of it by the kernel alone.
  *
  * Times are CLOCK_BOOTTIME nanoseconds: it counts a suspended machine's sleep,
  * as the server does.  Pure.
@@ -43,6 +49,29 @@ static inline uint64_t dlk_renew_ns(uint64_t asked_ns, uint32_t ttl_ms)
 static inline uint64_t dlk_warn_ns(uint64_t asked_ns, uint32_t ttl_ms)
 {
 	return asked_ns + ttl_ms * 2ULL / 3 * DLK_MS;
+}
+
+/*
+ * How long before its deadline who holds a lease is stopped.  In that time a
+ * timer comes late (18 ms at worst [m]), and the keeper finds and kills those
+ * who share the lock (96 ms among 500 processes [m]).  An eighth: a renewal at
+ * ttl/3 that meets a dead connection takes half the ttl (config/rules.c), and
+ * is over by then.
+ */
+static inline uint64_t dlk_margin_ns(uint32_t ttl_ms)
+{
+	return (ttl_ms / 8 < 400 ? ttl_ms / 8 : 400) * DLK_MS;
+}
+
+/* Both of a deadline that was reckoned by that ttl. */
+static inline uint64_t dlk_stop_ns(uint64_t deadline_ns, uint32_t ttl_ms)
+{
+	return deadline_ns - dlk_margin_ns(ttl_ms);
+}
+
+static inline uint64_t dlk_backstop_ns(uint64_t deadline_ns, uint32_t ttl_ms)
+{
+	return deadline_ns - dlk_margin_ns(ttl_ms) / 4 * 3;
 }
 
 /* Of a deadline: when what it counts from was asked. */

@@ -73,6 +73,7 @@ static void make_add(struct message *m)
 		.revalidates = lcg_below(&m->g, 2),
 		.remote = lcg_below(&m->g, 8) == 0,
 		.pid = (uint32_t)getpid(),
+		.on_lost = lcg_below(&m->g, DLK_LOST_REPORT + 1),
 		.dev = st.st_dev,
 		.node = st.st_ino,
 		.granted_ns = dlk_now_ns(),

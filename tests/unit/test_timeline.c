@@ -63,6 +63,32 @@ static void is_warned_of_before_the_end(void **state)
 			 0);
 }
 
+/* The margin is not eaten up by a timer's worst lateness. */
+static void is_stopped_between_the_warning_and_the_end(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		FIRST_TTL_THAT(
+			dlk_stop_ns(dlk_deadline_ns(asked, ttl), ttl) <=
+				dlk_warn_ns(asked, ttl) ||
+			dlk_backstop_ns(dlk_deadline_ns(asked, ttl), ttl) <=
+				dlk_stop_ns(dlk_deadline_ns(asked, ttl), ttl) ||
+			dlk_backstop_ns(dlk_deadline_ns(asked, ttl), ttl) +
+					18 * DLK_MS >
+				dlk_deadline_ns(asked, ttl)),
+		0);
+}
+
+/* Sent after a third, a renewal may time out three times by its sixth. */
+static void is_not_stopped_before_a_reconnect(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		FIRST_TTL_THAT(dlk_renew_ns(asked, ttl) + ttl / 6 * 3 * DLK_MS >
+			       dlk_stop_ns(dlk_deadline_ns(asked, ttl), ttl)),
+		0);
+}
+
 /* A missed renewal has five more chances before the warning. */
 static void is_tried_again_in_time(void **state)
 {
@@ -210,6 +236,8 @@ int main(void)
 		cmocka_unit_test(gives_a_hundredth_to_drift),
 		cmocka_unit_test(is_renewed_before_the_warning),
 		cmocka_unit_test(is_warned_of_before_the_end),
+		cmocka_unit_test(is_stopped_between_the_warning_and_the_end),
+		cmocka_unit_test(is_not_stopped_before_a_reconnect),
 		cmocka_unit_test(is_tried_again_in_time),
 		cmocka_unit_test(is_handed_over_after_50_ms),
 		cmocka_unit_test(
