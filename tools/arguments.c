@@ -32,6 +32,7 @@ static const struct option longs[] = {
 			   FIRST + OPT_CRITICAL },
 	[OPT_PROMETHEUS] = { "prometheus", no_argument, NULL,
 			     FIRST + OPT_PROMETHEUS },
+	[OPT_AS] = { "as", required_argument, NULL, FIRST + OPT_AS },
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 

@@ -59,7 +59,7 @@ _dlockctl_verb() {
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
 		-c | --config | --redis | --path | --host | --older | --sort | \
-			--token | --warning | --critical) ((i++)) ;;
+			--token | --warning | --critical | --as) ((i++)) ;;
 		-*) ;;
 		*) echo "${COMP_WORDS[i]}"; return ;;
 		esac
@@ -77,6 +77,7 @@ _dlockctl() {
 	-c | --config | --path) _dlock_files "$word"; return ;;
 	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
 	--sort) _dlock_words "$word" "path host held ttl waiters"; return ;;
+	--as) mapfile -t COMPREPLY < <(compgen -u -- "$word"); return ;;
 	--host | --older | --token | --warning | --critical) return ;;
 	esac
 	case $verb in
@@ -84,12 +85,13 @@ _dlockctl() {
 	break) any+=" --redis --token --yes" ;;
 	check) any+="$filters --warning --critical" ;;
 	stats) any+="$filters --prometheus" ;;
+	doctor) any+=" --as" ;;
 	'') any+=" --redis" ;;
 	esac
 	if [[ $word == -* ]]; then
 		_dlock_words "$word" "$any"
 	elif [[ -z $verb ]]; then
-		_dlock_words "$word" "list show break check stats explain help"
+		_dlock_words "$word" "list show break check stats doctor explain help"
 	elif [[ $verb == show || $verb == break || $verb == explain ]]; then
 		_dlock_files "$word"
 	fi

@@ -32,6 +32,7 @@ enum ctl_option {
 	OPT_WARNING,
 	OPT_CRITICAL,
 	OPT_PROMETHEUS,
+	OPT_AS,
 	N_OPTIONS,
 };
 
@@ -76,10 +77,15 @@ int ctl_config_redis(const char *url, struct dlk_config **out);
 /* check.c: its line where it could not look, and why; its exit code. */
 int ctl_check_unknown(const struct ctl *ctl, const char *why);
 
+/* doctor.c: the same; what `rc` says is wrong with the configuration is a
+ * finding. */
+int ctl_doctor_unable(const struct ctl *ctl, int rc, const char *why);
+
 int verb_list(const struct ctl *ctl);
 int verb_show(const struct ctl *ctl);
 int verb_break(const struct ctl *ctl);
 int verb_check(const struct ctl *ctl);
+int verb_doctor(const struct ctl *ctl);
 int verb_stats(const struct ctl *ctl);
 int verb_explain(const struct ctl *ctl);
 

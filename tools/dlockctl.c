@@ -47,6 +47,8 @@ static const struct verb {
 	{ "stats", "", 0, 0, true,
 	  TAKES(OPT_REDIS) | TAKES(OPT_PROMETHEUS) | FILTERS, verb_stats,
 	  "servers and locks in numbers" },
+	{ "doctor", "", 0, 0, false, TAKES(OPT_AS), verb_doctor,
+	  "what is wrong with this setup, why, and what to do" },
 	{ "explain", " PATH", 1, 1, false, 0, verb_explain,
 	  "how a path is managed, and why" },
 };
@@ -77,7 +79,7 @@ static void usage(FILE *f)
 	      "--waiting  "
 	      "--older TIME\n"
 	      "       --sort path|host|held|ttl|waiters\n"
-	      "break: --yes (do not ask)\n\n"
+	      "break: --yes (do not ask)    doctor: --as USER\n\n"
 	      "Exit status: 0; 1 nothing found or a check failed; 64 usage;\n"
 	      "69 Redis unavailable; 77 not allowed; 78 configuration.  See "
 	      "dlockctl(1).\n",
@@ -179,13 +181,16 @@ static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
 	return run(verb, ctl);
 }
 
-/* Of check the exit codes are its own, 0 to 3. */
+/* Of check and doctor the exit codes are their own, 0 to 3. */
 static int act(struct ctl *ctl, const struct verb *verb, bool right)
 {
 	int rc = dispatch(ctl, verb, right);
+	const char *why = n_heard ? heard[n_heard - 1] : "";
 
 	if (verb && verb->run == verb_check && rc > 3)
-		rc = ctl_check_unknown(ctl, n_heard ? heard[n_heard - 1] : "");
+		rc = ctl_check_unknown(ctl, why);
+	if (verb && verb->run == verb_doctor && rc > 3)
+		rc = ctl_doctor_unable(ctl, rc, why);
 	return rc;
 }
 

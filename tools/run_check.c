@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "tools/common.h"
-#include "tools/run_elf.h"
+#include "tools/common_elf.h"
 
 enum {
 	SCRIPTS_MAX = 4,

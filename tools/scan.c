@@ -10,7 +10,9 @@
 #include "lease/lease.h"
 #include "redis/script.h"
 #include "os/sys.h"
+#include "tools/boot.h"
 #include "tools/common.h"
+#include "tools/fleet.h"
 #include "tools/scan_keys.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
@@ -20,7 +22,7 @@
 #define WAITS "dlock%wait:"
 #define RUN   "dlock%run:"
 
-enum { BATCH = 64, BOOT_ID = 32, PER_KEY = 4 };
+enum { BATCH = 64, PER_KEY = 4 };
 
 /* Of a queue's fields those that are no waiters: head and tail. */
 enum { ENDS = 2 };
@@ -38,20 +40,6 @@ struct replies {
 	const redisReply *type, *ttl, *value, *queue;
 };
 
-/* The boot id as tokens have it, without its dashes. */
-static void read_boot_id(char boot[BOOT_ID + 1])
-{
-	char text[64];
-	ssize_t n = dlk_slurp("/proc/sys/kernel/random/boot_id", text,
-			      sizeof(text));
-	size_t at = 0;
-
-	for (ssize_t i = 0; i < n && at < BOOT_ID; i++)
-		if (text[i] != '-' && text[i] != '\n')
-			boot[at++] = text[i];
-	boot[at] = '\0';
-}
-
 static bool has_suffix(const char *key, size_t len, const char *suffix)
 {
 	size_t n = strlen(suffix);
@@ -67,14 +55,15 @@ static bool begins_with(const char *key, size_t len, const char *prefix)
 }
 
 /*
- * {KEY}%q and its like belong to a lock; lease/waits.h's, and that of
- * scripts/young.lua, to none.
+ * {KEY}%q and its like belong to a lock; lease/waits.h's, that of
+ * scripts/young.lua, and the fleet, to none.
  */
 static bool companion(const char *key, size_t len)
 {
 	const char *brace = memrchr(key, '}', len);
 
-	if (begins_with(key, len, WAITS) || begins_with(key, len, RUN))
+	if (begins_with(key, len, WAITS) || begins_with(key, len, RUN) ||
+	    (len == strlen(FLEET_KEY) && !memcmp(key, FLEET_KEY, len)))
 		return true;
 	return *key == '{' && brace && brace + 1 < key + len && brace[1] == '%';
 }
@@ -552,7 +541,7 @@ int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
 	int err;
 
 	*scan = (struct scan){ 0 };
-	read_boot_id(v.boot);
+	boot_id(v.boot);
 	scan_keys_add(&keys, s->key, (size_t)s->key_len);
 	if (subject_record_key(s, key))
 		scan_keys_add(&keys, key, strlen(key));
@@ -571,7 +560,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	scan->failed = calloc(config->n_redis + 1, sizeof(*scan->failed));
 	if (!scan->failed)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	read_boot_id(v.boot);
+	boot_id(v.boot);
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];
 		if (tool_config_uses(config, v.redis)) {

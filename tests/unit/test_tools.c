@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: tools/run_elf.c tools/json.c tools/table.c tools/common_text.c
+// link: tools/common_elf.c tools/json.c tools/table.c tools/common_text.c
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
 // link: tools/scan_hash.c tools/scan_queue.c tools/common_redis.c tools/run_away.c
 /*
@@ -20,7 +20,7 @@
 #include "tools/common.h"
 #include "tools/json.h"
 #include "tools/run.h"
-#include "tools/run_elf.h"
+#include "tools/common_elf.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
 #include "tools/scan_queue.h"

@@ -38,13 +38,14 @@ called()
 	echo "$STATUS $(jq -s --arg verb "$verb" --argjson status "$STATUS" \
 		'if length == 1 and (.[0] | .schema == 1 and .verb == $verb and
 		  .status == $status and (.messages | type) == "array" and
-		  (.status == 0 or .verb == "check" or
+		  (.status == 0 or .verb == "check" or .verb == "doctor" or
 		   (.messages | length) > 0)) then empty else . end' \
 		"$RIG/out" 2>&1)$(grep -c $'\x1b' "$RIG/err" "$RIG/out" |
 			grep -v ':0$')"
 }
 
-# as_expected TEXT STATUS-OF-CHECK PATTERN [ARG...]: of all verbs
+# as_expected TEXT STATUS-OF-CHECK PATTERN [ARG...]: of all verbs; doctor has
+# statuses of its own (doctor.t)
 as_expected()
 {
 	local text=$1 check=$2 pattern=$3 verb
@@ -53,6 +54,8 @@ as_expected()
 	for verb in $verbs; do
 		if [ "$verb" = check ]; then
 			like "$(called "$verb" "$@")" "^$check $" "$text: check"
+		elif [ "$verb" = doctor ]; then
+			like "$(called "$verb" "$@")" "^[0-3] $" "$text: doctor"
 		else
 			like "$(called "$verb" "$@")" "^$pattern $" \
 				"$text: $verb"
@@ -106,7 +109,7 @@ for _ in {1..8}; do
 done >"$RIG/seen"
 kill "$CHURN"
 wait "$CHURN" 2>/dev/null
-is "$(grep -vxE '[a-z]+ 0 |(check|break) 1 ' "$RIG/seen")" '' \
+is "$(grep -vxE '[a-z]+ 0 |(check|break) 1 |doctor [12] ' "$RIG/seen")" '' \
 	'what comes and goes is no error'
 ok '... and was seen to (control)' \
 	test "$(sort -u "$RIG/modes" | wc -l)" -ge 2

@@ -5,8 +5,8 @@
  * Pure: the image is a buffer, of any content and any length; nothing outside
  * of it is read, whatever its headers claim.
  */
-#ifndef DLK_TOOLS_RUN_ELF_H
-#define DLK_TOOLS_RUN_ELF_H
+#ifndef DLK_TOOLS_COMMON_ELF_H
+#define DLK_TOOLS_COMMON_ELF_H
 
 #include <stdbool.h>
 #include <stddef.h>

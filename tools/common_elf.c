@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading ELF headers out of a buffer; see run_elf.h.
+ * Reading ELF headers out of a buffer; see common_elf.h.
  *
  *  1. Every read MUST be checked against the buffer: offsets come from a file.
  *  2. Both classes and both byte orders are read, for the message should name
@@ -11,7 +11,7 @@
  * note of the name "Go" which strip(1) keeps (cmd/link, "elf.go"); where the
  * system's linker had the last word, it stands among others in one PT_NOTE.
  */
-#include "tools/run_elf.h"
+#include "tools/common_elf.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of checks, and what is told of what they find; see doctor.h. */
+#include "tools/doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/table.h"
+
+static const struct check {
+	const char *name, *looks_at;
+	doctor_fn *run;
+} checks[] = {
+	{ "rules", "each path section covers something", doctor_rules },
+	{ "options", "each option that is set has its effect", doctor_options },
+	{ "templates", "no two files have one key by mistake",
+	  doctor_templates },
+	{ "user",
+	  "configuration, secret, library, keeper and state_dir can be "
+	  "used",
+	  doctor_user },
+	{ "kernel", "the kernel is new enough", doctor_kernel },
+	{ "proc", "/proc shows what is needed", doctor_proc },
+	{ "init", "process 1 outlives the programs", doctor_init },
+	{ "getent", "names can be looked up by the library", doctor_getent },
+	{ "log", "a line reaches the log", doctor_log },
+	{ "names", "the servers' names have addresses", doctor_names },
+	{ "answers", "each server answers this user", doctor_answers },
+	{ "latency", "it does so quickly", doctor_latency },
+	{ "role", "it is a master, and new enough", doctor_role },
+	{ "eviction", "it evicts no lock", doctor_eviction },
+	{ "persistence", "its restart forgets nothing that is believed",
+	  doctor_persistence },
+	{ "room", "it has connections and memory left", doctor_room },
+	{ "uptime", "it grants locks already", doctor_uptime },
+	{ "clock", "its clock is that of this host", doctor_clock },
+	{ "permissions", "the user at Redis may do what is needed",
+	  doctor_acl },
+	{ "privileges", "and nothing more", doctor_acl_excess },
+	{ "keys", "the keys of the rules are locks, and end", doctor_keys },
+	{ "programs", "who has a managed file open has the library",
+	  doctor_programs },
+	{ "older", "no program runs by older rules", doctor_older },
+	{ "disabled", "no program has the library turned off",
+	  doctor_disabled },
+	{ "wal", "no database shares memory over a managed share", doctor_wal },
+	{ "caches", "managed shares cache no names", doctor_caches },
+	{ "fleet", "all hosts have the same rules, and names of their own",
+	  doctor_fleet },
+};
+
+enum { N_CHECKS = sizeof(checks) / sizeof(*checks) };
+
+/* --- what is told --------------------------------------------------------- */
+
+static const char *const severities[] = {
+	[DOCTOR_WARNING] = "WARNING",
+	[DOCTOR_CRITICAL] = "CRITICAL",
+	[DOCTOR_UNKNOWN] = "UNKNOWN",
+};
+
+static void line(const char *label, const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *shown = malloc(size);
+
+	if (!shown)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	tool_show(shown, size, text, strlen(text));
+	printf("%s%s\n", label, shown);
+	free(shown);
+}
+
+static void text(const struct doctor *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		const struct doctor_finding *f = &d->findings[i];
+		char label[64];
+
+		snprintf(label, sizeof(label),
+			 "%-8s  %s: ", severities[f->severity], f->check);
+		line(label, f->what);
+		line("  why  ", f->why);
+		line("  do   ", f->remedy);
+	}
+	printf("%d checks, %zu finding%s\n", d->config ? N_CHECKS : 0, d->n,
+	       d->n == 1 ? "" : "s");
+}
+
+static void json(struct json *j, const struct doctor *d)
+{
+	json_open(j, "checks", '[');
+	for (int i = 0; i < N_CHECKS; i++) {
+		json_open(j, NULL, '{');
+		json_text(j, "check", checks[i].name);
+		json_text(j, "looks_at", checks[i].looks_at);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_open(j, "findings", '[');
+	for (size_t i = 0; i < d->n; i++) {
+		const struct doctor_finding *f = &d->findings[i];
+
+		json_open(j, NULL, '{');
+		json_text(j, "check", f->check);
+		json_text(j, "severity", severities[f->severity]);
+		json_text(j, "what", f->what);
+		json_text(j, "why", f->why);
+		json_text(j, "remedy", f->remedy);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+/* The worst that is known; 3 only if nothing worse is. */
+static int status(const struct doctor *d)
+{
+	int worst = 0;
+	bool unknown = false;
+
+	for (size_t i = 0; i < d->n; i++) {
+		int severity = (int)d->findings[i].severity;
+
+		if (severity == DOCTOR_UNKNOWN)
+			unknown = true;
+		else if (severity > worst)
+			worst = severity;
+	}
+	return worst || !unknown ? worst : DOCTOR_UNKNOWN;
+}
+
+static int finish(const struct ctl *ctl, struct doctor *d)
+{
+	int rc = status(d);
+
+	if (ctl->json)
+		json(ctl->json, d);
+	else
+		text(d);
+	doctor_forget(d);
+	return rc;
+}
+
+int ctl_doctor_unable(const struct ctl *ctl, int rc, const char *why)
+{
+	struct doctor d = { .check = "configuration" };
+
+	if (rc == DLK_EXIT_CONFIG)
+		doctor_find(&d, DOCTOR_CRITICAL,
+			    "programs that are told to use it fail each lock "
+			    "with ENOLCK, and without any nothing is managed",
+			    "dlock.conf(5); the message names the line", "%s",
+			    why);
+	else
+		doctor_find(&d, DOCTOR_UNKNOWN, "nothing was looked at",
+			    "dlockctl help", "%s", why);
+	return finish(ctl, &d);
+}
+
+int verb_doctor(const struct ctl *ctl)
+{
+	struct doctor d = { .config = ctl->config, .user = ctl->given[OPT_AS] };
+
+	doctor_servers_open(&d);
+	for (int i = 0; i < N_CHECKS; i++) {
+		d.check = checks[i].name;
+		checks[i].run(&d);
+	}
+	doctor_servers_close(&d);
+	return finish(ctl, &d);
+}

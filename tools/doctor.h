@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl doctor: what is wrong with this host's setup, why that matters, and
+ * what to do.
+ *
+ *  1. A check is one function of the table in doctor.c.  It adds findings and
+ *     nothing else: it prints nothing, and where it cannot look it says so by a
+ *     finding of DOCTOR_UNKNOWN, for what is unknown must not be taken for well.
+ *  2. It changes no lock.  Of what it writes nothing outlives it but this
+ *     host's entry in the fleet (fleet.h) and a line in the log.
+ *  3. Nothing that a share or another user can delay is waited for longer than
+ *     DOCTOR_PATIENCE_MS: that is done apart, in a child that is left behind.
+ */
+#ifndef DLK_TOOLS_DOCTOR_H
+#define DLK_TOOLS_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "redis/conn.h"
+#include "redis/server.h"
+
+enum { DOCTOR_PATIENCE_MS = 5000, DOCTOR_REPLIES = 5 };
+
+/* In the order of the exit status of `check`: 1, 2, 3. */
+enum doctor_severity { DOCTOR_WARNING = 1, DOCTOR_CRITICAL, DOCTOR_UNKNOWN };
+
+/* The texts are owned. */
+struct doctor_finding {
+	enum doctor_severity severity;
+	const char *check;
+	char *what, *why, *remedy;
+};
+
+/* A server that a rule uses. */
+struct doctor_server {
+	const struct dlk_redis *redis;
+	const struct dlk_endpoint *ep;
+	struct dlk_conn *c; /* NULL: it cannot be asked */
+	bool up;
+	char why[512]; /* if not */
+	struct dlk_server_info info;
+	char *text;       /* of INFO; "" if the user may not ask */
+	uint64_t ping_us; /* the least of several */
+};
+
+struct doctor {
+	const struct dlk_config *config;
+	const char *user; /* --as; NULL: who runs it */
+	struct doctor_server *servers;
+	size_t n_servers;
+	const char *check; /* the one that runs */
+	struct doctor_finding *findings;
+	size_t n, room;
+};
+
+/* What is wrong by the format; why that matters; what to do. */
+void doctor_find(struct doctor *d, enum doctor_severity severity,
+		 const char *why, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* doctor_findings.c has both; and all of them go. */
+void doctor_forget(struct doctor *d);
+
+/*
+ * Run it in a child, as that user if there is one (by name or
+ * number), and have what it finds.  One that takes too long is a finding.
+ */
+typedef void doctor_fn(struct doctor *d);
+void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user);
+
+/* doctor_server.c: open all; close all. */
+void doctor_servers_open(struct doctor *d);
+void doctor_servers_close(struct doctor *d);
+/* "\nNAME:NUMBER" of INFO, or `otherwise`. */
+uint64_t doctor_info(const struct doctor_server *s, const char *name,
+		     uint64_t otherwise);
+/*
+ * One command of texts; the reply lives until the next one.  NULL: there was
+ * none, and the server is not asked any more.
+ */
+const redisReply *doctor_call(struct doctor_server *s, int argc,
+			      const char *const *argv);
+bool doctor_is_denied(const redisReply *reply);
+/* The longest ttl, or hold_at_least, of the rules that use it. */
+uint64_t doctor_longest_ms(const struct doctor *d,
+			   const struct doctor_server *s);
+
+/* The checks, by file. */
+doctor_fn doctor_rules, doctor_options, doctor_templates; /* doctor_config.c */
+doctor_fn doctor_user;                                    /* doctor_user.c */
+doctor_fn doctor_kernel, doctor_proc, doctor_init, doctor_getent,
+	doctor_log;                                  /* doctor_host.c */
+doctor_fn doctor_names, doctor_answers, doctor_role, /* doctor_server.c */
+	doctor_eviction, doctor_persistence, doctor_room, doctor_uptime,
+	doctor_clock, doctor_latency;
+doctor_fn doctor_acl, doctor_acl_excess;                  /* doctor_acl.c */
+doctor_fn doctor_keys;                                    /* doctor_keys.c */
+doctor_fn doctor_programs, doctor_older, doctor_disabled; /* ..._programs.c */
+doctor_fn doctor_wal, doctor_caches;                      /* doctor_share.c */
+doctor_fn doctor_fleet;                                   /* doctor_fleet.c */
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether the user at Redis may do what dlock does there, and how much more;
+ * see doctor.h.
+ *
+ * It is tried.  The commands that scripts call are called by a script, on a key
+ * that nobody has and that is gone when the script is: so nobody sees it, and
+ * the server refuses to a script what it refuses to its user.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/sys.h"
+#include "tools/common.h"
+#include "tools/doctor.h"
+
+/* dlock.conf(5), PERMISSIONS; "@" is the key.  What it makes it removes. */
+static const char *const by_script[] = {
+	"EXISTS @",
+	"TYPE @",
+	"GET @",
+	"GETRANGE @ 0 1",
+	"STRLEN @",
+	"PTTL @",
+	"HSET @ a 1",
+	"PEXPIRE @ 1000",
+	"PEXPIREAT @ 99999999999999",
+	"PEXPIRETIME @",
+	"HSETNX @ b 1",
+	"HINCRBY @ a 1",
+	"HGET @ a",
+	"HMGET @ a b",
+	"HGETALL @",
+	"HKEYS @",
+	"HLEN @",
+	"HEXISTS @ a",
+	"HRANDFIELD @",
+	"HDEL @ a",
+	"UNLINK @",
+	"ZADD @ 0 a",
+	"ZLEXCOUNT @ - +",
+	"ZRANGEBYLEX @ - +",
+	"ZREVRANGEBYLEX @ + -",
+	"ZREM @ a",
+	"DEL @",
+	"SET @ 1 PX 1000",
+	"DEL @",
+	"PUBLISH dlock%wake:00000000000000000000000000000000 x",
+	"TIME",
+	/* dlockctl's own. */
+	"HSTRLEN @ a",
+	"HSCAN @ 0",
+	"XADD @ MAXLEN 1 * a 1",
+	"XREVRANGE @ + - COUNT 1",
+	"DEL @",
+};
+
+enum { N_BY_SCRIPT = sizeof(by_script) / sizeof(*by_script), NAME = 64 };
+
+static const char script[] =
+	"local bad = {} "
+	"for i = 1, #ARGV do "
+	"local words = {} "
+	"for word in ARGV[i]:gmatch('%S+') do "
+	"words[#words + 1] = word == '@' and KEYS[1] or word "
+	"end "
+	"local r = redis.pcall(unpack(words)) "
+	"if type(r) == 'table' and r.err and (r.err:find('NOPERM') or "
+	"r.err:find('permission') or r.err:find('The user executing')) then "
+	"bad[#bad + 1] = words[1] end "
+	"end "
+	"return bad";
+
+static void find_refused(struct doctor *d, const struct doctor_server *s,
+			 const char *what, const char *which)
+{
+	doctor_find(d, DOCTOR_CRITICAL,
+		    "locks that need it fail with ENOLCK, or are found by "
+		    "looking again and again",
+		    "give the user what dlock.conf(5), PERMISSIONS, lists "
+		    "(ACL SETUSER)",
+		    "redis \"%s\" (%s): user \"%s\" may not %s%s",
+		    s->redis->name, s->ep->name,
+		    *s->ep->username ? s->ep->username : "default", what,
+		    which);
+}
+
+/*
+ * A key of the rule, of a directory one that nobody has; false: there is none.
+ * It is only looked at: what is tried is done with its companion "%d".
+ */
+static bool rule_key(const struct dlk_rule *rule, char *key, size_t size)
+{
+	char path[DLK_PATH_MAX + NAME];
+	uint64_t random;
+	int n = snprintf(path, sizeof(path), "%s", rule->prefix);
+
+	dlk_random(&random, sizeof(random));
+	if (path[n - 1] == '/')
+		n += snprintf(path + n, sizeof(path) - (size_t)n,
+			      ".dlock-doctor-%016llx",
+			      (unsigned long long)random);
+	return dlk_key_expand(rule, path, (size_t)n, "0", key, size) >= 0;
+}
+
+/* --- what scripts do ------------------------------------------------------ */
+
+static const redisReply *call_script(struct doctor_server *s, const char *key,
+				     const char *const *lines, int n)
+{
+	struct dlk_arg args[4 + N_BY_SCRIPT] = {
+		{ DLK_LITERAL("EVAL") },
+		{ DLK_LITERAL(script) },
+		{ DLK_LITERAL("1") },
+		{ key, strlen(key) },
+	};
+	uint64_t deadline = tool_deadline(s->ep);
+	const redisReply *reply = NULL;
+
+	for (int i = 0; i < n; i++)
+		args[4 + i] = (struct dlk_arg){ lines[i], strlen(lines[i]) };
+	dlk_conn_reset(s->c);
+	if (dlk_conn_open(s->c, deadline) ||
+	    dlk_conn_call(s->c, deadline, 4 + n, args, &reply))
+		return NULL;
+	return reply;
+}
+
+static void try_script(struct doctor *d, struct doctor_server *s,
+		       const struct dlk_rule *rule)
+{
+	static char base[DLK_KEY_MAX + 1], key[DLK_KEY_MAX + NAME];
+	const redisReply *r;
+
+	if (!rule_key(rule, base, sizeof(base)))
+		return;
+	snprintf(key, sizeof(key), "{%s}%%d", base);
+	r = call_script(s, key, by_script, N_BY_SCRIPT);
+	if (doctor_is_denied(r))
+		find_refused(d, s, "EVAL for the keys of ", rule->prefix);
+	for (size_t i = 0; r && r->type == REDIS_REPLY_ARRAY && i < r->elements;
+	     i++)
+		if (r->element[i]->type == REDIS_REPLY_STRING)
+			find_refused(d, s, "", r->element[i]->str);
+}
+
+/* The keys of a lock, those that stand beside it, and those of none. */
+static void try_keys(struct doctor *d, struct doctor_server *s,
+		     const struct dlk_rule *rule)
+{
+	static const struct {
+		const char *before, *behind;
+	} names[] = {
+		{ "", "" },     { "", "%rec" },     { "{", "}%q" },
+		{ "{", "}%h" }, { "{", "%rec}%q" }, { "{", "%rec}%r" },
+	};
+	static const char *const fixed[] = { "dlock%wait:0123456789abcdef",
+					     "dlock%run:1", "dlock%fleet" };
+	static char key[DLK_KEY_MAX + 1], one[DLK_KEY_MAX + NAME];
+	const char *const exists[] = { "EXISTS", one };
+
+	if (!rule_key(rule, key, sizeof(key)))
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(one, sizeof(one), "%s%s%s", names[i].before, key,
+			 names[i].behind);
+		if (doctor_is_denied(doctor_call(s, 2, exists)))
+			find_refused(d, s, "use keys like ", one);
+	}
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++) {
+		strcpy(one, fixed[i]);
+		if (doctor_is_denied(doctor_call(s, 2, exists)))
+			find_refused(d, s, "use keys like ", one);
+	}
+}
+
+/* --- what is asked by itself ---------------------------------------------- */
+
+static void try_alone(struct doctor *d, struct doctor_server *s)
+{
+	static const struct {
+		const char *name;
+		int n;
+		const char *words[6];
+	} commands[] = {
+		{ "PING", 1, { "PING" } },
+		{ "INFO", 1, { "INFO" } },
+		{ "SELECT", 2, { "SELECT", "0" } },
+		{ "CLIENT SETNAME", 3, { "CLIENT", "SETNAME", "dlockctl" } },
+		{ "EVALSHA",
+		  3,
+		  { "EVALSHA", "ffffffffffffffffffffffffffffffffffffffff",
+		    "0" } },
+		{ "SCRIPT LOAD", 3, { "SCRIPT", "LOAD", "return 1" } },
+		{ "SCAN", 4, { "SCAN", "0", "COUNT", "1" } },
+	};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		char db[16];
+		const char *words[6];
+
+		memcpy(words, commands[i].words, sizeof(words));
+		snprintf(db, sizeof(db), "%d", (int)s->ep->db);
+		if (!strcmp(words[0], "SELECT"))
+			words[1] = db;
+		if (doctor_is_denied(doctor_call(s, commands[i].n, words)))
+			find_refused(d, s, "", commands[i].name);
+	}
+}
+
+/* A connection of its own: who listens may ask nothing else. */
+static void try_subscribe(struct doctor *d, const struct doctor_server *s)
+{
+	static const char *const words[] = {
+		"SUBSCRIBE", "dlock%wake:00000000000000000000000000000000"
+	};
+	struct doctor_server alone = { .redis = s->redis, .ep = s->ep };
+
+	alone.c = dlk_conn_new(s->ep);
+	if (doctor_is_denied(doctor_call(&alone, 2, words)))
+		find_refused(d, s, "SUBSCRIBE to ", words[1]);
+	if (alone.c)
+		dlk_conn_delete(alone.c);
+}
+
+/* The first rule of the server tries the commands, each its keys. */
+void doctor_acl(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++) {
+		struct doctor_server *s = &d->servers[i];
+		bool first = true;
+
+		if (!s->up)
+			continue;
+		try_alone(d, s);
+		try_subscribe(d, s);
+		for (unsigned k = 0; k < d->config->n_rules && s->c; k++) {
+			const struct dlk_rule *rule = &d->config->rules[k];
+
+			if (rule->redis != s->redis)
+				continue;
+			if (first)
+				try_script(d, s, rule);
+			first = false;
+			try_keys(d, s, rule);
+		}
+	}
+}
+
+/* --- and nothing more ----------------------------------------------------- */
+
+static bool may(struct doctor_server *s, int argc, const char *const *argv)
+{
+	const redisReply *r = doctor_call(s, argc, argv);
+
+	return r && !doctor_is_denied(r);
+}
+
+/* Where no password is asked for, who reaches a unix socket is the server's
+ * friend by the socket's mode. */
+static bool is_private(const struct doctor_server *s)
+{
+	return s->ep->scheme == DLK_UNIX && !*s->ep->password;
+}
+
+void doctor_acl_excess(struct doctor *d)
+{
+	static const char *const config[] = { "CONFIG", "GET", "maxmemory" };
+	static const char *const users[] = { "ACL", "LIST" };
+	static const char *const other[] = {
+		"EXISTS", "no%key%of%dlock%ffffffffffffffff"
+	};
+
+	for (size_t i = 0; i < d->n_servers; i++) {
+		struct doctor_server *s = &d->servers[i];
+		const char *what;
+
+		if (!s->up || is_private(s))
+			continue;
+		if (may(s, 2, users))
+			what = "manage the server's users";
+		else if (may(s, 3, config))
+			what = "configure the server";
+		else if (may(s, 2, other))
+			what = "use keys that are none of dlock's";
+		else
+			continue;
+		doctor_find(d, DOCTOR_WARNING,
+			    "every program that the library is loaded into has "
+			    "this password in its memory, and the right that "
+			    "goes with it",
+			    "make a user of its own for dlock (dlock.conf(5), "
+			    "PERMISSIONS), and give the default one a password",
+			    "redis \"%s\" (%s): user \"%s\" may also %s",
+			    s->redis->name, s->ep->name,
+			    *s->ep->username ? s->ep->username : "default",
+			    what);
+	}
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* What the configuration itself tells; see doctor.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/common.h"
+#include "tools/doctor.h"
+#include "tools/options.h"
+
+static void find_rule(struct doctor *d, const struct dlk_rule *rule)
+{
+	struct stat st;
+	const char *why =
+		stat(rule->prefix, &st) == 0 && !S_ISDIR(st.st_mode)
+			? "it ends in '/' and so is a directory's, but a file "
+			  "is there"
+			: "no lock is managed by it, and nothing else says so";
+
+	doctor_find(
+		d, DOCTOR_WARNING, why,
+		"make the directory, or correct the prefix; dlockctl "
+		"explain PATH tells which rule a file has",
+		"%s:%d: path \"%s\" covers nothing that exists (it leads to "
+		"\"%s\")",
+		d->config->file, rule->line, rule->prefix, rule->place);
+}
+
+void doctor_rules(struct doctor *d)
+{
+	if (!d->config->n_rules)
+		doctor_find(d, DOCTOR_CRITICAL,
+			    "no lock is managed, all hold on this host only",
+			    "add a path section (dlock.conf(5), EXAMPLES)",
+			    "%s has no path section", d->config->file);
+	for (unsigned i = 0; i < d->config->n_rules; i++)
+		if (!d->config->rules[i].there)
+			find_rule(d, &d->config->rules[i]);
+}
+
+/* --- options without effect ----------------------------------------------- */
+
+/* What stands there if nobody wrote it is no mistake of this setup. */
+static bool is_default(const struct option_row *row)
+{
+	return !strcmp(row->name, "on_lost") && !strcmp(row->value, "kill");
+}
+
+static void find_option(struct doctor *d, const struct dlk_rule *rule,
+			const struct option_row *row)
+{
+	bool fails = strstr(row->note, "ENOLCK");
+
+	doctor_find(d, fails ? DOCTOR_CRITICAL : DOCTOR_WARNING,
+		    "this version reads it and does not do it; dlock.conf(5) "
+		    "says what it does instead",
+		    "take it out, and arrange for what it was to do",
+		    "%s:%d: path \"%s\": %s = \"%s\": %s", d->config->file,
+		    rule->line, rule->prefix, row->name, row->value, row->note);
+}
+
+void doctor_options(struct doctor *d)
+{
+	for (unsigned i = 0; i < d->config->n_rules; i++) {
+		const struct dlk_rule *rule = &d->config->rules[i];
+		struct option_row rows[OPTIONS_MAX];
+		unsigned n = options_of(rule, rows);
+
+		for (unsigned k = 0; k < n; k++)
+			if (rows[k].note && !is_default(&rows[k]))
+				find_option(d, rule, &rows[k]);
+	}
+}
+
+/* --- templates ------------------------------------------------------------ */
+
+static bool same_server(const struct dlk_rule *a, const struct dlk_rule *b)
+{
+	const struct dlk_endpoint *x = a->redis->endpoints;
+	const struct dlk_endpoint *y = b->redis->endpoints;
+
+	return x->scheme == y->scheme && x->db == y->db && x->port == y->port &&
+	       !strcmp(x->host, y->host) && !strcmp(x->path, y->path);
+}
+
+/* In a key by inode two prefixes of one file system are no accident. */
+static bool one_file_system(const struct dlk_rule *a, const struct dlk_rule *b)
+{
+	struct stat x, y;
+
+	return stat(a->place, &x) == 0 && stat(b->place, &y) == 0 &&
+	       x.st_dev == y.st_dev;
+}
+
+static bool has_whole_path(const char *key)
+{
+	for (const char *p = key; (p = strchr(p, '%')); p += 2)
+		if (p[1] == 'p')
+			return true;
+	return false;
+}
+
+static bool may_collide(const struct dlk_rule *a, const struct dlk_rule *b)
+{
+	if (strcmp(a->key, b->key) != 0 || has_whole_path(a->key) ||
+	    !same_server(a, b))
+		return false;
+	return !a->by_inode || !one_file_system(a, b);
+}
+
+static void look_at_templates(struct doctor *d)
+{
+	const struct dlk_config *config = d->config;
+
+	for (unsigned i = 0; i < config->n_rules; i++)
+		for (unsigned k = 0; k < i; k++) {
+			const struct dlk_rule *a = &config->rules[i];
+			const struct dlk_rule *b = &config->rules[k];
+
+			if (!may_collide(a, b))
+				continue;
+			doctor_find(d, DOCTOR_WARNING,
+				    "files of both can have one key, and then "
+				    "exclude each other though they are two",
+				    "give each a key of its own, such as "
+				    "\"dlock:NAME:%r\"",
+				    "%s:%d and :%d: path \"%s\" and path "
+				    "\"%s\" have one template, \"%s\"",
+				    config->file, b->line, a->line, b->prefix,
+				    a->prefix, a->key);
+		}
+}
+
+/* A prefix may be in a share. */
+void doctor_templates(struct doctor *d)
+{
+	doctor_apart(d, look_at_templates, NULL);
+}

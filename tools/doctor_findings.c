@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Findings, and those of a check in a child: as another user, or where it may
+ * hang; see doctor.h.
+ *
+ * The child sends each finding as its severity and three texts, each with a NUL
+ * behind it.  What came until the patience ended counts.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "model/timeline.h"
+#include "os/sys.h"
+#include "tools/common.h"
+#include "tools/doctor.h"
+#include "tools/table.h"
+
+enum { PARTS = 4 }; /* of a finding */
+
+static char *copy(const char *text)
+{
+	char *s = strdup(text);
+
+	if (!s)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	return s;
+}
+
+void doctor_find(struct doctor *d, enum doctor_severity severity,
+		 const char *why, const char *remedy, const char *format, ...)
+{
+	struct doctor_finding *f;
+	va_list args;
+	char *what;
+
+	va_start(args, format);
+	if (vasprintf(&what, format, args) < 0)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	va_end(args);
+	d->findings = ctl_grow(d->findings, d->n, &d->room, sizeof(*f));
+	f = &d->findings[d->n++];
+	*f = (struct doctor_finding){ .severity = severity,
+				      .check = d->check,
+				      .what = what,
+				      .why = copy(why),
+				      .remedy = copy(remedy) };
+}
+
+void doctor_forget(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		free(d->findings[i].what);
+		free(d->findings[i].why);
+		free(d->findings[i].remedy);
+	}
+	free(d->findings);
+	d->findings = NULL;
+	d->n = d->room = 0;
+}
+
+/* --- of a child ----------------------------------------------------------- */
+
+struct heard {
+	char *bytes;
+	size_t n, room;
+};
+
+static void send_text(FILE *f, const char *text)
+{
+	fwrite(text, 1, strlen(text) + 1, f);
+}
+
+static void send_findings(const struct doctor *d, int fd)
+{
+	FILE *f = fdopen(fd, "w");
+
+	if (!f)
+		return;
+	for (size_t i = 0; i < d->n; i++) {
+		const struct doctor_finding *one = &d->findings[i];
+
+		fprintf(f, "%d%c", (int)one->severity, '\0');
+		send_text(f, one->what);
+		send_text(f, one->why);
+		send_text(f, one->remedy);
+	}
+	fclose(f);
+}
+
+/* For good: initgroups(3) while that is allowed. */
+static int become(const char *user)
+{
+	struct passwd *p = getpwnam(user);
+	uint64_t uid;
+
+	if (!p && dlk_number(user, 10, &uid))
+		p = getpwuid((uid_t)uid);
+	if (!p)
+		return -ENOENT;
+	if (p->pw_uid == geteuid())
+		return 0;
+	if (initgroups(p->pw_name, p->pw_gid) || setgid(p->pw_gid) ||
+	    setuid(p->pw_uid))
+		return -errno;
+	return 0;
+}
+
+static _Noreturn void child(struct doctor *d, doctor_fn *fn, const char *user,
+			    int fd)
+{
+	int err = user ? become(user) : 0;
+
+	d->n = d->room = 0;
+	d->findings = NULL;
+	if (err)
+		doctor_find(d, DOCTOR_UNKNOWN,
+			    "its rights are what programs of it have",
+			    err == -ENOENT ? "name a user of this host"
+					   : "run doctor as root",
+			    "cannot be user %s: %s", user,
+			    err == -ENOENT ? "there is none" : strerror(-err));
+	else
+		fn(d);
+	send_findings(d, fd);
+	_exit(0);
+}
+
+/* All that comes until its end: true, or the patience is over. */
+static bool hear(int fd, struct heard *h)
+{
+	uint64_t until = dlk_now_ns() + DOCTOR_PATIENCE_MS * DLK_MS, now;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n = 1;
+
+	while (n > 0 && (now = dlk_now_ns()) < until) {
+		if (poll(&p, 1, (int)((until - now) / DLK_MS) + 1) <= 0)
+			continue;
+		while (h->room < h->n + 4096)
+			h->bytes = ctl_grow(h->bytes, h->room, &h->room, 1);
+		n = read(fd, h->bytes + h->n, 4096);
+		h->n += n > 0 ? (size_t)n : 0;
+	}
+	return n <= 0;
+}
+
+/* The next text; NULL: it is not whole. */
+static const char *next(const struct heard *h, size_t *at)
+{
+	const char *text = h->bytes + *at;
+	const char *end = *at < h->n ? memchr(text, '\0', h->n - *at) : NULL;
+
+	if (end)
+		*at = (size_t)(end - h->bytes) + 1;
+	return end ? text : NULL;
+}
+
+static void take(struct doctor *d, const struct heard *h)
+{
+	const char *part[PARTS];
+	size_t at = 0;
+
+	for (;;) {
+		for (int i = 0; i < PARTS; i++) {
+			part[i] = next(h, &at);
+			if (!part[i])
+				return;
+		}
+		doctor_find(d, (enum doctor_severity)(part[0][0] - '0'),
+			    part[2], part[3], "%s", part[1]);
+	}
+}
+
+void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user)
+{
+	struct heard h = { 0 };
+	int fds[2];
+	pid_t pid;
+
+	fflush(stdout);
+	if (pipe(fds))
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "%s", strerror(errno)));
+	pid = fork();
+	if (pid < 0)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "%s", strerror(errno)));
+	if (pid == 0) {
+		close(fds[0]);
+		child(d, fn, user, fds[1]);
+	}
+	close(fds[1]);
+	if (!hear(fds[0], &h))
+		doctor_find(d, DOCTOR_UNKNOWN,
+			    "a file server that hangs hangs the programs that "
+			    "lock its files as well",
+			    "look at the mounts below the prefixes (df, "
+			    "dmesg)",
+			    "no answer within %d s", DOCTOR_PATIENCE_MS / 1000);
+	close(fds[0]);
+	take(d, &h);
+	free(h.bytes);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, WNOHANG);
+}

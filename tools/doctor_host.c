@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* What the library needs of this host; see doctor.h. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "os/log.h"
+#include "os/sys.h"
+#include "tools/common.h"
+#include "tools/doctor.h"
+
+/* dlock(7), ASSUMPTIONS. */
+enum { KERNEL_MAJOR = 5, KERNEL_MINOR = 11 };
+
+#define GETENT "/usr/bin/getent"
+
+/* "6.1.0-13-amd64"; what cannot be read is taken for new. */
+static bool is_new_enough(const char *release)
+{
+	uint64_t major, minor;
+	const char *rest = dlk_number(release, 10, &major);
+
+	if (!rest || *rest != '.' || !dlk_number(rest + 1, 10, &minor))
+		return true;
+	return major > KERNEL_MAJOR ||
+	       (major == KERNEL_MAJOR && minor >= KERNEL_MINOR);
+}
+
+void doctor_kernel(struct doctor *d)
+{
+	struct utsname u;
+
+	if (uname(&u) || is_new_enough(u.release))
+		return;
+	doctor_find(d, DOCTOR_CRITICAL,
+		    "the library asks it for what it does not have",
+		    "a kernel of Linux 5.11 or newer", "the kernel is Linux %s",
+		    u.release);
+}
+
+/* --- /proc ---------------------------------------------------------------- */
+
+static bool hides_processes(void)
+{
+	struct stat st;
+
+	return stat("/proc/1", &st) != 0;
+}
+
+void doctor_proc(struct doctor *d)
+{
+	char text[64];
+
+	if (dlk_slurp("/proc/thread-self/fdinfo/0", text, sizeof(text)) < 0 ||
+	    access("/proc/locks", R_OK)) {
+		doctor_find(d, DOCTOR_CRITICAL,
+			    "without it no rule is known of a file, and locks "
+			    "fail with ENOLCK",
+			    "mount -t proc proc /proc, in chroots and "
+			    "containers too",
+			    "/proc does not show descriptors and locks");
+		return;
+	}
+	if (hides_processes())
+		doctor_find(d, DOCTOR_WARNING,
+			    "who holds a lock in the kernel, and whether that "
+			    "program has the library, cannot be told",
+			    "run doctor as root, or mount /proc without "
+			    "hidepid",
+			    "/proc hides other users' processes");
+}
+
+/* --- process 1 ------------------------------------------------------------ */
+
+/* The first pid namespace: PROC_PID_INIT_INO. */
+static bool in_container(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != 0xEFFFFFFC;
+}
+
+/* Those that end with the one child that they start, and shells. */
+static bool ends_with_child(const char *command)
+{
+	static const char *const names[] = {
+		"tini", "dumb-init", "docker-init", "catatonit", "podman-init",
+		"sh",   "bash",      "dash",        "busybox",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(command, names[i]))
+			return true;
+	return false;
+}
+
+static void find_init(struct doctor *d, const char *what)
+{
+	doctor_find(d, DOCTOR_WARNING,
+		    "its end is the container's, and kills the keepers: what "
+		    "its last program held is free one second after it exits, "
+		    "and after the ttl if it is killed",
+		    "start the program under an init that stays until the "
+		    "keepers have ended, or give its rules a short ttl "
+		    "(dlock(7), Lost leases)",
+		    "process 1 of this container is %s", what);
+}
+
+void doctor_init(struct doctor *d)
+{
+	char command[32], what[64];
+	ssize_t n = dlk_slurp("/proc/1/comm", command, sizeof(command));
+
+	if (n <= 0 || !in_container())
+		return;
+	command[strcspn(command, "\n")] = '\0';
+	snprintf(what, sizeof(what), "%s, which ends with its child", command);
+	if (ends_with_child(command))
+		find_init(d, what);
+}
+
+/* --- names ---------------------------------------------------------------- */
+
+static bool has_name(const struct dlk_endpoint *ep)
+{
+	unsigned char to[sizeof(struct in6_addr)];
+
+	return ep->scheme != DLK_UNIX &&
+	       inet_pton(AF_INET, ep->host, to) != 1 &&
+	       inet_pton(AF_INET6, ep->host, to) != 1;
+}
+
+void doctor_getent(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++)
+		if (has_name(d->servers[i].ep) && access(GETENT, X_OK)) {
+			doctor_find(d, DOCTOR_CRITICAL,
+				    "the library looks a server's name up by "
+				    "it, and its locks fail with ENOLCK",
+				    "install it (Debian: libc-bin), or write "
+				    "the server's address in the url",
+				    "%s cannot be run, and \"%s\" is a name",
+				    GETENT, d->servers[i].ep->host);
+			return;
+		}
+}
+
+/* --- the log -------------------------------------------------------------- */
+
+static bool syslog_hears(void)
+{
+	static const int types[] = { SOCK_DGRAM, SOCK_STREAM };
+	struct sockaddr_un to = { .sun_family = AF_UNIX,
+				  .sun_path = "/dev/log" };
+	bool hears = false;
+
+	for (int i = 0; i < 2 && !hears; i++) {
+		int fd = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
+
+		hears = fd >= 0 &&
+			!connect(fd, (struct sockaddr *)&to, sizeof(to));
+		close(fd);
+	}
+	return hears;
+}
+
+static bool sees_word(void *arg, const char *line)
+{
+	const char **word = arg;
+
+	if (!strstr(line, *word))
+		return true;
+	*word = NULL;
+	return false;
+}
+
+/* The line is read back; this is a child, whose log is its own. */
+static void test_line(struct doctor *d)
+{
+	const char *setting = getenv("DLOCK_LOG");
+	const char *file = setting ? strchr(setting, '/') : NULL;
+	char word[48], *seen = word;
+	int err;
+
+	dlk_log_init(setting, false);
+	err = dlk_log_open();
+	snprintf(word, sizeof(word), "doctor %" PRIx64, dlk_now_ns());
+	if (!err)
+		dlk_log(DLK_ERROR, "test line of dlockctl ", word, NULL);
+	if (file && !err)
+		dlk_each_line(file, sees_word, &seen);
+	if (file && (err || seen))
+		doctor_find(d, DOCTOR_WARNING,
+			    "what dlock has to say there is said elsewhere, or "
+			    "to nobody",
+			    "make it a regular file in a directory that the "
+			    "programs' users may write to, or take it out of "
+			    "DLOCK_LOG",
+			    "DLOCK_LOG=%s: no line reaches that file: %s",
+			    setting, err ? strerror(-err) : "it is not there");
+}
+
+void doctor_log(struct doctor *d)
+{
+	const char *setting = getenv("DLOCK_LOG");
+
+	doctor_apart(d, test_line, d->user);
+	if ((!setting || !strchr(setting, '/')) && !syslog_hears())
+		doctor_find(d, DOCTOR_WARNING,
+			    "a program whose standard error is closed or "
+			    "/dev/null, as under cron, says to nobody that a "
+			    "lock failed or is lost",
+			    "start a system log (rsyslog, journald), or set "
+			    "DLOCK_LOG=warning:/FILE for the programs",
+			    "nobody listens at /dev/log");
+}

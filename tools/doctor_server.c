@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How each Redis is: what it says of itself (INFO), how fast it answers, and
+ * what its clock shows; see doctor.h.  A server that does not answer is one
+ * finding, and not asked any more.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "model/text.h"
+#include "model/timeline.h"
+#include "os/sys.h"
+#include "tools/common.h"
+#include "tools/doctor.h"
+#include "tools/options.h"
+
+/* A round trip is the cost of a lock, and a name is looked up for each
+ * connection. */
+enum { PINGS = 5, SLOW_US = 20000, SLOW_NAME_MS = 1000, CLOCK_OFF_MS = 1000 };
+
+/* --- asking --------------------------------------------------------------- */
+
+const redisReply *doctor_call(struct doctor_server *s, int argc,
+			      const char *const *argv)
+{
+	struct dlk_arg args[16];
+	const redisReply *reply = NULL;
+	uint64_t deadline = tool_deadline(s->ep);
+	int err;
+
+	if (!s->c)
+		return NULL;
+	dlk_conn_reset(s->c);
+	for (int i = 0; i < argc; i++)
+		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
+	err = dlk_conn_open(s->c, deadline);
+	if (!err)
+		err = dlk_conn_call(s->c, deadline, argc, args, &reply);
+	if (!err)
+		return reply;
+	snprintf(s->why, sizeof(s->why), "%s",
+		 *s->c->error ? s->c->error : strerror(-err));
+	dlk_conn_delete(s->c);
+	s->c = NULL;
+	s->up = false;
+	return NULL;
+}
+
+bool doctor_is_denied(const redisReply *reply)
+{
+	return reply && reply->type == REDIS_REPLY_ERROR &&
+	       !strncmp(reply->str, "NOPERM", strlen("NOPERM"));
+}
+
+static void measure(struct doctor_server *s)
+{
+	static const char *const ping[] = { "PING" };
+
+	s->ping_us = UINT64_MAX;
+	for (int i = 0; i < PINGS && s->c; i++) {
+		uint64_t before = dlk_now_ns(), us;
+
+		doctor_call(s, 1, ping);
+		us = (dlk_now_ns() - before) / 1000;
+		if (us < s->ping_us)
+			s->ping_us = us;
+	}
+}
+
+static void open_one(struct doctor_server *s)
+{
+	static const char *const info[] = { "INFO" };
+	const redisReply *reply;
+
+	s->text = strdup("");
+	if (s->redis->fault || s->redis->mode != DLK_SINGLE) {
+		snprintf(s->why, sizeof(s->why), "%s",
+			 s->redis->fault
+				 ?: "this version knows mode "
+				    "\"single\" only");
+		return;
+	}
+	s->c = dlk_conn_new(s->ep);
+	reply = doctor_call(s, 1, info);
+	if (!reply)
+		return;
+	if (reply->type == REDIS_REPLY_ERROR && !doctor_is_denied(reply)) {
+		dlk_conn_explain(s->c, reply->str);
+		snprintf(s->why, sizeof(s->why), "%s", s->c->error);
+		dlk_conn_delete(s->c);
+		s->c = NULL;
+		return;
+	}
+	s->up = true;
+	if (reply->type == REDIS_REPLY_STRING) {
+		dlk_server_read(&s->info, s->ep, reply->str);
+		free(s->text);
+		s->text = strdup(reply->str);
+	}
+	measure(s);
+}
+
+void doctor_servers_open(struct doctor *d)
+{
+	d->servers = calloc(d->config->n_redis + 1, sizeof(*d->servers));
+	if (!d->servers)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	for (unsigned i = 0; i < d->config->n_redis; i++) {
+		const struct dlk_redis *redis = &d->config->redis[i];
+		struct doctor_server *s = &d->servers[d->n_servers];
+
+		if (!tool_config_uses(d->config, redis))
+			continue;
+		s->redis = redis;
+		s->ep = redis->endpoints;
+		open_one(s);
+		if (!s->text)
+			exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		d->n_servers++;
+	}
+}
+
+void doctor_servers_close(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++) {
+		if (d->servers[i].c)
+			dlk_conn_delete(d->servers[i].c);
+		free(d->servers[i].text);
+	}
+	free(d->servers);
+}
+
+static const char *info_text(const struct doctor_server *s, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *p = s->text; (p = strstr(p, name)); p += len)
+		if ((p == s->text || p[-1] == '\n') && p[len] == ':')
+			return p + len + 1;
+	return NULL;
+}
+
+uint64_t doctor_info(const struct doctor_server *s, const char *name,
+		     uint64_t otherwise)
+{
+	const char *text = info_text(s, name);
+	uint64_t n;
+
+	return text && dlk_number(text, 10, &n) ? n : otherwise;
+}
+
+uint64_t doctor_longest_ms(const struct doctor *d,
+			   const struct doctor_server *s)
+{
+	uint64_t longest = 0;
+
+	for (unsigned i = 0; i < d->config->n_rules; i++) {
+		const struct dlk_rule *rule = &d->config->rules[i];
+
+		if (rule->redis != s->redis)
+			continue;
+		if (rule->ttl_ms > longest)
+			longest = rule->ttl_ms;
+		if (rule->hold_at_least_ms > longest)
+			longest = rule->hold_at_least_ms;
+	}
+	return longest;
+}
+
+/* Each that answers. */
+#define EACH_UP(d, s)                                                          \
+	for (struct doctor_server *s = (d)->servers;                           \
+	     s < (d)->servers + (d)->n_servers; s++)                           \
+		if (!s->up)                                                    \
+			continue;                                              \
+		else
+
+/* --- its name, and whether it answers ------------------------------------- */
+
+static void look_up(struct doctor *d, const struct dlk_endpoint *ep)
+{
+	struct addrinfo *list = NULL, hints = { .ai_socktype = SOCK_STREAM };
+	uint64_t before = dlk_now_ns(), ms;
+	int err = getaddrinfo(ep->host, NULL, &hints, &list);
+
+	ms = (dlk_now_ns() - before) / DLK_MS;
+	if (!err)
+		freeaddrinfo(list);
+	if (err)
+		doctor_find(d, DOCTOR_CRITICAL,
+			    "no lock can be asked for, and all fail with "
+			    "ENOLCK",
+			    "correct the name, or the resolver (getent ahosts "
+			    "NAME), or write an address in the url",
+			    "\"%s\" has no address: %s", ep->host,
+			    gai_strerror(err));
+	else if (ms >= SLOW_NAME_MS)
+		doctor_find(d, DOCTOR_WARNING,
+			    "each new connection waits for it, and locks fail "
+			    "where it takes longer than connect_timeout",
+			    "write an address in the url, or the name in "
+			    "/etc/hosts",
+			    "\"%s\" is found after %" PRIu64 " ms", ep->host,
+			    ms);
+}
+
+static void look_up_all(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++)
+		if (d->servers[i].ep->scheme != DLK_UNIX)
+			look_up(d, d->servers[i].ep);
+}
+
+/* A resolver may hang. */
+void doctor_names(struct doctor *d)
+{
+	doctor_apart(d, look_up_all, NULL);
+}
+
+void doctor_answers(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++) {
+		const struct doctor_server *s = &d->servers[i];
+
+		if (!s->up)
+			doctor_find(
+				d, DOCTOR_CRITICAL,
+				"each lock under its rules fails with "
+				"ENOLCK, after the rule's timeout",
+				"look whether it runs, and whether address, "
+				"firewall, user and password are right "
+				"(redis-cli -u URL ping)",
+				"redis \"%s\" (%s) does not answer: %s",
+				s->redis->name, s->ep->name, s->why);
+	}
+}
+
+void doctor_latency(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		if (s->ping_us >= SLOW_US)
+			doctor_find(d, DOCTOR_WARNING,
+				    "each lock costs a round trip, and a "
+				    "server that is slow now times out under "
+				    "load",
+				    "a server nearer to the hosts; look at its "
+				    "SLOWLOG and at what else it serves",
+				    "redis \"%s\" (%s) takes %" PRIu64
+				    ".%" PRIu64 " ms for a PING",
+				    s->redis->name, s->ep->name,
+				    s->ping_us / 1000, s->ping_us / 100 % 10);
+	}
+}
+
+/* --- what it says of itself ----------------------------------------------- */
+
+void doctor_role(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		char room[160];
+		const char *unfit =
+			dlk_server_unfit(&s->info, room, sizeof(room));
+
+		if (unfit)
+			doctor_find(
+				d, DOCTOR_CRITICAL,
+				"it can grant nothing: locks fail with "
+				"ENOLCK",
+				"name the master, of Redis 7.0 or newer, in "
+				"the url",
+				"redis \"%s\" (%s): %s", s->redis->name,
+				s->ep->name, unfit);
+	}
+}
+
+void doctor_eviction(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		if (s->info.evicts[0])
+			doctor_find(d, DOCTOR_CRITICAL,
+				    "when its memory is full it removes locks "
+				    "that are held, and another host is "
+				    "granted them",
+				    "CONFIG SET maxmemory-policy noeviction, "
+				    "and the same in redis.conf",
+				    "redis \"%s\" (%s): maxmemory-policy is %s",
+				    s->redis->name, s->ep->name,
+				    s->info.evicts);
+	}
+}
+
+/* "always", or what else it is; NULL: this user may not ask. */
+static const char *ask_fsync(struct doctor_server *s)
+{
+	static const char *const ask[] = { "CONFIG", "GET", "appendfsync" };
+	const redisReply *r = doctor_call(s, 3, ask);
+
+	if (!r || r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    r->element[1]->type != REDIS_REPLY_STRING)
+		return NULL;
+	return r->element[1]->str;
+}
+
+static void find_forgetful(struct doctor *d, const struct doctor_server *s,
+			   const char *how)
+{
+	char delay[32], longest[32];
+
+	option_duration(delay, sizeof(delay), s->ep->restart_delay_ms);
+	option_duration(longest, sizeof(longest), doctor_longest_ms(d, s));
+	doctor_find(d, DOCTOR_CRITICAL,
+		    "after a restart it grants what somebody may still hold",
+		    "take restart_delay out (its default is long enough), or "
+		    "set appendonly yes and appendfsync always in redis.conf",
+		    "redis \"%s\" (%s): %s, and restart_delay is %s where "
+		    "leases last %s",
+		    s->redis->name, s->ep->name, how, delay, longest);
+}
+
+void doctor_persistence(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		const char *fsync;
+
+		if (s->ep->restart_delay_ms >= doctor_longest_ms(d, s))
+			continue;
+		if (!doctor_info(s, "aof_enabled", 0)) {
+			find_forgetful(d, s, "appendonly is no");
+			continue;
+		}
+		fsync = ask_fsync(s);
+		if (!fsync)
+			find_forgetful(d, s,
+				       "this user may not ask whether "
+				       "appendfsync is always");
+		else if (strcmp(fsync, "always") != 0)
+			find_forgetful(d, s, "appendfsync is not always");
+	}
+}
+
+void doctor_room(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		uint64_t n = doctor_info(s, "connected_clients", 0);
+		uint64_t most = doctor_info(s, "maxclients", UINT64_MAX);
+		uint64_t used = doctor_info(s, "used_memory", 0);
+		uint64_t all = doctor_info(s, "maxmemory", 0);
+
+		if (most && n >= most / 4 * 3)
+			doctor_find(d, DOCTOR_WARNING,
+				    "each process that locks has one "
+				    "connection, each that waits two: who gets "
+				    "none fails with ENOLCK",
+				    "raise maxclients, and the file limit of "
+				    "its service (LimitNOFILE)",
+				    "redis \"%s\" (%s): %" PRIu64 " of %" PRIu64
+				    " connections are in use",
+				    s->redis->name, s->ep->name, n, most);
+		if (all && used >= all / 10 * 9)
+			doctor_find(d, DOCTOR_WARNING,
+				    "a server that is full grants no new lock",
+				    "raise maxmemory, or find out what fills "
+				    "it (redis-cli --bigkeys)",
+				    "redis \"%s\" (%s): its memory is nearly "
+				    "full",
+				    s->redis->name, s->ep->name);
+	}
+}
+
+/* What it was told by INFO is a moment old; the second is its clock's. */
+void doctor_uptime(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		uint64_t ms = s->info.uptime_s * 1000;
+		char left[32];
+
+		if (!s->info.run_id[0] || ms >= s->ep->restart_delay_ms)
+			continue;
+		option_duration(left, sizeof(left),
+				s->ep->restart_delay_ms - ms);
+		doctor_find(
+			d, DOCTOR_WARNING,
+			"it may have forgotten who holds what; until then "
+			"LOCK_NB fails with ENOLCK and others wait",
+			"wait; if it restarts often, find out why (its "
+			"log)",
+			"redis \"%s\" (%s) was restarted: it grants nothing "
+			"for another %s",
+			s->redis->name, s->ep->name, left);
+	}
+}
+
+/* --- its clock ------------------------------------------------------------ */
+
+static int64_t local_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+/* How far its clock is from ours, less what the round trip may hide. */
+static int64_t clock_off_ms(struct doctor_server *s)
+{
+	static const char *const time[] = { "TIME" };
+	int64_t before = local_ms(), after, its;
+	const redisReply *r = doctor_call(s, 1, time);
+	uint64_t sec, usec;
+
+	after = local_ms();
+	if (!r || r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    !dlk_number(r->element[0]->str, 10, &sec) ||
+	    !dlk_number(r->element[1]->str, 10, &usec))
+		return 0;
+	its = (int64_t)(sec * 1000 + usec / 1000);
+	if (its > after)
+		return its - after;
+	return its < before ? its - before : 0;
+}
+
+void doctor_clock(struct doctor *d)
+{
+	EACH_UP(d, s)
+	{
+		int64_t off = clock_off_ms(s);
+		int64_t far = off < 0 ? -off : off;
+
+		if (far >= CLOCK_OFF_MS)
+			doctor_find(d, DOCTOR_WARNING,
+				    "leases are counted by the server's clock: "
+				    "one that is set right by a jump ends them "
+				    "early",
+				    "let both keep time (chrony, "
+				    "systemd-timesyncd), slewing and not "
+				    "stepping",
+				    "redis \"%s\" (%s): its clock is %" PRId64
+				    ".%" PRId64 " s %s this host's",
+				    s->redis->name, s->ep->name, far / 1000,
+				    far / 100 % 10,
+				    off > 0 ? "ahead of" : "behind");
+	}
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* What the hosts left at a server; see fleet.h. */
+#include "tools/fleet.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "model/timeline.h"
+#include "model/token.h"
+#include "os/sys.h"
+#include "tools/boot.h"
+#include "tools/common.h"
+#include "tools/scan_hash.h"
+#include "tools/scan_keys.h"
+#include "tools/table.h"
+
+enum {
+	TEXT_MAX = 256 * 1024,
+	HEAD = 3,
+	WORDS = 5, /* of a rule's line */
+	DAY_MS = 24 * 3600 * 1000,
+};
+
+/* --- reading -------------------------------------------------------------- */
+
+/* It becomes what it stands for: no longer than it is. */
+static void unword(char *word)
+{
+	size_t size = strlen(word) + 1;
+
+	dlk_unword(word, word, size);
+}
+
+/* The words of a line, cut where the blanks are: all `n` of them, or false. */
+static bool split(char *line, char **words, int n)
+{
+	for (int i = 0; i < n; i++) {
+		words[i] = strsep(&line, " ");
+		if (!words[i] || !*words[i])
+			return false;
+	}
+	return !line;
+}
+
+static void read_rule(struct fleet_host *h, char *line)
+{
+	struct fleet_rule *rule = &h->rules[h->n_rules];
+	char *words[WORDS];
+
+	if (h->n_rules == FLEET_RULES || !split(line, words, WORDS) ||
+	    !dlk_number(words[2], 10, &rule->ttl_ms) ||
+	    !dlk_number(words[3], 10, &rule->hold_ms))
+		return;
+	unword(words[0]);
+	unword(words[1]);
+	unword(words[4]);
+	rule->prefix = words[0];
+	rule->key = words[1];
+	rule->at = words[4];
+	h->n_rules += rule->prefix[0] == '/';
+}
+
+static bool read_head(struct fleet_host *h, char *line)
+{
+	char *words[HEAD];
+	uint64_t seen;
+
+	if (!split(line, words, HEAD) || strcmp(words[0], "1") != 0 ||
+	    !dlk_number(words[1], 10, &seen) || seen > INT64_MAX ||
+	    !dlk_number(words[2], 10, &h->boot_ns))
+		return false;
+	h->seen_ms = (int64_t)seen;
+	return true;
+}
+
+static bool read_host(struct fleet_host *h)
+{
+	char *rest = h->text, *blank = strchr(h->field, ' ');
+
+	if (!blank || strchr(blank + 1, ' ') ||
+	    !read_head(h, strsep(&rest, "\n")))
+		return false;
+	*blank = '\0';
+	h->host = h->field;
+	h->name = blank + 1;
+	while (rest)
+		read_rule(h, strsep(&rest, "\n"));
+	return true;
+}
+
+static char *copy(const char *bytes, size_t len)
+{
+	char *s = malloc(len + 1);
+
+	if (!s)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	memcpy(s, bytes, len);
+	s[len] = '\0';
+	return s;
+}
+
+static void drop(struct fleet_host *h)
+{
+	free(h->field);
+	free(h->text);
+}
+
+bool fleet_add(struct fleet *f, const char *field, size_t field_len,
+	       const char *text, size_t len)
+{
+	struct fleet_host *h;
+
+	if (f->n == FLEET_MAX || field_len >= FLEET_FIELD_MAX || len > TEXT_MAX)
+		return false;
+	f->hosts = ctl_grow(f->hosts, f->n, &f->room, sizeof(*h));
+	h = &f->hosts[f->n];
+	*h = (struct fleet_host){ .field = copy(field, field_len),
+				  .text = copy(text, len) };
+	if (!read_host(h)) {
+		drop(h);
+		return false;
+	}
+	f->n++;
+	return true;
+}
+
+static bool take(void *arg, int64_t now_ms, struct scan_text field,
+		 struct scan_text value)
+{
+	struct fleet *f = arg;
+
+	f->now_ms = now_ms;
+	fleet_add(f, field.bytes, field.len, value.bytes, value.len);
+	return f->n < FLEET_MAX;
+}
+
+int fleet_read(struct dlk_conn *c, struct fleet *f)
+{
+	struct scan_hash hash = { .c = c,
+				  .key = FLEET_KEY,
+				  .len = strlen(FLEET_KEY),
+				  .take = take,
+				  .arg = f };
+	int err;
+
+	*f = (struct fleet){ 0 };
+	err = scan_hash(&hash);
+	return err == SCAN_GONE || err == -E2BIG ? 0 : err;
+}
+
+void fleet_free(struct fleet *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		drop(&f->hosts[i]);
+	free(f->hosts);
+	*f = (struct fleet){ 0 };
+}
+
+/* HSCAN may name a host twice: the entries are one. */
+int64_t fleet_age_ms(const struct fleet *f, const char *host, uint64_t since_ns)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct fleet_host *h = &f->hosts[i];
+		int64_t at;
+
+		if (strcmp(h->host, host) != 0)
+			continue;
+		at = h->seen_ms + (int64_t)(since_ns / DLK_MS) -
+		     (int64_t)(h->boot_ns / DLK_MS);
+		return f->now_ms > at ? f->now_ms - at : 0;
+	}
+	return -1;
+}
+
+/* --- leaving -------------------------------------------------------------- */
+
+void fleet_own_field(const struct dlk_config *config,
+		     char field[FLEET_FIELD_MAX])
+{
+	char name[256] = "", word[DLK_WORD_MAX], boot[BOOT_ID + 1];
+	int n;
+
+	boot_id(boot);
+	n = sprintf(field, "%s", boot);
+	if (config->host_id[0]) {
+		dlk_word(word, sizeof(word) - 40, config->host_id,
+			 strlen(config->host_id));
+		n += sprintf(field + n, ":%s", word);
+	}
+	gethostname(name, sizeof(name) - 1);
+	dlk_word(word, sizeof(word), name, strlen(name));
+	sprintf(field + n, " %s", word);
+}
+
+bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis)
+{
+	const struct dlk_endpoint *a = rule->redis->endpoints;
+	const struct dlk_endpoint *b = redis->endpoints;
+
+	return a == b || (a->scheme == b->scheme && a->db == b->db &&
+			  a->port == b->port && !strcmp(a->host, b->host) &&
+			  !strcmp(a->path, b->path));
+}
+
+static void put_word(FILE *f, const char *text, char end)
+{
+	static char word[3 * DLK_KEY_MAX + 1];
+
+	dlk_word(word, sizeof(word), text, strlen(text));
+	fprintf(f, "%s%c", word, end);
+}
+
+static char *make_text(const struct dlk_config *config,
+		       const struct dlk_redis *redis, int64_t now_ms)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "1 %" PRId64 " %" PRIu64 "\n", now_ms, dlk_now_ns());
+	for (unsigned i = 0; i < config->n_rules && i < FLEET_RULES; i++) {
+		const struct dlk_rule *rule = &config->rules[i];
+
+		put_word(f, rule->prefix, ' ');
+		put_word(f, rule->key, ' ');
+		fprintf(f, "%u %u ", rule->ttl_ms, rule->hold_at_least_ms);
+		put_word(f,
+			 fleet_is_here(rule, redis)
+				 ? ""
+				 : rule->redis->endpoints->name,
+			 '\n');
+	}
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int call(struct dlk_conn *c, int argc, const char *const *argv, int type,
+		const redisReply **reply)
+{
+	struct dlk_arg args[4];
+	uint64_t deadline = tool_deadline(c->ep);
+	int err = dlk_conn_open(c, deadline);
+
+	for (int i = 0; i < argc; i++)
+		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
+	if (!err)
+		err = dlk_conn_call(c, deadline, argc, args, reply);
+	if (!err)
+		err = scan_check(c, *reply, type);
+	if (!err && (*reply)->type != type) {
+		dlk_conn_set_error(c, FLEET_KEY " is of another type");
+		err = -EREMOTEIO;
+	}
+	return err;
+}
+
+/* The server's clock; 0 if it cannot be had. */
+static int64_t ask_time(struct dlk_conn *c, int *err)
+{
+	static const char *const time[] = { "TIME" };
+	const redisReply *r;
+	int64_t ms = 0;
+
+	*err = call(c, 1, time, REDIS_REPLY_ARRAY, &r);
+	if (!*err && r->elements == 2)
+		ms = scan_number(r->element[0]->str) * 1000 +
+		     scan_number(r->element[1]->str) / 1000;
+	dlk_conn_reset(c);
+	return ms;
+}
+
+static void sweep(struct dlk_conn *c, const struct fleet *f, int64_t now_ms)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct fleet_host *h = &f->hosts[i];
+		char field[FLEET_FIELD_MAX];
+		const char *const del[] = { "HDEL", FLEET_KEY, field };
+		const redisReply *r;
+
+		if (now_ms - h->seen_ms < (int64_t)FLEET_KEPT_DAYS * DAY_MS)
+			continue;
+		snprintf(field, sizeof(field), "%s %s", h->host, h->name);
+		call(c, 3, del, REDIS_REPLY_INTEGER, &r);
+		dlk_conn_reset(c);
+	}
+}
+
+int fleet_leave(struct dlk_conn *c, const struct dlk_config *config,
+		const struct dlk_redis *redis, const struct fleet *f)
+{
+	char field[FLEET_FIELD_MAX], kept[24], *text = NULL;
+	const redisReply *r;
+	int err;
+	int64_t now_ms = ask_time(c, &err);
+
+	if (err)
+		return err;
+	fleet_own_field(config, field);
+	text = make_text(config, redis, now_ms);
+	if (!text)
+		return -ENOMEM;
+	err = call(c, 4,
+		   (const char *const[]){ "HSET", FLEET_KEY, field, text },
+		   REDIS_REPLY_INTEGER, &r);
+	dlk_conn_reset(c);
+	free(text);
+	snprintf(kept, sizeof(kept), "%lld",
+		 (long long)FLEET_KEPT_DAYS * DAY_MS);
+	if (!err)
+		err = call(c, 3,
+			   (const char *const[]){ "PEXPIRE", FLEET_KEY, kept },
+			   REDIS_REPLY_INTEGER, &r);
+	dlk_conn_reset(c);
+	if (!err)
+		sweep(c, f, now_ms);
+	return err;
+}
