@@ -56,7 +56,8 @@ struct dlk_endpoint {
 	char path[108];              /* unix: the socket */
 	char username[128];          /* empty: AUTH with a password only */
 	char password[512];          /* empty: no AUTH */
-	char unused[4];              /* no padding: compared as bytes */
+	int32_t allow_eviction;      /* a truth; no padding: compared as bytes
+				      */
 	char name[128];              /* for messages: "127.0.0.1:6379/0",
 					never with the password */
 };

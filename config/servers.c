@@ -289,11 +289,13 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 					     "quorum", NULL };
 	uint64_t timeout = 0; /* it follows the rules: set_timeout() */
 	int ret, mode = DLK_SINGLE;
+	bool evicts = false;
 	unsigned i;
 
 	ret = dlk_opt_choice(b, s->sec, "mode", modes, &mode)
 		?: dlk_opt_duration(b, s->sec, "connect_timeout", 1,
 				       CONNECT_TIMEOUT_MAX_MS, &timeout)
+		?: dlk_opt_bool(b, s->sec, "allow_eviction", &evicts)
 		?: dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
 				     &s->redis->replicas);
 	if (!ret) {
@@ -301,8 +303,10 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 		dlk_opt_pending(b, s->sec, "replicas");
 	}
 	s->redis->mode = (enum dlk_mode)mode;
-	for (i = 0; i < s->n; i++)
+	for (i = 0; i < s->n; i++) {
 		s->ep[i].connect_timeout_ms = (uint32_t)timeout;
+		s->ep[i].allow_eviction = evicts;
+	}
 	return ret;
 }
 

@@ -88,15 +88,11 @@ static int on_section(cfg_t *cfg, cfg_opt_t *opt)
 
 static cfg_t *create(void)
 {
-	cfg_opt_t redis[] = { TEXT("url"),
-			      LIST("urls"),
-			      TEXT("username"),
-			      TEXT("password_file"),
-			      TEXT("mode"),
-			      TEXT("connect_timeout"),
-			      TEXT("restart_delay"),
-			      TEXT("replicas"),
-			      CFG_END() };
+	cfg_opt_t redis[] = { TEXT("url"),           LIST("urls"),
+			      TEXT("username"),      TEXT("password_file"),
+			      TEXT("mode"),          TEXT("connect_timeout"),
+			      TEXT("restart_delay"), TEXT("allow_eviction"),
+			      TEXT("replicas"),      CFG_END() };
 	cfg_opt_t path[] = {
 		TEXT("redis"),   TEXT("key"),           TEXT("ttl"),
 		TEXT("timeout"), TEXT("on_lost"),       TEXT("unreachable"),

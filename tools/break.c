@@ -240,11 +240,12 @@ static int break_at(struct dlk_conn *c, struct target *t)
 static void warn_if_young(struct dlk_conn *c)
 {
 	uint64_t left_ms = 0;
+	bool emptied;
 	uint64_t deadline = tool_deadline(c->ep);
 	int err = dlk_conn_open(c, deadline);
 
 	if (!err)
-		err = dlk_script_young(c, deadline, &left_ms);
+		err = dlk_script_young(c, deadline, &left_ms, &emptied);
 	dlk_conn_reset(c);
 	if (!err && left_ms)
 		tool_say("warning: the server is within its restart_delay: "

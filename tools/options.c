@@ -63,6 +63,7 @@ unsigned options_of(const struct dlk_rule *rule,
 	row = put(row, "transport", transports[ep->scheme]);
 	row = put_ms(row, "connect_timeout", ep->connect_timeout_ms);
 	row = put_ms(row, "restart_delay", ep->restart_delay_ms);
+	row = put(row, "allow_eviction", booleans[ep->allow_eviction]);
 	row = put(row, "replicas", replicas);
 	row = put_ms(row, "timeout", rule->timeout_ms);
 	row = put_ms(row, "hold_at_least", rule->hold_at_least_ms);

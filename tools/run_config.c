@@ -121,8 +121,10 @@ static int redis_of_file(FILE *f, const char *file)
 		quote(f, url);
 		fprintf(f,
 			"\n\trestart_delay = \"%" PRIu64 "ms\"\n"
-			"\tconnect_timeout = \"%" PRIu32 "ms\"\n",
-			ep->restart_delay_ms, ep->connect_timeout_ms);
+			"\tconnect_timeout = \"%" PRIu32 "ms\"\n"
+			"\tallow_eviction = \"%s\"\n",
+			ep->restart_delay_ms, ep->connect_timeout_ms,
+			ep->allow_eviction ? "true" : "false");
 	}
 	dlk_config_free(config);
 	return rc;

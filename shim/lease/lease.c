@@ -87,8 +87,12 @@ int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
 	if (!ranges)
 		args[n++] = dlk_script_identity(waiter->claim);
 	args[n++] = dlk_script_options(lease);
-	if (!answer)
-		return dlk_conn_append(c, n, args);
+	if (!answer) {
+		struct dlk_gated gated;
+
+		dlk_script_gate(c, n, args, &gated);
+		return dlk_conn_append(c, gated.argc, gated.args);
+	}
 	return dlk_reply_ask(c, deadline_ns, lease, n, args, waiter, answer);
 }
 

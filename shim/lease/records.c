@@ -9,6 +9,7 @@
 #include "lease/ranges.h"
 #include "lease/reply.h"
 #include "model/text.h"
+#include "redis/fault.h"
 #include "scripts.h"
 
 enum {
@@ -194,7 +195,8 @@ int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 	struct dlk_number ttl, since, number;
 	struct page page;
 	uint64_t left_ms;
-	int err = dlk_script_young(c, deadline_ns, &left_ms);
+	bool emptied;
+	int err = dlk_script_young(c, deadline_ns, &left_ms, &emptied);
 
 	if (!err && !left_ms)
 		return DLK_GONE;
@@ -238,7 +240,8 @@ static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 	*by_source = false;
 	if (err)
 		return err;
-	if (r->type == REDIS_REPLY_ERROR && strncmp(r->str, "WRONG", 5) == 0) {
+	if (r->type == REDIS_REPLY_ERROR &&
+	    dlk_fault_of(r->str)->outcome == DLK_NO_LEASE) {
 		*seq = 1;
 		*by_source = true;
 		err = dlk_conn_call(c, deadline_ns, 2, get, &r);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lease/ranges.h"
+#include "redis/fault.h"
 
 /* A channel is said with the number of the request: "HEX.NUMBER". */
 static struct dlk_arg channel_of(char *room, size_t size,
@@ -145,8 +146,8 @@ int dlk_lease_released(const redisReply *r, uint64_t *seq)
 		return 0;
 	if (dlk_script_unknown(r))
 		return -ENOENT;
-	if (dlk_script_passing(r))
-		return -EAGAIN;
+	if (r->type == REDIS_REPLY_ERROR)
+		return dlk_fault_errno(r->str);
 	if (!is_pair(r))
 		return -EREMOTEIO;
 	code = dlk_script_int(r, 0);
@@ -167,6 +168,9 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		return err;
 	if (dlk_script_unknown(r))
 		return -ENOENT;
+	if (r->type == REDIS_REPLY_ERROR &&
+	    dlk_fault_of(r->str)->outcome == DLK_NO_LEASE)
+		return DLK_LOST;
 	if (!is_pair(r))
 		return dlk_script_refused(c, r);
 	switch (dlk_script_int(r, 0)) {

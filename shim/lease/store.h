@@ -122,6 +122,8 @@ struct dlk_answer {
 	uint64_t asked_ns; /* before the request left */
 	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none, 0: ask again
 			      at once; GRACE: until the server is old enough */
+	bool emptied;      /* GRACE: not for a restart; its leases were deleted
+			      (FLUSHALL, FLUSHDB, SWAPDB) */
 	bool replaced;     /* a dead lease of this file was there */
 	uint64_t seq;      /* records, OLD_SEQ: the server's */
 	struct dlk_range range; /* records, BUSY: what is in the way */

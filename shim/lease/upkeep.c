@@ -146,9 +146,11 @@ static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
 			struct dlk_renewal *u, unsigned n)
 {
 	uint64_t young_ms;
-	int err = dlk_script_young(c, deadline_ns, &young_ms);
+	bool emptied;
+	int err = dlk_script_young(c, deadline_ns, &young_ms, &emptied);
 
 	dlk_conn_reset(c);
+	c->emptied |= !err && emptied;
 	if (!err && !young_ms)
 		return;
 	for (unsigned i = 0; i < n; i++) {
@@ -181,6 +183,8 @@ void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		any |= may_reclaim(&u[i]);
 	if (any)
 		reclaim_all(c, deadline_ns, u, n);
+	if (!err)
+		dlk_conn_look(c, deadline_ns);
 }
 
 void dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,

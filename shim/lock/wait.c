@@ -49,8 +49,12 @@ void dlk_request_young_line(struct request *r)
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_i64(&t, r->s->answer.left_ms);
 	dlk_request_line(r, DLK_WARNING,
-			 "it was restarted and grants nothing for "
-			 "another ",
+			 r->s->answer.emptied
+				 ? "its leases were deleted (FLUSHALL, FLUSHDB "
+				   "or SWAPDB), and it grants nothing for "
+				   "another "
+				 : "it was restarted and grants nothing for "
+				   "another ",
 			 text,
 			 r->acquire.wait
 				 ? " ms (restart_delay); waiting"

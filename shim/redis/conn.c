@@ -25,12 +25,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "redis/fault.h"
 #include "redis/resolve.h"
 #include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
-enum { SLICE_MS = 20 };
+enum { SLICE_MS = 20, INFO_MS = 30000 };
 
 static int fail(struct dlk_conn *c, int err, const char *what)
 {
@@ -384,7 +385,7 @@ static int fail_to_send(struct dlk_conn *c, int err)
 	c->in[strcspn(c->in, "\r\n")] = '\0';
 	dlk_conn_explain(c, c->in + 1);
 	dlk_conn_close(c);
-	return strncmp(c->in, "-DENIED", 7) == 0 ? -EACCES : err;
+	return dlk_fault_of(c->in + 1)->outcome == DLK_FATAL ? -EACCES : err;
 }
 
 int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns)
@@ -507,23 +508,13 @@ int dlk_conn_fd(const struct dlk_conn *c)
 }
 
 /*
- * Nothing else will be answered: of a client without a password Redis takes no
- * command of more than ten words, and names something else for the reason.
+ * AUTH or SELECT refused, or all: it ends the connection.  (Of a client without
+ * a password Redis takes no command of more than ten words, and names something
+ * else for the reason: so the first one that says so counts, whatever was asked.)
  */
-static bool is_final(const redisReply *r)
-{
-	return strncmp(r->str, "DENIED ", 7) == 0 ||
-	       strncmp(r->str, "NOAUTH ", 7) == 0 ||
-	       strncmp(r->str, "ERR max number of clients", 25) == 0;
-}
-
-/* AUTH or SELECT refused, or all: it ends the connection. */
 static int refuse_greeting(struct dlk_conn *c, const redisReply *r)
 {
-	int err = strncmp(r->str, "LOADING", 7) == 0 ||
-				  strncmp(r->str, "ERR max", 7) == 0
-			  ? -EAGAIN
-			  : -EACCES;
+	const int err = dlk_fault_errno(r->str) == -EAGAIN ? -EAGAIN : -EACCES;
 
 	dlk_conn_explain(c, r->str);
 	dlk_conn_close(c);
@@ -532,6 +523,7 @@ static int refuse_greeting(struct dlk_conn *c, const redisReply *r)
 
 static void read_info(struct dlk_conn *c, const redisReply *r)
 {
+	c->read_ns = dlk_now_ns();
 	if (r->type != REDIS_REPLY_STRING)
 		return;
 	dlk_server_read(&c->server, c->ep, r->str);
@@ -552,7 +544,7 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 			return err;
 		c->greeting--;
 		if (r->type == REDIS_REPLY_ERROR &&
-		    (c->greeting >= c->optional || is_final(r)))
+		    (c->greeting >= c->optional || dlk_fault_of(r->str)->ends))
 			return refuse_greeting(c, r);
 		if (c->greeting == 0 && !c->only_listens)
 			read_info(c, r);
@@ -612,4 +604,19 @@ int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	return dlk_conn_append(c, argc, args)
 		?: dlk_conn_flush(c, deadline_ns)
 		?: dlk_conn_reply(c, deadline_ns, reply);
+}
+
+void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	const struct dlk_arg info = { DLK_LITERAL("INFO") };
+	const bool before = c->server.evicts[0];
+	const redisReply *r;
+
+	if (!dlk_conn_is_open(c) ||
+	    dlk_now_ns() < c->read_ns + INFO_MS * DLK_MS ||
+	    dlk_conn_call(c, deadline_ns, 1, &info, &r))
+		return;
+	read_info(c, r);
+	c->evicts |= !before && c->server.evicts[0] && !c->ep->allow_eviction;
+	dlk_conn_reset(c);
 }

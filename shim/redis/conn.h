@@ -35,8 +35,9 @@ enum {
 	DLK_REPLY_MAX = 1024 * 1024, /* a larger reply is -EPROTO */
 	DLK_WORK_SIZE = DLK_KEY_MAX + 16,
 	DLK_LIST_SIZE = 20 * 1024,
-	DLK_NAMES = 8,
+	DLK_NAMES = 9,
 	DLK_NAME_SIZE = 48,
+	DLK_GATE_SIZE = 48,
 	DLK_DEFERRED_MAX = 64,
 };
 
@@ -62,10 +63,12 @@ struct dlk_conn {
 	/*
 	 * For its user to clear: the server has lost its memory, perhaps.  The
 	 * connection was found closed, the next one was to another run id than
-	 * this process had met, or the scripts are gone (dlk_conn_suspect) and
-	 * there is no run id to be seen.
+	 * this process had met, the scripts are gone (dlk_conn_suspect) and
+	 * there is no run id to be seen, or the leases are (script.h).
 	 */
 	bool restarted;
+	bool emptied; /* ... and some were this process's */
+	bool evicts; /* it may evict locks since a moment ago (dlk_conn_look) */
 
 	/* For its user to set. */
 	bool only_listens; /* (SUBSCRIBE) nothing is asked of the server itself
@@ -79,6 +82,7 @@ struct dlk_conn {
 	/* Room for a key and a list, until their command is appended. */
 	char work[DLK_WORK_SIZE], list[DLK_LIST_SIZE];
 	char names[DLK_NAMES][DLK_NAME_SIZE]; /* of script.h; "" at first */
+	char gate[DLK_GATE_SIZE];
 
 	/* conn.c's own. */
 	struct dlk_own own;
@@ -87,6 +91,7 @@ struct dlk_conn {
 	unsigned greeting;  /* replies of the set-up still to come */
 	unsigned optional;  /* ... of which so many may fail, the last ones */
 	bool suspected;
+	uint64_t read_ns;                               /* when INFO was */
 	struct dlk_deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
 	unsigned deferred_at;
 	size_t out_len;
@@ -170,6 +175,11 @@ int dlk_conn_fd(const struct dlk_conn *c);
 
 /* The scripts are gone.  Once a connection; its run id tells more, if known. */
 void dlk_conn_suspect(struct dlk_conn *c);
+/*
+ * What the server says of itself, once more, if it has not been asked for long:
+ * an operator may have let it evict locks.  Not on a lock's way.
+ */
+void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns);
 /* Nobody uses it: closed, and true, if the other side has closed it. */
 bool dlk_conn_is_lost(struct dlk_conn *c);
 

@@ -3,7 +3,6 @@
 #include "redis/pool.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "model/text.h"
@@ -70,30 +69,38 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 	return c;
 }
 
-/* What takes memory back from locks is said once a process. */
-static void warn_of_eviction(const struct dlk_conn *c)
+/* What an operator does to locks that are held is said to who holds some. */
+static void say(const struct dlk_conn *c, const char *what, const char *of,
+		const char *so)
 {
-	static atomic_bool said;
-	const char *policy = c->server.evicts;
 	struct dlk_line l;
 
-	if (atomic_exchange(&said, true))
-		return;
 	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_strs(&l.text, "redis at ", c->ep->name,
-		      ": maxmemory-policy is ", NULL);
-	dlk_text_quoted(&l.text, policy, strlen(policy)); /* whoever says so */
-	dlk_text_str(&l.text, ", which may evict locks that are held; it must "
-			      "be noeviction");
+	dlk_text_strs(&l.text, "redis at ", c->ep->name, ": ", what, NULL);
+	if (of)
+		dlk_text_quoted(&l.text, of, strlen(of)); /* whoever says so */
+	dlk_text_str(&l.text, so);
 	dlk_line_end(&l);
+}
+
+static void say_what_was_done(struct dlk_conn *c)
+{
+	if (c->emptied)
+		say(c, "its leases were deleted", NULL,
+		    " (FLUSHALL, FLUSHDB or SWAPDB); those that are held are "
+		    "put back, and it grants nothing for restart_delay");
+	if (c->evicts)
+		say(c, "maxmemory-policy is ", c->server.evicts,
+		    ", which may evict locks that are held; it must be "
+		    "noeviction, and locks are refused until it is");
+	c->emptied = c->evicts = false;
 }
 
 void dlk_pool_put(struct dlk_conn *c)
 {
 	bool kept = false;
 
-	if (c->server.evicts[0])
-		warn_of_eviction(c);
+	say_what_was_done(c);
 	if (c->restarted)
 		server_restarted(c->ep);
 	c->restarted = false;

@@ -8,6 +8,7 @@
 
 #include "lease/lease.h"
 #include "os/sys.h"
+#include "redis/fault.h"
 #include "model/sha1.h"
 #include "model/text.h"
 #include "model/token.h"
@@ -42,20 +43,10 @@ bool dlk_script_unknown(const redisReply *r)
 	       strncmp(r->str, "NOSCRIPT", 8) == 0;
 }
 
-/* redis.io, "Redis protocol": error names. */
-bool dlk_script_passing(const redisReply *r)
+bool dlk_script_emptied(const redisReply *r)
 {
-	static const char *const names[] = {
-		"LOADING ",  "BUSY ",     "MASTERDOWN ", "CLUSTERDOWN ",
-		"TRYAGAIN ", "READONLY ", "MISCONF ",    "NOREPLICAS ",
-	};
-
-	if (r->type != REDIS_REPLY_ERROR)
-		return false;
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strncmp(r->str, names[i], strlen(names[i])) == 0)
-			return true;
-	return false;
+	return r->type == REDIS_REPLY_ERROR &&
+	       strncmp(r->str, "NOSCRIPT the leases", 19) == 0;
 }
 
 int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
@@ -65,7 +56,7 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 		return -EREMOTEIO;
 	}
 	dlk_conn_explain(c, r->str);
-	return dlk_script_passing(r) ? -EAGAIN : -EREMOTEIO;
+	return dlk_fault_errno(r->str);
 }
 
 /* --- how old a server is -------------------------------------------------- */
@@ -93,70 +84,6 @@ static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
 	return s->replica ? -EAGAIN : -EREMOTEIO; /* it may be promoted */
 }
 
-/* Its uptime may be older than its memory: young.lua. */
-static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_server_info *s, bool suspect,
-			uint64_t *left_ms)
-{
-	const struct dlk_endpoint *ep = c->ep;
-	struct dlk_number delay;
-	char name[48];
-	struct dlk_text key;
-	const redisReply *r;
-	int err;
-
-	dlk_text_init(&key, name, sizeof(name));
-	dlk_text_str(&key, "dlock%run:");
-	dlk_text_u64(&key, ep->restart_delay_ms, 1);
-	const struct dlk_arg args[] = {
-		{ DLK_LITERAL("EVAL") },
-		{ DLK_LITERAL(DLK_LUA_young) },
-		{ DLK_LITERAL("1") },
-		{ name, key.len },
-		{ s->run_id, strlen(s->run_id) },
-		dlk_arg_number(&delay, ep->restart_delay_ms, 1),
-		{ "1", suspect },
-	};
-
-	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
-	if (err)
-		return err;
-	if (r->type != REDIS_REPLY_INTEGER)
-		return dlk_script_refused(c, r);
-	if (r->integer > (int64_t)*left_ms)
-		*left_ms = (uint64_t)r->integer;
-	return 0;
-}
-
-/*
- * INFO counts whole seconds of the server's wall clock, from the second it
- * started in: n there is more than n - 1 in truth.
- */
-int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
-		     uint64_t *left_ms)
-{
-	const struct dlk_endpoint *ep = c->ep;
-	const uint64_t delay_ms = ep->restart_delay_ms;
-	struct dlk_server_info s;
-	bool suspect;
-	uint64_t n;
-	int err;
-
-	*left_ms = 0;
-	if (!delay_ms)
-		return 0;
-	err = ask_server(c, deadline_ns, &s);
-	if (err)
-		return err;
-	n = s.uptime_s ? (s.uptime_s - 1) * 1000 : 0;
-	if (n < delay_ms)
-		*left_ms = delay_ms - n;
-	suspect = s.promoted || dlk_server_is_other(&s, dlk_now_ns());
-	if (!s.run_id[0] || (*left_ms && !suspect))
-		return 0;
-	return young_memory(c, deadline_ns, &s, suspect, left_ms);
-}
-
 /* --- what a server is taught ---------------------------------------------- */
 
 enum { GUARD_MAX = 80 };
@@ -178,6 +105,7 @@ static const struct {
 	[DLK_RECORDS_SET] = GUARDED(records_set),
 	[DLK_RECORDS_GET] = GUARDED(records_get),
 	[DLK_RECORDS_ACQUIRE] = GUARDED(records_acquire),
+	[DLK_YOUNG] = GUARDED(young),
 #undef GUARDED
 };
 
@@ -193,16 +121,20 @@ static const struct {
 				 DLK_RECORDS_ACQUIRE },
 };
 
-/* What stands behind the text of a script that grants. */
+/* What stands behind the text of a script that grants, or says who may. */
 static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
-		      const struct dlk_conn *c)
+		      const struct dlk_conn *c, enum dlk_guarded which)
 {
 	const struct dlk_endpoint *ep = c->ep;
 
 	dlk_text_init(t, room, GUARD_MAX);
-	dlk_text_str(t, "-- restart_delay ");
-	dlk_text_u64(t, ep->restart_delay_ms, 1);
-	dlk_text_str(t, "ms, db ");
+	dlk_text_str(t, "-- ");
+	if (which != DLK_YOUNG) {
+		dlk_text_str(t, "restart_delay ");
+		dlk_text_u64(t, ep->restart_delay_ms, 1);
+		dlk_text_str(t, "ms, ");
+	}
+	dlk_text_str(t, "db ");
 	dlk_text_i64(t, ep->db);
 	dlk_text_str(t, "\n");
 }
@@ -216,7 +148,7 @@ struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which)
 	struct dlk_sha1 s;
 
 	if (!name[0]) {
-		put_guard(&guard, room, c);
+		put_guard(&guard, room, c, which);
 		dlk_sha1_resume(&s, guarded[which].digest, whole);
 		dlk_sha1_add(&s, guarded[which].text + whole, len - whole);
 		dlk_sha1_add(&s, guard.buf, guard.len);
@@ -239,34 +171,183 @@ static int load(struct dlk_conn *c, uint64_t deadline_ns, struct dlk_arg script)
 	return r->type == REDIS_REPLY_STRING ? 0 : dlk_script_refused(c, r);
 }
 
-/* (Too large for a signal handler's stack.) */
+/* (Too large for a signal handler's stack.)  To be given back. */
+static int guarded_text(struct dlk_conn *c, enum dlk_guarded which,
+			struct dlk_arg *text)
+{
+	const size_t len = guarded[which].len;
+	char room[GUARD_MAX], *to = dlk_pages(len + GUARD_MAX);
+	struct dlk_text guard;
+
+	if (!to)
+		return -ENOMEM;
+	put_guard(&guard, room, c, which);
+	memcpy(to, guarded[which].text, len);
+	memcpy(to + len, guard.buf, guard.len);
+	*text = (struct dlk_arg){ to, len + guard.len };
+	return 0;
+}
+
+static void guarded_free(enum dlk_guarded which, struct dlk_arg text)
+{
+	munmap((void *)(uintptr_t)text.text, guarded[which].len + GUARD_MAX);
+}
+
 static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 			enum dlk_guarded which)
 {
-	const size_t len = guarded[which].len, size = len + GUARD_MAX;
-	char room[GUARD_MAX], *text;
-	struct dlk_text guard;
-	int err;
+	struct dlk_arg text;
+	int err = guarded_text(c, which, &text);
 
-	text = dlk_pages(size);
-	if (!text)
-		return -ENOMEM;
-	put_guard(&guard, room, c);
-	memcpy(text, guarded[which].text, len);
-	memcpy(text + len, guard.buf, guard.len);
-	err = load(c, deadline_ns, (struct dlk_arg){ text, len + guard.len });
-	munmap(text, size);
+	if (err)
+		return err;
+	err = load(c, deadline_ns, text);
+	guarded_free(which, text);
 	return err;
 }
+
+/* --- how old its memory is ------------------------------------------------ */
+
+static void put_key(struct dlk_text *t, const struct dlk_conn *c)
+{
+	dlk_text_str(t, "dlock%run:");
+	dlk_text_i64(t, c->ep->db);
+}
+
+/* "dlock%run:DB:DELAY": by its database, for SWAPDB gives it another's. */
+static struct dlk_arg gate_of(struct dlk_conn *c)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, c->gate, sizeof(c->gate));
+	put_key(&t, c);
+	dlk_text_str(&t, ":");
+	dlk_text_u64(&t, c->ep->restart_delay_ms, 1);
+	return (struct dlk_arg){ c->gate, t.len };
+}
+
+void dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+		     struct dlk_gated *gated)
+{
+	static const char digits[] = "0123456789";
+	const int keys = args[2].text[0] - '0';
+	struct dlk_arg *to = gated->args;
+
+	memcpy(to, args, (size_t)argc * sizeof(*args));
+	gated->argc = argc;
+	if (!c->ep->restart_delay_ms)
+		return;
+	memmove(to + 4 + keys, to + 3 + keys,
+		(size_t)(argc - 3 - keys) * sizeof(*args));
+	to[2] = (struct dlk_arg){ digits + keys + 1, 1 };
+	to[3 + keys] = gate_of(c);
+	gated->argc++;
+}
+
+/*
+ * By its name: who knows it has been asked before.  Else by its text, at once,
+ * so that nobody finds it known who comes before its answer; and it is kept.
+ */
+static int call_young(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		      struct dlk_arg *args, bool stranger, const redisReply **r)
+{
+	struct dlk_arg text;
+	int err = dlk_conn_call(c, deadline_ns, argc, args, r);
+
+	if (err || !dlk_script_unknown(*r))
+		return err;
+	err = guarded_text(c, DLK_YOUNG, &text);
+	if (err)
+		return err;
+	args[0] = (struct dlk_arg){ DLK_LITERAL("EVAL") };
+	args[1] = text;
+	args[argc - 1] = (struct dlk_arg){ "1", stranger };
+	err = dlk_conn_call(c, deadline_ns, argc, args, r);
+	guarded_free(DLK_YOUNG, text);
+	return err;
+}
+
+/* Its uptime may be older than its memory: young.lua. */
+static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_server_info *s, bool suspect,
+			uint64_t *left_ms, bool *emptied)
+{
+	const char *id = s->run_id[0] ? s->run_id : "0";
+	struct dlk_number delay, uptime;
+	char name[DLK_GATE_SIZE];
+	struct dlk_text key;
+	const redisReply *r;
+	int err;
+
+	dlk_text_init(&key, name, sizeof(name));
+	put_key(&key, c);
+	struct dlk_arg args[] = {
+		{ DLK_LITERAL("EVALSHA") },
+		dlk_script_name(c, DLK_YOUNG),
+		{ DLK_LITERAL("2") },
+		{ name, key.len },
+		gate_of(c),
+		{ id, strlen(id) },
+		dlk_arg_number(&delay, c->ep->restart_delay_ms, 1),
+		/* INFO counts whole seconds of the server's wall clock, from
+		 * the second it started in: n there is more than n - 1. */
+		dlk_arg_number(&uptime,
+			       s->uptime_s ? (s->uptime_s - 1) * 1000 : 0, 1),
+		{ "1", suspect },
+		{ "", 0 },
+	};
+
+	err = call_young(c, deadline_ns, 10, args, !dlk_server_is_known(s), &r);
+	if (err)
+		return err;
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    r->element[1]->type != REDIS_REPLY_STRING ||
+	    dlk_script_int(r, 0) < 0)
+		return dlk_script_refused(c, r);
+	*left_ms = (uint64_t)dlk_script_int(r, 0);
+	*emptied = *left_ms && strcmp(r->element[1]->str, "emptied") == 0;
+	return 0;
+}
+
+/* Its leases were deleted: what this process holds is to be put back. */
+static void note_emptied(struct dlk_conn *c)
+{
+	if (!dlk_server_emptied(&c->server))
+		return;
+	c->restarted = true;
+}
+
+int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
+		     uint64_t *left_ms, bool *emptied)
+{
+	struct dlk_server_info s;
+	int err;
+
+	*left_ms = 0;
+	*emptied = false;
+	if (!c->ep->restart_delay_ms)
+		return 0;
+	err = ask_server(c, deadline_ns, &s);
+	if (err)
+		return err;
+	err = young_memory(c, deadline_ns, &s,
+			   s.promoted || dlk_server_is_other(&s, dlk_now_ns()),
+			   left_ms, emptied);
+	if (*emptied)
+		note_emptied(c);
+	return err;
+}
+
+/* --- what is asked -------------------------------------------------------- */
 
 /* After NOSCRIPT: 0 when the server has been taught the family, or DLK_GRACE.
  */
 static int admit(struct dlk_conn *c, uint64_t deadline_ns,
-		 enum dlk_family family, int64_t *left_ms)
+		 enum dlk_family family, struct dlk_answer *answer)
 {
 	char why[160];
 	uint64_t left;
-	int err = dlk_script_young(c, deadline_ns, &left);
+	int err = dlk_script_young(c, deadline_ns, &left, &answer->emptied);
 
 	/* (A server known to be new was not asked.) */
 	if (!err && dlk_server_unfit(&c->server, why, sizeof(why))) {
@@ -274,35 +355,64 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		return c->server.replica ? -EAGAIN : -EREMOTEIO;
 	}
 	if (!err && left) {
-		*left_ms = (int64_t)left;
+		answer->left_ms = (int64_t)left;
 		return DLK_GRACE;
 	}
 	if (!err)
 		err = load(c, deadline_ns, families[family].renew);
+	if (!err && c->ep->restart_delay_ms)
+		err = load_guarded(c, deadline_ns, DLK_YOUNG);
 	for (unsigned i = families[family].first;
 	     !err && i <= families[family].last; i++)
 		err = load_guarded(c, deadline_ns, i);
 	return err;
 }
 
+/*
+ * By what INFO said when the connection was made, which may be before this very
+ * answer; so what it granted is not believed.  The next one is asked anew.
+ */
+static int refuse_evictor(struct dlk_conn *c)
+{
+	char what[200];
+	struct dlk_text t;
+
+	dlk_text_init(&t, what, sizeof(what));
+	dlk_text_strs(&t,
+		      "it may evict locks that are held: maxmemory-policy is ",
+		      c->server.evicts,
+		      ", and must be noeviction (or allow_eviction said)",
+		      NULL);
+	dlk_conn_close(c);
+	dlk_conn_set_error(c, what);
+	return -EREMOTEIO;
+}
+
 int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		   enum dlk_family family, int argc, const struct dlk_arg *args,
 		   struct dlk_answer *answer, const redisReply **reply)
 {
+	struct dlk_gated gated;
 	int err;
 
+	dlk_script_gate(c, argc, args, &gated);
 	for (int tries = 0; tries < 3; tries++) {
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
-		err = dlk_conn_call(c, deadline_ns, argc, args, reply);
+		err = dlk_conn_call(c, deadline_ns, gated.argc, gated.args,
+				    reply);
 		if (err)
 			return err;
 		if (!dlk_script_unknown(*reply)) {
+			if (c->server.evicts[0] && !c->ep->allow_eviction)
+				return refuse_evictor(c);
 			dlk_server_granted(&c->server, answer->asked_ns);
+			dlk_server_whole(&c->server);
 			return 0;
 		}
-		dlk_conn_suspect(c);
-		err = admit(c, deadline_ns, family, &answer->left_ms);
+		if (!dlk_script_emptied(*reply))
+			dlk_conn_suspect(c);
+		err = admit(c, deadline_ns, family, answer);
 		if (err)
 			return err;
 	}

@@ -34,6 +34,24 @@
  *						EVALSHA B's
  *			NOSCRIPT
  *
+ * And a server may forget without a restart: FLUSHALL, FLUSHDB and SWAPDB take
+ * the leases away and leave the scripts.  So each that grants has one key more,
+ * the gate, which is there once the server was found old enough and goes with the
+ * leases.  Without it they answer NOSCRIPT as well, and all is as above.
+ *
+ *	holder A			server			client B
+ *	acquire k, granted
+ *					FLUSHALL
+ *								EVALSHA acquire
+ *					no gate: NOSCRIPT
+ *								young: emptied
+ *								now
+ *	renew k -> none
+ *	young: reclaim
+ *					now + delay
+ *								young: the gate
+ *								EVALSHA -> busy
+ *
  *  1. They MUST NOT be sent by EVAL, which would put them there; the others
  *     may.
  *  2. The others MUST grant nothing: renew.lua makes the lease of a claim,
@@ -51,24 +69,27 @@
 
 /* The server has never heard of it: EVALSHA of an unknown name. */
 bool dlk_script_unknown(const redisReply *r);
+/* Or, of those, it has heard of it, and its leases were deleted: the gate. */
+bool dlk_script_emptied(const redisReply *r);
 
-/* An error that passes by itself (loading, a replica without master, ...). */
-bool dlk_script_passing(const redisReply *r);
-
-/* An answer that is none: -EAGAIN or -EREMOTEIO, and the words for it. */
+/*
+ * An answer that is none: -EAGAIN or -EREMOTEIO, as the table of errors has it
+ * (fault.h), and the words for it.
+ */
 int dlk_script_refused(struct dlk_conn *c, const redisReply *r);
 
 /*
- * How long until the server is old enough to grant anything, 0 for now.  Its
- * uptime is one thing; the age of its memory another: a replica that was
- * promoted has an old uptime, no scripts, and perhaps not the last grants of
- * its master.  It is known by what INFO says of its past; or by its run id, if
- * another one granted something to this process when this one was running
- * already.  Then its age counts from when somebody asked first (young.lua).
- * SCRIPT FLUSH leaves the run id, and is no restart.
+ * How long until the server is old enough to grant anything, 0 for now; and
+ * whether that is because its leases were deleted (FLUSHALL, ...).  Its uptime is one thing; the age of its memory another: a replica
+ * that was promoted has an old uptime, no scripts, and perhaps not the last
+ * grants of its master.  It is known by what INFO says of its past; or by its run
+ * id, if another one granted something to this process when this one was running
+ * already.  And it was emptied if there is no trace of us, though somebody of us
+ * has asked it: it knows young.lua.  Then its age counts from when somebody asked
+ * first (young.lua).  SCRIPT FLUSH leaves the run id, and is no restart.
  */
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
-		     uint64_t *left_ms);
+		     uint64_t *left_ms, bool *emptied);
 
 /*
  * The scripts of which a server knows only what it was taught by a client with
@@ -83,6 +104,7 @@ enum dlk_guarded {
 	DLK_RECORDS_SET,
 	DLK_RECORDS_GET,
 	DLK_RECORDS_ACQUIRE,
+	DLK_YOUNG, /* of no delay, for it is to be known to all */
 	DLK_N_GUARDED,
 };
 enum dlk_family { DLK_FLOCK_SCRIPTS, DLK_RECORD_SCRIPTS };
@@ -91,9 +113,23 @@ enum dlk_family { DLK_FLOCK_SCRIPTS, DLK_RECORD_SCRIPTS };
 struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which);
 
 /*
- * Send args, a script of the family by its name, and take its reply, when the
- * server has been taught it; answer->asked_ns is before that.  0, DLK_GRACE and
- * answer->left_ms, -errno.
+ * args, a script that grants by its name, with the gate as one key more, where
+ * there is a delay: at most DLK_GATED_MAX, to be sent as they are.
+ */
+enum { DLK_GATED_MAX = 24 };
+struct dlk_gated {
+	int argc;
+	struct dlk_arg args[DLK_GATED_MAX];
+};
+void dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+		     struct dlk_gated *gated);
+
+/*
+ * Send args, a script of the family by its name, without its gate, and take its
+ * reply, when the server has been taught it; answer->asked_ns is before that.
+ * 0, DLK_GRACE and answer->left_ms and ->emptied, -errno.  -EREMOTEIO, and the
+ * connection is closed: it was granted, perhaps, by a server that may evict it
+ * again.
  */
 struct dlk_answer;
 int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,

@@ -7,6 +7,7 @@
 
 #include "model/timeline.h"
 #include "os/file_id.h"
+#include "redis/fault.h"
 
 /* --- what this process remembers ------------------------------------------ */
 
@@ -15,6 +16,7 @@ enum { SERVERS = 64 };
 static struct dlk_known {
 	_Atomic uint64_t name; /* of the endpoint; 0: free */
 	_Atomic uint64_t met, granted, granted_ns;
+	atomic_bool emptied; /* and said so */
 } known[SERVERS];
 
 /* Never 0. */
@@ -147,17 +149,6 @@ const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
 	return t.len ? room : NULL;
 }
 
-static const struct {
-	const char *error, *advice;
-} advices[] = {
-	{ "NOAUTH", "it wants a password: password_file (and username)" },
-	{ "WRONGPASS", "see username and password_file" },
-	{ "NOPERM", "see PERMISSIONS in dlock.conf(5)" },
-	{ "DENIED", "it is in protected mode: give it a password, or let it "
-		    "listen where only its clients are" },
-	{ "ERR max number of clients", "raise its maxclients" },
-};
-
 /* Of an error, what fits beside an advice: whole sentences, if it is long. */
 static size_t said(const char *error)
 {
@@ -177,11 +168,8 @@ void dlk_server_explain(struct dlk_text *t, const char *error,
 	const char *advice = dlk_server_unfit(s, room, sizeof(room));
 	size_t len = strlen(error);
 
-	for (unsigned i = 0;
-	     !advice && i < sizeof(advices) / sizeof(advices[0]); i++)
-		if (strncmp(error, advices[i].error,
-			    strlen(advices[i].error)) == 0)
-			advice = advices[i].advice;
+	if (!advice)
+		advice = dlk_fault_of(error)->advice;
 	if (advice)
 		len = said(error);
 	dlk_text_bytes(t, error, len);
@@ -206,6 +194,22 @@ void dlk_server_granted(const struct dlk_server_info *s, uint64_t now_ns)
 		return;
 	atomic_store(&s->known->granted, s->run);
 	atomic_store(&s->known->granted_ns, now_ns);
+}
+
+bool dlk_server_is_known(const struct dlk_server_info *s)
+{
+	return s->known && atomic_load(&s->known->granted) == s->run;
+}
+
+bool dlk_server_emptied(const struct dlk_server_info *s)
+{
+	return s->known && !atomic_exchange(&s->known->emptied, true);
+}
+
+void dlk_server_whole(const struct dlk_server_info *s)
+{
+	if (s->known)
+		atomic_store(&s->known->emptied, false);
 }
 
 /* (INFO counts whole seconds, from the second that it was started in.) */

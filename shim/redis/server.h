@@ -50,6 +50,14 @@ void dlk_server_explain(struct dlk_text *t, const char *error,
 bool dlk_server_meet(const struct dlk_server_info *s);
 /* Its scripts are there: they answered, or renewed, something. */
 void dlk_server_granted(const struct dlk_server_info *s, uint64_t now_ns);
+/* Did this very one do so? */
+bool dlk_server_is_known(const struct dlk_server_info *s);
+/*
+ * Its leases were deleted, and nobody has said so since it last granted one
+ * (dlk_server_whole): once.
+ */
+bool dlk_server_emptied(const struct dlk_server_info *s);
+void dlk_server_whole(const struct dlk_server_info *s);
 /*
  * Did another one do so when this one was running already?  So it is not that
  * one, restarted.

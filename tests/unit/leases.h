@@ -52,7 +52,10 @@ static int connect_with(uint64_t restart_delay_ms)
 	return c ? dlk_conn_open(c, in_ms(5000)) : -1;
 }
 
-/* What a client with this restart_delay would teach (redis/script.h). */
+/*
+ * What a client with this restart_delay would teach (redis/script.h), having
+ * found the server old enough.
+ */
 static inline void teach(const char *script, uint64_t restart_delay_ms)
 {
 	static char text[256 * 1024];
@@ -61,6 +64,9 @@ static inline void teach(const char *script, uint64_t restart_delay_ms)
 		 script, (unsigned long long)restart_delay_ms);
 	assert_int_equal(tell(redis.c, "SCRIPT", "LOAD", text, NULL)->type,
 			 REDIS_REPLY_STRING);
+	snprintf(text, sizeof(text), "dlock%%run:0:%llu",
+		 (unsigned long long)restart_delay_ms);
+	tell_ok(tell(redis.c, "SET", text, "1", NULL));
 }
 
 /* To a server known to be new, and empty. */

@@ -472,6 +472,122 @@ static void a_name_is_that_of_the_text(void **state)
 			    dlk_script_name(c, DLK_ACQUIRE).text);
 }
 
+/* What a client knew to be old, and has taught all that it asks for. */
+static void begin_old(void)
+{
+	static char text[64 * 1024];
+
+	teach(DLK_LUA_acquire, HOUR_MS);
+	snprintf(text, sizeof(text), "%s-- db 0\n", DLK_LUA_young);
+	assert_int_equal(tell(redis.c, "SCRIPT", "LOAD", text, NULL)->type,
+			 REDIS_REPLY_STRING);
+	assert_int_equal(acquire(ours, false), 0);
+}
+
+/* Its leases are deleted: nobody else is granted them, and they are put back. */
+static void assert_emptied(void)
+{
+	struct dlk_lease lease = lease_at("k", ours);
+	struct dlk_renewal u = { .lease = &lease, .deadline_ns = in_ms(20000) };
+
+	assert_value("");
+	assert_int_equal(acquire(other, false), DLK_GRACE);
+	assert_true(answer.emptied);
+	assert_true(answer.left_ms <= HOUR_MS);
+	assert_true(answer.left_ms > HOUR_MS - 10000);
+	assert_true(c->restarted);
+	assert_int_equal(acquire(third, true), DLK_GRACE);
+	dlk_renew_batch(c, in_ms(5000), &u, 1);
+	assert_int_equal(u.result, 0);
+	assert_true(u.reclaimed);
+	assert_value(ours);
+}
+
+static void a_server_that_was_emptied_is_young(void **state)
+{
+	(void)state;
+	begin_old();
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	assert_emptied();
+}
+
+static void so_is_one_whose_database_was(void **state)
+{
+	(void)state;
+	begin_old();
+	tell_ok(tell(redis.c, "FLUSHDB", NULL));
+	assert_emptied();
+}
+
+/* What dlock has said of the other database is of that one. */
+static void so_is_one_whose_databases_were_swapped(void **state)
+{
+	(void)state;
+	begin_old();
+	tell_ok(tell(redis.c, "SELECT", "1", NULL));
+	tell_ok(tell(redis.c, "SET", "dlock%run:1:3600000", "1", NULL));
+	tell_ok(tell(redis.c, "SET", "dlock%run:1", "1 1 restarted", NULL));
+	tell_ok(tell(redis.c, "SELECT", "0", NULL));
+	tell_ok(tell(redis.c, "SWAPDB", "0", "1", NULL));
+	assert_emptied();
+}
+
+/* Without a delay nobody knows: B is granted what A has (control). */
+static void without_a_delay_nobody_is_kept_out(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(ours, false), 0);
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	assert_int_equal(acquire(other, false), 0);
+}
+
+/* Another delay's first client was not there before, and knows all the same. */
+static void a_newcomer_opens_nothing_either(void **state)
+{
+	struct dlk_endpoint short_ep = redis.ep;
+	struct dlk_conn *young = c;
+
+	(void)state;
+	begin_old();
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	short_ep.restart_delay_ms = 5000;
+	c = dlk_conn_new(&short_ep);
+	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+	assert_int_equal(acquire(other, false), DLK_GRACE);
+	assert_true(answer.emptied);
+	assert_true(answer.left_ms <= 5000 && answer.left_ms > 1000);
+	dlk_conn_delete(c);
+	c = young;
+	assert_int_equal(acquire(other, false), DLK_GRACE);
+	assert_true(answer.left_ms > HOUR_MS - 10000);
+}
+
+/* Nobody of us was there, for all that anybody knows: it is as old as it says. */
+static void who_is_the_first_is_not_kept_waiting(void **state)
+{
+	struct dlk_endpoint ep = redis.ep;
+	struct dlk_conn *young = c;
+
+	(void)state;
+	ep.restart_delay_ms = HOUR_MS - 1;
+	c = dlk_conn_new(&ep);
+	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
+	assert_false(answer.emptied);
+	dlk_conn_delete(c);
+	c = young;
+}
+
+/* But who was granted something there knows that it was. */
+static void who_was_there_remembers(void **state)
+{
+	(void)state;
+	begin_old();
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	tell_ok(tell(redis.c, "SCRIPT", "FLUSH", NULL));
+	assert_emptied();
+}
+
 static void other_scripts_do_not_make_a_server_old(void **state)
 {
 	(void)state;
@@ -693,13 +809,15 @@ static void forget_and_break(int fd, void *unused)
 {
 	static const char info[] = "$22\r\n\nuptime_in_seconds:1\r\n\r\n";
 	static const char none[] = "*2\r\n:-1\r\n$0\r\n\r\n";
+	static const char young[] = "*2\r\n:9\r\n$9\r\nrestarted\r\n";
 
 	(void)unused;
 	if (hear(fd) && say(fd, "+OK\r\n", 5) &&
 	    say(fd, info, sizeof(info) - 1) &&
 	    say(fd, none, sizeof(none) - 1) &&
 	    say(fd, none, sizeof(none) - 1) && hear(fd) &&
-	    say(fd, info, sizeof(info) - 1) && hear(fd))
+	    say(fd, info, sizeof(info) - 1) && hear(fd) &&
+	    say(fd, young, sizeof(young) - 1) && hear(fd))
 		say(fd, ":1\r\n", 4);
 }
 
@@ -824,6 +942,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		lease_test(a_free_lease_is_granted),
+		lease_test(without_a_delay_nobody_is_kept_out),
 		lease_test(the_deadline_ends_before_the_servers),
 		lease_test(a_held_lease_is_busy_with_its_holder),
 		lease_test(our_own_token_is_held_again),
@@ -853,6 +972,12 @@ int main(void)
 		young_test(a_young_server_grants_nothing),
 		young_test(a_young_server_replaces_nothing),
 		young_test(a_server_once_found_old_is_not_asked_again),
+		young_test(a_server_that_was_emptied_is_young),
+		young_test(so_is_one_whose_database_was),
+		young_test(so_is_one_whose_databases_were_swapped),
+		young_test(a_newcomer_opens_nothing_either),
+		young_test(who_is_the_first_is_not_kept_waiting),
+		young_test(who_was_there_remembers),
 		young_test(a_stranger_opens_nothing),
 		young_test(nor_does_another_database),
 		young_test(a_name_is_that_of_the_text),

@@ -4,7 +4,7 @@
 --
 -- An exclusive lease is one string, SET NX PX (DESIGN L9).
 --
--- KEYS    1 the lease  2 its queue
+-- KEYS    1 the lease  2 its queue  3 the gate (gate.inc), or none
 -- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the request
 --         4 since (20 digits) as proof of death (DESIGN L3), or "" for none
 --         5 EX or SH
@@ -24,6 +24,8 @@
 --                         ours; ticket 0: not queued; ahead less than 0:
 --                         -1 - ahead, and it had another ticket, of no use
 -- {2, 0, type, 0, 0}      the key is no lease
+local gate = KEYS[3]
+--include gate.inc
 if ARGV[5] == 'EX' and (ARGV[9] or '') == ''
    and redis.call('EXISTS', KEYS[2]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 -- A waiter in the queue (DESIGN 4).
 --
--- KEYS    1 the lease  2 its queue
+-- KEYS    1 the lease  2 its queue  3 the gate (gate.inc), or none
 -- ARGV    1 what it does:
 --		heartbeat  it waits, for the first time or still
 --		cancel     it does not wait any more, nor want what it was
@@ -23,6 +23,8 @@
 -- {0, ttl left, token, ticket, ahead}  it waits; as acquire.lua says it
 -- {0, ttl left, token, 0, shared}      look: shared is 1 if readers hold it
 -- {2, 0, type, 0, 0}                   the key is no lease
+local gate = KEYS[3]
+--include gate.inc
 --include flock.inc
 local verb, mode, claim, ticket = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local life, options = tonumber(ARGV[6]), ARGV[8]

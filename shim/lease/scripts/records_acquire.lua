@@ -4,7 +4,7 @@
 -- nothing changes.  What the owner has there is replaced, up or down.  If it is
 -- refused, queue (DESIGN 4).  [CONFIRM] What its claim holds becomes its own.
 --
--- KEYS    1 the lease  2 its ranges  3 its queue
+-- KEYS    1 the lease  2 its ranges  3 its queue  4 the gate (gate.inc), or none
 -- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the request
 --         4 since (20 digits) of this kernel grant
 --         5 "1": it is a proof of death (DESIGN L3), or ""; "own": the
@@ -32,6 +32,8 @@
 -- {2, 0, type, '', 0, 0}       the key is no lease
 -- {3, 0, number, '', 0, 0}     a later request was here first, of that number
 -- {4, 0, '', '', 0, 0}         the owner holds nothing (any more)
+local gate = KEYS[4]
+--include gate.inc
 if ARGV[6] == '00000000000000000001'
    and ARGV[8] == 'W00000000000000000009223372036854775807'
    and redis.call('EXISTS', KEYS[3]) == 0

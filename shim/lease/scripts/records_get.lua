@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 -- Who would refuse a range?  For F_GETLK: so not a claim, which is no lock yet.
 --
--- KEYS    1 the lease  2 its ranges
+-- KEYS    1 the lease  2 its ranges  3 the gate (gate.inc), or none
 -- ARGV    1 token of who asks, or "" if it has none
 --         2 type, start, end (R or W, 19 digits each)
 --         3 " HOST FILE " of the request
@@ -13,6 +13,8 @@
 -- {0, ttl left, token, range}  this one, which starts first (as
 --                              records_acquire.lua says it)
 -- {2, 0, type, ''}             the key is no lease
+local gate = KEYS[3]
+--include gate.inc
 --include records.inc
 local LOOKS = 10000 -- of each kind, at most
 local id, want = id_of(ARGV[1]), range(ARGV[2], 1)

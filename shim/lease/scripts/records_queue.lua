@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 -- A waiter for a range, in the queue (DESIGN 4).
 --
--- KEYS    1 the lease  2 its ranges  3 its queue
+-- KEYS    1 the lease  2 its ranges  3 its queue  4 the gate (gate.inc), or none
 -- ARGV    1 what it does: heartbeat, cancel, suspend or yield, as in queue.lua
 --         2 type, start, end; its owner's digits, or as many '-'; '+' if it
 --           holds some lock, or '-'
@@ -14,6 +14,8 @@
 -- {0, ttl left, token, range, ticket, ahead}
 --                              it waits; as records_acquire.lua says it
 -- {2, 0, type, '', 0, 0}       the key is no lease
+local gate = KEYS[4]
+--include gate.inc
 --include records_queue.inc
 local verb, claim, ticket, life = ARGV[1], ARGV[3], ARGV[4], tonumber(ARGV[6])
 local options, want = ARGV[7], range(ARGV[2], 1)

@@ -1,26 +1,39 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- A server that is old, and yet has another memory than the one that granted
--- before: a replica that was promoted.  It grants nothing for one whole delay
--- from when somebody asked it first; that moment is kept at the key, for those
--- who ask and end.
+-- How long a server grants nothing yet: until its memory is as old as the delay.
+-- When its memory began is kept at a key, for those who ask and end; and that it
+-- is old enough for this delay is a key as well, the gate (gate.inc).
 --
--- KEYS    1 dlock%run:DELAY
--- ARGV    1 the server's run id  2 the delay (ms)
---         3 "1": it was promoted once, or who asks knew another one; or ""
+-- KEYS    1 dlock%run:DB  2 the gate, dlock%run:DB:DELAY
+-- ARGV    1 the server's run id  2 the delay (ms)  3 its uptime (ms)
+--         4 "1": it was promoted once, or who asks knew another one; or ""
+--         5 "1": nobody of us has asked this server about this database since
+--           it started; or ""
 --
--- how long it grants nothing yet (ms)
+-- {how long it grants nothing yet (ms), why: 'restarted', 'promoted', 'emptied'}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local delay = tonumber(ARGV[2])
+local delay, uptime = tonumber(ARGV[2]), tonumber(ARGV[3])
 local said = redis.pcall('GET', KEYS[1])
-local id, since = string.match(type(said) == 'string' and said or '',
-			       '^(%x+) (%d+)$')
-if id == ARGV[1] then
-	-- (Its clock may have been set back.)
-	return math.min(math.max(since + delay - now, 0), delay)
-elseif ARGV[3] == '1' then
-	redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. now)
-	return delay
+said = type(said) == 'string' and said or ''
+local id, since, why = string.match(said, '^(%x+) (%d+) (%l+)$')
+if id ~= ARGV[1] then
+	since, why = now - uptime, 'restarted'
+	if said == '' and ARGV[5] == '' then
+		-- [EMPTIED] Somebody of us was here, and nothing is left of it.
+		since, why = now, 'emptied'
+	elseif ARGV[4] == '1' then
+		since, why = now, 'promoted'
+	end
+	redis.call('SET', KEYS[1], string.format('%s %d %s', ARGV[1],
+						 math.max(since, 0), why))
 end
-return 0
+-- (Its clock may have been set back.)
+local left = math.min(math.max(since + delay - now, 0), delay)
+left = math.max(left, delay - uptime)
+if left > 0 then
+	redis.call('DEL', KEYS[2])
+else
+	redis.call('SET', KEYS[2], '1')
+end
+return { left, why }

@@ -99,14 +99,98 @@ config
 r config set maxmemory 100mb >/dev/null
 works 'a limit of memory'
 r config set maxmemory-policy allkeys-lru >/dev/null
-out=$(dl A flock -n f flock -n g true 2>&1)
-is "$?" 0 'a policy that evicts: the lock is granted'
-note "$out"
-like "$out" 'maxmemory-policy is allkeys-lru.*noeviction' '... with a warning'
-out=$(printf 'open\nlock\nexit\n' | dl A "$BIN/many_files" 3 EX 2>&1)
-is "$(grep -c maxmemory-policy <<<"$out")" 1 '... once a process'
+named 'a policy that evicts' 'maxmemory-policy is allkeys-lru' \
+	'must be noeviction' 'allow_eviction'
+rig_empty 5 'what it granted all the same is given back'
+config redis_more='allow_eviction = true'
+works 'the same, if the configuration allows it'
+config
+out=$(dl A "$BIN/records" tell <<<$'open a f\nset a W 0 10' 2>&1)
+like "$out" 'ENOLCK' 'not a range either'
+like "$out" 'maxmemory-policy is allkeys-lru.*noeviction' '... and says why'
 r config set maxmemory 0 >/dev/null
 works 'the policy, without a limit'
+
+# --- what passes by itself: until the timeout ------------------------------
+r config set min-replicas-to-write 1 >/dev/null
+named 'too few replicas' 'NOREPLICAS' 'min-replicas-to-write'
+r config set min-replicas-to-write 0 >/dev/null
+works 'enough of them'
+
+r config set busy-reply-threshold 10 >/dev/null
+redis-cli -s "$RIG/redis.sock" eval 'while true do end' 0 >/dev/null 2>&1 &
+is_busy()
+{
+	[[ $(r ping) == *BUSY* ]]
+}
+ok 'a script runs' until_true 5 is_busy
+named 'a busy server' 'BUSY' 'SCRIPT KILL ends it'
+r script kill >/dev/null
+ok 'it has ended' until_true 5 redis_is_up
+works 'one with time'
+
+# other OPTION...: a server that listens at $RIG/o.sock, of a directory of its own
+other()
+{
+	mkdir -p "$RIG/o"
+	setpriv --pdeathsig KILL redis-server --port 0 --save '' --dir "$RIG/o" \
+		--unixsocket "$RIG/o.sock" --appendonly no "$@" >/dev/null &
+	OTHER=$!
+	disown $OTHER
+	until_true 5 test -S "$RIG/o.sock"
+}
+others_end()
+{
+	kill -KILL "$OTHER" 2>/dev/null
+	rig_cleanup
+}
+trap others_end EXIT
+other --rdbcompression no
+redis-cli -s "$RIG/o.sock" eval 'for i = 1, 1000 do
+	redis.call("SET", i, string.rep(i, 200)) end' 0 >/dev/null
+redis-cli -s "$RIG/o.sock" save >/dev/null
+kill -KILL "$OTHER"
+rm "$RIG/o.sock"
+other --key-load-delay 5000 --rdbcompression no --loading-process-events-interval-bytes 1024
+config url="unix://$RIG/o.sock"
+named 'a server that starts' 'LOADING' 'reads its data'
+kill -KILL "$OTHER"
+rm -r "$RIG/o.sock" "$RIG/o"
+
+o()
+{
+	redis-cli -s "$RIG/o.sock" "$@" 2>&1
+}
+other
+works 'one that has started'
+rmdir "$RIG/o"
+o set something 1 >/dev/null
+o config set save '3600 1' >/dev/null
+o bgsave >/dev/null
+cannot_save()
+{
+	[[ $(o info persistence) == *rdb_last_bgsave_status:err* ]]
+}
+ok 'it cannot save' until_true 5 cannot_save
+named 'a server that cannot save' 'MISCONF' 'see its log, and its disk'
+kill -KILL "$OTHER"
+rm "$RIG/o.sock"
+
+config url='redis://127.0.0.1:7777/0'
+# shellcheck disable=SC2016 # the inner shell's
+out=$(DLOCK_CONFIG=$RIG/A.conf unshare -n bash -c '
+	ip link set lo up
+	mkdir "$1/c"
+	setpriv --pdeathsig KILL redis-server --port 7777 --bind 127.0.0.1 \
+		--save "" --dir "$1/c" --cluster-enabled yes >/dev/null &
+	until redis-cli -p 7777 ping 2>/dev/null | grep -q PONG; do
+		sleep 0.02
+	done
+	LD_PRELOAD=$2 flock -n "$1/mnt/f" true
+	kill $!' sh "$RIG" "$BUILD/libdlock-preload.so" 2>&1 | grep '^dlock: flock')
+note "$out"
+like "$out" 'CLUSTERDOWN.*Redis Cluster' 'a node of a Cluster: named'
+config
 
 # --- protected mode, and too many clients ---------------------------------
 # An address that is none of the loopback network's, in a network of its own.

@@ -88,7 +88,7 @@ for p in a b c; do
 done
 nothing_left()
 {
-	[ "$(rr -n 1 dbsize)" = 0 ]
+	[ "$(rr -n 1 --scan | grep -vc '^dlock%run:')" = 0 ]
 }
 ok 'no key is left in db 1' until_true 3 nothing_left
 rig_end
