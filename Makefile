@@ -47,6 +47,7 @@ HOLD   := $(wildcard shim/hold/*.c)
 LOCK   := $(wildcard shim/lock/*.c)
 ENTRY  := $(wildcard shim/entry/*.c)
 KEEPER := $(wildcard shim/keeper/*.c)
+TLS    := $(wildcard shim/tls/*.c)
 CONFIG := $(wildcard config/*.c)
 RUN    := $(wildcard tools/dlock.c tools/run*.c)
 CTL    := $(filter-out $(RUN),$(wildcard tools/*.c))
@@ -69,7 +70,7 @@ archive = $(firstword $(wildcard $(addsuffix /lib$1.a,\
 LIBHIREDIS := $(call archive,hiredis)
 LIBCONFUSE := $(call archive,confuse)
 
-PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper
+PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper $(B)/dlock-tls
 
 .PHONY: FORCE all deps demo check check-fast torture model bench lint house install uninstall clean helpers test-programs
 all: $(PRODUCTS)
@@ -83,6 +84,11 @@ $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)
 $(B)/dlock-keeper: $(KEEPER_OBJ) $(B)/gen/hiredis.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(if $(SAN),,-static) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
+
+# Dynamic, so that OpenSSL is the one that the system keeps up to date.
+$(B)/dlock-tls: $(call obj,$(MODEL) $(OS) $(TLS))
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections -lssl -lcrypto
 
 $(B)/dlock: $(call obj,$(RUN)) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,LINK,$@)
@@ -212,6 +218,7 @@ house: deps
 # finds the keeper that it will need.
 INSTALLED := \
 	755:$(B)/dlock-keeper:$(LIBEXECDIR)/dlock-keeper \
+	755:$(B)/dlock-tls:$(LIBEXECDIR)/dlock-tls \
 	755:$(B)/dlock:$(BINDIR)/dlock \
 	755:$(B)/dlockctl:$(BINDIR)/dlockctl \
 	644:config/dlock.conf.5:$(MANDIR)/man5/dlock.conf.5 \

@@ -43,6 +43,18 @@ enum dlk_local { DLK_LOCAL_FILE, DLK_LOCAL_SHADOW };
 enum dlk_coherence { DLK_COHERENCE_AUTO, DLK_COHERENCE_ON, DLK_COHERENCE_OFF };
 
 /*
+ * TLS: whose certificates are trusted (a file of them; "": the system's), what
+ * the server asks of us, and under which name it is known ("": `host`).
+ */
+enum { DLK_TLS_TEXT_MAX = 128 };
+
+struct dlk_tls_options {
+	char ca_file[DLK_TLS_TEXT_MAX];
+	char cert_file[DLK_TLS_TEXT_MAX], key_file[DLK_TLS_TEXT_MAX];
+	char server_name[DLK_TLS_TEXT_MAX];
+};
+
+/*
  * One server, with all that is needed to reach it.  Flat, of fixed size and
  * without pointers: it is handed to the keeper as it is.
  */
@@ -58,7 +70,8 @@ struct dlk_endpoint {
 	char password[512];          /* empty: no AUTH */
 	int32_t allow_eviction;      /* a truth; no padding: compared as bytes
 				      */
-	char name[128];              /* for messages: "127.0.0.1:6379/0",
+	struct dlk_tls_options tls;
+	char name[128]; /* for messages: "127.0.0.1:6379/0",
 					never with the password */
 };
 
@@ -215,7 +228,7 @@ int dlk_config_follow(const struct dlk_config *config, dev_t device, char *path,
 
 /*
  * What this version does not do yet of an option with this value, though it
- * reads it ("transport": of a URL); NULL: it works.
+ * reads it; NULL: it works.
  */
 const char *dlk_option_pending(const char *option, const char *value);
 

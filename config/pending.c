@@ -13,7 +13,6 @@ static const struct pending {
 	const char *option, *when, *note;
 } pending[] = {
 	{ "mode", "!single", FAILS },
-	{ "transport", "tls", FAILS },
 	{ "replicas", "!0", NO_EFFECT },
 	{ "on_lost", NULL, NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },

@@ -14,6 +14,7 @@
  *     it may have forgotten (DESIGN L5); less is said, and 0s is meant.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,10 +44,6 @@ static int parse_url(struct dlk_build *b, struct servers *s, unsigned i)
 	struct dlk_error why = { "" };
 
 	if (!dlk_url_parse(url, &s->ep[i], &why)) {
-		if (s->ep[i].scheme == DLK_TLS)
-			dlk_opt_warn(b, s->sec, s->option, "rediss:// (%s): %s",
-				     s->ep[i].name,
-				     dlk_option_pending("transport", "tls"));
 		if (s->ep[i].password[0] && b->exposed)
 			dlk_opt_warn(
 				b, s->sec, s->option,
@@ -219,6 +216,63 @@ static int check_logins(struct dlk_build *b, struct servers *s)
 	return 0;
 }
 
+/* --- TLS ------------------------------------------------------------------ */
+
+static const struct tls_option {
+	const char *name;
+	size_t at; /* in struct dlk_tls_options */
+	bool is_file;
+} tls_options[] = {
+	{ "ca_file", offsetof(struct dlk_tls_options, ca_file), true },
+	{ "cert_file", offsetof(struct dlk_tls_options, cert_file), true },
+	{ "key_file", offsetof(struct dlk_tls_options, key_file), true },
+	{ "server_name", offsetof(struct dlk_tls_options, server_name), false },
+};
+
+static int set_tls_option(struct dlk_build *b, struct servers *s,
+			  const struct tls_option *o)
+{
+	const char *text = dlk_opt_text(s->sec, o->name);
+	bool any = false;
+	unsigned i;
+
+	if (!text)
+		return 0;
+	if (!*text || dlk_has_control(text) ||
+	    strlen(text) >= DLK_TLS_TEXT_MAX || (o->is_file && *text != '/'))
+		return dlk_opt_fail(b, s->sec, o->name,
+				    "\"%.200s\" is not %s (1 to %d bytes, no "
+				    "control bytes)",
+				    text,
+				    o->is_file ? "an absolute path"
+					       : "the name of a server",
+				    DLK_TLS_TEXT_MAX - 1);
+	for (i = 0; i < s->n; i++) {
+		any |= s->ep[i].scheme == DLK_TLS;
+		memcpy((char *)&s->ep[i].tls + o->at, text, strlen(text) + 1);
+	}
+	return any ? 0
+		   : dlk_opt_fail(b, s->sec, o->name,
+				  "no URL of this section is rediss://");
+}
+
+/* Who shows a certificate proves by its key that it is his. */
+static int set_tls(struct dlk_build *b, struct servers *s)
+{
+	const bool cert = dlk_opt_text(s->sec, "cert_file");
+	const bool key = dlk_opt_text(s->sec, "key_file");
+	int ret = 0;
+	size_t i;
+
+	for (i = 0; !ret && i < sizeof(tls_options) / sizeof(*tls_options); i++)
+		ret = set_tls_option(b, s, &tls_options[i]);
+	if (!ret && cert != key)
+		ret = dlk_opt_fail(b, s->sec, cert ? "cert_file" : "key_file",
+				   "%s is missing (the two go together)",
+				   cert ? "key_file" : "cert_file");
+	return ret;
+}
+
 static bool same_server(const struct dlk_endpoint *a,
 			const struct dlk_endpoint *b)
 {
@@ -330,6 +384,7 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 		?: read_numbers(b, &s)
 		?: set_username(b, &s)
 		?: set_password(b, &s)
+		?: set_tls(b, &s)
 		?: check_logins(b, &s)
 		?: check_mode(b, &s);
 	b->endpoints[n] = s.ep;

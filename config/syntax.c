@@ -90,6 +90,8 @@ static cfg_t *create(void)
 {
 	cfg_opt_t redis[] = { TEXT("url"),           LIST("urls"),
 			      TEXT("username"),      TEXT("password_file"),
+			      TEXT("ca_file"),       TEXT("cert_file"),
+			      TEXT("key_file"),      TEXT("server_name"),
 			      TEXT("mode"),          TEXT("connect_timeout"),
 			      TEXT("restart_delay"), TEXT("allow_eviction"),
 			      TEXT("replicas"),      CFG_END() };

@@ -30,8 +30,10 @@ enum dlk_exit {
 	DLK_EXIT_NOT_FOUND = 127,
 };
 
-/* The name in front of every message; set first thing in main(). */
+/* The name in front of every message. */
 extern const char *tool_name;
+/* First thing in main(). */
+void tool_begin(const char *name);
 
 /* Hears the text of each message as well; NULL: nobody does. */
 extern void (*tool_listener)(const char *text);

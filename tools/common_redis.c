@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "redis/conn.h"
+#include "redis/tls.h"
 #include "os/sys.h"
 
 uint64_t tool_deadline(const struct dlk_endpoint *ep)
@@ -39,6 +40,12 @@ static int ping(struct dlk_conn *c, uint64_t deadline_ns, char *why,
 	if (!*why)
 		snprintf(why, size, "%s", strerror(-err));
 	return err;
+}
+
+void tool_begin(const char *name)
+{
+	tool_name = name;
+	dlk_tls_begin_beside_program();
 }
 
 int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,

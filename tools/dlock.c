@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
 
-	tool_name = "dlock";
+	tool_begin("dlock");
 	if (!strcmp(verb, "run")) {
 		argv[1] = argv[0];
 		return run(argc - 1, argv + 1);

@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 	bool right;
 	int rc;
 
-	tool_name = "dlockctl";
+	tool_begin("dlockctl");
 	tool_listener = listen;
 	right = ctl_arguments(&ctl, argc, argv);
 	if (right &&

@@ -175,6 +175,7 @@ static void turn_on(bool secure)
 	dlk_owner_begin();
 	dlk_log_open();
 	find_keeper(secure);
+	dlk_stores_beside(dlk_self.keeper_path);
 	pthread_atfork(dlk_before_child, NULL, after_fork);
 	dlk_self.on = true;
 }

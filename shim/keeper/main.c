@@ -25,6 +25,7 @@
 #include "keeper/keeper.h"
 #include "os/log.h"
 #include "os/sys.h"
+#include "redis/tls.h"
 #include "model/timeline.h"
 
 enum { SHIM = 3, LINGER_MS = 1000 };
@@ -151,6 +152,7 @@ static bool begin(void)
 	dlk_log_adopt(STDERR_FILENO);
 	raise_limit(RLIMIT_NOFILE); /* a descriptor per file */
 	raise_limit(RLIMIT_AS);
+	dlk_tls_begin_beside_program();
 	return dlk_watch_init() && dlk_errands_init() && dlk_obey_begin(SHIM);
 }
 

@@ -11,6 +11,7 @@
 #include "lease/single.h"
 #include "redis/pool.h"
 #include "redis/subscription.h"
+#include "redis/tls.h"
 
 /* Of whichever engine a section's mode asks for. */
 union engine {
@@ -57,6 +58,11 @@ int dlk_stores_begin(const struct dlk_redis *redis, unsigned n,
 	return 0;
 }
 
+void dlk_stores_beside(const char *program)
+{
+	dlk_tls_begin(program);
+}
+
 struct dlk_store *dlk_store_of(const struct dlk_redis *redis)
 {
 	return &engines[redis - sections].store;
@@ -81,5 +87,6 @@ void dlk_stores_look(void)
 void dlk_stores_forget(void)
 {
 	dlk_pool_forget();
+	dlk_tls_forget();
 	dlk_subscriptions_forget();
 }

@@ -434,6 +434,8 @@ struct dlk_store_ops {
  */
 int dlk_stores_begin(const struct dlk_redis *redis, unsigned n,
 		     void (*restarted)(const struct dlk_store *s));
+/* The helpers of a store are programs in the directory of this one. */
+void dlk_stores_beside(const char *program);
 struct dlk_store *dlk_store_of(const struct dlk_redis *redis);
 
 /* Has a server closed a connection that nobody uses?  Then it `restarted`. */

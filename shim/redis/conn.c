@@ -27,6 +27,7 @@
 
 #include "redis/fault.h"
 #include "redis/resolve.h"
+#include "redis/tls.h"
 #include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -227,6 +228,19 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
+/* By a pair of sockets, whose other end dlock-tls has. */
+static int open_tls(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	const struct dlk_patience wait = { deadline_ns, c->interrupt,
+					   c->interrupt_arg };
+	int err = dlk_tls_connect(c->ep, &wait, &c->own, c->error,
+				  sizeof(c->error));
+
+	if (!err)
+		set_options(c->own.fd, AF_UNIX);
+	return err;
+}
+
 static int greet(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 {
 	c->greeting++;
@@ -299,11 +313,10 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
-	if (c->ep->scheme == DLK_TLS)
-		return fail(c, -EPROTONOSUPPORT, "rediss:// (TLS)");
-	err = open_socket(c, deadline_ns);
+	err = c->ep->scheme == DLK_TLS ? open_tls(c, deadline_ns)
+				       : open_socket(c, deadline_ns);
 	if (err)
-		return cannot_connect(c, err);
+		return c->ep->scheme == DLK_TLS ? err : cannot_connect(c, err);
 	c->server = (struct dlk_server_info){ 0 };
 	c->suspected = false;
 	err = queue_greeting(c);

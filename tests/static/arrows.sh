@@ -69,6 +69,7 @@ hold	lease redis config os model
 lock	hold lease redis config os model
 entry	lock hold lease redis config os model
 keeper	lease redis config os model
+tls	os model
 tools	lease redis config os model'
 
 # upward: "up FROM TO" of each arrow that no rule allows.

@@ -173,7 +173,10 @@ static void tls_is_not_spoken_in_the_clear(void **state)
 
 	ep.scheme = DLK_TLS;
 	w->c = dlk_conn_new(&ep);
-	assert_int_equal(dlk_conn_open(w->c, in_ms(5000)), -EPROTONOSUPPORT);
+	/* (Nobody says here where dlock-tls is; or it finds no TLS there.) */
+	assert_in_range(-dlk_conn_open(w->c, in_ms(5000)), 1, 200);
+	assert_false(dlk_conn_is_open(w->c));
+	assert_non_null(strstr(w->c->error, "TLS"));
 }
 
 static void a_closed_connection_takes_no_command(void **state)

@@ -92,6 +92,7 @@ is "$files" './etc/dlock/dlock.conf.sample
 ./usr/local/lib/dlock/libdlock-preload.so
 ./usr/local/lib/tmpfiles.d/dlock.conf
 ./usr/local/libexec/dlock/dlock-keeper
+./usr/local/libexec/dlock/dlock-tls
 ./usr/local/share/bash-completion/completions/dlock
 ./usr/local/share/bash-completion/completions/dlockctl
 ./usr/local/share/man/man1/dlock.1

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* Our end of the sockets to dlock-tls; see tls.h. */
+#include "redis/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "os/log.h"
+#include "os/sys.h"
+#include "tls/protocol.h"
+
+/* A server each; a keeper can have no more (DLK_KEEP_SERVERS). */
+enum { HELPERS = 64, SLICE_MS = 20 };
+
+static struct helper {
+	const struct dlk_endpoint *ep; /* NULL: a free place */
+	struct dlk_own control;
+	pid_t pid; /* see dlk_spawn(); 0: none */
+} helpers[HELPERS];
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static char path[DLK_PATH_MAX]; /* "": only the one that is installed */
+static const char program[] = "dlock-tls";
+
+static void say(char *why, size_t size, const char *what, int err)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, why, size);
+	dlk_text_str(&t, what);
+	if (err)
+		dlk_text_strs(&t, ": ",
+			      strerrordesc_np(-err) ?: "unknown error", NULL);
+}
+
+void dlk_tls_begin(const char *beside)
+{
+	const char *slash = beside ? strrchr(beside, '/') : NULL;
+	const size_t n = slash ? (size_t)(slash + 1 - beside) : 0;
+
+	path[0] = '\0';
+	if (!slash || n + sizeof(program) > sizeof(path))
+		return;
+	memcpy(path, beside, n);
+	memcpy(path + n, program, sizeof(program));
+}
+
+void dlk_tls_begin_beside_program(void)
+{
+	char self[DLK_PATH_MAX];
+	long n = dlk_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", self,
+			     sizeof(self) - 1);
+
+	self[n > 0 ? n : 0] = '\0';
+	dlk_tls_begin(self);
+}
+
+/* --- the process ---------------------------------------------------------- */
+
+static pid_t spawn(int their_end)
+{
+	char name[] = "dlock-tls", env[600] = "DLOCK_LOG=";
+	char installed[] = DLK_LIBEXECDIR "/dlock-tls";
+	char *argv[] = { name, NULL };
+	char *envp[] = { env, NULL };
+	const int log = dlk_log_fd();
+	pid_t pid = -ENOENT;
+
+	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
+	if (path[0])
+		pid = dlk_spawn(path, argv, envp, their_end, log, false);
+	if (pid == -ENOENT || pid == -EACCES)
+		pid = dlk_spawn(installed, argv, envp, their_end, log, false);
+	return pid;
+}
+
+/* Both high at once: a low number would be in the program's way. */
+static int make_pair(int type, struct dlk_own *ours, struct dlk_own *theirs)
+{
+	int ends[2], err;
+
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	err = dlk_own_take(ours, ends[0]);
+	if (err) {
+		dlk_close(ends[1]);
+		return err;
+	}
+	err = dlk_own_take(theirs, ends[1]);
+	if (err)
+		dlk_own_close(ours);
+	return err;
+}
+
+/* No password goes there: AUTH is a command as others are. */
+static int send_start(int fd, const struct dlk_endpoint *ep)
+{
+	struct dlk_tls_start s = {
+		.magic = DLK_TLS_MAGIC,
+		.port = ep->port,
+		.timeout_ms = ep->connect_timeout_ms,
+		.tls = ep->tls,
+	};
+
+	memcpy(s.host, ep->host, sizeof(s.host));
+	memcpy(s.name, ep->name, sizeof(s.name));
+	return send(fd, &s, sizeof(s), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno
+									: 0;
+}
+
+static int start(struct helper *h)
+{
+	struct dlk_own theirs = { .fd = -1 };
+	int err = make_pair(SOCK_SEQPACKET, &h->control, &theirs);
+	pid_t pid;
+
+	if (err)
+		return err;
+	err = send_start(h->control.fd, h->ep);
+	pid = err ? err : spawn(theirs.fd);
+	dlk_own_close(&theirs);
+	if (pid > 0)
+		h->pid = pid;
+	else
+		dlk_own_close(&h->control);
+	return pid > 0 ? 0 : pid;
+}
+
+static void lose(struct helper *h)
+{
+	dlk_own_close(&h->control);
+	if (h->pid > 0)
+		dlk_reap(h->pid, program);
+	h->pid = 0;
+}
+
+static struct helper *find(const struct dlk_endpoint *ep)
+{
+	struct helper *h = helpers;
+
+	while (h < helpers + HELPERS && h->ep && h->ep != ep)
+		h++;
+	if (h == helpers + HELPERS)
+		return NULL;
+	if (!h->ep)
+		*h = (struct helper){ .ep = ep, .control = { .fd = -1 } };
+	return h;
+}
+
+static int send_open(const struct helper *h, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char byte = 'o';
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+
+	control.align.cmsg_level = SOL_SOCKET;
+	control.align.cmsg_type = SCM_RIGHTS;
+	control.align.cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	/* Else what is meant for the program would be written to. */
+	if (!dlk_own_check(&h->control))
+		return -EPIPE;
+	return dlk_syscall(SYS_sendmsg, h->control.fd, &msg,
+			   MSG_NOSIGNAL | MSG_DONTWAIT) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* By the one that there is; by a new one where that has ended. */
+static int ask(const struct dlk_endpoint *ep, int fd)
+{
+	struct helper *h;
+	int err = -EMFILE;
+
+	pthread_mutex_lock(&mutex);
+	h = find(ep);
+	if (h && h->control.fd >= 0) {
+		err = send_open(h, fd);
+		if (err && err != -EAGAIN)
+			lose(h);
+	}
+	if (h && h->control.fd < 0) {
+		err = start(h);
+		if (!err)
+			err = send_open(h, fd);
+	}
+	pthread_mutex_unlock(&mutex);
+	return err;
+}
+
+/* --- a connection --------------------------------------------------------- */
+
+/* Something has come, or the end. */
+static int wait_for(int fd, const struct dlk_patience *wait)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = 0;
+
+	while (n == 0 || (n < 0 && errno == EINTR)) {
+		if (wait->interrupt && wait->interrupt(wait->arg))
+			return -EINTR;
+		if (dlk_now_ns() >= wait->deadline_ns)
+			return -ETIMEDOUT;
+		n = dlk_poll(&p, 1, SLICE_MS);
+	}
+	return n < 0 ? -errno : 0;
+}
+
+static int read_status(const struct dlk_own *own,
+		       const struct dlk_patience *wait,
+		       struct dlk_tls_status *s)
+{
+	size_t got = 0;
+	ssize_t n;
+	int err;
+
+	while (got < sizeof(*s)) {
+		err = wait_for(own->fd, wait);
+		if (err)
+			return err;
+		if (!dlk_own_check(own))
+			return -EBADF;
+		n = recv(own->fd, (char *)s + got, sizeof(*s) - got,
+			 MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n <= 0)
+			return -EPIPE;
+		got += (size_t)n;
+	}
+	s->why[sizeof(s->why) - 1] = '\0';
+	return 0;
+}
+
+int dlk_tls_connect(const struct dlk_endpoint *ep,
+		    const struct dlk_patience *wait, struct dlk_own *own,
+		    char *why, size_t size)
+{
+	struct dlk_own theirs = { .fd = -1 };
+	struct dlk_tls_status status;
+	int err = make_pair(SOCK_STREAM, own, &theirs);
+
+	if (!err)
+		err = ask(ep, theirs.fd);
+	dlk_own_close(&theirs);
+	if (err) {
+		say(why, size, "cannot start dlock-tls, which speaks TLS", err);
+	} else {
+		err = read_status(own, wait, &status);
+		if (err)
+			say(why, size,
+			    err == -EPIPE ? "dlock-tls has ended"
+					  : "cannot connect by TLS",
+			    err == -EPIPE ? 0 : err);
+		else if ((err = status.err))
+			say(why, size, status.why, 0);
+	}
+	if (err)
+		dlk_own_close(own);
+	return err;
+}
+
+void dlk_tls_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	for (struct helper *h = helpers; h < helpers + HELPERS && h->ep; h++) {
+		dlk_own_close(&h->control);
+		h->pid = 0;
+	}
+}

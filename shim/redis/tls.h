@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TLS, without OpenSSL in the guest: that would cost a program 4.5 MB and 40
+ * ms, run exit handlers of its own and allocate on lock paths (DESIGN L7).  So
+ * dlock-tls, a process of ours for each server (tls/protocol.h), speaks it, and
+ * plain bytes with us over a socket pair.
+ *
+ * Thread-safe; signals are blocked (dlk_enter).
+ */
+#ifndef DLK_REDIS_TLS_H
+#define DLK_REDIS_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "os/sys.h"
+#include "redis/resolve.h"
+
+/*
+ * Where it lies: `beside` names a file in the same directory, or is NULL: the
+ * one that is installed.  Once, before anything else.
+ */
+void dlk_tls_begin(const char *beside);
+/* The same for a program of ours: beside that. */
+void dlk_tls_begin_beside_program(void);
+
+/*
+ * A connection to `ep`, in *own: 0; -EACCES: what it shows, or we, is not to be
+ * trusted; -EINTR, -ETIMEDOUT (resolve.h); -errno.  Then `why` is set.
+ */
+int dlk_tls_connect(const struct dlk_endpoint *ep,
+		    const struct dlk_patience *wait, struct dlk_own *own,
+		    char *why, size_t size);
+
+/* In a child of fork(2): the parent's are not ours. */
+void dlk_tls_forget(void);
+
+#endif

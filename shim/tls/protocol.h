@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is said to dlock-tls, over a SOCK_SEQPACKET pair that is its descriptor
+ * 3.  Both are of one build.
+ *
+ *	START	the server, and by which files; queued before it is started
+ *	OPEN	a byte, with one end of a SOCK_STREAM pair (SCM_RIGHTS): a
+ *		connection is wanted.  On that end it answers with a status; if
+ *		that is 0, plain bytes follow in both directions, until one of
+ *		the two closes
+ *
+ * It ends when the socket has no other end any more and the last connection is
+ * closed.
+ */
+#ifndef DLK_TLS_PROTOCOL_H
+#define DLK_TLS_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "config/config.h"
+
+enum { DLK_TLS_MAGIC = 0x646c6b74 };
+
+struct dlk_tls_start {
+	uint32_t magic, port;
+	uint32_t timeout_ms; /* to connect, and to agree on the keys */
+	char host[256];
+	char name[128]; /* for messages */
+	struct dlk_tls_options tls;
+};
+
+struct dlk_tls_status {
+	int32_t err;   /* 0, or -errno; -EACCES: the certificates are at fault,
+			  and another attempt is of no use */
+	char why[252]; /* words for the log */
+};
+
+#endif

@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# What TLS costs a program: a process beside it, and none of OpenSSL in itself;
+# no more system calls for a lock; and the time of a hop, which is printed.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/tls.sh"
+
+LOCKS=300
+
+# calls_of HOST: system calls of so many locks and unlocks, start and end apart
+calls_of()
+{
+	local n lines=()
+
+	for n in 1 $((LOCKS + 1)); do
+		dl "$1" strace -qq -o "$RIG/strace.$1" \
+			"$BIN/bench_lock" calls f "$n" >/dev/null
+		lines+=("$(wc -l <"$RIG/strace.$1")")
+	done
+	echo $((lines[1] - lines[0]))
+}
+
+median()
+{
+	sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+
+rig_start disks
+tls_up
+tls_trusted A
+on A touch f
+on B touch f
+
+locker a dl A
+ask a 'open f f'
+ask a 'lock f EX'
+pid=$(on A pgrep -x locker)
+is "$(on A grep -cE 'ssl|crypto' "/proc/$pid/maps")" 0 \
+	'no OpenSSL in the program'
+helper=$(helpers A)
+ok '... but in the process beside it' \
+	on A grep -q libssl "/proc/$helper/maps"
+note "dlock-tls: $(on A awk '/^Pss:/ { print $2 }' \
+	"/proc/$helper/smaps_rollup") kB of its own and its share"
+is "$(on A ls "/proc/$helper/fd" | grep -c .)" 6 \
+	'... which has 0 to 3, the program and the server open'
+is "$(on A readlink "/proc/$helper/fd/2" "/proc/$helper/cwd")" \
+	$'/dev/null\n/' '... and nothing of the program'"'"'s'
+ask a 'lock f UN'
+peer_ended a
+
+with=$(calls_of A)
+without=$(calls_of B)
+note "$LOCKS locks and unlocks: $with system calls by TLS, $without without"
+at_most "$with" $((without + without / 20)) 'a lock makes no more system calls'
+
+for ((i = 0; i < 5; i++)); do
+	dl A "$BIN/bench_lock" calls f "$LOCKS" >>"$RIG/with"
+	dl B "$BIN/bench_lock" calls f "$LOCKS" >>"$RIG/without"
+done
+a=$(median <"$RIG/with")
+b=$(median <"$RIG/without")
+ok 'both were measured' test "$a" -gt 0 -a "$b" -gt 0
+note "a call takes $((a / 1000)) us by TLS, $((b / 1000)) us without, in turns"
+rig_end
