@@ -33,6 +33,12 @@ static const struct option longs[] = {
 	[OPT_PROMETHEUS] = { "prometheus", no_argument, NULL,
 			     FIRST + OPT_PROMETHEUS },
 	[OPT_AS] = { "as", required_argument, NULL, FIRST + OPT_AS },
+	[OPT_NOWAIT] = { "nonblock", no_argument, NULL, FIRST + OPT_NOWAIT },
+	[OPT_WAIT] = { "wait", required_argument, NULL, FIRST + OPT_WAIT },
+	[OPT_SHARED] = { "shared", no_argument, NULL, FIRST + OPT_SHARED },
+	[OPT_INTERVAL] = { "interval", required_argument, NULL,
+			   FIRST + OPT_INTERVAL },
+	[OPT_COUNT] = { "count", required_argument, NULL, FIRST + OPT_COUNT },
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 
@@ -43,9 +49,13 @@ bool ctl_arguments(struct ctl *ctl, int argc, char **argv)
 	int c;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":c:", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":c:nw:", longs, NULL)) != -1) {
 		if (c == 'c')
 			c = FIRST + OPT_CONFIG;
+		if (c == 'n')
+			c = FIRST + OPT_NOWAIT;
+		if (c == 'w')
+			c = FIRST + OPT_WAIT;
 		if (c >= FIRST)
 			ctl->given[c - FIRST] = optarg ? optarg : "";
 		else

@@ -27,6 +27,8 @@
 #include "lease/records.h"
 #include "os/log.h"
 #include "redis/script.h"
+#include "tools/boot.h"
+#include "tools/chronicle.h"
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/row.h"
@@ -204,6 +206,29 @@ static void log_it(const struct target *t)
 		outcomes[t->outcome], ": ", token, NULL);
 }
 
+/* Beside the key, for dlockctl history. */
+static void record(const struct target *t)
+{
+	const struct scan_lock *lock = t->lock;
+	const char *sudo = getenv("SUDO_USER");
+	char who[80], word[DLK_WORD_MAX], host[DLK_WORD_MAX];
+	struct chronicle_entry e = {
+		.what = "broken",
+		.host = host,
+		.who = word,
+		.pid = (unsigned)getpid(),
+		.lasted_ms = lock->held_ms > 0 ? (uint64_t)lock->held_ms : 0,
+		.token = lock->ours ? lock->token.random : "-",
+	};
+
+	snprintf(who, sizeof(who), "dlockctl break, uid %u%s%.32s",
+		 (unsigned)getuid(), sudo ? ", SUDO_USER " : "",
+		 sudo ? sudo : "");
+	dlk_word(word, sizeof(word), who, strlen(who));
+	boot_hostname(host);
+	chronicle_add(lock->redis->endpoints, lock->key, &e);
+}
+
 static int break_at(struct dlk_conn *c, struct target *t)
 {
 	const struct scan_lock *lock = t->lock;
@@ -233,6 +258,8 @@ static int break_at(struct dlk_conn *c, struct target *t)
 	if (err)
 		t->outcome = FAILED;
 	log_it(t);
+	if (t->outcome == BROKEN)
+		record(t);
 	return err;
 }
 

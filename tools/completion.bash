@@ -59,7 +59,8 @@ _dlockctl_verb() {
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
 		-c | --config | --redis | --path | --host | --older | --sort | \
-			--token | --warning | --critical | --as) ((i++)) ;;
+			--token | --warning | --critical | --as | -w | --wait | \
+			--interval | --count) ((i++)) ;;
 		-*) ;;
 		*) echo "${COMP_WORDS[i]}"; return ;;
 		esac
@@ -78,10 +79,13 @@ _dlockctl() {
 	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
 	--sort) _dlock_words "$word" "path host held ttl waiters"; return ;;
 	--as) mapfile -t COMPREPLY < <(compgen -u -- "$word"); return ;;
-	--host | --older | --token | --warning | --critical) return ;;
+	--host | --older | --token | --warning | --critical | -w | --wait | \
+		--interval | --count) return ;;
 	esac
 	case $verb in
 	list) any+="$filters --sort" ;;
+	watch) any+="$filters --sort --interval --count" ;;
+	lock) any+=" --redis --nonblock --wait --shared" ;;
 	break) any+=" --redis --token --yes" ;;
 	check) any+="$filters --warning --critical" ;;
 	stats) any+="$filters --prometheus" ;;
@@ -91,8 +95,9 @@ _dlockctl() {
 	if [[ $word == -* ]]; then
 		_dlock_words "$word" "$any"
 	elif [[ -z $verb ]]; then
-		_dlock_words "$word" "list show break check stats doctor explain help"
-	elif [[ $verb == show || $verb == break || $verb == explain ]]; then
+		_dlock_words "$word" "list show watch history lock break check \
+			stats doctor explain help"
+	elif [[ " show history lock break explain " == *" $verb "* ]]; then
 		_dlock_files "$word"
 	fi
 }

@@ -33,6 +33,11 @@ enum ctl_option {
 	OPT_CRITICAL,
 	OPT_PROMETHEUS,
 	OPT_AS,
+	OPT_NOWAIT,
+	OPT_WAIT,
+	OPT_SHARED,
+	OPT_INTERVAL,
+	OPT_COUNT,
 	N_OPTIONS,
 };
 
@@ -83,6 +88,9 @@ int ctl_doctor_unable(const struct ctl *ctl, int rc, const char *why);
 
 int verb_list(const struct ctl *ctl);
 int verb_show(const struct ctl *ctl);
+int verb_watch(const struct ctl *ctl);
+int verb_history(const struct ctl *ctl);
+int verb_lock(const struct ctl *ctl);
 int verb_break(const struct ctl *ctl);
 int verb_check(const struct ctl *ctl);
 int verb_doctor(const struct ctl *ctl);

@@ -195,7 +195,8 @@ int ctl_config_all(const char *file, struct dlk_config **out)
 
 int ctl_config_redis(const char *url, struct dlk_config **out)
 {
-	static struct dlk_endpoint ep = { .connect_timeout_ms = 2000 };
+	static struct dlk_endpoint ep = { .connect_timeout_ms = 2000,
+					  .restart_delay_ms = 30000 };
 	static struct dlk_redis redis = { .name = "main",
 					  .endpoints = &ep,
 					  .n_endpoints = 1 };
@@ -205,6 +206,9 @@ int ctl_config_redis(const char *url, struct dlk_config **out)
 					.place_len = 1,
 					.there = true,
 					.key = "dlock:%p",
+					.tells_path = true,
+					.ttl_ms = 30000,
+					.timeout_ms = 5000,
 					.redis = &redis };
 	static struct dlk_config config = { .host_id = "",
 					    .state_dir = DLK_STATE_DIR_DEFAULT,

@@ -6,6 +6,7 @@
  * Exit status: 0; 1 nothing found or a check failed; 64 usage; 69 Redis
  * unavailable; 77 not allowed; 78 configuration.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,16 @@ static const struct verb {
 	  verb_list, "every lock that is held" },
 	{ "show", " PATH", 1, 1, false, 0, verb_show,
 	  "one file: who holds it, who waits, who has it in this kernel" },
+	{ "watch", "", 0, 0, true,
+	  TAKES(OPT_REDIS) | TAKES(OPT_SORT) | TAKES(OPT_INTERVAL) |
+		  TAKES(OPT_COUNT) | FILTERS,
+	  verb_watch, "the list, again and again" },
+	{ "history", " PATH", 1, 1, false, 0, verb_history,
+	  "what befell a file's leases, as far as it is recorded" },
+	{ "lock", " KEY|PATH -- CMD", 2, INT_MAX, false,
+	  TAKES(OPT_REDIS) | TAKES(OPT_NOWAIT) | TAKES(OPT_WAIT) |
+		  TAKES(OPT_SHARED),
+	  verb_lock, "run a command while a lease is held" },
 	{ "break", " PATH|--token T", 0, 1, true,
 	  TAKES(OPT_REDIS) | TAKES(OPT_TOKEN) | TAKES(OPT_YES), verb_break,
 	  "take a lease away from who holds it" },
@@ -75,11 +86,12 @@ static void usage(FILE *f)
 	      "                     has written, likewise)\n"
 	      "      --redis URL    not of show, explain: default keys there\n"
 	      "      --json         for machines\n\n"
-	      "list, check, stats:  --path GLOB  --host GLOB  --here  "
-	      "--waiting  "
-	      "--older TIME\n"
-	      "       --sort path|host|held|ttl|waiters\n"
-	      "break: --yes (do not ask)    doctor: --as USER\n\n"
+	      "list, watch, check, stats:  --path GLOB  --host GLOB  --here\n"
+	      "       --waiting  --older TIME\n"
+	      "list, watch: --sort path|host|held|ttl|waiters\n"
+	      "watch: --interval TIME  --count N    doctor: --as USER\n"
+	      "lock:  -n (do not wait)  -w TIME  --shared\n"
+	      "break: --yes (do not ask)\n\n"
 	      "Exit status: 0; 1 nothing found or a check failed; 64 usage;\n"
 	      "69 Redis unavailable; 77 not allowed; 78 configuration.  See "
 	      "dlockctl(1).\n",

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "model/text.h"
 #include "model/timeline.h"
@@ -182,19 +181,11 @@ int64_t fleet_age_ms(const struct fleet *f, const char *host, uint64_t since_ns)
 void fleet_own_field(const struct dlk_config *config,
 		     char field[FLEET_FIELD_MAX])
 {
-	char name[256] = "", word[DLK_WORD_MAX], boot[BOOT_ID + 1];
-	int n;
+	char host[DLK_WORD_MAX], name[DLK_WORD_MAX];
 
-	boot_id(boot);
-	n = sprintf(field, "%s", boot);
-	if (config->host_id[0]) {
-		dlk_word(word, sizeof(word) - 40, config->host_id,
-			 strlen(config->host_id));
-		n += sprintf(field + n, ":%s", word);
-	}
-	gethostname(name, sizeof(name) - 1);
-	dlk_word(word, sizeof(word), name, strlen(name));
-	sprintf(field + n, " %s", word);
+	boot_host(config->host_id, host);
+	boot_hostname(name);
+	snprintf(field, FLEET_FIELD_MAX, "%s %s", host, name);
 }
 
 bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis)

@@ -12,6 +12,7 @@
 enum { ROW_NOTE_MAX = 512 };
 
 /* The columns of dlockctl list, and their cells. */
+enum { ROW_OWNER_CELLS = 5 }; /* the first ones, that say which lock it is */
 extern const struct table_column row_columns[];
 void row_cells(struct table *t, const struct scan_lock *lock);
 

@@ -7,6 +7,13 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
 
+# What is left on purpose (history.t).
+forget()
+{
+	rr keys '*%h' | xargs -r -d '\n' redis-cli -s "$RIG/redis.sock" del \
+		>/dev/null
+}
+
 rig_start disks
 rig_configs ttl=3s
 on A touch f g r
@@ -69,6 +76,7 @@ ok 'the holder notices at its next renewal' until_true 10 is_lost "$MNT/f"
 like "$(token_of f)" ' locker$' "the next one's lease is there"
 ask two 'lock f UN'
 ask one 'lock f UN'
+forget
 rig_empty 5
 
 # --- a token ---
@@ -87,6 +95,7 @@ is "$STATUS" 1 'a path of no rule'
 like "$ERR" 'no rule manages it' 'it says so'
 ask one 'lock f UN'
 ask two 'lock f UN'
+forget
 rig_empty 5
 
 # --- what changed in between stays ---
@@ -174,6 +183,7 @@ ok 'the holder notices' until_true 10 is_lost "$MNT/r"
 for p in one two three; do
 	ask "$p" 'range r F_UNLCK 0 0'
 done
+forget
 rig_empty 5
 
 # --- others' ---

@@ -13,14 +13,17 @@ rig_configs
 NAME=$'n\n\x1b"\xff'
 KEY="dlock:$MNT/n%0A%1B\""$'\xff'
 MEMBERS=$RIG/members
-verbs=$("$CTL" help | sed -n 's/^  \([a-z]\{2,\}\)\( .*\)\?$/\1/p')
+# (lock has no --json: standard output is its command's; lock.t)
+verbs=$("$CTL" help | sed -n 's/^  \([a-z]\{2,\}\)\( .*\)\?$/\1/p' |
+	grep -vx lock)
 ok 'there are verbs' test "$(wc -w <<<"$verbs")" -ge 6
 
 # arguments VERB: some that it takes, one a line
 arguments()
 {
 	case $1 in
-	show | explain) printf '%s\0' "$MNT/$NAME" ;;
+	show | explain | history) printf '%s\0' "$MNT/$NAME" ;;
+	watch) printf '%s\0' --count 1 ;;
 	break) printf '%s\0' --yes "$MNT/$NAME" ;;
 	esac
 }

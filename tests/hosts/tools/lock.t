@@ -1,0 +1,260 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# dlockctl lock: a command runs while a lease is held, and no longer; it excludes
+# other such commands and programs that lock the file under dlock, on every host.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+rig_start disks
+rig_configs ttl=3s connect_timeout=300ms timeout=1s
+on A touch f
+on B touch f
+
+# lock HOST ARG...: there; $STATUS, $OUT, $ERR
+lock()
+{
+	local h=$1
+
+	shift
+	ctl_on "$h" lock "$@"
+}
+
+# A command that says when it runs, and ends when it is told.
+cat >"$RIG/job" <<-'END'
+	#!/bin/sh
+	echo runs $$
+	read -r status
+	exit "$status"
+END
+chmod 755 "$RIG/job"
+
+# job NAME HOST ARG...: a peer: the job, under a lock
+job()
+{
+	local name=$1 h=$2
+
+	shift 2
+	peer "$name" on "$h" env DLOCK_CONFIG="$RIG/$h.conf" "$CTL" lock "$@" \
+		"$RIG/job"
+}
+
+# job_ended NAME: its status
+job_ended()
+{
+	STATUS=0
+	wait_for "${PEER_PID[$1]}" || STATUS=timeout
+	peer_end "$1"
+}
+wait_for()
+{
+	until_true 10 pid_is_gone "$1"
+}
+
+# --- one at a time ---
+job one A "$MNT/f" --
+hear one
+is "$RESULT" runs 'it runs'
+like "$(token_of f)" '^dlock1 [0-9a-f]{32} [0-9a-f]{32}:A lock:[0-9a-f]{16}:- ' \
+	'... with a token at the key of the file'
+ctl_on A --json list
+is "$(jq -c '.locks[] | [.mode, .command, .note]' <<<"$OUT")" \
+	'["EX","job",null]' 'it is listed'
+lock B -n "$MNT/f" -- echo ran
+is "$STATUS $OUT" '1 ' '-n: refused on another host'
+like "$ERR" ': it is locked by host .*, process [0-9]+ \(job\)$' '... by whom'
+lock A -n "$MNT/f" -- echo ran
+is "$STATUS" 1 '... and on this one'
+ok 'a program without dlock is not excluded (control)' on B flock -n f true
+ok 'under dlock it is' test "$(dl B flock -n f echo ran || echo $?)" = 1
+ok '... on this host, too' test "$(dl A flock -n f echo ran || echo $?)" = 1
+lock B -w 300ms "$MNT/f" -- echo ran
+is "$STATUS $OUT" '1 ' '-w: for so long'
+is "$(rr hlen "{dlock:$MNT/f}%q")" 0 '... and its place is given up'
+say one 0
+ok 'it ends' job_ended one
+ok 'and has released' lease_is_gone f
+lock B -n "$MNT/f" -- sh -c 'echo ran; exit 7'
+is "$STATUS $OUT $ERR" '7 ran ' 'the next one runs: its output, its status'
+lock A "$MNT/f" -- /no/such/command
+is "$STATUS" 127 'no such command: 127'
+lock A "$MNT/f" -- "$MNT/f"
+is "$STATUS" 126 'none that can be run: 126'
+# shellcheck disable=SC2016 # the inner shell's
+lock A "$MNT/f" -- sh -c 'kill -TERM $$'
+is "$STATUS" 143 'ended by a signal: as a shell tells it'
+ok 'each has released' lease_is_gone f
+
+# --- in turn ---
+locker holder dl A
+ask holder 'open f f'
+ask holder 'lock f EX'
+job two B "$MNT/f" --
+queued()
+{
+	[ "$(rr hlen "{dlock:$MNT/f}%q")" -gt "$1" ]
+}
+ok 'it waits for a program under dlock' until_true 5 queued 0
+ask holder 'lock f UN'
+ok '... and has its turn' hear two
+is "$RESULT" runs '... runs'
+say holder 'lock f EX'
+ok 'a program under dlock waits for it' until_true 5 queued 0
+say two 0
+ok '... and has its turn' hear holder
+ask holder 'lock f UN'
+job_ended two
+peer_ended holder
+job one A --shared "$MNT/f" --
+hear one
+job two B --shared "$MNT/f" --
+hear two
+is "$RESULT" runs '--shared: two at a time'
+lock A -n "$MNT/f" -- true
+is "$STATUS" 1 '... and an exclusive one is refused'
+say one 0
+say two 0
+job_ended one
+job_ended two
+ok 'both have released' until_true 3 lease_is_gone f
+
+# --- for as long as it runs ---
+job one A "$MNT/f" --
+hear one
+refused=0
+for _ in {1..40}; do
+	dl B flock -n f true || refused=$((refused + 1))
+	sleep 0.1
+done
+is "$refused" 40 'it is renewed: refused for longer than the ttl'
+say one 0
+job_ended one
+
+# --- what it starts does not outlive the lease ---
+# Two that cannot be told: one in a session of its own, whose parent is gone.
+cat >"$RIG/deaf" <<-'END'
+	#!/bin/sh
+	trap 'echo told' TERM
+	(setsid sh -c 'trap "" TERM; echo $$ >pid; exec sleep 1000' &)
+	until [ -s pid ]; do sleep 0.01; done
+	echo runs
+	while :; do sleep 0.05; done
+END
+chmod 755 "$RIG/deaf"
+deaf()
+{
+	on A rm -f pid
+	peer deaf on A env DLOCK_CONFIG="$1" "$CTL" lock "$MNT/f" -- "$RIG/deaf"
+	hear deaf
+	DEAF=$(on A cat pid)
+}
+deaf "$RIG/A.conf"
+ok 'it has started another (control)' on A kill -0 "$DEAF"
+ctl_on A break --yes "$MNT/f"
+is "$STATUS" 0 'the lease is broken'
+ok '... it is killed' wait_for "${PEER_PID[deaf]}"
+ok '... and what it started' pid_is_gone_on A "$DEAF"
+like "$(cat "$RIG/deaf.err")" 'f: the lease is LOST: SIGKILL' '... and it says so'
+peer_end deaf
+proxy between
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s connect_timeout=300ms
+deaf "$RIG/A.conf"
+ask between hang
+ends=$(rr pexpiretime "dlock:$MNT/f")
+begun=$(($(date +%s%N) / 1000000))
+ok 'no server: it is told' hear deaf 15
+is "$RESULT" told '... by SIGTERM'
+ok '... then what it started is killed' until_true 15 pid_is_gone_on A "$DEAF"
+in_time $(($(date +%s%N) / 1000000 - begun)) $((ends - begun)) \
+	'... before its lease ends'
+ok '... and it ends' wait_for "${PEER_PID[deaf]}"
+like "$(cat "$RIG/deaf.err")" 'SIGTERM to .*LOST: SIGKILL to ' \
+	'... and it says both'
+peer_end deaf
+peer_end between
+rig_configs ttl=3s connect_timeout=300ms timeout=1s
+ok 'the lease ends' until_true 10 lease_is_gone f
+no_deaf()
+{
+	! on A pgrep -f "sh $RIG/deaf" >/dev/null
+}
+deaf "$RIG/A.conf"
+pid=$(rr get "dlock:$MNT/f" | cut -d' ' -f 6)
+on A kill -KILL "$pid"
+ok 'dlockctl itself is killed: its command is, too' \
+	until_true 5 no_deaf
+peer_end deaf
+on A kill -KILL "$DEAF" 2>/dev/null
+ok 'and the lease ends by its ttl' until_true 5 lease_is_gone f
+
+# --- signals ---
+job one A "$MNT/f" --
+hear one
+pid=$(rr get "dlock:$MNT/f" | cut -d' ' -f 6)
+on A kill -TERM "$pid"
+job_ended one
+ok 'SIGTERM is the command'\''s' lease_is_gone f
+locker holder dl A
+ask holder 'open f f'
+ask holder 'lock f EX'
+job two B "$MNT/f" --
+ok 'one waits' until_true 5 queued 0
+on B pkill -INT -x dlockctl
+job_ended two
+ok 'SIGINT ends it' test ! -s "$RIG/two.err"
+ok '... and its place is given up' test "$(rr hlen "{dlock:$MNT/f}%q")" = 0
+ask holder 'lock f UN'
+peer_ended holder
+
+# --- keys ---
+lock A "job:nightly" -- redis-cli -s "$RIG/redis.sock" exists job:nightly
+is "$STATUS $OUT" '0 1' 'a key of its own'
+STATUS=0
+on A "$CTL" --redis "redis://127.0.0.1:$PORT/2" lock -w 100ms plain -- echo ran \
+	>"$RIG/out" 2>&1 || STATUS=$?
+like "$STATUS $(cat "$RIG/out")" '^(0 ran|69 .*was restarted, and grants nothing)' \
+	'--redis: a key there, unless the server is young'
+for key in '{x}' 'x%rec' 'dlock%run:1' ''; do
+	lock A "$key" -- echo ran
+	is "$STATUS $OUT" '64 ' "no key for a lock: '$key'"
+done
+lock A /etc/hostname -- echo ran
+is "$STATUS $OUT" '1 ' 'a path of no rule'
+lock A -n -w 1s "$MNT/f" -- echo ran
+is "$STATUS $OUT" '64 ' '-n and -w'
+lock A "$MNT/f"
+is "$STATUS" 64 'no command'
+ctl_on A --json lock "$MNT/f" -- echo ran
+is "$STATUS $(jq -c '[.verb, .status]' <<<"$OUT")" '64 ["lock",64]' \
+	'no JSON: the output is the command'\''s'
+rr rpush "dlock:$MNT/f" x >/dev/null
+lock A "$MNT/f" -- echo ran
+is "$STATUS $OUT" '69 ' 'a key that is no lock'
+like "$ERR" 'its key is no lock \(type list\)' '... it says so'
+rr flushall >/dev/null
+rig_config A ttl=3s connect_timeout=300ms path_more='hold_at_least = "2s"'
+lock A -n "$MNT/f" -- true
+is "$STATUS" 0 'hold_at_least: the first one'
+lock B -n "$MNT/f" -- true
+is "$STATUS" 1 '... keeps the next one out, though it has ended'
+ok '... until then' until_true 5 lease_is_gone f
+
+# --- rights, and no server ---
+manual_user
+STATUS=0
+on A env DLOCK_CONFIG="$RIG/dlock.conf" "$CTL" lock "$MNT/f" -- true \
+	>"$RIG/out" 2>&1 </dev/null || STATUS=$?
+is "$STATUS" 0 'the user of dlock.conf(5) may'
+rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
+sed "s,redis://,&deaf:x@," "$RIG/B.conf" >"$RIG/deaf.conf"
+DLOCK_CONFIG=$RIG/deaf.conf
+STATUS=0
+on B env DLOCK_CONFIG="$RIG/deaf.conf" "$CTL" lock "$MNT/f" -- echo ran \
+	>"$RIG/out" 2>"$RIG/err" </dev/null || STATUS=$?
+is "$STATUS $(cat "$RIG/out")" '69 ' 'one who may not does not run it'
+like "$(cat "$RIG/err")" 'NOPERM' '... and is told'
+redis_kill
+lock B "$MNT/f" -- echo ran
+is "$STATUS $OUT" '69 ' 'no server: it does not run'
+done_testing

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl watch: a screen that stays in its place, or a line for each change.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+rig_start disks
+rig_configs
+
+# --- lines ---
+rr set "dlock:$MNT/old" "$(made_token A 65 web1)" px 60000 >/dev/null
+peer w env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
+hear w
+like "$HEARD" "^[0-9:]{8} \\+ $MNT/old EX web1 42 nightly$" 'what is there'
+rr set "dlock:$MNT/n%0Aew" "$(made_token A 1 $'w\x1b')" px 60000 >/dev/null
+hear w
+like "$HEARD" "^[0-9:]{8} \\+ $MNT/n\\\\x0aew EX w\\\\x1b 42 nightly$" \
+	'what comes, and does nothing'
+rr del "dlock:$MNT/old" >/dev/null
+hear w
+like "$HEARD" "^[0-9:]{8} - $MNT/old EX web1 42 nightly$" 'what goes'
+soon=$((($(date +%s) + 60) * 1000))
+rr hset "dlock:$MNT/h" dlock 1 "$(made_token A 5 r1)" "$soon" \
+	"$(made_token B 5 r2 | sed 's/ 0\{31\}7 / 00000000000000000000000000000008 /')" \
+	"$soon" >/dev/null
+rr pexpire "dlock:$MNT/h" 60000 >/dev/null
+hear w
+one=$HEARD
+hear w
+like "$one/$HEARD" "\\+ $MNT/h SH r1 .*/.*\\+ $MNT/h SH r2 " 'two owners of one'
+kill "${PEER_PID[w]}"
+peer_end w
+
+# --- a screen ---
+screen()
+{
+	/usr/bin/python3 "$TOP/tests/programs/on_a_terminal.py" "$1" "$CTL" \
+		-c "$RIG/A.conf" watch --count 2 --interval 100ms
+}
+like "$(screen 80)" $'\x1b\\[2J\x1b\\[H.*3 locks, every 100ms\x1b\\[K.*\x1b\\[J\x1b\\[H' \
+	'it is drawn in its place'
+is "$(screen 80 | sed 's/\x1b\[[0-9;]*[a-zA-Z]//g' | tr -d '\r' | wc -L)" 79 \
+	'80 columns: none is wider'
+for n in {1..60}; do
+	rr set "dlock:$MNT/many$n" "$(made_token A 65 web1)" px 60000
+done >/dev/null
+at_most "$(screen 200 | tr -d '\r' | grep -c web1)" 46 \
+	'no more rows than there is room for'
+
+# --- filters, numbers, machines ---
+ctl --json watch --count 2 --interval 100ms --path "$MNT/h"
+is "$STATUS $(jq -c '[.looks[] | [.complete, (.locks | length)]]' <<<"$OUT")" \
+	'0 [[true,2],[true,2]]' 'for machines: one object'
+for args in '--count 0' '--count x' '--interval 1' '--sort x'; do
+	# shellcheck disable=SC2086 # words
+	ctl watch $args
+	is "$STATUS" 64 "usage: $args"
+done
+rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
+sed "s,redis://,&deaf:x@," "$RIG/A.conf" >"$RIG/deaf.conf"
+ctl -c "$RIG/deaf.conf" watch --count 1
+is "$STATUS" 77 'not allowed: 77'
+redis_kill
+ctl watch --count 2 --interval 100ms
+is "$STATUS $(grep -c refused <<<"$ERR")" '69 2' \
+	'no server: it goes on, and says so each time'
+done_testing

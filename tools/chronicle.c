@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* The stream beside a key; see chronicle.h. */
+#include "tools/chronicle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/text.h"
+#include "tools/common.h"
+#include "tools/scan_keys.h"
+
+enum { NAME_MAX_KEY = DLK_KEY_MAX + 16, ARGS = 18 };
+
+static const char *name_of(const char *key)
+{
+	static char name[NAME_MAX_KEY];
+
+	snprintf(name, sizeof(name), "{%s}%%h", key);
+	return name;
+}
+
+static int call(struct dlk_conn *c, int argc, const char *const *argv, int type,
+		const redisReply **reply)
+{
+	struct dlk_arg args[ARGS];
+	uint64_t deadline = tool_deadline(c->ep);
+	int err = dlk_conn_open(c, deadline);
+
+	for (int i = 0; i < argc; i++)
+		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
+	if (!err)
+		err = dlk_conn_call(c, deadline, argc, args, reply);
+	if (!err)
+		err = scan_check(c, *reply, type);
+	if (!err && (*reply)->type != type) {
+		dlk_conn_set_error(c, "its history is at a key of another "
+				      "type");
+		err = -EREMOTEIO;
+	}
+	return err;
+}
+
+/* --- writing -------------------------------------------------------------- */
+
+static int add(struct dlk_conn *c, const char *name,
+	       const struct chronicle_entry *e)
+{
+	char pid[16], lasted[24], kept[24];
+	const char *const xadd[] = {
+		"XADD", name,    "MAXLEN", "~",     "100",   "*",
+		"what", e->what, "host",   e->host, "who",   e->who,
+		"pid",  pid,     "lasted", lasted,  "token", e->token,
+	};
+	const char *const expire[] = { "PEXPIRE", name, kept };
+	const redisReply *r;
+	int err;
+
+	_Static_assert(CHRONICLE_MAX == 100, "as in the command");
+	_Static_assert(sizeof(xadd) / sizeof(*xadd) == ARGS, "all of them");
+	snprintf(pid, sizeof(pid), "%u", e->pid);
+	snprintf(lasted, sizeof(lasted), "%" PRIu64, e->lasted_ms);
+	snprintf(kept, sizeof(kept), "%lld",
+		 (long long)CHRONICLE_DAYS * 24 * 3600 * 1000);
+	err = call(c, ARGS, xadd, REDIS_REPLY_STRING, &r);
+	dlk_conn_reset(c);
+	if (!err)
+		err = call(c, 3, expire, REDIS_REPLY_INTEGER, &r);
+	dlk_conn_reset(c);
+	return err;
+}
+
+void chronicle_add(const struct dlk_endpoint *ep, const char *key,
+		   const struct chronicle_entry *e)
+{
+	struct dlk_conn *c = dlk_conn_new(ep);
+	int err = c ? add(c, name_of(key), e) : -ENOMEM;
+
+	if (err)
+		tool_say("%s: not in its history (%s): %s", key,
+			 c && *c->error ? c->error : strerror(-err), e->what);
+	if (c)
+		dlk_conn_delete(c);
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static bool is_text(const redisReply *r)
+{
+	return r->type == REDIS_REPLY_STRING && strlen(r->str) == r->len;
+}
+
+static void take_field(struct chronicle_entry *e, const char *name,
+		       const char *value)
+{
+	uint64_t n = 0;
+
+	if (!strcmp(name, "what"))
+		e->what = value;
+	else if (!strcmp(name, "host"))
+		e->host = value;
+	else if (!strcmp(name, "who"))
+		e->who = value;
+	else if (!strcmp(name, "token"))
+		e->token = value;
+	else if (!strcmp(name, "pid") && dlk_number(value, 10, &n))
+		e->pid = (unsigned)n;
+	else if (!strcmp(name, "lasted") && dlk_number(value, 10, &n))
+		e->lasted_ms = n;
+}
+
+/* "1700000000000-0" and its fields; false if it is none of ours. */
+static bool take(const redisReply *r, struct chronicle_entry *e)
+{
+	const redisReply *fields;
+	uint64_t at;
+
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	    !is_text(r->element[0]) ||
+	    !dlk_number(r->element[0]->str, 10, &at) || at > INT64_MAX)
+		return false;
+	fields = r->element[1];
+	if (fields->type != REDIS_REPLY_ARRAY)
+		return false;
+	*e = (struct chronicle_entry){ .at_ms = (int64_t)at };
+	for (size_t i = 0; i + 1 < fields->elements; i += 2)
+		if (is_text(fields->element[i]) &&
+		    is_text(fields->element[i + 1]))
+			take_field(e, fields->element[i]->str,
+				   fields->element[i + 1]->str);
+	return e->what && e->host && e->who && e->token;
+}
+
+int chronicle_read(struct dlk_conn *c, const char *key, chronicle_fn *fn,
+		   void *arg)
+{
+	const char *const argv[] = { "XREVRANGE", name_of(key), "+",
+				     "-",         "COUNT",      "100" };
+	struct chronicle_entry e;
+	const redisReply *r;
+	int err = call(c, 6, argv, REDIS_REPLY_ARRAY, &r);
+
+	for (size_t i = 0; !err && i < r->elements; i++)
+		if (take(r->element[i], &e))
+			fn(arg, &e);
+	dlk_conn_reset(c);
+	return err;
+}

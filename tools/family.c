@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* A command and its descendants; see family.h. */
+#include "tools/family.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "os/sys.h"
+#include "tools/common.h"
+#include "tools/table.h"
+
+/* A process that was found below us. */
+struct member {
+	pid_t pid, parent;
+	bool below;
+};
+
+struct members {
+	struct member *v;
+	size_t n, room;
+};
+
+static _Noreturn void become(char *const argv[], const sigset_t *mask,
+			     pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(DLK_EXIT_CANNOT);
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execvp(argv[0], argv);
+	tool_say("%s: %s", argv[0], strerror(errno));
+	_exit(errno == ENOENT ? DLK_EXIT_NOT_FOUND : DLK_EXIT_CANNOT);
+}
+
+pid_t family_start(char *const argv[], const sigset_t *mask)
+{
+	pid_t self = getpid(), pid;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		become(argv, mask, self);
+	return pid < 0 ? -errno : pid;
+}
+
+/* --- who is there? -------------------------------------------------------- */
+
+/* Field 4 of its stat, behind the name in brackets; 0: it is gone. */
+static pid_t parent_of(uint64_t pid)
+{
+	char name[48], text[1024];
+	const char *at;
+	uint64_t parent;
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "/proc/%llu/stat",
+		 (unsigned long long)pid);
+	n = dlk_slurp(name, text, sizeof(text));
+	at = n > 0 ? strrchr(text, ')') : NULL;
+	/* ") S 123 ..." */
+	if (!at || strlen(at) < 5 || at[2] == 'Z' ||
+	    !dlk_number(at + 4, 10, &parent))
+		return 0;
+	return (pid_t)parent;
+}
+
+static void list_all(struct members *m)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	uint64_t pid;
+
+	while (d && (e = readdir(d))) {
+		pid_t parent;
+
+		if (!dlk_number(e->d_name, 10, &pid))
+			continue;
+		parent = parent_of(pid);
+		if (!parent)
+			continue;
+		m->v = ctl_grow(m->v, m->n, &m->room, sizeof(*m->v));
+		m->v[m->n++] = (struct member){ (pid_t)pid, parent,
+						parent == getpid() };
+	}
+	if (d)
+		closedir(d);
+}
+
+static bool is_below(const struct members *m, pid_t pid)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->v[i].pid == pid)
+			return m->v[i].below;
+	return false;
+}
+
+/* Those of whom an ancestor is below us, too. */
+static void mark(struct members *m)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < m->n; i++)
+			if (!m->v[i].below && is_below(m, m->v[i].parent))
+				m->v[i].below = more = true;
+	}
+}
+
+static size_t signal_all(int signal)
+{
+	struct members m = { 0 };
+	size_t n = 0;
+
+	list_all(&m);
+	mark(&m);
+	for (size_t i = 0; i < m.n; i++)
+		if (m.v[i].below) {
+			kill(m.v[i].pid, signal);
+			n++;
+		}
+	free(m.v);
+	return n;
+}
+
+/* Who was just being made is found the next time. */
+void family_kill(int signal)
+{
+	size_t n = signal_all(signal);
+
+	for (int i = 0; signal == SIGKILL && n && i < 1000; i++) {
+		dlk_pause_ns(1000000);
+		n = signal_all(signal);
+	}
+}
+
+bool family_reap(pid_t pid, int *status)
+{
+	bool ended = false;
+	int one;
+	pid_t who;
+
+	while ((who = waitpid(-1, &one, WNOHANG)) > 0)
+		if (who == pid) {
+			*status = one;
+			ended = true;
+		}
+	return ended;
+}

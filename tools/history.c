@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl history PATH: what befell the leases of a file, the last first, as far
+ * as it is recorded (chronicle.h).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/chronicle.h"
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/row.h"
+#include "tools/scan.h"
+#include "tools/subject.h"
+#include "tools/table.h"
+
+static const struct table_column columns[] = {
+	{ "WHEN", 0, false },   { "WHAT", 0, false },   { "HOST", 7, false },
+	{ "PID", 0, false },    { "WHO", 7, false },    { "LASTED", 0, false },
+	{ "FAMILY", 0, false }, { "TOKEN", 12, false }, { NULL, 0, false },
+};
+
+struct view {
+	struct table table;
+	struct json *json;
+	const char *family;
+	size_t n;
+};
+
+static void put_time(char *out, size_t size, int64_t at_ms)
+{
+	time_t at = (time_t)(at_ms / 1000);
+	struct tm tm;
+
+	if (!localtime_r(&at, &tm) ||
+	    !strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(out, size, "-");
+}
+
+static void row(struct view *v, const struct chronicle_entry *e)
+{
+	char text[48];
+
+	put_time(text, sizeof(text), e->at_ms);
+	table_text(&v->table, text);
+	table_text(&v->table, e->what);
+	row_word(&v->table, e->host);
+	snprintf(text, sizeof(text), "%u", e->pid);
+	table_text(&v->table, text);
+	row_word(&v->table, e->who);
+	row_time(&v->table, (int64_t)e->lasted_ms, "-");
+	table_text(&v->table, v->family);
+	table_text(&v->table, e->token);
+}
+
+static void object(struct view *v, const struct chronicle_entry *e)
+{
+	json_open(v->json, NULL, '{');
+	json_int(v->json, "at_ms", e->at_ms);
+	json_text(v->json, "what", e->what);
+	json_text(v->json, "family", v->family);
+	row_json_word(v->json, "host", e->host);
+	json_int(v->json, "pid", e->pid);
+	row_json_word(v->json, "who", e->who);
+	json_int(v->json, "lasted_ms", (int64_t)e->lasted_ms);
+	json_text(v->json, "token", e->token);
+	json_close(v->json, '}');
+}
+
+/* A word longer than any of a token's is nobody's of ours. */
+static void take(void *arg, const struct chronicle_entry *e)
+{
+	struct view *v = arg;
+
+	if (strlen(e->host) >= DLK_WORD_MAX || strlen(e->who) >= DLK_WORD_MAX)
+		return;
+	v->n++;
+	if (v->json)
+		object(v, e);
+	else
+		row(v, e);
+}
+
+static int read_all(struct dlk_conn *c, const struct subject *s, struct view *v)
+{
+	char key[SUBJECT_KEY_MAX];
+	int err;
+
+	v->family = "flock";
+	err = chronicle_read(c, s->key, take, v);
+	v->family = "record";
+	if (!err && subject_record_key(s, key))
+		err = chronicle_read(c, key, take, v);
+	return err;
+}
+
+static void show(struct view *v, int rc)
+{
+	if (v->json) {
+		json_close(v->json, ']');
+	} else {
+		if (v->n) {
+			table_fit(&v->table, stdout);
+			table_print(&v->table, stdout);
+		}
+		table_free(&v->table);
+	}
+	if (!v->n && !rc)
+		tool_say("nothing is recorded; what preloaded programs lose or "
+			 "wait for is in their logs only");
+}
+
+int verb_history(const struct ctl *ctl)
+{
+	static struct subject s;
+	struct view v = { .json = ctl->json };
+	int rc = subject_find_managed(ctl->config, ctl->argv[0], &s), err;
+	struct dlk_conn *c;
+
+	if (rc)
+		return rc;
+	c = scan_open(s.rule->redis, &rc);
+	if (!c)
+		return rc;
+	if (v.json)
+		json_open(v.json, "entries", '[');
+	else
+		table_init(&v.table, columns);
+	err = read_all(c, &s, &v);
+	rc = scan_close(c, s.rule->redis, err);
+	show(&v, rc);
+	return rc;
+}

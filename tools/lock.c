@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlockctl lock KEY -- COMMAND: run a command while a lease is held, without the
+ * library and without a file.
+ *
+ * KEY is a key, or a path under a rule: then it is that file's, and excludes
+ * programs that lock the file under dlock, on every host.  No kernel lock is
+ * taken, so programs of this host without dlock are not excluded.
+ *
+ *  1. The command MUST NOT run without the lease: when that cannot be renewed
+ *     it is told (SIGTERM) at two thirds of the ttl, and all that it started is
+ *     killed before another can have the lease; at once if another has it.
+ *  2. The exit status is the command's own.
+ *
+ *	asked	 ttl/3		2 ttl/3		      deadline	 ttl
+ *	|--------|--------------|-------------|-------|----------|
+ *		 renew, again	SIGTERM	      SIGKILL
+ *		 each ttl/20		      (ttl/10 before)
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/timeline.h"
+#include "os/sys.h"
+#include "tools/chronicle.h"
+#include "tools/common.h"
+#include "tools/ctl.h"
+#include "tools/family.h"
+#include "tools/lease_job.h"
+#include "tools/row.h"
+#include "tools/subject.h"
+
+/* Of a key that no rule has, as dlock.conf(5) has them; and what a wait is worth
+ * a record of. */
+enum {
+	TTL_MS = 30000,
+	TTL_LEAST_MS = 1000,
+	TIMEOUT_MS = 5000,
+	LONG_WAIT_MS = 1000,
+};
+
+struct lock {
+	const struct ctl *ctl;
+	struct subject subject; /* of a path */
+	const struct dlk_rule *rule;
+	const char *key;
+	struct lease_job job;
+	sigset_t mask; /* as it was */
+	pid_t child;
+	bool told, killed;
+	uint64_t due_ns; /* the next renewal */
+};
+
+/* --- which lease ---------------------------------------------------------- */
+
+/* The rule whose template gives it; else one of the only server, by default. */
+static int find_rule(struct lock *l)
+{
+	static struct dlk_rule plain = { .prefix = "/",
+					 .key = "",
+					 .ttl_ms = TTL_MS,
+					 .timeout_ms = TIMEOUT_MS };
+	const struct dlk_config *config = l->ctl->config;
+	const struct dlk_redis *only = NULL;
+	char path[DLK_PATH_MAX];
+
+	for (unsigned i = 0; i < config->n_rules; i++) {
+		const struct dlk_rule *rule = &config->rules[i];
+
+		if (dlk_key_to_path(rule, l->key, strlen(l->key), path,
+				    sizeof(path)) >= 0) {
+			l->rule = rule;
+			return 0;
+		}
+	}
+	for (unsigned i = 0; i < config->n_redis; i++)
+		if (only)
+			return tool_fail(DLK_EXIT_USAGE,
+					 "%s: at which Redis?  %s has several, "
+					 "and no rule gives that key: say "
+					 "--redis URL",
+					 l->key, config->file);
+		else
+			only = &config->redis[i];
+	if (!only)
+		return tool_fail(DLK_EXIT_CONFIG, "%s has no redis section",
+				 config->file);
+	plain.redis = only;
+	/* What a restarted server may have forgotten has ended by then. */
+	if (only->endpoints->restart_delay_ms >= TTL_LEAST_MS &&
+	    only->endpoints->restart_delay_ms < plain.ttl_ms)
+		plain.ttl_ms = (uint32_t)only->endpoints->restart_delay_ms;
+	l->rule = &plain;
+	return 0;
+}
+
+/* One that stands beside another key, or is of records, is nobody's to lock. */
+static bool is_taken(const char *key)
+{
+	size_t n = strlen(key), m = strlen(RECORD_SUFFIX);
+
+	return !n || n > DLK_KEY_MAX - m || strpbrk(key, "{}") ||
+	       !strncmp(key, "dlock%", strlen("dlock%")) ||
+	       (n > m && !strcmp(key + n - m, RECORD_SUFFIX));
+}
+
+static int find_lease(struct lock *l)
+{
+	const char *given = l->ctl->argv[0];
+	int rc;
+
+	if (*given == '/') {
+		rc = subject_find_managed(l->ctl->config, given, &l->subject);
+		l->rule = l->subject.rule;
+		l->key = l->subject.key;
+	} else {
+		l->key = given;
+		rc = is_taken(given)
+			     ? tool_fail(DLK_EXIT_USAGE,
+					 "%s: not a key for a lock (no braces, "
+					 "no '%%rec' at its end, no 'dlock%%' "
+					 "at its "
+					 "beginning)",
+					 given)
+			     : find_rule(l);
+	}
+	if (!rc && l->rule->redis->fault)
+		rc = tool_fail(DLK_EXIT_CONFIG, "%s", l->rule->redis->fault);
+	return rc;
+}
+
+/* --- signals -------------------------------------------------------------- */
+
+/* All that is to be heard comes by a descriptor; the command has them back. */
+static int open_signals(struct lock *l)
+{
+	sigset_t heard;
+
+	sigemptyset(&heard);
+	sigaddset(&heard, SIGINT);
+	sigaddset(&heard, SIGTERM);
+	sigaddset(&heard, SIGHUP);
+	sigaddset(&heard, SIGQUIT);
+	sigaddset(&heard, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &heard, &l->mask);
+	return signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* The next one; 0: none.  A terminal's go to the command by themselves. */
+static int next_signal(const struct lock *l, bool *by_terminal)
+{
+	struct signalfd_siginfo info;
+
+	if (read(l->job.signals, &info, sizeof(info)) != sizeof(info))
+		return 0;
+	*by_terminal = info.ssi_code == SI_KERNEL;
+	return (int)info.ssi_signo;
+}
+
+/* Ended by that signal, as without us. */
+static _Noreturn void end_by(const struct lock *l)
+{
+	bool by_terminal;
+	int signal_number = next_signal(l, &by_terminal);
+	sigset_t all;
+
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
+	sigemptyset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	_exit(128 + signal_number);
+}
+
+/* --- holding -------------------------------------------------------------- */
+
+static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
+{
+	struct chronicle_entry e = {
+		.what = what,
+		.host = l->job.words.hostname,
+		.who = l->job.words.command,
+		.pid = (unsigned)getpid(),
+		.lasted_ms = lasted_ms,
+		.token = l->job.words.random,
+	};
+
+	chronicle_add(l->rule->redis->endpoints, l->key, &e);
+}
+
+static void tell(struct lock *l)
+{
+	tool_say("%s: could not be renewed for long: SIGTERM to %s (%s)",
+		 l->key, l->ctl->argv[1], l->job.why);
+	family_kill(SIGTERM);
+	l->told = true;
+}
+
+static void kill_all(struct lock *l, const char *why)
+{
+	if (l->killed)
+		return;
+	tool_say("%s: the lease is LOST: SIGKILL to %s and all that it started "
+		 "(%s)",
+		 l->key, l->ctl->argv[1], why);
+	l->killed = true;
+	family_kill(SIGKILL);
+}
+
+static uint64_t kill_ns(const struct lock *l)
+{
+	return lease_job_deadline(&l->job) -
+	       (uint64_t)l->rule->ttl_ms / 10 * DLK_MS;
+}
+
+static void renew(struct lock *l)
+{
+	const uint32_t ttl = l->rule->ttl_ms;
+	int err = lease_job_renew(&l->job);
+	uint64_t now = dlk_now_ns();
+
+	if (!err) {
+		l->due_ns = dlk_renew_ns(l->job.asked_ns, ttl);
+		return;
+	}
+	l->due_ns = dlk_retry_ns(now, ttl);
+	if (err > 0) {
+		kill_all(l, "another has it, or it was broken");
+		record(l, "lost", (now - l->job.words.since_ns) / DLK_MS);
+		return;
+	}
+}
+
+/* What is due by now. */
+static void look(struct lock *l)
+{
+	uint64_t now = dlk_now_ns();
+
+	if (l->killed)
+		return;
+	if (now >= l->due_ns)
+		renew(l);
+	now = dlk_now_ns();
+	if (!l->told && now >= dlk_warn_ns(l->job.asked_ns, l->rule->ttl_ms))
+		tell(l);
+	if (now >= kill_ns(l))
+		kill_all(l, l->job.why);
+}
+
+/* Until the next thing is due. */
+static int rest_ms(const struct lock *l)
+{
+	uint64_t now = dlk_now_ns(), next = l->due_ns;
+	uint64_t warn = dlk_warn_ns(l->job.asked_ns, l->rule->ttl_ms);
+
+	if (l->killed)
+		return -1;
+	if (!l->told && warn < next)
+		next = warn;
+	if (kill_ns(l) < next)
+		next = kill_ns(l);
+	return next > now ? (int)((next - now) / DLK_MS) + 1 : 0;
+}
+
+static void hear(const struct lock *l)
+{
+	bool by_terminal = false;
+	int signal_number;
+
+	while ((signal_number = next_signal(l, &by_terminal)))
+		if (signal_number != SIGCHLD && !by_terminal)
+			kill(l->child, signal_number);
+}
+
+/* The command's status, as a shell tells it. */
+static int hold(struct lock *l)
+{
+	struct pollfd p = { .fd = l->job.signals, .events = POLLIN };
+	int status = 0;
+
+	l->due_ns = dlk_renew_ns(l->job.asked_ns, l->rule->ttl_ms);
+	l->child = family_start(l->ctl->argv + 1, &l->mask);
+	if (l->child < 0)
+		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(-l->child));
+	while (!family_reap(l->child, &status)) {
+		look(l);
+		poll(&p, 1, rest_ms(l));
+		hear(l);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int run(struct lock *l, uint64_t asked_ns)
+{
+	uint64_t waited_ms = (dlk_now_ns() - asked_ns) / DLK_MS;
+	int status = hold(l);
+
+	if (waited_ms >= LONG_WAIT_MS)
+		record(l, "waited", waited_ms);
+	if (l->killed && !lease_job_end(&l->job))
+		return status;
+	if (!l->killed && !lease_job_end(&l->job))
+		tool_say("%s: not released (%s): it ends by its ttl", l->key,
+			 l->job.why);
+	return status;
+}
+
+/* --- the verb ------------------------------------------------------------- */
+
+static int refuse(const struct lock *l)
+{
+	struct dlk_token t;
+	char host[DLK_WORD_MAX], command[DLK_WORD_MAX];
+
+	if (!dlk_token_parse(l->job.holder, strlen(l->job.holder), &t))
+		return tool_fail(DLK_EXIT_NOTHING, "%s: it is locked", l->key);
+	dlk_unword(t.hostname, host, sizeof(host));
+	dlk_unword(t.command, command, sizeof(command));
+	return tool_fail(DLK_EXIT_NOTHING,
+			 "%s: it is locked by host %s, process %u (%s)", l->key,
+			 host, t.pid, command);
+}
+
+static int get_and_run(struct lock *l)
+{
+	uint64_t asked_ns = dlk_now_ns();
+
+	switch (lease_job_get(&l->job)) {
+	case LEASE_HELD:
+		return run(l, asked_ns);
+	case LEASE_BUSY:
+		return refuse(l);
+	case LEASE_SIGNAL:
+		end_by(l);
+	case LEASE_FAILED:
+		break;
+	}
+	return tool_fail(DLK_EXIT_UNAVAILABLE, "%s: %s", l->key, l->job.why);
+}
+
+static const char *base_name(const char *command)
+{
+	const char *slash = strrchr(command, '/');
+
+	return slash && slash[1] ? slash + 1 : command;
+}
+
+int verb_lock(const struct ctl *ctl)
+{
+	static struct lock l;
+	uint64_t wait_ms = 0;
+	int rc = ctl_option_duration(ctl, OPT_WAIT, &wait_ms);
+
+	l.ctl = ctl;
+	if (!rc && ctl->given[OPT_WAIT] && ctl->given[OPT_NOWAIT])
+		rc = tool_fail(DLK_EXIT_USAGE, "-n goes not with -w");
+	if (!rc && ctl->json)
+		rc = tool_fail(DLK_EXIT_USAGE,
+			       "standard output is the command's: lock has no "
+			       "--json");
+	if (!rc)
+		rc = find_lease(&l);
+	if (rc)
+		return rc;
+	l.job.signals = open_signals(&l);
+	l.job.waits = !ctl->given[OPT_NOWAIT];
+	if (wait_ms)
+		l.job.until_ns = dlk_now_ns() + wait_ms * DLK_MS;
+	rc = lease_job_begin(&l.job, ctl->config, l.rule, l.key,
+			     ctl->given[OPT_SHARED] != NULL,
+			     base_name(ctl->argv[1]));
+	if (rc)
+		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(-rc));
+	return get_and_run(&l);
+}
