@@ -55,7 +55,8 @@ static enum local_library find_library(const struct local *lock)
 	char name[48];
 	int fd;
 
-	if (!strcmp(lock->command, "dlock-keeper"))
+	if (!strcmp(lock->command, "dlock-keeper") ||
+	    !strcmp(lock->command, "dlock-standby"))
 		return LIBRARY_KEEPER;
 	snprintf(name, sizeof(name), "/proc/%u/maps", lock->pid);
 	fd = open(name, O_RDONLY | O_CLOEXEC);

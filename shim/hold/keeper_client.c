@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/futex.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -43,13 +45,15 @@ static struct {
 	pthread_mutex_t mutex;
 	struct dlk_own socket;
 	struct rights rights;
-	pid_t pid, unreaped; /* see dlk_spawn(); 0: none */
+	/* The process group of the keeper and its standby, by the pid of the
+	 * first one (dlk_spawn(): a session of its own); 0: none. */
+	pid_t group, unreaped;
 	uint32_t sent, heard;
 	uint32_t born;        /* what was sent before this one began */
 	uint64_t since_ns;    /* sent != heard: nothing was answered since */
 	uint64_t doubt_ns;    /* it was found to hang first; 0: it was not */
 	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
-	struct dlk_own dying; /* the pidfd of one that was killed */
+	struct dlk_own dying; /* the socket to one that was killed */
 	atomic_bool starting; /* one thread is; waits() tells when it is done */
 	bool reading;         /* one thread sleeps on the socket */
 	_Atomic unsigned words; /* futex: what the others sleep on */
@@ -79,7 +83,7 @@ void dlk_keeper_forget(void)
 	for (int i = 0; i < LET_GO; i++)
 		dlk_own_close(&keeper.let_go[i]);
 	dlk_own_close(&keeper.dying);
-	keeper.pid = keeper.unreaped = 0;
+	keeper.group = keeper.unreaped = 0;
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
 	keeper.starting = keeper.reading = false;
@@ -251,7 +255,7 @@ int dlk_keeper_start(bool wait)
 	keeper.starting = false;
 	if (pid > 0) {
 		keeper.socket = ours;
-		keeper.pid = pid;
+		keeper.group = pid;
 		keeper.rights = rights;
 		keeper.heard = keeper.born = keeper.sent;
 		keeper.doubt_ns = 0;
@@ -407,56 +411,71 @@ uint64_t dlk_keeper_look_ns(void)
 /* --- its end -------------------------------------------------------------- */
 
 /*
- * Its number is its own for as long as its end of the socket is open, for
- * nobody else has that.  Not by recv(2): what it has said, and what it has left
- * unread (ECONNRESET), come before the end.
+ * Both of them.  The group's number is its own for as long as their end of the
+ * socket is open, for nobody else has that.  Not by recv(2): what they have
+ * said, and what they have left unread (ECONNRESET), come before the end.
  */
-static void kill_it(void)
+static void kill_them(void)
 {
 	struct pollfd end = { .fd = keeper.socket.fd };
-	long fd = dlk_syscall(SYS_pidfd_open, keeper.pid, 0);
 
-	if (fd < 0)
+	if (!dlk_own_check(&keeper.socket))
 		return;
-	if (dlk_own_check(&keeper.socket) && dlk_poll(&end, 1, 0) == 0)
-		dlk_syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-	/* High, for it stays open for a while. */
-	dlk_own_take(&keeper.dying, (int)fd);
+	if (dlk_poll(&end, 1, 0) == 0)
+		dlk_syscall(SYS_kill, -keeper.group, SIGKILL);
+	keeper.dying = keeper.socket;
+	keeper.socket.fd = -1;
+}
+
+/* Their end is closed, and what lay in it has been let go of. */
+static bool is_dead(const struct dlk_own *dying)
+{
+	struct pollfd p = { .fd = dying->fd };
+	int unread = 0;
+
+	return dlk_poll(&p, 1, 0) != 0 &&
+	       (dlk_syscall(SYS_ioctl, dying->fd, SIOCOUTQ, &unread) < 0 ||
+		unread == 0);
 }
 
 void dlk_keeper_wait_dead(void)
 {
 	struct dlk_own dying = keeper.dying;
-	struct pollfd p = { .fd = dying.fd, .events = POLLIN };
+	const uint64_t until = dlk_now_ns() + DYING_MS * DLK_MS;
 
 	keeper.dying.fd = -1;
 	if (dying.fd >= 0 && !dlk_in_thread()) {
 		dlk_keeper_unlock();
-		dlk_poll(&p, 1, DYING_MS);
+		while (dlk_own_check(&dying) && !is_dead(&dying) &&
+		       dlk_now_ns() < until)
+			dlk_pause_ns(DLK_MS);
 		dlk_keeper_lock();
 	}
 	dlk_own_close(&dying);
 }
 
+/* A standby that took over was orphaned as well. */
 void dlk_keeper_reap(void)
 {
-	if (keeper.unreaped > 0 && dlk_reap(keeper.unreaped, "dlock-keeper"))
+	if (keeper.unreaped > 0 && dlk_reap_group(keeper.unreaped, "dlock-"))
 		keeper.unreaped = 0;
+	if (keeper.group > 0)
+		dlk_reap_group(keeper.group, "dlock-");
 }
 
-static void forget_pid(void)
+static void forget_group(void)
 {
-	if (keeper.pid > 0 && !dlk_reap(keeper.pid, "dlock-keeper"))
-		keeper.unreaped = keeper.pid;
-	keeper.pid = 0;
+	if (keeper.group > 0 && !dlk_reap_group(keeper.group, "dlock-"))
+		keeper.unreaped = keeper.group;
+	keeper.group = 0;
 }
 
 void dlk_keeper_lose(bool kill)
 {
-	if (kill && keeper.pid > 0)
-		kill_it();
+	if (kill && keeper.group > 0)
+		kill_them();
 	dlk_own_close(&keeper.socket);
-	forget_pid();
+	forget_group();
 	keeper.heard = keeper.sent;
 }
 
@@ -474,7 +493,7 @@ void dlk_keeper_let_go(void)
 	keeper.let_go[0] = keeper.socket;
 	keeper.socket.fd = -1;
 	keeper.heard = keeper.sent;
-	forget_pid();
+	forget_group();
 }
 
 bool dlk_keeper_let_go_ended(void)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "keeper/keeper.h"
+#include "keeper/mirror.h"
 #include "keeper/protocol.h"
 #include "os/log.h"
 #include "lease/upkeep.h"
@@ -52,6 +53,8 @@ void dlk_carry_hear(void)
 static void answer(struct dlk_kept *k, int err)
 {
 	k->answer_ns = 0;
+	dlk_mirror_state(k);
+	dlk_mirror_flush();
 	dlk_shim_answer(k->number, err);
 }
 
@@ -76,6 +79,7 @@ static void answer_late(uint64_t now_ns)
 static bool hear_meanwhile(void *unused)
 {
 	(void)unused;
+	dlk_mirror_hear();
 	hear();
 	answer_late(dlk_now_ns());
 	return false;
@@ -131,6 +135,7 @@ void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by)
 	k->by = by;
 	if (by == DLK_LEFT)
 		LIST_INSERT_HEAD(&dlk_carried_left, k, left);
+	dlk_mirror_state(k);
 }
 
 static void let_go(struct dlk_kept *k)
@@ -156,6 +161,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 	dlk_due_clear(&k->server->due, &k->due);
 	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_DROPPED;
 	LIST_INSERT_HEAD(&dropped, k, chain);
+	dlk_mirror_state(k);
 }
 
 bool dlk_carry_bury(void)
@@ -265,6 +271,8 @@ static void opened(struct dlk_watch *w, uint32_t number, int err)
 				       !dlk_guard_can_tell(&k->guard)))
 			take_back(k, err);
 	}
+	LIST_FOREACH(k, &w->leases, beside)
+	dlk_mirror_lease(k);
 	its = dlk_carried_find(number);
 	if (its && its->answer_ns)
 		answer(its, 0);
@@ -310,6 +318,7 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
 	if (m->server >= n_servers)
 		return -ENXIO;
 	k->server = &servers[m->server];
+	k->server_number = m->server;
 	/* The connection, too, while the program can still be told. */
 	if (!has_conn(k->server))
 		return -ENOMEM;
@@ -333,8 +342,9 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 
 	if (fds[0] < 0)
 		return -EBADF;
+	/* Once more: the other keeper has ended amidst it (hear.c). */
 	if (dlk_carried_find(m->head.seq))
-		return -EEXIST;
+		return 0;
 	k = calloc(1, sizeof(*k) + m->key_len + m->token_len +
 			      m->ranges_key_len + 3);
 	if (!k)
@@ -349,6 +359,7 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	}
 	insert(k);
 	set_due(k, dlk_keeper_renew_ns(m->renew_ns, m->deadline_ns));
+	dlk_mirror_lease(k);
 	if (dlk_log_wants(DLK_DEBUG))
 		tell(DLK_DEBUG, k, " is carried on: ", k->lease.token);
 	return k->answer_ns != 0;
@@ -361,6 +372,7 @@ static void owe(struct dlk_kept *k)
 	k->state = DLK_OWED_BACK;
 	k->deadline_ns = dlk_now_ns() + (k->lease.ttl_ms + 1000) * DLK_MS;
 	set_due(k, 0);
+	dlk_mirror_state(k);
 }
 
 void dlk_carry_owe_freed(struct dlk_watch *w)
@@ -414,6 +426,7 @@ void dlk_carry_owe(struct dlk_kept *k)
 	if (k->state != DLK_KEPT)
 		return;
 	k->state = DLK_FLUSHING;
+	dlk_mirror_state(k);
 	dlk_due_clear(&k->server->due, &k->due);
 	if (!flush(k))
 		owe(k);
@@ -441,6 +454,7 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
 	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
 	k->deadline_ns = deadline_ns;
 	k->doubted = false;
+	dlk_mirror_state(k);
 	if (!must_connect_for(k))
 		set_due(k, dlk_keeper_renew_ns(renew_ns, deadline_ns));
 }
@@ -452,8 +466,10 @@ void dlk_carry_mute_ended(void)
 	struct dlk_kept *k;
 
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (k->state == DLK_KEPT)
+	if (k->state == DLK_KEPT) {
 		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
+		dlk_mirror_state(k);
+	}
 }
 
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
@@ -468,6 +484,7 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
 		k->deadline_ns = dlk_deadline_ns(now, ttl_ms);
 	if (k->due.at_ns > dlk_renew_ns(now, ttl_ms))
 		set_due(k, dlk_renew_ns(now, ttl_ms));
+	dlk_mirror_state(k);
 }
 
 /*
@@ -485,6 +502,7 @@ void dlk_carry_uncut(struct dlk_kept *k)
 	k->lease.ttl_ms = k->full_ms;
 	k->deadline_ns = dlk_deadline_ns(dlk_now_ns(), k->full_ms);
 	k->full_ms = 0;
+	dlk_mirror_state(k);
 }
 
 void dlk_carry_lapse(struct dlk_kept *k)
@@ -617,6 +635,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 
 		if (k->deadline_ns < deadline)
 			k->deadline_ns = deadline;
+		dlk_mirror_state(k);
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
 		k->doubted = false;
 		return;
@@ -711,5 +730,102 @@ uint64_t dlk_carry_due_ns(void)
 	for (unsigned i = 0; i < n_servers; i++)
 		if (dlk_dues_ns(&servers[i].due) < first)
 			first = dlk_dues_ns(&servers[i].due);
+	return first;
+}
+
+/* --- two keepers ---------------------------------------------------------- */
+
+/* What was deferred on a connection of the parent's is no affair of ours. */
+void dlk_carry_stand_by(void)
+{
+	for (unsigned i = 0; i < n_servers; i++) {
+		if (!servers[i].conn)
+			continue;
+		servers[i].conn->deferred_n = 0;
+		dlk_conn_close(servers[i].conn);
+	}
+}
+
+struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
+				 struct dlk_watch *w, struct dlk_guard *g,
+				 struct dlk_shadow_copy *s)
+{
+	struct dlk_kept *k = calloc(1, sizeof(*k) + m->key_len + m->token_len +
+					       m->ranges_key_len + 3);
+
+	if (!k)
+		return NULL;
+	fill(k, m);
+	k->server = &servers[m->server];
+	k->server_number = m->server;
+	k->watch = w;
+	k->guard = *g;
+	k->shadow = s;
+	insert(k);
+	return k;
+}
+
+void dlk_carry_follow(struct dlk_kept *k, const struct dlk_mirror_state *s)
+{
+	if (s->state >= DLK_ENDING) {
+		dlk_carry_drop(k);
+		return;
+	}
+	k->state = s->state;
+	if (k->by != s->by)
+		dlk_carry_by(k, s->by);
+	k->guard.was_first = s->was_first;
+	k->unanswered = s->unanswered;
+	k->lease.ttl_ms = s->ttl_ms;
+	k->full_ms = s->full_ms;
+	k->deadline_ns = s->deadline_ns;
+}
+
+/* All that is due, and be it in a minute: whoever knew when is dead. */
+static void wake(struct dlk_kept *k)
+{
+	k->listed_ns = 0;
+	k->doubted = false;
+	/* An answer that was to come late was the parent's to give. */
+	if (k->unanswered || k->answer_ns)
+		answer(k, 0);
+	k->unanswered = false;
+	if (k->state == DLK_KEPT) {
+		set_due(k, 0);
+		return;
+	}
+	/* What was written back, or was to be, once more. */
+	k->state = DLK_KEPT;
+	dlk_carry_owe(k);
+}
+
+void dlk_carry_wake(void)
+{
+	struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
+		if (has_conn(k->server))
+			wake(k);
+		else
+			dlk_carry_lapse(k);
+	}
+}
+
+uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms)
+{
+	uint64_t first = UINT64_MAX;
+	const struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
+		const uint32_t ttl = k->lease.ttl_ms;
+		const uint64_t asked = dlk_asked_ns(k->deadline_ns, ttl);
+
+		if (k->state != DLK_KEPT || dlk_warn_ns(asked, ttl) >= first)
+			continue;
+		first = dlk_warn_ns(asked, ttl);
+		*ttl_ms = ttl;
+	}
 	return first;
 }

@@ -16,12 +16,28 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dlk_errand *back; /* guarded by it */
 static int bell = -1;
+static unsigned under_way; /* the main thread's */
 
 bool dlk_errands_init(void)
 {
 	if (bell < 0)
 		bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return bell >= 0;
+}
+
+bool dlk_errands_begin_anew(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	back = NULL;
+	under_way = 0;
+	close(bell);
+	bell = -1;
+	return dlk_errands_init();
+}
+
+unsigned dlk_errands_open(void)
+{
+	return under_way;
 }
 
 int dlk_errands_bell(void)
@@ -60,6 +76,7 @@ bool dlk_small_thread(void *(*fn)(void *), void *arg)
 /* Without a thread to be had it is done at once, and may hang. */
 void dlk_errand_send(struct dlk_errand *e)
 {
+	under_way++;
 	if (!dlk_small_thread(run, e))
 		run(e);
 }
@@ -106,6 +123,7 @@ void dlk_errands_back(void)
 	pthread_mutex_unlock(&mutex);
 	for (; e; e = next) {
 		next = e->next;
+		under_way--;
 		e->done(e);
 	}
 }

@@ -48,6 +48,8 @@ static struct watch_list listening[BUCKETS]; /* by inotify's number */
 static struct watch_list stirred, threaded;
 static struct dlk_bells bells = { .ended = -1, .closed = -1 };
 static unsigned threads, stirs;
+static bool asleep;         /* we stand by, without any of the threads */
+static _Atomic int leaving; /* threads that end just now */
 
 bool dlk_watch_init(void)
 {
@@ -120,6 +122,7 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&w->mutex);
 	} while (!end);
 	destroy(w);
+	atomic_fetch_sub(&leaving, 1);
 	return NULL;
 }
 
@@ -129,7 +132,7 @@ static void start(struct dlk_watch *w)
 	if (w->fd < 0 || threads >= THREADS)
 		return;
 	w->waiting = true;
-	w->has_thread = dlk_small_thread(run, w);
+	w->has_thread = asleep || dlk_small_thread(run, w);
 	threads += w->has_thread;
 	if (w->has_thread)
 		LIST_INSERT_HEAD(&threaded, w, in_threaded);
@@ -444,7 +447,7 @@ static void listen_no_more(struct dlk_watch *w)
 	if (w->wd <= 0)
 		return;
 	LIST_REMOVE(w, by_wd);
-	if (!any_listens(w->wd))
+	if (!asleep && !any_listens(w->wd))
 		inotify_rm_watch(bells.closed, w->wd);
 	w->wd = 0;
 }
@@ -526,6 +529,11 @@ static void end_thread(struct dlk_watch *w)
 {
 	LIST_REMOVE(w, in_threaded);
 	threads--;
+	if (asleep) {
+		destroy_now(w);
+		return;
+	}
+	atomic_fetch_add(&leaving, 1);
 	pthread_mutex_lock(&w->mutex);
 	w->end = true;
 	pthread_cond_signal(&w->go);
@@ -541,7 +549,7 @@ static void sweep(struct dlk_watch *w)
 	if (w->refs)
 		return;
 	listen_no_more(w);
-	if (w->has_thread && is_waiting(w))
+	if (w->has_thread && !asleep && is_waiting(w))
 		return;
 	calm(w);
 	LIST_REMOVE(w, next);
@@ -569,4 +577,93 @@ void dlk_watch_ended(void (*ended)(struct dlk_watch *w))
 			ended(w);
 		sweep(w);
 	}
+}
+
+/* --- a child that stands by ----------------------------------------------- */
+
+/* A thread is made when it wakes; a watch without leases has none to wait for. */
+static void calm_down(struct dlk_watch *w)
+{
+	pthread_mutex_init(&w->mutex, NULL);
+	pthread_cond_init(&w->go, NULL);
+	atomic_store(&w->tid, 0);
+	w->free_at_ns = 0;
+	sweep(w);
+}
+
+static void each_watch(void (*fn)(struct dlk_watch *w))
+{
+	struct dlk_watch *w, *next;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (w = LIST_FIRST(&watches[i]); w; w = next) {
+			next = LIST_NEXT(w, next);
+			fn(w);
+		}
+}
+
+bool dlk_watch_is_quiet(void)
+{
+	return atomic_load(&leaving) == 0;
+}
+
+bool dlk_watch_stand_by(void)
+{
+	asleep = true;
+	close(bells.ended);
+	each_watch(calm_down);
+	return dlk_watch_init();
+}
+
+/*
+ * The other keeper may have ended with the lock in hand: it was our
+ * description's, so it is ours, and its thread gives it back.
+ */
+static void wake(struct dlk_watch *w)
+{
+	const bool had_thread = w->has_thread;
+
+	if (had_thread) {
+		LIST_REMOVE(w, in_threaded);
+		threads--;
+		w->has_thread = false;
+		start(w);
+	}
+	if (w->fd >= 0 && !w->records && !w->has_thread)
+		flock(w->fd, LOCK_UN);
+	dlk_watch_stir(w);
+}
+
+void dlk_watch_wake(void)
+{
+	asleep = false;
+	each_watch(wake);
+}
+
+void dlk_watch_complete(struct dlk_watch *w,
+			const struct dlk_watch_given *given)
+{
+	if (bells.closed < 0)
+		bells.closed = given->bell;
+	else if (given->bell >= 0)
+		close(given->bell);
+	note_wd(w, given->wd);
+	if (w->fd >= 0 && given->fd >= 0)
+		close(given->fd);
+	else if (w->fd < 0)
+		w->fd = given->fd;
+	if (given->has_thread && !w->has_thread)
+		start(w);
+}
+
+struct dlk_watch *dlk_watch_adopt(const struct dlk_watch_what *what,
+				  const struct dlk_watch_given *given)
+{
+	struct dlk_watch *w = find(what) ?: new_watch(what);
+
+	if (!w)
+		return NULL;
+	w->refs++;
+	dlk_watch_complete(w, given);
+	return w;
 }

@@ -8,6 +8,8 @@
  *  2. Each message is answered, also one that is refused.
  *  3. Whatever descriptors come are closed again before the answer goes: the
  *     program may close its own at once.
+ *  4. A message stays in the socket until it is dealt with, and the standby
+ *     knows of it: should this keeper end amidst one, that one reads it again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -164,7 +166,7 @@ static bool is_path_only(const int fds[DLK_KEEP_FDS])
 	return false;
 }
 
-static void receive(void *room, size_t size, struct dlk_heard *h)
+static void receive(void *room, size_t size, int flags, struct dlk_heard *h)
 {
 	union {
 		struct cmsghdr align;
@@ -179,7 +181,7 @@ static void receive(void *room, size_t size, struct dlk_heard *h)
 
 	for (int i = 0; i < DLK_KEEP_FDS; i++)
 		h->fds[i] = -1;
-	h->n = recvmsg(shim.fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	h->n = recvmsg(shim.fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | flags);
 	h->who = (struct ucred){ .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	if (h->n > 0)
 		take_control(&msg, h);
@@ -211,7 +213,7 @@ static void hear_end(void)
 
 bool dlk_hear(struct dlk_heard *h)
 {
-	receive(&in, sizeof(in), h);
+	receive(&in, sizeof(in), MSG_PEEK, h);
 	if (h->n == 0 || (h->n < 0 && errno != EINTR && errno != EAGAIN))
 		hear_end();
 	if (h->n <= 0)
@@ -232,6 +234,8 @@ void dlk_heard(struct dlk_heard *h, int status)
 	const bool has_number = (size_t)h->n >= sizeof(*h->m);
 
 	close_all(h->fds);
+	/* Out of the socket, too, which has the descriptors as well. */
+	(void)!recv(shim.fd, NULL, 0, MSG_DONTWAIT);
 	if (status <= 0)
 		dlk_shim_answer(has_number ? h->m->seq : 0, status);
 }
@@ -272,7 +276,7 @@ bool dlk_hear_begin(int fd, dlk_start_fn *start)
 	    !passes || !read_capabilities(0, shim.own))
 		return false;
 	shim.fd = fd;
-	receive(&in, sizeof(in), &h);
+	receive(&in, sizeof(in), 0, &h);
 	close_all(h.fds);
 	fine = h.n > 0 && may_tell(&h.who) &&
 	       hear_start((const struct dlk_keep_start *)&in, h.n, start);

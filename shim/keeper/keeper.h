@@ -3,10 +3,12 @@
  * The keeper's parts, each of which calls those after it only:
  *
  *	main.c		sleeps, and passes on what it wakes for
+ *	standby.c	the other keeper, which takes over when this one ends
  *	obey.c		what the shim's messages have done
  *	look.c		when to look at what
  *	settle.c	what has ended by a close
  *	carry.c		leases: renewed, and released
+ *	mirror.c	what that one is told
  *	records.c	is a record lock there?
  *	file.c		watching a file
  *	locks.c		is a flock lock there, by the kernel's list (list.c)?
@@ -29,6 +31,7 @@
 
 #include "keeper/protocol.h"
 #include "lease/lease.h"
+#include "os/shadowdir.h"
 #include "model/due.h"
 #include "model/range.h"
 
@@ -44,6 +47,9 @@ bool dlk_errands_init(void);
 bool dlk_small_thread(void *(*fn)(void *), void *arg);
 void dlk_errand_send(struct dlk_errand *e);
 void dlk_errand_close(int fd);
+unsigned dlk_errands_open(void); /* how many are under way */
+/* In a child, which has none of the threads; false: it has no bell. */
+bool dlk_errands_begin_anew(void);
 /* To be polled for input, and what to call then. */
 int dlk_errands_bell(void);
 void dlk_errands_back(void);
@@ -70,6 +76,10 @@ enum dlk_verdict {
 /* By a descriptor of the lock's own description. */
 void dlk_guard_begin(struct dlk_guard *g, int fd);
 void dlk_guard_end(struct dlk_guard *g);
+/* The descriptor that tells whether its taker lives, or -1; and a copy of a
+ * guard, of another process, with that, which is its own then. */
+int dlk_guard_taker(const struct dlk_guard *g);
+void dlk_guard_adopt(struct dlk_guard *g, int taker_fd);
 /* Could its end be seen in the list, as things are? */
 bool dlk_guard_can_tell(const struct dlk_guard *g);
 bool dlk_guard_same(const struct dlk_guard *a, const struct dlk_guard *b);
@@ -165,6 +175,28 @@ uint64_t dlk_watch_free_at(struct dlk_watch *w);
 /* After a lock has ended, with leases left: wait for the next end. */
 void dlk_watch_again(struct dlk_watch *w);
 
+/*
+ * In a child that stands by, where none of the threads is: nothing waits, and
+ * nothing is read, until it wakes.  False: it has no bell.
+ */
+bool dlk_watch_stand_by(void);
+void dlk_watch_wake(void);
+/* (in the parent) No thread is amidst its end: a child can be made. */
+bool dlk_watch_is_quiet(void);
+/*
+ * A watch as the other keeper has it, by its descriptors (-1: none), which are
+ * ours then.  NULL: no memory.  The caller has one reference.
+ */
+struct dlk_watch_given {
+	int fd, bell, wd;
+	bool has_thread;
+};
+struct dlk_watch *dlk_watch_adopt(const struct dlk_watch_what *what,
+				  const struct dlk_watch_given *given);
+/* The same for one that we have, and what was opened since. */
+void dlk_watch_complete(struct dlk_watch *w,
+			const struct dlk_watch_given *given);
+
 /* --- records.c ------------------------------------------------------------ */
 
 struct dlk_kept;
@@ -196,6 +228,25 @@ struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3]);
 void dlk_shadow_copy_put(struct dlk_shadow_copy *s); /* NULL is none */
 /* Is the copy locked?  No telling is yes. */
 bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s);
+
+/*
+ * What another process needs to have the same copy; its descriptors stay ours.
+ * There, it is made of them, which are its own then.
+ */
+enum { DLK_SHADOW_FDS = 6 };
+struct dlk_shadow_plan {
+	int slot, watch; /* slot < 0: there is no copy */
+	char name[DLK_SHADOW_NAME_MAX + 1];
+	char sock_name[DLK_SHADOW_NAME_MAX + 20];
+};
+void dlk_shadow_copy_plan(const struct dlk_shadow_copy *s,
+			  struct dlk_shadow_plan *plan,
+			  int fds[DLK_SHADOW_FDS]);
+struct dlk_shadow_copy *dlk_shadow_copy_adopt(
+	const struct dlk_shadow_plan *plan, const int fds[DLK_SHADOW_FDS]);
+/* In a child that stands by: they are left alone, until it wakes. */
+void dlk_shadow_copies_stand_by(void);
+void dlk_shadow_copies_wake(void);
 
 /* To be polled for input, and what to call then; -1: there are none. */
 int dlk_shadow_copies_bell(void);
@@ -243,6 +294,7 @@ struct dlk_kept {
 	struct dlk_guard guard;
 	struct dlk_lease lease;
 	struct dlk_server *server;
+	uint32_t server_number; /* of START's */
 	uint64_t granted_ns;
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
 				 owed: when the server has forgotten it */
@@ -253,6 +305,7 @@ struct dlk_kept {
 	enum dlk_on_lost on_lost; /* what becomes of who has its lock then */
 	bool revalidates; /* dirty pages go to the file system first (L10) */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
+	bool unanswered;  /* (standing by) its ADD was not answered yet */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -316,6 +369,46 @@ void dlk_carry_mute_ended(void);
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms);
 void dlk_carry_uncut(struct dlk_kept *k);
 
+/*
+ * In a child that stands by: no connection of the parent's is ours, and nothing
+ * is done.  Then what that one says of leases: a new one, of what it has
+ * (NULL: no memory), and what has become of one.
+ */
+void dlk_carry_stand_by(void);
+struct dlk_mirror_state;
+struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
+				 struct dlk_watch *w, struct dlk_guard *g,
+				 struct dlk_shadow_copy *s);
+void dlk_carry_follow(struct dlk_kept *k, const struct dlk_mirror_state *s);
+/* It has ended: all leases are ours from here on, and are seen to at once. */
+void dlk_carry_wake(void);
+/* When the first lease is overdue, by what is known of it here. */
+uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms);
+
+/* --- mirror.c: what the other keeper is told ------------------------------ */
+
+/* What the shim is owed. */
+struct dlk_owed {
+	uint32_t answered; /* the number of the last message that was */
+	int32_t status;    /* by this */
+	uint32_t settling; /* CLOSED, and not settled; 0: nobody waits */
+	uint32_t stays;
+};
+
+void dlk_mirror_use(int fd); /* that one's socket, ours then; -1: none */
+int dlk_mirror_fd(void);     /* to be polled for input, then to be heard */
+void dlk_mirror_hear(void);
+bool dlk_mirror_works(void); /* else it has ended, or is to be */
+void dlk_mirror_lease(const struct dlk_kept *k);
+/* Said with the next _flush. */
+void dlk_mirror_state(const struct dlk_kept *k);
+void dlk_mirror_answered(uint32_t seq, int status);
+void dlk_mirror_settling(uint32_t seq); /* 0: no more */
+void dlk_mirror_stays(void);
+const struct dlk_owed *dlk_mirror_owed(void);
+void dlk_mirror_flush(void);
+void dlk_mirror_end(void); /* there is nothing left to do */
+
 /* --- settle.c: what has ended by a close ---------------------------------- */
 
 /* The shim has closed what it has left, says its message of this number. */
@@ -342,6 +435,18 @@ void dlk_obey(void);
 int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds);
 /* For as long as it lives, without a lease too. */
 bool dlk_shim_wants_us(void);
+/* A keeper has taken over, and this is what the other one owed the shim. */
+void dlk_obey_wake(const struct dlk_owed *owed);
+
+/* --- standby.c: the other keeper ------------------------------------------ */
+
+/*
+ * See to it that there is one.  It returns in that one, too, when it has taken
+ * over.
+ */
+void dlk_standby_keep(void);
+uint64_t dlk_standby_due_ns(void); /* when to do so again */
+void dlk_standby_end(void);        /* our work is done, and so is its */
 
 /* --- hear.c: the shim's socket -------------------------------------------- */
 

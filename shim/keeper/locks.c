@@ -102,29 +102,43 @@ static bool alive(const struct dlk_taker *t)
 	return t && poll(&p, 1, 0) == 0;
 }
 
-static struct dlk_taker *taker(uint64_t pid)
+static struct dlk_taker *find_taker(uint64_t pid)
 {
 	struct dlk_taker *t;
 
 	LIST_FOREACH(t, &takers, next)
-	{
-		if (t->pid == pid && alive(t)) {
-			t->refs++;
-			return t;
-		}
-	}
-	t = calloc(1, sizeof(*t));
-	if (!t)
+	if (t->pid == pid && alive(t))
+		break;
+	if (t)
+		t->refs++;
+	return t;
+}
+
+/* By its pidfd, which is its own then; NULL: no memory. */
+static struct dlk_taker *new_taker(uint64_t pid, int fd)
+{
+	struct dlk_taker *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		close(fd);
 		return NULL;
-	t->fd = (int)dlk_syscall(SYS_pidfd_open, (pid_t)pid, 0);
-	if (t->fd < 0) {
-		free(t);
-		return NULL;
 	}
+	t->fd = fd;
 	t->pid = pid;
 	t->refs = 1;
 	LIST_INSERT_HEAD(&takers, t, next);
 	return t;
+}
+
+static struct dlk_taker *taker(uint64_t pid)
+{
+	struct dlk_taker *t = find_taker(pid);
+	int fd;
+
+	if (t)
+		return t;
+	fd = (int)dlk_syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	return fd < 0 ? NULL : new_taker(pid, fd);
 }
 
 static void forget_taker(struct dlk_taker *t)
@@ -175,6 +189,20 @@ void dlk_guard_end(struct dlk_guard *g)
 {
 	forget_taker(g->taker);
 	g->taker = NULL;
+}
+
+int dlk_guard_taker(const struct dlk_guard *g)
+{
+	return g->taker ? g->taker->fd : -1;
+}
+
+void dlk_guard_adopt(struct dlk_guard *g, int taker_fd)
+{
+	g->taker = taker_fd < 0 ? NULL : find_taker(g->pid);
+	if (g->taker)
+		close(taker_fd);
+	else if (taker_fd >= 0)
+		g->taker = new_taker(g->pid, taker_fd);
 }
 
 bool dlk_guard_can_tell(const struct dlk_guard *g)

@@ -11,6 +11,7 @@
  *     the job still cleans up.
  *  4. It ends with its last lease; while the process lives, a moment later,
  *     for the next lock may come at once.
+ *  5. Its own end ends no lease: a second one stands by (standby.c).
  *
  * Started by the shim only, with a socket as descriptor 3 (protocol.h).
  */
@@ -80,6 +81,8 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_look_due_ns();
 	if (dlk_settle_due_ns() < at)
 		at = dlk_settle_due_ns();
+	if (dlk_standby_due_ns() < at)
+		at = dlk_standby_due_ns();
 	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
 	    at > idle_since_ns + LINGER_MS * DLK_MS)
 		at = idle_since_ns + LINGER_MS * DLK_MS;
@@ -89,19 +92,22 @@ static int wait_ms(uint64_t idle_since_ns)
 static void wait_once(uint64_t idle_since_ns)
 {
 	const struct dlk_bells *b = dlk_watch_bells();
-	enum { BELLS = 5, SERVERS = 8 };
+	enum { BELLS = 6, SERVERS = 8 };
 	struct pollfd p[BELLS + SERVERS] = {
 		{ .fd = b->ended, .events = POLLIN },
 		{ .fd = dlk_shim_fd(), .events = dlk_shim_events() },
 		{ .fd = b->closed, .events = POLLIN },
 		{ .fd = dlk_shadow_copies_bell(), .events = POLLIN },
 		{ .fd = dlk_errands_bell(), .events = POLLIN },
+		{ .fd = dlk_mirror_fd(), .events = POLLIN },
 	};
 	const unsigned n = dlk_carry_watch(p + BELLS, SERVERS);
 
 	if (poll(p, BELLS + n, wait_ms(idle_since_ns)) <= 0)
 		return;
 	dlk_carry_heed(p + BELLS, n);
+	if (p[5].revents)
+		dlk_mirror_hear();
 	if (p[4].revents)
 		dlk_errands_back();
 	if (p[3].revents && dlk_shadow_copies_look())
@@ -171,12 +177,15 @@ int main(void)
 		uint64_t now;
 
 		wait_once(idle_since_ns);
+		dlk_standby_keep();
 		now = dlk_now_ns();
 		if (now >= dlk_look_due_ns())
 			look();
 		while (dlk_carry_some(now))
 			;
 		dlk_settle();
+		dlk_mirror_flush();
 	} while (!finished(&idle_since_ns));
+	dlk_standby_end();
 	_exit(0);
 }

@@ -125,6 +125,7 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 		break;
 	case DLK_KEEP_STAY:
 		stays = true;
+		dlk_mirror_stays();
 		break;
 	default:
 		obey_end(m);
@@ -139,15 +140,33 @@ int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds)
 
 /* --- all that it says ----------------------------------------------------- */
 
+/* The standby knows of it before it is answered. */
 static bool obey_one(void)
 {
 	struct dlk_heard h;
+	int status;
 
 	if (!dlk_hear(&h))
 		return false;
-	dlk_heard(&h,
-		  h.err ? h.err : dlk_obey_message(h.m, (size_t)h.n, h.fds));
+	status = h.err ?: dlk_obey_message(h.m, (size_t)h.n, h.fds);
+	if (!h.err && status <= 0)
+		dlk_mirror_answered(h.m->seq, status);
+	dlk_mirror_flush();
+	dlk_heard(&h, status);
 	return true;
+}
+
+/*
+ * The other keeper has ended after it had acted on a message, and perhaps
+ * before it was answered.  (An answer that comes twice says nothing new.)
+ */
+void dlk_obey_wake(const struct dlk_owed *owed)
+{
+	stays = owed->stays;
+	if (owed->answered)
+		dlk_shim_answer(owed->answered, owed->status);
+	if (owed->settling)
+		dlk_settle_begin(owed->settling);
 }
 
 /* What was told of its leases is all that will be. */

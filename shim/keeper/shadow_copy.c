@@ -76,6 +76,7 @@ static LIST_HEAD(, dlk_shadow_copy) copies;
 static int bell = -1; /* an epoll set of the next two and all sockets */
 static int inotify = -1, timer = -1;
 static unsigned relooks; /* still to do after an event */
+static bool asleep;      /* we stand by: all of it is the other keeper's */
 
 /* --- is the description still there? -------------------------------------- */
 
@@ -154,12 +155,12 @@ static void stop_watching(struct dlk_shadow_copy *s)
 	/* Another copy of the same file has the same watch. */
 	LIST_FOREACH(o, &copies, next)
 	shared |= o != s && o->watch == s->watch;
-	if (s->watch >= 0 && !shared)
+	if (s->watch >= 0 && !shared && !asleep)
 		inotify_rm_watch(inotify, s->watch);
 	s->watch = -1;
 	close_one(&s->set);
 	close_one(&s->held);
-	if (s->sock_name[0])
+	if (s->sock_name[0] && !asleep)
 		unlinkat(s->dir, s->sock_name, 0);
 	s->sock_name[0] = '\0';
 	close_one(&s->sock);
@@ -170,7 +171,9 @@ static bool look_at(struct dlk_shadow_copy *s)
 {
 	if (s->shadow < 0 || (s->set >= 0 ? in_set(s) : has_holder(s)))
 		return false;
-	/* First: whoever does not find the socket takes it for unlocked. */
+	/* First: whoever does not find the socket takes it for unlocked.  By
+	 * flock(2), for the standby has a copy as well. */
+	flock(s->shadow, LOCK_UN);
 	close_one(&s->shadow);
 	stop_watching(s);
 	return true;
@@ -227,7 +230,8 @@ static bool begin(void)
 	bell = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	/* There are few to a user (max_user_instances): it goes without. */
-	inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (inotify < 0)
+		inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (bell >= 0 && enter(timer, &timer)) {
 		enter(inotify, &inotify);
 		return true;
@@ -458,4 +462,71 @@ void dlk_shadow_copy_put(struct dlk_shadow_copy *s)
 	LIST_REMOVE(s, next);
 	close_one(&s->dir);
 	free(s);
+}
+
+/* --- the other keeper's --------------------------------------------------- */
+
+void dlk_shadow_copy_plan(const struct dlk_shadow_copy *s,
+			  struct dlk_shadow_plan *plan, int fds[DLK_SHADOW_FDS])
+{
+	const int its[DLK_SHADOW_FDS] = {
+		s ? s->shadow : -1, s ? s->set : -1,  s ? s->held : -1,
+		s ? s->dir : -1,    s ? s->sock : -1, s ? inotify : -1
+	};
+
+	memcpy(fds, its, sizeof(its));
+	*plan = (struct dlk_shadow_plan){ .slot = -1 };
+	if (!s)
+		return;
+	plan->slot = s->slot;
+	plan->watch = s->watch;
+	memcpy(plan->name, s->name, sizeof(plan->name));
+	memcpy(plan->sock_name, s->sock_name, sizeof(plan->sock_name));
+}
+
+struct dlk_shadow_copy *dlk_shadow_copy_adopt(
+	const struct dlk_shadow_plan *plan, const int fds[DLK_SHADOW_FDS])
+{
+	struct dlk_shadow_copy *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->shadow = fds[0];
+	s->set = fds[1];
+	s->held = fds[2];
+	s->dir = fds[3];
+	s->sock = fds[4];
+	if (inotify < 0)
+		inotify = fds[5];
+	else if (fds[5] >= 0)
+		close(fds[5]);
+	s->slot = plan->slot;
+	s->watch = plan->watch;
+	memcpy(s->name, plan->name, sizeof(s->name));
+	memcpy(s->sock_name, plan->sock_name, sizeof(s->sock_name));
+	LIST_INSERT_HEAD(&copies, s, next);
+	return s;
+}
+
+void dlk_shadow_copies_stand_by(void)
+{
+	asleep = true;
+}
+
+/* The set names what it has by the other keeper's memory, so it is made anew. */
+void dlk_shadow_copies_wake(void)
+{
+	struct dlk_shadow_copy *s;
+
+	asleep = false;
+	for (unsigned i = 0; i < ASKERS; i++)
+		end_asker(&askers[i]);
+	close_one(&bell);
+	close_one(&timer);
+	if (LIST_EMPTY(&copies) || !begin())
+		return;
+	LIST_FOREACH(s, &copies, next)
+	enter(s->sock, s);
+	relooks = RELOOKS;
+	arm();
 }

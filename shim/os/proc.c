@@ -280,7 +280,10 @@ enum dlk_holder dlk_holder_of(uint64_t pid)
 	dlk_numbered(name, "/proc/", (int64_t)pid, "/comm");
 	if (dlk_slurp(name, comm, sizeof(comm)) <= 0)
 		return DLK_ENDED;
-	return strcmp(comm, "dlock-keeper\n") == 0 ? DLK_KEEPER : DLK_OTHER;
+	return strcmp(comm, "dlock-keeper\n") == 0 ||
+			       strcmp(comm, "dlock-standby\n") == 0
+		       ? DLK_KEEPER
+		       : DLK_OTHER;
 }
 
 /*

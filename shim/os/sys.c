@@ -530,15 +530,36 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 	return pid;
 }
 
-bool dlk_reap(pid_t pid, const char *name)
+static bool is_called(pid_t pid, const char *name, size_t len)
 {
 	char path[DLK_NUMBERED_MAX], comm[32];
 	ssize_t n = dlk_slurp(dlk_numbered(path, "/proc/", pid, "/comm"), comm,
 			      sizeof(comm));
 
-	if (n <= 0)
-		return true;
-	comm[n - 1] = '\0';
-	return strcmp(comm, name) != 0 ||
+	return n > 0 && strncmp(comm, name, len) == 0;
+}
+
+bool dlk_reap(pid_t pid, const char *name)
+{
+	return !is_called(pid, name, strlen(name)) ||
 	       dlk_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL) != 0;
+}
+
+bool dlk_reap_group(pid_t group, const char *name)
+{
+	const int ended = WEXITED | WNOHANG | WNOWAIT | __WALL;
+
+	for (;;) {
+		siginfo_t info = { 0 };
+
+		if (dlk_syscall(SYS_waitid, P_PGID, group, &info, ended, NULL) <
+		    0)
+			return true;
+		if (info.si_pid == 0)
+			return false;
+		if (!is_called(info.si_pid, name, strlen(name)))
+			return true;
+		dlk_syscall(SYS_wait4, info.si_pid, NULL, __WALL | WNOHANG,
+			    NULL);
+	}
 }

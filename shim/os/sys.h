@@ -130,6 +130,8 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
  * may have become another's.
  */
 bool dlk_reap(pid_t pid, const char *name);
+/* The same for all of a process group; their names begin with this. */
+bool dlk_reap_group(pid_t group, const char *name);
 
 /*
  * Will the next child be of another pid namespace than we?  The first one

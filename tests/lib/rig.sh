@@ -338,15 +338,27 @@ redis_is_old()
 	[ "$(stat_of server uptime_in_seconds)" -ge "$1" ]
 }
 
-# The pids of the host's keepers.
+# The pids of the host's keepers; and with those of their standbys.
 keepers()
 {
 	on "$1" pgrep -x dlock-keeper
 }
 
+all_keepers()
+{
+	on "$1" pgrep -x 'dlock-[ks].*'
+}
+
 no_keeper()
 {
-	! keepers "$1" >/dev/null
+	! all_keepers "$1" >/dev/null
+}
+
+# Each of N keepers has a standby.
+have_standbys()
+{
+	[ "$(keepers "$1" | wc -l)" = "$2" ] &&
+		[ "$(on "$1" pgrep -xc dlock-standby)" = "$2" ]
 }
 
 # are_carried N: keepers say in $RIG/log that they have taken as many leases

@@ -2,7 +2,7 @@
 // link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/file.c
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
 // link: shim/keeper/records.c shim/keeper/shadow_copy.c shim/keeper/errand.c
-// link: shim/keeper/settle.c shim/keeper/obey.c
+// link: shim/keeper/settle.c shim/keeper/obey.c shim/keeper/mirror.c
 /*
  * Mutated messages to the keeper, with too many descriptors, or odd ones: each
  * is taken or refused within its bounds (the address sanitizer watches them: a

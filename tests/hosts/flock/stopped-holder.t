@@ -13,7 +13,7 @@ for try in 1 2 3; do
 	hear stopped
 	pid=$(pgrep -f "^$BIN/stopped_holder stopped$try\$")
 	kill -STOP "$pid"
-	mapfile -t keepers < <(on A pgrep -x dlock-keeper)
+	mapfile -t keepers < <(all_keepers A)
 	[ "${#keepers[@]}" = 0 ] || on A kill -STOP "${keepers[@]}"
 	peer other dl B flock "stopped$try" sh -c 'echo got; read -r _'
 	hear other

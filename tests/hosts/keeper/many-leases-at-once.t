@@ -70,7 +70,7 @@ is "$RESULT" None 'last words: the lock is given back, and nobody reads that'
 ask a 'os.getpid()'
 peer_end a
 ok 'last words: the process has ended' until_true 5 pid_is_gone_on A "$RESULT"
-on A pkill -CONT -x dlock-keeper
+on A pkill -CONT -x 'dlock-[ks].*'
 ok 'last words: the keeper has read them, and ends' until_true 20 no_keeper A
 unlike "$(cat "$RIG/log")" 'refused' 'last words: are no cause for alarm'
 rig_end

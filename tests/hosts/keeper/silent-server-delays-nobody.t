@@ -14,7 +14,7 @@ rig_configs ttl=6s connect_timeout=1s path_more='coherence = "off"'
 # all_kept: by a keeper that is started for it, and has its renewals due.
 all_kept()
 {
-	on A pkill -KILL -x dlock-keeper
+	on A pkill -KILL -x 'dlock-[ks].*'
 	ok "$1: the keeper is gone" until_true 3 no_keeper A
 	ask a 'took(child)'
 	like "$RESULT" '^[0-9]+$' "$1: another one has said yes"

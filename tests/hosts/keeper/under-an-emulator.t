@@ -4,17 +4,18 @@
 #
 # Who emulates the machine makes a copy of memory that clone(2) shares
 # (valgrind: CLONE_VM with CLONE_VFORK is a fork).  A keeper is started and
-# known there, too, and a program's fork waits for that one only.
+# known there, too, and a program's fork waits for that one only; it and its
+# standby are one process group.
 . "${0%/*}/../../lib/rig.sh"
 
 keepers()
 {
-	on A pgrep -f dlock-keeper
+	on A pgrep -d, -f dlock-keeper
 }
 
 one_keeper()
 {
-	[ "$(keepers | wc -l)" = 1 ]
+	[ "$(on A ps -o pgid= -p "$(keepers)" | sort -u | wc -l)" = 1 ]
 }
 
 rig_start disks

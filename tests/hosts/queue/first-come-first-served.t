@@ -187,7 +187,7 @@ stricken()
 		kill_holder
 		;;
 	keeper)
-		read -ra keepers < <(on B pgrep -d ' ' -x dlock-keeper)
+		mapfile -t keepers < <(all_keepers B)
 		on B kill -KILL "${keepers[@]}"
 		kill_holder
 		;;

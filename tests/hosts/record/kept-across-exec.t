@@ -133,13 +133,13 @@ robbed()
 	local keeper
 
 	both B robbed && gets p 0 'set a W 0 10' && gets p 0 'set a W 20 10' &&
-		gets p 0 'exec a' && keeper=$(on A pgrep -x dlock-keeper) &&
-		on A kill -STOP "$keeper" && gets q 0 'wait a W 0 10' &&
+		gets p 0 'exec a' && mapfile -t keeper < <(all_keepers A) &&
+		on A kill -STOP "${keeper[@]}" && gets q 0 'wait a W 0 10' &&
 		gets p 0 'set a W 40 10' && grep -q LOST "$RIG/p.err" &&
 		gets p EAGAIN 'set a R 0 10' && gets q 0 'set a W 0 5' &&
 		gets q EAGAIN 'set a W 25 1'
 	local status=$?
-	on A kill -CONT "$keeper"
+	on A kill -CONT "${keeper[@]}"
 	return "$status"
 }
 

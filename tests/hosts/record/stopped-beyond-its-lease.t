@@ -55,11 +55,11 @@ stopped()
 		pid=$RESULT && ask a 'set a W 0 10' && [ "$RESULT" = 0 ] &&
 		ask b 'set a W 0 10' && [ "$RESULT" = EAGAIN ] || return 1
 	# shellcheck disable=SC2046 # numbers
-	on A kill -STOP "$pid" $(keepers A)
+	on A kill -STOP "$pid" $(all_keepers A)
 	ask b 'wait a W 0 10' 20 && [ "$RESULT" = 0 ] || return 1
 	say a 'set a W 0 10'
 	# shellcheck disable=SC2046 # numbers
-	on A kill -CONT "$pid" $(keepers A)
+	on A kill -CONT "$pid" $(all_keepers A)
 	# (nsenter(1) stops with its child.)
 	kill -CONT "${PEER_PID[a]}" $(pgrep -P "${PEER_PID[a]}")
 	hear a || return 1

@@ -20,7 +20,7 @@ as_c()
 holder()
 {
 	# shellcheck disable=SC2046 # numbers
-	on A kill "-$1" "$pid" $(on A pgrep -x dlock-keeper)
+	on A kill "-$1" "$pid" $(all_keepers A)
 	# (nsenter(1) stops with its child.)
 	[ "$1" = STOP ] ||
 		kill -CONT "${PEER_PID[a]}" $(pgrep -P "${PEER_PID[a]}")

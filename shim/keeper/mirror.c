@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the keeper tells its standby (mirror.h): each message of the shim's is
+ * acted on, told, and answered, in this order.  Without a standby, all of this
+ * does nothing.
+ *
+ *  1. It waits for the standby for MUTE_MS at most; one that does not listen is
+ *     killed, and replaced (standby.c).  Not before it is dead is the socket
+ *     closed, for that tells it to take over.
+ *  2. The descriptors that go with a lease are the keeper's own, never the
+ *     program's: what lies in the socket must not keep a lock alive.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "keeper/keeper.h"
+#include "keeper/mirror.h"
+
+enum { MUTE_MS = 20 };
+
+static int link_fd = -1;
+static bool works; /* it has heard all so far */
+static struct dlk_owed owed;
+static bool owed_news;
+
+static union {
+	struct dlk_mirror_states m;
+	char room[sizeof(struct dlk_mirror_states) +
+		  DLK_MIRROR_MOST * sizeof(struct dlk_mirror_state)];
+} out;
+
+void dlk_mirror_use(int fd)
+{
+	if (link_fd >= 0)
+		close(link_fd);
+	link_fd = fd;
+	works = fd >= 0;
+	out.m.n = 0;
+	owed_news = true;
+}
+
+int dlk_mirror_fd(void)
+{
+	return link_fd;
+}
+
+bool dlk_mirror_works(void)
+{
+	return works;
+}
+
+const struct dlk_owed *dlk_mirror_owed(void)
+{
+	return &owed;
+}
+
+/* --- by the socket -------------------------------------------------------- */
+
+static bool has_room(void)
+{
+	struct pollfd p = { .fd = link_fd, .events = POLLOUT };
+
+	return poll(&p, 1, MUTE_MS) == 1 && p.revents == POLLOUT;
+}
+
+static void say(struct iovec *iov, size_t n, const int *fds, unsigned n_fds)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(DLK_MIRROR_FDS * sizeof(int))];
+	} control = { 0 };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n };
+
+	if (n_fds) {
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, n_fds * sizeof(int));
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+	}
+	while (sendmsg(link_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		if (errno == EAGAIN && has_room())
+			continue;
+		works = false;
+		return;
+	}
+}
+
+static void say_states(void)
+{
+	struct iovec iov = { &out,
+			     sizeof(out.m) + out.m.n * sizeof(*out.m.states) };
+
+	out.m.type = DLK_MIRROR_STATES;
+	out.m.owed = owed;
+	say(&iov, 1, NULL, 0);
+	out.m.n = 0;
+	owed_news = false;
+}
+
+void dlk_mirror_flush(void)
+{
+	if (works && (out.m.n || owed_news))
+		say_states();
+}
+
+void dlk_mirror_end(void)
+{
+	uint32_t type = DLK_MIRROR_END;
+	struct iovec iov = { &type, sizeof(type) };
+
+	if (works)
+		say(&iov, 1, NULL, 0);
+}
+
+void dlk_mirror_hear(void)
+{
+	char c;
+
+	if (!works)
+		return;
+	switch (recv(link_fd, &c, 1, MSG_DONTWAIT)) {
+	case 1:
+		say_states();
+		break;
+	case 0:
+		works = false;
+		break;
+	default:
+		works = errno == EAGAIN || errno == EINTR;
+	}
+}
+
+/* --- what there is to say ------------------------------------------------- */
+
+static struct dlk_mirror_state state_of(const struct dlk_kept *k)
+{
+	return (struct dlk_mirror_state){
+		.number = k->number,
+		.state = k->state == DLK_FLUSHING ? DLK_OWED_BACK : k->state,
+		.by = k->by,
+		.was_first = k->guard.was_first,
+		.unanswered = k->answer_ns != 0,
+		.ttl_ms = k->lease.ttl_ms,
+		.full_ms = k->full_ms,
+		.deadline_ns = k->deadline_ns,
+	};
+}
+
+void dlk_mirror_state(const struct dlk_kept *k)
+{
+	if (!works)
+		return;
+	out.m.states[out.m.n++] = state_of(k);
+	if (out.m.n == DLK_MIRROR_MOST)
+		say_states();
+}
+
+void dlk_mirror_answered(uint32_t seq, int status)
+{
+	owed.answered = seq;
+	owed.status = status;
+	owed_news = true;
+}
+
+void dlk_mirror_settling(uint32_t seq)
+{
+	owed.settling = seq;
+	owed_news = true;
+}
+
+void dlk_mirror_stays(void)
+{
+	owed.stays = true;
+	owed_news = true;
+}
+
+static struct dlk_keep_add add_of(const struct dlk_kept *k)
+{
+	const struct dlk_lease *l = &k->lease;
+
+	return (struct dlk_keep_add){
+		.head = { .seq = k->number },
+		.key_len = (uint32_t)l->key_len,
+		.token_len = (uint32_t)l->token_len,
+		.ranges_key_len = (uint32_t)l->ranges_key_len,
+		.ttl_ms = l->ttl_ms,
+		.shared = l->shared,
+		.kind = k->kind,
+		.revalidates = k->revalidates,
+		.fair = l->fair,
+		.interop = l->interop,
+		.remote = k->watch->remote,
+		.server = k->server_number,
+		.pid = k->pid,
+		.on_lost = k->on_lost,
+		.dev = k->watch->dev,
+		.node = k->watch->node,
+		.granted_ns = k->granted_ns,
+		.deadline_ns = k->deadline_ns,
+		.stays_until_ns = l->stays_until_ns,
+	};
+}
+
+/* Those that there are, in order; their number, and which in *set. */
+static unsigned pack(int *fds, uint32_t *set)
+{
+	unsigned n = 0;
+
+	*set = 0;
+	for (unsigned i = 0; i < DLK_MIRROR_FDS; i++) {
+		if (fds[i] < 0)
+			continue;
+		*set |= 1U << i;
+		fds[n++] = fds[i];
+	}
+	return n;
+}
+
+void dlk_mirror_lease(const struct dlk_kept *k)
+{
+	int fds[DLK_MIRROR_FDS];
+	struct dlk_mirror_lease m = {
+		.type = DLK_MIRROR_LEASE,
+		.wd = k->watch->wd,
+		.has_thread = k->watch->has_thread,
+		.guard = k->guard,
+		.state = state_of(k),
+		.add = add_of(k),
+	};
+	struct iovec iov[] = {
+		{ &m, sizeof(m) },
+		{ (void *)(uintptr_t)k->bytes,
+		  k->lease.key_len + k->lease.token_len +
+			  k->lease.ranges_key_len + 3 },
+	};
+	unsigned n;
+
+	if (!works)
+		return;
+	dlk_mirror_flush();
+	fds[DLK_MIRROR_FILE] = k->watch->fd;
+	fds[DLK_MIRROR_BELL] = dlk_watch_bells()->closed;
+	fds[DLK_MIRROR_TAKER] = dlk_guard_taker(&k->guard);
+	dlk_shadow_copy_plan(k->shadow, &m.shadow, fds + DLK_MIRROR_SHADOW);
+	n = pack(fds, &m.fds);
+	if (works)
+		say(iov, 2, fds, n);
+}
