@@ -195,8 +195,7 @@ int ctl_config_all(const char *file, struct dlk_config **out)
 
 int ctl_config_redis(const char *url, struct dlk_config **out)
 {
-	static struct dlk_endpoint ep = { .connect_timeout_ms = 2000,
-					  .restart_delay_ms = 30000 };
+	static struct dlk_endpoint ep;
 	static struct dlk_redis redis = { .name = "main",
 					  .endpoints = &ep,
 					  .n_endpoints = 1 };
@@ -223,5 +222,8 @@ int ctl_config_redis(const char *url, struct dlk_config **out)
 	*out = &config;
 	if (dlk_url_parse(url, &ep, &err))
 		return tool_fail(DLK_EXIT_USAGE, "--redis: %s", err.text);
+	/* As without these options in a file, by the rule's ttl. */
+	ep.connect_timeout_ms = 2000;
+	ep.restart_delay_ms = rule.ttl_ms;
 	return 0;
 }

@@ -126,7 +126,7 @@ static void count(struct health *h, const struct scan_lock *lock)
 	}
 	h->total++;
 	h->locks[m][!lock->ours]++;
-	if (lock->held_ms > (int64_t)h->oldest_ms)
+	if (lock->here && lock->held_ms > (int64_t)h->oldest_ms)
 		h->oldest_ms = (uint64_t)lock->held_ms;
 }
 

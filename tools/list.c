@@ -7,15 +7,17 @@
  * one: a foreign value is a holder, another type is a mistake, a key without
  * a ttl is held until somebody removes it.
  *
- * How long a lock has been held is known for holders on this host only: a
- * token carries CLOCK_BOOTTIME, which counts from the boot of its own kernel,
- * and nothing at Redis tells a moment by a clock that all hosts have.
+ * How long a lock has been held is known for holders on this host, and on those
+ * that doctor has run on since their boot: a token carries CLOCK_BOOTTIME, which
+ * counts from the boot of its own kernel, and only what doctor leaves (fleet.h)
+ * tells what that is by the server's clock.
  */
 #include <stdio.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/filter.h"
+#include "tools/holder.h"
 #include "tools/json.h"
 #include "tools/row.h"
 #include "tools/scan.h"
@@ -61,7 +63,8 @@ static void say_unknown(const struct rows *rows)
 {
 	if (rows->unknown)
 		tool_say("how long a lock is held is known on its own host "
-			 "only: %zu left out",
+			 "only: %zu left out (and where dlockctl doctor has "
+			 "run on that one)",
 			 rows->unknown);
 }
 
@@ -76,6 +79,7 @@ int verb_list(const struct ctl *ctl)
 		return rc;
 	rc = scan_all(ctl->config, &scan);
 	ctl_mark_moved(ctl->config, &scan);
+	holders_find(&scan);
 	filter_rows(&filter, &scan, &rows);
 	if (scan.n || !rc)
 		print(ctl, &scan, &rows);

@@ -78,14 +78,16 @@ static int find_shadow(const char *dir, struct file *file)
  */
 static bool follow_shadow(const struct dlk_config *config, struct file *file)
 {
-	DIR *d = opendir(config->state_dir);
+	static bool none;
+	DIR *d = none ? NULL : opendir(config->state_dir);
 	char dir[DLK_STATE_DIR_MAX + NAME_MAX + 2];
 	struct dirent *e;
 	struct stat st;
 	int found = 0;
 
+	none = none || (!d && errno == ENOENT);
 	if (!d)
-		return errno == ENOENT;
+		return none;
 	if (fstat(dirfd(d), &st) == 0 && st.st_dev == file->dev)
 		while (!found && (e = readdir(d))) {
 			if (strchr(e->d_name, '.'))
@@ -98,20 +100,36 @@ static bool follow_shadow(const struct dlk_config *config, struct file *file)
 	return found >= 0;
 }
 
+/* Mostly the name is that of the file, and nothing else is to be asked. */
 static bool has_moved(const struct dlk_config *config,
 		      const struct scan_lock *lock)
 {
 	struct file file;
 	struct stat st;
+	bool there;
 
-	if (!lock->of_host || !lock->path || lock->path[0] != '/' ||
-	    !sees_our_mounts(lock->token.pid) ||
-	    !read_file(lock->token.file, ':', &file) ||
-	    !follow_shadow(config, &file))
+	if (!read_file(lock->token.file, ':', &file))
 		return false;
-	if (lstat(lock->path, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR;
-	return st.st_dev != file.dev || st.st_ino != file.ino;
+	there = lstat(lock->path, &st) == 0;
+	if (there && st.st_dev == file.dev && st.st_ino == file.ino)
+		return false;
+	if ((!there && errno != ENOENT && errno != ENOTDIR) ||
+	    !sees_our_mounts(lock->token.pid) || !follow_shadow(config, &file))
+		return false;
+	return !there || st.st_dev != file.dev || st.st_ino != file.ino;
+}
+
+static bool may_have_moved(const struct scan_lock *lock)
+{
+	return lock->of_host && lock->path && lock->path[0] == '/';
+}
+
+static bool any_may(const struct scan *scan)
+{
+	for (size_t i = 0; i < scan->n; i++)
+		if (may_have_moved(&scan->locks[i]))
+			return true;
+	return false;
 }
 
 static void await(pid_t child)
@@ -132,7 +150,7 @@ void ctl_mark_moved(const struct dlk_config *config, struct scan *scan)
 	bool *moved;
 	pid_t child;
 
-	if (!scan->n)
+	if (!any_may(scan))
 		return;
 	moved = mmap(NULL, scan->n, PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -140,7 +158,8 @@ void ctl_mark_moved(const struct dlk_config *config, struct scan *scan)
 		return;
 	child = fork();
 	for (size_t i = 0; child == 0 && i < scan->n; i++)
-		moved[i] = has_moved(config, &scan->locks[i]);
+		moved[i] = may_have_moved(&scan->locks[i]) &&
+			   has_moved(config, &scan->locks[i]);
 	if (child == 0)
 		_exit(0);
 	if (child > 0)

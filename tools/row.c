@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/common.h"
+#include "tools/holder.h"
 
 const struct table_column row_columns[] = {
 	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 7, false },
@@ -121,9 +122,24 @@ void row_word(struct table *t, const char *word)
 	table_cell(t, bytes, len);
 }
 
+/* "flock -n f ./job [root, cron.service]" */
+static void command(struct table *t, const struct scan_lock *lock)
+{
+	const struct scan_holder *h = lock->holder;
+	char text[HOLDER_LINE_MAX + sizeof(h->user) + sizeof(h->unit) + 8];
+
+	if (!h || !*h->line) {
+		row_word(t, lock->token.command);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s [%s%s%s]", h->line, h->user,
+		 *h->unit ? ", " : "", h->unit);
+	table_text(t, text);
+}
+
 void row_owner(struct table *t, const struct scan_lock *lock)
 {
-	char pid[16];
+	char pid[48];
 
 	if (!lock->ours) {
 		table_text(t, owner(lock));
@@ -133,9 +149,12 @@ void row_owner(struct table *t, const struct scan_lock *lock)
 		return;
 	}
 	snprintf(pid, sizeof(pid), "%u", lock->token.pid);
+	if (lock->holder && lock->holder->elsewhere)
+		snprintf(pid, sizeof(pid), "%u (%u here)", lock->token.pid,
+			 lock->holder->pid);
 	row_word(t, lock->token.hostname);
 	table_text(t, pid);
-	row_word(t, lock->token.command);
+	command(t, lock);
 }
 
 void row_time(struct table *t, int64_t ms, const char *unknown)
@@ -186,6 +205,18 @@ void row_cells(struct table *t, const struct scan_lock *lock)
 	table_look(t, TABLE_BAD);
 }
 
+static void json_holder(struct json *j, const struct scan_holder *h)
+{
+	if (!h)
+		return;
+	json_text(j, "command_line", h->line);
+	json_text(j, "user", h->user);
+	if (*h->unit)
+		json_text(j, "unit", h->unit);
+	if (h->elsewhere)
+		json_int(j, "pid_here", h->pid);
+}
+
 static void json_owner(struct json *j, const struct scan_lock *lock)
 {
 	json_text(j, "owner", owner(lock));
@@ -194,6 +225,7 @@ static void json_owner(struct json *j, const struct scan_lock *lock)
 		json_int(j, "pid", lock->token.pid);
 		row_json_word(j, "command", lock->token.command);
 		json_text(j, "token", lock->token.random);
+		json_holder(j, lock->holder);
 		return;
 	}
 	json_null(j, "host");

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "lease/lease.h"
-#include "redis/script.h"
 #include "os/sys.h"
 #include "tools/boot.h"
 #include "tools/common.h"
 #include "tools/fleet.h"
+#include "tools/scan_ask.h"
 #include "tools/scan_keys.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
@@ -21,8 +21,6 @@
 
 #define WAITS "dlock%wait:"
 #define RUN   "dlock%run:"
-
-enum { BATCH = 64, PER_KEY = 4 };
 
 /* Of a queue's fields those that are no waiters: head and tail. */
 enum { ENDS = 2 };
@@ -33,11 +31,7 @@ struct view {
 	const struct dlk_redis *redis;
 	char boot[BOOT_ID + 1];
 	uint64_t now_ns;
-};
-
-/* The replies of a key. */
-struct replies {
-	const redisReply *type, *ttl, *value, *queue;
+	struct fleet fleet; /* by which other hosts' clocks are known */
 };
 
 static bool has_suffix(const char *key, size_t len, const char *suffix)
@@ -169,22 +163,28 @@ static void judge_value(const struct view *v, const char *value, size_t len,
 	lock->of_host = lock->here && is_of_host(v->config, &lock->token);
 	if (lock->here && since <= v->now_ns)
 		lock->held_ms = (int64_t)((v->now_ns - since) / 1000000);
+	if (!lock->here && since < DLK_NO_LOCK_NS)
+		lock->held_ms =
+			fleet_age_ms(&v->fleet, lock->token.host, since);
 }
 
 /* A key is judged; false if it is gone, or no lock. */
-static bool judge(const struct view *v, const struct replies *r,
+static bool judge(const struct view *v, const struct scan_answer *r,
 		  struct scan_lock *lock)
 {
+	const char *type = r->type ? r->type->str : "string";
+
 	lock->held_ms = -1;
 	lock->seq = 1; /* a string is of the owner's first request */
 	lock->redis = v->redis;
 	lock->ttl_ms = r->ttl->integer;
 	lock->endless = lock->ttl_ms < 0;
-	if (r->queue->type == REDIS_REPLY_INTEGER && r->queue->integer > ENDS)
+	if (r->queue && r->queue->type == REDIS_REPLY_INTEGER &&
+	    r->queue->integer > ENDS)
 		lock->waiters = (size_t)r->queue->integer - ENDS;
-	if (lock->ttl_ms == -2 || !strcmp(r->type->str, "none"))
+	if (lock->ttl_ms == -2 || !strcmp(type, "none"))
 		return false;
-	snprintf(lock->type, sizeof(lock->type), "%s", r->type->str);
+	snprintf(lock->type, sizeof(lock->type), "%s", type);
 	lock->range = (struct dlk_range){ 0, DLK_RANGE_MAX, DLK_WRITE };
 	if (strcmp(lock->type, "string"))
 		return true;
@@ -192,52 +192,6 @@ static bool judge(const struct view *v, const struct replies *r,
 		return false; /* it changed its type just now */
 	judge_value(v, r->value->str, r->value->len, lock);
 	return true;
-}
-
-/*
- * GETRANGE, not GET: a value may be of any size.  A token is shorter than
- * DLK_TOKEN_MAX, so what comes back as long as that is none.
- */
-static int ask(struct dlk_conn *c, const struct scan_key *key)
-{
-	static const char *const verb[] = { "TYPE", "PTTL", "GETRANGE" };
-	const struct dlk_lease lease = { .key = key->bytes,
-					 .key_len = key->len };
-	struct dlk_arg queue;
-	char last[16];
-	int err = 0, n = snprintf(last, sizeof(last), "%d", DLK_TOKEN_MAX - 1);
-
-	for (int i = 0; i < PER_KEY - 1 && !err; i++) {
-		const struct dlk_arg args[] = { { verb[i], strlen(verb[i]) },
-						{ key->bytes, key->len },
-						{ DLK_LITERAL("0") },
-						{ last, (size_t)n } };
-
-		err = dlk_conn_append(c, i == PER_KEY - 2 ? 4 : 2, args);
-	}
-	if (err)
-		return err;
-	queue = dlk_script_queue(c, &lease);
-	return dlk_conn_append(
-		c, 2, (struct dlk_arg[]){ { DLK_LITERAL("HLEN") }, queue });
-}
-
-static int hear(struct dlk_conn *c, uint64_t deadline_ns, struct replies *r)
-{
-	static const int types[PER_KEY] = { REDIS_REPLY_STATUS,
-					    REDIS_REPLY_INTEGER,
-					    REDIS_REPLY_STRING,
-					    REDIS_REPLY_INTEGER };
-	const redisReply **reply[PER_KEY] = { &r->type, &r->ttl, &r->value,
-					      &r->queue };
-	int err = 0;
-
-	for (int i = 0; i < PER_KEY && !err; i++) {
-		err = dlk_conn_reply(c, deadline_ns, reply[i]);
-		if (!err)
-			err = scan_check(c, *reply[i], types[i]);
-	}
-	return err;
 }
 
 /* The next row; it counts once scan->n does. */
@@ -250,7 +204,7 @@ static struct scan_lock *next_row(struct scan *scan)
 }
 
 static void add(const struct view *v, struct scan_key *key,
-		const struct replies *r, struct scan *scan)
+		const struct scan_answer *r, struct scan *scan)
 {
 	struct scan_lock *lock = next_row(scan);
 
@@ -404,27 +358,28 @@ static int expand_hashes(struct dlk_conn *c, struct view *v, size_t from,
 	return err;
 }
 
-/* One pipeline for up to BATCH keys. */
+/* Those that belong to a lock, or to none, are nobody's. */
+static void drop_companions(struct scan_keys *keys)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < keys->n; i++)
+		if (companion(keys->keys[i].bytes, keys->keys[i].len))
+			free(keys->keys[i].bytes);
+		else
+			keys->keys[kept++] = keys->keys[i];
+	keys->n = kept;
+}
+
 static int batch(struct dlk_conn *c, struct view *v, struct scan_key *keys,
 		 size_t n, struct scan *scan)
 {
-	uint64_t deadline = tool_deadline(c->ep);
-	struct replies r;
-	int err = dlk_conn_open(c, deadline);
+	static struct scan_answer answers[SCAN_BATCH];
+	int err = scan_ask(c, keys, n, answers);
 
-	for (size_t i = 0; i < n && !err; i++)
-		if (!companion(keys[i].bytes, keys[i].len))
-			err = ask(c, &keys[i]);
-	if (!err)
-		err = dlk_conn_flush(c, deadline);
 	v->now_ns = dlk_now_ns();
-	for (size_t i = 0; i < n && !err; i++) {
-		if (companion(keys[i].bytes, keys[i].len))
-			continue;
-		err = hear(c, deadline, &r);
-		if (!err)
-			add(v, &keys[i], &r, scan);
-	}
+	for (size_t i = 0; i < n && !err; i++)
+		add(v, &keys[i], &answers[i], scan);
 	dlk_conn_reset(c);
 	return err;
 }
@@ -435,10 +390,11 @@ static int scan_named(struct dlk_conn *c, struct view *v,
 {
 	int err = 0;
 
-	for (size_t i = 0; i < keys->n && !err; i += BATCH) {
-		size_t n = keys->n - i < BATCH ? keys->n - i : BATCH;
+	drop_companions(keys);
+	for (size_t i = 0, n; i < keys->n && !err; i += n) {
 		size_t from = scan->n;
 
+		n = scan_batch(keys->keys + i, keys->n - i);
 		err = batch(c, v, keys->keys + i, n, scan);
 		if (!err)
 			err = expand_hashes(c, v, from, scan);
@@ -488,9 +444,12 @@ static int scan_redis(struct view *v, struct scan *scan)
 	if (!c)
 		return rc;
 	err = scan_keys(c, v->config, v->redis, &keys);
+	/* Who may not read it knows less. */
+	fleet_read(c, &v->fleet);
 	if (!err)
 		err = scan_named(c, v, &keys, scan);
 	scan_keys_free(&keys);
+	fleet_free(&v->fleet);
 	return scan_close(c, v->redis, err);
 }
 
@@ -545,8 +504,10 @@ int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
 	scan_keys_add(&keys, s->key, (size_t)s->key_len);
 	if (subject_record_key(s, key))
 		scan_keys_add(&keys, key, strlen(key));
+	fleet_read(c, &v.fleet);
 	err = scan_named(c, &v, &keys, scan);
 	scan_keys_free(&keys);
+	fleet_free(&v.fleet);
 	sort(scan);
 	return err;
 }
@@ -581,6 +542,7 @@ void scan_free(struct scan *scan)
 			free(scan->locks[i].key);
 		if (!scan->locks[i].borrowed_path)
 			free(scan->locks[i].path);
+		free(scan->locks[i].holder);
 	}
 	free(scan->locks);
 	free(scan->failed);

@@ -2,7 +2,7 @@
 /*
  * The locks that are in Redis now, as far as the rules' templates find them.
  *
- * Read-only: SCAN, TYPE, PTTL, GETRANGE, HLEN of its queue; of a hash HSTRLEN,
+ * Read-only: SCAN, PTTL, GETRANGE, TYPE, EXISTS and HLEN of its queue; of a hash HSTRLEN,
  * HGET, HLEN, TIME, HSCAN; of its ranges ZRANGEBYLEX, ZLEXCOUNT, EXISTS.  A key
  * is found once, however many templates match it; what it holds is somebody's
  * bytes and never trusted: at most DLK_TOKEN_MAX of them are kept, of a hash of
@@ -42,14 +42,16 @@ struct scan_lock {
 	bool of_host;       /* and its host_id, too, is ours */
 	bool endless;       /* the key has no ttl */
 	int64_t ttl_ms;     /* of this owner; -1: none */
-	int64_t held_ms;    /* -1: unknown, another host's clock counts */
+	int64_t held_ms;    /* -1: unknown, another host's clock counts, of
+			       which nothing is known (fleet.h) */
 	bool unread;        /* hashed: no owner, the hash itself */
 	size_t waiters;     /* in its queue, of the key */
 	size_t rest;        /* its fields that were not read */
 	size_t rest_ranges; /* the same of its companion */
 	const char *damage; /* what is wrong with it, or NULL */
 	bool moved;         /* the locked file has another name, or none */
-	size_t value_len;   /* of a foreign holder */
+	struct scan_holder *holder; /* who it is here (holder.h); or NULL */
+	size_t value_len;           /* of a foreign holder */
 	char value[SCAN_VALUE_MAX];
 	struct dlk_token token;
 };

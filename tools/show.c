@@ -12,6 +12,7 @@
 
 #include "tools/common.h"
 #include "tools/ctl.h"
+#include "tools/holder.h"
 #include "tools/locals.h"
 #include "tools/row.h"
 #include "tools/scan_queue.h"
@@ -364,6 +365,7 @@ static int look(struct view *v)
 		count_the_shown(v);
 	rc = scan_close(c, redis, err);
 	ctl_mark_moved(v->subject.config, &v->scan);
+	holders_find(&v->scan);
 	return rc;
 }
 

@@ -101,6 +101,9 @@ static size_t first_width(const char *text, size_t *len)
 {
 	uint32_t code = 0;
 
+	*len = 1;
+	if (!(*text & 0x80))
+		return 1;
 	*len = dlk_utf8(text, strlen(text), &code);
 	if (!*len)
 		*len = 1;

@@ -22,6 +22,7 @@
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/filter.h"
+#include "tools/holder.h"
 #include "tools/row.h"
 #include "tools/table.h"
 
@@ -202,6 +203,7 @@ static int look(struct watch *w)
 	int rc = scan_all(w->ctl->config, &scan);
 
 	ctl_mark_moved(w->ctl->config, &scan);
+	holders_find(&scan);
 	filter_rows(&w->filter, &scan, &rows);
 	if (w->ctl->json)
 		object(w->ctl->json, &rows, rc);

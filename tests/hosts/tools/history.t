@@ -58,7 +58,7 @@ like "$OUT" $'WHEN +WHAT +HOST .*\n20[0-9-]+ [0-9:]+ +(lost|waited|broken) ' \
 unlike "$OUT" $'\x1b' '... of which none does anything'
 
 # --- who may, what it costs, what others put there ---
-for n in {1..300}; do
+for _ in {1..300}; do
 	rr xadd "$STREAM" '*' what broken host h who w pid 1 lasted 1 token 1
 done >/dev/null
 rr set "dlock:$MNT/f" "$(made_token A 5 w)" px 60000 >/dev/null

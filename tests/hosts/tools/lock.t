@@ -248,7 +248,6 @@ on A env DLOCK_CONFIG="$RIG/dlock.conf" "$CTL" lock "$MNT/f" -- true \
 is "$STATUS" 0 'the user of dlock.conf(5) may'
 rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
 sed "s,redis://,&deaf:x@," "$RIG/B.conf" >"$RIG/deaf.conf"
-DLOCK_CONFIG=$RIG/deaf.conf
 STATUS=0
 on B env DLOCK_CONFIG="$RIG/deaf.conf" "$CTL" lock "$MNT/f" -- echo ran \
 	>"$RIG/out" 2>"$RIG/err" </dev/null || STATUS=$?

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl list tells who a holder is: the command line, the user and the unit of
+# one that is seen here, the pid that it has here; and for how long a holder of
+# another host has had its lock, where doctor has told of that host's clock.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+rig_start disks
+rig_configs ttl=10s
+json()
+{
+	jq -c "$1" <<<"$OUT" 2>&1
+}
+
+# --- on its own host ---
+peer job dl A flock f sh -c 'echo runs; read -r _'
+hear job
+ctl_on A --json list
+is "$(json '.locks[0] | [.command, .command_line, .user, .pid_here]')" \
+	'["flock","flock f sh -c echo runs; read -r _","root",null]' \
+	'its command line, and its user'
+ctl_on A list
+like "$OUT" $'\nPATH|flock f sh -c echo runs; read -r _ \\[root' 'in words'
+
+# --- from outside of its pid namespace ---
+ctl --json list
+inner=$(json '.locks[0].pid')
+outer=$(json '.locks[0].pid_here')
+is "$(json '.locks[0].command_line')" '"flock f sh -c echo runs; read -r _"' \
+	'the same, seen from another pid namespace'
+like "$(tr '\t' ' ' <"/proc/$outer/status")" "NSpid: .*$outer( [0-9]+)* $inner
+" 'its pid there and here'
+ctl list
+like "$OUT" " $inner \\($outer here\\) " 'in words'
+ctl_on B --json list
+is "$(json '.locks[0] | [.command, .command_line]')" '["flock",null]' \
+	'on another host it is what its token tells'
+say job go
+peer_ended job
+
+# --- a pid that is another process's, and hostile words ---
+peer other dl A bash -c 'exec -a "$(printf "o\033ther")" locker-like' 2>/dev/null
+peer_end other
+rr set "dlock:$MNT/g" "$(made_token A 5 web1)" px 60000 >/dev/null
+ctl_on A --json list --path "$MNT/g"
+is "$(json '.locks[0].command_line')" null \
+	'a pid whose process has another name is nobody'
+rr del "dlock:$MNT/g" >/dev/null
+cp /bin/sh "$RIG/sh"
+peer odd dl A flock g "$RIG/sh" -c $'echo runs; read -r _ # \x1b[31m\n'
+hear odd
+ctl_on A list
+unlike "$OUT" $'\x1b' 'a hostile command line does nothing'
+like "$OUT" '\\x1b\[31m' '... and is told'
+say odd go
+peer_ended odd
+
+# --- for how long, on another host ---
+rr set "dlock:$MNT/h" "$(made_token elsewhere 65 db1)" px 60000 >/dev/null
+ctl_on A --json list --path "$MNT/h"
+is "$(json '.locks[0].held_ms')" null 'of a host that nobody knows: not known'
+far=$(tr -d - </proc/sys/kernel/random/boot_id | sed 's/[0-9]/f/g')
+rr hset dlock%fleet "$far:elsewhere db1" \
+	"1 $(($(date +%s) * 1000)) $(now)" >/dev/null
+ctl_on A --json list --path "$MNT/h"
+is "$(json '.locks[0].held_ms | . > 60000 and . < 600000')" true \
+	'of one that doctor has run on: since a minute'
+ctl_on A --json list --older 1m
+is "$(json '[.locks[].path]')" "[\"$MNT/h\"]" '... and so it is found by its age'
+rr hset dlock%fleet "$far:elsewhere db1" x >/dev/null
+ctl_on A --json list --path "$MNT/h"
+is "$(json '.locks[0].held_ms')" null 'an entry that is none: not known'
+rr flushall >/dev/null
+ctl_on B --json doctor >/dev/null
+locker far dl B
+ask far 'open f f'
+ask far 'lock f EX'
+sed 's/host_id = "A"/host_id = "A2"/' "$RIG/A.conf" >"$RIG/A2.conf"
+ctl -c "$RIG/A2.conf" --json list --path "$MNT/f"
+is "$(json '.locks[0].held_ms | . >= 0 and . < 60000')" true \
+	'a real one (of this kernel: by its own clock)'
+ask far 'lock f UN'
+peer_ended far
+done_testing

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds it; see holder.h. */
+#include "tools/holder.h"
+
+#include <dirent.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/text.h"
+#include "os/sys.h"
+#include "tools/common.h"
+
+enum { COMM_MAX = 16 };
+
+static const char *proc_name(unsigned pid, const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	return path;
+}
+
+/* --- which process -------------------------------------------------------- */
+
+static bool has_command(unsigned pid, const struct dlk_token *token)
+{
+	char comm[COMM_MAX + 1], name[DLK_WORD_MAX];
+	ssize_t n = dlk_slurp(proc_name(pid, "comm"), comm, sizeof(comm));
+
+	if (n <= 0)
+		return false;
+	comm[strcspn(comm, "\n")] = '\0';
+	dlk_unword(token->command, name, sizeof(name));
+	/* dlockctl lock has the name of its command. */
+	return !strcmp(comm, name) || !strcmp(comm, "dlockctl");
+}
+
+/* "NSpid:	4242	17": the last one is that of its own namespace. */
+static bool is_known_as(void *arg, const char *line)
+{
+	unsigned *pid = arg;
+	const char *last = strrchr(line, '\t');
+	uint64_t n;
+
+	if (strncmp(line, "NSpid:", 6) != 0)
+		return true;
+	*pid = last && last != strchr(line, '\t') &&
+			       dlk_number(last + 1, 10, &n)
+		       ? (unsigned)n
+		       : 0;
+	return false;
+}
+
+/* Of another namespace: the only one that has this pid and command there. */
+static unsigned search(const struct dlk_token *token)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	unsigned found = 0, many = 0;
+	uint64_t pid;
+
+	while (d && (e = readdir(d))) {
+		unsigned inner = 0;
+
+		if (!dlk_number(e->d_name, 10, &pid))
+			continue;
+		dlk_each_line(proc_name((unsigned)pid, "status"), is_known_as,
+			      &inner);
+		if (inner != token->pid || !has_command((unsigned)pid, token))
+			continue;
+		found = (unsigned)pid;
+		many++;
+	}
+	if (d)
+		closedir(d);
+	return many == 1 ? found : 0;
+}
+
+/* --- what is known of it -------------------------------------------------- */
+
+static void read_line(struct scan_holder *h)
+{
+	ssize_t n = dlk_slurp(proc_name(h->pid, "cmdline"), h->line,
+			      sizeof(h->line));
+
+	for (ssize_t i = 0; i + 1 < n; i++)
+		if (!h->line[i])
+			h->line[i] = ' ';
+}
+
+static void read_user(struct scan_holder *h)
+{
+	struct stat st;
+	struct passwd *p;
+
+	if (stat(proc_name(h->pid, ""), &st))
+		return;
+	p = getpwuid(st.st_uid);
+	if (p)
+		snprintf(h->user, sizeof(h->user), "%s", p->pw_name);
+	else
+		snprintf(h->user, sizeof(h->user), "%u", (unsigned)st.st_uid);
+}
+
+/* "0::/system.slice/cron.service": the last of its kind (systemd, podman). */
+static bool take_unit(void *arg, const char *line)
+{
+	struct scan_holder *h = arg;
+	const char *path = strrchr(line, ':');
+	char copy[1024], *rest = copy, *part;
+
+	if (!path)
+		return true;
+	snprintf(copy, sizeof(copy), "%s", path + 1);
+	while ((part = strsep(&rest, "/"))) {
+		size_t n = strlen(part);
+
+		if ((n > 8 && !strcmp(part + n - 8, ".service")) ||
+		    (n > 6 && !strcmp(part + n - 6, ".scope")) ||
+		    !strncmp(part, "docker-", 7) ||
+		    !strncmp(part, "lxc.payload", 11))
+			snprintf(h->unit, sizeof(h->unit), "%s", part);
+	}
+	return true;
+}
+
+/* NULL: it is not seen from here. */
+static struct scan_holder *look_at(const struct dlk_token *token)
+{
+	struct scan_holder found = { .pid = token->pid }, *h;
+
+	if (!has_command(token->pid, token)) {
+		found.pid = search(token);
+		found.elsewhere = true;
+	}
+	if (!found.pid)
+		return NULL;
+	read_line(&found);
+	read_user(&found);
+	dlk_each_line(proc_name(found.pid, "cgroup"), take_unit, &found);
+	h = malloc(sizeof(*h));
+	if (!h)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	*h = found;
+	return h;
+}
+
+void holders_find(struct scan *scan)
+{
+	size_t looked = 0;
+
+	for (size_t i = 0; i < scan->n && looked < HOLDERS_MAX; i++) {
+		struct scan_lock *lock = &scan->locks[i];
+
+		if (!lock->ours || !lock->of_host ||
+		    lock->token.since_ns >= DLK_NO_LOCK_NS)
+			continue;
+		lock->holder = look_at(&lock->token);
+		looked++;
+	}
+}
