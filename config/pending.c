@@ -12,7 +12,8 @@
 static const struct pending {
 	const char *option, *when, *note;
 } pending[] = {
-	{ "mode", "!single", FAILS },
+	{ "mode", "sentinel", FAILS },
+	{ "mode", "cluster", FAILS },
 	{ "replicas", "!0", NO_EFFECT },
 	{ "on_lost", NULL, NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },

@@ -302,6 +302,18 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	return ret;
 }
 
+/* There is no order of those who wait where there is no queue. */
+static int check_fair(struct dlk_build *b, cfg_t *sec,
+		      const struct dlk_rule *rule)
+{
+	if (!rule->fair || rule->redis->mode != DLK_QUORUM)
+		return 0;
+	return dlk_opt_fail(b, sec, "fair",
+			    "a quorum has no queue (redis \"%.200s\", mode = "
+			    "\"quorum\")",
+			    rule->redis->name);
+}
+
 static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 {
 	struct dlk_rule *rule = &b->rules[n];
@@ -314,6 +326,7 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 		?: read_times(b, sec, rule)
 		?: read_choices(b, sec, rule)
 		?: dlk_opt_bool(b, sec, "fair", &rule->fair)
+		?: check_fair(b, sec, rule)
 		?: dlk_opt_bool(b, sec, "interop", &rule->interop);
 
 	return ret;

@@ -27,6 +27,7 @@ enum {
 	RULELESS_DELAY_MS = 30 * 1000, /* path's default ttl */
 	REPLICAS_MAX = 1000,
 	QUORUM_MIN = 3,
+	QUORUM_MAX = 15,
 };
 
 /* All servers of one section, while they are being filled in. */
@@ -280,15 +281,10 @@ static bool same_server(const struct dlk_endpoint *a,
 	       !strcmp(a->path, b->path);
 }
 
-static int check_quorum(struct dlk_build *b, struct servers *s)
+static int check_once(struct dlk_build *b, struct servers *s)
 {
 	unsigned i, k;
 
-	if (s->n < QUORUM_MIN)
-		return dlk_opt_fail(
-			b, s->sec, "mode",
-			"\"quorum\" needs at least %d servers, urls names %u",
-			QUORUM_MIN, s->n);
 	for (i = 0; i < s->n; i++) {
 		for (k = 0; k < i; k++) {
 			if (same_server(&s->ep[i], &s->ep[k]))
@@ -299,12 +295,28 @@ static int check_quorum(struct dlk_build *b, struct servers *s)
 					s->ep[i].name, s->ep[k].name);
 		}
 	}
-	if (s->n % 2 == 0)
-		dlk_opt_warn(b, s->sec, "mode",
-			     "a quorum of %u servers bears no more failures "
-			     "than one of %u",
-			     s->n, s->n - 1);
 	return 0;
+}
+
+static int check_quorum(struct dlk_build *b, struct servers *s)
+{
+	if (s->n < QUORUM_MIN || s->n > QUORUM_MAX)
+		return dlk_opt_fail(
+			b, s->sec, "mode",
+			"\"quorum\" needs %d to %d servers, urls names %u",
+			QUORUM_MIN, QUORUM_MAX, s->n);
+	if (s->n % 2 == 0)
+		return dlk_opt_fail(
+			b, s->sec, "mode",
+			"\"quorum\" needs an odd number of servers: %u bear "
+			"no more failures than %u",
+			s->n, s->n - 1);
+	if (s->redis->replicas)
+		return dlk_opt_fail(
+			b, s->sec, "replicas",
+			"the masters of a quorum are independent of each "
+			"other, and their replicas count for nothing");
+	return check_once(b, s);
 }
 
 static int check_mode(struct dlk_build *b, struct servers *s)

@@ -89,7 +89,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 		.kind = kept_kind(h),
 		.revalidates = h->revalidates,
 		.remote = is_remote(h),
-		.server = (uint32_t)(h->rule->redis - dlk_self.config->redis),
+		.section = (uint32_t)(h->rule->redis - dlk_self.config->redis),
 		.pid = (uint32_t)dlk_pid(),
 		.on_lost = h->rule->on_lost,
 		.granted_ns = h->valid.granted_ns,

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -174,21 +175,39 @@ static pid_t spawn(int their_end)
 	return pid;
 }
 
-/* Passwords are sent from where they stand. */
+/*
+ * Passwords are sent from where they stand.  A section whose servers have no
+ * room any more, and those after it, are none of the keeper's.
+ */
 static int send_servers(int fd)
 {
 	struct dlk_keep head = { .magic = DLK_KEEP_MAGIC,
 				 .type = DLK_KEEP_START };
-	struct iovec iov[1 + DLK_KEEP_SERVERS] = { { &head, sizeof(head) } };
+	struct {
+		uint32_t section, mode;
+	} what[DLK_KEEP_SERVERS];
+	struct iovec iov[1 + 2 * DLK_KEEP_SERVERS] = { { &head,
+							 sizeof(head) } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
 	const struct dlk_redis *r = dlk_self.config->redis;
+	unsigned n = 0;
 
-	for (unsigned i = 0;
-	     i < dlk_self.config->n_redis && i < DLK_KEEP_SERVERS; i++)
-		iov[msg.msg_iovlen++] = (struct iovec){
-			(void *)(uintptr_t)r[i].endpoints,
-			sizeof(*r[i].endpoints),
-		};
+	_Static_assert(offsetof(struct dlk_keep_server, ep) == sizeof(*what),
+		       "a server is sent in two parts");
+	for (unsigned i = 0; i < dlk_self.config->n_redis &&
+			     n + r[i].n_endpoints <= DLK_KEEP_SERVERS;
+	     i++) {
+		for (unsigned k = 0; k < r[i].n_endpoints; k++, n++) {
+			what[n].section = i;
+			what[n].mode = r[i].mode;
+			iov[msg.msg_iovlen++] =
+				(struct iovec){ &what[n], sizeof(what[n]) };
+			iov[msg.msg_iovlen++] = (struct iovec){
+				(void *)(uintptr_t)&r[i].endpoints[k],
+				sizeof(*r[i].endpoints),
+			};
+		}
+	}
 	return dlk_syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) <
 			       0
 		       ? -errno

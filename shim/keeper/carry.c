@@ -15,7 +15,7 @@
 #include "keeper/mirror.h"
 #include "keeper/protocol.h"
 #include "os/log.h"
-#include "lease/upkeep.h"
+#include "lease/store.h"
 #include "os/sys.h"
 #include "model/timeline.h"
 
@@ -24,23 +24,8 @@ enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };
 struct dlk_kept_list dlk_carried, dlk_carried_left;
 static struct dlk_kept_list by_number[BUCKETS];
 static struct dlk_kept_list dropped; /* by chain */
-static struct dlk_server *servers;
-static unsigned n_servers;
 static void (*hear)(void);
 static uint64_t answers_ns = UINT64_MAX; /* no late answer is due before */
-
-bool dlk_carry_begin(const struct dlk_endpoint *eps, unsigned n,
-		     void (*hear_fn)(void))
-{
-	servers = dlk_undumped((n ? n : 1) * sizeof(*servers));
-	if (!servers)
-		return false;
-	hear = hear_fn;
-	n_servers = n;
-	for (unsigned i = 0; i < n; i++)
-		servers[i].ep = eps[i];
-	return true;
-}
 
 /* --- the shim is not left without an answer ------------------------------- */
 
@@ -85,25 +70,12 @@ static bool hear_meanwhile(void *unused)
 	return false;
 }
 
-/* --- connections ---------------------------------------------------------- */
-
-/* None is opened yet, but each lease that is carried has one. */
-static bool has_conn(struct dlk_server *s)
-{
-	if (!s->conn) {
-		s->conn = dlk_conn_new(&s->ep);
-		if (s->conn)
-			s->conn->interrupt = hear_meanwhile;
-	}
-	return s->conn;
-}
-
 /* --- the table ------------------------------------------------------------ */
 
 static void set_due(struct dlk_kept *k, uint64_t at_ns)
 {
 	k->due.early_ns = dlk_early_ns(k->lease.ttl_ms);
-	dlk_due_set(&k->server->due, &k->due, at_ns);
+	dlk_due_set(&k->section->due, &k->due, at_ns);
 }
 
 static struct dlk_kept_list *chain(uint32_t number)
@@ -158,7 +130,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 	LIST_REMOVE(k, beside);
 	if (k->answer_ns)
 		answer(k, 0);
-	dlk_due_clear(&k->server->due, &k->due);
+	dlk_due_clear(&k->section->due, &k->due);
 	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_DROPPED;
 	LIST_INSERT_HEAD(&dropped, k, chain);
 	dlk_mirror_state(k);
@@ -187,7 +159,7 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 	dlk_text_str(&l.text, "the lease ");
 	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
 	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, k->server->ep.name);
+	dlk_text_str(&l.text, k->section->store->at);
 	dlk_text_str(&l.text, what);
 	dlk_text_str(&l.text, why);
 	dlk_line_end(&l);
@@ -315,12 +287,11 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
 {
 	int err;
 
-	if (m->server >= n_servers)
+	k->section = dlk_section(m->section);
+	if (!k->section)
 		return -ENXIO;
-	k->server = &servers[m->server];
-	k->server_number = m->server;
 	/* The connection, too, while the program can still be told. */
-	if (!has_conn(k->server))
+	if (dlk_store_prepare(k->section->store) < 0)
 		return -ENOMEM;
 	if (fds[1] >= 0) {
 		k->shadow = dlk_shadow_copy_get(fds);
@@ -427,7 +398,7 @@ void dlk_carry_owe(struct dlk_kept *k)
 		return;
 	k->state = DLK_FLUSHING;
 	dlk_mirror_state(k);
-	dlk_due_clear(&k->server->due, &k->due);
+	dlk_due_clear(&k->section->due, &k->due);
 	if (!flush(k))
 		owe(k);
 }
@@ -439,8 +410,8 @@ void dlk_carry_owe(struct dlk_kept *k)
  */
 static bool must_connect_for(const struct dlk_kept *k)
 {
-	return !dlk_conn_is_open(k->server->conn) &&
-	       k->server->due.first == &k->due;
+	return !dlk_store_is_connected(k->section->store) &&
+	       k->section->due.first == &k->due;
 }
 
 /* Then it is the process's to renew for another time. */
@@ -542,11 +513,6 @@ static void collect(struct dlk_due *const *due, unsigned n,
 	}
 }
 
-static uint64_t patience_ns(const struct dlk_server *s)
-{
-	return dlk_now_ns() + s->ep.connect_timeout_ms * DLK_MS;
-}
-
 static void released(struct dlk_kept *k, int result)
 {
 	const uint64_t now = dlk_now_ns();
@@ -559,10 +525,12 @@ static void released(struct dlk_kept *k, int result)
 		set_due(k, now + 100 * DLK_MS);
 }
 
-static void release_some(struct dlk_server *s)
+static void release_some(struct dlk_section *s)
 {
+	struct dlk_attempt at = dlk_section_attempt(s);
+
 	if (batch.n)
-		dlk_release_batch(s->conn, patience_ns(s), batch.ask, batch.n);
+		s->store->ops->release(s->store, &at, batch.ask, batch.n);
 	for (unsigned i = 0; i < batch.n; i++)
 		released(batch.who[i], batch.ask[i].result);
 }
@@ -574,7 +542,7 @@ static void reclaim_records(struct dlk_kept *k, struct dlk_renewal *r)
 	    dlk_now_ns() >= k->deadline_ns)
 		return;
 	r->asked_ns = dlk_now_ns();
-	r->result = dlk_records_put_back(k, k->server->conn);
+	r->result = dlk_records_put_back(k);
 	if (r->result == DLK_GONE)
 		r->result = -EAGAIN;
 	/* In time, or else nobody knows what came in between. */
@@ -621,7 +589,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 	return false;
 }
 
-static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
+static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 {
 	uint64_t now;
 
@@ -647,70 +615,55 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r)
 	if (!is_lost(k, r->result, now))
 		return;
 	tell(DLK_ERROR, k, " is LOST while its lock is held: ",
-	     r->result < 0           ? k->server->conn->error
+	     r->result < 0           ? why
 	     : r->result == DLK_LOST ? "somebody else holds it"
 				     : "the server does not know it any more");
 	dlk_carry_drop(k);
 }
 
 /* A sign of a restart: all that is carried there is asked for now. */
-static void hurry(const struct dlk_server *s)
+static void hurry(const struct dlk_store *store)
 {
 	struct dlk_kept *k;
 
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (k->state == DLK_KEPT && k->server == s)
+	if (k->state == DLK_KEPT && k->section->store == store)
 		set_due(k, 0);
 }
 
 unsigned dlk_carry_watch(struct pollfd *p, unsigned room)
 {
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < n_servers && n < room; i++)
-		if (servers[i].conn && dlk_conn_is_open(servers[i].conn))
-			p[n++] = (struct pollfd){
-				.fd = dlk_conn_fd(servers[i].conn),
-				.events = POLLRDHUP,
-			};
-	return n;
+	return dlk_stores_watch(p, room);
 }
 
 void dlk_carry_heed(const struct pollfd *p, unsigned n)
 {
-	for (unsigned i = 0; i < n_servers; i++) {
-		struct dlk_server *s = &servers[i];
+	bool any = false;
 
-		for (unsigned k = 0; k < n; k++) {
-			if (!p[k].revents || !s->conn ||
-			    dlk_conn_fd(s->conn) != p[k].fd)
-				continue;
-			dlk_conn_close(s->conn);
-			hurry(s);
-			break;
-		}
-	}
+	for (unsigned i = 0; i < n; i++)
+		any |= p[i].revents != 0;
+	if (any)
+		dlk_stores_look();
 }
 
-static void renew_some(struct dlk_server *s)
+static void renew_some(struct dlk_section *s)
 {
+	struct dlk_attempt at = dlk_section_attempt(s);
+
 	if (batch.n)
-		dlk_renew_batch(s->conn, patience_ns(s), batch.ask, batch.n);
+		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
 	for (unsigned i = 0; i < batch.n; i++)
-		renewed(batch.who[i], &batch.ask[i]);
-	if (batch.n && s->conn->restarted) {
-		s->conn->restarted = false;
-		hurry(s);
-	}
+		renewed(batch.who[i], &batch.ask[i], at.why);
 }
 
 bool dlk_carry_some(uint64_t now_ns)
 {
+	struct dlk_section *s;
 	static struct dlk_due *due[DLK_RENEW_BATCH];
 	bool any = false;
 
 	answer_late(now_ns);
-	for (struct dlk_server *s = servers; s < servers + n_servers; s++) {
+	for (unsigned i = 0; (s = dlk_section(i)); i++) {
 		const unsigned n =
 			dlk_dues_take(&s->due, now_ns, due, DLK_RENEW_BATCH);
 
@@ -725,26 +678,16 @@ bool dlk_carry_some(uint64_t now_ns)
 
 uint64_t dlk_carry_due_ns(void)
 {
+	const struct dlk_section *s;
 	uint64_t first = answers_ns;
 
-	for (unsigned i = 0; i < n_servers; i++)
-		if (dlk_dues_ns(&servers[i].due) < first)
-			first = dlk_dues_ns(&servers[i].due);
+	for (unsigned i = 0; (s = dlk_section(i)); i++)
+		if (dlk_dues_ns(&s->due) < first)
+			first = dlk_dues_ns(&s->due);
 	return first;
 }
 
 /* --- two keepers ---------------------------------------------------------- */
-
-/* What was deferred on a connection of the parent's is no affair of ours. */
-void dlk_carry_stand_by(void)
-{
-	for (unsigned i = 0; i < n_servers; i++) {
-		if (!servers[i].conn)
-			continue;
-		servers[i].conn->deferred_n = 0;
-		dlk_conn_close(servers[i].conn);
-	}
-}
 
 struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
 				 struct dlk_watch *w, struct dlk_guard *g,
@@ -756,8 +699,7 @@ struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
 	if (!k)
 		return NULL;
 	fill(k, m);
-	k->server = &servers[m->server];
-	k->server_number = m->server;
+	k->section = dlk_section(m->section);
 	k->watch = w;
 	k->guard = *g;
 	k->shadow = s;
@@ -805,7 +747,7 @@ void dlk_carry_wake(void)
 
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
-		if (has_conn(k->server))
+		if (dlk_store_prepare(k->section->store) == 0)
 			wake(k);
 		else
 			dlk_carry_lapse(k);
@@ -828,4 +770,11 @@ uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms)
 		*ttl_ms = ttl;
 	}
 	return first;
+}
+
+bool dlk_carry_begin(const struct dlk_keep_server *servers, unsigned n,
+		     void (*hear_fn)(void))
+{
+	hear = hear_fn;
+	return dlk_sections_begin(servers, n, hear_meanwhile, hurry);
 }

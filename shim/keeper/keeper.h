@@ -10,6 +10,7 @@
  *	carry.c		leases: renewed, and released
  *	mirror.c	what that one is told
  *	records.c	is a record lock there?
+ *	section.c	the redis sections
  *	file.c		watching a file
  *	locks.c		is a flock lock there, by the kernel's list (list.c)?
  *	shadow_copy.c	shadows, of files that cannot be locked themselves
@@ -30,7 +31,7 @@
 #include <sys/types.h>
 
 #include "keeper/protocol.h"
-#include "lease/lease.h"
+#include "lease/store.h"
 #include "os/shadowdir.h"
 #include "model/due.h"
 #include "model/range.h"
@@ -197,6 +198,26 @@ struct dlk_watch *dlk_watch_adopt(const struct dlk_watch_what *what,
 void dlk_watch_complete(struct dlk_watch *w,
 			const struct dlk_watch_given *given);
 
+/* --- section.c: the redis sections ----------------------------------------- */
+
+struct dlk_section {
+	uint32_t number; /* START's */
+	struct dlk_store *store;
+	struct dlk_dues due; /* its leases */
+};
+
+/*
+ * Once: the only servers to be connected to.  `interrupt` is called while they
+ * are waited for, `restarted` as store.h has it.
+ */
+bool dlk_sections_begin(const struct dlk_keep_server *servers, unsigned n,
+			bool (*interrupt)(void *arg),
+			void (*restarted)(const struct dlk_store *s));
+/* The i-th; NULL: there are no more. */
+struct dlk_section *dlk_section(unsigned i);
+/* A question to it. */
+struct dlk_attempt dlk_section_attempt(const struct dlk_section *s);
+
 /* --- records.c ------------------------------------------------------------ */
 
 struct dlk_kept;
@@ -212,7 +233,7 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k);
  * just now and the process's shim is gone.  0, DLK_GONE, DLK_LOST, -errno;
  * -EAGAIN if it is not for us to do, or cannot be told.
  */
-int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c);
+int dlk_records_put_back(const struct dlk_kept *k);
 
 /* --- shadow_copy.c: shadows ---------------------------------------------- */
 
@@ -255,12 +276,6 @@ bool dlk_shadow_copies_look(void);
 
 /* --- carry.c: leases ------------------------------------------------------ */
 
-struct dlk_server {
-	struct dlk_endpoint ep;
-	struct dlk_conn *conn; /* NULL: none of its leases was carried yet */
-	struct dlk_dues due;   /* its leases */
-};
-
 enum dlk_kept_state {
 	DLK_KEPT,
 	DLK_FLUSHING, /* over; what is dirty goes first (L10), by an errand */
@@ -293,8 +308,7 @@ struct dlk_kept {
 	struct dlk_shadow_copy *shadow; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
 	struct dlk_lease lease;
-	struct dlk_server *server;
-	uint32_t server_number; /* of START's */
+	struct dlk_section *section;
 	uint64_t granted_ns;
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
 				 owed: when the server has forgotten it */
@@ -321,7 +335,7 @@ extern struct dlk_kept_list dlk_carried, dlk_carried_left;
  * Once: the only servers to be connected to.  While they are waited for, `hear`
  * is called; leases may be dropped by it.
  */
-bool dlk_carry_begin(const struct dlk_endpoint *servers, unsigned n,
+bool dlk_carry_begin(const struct dlk_keep_server *servers, unsigned n,
 		     void (*hear)(void));
 /*
  * A lease to carry on; 0, -errno, or 1: it is answered later.  Descriptors as
@@ -370,11 +384,9 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms);
 void dlk_carry_uncut(struct dlk_kept *k);
 
 /*
- * In a child that stands by: no connection of the parent's is ours, and nothing
- * is done.  Then what that one says of leases: a new one, of what it has
- * (NULL: no memory), and what has become of one.
+ * In a child that stands by, what its parent says of leases: a new one, of what
+ * it has (NULL: no memory), and what has become of one.
  */
-void dlk_carry_stand_by(void);
 struct dlk_mirror_state;
 struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
 				 struct dlk_watch *w, struct dlk_guard *g,
@@ -450,7 +462,7 @@ void dlk_standby_end(void);        /* our work is done, and so is its */
 
 /* --- hear.c: the shim's socket -------------------------------------------- */
 
-typedef bool dlk_start_fn(const struct dlk_endpoint *servers, unsigned n);
+typedef bool dlk_start_fn(const struct dlk_keep_server *servers, unsigned n);
 
 /* The socket, whose first message is there: `start` gets the servers. */
 bool dlk_hear_begin(int fd, dlk_start_fn *start);

@@ -196,7 +196,7 @@ static struct dlk_keep_add add_of(const struct dlk_kept *k)
 		.fair = l->fair,
 		.interop = l->interop,
 		.remote = k->watch->remote,
-		.server = k->server_number,
+		.section = k->section->number,
 		.pid = k->pid,
 		.on_lost = k->on_lost,
 		.dev = k->watch->dev,

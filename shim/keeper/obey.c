@@ -194,7 +194,7 @@ void dlk_obey(void)
 		shim_ended(mute);
 }
 
-static bool start(const struct dlk_endpoint *servers, unsigned n)
+static bool start(const struct dlk_keep_server *servers, unsigned n)
 {
 	return dlk_carry_begin(servers, n, dlk_obey);
 }

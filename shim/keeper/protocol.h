@@ -16,7 +16,7 @@
  *  4. Where the keeper connects to is said before it runs, by START, and never
  *     again.
  *
- *	START	the servers; queued before the keeper is started; no answer
+ *	START	the servers of each redis section; queued before the keeper is started; no answer
  *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS).
  *		If that is a shadow, also the program's descriptor, and the
  *		directory of shadows if it could be opened.  Answered with 0
@@ -62,7 +62,7 @@ enum {
 	DLK_KEEP_CLOSED,
 	DLK_KEEP_CUT,
 	DLK_KEEP_STAY,
-	DLK_KEEP_MAGIC = 0x646c6b34,
+	DLK_KEEP_MAGIC = 0x646c6b35,
 };
 
 /* Each message begins with it; DROP, OWE, LEFT, CLOSED and STAY are no more
@@ -72,9 +72,15 @@ struct dlk_keep {
 	uint32_t lease; /* DROP, OWE, LEFT, CUT: the number of its ADD */
 };
 
+/* One URL of a section; those of a section stand together. */
+struct dlk_keep_server {
+	uint32_t section, mode; /* from 0 on; enum dlk_mode */
+	struct dlk_endpoint ep;
+};
+
 struct dlk_keep_start {
 	struct dlk_keep head;
-	struct dlk_endpoint servers[];
+	struct dlk_keep_server servers[];
 };
 
 struct dlk_keep_add {
@@ -83,7 +89,7 @@ struct dlk_keep_add {
 	uint32_t shared, kind, revalidates; /* kind: enum dlk_kept_kind */
 	uint32_t fair, interop;
 	uint32_t remote;  /* its file system may hang: a network's, FUSE */
-	uint32_t server;  /* one of START's */
+	uint32_t section; /* one of START's */
 	uint32_t pid;     /* of the process, for its own locks */
 	uint32_t on_lost; /* enum dlk_on_lost, of the rule */
 	uint32_t unused;
@@ -125,7 +131,7 @@ struct dlk_keep_answer {
 enum {
 	DLK_KEEP_BYTES = 2 * DLK_KEY_MAX + 1024,
 	DLK_KEEP_SIZE = sizeof(struct dlk_keep_start) +
-			DLK_KEEP_SERVERS * sizeof(struct dlk_endpoint),
+			DLK_KEEP_SERVERS * sizeof(struct dlk_keep_server),
 };
 
 #endif

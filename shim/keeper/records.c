@@ -39,7 +39,6 @@
 
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
-#include "lease/records.h"
 #include "os/sys.h"
 #include "model/timeline.h"
 #include "model/token.h"
@@ -167,16 +166,15 @@ static bool look_at(const struct dlk_kept *k, struct dlk_ranges *shown)
 }
 
 /* The server's list, of this moment; 0 or what it is not. */
-static int list(struct dlk_kept *k, struct dlk_conn *c)
+static int list(struct dlk_kept *k)
 {
+	struct dlk_store *s = k->section->store;
+	struct dlk_attempt at = dlk_section_attempt(k->section);
 	int err;
 
 	k->ranges.n = 0;
 	k->ranges.grow = grow;
-	err = dlk_records_list(
-		c, dlk_now_ns() + k->server->ep.connect_timeout_ms * DLK_MS,
-		&k->lease, &k->ranges, &k->seq);
-	dlk_conn_reset(c);
+	err = s->ops->list_ranges(s, &at, &k->lease, &k->ranges, &k->seq);
 	k->listed_ns = err ? 0 : dlk_now_ns();
 	if (err < 0)
 		unreachable_ns = dlk_now_ns() + FRESH_MS * DLK_MS;
@@ -184,19 +182,18 @@ static int list(struct dlk_kept *k, struct dlk_conn *c)
 }
 
 /* Parts of it have ended: the server is told, or all of it is owed. */
-static enum dlk_verdict reduce(struct dlk_kept *k, struct dlk_conn *c,
+static enum dlk_verdict reduce(struct dlk_kept *k,
 			       const struct dlk_ranges *shown, bool ours)
 {
+	struct dlk_store *s = k->section->store;
+	struct dlk_attempt at = dlk_section_attempt(k->section);
 	int err;
 
 	if (ours && shown->n == 0)
 		return DLK_GONE_NOW;
 	if (!ours && shown->n)
 		return DLK_THERE;
-	err = dlk_records_reduce(
-		c, dlk_now_ns() + k->server->ep.connect_timeout_ms * DLK_MS,
-		&k->lease, k->seq, shown);
-	dlk_conn_reset(c);
+	err = s->ops->reduce_ranges(s, &at, &k->lease, k->seq, shown);
 	k->listed_ns = 0;
 	return !err && shown->n == 0 ? DLK_GONE_NOW : DLK_THERE;
 }
@@ -205,16 +202,14 @@ static enum dlk_verdict judge_ranges(struct dlk_kept *k, bool ours)
 {
 	static struct dlk_ranges shown = { .grow = grow };
 	const uint64_t now = dlk_now_ns();
-	struct dlk_conn *c;
 
 	if (now < k->listed_ns + FRESH_MS * DLK_MS && look_at(k, &shown) &&
 	    is_whole(&k->ranges, &shown))
 		return DLK_THERE;
-	c = now < unreachable_ns ? NULL : k->server->conn;
-	if (!c || list(k, c) || !look_at(k, &shown) ||
+	if (now < unreachable_ns || list(k) || !look_at(k, &shown) ||
 	    is_whole(&k->ranges, &shown))
 		return DLK_THERE;
-	return reduce(k, c, &shown, ours);
+	return reduce(k, &shown, ours);
 }
 
 static bool any_lock(const struct dlk_kept *k)
@@ -250,22 +245,19 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 
 /* --- after a restart of the server ---------------------------------------- */
 
-int dlk_records_put_back(const struct dlk_kept *k, struct dlk_conn *c)
+int dlk_records_put_back(const struct dlk_kept *k)
 {
 	static struct dlk_ranges shown = { .grow = grow };
 	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
-	const uint64_t now = dlk_now_ns();
+	struct dlk_store *s = k->section->store;
+	struct dlk_attempt at = dlk_section_attempt(k->section);
 	struct walk w = begin(k, &shown);
 	struct dlk_token t;
-	int err;
 
 	if (dlk_shim_lives() || k->kind != DLK_KEPT_POSIX || w.fd < 0 ||
 	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t))
 		return -EAGAIN;
-	err = dlk_records_reclaim(
-		c, now + k->server->ep.connect_timeout_ms * DLK_MS, &k->lease,
-		RECLAIMED_SEQ, t.since_ns, &shown);
-	dlk_conn_reset(c);
-	return err;
+	return s->ops->reclaim_ranges(s, &at, &k->lease, RECLAIMED_SEQ,
+				      t.since_ns, &shown);
 }

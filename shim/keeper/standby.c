@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "keeper/keeper.h"
+#include "lease/store.h"
 #include "keeper/mirror.h"
 #include "os/log.h"
 #include "os/sys.h"
@@ -282,7 +283,7 @@ static void begin(int fd, pid_t keeper)
 	parent.asked_ns = parent.look_ns = 0;
 	parent.doubted = false;
 	dlk_tls_forget();
-	dlk_carry_stand_by();
+	dlk_stores_forget();
 	dlk_shadow_copies_stand_by();
 	if (!dlk_errands_begin_anew() || !dlk_watch_stand_by())
 		_exit(1);

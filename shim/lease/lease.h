@@ -54,11 +54,11 @@ int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool by_source);
 
 /*
- * The reply to a renewal: 0, DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (by its
- * source), -errno.
+ * The reply to the renewal of u->lease: 0 (of records with u->seq and
+ * u->ranges), DLK_LOST, DLK_GONE, DLK_REPLACED, -ENOENT (by its source), -errno.
  */
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
-		      const struct dlk_lease *lease);
+		      struct dlk_renewal *u);
 
 /*
  * After DLK_GONE, within the lease's own deadline: if the server is in its

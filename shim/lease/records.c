@@ -187,19 +187,15 @@ int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 
 /* --- reclaim -------------------------------------------------------------- */
 
-int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease, uint64_t seq,
 			uint64_t since_ns, const struct dlk_ranges *held)
 {
 	struct dlk_range rest = { 0, DLK_RANGE_MAX, DLK_UNLOCKED };
 	struct dlk_number ttl, since, number;
 	struct page page;
-	uint64_t left_ms;
-	bool emptied;
-	int err = dlk_script_young(c, deadline_ns, &left_ms, &emptied);
+	int err = 0;
 
-	if (!err && !left_ms)
-		return DLK_GONE;
 	while (!err && rest.start <= rest.end) {
 		take_page(c, &rest, held, &page);
 		const struct dlk_arg args[] = {
@@ -221,6 +217,21 @@ int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			      ?: dlk_lease_reclaimed(c, deadline_ns);
 	}
 	return err;
+}
+
+int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease, uint64_t seq,
+			uint64_t since_ns, const struct dlk_ranges *held)
+{
+	uint64_t left_ms;
+	bool emptied;
+	int err = dlk_script_young(c, deadline_ns, &left_ms, &emptied);
+
+	if (!err && !left_ms)
+		return DLK_GONE;
+	return err
+		       ?: dlk_records_restore(c, deadline_ns, lease, seq,
+					      since_ns, held);
 }
 
 /* --- what an owner has, by the server ------------------------------------- */

@@ -132,4 +132,9 @@ int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_lease *lease, uint64_t seq,
 			uint64_t since_ns, const struct dlk_ranges *held);
 
+/* The same wherever nobody else can have been granted anything. */
+int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_lease *lease, uint64_t seq,
+			uint64_t since_ns, const struct dlk_ranges *held);
+
 #endif

@@ -158,8 +158,19 @@ int dlk_lease_released(const redisReply *r, uint64_t *seq)
 		       : -EREMOTEIO;
 }
 
+/* "SEQUENCE NUMBER" of records; "" of a whole file. */
+static void read_state(const redisReply *r, struct dlk_renewal *u)
+{
+	const char *text = r->element[1]->str;
+
+	u->seq = u->ranges = 0;
+	text = dlk_number(text, 10, &u->seq);
+	if (text && *text == ' ')
+		dlk_number(text + 1, 10, &u->ranges);
+}
+
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
-		      const struct dlk_lease *lease)
+		      struct dlk_renewal *u)
 {
 	const redisReply *r;
 	int err = dlk_conn_reply(c, deadline_ns, &r);
@@ -175,9 +186,10 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		return dlk_script_refused(c, r);
 	switch (dlk_script_int(r, 0)) {
 	case 1:
+		read_state(r, u);
 		return 0;
 	case 0:
-		return dlk_script_succeeds(lease->token, r->element[1])
+		return dlk_script_succeeds(u->lease->token, r->element[1])
 			       ? DLK_REPLACED
 			       : DLK_LOST;
 	case -1:

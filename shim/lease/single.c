@@ -201,12 +201,13 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, uint64_t *asked_ns)
 {
 	struct talk t = { .s = s, .at = at };
+	struct dlk_renewal u = { .lease = lease };
 
 	while (talk(&t)) {
 		*asked_ns = dlk_now_ns();
 		t.err = dlk_lease_renew(t.c, lease, true)
 			?: dlk_conn_flush(t.c, t.by_ns)
-			?: dlk_lease_renewed(t.c, t.by_ns, lease);
+			?: dlk_lease_renewed(t.c, t.by_ns, &u);
 	}
 	return t.err;
 }
@@ -264,8 +265,8 @@ static int ping(struct dlk_store *s, struct dlk_attempt *at)
 	return t.err;
 }
 
-typedef void batch_fn(struct dlk_conn *c, uint64_t by_ns, struct dlk_renewal *r,
-		      unsigned n);
+typedef int batch_fn(struct dlk_conn *c, uint64_t by_ns, struct dlk_renewal *r,
+		     unsigned n);
 
 static void ask_batch(struct dlk_store *s, struct dlk_attempt *at,
 		      batch_fn *batch, struct dlk_renewal *r, unsigned n)
@@ -307,6 +308,28 @@ static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 	while (talk(&t))
 		t.err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
 					    held);
+	return t.err;
+}
+
+static int list_ranges(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_lease *lease, struct dlk_ranges *held,
+		       uint64_t *seq)
+{
+	struct talk t = { .s = s, .at = at, .once = true };
+
+	while (talk(&t))
+		t.err = dlk_records_list(t.c, t.by_ns, lease, held, seq);
+	return t.err;
+}
+
+static int reduce_ranges(struct dlk_store *s, struct dlk_attempt *at,
+			 const struct dlk_lease *lease, uint64_t seq,
+			 const struct dlk_ranges *held)
+{
+	struct talk t = { .s = s, .at = at, .once = true };
+
+	while (talk(&t))
+		t.err = dlk_records_reduce(t.c, t.by_ns, lease, seq, held);
 	return t.err;
 }
 
@@ -525,6 +548,8 @@ static const struct dlk_store_ops ops = {
 	.renew = renew,
 	.release = release,
 	.reclaim_ranges = reclaim_ranges,
+	.list_ranges = list_ranges,
+	.reduce_ranges = reduce_ranges,
 	.tell_wait = tell_wait,
 	.confirm_wait = confirm_wait,
 	.read_wait = read_wait,

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "lease/quorum.h"
 #include "lease/single.h"
 #include "redis/pool.h"
 #include "redis/subscription.h"
@@ -17,6 +18,7 @@
 union engine {
 	struct dlk_store store;
 	struct dlk_single single;
+	struct dlk_quorum quorum;
 };
 
 static union engine *engines; /* of each section, in their order */
@@ -28,15 +30,26 @@ static void (*store_restarted)(const struct dlk_store *s);
 static void tell_restarted(const struct dlk_endpoint *ep)
 {
 	for (unsigned i = 0; i < n_sections; i++)
-		if (engines[i].single.ep == ep)
+		if (ep >= sections[i].endpoints &&
+		    ep < sections[i].endpoints + sections[i].n_endpoints)
 			store_restarted(&engines[i].store);
 }
 
 static void begin(union engine *e, const struct dlk_redis *section)
 {
-	dlk_single_init(&e->single, section);
-	if (section->mode != DLK_SINGLE && !e->store.fault)
-		e->store.fault = "this version knows mode = \"single\" only";
+	switch (section->mode) {
+	case DLK_QUORUM:
+		dlk_quorum_init(&e->quorum, section);
+		return;
+	case DLK_SINGLE:
+		dlk_single_init(&e->single, section);
+		return;
+	default:
+		dlk_single_init(&e->single, section);
+		if (!e->store.fault)
+			e->store.fault = "this version knows mode = \"single\" "
+					 "and \"quorum\" only";
+	}
 }
 
 /* (A configuration may have no section.) */
@@ -68,6 +81,35 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis)
 	return &engines[redis - sections].store;
 }
 
+static const struct dlk_redis *section_of(const struct dlk_store *s)
+{
+	return &sections[(const union engine *)s - engines];
+}
+
+bool dlk_store_is_connected(const struct dlk_store *s)
+{
+	const struct dlk_redis *r = section_of(s);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < r->n_endpoints; i++)
+		n += dlk_pool_has(&r->endpoints[i]);
+	return n > r->n_endpoints / 2;
+}
+
+int dlk_store_prepare(const struct dlk_store *s)
+{
+	const struct dlk_redis *r = section_of(s);
+
+	for (unsigned i = 0; i < r->n_endpoints; i++) {
+		struct dlk_conn *c = dlk_pool_get(&r->endpoints[i], DLK_ANY);
+
+		if (!c)
+			return -ENOMEM;
+		dlk_pool_put(c);
+	}
+	return 0;
+}
+
 bool dlk_stores_drain(uint64_t deadline_ns)
 {
 	for (unsigned i = 0; i < n_sections; i++) {
@@ -84,9 +126,15 @@ void dlk_stores_look(void)
 	dlk_pool_look();
 }
 
+unsigned dlk_stores_watch(struct pollfd *p, unsigned room)
+{
+	return dlk_pool_watch(p, room);
+}
+
 void dlk_stores_forget(void)
 {
 	dlk_pool_forget();
 	dlk_tls_forget();
 	dlk_subscriptions_forget();
+	dlk_quorum_forget();
 }

@@ -179,6 +179,8 @@ struct dlk_renewal {
 	uint64_t deadline_ns; /* of the lease, as it stands */
 	uint64_t asked_ns;    /* out, result 0: the new one counts from here */
 	bool reclaimed;       /* out: a restarted server had forgotten it */
+	uint64_t seq, ranges; /* out, the engine's, of records: the number of
+				 the owner's last request; how many it has */
 	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
 				 -errno */
 };
@@ -249,6 +251,9 @@ struct dlk_store {
 	const char *at;              /* the server, for messages */
 	const char *fault;           /* why it cannot be used at all; or NULL */
 	uint32_t connect_timeout_ms; /* also the bound of one answer */
+	bool no_queue; /* nobody waits there, and nobody is told of anything, nor
+			  of the waits of others: the operations that are
+			  about that give -EOPNOTSUPP, and subscribe -EPERM */
 };
 
 struct dlk_store_ops {
@@ -340,6 +345,22 @@ struct dlk_store_ops {
 	int (*reclaim_ranges)(struct dlk_store *s, struct dlk_attempt *at,
 			      const struct dlk_lease *lease, uint64_t seq,
 			      uint64_t since_ns, const struct dlk_ranges *held);
+
+	/*
+	 * For who does not know what the owner has: into the empty set *held,
+	 * and the number of its last request.  0, DLK_GONE: there is no such
+	 * owner.
+	 */
+	int (*list_ranges)(struct dlk_store *s, struct dlk_attempt *at,
+			   const struct dlk_lease *lease,
+			   struct dlk_ranges *held, uint64_t *seq);
+	/*
+	 * The owner has no more than `held`, if it has asked for nothing since
+	 * the list came with the number `seq`: 0; else DLK_OLD_SEQ.
+	 */
+	int (*reduce_ranges)(struct dlk_store *s, struct dlk_attempt *at,
+			     const struct dlk_lease *lease, uint64_t seq,
+			     const struct dlk_ranges *held);
 
 	/*
 	 * Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`.
@@ -440,6 +461,16 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis);
 
 /* Has a server closed a connection that nobody uses?  Then it `restarted`. */
 void dlk_stores_look(void);
+/* Those connections, to be polled for that: as many as there is room for. */
+struct pollfd;
+unsigned dlk_stores_watch(struct pollfd *p, unsigned room);
+/*
+ * Is there a connection to it (of several servers: to most), so that it can be
+ * asked when there are none to be had?
+ */
+bool dlk_store_is_connected(const struct dlk_store *s);
+/* There is memory to ask it with: 0, -ENOMEM. */
+int dlk_store_prepare(const struct dlk_store *s);
 /*
  * drain() of all stores, and all connections.  False: another thread has a
  * connection, and reads by itself.

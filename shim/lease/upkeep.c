@@ -15,14 +15,14 @@ struct question {
 	int (*send)(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool by_source);
 	int (*answer)(struct dlk_conn *c, uint64_t deadline_ns,
-		      const struct dlk_renewal *u);
+		      struct dlk_renewal *u);
 	bool learnt; /* its text teaches the server its name */
 };
 
 static int renewed(struct dlk_conn *c, uint64_t deadline_ns,
-		   const struct dlk_renewal *u)
+		   struct dlk_renewal *u)
 {
-	int err = dlk_lease_renewed(c, deadline_ns, u->lease);
+	int err = dlk_lease_renewed(c, deadline_ns, u);
 
 	if (!err)
 		dlk_server_granted(&c->server, u->asked_ns);
@@ -30,7 +30,7 @@ static int renewed(struct dlk_conn *c, uint64_t deadline_ns,
 }
 
 static int released(struct dlk_conn *c, uint64_t deadline_ns,
-		    const struct dlk_renewal *u)
+		    struct dlk_renewal *u)
 {
 	const redisReply *r;
 	uint64_t seq;
@@ -49,7 +49,7 @@ static int reclaim(struct dlk_conn *c, const struct dlk_lease *lease,
 
 /* The keeper and the thread may both put a lease back: then look once more. */
 static int reclaimed(struct dlk_conn *c, uint64_t deadline_ns,
-		     const struct dlk_renewal *u)
+		     struct dlk_renewal *u)
 {
 	int err = dlk_lease_reclaimed(c, deadline_ns);
 
@@ -92,8 +92,13 @@ static int round_trip(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct question *q, struct dlk_renewal *u,
 		      unsigned n, int which)
 {
-	int err = send_all(c, deadline_ns, q, u, n, which);
+	int err = 0;
 
+	if (c->half != DLK_TAKING)
+		err = send_all(c, deadline_ns, q, u, n, which);
+	if (!err && c->half == DLK_ASKING)
+		return -EINPROGRESS;
+	c->half = DLK_WHOLE;
 	/* What was queued before the failure must answer nothing later. */
 	if (err)
 		dlk_conn_close(c);
@@ -173,8 +178,8 @@ static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
 	}
 }
 
-void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
-		     struct dlk_renewal *u, unsigned n)
+int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
+		    struct dlk_renewal *u, unsigned n)
 {
 	const int err = ask_all(c, deadline_ns, &renewal, u, n);
 	bool any = false;
@@ -185,10 +190,22 @@ void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		reclaim_all(c, deadline_ns, u, n);
 	if (!err)
 		dlk_conn_look(c, deadline_ns);
+	return err;
 }
 
-void dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
+		      struct dlk_renewal *u, unsigned n)
+{
+	return ask_all(c, deadline_ns, &release, u, n);
+}
+
+int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		       struct dlk_renewal *u, unsigned n)
 {
-	ask_all(c, deadline_ns, &release, u, n);
+	int err = dlk_conn_open(c, deadline_ns);
+
+	for (unsigned i = 0; i < n; i++)
+		if (may_reclaim(&u[i]))
+			u[i].result = TO_RECLAIM;
+	return err ?: round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
 }

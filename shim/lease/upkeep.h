@@ -12,14 +12,22 @@
 /*
  * Renew n <= DLK_RENEW_BATCH leases on a connection, opening it if need be,
  * until deadline_ns.  Results that are negative: not renewed, nobody knows.
+ * All of these in halves as well (redis/conn.h): -EINPROGRESS; else 0, or what
+ * the connection failed of.
  */
-void dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
-		     struct dlk_renewal *r, unsigned n);
+int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
+		    struct dlk_renewal *r, unsigned n);
 /*
  * Release them, the same way.  Result 0: a lease is not there any more; else it
  * is to be tried again.
  */
-void dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
+		      struct dlk_renewal *r, unsigned n);
+/*
+ * Those of whole files whose result is DLK_GONE are put back, wherever that may
+ * be: 0, or DLK_LOST, another's is there.
+ */
+int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		       struct dlk_renewal *r, unsigned n);
 
 #endif

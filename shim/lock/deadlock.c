@@ -42,6 +42,7 @@
 #include "lock/deadlock.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -264,6 +265,22 @@ static int tell_and_search(struct request *r, struct cycle_search *t)
 	return err;
 }
 
+/*
+ * Who holds something and waits for another might be one of a cycle: said once,
+ * where nobody can find that out.
+ */
+static void say_not_searched(const struct request *r)
+{
+	static atomic_bool said;
+
+	if (!atomic_exchange(&said, true))
+		dlk_request_line(
+			r, DLK_WARNING, "waits, and holds other record locks: ",
+			"a quorum of masters cannot tell of a deadlock",
+			" with another host (EDEADLK), which lasts until one "
+			"of the programs ends");
+}
+
 /* Without an answer there is no wait in the kernel, where nobody searches. */
 enum acquire_event dlk_deadlock_check(struct request *r)
 {
@@ -272,6 +289,10 @@ enum acquire_event dlk_deadlock_check(struct request *r)
 
 	if (r->kind != DLK_POSIX || !dlk_holds_records())
 		return EV_OK;
+	if (r->store->no_queue) {
+		say_not_searched(r);
+		return EV_OK;
+	}
 	t = dlk_pages(sizeof(*t));
 	if (!t)
 		return EV_OK;

@@ -141,7 +141,7 @@ static void step(struct request *r)
 	report.event = do_step(r, was);
 	report.err = r->err;
 	report.by_lease = r->s && dlk_request_is_by_lease(r);
-	report.cannot_queue = r->elsewhere;
+	report.cannot_queue = r->elsewhere || (r->store && r->store->no_queue);
 	report.answered = r->slot.counted_ns >= report.began_ns;
 	report.began_ns = r->asked_ns;
 	report.now_ns = dlk_now_ns();

@@ -99,13 +99,15 @@ void dlk_conn_close(struct dlk_conn *c)
 	c->out_len = 0;
 	c->in_pending = 0;
 	c->greeting = 0;
+	c->connecting = false;
+	c->half = DLK_WHOLE;
 	while (c->deferred_n)
 		run_deferred(c, NULL);
 }
 
 bool dlk_conn_is_open(const struct dlk_conn *c)
 {
-	return c->own.fd >= 0;
+	return c->own.fd >= 0 && !c->connecting;
 }
 
 void dlk_conn_set_error(struct dlk_conn *c, const char *text)
@@ -160,10 +162,10 @@ static void set_options(int fd, int family)
 }
 
 /* A connect(2) under way: 0 when it is through, -EINPROGRESS, or -errno. */
-static int connect_state(int fd)
+static int connect_state(int fd, unsigned wait_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	int err = 0, n = dlk_poll(&p, 1, SLICE_MS);
+	int err = 0, n = dlk_poll(&p, 1, wait_ms);
 	socklen_t len = sizeof(err);
 
 	if (n <= 0)
@@ -173,6 +175,14 @@ static int connect_state(int fd)
 	return -err;
 }
 
+/* Time to end an attempt to connect? */
+static int give_up_connecting(const struct dlk_conn *c, uint64_t deadline_ns)
+{
+	if (c->interrupt && c->interrupt(c->interrupt_arg))
+		return -EINTR;
+	return dlk_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
+}
+
 static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 {
 	long r;
@@ -180,25 +190,16 @@ static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 	/* EAGAIN: the backlog of a unix socket is full; there is no event. */
 	while ((r = dlk_syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
 	       (errno == EAGAIN || errno == EINTR)) {
-		if (c->interrupt && c->interrupt(c->interrupt_arg))
-			return -EINTR;
-		if (dlk_now_ns() >= deadline_ns)
-			return -ETIMEDOUT;
+		int err = give_up_connecting(c, deadline_ns);
+
+		if (err)
+			return err;
 		dlk_pause_ns(2 * DLK_MS);
 	}
-	if (r == 0)
-		return 0;
-	if (errno != EINPROGRESS)
-		return -errno;
-	while ((r = connect_state(fd)) == -EINPROGRESS) {
-		if (c->interrupt && c->interrupt(c->interrupt_arg))
-			return -EINTR;
-		if (dlk_now_ns() >= deadline_ns)
-			return -ETIMEDOUT;
-	}
-	return (int)r;
+	return r == 0 ? 0 : -errno;
 }
 
+/* 0 when it is through; -EINPROGRESS, or -errno. */
 static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_patience wait = { deadline_ns, c->interrupt,
@@ -215,17 +216,8 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 	if (fd < 0)
 		return -errno;
 	/* At once: the program may close, and use again, a low number. */
-	err = dlk_own_take(&c->own, fd)
-		      ?: do_connect(c, c->own.fd, deadline_ns);
-	if (!err && !dlk_own_check(&c->own))
-		err = -EBADF;
-	if (err) {
-		dlk_own_close(&c->own);
-		return err;
-	}
-	set_options(c->own.fd, c->addr.ss_family);
-	dlk_syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
-	return 0;
+	err = dlk_own_take(&c->own, fd);
+	return err ?: do_connect(c, c->own.fd, deadline_ns);
 }
 
 /* By a pair of sockets, whose other end dlock-tls has. */
@@ -304,7 +296,20 @@ static int cannot_connect(struct dlk_conn *c, int err)
 	return err;
 }
 
-int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
+/* The socket is connected; what travels with the first command. */
+static int begin_talk(struct dlk_conn *c)
+{
+	int err;
+
+	set_options(c->own.fd, c->addr.ss_family);
+	dlk_syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
+	c->server = (struct dlk_server_info){ 0 };
+	c->suspected = false;
+	err = queue_greeting(c);
+	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
+}
+
+int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	int err;
 
@@ -313,14 +318,38 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
-	err = c->ep->scheme == DLK_TLS ? open_tls(c, deadline_ns)
-				       : open_socket(c, deadline_ns);
-	if (err)
-		return c->ep->scheme == DLK_TLS ? err : cannot_connect(c, err);
-	c->server = (struct dlk_server_info){ 0 };
-	c->suspected = false;
-	err = queue_greeting(c);
-	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
+	/* (It is another process that connects, and that is waited for.) */
+	if (c->ep->scheme == DLK_TLS)
+		return open_tls(c, deadline_ns) ?: begin_talk(c);
+	if (c->connecting)
+		err = dlk_own_check(&c->own) ? connect_state(c->own.fd, 0)
+					     : -EBADF;
+	else
+		err = open_socket(c, deadline_ns);
+	c->connecting = err == -EINPROGRESS;
+	if (c->connecting)
+		return err;
+	if (!err && !dlk_own_check(&c->own))
+		err = -EBADF;
+	if (!err)
+		return begin_talk(c);
+	dlk_own_close(&c->own);
+	return cannot_connect(c, err);
+}
+
+int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err;
+
+	while ((err = dlk_conn_start(c, deadline_ns)) == -EINPROGRESS) {
+		err = give_up_connecting(c, deadline_ns);
+		if (err) {
+			dlk_conn_close(c);
+			return cannot_connect(c, err);
+		}
+		connect_state(c->own.fd, SLICE_MS);
+	}
+	return err;
 }
 
 bool dlk_conn_is_lost(struct dlk_conn *c)
@@ -330,8 +359,12 @@ bool dlk_conn_is_lost(struct dlk_conn *c)
 
 	if (!dlk_own_check(&c->own))
 		return false;
+	if (c->deferred_n)
+		dlk_conn_drain(c, 0);
 	n = recv(c->own.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+	if (dlk_conn_is_open(c) &&
+	    ((n > 0 && c->deferred_n) ||
+	     (n < 0 && (errno == EAGAIN || errno == EINTR))))
 		return false;
 	fail(c, -ECONNRESET, "the server closed the connection");
 	c->restarted = true;
@@ -449,16 +482,18 @@ static int feed(struct dlk_conn *c, ssize_t n)
 	return err ? fail(c, -ENOMEM, "no memory for an answer") : 0;
 }
 
-/* One more piece from the socket. */
+/* One more piece from the socket; -EAGAIN: with a deadline of 0, none yet. */
 static int receive(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	ssize_t n;
 
 	if (!dlk_own_check(&c->own))
 		return fail(c, -EBADF, "our connection was closed");
-	n = recv(c->own.fd, c->in, sizeof(c->in), 0);
+	n = recv(c->own.fd, c->in, sizeof(c->in),
+		 deadline_ns ? 0 : MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return give_up(c, deadline_ns, "no answer");
+		return deadline_ns ? give_up(c, deadline_ns, "no answer")
+				   : -EAGAIN;
 	return feed(c, n);
 }
 
@@ -486,7 +521,8 @@ static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		if (err || *reply)
 			return err;
 		/* An answer may trickle in for ever. */
-		err = more ? give_up(c, deadline_ns, "no answer") : 0;
+		err = more && deadline_ns ? give_up(c, deadline_ns, "no answer")
+					  : 0;
 		if (!err)
 			err = receive(c, deadline_ns);
 		if (err)
@@ -614,9 +650,15 @@ void dlk_conn_reset(struct dlk_conn *c)
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		  const struct dlk_arg *args, const redisReply **reply)
 {
-	return dlk_conn_append(c, argc, args)
-		?: dlk_conn_flush(c, deadline_ns)
-		?: dlk_conn_reply(c, deadline_ns, reply);
+	int err = 0;
+
+	if (c->half != DLK_TAKING)
+		err = dlk_conn_append(c, argc, args)
+			      ?: dlk_conn_flush(c, deadline_ns);
+	if (!err && c->half == DLK_ASKING)
+		return -EINPROGRESS;
+	c->half = DLK_WHOLE;
+	return err ?: dlk_conn_reply(c, deadline_ns, reply);
 }
 
 void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns)

@@ -54,6 +54,8 @@ struct dlk_deferred {
 	void *arg;
 };
 
+enum dlk_half { DLK_WHOLE, DLK_ASKING, DLK_TAKING };
+
 struct dlk_conn {
 	/* For its user to read. */
 	const struct dlk_endpoint *ep;
@@ -79,6 +81,14 @@ struct dlk_conn {
 	 */
 	bool (*interrupt)(void *arg);
 	void *interrupt_arg;
+	/*
+	 * A question in two halves, so that many servers are asked at a time.
+	 * DLK_ASKING: it leaves, and the function that asks it ends with
+	 * -EINPROGRESS; DLK_TAKING: the same function, called again as it was,
+	 * takes the answer, and the connection is DLK_WHOLE again.  Of a
+	 * function that asks more than that, the rest is asked then.
+	 */
+	enum dlk_half half;
 	/* Room for a key and a list, until their command is appended. */
 	char work[DLK_WORK_SIZE], list[DLK_LIST_SIZE];
 	char names[DLK_NAMES][DLK_NAME_SIZE]; /* of script.h; "" at first */
@@ -88,6 +98,7 @@ struct dlk_conn {
 	struct dlk_own own;
 	struct sockaddr_storage addr;
 	socklen_t addr_len; /* 0: not resolved yet */
+	bool connecting;    /* connect(2) is under way */
 	unsigned greeting;  /* replies of the set-up still to come */
 	unsigned optional;  /* ... of which so many may fail, the last ones */
 	bool suspected;
@@ -119,6 +130,11 @@ void dlk_conn_forget(struct dlk_conn *c);
  * command's.
  */
 int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns);
+/*
+ * The same without a wait for the server: -EINPROGRESS, and again when
+ * dlk_conn_fd() can be written to.  (A name is looked up by the deadline.)
+ */
+int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns);
 bool dlk_conn_is_open(const struct dlk_conn *c);
 void dlk_conn_close(struct dlk_conn *c);
 
@@ -149,7 +165,10 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
  */
 int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 		   void *arg);
-/* Wait until no deferred reply is outstanding. */
+/*
+ * Wait until no deferred reply is outstanding.  With a deadline of 0, read those
+ * that are there: -EAGAIN if some are not, and the connection stays open.
+ */
 int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns);
 
 /* Send all that is queued, and do not wait for replies. */
@@ -183,7 +202,7 @@ void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns);
 /* Nobody uses it: closed, and true, if the other side has closed it. */
 bool dlk_conn_is_lost(struct dlk_conn *c);
 
-/* append + flush + reply. */
+/* append + flush + reply, or one half of that. */
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 		  const struct dlk_arg *args, const redisReply **reply);
 

@@ -2,13 +2,14 @@
 /* The connections of this process; see pool.h. */
 #include "redis/pool.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "model/text.h"
 #include "os/log.h"
 
-enum { POOL_SIZE = 16 };
+enum { POOL_SIZE = 48 };
 
 /* Those that are kept; more are made and thrown away. */
 struct pooled {
@@ -143,6 +144,38 @@ void dlk_pool_look(void)
 		dlk_conn_is_lost(l->conn);
 		dlk_pool_put(l->conn);
 	}
+}
+
+/* (mutex held) */
+static bool is_idle(const struct pooled *l)
+{
+	return l->conn && !l->busy && dlk_conn_is_open(l->conn);
+}
+
+unsigned dlk_pool_watch(struct pollfd *p, unsigned room)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < POOL_SIZE && n < room; i++)
+		if (is_idle(&pool[i]))
+			p[n++] = (struct pollfd){
+				.fd = dlk_conn_fd(pool[i].conn),
+				.events = POLLRDHUP,
+			};
+	pthread_mutex_unlock(&mutex);
+	return n;
+}
+
+bool dlk_pool_has(const struct dlk_endpoint *ep)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < POOL_SIZE && !found; i++)
+		found = is_idle(&pool[i]) && pool[i].conn->ep == ep;
+	pthread_mutex_unlock(&mutex);
+	return found;
 }
 
 void dlk_pool_forget(void)

@@ -25,6 +25,11 @@ bool dlk_pool_is_busy(void); /* somebody has one */
 
 /* Has a server closed a connection that nobody uses? */
 void dlk_pool_look(void);
+/* Those connections, to be polled for that: as many as there is room for. */
+struct pollfd;
+unsigned dlk_pool_watch(struct pollfd *p, unsigned room);
+/* Is one to ep open, and in nobody's hands? */
+bool dlk_pool_has(const struct dlk_endpoint *ep);
 /*
  * Before the first connection: what is to be done when a server was restarted,
  * perhaps.  Called with no mutex held, by who puts a connection back.

@@ -16,8 +16,9 @@
 # data is shared, kernel locks are not.  Redis is at $RIG/redis.sock and at
 # 127.0.0.1:$PORT, without persistence, and its `r` is redis-cli.
 #
-# To run a whole test otherwise: RIG_KIND=share|disks, and RIG_LOCAL=shadow as
-# the rule's `local`, with a state_dir of each host.
+# To run a whole test otherwise: RIG_KIND=share|disks; RIG_LOCAL=shadow as the
+# rule's `local`, with a state_dir of each host; RIG_MODE=quorum, with three
+# masters, of which the test's Redis is the first one (tests/lib/quorum.sh).
 #
 # What the rig guarantees:
 #  1. Nothing MUST outlive the test: each host's process 1 and Redis are
@@ -42,6 +43,9 @@ BUILD=$TOP/build
 BIN=$BUILD/tests
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
+
+# shellcheck source=tests/lib/quorum.sh
+. "$TOP/tests/lib/quorum.sh"
 
 declare -A INIT UNSHARE CP_FD PEER_IN PEER_OUT PEER_PID
 RIG='' MNT='' PORT='' REDIS_PID=''
@@ -113,14 +117,17 @@ now()
 
 # --- Redis ----------------------------------------------------------------
 
+# Of several masters all are told it, and the first one answers.
 r()
 {
+	masters_too "$@"
 	redis-cli -s "$RIG/redis.sock" --no-raw "$@" 2>&1
 }
 
 # The bare text, for values.
 rr()
 {
+	masters_too "$@"
 	redis-cli -s "$RIG/redis.sock" --raw "$@" 2>/dev/null
 }
 
@@ -265,16 +272,18 @@ rig_config()
 	local h=$1 setting
 	local url="redis://127.0.0.1:$PORT/0" ttl=5s timeout=2s
 	local connect_timeout=500ms restart_delay=0s prefix=$MNT/
-	local redis_more='' path_more=''
+	local redis_more='' path_more='' where
 
 	shift
 	for setting; do
 		local "${setting?}"
 	done
+	where="url = \"$url\""
+	[ -z "${RIG_MODE-}" ] || where=$(masters_config "$url")
 	cat >"$RIG/$h.conf.new" <<-END
 	host_id = "$h"
 	redis "main" {
-	    url = "$url"
+	    $where
 	    connect_timeout = "$connect_timeout"
 	    restart_delay = "$restart_delay"
 	    $redis_more
@@ -409,6 +418,7 @@ rig_start()
 	trap 'exit 130' INT TERM HUP
 	mkdir -p "$RIG/cp" "$RIG/share" "$MNT"
 	redis_up
+	[ -z "${RIG_MODE-}" ] || masters_up
 	host_new A "${RIG_KIND:-$1}"
 	host_new B "${RIG_KIND:-$1}"
 	rig_configs
@@ -422,7 +432,7 @@ rig_cleanup()
 	for h in "${!INIT[@]}"; do
 		host_dead "$h"
 	done
-	for p in "${PEER_PID[@]}" "$REDIS_PID"; do
+	for p in "${PEER_PID[@]}" "$REDIS_PID" "${MASTER_PID[@]}"; do
 		[ -z "$p" ] || kill -KILL "$p" 2>/dev/null
 	done
 	for h in "${!INIT[@]}"; do
@@ -438,7 +448,11 @@ rig_cleanup()
 # But for what is kept of the server's past (DESIGN 5.4).
 db_is_empty()
 {
-	[ "$(rr --scan | grep -vc '^dlock%run:')" = 0 ]
+	local i
+
+	for ((i = 1; i <= N_MASTERS; i++)); do
+		[ "$(m "$i" --scan | grep -vc '^dlock%run:')" = 0 ] || return 1
+	done
 }
 
 # Nothing is left in Redis, within SECONDS.

@@ -91,11 +91,12 @@ static inline int look(struct holder *h, enum dlk_range_type type,
 static inline int renew(struct holder *h)
 {
 	struct dlk_lease lease = lease_of(h);
+	struct dlk_renewal u = { .lease = &lease };
 
 	dlk_conn_reset(c);
 	assert_int_equal(dlk_lease_renew(c, &lease, true), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	return dlk_lease_renewed(c, in_ms(5000), &lease);
+	return dlk_lease_renewed(c, in_ms(5000), &u);
 }
 
 static inline int reclaim(struct holder *h)

@@ -200,7 +200,7 @@ static void every_option_of_a_redis(void **state)
 	struct dlk_config *config =
 		good("host_id = 'web-1'\n"
 		     "redis q { mode = quorum connect_timeout = 500ms\n"
-		     "restart_delay = 40s replicas = 2\n"
+		     "restart_delay = 40s replicas = 0\n"
 		     "urls = { 'redis://:p@a', 'redis://u:p@b:1/2',"
 		     " 'unix:///s' } }");
 	const struct dlk_redis *redis = config->redis;
@@ -208,7 +208,7 @@ static void every_option_of_a_redis(void **state)
 	(void)state;
 	assert_string_equal(config->host_id, "web-1");
 	assert_int_equal(redis->mode, DLK_QUORUM);
-	assert_int_equal(redis->replicas, 2);
+	assert_int_equal(redis->replicas, 0);
 	assert_int_equal(redis->n_endpoints, 3);
 	assert_int_equal(redis->endpoints[2].connect_timeout_ms, 500);
 	assert_int_equal(redis->endpoints[2].restart_delay_ms, 40000);
@@ -350,17 +350,28 @@ static void a_redis_has_one_url_or_urls(void **state)
 	bad(R "redis main { url = 'redis://a' }", "duplicate");
 }
 
+#define QUORUM(more)                                                           \
+	"redis m { mode = quorum urls = { 'redis://a', 'redis://b',"           \
+	" 'redis://c' } " more " }\n"
+
 static void a_quorum_counts_each_server_once(void **state)
 {
 	(void)state;
 	bad("redis m { mode = quorum urls = { 'redis://a', 'redis://b' } }",
-	    "at least 3");
+	    "needs 3 to 15 servers, urls names 2");
+	bad("redis m { mode = quorum url = 'redis://a' }",
+	    "needs 3 to 15 servers, urls names 1");
 	bad("redis m { mode = quorum\nurls = { 'redis://a', 'redis://b',"
 	    " 'redis://A:6379/1' } }",
 	    "is one server with a:6379/0");
-	warns("redis m { mode = quorum urls = { 'redis://a', 'redis://b',"
-	      " 'redis://c', 'redis://d' } }",
-	      "bears no more failures");
+	bad("redis m { mode = quorum urls = { 'redis://a', 'redis://b',"
+	    " 'redis://c', 'redis://d' } }",
+	    "needs an odd number of servers: 4 bear no more failures than 3");
+	bad(QUORUM("replicas = 1"), "option 'replicas' of redis \"m\": the "
+				    "masters of a quorum are independent");
+	bad(QUORUM("") "path /x/ { fair = true }",
+	    "option 'fair' of path \"/x/\": a quorum has no queue");
+	dlk_config_free(good(QUORUM("") "path /x/ { interop = true }"));
 }
 
 static void a_path_needs_a_redis_that_exists(void **state)

@@ -3,6 +3,7 @@
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
 // link: shim/keeper/records.c shim/keeper/shadow_copy.c shim/keeper/errand.c
 // link: shim/keeper/settle.c shim/keeper/obey.c shim/keeper/mirror.c
+// link: shim/keeper/section.c
 /*
  * Mutated messages to the keeper, with too many descriptors, or odd ones: each
  * is taken or refused within its bounds (the address sanitizer watches them: a
@@ -326,14 +327,14 @@ static void a_message_is_read_within_its_bounds(void **state)
 
 static int begin(void **state)
 {
-	static const struct dlk_endpoint nowhere = {
-		.scheme = DLK_UNIX,
-		.path = "/nonexistent",
-		.connect_timeout_ms = 100,
+	static const struct dlk_keep_server nowhere = {
+		.ep = { .scheme = DLK_UNIX,
+			.path = "/nonexistent",
+			.connect_timeout_ms = 100 },
 	};
 	struct {
 		struct dlk_keep head;
-		struct dlk_endpoint ep;
+		struct dlk_keep_server server;
 	} start = { { .magic = DLK_KEEP_MAGIC, .type = DLK_KEEP_START },
 		    nowhere };
 	char name[] = "/tmp/dlock-fuzz.XXXXXX";

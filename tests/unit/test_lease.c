@@ -56,11 +56,12 @@ static int release(const char *token, bool text)
 static int renew(const char *token, bool text)
 {
 	struct dlk_lease lease = lease_at("k", token);
+	struct dlk_renewal u = { .lease = &lease };
 
 	dlk_conn_reset(c);
 	assert_int_equal(dlk_lease_renew(c, &lease, text), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	return dlk_lease_renewed(c, in_ms(5000), &lease);
+	return dlk_lease_renewed(c, in_ms(5000), &u);
 }
 
 static int reclaim(const char *token)

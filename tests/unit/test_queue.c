@@ -212,10 +212,12 @@ static void release(int i)
 
 static int renew(int i)
 {
+	struct dlk_renewal u = { .lease = &party[i].lease };
+
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_renew(c, &party[i].lease, false), 0);
+	assert_int_equal(dlk_lease_renew(c, u.lease, false), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(SOON_MS)), 0);
-	return dlk_lease_renewed(c, in_ms(SOON_MS), &party[i].lease);
+	return dlk_lease_renewed(c, in_ms(SOON_MS), &u);
 }
 
 /* --- what there is to see ------------------------------------------------- */

@@ -5,7 +5,8 @@
 -- KEYS    1 the lease  2 its ranges
 -- ARGV    1 token  2 ttl (ms)
 --
--- {1, ''}     renewed
+-- {1, "SEQUENCE N"}  renewed: the owner's last request here, and how many
+--             ranges it has: of several servers, are they alike?
 -- {0, token}  another's; '' if it is longer than any of ours or no lease
 -- {-1, ''}    there is none
 local len = redis.pcall('STRLEN', KEYS[1])
@@ -13,7 +14,7 @@ if type(len) == 'number' and len > 0 then
 	local held = len < 768 and redis.call('GET', KEYS[1]) or ''
 	if held == ARGV[1] then
 		redis.call('PEXPIRE', KEYS[1], ARGV[2])
-		return { 1, '' }
+		return { 1, '00000000000000000001 1' }
 	end
 	return { 0, held }
 end
@@ -45,4 +46,5 @@ end
 me.expiry = now + tonumber(ARGV[2])
 set_owner(me)
 live_until(me.expiry)
-return { 1, '' }
+return { 1, me.seq .. ' ' .. redis.call('ZLEXCOUNT', ranges_key,
+	'[O' .. me.id, '[O' .. me.id .. ':') }

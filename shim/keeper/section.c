@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The redis sections, as START has told of them: each is a store, with the
+ * leases that are due there.
+ */
+#include <stdlib.h>
+
+#include "keeper/keeper.h"
+#include "keeper/protocol.h"
+#include "lease/store.h"
+#include "model/timeline.h"
+#include "os/sys.h"
+
+static struct dlk_section *sections;
+static unsigned n_sections;
+static bool (*interrupt)(void *arg);
+
+/* As the configuration has them; the servers of one stand together. */
+static struct dlk_redis *read_sections(const struct dlk_keep_server *from,
+				       unsigned n)
+{
+	struct dlk_redis *r = calloc(n_sections + 1, sizeof(*r));
+	struct dlk_endpoint *ep = dlk_undumped((n + 1) * sizeof(*ep));
+
+	for (unsigned i = 0; r && ep && i < n; i++) {
+		struct dlk_redis *of = &r[from[i].section];
+
+		ep[i] = from[i].ep;
+		if (of->n_endpoints++ == 0)
+			of->endpoints = &ep[i];
+		of->mode = (enum dlk_mode)from[i].mode;
+		of->name = "";
+	}
+	return ep ? r : NULL;
+}
+
+/* One after the other, from 0 on. */
+static bool are_in_order(const struct dlk_keep_server *servers, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const unsigned section = servers[i].section;
+
+		if (section != n_sections && section + 1 != n_sections)
+			return false;
+		n_sections = section + 1;
+	}
+	return true;
+}
+
+bool dlk_sections_begin(const struct dlk_keep_server *servers, unsigned n,
+			bool (*interrupt_fn)(void *arg),
+			void (*restarted)(const struct dlk_store *s))
+{
+	struct dlk_redis *redis;
+
+	if (!are_in_order(servers, n))
+		return false;
+	sections = calloc(n_sections + 1, sizeof(*sections));
+	redis = read_sections(servers, n);
+	if (!sections || !redis ||
+	    dlk_stores_begin(redis, n_sections, restarted) < 0)
+		return false;
+	interrupt = interrupt_fn;
+	for (unsigned i = 0; i < n_sections; i++) {
+		sections[i].number = i;
+		sections[i].store = dlk_store_of(&redis[i]);
+	}
+	return true;
+}
+
+struct dlk_section *dlk_section(unsigned i)
+{
+	return i < n_sections ? &sections[i] : NULL;
+}
+
+struct dlk_attempt dlk_section_attempt(const struct dlk_section *s)
+{
+	return (struct dlk_attempt){
+		.timeout_ns = s->store->connect_timeout_ms * DLK_MS,
+		.interrupt = interrupt,
+	};
+}

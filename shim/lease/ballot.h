@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One question to all masters of a quorum at the same time: what they say is
+ * counted (model/tally.h) as it comes, and who is late is not waited for.
+ *
+ *	we		M1		M2		M3 (stopped)
+ *	ask all ->
+ *			yes		yes
+ *	done
+ *	  (release ->	.		.		.)
+ *							(goes on) yes
+ *							release
+ *
+ *  1. All requests leave before any answer is read, and no connect(2) is waited
+ *     for before they have left.
+ *  2. What a late master answers is read, and means nothing, by whoever has its
+ *     connection next.  On one connection it acts in order: what is said to it
+ *     later is done later.
+ *  3. A master that cannot be reached, or owes an answer for SILENT_MS, is
+ *     *away*: it is not asked for AWAY_MS, unless the others are no majority.
+ *     Nobody waits for it, and there is nothing to release where nothing was
+ *     asked for.
+ *  4. Two URLs of one server have one vote.
+ *
+ * Threads, signals, memory as in store.h.
+ */
+#ifndef DLK_BALLOT_H
+#define DLK_BALLOT_H
+
+#include <stdatomic.h>
+
+#include "lease/store.h"
+#include "model/tally.h"
+#include "model/text.h"
+#include "redis/conn.h"
+
+struct dlk_master {
+	const struct dlk_endpoint *ep;
+	_Atomic uint64_t away_ns;   /* it is not asked before */
+	_Atomic uint64_t silent_ns; /* it owes an answer since; 0: none */
+	_Atomic uint64_t run;       /* a hash of its run id; 0: unknown */
+	atomic_bool untaught;       /* it knows no scripts, and was not waited
+				       for when it said so */
+};
+
+struct dlk_masters {
+	struct dlk_master v[DLK_MASTERS_MAX];
+	unsigned n;
+};
+
+/* It cannot be reached, or has owed an answer for too long. */
+bool dlk_master_is_away(const struct dlk_master *m, uint64_t now_ns);
+/* It has answered; its connection has failed; it owes an answer. */
+void dlk_master_heard(struct dlk_master *m);
+void dlk_master_failed(struct dlk_master *m);
+void dlk_master_owes(struct dlk_master *m, uint64_t since_ns);
+/* It is closed, if the master has owed an answer on it for too long. */
+bool dlk_master_give_up(struct dlk_master *m, struct dlk_conn *c);
+/*
+ * A connection for one question more, open or not: NULL if there is none, or the
+ * master owes too many answers, or has for too long.
+ */
+struct dlk_conn *dlk_master_conn(struct dlk_master *m);
+
+struct ballot;
+
+enum { DLK_REPLIES_MAX = 16 };
+
+struct ballot {
+	/* The question. */
+	struct dlk_masters *masters;
+	struct dlk_attempt *at;
+	/* In halves (conn.h), to the i-th: a vote, see tally.h. */
+	int (*ask)(struct ballot *b, unsigned i, struct dlk_conn *c);
+	/* The i-th has voted: it is to be counted. */
+	void (*count)(struct ballot *b, unsigned i, int vote);
+	void *arg;
+	uint32_t without; /* those who are not asked: a bit each */
+	unsigned replies; /* of a question, if not 1 */
+	uint64_t linger_ns, linger_no_ns; /* the others are waited for so long,
+					     when it is decided: yes, or no */
+	bool once; /* a connection that breaks is not replaced */
+
+	/* What comes of it. */
+	struct tally tally;
+	uint64_t asked_ns, by_ns;
+	uint32_t asked;    /* the request may have left */
+	uint32_t answered; /* and there is an answer */
+	bool interrupted;
+	unsigned copies[DLK_MASTERS_MAX]; /* the request was sent so often */
+	char why[200];                    /* there are votes missing */
+
+	struct {
+		struct dlk_conn *c;
+		unsigned tries;
+		bool was_open, asked;
+	} v[DLK_MASTERS_MAX];
+};
+
+void dlk_ballot_hold(struct ballot *b);
+
+/*
+ * The same of those that have not voted yes, once more: votes and their time
+ * stay.
+ */
+void dlk_ballot_again(struct ballot *b);
+
+/* at->why: how many masters are missing, and why. */
+void dlk_ballot_explain(const struct ballot *b);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is sent to all masters of a quorum and not waited for: one message, and
+ * one answer to whoever sent it, when all of them have answered that it went to.
+ *
+ *  1. It is done when a majority says so and no other is to be told yet.  A
+ *     master that is away (ballot.h) is not: what it has of the lease ends by
+ *     its ttl, and stands in the way of no majority.
+ *  2. What one of them says that has to be sent again (a later number, an
+ *     unknown script, no answer) is the answer of all; it may come twice.
+ */
+#include "lease/quorum.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "lease/records.h"
+#include "model/timeline.h"
+#include "os/sys.h"
+#include "redis/pool.h"
+
+/*
+ * Messages under way, of the process; more are sent by the thread, which waits.
+ * LAG_MS: an answer is waited for so long after the ones before.
+ */
+enum { MESSAGES = 128, LAG_MS = 20 };
+
+struct message;
+
+/* To one master. */
+struct part {
+	struct message *message;
+	struct dlk_master *master;
+};
+
+struct message {
+	bool used;
+	unsigned open; /* parts, and who sends them */
+	unsigned n;    /* masters */
+	unsigned done, again, refused;
+	int why;      /* of those that must be sent again */
+	uint64_t seq; /* the greatest that any has seen */
+	dlk_sent_fn *tell;
+	void *arg;
+	struct part part[DLK_MASTERS_MAX];
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct message messages[MESSAGES]; /* guarded by the mutex */
+
+void dlk_quorum_send_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	memset(messages, 0, sizeof(messages));
+}
+
+static struct message *new_message(const struct dlk_masters *masters,
+				   const struct dlk_sending *how)
+{
+	struct message *m = NULL;
+
+	pthread_mutex_lock(&mutex);
+	for (unsigned i = 0; i < MESSAGES && !m; i++)
+		if (!messages[i].used)
+			m = &messages[i];
+	if (m)
+		*m = (struct message){ .used = true,
+				       .open = 1,
+				       .n = masters->n,
+				       .tell = how->done,
+				       .arg = how->arg };
+	pthread_mutex_unlock(&mutex);
+	return m;
+}
+
+/* --- what the answers come to --------------------------------------------- */
+
+/* What must be said otherwise goes before what nobody knows (2). */
+static bool is_worse(int err, int why)
+{
+	if (!why || err == -ENOENT)
+		return true;
+	return err > 0 && why != -ENOENT;
+}
+
+static void count(struct message *m, int err, uint64_t seq)
+{
+	if (err == 0) {
+		m->done++;
+	} else if (err == -EREMOTEIO) {
+		m->refused++;
+	} else {
+		m->again++;
+		if (is_worse(err, m->why))
+			m->why = err;
+	}
+	if (m->seq < seq)
+		m->seq = seq;
+}
+
+static int result(const struct message *m)
+{
+	if (m->again)
+		return m->why;
+	if (m->done >= dlk_majority(m->n))
+		return 0;
+	return m->refused ? -EREMOTEIO : -EPIPE;
+}
+
+/* One part is through; with the last one, who sent it is told. */
+static void close_part(struct message *m, const int *err, uint64_t seq,
+		       bool tells)
+{
+	struct message last = { .tell = NULL };
+
+	pthread_mutex_lock(&mutex);
+	if (err)
+		count(m, *err, seq);
+	if (--m->open == 0) {
+		last = *m;
+		m->used = false;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (last.tell && tells)
+		last.tell(last.arg, result(&last), last.seq);
+}
+
+/* Of one that is away nothing is expected any more (1). */
+static void answered(void *arg, int err, uint64_t seq)
+{
+	struct part *p = arg;
+	const bool lost = err == -EPIPE;
+
+	if (!lost)
+		dlk_master_heard(p->master);
+	if (lost && dlk_master_is_away(p->master, dlk_now_ns()))
+		close_part(p->message, NULL, 0, true);
+	else
+		close_part(p->message, &err, seq, true);
+}
+
+/* --- sending -------------------------------------------------------------- */
+
+/* The words of a message, for one connection. */
+struct words {
+	int (*append)(struct dlk_conn *c, const struct words *w);
+	const struct dlk_lease *lease;
+	bool drop;
+	uint64_t seq;
+	struct dlk_range *window; /* becomes `rest` */
+	struct dlk_range *rest;
+	const struct dlk_ranges *held;
+};
+
+/* An open connection, or a new one if it may be; with room for an answer. */
+static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
+				const struct dlk_sending *how)
+{
+	struct dlk_conn *c;
+
+	if (!how->connects) {
+		c = dlk_pool_get(m->ep, DLK_OPEN);
+		if (c && c->deferred_n >= DLK_DEFERRED_MAX - 1)
+			dlk_conn_drain(c, 0);
+	} else {
+		c = dlk_master_conn(m);
+	}
+	if (!c)
+		return NULL;
+	c->interrupt = how->interrupt;
+	if (how->connects && dlk_conn_open(c, by_ns) < 0)
+		dlk_master_failed(m);
+	if (dlk_conn_is_open(c) && c->deferred_n < DLK_DEFERRED_MAX)
+		return c;
+	dlk_pool_put(c);
+	return NULL;
+}
+
+static int send_part(struct dlk_conn *c, struct message *m, struct part *p,
+		     const struct words *w, uint64_t by_ns)
+{
+	int err = w->append(c, w);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&mutex);
+	m->open++;
+	pthread_mutex_unlock(&mutex);
+	/* (There is room for it.  From here on a failure is told to it.) */
+	dlk_conn_defer(c, dlk_lease_released, answered, p);
+	dlk_master_owes(p->master, dlk_now_ns());
+	dlk_conn_flush(c, by_ns);
+	return 0;
+}
+
+/* 0: it went to one of them at least. */
+static int send_all(struct dlk_store *s, const struct dlk_sending *how,
+		    const struct words *w)
+{
+	struct dlk_masters *masters = dlk_masters_of(s);
+	const uint64_t now = dlk_now_ns(), by = now + how->timeout_ns;
+	struct message *m = new_message(masters, how);
+	unsigned sent = 0;
+
+	if (!m)
+		return -ENOBUFS;
+	for (unsigned i = 0; i < masters->n; i++) {
+		struct dlk_master *master = &masters->v[i];
+		struct dlk_conn *c;
+		int err = -EPIPE;
+
+		if (dlk_master_is_away(master, now))
+			continue;
+		c = link_to(master, by, how);
+		m->part[i] = (struct part){ m, master };
+		if (c) {
+			err = send_part(c, m, &m->part[i], w, by);
+			dlk_pool_put(c);
+		}
+		sent += err == 0;
+		if (err && !dlk_master_is_away(master, now)) {
+			pthread_mutex_lock(&mutex);
+			count(m, -EPIPE, 0);
+			pthread_mutex_unlock(&mutex);
+		}
+	}
+	if (w->window && sent)
+		*w->window = *w->rest;
+	close_part(m, NULL, 0, sent);
+	return sent ? 0 : -ENOTCONN;
+}
+
+static int append_release(struct dlk_conn *c, const struct words *w)
+{
+	return dlk_lease_release(c, w->lease, w->drop);
+}
+
+int dlk_quorum_send_release(struct dlk_store *s, const struct dlk_sending *how,
+			    const struct dlk_lease *lease)
+{
+	const struct words w = { append_release, lease, .drop = how->drop };
+
+	return send_all(s, how, &w);
+}
+
+static int append_downgrade(struct dlk_conn *c, const struct words *w)
+{
+	return dlk_lease_weaken(c, w->lease);
+}
+
+int dlk_quorum_send_downgrade(struct dlk_store *s,
+			      const struct dlk_sending *how,
+			      const struct dlk_lease *lease)
+{
+	const struct words w = { append_downgrade, lease, .drop = how->drop };
+
+	return send_all(s, how, &w);
+}
+
+static int append_ranges(struct dlk_conn *c, const struct words *w)
+{
+	*w->rest = *w->window;
+	return dlk_records_set(c, w->lease, w->seq, w->rest, w->held, w->drop);
+}
+
+int dlk_quorum_send_ranges(struct dlk_store *s, const struct dlk_sending *how,
+			   const struct dlk_lease *lease, uint64_t seq,
+			   struct dlk_range *window,
+			   const struct dlk_ranges *held)
+{
+	struct dlk_range rest = *window;
+	const struct words w = { append_ranges, lease, how->drop, seq,
+				 window,        &rest, held };
+
+	return send_all(s, how, &w);
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+struct reading {
+	struct dlk_conn *c[DLK_MASTERS_MAX];
+	unsigned open;
+	bool any; /* has answered something */
+};
+
+static void stop(struct reading *r, unsigned i)
+{
+	dlk_pool_put(r->c[i]);
+	r->c[i] = NULL;
+	r->open--;
+}
+
+/* What is there of one; true if that was something. */
+static bool read_some(struct reading *r, unsigned i)
+{
+	const unsigned before = r->c[i]->deferred_n;
+
+	dlk_conn_drain(r->c[i], 0);
+	if (r->c[i]->deferred_n == before)
+		return false;
+	r->any = true;
+	if (r->c[i]->deferred_n == 0)
+		stop(r, i);
+	return true;
+}
+
+static bool read_ready(struct reading *r, unsigned n, uint64_t until_ns)
+{
+	struct pollfd p[DLK_MASTERS_MAX];
+	const uint64_t now = dlk_now_ns();
+	bool some = false;
+
+	for (unsigned i = 0; i < n; i++)
+		p[i] = (struct pollfd){ .fd = r->c[i] ? dlk_conn_fd(r->c[i])
+						      : -1,
+					.events = POLLIN };
+	dlk_poll(p, n,
+		 until_ns > now ? (unsigned)((until_ns - now) / DLK_MS) + 1
+				: 0);
+	for (unsigned i = 0; i < n; i++)
+		if (r->c[i] && (p[i].revents || p[i].fd < 0))
+			some |= read_some(r, i);
+	return some;
+}
+
+/*
+ * One connection to each.  A master that says nothing for a while is not waited
+ * for: what it owes is read another time, or never (ballot.h).
+ */
+bool dlk_quorum_drain(struct dlk_store *s, uint64_t deadline_ns,
+		      bool (*interrupt)(void *arg))
+{
+	struct dlk_masters *masters = dlk_masters_of(s);
+	struct reading r = { .open = 0 };
+	uint64_t until;
+
+	for (unsigned i = 0; i < masters->n; i++) {
+		r.c[i] = dlk_pool_get(masters->v[i].ep, DLK_DEFERRED);
+		r.open += r.c[i] != NULL;
+	}
+	until = dlk_now_ns() + LAG_MS * DLK_MS;
+	while (r.open && dlk_now_ns() < until && dlk_now_ns() < deadline_ns &&
+	       !(interrupt && interrupt(NULL)))
+		if (read_ready(&r, masters->n,
+			       until < deadline_ns ? until : deadline_ns))
+			until = dlk_now_ns() + LAG_MS * DLK_MS;
+	for (unsigned i = 0; i < masters->n; i++) {
+		if (!r.c[i])
+			continue;
+		dlk_master_give_up(&masters->v[i], r.c[i]);
+		stop(&r, i);
+	}
+	return r.any;
+}

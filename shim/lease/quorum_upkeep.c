@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Leases of a quorum: renewed, put back, released.
+ *
+ *  1. Renewed is what a majority has renewed, and counts from before the first
+ *     was asked.  Lost is what no majority can have any more, by what the
+ *     masters say; as long as too few say anything it may be there yet.
+ *  2. While a majority stands, a master that has lost the lease (it was away,
+ *     or restarted) gets it again: nobody else can have it [PUT BACK].
+ *
+ *	holder		M1	M2	M3
+ *	acquire		yes	yes	(away)
+ *	renew ->	yes	yes	none
+ *	put back ->			yes
+ *			(dies)
+ *	renew ->		yes	yes
+ *
+ *  3. Of an owner of records each says the number of its last request and how
+ *     many ranges it has: where that is less, it was away meanwhile, and gets
+ *     the list of one that was not, by that number.  What the owner has asked
+ *     for since has a greater one, and is not undone.
+ *  4. What was forgotten by a majority at a time is put back at each as by a
+ *     single server (DESIGN 5.4), within the deadline.
+ */
+#include "lease/quorum.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lease/records.h"
+#include "lease/upkeep.h"
+#include "model/timeline.h"
+#include "os/log.h"
+#include "os/sys.h"
+#include "redis/pool.h"
+
+/*
+ * Those that are late are waited for so long, for what they say is acted on.
+ * More ranges of an owner than that are not put back; those of its later
+ * requests are.
+ */
+enum { LATE_MS = 20, RANGES_MAX = 16384 };
+
+/* --- a batch to all masters ------------------------------------------------ */
+
+typedef int batch_fn(struct dlk_conn *c, uint64_t deadline_ns,
+		     struct dlk_renewal *r, unsigned n);
+
+/* What each of them says of each lease. */
+struct batch {
+	struct dlk_renewal *of[DLK_MASTERS_MAX];
+	const struct dlk_renewal *ask;
+	unsigned n;
+	size_t size;
+	batch_fn *fn;
+	uint32_t voted;
+};
+
+static bool begin(struct batch *x, const struct dlk_masters *masters,
+		  batch_fn *fn, const struct dlk_renewal *ask, unsigned n)
+{
+	struct dlk_renewal *r;
+
+	*x = (struct batch){ .ask = ask, .n = n, .fn = fn };
+	x->size = masters->n * n * sizeof(*r);
+	r = dlk_pages(x->size);
+	for (unsigned i = 0; r && i < masters->n; i++)
+		x->of[i] = r + (size_t)i * n;
+	return r;
+}
+
+static void end(struct batch *x)
+{
+	munmap(x->of[0], x->size);
+}
+
+static int ask(struct ballot *b, unsigned i, struct dlk_conn *c)
+{
+	struct batch *x = b->arg;
+
+	if (c->half == DLK_ASKING)
+		memcpy(x->of[i], x->ask, x->n * sizeof(*x->ask));
+	return x->fn(c, b->by_ns, x->of[i], x->n);
+}
+
+/* Who has answered has voted, whatever of. */
+static void count(struct ballot *b, unsigned i, int vote)
+{
+	struct batch *x = b->arg;
+
+	if (vote) {
+		dlk_tally_silent(&b->tally, true);
+		return;
+	}
+	x->voted |= 1U << i;
+	dlk_tally_yes(&b->tally, i);
+}
+
+static struct ballot ballot_of(struct dlk_store *s, struct dlk_attempt *at,
+			       struct batch *x)
+{
+	return (struct ballot){ .masters = dlk_masters_of(s),
+				.at = at,
+				.ask = ask,
+				.count = count,
+				.arg = x,
+				.replies = x->n,
+				.linger_ns = LATE_MS * DLK_MS };
+}
+
+/* --- one lease ------------------------------------------------------------ */
+
+/* How often the masters say what of it. */
+struct said {
+	unsigned yes, lost, gone, replaced;
+	int error;
+	bool reclaimed;
+};
+
+static struct said hear(const struct batch *x, unsigned masters, unsigned k)
+{
+	struct said s = { .error = -ETIMEDOUT };
+
+	for (unsigned i = 0; i < masters; i++) {
+		const struct dlk_renewal *r = &x->of[i][k];
+
+		if (!(x->voted & 1U << i))
+			continue;
+		s.yes += r->result == 0;
+		s.lost += r->result == DLK_LOST;
+		s.gone += r->result == DLK_GONE;
+		s.replaced += r->result == DLK_REPLACED;
+		s.reclaimed |= r->reclaimed;
+		if (r->result < 0)
+			s.error = r->result;
+	}
+	return s;
+}
+
+/* (1) */
+static int judge(const struct said *s, unsigned n)
+{
+	if (s->yes >= dlk_majority(n))
+		return 0;
+	if (n - s->lost - s->gone - s->replaced >= dlk_majority(n))
+		return s->error;
+	if (s->replaced && s->replaced >= s->lost)
+		return DLK_REPLACED;
+	return s->lost ? DLK_LOST : DLK_GONE;
+}
+
+/* --- put back (2, 3) ------------------------------------------------------- */
+
+/* Once a process, and master: the user has it in hand that it is so. */
+static void say_missing(struct dlk_store *s, const struct dlk_master *m,
+			const struct dlk_lease *lease)
+{
+	static atomic_uint said;
+	const unsigned bit = 1U << (unsigned)(m - dlk_masters_of(s)->v);
+	struct dlk_line l;
+
+	if (atomic_fetch_or(&said, bit) & bit)
+		return;
+	dlk_line_begin(&l, DLK_INFO);
+	dlk_text_str(&l.text, "the lease ");
+	dlk_text_quoted(&l.text, lease->key, lease->key_len);
+	dlk_text_strs(&l.text, " was missing at redis \"", s->name, "\" at ",
+		      m->ep->name,
+		      ", which was restarted or away: it is put back, for a "
+		      "majority has it",
+		      NULL);
+	dlk_line_end(&l);
+}
+
+/* How much an owner's server knows of it. */
+static bool knows_less(const struct dlk_renewal *a, const struct dlk_renewal *b)
+{
+	return a->seq != b->seq ? a->seq < b->seq : a->ranges < b->ranges;
+}
+
+/* The master that knows most of the k-th. */
+static unsigned best_of(const struct batch *x, unsigned masters, unsigned k)
+{
+	unsigned best = masters;
+
+	for (unsigned i = 0; i < masters; i++)
+		if ((x->voted & 1U << i) && x->of[i][k].result == 0 &&
+		    (best == masters ||
+		     knows_less(&x->of[best][k], &x->of[i][k])))
+			best = i;
+	return best;
+}
+
+static bool lacks(const struct batch *x, unsigned i, unsigned k, unsigned best)
+{
+	const struct dlk_renewal *r = &x->of[i][k];
+
+	return (x->voted & 1U << i) &&
+	       (r->result == DLK_GONE ||
+		(r->result == 0 && r->lease->ranges_key &&
+		 knows_less(r, &x->of[best][k])));
+}
+
+/* The list of an owner, by one master. */
+static int read_list(struct dlk_master *m, uint64_t by_ns,
+		     const struct dlk_lease *lease, struct dlk_ranges *list,
+		     uint64_t *seq)
+{
+	struct dlk_conn *c = dlk_master_conn(m);
+	int err = c ? dlk_records_list(c, by_ns, lease, list, seq) : -ENOTCONN;
+
+	if (c)
+		dlk_pool_put(c);
+	return err;
+}
+
+static int put_list(struct dlk_master *m, uint64_t by_ns,
+		    const struct dlk_lease *lease,
+		    const struct dlk_ranges *list, uint64_t seq)
+{
+	struct dlk_conn *c = dlk_master_conn(m);
+	struct dlk_token t;
+	int err;
+
+	if (!c || !dlk_token_parse(lease->token, lease->token_len, &t)) {
+		if (c)
+			dlk_pool_put(c);
+		return -ENOTCONN;
+	}
+	err = dlk_conn_open(c, by_ns)
+		      ?: dlk_records_restore(c, by_ns, lease, seq, t.since_ns,
+					     list);
+	dlk_pool_put(c);
+	return err;
+}
+
+/* The masters that lack some of an owner's ranges get what the best one has. */
+static bool put_ranges_back(struct dlk_store *s, const struct batch *x,
+			    unsigned k, uint64_t by_ns)
+{
+	struct dlk_masters *masters = dlk_masters_of(s);
+	const unsigned best = best_of(x, masters->n, k);
+	const struct dlk_lease *lease = x->ask[k].lease;
+	struct dlk_ranges list = { .room = RANGES_MAX };
+	bool read = false, any = false;
+	uint64_t seq;
+
+	for (unsigned i = 0; i < masters->n; i++) {
+		if (best == masters->n || !lacks(x, i, k, best))
+			continue;
+		say_missing(s, &masters->v[i], lease);
+		if (!list.v)
+			list.v = dlk_pages(RANGES_MAX * sizeof(*list.v));
+		if (list.v && !read)
+			read = read_list(&masters->v[best], by_ns, lease, &list,
+					 &seq) == 0;
+		if (read &&
+		    put_list(&masters->v[i], by_ns, lease, &list, seq) == 0)
+			any = true;
+	}
+	if (list.v)
+		munmap(list.v, RANGES_MAX * sizeof(*list.v));
+	return any;
+}
+
+/* Of whole files: all in one more round, where any are to be put back. */
+static int put_back_one(struct ballot *b, unsigned i, struct dlk_conn *c)
+{
+	struct batch *x = b->arg;
+
+	return dlk_put_back_batch(c, b->by_ns, x->of[i], x->n);
+}
+
+static void put_files_back(struct dlk_store *s, struct dlk_attempt *at,
+			   struct batch *x, uint32_t at_masters)
+{
+	struct ballot b = ballot_of(s, at, x);
+
+	b.ask = put_back_one;
+	b.without = ~at_masters;
+	b.once = true;
+	/* All that are asked are waited for: a late one is one of them. */
+	b.linger_no_ns = LATE_MS * DLK_MS;
+	dlk_ballot_hold(&b);
+}
+
+/*
+ * What stands by a majority and lacks a master: what is not to be put back, for
+ * it does not stand, is marked so that the batch leaves it out.
+ */
+static uint32_t choose(struct dlk_store *s, struct batch *x,
+		       const struct dlk_renewal *r, unsigned k)
+{
+	struct dlk_masters *masters = dlk_masters_of(s);
+	uint32_t whom = 0;
+
+	for (unsigned i = 0; i < masters->n; i++) {
+		if (!(x->voted & 1U << i) || x->of[i][k].result != DLK_GONE)
+			continue;
+		if (r[k].result != 0 || r[k].lease->ranges_key) {
+			x->of[i][k].result = DLK_LOST;
+			continue;
+		}
+		say_missing(s, &masters->v[i], r[k].lease);
+		whom |= 1U << i;
+	}
+	return whom;
+}
+
+static void put_back(struct dlk_store *s, struct dlk_attempt *at,
+		     struct batch *x, struct dlk_renewal *r)
+{
+	const uint64_t by = dlk_now_ns() + at->timeout_ns;
+	uint32_t whom = 0;
+
+	for (unsigned k = 0; k < x->n; k++)
+		if (r[k].result == 0 && r[k].lease->ranges_key)
+			r[k].reclaimed |= put_ranges_back(s, x, k, by);
+	for (unsigned k = 0; k < x->n; k++) {
+		const uint32_t one = choose(s, x, r, k);
+
+		r[k].reclaimed |= one != 0;
+		whom |= one;
+	}
+	if (whom)
+		put_files_back(s, at, x, whom);
+}
+
+/* --- the operations ------------------------------------------------------- */
+
+static void fail_all(struct dlk_attempt *at, struct dlk_renewal *r, unsigned n)
+{
+	strcpy(at->why, "no memory for a question");
+	for (unsigned k = 0; k < n; k++) {
+		r[k].reclaimed = false;
+		r[k].result = -ENOMEM;
+	}
+}
+
+void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
+		      struct dlk_renewal *r, unsigned n)
+{
+	const unsigned masters = dlk_masters_of(s)->n;
+	struct batch x;
+	struct ballot b;
+
+	if (!begin(&x, dlk_masters_of(s), dlk_renew_batch, r, n)) {
+		fail_all(at, r, n);
+		return;
+	}
+	b = ballot_of(s, at, &x);
+	dlk_ballot_hold(&b);
+	dlk_ballot_explain(&b);
+	for (unsigned k = 0; k < n; k++) {
+		const struct said said = hear(&x, masters, k);
+
+		r[k].asked_ns = b.asked_ns;
+		r[k].reclaimed = said.reclaimed;
+		r[k].result = b.interrupted && said.yes < dlk_majority(masters)
+				      ? -EINTR
+				      : judge(&said, masters);
+	}
+	if (!b.interrupted)
+		put_back(s, at, &x, r);
+	end(&x);
+}
+
+/*
+ * It is not there any more where a majority says so, and each other one that is
+ * not away.
+ */
+static int judge_release(const struct dlk_masters *masters,
+			 const struct batch *x, unsigned k)
+{
+	unsigned done = 0;
+	int err = 0;
+
+	for (unsigned i = 0; i < masters->n; i++) {
+		const int one =
+			x->voted & 1U << i ? x->of[i][k].result : -ETIMEDOUT;
+
+		done += one == 0;
+		if (one && one != -EREMOTEIO &&
+		    !dlk_master_is_away(&masters->v[i], dlk_now_ns()))
+			err = one;
+	}
+	if (err || done >= dlk_majority(masters->n))
+		return err;
+	return -ETIMEDOUT;
+}
+
+void dlk_quorum_release(struct dlk_store *s, struct dlk_attempt *at,
+			struct dlk_renewal *r, unsigned n)
+{
+	struct batch x;
+	struct ballot b;
+
+	if (!begin(&x, dlk_masters_of(s), dlk_release_batch, r, n)) {
+		fail_all(at, r, n);
+		return;
+	}
+	b = ballot_of(s, at, &x);
+	dlk_ballot_hold(&b);
+	dlk_ballot_explain(&b);
+	for (unsigned k = 0; k < n; k++)
+		r[k].result = judge_release(dlk_masters_of(s), &x, k);
+	end(&x);
+}
+
+/* --- an owner's ranges ---------------------------------------------------- */
+
+struct ranges {
+	const struct dlk_lease *lease;
+	const struct dlk_ranges *held;
+	uint64_t seq, since_ns;
+	struct dlk_renewal of[DLK_MASTERS_MAX];
+	unsigned yes, gone, lost, late;
+};
+
+static struct ballot ballot_of_ranges(struct dlk_store *s,
+				      struct dlk_attempt *at, struct ranges *x)
+{
+	return (struct ballot){ .masters = dlk_masters_of(s),
+				.at = at,
+				.arg = x,
+				.linger_ns = LATE_MS * DLK_MS };
+}
+
+static void count_ranges(struct ballot *b, unsigned i, int vote)
+{
+	struct ranges *x = b->arg;
+
+	x->yes += vote == 0;
+	x->gone += vote == DLK_GONE;
+	x->lost += vote == DLK_LOST;
+	x->late += vote == DLK_OLD_SEQ;
+	if (vote == 0)
+		dlk_tally_yes(&b->tally, i);
+	else if (vote > 0)
+		dlk_tally_no(&b->tally, i, 0);
+	else
+		dlk_tally_silent(&b->tally, true);
+}
+
+/* Is it there?  Else, within its restart window, it is put back (4). */
+static int ask_reclaim(struct ballot *b, unsigned i, struct dlk_conn *c)
+{
+	struct ranges *x = b->arg;
+	struct dlk_renewal *u = &x->of[i];
+	int err;
+
+	u->lease = x->lease;
+	err = dlk_renew_batch(c, b->by_ns, u, 1) ?: u->result;
+	if (err != DLK_GONE)
+		return err;
+	return dlk_records_reclaim(c, b->by_ns, x->lease, x->seq, x->since_ns,
+				   x->held);
+}
+
+int dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_lease *lease, uint64_t seq,
+		       uint64_t since_ns, const struct dlk_ranges *held)
+{
+	struct ranges x = { lease, held, seq, since_ns, .yes = 0 };
+	struct ballot b = ballot_of_ranges(s, at, &x);
+
+	b.ask = ask_reclaim;
+	b.count = count_ranges;
+	dlk_ballot_hold(&b);
+	switch (dlk_tally_state(&b.tally)) {
+	case TALLY_YES:
+		return 0;
+	case TALLY_NO:
+		if (x.lost + x.gone > b.tally.n - dlk_majority(b.tally.n))
+			return x.lost ? DLK_LOST : DLK_GONE;
+		break;
+	default:
+		break;
+	}
+	dlk_ballot_explain(&b);
+	return b.interrupted ? -EINTR : -ETIMEDOUT;
+}
+
+static int ask_state(struct ballot *b, unsigned i, struct dlk_conn *c)
+{
+	struct ranges *x = b->arg;
+
+	x->of[i].lease = x->lease;
+	return dlk_renew_batch(c, b->by_ns, &x->of[i], 1) ?: x->of[i].result;
+}
+
+/* The list of the one that knows most, of a majority that knows it. */
+int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
+		    const struct dlk_lease *lease, struct dlk_ranges *held,
+		    uint64_t *seq)
+{
+	struct dlk_masters *masters = dlk_masters_of(s);
+	struct ranges x = { .lease = lease };
+	struct ballot b = ballot_of_ranges(s, at, &x);
+	struct dlk_renewal *best = NULL;
+
+	b.ask = ask_state;
+	b.count = count_ranges;
+	dlk_ballot_hold(&b);
+	if (dlk_tally_state(&b.tally) != TALLY_YES) {
+		dlk_ballot_explain(&b);
+		return x.gone + x.lost > masters->n - dlk_majority(masters->n)
+			       ? DLK_GONE
+			       : -ETIMEDOUT;
+	}
+	for (unsigned i = 0; i < masters->n; i++)
+		if (b.answered & 1U << i && x.of[i].result == 0 &&
+		    (!best || knows_less(best, &x.of[i])))
+			best = &x.of[i];
+	return read_list(&masters->v[best - x.of], b.by_ns, lease, held, seq);
+}
+
+static int ask_reduce(struct ballot *b, unsigned i, struct dlk_conn *c)
+{
+	struct ranges *x = b->arg;
+
+	(void)i;
+	/* (No halves: it is a page after the other.) */
+	c->half = DLK_WHOLE;
+	return dlk_records_reduce(c, b->by_ns, x->lease, x->seq, x->held);
+}
+
+int dlk_quorum_reduce(struct dlk_store *s, struct dlk_attempt *at,
+		      const struct dlk_lease *lease, uint64_t seq,
+		      const struct dlk_ranges *held)
+{
+	struct ranges x = { .lease = lease, .held = held, .seq = seq };
+	struct ballot b = ballot_of_ranges(s, at, &x);
+
+	b.ask = ask_reduce;
+	b.count = count_ranges;
+	dlk_ballot_hold(&b);
+	if (x.late)
+		return DLK_OLD_SEQ;
+	if (dlk_tally_state(&b.tally) == TALLY_YES)
+		return 0;
+	dlk_ballot_explain(&b);
+	return -ETIMEDOUT;
+}
