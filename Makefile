@@ -12,6 +12,7 @@
 # make house      how large it is and how it hangs together: figures only
 # make install    PREFIX=/usr/local DESTDIR=; PREFIX=$HOME/.local needs no root
 # make uninstall  with the same PREFIX; a dlock.conf stays
+# make deb, rpm   a package of it, in build/package
 # V=1 shows the commands.
 
 PREFIX     ?= /usr/local
@@ -72,7 +73,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper $(B)/dlock-tls
 
-.PHONY: FORCE all deps demo check check-fast torture model bench lint house install uninstall clean helpers test-programs
+.PHONY: FORCE all deps demo check check-fast torture model bench lint house install uninstall deb rpm clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -236,6 +237,10 @@ install: all
 
 uninstall:
 	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED)
+
+deb rpm:
+	$(Q)sh tests/lib/deps.sh package
+	$(Q)sh tools/packaging/build.sh $@
 
 clean:
 	rm -rf $(B)

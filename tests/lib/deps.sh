@@ -5,6 +5,7 @@
 #
 #	deps.sh bench		and what `make bench` needs beyond that
 #	deps.sh demo		only what `make demo` needs
+#	deps.sh package		what `make deb` and `make rpm` need
 #
 #  1. With everything there it MUST do nothing, and fast: every other target
 #     runs it first.
@@ -35,6 +36,8 @@ bench='etcd-server etcd-client nodejs gnuplot-nox strace
 lint='cppcheck clang-tidy clang-format mandoc shellcheck universal-ctags'
 # What tests/hosts/tools/demo.sh runs: two namespaces and a Redis.
 demo='redis-server redis-tools util-linux mount procps'
+# What makes packages of it, and the system into which one is installed.
+package='debhelper dpkg-dev rpm lintian mmdebstrap'
 
 export LC_ALL=C
 
@@ -42,6 +45,9 @@ wanted="$build $tests $programs $records $lint"
 case ${1-} in
 demo)
 	wanted="$build $demo"
+	;;
+package)
+	wanted="$build $package"
 	;;
 bench)
 	wanted="$wanted $bench"
