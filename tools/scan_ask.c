@@ -49,7 +49,7 @@ static int ask_value(struct dlk_conn *c, const struct scan_key *key)
 static char *name_queues(const struct scan_key *keys, size_t n,
 			 struct dlk_arg *names)
 {
-	size_t size = 0;
+	size_t size = 1;
 	char *text, *p;
 
 	for (size_t i = 0; i < n; i++)

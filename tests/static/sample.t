@@ -54,6 +54,19 @@ is "$(named <(echo 'Check it with: dlockctl --json doctor'))" doctor \
 	'a verb is seen (control)'
 like "$(named config/dlock.conf)" explain 'the sample names one'
 
+# --- the front page ---------------------------------------------------------
+
+# shellcheck disable=SC2016 # its own marks
+at_most "$(wc -w <README.md)" 700 'the front page is read in minutes'
+is "$(sh tools/picture.sh)" "$(cat tools/picture.svg)" \
+	'its picture is what its script draws'
+# shellcheck disable=SC2016 # its own marks
+is "$(grep '^| `[a-z_]*` |' README.md)" '' \
+	'and it has no table of options: dlock.conf(5) has it'
+# shellcheck disable=SC2016 # its own marks
+is "$(grep '^| `[a-z_]*` |' <<<'| `ttl` | 30s |')" '| `ttl` | 30s |' \
+	'... which would be seen (control)'
+
 # --- sections of the manuals --------------------------------------------------
 
 # sections TEXT...: "PAGE.N SECTION", of each that is named

@@ -42,4 +42,11 @@ is "$status" 0 'the demo shows what it claims'
 [ "$status" = 0 ] || diag "$(cat "$dir/said")"
 at_least "$(grep -c '=>' "$dir/said")" 8 '... claim by claim'
 is "$(grep 'not found' "$dir/said")" '' 'and misses no program'
+# What the front page shows of it.
+# shellcheck disable=SC2016 # its own marks
+sed -n '/`make demo`/,/^##/s/^    *//p' README.md >"$dir/shown"
+at_least "$(grep -c . "$dir/shown")" 6 'the front page shows some of it'
+is "$(grep . "$dir/shown" | while IFS= read -r line; do
+	grep -qF -- "$line" "$dir/said" || echo "$line"
+done)" '' '... as it is'
 done_testing

@@ -42,8 +42,6 @@ say job go
 peer_ended job
 
 # --- a pid that is another process's, and hostile words ---
-peer other dl A bash -c 'exec -a "$(printf "o\033ther")" locker-like' 2>/dev/null
-peer_end other
 rr set "dlock:$MNT/g" "$(made_token A 5 web1)" px 60000 >/dev/null
 ctl_on A --json list --path "$MNT/g"
 is "$(json '.locks[0].command_line')" null \
