@@ -24,6 +24,7 @@ MANDIR     ?= $(PREFIX)/share/man
 SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 TMPFILES   ?= $(PREFIX)/lib/tmpfiles.d
 COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR     ?= $(PREFIX)/share/zsh/site-functions
 DESTDIR    ?=
 
 B       ?= build
@@ -230,6 +231,7 @@ INSTALLED := \
 	644:config/tmpfiles.conf:$(TMPFILES)/dlock.conf \
 	644:tools/completion.bash:$(COMPDIR)/dlockctl \
 	644:tools/completion.bash:$(COMPDIR)/dlock \
+	644:tools/completion.zsh:$(ZSHDIR)/_dlockctl \
 	755:$(B)/libdlock-preload.so:$(LIBDIR)/libdlock-preload.so
 
 install: all

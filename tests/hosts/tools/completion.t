@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # timeout: 30
 #
-# bash completion: it offers every verb of dlockctl, and of each verb the
+# bash and zsh completion: they offer every verb of dlockctl, and of each verb the
 # options that the verb takes, all of them and no others.
 . "${0%/*}/../../lib/tap.sh"
 TOP=$(cd "${0%/*}/../../.." && pwd)
@@ -45,4 +45,30 @@ done
 is "$(offered list --sort '')" $'held\nhost\npath\nttl\nwaiters' \
 	'the columns of --sort'
 is "$(offered -c /x list --wai)" --waiting 'behind a general option'
+
+# --- zsh ----------------------------------------------------------------------
+
+# in_zsh SCRIPT: beside its completion
+in_zsh()
+{
+	zsh -f -c "source '$TOP/tools/completion.zsh'; $1"
+}
+is "$(head -1 "$TOP/tools/completion.zsh")" '#compdef dlockctl dlock' \
+	'zsh: compinit(1) finds it'
+# shellcheck disable=SC2016 # zsh's
+is "$(in_zsh 'compadd() { shift; print -rl -- "$@"; }
+	_arguments() { state=verb; }
+	words=(dlockctl ""); CURRENT=2; _dlockctl' | sort)" \
+	"$(printf '%s\nhelp\n' "$verbs" | sort)" 'zsh: every verb'
+for verb in $verbs; do
+	# shellcheck disable=SC2016 # zsh's
+	is "$(in_zsh '_arguments() { print -rl -- ${${(M)@:#--*}%%:*}; }
+		words=(dlockctl '"$verb"' ""); CURRENT=3; _dlockctl' | sort |
+		grep -vx -- --config)" "$(taken "$verb")" \
+		"zsh: the options of $verb"
+done
+# shellcheck disable=SC2016 # zsh's
+is "$(in_zsh 'compadd() { shift; print -rl -- "$@"; }
+	words=(dlock ""); CURRENT=2; _dlock')" $'run\n--help\n--version' \
+	'zsh: dlock'
 done_testing

@@ -98,7 +98,8 @@ is "$files" './etc/dlock/dlock.conf.sample
 ./usr/local/share/man/man1/dlock.1
 ./usr/local/share/man/man1/dlockctl.1
 ./usr/local/share/man/man5/dlock.conf.5
-./usr/local/share/man/man7/dlock.7' 'the files that it brings'
+./usr/local/share/man/man7/dlock.7
+./usr/local/share/zsh/site-functions/_dlockctl' 'the files that it brings'
 ok 'the library is as it was built' cmp -s build/libdlock-preload.so "$lib"
 is "$(stat -c %a "$lib")" 755 'it may be mapped by all'
 

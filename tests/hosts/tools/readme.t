@@ -86,6 +86,7 @@ both()
 	local h status
 
 	: >"$RIG/ran"
+	outs=0
 	for h in A B; do
 		{
 			status=0
@@ -103,9 +104,11 @@ both()
 	cp_drain event
 	cp_drain go
 }
+# An end may be heard of before the other one's beginning.
 one_is_out()
 {
-	started 2 || { cp_wait event 0.05 && started 1; }
+	! cp_wait event 0.05 || outs=$((outs + 1))
+	started 2 || [ "$outs" -ge 2 ] || { [ "$outs" = 1 ] && started 1; }
 }
 
 # --- cron --------------------------------------------------------------------
@@ -178,32 +181,37 @@ for dir in /usr/local/lib/dlock /usr/local/libexec/dlock /etc/dlock; do
 	*) mount -t tmpfs none "$dir" ;;
 	esac
 done
-exec unshare -p -f --mount-proc env -i "${env[@]}" INIT=1 "$HOST_INIT" "$@"
+# shellcheck disable=SC2086 # an init and its argument, or none
+exec unshare -p -f --mount-proc env -i "${env[@]}" $HOST_INIT "$@"
 END
 chmod 755 "$RIG/docker"
-# An init: the first child's end is its own, and it reaps the others.
-cat >"$RIG/init" <<'END'
-#!/bin/sh
-"$@" &
-wait $!
-END
-chmod 755 "$RIG/init"
 container=$(block '^\*\*container\*\*')
 like "$container" '^docker run .* IMAGE flock -n ' 'container: a command'
+# contained COMMAND HOST: by the init of this round
+contained()
+{
+	on "$2" env HOST_INIT="$INIT_WORDS" unshare -m bash -c \
+		"docker() { '$RIG/docker' \"\$@\"; }; $1"
+}
 by_container()
 {
-	on "$1" env HOST_INIT="$RIG/init" unshare -m bash -c \
-		"docker() { '$RIG/docker' \"\$@\"; }; $container"
+	contained "$container" "$1"
 }
 bare_container()
 {
-	on "$1" env HOST_INIT="$RIG/init" unshare -m bash -c \
-		"docker() { '$RIG/docker' \"\$@\"; }; ${container/-e LD_PRELOAD=*.so/}"
+	contained "${container/-e LD_PRELOAD=*.so/}" "$1"
 }
+INIT_WORDS='tini --'
 both bare_container
 is "$RAN" 2 'container, without the variable: both (control)'
-both by_container
-is "$RAN" 1 'container: one host runs it'
+for INIT_WORDS in 'tini --' 'dumb-init --' ''; do
+	both by_container
+	is "$RAN" 1 "container under '${INIT_WORDS% --}': one host runs it"
+	begun=$(now)
+	on B dlock run flock -w 20 /var/lock/jobs/nightly.lock true 2>"$RIG/err"
+	in_time $((($(now) - begun) / 1000000)) 5000 \
+		'... and its end is heard of: a second, not the ttl'
+done
 
 # --- the checks ----------------------------------------------------------------
 : >"$RIG/ran"
