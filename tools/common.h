@@ -71,6 +71,13 @@ bool tool_config_uses(const struct dlk_config *config,
 		      const struct dlk_redis *redis);
 
 /*
+ * How many of its servers are looked at: all of a quorum, else one; 0: this
+ * version does not know its mode.  And how many must answer.
+ */
+unsigned tool_servers(const struct dlk_redis *redis);
+unsigned tool_needed(const struct dlk_redis *redis);
+
+/*
  * The path as /proc/self/fd would name it, found as the shim finds the place
  * of a prefix (config.h).  A trailing slash is not kept.  0 or -errno.
  */

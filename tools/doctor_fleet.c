@@ -245,15 +245,19 @@ static void look_at_server(struct view *v)
 	}
 }
 
+/* Of the masters of a quorum the first that answers has it. */
 void doctor_fleet(struct doctor *d)
 {
 	struct view v = { .d = d };
+	const struct dlk_redis *done = NULL;
 
 	fleet_own_field(d->config, v.own);
 	v.own_name = strchr(v.own, ' ') + 1;
 	for (size_t i = 0; i < d->n_servers; i++) {
 		v.s = &d->servers[i];
-		if (v.s->up && v.s->c)
-			look_at_server(&v);
+		if (!v.s->up || !v.s->c || v.s->redis == done)
+			continue;
+		look_at_server(&v);
+		done = v.s->redis;
 	}
 }

@@ -69,7 +69,8 @@ static void look_for(struct doctor *d, const struct scan *scan,
 	for (size_t i = 0; i < scan->n; i++) {
 		const struct scan_lock *lock = &scan->locks[i];
 
-		if (lock->borrowed || !kind->is(lock) || n++ >= NAMED)
+		if (lock->borrowed || lock->copy || !kind->is(lock) ||
+		    n++ >= NAMED)
 			continue;
 		doctor_find(d, kind->severity, kind->why, kind->remedy,
 			    "redis \"%s\": key %s %s%s%s", lock->redis->name,

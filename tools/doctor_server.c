@@ -79,11 +79,11 @@ static void open_one(struct doctor_server *s)
 	const redisReply *reply;
 
 	s->text = strdup("");
-	if (s->redis->fault || s->redis->mode != DLK_SINGLE) {
+	if (s->redis->fault || !tool_servers(s->redis)) {
 		snprintf(s->why, sizeof(s->why), "%s",
 			 s->redis->fault
-				 ?: "this version knows mode "
-				    "\"single\" only");
+				 ?: "this version does not know its "
+				    "mode");
 		return;
 	}
 	s->c = dlk_conn_new(s->ep);
@@ -106,24 +106,33 @@ static void open_one(struct doctor_server *s)
 	measure(s);
 }
 
-void doctor_servers_open(struct doctor *d)
+static void open_section(struct doctor *d, const struct dlk_redis *redis)
 {
-	d->servers = calloc(d->config->n_redis + 1, sizeof(*d->servers));
-	if (!d->servers)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	for (unsigned i = 0; i < d->config->n_redis; i++) {
-		const struct dlk_redis *redis = &d->config->redis[i];
-		struct doctor_server *s = &d->servers[d->n_servers];
+	unsigned n = tool_servers(redis);
 
-		if (!tool_config_uses(d->config, redis))
-			continue;
+	for (unsigned i = 0; i < (n ? n : 1); i++) {
+		struct doctor_server *s = &d->servers[d->n_servers++];
+
 		s->redis = redis;
-		s->ep = redis->endpoints;
+		s->ep = &redis->endpoints[i];
 		open_one(s);
 		if (!s->text)
 			exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-		d->n_servers++;
 	}
+}
+
+void doctor_servers_open(struct doctor *d)
+{
+	size_t room = 1;
+
+	for (unsigned i = 0; i < d->config->n_redis; i++)
+		room += d->config->redis[i].n_endpoints;
+	d->servers = calloc(room, sizeof(*d->servers));
+	if (!d->servers)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	for (unsigned i = 0; i < d->config->n_redis; i++)
+		if (tool_config_uses(d->config, &d->config->redis[i]))
+			open_section(d, &d->config->redis[i]);
 }
 
 void doctor_servers_close(struct doctor *d)
@@ -223,22 +232,36 @@ void doctor_names(struct doctor *d)
 	doctor_apart(d, look_up_all, NULL);
 }
 
+/* Of its section so many answer. */
+static unsigned answering(const struct doctor *d, const struct dlk_redis *redis)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < d->n_servers; i++)
+		n += d->servers[i].redis == redis && d->servers[i].up;
+	return n;
+}
+
+static void find_silent(struct doctor *d, const struct doctor_server *s)
+{
+	bool enough = answering(d, s->redis) >= tool_needed(s->redis);
+
+	doctor_find(d, enough ? DOCTOR_WARNING : DOCTOR_CRITICAL,
+		    enough ? "the others are a majority still; without it "
+			     "locks fail with ENOLCK"
+			   : "each lock under its rules fails with ENOLCK, "
+			     "after the rule's timeout",
+		    "look whether it runs, and whether address, firewall, user "
+		    "and password are right (redis-cli -u URL ping)",
+		    "redis \"%s\" (%s) does not answer: %s", s->redis->name,
+		    s->ep->name, s->why);
+}
+
 void doctor_answers(struct doctor *d)
 {
-	for (size_t i = 0; i < d->n_servers; i++) {
-		const struct doctor_server *s = &d->servers[i];
-
-		if (!s->up)
-			doctor_find(
-				d, DOCTOR_CRITICAL,
-				"each lock under its rules fails with "
-				"ENOLCK, after the rule's timeout",
-				"look whether it runs, and whether address, "
-				"firewall, user and password are right "
-				"(redis-cli -u URL ping)",
-				"redis \"%s\" (%s) does not answer: %s",
-				s->redis->name, s->ep->name, s->why);
-	}
+	for (size_t i = 0; i < d->n_servers; i++)
+		if (!d->servers[i].up)
+			find_silent(d, &d->servers[i]);
 }
 
 void doctor_latency(struct doctor *d)

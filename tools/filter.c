@@ -196,7 +196,7 @@ void filter_rows(const struct filter *filter, const struct scan *scan,
 	for (size_t i = 0; i < scan->n; i++) {
 		const struct scan_lock *lock = &scan->locks[i];
 
-		if (!fits(filter, lock))
+		if (lock->copy || !fits(filter, lock))
 			continue;
 		rows->unknown += filter->older_ms && lock->held_ms < 0;
 		if (!is_old(filter, lock))

@@ -193,9 +193,10 @@ bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis)
 	const struct dlk_endpoint *a = rule->redis->endpoints;
 	const struct dlk_endpoint *b = redis->endpoints;
 
-	return a == b || (a->scheme == b->scheme && a->db == b->db &&
-			  a->port == b->port && !strcmp(a->host, b->host) &&
-			  !strcmp(a->path, b->path));
+	return rule->redis == redis ||
+	       (a->scheme == b->scheme && a->db == b->db &&
+		a->port == b->port && !strcmp(a->host, b->host) &&
+		!strcmp(a->path, b->path));
 }
 
 static void put_word(FILE *f, const char *text, char end)

@@ -31,9 +31,10 @@ static uint64_t info_number(const char *info, const char *name)
 	return 0;
 }
 
-static void read_info(struct health *h, const char *info)
+static void read_info(struct health *h, const struct dlk_endpoint *ep,
+		      const char *info)
 {
-	dlk_server_read(&h->server, h->redis->endpoints, info);
+	dlk_server_read(&h->server, ep, info);
 	h->clients = info_number(info, "connected_clients");
 	h->max_clients = info_number(info, "maxclients");
 	h->memory = info_number(info, "used_memory");
@@ -41,7 +42,8 @@ static void read_info(struct health *h, const char *info)
 }
 
 /* The second command: the first one has the connection's set-up with it. */
-static int ask_info(struct dlk_conn *c, struct health *h)
+static int ask_info(struct dlk_conn *c, const struct dlk_endpoint *ep,
+		    struct health *h)
 {
 	const struct dlk_arg info[] = { { DLK_LITERAL("INFO") } };
 	uint64_t deadline = tool_deadline(c->ep), before;
@@ -53,7 +55,7 @@ static int ask_info(struct dlk_conn *c, struct health *h)
 	if (!err)
 		err = scan_check(c, reply, REDIS_REPLY_STRING);
 	if (!err && reply && reply->type == REDIS_REPLY_STRING)
-		read_info(h, reply->str);
+		read_info(h, ep, reply->str);
 	dlk_conn_reset(c);
 	if (err)
 		return err;
@@ -67,25 +69,52 @@ static int ask_info(struct dlk_conn *c, struct health *h)
 	return err;
 }
 
-static void look(struct health *h)
+/* One server; what is worse of several is the section's. */
+static int look_at(struct health *h, const struct dlk_endpoint *ep)
 {
-	const struct dlk_endpoint *ep = h->redis->endpoints;
-	struct dlk_conn *c;
-	int err = -EPROTONOSUPPORT;
+	struct health one = { .redis = h->redis };
+	struct dlk_conn *c = dlk_conn_new(ep);
+	char room[160];
+	int err = c ? ask_info(c, ep, &one) : -ENOMEM;
 
-	if (h->redis->fault) {
-		snprintf(h->why, sizeof(h->why), "%s", h->redis->fault);
-		return;
-	}
-	c = h->redis->mode == DLK_SINGLE ? dlk_conn_new(ep) : NULL;
-	if (c)
-		err = ask_info(c, h);
-	h->up = !err;
 	if (err)
 		snprintf(h->why, sizeof(h->why), "%s: %s", ep->name,
 			 c && *c->error ? c->error : strerror(-err));
 	if (c)
 		dlk_conn_delete(c);
+	if (err)
+		return err;
+	if (!h->up || one.server.evicts[0] ||
+	    dlk_server_unfit(&one.server, room, sizeof(room)))
+		h->server = one.server;
+	if (!h->up || one.clients > h->clients) {
+		h->clients = one.clients;
+		h->max_clients = one.max_clients;
+	}
+	if (!h->up || one.memory > h->memory) {
+		h->memory = one.memory;
+		h->max_memory = one.max_memory;
+	}
+	if (one.ping_us > h->ping_us)
+		h->ping_us = one.ping_us;
+	h->up = true;
+	return 0;
+}
+
+static void look(struct health *h)
+{
+	unsigned n = tool_servers(h->redis), good = 0;
+
+	if (h->redis->fault || !n) {
+		snprintf(h->why, sizeof(h->why), "%s",
+			 h->redis->fault
+				 ? h->redis->fault
+				 : "this version does not know its mode");
+		return;
+	}
+	for (unsigned i = 0; i < n; i++)
+		good += !look_at(h, &h->redis->endpoints[i]);
+	h->up = good >= tool_needed(h->redis);
 }
 
 static void look_at_servers(const struct dlk_config *config,

@@ -156,7 +156,7 @@ void holders_find(struct scan *scan)
 	for (size_t i = 0; i < scan->n && looked < HOLDERS_MAX; i++) {
 		struct scan_lock *lock = &scan->locks[i];
 
-		if (!lock->ours || !lock->of_host ||
+		if (!lock->ours || !lock->of_host || lock->copy ||
 		    lock->token.since_ns >= DLK_NO_LOCK_NS)
 			continue;
 		lock->holder = look_at(&lock->token);

@@ -105,6 +105,12 @@ void row_note(char *out, size_t size, const struct scan_lock *lock)
 		say(out, size, "%zu more not shown", lock->rest);
 	if (lock->rest_ranges)
 		say(out, size, "%zu more ranges not shown", lock->rest_ranges);
+	if (lock->masters && lock->masters < lock->redis->n_endpoints)
+		say(out, size, "at %u of %u masters%s", lock->masters,
+		    lock->redis->n_endpoints,
+		    lock->masters <= lock->redis->n_endpoints / 2
+			    ? ", no majority"
+			    : "");
 	if (lock->unread && !*out)
 		say(out, size, "no owner");
 	if (lock->hashed && !lock->unread && lock->ttl_ms < 0)

@@ -132,12 +132,6 @@ int run_server(const struct run_plan *plan)
 	return rc;
 }
 
-/* How many of its servers must answer for a lock to be granted. */
-static unsigned needed(const struct dlk_redis *redis)
-{
-	return redis->mode == DLK_QUORUM ? redis->n_endpoints / 2 + 1 : 1;
-}
-
 /* A rule of unreachable = "local" works without it, after a warning. */
 static bool required(const struct dlk_config *config,
 		     const struct dlk_redis *redis)
@@ -165,7 +159,7 @@ static int ping_redis(const struct dlk_config *config,
 			tool_say("redis \"%s\": %s: %s", redis->name, ep->name,
 				 why);
 	}
-	return good < needed(redis) && must ? DLK_EXIT_UNAVAILABLE : 0;
+	return good < tool_needed(redis) && must ? DLK_EXIT_UNAVAILABLE : 0;
 }
 
 int run_ping(const struct run_plan *plan)

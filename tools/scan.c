@@ -402,21 +402,33 @@ static int scan_named(struct dlk_conn *c, struct view *v,
 	return err;
 }
 
-struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc)
+static struct dlk_conn *open_at(const struct dlk_redis *redis,
+				const struct dlk_endpoint *ep, int *rc)
 {
 	struct dlk_conn *c = NULL;
 
 	*rc = 0;
 	if (redis->fault)
 		*rc = tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
-	else if (redis->mode != DLK_SINGLE)
+	else if (!tool_servers(redis))
 		*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
-				"redis \"%s\": only mode \"single\" can be "
-				"listed yet",
+				"redis \"%s\": this version does not know its "
+				"mode",
 				redis->name);
-	else if (!(c = dlk_conn_new(redis->endpoints)))
+	else if (!(c = dlk_conn_new(ep)))
 		*rc = tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
 	return c;
+}
+
+struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc)
+{
+	if (redis->mode != DLK_QUORUM)
+		return open_at(redis, redis->endpoints, rc);
+	*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
+			"redis \"%s\": of a quorum there are list, watch, "
+			"check, stats and doctor, and nothing else yet",
+			redis->name);
+	return NULL;
 }
 
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
@@ -425,21 +437,21 @@ int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
 	int rc = 0;
 
 	if (err)
-		rc = tool_fail(err == -EACCES ? DLK_EXIT_DENIED
-					      : DLK_EXIT_UNAVAILABLE,
-			       "redis \"%s\": %s: %s%s", redis->name,
-			       redis->endpoints->name,
-			       err == -EACCES ? "not allowed: " : "",
-			       *why ? why : strerror(-err));
+		rc = tool_fail(
+			err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
+			"redis \"%s\": %s: %s%s", redis->name, c->ep->name,
+			err == -EACCES ? "not allowed: " : "",
+			*why ? why : strerror(-err));
 	dlk_conn_delete(c);
 	return rc;
 }
 
-static int scan_redis(struct view *v, struct scan *scan)
+static int scan_server(struct view *v, const struct dlk_endpoint *ep,
+		       struct scan *scan)
 {
 	struct scan_keys keys = { 0 };
 	int err, rc;
-	struct dlk_conn *c = scan_open(v->redis, &rc);
+	struct dlk_conn *c = open_at(v->redis, ep, &rc);
 
 	if (!c)
 		return rc;
@@ -451,6 +463,20 @@ static int scan_redis(struct view *v, struct scan *scan)
 	scan_keys_free(&keys);
 	fleet_free(&v->fleet);
 	return scan_close(c, v->redis, err);
+}
+
+/* Of a quorum who is away is told of; what the others have is enough. */
+static int scan_redis(struct view *v, struct scan *scan)
+{
+	unsigned n = tool_servers(v->redis), good = 0;
+	int rc = 0, one;
+
+	for (unsigned i = 0; i < (n ? n : 1); i++) {
+		one = scan_server(v, &v->redis->endpoints[i], scan);
+		good += !one;
+		rc = one ? one : rc;
+	}
+	return good >= tool_needed(v->redis) ? 0 : rc;
 }
 
 static int by_token(const struct dlk_token *a, const struct dlk_token *b)
@@ -490,6 +516,33 @@ static void sort(struct scan *scan)
 {
 	if (scan->n)
 		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);
+}
+
+static bool is_same(const struct scan_lock *a, const struct scan_lock *b)
+{
+	return a->redis == b->redis && !strcmp(a->key, b->key) &&
+	       a->ours == b->ours && a->unread == b->unread &&
+	       a->range.start == b->range.start &&
+	       !strcmp(a->token.random, b->token.random);
+}
+
+/* What several masters have is one lock; the rows are sorted. */
+static void mark_copies(struct scan *scan)
+{
+	struct scan_lock *first = NULL;
+
+	for (size_t i = 0; i < scan->n; i++) {
+		struct scan_lock *lock = &scan->locks[i];
+
+		if (lock->redis->mode != DLK_QUORUM)
+			continue;
+		lock->copy = first && is_same(first, lock);
+		if (!lock->copy)
+			first = lock;
+		first->masters++;
+		if (lock->ttl_ms > first->ttl_ms)
+			first->ttl_ms = lock->ttl_ms;
+	}
 }
 
 int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
@@ -532,6 +585,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 		}
 	}
 	sort(scan);
+	mark_copies(scan);
 	return rc;
 }
 

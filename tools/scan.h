@@ -50,6 +50,8 @@ struct scan_lock {
 	size_t rest_ranges; /* the same of its companion */
 	const char *damage; /* what is wrong with it, or NULL */
 	bool moved;         /* the locked file has another name, or none */
+	unsigned masters; /* of a quorum: that have it, of those that answer */
+	bool copy;        /* and this row is that of another one */
 	struct scan_holder *holder; /* who it is here (holder.h); or NULL */
 	size_t value_len;           /* of a foreign holder */
 	char value[SCAN_VALUE_MAX];

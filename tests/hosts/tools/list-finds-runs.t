@@ -113,6 +113,7 @@ is "$STATUS $(paths)" "0 [\"$MNT/e/private\",\"$MNT/e/two\"]" 'and it is gone'
 peer_end one
 peer_end two
 peer_end private
+rr del "{dlock:$MNT/d/one}%h" >/dev/null # what break leaves (history.t)
 rig_empty
 is "$(on A cat /run/user/0/dlock-run/redis.pid | wc -w)" 1 \
 	'a private server runs'

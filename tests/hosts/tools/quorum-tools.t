@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl with a quorum: what its masters have is one lock, and one of them that is
+# away is told of and no more.
+RIG_MODE=quorum
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+json()
+{
+	jq -c "$1" <<<"$OUT" 2>&1
+}
+
+rig_start disks
+rig_configs ttl=4s connect_timeout=300ms
+export DLOCK_LOG=warning:$RIG/log
+locker a dl A
+ask a 'open f f'
+ask a 'lock f EX'
+is "$RESULT" 0 'a lock'
+all_have_it()
+{
+	[ "$(votes f)" = 3 ]
+}
+ok '... that all masters have' until_true 5 all_have_it
+ctl_on A --json list
+is "$STATUS $(json '[.locks[] | .mode, .command, .note]')" \
+	'0 ["EX","locker",null]' 'list: one row'
+m 1 set "dlock:$MNT/half" "$(made_token B 5 web1)" px 60000 >/dev/null
+ctl_on A --json list --path "$MNT/half"
+is "$(json '[.locks[].note]')" '["at 1 of 3 masters, no majority"]' \
+	'... of which it says if there is no majority'
+ctl_on A --json check
+is "$STATUS $(json '[.state, .locks]')" '0 ["OK",2]' 'check'
+ctl_on A --json stats
+is "$STATUS $(json '[.servers[] | .redis, .up]')" '0 ["main",true]' 'stats'
+ctl_on A --json doctor
+is "$(json '[.findings[] | select(.check | IN("privileges", "persistence") | not) |
+	.what]')" '[]' 'doctor: nothing but what this rig is'
+is "$(json '[.findings[] | select(.check == "privileges")] | length')" 3 \
+	'... of each master'
+m 1 del "dlock:$MNT/half" >/dev/null
+
+master_kill 3
+ctl_on A --json list
+is "$STATUS $(json '[.locks[] | .mode, .note]')" \
+	'0 ["EX","at 2 of 3 masters"]' 'one is away: list'
+like "$ERR" "127.0.0.1:${MASTER_PORT[3]}/0: .*(refused|Broken|reset)" \
+	'... it is told'
+ctl_on A check
+is "$STATUS" 0 'check'
+ctl_on A --json doctor
+is "$(json '[.findings[] | select(.check == "answers") | .severity]')" \
+	'["WARNING"]' 'doctor: a warning'
+master_kill 2
+ctl_on A list
+is "$STATUS" 69 'two are away: 69'
+ctl_on A check
+is "$STATUS" 2 'check: critical'
+ctl_on A --json doctor
+is "$(json '[.findings[] | select(.check == "answers") | .severity]')" \
+	'["CRITICAL","CRITICAL"]' 'doctor: critical'
+ctl_on A show f
+is "$STATUS" 69 'show says that it cannot'
+like "$ERR" 'of a quorum there are' '... and what can'
+master_up 2
+master_up 3
+peer_ended a
+redis_kill
+redis_up
+
+# --- lock ---
+peer one on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/g" -- sh -c \
+	'echo runs; read -r _'
+hear one
+is "$RESULT" runs 'lock: it runs'
+ctl_on B lock -n "$MNT/g" -- true
+is "$STATUS" 1 '... alone'
+peer two on B env DLOCK_CONFIG="$RIG/B.conf" "$CTL" lock "$MNT/g" -- echo ran
+ok 'another waits' test "$(hear two 0.5 || echo silent)" = silent
+sleep 4 # longer than the ttl: it is renewed
+ctl_on B lock -n "$MNT/g" -- true
+is "$STATUS" 1 '... for as long as it runs'
+say one go
+ok '... and then has its turn' hear two
+is "$RESULT" ran '... and runs'
+done_testing
