@@ -162,10 +162,10 @@ static void set_options(int fd, int family)
 }
 
 /* A connect(2) under way: 0 when it is through, -EINPROGRESS, or -errno. */
-static int connect_state(int fd, unsigned wait_ms)
+static int connect_state(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	int err = 0, n = dlk_poll(&p, 1, wait_ms);
+	int err = 0, n = dlk_poll(&p, 1, 0);
 	socklen_t len = sizeof(err);
 
 	if (n <= 0)
@@ -173,6 +173,14 @@ static int connect_state(int fd, unsigned wait_ms)
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
 		return -errno;
 	return -err;
+}
+
+/* For a slice: SO_ERROR can be read once, and that is connect_state()'s. */
+static void await_connect(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	dlk_poll(&p, 1, SLICE_MS);
 }
 
 /* Time to end an attempt to connect? */
@@ -322,7 +330,7 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 	if (c->ep->scheme == DLK_TLS)
 		return open_tls(c, deadline_ns) ?: begin_talk(c);
 	if (c->connecting)
-		err = dlk_own_check(&c->own) ? connect_state(c->own.fd, 0)
+		err = dlk_own_check(&c->own) ? connect_state(c->own.fd)
 					     : -EBADF;
 	else
 		err = open_socket(c, deadline_ns);
@@ -347,7 +355,7 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 			dlk_conn_close(c);
 			return cannot_connect(c, err);
 		}
-		connect_state(c->own.fd, SLICE_MS);
+		await_connect(c->own.fd);
 	}
 	return err;
 }
