@@ -6,6 +6,7 @@
 # make check-fast unit, static and conform tests: under a minute
 # make check      every test; ends with 'N passed, N failed'
 # make torture    the long tests (tests/torture), with figures
+# make fuzz       coverage-guided fuzzing (tests/fuzz); FUZZ_SECONDS of each target
 # make model      the protocol's models, searched through (tests/model)
 # make bench      figures beside those of its peers; BENCH=quick for a short run
 # make lint       compiler warnings, cppcheck, clang-tidy, clang-format, shellcheck
@@ -34,7 +35,8 @@ WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototyp
            -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings \
            -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough
 DEFS    := -D_GNU_SOURCE -DDLK_PREFIX='"$(PREFIX)"' -DDLK_LIBDIR='"$(LIBDIR)"' \
-           -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"' -DDLK_SYSCONFDIR='"$(SYSCONFDIR)"'
+           -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"' -DDLK_SYSCONFDIR='"$(SYSCONFDIR)"' \
+           $(if $(SEED_BUG),-DSEED_BUG=$(SEED_BUG))
 ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) $(if $(SAN),-DDLK_CHECK) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
 HARDEN  := -fstack-protector-strong -D_FORTIFY_SOURCE=2
 
@@ -74,7 +76,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper $(B)/dlock-tls
 
-.PHONY: FORCE all deps demo check check-fast torture model bench lint house install uninstall deb rpm clean helpers test-programs
+.PHONY: FORCE all deps demo check check-fast torture fuzz fuzzers model bench lint house install uninstall deb rpm clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -179,6 +181,24 @@ $(filter-out %/bench_records,$(HELPER_BIN)): $(B)/tests/%: $$(wildcard tests/pro
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALLFLAGS) -MMD -MP -MT $@ -o $@ $< $(LDLIBS) -lpthread
+
+# libFuzzer's: each is one file, with '// link:' as a unit test has it.
+FUZZ     := $(wildcard tests/fuzz/*.c)
+FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-format-nonliteral
+FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
+fuzz_linked = $(call obj,$(shell sed -n 's,^// link: ,,p' tests/fuzz/$1.c))
+$(FUZZ_BIN): $(B)/fuzz/%: tests/fuzz/%.c tests/fuzz/fuzz.h $$(call fuzz_linked,$$*) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
+	$(call say,FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALLFLAGS) -fsanitize=fuzzer -o $@ $(filter-out %.h,$^)
+
+fuzzers:
+	$(Q)$(MAKE) --no-print-directory -j2 B=build-fuzz CC=clang \
+	  CFLAGS='-O1 -g' SAN='-fsanitize=fuzzer-no-link $(FUZZ_SAN)' \
+	  $(patsubst tests/fuzz/%.c,build-fuzz/fuzz/%,$(FUZZ))
+
+fuzz: deps
+	$(Q)FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) bash tests/lib/check.sh --verbose tests/fuzz/fuzz.t
 
 deps:
 	$(Q)sh tests/lib/deps.sh

@@ -23,6 +23,7 @@
 #include "hold/thread.h"
 #include "hold/trace.h"
 #include "model/outbox.h"
+#include "model/seeded.h"
 #include "model/range.h"
 #include "model/timeline.h"
 
@@ -95,6 +96,13 @@ static int send_ranges(struct dlk_hold *h, const struct dlk_sending *how,
 	if (h->seq < h->seen_seq)
 		h->seq = h->seen_seq;
 	dlk_holds_unlock();
+	if (dlk_seeded(11)) {
+		window->start = window->end + 1;
+		return s->ops->send_ranges(
+			s, how, &h->lease, ++h->seq,
+			&(struct dlk_range){ .end = DLK_RANGE_MAX },
+			&(struct dlk_ranges){ 0 });
+	}
 	return s->ops->send_ranges(s, how, &h->lease, ++h->seq, window,
 				   &h->ranges);
 }

@@ -9,6 +9,7 @@
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
 #include "model/timeline.h"
+#include "model/seeded.h"
 
 static bool stays; /* without a lease too, for as long as the shim lives */
 
@@ -180,6 +181,8 @@ static void shim_ended(bool mute)
 	{
 		dlk_watch_stir(k->watch);
 		dlk_carry_uncut(k);
+		if (dlk_seeded(12))
+			dlk_carry_owe(k);
 	}
 }
 

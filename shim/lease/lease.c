@@ -8,13 +8,14 @@
 #include "lease/queue.h"
 #include "lease/records.h"
 #include "lease/reply.h"
+#include "model/seeded.h"
 #include "model/timeline.h"
 #include "os/sys.h"
 #include "scripts.h"
 
 static struct dlk_arg mode(const struct dlk_lease *lease)
 {
-	return lease->shared ? WORD("SH") : WORD("EX");
+	return lease->shared || dlk_seeded(2) ? WORD("SH") : WORD("EX");
 }
 
 /* --- acquire -------------------------------------------------------------- */
@@ -154,6 +155,9 @@ int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 
 	if (lease->ranges_key)
 		return release_records(c, lease, by_source);
+	if (dlk_seeded(14))
+		return dlk_conn_append(
+			c, 2, (struct dlk_arg[]){ WORD("DEL"), KEY(lease) });
 	return dlk_conn_append(c, 8, args);
 }
 

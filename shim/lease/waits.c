@@ -188,7 +188,8 @@ int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 /* Of one process there may be several: each is told once. */
 static int add_process(dlk_process *found, int n, const redisReply *r)
 {
-	if (!is_text(r) || r->len != DLK_RANDOM_LEN)
+	if (!is_text(r) || r->len != DLK_RANDOM_LEN ||
+	    strspn(r->str, "0123456789abcdef") != DLK_RANDOM_LEN)
 		return n;
 	for (int i = 0; i < n; i++)
 		if (memcmp(found[i], r->str, DLK_PROCESS_LEN) == 0)

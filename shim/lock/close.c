@@ -25,6 +25,7 @@
 #include "hold/release.h"
 #include "hold/self.h"
 #include "hold/shadow.h"
+#include "model/seeded.h"
 
 struct closing {
 	int fd;
@@ -61,6 +62,8 @@ static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
 	const int mode = h->kind == DLK_FLOCK ? dlk_hold_mode(h) : DLK_ANY_MODE;
 	int other = -1;
 
+	if (dlk_seeded(10))
+		dlk_hold_end(h, END_UNLOCKED);
 	if (!by_shadow && atomic_load(&dlk_self.dups))
 		other = dlk_kernel_find(&h->file, mode, survives, &c);
 	if (other >= 0) {

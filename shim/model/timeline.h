@@ -26,6 +26,8 @@
 
 #include <stdint.h>
 
+#include "model/seeded.h"
+
 #define DLK_MS 1000000ULL
 
 /*
@@ -43,7 +45,7 @@ static inline uint64_t dlk_deadline_ns(uint64_t asked_ns, uint32_t ttl_ms)
 
 static inline uint64_t dlk_renew_ns(uint64_t asked_ns, uint32_t ttl_ms)
 {
-	return asked_ns + ttl_ms / 3 * DLK_MS;
+	return dlk_seeded(1) ? UINT64_MAX / 2 : asked_ns + ttl_ms / 3 * DLK_MS;
 }
 
 static inline uint64_t dlk_warn_ns(uint64_t asked_ns, uint32_t ttl_ms)
@@ -118,7 +120,7 @@ static inline uint64_t dlk_confirm_ns(uint64_t granted_ns,
 /* After a renewal that failed: soon, but not in a loop. */
 static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
 {
-	return now_ns + ttl_ms / 20 * DLK_MS;
+	return dlk_seeded(13) ? UINT64_MAX / 2 : now_ns + ttl_ms / 20 * DLK_MS;
 }
 
 /* What is due while another thread works on it is tried again by then. */

@@ -25,7 +25,7 @@ struct chunk {
 void dlk_arena_init(struct dlk_arena *a, void *mem, size_t size, size_t limit)
 {
 	*a = (struct dlk_arena){ .first = mem, .limit = limit };
-	a->first_end = a->first + size;
+	a->first_end = mem ? a->first + size : NULL;
 	a->top = a->first;
 	a->end = a->first_end;
 }

@@ -159,7 +159,7 @@ if [ "${#tests[@]}" = 0 ]; then
 		fi
 	done
 	tests+=(tests/static/*.t tests/conform/*.t)
-	[ -n "$fast" ] || tests+=(tests/hosts/*/*.t)
+	[ -n "$fast" ] || tests+=(tests/hosts/*/*.t tests/fuzz/*.t)
 fi
 
 "${runs[@]}" "${tests[@]}"

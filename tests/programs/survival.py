@@ -1,0 +1,504 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Faults, one after the other and several at a time, for those who lock.
+
+	survival.py DIR MNT LIB SECONDS SEED [NAME=VALUE...] HOST=PID...
+
+On each host (process 1 has PID) as many survivors (survivor.c) as `workers` run
+under LIB, by a proxy of the host's own to one Redis; for SECONDS they are killed,
+stopped, frozen and cut off, as SEED has it.  DIR gets their logs and the data.
+
+	ttl, delay, timeout	of the rule, in ms
+	on_lost		its policy
+	workers		on each host
+	kinds		of survivors, separated by commas
+	faults		which, by name or class: calm, keeper, lossy
+	hold		how long a lock is held at most, ms
+	redis		the options of its server
+
+calm: what excludes all the same whatever on_lost says.  keeper: the keeper dies,
+perhaps as the only one.  lossy: a holder sits beyond its lease.
+
+Prints "faults N killed N left N idle N": who was killed by nobody here, keys that
+are left when all are gone, cells that nobody had again once all was well.
+"""
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BIN = os.path.join(HERE, "..", "..", "build", "tests")
+FREEZER = "/sys/fs/cgroup/freezer"
+
+
+class Redis:
+    """The server; it may be killed and come back with what it had once."""
+
+    def __init__(self, top, options):
+        self.dir = os.path.join(top, "server")
+        os.mkdir(self.dir)
+        self.sock = os.path.join(self.dir, "s")
+        self.options = options
+        self.port = 0
+        self.lock = threading.Lock()
+        # Its death signal comes with the end of the thread that started it: so
+        # that is the main one.
+        self.wanted = queue.Queue()
+        self.start()
+
+    def call(self, *words):
+        return subprocess.run(["redis-cli", "-s", self.sock, *words],
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL,
+                              check=False).stdout.decode().strip()
+
+    def start(self):
+        while True:
+            port = self.port or random.SystemRandom().randrange(20000, 32000)
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "redis-server",
+                 "--bind", "127.0.0.1", "--port", str(port), "--dir", self.dir,
+                 "--unixsocket", self.sock, "--save", "", "--appendonly", "no",
+                 "--enable-debug-command", "yes", *self.options],
+                stdout=subprocess.DEVNULL)
+            while self.process.poll() is None:
+                if self.call("ping") == "PONG":
+                    self.port = port
+                    return
+                time.sleep(0.02)
+
+    def restart(self, away, dump):
+        self.process.kill()
+        self.process.wait()
+        if not dump:
+            for name in os.listdir(self.dir):
+                if name.endswith(".rdb"):
+                    os.unlink(os.path.join(self.dir, name))
+        time.sleep(away)
+        up = threading.Event()
+        self.wanted.put(up)
+        up.wait()
+
+    def serve(self, threads):
+        """The main thread's: until all of them have ended."""
+        while any(t.is_alive() for t in threads):
+            try:
+                up = self.wanted.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            self.start()
+            up.set()
+
+
+class Proxy:
+    def __init__(self, port):
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "/usr/bin/python3",
+             os.path.join(HERE, "tcpproxy.py"), "127.0.0.1:%d" % port],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.port = int(self.process.stdout.readline())
+        self.lock = threading.Lock()
+
+    def tell(self, command):
+        self.process.stdin.write(command.encode() + b"\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+
+
+class Host:
+    def __init__(self, run, name, pid):
+        self.run, self.name, self.pid = run, name, pid
+        self.space = os.readlink("/proc/%d/ns/pid" % pid)
+        self.proxy = Proxy(run.redis.port)
+        self.frozen = threading.Lock()  # held while it is
+        self.workers = []
+        self.config()
+
+    def config(self):
+        run = self.run
+        with open(os.path.join(run.top, self.name + ".conf"), "w",
+                  encoding="utf-8") as f:
+            f.write("""host_id = "%s"
+redis "main" { url = "redis://127.0.0.1:%d/0"
+    connect_timeout = "%dms"
+    restart_delay = "%dms" }
+path "%s/" { redis = "main"
+    ttl = "%dms"
+    timeout = "%dms"
+    on_lost = "%s" }
+""" % (self.name, self.proxy.port, run.ttl // 7, run.delay, run.mnt, run.ttl,
+                run.timeout, run.on_lost))
+
+    def pids(self, name):
+        """Those of its processes that are called so; all: name ''."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink("/proc/%s/ns/pid" % pid) != self.space:
+                    continue
+                with open("/proc/%s/comm" % pid, encoding="utf-8") as f:
+                    comm = f.read().strip()
+            except OSError:
+                continue
+            if (not name and int(pid) != self.pid) or comm == name:
+                found.append(int(pid))
+        return sorted(found)
+
+
+class Worker(threading.Thread):
+    """A survivor, and another one when that has died."""
+
+    def __init__(self, run, host, kind, number):
+        super().__init__(daemon=True)
+        self.run_, self.host, self.kind, self.number = run, host, kind, number
+        self.start()
+
+    def run(self):
+        run, n = self.run_, 0
+        while not run.over:
+            with self.host.frozen:
+                log = os.path.join(run.top, "%s-%d-%s-%d.log" % (
+                    self.host.name, self.number, self.kind, n))
+                process = subprocess.Popen(
+                    ["nsenter", "-t", str(self.host.pid), "-m", "-p",
+                     "--wdns=" + run.mnt, "--", "env",
+                     "LD_PRELOAD=" + run.lib,
+                     "DLOCK_CONFIG=%s/%s.conf" % (run.top, self.host.name),
+                     "DLOCK_LOG=warning:%s/%s.said" % (run.top, self.host.name),
+                     os.path.join(BIN, "survivor"), self.kind, log,
+                     os.path.join(run.top, "data"),
+                     str(run.seed * 1000003 + self.number * 1009 + n),
+                     str(run.hold)],
+                    stdin=subprocess.DEVNULL)
+            n += 1
+            process.wait()
+            if process.returncode in (-9, 137):
+                run.died()
+            elif not run.over and process.returncode not in (0, -15, 143):
+                print("# a survivor ended with %d" % process.returncode)
+                time.sleep(0.2)
+
+
+class Run:
+    def __init__(self, argv):
+        self.top, self.mnt, self.lib = argv[0:3]
+        self.seconds, self.seed = float(argv[3]), int(argv[4])
+        given = dict(word.split("=", 1) for word in argv[5:])
+        self.ttl = int(given.pop("ttl", 2000))
+        self.delay = int(given.pop("delay", self.ttl))
+        self.timeout = int(given.pop("timeout", 2 * self.ttl))
+        self.on_lost = given.pop("on_lost", "report")
+        self.hold = int(given.pop("hold", 3 * self.ttl // 2))
+        n = int(given.pop("workers", 4))
+        kinds = given.pop("kinds", "ex,mixed,range,fork,exec").split(",")
+        names = given.pop("faults", "calm").split(",")
+        options = given.pop("redis", "").split()
+        self.faults = [f for name in names for f in faults_of(name)]
+        self.random = random.Random(self.seed)
+        self.over = False
+        self.mutex = threading.Lock()
+        self.outage = threading.Lock()  # one at a time, where a lease is to live
+        self.dead = self.killed_by_us = self.done = 0
+        self.log = open(os.path.join(self.top, "faults"), "w",
+                        encoding="utf-8")
+        self.redis = Redis(self.top, options)
+        self.hosts = [Host(self, name, int(pid))
+                      for name, pid in sorted(given.items())]
+        # An old server, where a new one would grant nothing.
+        time.sleep(self.delay / 1000 + 2)
+        self.workers = [Worker(self, host, kinds[i % len(kinds)], i)
+                        for host in self.hosts for i in range(n)]
+
+    def died(self):
+        with self.mutex:
+            self.dead += 1
+
+    def kill(self, pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        with self.mutex:
+            self.killed_by_us += 1
+
+    def some(self, host, name, rnd):
+        pids = host.pids(name)
+        return rnd.choice(pids) if pids else 0
+
+    def beyond(self, rnd):
+        """Longer than a lease, s."""
+        return self.ttl * rnd.uniform(1.3, 2.5) / 1000
+
+    def within(self, rnd):
+        """Not so long that one is lost."""
+        return self.ttl * rnd.uniform(0.02, 0.25) / 1000
+
+    def one(self, rnd):
+        fault = rnd.choice(self.faults)
+        host = rnd.choice(self.hosts)
+        self.log.write("%.3f %s %s\n" % (time.monotonic(), fault.__name__,
+                                         host.name))
+        self.log.flush()
+        if fault in OUTAGES:
+            with self.outage:
+                fault(self, host, rnd)
+                time.sleep(self.ttl / 2000)
+        else:
+            fault(self, host, rnd)
+        with self.mutex:
+            self.done += 1
+
+    def some_faults(self, rnd):
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            if self.faults:
+                self.one(rnd)
+            time.sleep(rnd.uniform(0, 0.15))
+
+    def finish(self):
+        """All is well again: does everything go on?"""
+        time.sleep(3 * self.ttl / 1000)
+        before = self.counters()
+        until = time.monotonic() + 10 * self.ttl / 1000
+        idle = len(before)
+        while idle and time.monotonic() < until:
+            time.sleep(0.1)
+            idle = sum(a == b and any(a)
+                       for a, b in zip(before, self.counters()))
+        self.over = True
+        for host in self.hosts:
+            for pid in host.pids("survivor"):
+                send(pid, signal.SIGKILL)
+        for worker in self.workers:
+            worker.join(10)
+        until = time.monotonic() + 3 + 2 * self.ttl / 1000
+        left = self.keys()
+        while left and time.monotonic() < until:
+            time.sleep(0.1)
+            left = self.keys()
+        for key in left[:5]:
+            print("# left: " + key)
+        return idle, len(left)
+
+    def keys(self):
+        return [k for k in self.redis.call("--scan").split("\n")
+                if k and not k.startswith("dlock%run:")]
+
+    def counters(self):
+        """Of each cell but those that only a second range reaches at times."""
+        with open(os.path.join(self.top, "data"), "rb") as f:
+            text = f.read()
+        return [text[i:i + 8] for i in range(0, 7 * 16, 16)]
+
+    def main(self):
+        threads = [threading.Thread(target=self.some_faults, args=(
+            random.Random(self.random.random()),)) for _ in range(3)]
+        for t in threads:
+            t.start()
+        self.redis.serve(threads)
+        killed = self.dead
+        idle, left = self.finish()
+        by_us = min(killed, self.killed_by_us)
+        print("faults %d killed %d left %d idle %d" % (
+            self.done, killed - by_us, left, idle))
+
+
+# --- the faults ---------------------------------------------------------------
+
+def kill_survivor(run, host, rnd):
+    pid = run.some(host, "survivor", rnd)
+    if pid:
+        run.kill(pid)
+
+
+def kill_all(run, host, rnd):
+    del rnd
+    for pid in host.pids("survivor"):
+        run.kill(pid)
+
+
+def stop(pids, seconds):
+    """nsenter(1) stops with its child, and is to go on with it."""
+    parents = [p for p in map(parent_of, pids) if p]
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in pids + parents:
+        send(pid, signal.SIGCONT)
+
+
+def parent_of(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            parent = int(f.read().rpartition(")")[2].split()[1])
+        with open("/proc/%d/comm" % parent, encoding="utf-8") as f:
+            return parent if f.read().strip() == "nsenter" else 0
+    except OSError:
+        return 0
+
+
+def send(pid, what):
+    try:
+        os.kill(pid, what)
+    except ProcessLookupError:
+        pass
+
+
+def stop_one(run, host, name, rnd, seconds):
+    pid = run.some(host, name, rnd)
+    if pid:
+        stop([pid], seconds)
+
+
+def stop_survivor(run, host, rnd):
+    stop_one(run, host, "survivor", rnd, run.within(rnd))
+
+
+def stop_keeper(run, host, rnd):
+    stop_one(run, host, "dlock-keeper", rnd, run.beyond(rnd))
+
+
+def kill_keeper(run, host, rnd):
+    pid = run.some(host, "dlock-keeper", rnd)
+    if pid:
+        send(pid, signal.SIGKILL)
+
+
+def freeze(run, host, seconds):
+    group = "%s/dlock-%s-%d" % (FREEZER, host.name, os.getpid())
+    with host.frozen:
+        os.makedirs(group, exist_ok=True)
+        for pid in host.pids(""):
+            try:
+                with open(group + "/cgroup.procs", "w",
+                          encoding="utf-8") as f:
+                    f.write(str(pid))
+            except OSError:
+                pass
+        set_freezer(group, "FROZEN")
+        time.sleep(seconds)
+        set_freezer(group, "THAWED")
+
+
+def set_freezer(group, state):
+    with open(group + "/freezer.state", "w", encoding="utf-8") as f:
+        f.write(state)
+
+
+def freeze_short(run, host, rnd):
+    freeze(run, host, run.within(rnd))
+
+
+def freeze_long(run, host, rnd):
+    freeze(run, host, run.beyond(rnd))
+
+
+def stop_all_long(run, host, rnd):
+    """Holders, waiters and keepers, as by SIGSTOP."""
+    with host.frozen:
+        stop(host.pids("survivor") + host.pids("dlock-keeper"),
+             run.beyond(rnd))
+
+
+def net(host, modes, seconds):
+    with host.proxy.lock:
+        for mode in modes:
+            host.proxy.tell(mode)
+            time.sleep(seconds)
+        host.proxy.tell("pass")
+
+
+def net_slow(run, host, rnd):
+    net(host, ["delay %d" % (run.ttl * rnd.uniform(0.005, 0.02))],
+        2 * run.within(rnd))
+
+
+def net_reset(run, host, rnd):
+    net(host, [rnd.choice(["close", "reset", "refuse"])], run.within(rnd))
+
+
+def net_short(run, host, rnd):
+    net(host, [rnd.choice(["hang", "drop"])], run.within(rnd))
+
+
+def net_long(run, host, rnd):
+    net(host, [rnd.choice(["hang", "drop", "refuse"])], run.beyond(rnd))
+
+
+def redis_restart(run, host, rnd):
+    """Empty, or with what it had at some time before."""
+    del host
+    with run.redis.lock:
+        dump = rnd.random() < 0.5
+        if dump:
+            run.redis.call("save")
+            time.sleep(run.within(rnd))
+        run.redis.restart(run.within(rnd), dump)
+        time.sleep(2.2 * run.delay / 1000)
+
+
+def redis_empty(run, host, rnd):
+    del host
+    with run.redis.lock:
+        run.redis.call(rnd.choice(["flushall", "flushdb"]))
+        time.sleep(1.5 * run.delay / 1000)
+
+
+def redis_scripts(run, host, rnd):
+    del host, rnd
+    run.redis.call("script", "flush")
+
+
+def redis_clients(run, host, rnd):
+    del host, rnd
+    run.redis.call("client", "kill", "type", "normal")
+
+
+def redis_pause(run, seconds):
+    with run.redis.lock:
+        run.redis.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        run.redis.process.send_signal(signal.SIGCONT)
+
+
+def redis_pause_short(run, host, rnd):
+    del host
+    redis_pause(run, run.within(rnd))
+
+
+def redis_pause_long(run, host, rnd):
+    del host
+    redis_pause(run, run.beyond(rnd))
+
+
+def redis_sleep(run, host, rnd):
+    del host
+    with run.redis.lock:
+        run.redis.call("debug", "sleep", "%.3f" % run.within(rnd))
+
+
+# Each is short, but together they would be long.
+OUTAGES = [stop_survivor, freeze_short, net_slow, net_reset, net_short,
+           redis_restart, redis_empty, redis_pause_short, redis_sleep]
+CLASSES = {
+    "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
+                       redis_clients],
+    "keeper": [kill_keeper, stop_keeper],
+    "lossy": [freeze_long, stop_all_long, net_long, redis_pause_long],
+    "none": [],
+}
+
+
+def faults_of(name):
+    if name in CLASSES:
+        return CLASSES[name]
+    return [globals()[name]]
+
+
+if __name__ == "__main__":
+    Run(sys.argv[1:]).main()

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 4000
+#
+# Three hosts lock, write and check shared data (survivor.c) while they are
+# killed, stopped, frozen and cut off, and Redis dies, comes back empty or with an
+# old snapshot, hangs and is emptied (survival.py).  The intervals and the data
+# decide (check_intervals.py).
+#
+#	survival.t [SECONDS [SEED]]	or SURVIVAL_SECONDS, SURVIVAL_SEED
+#	SURVIVAL_MODES			null calm report kill
+#
+# null: the null shim, as a control.  calm: faults that a lease survives.  report:
+# all faults, under on_lost = "report", where who sits beyond his lease goes on: as
+# a control.  kill: the same under "kill".
+. "${0%/*}/../lib/rig.sh"
+# shellcheck source=tests/lib/survival.sh
+. "$TOP/tests/lib/survival.sh"
+
+TIME=${1:-${SURVIVAL_SECONDS:-60}}
+SEED=${2:-${SURVIVAL_SEED:-$RANDOM}}
+MODES=${SURVIVAL_MODES:-null calm report}
+
+DLOCK=$BUILD/libdlock-preload.so
+rig_start disks
+host_new C disks
+note "SURVIVAL_SECONDS=$TIME SURVIVAL_SEED=$SEED"
+for MODE in $MODES; do
+	case $MODE in
+	null)
+		survives "$BIN/null.so" 1 faults=none hold=20
+		at_least "$overlaps" 1 "$MODE: two holders are seen (control)"
+		at_least "$lost" 1 "$MODE: and updates that are lost"
+		;;
+	calm)
+		survives "$DLOCK" "$TIME" faults=calm
+		is "$overlaps $broken $lost" '0 0 0' "$MODE: never two holders"
+		is "$killed" 0 "$MODE: nobody is killed by us"
+		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
+		at_least "$grants" 1 "$MODE: they did lock"
+		;;
+	report)
+		ok "$MODE: two holders are seen (control)" \
+			sees 4 survives "$DLOCK" "$TIME" faults=lossy
+		is "$killed" 0 "$MODE: nobody is killed by us"
+		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
+		;;
+	kill)
+		survives "$DLOCK" "$TIME" faults=calm,lossy on_lost=kill
+		is "$overlaps $broken $lost" '0 0 0' "$MODE: never two holders"
+		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
+		;;
+	esac
+done
+done_testing
