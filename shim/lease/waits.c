@@ -189,7 +189,7 @@ int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 static int add_process(dlk_process *found, int n, const redisReply *r)
 {
 	if (!is_text(r) || r->len != DLK_RANDOM_LEN ||
-	    strspn(r->str, "0123456789abcdef") != DLK_RANDOM_LEN)
+	    strlen(r->str) != DLK_RANDOM_LEN)
 		return n;
 	for (int i = 0; i < n; i++)
 		if (memcmp(found[i], r->str, DLK_PROCESS_LEN) == 0)
