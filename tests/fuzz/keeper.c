@@ -33,12 +33,12 @@ static void begin(void)
 {
 	struct {
 		struct dlk_keep head;
-		struct dlk_endpoint ep;
+		struct dlk_keep_server server;
 	} start = {
 		{ .magic = DLK_KEEP_MAGIC, .type = DLK_KEEP_START },
-		{ .scheme = DLK_UNIX,
-		  .path = "/nonexistent",
-		  .connect_timeout_ms = 100 },
+		{ .ep = { .scheme = DLK_UNIX,
+			  .path = "/nonexistent",
+			  .connect_timeout_ms = 100 } },
 	};
 	char name[] = "/tmp/dlock-fuzz.XXXXXX";
 	int ends[2], on = 1;
