@@ -10,10 +10,11 @@
 #include "tools/common.h"
 #include "tools/holder.h"
 
+/* Cut to their least they fit 80 columns, with a pid of five digits. */
 const struct table_column row_columns[] = {
-	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 7, false },
-	{ "PID", 0, false },  { "COMMAND", 7, false }, { "HELD", 0, false },
-	{ "TTL", 0, false },  { "WAITERS", 0, false }, { "NOTE", 12, false },
+	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 5, false },
+	{ "PID", 0, false },  { "COMMAND", 5, false }, { "HELD", 0, false },
+	{ "TTL", 0, false },  { "WAITERS", 0, false }, { "NOTE", 8, false },
 	{ NULL, 0, false },
 };
 

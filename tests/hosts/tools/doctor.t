@@ -85,6 +85,12 @@ at_least "$(rr pttl dlock%fleet)" 1000 '... which ends'
 is "$(rr dbsize)" 1 'and nothing else is left'
 ctl_on A doctor
 like "$OUT" $'^[0-9]+ checks, 0 findings$' 'in words'
+# On a terminal lines are wrapped at blanks.
+on A /usr/bin/python3 "$TOP/tests/programs/on_a_terminal.py" 60 env \
+	"$CTL" -c "$RIG/no.conf" doctor >"$RIG/out"
+at_most "$(awk '/ / && length > max { max = length } END { print max + 0 }' \
+	<(grep -v "$RIG" "$RIG/out"))" 59 'on a terminal: no line is wider'
+like "$(cat "$RIG/out")" $'\n  why  ' '... of what it says'
 locker calm dl A
 ask calm 'open f f'
 ask calm 'lock f EX'
