@@ -49,25 +49,26 @@ void dlk_master_owes(struct dlk_master *m, uint64_t since_ns)
 
 bool dlk_master_give_up(struct dlk_master *m, struct dlk_conn *c)
 {
-	if ((!c->deferred_n && !c->connecting) ||
-	    !owes_for_long(m, dlk_now_ns()))
+	const bool full = c->deferred_n + DLK_REPLIES_MAX > DLK_DEFERRED_MAX;
+
+	if (!full && ((!c->deferred_n && !c->connecting) ||
+		      !owes_for_long(m, dlk_now_ns())))
 		return false;
 	dlk_master_failed(m);
 	dlk_conn_close(c);
 	return true;
 }
 
-struct dlk_conn *dlk_master_conn(struct dlk_master *m)
+struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted)
 {
-	struct dlk_conn *c = dlk_pool_get(m->ep, DLK_ANY);
+	struct dlk_conn *c = dlk_pool_get(m->ep, wanted);
 
 	if (!c)
 		return NULL;
 	/* (It may have answered long ago, and nobody has read it.) */
 	if (c->deferred_n)
 		dlk_conn_drain(c, 0);
-	if (!dlk_master_give_up(m, c) &&
-	    c->deferred_n + DLK_REPLIES_MAX <= DLK_DEFERRED_MAX)
+	if (!dlk_master_give_up(m, c))
 		return c;
 	dlk_pool_put(c);
 	return NULL;
@@ -224,7 +225,7 @@ static void send_all(struct ballot *b, uint32_t whom)
 		if (b->without & 1U << i)
 			continue;
 		if (whom & 1U << i)
-			c = dlk_master_conn(&b->masters->v[i]);
+			c = dlk_master_conn(&b->masters->v[i], DLK_ANY);
 		b->v[i].c = c;
 		b->v[i].tries = 0;
 		if (!c) {
@@ -303,22 +304,22 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* When it is decided, what has come by then is read as well. */
 static void collect(struct ballot *b)
 {
-	uint64_t until = b->by_ns;
+	uint64_t until = b->by_ns, now = dlk_now_ns();
 	bool decided = false;
 
-	while (is_open(b) && !b->interrupted) {
-		const uint64_t now = dlk_now_ns();
-
-		if (!decided && dlk_tally_state(&b->tally) != TALLY_OPEN) {
-			decided = true;
-			if (!must_wait_for(b))
-				until = least(until, now + linger_ns(b));
-		}
-		if (now >= until)
-			break;
+	while (is_open(b) && !b->interrupted && now < until) {
 		wait_once(b, until);
+		now = dlk_now_ns();
+		if (decided || dlk_tally_state(&b->tally) == TALLY_OPEN)
+			continue;
+		decided = true;
+		if (!must_wait_for(b))
+			until = least(until, now + linger_ns(b));
+		if (now >= until)
+			wait_once(b, now);
 	}
 }
 

@@ -16,8 +16,8 @@
  *  2. What a late master answers is read, and means nothing, by whoever has its
  *     connection next.  On one connection it acts in order: what is said to it
  *     later is done later.
- *  3. A master that cannot be reached, or owes an answer for SILENT_MS, is
- *     *away*: it is not asked for AWAY_MS, unless the others are no majority.
+ *  3. A master that cannot be reached, or owes an answer for SILENT_MS, or
+ *     more answers than there is room for, is *away*: it is not asked for AWAY_MS, unless the others are no majority.
  *     Nobody waits for it, and there is nothing to release where nothing was
  *     asked for.
  *  4. Two URLs of one server have one vote.
@@ -32,7 +32,7 @@
 #include "lease/store.h"
 #include "model/tally.h"
 #include "model/text.h"
-#include "redis/conn.h"
+#include "redis/pool.h"
 
 struct dlk_master {
 	const struct dlk_endpoint *ep;
@@ -54,13 +54,14 @@ bool dlk_master_is_away(const struct dlk_master *m, uint64_t now_ns);
 void dlk_master_heard(struct dlk_master *m);
 void dlk_master_failed(struct dlk_master *m);
 void dlk_master_owes(struct dlk_master *m, uint64_t since_ns);
-/* It is closed, if the master has owed an answer on it for too long. */
+/* It is closed, if the master has owed answers on it for too long, or too many.
+ */
 bool dlk_master_give_up(struct dlk_master *m, struct dlk_conn *c);
 /*
- * A connection for one question more, open or not: NULL if there is none, or the
- * master owes too many answers, or has for too long.
+ * A connection for one question more, open or not: NULL if there is none, or by
+ * it the master turns out to be away.
  */
-struct dlk_conn *dlk_master_conn(struct dlk_master *m);
+struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted);
 
 struct ballot;
 

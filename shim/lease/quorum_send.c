@@ -154,44 +154,51 @@ struct words {
 	const struct dlk_ranges *held;
 };
 
-/* An open connection, or a new one if it may be; with room for an answer. */
+/* An open connection, or a new one if it may be. */
 static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 				const struct dlk_sending *how)
 {
-	struct dlk_conn *c;
+	struct dlk_conn *c = how->connects ? dlk_master_conn(m, DLK_ANY)
+					   : dlk_pool_get(m->ep, DLK_OPEN);
 
-	if (!how->connects) {
-		c = dlk_pool_get(m->ep, DLK_OPEN);
-		if (c && c->deferred_n >= DLK_DEFERRED_MAX - 1)
-			dlk_conn_drain(c, 0);
-	} else {
-		c = dlk_master_conn(m);
-	}
 	if (!c)
 		return NULL;
 	c->interrupt = how->interrupt;
-	if (how->connects && dlk_conn_open(c, by_ns) < 0)
-		dlk_master_failed(m);
-	if (dlk_conn_is_open(c) && c->deferred_n < DLK_DEFERRED_MAX)
+	if (!how->connects && c->deferred_n)
+		dlk_conn_drain(c, 0);
+	if (how->connects ? dlk_conn_open(c, by_ns) == 0 : dlk_conn_is_open(c))
 		return c;
+	dlk_master_failed(m);
 	dlk_pool_put(c);
 	return NULL;
 }
 
+/*
+ * A connection is given up after the message and not before it, for what was
+ * asked for by it may be done yet:
+ *
+ *	we			M (stopped)
+ *	ask ->			(in its socket)
+ *	refused by others
+ *	release ->		(behind that)
+ *	close
+ *				goes on: granted, released
+ */
 static int send_part(struct dlk_conn *c, struct message *m, struct part *p,
 		     const struct words *w, uint64_t by_ns)
 {
-	int err = w->append(c, w);
+	int err = c->deferred_n < DLK_DEFERRED_MAX ? w->append(c, w) : -ENOBUFS;
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&mutex);
 	m->open++;
 	pthread_mutex_unlock(&mutex);
-	/* (There is room for it.  From here on a failure is told to it.) */
+	/* (From here on a failure is told to it.) */
 	dlk_conn_defer(c, dlk_lease_released, answered, p);
 	dlk_master_owes(p->master, dlk_now_ns());
 	dlk_conn_flush(c, by_ns);
+	dlk_master_give_up(p->master, c);
 	return 0;
 }
 

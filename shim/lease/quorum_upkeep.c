@@ -208,7 +208,7 @@ static int read_list(struct dlk_master *m, uint64_t by_ns,
 		     const struct dlk_lease *lease, struct dlk_ranges *list,
 		     uint64_t *seq)
 {
-	struct dlk_conn *c = dlk_master_conn(m);
+	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY);
 	int err = c ? dlk_records_list(c, by_ns, lease, list, seq) : -ENOTCONN;
 
 	if (c)
@@ -220,7 +220,7 @@ static int put_list(struct dlk_master *m, uint64_t by_ns,
 		    const struct dlk_lease *lease,
 		    const struct dlk_ranges *list, uint64_t seq)
 {
-	struct dlk_conn *c = dlk_master_conn(m);
+	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY);
 	struct dlk_token t;
 	int err;
 
@@ -339,6 +339,16 @@ static void fail_all(struct dlk_attempt *at, struct dlk_renewal *r, unsigned n)
 	}
 }
 
+/* What no majority has any more is in the way of others where it is left. */
+static void give_up(struct dlk_store *s, const struct dlk_renewal *r,
+		    const struct said *said)
+{
+	const struct dlk_sending how = { .timeout_ns = LATE_MS * DLK_MS };
+
+	if (r->result > 0 && r->result != DLK_GONE && said->yes)
+		dlk_quorum_send_release(s, &how, r->lease);
+}
+
 void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 		      struct dlk_renewal *r, unsigned n)
 {
@@ -361,6 +371,7 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 		r[k].result = b.interrupted && said.yes < dlk_majority(masters)
 				      ? -EINTR
 				      : judge(&said, masters);
+		give_up(s, &r[k], &said);
 	}
 	if (!b.interrupted)
 		put_back(s, at, &x, r);

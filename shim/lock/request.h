@@ -35,6 +35,7 @@ struct wait_slot {
 				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
+	uint64_t holder;     /* a hash of who had it, where nobody is told */
 	char word;           /* 'g': the claim is at the key; 't': that is free,
 				and to be asked for (interop); 0 */
 	bool by_claim;       /* held by it, and not confirmed yet */

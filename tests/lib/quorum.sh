@@ -8,7 +8,8 @@
 #	master_up I [OPTION...]	start it (again), empty
 #	master_kill I		it is dead
 #	master_stop I, master_cont I
-#	votes FILE		how many masters have $MNT/FILE's lease
+#	votes FILE		how many masters have one and the same lease of
+#				$MNT/FILE (flock, exclusive)
 [ -n "${RIG_MODE-}" ] && N_MASTERS=${N_MASTERS:-3} || N_MASTERS=1
 declare -a MASTER_PID=() MASTER_PORT=()
 
@@ -61,11 +62,15 @@ master_up()
 	fi
 	for try in 1 2 3 4 5 6 7 8 9; do
 		port=${MASTER_PORT[$i]:-$((20000 + RANDOM % 12000))}
-		setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
-			--port "$port" --unixsocket "$RIG/redis$i.sock" \
-			--dir "$RIG" --save '' --appendonly no \
-			--logfile "$RIG/redis$i.log" --daemonize no "$@" \
-			>/dev/null 2>&1 &
+		(
+			# A peer's end would be its own, too.
+			tap_close_inherited
+			exec setpriv --pdeathsig KILL redis-server \
+				--bind 127.0.0.1 --port "$port" \
+				--unixsocket "$RIG/redis$i.sock" \
+				--dir "$RIG" --save '' --appendonly no \
+				--logfile "$RIG/redis$i.log" --daemonize no "$@"
+		) >/dev/null 2>&1 &
 		MASTER_PID[i]=$!
 		disown "${MASTER_PID[$i]}"
 		until_true 5 master_is_decided "$i"
@@ -128,15 +133,26 @@ masters_config()
 
 votes()
 {
-	local i n=0
+	local i
 
 	for ((i = 1; i <= N_MASTERS; i++)); do
-		[ "$(m "$i" exists "dlock:$MNT/$1")" != 1 ] || n=$((n + 1))
-	done
-	echo "$n"
+		m "$i" get "dlock:$MNT/$1"
+	done | grep . | sort | uniq -c | sort -n | tail -n 1 |
+		awk '{ n = $1 } END { print n + 0 }'
 }
 
 has_votes()
 {
 	[ "$(votes "$1")" = "$2" ]
+}
+
+# masters_are_old SECONDS: for a young one grants nothing
+masters_are_old()
+{
+	local i up
+
+	for ((i = 1; i <= N_MASTERS; i++)); do
+		up=$(m "$i" info server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p')
+		[ "$up" -ge "$1" ] || return 1
+	done
 }

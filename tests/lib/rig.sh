@@ -149,11 +149,15 @@ redis_up()
 
 	for try in 1 2 3 4 5 6 7 8 9; do
 		port=${PORT:-$((20000 + RANDOM % 12000))}
-		setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
-			--port "$port" --unixsocket "$RIG/redis.sock" \
-			--dir "$RIG" --save '' --appendonly no \
-			--logfile "$RIG/redis.log" --daemonize no "$@" \
-			>/dev/null 2>&1 &
+		(
+			# A peer's end would be its own, too.
+			tap_close_inherited
+			exec setpriv --pdeathsig KILL redis-server \
+				--bind 127.0.0.1 --port "$port" \
+				--unixsocket "$RIG/redis.sock" \
+				--dir "$RIG" --save '' --appendonly no \
+				--logfile "$RIG/redis.log" --daemonize no "$@"
+		) >/dev/null 2>&1 &
 		REDIS_PID=$!
 		disown "$REDIS_PID"
 		until_true 5 redis_is_decided
