@@ -266,7 +266,8 @@ int dlk_tls_connect(const struct dlk_endpoint *ep,
 		err = read_status(own, wait, &status);
 		if (err)
 			say(why, size,
-			    err == -EPIPE ? "dlock-tls has ended"
+			    err == -EPIPE ? "dlock-tls has ended, or has no "
+					    "descriptor left"
 					  : "cannot connect by TLS",
 			    err == -EPIPE ? 0 : err);
 		else if ((err = status.err))

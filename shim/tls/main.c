@@ -470,7 +470,9 @@ static void relay(struct connection *c)
 		/* A guest that has ended is seen by what it sent before. */
 		if (!p[0].events)
 			p[0].fd = -1;
-		p[1] = (struct pollfd){ .fd = c->fd, .events = events };
+		/* One that is not waited for tells of its end all the same. */
+		p[1] = (struct pollfd){ .fd = events ? c->fd : -1,
+					.events = events };
 		poll(p, 2, -1);
 	}
 }
@@ -490,8 +492,9 @@ static void say_goodbye(struct connection *c)
 	do {
 		n = SSL_read(c->ssl, c->down.bytes, BUFFER);
 		ERR_clear_error();
-	} while (n > 0 || (wants(c->ssl, n) == POLLIN &&
-			   wait_for(c->fd, POLLIN, until_ns) == 0));
+	} while (dlk_now_ns() < until_ns &&
+		 (n > 0 || (wants(c->ssl, n) == POLLIN &&
+			    wait_for(c->fd, POLLIN, until_ns) == 0)));
 }
 
 /* --- a connection --------------------------------------------------------- */
@@ -565,8 +568,22 @@ static void begin_connection(int guest)
 
 /* --- main ----------------------------------------------------------------- */
 
-/* The descriptor of an OPEN; -1: nobody is there any more. */
-static int hear(void)
+/* What cannot be taken is closed by that: who asked is told so by its end. */
+static void say_full(void)
+{
+	static bool said;
+
+	if (!said)
+		say("no descriptor is left for another connection "
+		    "(RLIMIT_NOFILE)");
+	said = true;
+}
+
+/*
+ * The descriptor of an OPEN, -1 if there was none left for it; false: nobody is
+ * there any more.
+ */
+static bool hear(int *fd)
 {
 	union {
 		struct cmsghdr align;
@@ -582,15 +599,17 @@ static int hear(void)
 	};
 	const struct cmsghdr *c;
 	ssize_t n;
-	int fd = -1;
 
 	do
 		n = recvmsg(CONTROL, &msg, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	*fd = -1;
 	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
+		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	else if (n > 0)
+		say_full();
+	return n > 0;
 }
 
 static bool begin(void)
@@ -625,8 +644,9 @@ int main(void)
 		return 64;
 	}
 	make_context();
-	while ((guest = hear()) >= 0)
-		begin_connection(guest);
+	while (hear(&guest))
+		if (guest >= 0)
+			begin_connection(guest);
 	pthread_mutex_lock(&mutex);
 	while (connections)
 		pthread_cond_wait(&closed, &mutex);

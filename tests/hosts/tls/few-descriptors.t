@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlock-tls needs two descriptors for each of its program's, by the same limit.
+# Where none is left, what wants one more goes without: it asks again, and by
+# the connections that there are.
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/tls.sh"
+
+THREADS=40 LIMIT=64
+
+all_wait()
+{
+	[ "$(rr hget "{dlock:$MNT/f%rec}%q" tail)" -ge "$THREADS" ] 2>/dev/null
+}
+
+rig_start disks
+tls_up
+tls_trusted A
+tls_trusted B
+on A touch f
+locker b dl B
+ask b 'open f f'
+ask b 'record f F_WRLCK'
+is "$RESULT" 0 'B has the file'
+peer waiters dl A bash -c \
+	"ulimit -n $LIMIT; exec '$TOP/tests/programs/range_waiters.py' f $THREADS"
+hear waiters 10
+ok "$THREADS threads of A wait" until_true 20 all_wait
+helper=$(helpers A)
+at_least "$(on A ls "/proc/$helper/fd" | wc -l)" $((LIMIT - 2)) \
+	'dlock-tls has no descriptor left'
+ask b 'record f F_UNLCK'
+hear waiters 30
+is "$HEARD" "$THREADS locked" 'all of them get their locks'
+peer_ended waiters
+unlike "$(cat "$RIG/waiters.err")" ENOLCK 'and none had to fail'
+like "$(cat "$RIG/waiters.err")" '^$|no descriptor is left' 'what is said'
+peer_ended b
+rig_end
