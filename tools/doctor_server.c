@@ -22,7 +22,13 @@
 
 /* A round trip is the cost of a lock, and a name is looked up for each
  * connection. */
-enum { PINGS = 5, SLOW_US = 20000, SLOW_NAME_MS = 1000, CLOCK_OFF_MS = 1000 };
+enum {
+	PINGS = 5,
+	TRIES = 2,
+	SLOW_US = 20000,
+	SLOW_NAME_MS = 1000,
+	CLOCK_OFF_MS = 1000
+};
 
 /* --- asking --------------------------------------------------------------- */
 
@@ -76,7 +82,7 @@ static void measure(struct doctor_server *s)
 static void open_one(struct doctor_server *s)
 {
 	static const char *const info[] = { "INFO" };
-	const redisReply *reply;
+	const redisReply *reply = NULL;
 
 	s->text = strdup("");
 	if (s->redis->fault || !tool_servers(s->redis)) {
@@ -86,8 +92,11 @@ static void open_one(struct doctor_server *s)
 				    "mode");
 		return;
 	}
-	s->c = dlk_conn_new(s->ep);
-	reply = doctor_call(s, 1, info);
+	/* On a busy host one answer may be late. */
+	for (int i = 0; i < TRIES && !reply; i++) {
+		s->c = dlk_conn_new(s->ep);
+		reply = doctor_call(s, 1, info);
+	}
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR && !doctor_is_denied(reply)) {
