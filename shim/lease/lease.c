@@ -89,10 +89,10 @@ int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
 		args[n++] = dlk_script_identity(waiter->claim);
 	args[n++] = dlk_script_options(lease);
 	if (!answer) {
-		struct dlk_gated gated;
+		struct dlk_arg gated[DLK_GATED_MAX];
 
-		dlk_script_gate(c, n, args, &gated);
-		return dlk_conn_append(c, gated.argc, gated.args);
+		n = dlk_script_gate(c, n, args, gated);
+		return dlk_conn_append(c, n, gated);
 	}
 	return dlk_reply_ask(c, deadline_ns, lease, n, args, waiter, answer);
 }

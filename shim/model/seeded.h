@@ -17,7 +17,7 @@
  *	10  the closing of any descriptor ends the lock of its description
  *	11  to give one range back gives back all
  *	12  the keeper takes the end of its process for the end of all locks
- *	13  a renewal that failed is not tried again
+ *	13  of ranges, the same as 8
  *	14  a release deletes whatever is there
  */
 #ifndef DLK_SEEDED_H

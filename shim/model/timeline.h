@@ -120,7 +120,7 @@ static inline uint64_t dlk_confirm_ns(uint64_t granted_ns,
 /* After a renewal that failed: soon, but not in a loop. */
 static inline uint64_t dlk_retry_ns(uint64_t now_ns, uint32_t ttl_ms)
 {
-	return dlk_seeded(13) ? UINT64_MAX / 2 : now_ns + ttl_ms / 20 * DLK_MS;
+	return now_ns + ttl_ms / 20 * DLK_MS;
 }
 
 /* What is due while another thread works on it is tried again by then. */

@@ -227,22 +227,22 @@ static struct dlk_arg gate_of(struct dlk_conn *c)
 	return (struct dlk_arg){ c->gate, t.len };
 }
 
-void dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
-		     struct dlk_gated *gated)
+int dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+		    struct dlk_arg gated[DLK_GATED_MAX])
 {
 	static const char digits[] = "0123456789";
-	const int keys = args[2].text[0] - '0';
-	struct dlk_arg *to = gated->args;
+	const int keys = args[2].text[0] - '0', end = 3 + keys;
 
-	memcpy(to, args, (size_t)argc * sizeof(*args));
-	gated->argc = argc;
-	if (!c->ep->restart_delay_ms || dlk_seeded(6) || dlk_seeded(7))
-		return;
-	memmove(to + 4 + keys, to + 3 + keys,
-		(size_t)(argc - 3 - keys) * sizeof(*args));
-	to[2] = (struct dlk_arg){ digits + keys + 1, 1 };
-	to[3 + keys] = gate_of(c);
-	gated->argc++;
+	if (!c->ep->restart_delay_ms || dlk_seeded(6) || dlk_seeded(7)) {
+		memcpy(gated, args, (size_t)argc * sizeof(*args));
+		return argc;
+	}
+	memcpy(gated, args, (size_t)end * sizeof(*args));
+	gated[2] = (struct dlk_arg){ digits + keys + 1, 1 };
+	gated[end] = gate_of(c);
+	memcpy(gated + end + 1, args + end,
+	       (size_t)(argc - end) * sizeof(*args));
+	return argc + 1;
 }
 
 /*
@@ -321,7 +321,7 @@ static void note_emptied(struct dlk_conn *c)
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     uint64_t *left_ms, bool *emptied)
 {
-	struct dlk_server_info s;
+	struct dlk_server_info s = { 0 };
 	int err;
 
 	*left_ms = 0;
@@ -393,15 +393,14 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		   enum dlk_family family, int argc, const struct dlk_arg *args,
 		   struct dlk_answer *answer, const redisReply **reply)
 {
-	struct dlk_gated gated;
+	struct dlk_arg gated[DLK_GATED_MAX];
 	int err;
 
-	dlk_script_gate(c, argc, args, &gated);
+	argc = dlk_script_gate(c, argc, args, gated);
 	for (int tries = 0; tries < 3; tries++) {
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
-		err = dlk_conn_call(c, deadline_ns, gated.argc, gated.args,
-				    reply);
+		err = dlk_conn_call(c, deadline_ns, argc, gated, reply);
 		if (err)
 			return err;
 		if (!dlk_script_unknown(*reply)) {

@@ -114,15 +114,11 @@ struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which);
 
 /*
  * args, a script that grants by its name, with the gate as one key more, where
- * there is a delay: at most DLK_GATED_MAX, to be sent as they are.
+ * there is a delay: to be sent as they are.  How many; the caller's room.
  */
 enum { DLK_GATED_MAX = 24 };
-struct dlk_gated {
-	int argc;
-	struct dlk_arg args[DLK_GATED_MAX];
-};
-void dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
-		     struct dlk_gated *gated);
+int dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+		    struct dlk_arg gated[DLK_GATED_MAX]);
 
 /*
  * Send args, a script of the family by its name, without its gate, and take its

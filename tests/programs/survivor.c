@@ -114,7 +114,7 @@ static uint64_t mark(const struct record *r)
 static void use(struct record *r, uint64_t ms)
 {
 	const uint64_t until = now_ns() + ms * 1000000;
-	uint64_t was[CELLS];
+	uint64_t was[CELLS] = { 0 };
 
 	for (unsigned i = 0; i < r->cells; i++) {
 		was[i] = data[r->cell + i].counter;

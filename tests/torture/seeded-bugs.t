@@ -27,7 +27,7 @@ table='1 8 none ex,range
 10 4 none ex
 11 6 none range
 12 8 kill_survivor fork hold=6000
-13 12 redis_pause_short,net_short,redis_sleep ex,fork hold=12000
+13 16 redis_restart range hold=12000
 14 12 net_reset,net_short,kill_survivor ex'
 
 # built N: into build-bugN
