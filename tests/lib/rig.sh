@@ -449,7 +449,12 @@ rig_cleanup()
 	fi
 }
 
-# But for what is kept of the server's past (DESIGN 5.4).
+# The keys that there are, but for what is kept of the server's past (DESIGN 5.4).
+keys_left()
+{
+	rr --scan | grep -v '^dlock%run:'
+}
+
 db_is_empty()
 {
 	local i

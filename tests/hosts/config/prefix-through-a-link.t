@@ -87,7 +87,7 @@ one_host()
 
 	shift 2
 	holds pre A "$1"
-	is "$(rr keys '*')" "$key" "$name: the key is as the prefix is spelled"
+	is "$(keys_left)" "$key" "$name: the key is as the prefix is spelled"
 	for path; do
 		for h in B C; do
 			on "$h" test -d "${path%/*}" || continue
@@ -153,7 +153,7 @@ holds_run()
 	is "$RESULT" 0 "dlock run --path $1 locks"
 }
 holds_run $JOBS/ $JOBS/nightly.lock
-is "$(rr keys '*')" "$key" 'dlock run: the key is as the path is given'
+is "$(keys_left)" "$key" 'dlock run: the key is as the path is given'
 is "$(on B "$DLOCK" run --redis redis://127.0.0.1 --path $JOBS/ \
 	-- flock -n $JOBS/nightly.lock echo runs 2>&1)" '' \
 	'dlock run: B is refused'
