@@ -50,6 +50,7 @@ struct target {
 	char token[DLK_TOKEN_MAX];
 	size_t token_len;
 	enum outcome outcome;
+	unsigned broken, changed; /* of a quorum's masters */
 };
 
 struct targets {
@@ -104,7 +105,7 @@ static void collect(const struct scan *scan, const char *wanted,
 		struct target t = { .lock = &scan->locks[i] };
 		bool named = name_lease(&t);
 
-		if (!named && wanted)
+		if ((!named && wanted) || t.lock->copy)
 			continue;
 		t.outcome = named ? CHANGED : NOT_OURS;
 		if (!is_token(&t, wanted) ||
@@ -257,9 +258,8 @@ static int break_at(struct dlk_conn *c, struct target *t)
 	err = break_one(&r, &t->outcome);
 	if (err)
 		t->outcome = FAILED;
-	log_it(t);
-	if (t->outcome == BROKEN)
-		record(t);
+	t->broken += t->outcome == BROKEN;
+	t->changed += t->outcome == CHANGED;
 	return err;
 }
 
@@ -279,7 +279,9 @@ static void warn_if_young(struct dlk_conn *c)
 			 "holders that live put their leases back");
 }
 
-static int break_server(const struct dlk_redis *redis, struct targets *all)
+/* At one server, whatever of it is there. */
+static int break_server(const struct dlk_redis *redis, unsigned server,
+			struct targets *all)
 {
 	struct dlk_conn *c = NULL;
 	int err = 0, rc = 0;
@@ -289,7 +291,7 @@ static int break_server(const struct dlk_redis *redis, struct targets *all)
 		    all->v[i].outcome == NOT_OURS)
 			continue;
 		if (!c)
-			c = scan_open(redis, &rc);
+			c = scan_open_at(redis, server, &rc);
 		if (c)
 			err = break_at(c, &all->v[i]);
 	}
@@ -298,6 +300,42 @@ static int break_server(const struct dlk_redis *redis, struct targets *all)
 	if (!err)
 		warn_if_young(c);
 	return scan_close(c, redis, err);
+}
+
+/*
+ * Of a quorum: it is broken where enough masters have answered, and any of them
+ * had it; those that are away keep it until it ends, and are no majority.
+ */
+static void judge_all(const struct dlk_redis *redis, struct targets *all)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		struct target *t = &all->v[i];
+
+		if (t->lock->redis != redis || t->outcome == NOT_OURS)
+			continue;
+		if (t->broken + t->changed < tool_needed(redis))
+			t->outcome = FAILED;
+		else
+			t->outcome = t->broken ? BROKEN : CHANGED;
+		log_it(t);
+		if (t->outcome == BROKEN)
+			record(t);
+	}
+}
+
+static int break_redis(const struct dlk_redis *redis, struct targets *all)
+{
+	const unsigned n = tool_servers(redis);
+	unsigned good = 0;
+	int rc = 0, one;
+
+	for (unsigned i = 0; i < (n ? n : 1); i++) {
+		one = break_server(redis, i, all);
+		good += !one;
+		rc = one ? one : rc;
+	}
+	judge_all(redis, all);
+	return good >= tool_needed(redis) ? 0 : rc;
 }
 
 /* --- the verb ------------------------------------------------------------- */
@@ -366,7 +404,7 @@ static int break_all(const struct ctl *ctl, struct targets *all)
 	int one, rc = 0;
 
 	for (unsigned i = 0; i < ctl->config->n_redis; i++) {
-		one = break_server(&ctl->config->redis[i], all);
+		one = break_redis(&ctl->config->redis[i], all);
 		rc = one ? one : rc;
 	}
 	say_outcomes(all);
@@ -399,6 +437,8 @@ static int look(const struct ctl *ctl, struct scan *scan)
 	if (!ctl->argc)
 		return scan_all(ctl->config, scan);
 	rc = subject_find_managed(ctl->config, ctl->argv[0], &subject);
+	if (!rc && subject.rule->redis->mode == DLK_QUORUM)
+		return scan_masters(&subject, scan);
 	if (!rc)
 		c = scan_open(subject.rule->redis, &rc);
 	if (!c)

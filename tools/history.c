@@ -117,20 +117,24 @@ int verb_history(const struct ctl *ctl)
 {
 	static struct subject s;
 	struct view v = { .json = ctl->json };
-	int rc = subject_find_managed(ctl->config, ctl->argv[0], &s), err;
-	struct dlk_conn *c;
+	int rc = subject_find_managed(ctl->config, ctl->argv[0], &s);
+	const unsigned n = rc ? 0 : tool_servers(s.rule->redis);
 
 	if (rc)
-		return rc;
-	c = scan_open(s.rule->redis, &rc);
-	if (!c)
 		return rc;
 	if (v.json)
 		json_open(v.json, "entries", '[');
 	else
 		table_init(&v.table, columns);
-	err = read_all(c, &s, &v);
-	rc = scan_close(c, s.rule->redis, err);
+	/* (Of the masters of a quorum one of the first has it.) */
+	for (unsigned i = 0; i < (n ? n : 1); i++) {
+		struct dlk_conn *c = scan_open_at(s.rule->redis, i, &rc);
+
+		if (c)
+			rc = scan_close(c, s.rule->redis, read_all(c, &s, &v));
+		if (!rc)
+			break;
+	}
 	show(&v, rc);
 	return rc;
 }

@@ -425,10 +425,15 @@ struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc)
 	if (redis->mode != DLK_QUORUM)
 		return open_at(redis, redis->endpoints, rc);
 	*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
-			"redis \"%s\": of a quorum there are list, watch, "
-			"check, stats and doctor, and nothing else yet",
+			"redis \"%s\": this is not for a quorum of masters",
 			redis->name);
 	return NULL;
+}
+
+struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
+			      int *rc)
+{
+	return open_at(redis, &redis->endpoints[i], rc);
 }
 
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
@@ -545,14 +550,14 @@ static void mark_copies(struct scan *scan)
 	}
 }
 
-int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
+static int add_subject(struct dlk_conn *c, const struct subject *s,
+		       struct scan *scan)
 {
 	struct view v = { .config = s->config, .redis = s->rule->redis };
 	struct scan_keys keys = { 0 };
 	char key[SUBJECT_KEY_MAX];
 	int err;
 
-	*scan = (struct scan){ 0 };
 	boot_id(v.boot);
 	scan_keys_add(&keys, s->key, (size_t)s->key_len);
 	if (subject_record_key(s, key))
@@ -561,8 +566,37 @@ int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
 	err = scan_named(c, &v, &keys, scan);
 	scan_keys_free(&keys);
 	fleet_free(&v.fleet);
+	return err;
+}
+
+int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
+{
+	int err;
+
+	*scan = (struct scan){ 0 };
+	err = add_subject(c, s, scan);
 	sort(scan);
 	return err;
+}
+
+int scan_masters(const struct subject *s, struct scan *scan)
+{
+	const struct dlk_redis *redis = s->rule->redis;
+	unsigned good = 0;
+	int rc = 0, one;
+
+	*scan = (struct scan){ 0 };
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
+		struct dlk_conn *c = scan_open_at(redis, i, &one);
+
+		if (c)
+			one = scan_close(c, redis, add_subject(c, s, scan));
+		good += !one;
+		rc = one ? one : rc;
+	}
+	sort(scan);
+	mark_copies(scan);
+	return good >= tool_needed(redis) ? 0 : rc;
 }
 
 int scan_all(const struct dlk_config *config, struct scan *scan)

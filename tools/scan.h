@@ -79,6 +79,11 @@ struct dlk_conn;
 struct subject;
 int scan_subject(struct dlk_conn *c, const struct subject *s,
 		 struct scan *scan);
+/*
+ * The same of all masters of a quorum: 0 where enough of them have answered, or
+ * an exit code after a message.
+ */
+int scan_masters(const struct subject *s, struct scan *scan);
 
 /*
  * A connection to a server, if it is of a kind that can be looked at: or NULL,
@@ -86,6 +91,9 @@ int scan_subject(struct dlk_conn *c, const struct subject *s,
  * is said, and becomes the exit code.
  */
 struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc);
+/* The same for the i-th server, of those that tool_servers() counts. */
+struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
+			      int *rc);
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err);
 
 #endif

@@ -81,7 +81,8 @@ static void text_held(const struct view *v)
 	puts("\nheld at Redis");
 	table_init(&t, held_columns);
 	for (size_t i = 0; i < scan->n; i++)
-		held_row(&t, &scan->locks[i]);
+		if (!scan->locks[i].copy)
+			held_row(&t, &scan->locks[i]);
 	print_table(&t);
 }
 
@@ -245,7 +246,9 @@ static void text(const struct view *v)
 {
 	line("path", v->subject.path);
 	line("key", v->subject.key);
-	line("redis", v->subject.rule->redis->endpoints->name);
+	for (unsigned i = 0; i < tool_servers(v->subject.rule->redis); i++)
+		line(i ? "" : "redis",
+		     v->subject.rule->redis->endpoints[i].name);
 	text_held(v);
 	text_queue(&v->flock, "flock");
 	text_queue(&v->records, "record locks");
@@ -300,7 +303,8 @@ static void json_at_redis(struct json *j, const struct view *v)
 {
 	json_open(j, "locks", '[');
 	for (size_t i = 0; i < v->scan.n; i++)
-		row_json(j, &v->scan.locks[i]);
+		if (!v->scan.locks[i].copy)
+			row_json(j, &v->scan.locks[i]);
 	json_close(j, ']');
 	json_open(j, "waiters", '[');
 	json_queue(j, &v->flock);
@@ -350,9 +354,8 @@ static void count_the_shown(struct view *v)
 	}
 }
 
-static int look(struct view *v)
+static int look_at_server(struct view *v, const struct dlk_redis *redis)
 {
-	const struct dlk_redis *redis = v->subject.rule->redis;
 	int err, rc;
 	struct dlk_conn *c = scan_open(redis, &rc);
 
@@ -363,7 +366,16 @@ static int look(struct view *v)
 		err = look_at_queues(c, v);
 	if (!err)
 		count_the_shown(v);
-	rc = scan_close(c, redis, err);
+	return scan_close(c, redis, err);
+}
+
+/* (A quorum has no queue.) */
+static int look(struct view *v)
+{
+	const struct dlk_redis *redis = v->subject.rule->redis;
+	int rc = redis->mode == DLK_QUORUM ? scan_masters(&v->subject, &v->scan)
+					   : look_at_server(v, redis);
+
 	ctl_mark_moved(v->subject.config, &v->scan);
 	holders_find(&v->scan);
 	return rc;

@@ -64,7 +64,7 @@ is "$(json '[.findings[] | select(.check == "answers") | .severity]')" \
 	'["CRITICAL","CRITICAL"]' 'doctor: critical'
 ctl_on A show f
 is "$STATUS" 69 'show says that it cannot'
-like "$ERR" 'of a quorum there are' '... and what can'
+like "$ERR" 'cannot connect' '... and why'
 master_up 2
 master_up 3
 peer_ended a
