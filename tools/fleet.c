@@ -81,8 +81,8 @@ static bool read_host(struct fleet_host *h)
 {
 	char *rest = h->text, *blank = strchr(h->field, ' ');
 
-	if (!blank || strchr(blank + 1, ' ') ||
-	    !read_head(h, strsep(&rest, "\n")))
+	if (!blank || blank == h->field || !blank[1] ||
+	    strchr(blank + 1, ' ') || !read_head(h, strsep(&rest, "\n")))
 		return false;
 	*blank = '\0';
 	h->host = h->field;

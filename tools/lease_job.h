@@ -47,10 +47,10 @@ int lease_job_begin(struct lease_job *j, const struct dlk_config *config,
 enum lease_outcome lease_job_get(struct lease_job *j);
 
 /*
- * Once: 0; DLK_LOST, DLK_GONE, DLK_REPLACED: it is held no more; -errno: it is
+ * Once, until that moment at most: 0; DLK_LOST, DLK_GONE, DLK_REPLACED: it is held no more; -errno: it is
  * not known, and is to be tried again.
  */
-int lease_job_renew(struct lease_job *j);
+int lease_job_renew(struct lease_job *j, uint64_t until_ns);
 /* Given back, if the server says so by the deadline; else its ttl ends it. */
 bool lease_job_end(struct lease_job *j);
 

@@ -138,17 +138,23 @@ static int find_lease(struct lock *l)
 
 /* --- signals -------------------------------------------------------------- */
 
-/* All that is to be heard comes by a descriptor; the command has them back. */
+/*
+ * All that is to be heard comes by a descriptor; the command has them back.  What
+ * is ignored (nohup(1)) stays so.
+ */
 static int open_signals(struct lock *l)
 {
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct sigaction was;
 	sigset_t heard;
 
+	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&heard);
-	sigaddset(&heard, SIGINT);
-	sigaddset(&heard, SIGTERM);
-	sigaddset(&heard, SIGHUP);
-	sigaddset(&heard, SIGQUIT);
 	sigaddset(&heard, SIGCHLD);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (!sigaction(ends[i], NULL, &was) &&
+		    was.sa_handler != SIG_IGN)
+			sigaddset(&heard, ends[i]);
 	sigprocmask(SIG_BLOCK, &heard, &l->mask);
 	return signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -194,23 +200,34 @@ static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 	chronicle_add(l->rule->redis->endpoints, l->key, &e);
 }
 
+/* A message must not wait for who reads it: the lease does not. */
+static bool is_read(void)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
+}
+
 static void tell(struct lock *l)
 {
-	tool_say("%s: could not be renewed for long: SIGTERM to %s (%s)",
-		 l->key, l->ctl->argv[1], l->job.why);
 	family_kill(SIGTERM);
 	l->told = true;
+	if (is_read())
+		tool_say("%s: could not be renewed for long: SIGTERM to %s "
+			 "(%s)",
+			 l->key, l->ctl->argv[1], l->job.why);
 }
 
 static void kill_all(struct lock *l, const char *why)
 {
 	if (l->killed)
 		return;
-	tool_say("%s: the lease is LOST: SIGKILL to %s and all that it started "
-		 "(%s)",
-		 l->key, l->ctl->argv[1], why);
 	l->killed = true;
 	family_kill(SIGKILL);
+	if (is_read())
+		tool_say("%s: the lease is LOST: SIGKILL to %s and all that it "
+			 "started (%s)",
+			 l->key, l->ctl->argv[1], why);
 }
 
 static uint64_t kill_ns(const struct lock *l)
@@ -222,7 +239,7 @@ static uint64_t kill_ns(const struct lock *l)
 static void renew(struct lock *l)
 {
 	const uint32_t ttl = l->rule->ttl_ms;
-	int err = lease_job_renew(&l->job);
+	int err = lease_job_renew(&l->job, kill_ns(l));
 	uint64_t now = dlk_now_ns();
 
 	if (!err) {
@@ -233,7 +250,6 @@ static void renew(struct lock *l)
 	if (err > 0) {
 		kill_all(l, "another has it, or it was broken");
 		record(l, "lost", (now - l->job.words.since_ns) / DLK_MS);
-		return;
 	}
 }
 
@@ -244,7 +260,7 @@ static void look(struct lock *l)
 
 	if (l->killed)
 		return;
-	if (now >= l->due_ns)
+	if (now >= l->due_ns && now < kill_ns(l))
 		renew(l);
 	now = dlk_now_ns();
 	if (!l->told && now >= dlk_warn_ns(l->job.asked_ns, l->rule->ttl_ms))

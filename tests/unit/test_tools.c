@@ -2,6 +2,7 @@
 // link: tools/common_elf.c tools/json.c tools/table.c tools/common_text.c
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
 // link: tools/scan_hash.c tools/scan_queue.c tools/common_redis.c tools/run_away.c
+// link: tools/fleet.c tools/boot.c tools/scan_ask.c
 /*
  * The pure parts of the tools: what an ELF image tells, that no byte of a name
  * reaches a terminal or a JSON reader unescaped, who counts as an owner of a
@@ -18,9 +19,11 @@
 
 #include "model/token.h"
 #include "tools/common.h"
+#include "tools/fleet.h"
 #include "tools/json.h"
 #include "tools/run.h"
 #include "tools/common_elf.h"
+#include "tools/scan_ask.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
 #include "tools/scan_queue.h"
@@ -742,9 +745,86 @@ static void ranges_are_bounded(void **state)
 	scan_places_free(&p);
 }
 
+/* --- the fleet ------------------------------------------------------------ */
+
+static bool left(struct fleet *f, const char *field, const char *value)
+{
+	return fleet_add(f, field, strlen(field), value, strlen(value));
+}
+
+static void a_host_of_the_fleet_is_read(void **state)
+{
+	struct fleet f = { .now_ms = 100000 };
+
+	(void)state;
+	assert_true(left(&f, "abc:A web%20one",
+			 "1 90000 5000000000\n/a/b%20c/ dlock:%25p 30000 0 -\n"
+			 "/d k%25r 5000 1000 10.0.0.5:6379/1\n"));
+	assert_int_equal(f.n, 1);
+	assert_string_equal(f.hosts[0].host, "abc:A");
+	assert_string_equal(f.hosts[0].name, "web%20one");
+	assert_int_equal(f.hosts[0].n_rules, 2);
+	assert_string_equal(f.hosts[0].rules[0].prefix, "/a/b c/");
+	assert_string_equal(f.hosts[0].rules[0].key, "dlock:%p");
+	assert_string_equal(f.hosts[0].rules[0].at, "");
+	assert_string_equal(f.hosts[0].rules[1].at, "10.0.0.5:6379/1");
+	assert_int_equal(f.hosts[0].rules[1].hold_ms, 1000);
+	/* Granted when its clock showed 3 s: two before it was seen. */
+	assert_int_equal(fleet_age_ms(&f, "abc:A", 3000000000), 12000);
+	assert_int_equal(fleet_age_ms(&f, "abc:A", 99000000000), 0);
+	assert_int_equal(fleet_age_ms(&f, "abc", 3000000000), -1);
+	fleet_free(&f);
+}
+
+static void what_is_no_host_is_passed_over(void **state)
+{
+	static const char *const fields[] = { "", "a", "a b c", " " };
+	static const char *const texts[] = { "",         "1",       "1 2",
+					     "2 1 1\n",  "1 x 1\n", "1 1 x\n",
+					     "1 1 1 1\n" };
+	static const char *const rules[] = {
+		"1 1 1\n\n\n",         "1 1 1\n/a k 1 1\n",
+		"1 1 1\n/a k x 1 -\n", "1 1 1\n/a  k 1 1 -\n",
+		"1 1 1\na k 1 1 -\n",  "1 1 1\n/a k 1 1 - more\n"
+	};
+	struct fleet f = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+		assert_false(left(&f, fields[i], "1 1 1\n"));
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		assert_false(left(&f, "a b", texts[i]));
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+		assert_true(left(&f, "a b", rules[i]));
+		assert_int_equal(f.hosts[f.n - 1].n_rules, 0);
+	}
+	fleet_free(&f);
+}
+
+/* --- batches -------------------------------------------------------------- */
+
+static void a_batch_has_room_in_a_connection(void **state)
+{
+	static struct scan_key keys[2 * SCAN_BATCH];
+
+	(void)state;
+	for (size_t i = 0; i < 2 * SCAN_BATCH; i++)
+		keys[i].len = 50;
+	assert_int_equal(scan_batch(keys, 2 * SCAN_BATCH), SCAN_BATCH);
+	assert_int_equal(scan_batch(keys, 3), 3);
+	for (size_t i = 0; i < 2 * SCAN_BATCH; i++)
+		keys[i].len = DLK_KEY_MAX;
+	/* PTTL, GETRANGE, EXISTS and HLEN name it, in a buffer of 256 KiB. */
+	assert_in_range(scan_batch(keys, 2 * SCAN_BATCH), 1,
+			(256 * 1024) / (4 * DLK_KEY_MAX));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_host_of_the_fleet_is_read),
+		cmocka_unit_test(what_is_no_host_is_passed_over),
+		cmocka_unit_test(a_batch_has_room_in_a_connection),
 		cmocka_unit_test(glibc_program_is_accepted),
 		cmocka_unit_test(musl_program_is_refused),
 		cmocka_unit_test(static_program_is_refused),

@@ -158,7 +158,8 @@ ok '... and what it started' pid_is_gone_on A "$DEAF"
 like "$(cat "$RIG/deaf.err")" 'f: the lease is LOST: SIGKILL' '... and it says so'
 peer_end deaf
 proxy between
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s connect_timeout=300ms
+# An answer may be waited for as long as a sixth of the ttl, and is not beyond it.
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s connect_timeout=1s
 deaf "$RIG/A.conf"
 ask between hang
 ends=$(rr pexpiretime "dlock:$MNT/f")
@@ -188,7 +189,33 @@ peer_end deaf
 on A kill -KILL "$DEAF" 2>/dev/null
 ok 'and the lease ends by its ttl' until_true 5 lease_is_gone f
 
+# Nobody reads what it says.
+mkfifo "$RIG/full"
+exec {full}<>"$RIG/full"
+dd if=/dev/zero of="/proc/self/fd/$full" bs=65536 count=1 oflag=nonblock 2>/dev/null
+# shellcheck disable=SC2016 # the inner shell's
+peer mute on A env DLOCK_CONFIG="$RIG/A.conf" sh -c \
+	'exec "$1" lock "$2" -- sh -c "echo runs; exec sleep 1000" 2>"$3"' sh \
+	"$CTL" "$MNT/f" "$RIG/full"
+hear mute
+is "$RESULT" runs 'one whose messages nobody reads'
+ctl_on A break --yes "$MNT/f"
+ok '... is killed all the same' wait_for "${PEER_PID[mute]}"
+peer_end mute
+exec {full}>&-
+
 # --- signals ---
+peer one on A env DLOCK_CONFIG="$RIG/A.conf" nohup "$CTL" lock "$MNT/f" -- \
+	"$RIG/job"
+hear one
+is "$RESULT" runs 'under nohup it runs'
+pid=$(rr get "dlock:$MNT/f" | cut -d' ' -f 6)
+on A kill -HUP "$pid"
+ctl_on A lock -n "$MNT/f" -- true
+is "$STATUS" 1 '... and SIGHUP is nothing to it'
+ok '... nor to its command' on A kill -0 "$pid"
+say one 0
+ok '... which ends' job_ended one
 job one A "$MNT/f" --
 hear one
 pid=$(rr get "dlock:$MNT/f" | cut -d' ' -f 6)
