@@ -102,7 +102,10 @@ static void vote(struct ballot *b, unsigned i, int err)
 	b->count(b, i, err);
 }
 
-/* (4) A server that is two masters would have two votes. */
+/*
+ * (4) A server that is two masters would have two votes.  The first URL's
+ * counts, or the one that came first, while it is not known yet.
+ */
 static bool is_twice(struct ballot *b, unsigned i)
 {
 	const uint64_t run = b->v[i].c->server.run;
@@ -111,9 +114,13 @@ static bool is_twice(struct ballot *b, unsigned i)
 	if (!run)
 		return false;
 	atomic_store(&m[i].run, run);
-	for (unsigned k = 0; k < i; k++) {
-		if (atomic_load(&m[k].run) != run)
+	for (unsigned k = 0; k < b->masters->n; k++) {
+		const bool counts =
+			k < i || (b->answered & ~b->twice & 1U << k);
+
+		if (k == i || !counts || atomic_load(&m[k].run) != run)
 			continue;
+		b->twice |= 1U << i;
 		dlk_conn_set_error(b->v[i].c,
 				   "it is a server that another URL of the "
 				   "section names already");

@@ -87,6 +87,7 @@ struct ballot {
 	uint64_t asked_ns, by_ns;
 	uint32_t asked;    /* the request may have left */
 	uint32_t answered; /* and there is an answer */
+	uint32_t twice;    /* that is not counted, for its server has voted */
 	bool interrupted;
 	unsigned copies[DLK_MASTERS_MAX]; /* the request was sent so often */
 	char why[200];                    /* there are votes missing */
