@@ -22,6 +22,7 @@
 enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };
 
 struct dlk_kept_list dlk_carried, dlk_carried_left;
+unsigned dlk_carried_news;
 static struct dlk_kept_list by_number[BUCKETS];
 static struct dlk_kept_list dropped; /* by chain */
 static void (*hear)(void);
@@ -98,6 +99,7 @@ static void insert(struct dlk_kept *k)
 	LIST_INSERT_HEAD(chain(k->number), k, chain);
 	LIST_INSERT_HEAD(&dlk_carried, k, next);
 	LIST_INSERT_HEAD(&k->watch->leases, k, beside);
+	dlk_carried_news++;
 }
 
 void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by)
@@ -439,6 +441,7 @@ void dlk_carry_mute_ended(void)
 	LIST_FOREACH(k, &dlk_carried, next)
 	if (k->state == DLK_KEPT) {
 		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
+		dlk_carried_news++;
 		dlk_mirror_state(k);
 	}
 }
@@ -473,6 +476,7 @@ void dlk_carry_uncut(struct dlk_kept *k)
 	k->lease.ttl_ms = k->full_ms;
 	k->deadline_ns = dlk_deadline_ns(dlk_now_ns(), k->full_ms);
 	k->full_ms = 0;
+	dlk_carried_news++;
 	dlk_mirror_state(k);
 }
 
@@ -581,12 +585,25 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 		retry(k, now);
 		return false;
 	}
+	/* Unreachable is nothing to it (L6). */
+	if (result < 0 && k->on_lost == DLK_LOST_HOLD) {
+		retry(k, now);
+		return false;
+	}
 	if (!dlk_shim_speaks() && (result < 0 || k->doubted))
 		return true;
 	k->doubted = true;
 	set_due(k, now + DOUBT_MS * DLK_MS);
 	dlk_watch_stir(k->watch);
 	return false;
+}
+
+/* Of one that was held on to, nobody knows who had it meanwhile. */
+static bool is_to_be_stopped(const struct dlk_kept *k, int result)
+{
+	return !k->robbed && !k->stopped && result >= 0 &&
+	       (k->on_lost == DLK_LOST_HOLD ||
+		(result == DLK_LOST && k->on_lost != DLK_LOST_REPORT));
 }
 
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
@@ -605,7 +622,8 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 			k->deadline_ns = deadline;
 		dlk_mirror_state(k);
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
-		k->doubted = false;
+		dlk_carried_news += k->robbed || k->stopped;
+		k->doubted = k->robbed = k->stopped = false;
 		return;
 	}
 	if (r->result == DLK_REPLACED) {
@@ -614,10 +632,19 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 	}
 	if (!is_lost(k, r->result, now))
 		return;
-	tell(DLK_ERROR, k, " is LOST while its lock is held: ",
-	     r->result < 0           ? why
-	     : r->result == DLK_LOST ? "somebody else holds it"
-				     : "the server does not know it any more");
+	/* First those who have its lock are stopped (survive.c). */
+	if (is_to_be_stopped(k, r->result)) {
+		k->robbed = true;
+		dlk_carried_news++;
+		set_due(k, now + DOUBT_MS * DLK_MS);
+		return;
+	}
+	if (!k->stopped)
+		tell(DLK_ERROR, k, " is LOST while its lock is held: ",
+		     r->result < 0           ? why
+		     : r->result == DLK_LOST ? "somebody else holds it"
+					     : "the server does not know it "
+					       "any more");
 	dlk_carry_drop(k);
 }
 
@@ -652,6 +679,7 @@ static void renew_some(struct dlk_section *s)
 
 	if (batch.n)
 		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
+	memcpy(s->why, at.why, sizeof(s->why));
 	for (unsigned i = 0; i < batch.n; i++)
 		renewed(batch.who[i], &batch.ask[i], at.why);
 }

@@ -4,11 +4,13 @@
  *
  *	main.c		sleeps, and passes on what it wakes for
  *	standby.c	the other keeper, which takes over when this one ends
+ *	survive.c	a lost lease stops its holders
  *	obey.c		what the shim's messages have done
  *	look.c		when to look at what
  *	settle.c	what has ended by a close
  *	carry.c		leases: renewed, and released
  *	mirror.c	what that one is told
+ *	victims.c	who has a lease's lock
  *	records.c	is a record lock there?
  *	section.c	the redis sections
  *	file.c		watching a file
@@ -203,7 +205,9 @@ void dlk_watch_complete(struct dlk_watch *w,
 struct dlk_section {
 	uint32_t number; /* START's */
 	struct dlk_store *store;
-	struct dlk_dues due; /* its leases */
+	struct dlk_dues due;                                 /* its leases */
+	char why[sizeof(((struct dlk_attempt *)NULL)->why)]; /* the last one
+								failed */
 };
 
 /*
@@ -215,8 +219,12 @@ bool dlk_sections_begin(const struct dlk_keep_server *servers, unsigned n,
 			void (*restarted)(const struct dlk_store *s));
 /* The i-th; NULL: there are no more. */
 struct dlk_section *dlk_section(unsigned i);
-/* A question to it. */
+/*
+ * A question to it.  None is waited for past the next mark of a lease, whose
+ * holders are perhaps to be stopped then (DESIGN L6).
+ */
 struct dlk_attempt dlk_section_attempt(const struct dlk_section *s);
+void dlk_sections_until(uint64_t mark_ns);
 
 /* --- records.c ------------------------------------------------------------ */
 
@@ -265,6 +273,8 @@ void dlk_shadow_copy_plan(const struct dlk_shadow_copy *s,
 			  int fds[DLK_SHADOW_FDS]);
 struct dlk_shadow_copy *dlk_shadow_copy_adopt(
 	const struct dlk_shadow_plan *plan, const int fds[DLK_SHADOW_FDS]);
+/* Has that process's descriptor the program's description? */
+bool dlk_shadow_copy_is(const struct dlk_shadow_copy *s, pid_t pid, int fd);
 /* In a child that stands by: they are left alone, until it wakes. */
 void dlk_shadow_copies_stand_by(void);
 void dlk_shadow_copies_wake(void);
@@ -319,7 +329,11 @@ struct dlk_kept {
 	enum dlk_on_lost on_lost; /* what becomes of who has its lock then */
 	bool revalidates; /* dirty pages go to the file system first (L10) */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
-	bool unanswered;  /* (standing by) its ADD was not answered yet */
+	bool robbed;      /* another's token was seen, and seen again */
+	bool stopped;     /* its holders were, for it was lost */
+	uint64_t
+		looked_for_ns; /* the deadline for which they were looked for */
+	bool unanswered;       /* (standing by) its ADD was not answered yet */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -330,6 +344,8 @@ struct dlk_kept {
 };
 
 extern struct dlk_kept_list dlk_carried, dlk_carried_left;
+/* One more with each whose marks may come earlier than those of others. */
+extern unsigned dlk_carried_news;
 
 /*
  * Once: the only servers to be connected to.  While they are waited for, `hear`
@@ -397,6 +413,37 @@ void dlk_carry_wake(void);
 /* When the first lease is overdue, by what is known of it here. */
 uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms);
 
+/* --- victims.c: who has a lease's lock ------------------------------------ */
+
+struct dlk_victim {
+	pid_t pid;
+	int fd;             /* pidfd */
+	struct dlk_kept *k; /* one of the leases that it is a victim of */
+	pid_t session;
+	int err;          /* it could not be signalled: errno */
+	bool was_stopped; /* by somebody else, before */
+	bool leads;       /* its children are victims, whatever they have */
+	char command[16];
+};
+/* Zeroed, it is empty. */
+struct dlk_victims {
+	struct dlk_victim *v;
+	size_t n, room;
+	uint64_t took_ns; /* the last look did */
+};
+/* All who have these leases' locks: those that are new are added; how many. */
+size_t dlk_victims_find(struct dlk_victims *list,
+			struct dlk_kept *const *leases, size_t n);
+/*
+ * The same for what they have started since: much quicker than a look at all
+ * processes.  And, when they were killed, for what had no parent by then.
+ */
+size_t dlk_victims_find_children(struct dlk_victims *list);
+size_t dlk_victims_find_orphans(struct dlk_victims *list);
+/* To those from this one on. */
+void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
+void dlk_victims_free(struct dlk_victims *list);
+
 /* --- mirror.c: what the other keeper is told ------------------------------ */
 
 /* What the shim is owed. */
@@ -449,6 +496,12 @@ int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds);
 bool dlk_shim_wants_us(void);
 /* A keeper has taken over, and this is what the other one owed the shim. */
 void dlk_obey_wake(const struct dlk_owed *owed);
+
+/* --- survive.c: a lost lease stops its holders ---------------------------- */
+
+/* Whatever is due by now (DESIGN L6). */
+void dlk_survive(uint64_t now_ns);
+uint64_t dlk_survive_due_ns(void);
 
 /* --- standby.c: the other keeper ------------------------------------------ */
 

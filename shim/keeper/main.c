@@ -81,6 +81,8 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_look_due_ns();
 	if (dlk_settle_due_ns() < at)
 		at = dlk_settle_due_ns();
+	if (dlk_survive_due_ns() < at)
+		at = dlk_survive_due_ns();
 	if (dlk_standby_due_ns() < at)
 		at = dlk_standby_due_ns();
 	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
@@ -179,10 +181,12 @@ int main(void)
 		wait_once(idle_since_ns);
 		dlk_standby_keep();
 		now = dlk_now_ns();
+		dlk_survive(now);
 		if (now >= dlk_look_due_ns())
 			look();
+		dlk_sections_until(dlk_survive_due_ns());
 		while (dlk_carry_some(now))
-			;
+			dlk_sections_until(dlk_survive_due_ns());
 		dlk_settle();
 		dlk_mirror_flush();
 	} while (!finished(&idle_since_ns));

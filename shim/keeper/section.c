@@ -14,6 +14,7 @@
 static struct dlk_section *sections;
 static unsigned n_sections;
 static bool (*interrupt)(void *arg);
+static uint64_t mark = UINT64_MAX;
 
 /* As the configuration has them; the servers of one stand together. */
 static struct dlk_redis *read_sections(const struct dlk_keep_server *from,
@@ -73,10 +74,22 @@ struct dlk_section *dlk_section(unsigned i)
 	return i < n_sections ? &sections[i] : NULL;
 }
 
+void dlk_sections_until(uint64_t mark_ns)
+{
+	mark = mark_ns;
+}
+
+/* Half of what is left, for each question is asked twice. */
 struct dlk_attempt dlk_section_attempt(const struct dlk_section *s)
 {
+	const uint64_t now = dlk_now_ns();
+	uint64_t ns = s->store->connect_timeout_ms * DLK_MS;
+
+	/* (A mark that has come is seen to before the next question.) */
+	if (mark > now && (mark - now) / 2 < ns)
+		ns = (mark - now) / 2;
 	return (struct dlk_attempt){
-		.timeout_ns = s->store->connect_timeout_ms * DLK_MS,
+		.timeout_ns = ns,
 		.interrupt = interrupt,
 	};
 }

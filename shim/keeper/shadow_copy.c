@@ -249,15 +249,14 @@ int dlk_shadow_copies_bell(void)
 
 /* --- those who ask -------------------------------------------------------- */
 
-static bool is_description(const struct dlk_shadow_copy *s, int fd)
+bool dlk_shadow_copy_is(const struct dlk_shadow_copy *s, pid_t pid, int fd)
 {
 	struct kcmp_epoll_slot slot = { .efd = (uint32_t)s->set,
 					.tfd = (uint32_t)s->slot };
-	pid_t self = getpid();
 
 	if (s->set < 0)
-		return same(s->held, self, fd);
-	return dlk_syscall(SYS_kcmp, self, self, KCMP_EPOLL_TFD, (long)fd,
+		return s->held >= 0 && same(s->held, pid, fd);
+	return dlk_syscall(SYS_kcmp, pid, getpid(), KCMP_EPOLL_TFD, (long)fd,
 			   &slot) == 0;
 }
 
@@ -269,7 +268,8 @@ static void answer(const struct dlk_shadow_copy *s, int sock)
 
 	if (!dlk_shadowdir_hear(sock, &fd, MSG_DONTWAIT))
 		return;
-	theirs = fd >= 0 && s->shadow >= 0 && is_description(s, fd);
+	theirs = fd >= 0 && s->shadow >= 0 &&
+		 dlk_shadow_copy_is(s, getpid(), fd);
 	close_one(&fd);
 	dlk_shadowdir_say(sock, theirs ? s->shadow : -1, MSG_DONTWAIT);
 }

@@ -7,7 +7,8 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=2s connect_timeout=300ms \
+	path_more='on_lost = "report"'
 for try in 1 2 3; do
 	peer stopped dl A "$BIN/stopped_holder" "stopped$try"
 	hear stopped

@@ -94,7 +94,7 @@ denied password 'config set requirepass other' 'config set requirepass ""'
 
 is_lost()
 {
-	grep -q 'LOST while its lock is held: somebody else holds it' "$RIG/log"
+	grep -q 'LOST: it is another.s.* are killed: ' "$RIG/log"
 }
 
 admin "set dlock:$MNT/f another px 60000"

@@ -146,7 +146,7 @@ robbed()
 rig_start disks
 proxy slow
 rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=3s timeout=500ms \
-	connect_timeout=300ms
+	connect_timeout=300ms path_more='on_lost = "report"'
 rig_config B ttl=3s timeout=500ms connect_timeout=300ms
 RUN=on
 ok 'one host, bare: a refusal leaves what was inherited' scene refused A

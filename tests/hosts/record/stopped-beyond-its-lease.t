@@ -151,7 +151,8 @@ put_back_replaced()
 }
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=3s connect_timeout=300ms \
+	path_more='on_lost = "report"'
 RUN=dl
 if [ "$(uname -m)" = x86_64 ]; then
 	ok 'what ended unseen is free, whatever its owner was granted since' \
@@ -161,7 +162,8 @@ if [ "$(uname -m)" = x86_64 ]; then
 		scene relocked '' a b
 	three_ways 'nor to the next description of its number' \
 		scene relocked ofd c a
-	rig_configs ttl=3s connect_timeout=300ms
+	rig_configs ttl=3s connect_timeout=300ms \
+		path_more='on_lost = "report"'
 	RUN=dl
 else
 	skip 'what ended unseen' 'no unseen close(2) here'

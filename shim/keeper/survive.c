@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lease that is lost stops its holders before another host can have it
+ * (DESIGN L6), as its rule's on_lost says: by its stop mark (model/timeline.h)
+ * if it was not renewed, and at once if another's token was seen.
+ *
+ *	warn		stop			deadline
+ *	|---------------|-----------------------|
+ *	who has it,	who has it, what have	(nobody runs that has it)
+ *	to know how	they started since, and
+ *	long a look	heard of no renewal: kill
+ *	takes		all of them
+ *
+ *  1. No signal before the stop mark: a renewal may come until then.  A look
+ *     that takes long begins earlier.
+ *  2. What the shim has said MUST be heard first: it renews as well.
+ *  3. Whom it may not signal, and a process 1, which the kernel keeps from it, is
+ *     named in the log.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keeper/keeper.h"
+#include "os/log.h"
+#include "os/sys.h"
+#include "model/timeline.h"
+
+enum { ROUNDS = 4, NAMED = 12 };
+
+static uint64_t took_ns; /* by the last look at all processes */
+
+/* --- which, and when ------------------------------------------------------ */
+
+/* Of a ttl that was cut, and of a shim that cannot tell, silence is none. */
+static bool has_marks(const struct dlk_kept *k)
+{
+	return k->state == DLK_KEPT && !k->stopped &&
+	       k->on_lost == DLK_LOST_KILL && !k->full_ms &&
+	       !dlk_shim_is_mute();
+}
+
+static bool is_robbed(const struct dlk_kept *k)
+{
+	return k->state == DLK_KEPT && !k->stopped && k->robbed &&
+	       k->on_lost != DLK_LOST_REPORT;
+}
+
+static uint64_t warn_ns(const struct dlk_kept *k)
+{
+	const uint32_t ttl_ms = k->lease.ttl_ms;
+
+	return dlk_warn_ns(dlk_asked_ns(k->deadline_ns, ttl_ms), ttl_ms);
+}
+
+static uint64_t stop_ns(const struct dlk_kept *k)
+{
+	return dlk_stop_ns(k->deadline_ns, k->lease.ttl_ms);
+}
+
+/* When the look begins: two of them fit into the margin, or it is earlier. */
+static uint64_t begin_ns(const struct dlk_kept *k)
+{
+	const uint64_t margin = dlk_margin_ns(k->lease.ttl_ms);
+	const uint64_t early = 2 * took_ns > margin ? 2 * took_ns - margin : 0;
+	const uint64_t warn = warn_ns(k), stop = stop_ns(k);
+
+	return stop < warn + early ? warn : stop - early;
+}
+
+static uint64_t next_ns(const struct dlk_kept *k)
+{
+	if (is_robbed(k))
+		return 0;
+	if (!has_marks(k))
+		return UINT64_MAX;
+	return k->looked_for_ns == k->deadline_ns ? begin_ns(k) : warn_ns(k);
+}
+
+/*
+ * Marks move on only, but for those of a new lease, so the first one that was
+ * known is early enough: thousands are not looked at for each message.
+ */
+uint64_t dlk_survive_due_ns(void)
+{
+	static uint64_t first;
+	static unsigned news;
+	const struct dlk_kept *k;
+
+	if (news == dlk_carried_news && dlk_now_ns() < first)
+		return first;
+	news = dlk_carried_news;
+	first = UINT64_MAX;
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (next_ns(k) < first)
+		first = next_ns(k);
+	return first;
+}
+
+/* --- what is said --------------------------------------------------------- */
+
+static void say_who(struct dlk_text *t, const struct dlk_victims *list,
+		    const struct dlk_kept *k, bool could, const char *what)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const struct dlk_victim *v = &list->v[i];
+
+		if (v->k != k || (v->err == 0) != could)
+			continue;
+		if (n == 0)
+			dlk_text_str(t, what);
+		if (n++ >= NAMED)
+			continue;
+		dlk_text_str(t, n > 1 ? ", " : " ");
+		dlk_text_i64(t, v->pid);
+		dlk_text_str(t, " (");
+		dlk_text_quoted(t, v->command, strlen(v->command));
+		dlk_text_str(t, ")");
+		if (v->err)
+			dlk_text_strs(t, ": ", strerrordesc_np(v->err), NULL);
+	}
+	if (n > NAMED) {
+		dlk_text_str(t, " and ");
+		dlk_text_i64(t, n - NAMED);
+		dlk_text_str(t, " more");
+	}
+}
+
+static void say(const struct dlk_kept *k, const struct dlk_victims *list)
+{
+	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
+	struct dlk_line l;
+
+	dlk_line_begin(&l, DLK_ERROR);
+	dlk_text_str(&l.text, "the lease ");
+	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
+	dlk_text_strs(&l.text, " at redis ", k->section->store->at, NULL);
+	if (k->robbed) {
+		dlk_text_str(&l.text,
+			     " is LOST: it is another's, or was meanwhile");
+	} else {
+		dlk_text_str(&l.text, " is LOST: it was not renewed for ");
+		dlk_text_i64(&l.text,
+			     (int64_t)((dlk_now_ns() - asked) / DLK_MS));
+		dlk_text_strs(&l.text, " ms (",
+			      k->section->why[0] ? k->section->why
+						 : "nobody did",
+			      ")", NULL);
+	}
+	if (list->n == 0)
+		dlk_text_str(&l.text, "; nobody is found who has its lock");
+	say_who(&l.text, list, k, true,
+		", so these who have its lock are killed:");
+	say_who(&l.text, list, k, false,
+		"; these have its lock, CANNOT be killed, and run on:");
+	dlk_line_end(&l);
+}
+
+/* --- what is done --------------------------------------------------------- */
+
+static struct dlk_victims list;
+
+static struct {
+	struct dlk_kept **v;
+	uint64_t *deadlines; /* as they were */
+	size_t n, room;
+} due;
+
+static bool grow_due(void)
+{
+	const size_t room = 2 * due.n + 64;
+	struct dlk_kept **v;
+	uint64_t *deadlines;
+
+	if (due.n < due.room)
+		return true;
+	v = reallocarray(due.v, room, sizeof(struct dlk_kept *));
+	if (!v)
+		return false;
+	due.v = v;
+	deadlines = reallocarray(due.deadlines, room, sizeof(*deadlines));
+	if (!deadlines)
+		return false;
+	due.deadlines = deadlines;
+	due.room = room;
+	return true;
+}
+
+static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
+{
+	struct dlk_kept *k;
+
+	due.n = 0;
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
+		if (!is_robbed(k) && (!has_marks(k) || when(k) > now))
+			continue;
+		if (!grow_due())
+			return;
+		due.deadlines[due.n] = k->deadline_ns;
+		due.v[due.n++] = k;
+	}
+}
+
+/* Renewed, or given back, since: for one of them is reason to look anew. */
+static bool has_changed(void)
+{
+	dlk_carry_hear();
+	for (size_t i = 0; i < due.n; i++)
+		if (due.v[i]->state != DLK_KEPT ||
+		    due.v[i]->deadline_ns != due.deadlines[i])
+			return true;
+	return false;
+}
+
+static uint64_t mark_of(const struct dlk_kept *k)
+{
+	return is_robbed(k) ? 0 : stop_ns(k);
+}
+
+/* The first ones, and those a moment later; when the last of them is due. */
+static uint64_t take_first(void)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < due.n; i++)
+		if (mark_of(due.v[i]) < first)
+			first = mark_of(due.v[i]);
+	for (size_t i = 0; i < due.n; i++) {
+		const uint32_t ttl_ms = due.v[i]->lease.ttl_ms;
+
+		if (mark_of(due.v[i]) > first + dlk_margin_ns(ttl_ms) / 8)
+			continue;
+		if (mark_of(due.v[i]) > last)
+			last = mark_of(due.v[i]);
+		due.deadlines[n] = due.deadlines[i];
+		due.v[n++] = due.v[i];
+	}
+	due.n = n;
+	return last;
+}
+
+/* Until the mark, if the look was quicker than the last one. */
+static bool wait_for(uint64_t mark)
+{
+	uint64_t now;
+
+	while (!has_changed() && (now = dlk_now_ns()) < mark)
+		dlk_pause_ns(mark - now < 2 * DLK_MS ? mark - now : 2 * DLK_MS);
+	return !has_changed();
+}
+
+/* Those who came since the last look; then those who came since the kill. */
+static void kill_all(void)
+{
+	for (int round = 0; round < ROUNDS; round++)
+		if (!dlk_victims_find_children(&list))
+			break;
+	for (int round = 0; round < ROUNDS; round++) {
+		const size_t had = list.n;
+
+		dlk_victims_signal(&list, 0, SIGKILL);
+		dlk_victims_find_orphans(&list);
+		if (list.n == had)
+			break;
+	}
+}
+
+static void stop(void)
+{
+	const uint64_t mark = take_first();
+
+	dlk_victims_find(&list, due.v, due.n);
+	took_ns = list.took_ns;
+	if (!wait_for(mark))
+		return;
+	kill_all();
+	for (size_t i = 0; i < due.n; i++) {
+		due.v[i]->stopped = true;
+		say(due.v[i], &list);
+		dlk_watch_stir(due.v[i]->watch);
+	}
+}
+
+/* To know how long a look takes, while there is time. */
+static void look_ahead(uint64_t now)
+{
+	collect(now, warn_ns);
+	dlk_victims_find(&list, due.v, due.n);
+	took_ns = list.took_ns;
+	for (size_t i = 0; i < due.n; i++)
+		due.v[i]->looked_for_ns = due.v[i]->deadline_ns;
+	dlk_victims_free(&list);
+}
+
+static bool is_look_due(uint64_t now)
+{
+	const struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (has_marks(k) && k->looked_for_ns != k->deadline_ns &&
+	    warn_ns(k) <= now)
+		return true;
+	return false;
+}
+
+void dlk_survive(uint64_t now_ns)
+{
+	if (now_ns < dlk_survive_due_ns())
+		return;
+	dlk_carry_hear();
+	collect(now_ns, begin_ns);
+	if (due.n) {
+		stop();
+		dlk_victims_free(&list);
+	} else if (is_look_due(now_ns)) {
+		look_ahead(now_ns);
+	}
+}

@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# Who has a lock whose lease cannot be renewed is stopped before another host has
+# it (L6), though nobody of them is preloaded, or knows of the lock: a shell that
+# only has the descriptor; what works under the lock without one (`flock -o`,
+# Python, which closes what it has); who shares it in another session.  Five
+# hundred other processes run, and one that has the file open and no lock, and
+# one that waits for it: all of these live.
+#
+# With on_lost = "hold" they work on while Redis does not answer; and are stopped
+# as soon as it says that it is another's.
+#
+# Control: with on_lost = "report" each is still at work when the other host has
+# its lock.
+# shellcheck disable=SC2016 # the jobs' shells expand these
+. "${0%/*}/../../lib/rig.sh"
+
+TTL=2000
+declare -A IDIOM=(
+	[shell]='exec 9>$f; flock 9; $work $f'
+	[close]='flock -o $f sh -c "$work $f"'
+	[python]='/usr/bin/python3 -c "import fcntl, subprocess, sys
+with open(sys.argv[1], \"w\") as f:
+    fcntl.flock(f, fcntl.LOCK_EX)
+    subprocess.run(sys.argv[2:])" $f $work $f'
+	[session]='exec 9>$f; flock 9; setsid $work $f & sleep 1000 9>&-'
+	[record]='/usr/bin/python3 -c "import fcntl, subprocess, sys
+f = open(sys.argv[1], \"w\")
+fcntl.lockf(f, fcntl.LOCK_EX)
+subprocess.run(sys.argv[2:])" $f $work $f'
+)
+
+# It works: it says when, for as long as it lives.
+make_work()
+{
+	cat >"$RIG/work" <<-END
+	#!/bin/bash
+	while :; do
+		"$BIN/now" >>"$RIG/\$1.worked"
+		sleep 0.01
+	done
+	END
+	chmod +x "$RIG/work"
+}
+
+# It waits for the lock of its argument, and runs the rest.
+make_owner()
+{
+	cat >"$RIG/own.py" <<-END
+	import fcntl, subprocess, sys
+	f = open(sys.argv[1], "w")
+	(fcntl.lockf if sys.argv[1] == "record" else fcntl.flock)(f, fcntl.LOCK_EX)
+	subprocess.run(sys.argv[2:])
+	END
+}
+
+# Those who have nothing to do with it.
+strangers()
+{
+	on A pgrep -fxc 'sleep (1234|4321)'
+}
+
+nobody_works()
+{
+	! on A pgrep -x work >/dev/null
+}
+
+works()
+{
+	[ -s "$RIG/$1.worked" ]
+}
+
+owned()
+{
+	[ -s "$RIG/$1.owned" ]
+}
+
+# run RULE: each idiom loses its lease, and the other host gets it
+run()
+{
+	local name
+
+	rm -f "$RIG"/*.worked "$RIG"/*.owned
+	: >"$RIG/log"
+	say p pass
+	hear p
+	rig_config A ttl=${TTL}ms connect_timeout=300ms \
+		url="redis://127.0.0.1:$PROXY/0" path_more="on_lost = \"$1\""
+	for name in "${!IDIOM[@]}"; do
+		dl A env DLOCK_LOG="info:$RIG/log" f="$name" work="$RIG/work" \
+			bash -c "${IDIOM[$name]}" &
+		ok "$1, $name: works" until_true 5 works "$name"
+	done
+	on A sh -c 'exec 8<shell; echo >$0; exec sleep 4321' "$RIG/cp/open" &
+	ok "$1: a bystander has the file open" cp_wait open
+	for name in "${!IDIOM[@]}"; do
+		dl B /usr/bin/python3 "$RIG/own.py" "$name" "$BIN/now" \
+			>"$RIG/$name.owned" &
+	done
+	say p hang
+	hear p
+	for name in "${!IDIOM[@]}"; do
+		ok "$1, $name: the other host has it" until_true 10 owned "$name"
+	done
+}
+
+# How long after the other host had it who held it worked last, ms; < 0: before
+last_work()
+{
+	echo $((($(tail -n 1 "$RIG/$1.worked") - $(<"$RIG/$1.owned")) / 1000000))
+}
+
+rig_start disks
+make_work
+make_owner
+cp_new open
+rig_configs ttl=${TTL}ms connect_timeout=300ms
+proxy p
+on A bash -c 'for i in $(seq 500); do sleep 1234 & done; wait' &
+n=501
+for rule in kill hold report; do
+	run "$rule"
+	sleep 0.2
+	cp "$RIG/log" "$RIG/$rule.log"
+	for name in "${!IDIOM[@]}"; do
+		took=$(last_work "$name")
+		if [ "$rule" = kill ]; then
+			at_most "$took" -1 "$name: worked for the last time $took ms after"
+		else
+			at_least "$took" 1 "$rule: $name worked on $took ms after"
+		fi
+	done
+	if [ "$rule" = hold ]; then
+		say p pass
+		hear p
+		ok 'hold: they are stopped when it is known' \
+			until_true 5 nobody_works
+	fi
+	is "$(strangers)" "$n" "$rule: all others live"
+	n=$((n + 1))
+done
+like "$(grep '/shell ' "$RIG/kill.log")" \
+	'not renewed for [0-9]+ ms.*killed: [0-9]+ \(work\)' 'which is said'
+on A pkill -KILL -x 'work|sleep|bash|flock|python3|sh'
+rig_end
