@@ -167,7 +167,8 @@ static void find_twin(struct view *v, const struct fleet_host *h)
 		    "that died",
 		    "give each a host_id of its own (dlock.conf(5)): "
 		    "containers of one kernel need it, and machines that were "
-		    "resumed from one snapshot",
+		    "resumed from one snapshot; a name that this host had is "
+		    "forgotten after 30 days",
 		    "%s and this host, %s, have one boot id and host_id",
 		    shown(h), own);
 }
@@ -179,7 +180,7 @@ static void compare(struct view *v, const struct fleet *f)
 	for (size_t i = 0; i < f->n; i++) {
 		const struct fleet_host *h = &f->hosts[i];
 
-		if (is_own(v, h))
+		if (is_own(v, h) || fleet_is_stale(f, h))
 			continue;
 		if (strlen(h->host) == own && !strncmp(h->host, v->own, own))
 			find_twin(v, h);
@@ -188,15 +189,20 @@ static void compare(struct view *v, const struct fleet *f)
 	}
 }
 
-/* Where this host's entry is left, and who else has left one. */
+/*
+ * Where this host's entry is left, and who else has left one.  Ours first: by it
+ * what this host left before it was booted again is known.
+ */
 static void look_here(struct view *v, struct dlk_conn *c)
 {
-	struct fleet f;
-	int err = fleet_read(c, &f);
+	struct fleet f = { 0 };
+	int err = fleet_leave(c, v->d->config, v->s->redis);
 
+	if (!err)
+		err = fleet_read(c, &f);
 	if (!err) {
 		compare(v, &f);
-		err = fleet_leave(c, v->d->config, v->s->redis, &f);
+		fleet_sweep(c, &f);
 	}
 	fleet_free(&f);
 	if (err)

@@ -271,7 +271,32 @@ static int64_t ask_time(struct dlk_conn *c, int *err)
 	return ms;
 }
 
-static void sweep(struct dlk_conn *c, const struct fleet *f, int64_t now_ms)
+/* The host_id in HOST, with its colon; or "". */
+static const char *id_of(const struct fleet_host *h)
+{
+	const char *colon = strchr(h->host, ':');
+
+	return colon ? colon : "";
+}
+
+/* Two of one name and host_id: the one was seen before the other was booted. */
+static bool is_before(const struct fleet_host *h, const struct fleet_host *g)
+{
+	int64_t booted_ms = g->seen_ms - (int64_t)(g->boot_ns / DLK_MS);
+
+	return !strcmp(h->name, g->name) && !strcmp(id_of(h), id_of(g)) &&
+	       strcmp(h->host, g->host) != 0 && h->seen_ms < booted_ms;
+}
+
+bool fleet_is_stale(const struct fleet *f, const struct fleet_host *h)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (is_before(h, &f->hosts[i]))
+			return true;
+	return f->now_ms - h->seen_ms >= (int64_t)FLEET_KEPT_DAYS * DAY_MS;
+}
+
+void fleet_sweep(struct dlk_conn *c, const struct fleet *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		const struct fleet_host *h = &f->hosts[i];
@@ -279,7 +304,7 @@ static void sweep(struct dlk_conn *c, const struct fleet *f, int64_t now_ms)
 		const char *const del[] = { "HDEL", FLEET_KEY, field };
 		const redisReply *r;
 
-		if (now_ms - h->seen_ms < (int64_t)FLEET_KEPT_DAYS * DAY_MS)
+		if (!fleet_is_stale(f, h))
 			continue;
 		snprintf(field, sizeof(field), "%s %s", h->host, h->name);
 		call(c, 3, del, REDIS_REPLY_INTEGER, &r);
@@ -288,7 +313,7 @@ static void sweep(struct dlk_conn *c, const struct fleet *f, int64_t now_ms)
 }
 
 int fleet_leave(struct dlk_conn *c, const struct dlk_config *config,
-		const struct dlk_redis *redis, const struct fleet *f)
+		const struct dlk_redis *redis)
 {
 	char field[FLEET_FIELD_MAX], kept[24], *text = NULL;
 	const redisReply *r;
@@ -313,7 +338,5 @@ int fleet_leave(struct dlk_conn *c, const struct dlk_config *config,
 			   (const char *const[]){ "PEXPIRE", FLEET_KEY, kept },
 			   REDIS_REPLY_INTEGER, &r);
 	dlk_conn_reset(c);
-	if (!err)
-		sweep(c, f, now_ms);
 	return err;
 }

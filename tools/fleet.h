@@ -68,11 +68,16 @@ int64_t fleet_age_ms(const struct fleet *f, const char *host,
 		     uint64_t since_ns);
 
 /*
- * Leave this host's entry at a server, `redis` one of its sections, and take
- * away those that are older than FLEET_KEPT_DAYS.  0 or -errno.
+ * Was it left before that host was booted again, or is it older than
+ * FLEET_KEPT_DAYS?  Pure.
  */
+bool fleet_is_stale(const struct fleet *f, const struct fleet_host *h);
+
+/* Leave this host's entry at a server, `redis` one of its sections; -errno. */
 int fleet_leave(struct dlk_conn *c, const struct dlk_config *config,
-		const struct dlk_redis *redis, const struct fleet *f);
+		const struct dlk_redis *redis);
+/* Take away those that are stale. */
+void fleet_sweep(struct dlk_conn *c, const struct fleet *f);
 
 /* HOST and HOSTNAME of this one, as in the field; NUL-terminated. */
 enum { FLEET_FIELD_MAX = 512 };

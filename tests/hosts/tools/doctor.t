@@ -442,6 +442,21 @@ on A env DLOCK_CONFIG="$RIG/A.conf" unshare -u sh -c \
 OUT=$(cat "$RIG/out")
 is_found 'one boot id under two names' '2 fleet=CRITICAL' \
 	'this host, twin, have one boot id' 'host_id'
+# What this host left before it was booted again is no other host's.
+word=$(uname -n)
+left()
+{
+	rr flushall >/dev/null
+	rr hset dlock%fleet "ffffffffffffffffffffffffffffffff:A $word" \
+		"1 $1 5000000000
+$MNT/ other:%25p 20000 0 -" >/dev/null
+	ctl_on A --json doctor
+}
+left "$(($(date +%s) * 1000))"
+is "$(found)" '2 fleet=CRITICAL' 'another host of this name, seen just now'
+left $(($(date +%s) * 1000 - 86400000 * 20))
+is "$(found)" '0 ' 'this one, before it was booted again'
+is "$(rr hlen dlock%fleet)" 1 '... is forgotten'
 rr flushall >/dev/null
 rr hset dlock%fleet x y $'\x1b z' $'1 2 3\n/a b' "$(printf '%0600d' 1)" x \
 	"a b" $'1 5 5\n/\x1b k 1 1 \x1b\nrelative k 1 1 -' >/dev/null
