@@ -65,8 +65,12 @@ struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted)
 
 	if (!c)
 		return NULL;
-	/* (It may have answered long ago, and nobody has read it.) */
-	if (c->deferred_n)
+	/*
+	 * It may have answered long ago, and nobody has read it.  (A few answers
+	 * cost nothing where they are read along with the next one.)
+	 */
+	if (c->deferred_n > DLK_UNREAD_MAX ||
+	    (c->deferred_n && owes_for_long(m, dlk_now_ns())))
 		dlk_conn_drain(c, 0);
 	if (!dlk_master_give_up(m, c))
 		return c;

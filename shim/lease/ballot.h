@@ -65,7 +65,7 @@ struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted);
 
 struct ballot;
 
-enum { DLK_REPLIES_MAX = 16 };
+enum { DLK_REPLIES_MAX = 16, DLK_UNREAD_MAX = 8 };
 
 struct ballot {
 	/* The question. */

@@ -154,7 +154,10 @@ struct words {
 	const struct dlk_ranges *held;
 };
 
-/* An open connection, or a new one if it may be. */
+/*
+ * An open connection, or a new one if it may be.  First the one on which answers
+ * are outstanding: what is said by it comes after what was asked by it.
+ */
 static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 				const struct dlk_sending *how)
 {
@@ -164,7 +167,7 @@ static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 	if (!c)
 		return NULL;
 	c->interrupt = how->interrupt;
-	if (!how->connects && c->deferred_n)
+	if (!how->connects && c->deferred_n > DLK_UNREAD_MAX)
 		dlk_conn_drain(c, 0);
 	if (how->connects ? dlk_conn_open(c, by_ns) == 0 : dlk_conn_is_open(c))
 		return c;
