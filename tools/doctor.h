@@ -7,7 +7,8 @@
  *     nothing else: it prints nothing, and where it cannot look it says so by a
  *     finding of DOCTOR_UNKNOWN, for what is unknown must not be taken for well.
  *  2. It changes no lock.  Of what it writes nothing outlives it but this
- *     host's entry in the fleet (fleet.h) and a line in the log.
+ *     host's entry in the fleet (fleet.h), a line in the log and the user's
+ *     place in state_dir, as a program of that user would make them.
  *  3. Nothing that a share or another user can delay is waited for longer than
  *     DOCTOR_PATIENCE_MS: that is done apart, in a child that is left behind.
  */
