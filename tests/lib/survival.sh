@@ -19,6 +19,8 @@ survives()
 	words=$(/usr/bin/python3 "$TOP/tests/programs/check_intervals.py" \
 		"$dir/data" "$dir"/*.log)
 	note "$words"
+	# Its logs, the faults and what was said, for who wants to know why.
+	[ -z "${SURVIVAL_KEEP-}" ] || cp -r "$dir" "$SURVIVAL_KEEP/"
 	rm -r "$dir"
 	read -r _ grants _ overlaps _ broken _ lost _ errors <<<"$words"
 	[ -n "${lost-}" ] || rig_die "no figures"

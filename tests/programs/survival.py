@@ -17,7 +17,8 @@ stopped, frozen and cut off, as SEED has it.  DIR gets their logs and the data.
 	redis		the options of its server
 
 calm: what excludes all the same whatever on_lost says.  keeper: the keeper dies,
-perhaps as the only one.  lossy: a holder sits beyond its lease.
+perhaps as the only one.  lossy: a holder sits beyond its lease, or cannot put it
+back, for the server has an old snapshot with another's.
 
 Prints "faults N killed N left N idle N": who was killed by nobody here, keys that
 are left when all are gone, cells that nobody had again once all was well.
@@ -431,13 +432,25 @@ def net_long(run, host, rnd):
 
 
 def redis_restart(run, host, rnd):
-    """Empty, or with what it had at some time before."""
+    """With nothing, or all that it had."""
+    restart(run, rnd, rnd.random() < 0.5, 0)
     del host
+
+
+def redis_snapshot(run, host, rnd):
+    """With what it had a while ago: whose lease it was then is no more."""
+    restart(run, rnd, True, run.within(rnd))
+    del host
+
+
+def restart(run, rnd, dump, old):
     with run.redis.lock:
-        dump = rnd.random() < 0.5
-        if dump:
+        if dump and old:
             run.redis.call("save")
-            time.sleep(run.within(rnd))
+            time.sleep(old)
+        elif dump:
+            # (Nothing is done between the two.)
+            run.redis.call("shutdown", "save")
         run.redis.restart(run.within(rnd), dump)
         time.sleep(2.2 * run.delay / 1000)
 
@@ -489,7 +502,7 @@ CLASSES = {
     "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
                        redis_clients],
     "keeper": [kill_keeper, stop_keeper],
-    "lossy": [freeze_long, stop_all_long, net_long, redis_pause_long],
+    "lossy": [redis_snapshot, freeze_long, stop_all_long, net_long, redis_pause_long],
     "none": [],
 }
 

@@ -10,6 +10,8 @@
 #	survival.t [SECONDS [SEED]]	or SURVIVAL_SECONDS, SURVIVAL_SEED
 #	SURVIVAL_MODES			null calm report kill
 #
+# SURVIVAL_KEEP: a directory for the logs, the faults and what was said.
+#
 # null: the null shim, as a control.  calm: faults that a lease survives.  report:
 # all faults, under on_lost = "report", where who sits beyond his lease goes on: as
 # a control.  kill: the same under "kill".
