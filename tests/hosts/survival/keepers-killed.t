@@ -4,8 +4,8 @@
 #
 # No single death of a keeper ends a lease (DESIGN L4, 9.7).  The holders are
 # shells that only have the descriptor: the program that took each lock is gone,
-# and nobody but its keepers renews.  KILLS times one of the six, keeper or
-# standby, is killed; the next one is when each keeper has a standby again.  Redis
+# and nobody but its keepers renews; and a program that was executed without dlock
+# by one that had a record lock.  KILLS times one of the eight, keeper or standby, is killed; the next one is when each keeper has a standby again.  Redis
 # is watched all the while: the leases' tokens never change, and none disappears
 # for a moment; and a waiter on the other host never gets in.
 #
@@ -20,7 +20,7 @@ SEED=${SEED:-$$}
 TTL=1500
 FILES='one two three'
 
-# The leases, each time as a line of all three; what has changed is another line.
+# The leases, each time as a line of all four; what has changed is another line.
 watch_redis()
 {
 	local file keys=()
@@ -28,6 +28,7 @@ watch_redis()
 	for file in $FILES; do
 		keys+=("dlock:$MNT/$file")
 	done
+	keys+=("dlock:$MNT/four%rec")
 	redis-cli -s "$RIG/redis.sock" --raw -r -1 -i 0.002 eval "
 		local got = redis.call('MGET', unpack(KEYS))
 		for i in ipairs(KEYS) do got[i] = got[i] or 'none' end
@@ -53,7 +54,7 @@ kill_one()
 	mapfile -t all < <(all_keepers A)
 	pid=${all[RANDOM % ${#all[@]}]}
 	on A kill -KILL "$pid"
-	until_true 5 pid_is_gone_on A "$pid" && until_true 5 have_standbys A 3
+	until_true 5 pid_is_gone_on A "$pid" && until_true 5 have_standbys A 4
 }
 
 # Of those that lose theirs all at once.
@@ -85,7 +86,20 @@ for file in $FILES; do
 	ok "$file: a shell has the lock" cp_wait "$file.locked"
 	dl B flock "$file" echo "$file" >>"$RIG/let.in" 2>"$RIG/B.err" &
 done
-ok 'each keeper has a standby' until_true 5 have_standbys A 3
+cp_new four.locked four.go
+# shellcheck disable=SC2016 # sh's
+dl A env DLOCK_LOG="warning:$RIG/log" /usr/bin/python3 -c 'import fcntl, os, sys
+fd = os.open("four", os.O_RDWR | os.O_CREAT)
+fcntl.lockf(fd, fcntl.LOCK_EX)
+os.set_inheritable(fd, True)
+os.execve("/bin/sh", sys.argv[1:], {})' \
+	sh -c 'echo >"$1"; read -r x <"$2"' sh "$RIG/cp/four.locked" \
+	"$RIG/cp/four.go" &
+ok 'four: a program has the lock, without dlock' cp_wait four.locked
+dl B /usr/bin/python3 -c 'import fcntl
+fcntl.lockf(open("four", "w"), fcntl.LOCK_EX)
+print("four")' >>"$RIG/let.in" 2>"$RIG/B.err" &
+ok 'each keeper has a standby' until_true 5 have_standbys A 4
 watch_redis &
 watcher=$!
 RANDOM=$SEED
@@ -119,7 +133,7 @@ like "$(cat "$RIG/log")" 'standby carries them on' 'but that they took over'
 kill_both
 ok 'control: without a standby another host is let in' \
 	until_true 4 one_was_let_in
-for file in $FILES; do
+for file in $FILES four; do
 	cp_reach "$file.go"
 done
 wait
