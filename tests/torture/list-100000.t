@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # timeout: 300
 #
-# dlockctl list of 100,000 leases takes less than a second; on a busy machine, less
-# than eight times what redis-cli takes for their names alone in the same moment.
-# A million keys of others are passed over without holding the server up.
+# dlockctl list of 100,000 leases takes less than a second, and on a busy machine so
+# much longer as somebody waited for a core (tap.sh); beside it stands what redis-cli
+# takes for their names alone.  A million keys of others are passed over without
+# holding the server up.
 . "${0%/*}/../lib/rig.sh"
 . "${0%/*}/../lib/ctl.sh"
 
@@ -43,14 +44,16 @@ list()
 	DLOCK_CONFIG=$RIG/A.conf "$CTL" list
 }
 
-# measure: the best of five, each beside its control
+# measure: the best of five, each beside its control; whether one is in time
 measure()
 {
-	best=1000000 control=1000000
+	best=1000000 control=1000000 quick=no
 	for _ in 1 2 3 4 5; do
 		local one two
 
+		tap_mark
 		one=$(ms list)
+		! within_us $((one * 1000)) 1000000 || quick=yes
 		rows=$(wc -l <"$RIG/out")
 		two=$(ms names)
 		[ "$one" -ge "$best" ] || best=$one
@@ -66,8 +69,7 @@ is "$(rr dbsize)" $LEASES 'so many leases (control)'
 measure
 is "$rows" $((LEASES + 1)) 'each has a row'
 note "$best ms, their names alone $control ms"
-ok 'within a second, or eight times their names' \
-	test "$best" -lt 1000 -o "$best" -lt $((8 * control))
+is "$quick" yes 'within a second'
 
 rr flushall >/dev/null
 rr set "dlock:$MNT/one" "$(made_token A 5 web1)" px 3600000 >/dev/null
