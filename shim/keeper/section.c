@@ -11,20 +11,23 @@
 #include "model/timeline.h"
 #include "os/sys.h"
 
-static struct dlk_section *sections;
+static struct dlk_redis *redis;
+static struct dlk_section *sections; /* as many */
 static unsigned n_sections;
 static bool (*interrupt)(void *arg);
 static uint64_t mark = UINT64_MAX;
 
 /* As the configuration has them; the servers of one stand together. */
-static struct dlk_redis *read_sections(const struct dlk_keep_server *from,
-				       unsigned n)
+static bool read_sections(const struct dlk_keep_server *from, unsigned n)
 {
-	struct dlk_redis *r = calloc(n_sections + 1, sizeof(*r));
 	struct dlk_endpoint *ep = dlk_undumped((n + 1) * sizeof(*ep));
 
-	for (unsigned i = 0; r && ep && i < n; i++) {
-		struct dlk_redis *of = &r[from[i].section];
+	redis = calloc(n_sections + 1, sizeof(*redis));
+	sections = calloc(n_sections + 1, sizeof(*sections));
+	if (!ep || !redis || !sections)
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		struct dlk_redis *of = &redis[from[i].section];
 
 		ep[i] = from[i].ep;
 		if (of->n_endpoints++ == 0)
@@ -32,7 +35,7 @@ static struct dlk_redis *read_sections(const struct dlk_keep_server *from,
 		of->mode = (enum dlk_mode)from[i].mode;
 		of->name = "";
 	}
-	return ep ? r : NULL;
+	return true;
 }
 
 /* One after the other, from 0 on. */
@@ -52,13 +55,7 @@ bool dlk_sections_begin(const struct dlk_keep_server *servers, unsigned n,
 			bool (*interrupt_fn)(void *arg),
 			void (*restarted)(const struct dlk_store *s))
 {
-	struct dlk_redis *redis;
-
-	if (!are_in_order(servers, n))
-		return false;
-	sections = calloc(n_sections + 1, sizeof(*sections));
-	redis = read_sections(servers, n);
-	if (!sections || !redis ||
+	if (!are_in_order(servers, n) || !read_sections(servers, n) ||
 	    dlk_stores_begin(redis, n_sections, restarted) < 0)
 		return false;
 	interrupt = interrupt_fn;

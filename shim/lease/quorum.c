@@ -118,6 +118,7 @@ static void count(struct ballot *b, unsigned i, int vote)
 		q->young++;
 		if (q->young_ms < q->said.left_ms)
 			q->young_ms = q->said.left_ms;
+		q->answer->emptied |= q->said.emptied;
 		dlk_tally_silent(&b->tally, true);
 		return;
 	case DLK_GONE:
@@ -212,7 +213,7 @@ static int ask_all(struct ballot *b)
 	struct question *q = question_of(b);
 	int err;
 
-	q->answer->replaced = false;
+	q->answer->replaced = q->answer->emptied = false;
 	q->answer->holder_len = 0;
 	q->answer->holder[0] = '\0';
 	b->linger_no_ns = SPLIT_MS * DLK_MS;

@@ -49,7 +49,7 @@ for how in stop kill; do
 	ask b 'range b F_WRLCK 100 10'
 	is "$RESULT" 0 "$how: ... what was given back is free"
 	ask b 'range b F_UNLCK 100 10'
-	[ "$how" = stop ] && master_cont 3 || master_up 3
+	if [ "$how" = stop ]; then master_cont 3; else master_up 3; fi
 	ok "$how: it is back, and has what the others have" \
 		until_true 10 alike 3
 	note "$(bounds_at 3 | tr '\n' ' ')"
