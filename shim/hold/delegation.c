@@ -125,22 +125,66 @@ static int send_add(const struct dlk_hold *h, struct dlk_keep_add *m)
 	return err;
 }
 
+/*
+ * (keeper) It has its number before it is told of: what lies in the socket has
+ * the description, so who closes that now is to wait for the keeper.
+ *
+ *	our thread		we
+ *	a keeper is started
+ *				close: nobody else has it
+ *	ADD, with the
+ *	description ->
+ *				LOCK_NB by another: refused
+ *	... the keeper reads it
+ *
+ * False: it was given up meanwhile.
+ */
+static bool announce(struct dlk_hold *h, uint32_t number)
+{
+	bool held;
+
+	dlk_holds_lock();
+	held = dlk_hold_is_held(h);
+	if (held)
+		h->keeper.number = number;
+	dlk_holds_unlock();
+	return held;
+}
+
+/* (keeper) */
+static void take_back(struct dlk_hold *h, uint32_t number)
+{
+	dlk_holds_lock();
+	if (h->keeper.number == number)
+		h->keeper.number = 0;
+	dlk_holds_unlock();
+}
+
 /* (keeper) */
 static int tell_add(struct dlk_hold *h)
 {
 	struct dlk_keep_add *m = dlk_keeper_room();
-	int err = m ? send_add(h, m) : -ENOMEM;
+	const uint32_t number = dlk_keeper_next();
+	int err;
 
-	if (err)
+	if (!m)
+		return -ENOMEM;
+	if (!announce(h, number))
+		return 0;
+	err = send_add(h, m);
+	if (err) {
+		take_back(h, number);
 		return err;
+	}
 	dlk_keeper_depends(h->lease.ttl_ms);
-	asked[m->head.seq % ASKED].number = m->head.seq;
-	asked[m->head.seq % ASKED].file = h->file;
+	asked[number % ASKED].number = number;
+	asked[number % ASKED].file = h->file;
 	dlk_holds_lock();
-	h->keeper.number = m->head.seq;
-	h->keeper.known_until_ns = m->deadline_ns;
-	h->keeper.due_ns = UINT64_MAX;
-	dlk_schedule(h);
+	if (h->keeper.number == number) {
+		h->keeper.known_until_ns = m->deadline_ns;
+		h->keeper.due_ns = UINT64_MAX;
+		dlk_schedule(h);
+	}
 	dlk_holds_unlock();
 	return 0;
 }

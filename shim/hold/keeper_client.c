@@ -344,6 +344,11 @@ static int send_it(const struct dlk_keep *m, size_t size, const int *fds,
 		       : 0;
 }
 
+uint32_t dlk_keeper_next(void)
+{
+	return keeper.sent + 1 ?: 1; /* 0 means none */
+}
+
 int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 {
 	int err;
@@ -351,9 +356,7 @@ int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 	if (keeper.sent - keeper.heard >= IN_FLIGHT)
 		return DLK_KEEPER_LATER;
 	m->magic = DLK_KEEP_MAGIC;
-	m->seq = keeper.sent + 1;
-	if (m->seq == 0) /* means none */
-		m->seq = 1;
+	m->seq = dlk_keeper_next();
 	err = send_it(m, size, fds, n);
 	if (err == -ECONNRESET || err == -ENOTCONN)
 		err = -EPIPE;

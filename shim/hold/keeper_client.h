@@ -38,6 +38,8 @@ int dlk_keeper_start(bool wait);
 
 /* Room for one message, ours until it is sent; NULL: no memory. */
 void *dlk_keeper_room(void);
+/* The number of the message that is sent next. */
+uint32_t dlk_keeper_next(void);
 /*
  * Number it and send it, with n descriptors, without waiting.  0;
  * DLK_KEEPER_LATER: its queue is full; -EPERM: this process may not do any more
