@@ -107,7 +107,8 @@ static struct ballot ballot_of(struct dlk_store *s, struct dlk_attempt *at,
 				.count = count,
 				.arg = x,
 				.replies = x->n,
-				.linger_ns = LATE_MS * DLK_MS };
+				.linger_ns = LATE_MS * DLK_MS,
+				.linger_no_ns = LATE_MS * DLK_MS };
 }
 
 /* --- one lease ------------------------------------------------------------ */
@@ -281,8 +282,6 @@ static void put_files_back(struct dlk_store *s, struct dlk_attempt *at,
 	b.ask = put_back_one;
 	b.without = ~at_masters;
 	b.once = true;
-	/* All that are asked are waited for: a late one is one of them. */
-	b.linger_no_ns = LATE_MS * DLK_MS;
 	dlk_ballot_hold(&b);
 }
 

@@ -29,7 +29,8 @@ master_proxy()
 
 rig_start disks
 : >"$RIG/log"
-rig_configs ttl=2s timeout=1s connect_timeout=300ms restart_delay=0s
+rig_configs ttl=2s timeout=1s connect_timeout=300ms restart_delay=0s \
+	path_more='on_lost = "report"'
 export DLOCK_LOG=warning
 
 # --- two are dead, or hang ----------------------------------------------------
@@ -74,7 +75,8 @@ for i in 2 3; do
 	master_proxy "$i"
 	MASTER_PORT[i]=$PROXY
 done
-rig_config A ttl=2s timeout=1s connect_timeout=300ms restart_delay=0s
+rig_config A ttl=2s timeout=1s connect_timeout=300ms restart_delay=0s \
+	path_more='on_lost = "report"'
 MASTER_PORT=("${real[@]}")
 MASTER_PORT[0]=0
 for how in hang refuse; do
