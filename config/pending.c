@@ -15,7 +15,6 @@ static const struct pending {
 	{ "mode", "sentinel", FAILS },
 	{ "mode", "cluster", FAILS },
 	{ "replicas", "!0", NO_EFFECT },
-	{ "on_lost", NULL, NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },
 };
 /* clang-format on */

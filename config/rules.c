@@ -291,10 +291,8 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		ret = dlk_opt_fail(b, sec, "on_lost",
 				   "\"pause\" is not in this version (\"hold\" "
 				   "goes on while Redis cannot be reached)");
-	if (!ret) {
-		dlk_opt_pending(b, sec, "on_lost");
+	if (!ret)
 		dlk_opt_pending(b, sec, "unreachable");
-	}
 	rule->on_lost = (enum dlk_on_lost)l;
 	rule->unreachable = (enum dlk_unreachable)u;
 	rule->local = (enum dlk_local)o;

@@ -16,6 +16,12 @@
 #include "tools/subject.h"
 #include "tools/why.h"
 
+/* Of a rule that says so (on_lost). */
+static uint64_t stop_ns(uint64_t asked_ns, uint32_t ttl_ms)
+{
+	return dlk_stop_ns(dlk_deadline_ns(asked_ns, ttl_ms), ttl_ms);
+}
+
 /* The timeline of a lease (model/timeline.h), ms after it was asked for. */
 static const struct moment {
 	const char *name;
@@ -24,6 +30,7 @@ static const struct moment {
 	{ "renew", dlk_renew_ns },
 	{ "retry", dlk_retry_ns },
 	{ "warn", dlk_warn_ns },
+	{ "stop", stop_ns },
 	{ "deadline", dlk_deadline_ns },
 };
 
@@ -99,9 +106,11 @@ static void text_ttl(const struct dlk_rule *rule)
 	for (unsigned i = 0; i < N_MOMENTS; i++)
 		option_duration(at[i], sizeof(at[i]), moment_ms(i, rule));
 	line("ttl", NULL,
-	     "%s: renewed after %s, again every %s; warned of "
-	     "after %s; held until %s after the last renewal was sent",
-	     ttl, at[0], at[1], at[2], at[3]);
+	     "%s: renewed after %s, again every %s; warned of after %s%s%s; "
+	     "held until %s after the last renewal was sent",
+	     ttl, at[0], at[1], at[2],
+	     rule->on_lost == DLK_LOST_KILL ? ", its holder killed after " : "",
+	     rule->on_lost == DLK_LOST_KILL ? at[3] : "", at[4]);
 }
 
 static void text_rule(const struct subject *s)

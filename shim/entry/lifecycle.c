@@ -165,10 +165,16 @@ void dlk_after_pid_namespace(bool done)
 	dlk_leave(&call);
 }
 
+static void go_away(void)
+{
+	atomic_store(&dlk_self.away, true);
+	dlk_hold_leave_all();
+}
+
 void dlk_after_net_namespace(void)
 {
 	if (dlk_alive())
-		atomic_store(&dlk_self.away, true);
+		enter_for(go_away);
 }
 
 /* With one thread only, there is no other table to mistake for it. */

@@ -22,6 +22,9 @@
  *     little time for a keeper that is to be scheduled.  But not where we are
  *     process 1: whoever shares it, in here, ends with us.
  *  2. No telling is "another has it".
+ *  3. A server that does not answer MUST NOT be asked to cut: whether it has
+ *     would not be known, and who holds a lease of a second is stopped after
+ *     that second (DESIGN L6), with what it has not written yet.
  */
 #include "hold/container.h"
 
@@ -236,6 +239,15 @@ static unsigned shorten_some(struct dlk_hold **all, unsigned n)
 	return cut;
 }
 
+static bool answers(struct dlk_store *s, uint64_t deadline_ns)
+{
+	const uint64_t now = dlk_now_ns();
+	struct dlk_attempt at = { .timeout_ns = PATIENCE_MS * DLK_MS,
+				  .until_ns = deadline_ns };
+
+	return now < deadline_ns && s->ops->ping(s, &at) == 0;
+}
+
 /* Those of one server. */
 static void cut_at_server(struct dlk_hold **all, unsigned n,
 			  uint64_t deadline_ns)
@@ -264,11 +276,14 @@ void dlk_cut_short(void)
 		return;
 	h = dlk_hold_next(NULL, may_be_cut, NULL);
 	while (h) {
+		struct dlk_store *s = dlk_store_of(h->rule->redis);
 		unsigned n = dlk_hold_next_some(&h, may_be_cut, all, BATCH);
 
-		n = shorten_some(all, n);
-		if (n)
-			cut_at_server(all, n, deadline);
+		if (answers(s, deadline)) {
+			n = shorten_some(all, n);
+			if (n)
+				cut_at_server(all, n, deadline);
+		}
 		dlk_unpin_all(all, n);
 	}
 }

@@ -69,6 +69,11 @@ static bool is_remote(const struct dlk_hold *h)
 	       dlk_fs_of(h->fd, h->file.dev) != DLK_FS_LOCAL;
 }
 
+static uint32_t section_of(const struct dlk_hold *h)
+{
+	return (uint32_t)(h->rule->redis - dlk_self.config->redis);
+}
+
 /* Its size. */
 static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 {
@@ -89,7 +94,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 		.kind = kept_kind(h),
 		.revalidates = h->revalidates,
 		.remote = is_remote(h),
-		.section = (uint32_t)(h->rule->redis - dlk_self.config->redis),
+		.section = section_of(h),
 		.pid = (uint32_t)dlk_pid(),
 		.on_lost = h->rule->on_lost,
 		.granted_ns = h->valid.granted_ns,
@@ -289,11 +294,28 @@ static void let_go(void)
 	dlk_holds_unlock();
 }
 
+/* What it has renewed, and this process perhaps could not. */
+static void held(const struct dlk_keep_answer *a)
+{
+	dlk_holds_lock();
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
+		if (dlk_hold_is_held(h) && h->keeper.carried &&
+		    (int32_t)(h->keeper.number - a->lease) <= 0 &&
+		    section_of(h) == a->section)
+			dlk_hold_heard(h, a->until_ns, dlk_in_thread());
+	dlk_holds_unlock();
+}
+
 /* Of an ADD: yes, or no, at once or at last. */
 static void answered(const struct dlk_keep_answer *a)
 {
+	const bool alone = atomic_load(&dlk_self.away) || !dlk_thread_here();
 	struct dlk_hold *h = NULL;
 
+	if (a->status == DLK_KEEP_HELD) {
+		held(a);
+		return;
+	}
 	if (a->status == -EPERM) {
 		let_go();
 		return;
@@ -310,6 +332,8 @@ static void answered(const struct dlk_keep_answer *a)
 		dlk_hold_pin(h);
 		h->keeper.carried = a->status == 0;
 		h->keeper.deaths = 0;
+		if (alone)
+			dlk_hold_leave(h);
 	}
 	dlk_holds_unlock();
 	if (!h)

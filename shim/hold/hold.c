@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 #include "os/check.h"
-#include "os/log.h"
 #include "os/sys.h"
+#include "hold/backstop.h"
 #include "hold/holds.h"
 #include "hold/schedule.h"
 #include "model/outbox.h"
@@ -63,6 +63,7 @@ static void set_state(struct dlk_hold *h, enum hold_state state)
 	count(h, -1U);
 	h->state = state;
 	count(h, 1);
+	dlk_backstop_watch(h);
 }
 
 /* Whoever works on it, or sends an answer that is to come, has it still. */
@@ -149,14 +150,15 @@ static uint64_t look_ns(const struct dlk_hold *h)
 uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
 			  uint32_t claim_ms)
 {
-	const uint32_t claim_ttl_ms = claim_ms ? claim_ms : h->lease.ttl_ms;
-
 	h->valid.granted_ns = dlk_now_ns();
-	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, claim_ttl_ms);
+	h->valid.span_ms = claim_ms ? claim_ms : h->lease.ttl_ms;
+	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->valid.span_ms);
 	h->valid.renew_ns =
 		claim_ms ? dlk_confirm_ns(h->valid.granted_ns, claim_ms)
-			 : dlk_renew_ns(asked_ns, claim_ttl_ms);
+			 : dlk_renew_ns(asked_ns, h->lease.ttl_ms);
 	h->keeper.due_ns = dlk_handover_ns(h->valid.granted_ns);
+	/* Too late, it was never held, and nobody is stopped for it. */
+	h->valid.elsewhere = h->valid.granted_ns >= dlk_hold_final_ns(h);
 	set_state(h, HOLD_HELD);
 	dlk_holds_add(h);
 	dlk_schedule(h);
@@ -167,9 +169,13 @@ uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
 uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns)
 {
 	dlk_holds_check();
+	h->valid.span_ms = h->lease.ttl_ms;
 	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
 	h->valid.renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
-	h->valid.warned = false;
+	h->valid.failing = h->valid.warned = h->valid.outlived = false;
+	h->valid.elsewhere = false;
+	h->valid.robbed_ns = 0;
+	dlk_backstop_watch(h);
 	/* It is there: time to say what Redis did not answer before. */
 	if (h->out.message == OUTBOX_DOWNGRADE && h->out.unsent)
 		dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, dlk_now_ns());
@@ -177,16 +183,35 @@ uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns)
 	return look_ns(h);
 }
 
-void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns)
+void dlk_hold_heard(struct dlk_hold *h, uint64_t deadline_ns, bool lasting)
 {
-	/* A claim is short (lease/queue.h). */
-	const uint64_t soon = now_ns + (h->valid.deadline_ns - now_ns) / 4;
+	const uint64_t asked = dlk_asked_ns(deadline_ns, h->lease.ttl_ms);
 
 	dlk_holds_check();
-	dlk_check(now_ns < h->valid.deadline_ns);
+	if (lasting)
+		h->valid.elsewhere = false;
+	if (deadline_ns > h->valid.deadline_ns) {
+		h->valid.span_ms = h->lease.ttl_ms;
+		h->valid.deadline_ns = h->keeper.known_until_ns = deadline_ns;
+		h->valid.renew_ns = dlk_renew_ns(asked, h->lease.ttl_ms);
+		h->valid.failing = h->valid.warned = h->valid.outlived = false;
+	}
+	dlk_backstop_watch(h);
+	dlk_schedule(h);
+}
+
+void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns)
+{
+	const uint64_t final = dlk_hold_final_ns(h);
+	const uint64_t warn = dlk_hold_warn_ns(h);
+
+	dlk_holds_check();
 	h->valid.renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
-	if (h->valid.renew_ns > soon)
-		h->valid.renew_ns = soon;
+	/* A claim is short (lease/queue.h). */
+	if (now_ns < final && h->valid.renew_ns > now_ns + (final - now_ns) / 4)
+		h->valid.renew_ns = now_ns + (final - now_ns) / 4;
+	if (now_ns < warn && h->valid.renew_ns > warn)
+		h->valid.renew_ns = warn;
 	dlk_schedule(h);
 }
 
@@ -203,9 +228,48 @@ void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms)
 	const uint64_t deadline_ns = dlk_deadline_ns(now_ns, ttl_ms);
 
 	h->lease.ttl_ms = ttl_ms;
-	dlk_hold_hurry(h, dlk_renew_ns(now_ns, ttl_ms));
-	if (h->valid.deadline_ns > deadline_ns)
+	if (h->valid.deadline_ns > deadline_ns) {
 		h->valid.deadline_ns = deadline_ns;
+		h->valid.span_ms = ttl_ms;
+		dlk_backstop_watch(h);
+	}
+	dlk_hold_hurry(h, dlk_renew_ns(now_ns, ttl_ms));
+}
+
+void dlk_hold_leave(struct dlk_hold *h)
+{
+	dlk_holds_check();
+	if (!dlk_hold_is_held(h) || !h->keeper.carried)
+		return;
+	h->valid.elsewhere = true;
+	dlk_backstop_watch(h);
+	dlk_schedule(h);
+}
+
+void dlk_hold_leave_all(void)
+{
+	dlk_holds_lock();
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
+		dlk_hold_leave(h);
+	dlk_holds_unlock();
+}
+
+void dlk_hold_return_all(void)
+{
+	const uint64_t now = dlk_now_ns();
+
+	dlk_holds_lock();
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
+		if (!dlk_hold_is_held(h) || !h->valid.elsewhere ||
+		    dlk_schedule_renewal_ns(h) == UINT64_MAX)
+			continue;
+		h->valid.elsewhere =
+			now >=
+			dlk_hold_asked_ns(h) + h->valid.span_ms / 2 * DLK_MS;
+		dlk_backstop_watch(h);
+		dlk_hold_hurry(h, h->valid.elsewhere ? now : UINT64_MAX);
+	}
+	dlk_holds_unlock();
 }
 
 /* --- converted ------------------------------------------------------------ */
@@ -251,32 +315,4 @@ void dlk_hold_drop(struct dlk_hold *h)
 	dlk_outbox_clear(&h->out, dlk_now_ns());
 	dlk_schedule(h);
 	free_ended(h);
-}
-
-void dlk_hold_say(const struct dlk_hold *h, enum dlk_level level,
-		  const char *what, const char *why)
-{
-	struct dlk_line l;
-
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
-	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, dlk_store_of(h->rule->redis)->at);
-	dlk_text_str(&l.text, what);
-	dlk_text_str(&l.text, why);
-	dlk_line_end(&l);
-}
-
-void dlk_hold_lost(struct dlk_hold *h, const char *why)
-{
-	bool lost;
-
-	dlk_holds_lock();
-	lost = h->state == HOLD_HELD;
-	if (lost)
-		dlk_hold_drop(h);
-	dlk_holds_unlock();
-	if (lost)
-		dlk_hold_say(h, DLK_ERROR, " is LOST: ", why);
 }

@@ -28,6 +28,7 @@
 #include "model/due.h"
 #include "model/outbox.h"
 #include "model/range.h"
+#include "model/timeline.h"
 #include "os/log.h"
 #include "os/proc.h"
 
@@ -46,6 +47,8 @@ enum hold_state {
 struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c; first, for it casts */
 	struct dlk_due unsaid; /* something is still to be said of it */
+	struct dlk_due mark;   /* in schedule.c: the next one on its timeline */
+	struct dlk_due stop;   /* in backstop.c */
 	LIST_ENTRY(dlk_hold)
 	undelegated; /* in schedule.c; le_prev is NULL of
 					     one that is not there */
@@ -60,7 +63,15 @@ struct dlk_hold {
 	const struct dlk_rule *rule;
 	struct {
 		uint64_t granted_ns, deadline_ns, renew_ns;
-		bool warned; /* that it could not be renewed for long */
+		uint32_t span_ms; /* what the deadline counts: the ttl, or a
+				     claim's life */
+		uint64_t
+			robbed_ns; /* another\'s, or nobody\'s, since then; or 0 */
+		bool failing;      /* to be renewed, since it last was */
+		bool warned;       /* that it could not be renewed for long */
+		bool outlived;     /* its deadline passed: "hold" */
+		bool elsewhere;    /* only the keeper knows the deadline, until
+				     it is renewed here */
 	} valid;
 	struct outbox out; /* what is still to be said to the server */
 	struct {
@@ -92,6 +103,43 @@ static inline bool dlk_hold_is_held(const struct dlk_hold *h)
 	return h->state == HOLD_HELD || h->state == HOLD_CONVERTING;
 }
 
+/* When it was asked for by what it is held. */
+static inline uint64_t dlk_hold_asked_ns(const struct dlk_hold *h)
+{
+	return dlk_asked_ns(h->valid.deadline_ns, h->valid.span_ms);
+}
+
+static inline uint64_t dlk_hold_warn_ns(const struct dlk_hold *h)
+{
+	return dlk_warn_ns(dlk_hold_asked_ns(h), h->valid.span_ms);
+}
+
+/*
+ * The last mark: from then on a lease of this rule is lost, unless it is
+ * renewed before.  A grant that comes later was never one.
+ */
+static inline uint64_t dlk_final_ns(const struct dlk_rule *rule,
+				    uint64_t deadline_ns, uint32_t span_ms)
+{
+	return rule->on_lost == DLK_LOST_KILL
+		       ? dlk_stop_ns(deadline_ns, span_ms)
+		       : deadline_ns;
+}
+
+static inline uint64_t dlk_hold_final_ns(const struct dlk_hold *h)
+{
+	/* The keeper comes first, while it can see who works under the lock. */
+	if (h->rule->on_lost == DLK_LOST_KILL && h->keeper.carried)
+		return dlk_backstop_ns(h->valid.deadline_ns, h->valid.span_ms);
+	return dlk_final_ns(h->rule, h->valid.deadline_ns, h->valid.span_ms);
+}
+
+/* Its holder goes on beyond that, until somebody else has it. */
+static inline bool dlk_hold_outlives(const struct dlk_hold *h)
+{
+	return h->rule->on_lost == DLK_LOST_HOLD;
+}
+
 /* A flock lease's, of which the kernel's has the same. */
 static inline int dlk_hold_mode(const struct dlk_hold *h)
 {
@@ -111,12 +159,28 @@ uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
  * Renewed, or granted more: that was asked for at asked_ns.  Returns the same.
  */
 uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns);
+/*
+ * The keeper has renewed it, until then.  `lasting`: whoever hears that will
+ * hear of the next time, too.
+ */
+void dlk_hold_heard(struct dlk_hold *h, uint64_t deadline_ns, bool lasting);
 /* It was not renewed just now: soon again. */
 void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns);
 /* To be renewed by then, at the latest. */
 void dlk_hold_hurry(struct dlk_hold *h, uint64_t by_ns);
 /* From here on whoever renews it renews it by this ttl. */
 void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms);
+/*
+ * From here on only the keeper renews what it carries: one, or all.  Until the
+ * next renewal by us nobody here knows how long these are held.
+ */
+void dlk_hold_leave(struct dlk_hold *h);
+void dlk_hold_leave_all(void);
+/*
+ * The thread is there again: what is known to be held for long enough yet is
+ * renewed as ever, and the rest at once.
+ */
+void dlk_hold_return_all(void);
 /* A call is about to change its mode. */
 void dlk_hold_convert(struct dlk_hold *h);
 /* It is a shared one from here on, and the server is yet to hear of it; false:
@@ -150,11 +214,6 @@ struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 unsigned dlk_hold_next_some(struct dlk_hold **at, dlk_match_fn *match,
 			    struct dlk_hold **all, unsigned most);
 void dlk_unpin_all(struct dlk_hold *const *all, unsigned n);
-/* (pinned) The server has it no more, or for another: the log says so. */
-void dlk_hold_lost(struct dlk_hold *h, const char *why);
-/* 'the lease "KEY" at redis NAME' what why */
-void dlk_hold_say(const struct dlk_hold *h, enum dlk_level level,
-		  const char *what, const char *why);
 
 /* Are there any that are held, or to be released?  For the hooks' fast path. */
 bool dlk_any_held(void);

@@ -386,6 +386,8 @@ int dlk_keeper_hear(struct dlk_keep_answer *a)
 		return 0;
 	if (n != sizeof(*a))
 		return -EPIPE;
+	if (a->status == DLK_KEEP_HELD)
+		return 1;
 	if ((int32_t)(a->seq - keeper.heard) > 0)
 		keeper.heard = a->seq;
 	keeper.since_ns = dlk_now_ns();

@@ -13,6 +13,8 @@
  *     (DESIGN L4): what was closed behind our back must not be renewed for
  *     ever.
  *  4. No error ends it (PITFALLS: the watchdog that dies).
+ *  5. It MUST NOT wait past the next mark of any lease (model/timeline.h),
+ *     whoever does not answer: limit_ns().
  */
 #include "hold/end.h"
 #include "hold/renewer.h"
@@ -31,12 +33,14 @@
 #include "os/proc.h"
 #include "os/sys.h"
 #include "lease/store.h"
+#include "hold/backstop.h"
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/liveness.h"
+#include "hold/lost.h"
 #include "hold/release.h"
 #include "hold/schedule.h"
 #include "hold/self.h"
@@ -45,7 +49,11 @@
 #include "model/outbox.h"
 #include "model/timeline.h"
 
-enum { LINGER_MS = 2000, COMPANY_MS = 20 };
+enum { LINGER_MS = 2000, COMPANY_MS = 20, SLICE_MS = 20 };
+/* Beyond an eighth of the ttl, by which it renews later than we. */
+enum { KEEPER_STOPS_MS = 250 };
+
+static char last_why[256]; /* the last renewal failed; only the thread's */
 
 /*
  * What another thread works on is renewed all the same, for it may write back
@@ -65,6 +73,31 @@ static uint64_t next_ns(void)
 	if (dlk_any_held())
 		look = dlk_look_ns(dlk_now_ns(), dlk_schedule_least_ttl());
 	return look < due ? look : due;
+}
+
+/*
+ * Until when the thread may be away, for a question with all its tries.  Where
+ * leases of many phases are overdue, each question has `least_ms` all the same,
+ * or a slow server would never be heard again; but nothing puts off the last
+ * mark of a lease.
+ */
+static uint64_t limit_ns(uint32_t least_ms)
+{
+	const uint64_t now = dlk_now_ns();
+	const uint64_t least = now + least_ms * DLK_MS;
+	uint64_t mark, stop;
+	bool last;
+
+	dlk_holds_lock();
+	mark = dlk_schedule_mark_ns(now, &last);
+	stop = dlk_backstop_ns_first();
+	dlk_holds_unlock();
+	/* A connection looks at the time once a slice. */
+	mark -= SLICE_MS * DLK_MS;
+	stop -= SLICE_MS * DLK_MS;
+	if (mark < least && !last)
+		mark = least;
+	return mark < stop ? mark : stop;
 }
 
 /* --- renewal -------------------------------------------------------------- */
@@ -115,59 +148,116 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 		dlk_kernel_taken_by_other(h->fd));
 }
 
-/* It is not held by what this renewal said: warn of it, once? */
-static bool not_renewed(struct dlk_hold *h, uint64_t now)
-{
-	const bool warn =
-		!h->valid.warned &&
-		now >= h->valid.deadline_ns - h->lease.ttl_ms / 3 * DLK_MS;
+/* What a renewal has made of a hold; said when no mutex is held any more. */
+enum outcome { NOTHING, PUT_BACK, RECOVERED, WARN, OUTLIVED, LOST };
 
-	h->valid.warned |= warn;
+/* (mutex) It was not renewed; what is to be said of that, once? */
+static enum outcome not_renewed(struct dlk_hold *h, uint64_t now)
+{
+	const bool warned = h->valid.warned, outlived = h->valid.outlived;
+
+	h->valid.warned |= now >= dlk_hold_warn_ns(h);
+	h->valid.outlived |= now >= dlk_hold_final_ns(h);
+	h->valid.failing = true;
 	dlk_hold_retry(h, now);
-	return warn;
+	/* The keeper alone knows whether it is. */
+	if (h->valid.elsewhere)
+		return NOTHING;
+	if (h->valid.outlived && !outlived)
+		return OUTLIVED;
+	return h->valid.warned && !warned ? WARN : NOTHING;
+}
+
+/*
+ * (mutex) Another's, or nobody's: this process would be dead at once, and what
+ * works under its lock without it be an orphan that nobody finds.  So a keeper
+ * that has the lease has the time to see that, and to stop them all.
+ */
+static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
+{
+	const uint32_t part = dlk_hold_outlives(h) ? 1 : 8;
+	const uint64_t patience =
+		(h->lease.ttl_ms / part + KEEPER_STOPS_MS) * DLK_MS;
+
+	if (h->rule->on_lost == DLK_LOST_REPORT || !h->keeper.carried)
+		return false;
+	if (!h->valid.robbed_ns)
+		h->valid.robbed_ns = now;
+	if (now >= h->valid.robbed_ns + patience)
+		return false;
+	h->valid.failing = true;
+	dlk_hold_retry(h, now);
+	return true;
+}
+
+/* (mutex) By what the server has said, or not said in time. */
+static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r)
+{
+	const uint64_t now = dlk_now_ns();
+	const bool warned = h->valid.warned;
+
+	if (h->state != HOLD_HELD)
+		/* Given up meanwhile; put back, though, it would stay. */
+		return r->reclaimed ? PUT_BACK : NOTHING;
+	if (r->result == 0) {
+		dlk_hold_extend(h, r->asked_ns);
+		return warned ? RECOVERED : NOTHING;
+	}
+	if (r->result == DLK_REPLACED) {
+		dlk_hold_drop(h);
+		return NOTHING;
+	}
+	if (r->result > 0 && is_the_keepers_to_stop(h, now))
+		return NOTHING;
+	return r->result < 0 && (now < dlk_hold_final_ns(h) ||
+				 h->valid.elsewhere || dlk_hold_outlives(h))
+		       ? not_renewed(h, now)
+		       : LOST;
 }
 
 static const char *loss(const struct dlk_renewal *r, const char *why)
 {
-	return r->result < 0 ? why
-	       : r->result == DLK_LOST
-		       ? "somebody else holds it; stop this program"
-		       : "the server does not know it any more; stop this "
-			 "program";
+	return r->result < 0           ? why
+	       : r->result == DLK_LOST ? "somebody else holds it"
+				       : "the server does not know it any more";
+}
+
+static void tell(struct dlk_hold *h, enum outcome outcome, const char *why)
+{
+	switch (outcome) {
+	case PUT_BACK:
+		dlk_release_token(h->rule, &h->lease);
+		break;
+	case RECOVERED:
+		dlk_hold_recovered(h);
+		break;
+	case WARN:
+		dlk_hold_warn(h, why);
+		break;
+	case OUTLIVED:
+		dlk_hold_outlived(h, why);
+		break;
+	case LOST:
+		dlk_hold_lost(h, why);
+		break;
+	case NOTHING:
+		break;
+	}
 }
 
 static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 		    struct dlk_store *s, struct dlk_attempt *at)
 {
-	bool warn = false, lost = false, again = false;
-	uint64_t now;
+	enum outcome outcome;
 
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
 		reclaim_records(h, r, s, at);
-	now = dlk_now_ns();
 	if (is_sharers(h, r))
 		dlk_hold_end(h, END_GONE);
-
 	dlk_holds_lock();
-	if (h->state != HOLD_HELD)
-		/* Given up meanwhile; put back, though, it would stay. */
-		again = r->reclaimed;
-	else if (r->result == 0)
-		dlk_hold_extend(h, r->asked_ns);
-	else if (r->result < 0 && now < h->valid.deadline_ns)
-		warn = not_renewed(h, now);
-	else if (r->result == DLK_REPLACED)
-		dlk_hold_drop(h);
-	else
-		lost = true;
+	outcome = judge(h, r);
 	dlk_holds_unlock();
-	if (again)
-		dlk_release_token(h->rule, &h->lease);
-	if (warn)
-		dlk_hold_say(h, DLK_WARNING,
-			     " could not be renewed for long: ", at->why);
-	if (lost)
-		dlk_hold_lost(h, loss(r, at->why));
+	tell(h, outcome, loss(r, at->why));
 }
 
 /* What is due; all of it pinned. */
@@ -226,6 +316,37 @@ static bool collect(uint64_t now)
 	return n > 0;
 }
 
+/* (mutex) A mark that has come between two renewals, of which one has failed. */
+static enum outcome passed(struct dlk_hold *h)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (!h->valid.failing || h->valid.elsewhere || h->state != HOLD_HELD)
+		return NOTHING;
+	if (now >= dlk_hold_final_ns(h) && !h->valid.outlived) {
+		h->valid.outlived = true;
+		return dlk_hold_outlives(h) ? OUTLIVED : LOST;
+	}
+	if (now < dlk_hold_warn_ns(h) || h->valid.warned)
+		return NOTHING;
+	h->valid.warned = true;
+	return WARN;
+}
+
+/* It is to be asked for once more. */
+static bool pass_marks(struct dlk_hold *h)
+{
+	enum outcome outcome;
+
+	if (h->valid.failing && dlk_now_ns() >= dlk_hold_final_ns(h))
+		dlk_delegation_tick();
+	dlk_holds_lock();
+	outcome = passed(h);
+	dlk_holds_unlock();
+	tell(h, outcome, last_why);
+	return outcome != LOST;
+}
+
 /* Those of which the kernel's lock is there yet. */
 static void drop_ended(void)
 {
@@ -234,7 +355,7 @@ static void drop_ended(void)
 	for (unsigned i = 0; i < work.n_renew; i++) {
 		struct dlk_hold *h = work.renew[i];
 
-		if (dlk_hold_is_there(h)) {
+		if (dlk_hold_is_there(h) && pass_marks(h)) {
 			work.renewal[kept].lease = &h->lease;
 			work.renewal[kept].deadline_ns = h->valid.deadline_ns;
 			work.renew[kept++] = h;
@@ -254,15 +375,42 @@ static void renew_all(void)
 	if (work.n_renew == 0)
 		return;
 	at.timeout_ns = store->connect_timeout_ms * DLK_MS;
+	at.until_ns = limit_ns(store->connect_timeout_ms / 4);
 	store->ops->renew(store, &at, work.renewal, work.n_renew);
+	if (at.why[0]) {
+		memcpy(last_why, at.why, sizeof(last_why));
+		/* Perhaps the keeper has, and says so. */
+		dlk_delegation_tick();
+	}
 	for (unsigned i = 0; i < work.n_renew; i++)
 		renewed(work.renew[i], &work.renewal[i], store, &at);
+}
+
+/*
+ * Nobody could ask for it in time: another thread of the program had it in
+ * hand, or ours had no core.  In its last moments it says so.
+ */
+static void stop_overdue(void)
+{
+	struct dlk_hold *h;
+
+	dlk_holds_lock();
+	h = dlk_backstop_due(dlk_now_ns());
+	if (h)
+		dlk_hold_pin(h);
+	dlk_holds_unlock();
+	if (!h)
+		return;
+	dlk_hold_lost(h, h->valid.failing ? last_why
+					  : "it was not asked for in time");
+	dlk_unpin(h);
 }
 
 static bool keep_some(void)
 {
 	bool any;
 
+	stop_overdue();
 	dlk_holds_lock();
 	any = collect(dlk_now_ns());
 	dlk_holds_unlock();
@@ -326,13 +474,15 @@ static bool work_once(void)
 	const uint64_t now = dlk_now_ns();
 	struct dlk_hold *all[DLK_OUTBOX_BATCH];
 	const unsigned n = other_work(now, all);
-	uint32_t timeout_ms;
+	const struct dlk_store *store;
+	uint64_t by, limit;
 
 	if (n == 0)
 		return false;
-	timeout_ms = dlk_store_of(all[0]->rule->redis)->connect_timeout_ms;
-	dlk_outbox_work(all, n, now + timeout_ms * DLK_MS,
-			dlk_thread_is_paused);
+	store = dlk_store_of(all[0]->rule->redis);
+	by = now + store->connect_timeout_ms * DLK_MS;
+	limit = limit_ns(store->connect_timeout_ms / 4);
+	dlk_outbox_work(all, n, by < limit ? by : limit, dlk_thread_is_paused);
 	dlk_unpin_all(all, n);
 	return true;
 }
@@ -385,6 +535,7 @@ static void *run(void *unused)
 		while (!dlk_thread_is_paused(NULL) &&
 		       (keep_some() || work_once()))
 			;
+		dlk_backstop_complain();
 		rest.by_ns = dlk_delegation_tick();
 		rest.company = dlk_thread_remaining();
 		if (rest.company == DLK_ALONE) {
@@ -393,7 +544,7 @@ static void *run(void *unused)
 			dlk_thread_last();
 			return NULL;
 		}
-		waits_ns = dlk_wait_report_tick(dlk_now_ns());
+		waits_ns = dlk_wait_report_tick(dlk_now_ns(), limit_ns(0));
 		if (waits_ns < rest.by_ns)
 			rest.by_ns = waits_ns;
 	} while (dlk_thread_sleep(seen, is_over, &rest));

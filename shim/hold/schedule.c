@@ -13,14 +13,15 @@
 #include "model/timeline.h"
 
 static struct {
-	struct dlk_dues due, unsaid;
+	struct dlk_dues due, unsaid, marks;
 	LIST_HEAD(, dlk_hold) undelegated; /* a look costs what is in it */
 	uint32_t least_ttl_ms;
 } schedule;
 
 void dlk_schedule_forget(void)
 {
-	schedule.due = schedule.unsaid = (struct dlk_dues){ 0 };
+	schedule.due = schedule.unsaid = schedule.marks =
+		(struct dlk_dues){ 0 };
 	LIST_INIT(&schedule.undelegated);
 }
 
@@ -73,6 +74,23 @@ static uint64_t due_ns(const struct dlk_hold *h)
 	return renewal < handover ? renewal : handover;
 }
 
+/* Its next mark after `now_ns`, and after what it was granted by. */
+static uint64_t mark_ns(const struct dlk_hold *h, uint64_t now_ns)
+{
+	const uint64_t marks[] = {
+		dlk_hold_asked_ns(h) + h->valid.span_ms / 2 * DLK_MS,
+		dlk_hold_warn_ns(h),
+		dlk_hold_final_ns(h),
+	};
+
+	if (!dlk_hold_is_held(h) || h->valid.elsewhere)
+		return UINT64_MAX;
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++)
+		if (marks[i] > now_ns)
+			return marks[i];
+	return UINT64_MAX;
+}
+
 static void list(struct dlk_hold *h, bool undelegated)
 {
 	if (undelegated == (h->undelegated.le_prev != NULL))
@@ -113,6 +131,7 @@ void dlk_schedule_after(struct dlk_hold *h, uint64_t until_ns)
 	dlk_due_set(&schedule.due, &h->due, at);
 	dlk_due_set(&schedule.unsaid, &h->unsaid,
 		    later_of(dlk_outbox_due_ns(&h->out), until_ns));
+	dlk_due_set(&schedule.marks, &h->mark, mark_ns(h, 0));
 }
 
 void dlk_schedule(struct dlk_hold *h)
@@ -124,6 +143,7 @@ void dlk_schedule_clear(struct dlk_hold *h)
 {
 	dlk_due_clear(&schedule.due, &h->due);
 	dlk_due_clear(&schedule.unsaid, &h->unsaid);
+	dlk_due_clear(&schedule.marks, &h->mark);
 	list(h, false);
 }
 
@@ -134,6 +154,28 @@ uint64_t dlk_schedule_ns(void)
 
 	dlk_holds_check();
 	return due < unsaid ? due : unsaid;
+}
+
+static const struct dlk_hold *of_mark(const struct dlk_due *due)
+{
+	return (const void *)((const char *)due -
+			      offsetof(struct dlk_hold, mark));
+}
+
+uint64_t dlk_schedule_mark_ns(uint64_t now_ns, bool *last)
+{
+	struct dlk_due *due;
+
+	dlk_holds_check();
+	while (dlk_dues_take(&schedule.marks, now_ns, &due, 1)) {
+		const struct dlk_hold *h = of_mark(due);
+
+		dlk_due_set(&schedule.marks, due, mark_ns(h, now_ns));
+	}
+	*last = schedule.marks.first &&
+		dlk_hold_final_ns(of_mark(schedule.marks.first)) ==
+			schedule.marks.first->at_ns;
+	return dlk_dues_ns(&schedule.marks);
 }
 
 uint32_t dlk_schedule_least_ttl(void)

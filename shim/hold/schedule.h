@@ -44,6 +44,12 @@ struct dlk_hold *dlk_schedule_undelegated(void);
 
 /* For the thread: when something is due next; UINT64_MAX: nothing is. */
 uint64_t dlk_schedule_ns(void);
+/*
+ * The next mark of what is held and renewed here: half of its ttl (others must
+ * not keep it from being renewed for longer), the warning, the *last one.  Marks
+ * that have passed are none.
+ */
+uint64_t dlk_schedule_mark_ns(uint64_t now_ns, bool *last);
 /* The least ttl of those that are held, or were lately. */
 uint32_t dlk_schedule_least_ttl(void);
 /*

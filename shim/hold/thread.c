@@ -119,6 +119,7 @@ static bool start(void)
 	pthread_mutex_lock(&thread.mutex);
 	thread.runs = false;
 	pthread_mutex_unlock(&thread.mutex);
+	dlk_hold_leave_all();
 	if (err != EINVAL || !dlk_children_elsewhere())
 		dlk_log(DLK_ERROR, "cannot start the renewal thread: ",
 			strerrordesc_np(err), NULL);
@@ -226,6 +227,7 @@ static void wait_until_gone(void)
 		let_the_kernel_finish();
 }
 
+/* Nobody is there to hear what the keeper renews meanwhile. */
 void dlk_thread_pause(void)
 {
 	pthread_mutex_lock(&thread.mutex);
@@ -233,6 +235,7 @@ void dlk_thread_pause(void)
 	pthread_mutex_unlock(&thread.mutex);
 	ring();
 	wait_until_gone();
+	dlk_hold_leave_all();
 }
 
 void dlk_thread_resume(void)
@@ -241,6 +244,9 @@ void dlk_thread_resume(void)
 
 	pthread_mutex_lock(&thread.mutex);
 	wanted = atomic_fetch_sub(&thread.paused, 1) == 1;
+	/* Before another pause. */
+	if (wanted)
+		dlk_hold_return_all();
 	dlk_holds_lock();
 	wanted = wanted && dlk_holds_first();
 	dlk_holds_unlock();

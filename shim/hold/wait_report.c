@@ -156,9 +156,11 @@ static bool is_waiting(const struct reported_wait *t)
 }
 
 /* 1 it goes on, 0 it is over, -errno. */
-static int confirm(struct reported_wait *t, struct dlk_wait *again)
+static int confirm(struct reported_wait *t, struct dlk_wait *again,
+		   uint64_t until_ns)
 {
-	struct dlk_attempt attempt = { .timeout_ns = TOLD_MS * DLK_MS };
+	struct dlk_attempt attempt = { .timeout_ns = TOLD_MS * DLK_MS,
+				       .until_ns = until_ns };
 	char process[DLK_PROCESS_LEN + 1];
 
 	dlk_identity_process(process);
@@ -170,7 +172,8 @@ static int confirm(struct reported_wait *t, struct dlk_wait *again)
  * All of the process was stopped for so long that the wait may have expired at
  * Redis: it is told of again.
  */
-static int tell_again(const struct reported_wait *slot, struct reported_wait *t)
+static int tell_again(const struct reported_wait *slot, struct reported_wait *t,
+		      uint64_t until_ns)
 {
 	const struct what *what = &waited_for[slot - reported_wait];
 	struct dlk_wait *w = dlk_pages(sizeof(*w));
@@ -187,24 +190,26 @@ static int tell_again(const struct reported_wait *slot, struct reported_wait *t)
 	memcpy(w->key, what->key, what->key_len + 1);
 	pthread_mutex_unlock(&mutex);
 	if (still)
-		err = confirm(t, w);
+		err = confirm(t, w, until_ns);
 	munmap(w, sizeof(*w));
 	return err;
 }
 
 /* As confirm(); -EAGAIN: not now. */
 static int tell(const struct reported_wait *slot, struct reported_wait *t,
-		uint64_t now)
+		uint64_t now, uint64_t until_ns)
 {
-	if (dlk_wait_report_owes(t->store, now + TOLD_MS * DLK_MS))
+	const uint64_t by = now + TOLD_MS * DLK_MS;
+
+	if (dlk_wait_report_owes(t->store, by < until_ns ? by : until_ns))
 		return -EAGAIN;
 	return now - t->last_told_ns > DLK_WAIT_MS / 2 * DLK_MS
-		       ? tell_again(slot, t)
-		       : confirm(t, NULL);
+		       ? tell_again(slot, t, until_ns)
+		       : confirm(t, NULL, until_ns);
 }
 
 /* One that is not seen for long is over: nobody came back to say so. */
-static bool go_on(struct reported_wait *slot, uint64_t now)
+static bool go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
 {
 	struct reported_wait t;
 	bool over = false;
@@ -214,8 +219,10 @@ static bool go_on(struct reported_wait *slot, uint64_t now)
 	pthread_mutex_unlock(&mutex);
 	if (!t.store)
 		return false;
+	if (dlk_now_ns() >= until_ns)
+		return true; /* a lease comes first */
 	if (is_waiting(&t)) {
-		int err = tell(slot, &t, now);
+		int err = tell(slot, &t, now, until_ns);
 
 		t.last_seen_ns = now;
 		if (err > 0)
@@ -246,7 +253,7 @@ static void excuse(uint64_t now)
 	pthread_mutex_unlock(&mutex);
 }
 
-uint64_t dlk_wait_report_tick(uint64_t now)
+uint64_t dlk_wait_report_tick(uint64_t now, uint64_t until_ns)
 {
 	bool any = false;
 
@@ -255,7 +262,7 @@ uint64_t dlk_wait_report_tick(uint64_t now)
 	if (now - next_look_ns > DLK_WAIT_MS / 2 * DLK_MS)
 		excuse(now);
 	for (int i = 0; i < REPORTED_WAITS; i++)
-		any |= go_on(&reported_wait[i], now);
+		any |= go_on(&reported_wait[i], now, until_ns);
 	if (!any)
 		return UINT64_MAX;
 	next_look_ns = now + DLK_TELL_MS * DLK_MS;

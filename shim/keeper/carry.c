@@ -673,15 +673,39 @@ void dlk_carry_heed(const struct pollfd *p, unsigned n)
 		dlk_stores_look();
 }
 
+/* All that is carried there is held until then, at least. */
+static void tell_held(const struct dlk_section *s)
+{
+	uint64_t until = UINT64_MAX;
+	struct dlk_kept *k, *last = NULL;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
+		if (k->state != DLK_KEPT || k->section != s)
+			continue;
+		if (k->deadline_ns < until)
+			until = k->deadline_ns;
+		if (!last || (int32_t)(k->number - last->number) > 0)
+			last = k;
+	}
+	if (last)
+		dlk_shim_tell_held(last->number, s->number, until);
+}
+
 static void renew_some(struct dlk_section *s)
 {
 	struct dlk_attempt at = dlk_section_attempt(s);
+	bool any = false;
 
 	if (batch.n)
 		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
 	memcpy(s->why, at.why, sizeof(s->why));
-	for (unsigned i = 0; i < batch.n; i++)
+	for (unsigned i = 0; i < batch.n; i++) {
+		any |= batch.ask[i].result == 0;
 		renewed(batch.who[i], &batch.ask[i], at.why);
+	}
+	if (any)
+		tell_held(s);
 }
 
 bool dlk_carry_some(uint64_t now_ns)

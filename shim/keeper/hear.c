@@ -14,10 +14,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,6 +28,8 @@
 #include "keeper/protocol.h"
 #include "os/log.h"
 #include "os/sys.h"
+
+enum { UNREAD_MAX = 32 * 1024 };
 
 static struct {
 	int fd; /* -1: the shim is gone */
@@ -111,6 +115,26 @@ void dlk_shim_answer(uint32_t seq, int status)
 
 	if (shim.fd >= 0)
 		(void)!send(shim.fd, &answer, sizeof(answer),
+			    MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/*
+ * A shim that is stopped reads nothing, and the answers to it must have room:
+ * so only if little is unread.
+ */
+void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns)
+{
+	const struct dlk_keep_answer held = {
+		.status = DLK_KEEP_HELD,
+		.until_ns = until_ns,
+		.lease = lease,
+		.section = section,
+	};
+	int unread;
+
+	if (shim.fd >= 0 && !shim.mute &&
+	    ioctl(shim.fd, SIOCOUTQ, &unread) == 0 && unread < UNREAD_MAX)
+		(void)!send(shim.fd, &held, sizeof(held),
 			    MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -537,6 +537,8 @@ void dlk_heard(struct dlk_heard *h, int status);
 /* It has something to say: perhaps that a lease was given back. */
 bool dlk_shim_speaks(void);
 void dlk_shim_answer(uint32_t seq, int status);
+/* All at this server, by ADD until `lease`, are held until then (HELD). */
+void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns);
 
 int dlk_shim_fd(void);       /* -1: it is gone */
 short dlk_shim_events(void); /* to poll it for */

@@ -35,6 +35,9 @@
  *		it is renewed by that for as long as the process lives
  *	STAY	without a lease too, for as long as the shim lives
  *
+ * By itself the keeper says HELD: until when the leases are held that it has
+ * renewed.
+ *
  * Whoever has the program's descriptor may ask for the shadow (shadow_copy.c),
  * on the keeper's socket in the directory of shadows: a byte with the
  * descriptor, answered by a byte, with the shadow if it is that description's.
@@ -51,6 +54,7 @@ enum {
 	DLK_KEEP_SERVERS = 64,   /* of START, at most */
 	DLK_KEEP_RENEWALS = 256, /* of RENEWED, at most */
 	DLK_KEEP_SETTLED = 1,    /* CLOSED's second answer */
+	DLK_KEEP_HELD = 2,       /* no answer to anything */
 };
 enum {
 	DLK_KEEP_START = 1,
@@ -122,9 +126,16 @@ enum dlk_kept_kind {
 	DLK_KEPT_OFD,
 };
 
+/*
+ * HELD answers nothing: what the keeper has renewed at this server the process
+ * may not know to be held, if it gets no connection, and would end itself (L6).
+ */
 struct dlk_keep_answer {
 	uint32_t seq; /* of the message it answers */
 	int32_t status;
+	uint64_t until_ns; /* HELD: so long, all at this server */
+	uint32_t lease;    /* that came by this ADD at the latest */
+	uint32_t section;
 };
 
 /* Of bytes[], and of any message. */

@@ -155,7 +155,7 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 		", so these who have its lock are killed:");
 	say_who(&l.text, list, k, false,
 		"; these have its lock, CANNOT be killed, and run on:");
-	dlk_line_end(&l);
+	dlk_line_alarm(&l);
 }
 
 /* --- what is done --------------------------------------------------------- */

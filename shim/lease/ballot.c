@@ -380,7 +380,7 @@ static void hold(struct ballot *b)
 {
 	const uint64_t now = dlk_now_ns();
 
-	b->by_ns = now + b->at->timeout_ns;
+	b->by_ns = dlk_attempt_by_ns(b->at, now);
 	if (!b->asked_ns)
 		b->asked_ns = now;
 	send_all(b, choose(b));

@@ -222,7 +222,7 @@ static int ask_all(struct ballot *b)
 	     i < LEADS && !b->interrupted &&
 	     dlk_tally_state(&b->tally) == TALLY_NO &&
 	     dlk_tally_is_split(&b->tally) && b->tally.first_yes &&
-	     dlk_now_ns() < b->asked_ns + b->at->timeout_ns;
+	     dlk_now_ns() < dlk_attempt_by_ns(b->at, b->asked_ns);
 	     i++) {
 		wait_for_the_others(b, i);
 		forget_refusals(q);

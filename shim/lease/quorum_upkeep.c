@@ -311,7 +311,7 @@ static uint32_t choose(struct dlk_store *s, struct batch *x,
 static void put_back(struct dlk_store *s, struct dlk_attempt *at,
 		     struct batch *x, struct dlk_renewal *r)
 {
-	const uint64_t by = dlk_now_ns() + at->timeout_ns;
+	const uint64_t by = dlk_attempt_by_ns(at, dlk_now_ns());
 	uint32_t whom = 0;
 
 	for (unsigned k = 0; k < x->n; k++)

@@ -64,7 +64,7 @@ static int talk_open(struct talk *t)
 		return -ENOMEM;
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
-	t->by_ns = dlk_now_ns() + t->at->timeout_ns;
+	t->by_ns = dlk_attempt_by_ns(t->at, dlk_now_ns());
 	t->was_open = dlk_conn_is_open(t->c);
 	return t->was_open && !t->once ? 0 : dlk_conn_open(t->c, t->by_ns);
 }
@@ -81,13 +81,18 @@ static int talk_end(struct talk *t)
 	return t->err;
 }
 
+static bool is_asked_again(const struct talk *t)
+{
+	return t->err < 0 && t->err != -EINTR && t->tries == 1 && !t->once &&
+	       t->c && !dlk_conn_is_open(t->c) &&
+	       (t->was_open || t->err == -ECONNRESET) &&
+	       (!t->at->until_ns || dlk_now_ns() < t->at->until_ns);
+}
+
 /* Is it to be asked, for the first time or again?  Else it has ended. */
 static bool talk(struct talk *t)
 {
-	while (t->tries == 0 ||
-	       (t->err < 0 && t->err != -EINTR && t->tries == 1 && !t->once &&
-		t->c && !dlk_conn_is_open(t->c) &&
-		(t->was_open || t->err == -ECONNRESET))) {
+	while (t->tries == 0 || is_asked_again(t)) {
 		t->err = talk_open(t);
 		t->tries++;
 		t->asked |= t->err == 0;
@@ -268,10 +273,10 @@ static int ping(struct dlk_store *s, struct dlk_attempt *at)
 typedef int batch_fn(struct dlk_conn *c, uint64_t by_ns, struct dlk_renewal *r,
 		     unsigned n);
 
-static void ask_batch(struct dlk_store *s, struct dlk_attempt *at,
+static void ask_batch(struct dlk_store *s, struct dlk_attempt *at, bool once,
 		      batch_fn *batch, struct dlk_renewal *r, unsigned n)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = { .s = s, .at = at, .once = once };
 	bool asked = false;
 
 	while (talk(&t)) {
@@ -280,6 +285,11 @@ static void ask_batch(struct dlk_store *s, struct dlk_attempt *at,
 		for (unsigned i = 0; i < n; i++)
 			if (r[i].result < 0)
 				t.err = r[i].result;
+		/* A server that is silent is asked by the next renewal. */
+		t.once |= t.err == -ETIMEDOUT;
+		/* The first time may have put it back, and not told. */
+		for (unsigned i = 0; i < n && t.tries > 1; i++)
+			r[i].reclaimed = true;
 	}
 	for (unsigned i = 0; i < n && !asked; i++) {
 		r[i].reclaimed = false;
@@ -290,13 +300,13 @@ static void ask_batch(struct dlk_store *s, struct dlk_attempt *at,
 static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		  struct dlk_renewal *r, unsigned n)
 {
-	ask_batch(s, at, dlk_renew_batch, r, n);
+	ask_batch(s, at, false, dlk_renew_batch, r, n);
 }
 
 static void release(struct dlk_store *s, struct dlk_attempt *at,
 		    struct dlk_renewal *r, unsigned n)
 {
-	ask_batch(s, at, dlk_release_batch, r, n);
+	ask_batch(s, at, true, dlk_release_batch, r, n);
 }
 
 static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,

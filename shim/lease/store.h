@@ -213,12 +213,23 @@ struct dlk_wait {
 /* One question, or several in a row that share their outcome. */
 struct dlk_attempt {
 	uint64_t timeout_ns;          /* of an answer; asked again, of each */
+	uint64_t until_ns;            /* no longer than that, however often it
+					 is asked; 0: that is enough */
 	bool (*interrupt)(void *arg); /* is asked each 20 ms; true ends it with
 					 -EINTR.  NULL: never */
 	void *arg;
 	bool unsure;   /* out: what was asked may still be done */
 	char why[256]; /* out, of a negative result; with no password */
 };
+
+/* By when it is to be answered, being asked now. */
+static inline uint64_t dlk_attempt_by_ns(const struct dlk_attempt *at,
+					 uint64_t now_ns)
+{
+	const uint64_t by = now_ns + at->timeout_ns;
+
+	return at->until_ns && by > at->until_ns ? at->until_ns : by;
+}
 
 /*
  * The answer to what was sent: 0, done, or not there any more; DLK_OLD_SEQ with
@@ -313,6 +324,13 @@ struct dlk_store_ops {
 	 */
 	int (*confirm)(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, uint64_t *asked_ns);
+	/*
+	 * Renew n <= DLK_RENEW_BATCH leases in one round trip.  What a
+	 * restarted server has forgotten is put back within its deadline; of
+	 * ranges the owner alone knows what: DLK_GONE.
+	 */
+	void (*renew)(struct dlk_store *s, struct dlk_attempt *at,
+		      struct dlk_renewal *r, unsigned n);
 
 	/* --- asked once -------------------------------------------------- */
 
@@ -325,13 +343,6 @@ struct dlk_store_ops {
 	/* Any answer at all. */
 	int (*ping)(struct dlk_store *s, struct dlk_attempt *at);
 
-	/*
-	 * Renew n <= DLK_RENEW_BATCH leases in one round trip.  What a
-	 * restarted server has forgotten is put back within its deadline; of
-	 * ranges the owner alone knows what: DLK_GONE.
-	 */
-	void (*renew)(struct dlk_store *s, struct dlk_attempt *at,
-		      struct dlk_renewal *r, unsigned n);
 	/*
 	 * Release as many, likewise.  Result 0: it is not there any more;
 	 * -EREMOTEIO; else it is to be tried again.

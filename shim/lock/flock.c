@@ -251,7 +251,7 @@ static int keep(struct request *r)
 	drop_stale(r);
 	look_ns = dlk_hold_install(h, r->s->answer.asked_ns,
 				   by_claim ? r->slot.waiter.claim_ttl_ms : 0);
-	late = h->valid.granted_ns >= h->valid.deadline_ns;
+	late = h->valid.granted_ns >= dlk_hold_final_ns(h);
 	if (late)
 		dlk_hold_release(h);
 	/* The conversion is done: Redis forgot the old token by the way. */

@@ -16,6 +16,7 @@
 #include "hold/holds.h"
 #include "hold/identity.h"
 #include "hold/inherited.h"
+#include "hold/lost.h"
 #include "hold/release.h"
 #include "hold/thread.h"
 #include "lock/record.h"
@@ -157,11 +158,13 @@ static uint64_t count_from(struct dlk_hold *h, uint64_t asked_ns, bool is_new)
 int dlk_record_keep(struct request *r)
 {
 	const uint64_t asked = r->s->answer.asked_ns;
+	const uint32_t ttl_ms = r->lease.ttl_ms;
 	struct dlk_hold *h;
 	uint64_t look_ns;
 	int err;
 
-	if (dlk_now_ns() >= dlk_deadline_ns(asked, r->lease.ttl_ms)) {
+	if (dlk_now_ns() >=
+	    dlk_final_ns(r->rule, dlk_deadline_ns(asked, ttl_ms), ttl_ms)) {
 		strcpy(r->attempt.why, "the grant came after its own deadline");
 		unsure(r);
 		return -ETIMEDOUT;
@@ -187,9 +190,7 @@ int dlk_record_keep(struct request *r)
 enum acquire_event dlk_record_lost(struct request *r)
 {
 	if (r->own)
-		dlk_hold_lost(r->own,
-			      "the server does not know it any more; stop this "
-			      "program");
+		dlk_hold_lost(r->own, "the server does not know it any more");
 	dlk_request_line(
 		r, DLK_ERROR,
 		"what this process had of the file is not there any more", "",
@@ -239,6 +240,7 @@ static int adopt_range(struct request *r, bool *refused)
 			"what this process held of the file before its "
 			"execve(2) is LOST: ",
 			"somebody else holds it", "; stop this program");
+		dlk_lost_before_exec(r->rule);
 	}
 	return err == DLK_BUSY || err == ENDED ? 0 : err;
 }

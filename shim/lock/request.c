@@ -257,7 +257,15 @@ void dlk_request_never_held(struct dlk_hold *h)
 int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
 			       uint64_t look_ns)
 {
-	if (dlk_thread_need(look_ns) || dlk_handover(h) || dlk_thread_comes())
+	if (dlk_thread_need(look_ns))
+		return 0;
+	if (dlk_handover(h)) {
+		dlk_holds_lock();
+		dlk_hold_leave(h);
+		dlk_holds_unlock();
+		return 0;
+	}
+	if (dlk_thread_comes())
 		return 0;
 	dlk_request_never_held(h);
 	dlk_hold_end(h, END_UNLOCKED);

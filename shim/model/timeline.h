@@ -16,7 +16,7 @@
  *
  * "stop" to the deadline is the margin in which whoever holds it is stopped
  * (DESIGN L6): first by who can say why, the thread and the keeper, each in its
- * own time, and in the last three quarters of it by the kernel alone.
+ * own time, and in the last half of it by the kernel alone.
  *
  * Times are CLOCK_BOOTTIME nanoseconds: it counts a suspended machine's sleep,
  * as the server does.  Pure.
@@ -73,7 +73,9 @@ static inline uint64_t dlk_stop_ns(uint64_t deadline_ns, uint32_t ttl_ms)
 
 static inline uint64_t dlk_backstop_ns(uint64_t deadline_ns, uint32_t ttl_ms)
 {
-	return deadline_ns - dlk_margin_ns(ttl_ms) / 4 * 3;
+	const uint64_t half = dlk_margin_ns(ttl_ms) / 2;
+
+	return deadline_ns - (half < 19 * DLK_MS ? 19 * DLK_MS : half);
 }
 
 /* Of a deadline: when what it counts from was asked. */

@@ -298,13 +298,13 @@ static bool fits_tag(char c)
 }
 
 /* '<27>flock[4711]: ' */
-static void syslog_prefix(struct dlk_text *t, enum dlk_level level)
+static void syslog_prefix(struct dlk_text *t, int severity)
 {
 	const char *name = program_invocation_short_name;
 	const size_t len = name ? strnlen(name, TAG_MAX) : 0;
 
 	dlk_text_str(t, "<");
-	dlk_text_i64(t, LOG_DAEMON | levels[level].severity);
+	dlk_text_i64(t, LOG_DAEMON | severity);
 	dlk_text_str(t, ">");
 	for (size_t i = 0; i < len; i++)
 		dlk_text_bytes(t, fits_tag(name[i]) ? &name[i] : "_", 1);
@@ -319,7 +319,7 @@ static void syslog_prefix(struct dlk_text *t, enum dlk_level level)
  * Not by syslog(3), which allocates, and keeps a descriptor where the program
  * may open its own.
  */
-static void to_syslog(enum dlk_level level, const char *text, size_t len)
+static void to_syslog(int severity, const char *text, size_t len)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX,
 				  .sun_path = "/dev/log" };
@@ -337,7 +337,7 @@ static void to_syslog(enum dlk_level level, const char *text, size_t len)
 	if (fd < 0)
 		return;
 	dlk_text_init(&t, prefix, sizeof(prefix));
-	syslog_prefix(&t, level);
+	syslog_prefix(&t, severity);
 	iov[0].iov_len = t.len;
 	(void)!dlk_syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL);
 	dlk_syscall(SYS_close, fd);
@@ -363,8 +363,20 @@ void dlk_line_end(struct dlk_line *l)
 		l->buf[l->text.len] = '\n';
 		if (!to_file(l->buf, l->text.len + 1) &&
 		    !to_stderr(l->buf, l->text.len + 1))
-			to_syslog(l->level, l->buf, l->text.len);
+			to_syslog(levels[l->level].severity, l->buf,
+				  l->text.len);
 	}
+	errno = saved;
+}
+
+void dlk_line_alarm(struct dlk_line *l)
+{
+	int saved = errno;
+
+	l->buf[l->text.len] = '\n';
+	if (!to_file(l->buf, l->text.len + 1))
+		to_stderr(l->buf, l->text.len + 1);
+	to_syslog(LOG_ALERT, l->buf, l->text.len);
 	errno = saved;
 }
 

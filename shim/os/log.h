@@ -49,6 +49,8 @@ struct dlk_line {
 
 void dlk_line_begin(struct dlk_line *l, enum dlk_level level);
 void dlk_line_end(struct dlk_line *l);
+/* The same; and the system log has it in any case, as an alert. */
+void dlk_line_alarm(struct dlk_line *l);
 
 /* One line of fixed parts, ended by NULL. */
 void dlk_log(enum dlk_level level, const char *part, ...)

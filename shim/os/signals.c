@@ -108,7 +108,7 @@ void dlk_leave(struct dlk_call *call)
 	errno = call->err;
 }
 
-static bool has_handler(int sig)
+bool dlk_has_handler(int sig)
 {
 	struct sigaction sa;
 
@@ -125,7 +125,8 @@ bool dlk_in_handler(void)
 	if (sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK))
 		return true;
 	for (int sig = 1; sig < NSIG && !sigisemptyset(&current->mask); sig++)
-		if (sigismember(&current->mask, sig) == 1 && has_handler(sig))
+		if (sigismember(&current->mask, sig) == 1 &&
+		    dlk_has_handler(sig))
 			return true;
 	return false;
 }
@@ -289,7 +290,7 @@ enum { SLEPT, BYTES, HANDLED };
 /* The signal was taken, and does now what it would have done by itself. */
 static int let_act(struct sleeper *s, int sig, siginfo_t *info)
 {
-	const bool handled = has_handler(sig);
+	const bool handled = dlk_has_handler(sig);
 
 	if (handled && s->away)
 		s->away(s->arg);

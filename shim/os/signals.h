@@ -25,6 +25,8 @@ struct dlk_call {
 void dlk_enter(struct dlk_call *call);
 void dlk_leave(struct dlk_call *call);
 
+/* Has the program one for it?  Neither by default nor ignored. */
+bool dlk_has_handler(int sig);
 /* (between enter and leave) May the caller be a signal handler? */
 bool dlk_in_handler(void);
 /* The signal mask that the program has, here too; empty in our own thread. */

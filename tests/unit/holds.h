@@ -7,6 +7,9 @@
 
 #include "hold/hold.h"
 
+/* Nobody is stopped for it. */
+static const struct dlk_rule holds_rule = { .on_lost = DLK_LOST_REPORT };
+
 /* Free yet, and in no table; the mutex is not held.  Places: of records. */
 static inline struct dlk_hold *free_hold(const char *token, const char *places,
 					 uint32_t ttl_ms)
@@ -23,6 +26,7 @@ static inline struct dlk_hold *free_hold(const char *token, const char *places,
 	struct dlk_hold *h = dlk_hold_new(&lease);
 
 	assert_non_null(h);
+	h->rule = &holds_rule;
 	return h;
 }
 

@@ -530,8 +530,9 @@ static void no_template_makes_a_key_of_another_kind(void **state)
 static void what_has_no_effect_yet_is_a_warning(void **state)
 {
 	(void)state;
-	warns(P("\non_lost = kill"), "c:4: option 'on_lost' of path \"/x/\": "
-				     "\"kill\": parsed, no effect yet");
+	warns(P("\nunreachable = local"), "c:4: option 'unreachable' of path "
+					  "\"/x/\": \"local\": parsed, no "
+					  "effect yet");
 	warns(P("unreachable = local"), "\"local\": parsed, no effect yet");
 	warns("redis m { url = 'redis://h' replicas = 1 }",
 	      "option 'replicas' of redis \"m\": \"1\": parsed, no effect yet");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: shim/hold/hold.c shim/hold/holds.c shim/hold/schedule.c shim/hold/self.c
+// link: shim/hold/hold.c shim/hold/backstop.c shim/hold/holds.c shim/hold/schedule.c shim/hold/self.c
 /*
  * The life of a hold: what each event makes of each state, what the counts and
  * the table then say, and until when its memory stays.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: shim/hold/schedule.c shim/hold/hold.c shim/hold/holds.c shim/hold/self.c
+// link: shim/hold/schedule.c shim/hold/hold.c shim/hold/backstop.c shim/hold/holds.c shim/hold/self.c
 /*
  * What the thread is to do first, of all that the process holds: whatever of a
  * lease changes, it is found when its time has come, and not before.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: shim/hold/wait_report.c shim/hold/hold.c shim/hold/holds.c
+// link: shim/hold/wait_report.c shim/hold/hold.c shim/hold/backstop.c shim/hold/holds.c
 // link: shim/hold/schedule.c shim/hold/self.c
 /*
  * A wait is not told of while something that the process has given back may not

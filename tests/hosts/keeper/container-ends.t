@@ -129,8 +129,9 @@ head -c 300000 <&"$slow" >/dev/null
 wait "$writer"
 at_most "$(waits slow)" $LEFT 'written: another host waits for a second'
 
-# The server does not answer while a program takes longer to end than the ttl
-# that it cut.  Then its keeper releases the lease all the same.
+# The server does not answer while a program takes longer to end than a ttl that
+# is cut: it is not cut, and so the program is not stopped (L6).  Its keeper
+# releases the lease.
 proxy mute
 rig_config A ttl=${TTL}s url="redis://127.0.0.1:$PROXY/0"
 : >"$RIG/log"

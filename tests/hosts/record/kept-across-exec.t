@@ -127,7 +127,8 @@ unreached()
 		gets q EAGAIN 'set a W 6 1'
 }
 
-# Its keeper was stopped until another host had it: said, and not taken back.
+# Its keeper was stopped until another host had it: said, and not taken back; the
+# program lives, by its rule.
 robbed()
 {
 	local keeper
@@ -169,5 +170,7 @@ export DLOCK_LOG=warning:$RIG/log
 ok 'the keeper of the program before ends quietly' scene quiet
 unset DLOCK_LOG
 ok 'Redis cannot be reached: nothing has changed' scene unreached
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=3s timeout=500ms \
+	connect_timeout=300ms path_more='on_lost = "report"'
 ok 'what another has got since is said to be lost' scene robbed
 rig_end

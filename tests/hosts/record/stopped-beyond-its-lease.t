@@ -168,6 +168,7 @@ if [ "$(uname -m)" = x86_64 ]; then
 else
 	skip 'what ended unseen' 'no unseen close(2) here'
 fi
+rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
 three_ways 'what was lost is not granted once more' scene stopped
 rig_configs ttl=3s connect_timeout=300ms restart_delay=3s
 until_true 6 redis_is_old 4

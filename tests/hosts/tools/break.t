@@ -15,7 +15,8 @@ forget()
 }
 
 rig_start disks
-rig_configs ttl=3s
+# Here who has lost its lease lives on, to be looked at.
+rig_configs ttl=3s path_more='on_lost = "report"'
 on A touch f g r
 export DLOCK_LOG=info:$RIG/log
 CTL_LOG=$RIG/ctl.log
@@ -241,7 +242,7 @@ ask five 'lock g EX NB'
 is "$RESULT" 0 'and they have it'
 ask five 'lock g UN'
 rr flushall >/dev/null
-rig_configs ttl=3s
+rig_configs ttl=3s path_more='on_lost = "report"'
 
 # --- no ---
 brk

@@ -416,12 +416,16 @@ like "$OUT" "rule +$RIG/ctl.conf:3: path \"$RIG/d/\"" 'the rule and its place'
 like "$OUT" "not by +$RIG/ctl.conf:2: .*longer prefix" 'the rule that lost'
 like "$OUT" 'flock key +D:x' 'the key'
 like "$OUT" 'record key +D:x%rec' 'the key of record locks'
-like "$OUT" 'held until 29\.698s' 'the timeline'
+like "$OUT" 'warned of after 20s, its holder killed after 29\.298s; held until 29\.698s' \
+	'the timeline'
 ctl explain one
 like "$OUT" 'interop +true' 'what is set'
-like "$OUT" 'on_lost +kill  \(.*no effect yet' 'what does nothing yet'
+like "$OUT" 'on_lost +kill'$'\n' 'what works has no note'
 like "$OUT" 'state_dir +/run/dlock' 'where shadows would be'
 like "$OUT" 'fair +false'$'\n' 'what is at rest has no note'
+sed 's/interop = true/& unreachable = "local"/' ctl.conf >pending.conf
+ctl explain -c pending.conf one
+like "$OUT" 'unreachable +local  \(.*no effect yet' 'what does nothing yet'
 ln -s d/target link
 ctl explain link
 like "$OUT" "path +$RIG/d/target" 'a link that leads nowhere yet'

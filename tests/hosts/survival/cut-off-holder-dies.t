@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 240
+#
+# A holder, and its keeper, are cut off from Redis, which others reach: packets
+# are dropped, or a proxy takes them and answers nothing.  Each time the holder
+# is dead before its deadline, and it or its keeper says why; with on_lost = "report"
+# it lives, and is told by then that it is lost (control); "hold" goes on, and is
+# killed when Redis is back and has forgotten its lease.
+. "${0%/*}/../../lib/rig.sh"
+. "$TOP/tests/lib/losers.sh"
+
+n=${SURVIVAL_N:-3}
+
+# configs ON_LOST: A asks by the proxy
+configs()
+{
+	rig_configs ttl=3s connect_timeout=300ms path_more="on_lost = \"$1\""
+	rig_config A ttl=3s connect_timeout=300ms path_more="on_lost = \"$1\"" \
+		url="redis://127.0.0.1:$PROXY/0"
+}
+
+# cut MODE: from here on nothing is answered; in $CUT when
+cut()
+{
+	CUT=$(now)
+	if [ "$1" = drop ]; then
+		nft add table inet "$table" &&
+			nft add chain inet "$table" in \
+				'{ type filter hook input priority 0; }' &&
+			nft add rule inet "$table" in iif lo tcp dport "$PROXY" drop
+	else
+		ask proxy "$1" >/dev/null
+	fi
+}
+
+heal()
+{
+	nft delete table inet "$table" 2>/dev/null
+	ask proxy pass >/dev/null
+}
+
+# The last renewal was answered before the cut, so it is held for 2.968 s since,
+# at most.
+cut_off()
+{
+	survivors plain 1
+	watch_deaths
+	others 1
+	cut "$1"
+	judge 1
+}
+
+table=dlock_rig_$$
+rig_start disks
+trap 'nft delete table inet "$table" 2>/dev/null; rig_cleanup' EXIT
+proxy proxy
+modes=(hang)
+if nft add table inet "$table" 2>/dev/null; then
+	nft delete table inet "$table"
+	modes+=(drop)
+else
+	skip 'packets are dropped' 'no nftables here'
+fi
+for mode in "${modes[@]}"; do
+	for ((try = 1; try <= n; try++)); do
+		configs kill
+		cut_off "$mode"
+		is "$EARLY" '' "$mode $try: dead before the other host is granted"
+		took=$(((DIED[${PIDS[0]}] - CUT) / 1000000))
+		ok "... and before its deadline, $took ms after the cut" \
+			test "$took" -lt 2968
+		like "$(cat "$RIG/a0.log")" \
+			'could not be renewed for long: .*; unless it is, process [0-9]+ \(lease_loser\) is killed in 0\.[0-9]+s' \
+			'... it was warned'
+		like "$(cat "$RIG/a0.log")" \
+			"the lease dlock:$MNT/0 at redis .* is LOST: .*(no answer|cannot connect|not renewed).* killed" \
+			'... and says what, why, since when, and who is killed'
+		heal
+		survivors_leave 1
+	done
+done
+
+configs kill
+survivors plain 1
+watch_deaths
+rr del "dlock:$MNT/0" >/dev/null
+ok 'its lease is broken: it is killed' hear deaths 10
+like "$(cat "$RIG/a0.log")" \
+	'is LOST: .*(does not know it any more|another).* killed' \
+	'... and says why'
+survivors_leave 1
+
+configs report
+cut_off hang
+is "$EARLY" '0 ' 'report: it lives when the other host is granted (control)'
+like "$(cat "$RIG/a0.log")" 'is LOST: .*not renewed for 2\.9[0-9]*s; stop this program' \
+	'... and is told in time'
+heal
+survivors_leave 1
+
+configs hold
+cut_off hang
+is "$EARLY" '0 ' 'hold: it lives when the other host is granted'
+like "$(cat "$RIG/a0.log")" 'has run out, and may be granted to others: .*goes on \(on_lost = "hold"\)' \
+	'... and says so'
+heal
+is_dead()
+{
+	hear deaths 0.1
+}
+ok '... when Redis is back, and another has the lock, it is killed' \
+	until_true 10 is_dead
+like "$(cat "$RIG/a0.log")" 'is LOST: .*(somebody else|another).* killed' \
+	'... and says why'
+survivors_leave 1
+
+survivors plain 1
+watch_deaths
+cut hang
+outlived()
+{
+	grep -q 'has run out' "$RIG/a0.log"
+}
+ok 'hold, and nobody wants it: it goes on' until_true 10 outlived
+ok '... though it has run out at Redis, too' until_true 5 lease_is_gone 0
+heal
+ok '... when Redis is back, nobody knows who had it meanwhile: it is killed' \
+	until_true 10 is_dead
+like "$(cat "$RIG/a0.log")" 'is LOST: .* killed' '... and that is said'
+survivors_leave 1
+rig_end

@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# A whole host is frozen, as by a hypervisor, for longer than its leases last,
+# and thawed: its holders died while it was frozen, and none has written a byte
+# since another host had its lock (L6).  With on_lost = "report" they go on and
+# write (control).
+. "${0%/*}/../../lib/rig.sh"
+. "$TOP/tests/lib/losers.sh"
+
+n=${SURVIVAL_N:-20}
+top=$(findmnt -n -t cgroup2 -o TARGET | head -n1)
+group=$top/dlock-rig.$$
+if [ -z "$top" ] || ! mkdir "$group" 2>/dev/null; then
+	skip 'frozen holders' 'no cgroup2 of ours here'
+	done_testing
+	exit 0
+fi
+
+# All processes of host A.
+freeze()
+{
+	local pid
+
+	for pid in $(pgrep --ns "${INIT[A]}" --nslist pid); do
+		echo "$pid" >"$group/cgroup.procs" 2>/dev/null
+	done
+	echo 1 >"$group/cgroup.freeze"
+}
+
+is_frozen()
+{
+	grep -q '^frozen 1' "$group/cgroup.events"
+}
+
+thaw()
+{
+	echo 0 >"$group/cgroup.freeze"
+}
+
+leave_group()
+{
+	thaw
+	rig_cleanup
+	until_true 5 rmdir "$group" 2>/dev/null
+}
+
+# frozen N
+frozen()
+{
+	survivors plain "$1"
+	watch_deaths
+	others "$1"
+	freeze
+	until_true 5 is_frozen || rig_die 'it does not freeze'
+	judge "$1"
+}
+
+# Each has had the time to write, if it goes on.
+thawed()
+{
+	thaw
+	on A sleep 0.2
+	wrote_late "$1"
+	survivors_leave "$1"
+}
+
+rig_start disks
+trap leave_group EXIT
+rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
+frozen 5
+thawed 5
+is "$EARLY/$WROTE" '0 1 2 3 4 /0 1 2 3 4 ' \
+	'report: all live, and write what is another host'\''s (control)'
+rig_configs ttl=3s connect_timeout=300ms
+frozen "$n"
+is "$EARLY" '' "kill: $n of $n died in the frozen host before the others were granted"
+note "the last of them $MARGIN ms before"
+thawed "$n"
+is "$WROTE" '' 'and none has written a byte since'
+rig_end

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 240
+#
+# What disturbs a lease and does not end it kills nobody (L6): a server that
+# answers late, or closes every connection again and again, or takes no new one,
+# or wants another password; one that was restarted; a busy machine, with leases
+# of a second.  Holders live through all of it, and so do those who lock and
+# unlock all the time.  Then the server is silent for longer (control).
+. "${0%/*}/../../lib/rig.sh"
+. "$TOP/tests/lib/losers.sh"
+
+N=6
+SECONDS_EACH=${SURVIVAL_SECONDS:-4}
+
+all_live()
+{
+	local i dead=''
+
+	for ((i = 0; i < N; i++)); do
+		kill -0 "${PIDS[i]}" 2>/dev/null && [ -n "$(token_of "$i")" ] ||
+			dead+="$i "
+	done
+	[ -z "$dead" ] || diag "dead: $dead, $(tail -qn1 "$RIG"/a*.log)"
+	[ -z "$dead" ]
+}
+
+# for_a_while COMMAND...: again and again
+for_a_while()
+{
+	local end=$((SECONDS + SECONDS_EACH))
+
+	while [ "$SECONDS" -lt "$end" ]; do
+		"$@" >/dev/null
+	done
+}
+
+# silent SECONDS
+silent()
+{
+	kill -STOP "$REDIS_PID"
+	sleep "$1"
+	kill -CONT "$REDIS_PID"
+}
+
+late()
+{
+	silent 0.6
+	sleep 0.6
+}
+
+kill_clients()
+{
+	r client kill type normal skipme yes
+	sleep 0.1
+}
+
+rig_start disks
+rig_configs ttl=2s connect_timeout=300ms
+survivors plain "$N"
+cat >"$RIG/loop.py" <<'END'
+import fcntl, sys
+
+f = open(sys.argv[1], "w")
+while True:
+    try:
+        fcntl.flock(f, fcntl.LOCK_EX)
+    except OSError:
+        continue
+    fcntl.flock(f, fcntl.LOCK_UN)
+END
+for i in 1 2; do
+	peer "loop$i" dl A /usr/bin/python3 "$RIG/loop.py" "loop$i"
+done
+for_a_while sleep 0.1
+ok 'nothing happens' all_live
+for_a_while late
+ok 'the server answers 0.6 s late' all_live
+for_a_while kill_clients
+ok 'it closes all connections each 0.1 s' all_live
+# (By a connection that is there.)
+peer admin redis-cli -s "$RIG/redis.sock" --no-raw
+ask admin 'config set maxclients 1'
+for_a_while sleep 0.1
+ask admin 'config set maxclients 10000'
+ok 'it takes no new connection' all_live
+ask admin 'config set requirepass secret'
+for_a_while sleep 0.1
+ask admin 'config set requirepass ""'
+ok 'its password is another for a while' all_live
+is "$(pgrep -fc "^/usr/bin/python3 $RIG/loop.py")" 2 \
+	'who locks and unlocks all the time does so still'
+
+for i in "${!PEER_IN[@]}"; do
+	peer_end "$i"
+done
+on A pkill -KILL lease_loser
+on A pkill -KILL python3
+until_true 20 db_is_empty
+
+rig_configs ttl=1s connect_timeout=150ms
+survivors plain "$N"
+for i in {1..16}; do
+	# shellcheck disable=SC2016
+	peer "busy$i" timeout "$SECONDS_EACH" sh -c 'while :; do :; done'
+done
+for_a_while sleep 0.1
+ok 'sixteen loops have the cores' all_live
+for i in {1..16}; do
+	peer_end "busy$i"
+done
+none_lives()
+{
+	! kill -0 "${PIDS[@]}" 2>/dev/null
+}
+silent 1.5
+ok 'control: it is silent for longer than their ttl, and they die' \
+	until_true 10 none_lives
+for i in "${!PEER_IN[@]}"; do
+	peer_end "$i"
+done
+on A pkill -KILL lease_loser
+on A pkill -KILL python3
+rr flushall >/dev/null
+
+# A server that has forgotten everything, within its delay.
+rig_configs ttl=4s connect_timeout=300ms restart_delay=4s
+until_true 10 redis_is_old 4
+survivors plain "$N"
+redis_kill
+redis_up
+until_true 10 redis_is_old 6
+ok 'a server is restarted, and knows nothing: they put their leases back' \
+	all_live
+survivors_leave "$N"
+rig_end

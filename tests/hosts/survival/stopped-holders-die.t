@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 240
+#
+# Holders, and their keepers, are stopped for longer than the ttl: each is dead
+# before another host has its lock, and has written nothing since (L6); whatever
+# signals it has blocked, whatever user it has become, and while it waits in
+# vfork(2).  With on_lost = "report" they live, and go on (control).
+#
+# SURVIVAL_N holders a time, SURVIVAL_ROUNDS times (torture: more).
+. "${0%/*}/../../lib/rig.sh"
+. "$TOP/tests/lib/losers.sh"
+
+n=${SURVIVAL_N:-20} rounds=${SURVIVAL_ROUNDS:-1}
+
+# stop_all HOW N
+stop_all()
+{
+	survivors "$1" "$2"
+	watch_deaths
+	others "$2"
+	kill -STOP "${PIDS[@]}"
+	mapfile -t KEEPERS < <(keepers_of_a)
+	on A kill -STOP "${KEEPERS[@]}"
+	judge "$2"
+}
+
+go_on_all()
+{
+	kill -CONT "${PIDS[@]}" 2>/dev/null
+	on A kill -CONT "${KEEPERS[@]}"
+}
+
+rig_start disks
+rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
+stop_all plain 5
+is "$EARLY" '0 1 2 3 4 ' 'report: none is dead when the others are granted (control)'
+go_on_all
+wrote_all()
+{
+	wrote_late 5
+	[ "$WROTE" = '0 1 2 3 4 ' ]
+}
+ok '... and all go on and write (control)' until_true 10 wrote_all
+survivors_leave 5
+
+rig_configs ttl=3s connect_timeout=300ms
+for ((round = 1; round <= rounds; round++)); do
+	stop_all plain "$n"
+	is "$EARLY" '' "kill: $n of $n are dead before the others are granted"
+	go_on_all
+	wrote_late "$n"
+	is "$WROTE" '' '... and none has written since'
+	note "the last of them $MARGIN ms before"
+	survivors_leave "$n"
+done
+for how in masked busy ignores vfork setuid; do
+	stop_all "$how" 3
+	is "$EARLY" '' "$how: dead before the others are granted"
+	note "the last of them $MARGIN ms before"
+	go_on_all
+	survivors_leave 3
+done
+rig_end

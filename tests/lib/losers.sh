@@ -1,0 +1,121 @@
+# shellcheck shell=bash disable=SC2154
+# SPDX-License-Identifier: MIT
+#
+# Holders that lose their leases, and who gets those; after rig.sh:
+#	. tests/lib/losers.sh
+#
+#	survivors HOW N		N holders on A of files 0 to N - 1 (PEER a0...);
+#				their pids in PIDS
+#	watch_deaths		from here on
+#	others N		as many on B wait for the same files
+#	judge N			waits until all of those are granted; in $EARLY the
+#				holders that were not dead then, in $MARGIN the
+#				least time between (ms)
+#	wrote_late N		in $WROTE those that have written after it
+#	survivors_leave N
+PIDS=()
+EARLY='' WROTE='' MARGIN=''
+declare -A DIED GRANTED
+
+survivor()
+{
+	: >"$RIG/$1.log"
+	peer "$1" dl A env DLOCK_LOG="warning:$RIG/$1.log" "$BIN/lease_loser" \
+		"$2" "$MNT/$3" "$MNT/$3.journal"
+	hear "$1" && [ "$HEARD" = held ] || rig_die "$1: $(cat "$RIG/$1.err")"
+}
+
+# survivor_pid FILE: in the first pid namespace
+survivor_pid()
+{
+	pgrep -f "^$BIN/lease_loser [a-z]* $MNT/$1 "
+}
+
+survivors()
+{
+	local i
+
+	PIDS=()
+	for ((i = 0; i < $2; i++)); do
+		survivor "a$i" "$1" "$i"
+		PIDS+=("$(survivor_pid "$i")")
+	done
+	until_true 5 all_have_keepers "$2" || rig_die 'no keepers'
+}
+
+watch_deaths()
+{
+	DIED=()
+	peer deaths "$BIN/deaths" "${PIDS[@]}"
+	hear deaths && [ "$HEARD" = ready ] || rig_die 'no watch'
+}
+
+# (Asked for in turn: they all wait.)
+others()
+{
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		# shellcheck disable=SC2016 # the inner shell's
+		peer "b$i" dl B flock "$i" sh -c '"$0"; read -r _' "$BIN/now"
+	done
+}
+
+judge()
+{
+	local i at
+
+	EARLY='' MARGIN=
+	for ((i = 0; i < $1; i++)); do
+		hear "b$i" 60 || rig_die "b$i is not granted"
+		GRANTED[$i]=$HEARD
+	done
+	while hear deaths 0.2; do
+		DIED[$RESULT]=$START
+	done
+	for ((i = 0; i < $1; i++)); do
+		at=${DIED[${PIDS[i]}]-}
+		if [ -z "$at" ] || [ "$at" -ge "${GRANTED[$i]}" ]; then
+			EARLY+="$i "
+			continue
+		fi
+		at=$(((GRANTED[$i] - at) / 1000000))
+		[ -n "$MARGIN" ] && [ "$MARGIN" -le "$at" ] || MARGIN=$at
+	done
+}
+
+# What is in the journals is of a time when nobody else had the lock.
+wrote_late()
+{
+	local i at
+
+	WROTE=
+	for ((i = 0; i < $1; i++)); do
+		at=$(on A cat "$MNT/$i.journal")
+		[ $((10#$at)) -lt "${GRANTED[$i]}" ] || WROTE+="$i "
+	done
+}
+
+# Each has two, of which one stands by.
+keepers_of_a()
+{
+	keepers A
+	on A pgrep -x dlock-standby
+}
+
+all_have_keepers()
+{
+	[ "$(keepers_of_a | wc -l)" -ge $((2 * $1)) ]
+}
+
+survivors_leave()
+{
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		peer_end "a$i"
+		[ -z "${PEER_IN[b$i]-}" ] || peer_end "b$i"
+	done
+	on A pkill -KILL lease_loser
+	until_true 20 db_is_empty || rig_die "left: $(rr keys '*')"
+}
