@@ -27,10 +27,8 @@ static const struct moment {
 	const char *name;
 	uint64_t (*at)(uint64_t asked_ns, uint32_t ttl_ms);
 } moments[] = {
-	{ "renew", dlk_renew_ns },
-	{ "retry", dlk_retry_ns },
-	{ "warn", dlk_warn_ns },
-	{ "stop", stop_ns },
+	{ "renew", dlk_renew_ns },       { "retry", dlk_retry_ns },
+	{ "warn", dlk_warn_ns },         { "stop", stop_ns },
 	{ "deadline", dlk_deadline_ns },
 };
 

@@ -205,6 +205,31 @@ static int send_part(struct dlk_conn *c, struct message *m, struct part *p,
 	return 0;
 }
 
+/* Who cares for it has said so already (1). */
+static int judge_nothing(const redisReply *reply, uint64_t *number)
+{
+	(void)number;
+	return reply ? 0 : -EPIPE;
+}
+
+/*
+ * One that is away may have something of us in its socket: behind that, and
+ * nobody counts on it.
+ */
+static void send_behind(struct dlk_master *master, const struct words *w)
+{
+	struct dlk_conn *c = dlk_pool_get(master->ep, DLK_DEFERRED);
+
+	if (!c)
+		return;
+	if (dlk_conn_is_open(c) && c->deferred_n < DLK_DEFERRED_MAX &&
+	    w->append(c, w) == 0) {
+		dlk_conn_defer(c, judge_nothing, NULL, NULL);
+		dlk_conn_flush(c, dlk_now_ns());
+	}
+	dlk_pool_put(c);
+}
+
 /* 0: it went to one of them at least. */
 static int send_all(struct dlk_store *s, const struct dlk_sending *how,
 		    const struct words *w)
@@ -221,8 +246,10 @@ static int send_all(struct dlk_store *s, const struct dlk_sending *how,
 		struct dlk_conn *c;
 		int err = -EPIPE;
 
-		if (dlk_master_is_away(master, now))
+		if (dlk_master_is_away(master, now)) {
+			send_behind(master, w);
 			continue;
+		}
 		c = link_to(master, by, how);
 		m->part[i] = (struct part){ m, master };
 		if (c) {

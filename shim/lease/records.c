@@ -139,6 +139,7 @@ static void take_page(struct dlk_conn *c, struct dlk_range *window,
 		part.end = held->v[to - 1].end;
 	window->start = part.end + 1;
 
+	// cppcheck-suppress uninitvar ; it is written to
 	dlk_text_init(&t, page->room.text, sizeof(page->room.text));
 	dlk_range_put_bounds(&t, &part);
 	page->bounds = (struct dlk_arg){ t.buf, t.len };

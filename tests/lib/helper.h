@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* For threads and children as well: no handler of exit(3) runs. */
-static inline _Noreturn void die(const char *what)
+__attribute__((noreturn)) static inline void die(const char *what)
 {
 	perror(what);
 	_exit(1);

@@ -46,14 +46,17 @@ tidy()
 FLAGS="${includes[*]} ${defines[*]}"
 export FLAGS
 
+# The lists of sys/queue.h are macros that it must have seen.
+queue=$(echo '#include <sys/queue.h>' | cc -E -x c - |
+	sed -n 's/^# 1 "\(.*sys\/queue.h\)".*/\1/p' | head -n 1)
 # varFuncNullUB: NULL is a pointer in C with glibc; the sentinel attribute
 # checks it.  allocaCalled: execl(3) must be async-signal-safe, so no malloc.
 run cppcheck "${#sources[@]}" cppcheck --quiet -j "$(nproc)" --std=c11 \
 	--enable=warning,performance,portability --inline-suppr \
 	--suppress=varFuncNullUB --suppress=allocaCalled \
 	--suppress=missingInclude --suppress=missingIncludeSystem \
-	--error-exitcode=1 --template=gcc "${includes[@]}" "${defines[@]}" \
-	"${sources[@]}"
+	--error-exitcode=1 --template=gcc --include="$queue" "${includes[@]}" \
+	"${defines[@]}" "${sources[@]}"
 run clang-tidy "${#sources[@]}" tidy
 mapfile -t formatted < <(find config shim tools tests -name '*.[ch]' | sort)
 run clang-format "${#formatted[@]}" clang-format --dry-run -Werror \

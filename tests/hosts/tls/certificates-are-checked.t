@@ -5,6 +5,7 @@
 # rediss://: a server that cannot be trusted, or does not trust us, is none.
 # The lock fails with ENOLCK, at once where another attempt is of no use, with
 # one line that names path, key, server and reason, and what to do.
+# shellcheck disable=SC2119 # expanded later; no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 

@@ -4,6 +4,7 @@
 #
 # What TLS costs a program: a process beside it, and none of OpenSSL in itself;
 # no more system calls for a lock; and the time of a hop, which is printed.
+# shellcheck disable=SC2119,SC2016 # expanded later; no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 

@@ -8,11 +8,18 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 
+# shellcheck disable=SC2119,SC2016 # expanded there
 THREADS=40 LIMIT=64
 
-all_wait()
+# What the caller of this test has open counts as well: it is closed.
+BARE='for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] ||
+	eval "exec $fd>&-" 2>/dev/null; done'
+
+# As many as there can be a connection for; the others ask again and again.
+many_wait()
 {
-	[ "$(rr hget "{dlock:$MNT/f%rec}%q" tail)" -ge "$THREADS" ] 2>/dev/null
+	[ "$(rr hget "{dlock:$MNT/f%rec}%q" tail)" -ge $((THREADS / 2)) ] \
+		2>/dev/null
 }
 
 rig_start disks
@@ -25,9 +32,9 @@ ask b 'open f f'
 ask b 'record f F_WRLCK'
 is "$RESULT" 0 'B has the file'
 peer waiters dl A bash -c \
-	"ulimit -n $LIMIT; exec '$TOP/tests/programs/range_waiters.py' f $THREADS"
+	"$BARE; ulimit -n $LIMIT; exec '$TOP/tests/programs/range_waiters.py' f $THREADS"
 hear waiters 10
-ok "$THREADS threads of A wait" until_true 20 all_wait
+ok 'many threads of A wait' until_true 20 many_wait
 helper=$(helpers A)
 at_least "$(on A ls "/proc/$helper/fd" | wc -l)" $((LIMIT - 2)) \
 	'dlock-tls has no descriptor left'

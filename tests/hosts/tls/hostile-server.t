@@ -4,6 +4,7 @@
 #
 # What a server does cannot keep dlock-tls busy, nor for ever: not one that
 # breaks off while the program reads nothing, nor one that never stops talking.
+# shellcheck disable=SC2119 # expanded later; no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 

@@ -4,6 +4,7 @@
 #
 # Locks by rediss://: two hosts exclude each other, waits are woken, leases are
 # renewed and released, whatever becomes of the process that speaks TLS.
+# shellcheck disable=SC2119,SC2016 # expanded later; no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 
