@@ -5,10 +5,10 @@
 # dlock-tls needs two descriptors for each of its program's, by the same limit.
 # Where none is left, what wants one more goes without: it asks again, and by
 # the connections that there are.
+# shellcheck disable=SC2119,SC2016 # expanded there; no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 
-# shellcheck disable=SC2119,SC2016 # expanded there
 THREADS=40 LIMIT=64
 
 # What the caller of this test has open counts as well: it is closed.
