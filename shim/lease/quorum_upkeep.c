@@ -141,10 +141,14 @@ static struct said hear(const struct batch *x, unsigned masters, unsigned k)
 }
 
 /* (1) */
-static int judge(const struct said *s, unsigned n)
+static int judge(const struct said *s, unsigned n, bool records)
 {
 	if (s->yes >= dlk_majority(n))
 		return 0;
+	/* Of ranges the owner alone knows what: it puts them back where they
+	 * were forgotten, and has a majority by that though one is away. */
+	if (records && s->gone && s->yes + s->gone >= dlk_majority(n))
+		return DLK_GONE;
 	if (n - s->lost - s->gone - s->replaced >= dlk_majority(n))
 		return s->error;
 	if (s->replaced && s->replaced >= s->lost)
@@ -367,9 +371,10 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 
 		r[k].asked_ns = b.asked_ns;
 		r[k].reclaimed = said.reclaimed;
-		r[k].result = b.interrupted && said.yes < dlk_majority(masters)
-				      ? -EINTR
-				      : judge(&said, masters);
+		r[k].result =
+			b.interrupted && said.yes < dlk_majority(masters)
+				? -EINTR
+				: judge(&said, masters, r[k].lease->ranges_key);
 		give_up(s, &r[k], &said);
 	}
 	if (!b.interrupted)
