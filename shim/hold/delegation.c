@@ -156,12 +156,14 @@ static bool announce(struct dlk_hold *h, uint32_t number)
 	return held;
 }
 
-/* (keeper) */
+/* (keeper) It was not told: a renewal may have taken it for told meanwhile. */
 static void take_back(struct dlk_hold *h, uint32_t number)
 {
 	dlk_holds_lock();
-	if (h->keeper.number == number)
+	if (h->keeper.number == number) {
 		h->keeper.number = 0;
+		dlk_schedule(h);
+	}
 	dlk_holds_unlock();
 }
 
