@@ -11,7 +11,7 @@
 #include "tools/common.h"
 #include "tools/scan_keys.h"
 
-enum { NAME_MAX_KEY = DLK_KEY_MAX + 16, ARGS = 18 };
+enum { NAME_MAX_KEY = DLK_KEY_MAX + 16 };
 
 static const char *name_of(const char *key)
 {
@@ -24,22 +24,8 @@ static const char *name_of(const char *key)
 static int call(struct dlk_conn *c, int argc, const char *const *argv, int type,
 		const redisReply **reply)
 {
-	struct dlk_arg args[ARGS];
-	uint64_t deadline = tool_deadline(c->ep);
-	int err = dlk_conn_open(c, deadline);
-
-	for (int i = 0; i < argc; i++)
-		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
-	if (!err)
-		err = dlk_conn_call(c, deadline, argc, args, reply);
-	if (!err)
-		err = scan_check(c, *reply, type);
-	if (!err && (*reply)->type != type) {
-		dlk_conn_set_error(c, "its history is at a key of another "
-				      "type");
-		err = -EREMOTEIO;
-	}
-	return err;
+	return scan_command(c, argc, argv, type,
+			    "its history is at a key of another type", reply);
 }
 
 /* --- writing -------------------------------------------------------------- */
@@ -58,12 +44,13 @@ static int add(struct dlk_conn *c, const char *name,
 	int err;
 
 	_Static_assert(CHRONICLE_MAX == 100, "as in the command");
-	_Static_assert(sizeof(xadd) / sizeof(*xadd) == ARGS, "all of them");
+	_Static_assert(sizeof(xadd) / sizeof(*xadd) == SCAN_WORDS,
+		       "all of them");
 	snprintf(pid, sizeof(pid), "%u", e->pid);
 	snprintf(lasted, sizeof(lasted), "%" PRIu64, e->lasted_ms);
 	snprintf(kept, sizeof(kept), "%lld",
 		 (long long)CHRONICLE_DAYS * 24 * 3600 * 1000);
-	err = call(c, ARGS, xadd, REDIS_REPLY_STRING, &r);
+	err = call(c, SCAN_WORDS, xadd, REDIS_REPLY_STRING, &r);
 	dlk_conn_reset(c);
 	if (!err)
 		err = call(c, 3, expire, REDIS_REPLY_INTEGER, &r);

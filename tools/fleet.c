@@ -239,21 +239,8 @@ static char *make_text(const struct dlk_config *config,
 static int call(struct dlk_conn *c, int argc, const char *const *argv, int type,
 		const redisReply **reply)
 {
-	struct dlk_arg args[4];
-	uint64_t deadline = tool_deadline(c->ep);
-	int err = dlk_conn_open(c, deadline);
-
-	for (int i = 0; i < argc; i++)
-		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
-	if (!err)
-		err = dlk_conn_call(c, deadline, argc, args, reply);
-	if (!err)
-		err = scan_check(c, *reply, type);
-	if (!err && (*reply)->type != type) {
-		dlk_conn_set_error(c, FLEET_KEY " is of another type");
-		err = -EREMOTEIO;
-	}
-	return err;
+	return scan_command(c, argc, argv, type,
+			    FLEET_KEY " is of another type", reply);
 }
 
 /* The server's clock; 0 if it cannot be had. */

@@ -48,6 +48,26 @@ int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
 }
 
+int scan_command(struct dlk_conn *c, int argc, const char *const *argv,
+		 int type, const char *wrong, const redisReply **reply)
+{
+	struct dlk_arg args[SCAN_WORDS];
+	uint64_t deadline = tool_deadline(c->ep);
+	int err = dlk_conn_open(c, deadline);
+
+	for (int i = 0; i < argc; i++)
+		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
+	if (!err)
+		err = dlk_conn_call(c, deadline, argc, args, reply);
+	if (!err)
+		err = scan_check(c, *reply, type);
+	if (!err && (*reply)->type != type) {
+		dlk_conn_set_error(c, wrong);
+		err = -EREMOTEIO;
+	}
+	return err;
+}
+
 void scan_keys_add(struct scan_keys *keys, const char *name, size_t len)
 {
 	struct scan_key *key;

@@ -34,4 +34,12 @@ void scan_keys_free(struct scan_keys *keys);
  */
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type);
 
+/*
+ * A command of at most SCAN_WORDS words: 0, and its reply is of this type; else
+ * as scan_check(), or -EREMOTEIO and `wrong` for what is of another type.
+ */
+enum { SCAN_WORDS = 18 };
+int scan_command(struct dlk_conn *c, int argc, const char *const *argv,
+		 int type, const char *wrong, const redisReply **reply);
+
 #endif
