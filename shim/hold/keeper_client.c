@@ -23,6 +23,7 @@
 
 #include "config/config.h"
 #include "os/log.h"
+#include "os/spawn_own.h"
 #include "os/sys.h"
 #include "hold/self.h"
 #include "hold/thread.h"
@@ -160,19 +161,8 @@ static bool read_rights(struct rights *r)
 
 static pid_t spawn(int their_end)
 {
-	char name[] = "dlock-keeper", env[600] = "DLOCK_LOG=";
-	char fallback[] = DLK_LIBEXECDIR "/dlock-keeper";
-	char *argv[] = { name, NULL };
-	char *envp[] = { env, NULL };
-	const int log = dlk_log_fd();
-	pid_t pid;
-
-	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
-	pid = dlk_spawn(dlk_self.keeper_path, argv, envp, their_end, log,
-			false);
-	if (pid == -ENOENT || pid == -EACCES)
-		pid = dlk_spawn(fallback, argv, envp, their_end, log, false);
-	return pid;
+	return dlk_spawn_own("dlock-keeper", dlk_self.keeper_path,
+			     DLK_LIBEXECDIR "/dlock-keeper", their_end);
 }
 
 /*
@@ -223,16 +213,9 @@ static int make_socket(struct dlk_own *ours, struct dlk_own *theirs)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
 	/* At once: a low number would be in the program's way. */
-	err = dlk_own_take(ours, ends[0]);
-	if (err) {
-		dlk_close(ends[1]);
+	err = dlk_own_take_pair(ours, theirs, ends);
+	if (err)
 		return err;
-	}
-	err = dlk_own_take(theirs, ends[1]);
-	if (err) {
-		dlk_own_close(ours);
-		return err;
-	}
 	setsockopt(ours->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	setsockopt(theirs->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	return 0;

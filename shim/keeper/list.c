@@ -59,8 +59,7 @@ uint64_t dlk_list_hash(const char *bytes, size_t len)
 	return h;
 }
 
-/* Room for element n of an array; `array` is where its pointer is. */
-static bool grow(void *array, size_t *room, size_t n, size_t size)
+bool dlk_grow(void *array, size_t *room, size_t n, size_t size)
 {
 	void *old, *more;
 
@@ -96,7 +95,7 @@ static size_t how_much(const struct reading *first, size_t len)
 
 static bool cut(struct reading *r, size_t at)
 {
-	if (!grow(&r->cuts, &r->cuts_room, r->n_cuts, sizeof(*r->cuts)))
+	if (!dlk_grow(&r->cuts, &r->cuts_room, r->n_cuts, sizeof(*r->cuts)))
 		return false;
 	r->cuts[r->n_cuts++].byte = at;
 	return true;
@@ -109,7 +108,7 @@ static bool slurp_fd(int fd, struct reading *r, const struct reading *first)
 	for (;;) {
 		ssize_t n;
 
-		if (!grow(&list.text, &list.size, len + PIECE, 1))
+		if (!dlk_grow(&list.text, &list.size, len + PIECE, 1))
 			return false;
 		n = read(fd, list.text + len, how_much(first, len));
 		if (n < 0)
@@ -147,7 +146,7 @@ static bool note(const struct dlk_flock_line *l, struct reading *r)
 			r->locks[r->n_locks - 1].blocks_us = true;
 		return true;
 	}
-	if (!grow(&r->locks, &r->locks_room, r->n_locks, sizeof(*r->locks)))
+	if (!dlk_grow(&r->locks, &r->locks_room, r->n_locks, sizeof(*r->locks)))
 		return false;
 	r->locks[r->n_locks++] = (struct dlk_listed){
 		.file = dlk_list_hash(l->file, l->file_len),
@@ -163,7 +162,7 @@ static bool parse(const char *line, struct reading *r)
 	struct dlk_flock_line l;
 
 	if (text && !strstr(text, "-> ")) {
-		if (!grow(&r->lines, &r->room, r->n, sizeof(*r->lines)))
+		if (!dlk_grow(&r->lines, &r->room, r->n, sizeof(*r->lines)))
 			return false;
 		r->lines[r->n++] = dlk_list_hash(text, strlen(text));
 	}
@@ -257,7 +256,7 @@ static bool unite(const struct reading *a, const struct reading *b)
 			    : j == b->n_locks ? -1
 					      : order(x, y);
 
-		if (!grow(&list.locks, &list.room, list.n, sizeof(*x)))
+		if (!dlk_grow(&list.locks, &list.room, list.n, sizeof(*x)))
 			return false;
 		list.locks[list.n] = first <= 0 ? *x : *y;
 		list.locks[list.n++].blocks_us = (first <= 0 && x->blocks_us) ||

@@ -14,6 +14,12 @@ struct dlk_listed {
 	bool blocks_us; /* a wait of this process hangs on it */
 };
 
+/*
+ * Room for element n, of `size`, of an array; `array` is where its pointer is,
+ * and *room so many it has.  False: no memory; it is as it was.
+ */
+bool dlk_grow(void *array, size_t *room, size_t n, size_t size);
+
 uint64_t dlk_list_hash(const char *bytes, size_t len);
 
 /* Read it anew; false if it cannot be had, or changes too fast. */

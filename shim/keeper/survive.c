@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "keeper/keeper.h"
+#include "keeper/list.h"
 #include "os/log.h"
 #include "os/sys.h"
 #include "model/timeline.h"
@@ -165,28 +166,8 @@ static struct dlk_victims list;
 static struct {
 	struct dlk_kept **v;
 	uint64_t *deadlines; /* as they were */
-	size_t n, room;
+	size_t n, room, deadlines_room;
 } due;
-
-static bool grow_due(void)
-{
-	const size_t room = 2 * due.n + 64;
-	struct dlk_kept **v;
-	uint64_t *deadlines;
-
-	if (due.n < due.room)
-		return true;
-	v = reallocarray(due.v, room, sizeof(struct dlk_kept *));
-	if (!v)
-		return false;
-	due.v = v;
-	deadlines = reallocarray(due.deadlines, room, sizeof(*deadlines));
-	if (!deadlines)
-		return false;
-	due.deadlines = deadlines;
-	due.room = room;
-	return true;
-}
 
 static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 {
@@ -197,7 +178,9 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 	{
 		if (!is_robbed(k) && (!has_marks(k) || when(k) > now))
 			continue;
-		if (!grow_due())
+		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)) ||
+		    !dlk_grow(&due.deadlines, &due.deadlines_room, due.n,
+			      sizeof(*due.deadlines)))
 			return;
 		due.deadlines[due.n] = k->deadline_ns;
 		due.v[due.n++] = k;

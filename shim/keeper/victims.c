@@ -51,23 +51,6 @@ static struct {
 	size_t n, room;
 } wanted;
 
-/* Room for element n of an array; `array` is where its pointer is. */
-static bool grow(void *array, size_t *room, size_t n, size_t size)
-{
-	void *old, *more;
-
-	if (n < *room)
-		return true;
-	memcpy(&old, array, sizeof(old));
-	more = reallocarray(old, n * 2 + 64, size);
-	if (!more)
-		return false;
-	memcpy(array, &more, sizeof(more));
-	*room = n * 2 + 64;
-	/* cppcheck-suppress memleak ; the array has it */
-	return true;
-}
-
 static int by_file(const void *a, const void *b)
 {
 	const struct wanted *x = a, *y = b;
@@ -89,7 +72,7 @@ static bool want(struct dlk_kept *const *leases, size_t n)
 			file.dev = st.st_dev;
 			file.ino = st.st_ino;
 		}
-		if (!grow(&wanted.v, &wanted.room, wanted.n, sizeof(file)))
+		if (!dlk_grow(&wanted.v, &wanted.room, wanted.n, sizeof(file)))
 			return false;
 		wanted.v[wanted.n++] = file;
 	}
@@ -261,7 +244,7 @@ static bool look_at_all(void)
 		    !read_stat((pid_t)pid, &s, command) || is_keeper(command))
 			continue;
 		look_at_fds(&s);
-		if (!grow(&seen.v, &seen.room, seen.n, sizeof(s)))
+		if (!dlk_grow(&seen.v, &seen.room, seen.n, sizeof(s)))
 			break;
 		seen.v[seen.n++] = s;
 	}
@@ -370,7 +353,7 @@ static bool list_one(struct dlk_victims *list, const struct seen *s)
 	if (v.fd < 0)
 		return false;
 	if (!is_same(s, v.command) ||
-	    !grow(&list->v, &list->room, list->n, sizeof(v))) {
+	    !dlk_grow(&list->v, &list->room, list->n, sizeof(v))) {
 		close(v.fd);
 		return false;
 	}

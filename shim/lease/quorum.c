@@ -237,6 +237,18 @@ static int ask_all(struct ballot *b)
 
 /* --- asked ---------------------------------------------------------------- */
 
+static struct ballot ballot_of(struct dlk_store *s, struct dlk_attempt *at,
+			       int (*ask)(struct ballot *b, unsigned i,
+					  struct dlk_conn *c),
+			       struct question *q)
+{
+	return (struct ballot){ .masters = dlk_masters_of(s),
+				.at = at,
+				.ask = ask,
+				.count = count,
+				.arg = q };
+}
+
 static int ask_lease(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct question *q = question_of(b);
@@ -251,11 +263,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 		   struct dlk_answer *answer)
 {
 	struct question q = { .lease = lease, .ask = ask, .answer = answer };
-	struct ballot b = { .masters = dlk_masters_of(s),
-			    .at = at,
-			    .ask = ask_lease,
-			    .count = count,
-			    .arg = &q };
+	struct ballot b = ballot_of(s, at, ask_lease, &q);
 
 	return ask_all(&b);
 }
@@ -289,11 +297,7 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 	struct question q = {
 		.lease = lease, .range = ask, .seq = ask->seq, .answer = answer
 	};
-	struct ballot b = { .masters = dlk_masters_of(s),
-			    .at = at,
-			    .ask = ask_range,
-			    .count = count,
-			    .arg = &q };
+	struct ballot b = ballot_of(s, at, ask_range, &q);
 
 	return ask_all(&b);
 }
@@ -317,11 +321,7 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			      .of = range,
 			      .since_ns = since_ns,
 			      .answer = answer };
-	struct ballot b = { .masters = dlk_masters_of(s),
-			    .at = at,
-			    .ask = ask_conflict,
-			    .count = count,
-			    .arg = &q };
+	struct ballot b = ballot_of(s, at, ask_conflict, &q);
 	int err = ask_all(&b);
 
 	at->unsure = unsure; /* it asks for nothing */
@@ -347,11 +347,7 @@ static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 {
 	const bool unsure = at->unsure;
 	struct question q = { .lease = lease, .answer = answer };
-	struct ballot b = { .masters = dlk_masters_of(s),
-			    .at = at,
-			    .ask = ask_holder,
-			    .count = count,
-			    .arg = &q };
+	struct ballot b = ballot_of(s, at, ask_holder, &q);
 	int err = ask_all(&b);
 
 	at->unsure = unsure; /* it asks for nothing */
@@ -375,11 +371,7 @@ static int ping(struct dlk_store *s, struct dlk_attempt *at)
 {
 	struct dlk_answer answer;
 	struct question q = { .answer = &answer };
-	struct ballot b = { .masters = dlk_masters_of(s),
-			    .at = at,
-			    .ask = ask_ping,
-			    .count = count,
-			    .arg = &q };
+	struct ballot b = ballot_of(s, at, ask_ping, &q);
 
 	dlk_ballot_hold(&b);
 	return verdict(&b);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "lease/records.h"
+#include "lease/reply.h"
 #include "model/timeline.h"
 #include "os/sys.h"
 #include "redis/pool.h"
@@ -205,13 +206,6 @@ static int send_part(struct dlk_conn *c, struct message *m, struct part *p,
 	return 0;
 }
 
-/* Who cares for it has said so already (1). */
-static int judge_nothing(const redisReply *reply, uint64_t *number)
-{
-	(void)number;
-	return reply ? 0 : -EPIPE;
-}
-
 /*
  * One that is away may have something of us in its socket: behind that, and
  * nobody counts on it.
@@ -224,7 +218,7 @@ static void send_behind(struct dlk_master *master, const struct words *w)
 		return;
 	if (dlk_conn_is_open(c) && c->deferred_n < DLK_DEFERRED_MAX &&
 	    w->append(c, w) == 0) {
-		dlk_conn_defer(c, judge_nothing, NULL, NULL);
+		dlk_conn_defer(c, dlk_reply_nothing, NULL, NULL);
 		dlk_conn_flush(c, dlk_now_ns());
 	}
 	dlk_pool_put(c);

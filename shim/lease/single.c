@@ -22,6 +22,7 @@
 
 #include "lease/queue.h"
 #include "lease/records.h"
+#include "lease/reply.h"
 #include "lease/upkeep.h"
 #include "lease/waits.h"
 #include "os/sys.h"
@@ -422,13 +423,6 @@ static int sent(struct sending *x, dlk_judge_fn *judge, int err)
 	return err;
 }
 
-/* Nobody wants to know. */
-static int judge_nothing(const redisReply *reply, uint64_t *seq)
-{
-	(void)seq;
-	return reply ? 0 : -EPIPE;
-}
-
 static int send_release(struct dlk_store *s, const struct dlk_sending *how,
 			const struct dlk_lease *lease)
 {
@@ -464,7 +458,7 @@ static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 {
 	struct sending x = sending(s, how);
 
-	return sent(&x, judge_nothing,
+	return sent(&x, dlk_reply_nothing,
 		    x.err ?: dlk_lease_renew(x.c, lease, how->drop));
 }
 
@@ -475,7 +469,7 @@ static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
 	int err = x.err ?: dlk_queue_say(x.c, 0, "cancel", lease, w, NULL);
 
 	w->queued &= x.err != 0;
-	return sent(&x, judge_nothing, err);
+	return sent(&x, dlk_reply_nothing, err);
 }
 
 static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
@@ -483,7 +477,8 @@ static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 {
 	struct sending x = sending(s, how);
 
-	return sent(&x, judge_nothing, x.err ?: dlk_wait_end(x.c, process, id));
+	return sent(&x, dlk_reply_nothing,
+		    x.err ?: dlk_wait_end(x.c, process, id));
 }
 
 static bool drain(struct dlk_store *s, uint64_t deadline_ns,

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -108,6 +111,17 @@ int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms)
 			       .tv_nsec = ms % 1000 * 1000000L };
 
 	return (int)dlk_syscall(SYS_ppoll, fds, n, &ts, NULL, 0);
+}
+
+void dlk_tcp_options(int fd)
+{
+	int on = 1, idle = 60, unacked_ms = 60000;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms,
+		   sizeof(unacked_ms));
 }
 
 /* --- own descriptors ------------------------------------------------------ */
@@ -266,6 +280,21 @@ int dlk_own_take(struct dlk_own *own, int fd)
 		return 0;
 	dlk_close(high);
 	return -EMFILE;
+}
+
+int dlk_own_take_pair(struct dlk_own *one, struct dlk_own *other,
+		      const int ends[2])
+{
+	int err = dlk_own_take(one, ends[0]);
+
+	if (err) {
+		dlk_close(ends[1]);
+		return err;
+	}
+	err = dlk_own_take(other, ends[1]);
+	if (err)
+		dlk_own_close(one);
+	return err;
 }
 
 bool dlk_own_check(const struct dlk_own *own)

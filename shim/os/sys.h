@@ -69,6 +69,8 @@ int dlk_stat(const char *path, struct stat *st, int flags);
  */
 int dlk_stat_known(int fd, const char *path, struct stat *st);
 int dlk_poll(struct pollfd *fds, unsigned n, unsigned ms);
+/* Of a connection by TCP: no delay, and its end is noticed within a minute. */
+void dlk_tcp_options(int fd);
 
 /*
  * An own descriptor: high, close-on-exec, and known by device and inode, so
@@ -87,6 +89,9 @@ struct dlk_own {
  * we have a thousand.
  */
 int dlk_own_take(struct dlk_own *own, int fd);
+/* The same of both ends of a pipe or a pair of sockets; or of neither. */
+int dlk_own_take_pair(struct dlk_own *one, struct dlk_own *other,
+		      const int ends[2]);
 bool dlk_own_check(const struct dlk_own *own);
 /* Close it if it is still ours. */
 void dlk_own_close(struct dlk_own *own);

@@ -17,8 +17,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -148,17 +146,11 @@ static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
 static void set_options(int fd, int family)
 {
 	struct timeval slice = { .tv_usec = SLICE_MS * 1000 };
-	int on = 1, idle = 60, unacked_ms = 60000;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice));
-	if (family == AF_UNIX)
-		return;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms,
-		   sizeof(unacked_ms));
+	if (family != AF_UNIX)
+		dlk_tcp_options(fd);
 }
 
 /* A connect(2) under way: 0 when it is through, -EINPROGRESS, or -errno. */

@@ -38,8 +38,7 @@ static int numeric(const char *host, uint32_t port,
 	return -EINVAL;
 }
 
-/* Is there something to read?  1, 0 if it took too long, -errno. */
-static int wait_for(int fd, const struct dlk_patience *wait)
+int dlk_patience_wait(int fd, const struct dlk_patience *wait)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int n = 0;
@@ -62,7 +61,8 @@ static int drain(const struct dlk_own *in, char *buf, size_t size,
 	long n = 1;
 	int err = 1;
 
-	while (n > 0 && len < size - 1 && (err = wait_for(in->fd, wait)) > 0) {
+	while (n > 0 && len < size - 1 &&
+	       (err = dlk_patience_wait(in->fd, wait)) > 0) {
 		/* Else what is meant for the program would be lost to it. */
 		if (!dlk_own_check(in))
 			return -EBADF;
@@ -76,19 +76,11 @@ static int drain(const struct dlk_own *in, char *buf, size_t size,
 /* High, and known to be ours: the program may close what it did not open. */
 static int make_pipe(struct dlk_own *in, struct dlk_own *out)
 {
-	int fds[2], err;
+	int fds[2];
 
 	if (dlk_syscall(SYS_pipe2, fds, O_CLOEXEC) < 0)
 		return -errno;
-	err = dlk_own_take(in, fds[0]);
-	if (err) {
-		dlk_close(fds[1]);
-		return err;
-	}
-	err = dlk_own_take(out, fds[1]);
-	if (err)
-		dlk_own_close(in);
-	return err;
+	return dlk_own_take_pair(in, out, fds);
 }
 
 /* "127.0.0.1       STREAM localhost": the first word of the first line. */

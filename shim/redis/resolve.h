@@ -21,6 +21,10 @@ struct dlk_patience {
 	void *arg;
 };
 
+/* Is there something to read, or the end?  1; 0 if it took too long; -EINTR,
+ * -errno. */
+int dlk_patience_wait(int fd, const struct dlk_patience *wait);
+
 /* 0, -EHOSTUNREACH (no such name, or it took too long), -EINTR, -errno. */
 int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 		struct sockaddr_storage *addr, socklen_t *len);

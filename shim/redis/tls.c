@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,7 +12,7 @@
 #include <unistd.h>
 
 #include "model/text.h"
-#include "os/log.h"
+#include "os/spawn_own.h"
 #include "os/sys.h"
 #include "tls/protocol.h"
 
@@ -65,39 +64,14 @@ void dlk_tls_begin_beside_program(void)
 
 /* --- the process ---------------------------------------------------------- */
 
-static pid_t spawn(int their_end)
-{
-	char name[] = "dlock-tls", env[600] = "DLOCK_LOG=";
-	char installed[] = DLK_LIBEXECDIR "/dlock-tls";
-	char *argv[] = { name, NULL };
-	char *envp[] = { env, NULL };
-	const int log = dlk_log_fd();
-	pid_t pid = -ENOENT;
-
-	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
-	if (path[0])
-		pid = dlk_spawn(path, argv, envp, their_end, log, false);
-	if (pid == -ENOENT || pid == -EACCES)
-		pid = dlk_spawn(installed, argv, envp, their_end, log, false);
-	return pid;
-}
-
 /* Both high at once: a low number would be in the program's way. */
 static int make_pair(int type, struct dlk_own *ours, struct dlk_own *theirs)
 {
-	int ends[2], err;
+	int ends[2];
 
 	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	err = dlk_own_take(ours, ends[0]);
-	if (err) {
-		dlk_close(ends[1]);
-		return err;
-	}
-	err = dlk_own_take(theirs, ends[1]);
-	if (err)
-		dlk_own_close(ours);
-	return err;
+	return dlk_own_take_pair(ours, theirs, ends);
 }
 
 /* No password goes there: AUTH is a command as others are. */
@@ -125,7 +99,9 @@ static int start(struct helper *h)
 	if (err)
 		return err;
 	err = send_start(h->control.fd, h->ep);
-	pid = err ? err : spawn(theirs.fd);
+	pid = err ? err
+		  : dlk_spawn_own(program, path, DLK_LIBEXECDIR "/dlock-tls",
+				  theirs.fd);
 	dlk_own_close(&theirs);
 	if (pid > 0)
 		h->pid = pid;
@@ -207,22 +183,6 @@ static int ask(const struct dlk_endpoint *ep, int fd)
 
 /* --- a connection --------------------------------------------------------- */
 
-/* Something has come, or the end. */
-static int wait_for(int fd, const struct dlk_patience *wait)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int n = 0;
-
-	while (n == 0 || (n < 0 && errno == EINTR)) {
-		if (wait->interrupt && wait->interrupt(wait->arg))
-			return -EINTR;
-		if (dlk_now_ns() >= wait->deadline_ns)
-			return -ETIMEDOUT;
-		n = dlk_poll(&p, 1, SLICE_MS);
-	}
-	return n < 0 ? -errno : 0;
-}
-
 static int read_status(const struct dlk_own *own,
 		       const struct dlk_patience *wait,
 		       struct dlk_tls_status *s)
@@ -232,9 +192,9 @@ static int read_status(const struct dlk_own *own,
 	int err;
 
 	while (got < sizeof(*s)) {
-		err = wait_for(own->fd, wait);
-		if (err)
-			return err;
+		err = dlk_patience_wait(own->fd, wait);
+		if (err <= 0)
+			return err ?: -ETIMEDOUT;
 		if (!dlk_own_check(own))
 			return -EBADF;
 		n = recv(own->fd, (char *)s + got, sizeof(*s) - got,

@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -203,17 +202,6 @@ static int finish_connect(int fd, uint64_t deadline_ns)
 	return -err;
 }
 
-static void set_options(int fd)
-{
-	int on = 1, idle = 60, unacked_ms = 60000;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms,
-		   sizeof(unacked_ms));
-}
-
 /* A descriptor, or -errno. */
 static int connect_to(const struct addrinfo *a, uint64_t deadline_ns)
 {
@@ -228,7 +216,7 @@ static int connect_to(const struct addrinfo *a, uint64_t deadline_ns)
 			close(fd);
 		return err;
 	}
-	set_options(fd);
+	dlk_tcp_options(fd);
 	return fd;
 }
 

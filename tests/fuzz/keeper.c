@@ -26,6 +26,7 @@
 #include "model/timeline.h"
 #include "os/sys.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/lib/keeper_rest.h"
 
 static int file = -1;
 
@@ -49,22 +50,6 @@ static void begin(void)
 	unlink(name);
 	must(file >= 0 && send(ends[0], &start, sizeof(start), 0) > 0);
 	must(dlk_watch_init() && dlk_errands_init() && dlk_obey_begin(ends[1]));
-}
-
-static void pass(struct dlk_watch *w)
-{
-	(void)w;
-}
-
-static void drop_all(void)
-{
-	while (!LIST_EMPTY(&dlk_carried))
-		dlk_carry_drop(LIST_FIRST(&dlk_carried));
-	for (int i = 0; i < 200 && !dlk_carry_bury(); i++) {
-		dlk_pause_ns(DLK_MS);
-		dlk_errands_back();
-	}
-	dlk_watch_ended(pass);
 }
 
 /* --- messages ------------------------------------------------------------- */

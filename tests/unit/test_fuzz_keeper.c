@@ -30,6 +30,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 #include "tests/unit/lcg.h"
+#include "tests/lib/keeper_rest.h"
 
 enum { ROUNDS = 5000, WARM = 1024, MOST_FDS = 6, SIZE = 4096 };
 
@@ -185,24 +186,6 @@ static size_t count(const char *list)
 		n++;
 	closedir(d);
 	return n;
-}
-
-static void pass(struct dlk_watch *w)
-{
-	(void)w;
-}
-
-/* What is carried is dropped; a wait in the kernel for a file ends by itself.
- */
-static void drop_all(void)
-{
-	while (!LIST_EMPTY(&dlk_carried))
-		dlk_carry_drop(LIST_FIRST(&dlk_carried));
-	for (int i = 0; i < 200 && !dlk_carry_bury(); i++) {
-		dlk_pause_ns(DLK_MS);
-		dlk_errands_back();
-	}
-	dlk_watch_ended(pass);
 }
 
 static bool is_alone(void)

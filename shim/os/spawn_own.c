@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* See spawn_own.h. */
+#include "os/spawn_own.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "os/log.h"
+#include "os/sys.h"
+
+pid_t dlk_spawn_own(const char *name, const char *path, const char *installed,
+		    int end)
+{
+	char env[600] = "DLOCK_LOG=";
+	/* (execve(2) writes to none of them.) */
+	char *argv[] = { (char *)(uintptr_t)name, NULL };
+	char *envp[] = { env, NULL };
+	const int log = dlk_log_fd();
+	pid_t pid = -ENOENT;
+
+	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
+	if (path[0])
+		pid = dlk_spawn(path, argv, envp, end, log, false);
+	if (pid == -ENOENT || pid == -EACCES)
+		pid = dlk_spawn(installed, argv, envp, end, log, false);
+	return pid;
+}
