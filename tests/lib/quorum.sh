@@ -62,17 +62,8 @@ master_up()
 	fi
 	for try in 1 2 3 4 5 6 7 8 9; do
 		port=${MASTER_PORT[$i]:-$((20000 + RANDOM % 12000))}
-		(
-			# A peer's end would be its own, too.
-			tap_close_inherited
-			exec setpriv --pdeathsig KILL redis-server \
-				--bind 127.0.0.1 --port "$port" \
-				--unixsocket "$RIG/redis$i.sock" \
-				--dir "$RIG" --save '' --appendonly no \
-				--logfile "$RIG/redis$i.log" --daemonize no "$@"
-		) >/dev/null 2>&1 &
-		MASTER_PID[i]=$!
-		disown "${MASTER_PID[$i]}"
+		redis_start "$port" "$RIG/redis$i.sock" "$RIG/redis$i.log" "$@"
+		MASTER_PID[i]=$STARTED
 		until_true 5 master_is_decided "$i"
 		if master_answers "$i"; then
 			MASTER_PORT[i]=$port

@@ -142,6 +142,25 @@ redis_is_decided()
 	redis_is_up || ! kill -0 "$REDIS_PID" 2>/dev/null
 }
 
+# redis_start PORT SOCKET LOG [OPTION...]: begins one, in $RIG; its number is
+# $STARTED.
+redis_start()
+{
+	local port=$1 socket=$2 log=$3
+
+	shift 3
+	(
+		# A peer's end would be its own, too.
+		tap_close_inherited
+		exec setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
+			--port "$port" --unixsocket "$socket" --dir "$RIG" \
+			--save '' --appendonly no --logfile "$log" \
+			--daemonize no "$@"
+	) >/dev/null 2>&1 &
+	STARTED=$!
+	disown "$STARTED"
+}
+
 # redis_up [OPTION...]: on $PORT if it has one already.
 redis_up()
 {
@@ -149,17 +168,8 @@ redis_up()
 
 	for try in 1 2 3 4 5 6 7 8 9; do
 		port=${PORT:-$((20000 + RANDOM % 12000))}
-		(
-			# A peer's end would be its own, too.
-			tap_close_inherited
-			exec setpriv --pdeathsig KILL redis-server \
-				--bind 127.0.0.1 --port "$port" \
-				--unixsocket "$RIG/redis.sock" \
-				--dir "$RIG" --save '' --appendonly no \
-				--logfile "$RIG/redis.log" --daemonize no "$@"
-		) >/dev/null 2>&1 &
-		REDIS_PID=$!
-		disown "$REDIS_PID"
+		redis_start "$port" "$RIG/redis.sock" "$RIG/redis.log" "$@"
+		REDIS_PID=$STARTED
 		until_true 5 redis_is_decided
 		if kill -0 "$REDIS_PID" 2>/dev/null && redis_is_up; then
 			PORT=$port
