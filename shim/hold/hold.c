@@ -172,7 +172,7 @@ uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns)
 	h->valid.span_ms = h->lease.ttl_ms;
 	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
 	h->valid.renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
-	h->valid.failing = h->valid.warned = h->valid.outlived = false;
+	h->valid.trouble = HOLD_WELL;
 	h->valid.elsewhere = false;
 	h->valid.robbed_ns = 0;
 	dlk_backstop_watch(h);
@@ -194,7 +194,7 @@ void dlk_hold_heard(struct dlk_hold *h, uint64_t deadline_ns, bool lasting)
 		h->valid.span_ms = h->lease.ttl_ms;
 		h->valid.deadline_ns = h->keeper.known_until_ns = deadline_ns;
 		h->valid.renew_ns = dlk_renew_ns(asked, h->lease.ttl_ms);
-		h->valid.failing = h->valid.warned = h->valid.outlived = false;
+		h->valid.trouble = HOLD_WELL;
 	}
 	dlk_backstop_watch(h);
 	dlk_schedule(h);

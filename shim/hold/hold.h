@@ -40,6 +40,15 @@ enum hold_state {
 	HOLD_ENDED,      /* freed as soon as nobody works on it */
 };
 
+/* How far its renewal has failed, by the marks of its timeline; each is said
+ * once. */
+enum hold_trouble {
+	HOLD_WELL,
+	HOLD_FAILING,  /* to be renewed, since it last was */
+	HOLD_WARNED,   /* for long */
+	HOLD_OUTLIVED, /* its last mark has passed: "hold" goes on */
+};
+
 /*
  * One lease of this process.  Guarded by the mutex but for `lease` (const; its
  * ttl is cut once, see container.c, and what was never held stays nowhere).
@@ -63,14 +72,11 @@ struct dlk_hold {
 	const struct dlk_rule *rule;
 	struct {
 		uint64_t granted_ns, deadline_ns, renew_ns;
-		uint32_t span_ms; /* what the deadline counts: the ttl, or a
+		uint32_t span_ms;   /* what the deadline counts: the ttl, or a
 				     claim's life */
-		uint64_t
-			robbed_ns; /* another\'s, or nobody\'s, since then; or 0 */
-		bool failing;      /* to be renewed, since it last was */
-		bool warned;       /* that it could not be renewed for long */
-		bool outlived;     /* its deadline passed: "hold" */
-		bool elsewhere;    /* only the keeper knows the deadline, until
+		uint64_t robbed_ns; /* another's, or nobody's, since; or 0 */
+		enum hold_trouble trouble;
+		bool elsewhere; /* only the keeper knows the deadline, until
 				     it is renewed here */
 	} valid;
 	struct outbox out; /* what is still to be said to the server */

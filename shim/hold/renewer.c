@@ -151,21 +151,37 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 /* What a renewal has made of a hold; said when no mutex is held any more. */
 enum outcome { NOTHING, PUT_BACK, RECOVERED, WARN, OUTLIVED, LOST };
 
+/* (mutex) It is as bad as that at least. */
+static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
+{
+	const bool worse = trouble > h->valid.trouble;
+
+	if (worse)
+		h->valid.trouble = trouble;
+	return worse;
+}
+
+/* (mutex) A renewal has failed, and marks have come; what is to be said? */
+static enum outcome reach_marks(struct dlk_hold *h, uint64_t now)
+{
+	const enum hold_trouble trouble =
+		now >= dlk_hold_final_ns(h)  ? HOLD_OUTLIVED
+		: now >= dlk_hold_warn_ns(h) ? HOLD_WARNED
+					     : HOLD_FAILING;
+
+	/* The keeper alone knows whether it is so. */
+	if (!worsen(h, trouble) || h->valid.elsewhere)
+		return NOTHING;
+	return trouble == HOLD_OUTLIVED ? OUTLIVED
+	       : trouble == HOLD_WARNED ? WARN
+					: NOTHING;
+}
+
 /* (mutex) It was not renewed; what is to be said of that, once? */
 static enum outcome not_renewed(struct dlk_hold *h, uint64_t now)
 {
-	const bool warned = h->valid.warned, outlived = h->valid.outlived;
-
-	h->valid.warned |= now >= dlk_hold_warn_ns(h);
-	h->valid.outlived |= now >= dlk_hold_final_ns(h);
-	h->valid.failing = true;
 	dlk_hold_retry(h, now);
-	/* The keeper alone knows whether it is. */
-	if (h->valid.elsewhere)
-		return NOTHING;
-	if (h->valid.outlived && !outlived)
-		return OUTLIVED;
-	return h->valid.warned && !warned ? WARN : NOTHING;
+	return reach_marks(h, now);
 }
 
 /*
@@ -185,7 +201,7 @@ static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
 		h->valid.robbed_ns = now;
 	if (now >= h->valid.robbed_ns + patience)
 		return false;
-	h->valid.failing = true;
+	worsen(h, HOLD_FAILING);
 	dlk_hold_retry(h, now);
 	return true;
 }
@@ -194,7 +210,7 @@ static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
 static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r)
 {
 	const uint64_t now = dlk_now_ns();
-	const bool warned = h->valid.warned;
+	const bool warned = h->valid.trouble >= HOLD_WARNED;
 
 	if (h->state != HOLD_HELD)
 		/* Given up meanwhile; put back, though, it would stay. */
@@ -319,18 +335,13 @@ static bool collect(uint64_t now)
 /* (mutex) A mark that has come between two renewals, of which one has failed. */
 static enum outcome passed(struct dlk_hold *h)
 {
-	const uint64_t now = dlk_now_ns();
+	enum outcome outcome;
 
-	if (!h->valid.failing || h->valid.elsewhere || h->state != HOLD_HELD)
+	if (h->valid.trouble == HOLD_WELL || h->valid.elsewhere ||
+	    h->state != HOLD_HELD)
 		return NOTHING;
-	if (now >= dlk_hold_final_ns(h) && !h->valid.outlived) {
-		h->valid.outlived = true;
-		return dlk_hold_outlives(h) ? OUTLIVED : LOST;
-	}
-	if (now < dlk_hold_warn_ns(h) || h->valid.warned)
-		return NOTHING;
-	h->valid.warned = true;
-	return WARN;
+	outcome = reach_marks(h, dlk_now_ns());
+	return outcome == OUTLIVED && !dlk_hold_outlives(h) ? LOST : outcome;
 }
 
 /* It is to be asked for once more. */
@@ -338,7 +349,8 @@ static bool pass_marks(struct dlk_hold *h)
 {
 	enum outcome outcome;
 
-	if (h->valid.failing && dlk_now_ns() >= dlk_hold_final_ns(h))
+	if (h->valid.trouble != HOLD_WELL &&
+	    dlk_now_ns() >= dlk_hold_final_ns(h))
 		dlk_delegation_tick();
 	dlk_holds_lock();
 	outcome = passed(h);
@@ -401,8 +413,9 @@ static void stop_overdue(void)
 	dlk_holds_unlock();
 	if (!h)
 		return;
-	dlk_hold_lost(h, h->valid.failing ? last_why
-					  : "it was not asked for in time");
+	dlk_hold_lost(h, h->valid.trouble != HOLD_WELL
+				 ? last_why
+				 : "it was not asked for in time");
 	dlk_unpin(h);
 }
 
