@@ -258,7 +258,7 @@ on()
 	local h=$1
 
 	shift
-	nsenter -t "${INIT[$h]}" -m -p --wdns="$MNT" -- "$@"
+	"$BIN/in_host" "${INIT[$h]}" "$MNT" "$@"
 }
 
 null()

@@ -61,14 +61,10 @@ fatal()
 	starts_waiting && send TERM && until_true 5 is_dead
 }
 
-# (nsenter stops itself with its child.)
 stopped()
 {
 	starts_waiting && send TSTP && until_true 5 is_in T &&
 		send CONT && until_true 5 is_in S && goes_on
-	set -- $?
-	pkill -CONT -P "${PEER_PID[w]}"
-	return "$1"
 }
 
 nothing()

@@ -28,9 +28,7 @@ run()
 	local name=$1 how=$2
 
 	shift 2
-	# A shell between: nsenter(1) would stop with its child, and stay so.
-	# shellcheck disable=SC2016 # expanded there
-	peer w "$how" A sh -c '"$0" "$@"; exit' "$BIN/waits" f "$@"
+	peer w "$how" A "$BIN/waits" f "$@"
 	: >"$RIG/$name"
 	while hear w 20; do
 		case $HEARD in

@@ -60,17 +60,9 @@ stopped()
 	say a 'set a W 0 10'
 	# shellcheck disable=SC2046 # numbers
 	on A kill -CONT "$pid" $(all_keepers A)
-	# (nsenter(1) stops with its child.)
-	kill -CONT "${PEER_PID[a]}" $(pgrep -P "${PEER_PID[a]}")
 	hear a || return 1
 	note "$RUN: after the other host has it: $RESULT"
 	[ "$RESULT" != 0 ] && ask b 'set a U 0 0'
-}
-
-# nsenter(1) stops with its child, and perhaps only when that goes on.
-has_ended()
-{
-	pid_is_gone "$1" || { kill -CONT "$1" 2>/dev/null; false; }
 }
 
 # Nobody of one run is left in the next.
@@ -85,7 +77,7 @@ scene()
 	peer_end a
 	peer_end b
 	for pid in "${pids[@]}"; do
-		until_true 5 has_ended "$pid" || rig_die "$pid does not end"
+		until_true 5 pid_is_gone "$pid" || rig_die "$pid does not end"
 	done
 	return "$status"
 }

@@ -21,9 +21,6 @@ holder()
 {
 	# shellcheck disable=SC2046 # numbers
 	on A kill "-$1" "$pid" $(all_keepers A)
-	# (nsenter(1) stops with its child.)
-	[ "$1" = STOP ] ||
-		kill -CONT "${PEER_PID[a]}" $(pgrep -P "${PEER_PID[a]}")
 }
 
 # try KIND: what B is told when it asks for what A holds
