@@ -14,11 +14,16 @@ stopped, frozen and cut off, as SEED has it.  DIR gets their logs and the data.
 	kinds		of survivors, separated by commas
 	faults		which, by name or class: calm, keeper, lossy
 	hold		how long a lock is held at most, ms
+	at_once		how many faults at a time
 	redis		the options of its server
+
+SECONDS 0: each of those that go on at a time is one fault.
+
 
 calm: what excludes all the same whatever on_lost says.  keeper: the keeper dies,
 perhaps as the only one.  lossy: a holder sits beyond its lease, or cannot put it
-back, for the server has an old snapshot with another's.
+back, for the server has an old snapshot with another's.  outlive: a holder sits
+beyond its lease, until another host has it; by checkpoints, and not by chance.
 
 Prints "faults N killed N left N idle N": who was killed by nobody here, keys that
 are left when all are gone, cells that nobody had again once all was well.
@@ -31,6 +36,9 @@ import subprocess
 import sys
 import threading
 import time
+
+sys.dont_write_bytecode = True
+import check_intervals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.join(HERE, "..", "..", "build", "tests")
@@ -157,13 +165,14 @@ class Worker(threading.Thread):
     def __init__(self, run, host, kind, number):
         super().__init__(daemon=True)
         self.run_, self.host, self.kind, self.number = run, host, kind, number
+        self.log = ""
         self.start()
 
     def run(self):
         run, n = self.run_, 0
         while not run.over:
             with self.host.frozen:
-                log = os.path.join(run.top, "%s-%d-%s-%d.log" % (
+                self.log = os.path.join(run.top, "%s-%d-%s-%d.log" % (
                     self.host.name, self.number, self.kind, n))
                 process = subprocess.Popen(
                     ["nsenter", "-t", str(self.host.pid), "-m", "-p",
@@ -171,7 +180,7 @@ class Worker(threading.Thread):
                      "LD_PRELOAD=" + run.lib,
                      "DLOCK_CONFIG=%s/%s.conf" % (run.top, self.host.name),
                      "DLOCK_LOG=warning:%s/%s.said" % (run.top, self.host.name),
-                     os.path.join(BIN, "survivor"), self.kind, log,
+                     os.path.join(BIN, "survivor"), self.kind, self.log,
                      os.path.join(run.top, "data"),
                      str(run.seed * 1000003 + self.number * 1009 + n),
                      str(run.hold)],
@@ -197,6 +206,7 @@ class Run:
         self.hold = int(given.pop("hold", 3 * self.ttl // 2))
         n = int(given.pop("workers", 4))
         kinds = given.pop("kinds", "ex,mixed,range,fork,exec").split(",")
+        self.at_once = int(given.pop("at_once", 3))
         names = given.pop("faults", "calm").split(",")
         options = given.pop("redis", "").split()
         self.faults = [f for name in names for f in faults_of(name)]
@@ -210,10 +220,26 @@ class Run:
         self.redis = Redis(self.top, options)
         self.hosts = [Host(self, name, int(pid))
                       for name, pid in sorted(given.items())]
-        # An old server, where a new one would grant nothing.
-        time.sleep(self.delay / 1000 + 2)
+        self.wait_for(self.is_old, 10 + 3 * self.delay / 1000)
         self.workers = [Worker(self, host, kinds[i % len(kinds)], i)
                         for host in self.hosts for i in range(n)]
+
+    def is_old(self):
+        """The server: a new one grants nothing."""
+        for line in self.redis.call("info", "server").split("\n"):
+            if line.startswith("uptime_in_seconds:"):
+                return int(line.split(":")[1]) * 1000 >= self.delay
+        return False
+
+    @staticmethod
+    def wait_for(what, seconds):
+        """Until it is so; False if it is not within the time."""
+        until = time.monotonic() + seconds
+        while not what():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
 
     def died(self):
         with self.mutex:
@@ -245,7 +271,7 @@ class Run:
         self.log.write("%.3f %s %s\n" % (time.monotonic(), fault.__name__,
                                          host.name))
         self.log.flush()
-        if fault in OUTAGES:
+        if fault in ALONE:
             with self.outage:
                 fault(self, host, rnd)
                 time.sleep(self.ttl / 2000)
@@ -256,32 +282,31 @@ class Run:
 
     def some_faults(self, rnd):
         until = time.monotonic() + self.seconds
-        while time.monotonic() < until:
+        while True:
             if self.faults:
                 self.one(rnd)
             time.sleep(rnd.uniform(0, 0.15))
+            if time.monotonic() >= until:
+                return
+
+    def idle(self, before):
+        """How many cells were not had by somebody, and somebody after him."""
+        return sum(0 < a and b < a + 3
+                   for a, b in zip(before, self.counters()))
 
     def finish(self):
         """All is well again: does everything go on?"""
-        time.sleep(3 * self.ttl / 1000)
         before = self.counters()
-        until = time.monotonic() + 10 * self.ttl / 1000
-        idle = len(before)
-        while idle and time.monotonic() < until:
-            time.sleep(0.1)
-            idle = sum(a == b and any(a)
-                       for a, b in zip(before, self.counters()))
+        self.wait_for(lambda: not self.idle(before), 13 * self.ttl / 1000)
+        idle = self.idle(before)
         self.over = True
         for host in self.hosts:
             for pid in host.pids("survivor"):
                 send(pid, signal.SIGKILL)
         for worker in self.workers:
             worker.join(10)
-        until = time.monotonic() + 3 + 2 * self.ttl / 1000
+        self.wait_for(lambda: not self.keys(), 3 + 2 * self.ttl / 1000)
         left = self.keys()
-        while left and time.monotonic() < until:
-            time.sleep(0.1)
-            left = self.keys()
         for key in left[:5]:
             print("# left: " + key)
         return idle, len(left)
@@ -293,12 +318,12 @@ class Run:
     def counters(self):
         """Of each cell but those that only a second range reaches at times."""
         with open(os.path.join(self.top, "data"), "rb") as f:
-            text = f.read()
-        return [text[i:i + 8] for i in range(0, 7 * 16, 16)]
+            return [c for c, _ in check_intervals.CELL.iter_unpack(f.read())][:7]
 
     def main(self):
         threads = [threading.Thread(target=self.some_faults, args=(
-            random.Random(self.random.random()),)) for _ in range(3)]
+            random.Random(self.random.random()),))
+                   for _ in range(self.at_once)]
         for t in threads:
             t.start()
         self.redis.serve(threads)
@@ -333,10 +358,22 @@ def stop(pids, seconds):
         send(pid, signal.SIGCONT)
 
 
+def stat_of(pid):
+    """Its state, its parent and so on: proc(5)."""
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+        return f.read().rpartition(")")[2].split()
+
+
+def is_stopped(pid):
+    try:
+        return stat_of(pid)[0] in "TtZX"
+    except OSError:
+        return True
+
+
 def parent_of(pid):
     try:
-        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
-            parent = int(f.read().rpartition(")")[2].split()[1])
+        parent = int(stat_of(pid)[1])
         with open("/proc/%d/comm" % parent, encoding="utf-8") as f:
             return parent if f.read().strip() == "nsenter" else 0
     except OSError:
@@ -399,11 +436,58 @@ def freeze_long(run, host, rnd):
     freeze(run, host, run.beyond(rnd))
 
 
+def all_of(host):
+    """Holders, waiters and keepers."""
+    return [pid for name in ("survivor", "dlock-keeper", "dlock-standby")
+            for pid in host.pids(name)]
+
+
 def stop_all_long(run, host, rnd):
-    """Holders, waiters and keepers, as by SIGSTOP."""
+    """As by SIGSTOP."""
     with host.frozen:
-        stop(host.pids("survivor") + host.pids("dlock-keeper"),
-             run.beyond(rnd))
+        stop(all_of(host), run.beyond(rnd))
+
+
+def last_of(run, host):
+    """What each survivor of that host has had last: (start, end, cells)."""
+    found = []
+    for worker in run.workers:
+        if worker.host is host and os.path.exists(worker.log):
+            for r in check_intervals.read(worker.log)[1][-1:]:
+                start, _, end, cell, n, writes = r[2:8]
+                found.append((start, end, set(range(cell, cell + n)), writes))
+    return found
+
+
+def is_granted_elsewhere(run, host, held, since):
+    return any(start > since and cells & held
+               for other in run.hosts if other is not host
+               for start, _, cells, _ in last_of(run, other))
+
+
+def outlive(run, host, rnd):
+    """Stopped with a lock in hand until another host has it."""
+    del rnd
+    until = time.monotonic() + 30 * run.ttl / 1000
+    while time.monotonic() < until:
+        with host.frozen:
+            pids = all_of(host)
+            parents = [p for p in map(parent_of, pids) if p]
+            for pid in pids:
+                send(pid, signal.SIGSTOP)
+            run.wait_for(lambda: all(map(is_stopped, pids)), 5)
+            now = time.monotonic_ns()
+            held = [cells for _, end, cells, writes in last_of(run, host)
+                    if writes and not end]
+            seen = held and run.wait_for(
+                lambda: is_granted_elsewhere(run, host, set.union(*held), now),
+                5 * run.ttl / 1000)
+            for pid in pids + parents:
+                send(pid, signal.SIGCONT)
+        if seen:
+            return
+        time.sleep(0.02)
+    print("# nobody was granted what a stopped holder had")
 
 
 def net(host, modes, seconds):
@@ -498,6 +582,7 @@ def redis_sleep(run, host, rnd):
 # Each is short, but together they would be long.
 OUTAGES = [stop_survivor, freeze_short, net_slow, net_reset, net_short,
            redis_restart, redis_empty, redis_pause_short, redis_sleep]
+ALONE = OUTAGES + [outlive]
 CLASSES = {
     "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
                        redis_clients],

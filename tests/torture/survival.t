@@ -8,20 +8,28 @@
 # decide (check_intervals.py).
 #
 #	survival.t [SECONDS [SEED]]	or SURVIVAL_SECONDS, SURVIVAL_SEED
-#	SURVIVAL_MODES			null calm report kill
+#	SURVIVAL_MODES			some of those below
 #
 # SURVIVAL_KEEP: a directory for the logs, the faults and what was said.
 #
-# null: the null shim, as a control.  calm: faults that a lease survives.  report:
-# all faults, under on_lost = "report", where who sits beyond his lease goes on: as
-# a control.  kill: the same under "kill".
+#	null	the null shim, as a control
+#	calm	faults that a lease survives
+#	script	a holder is stopped, with its keepers, until another host has its
+#		lock: under "report", as a control, and under "kill"
+#	report	all faults, under on_lost = "report", where who sits beyond his
+#		lease goes on: as a control
+#	kill	the same under "kill"
 . "${0%/*}/../lib/rig.sh"
 # shellcheck source=tests/lib/survival.sh
 . "$TOP/tests/lib/survival.sh"
 
 TIME=${1:-${SURVIVAL_SECONDS:-60}}
 SEED=${2:-${SURVIVAL_SEED:-$RANDOM}}
-MODES=${SURVIVAL_MODES:-null calm report}
+MODES=${SURVIVAL_MODES:-null calm script report kill}
+
+# Who shares a lock, or was executed with it, has no timer of its own: he is the
+# keepers' to stop, which are stopped as well.
+SCRIPT='faults=outlive at_once=1 ttl=1000 kinds=ex,mixed,range'
 
 DLOCK=$BUILD/libdlock-preload.so
 rig_start disks
@@ -30,7 +38,7 @@ note "SURVIVAL_SECONDS=$TIME SURVIVAL_SEED=$SEED"
 for MODE in $MODES; do
 	case $MODE in
 	null)
-		survives "$BIN/null.so" 1 faults=none hold=20
+		survives "$BIN/null.so" 1 faults=none hold=20 delay=0
 		at_least "$overlaps" 1 "$MODE: two holders are seen (control)"
 		at_least "$lost" 1 "$MODE: and updates that are lost"
 		;;
@@ -40,6 +48,16 @@ for MODE in $MODES; do
 		is "$killed" 0 "$MODE: nobody is killed by us"
 		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
 		at_least "$grants" 1 "$MODE: they did lock"
+		;;
+	script)
+		# shellcheck disable=SC2086 # words
+		survives "$DLOCK" 0 $SCRIPT
+		at_least "$overlaps" 1 "$MODE, report: two holders are seen (control)"
+		is "$killed" 0 "$MODE, report: nobody is killed by us"
+		survives "$DLOCK" 0 $SCRIPT on_lost=kill
+		is "$overlaps $broken $lost" '0 0 0' "$MODE, kill: never two holders"
+		at_least "$killed" 1 "$MODE, kill: for one was killed"
+		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
 		;;
 	report)
 		ok "$MODE: two holders are seen (control)" \
