@@ -64,6 +64,10 @@ struct dlk_endpoint {
 	uint32_t port;
 	uint32_t connect_timeout_ms; /* also the bound of one command */
 	uint64_t restart_delay_ms;   /* DESIGN L5, delayed restart */
+	uint32_t replicas;           /* that must have what counts (WAIT) */
+	uint32_t n_sentinels;        /* those behind it are Sentinels, who
+					say where it is; `host` is then its
+					name (redis/sentinel.h); 0: none */
 	char host[256];              /* TCP, TLS: name or address, no [] */
 	char path[108];              /* unix: the socket */
 	char username[128];          /* empty: AUTH with a password only */

@@ -14,7 +14,6 @@ static const struct pending {
 } pending[] = {
 	{ "mode", "sentinel", FAILS },
 	{ "mode", "cluster", FAILS },
-	{ "replicas", "!0", NO_EFFECT },
 	{ "unreachable", "local", NO_EFFECT },
 };
 /* clang-format on */

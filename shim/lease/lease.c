@@ -55,8 +55,8 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		w.life,
 	};
 
-	return dlk_reply_ask(c, deadline_ns, lease, waiter ? 16 : 12, args,
-			     waiter, answer);
+	return dlk_reply_ask(c, deadline_ns, true, lease, waiter ? 16 : 12,
+			     args, waiter, answer);
 }
 
 /* --- queue ---------------------------------------------------------------- */
@@ -94,7 +94,8 @@ int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
 		n = dlk_script_gate(c, n, args, gated);
 		return dlk_conn_append(c, n, gated);
 	}
-	return dlk_reply_ask(c, deadline_ns, lease, n, args, waiter, answer);
+	return dlk_reply_ask(c, deadline_ns, false, lease, n, args, waiter,
+			     answer);
 }
 
 /* --- release, renew, weaken ----------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "model/seeded.h"
 #include "model/text.h"
 #include "redis/fault.h"
+#include "redis/replicas.h"
 #include "scripts.h"
 
 enum {
@@ -88,7 +89,7 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		ask->holds ? WORD("+") : WORD("-"),
 	};
 
-	return dlk_reply_ask(c, deadline_ns, lease, 20, args, ask->waiter,
+	return dlk_reply_ask(c, deadline_ns, true, lease, 20, args, ask->waiter,
 			     answer);
 }
 
@@ -111,7 +112,8 @@ int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_arg_number(&since, since_ns, NUMBER_LEN),
 	};
 
-	return dlk_reply_ask(c, deadline_ns, lease, 9, args, NULL, answer);
+	return dlk_reply_ask(c, deadline_ns, false, lease, 9, args, NULL,
+			     answer);
 }
 
 /* --- set ------------------------------------------------------------------ */
@@ -218,7 +220,7 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 		err = dlk_conn_append(c, 12, args)
 			      ?: dlk_lease_reclaimed(c, deadline_ns);
 	}
-	return err;
+	return err ?: dlk_replicas_confirm(c, deadline_ns);
 }
 
 int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,

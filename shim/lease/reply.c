@@ -7,6 +7,7 @@
 
 #include "lease/ranges.h"
 #include "redis/fault.h"
+#include "redis/replicas.h"
 
 /* A channel is said with the number of the request: "HEX.NUMBER". */
 static struct dlk_arg channel_of(char *room, size_t size,
@@ -101,7 +102,7 @@ static int read_answer(struct dlk_conn *c, const redisReply *r, bool ranges,
 	return dlk_script_refused(c, r);
 }
 
-int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns, bool grants,
 		  const struct dlk_lease *lease, int argc,
 		  const struct dlk_arg *args, struct dlk_waiter *waiter,
 		  struct dlk_answer *answer)
@@ -111,9 +112,18 @@ int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns,
 	int err =
 		dlk_script_ask(c, deadline_ns,
 			       ranges ? DLK_RECORD_SCRIPTS : DLK_FLOCK_SCRIPTS,
-			       argc, args, answer, &r);
+			       grants, argc, args, answer, &r);
 
-	return err ?: read_answer(c, r, ranges, waiter, answer);
+	if (err)
+		return err;
+	err = read_answer(c, r, ranges, waiter, answer);
+	if (!grants)
+		return err;
+	if (!err)
+		return dlk_replicas_have(c, deadline_ns);
+	if (dlk_conn_is_open(c))
+		dlk_replicas_ignore(c);
+	return err;
 }
 
 int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns)

@@ -30,8 +30,9 @@ void dlk_waiter_args(struct dlk_waiter_args *args, const struct dlk_waiter *w);
  *	{code, number, text, ticket, ahead}		of a whole file
  *	{code, number, text, range, ticket, ahead}	of ranges
  *	{code, number, text, range}			of who does not wait
+ * `grants`: it is granted when the replicas have it as well (replicas.h).
  */
-int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns,
+int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns, bool grants,
 		  const struct dlk_lease *lease, int argc,
 		  const struct dlk_arg *args, struct dlk_waiter *waiter,
 		  struct dlk_answer *answer);

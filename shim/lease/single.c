@@ -27,6 +27,7 @@
 #include "lease/waits.h"
 #include "os/sys.h"
 #include "redis/pool.h"
+#include "redis/replicas.h"
 #include "redis/script.h"
 #include "redis/subscription.h"
 
@@ -65,6 +66,7 @@ static int talk_open(struct talk *t)
 		return -ENOMEM;
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
+	t->c->unconfirmed = false;
 	t->by_ns = dlk_attempt_by_ns(t->at, dlk_now_ns());
 	t->was_open = dlk_conn_is_open(t->c);
 	return t->was_open && !t->once ? 0 : dlk_conn_open(t->c, t->by_ns);
@@ -101,7 +103,8 @@ static bool talk(struct talk *t)
 			return true;
 	}
 	if (t->err && t->asked && !t->once)
-		t->at->unsure |= t->tries > 1 || !dlk_conn_is_open(t->c);
+		t->at->unsure |= t->tries > 1 || !dlk_conn_is_open(t->c) ||
+				 t->c->unconfirmed;
 	talk_end(t);
 	return false;
 }
@@ -212,8 +215,13 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 	while (talk(&t)) {
 		*asked_ns = dlk_now_ns();
 		t.err = dlk_lease_renew(t.c, lease, true)
+			?: dlk_replicas_ask(t.c, t.by_ns)
 			?: dlk_conn_flush(t.c, t.by_ns)
 			?: dlk_lease_renewed(t.c, t.by_ns, &u);
+		if (!t.err)
+			t.err = dlk_replicas_have(t.c, t.by_ns);
+		else if (dlk_conn_is_open(t.c))
+			dlk_replicas_ignore(t.c);
 	}
 	return t.err;
 }
@@ -584,6 +592,7 @@ void dlk_single_init(struct dlk_single *single, const struct dlk_redis *redis)
 			.fault = redis->fault,
 			.connect_timeout_ms =
 				redis->endpoints->connect_timeout_ms,
+			.claims_confirmed = redis->endpoints->replicas != 0,
 		},
 		.ep = redis->endpoints,
 	};

@@ -265,6 +265,8 @@ struct dlk_store {
 	bool no_queue; /* nobody waits there, and nobody is told of anything, nor
 			  of the waits of others: the operations that are
 			  about that give -EOPNOTSUPP, and subscribe -EPERM */
+	bool claims_confirmed; /* what was granted in the queue counts when
+				  confirm() has said so, and not before */
 };
 
 struct dlk_store_ops {

@@ -6,10 +6,11 @@
 
 #include "model/seeded.h"
 #include "os/sys.h"
+#include "redis/replicas.h"
 #include "redis/script.h"
 
 /* Results of those that are yet to be asked about. */
-enum { TO_ASK = 1000, TO_RECLAIM, TO_LOOK_AGAIN };
+enum { TO_ASK = 1000, TO_RECLAIM, TO_LOOK_AGAIN, TO_CONFIRM };
 
 /* What is asked about each lease of a batch. */
 struct question {
@@ -18,6 +19,7 @@ struct question {
 	int (*answer)(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_renewal *u);
 	bool learnt; /* its text teaches the server its name */
+	bool counts; /* if the replicas have it as well */
 };
 
 static int renewed(struct dlk_conn *c, uint64_t deadline_ns,
@@ -58,9 +60,10 @@ static int reclaimed(struct dlk_conn *c, uint64_t deadline_ns,
 	return err == DLK_LOST ? TO_LOOK_AGAIN : err;
 }
 
-static const struct question renewal = { dlk_lease_renew, renewed, true };
-static const struct question release = { dlk_lease_release, released, false };
-static const struct question reclaiming = { reclaim, reclaimed, false };
+static const struct question renewal = { dlk_lease_renew, renewed, true, true };
+static const struct question release = { dlk_lease_release, released, false,
+					 false };
+static const struct question reclaiming = { reclaim, reclaimed, false, true };
 
 /* Queue those that are still to be asked; the moment before they leave. */
 static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
@@ -85,7 +88,24 @@ static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
 		}
 		*use_source &= !q->learnt;
 	}
+	if (!err && q->counts)
+		err = dlk_replicas_ask(c, deadline_ns);
 	return err ?: dlk_conn_flush(c, deadline_ns);
+}
+
+/*
+ * What was just renewed, or put back, is as if nobody had answered where the
+ * replicas do not have it: its deadline stays, and the next renewal asks again.
+ */
+static int await_replicas(struct dlk_conn *c, uint64_t deadline_ns,
+			  struct dlk_renewal *u, unsigned n, int err)
+{
+	if (dlk_conn_is_open(c))
+		err = dlk_replicas_have(c, deadline_ns);
+	for (unsigned i = 0; i < n; i++)
+		if (u[i].result == TO_CONFIRM)
+			u[i].result = err;
+	return err;
 }
 
 /* Of those whose result is `which` so far. */
@@ -113,7 +133,11 @@ static int round_trip(struct dlk_conn *c, uint64_t deadline_ns,
 		u[i].result = q->answer(c, deadline_ns, &u[i]);
 		if (!dlk_conn_is_open(c))
 			err = u[i].result;
+		else if (u[i].result == 0 && q->counts && c->ep->replicas)
+			u[i].result = TO_CONFIRM;
 	}
+	if (q->counts && c->ep->replicas)
+		err = await_replicas(c, deadline_ns, u, n, err);
 	dlk_conn_reset(c);
 	return err;
 }

@@ -249,6 +249,7 @@ int dlk_queue_claim(struct request *r)
 	 * L3); and what a claim lasts is little where caches are refreshed.
 	 */
 	q->by_claim =
+		!r->store->claims_confirmed &&
 		now < q->counted_ns + q->waiter.claim_ttl_ms * DLK_MS / 2 &&
 		!dlk_shared(r->program_fd) &&
 		!dlk_revalidation_needed(r->rule, r->fd, &r->file);

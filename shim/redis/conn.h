@@ -71,6 +71,7 @@ struct dlk_conn {
 	bool restarted;
 	bool emptied; /* ... and some were this process's */
 	bool evicts; /* it may evict locks since a moment ago (dlk_conn_look) */
+	bool unconfirmed; /* too few replicas have what was written (replicas.h) */
 
 	/* For its user to set. */
 	bool only_listens; /* (SUBSCRIBE) nothing is asked of the server itself

@@ -10,6 +10,7 @@
 #include "model/seeded.h"
 #include "os/sys.h"
 #include "redis/fault.h"
+#include "redis/replicas.h"
 #include "model/sha1.h"
 #include "model/text.h"
 #include "model/token.h"
@@ -389,9 +390,23 @@ static int refuse_evictor(struct dlk_conn *c)
 	return -EREMOTEIO;
 }
 
+/* What the replicas are asked travels behind it. */
+static int call_with_replicas(struct dlk_conn *c, uint64_t deadline_ns,
+			      int argc, const struct dlk_arg *args,
+			      const redisReply **reply)
+{
+	if (!c->ep->replicas)
+		return dlk_conn_call(c, deadline_ns, argc, args, reply);
+	return dlk_conn_append(c, argc, args)
+		?: dlk_replicas_ask(c, deadline_ns)
+		?: dlk_conn_flush(c, deadline_ns)
+		?: dlk_conn_reply(c, deadline_ns, reply);
+}
+
 int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
-		   enum dlk_family family, int argc, const struct dlk_arg *args,
-		   struct dlk_answer *answer, const redisReply **reply)
+		   enum dlk_family family, bool grants, int argc,
+		   const struct dlk_arg *args, struct dlk_answer *answer,
+		   const redisReply **reply)
 {
 	struct dlk_arg gated[DLK_GATED_MAX];
 	int err;
@@ -400,7 +415,10 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 	for (int tries = 0; tries < 3; tries++) {
 		answer->replaced = false;
 		answer->asked_ns = dlk_now_ns();
-		err = dlk_conn_call(c, deadline_ns, argc, gated, reply);
+		err = grants ? call_with_replicas(c, deadline_ns, argc, gated,
+						  reply)
+			     : dlk_conn_call(c, deadline_ns, argc, gated,
+					     reply);
 		if (err)
 			return err;
 		if (!dlk_script_unknown(*reply)) {
@@ -412,7 +430,9 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		}
 		if (!dlk_script_emptied(*reply))
 			dlk_conn_suspect(c);
-		err = admit(c, deadline_ns, family, answer);
+		err = grants ? dlk_replicas_ignore(c) : 0;
+		if (!err)
+			err = admit(c, deadline_ns, family, answer);
 		if (err)
 			return err;
 	}

@@ -123,14 +123,16 @@ int dlk_script_gate(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 /*
  * Send args, a script of the family by its name, without its gate, and take its
  * reply, when the server has been taught it; answer->asked_ns is before that.
+ * `grants`: the caller takes the answer of the replicas as well (replicas.h).
  * 0, DLK_GRACE and answer->left_ms and ->emptied, -errno.  -EREMOTEIO, and the
  * connection is closed: it was granted, perhaps, by a server that may evict it
  * again.
  */
 struct dlk_answer;
 int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
-		   enum dlk_family family, int argc, const struct dlk_arg *args,
-		   struct dlk_answer *answer, const redisReply **reply);
+		   enum dlk_family family, bool grants, int argc,
+		   const struct dlk_arg *args, struct dlk_answer *answer,
+		   const redisReply **reply);
 
 /*
  * The queue of a lease, "{KEY}%q": its text is the connection's, until the next

@@ -46,6 +46,8 @@ BIN=$BUILD/tests
 
 # shellcheck source=tests/lib/quorum.sh
 . "$TOP/tests/lib/quorum.sh"
+# shellcheck source=tests/lib/sentinel.sh
+. "$TOP/tests/lib/sentinel.sh"
 
 declare -A INIT UNSHARE CP_FD PEER_IN PEER_OUT PEER_PID
 RIG='' MNT='' PORT='' REDIS_PID=''

@@ -534,8 +534,6 @@ static void what_has_no_effect_yet_is_a_warning(void **state)
 					  "\"/x/\": \"local\": parsed, no "
 					  "effect yet");
 	warns(P("unreachable = local"), "\"local\": parsed, no effect yet");
-	warns("redis m { url = 'redis://h' replicas = 1 }",
-	      "option 'replicas' of redis \"m\": \"1\": parsed, no effect yet");
 	warns("redis m { url = 'redis://h' mode = cluster }",
 	      "\"cluster\": parsed, no effect yet: locking fails with ENOLCK");
 	dlk_config_free(good("redis m { url = 'redis://h' replicas = 0 mode ="
