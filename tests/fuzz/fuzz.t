@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # timeout: 4000
-# alone: it builds, and computes all the time
 #
 # Each fuzz target, FUZZ_SECONDS long (default 3), with what seeds.py gives it to
 # begin with: nothing is read beyond its end, and what must() says is so.  The

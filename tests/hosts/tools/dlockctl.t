@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 120
 #
 # dlockctl: what is locked and why, for people and for machines.
 . "${0%/*}/../../lib/rig.sh"
