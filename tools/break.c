@@ -47,7 +47,7 @@ static const char *const outcomes[] = {
 
 struct target {
 	const struct scan_lock *lock;
-	char token[DLK_TOKEN_MAX];
+	const char *token; /* of the row */
 	size_t token_len;
 	enum outcome outcome;
 	unsigned broken, changed; /* of a quorum's masters */
@@ -82,20 +82,12 @@ static bool is_token(const struct target *t, const char *wanted)
 static bool name_lease(struct target *t)
 {
 	const struct scan_lock *lock = t->lock;
-	ssize_t n;
 
-	if (lock->ours) {
-		n = dlk_token_format(&lock->token, t->token, sizeof(t->token));
-		t->token_len = n < 0 ? 0 : (size_t)n;
-		return n > 0;
-	}
-	if (!lock->value_len || lock->value_len == SCAN_VALUE_MAX ||
-	    (lock->hashed && lock->record))
-		return false;
-	memcpy(t->token, lock->value, lock->value_len);
-	t->token[lock->value_len] = '\0';
-	t->token_len = lock->value_len;
-	return true;
+	t->token = lock->ours ? lock->token.text : lock->value;
+	t->token_len = lock->ours ? lock->token.len : lock->value_len;
+	return lock->ours ||
+	       (lock->value_len && lock->value_len < SCAN_VALUE_MAX &&
+		!(lock->hashed && lock->record));
 }
 
 static void collect(const struct scan *scan, const char *wanted,

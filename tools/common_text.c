@@ -62,13 +62,28 @@ static size_t show_one(char out[20], const char *bytes, size_t len,
 	return at;
 }
 
+/* Most are: they stand as they are. */
+static bool is_plain(char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '\\';
+}
+
 size_t tool_show(char *out, size_t size, const char *bytes, size_t len)
 {
 	size_t at = 0, used;
 	char one[20];
 
 	for (size_t i = 0; i < len; i += used) {
-		size_t n = show_one(one, bytes + i, len - i, &used);
+		size_t n;
+
+		used = 1;
+		if (is_plain(bytes[i])) {
+			if (at + 1 >= size)
+				break;
+			out[at++] = bytes[i];
+			continue;
+		}
+		n = show_one(one, bytes + i, len - i, &used);
 
 		if (at + n >= size)
 			break;

@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
+#include "tools/screen.h"
 #include "tools/table.h"
 
 static const struct check {
@@ -64,40 +63,6 @@ static const char *const severities[] = {
 	[DOCTOR_UNKNOWN] = "UNKNOWN",
 };
 
-/* Columns of the terminal; 0: it is none, and nothing is wrapped. */
-static size_t screen(void)
-{
-	struct winsize size;
-
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ||
-	    size.ws_col < 2 * INDENT)
-		return 0;
-	return size.ws_col - 1;
-}
-
-/* At blanks; a word that is longer than a line stands on one of its own. */
-static void wrap(const char *text, size_t at, size_t wide)
-{
-	bool first = true;
-
-	while (*text) {
-		size_t word = strcspn(text, " ");
-
-		if (wide && !first && at + 1 + word > wide) {
-			printf("\n%*s", INDENT, "");
-			at = INDENT;
-		} else if (!first) {
-			putchar(' ');
-			at++;
-		}
-		printf("%.*s", (int)word, text);
-		at += word;
-		first = false;
-		text += word + strspn(text + word, " ");
-	}
-	putchar('\n');
-}
-
 static void line(const char *label, const char *text)
 {
 	size_t size = 4 * strlen(text) + 1;
@@ -107,7 +72,8 @@ static void line(const char *label, const char *text)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
 	tool_show(shown, size, text, strlen(text));
 	fputs(label, stdout);
-	wrap(shown, strlen(label), screen());
+	screen_wrap(stdout, shown, strlen(label), INDENT,
+		    screen_columns(stdout), TABLE_PLAIN);
 	free(shown);
 }
 

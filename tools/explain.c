@@ -13,8 +13,11 @@
 #include "tools/ctl.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "tools/screen.h"
 #include "tools/subject.h"
 #include "tools/why.h"
+
+enum { LABEL = 16 }; /* columns of a label */
 
 /* Of a rule that says so (on_lost). */
 static uint64_t stop_ns(uint64_t asked_ns, uint32_t ttl_ms)
@@ -51,17 +54,20 @@ __attribute__((format(printf, 3, 4))) static void line(const char *label,
 {
 	static char raw[2 * DLK_KEY_MAX], shown[8 * DLK_KEY_MAX];
 	va_list args;
+	size_t at;
 
 	va_start(args, format);
 	vsnprintf(raw, sizeof(raw), format, args);
 	va_end(args);
-	tool_show(shown, sizeof(shown), raw, strlen(raw));
-	printf("%-16s%s", label, shown);
+	at = tool_show(shown, sizeof(shown), raw, strlen(raw));
 	if (note) {
-		tool_show(shown, sizeof(shown), note, strlen(note));
-		printf("  (%s)", shown);
+		at += (size_t)snprintf(shown + at, sizeof(shown) - at, "  (");
+		at += tool_show(shown + at, sizeof(shown) - at - 1, note,
+				strlen(note));
+		strcpy(shown + at, ")");
 	}
-	putchar('\n');
+	printf("%-*s", LABEL, label);
+	screen_wrap(stdout, shown, LABEL, LABEL, screen_columns(stdout), "");
 }
 
 /* Where the prefix of a rule leads; what it is not, is told by a note. */

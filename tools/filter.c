@@ -29,7 +29,8 @@ static int by_host(const struct scan_lock *a, const struct scan_lock *b)
 {
 	int order = b->ours - a->ours;
 
-	return order ? order : strcmp(a->token.hostname, b->token.hostname);
+	return order || !a->ours ? order
+				 : strcmp(a->token.hostname, b->token.hostname);
 }
 
 /* The oldest first; what is not known is -1. */

@@ -18,9 +18,15 @@
 #include "tools/table.h"
 
 static const struct table_column columns[] = {
-	{ "WHEN", 0, false },   { "WHAT", 0, false },   { "HOST", 7, false },
-	{ "PID", 0, false },    { "WHO", 7, false },    { "LASTED", 0, false },
-	{ "FAMILY", 0, false }, { "TOKEN", 12, false }, { NULL, 0, false },
+	{ .heading = "WHEN" },
+	{ .heading = "WHAT" },
+	{ .heading = "HOST", .least = 7 },
+	{ .heading = "PID" },
+	{ .heading = "WHO", .least = 7 },
+	{ .heading = "LASTED" },
+	{ .heading = "FAMILY" },
+	{ .heading = "TOKEN", .least = 8 },
+	{ 0 },
 };
 
 struct view {

@@ -26,7 +26,7 @@ static const char *proc_name(unsigned pid, const char *name)
 
 /* --- which process -------------------------------------------------------- */
 
-static bool has_command(unsigned pid, const struct dlk_token *token)
+static bool has_command(unsigned pid, const struct scan_token *token)
 {
 	char comm[COMM_MAX + 1], name[DLK_WORD_MAX];
 	ssize_t n = dlk_slurp(proc_name(pid, "comm"), comm, sizeof(comm));
@@ -56,7 +56,7 @@ static bool is_known_as(void *arg, const char *line)
 }
 
 /* Of another namespace: the only one that has this pid and command there. */
-static unsigned search(const struct dlk_token *token)
+static unsigned search(const struct scan_token *token)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *e;
@@ -129,7 +129,7 @@ static bool take_unit(void *arg, const char *line)
 }
 
 /* NULL: it is not seen from here. */
-static struct scan_holder *look_at(const struct dlk_token *token)
+static struct scan_holder *look_at(const struct scan_token *token)
 {
 	struct scan_holder found = { .pid = token->pid }, *h;
 

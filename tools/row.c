@@ -10,12 +10,22 @@
 #include "tools/common.h"
 #include "tools/holder.h"
 
-/* Cut to their least they fit 80 columns, with a pid of five digits. */
+/*
+ * Cut to their least they fit 80 columns, with a mode of two letters and a pid
+ * of seven digits.  (Of a range the beginning is left: it is whole in dlockctl
+ * show.)
+ */
 const struct table_column row_columns[] = {
-	{ "PATH", 16, true }, { "MODE", 0, false },    { "HOST", 5, false },
-	{ "PID", 0, false },  { "COMMAND", 5, false }, { "HELD", 0, false },
-	{ "TTL", 0, false },  { "WAITERS", 0, false }, { "NOTE", 8, false },
-	{ NULL, 0, false },
+	{ .heading = "PATH", .least = 20, .keep_end = true },
+	{ .heading = "MODE", .least = 13 },
+	{ .heading = "HOST", .least = 7 },
+	{ .heading = "PID" },
+	{ .heading = "COMMAND", .least = 7 },
+	{ .heading = "HELD" },
+	{ .heading = "TTL" },
+	{ .heading = "WAITERS" },
+	{ .heading = "NOTE", .least = 12, .beneath = true },
+	{ 0 },
 };
 
 static bool is_lock(const struct scan_lock *lock)
@@ -129,6 +139,15 @@ void row_word(struct table *t, const char *word)
 	table_cell(t, bytes, len);
 }
 
+/* Where the program lies tells least, and takes the most room. */
+static const char *without_directory(const char *line)
+{
+	const char *end = line + strcspn(line, " "), *slash;
+
+	slash = memrchr(line, '/', (size_t)(end - line));
+	return slash && slash + 1 < end ? slash + 1 : line;
+}
+
 /* "flock -n f ./job [root, cron.service]" */
 static void command(struct table *t, const struct scan_lock *lock)
 {
@@ -139,8 +158,8 @@ static void command(struct table *t, const struct scan_lock *lock)
 		row_word(t, lock->token.command);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s [%s%s%s]", h->line, h->user,
-		 *h->unit ? ", " : "", h->unit);
+	snprintf(text, sizeof(text), "%s [%s%s%s]", without_directory(h->line),
+		 h->user, *h->unit ? ", " : "", h->unit);
 	table_text(t, text);
 }
 

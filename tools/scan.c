@@ -133,7 +133,7 @@ static void resolve_by_holder(struct scan_lock *lock)
 
 /* Of the same boot is not enough: a host_id tells those of one kernel apart. */
 static bool is_of_host(const struct dlk_config *config,
-		       const struct dlk_token *token)
+		       const struct scan_token *token)
 {
 	const char *more = token->host + BOOT_ID;
 	char word[DLK_WORD_MAX];
@@ -150,11 +150,11 @@ static void judge_value(const struct view *v, const char *value, size_t len,
 {
 	uint64_t since;
 
-	lock->ours = len < DLK_TOKEN_MAX &&
-		     dlk_token_parse(value, len, &lock->token);
+	lock->ours = scan_token_read(value, len, &lock->token);
 	if (!lock->ours) {
 		lock->value_len = len < SCAN_VALUE_MAX ? len : SCAN_VALUE_MAX;
 		memcpy(lock->value, value, lock->value_len);
+		lock->value[lock->value_len] = '\0';
 		return;
 	}
 	since = lock->token.since_ns;
@@ -222,6 +222,7 @@ static void drop(struct scan *scan, size_t at)
 {
 	free(scan->locks[at].key);
 	free(scan->locks[at].path);
+	scan_token_free(&scan->locks[at].token);
 	scan->locks[at] = scan->locks[--scan->n];
 }
 
@@ -484,7 +485,7 @@ static int scan_redis(struct view *v, struct scan *scan)
 	return good >= tool_needed(v->redis) ? 0 : rc;
 }
 
-static int by_token(const struct dlk_token *a, const struct dlk_token *b)
+static int by_token(const struct scan_token *a, const struct scan_token *b)
 {
 	int order = strcmp(a->hostname, b->hostname);
 
@@ -528,7 +529,7 @@ static bool is_same(const struct scan_lock *a, const struct scan_lock *b)
 	return a->redis == b->redis && !strcmp(a->key, b->key) &&
 	       a->ours == b->ours && a->unread == b->unread &&
 	       a->range.start == b->range.start &&
-	       !strcmp(a->token.random, b->token.random);
+	       (!a->ours || !strcmp(a->token.random, b->token.random));
 }
 
 /* What several masters have is one lock; the rows are sorted. */
@@ -630,6 +631,7 @@ void scan_free(struct scan *scan)
 			free(scan->locks[i].key);
 		if (!scan->locks[i].borrowed_path)
 			free(scan->locks[i].path);
+		scan_token_free(&scan->locks[i].token);
 		free(scan->locks[i].holder);
 	}
 	free(scan->locks);

@@ -19,6 +19,7 @@
 #include "config/config.h"
 #include "model/range.h"
 #include "model/token.h"
+#include "tools/scan_token.h"
 
 enum { SCAN_VALUE_MAX = 40 }; /* what is kept of a foreign value */
 
@@ -54,8 +55,8 @@ struct scan_lock {
 	bool copy;        /* and this row is that of another one */
 	struct scan_holder *holder; /* who it is here (holder.h); or NULL */
 	size_t value_len;           /* of a foreign holder */
-	char value[SCAN_VALUE_MAX];
-	struct dlk_token token;
+	char value[SCAN_VALUE_MAX + 1];
+	struct scan_token token;
 };
 
 struct scan {

@@ -106,7 +106,7 @@ static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)
 /* One page; -EPROTO may mean that it was too large. */
 static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
 {
-	const char *count = w->small ? "16" : "1000";
+	const char *count = w->small ? "16" : "500";
 	const struct dlk_arg args[] = {
 		{ DLK_LITERAL("SCAN") },  { w->cursor, strlen(w->cursor) },
 		{ DLK_LITERAL("MATCH") }, { w->glob, w->glob_len },

@@ -26,22 +26,39 @@ struct view {
 	struct locals locals;
 };
 
+/* The token is whole: break asks for it. */
 static const struct table_column held_columns[] = {
-	{ "MODE", 0, false },    { "HOST", 7, false },  { "PID", 0, false },
-	{ "COMMAND", 7, false }, { "HELD", 0, false },  { "TTL", 0, false },
-	{ "TOKEN", 0, false },   { "NOTE", 12, false }, { NULL, 0, false },
+	{ .heading = "MODE", .least = 13 },
+	{ .heading = "HOST", .least = 7 },
+	{ .heading = "PID" },
+	{ .heading = "COMMAND", .least = 7 },
+	{ .heading = "HELD" },
+	{ .heading = "TTL" },
+	{ .heading = "TOKEN", .beneath = true },
+	{ .heading = "NOTE", .least = 12, .beneath = true },
+	{ 0 },
 };
 
 static const struct table_column queue_columns[] = {
-	{ "PLACE", 0, false }, { "MODE", 0, false },    { "HOST", 7, false },
-	{ "PID", 0, false },   { "COMMAND", 7, false }, { "SINCE", 0, false },
-	{ "HEARD", 0, false }, { "NOTE", 12, false },   { NULL, 0, false },
+	{ .heading = "PLACE" },
+	{ .heading = "MODE", .least = 13 },
+	{ .heading = "HOST", .least = 7 },
+	{ .heading = "PID" },
+	{ .heading = "COMMAND", .least = 7 },
+	{ .heading = "SINCE" },
+	{ .heading = "HEARD" },
+	{ .heading = "NOTE", .least = 12, .beneath = true },
+	{ 0 },
 };
 
 static const struct table_column local_columns[] = {
-	{ "KIND", 0, false },    { "MODE", 0, false },    { "PID", 0, false },
-	{ "COMMAND", 7, false }, { "LIBRARY", 0, false }, { "NOTE", 12, false },
-	{ NULL, 0, false },
+	{ .heading = "KIND" },
+	{ .heading = "MODE", .least = 13 },
+	{ .heading = "PID" },
+	{ .heading = "COMMAND", .least = 7 },
+	{ .heading = "LIBRARY" },
+	{ .heading = "NOTE", .least = 12, .beneath = true },
+	{ 0 },
 };
 
 static void print_table(struct table *t)

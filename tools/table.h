@@ -5,10 +5,13 @@
  * name acts on the terminal.  Two blanks stand between columns; a last column
  * that is empty throughout is left out, heading and all.
  *
- * On a terminal that is too narrow, columns that may be cut are: the widest
- * one first, to no less than their `least`.  What is cut ends in "...", or
- * begins with it where the end tells more, as of a path.  Elsewhere nothing is
- * cut, and nothing coloured.
+ * On a terminal no line is wider than that.  Where one would be, the cells of
+ * the last columns that may stand `beneath` do so: below their row, wrapped.
+ * Then columns that may be cut are, the widest one first: to no less than their
+ * `least`, and if that is not enough, to a few letters; and at last columns are
+ * left out, from the right.  What is cut ends in "...", or begins with it where
+ * the end tells more, as of a path.  Elsewhere nothing is cut or wrapped, and
+ * nothing coloured: a row is a line.
  */
 #ifndef DLK_TOOLS_TABLE_H
 #define DLK_TOOLS_TABLE_H
@@ -22,6 +25,7 @@ struct table_column {
 	const char *heading;
 	unsigned least; /* 0: it is never cut */
 	bool keep_end;
+	bool beneath; /* of the last ones */
 };
 
 /* Select Graphic Rendition (ECMA-48): "" leaves it as it is. */
@@ -32,16 +36,20 @@ struct table_column {
 #define TABLE_OTHER  "36"
 
 struct table_cell {
-	char *text; /* escaped; owned */
+	char *text; /* escaped */
 	const char *look;
+	size_t wide;
 };
+
+struct table_chunk; /* of the cells' texts */
 
 struct table {
 	const struct table_column *columns;
 	unsigned n_columns;
 	size_t n, room; /* cells */
 	struct table_cell *cells;
-	unsigned screen; /* columns of the terminal; 0: any number */
+	struct table_chunk *chunk;
+	size_t screen; /* columns that may be filled; 0: any number */
 	bool colour;
 };
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,9 +23,10 @@
 #include "tools/filter.h"
 #include "tools/holder.h"
 #include "tools/row.h"
+#include "tools/screen.h"
 #include "tools/table.h"
 
-enum { INTERVAL_MS = 2000, LEAST_MS = 100, ROWS = 24 };
+enum { INTERVAL_MS = 2000, LEAST_MS = 100 };
 
 /* CSI: home, to the end of the line, to that of the screen (ECMA-48). */
 #define HOME      "\033[H"
@@ -61,8 +61,8 @@ static void clock_text(char out[16])
 
 static char *make_line(const struct scan_lock *lock)
 {
-	static struct table_column columns[2] = { { "LINE", 0, false },
-						  { NULL, 0, false } };
+	static struct table_column columns[2] = { { .heading = "LINE" },
+						  { 0 } };
 	struct table t;
 	char *line = NULL;
 	size_t size;
@@ -136,48 +136,83 @@ static void tell_changes(struct watch *w, const struct rows *rows)
 
 /* --- a screen ------------------------------------------------------------- */
 
-static unsigned screen_rows(void)
-{
-	struct winsize size;
+/* What was said in a look, a line each: of the screen it would be cleared. */
+static struct lines said;
 
-	return !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_row
-		       ? size.ws_row
-		       : ROWS;
+static void note_said(const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *line = malloc(size);
+
+	if (!line)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	tool_show(line, size, text, strlen(text));
+	said.v = ctl_grow(said.v, said.n, &said.room, sizeof(*said.v));
+	said.v[said.n++] = line;
 }
 
-/* The text's lines, as many as there is room for: true, all of them. */
-static void put_lines(const char *text, unsigned room)
+static size_t count_lines(const char *text)
 {
-	while (*text && room--) {
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* As many of the lines as there is room for, and how many there are beyond. */
+static void put_lines(const char *text, size_t room)
+{
+	size_t beyond = count_lines(text);
+
+	beyond = beyond > room ? beyond - (room ? --room : 0) : 0;
+	for (; *text && room; room--) {
 		size_t n = strcspn(text, "\n");
 
 		printf("%.*s" LINE_END "\n", (int)n, text);
 		text += n + (text[n] == '\n');
 	}
+	if (beyond)
+		printf("%zu lines more; --path, --host, --waiting, "
+		       "--sort" LINE_END "\n",
+		       beyond);
 }
 
-static void draw(const struct watch *w, const struct rows *rows)
+/* What was said comes first: the rows are not all, or not known to be. */
+static void print_screen(const struct rows *rows, FILE *f)
 {
+	struct table t;
+
+	table_init(&t, row_columns);
+	table_fit(&t, stdout);
+	for (size_t i = 0; i < said.n; i++)
+		screen_wrap(f, said.v[i], 0, 2, t.screen,
+			    t.colour ? TABLE_BAD : TABLE_PLAIN);
+	for (size_t i = 0; i < rows->n; i++)
+		row_cells(&t, rows->lock[i]);
+	if (rows->n)
+		table_print(&t, f);
+	table_free(&t);
+}
+
+static void draw(const struct watch *w, const struct rows *rows, int rc)
+{
+	const size_t room = screen_rows(stdout);
 	char *text = NULL, at[16], every[32];
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
-	struct table t;
 
 	if (!f)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	table_init(&t, row_columns);
-	for (size_t i = 0; i < rows->n; i++)
-		row_cells(&t, rows->lock[i]);
-	table_fit(&t, stdout);
-	table_print(&t, f);
-	table_free(&t);
+	print_screen(rows, f);
 	if (fclose(f))
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
 	clock_text(at);
 	ctl_duration(every, sizeof(every), w->interval_ms);
-	printf(HOME "%s  %zu locks, every %s" LINE_END "\n", at, rows->n,
-	       every);
-	put_lines(text, screen_rows() - 2);
+	printf(HOME "%s  %zu lock%s%s, every %s" LINE_END "\n", at, rows->n,
+	       rows->n == 1 ? "" : "s", rc ? ", NOT ALL ARE KNOWN" : "", every);
+	/* One is written, and the cursor stands on another. */
+	put_lines(text, room > 2 ? room - 2 : 0);
 	fputs(BELOW, stdout);
 	free(text);
 }
@@ -208,11 +243,12 @@ static int look(struct watch *w)
 	if (w->ctl->json)
 		object(w->ctl->json, &rows, rc);
 	else if (w->screen)
-		draw(w, &rows);
+		draw(w, &rows, rc);
 	else if (!rc)
 		tell_changes(w, &rows);
 	rows_free(&rows);
 	scan_free(&scan);
+	free_lines(&said);
 	return rc;
 }
 
@@ -221,8 +257,10 @@ static int look_on(struct watch *w)
 {
 	int rc;
 
-	if (w->screen)
+	if (w->screen) {
 		fputs(ALL_CLEAR, stdout);
+		tool_listener = note_said;
+	}
 	if (w->ctl->json)
 		json_open(w->ctl->json, "looks", '[');
 	for (;;) {

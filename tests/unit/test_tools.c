@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: tools/common_elf.c tools/json.c tools/table.c tools/common_text.c
+// link: tools/common_elf.c tools/json.c tools/table.c tools/screen.c tools/common_text.c
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
 // link: tools/scan_hash.c tools/scan_queue.c tools/common_redis.c tools/run_away.c
 // link: tools/fleet.c tools/boot.c tools/scan_ask.c
@@ -371,10 +371,10 @@ static void json_is_valid(void **state)
 static void columns_line_up(void **state)
 {
 	static const struct table_column columns[] = {
-		{ "A", 0, false },
-		{ "B", 0, false },
-		{ "NOTE", 0, false },
-		{ NULL, 0, false },
+		{ .heading = "A" },
+		{ .heading = "B" },
+		{ .heading = "NOTE" },
+		{ 0 },
 	};
 	FILE *f = open_memstream(&text, &text_len);
 	struct table t;
@@ -393,14 +393,14 @@ static void columns_line_up(void **state)
 }
 
 /* What a table with these two cells prints below its headings. */
-static void printed(unsigned screen, bool colour, const char *path,
-		    const char *note)
+static void printed(unsigned screen, bool colour, bool beneath,
+		    const char *path, const char *note)
 {
-	static const struct table_column columns[] = {
-		{ "P", 7, true },
-		{ "X", 0, false },
-		{ "N", 9, false },
-		{ NULL, 0, false },
+	const struct table_column columns[] = {
+		{ .heading = "P", .least = 7, .keep_end = true },
+		{ .heading = "X" },
+		{ .heading = "N", .least = 9, .beneath = beneath },
+		{ 0 },
 	};
 	FILE *f = open_memstream(&text, &text_len);
 	struct table t;
@@ -430,31 +430,51 @@ static void a_narrow_table_is_cut(void **state)
 	} cases[] = {
 		{ 0, "/a/b/c/d/e", "a long note",
 		  "/a/b/c/d/e  never cut  a long note\n" },
-		{ 35, "/a/b/c/d/e", "a long note",
-		  "/a/b/c/d/e  never cut  a long note\n" },
 		{ 34, "/a/b/c/d/e", "a long note",
+		  "/a/b/c/d/e  never cut  a long note\n" },
+		{ 33, "/a/b/c/d/e", "a long note",
 		  "/a/b/c/d/e  never cut  a long ...\n" },
-		{ 30, "/a/b/c/d/e", "a long note",
+		{ 29, "/a/b/c/d/e", "a long note",
 		  ".../d/e  never cut  a long...\n" },
-		{ 1, "/a/b/c/d/e", "a long note",
-		  ".../d/e  never cut  a long...\n" },
-		{ 29, ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE, "n",
+		{ 21, "/a/b/c/d/e", "a long note", "...e  never cut  a...\n" },
+		{ 20, "/a/b/c/d/e", "a long note", "...e  never cut\n" },
+		{ 1, "/a/b/c/d/e", "a long note", "...e\n" },
+		{ 28, ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE, "n",
 		  ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE
 		  "  never cut  n\n" },
-		{ 22, ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE, "n",
+		{ 21, ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE ACUTE, "n",
 		  "..." ACUTE ACUTE ACUTE ACUTE "  never cut  n\n" },
-		{ 22, WIDE WIDE WIDE WIDE, "n",
+		{ 21, WIDE WIDE WIDE WIDE, "n",
 		  "..." WIDE WIDE "  never cut  n\n" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		printed(cases[i].screen, false, cases[i].path, cases[i].note);
+		printed(cases[i].screen, false, false, cases[i].path,
+			cases[i].note);
 		assert_string_equal(text, cases[i].line);
 		free(text);
 	}
-	printed(0, true, "p", "n");
+	printed(0, true, false, "p", "n");
 	assert_string_equal(text, "p  \033[31mnever cut\033[0m  n\n");
+	free(text);
+}
+
+static void a_note_stands_beneath(void **state)
+{
+	(void)state;
+	printed(34, false, true, "/a/b/c/d/e", "a long note");
+	assert_string_equal(text, "/a/b/c/d/e  never cut  a long note\n");
+	free(text);
+	printed(33, false, true, "/a/b/c/d/e", "a long note");
+	assert_string_equal(text, "/a/b/c/d/e  never cut\n    a long note\n");
+	free(text);
+	printed(22, true, true, "/a/b/c/d/e", "a note  that is long, indeed");
+	assert_string_equal(text, "/a/b/c/d/e  \033[31mnever cut\033[0m\n"
+				  "    a note  that is\n    long, indeed\n");
+	free(text);
+	printed(30, false, true, "/a/b/c/d/e", "");
+	assert_string_equal(text, "/a/b/c/d/e  never cut\n");
 	free(text);
 }
 
@@ -844,6 +864,7 @@ int main(void)
 		cmocka_unit_test(json_is_valid),
 		cmocka_unit_test(columns_line_up),
 		cmocka_unit_test(a_narrow_table_is_cut),
+		cmocka_unit_test(a_note_stands_beneath),
 		cmocka_unit_test(a_queue_is_read),
 		cmocka_unit_test(durations_are_short),
 		cmocka_unit_test(an_owner_lives_until_its_expiry),

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* A token in memory of its size; see scan_token.h. */
+#include "tools/scan_token.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/token.h"
+#include "tools/common.h"
+
+/* "dlock1 RANDOM HOST FILE SINCE PID HOSTNAME COMMAND [PATH]" */
+enum { RANDOM = 1, HOST, FILE_ID, HOSTNAME = 6, COMMAND, PATH, WORDS };
+
+/* The words of a text that is a token, which is written over. */
+static void split(char *text, const char *words[WORDS])
+{
+	for (int i = 0; i < WORDS; i++) {
+		size_t len = strcspn(text, " ");
+		char *end = text + len;
+
+		words[i] = text;
+		text = *end ? end + 1 : end;
+		*end = '\0';
+	}
+}
+
+bool scan_token_read(const char *text, size_t len, struct scan_token *t)
+{
+	const char *words[WORDS];
+	struct dlk_token token;
+	char *copy;
+
+	*t = (struct scan_token){ 0 };
+	if (len >= DLK_TOKEN_MAX || !dlk_token_parse(text, len, &token))
+		return false;
+	copy = malloc(2 * (len + 1));
+	if (!copy)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	for (int i = 0; i < 2; i++) {
+		memcpy(copy + (size_t)i * (len + 1), text, len);
+		copy[(size_t)i * (len + 1) + len] = '\0';
+	}
+	split(copy + len + 1, words);
+	*t = (struct scan_token){
+		.text = copy,
+		.len = len,
+		.since_ns = token.since_ns,
+		.pid = token.pid,
+		.random = words[RANDOM],
+		.host = words[HOST],
+		.file = words[FILE_ID],
+		.hostname = words[HOSTNAME],
+		.command = words[COMMAND],
+		.path = words[PATH],
+	};
+	return true;
+}
+
+void scan_token_free(struct scan_token *t)
+{
+	free(t->text);
+	*t = (struct scan_token){ 0 };
+}
