@@ -11,9 +11,10 @@ survives()
 
 	shift 2
 	dir=$(mktemp -d "$RIG/survival.XXXXXX")
+	# shellcheck disable=SC2086 # words
 	words=$(/usr/bin/python3 "$TOP/tests/programs/survival.py" "$dir" "$MNT" \
-		"$lib" "$seconds" "$SEED" "$@" A="${INIT[A]}" B="${INIT[B]}" \
-		C="${INIT[C]}")
+		"$lib" "$seconds" "$SEED" "$@" ${SURVIVAL_MORE-} A="${INIT[A]}" \
+		B="${INIT[B]}" C="${INIT[C]}")
 	note "$words"
 	read -r _ faults _ killed _ left _ idle < <(tail -n 1 <<<"$words")
 	words=$(/usr/bin/python3 "$TOP/tests/programs/check_intervals.py" \

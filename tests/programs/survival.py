@@ -10,7 +10,7 @@ stopped, frozen and cut off, as SEED has it.  DIR gets their logs and the data.
 
 	ttl, delay, timeout	of the rule, in ms
 	on_lost		its policy
-	workers		on each host
+	workers		on each host; each kind by one of them, by default
 	kinds		of survivors, separated by commas
 	faults		which, by name or class: calm, keeper, lossy
 	hold		how long a lock is held at most, ms
@@ -22,7 +22,8 @@ SECONDS 0: each of those that go on at a time is one fault.
 
 calm: what excludes all the same whatever on_lost says.  keeper: the keeper dies,
 perhaps as the only one.  lossy: a holder sits beyond its lease, or cannot put it
-back, for the server has an old snapshot with another's.  outlive: a holder sits
+back, for the server has an old snapshot with another's.  stopped: the same, and
+nobody of its host runs meanwhile, its keepers neither.  outlive: a holder sits
 beyond its lease, until another host has it; by checkpoints, and not by chance.
 
 Prints "faults N killed N left N idle N": who was killed by nobody here, keys that
@@ -175,8 +176,8 @@ class Worker(threading.Thread):
                 self.log = os.path.join(run.top, "%s-%d-%s-%d.log" % (
                     self.host.name, self.number, self.kind, n))
                 process = subprocess.Popen(
-                    ["nsenter", "-t", str(self.host.pid), "-m", "-p",
-                     "--wdns=" + run.mnt, "--", "env",
+                    [os.path.join(BIN, "in_host"), str(self.host.pid),
+                     run.mnt, "env",
                      "LD_PRELOAD=" + run.lib,
                      "DLOCK_CONFIG=%s/%s.conf" % (run.top, self.host.name),
                      "DLOCK_LOG=warning:%s/%s.said" % (run.top, self.host.name),
@@ -204,8 +205,8 @@ class Run:
         self.timeout = int(given.pop("timeout", 2 * self.ttl))
         self.on_lost = given.pop("on_lost", "report")
         self.hold = int(given.pop("hold", 3 * self.ttl // 2))
-        n = int(given.pop("workers", 4))
         kinds = given.pop("kinds", "ex,mixed,range,fork,exec").split(",")
+        n = int(given.pop("workers", max(4, len(kinds))))
         self.at_once = int(given.pop("at_once", 3))
         names = given.pop("faults", "calm").split(",")
         options = given.pop("redis", "").split()
@@ -307,6 +308,8 @@ class Run:
             worker.join(10)
         self.wait_for(lambda: not self.keys(), 3 + 2 * self.ttl / 1000)
         left = self.keys()
+        for host in self.hosts:
+            remove_freezer(host)
         for key in left[:5]:
             print("# left: " + key)
         return idle, len(left)
@@ -349,35 +352,19 @@ def kill_all(run, host, rnd):
 
 
 def stop(pids, seconds):
-    """nsenter(1) stops with its child, and is to go on with it."""
-    parents = [p for p in map(parent_of, pids) if p]
     for pid in pids:
         send(pid, signal.SIGSTOP)
     time.sleep(seconds)
-    for pid in pids + parents:
+    for pid in pids:
         send(pid, signal.SIGCONT)
-
-
-def stat_of(pid):
-    """Its state, its parent and so on: proc(5)."""
-    with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
-        return f.read().rpartition(")")[2].split()
 
 
 def is_stopped(pid):
     try:
-        return stat_of(pid)[0] in "TtZX"
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            return f.read().rpartition(")")[2].split()[0] in "TtZX"
     except OSError:
         return True
-
-
-def parent_of(pid):
-    try:
-        parent = int(stat_of(pid)[1])
-        with open("/proc/%d/comm" % parent, encoding="utf-8") as f:
-            return parent if f.read().strip() == "nsenter" else 0
-    except OSError:
-        return 0
 
 
 def send(pid, what):
@@ -407,25 +394,35 @@ def kill_keeper(run, host, rnd):
         send(pid, signal.SIGKILL)
 
 
+def freezer_of(host):
+    return "%s/dlock-%s-%d" % (FREEZER, host.name, os.getpid())
+
+
+def write(path, text):
+    try:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    except OSError:
+        pass
+
+
 def freeze(run, host, seconds):
-    group = "%s/dlock-%s-%d" % (FREEZER, host.name, os.getpid())
+    group = freezer_of(host)
     with host.frozen:
         os.makedirs(group, exist_ok=True)
         for pid in host.pids(""):
-            try:
-                with open(group + "/cgroup.procs", "w",
-                          encoding="utf-8") as f:
-                    f.write(str(pid))
-            except OSError:
-                pass
-        set_freezer(group, "FROZEN")
+            write(group + "/cgroup.procs", str(pid))
+        write(group + "/freezer.state", "FROZEN")
         time.sleep(seconds)
-        set_freezer(group, "THAWED")
+        write(group + "/freezer.state", "THAWED")
 
 
-def set_freezer(group, state):
-    with open(group + "/freezer.state", "w", encoding="utf-8") as f:
-        f.write(state)
+def remove_freezer(host):
+    group = freezer_of(host)
+    if os.path.exists(group):
+        for pid in host.pids(""):
+            write(FREEZER + "/cgroup.procs", str(pid))
+        os.rmdir(group)
 
 
 def freeze_short(run, host, rnd):
@@ -472,7 +469,6 @@ def outlive(run, host, rnd):
     while time.monotonic() < until:
         with host.frozen:
             pids = all_of(host)
-            parents = [p for p in map(parent_of, pids) if p]
             for pid in pids:
                 send(pid, signal.SIGSTOP)
             run.wait_for(lambda: all(map(is_stopped, pids)), 5)
@@ -482,7 +478,7 @@ def outlive(run, host, rnd):
             seen = held and run.wait_for(
                 lambda: is_granted_elsewhere(run, host, set.union(*held), now),
                 5 * run.ttl / 1000)
-            for pid in pids + parents:
+            for pid in pids:
                 send(pid, signal.SIGCONT)
         if seen:
             return
@@ -587,7 +583,8 @@ CLASSES = {
     "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
                        redis_clients],
     "keeper": [kill_keeper, stop_keeper],
-    "lossy": [redis_snapshot, freeze_long, stop_all_long, net_long, redis_pause_long],
+    "lossy": [redis_snapshot, net_long, redis_pause_long],
+    "stopped": [freeze_long, stop_all_long],
     "none": [],
 }
 

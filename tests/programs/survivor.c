@@ -277,7 +277,7 @@ static void one_exec(void)
 	snprintf(next, sizeof(next), "%llu", (unsigned long long)seed);
 	char *argv[] = { self[0], self[1], self[2], self[3], next,
 			 self[5], fd_text, record,  NULL };
-	execv("/proc/self/exe", argv);
+	execv(self[0], argv); /* (by this path it keeps its name) */
 	err(1, "exec");
 }
 

@@ -11,6 +11,7 @@
 #	SURVIVAL_MODES			some of those below
 #
 # SURVIVAL_KEEP: a directory for the logs, the faults and what was said.
+# SURVIVAL_MORE: more of survival.py's words, as "ttl=1000 at_once=6"
 #
 #	null	the null shim, as a control
 #	calm	faults that a lease survives
@@ -19,17 +20,26 @@
 #	report	all faults, under on_lost = "report", where who sits beyond his
 #		lease goes on: as a control
 #	kill	the same under "kill"
+#	shared	under "kill": a lock is in the end a child's, or that of another
+#		program; all faults but those that stop the keepers, too
+#	hold	faults that a lease survives, under "hold"
 . "${0%/*}/../lib/rig.sh"
 # shellcheck source=tests/lib/survival.sh
 . "$TOP/tests/lib/survival.sh"
 
 TIME=${1:-${SURVIVAL_SECONDS:-60}}
 SEED=${2:-${SURVIVAL_SEED:-$RANDOM}}
-MODES=${SURVIVAL_MODES:-null calm script report kill}
+MODES=${SURVIVAL_MODES:-null calm script report kill shared hold}
 
 # Who shares a lock, or was executed with it, has no timer of its own: he is the
 # keepers' to stop, which are stopped as well.
 SCRIPT='faults=outlive at_once=1 ttl=1000 kinds=ex,mixed,range'
+
+is_right()
+{
+	is "$overlaps $broken $lost" '0 0 0' "$MODE: never two holders"
+	is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
+}
 
 DLOCK=$BUILD/libdlock-preload.so
 rig_start disks
@@ -44,9 +54,8 @@ for MODE in $MODES; do
 		;;
 	calm)
 		survives "$DLOCK" "$TIME" faults=calm
-		is "$overlaps $broken $lost" '0 0 0' "$MODE: never two holders"
+		is_right
 		is "$killed" 0 "$MODE: nobody is killed by us"
-		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
 		at_least "$grants" 1 "$MODE: they did lock"
 		;;
 	script)
@@ -55,20 +64,29 @@ for MODE in $MODES; do
 		at_least "$overlaps" 1 "$MODE, report: two holders are seen (control)"
 		is "$killed" 0 "$MODE, report: nobody is killed by us"
 		survives "$DLOCK" 0 $SCRIPT on_lost=kill
-		is "$overlaps $broken $lost" '0 0 0' "$MODE, kill: never two holders"
+		is_right
 		at_least "$killed" 1 "$MODE, kill: for one was killed"
-		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
 		;;
 	report)
 		ok "$MODE: two holders are seen (control)" \
-			sees 4 survives "$DLOCK" "$TIME" faults=lossy
+			sees 4 survives "$DLOCK" "$TIME" faults=lossy,stopped
 		is "$killed" 0 "$MODE: nobody is killed by us"
 		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
 		;;
 	kill)
-		survives "$DLOCK" "$TIME" faults=calm,lossy on_lost=kill
-		is "$overlaps $broken $lost" '0 0 0' "$MODE: never two holders"
-		is "$left $idle" '0 0' "$MODE: all goes on, and nothing is left"
+		survives "$DLOCK" "$TIME" faults=calm,lossy,stopped on_lost=kill \
+			kinds=ex,mixed,range
+		is_right
+		;;
+	shared)
+		survives "$DLOCK" "$TIME" faults=calm,lossy on_lost=kill \
+			kinds=fork,exec
+		is_right
+		;;
+	hold)
+		survives "$DLOCK" "$TIME" faults=calm on_lost=hold
+		is_right
+		is "$killed" 0 "$MODE: nobody is killed by us"
 		;;
 	esac
 done
