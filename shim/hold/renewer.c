@@ -54,6 +54,8 @@ enum { LINGER_MS = 2000, COMPANY_MS = 20, SLICE_MS = 20 };
 enum { KEEPER_STOPS_MS = 250 };
 
 static char last_why[256]; /* the last renewal failed; only the thread's */
+/* So many renewals in a row were not answered in time; only the thread's. */
+static unsigned silent;
 
 /*
  * What another thread works on is renewed all the same, for it may write back
@@ -378,17 +380,71 @@ static void drop_ended(void)
 	work.n_renew = kept;
 }
 
+/*
+ * A server, or a machine, that is slow answers late, and each time after we have
+ * gone: so who was silent is waited for twice as long, then four times.  What
+ * is held elsewhere has its marks all the same, and of what is asked for here
+ * they are passed meanwhile (is_interrupted).
+ *
+ *	we			server
+ *	renew ->
+ *	(150 ms)
+ *	connect, renew ->	"renewed" (200 ms)
+ *	(150 ms)
+ *				"renewed" (200 ms)	... until we are killed
+ */
+static void be_patient(struct dlk_attempt *at, const struct dlk_store *store)
+{
+	const uint32_t timeout_ms = store->connect_timeout_ms
+				    << (silent < 2 ? silent : 2);
+	uint64_t mark;
+
+	at->timeout_ns = timeout_ms * DLK_MS;
+	if (silent == 0) {
+		at->until_ns = limit_ns(timeout_ms / 4);
+		return;
+	}
+	at->until_ns = limit_ns(timeout_ms);
+	dlk_holds_lock();
+	mark = dlk_schedule_mark_elsewhere_ns(store, dlk_now_ns());
+	for (unsigned i = 0; i < work.n_renew; i++)
+		if (dlk_hold_final_ns(work.renew[i]) < mark)
+			mark = dlk_hold_final_ns(work.renew[i]);
+	dlk_holds_unlock();
+	if (mark - SLICE_MS * DLK_MS < at->until_ns)
+		at->until_ns = mark - SLICE_MS * DLK_MS;
+}
+
+static bool is_interrupted(void *unused)
+{
+	for (unsigned i = 0; silent && i < work.n_renew; i++)
+		pass_marks(work.renew[i]);
+	return dlk_thread_is_paused(unused);
+}
+
+/* Was it answered, and as soon as it should be? */
+static void note_patience(const struct dlk_store *store, uint64_t began_ns)
+{
+	const uint64_t took = dlk_now_ns() - began_ns;
+
+	if (work.renewal[0].result == -ETIMEDOUT)
+		silent++;
+	else if (took < store->connect_timeout_ms * DLK_MS)
+		silent = 0;
+}
+
 static void renew_all(void)
 {
-	struct dlk_attempt at = { .interrupt = dlk_thread_is_paused };
+	struct dlk_attempt at = { .interrupt = is_interrupted };
 	struct dlk_store *store = work.store;
+	const uint64_t began_ns = dlk_now_ns();
 
 	drop_ended();
 	if (work.n_renew == 0)
 		return;
-	at.timeout_ns = store->connect_timeout_ms * DLK_MS;
-	at.until_ns = limit_ns(store->connect_timeout_ms / 4);
+	be_patient(&at, store);
 	store->ops->renew(store, &at, work.renewal, work.n_renew);
+	note_patience(store, began_ns);
 	if (at.why[0]) {
 		memcpy(last_why, at.why, sizeof(last_why));
 		/* Perhaps the keeper has, and says so. */

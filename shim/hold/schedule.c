@@ -178,6 +178,21 @@ uint64_t dlk_schedule_mark_ns(uint64_t now_ns, bool *last)
 	return dlk_dues_ns(&schedule.marks);
 }
 
+uint64_t dlk_schedule_mark_elsewhere_ns(const struct dlk_store *store,
+					uint64_t now_ns)
+{
+	uint64_t first = UINT64_MAX;
+
+	dlk_holds_check();
+	for (const struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
+		const uint64_t mark = mark_ns(h, now_ns);
+
+		if (mark < first && dlk_store_of(h->rule->redis) != store)
+			first = mark;
+	}
+	return first;
+}
+
 uint32_t dlk_schedule_least_ttl(void)
 {
 	return schedule.least_ttl_ms;

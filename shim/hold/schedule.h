@@ -50,6 +50,12 @@ uint64_t dlk_schedule_ns(void);
  * that have passed are none.
  */
 uint64_t dlk_schedule_mark_ns(uint64_t now_ns, bool *last);
+/*
+ * The same of what is held at other servers than that: UINT64_MAX if nothing is.
+ * It looks at all holds.
+ */
+uint64_t dlk_schedule_mark_elsewhere_ns(const struct dlk_store *store,
+					uint64_t now_ns);
 /* The least ttl of those that are held, or were lately. */
 uint32_t dlk_schedule_least_ttl(void);
 /*

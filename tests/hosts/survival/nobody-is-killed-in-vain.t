@@ -3,7 +3,7 @@
 # timeout: 240
 #
 # What disturbs a lease and does not end it kills nobody (L6): a server that
-# answers late, or closes every connection again and again, or takes no new one,
+# answers late, once or always, or closes every connection again and again, or takes no new one,
 # or wants another password; one that was restarted; a busy machine, with leases
 # of a second.  Holders live through all of it, and so do those who lock and
 # unlock all the time.  Then the server is silent for longer (control).
@@ -58,19 +58,9 @@ kill_clients()
 rig_start disks
 rig_configs ttl=2s connect_timeout=300ms
 survivors plain "$N"
-cat >"$RIG/loop.py" <<'END'
-import fcntl, sys
-
-f = open(sys.argv[1], "w")
-while True:
-    try:
-        fcntl.flock(f, fcntl.LOCK_EX)
-    except OSError:
-        continue
-    fcntl.flock(f, fcntl.LOCK_UN)
-END
+loop=$TOP/tests/programs/lock_loop.py
 for i in 1 2; do
-	peer "loop$i" dl A /usr/bin/python3 "$RIG/loop.py" "loop$i"
+	peer "loop$i" dl A /usr/bin/python3 "$loop" "loop$i"
 done
 for_a_while sleep 0.1
 ok 'nothing happens' all_live
@@ -88,7 +78,7 @@ ask admin 'config set requirepass secret'
 for_a_while sleep 0.1
 ask admin 'config set requirepass ""'
 ok 'its password is another for a while' all_live
-is "$(pgrep -fc "^/usr/bin/python3 $RIG/loop.py")" 2 \
+is "$(pgrep -fc "^/usr/bin/python3 $loop loop[12]$")" 2 \
 	'who locks and unlocks all the time does so still'
 
 for i in "${!PEER_IN[@]}"; do
@@ -122,6 +112,15 @@ done
 on A pkill -KILL lease_loser
 on A pkill -KILL python3
 rr flushall >/dev/null
+
+proxy proxy
+rig_config A ttl=1s connect_timeout=150ms url="redis://127.0.0.1:$PROXY/0"
+survivors plain "$N"
+ask proxy 'delay 200' >/dev/null
+for_a_while sleep 0.1
+ok 'each answer comes later than connect_timeout' all_live
+ask proxy pass >/dev/null
+survivors_leave "$N"
 
 # A server that has forgotten everything, within its delay.
 rig_configs ttl=4s connect_timeout=300ms restart_delay=4s
