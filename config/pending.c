@@ -13,7 +13,6 @@ static const struct pending {
 	const char *option, *when, *note;
 } pending[] = {
 	{ "mode", "sentinel", FAILS },
-	{ "mode", "cluster", FAILS },
 	{ "unreachable", "local", NO_EFFECT },
 };
 /* clang-format on */

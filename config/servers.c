@@ -319,10 +319,35 @@ static int check_quorum(struct dlk_build *b, struct servers *s)
 	return check_once(b, s);
 }
 
-static int check_mode(struct dlk_build *b, struct servers *s)
+/* The nodes that the others tell of are reached as the first one is. */
+static int check_cluster(struct dlk_build *b, struct servers *s)
 {
 	unsigned i;
 
+	for (i = 0; i < s->n; i++) {
+		if (s->ep[i].db)
+			return dlk_opt_fail(b, s->sec, s->option,
+					    "%s: a cluster has database 0 only",
+					    s->ep[i].name);
+		if (s->ep[i].scheme == DLK_UNIX)
+			return dlk_opt_fail(b, s->sec, s->option,
+					    "%s: the nodes of a cluster are "
+					    "reached by redis:// or rediss://",
+					    s->ep[i].name);
+		if (s->ep[i].scheme != s->ep[0].scheme ||
+		    strcmp(s->ep[i].username, s->ep[0].username) != 0 ||
+		    strcmp(s->ep[i].password, s->ep[0].password) != 0)
+			return dlk_opt_fail(b, s->sec, s->option,
+					    "%s and %s: the nodes of a cluster "
+					    "have one user and password, and "
+					    "all of them TLS or none",
+					    s->ep[0].name, s->ep[i].name);
+	}
+	return 0;
+}
+
+static int check_mode(struct dlk_build *b, struct servers *s)
+{
 	switch (s->redis->mode) {
 	case DLK_SINGLE:
 		if (s->n > 1)
@@ -333,14 +358,7 @@ static int check_mode(struct dlk_build *b, struct servers *s)
 				s->n);
 		return 0;
 	case DLK_CLUSTER:
-		for (i = 0; i < s->n; i++) {
-			if (s->ep[i].db)
-				return dlk_opt_fail(
-					b, s->sec, s->option,
-					"%s: a cluster has database 0 only",
-					s->ep[i].name);
-		}
-		return 0;
+		return check_cluster(b, s);
 	case DLK_QUORUM:
 		return check_quorum(b, s);
 	case DLK_SENTINEL:

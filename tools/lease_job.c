@@ -94,8 +94,9 @@ static void take_channel(struct wait *x)
 	struct dlk_attempt at = attempt(j);
 
 	x->w.claim_ttl_ms = dlk_claim_ttl_ms(j->rule->ttl_ms);
-	x->sub = j->store->ops->subscribed(j->store);
-	if (!x->sub && j->store->ops->subscribe(j->store, &at, &x->sub))
+	x->sub = j->store->ops->subscribed(j->store, &j->lease);
+	if (!x->sub &&
+	    j->store->ops->subscribe(j->store, &at, &j->lease, &x->sub))
 		x->sub = NULL;
 	strcpy(x->w.channel,
 	       x->sub ? j->store->ops->channel(x->sub) : DLK_NO_CHANNEL);

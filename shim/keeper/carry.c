@@ -293,7 +293,7 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
 	if (!k->section)
 		return -ENXIO;
 	/* The connection, too, while the program can still be told. */
-	if (dlk_store_prepare(k->section->store) < 0)
+	if (dlk_store_prepare(k->section->store, &k->lease) < 0)
 		return -ENOMEM;
 	if (fds[1] >= 0) {
 		k->shadow = dlk_shadow_copy_get(fds);
@@ -412,7 +412,7 @@ void dlk_carry_owe(struct dlk_kept *k)
  */
 static bool must_connect_for(const struct dlk_kept *k)
 {
-	return !dlk_store_is_connected(k->section->store) &&
+	return !dlk_store_is_connected(k->section->store, &k->lease) &&
 	       k->section->due.first == &k->due;
 }
 
@@ -799,7 +799,7 @@ void dlk_carry_wake(void)
 
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
-		if (dlk_store_prepare(k->section->store) == 0)
+		if (dlk_store_prepare(k->section->store, &k->lease) == 0)
 			wake(k);
 		else
 			dlk_carry_lapse(k);

@@ -100,21 +100,27 @@ int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
 
 /* --- release, renew, weaken ----------------------------------------------- */
 
-/* By its name, or by its text. */
+/*
+ * By its name, or by its text.  With no key but those that it needs, for while
+ * a slot of a cluster moves, a question is answered if all its keys are on one
+ * side, and the queue mostly is nowhere.
+ */
 static int compare(struct dlk_conn *c, bool by_source, struct dlk_arg script,
 		   const struct dlk_lease *lease, struct dlk_arg last)
 {
-	const struct dlk_arg args[] = {
-		by_source ? WORD("EVAL") : WORD("EVALSHA"),
-		script,
-		WORD("2"),
-		KEY(lease),
-		lease->ranges_key ? RANGES(lease) : dlk_script_queue(c, lease),
-		TOKEN(lease),
-		last,
-	};
+	const bool two = lease->ranges_key && !c->one_key;
+	struct dlk_arg args[7];
+	int n = 0;
 
-	return dlk_conn_append(c, 7, args);
+	args[n++] = by_source ? WORD("EVAL") : WORD("EVALSHA");
+	args[n++] = script;
+	args[n++] = two ? WORD("2") : WORD("1");
+	args[n++] = KEY(lease);
+	if (two)
+		args[n++] = RANGES(lease);
+	args[n++] = TOKEN(lease);
+	args[n++] = last;
+	return dlk_conn_append(c, n, args);
 }
 
 /* An owner's records end with a list that is empty, after all other requests.
@@ -142,24 +148,26 @@ int dlk_lease_release(struct dlk_conn *c, const struct dlk_lease *lease,
 		      bool by_source)
 {
 	struct dlk_number ms;
-	const struct dlk_arg args[] = {
-		by_source ? WORD("EVAL") : WORD("EVALSHA"),
-		by_source ? WORD(DLK_LUA_drop)
-			  : dlk_script_name(c, DLK_RELEASE),
-		WORD("2"),
-		KEY(lease),
-		dlk_script_queue(c, lease),
-		TOKEN(lease),
-		dlk_script_options(lease),
-		stays(&ms, lease),
-	};
+	struct dlk_arg args[8];
+	int n = 0;
 
+	by_source |= c->one_key;
 	if (lease->ranges_key)
 		return release_records(c, lease, by_source);
 	if (dlk_seeded(14))
 		return dlk_conn_append(
 			c, 2, (struct dlk_arg[]){ WORD("DEL"), KEY(lease) });
-	return dlk_conn_append(c, 8, args);
+	args[n++] = by_source ? WORD("EVAL") : WORD("EVALSHA");
+	args[n++] = by_source ? WORD(DLK_LUA_drop)
+			      : dlk_script_name(c, DLK_RELEASE);
+	args[n++] = by_source ? WORD("1") : WORD("2");
+	args[n++] = KEY(lease);
+	if (!by_source)
+		args[n++] = dlk_script_queue(c, lease);
+	args[n++] = TOKEN(lease);
+	args[n++] = dlk_script_options(lease);
+	args[n++] = stays(&ms, lease);
+	return dlk_conn_append(c, n, args);
 }
 
 int dlk_lease_renew(struct dlk_conn *c, const struct dlk_lease *lease,

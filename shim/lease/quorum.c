@@ -416,16 +416,18 @@ static int no_send_cancel(struct dlk_store *s, const struct dlk_sending *how,
 	return no_send_confirm(s, how, lease);
 }
 
-static struct dlk_subscription *no_subscribed(struct dlk_store *s)
+static struct dlk_subscription *no_subscribed(struct dlk_store *s,
+					      const struct dlk_lease *lease)
 {
-	(void)s;
+	(void)s, (void)lease;
 	return NULL;
 }
 
 static int no_subscribe(struct dlk_store *s, struct dlk_attempt *at,
+			const struct dlk_lease *lease,
 			struct dlk_subscription **sub)
 {
-	(void)s, (void)sub;
+	(void)s, (void)lease, (void)sub;
 	strcpy(at->why, "a quorum tells nobody");
 	return -EPERM;
 }

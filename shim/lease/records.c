@@ -163,27 +163,26 @@ int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 		    const struct dlk_ranges *held, bool by_source)
 {
 	struct dlk_range rest = *window;
+	struct dlk_arg args[11];
 	struct dlk_number number;
 	struct page page;
-	int err;
+	int err, n = 0;
 
 	take_page(c, &rest, held, &page);
-	const struct dlk_arg args[] = {
-		by_source ? WORD("EVAL") : WORD("EVALSHA"),
-		by_source ? WORD(DLK_LUA_records_drop)
-			  : dlk_script_name(c, DLK_RECORDS_SET),
-		WORD("3"),
-		KEY(lease),
-		RANGES(lease),
-		dlk_script_queue(c, lease),
-		TOKEN(lease),
-		dlk_arg_number(&number, seq, NUMBER_LEN),
-		page.bounds,
-		page.list,
-		dlk_script_options(lease),
-	};
-
-	err = dlk_conn_append(c, 11, args);
+	args[n++] = by_source ? WORD("EVAL") : WORD("EVALSHA");
+	args[n++] = by_source ? WORD(DLK_LUA_records_drop)
+			      : dlk_script_name(c, DLK_RECORDS_SET);
+	args[n++] = by_source ? WORD("2") : WORD("3");
+	args[n++] = KEY(lease);
+	args[n++] = RANGES(lease);
+	if (!by_source)
+		args[n++] = dlk_script_queue(c, lease);
+	args[n++] = TOKEN(lease);
+	args[n++] = dlk_arg_number(&number, seq, NUMBER_LEN);
+	args[n++] = page.bounds;
+	args[n++] = page.list;
+	args[n++] = dlk_script_options(lease);
+	err = dlk_conn_append(c, n, args);
 	if (!err)
 		*window = rest;
 	return err;

@@ -17,7 +17,7 @@ static struct dlk_arg channel_of(char *room, size_t size,
 
 	dlk_text_init(&t, room, size);
 	dlk_text_str(&t, w->channel);
-	if (t.len == DLK_CHANNEL_LEN) {
+	if (t.len >= DLK_CHANNEL_LEN) {
 		dlk_text_str(&t, ".");
 		dlk_text_u64(&t, w->request, 1);
 	}
@@ -156,8 +156,11 @@ int dlk_lease_released(const redisReply *r, uint64_t *seq)
 		return 0;
 	if (dlk_script_unknown(r))
 		return -ENOENT;
+	/* (Elsewhere: who sends it again, does so where it is known to be.) */
 	if (r->type == REDIS_REPLY_ERROR)
-		return dlk_fault_errno(r->str);
+		return dlk_fault_of(r->str)->outcome == DLK_ELSEWHERE
+			       ? -EAGAIN
+			       : dlk_fault_errno(r->str);
 	if (!is_pair(r))
 		return -EREMOTEIO;
 	code = dlk_script_int(r, 0);

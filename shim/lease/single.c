@@ -31,15 +31,57 @@
 #include "redis/script.h"
 #include "redis/subscription.h"
 
-static const struct dlk_endpoint *endpoint_of(const struct dlk_store *s)
+static const struct dlk_single *single_of(const struct dlk_store *s)
 {
-	return ((const struct dlk_single *)s)->ep;
+	return (const struct dlk_single *)s;
+}
+
+/* The way to where a key is; to the one server, if there is one. */
+static struct dlk_way way_to(const struct dlk_store *s, const char *key,
+			     size_t len)
+{
+	const struct dlk_single *e = single_of(s);
+
+	return (struct dlk_way){
+		.slot = e->router && key ? dlk_slot_of(key, len) : DLK_NO_SLOT,
+		.ep = e->router ? NULL : e->ep,
+	};
+}
+
+static struct dlk_way way_of(const struct dlk_store *s,
+			     const struct dlk_lease *lease)
+{
+	return way_to(s, lease->key, lease->key_len);
+}
+
+static struct dlk_way way_to_waits(const struct dlk_store *s)
+{
+	return way_to(s, DLK_LITERAL(DLK_WAITS_KEY));
+}
+
+/* A connection by that way. */
+static struct dlk_conn *take(struct dlk_store *s, const struct dlk_way *way,
+			     enum dlk_wanted wanted)
+{
+	const struct dlk_router *router = single_of(s)->router;
+	struct dlk_conn *c = dlk_pool_get(way->ep, wanted);
+
+	if (!c || !router)
+		return c;
+	c->clustered = true;
+	c->slot = way->slot;
+	c->asking = c->one_key = false;
+	c->elsewhere = router->elsewhere;
+	c->elsewhere_arg = s;
+	return c;
 }
 
 /* --- one question --------------------------------------------------------- */
 
 /*
  * Of one question, by one connection after the other:
+ *
+ *	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
  *
  *	while (talk(&t))
  *		t.err = dlk_...(t.c, t.by_ns, ...);
@@ -48,39 +90,77 @@ static const struct dlk_endpoint *endpoint_of(const struct dlk_store *s)
 struct talk {
 	struct dlk_store *s;
 	struct dlk_attempt *at;
-	bool once;          /* it is not asked again */
-	struct dlk_conn *c; /* NULL: no memory for one */
+	struct dlk_way way;
+	bool once; /* it is not asked again, if it may have been done */
+	struct dlk_conn *c; /* NULL: no memory for one, or no way */
 	uint64_t by_ns;     /* for this answer */
-	unsigned tries;
+	unsigned tries;     /* by this way */
 	bool was_open;
 	bool asked; /* a request may have left */
+	bool lost;  /* one may have, by another way, and have been done */
 	int err;
 };
+
+/* There is a server to ask, and a connection to it. */
+static int find_way(struct talk *t)
+{
+	const struct dlk_router *router = single_of(t->s)->router;
+	int err = 0;
+
+	if (!t->way.ep)
+		err = router->find(t->s, t->at, &t->way, t->by_ns);
+	if (err)
+		return err;
+	t->c = take(t->s, &t->way, DLK_ANY);
+	if (!t->c)
+		strcpy(t->at->why, "no memory for a connection");
+	return t->c ? 0 : -ENOMEM;
+}
 
 /* (One that the program has closed is found out when it is sent by.) */
 static int talk_open(struct talk *t)
 {
-	if (!t->c)
-		t->c = dlk_pool_get(endpoint_of(t->s), DLK_ANY);
-	if (!t->c)
-		return -ENOMEM;
+	int err;
+
+	t->by_ns = dlk_attempt_by_ns(t->at, dlk_now_ns());
+	err = t->c ? 0 : find_way(t);
+	if (err)
+		return err;
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
 	t->c->unconfirmed = false;
-	t->by_ns = dlk_attempt_by_ns(t->at, dlk_now_ns());
 	t->was_open = dlk_conn_is_open(t->c);
+	if (single_of(t->s)->router) {
+		err = dlk_conn_know(t->c, t->by_ns);
+		t->c->asking = t->way.asking;
+		t->c->one_key = t->way.one_key;
+		return err;
+	}
 	return t->was_open && !t->once ? 0 : dlk_conn_open(t->c, t->by_ns);
+}
+
+/* Of several servers, which one says so. */
+static void explain(struct talk *t)
+{
+	struct dlk_text why;
+
+	dlk_text_init(&why, t->at->why, sizeof(t->at->why));
+	if (single_of(t->s)->router)
+		dlk_text_strs(&why, t->c->ep->name, ": ", NULL);
+	dlk_text_str(&why, t->c->error);
 }
 
 /* The connection goes back; its memory is the next one's. */
 static int talk_end(struct talk *t)
 {
+	if (t->err == -EREMOTE)
+		t->err = -EAGAIN; /* it was sent on for too long */
 	if (!t->c)
-		strcpy(t->at->why, "no memory for a connection");
-	else if (t->err < 0)
-		memcpy(t->at->why, t->c->error, sizeof(t->at->why));
-	if (t->c)
-		dlk_pool_put(t->c);
+		return t->err;
+	if (t->err < 0)
+		explain(t);
+	t->c->asking = t->c->one_key = false;
+	dlk_pool_put(t->c);
 	return t->err;
 }
 
@@ -92,10 +172,31 @@ static bool is_asked_again(const struct talk *t)
 	       (!t->at->until_ns || dlk_now_ns() < t->at->until_ns);
 }
 
+/* It is to be asked by another way, as a new question. */
+static bool is_sent_on(struct talk *t)
+{
+	const struct dlk_router *router = single_of(t->s)->router;
+	const bool done = t->c && !dlk_conn_is_open(t->c) && t->asked;
+
+	if (!router || !t->c || t->err >= 0 || t->err == -EINTR ||
+	    !router->next(t->s, t->at, &t->way, t->c, t->err) ||
+	    (done && t->once))
+		return false;
+	t->lost |= done || t->c->unconfirmed;
+	t->c->asking = t->c->one_key = false;
+	dlk_pool_put(t->c);
+	t->c = NULL;
+	t->tries = 0;
+	return true;
+}
+
 /* Is it to be asked, for the first time or again?  Else it has ended. */
 static bool talk(struct talk *t)
 {
-	while (t->tries == 0 || is_asked_again(t)) {
+	bool begins = t->tries == 0;
+
+	while (begins || is_sent_on(t) || is_asked_again(t)) {
+		begins = false;
 		t->err = talk_open(t);
 		t->tries++;
 		t->asked |= t->err == 0;
@@ -103,8 +204,8 @@ static bool talk(struct talk *t)
 			return true;
 	}
 	if (t->err && t->asked && !t->once)
-		t->at->unsure |= t->tries > 1 || !dlk_conn_is_open(t->c) ||
-				 t->c->unconfirmed;
+		t->at->unsure |= t->lost || t->tries > 1 || !t->c ||
+				 !dlk_conn_is_open(t->c) || t->c->unconfirmed;
 	talk_end(t);
 	return false;
 }
@@ -113,7 +214,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, const struct dlk_ask *ask,
 		   struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 
 	while (talk(&t)) {
 		if (ask->waiter)
@@ -128,7 +229,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 static int ask_numbered(struct talk *t, const struct dlk_lease *lease,
 			struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	bool copy = t->tries > 1;
+	bool copy = t->tries > 1 || t->lost;
 	int err;
 
 	do {
@@ -147,7 +248,7 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease,
 			 struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 
 	while (talk(&t))
 		t.err = ask_numbered(&t, lease, ask, answer);
@@ -160,7 +261,7 @@ static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 	struct dlk_waiter w = { .claim = lease->token,
 				.claim_len = lease->token_len,
 				.channel = DLK_NO_CHANNEL };
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "look", lease, &w, answer);
@@ -172,7 +273,7 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_range *range, uint64_t since_ns,
 			 struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 
 	while (talk(&t))
 		t.err = dlk_records_get(t.c, t.by_ns, lease, range, since_ns,
@@ -184,7 +285,7 @@ static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
 		     const struct dlk_lease *lease, struct dlk_waiter *w,
 		     struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 
 	while (talk(&t)) {
 		w->request++;
@@ -198,7 +299,7 @@ static int yield(struct dlk_store *s, struct dlk_attempt *at,
 		 const struct dlk_lease *lease, struct dlk_waiter *w,
 		 struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "yield", lease, w, answer);
@@ -209,7 +310,7 @@ static int yield(struct dlk_store *s, struct dlk_attempt *at,
 static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, uint64_t *asked_ns)
 {
-	struct talk t = { .s = s, .at = at };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 	struct dlk_renewal u = { .lease = lease };
 
 	while (talk(&t)) {
@@ -234,18 +335,27 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
  * connections are in other hands (the thread's, for an answer), another is
  * opened.
  */
-static struct dlk_conn *open_link(struct dlk_store *s, uint64_t by_ns,
-				  const struct dlk_sending *how)
+static struct dlk_conn *open_link(struct dlk_store *s, struct dlk_way *way,
+				  uint64_t by_ns, const struct dlk_sending *how)
 {
-	struct dlk_conn *c = dlk_pool_get(endpoint_of(s), DLK_OPEN);
+	const struct dlk_router *router = single_of(s)->router;
+	struct dlk_attempt at = { .timeout_ns = how->timeout_ns };
+	struct dlk_conn *c;
+	int err;
 
+	if (!way->ep && router->find(s, &at, way, how->connects ? by_ns : 0))
+		return NULL;
+	c = take(s, way, DLK_OPEN);
 	if (!c && how->connects)
-		c = dlk_pool_get(endpoint_of(s), DLK_ANY);
+		c = take(s, way, DLK_ANY);
 	if (!c)
 		return NULL;
 	c->interrupt = how->interrupt;
 	/* (Whether an open one is ours yet is looked at when it is sent by.) */
-	if (!how->connects || dlk_conn_open(c, by_ns) == 0)
+	if (!how->connects)
+		return c;
+	err = router ? dlk_conn_know(c, by_ns) : dlk_conn_open(c, by_ns);
+	if (!err)
 		return c;
 	dlk_pool_put(c);
 	return NULL;
@@ -256,22 +366,27 @@ static int suspend(struct dlk_store *s, struct dlk_attempt *at,
 {
 	const uint64_t by = dlk_now_ns() + at->timeout_ns;
 	const struct dlk_sending how = { .connects = true };
-	struct talk t = { .s = s, .at = at, .c = open_link(s, by, &how) };
+	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
 	const redisReply *r;
 
+	t.c = open_link(s, &t.way, by, &how);
+	if (!t.c)
+		strcpy(at->why, "no connection");
 	t.err = t.c ? dlk_queue_say(t.c, by, "suspend", lease, w, NULL)
 		    : -ENOTCONN;
 	if (!t.err)
 		t.err = dlk_conn_flush(t.c, by) ?: dlk_conn_reply(t.c, by, &r);
 	if (!t.err && r->type == REDIS_REPLY_ERROR)
-		t.err = -EREMOTEIO;
+		t.err = dlk_script_refused(t.c, r);
 	return talk_end(&t);
 }
 
 static int ping(struct dlk_store *s, struct dlk_attempt *at)
 {
 	const struct dlk_arg args[] = { { DLK_LITERAL("PING") } };
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_to(s, NULL, 0), .once = true
+	};
 	const redisReply *r;
 
 	while (talk(&t))
@@ -282,47 +397,79 @@ static int ping(struct dlk_store *s, struct dlk_attempt *at)
 typedef int batch_fn(struct dlk_conn *c, uint64_t by_ns, struct dlk_renewal *r,
 		     unsigned n);
 
-static void ask_batch(struct dlk_store *s, struct dlk_attempt *at, bool once,
-		      batch_fn *batch, struct dlk_renewal *r, unsigned n)
+static void ask_batch(struct talk *t, batch_fn *batch, struct dlk_renewal *r,
+		      unsigned n)
 {
-	struct talk t = { .s = s, .at = at, .once = once };
 	bool asked = false;
 
-	while (talk(&t)) {
+	while (talk(t)) {
 		asked = true;
-		batch(t.c, t.by_ns, r, n);
+		batch(t->c, t->by_ns, r, n);
 		for (unsigned i = 0; i < n; i++)
 			if (r[i].result < 0)
-				t.err = r[i].result;
+				t->err = r[i].result;
 		/* A server that is silent is asked by the next renewal. */
-		t.once |= t.err == -ETIMEDOUT;
+		t->once |= t->err == -ETIMEDOUT;
 		/* The first time may have put it back, and not told. */
-		for (unsigned i = 0; i < n && t.tries > 1; i++)
+		for (unsigned i = 0; i < n && (t->tries > 1 || t->lost); i++)
 			r[i].reclaimed = true;
 	}
 	for (unsigned i = 0; i < n && !asked; i++) {
 		r[i].reclaimed = false;
-		r[i].result = t.err;
+		r[i].result = t->err;
 	}
 }
 
+/* Of several servers it is one lease's (lease/cluster.h). */
 static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		  struct dlk_renewal *r, unsigned n)
 {
-	ask_batch(s, at, false, dlk_renew_batch, r, n);
+	struct talk t = { .s = s, .at = at, .way = way_of(s, r->lease) };
+
+	ask_batch(&t, dlk_renew_batch, r, n);
+	if (r->result == -EREMOTE)
+		r->result = t.err;
 }
 
 static void release(struct dlk_store *s, struct dlk_attempt *at,
 		    struct dlk_renewal *r, unsigned n)
 {
-	ask_batch(s, at, true, dlk_release_batch, r, n);
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, r->lease), .once = true
+	};
+
+	ask_batch(&t, dlk_release_batch, r, n);
+	if (r->result == -EREMOTE)
+		r->result = t.err;
+}
+
+void dlk_single_renew_at(struct dlk_store *s, struct dlk_attempt *at,
+			 const struct dlk_endpoint *ep, struct dlk_renewal *r,
+			 unsigned n)
+{
+	struct talk t = { .s = s, .at = at, .way = { DLK_NO_SLOT, ep } };
+
+	ask_batch(&t, dlk_renew_batch, r, n);
+}
+
+void dlk_single_release_at(struct dlk_store *s, struct dlk_attempt *at,
+			   const struct dlk_endpoint *ep, struct dlk_renewal *r,
+			   unsigned n)
+{
+	struct talk t = {
+		.s = s, .at = at, .way = { DLK_NO_SLOT, ep }, .once = true
+	};
+
+	ask_batch(&t, dlk_release_batch, r, n);
 }
 
 static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			  const struct dlk_lease *lease, uint64_t seq,
 			  uint64_t since_ns, const struct dlk_ranges *held)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .once = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
@@ -334,7 +481,9 @@ static int list_ranges(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, struct dlk_ranges *held,
 		       uint64_t *seq)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .once = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_records_list(t.c, t.by_ns, lease, held, seq);
@@ -345,7 +494,9 @@ static int reduce_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease, uint64_t seq,
 			 const struct dlk_ranges *held)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .once = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_records_reduce(t.c, t.by_ns, lease, seq, held);
@@ -355,7 +506,9 @@ static int reduce_ranges(struct dlk_store *s, struct dlk_attempt *at,
 static int tell_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     struct dlk_wait *wait)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_to_waits(s), .once = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_wait_tell(t.c, t.by_ns, wait);
@@ -366,7 +519,9 @@ static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 			const char *process, uint64_t id,
 			struct dlk_wait *again, uint64_t *clock)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_to_waits(s), .once = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_wait_confirm(t.c, t.by_ns, process, id, again,
@@ -377,7 +532,9 @@ static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 static int read_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     const char *process, unsigned n, struct dlk_wait *wait)
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = {
+		.s = s, .at = at, .way = way_to_waits(s), .once = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_wait_read(t.c, t.by_ns, process, n, wait);
@@ -388,7 +545,10 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait,
 			 dlk_process blockers[DLK_BLOCKERS_MAX])
 {
-	struct talk t = { .s = s, .at = at, .once = true };
+	struct talk t = { .s = s,
+			  .at = at,
+			  .way = way_to(s, wait->key, wait->key_len),
+			  .once = true };
 
 	while (talk(&t))
 		t.err = dlk_wait_blockers(t.c, t.by_ns, wait, blockers);
@@ -405,13 +565,13 @@ struct sending {
 	int err;
 };
 
-static struct sending sending(struct dlk_store *s,
+static struct sending sending(struct dlk_store *s, struct dlk_way way,
 			      const struct dlk_sending *how)
 {
 	struct sending x = { .how = how,
 			     .by_ns = dlk_now_ns() + how->timeout_ns };
 
-	x.c = open_link(s, x.by_ns, how);
+	x.c = open_link(s, &way, x.by_ns, how);
 	if (!x.c)
 		x.err = -ENOTCONN;
 	else if (x.c->deferred_n >= DLK_DEFERRED_MAX - 1)
@@ -434,7 +594,7 @@ static int sent(struct sending *x, dlk_judge_fn *judge, int err)
 static int send_release(struct dlk_store *s, const struct dlk_sending *how,
 			const struct dlk_lease *lease)
 {
-	struct sending x = sending(s, how);
+	struct sending x = sending(s, way_of(s, lease), how);
 
 	return sent(&x, dlk_lease_released,
 		    x.err ?: dlk_lease_release(x.c, lease, how->drop));
@@ -443,7 +603,7 @@ static int send_release(struct dlk_store *s, const struct dlk_sending *how,
 static int send_downgrade(struct dlk_store *s, const struct dlk_sending *how,
 			  const struct dlk_lease *lease)
 {
-	struct sending x = sending(s, how);
+	struct sending x = sending(s, way_of(s, lease), how);
 
 	return sent(&x, dlk_lease_released,
 		    x.err ?: dlk_lease_weaken(x.c, lease));
@@ -453,7 +613,7 @@ static int send_ranges(struct dlk_store *s, const struct dlk_sending *how,
 		       const struct dlk_lease *lease, uint64_t seq,
 		       struct dlk_range *window, const struct dlk_ranges *held)
 {
-	struct sending x = sending(s, how);
+	struct sending x = sending(s, way_of(s, lease), how);
 
 	return sent(&x, dlk_lease_released,
 		    x.err
@@ -464,7 +624,7 @@ static int send_ranges(struct dlk_store *s, const struct dlk_sending *how,
 static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 			const struct dlk_lease *lease)
 {
-	struct sending x = sending(s, how);
+	struct sending x = sending(s, way_of(s, lease), how);
 
 	return sent(&x, dlk_reply_nothing,
 		    x.err ?: dlk_lease_renew(x.c, lease, how->drop));
@@ -473,7 +633,7 @@ static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
 		       const struct dlk_lease *lease, struct dlk_waiter *w)
 {
-	struct sending x = sending(s, how);
+	struct sending x = sending(s, way_of(s, lease), how);
 	int err = x.err ?: dlk_queue_say(x.c, 0, "cancel", lease, w, NULL);
 
 	w->queued &= x.err != 0;
@@ -483,17 +643,15 @@ static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
 static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 			 const char *process, uint64_t id)
 {
-	struct sending x = sending(s, how);
+	struct sending x = sending(s, way_to_waits(s), how);
 
 	return sent(&x, dlk_reply_nothing,
 		    x.err ?: dlk_wait_end(x.c, process, id));
 }
 
-static bool drain(struct dlk_store *s, uint64_t deadline_ns,
-		  bool (*interrupt)(void *arg))
+static bool drain_one(struct dlk_conn *c, uint64_t deadline_ns,
+		      bool (*interrupt)(void *arg))
 {
-	struct dlk_conn *c = dlk_pool_get(endpoint_of(s), DLK_DEFERRED);
-
 	if (!c)
 		return false;
 	c->interrupt = interrupt;
@@ -502,18 +660,54 @@ static bool drain(struct dlk_store *s, uint64_t deadline_ns,
 	return true;
 }
 
-/* --- told ----------------------------------------------------------------- */
-
-static struct dlk_subscription *subscribed(struct dlk_store *s)
+static bool drain(struct dlk_store *s, uint64_t deadline_ns,
+		  bool (*interrupt)(void *arg))
 {
-	return dlk_subscription_get(endpoint_of(s));
+	const struct dlk_single *e = single_of(s);
+	const struct dlk_endpoint *ep = e->ep;
+
+	for (unsigned i = 0; ep; i++) {
+		if (drain_one(dlk_pool_get(ep, DLK_DEFERRED), deadline_ns,
+			      interrupt))
+			return true;
+		ep = e->router ? e->router->server(s, i) : NULL;
+	}
+	return false;
 }
 
+/* --- told ----------------------------------------------------------------- */
+
+static struct dlk_subscription *subscribed(struct dlk_store *s,
+					   const struct dlk_lease *lease)
+{
+	struct dlk_way way = way_of(s, lease);
+	struct dlk_attempt at = { 0 };
+
+	if (!way.ep && single_of(s)->router->find(s, &at, &way, 0))
+		return NULL;
+	return dlk_subscription_get(way.ep, way.slot);
+}
+
+/* (Whoever has just got the slot says so.) */
 static int subscribe(struct dlk_store *s, struct dlk_attempt *at,
+		     const struct dlk_lease *lease,
 		     struct dlk_subscription **sub)
 {
-	return dlk_subscription_new(
-		endpoint_of(s), dlk_now_ns() + at->timeout_ns, sub, at->why);
+	const struct dlk_router *router = single_of(s)->router;
+	const uint64_t by = dlk_now_ns() + at->timeout_ns;
+	int err = -EREMOTE;
+
+	for (int tries = 0; tries < 3 && err == -EREMOTE; tries++) {
+		struct dlk_way way = way_of(s, lease);
+
+		err = way.ep ? 0 : router->find(s, at, &way, by);
+		if (err)
+			return err;
+		err = dlk_subscription_new(way.ep, way.slot, by, sub, at->why);
+		if (err == -EREMOTE)
+			router->elsewhere(s, at->why);
+	}
+	return err == -EREMOTE ? -EAGAIN : err;
 }
 
 static const char *channel(const struct dlk_subscription *sub)
@@ -548,7 +742,7 @@ static void unsubscribe(struct dlk_subscription *sub, bool unheard)
 
 /* -------------------------------------------------------------------------- */
 
-static const struct dlk_store_ops ops = {
+const struct dlk_store_ops dlk_single_ops = {
 	.acquire = acquire,
 	.acquire_range = acquire_range,
 	.find_holder = find_holder,
@@ -586,7 +780,7 @@ void dlk_single_init(struct dlk_single *single, const struct dlk_redis *redis)
 {
 	*single = (struct dlk_single){
 		.store = {
-			.ops = &ops,
+			.ops = &dlk_single_ops,
 			.name = redis->name,
 			.at = redis->endpoints->name,
 			.fault = redis->fault,

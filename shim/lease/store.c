@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "lease/cluster.h"
 #include "lease/quorum.h"
 #include "lease/single.h"
+#include "redis/node.h"
 #include "redis/pool.h"
 #include "redis/subscription.h"
 #include "redis/tls.h"
@@ -19,6 +21,7 @@ union engine {
 	struct dlk_store store;
 	struct dlk_single single;
 	struct dlk_quorum quorum;
+	struct dlk_cluster cluster;
 };
 
 static union engine *engines; /* of each section, in their order */
@@ -29,6 +32,7 @@ static void (*store_restarted)(const struct dlk_store *s);
 /* By what the pool knows of a server. */
 static void tell_restarted(const struct dlk_endpoint *ep)
 {
+	ep = dlk_node_like(ep);
 	for (unsigned i = 0; i < n_sections; i++)
 		if (ep >= sections[i].endpoints &&
 		    ep < sections[i].endpoints + sections[i].n_endpoints)
@@ -41,14 +45,18 @@ static void begin(union engine *e, const struct dlk_redis *section)
 	case DLK_QUORUM:
 		dlk_quorum_init(&e->quorum, section);
 		return;
+	case DLK_CLUSTER:
+		dlk_cluster_init(&e->cluster, section);
+		return;
 	case DLK_SINGLE:
 		dlk_single_init(&e->single, section);
 		return;
 	default:
 		dlk_single_init(&e->single, section);
 		if (!e->store.fault)
-			e->store.fault = "this version knows mode = \"single\" "
-					 "and \"quorum\" only";
+			e->store.fault =
+				"this version knows mode = \"single\", "
+				"\"cluster\" and \"quorum\" only";
 	}
 }
 
@@ -86,28 +94,44 @@ static const struct dlk_redis *section_of(const struct dlk_store *s)
 	return &sections[(const union engine *)s - engines];
 }
 
-bool dlk_store_is_connected(const struct dlk_store *s)
+bool dlk_store_is_connected(const struct dlk_store *s,
+			    const struct dlk_lease *lease)
 {
 	const struct dlk_redis *r = section_of(s);
+	const struct dlk_endpoint *node;
 	unsigned n = 0;
+	bool known;
 
+	if (r->mode == DLK_CLUSTER) {
+		node = dlk_cluster_node(s, lease, &known);
+		return known && dlk_pool_has(node);
+	}
 	for (unsigned i = 0; i < r->n_endpoints; i++)
 		n += dlk_pool_has(&r->endpoints[i]);
 	return n > r->n_endpoints / 2;
 }
 
-int dlk_store_prepare(const struct dlk_store *s)
+static int prepare(const struct dlk_endpoint *ep)
+{
+	struct dlk_conn *c = dlk_pool_get(ep, DLK_ANY);
+
+	if (!c)
+		return -ENOMEM;
+	dlk_pool_put(c);
+	return 0;
+}
+
+int dlk_store_prepare(const struct dlk_store *s, const struct dlk_lease *lease)
 {
 	const struct dlk_redis *r = section_of(s);
+	bool known;
+	int err = 0;
 
-	for (unsigned i = 0; i < r->n_endpoints; i++) {
-		struct dlk_conn *c = dlk_pool_get(&r->endpoints[i], DLK_ANY);
-
-		if (!c)
-			return -ENOMEM;
-		dlk_pool_put(c);
-	}
-	return 0;
+	if (r->mode == DLK_CLUSTER)
+		return prepare(dlk_cluster_node(s, lease, &known));
+	for (unsigned i = 0; i < r->n_endpoints && !err; i++)
+		err = prepare(&r->endpoints[i]);
+	return err;
 }
 
 bool dlk_stores_drain(uint64_t deadline_ns)
@@ -134,6 +158,7 @@ unsigned dlk_stores_watch(struct pollfd *p, unsigned room)
 void dlk_stores_forget(void)
 {
 	dlk_pool_forget();
+	dlk_nodes_forget();
 	dlk_tls_forget();
 	dlk_subscriptions_forget();
 	dlk_quorum_forget();

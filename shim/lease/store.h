@@ -95,7 +95,7 @@ static inline bool dlk_lease_same_key(const struct dlk_lease *a,
 	       memcmp(a->key, b->key, a->key_len) == 0;
 }
 
-enum { DLK_CHANNEL_LEN = 32 };
+enum { DLK_CHANNEL_LEN = 32, DLK_CHANNEL_MAX = 38 };
 
 /* Of who listens to none: it is served as the others, and looks for it. */
 #define DLK_NO_CHANNEL "-"
@@ -107,8 +107,9 @@ enum { DLK_CHANNEL_LEN = 32 };
 struct dlk_waiter {
 	const char *claim;
 	size_t claim_len;
-	char channel[DLK_CHANNEL_LEN + 1]; /* where it listens, digits; or
-				DLK_NO_CHANNEL; "": it does not queue */
+	char channel[DLK_CHANNEL_MAX + 1]; /* where it listens: digits, perhaps
+				behind a tag; or DLK_NO_CHANNEL; "": it does
+				not queue */
 	uint64_t request; /* the number of the last one sent that a grant may
 			     answer: who sends one counts */
 	const char *what; /* records: DLK_WHAT_LEN, see ranges.h; else NULL */
@@ -439,12 +440,14 @@ struct dlk_store_ops {
 	/* --- told -------------------------------------------------------- */
 
 	/*
-	 * A subscription for this caller alone: one that is idle, or NULL; or a
-	 * new one: 0; -EMFILE: there are too many; -EPERM: refused, just now or
+	 * A subscription for this caller alone, by which it is told of this
+	 * lease: one that is idle, or NULL; or a new one: 0; -EMFILE: there are too many; -EPERM: refused, just now or
 	 * a moment ago.
 	 */
-	struct dlk_subscription *(*subscribed)(struct dlk_store *s);
+	struct dlk_subscription *(*subscribed)(struct dlk_store *s,
+					       const struct dlk_lease *lease);
 	int (*subscribe)(struct dlk_store *s, struct dlk_attempt *at,
+			 const struct dlk_lease *lease,
 			 struct dlk_subscription **sub);
 	/* Its name, as dlk_waiter has it. */
 	const char *(*channel)(const struct dlk_subscription *sub);
@@ -478,12 +481,13 @@ void dlk_stores_look(void);
 struct pollfd;
 unsigned dlk_stores_watch(struct pollfd *p, unsigned room);
 /*
- * Is there a connection to it (of several servers: to most), so that it can be
- * asked when there are none to be had?
+ * Is there a connection to it (of several servers: to most; of a cluster: to the
+ * lease's node), so that it can be asked when there are none to be had?
  */
-bool dlk_store_is_connected(const struct dlk_store *s);
+bool dlk_store_is_connected(const struct dlk_store *s,
+			    const struct dlk_lease *lease);
 /* There is memory to ask it with: 0, -ENOMEM. */
-int dlk_store_prepare(const struct dlk_store *s);
+int dlk_store_prepare(const struct dlk_store *s, const struct dlk_lease *lease);
 /*
  * drain() of all stores, and all connections.  False: another thread has a
  * connection, and reads by itself.

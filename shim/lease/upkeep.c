@@ -40,6 +40,9 @@ static int released(struct dlk_conn *c, uint64_t deadline_ns,
 	int err = dlk_conn_reply(c, deadline_ns, &r);
 
 	(void)u;
+	if (!err && c->clustered && r->type == REDIS_REPLY_ERROR &&
+	    !dlk_script_unknown(r))
+		return dlk_script_refused(c, r);
 	return err ?: dlk_lease_released(r, &seq);
 }
 

@@ -14,7 +14,7 @@
 enum { ID_LEN = 20 };
 
 struct name {
-	char text[sizeof("dlock%wait:") + DLK_PROCESS_LEN];
+	char text[sizeof(DLK_WAITS_KEY) + DLK_PROCESS_LEN];
 };
 
 static struct dlk_arg name_of(struct name *n, const char *process)
@@ -22,7 +22,7 @@ static struct dlk_arg name_of(struct name *n, const char *process)
 	struct dlk_text t;
 
 	dlk_text_init(&t, n->text, sizeof(n->text));
-	dlk_text_strs(&t, "dlock%wait:", process, NULL);
+	dlk_text_strs(&t, DLK_WAITS_KEY, process, NULL);
 	return (struct dlk_arg){ n->text, t.len };
 }
 

@@ -3,7 +3,7 @@
  * Who waits for what, at Redis: what the search for deadlocks reads.
  *
  * A process is named by the first 16 of its tokens' random digits.  Its waits
- * stand in a hash of their own, dlock%wait:PROCESS (no path has such a key: a
+ * stand in a hash of their own, dlock%wait:{w}PROCESS (no path has such a key: a
  * '%' of a path stands as %25), a field a wait: the number that the server gave
  * it (its microseconds, 20 digits); when it was told of last, by the same
  * clock, and what is waited for.  Of what is told of, it is certain only that
@@ -16,6 +16,12 @@
 #define DLK_WAITS_H
 
 #include "lease/lease.h"
+
+/*
+ * In a cluster the waits of all are in one slot, for it is by one clock that it
+ * is known which of a cycle began last, and that none of it has ended.
+ */
+#define DLK_WAITS_KEY "dlock%wait:{w}"
 
 /* Tell of a wait, by who waits: gives it an id if it is 0, and `told`. */
 int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,

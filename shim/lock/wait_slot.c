@@ -75,7 +75,7 @@ struct dlk_waiter *dlk_queue_waiter(struct request *r)
 	if (!r->acquire.wait || !q->claim || r->elsewhere || r->store->no_queue)
 		return NULL;
 	if (!q->sub)
-		q->sub = r->store->ops->subscribed(r->store);
+		q->sub = r->store->ops->subscribed(r->store, &r->lease);
 	if ((!q->sub && !q->polling) ||
 	    (!q->waiter.claim_len && name_claim(r) < 0))
 		return NULL;
@@ -90,7 +90,7 @@ int dlk_place_heartbeat(struct request *r)
 {
 	/* Another thread of ours may need its connection no more. */
 	if (dlk_place_is_polling(&r->slot) && r->slot.lost == 0)
-		r->slot.sub = r->store->ops->subscribed(r->store);
+		r->slot.sub = r->store->ops->subscribed(r->store, &r->lease);
 	name_channel(r);
 	say_what(r);
 	return r->store->ops->heartbeat(r->store, &r->attempt, &r->lease,
@@ -179,7 +179,8 @@ static int new_channel(struct request *r)
 {
 	static atomic_bool said;
 	struct wait_slot *q = &r->slot;
-	int err = r->store->ops->subscribe(r->store, &r->attempt, &q->sub);
+	int err = r->store->ops->subscribe(r->store, &r->attempt, &r->lease,
+					   &q->sub);
 
 	q->polling = err == -EMFILE || err == -ENFILE || err == -EPERM;
 	if (err == -EPERM && !atomic_exchange(&said, true))

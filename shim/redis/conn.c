@@ -83,6 +83,9 @@ static void run_deferred(struct dlk_conn *c, const redisReply *r)
 
 	c->deferred_at = (c->deferred_at + 1) % DLK_DEFERRED_MAX;
 	c->deferred_n--;
+	if (r && c->elsewhere && r->type == REDIS_REPLY_ERROR &&
+	    dlk_fault_of(r->str)->outcome == DLK_ELSEWHERE)
+		c->elsewhere(c->elsewhere_arg, r->str);
 	err = d.judge(r, &number);
 	if (d.done)
 		d.done(d.arg, err, number);
@@ -235,6 +238,7 @@ static int open_tls(struct dlk_conn *c, uint64_t deadline_ns)
 
 static int greet(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 {
+	c->asking = false;
 	c->greeting++;
 	return dlk_conn_append(c, argc, args);
 }
@@ -305,6 +309,8 @@ static int begin_talk(struct dlk_conn *c)
 	dlk_syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
 	c->server = (struct dlk_server_info){ 0 };
 	c->suspected = false;
+	c->read_ns = 0;
+	memset(c->names, 0, sizeof(c->names));
 	err = queue_greeting(c);
 	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
 }
@@ -391,8 +397,20 @@ static void put_count(struct dlk_text *t, const char *type, size_t n)
 }
 
 /* "*2", "$3", "GET", "$1", "k": redis.io, "Redis protocol". */
+static void put_command(struct dlk_text *t, int argc,
+			const struct dlk_arg *args)
+{
+	put_count(t, "*", (size_t)argc);
+	for (int i = 0; i < argc; i++) {
+		put_count(t, "$", args[i].len);
+		dlk_text_bytes(t, args[i].text, args[i].len);
+		dlk_text_bytes(t, "\r\n", 2);
+	}
+}
+
 int dlk_conn_append(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 {
+	const struct dlk_arg asking = { DLK_LITERAL("ASKING") };
 	struct dlk_text t;
 
 	if (!dlk_conn_is_open(c))
@@ -400,12 +418,9 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 	if (c->out_len == sizeof(c->out))
 		return -ENOBUFS;
 	dlk_text_init(&t, c->out + c->out_len, sizeof(c->out) - c->out_len);
-	put_count(&t, "*", (size_t)argc);
-	for (int i = 0; i < argc; i++) {
-		put_count(&t, "$", args[i].len);
-		dlk_text_bytes(&t, args[i].text, args[i].len);
-		dlk_text_bytes(&t, "\r\n", 2);
-	}
+	if (c->asking)
+		put_command(&t, 1, &asking);
+	put_command(&t, argc, args);
 	if (t.cut) {
 		explicit_bzero(t.buf, t.len);
 		return -ENOBUFS;
@@ -601,14 +616,29 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
+static int read_nothing(const redisReply *reply, uint64_t *number)
+{
+	(void)reply, (void)number;
+	return 0;
+}
+
+static void put_deferred(struct dlk_conn *c, struct dlk_deferred d)
+{
+	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] = d;
+	c->deferred_n++;
+}
+
+/* (ASKING has an answer of its own.) */
 int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 		   void *arg)
 {
-	if (c->deferred_n == DLK_DEFERRED_MAX)
+	const bool asking = c->asking;
+
+	if (c->deferred_n + asking >= DLK_DEFERRED_MAX)
 		return -ENOBUFS;
-	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] =
-		(struct dlk_deferred){ judge, done, arg };
-	c->deferred_n++;
+	if (asking)
+		put_deferred(c, (struct dlk_deferred){ .judge = read_nothing });
+	put_deferred(c, (struct dlk_deferred){ judge, done, arg });
 	return 0;
 }
 
@@ -632,8 +662,12 @@ int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns)
 int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		   const redisReply **reply)
 {
-	return dlk_conn_drain(c, deadline_ns)
-		       ?: next_reply(c, deadline_ns, reply);
+	int err = dlk_conn_drain(c, deadline_ns);
+
+	/* That of ASKING, before it. */
+	if (!err && c->asking)
+		err = next_reply(c, deadline_ns, reply);
+	return err ?: next_reply(c, deadline_ns, reply);
 }
 
 /* What is still in the reader belongs to replies to come: then keep all. */
@@ -661,6 +695,24 @@ int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	return err ?: dlk_conn_reply(c, deadline_ns, reply);
 }
 
+int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_open(c, deadline_ns);
+
+	if (!err && c->greeting)
+		err = dlk_conn_flush(c, deadline_ns)
+			      ?: dlk_conn_drain(c, deadline_ns);
+	if (!err && !c->read_ns)
+		dlk_conn_look(c, deadline_ns);
+	return err ?: dlk_conn_is_open(c) ? 0 : -ENOTCONN;
+}
+
+void dlk_conn_doubt(struct dlk_conn *c)
+{
+	c->read_ns = 0;
+	memset(c->names, 0, sizeof(c->names));
+}
+
 void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_arg info = { DLK_LITERAL("INFO") };
@@ -668,7 +720,7 @@ void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns)
 	const redisReply *r;
 
 	if (!dlk_conn_is_open(c) ||
-	    dlk_now_ns() < c->read_ns + INFO_MS * DLK_MS ||
+	    (c->read_ns && dlk_now_ns() < c->read_ns + INFO_MS * DLK_MS) ||
 	    dlk_conn_call(c, deadline_ns, 1, &info, &r))
 		return;
 	read_info(c, r);

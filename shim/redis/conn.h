@@ -27,6 +27,7 @@
 #include <sys/socket.h>
 
 #include "config/config.h"
+#include "model/slot.h"
 #include "os/arena.h"
 #include "os/sys.h"
 #include "redis/server.h"
@@ -90,6 +91,17 @@ struct dlk_conn {
 	 * function that asks more than that, the rest is asked then.
 	 */
 	enum dlk_half half;
+	/*
+	 * Of a Redis Cluster (lease/cluster.h): the slot that is spoken of, or
+	 * DLK_NO_SLOT.  `asking`: each command comes behind an ASKING, for the
+	 * slot is on its way to this node; `one_key`: and a question that can
+	 * do with its first key is asked with that alone.
+	 */
+	bool clustered, asking, one_key;
+	int slot;
+	/* An answer that nobody waited for says that it is another node's. */
+	void (*elsewhere)(void *arg, const char *error);
+	void *elsewhere_arg;
 	/* Room for a key and a list, until their command is appended. */
 	char work[DLK_WORK_SIZE], list[DLK_LIST_SIZE];
 	char names[DLK_NAMES][DLK_NAME_SIZE]; /* of script.h; "" at first */
@@ -200,6 +212,13 @@ void dlk_conn_suspect(struct dlk_conn *c);
  * an operator may have let it evict locks.  Not on a lock's way.
  */
 void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns);
+/*
+ * It is open, and what the server says of itself is known, and not from before
+ * it last said that it is not the one (dlk_conn_doubt): it may have been a
+ * replica meanwhile.
+ */
+int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns);
+void dlk_conn_doubt(struct dlk_conn *c);
 /* Nobody uses it: closed, and true, if the other side has closed it. */
 bool dlk_conn_is_lost(struct dlk_conn *c);
 

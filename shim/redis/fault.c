@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define CLUSTER "it is of a Redis Cluster, which mode = \"single\" is not for"
+#define CLUSTER "it is of a Redis Cluster, which mode = \"cluster\" is for"
 
 static const struct dlk_fault faults[] = {
 	{ "LOADING ", DLK_RETRY, false,
@@ -25,12 +25,15 @@ static const struct dlk_fault faults[] = {
 	{ "NOREPLICAS ", DLK_RETRY, false,
 	  "too few replicas follow it: see its min-replicas-to-write" },
 	{ "UNBLOCKED ", DLK_RETRY, false, "its role has just changed" },
-	{ "CLUSTERDOWN ", DLK_RETRY, false, CLUSTER },
-	{ "TRYAGAIN ", DLK_RETRY, false, CLUSTER },
+	{ "CLUSTERDOWN ", DLK_RETRY, false,
+	  "of its Redis Cluster no master has it, or most are away: see "
+	  "CLUSTER INFO" },
+	{ "TRYAGAIN ", DLK_RETRY, false,
+	  "its slot is being moved to another node" },
 	{ "ERR max number of clients", DLK_RETRY, true,
 	  "raise its maxclients" },
-	{ "MOVED ", DLK_FATAL, false, CLUSTER },
-	{ "ASK ", DLK_FATAL, false, CLUSTER },
+	{ "MOVED ", DLK_ELSEWHERE, false, CLUSTER },
+	{ "ASK ", DLK_ELSEWHERE, false, CLUSTER },
 	{ "CROSSSLOT ", DLK_FATAL, false, CLUSTER },
 	{ "NOAUTH ", DLK_FATAL, true,
 	  "it wants a password: password_file (and username)" },

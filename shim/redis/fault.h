@@ -19,7 +19,9 @@ enum dlk_outcome {
 	DLK_FATAL, /* asking again is of no use until somebody has changed
 		      something; a lease that is held is renewed on until its
 		      deadline, for somebody may */
-	DLK_NO_LEASE, /* nobody's lease is there: to a renewal, a loss */
+	DLK_ELSEWHERE, /* (of a cluster) it is to be asked of another node; of
+			  no use to who cannot */
+	DLK_NO_LEASE,  /* nobody's lease is there: to a renewal, a loss */
 };
 
 struct dlk_fault {

@@ -58,7 +58,11 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 		return -EREMOTEIO;
 	}
 	dlk_conn_explain(c, r->str);
-	return dlk_fault_errno(r->str);
+	return c->clustered && (dlk_fault_of(r->str)->outcome ==
+					DLK_ELSEWHERE ||
+				strncmp(r->str, "TRYAGAIN ", 9) == 0)
+		       ? -EREMOTE
+		       : dlk_fault_errno(r->str);
 }
 
 /* --- how old a server is -------------------------------------------------- */
@@ -88,7 +92,7 @@ static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* --- what a server is taught ---------------------------------------------- */
 
-enum { GUARD_MAX = 80 };
+enum { GUARD_MAX = 160 };
 
 /* The digest as it is behind the whole blocks of the text; see embed.c. */
 static const struct {
@@ -138,6 +142,14 @@ static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
 	}
 	dlk_text_str(t, "db ");
 	dlk_text_i64(t, ep->db);
+	/* A node that was a replica, and is a master again, knows no script of
+	 * that name; and that it was asked is known of each slot. */
+	if (c->clustered && which != DLK_YOUNG)
+		dlk_text_strs(t, ", history ", c->server.history, NULL);
+	if (c->clustered && which == DLK_YOUNG) {
+		dlk_text_str(t, ", slot ");
+		dlk_text_i64(t, c->slot);
+	}
 	dlk_text_str(t, "\n");
 }
 
@@ -149,7 +161,7 @@ struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which)
 	struct dlk_text guard;
 	struct dlk_sha1 s;
 
-	if (!name[0]) {
+	if (!name[0] || which == DLK_YOUNG) {
 		put_guard(&guard, room, c, which);
 		dlk_sha1_resume(&s, guarded[which].digest, whole);
 		dlk_sha1_add(&s, guarded[which].text + whole, len - whole);
@@ -210,10 +222,20 @@ static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* --- how old its memory is ------------------------------------------------ */
 
+/*
+ * "dlock%run:DB"; of a cluster "dlock%run:0{TAG}", for each slot has one, which
+ * goes with it to another node.
+ */
 static void put_key(struct dlk_text *t, const struct dlk_conn *c)
 {
+	char tag[DLK_TAG_LEN + 1];
+
 	dlk_text_str(t, "dlock%run:");
 	dlk_text_i64(t, c->ep->db);
+	if (!c->clustered)
+		return;
+	dlk_slot_tag(c->slot, tag);
+	dlk_text_strs(t, "{", tag, "}", NULL);
 }
 
 /* "dlock%run:DB:DELAY": by its database, for SWAPDB gives it another's. */
@@ -299,7 +321,8 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 		{ "", 0 },
 	};
 
-	err = call_young(c, deadline_ns, 10, args, !dlk_server_is_known(s), &r);
+	err = call_young(c, deadline_ns, 10, args,
+			 c->clustered || !dlk_server_is_known(s), &r);
 	if (err)
 		return err;
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
@@ -327,7 +350,8 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 
 	*left_ms = 0;
 	*emptied = false;
-	if (!c->ep->restart_delay_ms || dlk_seeded(6))
+	if (!c->ep->restart_delay_ms || dlk_seeded(6) ||
+	    (c->clustered && c->slot == DLK_NO_SLOT))
 		return 0;
 	err = ask_server(c, deadline_ns, &s);
 	if (err)

@@ -98,6 +98,7 @@ static void read_role(struct dlk_server_info *s, const char *info)
 	 */
 	field(info, "master_replid2", value, sizeof(value));
 	s->promoted = value[strspn(value, "0")] != '\0';
+	field(info, "master_replid", s->history, sizeof(s->history));
 }
 
 void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,

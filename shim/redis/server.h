@@ -26,8 +26,10 @@ struct dlk_server_info {
 	char version[16];
 	unsigned major;
 	bool replica;
-	bool promoted;   /* it has been one, once */
-	char master[80]; /* of a replica: "HOST:PORT" */
+	bool promoted;                    /* it has been one, once */
+	char history[DLK_RUN_ID_LEN + 1]; /* another one since it last became a
+					     master */
+	char master[80];                  /* of a replica: "HOST:PORT" */
 	char evicts[24]; /* the policy by which locks may go; "": none does */
 	uint64_t uptime_s;
 	uint64_t run;            /* a hash of its run id; 0: unknown */

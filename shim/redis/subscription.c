@@ -23,14 +23,37 @@ static struct dlk_subscription
 /* A user that may not SUBSCRIBE is one for a while. */
 enum { REFUSED_MS = 10000 };
 
-struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep)
+/* "{TAG}", or "". */
+struct slot_tag {
+	char text[2 + DLK_TAG_LEN + 1];
+};
+
+static struct slot_tag tag_of(int slot)
 {
+	char tag[DLK_TAG_LEN + 1];
+	struct slot_tag in = { "" };
+	struct dlk_text t;
+
+	dlk_text_init(&t, in.text, sizeof(in.text));
+	if (slot != DLK_NO_SLOT) {
+		dlk_slot_tag(slot, tag);
+		dlk_text_strs(&t, "{", tag, "}", NULL);
+	}
+	return in;
+}
+
+struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep,
+					      int slot)
+{
+	const struct slot_tag tag = tag_of(slot);
 	struct dlk_subscription *found = NULL;
 
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < SUBSCRIPTIONS && !found && subscriptions[i].conn;
 	     i++)
 		if (subscriptions[i].conn->ep == ep && !subscriptions[i].busy &&
+		    strncmp(subscriptions[i].channel, tag.text,
+			    strlen(tag.text)) == 0 &&
 		    dlk_conn_is_open(subscriptions[i].conn))
 			found = &subscriptions[i];
 	if (found)
@@ -38,40 +61,76 @@ struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep)
 	pthread_mutex_unlock(&mutex);
 	/* What was said meanwhile; or the server has closed it. */
 	if (found && dlk_subscription_heard(found, "") < 0) {
+		dlk_subscription_close(found);
 		dlk_subscription_put(found);
 		return NULL;
 	}
 	return found;
 }
 
-/* (mutex held) A place: one that was never used, or one to be opened anew. */
+/*
+ * (mutex held) A place: one that was never used, or one to be opened anew; of
+ * another server, if there is none of this one.
+ */
 static struct dlk_subscription *find_place(const struct dlk_endpoint *ep)
 {
+	struct dlk_subscription *other = NULL;
+
 	for (int i = 0; i < SUBSCRIPTIONS; i++) {
 		struct dlk_subscription *w = &subscriptions[i];
 
 		if (!w->busy && (!w->conn || w->conn->ep == ep))
 			return w;
+		if (!w->busy)
+			other = w;
 	}
-	return NULL;
+	return other;
 }
 
-static int subscribe(struct dlk_subscription *w, uint64_t deadline_ns)
+/* Its connection, closed; NULL: no memory. */
+static struct dlk_conn *conn_of(struct dlk_subscription *w,
+				const struct dlk_endpoint *ep)
 {
-	char name[sizeof(CHANNEL) + DLK_RANDOM_LEN] = CHANNEL;
-	const struct dlk_arg args[] = {
-		{ DLK_LITERAL("SUBSCRIBE") },
-		{ name, sizeof(name) - 1 },
-	};
+	struct dlk_conn *c = w->conn, *old = NULL;
+
+	if (!c || c->ep != ep) {
+		old = c;
+		c = dlk_conn_new(ep);
+	}
+	if (!c)
+		return NULL;
+	dlk_conn_close(c);
+	c->only_listens = true;
+	pthread_mutex_lock(&mutex);
+	w->conn = c;
+	if (old)
+		w->refused_ns = 0;
+	pthread_mutex_unlock(&mutex);
+	dlk_conn_delete(old);
+	return c;
+}
+
+static int subscribe(struct dlk_subscription *w, int slot, uint64_t deadline_ns)
+{
+	char name[sizeof(CHANNEL) + sizeof(w->channel)];
+	const struct slot_tag tag = tag_of(slot);
+	struct dlk_arg args[2] = { { DLK_LITERAL("SUBSCRIBE") } };
 	struct dlk_token random;
+	struct dlk_text t;
 	uint8_t bytes[16];
 	const redisReply *r;
 	int err;
 
 	dlk_random(bytes, sizeof(bytes));
 	dlk_token_random(&random, bytes);
-	memcpy(w->channel, random.random, sizeof(w->channel));
-	memcpy(name + sizeof(CHANNEL) - 1, w->channel, sizeof(w->channel));
+	dlk_text_init(&t, w->channel, sizeof(w->channel));
+	dlk_text_strs(&t, tag.text, random.random, NULL);
+	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_strs(&t, CHANNEL, w->channel, NULL);
+	if (slot != DLK_NO_SLOT)
+		args[0] = (struct dlk_arg){ DLK_LITERAL("SSUBSCRIBE") };
+	args[1] = (struct dlk_arg){ name, t.len };
+	w->conn->clustered = slot != DLK_NO_SLOT;
 	err = dlk_conn_open(w->conn, deadline_ns)
 		      ?: dlk_conn_call(w->conn, deadline_ns, 2, args, &r);
 	if (err || r->type == REDIS_REPLY_ARRAY)
@@ -83,8 +142,9 @@ static int subscribe(struct dlk_subscription *w, uint64_t deadline_ns)
 	return -EPERM;
 }
 
-int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-			 struct dlk_subscription **w, char *why)
+int dlk_subscription_new(const struct dlk_endpoint *ep, int slot,
+			 uint64_t deadline_ns, struct dlk_subscription **w,
+			 char *why)
 {
 	struct dlk_conn *c;
 	int err;
@@ -96,24 +156,17 @@ int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	pthread_mutex_unlock(&mutex);
 	if (!*w)
 		return -EMFILE;
-	if (dlk_now_ns() < (*w)->refused_ns) {
+	if ((*w)->conn && (*w)->conn->ep == ep &&
+	    dlk_now_ns() < (*w)->refused_ns) {
 		strcpy(why, "it was refused a moment ago");
 		dlk_subscription_put(*w);
 		*w = NULL;
 		return -EPERM;
 	}
-	c = (*w)->conn ?: dlk_conn_new(ep);
-	if (!c) {
+	c = conn_of(*w, ep);
+	if (!c)
 		strcpy(why, "no memory for a connection");
-		err = -ENOMEM;
-	} else {
-		dlk_conn_close(c);
-		c->only_listens = true;
-		pthread_mutex_lock(&mutex);
-		(*w)->conn = c;
-		pthread_mutex_unlock(&mutex);
-		err = subscribe(*w, deadline_ns);
-	}
+	err = c ? subscribe(*w, slot, deadline_ns) : -ENOMEM;
 	if (!err)
 		return 0;
 	if (c) {
@@ -138,6 +191,14 @@ static int word(const redisReply *r, const char *to)
 	return space && to[0] && strcmp(space + 1, to) == 0 ? text[0] : 0;
 }
 
+/* The slot is another node's from now on: nothing more is said here. */
+static bool is_over(const redisReply *r)
+{
+	return r->type == REDIS_REPLY_ARRAY && r->elements &&
+	       r->element[0]->type == REDIS_REPLY_STRING &&
+	       strcmp(r->element[0]->str, "sunsubscribe") == 0;
+}
+
 int dlk_subscription_heard(struct dlk_subscription *w, const char *to)
 {
 	const redisReply *r;
@@ -146,6 +207,10 @@ int dlk_subscription_heard(struct dlk_subscription *w, const char *to)
 	while ((err = dlk_conn_take(w->conn, &r)) == 0) {
 		int said = word(r, to);
 
+		if (is_over(r)) {
+			err = -EREMOTE;
+			break;
+		}
 		if (said)
 			heard = said;
 	}

@@ -11,25 +11,34 @@
 
 #include "redis/conn.h"
 
-/* A connection that listens to its channel: 32 digits, and a NUL. */
+/*
+ * A connection that listens to its channel: 32 digits, behind a slot's tag in
+ * braces in a cluster, and a NUL.
+ */
 struct dlk_subscription {
 	struct dlk_conn *conn;
-	char channel[32 + 1];
+	char channel[2 + DLK_TAG_LEN + 32 + 1];
 	bool busy;
 	uint64_t refused_ns; /* until then it is not tried again */
 };
 
-/* An idle connection to ep that listens to a channel of its own, or NULL. */
-struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep);
+/*
+ * An idle connection to ep that listens to a channel of its own, or NULL.  In a
+ * cluster it is one of a slot, and told only of what is said at its node
+ * (Redis: SSUBSCRIBE); else DLK_NO_SLOT.
+ */
+struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep,
+					      int slot);
 /*
  * A new one: 0 and *w; -EMFILE: there are too many; -EPERM: the server refused
  * it, just now or a moment ago; -errno, with `why` (256 bytes).
  */
-int dlk_subscription_new(const struct dlk_endpoint *ep, uint64_t deadline_ns,
-			 struct dlk_subscription **w, char *why);
+int dlk_subscription_new(const struct dlk_endpoint *ep, int slot,
+			 uint64_t deadline_ns, struct dlk_subscription **w,
+			 char *why);
 /*
  * The last word that was said "to" somebody: 'g'ranted, 't'ry; 0: none; -errno:
- * the connection is gone.
+ * the connection is gone, or the slot is.
  */
 int dlk_subscription_heard(struct dlk_subscription *w, const char *to);
 /* Its socket, to sleep on; -1. */

@@ -10,8 +10,15 @@
 #	master_stop I, master_cont I
 #	votes FILE		how many masters have one and the same lease of
 #				$MNT/FILE (flock, exclusive)
-[ -n "${RIG_MODE-}" ] && N_MASTERS=${N_MASTERS:-3} || N_MASTERS=1
-declare -a MASTER_PID=() MASTER_PORT=()
+case ${RIG_MODE-} in
+cluster)
+	N_MASTERS=6 ;;
+?*)
+	N_MASTERS=${N_MASTERS:-3} ;;
+*)
+	N_MASTERS=1 ;;
+esac
+declare -a MASTER_PID=() MASTER_PORT=() BUS_PORT=()
 
 master_sock()
 {
@@ -114,12 +121,13 @@ master_cont()
 # masters_config URL: the lines of a redis section, the first master's URL first
 masters_config()
 {
-	local i urls="\"$1\""
+	local i urls="\"$1\"" last=$N_MASTERS
 
-	for ((i = 2; i <= N_MASTERS; i++)); do
+	[ "$RIG_MODE" != cluster ] || last=3
+	for ((i = 2; i <= last; i++)); do
 		urls+=", \"redis://127.0.0.1:${MASTER_PORT[$i]}/0\""
 	done
-	printf 'mode = "quorum"\n    urls = { %s }' "$urls"
+	printf 'mode = "%s"\n    urls = { %s }' "$RIG_MODE" "$urls"
 }
 
 votes()

@@ -18,7 +18,8 @@
 #
 # To run a whole test otherwise: RIG_KIND=share|disks; RIG_LOCAL=shadow as the
 # rule's `local`, with a state_dir of each host; RIG_MODE=quorum, with three
-# masters, of which the test's Redis is the first one (tests/lib/quorum.sh).
+# masters, of which the test's Redis is the first one (tests/lib/quorum.sh);
+# RIG_MODE=cluster, with a Redis Cluster (tests/lib/cluster.sh).
 #
 # What the rig guarantees:
 #  1. Nothing MUST outlive the test: each host's process 1 and Redis are
@@ -46,6 +47,8 @@ BIN=$BUILD/tests
 
 # shellcheck source=tests/lib/quorum.sh
 . "$TOP/tests/lib/quorum.sh"
+# shellcheck source=tests/lib/cluster.sh
+. "$TOP/tests/lib/cluster.sh"
 # shellcheck source=tests/lib/sentinel.sh
 . "$TOP/tests/lib/sentinel.sh"
 
@@ -122,6 +125,10 @@ now()
 # Of several masters all are told it, and the first one answers.
 r()
 {
+	if [ "${RIG_MODE-}" = cluster ]; then
+		cluster_r --no-raw "$@" 2>&1
+		return
+	fi
 	masters_too "$@"
 	redis-cli -s "$RIG/redis.sock" --no-raw "$@" 2>&1
 }
@@ -129,6 +136,10 @@ r()
 # The bare text, for values.
 rr()
 {
+	if [ "${RIG_MODE-}" = cluster ]; then
+		cluster_r --raw "$@" 2>/dev/null
+		return
+	fi
 	masters_too "$@"
 	redis-cli -s "$RIG/redis.sock" --raw "$@" 2>/dev/null
 }
@@ -433,8 +444,16 @@ rig_start()
 	trap rig_cleanup EXIT
 	trap 'exit 130' INT TERM HUP
 	mkdir -p "$RIG/cp" "$RIG/share" "$MNT"
-	redis_up
-	[ -z "${RIG_MODE-}" ] || masters_up
+	case ${RIG_MODE-} in
+	cluster)
+		cluster_up ;;
+	?*)
+		redis_up
+		masters_up
+		;;
+	*)
+		redis_up ;;
+	esac
 	host_new A "${RIG_KIND:-$1}"
 	host_new B "${RIG_KIND:-$1}"
 	rig_configs

@@ -554,10 +554,12 @@ static bool drain(struct dlk_store *s, uint64_t deadline_ns,
 
 /* --- told ------------------------------------------------------------------- */
 
-static struct dlk_subscription *subscribed(struct dlk_store *s)
+static struct dlk_subscription *subscribed(struct dlk_store *s,
+					   const struct dlk_lease *lease)
 {
 	struct store_memory *m = memory_of(s);
 
+	(void)lease;
 	for (int i = 0; i < MEMORY_OWNERS; i++)
 		if (m->subs[i].channel[0] && !m->subs[i].busy) {
 			m->subs[i].busy = true;
@@ -568,12 +570,14 @@ static struct dlk_subscription *subscribed(struct dlk_store *s)
 }
 
 static int subscribe(struct dlk_store *s, struct dlk_attempt *at,
+		     const struct dlk_lease *lease,
 		     struct dlk_subscription **sub)
 {
 	struct store_memory *m = memory_of(s);
 	bool done;
 	int err = begin(m, at, &done);
 
+	(void)lease;
 	*sub = NULL;
 	if (err)
 		return err;

@@ -157,7 +157,7 @@ static inline void listen_to(int i)
 {
 	struct party *p = &party[i];
 
-	assert_int_equal(s->ops->subscribe(s, &at, &p->sub), 0);
+	assert_int_equal(s->ops->subscribe(s, &at, &p->lease, &p->sub), 0);
 	strcpy(p->w.channel, s->ops->channel(p->sub));
 	assert_int_equal(strlen(p->w.channel), DLK_CHANNEL_LEN);
 }

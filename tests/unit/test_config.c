@@ -344,6 +344,11 @@ static void a_redis_has_one_url_or_urls(void **state)
 	    "mode is \"single\"");
 	bad("redis m { url = 'http://a' }",
 	    "option 'url' of redis \"m\": \"http://a\": this is no URL");
+	bad("redis m { mode = cluster urls = { 'unix:///a' } }",
+	    "reached by redis:// or rediss://");
+	bad("redis m { mode = cluster urls = { 'redis://u:p@a', 'redis://b' } "
+	    "}",
+	    "one user and password");
 	bad("redis m { mode = cluster urls = { 'redis://a/1' } }",
 	    "database 0 only");
 	bad("redis '' { url = 'redis://a' }", "not a name");
@@ -534,8 +539,6 @@ static void what_has_no_effect_yet_is_a_warning(void **state)
 					  "\"/x/\": \"local\": parsed, no "
 					  "effect yet");
 	warns(P("unreachable = local"), "\"local\": parsed, no effect yet");
-	warns("redis m { url = 'redis://h' mode = cluster }",
-	      "\"cluster\": parsed, no effect yet: locking fails with ENOLCK");
 	dlk_config_free(good("redis m { url = 'redis://h' replicas = 0 mode ="
 			     " single } path /x/ { unreachable = fail }"));
 	assert_string_equal(warnings, "");

@@ -576,7 +576,7 @@ static void a_ticket_of_a_queue_that_is_gone(void **state)
 /* One call looks at so many only: the next goes on from there. */
 static void many_stale_tickets_are_got_over(void **state)
 {
-	char ticket[24], entry[DLK_TOKEN_MAX + 64];
+	char ticket[24], entry[DLK_TOKEN_MAX + 80];
 	int calls = 0;
 
 	(void)state;

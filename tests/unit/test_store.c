@@ -326,17 +326,17 @@ static void a_subscription_is_used_again(void **state)
 	char channel[DLK_CHANNEL_LEN + 1];
 
 	(void)state;
-	assert_null(s->ops->subscribed(s));
+	assert_null(s->ops->subscribed(s, &party[2].lease));
 	listen_to(2);
 	strcpy(channel, party[2].w.channel);
-	assert_null(s->ops->subscribed(s));
+	assert_null(s->ops->subscribed(s, &party[2].lease));
 	s->ops->unsubscribe(party[2].sub, false);
 	party[2].sub = NULL;
-	again = s->ops->subscribed(s);
+	again = s->ops->subscribed(s, &party[2].lease);
 	assert_non_null(again);
 	assert_string_equal(s->ops->channel(again), channel);
 	s->ops->unsubscribe(again, true);
-	assert_null(s->ops->subscribed(s));
+	assert_null(s->ops->subscribed(s, &party[2].lease));
 }
 
 /* --- what only a server can do ---------------------------------------------------- */

@@ -18,7 +18,7 @@
 
 #define P    "00112233445566ff"
 #define P2   "00112233445566fe"
-#define NAME "dlock%wait:" P
+#define NAME "dlock%wait:{w}" P
 #define OWN  "00112233445566ff8899aabbccddeeff"
 
 /* "STAMP OWNER RANGE KEY", as it should be. */

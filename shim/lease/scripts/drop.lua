@@ -4,7 +4,7 @@
 -- release.lua: nobody is granted it, for a server that is too young grants
 -- nothing (DESIGN L5); who waits looks for itself.
 --
--- KEYS    1 the lease  2 its queue
+-- KEYS    1 the lease
 -- ARGV    1 token  2 (of release.lua)  3 how long it stays (ms), or ""
 -- 1 it was ours and is gone; 0 it is not ours (not any more)
 --include stay.inc

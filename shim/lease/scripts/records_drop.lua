@@ -4,7 +4,7 @@
 -- that: nobody is granted any, for a server that is too young grants nothing
 -- (DESIGN L5); who waits looks for itself.
 --
--- KEYS, ARGV, and the answer, as there
+-- KEYS (but for the queue), ARGV, and the answer, as there
 --include records.inc
 local waits = false
 --include records_set.inc

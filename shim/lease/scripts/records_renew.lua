@@ -2,7 +2,8 @@
 -- SPDX-License-Identifier: MIT
 -- Carry an owner's lease on: compare and expire; never re-create (PITFALLS).
 --
--- KEYS    1 the lease  2 its ranges
+-- KEYS    1 the lease  2 its ranges; or none, of who has one string: while a slot
+--           of a cluster moves, what has all its keys on one side is answered
 -- ARGV    1 token  2 ttl (ms)
 --
 -- {1, "SEQUENCE N"}  renewed: the owner's last request here, and how many
@@ -21,7 +22,9 @@ end
 --include records.inc
 local kind, me = kind_of(id_of(ARGV[1]))
 
-if kind == 'none' then
+if kind == 'hash' and not ranges_key then
+	return redis.error_reply('TRYAGAIN it has ranges')
+elseif kind == 'none' then
 	return { -1, '' }
 elseif kind ~= 'hash' then
 	return { 0, '' }

@@ -24,11 +24,12 @@ end
 if held == ARGV[1] and not ends.err and ARGV[2] ~= 'interop'
    and ARGV[2] ~= 'fair interop' then
 	local head, time = ends[1], redis.call('TIME')
-	local expiry, life, channel, number, claim = string.match(
+	local expiry, life, tag, channel, number, claim = string.match(
 		redis.call('HGET', KEYS[2], head) or '',
-		'^(%d+) (%d+) (%x+)%.(%d+) EX (.*)$')
+		'^(%d+) (%d+) ({?[@-O]*}?)(%x+)%.(%d+) EX (.*)$')
 	if claim and tonumber(expiry) > time[1] * 1000 + time[2] / 1000
-	   and redis.pcall('PUBLISH', 'dlock%wake:' .. channel, 'granted ' ..
+	   and redis.pcall(tag == '' and 'PUBLISH' or 'SPUBLISH',
+			   'dlock%wake:' .. tag .. channel, 'granted ' ..
 			   string.sub(claim, 8, 39) .. ' ' .. number) ~= 0 then
 		redis.call('SET', KEYS[1], claim, 'PX', life)
 		if head == ends[2] then

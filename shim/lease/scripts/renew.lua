@@ -3,7 +3,7 @@
 -- [RENEW] Carry a lease on: compare and expire; never re-create (PITFALLS).
 -- [CONFIRM] Of a claim, it makes the lease.
 --
--- KEYS    1 the lease  2 its queue
+-- KEYS    1 the lease
 -- ARGV    1 token  2 ttl (ms)
 -- {1, ''}     renewed
 -- {0, token}  another's; '' if it is longer than any of ours or no string

@@ -3,7 +3,7 @@
 -- [WEAKEN] A downgrade that got no answer, once more: compare and make it
 -- shared; never re-create.
 --
--- KEYS    1 the lease  2 its queue
+-- KEYS    1 the lease
 -- ARGV    1 token  2 ttl (ms)
 -- 1 it is a shared one now; 0 it is not there
 --include flock.inc

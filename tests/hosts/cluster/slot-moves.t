@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# A slot of the cluster moves to another node while its locks are held, asked for
+# and waited for: never two holders, no lease is lost, and the new node, which has
+# been there for the delay, is no restarted one.
+RIG_MODE=cluster
+. "${0%/*}/../../lib/rig.sh"
+
+TTL=2			# s
+next_of()
+{
+	echo $(($(owner_of "$1") % 3 + 1))
+}
+
+rig_start disks
+rig_configs ttl=${TTL}s timeout=10s connect_timeout=300ms restart_delay=${TTL}s
+load_begin "$BIN/null.so"
+sleep 0.5
+load_end
+at_least "$overlaps" 1 'the null shim: two holders are seen (control)'
+ok 'the nodes are old' until_true 10 masters_are_old $((TTL + 1))
+
+export DLOCK_LOG=warning:$RIG/log
+locker a dl A
+ask a 'open a held'
+ask a 'lock a EX'
+is "$RESULT" 0 'A has a lock'
+load_begin "$BUILD/libdlock-preload.so"
+for key in l0 r%rec; do
+	slot=$(slot_of "$(key_of "$key")")
+	to=$(next_of "$slot")
+	slot_move "$slot" "$to" 20
+	is "$(owner_of "$slot")" "$to" "the slot of $key is at another node"
+	ok '... and all goes on' load_goes_on
+done
+
+# For longer than a ttl, so that it is renewed where it was, and by ASK.
+slot=$(slot_of "$(key_of held)")
+to=$(next_of "$slot")
+began=$(now)
+slot_move "$slot" "$to" 1300
+is "$(owner_of "$slot")" "$to" 'the slot of the lock that is held, too'
+at_least $((($(now) - began) / 1000000)) $((TTL * 1000)) \
+	'... for longer than a ttl (ms)'
+locker b dl B
+ask b 'open b held'
+ask b 'lock b EX NB'
+is "$RESULT" EAGAIN 'A has it'
+say b 'lock b EX'
+ok '... B waits for it' test "$(hear b 0.3 || echo silent)" = silent
+ask a 'lock a UN'
+is "$RESULT" 0 'A unlocks'
+ok 'B has it' hear b
+is "$RESULT" 0 '... by the new node'
+ask b 'lock b UN'
+
+load_end
+is "$overlaps $broken $lost" '0 0 0' 'never two holders'
+is "$died $errors" '0 0' 'nobody has ended, and no lock has failed'
+is "$(grep -c LOST "$LOAD/dlock.log" "$RIG/log" 2>/dev/null | grep -v ':0$')" '' \
+	'no lease is lost'
+rig_empty 10
+done_testing
