@@ -5,8 +5,8 @@
 #
 #	AGAINST=DIR bash tests/bench/against.sh		DIR: its build directory
 #
-# What is counted is counted: system calls and naps by strace(1), instructions by
-# valgrind's callgrind, commands and CPU time at the server by INFO.
+# System calls are counted by strace(1), instructions by valgrind's callgrind,
+# commands and CPU time at the server by INFO.
 . "${0%/*}/lib.sh"
 
 param PAIRS 2000 200
@@ -88,7 +88,7 @@ pairs()
 	told pair ns 'a pair'
 }
 
-# --- the keeper's start -----------------------------------------------------------
+# --- renewal ------------------------------------------------------------------
 
 keeper_runs()
 {
@@ -99,29 +99,6 @@ keeper_is_gone()
 {
 	! keeper_runs
 }
-
-naps()
-{
-	local which
-
-	heading "The start of a keeper"
-	for which in before after; do
-		peer holder by "$which" A strace -f -qq -o "$RIG/strace" \
-			-e trace=clock_nanosleep,nanosleep \
-			"$BIN/many_files" 1 EX nap.
-		ask holder open
-		ask holder lock
-		until_true 40 keeper_runs || error "$which: no keeper"
-		sleep 1
-		figure naps "$which" "$(grep -c nanosleep "$RIG/strace")"
-		say holder exit
-		peer_end holder
-		until_true 20 keeper_is_gone || error "$which: its keeper stays"
-	done
-	told naps '' 'naps of the program'
-}
-
-# --- renewal ------------------------------------------------------------------
 
 ticks()
 {
@@ -142,7 +119,7 @@ on_host()
 
 renewals()
 {
-	local which round s=$LEASES_TTL_S process keepers a b n usec
+	local which round s=$LEASES_TTL_S process keepers a b n
 
 	heading "$LEASES leases of one process, ttl $s s"
 	rig_config A ttl="${s}s" connect_timeout=1s
@@ -163,7 +140,7 @@ renewals()
 			a=$(($(ticks "$process") - a))
 			b=$(($(ticks "${keepers[@]}") - b))
 			server_info >"$RIG/i1"
-			read -r n usec < <(command_grown evalsha "$RIG/i0" "$RIG/i1")
+			read -r n _ < <(command_grown evalsha "$RIG/i0" "$RIG/i1")
 			figure process "$which" "$((a * 100 / s))"
 			figure keeper "$which" "$((b * 100 / s))"
 			figure redis "$which" \
@@ -232,7 +209,6 @@ shares()
 
 bench_begin
 pairs
-naps
 renewals
 shares
 bench_end

@@ -49,7 +49,6 @@ by_turns()
 # configs NAME PORT PORT PORT
 configs()
 {
-	local name
 	local urls="\"redis://127.0.0.1:$2/0\", \"redis://127.0.0.1:$3/0\","
 
 	urls+=" \"redis://127.0.0.1:$4/0\""
