@@ -195,6 +195,7 @@ static void try_alone(struct doctor *d, struct doctor_server *s)
 		    "0" } },
 		{ "SCRIPT LOAD", 3, { "SCRIPT", "LOAD", "return 1" } },
 		{ "SCAN", 4, { "SCAN", "0", "COUNT", "1" } },
+		{ "WAIT", 3, { "WAIT", "0", "0" } },
 	};
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
