@@ -297,7 +297,7 @@ dl()
 rig_config()
 {
 	local h=$1 setting
-	local url="redis://127.0.0.1:$PORT/0" ttl=5s timeout=2s
+	local url="redis://127.0.0.1:$PORT/0" ttl=5s timeout=10s
 	local connect_timeout=500ms restart_delay=0s prefix=$MNT/
 	local redis_more='' path_more='' where
 

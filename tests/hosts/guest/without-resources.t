@@ -9,7 +9,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=20s
+rig_configs ttl=20s timeout=2s
 program=$BIN/without_resources
 shim=$BUILD/libdlock-preload.so
 sink=$RIG/silent.conf

@@ -72,7 +72,7 @@ token()
 share()
 {
 	rr hset "$1" dlock 1 "$2" "$(in_ms "$3")" >/dev/null
-	rr pexpire "$1" 60000 >/dev/null
+	rr pexpire "$1" 3600000 >/dev/null
 }
 
 # in_ms MS: by the server's clock.
@@ -102,8 +102,8 @@ record()
 			"$2" "$id")" >/dev/null
 		shift 3
 	done
-	rr pexpire "$key" 60000 >/dev/null
-	rr pexpire "{$key}%r" 60000 >/dev/null
+	rr pexpire "$key" 3600000 >/dev/null
+	rr pexpire "{$key}%r" 3600000 >/dev/null
 }
 
 setup
@@ -127,17 +127,17 @@ is "$STATUS $ERR $(json .)" \
 	'0 dlockctl: no locks held {"schema":1,"verb":"list","locks":[],"messages":["no locks held"],"status":0}' \
 	'nothing locked, for machines'
 
-rr set "dlock:$RIG/a" "$(token here 65)" px 30000 >/dev/null
-rr set 'D:f%rec' "$(token there 65)" px 30000 >/dev/null
+rr set "dlock:$RIG/a" "$(token here 3905)" px 1830000 >/dev/null
+rr set 'D:f%rec' "$(token there 3905)" px 1830000 >/dev/null
 rr set 'D:foreign' "$(printf 'x\033[31m%0100d' 0)" >/dev/null
 rr rpush 'D:list' 1 >/dev/null
 rr set '{D:f}%q' 1 >/dev/null
 ctl list
 is "$STATUS" 0 'locks are found'
 is "$(wc -l <<<"$OUT")" 5 'a row each, and no companions'
-like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +1m0[5-9]s +2[0-9]\.[0-9]s +0" \
+like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +1h0[5-9]m +(30|29|28)m[0-9]+s +0" \
 	'a lock of this host'
-like "$OUT" "$RIG/d/f +WRITE 0- +web 1 +42 +nightly +- +2" \
+like "$OUT" "$RIG/d/f +WRITE 0- +web 1 +42 +nightly +- +(30|29|28)m" \
 	'record locks; how long is known here only'
 like "$OUT" "$RIG/d/foreign +EX +foreign .* none .*never expires" \
 	'a foreign holder without a ttl'
@@ -154,7 +154,7 @@ is "$(locks '[.[] | .held_ms == null]')" '[false,true,true,true]' \
 	'unknown times are null'
 is "$(locks '.[2].value | length')" 40 'a foreign value, for machines'
 
-rr set $'D:not\xffutf8' "$(token here 1)" px 30000 >/dev/null
+rr set $'D:not\xffutf8' "$(token here 1)" px 1830000 >/dev/null
 ctl list --json
 is "$(locks '.[-1].path | endswith("ÿutf8")')" true 'not UTF-8: \u00XX'
 ctl list
@@ -173,14 +173,14 @@ like "$OUT" 'D?/huge|d/huge' 'a huge value is no obstacle'
 rr flushall >/dev/null
 
 # --- list: shared locks ---
-share D:s "$(token here 65)" 20000
-share D:s "$(token there 65 | sed 's/ 42 web/ 43 far/')" 40000
+share D:s "$(token here 3905)" 1230000
+share D:s "$(token there 3905 | sed 's/ 42 web/ 43 far/')" 2430000
 share D:s "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1
 ctl list
 is "$STATUS:$(wc -l <<<"$OUT")" 0:3 'a row for each owner that lives'
-like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +0" \
+like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +1h0[5-9]m +(20|19|18)m[0-9]+s +0" \
 	'a shared owner of this host, and what its own lease has left'
-like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +3[89]\.[0-9]s +0" \
+like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +(40|39|38)m[0-9]+s +0" \
 	'one of another host'
 unlike "$OUT" ' 44 ' 'an expired owner is none'
 unlike "$OUT" NOTE 'nothing is odd about them'
@@ -189,11 +189,11 @@ is "$(locks '[.[] | [.path, .key, .mode, .family, .owner, .host, .pid]] ==
 	[["'"$RIG"'/d/s", "D:s", "SH", "flock", "dlock", "far 1", 43],
 	 ["'"$RIG"'/d/s", "D:s", "SH", "flock", "dlock", "web 1", 42]]')" true \
 	'for machines'
-is "$(locks '[.[] | .ttl_ms > 30000, .held_ms == null, .note]')" \
+is "$(locks '[.[] | .ttl_ms > 1800000, .held_ms == null, .note]')" \
 	'[true,true,null,false,false,null]' 'their times, for machines'
 
-share D:s $'joined\033[31m' 20000
-share D:s "dlock1 $(printf %0800d 0)" 20000
+share D:s $'joined\033[31m' 1230000
+share D:s "dlock1 $(printf %0800d 0)" 1230000
 rr hset D:s odd soon >/dev/null
 ctl list
 like "$OUT" 'SH +foreign .*foreign: "joined\\x1b\[31m"'$'\n' \
@@ -207,7 +207,7 @@ is "$(grep -c 'no ttl: this key never expires' <<<"$OUT")" 5 \
 	'a hash without a ttl'
 rr flushall >/dev/null
 
-share D:s "$(token here 65)" -1
+share D:s "$(token here 3905)" -1
 ctl list
 is "$STATUS:$OUT" 0: 'expired owners alone hold nothing'
 rr persist D:s >/dev/null
@@ -230,15 +230,15 @@ redis-cli -s "$RIG/redis.sock" eval \
 	 for i = 1, 5000 do
 		redis.call("HSET", "D:big", "x" .. i, 99999999999999)
 	 end' 0 >/dev/null
-rr pexpire D:big 30000 >/dev/null
+rr pexpire D:big 1830000 >/dev/null
 ctl list --json
 is "$STATUS $(locks '[length, .[-1].mode, .[-1].owner, .[-1].note]')" \
 	'0 [4097,"SH","unknown","904 more not shown"]' \
 	'of a big hash a part is enough'
 is "$(locks '[.[] | .value] | unique | length')" 4097 'each owner once'
 rr flushall >/dev/null
-share D:s "$(token here 1)" 30000
-rr set D:t "$(token here 1)" px 30000 >/dev/null
+share D:s "$(token here 1)" 1830000
+rr set D:t "$(token here 1)" px 1830000 >/dev/null
 head -c 3000000 /dev/zero | tr '\0' x |
 	redis-cli -s "$RIG/redis.sock" -X FIELD hset D:s FIELD 1 >/dev/null
 ctl list --json
@@ -249,18 +249,18 @@ rr flushall >/dev/null
 
 # --- list: record locks ---
 END=9223372036854775807
-far=$(token there 65 | sed 's/ 42 web/ 43 far/')
-record D:f%rec 1 "$(token here 65)" 20000 W 0 9 R 10 $END
-record D:f%rec 2 "$far" 40000 R 4096 4097
+far=$(token there 3905 | sed 's/ 42 web/ 43 far/')
+record D:f%rec 1 "$(token here 3905)" 1230000 W 0 9 R 10 $END
+record D:f%rec 2 "$far" 2430000 R 4096 4097
 record D:f%rec 3 "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1 W 500 600
 rr set 'dlock%wait:0011223344556677' 1 >/dev/null
 ctl list
 is "$STATUS:$(wc -l <<<"$OUT")" 0:4 'a row for each range of who lives'
-like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +0" \
+like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +1h0[5-9]m +(20|19|18)m[0-9]+s +0" \
 	'an owner of this host'
-like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +1m0[5-9]s +1[89]\.[0-9]s +0" \
+like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +1h0[5-9]m +(20|19|18)m[0-9]+s +0" \
 	'a range of it to the end'
-like "$OUT" "d/f +READ 4096-4097 +far 1 +43 +nightly +- +3[89]\.[0-9]s +0" \
+like "$OUT" "d/f +READ 4096-4097 +far 1 +43 +nightly +- +(40|39|38)m[0-9]+s +0" \
 	'an owner of another host'
 unlike "$OUT" ' 44 ' 'an expired owner is none'
 unlike "$OUT" NOTE 'nothing is odd about them'
@@ -272,7 +272,7 @@ is "$(locks '[.[] | [.path, .key, .family, .mode, .start, .end, .host, .pid]] ==
 	 ["'"$RIG"'/d/f", "D:f%rec", "record", "WRITE", 0, 9, "web 1", 42],
 	 ["'"$RIG"'/d/f", "D:f%rec", "record", "READ", 10, null, "web 1", 42]]')" \
 	true 'for machines'
-is "$(locks '[.[] | .ttl_ms > 30000, .held_ms == null, .owner, .note]')" \
+is "$(locks '[.[] | .ttl_ms > 1800000, .held_ms == null, .owner, .note]')" \
 	'[true,true,"dlock",null,false,false,"dlock",null,false,false,"dlock",null]' \
 	'their times, for machines'
 rr persist D:f%rec >/dev/null
@@ -281,16 +281,16 @@ is "$(grep -c 'no ttl: this key never expires' <<<"$OUT")" 3 \
 	'record locks without a ttl'
 rr flushall >/dev/null
 
-rr set D:s%rec "$(token here 5)" px 30000 >/dev/null
+rr set D:s%rec "$(token here 5)" px 1830000 >/dev/null
 rr set D:t%rec joined >/dev/null
-rr set D:u "$(token here 5)" px 30000 >/dev/null
+rr set D:u "$(token here 5)" px 1830000 >/dev/null
 ctl list --json
 is "$(locks '[.[] | [.key, .mode, .owner, has("start"), .start, .end]]')" \
 	'[["D:s%rec","WRITE","dlock",true,0,null],["D:t%rec","WRITE","foreign",true,0,null],["D:u","EX","dlock",false,null,null]]' \
 	'a string is a write lock on the whole file'
 rr flushall >/dev/null
 
-record D:f%rec 1 "$(token here 65)" -1 W 0 9
+record D:f%rec 1 "$(token here 3905)" -1 W 0 9
 ctl list
 is "$STATUS:$OUT" 0: 'expired owners of records alone hold nothing'
 rr persist D:f%rec >/dev/null
@@ -299,7 +299,7 @@ like "$OUT" 'd/f +\? +unknown .* none .*no owner; no ttl: this key never' \
 	'but their hash is in the way if it stays'
 rr flushall >/dev/null
 
-record D:f%rec 1 "$(token here 65)" 20000 W 0 9
+record D:f%rec 1 "$(token here 3905)" 1230000 W 0 9
 rr hset D:f%rec "$(printf %032d 2)" $'joined\033[31m' >/dev/null
 rr zadd '{D:f%rec}%r' 0 "$(printf 'O%032d%019d%019dR' 2 20 29)" >/dev/null
 rr zadd '{D:f%rec}%r' 0 "$(printf 'O%032d%019d%019dR' 3 30 39)" \
@@ -321,7 +321,7 @@ like "$OUT" 'd/f +\? +unknown .*its ranges are at a key of another type' \
 rr del '{D:f%rec}%r' >/dev/null
 head -c 3000000 /dev/zero | tr '\0' O |
 	redis-cli -s "$RIG/redis.sock" -X M zadd '{D:f%rec}%r' 0 M >/dev/null
-rr set D:t "$(token here 1)" px 30000 >/dev/null
+rr set D:t "$(token here 1)" px 1830000 >/dev/null
 ctl list --json
 is "$STATUS $(locks '[.[] | .path, .mode, .note]')" \
 	"0 [\"$RIG/d/f\",\"?\",\"1 more ranges not shown\",\"$RIG/d/t\",\"EX\",null]" \
@@ -337,7 +337,7 @@ rr flushall >/dev/null
 # ranges N: of one owner, each in its place.
 ranges()
 {
-	record D:big%rec 1 "$(token here 65)" 60000
+	record D:big%rec 1 "$(token here 3905)" 3600000
 	redis-cli -s "$RIG/redis.sock" eval '
 		for i = 1, ARGV[1] do
 			redis.call("ZADD", KEYS[1], 0, string.format(

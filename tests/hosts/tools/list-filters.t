@@ -25,12 +25,12 @@ listed()
 }
 
 # --- filters ---
-rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 30000 >/dev/null
-rr set "dlock:$MNT/jobs/b" "$(made_token A 7200 web2)" px 20000 >/dev/null
-rr set "dlock:$MNT/other/c" "$(made_token elsewhere 9000 db1)" px 40000 >/dev/null
+rr set "dlock:$MNT/jobs/a" "$(made_token A 1865 web1)" px 1800000 >/dev/null
+rr set "dlock:$MNT/jobs/b" "$(made_token A 7200 web2)" px 1200000 >/dev/null
+rr set "dlock:$MNT/other/c" "$(made_token elsewhere 9000 db1)" px 2400000 >/dev/null
 rr set "dlock:$MNT/other/d" joined >/dev/null
 rr set "dlock:$MNT/jobs/n%0Aame \"x\\" "$(made_token B 10 "$(printf 'w\033%%n')")" \
-	px 10000 >/dev/null
+	px 600000 >/dev/null
 rr hset "{dlock:$MNT/jobs/b}%q" head 1 tail 2 1 one 2 two >/dev/null
 ctl --json list
 is "$(jq '.locks | length' <<<"$OUT")" 5 'all of them (control)'
@@ -40,7 +40,7 @@ is "$(cd "$RIG" && listed --path mnt/../mnt/jobs/a)" '0 jobs/a' \
 is "$(listed --path '*/other/*')" '0 other/c other/d' '--path: a pattern'
 is "$(listed --path "$MNT/o*")" '0 other/c other/d' '--path: over slashes'
 is "$(listed --path $'*\n*')" "0 jobs/n ame \"x\\" '--path: with a newline'
-rr set "dlock:$MNT/jobs/raw"$'\n\xff\x1b' x px 10000 >/dev/null
+rr set "dlock:$MNT/jobs/raw"$'\n\xff\x1b' x px 600000 >/dev/null
 is "$(listed --path $'*raw\n\xff?')" '0 null' 'a key that no path has: by the key'
 rr del "dlock:$MNT/jobs/raw"$'\n\xff\x1b' >/dev/null
 is "$(listed --path "$MNT/jobs/[ab]")" '0 jobs/a jobs/b' '--path: a set'
@@ -49,10 +49,10 @@ is "$(listed --host 'web*')" '0 jobs/a jobs/b' '--host: a pattern'
 is "$(listed --host foreign)" '0 ' '--host: who is not known has none'
 is "$(listed --here)" '0 jobs/a jobs/b' '--here: the kernel and the host_id'
 is "$(listed --waiting)" '0 jobs/b' '--waiting'
-is "$(listed --older 1m)" '0 jobs/a jobs/b' '--older'
+is "$(listed --older 30m)" '0 jobs/a jobs/b' '--older'
 like "$(said)" 'own host only: 2 left out' '... of others it is not known'
 is "$(listed --older 1h)" '0 jobs/b' '--older: an hour'
-is "$(listed --older 1m --path '*/a')" '0 jobs/a' 'two filters'
+is "$(listed --older 30m --path '*/a')" '0 jobs/a' 'two filters'
 is "$(listed --older 50h)" '0 ' 'none is so old'
 like "$(said)" 'none of the locks held is like that \(there are 5\)' 'it says so'
 
@@ -91,7 +91,7 @@ screen()
 }
 
 long=$MNT/jobs/$(printf '%060d' 0)/nightly.lock
-rr set "dlock:$long" "$(made_token A 65 web1)" px 30000 >/dev/null
+rr set "dlock:$long" "$(made_token A 1865 web1)" px 1800000 >/dev/null
 widest()
 {
 	sed 's/\x1b\[[0-9;]*m//g' | wc -L
@@ -168,8 +168,8 @@ rr flushall >/dev/null
 
 # --- the user of dlock.conf(5) ---
 manual_user
-rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 30000 >/dev/null
-rr hset "dlock:$MNT/jobs/b" dlock 1 "$(made_token A 65 web1)" \
+rr set "dlock:$MNT/jobs/a" "$(made_token A 1865 web1)" px 1800000 >/dev/null
+rr hset "dlock:$MNT/jobs/b" dlock 1 "$(made_token A 1865 web1)" \
 	99999999999999 >/dev/null
 rr set "dlock:$MNT/jobs/c%rec" x >/dev/null
 ctl -c "$RIG/dlock.conf" --json list

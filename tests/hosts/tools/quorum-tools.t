@@ -14,7 +14,7 @@ json()
 }
 
 rig_start disks
-rig_configs ttl=4s connect_timeout=300ms
+rig_configs ttl=12s connect_timeout=300ms
 export DLOCK_LOG=warning:$RIG/log
 locker a dl A
 ask a 'open f f'
