@@ -205,7 +205,7 @@ static void record(const struct target *t)
 	const struct scan_lock *lock = t->lock;
 	const char *sudo = getenv("SUDO_USER");
 	char who[80], word[DLK_WORD_MAX], host[DLK_WORD_MAX];
-	struct chronicle_entry e = {
+	struct dlk_chronicle_entry e = {
 		.what = "broken",
 		.host = host,
 		.who = word,

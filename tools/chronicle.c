@@ -28,42 +28,15 @@ static int call(struct dlk_conn *c, int argc, const char *const *argv, int type,
 			    "its history is at a key of another type", reply);
 }
 
-/* --- writing -------------------------------------------------------------- */
-
-static int add(struct dlk_conn *c, const char *name,
-	       const struct chronicle_entry *e)
-{
-	char pid[16], lasted[24], kept[24];
-	const char *const xadd[] = {
-		"XADD", name,    "MAXLEN", "~",     "100",   "*",
-		"what", e->what, "host",   e->host, "who",   e->who,
-		"pid",  pid,     "lasted", lasted,  "token", e->token,
-	};
-	const char *const expire[] = { "PEXPIRE", name, kept };
-	const redisReply *r;
-	int err;
-
-	_Static_assert(CHRONICLE_MAX == 100, "as in the command");
-	_Static_assert(sizeof(xadd) / sizeof(*xadd) == SCAN_WORDS,
-		       "all of them");
-	snprintf(pid, sizeof(pid), "%u", e->pid);
-	snprintf(lasted, sizeof(lasted), "%" PRIu64, e->lasted_ms);
-	snprintf(kept, sizeof(kept), "%lld",
-		 (long long)CHRONICLE_DAYS * 24 * 3600 * 1000);
-	err = call(c, SCAN_WORDS, xadd, REDIS_REPLY_STRING, &r);
-	dlk_conn_reset(c);
-	if (!err)
-		err = call(c, 3, expire, REDIS_REPLY_INTEGER, &r);
-	dlk_conn_reset(c);
-	return err;
-}
-
 void chronicle_add(const struct dlk_endpoint *ep, const char *key,
-		   const struct chronicle_entry *e)
+		   const struct dlk_chronicle_entry *e)
 {
 	struct dlk_conn *c = dlk_conn_new(ep);
-	int err = c ? add(c, name_of(key), e) : -ENOMEM;
+	uint64_t deadline = tool_deadline(ep);
+	int err = c ? dlk_conn_open(c, deadline) : -ENOMEM;
 
+	if (!err)
+		err = dlk_chronicle_add(c, deadline, key, strlen(key), e);
 	if (err)
 		tool_say("%s: not in its history (%s): %s", key,
 			 c && *c->error ? c->error : strerror(-err), e->what);
@@ -78,7 +51,7 @@ static bool is_text(const redisReply *r)
 	return r->type == REDIS_REPLY_STRING && strlen(r->str) == r->len;
 }
 
-static void take_field(struct chronicle_entry *e, const char *name,
+static void take_field(struct dlk_chronicle_entry *e, const char *name,
 		       const char *value)
 {
 	uint64_t n = 0;
@@ -98,19 +71,19 @@ static void take_field(struct chronicle_entry *e, const char *name,
 }
 
 /* "1700000000000-0" and its fields; false if it is none of ours. */
-static bool take(const redisReply *r, struct chronicle_entry *e)
+static bool take(const redisReply *r, uint64_t *at,
+		 struct dlk_chronicle_entry *e)
 {
 	const redisReply *fields;
-	uint64_t at;
 
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
 	    !is_text(r->element[0]) ||
-	    !dlk_number(r->element[0]->str, 10, &at) || at > INT64_MAX)
+	    !dlk_number(r->element[0]->str, 10, at) || *at > INT64_MAX)
 		return false;
 	fields = r->element[1];
 	if (fields->type != REDIS_REPLY_ARRAY)
 		return false;
-	*e = (struct chronicle_entry){ .at_ms = (int64_t)at };
+	*e = (struct dlk_chronicle_entry){ 0 };
 	for (size_t i = 0; i + 1 < fields->elements; i += 2)
 		if (is_text(fields->element[i]) &&
 		    is_text(fields->element[i + 1]))
@@ -124,13 +97,14 @@ int chronicle_read(struct dlk_conn *c, const char *key, chronicle_fn *fn,
 {
 	const char *const argv[] = { "XREVRANGE", name_of(key), "+",
 				     "-",         "COUNT",      "100" };
-	struct chronicle_entry e;
+	struct dlk_chronicle_entry e;
 	const redisReply *r;
+	uint64_t at;
 	int err = call(c, 6, argv, REDIS_REPLY_ARRAY, &r);
 
 	for (size_t i = 0; !err && i < r->elements; i++)
-		if (take(r->element[i], &e))
-			fn(arg, &e);
+		if (take(r->element[i], &at, &e))
+			fn(arg, (int64_t)at, &e);
 	dlk_conn_reset(c);
 	return err;
 }

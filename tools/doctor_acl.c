@@ -49,10 +49,10 @@ static const char *const by_script[] = {
 	"DEL @",
 	"PUBLISH dlock%wake:00000000000000000000000000000000 x",
 	"TIME",
+	"XADD @ MAXLEN 1 * a 1",
 	/* dlockctl's own. */
 	"HSTRLEN @ a",
 	"HSCAN @ 0",
-	"XADD @ MAXLEN 1 * a 1",
 	"XREVRANGE @ + - COUNT 1",
 	"DEL @",
 };

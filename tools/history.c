@@ -46,11 +46,12 @@ static void put_time(char *out, size_t size, int64_t at_ms)
 		snprintf(out, size, "-");
 }
 
-static void row(struct view *v, const struct chronicle_entry *e)
+static void row(struct view *v, int64_t at_ms,
+		const struct dlk_chronicle_entry *e)
 {
 	char text[48];
 
-	put_time(text, sizeof(text), e->at_ms);
+	put_time(text, sizeof(text), at_ms);
 	table_text(&v->table, text);
 	table_text(&v->table, e->what);
 	row_word(&v->table, e->host);
@@ -62,10 +63,11 @@ static void row(struct view *v, const struct chronicle_entry *e)
 	table_text(&v->table, e->token);
 }
 
-static void object(struct view *v, const struct chronicle_entry *e)
+static void object(struct view *v, int64_t at_ms,
+		   const struct dlk_chronicle_entry *e)
 {
 	json_open(v->json, NULL, '{');
-	json_int(v->json, "at_ms", e->at_ms);
+	json_int(v->json, "at_ms", at_ms);
 	json_text(v->json, "what", e->what);
 	json_text(v->json, "family", v->family);
 	row_json_word(v->json, "host", e->host);
@@ -77,7 +79,7 @@ static void object(struct view *v, const struct chronicle_entry *e)
 }
 
 /* A word longer than any of a token's is nobody's of ours. */
-static void take(void *arg, const struct chronicle_entry *e)
+static void take(void *arg, int64_t at_ms, const struct dlk_chronicle_entry *e)
 {
 	struct view *v = arg;
 
@@ -85,9 +87,9 @@ static void take(void *arg, const struct chronicle_entry *e)
 		return;
 	v->n++;
 	if (v->json)
-		object(v, e);
+		object(v, at_ms, e);
 	else
-		row(v, e);
+		row(v, at_ms, e);
 }
 
 static int read_all(struct dlk_conn *c, const struct subject *s, struct view *v)
@@ -115,8 +117,8 @@ static void show(struct view *v, int rc)
 		table_free(&v->table);
 	}
 	if (!v->n && !rc)
-		tool_say("nothing is recorded; what preloaded programs lose or "
-			 "wait for is in their logs only");
+		tool_say("nothing is recorded; what preloaded programs wait "
+			 "for is in their logs only");
 }
 
 int verb_history(const struct ctl *ctl)

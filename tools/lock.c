@@ -188,7 +188,7 @@ static _Noreturn void end_by(const struct lock *l)
 
 static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 {
-	struct chronicle_entry e = {
+	struct dlk_chronicle_entry e = {
 		.what = what,
 		.host = l->job.words.hostname,
 		.who = l->job.words.command,

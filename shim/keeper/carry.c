@@ -394,10 +394,34 @@ static bool flush(struct dlk_kept *k)
 	return true;
 }
 
+/*
+ * What ends now was lost before: nobody has renewed it until its last mark, and
+ * the process has said so itself, or was ended for it.
+ */
+static bool has_run_out(const struct dlk_kept *k)
+{
+	const uint32_t ttl_ms = k->lease.ttl_ms;
+	const uint64_t last = k->on_lost == DLK_LOST_KILL
+				      ? dlk_stop_ns(k->deadline_ns, ttl_ms)
+				      : k->deadline_ns;
+
+	return k->state == DLK_KEPT && !k->stopped && !k->full_ms &&
+	       !dlk_shim_is_mute() && dlk_now_ns() >= last;
+}
+
+void dlk_carry_given_up(struct dlk_kept *k)
+{
+	if (has_run_out(k))
+		dlk_losses_note(k);
+	dlk_carry_drop(k);
+}
+
 void dlk_carry_owe(struct dlk_kept *k)
 {
 	if (k->state != DLK_KEPT)
 		return;
+	if (has_run_out(k))
+		dlk_losses_note(k);
 	k->state = DLK_FLUSHING;
 	dlk_mirror_state(k);
 	dlk_due_clear(&k->section->due, &k->due);
@@ -639,12 +663,14 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		set_due(k, now + DOUBT_MS * DLK_MS);
 		return;
 	}
-	if (!k->stopped)
+	if (!k->stopped) {
+		dlk_losses_note(k);
 		tell(DLK_ERROR, k, " is LOST while its lock is held: ",
 		     r->result < 0           ? why
 		     : r->result == DLK_LOST ? "somebody else holds it"
 					     : "the server does not know it "
 					       "any more");
+	}
 	dlk_carry_drop(k);
 }
 

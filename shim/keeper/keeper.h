@@ -9,6 +9,7 @@
  *	look.c		when to look at what
  *	settle.c	what has ended by a close
  *	carry.c		leases: renewed, and released
+ *	losses.c	what was lost, for its history
  *	mirror.c	what that one is told
  *	victims.c	who has a lease's lock
  *	records.c	is a record lock there?
@@ -366,6 +367,8 @@ struct dlk_kept *dlk_carried_find(uint32_t number);
  * is waited for, so whoever has it in hand must look at its state again.
  */
 void dlk_carry_drop(struct dlk_kept *k);
+/* The process has it no more, by its own word. */
+void dlk_carry_given_up(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 /* The process has renewed it, until then. */
 void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns);
@@ -496,6 +499,16 @@ int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds);
 bool dlk_shim_wants_us(void);
 /* A keeper has taken over, and this is what the other one owed the shim. */
 void dlk_obey_wake(const struct dlk_owed *owed);
+
+/* --- losses.c: what was lost, for its history ------------------------------ */
+
+void dlk_losses_note(const struct dlk_kept *k);
+/*
+ * What is due, if any is; nothing is carried if `idle`.  UINT64_MAX: nothing is
+ * left to be recorded.
+ */
+void dlk_losses_record(uint64_t now_ns, bool idle);
+uint64_t dlk_losses_due_ns(void);
 
 /* --- survive.c: a lost lease stops its holders ---------------------------- */
 

@@ -83,6 +83,8 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_settle_due_ns();
 	if (dlk_survive_due_ns() < at)
 		at = dlk_survive_due_ns();
+	if (dlk_losses_due_ns() < at)
+		at = dlk_losses_due_ns();
 	if (dlk_standby_due_ns() < at)
 		at = dlk_standby_due_ns();
 	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
@@ -133,6 +135,8 @@ static bool finished(uint64_t *idle_since_ns)
 		*idle_since_ns = now;
 		return false;
 	}
+	if (dlk_losses_due_ns() != UINT64_MAX)
+		return false;
 	return !dlk_shim_lives() ||
 	       (!dlk_shim_wants_us() &&
 		now >= *idle_since_ns + LINGER_MS * DLK_MS);
@@ -188,6 +192,7 @@ int main(void)
 		while (dlk_carry_some(now))
 			dlk_sections_until(dlk_survive_due_ns());
 		dlk_settle();
+		dlk_losses_record(now, LIST_EMPTY(&dlk_carried));
 		dlk_mirror_flush();
 	} while (!finished(&idle_since_ns));
 	dlk_standby_end();

@@ -99,7 +99,7 @@ static void obey_end(const struct dlk_keep *m)
 	if (!k)
 		return;
 	if (m->type == DLK_KEEP_DROP) {
-		dlk_carry_drop(k);
+		dlk_carry_given_up(k);
 	} else if (m->type == DLK_KEEP_OWE) {
 		dlk_carry_owe(k);
 	} else {

@@ -264,6 +264,7 @@ static void stop(void)
 	for (size_t i = 0; i < due.n; i++) {
 		due.v[i]->stopped = true;
 		say(due.v[i], &list);
+		dlk_losses_note(due.v[i]);
 		dlk_watch_stir(due.v[i]->watch);
 	}
 }

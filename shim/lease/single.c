@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lease/chronicle.h"
 #include "lease/queue.h"
 #include "lease/records.h"
 #include "lease/reply.h"
@@ -555,6 +556,31 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 	return t.err;
 }
 
+/* By the words of its token. */
+static int record_loss(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_lease *lease, uint64_t lasted_ms)
+{
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .once = true
+	};
+	struct dlk_token token;
+	struct dlk_chronicle_entry e = {
+		.what = "lost",
+		.host = token.hostname,
+		.who = token.command,
+		.lasted_ms = lasted_ms,
+		.token = token.random,
+	};
+
+	if (!dlk_token_parse(lease->token, lease->token_len, &token))
+		return -EINVAL;
+	e.pid = token.pid;
+	while (talk(&t))
+		t.err = dlk_chronicle_add(t.c, t.by_ns, lease->key,
+					  lease->key_len, &e);
+	return t.err;
+}
+
 /* --- sent, and not waited for --------------------------------------------- */
 
 /* A connection with room for one more answer that nobody waits for. */
@@ -761,6 +787,7 @@ const struct dlk_store_ops dlk_single_ops = {
 	.confirm_wait = confirm_wait,
 	.read_wait = read_wait,
 	.find_blockers = find_blockers,
+	.record_loss = record_loss,
 	.send_release = send_release,
 	.send_downgrade = send_downgrade,
 	.send_ranges = send_ranges,

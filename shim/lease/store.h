@@ -398,6 +398,13 @@ struct dlk_store_ops {
 	int (*find_blockers)(struct dlk_store *s, struct dlk_attempt *at,
 			     struct dlk_wait *wait,
 			     dlk_process blockers[DLK_BLOCKERS_MAX]);
+	/*
+	 * For dlockctl history (chronicle.h), of a lease that was held so long
+	 * and is lost: 0, or it could not be written.  NULL: the engine keeps
+	 * no history.
+	 */
+	int (*record_loss)(struct dlk_store *s, struct dlk_attempt *at,
+			   const struct dlk_lease *lease, uint64_t lasted_ms);
 
 	/* --- sent, and not waited for ------------------------------------ */
 

@@ -20,7 +20,7 @@ json()
 
 is "$(json '[.status, .entries]')" '[0,[]]' 'nothing is recorded'
 ctl_on A history "$MNT/f"
-like "$STATUS $ERR" '^0 .*nothing is recorded; what preloaded programs lose' \
+like "$STATUS $ERR" '^0 .*nothing is recorded; what preloaded programs wait' \
 	'... and it says what is not'
 ctl_on A history /etc/hostname
 is "$STATUS" 1 'no rule: 1'

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What was lost is told to the server as well, for dlockctl history; mostly it
+ * was lost because the server could not be reached, and so it is told later.
+ *
+ *  1. It delays nothing: a connection is made for it when nothing is carried,
+ *     and else only used if it is there.
+ *  2. It is tried for TRIED_MS, beyond the last lease and the process; what is
+ *     not written by then is in the log only.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "keeper/keeper.h"
+#include "model/timeline.h"
+#include "os/log.h"
+#include "os/sys.h"
+
+enum { TRIED_MS = 600000, RETRY_MS = 1000, MOST = 64 };
+
+struct loss {
+	STAILQ_ENTRY(loss) next;
+	const struct dlk_section *section;
+	uint64_t lasted_ms, until_ns;
+	struct dlk_lease lease;
+	char bytes[]; /* of its key and token */
+};
+
+static STAILQ_HEAD(, loss) losses = STAILQ_HEAD_INITIALIZER(losses);
+static unsigned n_losses;
+static uint64_t due_ns = UINT64_MAX;
+
+static uint64_t lasted_ms(const struct dlk_kept *k, uint64_t now)
+{
+	struct dlk_token token;
+
+	return dlk_token_parse(k->lease.token, k->lease.token_len, &token) &&
+			       token.since_ns < now
+		       ? (now - token.since_ns) / DLK_MS
+		       : 0;
+}
+
+void dlk_losses_note(const struct dlk_kept *k)
+{
+	const size_t size = k->lease.key_len + k->lease.token_len + 2;
+	const uint64_t now = dlk_now_ns();
+	struct loss *l;
+
+	if (!k->section->store->ops->record_loss || n_losses == MOST ||
+	    !(l = calloc(1, sizeof(*l) + size)))
+		return;
+	memcpy(l->bytes, k->lease.key, k->lease.key_len);
+	memcpy(l->bytes + k->lease.key_len + 1, k->lease.token,
+	       k->lease.token_len);
+	l->section = k->section;
+	l->lasted_ms = lasted_ms(k, now);
+	l->until_ns = now + TRIED_MS * DLK_MS;
+	l->lease = k->lease;
+	l->lease.key = l->bytes;
+	l->lease.token = l->bytes + k->lease.key_len + 1;
+	STAILQ_INSERT_TAIL(&losses, l, next);
+	n_losses++;
+	due_ns = now;
+}
+
+static void say(const struct loss *l, const char *why)
+{
+	struct dlk_line line;
+
+	dlk_line_begin(&line, DLK_WARNING);
+	dlk_text_str(&line.text, "the loss of ");
+	dlk_text_quoted(&line.text, l->lease.key, l->lease.key_len);
+	dlk_text_strs(&line.text, " is not in its history at redis ",
+		      l->section->store->at, ": ", why, NULL);
+	dlk_line_end(&line);
+}
+
+/* True: it is not to be told again. */
+static bool record(const struct loss *l, uint64_t now, bool idle)
+{
+	struct dlk_store *s = l->section->store;
+	struct dlk_attempt at = dlk_section_attempt(l->section);
+	int err = -EAGAIN;
+
+	if (idle || dlk_store_is_connected(s, &l->lease))
+		err = s->ops->record_loss(s, &at, &l->lease, l->lasted_ms);
+	if (err && err != -EACCES && err != -EREMOTEIO && now < l->until_ns)
+		return false;
+	if (err)
+		say(l, at.why[0] ? at.why : "its server did not answer");
+	return true;
+}
+
+void dlk_losses_record(uint64_t now_ns, bool idle)
+{
+	struct loss *l;
+
+	if (now_ns < due_ns)
+		return;
+	while ((l = STAILQ_FIRST(&losses)) && record(l, now_ns, idle)) {
+		STAILQ_REMOVE_HEAD(&losses, next);
+		n_losses--;
+		free(l);
+	}
+	due_ns = l ? dlk_now_ns() + RETRY_MS * DLK_MS : UINT64_MAX;
+}
+
+uint64_t dlk_losses_due_ns(void)
+{
+	return due_ns;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* An entry more; see chronicle.h. */
+#include "lease/chronicle.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "model/text.h"
+#include "redis/fault.h"
+
+#define KEPT_MS "2592000000" /* 30 days */
+
+static struct dlk_arg word(const char *text)
+{
+	return (struct dlk_arg){ text, strlen(text) };
+}
+
+static struct dlk_arg name_of(struct dlk_conn *c, const char *key, size_t len)
+{
+	struct dlk_text t;
+
+	dlk_text_init(&t, c->work, sizeof(c->work));
+	dlk_text_str(&t, "{");
+	dlk_text_bytes(&t, key, len);
+	dlk_text_str(&t, "}%h");
+	return (struct dlk_arg){ c->work, t.len };
+}
+
+static int append(struct dlk_conn *c, const char *key, size_t key_len,
+		  const struct dlk_chronicle_entry *e)
+{
+	struct dlk_number max, pid, lasted;
+	const struct dlk_arg name = name_of(c, key, key_len);
+	const struct dlk_arg xadd[] = {
+		word("XADD"),
+		name,
+		word("MAXLEN"),
+		word("~"),
+		dlk_arg_number(&max, DLK_CHRONICLE_MAX, 0),
+		word("*"),
+		word("what"),
+		word(e->what),
+		word("host"),
+		word(e->host),
+		word("who"),
+		word(e->who),
+		word("pid"),
+		dlk_arg_number(&pid, e->pid, 0),
+		word("lasted"),
+		dlk_arg_number(&lasted, e->lasted_ms, 0),
+		word("token"),
+		word(e->token),
+	};
+	const struct dlk_arg expire[] = { word("PEXPIRE"), name,
+					  word(KEPT_MS) };
+
+	return dlk_conn_append(c, sizeof(xadd) / sizeof(*xadd), xadd)
+		       ?: dlk_conn_append(c, 3, expire);
+}
+
+static int judge(struct dlk_conn *c, const redisReply *reply)
+{
+	if (reply->type != REDIS_REPLY_ERROR)
+		return 0;
+	dlk_conn_explain(c, reply->str);
+	if (!strncmp(reply->str, "NOPERM", strlen("NOPERM")))
+		return -EACCES;
+	return dlk_fault_errno(reply->str);
+}
+
+int dlk_chronicle_add(struct dlk_conn *c, uint64_t deadline_ns, const char *key,
+		      size_t key_len, const struct dlk_chronicle_entry *e)
+{
+	const redisReply *reply;
+	int result = 0, err = append(c, key, key_len, e);
+
+	if (!err)
+		err = dlk_conn_flush(c, deadline_ns);
+	for (int i = 0; i < 2 && !err; i++) {
+		err = dlk_conn_reply(c, deadline_ns, &reply);
+		if (!err && !result)
+			result = judge(c, reply);
+	}
+	return err ? err : result;
+}
