@@ -126,7 +126,10 @@ class Host:
         self.space = os.readlink("/proc/%d/ns/pid" % pid)
         self.proxy = Proxy(run.redis.port)
         self.frozen = threading.Lock()  # held while it is
-        self.workers = []
+        # All of it is in there from the start: to move a process stops each
+        # fork, exec and exit of the machine for tens of milliseconds.
+        self.freezer = "%s/dlock-%s-%d" % (FREEZER, name, os.getpid())
+        os.mkdir(self.freezer)
         self.config()
 
     def config(self):
@@ -185,7 +188,9 @@ class Worker(threading.Thread):
                      os.path.join(run.top, "data"),
                      str(run.seed * 1000003 + self.number * 1009 + n),
                      str(run.hold)],
-                    stdin=subprocess.DEVNULL)
+                    stdin=subprocess.DEVNULL,
+                    preexec_fn=lambda: write(
+                        self.host.freezer + "/cgroup.procs", "0"))
             n += 1
             process.wait()
             if process.returncode in (-9, 137):
@@ -308,8 +313,7 @@ class Run:
             worker.join(10)
         self.wait_for(lambda: not self.keys(), 3 + 2 * self.ttl / 1000)
         left = self.keys()
-        for host in self.hosts:
-            remove_freezer(host)
+        self.wait_for(lambda: all([is_removed(h) for h in self.hosts]), 10)
         for key in left[:5]:
             print("# left: " + key)
         return idle, len(left)
@@ -394,43 +398,32 @@ def kill_keeper(run, host, rnd):
         send(pid, signal.SIGKILL)
 
 
-def freezer_of(host):
-    return "%s/dlock-%s-%d" % (FREEZER, host.name, os.getpid())
-
-
 def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def freeze(host, seconds):
+    with host.frozen:
+        write(host.freezer + "/freezer.state", "FROZEN")
+        time.sleep(seconds)
+        write(host.freezer + "/freezer.state", "THAWED")
+
+
+def is_removed(host):
     try:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
+        os.rmdir(host.freezer)
     except OSError:
         pass
-
-
-def freeze(run, host, seconds):
-    group = freezer_of(host)
-    with host.frozen:
-        os.makedirs(group, exist_ok=True)
-        for pid in host.pids(""):
-            write(group + "/cgroup.procs", str(pid))
-        write(group + "/freezer.state", "FROZEN")
-        time.sleep(seconds)
-        write(group + "/freezer.state", "THAWED")
-
-
-def remove_freezer(host):
-    group = freezer_of(host)
-    if os.path.exists(group):
-        for pid in host.pids(""):
-            write(FREEZER + "/cgroup.procs", str(pid))
-        os.rmdir(group)
+    return not os.path.exists(host.freezer)
 
 
 def freeze_short(run, host, rnd):
-    freeze(run, host, run.within(rnd))
+    freeze(host, run.within(rnd))
 
 
 def freeze_long(run, host, rnd):
-    freeze(run, host, run.beyond(rnd))
+    freeze(host, run.beyond(rnd))
 
 
 def all_of(host):

@@ -253,8 +253,10 @@ all_live()
 	for name in "${HOLDERS[@]}"; do
 		kill -0 "${PEER_PID[$name]}" 2>/dev/null || dead+="$name "
 	done
-	[ -z "$dead" ] || diag "dead: $dead, $(tail -n 5 "$RIG/log")"
-	[ -z "$dead" ]
+	[ -n "$dead" ] || return 0
+	diag "$(date +%T) dead: $dead" "$(tail -n 5 "$RIG/log")" \
+		"$(cat /proc/loadavg) $(r latency latest) $(r info stats | grep -E 'ops|rejected')"
+	return 1
 }
 
 none_lives()
