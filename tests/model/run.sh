@@ -59,6 +59,15 @@ rows()
 	lease	exclusion	BUG_UPTIME	RESTARTS=1 PROMOTED=1
 	lease	exclusion	BUG_HANDOVER	KEEPERS=1 CRASHES=1
 	lease	forgotten	BUG_BLIND	KEEPERS=1
+	stop	exclusion	-	STOPS=3 RENEWALS=3 LOSSES=2 quick
+	stop	exclusion	-	TTL=6 STOPS=3 RENEWALS=3 LOSSES=2
+	stop	exclusion	-	TTL=6 KEEPERS=1 STOPS=2 RENEWALS=2 LOSSES=2
+	stop	exclusion	-	TTL=6 KEEPERS=1 SHARERS=1 STOPS=2 RENEWALS=3 LOSSES=2
+	stop	exclusion	BUG_NO_TIMER	quick
+	stop	exclusion	BUG_COUNT
+	stop	exclusion	BUG_LATE
+	stop	exclusion	BUG_HELD	KEEPERS=1
+	stop	exclusion	BUG_SHARER	KEEPERS=1 SHARERS=1
 	queue	exclusion	-	ROUNDS=2 quick
 	queue	exclusion	-	ROUNDS=2 COPIES=1
 	queue	exclusion	-	TTL=3 C=2 ROUNDS=2 COPIES=1 COPY=ASK
