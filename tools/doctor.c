@@ -30,6 +30,7 @@ static const struct check {
 	{ "log", "a line reaches the log", doctor_log },
 	{ "names", "the servers' names have addresses", doctor_names },
 	{ "answers", "each server answers this user", doctor_answers },
+	{ "tls", "certificates are readable, and do not end soon", doctor_tls },
 	{ "latency", "it does so quickly", doctor_latency },
 	{ "role", "it is a master, and new enough", doctor_role },
 	{ "eviction", "it evicts no lock", doctor_eviction },

@@ -209,12 +209,11 @@ static int read_status(const struct dlk_own *own,
 	return 0;
 }
 
-int dlk_tls_connect(const struct dlk_endpoint *ep,
-		    const struct dlk_patience *wait, struct dlk_own *own,
-		    char *why, size_t size)
+static int begin(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
+		 struct dlk_own *own, struct dlk_tls_status *status, char *why,
+		 size_t size)
 {
 	struct dlk_own theirs = { .fd = -1 };
-	struct dlk_tls_status status;
 	int err = make_pair(SOCK_STREAM, own, &theirs);
 
 	if (!err)
@@ -223,19 +222,44 @@ int dlk_tls_connect(const struct dlk_endpoint *ep,
 	if (err) {
 		say(why, size, "cannot start dlock-tls, which speaks TLS", err);
 	} else {
-		err = read_status(own, wait, &status);
+		err = read_status(own, wait, status);
 		if (err)
 			say(why, size,
 			    err == -EPIPE ? "dlock-tls has ended, or has no "
 					    "descriptor left"
 					  : "cannot connect by TLS",
 			    err == -EPIPE ? 0 : err);
-		else if ((err = status.err))
-			say(why, size, status.why, 0);
+		else if ((err = status->err))
+			say(why, size, status->why, 0);
 	}
 	if (err)
 		dlk_own_close(own);
 	return err;
+}
+
+int dlk_tls_connect(const struct dlk_endpoint *ep,
+		    const struct dlk_patience *wait, struct dlk_own *own,
+		    char *why, size_t size)
+{
+	struct dlk_tls_status status;
+
+	return begin(ep, wait, own, &status, why, size);
+}
+
+int dlk_tls_examine(const struct dlk_endpoint *ep,
+		    const struct dlk_patience *wait, int64_t *server_ends,
+		    int64_t *own_ends, char *why, size_t size)
+{
+	struct dlk_own own = { .fd = -1 };
+	struct dlk_tls_status status;
+	int err = begin(ep, wait, &own, &status, why, size);
+
+	if (err)
+		return err;
+	dlk_own_close(&own);
+	*server_ends = status.server_ends;
+	*own_ends = status.own_ends;
+	return 0;
 }
 
 void dlk_tls_forget(void)

@@ -33,6 +33,14 @@ int dlk_tls_connect(const struct dlk_endpoint *ep,
 		    const struct dlk_patience *wait, struct dlk_own *own,
 		    char *why, size_t size);
 
+/*
+ * The same, and no connection: when the certificate that the server shows ends,
+ * and that of cert_file (seconds since 1970; 0: there is none).
+ */
+int dlk_tls_examine(const struct dlk_endpoint *ep,
+		    const struct dlk_patience *wait, int64_t *server_ends,
+		    int64_t *own_ends, char *why, size_t size);
+
 /* In a child of fork(2): the parent's are not ours. */
 void dlk_tls_forget(void);
 

@@ -310,6 +310,26 @@ static bool is_refused(struct connection *c, struct dlk_tls_status *s)
 	return true;
 }
 
+/* 0 is not known. */
+static int64_t end_of(const X509 *certificate)
+{
+	struct tm tm;
+
+	if (!certificate ||
+	    ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &tm) != 1)
+		return 0;
+	return timegm(&tm);
+}
+
+static void tell_ends(struct dlk_tls_status *s, const SSL *ssl)
+{
+	X509 *peer = SSL_get1_peer_certificate(ssl);
+
+	s->server_ends = end_of(peer);
+	s->own_ends = end_of(SSL_get_certificate(ssl));
+	X509_free(peer);
+}
+
 static bool shake_hands(struct connection *c, struct dlk_tls_status *s,
 			uint64_t deadline_ns)
 {
@@ -335,7 +355,10 @@ static bool shake_hands(struct connection *c, struct dlk_tls_status *s,
 			return false;
 		}
 	}
-	return !is_refused(c, s);
+	if (is_refused(c, s))
+		return false;
+	tell_ends(s, c->ssl);
+	return true;
 }
 
 /* --- bytes ---------------------------------------------------------------- */
@@ -529,7 +552,8 @@ static void *serve(void *arg)
 
 static void begin_connection(int guest)
 {
-	struct dlk_tls_status none = { -ENOMEM, "dlock-tls has no memory" };
+	struct dlk_tls_status none = { .err = -ENOMEM,
+				       .why = "dlock-tls has no memory" };
 	struct connection *c = calloc(1, sizeof(*c));
 	pthread_attr_t attr;
 	pthread_t thread;

@@ -33,6 +33,9 @@ struct dlk_tls_status {
 	int32_t err;   /* 0, or -errno; -EACCES: the certificates are at fault,
 			  and another attempt is of no use */
 	char why[252]; /* words for the log */
+	/* err 0: when the certificates end, in seconds since 1970: the
+	 * server's, and ours; 0: none */
+	int64_t server_ends, own_ends;
 };
 
 #endif

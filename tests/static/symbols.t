@@ -14,6 +14,25 @@ exported=$(nm -D --defined-only build/libdlock-preload.so |
 ok 'the table names symbols' test "$(wc -l <<<"$table")" -ge 1
 is "$exported" "$table" 'the exported symbols are those of the table'
 
+# What they need of glibc is what dlock(7) says of a build on Debian 12 (2.36); a
+# newer one has newer names for old functions (__isoc23_strtol).
+oldest=$(sed -n 's/^They are 64-bit programs of glibc, \([0-9.]*\) or newer.*/\1/p' \
+	config/dlock.7)
+newest()
+{
+	objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V |
+		tail -1
+}
+here=$(getconf GNU_LIBC_VERSION)
+for file in libdlock-preload.so dlock dlockctl dlock-tls; do
+	what="$file runs on glibc $oldest and newer, as dlock(7) says"
+	if [ "${here#* }" = 2.36 ]; then
+		is "$(newest "build/$file")" "$oldest" "$what"
+	else
+		skip "$what" "$here, and no 2.36"
+	fi
+done
+
 # undefined OBJECT: the symbols it calls, __printf_chk as printf.
 undefined()
 {

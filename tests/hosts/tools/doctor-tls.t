@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl doctor looks at TLS as a program of the user would speak it: files that
+# he may not read, a helper that is missing, certificates that end soon.
+# shellcheck disable=SC2119 # no options
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+. "${0%/*}/../../lib/tls.sh"
+
+# of_tls [ARG...]: what doctor finds of it, a line each
+of_tls()
+{
+	ctl --json doctor "$@"
+	jq -r '.findings[] | select(.check == "tls") | .severity + " " + .what' \
+		<<<"$OUT"
+}
+
+rig_start disks
+chmod 755 "$RIG"
+tls_certificates
+tls_sign server ca redis.test '' 400
+tls_up
+chmod 755 "$TLS"
+chmod 644 "$TLS/ca.pem"
+tls_trusted A
+chmod 644 "$RIG/A.conf"
+is "$(of_tls)" '' 'a certificate of a year: nothing (control)'
+is "$(of_tls --as nobody)" '' '... for another user as well'
+
+tls_sign server ca redis.test '' 3
+tls_up
+like "$(of_tls)" "^WARNING redis \"main\" .*: the server's certificate ends in [23] days$" \
+	'one that ends in three days, less a moment'
+tls_sign server ca redis.test '' 400
+tls_up
+tls_config A "ca_file = \"$TLS/ca.pem\"" 'server_name = "redis.test"' \
+	"cert_file = \"$TLS/client.pem\"" "key_file = \"$TLS/client.key\""
+like "$(of_tls)" '^WARNING .*: the certificate of cert_file ends in [12] days$' 'our own'
+
+tls_trusted A
+chmod 600 "$TLS/ca.pem"
+is "$(of_tls)" '' 'files that root alone may read: nothing for root (control)'
+like "$(of_tls --as nobody)" \
+	'^CRITICAL .*: user 65534 has no TLS: .*ca\.pem.*denied' \
+	'... and a finding for another user'
+chmod 644 "$TLS/ca.pem"
+
+mkdir "$RIG/bin"
+cp "$CTL" "$RIG/bin/dlockctl"
+STATUS=0
+"$RIG/bin/dlockctl" -c "$RIG/A.conf" doctor >"$RIG/out" 2>&1 || STATUS=$?
+is "$STATUS $(grep -c 'cannot start dlock-tls' "$RIG/out")" '2 1' \
+	'the helper is missing: it says so once'
+done_testing
