@@ -448,7 +448,9 @@ void dlk_single_renew_at(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_endpoint *ep, struct dlk_renewal *r,
 			 unsigned n)
 {
-	struct talk t = { .s = s, .at = at, .way = { DLK_NO_SLOT, ep } };
+	struct talk t = { .s = s,
+			  .at = at,
+			  .way = { .slot = DLK_NO_SLOT, .ep = ep } };
 
 	ask_batch(&t, dlk_renew_batch, r, n);
 }
@@ -457,9 +459,10 @@ void dlk_single_release_at(struct dlk_store *s, struct dlk_attempt *at,
 			   const struct dlk_endpoint *ep, struct dlk_renewal *r,
 			   unsigned n)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = { DLK_NO_SLOT, ep }, .once = true
-	};
+	struct talk t = { .s = s,
+			  .at = at,
+			  .way = { .slot = DLK_NO_SLOT, .ep = ep },
+			  .once = true };
 
 	ask_batch(&t, dlk_release_batch, r, n);
 }
