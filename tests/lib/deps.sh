@@ -20,7 +20,7 @@ tests='libcmocka-dev redis-server redis-tools bindfs fuse3 util-linux
 	perl python3 python3-redis procps coreutils jq libcap2-bin fzf
 	libfaketime libeatmydata1 libjemalloc2 fakeroot gcc-multilib
 	libfuse3-dev spin iproute2 valgrind zsh tini dumb-init openssl
-	clang libclang-rt-14-dev'
+	clang libclang-rt-14-dev nftables'
 # The ordinary programs of tests/hosts/programs; with what they need 300 MB, git,
 # vim, Ruby and Python's tests more than half of it.
 programs='git make rsync moreutils xz-utils zstd ed vim sqlite3 fakeroot sudo

@@ -28,7 +28,8 @@ survivor()
 # survivor_pid FILE: in the first pid namespace
 survivor_pid()
 {
-	pgrep -f "^$BIN/lease_loser [a-z]* $MNT/$1 "
+	# (It, and not what has its name yet and will be a keeper.)
+	pgrep -o -f "^$BIN/lease_loser [a-z]* $MNT/$1 "
 }
 
 survivors()
@@ -40,7 +41,7 @@ survivors()
 		survivor "a$i" "$1" "$i"
 		PIDS+=("$(survivor_pid "$i")")
 	done
-	until_true 5 all_have_keepers "$2" || rig_die 'no keepers'
+	until_true 20 all_have_keepers "$2" || rig_die 'no keepers'
 }
 
 watch_deaths()

@@ -169,7 +169,7 @@ class Worker(threading.Thread):
     def __init__(self, run, host, kind, number):
         super().__init__(daemon=True)
         self.run_, self.host, self.kind, self.number = run, host, kind, number
-        self.log = ""
+        self.log, self.process = "", None
         self.start()
 
     def run(self):
@@ -192,6 +192,7 @@ class Worker(threading.Thread):
                     preexec_fn=lambda: write(
                         self.host.freezer + "/cgroup.procs", "0"))
             n += 1
+            self.process = process
             process.wait()
             if process.returncode in (-9, 137):
                 run.died()
@@ -347,6 +348,51 @@ def kill_survivor(run, host, rnd):
     pid = run.some(host, "survivor", rnd)
     if pid:
         run.kill(pid)
+
+
+def children_of(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid),
+                  encoding="utf-8") as f:
+            return [int(word) for word in f.read().split()]
+    except OSError:
+        return []
+
+
+class LongHold:
+    """One that is seen to last: of the few that may for `hold`."""
+
+    def __init__(self, run):
+        self.run, self.worker = run, None
+        run.wait_for(self.look, 10 * run.ttl / 1000)
+
+    def open_(self, log):
+        """Since when it has what it has now; 0: nothing."""
+        return max((r[2] for r in check_intervals.read(log)[1][-2:]
+                    if not r[4]), default=0)
+
+    def look(self):
+        before = time.monotonic_ns() - self.run.hold * 1000000 // 80
+        for worker in self.run.workers:
+            if (worker.process and worker.process.poll() is None and
+                    os.path.exists(worker.log) and
+                    0 < self.open_(worker.log) < before):
+                self.worker, self.log = worker, worker.log
+                return True
+        return False
+
+    def wait(self, seconds):
+        self.run.wait_for(lambda: not self.open_(self.log), seconds)
+
+
+def orphan(run, host, rnd):
+    """Who has taken a lock dies; another process has it, for long."""
+    del host, rnd
+    held = LongHold(run)
+    if held.worker:
+        for pid in children_of(held.worker.process.pid):
+            run.kill(pid)
+        held.wait(3 * run.ttl / 1000)
 
 
 def kill_all(run, host, rnd):
@@ -510,6 +556,13 @@ def redis_restart(run, host, rnd):
     del host
 
 
+def redis_forgets(run, host, rnd):
+    """With nothing, while somebody has a lock for long."""
+    LongHold(run)
+    restart(run, rnd, False, 0)
+    del host
+
+
 def redis_snapshot(run, host, rnd):
     """With what it had a while ago: whose lease it was then is no more."""
     restart(run, rnd, True, run.within(rnd))
@@ -571,7 +624,7 @@ def redis_sleep(run, host, rnd):
 # Each is short, but together they would be long.
 OUTAGES = [stop_survivor, freeze_short, net_slow, net_reset, net_short,
            redis_restart, redis_empty, redis_pause_short, redis_sleep]
-ALONE = OUTAGES + [outlive]
+ALONE = OUTAGES + [outlive, orphan, redis_forgets]
 CLASSES = {
     "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
                        redis_clients],

@@ -22,12 +22,12 @@ table='1 8 none ex,range
 5 4 none range
 6 12 redis_restart ex,mixed
 7 12 redis_empty ex,mixed
-8 16 redis_restart ex hold=12000
-9 12 kill_survivor fork hold=6000
+8 20 redis_forgets ex hold=12000 at_once=1
+9 20 orphan fork hold=12000 at_once=1
 10 4 none ex
 11 6 none range
-12 8 kill_survivor fork hold=6000
-13 16 redis_restart range hold=12000
+12 20 orphan fork hold=12000 at_once=1
+13 20 redis_forgets range hold=12000 at_once=1
 14 12 net_reset,net_short,kill_survivor ex'
 
 # built N: into build-bugN
@@ -46,9 +46,10 @@ is "$(sed -n 's/.*DLK_SEEDED_BUGS = \([0-9]*\).*/\1/p' \
 while read -r bug seconds faults kinds more; do
 	[[ " ${SEEDED_BUGS:-$bug} " == *" $bug "* ]] || continue
 	built "$bug"
+	# shellcheck disable=SC2086 # words
 	ok "bug $bug is found within $TRIES x $seconds s of $faults" \
 		sees "$TRIES" survives "$TOP/build-bug$bug/libdlock-preload.so" \
-		"$seconds" faults="$faults" kinds="$kinds" ${more:+"$more"}
+		"$seconds" faults="$faults" kinds="$kinds" $more
 	rm -rf "$TOP/build-bug$bug"
 done <<<"$table"
 survives "$BUILD/libdlock-preload.so" 12 faults=calm

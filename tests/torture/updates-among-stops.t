@@ -13,7 +13,7 @@
 
 RUNS=${1:-3}
 SEED=${2:-$RANDOM}
-HOW=(faults=stop_all_long at_once=1 kinds=ex,mixed,range)
+HOW=('faults=stop_all_long' at_once=1 'kinds=ex,mixed,range')
 
 # updates ON_LOST: 14 stops take some 60 s.
 updates()
