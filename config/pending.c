@@ -12,7 +12,6 @@
 static const struct pending {
 	const char *option, *when, *note;
 } pending[] = {
-	{ "mode", "sentinel", FAILS },
 	{ "unreachable", "local", NO_EFFECT },
 };
 /* clang-format on */

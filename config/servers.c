@@ -10,7 +10,9 @@
  *  4. A quorum counts no server twice: a majority would be none.
  *  5. A connect_timeout that is not written leaves room in each lease for a
  *     renewal that meets a dead connection (rules.c).
- *  6. The delay after a server's restart is at least the longest lease that
+ *  6. Of mode = "sentinel" the URLs, and what logs in by them, are the
+ *     Sentinels'; the one server of the section is the master that they name.
+ *  7. The delay after a server's restart is at least the longest lease that
  *     it may have forgotten (DESIGN L5); less is said, and 0s is meant.
  */
 #include <errno.h>
@@ -28,6 +30,7 @@ enum {
 	REPLICAS_MAX = 1000,
 	QUORUM_MIN = 3,
 	QUORUM_MAX = 15,
+	SENTINELS_MAX = 15,
 };
 
 /* All servers of one section, while they are being filled in. */
@@ -35,6 +38,14 @@ struct servers {
 	cfg_t *sec;
 	const char *option; /* "url" or "urls" */
 	struct dlk_redis *redis;
+	struct dlk_endpoint *ep;
+	unsigned n;
+	unsigned sentinels; /* the last ones; then the first is the master */
+};
+
+/* Who logs in, and by which password: at the servers, or at the Sentinels. */
+struct login {
+	const char *username, *password_file; /* the options */
 	struct dlk_endpoint *ep;
 	unsigned n;
 };
@@ -88,48 +99,50 @@ static int build_urls(struct dlk_build *b, struct servers *s)
 	return ret;
 }
 
-static int set_username(struct dlk_build *b, struct servers *s)
+static int set_username(struct dlk_build *b, struct servers *s,
+			const struct login *l)
 {
-	const char *name = dlk_opt_text(s->sec, "username");
+	const char *name = dlk_opt_text(s->sec, l->username);
 	unsigned i;
 
 	if (!name)
 		return 0;
 	if (!*name || dlk_has_control(name) ||
 	    strlen(name) >= sizeof(s->ep->username))
-		return dlk_opt_fail(b, s->sec, "username",
+		return dlk_opt_fail(b, s->sec, l->username,
 				    "\"%.200s\" is not a user name (1 to %zu "
 				    "bytes, no control bytes)",
 				    name, sizeof(s->ep->username) - 1);
-	for (i = 0; i < s->n; i++) {
-		if (s->ep[i].username[0])
+	for (i = 0; i < l->n; i++) {
+		if (l->ep[i].username[0])
 			return dlk_opt_fail(
-				b, s->sec, "username",
+				b, s->sec, l->username,
 				"the URL of %s has a user name as well",
-				s->ep[i].name);
-		memcpy(s->ep[i].username, name, strlen(name) + 1);
+				l->ep[i].name);
+		memcpy(l->ep[i].username, name, strlen(name) + 1);
 	}
 	return 0;
 }
 
 /* The file's text without its last newline; control bytes are a mistake. */
 static int check_password(struct dlk_build *b, struct servers *s,
-			  const char *file, char *text, size_t len)
+			  const char *option, const char *file, char *text,
+			  size_t len)
 {
 	if (len && text[len - 1] == '\n')
 		text[--len] = '\0';
 	if (len && text[len - 1] == '\r')
 		text[--len] = '\0';
 	if (!len)
-		return dlk_opt_fail(b, s->sec, "password_file",
-				    "\"%.200s\" is empty", file);
+		return dlk_opt_fail(b, s->sec, option, "\"%.200s\" is empty",
+				    file);
 	if (len >= sizeof(s->ep->password))
-		return dlk_opt_fail(b, s->sec, "password_file",
+		return dlk_opt_fail(b, s->sec, option,
 				    "\"%.200s\" holds more than %zu bytes",
 				    file, sizeof(s->ep->password) - 1);
 	if (strlen(text) != len || dlk_has_control(text))
 		return dlk_opt_fail(
-			b, s->sec, "password_file",
+			b, s->sec, option,
 			"\"%.200s\" holds a control byte, or a second line "
 			"(one line, the password, is allowed)",
 			file);
@@ -137,7 +150,8 @@ static int check_password(struct dlk_build *b, struct servers *s,
 }
 
 static int read_password(struct dlk_build *b, struct servers *s,
-			 const char *file, char *text, size_t size)
+			 const char *option, const char *file, char *text,
+			 size_t size)
 {
 	struct stat st;
 	ssize_t len = dlk_read_file(file, text, size, &st);
@@ -145,30 +159,31 @@ static int read_password(struct dlk_build *b, struct servers *s,
 	if (len == -EFBIG)
 		len = (ssize_t)size - 1;
 	if (len < 0)
-		return dlk_opt_fail(b, s->sec, "password_file",
+		return dlk_opt_fail(b, s->sec, option,
 				    "\"%.200s\" cannot be read: %s", file,
 				    len == -EINVAL ? "not a regular file"
 						   : strerror((int)-len));
 	/* A group may read it: that is how several users have it. */
 	if (st.st_mode & (S_IWGRP | S_IROTH | S_IWOTH))
-		dlk_opt_warn(b, s->sec, "password_file",
+		dlk_opt_warn(b, s->sec, option,
 			     "\"%.200s\" may be %s (mode %03o)", file,
 			     st.st_mode & (S_IWGRP | S_IWOTH)
 				     ? "written by others than its owner"
 				     : "read by everybody",
 			     (unsigned)st.st_mode & 0777);
-	return check_password(b, s, file, text, (size_t)len);
+	return check_password(b, s, option, file, text, (size_t)len);
 }
 
 /* What is wrong with it becomes the fault. */
 static int try_password(struct dlk_build *b, struct servers *s,
-			const char *file, char *text, size_t size)
+			const char *option, const char *file, char *text,
+			size_t size)
 {
 	struct dlk_error *err = b->err, why = { "" };
 	int ret;
 
 	b->err = &why;
-	ret = read_password(b, s, file, text, size);
+	ret = read_password(b, s, option, file, text, size);
 	b->err = err;
 	if (!ret)
 		return 0;
@@ -177,9 +192,10 @@ static int try_password(struct dlk_build *b, struct servers *s,
 	return s->redis->fault ? 0 : -ENOMEM;
 }
 
-static int set_password(struct dlk_build *b, struct servers *s)
+static int set_password(struct dlk_build *b, struct servers *s,
+			const struct login *l)
 {
-	const char *file = dlk_opt_text(s->sec, "password_file");
+	const char *file = dlk_opt_text(s->sec, l->password_file);
 	char text[sizeof(s->ep->password) + 3];
 	unsigned i;
 	int ret;
@@ -187,20 +203,35 @@ static int set_password(struct dlk_build *b, struct servers *s)
 	if (!file)
 		return 0;
 	if (*file != '/')
-		return dlk_opt_fail(b, s->sec, "password_file",
+		return dlk_opt_fail(b, s->sec, l->password_file,
 				    "\"%.200s\" is not an absolute path", file);
-	ret = try_password(b, s, file, text, sizeof(text));
-	for (i = 0; !ret && i < s->n; i++) {
-		if (s->ep[i].password[0])
+	ret = try_password(b, s, l->password_file, file, text, sizeof(text));
+	for (i = 0; !ret && i < l->n; i++) {
+		if (l->ep[i].password[0])
 			ret = dlk_opt_fail(
-				b, s->sec, "password_file",
+				b, s->sec, l->password_file,
 				"the URL of %s has a password as well",
-				s->ep[i].name);
+				l->ep[i].name);
 		else
-			memcpy(s->ep[i].password, text, strlen(text) + 1);
+			memcpy(l->ep[i].password, text, strlen(text) + 1);
 	}
 	explicit_bzero(text, sizeof(text));
 	return ret;
+}
+
+static int set_logins(struct dlk_build *b, struct servers *s)
+{
+	const struct login servers = { "username", "password_file", s->ep,
+				       s->n - s->sentinels };
+	const struct login sentinels = { "sentinel_username",
+					 "sentinel_password_file",
+					 s->ep + s->n - s->sentinels,
+					 s->sentinels };
+
+	return set_username(b, s, &servers)
+		?: set_password(b, s, &servers)
+		?: set_username(b, s, &sentinels)
+		?: set_password(b, s, &sentinels);
 }
 
 static int check_logins(struct dlk_build *b, struct servers *s)
@@ -214,6 +245,91 @@ static int check_logins(struct dlk_build *b, struct servers *s)
 					"%s and no password (password_file)",
 					cfg_title(s->sec), s->ep[i].name);
 	}
+	return 0;
+}
+
+/* --- Sentinels ------------------------------------------------------------ */
+
+static int check_sentinels(struct dlk_build *b, struct servers *s,
+			   const char *name)
+{
+	unsigned i;
+
+	if (s->n > SENTINELS_MAX)
+		return dlk_opt_fail(b, s->sec, s->option,
+				    "more than %d Sentinels", SENTINELS_MAX);
+	if (!*name || dlk_has_control(name) || strlen(name) >= 64)
+		return dlk_opt_fail(b, s->sec, "master",
+				    "\"%.200s\" is not the name of a master (1 "
+				    "to 63 bytes, no control bytes)",
+				    name);
+	for (i = 1; i < s->n; i++) {
+		if (s->ep[i].db != s->ep[0].db ||
+		    s->ep[i].scheme != s->ep[0].scheme)
+			return dlk_opt_fail(
+				b, s->sec, s->option,
+				"%s and %s differ in what is the master's: the "
+				"database, or whether TLS is spoken",
+				s->ep[0].name, s->ep[i].name);
+	}
+	return 0;
+}
+
+/* The database in their URLs is the master's. */
+static void name_both(struct dlk_endpoint *ep, unsigned n, const char *name)
+{
+	unsigned i;
+
+	for (i = 1; i <= n; i++) {
+		ep[i].db = 0;
+		ep[i].name[strcspn(ep[i].name, "/")] = '\0';
+	}
+	strcpy(ep->host, name);
+	snprintf(ep->name, sizeof(ep->name), "%.63s/%d (by Sentinel %.*s)",
+		 name, ep->db, 32, ep[1].name);
+}
+
+static int refuse_options(struct dlk_build *b, struct servers *s)
+{
+	static const char *const options[] = { "master", "sentinel_username",
+					       "sentinel_password_file" };
+	size_t i;
+
+	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		if (dlk_opt_text(s->sec, options[i]))
+			return dlk_opt_fail(b, s->sec, options[i],
+					    "mode is not \"sentinel\"");
+	}
+	return 0;
+}
+
+/* Whose URLs are read becomes the Sentinels of one server more, the first. */
+static int set_master(struct dlk_build *b, struct servers *s)
+{
+	const char *name = dlk_opt_text(s->sec, "master");
+	struct dlk_endpoint *ep;
+	int ret;
+
+	if (s->redis->mode != DLK_SENTINEL)
+		return refuse_options(b, s);
+	name = name ? name : cfg_title(s->sec);
+	ret = check_sentinels(b, s, name);
+	if (ret)
+		return ret;
+	ep = dlk_own_secret(b, s->n + 1, sizeof(*ep));
+	if (!ep)
+		return -ENOMEM;
+	memcpy(ep + 1, s->ep, s->n * sizeof(*ep));
+	ep->scheme = ep[1].scheme == DLK_TLS ? DLK_TLS : DLK_TCP;
+	ep->db = ep[1].db;
+	ep->n_sentinels = s->n;
+	ep->connect_timeout_ms = ep[1].connect_timeout_ms;
+	ep->allow_eviction = ep[1].allow_eviction;
+	ep->replicas = s->redis->replicas;
+	name_both(ep, s->n, name);
+	explicit_bzero(s->ep, s->n * sizeof(*ep));
+	s->ep = ep;
+	s->sentinels = s->n++;
 	return 0;
 }
 
@@ -411,14 +527,14 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 		return -ENOMEM;
 	ret = build_urls(b, &s)
 		?: read_numbers(b, &s)
-		?: set_username(b, &s)
-		?: set_password(b, &s)
+		?: set_master(b, &s)
+		?: set_logins(b, &s)
 		?: set_tls(b, &s)
 		?: check_logins(b, &s)
 		?: check_mode(b, &s);
 	b->endpoints[n] = s.ep;
 	redis->endpoints = s.ep;
-	redis->n_endpoints = s.n;
+	redis->n_endpoints = s.n - s.sentinels;
 	return ret;
 }
 
@@ -472,7 +588,8 @@ static void set_timeout(struct dlk_build *b, unsigned n, uint64_t least_ttl)
 
 	if (least_ttl && timeout > least_ttl / DLK_TTL_PER_TIMEOUT)
 		timeout = least_ttl / DLK_TTL_PER_TIMEOUT;
-	for (k = 0; k < b->redis[n].n_endpoints; k++) {
+	for (k = 0; k < b->redis[n].n_endpoints + b->endpoints[n]->n_sentinels;
+	     k++) {
 		struct dlk_endpoint *ep = &b->endpoints[n][k];
 
 		if (!ep->connect_timeout_ms)

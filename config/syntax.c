@@ -88,13 +88,23 @@ static int on_section(cfg_t *cfg, cfg_opt_t *opt)
 
 static cfg_t *create(void)
 {
-	cfg_opt_t redis[] = { TEXT("url"),           LIST("urls"),
-			      TEXT("username"),      TEXT("password_file"),
-			      TEXT("ca_file"),       TEXT("cert_file"),
-			      TEXT("key_file"),      TEXT("server_name"),
-			      TEXT("mode"),          TEXT("connect_timeout"),
-			      TEXT("restart_delay"), TEXT("allow_eviction"),
-			      TEXT("replicas"),      CFG_END() };
+	cfg_opt_t redis[] = { TEXT("url"),
+			      LIST("urls"),
+			      TEXT("username"),
+			      TEXT("password_file"),
+			      TEXT("ca_file"),
+			      TEXT("cert_file"),
+			      TEXT("key_file"),
+			      TEXT("server_name"),
+			      TEXT("mode"),
+			      TEXT("connect_timeout"),
+			      TEXT("restart_delay"),
+			      TEXT("allow_eviction"),
+			      TEXT("replicas"),
+			      TEXT("master"),
+			      TEXT("sentinel_username"),
+			      TEXT("sentinel_password_file"),
+			      CFG_END() };
 	cfg_opt_t path[] = {
 		TEXT("redis"),   TEXT("key"),           TEXT("ttl"),
 		TEXT("timeout"), TEXT("on_lost"),       TEXT("unreachable"),

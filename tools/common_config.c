@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which configuration, and what is wrong with it; see common.h. */
 #include "tools/common.h"
+#include "redis/sentinel.h"
 
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -26,6 +27,8 @@ int tool_config_load(const char *file, struct dlk_config **out)
 	bool secure = getauxval(AT_SECURE) != 0;
 	struct dlk_error err = { "" };
 	int rc = dlk_config_load(file, secure, warn, NULL, out, &err);
+
+	dlk_sentinel_begin();
 
 	return rc ? tool_fail(DLK_EXIT_CONFIG, "%s", err.text) : 0;
 }
@@ -57,7 +60,7 @@ unsigned tool_servers(const struct dlk_redis *redis)
 {
 	if (redis->mode == DLK_QUORUM)
 		return redis->n_endpoints;
-	return redis->mode == DLK_SINGLE;
+	return redis->mode == DLK_SINGLE || redis->mode == DLK_SENTINEL;
 }
 
 unsigned tool_needed(const struct dlk_redis *redis)

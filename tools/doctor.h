@@ -97,9 +97,10 @@ doctor_fn doctor_kernel, doctor_proc, doctor_init, doctor_getent,
 doctor_fn doctor_names, doctor_answers, doctor_role, /* doctor_server.c */
 	doctor_eviction, doctor_persistence, doctor_room, doctor_uptime,
 	doctor_clock, doctor_latency;
-doctor_fn doctor_tls;                                     /* doctor_tls.c */
-doctor_fn doctor_acl, doctor_acl_excess;                  /* doctor_acl.c */
-doctor_fn doctor_keys;                                    /* doctor_keys.c */
+doctor_fn doctor_tls;                        /* doctor_tls.c */
+doctor_fn doctor_replicas, doctor_sentinels; /* doctor_replicas.c */
+doctor_fn doctor_acl, doctor_acl_excess;     /* doctor_acl.c */
+doctor_fn doctor_keys;                       /* doctor_keys.c */
 doctor_fn doctor_programs, doctor_older, doctor_disabled; /* ..._programs.c */
 doctor_fn doctor_wal, doctor_caches;                      /* doctor_share.c */
 doctor_fn doctor_fleet;                                   /* doctor_fleet.c */

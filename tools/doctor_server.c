@@ -230,9 +230,14 @@ static void look_up(struct doctor *d, const struct dlk_endpoint *ep)
 
 static void look_up_all(struct doctor *d)
 {
-	for (size_t i = 0; i < d->n_servers; i++)
-		if (d->servers[i].ep->scheme != DLK_UNIX)
-			look_up(d, d->servers[i].ep);
+	for (size_t i = 0; i < d->n_servers; i++) {
+		const struct dlk_endpoint *ep = d->servers[i].ep;
+
+		/* (A master has no name but the Sentinels' for it.) */
+		for (unsigned k = 0; k <= ep->n_sentinels; k++)
+			if (ep[k].scheme != DLK_UNIX && !ep[k].n_sentinels)
+				look_up(d, &ep[k]);
+	}
 }
 
 /* A resolver may hang. */

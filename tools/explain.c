@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlockctl explain PATH: which rule holds for a path and what follows from
- * it.  It asks no server: the answer is that of the configuration alone.
+ * it.  It asks no server: the answer is that of the configuration alone; but
+ * Sentinels are asked, each, which one is the master.
  */
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "model/timeline.h"
+#include "redis/sentinel.h"
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/json.h"
@@ -117,6 +119,30 @@ static void text_ttl(const struct dlk_rule *rule)
 	     rule->on_lost == DLK_LOST_KILL ? at[3] : "", at[4]);
 }
 
+/* Which one it says is the master; or what is the matter. */
+static bool named_by(const struct dlk_endpoint *ep, unsigned i, char *words,
+		     size_t size)
+{
+	struct dlk_endpoint found;
+	char why[256];
+	const int err = dlk_sentinel_ask(ep, i, tool_deadline(&ep[1 + i]),
+					 &found, why, sizeof(why));
+
+	snprintf(words, size, "%s", err ? why : found.name);
+	explicit_bzero(&found, sizeof(found));
+	return !err;
+}
+
+static void text_sentinel(const struct dlk_endpoint *ep, unsigned i)
+{
+	char words[256], note[300];
+	const bool known = named_by(ep, i, words, sizeof(words));
+
+	snprintf(note, sizeof(note), "%s%s",
+		 known ? "the master is " : "names none: ", words);
+	line("sentinel", note, "%s", ep[1 + i].name);
+}
+
 static void text_rule(const struct subject *s)
 {
 	const struct dlk_rule *rule = s->rule;
@@ -136,6 +162,8 @@ static void text_rule(const struct subject *s)
 		     rule->redis->fault);
 	for (unsigned i = 0; i < rule->redis->n_endpoints; i++)
 		line("server", NULL, "%s", server(rule->redis, i));
+	for (unsigned i = 0; i < rule->redis->endpoints->n_sentinels; i++)
+		text_sentinel(rule->redis->endpoints, i);
 	text_ttl(rule);
 	line("state_dir", NULL, "%s", s->config->state_dir);
 	for (unsigned i = 0; i < n; i++)
@@ -192,6 +220,24 @@ static void json_key(struct json *j, const struct subject *s, const char *name,
 	json_text(j, name, key);
 }
 
+static void json_sentinels(struct json *j, const struct dlk_endpoint *ep)
+{
+	char words[256];
+
+	if (!ep->n_sentinels)
+		return;
+	json_open(j, "sentinels", '[');
+	for (unsigned i = 0; i < ep->n_sentinels; i++) {
+		const bool known = named_by(ep, i, words, sizeof(words));
+
+		json_open(j, NULL, '{');
+		json_text(j, "name", ep[1 + i].name);
+		json_text(j, known ? "master" : "fault", words);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 static void json_redis(struct json *j, const struct dlk_redis *redis)
 {
 	json_open(j, "redis", '{');
@@ -203,6 +249,7 @@ static void json_redis(struct json *j, const struct dlk_redis *redis)
 	for (unsigned i = 0; i < redis->n_endpoints; i++)
 		json_text(j, NULL, server(redis, i));
 	json_close(j, ']');
+	json_sentinels(j, redis->endpoints);
 	json_close(j, '}');
 }
 

@@ -165,6 +165,12 @@ static pid_t spawn(int their_end)
 			     DLK_LIBEXECDIR "/dlock-keeper", their_end);
 }
 
+/* Those that it connects to, and those that say where they are. */
+static unsigned servers_of(const struct dlk_redis *r)
+{
+	return r->n_endpoints + r->endpoints->n_sentinels;
+}
+
 /*
  * Passwords are sent from where they stand.  A section whose servers have no
  * room any more, and those after it, are none of the keeper's.
@@ -185,9 +191,9 @@ static int send_servers(int fd)
 	_Static_assert(offsetof(struct dlk_keep_server, ep) == sizeof(*what),
 		       "a server is sent in two parts");
 	for (unsigned i = 0; i < dlk_self.config->n_redis &&
-			     n + r[i].n_endpoints <= DLK_KEEP_SERVERS;
+			     n + servers_of(&r[i]) <= DLK_KEEP_SERVERS;
 	     i++) {
-		for (unsigned k = 0; k < r[i].n_endpoints; k++, n++) {
+		for (unsigned k = 0; k < servers_of(&r[i]); k++, n++) {
 			what[n].section = i;
 			what[n].mode = r[i].mode;
 			iov[msg.msg_iovlen++] =

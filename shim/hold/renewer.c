@@ -372,6 +372,8 @@ static void drop_ended(void)
 		if (dlk_hold_is_there(h) && pass_marks(h)) {
 			work.renewal[kept].lease = &h->lease;
 			work.renewal[kept].deadline_ns = h->valid.deadline_ns;
+			work.renewal[kept].sent_seq =
+				h->kind == DLK_FLOCK ? 0 : h->seq;
 			work.renew[kept++] = h;
 			continue;
 		}

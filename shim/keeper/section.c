@@ -30,8 +30,11 @@ static bool read_sections(const struct dlk_keep_server *from, unsigned n)
 		struct dlk_redis *of = &redis[from[i].section];
 
 		ep[i] = from[i].ep;
-		if (of->n_endpoints++ == 0)
+		if (!of->endpoints)
 			of->endpoints = &ep[i];
+		/* (Behind a master there are its Sentinels.) */
+		of->n_endpoints +=
+			!of->endpoints->n_sentinels || of->endpoints == &ep[i];
 		of->mode = (enum dlk_mode)from[i].mode;
 		of->name = "";
 	}

@@ -232,9 +232,11 @@ int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 
 	if (!err && (!left_ms || dlk_seeded(13)))
 		return DLK_GONE;
-	return err
-		       ?: dlk_records_restore(c, deadline_ns, lease, seq,
-					      since_ns, held);
+	if (!err)
+		err = dlk_records_restore(c, deadline_ns, lease, seq, since_ns,
+					  held);
+	/* (As upkeep.c has it: it is as old as the memory, and ends.) */
+	return err == DLK_LOST && c->server.named ? -EAGAIN : err;
 }
 
 /* --- what an owner has, by the server ------------------------------------- */

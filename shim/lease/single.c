@@ -29,7 +29,9 @@
 #include "os/sys.h"
 #include "redis/pool.h"
 #include "redis/replicas.h"
+#include "redis/resolve.h"
 #include "redis/script.h"
+#include "redis/sentinel.h"
 #include "redis/subscription.h"
 
 static const struct dlk_single *single_of(const struct dlk_store *s)
@@ -118,6 +120,19 @@ static int find_way(struct talk *t)
 	return t->c ? 0 : -ENOMEM;
 }
 
+/* Is it to the server that is the master now?  Else it is closed. */
+static void verify(struct talk *t)
+{
+	const struct dlk_patience wait = { t->by_ns, t->c->interrupt,
+					   t->c->interrupt_arg };
+
+	dlk_sentinel_verify(t->c->ep, &wait);
+	if (dlk_conn_is_stale(t->c)) {
+		t->c->restarted = true;
+		dlk_conn_close(t->c);
+	}
+}
+
 /* (One that the program has closed is found out when it is sent by.) */
 static int talk_open(struct talk *t)
 {
@@ -130,6 +145,8 @@ static int talk_open(struct talk *t)
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
 	t->c->unconfirmed = false;
+	if (t->c->ep->n_sentinels && dlk_conn_is_open(t->c))
+		verify(t);
 	t->was_open = dlk_conn_is_open(t->c);
 	if (single_of(t->s)->router) {
 		err = dlk_conn_know(t->c, t->by_ns);

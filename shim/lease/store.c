@@ -6,6 +6,7 @@
 #include "lease/store.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #include "lease/cluster.h"
@@ -13,6 +14,7 @@
 #include "lease/single.h"
 #include "redis/node.h"
 #include "redis/pool.h"
+#include "redis/sentinel.h"
 #include "redis/subscription.h"
 #include "redis/tls.h"
 
@@ -49,6 +51,7 @@ static void begin(union engine *e, const struct dlk_redis *section)
 		dlk_cluster_init(&e->cluster, section);
 		return;
 	case DLK_SINGLE:
+	case DLK_SENTINEL: /* of one server, wherever that is */
 		dlk_single_init(&e->single, section);
 		return;
 	default:
@@ -56,7 +59,7 @@ static void begin(union engine *e, const struct dlk_redis *section)
 		if (!e->store.fault)
 			e->store.fault =
 				"this version knows mode = \"single\", "
-				"\"cluster\" and \"quorum\" only";
+				"this version does not know its mode";
 	}
 }
 
@@ -74,6 +77,7 @@ int dlk_stores_begin(const struct dlk_redis *redis, unsigned n,
 	n_sections = n;
 	store_restarted = restarted;
 	dlk_pool_begin(tell_restarted);
+	dlk_sentinel_begin();
 	for (unsigned i = 0; i < n; i++)
 		begin(&engines[i], &redis[i]);
 	return 0;
@@ -147,18 +151,32 @@ bool dlk_stores_drain(uint64_t deadline_ns)
 
 void dlk_stores_look(void)
 {
+	for (unsigned i = 0; i < n_sections; i++)
+		if (sections[i].endpoints->n_sentinels &&
+		    dlk_sentinel_look(sections[i].endpoints))
+			store_restarted(&engines[i].store);
 	dlk_pool_look();
 }
 
 unsigned dlk_stores_watch(struct pollfd *p, unsigned room)
 {
-	return dlk_pool_watch(p, room);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_sections && n < room; i++) {
+		const struct dlk_endpoint *ep = sections[i].endpoints;
+		const int fd = ep->n_sentinels ? dlk_sentinel_fd(ep) : -1;
+
+		if (fd >= 0)
+			p[n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	}
+	return n + dlk_pool_watch(p + n, room - n);
 }
 
 void dlk_stores_forget(void)
 {
 	dlk_pool_forget();
 	dlk_nodes_forget();
+	dlk_sentinel_forget();
 	dlk_tls_forget();
 	dlk_subscriptions_forget();
 	dlk_quorum_forget();

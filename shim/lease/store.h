@@ -178,6 +178,8 @@ enum { DLK_RENEW_BATCH = 1024 };
 struct dlk_renewal {
 	const struct dlk_lease *lease;
 	uint64_t deadline_ns; /* of the lease, as it stands */
+	uint64_t sent_seq;    /* of records: the owner's last request; 0: who
+				 asks does not know */
 	uint64_t asked_ns;    /* out, result 0: the new one counts from here */
 	bool reclaimed;       /* out: a restarted server had forgotten it */
 	uint64_t seq, ranges; /* out, the engine's, of records: the number of

@@ -172,28 +172,62 @@ static bool may_reclaim(const struct dlk_renewal *u)
 }
 
 /*
- * Whether the server is young enough is asked once for all.  What could not be
- * asked is unknown then, and not gone.
+ * After a failover the memory is one of a while ago: of an owner's ranges it may
+ * have those before his last request, which the owner alone can mend; and a lease
+ * that another has given up since.
+ *
+ *	holder		master		its replica	another
+ *							unlock ->
+ *			unlocked	(not told any more)
+ *	lock ->		granted
+ *					promoted
+ *	renew ->			the other's
+ *
+ * As long as it grants nothing that other lease is only as old: it ends before
+ * ours, which was granted after it, so it is waited out until our own deadline.
  */
-static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
-			struct dlk_renewal *u, unsigned n)
+static bool has_old_ranges(const struct dlk_conn *c,
+			   const struct dlk_renewal *u)
 {
-	uint64_t young_ms;
-	bool emptied;
-	int err = dlk_script_young(c, deadline_ns, &young_ms, &emptied);
+	return c->server.named && u->result == 0 && u->lease->ranges_key &&
+	       u->seq < u->sent_seq;
+}
 
-	dlk_conn_reset(c);
-	c->emptied |= !err && emptied;
-	if (!err && !young_ms)
+static bool is_behind_old(const struct dlk_conn *c, const struct dlk_renewal *u)
+{
+	return c->server.named && u->result == DLK_LOST &&
+	       dlk_now_ns() < u->deadline_ns;
+}
+
+static bool may_be_mended(const struct dlk_conn *c, const struct dlk_renewal *u)
+{
+	return may_reclaim(u) || has_old_ranges(c, u) || is_behind_old(c, u);
+}
+
+/* Each that may be: it is put back by a batch, by its owner, or later. */
+static void mend_old(struct dlk_conn *c, struct dlk_renewal *u)
+{
+	if (has_old_ranges(c, u))
+		u->result = DLK_GONE;
+	if (!is_behind_old(c, u))
 		return;
+	dlk_conn_set_error(c, "it has another's lease, as old as its memory "
+			      "was at the failover");
+	u->result = -EAGAIN;
+}
+
+static void reclaim_each(struct dlk_conn *c, uint64_t deadline_ns,
+			 struct dlk_renewal *u, unsigned n)
+{
+	int err;
+
 	for (unsigned i = 0; i < n; i++) {
 		if (!may_reclaim(&u[i]))
 			continue;
-		u[i].result = err ? err : TO_RECLAIM;
-		u[i].reclaimed = !err;
+		u[i].result = TO_RECLAIM;
+		u[i].reclaimed = true;
 	}
-	if (!err)
-		err = round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
+	err = round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
 	if (!err)
 		round_trip(c, deadline_ns, &renewal, u, n, TO_LOOK_AGAIN);
 	for (unsigned i = 0; i < n; i++) {
@@ -206,6 +240,29 @@ static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
 	}
 }
 
+/*
+ * Whether the server is young enough is asked once for all.  What could not be
+ * asked is unknown then, and not gone.
+ */
+static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
+			struct dlk_renewal *u, unsigned n)
+{
+	uint64_t young_ms;
+	bool emptied;
+	int err = dlk_script_young(c, deadline_ns, &young_ms, &emptied);
+
+	dlk_conn_reset(c);
+	c->emptied |= !err && emptied;
+	for (unsigned i = 0; i < n && err; i++)
+		if (may_be_mended(c, &u[i]))
+			u[i].result = err;
+	if (err || !young_ms)
+		return;
+	reclaim_each(c, deadline_ns, u, n);
+	for (unsigned i = 0; i < n; i++)
+		mend_old(c, &u[i]);
+}
+
 int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		    struct dlk_renewal *u, unsigned n)
 {
@@ -213,7 +270,7 @@ int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 	bool any = false;
 
 	for (unsigned i = 0; i < n && !err; i++)
-		any |= may_reclaim(&u[i]);
+		any |= may_be_mended(c, &u[i]);
 	if (any)
 		reclaim_all(c, deadline_ns, u, n);
 	if (!err)

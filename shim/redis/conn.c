@@ -32,9 +32,25 @@
 
 enum { SLICE_MS = 20, INFO_MS = 30000 };
 
+static dlk_find_fn *find_server;
+
+void dlk_conn_finds_by(dlk_find_fn *find)
+{
+	find_server = find;
+}
+
+/* Where it is to be connected to. */
+static const struct dlk_endpoint *place_of(const struct dlk_conn *c)
+{
+	return c->ep->n_sentinels ? &c->found : c->ep;
+}
+
 static int fail(struct dlk_conn *c, int err, const char *what)
 {
 	struct dlk_text t;
+
+	if (c->ep->n_sentinels)
+		dlk_server_doubted(c->known);
 
 	dlk_text_init(&t, c->error, sizeof(c->error));
 	dlk_text_str(&t, what);
@@ -210,7 +226,7 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 	int fd, err;
 
 	if (c->addr_len == 0) {
-		err = dlk_resolve(c->ep, &wait, &c->addr, &c->addr_len);
+		err = dlk_resolve(place_of(c), &wait, &c->addr, &c->addr_len);
 		if (err)
 			return err;
 	}
@@ -228,7 +244,7 @@ static int open_tls(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_patience wait = { deadline_ns, c->interrupt,
 					   c->interrupt_arg };
-	int err = dlk_tls_connect(c->ep, &wait, &c->own, c->error,
+	int err = dlk_tls_connect(place_of(c), &wait, &c->own, c->error,
 				  sizeof(c->error));
 
 	if (!err)
@@ -293,7 +309,7 @@ static int cannot_connect(struct dlk_conn *c, int err)
 	dlk_text_str(&t, err == -EHOSTUNREACH
 				 ? "unknown host name "
 				 : "cannot look up the host name ");
-	dlk_text_quoted(&t, c->ep->host, strlen(c->ep->host));
+	dlk_text_quoted(&t, place_of(c)->host, strlen(place_of(c)->host));
 	fail(c, err, what);
 	if (err == -EHOSTUNREACH)
 		dlk_conn_set_error(c, what);
@@ -308,11 +324,26 @@ static int begin_talk(struct dlk_conn *c)
 	set_options(c->own.fd, c->addr.ss_family);
 	dlk_syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
 	c->server = (struct dlk_server_info){ 0 };
-	c->suspected = false;
+	c->suspected = c->demoted = false;
 	c->read_ns = 0;
 	memset(c->names, 0, sizeof(c->names));
 	err = queue_greeting(c);
 	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
+}
+
+/* Of a server that others name: who it is now. */
+static int find(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	const struct dlk_patience wait = { deadline_ns, c->interrupt,
+					   c->interrupt_arg };
+
+	if (!c->ep->n_sentinels)
+		return 0;
+	c->known = dlk_server_known(c->ep);
+	c->switches = dlk_server_switches(c->known);
+	c->addr_len = 0;
+	c->found = *c->ep;
+	return find_server(c->ep, &wait, &c->found, c->error, sizeof(c->error));
 }
 
 int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
@@ -324,6 +355,9 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
+	err = c->connecting ? 0 : find(c, deadline_ns);
+	if (err)
+		return err;
 	/* (It is another process that connects, and that is waited for.) */
 	if (c->ep->scheme == DLK_TLS)
 		return open_tls(c, deadline_ns) ?: begin_talk(c);
@@ -343,8 +377,36 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 	return cannot_connect(c, err);
 }
 
-int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
+/*
+ * A replica would answer a question by READONLY, or not at all; and one that is
+ * asked about the master's reign must have said which it is (script.c).
+ */
+static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 {
+	char what[200];
+	struct dlk_text t;
+	int err = dlk_conn_flush(c, deadline_ns)
+			  ?: dlk_conn_drain(c, deadline_ns);
+
+	if (err || (c->server.run_id[0] && !c->server.replica))
+		return err;
+	dlk_text_init(&t, what, sizeof(what));
+	dlk_text_strs(
+		&t, c->found.name,
+		c->server.replica
+			? " is a replica (a failover is under way?)"
+			: " does not tell its role: the user may not INFO",
+		NULL);
+	err = c->server.replica ? -EAGAIN : -EACCES;
+	fail(c, err, "");
+	dlk_conn_set_error(c, what);
+	return err;
+}
+
+static int open_once(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	const bool meets =
+		c->ep->n_sentinels && !c->only_listens && !dlk_conn_is_open(c);
 	int err;
 
 	while ((err = dlk_conn_start(c, deadline_ns)) == -EINPROGRESS) {
@@ -355,7 +417,24 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 		}
 		await_connect(c->own.fd);
 	}
+	return err ?: meets ? meet(c, deadline_ns) : 0;
+}
+
+int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = open_once(c, deadline_ns);
+
+	/* There may have been a failover since the Sentinels were asked. */
+	if (err && err != -EINTR && err != -EACCES && c->ep->n_sentinels &&
+	    dlk_now_ns() < deadline_ns)
+		err = open_once(c, deadline_ns);
 	return err;
+}
+
+bool dlk_conn_is_stale(const struct dlk_conn *c)
+{
+	return c->demoted ||
+	       (c->known && c->switches != dlk_server_switches(c->known));
 }
 
 bool dlk_conn_is_lost(struct dlk_conn *c)
@@ -368,7 +447,7 @@ bool dlk_conn_is_lost(struct dlk_conn *c)
 	if (c->deferred_n)
 		dlk_conn_drain(c, 0);
 	n = recv(c->own.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	if (dlk_conn_is_open(c) &&
+	if (dlk_conn_is_open(c) && !dlk_conn_is_stale(c) &&
 	    ((n > 0 && c->deferred_n) ||
 	     (n < 0 && (errno == EAGAIN || errno == EINTR))))
 		return false;
@@ -527,12 +606,25 @@ static int parse(struct dlk_conn *c, const redisReply **reply)
 		   : 0;
 }
 
+/* A master that was made a replica, and whose connections were not ended. */
+static void note_demotion(struct dlk_conn *c, const redisReply *r)
+{
+	if (!c->ep->n_sentinels || r->type != REDIS_REPLY_ERROR ||
+	    (strncmp(r->str, "READONLY ", 9) != 0 &&
+	     strncmp(r->str, "MASTERDOWN ", 11) != 0))
+		return;
+	c->demoted = c->restarted = true;
+	dlk_server_doubted(c->known);
+}
+
 static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,
 		      const redisReply **reply)
 {
 	for (bool more = false;; more = true) {
 		int err = parse(c, reply);
 
+		if (!err && *reply)
+			note_demotion(c, *reply);
 		if (err || *reply)
 			return err;
 		/* An answer may trickle in for ever. */
@@ -549,6 +641,8 @@ int dlk_conn_take(struct dlk_conn *c, const redisReply **reply)
 {
 	if (!dlk_conn_is_open(c))
 		return -ENOTCONN;
+	if (dlk_conn_is_stale(c))
+		return fail(c, -ECONNRESET, "it was to the master before");
 	for (;;) {
 		int err = parse(c, reply);
 		ssize_t n;
@@ -591,7 +685,11 @@ static void read_info(struct dlk_conn *c, const redisReply *r)
 	if (r->type != REDIS_REPLY_STRING)
 		return;
 	dlk_server_read(&c->server, c->ep, r->str);
-	c->restarted |= dlk_server_meet(&c->server);
+	/* (What a replica says of the reign is its master's.) */
+	if (c->ep->n_sentinels && c->server.replica)
+		c->demoted = true;
+	else
+		c->restarted |= dlk_server_meet(&c->server);
 }
 
 /*

@@ -61,6 +61,7 @@ struct dlk_conn {
 	/* For its user to read. */
 	const struct dlk_endpoint *ep;
 	struct dlk_server_info server; /* nothing before the first reply */
+	struct dlk_endpoint found;     /* where Sentinels say that `ep` is */
 	char error[256]; /* why the last call failed; never with a password */
 	unsigned deferred_n; /* answers that nobody waits for */
 	/*
@@ -115,6 +116,9 @@ struct dlk_conn {
 	unsigned greeting;  /* replies of the set-up still to come */
 	unsigned optional;  /* ... of which so many may fail, the last ones */
 	bool suspected;
+	bool demoted;            /* it is a replica, by its own words */
+	struct dlk_known *known; /* of a master that Sentinels name */
+	uint64_t switches;
 	uint64_t read_ns;                               /* when INFO was */
 	struct dlk_deferred deferred[DLK_DEFERRED_MAX]; /* a ring */
 	unsigned deferred_at;
@@ -126,6 +130,17 @@ struct dlk_conn {
 	char out[256 * 1024];
 	char mem[64 * 1024] __attribute__((aligned(16)));
 };
+
+/*
+ * Who finds a server that others name (ep->n_sentinels): *found, which is a copy
+ * of ep, gets its address and name.  0; -errno, and `why`.  Once, before the
+ * first connection (redis/sentinel.h).
+ */
+struct dlk_patience;
+typedef int dlk_find_fn(const struct dlk_endpoint *ep,
+			const struct dlk_patience *wait,
+			struct dlk_endpoint *found, char *why, size_t size);
+void dlk_conn_finds_by(dlk_find_fn *find);
 
 /* `ep` is looked at for as long as the connection lives. */
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep);
@@ -140,7 +155,8 @@ void dlk_conn_forget(struct dlk_conn *c);
 /*
  * Connect if need be.  AUTH, SELECT, CLIENT SETNAME and INFO are queued and
  * travel with the first command; errors of the first two come back as that
- * command's.
+ * command's.  A server that Sentinels name is asked at once, by INFO, whether
+ * it is a master: -EAGAIN, it is none (yet).
  */
 int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns);
 /*
@@ -204,6 +220,12 @@ void dlk_conn_reset(struct dlk_conn *c);
 int dlk_conn_take(struct dlk_conn *c, const redisReply **reply);
 /* Its descriptor, of this moment, to sleep on; -1 if it is not open. */
 int dlk_conn_fd(const struct dlk_conn *c);
+
+/*
+ * It leads to who was the master before: by the Sentinels' word (switched), or
+ * its own (READONLY).  It is to be closed by whoever has it next.
+ */
+bool dlk_conn_is_stale(const struct dlk_conn *c);
 
 /* The scripts are gone.  Once a connection; its run id tells more, if known. */
 void dlk_conn_suspect(struct dlk_conn *c);

@@ -39,7 +39,8 @@ static struct pooled *find(const struct dlk_endpoint *ep,
 			place = place ?: l;
 		else if ((!ep || l->conn->ep == ep) &&
 			 (wanted == DLK_ANY ||
-			  (wanted == DLK_OPEN && dlk_conn_is_open(l->conn)) ||
+			  (wanted == DLK_OPEN && dlk_conn_is_open(l->conn) &&
+			   !dlk_conn_is_stale(l->conn)) ||
 			  l->conn->deferred_n))
 			return l;
 	}
@@ -58,6 +59,8 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 		l->busy = true;
 	c = l ? l->conn : NULL;
 	pthread_mutex_unlock(&mutex);
+	if (c && dlk_conn_is_stale(c))
+		dlk_conn_close(c);
 	if (c || wanted != DLK_ANY)
 		return c;
 	c = dlk_conn_new(ep);
@@ -102,6 +105,8 @@ void dlk_pool_put(struct dlk_conn *c)
 	bool kept = false;
 
 	say_what_was_done(c);
+	if (c->ep->n_sentinels && dlk_conn_is_stale(c))
+		dlk_conn_close(c);
 	if (c->restarted)
 		server_restarted(c->ep);
 	c->restarted = false;

@@ -58,6 +58,9 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 		return -EREMOTEIO;
 	}
 	dlk_conn_explain(c, r->str);
+	/* So that it is asked again at once, of who is the master now. */
+	if (dlk_conn_is_stale(c))
+		dlk_conn_close(c);
 	return c->clustered && (dlk_fault_of(r->str)->outcome ==
 					DLK_ELSEWHERE ||
 				strncmp(r->str, "TRYAGAIN ", 9) == 0)
@@ -84,8 +87,17 @@ static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_conn_set_error(c, "INFO without uptime_in_seconds");
 		return -EREMOTEIO;
 	}
+	/* Another connection knows its scripts by other names. */
+	if (s->named && strcmp(s->history, c->server.history) != 0) {
+		dlk_conn_close(c);
+		c->restarted = true;
+		dlk_conn_set_error(c, "it is a replica now, or a master again");
+		return -EAGAIN;
+	}
 	if (!dlk_server_unfit(s, why, sizeof(why)))
 		return 0;
+	if (s->named)
+		dlk_conn_close(c);
 	dlk_conn_set_error(c, why);
 	return s->replica ? -EAGAIN : -EREMOTEIO; /* it may be promoted */
 }
@@ -144,7 +156,7 @@ static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
 	dlk_text_i64(t, ep->db);
 	/* A node that was a replica, and is a master again, knows no script of
 	 * that name; and that it was asked is known of each slot. */
-	if (c->clustered && which != DLK_YOUNG)
+	if ((c->clustered || ep->n_sentinels) && which != DLK_YOUNG)
 		dlk_text_strs(t, ", history ", c->server.history, NULL);
 	if (c->clustered && which == DLK_YOUNG) {
 		dlk_text_str(t, ", slot ");
@@ -223,6 +235,19 @@ static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 /* --- how old its memory is ------------------------------------------------ */
 
 /*
+ * Whose memory it is: the run id says so of a server of its own.  Of one that
+ * Sentinels name it is its history, for it may be the master again that it was
+ * before, and what another one granted meanwhile is lost.
+ */
+static struct dlk_arg memory_of(const struct dlk_server_info *s)
+{
+	const char *id = s->named ? s->history : s->run_id;
+
+	return id[0] ? (struct dlk_arg){ id, strlen(id) }
+		     : (struct dlk_arg){ DLK_LITERAL("0") };
+}
+
+/*
  * "dlock%run:DB"; of a cluster "dlock%run:0{TAG}", for each slot has one, which
  * goes with it to another node.
  */
@@ -230,7 +255,7 @@ static void put_key(struct dlk_text *t, const struct dlk_conn *c)
 {
 	char tag[DLK_TAG_LEN + 1];
 
-	dlk_text_str(t, "dlock%run:");
+	dlk_text_str(t, c->ep->n_sentinels ? "dlock%run:named:" : "dlock%run:");
 	dlk_text_i64(t, c->ep->db);
 	if (!c->clustered)
 		return;
@@ -296,7 +321,6 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_server_info *s, bool suspect,
 			uint64_t *left_ms, bool *emptied)
 {
-	const char *id = s->run_id[0] ? s->run_id : "0";
 	struct dlk_number delay, uptime;
 	char name[DLK_GATE_SIZE];
 	struct dlk_text key;
@@ -311,7 +335,7 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 		{ DLK_LITERAL("2") },
 		{ name, key.len },
 		gate_of(c),
-		{ id, strlen(id) },
+		memory_of(s),
 		dlk_arg_number(&delay, c->ep->restart_delay_ms, 1),
 		/* INFO counts whole seconds of the server's wall clock, from
 		 * the second it started in: n there is more than n - 1. */

@@ -17,6 +17,7 @@ static struct dlk_known {
 	_Atomic uint64_t name; /* of the endpoint; 0: free */
 	_Atomic uint64_t met, granted, granted_ns;
 	atomic_bool emptied; /* and said so */
+	_Atomic uint64_t switches, doubts;
 } known[SERVERS];
 
 /* Never 0. */
@@ -24,6 +25,8 @@ static uint64_t name_of(const struct dlk_endpoint *ep)
 {
 	const uint64_t parts[] = {
 		dlk_hash(ep->host, strlen(ep->host)),
+		/* (Of a master, one of its Sentinels is in it.) */
+		dlk_hash(ep->name, ep->n_sentinels ? strlen(ep->name) : 0),
 		dlk_hash(ep->path, strnlen(ep->path, sizeof(ep->path))),
 		ep->port,
 		(uint64_t)ep->db,
@@ -107,10 +110,13 @@ void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
 	uint64_t major;
 	char *point;
 
-	*s = (struct dlk_server_info){ 0 };
+	*s = (struct dlk_server_info){ .named = ep->n_sentinels != 0 };
 	field(info, "run_id", s->run_id, sizeof(s->run_id));
+	read_role(s, info);
 	if (s->run_id[0]) {
-		s->run = dlk_hash(s->run_id, strlen(s->run_id)) | 1;
+		const char *id = ep->n_sentinels ? s->history : s->run_id;
+
+		s->run = dlk_hash(id, strlen(id)) | 1;
 		s->known = find(ep);
 	}
 	field(info, "redis_version", s->version, sizeof(s->version));
@@ -121,7 +127,6 @@ void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
 			s->major = (unsigned)major;
 		*point = '.';
 	}
-	read_role(s, info);
 	s->uptime_s = number(info, "uptime_in_seconds");
 	/* Without a limit of memory nothing is evicted, whatever the policy. */
 	if (number(info, "maxmemory"))
@@ -145,7 +150,9 @@ const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
 			      ", and dlock needs 7.0 or newer", NULL);
 	} else if (s->replica) {
 		dlk_text_strs(&t, "it is a replica of ", s->master,
-			      ": url must name the master", NULL);
+			      s->named ? ": is a failover under way?"
+				       : ": url must name the master",
+			      NULL);
 	}
 	return t.len ? room : NULL;
 }
@@ -169,6 +176,9 @@ void dlk_server_explain(struct dlk_text *t, const char *error,
 	const char *advice = dlk_server_unfit(s, room, sizeof(room));
 	size_t len = strlen(error);
 
+	if (!advice && s->named && strncmp(error, "READONLY ", 9) == 0)
+		advice = "it was made a replica, and who is the master now is "
+			 "asked again";
 	if (!advice)
 		advice = dlk_fault_of(error)->advice;
 	if (advice)
@@ -222,4 +232,31 @@ bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns)
 	       s->uptime_s * 1000 * DLK_MS >
 		       now_ns - atomic_load(&s->known->granted_ns) +
 			       2000 * DLK_MS;
+}
+
+struct dlk_known *dlk_server_known(const struct dlk_endpoint *ep)
+{
+	return find(ep);
+}
+
+uint64_t dlk_server_switches(const struct dlk_known *k)
+{
+	return k ? atomic_load(&k->switches) : 0;
+}
+
+uint64_t dlk_server_doubts(const struct dlk_known *k)
+{
+	return k ? atomic_load(&k->doubts) : 0;
+}
+
+void dlk_server_switched(struct dlk_known *k)
+{
+	if (k)
+		atomic_fetch_add(&k->switches, 1);
+}
+
+void dlk_server_doubted(struct dlk_known *k)
+{
+	if (k)
+		atomic_fetch_add(&k->doubts, 1);
 }

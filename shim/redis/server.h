@@ -29,10 +29,12 @@ struct dlk_server_info {
 	bool promoted;                    /* it has been one, once */
 	char history[DLK_RUN_ID_LEN + 1]; /* another one since it last became a
 					     master */
+	bool named;                       /* by Sentinels, to be the master */
 	char master[80];                  /* of a replica: "HOST:PORT" */
 	char evicts[24]; /* the policy by which locks may go; "": none does */
 	uint64_t uptime_s;
-	uint64_t run;            /* a hash of its run id; 0: unknown */
+	uint64_t run; /* a hash of its run id, or of its history where
+			 Sentinels name it; 0: unknown */
 	struct dlk_known *known; /* what this process remembers, or NULL */
 };
 
@@ -65,5 +67,16 @@ void dlk_server_whole(const struct dlk_server_info *s);
  * one, restarted.
  */
 bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns);
+
+/*
+ * Of a master that Sentinels name: another one was named, so that connections
+ * to the one before are of no use (switched); or it is to be asked again who it
+ * is (doubted).  How often so far; NULL for what this process has no room for.
+ */
+struct dlk_known *dlk_server_known(const struct dlk_endpoint *ep);
+uint64_t dlk_server_switches(const struct dlk_known *k);
+uint64_t dlk_server_doubts(const struct dlk_known *k);
+void dlk_server_switched(struct dlk_known *k);
+void dlk_server_doubted(struct dlk_known *k);
 
 #endif

@@ -20,7 +20,7 @@
 enum { HELPERS = 64, SLICE_MS = 20 };
 
 static struct helper {
-	const struct dlk_endpoint *ep; /* NULL: a free place */
+	struct dlk_tls_start to; /* no magic: a free place */
 	struct dlk_own control;
 	pid_t pid; /* see dlk_spawn(); 0: none */
 } helpers[HELPERS];
@@ -75,18 +75,20 @@ static int make_pair(int type, struct dlk_own *ours, struct dlk_own *theirs)
 }
 
 /* No password goes there: AUTH is a command as others are. */
-static int send_start(int fd, const struct dlk_endpoint *ep)
+static void put_start(struct dlk_tls_start *s, const struct dlk_endpoint *ep)
 {
-	struct dlk_tls_start s = {
-		.magic = DLK_TLS_MAGIC,
-		.port = ep->port,
-		.timeout_ms = ep->connect_timeout_ms,
-		.tls = ep->tls,
-	};
+	memset(s, 0, sizeof(*s));
+	s->magic = DLK_TLS_MAGIC;
+	s->port = ep->port;
+	s->timeout_ms = ep->connect_timeout_ms;
+	s->tls = ep->tls;
+	memcpy(s->host, ep->host, sizeof(s->host));
+	memcpy(s->name, ep->name, sizeof(s->name));
+}
 
-	memcpy(s.host, ep->host, sizeof(s.host));
-	memcpy(s.name, ep->name, sizeof(s.name));
-	return send(fd, &s, sizeof(s), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno
+static int send_start(int fd, const struct dlk_tls_start *s)
+{
+	return send(fd, s, sizeof(*s), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno
 									: 0;
 }
 
@@ -98,7 +100,7 @@ static int start(struct helper *h)
 
 	if (err)
 		return err;
-	err = send_start(h->control.fd, h->ep);
+	err = send_start(h->control.fd, &h->to);
 	pid = err ? err
 		  : dlk_spawn_own(program, path, DLK_LIBEXECDIR "/dlock-tls",
 				  theirs.fd);
@@ -118,16 +120,18 @@ static void lose(struct helper *h)
 	h->pid = 0;
 }
 
-static struct helper *find(const struct dlk_endpoint *ep)
+/* (By what it is told, for where Sentinels say that it is may change.) */
+static struct helper *find(const struct dlk_tls_start *to)
 {
 	struct helper *h = helpers;
 
-	while (h < helpers + HELPERS && h->ep && h->ep != ep)
+	while (h < helpers + HELPERS && h->to.magic &&
+	       memcmp(&h->to, to, sizeof(*to)) != 0)
 		h++;
 	if (h == helpers + HELPERS)
 		return NULL;
-	if (!h->ep)
-		*h = (struct helper){ .ep = ep, .control = { .fd = -1 } };
+	if (!h->to.magic)
+		*h = (struct helper){ .to = *to, .control = { .fd = -1 } };
 	return h;
 }
 
@@ -162,11 +166,13 @@ static int send_open(const struct helper *h, int fd)
 /* By the one that there is; by a new one where that has ended. */
 static int ask(const struct dlk_endpoint *ep, int fd)
 {
+	struct dlk_tls_start to;
 	struct helper *h;
 	int err = -EMFILE;
 
+	put_start(&to, ep);
 	pthread_mutex_lock(&mutex);
-	h = find(ep);
+	h = find(&to);
 	if (h && h->control.fd >= 0) {
 		err = send_open(h, fd);
 		if (err && err != -EAGAIN)
@@ -265,7 +271,8 @@ int dlk_tls_examine(const struct dlk_endpoint *ep,
 void dlk_tls_forget(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	for (struct helper *h = helpers; h < helpers + HELPERS && h->ep; h++) {
+	for (struct helper *h = helpers; h < helpers + HELPERS && h->to.magic;
+	     h++) {
 		dlk_own_close(&h->control);
 		h->pid = 0;
 	}

@@ -13,7 +13,7 @@
 case ${RIG_MODE-} in
 cluster)
 	N_MASTERS=6 ;;
-?*)
+quorum)
 	N_MASTERS=${N_MASTERS:-3} ;;
 *)
 	N_MASTERS=1 ;;

@@ -20,6 +20,7 @@
 # rule's `local`, with a state_dir of each host; RIG_MODE=quorum, with three
 # masters, of which the test's Redis is the first one (tests/lib/quorum.sh);
 # RIG_MODE=cluster, with a Redis Cluster (tests/lib/cluster.sh).
+# RIG_MODE=sentinel, with a replica and three Sentinels (tests/lib/sentinel.sh).
 #
 # What the rig guarantees:
 #  1. Nothing MUST outlive the test: each host's process 1 and Redis are
@@ -306,7 +307,10 @@ rig_config()
 		local "${setting?}"
 	done
 	where="url = \"$url\""
-	[ -z "${RIG_MODE-}" ] || where=$(masters_config "$url")
+	case ${RIG_MODE-} in
+	quorum) where=$(masters_config "$url") ;;
+	sentinel) where=$(sentinels_config "$url") ;;
+	esac
 	cat >"$RIG/$h.conf.new" <<-END
 	host_id = "$h"
 	redis "main" {
@@ -358,7 +362,7 @@ stat_of()
 # The words of dlock.conf(5) that make its user at Redis.
 manual_acl()
 {
-	sed -n '/^ACL SETUSER/,/^\.Ed/p' "$TOP/config/dlock.conf.5" |
+	sed -n '/^ACL SETUSER/,/^\.Ed/{p; /^\.Ed/q}' "$TOP/config/dlock.conf.5" |
 		grep -v '^\.Ed' | tr -d '\\\n' | sed 's/&&/\&/g'
 }
 
@@ -447,9 +451,13 @@ rig_start()
 	case ${RIG_MODE-} in
 	cluster)
 		cluster_up ;;
-	?*)
+	quorum)
 		redis_up
 		masters_up
+		;;
+	sentinel)
+		redis_up
+		sentinels_too
 		;;
 	*)
 		redis_up ;;
@@ -467,7 +475,8 @@ rig_cleanup()
 	for h in "${!INIT[@]}"; do
 		host_dead "$h"
 	done
-	for p in "${PEER_PID[@]}" "$REDIS_PID" "${MASTER_PID[@]}"; do
+	for p in "${PEER_PID[@]}" "$REDIS_PID" "${MASTER_PID[@]}" \
+		"${SENTINEL_PID[@]}"; do
 		[ -z "$p" ] || kill -KILL "$p" 2>/dev/null
 	done
 	for h in "${!INIT[@]}"; do

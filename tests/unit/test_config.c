@@ -544,6 +544,52 @@ static void what_has_no_effect_yet_is_a_warning(void **state)
 	assert_string_equal(warnings, "");
 }
 
+#define SENTINELS(more)                                                        \
+	"redis m { mode = sentinel urls = { 'redis://u:p@a:26379/3', "         \
+	"'redis://b:26380/3' } " more " } "
+
+static void a_master_is_named_by_its_sentinels(void **state)
+{
+	const struct dlk_config *c;
+	const struct dlk_endpoint *ep;
+
+	(void)state;
+	c = good(SENTINELS("master = queue replicas = 2"));
+	assert_string_equal(warnings, "");
+	ep = c->redis->endpoints;
+	assert_int_equal(c->redis->n_endpoints, 1);
+	assert_int_equal(ep->n_sentinels, 2);
+	assert_string_equal(ep->host, "queue");
+	assert_string_equal(ep->name, "queue/3 (by Sentinel a:26379)");
+	assert_int_equal(ep->db, 3);
+	assert_int_equal(ep->replicas, 2);
+	assert_string_equal(ep->password, "");
+	assert_string_equal(ep[1].name, "a:26379");
+	assert_string_equal(ep[1].password, "p");
+	assert_int_equal(ep[1].db, 0);
+	assert_int_equal(ep[1].n_sentinels, 0);
+	assert_int_equal(ep[2].port, 26380);
+	assert_int_equal(ep[2].connect_timeout_ms, ep->connect_timeout_ms);
+	dlk_config_free((struct dlk_config *)(uintptr_t)c);
+	c = good(SENTINELS(""));
+	assert_string_equal(c->redis->endpoints->host, "m");
+	dlk_config_free((struct dlk_config *)(uintptr_t)c);
+	bad("redis m { url = 'redis://a' master = queue }",
+	    "option 'master' of redis \"m\": mode is not \"sentinel\"");
+	bad("redis m { url = 'redis://a' sentinel_username = x }",
+	    "option 'sentinel_username' of redis \"m\": mode is not");
+	bad(SENTINELS("master = ''"), "is not the name of a master");
+	bad("redis m { mode = sentinel urls = { 'redis://a/1', 'redis://b/2' } "
+	    "}",
+	    "a:6379/1 and b:6379/2 differ in what is the master's");
+	bad("redis m { mode = sentinel urls = { 'redis://a', 'rediss://b' } }",
+	    "differ in what is the master's");
+	bad(SENTINELS("sentinel_username = x"),
+	    "the URL of a:26379 has a user name as well");
+	bad(SENTINELS("username = x"),
+	    "has a user name for m/3 (by Sentinel a:26379) and no password");
+}
+
 static void what_tls_needs_is_checked(void **state)
 {
 	const struct dlk_config *c;
@@ -1011,6 +1057,7 @@ int main(void)
 		cmocka_unit_test(key_templates_are_checked),
 		cmocka_unit_test(no_template_makes_a_key_of_another_kind),
 		cmocka_unit_test(what_has_no_effect_yet_is_a_warning),
+		cmocka_unit_test(a_master_is_named_by_its_sentinels),
 		cmocka_unit_test(what_tls_needs_is_checked),
 		cmocka_unit_test(exclude_patterns_are_checked),
 		cmocka_unit_test(a_host_id_is_one_word),

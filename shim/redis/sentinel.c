@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the master is; see sentinel.h. */
+#include "redis/sentinel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/text.h"
+#include "model/timeline.h"
+#include "os/sys.h"
+#include "redis/resolve.h"
+
+enum {
+	MASTERS = 16,
+	SENTINELS = 16,
+	SLICE_MS = 20,
+	/* Beyond the first answer, for one that names another master. */
+	OTHERS_MS = 30,
+	/* To connect to one, by a name that is looked up. */
+	LISTEN_MS = 50,
+	/* Until the next one is listened to, where one has failed. */
+	LISTEN_AGAIN_MS = 1000,
+	/* Between two looks at what was heard; one is a system call. */
+	HEAR_MS = 5,
+	/* What was said is believed for so long: by who listens, and else. */
+	LISTENED_MS = 10000,
+	FRESH_MS = 1000,
+	/* Of an answer, where there is a connection that may be good. */
+	VERIFY_MS = 100,
+};
+
+struct address {
+	char host[256]; /* "": none */
+	uint32_t port;
+};
+
+/* What is known of one master. */
+static struct master {
+	const struct dlk_endpoint *ep; /* NULL: a free place */
+	struct dlk_known *known;
+	struct address at; /* as it was said last */
+	uint64_t doubts;   /* how many there had been then */
+	uint64_t said_ns;  /* and when */
+	/* Who listens: the thread that made it so. */
+	bool busy;
+	struct dlk_conn *listens;
+	bool subscribed;
+	unsigned next;
+	uint64_t again_ns, heard_ns;
+} masters[MASTERS];
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* (mutex held) */
+static struct master *master_of(const struct dlk_endpoint *ep)
+{
+	struct master *m = masters;
+
+	while (m < masters + MASTERS && m->ep && m->ep != ep)
+		m++;
+	if (m == masters + MASTERS)
+		return NULL;
+	if (!m->ep) {
+		m->ep = ep;
+		m->known = dlk_server_known(ep);
+	}
+	return m;
+}
+
+static bool same_address(const struct address *a, const struct address *b)
+{
+	return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+/* --- one Sentinel --------------------------------------------------------- */
+
+/* What its connection failed of; its password has options of its own. */
+static const char *error_of(const struct dlk_conn *c)
+{
+	return strncmp(c->error, "NOAUTH ", 7) == 0
+		       ? "it wants a password: sentinel_password_file (and "
+			 "sentinel_username)"
+	       : strncmp(c->error, "WRONGPASS ", 10) == 0
+		       ? "see sentinel_username and sentinel_password_file"
+		       : c->error;
+}
+
+static const struct dlk_endpoint *sentinel_of(const struct dlk_endpoint *ep,
+					      unsigned i)
+{
+	return ep + 1 + i;
+}
+
+static bool read_text(const redisReply *r, size_t i, char *text, size_t size)
+{
+	const redisReply *e = r->element[i];
+
+	if (e->type != REDIS_REPLY_STRING || !e->len || e->len >= size ||
+	    strlen(e->str) != e->len)
+		return false;
+	memcpy(text, e->str, e->len + 1);
+	return true;
+}
+
+static bool read_address(const redisReply *r, size_t i, struct address *a)
+{
+	char port[8];
+	uint64_t n;
+
+	if (!read_text(r, i, a->host, sizeof(a->host)) ||
+	    !read_text(r, i + 1, port, sizeof(port)) ||
+	    !dlk_number(port, 10, &n) || !n || n > 65535)
+		return false;
+	a->port = (uint32_t)n;
+	return true;
+}
+
+/* Its answer: 0, or why it is none. */
+static int read_answer(struct dlk_conn *c, const redisReply *r,
+		       struct address *a)
+{
+	if (r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
+	    read_address(r, 0, a))
+		return 0;
+	if (r->type == REDIS_REPLY_NIL)
+		dlk_conn_set_error(c, "it knows no master of that name");
+	else if (r->type != REDIS_REPLY_ERROR)
+		dlk_conn_set_error(c, "an answer of an unexpected type");
+	else if (strncmp(r->str, "ERR unknown command", 19) == 0)
+		dlk_conn_set_error(c, "it is no Sentinel");
+	else
+		dlk_conn_explain(c, r->str);
+	return -EREMOTEIO;
+}
+
+static int send_question(struct dlk_conn *c, const char *name,
+			 uint64_t deadline_ns)
+{
+	const struct dlk_arg args[] = {
+		{ DLK_LITERAL("SENTINEL") },
+		{ DLK_LITERAL("get-master-addr-by-name") },
+		{ name, strlen(name) },
+	};
+
+	return dlk_conn_append(c, 3, args) ?: dlk_conn_flush(c, deadline_ns);
+}
+
+static struct dlk_conn *new_conn(const struct dlk_endpoint *ep, unsigned i)
+{
+	struct dlk_conn *c = dlk_conn_new(sentinel_of(ep, i));
+
+	/* INFO of a Sentinel tells nothing that is wanted. */
+	if (c)
+		c->only_listens = true;
+	return c;
+}
+
+/* --- all of them ---------------------------------------------------------- */
+
+struct search {
+	const struct dlk_endpoint *ep;
+	const struct dlk_patience *wait;
+	struct address failed; /* what was known, and does not answer as such */
+	struct address first;  /* the first answer */
+	uint64_t others_by_ns; /* 0: there is none yet */
+	unsigned asks;         /* that have not answered */
+	struct {
+		struct dlk_conn *c;
+		bool asked;
+	} v[SENTINELS];
+	char *why;
+	size_t size;
+};
+
+static void explain(struct search *s, const struct dlk_endpoint *ep,
+		    const char *error)
+{
+	struct dlk_text t = { .buf = s->why,
+			      .size = s->size,
+			      .len = strlen(s->why) };
+
+	dlk_text_strs(&t,
+		      t.len ? "; " : "no Sentinel names the master: ", ep->name,
+		      ": ", error, NULL);
+}
+
+static void end_one(struct search *s, unsigned i)
+{
+	dlk_conn_delete(s->v[i].c);
+	s->v[i].c = NULL;
+	s->asks--;
+}
+
+/* A step: true, it has named a master, in *a. */
+static bool ask_one(struct search *s, unsigned i, struct address *a)
+{
+	struct dlk_conn *c = s->v[i].c;
+	uint64_t by = s->wait->deadline_ns, now = dlk_now_ns();
+	const redisReply *r;
+	int err = 0;
+
+	/* (By TLS it is waited for; the others want their time, too.) */
+	if (c->ep->scheme == DLK_TLS && by > now)
+		by = now + (by - now) / (s->asks + 1);
+	if (!s->v[i].asked) {
+		err = dlk_conn_start(c, by)
+			      ?: send_question(c, s->ep->host, by);
+		s->v[i].asked = !err;
+	}
+	if (!err)
+		err = dlk_conn_reply(c, 0, &r);
+	if (err == -EINPROGRESS || err == -EAGAIN)
+		return false;
+	err = err ?: read_answer(c, r, a);
+	if (err)
+		explain(s, c->ep, error_of(c));
+	end_one(s, i);
+	return !err;
+}
+
+/* Until one of them has something to say, for a slice at most. */
+static void sleep_on(const struct search *s)
+{
+	struct pollfd p[SENTINELS];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->ep->n_sentinels; i++)
+		if (s->v[i].c && s->v[i].c->own.fd >= 0)
+			p[n++] = (struct pollfd){
+				.fd = s->v[i].c->own.fd,
+				.events = s->v[i].asked ? POLLIN : POLLOUT,
+			};
+	dlk_poll(p, n, s->others_by_ns ? 5 : SLICE_MS);
+}
+
+/* True: *a is the answer; else what there is so far. */
+static bool ask_each(struct search *s, struct address *a)
+{
+	for (unsigned i = 0; i < s->ep->n_sentinels; i++) {
+		if (!s->v[i].c || !ask_one(s, i, a))
+			continue;
+		if (!same_address(a, &s->failed))
+			return true;
+		if (!s->others_by_ns)
+			s->others_by_ns = dlk_now_ns() + OTHERS_MS * DLK_MS;
+		s->first = *a;
+	}
+	return false;
+}
+
+static int find(struct search *s, struct address *a)
+{
+	for (;;) {
+		const uint64_t now = dlk_now_ns();
+
+		if (ask_each(s, a))
+			return 0;
+		if (s->others_by_ns && (!s->asks || now >= s->others_by_ns)) {
+			*a = s->first;
+			return 0;
+		}
+		if (!s->asks)
+			return -EHOSTUNREACH;
+		if (now >= s->wait->deadline_ns)
+			return -ETIMEDOUT;
+		if (s->wait->interrupt && s->wait->interrupt(s->wait->arg))
+			return -EINTR;
+		sleep_on(s);
+	}
+}
+
+static int search(struct search *s, struct address *a)
+{
+	int err;
+
+	s->why[0] = '\0';
+	for (unsigned i = 0; i < s->ep->n_sentinels; i++) {
+		s->v[i].c = new_conn(s->ep, i);
+		s->asks += s->v[i].c != NULL;
+	}
+	err = find(s, a);
+	if (err == -ETIMEDOUT && !s->why[0])
+		explain(s, sentinel_of(s->ep, 0), "no answer");
+	for (unsigned i = 0; i < s->ep->n_sentinels; i++)
+		dlk_conn_delete(s->v[i].c);
+	return err;
+}
+
+/* A copy of `ep`: where it is, and its name for messages. */
+static void place(struct dlk_endpoint *found, const struct address *a)
+{
+	const bool v6 = strchr(a->host, ':');
+	struct dlk_text t;
+
+	/* (Compared as bytes, in tls.c.) */
+	memset(found->host, 0, sizeof(found->host));
+	memset(found->name, 0, sizeof(found->name));
+	strcpy(found->host, a->host);
+	found->port = a->port;
+	dlk_text_init(&t, found->name, sizeof(found->name));
+	dlk_text_strs(&t, v6 ? "[" : "", a->host, v6 ? "]:" : ":", NULL);
+	dlk_text_u64(&t, a->port, 0);
+}
+
+static bool is_known(const struct dlk_endpoint *ep, struct search *s,
+		     struct address *a, uint64_t *doubts)
+{
+	struct master *m;
+	bool known = false;
+
+	pthread_mutex_lock(&mutex);
+	m = master_of(ep);
+	*doubts = m ? dlk_server_doubts(m->known) : 0;
+	if (m && m->at.port) {
+		*a = s->failed = m->at;
+		known = m->known && m->doubts == *doubts;
+	}
+	pthread_mutex_unlock(&mutex);
+	return known;
+}
+
+static void note(const struct dlk_endpoint *ep, const struct address *a,
+		 uint64_t doubts)
+{
+	struct master *m;
+
+	pthread_mutex_lock(&mutex);
+	m = master_of(ep);
+	if (m) {
+		m->at = *a;
+		m->doubts = doubts;
+		m->said_ns = dlk_now_ns();
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+static int find_master(const struct dlk_endpoint *ep,
+		       const struct dlk_patience *wait,
+		       struct dlk_endpoint *found, char *why, size_t size)
+{
+	struct search s = { .ep = ep, .wait = wait, .why = why, .size = size };
+	struct address a;
+	uint64_t doubts;
+	int err = 0;
+
+	if (!is_known(ep, &s, &a, &doubts)) {
+		err = search(&s, &a);
+		if (!err)
+			note(ep, &a, doubts);
+	}
+	if (!err)
+		place(found, &a);
+	return err;
+}
+
+void dlk_sentinel_begin(void)
+{
+	dlk_conn_finds_by(find_master);
+}
+
+int dlk_sentinel_ask(const struct dlk_endpoint *ep, unsigned i,
+		     uint64_t deadline_ns, struct dlk_endpoint *found,
+		     char *why, size_t size)
+{
+	struct dlk_conn *c = new_conn(ep, i);
+	const redisReply *r;
+	struct address a;
+	struct dlk_text t;
+	int err;
+
+	dlk_text_init(&t, why, size);
+	if (!c)
+		return -ENOMEM;
+	err = dlk_conn_open(c, deadline_ns)
+		      ?: send_question(c, ep->host, deadline_ns)
+		      ?: dlk_conn_reply(c, deadline_ns, &r)
+		      ?: read_answer(c, r, &a);
+	if (err)
+		dlk_text_str(&t, error_of(c));
+	*found = *ep;
+	if (!err)
+		place(found, &a);
+	dlk_conn_delete(c);
+	return err;
+}
+
+/* --- told of a failover --------------------------------------------------- */
+
+static int subscribe(struct dlk_conn *c)
+{
+	const struct dlk_arg args[] = { { DLK_LITERAL("SUBSCRIBE") },
+					{ DLK_LITERAL("+switch-master") } };
+
+	return dlk_conn_append(c, 2, args)
+		       ?: dlk_conn_flush(c, dlk_now_ns() + LISTEN_MS * DLK_MS);
+}
+
+/* "NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT", of this master. */
+static bool read_switch(const redisReply *r, const char *name,
+			struct address *a)
+{
+	const size_t len = strlen(name);
+	const char *text, *host, *end;
+	uint64_t port;
+
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
+	    r->element[0]->type != REDIS_REPLY_STRING ||
+	    r->element[2]->type != REDIS_REPLY_STRING ||
+	    strcmp(r->element[0]->str, "message") != 0)
+		return false;
+	text = r->element[2]->str;
+	if (strncmp(text, name, len) != 0 || text[len] != ' ')
+		return false;
+	host = strchr(text + len + 1, ' ');
+	host = host ? strchr(host + 1, ' ') : NULL;
+	end = host ? strchr(host + 1, ' ') : NULL;
+	if (!end || (size_t)(end - host - 1) >= sizeof(a->host) ||
+	    !dlk_number(end + 1, 10, &port) || !port || port > 65535)
+		return false;
+	memcpy(a->host, host + 1, (size_t)(end - host - 1));
+	a->host[end - host - 1] = '\0';
+	a->port = (uint32_t)port;
+	return true;
+}
+
+/* All that was said: 0, or it has ended. */
+static int hear(struct dlk_conn *c, const char *name, struct address *last)
+{
+	const redisReply *r;
+	int err = dlk_conn_drain(c, 0);
+
+	while (!err && !(err = dlk_conn_take(c, &r)))
+		if (r->type == REDIS_REPLY_ERROR)
+			err = -EACCES;
+		else
+			read_switch(r, name, last);
+	dlk_conn_reset(c);
+	return err == -EAGAIN ? 0 : err;
+}
+
+/* (m->busy) Begins to listen, or goes on: 0, or it has ended. */
+static int listen_on(struct master *m, struct address *last)
+{
+	struct dlk_conn *c = m->listens;
+	int err;
+
+	if (!c)
+		c = m->listens =
+			new_conn(m->ep, m->next++ % m->ep->n_sentinels);
+	if (!c)
+		return -ENOMEM;
+	if (!m->subscribed) {
+		err = dlk_conn_start(c, dlk_now_ns() + LISTEN_MS * DLK_MS);
+		if (err)
+			return err == -EINPROGRESS ? 0 : err;
+		err = subscribe(c);
+		m->subscribed = !err;
+		return err;
+	}
+	return hear(c, m->ep->host, last);
+}
+
+/* (mutex held) Another one is the master: of the new one's own connections, none
+ * is stale. */
+static bool is_switched(struct master *m, const struct address *a)
+{
+	if (!a->port || !m->at.port || same_address(a, &m->at))
+		return false;
+	m->at = *a;
+	m->doubts = dlk_server_doubts(m->known);
+	m->said_ns = dlk_now_ns();
+	dlk_server_switched(m->known);
+	return true;
+}
+
+bool dlk_sentinel_look(const struct dlk_endpoint *ep)
+{
+	struct address last = { .port = 0 };
+	struct dlk_conn *ended = NULL;
+	struct master *m;
+	bool switched;
+
+	pthread_mutex_lock(&mutex);
+	m = master_of(ep);
+	if (!m || m->busy || !m->at.port || dlk_now_ns() < m->again_ns)
+		m = NULL;
+	else
+		m->busy = true;
+	pthread_mutex_unlock(&mutex);
+	if (!m)
+		return false;
+	if (listen_on(m, &last)) {
+		ended = m->listens;
+		m->subscribed = false;
+	}
+	pthread_mutex_lock(&mutex);
+	if (ended) {
+		m->listens = NULL;
+		m->again_ns = dlk_now_ns() + LISTEN_AGAIN_MS * DLK_MS;
+	}
+	switched = is_switched(m, &last);
+	m->heard_ns = dlk_now_ns();
+	m->busy = false;
+	pthread_mutex_unlock(&mutex);
+	dlk_conn_delete(ended);
+	return switched;
+}
+
+/*
+ * (mutex held) Where it is no shorter than a delayed restart, who was the master
+ * could grant until another does.
+ */
+static bool is_believed(const struct master *m, uint64_t now)
+{
+	const uint64_t delay = m->ep->restart_delay_ms / 4;
+	uint64_t ms = m->subscribed ? LISTENED_MS : FRESH_MS;
+
+	if (delay && delay < FRESH_MS && !m->subscribed)
+		ms = delay;
+	return now < m->said_ns + ms * DLK_MS;
+}
+
+/* Whatever comes of it, it is not asked again for a while. */
+static bool is_to_verify(const struct dlk_endpoint *ep, bool *to_hear)
+{
+	const uint64_t now = dlk_now_ns();
+	struct master *m;
+	bool verify = false;
+
+	pthread_mutex_lock(&mutex);
+	m = master_of(ep);
+	*to_hear = m && now > m->heard_ns + HEAR_MS * DLK_MS;
+	if (m && m->at.port && !is_believed(m, now)) {
+		verify = true;
+		m->said_ns = now;
+	}
+	pthread_mutex_unlock(&mutex);
+	return verify;
+}
+
+void dlk_sentinel_verify(const struct dlk_endpoint *ep,
+			 const struct dlk_patience *wait)
+{
+	struct dlk_patience brief = *wait;
+	struct search s = { .ep = ep, .wait = &brief };
+	const uint64_t by = dlk_now_ns() + VERIFY_MS * DLK_MS;
+	bool verify, hear;
+	struct address a;
+	struct master *m;
+	char why[256];
+
+	verify = is_to_verify(ep, &hear);
+	if (hear)
+		dlk_sentinel_look(ep);
+	if (!verify)
+		return;
+	brief.deadline_ns = by < wait->deadline_ns ? by : wait->deadline_ns;
+	s.why = why;
+	s.size = sizeof(why);
+	if (search(&s, &a))
+		return;
+	pthread_mutex_lock(&mutex);
+	m = master_of(ep);
+	if (m)
+		is_switched(m, &a);
+	pthread_mutex_unlock(&mutex);
+}
+
+int dlk_sentinel_fd(const struct dlk_endpoint *ep)
+{
+	struct master *m;
+	int fd = -1;
+
+	pthread_mutex_lock(&mutex);
+	m = master_of(ep);
+	if (m && m->listens && m->subscribed && !m->busy)
+		fd = dlk_conn_fd(m->listens);
+	pthread_mutex_unlock(&mutex);
+	return fd;
+}
+
+void dlk_sentinel_forget(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	for (struct master *m = masters; m < masters + MASTERS && m->ep; m++) {
+		dlk_conn_forget(m->listens);
+		m->listens = NULL;
+		m->busy = m->subscribed = false;
+		m->again_ns = 0;
+	}
+}
