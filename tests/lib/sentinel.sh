@@ -90,7 +90,7 @@ sentinel_up()
 	done
 	[ -n "$(named "$i")" ] || rig_die "no Sentinel $i: see $RIG/sentinel$i.log"
 	s "$i" sentinel debug info-period 100 ping-period 100 ask-period 100 \
-		publish-period 100 >/dev/null
+		publish-period 100 tilt-period 1000 >/dev/null
 }
 
 # It knows the other Sentinels, and a replica.

@@ -99,7 +99,7 @@ sentinel()
 	disown "$!"
 	until_true 5 master_answers "1$i"
 	m "1$i" sentinel debug info-period 100 ping-period 100 ask-period 100 \
-		publish-period 100 >/dev/null
+		publish-period 100 tilt-period 1000 >/dev/null
 }
 
 sentinel_sees_all()
