@@ -109,7 +109,7 @@ static cfg_t *create(void)
 		TEXT("redis"),   TEXT("key"),           TEXT("ttl"),
 		TEXT("timeout"), TEXT("on_lost"),       TEXT("unreachable"),
 		TEXT("local"),   TEXT("coherence"),     TEXT("fair"),
-		TEXT("interop"), TEXT("hold_at_least"), LIST("exclude"),
+		TEXT("interop"), TEXT("hold_at_least"), TEXT("pause_at_most"), LIST("exclude"),
 		CFG_END()
 	};
 	cfg_opt_t top[] = { TEXT("host_id"), TEXT("state_dir"),

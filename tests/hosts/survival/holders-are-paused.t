@@ -1,0 +1,244 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# With on_lost = "pause" an outage is a stall: holders of all sorts (shells
+# that only have the descriptor, programs that close it for their jobs, sharers,
+# readers, record locks) are stopped before another host could have their locks.
+# Redis is away for several times the ttl.  If nobody had the lock meanwhile, all go
+# on, and no update is lost; if somebody had, whoever worked under it is killed,
+# and nobody of them has written since.
+#
+# tests/torture/pause-long.t: with twenty of them, for ten times the ttl.
+#
+# Controls: with "kill" they are killed by the same outage; with "report" both
+# hosts work.
+# shellcheck disable=SC2016 # the jobs' shells expand these
+. "${0%/*}/../../lib/rig.sh"
+
+TTL=2400
+AWAY=${PAUSE_TTLS:-3}
+EACH=${PAUSE_HOLDERS:-2}
+declare -A IDIOM=(
+	[shell]='exec 9>$f; flock 9; $work $f'
+	[close]='flock -o $f sh -c "$work $f"'
+	[python]='/usr/bin/python3 -c "import fcntl, subprocess, sys
+with open(sys.argv[1], \"w\") as f:
+    fcntl.flock(f, fcntl.LOCK_EX)
+    subprocess.run(sys.argv[2:])" $f $work $f'
+	[reader]='exec 9>$f; flock -s 9; $work $f'
+	[record]='/usr/bin/python3 -c "import fcntl, subprocess, sys
+f = open(sys.argv[1], \"w\")
+fcntl.lockf(f, fcntl.LOCK_EX, 10, 5)
+subprocess.run(sys.argv[2:])" $f $work $f'
+)
+NAMES=()
+for ((i = 1; i <= EACH; i++)); do
+	for name in "${!IDIOM[@]}"; do
+		NAMES+=("$name$i")
+	done
+done
+
+# It counts: by itself, in its own place of a file that is only its, and which it
+# reads before: so a second one who does the same loses some.
+make_work()
+{
+	mkfifo "$RIG/never"
+	cat >"$RIG/work" <<-END
+	#!/bin/bash
+	exec 8<>"$RIG/never"
+	while :; do
+		read -r n <"$RIG/\$1.count" || n=0
+		echo \$((n + 1)) >"$RIG/\$1.count"
+		echo x >>"$RIG/\$1.worked"
+		read -r -t 0.1 -u 8
+	done
+	END
+	chmod +x "$RIG/work"
+	cat >"$RIG/own.py" <<-END
+	import fcntl, subprocess, sys
+	f = open(sys.argv[1], "w")
+	(fcntl.lockf if sys.argv[1].startswith("record") else fcntl.flock)(
+	    f, fcntl.LOCK_EX)
+	subprocess.run(sys.argv[2:])
+	END
+}
+
+works()
+{
+	[ -s "$RIG/$1.worked" ]
+}
+
+lines()
+{
+	cat "$RIG/$1.worked" | wc -l
+}
+
+works_on()
+{
+	[ "$(lines "$1")" -gt "$2" ]
+}
+
+all_work()
+{
+	local name
+
+	for name in "${NAMES[@]}"; do
+		works "$name" || return 1
+	done
+}
+
+# All whose process is in that state; of those that work.
+all_are()
+{
+	local pid
+
+	for pid in $(on A pgrep -x work); do
+		[ "$(on A cut -d' ' -f3 "/proc/$pid/stat" 2>/dev/null)" = "$1" ] ||
+			return 1
+	done
+}
+
+n_work()
+{
+	on A pgrep -cx work
+}
+
+all_lines()
+{
+	cat "$RIG"/*.worked | wc -l
+}
+
+are_left()
+{
+	[ "$(n_work)" = "$1" ]
+}
+
+none_works()
+{
+	[ "$(n_work)" = 0 ]
+}
+
+# start RULE: all of them work, through the proxy
+start()
+{
+	local name
+
+	rm -f "$RIG"/*.worked "$RIG"/*.owned
+	for name in "${NAMES[@]}"; do
+		echo 0 >"$RIG/$name.count"
+	done
+	: >"$RIG/log"
+	say p pass
+	hear p
+	rig_config A ttl=${TTL}ms connect_timeout=400ms timeout=30s \
+		url="redis://127.0.0.1:$PROXY/0" path_more="on_lost = \"$1\""
+	for name in "${NAMES[@]}"; do
+		dl A env DLOCK_LOG="info:$RIG/log" f="$name" work="$RIG/work" \
+			bash -c "${IDIOM[${name%[0-9]}]}" &
+		until_true 5 works "$name"
+	done
+	ok "$1: all work" until_true 20 all_work
+	ok "$1: the keepers have them" \
+		until_true 10 have_standbys A "${#NAMES[@]}"
+	sleep 0.2
+}
+
+away()
+{
+	say p hang
+	hear p
+}
+
+back()
+{
+	say p pass
+	hear p
+}
+
+stop_all()
+{
+	on A pkill -KILL -x 'work|bash|flock|python3|sh'
+	until_true 10 none_works
+	# (nsenter(1) stops itself with its child, and out of the keeper's sight.)
+	jobs -p | xargs -r kill -CONT 2>/dev/null
+	until_true 20 host_is_idle A
+	rr flushall >/dev/null
+}
+
+no_update_lost()
+{
+	local name lost=0
+
+	for name in "${NAMES[@]}"; do
+		# (killed between the two, it has counted what it has not told)
+		lost=$((lost + $(lines "$name") - $(<"$RIG/$name.count")))
+	done
+	at_most "$lost" 0 "$1: $lost updates are lost"
+}
+
+rig_start disks
+make_work
+rig_configs ttl=${TTL}ms connect_timeout=400ms timeout=30s
+proxy p
+
+# Nobody else has it
+start pause
+away
+ok 'pause: all are stopped' until_true 10 all_are T
+before=$(all_lines)
+sleep "$(awk "BEGIN { print $AWAY * $TTL / 1000 }")"
+is "$(all_lines)" "$before" 'pause: nobody works meanwhile'
+is "$(n_work)" "${#NAMES[@]}" "pause: all ${#NAMES[@]} are there"
+declare -A had
+for name in "${NAMES[@]}"; do
+	had[$name]=$(lines "$name")
+done
+back
+for name in "${NAMES[@]}"; do
+	ok "pause, $name: works on" until_true 10 works_on "$name" "${had[$name]}"
+done
+is "$(n_work)" "${#NAMES[@]}" "pause: nobody is killed"
+no_update_lost pause
+like "$(grep 'stopped until' "$RIG/log")" 'was not renewed for [0-9]+ ms' \
+	'which is said'
+
+# They are cut off once more, and the other host has half of them for a moment.
+away
+ok 'pause: all are stopped again' until_true 10 all_are T
+half=$((${#NAMES[@]} / 2))
+others=("${NAMES[@]:0:half}")
+for name in "${others[@]}"; do
+	dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" echo \
+		>"$RIG/$name.owned" &
+done
+for name in "${others[@]}"; do
+	ok "pause, $name: the other host had it" \
+		until_true 20 test -s "$RIG/$name.owned"
+	had[$name]=$(lines "$name")
+done
+back
+ok 'pause: whose lock was had is killed' until_true 20 are_left $((${#NAMES[@]} - half))
+for name in "${others[@]}"; do
+	is "$(lines "$name")" "${had[$name]}" "pause, $name: has not worked since"
+done
+for name in "${NAMES[@]:half}"; do
+	ok "pause, $name: works on" until_true 10 works_on "$name" "${had[$name]}"
+done
+stop_all
+
+start kill
+away
+ok 'control: with "kill" they are killed' until_true 15 none_works
+stop_all
+
+start report
+away
+name=${NAMES[0]}
+dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" echo \
+	>"$RIG/$name.owned" &
+ok 'control: with "report" the other host has it' \
+	until_true 20 test -s "$RIG/$name.owned"
+ok 'control: and he works on' until_true 5 works_on "$name" "$(lines "$name")"
+stop_all
+rig_end
