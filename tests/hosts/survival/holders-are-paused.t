@@ -158,10 +158,7 @@ back()
 
 stop_all()
 {
-	on A pkill -KILL -x 'work|bash|flock|python3|sh'
-	until_true 10 none_works
-	# (nsenter(1) stops itself with its child, and out of the keeper's sight.)
-	jobs -p | xargs -r kill -CONT 2>/dev/null
+	on A pkill -KILL -x work
 	until_true 20 host_is_idle A
 	rr flushall >/dev/null
 }
