@@ -17,8 +17,8 @@
 . "${0%/*}/../../lib/rig.sh"
 
 TTL=2400
-AWAY=${PAUSE_TTLS:-3}
-EACH=${PAUSE_HOLDERS:-2}
+AWAY=${PAUSE_TTLS:-2}
+EACH=${PAUSE_HOLDERS:-1}
 declare -A IDIOM=(
 	[shell]='exec 9>$f; flock 9; $work $f'
 	[close]='flock -o $f sh -c "$work $f"'
@@ -39,8 +39,8 @@ for ((i = 1; i <= EACH; i++)); do
 	done
 done
 
-# It counts: by itself, in its own place of a file that is only its, and which it
-# reads before: so a second one who does the same loses some.
+# It counts in a file that it reads before: so who does the same beside it loses
+# some.
 make_work()
 {
 	mkfifo "$RIG/never"
@@ -54,7 +54,15 @@ make_work()
 		read -r -t 0.1 -u 8
 	done
 	END
-	chmod +x "$RIG/work"
+	# The other host's one, and it is told that it was.
+	cat >"$RIG/once" <<-END
+	#!/bin/bash
+	read -r n <"$RIG/\$1.count" || n=0
+	echo \$((n + 1)) >"$RIG/\$1.count"
+	echo x >>"$RIG/\$1.worked"
+	echo owned
+	END
+	chmod +x "$RIG/work" "$RIG/once"
 	cat >"$RIG/own.py" <<-END
 	import fcntl, subprocess, sys
 	f = open(sys.argv[1], "w")
@@ -71,7 +79,7 @@ works()
 
 lines()
 {
-	cat "$RIG/$1.worked" | wc -l
+	wc -l <"$RIG/$1.worked"
 }
 
 works_on()
@@ -158,6 +166,7 @@ back()
 
 stop_all()
 {
+	back
 	on A pkill -KILL -x work
 	until_true 20 host_is_idle A
 	rr flushall >/dev/null
@@ -165,11 +174,16 @@ stop_all()
 
 no_update_lost()
 {
-	local name lost=0
+	local name n told lost=0
 
 	for name in "${NAMES[@]}"; do
+		told=$(lines "$name")
+		# (empty: it is written just now)
+		until read -r n <"$RIG/$name.count"; do
+			sleep 0.01
+		done
 		# (killed between the two, it has counted what it has not told)
-		lost=$((lost + $(lines "$name") - $(<"$RIG/$name.count")))
+		[ "$n" -ge "$told" ] || lost=$((lost + told - n))
 	done
 	at_most "$lost" 0 "$1: $lost updates are lost"
 }
@@ -206,7 +220,7 @@ ok 'pause: all are stopped again' until_true 10 all_are T
 half=$((${#NAMES[@]} / 2))
 others=("${NAMES[@]:0:half}")
 for name in "${others[@]}"; do
-	dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" echo \
+	dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" "$RIG/once" "$name" \
 		>"$RIG/$name.owned" &
 done
 for name in "${others[@]}"; do
@@ -222,6 +236,7 @@ done
 for name in "${NAMES[@]:half}"; do
 	ok "pause, $name: works on" until_true 10 works_on "$name" "${had[$name]}"
 done
+no_update_lost 'pause, with another'
 stop_all
 
 start kill
@@ -232,7 +247,7 @@ stop_all
 start report
 away
 name=${NAMES[0]}
-dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" echo \
+dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" "$RIG/once" "$name" \
 	>"$RIG/$name.owned" &
 ok 'control: with "report" the other host has it' \
 	until_true 20 test -s "$RIG/$name.owned"
