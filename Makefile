@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
 # make            build into build/
-# make deps       install what a build and the tests need (Debian packages)
+# make build-deps install what a build needs (Debian packages)
+# make deps       the same for the tests as well
 # make demo       two hosts on this machine, with and without dlock
 # make check-fast unit, static and conform tests: under a minute
 # make check      every test; ends with 'N passed, N failed'
@@ -71,12 +72,13 @@ CORE_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(CONFIG))
 archive = $(firstword $(wildcard $(addsuffix /lib$1.a,\
           $(shell $(CC) -print-multi-os-directory 2>/dev/null | sed 's,^,/usr/lib/,') \
           /usr/lib/$(shell $(CC) -print-multiarch 2>/dev/null) /usr/lib)))
+wanted = $(if $2,,@echo "lib$1.a is not there: make build-deps, or install lib$1 as a static library" >&2; exit 1)
 LIBHIREDIS := $(call archive,hiredis)
 LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper $(B)/dlock-tls
 
-.PHONY: FORCE all deps demo check check-fast torture fuzz fuzzers model bench lint house install uninstall deb rpm clean helpers test-programs
+.PHONY: FORCE all build-deps deps demo check check-fast torture fuzz fuzzers model bench lint house install uninstall deb rpm clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -117,11 +119,13 @@ $(B)/obj/%.o: %.c Makefile $(B)/gen/flags | $(B)/gen/scripts.h $(B)/gen/symbols.
 ALLOCATOR := $(foreach f,malloc calloc realloc reallocarray free strdup strndup,\
              --redefine-sym $f=dlk_arena_$f)
 $(B)/gen/hiredis.a: $(LIBHIREDIS) Makefile
+	$(call wanted,hiredis,$(LIBHIREDIS))
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)objcopy $(ALLOCATOR) $< $@
 
 $(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
+	$(call wanted,confuse,$(LIBCONFUSE))
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)objcopy $(ALLOCATOR) \
@@ -199,6 +203,9 @@ fuzzers:
 
 fuzz: deps
 	$(Q)FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) bash tests/lib/check.sh --verbose tests/fuzz/fuzz.t
+
+build-deps:
+	$(Q)sh tests/lib/deps.sh build
 
 deps:
 	$(Q)sh tests/lib/deps.sh

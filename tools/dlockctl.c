@@ -6,6 +6,7 @@
  * Exit status: 0; 1 nothing found or a check failed; 64 usage; 69 Redis
  * unavailable; 77 not allowed; 78 configuration.
  */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,8 +209,13 @@ static int act(struct ctl *ctl, const struct verb *verb, bool right)
 
 static int finish(int rc)
 {
+	errno = 0;
 	if (fflush(stdout) || ferror(stdout))
-		return tool_fail(DLK_EXIT_NOTHING, "cannot write the result");
+		return tool_fail(DLK_EXIT_NOTHING,
+				 "cannot write the result to standard "
+				 "output%s%s",
+				 errno ? ": " : "",
+				 errno ? strerror(errno) : "");
 	return rc;
 }
 

@@ -3,6 +3,7 @@
 #
 # make deps: install what a build and the tests need and is not there yet.
 #
+#	deps.sh build		only what make and make install need
 #	deps.sh bench		and what `make bench` needs beyond that
 #	deps.sh demo		only what `make demo` needs
 #	deps.sh package		what `make deb` and `make rpm` need
@@ -44,6 +45,9 @@ export LC_ALL=C
 
 wanted="$build $tests $programs $records $lint"
 case ${1-} in
+build)
+	wanted=$build
+	;;
 demo)
 	wanted="$build $demo"
 	;;
