@@ -27,6 +27,7 @@
 #include "lease/records.h"
 #include "os/log.h"
 #include "redis/script.h"
+#include "model/slot.h"
 #include "tools/boot.h"
 #include "tools/chronicle.h"
 #include "tools/common.h"
@@ -219,7 +220,8 @@ static void record(const struct target *t)
 		 sudo ? sudo : "");
 	dlk_word(word, sizeof(word), who, strlen(who));
 	boot_hostname(host);
-	chronicle_add(lock->redis->endpoints, lock->key, &e);
+	chronicle_add(tool_server_of(lock->redis, lock->key, lock->key_len),
+		      lock->key, &e);
 }
 
 static int break_at(struct dlk_conn *c, struct target *t)
@@ -247,7 +249,12 @@ static int break_at(struct dlk_conn *c, struct target *t)
 		r.lease.ranges_key = n < 0 ? NULL : ranges;
 		r.lease.ranges_key_len = n < 0 ? 0 : (size_t)n;
 	}
-	err = break_one(&r, &t->outcome);
+	/* The node's scripts have names of its own (DESIGN 5.8). */
+	c->clustered = lock->redis->mode == DLK_CLUSTER;
+	c->slot = dlk_slot_of(lock->key, lock->key_len);
+	err = c->clustered ? dlk_conn_know(c, tool_deadline(c->ep)) : 0;
+	if (!err)
+		err = break_one(&r, &t->outcome);
 	if (err)
 		t->outcome = FAILED;
 	t->broken += t->outcome == BROKEN;
@@ -279,8 +286,11 @@ static int break_server(const struct dlk_redis *redis, unsigned server,
 	int err = 0, rc = 0;
 
 	for (size_t i = 0; i < all->n && !err && !rc; i++) {
-		if (all->v[i].lock->redis != redis ||
-		    all->v[i].outcome == NOT_OURS)
+		const struct scan_lock *lock = all->v[i].lock;
+
+		if (lock->redis != redis || all->v[i].outcome == NOT_OURS ||
+		    !tool_has_key(redis, tool_server(redis, server), lock->key,
+				  lock->key_len))
 			continue;
 		if (!c)
 			c = scan_open_at(redis, server, &rc);
@@ -300,12 +310,15 @@ static int break_server(const struct dlk_redis *redis, unsigned server,
  */
 static void judge_all(const struct dlk_redis *redis, struct targets *all)
 {
+	const unsigned needed =
+		redis->mode == DLK_CLUSTER ? 1 : tool_needed(redis);
+
 	for (size_t i = 0; i < all->n; i++) {
 		struct target *t = &all->v[i];
 
 		if (t->lock->redis != redis || t->outcome == NOT_OURS)
 			continue;
-		if (t->broken + t->changed < tool_needed(redis))
+		if (t->broken + t->changed < needed)
 			t->outcome = FAILED;
 		else
 			t->outcome = t->broken ? BROKEN : CHANGED;
@@ -429,10 +442,12 @@ static int look(const struct ctl *ctl, struct scan *scan)
 	if (!ctl->argc)
 		return scan_all(ctl->config, scan);
 	rc = subject_find_managed(ctl->config, ctl->argv[0], &subject);
-	if (!rc && subject.rule->redis->mode == DLK_QUORUM)
+	if (!rc && (subject.rule->redis->mode == DLK_QUORUM ||
+		    subject.rule->redis->mode == DLK_CLUSTER))
 		return scan_masters(&subject, scan);
 	if (!rc)
-		c = scan_open(subject.rule->redis, &rc);
+		c = scan_open(subject.rule->redis, subject.key,
+			      (size_t)subject.key_len, &rc);
 	if (!c)
 		return rc;
 	rc = scan_subject(c, &subject, scan);

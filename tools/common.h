@@ -71,11 +71,20 @@ bool tool_config_uses(const struct dlk_config *config,
 		      const struct dlk_redis *redis);
 
 /*
- * How many of its servers are looked at: all of a quorum, else one; 0: this
- * version does not know its mode.  And how many must answer.
+ * How many of its servers are looked at: all of a quorum, all masters of a
+ * cluster (which is asked for them), else one; 0: this version does not know its
+ * mode.  And how many must answer.
  */
 unsigned tool_servers(const struct dlk_redis *redis);
 unsigned tool_needed(const struct dlk_redis *redis);
+/* The i-th of them; the one that a key is at, of a quorum the first. */
+const struct dlk_endpoint *tool_server(const struct dlk_redis *redis,
+				       unsigned i);
+const struct dlk_endpoint *tool_server_of(const struct dlk_redis *redis,
+					  const char *key, size_t len);
+/* Is a key to be looked for there?  (Each of a quorum may have it.) */
+bool tool_has_key(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
+		  const char *key, size_t len);
 
 /*
  * The path as /proc/self/fd would name it, found as the shim finds the place

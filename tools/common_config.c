@@ -55,15 +55,3 @@ bool tool_config_uses(const struct dlk_config *config,
 			return true;
 	return false;
 }
-
-unsigned tool_servers(const struct dlk_redis *redis)
-{
-	if (redis->mode == DLK_QUORUM)
-		return redis->n_endpoints;
-	return redis->mode == DLK_SINGLE || redis->mode == DLK_SENTINEL;
-}
-
-unsigned tool_needed(const struct dlk_redis *redis)
-{
-	return redis->mode == DLK_QUORUM ? redis->n_endpoints / 2 + 1 : 1;
-}

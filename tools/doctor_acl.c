@@ -214,14 +214,17 @@ static void try_alone(struct doctor *d, struct doctor_server *s)
 /* A connection of its own: who listens may ask nothing else. */
 static void try_subscribe(struct doctor *d, const struct doctor_server *s)
 {
-	static const char *const words[] = {
-		"SUBSCRIBE", "dlock%wake:00000000000000000000000000000000"
+	const bool cluster = s->redis->mode == DLK_CLUSTER;
+	const char *const words[] = {
+		cluster ? "SSUBSCRIBE" : "SUBSCRIBE",
+		"dlock%wake:00000000000000000000000000000000"
 	};
 	struct doctor_server alone = { .redis = s->redis, .ep = s->ep };
 
 	alone.c = dlk_conn_new(s->ep);
 	if (doctor_is_denied(doctor_call(&alone, 2, words)))
-		find_refused(d, s, "SUBSCRIBE to ", words[1]);
+		find_refused(d, s, cluster ? "SSUBSCRIBE to " : "SUBSCRIBE to ",
+			     words[1]);
 	if (alone.c)
 		dlk_conn_delete(alone.c);
 }

@@ -123,7 +123,7 @@ static void open_section(struct doctor *d, const struct dlk_redis *redis)
 		struct doctor_server *s = &d->servers[d->n_servers++];
 
 		s->redis = redis;
-		s->ep = &redis->endpoints[i];
+		s->ep = tool_server(redis, i);
 		open_one(s);
 		if (!s->text)
 			exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
@@ -135,7 +135,9 @@ void doctor_servers_open(struct doctor *d)
 	size_t room = 1;
 
 	for (unsigned i = 0; i < d->config->n_redis; i++)
-		room += d->config->redis[i].n_endpoints;
+		room += tool_config_uses(d->config, &d->config->redis[i])
+				? tool_servers(&d->config->redis[i]) + 1
+				: 0;
 	d->servers = calloc(room, sizeof(*d->servers));
 	if (!d->servers)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
@@ -263,8 +265,12 @@ static void find_silent(struct doctor *d, const struct doctor_server *s)
 	doctor_find(d, enough ? DOCTOR_WARNING : DOCTOR_CRITICAL,
 		    enough ? "the others are a majority still; without it "
 			     "locks fail with ENOLCK"
-			   : "each lock under its rules fails with ENOLCK, "
-			     "after the rule's timeout",
+		    : s->redis->mode == DLK_CLUSTER
+			    ? "each lock whose slot it has fails with ENOLCK, "
+			      "after the rule's timeout, until a replica is in "
+			      "its place"
+			    : "each lock under its rules fails with ENOLCK, "
+			      "after the rule's timeout",
 		    "look whether it runs, and whether address, firewall, user "
 		    "and password are right (redis-cli -u URL ping)",
 		    "redis \"%s\" (%s) does not answer: %s", s->redis->name,

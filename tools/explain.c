@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/slot.h"
 #include "model/timeline.h"
 #include "redis/sentinel.h"
 #include "tools/common.h"
@@ -104,6 +105,20 @@ static void text_key(const struct subject *s, const char *label,
 		line(label, "locking fails with ENOLCK", "too long");
 }
 
+/* Of a cluster: which node has the key's slot now. */
+static void text_node(const struct subject *s, const char *label,
+		      const char *suffix)
+{
+	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
+	size_t len;
+
+	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key_fits(s, suffix))
+		return;
+	len = (size_t)snprintf(key, sizeof(key), "%s%s", s->key, suffix);
+	line(label, NULL, "slot %d, at %s", dlk_slot_of(key, len),
+	     tool_server_of(s->rule->redis, key, len)->name);
+}
+
 static void text_ttl(const struct dlk_rule *rule)
 {
 	char ttl[32], at[N_MOMENTS][32];
@@ -155,6 +170,8 @@ static void text_rule(const struct subject *s)
 	text_others(s);
 	text_key(s, "flock key", "");
 	text_key(s, "record key", RECORD_SUFFIX);
+	text_node(s, "flock node", "");
+	text_node(s, "record node", RECORD_SUFFIX);
 	line("redis", NULL, "\"%s\", %s:%d", rule->redis->name, s->config->file,
 	     rule->redis->line);
 	if (rule->redis->fault)
@@ -238,6 +255,21 @@ static void json_sentinels(struct json *j, const struct dlk_endpoint *ep)
 	json_close(j, ']');
 }
 
+static void json_node(struct json *j, const struct subject *s, const char *name,
+		      const char *suffix)
+{
+	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
+	size_t len;
+
+	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key_fits(s, suffix))
+		return;
+	len = (size_t)snprintf(key, sizeof(key), "%s%s", s->key, suffix);
+	json_open(j, name, '{');
+	json_int(j, "slot", dlk_slot_of(key, len));
+	json_text(j, "server", tool_server_of(s->rule->redis, key, len)->name);
+	json_close(j, '}');
+}
+
 static void json_redis(struct json *j, const struct dlk_redis *redis)
 {
 	json_open(j, "redis", '{');
@@ -294,6 +326,8 @@ static void json(struct json *j, const struct subject *s)
 		json_close(j, '}');
 		json_key(j, s, "flock_key", "");
 		json_key(j, s, "record_key", RECORD_SUFFIX);
+		json_node(j, s, "flock_node", "");
+		json_node(j, s, "record_node", RECORD_SUFFIX);
 		if (s->no_inode[0])
 			json_text(j, "no_key", s->no_inode);
 		json_redis(j, s->rule->redis);

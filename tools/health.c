@@ -113,7 +113,7 @@ static void look(struct health *h)
 		return;
 	}
 	for (unsigned i = 0; i < n; i++)
-		good += !look_at(h, &h->redis->endpoints[i]);
+		good += !look_at(h, tool_server(h->redis, i));
 	h->up = good >= tool_needed(h->redis);
 }
 

@@ -94,13 +94,16 @@ static void take(void *arg, int64_t at_ms, const struct dlk_chronicle_entry *e)
 
 static int read_all(struct dlk_conn *c, const struct subject *s, struct view *v)
 {
+	const struct dlk_redis *redis = s->rule->redis;
 	char key[SUBJECT_KEY_MAX];
-	int err;
+	int err = 0;
 
 	v->family = "flock";
-	err = chronicle_read(c, s->key, take, v);
+	if (tool_has_key(redis, c->ep, s->key, (size_t)s->key_len))
+		err = chronicle_read(c, s->key, take, v);
 	v->family = "record";
-	if (!err && subject_record_key(s, key))
+	if (!err && subject_record_key(s, key) &&
+	    tool_has_key(redis, c->ep, key, strlen(key)))
 		err = chronicle_read(c, key, take, v);
 	return err;
 }
@@ -134,13 +137,14 @@ int verb_history(const struct ctl *ctl)
 		json_open(v.json, "entries", '[');
 	else
 		table_init(&v.table, columns);
-	/* (Of the masters of a quorum one of the first has it.) */
+	/* (Of the masters of a quorum one of the first has it; of a cluster
+	 * those that have the keys are two.) */
 	for (unsigned i = 0; i < (n ? n : 1); i++) {
 		struct dlk_conn *c = scan_open_at(s.rule->redis, i, &rc);
 
 		if (c)
 			rc = scan_close(c, s.rule->redis, read_all(c, &s, &v));
-		if (!rc)
+		if (!rc && s.rule->redis->mode != DLK_CLUSTER)
 			break;
 	}
 	show(&v, rc);

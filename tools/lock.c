@@ -197,7 +197,8 @@ static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 		.token = l->job.words.random,
 	};
 
-	chronicle_add(l->rule->redis->endpoints, l->key, &e);
+	chronicle_add(tool_server_of(l->rule->redis, l->key, strlen(l->key)),
+		      l->key, &e);
 }
 
 /* A message must not wait for who reads it: the lease does not. */

@@ -419,13 +419,18 @@ static struct dlk_conn *open_at(const struct dlk_redis *redis,
 				redis->name);
 	else if (!(c = dlk_conn_new(ep)))
 		*rc = tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+	if (c) {
+		c->clustered = redis->mode == DLK_CLUSTER;
+		c->slot = DLK_NO_SLOT;
+	}
 	return c;
 }
 
-struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc)
+struct dlk_conn *scan_open(const struct dlk_redis *redis, const char *key,
+			   size_t len, int *rc)
 {
 	if (redis->mode != DLK_QUORUM)
-		return open_at(redis, redis->endpoints, rc);
+		return open_at(redis, tool_server_of(redis, key, len), rc);
 	*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
 			"redis \"%s\": this is not for a quorum of masters",
 			redis->name);
@@ -435,7 +440,7 @@ struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc)
 struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
 			      int *rc)
 {
-	return open_at(redis, &redis->endpoints[i], rc);
+	return open_at(redis, tool_server(redis, i), rc);
 }
 
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
@@ -479,7 +484,7 @@ static int scan_redis(struct view *v, struct scan *scan)
 	int rc = 0, one;
 
 	for (unsigned i = 0; i < (n ? n : 1); i++) {
-		one = scan_server(v, &v->redis->endpoints[i], scan);
+		one = scan_server(v, tool_server(v->redis, i), scan);
 		good += !one;
 		rc = one ? one : rc;
 	}
@@ -561,11 +566,13 @@ static int add_subject(struct dlk_conn *c, const struct subject *s,
 	int err;
 
 	boot_id(v.boot);
-	scan_keys_add(&keys, s->key, (size_t)s->key_len);
-	if (subject_record_key(s, key))
+	if (tool_has_key(v.redis, c->ep, s->key, (size_t)s->key_len))
+		scan_keys_add(&keys, s->key, (size_t)s->key_len);
+	if (subject_record_key(s, key) &&
+	    tool_has_key(v.redis, c->ep, key, strlen(key)))
 		scan_keys_add(&keys, key, strlen(key));
 	fleet_read(c, &v.fleet);
-	err = scan_named(c, &v, &keys, scan);
+	err = keys.n ? scan_named(c, &v, &keys, scan) : 0;
 	scan_keys_free(&keys);
 	fleet_free(&v.fleet);
 	return err;

@@ -82,17 +82,18 @@ struct subject;
 int scan_subject(struct dlk_conn *c, const struct subject *s,
 		 struct scan *scan);
 /*
- * The same of all masters of a quorum: 0 where enough of them have answered, or
+ * The same of all masters of a quorum, or of a cluster: 0 where enough of them have answered, or
  * an exit code after a message.
  */
 int scan_masters(const struct subject *s, struct scan *scan);
 
 /*
- * A connection to a server, if it is of a kind that can be looked at: or NULL,
- * and an exit code after a message.  And its end: `err` is 0 or -errno, which
+ * A connection to the server that has a key, if it is of a kind that can be
+ * looked at: or NULL, and an exit code after a message.  And its end: `err` is 0 or -errno, which
  * is said, and becomes the exit code.
  */
-struct dlk_conn *scan_open(const struct dlk_redis *redis, int *rc);
+struct dlk_conn *scan_open(const struct dlk_redis *redis, const char *key,
+			   size_t len, int *rc);
 /* The same for the i-th server, of those that tool_servers() counts. */
 struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
 			      int *rc);

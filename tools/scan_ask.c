@@ -104,7 +104,9 @@ static int ask_all(struct dlk_conn *c, const struct scan_key *keys, size_t n,
 
 	for (size_t i = 0; i < n && !err; i++)
 		err = ask_value(c, &keys[i]);
-	if (!err)
+	/* (Of a cluster they are in slots of their own.) */
+	*waits = c->clustered;
+	if (!err && !c->clustered)
 		err = dlk_conn_append(c, (int)n + 1, queues);
 	if (!err)
 		err = dlk_conn_flush(c, deadline);
@@ -114,8 +116,9 @@ static int ask_all(struct dlk_conn *c, const struct scan_key *keys, size_t n,
 			err = hear(c, deadline, REDIS_REPLY_STRING,
 				   &a[i].value);
 	}
-	if (!err)
-		err = hear(c, deadline, REDIS_REPLY_INTEGER, &there);
+	if (err || c->clustered)
+		return err;
+	err = hear(c, deadline, REDIS_REPLY_INTEGER, &there);
 	if (!err)
 		*waits = there->integer > 0;
 	return err;

@@ -259,13 +259,31 @@ static void line(const char *label, const char *text)
 	printf("%-8s%s\n", label, shown);
 }
 
+/* Of a cluster only those that have its keys. */
+static void text_servers(const struct subject *s)
+{
+	const struct dlk_redis *redis = s->rule->redis;
+	char key[SUBJECT_KEY_MAX];
+	bool first = true;
+
+	if (!subject_record_key(s, key))
+		strcpy(key, s->key);
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
+		const struct dlk_endpoint *ep = tool_server(redis, i);
+
+		if (!tool_has_key(redis, ep, s->key, (size_t)s->key_len) &&
+		    !tool_has_key(redis, ep, key, strlen(key)))
+			continue;
+		line(first ? "redis" : "", ep->name);
+		first = false;
+	}
+}
+
 static void text(const struct view *v)
 {
 	line("path", v->subject.path);
 	line("key", v->subject.key);
-	for (unsigned i = 0; i < tool_servers(v->subject.rule->redis); i++)
-		line(i ? "" : "redis",
-		     v->subject.rule->redis->endpoints[i].name);
+	text_servers(&v->subject);
 	text_held(v);
 	text_queue(&v->flock, "flock");
 	text_queue(&v->records, "record locks");
@@ -374,7 +392,8 @@ static void count_the_shown(struct view *v)
 static int look_at_server(struct view *v, const struct dlk_redis *redis)
 {
 	int err, rc;
-	struct dlk_conn *c = scan_open(redis, &rc);
+	struct dlk_conn *c = scan_open(redis, v->subject.key,
+				       (size_t)v->subject.key_len, &rc);
 
 	if (!c)
 		return rc;
@@ -386,12 +405,48 @@ static int look_at_server(struct view *v, const struct dlk_redis *redis)
 	return scan_close(c, redis, err);
 }
 
+/* Of one key, at its node. */
+static int look_at_queue(const struct dlk_redis *redis, const char *key,
+			 size_t len, struct scan_queue *queue)
+{
+	int rc;
+	struct dlk_conn *c = scan_open(redis, key, len, &rc);
+
+	return c ? scan_close(c, redis, scan_queue(c, key, len, queue)) : rc;
+}
+
+static int look_at_nodes(struct view *v, const struct dlk_redis *redis)
+{
+	char key[SUBJECT_KEY_MAX];
+	struct subject *s = &v->subject;
+	int rc = scan_masters(s, &v->scan);
+
+	if (!rc)
+		rc = look_at_queue(redis, s->key, (size_t)s->key_len,
+				   &v->flock);
+	if (!rc && subject_record_key(s, key))
+		rc = look_at_queue(redis, key, strlen(key), &v->records);
+	if (!rc)
+		count_the_shown(v);
+	return rc;
+}
+
 /* (A quorum has no queue.) */
+static int look_at(struct view *v, const struct dlk_redis *redis)
+{
+	switch (redis->mode) {
+	case DLK_QUORUM:
+		return scan_masters(&v->subject, &v->scan);
+	case DLK_CLUSTER:
+		return look_at_nodes(v, redis);
+	default:
+		return look_at_server(v, redis);
+	}
+}
+
 static int look(struct view *v)
 {
-	const struct dlk_redis *redis = v->subject.rule->redis;
-	int rc = redis->mode == DLK_QUORUM ? scan_masters(&v->subject, &v->scan)
-					   : look_at_server(v, redis);
+	int rc = look_at(v, v->subject.rule->redis);
 
 	ctl_mark_moved(v->subject.config, &v->scan);
 	holders_find(&v->scan);

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# dlockctl and a cluster: list finds the locks of all masters, each once; show,
+# break and history ask the node that has the key; explain says which slot, and
+# which node; doctor and stats look at all masters, and one that is away is told of.
+RIG_MODE=cluster
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/ctl.sh"
+
+json()
+{
+	jq -c "$1" <<<"$OUT" 2>&1
+}
+
+rig_start disks
+rig_configs ttl=10s connect_timeout=300ms restart_delay=10s
+ok 'the nodes are old' until_true 15 masters_are_old 11
+export DLOCK_LOG=warning:$RIG/log
+locker a dl A
+files=''
+for i in a b c d e f g h; do
+	ask a "open $i file$i"
+	ask a "lock $i EX"
+	files+="$RESULT "
+done
+is "$files" '0 0 0 0 0 0 0 0 ' 'eight locks'
+ask a 'open r filea'
+ask a 'range r F_WRLCK 0 10'
+is "$RESULT" 0 '... and one of a range'
+nodes=$(for i in a b c d e f g h; do
+	owner_of "$(slot_of "$(key_of file$i)")"
+done | sort -u | tr '\n' ' ')
+is "$nodes" '1 2 3 ' '... at all three masters'
+
+ctl_on A --json list
+is "$STATUS $(json '.locks | length')" '0 9' 'list: all of them, each once'
+is "$(json '[.locks[] | .note] | unique')" '[null]' '... and nothing to be said'
+ctl_on A --json show "$MNT/filea"
+is "$STATUS $(json '[.locks[].mode] | sort')" '0 ["EX","WRITE"]' \
+	'show: the lease of the file, and the range, from two slots'
+slot=$(slot_of "$(key_of filea)")
+ctl_on A explain "$MNT/filea"
+like "$OUT" "flock node +slot $slot, at 127.0.0.1:${MASTER_PORT[$(owner_of "$slot")]}" \
+	'explain: which slot, and which node'
+slot=$(slot_of "$(key_of filea)%rec")
+like "$OUT" "record node +slot $slot, at 127.0.0.1:${MASTER_PORT[$(owner_of "$slot")]}" \
+	'... of the record locks, too'
+ctl_on A --json explain "$MNT/filea"
+is "$(json .record_node.slot)" "$slot" '... in JSON'
+ctl_on A --json stats
+is "$STATUS $(json '[.servers[] | .redis, .up]')" '0 ["main",true]' 'stats'
+ctl_on A --json check
+is "$STATUS $(json '[.state, .locks]')" '0 ["OK",9]' 'check'
+ctl_on A --json doctor
+is "$(json '[.findings[] | select(.check | IN("privileges", "persistence") | not) |
+	.what]')" '[]' 'doctor: nothing but what this rig is'
+is "$(json '[.findings[] | select(.check == "privileges")] | length')" 3 \
+	'... of each master'
+
+slot=$(slot_of "$(key_of filea)")
+to=$(($(owner_of "$slot") % 3 + 1))
+slot_move "$slot" "$to"
+ctl_on A --json list
+is "$STATUS $(json '.locks | length')" '0 9' 'a slot has moved: list has all'
+ctl_on A explain "$MNT/filea"
+like "$OUT" "slot $slot, at 127.0.0.1:${MASTER_PORT[$to]}" 'explain has the new node'
+
+# break: who waits gets it at once, for release.lua has its name there.
+locker b dl B
+ask b 'open h fileh'
+say b 'lock h EX'
+queued()
+{
+	[ "$(rr hlen "{$(key_of fileh)}%q")" -gt 2 ]
+}
+ok 'B waits' until_true 5 queued
+ctl_on A show "$MNT/fileh"
+like "$OUT" 'wait' 'show: somebody waits'
+ctl_on A break --yes "$MNT/fileh"
+is "$STATUS" 0 'break'
+ok '... B has it' hear b
+ctl_on A history "$MNT/fileh"
+like "$OUT" 'broken' 'history: it was broken'
+rr del "{$(key_of fileh)}%h" >/dev/null
+
+# A job of dlockctl's own.
+ctl_on A lock "$MNT/job" -- true
+is "$STATUS" 0 'lock: runs a job'
+ctl_on A lock -n "$MNT/fileh" -- true
+is "$STATUS" 1 '... not where another has the lock'
+on A env DLOCK_CONFIG="$RIG/A.conf" "$BUILD/dlock" run true 2>"$RIG/run.err"
+is "$?" 0 'dlock run'
+
+peer_ended a
+peer_ended b
+rr del 'dlock%fleet' >/dev/null # of the doctor
+rig_empty 15
+master_kill 3
+ctl_on A list
+is "$STATUS" 69 'one is away: list says so'
+like "$ERR" "127.0.0.1:${MASTER_PORT[3]}" '... and which one'
+on A env DLOCK_CONFIG="$RIG/A.conf" "$BUILD/dlock" run true 2>"$RIG/run.err"
+is "$?" 0 'dlock run goes on'
+done_testing

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Which servers have the keys; see common.h. */
+#include "tools/common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lease/cluster.h"
+#include "model/slot.h"
+#include "redis/conn.h"
+#include "redis/node.h"
+
+/* The masters of a cluster, as one of its nodes has named them. */
+struct cluster {
+	const struct dlk_redis *redis;
+	const struct dlk_endpoint *owner[DLK_SLOTS];
+	const struct dlk_endpoint **masters; /* DLK_SLOTS at most */
+	unsigned n;
+	struct cluster *next;
+};
+
+static struct cluster *clusters;
+
+static void add(struct cluster *k, const struct dlk_slot_range *range)
+{
+	unsigned i = 0;
+
+	for (unsigned s = range->first; s <= range->last; s++)
+		k->owner[s] = range->node;
+	while (i < k->n && k->masters[i] != range->node)
+		i++;
+	if (i < k->n)
+		return;
+	k->masters = reallocarray(k->masters, k->n + 1, sizeof(*k->masters));
+	if (!k->masters)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	k->masters[k->n++] = range->node;
+}
+
+static void ask(struct cluster *k, const struct dlk_endpoint *ep)
+{
+	const struct dlk_arg args[] = { { DLK_LITERAL("CLUSTER") },
+					{ DLK_LITERAL("SLOTS") } };
+	struct dlk_conn *c = dlk_conn_new(ep);
+	const uint64_t deadline = tool_deadline(ep);
+	struct dlk_slot_range range;
+	const redisReply *r;
+
+	if (!c)
+		return;
+	if (!dlk_conn_open(c, deadline) &&
+	    !dlk_conn_call(c, deadline, 2, args, &r))
+		for (size_t i = 0;
+		     dlk_cluster_entry(r, i, k->redis->endpoints, ep, &range);
+		     i++)
+			add(k, &range);
+	dlk_conn_delete(c);
+}
+
+/* Asked once a run. */
+static const struct cluster *cluster_of(const struct dlk_redis *redis)
+{
+	struct cluster *k = clusters;
+
+	while (k && k->redis != redis)
+		k = k->next;
+	if (k)
+		return k;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	k->redis = redis;
+	k->next = clusters;
+	clusters = k;
+	for (unsigned i = 0; i < redis->n_endpoints && !k->n; i++)
+		ask(k, &redis->endpoints[i]);
+	return k;
+}
+
+/* (Where nobody tells, who is asked first says why.) */
+unsigned tool_servers(const struct dlk_redis *redis)
+{
+	if (redis->mode == DLK_QUORUM)
+		return redis->n_endpoints;
+	if (redis->mode == DLK_CLUSTER)
+		return cluster_of(redis)->n ?: 1;
+	return redis->mode == DLK_SINGLE || redis->mode == DLK_SENTINEL;
+}
+
+unsigned tool_needed(const struct dlk_redis *redis)
+{
+	if (redis->mode == DLK_CLUSTER)
+		return tool_servers(redis);
+	return redis->mode == DLK_QUORUM ? redis->n_endpoints / 2 + 1 : 1;
+}
+
+const struct dlk_endpoint *tool_server(const struct dlk_redis *redis,
+				       unsigned i)
+{
+	const struct cluster *k;
+
+	if (redis->mode != DLK_CLUSTER)
+		return &redis->endpoints[i];
+	k = cluster_of(redis);
+	return i < k->n ? k->masters[i] : redis->endpoints;
+}
+
+const struct dlk_endpoint *tool_server_of(const struct dlk_redis *redis,
+					  const char *key, size_t len)
+{
+	if (redis->mode != DLK_CLUSTER)
+		return redis->endpoints;
+	return cluster_of(redis)->owner[dlk_slot_of(key, len)]
+		       ?: redis->endpoints;
+}
+
+bool tool_has_key(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
+		  const char *key, size_t len)
+{
+	return redis->mode != DLK_CLUSTER ||
+	       tool_server_of(redis, key, len) == ep;
+}
