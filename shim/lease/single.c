@@ -94,7 +94,8 @@ struct talk {
 	struct dlk_store *s;
 	struct dlk_attempt *at;
 	struct dlk_way way;
-	bool once; /* it is not asked again, if it may have been done */
+	bool once;   /* it is not asked again, if it may have been done */
+	bool grants; /* by a script that has the node's history in its name */
 	struct dlk_conn *c; /* NULL: no memory for one, or no way */
 	uint64_t by_ns;     /* for this answer */
 	unsigned tries;     /* by this way */
@@ -148,13 +149,13 @@ static int talk_open(struct talk *t)
 	if (t->c->ep->n_sentinels && dlk_conn_is_open(t->c))
 		verify(t);
 	t->was_open = dlk_conn_is_open(t->c);
-	if (single_of(t->s)->router) {
+	if (t->grants && single_of(t->s)->router)
 		err = dlk_conn_know(t->c, t->by_ns);
-		t->c->asking = t->way.asking;
-		t->c->one_key = t->way.one_key;
-		return err;
-	}
-	return t->was_open && !t->once ? 0 : dlk_conn_open(t->c, t->by_ns);
+	else if (!t->was_open || t->once)
+		err = dlk_conn_open(t->c, t->by_ns);
+	t->c->asking = t->way.asking;
+	t->c->one_key = t->way.one_key;
+	return err;
 }
 
 /* Of several servers, which one says so. */
@@ -232,7 +233,9 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, const struct dlk_ask *ask,
 		   struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
 
 	while (talk(&t)) {
 		if (ask->waiter)
@@ -266,7 +269,9 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease,
 			 struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
 
 	while (talk(&t))
 		t.err = ask_numbered(&t, lease, ask, answer);
@@ -279,7 +284,9 @@ static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 	struct dlk_waiter w = { .claim = lease->token,
 				.claim_len = lease->token_len,
 				.channel = DLK_NO_CHANNEL };
-	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "look", lease, &w, answer);
@@ -291,7 +298,9 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_range *range, uint64_t since_ns,
 			 struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_records_get(t.c, t.by_ns, lease, range, since_ns,
@@ -303,7 +312,9 @@ static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
 		     const struct dlk_lease *lease, struct dlk_waiter *w,
 		     struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
 
 	while (talk(&t)) {
 		w->request++;
@@ -317,7 +328,9 @@ static int yield(struct dlk_store *s, struct dlk_attempt *at,
 		 const struct dlk_lease *lease, struct dlk_waiter *w,
 		 struct dlk_answer *answer)
 {
-	struct talk t = { .s = s, .at = at, .way = way_of(s, lease) };
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "yield", lease, w, answer);
@@ -359,7 +372,6 @@ static struct dlk_conn *open_link(struct dlk_store *s, struct dlk_way *way,
 	const struct dlk_router *router = single_of(s)->router;
 	struct dlk_attempt at = { .timeout_ns = how->timeout_ns };
 	struct dlk_conn *c;
-	int err;
 
 	if (!way->ep && router->find(s, &at, way, how->connects ? by_ns : 0))
 		return NULL;
@@ -372,8 +384,7 @@ static struct dlk_conn *open_link(struct dlk_store *s, struct dlk_way *way,
 	/* (Whether an open one is ours yet is looked at when it is sent by.) */
 	if (!how->connects)
 		return c;
-	err = router ? dlk_conn_know(c, by_ns) : dlk_conn_open(c, by_ns);
-	if (!err)
+	if (dlk_conn_open(c, by_ns) == 0)
 		return c;
 	dlk_pool_put(c);
 	return NULL;

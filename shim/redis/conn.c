@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "redis/fault.h"
+#include "redis/node.h"
 #include "redis/resolve.h"
 #include "redis/tls.h"
 #include "os/sys.h"
@@ -327,6 +328,8 @@ static int begin_talk(struct dlk_conn *c)
 	c->suspected = c->demoted = false;
 	c->read_ns = 0;
 	memset(c->names, 0, sizeof(c->names));
+	if (c->clustered)
+		dlk_node_recall(c->ep, c->server.history);
 	err = queue_greeting(c);
 	return err ? fail(c, err, "cannot queue AUTH and SELECT") : 0;
 }
@@ -690,6 +693,10 @@ static void read_info(struct dlk_conn *c, const redisReply *r)
 		c->demoted = true;
 	else
 		c->restarted |= dlk_server_meet(&c->server);
+	if (!c->clustered)
+		return;
+	memset(c->names, 0, sizeof(c->names));
+	dlk_node_note(c->ep, c->server.history);
 }
 
 /*

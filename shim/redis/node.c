@@ -17,9 +17,11 @@ struct node {
 	struct dlk_endpoint ep; /* the first: what the others have */
 	const struct dlk_endpoint *like;
 	_Atomic uint64_t away_ns;
+	char history[DLK_HISTORY_LEN + 1]; /* guarded by the mutex */
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who adds one */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who adds one,
+							     too */
 static _Atomic(struct node *) nodes[NODES];
 static atomic_uint n_nodes;
 
@@ -129,6 +131,29 @@ bool dlk_node_is_away(const struct dlk_endpoint *ep, uint64_t now_ns)
 	const struct node *n = node_of(ep);
 
 	return n && now_ns < atomic_load(&n->away_ns);
+}
+
+void dlk_node_note(const struct dlk_endpoint *ep, const char *history)
+{
+	struct node *n = node_of(ep);
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&mutex);
+	strncpy(n->history, history, sizeof(n->history) - 1);
+	pthread_mutex_unlock(&mutex);
+}
+
+void dlk_node_recall(const struct dlk_endpoint *ep,
+		     char history[DLK_HISTORY_LEN + 1])
+{
+	struct node *n = node_of(ep);
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&mutex);
+	memcpy(history, n->history, sizeof(n->history));
+	pthread_mutex_unlock(&mutex);
 }
 
 void dlk_nodes_forget(void)

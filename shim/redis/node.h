@@ -34,6 +34,15 @@ const struct dlk_endpoint *dlk_node_at(const struct dlk_endpoint *like,
 void dlk_node_away(const struct dlk_endpoint *ep, uint64_t until_ns);
 bool dlk_node_is_away(const struct dlk_endpoint *ep, uint64_t now_ns);
 
+/*
+ * Its history (redis/server.h), as it was last seen: for what is sent before it
+ * has said so itself.
+ */
+enum { DLK_HISTORY_LEN = 40 };
+void dlk_node_note(const struct dlk_endpoint *ep, const char *history);
+void dlk_node_recall(const struct dlk_endpoint *ep,
+		     char history[DLK_HISTORY_LEN + 1]);
+
 void dlk_nodes_forget(void);
 
 #endif

@@ -196,6 +196,7 @@ load_begin()
 	local host kind i=0
 
 	LOAD=$(mktemp -d "$RIG/load.XXXXXX")
+	: >"$LOAD/dlock.log"
 	for host in A B; do
 		for kind in ex mixed range; do
 			i=$((i + 1))

@@ -36,14 +36,35 @@ for key in l0 r%rec; do
 	ok '... and all goes on' load_goes_on
 done
 
-# For longer than a ttl, so that it is renewed where it was, and by ASK.
-slot=$(slot_of "$(key_of held)")
-to=$(next_of "$slot")
-began=$(now)
-slot_move "$slot" "$to" 1300
-is "$(owner_of "$slot")" "$to" 'the slot of the lock that is held, too'
+# For longer than a ttl, so that each is renewed where it was, and by ASK: a lease
+# of a whole file, a string and a hash of record locks.
+ask a 'open w whole'
+ask a 'record w F_WRLCK'
+is "$RESULT" 0 'A has another, of records'
+ask a 'open p part'
+ask a 'range p F_WRLCK 10 10'
+is "$RESULT" 0 '... and one of a range'
+began=$(now) moving=()
+for key in held whole%rec part%rec; do
+	slot=$(slot_of "$(key_of "$key")")
+	slot_move "$slot" "$(next_of "$slot")" 1300 &
+	moving+=("$!:$slot:$(next_of "$slot")")
+done
+for one in "${moving[@]}"; do
+	IFS=: read -r pid slot to <<<"$one"
+	wait "$pid"
+	is "$(owner_of "$slot")" "$to" "slot $slot is at another node"
+done
 at_least $((($(now) - began) / 1000000)) $((TTL * 1000)) \
-	'... for longer than a ttl (ms)'
+	'... after longer than a ttl (ms)'
+locker c dl B
+for one in 'whole F_WRLCK 5 1' 'part F_RDLCK 15 1'; do
+	read -r file type from n <<<"$one"
+	ask c "open x $file"
+	ask c "range x $type $from $n"
+	is "$RESULT" EAGAIN "A has what it had of $file"
+	ask c 'close x'
+done
 locker b dl B
 ask b 'open b held'
 ask b 'lock b EX NB'
@@ -55,6 +76,10 @@ is "$RESULT" 0 'A unlocks'
 ok 'B has it' hear b
 is "$RESULT" 0 '... by the new node'
 ask b 'lock b UN'
+# (Each has the ends of those before it.)
+peer_ended b
+peer_ended c
+peer_ended a
 
 load_end
 is "$overlaps $broken $lost" '0 0 0' 'never two holders'
