@@ -58,7 +58,6 @@ static void begin(union engine *e, const struct dlk_redis *section)
 		dlk_single_init(&e->single, section);
 		if (!e->store.fault)
 			e->store.fault =
-				"this version knows mode = \"single\", "
 				"this version does not know its mode";
 	}
 }

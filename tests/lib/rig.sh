@@ -308,7 +308,7 @@ rig_config()
 	done
 	where="url = \"$url\""
 	case ${RIG_MODE-} in
-	quorum) where=$(masters_config "$url") ;;
+	quorum | cluster) where=$(masters_config "$url") ;;
 	sentinel) where=$(sentinels_config "$url") ;;
 	esac
 	cat >"$RIG/$h.conf.new" <<-END
