@@ -57,8 +57,7 @@ static void begin(union engine *e, const struct dlk_redis *section)
 	default:
 		dlk_single_init(&e->single, section);
 		if (!e->store.fault)
-			e->store.fault =
-				"this version does not know its mode";
+			e->store.fault = "this version does not know its mode";
 	}
 }
 
