@@ -21,7 +21,6 @@
 #include "os/shadowdir.h"
 #include "os/sys.h"
 #include "lease/store.h"
-#include "hold/backstop.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/schedule.h"
@@ -98,7 +97,6 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 		.section = section_of(h),
 		.pid = (uint32_t)dlk_pid(),
 		.on_lost = h->rule->on_lost,
-		.pause_ms = l->pause_ms,
 		.granted_ns = h->valid.granted_ns,
 		.deadline_ns = h->valid.deadline_ns,
 		.renew_ns = h->valid.renew_ns,
@@ -259,7 +257,6 @@ static void unkeep(struct dlk_hold *h, uint64_t by_ns)
 	h->keeper.number = 0;
 	h->keeper.carried = false;
 	h->keeper.due_ns = by_ns;
-	dlk_backstop_watch(h);
 	dlk_schedule(h);
 }
 
@@ -337,7 +334,6 @@ static void answered(const struct dlk_keep_answer *a)
 		dlk_hold_pin(h);
 		h->keeper.carried = a->status == 0;
 		h->keeper.deaths = 0;
-		dlk_backstop_watch(h);
 		if (alone)
 			dlk_hold_leave(h);
 	}

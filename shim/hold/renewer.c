@@ -158,10 +158,8 @@ static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
 {
 	const bool worse = trouble > h->valid.trouble;
 
-	if (worse) {
+	if (worse)
 		h->valid.trouble = trouble;
-		dlk_backstop_watch(h);
-	}
 	return worse;
 }
 
@@ -462,7 +460,7 @@ static void renew_all(void)
  * Nobody could ask for it in time: another thread of the program had it in
  * hand, or ours had no core.  In its last moments it says so.
  */
-static struct dlk_hold *overdue(void)
+static void stop_overdue(void)
 {
 	struct dlk_hold *h;
 
@@ -471,19 +469,6 @@ static struct dlk_hold *overdue(void)
 	if (h)
 		dlk_hold_pin(h);
 	dlk_holds_unlock();
-	return h;
-}
-
-static void stop_overdue(void)
-{
-	struct dlk_hold *h = overdue();
-
-	if (!h)
-		return;
-	/* The keeper has let us go on, perhaps, and said why (L6). */
-	dlk_unpin(h);
-	dlk_delegation_tick();
-	h = overdue();
 	if (!h)
 		return;
 	dlk_hold_lost(h, h->valid.trouble != HOLD_WELL

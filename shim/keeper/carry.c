@@ -68,7 +68,6 @@ static bool hear_meanwhile(void *unused)
 	dlk_mirror_hear();
 	hear();
 	answer_late(dlk_now_ns());
-	dlk_paused_look(dlk_now_ns());
 	return false;
 }
 
@@ -181,7 +180,6 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
 		.stays_until_ns = m->stays_until_ns,
-		.pause_ms = m->pause_ms,
 		.shared = m->shared != 0,
 		.fair = m->fair != 0,
 		.interop = m->interop != 0,
@@ -611,9 +609,8 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 		retry(k, now);
 		return false;
 	}
-	/* Unreachable is nothing to it, or a matter of survive.c (L6). */
-	if (result < 0 &&
-	    (k->on_lost == DLK_LOST_HOLD || k->on_lost == DLK_LOST_PAUSE)) {
+	/* Unreachable is nothing to it (L6). */
+	if (result < 0 && k->on_lost == DLK_LOST_HOLD) {
 		retry(k, now);
 		return false;
 	}
@@ -629,7 +626,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 {
 	return !k->robbed && !k->stopped && result >= 0 &&
-	       (k->on_lost == DLK_LOST_HOLD || k->on_lost == DLK_LOST_PAUSE ||
+	       (k->on_lost == DLK_LOST_HOLD ||
 		(result == DLK_LOST && k->on_lost != DLK_LOST_REPORT));
 }
 
@@ -649,8 +646,8 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 			k->deadline_ns = deadline;
 		dlk_mirror_state(k);
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
-		dlk_carried_news += k->robbed || k->stopped || k->paused;
-		k->doubted = k->robbed = k->stopped = k->paused = false;
+		dlk_carried_news += k->robbed || k->stopped;
+		k->doubted = k->robbed = k->stopped = false;
 		return;
 	}
 	if (r->result == DLK_REPLACED) {
@@ -733,16 +730,7 @@ static void renew_some(struct dlk_section *s)
 		any |= batch.ask[i].result == 0;
 		renewed(batch.who[i], &batch.ask[i], at.why);
 	}
-	/* To who is stopped it is said when he goes on. */
-	if (any && !dlk_paused.n)
-		tell_held(s);
-}
-
-void dlk_carry_tell_held(void)
-{
-	const struct dlk_section *s;
-
-	for (unsigned i = 0; (s = dlk_section(i)); i++)
+	if (any)
 		tell_held(s);
 }
 
@@ -823,7 +811,6 @@ static void wake(struct dlk_kept *k)
 		answer(k, 0);
 	k->unanswered = false;
 	if (k->state == DLK_KEPT) {
-		k->paused = dlk_paused.n && k->on_lost == DLK_LOST_PAUSE;
 		set_due(k, 0);
 		return;
 	}

@@ -40,8 +40,7 @@ static bool is_add(const struct dlk_keep_add *m, size_t n)
 	       is_text(m->bytes, key) && is_text(m->bytes + key + 1, token) &&
 	       is_text(m->bytes + key + token + 2, ranges_key) &&
 	       m->kind <= DLK_KEPT_OFD && m->on_lost <= DLK_LOST_REPORT &&
-	       m->pause_ms <= DLK_TTL_MAX_MS && m->ttl_ms > 0 &&
-	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
+	       m->ttl_ms > 0 && m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
 	       m->stays_until_ns <= m->granted_ns + DLK_TTL_MAX_MS * DLK_MS &&
 	       m->pid <= INT32_MAX &&
 	       (m->kind == DLK_KEPT_FLOCK) == !ranges_key;

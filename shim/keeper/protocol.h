@@ -92,11 +92,11 @@ struct dlk_keep_add {
 	uint32_t key_len, token_len, ranges_key_len, ttl_ms;
 	uint32_t shared, kind, revalidates; /* kind: enum dlk_kept_kind */
 	uint32_t fair, interop;
-	uint32_t remote;     /* its file system may hang: a network's, FUSE */
-	uint32_t section;    /* one of START's */
-	uint32_t pid;        /* of the process, for its own locks */
-	uint32_t on_lost;    /* enum dlk_on_lost, of the rule */
-	uint32_t pause_ms;   /* dlk_lease's */
+	uint32_t remote;  /* its file system may hang: a network's, FUSE */
+	uint32_t section; /* one of START's */
+	uint32_t pid;     /* of the process, for its own locks */
+	uint32_t on_lost; /* enum dlk_on_lost, of the rule */
+	uint32_t unused;
 	uint64_t dev, node;  /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;
