@@ -336,17 +336,20 @@ static bool sent_on(struct dlk_cluster *e, struct dlk_way *way,
 	return true;
 }
 
-/* Its node has failed, or its slots: is another one there for it? */
+/*
+ * Its node has failed, or its slots: is another one there for it?  Who pings asks
+ * for those that failed last, so that he too finds the next owner: he may be the
+ * only one who still asks.
+ */
 static bool replaced(struct dlk_cluster *e, struct dlk_attempt *at,
 		     struct dlk_way *way, const struct dlk_conn *c)
 {
 	if (!dlk_conn_is_open(c))
 		dlk_node_away(c->ep, dlk_now_ns() + AWAY_MS * DLK_MS);
-	if (way->slot == DLK_NO_SLOT)
-		return false;
-	atomic_store(&e->map->failed, way->slot);
+	if (way->slot != DLK_NO_SLOT)
+		atomic_store(&e->map->failed, way->slot);
 	look_for_owner(e, at, way->until_ns);
-	way->ep = owner_of(e, way->slot);
+	way->ep = owner_of(e, atomic_load(&e->map->failed));
 	way->asking = way->one_key = false;
 	return way->ep && way->ep != c->ep && way->n <= SENT_ON;
 }
