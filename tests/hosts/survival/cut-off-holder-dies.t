@@ -20,10 +20,10 @@ configs()
 		url="redis://127.0.0.1:$PROXY/0"
 }
 
-# cut MODE: from here on nothing is answered; in $CUT when
+# cut MODE: from here on nothing is answered; in $CUT when.  (Until then it may be
+# renewed.)
 cut()
 {
-	CUT=$(now)
 	if [ "$1" = drop ]; then
 		nft add table inet "$table" &&
 			nft add chain inet "$table" in \
@@ -32,6 +32,7 @@ cut()
 	else
 		ask proxy "$1" >/dev/null
 	fi
+	CUT=$(now)
 }
 
 heal()
