@@ -217,8 +217,13 @@ done
 
 # --- the checks ----------------------------------------------------------------
 : >"$RIG/ran"
+nobody_has_it()
+{
+	[ "$(rr exists dlock:/var/lock/jobs/nightly.lock)" = 0 ]
+}
+ok 'the one before has left' until_true 10 nobody_has_it
 by_cron A >/dev/null 2>&1 </dev/null &
-until_true 10 started 1
+ok 'one runs' until_true 10 started 1
 file=/var/lock/jobs/nightly.lock
 ok 'explain' told "dlockctl explain $file"
 like "$(on A dlockctl explain $file)" 'flock key +dlock:/var/lock/jobs/nightly' \
