@@ -3,8 +3,9 @@
 # timeout: 60
 #
 # make demo shows all that it claims, and runs no program but those of the
-# packages that it asks for (deps.sh demo) and of Debian's essential ones: who
-# only wants to see dlock work need not install what the tests need.
+# packages that it asks for (deps.sh demo), of Debian's essential ones, and of
+# those of the tests that it builds (DEMO_HELPERS): who only wants to see dlock
+# work need not install what the tests need.
 TOP=$(cd "${0%/*}/../../.." && pwd)
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
@@ -36,8 +37,18 @@ read -ra demo <<<"$(asked build) $(asked demo)"
 ok 'the packages are installed' programs_of "${demo[@]}"
 ok 'control: another package has a program here' command -v strace
 is "$(PATH=$dir/bin command -v strace)" '' '... and the demo does not see it'
+# A tree with nothing else built in it.
+mkdir -p "$dir/tree/build/tests"
+cp -r tests "$dir/tree/"
+ln -s "$TOP"/build/dlock* "$TOP"/build/*.so "$dir/tree/build/"
+for helper in $(sed -n 's/^DEMO_HELPERS := //p' Makefile); do
+	ln -s "$TOP/build/tests/$helper" "$dir/tree/build/tests/"
+done
+ok 'control: another program of the tests is built' \
+	test -x build/tests/survivor -a ! -e "$dir/tree/build/tests/survivor"
 status=0
-PATH=$dir/bin bash tests/hosts/tools/demo.sh >"$dir/said" 2>&1 </dev/null || status=$?
+PATH=$dir/bin bash "$dir/tree/tests/hosts/tools/demo.sh" >"$dir/said" 2>&1 \
+	</dev/null || status=$?
 is "$status" 0 'the demo shows what it claims'
 [ "$status" = 0 ] || diag "$(cat "$dir/said")"
 at_least "$(grep -c '=>' "$dir/said")" 8 '... claim by claim'
