@@ -192,18 +192,29 @@ static void start(struct ballot *b, unsigned i)
 		came(b, i, err);
 }
 
-/* The socket has something for us. */
+/*
+ * The socket has something for us: perhaps only what was owed from before, and
+ * the answer to this question may be long in coming.  (Who waited for it here
+ * would close the connection when the time is up, and with it what a release
+ * goes behind.)
+ */
 static void go_on(struct ballot *b, unsigned i)
 {
 	struct dlk_conn *c = b->v[i].c;
+	int err = 0;
 
 	if (!b->v[i].asked) {
 		b->v[i].tries--;
 		start(b, i);
 		return;
 	}
-	c->half = DLK_TAKING;
-	came(b, i, b->ask(b, i, c));
+	if (c->greeting || c->deferred_n) {
+		err = dlk_conn_drain(c, 0);
+		if (err == -EAGAIN || (!err && !dlk_conn_has_more(c)))
+			return;
+	}
+	c->half = err ? DLK_WHOLE : DLK_TAKING;
+	came(b, i, err ?: b->ask(b, i, c));
 }
 
 /* --- all of them ---------------------------------------------------------- */

@@ -775,11 +775,16 @@ int dlk_conn_reply(struct dlk_conn *c, uint64_t deadline_ns,
 	return err ?: next_reply(c, deadline_ns, reply);
 }
 
+bool dlk_conn_has_more(const struct dlk_conn *c)
+{
+	return c->reader &&
+	       (c->reader->pos < c->reader->len || c->reader->ridx >= 0);
+}
+
 /* What is still in the reader belongs to replies to come: then keep all. */
 void dlk_conn_reset(struct dlk_conn *c)
 {
-	if (c->greeting || (c->reader && (c->reader->pos < c->reader->len ||
-					  c->reader->ridx >= 0)))
+	if (c->greeting || dlk_conn_has_more(c))
 		return;
 	dlk_arena_reset(&c->arena);
 	c->reader = NULL;

@@ -199,6 +199,8 @@ int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
  * that are there: -EAGAIN if some are not, and the connection stays open.
  */
 int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns);
+/* A part of an answer at least has been received, and is not read. */
+bool dlk_conn_has_more(const struct dlk_conn *c);
 
 /* Send all that is queued, and do not wait for replies. */
 int dlk_conn_flush(struct dlk_conn *c, uint64_t deadline_ns);
