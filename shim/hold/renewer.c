@@ -54,8 +54,6 @@ enum { LINGER_MS = 2000, COMPANY_MS = 20, SLICE_MS = 20 };
 enum { KEEPER_STOPS_MS = 250 };
 
 static char last_why[256]; /* the last renewal failed; only the thread's */
-/* So many renewals in a row were not answered in time; only the thread's. */
-static unsigned silent;
 
 /*
  * What another thread works on is renewed all the same, for it may write back
@@ -398,11 +396,11 @@ static void drop_ended(void)
 static void be_patient(struct dlk_attempt *at, const struct dlk_store *store)
 {
 	const uint32_t timeout_ms = store->connect_timeout_ms
-				    << (silent < 2 ? silent : 2);
+				    << (store->silent < 2 ? store->silent : 2);
 	uint64_t mark;
 
 	at->timeout_ns = timeout_ms * DLK_MS;
-	if (silent == 0) {
+	if (store->silent == 0) {
 		at->until_ns = limit_ns(timeout_ms / 4);
 		return;
 	}
@@ -419,20 +417,20 @@ static void be_patient(struct dlk_attempt *at, const struct dlk_store *store)
 
 static bool is_interrupted(void *unused)
 {
-	for (unsigned i = 0; silent && i < work.n_renew; i++)
+	for (unsigned i = 0; work.store->silent && i < work.n_renew; i++)
 		pass_marks(work.renew[i]);
 	return dlk_thread_is_paused(unused);
 }
 
 /* Was it answered, and as soon as it should be? */
-static void note_patience(const struct dlk_store *store, uint64_t began_ns)
+static void note_patience(struct dlk_store *store, uint64_t began_ns)
 {
 	const uint64_t took = dlk_now_ns() - began_ns;
 
 	if (work.renewal[0].result == -ETIMEDOUT)
-		silent++;
+		store->silent++;
 	else if (took < store->connect_timeout_ms * DLK_MS)
-		silent = 0;
+		store->silent = 0;
 }
 
 static void renew_all(void)

@@ -270,6 +270,8 @@ struct dlk_store {
 			  about that give -EOPNOTSUPP, and subscribe -EPERM */
 	bool claims_confirmed; /* what was granted in the queue counts when
 				  confirm() has said so, and not before */
+	unsigned silent;       /* so many renewals in a row were not answered in
+				  time; only the thread's (hold/renewer.c) */
 };
 
 struct dlk_store_ops {

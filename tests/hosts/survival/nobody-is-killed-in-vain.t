@@ -122,6 +122,36 @@ ok 'each answer comes later than connect_timeout' all_live
 ask proxy pass >/dev/null
 survivors_leave "$N"
 
+# Beside a server that answers at once, and tells nothing about the other one.
+cat >>"$RIG/A.conf" <<-END
+	redis "quick" {
+	    url = "redis://127.0.0.1:$PORT/0"
+	    connect_timeout = "150ms"
+	    restart_delay = "0s"
+	}
+	path "$MNT/quick/" { redis = "quick"
+	    ttl = "1s" }
+END
+on A mkdir quick
+PIDS=()
+for ((i = 0; i < N; i++)); do
+	# shellcheck disable=SC2016 # Python's
+	peer "a$i" dl A env DLOCK_LOG="warning:$RIG/a$i.log" /usr/bin/python3 -c '
+import fcntl, os, sys
+held = [open(name, "w") for name in (sys.argv[1], "quick/" + sys.argv[1])]
+for f in held:
+    fcntl.flock(f, fcntl.LOCK_EX)
+print(os.readlink("/proc/self"), flush=True)
+sys.stdin.readline()' "$i"
+	hear "a$i"
+	PIDS+=("$(pgrep -n -f "quick/.* $i\$")")
+done
+ask proxy 'delay 200' >/dev/null
+for_a_while sleep 0.1
+ok '... nor does one whose leases elsewhere are renewed in time' all_live
+ask proxy pass >/dev/null
+survivors_leave "$N"
+
 # A server that has forgotten everything, within its delay.
 rig_configs ttl=4s connect_timeout=300ms restart_delay=4s
 until_true 10 redis_is_old 4
