@@ -105,18 +105,29 @@ static void text_key(const struct subject *s, const char *label,
 		line(label, "locking fails with ENOLCK", "too long");
 }
 
-/* Of a cluster: which node has the key's slot now. */
-static void text_node(const struct subject *s, const char *label,
-		      const char *suffix)
+/* Of a cluster: the key's slot, and which node has that now; false: of none. */
+static bool find_node(const struct subject *s, const char *suffix, int *slot,
+		      const char **server)
 {
 	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
 	size_t len;
 
 	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key_fits(s, suffix))
-		return;
+		return false;
 	len = (size_t)snprintf(key, sizeof(key), "%s%s", s->key, suffix);
-	line(label, NULL, "slot %d, at %s", dlk_slot_of(key, len),
-	     tool_server_of(s->rule->redis, key, len)->name);
+	*slot = dlk_slot_of(key, len);
+	*server = tool_server_of(s->rule->redis, key, len)->name;
+	return true;
+}
+
+static void text_node(const struct subject *s, const char *label,
+		      const char *suffix)
+{
+	const char *server;
+	int slot;
+
+	if (find_node(s, suffix, &slot, &server))
+		line(label, NULL, "slot %d, at %s", slot, server);
 }
 
 static void text_ttl(const struct dlk_rule *rule)
@@ -258,15 +269,14 @@ static void json_sentinels(struct json *j, const struct dlk_endpoint *ep)
 static void json_node(struct json *j, const struct subject *s, const char *name,
 		      const char *suffix)
 {
-	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
-	size_t len;
+	const char *server;
+	int slot;
 
-	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key_fits(s, suffix))
+	if (!find_node(s, suffix, &slot, &server))
 		return;
-	len = (size_t)snprintf(key, sizeof(key), "%s%s", s->key, suffix);
 	json_open(j, name, '{');
-	json_int(j, "slot", dlk_slot_of(key, len));
-	json_text(j, "server", tool_server_of(s->rule->redis, key, len)->name);
+	json_int(j, "slot", slot);
+	json_text(j, "server", server);
 	json_close(j, '}');
 }
 

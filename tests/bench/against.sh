@@ -100,23 +100,6 @@ keeper_is_gone()
 	! keeper_runs
 }
 
-ticks()
-{
-	local pid f n=0 rest
-
-	for pid; do
-		rest=$(cat "/proc/$pid/stat" 2>/dev/null) || continue
-		read -ra f <<<"${rest##*) }"
-		n=$((n + f[11] + f[12]))
-	done
-	echo "$n"
-}
-
-on_host()
-{
-	pgrep --nslist pid --ns "${INIT[$1]}" -x "$2"
-}
-
 renewals()
 {
 	local which round s=$LEASES_TTL_S process keepers a b n
@@ -133,12 +116,12 @@ renewals()
 			sleep "$((s / 2))"
 			process=$(on_host A many_files)
 			mapfile -t keepers < <(all_keepers A)
-			a=$(ticks "$process")
-			b=$(ticks "${keepers[@]}")
+			a=$(cpu_of "$process")
+			b=$(cpu_of "${keepers[@]}")
 			server_info >"$RIG/i0"
 			sleep "$s"
-			a=$(($(ticks "$process") - a))
-			b=$(($(ticks "${keepers[@]}") - b))
+			a=$(($(cpu_of "$process") - a))
+			b=$(($(cpu_of "${keepers[@]}") - b))
 			server_info >"$RIG/i1"
 			read -r n _ < <(command_grown evalsha "$RIG/i0" "$RIG/i1")
 			figure process "$which" "$((a * 100 / s))"

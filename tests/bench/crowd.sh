@@ -10,19 +10,6 @@ param LEASES_TTL_S 9 6
 param PROCESSES 1000 30
 param PROCESSES_TTL_S 30 6
 
-# CPU time of processes, in ticks of 10 ms (proc(5), utime and stime).
-cpu_of()
-{
-	local pid n=0 rest f
-
-	for pid; do
-		rest=$(cat "/proc/$pid/stat" 2>/dev/null) || continue
-		read -ra f <<<"${rest##*) }"
-		n=$((n + f[11] + f[12]))
-	done
-	echo "$n"
-}
-
 # Pss, of those of them that are there still; kB
 pss_of()
 {
@@ -32,12 +19,6 @@ pss_of()
 		sed -n 's/^Pss: *\([0-9]*\) kB/\1/p' \
 			"/proc/$pid/smaps_rollup" 2>/dev/null
 	done | awk '{ n += $1 } END { print n + 0 }'
-}
-
-# Those below process 1 of a host, by name and in this /proc.
-on_host()
-{
-	pgrep --nslist pid --ns "${INIT[$1]}" -x "$2"
 }
 
 tenth()

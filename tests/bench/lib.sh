@@ -131,6 +131,27 @@ middle()
 		awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
+# --- processes -----------------------------------------------------------------
+
+# CPU time of processes, in ticks of 10 ms (proc(5), utime and stime).
+cpu_of()
+{
+	local pid n=0 rest f
+
+	for pid; do
+		rest=$(cat "/proc/$pid/stat" 2>/dev/null) || continue
+		read -ra f <<<"${rest##*) }"
+		n=$((n + f[11] + f[12]))
+	done
+	echo "$n"
+}
+
+# Those below process 1 of a host, by name and in this /proc.
+on_host()
+{
+	pgrep --nslist pid --ns "${INIT[$1]}" -x "$2"
+}
+
 # --- the server ---------------------------------------------------------------
 
 # All that it counts.

@@ -237,6 +237,15 @@ load_goes_on()
 	until_true 20 has_grants $((grants + ${1:-30}))
 }
 
+# sees_two SECONDS: the load under the null shim, as a control
+sees_two()
+{
+	load_begin "$BIN/null.so"
+	sleep "$1"
+	load_end
+	at_least "$overlaps" 1 'the null shim: two holders are seen (control)'
+}
+
 survivors()
 {
 	on "$1" pgrep -x survivor

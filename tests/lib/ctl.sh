@@ -29,6 +29,12 @@ ctl_on()
 	ERR=$(cat "$RIG/err")
 }
 
+# json FILTER: jq of $OUT, on one line
+json()
+{
+	jq -c "$1" <<<"$OUT" 2>&1
+}
+
 # made_token HOST SECONDS NAME: of a lock that a process 42 of that host_id took
 # so long ago; of host "elsewhere", of another kernel.
 made_token()

@@ -9,11 +9,6 @@ RIG_MODE=cluster
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
 
-json()
-{
-	jq -c "$1" <<<"$OUT" 2>&1
-}
-
 rig_start disks
 rig_configs ttl=10s connect_timeout=300ms restart_delay=10s
 ok 'the nodes are old' until_true 15 masters_are_old 11

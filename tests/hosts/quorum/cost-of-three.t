@@ -14,17 +14,11 @@ DELAY=60 ROUNDS=5
 # us_by CONFIG PAIRS: of a pair, the median
 us_by()
 {
-	on A env LD_PRELOAD="$BUILD/libdlock-preload.so" \
-		DLOCK_CONFIG="$RIG/$1.conf" /usr/bin/python3 -c '
-import fcntl, sys, time
-f = open("f", "a")
-took = []
-for i in range(int(sys.argv[1])):
-    began = time.perf_counter_ns()
-    fcntl.flock(f, fcntl.LOCK_EX)
-    fcntl.flock(f, fcntl.LOCK_UN)
-    took.append(time.perf_counter_ns() - began)
-print(sorted(took)[len(took) // 2] // 1000)' "$2"
+	local ns
+
+	read -r _ ns _ < <(on A env LD_PRELOAD="$BUILD/libdlock-preload.so" \
+		DLOCK_CONFIG="$RIG/$1.conf" "$BIN/bench_lock" cycle "$PORT" f "$2")
+	echo $((ns / 1000))
 }
 
 least()

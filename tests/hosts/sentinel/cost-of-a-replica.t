@@ -7,21 +7,15 @@
 # one more a pair.)  The figures of time are a note.
 . "${0%/*}/../../lib/rig.sh"
 
-PAIRS=50
+PAIRS=100
 
-# pairs HOST: locks and unlocks; how long one takes in the median (us)
+# pairs HOST [COMMAND...]: locks and unlocks; how long one of both takes (us)
 pairs()
 {
-	dl "$1" "${@:2}" /usr/bin/python3 -c '
-import fcntl, sys, time
-f = open("f", "a")
-took = []
-for i in range(int(sys.argv[1])):
-    began = time.perf_counter_ns()
-    fcntl.flock(f, fcntl.LOCK_EX)
-    fcntl.flock(f, fcntl.LOCK_UN)
-    took.append(time.perf_counter_ns() - began)
-print(sorted(took)[len(took) // 2] // 1000)' "$PAIRS"
+	local ns
+
+	ns=$(dl "$1" "${@:2}" "$BIN/bench_lock" calls f "$PAIRS")
+	echo $((2 * ns / 1000))
 }
 
 # Of its main thread alone: another renews, or reads what nobody waits for.

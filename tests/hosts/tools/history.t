@@ -12,13 +12,13 @@ rig_configs ttl=3s connect_timeout=300ms
 on A touch f
 STREAM="{dlock:$MNT/f}%h"
 
-json()
+told()
 {
 	ctl_on A --json history "$MNT/f"
-	jq -c "$1" <<<"$OUT" 2>&1
+	json "$1"
 }
 
-is "$(json '[.status, .entries]')" '[0,[]]' 'nothing is recorded'
+is "$(told '[.status, .entries]')" '[0,[]]' 'nothing is recorded'
 ctl_on A history "$MNT/f"
 like "$STATUS $ERR" '^0 .*nothing is recorded; what preloaded programs wait' \
 	'... and it says what is not'
@@ -30,10 +30,10 @@ rr set "dlock:$MNT/f" "$(made_token A 65 $'w\x1b')" px 60000 >/dev/null
 STATUS=0
 on A env SUDO_USER=$'me\x1b' DLOCK_CONFIG="$RIG/A.conf" DLOCK_LOG=error:/dev/null \
 	"$CTL" break --yes "$MNT/f" >/dev/null 2>&1 || STATUS=$?
-is "$STATUS $(json '[.entries[] | .what, .family, .lasted_ms >= 65000,
+is "$STATUS $(told '[.entries[] | .what, .family, .lasted_ms >= 65000,
 	.token]')" '0 ["broken","flock",true,"00000000000000000000000000000007"]' \
 	'a lease is broken'
-is "$(json '.entries[0].who')" '"dlockctl break, uid 0, SUDO_USER me\u001b"' \
+is "$(told '.entries[0].who')" '"dlockctl break, uid 0, SUDO_USER me\u001b"' \
 	'... by whom'
 at_least "$(rr pttl "$STREAM")" 1000 'it ends some day'
 peer holder on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/f" -- \
@@ -50,7 +50,7 @@ sleep 1.2 # what is a long wait (tools/lock.c)
 ctl_on A break --yes --token "$(rr get "dlock:$MNT/f" | cut -d' ' -f 2)"
 wait "$waiter"
 ok 'it is killed' until_true 10 pid_is_gone "${PEER_PID[holder]}"
-is "$(json '[.entries[].what] | sort')" '["broken","broken","lost","waited"]' \
+is "$(told '[.entries[].what] | sort')" '["broken","broken","lost","waited"]' \
 	'a loss, and a long wait'
 ctl_on A history "$MNT/f"
 like "$OUT" $'WHEN +WHAT +HOST .*\n20[0-9-]+ [0-9:]+ +(lost|waited|broken) ' \

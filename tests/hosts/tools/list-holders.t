@@ -10,11 +10,6 @@
 
 rig_start disks
 rig_configs ttl=10s
-json()
-{
-	jq -c "$1" <<<"$OUT" 2>&1
-}
-
 # --- on its own host ---
 peer job dl A flock f sh -c 'echo runs; read -r _'
 hear job

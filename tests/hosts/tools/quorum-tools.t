@@ -8,11 +8,6 @@ RIG_MODE=quorum
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
 
-json()
-{
-	jq -c "$1" <<<"$OUT" 2>&1
-}
-
 rig_start disks
 rig_configs ttl=12s connect_timeout=300ms
 export DLOCK_LOG=warning:$RIG/log

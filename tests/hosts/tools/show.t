@@ -13,11 +13,6 @@ show()
 	ctl_on A --json show "$@"
 }
 
-json()
-{
-	jq -c "$1" <<<"$OUT" 2>&1
-}
-
 # waiting N FILE: so many wait for it, by the server
 waiting()
 {
