@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/internal.h"
+#include "os/read_file.h"
 #include "os/arena.h"
 #include "os/sys.h"
 

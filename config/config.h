@@ -71,7 +71,9 @@ struct dlk_endpoint {
 	char host[256];              /* TCP, TLS: name or address, no [] */
 	char path[108];              /* unix: the socket */
 	char username[128];          /* empty: AUTH with a password only */
-	char password[512];          /* empty: no AUTH */
+	char password[512];          /* empty: no AUTH by us */
+	char password_file[128];     /* who connects for us reads it, and does
+					AUTH (redis/tls.h); empty: nobody */
 	int32_t allow_eviction;      /* a truth; no padding: compared as bytes
 				      */
 	struct dlk_tls_options tls;

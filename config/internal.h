@@ -3,7 +3,6 @@
  * What the files of config/ share with each other and with nobody else.
  *
  *	config.c	the file: have it read, call the rest in order
- *	read.c		bytes of a file, and nothing else of it
  *	text.c		comments blanked, what libconfuse gets wrong refused
  *	syntax.c	libconfuse; from here on there are sections and options
  *	streams.c	the streams of a libconfuse inside a library
@@ -35,7 +34,6 @@ enum {
 };
 
 struct dlk_block;
-struct stat;
 
 /* The configuration and all memory it owns. */
 struct dlk_owned {
@@ -86,11 +84,6 @@ struct dlk_span {
 	char text[32];
 };
 struct dlk_span dlk_span(uint64_t ms);
-
-/* --- read.c --- */
-
-/* A regular file of at most max - 1 bytes, whole; -errno, -EFBIG. */
-ssize_t dlk_read_file(const char *path, char *buf, size_t max, struct stat *st);
 
 /* --- text.c --- */
 

@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 
 #include "config/internal.h"
+#include "os/secret.h"
+#include "os/sys.h"
 
 enum {
 	CONNECT_TIMEOUT_MS = 2000,
@@ -41,6 +43,7 @@ struct servers {
 	struct dlk_endpoint *ep;
 	unsigned n;
 	unsigned sentinels; /* the last ones; then the first is the master */
+	bool by_helper;     /* has their passwords */
 };
 
 /* Who logs in, and by which password: at the servers, or at the Sentinels. */
@@ -124,98 +127,106 @@ static int set_username(struct dlk_build *b, struct servers *s,
 	return 0;
 }
 
-/* The file's text without its last newline; control bytes are a mistake. */
-static int check_password(struct dlk_build *b, struct servers *s,
-			  const char *option, const char *file, char *text,
-			  size_t len)
+static void warn_exposed(struct dlk_build *b, struct servers *s,
+			 const char *option, const char *file, mode_t mode)
 {
-	if (len && text[len - 1] == '\n')
-		text[--len] = '\0';
-	if (len && text[len - 1] == '\r')
-		text[--len] = '\0';
-	if (!len)
-		return dlk_opt_fail(b, s->sec, option, "\"%.200s\" is empty",
-				    file);
-	if (len >= sizeof(s->ep->password))
-		return dlk_opt_fail(b, s->sec, option,
-				    "\"%.200s\" holds more than %zu bytes",
-				    file, sizeof(s->ep->password) - 1);
-	if (strlen(text) != len || dlk_has_control(text))
-		return dlk_opt_fail(
-			b, s->sec, option,
-			"\"%.200s\" holds a control byte, or a second line "
-			"(one line, the password, is allowed)",
-			file);
-	return 0;
-}
+	const char *what = dlk_secret_exposed(mode);
 
-static int read_password(struct dlk_build *b, struct servers *s,
-			 const char *option, const char *file, char *text,
-			 size_t size)
-{
-	struct stat st;
-	ssize_t len = dlk_read_file(file, text, size, &st);
-
-	if (len == -EFBIG)
-		len = (ssize_t)size - 1;
-	if (len < 0)
-		return dlk_opt_fail(b, s->sec, option,
-				    "\"%.200s\" cannot be read: %s", file,
-				    len == -EINVAL ? "not a regular file"
-						   : strerror((int)-len));
-	/* A group may read it: that is how several users have it. */
-	if (st.st_mode & (S_IWGRP | S_IROTH | S_IWOTH))
+	if (what)
 		dlk_opt_warn(b, s->sec, option,
-			     "\"%.200s\" may be %s (mode %03o)", file,
-			     st.st_mode & (S_IWGRP | S_IWOTH)
-				     ? "written by others than its owner"
-				     : "read by everybody",
-			     (unsigned)st.st_mode & 0777);
-	return check_password(b, s, option, file, text, (size_t)len);
+			     "\"%.200s\" may be %s (mode %03o)", file, what,
+			     (unsigned)mode & 0777);
 }
 
-/* What is wrong with it becomes the fault. */
-static int try_password(struct dlk_build *b, struct servers *s,
-			const char *option, const char *file, char *text,
-			size_t size)
+/* What is wrong with it becomes the fault of that Redis. */
+static int read_password(struct dlk_build *b, struct servers *s,
+			 const char *option, const char *file,
+			 char text[DLK_SECRET_SIZE])
 {
-	struct dlk_error *err = b->err, why = { "" };
-	int ret;
+	struct dlk_error *err = b->err, fault = { "" };
+	char why[200];
+	mode_t mode;
+	int ret = dlk_secret_read(file, text, &mode, why, sizeof(why));
 
-	b->err = &why;
-	ret = read_password(b, s, option, file, text, size);
-	b->err = err;
+	warn_exposed(b, s, option, file, mode);
 	if (!ret)
 		return 0;
-	text[0] = '\0';
-	s->redis->fault = dlk_own_text(b, why.text);
+	b->err = &fault;
+	dlk_opt_fail(b, s->sec, option, "\"%.200s\" %s", file, why);
+	b->err = err;
+	s->redis->fault = dlk_own_text(b, fault.text);
 	return s->redis->fault ? 0 : -ENOMEM;
 }
 
 static int set_password(struct dlk_build *b, struct servers *s,
-			const struct login *l)
+			const struct login *l, const char *file)
+{
+	char text[DLK_SECRET_SIZE];
+	int ret = read_password(b, s, l->password_file, file, text);
+
+	for (unsigned i = 0; !ret && i < l->n; i++)
+		memcpy(l->ep[i].password, text, strlen(text) + 1);
+	explicit_bzero(text, sizeof(text));
+	return ret;
+}
+
+/* Only its name is ours: who reads it is asked for each connection. */
+static int set_password_file(struct dlk_build *b, struct servers *s,
+			     const struct login *l, const char *file)
+{
+	struct stat st;
+
+	if (strlen(file) >= sizeof(l->ep->password_file))
+		return dlk_opt_fail(b, s->sec, l->password_file,
+				    "\"%.200s\" is longer than %zu bytes", file,
+				    sizeof(l->ep->password_file) - 1);
+	if (dlk_stat(file, &st, 0) == 0)
+		warn_exposed(b, s, l->password_file, file, st.st_mode);
+	for (unsigned i = 0; i < l->n; i++)
+		memcpy(l->ep[i].password_file, file, strlen(file) + 1);
+	return 0;
+}
+
+static int set_secret(struct dlk_build *b, struct servers *s,
+		      const struct login *l)
 {
 	const char *file = dlk_opt_text(s->sec, l->password_file);
-	char text[sizeof(s->ep->password) + 3];
-	unsigned i;
-	int ret;
 
+	for (unsigned i = 0; i < l->n; i++) {
+		if (!l->ep[i].password[0])
+			continue;
+		if (s->by_helper)
+			return dlk_opt_fail(b, s->sec, "credentials",
+					    "the URL of %s has a password, "
+					    "which every program reads (say it "
+					    "in %s)",
+					    l->ep[i].name, l->password_file);
+		if (file)
+			return dlk_opt_fail(
+				b, s->sec, l->password_file,
+				"the URL of %s has a password as well",
+				l->ep[i].name);
+	}
 	if (!file)
 		return 0;
 	if (*file != '/')
 		return dlk_opt_fail(b, s->sec, l->password_file,
 				    "\"%.200s\" is not an absolute path", file);
-	ret = try_password(b, s, l->password_file, file, text, sizeof(text));
-	for (i = 0; !ret && i < l->n; i++) {
-		if (l->ep[i].password[0])
-			ret = dlk_opt_fail(
-				b, s->sec, l->password_file,
-				"the URL of %s has a password as well",
-				l->ep[i].name);
-		else
-			memcpy(l->ep[i].password, text, strlen(text) + 1);
-	}
-	explicit_bzero(text, sizeof(text));
+	return s->by_helper ? set_password_file(b, s, l, file)
+			    : set_password(b, s, l, file);
+}
+
+/* Who has the passwords of this section: each program, or its helper. */
+static int set_credentials(struct dlk_build *b, struct servers *s)
+{
+	static const char *const words[] = { "program", "helper", NULL };
+	int by = 0, ret = dlk_opt_choice(b, s->sec, "credentials", words, &by);
+
+	s->by_helper = by;
+	if (!ret && s->by_helper && !dlk_opt_text(s->sec, "password_file") &&
+	    !dlk_opt_text(s->sec, "sentinel_password_file"))
+		return dlk_opt_fail(b, s->sec, "credentials",
+				    "there is no password_file");
 	return ret;
 }
 
@@ -228,10 +239,11 @@ static int set_logins(struct dlk_build *b, struct servers *s)
 					 s->ep + s->n - s->sentinels,
 					 s->sentinels };
 
-	return set_username(b, s, &servers)
-		?: set_password(b, s, &servers)
+	return set_credentials(b, s)
+		?: set_username(b, s, &servers)
+		?: set_secret(b, s, &servers)
 		?: set_username(b, s, &sentinels)
-		?: set_password(b, s, &sentinels);
+		?: set_secret(b, s, &sentinels);
 }
 
 static int check_logins(struct dlk_build *b, struct servers *s)
@@ -239,7 +251,8 @@ static int check_logins(struct dlk_build *b, struct servers *s)
 	unsigned i;
 
 	for (i = 0; i < s->n && !s->redis->fault; i++) {
-		if (s->ep[i].username[0] && !s->ep[i].password[0])
+		if (s->ep[i].username[0] && !s->ep[i].password[0] &&
+		    !s->ep[i].password_file[0])
 			return dlk_fail(b, dlk_opt_line(s->sec, "username"),
 					"redis \"%.300s\" has a user name for "
 					"%s and no password (password_file)",

@@ -92,6 +92,7 @@ static cfg_t *create(void)
 			      LIST("urls"),
 			      TEXT("username"),
 			      TEXT("password_file"),
+			      TEXT("credentials"),
 			      TEXT("ca_file"),
 			      TEXT("cert_file"),
 			      TEXT("key_file"),

@@ -117,7 +117,8 @@ static bool same_server(const struct dlk_redis *a, const struct dlk_redis *b)
 	       x->scheme == y->scheme && x->port == y->port && x->db == y->db &&
 	       !strcmp(x->host, y->host) && !strcmp(x->path, y->path) &&
 	       !strcmp(x->username, y->username) &&
-	       !strcmp(x->password, y->password);
+	       !strcmp(x->password, y->password) &&
+	       !strcmp(x->password_file, y->password_file);
 }
 
 static const struct dlk_redis *merge_redis(struct dlk_config *all,

@@ -266,7 +266,8 @@ static bool may(struct doctor_server *s, int argc, const char *const *argv)
  * friend by the socket's mode. */
 static bool is_private(const struct doctor_server *s)
 {
-	return s->ep->scheme == DLK_UNIX && !*s->ep->password;
+	return s->ep->scheme == DLK_UNIX && !*s->ep->password &&
+	       !*s->ep->password_file;
 }
 
 void doctor_acl_excess(struct doctor *d)
@@ -291,15 +292,19 @@ void doctor_acl_excess(struct doctor *d)
 			what = "use keys that are none of dlock's";
 		else
 			continue;
-		doctor_find(d, DOCTOR_WARNING,
-			    "every program that the library is loaded into has "
-			    "this password in its memory, and the right that "
-			    "goes with it",
-			    "make a user of its own for dlock (dlock.conf(5), "
-			    "PERMISSIONS), and give the default one a password",
-			    "redis \"%s\" (%s): user \"%s\" may also %s",
-			    s->redis->name, s->ep->name,
-			    *s->ep->username ? s->ep->username : "default",
-			    what);
+		doctor_find(
+			d, DOCTOR_WARNING,
+			*s->ep->password_file
+				? "every program that the library is loaded "
+				  "into is logged in as this user, and has "
+				  "the right that goes with it"
+				: "every program that the library is loaded "
+				  "into has this password in its memory, "
+				  "and the right that goes with it",
+			"make a user of its own for dlock (dlock.conf(5), "
+			"PERMISSIONS), and give the default one a password",
+			"redis \"%s\" (%s): user \"%s\" may also %s",
+			s->redis->name, s->ep->name,
+			*s->ep->username ? s->ep->username : "default", what);
 	}
 }

@@ -43,11 +43,14 @@ static void look_at_server(struct doctor *d, const struct doctor_server *s)
 		doctor_find(d, DOCTOR_CRITICAL,
 			    "every lock call of its programs under these rules "
 			    "fails with ENOLCK",
-			    "let the user read ca_file, cert_file and key_file "
-			    "and the directories before them; make install, if "
+			    "let the user read password_file, ca_file, "
+			    "cert_file and key_file, where they are given, and "
+			    "the directories before them; make install, if "
 			    "dlock-tls is missing",
-			    "redis \"%s\" (%s): user %u has no TLS: %s",
-			    s->redis->name, s->ep->name, (unsigned)geteuid(),
+			    "redis \"%s\" (%s): user %u %s: %s", s->redis->name,
+			    s->ep->name, (unsigned)geteuid(),
+			    s->ep->scheme == DLK_TLS ? "has no TLS"
+						     : "cannot connect",
 			    why);
 		return;
 	}
@@ -59,7 +62,7 @@ static void look(struct doctor *d)
 {
 	dlk_tls_forget();
 	for (size_t i = 0; i < d->n_servers; i++)
-		if (d->servers[i].up && d->servers[i].ep->scheme == DLK_TLS)
+		if (d->servers[i].up && dlk_tls_connects(d->servers[i].ep))
 			look_at_server(d, &d->servers[i]);
 }
 

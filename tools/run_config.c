@@ -90,10 +90,25 @@ static int make_url(const struct dlk_endpoint *ep, char url[URL_MAX])
 		return -EINVAL;
 	if (back.scheme != ep->scheme || back.db != ep->db ||
 	    strcmp(back.path, ep->path) || strcmp(back.host, ep->host) ||
-	    strcmp(back.username, ep->username) ||
-	    strcmp(back.password, ep->password))
+	    strcmp(back.password, ep->password) ||
+	    (*ep->password && strcmp(back.username, ep->username)))
 		return -EINVAL;
 	return 0;
+}
+
+/* Where the password is the helper's, it is in no URL. */
+static void print_login(FILE *f, const struct dlk_endpoint *ep)
+{
+	if (!*ep->password_file)
+		return;
+	if (*ep->username) {
+		fputs("\tusername = ", f);
+		quote(f, ep->username);
+		fputc('\n', f);
+	}
+	fputs("\tpassword_file = ", f);
+	quote(f, ep->password_file);
+	fputs("\n\tcredentials = \"helper\"\n", f);
 }
 
 /* A redis section like that of the file that holds without --path. */
@@ -125,6 +140,7 @@ static int redis_of_file(FILE *f, const char *file)
 			"\tallow_eviction = \"%s\"\n",
 			ep->restart_delay_ms, ep->connect_timeout_ms,
 			ep->allow_eviction ? "true" : "false");
+		print_login(f, ep);
 	}
 	dlk_config_free(config);
 	return rc;

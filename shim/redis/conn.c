@@ -241,7 +241,7 @@ static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
 }
 
 /* By a pair of sockets, whose other end dlock-tls has. */
-static int open_tls(struct dlk_conn *c, uint64_t deadline_ns)
+static int open_by_helper(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_patience wait = { deadline_ns, c->interrupt,
 					   c->interrupt_arg };
@@ -281,6 +281,8 @@ static int queue_greeting(struct dlk_conn *c)
 
 	if (password[0])
 		err = greet(c, user[0] ? 3 : 2, auth);
+	else if (c->ep->password_file[0])
+		c->greeting++; /* AUTH was dlock-tls', its answer is ours */
 	if (!err && c->ep->db)
 		err = greet(c, 2, select);
 	c->optional = c->only_listens ? 1 : 2;
@@ -362,8 +364,8 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 	if (err)
 		return err;
 	/* (It is another process that connects, and that is waited for.) */
-	if (c->ep->scheme == DLK_TLS)
-		return open_tls(c, deadline_ns) ?: begin_talk(c);
+	if (dlk_tls_connects(c->ep))
+		return open_by_helper(c, deadline_ns) ?: begin_talk(c);
 	if (c->connecting)
 		err = dlk_own_check(&c->own) ? connect_state(c->own.fd)
 					     : -EBADF;

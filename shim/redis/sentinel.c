@@ -12,6 +12,7 @@
 #include "model/timeline.h"
 #include "os/sys.h"
 #include "redis/resolve.h"
+#include "redis/tls.h"
 
 enum {
 	MASTERS = 16,
@@ -202,8 +203,8 @@ static bool ask_one(struct search *s, unsigned i, struct address *a)
 	const redisReply *r;
 	int err = 0;
 
-	/* (By TLS it is waited for; the others want their time, too.) */
-	if (c->ep->scheme == DLK_TLS && by > now)
+	/* (A helper is waited for; the others want their time, too.) */
+	if (dlk_tls_connects(c->ep) && by > now)
 		by = now + (by - now) / (s->asks + 1);
 	if (!s->v[i].asked) {
 		err = dlk_conn_start(c, by)

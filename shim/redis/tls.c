@@ -74,16 +74,22 @@ static int make_pair(int type, struct dlk_own *ours, struct dlk_own *theirs)
 	return dlk_own_take_pair(ours, theirs, ends);
 }
 
-/* No password goes there: AUTH is a command as others are. */
+/* No password goes there: it is a command of ours, or in that file. */
 static void put_start(struct dlk_tls_start *s, const struct dlk_endpoint *ep)
 {
 	memset(s, 0, sizeof(*s));
 	s->magic = DLK_TLS_MAGIC;
+	s->scheme = ep->scheme;
 	s->port = ep->port;
 	s->timeout_ms = ep->connect_timeout_ms;
 	s->tls = ep->tls;
 	memcpy(s->host, ep->host, sizeof(s->host));
+	memcpy(s->path, ep->path, sizeof(s->path));
 	memcpy(s->name, ep->name, sizeof(s->name));
+	if (!ep->password_file[0])
+		return;
+	memcpy(s->username, ep->username, sizeof(s->username));
+	memcpy(s->password_file, ep->password_file, sizeof(s->password_file));
 }
 
 static int send_start(int fd, const struct dlk_tls_start *s)
@@ -226,14 +232,19 @@ static int begin(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 		err = ask(ep, theirs.fd);
 	dlk_own_close(&theirs);
 	if (err) {
-		say(why, size, "cannot start dlock-tls, which speaks TLS", err);
+		say(why, size,
+		    ep->scheme == DLK_TLS
+			    ? "cannot start dlock-tls, which speaks TLS"
+			    : "cannot start dlock-tls, which has the password",
+		    err);
 	} else {
 		err = read_status(own, wait, status);
 		if (err)
 			say(why, size,
 			    err == -EPIPE ? "dlock-tls has ended, or has no "
 					    "descriptor left"
-					  : "cannot connect by TLS",
+			    : ep->scheme == DLK_TLS ? "cannot connect by TLS"
+						    : "cannot connect",
 			    err == -EPIPE ? 0 : err);
 		else if ((err = status->err))
 			say(why, size, status->why, 0);

@@ -5,6 +5,10 @@
  * dlock-tls, a process of ours for each server (tls/protocol.h), speaks it, and
  * plain bytes with us over a socket pair.
  *
+ * And AUTH, without a password in the guest (credentials = "helper"): the same
+ * process reads it, and sends AUTH before anything of ours.  The answer to that
+ * is the first that comes.
+ *
  * Thread-safe; signals are blocked (dlk_enter).
  */
 #ifndef DLK_REDIS_TLS_H
@@ -24,6 +28,12 @@
 void dlk_tls_begin(const char *beside);
 /* The same for a program of ours: beside that. */
 void dlk_tls_begin_beside_program(void);
+
+/* Whether dlock-tls is who connects. */
+static inline bool dlk_tls_connects(const struct dlk_endpoint *ep)
+{
+	return ep->scheme == DLK_TLS || ep->password_file[0];
+}
 
 /*
  * A connection to `ep`, in *own: 0; -EACCES: what it shows, or we, is not to be

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlock-tls: speaks TLS with one Redis server for one process, and plain bytes
- * with that (redis/tls.h, DESIGN 5.6).
+ * dlock-tls: speaks TLS with one Redis server for one process, or logs in there
+ * for it, or both, and plain bytes with that (redis/tls.h, DESIGN 5.6).
  *
  *  1. The server's certificate and its name are checked, always: what cannot be
- *     trusted is no server, and the connection is refused with the reason.
+ *     trusted is no server, and the connection is refused with the reason.  It
+ *     is sent no password either.
  *  2. What the process has sent before it ended is sent on, and waited for to
  *     be read: it may be a release.
  *  3. It keeps no descriptor of the program's, and ends with the process and
@@ -27,14 +28,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "model/timeline.h"
 #include "os/log.h"
 #include "os/sys.h"
+#include "tls/login.h"
 #include "tls/protocol.h"
+#include "tls/wire.h"
 
 /*
  * CLOSE_MS: how long a server has to read what was sent before the end.
@@ -58,8 +64,8 @@ static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
 static unsigned connections; /* guarded by the mutex */
 
 struct connection {
-	int guest, fd; /* both do not block */
-	SSL *ssl;
+	int guest; /* does not block */
+	struct dlk_wire wire;
 	bool asked; /* for a certificate, and we have none */
 	struct half {
 		char bytes[BUFFER];
@@ -82,11 +88,6 @@ static void blame(struct dlk_tls_status *s, int err, const char *what)
 	snprintf(s->why, sizeof(s->why), "%s: %s", what,
 		 reason ? reason : strerror(-err));
 	ERR_clear_error();
-}
-
-static void say(const char *what)
-{
-	dlk_log(DLK_WARNING, "redis at ", server.name, ": TLS: ", what, NULL);
 }
 
 /* --- whom we trust, and who we are ---------------------------------------- */
@@ -202,26 +203,59 @@ static int finish_connect(int fd, uint64_t deadline_ns)
 	return -err;
 }
 
-/* A descriptor, or -errno. */
-static int connect_to(const struct addrinfo *a, uint64_t deadline_ns)
+/* (EAGAIN: the backlog of a unix socket is full; there is no event.) */
+static int begin_connect(int fd, const void *addr, socklen_t len,
+			 uint64_t deadline_ns)
 {
-	int fd = socket(a->ai_family,
-			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	while (connect(fd, addr, len) < 0) {
+		if (errno != EAGAIN)
+			return finish_connect(fd, deadline_ns);
+		if (dlk_now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		dlk_pause_ns(2 * DLK_MS);
+	}
+	return 0;
+}
+
+/* A descriptor, or -errno. */
+static int connect_to(int family, const void *addr, socklen_t len,
+		      uint64_t deadline_ns)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int err = fd < 0 ? -errno : 0;
 
-	if (!err && connect(fd, a->ai_addr, a->ai_addrlen) < 0)
-		err = finish_connect(fd, deadline_ns);
+	if (!err)
+		err = begin_connect(fd, addr, len, deadline_ns);
 	if (err) {
 		if (fd >= 0)
 			close(fd);
 		return err;
 	}
-	dlk_tcp_options(fd);
+	if (family != AF_UNIX)
+		dlk_tcp_options(fd);
 	return fd;
 }
 
+static int cannot_connect(struct dlk_tls_status *s, int err)
+{
+	s->err = err;
+	snprintf(s->why, sizeof(s->why), "cannot connect: %s", strerror(-err));
+	return err;
+}
+
+static int reach_socket(struct dlk_tls_status *s, uint64_t deadline_ns)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd;
+
+	memcpy(un.sun_path, server.path,
+	       strnlen(server.path, sizeof(server.path)));
+	fd = connect_to(AF_UNIX, &un, sizeof(un), deadline_ns);
+	return fd < 0 ? cannot_connect(s, fd) : fd;
+}
+
 /* By whichever of its addresses it answers. */
-static int reach(struct dlk_tls_status *s, uint64_t deadline_ns)
+static int reach_host(struct dlk_tls_status *s, uint64_t deadline_ns)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *all = NULL;
@@ -236,27 +270,16 @@ static int reach(struct dlk_tls_status *s, uint64_t deadline_ns)
 		return -1;
 	}
 	for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
-		fd = connect_to(a, deadline_ns);
+		fd = connect_to(a->ai_family, a->ai_addr, a->ai_addrlen,
+				deadline_ns);
 	freeaddrinfo(all);
-	if (fd < 0) {
-		s->err = fd;
-		snprintf(s->why, sizeof(s->why), "cannot connect: %s",
-			 strerror(-fd));
-	}
-	return fd;
+	return fd < 0 ? cannot_connect(s, fd) : fd;
 }
 
-/* What the call of OpenSSL's waits for; 0: it has failed. */
-static short wants(SSL *ssl, int n)
+static int reach(struct dlk_tls_status *s, uint64_t deadline_ns)
 {
-	switch (SSL_get_error(ssl, n)) {
-	case SSL_ERROR_WANT_READ:
-		return POLLIN;
-	case SSL_ERROR_WANT_WRITE:
-		return POLLOUT;
-	default:
-		return 0;
-	}
+	return server.scheme == DLK_UNIX ? reach_socket(s, deadline_ns)
+					 : reach_host(s, deadline_ns);
 }
 
 /* What can be done about a certificate that is refused for this. */
@@ -301,10 +324,10 @@ static bool is_refused(struct connection *c, struct dlk_tls_status *s)
 	char byte;
 	int n;
 
-	if (!c->asked || wait_for(c->fd, POLLIN, until_ns) < 0)
+	if (!c->asked || wait_for(c->wire.fd, POLLIN, until_ns) < 0)
 		return false;
-	n = SSL_peek(c->ssl, &byte, 1);
-	if (n > 0 || wants(c->ssl, n))
+	n = SSL_peek(c->wire.ssl, &byte, 1);
+	if (n > 0 || dlk_wire_wants(c->wire.ssl, n))
 		return false;
 	blame(s, -EACCES, "the server asks for cert_file");
 	return true;
@@ -335,20 +358,21 @@ static bool shake_hands(struct connection *c, struct dlk_tls_status *s,
 {
 	int n;
 
-	c->ssl = SSL_new(context);
-	if (!c->ssl || !expect_name(c->ssl) || SSL_set_fd(c->ssl, c->fd) != 1) {
+	c->wire.ssl = SSL_new(context);
+	if (!c->wire.ssl || !expect_name(c->wire.ssl) ||
+	    SSL_set_fd(c->wire.ssl, c->wire.fd) != 1) {
 		blame(s, -ENOMEM, "cannot begin TLS");
 		return false;
 	}
-	SSL_set_app_data(c->ssl, c);
-	while ((n = SSL_connect(c->ssl)) != 1) {
-		const short events = wants(c->ssl, n);
+	SSL_set_app_data(c->wire.ssl, c);
+	while ((n = SSL_connect(c->wire.ssl)) != 1) {
+		const short events = dlk_wire_wants(c->wire.ssl, n);
 
 		if (!events) {
-			refuse(s, c->ssl);
+			refuse(s, c->wire.ssl);
 			return false;
 		}
-		if (wait_for(c->fd, events, deadline_ns) < 0) {
+		if (wait_for(c->wire.fd, events, deadline_ns) < 0) {
 			s->err = -ETIMEDOUT;
 			snprintf(s->why, sizeof(s->why),
 				 "the server does not answer TLS");
@@ -357,7 +381,7 @@ static bool shake_hands(struct connection *c, struct dlk_tls_status *s,
 	}
 	if (is_refused(c, s))
 		return false;
-	tell_ends(s, c->ssl);
+	tell_ends(s, c->wire.ssl);
 	return true;
 }
 
@@ -404,17 +428,11 @@ static bool to_guest(struct connection *c)
 	return true;
 }
 
-/* What of TLS' own fails ends the connection; `events`: what it waits for. */
-static void tls_failed(struct connection *c, int n)
+/* The connection is at its end, if it waits for nothing. */
+static void note_failure(struct connection *c, short waits)
 {
-	const int error = SSL_get_error(c->ssl, n);
-	const unsigned long first = ERR_peek_error();
-
-	/* (A server that goes without a word is no fault of TLS.) */
-	if (error == SSL_ERROR_SSL &&
-	    ERR_GET_REASON(first) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
-		say(ERR_reason_error_string(first));
-	ERR_clear_error();
+	if (waits)
+		return;
 	c->up.ended = c->down.ended = true;
 	c->up.n = 0;
 }
@@ -422,40 +440,36 @@ static void tls_failed(struct connection *c, int n)
 static bool to_server(struct connection *c, short *events)
 {
 	struct half *h = &c->up;
+	short waits = 0;
 	int n;
 
 	if (!h->n)
 		return false;
-	n = SSL_write(c->ssl, h->bytes + h->from, (int)h->n);
+	n = dlk_wire_write(&c->wire, h->bytes + h->from, h->n, &waits);
+	*events |= waits;
 	if (n > 0)
 		took(h, (size_t)n);
-	else if (wants(c->ssl, n))
-		*events |= wants(c->ssl, n);
 	else
-		tls_failed(c, n);
+		note_failure(c, waits);
 	return n > 0;
 }
 
 static bool from_server(struct connection *c, short *events)
 {
 	struct half *h = &c->down;
+	short waits = 0;
 	int n;
 
 	if (h->n || h->ended)
 		return false;
-	n = SSL_read(c->ssl, h->bytes, BUFFER);
-	if (n > 0) {
-		h->from = 0;
-		h->n = (size_t)n;
-	} else if (wants(c->ssl, n)) {
-		*events |= wants(c->ssl, n);
-	} else if (SSL_get_error(c->ssl, n) == SSL_ERROR_ZERO_RETURN) {
-		h->ended = true;
-		return true;
-	} else {
-		tls_failed(c, n);
-	}
-	return n > 0;
+	n = dlk_wire_read(&c->wire, h->bytes, BUFFER, &waits);
+	*events |= waits;
+	h->from = 0;
+	h->n = n > 0 ? (size_t)n : 0;
+	h->ended = n == 0;
+	if (n < 0)
+		note_failure(c, waits);
+	return n >= 0;
 }
 
 /* Until one side has closed, and what it sent before was sent on. */
@@ -482,7 +496,7 @@ static void relay(struct connection *c)
 		if (!p[0].events)
 			p[0].fd = -1;
 		/* One that is not waited for tells of its end all the same. */
-		p[1] = (struct pollfd){ .fd = events ? c->fd : -1,
+		p[1] = (struct pollfd){ .fd = events ? c->wire.fd : -1,
 					.events = events };
 		poll(p, 2, -1);
 	}
@@ -495,17 +509,16 @@ static void relay(struct connection *c)
 static void say_goodbye(struct connection *c)
 {
 	const uint64_t until_ns = dlk_now_ns() + CLOSE_MS * DLK_MS;
+	short waits;
 	int n;
 
-	if (SSL_shutdown(c->ssl) < 0)
-		ERR_clear_error();
-	shutdown(c->fd, SHUT_WR);
+	dlk_wire_shutdown(&c->wire);
 	do {
-		n = SSL_read(c->ssl, c->down.bytes, BUFFER);
-		ERR_clear_error();
+		waits = 0;
+		n = dlk_wire_read(&c->wire, c->down.bytes, BUFFER, &waits);
 	} while (dlk_now_ns() < until_ns &&
-		 (n > 0 || (wants(c->ssl, n) == POLLIN &&
-			    wait_for(c->fd, POLLIN, until_ns) == 0)));
+		 (n > 0 || (waits == POLLIN &&
+			    wait_for(c->wire.fd, POLLIN, until_ns) == 0)));
 }
 
 /* --- a connection --------------------------------------------------------- */
@@ -517,32 +530,51 @@ static bool answer(int guest, const struct dlk_tls_status *s)
 
 static void end(struct connection *c)
 {
-	if (c->ssl)
-		SSL_free(c->ssl);
-	if (c->fd >= 0)
-		close(c->fd);
+	dlk_wire_close(&c->wire);
 	close(c->guest);
 	explicit_bzero(c, sizeof(*c));
-	free(c);
+	dlk_undumped_free(c, sizeof(*c));
 	pthread_mutex_lock(&mutex);
 	connections--;
 	pthread_cond_signal(&closed);
 	pthread_mutex_unlock(&mutex);
 }
 
-static void *serve(void *arg)
+/*
+ * What the server hears first is the AUTH, if there is one.  Its memory is on no
+ * other disk either, if we may say so (mlock(2)).
+ */
+static bool log_in(struct connection *c, struct dlk_tls_status *s)
+{
+	int n;
+
+	if (server.password_file[0])
+		mlock(c, sizeof(*c));
+	n = dlk_login_command(&server, c->up.bytes, BUFFER, s);
+	if (n > 0)
+		c->up.n = (size_t)n;
+	return n >= 0;
+}
+
+static bool begin_wire(struct connection *c, struct dlk_tls_status *s)
 {
 	const uint64_t deadline_ns = dlk_now_ns() + server.timeout_ms * DLK_MS;
+
+	if (s->err)
+		return false;
+	c->wire.fd = reach(s, deadline_ns);
+	return c->wire.fd >= 0 &&
+	       (!context || shake_hands(c, s, deadline_ns)) && log_in(c, s);
+}
+
+static void *serve(void *arg)
+{
 	struct dlk_tls_status status = unusable;
 	struct connection *c = arg;
 
-	if (context) {
-		c->fd = reach(&status, deadline_ns);
-		if (c->fd >= 0 && shake_hands(c, &status, deadline_ns) &&
-		    answer(c->guest, &status)) {
-			relay(c);
-			say_goodbye(c);
-		}
+	if (begin_wire(c, &status) && answer(c->guest, &status)) {
+		relay(c);
+		say_goodbye(c);
 	}
 	if (status.err)
 		answer(c->guest, &status);
@@ -554,7 +586,7 @@ static void begin_connection(int guest)
 {
 	struct dlk_tls_status none = { .err = -ENOMEM,
 				       .why = "dlock-tls has no memory" };
-	struct connection *c = calloc(1, sizeof(*c));
+	struct connection *c = dlk_undumped(sizeof(*c));
 	pthread_attr_t attr;
 	pthread_t thread;
 
@@ -564,7 +596,7 @@ static void begin_connection(int guest)
 		return;
 	}
 	c->guest = guest;
-	c->fd = -1;
+	c->wire = (struct dlk_wire){ .fd = -1, .name = server.name };
 	pthread_mutex_lock(&mutex);
 	connections++;
 	pthread_mutex_unlock(&mutex);
@@ -586,8 +618,10 @@ static void say_full(void)
 	static bool said;
 
 	if (!said)
-		say("no descriptor is left for another connection "
-		    "(RLIMIT_NOFILE)");
+		dlk_log(DLK_WARNING, "redis at ", server.name,
+			": dlock-tls: no descriptor is left for another "
+			"connection (RLIMIT_NOFILE)",
+			NULL);
 	said = true;
 }
 
@@ -632,7 +666,9 @@ static bool begin(void)
 
 	sigfillset(&everything);
 	pthread_sigmask(SIG_SETMASK, &everything, NULL);
-	setrlimit(RLIMIT_CORE, &no_core); /* passwords pass through */
+	/* Passwords pass through.  (What dumps are piped to has no limit.) */
+	setrlimit(RLIMIT_CORE, &no_core);
+	prctl(PR_SET_DUMPABLE, 0);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -655,7 +691,8 @@ int main(void)
 		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 		return 64;
 	}
-	make_context();
+	if (server.scheme == DLK_TLS)
+		make_context();
 	while (hear(&guest))
 		if (guest >= 0)
 			begin_connection(guest);

@@ -3,7 +3,9 @@
  * What is said to dlock-tls, over a SOCK_SEQPACKET pair that is its descriptor
  * 3.  Both are of one build.
  *
- *	START	the server, and by which files; queued before it is started
+ *	START	the server, and by which files; queued before it is started.
+ *		With a password_file the first that the server is sent is an AUTH
+ *		by that, and its answer the first that comes
  *	OPEN	a byte, with one end of a SOCK_STREAM pair (SCM_RIGHTS): a
  *		connection is wanted.  On that end it answers with a status; if
  *		that is 0, plain bytes follow in both directions, until one of
@@ -24,14 +26,17 @@ enum { DLK_TLS_MAGIC = 0x646c6b74 };
 struct dlk_tls_start {
 	uint32_t magic, port;
 	uint32_t timeout_ms; /* to connect, and to agree on the keys */
-	char host[256];
+	int32_t scheme;      /* enum dlk_scheme */
+	char host[256], path[108];
+	char username[128], password_file[128];
 	char name[128]; /* for messages */
 	struct dlk_tls_options tls;
 };
 
 struct dlk_tls_status {
 	int32_t err;   /* 0, or -errno; -EACCES: the certificates are at fault,
-			  and another attempt is of no use */
+			  or the password's file is, and another attempt is of
+			  no use */
 	char why[252]; /* words for the log */
 	/* err 0: when the certificates end, in seconds since 1970: the
 	 * server's, and ours; 0: none */

@@ -840,6 +840,35 @@ static void a_user_name_needs_a_password(void **state)
 	    "not a user name");
 }
 
+static void a_helper_has_the_password_alone(void **state)
+{
+	struct dlk_config *config;
+	char text[600];
+
+	(void)state;
+	write_file("pass", 0604, "secret");
+	snprintf(text, sizeof(text),
+		 "redis m { url = 'redis://u@h' password_file = '%s'\n"
+		 "credentials = helper }",
+		 path_of("pass"));
+	warns(text, "may be read by everybody (mode 604)");
+	unlink(path_of("pass"));
+	config = good(text);
+	assert_null(config->redis->fault);
+	assert_string_equal(config->redis->endpoints->password, "");
+	assert_string_equal(config->redis->endpoints->password_file,
+			    path_of("pass"));
+	assert_string_equal(config->redis->endpoints->username, "u");
+	dlk_config_free(config);
+	bad("redis m { url = 'redis://h' credentials = helper }",
+	    "'credentials' of redis \"m\": there is no password_file");
+	bad("redis m { url = 'redis://:p@h' password_file = '/p'\n"
+	    "credentials = helper }",
+	    "which every program reads");
+	bad("redis m { url = 'redis://h' credentials = me }",
+	    "option 'credentials'");
+}
+
 static void a_password_in_a_public_file_is_a_warning(void **state)
 {
 	struct dlk_config *config;
@@ -1070,6 +1099,7 @@ int main(void)
 		cmocka_unit_test(a_bad_password_file_takes_its_redis_only),
 		cmocka_unit_test(a_password_file_is_for_its_owner_and_a_group),
 		cmocka_unit_test(a_user_name_needs_a_password),
+		cmocka_unit_test(a_helper_has_the_password_alone),
 		cmocka_unit_test(a_password_in_a_public_file_is_a_warning),
 		cmocka_unit_test(a_file_that_others_may_write_is_not_for_root),
 		cmocka_unit_test(no_message_shows_a_password),

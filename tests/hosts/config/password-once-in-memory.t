@@ -7,21 +7,9 @@
 # the configuration, while it connects anew, waits, hands over and forks.  No
 # core dump of either has it.
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/memory.sh"
 
-password=secret-$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
-
-# The process of a name on host A, in this /proc.
-process()
-{
-	pgrep --nslist pid --ns "${INIT[A]}" -o -x "$1"
-}
-
-# stands PID: how often the password is there; where, in $RIG/where
-stands()
-{
-	/usr/bin/python3 "$TOP/tests/programs/memgrep.py" "$1" \
-		<<<"${2-$password}" 2>"$RIG/where"
-}
+new_password
 
 once()
 {
@@ -42,12 +30,6 @@ not_dumped()
 	at_least "$(stands_in "$core" "$3")" 1 "control: $2's dump has '$3'"
 	is "$(stands_in "$core" "$password")" 0 "$2's dump has no password"
 	rm -f "$core"
-}
-
-stands_in()
-{
-	/usr/bin/python3 "$TOP/tests/programs/memgrep.py" -f "$1" <<<"$2" \
-		2>/dev/null
 }
 
 # A lock that a keeper carries, for the child shares it; and a wait.
@@ -79,11 +61,6 @@ row()
 	ask holder "reap $inner"
 	peer_end holder
 	until_true 5 host_is_idle
-}
-
-has_keeper()
-{
-	process dlock-keeper >/dev/null
 }
 
 rig_start disks

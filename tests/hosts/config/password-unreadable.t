@@ -84,6 +84,7 @@ OUT=$(dl B flock open/g sh -c 'setpriv --reuid 65534 --regid 65534 \
 	--clear-groups "$0" -c "$1" list' "$CTL" "$RIG/A.conf" 2>&1) ||
 	status=$?
 like "$status $OUT" "78 .*open/g.*EX" 'list shows what the others have'
+ok '... until it is released' until_true 5 lease_is_gone open/g
 
 chmod 640 "$RIG/pass"
 chgrp $NOBODY "$RIG/pass"

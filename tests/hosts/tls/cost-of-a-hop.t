@@ -3,10 +3,13 @@
 # timeout: 120
 #
 # What TLS costs a program: a process beside it, and none of OpenSSL in itself;
-# no more system calls for a lock; and the time of a hop, which is printed.
+# no more system calls for a lock; and the time of a hop, which is printed.  The
+# same of a helper that logs in, and does not speak TLS.
 # shellcheck disable=SC2119,SC2016 # expanded later; no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
+. "${0%/*}/../../lib/memory.sh"
+. "${0%/*}/../../lib/credentials.sh"
 
 LOCKS=300
 
@@ -57,12 +60,29 @@ without=$(calls_of B)
 note "$LOCKS locks and unlocks: $with system calls by TLS, $without without"
 at_most "$with" $((without + without / 20)) 'a lock makes no more system calls'
 
-for ((i = 0; i < 5; i++)); do
-	dl A "$BIN/bench_lock" calls f "$LOCKS" >>"$RIG/with"
-	dl B "$BIN/bench_lock" calls f "$LOCKS" >>"$RIG/without"
-done
-a=$(median <"$RIG/with")
-b=$(median <"$RIG/without")
-ok 'both were measured' test "$a" -gt 0 -a "$b" -gt 0
+# in_turns: the median of a call's time, of host A and of B, in ns
+in_turns()
+{
+	local i
+
+	rm -f "$RIG/with" "$RIG/without"
+	for ((i = 0; i < 5; i++)); do
+		dl A "$BIN/bench_lock" calls f "$LOCKS" >>"$RIG/with"
+		dl B "$BIN/bench_lock" calls f "$LOCKS" >>"$RIG/without"
+	done
+	a=$(median <"$RIG/with")
+	b=$(median <"$RIG/without")
+	ok 'both were measured' test "$a" -gt 0 -a "$b" -gt 0
+}
+
+in_turns
 note "a call takes $((a / 1000)) us by TLS, $((b / 1000)) us without, in turns"
+
+user_up
+by_helper A
+with=$(calls_of A)
+note "$LOCKS locks and unlocks: $with system calls where a helper logs in"
+at_most "$with" $((without + without / 20)) 'nor has it more where a helper logs in'
+in_turns
+note "a call takes $((a / 1000)) us by a helper that logs in, $((b / 1000)) us without"
 rig_end

@@ -47,6 +47,17 @@ like "$(of_tls --as nobody)" \
 	'... and a finding for another user'
 chmod 644 "$TLS/ca.pem"
 
+(umask 077 && echo secret >"$RIG/pass")
+rr config set requirepass secret >/dev/null
+rig_config A redis_more="password_file = \"$RIG/pass\"
+	credentials = \"helper\""
+chmod 644 "$RIG/A.conf"
+is "$(of_tls)" '' 'a password of the helper: nothing for root (control)'
+like "$(of_tls --as nobody)" \
+	'^CRITICAL .*: user 65534 cannot connect: password_file .*denied' \
+	'... and a finding for who may not read it'
+tls_trusted A
+
 mkdir "$RIG/bin"
 cp "$CTL" "$RIG/bin/dlockctl"
 STATUS=0

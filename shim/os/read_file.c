@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that the configuration is in, or names: only a regular one is read,
- * never waited for, and never more of it than was asked for.
+ * Only a regular file is read, never waited for, and never more of it than was
+ * asked for.
  */
+#include "os/read_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/internal.h"
 #include "os/sys.h"
 
 static ssize_t read_all(int fd, char *buf, size_t size)

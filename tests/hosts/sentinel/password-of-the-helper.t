@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# credentials = "helper" with Sentinels: their password, and the master's, are the
+# helpers'; a failover is followed, and who listens to Sentinels is logged in, too.
+RIG_MODE=sentinel
+. "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/memory.sh"
+. "${0%/*}/../../lib/credentials.sh"
+
+# with HELPER|PROGRAM
+with()
+{
+	"by_$1" A 'sentinel_username = "watcher"' \
+		"sentinel_password_file = \"$RIG/watch\""
+}
+
+listened_to()
+{
+	s 1 client list | grep -q 'name=dlock-[0-9]* .*user=watcher '
+}
+
+rig_start disks
+user_up
+m 2 acl setuser dlock on ">$password" '~*' '&*' '+@all' >/dev/null
+(umask 077 && echo "$password-of-them" >"$RIG/watch")
+for i in 1 2 3; do
+	s "$i" acl setuser watcher on ">$password-of-them" '~*' '&*' '+@all' \
+		>/dev/null
+done
+# (What the Sentinels have begins alike.)
+with program
+password_is yes 'control: credentials of the program' f
+with helper
+password_is no 'Sentinels and a master' f
+
+locker one dl A
+ask one 'open f f'
+ask one 'lock f EX'
+is "$RESULT" 0 'a lock'
+ok '... and a Sentinel is listened to, as that user' until_true 5 listened_to
+failover
+ask one 'lock f UN'
+ask one 'lock f EX' 30
+is "$RESULT" 0 'after a failover: locked'
+ok '... as the user of the master' grep -q 'name=dlock-[0-9]* .*user=dlock ' \
+	<<<"$(m "$MASTER" client list)"
+has_password "$(process locker)" no '... and the program has no password'
+ask one 'lock f UN'
+peer_ended one
+echo wrong >"$RIG/watch"
+like "$(dl A flock -n g true 2>&1)" \
+	'see sentinel_username and sentinel_password_file.*ENOLCK' \
+	'a wrong password of the Sentinels: which file'
+done_testing
