@@ -57,6 +57,7 @@ static struct {
 	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
 	struct dlk_own dying; /* the socket to one that was killed */
 	atomic_bool starting; /* one thread is; waits() tells when it is done */
+	int failed;           /* the last start, and nobody was told: -errno */
 	bool reading;         /* one thread sleeps on the socket */
 	_Atomic unsigned words; /* futex: what the others sleep on */
 	struct dlk_own let_go[LET_GO];
@@ -88,6 +89,7 @@ void dlk_keeper_forget(void)
 	keeper.group = keeper.unreaped = 0;
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
+	keeper.failed = 0;
 	keeper.starting = keeper.reading = false;
 }
 
@@ -243,20 +245,13 @@ static pid_t start(struct dlk_own *ours)
 	return pid;
 }
 
-int dlk_keeper_start(bool wait)
+/* (lock) By this thread, which is suspended until the keeper's exec(2). */
+static int start_here(void)
 {
 	struct dlk_own ours = { .fd = -1 };
 	struct rights rights = { 0 };
 	pid_t pid;
 
-	while (keeper.starting && wait)
-		sleep_on_words(1000 * DLK_MS);
-	if (keeper.starting)
-		return DLK_KEEPER_LATER;
-	if (dlk_keeper_is_there())
-		return 0;
-	dlk_keeper_lose(false);
-	keeper.starting = true;
 	dlk_keeper_unlock();
 	pid = read_rights(&rights) ? start(&ours) : -EPERM;
 	dlk_keeper_lock();
@@ -268,9 +263,48 @@ int dlk_keeper_start(bool wait)
 		keeper.heard = keeper.born = keeper.sent;
 		keeper.doubt_ns = 0;
 		keeper.ttl_ms = 0;
+		keeper.failed = 0;
 	}
 	wake_all();
 	return pid < 0 ? pid : 0;
+}
+
+static void start_beside(void)
+{
+	dlk_keeper_lock();
+	keeper.failed = start_here();
+	dlk_keeper_unlock();
+}
+
+/*
+ * (lock) The thread that renews is not suspended for it: on a machine that has
+ * no core to spare, or whose disk is slow, an exec(2) takes longer than a lease.
+ * What came of it is found at a later try.
+ */
+static int begin_beside(void)
+{
+	int err = keeper.failed;
+
+	keeper.failed = 0;
+	if (!err)
+		err = dlk_thread_beside(start_beside);
+	keeper.starting = !err;
+	return err == 0 || err == -EBUSY ? DLK_KEEPER_LATER : err;
+}
+
+int dlk_keeper_start(bool wait)
+{
+	while (keeper.starting && wait)
+		sleep_on_words(1000 * DLK_MS);
+	if (keeper.starting)
+		return DLK_KEEPER_LATER;
+	if (dlk_keeper_is_there())
+		return 0;
+	dlk_keeper_lose(false);
+	if (!wait)
+		return begin_beside();
+	keeper.starting = true;
+	return start_here();
 }
 
 /* --- messages ------------------------------------------------------------- */

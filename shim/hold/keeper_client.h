@@ -31,8 +31,8 @@ bool dlk_keeper_is_starting(void);
 enum { DLK_KEEPER_LATER = 1 };
 
 /*
- * 0 when there is one; DLK_KEEPER_LATER: another thread is starting it, and the
- * caller may not wait for that; -errno.
+ * 0 when there is one; DLK_KEEPER_LATER: it is being started, and the caller,
+ * which is the renewal thread, may not wait for that; -errno.
  */
 int dlk_keeper_start(bool wait);
 

@@ -381,22 +381,13 @@ static void drop_ended(void)
 }
 
 /*
- * A server, or a machine, that is slow answers late, and each time after we have
- * gone: so who was silent is waited for twice as long, then four times.  What
- * is held elsewhere has its marks all the same, and of what is asked for here
- * they are passed meanwhile (is_interrupted).
- *
- *	we			server
- *	renew ->
- *	(150 ms)
- *	connect, renew ->	"renewed" (200 ms)
- *	(150 ms)
- *				"renewed" (200 ms)	... until we are killed
+ * Of who was silent (lease/store.h), what is held elsewhere has its marks all
+ * the same, and of what is asked for here they are passed meanwhile
+ * (is_interrupted).
  */
 static void be_patient(struct dlk_attempt *at, const struct dlk_store *store)
 {
-	const uint32_t timeout_ms = store->connect_timeout_ms
-				    << (store->silent < 2 ? store->silent : 2);
+	const uint32_t timeout_ms = dlk_store_patience_ms(store);
 	uint64_t mark;
 
 	at->timeout_ns = timeout_ms * DLK_MS;
@@ -422,17 +413,6 @@ static bool is_interrupted(void *unused)
 	return dlk_thread_is_paused(unused);
 }
 
-/* Was it answered, and as soon as it should be? */
-static void note_patience(struct dlk_store *store, uint64_t began_ns)
-{
-	const uint64_t took = dlk_now_ns() - began_ns;
-
-	if (work.renewal[0].result == -ETIMEDOUT)
-		store->silent++;
-	else if (took < store->connect_timeout_ms * DLK_MS)
-		store->silent = 0;
-}
-
 static void renew_all(void)
 {
 	struct dlk_attempt at = { .interrupt = is_interrupted };
@@ -444,7 +424,7 @@ static void renew_all(void)
 		return;
 	be_patient(&at, store);
 	store->ops->renew(store, &at, work.renewal, work.n_renew);
-	note_patience(store, began_ns);
+	dlk_store_renewed(store, work.renewal[0].result, began_ns);
 	if (at.why[0]) {
 		memcpy(last_why, at.why, sizeof(last_why));
 		/* Perhaps the keeper has, and says so. */

@@ -10,6 +10,9 @@
  *  2. It MUST NOT be started from a signal handler: pthread_create(3)
  *     allocates, and the handler may have interrupted malloc(3).
  *  3. It MUST NOT keep a process alive whose own threads have all ended.
+ *  4. What may take long and is not a question to a server it MUST have done
+ *     beside it, by a second thread, which is there for no longer than that
+ *     takes.  (1) to (3) hold for both: the first outlives the second.
  *
  * Where there may be none, the keeper takes a lease over at once, and sees to
  * its release as well; the next lock call outside of all that starts it.
@@ -45,14 +48,19 @@
 /* A thread that has said its last word is gone by then, on any machine. */
 enum { GONE_MS = 1000 };
 
+/* A thread that has ended, until the kernel has none of that number. */
+struct task {
+	pid_t tid; /* 0: none */
+	uint64_t ended_ns;
+};
+
 static struct {
 	pthread_mutex_t mutex;
 	void *(*run)(void *unused);
 
 	/* With the mutex. */
 	bool runs;
-	pid_t tid; /* until it is surely gone */
-	uint64_t ended_ns;
+	struct task task;
 	uint64_t wakes_ns; /* when it looks next */
 	sigset_t mask;     /* of who started it */
 
@@ -63,11 +71,21 @@ static struct {
 	_Atomic int exit_code;   /* SYS_exit's, of a thread; + 1 */
 } thread = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
+/* What is done beside it; the thread's own but for what that one says. */
+static struct {
+	void (*work)(void);
+	pthread_t id;
+	bool begun;       /* it is to be joined */
+	struct task task; /* (its number is its own word) */
+} beside;
+
 void dlk_thread_forget(void)
 {
 	pthread_mutex_init(&thread.mutex, NULL);
 	thread.runs = false;
-	thread.tid = 0;
+	thread.task.tid = 0;
+	beside.begun = false;
+	beside.task.tid = 0;
 	atomic_store(&thread.paused, 0);
 	atomic_store(&thread.missed, false);
 	atomic_store(&thread.main_ends, false);
@@ -89,22 +107,21 @@ void dlk_thread_set(void *(*run)(void *unused))
 }
 
 /* All signals are blocked in the caller, so the thread is born with that. */
-static int create(void)
+static int create(pthread_t *id, int detached, void *(*run)(void *unused))
 {
 	pthread_attr_t attr;
-	pthread_t id;
 	size_t usual;
 	int err = pthread_attr_init(&attr);
 
 	if (err)
 		return err;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setdetachstate(&attr, detached);
 	pthread_attr_getstacksize(&attr, &usual);
 	pthread_attr_setstacksize(&attr, 256 * 1024);
-	err = pthread_create(&id, &attr, thread.run, NULL);
+	err = pthread_create(id, &attr, run, NULL);
 	/* Thread-local storage lies there too, and some programs have much. */
 	if (err == EINVAL && pthread_attr_setstacksize(&attr, usual) == 0)
-		err = pthread_create(&id, &attr, thread.run, NULL);
+		err = pthread_create(id, &attr, run, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
 }
@@ -112,7 +129,8 @@ static int create(void)
 /* After unshare(CLONE_NEWPID) there can be none (clone(2), EINVAL): no news. */
 static bool start(void)
 {
-	int err = create();
+	pthread_t id;
+	int err = create(&id, PTHREAD_CREATE_DETACHED, thread.run);
 
 	if (!err)
 		return true;
@@ -183,17 +201,16 @@ bool dlk_thread_comes(void)
 /* --- pause ---------------------------------------------------------------- */
 
 /*
- * The last thread has said its last word, and is no task of the kernel's any
- * more either, which takes some microseconds.  Much later its number may be
- * another thread's.
+ * One that has said its last word is no task of the kernel's any more either,
+ * which takes some microseconds.  Much later its number may be another
+ * thread's.
  */
-static bool is_gone(void)
+static bool is_gone(const struct task *task)
 {
-	dlk_check_locked(&thread.mutex);
-	return thread.tid == 0 ||
-	       (dlk_syscall(SYS_tgkill, dlk_pid(), thread.tid, 0) < 0 &&
+	return task->tid == 0 ||
+	       (dlk_syscall(SYS_tgkill, dlk_pid(), task->tid, 0) < 0 &&
 		errno == ESRCH) ||
-	       dlk_now_ns() > thread.ended_ns + GONE_MS * DLK_MS;
+	       dlk_now_ns() > task->ended_ns + GONE_MS * DLK_MS;
 }
 
 /*
@@ -215,10 +232,10 @@ static void wait_until_gone(void)
 
 	while (!gone) {
 		pthread_mutex_lock(&thread.mutex);
-		was_there |= thread.runs || thread.tid;
-		gone = !thread.runs && is_gone();
+		was_there |= thread.runs || thread.task.tid;
+		gone = !thread.runs && is_gone(&thread.task);
 		if (gone)
-			thread.tid = 0;
+			thread.task.tid = 0;
 		pthread_mutex_unlock(&thread.mutex);
 		if (!gone)
 			dlk_pause_ns(DLK_MS / 50);
@@ -279,14 +296,51 @@ void dlk_thread_begin(void)
 
 	while (!alone) {
 		pthread_mutex_lock(&thread.mutex);
-		alone = is_gone();
+		alone = is_gone(&thread.task);
 		if (alone)
-			thread.tid = (pid_t)dlk_syscall(SYS_gettid);
+			thread.task.tid = (pid_t)dlk_syscall(SYS_gettid);
 		pthread_mutex_unlock(&thread.mutex);
 		if (!alone)
 			dlk_pause_ns(DLK_MS / 50);
 	}
 }
+
+/* --- beside it ------------------------------------------------------------ */
+
+static void *run_beside(void *unused)
+{
+	(void)unused;
+	beside.task.tid = (pid_t)dlk_syscall(SYS_gettid);
+	beside.work();
+	ring();
+	return NULL;
+}
+
+int dlk_thread_beside(void (*work)(void))
+{
+	int err;
+
+	if (!dlk_thread_beside_is_over())
+		return -EBUSY;
+	beside.work = work;
+	err = create(&beside.id, PTHREAD_CREATE_JOINABLE, run_beside);
+	beside.begun = !err;
+	return -err;
+}
+
+bool dlk_thread_beside_is_over(void)
+{
+	if (beside.begun && pthread_tryjoin_np(beside.id, NULL) == 0) {
+		beside.begun = false;
+		beside.task.ended_ns = dlk_now_ns();
+	}
+	if (beside.begun || !is_gone(&beside.task))
+		return false;
+	beside.task.tid = 0;
+	return true;
+}
+
+/* --- who is left ---------------------------------------------------------- */
 
 /* The main thread has ended: its memory is gone though its number is not. */
 static bool main_has_ended(void)
@@ -323,7 +377,8 @@ enum dlk_remaining dlk_thread_remaining(void)
 	if (!main_has_ended())
 		return atomic_load(&thread.main_ends) ? DLK_MAIN_ENDS
 						      : DLK_OTHERS;
-	return only_two() ? DLK_ALONE : DLK_MAIN_ENDS;
+	return only_two() && dlk_thread_beside_is_over() ? DLK_ALONE
+							 : DLK_MAIN_ENDS;
 }
 
 /*
@@ -337,7 +392,7 @@ void dlk_thread_last(void)
 
 	pthread_mutex_lock(&thread.mutex);
 	thread.runs = false;
-	thread.tid = 0;
+	thread.task.tid = 0;
 	mask = thread.mask;
 	pthread_mutex_unlock(&thread.mutex);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
@@ -399,9 +454,13 @@ bool dlk_thread_sleep(unsigned seen,
 
 	pthread_mutex_lock(&thread.mutex);
 	end = is_over(arg, &at);
+	if (end && !dlk_thread_beside_is_over()) {
+		end = false;
+		at = dlk_now_ns() + DLK_MS;
+	}
 	thread.wakes_ns = at;
 	thread.runs = !end;
-	thread.ended_ns = dlk_now_ns();
+	thread.task.ended_ns = dlk_now_ns();
 	pthread_mutex_unlock(&thread.mutex);
 	if (!end)
 		wait_until(at, seen);

@@ -29,6 +29,12 @@ void dlk_thread_begin(void);
 bool dlk_in_thread(void); /* Is the caller that thread? */
 enum dlk_remaining dlk_thread_remaining(void);
 void dlk_thread_last(void);
+/*
+ * (the thread) Have that done by a second thread, which may take its time: 0,
+ * -EBUSY (the one before is not gone yet), -errno.  It rings when it is done.
+ */
+int dlk_thread_beside(void (*work)(void));
+bool dlk_thread_beside_is_over(void);
 /* The main thread is about to end by itself. */
 void dlk_thread_main_ends(void);
 /* Is the caller the last one but that thread, and the dead main one? */

@@ -720,11 +720,16 @@ static void tell_held(const struct dlk_section *s)
 
 static void renew_some(struct dlk_section *s)
 {
-	struct dlk_attempt at = dlk_section_attempt(s);
+	struct dlk_attempt at = dlk_section_renewal(s);
+	const uint64_t began_ns = dlk_now_ns();
 	bool any = false;
 
-	if (batch.n)
+	if (batch.n) {
 		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
+		dlk_store_renewed(s->store, batch.ask[0].result, began_ns);
+		/* (Marks are others where a server is silent: survive.c.) */
+		dlk_carried_news += s->store->silent != 0;
+	}
 	memcpy(s->why, at.why, sizeof(s->why));
 	for (unsigned i = 0; i < batch.n; i++) {
 		any |= batch.ask[i].result == 0;

@@ -225,6 +225,8 @@ struct dlk_section *dlk_section(unsigned i);
  * holders are perhaps to be stopped then (DESIGN L6).
  */
 struct dlk_attempt dlk_section_attempt(const struct dlk_section *s);
+/* The same of a renewal, which is patient (dlk_store_patience_ms()). */
+struct dlk_attempt dlk_section_renewal(const struct dlk_section *s);
 void dlk_sections_until(uint64_t mark_ns);
 
 /* --- records.c ------------------------------------------------------------ */

@@ -11,6 +11,8 @@
 #include "model/timeline.h"
 #include "os/sys.h"
 
+enum { SLICE_MS = 20 }; /* a connection looks at the time so often */
+
 static struct dlk_redis *redis;
 static struct dlk_section *sections; /* as many */
 static unsigned n_sections;
@@ -92,4 +94,33 @@ struct dlk_attempt dlk_section_attempt(const struct dlk_section *s)
 		.timeout_ns = ns,
 		.interrupt = interrupt,
 	};
+}
+
+static uint64_t due_elsewhere_ns(const struct dlk_section *here)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (unsigned i = 0; i < n_sections; i++)
+		if (&sections[i] != here &&
+		    dlk_dues_ns(&sections[i].due) < first)
+			first = dlk_dues_ns(&sections[i].due);
+	return first;
+}
+
+/* All that is left is for who was silent, but what other servers need. */
+struct dlk_attempt dlk_section_renewal(const struct dlk_section *s)
+{
+	struct dlk_attempt at = dlk_section_attempt(s);
+	const uint64_t now = dlk_now_ns(), other = due_elsewhere_ns(s);
+	uint64_t until = now + dlk_store_patience_ms(s->store) * DLK_MS;
+
+	if (mark > now && mark - SLICE_MS * DLK_MS < until)
+		until = mark - SLICE_MS * DLK_MS;
+	if (other < until)
+		until = other;
+	if (s->store->silent && until > now + at.timeout_ns) {
+		at.timeout_ns = until - now;
+		at.until_ns = until;
+	}
+	return at;
 }

@@ -59,6 +59,16 @@ static uint64_t stop_ns(const struct dlk_kept *k)
 	return dlk_stop_ns(k->deadline_ns, k->lease.ttl_ms);
 }
 
+/*
+ * When it is looked how long a look takes: before the warning, if the server
+ * was silent, for then its next answer is waited for until the holders are to be
+ * stopped.
+ */
+static uint64_t learn_ns(const struct dlk_kept *k)
+{
+	return k->section->store->silent ? 0 : warn_ns(k);
+}
+
 /* When the look begins: two of them fit into the margin, or it is earlier. */
 static uint64_t begin_ns(const struct dlk_kept *k)
 {
@@ -75,7 +85,7 @@ static uint64_t next_ns(const struct dlk_kept *k)
 		return 0;
 	if (!has_marks(k))
 		return UINT64_MAX;
-	return k->looked_for_ns == k->deadline_ns ? begin_ns(k) : warn_ns(k);
+	return k->looked_for_ns == k->deadline_ns ? begin_ns(k) : learn_ns(k);
 }
 
 /*
@@ -272,7 +282,7 @@ static void stop(void)
 /* To know how long a look takes, while there is time. */
 static void look_ahead(uint64_t now)
 {
-	collect(now, warn_ns);
+	collect(now, learn_ns);
 	dlk_victims_find(&list, due.v, due.n);
 	took_ns = list.took_ns;
 	for (size_t i = 0; i < due.n; i++)
@@ -286,7 +296,7 @@ static bool is_look_due(uint64_t now)
 
 	LIST_FOREACH(k, &dlk_carried, next)
 	if (has_marks(k) && k->looked_for_ns != k->deadline_ns &&
-	    warn_ns(k) <= now)
+	    learn_ns(k) <= now)
 		return true;
 	return false;
 }

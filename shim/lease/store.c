@@ -12,6 +12,8 @@
 #include "lease/cluster.h"
 #include "lease/quorum.h"
 #include "lease/single.h"
+#include "model/timeline.h"
+#include "os/sys.h"
 #include "redis/node.h"
 #include "redis/pool.h"
 #include "redis/sentinel.h"
@@ -178,4 +180,19 @@ void dlk_stores_forget(void)
 	dlk_tls_forget();
 	dlk_subscriptions_forget();
 	dlk_quorum_forget();
+}
+
+uint32_t dlk_store_patience_ms(const struct dlk_store *s)
+{
+	return s->connect_timeout_ms << (s->silent < 2 ? s->silent : 2);
+}
+
+void dlk_store_renewed(struct dlk_store *s, int result, uint64_t began_ns)
+{
+	const uint64_t took = dlk_now_ns() - began_ns;
+
+	if (result == -ETIMEDOUT)
+		s->silent++;
+	else if (took < s->connect_timeout_ms * DLK_MS)
+		s->silent = 0;
 }

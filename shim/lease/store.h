@@ -271,7 +271,7 @@ struct dlk_store {
 	bool claims_confirmed; /* what was granted in the queue counts when
 				  confirm() has said so, and not before */
 	unsigned silent;       /* so many renewals in a row were not answered in
-				  time; only the thread's (hold/renewer.c) */
+				  time; only who renews has it */
 };
 
 struct dlk_store_ops {
@@ -506,5 +506,23 @@ int dlk_store_prepare(const struct dlk_store *s, const struct dlk_lease *lease);
 bool dlk_stores_drain(uint64_t deadline_ns);
 /* In a child: the connections are the parent's. */
 void dlk_stores_forget(void);
+
+/*
+ * How long a renewal waits for its answer.  A server, or a machine, that is slow
+ * answers late, and each time after we have gone: so who was silent is waited
+ * for twice as long, then four times.
+ *
+ *	we			server
+ *	renew ->
+ *	(150 ms)
+ *	connect, renew ->	"renewed" (200 ms)
+ *	(150 ms)
+ *				"renewed" (200 ms)	... until we are killed
+ *
+ * And what came of it, begun then, is noted: was it answered, and as soon as it
+ * should be?
+ */
+uint32_t dlk_store_patience_ms(const struct dlk_store *s);
+void dlk_store_renewed(struct dlk_store *s, int result, uint64_t began_ns);
 
 #endif

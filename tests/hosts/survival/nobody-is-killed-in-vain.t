@@ -116,10 +116,18 @@ rr flushall >/dev/null
 proxy proxy
 rig_config A ttl=1s connect_timeout=150ms url="redis://127.0.0.1:$PROXY/0"
 survivors plain "$N"
+# Whose lease its keeper alone renews.
+# shellcheck disable=SC2016
+peer shell dl A sh -c 'exec 9>shell; flock 9; echo held; read -r _'
+hear shell
+shells=$(token_of shell)
 ask proxy 'delay 200' >/dev/null
 for_a_while sleep 0.1
 ok 'each answer comes later than connect_timeout' all_live
+ok '... and so do those that a keeper waits for' kill -0 "${PEER_PID[shell]}"
+is "$(token_of shell)" "$shells" '... which has its lease'
 ask proxy pass >/dev/null
+peer_ended shell
 survivors_leave "$N"
 
 # Beside a server that answers at once, and tells nothing about the other one.
