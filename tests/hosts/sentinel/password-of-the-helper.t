@@ -18,7 +18,9 @@ with()
 
 listened_to()
 {
-	s 1 client list | grep -q 'name=dlock-[0-9]* .*user=watcher '
+	for i in 1 2 3; do
+		s "$i" client list type pubsub
+	done | grep -q 'name=dlock-[0-9]* .*user=watcher '
 }
 
 rig_start disks
