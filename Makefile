@@ -3,6 +3,8 @@
 # make            build into build/
 # make build-deps install what a build needs (Debian packages)
 # make deps       the same for the tests as well
+# make lib32      the library for 32-bit programs, into build32/; make deps-lib32
+#                 gets what that needs, make install-lib32 installs it
 # make demo       two hosts on this machine, with and without dlock
 # make check-fast unit, static and conform tests: under a minute
 # make check      every test; ends with 'N passed, N failed'
@@ -31,13 +33,15 @@ DESTDIR    ?=
 
 B       ?= build
 CC      ?= cc
+# Is this an i386 build?  (make lib32 has CC='cc -m32'.)
+I386    := $(shell $(CC) -dM -E - </dev/null 2>/dev/null | grep -w __i386__)
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings \
            -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough
 DEFS    := -D_GNU_SOURCE -DDLK_PREFIX='"$(PREFIX)"' -DDLK_LIBDIR='"$(LIBDIR)"' \
            -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"' -DDLK_SYSCONFDIR='"$(SYSCONFDIR)"' \
-           $(if $(SEED_BUG),-DSEED_BUG=$(SEED_BUG))
+           $(if $(SEED_BUG),-DSEED_BUG=$(SEED_BUG)) $(if $(I386),-D_FILE_OFFSET_BITS=64 -Wno-psabi)
 ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) $(if $(SAN),-DDLK_CHECK) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
 HARDEN  := -fstack-protector-strong -D_FORTIFY_SOURCE=2
 
@@ -69,7 +73,7 @@ SHIM_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(HOLD) $(LOCK) $(ENTR
 KEEPER_OBJ := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(KEEPER))
 CORE_OBJ   := $(call obj,$(MODEL) $(OS) $(REDIS) $(LEASE) $(CONFIG))
 
-archive = $(firstword $(wildcard $(addsuffix /lib$1.a,\
+archive = $(firstword $(wildcard $(addsuffix /lib$1.a,$(ARCHIVES) \
           $(shell $(CC) -print-multi-os-directory 2>/dev/null | sed 's,^,/usr/lib/,') \
           /usr/lib/$(shell $(CC) -print-multiarch 2>/dev/null) /usr/lib)))
 wanted = $(if $2,,@echo "lib$1.a is not there: make build-deps, or install lib$1 as a static library" >&2; exit 1)
@@ -78,7 +82,7 @@ LIBCONFUSE := $(call archive,confuse)
 
 PRODUCTS := $(B)/libdlock-preload.so $(B)/dlock $(B)/dlockctl $(B)/dlock-keeper $(B)/dlock-tls
 
-.PHONY: FORCE all build-deps deps demo check check-fast torture fuzz fuzzers model bench lint house install uninstall deb rpm clean helpers test-programs
+.PHONY: FORCE all lib32 why-no-lib32 deps-lib32 lib32-if-any install-lib32 build-deps deps demo check check-fast torture fuzz fuzzers model bench lint house install uninstall deb rpm clean helpers test-programs
 all: $(PRODUCTS)
 
 $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)/gen/symbols.map
@@ -140,12 +144,17 @@ $(B)/gen/scripts.h: $(LUA) $(wildcard shim/lease/scripts/*.inc) $(B)/gen/embed
 	$(call say,GEN,$@)
 	$(Q)$(B)/gen/embed $(LUA) >$@.tmp && mv $@.tmp $@
 
-# The exported symbols are those of the table and no others.
-$(B)/gen/symbols.map: shim/os/table.h
+# The exported symbols are those of the table and no others; of i386 fcntl() has
+# two versions (entry/lock_calls.c), and names without one cannot be listed then.
+$(B)/gen/symbols.map: shim/os/table.h $(B)/gen/flags
 	$(call say,GEN,$@)
 	@mkdir -p $(@D)
+ifdef I386
+	$(Q)echo 'GLIBC_2.0 { local: dlk_fcntl_2_0; }; GLIBC_2.28 { global: fcntl; };' >$@
+else
 	$(Q)awk -F'[(,) ]+' 'BEGIN { print "{ global:" } /^[[:space:]]*X\(/ { sub(/^[[:space:]]*X\(/, ""); sub(/,.*/, ""); print "\t" $$0 ";" } \
 	  END { print "local: *; };" }' $< >$@
+endif
 
 # --- tests ---------------------------------------------------------------
 
@@ -204,6 +213,41 @@ fuzzers:
 fuzz: deps
 	$(Q)FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) bash tests/lib/check.sh --verbose tests/fuzz/fuzz.t
 
+# --- 32-bit programs -----------------------------------------------------
+
+# The library for i386 programs, on x86-64: with the compiler's -m32, libc's part
+# for that (gcc-multilib), and Debian's static libraries of i386, unpacked here.
+# It speaks with the same keeper: what is said has one layout for both.
+B32    := $(B)32
+CC32   := $(CC) -m32
+in_32   = B=$(B32) CC='$(CC32)' ARCHIVES=$(B32)/archives
+
+lib32:
+	$(Q)why=$$(sh tests/lib/lib32.sh why $(B32)/archives $(CC32)) && [ -z "$$why" ] || { echo "lib32: $$why" >&2; exit 1; }
+	$(Q)$(MAKE) --no-print-directory $(in_32) $(B32)/libdlock-preload.so
+	$(Q)ln -sfr $(B)/dlock-keeper $(B)/dlock-tls $(B32)/
+
+why-no-lib32:
+	@sh tests/lib/lib32.sh why $(B32)/archives $(CC32)
+
+deps-lib32:
+	$(Q)sh tests/lib/deps.sh lib32
+	$(Q)sh tests/lib/lib32.sh get $(B32)/archives $(CC32)
+
+# What $LIB is to each dynamic linker (ld.so(8)): under PREFIX the library of
+# either size is where LD_PRELOAD='PREFIX/$LIB/dlock/libdlock-preload.so' looks.
+lib_of  = $(shell $1 --list-diagnostics 2>/dev/null | sed -n 's/^dl_dst_lib="\(.*\)"$$/\1/p')
+by_lib  = $(if $2,755:$1/libdlock-preload.so:$(PREFIX)/$2/dlock/libdlock-preload.so)
+INSTALLED32 = $(call by_lib,$(B),$(call lib_of,/lib64/ld-linux-x86-64.so.2)) \
+	$(call by_lib,$(B32),$(call lib_of,/lib/ld-linux.so.2))
+
+install-lib32: all lib32
+	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED32)
+
+# Of the tests: where there are none, their tests say why.
+lib32-if-any:
+	$(Q)sh tests/lib/lib32.sh get $(B32)/archives $(CC32) && $(MAKE) --no-print-directory lib32 || true
+
 build-deps:
 	$(Q)sh tests/lib/deps.sh build
 
@@ -218,11 +262,11 @@ demo:
 	$(Q)bash tests/hosts/tools/demo.sh
 
 check-fast: deps
-	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
+	$(Q)$(MAKE) --no-print-directory -j2 all test-programs lib32-if-any
 	$(Q)bash tests/lib/check.sh --fast
 
 check: deps
-	$(Q)$(MAKE) --no-print-directory -j2 all test-programs
+	$(Q)$(MAKE) --no-print-directory -j2 all test-programs lib32-if-any
 	$(Q)bash tests/lib/check.sh
 
 torture: deps
@@ -267,13 +311,13 @@ install: all
 	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED)
 
 uninstall:
-	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED)
+	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED) $(INSTALLED32)
 
 deb rpm:
 	$(Q)sh tests/lib/deps.sh package
 	$(Q)sh tools/packaging/build.sh $@
 
 clean:
-	rm -rf $(B)
+	rm -rf $(B) $(B32)
 
 -include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

@@ -17,6 +17,7 @@
 #include "config/internal.h"
 #include "os/read_file.h"
 #include "os/arena.h"
+#include "os/number.h"
 #include "os/sys.h"
 
 enum { HOST_ID_MAX = 150 }; /* as it stands in a token, see below */
@@ -185,14 +186,14 @@ static const char *others_may_write(const struct stat *st, uid_t me)
 	if (st->st_mode & S_IWOTH)
 		return "may be written by everybody";
 	if ((st->st_mode & S_IWGRP) && st->st_gid != 0 &&
-	    (me == 0 || st->st_gid != (gid_t)dlk_syscall(SYS_getegid)))
+	    (me == 0 || st->st_gid != (gid_t)dlk_syscall(DLK_SYS_GETEGID)))
 		return "may be written by its group";
 	return NULL;
 }
 
 static int check_writers(struct dlk_build *b, const struct stat *st)
 {
-	uid_t me = (uid_t)dlk_syscall(SYS_geteuid);
+	uid_t me = (uid_t)dlk_syscall(DLK_SYS_GETEUID);
 	const char *wrong = others_may_write(st, me);
 	unsigned mode = st->st_mode & 07777;
 

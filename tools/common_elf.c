@@ -191,7 +191,8 @@ const char *elf_refusal(const struct elf_facts *program,
 		return "its ELF headers are damaged";
 	if (program->class != shim->class)
 		return program->class == ELFCLASS32
-			       ? "it is a 32-bit program, the shim has 64 bits"
+			       ? "it is a 32-bit program, and the library for "
+				 "these is not installed (make install-lib32)"
 			       : "it is a 64-bit program, the shim has 32 bits";
 	if (program->machine != shim->machine || program->data != shim->data)
 		return "it is built for another machine";

@@ -30,4 +30,14 @@ void elf_inspect(const void *image, size_t size, struct elf_facts *facts);
 const char *elf_refusal(const struct elf_facts *program,
 			const struct elf_facts *shim);
 
+/* common_both.c: of a file; false: it cannot be read, or is none. */
+bool tool_inspect(const char *file, struct elf_facts *facts);
+
+/*
+ * The library for 32-bit programs, if it is installed: then DLK_BOTH_LIBRARIES,
+ * as LD_PRELOAD has it, names those of both sizes.
+ */
+#define DLK_BOTH_LIBRARIES DLK_PREFIX "/$LIB/dlock/libdlock-preload.so"
+bool tool_library32(struct elf_facts *facts);
+
 #endif

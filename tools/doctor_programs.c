@@ -9,6 +9,7 @@
  * /proc shows.
  */
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -162,24 +163,6 @@ static bool look_at_fds(const struct doctor *d, const struct program *p,
 	return may;
 }
 
-static bool inspect(const char *file, struct elf_facts *facts)
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-	void *image = MAP_FAILED;
-
-	if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0)
-		image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE,
-			     fd, 0);
-	if (fd >= 0)
-		close(fd);
-	if (image == MAP_FAILED)
-		return false;
-	elf_inspect(image, (size_t)st.st_size, facts);
-	munmap(image, (size_t)st.st_size);
-	return facts->is_elf;
-}
-
 /* What the kernel told ld.so (getauxval(3)). */
 static bool is_secure(const struct program *p)
 {
@@ -197,7 +180,7 @@ struct reason {
 	const char *why, *remedy;
 };
 
-/* This program itself is built as the library is. */
+/* This program itself is built as the library is, or the other size's is there. */
 static struct reason find_reason(const struct program *p)
 {
 	static const char wrap[] =
@@ -207,8 +190,9 @@ static struct reason find_reason(const struct program *p)
 	const char *refusal = NULL;
 	char text[512];
 
-	if (inspect(proc_name(p->pid, "exe"), &program) &&
-	    inspect("/proc/self/exe", &own))
+	if (tool_inspect(proc_name(p->pid, "exe"), &program) &&
+	    ((program.class == ELFCLASS32 && tool_library32(&own)) ||
+	     tool_inspect("/proc/self/exe", &own)))
 		refusal = elf_refusal(&program, &own);
 	if (refusal)
 		return (struct reason){ refusal, wrap };

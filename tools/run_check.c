@@ -16,6 +16,7 @@
  */
 #include "tools/run.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -168,6 +169,20 @@ static int find_shim(char *shim)
 	return access(shim, R_OK) ? -errno : 0;
 }
 
+/* What is preloaded into the program, and what it starts: of either size. */
+static void take_both(struct run_plan *plan, const struct elf_facts *program,
+		      struct elf_facts *shim)
+{
+	struct elf_facts other;
+
+	if (strcmp(plan->shim, DLK_LIBDIR "/libdlock-preload.so") != 0 ||
+	    !tool_library32(&other))
+		return;
+	strcpy(plan->shim, DLK_BOTH_LIBRARIES);
+	if (program->class == ELFCLASS32)
+		*shim = other;
+}
+
 static int check_shim(char *shim, struct link *link)
 {
 	int err = find_shim(shim);
@@ -223,6 +238,7 @@ int run_check(const struct run_options *opt, struct run_plan *plan)
 		reason = strerror(-rc);
 	else
 		reason = privileged(file);
+	take_both(plan, &program.elf, &shim.elf);
 	if (!reason)
 		reason = elf_refusal(&program.elf, &shim.elf);
 	if (!reason)

@@ -62,9 +62,30 @@ static int next_fcntl(int fd, int cmd, ...)
 
 static bool on_fcntl(const long *a, long *result)
 {
-	*result = dlk_entry_fcntl(next_fcntl, (int)a[0], (int)a[1], a[2]);
+	*result = dlk_entry_fcntl(DLK_FCNTL_1, next_fcntl, (int)a[0], (int)a[1],
+				  a[2]);
 	return true;
 }
+
+#ifdef SYS_fcntl64
+static int next_fcntl64(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return (int)real.syscall(SYS_fcntl64, fd, cmd, arg);
+}
+
+static bool on_fcntl64(const long *a, long *result)
+{
+	*result = dlk_entry_fcntl(DLK_FCNTL64, next_fcntl64, (int)a[0],
+				  (int)a[1], a[2]);
+	return true;
+}
+#endif
 
 static bool on_close(const long *a, long *result)
 {
@@ -149,25 +170,43 @@ static bool on_setns(const long *a, long *result)
  */
 extern handler *const dlk_syscall_handlers[DLK_NUMBERS];
 handler *const dlk_syscall_handlers[DLK_NUMBERS] = {
-	[SYS_flock] = on_flock,      [SYS_fcntl] = on_fcntl,
-	[SYS_close] = on_close,      [SYS_close_range] = on_close_range,
+	[SYS_flock] = on_flock,
+	[SYS_fcntl] = on_fcntl,
+	[SYS_close] = on_close,
+	[SYS_close_range] = on_close_range,
 	[SYS_dup] = on_dup,
 #ifdef SYS_dup2
 	[SYS_dup2] = on_dup2,
 #endif
-	[SYS_dup3] = on_dup3,        [SYS_recvmsg] = on_passing,
-	[SYS_recvmmsg] = on_passing, [SYS_sendmsg] = on_passing,
-	[SYS_sendmmsg] = on_passing, [SYS_pidfd_getfd] = on_passing,
+	[SYS_dup3] = on_dup3,
+	[SYS_recvmsg] = on_passing,
+	[SYS_recvmmsg] = on_passing,
+	[SYS_sendmsg] = on_passing,
+	[SYS_sendmmsg] = on_passing,
+	[SYS_pidfd_getfd] = on_passing,
+#ifdef SYS_fcntl64
+	[SYS_fcntl64] = on_fcntl64,
+#endif
+#ifdef SYS_recvmmsg_time64
+	[SYS_recvmmsg_time64] = on_passing,
+#endif
+#ifdef SYS_socketcall
+	[SYS_socketcall] = on_passing, /* one of them may pass a descriptor */
+#endif
 #ifdef SYS_fork
 	[SYS_fork] = on_fork,
 #endif
 #ifdef SYS_vfork
 	[SYS_vfork] = on_fork,
 #endif
-	[SYS_clone] = on_clone,      [SYS_clone3] = on_clone3,
-	[SYS_execve] = on_exec,      [SYS_execveat] = on_exec,
-	[SYS_exit] = on_exit_thread, [SYS_exit_group] = on_exit_group,
-	[SYS_unshare] = on_unshare,  [SYS_setns] = on_setns,
+	[SYS_clone] = on_clone,
+	[SYS_clone3] = on_clone3,
+	[SYS_execve] = on_exec,
+	[SYS_execveat] = on_exec,
+	[SYS_exit] = on_exit_thread,
+	[SYS_exit_group] = on_exit_group,
+	[SYS_unshare] = on_unshare,
+	[SYS_setns] = on_setns,
 };
 
 /* (asm) As handler; errno is as it was when the call passes. */
@@ -226,6 +265,51 @@ __asm__(".text\n"
 			     "	movq 56(%rsp), %rax\n"
 			     "	leaq 72(%rsp), %rsp\n"
 			     "	.cfi_adjust_cfa_offset -72\n"
+			     "	jz 1b\n"
+			     "	ret\n"
+			     "	.cfi_endproc\n"
+			     ".size syscall, .-syscall\n");
+#elif defined(__i386__)
+/*
+ * All words are on the stack, from 4(%esp) on, and stay there.  The frame:
+ * three arguments, 4 unused, the result, our address, and 4 to be aligned.
+ */
+__asm__(".text\n"
+	".type dlk_syscall_here, @function\n"
+	"dlk_syscall_here:\n"
+	"	.cfi_startproc\n"
+	"	movl (%esp), %ecx\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size dlk_syscall_here, .-dlk_syscall_here\n"
+	".globl syscall\n"
+	".type syscall, @function\n"
+	"syscall:\n"
+	"	.cfi_startproc\n"
+	"	endbr32\n"
+	"	call dlk_syscall_here\n"
+	"0:	movl 4(%esp), %eax\n"
+	"	cmpl $" DLK_TEXT(
+		DLK_NUMBERS) ", %eax\n"
+			     "	jae 1f\n"
+			     "	leal dlk_syscall_handlers-0b(%ecx), %edx\n"
+			     "	cmpl $0, (%edx,%eax,4)\n"
+			     "	jne 2f\n"
+			     "1:	jmp *real-0b(%ecx)\n"
+			     "2:	leal 8(%esp), %edx\n"
+			     "	subl $28, %esp\n"
+			     "	.cfi_adjust_cfa_offset 28\n"
+			     "	movl %eax, (%esp)\n"
+			     "	movl %edx, 4(%esp)\n"
+			     "	leal 16(%esp), %edx\n"
+			     "	movl %edx, 8(%esp)\n"
+			     "	movl %ecx, 20(%esp)\n"
+			     "	call dlk_syscall_hook\n"
+			     "	testb %al, %al\n"
+			     "	movl 16(%esp), %eax\n"
+			     "	movl 20(%esp), %ecx\n"
+			     "	leal 28(%esp), %esp\n"
+			     "	.cfi_adjust_cfa_offset -28\n"
 			     "	jz 1b\n"
 			     "	ret\n"
 			     "	.cfi_endproc\n"

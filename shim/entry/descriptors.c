@@ -135,8 +135,10 @@ DLK_FCLOSE(endmntent)
 DLK_FCLOSE(__endmntent)
 
 /* Whether it can open the new file or not, it closes the old (freopen(3p)). */
-#define DLK_FREOPEN(name)                                                      \
-	DLK_EXPORT FILE *name(const char *path, const char *mode, FILE *fp)    \
+#define DLK_FREOPEN(called, name)                                              \
+	DLK_EXPORT FILE *called(const char *path, const char *mode, FILE *fp)  \
+		DLK_NAMED(name);                                               \
+	DLK_EXPORT FILE *called(const char *path, const char *mode, FILE *fp)  \
 	{                                                                      \
 		closing_stream(fp);                                            \
 		fp = DLK_REAL(name)(path, mode, fp);                           \
@@ -144,8 +146,8 @@ DLK_FCLOSE(__endmntent)
 		return fp;                                                     \
 	}
 
-DLK_FREOPEN(freopen)
-DLK_FREOPEN(freopen64)
+DLK_FREOPEN(dlk_called_freopen, freopen)
+DLK_FREOPEN(dlk_called_freopen64, freopen64)
 
 /* EINVAL for NULL is libc's to say, whatever its header declares. */
 DLK_EXPORT int closedir(DIR *dir)
@@ -329,43 +331,64 @@ static void note_passing(const struct msghdr *msg)
 			dlk_entry_passing();
 }
 
-DLK_EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
-{
-	ssize_t n = real.recvmsg(fd, msg, flags);
+#define DLK_RECVMSG(name)                                                      \
+	DLK_EXPORT ssize_t name(int fd, struct msghdr *msg, int flags)         \
+	{                                                                      \
+		ssize_t n = real.name(fd, msg, flags);                         \
+                                                                               \
+		if (n >= 0)                                                    \
+			note_passing(msg);                                     \
+		return n;                                                      \
+	}
 
-	if (n >= 0)
-		note_passing(msg);
-	return n;
-}
-
-DLK_EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags,
-			struct timespec *timeout)
-{
-	int got = DLK_REAL(recvmmsg)(fd, msgs, n, flags, timeout);
-
-	for (int i = 0; i < got; i++)
-		note_passing(&msgs[i].msg_hdr);
-	return got;
-}
+#define DLK_RECVMMSG(name, time)                                               \
+	DLK_EXPORT int name(int fd, struct mmsghdr *msgs, unsigned n,          \
+			    int flags, time *timeout)                          \
+	{                                                                      \
+		int got = DLK_REAL(name)(fd, msgs, n, flags, timeout);         \
+                                                                               \
+		for (int i = 0; i < got; i++)                                  \
+			note_passing(&msgs[i].msg_hdr);                        \
+		return got;                                                    \
+	}
 
 /* After the call: before it, the kernel has not said that msg can be read. */
-DLK_EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
-{
-	ssize_t n = DLK_REAL(sendmsg)(fd, msg, flags);
+#define DLK_SENDMSG(name)                                                      \
+	DLK_EXPORT ssize_t name(int fd, const struct msghdr *msg, int flags)   \
+	{                                                                      \
+		ssize_t n = DLK_REAL(name)(fd, msg, flags);                    \
+                                                                               \
+		if (n >= 0)                                                    \
+			note_passing(msg);                                     \
+		return n;                                                      \
+	}
 
-	if (n >= 0)
-		note_passing(msg);
-	return n;
-}
+#define DLK_SENDMMSG(name)                                                     \
+	DLK_EXPORT int name(int fd, struct mmsghdr *msgs, unsigned n,          \
+			    int flags)                                         \
+	{                                                                      \
+		int sent = DLK_REAL(name)(fd, msgs, n, flags);                 \
+                                                                               \
+		for (int i = 0; i < sent; i++)                                 \
+			note_passing(&msgs[i].msg_hdr);                        \
+		return sent;                                                   \
+	}
 
-DLK_EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
-{
-	int sent = DLK_REAL(sendmmsg)(fd, msgs, n, flags);
-
-	for (int i = 0; i < sent; i++)
-		note_passing(&msgs[i].msg_hdr);
-	return sent;
-}
+DLK_RECVMSG(recvmsg)
+DLK_RECVMMSG(recvmmsg, struct timespec)
+DLK_SENDMSG(sendmsg)
+DLK_SENDMMSG(sendmmsg)
+#ifdef __i386__
+ssize_t __recvmsg64(int fd, struct msghdr *msg, int flags);
+int __recvmmsg64(int fd, struct mmsghdr *msgs, unsigned n, int flags,
+		 struct __timespec64 *timeout);
+ssize_t __sendmsg64(int fd, const struct msghdr *msg, int flags);
+int __sendmmsg64(int fd, struct mmsghdr *msgs, unsigned n, int flags);
+DLK_RECVMSG(__recvmsg64)
+DLK_RECVMMSG(__recvmmsg64, struct __timespec64)
+DLK_SENDMSG(__sendmsg64)
+DLK_SENDMMSG(__sendmmsg64)
+#endif
 
 int pidfd_getfd(int pidfd, int fd, unsigned flags);
 

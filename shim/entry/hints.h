@@ -9,10 +9,13 @@
 
 #include <stdbool.h>
 
+#include "model/narrow.h"
+
 /* flock(2): 0, -1 and errno, or DLK_PASS. */
 int dlk_entry_flock(int fd, int op);
-/* fcntl(2), whatever the command; `next` is who goes on. */
-int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg);
+/* fcntl(2), whatever the command; `who` was called, and `next` is who goes on. */
+int dlk_entry_fcntl(enum dlk_fcntl who, int (*next)(int, int, ...), int fd,
+		    int cmd, long arg);
 
 /* close(2): false, and EBADF, for what is none of the program's. */
 bool dlk_entry_close(int fd);

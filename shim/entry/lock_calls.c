@@ -2,7 +2,6 @@
 /*
  * The lock calls.  Each wrapper: may we, is it ours, act, errno.
  */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include "entry/start.h"
 #include "os/real.h"
 #include "os/signals.h"
+#include "model/narrow.h"
 #include "hold/self.h"
 #include "lock/borrowed.h"
 #include "lock/flock.h"
@@ -56,12 +56,6 @@ DLK_EXPORT int flock(int fd, int op)
 	return r == DLK_PASS ? real.flock(fd, op) : r;
 }
 
-static bool is_record_lock(int cmd)
-{
-	return cmd == F_SETLK || cmd == F_SETLKW || cmd == F_GETLK ||
-	       cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW || cmd == F_OFD_GETLK;
-}
-
 static int record(int fd, int cmd, struct flock64 *lock)
 {
 	struct dlk_call call;
@@ -77,17 +71,45 @@ static int record(int fd, int cmd, struct flock64 *lock)
 	return DLK_PASS;
 }
 
-/*
- * Whatever the command, it has one argument of a word at most (musl).  Only
- * where off_t has 64 bits is struct flock the struct flock64 of dlk_record().
- */
-int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
+/* One of a program whose off_t has 32 bits. */
+static int record32(int fd, int cmd, struct dlk_flock32 *lock)
+{
+	const bool ofd = cmd == F_OFD_GETLK;
+	struct dlk_flock32 own;
+	struct flock64 wide;
+	int r;
+
+	if (!dlk_record_read(lock, &own, sizeof(own)))
+		return DLK_PASS;
+	dlk_flock_widen(&own, &wide);
+	r = record(fd, cmd, &wide);
+	if (r || (cmd != F_GETLK && !ofd))
+		return r;
+	r = dlk_flock_narrow(&wide, ofd, &own);
+	return r ? r : dlk_record_write(&own, lock, sizeof(own));
+}
+
+static int any_record(enum dlk_fcntl who, int fd, int cmd, long arg)
+{
+	switch (dlk_flock_size(who, &cmd)) {
+	case DLK_FLOCK32:
+		return record32(fd, cmd, (struct dlk_flock32 *)arg);
+	case DLK_FLOCK64:
+		return record(fd, cmd, (struct flock64 *)arg);
+	case DLK_NO_FLOCK:
+		break;
+	}
+	return DLK_PASS;
+}
+
+/* Whatever the command, it has one argument of a word at most (musl). */
+int dlk_entry_fcntl(enum dlk_fcntl who, int (*next)(int, int, ...), int fd,
+		    int cmd, long arg)
 {
 	int r = DLK_PASS, saved = errno;
 
-	static_assert(sizeof(struct flock) == sizeof(struct flock64));
-	if (is_record_lock(cmd) && arg)
-		r = record(fd, cmd, (struct flock64 *)arg);
+	if (arg)
+		r = any_record(who, fd, cmd, arg);
 	if (r != DLK_PASS)
 		return result(r, saved);
 	errno = saved;
@@ -96,8 +118,10 @@ int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 	return next(fd, cmd, arg);
 }
 
-#define DLK_FCNTL(name)                                                        \
-	DLK_EXPORT int name(int fd, int cmd, ...)                              \
+/* `called` in C, for a header may make fcntl64 of fcntl (export.h). */
+#define DLK_FCNTL_AS(called, who, next, name)                                  \
+	DLK_EXPORT int called(int fd, int cmd, ...) DLK_NAMED(name);           \
+	DLK_EXPORT int called(int fd, int cmd, ...)                            \
 	{                                                                      \
 		va_list ap;                                                    \
 		long arg;                                                      \
@@ -105,22 +129,32 @@ int dlk_entry_fcntl(int (*next)(int, int, ...), int fd, int cmd, long arg)
 		va_start(ap, cmd);                                             \
 		arg = va_arg(ap, long);                                        \
 		va_end(ap);                                                    \
-		return dlk_entry_fcntl(real.name, fd, cmd, arg);               \
+		return dlk_entry_fcntl(who, real.next, fd, cmd, arg);          \
 	}
 
-int __fcntl(int fd, int cmd, ...);
-DLK_FCNTL(fcntl)
-DLK_FCNTL(fcntl64)
-DLK_FCNTL(__fcntl)
+DLK_FCNTL_AS(dlk_called_fcntl, DLK_FCNTL, fcntl, fcntl)
+DLK_FCNTL_AS(dlk_called_fcntl64, DLK_FCNTL64, fcntl64, fcntl64)
+DLK_FCNTL_AS(dlk_called__fcntl, DLK_FCNTL, __fcntl, __fcntl)
 
-static int any_lockf(int fd, int cmd, off64_t len)
+#ifdef __i386__
+/*
+ * Before glibc 2.28 there was one fcntl() for both sizes of off_t, and what it
+ * was given went to the kernel as it was; a program of then has this one.
+ */
+DLK_FCNTL_AS(dlk_fcntl_2_0, DLK_FCNTL64, fcntl64, dlk_fcntl_2_0)
+__asm__(".symver dlk_fcntl_2_0, fcntl@GLIBC_2.0");
+DLK_FCNTL_AS(dlk_fcntl_time64, DLK_FCNTL64, __fcntl_time64, __fcntl_time64)
+#endif
+
+/* `narrow`: the caller's off_t has 32 bits. */
+static int any_lockf(int fd, int cmd, off64_t len, bool narrow)
 {
 	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
 
 	switch (dlk_presence()) {
 	case DLK_PRESENT:
-		r = dlk_lockf(&call, fd, cmd, len);
+		r = dlk_lockf(&call, fd, cmd, len, narrow);
 		break;
 	case DLK_BORROWED:
 		r = dlk_borrowed_lockf(fd, cmd);
@@ -128,18 +162,20 @@ static int any_lockf(int fd, int cmd, off64_t len)
 	case DLK_ABSENT:
 		break;
 	}
-	if (r != DLK_PASS)
-		return result(r, saved);
-	errno = saved;
-	return DLK_REAL(lockf64)(fd, cmd, len);
+	return result(r, saved);
 }
 
-DLK_EXPORT int lockf(int fd, int cmd, off_t len)
+DLK_EXPORT int dlk_called_lockf(int fd, int cmd, __off_t len) DLK_NAMED(lockf);
+DLK_EXPORT int dlk_called_lockf(int fd, int cmd, __off_t len)
 {
-	return any_lockf(fd, cmd, len);
+	int r = any_lockf(fd, cmd, len, sizeof(len) < sizeof(off64_t));
+
+	return r == DLK_PASS ? DLK_REAL(lockf)(fd, cmd, len) : r;
 }
 
 DLK_EXPORT int lockf64(int fd, int cmd, off64_t len)
 {
-	return any_lockf(fd, cmd, len);
+	int r = any_lockf(fd, cmd, len, false);
+
+	return r == DLK_PASS ? DLK_REAL(lockf64)(fd, cmd, len) : r;
 }

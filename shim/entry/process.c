@@ -115,6 +115,20 @@ __asm__(".text\n"
 	"	jmp *%rax\n"
 	".size vfork, .-vfork\n"
 	".size __vfork, .-__vfork\n");
+#elif defined(__i386__)
+__asm__(".text\n"
+	".globl vfork, __vfork\n"
+	".type vfork, @function\n"
+	".type __vfork, @function\n"
+	"vfork:\n"
+	"__vfork:\n"
+	"	endbr32\n"
+	"	subl $12, %esp\n"
+	"	call dlk_vfork_target\n"
+	"	addl $12, %esp\n"
+	"	jmp *%eax\n"
+	".size vfork, .-vfork\n"
+	".size __vfork, .-__vfork\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
 	".globl vfork, __vfork\n"

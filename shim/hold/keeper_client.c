@@ -23,6 +23,7 @@
 
 #include "config/config.h"
 #include "os/log.h"
+#include "os/number.h"
 #include "os/spawn_own.h"
 #include "os/sys.h"
 #include "hold/self.h"
@@ -156,8 +157,8 @@ static bool read_rights(struct rights *r)
 	};
 
 	/* fakeroot(1) answers for libc's functions. */
-	r->uid = (uid_t)dlk_syscall(SYS_geteuid);
-	r->gid = (gid_t)dlk_syscall(SYS_getegid);
+	r->uid = (uid_t)dlk_syscall(DLK_SYS_GETEUID);
+	r->gid = (gid_t)dlk_syscall(DLK_SYS_GETEGID);
 	return dlk_syscall(SYS_capget, &head, r->caps) == 0;
 }
 
@@ -566,8 +567,8 @@ static bool may_be(uid_t uid, gid_t gid)
 	uid_t u[3];
 	gid_t g[3];
 
-	if (dlk_syscall(SYS_getresuid, &u[0], &u[1], &u[2]) < 0 ||
-	    dlk_syscall(SYS_getresgid, &g[0], &g[1], &g[2]) < 0)
+	if (dlk_syscall(DLK_SYS_GETRESUID, &u[0], &u[1], &u[2]) < 0 ||
+	    dlk_syscall(DLK_SYS_GETRESGID, &g[0], &g[1], &g[2]) < 0)
 		return false;
 	return (u[0] == uid || u[1] == uid || u[2] == uid) &&
 	       (g[0] == gid || g[1] == gid || g[2] == gid);

@@ -143,7 +143,7 @@ static int enter(int fd, const struct dlk_file *file, int shadow)
 		s->fd = fd;
 		s->file = *file;
 		s->used = true;
-		if (table_end < s - table + 1)
+		if (table_end < (size_t)(s - table) + 1)
 			table_end = (unsigned)(s - table) + 1;
 	}
 	pthread_mutex_unlock(&mutex);

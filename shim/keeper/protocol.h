@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the shim tells its keeper, over a SOCK_SEQPACKET pair that is the
- * keeper's descriptor 3.  Shim and keeper are of one build; a message of
+ * keeper's descriptor 3.  Shim and keeper are of one build, but the shim may be
+ * that of 32-bit programs: each struct has one layout for both.  A message of
  * another size or magic is refused.
  *
  *  1. Messages are numbered (seq) and handled in order.  Each is answered with
@@ -45,6 +46,7 @@
 #ifndef DLK_PROTOCOL_H
 #define DLK_PROTOCOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "config/config.h"
@@ -137,6 +139,23 @@ struct dlk_keep_answer {
 	uint32_t lease;    /* that came by this ADD at the latest */
 	uint32_t section;
 };
+
+/*
+ * Alike for a 32-bit shim, whose uint64_t is aligned to 4 bytes only: each has
+ * its place at a multiple of 8 anyway, and no struct is filled up at its end.
+ */
+#define DLK_AT_8(type, field)                                                  \
+	(offsetof(type, field) % 8 == 0 && sizeof(type) % 8 == 0)
+_Static_assert(DLK_AT_8(struct dlk_endpoint, restart_delay_ms) &&
+		       DLK_AT_8(struct dlk_keep_server, ep) &&
+		       DLK_AT_8(struct dlk_keep_start, servers) &&
+		       DLK_AT_8(struct dlk_keep_add, dev) &&
+		       DLK_AT_8(struct dlk_keep_add, bytes) &&
+		       DLK_AT_8(struct dlk_keep_renewal, deadline_ns) &&
+		       DLK_AT_8(struct dlk_keep_renewed, renewals) &&
+		       DLK_AT_8(struct dlk_keep_cut, ttl_ms) &&
+		       DLK_AT_8(struct dlk_keep_answer, until_ns),
+	       "a 32-bit shim has a 64-bit keeper");
 
 /* Of bytes[], and of any message. */
 enum {

@@ -100,7 +100,8 @@ int dlk_borrowed_record(const char *name, int fd, const struct flock64 *lock)
 	struct flock64 copy;
 
 	/* What the kernel refuses whatever is held is the kernel's to say. */
-	if (dlk_kernel_is_path_only(fd) || !dlk_record_read(lock, &copy) ||
+	if (dlk_kernel_is_path_only(fd) ||
+	    !dlk_record_read(lock, &copy, sizeof(copy)) ||
 	    (copy.l_type != F_RDLCK && copy.l_type != F_WRLCK &&
 	     copy.l_type != F_UNLCK))
 		return DLK_PASS;

@@ -398,18 +398,32 @@ static int lock_managed(struct request *r)
  * The kernel answers EFAULT for a bad pointer; so do not touch it ourselves.
  * Unless it does not let us ask (seccomp(2)): nothing may pass unlocked.
  */
-bool dlk_record_read(const struct flock64 *from, struct flock64 *to)
+bool dlk_record_read(const void *from, void *to, size_t size)
 {
-	struct iovec there = { (void *)(uintptr_t)from, sizeof(*to) };
-	struct iovec here = { to, sizeof(*to) };
+	struct iovec there = { (void *)(uintptr_t)from, size };
+	struct iovec here = { to, size };
 	ssize_t n = process_vm_readv((pid_t)dlk_syscall(SYS_gettid), &here, 1,
 				     &there, 1, 0);
 
 	if (n < 0 && errno != EFAULT) {
-		*to = *from;
+		memcpy(to, from, size);
 		return true;
 	}
-	return n == sizeof(*to);
+	return n == (ssize_t)size;
+}
+
+int dlk_record_write(const void *from, void *to, size_t size)
+{
+	struct iovec there = { to, size };
+	struct iovec here = { (void *)(uintptr_t)from, size };
+	ssize_t n = process_vm_writev((pid_t)dlk_syscall(SYS_gettid), &here, 1,
+				      &there, 1, 0);
+
+	if (n < 0 && errno != EFAULT) {
+		memcpy(to, from, size);
+		return 0;
+	}
+	return n == (ssize_t)size ? 0 : -EFAULT;
 }
 
 static int read_range(int fd, const struct flock64 *lock,
@@ -497,7 +511,7 @@ static int on_rule(struct request *r)
 		.lock = r->lock,
 	};
 	if (dlk_kernel_is_path_only(r->fd) ||
-	    !dlk_record_read(r->lock, &copy) ||
+	    !dlk_record_read(r->lock, &copy, sizeof(copy)) ||
 	    (is_ofd(r->cmd) && copy.l_pid != 0) ||
 	    (is_question(r->cmd) && !is_lock(&copy)))
 		return DLK_PASS;
@@ -532,7 +546,7 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 }
 
 /* As glibc's lockf() has it: the section begins at the offset (lockf(3)). */
-int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len)
+int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len, bool narrow)
 {
 	static const struct {
 		short type;
@@ -550,8 +564,9 @@ int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len)
 		return DLK_PASS; /* EINVAL is libc's to say */
 	lock.l_type = as[cmd].type;
 	err = dlk_record(call, "lockf", fd, as[cmd].cmd, &lock);
-	if (cmd != F_TEST || err || lock.l_type == F_UNLCK ||
-	    lock.l_pid == dlk_pid())
+	if (cmd != F_TEST || err || lock.l_type == F_UNLCK)
 		return err;
-	return -EACCES;
+	if (narrow && lock.l_start > INT32_MAX)
+		return -EOVERFLOW;
+	return lock.l_pid == dlk_pid() ? 0 : -EACCES;
 }

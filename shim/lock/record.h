@@ -19,11 +19,13 @@
  */
 int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 	       struct flock64 *lock);
-/* lockf(3), the same way. */
-int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len);
+/* lockf(3), the same way; `narrow`: for it libc asks with offsets of 32 bits. */
+int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len, bool narrow);
 
 /* The program's lock, unless the kernel would say EFAULT of it. */
-bool dlk_record_read(const struct flock64 *from, struct flock64 *to);
+bool dlk_record_read(const void *from, void *to, size_t size);
+/* And back: 0, or -EFAULT. */
+int dlk_record_write(const void *from, void *to, size_t size);
 
 /* --- tentative.c ---------------------------------------------------------- */
 

@@ -154,7 +154,8 @@ static int open_regular(struct stat *st)
 		return S_ISLNK(st->st_mode) ? -ELOOP : -EINVAL;
 	fd = (int)dlk_syscall(SYS_openat, AT_FDCWD, log_to.file,
 			      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-				      O_NOCTTY | O_NOFOLLOW | O_NONBLOCK,
+				      O_NOCTTY | O_NOFOLLOW | O_NONBLOCK |
+				      O_LARGEFILE,
 			      0600);
 	if (fd < 0)
 		return -errno;

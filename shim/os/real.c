@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/number.h"
 #include "os/sys.h"
 
 static int early_flock(int fd, int op)
@@ -24,7 +25,7 @@ static int early_fcntl(int fd, int cmd, ...)
 	va_start(ap, cmd);
 	arg = va_arg(ap, long);
 	va_end(ap);
-	return (int)dlk_syscall(SYS_fcntl, fd, cmd, arg);
+	return (int)dlk_syscall(DLK_SYS_FCNTL, fd, cmd, arg);
 }
 
 static int early_close(int fd)
@@ -68,6 +69,10 @@ struct dlk_real real = {
 	.fcntl = early_fcntl,
 	.fcntl64 = early_fcntl,
 	.__fcntl = early_fcntl,
+#ifdef __i386__
+	.__fcntl_time64 = early_fcntl,
+	.__recvmsg64 = early_recvmsg,
+#endif
 	.close = early_close,
 	.__close = early_close,
 	.dup = early_dup,
@@ -93,13 +98,21 @@ void dlk_resolve_real(void)
 {
 #define X(name, result, args) take(&real.name, #name);
 	DLK_TABLE(X)
+#ifdef __i386__
+	DLK_TABLE32(X)
+#endif
 #undef X
 }
 
 /* vdso(7) */
 #if defined(__x86_64__)
+#define VDSO       "linux-vdso.so.1"
+#define VDSO_CLOCK "__vdso_clock_gettime"
+#elif defined(__i386__)
+#define VDSO       "linux-gate.so.1"
 #define VDSO_CLOCK "__vdso_clock_gettime"
 #else
+#define VDSO       "linux-vdso.so.1"
 #define VDSO_CLOCK "__kernel_clock_gettime"
 #endif
 
@@ -109,7 +122,7 @@ void dlk_resolve_real(void)
  */
 void dlk_resolve_clock(void)
 {
-	void *vdso = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	void *vdso = dlopen(VDSO, RTLD_LAZY | RTLD_NOLOAD);
 	void *p = vdso ? dlsym(vdso, VDSO_CLOCK) : NULL;
 	dlk_clock_fn *fn;
 

@@ -15,6 +15,7 @@
 #include <wordexp.h>
 
 #include "os/table.h"
+#include "os/table32.h"
 
 struct msghdr;
 struct mmsghdr;
@@ -23,6 +24,9 @@ struct timespec;
 #define X(name, result, args) result(*name) args;
 struct dlk_real {
 	DLK_TABLE(X)
+#ifdef __i386__
+	DLK_TABLE32(X)
+#endif
 };
 #undef X
 

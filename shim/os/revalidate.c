@@ -89,7 +89,7 @@ static bool pages_stay(int fd, off_t size)
 static int open_and_close(void *name)
 {
 	dlk_syscall(SYS_openat, AT_FDCWD, name,
-		    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_LARGEFILE);
 	dlk_syscall(SYS_exit, 0);
 	return 0;
 }

@@ -13,18 +13,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/number.h"
 #include "os/sys.h"
 #include "model/text.h"
 
 /* Not libc's, nor stat(2)'s: fakeroot stands in for one without the other. */
 static uid_t euid(void)
 {
-	return (uid_t)dlk_syscall(SYS_geteuid);
+	return (uid_t)dlk_syscall(DLK_SYS_GETEUID);
 }
 
 static int stat_in(int dir, const char *name, struct stat *st)
 {
-	return (int)dlk_syscall(SYS_newfstatat, dir, name, st,
+	return (int)dlk_syscall(DLK_SYS_FSTATAT, dir, name, st,
 				AT_SYMLINK_NOFOLLOW);
 }
 

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "model/text.h"
+#include "os/number.h"
 
 /* As the kernel's own function: 0 or -errno. */
 static int by_system_call(clockid_t clock, struct timespec *ts)
@@ -76,12 +77,12 @@ pid_t dlk_pid(void)
 
 int dlk_fstat(int fd, struct stat *st)
 {
-	return (int)dlk_syscall(SYS_fstat, fd, st);
+	return (int)dlk_syscall(DLK_SYS_FSTAT, fd, st);
 }
 
 int dlk_stat(const char *path, struct stat *st, int flags)
 {
-	return (int)dlk_syscall(SYS_newfstatat, AT_FDCWD, path, st, flags);
+	return (int)dlk_syscall(DLK_SYS_FSTATAT, AT_FDCWD, path, st, flags);
 }
 
 /* Where statx(2) is forbidden (seccomp(2)), stat(2) is not. */
@@ -318,7 +319,7 @@ void dlk_own_close(struct dlk_own *own)
 ssize_t dlk_slurp(const char *path, char *buf, size_t size)
 {
 	long fd = dlk_syscall(SYS_openat, AT_FDCWD, path,
-			      O_RDONLY | O_CLOEXEC | O_NOCTTY);
+			      O_RDONLY | O_CLOEXEC | O_NOCTTY | O_LARGEFILE);
 	size_t len = 0;
 
 	if (fd < 0)

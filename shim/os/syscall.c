@@ -6,8 +6,8 @@
  * them, and so may a library preloaded before it.  What is ours must reach the
  * kernel and not come back to us.
  *
- * Elsewhere than on x86-64 and AArch64 the shim does not replace the two
- * (entry/syssignals.c), and libc's do.
+ * Elsewhere than on x86-64, i386 and AArch64 the shim does not replace the two
+ * (entry/by_number.c), and libc's do.
  */
 #include "os/sys.h"
 
@@ -105,6 +105,90 @@ static long raw_clone(unsigned long flags, void **stack)
 			   "r"(x4), [exit] "i"(SYS_exit)
 			 : "memory");
 	return x0;
+}
+
+#elif defined(__i386__)
+
+/*
+ * Six words take all registers but eax and esp, so this is a function of its
+ * own: ebp, ebx, esi and edi are the caller's.
+ */
+long dlk_int80(long nr, const long *a);
+__asm__(".text\n"
+	".hidden dlk_int80\n"
+	".globl dlk_int80\n"
+	".type dlk_int80, @function\n"
+	"dlk_int80:\n"
+	"	.cfi_startproc\n"
+	"	pushl %ebp\n"
+	"	.cfi_adjust_cfa_offset 4\n"
+	"	.cfi_rel_offset ebp, 0\n"
+	"	pushl %edi\n"
+	"	.cfi_adjust_cfa_offset 4\n"
+	"	.cfi_rel_offset edi, 0\n"
+	"	pushl %esi\n"
+	"	.cfi_adjust_cfa_offset 4\n"
+	"	.cfi_rel_offset esi, 0\n"
+	"	pushl %ebx\n"
+	"	.cfi_adjust_cfa_offset 4\n"
+	"	.cfi_rel_offset ebx, 0\n"
+	"	movl 20(%esp), %eax\n"
+	"	movl 24(%esp), %ebp\n"
+	"	movl (%ebp), %ebx\n"
+	"	movl 4(%ebp), %ecx\n"
+	"	movl 8(%ebp), %edx\n"
+	"	movl 12(%ebp), %esi\n"
+	"	movl 16(%ebp), %edi\n"
+	"	movl 20(%ebp), %ebp\n"
+	"	int $0x80\n"
+	"	popl %ebx\n"
+	"	.cfi_adjust_cfa_offset -4\n"
+	"	.cfi_restore ebx\n"
+	"	popl %esi\n"
+	"	.cfi_adjust_cfa_offset -4\n"
+	"	.cfi_restore esi\n"
+	"	popl %edi\n"
+	"	.cfi_adjust_cfa_offset -4\n"
+	"	.cfi_restore edi\n"
+	"	popl %ebp\n"
+	"	.cfi_adjust_cfa_offset -4\n"
+	"	.cfi_restore ebp\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size dlk_int80, .-dlk_int80\n");
+
+static long raw(long nr, const long a[WORDS])
+{
+	return dlk_int80(nr, a);
+}
+
+/*
+ * The child finds fn and arg on its stack, and no frame above (ebp).  Its
+ * argument stands where a callee looks for it, 16 bytes aligned.
+ */
+static long raw_clone(unsigned long flags, void **stack)
+{
+	long r;
+
+	__asm__ volatile("int $0x80\n"
+			 "	testl %%eax, %%eax\n"
+			 "	jnz 1f\n"
+			 "	xorl %%ebp, %%ebp\n"
+			 "	popl %%eax\n"
+			 "	popl %%edx\n"
+			 "	subl $12, %%esp\n"
+			 "	pushl %%edx\n"
+			 "	call *%%eax\n"
+			 "	movl %%eax, %%ebx\n"
+			 "	movl %[exit], %%eax\n"
+			 "	int $0x80\n"
+			 "	hlt\n"
+			 "1:"
+			 : "=a"(r)
+			 : "0"(SYS_clone), "b"(flags), "c"(stack), "d"(0),
+			   "S"(0), "D"(0), [exit] "i"(SYS_exit)
+			 : "memory");
+	return r;
 }
 
 #else

@@ -9,12 +9,12 @@
 #define DLK_TABLE_H
 
 #define DLK_TABLE(X)                                                           \
-	X(syscall, long, (long, ...)) /* the first: entry/syssignals.c */      \
+	X(syscall, long, (long, ...)) /* the first: entry/by_number.c */       \
 	X(flock, int, (int, int))                                              \
 	X(fcntl, int, (int, int, ...))                                         \
 	X(fcntl64, int, (int, int, ...))                                       \
 	X(__fcntl, int, (int, int, ...))                                       \
-	X(lockf, int, (int, int, off_t))                                       \
+	X(lockf, int, (int, int, __off_t))                                     \
 	X(lockf64, int, (int, int, off64_t))                                   \
 	X(close, int, (int))                                                   \
 	X(__close, int, (int))                                                 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is said to dlock-tls, over a SOCK_SEQPACKET pair that is its descriptor
- * 3.  Both are of one build.
+ * 3.  Both are of one build, as the keeper is (keeper/protocol.h).
  *
  *	START	the server, and by which files; queued before it is started.
  *		With a password_file the first that the server is sent is an AUTH
@@ -17,6 +17,7 @@
 #ifndef DLK_TLS_PROTOCOL_H
 #define DLK_TLS_PROTOCOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "config/config.h"
@@ -42,5 +43,10 @@ struct dlk_tls_status {
 	 * server's, and ours; 0: none */
 	int64_t server_ends, own_ends;
 };
+
+/* Alike for a 32-bit shim; of START all fields have 4 bytes or less. */
+_Static_assert(offsetof(struct dlk_tls_status, server_ends) % 8 == 0 &&
+		       sizeof(struct dlk_tls_start) % 4 == 0,
+	       "a 32-bit shim has a 64-bit dlock-tls");
 
 #endif

@@ -6,6 +6,7 @@
 #include "conform.h"
 
 #include <linux/sched.h>
+#include <limits.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -121,6 +122,9 @@ static void vforked(int fd)
 #if defined(__x86_64__)
 	if (pid == 0)
 		__asm__ volatile("syscall" : : "a"(SYS_exit_group), "D"(5));
+#elif defined(__i386__)
+	if (pid == 0)
+		__asm__ volatile("int $0x80" : : "a"(SYS_exit_group), "b"(5));
 #else
 	if (pid == 0)
 		syscall(SYS_exit_group, 5);
@@ -172,6 +176,15 @@ static void execs(void)
 	SHOW(syscall(SYS_execve, "/nonexistent", argv, envp));
 }
 
+/* (The mmap(2) of i386 takes its words from memory; mmap2 counts in pages.) */
+#ifdef __i386__
+#define MMAP(size, prot, flags, fd, page)                                      \
+	syscall(SYS_mmap2, NULL, size, prot, flags, fd, page)
+#else
+#define MMAP(size, prot, flags, fd, page)                                      \
+	syscall(SYS_mmap, NULL, size, prot, flags, fd, (page)*size)
+#endif
+
 static void six_words(void)
 {
 	const long page = sysconf(_SC_PAGESIZE);
@@ -180,11 +193,10 @@ static void six_words(void)
 
 	SHOW(ftruncate(fd, 3 * page));
 	SHOW(pwrite(fd, "x", 1, 2 * page));
-	p = (char *)syscall(SYS_mmap, NULL, page, PROT_READ, MAP_PRIVATE, fd,
-			    2 * page);
+	p = (char *)MMAP(page, PROT_READ, MAP_PRIVATE, fd, 2);
 	SHOW(p == MAP_FAILED ? -1 : p[0]);
 	SHOW(syscall(-1));
-	SHOW(syscall(1L << 40));
+	SHOW(syscall(LONG_MAX));
 	SHOW(syscall(447 + 1000));
 	errno = ENOTTY;
 	syscall(SYS_getppid);

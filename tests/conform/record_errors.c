@@ -5,6 +5,7 @@
  */
 #include "records.h"
 
+#include <stdbool.h>
 #include <sys/mman.h>
 
 static const int commands[] = {
@@ -100,6 +101,14 @@ static void conversions(void)
 	HELD();
 }
 
+/* With an off_t of 32 bits libc itself reads, and writes, what OFD is given. */
+static bool libc_looks(int cmd)
+{
+	return sizeof(off_t) < sizeof(off64_t) &&
+	       (cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW ||
+		cmd == F_OFD_GETLK);
+}
+
 static void addresses(int fd)
 {
 	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
@@ -112,6 +121,8 @@ static void addresses(int fd)
 	SHOW(SET(fd, F_RDLCK, 0, 10));
 	EACH(cmd)
 	{
+		if (libc_looks(*cmd))
+			continue;
 		SHOW(fcntl(fd, *cmd, NULL));
 		SHOW(fcntl(fd, *cmd, (void *)1));
 		SHOW(fcntl(fd, *cmd, (void *)-1L));
@@ -124,7 +135,8 @@ static void addresses(int fd)
 	SHOW(fcntl(fd, F_SETLK, page));
 	HELD();
 	SHOW(SET(fd, F_UNLCK, 0, 0));
-	SHOW(fcntl(fd, F_OFD_SETLK, page));
+	if (!libc_looks(F_OFD_SETLK))
+		SHOW(fcntl(fd, F_OFD_SETLK, page));
 	HELD();
 	SHOW(OFD(fd, F_UNLCK, 0, 0));
 }

@@ -30,7 +30,7 @@ static inline int record(int fd, int cmd, int type, off_t start, off_t len)
 static const char *prober_name;
 static int prober_ask[2], prober_told[2];
 
-static inline const char *prober_who(const struct flock *l)
+static inline const char *prober_who(const struct flock64 *l)
 {
 	if (l->l_pid == -1)
 		return "a description";
@@ -38,16 +38,17 @@ static inline const char *prober_who(const struct flock *l)
 }
 
 /* What keeps us from [at, to] (-1: the end); of several, the first there. */
-static inline int prober_first(int fd, off_t at, off_t to, struct flock *found)
+static inline int prober_first(int fd, off64_t at, off64_t to,
+			       struct flock64 *found)
 {
-	struct flock l;
+	struct flock64 l;
 	int n = 0;
 
 	do {
-		l = (struct flock){ .l_type = F_WRLCK, .l_start = at };
+		l = (struct flock64){ .l_type = F_WRLCK, .l_start = at };
 		if (to >= 0)
 			l.l_len = to - at + 1;
-		if (fcntl(fd, F_GETLK, &l) || l.l_type == F_UNLCK)
+		if (fcntl64(fd, F_GETLK64, &l) || l.l_type == F_UNLCK)
 			break;
 		*found = l;
 		to = l.l_start - 1;
@@ -59,8 +60,8 @@ static inline int prober_first(int fd, off_t at, off_t to, struct flock *found)
 static inline void prober_list(int line)
 {
 	int fd = opened(prober_name, O_RDWR), n = 0;
-	struct flock l = { 0 };
-	off_t at = 0;
+	struct flock64 l = { 0 };
+	off64_t at = 0;
 
 	printf("%d held:", line);
 	while (prober_first(fd, at, -1, &l)) {

@@ -6,6 +6,7 @@
 #	deps.sh build		only what make and make install need
 #	deps.sh bench		and what `make bench` needs beyond that
 #	deps.sh demo		only what `make demo` needs
+#	deps.sh lib32		what `make lib32` needs of amd64 (lib32.sh has the rest)
 #	deps.sh package		what `make deb` and `make rpm` need
 #
 #  1. With everything there it MUST do nothing, and fast: every other target
@@ -47,6 +48,9 @@ wanted="$build $tests $programs $records $lint"
 case ${1-} in
 build)
 	wanted=$build
+	;;
+lib32)
+	wanted="$build gcc-multilib"
 	;;
 demo)
 	wanted="$build $demo"

@@ -43,6 +43,7 @@
 TOP=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 BUILD=$TOP/build
 BIN=$BUILD/tests
+SHIM=$BUILD/libdlock-preload.so NULL=$BIN/null.so
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
 
@@ -52,6 +53,8 @@ BIN=$BUILD/tests
 . "$TOP/tests/lib/cluster.sh"
 # shellcheck source=tests/lib/sentinel.sh
 . "$TOP/tests/lib/sentinel.sh"
+# shellcheck source=tests/lib/i386.sh
+. "$TOP/tests/lib/i386.sh"
 
 declare -A INIT UNSHARE CP_FD PEER_IN PEER_OUT PEER_PID
 RIG='' MNT='' PORT='' REDIS_PID=''
@@ -280,7 +283,7 @@ null()
 	local h=$1
 
 	shift
-	on "$h" env LD_PRELOAD="$BIN/null.so" "$@"
+	on "$h" env LD_PRELOAD="$NULL" "$@"
 }
 
 dl()
@@ -288,8 +291,7 @@ dl()
 	local h=$1
 
 	shift
-	on "$h" env LD_PRELOAD="$BUILD/libdlock-preload.so" \
-		DLOCK_CONFIG="$RIG/$h.conf" "$@"
+	on "$h" env LD_PRELOAD="$SHIM" DLOCK_CONFIG="$RIG/$h.conf" "$@"
 }
 
 # rig_config HOST [NAME=VALUE...]: its configuration; NAME is url, ttl,

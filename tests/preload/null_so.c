@@ -41,10 +41,17 @@ static bool granted(int cmd, uintptr_t arg)
 	struct flock *l = (struct flock *)arg;
 
 	switch (cmd) {
+#ifdef __i386__
+	case F_GETLK64:
+#endif
 	case F_GETLK:
 	case F_OFD_GETLK:
 		l->l_type = F_UNLCK;
 		return true;
+#ifdef __i386__
+	case F_SETLK64:
+	case F_SETLKW64:
+#endif
 	case F_SETLK:
 	case F_SETLKW:
 	case F_OFD_SETLK:
@@ -54,6 +61,12 @@ static bool granted(int cmd, uintptr_t arg)
 		return false;
 	}
 }
+
+#ifdef __i386__
+#define NULL_SYS_FCNTL SYS_fcntl64
+#else
+#define NULL_SYS_FCNTL SYS_fcntl
+#endif
 
 /* One word is taken whatever the command, and passed on. */
 #define NULL_FCNTL(name)                                                       \
@@ -67,10 +80,14 @@ static bool granted(int cmd, uintptr_t arg)
 		va_end(ap);                                                    \
 		if (granted(cmd, arg))                                         \
 			return 0;                                              \
-		return (int)syscall(SYS_fcntl, fd, cmd, arg);                  \
+		return (int)syscall(NULL_SYS_FCNTL, fd, cmd, arg);             \
 	}
 
 int __fcntl(int fd, int cmd, ...);
 NULL_FCNTL(fcntl)
 NULL_FCNTL(fcntl64)
 NULL_FCNTL(__fcntl)
+#ifdef __i386__
+int __fcntl_time64(int fd, int cmd, ...);
+NULL_FCNTL(__fcntl_time64)
+#endif

@@ -327,7 +327,8 @@ static int threads(void)
  * open|opath|stream SLOT PATH; dup SLOT SLOT2; over SLOT SLOT2 (dup2);
  * close|fclose|closefrom|span SLOT (the last: close_range of this number);
  * unseen SLOT (closed so that no library sees it);
- * [ofd]set|wait|get SLOT R|W|U START LEN; test SLOT; fork; exec SLOT; pid;
+ * [ofd]set|wait|get SLOT R|W|U START LEN; test SLOT; fork; exec SLOT [PROGRAM];
+ * pid;
  * a get answers 'U', or 'TYPE,START,LEN,PID'.
  */
 static int slots[26];
@@ -396,13 +397,13 @@ static int do_open(const char *how, int slot, const char *path)
 }
 
 /* Its descriptors stay, and the slot is the next one's 'a'. */
-static int do_exec(int fd)
+static int do_exec(int fd, const char *program)
 {
 	char number[16];
 	char *args[] = { self[0], self[1], number, NULL };
 
 	snprintf(number, sizeof(number), "%d", fd);
-	return execv("/proc/self/exe", args);
+	return execv(program ? program : "/proc/self/exe", args);
 }
 
 static int close_unseen(int fd)
@@ -449,7 +450,7 @@ static int obey(char **arg, char *text, size_t size)
 	if (strcmp(arg[0], "fork") == 0)
 		return do_fork(slots[slot]);
 	if (strcmp(arg[0], "exec") == 0)
-		return do_exec(slots[slot]);
+		return do_exec(slots[slot], arg[2]);
 	if (arg[2] && strcmp(arg[0], "dup") == 0)
 		return (slots[*arg[2] - 'a'] = dup(slots[slot])) < 0 ? -1 : 0;
 	if (arg[2] && strcmp(arg[0], "over") == 0)

@@ -18,7 +18,7 @@ tree=$out/dlock-$version
 
 rm -rf "$tree"
 mkdir -p "$tree"
-tar -c --exclude=./build --exclude='./build-*' --exclude=./.git . |
+tar -c --exclude=./build --exclude=./build32 --exclude='./build-*' --exclude=./.git . |
 	tar -x -C "$tree"
 
 case $what in

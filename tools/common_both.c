@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library for 32-bit programs, beside the one for 64-bit ones.
+ *
+ * What $LIB stands for is the dynamic linker's to say (ld.so(8)): one path names
+ * both libraries, and a program of either size finds its own, without a word
+ * about the other.
+ */
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/common.h"
+#include "tools/common_elf.h"
+
+#define LIBRARY "/dlock/libdlock-preload.so"
+
+bool tool_inspect(const char *file, struct elf_facts *facts)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	void *image = MAP_FAILED;
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0)
+		image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE,
+			     fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (image == MAP_FAILED)
+		return false;
+	elf_inspect(image, (size_t)st.st_size, facts);
+	munmap(image, (size_t)st.st_size);
+	return facts->is_elf;
+}
+
+/* As Debian's two dynamic linkers for i386 have it, and as others do. */
+bool tool_library32(struct elf_facts *facts)
+{
+	static const char *const words[] = { "lib32", "lib/i386-linux-gnu",
+					     "lib" };
+	char file[DLK_PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		snprintf(file, sizeof(file), DLK_PREFIX "/%s" LIBRARY,
+			 words[i]);
+		if (tool_inspect(file, facts) && facts->class == ELFCLASS32)
+			return true;
+	}
+	return false;
+}
