@@ -148,7 +148,8 @@ static bool is_enough(const struct ballot *b, unsigned n)
 
 /*
  * Not granted: why?  Somebody has it, as far as we know, where most have
- * answered, and any of them so.
+ * answered, and any of them so.  (A young one beside them is no reason to wait
+ * until it is old: the others suffice when he has gone.)
  */
 static int refusal(const struct ballot *b)
 {
@@ -159,16 +160,16 @@ static int refusal(const struct ballot *b)
 		return -EINTR;
 	if (is_enough(b, q->busy))
 		return DLK_BUSY;
-	if (q->young && t->yes + q->young >= dlk_majority(t->n)) {
-		q->answer->left_ms = q->young_ms;
-		return DLK_GRACE;
-	}
 	if (is_enough(b, q->gone))
 		return DLK_GONE;
 	if (is_enough(b, q->wrong))
 		return DLK_WRONG_TYPE;
 	if (q->busy && t->yes + t->no >= dlk_majority(t->n))
 		return DLK_BUSY;
+	if (q->young && t->yes + q->young >= dlk_majority(t->n)) {
+		q->answer->left_ms = q->young_ms;
+		return DLK_GRACE;
+	}
 	dlk_ballot_explain(b);
 	if (t->yes + t->passing >= dlk_majority(t->n) || !q->final)
 		return q->passing ?: -EAGAIN;
