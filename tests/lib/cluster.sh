@@ -127,6 +127,11 @@ cluster_r()
 		;;
 	ping)
 		redis-cli -s "$RIG/redis.sock" "$format" "$@" ;;
+	dbsize)
+		for ((i = 1; i <= N_MASTERS; i++)); do
+			! is_master "$i" || m "$i" dbsize
+		done | add_up
+		;;
 	--scan | keys | flushall | flushdb | script | config | info | client | acl)
 		for ((i = 1; i <= N_MASTERS; i++)); do
 			! is_master "$i" ||

@@ -118,14 +118,16 @@ master_cont()
 	kill -CONT "$(master_pid "$1")"
 }
 
-# masters_config URL: the lines of a redis section, the first master's URL first
+# masters_config URL: the lines of a redis section, the first master's URL first;
+# the others are for the same user
 masters_config()
 {
-	local i urls="\"$1\"" last=$N_MASTERS
+	local i urls="\"$1\"" last=$N_MASTERS login=''
 
 	[ "$RIG_MODE" != cluster ] || last=3
+	[[ $1 != *@* ]] || { login=${1%@*}@ && login=${login#redis://}; }
 	for ((i = 2; i <= last; i++)); do
-		urls+=", \"redis://127.0.0.1:${MASTER_PORT[$i]}/0\""
+		urls+=", \"redis://${login}127.0.0.1:${MASTER_PORT[$i]}/0\""
 	done
 	printf 'mode = "%s"\n    urls = { %s }' "$RIG_MODE" "$urls"
 }

@@ -355,10 +355,18 @@ lease_is_gone()
 	[ -z "$(token_of "$1")" ]
 }
 
-# stat_of SECTION NAME: a number of Redis' info; of a command, its calls
+# stat_of SECTION NAME: a number of Redis' info (of a cluster's masters, the sum);
+# of a command, its calls
 stat_of()
 {
-	rr info "$1" | sed -n "s/^$2:\\(calls=\\)\\{0,1\\}\\([0-9]*\\).*/\\2/p"
+	rr info "$1" | sed -n "s/^$2:\\(calls=\\)\\{0,1\\}\\([0-9]*\\).*/\\2/p" |
+		add_up
+}
+
+# The sum of numbers, a line each; nothing if there is none.
+add_up()
+{
+	awk 'NF { n += $1; any = 1 } END { if (any) print n }'
 }
 
 # The words of dlock.conf(5) that make its user at Redis.
@@ -377,7 +385,7 @@ scripts_called()
 # redis_is_old SECONDS: for a restarted server grants nothing while it is young
 redis_is_old()
 {
-	[ "$(stat_of server uptime_in_seconds)" -ge "$1" ]
+	masters_are_old "$1"
 }
 
 # The pids of the host's keepers; and with those of their standbys.
