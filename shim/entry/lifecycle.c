@@ -26,7 +26,7 @@
 #include "hold/self.h"
 #include "hold/thread.h"
 
-enum { FLUSH_MS = 200 };
+enum { FLUSH_MS = 1000 };
 
 /* With all signals blocked, as who holds anything in hand must be. */
 static void enter_for(void (*act)(void))

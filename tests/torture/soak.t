@@ -184,7 +184,7 @@ restarted()
 	peer_end admin
 	redis_kill
 	redis_up --enable-debug-command yes
-	until_true 20 redis_is_old 4
+	until_true 20 redis_is_old 6
 	admin
 }
 

@@ -72,7 +72,7 @@ END
 # --- supervisors and loggers ------------------------------------------------
 program 'runsv, sv (runit)' locks <<'END'
 mkdir svc; printf '#!/bin/sh\necho ran >>../out\nexec sleep 100\n' >svc/run; chmod +x svc/run
-runsv svc & until sv check ./svc >/dev/null; do sleep 0.02; done
+runsv svc & until sv check ./svc >/dev/null && test -s out; do sleep 0.02; done
 runsv svc 2>&1; echo $?; sv -w 5 exit ./svc | sed 's/[0-9]*s/T/'; wait; rm -rf svc/supervise
 END
 program 'supervise, svc (daemontools)' locks <<'END'

@@ -61,7 +61,7 @@ held_for()
 back()
 {
 	ok "$1: back, it has what is held again" until_true 10 has_votes f 3
-	until_true 20 masters_are_old 4	# and so has a vote
+	until_true 20 masters_are_old 5	# and so has a vote
 }
 
 rig_start disks

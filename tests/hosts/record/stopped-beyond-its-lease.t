@@ -5,6 +5,7 @@
 # What was right a moment ago: record locks of an owner that has lost a part
 # without its knowing, and of one that was stopped beyond its lease.
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/players.sh"
 
 teller()
 {
@@ -66,7 +67,7 @@ stopped()
 }
 
 # Nobody of one run is left in the next.
-scene()
+tellers()
 {
 	local status=0 pid pids
 
@@ -82,64 +83,52 @@ scene()
 	return "$status"
 }
 
-is_there()
+# The server forgets everything, and comes back: what was held is there before it
+# grants anything to anybody, for restart_delay is shorter than the ttl.  (Who asks
+# while it is young takes it for younger by up to two seconds, and so do all.)
+forgotten()
 {
-	[ "$(rr zcard "{dlock:$MNT/kept%rec}%r")" = 6 ]
+	redis_kill
+	redis_up
+	until_true 20 redis_is_old 9
 }
 
 # After exec, the keeper alone has it; then the server forgets everything.
 put_back()
 {
-	teller c A
-	teller d B
-	ask c 'open a kept' && ask d 'open a kept' &&
-		ask c 'set a W 0 10' && ask c 'set a R 100 10' &&
-		[ "$RESULT" = 0 ] && ask c 'exec a' && [ "$RESULT" = 0 ] &&
-		ask d 'set a R 0 1' && [ "$RESULT" = EAGAIN ] || return 1
-	redis_kill
-	redis_up
-	until_true 2 is_there || return 1
-	until_true 5 redis_is_old 4 || return 1
-	ask d 'set a W 105 1' && [ "$RESULT" = EAGAIN ] &&
-		ask d 'set a R 105 1' && [ "$RESULT" = 0 ] &&
-		ask d 'set a R 9 1' && [ "$RESULT" = EAGAIN ] &&
-		ask d 'set a U 0 0' && ask c 'set a U 0 0'
+	want a 'open a kept' 0 && want b 'open a kept' 0 &&
+		want a 'set a W 0 10' 0 && want a 'set a R 100 10' 0 &&
+		want a 'exec a' 0 && want b 'set a R 0 1' EAGAIN || return 1
+	forgotten
+	want b 'set a W 105 1' EAGAIN && want b 'set a R 105 1' 0 &&
+		want b 'set a R 9 1' EAGAIN &&
+		want b 'set a U 0 0' 0 && want a 'set a U 0 0' 0
 }
 
 # The same with a lock of the new program: each puts back what is its own.
 put_back_both()
 {
-	teller e A
-	teller f B
-	ask e 'open a both' && ask f 'open a both' &&
-		ask e 'set a W 0 10' && ask e 'exec a' && [ "$RESULT" = 0 ] &&
-		ask e 'set a W 20 10' && [ "$RESULT" = 0 ] || return 1
-	redis_kill
-	redis_up
-	until_true 5 redis_is_old 4 || return 1
-	ask f 'set a R 9 1' && [ "$RESULT" = EAGAIN ] &&
-		ask f 'set a R 20 1' && [ "$RESULT" = EAGAIN ] &&
-		ask f 'set a W 10 10' && [ "$RESULT" = 0 ] &&
-		ask f 'set a U 0 0' && ask e 'set a U 0 0'
+	want a 'open a both' 0 && want b 'open a both' 0 &&
+		want a 'set a W 0 10' 0 && want a 'exec a' 0 &&
+		want a 'set a W 20 10' 0 || return 1
+	forgotten
+	want b 'set a R 9 1' EAGAIN && want b 'set a R 20 1' EAGAIN &&
+		want b 'set a W 10 10' 0 &&
+		want b 'set a U 0 0' 0 && want a 'set a U 0 0' 0
 }
 
 # One process has two files of one name: each has what it had, though the one is
 # put back before the other is looked for.
 put_back_replaced()
 {
-	teller g A
-	teller h B
-	ask g 'open a name' && ask h 'open a name' && ask g 'set a R 0 10' &&
-		on A mv "$MNT/name" "$MNT/old" && sleep 0.5 && ask g 'open b name' &&
-		ask g 'set b R 0 10' && [ "$RESULT" = 0 ] || return 1
-	redis_kill
-	redis_up
-	until_true 5 redis_is_old 4 || return 1
-	ask h 'set a W 0 1' && [ "$RESULT" = EAGAIN ] && ask g 'set a U 0 0' &&
-		[ "$RESULT" = 0 ] && ask h 'set a W 0 1' &&
-		[ "$RESULT" = EAGAIN ] && ask g 'set b U 0 0' &&
-		ask h 'wait a W 0 1' && [ "$RESULT" = 0 ] &&
-		ask h 'set a U 0 0'
+	want a 'open a name' 0 && want b 'open a name' 0 &&
+		want a 'set a R 0 10' 0 && on A mv "$MNT/name" "$MNT/old" &&
+		want a 'open b name' 0 &&
+		want a 'set b R 0 10' 0 || return 1
+	forgotten
+	want b 'set a W 0 1' EAGAIN && want a 'set a U 0 0' 0 &&
+		want b 'set a W 0 1' EAGAIN && want a 'set b U 0 0' 0 &&
+		want b 'wait a W 0 1' 0 && want b 'set a U 0 0' 0
 }
 
 rig_start disks
@@ -151,9 +140,9 @@ if [ "$(uname -m)" = x86_64 ]; then
 		ended_unseen
 	rig_configs ttl=12s
 	three_ways 'what ended unseen is not granted once more' \
-		scene relocked '' a b
+		tellers relocked '' a b
 	three_ways 'nor to the next description of its number' \
-		scene relocked ofd c a
+		tellers relocked ofd c a
 	rig_configs ttl=3s connect_timeout=300ms \
 		path_more='on_lost = "report"'
 	RUN=dl
@@ -161,13 +150,13 @@ else
 	skip 'what ended unseen' 'no unseen close(2) here'
 fi
 rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
-three_ways 'what was lost is not granted once more' scene stopped
-rig_configs ttl=3s connect_timeout=300ms restart_delay=3s
-until_true 6 redis_is_old 4
+three_ways 'what was lost is not granted once more' tellers stopped
+rig_configs ttl=12s connect_timeout=300ms restart_delay=6s
+until_true 20 redis_is_old 7
 RUN=dl
 ok 'a restarted server: the keeper puts back what an exec left to it' \
-	put_back
-ok '... and what the next program has' put_back_both
-ok '... and a process both of its files of one name' put_back_replaced
+	tellers put_back
+ok '... and what the next program has' tellers put_back_both
+ok '... and a process both of its files of one name' tellers put_back_replaced
 rig_empty 5
 rig_end

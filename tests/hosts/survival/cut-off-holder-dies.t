@@ -76,6 +76,8 @@ for mode in "${modes[@]}"; do
 		like "$(cat "$RIG/a0.log")" \
 			'could not be renewed for long: .*; unless it is, process [0-9]+ \(lease_loser\) is killed in 0\.[0-9]+s' \
 			'... it was warned'
+		# (Who kills says so after the death.)
+		until_true 10 grep -q 'is LOST' "$RIG/a0.log"
 		like "$(cat "$RIG/a0.log")" \
 			"the lease dlock:$MNT/0 at redis .* is LOST: .*(no answer|cannot connect|not renewed).*($by)" \
 			'... and says what, why, since when, and who is killed'

@@ -162,11 +162,11 @@ survivors_leave "$N"
 
 # A server that has forgotten everything, within its delay.
 rig_configs ttl=4s connect_timeout=300ms restart_delay=4s
-until_true 10 redis_is_old 4
+until_true 10 redis_is_old 5
 survivors plain "$N"
 redis_kill
 redis_up
-until_true 10 redis_is_old 6
+until_true 20 redis_is_old 8
 ok 'a server is restarted, and knows nothing: they put their leases back' \
 	all_live
 survivors_leave "$N"
