@@ -3,9 +3,11 @@
  * Locks in a signal handler, while the program is busy in malloc(3): fcntl(2)
  * and flock(2) are async-signal-safe, or as good as.
  *
- *	FILE MS [HZ]		churns the heap for MS while a SIGALRM handler
- *				locks and unlocks FILE, HZ times a second;
- *				without HZ nothing but the tests' own signals
+ *	FILE MS [HZ]		churns the heap for MS, and until it has locked
+ *				FEW times if that takes less than 20 MS, while a
+ *				SIGALRM handler locks and unlocks FILE, HZ times
+ *				a second; without HZ nothing but the tests' own
+ *				signals
  *
  * Says "LOCKED REFUSED", how often each, and exits with 0.
  */
@@ -37,9 +39,11 @@ static void on_alarm(int sig)
 	errno = err;
 }
 
-static void churn(long until_ms)
+static void churn(long ms)
 {
-	enum { SLOTS = 64, LARGEST = 4000 };
+	enum { SLOTS = 64, LARGEST = 4000, FEW = 20 };
+	const long began_ms = now_ms();
+	long took_ms;
 	static char *slots[SLOTS];
 	unsigned seed = (unsigned)getpid();
 
@@ -50,7 +54,8 @@ static void churn(long until_ms)
 			slots[seed / 65536 % SLOTS] =
 				malloc(1 + seed / 256 % LARGEST);
 		}
-	} while (now_ms() < until_ms);
+		took_ms = now_ms() - began_ms;
+	} while (took_ms < ms || (taken < FEW && took_ms < 20 * ms));
 }
 
 int main(int argc, char **argv)
@@ -68,7 +73,7 @@ int main(int argc, char **argv)
 	if (hz > 0)
 		it.it_interval.tv_usec = it.it_value.tv_usec = 1000000 / hz;
 	setitimer(ITIMER_REAL, &it, NULL);
-	churn(now_ms() + strtol(argv[2], NULL, 10));
+	churn(strtol(argv[2], NULL, 10));
 	it.it_value.tv_usec = it.it_interval.tv_usec = 0;
 	setitimer(ITIMER_REAL, &it, NULL);
 	sa.sa_handler = SIG_IGN;

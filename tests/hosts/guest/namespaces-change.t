@@ -45,7 +45,7 @@ ends()
 	does "$1" unlock 0
 	ok "$1: its lease ends" until_true 2 lease_is_gone "$1"
 	took=$((($(now) - begin) / 1000000))
-	in_time "$took" 300 "$1: its lease is gone in $took ms"
+	in_time "$took" 1000 "$1: its lease is gone in $took ms"
 }
 
 # What is bare: the first child is process 1, the namespace ends with it.
@@ -175,7 +175,7 @@ granted()
 }
 ok 'first: killed, it is granted on its host' until_true 2 granted A
 took=$((($(now) - begin) / 1000000))
-in_time "$took" 300 "first: after $took ms"
+in_time "$took" 1000 "first: after $took ms, not by its ttl"
 rig_empty 2 'and nothing of it stays'
 
 # And without anybody there, by its ttl.
@@ -196,8 +196,8 @@ in_time "$took" 2300 "first: after $took ms, by its ttl" 300
 is "$(on A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: bare, one child'
 is "$(dl A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: one child, no keeper'
 is "$(on A timeout 10 "$BIN/privileges" waits w reaper)" '1 1' 'reaper: bare, one child'
-like "$(dl A timeout 10 "$BIN/privileges" waits w reaper)" '^[123] [123]$' \
-	'reaper: its children end'
+like "$(dl A timeout 10 "$BIN/privileges" waits w reaper)" '^[1-5] [1-5]$' \
+	'reaper: its children end, and two pairs of keepers at most'
 for name in "${!PEER_IN[@]}"; do
 	peer_end "$name"
 done

@@ -26,7 +26,7 @@ taken()
 	local option
 
 	for option in $options; do
-		! "$CTL" "$1" "$option" x 2>&1 </dev/null |
+		! "$CTL" -c /dev/null "$1" "$option" x 2>&1 </dev/null |
 			grep -q "is no option of\|no such option" &&
 			echo "$option"
 	done | sort
