@@ -35,7 +35,7 @@ enum dlk_mode { DLK_SINGLE, DLK_SENTINEL, DLK_CLUSTER, DLK_QUORUM };
 enum dlk_on_lost {
 	DLK_LOST_KILL,
 	DLK_LOST_HOLD,
-	DLK_LOST_PAUSE, /* read, and refused */
+	DLK_LOST_PAUSE,
 	DLK_LOST_REPORT,
 };
 enum dlk_unreachable { DLK_UNREACHABLE_FAIL, DLK_UNREACHABLE_LOCAL };
@@ -157,6 +157,7 @@ struct dlk_rule {
 	uint32_t hold_at_least_ms; /* flock, exclusive; 0: no longer than it is
 				      held */
 	enum dlk_on_lost on_lost;
+	uint32_t pause_ms; /* of "pause": for how long at most; else 0 */
 	enum dlk_unreachable unreachable;
 	enum dlk_local local;
 	enum dlk_coherence coherence;

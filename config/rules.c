@@ -17,7 +17,7 @@
 
 #include "config/internal.h"
 
-enum { TTL_MS = 30 * 1000, TIMEOUT_MS = 5 * 1000 };
+enum { TTL_MS = 30 * 1000, TIMEOUT_MS = 5 * 1000, PAUSE_MS = 3600 * 1000 };
 
 static int bad_prefix(struct dlk_build *b, cfg_t *sec, const char *why)
 {
@@ -287,10 +287,6 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		?: dlk_opt_choice(b, sec, "unreachable", unreachable, &u)
 		?: dlk_opt_choice(b, sec, "local", local, &o)
 		?: dlk_opt_choice(b, sec, "coherence", coherence, &c);
-	if (!ret && l == DLK_LOST_PAUSE)
-		ret = dlk_opt_fail(b, sec, "on_lost",
-				   "\"pause\" is not in this version (\"hold\" "
-				   "goes on while Redis cannot be reached)");
 	if (!ret)
 		dlk_opt_pending(b, sec, "unreachable");
 	rule->on_lost = (enum dlk_on_lost)l;
@@ -312,6 +308,27 @@ static int check_fair(struct dlk_build *b, cfg_t *sec,
 			    rule->redis->name);
 }
 
+/*
+ * A program that knows nothing of us leaves no trace of what it was granted
+ * meanwhile; and so its holder would go on.
+ */
+static int read_pause(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
+{
+	uint64_t most = PAUSE_MS;
+	int ret = dlk_opt_duration(b, sec, "pause_at_most", 1000,
+				   DLK_TTL_MAX_MS, &most);
+
+	if (ret || rule->on_lost != DLK_LOST_PAUSE)
+		return ret;
+	rule->pause_ms = (uint32_t)most;
+	if (!rule->interop)
+		return 0;
+	return dlk_opt_fail(b, sec, "on_lost",
+			    "\"pause\" is not for locks that are shared with "
+			    "programs without dlock (interop = true): nobody "
+			    "could tell whether one of them had it meanwhile");
+}
+
 static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 {
 	struct dlk_rule *rule = &b->rules[n];
@@ -325,7 +342,8 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 		?: read_choices(b, sec, rule)
 		?: dlk_opt_bool(b, sec, "fair", &rule->fair)
 		?: check_fair(b, sec, rule)
-		?: dlk_opt_bool(b, sec, "interop", &rule->interop);
+		?: dlk_opt_bool(b, sec, "interop", &rule->interop)
+		?: read_pause(b, sec, rule);
 
 	return ret;
 }

@@ -106,13 +106,13 @@ static cfg_t *create(void)
 			      TEXT("sentinel_username"),
 			      TEXT("sentinel_password_file"),
 			      CFG_END() };
-	cfg_opt_t path[] = {
-		TEXT("redis"),   TEXT("key"),           TEXT("ttl"),
-		TEXT("timeout"), TEXT("on_lost"),       TEXT("unreachable"),
-		TEXT("local"),   TEXT("coherence"),     TEXT("fair"),
-		TEXT("interop"), TEXT("hold_at_least"), LIST("exclude"),
-		CFG_END()
-	};
+	cfg_opt_t path[] = { TEXT("redis"),         TEXT("key"),
+			     TEXT("ttl"),           TEXT("timeout"),
+			     TEXT("on_lost"),       TEXT("unreachable"),
+			     TEXT("local"),         TEXT("coherence"),
+			     TEXT("fair"),          TEXT("interop"),
+			     TEXT("hold_at_least"), TEXT("pause_at_most"),
+			     LIST("exclude"),       CFG_END() };
 	cfg_opt_t top[] = { TEXT("host_id"), TEXT("state_dir"),
 			    CFG_SEC("redis", redis, SECTION_FLAGS),
 			    CFG_SEC("path", path, SECTION_FLAGS), CFG_END() };

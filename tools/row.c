@@ -41,7 +41,7 @@ const char *row_mode_name(const struct scan_lock *lock)
 		return "?";
 	if (lock->record)
 		return lock->range.type == DLK_WRITE ? "WRITE" : "READ";
-	return lock->hashed ? "SH" : "EX";
+	return lock->hashed && !lock->exclusive ? "SH" : "EX";
 }
 
 static bool has_range(const struct scan_lock *lock)

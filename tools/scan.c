@@ -262,6 +262,7 @@ static struct scan_lock *add_owner(struct expansion *x,
 	}
 	lock->ttl_ms = owner->left_ms;
 	lock->seq = owner->seq;
+	lock->exclusive = owner->exclusive;
 	judge_value(x->v, owner->token, owner->token_len, lock);
 	resolve_by_holder(lock);
 	return lock;

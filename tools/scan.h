@@ -36,6 +36,7 @@ struct scan_lock {
 	bool borrowed_path;          /* or the path does */
 	bool record;                 /* KEY%rec: record locks, else flock */
 	bool hashed;                 /* of a hash that is ours */
+	bool exclusive;              /* the same, and yet no reader's */
 	struct dlk_range range;      /* records, unless `unread` */
 	char type[16];               /* Redis' word for the value's type */
 	bool ours;                   /* the value is a token: `token` is set */

@@ -67,9 +67,22 @@ static int64_t read_head(struct scan_text *value, uint64_t *seq)
 	return (int64_t)owner.expiry_ms;
 }
 
+/* "EXPIRY", or of a lease that lingers "EXPIRY EX|SH ..."; -1: no number. */
+static int64_t read_expiry(struct scan_text value, bool *exclusive)
+{
+	uint64_t n = 0;
+	const char *end = dlk_number(value.bytes, 10, &n);
+
+	*exclusive = end && strncmp(end, " EX ", 4) == 0;
+	return end && (!*end || *end == ' ') && n <= INT64_MAX ? (int64_t)n
+							       : -1;
+}
+
 bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
 		     struct scan_text field, struct scan_text value)
 {
+	struct scan_owner *owner;
+	bool exclusive = false;
 	uint64_t seq = 0;
 	int64_t at;
 
@@ -78,9 +91,13 @@ bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
 	if (o->read == SCAN_OWNERS_MAX)
 		return false;
 	o->read++;
-	at = o->records ? read_head(&value, &seq) : scan_number(value.bytes);
-	if (at < 0 || at > now_ms)
-		keep(o, field, value, at < 0 ? -1 : at - now_ms)->seq = seq;
+	at = o->records ? read_head(&value, &seq)
+			: read_expiry(value, &exclusive);
+	if (at >= 0 && at <= now_ms)
+		return true;
+	owner = keep(o, field, value, at < 0 ? -1 : at - now_ms);
+	owner->seq = seq;
+	owner->exclusive = exclusive;
 	return true;
 }
 

@@ -28,6 +28,7 @@ struct scan_owner {
 	char *token; /* or what stands in its place; records: owned */
 	size_t token_len;
 	uint64_t seq;    /* records: of its last request */
+	bool exclusive;  /* (scripts/flock.inc: it lingers) */
 	int64_t left_ms; /* of its lease; -1: its expiry is no number */
 };
 

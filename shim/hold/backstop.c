@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The backstop: a timer that kills this process before a lease of it ends
- * unrenewed, if its rule says "kill" (DESIGN L6).
+ * unrenewed, if its rule says "kill" or "pause" (DESIGN L6).
  *
  * A thread can look at a clock and end the process; but not while that is
  * stopped, frozen, suspended with its machine, or not given a core:
@@ -27,7 +27,14 @@
  *     for nobody here knows until when it is held.  The keeper stops us.
  *  3. A child of fork(2) has none, and execve(2) ends it: then the keeper, who
  *     has the lease by then (L4), stops whoever has the lock.
- *  4. Process 1 of a pid namespace is not killed by it (pid_namespaces(7)):
+ *  4. Of a rule that says "pause" it is the keeper that stops the holders, and
+ *     lets them go on.  At the stop mark the thread tells it READY, and from
+ *     then on the mark is a second timer's, with SIGSTOP: it is for who is
+ *     frozen until after it.  The one with SIGKILL is behind: nobody is stopped
+ *     for longer than the rule allows, whoever is there yet to let him go on.
+ *     Who cannot say READY is stopped by somebody else, who would continue him
+ *     when the lease is another's: so he is killed, as under "kill".
+ *  5. Process 1 of a pid namespace is not killed by it (pid_namespaces(7)):
  *     there the thread ends it at the mark.
  *
  * Each timer counts as a pending signal of the user's (RLIMIT_SIGPENDING); one
@@ -51,38 +58,46 @@
 #include "model/due.h"
 #include "model/timeline.h"
 
-/* Guarded by the mutex of the holds, but for the last. */
-static struct {
-	struct dlk_dues stops;
+/* A timer, and those that it watches. */
+struct watch {
+	struct dlk_dues due;
 	uint64_t armed_ns; /* UINT64_MAX: it is not */
-	int timer;
+	int signal, timer;
 	bool made;
-	_Atomic int err; /* why not, till it is said; -1: it was */
-} backstop = { .armed_ns = UINT64_MAX };
+};
+
+/* Guarded by the mutex of the holds, but for the last. */
+static struct watch kills = { .armed_ns = UINT64_MAX, .signal = SIGKILL };
+static struct watch pauses = { .armed_ns = UINT64_MAX, .signal = SIGSTOP };
+static _Atomic int failed; /* errno of one, till it is said; -1: it was */
 
 void dlk_backstop_forget(void)
 {
-	backstop.stops = (struct dlk_dues){ 0 };
-	backstop.armed_ns = UINT64_MAX;
-	backstop.made = false;
+	struct watch *const all[] = { &kills, &pauses };
+
+	for (size_t i = 0; i < 2; i++) {
+		all[i]->due = (struct dlk_dues){ 0 };
+		all[i]->armed_ns = UINT64_MAX;
+		all[i]->made = false;
+	}
 }
 
 /* --- the timer ------------------------------------------------------------ */
 
-static bool make_timer(void)
+static bool make_timer(struct watch *w)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL,
-			       .sigev_signo = SIGKILL };
+			       .sigev_signo = w->signal };
 	int none = 0;
 
-	backstop.made = dlk_syscall(SYS_timer_create, CLOCK_BOOTTIME, &ev,
-				    &backstop.timer) == 0;
-	if (!backstop.made)
-		atomic_compare_exchange_strong(&backstop.err, &none, errno);
-	return backstop.made;
+	w->made = dlk_syscall(SYS_timer_create, CLOCK_BOOTTIME, &ev,
+			      &w->timer) == 0;
+	if (!w->made)
+		atomic_compare_exchange_strong(&failed, &none, errno);
+	return w->made;
 }
 
-static bool set_timer(uint64_t at_ns)
+static bool set_timer(const struct watch *w, uint64_t at_ns)
 {
 	struct itimerspec at = { 0 };
 
@@ -90,76 +105,82 @@ static bool set_timer(uint64_t at_ns)
 		at.it_value.tv_sec = (time_t)(at_ns / 1000000000U);
 		at.it_value.tv_nsec = (long)(at_ns % 1000000000U);
 	}
-	return backstop.made && dlk_syscall(SYS_timer_settime, backstop.timer,
-					    TIMER_ABSTIME, &at, NULL) == 0;
-}
-
-static uint64_t first_ns(void)
-{
-	return dlk_dues_ns(&backstop.stops);
+	return w->made && dlk_syscall(SYS_timer_settime, w->timer,
+				      TIMER_ABSTIME, &at, NULL) == 0;
 }
 
 /* What could not be armed is tried again at the next change. */
-static void arm(void)
+static void arm(struct watch *w)
 {
-	const uint64_t at = first_ns();
+	const uint64_t at = dlk_dues_ns(&w->due);
 
-	if (at == backstop.armed_ns || dlk_self.pid == 1)
+	if (at == w->armed_ns || dlk_self.pid == 1)
 		return;
-	if (set_timer(at) || at == UINT64_MAX ||
-	    (make_timer() && set_timer(at)))
-		backstop.armed_ns = at;
+	if (set_timer(w, at) || at == UINT64_MAX ||
+	    (make_timer(w) && set_timer(w, at)))
+		w->armed_ns = at;
 	else
-		backstop.armed_ns = UINT64_MAX;
+		w->armed_ns = UINT64_MAX;
 }
 
 /* --- what is watched ------------------------------------------------------ */
 
-static struct dlk_hold *of_due(struct dlk_due *due)
-{
-	return due ? (struct dlk_hold *)(void *)((char *)due -
-						 offsetof(struct dlk_hold,
-							  stop))
-		   : NULL;
-}
-
 static uint64_t backstop_ns(const struct dlk_hold *h)
 {
-	if (!dlk_hold_is_held(h) || h->valid.elsewhere ||
-	    h->rule->on_lost != DLK_LOST_KILL)
+	if (!dlk_hold_is_held(h) || h->valid.elsewhere || !dlk_stops(h->rule))
 		return UINT64_MAX;
 	return dlk_backstop_ns(h->valid.deadline_ns, h->valid.span_ms);
 }
 
 void dlk_backstop_watch(struct dlk_hold *h)
 {
+	const uint64_t mark = backstop_ns(h);
+	const bool paused = mark != UINT64_MAX && dlk_hold_is_paused(h);
+
 	dlk_holds_check();
-	dlk_due_set(&backstop.stops, &h->stop, backstop_ns(h));
-	arm();
+	dlk_due_set(&kills.due, &h->stop,
+		    paused ? dlk_pause_end_ns(h->valid.deadline_ns,
+					      h->lease.pause_ms)
+			   : mark);
+	arm(&kills);
+	dlk_due_set(&pauses.due, &h->pause, paused ? mark : UINT64_MAX);
+	arm(&pauses);
+}
+
+/* The one of both whose holder is to run no more first; NULL. */
+static struct dlk_hold *first(void)
+{
+	struct dlk_hold *s = NULL, *p = NULL;
+
+	dlk_holds_check();
+	if (kills.due.first)
+		s = (void *)((char *)kills.due.first -
+			     offsetof(struct dlk_hold, stop));
+	if (pauses.due.first)
+		p = (void *)((char *)pauses.due.first -
+			     offsetof(struct dlk_hold, pause));
+	return !s || (p && dlk_hold_final_ns(p) < dlk_hold_final_ns(s)) ? p : s;
 }
 
 uint64_t dlk_backstop_ns_first(void)
 {
-	const struct dlk_hold *h = of_due(backstop.stops.first);
+	const struct dlk_hold *h = first();
 
-	dlk_holds_check();
 	return h ? dlk_hold_final_ns(h) : UINT64_MAX;
 }
 
 struct dlk_hold *dlk_backstop_due(uint64_t now_ns)
 {
-	return dlk_backstop_ns_first() <= now_ns ? of_due(backstop.stops.first)
-						 : NULL;
+	return dlk_backstop_ns_first() <= now_ns ? first() : NULL;
 }
 
 /* --- the end -------------------------------------------------------------- */
 
 void dlk_backstop_complain(void)
 {
-	int err = atomic_load(&backstop.err);
+	int err = atomic_load(&failed);
 
-	if (err <= 0 ||
-	    !atomic_compare_exchange_strong(&backstop.err, &err, -1))
+	if (err <= 0 || !atomic_compare_exchange_strong(&failed, &err, -1))
 		return;
 	dlk_log(DLK_WARNING,
 		"no timer that would stop this process, should it be stopped "

@@ -21,6 +21,7 @@
 #include "os/shadowdir.h"
 #include "os/sys.h"
 #include "lease/store.h"
+#include "hold/backstop.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/schedule.h"
@@ -97,6 +98,7 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 		.section = section_of(h),
 		.pid = (uint32_t)dlk_pid(),
 		.on_lost = h->rule->on_lost,
+		.pause_ms = l->pause_ms,
 		.granted_ns = h->valid.granted_ns,
 		.deadline_ns = h->valid.deadline_ns,
 		.renew_ns = h->valid.renew_ns,
@@ -257,6 +259,7 @@ static void unkeep(struct dlk_hold *h, uint64_t by_ns)
 	h->keeper.number = 0;
 	h->keeper.carried = false;
 	h->keeper.due_ns = by_ns;
+	dlk_backstop_watch(h);
 	dlk_schedule(h);
 }
 
@@ -334,6 +337,7 @@ static void answered(const struct dlk_keep_answer *a)
 		dlk_hold_pin(h);
 		h->keeper.carried = a->status == 0;
 		h->keeper.deaths = 0;
+		dlk_backstop_watch(h);
 		if (alone)
 			dlk_hold_leave(h);
 	}
@@ -522,6 +526,16 @@ bool dlk_delegation_tell(uint32_t told, uint32_t type)
 	struct dlk_keep m = { .type = type, .lease = told };
 
 	return say(&m, sizeof(m));
+}
+
+void dlk_delegation_ready(const struct dlk_hold *h)
+{
+	uint32_t told;
+
+	dlk_holds_lock();
+	told = h->keeper.number;
+	dlk_holds_unlock();
+	dlk_delegation_tell(told, DLK_KEEP_READY);
 }
 
 void dlk_delegation_cut(uint32_t told, uint32_t ttl_ms)

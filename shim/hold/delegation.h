@@ -16,10 +16,12 @@ static inline bool dlk_is_delegated(const struct dlk_hold *h)
  */
 uint32_t dlk_take_from_keeper(struct dlk_hold *h);
 /*
- * Tell the keeper what becomes of a lease (0: of none): DLK_KEEP_DROP, _OWE or
- * _LEFT (keeper/protocol.h); false: it cannot be told.
+ * Tell the keeper what becomes of a lease (0: of none): DLK_KEEP_DROP, _OWE,
+ * _LEFT or _READY (keeper/protocol.h); false: it cannot be told.
  */
 bool dlk_delegation_tell(uint32_t told, uint32_t type);
+/* Tell it that the holders are its to stop now: the timer here stands back. */
+void dlk_delegation_ready(const struct dlk_hold *h);
 /* Tell it that the process ends, and by which ttl it renews till then. */
 void dlk_delegation_cut(uint32_t told, uint32_t ttl_ms);
 /* Have a keeper now, and for as long as this process lives; or end it again. */

@@ -204,14 +204,18 @@ void dlk_hold_retry(struct dlk_hold *h, uint64_t now_ns)
 {
 	const uint64_t final = dlk_hold_final_ns(h);
 	const uint64_t warn = dlk_hold_warn_ns(h);
+	/* At its next mark something is said. */
+	const uint64_t mark = now_ns >= warn && dlk_hold_pauses(h)
+				      ? dlk_hold_stop_ns(h)
+				      : warn;
 
 	dlk_holds_check();
 	h->valid.renew_ns = dlk_retry_ns(now_ns, h->lease.ttl_ms);
 	/* A claim is short (lease/queue.h). */
 	if (now_ns < final && h->valid.renew_ns > now_ns + (final - now_ns) / 4)
 		h->valid.renew_ns = now_ns + (final - now_ns) / 4;
-	if (now_ns < warn && h->valid.renew_ns > warn)
-		h->valid.renew_ns = warn;
+	if (now_ns < mark && h->valid.renew_ns > mark)
+		h->valid.renew_ns = mark;
 	dlk_schedule(h);
 }
 

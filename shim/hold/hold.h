@@ -24,6 +24,7 @@
 #include <sys/queue.h>
 
 #include "config/config.h"
+#include "hold/self.h"
 #include "lease/store.h"
 #include "model/due.h"
 #include "model/outbox.h"
@@ -46,6 +47,7 @@ enum hold_trouble {
 	HOLD_WELL,
 	HOLD_FAILING,  /* to be renewed, since it last was */
 	HOLD_WARNED,   /* for long */
+	HOLD_READY,    /* "pause": the keeper is to stop us now */
 	HOLD_OUTLIVED, /* its last mark has passed: "hold" goes on */
 };
 
@@ -57,7 +59,7 @@ struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c; first, for it casts */
 	struct dlk_due unsaid; /* something is still to be said of it */
 	struct dlk_due mark;   /* in schedule.c: the next one on its timeline */
-	struct dlk_due stop;   /* in backstop.c */
+	struct dlk_due stop, pause; /* in backstop.c */
 	LIST_ENTRY(dlk_hold)
 	undelegated; /* in schedule.c; le_prev is NULL of
 					     one that is not there */
@@ -120,6 +122,13 @@ static inline uint64_t dlk_hold_warn_ns(const struct dlk_hold *h)
 	return dlk_warn_ns(dlk_hold_asked_ns(h), h->valid.span_ms);
 }
 
+/* Its holders are not to run past its stop mark. */
+static inline bool dlk_stops(const struct dlk_rule *rule)
+{
+	return rule->on_lost == DLK_LOST_KILL ||
+	       rule->on_lost == DLK_LOST_PAUSE;
+}
+
 /*
  * The last mark: from then on a lease of this rule is lost, unless it is
  * renewed before.  A grant that comes later was never one.
@@ -127,15 +136,41 @@ static inline uint64_t dlk_hold_warn_ns(const struct dlk_hold *h)
 static inline uint64_t dlk_final_ns(const struct dlk_rule *rule,
 				    uint64_t deadline_ns, uint32_t span_ms)
 {
-	return rule->on_lost == DLK_LOST_KILL
-		       ? dlk_stop_ns(deadline_ns, span_ms)
-		       : deadline_ns;
+	return dlk_stops(rule) ? dlk_stop_ns(deadline_ns, span_ms)
+			       : deadline_ns;
+}
+
+/* The keeper stops who holds it at its stop mark, and lets him go on.  (No process
+ * 1 can be stopped.) */
+static inline bool dlk_hold_pauses(const struct dlk_hold *h)
+{
+	return h->rule->on_lost == DLK_LOST_PAUSE && h->keeper.carried &&
+	       dlk_self.pid != 1;
+}
+
+/* And it has been told that the timer here stands back. */
+static inline bool dlk_hold_is_paused(const struct dlk_hold *h)
+{
+	return dlk_hold_pauses(h) && h->valid.trouble >= HOLD_READY;
+}
+
+/* When it does, by what it knows of our renewals, which may be the last but one
+ * (dlk_schedule_is_news). */
+static inline uint64_t dlk_hold_stop_ns(const struct dlk_hold *h)
+{
+	return dlk_stop_ns(h->keeper.known_until_ns < h->valid.deadline_ns
+				   ? h->keeper.known_until_ns
+				   : h->valid.deadline_ns,
+			   h->valid.span_ms);
 }
 
 static inline uint64_t dlk_hold_final_ns(const struct dlk_hold *h)
 {
+	/* Who runs then was not stopped, or was continued by somebody else. */
+	if (dlk_hold_is_paused(h))
+		return h->valid.deadline_ns;
 	/* The keeper comes first, while it can see who works under the lock. */
-	if (h->rule->on_lost == DLK_LOST_KILL && h->keeper.carried)
+	if (dlk_stops(h->rule) && h->keeper.carried)
 		return dlk_backstop_ns(h->valid.deadline_ns, h->valid.span_ms);
 	return dlk_final_ns(h->rule, h->valid.deadline_ns, h->valid.span_ms);
 }

@@ -6,6 +6,7 @@
  *
  *	on_lost		at the warning	at the last mark	another's
  *	kill		SIGTERM		SIGKILL (the stop)	SIGKILL
+ *	pause		a line		(the keeper's to do)	SIGKILL
  *	hold		a line		a line (the deadline)	SIGKILL
  *	report		a line		a line (the deadline)	a line
  *
@@ -110,17 +111,22 @@ static bool ask_to_end(void)
 
 void dlk_hold_warn(struct dlk_hold *h, const char *why)
 {
-	const uint64_t stop = dlk_hold_final_ns(h), now = dlk_now_ns();
+	const bool pauses = dlk_hold_pauses(h);
+	const uint64_t now = dlk_now_ns();
+	const uint64_t stop =
+		pauses ? dlk_hold_stop_ns(h) : dlk_hold_final_ns(h);
 	const bool kills = h->rule->on_lost == DLK_LOST_KILL;
 	struct dlk_line l;
 
 	begin(&l, DLK_WARNING, h, " could not be renewed for long: ", why);
 	if (kills && ask_to_end())
 		dlk_text_str(&l.text, "; SIGTERM was sent");
-	if (kills) {
+	if (dlk_stops(h->rule)) {
 		dlk_text_str(&l.text, "; unless it is, ");
 		put_process(&l.text);
-		dlk_text_str(&l.text, " is killed in ");
+		dlk_text_str(&l.text,
+			     pauses ? " is stopped until it can be, in "
+				    : " is killed in ");
 		put_seconds(&l.text, stop > now ? stop - now : 0);
 	}
 	dlk_line_end(&l);

@@ -149,15 +149,17 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 }
 
 /* What a renewal has made of a hold; said when no mutex is held any more. */
-enum outcome { NOTHING, PUT_BACK, RECOVERED, WARN, OUTLIVED, LOST };
+enum outcome { NOTHING, PUT_BACK, RECOVERED, WARN, READY, OUTLIVED, LOST };
 
 /* (mutex) It is as bad as that at least. */
 static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
 {
 	const bool worse = trouble > h->valid.trouble;
 
-	if (worse)
+	if (worse) {
 		h->valid.trouble = trouble;
+		dlk_backstop_watch(h);
+	}
 	return worse;
 }
 
@@ -165,14 +167,16 @@ static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
 static enum outcome reach_marks(struct dlk_hold *h, uint64_t now)
 {
 	const enum hold_trouble trouble =
-		now >= dlk_hold_final_ns(h)  ? HOLD_OUTLIVED
-		: now >= dlk_hold_warn_ns(h) ? HOLD_WARNED
+		now >= dlk_hold_final_ns(h) ? HOLD_OUTLIVED
+		: dlk_hold_pauses(h) && now >= dlk_hold_stop_ns(h) ? HOLD_READY
+		: now >= dlk_hold_warn_ns(h)                       ? HOLD_WARNED
 					     : HOLD_FAILING;
 
 	/* The keeper alone knows whether it is so. */
 	if (!worsen(h, trouble) || h->valid.elsewhere)
 		return NOTHING;
 	return trouble == HOLD_OUTLIVED ? OUTLIVED
+	       : trouble == HOLD_READY  ? READY
 	       : trouble == HOLD_WARNED ? WARN
 					: NOTHING;
 }
@@ -249,6 +253,9 @@ static void tell(struct dlk_hold *h, enum outcome outcome, const char *why)
 		break;
 	case WARN:
 		dlk_hold_warn(h, why);
+		break;
+	case READY:
+		dlk_delegation_ready(h);
 		break;
 	case OUTLIVED:
 		dlk_hold_outlived(h, why);
@@ -438,7 +445,7 @@ static void renew_all(void)
  * Nobody could ask for it in time: another thread of the program had it in
  * hand, or ours had no core.  In its last moments it says so.
  */
-static void stop_overdue(void)
+static struct dlk_hold *overdue(void)
 {
 	struct dlk_hold *h;
 
@@ -447,6 +454,19 @@ static void stop_overdue(void)
 	if (h)
 		dlk_hold_pin(h);
 	dlk_holds_unlock();
+	return h;
+}
+
+static void stop_overdue(void)
+{
+	struct dlk_hold *h = overdue();
+
+	if (!h)
+		return;
+	/* The keeper has let us go on, perhaps, and said why (L6). */
+	dlk_unpin(h);
+	dlk_delegation_tick();
+	h = overdue();
 	if (!h)
 		return;
 	dlk_hold_lost(h, h->valid.trouble != HOLD_WELL

@@ -80,6 +80,7 @@ static uint64_t mark_ns(const struct dlk_hold *h, uint64_t now_ns)
 	const uint64_t marks[] = {
 		dlk_hold_asked_ns(h) + h->valid.span_ms / 2 * DLK_MS,
 		dlk_hold_warn_ns(h),
+		dlk_hold_pauses(h) ? dlk_hold_stop_ns(h) : 0,
 		dlk_hold_final_ns(h),
 	};
 

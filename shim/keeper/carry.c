@@ -68,6 +68,7 @@ static bool hear_meanwhile(void *unused)
 	dlk_mirror_hear();
 	hear();
 	answer_late(dlk_now_ns());
+	dlk_paused_look(dlk_now_ns());
 	return false;
 }
 
@@ -180,6 +181,7 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
 		.stays_until_ns = m->stays_until_ns,
+		.pause_ms = m->pause_ms,
 		.shared = m->shared != 0,
 		.fair = m->fair != 0,
 		.interop = m->interop != 0,
@@ -422,6 +424,8 @@ void dlk_carry_owe(struct dlk_kept *k)
 		return;
 	if (has_run_out(k))
 		dlk_losses_note(k);
+	if (k->paused)
+		dlk_paused_lock_ended(k);
 	k->state = DLK_FLUSHING;
 	dlk_mirror_state(k);
 	dlk_due_clear(&k->section->due, &k->due);
@@ -450,7 +454,7 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
 		return;
 	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
 	k->deadline_ns = deadline_ns;
-	k->doubted = false;
+	k->doubted = k->ready = false;
 	dlk_mirror_state(k);
 	if (!must_connect_for(k))
 		set_due(k, dlk_keeper_renew_ns(renew_ns, deadline_ns));
@@ -609,8 +613,9 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 		retry(k, now);
 		return false;
 	}
-	/* Unreachable is nothing to it (L6). */
-	if (result < 0 && k->on_lost == DLK_LOST_HOLD) {
+	/* Unreachable is nothing to it, or a matter of survive.c (L6). */
+	if (result < 0 &&
+	    (k->on_lost == DLK_LOST_HOLD || k->on_lost == DLK_LOST_PAUSE)) {
 		retry(k, now);
 		return false;
 	}
@@ -626,7 +631,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 {
 	return !k->robbed && !k->stopped && result >= 0 &&
-	       (k->on_lost == DLK_LOST_HOLD ||
+	       (k->on_lost == DLK_LOST_HOLD || k->on_lost == DLK_LOST_PAUSE ||
 		(result == DLK_LOST && k->on_lost != DLK_LOST_REPORT));
 }
 
@@ -646,8 +651,9 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 			k->deadline_ns = deadline;
 		dlk_mirror_state(k);
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
-		dlk_carried_news += k->robbed || k->stopped;
-		k->doubted = k->robbed = k->stopped = false;
+		dlk_carried_news += k->robbed || k->stopped || k->paused;
+		k->doubted = k->robbed = k->stopped = k->paused = false;
+		k->ready = false;
 		return;
 	}
 	if (r->result == DLK_REPLACED) {
@@ -735,7 +741,16 @@ static void renew_some(struct dlk_section *s)
 		any |= batch.ask[i].result == 0;
 		renewed(batch.who[i], &batch.ask[i], at.why);
 	}
-	if (any)
+	/* To who is stopped it is said when he goes on. */
+	if (any && !dlk_paused.n)
+		tell_held(s);
+}
+
+void dlk_carry_tell_held(void)
+{
+	const struct dlk_section *s;
+
+	for (unsigned i = 0; (s = dlk_section(i)); i++)
 		tell_held(s);
 }
 
@@ -816,6 +831,7 @@ static void wake(struct dlk_kept *k)
 		answer(k, 0);
 	k->unanswered = false;
 	if (k->state == DLK_KEPT) {
+		k->paused = dlk_paused.n && k->on_lost == DLK_LOST_PAUSE;
 		set_due(k, 0);
 		return;
 	}

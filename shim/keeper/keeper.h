@@ -10,6 +10,7 @@
  *	settle.c	what has ended by a close
  *	carry.c		leases: renewed, and released
  *	losses.c	what was lost, for its history
+ *	paused.c	who is stopped until a lease can be renewed
  *	mirror.c	what that one is told
  *	victims.c	who has a lease's lock
  *	records.c	is a record lock there?
@@ -333,7 +334,9 @@ struct dlk_kept {
 	bool revalidates; /* dirty pages go to the file system first (L10) */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
 	bool robbed;      /* another's token was seen, and seen again */
-	bool stopped;     /* its holders were, for it was lost */
+	bool ready;       /* its process is to be stopped by us, not killed */
+	bool paused;      /* its holders are stopped until it can be renewed */
+	bool stopped;     /* its holders were killed, for it was lost */
 	uint64_t
 		looked_for_ns; /* the deadline for which they were looked for */
 	bool unanswered;       /* (standing by) its ADD was not answered yet */
@@ -395,6 +398,8 @@ void dlk_carry_heed(const struct pollfd *p, unsigned n);
 uint64_t dlk_carry_due_ns(void);
 /* Its end cannot be seen any more. */
 void dlk_carry_lapse(struct dlk_kept *k);
+/* The shim is told until when all is held. */
+void dlk_carry_tell_held(void);
 /* A shim that had been mute has ended. */
 void dlk_carry_mute_ended(void);
 /*
@@ -429,6 +434,12 @@ struct dlk_victim {
 	bool was_stopped; /* by somebody else, before */
 	bool leads;       /* its children are victims, whatever they have */
 	char command[16];
+
+	/* (paused.c) */
+	int lock;          /* of it, while we have it stopped; or -1 */
+	bool seen_stopped; /* by us, or anybody */
+	bool ran_again;    /* since that */
+	bool killed;
 };
 /* Zeroed, it is empty. */
 struct dlk_victims {
@@ -447,7 +458,26 @@ size_t dlk_victims_find_children(struct dlk_victims *list);
 size_t dlk_victims_find_orphans(struct dlk_victims *list);
 /* To those from this one on. */
 void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
-void dlk_victims_free(struct dlk_victims *list);
+/* proc_pid_stat(5): its state, '\0' if it has ended. */
+char dlk_victim_state(const struct dlk_victim *v);
+/* Those from this one on. */
+void dlk_victims_free(struct dlk_victims *list, size_t from);
+
+/* --- paused.c: who is stopped until a lease can be renewed ----------------- */
+
+extern struct dlk_victims dlk_paused;
+/* Those from this one on, and what they start meanwhile. */
+void dlk_paused_stop(size_t from);
+/* (standing by) The keeper is about to stop this one; its descriptors are ours. */
+void dlk_paused_adopt(const struct dlk_victim *v);
+/* All go on, but for those whom somebody else has stopped; none is left. */
+void dlk_paused_go_on(void);
+void dlk_paused_kill(void);
+/* This lease has ended, unrenewed, and not by who held it. */
+void dlk_paused_lock_ended(const struct dlk_kept *k);
+/* Does one run all the same? */
+void dlk_paused_look(uint64_t now_ns);
+uint64_t dlk_paused_due_ns(void);
 
 /* --- mirror.c: what the other keeper is told ------------------------------ */
 
@@ -468,6 +498,8 @@ void dlk_mirror_lease(const struct dlk_kept *k);
 void dlk_mirror_state(const struct dlk_kept *k);
 void dlk_mirror_answered(uint32_t seq, int status);
 void dlk_mirror_settling(uint32_t seq); /* 0: no more */
+void dlk_mirror_paused(const struct dlk_victim *v);
+void dlk_mirror_go_on(void); /* none is stopped any more */
 void dlk_mirror_stays(void);
 const struct dlk_owed *dlk_mirror_owed(void);
 void dlk_mirror_flush(void);
@@ -516,6 +548,8 @@ uint64_t dlk_losses_due_ns(void);
 
 /* Whatever is due by now (DESIGN L6). */
 void dlk_survive(uint64_t now_ns);
+/* Whoever is stopped goes on, if all for which he is was renewed. */
+void dlk_survive_go_on(void);
 uint64_t dlk_survive_due_ns(void);
 
 /* --- standby.c: the other keeper ------------------------------------------ */

@@ -85,6 +85,8 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_survive_due_ns();
 	if (dlk_losses_due_ns() < at)
 		at = dlk_losses_due_ns();
+	if (dlk_paused_due_ns() < at)
+		at = dlk_paused_due_ns();
 	if (dlk_standby_due_ns() < at)
 		at = dlk_standby_due_ns();
 	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
@@ -186,11 +188,13 @@ int main(void)
 		dlk_standby_keep();
 		now = dlk_now_ns();
 		dlk_survive(now);
+		dlk_paused_look(now);
 		if (now >= dlk_look_due_ns())
 			look();
 		dlk_sections_until(dlk_survive_due_ns());
 		while (dlk_carry_some(now))
 			dlk_sections_until(dlk_survive_due_ns());
+		dlk_survive_go_on();
 		dlk_settle();
 		dlk_losses_record(now, LIST_EMPTY(&dlk_carried));
 		dlk_mirror_flush();

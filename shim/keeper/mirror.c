@@ -180,6 +180,27 @@ void dlk_mirror_stays(void)
 	owed_news = true;
 }
 
+void dlk_mirror_paused(const struct dlk_victim *v)
+{
+	struct dlk_mirror_paused m = { .type = DLK_MIRROR_PAUSED,
+				       .victim = *v };
+	struct iovec iov = { &m, sizeof(m) };
+	const int fds[] = { v->fd, v->lock };
+
+	m.victim.k = NULL;
+	if (works)
+		say(&iov, 1, fds, v->lock < 0 ? 1 : 2);
+}
+
+void dlk_mirror_go_on(void)
+{
+	uint32_t type = DLK_MIRROR_GO_ON;
+	struct iovec iov = { &type, sizeof(type) };
+
+	if (works)
+		say(&iov, 1, NULL, 0);
+}
+
 static struct dlk_keep_add add_of(const struct dlk_kept *k)
 {
 	const struct dlk_lease *l = &k->lease;
@@ -199,6 +220,7 @@ static struct dlk_keep_add add_of(const struct dlk_kept *k)
 		.section = k->section->number,
 		.pid = k->pid,
 		.on_lost = k->on_lost,
+		.pause_ms = l->pause_ms,
 		.dev = k->watch->dev,
 		.node = k->watch->node,
 		.granted_ns = k->granted_ns,

@@ -7,6 +7,8 @@
  *	LEASE	a lease is carried on, by these descriptors of the keeper's own;
  *		again, when its file was opened in the background
  *	STATES	what has become of leases, and what the shim is owed
+ *	PAUSED	somebody is stopped; with a pidfd, and what is locked for that
+ *	GO_ON	nobody is any more
  *	END	there is nothing left to carry on
  *
  * The standby says a byte when it wonders whether the keeper is alive, and is
@@ -21,6 +23,8 @@
 enum {
 	DLK_MIRROR_LEASE = 1,
 	DLK_MIRROR_STATES,
+	DLK_MIRROR_PAUSED,
+	DLK_MIRROR_GO_ON,
 	DLK_MIRROR_END,
 };
 
@@ -37,6 +41,11 @@ struct dlk_mirror_states {
 	uint32_t type, n;
 	struct dlk_owed owed;
 	struct dlk_mirror_state states[];
+};
+
+struct dlk_mirror_paused {
+	uint32_t type, unused;
+	struct dlk_victim victim; /* its descriptors are those that came */
 };
 
 /* The descriptors of a LEASE, in this order, those of `fds` only. */

@@ -40,7 +40,8 @@ static bool is_add(const struct dlk_keep_add *m, size_t n)
 	       is_text(m->bytes, key) && is_text(m->bytes + key + 1, token) &&
 	       is_text(m->bytes + key + token + 2, ranges_key) &&
 	       m->kind <= DLK_KEPT_OFD && m->on_lost <= DLK_LOST_REPORT &&
-	       m->ttl_ms > 0 && m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
+	       m->pause_ms <= DLK_TTL_MAX_MS && m->ttl_ms > 0 &&
+	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&
 	       m->stays_until_ns <= m->granted_ns + DLK_TTL_MAX_MS * DLK_MS &&
 	       m->pid <= INT32_MAX &&
 	       (m->kind == DLK_KEPT_FLOCK) == !ranges_key;
@@ -63,6 +64,7 @@ static bool is_well_formed(const struct dlk_keep *m, size_t n)
 	case DLK_KEEP_LEFT:
 	case DLK_KEEP_CLOSED:
 	case DLK_KEEP_STAY:
+	case DLK_KEEP_READY:
 		return n == sizeof(*m);
 	default:
 		return false; /* START is over */
@@ -91,6 +93,14 @@ static void obey_cut(const struct dlk_keep_cut *m)
 		dlk_carry_cut(k, m->ttl_ms);
 }
 
+static void obey_ready(const struct dlk_keep *m)
+{
+	struct dlk_kept *k = dlk_carried_find(m->lease);
+
+	if (k)
+		k->ready = true;
+}
+
 /* What was granted is over, or may be. */
 static void obey_end(const struct dlk_keep *m)
 {
@@ -101,6 +111,7 @@ static void obey_end(const struct dlk_keep *m)
 	if (m->type == DLK_KEEP_DROP) {
 		dlk_carry_given_up(k);
 	} else if (m->type == DLK_KEEP_OWE) {
+		k->paused = false; /* by itself, just before it was stopped */
 		dlk_carry_owe(k);
 	} else {
 		if (k->by == DLK_BY_PROCESS)
@@ -120,6 +131,9 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 		break;
 	case DLK_KEEP_CUT:
 		obey_cut((const struct dlk_keep_cut *)m);
+		break;
+	case DLK_KEEP_READY:
+		obey_ready(m);
 		break;
 	case DLK_KEEP_CLOSED:
 		dlk_settle_begin(m->seq);

@@ -35,6 +35,8 @@
  *	CUT	the process is about to end, and cuts the lease's ttl to this:
  *		it is renewed by that for as long as the process lives
  *	STAY	without a lease too, for as long as the shim lives
+ *	READY	the timer that would kill the process stands back: the keeper is
+ *		to stop it now (on_lost = "pause")
  *
  * By itself the keeper says HELD: until when the leases are held that it has
  * renewed.
@@ -68,14 +70,15 @@ enum {
 	DLK_KEEP_CLOSED,
 	DLK_KEEP_CUT,
 	DLK_KEEP_STAY,
+	DLK_KEEP_READY,
 	DLK_KEEP_MAGIC = 0x646c6b35,
 };
 
-/* Each message begins with it; DROP, OWE, LEFT, CLOSED and STAY are no more
- * than it. */
+/* Each message begins with it; DROP, OWE, LEFT, CLOSED, STAY and READY are no
+ * more than it. */
 struct dlk_keep {
 	uint32_t magic, type, seq;
-	uint32_t lease; /* DROP, OWE, LEFT, CUT: the number of its ADD */
+	uint32_t lease; /* DROP, OWE, LEFT, CUT, READY: the number of its ADD */
 };
 
 /* One URL of a section; those of a section stand together. */
@@ -94,11 +97,11 @@ struct dlk_keep_add {
 	uint32_t key_len, token_len, ranges_key_len, ttl_ms;
 	uint32_t shared, kind, revalidates; /* kind: enum dlk_kept_kind */
 	uint32_t fair, interop;
-	uint32_t remote;  /* its file system may hang: a network's, FUSE */
-	uint32_t section; /* one of START's */
-	uint32_t pid;     /* of the process, for its own locks */
-	uint32_t on_lost; /* enum dlk_on_lost, of the rule */
-	uint32_t unused;
+	uint32_t remote;     /* its file system may hang: a network's, FUSE */
+	uint32_t section;    /* one of START's */
+	uint32_t pid;        /* of the process, for its own locks */
+	uint32_t on_lost;    /* enum dlk_on_lost, of the rule */
+	uint32_t pause_ms;   /* dlk_lease's */
 	uint64_t dev, node;  /* of the file: the descriptor must be its */
 	uint64_t granted_ns; /* local CLOCK_BOOTTIME of the kernel's grant */
 	uint64_t deadline_ns, renew_ns;

@@ -62,6 +62,7 @@ static union {
 	uint64_t align;
 	struct dlk_mirror_states states;
 	struct dlk_mirror_lease lease;
+	struct dlk_mirror_paused paused;
 	char room[DLK_MIRROR_SIZE];
 } in;
 
@@ -141,6 +142,13 @@ static void hear_states(const struct dlk_mirror_states *m)
 	dlk_carry_bury();
 }
 
+static void hear_paused(const int *came, unsigned n)
+{
+	in.paused.victim.fd = n > 0 ? came[0] : -1;
+	in.paused.victim.lock = n > 1 ? came[1] : -1;
+	dlk_paused_adopt(&in.paused.victim);
+}
+
 /* Whoever lacks anything is no standby: the keeper makes another one. */
 static void act(const int *came, unsigned n)
 {
@@ -148,6 +156,10 @@ static void act(const int *came, unsigned n)
 		_exit(0);
 	if (in.type == DLK_MIRROR_STATES)
 		hear_states(&in.states);
+	else if (in.type == DLK_MIRROR_PAUSED)
+		hear_paused(came, n);
+	else if (in.type == DLK_MIRROR_GO_ON)
+		dlk_victims_free(&dlk_paused, 0);
 	else if (in.type != DLK_MIRROR_LEASE || !hear_lease(&in.lease, came, n))
 		_exit(1);
 }

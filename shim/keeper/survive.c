@@ -11,6 +11,9 @@
  *	long a look	heard of no renewal: kill
  *	takes		all of them
  *
+ * "pause" stops them then (paused.c), and kills who is not renewed in time, or
+ * whose lease is another's, or was.
+ *
  *  1. No signal before the stop mark: a renewal may come until then.  A look
  *     that takes long begins earlier.
  *  2. What the shim has said MUST be heard first: it renews as well.
@@ -36,15 +39,34 @@ static uint64_t took_ns; /* by the last look at all processes */
 /* Of a ttl that was cut, and of a shim that cannot tell, silence is none. */
 static bool has_marks(const struct dlk_kept *k)
 {
-	return k->state == DLK_KEPT && !k->stopped &&
-	       k->on_lost == DLK_LOST_KILL && !k->full_ms &&
-	       !dlk_shim_is_mute();
+	return k->state == DLK_KEPT && !k->stopped && !k->paused &&
+	       (k->on_lost == DLK_LOST_KILL || k->on_lost == DLK_LOST_PAUSE) &&
+	       !k->full_ms && !dlk_shim_is_mute();
 }
 
 static bool is_robbed(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT && !k->stopped && k->robbed &&
 	       k->on_lost != DLK_LOST_REPORT;
+}
+
+/* Its holders are stopped: until when, at most? */
+static uint64_t pause_end_ns(const struct dlk_kept *k)
+{
+	return k->state == DLK_KEPT && k->paused
+		       ? dlk_pause_end_ns(k->deadline_ns, k->lease.pause_ms)
+		       : UINT64_MAX;
+}
+
+/* Its holders are to be killed, without a mark. */
+static bool is_doomed(const struct dlk_kept *k)
+{
+	return is_robbed(k) || pause_end_ns(k) <= dlk_now_ns();
+}
+
+static bool is_to_pause(const struct dlk_kept *k)
+{
+	return k->on_lost == DLK_LOST_PAUSE && !is_doomed(k);
 }
 
 static uint64_t warn_ns(const struct dlk_kept *k)
@@ -84,7 +106,7 @@ static uint64_t next_ns(const struct dlk_kept *k)
 	if (is_robbed(k))
 		return 0;
 	if (!has_marks(k))
-		return UINT64_MAX;
+		return pause_end_ns(k);
 	return k->looked_for_ns == k->deadline_ns ? begin_ns(k) : learn_ns(k);
 }
 
@@ -139,9 +161,18 @@ static void say_who(struct dlk_text *t, const struct dlk_victims *list,
 	}
 }
 
-static void say(const struct dlk_kept *k, const struct dlk_victims *list)
+static void put_why(struct dlk_text *t, const struct dlk_kept *k)
 {
 	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
+
+	dlk_text_i64(t, (int64_t)((dlk_now_ns() - asked) / DLK_MS));
+	dlk_text_strs(t, " ms (",
+		      k->section->why[0] ? k->section->why : "nobody did", ")",
+		      NULL);
+}
+
+static void say(const struct dlk_kept *k, const struct dlk_victims *list)
+{
 	struct dlk_line l;
 
 	dlk_line_begin(&l, DLK_ERROR);
@@ -152,20 +183,29 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 		dlk_text_str(&l.text,
 			     " is LOST: it is another's, or was meanwhile");
 	} else {
-		dlk_text_str(&l.text, " is LOST: it was not renewed for ");
-		dlk_text_i64(&l.text,
-			     (int64_t)((dlk_now_ns() - asked) / DLK_MS));
-		dlk_text_strs(&l.text, " ms (",
-			      k->section->why[0] ? k->section->why
-						 : "nobody did",
-			      ")", NULL);
+		dlk_text_str(&l.text, k->paused || k->on_lost != DLK_LOST_PAUSE
+					      ? " is LOST: it was not renewed "
+						"for "
+					      : " was not renewed for ");
+		put_why(&l.text, k);
 	}
+	if (k->paused && !k->robbed)
+		dlk_text_str(&l.text, ", which is more than pause_at_most");
 	if (list->n == 0)
 		dlk_text_str(&l.text, "; nobody is found who has its lock");
-	say_who(&l.text, list, k, true,
-		", so these who have its lock are killed:");
-	say_who(&l.text, list, k, false,
-		"; these have its lock, CANNOT be killed, and run on:");
+	if (is_to_pause(k)) {
+		say_who(&l.text, list, k, true,
+			", so these who have its lock are stopped until it "
+			"is:");
+		say_who(&l.text, list, k, false,
+			"; these have its lock, CANNOT be stopped, and run "
+			"on:");
+	} else {
+		say_who(&l.text, list, k, true,
+			", so these who have its lock are killed:");
+		say_who(&l.text, list, k, false,
+			"; these have its lock, CANNOT be killed, and run on:");
+	}
 	dlk_line_alarm(&l);
 }
 
@@ -186,7 +226,7 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 	due.n = 0;
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
-		if (!is_robbed(k) && (!has_marks(k) || when(k) > now))
+		if (!is_doomed(k) && (!has_marks(k) || when(k) > now))
 			continue;
 		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)) ||
 		    !dlk_grow(&due.deadlines, &due.deadlines_room, due.n,
@@ -210,22 +250,30 @@ static bool has_changed(void)
 
 static uint64_t mark_of(const struct dlk_kept *k)
 {
-	return is_robbed(k) ? 0 : stop_ns(k);
+	return is_doomed(k) ? 0 : stop_ns(k);
 }
 
-/* The first ones, and those a moment later; when the last of them is due. */
+/*
+ * The first ones, and those a moment later of which the same is to become; when
+ * the last of them is due.
+ */
 static uint64_t take_first(void)
 {
 	uint64_t first = UINT64_MAX, last = 0;
+	bool pauses = false;
 	size_t n = 0;
 
-	for (size_t i = 0; i < due.n; i++)
-		if (mark_of(due.v[i]) < first)
-			first = mark_of(due.v[i]);
+	for (size_t i = 0; i < due.n; i++) {
+		if (mark_of(due.v[i]) >= first)
+			continue;
+		first = mark_of(due.v[i]);
+		pauses = is_to_pause(due.v[i]);
+	}
 	for (size_t i = 0; i < due.n; i++) {
 		const uint32_t ttl_ms = due.v[i]->lease.ttl_ms;
 
-		if (mark_of(due.v[i]) > first + dlk_margin_ns(ttl_ms) / 8)
+		if (mark_of(due.v[i]) > first + dlk_margin_ns(ttl_ms) / 8 ||
+		    is_to_pause(due.v[i]) != pauses)
 			continue;
 		if (mark_of(due.v[i]) > last)
 			last = mark_of(due.v[i]);
@@ -262,21 +310,121 @@ static void kill_all(void)
 	}
 }
 
+static void kill_holders(uint64_t mark)
+{
+	dlk_victims_find(&list, due.v, due.n);
+	took_ns = list.took_ns;
+	if (wait_for(mark)) {
+		kill_all();
+		for (size_t i = 0; i < due.n; i++) {
+			say(due.v[i], &list);
+			/* Those, too, whose taker is dead by now. */
+			if (due.v[i]->paused)
+				dlk_paused_kill();
+			due.v[i]->stopped = true;
+			due.v[i]->paused = false;
+			dlk_losses_note(due.v[i]);
+			dlk_watch_stir(due.v[i]->watch);
+		}
+	}
+	dlk_victims_free(&list, 0);
+}
+
+/* The process itself is stopped by its own timer, if we are late (L6). */
+static void forgive_late(struct dlk_victim *v, uint64_t began_ns)
+{
+	const struct dlk_kept *k = v->k;
+
+	if (v->pid == (pid_t)k->pid &&
+	    began_ns >= dlk_backstop_ns(k->deadline_ns, k->lease.ttl_ms))
+		v->was_stopped = false;
+}
+
+static bool are_ready(void)
+{
+	for (size_t i = 0; i < due.n; i++)
+		if (!due.v[i]->ready)
+			return false;
+	return true;
+}
+
+/*
+ * Its process has put its timer back, or it dies of that: for who is stopped by
+ * somebody else by then is not stopped by us, and would be continued by him.  Of
+ * one that knows no deadline, or is none of ours, nothing comes.
+ */
+static bool wait_for_ready(const struct dlk_kept *k)
+{
+	const uint64_t margin = dlk_margin_ns(k->lease.ttl_ms);
+	const uint64_t until = stop_ns(k) + margin * 3 / 8;
+
+	while (!has_changed() && dlk_shim_lives() && !are_ready() &&
+	       dlk_now_ns() < until)
+		dlk_pause_ns(DLK_MS / 2);
+	return !has_changed();
+}
+
+/* Those who are stopped already, for another lease, stay as they are. */
+static void pause_holders(uint64_t mark)
+{
+	const uint64_t began = dlk_now_ns();
+	const size_t had = dlk_paused.n;
+
+	dlk_victims_find(&dlk_paused, due.v, due.n);
+	took_ns = dlk_paused.took_ns;
+	if (!wait_for(mark) || !wait_for_ready(due.v[0])) {
+		dlk_victims_free(&dlk_paused, had);
+		return;
+	}
+	for (size_t i = had; i < dlk_paused.n; i++)
+		forgive_late(&dlk_paused.v[i], began);
+	dlk_paused_stop(had);
+	for (size_t i = 0; i < due.n; i++) {
+		say(due.v[i], &dlk_paused);
+		due.v[i]->paused = true;
+	}
+	for (size_t i = had; i < dlk_paused.n; i++)
+		dlk_paused.v[i].k = NULL;
+	dlk_carried_news++;
+}
+
 static void stop(void)
 {
 	const uint64_t mark = take_first();
 
-	dlk_victims_find(&list, due.v, due.n);
-	took_ns = list.took_ns;
-	if (!wait_for(mark))
+	if (is_to_pause(due.v[0]))
+		pause_holders(mark);
+	else
+		kill_holders(mark);
+}
+
+static void say_go_on(void)
+{
+	struct dlk_line l;
+
+	dlk_line_begin(&l, DLK_WARNING);
+	dlk_text_str(&l.text, "who was stopped goes on (");
+	dlk_text_i64(&l.text, (int64_t)dlk_paused.n);
+	dlk_text_str(&l.text,
+		     "): what they hold is renewed, or given back, and "
+		     "nobody was granted it meanwhile");
+	dlk_line_end(&l);
+}
+
+void dlk_survive_go_on(void)
+{
+	const struct dlk_kept *k;
+
+	if (!dlk_paused.n)
 		return;
-	kill_all();
-	for (size_t i = 0; i < due.n; i++) {
-		due.v[i]->stopped = true;
-		say(due.v[i], &list);
-		dlk_losses_note(due.v[i]);
-		dlk_watch_stir(due.v[i]->watch);
-	}
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (k->paused && k->state == DLK_KEPT)
+		return;
+	/* First what makes who is continued go on, then that. */
+	dlk_carry_tell_held();
+	dlk_mirror_flush();
+	say_go_on();
+	dlk_paused_go_on();
 }
 
 /* To know how long a look takes, while there is time. */
@@ -287,7 +435,7 @@ static void look_ahead(uint64_t now)
 	took_ns = list.took_ns;
 	for (size_t i = 0; i < due.n; i++)
 		due.v[i]->looked_for_ns = due.v[i]->deadline_ns;
-	dlk_victims_free(&list);
+	dlk_victims_free(&list, 0);
 }
 
 static bool is_look_due(uint64_t now)
@@ -307,10 +455,8 @@ void dlk_survive(uint64_t now_ns)
 		return;
 	dlk_carry_hear();
 	collect(now_ns, begin_ns);
-	if (due.n) {
+	if (due.n)
 		stop();
-		dlk_victims_free(&list);
-	} else if (is_look_due(now_ns)) {
+	else if (is_look_due(now_ns))
 		look_ahead(now_ns);
-	}
 }

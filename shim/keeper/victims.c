@@ -347,7 +347,8 @@ static bool list_one(struct dlk_victims *list, const struct seen *s)
 				.k = s->k,
 				.leads = s->leads,
 				.session = s->session,
-				.was_stopped = s->state == 'T' };
+				.was_stopped = s->state == 'T',
+				.lock = -1 };
 
 	v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
 	if (v.fd < 0)
@@ -498,9 +499,20 @@ void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig)
 	}
 }
 
-void dlk_victims_free(struct dlk_victims *list)
+char dlk_victim_state(const struct dlk_victim *v)
 {
-	for (size_t i = 0; i < list->n; i++)
+	struct seen now = { .fd = -1 };
+	char command[16];
+
+	return read_stat(v->pid, &now, command) ? now.state : '\0';
+}
+
+void dlk_victims_free(struct dlk_victims *list, size_t from)
+{
+	for (size_t i = from; i < list->n; i++) {
 		close(list->v[i].fd);
-	list->n = 0;
+		if (list->v[i].lock >= 0)
+			close(list->v[i].lock);
+	}
+	list->n = from;
 }

@@ -32,11 +32,11 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		      const struct dlk_lease *superseded,
 		      struct dlk_waiter *waiter, struct dlk_answer *answer)
 {
-	struct dlk_number ttl;
+	struct dlk_number ttl, linger;
 	struct dlk_waiter_args w;
 
 	dlk_waiter_args(&w, waiter);
-	const struct dlk_arg args[] = {
+	struct dlk_arg args[17] = {
 		WORD("EVALSHA"),
 		dlk_script_name(c, DLK_ACQUIRE),
 		WORD("2"),
@@ -55,7 +55,11 @@ int dlk_lease_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		w.life,
 	};
 
-	return dlk_reply_ask(c, deadline_ns, true, lease, waiter ? 16 : 12,
+	return dlk_reply_ask(c, deadline_ns, true, lease,
+			     waiter || lease->pause_ms
+				     ? dlk_reply_linger(c, lease, &linger, args,
+							16)
+				     : 12,
 			     args, waiter, answer);
 }
 
@@ -108,8 +112,9 @@ int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
 static int compare(struct dlk_conn *c, bool by_source, struct dlk_arg script,
 		   const struct dlk_lease *lease, struct dlk_arg last)
 {
-	const bool two = lease->ranges_key && !c->one_key;
-	struct dlk_arg args[7];
+	const bool two = lease->ranges_key && (!c->one_key || lease->pause_ms);
+	struct dlk_number linger;
+	struct dlk_arg args[8];
 	int n = 0;
 
 	args[n++] = by_source ? WORD("EVAL") : WORD("EVALSHA");
@@ -120,6 +125,7 @@ static int compare(struct dlk_conn *c, bool by_source, struct dlk_arg script,
 		args[n++] = RANGES(lease);
 	args[n++] = TOKEN(lease);
 	args[n++] = last;
+	n = dlk_reply_linger(c, lease, &linger, args, n);
 	return dlk_conn_append(c, n, args);
 }
 
@@ -197,13 +203,14 @@ int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease)
 
 int dlk_lease_reclaim(struct dlk_conn *c, const struct dlk_lease *lease)
 {
-	struct dlk_number ttl;
-	const struct dlk_arg args[] = {
+	struct dlk_number ttl, linger;
+	struct dlk_arg args[8] = {
 		WORD("EVAL"), WORD(DLK_LUA_reclaim),
 		WORD("1"),    KEY(lease),
 		TOKEN(lease), dlk_arg_number(&ttl, lease->ttl_ms, 0),
 		mode(lease),
 	};
 
-	return dlk_conn_append(c, 7, args);
+	return dlk_conn_append(c, dlk_reply_linger(c, lease, &linger, args, 7),
+			       args);
 }

@@ -61,12 +61,12 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_records_ask *ask,
 			struct dlk_answer *answer)
 {
-	struct dlk_number ttl, since, seq;
+	struct dlk_number ttl, since, seq, linger;
 	struct dlk_waiter_args w;
 	struct range_arg range;
 
 	dlk_waiter_args(&w, ask->waiter);
-	const struct dlk_arg args[] = {
+	struct dlk_arg args[21] = {
 		WORD("EVALSHA"),
 		dlk_script_name(c, DLK_RECORDS_ACQUIRE),
 		WORD("3"),
@@ -89,8 +89,9 @@ int dlk_records_acquire(struct dlk_conn *c, uint64_t deadline_ns,
 		ask->holds ? WORD("+") : WORD("-"),
 	};
 
-	return dlk_reply_ask(c, deadline_ns, true, lease, 20, args, ask->waiter,
-			     answer);
+	return dlk_reply_ask(c, deadline_ns, true, lease,
+			     dlk_reply_linger(c, lease, &linger, args, 20),
+			     args, ask->waiter, answer);
 }
 
 int dlk_records_get(struct dlk_conn *c, uint64_t deadline_ns,
@@ -195,13 +196,13 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 			uint64_t since_ns, const struct dlk_ranges *held)
 {
 	struct dlk_range rest = { 0, DLK_RANGE_MAX, DLK_UNLOCKED };
-	struct dlk_number ttl, since, number;
+	struct dlk_number ttl, since, number, linger;
 	struct page page;
 	int err = 0;
 
 	while (!err && rest.start <= rest.end) {
 		take_page(c, &rest, held, &page);
-		const struct dlk_arg args[] = {
+		struct dlk_arg args[13] = {
 			WORD("EVAL"),
 			WORD(DLK_LUA_records_reclaim),
 			WORD("2"),
@@ -216,7 +217,9 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 			dlk_script_identity(lease->token),
 		};
 
-		err = dlk_conn_append(c, 12, args)
+		err = dlk_conn_append(
+			      c, dlk_reply_linger(c, lease, &linger, args, 12),
+			      args)
 			      ?: dlk_lease_reclaimed(c, deadline_ns);
 	}
 	return err ?: dlk_replicas_confirm(c, deadline_ns);
@@ -370,7 +373,7 @@ int dlk_records_reduce(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* --- what is there -------------------------------------------------------- */
 
-/* SEQUENCE EXPIRY SINCE TOKEN */
+/* SEQUENCE EXPIRY SINCE TOKEN; of one that lingers a newline, and how */
 bool dlk_records_read_owner(const char *head, size_t len,
 			    struct dlk_records_owner *owner)
 {
@@ -379,8 +382,11 @@ bool dlk_records_read_owner(const char *head, size_t len,
 		SINCE = EXPIRY + EXPIRY_LEN + 1,
 		TOKEN = SINCE + NUMBER_LEN + 1
 	};
+	const char *lingers = memchr(head, '\n', len);
 	uint64_t n;
 
+	if (lingers)
+		len = (size_t)(lingers - head);
 	if (len <= TOKEN || len - TOKEN >= DLK_TOKEN_MAX ||
 	    head[EXPIRY - 1] != ' ' || head[SINCE - 1] != ' ' ||
 	    head[TOKEN - 1] != ' ')

@@ -38,6 +38,21 @@ void dlk_waiter_args(struct dlk_waiter_args *args, const struct dlk_waiter *w)
 					      (uint64_t)w->ticket, 0);
 }
 
+int dlk_reply_linger(const struct dlk_conn *c, const struct dlk_lease *lease,
+		     struct dlk_number *room, struct dlk_arg *args, int argc)
+{
+	struct dlk_text t;
+
+	if (!lease->pause_ms)
+		return argc;
+	dlk_text_init(&t, room->text, sizeof(room->text));
+	dlk_text_u64(&t, lease->pause_ms, 0);
+	if (!c->ep->restart_delay_ms)
+		dlk_text_str(&t, " -");
+	args[argc] = (struct dlk_arg){ room->text, t.len };
+	return argc + 1;
+}
+
 /* [JOIN] Its place, if it has taken one. */
 static void note_place(struct dlk_waiter *w, const redisReply *r, bool waits)
 {

@@ -25,6 +25,13 @@ struct dlk_waiter_args {
 void dlk_waiter_args(struct dlk_waiter_args *args, const struct dlk_waiter *w);
 
 /*
+ * How the lease lingers when it has expired (scripts/linger.inc), behind `argc`
+ * arguments, if it does; how many there are then.
+ */
+int dlk_reply_linger(const struct dlk_conn *c, const struct dlk_lease *lease,
+		     struct dlk_number *room, struct dlk_arg *args, int argc);
+
+/*
  * A script that grants, or serves: taught to a server that is old enough
  * (script.h).  Its answer:
  *	{code, number, text, ticket, ahead}		of a whole file

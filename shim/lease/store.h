@@ -80,6 +80,8 @@ struct dlk_lease {
 	uint32_t ttl_ms;
 	uint64_t stays_until_ns; /* exclusive, of flock: released earlier, its
 				    key stays till then and is nobody's; or 0 */
+	uint32_t pause_ms; /* how long it can be renewed when it has expired,
+			      if nobody was granted it since; 0: not at all */
 	bool shared;
 	bool fair;    /* no reader passes a writer that waits */
 	bool interop; /* others than us ask for it, and must have a chance */

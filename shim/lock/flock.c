@@ -443,6 +443,7 @@ static enum acquire_event stay_with_key(struct request *r)
 	r->lease.key = memcpy(r->s->key, own->key, own->key_len + 1);
 	r->lease.key_len = own->key_len;
 	r->lease.ttl_ms = own->ttl_ms;
+	r->lease.pause_ms = own->pause_ms;
 	r->rule = r->own->rule;
 	r->store = dlk_store_of(r->rule->redis);
 	r->looked_ns = 0;

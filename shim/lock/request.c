@@ -174,6 +174,7 @@ int dlk_request_begin(struct request *r, const char *suffix)
 	r->lease.ttl_ms = r->rule->ttl_ms;
 	r->lease.fair = r->rule->fair;
 	r->lease.interop = r->rule->interop;
+	r->lease.pause_ms = r->rule->pause_ms;
 	r->store = dlk_store_of(r->rule->redis);
 	r->attempt.timeout_ns = PATIENCE_MS * DLK_MS;
 	if (r->store->connect_timeout_ms < PATIENCE_MS)

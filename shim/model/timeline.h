@@ -78,6 +78,12 @@ static inline uint64_t dlk_backstop_ns(uint64_t deadline_ns, uint32_t ttl_ms)
 	return deadline_ns - (half < 19 * DLK_MS ? 19 * DLK_MS : half);
 }
 
+/* Whose holders were stopped then, and not killed, are by this time. */
+static inline uint64_t dlk_pause_end_ns(uint64_t deadline_ns, uint32_t pause_ms)
+{
+	return deadline_ns + pause_ms * DLK_MS;
+}
+
 /* Of a deadline: when what it counts from was asked. */
 static inline uint64_t dlk_asked_ns(uint64_t deadline_ns, uint32_t ttl_ms)
 {

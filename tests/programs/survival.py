@@ -143,9 +143,10 @@ redis "main" { url = "redis://127.0.0.1:%d/0"
 path "%s/" { redis = "main"
     ttl = "%dms"
     timeout = "%dms"
-    on_lost = "%s" }
+    on_lost = "%s"
+    pause_at_most = "%dms" }
 """ % (self.name, self.proxy.port, run.ttl // 7, run.delay, run.mnt, run.ttl,
-                run.timeout, run.on_lost))
+                run.timeout, run.on_lost, run.pause))
 
     def pids(self, name):
         """Those of its processes that are called so; all: name ''."""
@@ -210,6 +211,7 @@ class Run:
         self.delay = int(given.pop("delay", self.ttl))
         self.timeout = int(given.pop("timeout", 2 * self.ttl))
         self.on_lost = given.pop("on_lost", "report")
+        self.pause = 10 * self.ttl
         self.hold = int(given.pop("hold", 3 * self.ttl // 2))
         kinds = given.pop("kinds", "ex,mixed,range,fork,exec").split(",")
         n = int(given.pop("workers", max(4, len(kinds))))
@@ -259,6 +261,12 @@ class Run:
             return
         with self.mutex:
             self.killed_by_us += 1
+
+    def to_stop(self, pids):
+        """Whom a keeper has stopped is nobody else's to continue (dlock(7))."""
+        if self.on_lost != "pause":
+            return pids
+        return [pid for pid in pids if not is_stopped(pid)]
 
     def some(self, host, name, rnd):
         pids = host.pids(name)
@@ -312,7 +320,9 @@ class Run:
                 send(pid, signal.SIGKILL)
         for worker in self.workers:
             worker.join(10)
-        self.wait_for(lambda: not self.keys(), 3 + 2 * self.ttl / 1000)
+        # (Who died while he was stopped has left his lease to linger.)
+        self.wait_for(lambda: not self.keys(), 3 + 2 * self.ttl / 1000 +
+                      (self.on_lost == "pause") * self.pause / 1000)
         left = self.keys()
         self.wait_for(lambda: all([is_removed(h) for h in self.hosts]), 10)
         for key in left[:5]:
@@ -401,7 +411,8 @@ def kill_all(run, host, rnd):
         run.kill(pid)
 
 
-def stop(pids, seconds):
+def stop(run, pids, seconds):
+    pids = run.to_stop(pids)
     for pid in pids:
         send(pid, signal.SIGSTOP)
     time.sleep(seconds)
@@ -427,7 +438,7 @@ def send(pid, what):
 def stop_one(run, host, name, rnd, seconds):
     pid = run.some(host, name, rnd)
     if pid:
-        stop([pid], seconds)
+        stop(run, [pid], seconds)
 
 
 def stop_survivor(run, host, rnd):
@@ -481,7 +492,7 @@ def all_of(host):
 def stop_all_long(run, host, rnd):
     """As by SIGSTOP."""
     with host.frozen:
-        stop(all_of(host), run.beyond(rnd))
+        stop(run, all_of(host), run.beyond(rnd))
 
 
 def last_of(run, host):
@@ -507,7 +518,7 @@ def outlive(run, host, rnd):
     until = time.monotonic() + 30 * run.ttl / 1000
     while time.monotonic() < until:
         with host.frozen:
-            pids = all_of(host)
+            pids = run.to_stop(all_of(host))
             for pid in pids:
                 send(pid, signal.SIGSTOP)
             run.wait_for(lambda: all(map(is_stopped, pids)), 5)

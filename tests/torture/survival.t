@@ -20,6 +20,7 @@
 #	report	all faults, under on_lost = "report", where who sits beyond his
 #		lease goes on: as a control
 #	kill	the same under "kill"
+#	pause	the same under "pause", where most are stopped, and go on
 #	shared	under "kill": a lock is in the end a child's, or that of another
 #		program; all faults but those that stop the keepers, too
 #	hold	faults that a lease survives, under "hold"
@@ -29,7 +30,7 @@
 
 TIME=${1:-${SURVIVAL_SECONDS:-60}}
 SEED=${2:-${SURVIVAL_SEED:-$RANDOM}}
-MODES=${SURVIVAL_MODES:-null calm script report kill shared hold}
+MODES=${SURVIVAL_MODES:-null calm script report kill pause shared hold}
 
 # Who shares a lock, or was executed with it, has no timer of its own: he is the
 # keepers' to stop, which are stopped as well.
@@ -75,6 +76,11 @@ for MODE in $MODES; do
 		;;
 	kill)
 		survives "$DLOCK" "$TIME" faults=calm,lossy,stopped on_lost=kill \
+			kinds=ex,mixed,range
+		is_right
+		;;
+	pause)
+		survives "$DLOCK" "$TIME" faults=calm,lossy,stopped on_lost=pause \
 			kinds=ex,mixed,range
 		is_right
 		;;

@@ -286,8 +286,9 @@ static void an_error_names_file_line_option_text_and_what_is_allowed(
 	bad(P("on_lost = never"), "c:3: option 'on_lost' of path \"/x/\": "
 				  "\"never\" is not one of \"kill\", \"hold\", "
 				  "\"pause\", \"report\"");
-	bad(P("on_lost = pause"), "c:3: option 'on_lost' of path \"/x/\": "
-				  "\"pause\" is not in this version");
+	bad(P("on_lost = pause interop = true"),
+	    "c:3: option 'on_lost' of path \"/x/\": \"pause\" is not for");
+	bad(P("on_lost = pause pause_at_most = 10ms"), "'pause_at_most'");
 	bad(P("fair = maybe"), "\"maybe\" is neither true nor false");
 	bad("redis m { url = 'redis://h' replicas = -1 }",
 	    "\"-1\" is not a number from 0 to 1000");

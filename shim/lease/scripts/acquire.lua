@@ -13,6 +13,7 @@
 --      and of who queues:
 --         8 the claim  9 its ticket, or "" if it has none yet
 --         10 its channel  11 its life (ms)
+--      and of a lease that lingers: 12 for how long (linger.inc)
 --
 -- {1, 0, '', 0, 0}        granted (also: it was ours already; the ttl is new)
 -- {1, 1, '', 0, 0}        granted; a dead lease of the same host and file is
@@ -26,7 +27,7 @@
 -- {2, 0, type, 0, 0}      the key is no lease
 local gate = KEYS[3]
 --include gate.inc
-if ARGV[5] == 'EX' and (ARGV[9] or '') == ''
+if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and not ARGV[12]
    and redis.call('EXISTS', KEYS[2]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 	return { 1, 0, '', 0, 0 }
@@ -52,7 +53,7 @@ end
 --include flock.inc
 local token, ttl, identity = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, superseded, options = ARGV[5], ARGV[6], ARGV[7]
-local claim = ARGV[8] or ''
+local claim, linger = ARGV[8] or '', ARGV[12]
 
 -- [PROOF] An older lease of the same host and file.  "dlock1 RANDOM" ends at
 -- byte 39; digits compare as text, for numbers are exact to 2^53 only.
@@ -66,7 +67,7 @@ local state, replaced, ours = held(), 0, false
 if state == 'odd' then
 	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
 elseif state == 'EX' then
-	local of, left = holder(identity), redis.call('PTTL', key)
+	local left, of = holder(identity)
 	-- A downgrade keeps its token, so that it may come twice, or late.
 	ours = same(of, token) or same(of, superseded)
 	       or of == claim and of ~= ''
@@ -79,7 +80,7 @@ elseif state == 'EX' then
 		-- A shared kernel lock proves only that nobody has an exclusive
 		-- one: the old owner may have downgraded, and be alive.
 		if replaced == 1 and mode == 'SH' and left > 0 then
-			add_reader(of, left)
+			add_reader(state, of, left)
 			state = 'SH'
 		end
 	end
@@ -133,9 +134,9 @@ end
 if state == 'none' or (state == 'SH' and mode == 'SH') then
 	cancel(ARGV[9] or '', claim)
 	if mode == 'EX' then
-		redis.call('SET', key, token, 'PX', ttl)
+		put_lease(token, ttl, mode, linger)
 	else
-		add_reader(token, ttl)
+		add_reader(state, token, ttl, linger)
 		grant_next('SH', options)
 	end
 	return { 1, replaced, '', 0, 0 }
@@ -146,5 +147,5 @@ if (ARGV[10] or '') ~= '' then
 			     tonumber(ARGV[11]))
 end
 -- It is the writer that a reader waits for, and not those who read.
-return { 0, redis.call('PTTL', key), mode == 'SH' and writer
-	 or holder(identity), ticket, ahead }
+local left, of = holder(identity)
+return { 0, left, mode == 'SH' and writer or of, ticket, ahead }

@@ -32,7 +32,7 @@ local life, options = tonumber(ARGV[6]), ARGV[8]
 local function granted()
 	if mode == 'SH' and redis.pcall('HEXISTS', key, claim) == 1 then
 		redis.call('HDEL', key, claim)
-		add_reader(claim, life)
+		add_reader('SH', claim, life)
 		return true
 	end
 	return mode == 'EX' and redis.pcall('STRLEN', key) == #claim
@@ -44,8 +44,8 @@ local state = held()
 if state == 'odd' then
 	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
 elseif verb == 'look' then
-	return { 0, redis.call('PTTL', key), holder(ARGV[7]), 0,
-		 state == 'SH' and 1 or 0 }
+	local left, of = holder(ARGV[7])
+	return { 0, left, of, 0, state == 'SH' and 1 or 0 }
 elseif verb == 'heartbeat' and granted() then
 	cancel(ticket, claim)
 	return { 1, 0, '', 0, 0 }
@@ -77,10 +77,11 @@ end
 if verb == 'heartbeat' and mode == 'SH' and state == 'SH' and entry(ticket)
    and not string.find(options, 'interop', 1, true)
    and not string.find(options, 'fair', 1, true) then
-	add_reader(claim, life)
+	add_reader(state, claim, life)
 end
 if verb == 'heartbeat' and granted() then
 	cancel(ticket, claim)
 	return { 1, 0, '', 0, 0 }
 end
-return { 0, redis.call('PTTL', key), holder(ARGV[7]), ticket, ahead }
+local left, of = holder(ARGV[7])
+return { 0, left, of, ticket, ahead }

@@ -21,6 +21,7 @@
 --         12 its channel, or "": it does not wait
 --         13 its life (ms)
 --         14 '+' if the process holds some lock, of whatever file, or '-'
+--         15 how it lingers (linger.inc), or none
 --
 -- {1, 0, '', '', 0, 0}         granted; the ttl is new
 -- {1, 1, '', '', 0, 0}         granted; what a dead owner had there is gone
@@ -35,7 +36,7 @@
 local gate = KEYS[4]
 --include gate.inc
 if ARGV[6] == '00000000000000000001'
-   and ARGV[8] == 'W00000000000000000009223372036854775807'
+   and ARGV[8] == 'W00000000000000000009223372036854775807' and not ARGV[15]
    and redis.call('EXISTS', KEYS[3]) == 0
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 	return { 1, 0, '', '', 0, 0 }
@@ -44,7 +45,7 @@ end
 local token, ttl, since, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[6]
 local id, want, known = id_of(token), range(ARGV[8], 1), ARGV[7] ~= ''
 local options, claim, ticket = ARGV[9], ARGV[10], ARGV[11]
-local holds = ARGV[14]
+local holds, lingering = ARGV[14], lingers(ARGV[15])
 local waits = redis.call('EXISTS', queue) == 1
 local granted = { 1, 0, '', '', 0, 0 }
 
@@ -106,19 +107,21 @@ end
 if kind == 'none' and not known then
 	cancel(ticket, claim)
 	redis.call('DEL', ranges_key)
-	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST then
+	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST
+	   and not lingering then
 		redis.call('SET', key, token, 'PX', ttl)
 		return granted
 	end
 	set_owner({ id = id, seq = seq, expiry = now + ttl, since = since,
-		    token = token })
+		    token = token, lingering = lingering })
 	members('ZADD', id, { want }, 0)
-	live_until(now + ttl)
+	live_until(now + ttl, lingering)
 	return granted
 elseif kind == 'string' then
 	local held, left = me, redis.call('PTTL', key)
 	if held == token then
-		if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST then
+		if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST
+		   and not lingering then
 			redis.call('PEXPIRE', key, ttl)
 			return granted
 		end
@@ -182,8 +185,9 @@ end
 cancel(ticket, claim)
 assign(id, had, want[1], want[2], { want })
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
-	    since = me and most(me.since, since) or since })
-live_until(now + ttl)
+	    since = me and most(me.since, since) or since,
+	    lingering = lingering })
+live_until(now + ttl, lingering)
 granted[2] = replaced
 if ARGV[5] == 'rest' then
 	adopt()
@@ -193,7 +197,8 @@ end
 if not me then
 	for _, other in ipairs(redis.call('HRANDFIELD', key, 2)) do
 		local o = other ~= 'dlock' and owner(other)
-		if o and o.expiry <= now then
+		if o and o.expiry <= now
+		   and outlived(o.expiry, o.lingering) then
 			cut(other, ZERO, LAST)
 			retire(other)
 		end

@@ -9,7 +9,7 @@
 --         4 sequence number (20 digits)
 --         5 start, end of the window (19 digits each)
 --         6 type, start, end of each range in it, in order
---         7 " HOST FILE " of the holder
+--         7 " HOST FILE " of the holder  8 how it lingers (linger.inc), or none
 --
 -- Two of one host and file may claim the same bytes, for a process that has
 -- become another program (execve(2)) has one kernel lock and two leases:
@@ -21,7 +21,7 @@ local token, ttl, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local lo, hi = string.sub(ARGV[5], 1, 19), string.sub(ARGV[5], 20)
 local id, list = id_of(token), ranges(ARGV[6])
 
-if seq == FIRST and ARGV[6] == 'W' .. ZERO .. LAST
+if seq == FIRST and ARGV[6] == 'W' .. ZERO .. LAST and not ARGV[8]
    and redis.call('SET', key, token, 'NX', 'PX', ttl) then
 	return 1
 end
@@ -74,7 +74,7 @@ for _, want in ipairs(list) do
 end
 assign(id, had, lo, hi, has)
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
-	    since = since })
-live_until(now + ttl)
+	    since = since, lingering = lingers(ARGV[8]) })
+live_until(now + ttl, lingers(ARGV[8]))
 retire(id)
 return (#has > 0 or owner(id)) and 1 or 0

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
 -- Carry an owner's lease on: compare and expire; never re-create (PITFALLS).
+-- [RESUME] One that lingers though it has expired, if none of its ranges was
+-- granted to anybody since (linger.inc).
 --
 -- KEYS    1 the lease  2 its ranges; or none, of who has one string: while a slot
 --           of a cluster moves, what has all its keys on one side is answered
--- ARGV    1 token  2 ttl (ms)
+-- ARGV    1 token  2 ttl (ms)  3 how it lingers, or none
 --
 -- {1, "SEQUENCE N"}  renewed: the owner's last request here, and how many
 --             ranges it has: of several servers, are they alike?
@@ -42,12 +44,15 @@ if not me then
 		end
 	end
 end
+local lingering = me and lingers(ARGV[3])
+local resumes = lingering and lingering == me.lingering
+		and not outlived(me.expiry, lingering)
 -- Expired but not swept yet: another request may be on its way.
-if not me or me.expiry <= now then
+if not me or me.expiry <= now and not resumes then
 	return { -1, '' }
 end
-me.expiry = now + tonumber(ARGV[2])
+me.expiry, me.lingering = now + tonumber(ARGV[2]), lingering
 set_owner(me)
-live_until(me.expiry)
+live_until(me.expiry, lingering)
 return { 1, me.seq .. ' ' .. redis.call('ZLEXCOUNT', ranges_key,
 	'[O' .. me.id, '[O' .. me.id .. ':') }

@@ -43,7 +43,7 @@ if held == ARGV[1] and not ends.err and ARGV[2] ~= 'interop'
 end
 --include flock.inc
 local gone = drop(ARGV[1])
-if redis.call('EXISTS', key) == 0 then
+if held() == 'none' then
 	-- It is gone, whatever is at the queue.
 	pcall(grant_next, 'none', ARGV[2])
 end
