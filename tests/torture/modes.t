@@ -17,8 +17,8 @@ trap 'rm -rf "$DIR"' EXIT
 read -ra modes <<<"${*:-${MODES:-sentinel cluster quorum}}"
 read -ra files <<<"${MODES_FILES:-$(cd tests/hosts &&
 	printf '%s\n' {flock,record,queue}/*.t | sed 's/\.t$//' | xargs)}"
-# No node fails here, and none is to be taken for one that has, on a busy machine.
-export NODE_TIMEOUT=${NODE_TIMEOUT:-15000}
+# No server is to be taken for one that has failed, on a busy machine.
+export NODE_TIMEOUT=${NODE_TIMEOUT:-15000} DOWN_MS=${DOWN_MS:-15000}
 
 # failed MODE FILE: the names of its tests that fail, a line each
 failed()
