@@ -233,12 +233,6 @@ int dlk_config_follow(const struct dlk_config *config, dev_t device, char *path,
 		      size_t size, struct dlk_search *search,
 		      const struct dlk_rule **rule);
 
-/*
- * What this version does not do yet of an option with this value, though it
- * reads it; NULL: it works.
- */
-const char *dlk_option_pending(const char *option, const char *value);
-
 /* "1500ms", "2s", "3m", "1h" to milliseconds; -EINVAL, -ERANGE. */
 int dlk_duration(const char *text, uint64_t *ms);
 

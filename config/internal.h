@@ -10,7 +10,6 @@
  *	servers.c	redis sections
  *	rules.c		path sections
  *	place.c		where a prefix leads on this host
- *	pending.c	what has no effect yet
  *
  * Errors: the first one is kept.  Every failing function has set the error's
  * text and returns -errno.
@@ -121,9 +120,6 @@ __attribute__((format(printf, 4, 5))) void dlk_opt_warn(struct dlk_build *b,
 							cfg_t *sec,
 							const char *name,
 							const char *fmt, ...);
-
-/* Warn of an option that is written and has no effect yet. */
-void dlk_opt_pending(struct dlk_build *b, cfg_t *sec, const char *name);
 
 /* Each leaves *out alone where the option is not written. */
 int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,

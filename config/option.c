@@ -78,15 +78,6 @@ void dlk_opt_warn(struct dlk_build *b, cfg_t *sec, const char *name,
 	dlk_warn(b, dlk_opt_line(sec, name), "%s", text.text);
 }
 
-void dlk_opt_pending(struct dlk_build *b, cfg_t *sec, const char *name)
-{
-	const char *text = dlk_opt_text(sec, name);
-	const char *note = text ? dlk_option_pending(name, text) : NULL;
-
-	if (note)
-		dlk_opt_warn(b, sec, name, "\"%.200s\": %s", text, note);
-}
-
 static bool is_number(const char *text)
 {
 	return *text && strspn(text, "0123456789") == strlen(text);

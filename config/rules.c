@@ -287,8 +287,6 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 		?: dlk_opt_choice(b, sec, "unreachable", unreachable, &u)
 		?: dlk_opt_choice(b, sec, "local", local, &o)
 		?: dlk_opt_choice(b, sec, "coherence", coherence, &c);
-	if (!ret)
-		dlk_opt_pending(b, sec, "unreachable");
 	rule->on_lost = (enum dlk_on_lost)l;
 	rule->unreachable = (enum dlk_unreachable)u;
 	rule->local = (enum dlk_local)o;

@@ -511,8 +511,6 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 		?: dlk_opt_bool(b, s->sec, "allow_eviction", &evicts)
 		?: dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
 				     &s->redis->replicas);
-	if (!ret)
-		dlk_opt_pending(b, s->sec, "mode");
 	s->redis->mode = (enum dlk_mode)mode;
 	for (i = 0; i < s->n; i++) {
 		s->ep[i].connect_timeout_ms = (uint32_t)timeout;

@@ -16,7 +16,6 @@ static const struct check {
 	doctor_fn *run;
 } checks[] = {
 	{ "rules", "each path section covers something", doctor_rules },
-	{ "options", "each option that is set has its effect", doctor_options },
 	{ "templates", "no two files have one key by mistake",
 	  doctor_templates },
 	{ "user",

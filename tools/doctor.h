@@ -90,8 +90,8 @@ uint64_t doctor_longest_ms(const struct doctor *d,
 			   const struct doctor_server *s);
 
 /* The checks, by file. */
-doctor_fn doctor_rules, doctor_options, doctor_templates; /* doctor_config.c */
-doctor_fn doctor_user;                                    /* doctor_user.c */
+doctor_fn doctor_rules, doctor_templates; /* doctor_config.c */
+doctor_fn doctor_user;                    /* doctor_user.c */
 doctor_fn doctor_kernel, doctor_proc, doctor_init, doctor_getent,
 	doctor_log;                                  /* doctor_host.c */
 doctor_fn doctor_names, doctor_answers, doctor_role, /* doctor_server.c */

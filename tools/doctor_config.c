@@ -39,40 +39,6 @@ void doctor_rules(struct doctor *d)
 			find_rule(d, &d->config->rules[i]);
 }
 
-/* --- options without effect ----------------------------------------------- */
-
-/* What stands there if nobody wrote it is no mistake of this setup. */
-static bool is_default(const struct option_row *row)
-{
-	return !strcmp(row->name, "on_lost") && !strcmp(row->value, "kill");
-}
-
-static void find_option(struct doctor *d, const struct dlk_rule *rule,
-			const struct option_row *row)
-{
-	bool fails = strstr(row->note, "ENOLCK");
-
-	doctor_find(d, fails ? DOCTOR_CRITICAL : DOCTOR_WARNING,
-		    "this version reads it and does not do it; dlock.conf(5) "
-		    "says what it does instead",
-		    "take it out, and arrange for what it was to do",
-		    "%s:%d: path \"%s\": %s = \"%s\": %s", d->config->file,
-		    rule->line, rule->prefix, row->name, row->value, row->note);
-}
-
-void doctor_options(struct doctor *d)
-{
-	for (unsigned i = 0; i < d->config->n_rules; i++) {
-		const struct dlk_rule *rule = &d->config->rules[i];
-		struct option_row rows[OPTIONS_MAX];
-		unsigned n = options_of(rule, rows);
-
-		for (unsigned k = 0; k < n; k++)
-			if (rows[k].note && !is_default(&rows[k]))
-				find_option(d, rule, &rows[k]);
-	}
-}
-
 /* --- templates ------------------------------------------------------------ */
 
 static bool same_server(const struct dlk_rule *a, const struct dlk_rule *b)

@@ -36,7 +36,7 @@ static struct option_row *put(struct option_row *row, const char *name,
 			      const char *value)
 {
 	row->name = name;
-	row->note = dlk_option_pending(name, value);
+	row->note = NULL;
 	snprintf(row->value, sizeof(row->value), "%s", value);
 	return row + 1;
 }
@@ -69,6 +69,8 @@ unsigned options_of(const struct dlk_rule *rule,
 	row = put_ms(row, "hold_at_least", rule->hold_at_least_ms);
 	row = put(row, "on_lost", on_lost[rule->on_lost]);
 	row = put(row, "unreachable", unreachable[rule->unreachable]);
+	if (rule->unreachable == DLK_UNREACHABLE_LOCAL)
+		row[-1].note = "without Redis, no other host is kept out";
 	row = put(row, "local", locals[rule->local]);
 	row = put(row, "coherence", coherence[rule->coherence]);
 	row = put(row, "fair", booleans[rule->fair]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The options of a rule and of its redis, as text, and which of them do
- * nothing yet in this version.
+ * The options of a rule and of its redis, as text, and what of them is to be
+ * known.
  */
 #ifndef DLK_TOOLS_OPTIONS_H
 #define DLK_TOOLS_OPTIONS_H
@@ -13,7 +13,7 @@ enum { OPTIONS_MAX = 16 };
 struct option_row {
 	const char *name;
 	char value[64];
-	const char *note; /* NULL: it works */
+	const char *note; /* or NULL */
 };
 
 /* All of them, in the order of dlock.conf(5); how many. */

@@ -44,6 +44,7 @@
 #include "hold/holds.h"
 #include "hold/identity.h"
 #include "hold/inherited.h"
+#include "hold/local.h"
 #include "hold/owner.h"
 #include "hold/renewer.h"
 #include "hold/schedule.h"
@@ -110,12 +111,13 @@ static void forget_pid_namespace(void)
  * The mutexes may be locked, by threads that are not here.
  */
 static void (*const forget[])(void) = {
-	dlk_backstop_forget,  dlk_holds_forget,     dlk_hold_forget,
-	dlk_schedule_forget,  dlk_thread_forget,    dlk_self_forget,
-	forget_pid_namespace, dlk_shadow_forked,    dlk_file_locks_forget,
-	dlk_follow_forget,    dlk_inherited_forget, dlk_wait_report_forget,
-	dlk_stores_forget,    dlk_keeper_forget,    dlk_log_forked,
-	forget_own,           dlk_identity_forget,  dlk_turns_forget,
+	dlk_backstop_forget,    dlk_holds_forget,     dlk_hold_forget,
+	dlk_schedule_forget,    dlk_thread_forget,    dlk_local_forget,
+	dlk_self_forget,        forget_pid_namespace, dlk_shadow_forked,
+	dlk_file_locks_forget,  dlk_follow_forget,    dlk_inherited_forget,
+	dlk_wait_report_forget, dlk_stores_forget,    dlk_keeper_forget,
+	dlk_log_forked,         forget_own,           dlk_identity_forget,
+	dlk_turns_forget,
 };
 
 static void after_fork(void)

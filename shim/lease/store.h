@@ -272,7 +272,9 @@ struct dlk_store {
 			  about that give -EOPNOTSUPP, and subscribe -EPERM */
 	bool claims_confirmed; /* what was granted in the queue counts when
 				  confirm() has said so, and not before */
-	unsigned silent;       /* so many renewals in a row were not answered in
+	_Atomic uint64_t unreached_until_ns; /* it was waited for in vain: until
+						then it is not (hold/local.h) */
+	unsigned silent; /* so many renewals in a row were not answered in
 				  time; only who renews has it */
 };
 

@@ -9,6 +9,7 @@
 #include "os/sys.h"
 #include "os/check.h"
 #include "hold/wait_report.h"
+#include "lock/alone.h"
 #include "lock/deadlock.h"
 #include "lock/event.h"
 #include "lock/follow.h"
@@ -164,6 +165,7 @@ static void step(struct request *r)
 	report.by_lease = r->s && dlk_request_is_by_lease(r);
 	report.cannot_queue = r->elsewhere || (r->store && r->store->no_queue);
 	report.answered = r->slot.counted_ns >= report.began_ns;
+	report.reached = r->err == -EAGAIN;
 	report.began_ns = r->asked_ns;
 	report.now_ns = dlk_now_ns();
 	now = dlk_acquire_next(m, &report);
@@ -174,6 +176,7 @@ static void step(struct request *r)
 	if ((now == ACQ_FAILED || now == ACQ_BACK_OFF) &&
 	    report.event != EV_ERROR)
 		say_refusal(r);
+	dlk_alone_note(r, was, report.event);
 }
 
 int dlk_engine_run(struct request *r, const struct lock_kind *kind)
@@ -184,6 +187,7 @@ int dlk_engine_run(struct request *r, const struct lock_kind *kind)
 	r->slot.claim = claim;
 	dlk_acquire_begin(&r->acquire, r->call->wait,
 			  r->rule->timeout_ms * DLK_MS);
+	dlk_alone_begin(r);
 	while (!dlk_acquire_is_over(r->acquire.state))
 		step(r);
 	dlk_queue_end(r);

@@ -40,6 +40,7 @@
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
+#include "hold/local.h"
 #include "hold/schedule.h"
 #include "hold/owner.h"
 #include "hold/release.h"
@@ -398,7 +399,8 @@ static void look_before(struct request *r)
 	dlk_holds_lock();
 	known = dlk_hold_find(&r->file, NULL);
 	dlk_holds_unlock();
-	if (!known && !dlk_shared(r->program_fd))
+	if (!known && !dlk_shared(r->program_fd) &&
+	    !dlk_local_perhaps(&r->file))
 		return; /* who should have locked it? */
 	dlk_flock_look_at_own(r);
 	if (r->had != LOCK_UN)
@@ -425,6 +427,17 @@ static void look_again(struct request *r)
 		dlk_request_let_go(r);
 }
 
+/*
+ * What this process has locked without Redis stays so until it is unlocked, if
+ * no more than that is asked for: refused, it could only be lost.
+ */
+static bool is_local(const struct request *r)
+{
+	return r->acquire.may_be_local && !r->own && !r->acquire.in_hand &&
+	       (r->had == LOCK_EX || r->had == r->mode) &&
+	       dlk_local_perhaps(&r->file) && !dlk_kernel_taken_by_other(r->fd);
+}
+
 /* (its turn, from here to the end of undo) */
 static enum acquire_event prepare(struct request *r)
 {
@@ -432,7 +445,7 @@ static enum acquire_event prepare(struct request *r)
 		look_before(r);
 	else if (!r->own)
 		look_again(r);
-	return EV_OK;
+	return !r->acquire.local && is_local(r) ? EV_LOCAL : EV_OK;
 }
 
 /* A key once resolved stays with the owner, whatever renames (DESIGN L2). */
@@ -465,6 +478,10 @@ static enum acquire_event try_kernel(struct request *r)
 	if (r->had == r->mode && !has_lapsed(r->own)) {
 		dlk_request_let_go(r);
 		return EV_COVERED;
+	}
+	if (r->acquire.local) {
+		dlk_flock_give_up_old(r);
+		return dlk_flock_try(r);
 	}
 	dlk_holds_lock();
 	dlk_hold_convert(r->own);

@@ -59,6 +59,7 @@
 #include "hold/holds.h"
 #include "hold/inherited.h"
 #include "hold/liveness.h"
+#include "hold/local.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "hold/thread.h"
@@ -135,6 +136,40 @@ static int unlisted(struct request *r)
 	return -ENOLCK;
 }
 
+/*
+ * What this process has locked without Redis stays so until it is unlocked, if
+ * no more than that is asked for; but what a lease was for is its own affair.
+ */
+static bool is_local(const struct request *r)
+{
+	return r->acquire.may_be_local && !r->acquire.in_hand &&
+	       dlk_local_perhaps(&r->file) &&
+	       !(r->kind == DLK_OFD && dlk_shared(r->fd)) &&
+	       !(r->own && !in_time(r->own)) && !has_it(r) &&
+	       dlk_record_is_listed(r);
+}
+
+/* (file_lock) By the kernel alone; what a lease had of it is weaker, perhaps. */
+static void keep_local(struct request *r)
+{
+	struct dlk_range piece;
+
+	if (!dlk_record_weakens(r))
+		return;
+	dlk_record_set(r, &r->want);
+	for (uint64_t at = r->want.start;; at = piece.end + 1) {
+		piece = dlk_ranges_piece(dlk_record_granted(r), at,
+					 r->want.end);
+		if (piece.type > r->want.type) {
+			piece.type = r->want.type;
+			dlk_ranges_set(&r->own->ranges, piece);
+		}
+		if (piece.end == r->want.end)
+			break;
+	}
+	dlk_list_send(r->own, &r->want);
+}
+
 /* (file_lock) [KLOCK] */
 static enum acquire_event try_kernel(struct request *r)
 {
@@ -151,6 +186,8 @@ static enum acquire_event try_kernel(struct request *r)
 	if (!err && r->on_fuse && !dlk_record_weakens(r) &&
 	    !dlk_record_is_listed(r))
 		err = unlisted(r);
+	if (!err && r->acquire.local)
+		keep_local(r);
 	return dlk_event_of_kernel(r, err);
 }
 
@@ -262,9 +299,13 @@ static enum acquire_event prepare(struct request *r)
 
 	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
 	forget_ended(r);
-	err = dlk_record_adopt(r);
+	err = r->acquire.local ? 0 : dlk_record_adopt(r);
 	note_random(r);
 	r->elsewhere = r->own && !dlk_lease_same_key(&r->lease, &r->own->lease);
+	if (r->acquire.local)
+		return EV_OK;
+	if (!err && is_local(r))
+		return EV_LOCAL;
 	if (!err && !has_it(r))
 		err = dlk_record_ask_first(r);
 	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);

@@ -54,7 +54,9 @@ const struct dlk_ranges *dlk_record_granted(const struct request *r);
 bool dlk_record_weakens(const struct request *r);
 /* Does the kernel show the lock? */
 bool dlk_record_is_listed(const struct request *r);
-/* What a shared description has is noted: 0, or -ENOLCK. */
+/* Others may have locks of its owner, of which we have no list. */
+bool dlk_record_shares(const struct request *r);
+/* What a shared description has, or the kernel alone: 0, or -ENOLCK. */
 int dlk_record_look_before(struct request *r);
 /* [KLOCK] Without a wait; r->blocked is what was refused.  0 or -errno. */
 int dlk_record_take(struct request *r);

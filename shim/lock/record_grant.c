@@ -16,6 +16,7 @@
 #include "hold/holds.h"
 #include "hold/identity.h"
 #include "hold/inherited.h"
+#include "hold/local.h"
 #include "hold/lost.h"
 #include "hold/release.h"
 #include "hold/thread.h"
@@ -31,6 +32,11 @@ enum { ENDED = 105 };
 
 /* --- the question --------------------------------------------------------- */
 
+static bool takes_over(const struct request *r)
+{
+	return r->before.n > 0 && dlk_record_shares(r);
+}
+
 static int ask_once(struct request *r, bool proof)
 {
 	struct dlk_records_ask ask = {
@@ -38,11 +44,11 @@ static int ask_once(struct request *r, bool proof)
 		.seq = r->seq + 1,
 		.since_ns = r->since_ns,
 		.known = r->own != NULL,
-		.holds = dlk_overtakes(r) || r->before.n > 0,
+		.holds = dlk_overtakes(r) || takes_over(r),
 		.proof = proof,
 		.adopts = r->adopts,
 		.rest = r->rest,
-		.shares = r->before.n > 0,
+		.shares = takes_over(r),
 		.waiter = dlk_queue_waiter(r),
 	};
 	int err = r->store->ops->acquire_range(r->store, &r->attempt, &r->lease,
@@ -66,7 +72,7 @@ static int somebody_else(struct request *r)
 	const uint64_t asked_ns = r->s->answer.asked_ns;
 	int err;
 
-	if (r->before.n == 0)
+	if (!takes_over(r))
 		return 0;
 	err = dlk_record_find(r);
 	r->s->answer.asked_ns = asked_ns;
@@ -220,6 +226,22 @@ static int ask_for_inherited(struct request *r)
 	return err;
 }
 
+/*
+ * Where the rule has locks of this host alone it may be one.  (If it was a lease,
+ * the keeper has it, and stops who has lost it.)
+ */
+static bool was_local(struct request *r)
+{
+	if (r->rule->unreachable != DLK_UNREACHABLE_LOCAL)
+		return false;
+	dlk_local_begin(&r->file, r->store, 0);
+	dlk_request_line(r, DLK_WARNING,
+			 "what this process held of the file before its "
+			 "execve(2) is locked on this host ALONE: ",
+			 "somebody else holds it", "");
+	return true;
+}
+
 /* One range; and *refused, or what the call is to make of it. */
 static int adopt_range(struct request *r, bool *refused)
 {
@@ -233,6 +255,8 @@ static int adopt_range(struct request *r, bool *refused)
 		err = dlk_record_keep(r);
 	if (err == DLK_GONE)
 		dlk_record_lost(r);
+	if (err == DLK_BUSY && was_local(r))
+		return 0;
 	if (err == DLK_BUSY) {
 		*refused = true;
 		dlk_request_line(

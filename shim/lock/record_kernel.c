@@ -16,6 +16,7 @@
 #include "lease/store.h"
 #include "hold/file_lock.h"
 #include "hold/holds.h"
+#include "hold/local.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "lock/deadlock.h"
@@ -155,22 +156,40 @@ static void forget_before(struct request *r)
 		dlk_ranges_set(&r->before, was);
 }
 
+bool dlk_record_shares(const struct request *r)
+{
+	return r->kind == DLK_OFD && dlk_shared(r->fd);
+}
+
+static int look_at_kernel(struct request *r)
+{
+	struct before b = { .r = r };
+	const int err =
+		r->kind == DLK_OFD
+			? dlk_kernel_records(r->fd, DLK_OFD, add_before, &b)
+			: dlk_kernel_own_records(&r->file, add_before, &b);
+
+	return err ?: b.err;
+}
+
 /*
- * A description that another process shares may have what only that knows.  It
- * is the one thing that is told by a look before (L1): the other way was to
- * unlock it with what is undone.
+ * A description that another process shares may have what only that knows, and
+ * an owner what was granted without Redis.  It is the one thing that is told by
+ * a look before (L1): the other way was to unlock it with what is undone.
  */
 int dlk_record_look_before(struct request *r)
 {
-	struct before b = { .r = r };
-
 	forget_before(r);
-	if (r->kind != DLK_OFD || !dlk_shared(r->fd))
+	if (!dlk_record_shares(r) && !dlk_local_perhaps(&r->file))
 		return 0;
-	if (dlk_kernel_records(r->fd, DLK_OFD, add_before, &b) == 0 && !b.err)
+	if (look_at_kernel(r) == 0)
+		return 0;
+	/* What is taken at one stroke is not undone. */
+	if (r->acquire.local && !r->acquire.in_hand && !r->own)
 		return 0;
 	dlk_request_line(r, DLK_ERROR, "not asked: other processes share the ",
-			 "description, and have too many locks there",
+			 "description, or it was locked without Redis, and "
+			 "there are too many locks",
 			 "; the call fails with ENOLCK");
 	if (r->acquire.in_hand)
 		restore_range(r, &r->blocked);

@@ -282,7 +282,9 @@ enum acquire_event dlk_record_doubt(struct request *r)
  */
 static enum acquire_event ask_about(struct request *r)
 {
-	const int err = ask_redis_who(r, r->since_ns, find_surely);
+	const int err = r->acquire.local
+				? 0
+				: ask_redis_who(r, r->since_ns, find_surely);
 
 	if (err < 0)
 		return dlk_event_of_redis(r, err);

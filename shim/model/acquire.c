@@ -25,12 +25,12 @@ enum { SILENCE_MS = 20, CYCLE_LOOK_MS = 5, SHADOW_MS = 5 };
 	(E(OK) | E(YOUNG) | E(WRONG_TYPE) | E(NO_ANSWER) | E(UNUSABLE) |       \
 	 E(SIGNAL))
 
-/* Which events a state can have (5). */
+/* Which events a state can have (6). */
 static const uint32_t possible[ACQ_STATES] = {
 	[ACQ_RESUME] = E(OK) | E(MOVED) | E(ERROR),
 	[ACQ_PING] = E(OK) | E(NO_ANSWER) | E(UNUSABLE) | E(SIGNAL),
 	[ACQ_ENTER] = E(OK) | E(MOVED) | E(ERROR),
-	[ACQ_PREPARE] = ASKED | E(BUSY) | E(LOST) | E(ERROR),
+	[ACQ_PREPARE] = ASKED | E(BUSY) | E(LOCAL) | E(LOST) | E(ERROR),
 	[ACQ_TRY_KERNEL] = E(OK) | E(COVERED) | E(BUSY) | E(NOT_VISIBLE) |
 			   E(LINGER) | E(MOVED) | E(ERROR),
 	[ACQ_ASK] = ASKED | E(BUSY) | E(OVERTAKEN) | E(LOST) | E(ERROR),
@@ -126,6 +126,22 @@ static void note_answer(struct acquire *m, const struct acquire_report *r)
 	}
 }
 
+/* From here on by the kernel alone (5). */
+static enum acquire_state alone(struct acquire *m, enum acquire_state next)
+{
+	m->local = true;
+	m->reserved = false;
+	m->give_up_ns = 0;
+	return next;
+}
+
+/* It was not reached in time. */
+static enum acquire_state unreachable(struct acquire *m)
+{
+	return m->may_be_local && !m->reached ? alone(m, ACQ_RESUME)
+					      : fail(m, -ENOLCK);
+}
+
 /* Redis has not granted, for m->cause; nothing is in hand. */
 static enum acquire_state refused(struct acquire *m,
 				  const struct acquire_report *r)
@@ -137,9 +153,9 @@ static enum acquire_state refused(struct acquire *m,
 		return m->wait ? ACQ_BACK_OFF : fail(m, -ENOLCK);
 	case EV_NO_ANSWER:
 		/* A last attempt of no length would only hide the reason. */
-		if (r->now_ns + SILENCE_MS * DLK_MS >= m->give_up_ns)
-			return fail(m, -ENOLCK);
-		return ACQ_BACK_OFF;
+		return r->now_ns + SILENCE_MS * DLK_MS < m->give_up_ns
+			       ? ACQ_BACK_OFF
+			       : unreachable(m);
 	case EV_SIGNAL:
 		return ACQ_BACK_OFF;
 	case EV_ERROR:
@@ -156,6 +172,7 @@ static enum acquire_state not_granted(struct acquire *m,
 	m->by_kernel = false;
 	m->cause = r->event;
 	m->err = r->err;
+	m->reached = r->reached;
 	note_answer(m, r);
 	return m->in_hand ? ACQ_ROLLBACK : refused(m, r);
 }
@@ -206,6 +223,8 @@ static enum acquire_state after_ping(struct acquire *m,
 static enum acquire_state after_prepare(struct acquire *m,
 					const struct acquire_report *r)
 {
+	if (r->event == EV_LOCAL)
+		return alone(m, ACQ_TRY_KERNEL);
 	return r->event == EV_OK ? ACQ_TRY_KERNEL : not_granted(m, r);
 }
 
@@ -216,6 +235,8 @@ static enum acquire_state kernel_refused(struct acquire *m,
 	m->cause = EV_BUSY;
 	m->err = r->err;
 	m->by_kernel = true;
+	if (m->local)
+		return m->wait ? ACQ_WAIT_KERNEL : fail(m, r->err);
 	if (m->wait && !m->reserved)
 		return ACQ_CHECK_CYCLE;
 	dlk_acquire_count_holder(m, r->now_ns);
@@ -248,7 +269,7 @@ static enum acquire_state after_try(struct acquire *m,
 	case EV_OK:
 		m->not_visible = 0;
 		forget_tries(m);
-		return ACQ_ASK;
+		return m->local ? ACQ_GRANTED : ACQ_ASK;
 	case EV_COVERED:
 		return ACQ_GRANTED;
 	case EV_BUSY:
@@ -342,8 +363,9 @@ static enum acquire_state after_wait_kernel(struct acquire *m,
 					    const struct acquire_report *r)
 {
 	if (r->event == EV_DEADLOCK)
-		return is_late(&m->cycles, r->now_ns) ? fail(m, -EDEADLK)
-						      : ACQ_DOUBT;
+		return m->local || is_late(&m->cycles, r->now_ns)
+			       ? fail(m, -EDEADLK)
+			       : ACQ_DOUBT;
 	forget_tries(m);
 	switch (r->event) {
 	case EV_OK:

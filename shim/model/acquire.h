@@ -42,6 +42,10 @@
  *	RESUME		after a sleep: is the descriptor still that of the file?
  *	PING		Redis had not answered: does it now?
  *
+ * A call that may be local goes on, where it would fail because Redis was not
+ * reached in time, with the kernel's lock alone: RESUME, ENTER, PREPARE,
+ * TRY_KERNEL, GRANTED; or WAIT_KERNEL for as long as it takes.
+ *
  *  1. A wait (WAIT_KERNEL, WAIT_QUEUE, DOUBT, BACK_OFF, PING) is entered with
  *     nothing in hand (DESIGN L1); RESUME and the checks are, too.
  *  2. Who is asked and refuses, or does not answer, is followed by ROLLBACK if
@@ -51,7 +55,9 @@
  *  4. A series of steps without a wait or a pause ends after a bounded number,
  *     as far as the checks do not say AGAIN for ever; dlk_acquire_has_waited()
  *     bounds that of CHECK_HOLDER.
- *  5. An event that cannot come in a state is a defect of the engine's: the
+ *  5. A call that is local asks Redis nothing any more, and looks for no tentative
+ *     holder.  Who was answered, by an error too, has reached it.
+ *  6. An event that cannot come in a state is a defect of the engine's: the
  *     call fails with ENOLCK, closed (DESIGN L8).
  */
 #ifndef DLK_ACQUIRE_H
@@ -92,6 +98,7 @@ enum acquire_event {
 	EV_MOVED,       /* the descriptor is another file's, or the file is to
 			   be locked in another way */
 	EV_COVERED,     /* what the owner has is enough: nothing to ask for */
+	EV_LOCAL,       /* the owner has it by the kernel alone, and so on */
 	EV_NOT_VISIBLE, /* the kernel has granted, and does not list the lock */
 	EV_LINGER,      /* of a shadow: its keeper may tell of another */
 	EV_OVERTAKEN,   /* a sharer of the description has the lock, or has
@@ -121,8 +128,11 @@ struct acquire {
 	bool wait;                /* as the program asked for */
 	bool in_hand;             /* what this call took of the kernel's lock */
 	bool by_kernel;           /* it was the kernel that refused last */
-	bool reserved; /* it has waited at Redis: not for the kernel, now */
-	bool repeated; /* asked once more, before a refusal is told */
+	bool reserved;     /* it has waited at Redis: not for the kernel, now */
+	bool repeated;     /* asked once more, before a refusal is told */
+	bool may_be_local; /* as its rule says (unreachable = "local") */
+	bool local;        /* it is: by the kernel alone */
+	bool reached;      /* Redis did answer, by an error that passes */
 	unsigned not_visible, lingers, overtaken;
 	struct acquire_tries holders, cycles;
 	uint64_t timeout_ns; /* the rule's, for a Redis that does not answer */
@@ -136,6 +146,7 @@ struct acquire_report {
 	bool by_lease;     /* it is a lease of dlock's that is in the way */
 	bool cannot_queue; /* at the key that it would wait for */
 	bool answered;     /* WAIT_QUEUE: Redis did, since it was entered */
+	bool reached;      /* NO_ANSWER: but by an error */
 	uint64_t began_ns, now_ns; /* the question, or the step; its end */
 };
 

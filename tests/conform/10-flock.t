@@ -4,8 +4,9 @@
 #
 # The kernel is the oracle, of flock(2) and of record locks: each program
 # prints the same bare and under dlock, on a managed path, whether the kernel
-# locks the file or (flock) its shadow.  (And under the null shim it does not,
-# or it sees nothing.)
+# locks the file or (flock) its shadow, and where there is no Redis, and the
+# kernel's lock is all (unreachable = "local").  (And under the null shim it does
+# not, or it sees nothing.)
 . "${0%/*}/../lib/rig.sh"
 
 # run HOW PROGRAM: its output, in a fresh directory.
@@ -19,10 +20,20 @@ run()
 	echo "status $?" >>"$RIG/$2.$1"
 }
 
-# same NAME TITLE: under dlock as bare, and nothing is left.
+# Under dlock, without a Redis.
+away()
+{
+	local h=$1
+
+	shift
+	on "$h" env LD_PRELOAD="$BUILD/libdlock-preload.so" \
+		DLOCK_CONFIG="$RIG/away.conf" DLOCK_LOG="info:$RIG/away.log" "$@"
+}
+
+# same NAME TITLE [HOW]: under dlock as bare, and nothing is left.
 same()
 {
-	if diff -u "$RIG/$1.on" "$RIG/$1.dl" >"$RIG/diff"; then
+	if diff -u "$RIG/$1.on" "$RIG/$1.${3-dl}" >"$RIG/diff"; then
 		pass "$1: the same under dlock$2"
 	else
 		fail "$1: the same under dlock$2"
@@ -62,6 +73,8 @@ is_compiled()
 
 # The programs do little but wait; each has a directory of its own.
 rig_start share
+rig_config away url="unix://$RIG/nobody.sock" timeout=100ms \
+	path_more='unreachable = "local"'
 compiling=''
 for source in "$TOP"/tests/conform/*.c; do
 	name=$(basename "$source" .c)
@@ -76,7 +89,7 @@ for name in $compiling; do
 		continue
 	fi
 	running=''
-	for how in on null dl; do
+	for how in on null dl away; do
 		run "$how" "$name" &
 		running="$running $!"
 	done
@@ -86,9 +99,12 @@ for name in $compiling; do
 	ok "$name: but not under the null shim" \
 		test -n "$(diff "$RIG/$name.on" "$RIG/$name.null")"
 	same "$name" ''
+	same "$name" ', and without Redis' away
 	case $name in
 	flock_*) by_shadows "$name" ;;
 	esac
 done
+ok 'without Redis they were locked on this host alone' \
+	grep -q 'on this host ALONE' "$RIG/away.log"
 ok 'no keeper is left' until_true 2 no_keeper_listens
 rig_end

@@ -2,35 +2,10 @@
 # SPDX-License-Identifier: MIT
 # timeout: 30
 #
-# What the sample, the manuals and the README promise is there: an option that
-# has no effect yet (config/pending.c) is marked so at its own place, and no
-# text names a verb that the tools do not have, or a section that no manual has.
+# What the sample, the manuals and the README promise is there: no text names a
+# verb that the tools do not have, or a section that no manual has.
 cd "${0%/*}/../.." || exit 1
 . tests/lib/tap.sh
-
-mapfile -t options < <(sed -n 's/^\t{ "\([a-z_]*\)", .*/\1/p' config/pending.c)
-ok 'there are such options' test "${#options[@]}" -ge 1
-
-# sample NAME: the sample's paragraph in which it stands, on one line
-sample()
-{
-	tr -d '#\t' <config/dlock.conf | awk -v RS= -v name="$1" \
-		'index($0, name " =") { gsub(/[ \n]+/, " "); print }'
-}
-
-# manual NAME: the manual's item about it, up to the next option
-manual()
-{
-	awk -v name="$1" '/^\.It Ic/ { on = index($0, name) > 0 }
-		on { printf "%s ", $0 }' config/dlock.conf.5
-}
-
-for option in "${options[@]}"; do
-	like "$(sample "$option")" '[Nn]o effect yet' "$option: in the sample"
-	like "$(manual "$option")" '[Nn]o effect yet' "$option: in the manual"
-done
-unlike "$(sample connect_timeout)$(manual connect_timeout)" \
-	'o effect yet' 'connect_timeout has one (control)'
 
 # --- verbs ------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ struct edge {
 	}
 #define WAIT       .m.wait = true
 #define HAND       .m.in_hand = true
+#define MAY        .m.may_be_local = true
+#define LOCAL      .m.local = true
 #define SAYS(err_) .r.err = (err_), .err = (err_)
 
 static const struct edge edges[] = {
@@ -61,6 +63,15 @@ static const struct edge edges[] = {
 	     .err = -ENOLCK),
 	EDGE(PING, UNUSABLE, FAILED, .m.give_up_ns = UINT64_MAX,
 	     .err = -ENOLCK),
+	/* Not reached in time, and so by the kernel alone, where it may be. */
+	EDGE(PING, NO_ANSWER, RESUME, MAY,
+	     .m.give_up_ns = (NOW_MS + 20) * DLK_MS),
+	EDGE(PING, NO_ANSWER, BACK_OFF, MAY,
+	     .m.give_up_ns = (NOW_MS + 21) * DLK_MS),
+	EDGE(PING, NO_ANSWER, FAILED, MAY, .r.reached = true,
+	     .m.give_up_ns = (NOW_MS + 20) * DLK_MS, .err = -ENOLCK),
+	EDGE(PING, UNUSABLE, FAILED, MAY, .m.give_up_ns = UINT64_MAX,
+	     .err = -ENOLCK),
 
 	EDGE(ENTER, OK, PREPARE),
 	EDGE(ENTER, OK, PREPARE, HAND, .in_hand = true),
@@ -69,6 +80,7 @@ static const struct edge edges[] = {
 
 	EDGE(PREPARE, OK, TRY_KERNEL),
 	EDGE(PREPARE, OK, TRY_KERNEL, HAND, .in_hand = true),
+	EDGE(PREPARE, LOCAL, TRY_KERNEL, MAY),
 	EDGE(PREPARE, BUSY, CHECK_OWN),
 	EDGE(PREPARE, YOUNG, FAILED, .err = -ENOLCK),
 	EDGE(PREPARE, YOUNG, BACK_OFF, WAIT),
@@ -82,6 +94,9 @@ static const struct edge edges[] = {
 	EDGE(PREPARE, ERROR, ROLLBACK, HAND, .in_hand = true),
 
 	EDGE(TRY_KERNEL, OK, ASK, .in_hand = true),
+	EDGE(TRY_KERNEL, OK, GRANTED, LOCAL, .in_hand = true),
+	EDGE(TRY_KERNEL, BUSY, FAILED, LOCAL, SAYS(-EAGAIN)),
+	EDGE(TRY_KERNEL, BUSY, WAIT_KERNEL, LOCAL, WAIT),
 	EDGE(TRY_KERNEL, COVERED, GRANTED),
 	EDGE(TRY_KERNEL, BUSY, CHECK_HOLDER),
 	EDGE(TRY_KERNEL, BUSY, CHECK_CYCLE, WAIT),
@@ -123,6 +138,18 @@ static const struct edge edges[] = {
 	     .m.give_up_ns = (NOW_MS + 20) * DLK_MS, .err = -ENOLCK),
 	EDGE(ROLLBACK, OK, FAILED, HAND, .m.cause = EV_UNUSABLE,
 	     .err = -ENOLCK),
+	EDGE(ROLLBACK, OK, RESUME, HAND, MAY, .m.cause = EV_NO_ANSWER,
+	     .m.give_up_ns = (NOW_MS + 20) * DLK_MS),
+	EDGE(ROLLBACK, OK, RESUME, HAND, MAY, WAIT, .m.reserved = true,
+	     .m.cause = EV_NO_ANSWER, .m.give_up_ns = (NOW_MS + 20) * DLK_MS),
+	EDGE(ROLLBACK, OK, FAILED, HAND, MAY, .m.cause = EV_NO_ANSWER,
+	     .m.reached = true, .m.give_up_ns = (NOW_MS + 20) * DLK_MS,
+	     .err = -ENOLCK),
+	EDGE(ROLLBACK, OK, FAILED, HAND, MAY, .m.cause = EV_UNUSABLE,
+	     .err = -ENOLCK),
+	EDGE(ROLLBACK, OK, FAILED, HAND, MAY, .m.cause = EV_YOUNG,
+	     .err = -ENOLCK),
+	EDGE(ROLLBACK, OK, CHECK_OWN, HAND, MAY, .m.cause = EV_BUSY),
 	EDGE(ROLLBACK, OK, BACK_OFF, HAND, .m.cause = EV_SIGNAL),
 	EDGE(ROLLBACK, OK, FAILED, HAND, .m.cause = EV_LOST, .err = -ENOLCK),
 	EDGE(ROLLBACK, OK, FAILED, HAND, .m.cause = EV_ERROR, .m.err = -ENOMEM,
@@ -164,6 +191,7 @@ static const struct edge edges[] = {
 
 	EDGE(WAIT_KERNEL, OK, ENTER, WAIT, .in_hand = true),
 	EDGE(WAIT_KERNEL, AGAIN, RESUME, WAIT),
+	EDGE(WAIT_KERNEL, DEADLOCK, FAILED, WAIT, LOCAL, .err = -EDEADLK),
 	EDGE(WAIT_KERNEL, DEADLOCK, DOUBT, WAIT),
 	EDGE(WAIT_KERNEL, DEADLOCK, DOUBT, WAIT, .m.cycles = { 2, 0 }),
 	EDGE(WAIT_KERNEL, DEADLOCK, DOUBT, WAIT,
@@ -316,6 +344,7 @@ static uint64_t key_of(const struct acquire *m)
 	key = key << 3 | m->cycles.n;
 	key = key << 1 | (m->holders.n > 0);
 	key = key << 1 | (m->give_up_ns > 0);
+	key = key << 3 | m->may_be_local << 2 | m->local << 1 | m->reached;
 	return key << 5 | m->wait << 4 | m->in_hand << 3 | m->by_kernel << 2 |
 	       m->reserved << 1 | m->repeated;
 }
@@ -368,6 +397,10 @@ static void check_step(const struct acquire *was, enum acquire_event event,
 	HOLDS(m->state != ACQ_GRANTED || event == EV_OK || event == EV_COVERED);
 	HOLDS(m->state != ACQ_RESTART || !m->in_hand);
 	HOLDS(m->overtaken <= 1000);
+	HOLDS(!m->local || m->may_be_local || was->local || event == EV_LOCAL);
+	HOLDS(!m->local ||
+	      (m->state != ACQ_ASK && m->state != ACQ_PING &&
+	       m->state != ACQ_WAIT_QUEUE && m->state != ACQ_CHECK_HOLDER));
 }
 
 static void step(const struct acquire *was, enum acquire_event event,
@@ -379,6 +412,7 @@ static void step(const struct acquire *was, enum acquire_event event,
 		.by_lease = facts & 1,
 		.cannot_queue = facts & 2,
 		.answered = facts & 4,
+		.reached = facts & 16,
 		.began_ns = NOW_MS * DLK_MS,
 		.now_ns = (facts & 8 ? NOW_MS : NOW_MS / 2) * DLK_MS,
 	};
@@ -395,6 +429,11 @@ static bool can_be(const struct acquire *m, enum acquire_event event)
 {
 	if (m->state == ACQ_ENTER && m->in_hand)
 		return event == EV_OK;
+	if (event == EV_LOCAL && !m->may_be_local)
+		return false;
+	/* Who is local asks nothing before the kernel. */
+	if (m->state == ACQ_PREPARE && m->local)
+		return event == EV_OK;
 	return is_in_the_table(m->state, event);
 }
 
@@ -403,13 +442,14 @@ static void whatever_happens_nobody_sleeps_with_it_in_hand(void **unused)
 	struct acquire m;
 
 	(void)unused;
-	for (int wait = 0; wait < 2; wait++) {
-		dlk_acquire_begin(&m, wait, TIMEOUT_MS * DLK_MS);
+	for (int how = 0; how < 4; how++) {
+		dlk_acquire_begin(&m, how & 1, TIMEOUT_MS * DLK_MS);
+		m.may_be_local = how & 2;
 		note(m);
 	}
 	for (unsigned i = 0; i < n_queue; i++) {
 		for (int event = 0; event < EV_EVENTS; event++)
-			for (unsigned facts = 0; facts < 16; facts++)
+			for (unsigned facts = 0; facts < 32; facts++)
 				if (can_be(&queue[i],
 					   (enum acquire_event)event))
 					step(&queue[i],
@@ -494,6 +534,28 @@ static void a_silent_server_is_given_up_in_time(void **unused)
 	assert_int_equal(now, 1000 + TIMEOUT_MS - 20);
 }
 
+/* So is one without which a call may go on; what it asked last counts. */
+static void a_silent_server_is_done_without(void **unused)
+{
+	struct acquire m = begun(true);
+
+	(void)unused;
+	m.may_be_local = true;
+	assert_int_equal(ask(&m, EV_NO_ANSWER, 1000), ACQ_BACK_OFF);
+	feed(&m, EV_OK, 1000 + TIMEOUT_MS);
+	assert_int_equal(feed(&m, EV_OK, 1000 + TIMEOUT_MS), ACQ_PING);
+	assert_int_equal(feed(&m, EV_NO_ANSWER, 1000 + TIMEOUT_MS), ACQ_RESUME);
+	assert_true(m.local);
+	assert_int_equal(feed(&m, EV_OK, 2000), ACQ_ENTER);
+	feed(&m, EV_OK, 2000);
+	assert_int_equal(feed(&m, EV_OK, 2000), ACQ_TRY_KERNEL);
+	assert_int_equal(feed(&m, EV_BUSY, 2000), ACQ_WAIT_KERNEL);
+	assert_int_equal(feed(&m, EV_OK, 9000), ACQ_ENTER);
+	feed(&m, EV_OK, 9000);
+	assert_int_equal(feed(&m, EV_OK, 9000), ACQ_TRY_KERNEL);
+	assert_int_equal(feed(&m, EV_OK, 9000), ACQ_GRANTED);
+}
+
 /* Answered in between, it has all the time once more. */
 static void an_answer_ends_the_silence(void **unused)
 {
@@ -562,6 +624,7 @@ int main(void)
 			whatever_happens_nobody_sleeps_with_it_in_hand),
 		cmocka_unit_test(asks_once_more_before_it_is_refused),
 		cmocka_unit_test(a_silent_server_is_given_up_in_time),
+		cmocka_unit_test(a_silent_server_is_done_without),
 		cmocka_unit_test(an_answer_ends_the_silence),
 		cmocka_unit_test(
 			a_local_holder_of_the_reserved_has_the_next_one_served),

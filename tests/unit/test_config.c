@@ -533,18 +533,6 @@ static void no_template_makes_a_key_of_another_kind(void **state)
 	}
 }
 
-static void what_has_no_effect_yet_is_a_warning(void **state)
-{
-	(void)state;
-	warns(P("\nunreachable = local"), "c:4: option 'unreachable' of path "
-					  "\"/x/\": \"local\": parsed, no "
-					  "effect yet");
-	warns(P("unreachable = local"), "\"local\": parsed, no effect yet");
-	dlk_config_free(good("redis m { url = 'redis://h' replicas = 0 mode ="
-			     " single } path /x/ { unreachable = fail }"));
-	assert_string_equal(warnings, "");
-}
-
 #define SENTINELS(more)                                                        \
 	"redis m { mode = sentinel urls = { 'redis://u:p@a:26379/3', "         \
 	"'redis://b:26380/3' } " more " } "
@@ -1086,7 +1074,6 @@ int main(void)
 		cmocka_unit_test(durations_have_bounds),
 		cmocka_unit_test(key_templates_are_checked),
 		cmocka_unit_test(no_template_makes_a_key_of_another_kind),
-		cmocka_unit_test(what_has_no_effect_yet_is_a_warning),
 		cmocka_unit_test(a_master_is_named_by_its_sentinels),
 		cmocka_unit_test(what_tls_needs_is_checked),
 		cmocka_unit_test(exclude_patterns_are_checked),

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "lock/alone.h"
 #include "lock/engine.h"
 #include "lock/event.h"
 #include "lock/follow.h"
@@ -148,6 +149,19 @@ enum acquire_event dlk_queue_wait(struct request *r)
 bool dlk_request_is_by_lease(const struct request *r)
 {
 	return strncmp(r->s->answer.holder, "dlock1 ", 7) == 0;
+}
+
+void dlk_alone_begin(struct request *r)
+{
+	r->acquire.may_be_local = false;
+}
+
+void dlk_alone_note(struct request *r, enum acquire_state was,
+		    enum acquire_event event)
+{
+	(void)r;
+	(void)was;
+	(void)event;
 }
 
 void dlk_request_young_line(struct request *r)

@@ -141,8 +141,6 @@ END
 run -c local.conf true
 code 0 'unreachable = "local": it may be silent'
 like "$ERR" 'nonexistent' 'but it is said'
-like "$ERR" "local.conf:2: option 'unreachable' .*no effect yet" \
-	'and that it does nothing yet'
 
 # --- programs that cannot be locked ---
 run --redis "$URL" --path d "$BUILD/dlock-keeper"

@@ -423,9 +423,9 @@ like "$OUT" 'interop +true' 'what is set'
 like "$OUT" 'on_lost +kill'$'\n' 'what works has no note'
 like "$OUT" 'state_dir +/run/dlock' 'where shadows would be'
 like "$OUT" 'fair +false'$'\n' 'what is at rest has no note'
-sed 's/interop = true/& unreachable = "local"/' ctl.conf >pending.conf
-ctl explain -c pending.conf one
-like "$OUT" 'unreachable +local  \(.*no effect yet' 'what does nothing yet'
+sed 's/interop = true/& unreachable = "local"/' ctl.conf >local.conf
+ctl explain -c local.conf one
+like "$OUT" 'unreachable +local  \(.*no other host' 'what is to be known of it'
 ln -s d/target link
 ctl explain link
 like "$OUT" "path +$RIG/d/target" 'a link that leads nowhere yet'

@@ -115,10 +115,6 @@ healthy path_more='frobnicate = 1'
 ctl_on A --json doctor
 is_found 'a broken one' '2 configuration=CRITICAL' "A.conf:[0-9]+.*frobnicate" \
 	'names the line'
-healthy path_more='unreachable = "local"'
-ctl_on A --json doctor
-is_found 'an option without effect' '1 options=WARNING' \
-	'unreachable = "local": parsed, no effect' 'take it out'
 healthy path_more='key = "job:%r"'
 on A mkdir -p sub
 printf 'path "%s/sub/" {\n key = "job:%%r"\n ttl = "20s"\n}\n' "$MNT" >>"$RIG/A.conf"
