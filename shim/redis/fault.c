@@ -30,6 +30,9 @@ static const struct dlk_fault faults[] = {
 	  "CLUSTER INFO" },
 	{ "TRYAGAIN ", DLK_RETRY, false,
 	  "its slot is being moved to another node" },
+	/* (A script that deleted a key of such a slot, and looks at it again.) */
+	{ "ERR Script attempted to access a non local key", DLK_RETRY, false,
+	  "its slot is being moved to another node" },
 	{ "ERR max number of clients", DLK_RETRY, true,
 	  "raise its maxclients" },
 	{ "MOVED ", DLK_ELSEWHERE, false, CLUSTER },

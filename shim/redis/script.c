@@ -399,8 +399,13 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 	uint64_t left;
 	int err = dlk_script_young(c, deadline_ns, &left, &answer->emptied);
 
-	/* (A server known to be new was not asked.) */
+	/*
+	 * (A server known to be new was not asked.)  One that said it is a
+	 * replica when it was connected to, to be asked for a cluster's slots,
+	 * may have been promoted since: it is to say so anew.
+	 */
 	if (!err && dlk_server_unfit(&c->server, why, sizeof(why))) {
+		dlk_conn_doubt(c);
 		dlk_conn_set_error(c, why);
 		return c->server.replica ? -EAGAIN : -EREMOTEIO;
 	}

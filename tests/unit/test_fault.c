@@ -44,6 +44,9 @@ static const struct said {
 	{ "CLUSTERDOWN The cluster is down", DLK_RETRY, false, "CLUSTER INFO" },
 	{ "TRYAGAIN Multiple keys request during rehashing of slot", DLK_RETRY,
 	  false, "being moved" },
+	{ "ERR Script attempted to access a non local key in a cluster node "
+	  "script: 6396, on @user_script:250.",
+	  DLK_RETRY, false, "being moved" },
 	{ "ERR max number of clients reached", DLK_RETRY, true, "maxclients" },
 	{ "MOVED 3999 127.0.0.1:6381", DLK_ELSEWHERE, false, "Cluster" },
 	{ "ASK 3999 127.0.0.1:6381", DLK_ELSEWHERE, false, "Cluster" },
