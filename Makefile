@@ -42,7 +42,9 @@ WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototyp
 DEFS    := -D_GNU_SOURCE -DDLK_PREFIX='"$(PREFIX)"' -DDLK_LIBDIR='"$(LIBDIR)"' \
            -DDLK_LIBEXECDIR='"$(LIBEXECDIR)"' -DDLK_SYSCONFDIR='"$(SYSCONFDIR)"' \
            $(if $(SEED_BUG),-DSEED_BUG=$(SEED_BUG)) $(if $(I386),-D_FILE_OFFSET_BITS=64 -Wno-psabi)
-ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) $(if $(SAN),-DDLK_CHECK) -I. -Ishim -I$(B)/gen -isystem /usr/include $(CFLAGS) $(SAN)
+ALLFLAGS = -std=gnu17 $(WARN) $(DEFS) $(if $(SAN),-DDLK_CHECK) -I. -Ishim -I$(B)/gen -isystem /usr/include -include os/older.h $(CFLAGS) $(SAN)
+# Of glibc before 2.34 they are libraries of their own; empty since.
+LIBC    := -lpthread -ldl
 HARDEN  := -fstack-protector-strong -D_FORTIFY_SOURCE=2
 
 Q := $(if $(V),,@)
@@ -89,24 +91,24 @@ $(B)/libdlock-preload.so: $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a $(B)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared $(CFLAGS) $(SAN) -o $@ $(SHIM_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a \
 	  -Wl,--version-script=$(B)/gen/symbols.map -Wl,-soname,libdlock-preload.so \
-	  -Wl,-z,now,-z,relro,-z,defs,--exclude-libs,ALL,--gc-sections
+	  -Wl,-z,now,-z,relro,-z,defs,--exclude-libs,ALL,--gc-sections $(LIBC)
 
 $(B)/dlock-keeper: $(KEEPER_OBJ) $(B)/gen/hiredis.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(if $(SAN),,-static) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
+	$(Q)$(CC) $(if $(SAN),,-static) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections -lpthread 2>$(B)/gen/keeper.ld || { cat $(B)/gen/keeper.ld; exit 1; }
 
 # Dynamic, so that OpenSSL is the one that the system keeps up to date.
 $(B)/dlock-tls: $(call obj,$(MODEL) $(OS) $(TLS))
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections -lssl -lcrypto
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ -Wl,--gc-sections -lssl -lcrypto $(LIBC)
 
 $(B)/dlock: $(call obj,$(RUN)) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ $(LIBC)
 
 $(B)/dlockctl: $(call obj,$(CTL)) $(CORE_OBJ) $(B)/gen/hiredis.a $(B)/gen/confuse.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(SAN) -o $@ $^ $(LIBC)
 
 # Changes only when the flags do: another PREFIX is compiled in.
 $(B)/gen/flags: FORCE

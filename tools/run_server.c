@@ -51,7 +51,7 @@ static _Noreturn void child(const char *dir)
 
 	for (int fd = 0; fd <= 2; fd++)
 		dup2(null, fd);
-	closefrom(3);
+	dlk_syscall(SYS_close_range, 3U, ~0U, 0U);
 	unsetenv("LD_PRELOAD");
 	unsetenv("DLOCK_CONFIG");
 	umask(077);

@@ -31,7 +31,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 
 #include "os/proc.h"

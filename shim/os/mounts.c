@@ -5,6 +5,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+/* Of those that Linux 5.10 has in headers of their own, or not at all. */
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+#ifndef CIFS_SUPER_MAGIC
+#define CIFS_SUPER_MAGIC 0xFF534D42
+#endif
+#ifndef SMB2_SUPER_MAGIC
+#define SMB2_SUPER_MAGIC 0xFE534D42
+#endif
+#ifndef CEPH_SUPER_MAGIC
+#define CEPH_SUPER_MAGIC 0x00c36400
+#endif
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -58,6 +58,28 @@ static int early_execve(const char *file, char *const *argv, char *const *envp)
 	return (int)dlk_syscall(SYS_execve, file, argv, envp);
 }
 
+/* These are no functions of glibc before 2.34 (pidfd_getfd: 2.36) at all. */
+static int early_close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)dlk_syscall(SYS_close_range, first, last, flags);
+}
+
+static void early_closefrom(int lowest)
+{
+	dlk_syscall(SYS_close_range, lowest < 0 ? 0 : lowest, ~0U, 0);
+}
+
+static int early_execveat(int dir, const char *path, char *const *argv,
+			  char *const *envp, int flags)
+{
+	return (int)dlk_syscall(SYS_execveat, dir, path, argv, envp, flags);
+}
+
+static int early_pidfd_getfd(int pidfd, int fd, unsigned flags)
+{
+	return (int)dlk_syscall(SYS_pidfd_getfd, pidfd, fd, flags);
+}
+
 static void early_exit(int status)
 {
 	dlk_syscall(SYS_exit_group, status);
@@ -80,6 +102,10 @@ struct dlk_real real = {
 	.__dup2 = early_dup2,
 	.dup3 = early_dup3,
 	.recvmsg = early_recvmsg,
+	.close_range = early_close_range,
+	.closefrom = early_closefrom,
+	.execveat = early_execveat,
+	.pidfd_getfd = early_pidfd_getfd,
 	.execve = early_execve,
 	._exit = early_exit,
 	._Exit = early_exit,

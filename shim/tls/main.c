@@ -40,6 +40,7 @@
 #include "os/sys.h"
 #include "tls/login.h"
 #include "tls/protocol.h"
+#include "tls/older.h"
 #include "tls/wire.h"
 
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A server's bytes; see wire.h. */
+#include "tls/older.h"
 #include "tls/wire.h"
 
 #include <errno.h>

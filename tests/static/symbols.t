@@ -16,7 +16,7 @@ is "$exported" "$table" 'the exported symbols are those of the table'
 
 # What they need of glibc is what dlock(7) says of a build on Debian 12 (2.36); a
 # newer one has newer names for old functions (__isoc23_strtol).
-oldest=$(sed -n 's/^They are programs of glibc, \([0-9.]*\) or newer.*/\1/p' \
+oldest=$(sed -n 's/^What is built on Debian 12, .* needs glibc \([0-9.]*\) or newer.*/\1/p' \
 	config/dlock.7)
 newest()
 {
