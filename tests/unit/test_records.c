@@ -621,6 +621,18 @@ static void adoption_ends_what_the_process_had(void **state)
 	assert_int_equal(renew(&b), 0);
 }
 
+/* A restarted server has the older one again, by its keeper, and not us yet. */
+static void nobody_adopts_what_is_younger(void **state)
+{
+	(void)state;
+	acquire(&a, W, 0, 9);
+	become(&b, &a);
+	assert_int_equal(renew(&b), DLK_GONE);
+	acquire(&b, W, 20, 29);
+	assert_int_equal(renew(&b), 0);
+	assert_int_equal(renew(&a), 0);
+}
+
 static void adoption_unfolds_a_string(void **state)
 {
 	(void)state;
@@ -1484,6 +1496,7 @@ int main(void)
 		old_test(proof_leaves_what_is_newer),
 		old_test(proof_leaves_the_owner_that_locked_since),
 		old_test(adoption_ends_what_the_process_had),
+		old_test(nobody_adopts_what_is_younger),
 		old_test(adoption_unfolds_a_string),
 		old_test(adoption_leaves_what_is_newer),
 		old_test(proof_leaves_other_hosts_and_files),

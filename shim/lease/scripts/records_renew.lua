@@ -31,14 +31,16 @@ elseif kind == 'none' then
 elseif kind ~= 'hash' then
 	return { 0, '' }
 end
--- Its process has become another program (execve(2)), which has adopted it.
--- (What it has of another file of that name is another lock.)
+-- Its process has become another program (execve(2)), which has adopted it: the
+-- younger one.  (An older one was put back before us by who kept it, after a
+-- restart; and what it has of another file of that name is another lock.)
 if not me then
 	local process = string.sub(id_of(ARGV[1]), 1, 16)
-	local of = string.match(ARGV[1], '^dlock1 %S+( %S+ %S+ )') or ' '
+	local of, since = string.match(ARGV[1], '^dlock1 %S+( %S+ %S+ )(%d+)')
+	of, since = of or ' ', since or ''
 	for _, other in ipairs(redis.call('HKEYS', key)) do
 		local o = string.sub(other, 1, 16) == process and owner(other)
-		if o and o.expiry > now and o.since < NEVER
+		if o and o.expiry > now and o.since > since and o.since < NEVER
 		   and string.sub(o.token, 40, 39 + #of) == of then
 			return { 0, o.token }
 		end
