@@ -331,7 +331,8 @@ class Run:
 
     def keys(self):
         return [k for k in self.redis.call("--scan").split("\n")
-                if k and not k.startswith("dlock%run:")]
+                if k and not k.startswith("dlock%run:")
+                and not k.endswith("%h")]  # the history of losses
 
     def counters(self):
         """Of each cell but those that only a second range reaches at times."""

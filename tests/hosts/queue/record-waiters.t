@@ -123,7 +123,8 @@ has_it()
 
 	hear "$1" 5 || return 1
 	note "$1 has it after $(((END - released) / 1000)) us"
-	[ "$RESULT" = 0 ] && [ $((END - released)) -lt $((SOON * 1000000)) ]
+	[ "$RESULT" = 0 ] &&
+		within_us $(((END - released) / 1000)) $((SOON * 1000))
 }
 
 in_order()
