@@ -15,23 +15,12 @@
 # hosts work.
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/idioms.sh"
 
 TTL=3200
 AWAY=${PAUSE_TTLS:-2}
 EACH=${PAUSE_HOLDERS:-1}
-declare -A IDIOM=(
-	[shell]='exec 9>$f; flock 9; $work $f'
-	[close]='flock -o $f sh -c "$work $f"'
-	[python]='/usr/bin/python3 -c "import fcntl, subprocess, sys
-with open(sys.argv[1], \"w\") as f:
-    fcntl.flock(f, fcntl.LOCK_EX)
-    subprocess.run(sys.argv[2:])" $f $work $f'
-	[reader]='exec 9>$f; flock -s 9; $work $f'
-	[record]='/usr/bin/python3 -c "import fcntl, subprocess, sys
-f = open(sys.argv[1], \"w\")
-fcntl.lockf(f, fcntl.LOCK_EX, 10, 5)
-subprocess.run(sys.argv[2:])" $f $work $f'
-)
+IDIOM+=([reader]='exec 9>$f; flock -s 9; $work $f')
 NAMES=()
 for ((i = 1; i <= EACH; i++)); do
 	for name in "${!IDIOM[@]}"; do
@@ -63,13 +52,6 @@ make_work()
 	echo owned
 	END
 	chmod +x "$RIG/work" "$RIG/once"
-	cat >"$RIG/own.py" <<-END
-	import fcntl, subprocess, sys
-	f = open(sys.argv[1], "w")
-	(fcntl.lockf if sys.argv[1].startswith("record") else fcntl.flock)(
-	    f, fcntl.LOCK_EX)
-	subprocess.run(sys.argv[2:])
-	END
 }
 
 works()
@@ -203,6 +185,7 @@ no_update_lost()
 
 rig_start disks
 make_work
+make_owner
 rig_configs ttl=${TTL}ms connect_timeout=400ms timeout=30s
 proxy p
 

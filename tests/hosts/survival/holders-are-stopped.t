@@ -16,21 +16,10 @@
 # its lock.
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/idioms.sh"
 
 TTL=2000
-declare -A IDIOM=(
-	[shell]='exec 9>$f; flock 9; $work $f'
-	[close]='flock -o $f sh -c "$work $f"'
-	[python]='/usr/bin/python3 -c "import fcntl, subprocess, sys
-with open(sys.argv[1], \"w\") as f:
-    fcntl.flock(f, fcntl.LOCK_EX)
-    subprocess.run(sys.argv[2:])" $f $work $f'
-	[session]='exec 9>$f; flock 9; setsid $work $f & sleep 1000 9>&-'
-	[record]='/usr/bin/python3 -c "import fcntl, subprocess, sys
-f = open(sys.argv[1], \"w\")
-fcntl.lockf(f, fcntl.LOCK_EX)
-subprocess.run(sys.argv[2:])" $f $work $f'
-)
+IDIOM+=([session]='exec 9>$f; flock 9; setsid $work $f & sleep 1000 9>&-')
 
 # It works: it says when, for as long as it lives.
 make_work()
@@ -43,17 +32,6 @@ make_work()
 	done
 	END
 	chmod +x "$RIG/work"
-}
-
-# It waits for the lock of its argument, and runs the rest.
-make_owner()
-{
-	cat >"$RIG/own.py" <<-END
-	import fcntl, subprocess, sys
-	f = open(sys.argv[1], "w")
-	(fcntl.lockf if sys.argv[1] == "record" else fcntl.flock)(f, fcntl.LOCK_EX)
-	subprocess.run(sys.argv[2:])
-	END
 }
 
 # Those who have nothing to do with it.
