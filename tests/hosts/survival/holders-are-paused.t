@@ -132,8 +132,7 @@ start()
 		echo 0 >"$RIG/$name.count"
 	done
 	: >"$RIG/log"
-	say p pass
-	hear p
+	ask p pass
 	rig_config A ttl=${TTL}ms connect_timeout=400ms timeout=30s \
 		url="redis://127.0.0.1:$PROXY/0" path_more="on_lost = \"$1\""
 	for name in "${NAMES[@]}"; do
@@ -147,21 +146,9 @@ start()
 	sleep 0.2
 }
 
-away()
-{
-	say p hang
-	hear p
-}
-
-back()
-{
-	say p pass
-	hear p
-}
-
 stop_all()
 {
-	back
+	ask p pass
 	on A pkill -KILL -x work
 	until_true 20 host_is_idle A
 	rr flushall >/dev/null
@@ -191,7 +178,7 @@ proxy p
 
 # Nobody else has it
 start pause
-away
+ask p hang
 ok 'pause: all are stopped' until_true 10 all_are T
 before=$(all_lines)
 had=$(ticks)
@@ -205,7 +192,7 @@ declare -A had
 for name in "${NAMES[@]}"; do
 	had[$name]=$(lines "$name")
 done
-back
+ask p pass
 for name in "${NAMES[@]}"; do
 	ok "pause, $name: works on" until_true 10 works_on "$name" "${had[$name]}"
 done
@@ -215,7 +202,7 @@ like "$(grep 'stopped until' "$RIG/log")" 'was not renewed for [0-9]+ ms' \
 	'which is said'
 
 # They are cut off once more, and the other host has half of them for a moment.
-away
+ask p hang
 ok 'pause: all are stopped again' until_true 10 all_are T
 half=$((${#NAMES[@]} / 2))
 others=("${NAMES[@]:0:half}")
@@ -228,7 +215,7 @@ for name in "${others[@]}"; do
 		until_true 20 test -s "$RIG/$name.owned"
 	had[$name]=$(lines "$name")
 done
-back
+ask p pass
 until_true 20 are_left $((${#NAMES[@]} - half)) ||
 	diag "$(on A ps -eo pid,ppid,stat,args; cat "$RIG/log")"
 is "$(n_work)" $((${#NAMES[@]} - half)) 'pause: whose lock was had is killed'
@@ -242,12 +229,12 @@ no_update_lost 'pause, with another'
 stop_all
 
 start kill
-away
+ask p hang
 ok 'control: with "kill" they are killed' until_true 15 none_works
 stop_all
 
 start report
-away
+ask p hang
 name=${NAMES[0]}
 dl B timeout 30 /usr/bin/python3 "$RIG/own.py" "$name" "$RIG/once" "$name" \
 	>"$RIG/$name.owned" &

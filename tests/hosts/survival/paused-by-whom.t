@@ -51,18 +51,6 @@ is_killed_of_it()
 	pid_is_gone_on A "$1"
 }
 
-away()
-{
-	say p hang
-	hear p
-}
-
-back()
-{
-	say p pass
-	hear p
-}
-
 rig_start disks
 proxy p
 rig_configs ttl=${TTL}ms connect_timeout=400ms timeout=30s \
@@ -81,7 +69,7 @@ one=$(pid_of 1001) two=$(pid_of 1002) three=$(pid_of 1003)
 both=$(pid_of 1004) six=$(pid_of 1005)
 ok 'each has its keeper' until_true 10 have_standbys A 6
 on A kill -STOP "$two"
-away
+ask p hang
 for pid in "$one" "$three" "$both" "$six"; do
 	ok 'stopped' until_true 10 is_in_state "$pid" T
 done
@@ -92,7 +80,7 @@ for pid in $(keepers A); do
 	on A kill -KILL "$pid"
 done
 ok 'standbys take over' until_true 10 have_standbys A 5
-back
+ask p pass
 for pid in "$one" "$three" "$both"; do
 	ok 'goes on' until_true 10 runs "$pid"
 done
@@ -113,12 +101,12 @@ time.sleep(1000)' &
 ok 'the program has it' until_true 10 on A test -e locked
 ok 'and its keeper' until_true 10 have_standbys A 1
 seven=$(on A pgrep -x python3)
-away
+ask p hang
 ok 'it is stopped' until_true 10 is_in_state "$seven" T
 on A pkill -KILL -x 'dlock-[ks].*'
 sleep 0.3
 is "$(state "$seven")" T 'and stays so, without keepers'
 ok 'not for ever' until_true 10 pid_is_gone_on A "$seven"
-back
+ask p pass
 rr flushall >/dev/null
 rig_end
