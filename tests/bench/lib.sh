@@ -229,13 +229,15 @@ etcd_is_up()
 # An etcd of our own, on host A and its tmpfs; $ETCD, or $ETCD_WHY.
 etcd_up()
 {
-	local port=$((PORT + 1)) peer
+	local port peer
 
+	free_port 2
+	port=$FREE
 	if ! command -v etcd >/dev/null || ! command -v etcdctl >/dev/null; then
 		ETCD_WHY='etcd is not installed'
 		return 1
 	fi
-	peer=http://127.0.0.1:$((PORT + 2))
+	peer=http://127.0.0.1:$((port + 1))
 	ETCD=http://127.0.0.1:$port
 	export ETCDCTL_API=3
 	on A etcd --name bench --data-dir "$MNT/etcd" --log-level error \

@@ -25,8 +25,10 @@ node_id()
 # The ports of this try: those of the nodes, and of their bus.
 cluster_ports()
 {
-	local base=$((11000 + RANDOM % 8000)) i
+	local base i
 
+	free_port 27
+	base=$FREE
 	for ((i = 1; i <= N_MASTERS; i++)); do
 		MASTER_PORT[i]=$((base + i))
 		BUS_PORT[i]=$((base + i + 20))

@@ -68,7 +68,8 @@ master_up()
 		return
 	fi
 	for try in 1 2 3 4 5 6 7 8 9; do
-		port=${MASTER_PORT[$i]:-$((20000 + RANDOM % 12000))}
+		free_port
+		port=${MASTER_PORT[$i]:-$FREE}
 		redis_start "$port" "$RIG/redis$i.sock" "$RIG/redis$i.log" "$@"
 		MASTER_PID[i]=$STARTED
 		until_true 5 master_is_decided "$i"

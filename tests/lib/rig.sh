@@ -178,13 +178,31 @@ redis_start()
 	disown "$STARTED"
 }
 
+# free_port [N]: a port that nobody has, and the N - 1 after it, into $FREE.  They are
+# below those that connect() takes: a socket of one in TIME_WAIT keeps a server from
+# its port for a minute.
+free_port()
+{
+	local i
+
+	for ((;;)); do
+		FREE=$((20000 + RANDOM % 12000))
+		for ((i = 0; i < ${1:-1}; i++)); do
+			! grep -q ":$(printf %04X $((FREE + i))) " \
+				/proc/net/tcp /proc/net/tcp6 2>/dev/null || continue 2
+		done
+		return
+	done
+}
+
 # redis_up [OPTION...]: on $PORT if it has one already.
 redis_up()
 {
 	local try port
 
 	for try in 1 2 3 4 5 6 7 8 9; do
-		port=${PORT:-$((20000 + RANDOM % 12000))}
+		free_port
+		port=${PORT:-$FREE}
 		redis_start "$port" "$RIG/redis.sock" "$RIG/redis.log" "$@"
 		REDIS_PID=$STARTED
 		until_true 5 redis_is_decided

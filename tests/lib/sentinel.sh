@@ -66,7 +66,8 @@ sentinel_up()
 	local i=$1 try
 
 	for try in 1 2 3 4 5 6 7 8 9; do
-		SENTINEL_PORT[i]=$((20000 + RANDOM % 12000))
+		free_port
+		SENTINEL_PORT[i]=$FREE
 		cat >"$RIG/sentinel$i.conf" <<-END
 		port ${SENTINEL_PORT[$i]}
 		bind 127.0.0.1

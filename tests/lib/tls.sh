@@ -44,7 +44,8 @@ tls_up()
 {
 	[ -n "$TLS" ] || tls_certificates
 	redis_kill
-	TLS_PORT=$((PORT + 1))
+	[ -n "$TLS_PORT" ] || free_port
+	TLS_PORT=${TLS_PORT:-$FREE}
 	redis_up --tls-port "$TLS_PORT" --tls-cert-file "$TLS/server.pem" \
 		--tls-key-file "$TLS/server.key" --tls-ca-cert-file \
 		"$TLS/ca.pem" --tls-auth-clients no "$@"

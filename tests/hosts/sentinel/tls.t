@@ -11,7 +11,7 @@
 # The port by which Sentinels name a server here.
 server_port()
 {
-	[ "$1" = 1 ] && echo "$TLS_PORT" || echo "$((MASTER_PORT[$1] + 1))"
+	[ "$1" = 1 ] && echo "$TLS_PORT" || echo "$TLS_PORT_2"
 }
 
 certificate()
@@ -26,7 +26,8 @@ tls_sentinels_up()
 	local i
 
 	for i in 1 2 3; do
-		STLS_PORT[i]=$((32000 + RANDOM % 700 * 4 + i))
+		free_port
+		STLS_PORT[i]=$FREE
 		SENTINEL_MORE=$(certificate | paste -d' ' - -
 			echo "tls-port ${STLS_PORT[$i]}")
 		sentinel_up "$i" "$TLS_PORT"
@@ -55,8 +56,9 @@ rig_start disks
 tls_up --tls-replication yes
 tls_authority other
 mapfile -t with < <(certificate | sed 's/^tls-/--&/')
-MASTER_PORT[2]=$((PORT + 7))
-master_up 2 --tls-port "$((MASTER_PORT[2] + 1))" "${with[@]}" \
+free_port
+TLS_PORT_2=$FREE
+master_up 2 --tls-port "$TLS_PORT_2" "${with[@]}" \
 	--replicaof 127.0.0.1 "$TLS_PORT" --repl-diskless-sync-delay 0
 ok 'a replica follows by TLS' until_true 10 follows 2
 tls_sentinels_up

@@ -27,9 +27,11 @@ declare -A OTHER OTHER_PORT
 # other_up NAME OPTION...
 other_up()
 {
-	local name=$1 port=$((PORT + ${#OTHER[@]} + 1))
+	local name=$1 port
 
 	shift
+	free_port
+	port=$FREE
 	setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" \
 		--unixsocket "$RIG/$name.sock" --dir "$RIG" --save '' \
 		--appendonly no --daemonize no "$@" >"$RIG/$name.log" 2>&1 &
