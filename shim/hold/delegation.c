@@ -34,7 +34,7 @@
 
 enum { ASKED = 128, REFUSED_MS = 1000 };
 /* A close waits so long for what ends by it to be given back. */
-enum { SETTLE_MS = 300 };
+enum { SETTLE_MS = 1000 };
 /* A lease over which keepers die is asked for again by the thread after: */
 enum { DEADLY_MS = 60000 };
 

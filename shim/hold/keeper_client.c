@@ -59,7 +59,7 @@ static struct {
 	struct dlk_own dying; /* the socket to one that was killed */
 	atomic_bool starting; /* one thread is; waits() tells when it is done */
 	int failed;           /* the last start, and nobody was told: -errno */
-	bool reading;         /* one thread sleeps on the socket */
+	uint64_t read_ns;     /* one thread sleeps on the socket until then */
 	_Atomic unsigned words; /* futex: what the others sleep on */
 	struct dlk_own let_go[LET_GO];
 	char *room;
@@ -91,7 +91,8 @@ void dlk_keeper_forget(void)
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
 	keeper.failed = 0;
-	keeper.starting = keeper.reading = false;
+	keeper.starting = false;
+	keeper.read_ns = 0;
 }
 
 bool dlk_keeper_is_there(void)
@@ -126,7 +127,11 @@ static void sleep_on_words(uint64_t ns)
 	dlk_keeper_lock();
 }
 
-/* One thread sleeps on the socket, and wakes the others when it has woken. */
+/*
+ * One thread sleeps on the socket, and wakes the others when it has woken.  What
+ * comes is left to it, for an answer that another one takes wakes nobody; so is
+ * the question whether the keeper hangs.
+ */
 void dlk_keeper_wait(uint64_t until_ns)
 {
 	struct pollfd p = { .fd = keeper.socket.fd, .events = POLLIN };
@@ -136,15 +141,15 @@ void dlk_keeper_wait(uint64_t until_ns)
 		return;
 	if (until_ns > now + WAIT_MS * DLK_MS)
 		until_ns = now + WAIT_MS * DLK_MS;
-	if (keeper.reading || keeper.starting) {
+	if (keeper.read_ns || keeper.starting) {
 		sleep_on_words(until_ns - now);
 		return;
 	}
-	keeper.reading = true;
+	keeper.read_ns = until_ns;
 	dlk_keeper_unlock();
 	dlk_poll(&p, 1, (unsigned)((until_ns - now) / DLK_MS) + 1);
 	dlk_keeper_lock();
-	keeper.reading = false;
+	keeper.read_ns = 0;
 	wake_all();
 }
 
@@ -398,7 +403,7 @@ int dlk_keeper_hear(struct dlk_keep_answer *a)
 {
 	ssize_t n;
 
-	if (keeper.socket.fd < 0)
+	if (keeper.socket.fd < 0 || keeper.read_ns)
 		return 0;
 	/* Else what is meant for the program would be lost to it. */
 	if (!dlk_own_check(&keeper.socket))
@@ -436,7 +441,7 @@ bool dlk_keeper_hangs(void)
 	const uint64_t now = dlk_now_ns();
 
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard ||
-	    now < dlk_keeper_look_ns())
+	    keeper.read_ns || now < dlk_keeper_look_ns())
 		return false;
 	if (keeper.doubt_ns)
 		return true;
@@ -448,6 +453,8 @@ uint64_t dlk_keeper_look_ns(void)
 {
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard)
 		return UINT64_MAX;
+	if (keeper.read_ns)
+		return keeper.read_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	if (keeper.doubt_ns)
 		return keeper.doubt_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	/* It carries nothing before it has answered. */

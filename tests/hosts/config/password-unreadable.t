@@ -57,7 +57,7 @@ locks()
 	ask one 'lock f EX NB'
 	ERR=$(cat "$RIG/one.err")
 	KEYS=$(rr keys '*')
-	peer_end one
+	peer_ended one
 }
 
 config
