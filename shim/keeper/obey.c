@@ -211,9 +211,16 @@ void dlk_obey(void)
 		shim_ended(mute);
 }
 
+/* A close is kept by no server, the one that we ask just now neither. */
+static void obey_meanwhile(void)
+{
+	dlk_obey();
+	dlk_settle();
+}
+
 static bool start(const struct dlk_keep_server *servers, unsigned n)
 {
-	return dlk_carry_begin(servers, n, dlk_obey);
+	return dlk_carry_begin(servers, n, obey_meanwhile);
 }
 
 bool dlk_obey_begin(int fd)

@@ -8,7 +8,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 TRIES=30
-FEW=8 # a busy machine: the close waits for 25 ms at most; without that, 16 and more
+FEW=8 # without a wait for the keeper: 16 and more
 
 granted()
 {
