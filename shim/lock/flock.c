@@ -336,7 +336,8 @@ static enum acquire_event undo(struct request *r)
 
 	if (r->had == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
 	    cause != EV_WRONG_TYPE &&
-	    (r->own || dlk_kernel_holder(r->fd, &r->file, NULL) == DLK_GUARDED))
+	    (r->own ||
+	     dlk_kernel_holder(r->fd, &r->file, LOCK_UN, NULL) == DLK_GUARDED))
 		return weakened_here_only(r);
 	dlk_flock_give_up_old(r);
 	if (r->had == r->mode)

@@ -89,27 +89,44 @@ static bool only_asks(struct request *r)
 	return asks;
 }
 
+/* What the description has. */
+static int own_mode(const struct request *r)
+{
+	const int mode = dlk_kernel_flock_mode(r->fd);
+
+	return mode == LOCK_EX || mode == LOCK_SH ? mode : LOCK_UN;
+}
+
+/*
+ * Sharers of our description lock and unlock it while we look, and what they have
+ * is ours: who is in the way is then found there again.
+ */
+static bool may_be_a_sharer(const struct request *r)
+{
+	return r->look.in_a_row < 3 && dlk_shared(r->program_fd);
+}
+
 static uint64_t patience_with(struct request *r)
 {
-	/* Who asked has let go a moment ago, and may have begun anew. */
-	const uint64_t gone =
-		(r->look.preloaded ? DLK_SLOW_TENTATIVE_MS : 10) * DLK_MS;
-	int mode;
+	const struct flock_look *l = &r->look;
+	/* Who was in the way has let go a moment ago, and may have begun anew. */
+	const bool comes = l->preloaded || l->own != LOCK_UN;
+	const uint64_t gone = (comes ? DLK_SLOW_TENTATIVE_MS : 10) * DLK_MS;
 
-	switch (r->look.who) {
+	switch (l->who) {
 	case DLK_KEEPER:
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
 		return 1000 * DLK_MS;
 	case DLK_NOBODY:
-		return gone;
+		return gone > l->patience_ns ? gone : l->patience_ns;
 	case DLK_ENDED:
 		/* A keeper that was in the way and ended is not seen twice. */
-		return r->look.ended > 1 ? 0 : gone;
+		return l->in_a_row > 1 ? 0 : gone;
 	case DLK_OTHER:
 		/* One who asks is refused: the lock is ours at Redis. */
 		if (r->slot.word)
 			return 20 * DLK_MS;
-		if (r->mode == LOCK_SH)
+		if (r->mode == LOCK_SH && !may_be_a_sharer(r))
 			return !r->acquire.wait && only_asks(r)
 				       ? DLK_SLOW_TENTATIVE_MS * DLK_MS
 				       : DLK_MS;
@@ -117,9 +134,23 @@ static uint64_t patience_with(struct request *r)
 	case DLK_GUARDED:
 		break;
 	}
-	/* Who shares our description was granted what we were refused. */
-	mode = dlk_kernel_flock_mode(r->fd);
-	return mode == LOCK_SH || mode == LOCK_EX ? 10 * DLK_MS : 0;
+	return may_be_a_sharer(r) ? DLK_SLOW_TENTATIVE_MS * DLK_MS : 0;
+}
+
+/* What the description has; and who else has been in its way. */
+static void look_at_holder(struct request *r)
+{
+	struct flock_look *l = &r->look;
+	const enum dlk_holder who = l->who;
+	const pid_t pid = l->pid;
+	const int own = l->own;
+
+	l->own = own_mode(r);
+	l->who = dlk_kernel_holder(r->fd, &r->file, l->own, &l->pid);
+	if (l->who != who || l->pid != pid || l->own != own)
+		l->in_a_row = 0;
+	l->in_a_row++;
+	l->patience_ns = patience_with(r);
 }
 
 /* Three tries at least: 10 ms may pass without our running at all. */
@@ -128,21 +159,18 @@ enum acquire_event dlk_flock_check_holder(struct request *r)
 	const struct acquire *m = &r->acquire;
 	struct flock_look *l = &r->look;
 
-	if (m->holders.n == 1) {
+	if (m->holders.n == 1)
 		*l = (struct flock_look){
 			.next_ns = m->holders.first_ns + DLK_MS,
 		};
-	} else {
-		if (dlk_acquire_has_waited(m, dlk_now_ns(),
-					   l->who == DLK_OTHER ? 2 : 4,
-					   l->patience_ns))
-			return EV_BUSY;
+	look_at_holder(r);
+	if (l->patience_ns == 0 ||
+	    dlk_acquire_has_waited(m, dlk_now_ns(), l->who == DLK_OTHER ? 3 : 5,
+				   l->patience_ns))
+		return EV_BUSY;
+	if (m->holders.n > 1)
 		dlk_pause_ns(DLK_MS / 10);
-	}
-	l->who = dlk_kernel_holder(r->fd, &r->file, &l->pid);
-	l->ended = l->who == DLK_ENDED ? l->ended + 1 : 0;
-	l->patience_ns = patience_with(r);
-	return l->patience_ns > 0 ? EV_AGAIN : EV_BUSY;
+	return EV_AGAIN;
 }
 
 void dlk_flock_give_up_old(struct request *r)
@@ -164,12 +192,9 @@ static int try_kernel(const struct request *r)
 	return real.flock(r->fd, r->mode | LOCK_NB) < 0 ? -errno : 0;
 }
 
-/* What the description has. */
 void dlk_flock_look_at_own(struct request *r)
 {
-	r->had = dlk_kernel_flock_mode(r->fd);
-	if (r->had != LOCK_EX && r->had != LOCK_SH)
-		r->had = LOCK_UN;
+	r->had = own_mode(r);
 }
 
 /*

@@ -50,7 +50,8 @@ struct flock_look {
 	enum dlk_holder who;
 	pid_t pid;            /* DLK_OTHER's */
 	pid_t preloaded;      /* was found to be so, or 0 */
-	unsigned ended;       /* looks in a row that found DLK_ENDED */
+	int own;              /* what the description itself has */
+	unsigned in_a_row;    /* looks that have found the same */
 	uint64_t patience_ns; /* with that one */
 	uint64_t next_ns;     /* Redis is asked again */
 };

@@ -304,6 +304,7 @@ static bool is_about(const struct dlk_lock_line *l, int fd,
 struct seen {
 	int fd;
 	const struct dlk_file *file;
+	int own; /* LOCK_EX or LOCK_SH: yet to be left out */
 	enum dlk_holder by;
 	pid_t pid;    /* his */
 	bool guarded; /* a keeper waits for its end */
@@ -318,6 +319,10 @@ static bool see(void *arg, const char *line)
 	if (!dlk_lock_line(line, &l) || l.kind != DLK_LINE_FLOCK ||
 	    !is_about(&l, seen->fd, seen->file))
 		return true;
+	if (!l.waits && seen->own == (l.write ? LOCK_EX : LOCK_SH)) {
+		seen->own = LOCK_UN;
+		return true;
+	}
 	one = dlk_holder_of((uint64_t)l.pid);
 	if (l.waits)
 		seen->guarded |= one == DLK_KEEPER;
@@ -328,10 +333,10 @@ static bool see(void *arg, const char *line)
 	return true;
 }
 
-enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file,
+enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 				  pid_t *pid)
 {
-	struct seen seen = { .fd = fd, .file = file };
+	struct seen seen = { .fd = fd, .file = file, .own = own };
 
 	dlk_each_line("/proc/locks", see, &seen);
 	if (pid)

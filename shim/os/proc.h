@@ -84,8 +84,11 @@ enum dlk_holder {
 };
 /* Of these, which is a process?  ENDED, KEEPER, OTHER. */
 enum dlk_holder dlk_holder_of(uint64_t pid);
-/* `pid`, unless NULL: whose it is, 0 if that is not known. */
-enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file,
+/*
+ * Beside one lock of mode `own`, which fd's own description has (LOCK_UN: none).
+ * `pid`, unless NULL: whose it is, 0 if that is not known.
+ */
+enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 				  pid_t *pid);
 /* Does this process wait for a record lock there?  1, 0; -1: no telling. */
 int dlk_kernel_waits(int fd, const struct dlk_file *file);
