@@ -29,7 +29,7 @@
 TIME=${1:-${SOAK_SECONDS:-120}}
 LOOP=$TOP/tests/programs/lock_loop.py
 FAKE=$(dpkg -L libfaketime | grep -m 1 'libfaketimeMT.so.1$')
-TOKENS_AT_FIRST='' STEPS=''
+TOKENS_AT_FIRST='' STEPS='' CONNECTED_AT_FIRST=0
 HOLDERS=()
 
 # --- who holds -----------------------------------------------------------------
@@ -161,9 +161,21 @@ closes()
 	for_a_while 6 kill_clients
 }
 
-# By a connection that is there.
+connected()
+{
+	rr client list | grep -c ' name=dlock-'
+}
+
+are_connected_again()
+{
+	[ "$(connected)" -ge "$CONNECTED_AT_FIRST" ]
+}
+
+# By a connection that is there; and each of them has his, too: who has lost it
+# just before is without one for longer than a ttl, and killed with good reason.
 set_for_a_while()
 {
+	until_true 10 are_connected_again
 	ask admin "config set $1 $2"
 	for_a_while 6 sleep 0.1
 	ask admin "config set $1 $3"
@@ -301,7 +313,9 @@ on A chmod 777 .
 all_hold
 ok 'all are well at first' all_live
 TOKENS_AT_FIRST=$(tokens)
-note "${#HOLDERS[@]} holders, $(wc -l <<<"$TOKENS_AT_FIRST") leases"
+CONNECTED_AT_FIRST=$(connected)
+note "${#HOLDERS[@]} holders, $(wc -l <<<"$TOKENS_AT_FIRST") leases," \
+	"$CONNECTED_AT_FIRST connections"
 
 HAZARDS='nothing late closes full password restarted stepped busy'
 declare -A WELL
