@@ -2,8 +2,9 @@
 //
 // node-redlock over ioredis, with their defaults.
 //
-//	redlock.mjs cycle PORT N
-//		"redlock NS" and "redlock_ping NS", medians
+//	redlock.mjs cycle PORT[,PORT...] N
+//		"redlock NS" and "redlock_ping NS", medians: a lock at all of
+//		these, a PING at the first one
 //	redlock.mjs contend PORT WAITERS HOLD_US OUT
 //		as bench_contend.c says; the waiters share a process, and have
 //		a connection each.  A Redlock gives up after 10 retries, then
@@ -15,9 +16,9 @@ import { createInterface } from "node:readline/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const Redlock = redlock.default ?? redlock;
-const [verb, port, ...rest] = process.argv.slice(2);
+const [verb, ports, ...rest] = process.argv.slice(2);
 const now = () => process.hrtime.bigint();
-const connected = () => new Redis(Number(port), "127.0.0.1");
+const connected = (port) => new Redis(Number(port), "127.0.0.1");
 
 function median(values) {
 	values.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
@@ -31,18 +32,18 @@ async function timed(list, action) {
 }
 
 async function cycle(n) {
-	const redis = connected();
-	const locks = new Redlock([redis]);
+	const masters = ports.split(",").map(connected);
+	const locks = new Redlock(masters);
 	const cycles = [], pings = [];
 
 	for (let i = 0; i < n; i++) {
-		await timed(pings, () => redis.ping());
+		await timed(pings, () => masters[0].ping());
 		await timed(cycles, async () =>
 			(await locks.acquire(["bench"], 10000)).release());
 	}
 	console.log(`redlock ${median(cycles)}`);
 	console.log(`redlock_ping ${median(pings)}`);
-	redis.disconnect();
+	masters.forEach((redis) => redis.disconnect());
 }
 
 async function waiter(number, redis, begin, end, hold) {
@@ -70,7 +71,8 @@ async function waiter(number, redis, begin, end, hold) {
 
 async function contend(waiters, hold, out) {
 	const input = createInterface({ input: process.stdin });
-	const clients = Array.from({ length: waiters }, connected);
+	const clients = Array.from({ length: waiters }, () =>
+		connected(ports));
 
 	await Promise.all(clients.map((redis) => redis.ping()));
 	console.log("ready");

@@ -16,7 +16,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 export LC_ALL=C.UTF-8
 out=build/bench
-all=(cycle start handoff crowd share records)
+all=(cycle quorum start handoff crowd share records)
 groups=("$@")
 [ "$#" != 0 ] || groups=("${all[@]}")
 files=("${groups[@]/#/$out/}")

@@ -27,6 +27,16 @@ CYCLE = [
     ("node-redlock", "node-redlock"),
 ]
 
+QUORUM = [
+    ("one PING, by hiredis", "PING by hiredis"),
+    ("**dlock: `flock`**, one master", "dlock: flock, one master"),
+    ("**dlock: `flock`**, three", "dlock: flock, three masters"),
+    ("**dlock: `flock`**, three, of which one is dead",
+     "dlock: flock, one of three is dead"),
+    ("node-redlock, one master", "node-redlock, one master"),
+    ("node-redlock, three", "node-redlock, three masters"),
+]
+
 HANDOFF = [
     # by, waiters, hosts (or None), what it is called
     ("dlock flock", 2, 2, "**dlock**"),
@@ -138,6 +148,14 @@ def cycle(run):
         f"{number(run.value('cycle', 'dlock: instructions'))} instructions.")
 
 
+def quorum(run):
+    rows = [(title, number(run.value("quorum", name)),
+             f"{run.row('quorum', name).get('pings', 1):.2f}")
+            for title, name in QUORUM]
+    return ["By a quorum:", ""] + table(("a lock and unlock", "us", "x PING"),
+                                        rows)
+
+
 def handoff(run):
     rows = []
     for by, waiters, hosts, title in HANDOFF:
@@ -232,7 +250,7 @@ def main():
     run = Run(paths[0])
     if run.run["mode"] != "full":
         sys.exit("tables.py: that was a quick run")
-    parts = [about(run), cycle(run), handoff(run), others(run), records(run)]
+    parts = [about(run), cycle(run), quorum(run), handoff(run), others(run), records(run)]
     text = HEADING + "\n" + "\n\n".join("\n".join(p) for p in parts) + "\n"
     if not write:
         print(text, end="")

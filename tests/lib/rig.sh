@@ -160,7 +160,7 @@ redis_is_decided()
 }
 
 # redis_start PORT SOCKET LOG [OPTION...]: begins one, in $RIG; its number is
-# $STARTED.
+# $STARTED.  By the command of $SERVER_BY, if there is one.
 redis_start()
 {
 	local port=$1 socket=$2 log=$3
@@ -169,7 +169,8 @@ redis_start()
 	(
 		# A peer's end would be its own, too.
 		tap_close_inherited
-		exec setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
+		# shellcheck disable=SC2086 # words
+		exec ${SERVER_BY-} setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
 			--port "$port" --unixsocket "$socket" --dir "$RIG" \
 			--save '' --appendonly no --logfile "$log" \
 			--daemonize no "$@"

@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 120
+#
+# Masters whose clocks drift by 1 %, two fast and one slow: a lease lasts for as long
+# as it is renewed; and who is stopped with his keepers is dead before another host
+# has his lock, as if the clocks were right.  With clocks that are fast by a half he
+# is not (control), for the lease ends long before its deadline here.
+RIG_MODE=quorum
+. "${0%/*}/../../lib/rig.sh"
+. "$TOP/tests/lib/losers.sh"
+
+N=5
+
+# drift RATE...: of each master, begun anew
+drift()
+{
+	local i=0 rate
+
+	for rate in "$@"; do
+		i=$((i + 1))
+		master_kill "$i"
+		SERVER_BY="env LD_PRELOAD=$BIN/drift.so DRIFT=$rate"
+		master_up "$i"
+	done
+	SERVER_BY=
+	until_true 20 masters_are_old 5
+}
+
+# passed MASTER: ms of its time in one of ours
+passed()
+{
+	local from ours
+
+	from=$(m "$1" time | paste -sd' ' | awk '{ print $1 * 1000 + $2 / 1000 }')
+	ours=$(now)
+	until_true 10 two_seconds_after "$ours"
+	m "$1" time | paste -sd' ' |
+		awk -v from="$from" -v ours="$((($(now) - ours) / 1000000))" \
+			'{ print int(($1 * 1000 + $2 / 1000 - from) * 1000 / ours) }'
+}
+
+two_seconds_after()
+{
+	[ "$(now)" -ge $(($1 + 2000000000)) ]
+}
+
+stop_all()
+{
+	survivors plain "$N"
+	watch_deaths
+	others "$N"
+	kill -STOP "${PIDS[@]}"
+	mapfile -t KEEPERS < <(keepers_of_a)
+	on A kill -STOP "${KEEPERS[@]}"
+	judge "$N"
+	kill -CONT "${PIDS[@]}" 2>/dev/null
+	on A kill -CONT "${KEEPERS[@]}"
+	wrote_late "$N"
+	survivors_leave "$N"
+}
+
+rig_start disks
+: >"$RIG/log"
+export DLOCK_LOG=warning:$RIG/log
+rig_configs ttl=3s connect_timeout=300ms restart_delay=3s
+drift 1.5 1.5 1.5
+at_least "$(passed 1)" 1400 'a clock does drift (control)'
+stop_all
+like "$EARLY" '[0-9]' 'fast by a half: granted while the holder lives (control)'
+
+drift 1.01 0.99 1.01
+locker a dl A
+locker b dl B
+ask a 'open a f'
+ask b 'open b f'
+ask a 'lock a EX'
+is "$RESULT" 0 'by 1 %: a lock'
+refused=0
+for ((i = 0; i < 26; i++)); do
+	ask b 'lock b EX NB'
+	[ "$RESULT" != EAGAIN ] || refused=$((refused + 1))
+	sleep 0.25
+done
+is "$refused" 26 '... is held, for two ttls'
+unlike "$(cat "$RIG/log")" LOST '... and nothing is lost'
+peer_ended a
+peer_ended b
+stop_all
+is "$EARLY" '' "$N of $N stopped ones are dead before the others are granted"
+is "$WROTE" '' '... and none has written since'
+note "the last of them $MARGIN ms before"
+rig_end
