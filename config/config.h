@@ -38,6 +38,19 @@ enum dlk_on_lost {
 	DLK_LOST_PAUSE,
 	DLK_LOST_REPORT,
 };
+
+/* Its holders are not to run past the stop mark of their lease. */
+static inline bool dlk_lost_stops(enum dlk_on_lost o)
+{
+	return o == DLK_LOST_KILL || o == DLK_LOST_PAUSE;
+}
+
+/* It is asked for beyond its end, for they may have it still, or again. */
+static inline bool dlk_lost_lasts(enum dlk_on_lost o)
+{
+	return o == DLK_LOST_HOLD || o == DLK_LOST_PAUSE;
+}
+
 enum dlk_unreachable { DLK_UNREACHABLE_FAIL, DLK_UNREACHABLE_LOCAL };
 enum dlk_local { DLK_LOCAL_FILE, DLK_LOCAL_SHADOW };
 enum dlk_coherence { DLK_COHERENCE_AUTO, DLK_COHERENCE_ON, DLK_COHERENCE_OFF };

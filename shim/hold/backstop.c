@@ -127,7 +127,8 @@ static void arm(struct watch *w)
 
 static uint64_t backstop_ns(const struct dlk_hold *h)
 {
-	if (!dlk_hold_is_held(h) || h->valid.elsewhere || !dlk_stops(h->rule))
+	if (!dlk_hold_is_held(h) || h->valid.elsewhere ||
+	    !dlk_lost_stops(h->rule->on_lost))
 		return UINT64_MAX;
 	return dlk_backstop_ns(h->valid.deadline_ns, h->valid.span_ms);
 }

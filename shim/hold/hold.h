@@ -122,13 +122,6 @@ static inline uint64_t dlk_hold_warn_ns(const struct dlk_hold *h)
 	return dlk_warn_ns(dlk_hold_asked_ns(h), h->valid.span_ms);
 }
 
-/* Its holders are not to run past its stop mark. */
-static inline bool dlk_stops(const struct dlk_rule *rule)
-{
-	return rule->on_lost == DLK_LOST_KILL ||
-	       rule->on_lost == DLK_LOST_PAUSE;
-}
-
 /*
  * The last mark: from then on a lease of this rule is lost, unless it is
  * renewed before.  A grant that comes later was never one.
@@ -136,8 +129,8 @@ static inline bool dlk_stops(const struct dlk_rule *rule)
 static inline uint64_t dlk_final_ns(const struct dlk_rule *rule,
 				    uint64_t deadline_ns, uint32_t span_ms)
 {
-	return dlk_stops(rule) ? dlk_stop_ns(deadline_ns, span_ms)
-			       : deadline_ns;
+	return dlk_lost_stops(rule->on_lost) ? dlk_stop_ns(deadline_ns, span_ms)
+					     : deadline_ns;
 }
 
 /* The keeper stops who holds it at its stop mark, and lets him go on.  (No process
@@ -170,7 +163,7 @@ static inline uint64_t dlk_hold_final_ns(const struct dlk_hold *h)
 	if (dlk_hold_is_paused(h))
 		return h->valid.deadline_ns;
 	/* The keeper comes first, while it can see who works under the lock. */
-	if (dlk_stops(h->rule) && h->keeper.carried)
+	if (dlk_lost_stops(h->rule->on_lost) && h->keeper.carried)
 		return dlk_backstop_ns(h->valid.deadline_ns, h->valid.span_ms);
 	return dlk_final_ns(h->rule, h->valid.deadline_ns, h->valid.span_ms);
 }

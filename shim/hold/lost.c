@@ -121,7 +121,7 @@ void dlk_hold_warn(struct dlk_hold *h, const char *why)
 	begin(&l, DLK_WARNING, h, " could not be renewed for long: ", why);
 	if (kills && ask_to_end())
 		dlk_text_str(&l.text, "; SIGTERM was sent");
-	if (dlk_stops(h->rule)) {
+	if (dlk_lost_stops(h->rule->on_lost)) {
 		dlk_text_str(&l.text, "; unless it is, ");
 		put_process(&l.text);
 		dlk_text_str(&l.text,

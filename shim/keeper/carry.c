@@ -614,8 +614,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 		return false;
 	}
 	/* Unreachable is nothing to it, or a matter of survive.c (L6). */
-	if (result < 0 &&
-	    (k->on_lost == DLK_LOST_HOLD || k->on_lost == DLK_LOST_PAUSE)) {
+	if (result < 0 && dlk_lost_lasts(k->on_lost)) {
 		retry(k, now);
 		return false;
 	}
@@ -631,7 +630,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 {
 	return !k->robbed && !k->stopped && result >= 0 &&
-	       (k->on_lost == DLK_LOST_HOLD || k->on_lost == DLK_LOST_PAUSE ||
+	       (dlk_lost_lasts(k->on_lost) ||
 		(result == DLK_LOST && k->on_lost != DLK_LOST_REPORT));
 }
 

@@ -40,8 +40,7 @@ static uint64_t took_ns; /* by the last look at all processes */
 static bool has_marks(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT && !k->stopped && !k->paused &&
-	       (k->on_lost == DLK_LOST_KILL || k->on_lost == DLK_LOST_PAUSE) &&
-	       !k->full_ms && !dlk_shim_is_mute();
+	       dlk_lost_stops(k->on_lost) && !k->full_ms && !dlk_shim_is_mute();
 }
 
 static bool is_robbed(const struct dlk_kept *k)

@@ -47,6 +47,8 @@ SHIM=$BUILD/libdlock-preload.so NULL=$BIN/null.so
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
 
+# shellcheck source=tests/lib/ports.sh
+. "$TOP/tests/lib/ports.sh"
 # shellcheck source=tests/lib/quorum.sh
 . "$TOP/tests/lib/quorum.sh"
 # shellcheck source=tests/lib/cluster.sh
@@ -177,23 +179,6 @@ redis_start()
 	) >/dev/null 2>&1 &
 	STARTED=$!
 	disown "$STARTED"
-}
-
-# free_port [N]: a port that nobody has, and the N - 1 after it, into $FREE.  They are
-# below those that connect() takes: a socket of one in TIME_WAIT keeps a server from
-# its port for a minute.
-free_port()
-{
-	local i
-
-	for ((;;)); do
-		FREE=$((20000 + RANDOM % 12000))
-		for ((i = 0; i < ${1:-1}; i++)); do
-			! grep -q ":$(printf %04X $((FREE + i))) " \
-				/proc/net/tcp /proc/net/tcp6 2>/dev/null || continue 2
-		done
-		return
-	done
 }
 
 # redis_up [OPTION...]: on $PORT if it has one already.

@@ -11,39 +11,15 @@
 TOP=$(cd "${0%/*}/../.." && pwd)
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
+# shellcheck source=tests/lib/chroot.sh
+. "$TOP/tests/lib/chroot.sh"
 cd "$TOP" || exit 1
 suite=${1:-bullseye} glibc=${2:-2.31}
 sh tests/lib/deps.sh package >/dev/null 2>&1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/dlock-older.XXXXXX") || exit 1
-redis=
 trap '[ -z "$redis" ] || kill "$redis"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 root=$dir/root
-
-# inside COMMAND...: in the older system
-inside()
-{
-	# shellcheck disable=SC2016
-	unshare -m -p -f sh -c 'mount -t proc proc "$1/proc" &&
-		mount -t tmpfs tmp "$1/tmp" && root=$1 && shift &&
-		exec chroot "$root" "$@"' sh "$root" "$@"
-}
-
-asked()
-{
-	redis-cli -s "$dir/sock" --raw "$@"
-}
-
-all_gone()
-{
-	local i
-
-	for ((i = 0; i < 100; i++)); do
-		[ "$(asked dbsize)" != 0 ] || return 0
-		sleep 0.1
-	done
-	return 1
-}
 
 # same NAME: under dlock as bare, and it has asked Redis
 same()
@@ -88,17 +64,14 @@ built()
 }
 ok 'it is built there' built
 
-port=$((20000 + RANDOM % 6000))
-tls=$((26000 + RANDOM % 6000))
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 \
 	-addext 'subjectAltName=IP:127.0.0.1' -keyout "$dir/key.pem" \
 	-out "$dir/cert.pem" 2>/dev/null
 cp "$dir/cert.pem" "$root/root/"
-redis-server --port "$port" --bind 127.0.0.1 --unixsocket "$dir/sock" \
-	--tls-port "$tls" --tls-cert-file "$dir/cert.pem" \
-	--tls-key-file "$dir/key.pem" --tls-auth-clients no --save '' \
-	--dir "$dir" >"$dir/redis.log" 2>&1 &
-redis=$!
+free_port
+tls=$FREE
+begin_redis --tls-port "$tls" --tls-cert-file "$dir/cert.pem" \
+	--tls-key-file "$dir/key.pem" --tls-auth-clients no
 
 # configured URL [LINE]
 configured()

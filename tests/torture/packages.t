@@ -7,21 +7,13 @@
 TOP=$(cd "${0%/*}/../.." && pwd)
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
+# shellcheck source=tests/lib/chroot.sh
+. "$TOP/tests/lib/chroot.sh"
 cd "$TOP" || exit 1
 sh tests/lib/deps.sh package >/dev/null 2>&1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/dlock-packages.XXXXXX") || exit 1
-redis=
 trap '[ -z "$redis" ] || kill "$redis"; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
-
-# inside COMMAND...: in the fresh system $root
-inside()
-{
-	# shellcheck disable=SC2016
-	unshare -m -p -f sh -c 'mount -t proc proc "$1/proc" &&
-		mount -t tmpfs tmp "$1/tmp" && root=$1 && shift &&
-		exec chroot "$root" "$@"' sh "$root" "$@"
-}
 
 # What there is, and what is in the files of users and groups.
 listed()
@@ -32,21 +24,21 @@ listed()
 		sort && cat etc/passwd etc/group)
 }
 
-# A process 1 that ends takes its keeper along: its lease goes a second later.
-all_gone()
+# fresh NAME [DIRECTORY...]
+fresh()
 {
-	local i
-
-	for ((i = 0; i < 100; i++)); do
-		[ "$(asked dbsize)" != 0 ] || return 0
-		sleep 0.1
-	done
-	return 1
-}
-
-asked()
-{
-	redis-cli -s "$dir/sock" --raw "$@"
+	root=$dir/$1
+	mkdir "$root"
+	tar -C "$root" -xf "$dir/fresh.tar"
+	cat >"$root/root/dlock.conf" <<-END
+	redis "main" { url = "redis://127.0.0.1:$port/0"
+	    restart_delay = "0s" }
+	path "/tmp/" { }
+	END
+	# Directories that are other packages' there.
+	shift
+	(cd "$root" && mkdir -p . "$@")
+	before=$(listed)
 }
 
 # used LIBRARY: a lock of a program in there is a key at Redis
@@ -72,27 +64,7 @@ used()
 	ok 'nothing is left at Redis' all_gone
 }
 
-# fresh NAME [DIRECTORY...]
-fresh()
-{
-	root=$dir/$1
-	mkdir "$root"
-	tar -C "$root" -xf "$dir/fresh.tar"
-	cat >"$root/root/dlock.conf" <<-END
-	redis "main" { url = "redis://127.0.0.1:$port/0"
-	    restart_delay = "0s" }
-	path "/tmp/" { }
-	END
-	# Directories that are other packages' there.
-	shift
-	(cd "$root" && mkdir -p . "$@")
-	before=$(listed)
-}
-
-port=$((20000 + RANDOM % 12000))
-redis-server --port "$port" --bind 127.0.0.1 --unixsocket "$dir/sock" \
-	--save '' --dir "$dir" >"$dir/redis.log" 2>&1 &
-redis=$!
+begin_redis
 
 ok 'a fresh system' mmdebstrap --quiet --variant=minbase \
 	--include=libssl3 bookworm "$dir/fresh.tar"
