@@ -68,7 +68,8 @@ judge()
 
 	EARLY='' MARGIN=
 	for ((i = 0; i < $1; i++)); do
-		hear "b$i" 60 || rig_die "b$i is not granted"
+		hear "b$i" 60 ||
+			rig_die "b$i is not granted: $(cat "$RIG/b$i.err")"
 		GRANTED[$i]=$HEARD
 	done
 	while hear deaths 0.2; do
