@@ -287,6 +287,13 @@ static bool hear_start(const struct dlk_keep_start *m, ssize_t n,
 	return rest % one == 0 && start(m->servers, (unsigned)(rest / one));
 }
 
+bool dlk_shim_has_left(void)
+{
+	struct pollfd p = { .fd = shim.fd };
+
+	return shim.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+}
+
 bool dlk_hear_begin(int fd, dlk_start_fn *start)
 {
 	int type = 0, passes = 0;

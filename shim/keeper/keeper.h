@@ -568,6 +568,8 @@ typedef bool dlk_start_fn(const struct dlk_keep_server *servers, unsigned n);
 
 /* The socket, whose first message is there: `start` gets the servers. */
 bool dlk_hear_begin(int fd, dlk_start_fn *start);
+/* Whoever began us has ended, or has given us up, before we could run. */
+bool dlk_shim_has_left(void);
 
 struct dlk_heard {
 	ssize_t n; /* bytes of *m, which stays until the next one */

@@ -178,7 +178,8 @@ int main(void)
 		static const char text[] = "dlock-keeper: is started by "
 					   "libdlock-preload.so only\n";
 
-		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+		if (!dlk_shim_has_left())
+			(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 		return 64;
 	}
 	do {

@@ -46,4 +46,20 @@ naps=$(grep -c nanosleep "$RIG/trace")
 at_most "$naps" 100 "there were $naps naps"
 on A pkill -KILL -x python3
 ok 'it ends' until_true 5 is_traced
+
+# Its program is killed before it runs: it has nothing to say.
+: >"$RIG/log"
+peer b on A env LD_PRELOAD="$RIG/lib/libdlock-preload.so" \
+	DLOCK_CONFIG="$RIG/A.conf" DLOCK_LOG="warning:$RIG/log" \
+	/usr/bin/python3 "$TOP/tests/programs/obey.py"
+ask b 'lock("g")'
+say b 'took(child)'
+ok 'another one is being started' cp_wait waits
+on A pkill -KILL -x python3
+peer_ended b
+cp_reach goes
+ok 'and ends, for its program is dead' until_true 5 no_keeper A
+is "$(cat "$RIG/log")" '' '... without a word'
+like "$("$BUILD/dlock-keeper" 2>&1 </dev/null 3>&-)" \
+	'is started by libdlock-preload.so only' 'by hand it says who starts it (control)'
 rig_end
