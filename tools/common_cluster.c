@@ -31,6 +31,7 @@ static void add(struct cluster *k, const struct dlk_slot_range *range)
 		i++;
 	if (i < k->n)
 		return;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
 	k->masters = reallocarray(k->masters, k->n + 1, sizeof(*k->masters));
 	if (!k->masters)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));

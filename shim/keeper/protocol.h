@@ -148,17 +148,18 @@ struct dlk_keep_answer {
  * its place at a multiple of 8 anyway, and no struct is filled up at its end.
  */
 #define DLK_AT_8(type, field)                                                  \
-	(offsetof(type, field) % 8 == 0 && sizeof(type) % 8 == 0)
-_Static_assert(DLK_AT_8(struct dlk_endpoint, restart_delay_ms) &&
-		       DLK_AT_8(struct dlk_keep_server, ep) &&
-		       DLK_AT_8(struct dlk_keep_start, servers) &&
-		       DLK_AT_8(struct dlk_keep_add, dev) &&
-		       DLK_AT_8(struct dlk_keep_add, bytes) &&
-		       DLK_AT_8(struct dlk_keep_renewal, deadline_ns) &&
-		       DLK_AT_8(struct dlk_keep_renewed, renewals) &&
-		       DLK_AT_8(struct dlk_keep_cut, ttl_ms) &&
-		       DLK_AT_8(struct dlk_keep_answer, until_ns),
-	       "a 32-bit shim has a 64-bit keeper");
+	_Static_assert(offsetof(type, field) % 8 == 0 &&                       \
+			       sizeof(type) % 8 == 0,                          \
+		       "a 32-bit shim has a 64-bit keeper")
+DLK_AT_8(struct dlk_endpoint, restart_delay_ms);
+DLK_AT_8(struct dlk_keep_server, ep);
+DLK_AT_8(struct dlk_keep_start, servers);
+DLK_AT_8(struct dlk_keep_add, dev);
+DLK_AT_8(struct dlk_keep_add, bytes);
+DLK_AT_8(struct dlk_keep_renewal, deadline_ns);
+DLK_AT_8(struct dlk_keep_renewed, renewals);
+DLK_AT_8(struct dlk_keep_cut, ttl_ms);
+DLK_AT_8(struct dlk_keep_answer, until_ns);
 
 /* Of bytes[], and of any message. */
 enum {

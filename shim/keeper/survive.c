@@ -227,6 +227,7 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 	{
 		if (!is_doomed(k) && (!has_marks(k) || when(k) > now))
 			continue;
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
 		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)) ||
 		    !dlk_grow(&due.deadlines, &due.deadlines_room, due.n,
 			      sizeof(*due.deadlines)))

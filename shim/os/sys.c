@@ -318,7 +318,9 @@ void dlk_own_close(struct dlk_own *own)
 
 ssize_t dlk_slurp(const char *path, char *buf, size_t size)
 {
+	/* O_LARGEFILE is 0 where all files are. */
 	long fd = dlk_syscall(SYS_openat, AT_FDCWD, path,
+			      /* NOLINTNEXTLINE(misc-redundant-expression) */
 			      O_RDONLY | O_CLOEXEC | O_NOCTTY | O_LARGEFILE);
 	size_t len = 0;
 

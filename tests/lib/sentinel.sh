@@ -11,7 +11,7 @@
 #				RIG_MODE=sentinel has
 #	sentinels_up PORT [N]	Sentinels of the master at that port
 #	s I COMMAND...		to Sentinel I, raw
-#	named I			the port that it names the master by
+#	sentinel_names I	the port that it names the master by
 #	failover		they are asked to make one, and have (as all see it):
 #				the server that is the master then is $MASTER
 #	failed_over I		server I is the master, by all Sentinels
@@ -50,14 +50,14 @@ s()
 	redis-cli -p "${SENTINEL_PORT[$1]}" --raw "${@:2}" 2>/dev/null
 }
 
-named()
+sentinel_names()
 {
 	s "$1" sentinel get-master-addr-by-name rig | sed -n 2p
 }
 
 sentinel_is_decided()
 {
-	[ -n "$(named "$1")" ] || ! kill -0 "${SENTINEL_PID[$1]}" 2>/dev/null
+	[ -n "$(sentinel_names "$1")" ] || ! kill -0 "${SENTINEL_PID[$1]}" 2>/dev/null
 }
 
 # sentinel_up I PORT
@@ -86,10 +86,10 @@ sentinel_up()
 		SENTINEL_PID[i]=$!
 		disown "$!"
 		until_true 5 sentinel_is_decided "$i"
-		[ -z "$(named "$i")" ] || break
+		[ -z "$(sentinel_names "$i")" ] || break
 		kill -KILL "${SENTINEL_PID[$i]}" 2>/dev/null
 	done
-	[ -n "$(named "$i")" ] || rig_die "no Sentinel $i: see $RIG/sentinel$i.log"
+	[ -n "$(sentinel_names "$i")" ] || rig_die "no Sentinel $i: see $RIG/sentinel$i.log"
 	s "$i" sentinel debug info-period 100 ping-period 100 ask-period 100 \
 		publish-period 100 tilt-period 1000 >/dev/null
 }
@@ -137,7 +137,7 @@ failed_over()
 	local i
 
 	for i in "${!SENTINEL_PORT[@]}"; do
-		[ "$(named "$i")" = "$(server_port "$1")" ] || return 1
+		[ "$(sentinel_names "$i")" = "$(server_port "$1")" ] || return 1
 	done
 	[ "$(info_of "$1" role)" = master ]
 }

@@ -5,6 +5,7 @@
  *	deaths PID...
  */
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 
 #include "tests/lib/helper.h"
@@ -20,7 +21,8 @@ int main(int argc, char **argv)
 	if (argc - 1 > MOST)
 		return 64;
 	for (int i = 0; i < argc - 1; i++) {
-		p[i].fd = (int)syscall(SYS_pidfd_open, atoi(argv[i + 1]), 0);
+		p[i].fd = (int)syscall(SYS_pidfd_open,
+				       strtol(argv[i + 1], NULL, 10), 0);
 		p[i].events = POLLIN;
 		if (p[i].fd < 0)
 			die(argv[i + 1]);

@@ -40,7 +40,7 @@ tidy()
 {
 	printf '%s\0' "${sources[@]}" |
 		xargs -0 -P "$(nproc)" -n 4 sh -c 'clang-tidy --quiet "$@" -- \
-			-std=gnu17 $FLAGS 2>/dev/null' sh
+			-std=gnu17 -include os/older.h $FLAGS 2>/dev/null' sh
 }
 # For the shell within: no blank is in any of them but DLK_*'s quotes.
 FLAGS="${includes[*]} ${defines[*]}"

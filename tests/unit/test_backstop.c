@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -66,7 +67,10 @@ static int the_timer(void)
 
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
-		n += sscanf(line, "ID: %d", &id) == 1;
+		if (strncmp(line, "ID: ", 4) == 0) {
+			id = (int)strtol(line + 4, NULL, 10);
+			n++;
+		}
 	fclose(f);
 	assert_true(n <= 1);
 	return id;
