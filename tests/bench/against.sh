@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# shellcheck disable=SC2317 # by name
 #
 # This build against another one, of another commit, in turns and in one run:
 #

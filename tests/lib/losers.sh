@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2015
 # SPDX-License-Identifier: MIT
 #
 # Holders that lose their leases, and who gets those; after rig.sh:

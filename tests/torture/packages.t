@@ -64,7 +64,7 @@ used()
 	ok 'nothing is left at Redis' all_gone
 }
 
-begin_redis
+begin_redis --loglevel notice
 
 ok 'a fresh system' mmdebstrap --quiet --variant=minbase \
 	--include=libssl3 bookworm "$dir/fresh.tar"

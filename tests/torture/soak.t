@@ -64,6 +64,7 @@ holder()
 
 	shift 2
 	peer "$name" dl "$host" env DLOCK_LOG="info:$RIG/log" "$@"
+	# shellcheck disable=SC2015
 	hear "$name" 30 && [ "$HEARD" = held ] ||
 		rig_die "$name: $HEARD $(cat "$RIG/$name.err")"
 	HOLDERS+=("$name")
@@ -146,6 +147,7 @@ nothing()
 late()
 {
 	# (DEBUG SLEEP ends with its connection's client, so it has one of its own.)
+	# shellcheck disable=SC2016 # the inner shell's
 	for_a_while 6 sh -c 'redis-cli -s "$0" debug sleep 0.8; sleep 0.8' \
 		"$RIG/redis.sock"
 }

@@ -64,6 +64,7 @@ for MODE in $MODES; do
 		survives "$DLOCK" 0 $SCRIPT
 		at_least "$overlaps" 1 "$MODE, report: two holders are seen (control)"
 		is "$killed" 0 "$MODE, report: nobody is killed by us"
+		# shellcheck disable=SC2086 # words
 		survives "$DLOCK" 0 $SCRIPT on_lost=kill
 		is_right
 		at_least "$killed" 1 "$MODE, kill: for one was killed"

@@ -41,6 +41,7 @@ is "$(PATH=$dir/bin command -v strace)" '' '... and the demo does not see it'
 mkdir -p "$dir/tree/build/tests"
 cp -r tests "$dir/tree/"
 ln -s "$TOP"/build/dlock* "$TOP"/build/*.so "$dir/tree/build/"
+# shellcheck disable=SC2013 # words
 for helper in $(sed -n 's/^DEMO_HELPERS := //p' Makefile); do
 	ln -s "$TOP/build/tests/$helper" "$dir/tree/build/tests/"
 done
