@@ -598,6 +598,7 @@ void dlk_delegation_closed(bool left)
 {
 	const uint64_t until = dlk_now_ns() + SETTLE_MS * DLK_MS;
 	struct dlk_keep m = { .type = DLK_KEEP_CLOSED };
+	unsigned lost_before;
 	bool wait;
 
 	dlk_keeper_lock();
@@ -605,8 +606,10 @@ void dlk_delegation_closed(bool left)
 		dlk_keeper_wait(until);
 	wait = left && dlk_keeper_is_there() && dlk_delegation_listen() &&
 	       dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
-	/* (One that hangs is found out, and lost.) */
-	while (wait && (int32_t)(settled - m.seq) < 0 && dlk_now_ns() < until) {
+	lost_before = lost;
+	/* (One that hangs is found out, and lost, maybe by another thread.) */
+	while (wait && lost == lost_before && (int32_t)(settled - m.seq) < 0 &&
+	       dlk_now_ns() < until) {
 		const uint64_t look = dlk_keeper_look_ns();
 
 		dlk_keeper_wait(look < until ? look : until);

@@ -35,7 +35,13 @@
  * at most, and our queue must have room for all (dlk_shim_answer()): the
  * kernel's default is 212,992 bytes, of which one takes 768.
  */
-enum { LET_GO = 4, WAIT_MS = 1000, DYING_MS = 1000, IN_FLIGHT = 128 };
+enum {
+	LET_GO = 4,
+	WAIT_MS = 1000,
+	DYING_MS = 1000,
+	HEARD_MS = 5,
+	IN_FLIGHT = 128
+};
 
 /* What the keeper of a process may is what the process could when it began. */
 struct rights {
@@ -59,7 +65,7 @@ static struct {
 	struct dlk_own dying; /* the socket to one that was killed */
 	atomic_bool starting; /* one thread is; waits() tells when it is done */
 	int failed;           /* the last start, and nobody was told: -errno */
-	uint64_t read_ns;     /* one thread sleeps on the socket until then */
+	bool reading;         /* one thread sleeps on the socket */
 	_Atomic unsigned words; /* futex: what the others sleep on */
 	struct dlk_own let_go[LET_GO];
 	char *room;
@@ -91,8 +97,7 @@ void dlk_keeper_forget(void)
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
 	keeper.failed = 0;
-	keeper.starting = false;
-	keeper.read_ns = 0;
+	keeper.starting = keeper.reading = false;
 }
 
 bool dlk_keeper_is_there(void)
@@ -107,6 +112,13 @@ static void wake_all(void)
 	atomic_fetch_add(&keeper.words, 1);
 	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAKE_PRIVATE, INT32_MAX,
 		    NULL, NULL, 0);
+}
+
+/* (lock) There is nothing to come any more of what it sleeps for, perhaps. */
+static void wake_reader(void)
+{
+	if (keeper.reading)
+		wake_all();
 }
 
 bool dlk_keeper_is_starting(void)
@@ -128,28 +140,32 @@ static void sleep_on_words(uint64_t ns)
 }
 
 /*
- * One thread sleeps on the socket, and wakes the others when it has woken.  What
- * comes is left to it, for an answer that another one takes wakes nobody; so is
- * the question whether the keeper hangs.
+ * One thread sleeps on the socket, and wakes the others when it has woken.  An
+ * answer that somebody else has read meanwhile, who does not wait, wakes nobody
+ * there: so it looks every HEARD_MS whether there was one.  (To leave what comes to
+ * the one who sleeps would make the renewing thread wait for his core.)
  */
 void dlk_keeper_wait(uint64_t until_ns)
 {
 	struct pollfd p = { .fd = keeper.socket.fd, .events = POLLIN };
+	const unsigned seen = atomic_load(&keeper.words);
 	const uint64_t now = dlk_now_ns();
 
 	if (now >= until_ns)
 		return;
 	if (until_ns > now + WAIT_MS * DLK_MS)
 		until_ns = now + WAIT_MS * DLK_MS;
-	if (keeper.read_ns || keeper.starting) {
+	if (keeper.reading || keeper.starting) {
 		sleep_on_words(until_ns - now);
 		return;
 	}
-	keeper.read_ns = until_ns;
+	keeper.reading = true;
 	dlk_keeper_unlock();
-	dlk_poll(&p, 1, (unsigned)((until_ns - now) / DLK_MS) + 1);
+	while (dlk_poll(&p, 1, HEARD_MS) == 0 && dlk_now_ns() < until_ns &&
+	       atomic_load(&keeper.words) == seen)
+		;
 	dlk_keeper_lock();
-	keeper.read_ns = 0;
+	keeper.reading = false;
 	wake_all();
 }
 
@@ -403,7 +419,7 @@ int dlk_keeper_hear(struct dlk_keep_answer *a)
 {
 	ssize_t n;
 
-	if (keeper.socket.fd < 0 || keeper.read_ns)
+	if (keeper.socket.fd < 0)
 		return 0;
 	/* Else what is meant for the program would be lost to it. */
 	if (!dlk_own_check(&keeper.socket))
@@ -415,6 +431,7 @@ int dlk_keeper_hear(struct dlk_keep_answer *a)
 		return 0;
 	if (n != sizeof(*a))
 		return -EPIPE;
+	wake_reader();
 	if (a->status == DLK_KEEP_HELD)
 		return 1;
 	if ((int32_t)(a->seq - keeper.heard) > 0)
@@ -441,7 +458,7 @@ bool dlk_keeper_hangs(void)
 	const uint64_t now = dlk_now_ns();
 
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard ||
-	    keeper.read_ns || now < dlk_keeper_look_ns())
+	    now < dlk_keeper_look_ns())
 		return false;
 	if (keeper.doubt_ns)
 		return true;
@@ -453,8 +470,6 @@ uint64_t dlk_keeper_look_ns(void)
 {
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard)
 		return UINT64_MAX;
-	if (keeper.read_ns)
-		return keeper.read_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	if (keeper.doubt_ns)
 		return keeper.doubt_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	/* It carries nothing before it has answered. */
@@ -532,6 +547,7 @@ void dlk_keeper_lose(bool kill)
 	dlk_own_close(&keeper.socket);
 	forget_group();
 	keeper.heard = keeper.sent;
+	wake_reader();
 }
 
 void dlk_keeper_let_go(void)
@@ -549,6 +565,7 @@ void dlk_keeper_let_go(void)
 	keeper.socket.fd = -1;
 	keeper.heard = keeper.sent;
 	forget_group();
+	wake_reader();
 }
 
 bool dlk_keeper_let_go_ended(void)

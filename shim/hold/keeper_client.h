@@ -47,10 +47,7 @@ uint32_t dlk_keeper_next(void);
  */
 int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds,
 		    unsigned n);
-/*
- * The next answer, or HELD: 1; 0: none has come, or a thread that waits for it has
- * it soon; -EPIPE: the keeper has ended.
- */
+/* The next answer, or HELD: 1; 0: none has come; -EPIPE: the keeper has ended. */
 int dlk_keeper_hear(struct dlk_keep_answer *a);
 /* Until it may have said something, or the time is over. */
 void dlk_keeper_wait(uint64_t until_ns);

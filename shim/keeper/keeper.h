@@ -511,8 +511,8 @@ void dlk_mirror_end(void); /* there is nothing left to do */
 void dlk_settle_begin(uint32_t seq);
 /* All that was stirred by then has been looked at. */
 void dlk_settle_looked(uint64_t began_ns);
-/* Each round: answer, if it is time. */
-void dlk_settle(void);
+/* Each round, and (asking) while a server is waited for: answer, if it is time. */
+void dlk_settle(bool asking);
 uint64_t dlk_settle_due_ns(void);
 
 /* --- look.c: when to look at what ----------------------------------------- */

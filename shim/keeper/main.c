@@ -196,7 +196,7 @@ int main(void)
 		while (dlk_carry_some(now))
 			dlk_sections_until(dlk_survive_due_ns());
 		dlk_survive_go_on();
-		dlk_settle();
+		dlk_settle(false);
 		dlk_losses_record(now, LIST_EMPTY(&dlk_carried));
 		dlk_mirror_flush();
 	} while (!finished(&idle_since_ns));

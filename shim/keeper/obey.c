@@ -215,7 +215,7 @@ void dlk_obey(void)
 static void obey_meanwhile(void)
 {
 	dlk_obey();
-	dlk_settle();
+	dlk_settle(true);
 }
 
 static bool start(const struct dlk_keep_server *servers, unsigned n)

@@ -16,7 +16,8 @@
  *     run (at a file server, which wakes later, NOTICE_MS in any case); all
  *     else is looked at once, but not while we have the descriptor ourselves,
  *     which a thread closes where a file server may be dead (errand.c).
- *  3. The answer MUST come in time: a server that is away keeps nobody.
+ *  3. The answer MUST come in time: a server that is away keeps nobody.  While one
+ *     is asked, and be it to release just this, that is WOKEN_MS.
  */
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
@@ -70,7 +71,7 @@ static unsigned patience_ms(const struct dlk_kept *k)
 	}
 }
 
-void dlk_settle(void)
+void dlk_settle(bool asking)
 {
 	const uint64_t now = dlk_now_ns();
 	struct dlk_kept *k, *next;
@@ -78,7 +79,8 @@ void dlk_settle(void)
 	if (!asked.seq)
 		return;
 	LIST_FOREACH(k, &dlk_carried_left, left)
-	if (now < asked.since_ns + patience_ms(k) * DLK_MS)
+	if (now <
+	    asked.since_ns + (asking ? WOKEN_MS : patience_ms(k)) * DLK_MS)
 		return;
 	for (k = LIST_FIRST(&dlk_carried_left); k; k = next) {
 		next = LIST_NEXT(k, left);

@@ -111,14 +111,16 @@ static uint64_t patience_with(struct request *r)
 	const struct flock_look *l = &r->look;
 	/* Who was in the way has let go a moment ago, and may have begun anew. */
 	const bool comes = l->preloaded || l->own != LOCK_UN;
-	const uint64_t gone = (comes ? DLK_SLOW_TENTATIVE_MS : 10) * DLK_MS;
+	const bool came = l->patience_ns >= DLK_SLOW_TENTATIVE_MS * DLK_MS;
+	const uint64_t gone =
+		(comes || came ? DLK_SLOW_TENTATIVE_MS : 10) * DLK_MS;
 
 	switch (l->who) {
 	case DLK_KEEPER:
 		/* On a busy machine 9 of 480 were there after 10 ms [m]. */
 		return 1000 * DLK_MS;
 	case DLK_NOBODY:
-		return gone > l->patience_ns ? gone : l->patience_ns;
+		return gone;
 	case DLK_ENDED:
 		/* A keeper that was in the way and ended is not seen twice. */
 		return l->in_a_row > 1 ? 0 : gone;
