@@ -332,8 +332,8 @@ static int set_master(struct dlk_build *b, struct servers *s)
 	ep = dlk_own_secret(b, s->n + 1, sizeof(*ep));
 	if (!ep)
 		return -ENOMEM;
-	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there is one,
-	 * for what dlk_opt_fail() answers is never 0. */
+	/* There is one, for what dlk_opt_fail() answers is never 0. */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
 	memcpy(ep + 1, s->ep, s->n * sizeof(*ep));
 	ep->scheme = ep[1].scheme == DLK_TLS ? DLK_TLS : DLK_TCP;
 	ep->db = ep[1].db;
