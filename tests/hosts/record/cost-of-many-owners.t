@@ -15,12 +15,12 @@ MANY=${OWNERS:-150}
 TIMES=200
 WHAT=(lock unlock refusal F_GETLK)
 
-# cost HOST: of one more owner there, in $COST, ns: medians, the least of five
+# cost HOST: of one more owner there, in $COST, ns: medians, the least of nine
 cost()
 {
 	local i
 
-	mapfile -t COST < <(for i in 1 2 3 4 5; do
+	mapfile -t COST < <(for i in 1 2 3 4 5 6 7 8 9; do
 		"$RUN" "$1" timeout 60 "$BIN/many_owners" "$MNT/$RUN" one \
 			"$TIMES"
 	done | awk '{ for (i = 1; i <= NF; i++)

@@ -29,16 +29,19 @@ for ((i = 1; i <= EACH; i++)); do
 done
 
 # It counts in a file that it reads before: so who does the same beside it loses
-# some.
+# some.  (It writes over what is there, in one call: who is stopped, and then killed,
+# between a truncation and that leaves an empty file, whoever held the lock.)
 make_work()
 {
+	local count='printf "%08d\\n" $((10#$n + 1)) 1<>'
+
 	mkfifo "$RIG/never"
 	cat >"$RIG/work" <<-END
 	#!/bin/bash
 	exec 8<>"$RIG/never"
 	while :; do
-		read -r n <"$RIG/\$1.count" || n=0
-		echo \$((n + 1)) >"$RIG/\$1.count"
+		read -r n <"$RIG/\$1.count"
+		$count"$RIG/\$1.count"
 		echo x >>"$RIG/\$1.worked"
 		read -r -t 0.1 -u 8
 	done
@@ -46,8 +49,8 @@ make_work()
 	# The other host's one, and it is told that it was.
 	cat >"$RIG/once" <<-END
 	#!/bin/bash
-	read -r n <"$RIG/\$1.count" || n=0
-	echo \$((n + 1)) >"$RIG/\$1.count"
+	read -r n <"$RIG/\$1.count"
+	$count"$RIG/\$1.count"
 	echo x >>"$RIG/\$1.worked"
 	echo owned
 	END
