@@ -86,14 +86,19 @@ for mode in "${modes[@]}"; do
 	done
 done
 
+# (Who kills says so after the death.)
+said()
+{
+	grep -qE "$1" "$RIG/a0.log"
+}
+
 configs kill
 survivors plain 1
 watch_deaths
 rr del "dlock:$MNT/0" >/dev/null
 ok 'its lease is broken: it is killed' hear deaths 10
-like "$(cat "$RIG/a0.log")" \
-	'is LOST: .*(does not know it any more|another).* killed' \
-	'... and says why'
+ok '... and the log says why' until_true 5 said \
+	'is LOST: .*(does not know it any more|another).* killed'
 survivors_leave 1
 
 configs report
@@ -113,11 +118,6 @@ heal
 is_dead()
 {
 	hear deaths 0.1
-}
-# (By the keeper, which kills first.)
-said()
-{
-	grep -qE "$1" "$RIG/a0.log"
 }
 ok '... when Redis is back, and another has the lock, it is killed' \
 	until_true 10 is_dead
