@@ -11,9 +11,12 @@
 #	judge N			waits until all of those are granted; in $EARLY the
 #				holders that were not dead then, in $MARGIN the
 #				least time between (ms)
+#	stop_survivors HOW N	all of that, of holders that are stopped with their
+#				keepers
+#	continue_survivors	... and go on, who lives
 #	wrote_late N		in $WROTE those that have written after it
 #	survivors_leave N
-PIDS=()
+PIDS=() KEEPERS=()
 EARLY='' WROTE='' MARGIN=''
 declare -A DIED GRANTED
 
@@ -84,6 +87,23 @@ judge()
 		at=$(((GRANTED[$i] - at) / 1000000))
 		[ -n "$MARGIN" ] && [ "$MARGIN" -le "$at" ] || MARGIN=$at
 	done
+}
+
+stop_survivors()
+{
+	survivors "$1" "$2"
+	watch_deaths
+	others "$2"
+	kill -STOP "${PIDS[@]}"
+	mapfile -t KEEPERS < <(keepers_of_a)
+	on A kill -STOP "${KEEPERS[@]}"
+	judge "$2"
+}
+
+continue_survivors()
+{
+	kill -CONT "${PIDS[@]}" 2>/dev/null
+	on A kill -CONT "${KEEPERS[@]}"
 }
 
 # What is in the journals is of a time when nobody else had the lock.

@@ -68,7 +68,8 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 \
 	-addext 'subjectAltName=IP:127.0.0.1' -keyout "$dir/key.pem" \
 	-out "$dir/cert.pem" 2>/dev/null
 cp "$dir/cert.pem" "$root/root/"
-free_port 1
+# shellcheck disable=SC2119 # one
+free_port
 tls=$FREE
 begin_redis --tls-port "$tls" --tls-cert-file "$dir/cert.pem" \
 	--tls-key-file "$dir/key.pem" --tls-auth-clients no

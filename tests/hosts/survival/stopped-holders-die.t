@@ -13,29 +13,11 @@
 
 n=${SURVIVAL_N:-20} rounds=${SURVIVAL_ROUNDS:-1}
 
-# stop_all HOW N
-stop_all()
-{
-	survivors "$1" "$2"
-	watch_deaths
-	others "$2"
-	kill -STOP "${PIDS[@]}"
-	mapfile -t KEEPERS < <(keepers_of_a)
-	on A kill -STOP "${KEEPERS[@]}"
-	judge "$2"
-}
-
-go_on_all()
-{
-	kill -CONT "${PIDS[@]}" 2>/dev/null
-	on A kill -CONT "${KEEPERS[@]}"
-}
-
 rig_start disks
 rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
-stop_all plain 5
+stop_survivors plain 5
 is "$EARLY" '0 1 2 3 4 ' 'report: none is dead when the others are granted (control)'
-go_on_all
+continue_survivors
 wrote_all()
 {
 	wrote_late 5
@@ -46,19 +28,19 @@ survivors_leave 5
 
 rig_configs ttl=3s connect_timeout=300ms
 for ((round = 1; round <= rounds; round++)); do
-	stop_all plain "$n"
+	stop_survivors plain "$n"
 	is "$EARLY" '' "kill: $n of $n are dead before the others are granted"
-	go_on_all
+	continue_survivors
 	wrote_late "$n"
 	is "$WROTE" '' '... and none has written since'
 	note "the last of them $MARGIN ms before"
 	survivors_leave "$n"
 done
 for how in masked busy ignores vfork setuid; do
-	stop_all "$how" 3
+	stop_survivors "$how" 3
 	is "$EARLY" '' "$how: dead before the others are granted"
 	note "the last of them $MARGIN ms before"
-	go_on_all
+	continue_survivors
 	survivors_leave 3
 done
 rig_end
