@@ -291,6 +291,7 @@ static int check_sentinels(struct dlk_build *b, struct servers *s,
 /* The database in their URLs is the master's. */
 static void name_both(struct dlk_endpoint *ep, unsigned n, const char *name)
 {
+	char by[33];
 	unsigned i;
 
 	for (i = 1; i <= n; i++) {
@@ -298,8 +299,9 @@ static void name_both(struct dlk_endpoint *ep, unsigned n, const char *name)
 		ep[i].name[strcspn(ep[i].name, "/")] = '\0';
 	}
 	strcpy(ep->host, name);
-	snprintf(ep->name, sizeof(ep->name), "%.63s/%d (by Sentinel %.*s)",
-		 name, ep->db, 32, ep[1].name);
+	snprintf(by, sizeof(by), "%.32s", ep[1].name);
+	snprintf(ep->name, sizeof(ep->name), "%.63s/%d (by Sentinel %s)", name,
+		 ep->db, by);
 }
 
 static int refuse_options(struct dlk_build *b, struct servers *s)

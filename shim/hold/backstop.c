@@ -33,7 +33,10 @@
  *     frozen until after it.  The one with SIGKILL is behind: nobody is stopped
  *     for longer than the rule allows, whoever is there yet to let him go on.
  *     Who cannot say READY is stopped by somebody else, who would continue him
- *     when the lease is another's: so he is killed, as under "kill".
+ *     when the lease is another's: so he is killed, as under "kill".  READY is
+ *     said for all leases of such rules: what is renewed by the keeper while we
+ *     are stopped for another one MUST NOT kill us.  Each is watched again once
+ *     it was renewed, and none is READY.
  *  5. Process 1 of a pid namespace is not killed by it (pid_namespaces(7)):
  *     there the thread ends it at the mark.
  *
@@ -66,10 +69,11 @@ struct watch {
 	bool made;
 };
 
-/* Guarded by the mutex of the holds, but for the last. */
+/* Guarded by the mutex of the holds, but for the last two. */
 static struct watch kills = { .armed_ns = UINT64_MAX, .signal = SIGKILL };
 static struct watch pauses = { .armed_ns = UINT64_MAX, .signal = SIGSTOP };
-static _Atomic int failed; /* errno of one, till it is said; -1: it was */
+static _Atomic unsigned n_ready; /* that have said it for all */
+static _Atomic int failed;       /* errno of one, till it is said; -1: it was */
 
 void dlk_backstop_forget(void)
 {
@@ -80,6 +84,7 @@ void dlk_backstop_forget(void)
 		all[i]->armed_ns = UINT64_MAX;
 		all[i]->made = false;
 	}
+	atomic_store(&n_ready, 0);
 }
 
 /* --- the timer ------------------------------------------------------------ */
@@ -109,12 +114,23 @@ static bool set_timer(const struct watch *w, uint64_t at_ns)
 				      TIMER_ABSTIME, &at, NULL) == 0;
 }
 
+/* Of which the first has passed: who runs by now was continued, and hears of one
+ * after the other that it was renewed. */
+static bool is_late_to_stop(const struct watch *w)
+{
+	return w == &pauses && dlk_dues_ns(&w->due) <= dlk_now_ns();
+}
+
 /* What could not be armed is tried again at the next change. */
 static void arm(struct watch *w)
 {
-	const uint64_t at = dlk_dues_ns(&w->due);
+	uint64_t at = dlk_dues_ns(&w->due);
 
 	if (at == w->armed_ns || dlk_self.pid == 1)
+		return;
+	if (is_late_to_stop(w))
+		at = UINT64_MAX;
+	if (at == w->armed_ns)
 		return;
 	if (set_timer(w, at) || at == UINT64_MAX ||
 	    (make_timer(w) && set_timer(w, at)))
@@ -133,18 +149,52 @@ static uint64_t backstop_ns(const struct dlk_hold *h)
 	return dlk_backstop_ns(h->valid.deadline_ns, h->valid.span_ms);
 }
 
-void dlk_backstop_watch(struct dlk_hold *h)
+static void set_marks(struct dlk_hold *h)
 {
 	const uint64_t mark = backstop_ns(h);
 	const bool paused = mark != UINT64_MAX && dlk_hold_is_paused(h);
 
-	dlk_holds_check();
 	dlk_due_set(&kills.due, &h->stop,
 		    paused ? dlk_pause_end_ns(h->valid.deadline_ns,
 					      h->lease.pause_ms)
 			   : mark);
-	arm(&kills);
 	dlk_due_set(&pauses.due, &h->pause, paused ? mark : UINT64_MAX);
+}
+
+bool dlk_backstop_stands_back(void)
+{
+	return atomic_load(&n_ready) > 0;
+}
+
+/* The first that is READY: all others stand back. */
+static void stand_back(void)
+{
+	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
+		h->valid.stands_back = true;
+		set_marks(h);
+	}
+}
+
+static void count_ready(struct dlk_hold *h)
+{
+	const bool ready = backstop_ns(h) != UINT64_MAX && dlk_hold_pauses(h) &&
+			   h->valid.trouble >= HOLD_READY;
+
+	if (ready == h->valid.ready)
+		return;
+	h->valid.ready = ready;
+	if (!ready)
+		atomic_fetch_sub(&n_ready, 1);
+	else if (atomic_fetch_add(&n_ready, 1) == 0)
+		stand_back();
+}
+
+void dlk_backstop_watch(struct dlk_hold *h)
+{
+	dlk_holds_check();
+	count_ready(h);
+	set_marks(h);
+	arm(&kills);
 	arm(&pauses);
 }
 

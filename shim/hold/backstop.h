@@ -14,6 +14,12 @@
  */
 void dlk_backstop_watch(struct dlk_hold *h);
 /*
+ * The keeper was told that it may stop this process now ("pause").  Then what is
+ * renewed is not watched again until that is over.  (By an atomic: who is amidst a
+ * question to a server asks.)
+ */
+bool dlk_backstop_stands_back(void);
+/*
  * (mutex) The first of those whose holder is stopped, and whose stop mark has
  * come; NULL: none.
  */

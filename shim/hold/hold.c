@@ -141,6 +141,16 @@ void dlk_unpin_all(struct dlk_hold *const *all, unsigned n)
 
 /* --- granted, renewed ----------------------------------------------------- */
 
+static void is_well(struct dlk_hold *h)
+{
+	h->valid.trouble = HOLD_WELL;
+	dlk_backstop_watch(h);
+	if (h->valid.stands_back && !dlk_backstop_stands_back()) {
+		h->valid.stands_back = false;
+		dlk_backstop_watch(h);
+	}
+}
+
 static uint64_t look_ns(const struct dlk_hold *h)
 {
 	return h->valid.renew_ns < h->keeper.due_ns ? h->valid.renew_ns
@@ -159,6 +169,7 @@ uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
 	h->keeper.due_ns = dlk_handover_ns(h->valid.granted_ns);
 	/* Too late, it was never held, and nobody is stopped for it. */
 	h->valid.elsewhere = h->valid.granted_ns >= dlk_hold_final_ns(h);
+	h->valid.stands_back = dlk_backstop_stands_back();
 	set_state(h, HOLD_HELD);
 	dlk_holds_add(h);
 	dlk_schedule(h);
@@ -172,10 +183,9 @@ uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns)
 	h->valid.span_ms = h->lease.ttl_ms;
 	h->valid.deadline_ns = dlk_deadline_ns(asked_ns, h->lease.ttl_ms);
 	h->valid.renew_ns = dlk_renew_ns(asked_ns, h->lease.ttl_ms);
-	h->valid.trouble = HOLD_WELL;
 	h->valid.elsewhere = false;
 	h->valid.robbed_ns = 0;
-	dlk_backstop_watch(h);
+	is_well(h);
 	/* It is there: time to say what Redis did not answer before. */
 	if (h->out.message == OUTBOX_DOWNGRADE && h->out.unsent)
 		dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, dlk_now_ns());
@@ -194,7 +204,7 @@ void dlk_hold_heard(struct dlk_hold *h, uint64_t deadline_ns, bool lasting)
 		h->valid.span_ms = h->lease.ttl_ms;
 		h->valid.deadline_ns = h->keeper.known_until_ns = deadline_ns;
 		h->valid.renew_ns = dlk_renew_ns(asked, h->lease.ttl_ms);
-		h->valid.trouble = HOLD_WELL;
+		is_well(h);
 	}
 	dlk_backstop_watch(h);
 	dlk_schedule(h);

@@ -78,7 +78,9 @@ struct dlk_hold {
 				     claim's life */
 		uint64_t robbed_ns; /* another's, or nobody's, since; or 0 */
 		enum hold_trouble trouble;
-		bool elsewhere; /* only the keeper knows the deadline, until
+		bool ready;       /* in backstop.c: by that it counts */
+		bool stands_back; /* for one that is, until renewed itself */
+		bool elsewhere;   /* only the keeper knows the deadline, until
 				     it is renewed here */
 	} valid;
 	struct outbox out; /* what is still to be said to the server */
@@ -141,10 +143,12 @@ static inline bool dlk_hold_pauses(const struct dlk_hold *h)
 	       dlk_self.pid != 1;
 }
 
-/* And it has been told that the timer here stands back. */
+/* And it has been told, of this lease or another one, that the timer here stands
+ * back: who is stopped can say no more of any. */
 static inline bool dlk_hold_is_paused(const struct dlk_hold *h)
 {
-	return dlk_hold_pauses(h) && h->valid.trouble >= HOLD_READY;
+	return dlk_hold_pauses(h) &&
+	       (h->valid.trouble >= HOLD_READY || h->valid.stands_back);
 }
 
 /* When it does, by what it knows of our renewals, which may be the last but one

@@ -15,6 +15,14 @@
  *  4. No error ends it (PITFALLS: the watchdog that dies).
  *  5. It MUST NOT wait past the next mark of any lease (model/timeline.h),
  *     whoever does not answer: limit_ns().
+ *  6. That a lease is lost is judged by a time from before it was heard what the
+ *     keeper has renewed, for in between we may be stopped, and continued:
+ *
+ *	we			keeper
+ *	heard: nothing
+ *				SIGSTOP
+ *				renewed, said, SIGCONT
+ *	the deadline is over
  */
 #include "hold/end.h"
 #include "hold/renewer.h"
@@ -171,12 +179,13 @@ static enum outcome reach_marks(struct dlk_hold *h, uint64_t now)
 		: dlk_hold_pauses(h) && now >= dlk_hold_stop_ns(h) ? HOLD_READY
 		: now >= dlk_hold_warn_ns(h)                       ? HOLD_WARNED
 					     : HOLD_FAILING;
+	const bool stood_back = dlk_backstop_stands_back();
 
 	/* The keeper alone knows whether it is so. */
 	if (!worsen(h, trouble) || h->valid.elsewhere)
 		return NOTHING;
 	return trouble == HOLD_OUTLIVED ? OUTLIVED
-	       : trouble == HOLD_READY  ? READY
+	       : trouble == HOLD_READY  ? (stood_back ? NOTHING : READY)
 	       : trouble == HOLD_WARNED ? WARN
 					: NOTHING;
 }
@@ -211,9 +220,9 @@ static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
 }
 
 /* (mutex) By what the server has said, or not said in time. */
-static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r)
+static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r,
+			  uint64_t now)
 {
-	const uint64_t now = dlk_now_ns();
 	const bool warned = h->valid.trouble >= HOLD_WARNED;
 
 	if (h->state != HOLD_HELD)
@@ -269,7 +278,7 @@ static void tell(struct dlk_hold *h, enum outcome outcome, const char *why)
 }
 
 static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
-		    struct dlk_store *s, struct dlk_attempt *at)
+		    struct dlk_store *s, struct dlk_attempt *at, uint64_t now)
 {
 	enum outcome outcome;
 
@@ -278,7 +287,7 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 	if (is_sharers(h, r))
 		dlk_hold_end(h, END_GONE);
 	dlk_holds_lock();
-	outcome = judge(h, r);
+	outcome = judge(h, r, now);
 	dlk_holds_unlock();
 	tell(h, outcome, loss(r, at->why));
 }
@@ -340,27 +349,27 @@ static bool collect(uint64_t now)
 }
 
 /* (mutex) A mark that has come between two renewals, of which one has failed. */
-static enum outcome passed(struct dlk_hold *h)
+static enum outcome passed(struct dlk_hold *h, uint64_t now)
 {
 	enum outcome outcome;
 
 	if (h->valid.trouble == HOLD_WELL || h->valid.elsewhere ||
 	    h->state != HOLD_HELD)
 		return NOTHING;
-	outcome = reach_marks(h, dlk_now_ns());
+	outcome = reach_marks(h, now);
 	return outcome == OUTLIVED && !dlk_hold_outlives(h) ? LOST : outcome;
 }
 
 /* It is to be asked for once more. */
 static bool pass_marks(struct dlk_hold *h)
 {
+	const uint64_t now = dlk_now_ns();
 	enum outcome outcome;
 
-	if (h->valid.trouble != HOLD_WELL &&
-	    dlk_now_ns() >= dlk_hold_final_ns(h))
+	if (h->valid.trouble != HOLD_WELL && now >= dlk_hold_final_ns(h))
 		dlk_delegation_tick();
 	dlk_holds_lock();
-	outcome = passed(h);
+	outcome = passed(h, now);
 	dlk_holds_unlock();
 	tell(h, outcome, last_why);
 	return outcome != LOST;
@@ -413,8 +422,11 @@ static void be_patient(struct dlk_attempt *at, const struct dlk_store *store)
 		at->until_ns = mark - SLICE_MS * DLK_MS;
 }
 
+/* Who is ready is stopped by its timer, unless it hears that it need not be. */
 static bool is_interrupted(void *unused)
 {
+	if (dlk_backstop_stands_back())
+		dlk_delegation_tick();
 	for (unsigned i = 0; work.store->silent && i < work.n_renew; i++)
 		pass_marks(work.renew[i]);
 	return dlk_thread_is_paused(unused);
@@ -425,6 +437,7 @@ static void renew_all(void)
 	struct dlk_attempt at = { .interrupt = is_interrupted };
 	struct dlk_store *store = work.store;
 	const uint64_t began_ns = dlk_now_ns();
+	uint64_t now;
 
 	drop_ended();
 	if (work.n_renew == 0)
@@ -432,25 +445,26 @@ static void renew_all(void)
 	be_patient(&at, store);
 	store->ops->renew(store, &at, work.renewal, work.n_renew);
 	dlk_store_renewed(store, work.renewal[0].result, began_ns);
+	now = dlk_now_ns();
 	if (at.why[0]) {
 		memcpy(last_why, at.why, sizeof(last_why));
 		/* Perhaps the keeper has, and says so. */
 		dlk_delegation_tick();
 	}
 	for (unsigned i = 0; i < work.n_renew; i++)
-		renewed(work.renew[i], &work.renewal[i], store, &at);
+		renewed(work.renew[i], &work.renewal[i], store, &at, now);
 }
 
 /*
  * Nobody could ask for it in time: another thread of the program had it in
  * hand, or ours had no core.  In its last moments it says so.
  */
-static struct dlk_hold *overdue(void)
+static struct dlk_hold *overdue(uint64_t now)
 {
 	struct dlk_hold *h;
 
 	dlk_holds_lock();
-	h = dlk_backstop_due(dlk_now_ns());
+	h = dlk_backstop_due(now);
 	if (h)
 		dlk_hold_pin(h);
 	dlk_holds_unlock();
@@ -459,14 +473,15 @@ static struct dlk_hold *overdue(void)
 
 static void stop_overdue(void)
 {
-	struct dlk_hold *h = overdue();
+	const uint64_t now = dlk_now_ns();
+	struct dlk_hold *h = overdue(now);
 
 	if (!h)
 		return;
 	/* The keeper has let us go on, perhaps, and said why (L6). */
 	dlk_unpin(h);
 	dlk_delegation_tick();
-	h = overdue();
+	h = overdue(now);
 	if (!h)
 		return;
 	dlk_hold_lost(h, h->valid.trouble != HOLD_WELL

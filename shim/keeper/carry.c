@@ -741,7 +741,7 @@ static void renew_some(struct dlk_section *s)
 		renewed(batch.who[i], &batch.ask[i], at.why);
 	}
 	/* To who is stopped it is said when he goes on. */
-	if (any && !dlk_paused.n)
+	if (any && !dlk_paused.n && dlk_shim_reads())
 		tell_held(s);
 }
 

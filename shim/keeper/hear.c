@@ -119,9 +119,16 @@ void dlk_shim_answer(uint32_t seq, int status)
 }
 
 /*
- * A shim that is stopped reads nothing, and the answers to it must have room:
- * so only if little is unread.
+ * A shim that is stopped reads nothing, and the answers to it must have room: so
+ * what it can do without is said only if little is unread.
  */
+bool dlk_shim_reads(void)
+{
+	int unread;
+
+	return ioctl(shim.fd, SIOCOUTQ, &unread) == 0 && unread < UNREAD_MAX;
+}
+
 void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns)
 {
 	const struct dlk_keep_answer held = {
@@ -130,10 +137,8 @@ void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns)
 		.lease = lease,
 		.section = section,
 	};
-	int unread;
 
-	if (shim.fd >= 0 && !shim.mute &&
-	    ioctl(shim.fd, SIOCOUTQ, &unread) == 0 && unread < UNREAD_MAX)
+	if (shim.fd >= 0 && !shim.mute)
 		(void)!send(shim.fd, &held, sizeof(held),
 			    MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -456,6 +456,8 @@ size_t dlk_victims_find(struct dlk_victims *list,
  */
 size_t dlk_victims_find_children(struct dlk_victims *list);
 size_t dlk_victims_find_orphans(struct dlk_victims *list);
+/* Is it among the first `n`? */
+bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
 /* To those from this one on. */
 void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
 /* proc_pid_stat(5): its state, '\0' if it has ended. */
@@ -473,7 +475,9 @@ void dlk_paused_adopt(const struct dlk_victim *v);
 /* All go on, but for those whom somebody else has stopped; none is left. */
 void dlk_paused_go_on(void);
 void dlk_paused_kill(void);
-/* This lease has ended, unrenewed, and not by who held it. */
+/* One of them, that runs beside the next owner, or may: it is said why. */
+void dlk_paused_kill_one(struct dlk_victim *v, const char *why);
+/* This lease has ended, unrenewed, and perhaps not by who held it. */
 void dlk_paused_lock_ended(const struct dlk_kept *k);
 /* Does one run all the same? */
 void dlk_paused_look(uint64_t now_ns);
@@ -588,6 +592,8 @@ void dlk_heard(struct dlk_heard *h, int status);
 /* It has something to say: perhaps that a lease was given back. */
 bool dlk_shim_speaks(void);
 void dlk_shim_answer(uint32_t seq, int status);
+/* Little of what it was told lies there unread. */
+bool dlk_shim_reads(void);
 /* All at this server, by ADD until `lease`, are held until then (HELD). */
 void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns);
 

@@ -192,9 +192,10 @@ int main(void)
 		dlk_paused_look(now);
 		if (now >= dlk_look_due_ns())
 			look();
-		dlk_sections_until(dlk_survive_due_ns());
-		while (dlk_carry_some(now))
+		do
 			dlk_sections_until(dlk_survive_due_ns());
+		while (dlk_carry_some(now) &&
+		       dlk_now_ns() < dlk_survive_due_ns());
 		dlk_survive_go_on();
 		dlk_settle(false);
 		dlk_losses_record(now, LIST_EMPTY(&dlk_carried));

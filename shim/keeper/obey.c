@@ -93,12 +93,13 @@ static void obey_cut(const struct dlk_keep_cut *m)
 		dlk_carry_cut(k, m->ttl_ms);
 }
 
-static void obey_ready(const struct dlk_keep *m)
+/* For all of them: who is stopped can say it of no other one. */
+static void obey_ready(void)
 {
-	struct dlk_kept *k = dlk_carried_find(m->lease);
+	struct dlk_kept *k;
 
-	if (k)
-		k->ready = true;
+	LIST_FOREACH(k, &dlk_carried, next)
+	k->ready = true;
 }
 
 /* What was granted is over, or may be. */
@@ -133,7 +134,7 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 		obey_cut((const struct dlk_keep_cut *)m);
 		break;
 	case DLK_KEEP_READY:
-		obey_ready(m);
+		obey_ready();
 		break;
 	case DLK_KEEP_CLOSED:
 		dlk_settle_begin(m->seq);

@@ -25,6 +25,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -37,7 +38,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { LOOK_MS = 5, ROUNDS = 8 };
+enum { LOOK_MS = 5, STANDS_MS = 50, ROUNDS = 8 };
 
 struct dlk_victims dlk_paused;
 
@@ -57,7 +58,8 @@ static void note_who_stopped(struct dlk_victim *v)
 
 	v->lock = open(dlk_numbered(name, "/proc/", v->pid, "/stat"),
 		       O_RDONLY | O_CLOEXEC);
-	if (v->was_stopped && is_users(v)) {
+	/* (He may have been continued since he was looked at.) */
+	if (v->was_stopped && dlk_victim_state(v) == 'T' && is_users(v)) {
 		if (v->lock >= 0)
 			close(v->lock);
 		v->lock = -1;
@@ -99,14 +101,44 @@ void dlk_paused_kill(void)
 		dlk_paused.v[i].killed = true;
 }
 
+/* Who ends gives up his locks before he is seen to be dead; and who was just sent
+ * SIGSTOP runs for a moment. */
+static bool stands(const struct dlk_victim *v)
+{
+	const uint64_t until = dlk_now_ns() + STANDS_MS * DLK_MS;
+	struct pollfd p = { .fd = v->fd, .events = POLLIN };
+	char state;
+
+	do {
+		state = dlk_victim_state(v);
+		if (state == '\0' || v->killed || poll(&p, 1, 0) != 0)
+			return false;
+		if (state == 'T' || state == 't' || v->err)
+			return true;
+		dlk_pause_ns(DLK_MS);
+	} while (dlk_now_ns() < until);
+	return false;
+}
+
+static bool all_stand(void)
+{
+	for (size_t i = 0; i < dlk_paused.n; i++)
+		if (!stands(&dlk_paused.v[i]))
+			return false;
+	return true;
+}
+
 /*
- * The lock of one who is stopped has ended before it was renewed, so he is dead, by
- * his timer or by somebody's hand: what works under it without it is not to go on.
+ * The lock of one who is stopped has ended before it was renewed.  If all stand
+ * there, it was given back just before.  Else somebody is dead, by his timer or by
+ * somebody's hand, and what works under it without it is not to go on.
  */
 void dlk_paused_lock_ended(const struct dlk_kept *k)
 {
 	struct dlk_line l;
 
+	if (all_stand())
+		return;
 	dlk_paused_kill();
 	dlk_line_begin(&l, DLK_ERROR);
 	dlk_text_str(&l.text, "the lease ");
@@ -122,7 +154,7 @@ void dlk_paused_lock_ended(const struct dlk_kept *k)
 	dlk_line_alarm(&l);
 }
 
-static void kill_one(struct dlk_victim *v)
+void dlk_paused_kill_one(struct dlk_victim *v, const char *why)
 {
 	struct dlk_line l;
 
@@ -133,9 +165,10 @@ static void kill_one(struct dlk_victim *v)
 	dlk_text_i64(&l.text, v->pid);
 	dlk_text_str(&l.text, " (");
 	dlk_text_quoted(&l.text, v->command, strlen(v->command));
-	dlk_text_str(&l.text, ") was continued by somebody else while a lease "
-			      "of its lock is not renewed (on_lost = "
-			      "\"pause\"): it is killed");
+	dlk_text_strs(&l.text, ")", why,
+		      " a lease of its lock was renewed (on_lost = "
+		      "\"pause\"): it is killed",
+		      NULL);
 	dlk_line_alarm(&l);
 }
 
@@ -150,7 +183,8 @@ static void look_at(struct dlk_victim *v)
 	const bool stopped = state == 'T' || state == 't';
 
 	if (stopped && v->ran_again) {
-		kill_one(v);
+		dlk_paused_kill_one(v,
+				    " was continued by somebody else before");
 		return;
 	}
 	v->seen_stopped |= stopped;

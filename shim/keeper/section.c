@@ -11,7 +11,9 @@
 #include "model/timeline.h"
 #include "os/sys.h"
 
-enum { SLICE_MS = 20 }; /* a connection looks at the time so often */
+/* A connection looks at the time so often; and a question has this time, though
+ * a mark has come. */
+enum { SLICE_MS = 20, LEAST_MS = 10 };
 
 static struct dlk_redis *redis;
 static struct dlk_section *sections; /* as many */
@@ -81,15 +83,20 @@ void dlk_sections_until(uint64_t mark_ns)
 	mark = mark_ns;
 }
 
+static uint64_t left_ns(uint64_t until_ns, uint64_t now)
+{
+	return until_ns > now + LEAST_MS * DLK_MS ? until_ns - now
+						  : LEAST_MS * DLK_MS;
+}
+
 /* Half of what is left, for each question is asked twice. */
 struct dlk_attempt dlk_section_attempt(const struct dlk_section *s)
 {
-	const uint64_t now = dlk_now_ns();
+	const uint64_t left = left_ns(mark, dlk_now_ns());
 	uint64_t ns = s->store->connect_timeout_ms * DLK_MS;
 
-	/* (A mark that has come is seen to before the next question.) */
-	if (mark > now && (mark - now) / 2 < ns)
-		ns = (mark - now) / 2;
+	if (left / 2 < ns)
+		ns = left / 2;
 	return (struct dlk_attempt){
 		.timeout_ns = ns,
 		.interrupt = interrupt,
@@ -114,8 +121,11 @@ struct dlk_attempt dlk_section_renewal(const struct dlk_section *s)
 	const uint64_t now = dlk_now_ns(), other = due_elsewhere_ns(s);
 	uint64_t until = now + dlk_store_patience_ms(s->store) * DLK_MS;
 
-	if (mark > now && mark - SLICE_MS * DLK_MS < until)
-		until = mark - SLICE_MS * DLK_MS;
+	if (mark < until + SLICE_MS * DLK_MS)
+		until = now + left_ns(mark < SLICE_MS * DLK_MS
+					      ? 0
+					      : mark - SLICE_MS * DLK_MS,
+				      now);
 	if (other < until)
 		until = other;
 	if (s->store->silent && until > now + at.timeout_ns) {

@@ -30,9 +30,11 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { ROUNDS = 4, NAMED = 12 };
+enum { ROUNDS = 4, NAMED = 12, LATE_MS = 5 };
 
 static uint64_t took_ns; /* by the last look at all processes */
+/* When the last timer of those who are stopped has come, of their own (L6). */
+static uint64_t timers_ns;
 
 /* --- which, and when ------------------------------------------------------ */
 
@@ -237,15 +239,21 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 	}
 }
 
-/* Renewed, or given back, since: for one of them is reason to look anew. */
-static bool has_changed(void)
+/* Without those that were renewed, or given back, since; is one left? */
+static bool are_due(void)
 {
+	size_t n = 0;
+
 	dlk_carry_hear();
-	for (size_t i = 0; i < due.n; i++)
+	for (size_t i = 0; i < due.n; i++) {
 		if (due.v[i]->state != DLK_KEPT ||
 		    due.v[i]->deadline_ns != due.deadlines[i])
-			return true;
-	return false;
+			continue;
+		due.deadlines[n] = due.deadlines[i];
+		due.v[n++] = due.v[i];
+	}
+	due.n = n;
+	return n > 0;
 }
 
 static uint64_t mark_of(const struct dlk_kept *k)
@@ -289,9 +297,35 @@ static bool wait_for(uint64_t mark)
 {
 	uint64_t now;
 
-	while (!has_changed() && (now = dlk_now_ns()) < mark)
+	while (are_due() && (now = dlk_now_ns()) < mark)
 		dlk_pause_ns(mark - now < 2 * DLK_MS ? mark - now : 2 * DLK_MS);
-	return !has_changed();
+	return are_due();
+}
+
+static bool is_due(const struct dlk_kept *k)
+{
+	for (size_t i = 0; i < due.n; i++)
+		if (due.v[i] == k)
+			return true;
+	return false;
+}
+
+/*
+ * Who it is by the mark.  Who was found for a lease that has been given back
+ * meanwhile may have the lock of another one, too: then it is looked anew.  (A
+ * program that gives back one after the other does not put that off for ever: its
+ * own timer ends it.)
+ */
+static bool find_holders(uint64_t mark)
+{
+	dlk_victims_find(&list, due.v, due.n);
+	took_ns = list.took_ns;
+	if (!wait_for(mark))
+		return false;
+	for (size_t i = 0; i < list.n; i++)
+		if (!is_due(list.v[i].k))
+			return false;
+	return true;
 }
 
 /* Those who came since the last look; then those who came since the kill. */
@@ -312,9 +346,7 @@ static void kill_all(void)
 
 static void kill_holders(uint64_t mark)
 {
-	dlk_victims_find(&list, due.v, due.n);
-	took_ns = list.took_ns;
-	if (wait_for(mark)) {
+	if (find_holders(mark)) {
 		kill_all();
 		for (size_t i = 0; i < due.n; i++) {
 			say(due.v[i], &list);
@@ -330,56 +362,94 @@ static void kill_holders(uint64_t mark)
 	dlk_victims_free(&list, 0);
 }
 
-/* The process itself is stopped by its own timer, if we are late (L6). */
-static void forgive_late(struct dlk_victim *v, uint64_t began_ns)
+/* He took one of them himself: its first backstop mark; or UINT64_MAX. */
+static uint64_t backstop_of(pid_t pid)
 {
-	const struct dlk_kept *k = v->k;
+	uint64_t first = UINT64_MAX, mark;
 
-	if (v->pid == (pid_t)k->pid &&
-	    began_ns >= dlk_backstop_ns(k->deadline_ns, k->lease.ttl_ms))
+	for (size_t i = 0; i < due.n; i++) {
+		mark = dlk_backstop_ns(due.v[i]->deadline_ns,
+				       due.v[i]->lease.ttl_ms);
+		if (pid == (pid_t)due.v[i]->pid && mark < first)
+			first = mark;
+	}
+	return first;
+}
+
+/* Its timers stand back (L6), of all of them: by what it has said, or before it
+ * was stopped for another one. */
+static bool is_ready(size_t had)
+{
+	for (size_t i = 0; i < due.n; i++)
+		if (due.v[i]->ready ||
+		    dlk_victims_has(&dlk_paused, had, (pid_t)due.v[i]->pid))
+			return true;
+	return false;
+}
+
+/* The process itself is stopped by its own timer, if we are late. */
+static void forgive_late(struct dlk_victim *v, uint64_t looked_ns)
+{
+	if (looked_ns >= backstop_of(v->pid))
 		v->was_stopped = false;
 }
 
-static bool are_ready(void)
+/*
+ * Whom somebody else had stopped before he could say READY, that one would
+ * continue him beside the next owner.
+ */
+static void kill_unready(struct dlk_victim *v)
 {
-	for (size_t i = 0; i < due.n; i++)
-		if (!due.v[i]->ready)
-			return false;
-	return true;
+	if (v->was_stopped && backstop_of(v->pid) != UINT64_MAX)
+		dlk_paused_kill_one(v, " was stopped by somebody else before");
 }
 
 /*
- * Its process has put its timer back, or it dies of that: for who is stopped by
+ * Its process has put its timers back, or it dies of them: for who is stopped by
  * somebody else by then is not stopped by us, and would be continued by him.  Of
  * one that knows no deadline, or is none of ours, nothing comes.
  */
-static bool wait_for_ready(const struct dlk_kept *k)
+static bool wait_for_ready(uint64_t mark, size_t had)
 {
-	const uint64_t margin = dlk_margin_ns(k->lease.ttl_ms);
-	const uint64_t until = stop_ns(k) + margin * 3 / 8;
+	const uint64_t margin = dlk_margin_ns(due.v[0]->lease.ttl_ms);
+	const uint64_t until = mark + margin * 3 / 8;
 
-	while (!has_changed() && dlk_shim_lives() && !are_ready() &&
+	while (are_due() && dlk_shim_lives() && !is_ready(had) &&
 	       dlk_now_ns() < until)
 		dlk_pause_ns(DLK_MS / 2);
-	return !has_changed();
+	return are_due();
 }
 
-/* Those who are stopped already, for another lease, stay as they are. */
+/*
+ * Those who are stopped already, for another lease, stay as they are.  Who was
+ * found for a lease that is given back meanwhile is stopped all the same, and
+ * goes on with the others.
+ */
 static void pause_holders(uint64_t mark)
 {
-	const uint64_t began = dlk_now_ns();
 	const size_t had = dlk_paused.n;
+	uint64_t looked;
+	bool ready;
 
 	dlk_victims_find(&dlk_paused, due.v, due.n);
 	took_ns = dlk_paused.took_ns;
-	if (!wait_for(mark) || !wait_for_ready(due.v[0])) {
+	looked = dlk_now_ns();
+	if (!wait_for(mark) || !wait_for_ready(mark, had)) {
 		dlk_victims_free(&dlk_paused, had);
 		return;
 	}
+	ready = is_ready(had);
 	for (size_t i = had; i < dlk_paused.n; i++)
-		forgive_late(&dlk_paused.v[i], began);
+		forgive_late(&dlk_paused.v[i], looked);
 	dlk_paused_stop(had);
+	for (size_t i = had; !ready && i < dlk_paused.n; i++)
+		kill_unready(&dlk_paused.v[i]);
 	for (size_t i = 0; i < due.n; i++) {
+		const uint64_t timer = dlk_backstop_ns(due.deadlines[i],
+						       due.v[i]->lease.ttl_ms);
+
+		if (timer > timers_ns)
+			timers_ns = timer;
 		say(due.v[i], &dlk_paused);
 		due.v[i]->paused = true;
 	}
@@ -419,6 +489,9 @@ void dlk_survive_go_on(void)
 		return;
 	LIST_FOREACH(k, &dlk_carried, next)
 	if (k->paused && k->state == DLK_KEPT)
+		return;
+	/* Else it would stop itself by its timer, with nobody to let it go on. */
+	if (dlk_now_ns() < timers_ns + LATE_MS * DLK_MS)
 		return;
 	/* First what makes who is continued go on, then that. */
 	dlk_carry_tell_held();

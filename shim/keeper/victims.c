@@ -323,9 +323,9 @@ static void find_descendants(void)
 
 /* --- the list ------------------------------------------------------------- */
 
-static bool is_listed(const struct dlk_victims *list, pid_t pid)
+bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid)
 {
-	for (size_t i = 0; i < list->n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (list->v[i].pid == pid)
 			return true;
 	return false;
@@ -374,7 +374,8 @@ size_t dlk_victims_find(struct dlk_victims *list,
 		compare_with_taker(&seen.v[i]);
 	find_descendants();
 	for (size_t i = 0; i < seen.n; i++)
-		if (seen.v[i].k && !is_listed(list, seen.v[i].pid))
+		if (seen.v[i].k &&
+		    !dlk_victims_has(list, list->n, seen.v[i].pid))
 			found += list_one(list, &seen.v[i]);
 	list->took_ns = dlk_now_ns() - began;
 	return found;
@@ -388,7 +389,7 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 	struct seen s = { .fd = -1 };
 	char command[16];
 
-	if (is_listed(list, pid) || !read_stat(pid, &s, command))
+	if (dlk_victims_has(list, list->n, pid) || !read_stat(pid, &s, command))
 		return false;
 	if (of->leads) {
 		s.k = of->k;
@@ -450,7 +451,8 @@ static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
 		*of = &list->v[i];
 		if (list->v[i].leads && list->v[i].session == s->session)
 			/* (0: its parent is outside of our namespace.) */
-			return !find(s->pid) && !is_listed(list, s->pid) &&
+			return !find(s->pid) &&
+			       !dlk_victims_has(list, list->n, s->pid) &&
 			       s->parent > 0 &&
 			       read_stat(s->parent, &parent, command) &&
 			       parent.session != s->session;

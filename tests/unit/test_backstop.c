@@ -30,6 +30,7 @@ enum { TTL_MS = 9000, LONG_MS = 1500, SHORT_MS = 400 };
 
 static const struct dlk_rule kills = { .on_lost = DLK_LOST_KILL };
 static const struct dlk_rule holds_on = { .on_lost = DLK_LOST_HOLD };
+static const struct dlk_rule pauses = { .on_lost = DLK_LOST_PAUSE };
 
 static struct dlk_hold *held_by(const struct dlk_rule *rule, uint32_t ttl_ms,
 				uint64_t asked_ns)
@@ -118,6 +119,14 @@ static int unlock(void **state)
 {
 	(void)state;
 	assert_not_set();
+	dlk_holds_unlock();
+	return 0;
+}
+
+/* (Of a rule that pauses there are two timers.) */
+static int unlock_2(void **state)
+{
+	(void)state;
 	dlk_holds_unlock();
 	return 0;
 }
@@ -339,6 +348,88 @@ static void lives_if_it_has_given_it_back(void **state)
 	assert_int_equal(WEXITSTATUS(status), 7);
 }
 
+static struct dlk_hold *paused_by_keeper(void)
+{
+	struct dlk_hold *h = held_by(&pauses, LONG_MS, asked_ns);
+
+	h->keeper.carried = true;
+	h->keeper.known_until_ns = h->valid.deadline_ns;
+	h->lease.pause_ms = 60000;
+	dlk_backstop_watch(h);
+	return h;
+}
+
+/* One of three says READY; it is continued beyond the marks of all, and hears that
+ * one after the other was renewed. */
+static int one_is_ready(void)
+{
+	struct dlk_hold *all[3];
+
+	for (int i = 0; i < 3; i++, asked_ns += 10 * DLK_MS)
+		all[i] = paused_by_keeper();
+	all[0]->valid.trouble = HOLD_READY;
+	dlk_backstop_watch(all[0]);
+	if (!dlk_backstop_stands_back())
+		return 1;
+	raise(SIGSTOP);
+	for (int i = 0; i < 3; i++) {
+		if (!dlk_hold_is_paused(all[i]))
+			return 2;
+		dlk_hold_heard(all[i], asked_ns + TTL_MS * DLK_MS, true);
+	}
+	/* Nothing stands back any more. */
+	for (int i = 0; i < 3; i++)
+		if (dlk_hold_is_paused(all[i]))
+			return 3;
+	return dlk_backstop_stands_back() ? 4 : 0;
+}
+
+static void who_is_ready_for_one_is_for_all(void **state)
+{
+	pid_t pid;
+	int status;
+
+	(void)state;
+	asked_ns = dlk_now_ns();
+	pid = fork();
+	if (pid == 0) {
+		dlk_self.pid = getpid();
+		dlk_backstop_forget();
+		_exit(one_is_ready());
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	dlk_pause_ns((LONG_MS + 100) * DLK_MS);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* What is renewed while it stands back still does: it is stopped in a moment. */
+static void what_is_renewed_meanwhile_stands_back(void **state)
+{
+	struct dlk_hold *a, *b;
+
+	(void)state;
+	asked_ns = dlk_now_ns();
+	a = paused_by_keeper();
+	b = paused_by_keeper();
+	a->valid.trouble = HOLD_READY;
+	dlk_backstop_watch(a);
+	dlk_hold_extend(b, asked_ns + 1000 * DLK_MS);
+	assert_true(dlk_hold_is_paused(b));
+	dlk_hold_extend(a, asked_ns + 1000 * DLK_MS);
+	assert_false(dlk_hold_is_paused(a));
+	assert_true(dlk_hold_is_paused(b));
+	dlk_hold_extend(b, asked_ns + 1100 * DLK_MS);
+	assert_false(dlk_hold_is_paused(b));
+	end(a);
+	end(b);
+	dlk_backstop_forget();
+}
+
 #define backstop_test(f) cmocka_unit_test_setup_teardown(f, lock, unlock)
 
 int main(void)
@@ -356,6 +447,9 @@ int main(void)
 		backstop_test(kills_who_is_stopped),
 		backstop_test(kills_by_the_last_renewal),
 		backstop_test(lives_if_it_has_given_it_back),
+		backstop_test(who_is_ready_for_one_is_for_all),
+		cmocka_unit_test_setup_teardown(
+			what_is_renewed_meanwhile_stands_back, lock, unlock_2),
 	};
 
 	dlk_self.pid = getpid();

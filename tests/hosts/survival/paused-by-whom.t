@@ -57,6 +57,13 @@ rig_configs ttl=${TTL}ms connect_timeout=400ms timeout=30s \
 	url="redis://127.0.0.1:$PROXY/0" \
 	path_more='on_lost = "pause" pause_at_most = "90s"'
 
+# Of the five that are there.  The sixth one's is, too, if that was killed after its
+# deadline, on a busy machine: it has a loss to record, at a server that hangs.
+have_taken_over()
+{
+	have_standbys A 5 || have_standbys A 6
+}
+
 # A keeper each; of the last but one a process is under two locks.
 hold one 1001
 hold two 1002
@@ -79,7 +86,7 @@ like "$(grep 'continued by' "$RIG/log")" 'process .* \(sleep\) was continued' \
 for pid in $(keepers A); do
 	on A kill -KILL "$pid"
 done
-ok 'standbys take over' until_true 10 have_standbys A 5
+ok 'standbys take over' until_true 10 have_taken_over
 ask p pass
 for pid in "$one" "$three" "$both"; do
 	ok 'goes on' until_true 10 runs "$pid"
