@@ -454,7 +454,7 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
 		return;
 	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
 	k->deadline_ns = deadline_ns;
-	k->doubted = k->ready = false;
+	k->failing = k->doubted = k->ready = false;
 	dlk_mirror_state(k);
 	if (!must_connect_for(k))
 		set_due(k, dlk_keeper_renew_ns(renew_ns, deadline_ns));
@@ -652,13 +652,15 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
 		dlk_carried_news += k->robbed || k->stopped || k->paused;
 		k->doubted = k->robbed = k->stopped = k->paused = false;
-		k->ready = false;
+		k->failing = k->ready = false;
 		return;
 	}
 	if (r->result == DLK_REPLACED) {
 		dlk_carry_drop(k);
 		return;
 	}
+	k->failing = true;
+	dlk_watch_stir(k->watch);
 	if (!is_lost(k, r->result, now))
 		return;
 	/* First those who have its lock are stopped (survive.c). */

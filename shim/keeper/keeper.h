@@ -75,6 +75,7 @@ enum dlk_verdict {
 	DLK_UNKNOWN, /* and so it must be taken for there */
 	DLK_THERE,
 	DLK_SOME_GONE, /* of n_same alike, which the list cannot tell apart */
+	DLK_SHARED_NOW, /* if it is there: others have shared ones */
 	DLK_GONE_NOW,
 };
 
@@ -332,6 +333,7 @@ struct dlk_kept {
 	uint32_t pid;         /* of the process */
 	enum dlk_on_lost on_lost; /* what becomes of who has its lock then */
 	bool revalidates; /* dirty pages go to the file system first (L10) */
+	bool failing;     /* it was not renewed when asked last */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
 	bool robbed;      /* another's token was seen, and seen again */
 	bool ready;       /* its process is to be stopped by us, not killed */

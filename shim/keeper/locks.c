@@ -17,7 +17,8 @@
  *  3. A conversion by one who shares the description is a lock of another
  *     taker.  A shared one has been given up by it (flock(2), NOTES); an
  *     exclusive one may have become the shared one that somebody is seen with,
- *     so it is gone only if nobody has any.
+ *     so it is gone only if nobody has any, and a shared one at the most if
+ *     there are others.
  *
  * Who stands in the way.  Locks of a file stand in the order they were
  * granted, and a wait hangs on the first that it conflicts with (fs/locks.c,
@@ -225,7 +226,7 @@ bool dlk_locks_look(void)
 enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
 {
 	const struct dlk_listed *e, *on = NULL;
-	unsigned same = 0;
+	unsigned same = 0, readers = 0;
 	size_t n;
 
 	if (!g->mode || !g->pid)
@@ -233,6 +234,7 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
 	n = dlk_list_of(g->file, &e);
 	for (size_t i = 0; i < n; i++) {
 		same += e[i].pid == g->pid && e[i].mode == g->mode;
+		readers += e[i].mode == LOCK_SH;
 		if (e[i].blocks_us)
 			on = &e[i];
 	}
@@ -241,6 +243,8 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
 			g->was_first = alive(g->taker);
 		return same < n_same ? DLK_SOME_GONE : DLK_THERE;
 	}
+	if (g->mode != LOCK_SH && readers)
+		return DLK_SHARED_NOW;
 	if (view() == FIRST)
 		return g->mode == LOCK_SH || n == 0 ? DLK_GONE_NOW
 						    : DLK_UNKNOWN;

@@ -6,6 +6,8 @@
  *	a description is closed	at once, and thrice more: inotify tells of it
  *				before its locks are gone (fs/file_table.c)
  *	nobody tells		at the tick
+ *	it is not renewed	at once: its lock has ended perhaps, and those of
+ *				others keep the wait waiting
  *
  * A look costs as much as there are locks on the machine, so it takes no more
  * than a twentieth of the time.
@@ -42,7 +44,7 @@ uint64_t dlk_look_due_ns(void)
 static bool is_looked_at(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT &&
-	       (k->lease.shared || !k->watch->has_thread);
+	       (k->lease.shared || !k->watch->has_thread || k->failing);
 }
 
 /* The kernel's wait tells of most ends: then a tick is a renewal's. */
@@ -81,6 +83,9 @@ static void judge(struct dlk_kept *k)
 		if (k->shadow || k->by != DLK_BY_PROCESS || !dlk_shim_lives())
 			dlk_carry_owe(k);
 		break;
+	case DLK_SHARED_NOW:
+		k->lease.shared = true;
+		break;
 	case DLK_UNKNOWN:
 		if (dlk_watch_is_shut(k->watch) &&
 		    !dlk_guard_can_tell(&k->guard))
@@ -94,7 +99,7 @@ static void judge(struct dlk_kept *k)
 static bool wants_list(const struct dlk_kept *k)
 {
 	return k->kind == DLK_KEPT_FLOCK &&
-	       (k->lease.shared || dlk_watch_is_shut(k->watch));
+	       (k->lease.shared || dlk_watch_is_shut(k->watch) || k->failing);
 }
 
 /* The thread's own: a busy machine must not make it look less. */

@@ -164,11 +164,24 @@ static int ask_all(struct dlk_conn *c, uint64_t deadline_ns,
 			     : err;
 }
 
-/* Of records the owner alone knows what to put back. */
+/*
+ * Of records the owner alone knows what to put back.  What is another's may be so
+ * by who was quicker to put back what he has no more (reclaim.lua, [PROOF]):
+ *
+ *	holder		master		its keeper	another of this host
+ *	closed
+ *							granted
+ *			(forgets all)
+ *					renew: none
+ *					put back
+ *							renew: another's
+ *					(sees the end)
+ */
 static bool may_reclaim(const struct dlk_renewal *u)
 {
-	return u->result == DLK_GONE && !u->lease->ranges_key &&
-	       dlk_now_ns() < u->deadline_ns && !dlk_seeded(8);
+	return (u->result == DLK_GONE || u->result == DLK_LOST) &&
+	       !u->lease->ranges_key && dlk_now_ns() < u->deadline_ns &&
+	       !dlk_seeded(8);
 }
 
 /*
@@ -193,10 +206,12 @@ static bool has_old_ranges(const struct dlk_conn *c,
 	       u->seq < u->sent_seq;
 }
 
+/* Gone though it was to be put back: readers are there, of whom none is ours. */
 static bool is_behind_old(const struct dlk_conn *c, const struct dlk_renewal *u)
 {
-	return c->server.named && u->result == DLK_LOST &&
-	       dlk_now_ns() < u->deadline_ns;
+	return c->server.named && dlk_now_ns() < u->deadline_ns &&
+	       (u->result == DLK_LOST ||
+		(u->result == DLK_GONE && u->reclaimed));
 }
 
 static bool may_be_mended(const struct dlk_conn *c, const struct dlk_renewal *u)

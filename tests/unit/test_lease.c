@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "lease/lease.h"
@@ -64,14 +65,19 @@ static int renew(const char *token, bool text)
 	return dlk_lease_renewed(c, in_ms(5000), &u);
 }
 
+static int reclaim_lease(const struct dlk_lease *lease)
+{
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_reclaim(c, lease), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	return dlk_lease_reclaimed(c, in_ms(5000));
+}
+
 static int reclaim(const char *token)
 {
 	struct dlk_lease lease = lease_at("k", token);
 
-	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_reclaim(c, &lease), 0);
-	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	return dlk_lease_reclaimed(c, in_ms(5000));
+	return reclaim_lease(&lease);
 }
 
 static void put(const char *value)
@@ -639,6 +645,39 @@ static void a_lease_is_not_put_over_another(void **state)
 	assert_int_equal(acquire(ours, false), DLK_GRACE);
 }
 
+/* Of our host and file, and older: its lock has ended before ours was granted. */
+static void a_lease_is_put_over_one_that_is_proved_dead(void **state)
+{
+	char dead[DLK_TOKEN_MAX], next[DLK_TOKEN_MAX], claim[DLK_TOKEN_MAX];
+	struct dlk_lease shared = lease_at("k", ours);
+
+	(void)state;
+	token_of(dead, 'd', HOST, FILE_, 1999);
+	token_of(next, 'h', HOST, FILE_, 2001);
+	token_of(claim, 'h', HOST, FILE_, UINT64_MAX);
+	put(dead);
+	assert_int_equal(reclaim(ours), 0);
+	assert_value(ours);
+	assert_full_ttl("k");
+	put(next);
+	assert_int_equal(reclaim(ours), DLK_LOST);
+	put(claim);
+	assert_int_equal(reclaim(ours), DLK_LOST);
+	put(ours);
+	assert_int_equal(reclaim(claim), DLK_LOST);
+	assert_value(ours);
+
+	/* It may have become a reader, says a reader's; a writer's says more. */
+	tell(redis.c, "DEL", "k", NULL);
+	put(dead);
+	shared.shared = true;
+	assert_int_equal(reclaim_lease(&shared), 0);
+	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 3);
+	assert_int_equal(tell(redis.c, "HEXISTS", "k", dead, NULL)->integer, 1);
+	assert_int_equal(reclaim(next), 0);
+	assert_value(next);
+}
+
 /* --- memory --------------------------------------------------------------- */
 
 static int fill_memory(void **state)
@@ -854,6 +893,42 @@ static void a_batch_reclaims_nothing_past_its_deadline(void **state)
 }
 
 /*
+ * A master that Sentinels name has the memory of a while ago.  What others have in
+ * it of our key, the whole lease, a reader's, or one that is written, is as old:
+ * our own deadline decides.
+ */
+static void what_a_promoted_one_remembers_is_waited_out(void **state)
+{
+	static struct dlk_endpoint named;
+	struct batch b;
+	char until[24];
+
+	(void)state;
+	snprintf(until, sizeof(until), "%llu",
+		 (unsigned long long)(time(NULL) + 60) * 1000);
+	for (int by_sentinels = 0; by_sentinels < 2; by_sentinels++) {
+		named = *c->ep;
+		named.n_sentinels = (unsigned)by_sentinels;
+		c->ep = &named;
+		c->server.named = by_sentinels;
+		make_batch(&b);
+		put_at(b.keys[0], other);
+		tell(redis.c, "HSET", b.keys[1], "dlock", "1", other, until,
+		     NULL);
+		dlk_renew_batch(c, in_ms(5000), b.u, 3);
+		assert_int_equal(b.u[0].result,
+				 by_sentinels ? -EAGAIN : DLK_LOST);
+		assert_int_equal(b.u[1].result,
+				 by_sentinels ? -EAGAIN : DLK_GONE);
+		assert_int_equal(b.u[2].result, 0);
+
+		b.u[1].deadline_ns = dlk_now_ns() - 1;
+		dlk_renew_batch(c, in_ms(5000), b.u + 1, 1);
+		assert_int_equal(b.u[1].result, DLK_GONE);
+	}
+}
+
+/*
  * The second cannot be sent: no key is that long.  What the first was
  * answered must not be taken for the answer to a later question.
  */
@@ -987,6 +1062,7 @@ int main(void)
 			a_server_grows_old, connect_to_grow_old, disconnect),
 		young_test(a_young_server_takes_a_lease_back),
 		young_test(a_lease_is_not_put_over_another),
+		young_test(a_lease_is_put_over_one_that_is_proved_dead),
 		cmocka_unit_test_setup_teardown(a_full_server_serves_leases,
 						fill_memory, free_memory),
 		cmocka_unit_test_setup_teardown(
@@ -1003,6 +1079,7 @@ int main(void)
 		lease_test(a_batch_reclaims_nothing_at_an_old_server),
 		young_test(a_batch_reclaims_all_at_once),
 		young_test(a_batch_that_is_cut_off_has_lost_nothing),
+		young_test(what_a_promoted_one_remembers_is_waited_out),
 		lease_test(a_batch_that_fails_leaves_no_answer_behind),
 	};
 

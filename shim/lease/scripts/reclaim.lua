@@ -15,22 +15,48 @@ if mode == 'EX' and not lingering
    and redis.call('SET', key, token, 'NX', 'PX', ttl) then
 	return 1
 end
-if redis.call('EXISTS', key) == 1
-   and (redis.call('TYPE', key).ok ~= 'hash'
-	or redis.call('HGET', key, 'dlock') ~= '1') then
+
+-- [PROOF] Another lease of the same host and file whose lock ours came after, put
+-- back by a keeper that has not seen its end, or by who has it no more (as in
+-- acquire.lua; a claim is of no lock yet, and so neither proves nor is disproved).
+local identity, since = string.match(token, '^dlock1 %S+( %S+ %S+ )(%d+)')
+local function dead(of)
+	return since and since ~= NEVER and string.sub(of, 1, 7) == 'dlock1 '
+	       and string.sub(of, 40, 39 + #identity) == identity
+	       and string.sub(of, 40 + #identity, 59 + #identity) < since
+end
+
+local kind, all = redis.call('TYPE', key).ok, {}
+if kind == 'string' then
+	local of = redis.call('GETRANGE', key, 0, 767)
+	local left = redis.call('PTTL', key)
+	if not dead(of) then
+		return 0
+	end
+	redis.call('DEL', key)
+	-- (A shared lock proves only that nobody has an exclusive one.)
+	if mode == 'SH' and left > 0 then
+		redis.call('HSET', key, 'dlock', '1', of, now + left)
+		redis.call('PEXPIRE', key, left)
+	end
+elseif kind == 'hash' and redis.call('HGET', key, 'dlock') == '1' then
+	-- Of a snapshot, others may linger there.
+	all = redis.call('HGETALL', key)
+elseif kind ~= 'none' then
 	return 0
 end
--- Of a snapshot, others may linger there.
-local all = redis.call('HGETALL', key)
 for i = 1, #all, 2 do
-	local expiry = tonumber(string.match(all[i + 1], '^(%d+) '))
-	if all[i] ~= 'dlock' and mode == 'EX' and (expiry or now + 1) > now then
+	local of, text = all[i], all[i + 1]
+	local expiry = tonumber(string.match(text, '^(%d+)'))
+	local writes = string.find(text, ' EX ', 1, true)
+	if of == 'dlock' then
+		-- the mark
+	elseif (mode == 'EX' or writes) and dead(of) then
+		redis.call('HDEL', key, of)
+	elseif (mode == 'EX' or writes) and (expiry or now + 1) > now then
 		return 0
-	elseif string.find(all[i + 1], ' EX ', 1, true) then
-		if expiry > now then
-			return 0
-		end
-		redis.call('HDEL', key, all[i])
+	elseif writes then
+		redis.call('HDEL', key, of)
 	end
 end
 if mode == 'EX' then

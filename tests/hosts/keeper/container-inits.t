@@ -48,13 +48,13 @@ for init in none tini dumb-init; do
 	ok "$init: it ends, and the other host has it" until_true 10 b_has_it
 	took=$((($(now) - began) / 1000000))
 	note "$init: after $took ms"
-	peer_ended "$init"
+	peer_end "$init"
 	# As `docker kill` does.
 	job "$init" "${with[@]}"
 	began=$(now)
 	on A pkill -KILL -x unshare
 	ok "$init: killed, the other host has it" until_true 10 b_has_it
 	note "$init: after $((($(now) - began) / 1000000)) ms, of a ttl of $TTL s"
-	peer_ended "$init"
+	peer_end "$init"
 done
 rig_end

@@ -164,11 +164,7 @@ free()
 
 all_gone()
 {
-	local name
-
-	for name in "${!PEER_IN[@]}"; do
-		peer_end "$name"
-	done
+	peer_end "${!PEER_IN[@]}"
 	ok "$1: no lease is left" until_true 5 free f
 }
 

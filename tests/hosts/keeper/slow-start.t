@@ -56,7 +56,7 @@ ask b 'lock("g")'
 say b 'took(child)'
 ok 'another one is being started' cp_wait waits
 on A pkill -KILL -x python3
-peer_ended b
+peer_end b
 cp_reach goes
 ok 'and ends, for its program is dead' until_true 5 no_keeper A
 is "$(cat "$RIG/log")" '' '... without a word'

@@ -71,5 +71,5 @@ ok 'and the other thread is gone' until_true 10 has_tasks 2
 # Privileges are changed by a process that has neither (L7).
 ask a 'os.setuid(65534)'
 is "$HEARD" None 'setuid(2) finds one thread, and does not end the process'
-peer_ended a
+peer_end a
 rig_end

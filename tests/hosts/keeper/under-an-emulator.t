@@ -32,7 +32,7 @@ ask b 'open x f'
 ask b 'lock x EX NB'
 is "$RESULT" EAGAIN 'the other host is refused'
 cp_reach goes
-peer_ended a
+peer_end a
 is "$(cat "$RIG/a.err")" '' 'nothing is said'
 ask b 'lock x EX'
 is "$RESULT" 0 'and granted when the command has ended'
