@@ -43,7 +43,7 @@ made_token()
 
 	boot=$(tr -d - </proc/sys/kernel/random/boot_id)
 	[ "$1" != elsewhere ] || boot=${boot//[0-9]/f}
-	since=$(printf '%020d' $(($(now) - $2 * 1000000000)))
+	since=$(taken "$2")
 	word=${word//%/%25}
 	word=${word//$'\x1b'/%1B}
 	printf 'dlock1 %032x %s:%s 1:1:- %s 42 %s nightly\n' 7 "$boot" "$1" \

@@ -23,11 +23,7 @@ players()
 
 players_leave()
 {
-	local p
-
-	for p in "${PLAYERS[@]}"; do
-		peer_end "$p"
-	done
+	peer_end "${PLAYERS[@]}"
 	on A pkill -KILL locker
 	on B pkill -KILL locker
 	until_true 20 db_is_empty

@@ -82,7 +82,7 @@ may_not()
 
 does_everything()
 {
-	local mode p
+	local mode
 
 	KEY=dlock:$MNT/f
 	for mode in EX SH; do
@@ -100,9 +100,7 @@ does_everything()
 	done
 	does_ranges
 	does_without_scripts
-	for p in c b a; do
-		peer_ended "$p"
-	done
+	peer_end c b a
 	ok 'no key is left' until_true 5 nothing_left
 }
 

@@ -35,7 +35,7 @@
 #
 # Peers are programs that are told what to do, a line each, and answer with
 # one:	peer NAME CMD...; say NAME LINE; hear NAME [SECONDS] (sets $HEARD);
-#	peer_end NAME, or peer_ended NAME, which waits until it has ended;
+#	peer_end NAME..., which waits until they have ended;
 # ask NAME LINE [SECONDS].  Their standard error is $RIG/NAME.err.
 #
 # A locker (tests/programs/locker.c) answers 'RESULT START END': locker NAME
@@ -124,6 +124,19 @@ next_line()
 now()
 {
 	"$BIN/now"
+}
+
+# taken SECONDS: the moment so long ago, as tokens have it.  No lock is older than
+# the machine is up: on one that was just made it is waited for.
+taken()
+{
+	until_true "$1" is_up_for "$1"
+	printf '%020d' $(($(now) - $1 * 1000000000))
+}
+
+is_up_for()
+{
+	[ "$(now)" -gt $(($1 * 1000000000)) ]
 }
 
 # --- Redis ----------------------------------------------------------------
@@ -574,7 +587,7 @@ cp_drain()
 
 peer()
 {
-	local name=$1 in out
+	local name=$1 in out fd closed=''
 
 	shift
 	[ -z "${PEER_IN[$name]-}" ] || peer_end "$name"
@@ -584,33 +597,50 @@ peer()
 	PEER_IN[$name]=$in
 	PEER_OUT[$name]=$out
 	READ_PART[$out]=
-	"$@" <"$RIG/$name.in" >"$RIG/$name.out" 2>"$RIG/$name.err" \
-		{in}>&- {out}>&- &
+	# An older one would not end as long as this one had its input as well.
+	for fd in "${PEER_IN[@]}" "${PEER_OUT[@]}"; do
+		closed+=" $fd>&-"
+	done
+	eval '"$@" <"$RIG/$name.in" >"$RIG/$name.out" 2>"$RIG/$name.err"' \
+		"$closed &"
 	PEER_PID[$name]=$!
 	disown $!
 }
 
-# Its input ends, and with it the peer.
+# peer_end NAME...: their input ends, and with it they: when it returns, none of
+# their locks is left in the kernel.  All are told before the first one is waited
+# for, so one may wait for another one's lock.
 peer_end()
 {
-	local in=${PEER_IN[$1]} out=${PEER_OUT[$1]}
+	local name in out pids=()
 
-	exec {in}>&- {out}>&-
-	unset "PEER_IN[$1]" "PEER_OUT[$1]" "PEER_PID[$1]"
+	for name; do
+		in=${PEER_IN[$name]} out=${PEER_OUT[$name]}
+		exec {in}>&- {out}>&-
+		pids+=("${PEER_PID[$name]}")
+		unset "PEER_IN[$name]" "PEER_OUT[$name]" "PEER_PID[$name]"
+	done
+	until_true 10 pid_is_gone "${pids[@]}" && return
+	diag "$* do not end:" "$(process_tree "${pids[@]}")"
+	return 1
 }
 
-# The same, and its locks are gone from the kernel, too: it has ended.
-peer_ended()
+# process_tree PID...: they and their children: number, state, where they wait
+process_tree()
 {
-	local pid=${PEER_PID[$1]}
+	local pid
 
-	peer_end "$1"
-	until_true 10 pid_is_gone "$pid"
+	for pid; do
+		ps -o pid=,stat=,wchan:24=,args= -p "$pid"
+		# shellcheck disable=SC2046 # numbers
+		process_tree $(cat /proc/"$pid"/task/*/children 2>/dev/null)
+	done
 }
 
+# pid_is_gone PID...: all of them
 pid_is_gone()
 {
-	! kill -0 "$1" 2>/dev/null
+	! kill -0 "$@" 2>/dev/null
 }
 
 say()

@@ -246,12 +246,7 @@ busy()
 	done
 	for_a_while 8 sleep 0.1
 	all_live || status=1
-	for i in 1 2 3 4; do
-		peer_end "fast$i"
-	done
-	for i in {1..16}; do
-		peer_end "busy$i"
-	done
+	peer_end fast{1..4} busy{1..16}
 	HOLDERS=("${was[@]}")
 	return "$status"
 }

@@ -42,8 +42,7 @@ waits_while_it_moves()
 	slot_move "$slot" "$to"
 	say a 'lock m UN'
 	hear b
-	peer_ended b
-	peer_ended a
+	peer_end b a
 }
 
 one_waits()
@@ -115,5 +114,5 @@ for verb in list 'show f' stats; do
 done
 ctl_on A list
 like "$OUT" '/f ' '... and sees the lock'
-peer_ended a
+peer_end a
 rig_end

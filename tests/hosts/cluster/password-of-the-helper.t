@@ -39,5 +39,5 @@ password_is no 'a cluster' f
 locks_at_each
 has_password "$(process locker)" no '... and the program has no password'
 like "$(on A "$BUILD/dlockctl" -c "$RIG/A.conf" list)" '/x[0-9]* ' 'dlockctl list shows them'
-peer_ended holder
+peer_end holder
 rig_end

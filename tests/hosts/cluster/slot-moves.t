@@ -74,9 +74,7 @@ ok 'B has it' hear b
 is "$RESULT" 0 '... by the new node'
 ask b 'lock b UN'
 # (Each has the ends of those before it.)
-peer_ended b
-peer_ended c
-peer_ended a
+peer_end b c a
 
 load_end
 is "$overlaps $broken $lost" '0 0 0' 'never two holders'

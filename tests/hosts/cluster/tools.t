@@ -88,8 +88,7 @@ is "$STATUS" 1 '... not where another has the lock'
 on A env DLOCK_CONFIG="$RIG/A.conf" "$BUILD/dlock" run true 2>"$RIG/run.err"
 is "$?" 0 'dlock run'
 
-peer_ended a
-peer_ended b
+peer_end a b
 rr del 'dlock%fleet' >/dev/null # of the doctor
 rig_empty 15
 master_kill 3

@@ -108,6 +108,5 @@ for what in 'granted EX' 'released' \
 	'granted SH'; do
 	like "$(cat "$RIG/trace")" "$what" "... \"$what\""
 done
-peer_end p
-peer_end q
+peer_end p q
 rig_end

@@ -45,7 +45,7 @@ ask one 'lock f UN'
 hear two
 is "$RESULT" 0 '... and has it'
 ask two 'lock f UN'
-peer_ended two
+peer_end two
 
 # The password is changed, and the connections end.
 old=$password
@@ -57,7 +57,7 @@ ask one 'lock f EX'
 is "$RESULT" 0 'a new password: the next connection has it'
 is "$(stands "$(process locker)") $(stands "$(process locker)" "$old")" '0 0' \
 	'... and the program neither'
-peer_ended one
+peer_end one
 
 echo wrong >"$RIG/pass"
 by_program B
@@ -82,7 +82,7 @@ ask one 'open f f'
 ask one 'lock f EX'
 like "$(on A "$CTL" -c "$RIG/A.conf" list)" '/f ' 'dlockctl list logs in so, too'
 ask one 'lock f UN'
-peer_ended one
+peer_end one
 on A mkdir p
 like "$(DLOCK_CONFIG=$RIG/A.conf on A "$BUILD/dlock" run --path "$MNT/p/" \
 	sh -c 'cat "$DLOCK_CONFIG"')" "password_file = '$RIG/pass'.*credentials" \

@@ -106,7 +106,6 @@ once "$(process locker)" '... and has the password once'
 ask far 'lock a UN'
 hear waiter
 is "$RESULT" 0 '... and is granted the lock'
-peer_end far
-peer_end waiter
+peer_end far waiter
 rig_empty
 done_testing

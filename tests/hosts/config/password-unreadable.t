@@ -57,7 +57,7 @@ locks()
 	ask one 'lock f EX NB'
 	ERR=$(cat "$RIG/one.err")
 	KEYS=$(rr keys '*')
-	peer_ended one
+	peer_end one
 }
 
 config

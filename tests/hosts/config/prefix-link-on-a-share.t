@@ -69,9 +69,7 @@ ask a 'lock f UN'
 ask b 'lock f EX NB'
 is "$RESULT" 0 'and has it then'
 ask b 'lock f UN'
-for p in a b; do
-	peer_end "$p"
-done
+peer_end a b
 
 # --- what is no share -------------------------------------------------------------
 

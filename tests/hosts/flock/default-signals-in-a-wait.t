@@ -75,11 +75,7 @@ nothing()
 # What is left of who was killed is another test's.
 players_leave()
 {
-	local p
-
-	for p in "${PLAYERS[@]}"; do
-		peer_end "$p"
-	done
+	peer_end "${PLAYERS[@]}"
 }
 
 rig_start disks

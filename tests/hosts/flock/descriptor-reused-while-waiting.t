@@ -41,8 +41,7 @@ scene()
 	ask h "${try/ f / g }"
 	NEW=$RESULT
 	note "$RUN, $1, $2: $GOT ($EARLY early); f: $OLD, g: $NEW"
-	peer_end w
-	peer_end h
+	peer_end w h
 	until_true 6 db_is_empty
 }
 

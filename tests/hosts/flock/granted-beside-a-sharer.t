@@ -85,8 +85,7 @@ is "$CP" 0 'the other one has it, too'
 ok 'and the lock is there' lists
 is "$(dl B flock -n g echo got)" '' 'as for the other host'
 say w end
-peer_end w
-peer_end h
+peer_end w h
 
 # --- a lock that is there already ---------------------------------------------
 
@@ -111,6 +110,5 @@ ask w go
 hear h
 is "$RESULT" 0 '... until it is unlocked'
 say w end
-peer_end w
-peer_end h
+peer_end w h
 rig_end

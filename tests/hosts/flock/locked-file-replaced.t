@@ -126,8 +126,7 @@ daemon()
 	say a 'exit 0'
 	hear b 10
 	is "$RESULT" 0 "$1: it ends: its successor has the lock"
-	peer_end b
-	peer_end a
+	peer_end b a
 	rig_empty 8
 	on A touch f
 }

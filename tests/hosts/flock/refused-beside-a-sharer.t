@@ -213,7 +213,5 @@ else
 	ok 'what it was refused, nobody has' on A flock -n "$MNT/g" true
 fi
 say w end
-peer_end w
-peer_end p
-peer_end h
+peer_end w p h
 rig_end

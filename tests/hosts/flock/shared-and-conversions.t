@@ -63,11 +63,7 @@ open_on()
 # Everybody goes, and so does the key.
 all_gone()
 {
-	local name
-
-	for name in "${!PEER_IN[@]}"; do
-		peer_end "$name"
-	done
+	peer_end "${!PEER_IN[@]}"
 	rig_empty 2 "$1: no key is left"
 }
 

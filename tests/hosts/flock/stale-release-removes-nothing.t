@@ -42,8 +42,7 @@ stale()
 	is "$(rr get "$KEY")" "$token" "$name: nor does A's end touch it"
 	ask b 'lock a UN'
 	rig_empty 2 "$name: B's unlock removes it"
-	peer_end b
-	peer_end c
+	peer_end b c
 }
 
 deleted()

@@ -64,8 +64,7 @@ scene()
 	then_try "$4" "$7"
 	note "$1, $3: $5 of $4: the child gets $child, then the other $RESULT"
 	[ "$child" = "$6" ] && [ "$RESULT" = "$7" ] || status=1
-	peer_end a
-	peer_end b
+	peer_end a b
 	return "$status"
 }
 

@@ -110,12 +110,10 @@ expect()
 # The peers that FUNCTION has begun are ended, whatever became of it.
 scene()
 {
-	local status=0 name
+	local status=0
 
 	"$@" || status=1
-	for name in "${!PEER_PID[@]}"; do
-		peer_end "$name"
-	done
+	peer_end "${!PEER_PID[@]}"
 	until_true 5 host_is_idle || status=1
 	[ "$RUN" != dl ] || until_true 5 db_is_empty || status=1
 	return "$status"

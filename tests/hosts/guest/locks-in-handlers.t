@@ -68,8 +68,7 @@ is "$RESULT" 0 'granted with one'
 ask a 'lock a UN'
 ask a pid
 like "$RESULT" '^[1-9]' 'and lives: nothing was seen'
-peer_end a
-peer_end b
+peer_end a b
 rig_empty
 
 # --- in a handler --------------------------------------------------------------

@@ -198,7 +198,5 @@ is "$(dl A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: one child, no kee
 is "$(on A timeout 10 "$BIN/privileges" waits w reaper)" '1 1' 'reaper: bare, one child'
 like "$(dl A timeout 10 "$BIN/privileges" waits w reaper)" '^[1-5] [1-5]$' \
 	'reaper: its children end, and two pairs of keepers at most'
-for name in "${!PEER_IN[@]}"; do
-	peer_end "$name"
-done
+peer_end "${!PEER_IN[@]}"
 rig_end

@@ -64,8 +64,7 @@ got_it()
 ok 'the lock ended with its descriptor' until_true 15 got_it
 ask h 'lock a UN'
 is "$(on A stat -c %s f)" 0 'not a byte of ours is in the file'
-peer_end g
-peer_end h
+peer_end g h
 
 # --- odd names ------------------------------------------------------------
 long=$(printf 'n%.0s' {1..200})
@@ -91,8 +90,7 @@ for name in 'a%0Ab' '%1B[31mred' '100%25' '%7Bkey%7D' 'two%20words%20' \
 			ask h 'lock a EX'
 			[ "$RESULT" = 0 ] || status=3
 		fi
-		peer_end g
-		peer_end h
+		peer_end g h
 		return "$status"
 	}
 	three_ways "name $name" excluded

@@ -84,9 +84,7 @@ order_ends()
 	done
 	hear b
 	is "$RESULT" 0 "$1: and b"
-	for p in a b c; do
-		peer_end "$p"
-	done
+	peer_end a b c
 }
 
 rig_start disks
@@ -170,7 +168,5 @@ ask w -u
 hear h
 is "$RESULT" 0 '... and the writer is next'
 ask h 'lock g UN'
-peer_end w
-peer_end l
-peer_end h
+peer_end w l h
 rig_end

@@ -126,8 +126,7 @@ swapped_on_all()
 	ask s "$2"
 	ask t "$3"
 	is "$RESULT" 0 '... until it is unlocked'
-	peer_ended t
-	peer_ended s
+	peer_end t s
 }
 
 records_swapped()
@@ -157,20 +156,19 @@ KEY=dlock:$MNT/f%rec
 records_swapped
 odd_signals
 ask h 'lock f UN'
-peer_ended h
+peer_end h
 locker h dl A
 ask h 'open f f'
 ask h 'range f F_WRLCK 0 1'
 records_swapped
-peer_ended h
+peer_end h
 locker h on A
 ask h 'open f f'
 ask h 'lock f EX'
 ask h 'range f F_WRLCK 0 1'
 is "$RESULT" 0 'a bare holder'
 swapped on 'lock SLOT EX'
-peer_ended s
+peer_end s
 swapped on 'range SLOT F_WRLCK 0 1 WAIT'
-peer_ended s
-peer_ended h
+peer_end s h
 rig_end

@@ -43,8 +43,7 @@ granted_after()
 	is "$RESULT" 0 "$2: the waiter has it"
 	in_time $(((END - begin) / 1000000)) "$1" "$2: in time (ms)"
 	ask w 'lock f UN'
-	peer_end h
-	peer_end w
+	peer_end h w
 	rig_empty 2 "$2: no key is left"
 }
 
@@ -123,8 +122,7 @@ ok 'they had it, and it hears' until_true 10 heard_by '[0-9a-f]*\.[0-9]*'
 ask h 'lock g UN'
 hear t 5
 is "$RESULT" 0 'and has it'
-peer_end h
-peer_end t
+peer_end h t
 rig_empty 2 '... no key is left'
 
 # --- permissions --------------------------------------------------------------
@@ -196,8 +194,7 @@ looks()
 	LOOKS=$(($(scripts_called) - before))
 	ask h 'lock f UN'
 	each_done 30 15 || rig_die 'they do not end'
-	peer_end h
-	peer_end more
+	peer_end h more
 }
 looks
 seldom=$LOOKS

@@ -63,8 +63,7 @@ for how in kill stop; do
 	ask b 'lock b EX' 20
 	is "$RESULT" 0 "$how: they are back, and it is granted"
 	ask b 'lock b UN'
-	peer_end b
-	peer_ended a
+	peer_end b a
 done
 rig_empty 5
 
@@ -99,8 +98,7 @@ for how in hang refuse; do
 		ask "p$i" pass
 	done
 	ask b 'lock b UN'
-	peer_end b
-	peer_ended a
+	peer_end b a
 	ok "$how: nothing is left" until_true 10 db_is_empty
 done
 rig_end

@@ -86,8 +86,7 @@ for ((i = 0; i < 26; i++)); do
 done
 is "$refused" 26 '... is held, for two ttls'
 unlike "$(cat "$RIG/log")" LOST '... and nothing is lost'
-peer_ended a
-peer_ended b
+peer_end a b
 stop_all
 is "$EARLY" '' "$N of $N stopped ones are dead before the others are granted"
 is "$WROTE" '' '... and none has written since'

@@ -71,7 +71,7 @@ gone 1
 
 # --- proof of death -------------------------------------------------------------
 
-peer_ended a	# to whom one of them is away yet
+peer_end a	# to whom one of them is away yet
 locker a dl A
 ask a 'open a f'
 locker h dl A

@@ -29,5 +29,5 @@ for i in 1 2 3; do
 done
 like "$(on A "$BUILD/dlockctl" -c "$RIG/A.conf" list)" '/f ' 'dlockctl list shows it'
 ask far 'lock a UN'
-peer_ended far
+peer_end far
 rig_end

@@ -78,5 +78,5 @@ master_kill 3
 master_up 3
 ask a 'lock f EX NB'
 is "$RESULT" ENOLCK 'two are young: nobody can tell (control)'
-peer_ended a
+peer_end a
 rig_end

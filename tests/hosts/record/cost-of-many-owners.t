@@ -73,8 +73,7 @@ costs
 locker b on B
 ask b "open f $MNT/$RUN"
 ok "without dlock: B takes what A's have (control)" eval '! each_excludes'
-peer_end b
-peer_end owners
+peer_end b owners
 RUN=dl
 costs
 for i in 0 1 2 3; do
@@ -85,8 +84,7 @@ is "$(rr hlen "dlock:$MNT/dl%rec")" $((MANY + 1)) 'each is an owner at Redis'
 locker b dl B
 ask b "open f $MNT/$RUN"
 ok 'each excludes the other host' each_excludes
-peer_end b
-peer_end owners
+peer_end b owners
 rig_empty 30 'all of them gone, no key is left'
 [ ! -s "$RIG/owners.err" ] || diag "$(sort "$RIG/owners.err" | uniq -c)"
 rig_end

@@ -16,11 +16,7 @@ FILES=(f g)
 # Who waits still is left to itself: a wait MUST end with its scene.
 players_leave()
 {
-	local p
-
-	for p in "${PLAYERS[@]}"; do
-		peer_end "$p"
-	done
+	peer_end "${PLAYERS[@]}"
 	until_true 6 db_is_empty
 }
 

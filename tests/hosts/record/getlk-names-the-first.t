@@ -57,8 +57,7 @@ all_told()
 			teller a A
 			teller b "$2"
 			echo "$seed $set:" "$(by_chance "$seed" "$set")"
-			peer_end a
-			peer_end b
+			peer_end a b
 		done
 	done >"$RIG/$1"
 }
@@ -96,9 +95,7 @@ of_two()
 		expect c 'get a W 15 1' "R,8,20,-$pid_a" &&
 		expect c 'ofdget a W 29 1' "R,12,20,$pid_b" &&
 		expect c 'get a R 0 0' U || status=1
-	for p in a b c; do
-		peer_end "$p"
-	done
+	peer_end a b c
 	return "$status"
 }
 

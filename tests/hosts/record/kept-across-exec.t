@@ -31,8 +31,7 @@ keepers_are()
 # Nobody of one scene is left in the next.
 ends()
 {
-	peer_end p
-	peer_end q
+	peer_end p q
 	[ "$RUN" != dl ] || { until_true 5 db_is_empty &&
 		until_true 5 keepers_are 0; }
 }

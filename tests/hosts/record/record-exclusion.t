@@ -21,20 +21,6 @@ expect()
 	return 1
 }
 
-# Nothing of one scene is left in the next.  (A peer that is younger has the
-# older one's input, too: so all end before one is waited for.)
-bye()
-{
-	local name pid pids=("${PEER_PID[@]}")
-
-	for name in "${!PEER_PID[@]}"; do
-		peer_end "$name"
-	done
-	for pid in "${pids[@]}"; do
-		until_true 5 pid_is_gone "$pid" || rig_die "$pid does not end"
-	done
-}
-
 # scene FUNCTION [ARG...]: two tellers, a on host A and b on host B, with $FILE
 # in their slot a.
 scene()
@@ -46,7 +32,7 @@ scene()
 	teller b B
 	expect a "open a $FILE" 0 && expect b "open a $FILE" 0 && "$@" ||
 		status=1
-	bye
+	peer_end "${!PEER_IN[@]}"
 	return "$status"
 }
 
@@ -234,7 +220,7 @@ threads()
 		diag "$(diff "$RIG/redis.list" "$RIG/model.list")"
 		good='not the same in Redis'
 	fi
-	bye
+	peer_end "${!PEER_IN[@]}"
 	[ "$good" = good ]
 }
 

@@ -98,8 +98,7 @@ scene()
 
 scene_end()
 {
-	peer_end p
-	peer_end q
+	peer_end p q
 }
 
 scene on on A
@@ -216,9 +215,7 @@ meanwhile 'U 0 4'
 is "$HEARD" '0' 'what is unlocked while another process waits is not there'
 ask p stop
 is "$HEARD" 'EINTR' '... when it is interrupted, too'
-peer_end x
-peer_end p
-peer_end q
+peer_end x p q
 peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/o"
 
 # --- too many to know ---------------------------------------------------------
@@ -250,6 +247,5 @@ is "$HEARD" '0 R0-69' 'a weaker lock does not fail without Redis'
 ask p 'U 0 70'
 is "$HEARD" 0 '... nor does an unlock'
 redis_up
-peer_end p
-peer_end q
+peer_end p q
 rig_end

@@ -35,8 +35,7 @@ with_asker()
 	say p end && hear p && note "$RUN: the asker: $HEARD"
 	[ "$RESULT" = 0 ] || status=1
 	say h end
-	peer_end h
-	peer_end p
+	peer_end h p
 	return "$status"
 }
 

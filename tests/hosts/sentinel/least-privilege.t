@@ -67,7 +67,7 @@ failover
 ask a 'lock f UN'
 ask a 'lock f EX' 30
 is "$RESULT" 0 'after a failover: locked'
-peer_ended a
+peer_end a
 nothing_refused 'a failover'
 is "$(refused_by_sentinels)" '' 'no Sentinel has refused anything'
 
@@ -81,7 +81,7 @@ for word in 'sentinel|get-master-addr-by-name' subscribe; do
 	like "$(refused_by_sentinels)" \
 		"dlock $word" "control: without $word that is refused"
 	ask a 'lock f UN'
-	peer_ended a
+	peer_end a
 	at_sentinels acl setuser dlock "+$word" >/dev/null
 	at_sentinels acl log reset >/dev/null
 done

@@ -50,7 +50,7 @@ ok '... as the user of the master' grep -q 'name=dlock-[0-9]* .*user=dlock ' \
 	<<<"$(m "$MASTER" client list)"
 has_password "$(process locker)" no '... and the program has no password'
 ask one 'lock f UN'
-peer_ended one
+peer_end one
 echo wrong >"$RIG/watch"
 like "$(dl A flock -n g true 2>&1)" \
 	'see sentinel_username and sentinel_password_file.*ENOLCK' \

@@ -79,7 +79,7 @@ ask a 'lock f EX' 30
 is "$RESULT" 0 '... is followed'
 ok '... to who is the master now' grep -q 'name=dlock-' <<<"$(m 2 client list)"
 ask a 'lock f UN'
-peer_ended a
+peer_end a
 
 by_tls A "$TLS/other.pem"
 like "$(dl A flock -n f true 2>&1)" \

@@ -47,8 +47,7 @@ ask b 'lock a EX NB'
 is "$RESULT" 0 'control: and there are two holders'
 ask b 'lock a UN'
 ask a 'lock a UN'
-peer_ended a
-peer_ended b
+peer_end a b
 
 configs
 locker b dl B

@@ -49,9 +49,7 @@ lockers()
 # (Each has the inputs of those before it.)
 end_lockers()
 {
-	peer_ended b
-	peer_ended c
-	peer_ended a
+	peer_end b c a
 }
 
 rig_start disks
@@ -168,7 +166,7 @@ ok 'but a is not' kill -0 "${PEER_PID[a]}"
 does a 0 'lock f UN' 'a: unlocks'
 redis_up
 until_true 10 db_is_empty
-peer_ended d
+peer_end d
 end_lockers
 
 # --- what is an answer ------------------------------------------------------------
@@ -182,7 +180,7 @@ unlike "$(cat "$RIG/a.err")" 'ALONE' 'and nothing like that is said'
 export REDISCLI_AUTH=secret
 r config set requirepass '' >/dev/null
 unset REDISCLI_AUTH
-peer_ended a
+peer_end a
 peer fake /usr/bin/python3 "$TOP/tests/programs/fakeredis.py"
 hear fake
 config local url="redis://127.0.0.1:$RESULT/0"
@@ -190,7 +188,7 @@ ask fake '-LOADING Redis is loading the dataset in memory\r\n'
 locker a dl A
 ask a 'open f f'
 does a ENOLCK 'lock f EX NB' 'nor is one that reads its data in'
-peer_ended a
+peer_end a
 
 # --- exec, fork, dup, close -------------------------------------------------------
 

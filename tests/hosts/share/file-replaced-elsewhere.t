@@ -37,8 +37,7 @@ held_through()
 	ask b "$4"
 	is "$RESULT" 0 "$1: B has it"
 	ask b "$3"
-	peer_end a
-	peer_end b
+	peer_end a b
 	rig_empty 2
 }
 

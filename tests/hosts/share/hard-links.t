@@ -48,6 +48,5 @@ ask a g
 ok 'before it is unlocked' until_true 3 gets 'lock g EX NB'
 ask b 'lock g UN'
 ask b 'lock f UN'
-peer_end a
-peer_end b
+peer_end a b
 rig_end

@@ -34,8 +34,7 @@ play()
 		esac
 		echo "$step: $RESULT"
 	done
-	peer_end q
-	peer_end p
+	peer_end q p
 }
 
 # as_one TITLE STEP...

@@ -123,8 +123,7 @@ end()
 {
 	ask a "$(unlock_step a)"
 	ask b "$(unlock_step a)"
-	peer_end a
-	peer_end b
+	peer_end a b
 	until_true 3 db_is_empty
 }
 
@@ -174,7 +173,7 @@ ask a 'open a dir/disk/f'
 ask a 'lock a EX NB'
 is "$RESULT" ENOLCK 'a file system of one host: ENOLCK'
 ok 'and a line says why' grep -q 'type tmpfs is not known' "$RIG/a.err"
-peer_ended a
+peer_end a
 on A umount dir/disk
 on A bindfs -o subtype=bindfs "$RIG" dir/disk
 locker a dl A
@@ -183,6 +182,6 @@ ask a 'lock a EX NB'
 is "$RESULT" ENOLCK 'another share below the prefix: ENOLCK'
 ok 'and a line says what to do' \
 	grep -q 'mounted below the prefix: give it' "$RIG/a.err"
-peer_ended a
+peer_end a
 on A umount dir/disk
 rig_end

@@ -50,9 +50,7 @@ in_turns()
 		want "$h" "$3 c $((i + 1))" 0
 		want "$h" "${unlock[$1]}" 0
 	done
-	for h in "${HOSTS[@]}"; do
-		peer_end "$h"
-	done
+	peer_end "${HOSTS[@]}"
 	at_last=$(tr -d ' \n' <"$RIG/share/$number")
 	note "$RUN, $1, $2: $stale of $TURNS reads are stale, $at_last at last"
 	[ "$stale" = 0 ] && [ "$at_last" = "$TURNS" ]

@@ -444,8 +444,7 @@ ask a 'lock f EX NB'
 is "$RESULT" EAGAIN 'and the other way round'
 is "$(stat -c '%u %a' "$RIG/state.A/$nobody")" "$nobody 700" \
 	'each has a directory of its own'
-peer_end n
-peer_end a
+peer_end n a
 
 # --- shadows that are out of use ----------------------------------------------
 
@@ -475,8 +474,7 @@ ask a2 'lock g EX NB'
 is "$RESULT" 0 'one that was removed is made anew'
 ask a 'lock g EX NB'
 is "$RESULT" EAGAIN 'and found by those who had the old one'
-peer_end a
-peer_end a2
+peer_end a a2
 
 no_keeper_listens()
 {

@@ -42,8 +42,7 @@ for ((try = 1; try <= n; try++)); do
 	at_least "$early" -2 "... and nobody owns it before"
 	in_time "$((took > 0 ? took : 0))" 250 \
 		"... but the waiter, $took ms after"
-	peer_end waiter
-	peer_end holder
+	peer_end waiter holder
 	until_true 10 lease_is_gone f || rig_die 'left'
 done
 note "at worst $worst ms after, of $n"

@@ -81,9 +81,7 @@ ok 'its password is another for a while' all_live
 is "$(pgrep -fc "^/usr/bin/python3 $loop loop[12]$")" 2 \
 	'who locks and unlocks all the time does so still'
 
-for i in "${!PEER_IN[@]}"; do
-	peer_end "$i"
-done
+peer_end "${!PEER_IN[@]}"
 on A pkill -KILL lease_loser
 on A pkill -KILL python3
 until_true 20 db_is_empty
@@ -96,9 +94,7 @@ for i in {1..16}; do
 done
 for_a_while sleep 0.1
 ok 'sixteen loops have the cores' all_live
-for i in {1..16}; do
-	peer_end "busy$i"
-done
+peer_end busy{1..16}
 none_lives()
 {
 	! kill -0 "${PIDS[@]}" 2>/dev/null
@@ -106,9 +102,7 @@ none_lives()
 silent 1.5
 ok 'control: it is silent for longer than their ttl, and they die' \
 	until_true 10 none_lives
-for i in "${!PEER_IN[@]}"; do
-	peer_end "$i"
-done
+peer_end "${!PEER_IN[@]}"
 on A pkill -KILL lease_loser
 on A pkill -KILL python3
 rr flushall >/dev/null
@@ -127,7 +121,7 @@ ok 'each answer comes later than connect_timeout' all_live
 ok '... and so do those that a keeper waits for' kill -0 "${PEER_PID[shell]}"
 is "$(token_of shell)" "$shells" '... which has its lease'
 ask proxy pass >/dev/null
-peer_ended shell
+peer_end shell
 survivors_leave "$N"
 
 # Beside a server that answers at once, and tells nothing about the other one.

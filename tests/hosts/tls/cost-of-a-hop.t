@@ -53,7 +53,7 @@ is "$(on A ls "/proc/$helper/fd" | grep -c .)" 6 \
 is "$(on A readlink "/proc/$helper/fd/2" "/proc/$helper/cwd")" \
 	$'/dev/null\n/' '... and nothing of the program'"'"'s'
 ask a 'lock f UN'
-peer_ended a
+peer_end a
 
 with=$(calls_of A)
 without=$(calls_of B)

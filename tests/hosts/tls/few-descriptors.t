@@ -41,8 +41,8 @@ at_least "$(on A ls "/proc/$helper/fd" | wc -l)" $((LIMIT - 2)) \
 ask b 'record f F_UNLCK'
 hear waiters 30
 is "$HEARD" "$THREADS locked" 'all of them get their locks'
-peer_ended waiters
+peer_end waiters
 unlike "$(cat "$RIG/waiters.err")" ENOLCK 'and none had to fail'
 like "$(cat "$RIG/waiters.err")" '^$|no descriptor is left' 'what is said'
-peer_ended b
+peer_end b
 rig_end

@@ -42,7 +42,7 @@ before=$(ticks "$helper")
 sleep 1
 at_most "$(($(ticks "$helper") - before))" 5 'dlock-tls is idle'
 on A kill -KILL "$locker"
-peer_ended a
+peer_end a
 ok '... and ends with the program' until_true 5 pid_is_gone_on A "$helper"
 peer_end server
 ok 'nothing is left' until_true 10 lease_is_gone f
@@ -50,7 +50,7 @@ ok 'nothing is left' until_true 10 lease_is_gone f
 begin
 ask server flood
 on A kill -KILL "$locker"
-peer_ended a
+peer_end a
 ok 'a server that never stops talking is left when the program has ended' \
 	until_true 5 pid_is_gone_on A "$helper"
 peer_end server

@@ -60,8 +60,7 @@ is "$(token_of f)" "$token" '... the lease is the same'
 is "$(cat "$RIG/a.err")" '' 'nothing is said'
 ask b 'lock f EX NB'
 is "$RESULT" EAGAIN 'B is refused still'
-peer_ended b
-peer_ended a
+peer_end b a
 ok 'it ends with the program' until_true 10 no_helper
 rig_empty 10 'nothing is left of those who ended'
 

@@ -204,8 +204,7 @@ say_line "host A:  the waiter has it $((us / 1000)).$((us / 100 % 10)) ms later"
 claim 'the living need not sit out the lease of the dead (5 s)' \
 	test "$RESULT" = 0 -a "$us" -gt 0 -a "$us" -lt 1000000
 ask waiter 'lock a UN'
-peer_end waiter
-peer_end holder
+peer_end waiter holder
 
 say_title '6. And after all that'
 claim 'no key is left in Redis' until_true 3 db_is_empty

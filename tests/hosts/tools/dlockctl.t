@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 120
+# timeout: 400
 #
 # dlockctl: what is locked and why, for people and for machines.
 . "${0%/*}/../../lib/rig.sh"
@@ -63,7 +63,7 @@ token()
 	printf -v file '%x:%x:-' "$(stat -c %d d/s)" "$(stat -c %i d/s)"
 	boot=$(tr -d - </proc/sys/kernel/random/boot_id)
 	[ "$1" = here ] || boot=${boot//[0-9]/f}
-	since=$(printf '%020d' $(($(now) - $2 * 1000000000)))
+	since=$(taken "$2")
 	printf 'dlock1 %032x %s %s %s 42 web%%201 nightly\n' 7 "$boot" \
 		"$file" "$since"
 }
@@ -127,15 +127,15 @@ is "$STATUS $ERR $(json .)" \
 	'0 dlockctl: no locks held {"schema":1,"verb":"list","locks":[],"messages":["no locks held"],"status":0}' \
 	'nothing locked, for machines'
 
-rr set "dlock:$RIG/a" "$(token here 3905)" px 1830000 >/dev/null
-rr set 'D:f%rec' "$(token there 3905)" px 1830000 >/dev/null
+rr set "dlock:$RIG/a" "$(token here 245)" px 1830000 >/dev/null
+rr set 'D:f%rec' "$(token there 245)" px 1830000 >/dev/null
 rr set 'D:foreign' "$(printf 'x\033[31m%0100d' 0)" >/dev/null
 rr rpush 'D:list' 1 >/dev/null
 rr set '{D:f}%q' 1 >/dev/null
 ctl list
 is "$STATUS" 0 'locks are found'
 is "$(wc -l <<<"$OUT")" 5 'a row each, and no companions'
-like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +1h0[5-9]m +(30|29|28)m[0-9]+s +0" \
+like "$OUT" "$RIG/a +EX +web 1 +42 +nightly +[4-9]m[0-9]+s +(30|29|28)m[0-9]+s +0" \
 	'a lock of this host'
 like "$OUT" "$RIG/d/f +WRITE 0- +web 1 +42 +nightly +- +(30|29|28)m" \
 	'record locks; how long is known here only'
@@ -173,12 +173,12 @@ like "$OUT" 'D?/huge|d/huge' 'a huge value is no obstacle'
 rr flushall >/dev/null
 
 # --- list: shared locks ---
-share D:s "$(token here 3905)" 1230000
-share D:s "$(token there 3905 | sed 's/ 42 web/ 43 far/')" 2430000
+share D:s "$(token here 245)" 1230000
+share D:s "$(token there 245 | sed 's/ 42 web/ 43 far/')" 2430000
 share D:s "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1
 ctl list
 is "$STATUS:$(wc -l <<<"$OUT")" 0:3 'a row for each owner that lives'
-like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +1h0[5-9]m +(20|19|18)m[0-9]+s +0" \
+like "$OUT" "$RIG/d/s +SH +web 1 +42 +nightly +[4-9]m[0-9]+s +(20|19|18)m[0-9]+s +0" \
 	'a shared owner of this host, and what its own lease has left'
 like "$OUT" "$RIG/d/s +SH +far 1 +43 +nightly +- +(40|39|38)m[0-9]+s +0" \
 	'one of another host'
@@ -207,7 +207,7 @@ is "$(grep -c 'no ttl: this key never expires' <<<"$OUT")" 5 \
 	'a hash without a ttl'
 rr flushall >/dev/null
 
-share D:s "$(token here 3905)" -1
+share D:s "$(token here 245)" -1
 ctl list
 is "$STATUS:$OUT" 0: 'expired owners alone hold nothing'
 rr persist D:s >/dev/null
@@ -249,16 +249,16 @@ rr flushall >/dev/null
 
 # --- list: record locks ---
 END=9223372036854775807
-far=$(token there 3905 | sed 's/ 42 web/ 43 far/')
-record D:f%rec 1 "$(token here 3905)" 1230000 W 0 9 R 10 $END
+far=$(token there 245 | sed 's/ 42 web/ 43 far/')
+record D:f%rec 1 "$(token here 245)" 1230000 W 0 9 R 10 $END
 record D:f%rec 2 "$far" 2430000 R 4096 4097
 record D:f%rec 3 "$(token here 5 | sed 's/ 42 web/ 44 web/')" -1 W 500 600
 rr set 'dlock%wait:0011223344556677' 1 >/dev/null
 ctl list
 is "$STATUS:$(wc -l <<<"$OUT")" 0:4 'a row for each range of who lives'
-like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +1h0[5-9]m +(20|19|18)m[0-9]+s +0" \
+like "$OUT" "d/f +WRITE 0-9 +web 1 +42 +nightly +[4-9]m[0-9]+s +(20|19|18)m[0-9]+s +0" \
 	'an owner of this host'
-like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +1h0[5-9]m +(20|19|18)m[0-9]+s +0" \
+like "$OUT" "d/f +READ 10- +web 1 +42 +nightly +[4-9]m[0-9]+s +(20|19|18)m[0-9]+s +0" \
 	'a range of it to the end'
 like "$OUT" "d/f +READ 4096-4097 +far 1 +43 +nightly +- +(40|39|38)m[0-9]+s +0" \
 	'an owner of another host'
@@ -290,7 +290,7 @@ is "$(locks '[.[] | [.key, .mode, .owner, has("start"), .start, .end]]')" \
 	'a string is a write lock on the whole file'
 rr flushall >/dev/null
 
-record D:f%rec 1 "$(token here 3905)" -1 W 0 9
+record D:f%rec 1 "$(token here 245)" -1 W 0 9
 ctl list
 is "$STATUS:$OUT" 0: 'expired owners of records alone hold nothing'
 rr persist D:f%rec >/dev/null
@@ -299,7 +299,7 @@ like "$OUT" 'd/f +\? +unknown .* none .*no owner; no ttl: this key never' \
 	'but their hash is in the way if it stays'
 rr flushall >/dev/null
 
-record D:f%rec 1 "$(token here 3905)" 1230000 W 0 9
+record D:f%rec 1 "$(token here 245)" 1230000 W 0 9
 rr hset D:f%rec "$(printf %032d 2)" $'joined\033[31m' >/dev/null
 rr zadd '{D:f%rec}%r' 0 "$(printf 'O%032d%019d%019dR' 2 20 29)" >/dev/null
 rr zadd '{D:f%rec}%r' 0 "$(printf 'O%032d%019d%019dR' 3 30 39)" \
@@ -337,7 +337,7 @@ rr flushall >/dev/null
 # ranges N: of one owner, each in its place.
 ranges()
 {
-	record D:big%rec 1 "$(token here 3905)" 3600000
+	record D:big%rec 1 "$(token here 245)" 3600000
 	redis-cli -s "$RIG/redis.sock" eval '
 		for i = 1, ARGV[1] do
 			redis.call("ZADD", KEYS[1], 0, string.format(

@@ -99,7 +99,7 @@ ask calm 'lock f EX'
 ctl_on A --json doctor
 is "$(found)" '0 ' 'nor beside a program at work'
 ask calm 'lock f UN'
-peer_ended calm
+peer_end calm
 
 # --- the configuration ---
 healthy
@@ -326,12 +326,12 @@ ask bare go
 ctl_on A --json doctor
 is_found '... that has locked it' '2 programs=CRITICAL' \
 	"process [0-9]+ \\(sh\\) has locked $MNT/open" 'dlock run'
-peer_ended bare
+peer_end bare
 peer bare on A env SUDO_USER=me sh -c 'exec 9>open; echo ready; read -r _'
 hear bare
 ctl_on A --json doctor
 is_found '... by sudo' '1 programs=WARNING' 'has open' 'behind sudo'
-peer_ended bare
+peer_end bare
 gcc -static -x c -o "$RIG/still" - <<-'END'
 	#include <fcntl.h>
 	#include <unistd.h>
@@ -349,7 +349,7 @@ ctl_on A --json doctor
 is_found '... that is static' '1 programs=WARNING' '\(still\) has open' \
 	'take the lock for it'
 like "$(jq -r '.findings[].why' <<<"$OUT")" 'statically linked' '... and why'
-peer_ended bare
+peer_end bare
 locker old dl A
 ask old pid
 sleep 0.1 # beyond the tick that starts are counted by
@@ -358,14 +358,14 @@ ctl_on A --json doctor
 is_found 'a program by older rules' '1 older=WARNING' \
 	"process $RESULT \\(locker\\) runs since before .*A.conf was changed" \
 	'restart it'
-peer_ended old
+peer_end old
 peer off on A env DLOCK_DISABLE=1 LD_PRELOAD="$BUILD/libdlock-preload.so" \
 	DLOCK_CONFIG="$RIG/A.conf" "$BIN/locker"
 ask off pid
 ctl_on A --json doctor
 is_found 'a library that is turned off' '1 disabled=WARNING' \
 	"process $RESULT \\(locker\\) runs with DLOCK_DISABLE" 'take DLOCK_DISABLE'
-peer_ended off
+peer_end off
 
 # --- shares ---
 share_at A "$RIG/zero" -o attr_timeout=0,entry_timeout=0,negative_timeout=0

@@ -48,7 +48,7 @@ is_carried()
 rr config resetstat >/dev/null
 loser job f
 say job go
-peer_ended job
+peer_end job
 rig_empty 5 'what ends in order leaves nothing'
 is "$(stat_of commandstats cmdstat_xadd)" '' '... and writes nothing (control)'
 
@@ -77,7 +77,7 @@ redis_up
 ok 'of one that goes on' until_true 15 is_told g "lost $HOLDER flock true"
 ok '... which lives' on A kill -0 "$HOLDER"
 say job go
-peer_ended job
+peer_end job
 
 # --- another's ------------------------------------------------------------
 rig_config A ttl=2s connect_timeout=300ms

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 400
 #
 # dlockctl list: which locks it shows, in which order, how it fits a terminal,
 # and what it says where nothing is to be shown or it may not look.
@@ -25,9 +25,9 @@ listed()
 }
 
 # --- filters ---
-rr set "dlock:$MNT/jobs/a" "$(made_token A 1865 web1)" px 1800000 >/dev/null
-rr set "dlock:$MNT/jobs/b" "$(made_token A 7200 web2)" px 1200000 >/dev/null
-rr set "dlock:$MNT/other/c" "$(made_token elsewhere 9000 db1)" px 2400000 >/dev/null
+rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 1800000 >/dev/null
+rr set "dlock:$MNT/jobs/b" "$(made_token A 250 web2)" px 1200000 >/dev/null
+rr set "dlock:$MNT/other/c" "$(made_token elsewhere 250 db1)" px 2400000 >/dev/null
 rr set "dlock:$MNT/other/d" joined >/dev/null
 rr set "dlock:$MNT/jobs/n%0Aame \"x\\" "$(made_token B 10 "$(printf 'w\033%%n')")" \
 	px 600000 >/dev/null
@@ -49,10 +49,10 @@ is "$(listed --host 'web*')" '0 jobs/a jobs/b' '--host: a pattern'
 is "$(listed --host foreign)" '0 ' '--host: who is not known has none'
 is "$(listed --here)" '0 jobs/a jobs/b' '--here: the kernel and the host_id'
 is "$(listed --waiting)" '0 jobs/b' '--waiting'
-is "$(listed --older 30m)" '0 jobs/a jobs/b' '--older'
+is "$(listed --older 1m)" '0 jobs/a jobs/b' '--older'
 like "$(said)" 'own host only: 2 left out' '... of others it is not known'
-is "$(listed --older 1h)" '0 jobs/b' '--older: an hour'
-is "$(listed --older 30m --path '*/a')" '0 jobs/a' 'two filters'
+is "$(listed --older 4m)" '0 jobs/b' '--older: four minutes'
+is "$(listed --older 1m --path '*/a')" '0 jobs/a' 'two filters'
 is "$(listed --older 50h)" '0 ' 'none is so old'
 like "$(said)" 'none of the locks held is like that \(there are 5\)' 'it says so'
 
@@ -91,7 +91,7 @@ screen()
 }
 
 long=$MNT/jobs/$(printf '%060d' 0)/nightly.lock
-rr set "dlock:$long" "$(made_token A 1865 web1)" px 1800000 >/dev/null
+rr set "dlock:$long" "$(made_token A 65 web1)" px 1800000 >/dev/null
 widest()
 {
 	sed 's/\x1b\[[0-9;]*m//g' | wc -L
@@ -168,8 +168,8 @@ rr flushall >/dev/null
 
 # --- the user of dlock.conf(5) ---
 manual_user
-rr set "dlock:$MNT/jobs/a" "$(made_token A 1865 web1)" px 1800000 >/dev/null
-rr hset "dlock:$MNT/jobs/b" dlock 1 "$(made_token A 1865 web1)" \
+rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 1800000 >/dev/null
+rr hset "dlock:$MNT/jobs/b" dlock 1 "$(made_token A 65 web1)" \
 	99999999999999 >/dev/null
 rr set "dlock:$MNT/jobs/c%rec" x >/dev/null
 ctl -c "$RIG/dlock.conf" --json list

@@ -110,9 +110,7 @@ is "$STATUS $(jq -c '[.leases[].outcome]' <<<"$OUT")" '0 ["broken"]' \
 	'a token is found wherever list looks'
 ctl --json list
 is "$STATUS $(paths)" "0 [\"$MNT/e/private\",\"$MNT/e/two\"]" 'and it is gone'
-peer_end one
-peer_end two
-peer_end private
+peer_end one two private
 rr del "{dlock:$MNT/d/one}%h" >/dev/null # what break leaves (history.t)
 rig_empty
 is "$(on A cat /run/user/0/dlock-run/redis.pid | wc -w)" 1 \

@@ -34,7 +34,7 @@ ctl_on B --json list
 is "$(json '.locks[0] | [.command, .command_line]')" '["flock",null]' \
 	'on another host it is what its token tells'
 say job go
-peer_ended job
+peer_end job
 
 # --- a pid that is another process's, and hostile words ---
 rr set "dlock:$MNT/g" "$(made_token A 5 web1)" px 60000 >/dev/null
@@ -49,7 +49,7 @@ ctl_on A list
 unlike "$OUT" $'\x1b' 'a hostile command line does nothing'
 like "$OUT" '\\x1b\[31m' '... and is told'
 say odd go
-peer_ended odd
+peer_end odd
 
 # --- for how long, on another host ---
 rr set "dlock:$MNT/h" "$(made_token elsewhere 65 db1)" px 60000 >/dev/null
@@ -76,5 +76,5 @@ ctl -c "$RIG/A2.conf" --json list --path "$MNT/f"
 is "$(json '.locks[0].held_ms | . >= 0 and . < 60000')" true \
 	'a real one (of this kernel: by its own clock)'
 ask far 'lock f UN'
-peer_ended far
+peer_end far
 done_testing

@@ -105,7 +105,7 @@ say two 0
 ok '... and has its turn' hear holder
 ask holder 'lock f UN'
 job_ended two
-peer_ended holder
+peer_end holder
 job one A --shared "$MNT/f" --
 hear one
 job two B --shared "$MNT/f" --
@@ -172,8 +172,7 @@ in_time $(($(date +%s%N) / 1000000 - begun)) $((ends - begun)) \
 ok '... and it ends' wait_for "${PEER_PID[deaf]}"
 like "$(cat "$RIG/deaf.err")" 'SIGTERM to .*LOST: SIGKILL to ' \
 	'... and it says both'
-peer_end deaf
-peer_end between
+peer_end deaf between
 rig_configs ttl=3s connect_timeout=300ms timeout=1s
 ok 'the lease ends' until_true 10 lease_is_gone f
 no_deaf()
@@ -232,7 +231,7 @@ job_ended two
 ok 'SIGINT ends it' test ! -s "$RIG/two.err"
 ok '... and its place is given up' test "$(rr hlen "{dlock:$MNT/f}%q")" = 0
 ask holder 'lock f UN'
-peer_ended holder
+peer_end holder
 
 # --- keys ---
 lock A "job:nightly" -- redis-cli -s "$RIG/redis.sock" exists job:nightly

@@ -62,7 +62,7 @@ is "$STATUS" 69 'show says that it cannot'
 like "$ERR" 'cannot connect' '... and why'
 master_up 2
 master_up 3
-peer_ended a
+peer_end a
 redis_kill
 redis_up
 

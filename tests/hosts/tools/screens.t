@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 120
+# timeout: 400
 #
 # What dlockctl shows on a terminal of 80 and of 200 columns, looked at in tmux:
 # no line is longer than the terminal is wide, columns stand below their headings,
@@ -89,7 +89,7 @@ waits()
 ok 'one waits' until_true 10 waits
 long=$(printf 'd%.0s' {1..120})
 far=db-server-with-a-long-name.example.org
-rr set "dlock:$MNT/$long/$long/end.lock" "$(made_token elsewhere 4000 $far)" \
+rr set "dlock:$MNT/$long/$long/end.lock" "$(made_token elsewhere 65 $far)" \
 	px 600000 >/dev/null
 rr set "dlock:$MNT/n%0A%1B[2Jred%1B]0;title%07" "$(made_token elsewhere 65 \
 	$'w\x1b[m')" px 600000 >/dev/null
@@ -190,7 +190,7 @@ hear second
 ask second 'lock f UN'
 ask holder 'range d F_UNLCK 0 0'
 say job go
-peer_ended job
+peer_end job
 tmux_on kill-server
 rr del "dlock:$MNT/foreign" "dlock:$MNT/list" >/dev/null
 done_testing
