@@ -74,7 +74,7 @@ struct dlk_guard {
 enum dlk_verdict {
 	DLK_UNKNOWN, /* and so it must be taken for there */
 	DLK_THERE,
-	DLK_SOME_GONE, /* of n_same alike, which the list cannot tell apart */
+	DLK_SOME_GONE,  /* of n_same alike, which the list cannot tell apart */
 	DLK_SHARED_NOW, /* if it is there: others have shared ones */
 	DLK_GONE_NOW,
 };
