@@ -207,12 +207,14 @@ load_begin()
 	for host in A B; do
 		for kind in ex mixed range; do
 			i=$((i + 1))
-			on "$host" env LD_PRELOAD="$1" \
-				DLOCK_CONFIG="$RIG/$host.conf" \
-				DLOCK_LOG="warning:$LOAD/dlock.log" \
-				"$BIN/survivor" "$kind" "$LOAD/$i.log" \
-				"$LOAD/data" "$((RANDOM + i))" 20 \
-				>>"$LOAD/out" 2>&1 &
+			(
+				tap_close_inherited # (the input of peers)
+				on "$host" env LD_PRELOAD="$1" \
+					DLOCK_CONFIG="$RIG/$host.conf" \
+					DLOCK_LOG="warning:$LOAD/dlock.log" \
+					"$BIN/survivor" "$kind" "$LOAD/$i.log" \
+					"$LOAD/data" "$((RANDOM + i))" 20
+			) >>"$LOAD/out" 2>&1 &
 			LOADERS[i]=$!
 			disown $!
 		done

@@ -90,7 +90,8 @@ held between
 
 # --- into another's, and back ---------------------------------------------------
 
-on A unshare -p -f --kill-child=KILL sleep 60 &
+# (Without the input of peers.)
+(tap_close_inherited; on A unshare -p -f --kill-child=KILL sleep 60) &
 disown $!
 inner_is_there()
 {

@@ -81,6 +81,7 @@ ok 'its password is another for a while' all_live
 is "$(pgrep -fc "^/usr/bin/python3 $loop loop[12]$")" 2 \
 	'who locks and unlocks all the time does so still'
 
+on A pkill -KILL -f lock_loop
 peer_end "${!PEER_IN[@]}"
 on A pkill -KILL lease_loser
 on A pkill -KILL python3
