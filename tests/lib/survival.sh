@@ -4,17 +4,24 @@
 # Runs of tests/programs/survival.py on the rig's hosts, and what is seen of them.
 # $SEED is the caller's.
 
-# survives LIBRARY SECONDS NAME=VALUE...: the figures, in $overlaps and so on
+# survives LIBRARY SECONDS NAME=VALUE...: the figures, in $overlaps and so on.
+# $MEANWHILE, if there is one, is called again and again for those SECONDS.
 survives()
 {
-	local lib=$1 seconds=$2 dir words
+	local lib=$1 seconds=$2 dir words pid end=$((SECONDS + $2))
 
 	shift 2
 	dir=$(mktemp -d "$RIG/survival.XXXXXX")
 	# shellcheck disable=SC2086 # words
-	words=$(/usr/bin/python3 "$TOP/tests/programs/survival.py" "$dir" "$MNT" \
+	/usr/bin/python3 "$TOP/tests/programs/survival.py" "$dir" "$MNT" \
 		"$lib" "$seconds" "$SEED" "$@" ${SURVIVAL_MORE-} A="${INIT[A]}" \
-		B="${INIT[B]}" C="${INIT[C]}")
+		B="${INIT[B]}" C="${INIT[C]}" >"$dir/words" &
+	pid=$!
+	while [ -n "${MEANWHILE-}" ] && [ "$SECONDS" -lt "$end" ]; do
+		"$MEANWHILE"
+	done
+	wait "$pid"
+	words=$(cat "$dir/words")
 	note "$words"
 	read -r _ faults _ killed _ left _ idle < <(tail -n 1 <<<"$words")
 	words=$(/usr/bin/python3 "$TOP/tests/programs/check_intervals.py" \

@@ -16,11 +16,14 @@ stopped, frozen and cut off, as SEED has it.  DIR gets their logs and the data.
 	hold		how long a lock is held at most, ms
 	at_once		how many faults at a time
 	redis		the options of its server
+	servers		"rig": there are servers, and HOST.conf in MNT/.. for each
+			host; nothing is done to them or to the network here
 
 SECONDS 0: each of those that go on at a time is one fault.
 
 
-calm: what excludes all the same whatever on_lost says.  keeper: the keeper dies,
+calm: what excludes all the same whatever on_lost says.  holder: of that, what
+befalls those who lock.  keeper: the keeper dies,
 perhaps as the only one.  lossy: a holder sits beyond its lease, or cannot put it
 back, for the server has an old snapshot with another's.  stopped: the same, and
 nobody of its host runs meanwhile, its keepers neither.  outlive: a holder sits
@@ -105,6 +108,15 @@ class Redis:
             up.set()
 
 
+class RigsOwn:
+    """Servers that somebody else has started, and looks after."""
+
+    @staticmethod
+    def serve(threads):
+        for t in threads:
+            t.join()
+
+
 class Proxy:
     def __init__(self, port):
         self.process = subprocess.Popen(
@@ -124,18 +136,20 @@ class Host:
     def __init__(self, run, name, pid):
         self.run, self.name, self.pid = run, name, pid
         self.space = os.readlink("/proc/%d/ns/pid" % pid)
-        self.proxy = Proxy(run.redis.port)
         self.frozen = threading.Lock()  # held while it is
         # All of it is in there from the start: to move a process stops each
         # fork, exec and exit of the machine for tens of milliseconds.
         self.freezer = "%s/dlock-%s-%d" % (FREEZER, name, os.getpid())
         os.mkdir(self.freezer)
-        self.config()
+        self.conf = os.path.join(os.path.dirname(run.mnt), name + ".conf")
+        if not run.rigs_own:
+            self.proxy = Proxy(run.redis.port)
+            self.conf = os.path.join(run.top, name + ".conf")
+            self.config()
 
     def config(self):
         run = self.run
-        with open(os.path.join(run.top, self.name + ".conf"), "w",
-                  encoding="utf-8") as f:
+        with open(self.conf, "w", encoding="utf-8") as f:
             f.write("""host_id = "%s"
 redis "main" { url = "redis://127.0.0.1:%d/0"
     connect_timeout = "%dms"
@@ -183,7 +197,7 @@ class Worker(threading.Thread):
                     [os.path.join(BIN, "in_host"), str(self.host.pid),
                      run.mnt, "env",
                      "LD_PRELOAD=" + run.lib,
-                     "DLOCK_CONFIG=%s/%s.conf" % (run.top, self.host.name),
+                     "DLOCK_CONFIG=" + self.host.conf,
                      "DLOCK_LOG=warning:%s/%s.said" % (run.top, self.host.name),
                      os.path.join(BIN, "survivor"), self.kind, self.log,
                      os.path.join(run.top, "data"),
@@ -226,7 +240,8 @@ class Run:
         self.dead = self.killed_by_us = self.done = 0
         self.log = open(os.path.join(self.top, "faults"), "w",
                         encoding="utf-8")
-        self.redis = Redis(self.top, options)
+        self.rigs_own = given.pop("servers", "") == "rig"
+        self.redis = RigsOwn() if self.rigs_own else Redis(self.top, options)
         self.hosts = [Host(self, name, int(pid))
                       for name, pid in sorted(given.items())]
         self.wait_for(self.is_old, 10 + 3 * self.delay / 1000)
@@ -235,6 +250,8 @@ class Run:
 
     def is_old(self):
         """The server: a new one grants nothing."""
+        if self.rigs_own:
+            return True
         for line in self.redis.call("info", "server").split("\n"):
             if line.startswith("uptime_in_seconds:"):
                 return int(line.split(":")[1]) * 1000 >= self.delay
@@ -330,6 +347,8 @@ class Run:
         return idle, len(left)
 
     def keys(self):
+        if self.rigs_own:
+            return []
         return [k for k in self.redis.call("--scan").split("\n")
                 if k and not k.startswith("dlock%run:")
                 and not k.endswith("%h")]  # the history of losses
@@ -640,6 +659,8 @@ ALONE = OUTAGES + [outlive, orphan, redis_forgets]
 CLASSES = {
     "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
                        redis_clients],
+    "holder": [stop_survivor, freeze_short, kill_survivor, kill_survivor,
+               kill_all],
     "keeper": [kill_keeper, stop_keeper],
     "lossy": [redis_snapshot, net_long, redis_pause_long],
     "stopped": [freeze_long, stop_all_long],
