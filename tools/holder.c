@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "model/fdinfo.h"
 #include "model/text.h"
 #include "os/sys.h"
 #include "tools/common.h"
@@ -55,12 +57,55 @@ static bool is_known_as(void *arg, const char *line)
 	return false;
 }
 
-/* Of another namespace: the only one that has this pid and command there. */
+/* --- of several namespaces ------------------------------------------------ */
+
+struct locked {
+	uint64_t dev, ino; /* of the file that the token names */
+	bool is_it;
+};
+
+static bool is_lock_of(void *arg, const char *line)
+{
+	struct locked *file = arg;
+	struct dlk_lock_line l;
+
+	file->is_it |=
+		strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line + 5, &l) &&
+		makedev(l.major, l.minor) == file->dev && l.ino == file->ino;
+	return !file->is_it;
+}
+
+/* By what the kernel says of its descriptors: no file is looked at. */
+static bool has_lock(unsigned pid, const struct scan_token *token)
+{
+	struct locked file = { 0 };
+	char *end, name[64];
+	struct dirent *e;
+	DIR *d;
+
+	file.dev = strtoull(token->file, &end, 16);
+	file.ino = *end == ':' ? strtoull(end + 1, NULL, 16) : 0;
+	d = opendir(proc_name(pid, "fdinfo"));
+	while (d && !file.is_it && (e = readdir(d))) {
+		snprintf(name, sizeof(name), "/proc/%u/fdinfo/%.20s", pid,
+			 e->d_name);
+		dlk_each_line(name, is_lock_of, &file);
+	}
+	if (d)
+		closedir(d);
+	return file.is_it;
+}
+
+/*
+ * Of another namespace: the only one that has this pid and command there, or of
+ * those the only one with a lock of the file: two containers of one image have
+ * the same of each.
+ */
 static unsigned search(const struct scan_token *token)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *e;
-	unsigned found = 0, many = 0;
+	unsigned found = 0, many = 0, locked = 0, many_locked = 0;
 	uint64_t pid;
 
 	while (d && (e = readdir(d))) {
@@ -74,10 +119,14 @@ static unsigned search(const struct scan_token *token)
 			continue;
 		found = (unsigned)pid;
 		many++;
+		if (has_lock(found, token)) {
+			locked = found;
+			many_locked++;
+		}
 	}
 	if (d)
 		closedir(d);
-	return many == 1 ? found : 0;
+	return many == 1 ? found : many_locked == 1 ? locked : 0;
 }
 
 /* --- what is known of it -------------------------------------------------- */

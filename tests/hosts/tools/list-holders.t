@@ -30,6 +30,13 @@ like "$(tr '\t' ' ' <"/proc/$outer/status")" "NSpid: .*$outer( [0-9]+)* $inner
 " 'its pid there and here'
 ctl list
 like "$OUT" " $inner \\($outer here\\) " 'in words'
+# Another host of this machine has the same pid with the same command.
+peer twin dl B flock g sh -c 'echo runs; read -r _'
+hear twin
+ctl --json list --path "$MNT/f"
+is "$(json '.locks[0].pid_here')" "$outer" 'of two alike, by the lock that it has'
+say twin go
+peer_end twin
 ctl_on B --json list
 is "$(json '.locks[0] | [.command, .command_line]')" '["flock",null]' \
 	'on another host it is what its token tells'
