@@ -525,8 +525,20 @@ void dlk_carry_lapse(struct dlk_kept *k)
 static struct {
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	struct dlk_renewal ask[DLK_RENEW_BATCH];
+	struct dlk_lease reads[DLK_RENEW_BATCH];
 	unsigned n;
 } batch;
+
+/* As a reader's, if it is one's by now (and not to stay as a writer's). */
+static const struct dlk_lease *lease_of(const struct dlk_kept *k,
+					struct dlk_lease *reads)
+{
+	if (!k->reads || k->state != DLK_KEPT || k->lease.stays_until_ns)
+		return &k->lease;
+	*reads = k->lease;
+	reads->shared = true;
+	return reads;
+}
 
 static void collect(struct dlk_due *const *due, unsigned n,
 		    enum dlk_kept_state state)
@@ -538,10 +550,11 @@ static void collect(struct dlk_due *const *due, unsigned n,
 		if (k->state != state || dlk_due_is_set(&k->due))
 			continue;
 		batch.who[batch.n] = k;
-		batch.ask[batch.n++] = (struct dlk_renewal){
-			.lease = &k->lease,
+		batch.ask[batch.n] = (struct dlk_renewal){
+			.lease = lease_of(k, &batch.reads[batch.n]),
 			.deadline_ns = k->deadline_ns,
 		};
+		batch.n++;
 	}
 }
 
@@ -672,7 +685,9 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 	}
 	if (!k->stopped) {
 		dlk_losses_note(k);
-		tell(DLK_ERROR, k, " is LOST while its lock is held: ",
+		tell(DLK_ERROR, k,
+		     dlk_shim_lives() ? " is LOST while its lock is held: "
+				      : " is LOST, and its process has ended: ",
 		     r->result < 0           ? why
 		     : r->result == DLK_LOST ? "somebody else holds it"
 					     : "the server does not know it "

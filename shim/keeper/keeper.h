@@ -334,6 +334,7 @@ struct dlk_kept {
 	enum dlk_on_lost on_lost; /* what becomes of who has its lock then */
 	bool revalidates; /* dirty pages go to the file system first (L10) */
 	bool failing;     /* it was not renewed when asked last */
+	bool reads;       /* it is put back as a reader's: others read by now */
 	bool doubted;     /* somebody else's, or nobody's, when asked last */
 	bool robbed;      /* another's token was seen, and seen again */
 	bool ready;       /* its process is to be stopped by us, not killed */

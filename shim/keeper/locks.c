@@ -241,9 +241,12 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
 	if (same) {
 		if (same == 1 && on && on->pid == g->pid)
 			g->was_first = alive(g->taker);
-		return same < n_same ? DLK_SOME_GONE : DLK_THERE;
+		/* (Of writers the latest one is there.) */
+		return g->mode == LOCK_SH && same < n_same ? DLK_SOME_GONE
+							   : DLK_THERE;
 	}
-	if (g->mode != LOCK_SH && readers)
+	/* He would be shown, and not as one of them. */
+	if (g->mode != LOCK_SH && readers && dlk_guard_can_tell(g))
 		return DLK_SHARED_NOW;
 	if (view() == FIRST)
 		return g->mode == LOCK_SH || n == 0 ? DLK_GONE_NOW

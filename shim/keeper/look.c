@@ -71,10 +71,14 @@ static unsigned count_same(const struct dlk_kept *k)
 
 static void judge(struct dlk_kept *k)
 {
+	enum dlk_verdict verdict;
+
 	/* Of several alike it is not this one. */
 	if (k->shadow && dlk_shadow_copy_is_locked(k->shadow))
 		return;
-	switch (dlk_guard_judge(&k->guard, count_same(k))) {
+	verdict = dlk_guard_judge(&k->guard, count_same(k));
+	k->reads = verdict == DLK_SHARED_NOW;
+	switch (verdict) {
 	case DLK_GONE_NOW:
 		dlk_carry_owe(k);
 		break;
@@ -82,9 +86,6 @@ static void judge(struct dlk_kept *k)
 		/* Which is all the same to who has none of them. */
 		if (k->shadow || k->by != DLK_BY_PROCESS || !dlk_shim_lives())
 			dlk_carry_owe(k);
-		break;
-	case DLK_SHARED_NOW:
-		k->lease.shared = true;
 		break;
 	case DLK_UNKNOWN:
 		if (dlk_watch_is_shut(k->watch) &&

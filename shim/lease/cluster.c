@@ -453,10 +453,16 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 {
 	if (n > 1)
 		ask_nodes(cluster_of(s), at, dlk_single_renew_at, r, n);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
+		const bool lost = r[i].result == DLK_LOST;
+
 		if (n == 1 || r[i].result == -EREMOTE ||
-		    (r[i].result == DLK_GONE && !r[i].lease->ranges_key))
+		    ((r[i].result == DLK_GONE || lost) &&
+		     !r[i].lease->ranges_key))
 			dlk_single_ops.renew(s, at, &r[i], 1);
+		if (n > 1 && lost && r[i].result < 0)
+			r[i].result = DLK_LOST;
+	}
 }
 
 static void release(struct dlk_store *s, struct dlk_attempt *at,

@@ -278,6 +278,20 @@ static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
 		mend_old(c, &u[i]);
 }
 
+/* That it is another's has been said, if nothing more is to be learnt. */
+static void mend(struct dlk_conn *c, uint64_t deadline_ns,
+		 struct dlk_renewal *u, unsigned n)
+{
+	bool lost[DLK_RENEW_BATCH];
+
+	for (unsigned i = 0; i < n; i++)
+		lost[i] = u[i].result == DLK_LOST && !c->server.named;
+	reclaim_all(c, deadline_ns, u, n);
+	for (unsigned i = 0; i < n; i++)
+		if (lost[i] && u[i].result < 0)
+			u[i].result = DLK_LOST;
+}
+
 int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		    struct dlk_renewal *u, unsigned n)
 {
@@ -287,7 +301,7 @@ int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 	for (unsigned i = 0; i < n && !err; i++)
 		any |= may_be_mended(c, &u[i]);
 	if (any)
-		reclaim_all(c, deadline_ns, u, n);
+		mend(c, deadline_ns, u, n);
 	if (!err)
 		dlk_conn_look(c, deadline_ns);
 	return err;
@@ -305,7 +319,7 @@ int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 	int err = dlk_conn_open(c, deadline_ns);
 
 	for (unsigned i = 0; i < n; i++)
-		if (may_reclaim(&u[i]))
+		if (u[i].result == DLK_GONE && may_reclaim(&u[i]))
 			u[i].result = TO_RECLAIM;
 	return err ?: round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
 }

@@ -676,6 +676,18 @@ static void a_lease_is_put_over_one_that_is_proved_dead(void **state)
 	assert_int_equal(tell(redis.c, "HEXISTS", "k", dead, NULL)->integer, 1);
 	assert_int_equal(reclaim(next), 0);
 	assert_value(next);
+
+	/* So may one that lingers; and what is longer than a token is none. */
+	tell(redis.c, "DEL", "k", NULL);
+	tell(redis.c, "HSET", "k", "dlock", "1", dead,
+	     "99999999999999 EX 60000 -", NULL);
+	assert_int_equal(reclaim_lease(&shared), 0);
+	assert_string_equal(tell(redis.c, "HGET", "k", dead, NULL)->str,
+			    "99999999999999");
+	tell(redis.c, "DEL", "k", NULL);
+	put(dead);
+	tell(redis.c, "SETRANGE", "k", "900", "x", NULL);
+	assert_int_equal(reclaim(ours), DLK_LOST);
 }
 
 /* --- memory --------------------------------------------------------------- */
@@ -928,6 +940,37 @@ static void what_a_promoted_one_remembers_is_waited_out(void **state)
 	}
 }
 
+/* It was seen; that more was to be asked, and could not, hides nothing. */
+static void what_is_anothers_stays_so_if_no_more_is_learnt(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	put_at(b.keys[1], other);
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "-info", NULL));
+	dlk_renew_batch(c, in_ms(5000), b.u, 2);
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "+info", NULL));
+	assert_true(b.u[0].result < 0);
+	assert_int_equal(b.u[1].result, DLK_LOST);
+}
+
+/* (Of several masters: quorum_upkeep.c says so of what no majority has.) */
+static void what_is_not_gone_is_not_put_back(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	make_batch(&b);
+	b.u[0].result = DLK_GONE;
+	b.u[1].result = DLK_LOST;
+	assert_int_equal(dlk_put_back_batch(c, in_ms(5000), b.u, 2), 0);
+	assert_int_equal(b.u[0].result, 0);
+	assert_int_equal(b.u[1].result, DLK_LOST);
+	assert_string_equal(value_at(redis.c, b.keys[0]), ours);
+	assert_string_equal(value_at(redis.c, b.keys[1]), "");
+}
+
 /*
  * The second cannot be sent: no key is that long.  What the first was
  * answered must not be taken for the answer to a later question.
@@ -1080,6 +1123,8 @@ int main(void)
 		young_test(a_batch_reclaims_all_at_once),
 		young_test(a_batch_that_is_cut_off_has_lost_nothing),
 		young_test(what_a_promoted_one_remembers_is_waited_out),
+		young_test(what_is_anothers_stays_so_if_no_more_is_learnt),
+		young_test(what_is_not_gone_is_not_put_back),
 		lease_test(a_batch_that_fails_leaves_no_answer_behind),
 	};
 

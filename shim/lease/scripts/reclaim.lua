@@ -28,9 +28,9 @@ end
 
 local kind, all = redis.call('TYPE', key).ok, {}
 if kind == 'string' then
-	local of = redis.call('GETRANGE', key, 0, 767)
 	local left = redis.call('PTTL', key)
-	if not dead(of) then
+	local of = redis.call('STRLEN', key) < 768 and redis.call('GET', key)
+	if not of or not dead(of) then
 		return 0
 	end
 	redis.call('DEL', key)
@@ -51,6 +51,8 @@ for i = 1, #all, 2 do
 	local writes = string.find(text, ' EX ', 1, true)
 	if of == 'dlock' then
 		-- the mark
+	elseif mode == 'SH' and writes and expiry > now and dead(of) then
+		redis.call('HSET', key, of, expiry)
 	elseif (mode == 'EX' or writes) and dead(of) then
 		redis.call('HDEL', key, of)
 	elseif (mode == 'EX' or writes) and (expiry or now + 1) > now then

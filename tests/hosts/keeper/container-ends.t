@@ -148,5 +148,5 @@ wait "$writer"
 like "$(token_of muted)" '^dlock1 ' 'it has ended, and the server is mute yet'
 ask mute pass
 ok 'it answers again: the lease is released' until_true 5 lease_is_gone muted
-unlike "$(cat "$RIG/log")" 'LOST while' 'and its keeper did not lose it'
+unlike "$(cat "$RIG/log")" 'is LOST' 'and its keeper did not lose it'
 rig_end

@@ -54,6 +54,7 @@ cut_off()
 
 # A keeper that had no core in time finds that the timer has done it.
 by='killed|nobody is found who has its lock'
+ended=', and its process has ended: .*(no answer|cannot connect)'
 table=dlock_rig_$$
 rig_start disks
 trap 'nft delete table inet "$table" 2>/dev/null; rig_cleanup' EXIT
@@ -79,7 +80,7 @@ for mode in "${modes[@]}"; do
 		# (Who kills says so after the death.)
 		until_true 10 grep -q 'is LOST' "$RIG/a0.log"
 		like "$(cat "$RIG/a0.log")" \
-			"the lease dlock:$MNT/0 at redis .* is LOST: .*(no answer|cannot connect|not renewed).*($by)" \
+			"the lease dlock:$MNT/0 at redis .* is LOST(: .*(no answer|cannot connect|not renewed).*($by)|$ended)" \
 			'... and says what, why, since when, and who is killed'
 		heal
 		survivors_leave 1
