@@ -124,10 +124,18 @@ has_it()
 	[ "$RESULT" = 0 ] && within_us "$us" $((${2-SOON} * 1000))
 }
 
-# So many are subscribed.
+# So many are subscribed, to whatever server.
 listening()
 {
-	[ "$(rr pubsub channels | wc -l)" = "$1" ]
+	local i n=0
+
+	for ((i = 1; i <= N_MASTERS; i++)); do
+		n=$((n + $({
+			m "$i" pubsub channels
+			m "$i" pubsub shardchannels
+		} | grep -cE '[0-9a-f]{32}')))
+	done
+	[ "$n" = "$1" ]
 }
 
 in_order()
