@@ -383,8 +383,10 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 }
 
 /*
- * A replica would answer a question by READONLY, or not at all; and one that is
- * asked about the master's reign must have said which it is (script.c).
+ * One that is asked about the master's reign must have said which it is, for the
+ * scripts have its name (script.c): a release of another name is not known, and
+ * goes by one that wakes nobody.  And a replica that Sentinels name would answer
+ * by READONLY, or not at all.
  */
 static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 {
@@ -393,7 +395,8 @@ static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 	int err = dlk_conn_flush(c, deadline_ns)
 			  ?: dlk_conn_drain(c, deadline_ns);
 
-	if (err || (c->server.run_id[0] && !c->server.replica))
+	if (err || !c->ep->n_sentinels ||
+	    (c->server.run_id[0] && !c->server.replica))
 		return err;
 	dlk_text_init(&t, what, sizeof(what));
 	dlk_text_strs(
@@ -410,8 +413,8 @@ static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 
 static int open_once(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	const bool meets =
-		c->ep->n_sentinels && !c->only_listens && !dlk_conn_is_open(c);
+	const bool meets = (c->ep->n_sentinels || c->clustered) &&
+			   !c->only_listens && !dlk_conn_is_open(c);
 	int err;
 
 	while ((err = dlk_conn_start(c, deadline_ns)) == -EINPROGRESS) {
