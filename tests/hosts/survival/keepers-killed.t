@@ -57,11 +57,17 @@ kill_one()
 	until_true 5 pid_is_gone_on A "$pid" && until_true 5 have_standbys A 4
 }
 
-# Of those that lose theirs all at once.
+# Of those that lose theirs all at once; also one that was being made just then.
 kill_both()
 {
+	until_true 5 none_is_left
+}
+
+none_is_left()
+{
 	# shellcheck disable=SC2046 # numbers
-	on A kill -KILL $(all_keepers A)
+	on A kill -KILL $(all_keepers A) 2>/dev/null
+	no_keeper A
 }
 
 no_waiter_was_let_in()
