@@ -127,52 +127,30 @@ static void leave(int sig)
 	pthread_exit(NULL);
 }
 
-static void timer_us(long us)
+static void timer_us(long us, long each_us)
 {
 	const struct itimerval it = {
 		.it_value = { us / 1000000, us % 1000000 },
+		.it_interval = { each_us / 1000000, each_us % 1000000 },
 	};
 
 	setitimer(ITIMER_REAL, &it, NULL);
 }
 
-/*
- * Again and again: a process without a core may be before its wait when the first
- * one comes, or have two at once, of which the kernel lets the first one decide
- * whether the call goes on.
- */
-static void ticks_us(long us)
-{
-	const struct timeval each = { us / 1000000, us % 1000000 };
-	const struct itimerval it = { each, each };
-
-	setitimer(ITIMER_REAL, &it, NULL);
-}
-
-static timer_t ticking;
-
-static void posix_ticks_ms(int sig, long ms)
+static timer_t posix_timer_ms(int sig, long ms, long each_ms)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL };
-	const struct timespec each = { 0, ms * 1000000 };
-	const struct itimerspec it = { each, each };
-
-	event.sigev_signo = sig;
-	if (timer_create(CLOCK_MONOTONIC, &event, &ticking) ||
-	    timer_settime(ticking, 0, &it, NULL))
-		die("timer_create");
-}
-
-static void posix_timer_ms(int sig, long ms)
-{
-	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL };
-	const struct itimerspec it = { .it_value = { 0, ms * 1000000 } };
+	const struct itimerspec it = {
+		.it_value = { 0, ms * 1000000 },
+		.it_interval = { 0, each_ms * 1000000 },
+	};
 	timer_t timer;
 
 	event.sigev_signo = sig;
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) ||
 	    timer_settime(timer, 0, &it, NULL))
 		die("timer_create");
+	return timer;
 }
 
 static void block(int how, int sig)
@@ -301,14 +279,20 @@ static void released_by_child(pid_t parent)
 
 /* --- cases: ended by a signal --------------------------------------------- */
 
+/*
+ * Their timers tick: a process without a core may be before its wait when the
+ * first signal comes, or have two at once, of which the kernel lets the first one
+ * decide whether the call goes on.
+ */
+
 static void interval(void)
 {
 	const char *result;
 
 	handle(SIGALRM, note, 0);
-	ticks_us(60000);
+	timer_us(60000, 60000);
 	result = wait_for_lock();
-	timer_us(0);
+	timer_us(0, 0);
 	report(result);
 }
 
@@ -322,11 +306,12 @@ static void alarm_clock(void)
 static void posix_timer(void)
 {
 	const char *result;
+	timer_t ticks;
 
 	handle(SIGUSR1, note, 0);
-	posix_ticks_ms(SIGUSR1, 60);
+	ticks = posix_timer_ms(SIGUSR1, 60, 60);
 	result = wait_for_lock();
-	timer_delete(ticking);
+	timer_delete(ticks);
 	report(result);
 }
 
@@ -334,14 +319,15 @@ static void posix_timer(void)
 static void mixed(void)
 {
 	const char *result;
+	timer_t ticks;
 
 	handle(SIGUSR1, note, SA_RESTART);
 	handle(SIGALRM, note, 0);
-	posix_ticks_ms(SIGUSR1, 40);
-	ticks_us(170000);
+	ticks = posix_timer_ms(SIGUSR1, 40, 40);
+	timer_us(170000, 170000);
 	result = wait_for_lock();
-	timer_us(0);
-	timer_delete(ticking);
+	timer_us(0, 0);
+	timer_delete(ticks);
 	report(result);
 }
 
@@ -456,7 +442,7 @@ static void released(void)
 static void restart(void)
 {
 	handle(SIGALRM, note, SA_RESTART);
-	timer_us(60000);
+	timer_us(60000, 0);
 	released();
 }
 
@@ -464,7 +450,7 @@ static void blocked_signal(void)
 {
 	handle(SIGALRM, note, 0);
 	block(SIG_BLOCK, SIGALRM);
-	timer_us(60000);
+	timer_us(60000, 0);
 	released();
 	block(SIG_UNBLOCK, SIGALRM);
 	report("unblocked");
@@ -474,9 +460,9 @@ static void blocked_signal(void)
 static void ignored(void)
 {
 	handle(SIGALRM, SIG_IGN, 0);
-	timer_us(60000);
-	posix_timer_ms(SIGCHLD, 30);
-	posix_timer_ms(SIGWINCH, 90);
+	timer_us(60000, 0);
+	posix_timer_ms(SIGCHLD, 30, 0);
+	posix_timer_ms(SIGWINCH, 90, 0);
 	released();
 	handle(SIGALRM, SIG_DFL, 0);
 }
@@ -567,7 +553,7 @@ static void jump_out(int flags)
 {
 	handle(SIGALRM, jump, flags);
 	if (sigsetjmp(back, 1) == 0) {
-		timer_us(60000);
+		timer_us(60000, 0);
 		report(wait_for_lock());
 	}
 	report("jumped");
@@ -614,7 +600,7 @@ static void jump_many(int n, long from_us, long span_us)
 {
 	for (volatile int i = 0; i < n; i++)
 		if (sigsetjmp(back, 1) == 0) {
-			timer_us(from_us + i * 7L % span_us);
+			timer_us(from_us + i * 7L % span_us, 0);
 			wait_for_lock();
 			report("not ended");
 			exit(1);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # timeout: 4000
 #
-# Survival (tests/lib/survival_modes.sh) by a Redis Cluster: a slot of what is locked moves.
+# Survival (tests/lib/survival_modes.sh) by a Redis Cluster: a slot of
+# what is locked moves.
 #
 #	survival-cluster.t [SECONDS [SEED]]
 RIG_MODE=cluster

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # timeout: 4000
 #
-# Survival (tests/lib/survival_modes.sh) by a quorum: one master of three is killed and comes back
-# empty.
+# Survival (tests/lib/survival_modes.sh) by a quorum: one master of three
+# is killed and comes back empty.
 #
 #	survival-quorum.t [SECONDS [SEED]]
 RIG_MODE=quorum

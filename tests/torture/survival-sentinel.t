@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # timeout: 4000
 #
-# Survival (tests/lib/survival_modes.sh) by Sentinels: who is the master, they are asked
-# to make another.
+# Survival (tests/lib/survival_modes.sh) by Sentinels: they are asked to
+# make another one the master.
 #
 #	survival-sentinel.t [SECONDS [SEED]]
 RIG_MODE=sentinel
