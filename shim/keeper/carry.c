@@ -639,6 +639,13 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 	return false;
 }
 
+/* Of a ttl that was cut, and of a shim that cannot tell, silence is none. */
+bool dlk_carry_has_marks(const struct dlk_kept *k)
+{
+	return k->state == DLK_KEPT && !k->stopped && !k->paused &&
+	       dlk_lost_stops(k->on_lost) && !k->full_ms && !dlk_shim_is_mute();
+}
+
 /* Of one that was held on to, nobody knows who had it meanwhile. */
 static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 {
@@ -680,6 +687,11 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 	if (is_to_be_stopped(k, r->result)) {
 		k->robbed = true;
 		dlk_carried_news++;
+		set_due(k, now + DOUBT_MS * DLK_MS);
+		return;
+	}
+	/* Its mark came while the server was asked. */
+	if (dlk_carry_has_marks(k)) {
 		set_due(k, now + DOUBT_MS * DLK_MS);
 		return;
 	}

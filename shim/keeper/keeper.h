@@ -380,6 +380,8 @@ void dlk_carry_given_up(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 /* The process has renewed it, until then. */
 void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns);
+/* Its holders are stopped by its stop mark, and are not yet (survive.c). */
+bool dlk_carry_has_marks(const struct dlk_kept *k);
 /* Who may have its lock from here on. */
 void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by);
 /* Its lock has ended: release it. */

@@ -38,13 +38,6 @@ static uint64_t timers_ns;
 
 /* --- which, and when ------------------------------------------------------ */
 
-/* Of a ttl that was cut, and of a shim that cannot tell, silence is none. */
-static bool has_marks(const struct dlk_kept *k)
-{
-	return k->state == DLK_KEPT && !k->stopped && !k->paused &&
-	       dlk_lost_stops(k->on_lost) && !k->full_ms && !dlk_shim_is_mute();
-}
-
 static bool is_robbed(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT && !k->stopped && k->robbed &&
@@ -106,7 +99,7 @@ static uint64_t next_ns(const struct dlk_kept *k)
 {
 	if (is_robbed(k))
 		return 0;
-	if (!has_marks(k))
+	if (!dlk_carry_has_marks(k))
 		return pause_end_ns(k);
 	return k->looked_for_ns == k->deadline_ns ? begin_ns(k) : learn_ns(k);
 }
@@ -227,7 +220,7 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 	due.n = 0;
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
-		if (!is_doomed(k) && (!has_marks(k) || when(k) > now))
+		if (!is_doomed(k) && (!dlk_carry_has_marks(k) || when(k) > now))
 			continue;
 		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
 		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)) ||
@@ -516,7 +509,7 @@ static bool is_look_due(uint64_t now)
 	const struct dlk_kept *k;
 
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (has_marks(k) && k->looked_for_ns != k->deadline_ns &&
+	if (dlk_carry_has_marks(k) && k->looked_for_ns != k->deadline_ns &&
 	    learn_ns(k) <= now)
 		return true;
 	return false;
