@@ -265,15 +265,14 @@ static int break_at(struct dlk_conn *c, struct target *t)
 /* A server within its restart_delay believes a holder that puts it back. */
 static void warn_if_young(struct dlk_conn *c)
 {
-	uint64_t left_ms = 0;
-	bool emptied;
+	struct dlk_youth youth = { 0 };
 	uint64_t deadline = tool_deadline(c->ep);
 	int err = dlk_conn_open(c, deadline);
 
 	if (!err)
-		err = dlk_script_young(c, deadline, &left_ms, &emptied);
+		err = dlk_script_young(c, deadline, &youth);
 	dlk_conn_reset(c);
-	if (!err && left_ms)
+	if (!err && youth.left_ms)
 		tool_say("warning: the server is within its restart_delay: "
 			 "holders that live put their leases back");
 }

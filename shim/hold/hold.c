@@ -193,6 +193,16 @@ uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns)
 	return look_ns(h);
 }
 
+void dlk_hold_keep(struct dlk_hold *h, uint64_t deadline_ns)
+{
+	dlk_holds_check();
+	h->valid.span_ms = h->lease.ttl_ms;
+	h->valid.deadline_ns = deadline_ns;
+	h->valid.robbed_ns = 0;
+	is_well(h);
+	dlk_schedule(h);
+}
+
 void dlk_hold_heard(struct dlk_hold *h, uint64_t deadline_ns, bool lasting)
 {
 	const uint64_t asked = dlk_asked_ns(deadline_ns, h->lease.ttl_ms);

@@ -197,6 +197,8 @@ uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
  * Renewed, or granted more: that was asked for at asked_ns.  Returns the same.
  */
 uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns);
+/* (mutex) Nobody renews it, but nobody else is granted it before then, either. */
+void dlk_hold_keep(struct dlk_hold *h, uint64_t deadline_ns);
 /*
  * The keeper has renewed it, until then.  `lasting`: whoever hears that will
  * hear of the next time, too.

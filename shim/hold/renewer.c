@@ -111,21 +111,21 @@ static uint64_t limit_ns(uint32_t least_ms)
 /* --- renewal -------------------------------------------------------------- */
 
 /* Within its deadline, by the thread: a restarted server has forgotten it. */
-static int reclaim_ranges(struct dlk_hold *h, struct dlk_store *s,
-			  struct dlk_attempt *at)
+static void reclaim_ranges(struct dlk_hold *h, struct dlk_renewal *r,
+			   struct dlk_store *s, struct dlk_attempt *at)
 {
-	int err;
-
 	if (dlk_now_ns() >= h->valid.deadline_ns)
-		return DLK_GONE;
-	if (!dlk_file_trylock(&h->file))
-		return -EAGAIN;
-	err = s->ops->reclaim_ranges(s, at, &h->lease, h->seq, h->since_ns,
-				     &h->ranges);
+		return;
+	if (!dlk_file_trylock(&h->file)) {
+		r->result = -EAGAIN;
+		return;
+	}
+	r->sent_seq = h->seq;
+	s->ops->reclaim_ranges(s, at, r, h->since_ns, &h->ranges);
 	dlk_file_unlock(&h->file);
 	/* In time, or else nobody knows what came in between. */
-	return err == 0 && dlk_now_ns() >= h->valid.deadline_ns ? DLK_GONE
-								: err;
+	if (r->result == 0 && dlk_now_ns() >= h->valid.deadline_ns)
+		r->result = DLK_GONE;
 }
 
 /* Ranges are the owner's to put back (a batch does it for whole files). */
@@ -133,7 +133,7 @@ static void reclaim_records(struct dlk_hold *h, struct dlk_renewal *r,
 			    struct dlk_store *s, struct dlk_attempt *at)
 {
 	r->asked_ns = dlk_now_ns();
-	r->result = reclaim_ranges(h, s, at);
+	reclaim_ranges(h, r, s, at);
 	r->reclaimed = r->result == 0;
 }
 
@@ -197,6 +197,18 @@ static enum outcome not_renewed(struct dlk_hold *h, uint64_t now)
 	return reach_marks(h, now);
 }
 
+/* (mutex) The server keeps everybody out for so long (5.4): it is held on. */
+static bool is_kept(struct dlk_hold *h, const struct dlk_renewal *r,
+		    uint64_t now)
+{
+	if (r->result >= 0 ||
+	    !dlk_later(r->until_ns, h->valid.deadline_ns, h->lease.ttl_ms) ||
+	    dlk_final_ns(h->rule, r->until_ns, h->lease.ttl_ms) <= now)
+		return false;
+	dlk_hold_keep(h, r->until_ns);
+	return true;
+}
+
 /*
  * (mutex) Another's, or nobody's: this process would be dead at once, and what
  * works under its lock without it be an orphan that nobody finds.  So a keeper
@@ -229,12 +241,20 @@ static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r,
 		/* Given up meanwhile; put back, though, it would stay. */
 		return r->reclaimed ? PUT_BACK : NOTHING;
 	if (r->result == 0) {
+		/* Of a memory before it was shared (5.4). */
+		if (r->alone && h->lease.shared &&
+		    h->out.message == OUTBOX_NOTHING)
+			dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, now);
 		dlk_hold_extend(h, r->asked_ns);
 		return warned ? RECOVERED : NOTHING;
 	}
 	if (r->result == DLK_REPLACED) {
 		dlk_hold_drop(h);
 		return NOTHING;
+	}
+	if (is_kept(h, r, now) && warned) {
+		dlk_hold_retry(h, now);
+		return RECOVERED;
 	}
 	if (r->result > 0 && is_the_keepers_to_stop(h, now))
 		return NOTHING;
@@ -446,13 +466,13 @@ static void renew_all(void)
 	store->ops->renew(store, &at, work.renewal, work.n_renew);
 	dlk_store_renewed(store, work.renewal[0].result, began_ns);
 	now = dlk_now_ns();
-	if (at.why[0]) {
-		memcpy(last_why, at.why, sizeof(last_why));
+	if (at.why[0])
 		/* Perhaps the keeper has, and says so. */
 		dlk_delegation_tick();
-	}
 	for (unsigned i = 0; i < work.n_renew; i++)
 		renewed(work.renew[i], &work.renewal[i], store, &at, now);
+	if (at.why[0])
+		memcpy(last_why, at.why, sizeof(last_why));
 }
 
 /*

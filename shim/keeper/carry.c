@@ -553,6 +553,7 @@ static void collect(struct dlk_due *const *due, unsigned n,
 		batch.ask[batch.n] = (struct dlk_renewal){
 			.lease = lease_of(k, &batch.reads[batch.n]),
 			.deadline_ns = k->deadline_ns,
+			.sent_seq = k->seen_seq,
 		};
 		batch.n++;
 	}
@@ -587,7 +588,7 @@ static void reclaim_records(struct dlk_kept *k, struct dlk_renewal *r)
 	    dlk_now_ns() >= k->deadline_ns)
 		return;
 	r->asked_ns = dlk_now_ns();
-	r->result = dlk_records_put_back(k);
+	dlk_records_put_back(k, r);
 	if (r->result == DLK_GONE)
 		r->result = -EAGAIN;
 	/* In time, or else nobody knows what came in between. */
@@ -654,6 +655,16 @@ static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 		(result == DLK_LOST && k->on_lost != DLK_LOST_REPORT));
 }
 
+static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
+{
+	if (k->deadline_ns < deadline_ns)
+		k->deadline_ns = deadline_ns;
+	dlk_mirror_state(k);
+	dlk_carried_news += k->robbed || k->stopped || k->paused;
+	k->doubted = k->robbed = k->stopped = k->paused = false;
+	k->ready = false;
+}
+
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 {
 	uint64_t now;
@@ -663,22 +674,20 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 	if (k->state != DLK_KEPT)
 		return;
 	if (r->result == 0) {
-		uint64_t deadline =
-			dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms);
-
-		if (k->deadline_ns < deadline)
-			k->deadline_ns = deadline;
-		dlk_mirror_state(k);
+		is_held_until(k, dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms));
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
-		dlk_carried_news += k->robbed || k->stopped || k->paused;
-		k->doubted = k->robbed = k->stopped = k->paused = false;
-		k->failing = k->ready = false;
+		k->failing = false;
 		return;
 	}
 	if (r->result == DLK_REPLACED) {
 		dlk_carry_drop(k);
 		return;
 	}
+	/* The server keeps everybody out for so long (5.4). */
+	if (r->result < 0 &&
+	    dlk_later(r->until_ns, k->deadline_ns, k->lease.ttl_ms) &&
+	    dlk_stop_ns(r->until_ns, k->lease.ttl_ms) > now)
+		is_held_until(k, r->until_ns);
 	k->failing = true;
 	dlk_watch_stir(k->watch);
 	if (!is_lost(k, r->result, now))

@@ -243,10 +243,10 @@ struct dlk_kept;
 enum dlk_verdict dlk_records_judge(struct dlk_kept *k);
 /*
  * The server does not know them any more: put them back, if it was restarted
- * just now and the process's shim is gone.  0, DLK_GONE, DLK_LOST, -errno;
- * -EAGAIN if it is not for us to do, or cannot be told.
+ * just now and the process's shim is gone.  r->result: 0, DLK_GONE, DLK_LOST,
+ * -errno (r->until_ns is set); -EAGAIN if it is not for us to do, or cannot be told.
  */
-int dlk_records_put_back(const struct dlk_kept *k);
+void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r);
 
 /* --- shadow_copy.c: shadows ---------------------------------------------- */
 
@@ -348,6 +348,7 @@ struct dlk_kept {
 	/* Records: what the server had of it at listed_ns (0: not known). */
 	struct dlk_ranges ranges;
 	uint64_t seq, listed_ns;
+	uint64_t seen_seq; /* the greatest that was listed */
 
 	char bytes[];
 };

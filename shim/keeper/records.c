@@ -27,7 +27,8 @@
  *  5. A restarted server has forgotten them.  While the shim that took them is
  *     there it puts them back, for it knows what Redis granted.  After an
  *     exec(2) the kernel knows: what it shows of the process, if nobody's read
- *     lock hides it, is put back.
+ *     lock hides it, is put back.  So it is where what the server has is older
+ *     than what was listed before: its memory was saved, or copied, before that.
  *
  * Nothing waits in the kernel here: descriptions that are closed (inotify), a
  * process that has gone (its socket) and ticks are the moments to look.
@@ -176,6 +177,8 @@ static int list(struct dlk_kept *k)
 	k->ranges.grow = grow;
 	err = s->ops->list_ranges(s, &at, &k->lease, &k->ranges, &k->seq);
 	k->listed_ns = err ? 0 : dlk_now_ns();
+	if (!err && k->seen_seq < k->seq)
+		k->seen_seq = k->seq;
 	if (err < 0)
 		unreachable_ns = dlk_now_ns() + FRESH_MS * DLK_MS;
 	return err;
@@ -245,7 +248,7 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 
 /* --- after a restart of the server ---------------------------------------- */
 
-int dlk_records_put_back(const struct dlk_kept *k)
+void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r)
 {
 	static struct dlk_ranges shown = { .grow = grow };
 	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
@@ -256,8 +259,10 @@ int dlk_records_put_back(const struct dlk_kept *k)
 
 	if (dlk_shim_lives() || k->kind != DLK_KEPT_POSIX || w.fd < 0 ||
 	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
-	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t))
-		return -EAGAIN;
-	return s->ops->reclaim_ranges(s, &at, &k->lease, RECLAIMED_SEQ,
-				      t.since_ns, &shown);
+	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t)) {
+		r->result = -EAGAIN;
+		return;
+	}
+	r->sent_seq = k->seen_seq < RECLAIMED_SEQ ? RECLAIMED_SEQ : k->seen_seq;
+	s->ops->reclaim_ranges(s, &at, r, t.since_ns, &shown);
 }

@@ -33,6 +33,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "lease/upkeep.h"
 #include "model/text.h"
 #include "model/timeline.h"
 #include "os/sys.h"
@@ -447,7 +448,15 @@ static void ask_nodes(struct dlk_cluster *e, struct dlk_attempt *at, at_fn *ask,
 	}
 }
 
-/* What is elsewhere, and what is to be put back, is one lease's question. */
+/* What is elsewhere, and what is to be put back, is one lease's question: of its
+ * slot, for each has a memory of its own. */
+static bool is_to_ask_alone(const struct dlk_renewal *r)
+{
+	return r->result == -EREMOTE || r->result == DLK_LOST ||
+	       (r->result == DLK_GONE && !r->lease->ranges_key) ||
+	       dlk_upkeep_is_old(r);
+}
+
 static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		  struct dlk_renewal *r, unsigned n)
 {
@@ -456,11 +465,9 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 	for (unsigned i = 0; i < n; i++) {
 		const bool lost = r[i].result == DLK_LOST;
 
-		if (n == 1 || r[i].result == -EREMOTE ||
-		    ((r[i].result == DLK_GONE || lost) &&
-		     !r[i].lease->ranges_key))
+		if (n == 1 || is_to_ask_alone(&r[i]))
 			dlk_single_ops.renew(s, at, &r[i], 1);
-		if (n > 1 && lost && r[i].result < 0)
+		if (n > 1 && lost && r[i].result < 0 && !r[i].behind)
 			r[i].result = DLK_LOST;
 	}
 }

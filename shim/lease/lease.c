@@ -201,16 +201,17 @@ int dlk_lease_weaken(struct dlk_conn *c, const struct dlk_lease *lease)
 
 /* --- reclaim -------------------------------------------------------------- */
 
-int dlk_lease_reclaim(struct dlk_conn *c, const struct dlk_lease *lease)
+int dlk_lease_reclaim(struct dlk_conn *c, const struct dlk_lease *lease,
+		      uint64_t outdated_ms)
 {
-	struct dlk_number ttl, linger;
-	struct dlk_arg args[8] = {
+	struct dlk_number ttl, outdated, linger;
+	struct dlk_arg args[9] = {
 		WORD("EVAL"), WORD(DLK_LUA_reclaim),
 		WORD("1"),    KEY(lease),
 		TOKEN(lease), dlk_arg_number(&ttl, lease->ttl_ms, 0),
-		mode(lease),
+		mode(lease),  dlk_arg_number(&outdated, outdated_ms, 0),
 	};
 
-	return dlk_conn_append(c, dlk_reply_linger(c, lease, &linger, args, 7),
+	return dlk_conn_append(c, dlk_reply_linger(c, lease, &linger, args, 8),
 			       args);
 }

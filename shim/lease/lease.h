@@ -64,9 +64,11 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
  * After DLK_GONE, within the lease's own deadline: if the server is in its
  * restart window (dlk_script_young), nobody else can have been granted it; put
  * it back, likewise in two steps.  (The second is that of ranges, too.)  0,
- * DLK_LOST, -errno.
+ * DLK_LOST, *ours: what is there is of dlock's (or NULL); -errno.
+ * `outdated_ms` is struct dlk_renewal's.
  */
-int dlk_lease_reclaim(struct dlk_conn *c, const struct dlk_lease *lease);
-int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns);
+int dlk_lease_reclaim(struct dlk_conn *c, const struct dlk_lease *lease,
+		      uint64_t outdated_ms);
+int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns, bool *ours);
 
 #endif

@@ -31,9 +31,9 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 		      struct dlk_renewal *r, unsigned n);
 void dlk_quorum_release(struct dlk_store *s, struct dlk_attempt *at,
 			struct dlk_renewal *r, unsigned n);
-int dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
-		       const struct dlk_lease *lease, uint64_t seq,
-		       uint64_t since_ns, const struct dlk_ranges *held);
+void dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
+			struct dlk_renewal *r, uint64_t since_ns,
+			const struct dlk_ranges *held);
 int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
 		    const struct dlk_lease *lease, struct dlk_ranges *held,
 		    uint64_t *seq);

@@ -225,6 +225,7 @@ static int put_list(struct dlk_master *m, uint64_t by_ns,
 		    const struct dlk_lease *lease,
 		    const struct dlk_ranges *list, uint64_t seq)
 {
+	const struct dlk_renewal u = { .lease = lease, .sent_seq = seq };
 	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY);
 	struct dlk_token t;
 	int err;
@@ -235,8 +236,7 @@ static int put_list(struct dlk_master *m, uint64_t by_ns,
 		return -ENOTCONN;
 	}
 	err = dlk_conn_open(c, by_ns)
-		      ?: dlk_records_restore(c, by_ns, lease, seq, t.since_ns,
-					     list);
+		      ?: dlk_records_restore(c, by_ns, &u, t.since_ns, list);
 	dlk_pool_put(c);
 	return err;
 }
@@ -338,6 +338,7 @@ static void fail_all(struct dlk_attempt *at, struct dlk_renewal *r, unsigned n)
 	strcpy(at->why, "no memory for a question");
 	for (unsigned k = 0; k < n; k++) {
 		r[k].reclaimed = false;
+		r[k].until_ns = 0;
 		r[k].result = -ENOMEM;
 	}
 }
@@ -370,6 +371,7 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 		const struct said said = hear(&x, masters, k);
 
 		r[k].asked_ns = b.asked_ns;
+		r[k].until_ns = 0;
 		r[k].reclaimed = said.reclaimed;
 		r[k].result =
 			b.interrupted && said.yes < dlk_majority(masters)
@@ -467,35 +469,40 @@ static int ask_reclaim(struct ballot *b, unsigned i, struct dlk_conn *c)
 	int err;
 
 	u->lease = x->lease;
+	u->sent_seq = x->seq;
 	err = dlk_renew_batch(c, b->by_ns, u, 1) ?: u->result;
 	if (err != DLK_GONE)
 		return err;
-	return dlk_records_reclaim(c, b->by_ns, x->lease, x->seq, x->since_ns,
-				   x->held);
+	dlk_records_reclaim(c, b->by_ns, u, x->since_ns, x->held);
+	return u->result;
 }
 
-int dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
-		       const struct dlk_lease *lease, uint64_t seq,
-		       uint64_t since_ns, const struct dlk_ranges *held)
+/* (What one of several masters grants nobody before tells nothing of all.) */
+void dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
+			struct dlk_renewal *r, uint64_t since_ns,
+			const struct dlk_ranges *held)
 {
-	struct ranges x = { lease, held, seq, since_ns, .yes = 0 };
+	struct ranges x = { r->lease, held, r->sent_seq, since_ns, .yes = 0 };
 	struct ballot b = ballot_of_ranges(s, at, &x);
 
 	b.ask = ask_reclaim;
 	b.count = count_ranges;
 	dlk_ballot_hold(&b);
+	r->until_ns = 0;
 	switch (dlk_tally_state(&b.tally)) {
 	case TALLY_YES:
-		return 0;
+		r->result = 0;
+		return;
 	case TALLY_NO:
+		r->result = x.lost ? DLK_LOST : DLK_GONE;
 		if (x.lost + x.gone > b.tally.n - dlk_majority(b.tally.n))
-			return x.lost ? DLK_LOST : DLK_GONE;
+			return;
 		break;
 	default:
 		break;
 	}
 	dlk_ballot_explain(&b);
-	return b.interrupted ? -EINTR : -ETIMEDOUT;
+	r->result = b.interrupted ? -EINTR : -ETIMEDOUT;
 }
 
 static int ask_state(struct ballot *b, unsigned i, struct dlk_conn *c)

@@ -8,6 +8,7 @@
 
 #include "lease/ranges.h"
 #include "lease/reply.h"
+#include "lease/upkeep.h"
 #include "model/seeded.h"
 #include "model/text.h"
 #include "redis/fault.h"
@@ -192,17 +193,18 @@ int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,
 /* --- reclaim -------------------------------------------------------------- */
 
 int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, uint64_t seq,
-			uint64_t since_ns, const struct dlk_ranges *held)
+			const struct dlk_renewal *u, uint64_t since_ns,
+			const struct dlk_ranges *held)
 {
 	struct dlk_range rest = { 0, DLK_RANGE_MAX, DLK_UNLOCKED };
-	struct dlk_number ttl, since, number, linger;
+	struct dlk_number ttl, since, number, outdated, linger;
+	const struct dlk_lease *lease = u->lease;
 	struct page page;
 	int err = 0;
 
 	while (!err && rest.start <= rest.end) {
 		take_page(c, &rest, held, &page);
-		struct dlk_arg args[13] = {
+		struct dlk_arg args[14] = {
 			WORD("EVAL"),
 			WORD(DLK_LUA_records_reclaim),
 			WORD("2"),
@@ -211,35 +213,36 @@ int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
 			TOKEN(lease),
 			dlk_arg_number(&ttl, lease->ttl_ms, 0),
 			dlk_arg_number(&since, since_ns, NUMBER_LEN),
-			dlk_arg_number(&number, seq, NUMBER_LEN),
+			dlk_arg_number(&number, u->sent_seq, NUMBER_LEN),
 			page.bounds,
 			page.list,
 			dlk_script_identity(lease->token),
+			dlk_arg_number(&outdated, u->outdated_ms, 0),
 		};
 
 		err = dlk_conn_append(
-			      c, dlk_reply_linger(c, lease, &linger, args, 12),
+			      c, dlk_reply_linger(c, lease, &linger, args, 13),
 			      args)
-			      ?: dlk_lease_reclaimed(c, deadline_ns);
+			      ?: dlk_lease_reclaimed(c, deadline_ns, NULL);
 	}
 	return err ?: dlk_replicas_confirm(c, deadline_ns);
 }
 
-int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, uint64_t seq,
-			uint64_t since_ns, const struct dlk_ranges *held)
+void dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
+			 struct dlk_renewal *u, uint64_t since_ns,
+			 const struct dlk_ranges *held)
 {
-	uint64_t left_ms;
-	bool emptied;
-	int err = dlk_script_young(c, deadline_ns, &left_ms, &emptied);
+	struct dlk_youth youth;
+	int err = dlk_script_young(c, deadline_ns, &youth);
 
-	if (!err && (!left_ms || dlk_seeded(13)))
-		return DLK_GONE;
-	if (!err)
-		err = dlk_records_restore(c, deadline_ns, lease, seq, since_ns,
-					  held);
-	/* (As upkeep.c has it: it is as old as the memory, and ends.) */
-	return err == DLK_LOST && c->server.named ? -EAGAIN : err;
+	u->until_ns = 0;
+	u->result = err ?: DLK_GONE;
+	if (err || !youth.left_ms || dlk_seeded(13))
+		return;
+	u->outdated_ms = dlk_upkeep_outdated(&youth, u->lease);
+	u->result = dlk_records_restore(c, deadline_ns, u, since_ns, held);
+	if (u->result == DLK_LOST)
+		dlk_upkeep_wait(c, &youth, u);
 }
 
 /* --- what an owner has, by the server ------------------------------------- */

@@ -126,15 +126,15 @@ bool dlk_records_read_place(const char *member, size_t len,
 /*
  * After DLK_GONE, within the lease's own deadline: if the server is in its
  * restart window, nobody else can have been granted anything; put it back.
- * `seq` is the last one sent.  0, DLK_GONE, DLK_LOST, -errno.
+ * The result: 0, DLK_GONE, DLK_LOST, -errno, and u->until_ns.
  */
-int dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, uint64_t seq,
-			uint64_t since_ns, const struct dlk_ranges *held);
+void dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
+			 struct dlk_renewal *u, uint64_t since_ns,
+			 const struct dlk_ranges *held);
 
 /* The same wherever nobody else can have been granted anything. */
 int dlk_records_restore(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_lease *lease, uint64_t seq,
-			uint64_t since_ns, const struct dlk_ranges *held);
+			const struct dlk_renewal *u, uint64_t since_ns,
+			const struct dlk_ranges *held);
 
 #endif

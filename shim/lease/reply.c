@@ -141,7 +141,7 @@ int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns, bool grants,
 	return err;
 }
 
-int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns)
+int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns, bool *ours)
 {
 	const redisReply *r;
 	int err = dlk_conn_flush(c, deadline_ns)
@@ -151,6 +151,8 @@ int dlk_lease_reclaimed(struct dlk_conn *c, uint64_t deadline_ns)
 		return err;
 	if (r->type != REDIS_REPLY_INTEGER)
 		return dlk_script_refused(c, r);
+	if (ours)
+		*ours = r->integer == 2;
 	return r->integer == 1 ? 0 : DLK_LOST;
 }
 
@@ -186,12 +188,13 @@ int dlk_lease_released(const redisReply *r, uint64_t *seq)
 		       : -EREMOTEIO;
 }
 
-/* "SEQUENCE NUMBER" of records; "" of a whole file. */
+/* "SEQUENCE NUMBER" of records; "EX" of a whole file, or "". */
 static void read_state(const redisReply *r, struct dlk_renewal *u)
 {
 	const char *text = r->element[1]->str;
 
 	u->seq = u->ranges = 0;
+	u->alone = strcmp(text, "EX") == 0;
 	text = dlk_number(text, 10, &u->seq);
 	if (text && *text == ' ')
 		dlk_number(text + 1, 10, &u->ranges);

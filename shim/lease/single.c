@@ -445,6 +445,7 @@ static void ask_batch(struct talk *t, batch_fn *batch, struct dlk_renewal *r,
 	}
 	for (unsigned i = 0; i < n && !asked; i++) {
 		r[i].reclaimed = false;
+		r[i].until_ns = 0;
 		r[i].result = t->err;
 	}
 }
@@ -495,18 +496,20 @@ void dlk_single_release_at(struct dlk_store *s, struct dlk_attempt *at,
 	ask_batch(&t, dlk_release_batch, r, n);
 }
 
-static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
-			  const struct dlk_lease *lease, uint64_t seq,
-			  uint64_t since_ns, const struct dlk_ranges *held)
+static void reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
+			   struct dlk_renewal *r, uint64_t since_ns,
+			   const struct dlk_ranges *held)
 {
 	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .once = true
+		.s = s, .at = at, .way = way_of(s, r->lease), .once = true
 	};
 
-	while (talk(&t))
-		t.err = dlk_records_reclaim(t.c, t.by_ns, lease, seq, since_ns,
-					    held);
-	return t.err;
+	r->until_ns = 0;
+	while (talk(&t)) {
+		dlk_records_reclaim(t.c, t.by_ns, r, since_ns, held);
+		t.err = r->result;
+	}
+	r->result = t.err;
 }
 
 static int list_ranges(struct dlk_store *s, struct dlk_attempt *at,

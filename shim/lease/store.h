@@ -183,7 +183,16 @@ struct dlk_renewal {
 	uint64_t sent_seq;    /* of records: the owner's last request; 0: who
 				 asks does not know */
 	uint64_t asked_ns;    /* out, result 0: the new one counts from here */
+	uint64_t until_ns;    /* out, result < 0: nobody else is granted it
+				 before, so it is held until then; 0 */
+	bool alone;           /* out, result 0: of a whole file, that nobody
+				 else has it */
 	bool reclaimed;       /* out: a restarted server had forgotten it */
+	bool behind;          /* out, the engine's: and it could not be put
+				 back, for another lease of dlock's is there */
+	uint64_t outdated_ms; /* the engine's: another's that is to expire by
+				 then (the server's clock) was not renewed since
+				 its memory began; 0 */
 	uint64_t seq, ranges; /* out, the engine's, of records: the number of
 				 the owner's last request; how many it has */
 	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
@@ -361,12 +370,13 @@ struct dlk_store_ops {
 	void (*release)(struct dlk_store *s, struct dlk_attempt *at,
 			struct dlk_renewal *r, unsigned n);
 	/*
-	 * That owner's: within the lease's deadline, `seq` the last one sent.
-	 * 0, DLK_GONE: the server was not restarted just now; DLK_LOST.
+	 * That owner's: within the lease's deadline, after a renewal whose
+	 * result was DLK_GONE.  The same results: 0, DLK_GONE: the server was
+	 * not restarted just now; DLK_LOST; -errno, and r->until_ns.
 	 */
-	int (*reclaim_ranges)(struct dlk_store *s, struct dlk_attempt *at,
-			      const struct dlk_lease *lease, uint64_t seq,
-			      uint64_t since_ns, const struct dlk_ranges *held);
+	void (*reclaim_ranges)(struct dlk_store *s, struct dlk_attempt *at,
+			       struct dlk_renewal *r, uint64_t since_ns,
+			       const struct dlk_ranges *held);
 
 	/*
 	 * For who does not know what the owner has: into the empty set *held,

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "model/seeded.h"
+#include "model/timeline.h"
 #include "os/sys.h"
 #include "redis/replicas.h"
 #include "redis/script.h"
@@ -14,7 +15,7 @@ enum { TO_ASK = 1000, TO_RECLAIM, TO_LOOK_AGAIN, TO_CONFIRM };
 
 /* What is asked about each lease of a batch. */
 struct question {
-	int (*send)(struct dlk_conn *c, const struct dlk_lease *lease,
+	int (*send)(struct dlk_conn *c, const struct dlk_renewal *u,
 		    bool by_source);
 	int (*answer)(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_renewal *u);
@@ -46,26 +47,36 @@ static int released(struct dlk_conn *c, uint64_t deadline_ns,
 	return err ?: dlk_lease_released(r, &seq);
 }
 
-static int reclaim(struct dlk_conn *c, const struct dlk_lease *lease,
+static int send_renewal(struct dlk_conn *c, const struct dlk_renewal *u,
+			bool by_source)
+{
+	return dlk_lease_renew(c, u->lease, by_source);
+}
+
+static int send_release(struct dlk_conn *c, const struct dlk_renewal *u,
+			bool by_source)
+{
+	return dlk_lease_release(c, u->lease, by_source);
+}
+
+static int reclaim(struct dlk_conn *c, const struct dlk_renewal *u,
 		   bool by_source)
 {
 	(void)by_source; /* always */
-	return dlk_lease_reclaim(c, lease);
+	return dlk_lease_reclaim(c, u->lease, u->outdated_ms);
 }
 
 /* The keeper and the thread may both put a lease back: then look once more. */
 static int reclaimed(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_renewal *u)
 {
-	int err = dlk_lease_reclaimed(c, deadline_ns);
+	int err = dlk_lease_reclaimed(c, deadline_ns, &u->behind);
 
-	(void)u;
 	return err == DLK_LOST ? TO_LOOK_AGAIN : err;
 }
 
-static const struct question renewal = { dlk_lease_renew, renewed, true, true };
-static const struct question release = { dlk_lease_release, released, false,
-					 false };
+static const struct question renewal = { send_renewal, renewed, true, true };
+static const struct question release = { send_release, released, false, false };
 static const struct question reclaiming = { reclaim, reclaimed, false, true };
 
 /* Queue those that are still to be asked; the moment before they leave. */
@@ -84,10 +95,10 @@ static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
 		if (u[i].result != which)
 			continue;
 		u[i].asked_ns = now;
-		err = q->send(c, u[i].lease, *use_source);
+		err = q->send(c, &u[i], *use_source);
 		if (err == -ENOBUFS) {
 			err = dlk_conn_flush(c, deadline_ns)
-				      ?: q->send(c, u[i].lease, *use_source);
+				      ?: q->send(c, &u[i], *use_source);
 		}
 		*use_source &= !q->learnt;
 	}
@@ -154,7 +165,8 @@ static int ask_all(struct dlk_conn *c, uint64_t deadline_ns,
 
 	for (unsigned i = 0; i < n; i++) {
 		u[i].result = err ? err : TO_ASK;
-		u[i].reclaimed = false;
+		u[i].reclaimed = u[i].behind = false;
+		u[i].until_ns = u[i].outdated_ms = 0;
 	}
 	if (!err)
 		err = round_trip(c, deadline_ns, q, u, n, TO_ASK);
@@ -185,54 +197,87 @@ static bool may_reclaim(const struct dlk_renewal *u)
 }
 
 /*
- * After a failover the memory is one of a while ago: of an owner's ranges it may
- * have those before his last request, which the owner alone can mend; and a lease
- * that another has given up since.
+ * The memory of a server that is young may be one of a while ago: a replica's that
+ * was promoted, or what was saved last.  Of an owner's ranges it may have those
+ * before his last request, which the owner alone can mend; and a lease that another
+ * has given up since.
  *
- *	holder		master		its replica	another
+ *	holder		server		its memory	another
  *							unlock ->
  *			unlocked	(not told any more)
  *	lock ->		granted
- *					promoted
+ *					is the server's
  *	renew ->			the other's
+ *					forgets it
+ *	put back ->			ours
  *
- * As long as it grants nothing that other lease is only as old: it ends before
- * ours, which was granted after it, so it is waited out until our own deadline.
+ * As long as it grants nothing that other lease is only as old, and ends; and ours
+ * is as good as asked for when that began, for nobody is granted it before the
+ * delay is over, which is no shorter than any ttl (DESIGN 5.4).  By three quarters
+ * of a ttl whoever has that other lease would have renewed it twice, and reached his
+ * warning: if it was not, ours is put over it, for if it ended by itself it might
+ * do so too late for us.
+ *
+ *	since		   3/4		 deadline
+ *	|------------------|-------------|---|
+ *	grants nothing	   put over it	     since + the ttl, at most the delay
+ *
+ * (The deadline not if replicas are to confirm what counts: who is cut off may have begun late.)
  */
-static bool has_old_ranges(const struct dlk_conn *c,
-			   const struct dlk_renewal *u)
+bool dlk_upkeep_is_old(const struct dlk_renewal *u)
 {
-	return c->server.named && u->result == 0 && u->lease->ranges_key &&
-	       u->seq < u->sent_seq;
+	return u->result == 0 && u->lease->ranges_key && u->seq < u->sent_seq;
 }
 
-/* Gone though it was to be put back: readers are there, of whom none is ours. */
-static bool is_behind_old(const struct dlk_conn *c, const struct dlk_renewal *u)
+uint64_t dlk_upkeep_outdated(const struct dlk_youth *youth,
+			     const struct dlk_lease *lease)
 {
-	return c->server.named && dlk_now_ns() < u->deadline_ns &&
-	       (u->result == DLK_LOST ||
-		(u->result == DLK_GONE && u->reclaimed));
+	return youth->since_ns &&
+			       youth->now_ms >= youth->since_ms +
+							lease->ttl_ms * 3ULL / 4
+		       ? youth->since_ms + lease->ttl_ms
+		       : 0;
 }
 
-static bool may_be_mended(const struct dlk_conn *c, const struct dlk_renewal *u)
+void dlk_upkeep_wait(struct dlk_conn *c, const struct dlk_youth *youth,
+		     struct dlk_renewal *u)
 {
-	return may_reclaim(u) || has_old_ranges(c, u) || is_behind_old(c, u);
+	const uint32_t delay = c->ep->restart_delay_ms;
+	const uint32_t ttl = u->lease->ttl_ms;
+	/* Others than us ask for it without a delay. */
+	const bool sure =
+		!u->lease->interop && (u->behind || u->lease->ranges_key);
+
+	if (!youth->since_ns || (!sure && !c->server.named) ||
+	    dlk_now_ns() >= u->deadline_ns)
+		return;
+	dlk_conn_set_error(c, "it has another's lease, as old as its memory "
+			      "was when it began");
+	u->result = -EAGAIN;
+	if (sure && !c->ep->replicas)
+		u->until_ns = dlk_deadline_ns(youth->since_ns,
+					      ttl < delay ? ttl : delay);
+}
+
+static bool may_be_mended(const struct dlk_renewal *u)
+{
+	return may_reclaim(u) || dlk_upkeep_is_old(u) || u->result == DLK_LOST;
 }
 
 /* Each that may be: it is put back by a batch, by its owner, or later. */
-static void mend_old(struct dlk_conn *c, struct dlk_renewal *u)
+static void mend_old(struct dlk_conn *c, const struct dlk_youth *youth,
+		     struct dlk_renewal *u)
 {
-	if (has_old_ranges(c, u))
+	if (dlk_upkeep_is_old(u) ||
+	    (u->result == DLK_LOST && u->lease->ranges_key))
 		u->result = DLK_GONE;
-	if (!is_behind_old(c, u))
-		return;
-	dlk_conn_set_error(c, "it has another's lease, as old as its memory "
-			      "was at the failover");
-	u->result = -EAGAIN;
+	else if (u->behind || u->result == DLK_LOST)
+		dlk_upkeep_wait(c, youth, u);
 }
 
 static void reclaim_each(struct dlk_conn *c, uint64_t deadline_ns,
-			 struct dlk_renewal *u, unsigned n)
+			 const struct dlk_youth *youth, struct dlk_renewal *u,
+			 unsigned n)
 {
 	int err;
 
@@ -241,6 +286,7 @@ static void reclaim_each(struct dlk_conn *c, uint64_t deadline_ns,
 			continue;
 		u[i].result = TO_RECLAIM;
 		u[i].reclaimed = true;
+		u[i].outdated_ms = dlk_upkeep_outdated(youth, u[i].lease);
 	}
 	err = round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
 	if (!err)
@@ -248,6 +294,8 @@ static void reclaim_each(struct dlk_conn *c, uint64_t deadline_ns,
 	for (unsigned i = 0; i < n; i++) {
 		if (u[i].result == TO_LOOK_AGAIN)
 			u[i].result = err;
+		u[i].behind &=
+			u[i].result == DLK_LOST || u[i].result == DLK_GONE;
 		/* In time, or else nobody knows what came in between. */
 		if (u[i].reclaimed && u[i].result == 0 &&
 		    dlk_now_ns() >= u[i].deadline_ns)
@@ -257,39 +305,31 @@ static void reclaim_each(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Whether the server is young enough is asked once for all.  What could not be
- * asked is unknown then, and not gone.
+ * asked is unknown then, and not gone; but that it is another's has been said, if
+ * nothing more is to be learnt (where no memory is older than it seems).
  */
-static void reclaim_all(struct dlk_conn *c, uint64_t deadline_ns,
-			struct dlk_renewal *u, unsigned n)
-{
-	uint64_t young_ms;
-	bool emptied;
-	int err = dlk_script_young(c, deadline_ns, &young_ms, &emptied);
-
-	dlk_conn_reset(c);
-	c->emptied |= !err && emptied;
-	for (unsigned i = 0; i < n && err; i++)
-		if (may_be_mended(c, &u[i]))
-			u[i].result = err;
-	if (err || !young_ms)
-		return;
-	reclaim_each(c, deadline_ns, u, n);
-	for (unsigned i = 0; i < n; i++)
-		mend_old(c, &u[i]);
-}
-
-/* That it is another's has been said, if nothing more is to be learnt. */
 static void mend(struct dlk_conn *c, uint64_t deadline_ns,
 		 struct dlk_renewal *u, unsigned n)
 {
 	bool lost[DLK_RENEW_BATCH];
+	struct dlk_youth youth;
+	int err = dlk_script_young(c, deadline_ns, &youth);
 
-	for (unsigned i = 0; i < n; i++)
+	dlk_conn_reset(c);
+	c->emptied |= !err && youth.emptied;
+	for (unsigned i = 0; i < n; i++) {
 		lost[i] = u[i].result == DLK_LOST && !c->server.named;
-	reclaim_all(c, deadline_ns, u, n);
-	for (unsigned i = 0; i < n; i++)
-		if (lost[i] && u[i].result < 0)
+		if (err && !lost[i] && may_be_mended(&u[i]))
+			u[i].result = err;
+	}
+	if (err || !youth.left_ms)
+		return;
+	reclaim_each(c, deadline_ns, &youth, u, n);
+	for (unsigned i = 0; i < n; i++) {
+		if (lost[i] && !youth.since_ns && u[i].result < 0)
 			u[i].result = DLK_LOST;
+		mend_old(c, &youth, &u[i]);
+	}
 }
 
 int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
@@ -298,8 +338,9 @@ int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 	const int err = ask_all(c, deadline_ns, &renewal, u, n);
 	bool any = false;
 
-	for (unsigned i = 0; i < n && !err; i++)
-		any |= may_be_mended(c, &u[i]);
+	/* (What the replicas do not have may be gone all the same.) */
+	for (unsigned i = 0; i < n && (!err || c->unconfirmed); i++)
+		any |= may_be_mended(&u[i]);
 	if (any)
 		mend(c, deadline_ns, u, n);
 	if (!err)

@@ -8,6 +8,7 @@
 #define DLK_UPKEEP_H
 
 #include "lease/lease.h"
+#include "redis/script.h"
 
 /*
  * Renew n <= DLK_RENEW_BATCH leases on a connection, opening it if need be,
@@ -29,5 +30,18 @@ int dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
  */
 int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		       struct dlk_renewal *r, unsigned n);
+/* The server has an owner's ranges as they were before his last request. */
+bool dlk_upkeep_is_old(const struct dlk_renewal *u);
+/*
+ * What expires by then (ms, the server's clock) nobody has renewed for three
+ * quarters of the ttl, since the memory of a young server began; 0: none is that old.
+ *
+ * Another's is there, at a server that is young: if it can be as old as its memory,
+ * the result is -EAGAIN, and until_ns is set.
+ */
+uint64_t dlk_upkeep_outdated(const struct dlk_youth *youth,
+			     const struct dlk_lease *lease);
+void dlk_upkeep_wait(struct dlk_conn *c, const struct dlk_youth *youth,
+		     struct dlk_renewal *u);
 
 #endif

@@ -24,6 +24,7 @@
 #ifndef DLK_TIMELINE_H
 #define DLK_TIMELINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/seeded.h"
@@ -41,6 +42,13 @@ enum { DLK_SLOW_TENTATIVE_MS = 300 };
 static inline uint64_t dlk_deadline_ns(uint64_t asked_ns, uint32_t ttl_ms)
 {
 	return asked_ns + (ttl_ms - ttl_ms / 100 - 2) * DLK_MS;
+}
+
+/* Two reckonings of one moment are apart by what the questions took. */
+static inline bool dlk_later(uint64_t deadline_ns, uint64_t than_ns,
+			     uint32_t ttl_ms)
+{
+	return deadline_ns > than_ns + (ttl_ms / 100 + 2) * DLK_MS;
 }
 
 static inline uint64_t dlk_renew_ns(uint64_t asked_ns, uint32_t ttl_ms)

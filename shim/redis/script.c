@@ -8,6 +8,7 @@
 
 #include "lease/lease.h"
 #include "model/seeded.h"
+#include "model/timeline.h"
 #include "os/sys.h"
 #include "redis/fault.h"
 #include "redis/replicas.h"
@@ -316,11 +317,37 @@ static int call_young(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	return err;
 }
 
+/*
+ * Since its memory began it has granted nothing, but if it was a replica: in the
+ * time before somebody asked how old it is, it grants by the scripts that it has
+ * from an earlier time as a master.  (Not where their names tell its memories
+ * apart: Sentinels, a cluster.)
+ */
+static void read_youth(const struct dlk_conn *c, const redisReply *r,
+		       uint64_t asked_ns, struct dlk_youth *youth)
+{
+	const char *why = r->element[1]->str;
+	const uint64_t since_ms = (uint64_t)dlk_script_int(r, 2);
+	const uint64_t now_ms = (uint64_t)dlk_script_int(r, 3);
+	const uint64_t age_ns =
+		since_ms < now_ms ? (now_ms - since_ms) * DLK_MS : 0;
+
+	youth->left_ms = (uint64_t)dlk_script_int(r, 0);
+	youth->emptied = youth->left_ms && strncmp(why, "emptied", 7) == 0;
+	if (!youth->left_ms || age_ns >= asked_ns || strstr(why, "open") ||
+	    (!c->server.named && !c->clustered && strcmp(why, "promoted") == 0))
+		return;
+	youth->since_ns = asked_ns - age_ns;
+	youth->since_ms = since_ms;
+	youth->now_ms = now_ms;
+}
+
 /* Its uptime may be older than its memory: young.lua. */
 static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 			const struct dlk_server_info *s, bool suspect,
-			uint64_t *left_ms, bool *emptied)
+			struct dlk_youth *youth)
 {
+	const uint64_t asked_ns = dlk_now_ns();
 	struct dlk_number delay, uptime;
 	char name[DLK_GATE_SIZE];
 	struct dlk_text key;
@@ -349,12 +376,12 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 			 c->clustered || !dlk_server_is_known(s), &r);
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
+	if (r->type != REDIS_REPLY_ARRAY || r->elements != 4 ||
 	    r->element[1]->type != REDIS_REPLY_STRING ||
-	    dlk_script_int(r, 0) < 0)
+	    dlk_script_int(r, 0) < 0 || dlk_script_int(r, 2) < 0 ||
+	    dlk_script_int(r, 3) < 0)
 		return dlk_script_refused(c, r);
-	*left_ms = (uint64_t)dlk_script_int(r, 0);
-	*emptied = *left_ms && strcmp(r->element[1]->str, "emptied") == 0;
+	read_youth(c, r, asked_ns, youth);
 	return 0;
 }
 
@@ -367,13 +394,12 @@ static void note_emptied(struct dlk_conn *c)
 }
 
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
-		     uint64_t *left_ms, bool *emptied)
+		     struct dlk_youth *youth)
 {
 	struct dlk_server_info s = { 0 };
 	int err;
 
-	*left_ms = 0;
-	*emptied = false;
+	*youth = (struct dlk_youth){ 0 };
 	if (!c->ep->restart_delay_ms || dlk_seeded(6) ||
 	    (c->clustered && c->slot == DLK_NO_SLOT))
 		return 0;
@@ -382,8 +408,8 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		return err;
 	err = young_memory(c, deadline_ns, &s,
 			   s.promoted || dlk_server_is_other(&s, dlk_now_ns()),
-			   left_ms, emptied);
-	if (*emptied)
+			   youth);
+	if (youth->emptied)
 		note_emptied(c);
 	return err;
 }
@@ -396,9 +422,10 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		 enum dlk_family family, struct dlk_answer *answer)
 {
 	char why[160];
-	uint64_t left;
-	int err = dlk_script_young(c, deadline_ns, &left, &answer->emptied);
+	struct dlk_youth youth;
+	int err = dlk_script_young(c, deadline_ns, &youth);
 
+	answer->emptied = youth.emptied;
 	/*
 	 * (A server known to be new was not asked.)  One that said it is a
 	 * replica when it was connected to, to be asked for a cluster's slots,
@@ -409,8 +436,8 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
 		dlk_conn_set_error(c, why);
 		return c->server.replica ? -EAGAIN : -EREMOTEIO;
 	}
-	if (!err && left) {
-		answer->left_ms = (int64_t)left;
+	if (!err && youth.left_ms) {
+		answer->left_ms = (int64_t)youth.left_ms;
 		return DLK_GRACE;
 	}
 	if (!err)

@@ -78,9 +78,17 @@ bool dlk_script_emptied(const redisReply *r);
  */
 int dlk_script_refused(struct dlk_conn *c, const redisReply *r);
 
+struct dlk_youth {
+	uint64_t left_ms; /* until it is old enough to grant anything; 0: now */
+	uint64_t since_ns; /* since when it surely has granted nothing, our
+			      clock; 0: it may have */
+	uint64_t since_ms; /* the same by its own clock */
+	uint64_t now_ms;
+	bool emptied; /* its leases were deleted (FLUSHALL, ...) */
+};
+
 /*
- * How long until the server is old enough to grant anything, 0 for now; and
- * whether that is because its leases were deleted (FLUSHALL, ...).  Its uptime is one thing; the age of its memory another: a replica
+ * How old is the server?  Its uptime is one thing; the age of its memory another: a replica
  * that was promoted has an old uptime, no scripts, and perhaps not the last
  * grants of its master.  It is known by what INFO says of its past; or by its run
  * id, if another one granted something to this process when this one was running
@@ -89,7 +97,7 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r);
  * first (young.lua).  SCRIPT FLUSH leaves the run id, and is no restart.
  */
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
-		     uint64_t *left_ms, bool *emptied);
+		     struct dlk_youth *youth);
 
 /*
  * The scripts of which a server knows only what it was taught by a client with

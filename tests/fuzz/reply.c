@@ -177,8 +177,7 @@ static void wait_for(uint8_t which, uint64_t by)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	const uint64_t by = dlk_now_ns() + SOON_MS * DLK_MS;
-	uint64_t left;
-	bool emptied;
+	struct dlk_youth youth;
 	int fd;
 
 	if (n < 1 || n > 65536)
@@ -201,9 +200,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		list(by);
 		break;
 	case 8:
-		left = 0;
-		if (dlk_script_young(c, by, &left, &emptied) == 0)
-			must(!emptied || left);
+		if (dlk_script_young(c, by, &youth) == 0)
+			must(youth.left_ms ||
+			     (!youth.emptied && !youth.since_ns));
 		break;
 	default:
 		wait_for(bytes[0] % 13 - 9, by);

@@ -30,7 +30,11 @@
  *	YOUNG	 it is not: nobody is granted anything.  Of a promoted replica
  *		 the uptime says nothing: from when somebody asks first
  *	RENEW	 compare and expire; it never creates
- *	RECLAIM	 after RENEW found none, in the server's restart window
+ *	RECLAIM	 after RENEW found none, in the server's restart window; or
+ *		 what was not renewed since that began, near its end
+ *	SAVE	 the memory that the server restarts with
+ *	KEEP	 another's is there, in that window: nobody is granted it, so the
+ *		 deadline is the window's end
  *	HANDOVER the keeper gets the lease and its deadline
  *	RELEASE	 compare and delete: sent, UNLOCK, then sent until answered
  *	ENDED	 the keeper is granted the kernel's lock: it releases
@@ -65,6 +69,9 @@ byte key, left, window;
 bit loaded = !RESTARTS, epoch;
 bit unseen; /* it is another one, and nobody has asked how old it is */
 
+/* What the server has when it restarts. */
+byte saved, saved_left;
+
 /* The hosts: whose description is locked (+ 1). */
 byte klock[2];
 
@@ -77,7 +84,7 @@ bit keeper, handed = !KEEPERS;
 /* The network: one copy that is late, and what may still go wrong. */
 byte late_what, late_token;
 byte copies = COPIES, losses = LOSSES, crashes = CRASHES;
-byte restarts = RESTARTS, unshares = UNSHARES;
+byte restarts = RESTARTS, unshares = UNSHARES, saves = OLD;
 
 #define kept (keeper && k_deadline > 0 && k_token == token[0])
 #define owns(p) (klock[HOST(p)] == (p) + 1 && \
@@ -105,6 +112,12 @@ byte restarts = RESTARTS, unshares = UNSHARES;
 #endif
 #define dead(t) (HOST(PROC(key)) == HOST(PROC(t)) && older(key, t))
 
+#if OLD
+#define outdated(t) (key != t && window == 1 && left <= window)
+#else
+#define outdated(t) 0
+#endif
+
 inline execute(what, t, answer)
 {
 	d_step {
@@ -131,7 +144,10 @@ inline execute(what, t, answer)
 		:: what == RENEW && key != 0 && key != t -> answer = BUSY
 		:: what == RECLAIM && key == 0 ->
 			key = t; left = TTL; answer = OK
-		:: what == RECLAIM && key != 0 -> answer = BUSY
+		:: what == RECLAIM && key != 0 && outdated(t) ->
+			/* (Its owner may live: he would have renewed.) */
+			key = t; left = TTL; answer = OK
+		:: what == RECLAIM && key != 0 && !outdated(t) -> answer = BUSY
 		:: what == RELEASE ->
 			if
 			:: key == t -> key = 0; left = 0
@@ -168,12 +184,32 @@ inline call(what, t, answer)
 	}
 }
 
+/* A renewal's answer: it is to be put back, if the server is young. */
+#define lacks(answer) (answer == GONE || (OLD && answer == BUSY))
+
 /* How old it is (INFO, young.lua). */
 inline look()
 {
 	d_step {
 		if
 		:: unseen -> unseen = 0; window = TTL
+		:: else
+		fi
+	}
+}
+
+/* KEEP: as long as nobody is granted it, for who has it yet. */
+#ifdef BUG_KEEP
+#define kept_ticks TTL
+#else
+#define kept_ticks window
+#endif
+inline keep(its_deadline)
+{
+	d_step {
+		if
+		:: OLD && window > 0 && its_deadline > 0 &&
+		   its_deadline < kept_ticks -> its_deadline = kept_ticks
 		:: else
 		fi
 	}
@@ -200,7 +236,7 @@ inline new_token(p)
 {
 	d_step {
 		since = 0;
-		later(key); later(late_token); later(k_token);
+		later(key); later(saved); later(late_token); later(k_token);
 		later(token[0]); later(token[1]); later(token[2]);
 		token[p] = TOKEN(p, since + 1);
 		since = 0
@@ -307,11 +343,12 @@ sent:		call(ASK, token[p], answer);
 			send(RENEW, token[p], asked[p]);
 			call(RENEW, token[p], answer);
 			if
-			:: answer == GONE -> look()
+			:: lacks(answer) -> look()
 			:: else
 			fi;
 			if
-			:: answer == GONE && window > 0 ->
+			:: lacks(answer) && window > 0 && deadline[p] > 0 ->
+				keep(deadline[p]);
 				send(RECLAIM, token[p], asked[p]);
 				call(RECLAIM, token[p], answer)
 			:: else
@@ -368,11 +405,12 @@ proctype Keeper()
 			send(RENEW, k_token, k_asked);
 			call(RENEW, k_token, answer);
 			if
-			:: answer == GONE -> look()
+			:: lacks(answer) -> look()
 			:: else
 			fi;
 			if
-			:: answer == GONE && window > 0 ->
+			:: lacks(answer) && window > 0 && k_deadline > 0 ->
+				keep(k_deadline);
 				send(RECLAIM, k_token, k_asked);
 				call(RECLAIM, k_token, answer)
 			:: else
@@ -453,6 +491,11 @@ proctype Clock()
 		if
 		:: left == 0 -> key = 0		/* EXPIRE */
 		:: else
+		fi;
+		count(saved_left);
+		if
+		:: saved_left == 0 -> saved = 0
+		:: else
 		fi
 	}
 	od
@@ -480,7 +523,8 @@ proctype Trouble()
 	:: atomic { crashes > 0 && alive[1] -> crashes--; die(1) }
 	:: atomic { crashes > 0 && alive[2] -> crashes--; die(2) }
 	:: atomic { restarts > 0 ->			/* RESTART */
-		restarts--; key = 0; left = 0;
+		restarts--; key = saved; left = saved_left;
+		saved = 0; saved_left = 0;
 		loaded = 0; epoch = !epoch;
 #if PROMOTED
 #ifndef BUG_UPTIME
@@ -495,6 +539,8 @@ proctype Trouble()
 #endif
 #endif
 		}
+	:: atomic { saves > 0 && restarts > 0 ->	/* SAVE */
+		saves--; saved = key; saved_left = left }
 #ifdef BUG_STRANGER
 	:: atomic { !loaded -> loaded = 1 }	/* his delay is none */
 #endif

@@ -40,6 +40,9 @@
 #ifndef PROMOTED /* lease.pml: a restart is a replica's promotion */
 #define PROMOTED 0
 #endif
+#ifndef OLD /* lease.pml: and with what the server had a while ago */
+#define OLD 0
+#endif
 #ifndef UNSHARES /* lease.pml: unlocked by who shares the description */
 #define UNSHARES 0
 #endif

@@ -40,6 +40,11 @@ rows()
 	lease	exclusion	-	TTL=3 CRASHES=1 COPIES=1 LOSSES=1
 	lease	exclusion	-	RESTARTS=1 COPIES=1 LOSSES=1
 	lease	exclusion	-	RESTARTS=1 PROMOTED=1 COPIES=1
+	lease	exclusion	-	RESTARTS=1 OLD=1 quick
+	lease	exclusion	-	RESTARTS=1 OLD=1 TTL=3 RENEWALS=2 COPIES=1
+	lease	exclusion	-	RESTARTS=1 OLD=1 PROMOTED=1 LOSSES=1
+	lease	exclusion	-	RESTARTS=1 OLD=1 KEEPERS=1 CRASHES=1
+	lease	exclusion	-	RESTARTS=1 OLD=1 NEIGHBOUR=1 TTL=3
 	lease	exclusion	-	NEIGHBOUR=1 UNSHARES=1 COPIES=1 RENEWALS=0
 	lease	exclusion	-	KEEPERS=1 CRASHES=1 COPIES=1
 	lease	exclusion	-	KEEPERS=1 CRASHES=1 quick
@@ -57,6 +62,7 @@ rows()
 	lease	exclusion	BUG_LOAD	RESTARTS=1
 	lease	exclusion	BUG_STRANGER	RESTARTS=1
 	lease	exclusion	BUG_UPTIME	RESTARTS=1 PROMOTED=1
+	lease	exclusion	BUG_KEEP	RESTARTS=1 OLD=1 TTL=3 quick
 	lease	exclusion	BUG_HANDOVER	KEEPERS=1 CRASHES=1
 	lease	forgotten	BUG_BLIND	KEEPERS=1
 	stop	exclusion	-	STOPS=3 RENEWALS=3 LOSSES=2 quick

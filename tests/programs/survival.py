@@ -24,8 +24,7 @@ SECONDS 0: each of those that go on at a time is one fault.
 
 calm: what excludes all the same whatever on_lost says.  holder: of that, what
 befalls those who lock.  keeper: the keeper dies,
-perhaps as the only one.  lossy: a holder sits beyond its lease, or cannot put it
-back, for the server has an old snapshot with another's.  stopped: the same, and
+perhaps as the only one.  lossy: a holder sits beyond its lease.  stopped: the same, and
 nobody of its host runs meanwhile, its keepers neither.  outlive: a holder sits
 beyond its lease, until another host has it; by checkpoints, and not by chance.
 
@@ -595,7 +594,7 @@ def redis_forgets(run, host, rnd):
 
 
 def redis_snapshot(run, host, rnd):
-    """With what it had a while ago: whose lease it was then is no more."""
+    """With what it had a while ago: others have the leases by now."""
     restart(run, rnd, True, run.within(rnd))
     del host
 
@@ -654,7 +653,8 @@ def redis_sleep(run, host, rnd):
 
 # Each is short, but together they would be long.
 OUTAGES = [stop_survivor, freeze_short, net_slow, net_reset, net_short,
-           redis_restart, redis_empty, redis_pause_short, redis_sleep]
+           redis_restart, redis_snapshot, redis_empty, redis_pause_short,
+           redis_sleep]
 ALONE = OUTAGES + [outlive, orphan, redis_forgets]
 CLASSES = {
     "calm": OUTAGES + [kill_survivor, kill_survivor, kill_all, redis_scripts,
@@ -662,7 +662,7 @@ CLASSES = {
     "holder": [stop_survivor, freeze_short, kill_survivor, kill_survivor,
                kill_all],
     "keeper": [kill_keeper, stop_keeper],
-    "lossy": [redis_snapshot, net_long, redis_pause_long],
+    "lossy": [net_long, redis_pause_long],
     "stopped": [freeze_long, stop_all_long],
     "none": [],
 }

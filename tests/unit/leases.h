@@ -76,6 +76,27 @@ static int connect_at_once(void **state)
 	return connect_with(0);
 }
 
+static inline long long server_ms(void)
+{
+	const redisReply *r = tell(redis.c, "TIME", NULL);
+
+	return strtoll(r->element[0]->str, NULL, 10) * 1000 +
+	       strtoll(r->element[1]->str, NULL, 10) / 1000;
+}
+
+/* Its memory began so long ago, by that; as young.lua has noted it. */
+static inline void note_memory(int age_ms, const char *why)
+{
+	char run[DLK_RUN_ID_LEN + 1], said[99];
+	const redisReply *r = tell(redis.c, "INFO", "server", NULL);
+
+	assert_int_equal(sscanf(strstr(r->str, "run_id:"), "run_id:%40s", run),
+			 1);
+	snprintf(said, sizeof(said), "%s %lld %s", run, server_ms() - age_ms,
+		 why);
+	tell_ok(tell(redis.c, "SET", "dlock%run:0", said, NULL));
+}
+
 /* To a server that is younger than it must be. */
 static inline int connect_young(void **state)
 {

@@ -99,21 +99,20 @@ static inline int renew(struct holder *h)
 	return dlk_lease_renewed(c, in_ms(5000), &u);
 }
 
-static inline int reclaim(struct holder *h)
+static inline int reclaim_all(struct holder *h, uint64_t seq, uint64_t since,
+			      const struct dlk_ranges *held)
 {
 	struct dlk_lease lease = lease_of(h);
+	struct dlk_renewal u = { .lease = &lease, .sent_seq = seq };
 
 	dlk_conn_reset(c);
-	return dlk_records_reclaim(c, in_ms(5000), &lease, h->seq, h->since,
-				   &h->held);
+	dlk_records_reclaim(c, in_ms(5000), &u, since, held);
+	return u.result;
 }
 
-static inline long long server_ms(void)
+static inline int reclaim(struct holder *h)
 {
-	const redisReply *r = tell(redis.c, "TIME", NULL);
-
-	return strtoll(r->element[0]->str, NULL, 10) * 1000 +
-	       strtoll(r->element[1]->str, NULL, 10) / 1000;
+	return reclaim_all(h, h->seq, h->since, &h->held);
 }
 
 static inline void id_of(const struct holder *h, char id[DLK_RANDOM_LEN + 1])
@@ -121,8 +120,8 @@ static inline void id_of(const struct holder *h, char id[DLK_RANDOM_LEN + 1])
 	snprintf(id, DLK_RANDOM_LEN + 1, "%s", h->token + 7);
 }
 
-/* Its ttl is over, and nobody has swept it. */
-static inline void expire(const struct holder *h)
+/* It is to expire in so long. */
+static inline void expire_in(const struct holder *h, int ms)
 {
 	char id[DLK_RANDOM_LEN + 1], head[2 * DLK_TOKEN_MAX];
 	const redisReply *r;
@@ -130,9 +129,15 @@ static inline void expire(const struct holder *h)
 	id_of(h, id);
 	r = tell(redis.c, "HGET", "k", id, NULL);
 	assert_int_equal(r->type, REDIS_REPLY_STRING);
-	snprintf(head, sizeof(head), "%.20s %015lld%s", r->str, server_ms() - 1,
-		 r->str + 36);
+	snprintf(head, sizeof(head), "%.20s %015lld%s", r->str,
+		 server_ms() + ms, r->str + 36);
 	tell_ok(tell(redis.c, "HSET", "k", id, head, NULL));
+}
+
+/* Its ttl is over, and nobody has swept it. */
+static inline void expire(const struct holder *h)
+{
+	expire_in(h, -1);
 }
 
 /* An owner's ranges as the server lists them. */

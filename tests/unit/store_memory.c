@@ -304,11 +304,10 @@ static void release(struct dlk_store *s, struct dlk_attempt *at,
 	}
 }
 
-static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
-			  const struct dlk_lease *l, uint64_t seq,
-			  uint64_t since_ns, const struct dlk_ranges *held)
+static int put_ranges_back(struct store_memory *m, struct dlk_attempt *at,
+			   const struct dlk_lease *l, uint64_t seq,
+			   uint64_t since_ns, const struct dlk_ranges *held)
 {
-	struct store_memory *m = memory_of(s);
 	struct memory_owner *o;
 	struct dlk_range r;
 	bool done;
@@ -327,6 +326,15 @@ static int reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 	for (size_t i = 0; i < held->n; i++)
 		dlk_ranges_set(&o->ranges, held->v[i]);
 	return 0;
+}
+
+static void reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
+			   struct dlk_renewal *r, uint64_t since_ns,
+			   const struct dlk_ranges *held)
+{
+	r->until_ns = 0;
+	r->result = put_ranges_back(memory_of(s), at, r->lease, r->sent_seq,
+				    since_ns, held);
 }
 
 /* --- waits ------------------------------------------------------------------ */

@@ -68,9 +68,9 @@ static int renew(const char *token, bool text)
 static int reclaim_lease(const struct dlk_lease *lease)
 {
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_reclaim(c, lease), 0);
+	assert_int_equal(dlk_lease_reclaim(c, lease, 0), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	return dlk_lease_reclaimed(c, in_ms(5000));
+	return dlk_lease_reclaimed(c, in_ms(5000), NULL);
 }
 
 static int reclaim(const char *token)
@@ -624,6 +624,9 @@ static void a_server_grows_old(void **state)
 	}
 	assert_int_equal(err, 0);
 	assert_true(young > 0);
+	/* And those with a longer delay are told. */
+	assert_non_null(
+		strstr(tell(redis.c, "GET", "dlock%run:0", NULL)->str, "open"));
 }
 
 /* --- reclaim -------------------------------------------------------------- */
@@ -821,7 +824,7 @@ static void a_batch_reclaims_at_a_young_server(void **state)
 	dlk_renew_batch(c, in_ms(5000), b.u, 2);
 	assert_int_equal(b.u[0].result, 0);
 	assert_full_ttl(b.keys[0]);
-	assert_int_equal(b.u[1].result, DLK_LOST);
+	assert_int_equal(b.u[1].result, -EAGAIN);
 	assert_string_equal(value_at(redis.c, b.keys[1]), other);
 }
 
@@ -861,7 +864,8 @@ static void forget_and_break(int fd, void *unused)
 {
 	static const char info[] = "$22\r\n\nuptime_in_seconds:1\r\n\r\n";
 	static const char none[] = "*2\r\n:-1\r\n$0\r\n\r\n";
-	static const char young[] = "*2\r\n:9\r\n$9\r\nrestarted\r\n";
+	static const char young[] = "*4\r\n:9\r\n$9\r\nrestarted\r\n"
+				    ":1\r\n:2\r\n";
 
 	(void)unused;
 	if (hear(fd) && say(fd, "+OK\r\n", 5) &&
@@ -904,40 +908,211 @@ static void a_batch_reclaims_nothing_past_its_deadline(void **state)
 	assert_string_equal(value_at(redis.c, b.keys[0]), "");
 }
 
-/*
- * A master that Sentinels name has the memory of a while ago.  What others have in
- * it of our key, the whole lease, a reader's, or one that is written, is as old:
- * our own deadline decides.
- */
-static void what_a_promoted_one_remembers_is_waited_out(void **state)
+/* Of a batch: a writer's lease, a reader's, and one that is no lease of ours. */
+static void put_others(const struct batch *b)
 {
-	static struct dlk_endpoint named;
-	struct batch b;
 	char until[24];
 
-	(void)state;
 	snprintf(until, sizeof(until), "%llu",
 		 (unsigned long long)(time(NULL) + 60) * 1000);
+	put_at(b->keys[0], other);
+	tell(redis.c, "HSET", b->keys[1], "dlock", "1", other, until, NULL);
+	put_at(b->keys[2], "a lock of another algorithm");
+}
+
+static void renew_behind_others(struct batch *b)
+{
+	make_batch(b);
+	put_others(b);
+	dlk_renew_batch(c, in_ms(5000), b->u, 4);
+	assert_int_equal(b->u[2].result, c->server.named ? -EAGAIN : DLK_LOST);
+	assert_int_equal(b->u[3].result, 0);
+}
+
+/*
+ * The memory of a server that is young is of a while ago: a replica's, or what was
+ * saved.  What others have in it of our key is as old.  It is waited out, as long as
+ * nobody can be granted it: a ttl since the memory began, by which that has ended.
+ */
+static void what_an_old_memory_has_is_waited_out(void **state)
+{
+	static struct dlk_endpoint ep;
+	struct batch b;
+
+	(void)state;
+	ep = *c->ep;
+	c->ep = &ep;
 	for (int by_sentinels = 0; by_sentinels < 2; by_sentinels++) {
-		named = *c->ep;
-		named.n_sentinels = (unsigned)by_sentinels;
-		c->ep = &named;
+		const uint64_t before = dlk_now_ns();
+
+		ep.n_sentinels = (unsigned)by_sentinels;
 		c->server.named = by_sentinels;
-		make_batch(&b);
-		put_at(b.keys[0], other);
-		tell(redis.c, "HSET", b.keys[1], "dlock", "1", other, until,
-		     NULL);
-		dlk_renew_batch(c, in_ms(5000), b.u, 3);
-		assert_int_equal(b.u[0].result,
-				 by_sentinels ? -EAGAIN : DLK_LOST);
-		assert_int_equal(b.u[1].result,
-				 by_sentinels ? -EAGAIN : DLK_GONE);
-		assert_int_equal(b.u[2].result, 0);
+		note_memory(2000, "restarted");
+		renew_behind_others(&b);
+		for (unsigned i = 0; i < 2; i++) {
+			const uint64_t until = b.u[i].until_ns;
+
+			assert_int_equal(b.u[i].result, -EAGAIN);
+			assert_true(until <=
+				    dlk_deadline_ns(dlk_now_ns(), TTL));
+			if (by_sentinels) {
+				assert_true(until > redis.started_ns);
+				continue;
+			}
+			assert_true(
+				until >=
+				dlk_deadline_ns(before - 3000 * DLK_MS, TTL));
+			assert_true(until <=
+				    dlk_deadline_ns(
+					    dlk_now_ns() - 1980 * DLK_MS, TTL));
+		}
+		assert_true(b.u[2].until_ns == 0 && b.u[3].until_ns == 0);
 
 		b.u[1].deadline_ns = dlk_now_ns() - 1;
 		dlk_renew_batch(c, in_ms(5000), b.u + 1, 1);
 		assert_int_equal(b.u[1].result, DLK_GONE);
+		assert_true(b.u[1].until_ns == 0);
 	}
+}
+
+static uint64_t kept_until(uint32_t delay_ms, unsigned replicas)
+{
+	static struct dlk_endpoint ep;
+	struct batch b;
+
+	ep = *c->ep;
+	ep.restart_delay_ms = delay_ms;
+	ep.replicas = replicas;
+	c->ep = &ep;
+	note_memory(0, "restarted");
+	make_batch(&b);
+	put_at(b.keys[0], other);
+	dlk_renew_batch(c, in_ms(800), b.u, 2);
+	assert_true(replicas ? b.u[0].result < 0 : b.u[0].result == -EAGAIN);
+	/* (Where no replica has it, it is asked for again.) */
+	assert_true(replicas ? b.u[1].result < 0 : b.u[1].result == 0);
+	assert_string_equal(value_at(redis.c, b.keys[1]), ours);
+	return b.u[0].until_ns;
+}
+
+/* Others may be granted it after the delay; and by a master that is cut off. */
+static void it_is_so_for_no_longer_than_is_sure(void **state)
+{
+	const uint64_t before = dlk_now_ns();
+	uint64_t until;
+
+	(void)state;
+	until = kept_until(TTL / 2, 0);
+	assert_true(until >= dlk_deadline_ns(before - 1000 * DLK_MS, TTL / 2));
+	assert_true(until <= dlk_deadline_ns(dlk_now_ns(), TTL / 2));
+	until = kept_until(HOUR_MS, 0);
+	assert_true(until >= dlk_deadline_ns(before - 1000 * DLK_MS, TTL));
+	assert_true(until <= dlk_deadline_ns(dlk_now_ns(), TTL));
+	assert_true(kept_until(HOUR_MS, 1) == 0);
+}
+
+/*
+ * A client with a shorter delay may have been granted it, and others than us ask for
+ * it whenever they like: then another's lease is a loss.
+ */
+static void nothing_is_waited_out_where_some_may_be_granted_it(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	note_memory(2000, "restartedopen");
+	make_batch(&b);
+	put_others(&b);
+	dlk_renew_batch(c, in_ms(5000), b.u, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(b.u[i].result, i == 1 ? DLK_GONE : DLK_LOST);
+		assert_true(b.u[i].until_ns == 0);
+	}
+	note_memory(2000, "restarted");
+	for (unsigned i = 0; i < 3; i++)
+		b.leases[i].interop = true;
+	dlk_renew_batch(c, in_ms(5000), b.u, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(b.u[i].result, i == 1 ? DLK_GONE : DLK_LOST);
+		assert_true(b.u[i].until_ns == 0);
+	}
+}
+
+/*
+ * Who had it would have renewed it twice by then; who renewed it has it, and what is
+ * no lease of ours stays.
+ */
+static void what_is_not_renewed_any_more_is_put_over(void **state)
+{
+	char soon[24];
+	struct batch b;
+
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		note_memory(TTL * 3 / 4 + (late ? 100 : -9000), "restarted");
+		make_batch(&b);
+		snprintf(soon, sizeof(soon), "%lld", server_ms() + TTL / 5);
+		for (unsigned i = 0; i < 4; i++)
+			tell(redis.c, "DEL", b.keys[i], NULL);
+		put_at(b.keys[0], other);
+		tell_ok(tell(redis.c, "PEXPIREAT", b.keys[0], soon, NULL));
+		tell(redis.c, "HSET", b.keys[1], "dlock", "1", other, soon,
+		     NULL);
+		put_at(b.keys[2], other);
+		tell_ok(tell(redis.c, "PEXPIRE", b.keys[2], "30000", NULL));
+		put_at(b.keys[3], "a lock of another algorithm");
+		b.leases[1].shared = false;
+		dlk_renew_batch(c, in_ms(5000), b.u, 4);
+		assert_int_equal(b.u[0].result, late ? 0 : -EAGAIN);
+		assert_int_equal(b.u[1].result, late ? 0 : -EAGAIN);
+		assert_int_equal(b.u[2].result, -EAGAIN);
+		assert_int_equal(b.u[3].result, DLK_LOST);
+		if (!late)
+			continue;
+		assert_string_equal(value_at(redis.c, b.keys[0]), ours);
+		assert_string_equal(value_at(redis.c, b.keys[1]), ours);
+		assert_full_ttl(b.keys[0]);
+		assert_full_ttl(b.keys[1]);
+	}
+}
+
+/* A reader's takes a writer's place as well, who is none that stays to read. */
+static void a_reader_is_put_over_it_alone(void **state)
+{
+	struct dlk_renewal u = { .deadline_ns = in_ms(9000) };
+	struct dlk_lease lease = lease_at("k", ours);
+
+	(void)state;
+	lease.shared = true;
+	u.lease = &lease;
+	put_at("k", other);
+	note_memory(TTL * 3 / 4 + 100, "restarted");
+	tell(redis.c, "PEXPIRE", "k", "2000", NULL);
+	dlk_renew_batch(c, in_ms(5000), &u, 1);
+	assert_int_equal(u.result, 0);
+	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 2);
+	assert_int_equal(tell(redis.c, "HEXISTS", "k", ours, NULL)->integer, 1);
+}
+
+/*
+ * A replica that was promoted, and was a master before, grants by its old scripts
+ * until somebody asks how old it is: what is there may have been granted by it.
+ */
+static void what_it_may_have_granted_is_anothers(void **state)
+{
+	struct batch b;
+
+	(void)state;
+	note_memory(0, "promoted");
+	make_batch(&b);
+	put_others(&b);
+	dlk_renew_batch(c, in_ms(5000), b.u, 4);
+	assert_int_equal(b.u[0].result, DLK_LOST);
+	assert_int_equal(b.u[1].result, DLK_GONE);
+	assert_int_equal(b.u[2].result, DLK_LOST);
+	assert_int_equal(b.u[3].result, 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(b.u[i].until_ns == 0);
 }
 
 /* It was seen; that more was to be asked, and could not, hides nothing. */
@@ -1073,8 +1248,6 @@ int main(void)
 		lease_test(a_key_is_any_bytes),
 		cmocka_unit_test_setup_teardown(
 			a_refusal_is_told_in_the_servers_words, forbid, allow),
-		cmocka_unit_test_setup_teardown(a_demoted_master_is_asked_again,
-						demote, promote),
 		lease_test(release_removes_ours),
 		lease_test(what_stays_is_nobodys),
 		lease_test(release_removes_no_other),
@@ -1121,11 +1294,19 @@ int main(void)
 		young_test(a_batch_reclaims_nothing_past_its_deadline),
 		lease_test(a_batch_reclaims_nothing_at_an_old_server),
 		young_test(a_batch_reclaims_all_at_once),
+		young_test(what_an_old_memory_has_is_waited_out),
+		young_test(it_is_so_for_no_longer_than_is_sure),
+		young_test(nothing_is_waited_out_where_some_may_be_granted_it),
+		young_test(what_is_not_renewed_any_more_is_put_over),
+		young_test(a_reader_is_put_over_it_alone),
+		young_test(what_it_may_have_granted_is_anothers),
 		young_test(a_batch_that_is_cut_off_has_lost_nothing),
-		young_test(what_a_promoted_one_remembers_is_waited_out),
 		young_test(what_is_anothers_stays_so_if_no_more_is_learnt),
 		young_test(what_is_not_gone_is_not_put_back),
 		lease_test(a_batch_that_fails_leaves_no_answer_behind),
+		/* (The last one: from then on it is a replica that was promoted.) */
+		cmocka_unit_test_setup_teardown(a_demoted_master_is_asked_again,
+						demote, promote),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

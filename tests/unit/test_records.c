@@ -974,6 +974,11 @@ static void a_young_server_takes_all_back(void **state)
 	assert_true(nothing_left());
 }
 
+static void put_whole(const struct holder *h, const char *px, const char *ms)
+{
+	tell_ok(tell(redis.c, "SET", "k", h->token, px, ms, NULL));
+}
+
 static void a_whole_lease_is_reclaimed_as_it_was(void **state)
 {
 	(void)state;
@@ -1017,6 +1022,68 @@ static void reclaim_takes_nothing_from_others(void **state)
 	tell_ok(tell(redis.c, "HSET", "k", "x", "1", NULL));
 	assert_int_equal(reclaim(&a), DLK_LOST);
 	assert_int_equal(tell(redis.c, "HLEN", "k", NULL)->integer, 1);
+}
+
+/* The memory has the first request, of the whole file; he has given some back. */
+static void reclaim_shrinks_a_whole_lease(void **state)
+{
+	(void)state;
+	put_whole(&a, "PX", "9000");
+	a.seq = 5;
+	dlk_ranges_set(&a.held, (struct dlk_range){ 0, 99, W });
+	assert_int_equal(reclaim(&a), 0);
+	assert_string_equal(type_at("k"), "hash");
+	assert_there(&a, "W0-99");
+	dlk_ranges_set(&far.held, (struct dlk_range){ 100, 109, W });
+	far.seq = 2;
+	assert_int_equal(reclaim(&far), 0);
+}
+
+/* What somebody keeps for ever is not outdated, and what is no lease is none. */
+static void reclaim_changes_no_string_of_others(void **state)
+{
+	(void)state;
+	note_memory(TTL * 3 / 4 + 100, "restarted");
+	a.seq = 2;
+	dlk_ranges_set(&a.held, (struct dlk_range){ 5, 9, W });
+	put_whole(&far, NULL, NULL);
+	assert_int_equal(reclaim(&a), DLK_LOST);
+	assert_string_equal(value_at(redis.c, "k"), far.token);
+	for (const char *const *odd =
+		     (const char *const[]){ "dlock1 ", "dlock1 x", NULL };
+	     *odd; odd++) {
+		tell_ok(tell(redis.c, "SET", "k", *odd, "PX", "3000", NULL));
+		assert_int_equal(reclaim(&a), DLK_LOST);
+		assert_string_equal(value_at(redis.c, "k"), *odd);
+	}
+}
+
+/* Of a memory of a while ago: but where it was renewed since that began. */
+static void reclaim_takes_what_is_not_renewed_any_more(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		tell_ok(tell(redis.c, "FLUSHALL", NULL));
+		far.seq = whole ? 1 : 3;
+		far.held.n = a.held.n = 0;
+		dlk_ranges_set(&far.held,
+			       (struct dlk_range){ 0, whole ? MAX : 19, W });
+		assert_int_equal(reclaim(&far), 0);
+		assert_string_equal(type_at("k"), whole ? "string" : "hash");
+		a.seq = 3;
+		dlk_ranges_set(&a.held, (struct dlk_range){ 5, 9, W });
+		note_memory(TTL * 3 / 4 + 100, "restarted");
+		assert_int_equal(reclaim(&a), DLK_LOST);
+		assert_there(&a, "");
+		if (whole)
+			tell(redis.c, "PEXPIRE", "k", "5000", NULL);
+		else
+			expire_in(&far, 5000);
+		assert_int_equal(reclaim(&a), 0);
+		assert_there(&a, "W5-9");
+		assert_there(&far, whole ? "W0-4 W10-9223372036854775807"
+					 : "W0-4 W10-19");
+	}
 }
 
 /*
@@ -1096,7 +1163,6 @@ static unsigned set_all(struct holder *h, const struct dlk_ranges *set)
 
 static void a_long_list_goes_in_pages(void **state)
 {
-	struct dlk_lease lease = lease_of(&a);
 	static struct dlk_range room[MANY];
 	struct dlk_ranges set, there = { .v = room, .room = MANY };
 
@@ -1104,8 +1170,7 @@ static void a_long_list_goes_in_pages(void **state)
 	teach(DLK_LUA_records_set, HOUR_MS);
 	many(&set, 1);
 	a.seq = 7;
-	assert_int_equal(
-		dlk_records_reclaim(c, in_ms(5000), &lease, a.seq, 9, &set), 0);
+	assert_int_equal(reclaim_all(&a, a.seq, 9, &set), 0);
 	read_ranges(&a, &there);
 	assert_int_equal(there.n, MANY);
 	assert_int_equal(set_all(&a, &set), 6);
@@ -1125,7 +1190,6 @@ static void a_long_list_goes_in_pages(void **state)
 /* More than one call may take the server's time for; far is another owner. */
 static void a_large_release_takes_several_calls(void **state)
 {
-	struct dlk_lease lease = lease_of(&a);
 	struct dlk_ranges set;
 	int calls = 1;
 
@@ -1134,8 +1198,7 @@ static void a_large_release_takes_several_calls(void **state)
 	dlk_ranges_set(&far.held, (struct dlk_range){ 7, 7, R });
 	far.seq = 1;
 	assert_int_equal(reclaim(&far), 0);
-	assert_int_equal(
-		dlk_records_reclaim(c, in_ms(5000), &lease, 7, 9, &set), 0);
+	assert_int_equal(reclaim_all(&a, 7, 9, &set), 0);
 	while (say_window(&a, 7 + (uint64_t)calls, 0, MAX) == DLK_OLD_SEQ) {
 		assert_int_equal(got.seq, 7 + calls);
 		assert_true(calls++ < 9);
@@ -1148,14 +1211,12 @@ static void a_large_release_takes_several_calls(void **state)
 /* More of the dead than one call may carry away. */
 static void a_thousand_dead_ranges_go_a_call(void **state)
 {
-	struct dlk_lease lease = lease_of(&a);
 	struct dlk_ranges set;
 	int calls = 0, said;
 
 	(void)state;
 	many(&set, 1);
-	assert_int_equal(
-		dlk_records_reclaim(c, in_ms(5000), &lease, 7, 9, &set), 0);
+	assert_int_equal(reclaim_all(&a, 7, 9, &set), 0);
 	dlk_conn_delete(c);
 	c = dlk_conn_new(&redis.ep);
 	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
@@ -1522,6 +1583,9 @@ int main(void)
 		young_test(a_whole_lease_is_reclaimed_as_it_was),
 		young_test(an_older_reclaim_changes_nothing),
 		young_test(reclaim_takes_nothing_from_others),
+		young_test(reclaim_takes_what_is_not_renewed_any_more),
+		young_test(reclaim_shrinks_a_whole_lease),
+		young_test(reclaim_changes_no_string_of_others),
 		young_test(reclaim_leaves_each_its_own),
 		old_test(an_old_server_reclaims_nothing),
 		young_test(a_long_list_goes_in_pages),

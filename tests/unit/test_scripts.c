@@ -367,7 +367,7 @@ static void renew_sets_the_ttl(void **state)
 {
 	(void)state;
 	put(ours);
-	assert_said(renew(ours), 1, 0, "");
+	assert_said(renew(ours), 1, 0, "EX");
 	assert_value(ours);
 	assert_ttl(TTL);
 }

@@ -78,9 +78,9 @@ static int reclaim(const char *token, enum mode mode)
 	struct dlk_lease lease = lease_of(token, mode);
 
 	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_reclaim(c, &lease), 0);
+	assert_int_equal(dlk_lease_reclaim(c, &lease, 0), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	return dlk_lease_reclaimed(c, in_ms(5000));
+	return dlk_lease_reclaimed(c, in_ms(5000), NULL);
 }
 
 static int weaken(const char *token)
@@ -94,15 +94,6 @@ static int weaken(const char *token)
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
 	assert_int_equal(dlk_lease_released(r, &(uint64_t){ 0 }), 0);
 	return r->integer == 1 ? 0 : DLK_GONE;
-}
-
-/* The server's clock, ms. */
-static long long server_ms(void)
-{
-	const redisReply *r = tell(redis.c, "TIME", NULL);
-
-	return strtoll(r->element[0]->str, NULL, 10) * 1000 +
-	       strtoll(r->element[1]->str, NULL, 10) / 1000;
 }
 
 /* How long a shared lease still has, ms; -1 for none. */

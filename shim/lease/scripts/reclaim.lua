@@ -5,12 +5,14 @@
 -- window.
 --
 -- KEYS[1] the lease.  ARGV 1 token  2 ttl (ms)  3 EX or SH
---         4 how it lingers (linger.inc), or none
--- 1 it is there; 0 another's is
+--         4 another's that expires by then (ms; or 0) was not renewed since the
+--           server's memory began  5 how it lingers (linger.inc), or none
+-- 1 it is there; 2 another lease is, which may be as old as the memory;
+-- 0 what is none of dlock's
 --include now.inc
 --include linger.inc
 local token, ttl, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local lingering = lingers(ARGV[4])
+local outdated, lingering = tonumber(ARGV[4]), lingers(ARGV[5])
 if mode == 'EX' and not lingering
    and redis.call('SET', key, token, 'NX', 'PX', ttl) then
 	return 1
@@ -30,12 +32,15 @@ local kind, all = redis.call('TYPE', key).ok, {}
 if kind == 'string' then
 	local left = redis.call('PTTL', key)
 	local of = redis.call('STRLEN', key) < 768 and redis.call('GET', key)
-	if not of or not dead(of) then
+	local old = left >= 0 and now + left <= outdated
+	if not of or string.sub(of, 1, 7) ~= 'dlock1 ' then
 		return 0
+	elseif not old and not dead(of) then
+		return 2
 	end
 	redis.call('DEL', key)
 	-- (A shared lock proves only that nobody has an exclusive one.)
-	if mode == 'SH' and left > 0 then
+	if mode == 'SH' and left > 0 and not old then
 		redis.call('HSET', key, 'dlock', '1', of, now + left)
 		redis.call('PEXPIRE', key, left)
 	end
@@ -49,14 +54,16 @@ for i = 1, #all, 2 do
 	local of, text = all[i], all[i + 1]
 	local expiry = tonumber(string.match(text, '^(%d+)'))
 	local writes = string.find(text, ' EX ', 1, true)
+	local old = (expiry or now) <= outdated
 	if of == 'dlock' then
 		-- the mark
-	elseif mode == 'SH' and writes and expiry > now and dead(of) then
+	elseif mode == 'SH' and writes and (expiry or 0) > now and dead(of)
+	       and not old then
 		redis.call('HSET', key, of, expiry)
-	elseif (mode == 'EX' or writes) and dead(of) then
+	elseif (mode == 'EX' or writes) and (old or dead(of)) then
 		redis.call('HDEL', key, of)
 	elseif (mode == 'EX' or writes) and (expiry or now + 1) > now then
-		return 0
+		return 2
 	elseif writes then
 		redis.call('HDEL', key, of)
 	end

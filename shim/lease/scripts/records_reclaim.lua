@@ -9,7 +9,9 @@
 --         4 sequence number (20 digits)
 --         5 start, end of the window (19 digits each)
 --         6 type, start, end of each range in it, in order
---         7 " HOST FILE " of the holder  8 how it lingers (linger.inc), or none
+--         7 " HOST FILE " of the holder  8 another's that expires by then (ms;
+--           or 0) was not renewed since the server's memory began
+--         9 how it lingers (linger.inc), or none
 --
 -- Two of one host and file may claim the same bytes, for a process that has
 -- become another program (execve(2)) has one kernel lock and two leases:
@@ -19,16 +21,35 @@
 --include records.inc
 local token, ttl, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local lo, hi = string.sub(ARGV[5], 1, 19), string.sub(ARGV[5], 20)
-local id, list = id_of(token), ranges(ARGV[6])
+local id, list, since = id_of(token), ranges(ARGV[6]), ARGV[3]
 
-if seq == FIRST and ARGV[6] == 'W' .. ZERO .. LAST and not ARGV[8]
+local function here(o)
+	return string.sub(o.token, 40, 39 + #ARGV[7]) == ARGV[7]
+end
+local function older(o)
+	return here(o) and o.since < since or o.expiry <= tonumber(ARGV[8])
+end
+
+if seq == FIRST and ARGV[6] == 'W' .. ZERO .. LAST and not ARGV[9]
    and redis.call('SET', key, token, 'NX', 'PX', ttl) then
 	return 1
 end
 local kind, me = kind_of(id)
 if kind == 'string' and me == token then
-	redis.call('PEXPIRE', key, ttl)
-	return 1
+	if seq == FIRST then
+		redis.call('PEXPIRE', key, ttl)
+		return 1
+	end
+	me = unfold(token)
+elseif kind == 'string' then
+	local left = redis.call('PTTL', key)
+	local began = string.match(me, '^dlock1 %x+ %S+ %S+ (%d+) ')
+	if left < 0 or not began
+	   or not older({ token = me, since = began, expiry = now + left }) then
+		return 0
+	end
+	unfold(me)
+	me = nil
 elseif kind == 'none' then
 	redis.call('DEL', ranges_key)
 elseif kind ~= 'hash' then
@@ -39,14 +60,7 @@ if me and seq < me.seq then
 	return 1
 end
 local had = mine(id, below(lo), above(hi))
-local has, since = {}, ARGV[3]
-
-local function here(o)
-	return string.sub(o.token, 40, 39 + #ARGV[7]) == ARGV[7]
-end
-local function older(o)
-	return here(o) and o.since < since
-end
+local has = {}
 
 -- What of it is no younger one's; false if it is in another's way.
 local function place(want)
@@ -74,7 +88,7 @@ for _, want in ipairs(list) do
 end
 assign(id, had, lo, hi, has)
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
-	    since = since, lingering = lingers(ARGV[8]) })
-live_until(now + ttl, lingers(ARGV[8]))
+	    since = since, lingering = lingers(ARGV[9]) })
+live_until(now + ttl, lingers(ARGV[9]))
 retire(id)
 return (#has > 0 or owner(id)) and 1 or 0

@@ -6,14 +6,14 @@
 --
 -- KEYS    1 the lease
 -- ARGV    1 token  2 ttl (ms)  3 how it lingers, or none
--- {1, ''}     renewed
+-- {1, ''}     renewed; 'EX': one that nobody shares
 -- {0, token}  another's; '' if it is longer than any of ours or no string
 -- {-1, ''}    there is none
 local len = redis.pcall('STRLEN', KEYS[1])
 if len == #ARGV[1] and not ARGV[3]
    and redis.call('GET', KEYS[1]) == ARGV[1] then
 	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-	return { 1, '' }
+	return { 1, 'EX' }
 end
 --include flock.inc
 local token, ttl, linger = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -25,7 +25,7 @@ if type(len) == 'number' then
 		return { 0, of }
 	end
 	put_lease(token, ttl, 'EX', linger)
-	return { 1, '' }
+	return { 1, 'EX' }
 elseif redis.call('TYPE', key).ok ~= 'hash' then
 	return { 0, '' }
 end
@@ -51,4 +51,4 @@ if expiry <= now and not resumes then
 	return { -1, '' }
 end
 put_lease(token, ttl, mode, linger)
-return { 1, '' }
+return { 1, mode == 'EX' and mode or '' }

@@ -10,7 +10,9 @@
 --         5 "1": nobody of us has asked this server about this database since
 --           it started; or ""
 --
--- {how long it grants nothing yet (ms), why: 'restarted', 'promoted', 'emptied'}
+-- {how long it grants nothing yet (ms), why: 'restarted', 'promoted', 'emptied';
+--  'open' behind it: it is old enough for somebody's delay, and may have granted,
+--  when its memory began, and what time it is (ms)}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local delay, uptime = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -28,6 +30,7 @@ if id ~= ARGV[1] then
 	redis.call('SET', KEYS[1], string.format('%s %d %s', ARGV[1],
 						 math.max(since, 0), why))
 end
+since = math.max(math.floor(since), 0)
 -- (Its clock may have been set back.)
 local left = math.min(math.max(since + delay - now, 0), delay)
 left = math.max(left, delay - uptime)
@@ -35,5 +38,9 @@ if left > 0 then
 	redis.call('DEL', KEYS[2])
 else
 	redis.call('SET', KEYS[2], '1')
+	if string.sub(why, -4) ~= 'open' then
+		redis.call('SET', KEYS[1], string.format('%s %d %sopen',
+							 ARGV[1], since, why))
+	end
 end
-return { left, why }
+return { left, why, since, now }

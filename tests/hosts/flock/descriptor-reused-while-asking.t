@@ -24,8 +24,10 @@ asks()
 
 rig_start disks
 for kind in flock posix ofd; do
-	is "$(on A "$BIN/reused_while_asking" "$kind" "$MNT/free" "$RIG/other")" '0 0 1' \
-		"$kind: bare, the second file stays locked (control)"
+	bare=$(on A "$BIN/reused_while_asking" "$kind" "$MNT/free" "$RIG/other")
+	# (Of POSIX locks the kernel looks again, and may say EBADF: fcntl_setlk().)
+	[ "$kind$bare" = 'posixEBADF 0 1' ] || is "${bare%% *}" 0 "$kind: bare, locked"
+	is "${bare#* }" '0 1' "$kind: bare, the second file stays locked (control)"
 	locker h dl B
 	ask h "open f $kind"
 	if [ "$kind" = flock ]; then
