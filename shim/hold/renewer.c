@@ -404,10 +404,11 @@ static void drop_ended(void)
 		struct dlk_hold *h = work.renew[i];
 
 		if (dlk_hold_is_there(h) && pass_marks(h)) {
-			work.renewal[kept].lease = &h->lease;
-			work.renewal[kept].deadline_ns = h->valid.deadline_ns;
-			work.renewal[kept].sent_seq =
-				h->kind == DLK_FLOCK ? 0 : h->seq;
+			work.renewal[kept] = (struct dlk_renewal){
+				.lease = &h->lease,
+				.deadline_ns = h->valid.deadline_ns,
+				.sent_seq = h->kind == DLK_FLOCK ? 0 : h->seq,
+			};
 			work.renew[kept++] = h;
 			continue;
 		}
