@@ -13,7 +13,10 @@
 
 LOCKS=300
 
-# calls_of HOST: system calls of so many locks and unlocks, start and end apart
+# calls_of HOST: system calls of so many locks and unlocks, start and end apart.  Those
+# that wait for an answer, and read it (alone, or with the one before), and wake a
+# thread that may be awake, are as many as chance has it (185 to 334 wakes of 300
+# locks, seen on an idle machine).
 calls_of()
 {
 	local n lines=()
@@ -21,7 +24,7 @@ calls_of()
 	for n in 1 $((LOCKS + 1)); do
 		dl "$1" strace -qq -o "$RIG/strace.$1" \
 			"$BIN/bench_lock" calls f "$n" >/dev/null
-		lines+=("$(wc -l <"$RIG/strace.$1")")
+		lines+=("$(grep -cvE '^(p?poll|fstat|recvfrom|futex)\(' "$RIG/strace.$1")")
 	done
 	echo $((lines[1] - lines[0]))
 }
@@ -58,7 +61,7 @@ peer_end a
 with=$(calls_of A)
 without=$(calls_of B)
 note "$LOCKS locks and unlocks: $with system calls by TLS, $without without"
-at_most "$with" $((without + without / 20)) 'a lock makes no more system calls'
+at_most "$with" $((without + without / 50)) 'a lock makes no more system calls'
 
 # in_turns: the median of a call's time, of host A and of B, in ns
 in_turns()
@@ -82,7 +85,7 @@ user_up
 by_helper A
 with=$(calls_of A)
 note "$LOCKS locks and unlocks: $with system calls where a helper logs in"
-at_most "$with" $((without + without / 20)) 'nor has it more where a helper logs in'
+at_most "$with" $((without + without / 50)) 'nor has it more where a helper logs in'
 in_turns
 note "a call takes $((a / 1000)) us by a helper that logs in, $((b / 1000)) us without"
 rig_end
