@@ -222,7 +222,8 @@ static bool may_reclaim(const struct dlk_renewal *u)
  *	|------------------|-------------|---|
  *	grants nothing	   put over it	     since + the ttl, at most the delay
  *
- * (The deadline not if replicas are to confirm what counts: who is cut off may have begun late.)
+ * (The deadline does not move if replicas are to confirm what counts: a master that
+ * is cut off begins when it is first asked, which may be late.)
  */
 bool dlk_upkeep_is_old(const struct dlk_renewal *u)
 {

@@ -34,13 +34,15 @@ int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 bool dlk_upkeep_is_old(const struct dlk_renewal *u);
 /*
  * What expires by then (ms, the server's clock) nobody has renewed for three
- * quarters of the ttl, since the memory of a young server began; 0: none is that old.
- *
- * Another's is there, at a server that is young: if it can be as old as its memory,
- * the result is -EAGAIN, and until_ns is set.
+ * quarters of the ttl, since the memory of a young server began; 0: none is that
+ * old.
  */
 uint64_t dlk_upkeep_outdated(const struct dlk_youth *youth,
 			     const struct dlk_lease *lease);
+/*
+ * Another's is there, at a server that is young: if it can be as old as its memory,
+ * the result is -EAGAIN, and until_ns is set.
+ */
 void dlk_upkeep_wait(struct dlk_conn *c, const struct dlk_youth *youth,
 		     struct dlk_renewal *u);
 

@@ -88,8 +88,8 @@ struct dlk_youth {
 };
 
 /*
- * How old is the server?  Its uptime is one thing; the age of its memory another: a replica
- * that was promoted has an old uptime, no scripts, and perhaps not the last
+ * How old is the server?  Its uptime is one thing; the age of its memory another: a
+ * replica that was promoted has an old uptime, no scripts, and perhaps not the last
  * grants of its master.  It is known by what INFO says of its past; or by its run
  * id, if another one granted something to this process when this one was running
  * already.  And it was emptied if there is no trace of us, though somebody of us
