@@ -180,7 +180,10 @@ static int send_all(struct dlk_hold *h, enum outbox_message message,
 	return err;
 }
 
-/* If a connection is open; never waits. */
+/*
+ * If the server can be reached, as far as is known.  Its answer is not waited
+ * for; only where the open connections are in use, for another, this long.
+ */
 static void send_now(struct dlk_hold *h, enum outbox_message message,
 		     const struct dlk_range *window)
 {

@@ -156,8 +156,9 @@ struct words {
 };
 
 /*
- * An open connection, or a new one if it may be.  First the one on which answers
- * are outstanding: what is said by it comes after what was asked by it.
+ * An open connection, or a new one if it may be (or if the open ones are in use).
+ * First the one on which answers are outstanding: what is said by it comes after
+ * what was asked by it.
  */
 static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 				const struct dlk_sending *how)
@@ -170,7 +171,8 @@ static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 	c->interrupt = how->interrupt;
 	if (!how->connects && c->deferred_n > DLK_UNREAD_MAX)
 		dlk_conn_drain(c, 0);
-	if (how->connects ? dlk_conn_open(c, by_ns) == 0 : dlk_conn_is_open(c))
+	if ((!how->connects && dlk_conn_is_open(c)) ||
+	    dlk_conn_open(c, by_ns) == 0)
 		return c;
 	dlk_master_failed(m);
 	dlk_pool_put(c);

@@ -361,10 +361,17 @@ static int confirm(struct dlk_store *s, struct dlk_attempt *at,
 /* --- asked once ----------------------------------------------------------- */
 
 /*
- * What is not said leaves a place that is served, and nobody is there: all
- * who wait would wait for as long as the claim lasts.  So where the open
- * connections are in other hands (the thread's, for an answer), another is
- * opened.
+ * What is not said leaves a place that is served, and nobody is there, or a lease
+ * that nobody has: all who wait would wait for as long as it lasts.  So where the
+ * open connections are in other hands (the thread's, for an answer), another is
+ * opened, also by who would not connect:
+ *
+ *	the thread		who unlocks			another host
+ *	renewal ->
+ *				unlock: it returns
+ *							LOCK_NB: refused
+ *	<- (the answer)
+ *	RELEASE ->
  */
 static struct dlk_conn *open_link(struct dlk_store *s, struct dlk_way *way,
 				  uint64_t by_ns, const struct dlk_sending *how)
@@ -382,9 +389,8 @@ static struct dlk_conn *open_link(struct dlk_store *s, struct dlk_way *way,
 		return NULL;
 	c->interrupt = how->interrupt;
 	/* (Whether an open one is ours yet is looked at when it is sent by.) */
-	if (!how->connects)
-		return c;
-	if (dlk_conn_open(c, by_ns) == 0)
+	if ((!how->connects && dlk_conn_is_open(c)) ||
+	    dlk_conn_open(c, by_ns) == 0)
 		return c;
 	dlk_pool_put(c);
 	return NULL;

@@ -260,7 +260,8 @@ typedef void dlk_sent_fn(void *arg, int err, uint64_t seq);
  */
 struct dlk_sending {
 	uint64_t timeout_ns; /* of the sending */
-	bool connects; /* else only by a connection that is open: -ENOTCONN */
+	bool connects; /* else only where a connection is open, which somebody
+			  else may have in hand: -ENOTCONN */
 	bool drop;     /* it only goes away, and who waits is not served */
 	bool (*interrupt)(void *arg); /* (of NULL) as above */
 	dlk_sent_fn *done;            /* NULL: nobody wants to know */

@@ -14,7 +14,8 @@ enum { POOL_SIZE = 48 };
 /* Those that are kept; more are made and thrown away. */
 struct pooled {
 	struct dlk_conn *conn;
-	bool busy; /* it belongs to the thread that made it so */
+	bool busy;     /* it belongs to the thread that made it so */
+	bool was_open; /* when that one took it */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -24,6 +25,13 @@ static dlk_restarted_fn *server_restarted;
 void dlk_pool_begin(dlk_restarted_fn *restarted)
 {
 	server_restarted = restarted;
+}
+
+/* (mutex held) It is the caller's from here on. */
+static void take(struct pooled *l)
+{
+	l->busy = true;
+	l->was_open = l->conn && dlk_conn_is_open(l->conn);
 }
 
 /* (mutex held) Or a place for a new connection, so that it is kept. */
@@ -47,6 +55,15 @@ static struct pooled *find(const struct dlk_endpoint *ep,
 	return wanted == DLK_ANY ? place : NULL;
 }
 
+/* (mutex held) Others have some that are open. */
+static bool are_in_use(const struct dlk_endpoint *ep)
+{
+	for (const struct pooled *l = pool; l < pool + POOL_SIZE; l++)
+		if (l->busy && l->was_open && l->conn && l->conn->ep == ep)
+			return true;
+	return false;
+}
+
 struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 			      enum dlk_wanted wanted)
 {
@@ -55,8 +72,12 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 
 	pthread_mutex_lock(&mutex);
 	l = find(ep, wanted);
+	if (!l && wanted == DLK_OPEN && are_in_use(ep)) {
+		wanted = DLK_ANY;
+		l = find(ep, wanted);
+	}
 	if (l)
-		l->busy = true;
+		take(l);
 	c = l ? l->conn : NULL;
 	pthread_mutex_unlock(&mutex);
 	if (c && dlk_conn_is_stale(c))
@@ -134,27 +155,46 @@ bool dlk_pool_is_busy(void)
 	return busy;
 }
 
-void dlk_pool_look(void)
-{
-	for (int i = 0; i < POOL_SIZE; i++) {
-		struct pooled *l = &pool[i];
-		bool idle;
-
-		pthread_mutex_lock(&mutex);
-		idle = l->conn && !l->busy && dlk_conn_is_open(l->conn);
-		l->busy |= idle;
-		pthread_mutex_unlock(&mutex);
-		if (!idle)
-			continue;
-		dlk_conn_is_lost(l->conn);
-		dlk_pool_put(l->conn);
-	}
-}
-
 /* (mutex held) */
 static bool is_idle(const struct pooled *l)
 {
 	return l->conn && !l->busy && dlk_conn_is_open(l->conn);
+}
+
+/* (mutex held) It is to be closed, as far as can be seen from outside. */
+static bool is_suspect(const struct pooled *l, const struct pollfd *p,
+		       unsigned n)
+{
+	for (; n; n--, p++)
+		if (p->revents && p->fd == dlk_conn_fd(l->conn))
+			return true;
+	return dlk_conn_is_stale(l->conn);
+}
+
+/*
+ * An idle connection is left where it is unless there is something about it:
+ * another thread may want to send by it at this moment.
+ */
+void dlk_pool_look(void)
+{
+	struct pollfd p[POOL_SIZE];
+	const unsigned n = dlk_pool_watch(p, POOL_SIZE);
+
+	if (n)
+		dlk_poll(p, n, 0);
+	for (struct pooled *l = pool; l < pool + POOL_SIZE; l++) {
+		bool suspect;
+
+		pthread_mutex_lock(&mutex);
+		suspect = is_idle(l) && is_suspect(l, p, n);
+		if (suspect)
+			take(l);
+		pthread_mutex_unlock(&mutex);
+		if (!suspect)
+			continue;
+		dlk_conn_is_lost(l->conn);
+		dlk_pool_put(l->conn);
+	}
 }
 
 unsigned dlk_pool_watch(struct pollfd *p, unsigned room)

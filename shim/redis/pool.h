@@ -14,8 +14,10 @@
 
 /*
  * A connection to ep (NULL: to any server) for this thread alone.  Any: an idle
- * one, or else a new one; NULL: no memory.  Or an idle one that is open, or has
- * answers still to read; NULL: there is none.
+ * one, or else a new one; NULL: no memory.  Open: an idle one that is; if those
+ * that are open are others' at the moment, any, for the server can be reached;
+ * NULL: there is none.  Or an idle one that has answers still to read; NULL:
+ * there is none.
  */
 enum dlk_wanted { DLK_ANY, DLK_OPEN, DLK_DEFERRED };
 struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
