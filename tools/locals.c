@@ -56,7 +56,8 @@ static enum local_library find_library(const struct local *lock)
 	int fd;
 
 	if (!strcmp(lock->command, "dlock-keeper") ||
-	    !strcmp(lock->command, "dlock-standby"))
+	    !strcmp(lock->command, "dlock-standby") ||
+	    !strcmp(lock->command, "dlock-watchdog"))
 		return LIBRARY_KEEPER;
 	snprintf(name, sizeof(name), "/proc/%u/maps", lock->pid);
 	fd = open(name, O_RDONLY | O_CLOEXEC);

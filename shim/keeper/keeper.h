@@ -5,6 +5,7 @@
  *	main.c		sleeps, and passes on what it wakes for
  *	standby.c	the other keeper, which takes over when this one ends
  *	survive.c	a lost lease stops its holders
+ *	watchdog.c	the same, when no keeper runs
  *	obey.c		what the shim's messages have done
  *	look.c		when to look at what
  *	settle.c	what has ended by a close
@@ -435,7 +436,9 @@ struct dlk_victim {
 	pid_t pid;
 	int fd;             /* pidfd */
 	struct dlk_kept *k; /* one of the leases that it is a victim of */
-	pid_t session;
+	pid_t session, parent;
+	int by;           /* the descriptor that it has it by; -1: its parent
+			     has it */
 	int err;          /* it could not be signalled: errno */
 	bool was_stopped; /* by somebody else, before */
 	bool leads;       /* its children are victims, whatever they have */
@@ -446,6 +449,8 @@ struct dlk_victim {
 	bool seen_stopped; /* by us, or anybody */
 	bool ran_again;    /* since that */
 	bool killed;
+
+	int pipe; /* (watchdog.c) by whose end it is killed; or -1 */
 };
 /* Zeroed, it is empty. */
 struct dlk_victims {
@@ -462,6 +467,10 @@ size_t dlk_victims_find(struct dlk_victims *list,
  */
 size_t dlk_victims_find_children(struct dlk_victims *list);
 size_t dlk_victims_find_orphans(struct dlk_victims *list);
+/* Who is none any more, and who is none of these leases', is taken out; and what
+ * the others have started since comes in: how many. */
+size_t dlk_victims_refresh(struct dlk_victims *list,
+			   struct dlk_kept *const *leases, size_t n);
 /* Is it among the first `n`? */
 bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
 /* To those from this one on. */
@@ -561,6 +570,16 @@ void dlk_survive(uint64_t now_ns);
 /* Whoever is stopped goes on, if all for which he is was renewed. */
 void dlk_survive_go_on(void);
 uint64_t dlk_survive_due_ns(void);
+
+/* --- watchdog.c: the same, when no keeper runs ----------------------------- */
+
+/* Each round, before what was dropped is freed. */
+void dlk_watchdog(uint64_t now_ns);
+uint64_t dlk_watchdog_due_ns(void);
+void dlk_watchdog_end(void);    /* there is nobody to be watched any more */
+void dlk_watchdog_forget(void); /* in a child that stands by */
+/* Children of the keeper, of any sort, that have ended, or will. */
+extern unsigned dlk_unreaped;
 
 /* --- standby.c: the other keeper ------------------------------------------ */
 

@@ -89,6 +89,8 @@ static int wait_ms(uint64_t idle_since_ns)
 		at = dlk_paused_due_ns();
 	if (dlk_standby_due_ns() < at)
 		at = dlk_standby_due_ns();
+	if (dlk_watchdog_due_ns() < at)
+		at = dlk_watchdog_due_ns();
 	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
 	    at > idle_since_ns + LINGER_MS * DLK_MS)
 		at = idle_since_ns + LINGER_MS * DLK_MS;
@@ -200,7 +202,9 @@ int main(void)
 		dlk_settle(false);
 		dlk_losses_record(now, LIST_EMPTY(&dlk_carried));
 		dlk_mirror_flush();
+		dlk_watchdog(dlk_now_ns());
 	} while (!finished(&idle_since_ns));
+	dlk_watchdog_end();
 	dlk_standby_end();
 	_exit(0);
 }

@@ -287,6 +287,7 @@ static void take_over(void)
 /* In the child. */
 static void begin(int fd, pid_t keeper)
 {
+	dlk_watchdog_forget();
 	prctl(PR_SET_NAME, "dlock-standby");
 	parent.owed = *dlk_mirror_owed();
 	dlk_mirror_use(-1);
@@ -306,10 +307,9 @@ static void begin(int fd, pid_t keeper)
 /* --- the keeper sees to it ------------------------------------------------ */
 
 static struct {
-	pid_t pid;         /* 0: there is none */
-	unsigned unreaped; /* that have ended, or will */
-	uint64_t due_ns;   /* when to start the next one, at the earliest */
-	bool failed;       /* said already */
+	pid_t pid;       /* 0: there is none */
+	uint64_t due_ns; /* when to start the next one, at the earliest */
+	bool failed;     /* said already */
 } standby;
 
 static void say_failure(int err)
@@ -339,7 +339,7 @@ static void start(void)
 	if (pid == 0) {
 		close(ends[0]);
 		standby.pid = 0;
-		standby.unreaped = 0;
+		dlk_unreaped = 0;
 		standby.failed = false;
 		begin(ends[1], self);
 		return;
@@ -357,7 +357,7 @@ static void start(void)
 	}
 	close(ends[1]);
 	standby.pid = pid;
-	standby.unreaped++;
+	dlk_unreaped++;
 	standby.failed = false;
 	dlk_mirror_use(ends[0]);
 }
@@ -381,8 +381,8 @@ void dlk_standby_keep(void)
 {
 	dlk_mirror_flush();
 	end_broken();
-	while (standby.unreaped && waitpid(-1, NULL, WNOHANG | __WALL) > 0)
-		standby.unreaped--;
+	while (dlk_unreaped && waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+		dlk_unreaped--;
 	if (is_wanted() && dlk_now_ns() >= standby.due_ns &&
 	    dlk_errands_open() == 0 && dlk_watch_is_quiet())
 		start();

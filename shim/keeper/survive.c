@@ -449,6 +449,8 @@ static void pause_holders(uint64_t mark)
 	for (size_t i = had; i < dlk_paused.n; i++)
 		dlk_paused.v[i].k = NULL;
 	dlk_carried_news++;
+	/* Its mark is near. */
+	dlk_watchdog(dlk_now_ns());
 }
 
 static void stop(void)

@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +189,8 @@ static bool read_stat(pid_t pid, struct seen *s, char command[16])
 static bool is_keeper(const char *command)
 {
 	return strcmp(command, "dlock-keeper") == 0 ||
-	       strcmp(command, "dlock-standby") == 0;
+	       strcmp(command, "dlock-standby") == 0 ||
+	       strcmp(command, "dlock-watchdog") == 0;
 }
 
 static void look_at_fd(struct seen *s, int dir, const char *name)
@@ -341,14 +343,26 @@ static bool is_same(const struct seen *s, char command[16])
 			  : has_lock(s->k, s->pid, s->fd));
 }
 
+static void free_one(const struct dlk_victim *v)
+{
+	close(v->fd);
+	if (v->lock >= 0)
+		close(v->lock);
+	if (v->pipe >= 0)
+		close(v->pipe);
+}
+
 static bool list_one(struct dlk_victims *list, const struct seen *s)
 {
 	struct dlk_victim v = { .pid = s->pid,
 				.k = s->k,
 				.leads = s->leads,
 				.session = s->session,
+				.parent = s->parent,
 				.was_stopped = s->state == 'T',
-				.lock = -1 };
+				.by = s->fd,
+				.lock = -1,
+				.pipe = -1 };
 
 	v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
 	if (v.fd < 0)
@@ -440,6 +454,44 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 	return found;
 }
 
+static bool is_about(const struct dlk_kept *k, struct dlk_kept *const *leases,
+		     size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (leases[i] == k)
+			return true;
+	return false;
+}
+
+/* (Whose parent has ended may have been adopted, and works under it yet.) */
+static bool is_yet(const struct dlk_victim *v)
+{
+	const struct seen s = {
+		.pid = v->pid, .fd = v->by, .k = v->k, .parent = v->parent
+	};
+	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
+	char command[16];
+
+	return poll(&ended, 1, 0) == 0 && is_same(&s, command);
+}
+
+size_t dlk_victims_refresh(struct dlk_victims *list,
+			   struct dlk_kept *const *leases, size_t n)
+{
+	size_t kept = 0;
+
+	if (!want(leases, n))
+		return 0;
+	for (size_t i = 0; i < list->n; i++) {
+		if (is_about(list->v[i].k, leases, n) && is_yet(&list->v[i]))
+			list->v[kept++] = list->v[i];
+		else
+			free_one(&list->v[i]);
+	}
+	list->n = kept;
+	return dlk_victims_find_children(list);
+}
+
 /* Of one that led, and is dead: it came after the look, and is adopted. */
 static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
 		      const struct dlk_victim **of)
@@ -511,10 +563,7 @@ char dlk_victim_state(const struct dlk_victim *v)
 
 void dlk_victims_free(struct dlk_victims *list, size_t from)
 {
-	for (size_t i = from; i < list->n; i++) {
-		close(list->v[i].fd);
-		if (list->v[i].lock >= 0)
-			close(list->v[i].lock);
-	}
+	for (size_t i = from; i < list->n; i++)
+		free_one(&list->v[i]);
 	list->n = from;
 }

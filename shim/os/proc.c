@@ -281,7 +281,8 @@ enum dlk_holder dlk_holder_of(uint64_t pid)
 	if (dlk_slurp(name, comm, sizeof(comm)) <= 0)
 		return DLK_ENDED;
 	return strcmp(comm, "dlock-keeper\n") == 0 ||
-			       strcmp(comm, "dlock-standby\n") == 0
+			       strcmp(comm, "dlock-standby\n") == 0 ||
+			       strcmp(comm, "dlock-watchdog\n") == 0
 		       ? DLK_KEEPER
 		       : DLK_OTHER;
 }

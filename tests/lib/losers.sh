@@ -5,7 +5,8 @@
 #	. tests/lib/losers.sh
 #
 #	survivors HOW N		N holders on A of files 0 to N - 1 (PEER a0...);
-#				their pids in PIDS
+#				their pids in PIDS; if they have no timers of
+#				their own they have watchdogs, but for UNWATCHED=1
 #	watch_deaths		from here on
 #	others N		as many on B wait for the same files
 #	judge N			waits until all of those are granted; in $EARLY the
@@ -37,14 +38,18 @@ survivor_pid()
 
 survivors()
 {
-	local i
+	local i pid
 
 	PIDS=()
 	for ((i = 0; i < $2; i++)); do
 		survivor "a$i" "$1" "$i"
-		PIDS+=("$(survivor_pid "$i")")
+		pid=$(survivor_pid "$i")
+		[ "$1" != forked ] || pid=$(pgrep -P "$pid" -x lease_loser)
+		PIDS+=("$pid")
 	done
 	until_true 20 all_have_keepers "$2" || rig_die 'no keepers'
+	[[ $1 != @(forked|executed) ]] || [ -n "${UNWATCHED-}" ] ||
+		until_true 20 all_have_watchdogs "$2" || rig_die 'no watchdogs'
 }
 
 watch_deaths()
@@ -128,6 +133,12 @@ keepers_of_a()
 all_have_keepers()
 {
 	[ "$(keepers_of_a | wc -l)" -ge $((2 * $1)) ]
+}
+
+# Those that have no timer of their own have two.
+all_have_watchdogs()
+{
+	[ "$(on A pgrep -xc dlock-watchdog)" -ge $((2 * $1)) ]
 }
 
 survivors_leave()

@@ -9,7 +9,8 @@
  * at SIGTERM it says "asked NS", the time, unlocks, says "ended", and ends;
  * stays: a handler of SIGTERM says "asked NS" and returns; ignores: SIGTERM;
  * vfork: it waits in vfork(2) for a child that sleeps; setuid: it has given up
- * its user.
+ * its user; forked: it is a child of who has locked and waits for it; executed:
+ * it is another program by then ("writer"), with the descriptor.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -68,11 +69,29 @@ static void change(const char *how)
 {
 	if (strcmp(how, "setuid") == 0 && setuid(65534))
 		die("setuid");
+	if (strcmp(how, "forked") == 0 && fork() != 0) {
+		wait(NULL);
+		exit(0);
+	}
 	/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): how it waits */
 	if (strcmp(how, "vfork") == 0 && vfork() == 0) {
 		execl("/bin/sleep", "sleep", "1000", (char *)NULL);
 		_exit(127);
 	}
+}
+
+/* The same program once more, with its lock by descriptor 9. */
+enum { GIVEN = 9 };
+
+static void become_writer(char **argv)
+{
+	char name[] = "writer";
+	char *const args[] = { argv[0], name, argv[2], argv[3], NULL };
+
+	if (dup2(fd, GIVEN) != GIVEN)
+		die("dup2");
+	execv("/proc/self/exe", args);
+	die("execv");
 }
 
 int main(int argc, char **argv)
@@ -85,7 +104,9 @@ int main(int argc, char **argv)
 	prepare(argv[1]);
 	busy = strcmp(argv[1], "busy") == 0;
 	journal = opened(argv[3]);
-	fd = locked(argv[2]);
+	fd = strcmp(argv[1], "writer") == 0 ? GIVEN : locked(argv[2]);
+	if (strcmp(argv[1], "executed") == 0)
+		become_writer(argv);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	change(argv[1]);
 	tell("held");

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 120
+# timeout: 240
 #
 # A whole host is frozen, as by a hypervisor, for longer than its leases last,
 # and thawed: its holders died while it was frozen, and none has written a byte
-# since another host had its lock (L6).  With on_lost = "report" they go on and
-# write (control).
+# since another host had its lock (L6).  So it is with who has locked; with his
+# child, which shares the description; and with the program that he became.  With
+# on_lost = "report" they go on and write (control).
 . "${0%/*}/../../lib/rig.sh"
 . "$TOP/tests/lib/losers.sh"
 
@@ -46,15 +47,15 @@ leave_group()
 	until_true 5 rmdir "$group" 2>/dev/null
 }
 
-# frozen N
+# frozen HOW N
 frozen()
 {
-	survivors plain "$1"
+	survivors "$1" "$2"
 	watch_deaths
-	others "$1"
+	others "$2"
 	freeze
 	until_true 5 is_frozen || rig_die 'it does not freeze'
-	judge "$1"
+	judge "$2"
 }
 
 # Each has had the time to write, if it goes on.
@@ -69,14 +70,21 @@ thawed()
 rig_start disks
 trap leave_group EXIT
 rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
-frozen 5
-thawed 5
-is "$EARLY/$WROTE" '0 1 2 3 4 /0 1 2 3 4 ' \
-	'report: all live, and write what is another host'\''s (control)'
+UNWATCHED=1
+for how in plain forked executed; do
+	frozen "$how" 5
+	thawed 5
+	is "$EARLY/$WROTE" '0 1 2 3 4 /0 1 2 3 4 ' \
+		"report, $how: all live, and write what is another host's (control)"
+done
+UNWATCHED=''
 rig_configs ttl=3s connect_timeout=300ms
-frozen "$n"
-is "$EARLY" '' "kill: $n of $n died in the frozen host before the others were granted"
-note "the last of them $MARGIN ms before"
-thawed "$n"
-is "$WROTE" '' 'and none has written a byte since'
+for how in plain forked executed; do
+	frozen "$how" "$n"
+	is "$EARLY" '' \
+		"kill, $how: $n of $n died in the frozen host before the others were granted"
+	note "the last of them $MARGIN ms before"
+	thawed "$n"
+	is "$WROTE" '' 'and none has written a byte since'
+done
 rig_end

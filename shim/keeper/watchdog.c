@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who has a lease's lock, and no timer of his own, dies at its backstop mark
+ * though nobody runs: a child, a program that was executed, a shell that only has
+ * the descriptor (DESIGN L6).  The keeper would kill them (survive.c), but for
+ * that it has to run: not in a frozen host, a suspended machine, without a core.
+ *
+ *	the keeper		the watchdogs		who has the lock
+ *	renewed: until T ->	timer: SIGKILL at T
+ *	(frozen)		(frozen)		(frozen)
+ *				T: they die, and
+ *				their pipe is closed
+ *							SIGKILL
+ *
+ * A timer kills no process but its own (timer_create(2)).  But a process that
+ * dies closes its files, and who has asked for it is told of the end of a pipe by
+ * a signal, any, sent to any process that he may signal (fcntl(2): O_ASYNC,
+ * F_SETSIG, F_SETOWN_EX).  The kernel does all of it, whoever is frozen.  So the
+ * watchdogs have the only write ends, and the keeper a read end for each victim.
+ *
+ *  1. There are two, for the death of one is no reason to kill anybody: it is
+ *     replaced.
+ *  2. Nobody but they may have a write end, and nobody but the keeper a read end:
+ *     a standby lets go of its copies before all else, and takes its own when it
+ *     is the keeper.
+ *  3. Whose keeper dies disarms its timer, and ends when nobody has a read end.
+ *     They are no part of its process group, which is killed as a whole.
+ *  4. It is set for the first mark of all leases of the keeper's: those are one
+ *     program's and its children's, and when that has lost one it dies itself.
+ *  5. Who is to be paused, and was not by then, is killed as well, as its taker
+ *     is.  Whose lease is another's is the keeper's to kill.
+ *
+ * Who they are is looked for once among all processes, and then among the
+ * children of those that are known: a child is known a twelfth of the ttl after
+ * its start.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "keeper/keeper.h"
+#include "keeper/list.h"
+#include "model/text.h"
+#include "model/timeline.h"
+#include "os/log.h"
+#include "os/sys.h"
+
+enum { DOGS = 2, LEAST_MS = 20, FAILED_MS = 1000, END_MS = 100, NAMED = 12 };
+/* Of the time, a look at all processes takes one part of so many. */
+enum { LOOK_PART = 200 };
+
+unsigned dlk_unreaped;
+
+static struct {
+	int read;                /* by which the others are opened; -1 */
+	_Atomic uint64_t *at_ns; /* shared with them */
+	struct {
+		pid_t pid; /* 0: there is none */
+		int fd;
+	} v[DOGS];
+	struct dlk_victims who;
+	uint64_t due_ns, look_ns;
+	unsigned news; /* that were looked for */
+	bool shim;     /* lived then */
+	bool failed;   /* said already */
+} dogs = { .read = -1 };
+
+/* The leases that are watched. */
+static struct {
+	struct dlk_kept **v;
+	size_t n, room;
+	uint64_t first_ns; /* the first mark */
+	uint32_t ttl_ms;   /* the shortest */
+} watched;
+
+/* --- a watchdog ----------------------------------------------------------- */
+
+static void arm(timer_t timer, uint64_t at_ns)
+{
+	struct itimerspec at = { 0 };
+
+	if (at_ns != UINT64_MAX) {
+		at.it_value.tv_sec = (time_t)(at_ns / 1000000000U);
+		at.it_value.tv_nsec = (long)(at_ns % 1000000000U);
+	}
+	timer_settime(timer, TIMER_ABSTIME, &at, NULL);
+}
+
+/*
+ * It looks again in half the time that is left, so that a mark that has moved on
+ * is seen though it gets a core late; SIGUSR1 says that one has come nearer, or
+ * that the keeper is dead.  (All signals are blocked, as the keeper's.)
+ */
+static void watch(timer_t timer, const _Atomic uint64_t *at_ns)
+{
+	const uint64_t at = atomic_load(at_ns), now = dlk_now_ns();
+	uint64_t nap = at > now ? (at - now) / 2 : DLK_MS;
+	struct timespec time;
+	sigset_t told;
+
+	arm(timer, at);
+	if (nap > 60000 * DLK_MS)
+		nap = 60000 * DLK_MS;
+	time.tv_sec = (time_t)(nap / 1000000000U);
+	time.tv_nsec = (long)(nap % 1000000000U);
+	sigemptyset(&told);
+	sigaddset(&told, SIGUSR1);
+	sigtimedwait(&told, NULL, &time);
+}
+
+/*
+ * The threads of a process that is killed end one after the other, and the last
+ * one closes its files: so not before nobody has a read end (pipe(7): POLLERR).
+ */
+static _Noreturn void end_unheard(void)
+{
+	struct pollfd end = { .fd = STDIN_FILENO };
+
+	while (poll(&end, 1, -1) < 0 || !(end.revents & POLLERR))
+		;
+	_exit(0);
+}
+
+static _Noreturn void be_watchdog(int write_end, pid_t keeper)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL,
+			       .sigev_signo = SIGKILL };
+	timer_t timer;
+
+	prctl(PR_SET_NAME, "dlock-watchdog");
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	setsid();
+	/* What it closes are copies of locked descriptions, and of the read ends. */
+	if (dup2(write_end, STDIN_FILENO) < 0)
+		_exit(1);
+	closefrom(STDIN_FILENO + 1);
+	if (timer_create(CLOCK_BOOTTIME, &ev, &timer) < 0)
+		_exit(1);
+	while (getppid() == keeper)
+		watch(timer, dogs.at_ns);
+	arm(timer, UINT64_MAX);
+	end_unheard();
+}
+
+/* --- they begin and end --------------------------------------------------- */
+
+static int open_end(int how)
+{
+	char name[DLK_NUMBERED_MAX];
+
+	return open(dlk_numbered(name, "/proc/self/fd/", dogs.read, ""),
+		    how | O_CLOEXEC | O_NONBLOCK);
+}
+
+static bool start(unsigned i)
+{
+	const pid_t self = getpid();
+	const int end = open_end(O_WRONLY);
+	pid_t pid;
+
+	if (end < 0)
+		return false;
+	pid = fork();
+	if (pid == 0)
+		be_watchdog(end, self);
+	close(end);
+	if (pid < 0)
+		return false;
+	dlk_unreaped++;
+	dogs.v[i].pid = pid;
+	dogs.v[i].fd = (int)dlk_syscall(SYS_pidfd_open, pid, 0);
+	return true;
+}
+
+static bool lives(unsigned i)
+{
+	struct pollfd p = { .fd = dogs.v[i].fd, .events = POLLIN };
+
+	return dogs.v[i].pid && poll(&p, 1, 0) == 0;
+}
+
+static void bury(unsigned i)
+{
+	if (dogs.v[i].pid)
+		close(dogs.v[i].fd);
+	dogs.v[i].pid = 0;
+}
+
+static bool start_all(void)
+{
+	for (unsigned i = 0; i < DOGS; i++) {
+		if (lives(i))
+			continue;
+		bury(i);
+		if (!start(i))
+			return false;
+	}
+	return true;
+}
+
+static bool begin(void)
+{
+	int ends[2];
+
+	if (!dogs.at_ns) {
+		void *page =
+			mmap(NULL, sizeof(*dogs.at_ns), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		if (page == MAP_FAILED)
+			return false;
+		dogs.at_ns = page;
+		atomic_store(dogs.at_ns, UINT64_MAX);
+	}
+	if (dogs.read >= 0)
+		return true;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	dogs.read = ends[0];
+	close(ends[1]);
+	return true;
+}
+
+/* First nobody is to be killed by their end. */
+static void let_go(void)
+{
+	dlk_victims_free(&dogs.who, 0);
+	if (dogs.read >= 0)
+		close(dogs.read);
+	dogs.read = -1;
+	dogs.news--; /* they are looked for anew */
+}
+
+void dlk_watchdog_forget(void)
+{
+	let_go();
+	for (unsigned i = 0; i < DOGS; i++)
+		bury(i);
+	if (dogs.at_ns)
+		munmap(dogs.at_ns, sizeof(*dogs.at_ns));
+	dogs.at_ns = NULL;
+	dogs.due_ns = dogs.look_ns = 0;
+}
+
+void dlk_watchdog_end(void)
+{
+	let_go();
+	for (unsigned i = 0; i < DOGS; i++) {
+		struct pollfd p = { .fd = dogs.v[i].fd, .events = POLLIN };
+
+		if (!dogs.v[i].pid)
+			continue;
+		dlk_syscall(SYS_pidfd_send_signal, p.fd, SIGKILL, NULL, 0);
+		poll(&p, 1, END_MS);
+		if (waitpid(dogs.v[i].pid, NULL, WNOHANG | __WALL) > 0)
+			dlk_unreaped--;
+		bury(i);
+	}
+	if (dogs.at_ns)
+		atomic_store(dogs.at_ns, UINT64_MAX);
+}
+
+/* --- what is said --------------------------------------------------------- */
+
+static void say_failure(int err)
+{
+	if (dogs.failed)
+		return;
+	dogs.failed = true;
+	dlk_log(DLK_WARNING,
+		"no watchdog, which would kill who shares a lock, should his "
+		"host be frozen for longer than the lease: ",
+		strerrordesc_np(err) ?: "unknown error",
+		"; while it runs, dlock-keeper does", NULL);
+}
+
+/* Both are dead, and so are those that they watched. */
+static void say_fired(void)
+{
+	struct dlk_line l;
+	unsigned n = 0;
+
+	dlk_line_begin(&l, DLK_ERROR);
+	dlk_text_str(&l.text,
+		     "a lease was not renewed by its last moment, and nobody "
+		     "here ran; these who have its lock were killed:");
+	for (size_t i = 0; i < dogs.who.n; i++) {
+		const struct dlk_victim *v = &dogs.who.v[i];
+
+		if (v->pipe < 0 || n++ >= NAMED)
+			continue;
+		dlk_text_str(&l.text, n > 1 ? ", " : " ");
+		dlk_text_i64(&l.text, v->pid);
+		dlk_text_str(&l.text, " (");
+		dlk_text_quoted(&l.text, v->command, strlen(v->command));
+		dlk_text_str(&l.text, ")");
+	}
+	if (n > NAMED) {
+		dlk_text_str(&l.text, " and ");
+		dlk_text_i64(&l.text, n - NAMED);
+		dlk_text_str(&l.text, " more");
+	}
+	dlk_line_alarm(&l);
+}
+
+/* --- who is watched ------------------------------------------------------- */
+
+static void collect(void)
+{
+	struct dlk_kept *k;
+
+	watched.n = 0;
+	watched.first_ns = UINT64_MAX;
+	watched.ttl_ms = UINT32_MAX;
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
+		const uint32_t ttl_ms = k->lease.ttl_ms;
+		const uint64_t mark = dlk_backstop_ns(k->deadline_ns, ttl_ms);
+
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
+		if (!dlk_carry_has_marks(k) || !dlk_grow(&watched.v, &watched.room,
+						watched.n, sizeof(*watched.v)))
+			continue;
+		watched.v[watched.n++] = k;
+		if (mark < watched.first_ns)
+			watched.first_ns = mark;
+		if (ttl_ms < watched.ttl_ms)
+			watched.ttl_ms = ttl_ms;
+	}
+}
+
+/* The process that took it, while its shim knows of it. */
+static bool has_own_timer(const struct dlk_victim *v)
+{
+	return v->pid == (pid_t)v->k->pid && v->k->by == DLK_BY_PROCESS &&
+	       dlk_shim_lives();
+}
+
+static bool ask_for(int fd, pid_t pid)
+{
+	const struct f_owner_ex owner = { F_OWNER_PID, pid };
+
+	return fcntl(fd, F_SETSIG, SIGKILL) == 0 &&
+	       fcntl(fd, F_SETOWN_EX, &owner) == 0 &&
+	       fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) == 0;
+}
+
+/* (The number was his if he lives after that.) */
+static void watch_one(struct dlk_victim *v)
+{
+	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
+
+	v->pipe = open_end(O_RDONLY);
+	if (v->pipe >= 0 && ask_for(v->pipe, v->pid) && poll(&ended, 1, 0) == 0)
+		return;
+	if (v->pipe >= 0)
+		close(v->pipe);
+	v->pipe = -1;
+}
+
+/* Anybody who needs it? */
+static bool look(uint64_t now)
+{
+	bool any = false;
+
+	dlk_victims_refresh(&dogs.who, watched.v, watched.n);
+	if ((dogs.news != dlk_carried_news || dogs.shim != dlk_shim_lives()) &&
+	    now >= dogs.look_ns) {
+		dogs.news = dlk_carried_news;
+		dogs.shim = dlk_shim_lives();
+		dlk_victims_find(&dogs.who, watched.v, watched.n);
+		dogs.look_ns = now + LOOK_PART * dogs.who.took_ns;
+	}
+	for (size_t i = 0; i < dogs.who.n; i++)
+		any |= !has_own_timer(&dogs.who.v[i]);
+	return any;
+}
+
+static void set_mark(void)
+{
+	const uint64_t was = atomic_exchange(dogs.at_ns, watched.first_ns);
+
+	for (unsigned i = 0; i < DOGS && watched.first_ns < was; i++)
+		if (dogs.v[i].pid)
+			dlk_syscall(SYS_pidfd_send_signal, dogs.v[i].fd,
+				    SIGUSR1, NULL, 0);
+}
+
+/* (After set_mark(): nobody is killed by that of another time.) */
+static void watch_all(void)
+{
+	for (size_t i = 0; i < dogs.who.n; i++)
+		if (dogs.who.v[i].pipe < 0 && !has_own_timer(&dogs.who.v[i]))
+			watch_one(&dogs.who.v[i]);
+}
+
+/* Have both ended? */
+static bool have_fired(void)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < DOGS; i++) {
+		if (lives(i))
+			return false;
+		any |= dogs.v[i].pid != 0;
+	}
+	return any;
+}
+
+static void work(uint64_t now)
+{
+	uint64_t least = LEAST_MS;
+
+	if (have_fired()) {
+		say_fired();
+		dlk_watchdog_end();
+	}
+	collect();
+	if (watched.n && watched.ttl_ms / 12 > least)
+		least = watched.ttl_ms / 12;
+	dogs.due_ns = now + least * DLK_MS;
+	if (dogs.at_ns)
+		set_mark();
+	if (!watched.n || !look(now)) {
+		dlk_watchdog_end();
+		return;
+	}
+	if (begin() && start_all()) {
+		set_mark();
+		watch_all();
+		return;
+	}
+	say_failure(errno);
+	dlk_watchdog_end();
+	dogs.due_ns = now + FAILED_MS * DLK_MS;
+}
+
+/* Whoever was watched for what has ended is watched no more at once. */
+static bool has_ended_one(void)
+{
+	for (size_t i = 0; i < dogs.who.n; i++)
+		if (!dlk_carry_has_marks(dogs.who.v[i].k))
+			return true;
+	return false;
+}
+
+void dlk_watchdog(uint64_t now_ns)
+{
+	if (now_ns >= dogs.due_ns || has_ended_one())
+		work(now_ns);
+}
+
+uint64_t dlk_watchdog_due_ns(void)
+{
+	return LIST_EMPTY(&dlk_carried) && !dogs.v[0].pid ? UINT64_MAX
+							  : dogs.due_ns;
+}

@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 180
+#
+# Who shares a lock, or was executed with it, is killed by two watchdogs should
+# nobody run (frozen-host-writes-nothing.t).  They are there for whoever needs
+# them and no longer; and no death of one of dlock's own processes kills anybody.
+. "${0%/*}/../../lib/rig.sh"
+
+TTL=3000
+KILLS=${KILLS:-20}
+
+watchdogs()
+{
+	on A pgrep -x dlock-watchdog
+}
+
+# are_there N
+are_there()
+{
+	[ "$(watchdogs | wc -l)" = "$1" ]
+}
+
+# Another one is there in its place.
+kill_one()
+{
+	local -a all
+	local pid
+
+	mapfile -t all < <(watchdogs)
+	pid=${all[RANDOM % ${#all[@]}]}
+	on A kill -KILL "$pid"
+	until_true 5 pid_is_gone_on A "$pid" && until_true 5 are_there 2
+}
+
+# The keeper ends, and so do its watchdogs; its standby has others.
+kill_keeper()
+{
+	local old
+
+	old=$(watchdogs)
+	on A pkill -KILL -x dlock-keeper
+	for pid in $old; do
+		until_true 5 pid_is_gone_on A "$pid" || return 1
+	done
+	until_true 5 have_standbys A 1 && until_true 5 are_there 2
+}
+
+# again N COMMAND: so many times
+again()
+{
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		"$2" || return 1
+	done
+}
+
+lives()
+{
+	kill -0 "${PEER_PID[$1]}" 2>/dev/null
+}
+
+is_dead()
+{
+	! lives "$1"
+}
+
+token()
+{
+	rr get "dlock:$MNT/$1"
+}
+
+# --- who has some -------------------------------------------------------------
+
+rig_start disks
+: >"$RIG/log"
+rig_configs ttl=${TTL}ms connect_timeout=300ms
+locker alone dl A
+ask alone 'open x alone'
+ask alone 'lock x EX NB'
+ok 'a process has a keeper' until_true 5 have_standbys A 1
+on A sleep 0.5
+ok 'and needs no watchdog, for its timer is its own' are_there 0
+ask alone 'fork'
+child=$RESULT
+ok 'with a child that shares the descriptor, it has two' until_true 5 are_there 2
+ask alone "reap $child"
+ok 'and none without it' until_true 5 are_there 0
+ask alone 'fork'
+child=$RESULT
+ok 'two again' until_true 5 are_there 2
+ask alone 'lock x UN'
+ok 'and none without the lock' until_true 5 are_there 0
+ask alone "reap $child"
+peer_end alone
+
+# --- they are killed ------------------------------------------------------------
+
+# shellcheck disable=SC2016 # sh's
+peer shell dl A env DLOCK_LOG="warning:$RIG/log" sh -c \
+	'exec 9>shell; flock 9; echo held; read -r _; exec 9>&-
+	echo unlocked; read -r _'
+hear shell
+ok 'a shell that only has the descriptor has two' until_true 5 are_there 2
+first=$(token shell)
+ok "one of both is killed, $KILLS times" again "$KILLS" kill_one
+ok "their keeper is, $KILLS times" again "$KILLS" kill_keeper
+ok 'the shell lives' lives shell
+is "$(token shell)" "$first" 'and has its lease'
+unlike "$(cat "$RIG/log")" 'LOST|were killed' 'nothing else is said'
+say shell ''
+hear shell
+is "$HEARD" unlocked 'it unlocks'
+ok 'and has none any more' until_true 5 are_there 0
+peer_end shell
+
+# --- both at once, which is their mark -------------------------------------------
+
+# shellcheck disable=SC2016 # sh's
+peer both dl A env DLOCK_LOG="warning:$RIG/log" sh -c \
+	'exec 9>both; flock 9; echo held; read -r _'
+hear both
+until_true 5 are_there 2
+# shellcheck disable=SC2046 # numbers
+on A kill -KILL $(watchdogs)
+ok 'both end in one moment: he dies (control)' until_true 5 is_dead both
+ok 'and it is said' until_true 5 grep -q 'these who have its lock were killed' \
+	"$RIG/log"
+peer_end both
+rig_end
