@@ -54,7 +54,8 @@
 #include "os/log.h"
 #include "os/sys.h"
 
-enum { DOGS = 2, LEAST_MS = 20, FAILED_MS = 1000, END_MS = 100, NAMED = 12 };
+enum { DOGS = 2, NAMED = 12 };
+enum { FIRST_MS = 250, LEAST_MS = 20, FAILED_MS = 1000, END_MS = 100 };
 /* Of the time, a look at all processes takes one part of so many. */
 enum { LOOK_PART = 200 };
 
@@ -68,11 +69,13 @@ static struct {
 		int fd;
 	} v[DOGS];
 	struct dlk_victims who;
-	uint64_t due_ns, look_ns;
-	unsigned news; /* that were looked for */
-	bool shim;     /* lived then */
-	bool failed;   /* said already */
-} dogs = { .read = -1 };
+	uint64_t due_ns;  /* UINT64_MAX: nobody is to be watched */
+	uint64_t look_ns; /* at all processes, at the earliest */
+	unsigned heard;   /* dlk_carried_news, when it was planned */
+	unsigned news;    /* the same, when all processes were looked at */
+	bool shim;        /* lived then */
+	bool failed;      /* said already */
+} dogs = { .read = -1, .due_ns = UINT64_MAX };
 
 /* The leases that are watched. */
 static struct {
@@ -233,22 +236,27 @@ static bool begin(void)
 /* First nobody is to be killed by their end. */
 static void let_go(void)
 {
-	dlk_victims_free(&dogs.who, 0);
+	for (size_t i = 0; i < dogs.who.n; i++) {
+		if (dogs.who.v[i].pipe >= 0)
+			close(dogs.who.v[i].pipe);
+		dogs.who.v[i].pipe = -1;
+	}
 	if (dogs.read >= 0)
 		close(dogs.read);
 	dogs.read = -1;
-	dogs.news--; /* they are looked for anew */
 }
 
 void dlk_watchdog_forget(void)
 {
 	let_go();
+	dlk_victims_free(&dogs.who, 0);
 	for (unsigned i = 0; i < DOGS; i++)
 		bury(i);
 	if (dogs.at_ns)
 		munmap(dogs.at_ns, sizeof(*dogs.at_ns));
 	dogs.at_ns = NULL;
 	dogs.due_ns = dogs.look_ns = 0;
+	dogs.news = dlk_carried_news - 1;
 }
 
 void dlk_watchdog_end(void)
@@ -283,20 +291,25 @@ static void say_failure(int err)
 		"; while it runs, dlock-keeper does", NULL);
 }
 
-/* Both are dead, and so are those that they watched. */
-static void say_fired(void)
+/* Those of the lease of this one. */
+static void say_whose(size_t first)
 {
+	const struct dlk_kept *k = dogs.who.v[first].k;
 	struct dlk_line l;
 	unsigned n = 0;
 
 	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text,
-		     "a lease was not renewed by its last moment, and nobody "
-		     "here ran; these who have its lock were killed:");
-	for (size_t i = 0; i < dogs.who.n; i++) {
+	dlk_text_str(&l.text, "the lease ");
+	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
+	dlk_text_strs(&l.text, " at redis ", k->section->store->at,
+		      ": its watchdogs have ended both, which is when it was "
+		      "not renewed by its last moment, and nobody here ran; so "
+		      "these who have its lock were killed:",
+		      NULL);
+	for (size_t i = first; i < dogs.who.n; i++) {
 		const struct dlk_victim *v = &dogs.who.v[i];
 
-		if (v->pipe < 0 || n++ >= NAMED)
+		if (v->pipe < 0 || v->k != k || n++ >= NAMED)
 			continue;
 		dlk_text_str(&l.text, n > 1 ? ", " : " ");
 		dlk_text_i64(&l.text, v->pid);
@@ -310,6 +323,20 @@ static void say_fired(void)
 		dlk_text_str(&l.text, " more");
 	}
 	dlk_line_alarm(&l);
+}
+
+/* Both are dead, and so are those that they watched. */
+static void say_fired(void)
+{
+	for (size_t i = 0; i < dogs.who.n; i++) {
+		bool said = dogs.who.v[i].pipe < 0;
+
+		for (size_t j = 0; j < i && !said; j++)
+			said = dogs.who.v[j].pipe >= 0 &&
+			       dogs.who.v[j].k == dogs.who.v[i].k;
+		if (!said)
+			say_whose(i);
+	}
 }
 
 /* --- who is watched ------------------------------------------------------- */
@@ -327,8 +354,9 @@ static void collect(void)
 		const uint64_t mark = dlk_backstop_ns(k->deadline_ns, ttl_ms);
 
 		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-		if (!dlk_carry_has_marks(k) || !dlk_grow(&watched.v, &watched.room,
-						watched.n, sizeof(*watched.v)))
+		if (!dlk_carry_has_marks(k) ||
+		    !dlk_grow(&watched.v, &watched.room, watched.n,
+			      sizeof(*watched.v)))
 			continue;
 		watched.v[watched.n++] = k;
 		if (mark < watched.first_ns)
@@ -360,10 +388,13 @@ static void watch_one(struct dlk_victim *v)
 	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
 
 	v->pipe = open_end(O_RDONLY);
-	if (v->pipe >= 0 && ask_for(v->pipe, v->pid) && poll(&ended, 1, 0) == 0)
+	if (v->pipe < 0) {
+		say_failure(errno);
 		return;
-	if (v->pipe >= 0)
-		close(v->pipe);
+	}
+	if (ask_for(v->pipe, v->pid) && poll(&ended, 1, 0) == 0)
+		return;
+	close(v->pipe);
 	v->pipe = -1;
 }
 
@@ -373,8 +404,11 @@ static bool look(uint64_t now)
 	bool any = false;
 
 	dlk_victims_refresh(&dogs.who, watched.v, watched.n);
-	if ((dogs.news != dlk_carried_news || dogs.shim != dlk_shim_lives()) &&
-	    now >= dogs.look_ns) {
+	if (!watched.n)
+		dogs.news = dlk_carried_news;
+	else if ((dogs.news != dlk_carried_news ||
+		  dogs.shim != dlk_shim_lives()) &&
+		 now >= dogs.look_ns) {
 		dogs.news = dlk_carried_news;
 		dogs.shim = dlk_shim_lives();
 		dlk_victims_find(&dogs.who, watched.v, watched.n);
@@ -416,21 +450,36 @@ static bool have_fired(void)
 	return any;
 }
 
+/* A renewal is four times as rare, at the least. */
+static uint64_t next_ns(uint64_t now)
+{
+	const uint64_t pause_ms = watched.ttl_ms / 12;
+
+	if (!watched.n)
+		return UINT64_MAX;
+	return now + (pause_ms > LEAST_MS ? pause_ms : LEAST_MS) * DLK_MS;
+}
+
+static uint64_t first_ns(uint64_t now)
+{
+	const uint64_t next = next_ns(now);
+
+	return watched.n && next > now + FIRST_MS * DLK_MS
+		       ? now + FIRST_MS * DLK_MS
+		       : next;
+}
+
 static void work(uint64_t now)
 {
-	uint64_t least = LEAST_MS;
-
 	if (have_fired()) {
 		say_fired();
 		dlk_watchdog_end();
 	}
 	collect();
-	if (watched.n && watched.ttl_ms / 12 > least)
-		least = watched.ttl_ms / 12;
-	dogs.due_ns = now + least * DLK_MS;
+	dogs.due_ns = next_ns(now);
 	if (dogs.at_ns)
 		set_mark();
-	if (!watched.n || !look(now)) {
+	if (!look(now)) {
 		dlk_watchdog_end();
 		return;
 	}
@@ -455,12 +504,18 @@ static bool has_ended_one(void)
 
 void dlk_watchdog(uint64_t now_ns)
 {
+	/* A new lease: most have ended by the first look. */
+	if (dogs.heard != dlk_carried_news) {
+		dogs.heard = dlk_carried_news;
+		collect();
+		if (dogs.due_ns > first_ns(now_ns))
+			dogs.due_ns = first_ns(now_ns);
+	}
 	if (now_ns >= dogs.due_ns || has_ended_one())
 		work(now_ns);
 }
 
 uint64_t dlk_watchdog_due_ns(void)
 {
-	return LIST_EMPTY(&dlk_carried) && !dogs.v[0].pid ? UINT64_MAX
-							  : dogs.due_ns;
+	return dogs.due_ns;
 }
