@@ -337,9 +337,39 @@ static void kill_all(void)
 	}
 }
 
+/* Who waits in the kernel for its end was woken, and has yet to say so. */
+static bool is_ending(const struct dlk_kept *k)
+{
+	return k->kind == DLK_KEPT_FLOCK && !k->shadow &&
+	       k->watch->has_thread && dlk_watch_is_blocked(k->watch) == 0;
+}
+
+/*
+ * Nobody is found: their locks have ended perhaps, and we had no core to see
+ * that.  What has ended is not lost.
+ */
+static bool have_ended(void)
+{
+	size_t n = 0;
+
+	if (list.n)
+		return false;
+	for (size_t i = 0; i < due.n; i++) {
+		due.v[i]->failing = true;
+		dlk_watch_stir(due.v[i]->watch);
+	}
+	dlk_look();
+	are_due();
+	for (size_t i = 0; i < due.n; i++)
+		if (!is_ending(due.v[i]))
+			due.v[n++] = due.v[i];
+	due.n = n;
+	return n == 0;
+}
+
 static void kill_holders(uint64_t mark)
 {
-	if (find_holders(mark)) {
+	if (find_holders(mark) && !have_ended()) {
 		kill_all();
 		for (size_t i = 0; i < due.n; i++) {
 			say(due.v[i], &list);
