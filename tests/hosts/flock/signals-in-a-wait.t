@@ -194,6 +194,9 @@ for case in "${left[@]}"; do
 	peer_end w
 done
 
+# (Who has unlocked beside a renewal of his own has one connection more.)
+peer_end h
+hold dl B
 peer w dl A "$BIN/waits" f jumps
 hear w 40
 jumped=$HEARD
