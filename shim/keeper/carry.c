@@ -22,7 +22,7 @@
 enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };
 
 struct dlk_kept_list dlk_carried, dlk_carried_left;
-unsigned dlk_carried_news;
+unsigned dlk_carried_news, dlk_carried_moves;
 static struct dlk_kept_list by_number[BUCKETS];
 static struct dlk_kept_list dropped; /* by chain */
 static void (*hear)(void);
@@ -454,6 +454,7 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
 		return;
 	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
 	k->deadline_ns = deadline_ns;
+	dlk_carried_moves++;
 	k->failing = k->doubted = k->ready = false;
 	dlk_mirror_state(k);
 	if (!must_connect_for(k))
@@ -470,6 +471,7 @@ void dlk_carry_mute_ended(void)
 	if (k->state == DLK_KEPT) {
 		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
 		dlk_carried_news++;
+		dlk_carried_moves++;
 		dlk_mirror_state(k);
 	}
 }
@@ -484,6 +486,7 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
 	k->lease.ttl_ms = ttl_ms;
 	if (k->deadline_ns > dlk_deadline_ns(now, ttl_ms))
 		k->deadline_ns = dlk_deadline_ns(now, ttl_ms);
+	dlk_carried_moves++;
 	if (k->due.at_ns > dlk_renew_ns(now, ttl_ms))
 		set_due(k, dlk_renew_ns(now, ttl_ms));
 	dlk_mirror_state(k);
@@ -505,6 +508,7 @@ void dlk_carry_uncut(struct dlk_kept *k)
 	k->deadline_ns = dlk_deadline_ns(dlk_now_ns(), k->full_ms);
 	k->full_ms = 0;
 	dlk_carried_news++;
+	dlk_carried_moves++;
 	dlk_mirror_state(k);
 }
 
@@ -663,6 +667,7 @@ static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
 	dlk_carried_news += k->robbed || k->stopped || k->paused;
 	k->doubted = k->robbed = k->stopped = k->paused = false;
 	k->ready = false;
+	dlk_carried_moves++;
 }
 
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)

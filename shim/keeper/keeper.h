@@ -357,6 +357,8 @@ struct dlk_kept {
 extern struct dlk_kept_list dlk_carried, dlk_carried_left;
 /* One more with each whose marks may come earlier than those of others. */
 extern unsigned dlk_carried_news;
+/* One more with each deadline that has moved. */
+extern unsigned dlk_carried_moves;
 
 /*
  * Once: the only servers to be connected to.  While they are waited for, `hear`
@@ -473,6 +475,8 @@ size_t dlk_victims_refresh(struct dlk_victims *list,
 			   struct dlk_kept *const *leases, size_t n);
 /* Is it among the first `n`? */
 bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
+/* (watchdog.c) It is killed by no pipe's end any more, whoever has a copy. */
+void dlk_victim_unwatch(struct dlk_victim *v);
 /* To those from this one on. */
 void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
 /* proc_pid_stat(5): its state, '\0' if it has ended. */
@@ -575,6 +579,7 @@ uint64_t dlk_survive_due_ns(void);
 
 /* Each round, before what was dropped is freed. */
 void dlk_watchdog(uint64_t now_ns);
+void dlk_watchdog_mark(void); /* deadlines have moved, perhaps */
 uint64_t dlk_watchdog_due_ns(void);
 void dlk_watchdog_end(void);    /* there is nobody to be watched any more */
 void dlk_watchdog_forget(void); /* in a child that stands by */

@@ -552,6 +552,7 @@ void dlk_survive(uint64_t now_ns)
 	if (now_ns < dlk_survive_due_ns())
 		return;
 	dlk_carry_hear();
+	dlk_watchdog_mark();
 	collect(now_ns, begin_ns);
 	if (due.n)
 		stop();

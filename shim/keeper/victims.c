@@ -343,13 +343,22 @@ static bool is_same(const struct seen *s, char command[16])
 			  : has_lock(s->k, s->pid, s->fd));
 }
 
-static void free_one(const struct dlk_victim *v)
+void dlk_victim_unwatch(struct dlk_victim *v)
+{
+	if (v->pipe < 0)
+		return;
+	/* A standby that was made just now has a copy of the description. */
+	fcntl(v->pipe, F_SETFL, O_NONBLOCK);
+	close(v->pipe);
+	v->pipe = -1;
+}
+
+static void free_one(struct dlk_victim *v)
 {
 	close(v->fd);
 	if (v->lock >= 0)
 		close(v->lock);
-	if (v->pipe >= 0)
-		close(v->pipe);
+	dlk_victim_unwatch(v);
 }
 
 static bool list_one(struct dlk_victims *list, const struct seen *s)

@@ -62,8 +62,11 @@ enum { LOOK_PART = 200 };
 unsigned dlk_unreaped;
 
 static struct {
-	int read;                /* by which the others are opened; -1 */
-	_Atomic uint64_t *at_ns; /* shared with them */
+	int read; /* by which the others are opened; -1 */
+	struct {
+		_Atomic uint64_t at_ns;
+		_Atomic int armed[DOGS]; /* 1; 0: not yet; -errno: it cannot */
+	} * page;                        /* shared with them */
 	struct {
 		pid_t pid; /* 0: there is none */
 		int fd;
@@ -73,6 +76,7 @@ static struct {
 	uint64_t look_ns; /* at all processes, at the earliest */
 	unsigned heard;   /* dlk_carried_news, when it was planned */
 	unsigned news;    /* the same, when all processes were looked at */
+	unsigned moves;   /* of deadlines, that the mark is of */
 	bool shim;        /* lived then */
 	bool failed;      /* said already */
 } dogs = { .read = -1, .due_ns = UINT64_MAX };
@@ -124,16 +128,16 @@ static void watch(timer_t timer, const _Atomic uint64_t *at_ns)
  * The threads of a process that is killed end one after the other, and the last
  * one closes its files: so not before nobody has a read end (pipe(7): POLLERR).
  */
-static _Noreturn void end_unheard(void)
+static _Noreturn void end_unheard(int write_end)
 {
-	struct pollfd end = { .fd = STDIN_FILENO };
+	struct pollfd end = { .fd = write_end };
 
 	while (poll(&end, 1, -1) < 0 || !(end.revents & POLLERR))
 		;
 	_exit(0);
 }
 
-static _Noreturn void be_watchdog(int write_end, pid_t keeper)
+static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL,
 			       .sigev_signo = SIGKILL };
@@ -143,15 +147,20 @@ static _Noreturn void be_watchdog(int write_end, pid_t keeper)
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	setsid();
 	/* What it closes are copies of locked descriptions, and of the read ends. */
-	if (dup2(write_end, STDIN_FILENO) < 0)
-		_exit(1);
+	if (dup2(write_end, STDIN_FILENO) < 0) {
+		atomic_store(&dogs.page->armed[i], -errno);
+		end_unheard(write_end);
+	}
 	closefrom(STDIN_FILENO + 1);
-	if (timer_create(CLOCK_BOOTTIME, &ev, &timer) < 0)
-		_exit(1);
+	if (timer_create(CLOCK_BOOTTIME, &ev, &timer) < 0) {
+		atomic_store(&dogs.page->armed[i], -errno);
+		end_unheard(STDIN_FILENO);
+	}
+	atomic_store(&dogs.page->armed[i], 1);
 	while (getppid() == keeper)
-		watch(timer, dogs.at_ns);
+		watch(timer, &dogs.page->at_ns);
 	arm(timer, UINT64_MAX);
-	end_unheard();
+	end_unheard(STDIN_FILENO);
 }
 
 /* --- they begin and end --------------------------------------------------- */
@@ -172,16 +181,34 @@ static bool start(unsigned i)
 
 	if (end < 0)
 		return false;
+	atomic_store(&dogs.page->armed[i], 0);
 	pid = fork();
 	if (pid == 0)
-		be_watchdog(end, self);
+		be_watchdog(i, end, self);
 	close(end);
 	if (pid < 0)
 		return false;
+	/* Before anybody is watched: the group is killed as a whole. */
+	setpgid(pid, pid);
 	dlk_unreaped++;
 	dogs.v[i].pid = pid;
 	dogs.v[i].fd = (int)dlk_syscall(SYS_pidfd_open, pid, 0);
-	return true;
+	if (dogs.v[i].fd >= 0)
+		return true;
+	kill(pid, SIGKILL); /* not reaped: the number is its own */
+	dogs.v[i].pid = 0;
+	return false;
+}
+
+/* 1: both; 0: not yet; -errno: one of them cannot. */
+static int are_armed(void)
+{
+	int least = 1;
+
+	for (unsigned i = 0; i < DOGS; i++)
+		if (atomic_load(&dogs.page->armed[i]) < least)
+			least = atomic_load(&dogs.page->armed[i]);
+	return least;
 }
 
 static bool lives(unsigned i)
@@ -214,15 +241,15 @@ static bool begin(void)
 {
 	int ends[2];
 
-	if (!dogs.at_ns) {
+	if (!dogs.page) {
 		void *page =
-			mmap(NULL, sizeof(*dogs.at_ns), PROT_READ | PROT_WRITE,
+			mmap(NULL, sizeof(*dogs.page), PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 		if (page == MAP_FAILED)
 			return false;
-		dogs.at_ns = page;
-		atomic_store(dogs.at_ns, UINT64_MAX);
+		dogs.page = page;
+		atomic_store(&dogs.page->at_ns, UINT64_MAX);
 	}
 	if (dogs.read >= 0)
 		return true;
@@ -236,11 +263,8 @@ static bool begin(void)
 /* First nobody is to be killed by their end. */
 static void let_go(void)
 {
-	for (size_t i = 0; i < dogs.who.n; i++) {
-		if (dogs.who.v[i].pipe >= 0)
-			close(dogs.who.v[i].pipe);
-		dogs.who.v[i].pipe = -1;
-	}
+	for (size_t i = 0; i < dogs.who.n; i++)
+		dlk_victim_unwatch(&dogs.who.v[i]);
 	if (dogs.read >= 0)
 		close(dogs.read);
 	dogs.read = -1;
@@ -252,9 +276,9 @@ void dlk_watchdog_forget(void)
 	dlk_victims_free(&dogs.who, 0);
 	for (unsigned i = 0; i < DOGS; i++)
 		bury(i);
-	if (dogs.at_ns)
-		munmap(dogs.at_ns, sizeof(*dogs.at_ns));
-	dogs.at_ns = NULL;
+	if (dogs.page)
+		munmap(dogs.page, sizeof(*dogs.page));
+	dogs.page = NULL;
 	dogs.due_ns = dogs.look_ns = 0;
 	dogs.news = dlk_carried_news - 1;
 }
@@ -273,8 +297,8 @@ void dlk_watchdog_end(void)
 			dlk_unreaped--;
 		bury(i);
 	}
-	if (dogs.at_ns)
-		atomic_store(dogs.at_ns, UINT64_MAX);
+	if (dogs.page)
+		atomic_store(&dogs.page->at_ns, UINT64_MAX);
 }
 
 /* --- what is said --------------------------------------------------------- */
@@ -392,10 +416,8 @@ static void watch_one(struct dlk_victim *v)
 		say_failure(errno);
 		return;
 	}
-	if (ask_for(v->pipe, v->pid) && poll(&ended, 1, 0) == 0)
-		return;
-	close(v->pipe);
-	v->pipe = -1;
+	if (!ask_for(v->pipe, v->pid) || poll(&ended, 1, 0) != 0)
+		dlk_victim_unwatch(v);
 }
 
 /* Anybody who needs it? */
@@ -421,7 +443,8 @@ static bool look(uint64_t now)
 
 static void set_mark(void)
 {
-	const uint64_t was = atomic_exchange(dogs.at_ns, watched.first_ns);
+	const uint64_t was =
+		atomic_exchange(&dogs.page->at_ns, watched.first_ns);
 
 	for (unsigned i = 0; i < DOGS && watched.first_ns < was; i++)
 		if (dogs.v[i].pid)
@@ -469,28 +492,41 @@ static uint64_t first_ns(uint64_t now)
 		       : next;
 }
 
+static void fail_for(int err, uint64_t now)
+{
+	say_failure(err);
+	dlk_watchdog_end();
+	dogs.due_ns = now + FAILED_MS * DLK_MS;
+}
+
 static void work(uint64_t now)
 {
+	int armed;
+
 	if (have_fired()) {
 		say_fired();
 		dlk_watchdog_end();
 	}
 	collect();
 	dogs.due_ns = next_ns(now);
-	if (dogs.at_ns)
+	if (dogs.page)
 		set_mark();
 	if (!look(now)) {
 		dlk_watchdog_end();
 		return;
 	}
-	if (begin() && start_all()) {
-		set_mark();
-		watch_all();
+	if (!begin() || !start_all()) {
+		fail_for(errno, now);
 		return;
 	}
-	say_failure(errno);
-	dlk_watchdog_end();
-	dogs.due_ns = now + FAILED_MS * DLK_MS;
+	set_mark();
+	armed = are_armed();
+	if (armed < 0)
+		fail_for(-armed, now);
+	else if (armed == 0)
+		dogs.due_ns = now + LEAST_MS * DLK_MS;
+	else
+		watch_all();
 }
 
 /* Whoever was watched for what has ended is watched no more at once. */
@@ -502,8 +538,18 @@ static bool has_ended_one(void)
 	return false;
 }
 
+void dlk_watchdog_mark(void)
+{
+	if (!dogs.page || dogs.moves == dlk_carried_moves)
+		return;
+	dogs.moves = dlk_carried_moves;
+	collect();
+	set_mark();
+}
+
 void dlk_watchdog(uint64_t now_ns)
 {
+	dlk_watchdog_mark();
 	/* A new lease: most have ended by the first look. */
 	if (dogs.heard != dlk_carried_news) {
 		dogs.heard = dlk_carried_news;
