@@ -20,10 +20,14 @@ param SHARE_TRANSACTIONS 150 10
 declare -A BUILD_OF=([before]=${AGAINST:?the build directory of another commit}
 	[after]=$BUILD)
 
+cmp -s "${BUILD_OF[before]}/libdlock-preload.so" \
+	"${BUILD_OF[after]}/libdlock-preload.so" &&
+	rig_die "$AGAINST has the library of this build"
+
 # by before|after HOST COMMAND...: under the library of that build
 by()
 {
-	BUILD=${BUILD_OF[$1]} dl "${@:2}"
+	SHIM=${BUILD_OF[$1]}/libdlock-preload.so dl "${@:2}"
 }
 
 # told NAME UNIT: the medians of "NAME-before" and "NAME-after", and what is left
@@ -116,7 +120,7 @@ renewals()
 			until_true 40 keeper_runs || error "$which: no keeper"
 			sleep "$((s / 2))"
 			process=$(on_host A many_files)
-			mapfile -t keepers < <(all_keepers A)
+			mapfile -t keepers < <(on_host A 'dlock-[ks].*')
 			a=$(cpu_of "$process")
 			b=$(cpu_of "${keepers[@]}")
 			server_info >"$RIG/i0"

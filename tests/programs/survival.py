@@ -21,11 +21,11 @@ stopped, frozen and cut off, as SEED has it.  DIR gets their logs and the data.
 
 SECONDS 0: each of those that go on at a time is one fault.
 
-
 calm: what excludes all the same whatever on_lost says.  holder: of that, what
 befalls those who lock.  keeper: the keeper dies, perhaps as the only one.  lossy:
 a holder sits beyond its lease.  stopped: the same, and nobody of its host runs
-meanwhile, its keepers neither.  outlive: a holder sits beyond its lease, until another host has it; by checkpoints, and not by chance.
+meanwhile, its keepers neither.  outlive: a holder sits beyond its lease, until
+another host has it; by checkpoints, and not by chance.
 
 Prints "faults N killed N left N idle N": who was killed by nobody here, keys that
 are left when all are gone, cells that nobody had again once all was well.
