@@ -26,6 +26,9 @@ bool dlk_backstop_stands_back(void);
 struct dlk_hold *dlk_backstop_due(uint64_t now_ns);
 /* (mutex) The stop mark that comes first; UINT64_MAX: none. */
 uint64_t dlk_backstop_ns_first(void);
+/* (mutex) Is there a timer that ends this process?  (Process 1 is ended by its
+ * thread, and by nobody else.) */
+bool dlk_backstop_is_armed(void);
 /* (no mutex) What keeps it from being armed, once; by the thread. */
 void dlk_backstop_complain(void);
 /* This process ends here, without a word; async-signal-safe. */

@@ -452,6 +452,7 @@ static void tell_renewed(struct dlk_hold *const *all, unsigned n)
 		h->keeper.known_until_ns = h->valid.deadline_ns;
 		out.m.renewals[said++] = (struct dlk_keep_renewal){
 			.lease = h->keeper.number,
+			.timed = dlk_backstop_is_armed(),
 			.deadline_ns = h->valid.deadline_ns,
 		};
 	}

@@ -445,11 +445,13 @@ static bool must_connect_for(const struct dlk_kept *k)
 }
 
 /* Then it is the process's to renew for another time. */
-void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns)
+void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed)
 {
 	const uint32_t ttl_ms = k->lease.ttl_ms;
 	uint64_t renew_ns;
 
+	k->unsaid = 0;
+	k->untimed = !timed;
 	if (k->state != DLK_KEPT || deadline_ns <= k->deadline_ns)
 		return;
 	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
@@ -680,6 +682,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		return;
 	if (r->result == 0) {
 		is_held_until(k, dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms));
+		k->unsaid++;
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
 		k->failing = false;
 		return;

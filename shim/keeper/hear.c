@@ -32,7 +32,8 @@
 enum { UNREAD_MAX = 32 * 1024 };
 
 static struct {
-	int fd; /* -1: the shim is gone */
+	int fd;    /* -1: the shim is gone */
+	pid_t pid; /* of who has sent START */
 	bool mute;
 	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
 } shim = { .fd = -1 };
@@ -296,7 +297,10 @@ bool dlk_shim_has_left(void)
 {
 	struct pollfd p = { .fd = shim.fd };
 
-	return shim.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+	if (shim.fd < 0)
+		return false;
+	return (poll(&p, 1, 0) > 0 && (p.revents & POLLHUP)) ||
+	       (shim.pid > 0 && kill(shim.pid, 0) < 0 && errno == ESRCH);
 }
 
 bool dlk_hear_begin(int fd, dlk_start_fn *start)
@@ -313,6 +317,7 @@ bool dlk_hear_begin(int fd, dlk_start_fn *start)
 		return false;
 	shim.fd = fd;
 	receive(&in, sizeof(in), 0, &h);
+	shim.pid = h.n > 0 ? h.who.pid : 0;
 	close_all(h.fds);
 	fine = h.n > 0 && may_tell(&h.who) &&
 	       hear_start((const struct dlk_keep_start *)&in, h.n, start);

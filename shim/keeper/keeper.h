@@ -5,10 +5,10 @@
  *	main.c		sleeps, and passes on what it wakes for
  *	standby.c	the other keeper, which takes over when this one ends
  *	survive.c	a lost lease stops its holders
- *	watchdog.c	the same, when no keeper runs
  *	obey.c		what the shim's messages have done
  *	look.c		when to look at what
  *	settle.c	what has ended by a close
+ *	watchdog.c	a lost lease stops its holders when no keeper runs
  *	carry.c		leases: renewed, and released
  *	losses.c	what was lost, for its history
  *	paused.c	who is stopped until a lease can be renewed
@@ -344,6 +344,8 @@ struct dlk_kept {
 	uint64_t
 		looked_for_ns; /* the deadline for which they were looked for */
 	bool unanswered;       /* (standing by) its ADD was not answered yet */
+	uint32_t unsaid; /* so often we have renewed it since its process did */
+	bool untimed;    /* that has no timer, by its own word (L6) */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -382,8 +384,8 @@ void dlk_carry_drop(struct dlk_kept *k);
 /* The process has it no more, by its own word. */
 void dlk_carry_given_up(struct dlk_kept *k);
 bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
-/* The process has renewed it, until then. */
-void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns);
+/* The process has renewed it, until then, and has a timer or not. */
+void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed);
 /* Its holders are stopped by its stop mark, and are not yet (survive.c). */
 bool dlk_carry_has_marks(const struct dlk_kept *k);
 /* Who may have its lock from here on. */
@@ -458,8 +460,14 @@ struct dlk_victim {
 struct dlk_victims {
 	struct dlk_victim *v;
 	size_t n, room;
-	uint64_t took_ns; /* the last look did */
+	int fd_max; /* its descriptors are below that; 0: any */
+	/* Of the last look: how long it took, of which we ran, and why somebody
+	 * could not be looked at (EMFILE, ENFILE, ENOMEM; 0). */
+	uint64_t took_ns, cpu_ns;
+	int err;
 };
+/* So that a look needs no other descriptors but for who is found. */
+void dlk_victims_reserve(void);
 /* All who have these leases' locks: those that are new are added; how many. */
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n);
@@ -469,10 +477,21 @@ size_t dlk_victims_find(struct dlk_victims *list,
  */
 size_t dlk_victims_find_children(struct dlk_victims *list);
 size_t dlk_victims_find_orphans(struct dlk_victims *list);
-/* Who is none any more, and who is none of these leases', is taken out; and what
- * the others have started since comes in: how many. */
-size_t dlk_victims_refresh(struct dlk_victims *list,
-			   struct dlk_kept *const *leases, size_t n);
+/*
+ * Who has none of them any more is taken out, and what the others have started
+ * since comes in.  False: of those who live one has gone, or a taker has ended,
+ * so others may be to be looked for.
+ */
+bool dlk_victims_refresh(struct dlk_victims *list,
+			 struct dlk_kept *const *leases, size_t n,
+			 bool (*is_about)(const struct dlk_kept *k));
+/*
+ * Their takers, those of whom they have the descriptor, and all whom any of these
+ * has started: it costs no look at all processes.  False: a taker has it no more,
+ * so that others are perhaps who has.
+ */
+bool dlk_victims_find_family(struct dlk_victims *list,
+			     struct dlk_kept *const *leases, size_t n);
 /* Is it among the first `n`? */
 bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
 /* (watchdog.c) It is killed by no pipe's end any more, whoever has a copy. */
@@ -538,6 +557,19 @@ void dlk_settle_looked(uint64_t began_ns);
 void dlk_settle(bool asking);
 uint64_t dlk_settle_due_ns(void);
 
+/* --- watchdog.c: a lost lease stops its holders when no keeper runs -------- */
+
+/* Each round, before what was dropped is freed. */
+void dlk_watchdog(uint64_t now_ns);
+void dlk_watchdog_mark(void); /* deadlines have moved, perhaps */
+uint64_t dlk_watchdog_due_ns(void);
+/* Nobody is watched for a moment: its descriptors are needed. */
+void dlk_watchdog_yield(void);
+void dlk_watchdog_end(void);    /* there is nobody to be watched any more */
+void dlk_watchdog_forget(void); /* in a child that stands by */
+/* Children of the keeper, of any sort, that have ended, or will. */
+extern unsigned dlk_unreaped;
+
 /* --- look.c: when to look at what ----------------------------------------- */
 
 /* At once, when a file was stirred. */
@@ -574,17 +606,8 @@ void dlk_survive(uint64_t now_ns);
 /* Whoever is stopped goes on, if all for which he is was renewed. */
 void dlk_survive_go_on(void);
 uint64_t dlk_survive_due_ns(void);
-
-/* --- watchdog.c: the same, when no keeper runs ----------------------------- */
-
-/* Each round, before what was dropped is freed. */
-void dlk_watchdog(uint64_t now_ns);
-void dlk_watchdog_mark(void); /* deadlines have moved, perhaps */
-uint64_t dlk_watchdog_due_ns(void);
-void dlk_watchdog_end(void);    /* there is nobody to be watched any more */
-void dlk_watchdog_forget(void); /* in a child that stands by */
-/* Children of the keeper, of any sort, that have ended, or will. */
-extern unsigned dlk_unreaped;
+/* We have slept, and were to be woken by then. */
+void dlk_survive_awake(uint64_t until_ns);
 
 /* --- standby.c: the other keeper ------------------------------------------ */
 

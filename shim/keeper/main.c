@@ -110,8 +110,12 @@ static void wait_once(uint64_t idle_since_ns)
 		{ .fd = dlk_mirror_fd(), .events = POLLIN },
 	};
 	const unsigned n = dlk_carry_watch(p + BELLS, SERVERS);
+	const int ms = wait_ms(idle_since_ns);
+	const uint64_t until = dlk_now_ns() + (unsigned)ms * DLK_MS;
+	const int got = poll(p, BELLS + n, ms);
 
-	if (poll(p, BELLS + n, wait_ms(idle_since_ns)) <= 0)
+	dlk_survive_awake(until);
+	if (got <= 0)
 		return;
 	dlk_carry_heed(p + BELLS, n);
 	if (p[5].revents)
@@ -168,6 +172,8 @@ static bool begin(void)
 	dlk_log_adopt(STDERR_FILENO);
 	raise_limit(RLIMIT_NOFILE); /* a descriptor per file */
 	raise_limit(RLIMIT_AS);
+	raise_limit(RLIMIT_SIGPENDING); /* its watchdogs' timers */
+	dlk_victims_reserve();
 	dlk_tls_begin_beside_program();
 	return dlk_watch_init() && dlk_errands_init() && dlk_obey_begin(SHIM);
 }

@@ -81,7 +81,8 @@ static void obey_renewed(const struct dlk_keep_renewed *m, size_t n)
 		struct dlk_kept *k = dlk_carried_find(m->renewals[i].lease);
 
 		if (k)
-			dlk_carry_renewed(k, m->renewals[i].deadline_ns);
+			dlk_carry_renewed(k, m->renewals[i].deadline_ns,
+					  m->renewals[i].timed);
 	}
 }
 
@@ -217,6 +218,7 @@ static void obey_meanwhile(void)
 {
 	dlk_obey();
 	dlk_settle(true);
+	dlk_watchdog_mark();
 }
 
 static bool start(const struct dlk_keep_server *servers, unsigned n)

@@ -71,7 +71,7 @@ enum {
 	DLK_KEEP_CUT,
 	DLK_KEEP_STAY,
 	DLK_KEEP_READY,
-	DLK_KEEP_MAGIC = 0x646c6b35,
+	DLK_KEEP_MAGIC = 0x646c6b36,
 };
 
 /* Each message begins with it; DROP, OWE, LEFT, CLOSED, STAY and READY are no
@@ -110,7 +110,8 @@ struct dlk_keep_add {
 };
 
 struct dlk_keep_renewal {
-	uint32_t lease, unused;
+	uint32_t lease;
+	uint32_t timed; /* a timer of its own kills the process (DESIGN L6) */
 	uint64_t deadline_ns;
 };
 

@@ -372,6 +372,12 @@ static void end_broken(void)
 	dlk_mirror_use(-1);
 }
 
+static void reap(void)
+{
+	while (dlk_unreaped && waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+		dlk_unreaped--;
+}
+
 static bool is_wanted(void)
 {
 	return !standby.pid && !LIST_EMPTY(&dlk_carried);
@@ -381,8 +387,7 @@ void dlk_standby_keep(void)
 {
 	dlk_mirror_flush();
 	end_broken();
-	while (dlk_unreaped && waitpid(-1, NULL, WNOHANG | __WALL) > 0)
-		dlk_unreaped--;
+	reap();
 	if (is_wanted() && dlk_now_ns() >= standby.due_ns &&
 	    dlk_errands_open() == 0 && dlk_watch_is_quiet())
 		start();
@@ -394,16 +399,16 @@ uint64_t dlk_standby_due_ns(void)
 						      : UINT64_MAX;
 }
 
-/* It is reaped here, for else process 1 would see one more orphan. */
+/* It, and the watchdogs, are reaped here: else process 1 would see orphans. */
 void dlk_standby_end(void)
 {
 	struct pollfd p = { .fd = -1, .events = POLLIN };
 
-	if (!standby.pid)
-		return;
-	dlk_mirror_end();
-	p.fd = (int)dlk_syscall(SYS_pidfd_open, standby.pid, 0);
-	if (p.fd >= 0 && poll(&p, 1, END_MS) == 1)
-		waitpid(standby.pid, NULL, WNOHANG | __WALL);
-	close(p.fd);
+	if (standby.pid) {
+		dlk_mirror_end();
+		p.fd = (int)dlk_syscall(SYS_pidfd_open, standby.pid, 0);
+	}
+	if (p.fd >= 0)
+		poll(&p, 1, END_MS);
+	reap();
 }

@@ -33,6 +33,8 @@
 enum { ROUNDS = 4, NAMED = 12, LATE_MS = 5 };
 
 static uint64_t took_ns; /* by the last look at all processes */
+/* When we were awake last, and how much too late that was. */
+static uint64_t awake_ns, late_ns;
 /* When the last timer of those who are stopped has come, of their own (L6). */
 static uint64_t timers_ns;
 
@@ -155,14 +157,27 @@ static void say_who(struct dlk_text *t, const struct dlk_victims *list,
 	}
 }
 
+/* No server has refused it: so we had no core, or had something else in hand. */
+static void put_own_fault(struct dlk_text *t)
+{
+	dlk_text_str(t, "nobody did: dlock-keeper was woken ");
+	dlk_text_i64(t, (int64_t)(late_ns / DLK_MS));
+	dlk_text_str(t, " ms late, and that was ");
+	dlk_text_i64(t, (int64_t)((dlk_now_ns() - awake_ns) / DLK_MS));
+	dlk_text_str(t, " ms ago");
+}
+
 static void put_why(struct dlk_text *t, const struct dlk_kept *k)
 {
 	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
 
 	dlk_text_i64(t, (int64_t)((dlk_now_ns() - asked) / DLK_MS));
-	dlk_text_strs(t, " ms (",
-		      k->section->why[0] ? k->section->why : "nobody did", ")",
-		      NULL);
+	dlk_text_str(t, " ms (");
+	if (k->section->why[0])
+		dlk_text_str(t, k->section->why);
+	else
+		put_own_fault(t);
+	dlk_text_str(t, ")");
 }
 
 static void say(const struct dlk_kept *k, const struct dlk_victims *list)
@@ -185,7 +200,7 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 	}
 	if (k->paused && !k->robbed)
 		dlk_text_str(&l.text, ", which is more than pause_at_most");
-	if (list->n == 0)
+	if (list->n == 0 && !list->err)
 		dlk_text_str(&l.text, "; nobody is found who has its lock");
 	if (is_to_pause(k)) {
 		say_who(&l.text, list, k, true,
@@ -200,6 +215,11 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 		say_who(&l.text, list, k, false,
 			"; these have its lock, CANNOT be killed, and run on:");
 	}
+	if (list->err)
+		dlk_text_strs(&l.text,
+			      "; not all processes could be looked at, and who "
+			      "else has its lock runs on: ",
+			      strerrordesc_np(list->err), NULL);
 	dlk_line_alarm(&l);
 }
 
@@ -303,6 +323,17 @@ static bool is_due(const struct dlk_kept *k)
 	return false;
 }
 
+/* Those of whom it is watched that they end have descriptors that are free now. */
+static void find(struct dlk_victims *who)
+{
+	dlk_victims_find(who, due.v, due.n);
+	took_ns = who->took_ns;
+	if (!who->err)
+		return;
+	dlk_watchdog_yield();
+	dlk_victims_find(who, due.v, due.n);
+}
+
 /*
  * Who it is by the mark.  Who was found for a lease that has been given back
  * meanwhile may have the lock of another one, too: then it is looked anew.  (A
@@ -311,8 +342,7 @@ static bool is_due(const struct dlk_kept *k)
  */
 static bool find_holders(uint64_t mark)
 {
-	dlk_victims_find(&list, due.v, due.n);
-	took_ns = list.took_ns;
+	find(&list);
 	if (!wait_for(mark))
 		return false;
 	for (size_t i = 0; i < list.n; i++)
@@ -352,7 +382,7 @@ static bool have_ended(void)
 {
 	size_t n = 0;
 
-	if (list.n)
+	if (list.n || list.err)
 		return false;
 	for (size_t i = 0; i < due.n; i++) {
 		due.v[i]->failing = true;
@@ -367,12 +397,25 @@ static bool have_ended(void)
 	return n == 0;
 }
 
+/* More than we may have descriptors?  Those of the dead are free now. */
+static void kill_found(void)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		kill_all();
+		for (size_t i = 0; i < due.n; i++)
+			say(due.v[i], &list);
+		if (!list.err || !list.n)
+			break;
+		dlk_victims_free(&list, 0);
+		find(&list);
+	}
+}
+
 static void kill_holders(uint64_t mark)
 {
 	if (find_holders(mark) && !have_ended()) {
-		kill_all();
+		kill_found();
 		for (size_t i = 0; i < due.n; i++) {
-			say(due.v[i], &list);
 			/* Those, too, whose taker is dead by now. */
 			if (due.v[i]->paused)
 				dlk_paused_kill();
@@ -454,8 +497,7 @@ static void pause_holders(uint64_t mark)
 	uint64_t looked;
 	bool ready;
 
-	dlk_victims_find(&dlk_paused, due.v, due.n);
-	took_ns = dlk_paused.took_ns;
+	find(&dlk_paused);
 	looked = dlk_now_ns();
 	if (!wait_for(mark) || !wait_for_ready(mark, had)) {
 		dlk_victims_free(&dlk_paused, had);
@@ -545,6 +587,12 @@ static bool is_look_due(uint64_t now)
 	    learn_ns(k) <= now)
 		return true;
 	return false;
+}
+
+void dlk_survive_awake(uint64_t until_ns)
+{
+	awake_ns = dlk_now_ns();
+	late_ns = awake_ns > until_ns ? awake_ns - until_ns : 0;
 }
 
 void dlk_survive(uint64_t now_ns)

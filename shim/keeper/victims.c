@@ -29,8 +29,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "keeper/keeper.h"
@@ -47,10 +49,22 @@ struct wanted {
 	struct dlk_kept *k;
 };
 
+/* It is known which files they are of when that is asked first. */
 static struct {
 	struct wanted *v;
 	size_t n, room;
+	struct dlk_kept *const *of;
+	size_t of_n;
 } wanted;
+
+/* Why somebody could not be looked at, for want of means; 0: nobody. */
+static int lacked;
+
+static void note_lack(int err)
+{
+	if (err == EMFILE || err == ENFILE || err == ENOMEM)
+		lacked = err;
+}
 
 static int by_file(const void *a, const void *b)
 {
@@ -61,24 +75,34 @@ static int by_file(const void *a, const void *b)
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
-static bool want(struct dlk_kept *const *leases, size_t n)
+static void want(struct dlk_kept *const *leases, size_t n)
 {
 	wanted.n = 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct dlk_watch *w = leases[i]->watch;
-		struct wanted file = { w->dev, w->node, leases[i] };
+	wanted.of = leases;
+	wanted.of_n = n;
+}
+
+static void learn_files(void)
+{
+	for (; wanted.n < wanted.of_n; wanted.n++) {
+		struct dlk_kept *k = wanted.of[wanted.n];
+		const struct dlk_watch *w = k->watch;
+		struct wanted file = { w->dev, w->node, k };
 		struct stat st;
 
 		if (w->fd >= 0 && dlk_stat_known(w->fd, "", &st) == 0) {
 			file.dev = st.st_dev;
 			file.ino = st.st_ino;
 		}
-		if (!dlk_grow(&wanted.v, &wanted.room, wanted.n, sizeof(file)))
-			return false;
-		wanted.v[wanted.n++] = file;
+		if (!dlk_grow(&wanted.v, &wanted.room, wanted.n,
+			      sizeof(file))) {
+			note_lack(ENOMEM);
+			wanted.of_n = wanted.n;
+			break;
+		}
+		wanted.v[wanted.n] = file;
 	}
 	qsort(wanted.v, wanted.n, sizeof(*wanted.v), by_file);
-	return true;
 }
 
 /* The first one of a file, or NULL; the others follow it. */
@@ -225,18 +249,24 @@ static void look_at_fds(struct seen *s)
 	const struct dirent *e;
 	DIR *d = opendir(dlk_numbered(name, "/proc/", s->pid, "/fd"));
 
+	if (!d)
+		note_lack(errno);
+	if (wanted.n < wanted.of_n)
+		learn_files();
 	while (d && !s->k && (e = readdir(d)))
 		look_at_fd(s, dirfd(d), e->d_name);
 	if (d)
 		closedir(d);
 }
 
-static bool look_at_all(void)
+static void look_at_all(void)
 {
 	DIR *d = opendir("/proc");
 	const struct dirent *e;
 
 	seen.n = 0;
+	if (!d)
+		note_lack(errno);
 	while (d && (e = readdir(d))) {
 		char command[16];
 		struct seen s = { .fd = -1 };
@@ -246,13 +276,14 @@ static bool look_at_all(void)
 		    !read_stat((pid_t)pid, &s, command) || is_keeper(command))
 			continue;
 		look_at_fds(&s);
-		if (!dlk_grow(&seen.v, &seen.room, seen.n, sizeof(s)))
+		if (!dlk_grow(&seen.v, &seen.room, seen.n, sizeof(s))) {
+			note_lack(ENOMEM);
 			break;
+		}
 		seen.v[seen.n++] = s;
 	}
 	if (d)
 		closedir(d);
-	return d;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -374,25 +405,79 @@ static bool list_one(struct dlk_victims *list, const struct seen *s)
 				.pipe = -1 };
 
 	v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
-	if (v.fd < 0)
-		return false;
-	if (!is_same(s, v.command) ||
-	    !dlk_grow(&list->v, &list->room, list->n, sizeof(v))) {
-		close(v.fd);
+	if (v.fd < 0) {
+		note_lack(errno);
 		return false;
 	}
-	list->v[list->n++] = v;
-	return true;
+	if (list->fd_max && v.fd >= list->fd_max) {
+		note_lack(EMFILE);
+	} else if (is_same(s, v.command)) {
+		if (dlk_grow(&list->v, &list->room, list->n, sizeof(v))) {
+			list->v[list->n++] = v;
+			return true;
+		}
+		note_lack(ENOMEM);
+	}
+	close(v.fd);
+	return false;
+}
+
+/* --- all processes -------------------------------------------------------- */
+
+/*
+ * For a look when there is no other descriptor to be had: a directory, a file in
+ * it, and who is found.
+ */
+static int spare[3] = { -1, -1, -1 };
+
+void dlk_victims_reserve(void)
+{
+	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
+		if (spare[i] < 0)
+			spare[i] = eventfd(0, EFD_CLOEXEC);
+}
+
+static void use_spare(void)
+{
+	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
+		if (spare[i] >= 0)
+			close(spare[i]);
+	memset(spare, -1, sizeof(spare));
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static void begin_look(struct dlk_victims *list)
+{
+	lacked = 0;
+	list->cpu_ns = cpu_ns();
+	list->took_ns = dlk_now_ns();
+	use_spare();
+}
+
+static void end_look(struct dlk_victims *list)
+{
+	list->err = lacked;
+	list->cpu_ns = cpu_ns() - list->cpu_ns;
+	list->took_ns = dlk_now_ns() - list->took_ns;
+	dlk_victims_reserve();
 }
 
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n)
 {
-	const uint64_t began = dlk_now_ns();
 	size_t found = 0;
 
-	if (!want(leases, n) || !look_at_all())
-		return 0;
+	begin_look(list);
+	want(leases, n);
+	learn_files();
+	look_at_all();
 	for (size_t i = 0; i < seen.n; i++)
 		compare_with_taker(&seen.v[i]);
 	find_descendants();
@@ -400,7 +485,7 @@ size_t dlk_victims_find(struct dlk_victims *list,
 		if (seen.v[i].k &&
 		    !dlk_victims_has(list, list->n, seen.v[i].pid))
 			found += list_one(list, &seen.v[i]);
-	list->took_ns = dlk_now_ns() - began;
+	end_look(list);
 	return found;
 }
 
@@ -414,13 +499,13 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 
 	if (dlk_victims_has(list, list->n, pid) || !read_stat(pid, &s, command))
 		return false;
-	if (of->leads) {
-		s.k = of->k;
-		s.leads = true;
-	} else {
-		look_at_fds(&s);
-	}
-	return s.k && list_one(list, &s);
+	s.leads = of->leads;
+	look_at_fds(&s);
+	if (s.k && list_one(list, &s))
+		return true;
+	s.k = of->k;
+	s.fd = -1;
+	return of->leads && list_one(list, &s);
 }
 
 /* proc_pid_children(5) */
@@ -443,7 +528,8 @@ static size_t list_children(struct dlk_victims *list, struct dlk_victim of,
 	return found;
 }
 
-size_t dlk_victims_find_children(struct dlk_victims *list)
+/* (Those that are found are looked at as well.) */
+static size_t add_children(struct dlk_victims *list)
 {
 	size_t found = 0;
 
@@ -463,14 +549,17 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 	return found;
 }
 
-static bool is_about(const struct dlk_kept *k, struct dlk_kept *const *leases,
-		     size_t n)
+size_t dlk_victims_find_children(struct dlk_victims *list)
 {
-	for (size_t i = 0; i < n; i++)
-		if (leases[i] == k)
-			return true;
-	return false;
+	size_t found;
+
+	use_spare();
+	found = add_children(list);
+	dlk_victims_reserve();
+	return found;
 }
+
+/* --- the same ones, again ------------------------------------------------- */
 
 /* (Whose parent has ended may have been adopted, and works under it yet.) */
 static bool is_yet(const struct dlk_victim *v)
@@ -478,28 +567,81 @@ static bool is_yet(const struct dlk_victim *v)
 	const struct seen s = {
 		.pid = v->pid, .fd = v->by, .k = v->k, .parent = v->parent
 	};
-	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
 	char command[16];
 
-	return poll(&ended, 1, 0) == 0 && is_same(&s, command);
+	return is_same(&s, command);
 }
 
-size_t dlk_victims_refresh(struct dlk_victims *list,
-			   struct dlk_kept *const *leases, size_t n)
+static bool has_ended(const struct dlk_victim *v)
 {
+	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
+
+	return poll(&ended, 1, 0) != 0;
+}
+
+bool dlk_victims_refresh(struct dlk_victims *list,
+			 struct dlk_kept *const *leases, size_t n,
+			 bool (*is_about)(const struct dlk_kept *k))
+{
+	bool same = true;
 	size_t kept = 0;
 
-	if (!want(leases, n))
-		return 0;
+	begin_look(list);
+	want(leases, n);
 	for (size_t i = 0; i < list->n; i++) {
-		if (is_about(list->v[i].k, leases, n) && is_yet(&list->v[i]))
+		const bool dead = has_ended(&list->v[i]);
+
+		if (!dead && is_about(list->v[i].k) && is_yet(&list->v[i])) {
 			list->v[kept++] = list->v[i];
-		else
-			free_one(&list->v[i]);
+			continue;
+		}
+		same &= dead && list->v[i].pid != (pid_t)list->v[i].k->pid;
+		free_one(&list->v[i]);
 	}
 	list->n = kept;
-	return dlk_victims_find_children(list);
+	add_children(list);
+	end_look(list);
+	return same;
 }
+
+/* By a descriptor of its own; its parent. */
+static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
+			pid_t *parent)
+{
+	struct seen s = { .fd = -1 };
+	char command[16];
+
+	if (!read_stat(pid, &s, command) || is_keeper(command))
+		return false;
+	s.leads = leads;
+	look_at_fds(&s);
+	*parent = s.parent;
+	return s.k && list_one(list, &s);
+}
+
+bool dlk_victims_find_family(struct dlk_victims *list,
+			     struct dlk_kept *const *leases, size_t n)
+{
+	bool all = true;
+	pid_t pid;
+
+	begin_look(list);
+	want(leases, n);
+	for (size_t i = 0; i < n && all; i++) {
+		pid = (pid_t)leases[i]->pid;
+		if (dlk_victims_has(list, list->n, pid))
+			continue;
+		all = list_holder(list, pid, true, &pid);
+		while (all && !dlk_victims_has(list, list->n, pid) &&
+		       list_holder(list, pid, false, &pid))
+			;
+	}
+	add_children(list);
+	end_look(list);
+	return all;
+}
+
+/* --- what had no parent by then ------------------------------------------- */
 
 /* Of one that led, and is dead: it came after the look, and is adopted. */
 static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
@@ -523,9 +665,12 @@ static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
 
 size_t dlk_victims_find_orphans(struct dlk_victims *list)
 {
-	DIR *d = opendir("/proc");
 	const struct dirent *e;
 	size_t found = 0;
+	DIR *d;
+
+	use_spare();
+	d = opendir("/proc");
 
 	while (d && (e = readdir(d))) {
 		struct seen s = { .fd = -1 };
@@ -542,6 +687,7 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list)
 	}
 	if (d)
 		closedir(d);
+	dlk_victims_reserve();
 	return found;
 }
 

@@ -30,20 +30,24 @@
  *  5. Who is to be paused, and was not by then, is killed as well, as its taker
  *     is.  Whose lease is another's is the keeper's to kill.
  *
- * Who they are is looked for once among all processes, and then among the
- * children of those that are known: a child is known a twelfth of the ttl after
- * its start.
+ *  6. Who they are is looked for when leases have come: their taker, and those
+ *     whom it shares its descriptor with; or all processes, where it has the lock
+ *     no more.  Then among the children of those who are known.  A look takes a
+ *     part of our time (LOOK_PART), so that many keepers are no load.
+ *  7. Their descriptors are half of what may be open, at most; survive.c gets them
+ *     if it lacks any.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,9 +59,11 @@
 #include "os/sys.h"
 
 enum { DOGS = 2, NAMED = 12 };
-enum { FIRST_MS = 250, LEAST_MS = 20, FAILED_MS = 1000, END_MS = 100 };
-/* Of the time, a look at all processes takes one part of so many. */
-enum { LOOK_PART = 200 };
+enum { FIRST_MS = 250, LEAST_MS = 20, FAILED_MS = 1000 };
+/* Of a core, looks take one part of so many. */
+enum { LOOK_PART = 100 };
+/* Whoever has not renewed so often in a row is taken for one without a timer. */
+enum { SILENT = 2 };
 
 unsigned dlk_unreaped;
 
@@ -72,13 +78,14 @@ static struct {
 		int fd;
 	} v[DOGS];
 	struct dlk_victims who;
-	uint64_t due_ns;  /* UINT64_MAX: nobody is to be watched */
-	uint64_t look_ns; /* at all processes, at the earliest */
-	unsigned heard;   /* dlk_carried_news, when it was planned */
-	unsigned news;    /* the same, when all processes were looked at */
-	unsigned moves;   /* of deadlines, that the mark is of */
-	bool shim;        /* lived then */
-	bool failed;      /* said already */
+	uint64_t due_ns;   /* UINT64_MAX: nobody is to be watched */
+	uint64_t look_ns;  /* at others than children, at the earliest */
+	uint64_t began_ns; /* the last of both */
+	unsigned heard;    /* dlk_carried_news, when it was planned */
+	unsigned news;     /* the same, when they were looked for */
+	unsigned moves;    /* of deadlines, that the mark is of */
+	bool stale;        /* others may have to be watched */
+	bool failed;       /* said already */
 } dogs = { .read = -1, .due_ns = UINT64_MAX };
 
 /* The leases that are watched. */
@@ -87,6 +94,7 @@ static struct {
 	size_t n, room;
 	uint64_t first_ns; /* the first mark */
 	uint32_t ttl_ms;   /* the shortest */
+	bool left;         /* by their process, one of them */
 } watched;
 
 /* --- a watchdog ----------------------------------------------------------- */
@@ -182,6 +190,7 @@ static bool start(unsigned i)
 	if (end < 0)
 		return false;
 	atomic_store(&dogs.page->armed[i], 0);
+	dogs.began_ns = dlk_now_ns();
 	pid = fork();
 	if (pid == 0)
 		be_watchdog(i, end, self);
@@ -280,21 +289,23 @@ void dlk_watchdog_forget(void)
 		munmap(dogs.page, sizeof(*dogs.page));
 	dogs.page = NULL;
 	dogs.due_ns = dogs.look_ns = 0;
-	dogs.news = dlk_carried_news - 1;
+	dogs.stale = true;
+}
+
+void dlk_watchdog_yield(void)
+{
+	let_go();
+	dlk_victims_free(&dogs.who, 0);
+	dogs.stale = true;
 }
 
 void dlk_watchdog_end(void)
 {
 	let_go();
 	for (unsigned i = 0; i < DOGS; i++) {
-		struct pollfd p = { .fd = dogs.v[i].fd, .events = POLLIN };
-
-		if (!dogs.v[i].pid)
-			continue;
-		dlk_syscall(SYS_pidfd_send_signal, p.fd, SIGKILL, NULL, 0);
-		poll(&p, 1, END_MS);
-		if (waitpid(dogs.v[i].pid, NULL, WNOHANG | __WALL) > 0)
-			dlk_unreaped--;
+		if (dogs.v[i].pid)
+			dlk_syscall(SYS_pidfd_send_signal, dogs.v[i].fd,
+				    SIGKILL, NULL, 0);
 		bury(i);
 	}
 	if (dogs.page)
@@ -315,6 +326,18 @@ static void say_failure(int err)
 		"; while it runs, dlock-keeper does", NULL);
 }
 
+static bool has_ended(const struct dlk_victim *v)
+{
+	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
+
+	return poll(&ended, 1, 0) != 0;
+}
+
+static bool was_killed(const struct dlk_victim *v)
+{
+	return v->pipe >= 0 && has_ended(v);
+}
+
 /* Those of the lease of this one. */
 static void say_whose(size_t first)
 {
@@ -333,7 +356,7 @@ static void say_whose(size_t first)
 	for (size_t i = first; i < dogs.who.n; i++) {
 		const struct dlk_victim *v = &dogs.who.v[i];
 
-		if (v->pipe < 0 || v->k != k || n++ >= NAMED)
+		if (!was_killed(v) || v->k != k || n++ >= NAMED)
 			continue;
 		dlk_text_str(&l.text, n > 1 ? ", " : " ");
 		dlk_text_i64(&l.text, v->pid);
@@ -353,11 +376,11 @@ static void say_whose(size_t first)
 static void say_fired(void)
 {
 	for (size_t i = 0; i < dogs.who.n; i++) {
-		bool said = dogs.who.v[i].pipe < 0;
+		bool said = !was_killed(&dogs.who.v[i]);
 
 		for (size_t j = 0; j < i && !said; j++)
-			said = dogs.who.v[j].pipe >= 0 &&
-			       dogs.who.v[j].k == dogs.who.v[i].k;
+			said = dogs.who.v[j].k == dogs.who.v[i].k &&
+			       was_killed(&dogs.who.v[j]);
 		if (!said)
 			say_whose(i);
 	}
@@ -372,6 +395,7 @@ static void collect(void)
 	watched.n = 0;
 	watched.first_ns = UINT64_MAX;
 	watched.ttl_ms = UINT32_MAX;
+	watched.left = false;
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
 		const uint32_t ttl_ms = k->lease.ttl_ms;
@@ -383,6 +407,7 @@ static void collect(void)
 			      sizeof(*watched.v)))
 			continue;
 		watched.v[watched.n++] = k;
+		watched.left |= k->by != DLK_BY_PROCESS;
 		if (mark < watched.first_ns)
 			watched.first_ns = mark;
 		if (ttl_ms < watched.ttl_ms)
@@ -390,11 +415,13 @@ static void collect(void)
 	}
 }
 
-/* The process that took it, while its shim knows of it. */
+/* The process that took it, while its shim says so. */
 static bool has_own_timer(const struct dlk_victim *v)
 {
-	return v->pid == (pid_t)v->k->pid && v->k->by == DLK_BY_PROCESS &&
-	       dlk_shim_lives();
+	const struct dlk_kept *k = v->k;
+
+	return v->pid == (pid_t)k->pid && k->by == DLK_BY_PROCESS &&
+	       !k->untimed && k->unsaid < SILENT && dlk_shim_lives();
 }
 
 static bool ask_for(int fd, pid_t pid)
@@ -409,15 +436,37 @@ static bool ask_for(int fd, pid_t pid)
 /* (The number was his if he lives after that.) */
 static void watch_one(struct dlk_victim *v)
 {
-	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
-
 	v->pipe = open_end(O_RDONLY);
-	if (v->pipe < 0) {
-		say_failure(errno);
-		return;
-	}
-	if (!ask_for(v->pipe, v->pid) || poll(&ended, 1, 0) != 0)
+	if (v->pipe < 0 || v->pipe >= dogs.who.fd_max)
+		say_failure(v->pipe < 0 ? errno : EMFILE);
+	if (v->pipe >= dogs.who.fd_max || !ask_for(v->pipe, v->pid) ||
+	    has_ended(v))
 		dlk_victim_unwatch(v);
+}
+
+static int most_descriptors(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0 || rl.rlim_cur > INT_MAX)
+		return INT_MAX / 2;
+	return (int)rl.rlim_cur / 2;
+}
+
+static void find_all(uint64_t now)
+{
+	uint64_t took;
+	bool all;
+
+	dogs.stale = false;
+	dogs.who.fd_max = most_descriptors();
+	all = dlk_victims_find_family(&dogs.who, watched.v, watched.n);
+	took = dogs.who.cpu_ns;
+	if (!all || watched.left) {
+		dlk_victims_find(&dogs.who, watched.v, watched.n);
+		took += dogs.who.cpu_ns;
+	}
+	dogs.look_ns = now + LOOK_PART * took;
 }
 
 /* Anybody who needs it? */
@@ -425,17 +474,16 @@ static bool look(uint64_t now)
 {
 	bool any = false;
 
-	dlk_victims_refresh(&dogs.who, watched.v, watched.n);
-	if (!watched.n)
-		dogs.news = dlk_carried_news;
-	else if ((dogs.news != dlk_carried_news ||
-		  dogs.shim != dlk_shim_lives()) &&
-		 now >= dogs.look_ns) {
-		dogs.news = dlk_carried_news;
-		dogs.shim = dlk_shim_lives();
-		dlk_victims_find(&dogs.who, watched.v, watched.n);
-		dogs.look_ns = now + LOOK_PART * dogs.who.took_ns;
-	}
+	dogs.stale |= dogs.news != dlk_carried_news;
+	dogs.news = dlk_carried_news;
+	dogs.stale |= !dlk_victims_refresh(&dogs.who, watched.v, watched.n,
+					   dlk_carry_has_marks);
+	if (dogs.due_ns < now + LOOK_PART * dogs.who.cpu_ns)
+		dogs.due_ns = now + LOOK_PART * dogs.who.cpu_ns;
+	if (watched.n && dogs.stale && now >= dogs.look_ns)
+		find_all(now);
+	if (dogs.who.err)
+		say_failure(dogs.who.err);
 	for (size_t i = 0; i < dogs.who.n; i++)
 		any |= !has_own_timer(&dogs.who.v[i]);
 	return any;
@@ -499,6 +547,16 @@ static void fail_for(int err, uint64_t now)
 	dogs.due_ns = now + FAILED_MS * DLK_MS;
 }
 
+/* What they close may be of a file server that does not answer. */
+static void wait_for_both(uint64_t now)
+{
+	const bool late = now >= dogs.began_ns + FAILED_MS * DLK_MS;
+
+	if (late)
+		say_failure(ETIMEDOUT);
+	dogs.due_ns = now + (late ? FAILED_MS : LEAST_MS) * DLK_MS;
+}
+
 static void work(uint64_t now)
 {
 	int armed;
@@ -523,10 +581,10 @@ static void work(uint64_t now)
 	armed = are_armed();
 	if (armed < 0)
 		fail_for(-armed, now);
-	else if (armed == 0)
-		dogs.due_ns = now + LEAST_MS * DLK_MS;
-	else
+	else if (armed > 0)
 		watch_all();
+	else
+		wait_for_both(now);
 }
 
 /* Whoever was watched for what has ended is watched no more at once. */

@@ -15,6 +15,18 @@ watchdogs()
 	on A pgrep -x dlock-watchdog
 }
 
+# Somebody of A is to be killed by a pipe's end (proc_pid_fdinfo(5): O_ASYNC).
+is_somebody_watched()
+{
+	local pid
+
+	for pid in $(on A pgrep -x dlock-keeper); do
+		on A sh -c 'cat /proc/"$0"/fdinfo/*' "$pid" 2>/dev/null |
+			grep -q '^flags:.*2[0-7]\{4\}$' && return
+	done
+	return 1
+}
+
 # are_there N
 are_there()
 {
@@ -121,7 +133,7 @@ peer_end shell
 peer both dl A env DLOCK_LOG="warning:$RIG/log" sh -c \
 	'exec 9>both; flock 9; echo held; read -r _'
 hear both
-until_true 5 are_there 2
+ok 'a third one is watched' until_true 5 is_somebody_watched
 # shellcheck disable=SC2046 # numbers
 on A kill -KILL $(watchdogs)
 ok 'both end in one moment: he dies (control)' until_true 5 is_dead both
