@@ -422,8 +422,12 @@ void dlk_carry_owe(struct dlk_kept *k)
 {
 	if (k->state != DLK_KEPT)
 		return;
-	if (has_run_out(k))
+	if (has_run_out(k)) {
 		dlk_losses_note(k);
+		tell(DLK_WARNING, k, " was not renewed in time, and its lock ",
+		     "has ended: it was given back just then, or its process "
+		     "was killed by its own timer (on_lost)");
+	}
 	if (k->paused)
 		dlk_paused_lock_ended(k);
 	k->state = DLK_FLUSHING;
