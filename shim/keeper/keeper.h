@@ -460,7 +460,7 @@ struct dlk_victim {
 struct dlk_victims {
 	struct dlk_victim *v;
 	size_t n, room;
-	int fd_max; /* its descriptors are below that; 0: any */
+	size_t most; /* so many, at most; 0: any number */
 	/* Of the last look: how long it took, of which we ran, and why somebody
 	 * could not be looked at (EMFILE, ENFILE, ENOMEM; 0). */
 	uint64_t took_ns, cpu_ns;

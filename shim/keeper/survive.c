@@ -20,6 +20,7 @@
  *  3. Whom it may not signal, and a process 1, which the kernel keeps from it, is
  *     named in the log.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { ROUNDS = 4, NAMED = 12, LATE_MS = 5 };
+enum { ROUNDS = 4, TURNS = 64, NAMED = 12, LATE_MS = 5 };
 
 static uint64_t took_ns; /* by the last look at all processes */
 /* When we were awake last, and how much too late that was. */
@@ -217,8 +218,14 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 	}
 	if (list->err)
 		dlk_text_strs(&l.text,
-			      "; not all processes could be looked at, and who "
-			      "else has its lock runs on: ",
+			      list->n == 0 ? "; who has its lock could not be "
+					     "looked for, and runs on: "
+			      : is_to_pause(k)
+				      ? "; not all processes could be looked "
+					"at, and who else has it runs on: "
+				      : "; who else has it is looked for "
+					"again, for not all processes could "
+					"be looked at: ",
 			      strerrordesc_np(list->err), NULL);
 	dlk_line_alarm(&l);
 }
@@ -397,18 +404,39 @@ static bool have_ended(void)
 	return n == 0;
 }
 
-/* More than we may have descriptors?  Those of the dead are free now. */
+static void say_all(void)
+{
+	for (size_t i = 0; i < due.n; i++)
+		say(due.v[i], &list);
+}
+
+/* Who is dead has no descriptor any more, nor have we one for him. */
+static void bury_them(void)
+{
+	const uint64_t until = dlk_now_ns() + LATE_MS * DLK_MS;
+
+	for (size_t i = 0; i < list.n; i++) {
+		struct pollfd p = { .fd = list.v[i].fd, .events = POLLIN };
+
+		while (poll(&p, 1, 0) == 0 && dlk_now_ns() < until)
+			dlk_pause_ns(DLK_MS / 10);
+	}
+	dlk_victims_free(&list, 0);
+}
+
+/* In turns, where they are more than we may have descriptors. */
 static void kill_found(void)
 {
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int turn = 0; turn < TURNS; turn++) {
 		kill_all();
-		for (size_t i = 0; i < due.n; i++)
-			say(due.v[i], &list);
+		say_all();
 		if (!list.err || !list.n)
-			break;
-		dlk_victims_free(&list, 0);
+			return;
+		bury_them();
 		find(&list);
 	}
+	dlk_victims_free(&list, 0);
+	say_all();
 }
 
 static void kill_holders(uint64_t mark)

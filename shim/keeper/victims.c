@@ -117,6 +117,55 @@ static const struct wanted *first_of(const struct stat *st)
 	return found;
 }
 
+/*
+ * For a look when there is no other descriptor to be had: a directory, one in it,
+ * and a file there.
+ */
+static int spare[3] = { -1, -1, -1 };
+
+void dlk_victims_reserve(void)
+{
+	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
+		if (spare[i] < 0)
+			spare[i] = eventfd(0, EFD_CLOEXEC);
+}
+
+/* True: what has failed by that is to be tried again. */
+static bool use_spare(int err)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++) {
+		if (err != EMFILE || spare[i] < 0)
+			continue;
+		any = close(spare[i]) == 0;
+		spare[i] = -1;
+	}
+	return any;
+}
+
+static DIR *look_into(const char *name)
+{
+	DIR *d = opendir(name);
+
+	if (!d && use_spare(errno))
+		d = opendir(name);
+	if (!d)
+		note_lack(errno);
+	return d;
+}
+
+static bool read_text(const char *name, char *text, size_t size)
+{
+	ssize_t n = dlk_slurp(name, text, size);
+
+	if (n < 0 && use_spare((int)-n))
+		n = dlk_slurp(name, text, size);
+	if (n < 0)
+		note_lack((int)-n);
+	return n > 0;
+}
+
 /* --- has a descriptor the lock? ------------------------------------------- */
 
 static bool has_flock(const struct dlk_kept *k, const char *text)
@@ -162,7 +211,7 @@ static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
 	dlk_text_init(&t, name, sizeof(name));
 	dlk_text_str(&t, dir);
 	dlk_text_i64(&t, fd);
-	if (dlk_slurp(name, text, sizeof(text)) <= 0)
+	if (!read_text(name, text, sizeof(text)))
 		return false;
 	return k->kind == DLK_KEPT_FLOCK ? has_flock(k, text)
 					 : has_record(k, text);
@@ -190,8 +239,8 @@ static bool read_stat(pid_t pid, struct seen *s, char command[16])
 	const char *p;
 	uint64_t parent, group, session;
 
-	if (dlk_slurp(dlk_numbered(name, "/proc/", pid, "/stat"), text,
-		      sizeof(text)) <= 0)
+	if (!read_text(dlk_numbered(name, "/proc/", pid, "/stat"), text,
+		       sizeof(text)))
 		return false;
 	open = strchr(text, '(');
 	close = strrchr(text, ')');
@@ -247,26 +296,23 @@ static void look_at_fds(struct seen *s)
 {
 	char name[DLK_NUMBERED_MAX];
 	const struct dirent *e;
-	DIR *d = opendir(dlk_numbered(name, "/proc/", s->pid, "/fd"));
+	DIR *d = look_into(dlk_numbered(name, "/proc/", s->pid, "/fd"));
 
-	if (!d)
-		note_lack(errno);
 	if (wanted.n < wanted.of_n)
 		learn_files();
 	while (d && !s->k && (e = readdir(d)))
 		look_at_fd(s, dirfd(d), e->d_name);
 	if (d)
 		closedir(d);
+	dlk_victims_reserve();
 }
 
 static void look_at_all(void)
 {
-	DIR *d = opendir("/proc");
+	DIR *d = look_into("/proc");
 	const struct dirent *e;
 
 	seen.n = 0;
-	if (!d)
-		note_lack(errno);
 	while (d && (e = readdir(d))) {
 		char command[16];
 		struct seen s = { .fd = -1 };
@@ -299,18 +345,30 @@ static struct seen *find(pid_t pid)
 	return bsearch(&key, seen.v, seen.n, sizeof(*seen.v), by_pid);
 }
 
-/* Another description's, perhaps: of OFD locks the kernel names nobody. */
+/* Of OFD locks the kernel names nobody: is it another description's than that of
+ * the taker's descriptor? */
+static bool is_anothers(const struct seen *s, pid_t taker, int fd)
+{
+	return dlk_syscall(SYS_kcmp, s->pid, taker, KCMP_FILE, (long)s->fd,
+			   (long)fd) > 0;
+}
+
+static bool is_to_compare(const struct seen *s)
+{
+	return s->k && s->fd >= 0 && s->k->kind == DLK_KEPT_OFD &&
+	       s->pid != (pid_t)s->k->pid;
+}
+
 static void compare_with_taker(struct seen *s)
 {
 	const struct seen *taker;
 
-	if (!s->k || s->k->kind != DLK_KEPT_OFD || s->pid == (pid_t)s->k->pid)
+	if (!is_to_compare(s))
 		return;
 	taker = find((pid_t)s->k->pid);
 	if (!taker || taker->k != s->k || taker->fd < 0)
 		return;
-	if (dlk_syscall(SYS_kcmp, s->pid, taker->pid, KCMP_FILE, (long)s->fd,
-			(long)taker->fd) > 0)
+	if (is_anothers(s, taker->pid, taker->fd))
 		s->k = NULL, s->fd = -1;
 }
 
@@ -386,14 +444,15 @@ void dlk_victim_unwatch(struct dlk_victim *v)
 
 static void free_one(struct dlk_victim *v)
 {
+	dlk_victim_unwatch(v);
 	close(v->fd);
 	if (v->lock >= 0)
 		close(v->lock);
-	dlk_victim_unwatch(v);
 }
 
 static bool list_one(struct dlk_victims *list, const struct seen *s)
 {
+	bool same;
 	struct dlk_victim v = { .pid = s->pid,
 				.k = s->k,
 				.leads = s->leads,
@@ -409,41 +468,23 @@ static bool list_one(struct dlk_victims *list, const struct seen *s)
 		note_lack(errno);
 		return false;
 	}
-	if (list->fd_max && v.fd >= list->fd_max) {
-		note_lack(EMFILE);
-	} else if (is_same(s, v.command)) {
-		if (dlk_grow(&list->v, &list->room, list->n, sizeof(v))) {
-			list->v[list->n++] = v;
-			return true;
-		}
-		note_lack(ENOMEM);
+	same = is_same(s, v.command);
+	dlk_victims_reserve();
+	if (!same) {
+		close(v.fd);
+		return false;
 	}
-	close(v.fd);
-	return false;
+	if ((list->most && list->n >= list->most) ||
+	    !dlk_grow(&list->v, &list->room, list->n, sizeof(v))) {
+		note_lack(list->most ? EMFILE : ENOMEM);
+		close(v.fd);
+		return false;
+	}
+	list->v[list->n++] = v;
+	return true;
 }
 
 /* --- all processes -------------------------------------------------------- */
-
-/*
- * For a look when there is no other descriptor to be had: a directory, a file in
- * it, and who is found.
- */
-static int spare[3] = { -1, -1, -1 };
-
-void dlk_victims_reserve(void)
-{
-	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
-		if (spare[i] < 0)
-			spare[i] = eventfd(0, EFD_CLOEXEC);
-}
-
-static void use_spare(void)
-{
-	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
-		if (spare[i] >= 0)
-			close(spare[i]);
-	memset(spare, -1, sizeof(spare));
-}
 
 static uint64_t cpu_ns(void)
 {
@@ -458,7 +499,6 @@ static void begin_look(struct dlk_victims *list)
 	lacked = 0;
 	list->cpu_ns = cpu_ns();
 	list->took_ns = dlk_now_ns();
-	use_spare();
 }
 
 static void end_look(struct dlk_victims *list)
@@ -466,7 +506,6 @@ static void end_look(struct dlk_victims *list)
 	list->err = lacked;
 	list->cpu_ns = cpu_ns() - list->cpu_ns;
 	list->took_ns = dlk_now_ns() - list->took_ns;
-	dlk_victims_reserve();
 }
 
 size_t dlk_victims_find(struct dlk_victims *list,
@@ -489,6 +528,18 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	return found;
 }
 
+/* The same where not all processes were looked at. */
+static void compare_with_listed(const struct dlk_victims *list, struct seen *s)
+{
+	for (size_t i = 0; is_to_compare(s) && i < list->n; i++) {
+		const struct dlk_victim *v = &list->v[i];
+
+		if (v->pid == (pid_t)s->k->pid && v->k == s->k && v->by >= 0 &&
+		    is_anothers(s, v->pid, v->by))
+			s->k = NULL, s->fd = -1;
+	}
+}
+
 /* --- what they have started since ----------------------------------------- */
 
 static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
@@ -501,6 +552,7 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 		return false;
 	s.leads = of->leads;
 	look_at_fds(&s);
+	compare_with_listed(list, &s);
 	if (s.k && list_one(list, &s))
 		return true;
 	s.k = of->k;
@@ -521,7 +573,7 @@ static size_t list_children(struct dlk_victims *list, struct dlk_victim of,
 	dlk_numbered(dir, "/proc/", of.pid, "/task/");
 	dlk_text_init(&t, name, sizeof(name));
 	dlk_text_strs(&t, dir, task, "/children", NULL);
-	if (dlk_slurp(name, text, sizeof(text)) <= 0)
+	if (!read_text(name, text, sizeof(text)))
 		return 0;
 	while ((p = dlk_number(p, 10, &pid)) && *p++ == ' ')
 		found += list_child(list, &of, (pid_t)pid);
@@ -529,14 +581,14 @@ static size_t list_children(struct dlk_victims *list, struct dlk_victim of,
 }
 
 /* (Those that are found are looked at as well.) */
-static size_t add_children(struct dlk_victims *list)
+size_t dlk_victims_find_children(struct dlk_victims *list)
 {
 	size_t found = 0;
 
 	for (size_t i = 0; i < list->n; i++) {
 		char name[DLK_NUMBERED_MAX];
 		const struct dirent *e;
-		DIR *d = opendir(
+		DIR *d = look_into(
 			dlk_numbered(name, "/proc/", list->v[i].pid, "/task"));
 
 		while (d && (e = readdir(d)))
@@ -546,16 +598,8 @@ static size_t add_children(struct dlk_victims *list)
 		if (d)
 			closedir(d);
 	}
-	return found;
-}
-
-size_t dlk_victims_find_children(struct dlk_victims *list)
-{
-	size_t found;
-
-	use_spare();
-	found = add_children(list);
 	dlk_victims_reserve();
+	list->err = lacked;
 	return found;
 }
 
@@ -599,7 +643,7 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 		free_one(&list->v[i]);
 	}
 	list->n = kept;
-	add_children(list);
+	dlk_victims_find_children(list);
 	end_look(list);
 	return same;
 }
@@ -615,6 +659,7 @@ static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 		return false;
 	s.leads = leads;
 	look_at_fds(&s);
+	compare_with_listed(list, &s);
 	*parent = s.parent;
 	return s.k && list_one(list, &s);
 }
@@ -636,7 +681,7 @@ bool dlk_victims_find_family(struct dlk_victims *list,
 		       list_holder(list, pid, false, &pid))
 			;
 	}
-	add_children(list);
+	dlk_victims_find_children(list);
 	end_look(list);
 	return all;
 }
@@ -667,10 +712,7 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list)
 {
 	const struct dirent *e;
 	size_t found = 0;
-	DIR *d;
-
-	use_spare();
-	d = opendir("/proc");
+	DIR *d = look_into("/proc");
 
 	while (d && (e = readdir(d))) {
 		struct seen s = { .fd = -1 };
@@ -688,6 +730,7 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list)
 	if (d)
 		closedir(d);
 	dlk_victims_reserve();
+	list->err = lacked;
 	return found;
 }
 

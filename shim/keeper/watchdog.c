@@ -39,7 +39,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -269,39 +268,40 @@ static bool begin(void)
 	return true;
 }
 
-/* First nobody is to be killed by their end. */
-static void let_go(void)
+void dlk_watchdog_yield(void)
 {
-	for (size_t i = 0; i < dogs.who.n; i++)
-		dlk_victim_unwatch(&dogs.who.v[i]);
+	dlk_victims_free(&dogs.who, 0);
+	dogs.stale = true;
+}
+
+/* What is closed here is common with the keeper, and stays as it is. */
+void dlk_watchdog_forget(void)
+{
+	for (size_t i = 0; i < dogs.who.n; i++) {
+		if (dogs.who.v[i].pipe >= 0)
+			close(dogs.who.v[i].pipe);
+		dogs.who.v[i].pipe = -1;
+	}
+	dlk_watchdog_yield();
 	if (dogs.read >= 0)
 		close(dogs.read);
 	dogs.read = -1;
-}
-
-void dlk_watchdog_forget(void)
-{
-	let_go();
-	dlk_victims_free(&dogs.who, 0);
 	for (unsigned i = 0; i < DOGS; i++)
 		bury(i);
 	if (dogs.page)
 		munmap(dogs.page, sizeof(*dogs.page));
 	dogs.page = NULL;
 	dogs.due_ns = dogs.look_ns = 0;
-	dogs.stale = true;
 }
 
-void dlk_watchdog_yield(void)
-{
-	let_go();
-	dlk_victims_free(&dogs.who, 0);
-	dogs.stale = true;
-}
-
+/* First nobody is to be killed by their end. */
 void dlk_watchdog_end(void)
 {
-	let_go();
+	for (size_t i = 0; i < dogs.who.n; i++)
+		dlk_victim_unwatch(&dogs.who.v[i]);
+	if (dogs.read >= 0)
+		close(dogs.read);
+	dogs.read = -1;
 	for (unsigned i = 0; i < DOGS; i++) {
 		if (dogs.v[i].pid)
 			dlk_syscall(SYS_pidfd_send_signal, dogs.v[i].fd,
@@ -437,20 +437,19 @@ static bool ask_for(int fd, pid_t pid)
 static void watch_one(struct dlk_victim *v)
 {
 	v->pipe = open_end(O_RDONLY);
-	if (v->pipe < 0 || v->pipe >= dogs.who.fd_max)
-		say_failure(v->pipe < 0 ? errno : EMFILE);
-	if (v->pipe >= dogs.who.fd_max || !ask_for(v->pipe, v->pid) ||
-	    has_ended(v))
+	if (v->pipe < 0)
+		say_failure(errno);
+	else if (!ask_for(v->pipe, v->pid) || has_ended(v))
 		dlk_victim_unwatch(v);
 }
 
-static int most_descriptors(void)
+/* Each has two descriptors. */
+static size_t most_watched(void)
 {
-	struct rlimit rl;
+	struct rlimit rl = { .rlim_cur = 1024 };
 
-	if (getrlimit(RLIMIT_NOFILE, &rl) < 0 || rl.rlim_cur > INT_MAX)
-		return INT_MAX / 2;
-	return (int)rl.rlim_cur / 2;
+	getrlimit(RLIMIT_NOFILE, &rl);
+	return rl.rlim_cur / 4;
 }
 
 static void find_all(uint64_t now)
@@ -459,7 +458,7 @@ static void find_all(uint64_t now)
 	bool all;
 
 	dogs.stale = false;
-	dogs.who.fd_max = most_descriptors();
+	dogs.who.most = most_watched();
 	all = dlk_victims_find_family(&dogs.who, watched.v, watched.n);
 	took = dogs.who.cpu_ns;
 	if (!all || watched.left) {

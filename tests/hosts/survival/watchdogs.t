@@ -129,15 +129,32 @@ peer_end shell
 
 # --- both at once, which is their mark -------------------------------------------
 
+# die_with NAME: his watchdogs end both, and so does he
+die_with()
+{
+	# shellcheck disable=SC2046 # numbers
+	on A kill -KILL $(watchdogs)
+	until_true 5 is_dead "$1"
+}
+
 # shellcheck disable=SC2016 # sh's
-peer both dl A env DLOCK_LOG="warning:$RIG/log" sh -c \
-	'exec 9>both; flock 9; echo held; read -r _'
-hear both
-ok 'a third one is watched' until_true 5 is_somebody_watched
-# shellcheck disable=SC2046 # numbers
-on A kill -KILL $(watchdogs)
-ok 'both end in one moment: he dies (control)' until_true 5 is_dead both
+hold()
+{
+	peer "$1" dl A env DLOCK_LOG="warning:$RIG/log" sh -c \
+		'exec 9>"$0"; flock 9; echo held; read -r _' "$1"
+	hear "$1"
+	until_true 5 is_somebody_watched
+}
+
+ok 'a third one is watched' hold both
+ok 'both end in one moment: he dies (control)' die_with both
 ok 'and it is said' until_true 5 grep -q 'these who have its lock were killed' \
 	"$RIG/log"
 peer_end both
+until_true 5 are_there 0
+ok 'a fourth one is watched' hold again
+on A pkill -KILL -x dlock-standby
+ok 'its keeper has another standby' until_true 5 have_standbys A 1
+ok 'he is watched as before: both end, and he dies' die_with again
+peer_end again
 rig_end
