@@ -131,6 +131,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 	LIST_REMOVE(k, chain);
 	LIST_REMOVE(k, next);
 	LIST_REMOVE(k, beside);
+	dlk_carried_moves++;
 	if (k->answer_ns)
 		answer(k, 0);
 	dlk_due_clear(&k->section->due, &k->due);
@@ -431,6 +432,7 @@ void dlk_carry_owe(struct dlk_kept *k)
 	if (k->paused)
 		dlk_paused_lock_ended(k);
 	k->state = DLK_FLUSHING;
+	dlk_carried_moves++;
 	dlk_mirror_state(k);
 	dlk_due_clear(&k->section->due, &k->due);
 	if (!flush(k))

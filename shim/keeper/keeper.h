@@ -359,7 +359,7 @@ struct dlk_kept {
 extern struct dlk_kept_list dlk_carried, dlk_carried_left;
 /* One more with each whose marks may come earlier than those of others. */
 extern unsigned dlk_carried_news;
-/* One more with each deadline that has moved. */
+/* One more with each mark that has moved, or is none any more. */
 extern unsigned dlk_carried_moves;
 
 /*
@@ -460,9 +460,10 @@ struct dlk_victim {
 struct dlk_victims {
 	struct dlk_victim *v;
 	size_t n, room;
-	size_t most; /* so many, at most; 0: any number */
+	size_t most;       /* so many, at most; 0: any number */
+	uint64_t until_ns; /* a look goes on until then; 0: until its end */
 	/* Of the last look: how long it took, of which we ran, and why somebody
-	 * could not be looked at (EMFILE, ENFILE, ENOMEM; 0). */
+	 * could not be looked at (EMFILE, ENFILE, ENOMEM, ETIME; 0). */
 	uint64_t took_ns, cpu_ns;
 	int err;
 };

@@ -449,6 +449,7 @@ static void kill_holders(uint64_t mark)
 				dlk_paused_kill();
 			due.v[i]->stopped = true;
 			due.v[i]->paused = false;
+			dlk_carried_moves++;
 			dlk_losses_note(due.v[i]);
 			dlk_watch_stir(due.v[i]->watch);
 		}
@@ -549,8 +550,8 @@ static void pause_holders(uint64_t mark)
 	for (size_t i = had; i < dlk_paused.n; i++)
 		dlk_paused.v[i].k = NULL;
 	dlk_carried_news++;
-	/* Its mark is near. */
-	dlk_watchdog(dlk_now_ns());
+	dlk_carried_moves++;
+	dlk_watchdog_mark();
 }
 
 static void stop(void)

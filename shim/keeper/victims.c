@@ -57,13 +57,22 @@ static struct {
 	size_t of_n;
 } wanted;
 
-/* Why somebody could not be looked at, for want of means; 0: nobody. */
+/* Why somebody could not be looked at, for want of means or of time; 0: nobody. */
 static int lacked;
+static uint64_t until_ns;
 
 static void note_lack(int err)
 {
 	if (err == EMFILE || err == ENFILE || err == ENOMEM)
 		lacked = err;
+}
+
+static bool has_time(void)
+{
+	if (!until_ns || dlk_now_ns() < until_ns)
+		return true;
+	lacked = ETIME;
+	return false;
 }
 
 static int by_file(const void *a, const void *b)
@@ -300,7 +309,7 @@ static void look_at_fds(struct seen *s)
 
 	if (wanted.n < wanted.of_n)
 		learn_files();
-	while (d && !s->k && (e = readdir(d)))
+	while (d && !s->k && has_time() && (e = readdir(d)))
 		look_at_fd(s, dirfd(d), e->d_name);
 	if (d)
 		closedir(d);
@@ -313,7 +322,7 @@ static void look_at_all(void)
 	const struct dirent *e;
 
 	seen.n = 0;
-	while (d && (e = readdir(d))) {
+	while (d && has_time() && (e = readdir(d))) {
 		char command[16];
 		struct seen s = { .fd = -1 };
 		uint64_t pid;
@@ -497,6 +506,7 @@ static uint64_t cpu_ns(void)
 static void begin_look(struct dlk_victims *list)
 {
 	lacked = 0;
+	until_ns = list->until_ns;
 	list->cpu_ns = cpu_ns();
 	list->took_ns = dlk_now_ns();
 }
@@ -585,7 +595,7 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 {
 	size_t found = 0;
 
-	for (size_t i = 0; i < list->n; i++) {
+	for (size_t i = 0; i < list->n && has_time(); i++) {
 		char name[DLK_NUMBERED_MAX];
 		const struct dirent *e;
 		DIR *d = look_into(

@@ -25,8 +25,9 @@
  *     is the keeper.
  *  3. Whose keeper dies disarms its timer, and ends when nobody has a read end.
  *     They are no part of its process group, which is killed as a whole.
- *  4. It is set for the first mark of all leases of the keeper's: those are one
- *     program's and its children's, and when that has lost one it dies itself.
+ *  4. It is set for the first mark of all leases of the keeper's, by whatever
+ *     moves one or ends one: they are one program's, which dies itself when it has
+ *     lost one.
  *  5. Who is to be paused, and was not by then, is killed as well, as its taker
  *     is.  Whose lease is another's is the keeper's to kill.
  *
@@ -58,7 +59,7 @@
 #include "os/sys.h"
 
 enum { DOGS = 2, NAMED = 12 };
-enum { FIRST_MS = 250, LEAST_MS = 20, FAILED_MS = 1000 };
+enum { FIRST_MS = 250, LEAST_MS = 20, REST_MS = 10000 };
 /* Of a core, looks take one part of so many. */
 enum { LOOK_PART = 100 };
 /* Whoever has not renewed so often in a row is taken for one without a timer. */
@@ -152,7 +153,6 @@ static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 
 	prctl(PR_SET_NAME, "dlock-watchdog");
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
-	setsid();
 	/* What it closes are copies of locked descriptions, and of the read ends. */
 	if (dup2(write_end, STDIN_FILENO) < 0) {
 		atomic_store(&dogs.page->armed[i], -errno);
@@ -291,7 +291,9 @@ void dlk_watchdog_forget(void)
 	if (dogs.page)
 		munmap(dogs.page, sizeof(*dogs.page));
 	dogs.page = NULL;
-	dogs.due_ns = dogs.look_ns = 0;
+	dogs.look_ns = 0;
+	dogs.due_ns = UINT64_MAX;
+	dogs.heard = dlk_carried_news - 1; /* as if leases had come just now */
 }
 
 /* First nobody is to be killed by their end. */
@@ -322,7 +324,8 @@ static void say_failure(int err)
 	dlk_log(DLK_WARNING,
 		"no watchdog, which would kill who shares a lock, should his "
 		"host be frozen for longer than the lease: ",
-		strerrordesc_np(err) ?: "unknown error",
+		err == ETIME ? "a look at all processes takes too long"
+			     : strerrordesc_np(err) ?: "unknown error",
 		"; while it runs, dlock-keeper does", NULL);
 }
 
@@ -350,8 +353,8 @@ static void say_whose(size_t first)
 	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
 	dlk_text_strs(&l.text, " at redis ", k->section->store->at,
 		      ": its watchdogs have ended both, which is when it was "
-		      "not renewed by its last moment, and nobody here ran; so "
-		      "these who have its lock were killed:",
+		      "not renewed by its last moment, and nobody here ran; "
+		      "these who had its lock have ended with them:",
 		      NULL);
 	for (size_t i = first; i < dogs.who.n; i++) {
 		const struct dlk_victim *v = &dogs.who.v[i];
@@ -443,6 +446,35 @@ static void watch_one(struct dlk_victim *v)
 		dlk_victim_unwatch(v);
 }
 
+/* A renewal is four times as rare, at the least. */
+static uint64_t next_ns(uint64_t now)
+{
+	const uint64_t pause_ms = watched.ttl_ms / 12;
+
+	if (!watched.n)
+		return UINT64_MAX;
+	return now + (pause_ms > LEAST_MS ? pause_ms : LEAST_MS) * DLK_MS;
+}
+
+static uint64_t first_ns(uint64_t now)
+{
+	const uint64_t next = next_ns(now);
+
+	return watched.n && next > now + FIRST_MS * DLK_MS
+		       ? now + FIRST_MS * DLK_MS
+		       : next;
+}
+
+/* The next one, if there are many; they are known a third of the ttl later. */
+static void put_off(uint64_t now)
+{
+	const uint64_t most = now + watched.ttl_ms / 3 * DLK_MS;
+	const uint64_t rest = now + LOOK_PART * dogs.who.cpu_ns;
+
+	if (watched.n && dogs.due_ns < rest)
+		dogs.due_ns = rest < most ? rest : most;
+}
+
 /* Each has two descriptors. */
 static size_t most_watched(void)
 {
@@ -475,14 +507,16 @@ static bool look(uint64_t now)
 
 	dogs.stale |= dogs.news != dlk_carried_news;
 	dogs.news = dlk_carried_news;
+	dogs.who.until_ns = watched.n ? next_ns(now) : 0;
 	dogs.stale |= !dlk_victims_refresh(&dogs.who, watched.v, watched.n,
 					   dlk_carry_has_marks);
-	if (dogs.due_ns < now + LOOK_PART * dogs.who.cpu_ns)
-		dogs.due_ns = now + LOOK_PART * dogs.who.cpu_ns;
+	put_off(now);
 	if (watched.n && dogs.stale && now >= dogs.look_ns)
 		find_all(now);
 	if (dogs.who.err)
 		say_failure(dogs.who.err);
+	/* They are looked for again. */
+	dogs.stale |= dogs.who.err != 0;
 	for (size_t i = 0; i < dogs.who.n; i++)
 		any |= !has_own_timer(&dogs.who.v[i]);
 	return any;
@@ -520,40 +554,21 @@ static bool have_fired(void)
 	return any;
 }
 
-/* A renewal is four times as rare, at the least. */
-static uint64_t next_ns(uint64_t now)
-{
-	const uint64_t pause_ms = watched.ttl_ms / 12;
-
-	if (!watched.n)
-		return UINT64_MAX;
-	return now + (pause_ms > LEAST_MS ? pause_ms : LEAST_MS) * DLK_MS;
-}
-
-static uint64_t first_ns(uint64_t now)
-{
-	const uint64_t next = next_ns(now);
-
-	return watched.n && next > now + FIRST_MS * DLK_MS
-		       ? now + FIRST_MS * DLK_MS
-		       : next;
-}
-
 static void fail_for(int err, uint64_t now)
 {
 	say_failure(err);
 	dlk_watchdog_end();
-	dogs.due_ns = now + FAILED_MS * DLK_MS;
+	dogs.due_ns = now + REST_MS * DLK_MS;
 }
 
 /* What they close may be of a file server that does not answer. */
 static void wait_for_both(uint64_t now)
 {
-	const bool late = now >= dogs.began_ns + FAILED_MS * DLK_MS;
+	const bool late = now >= dogs.began_ns + REST_MS * DLK_MS;
 
 	if (late)
 		say_failure(ETIMEDOUT);
-	dogs.due_ns = now + (late ? FAILED_MS : LEAST_MS) * DLK_MS;
+	dogs.due_ns = now + (late ? REST_MS : LEAST_MS) * DLK_MS;
 }
 
 static void work(uint64_t now)

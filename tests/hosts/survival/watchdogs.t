@@ -120,7 +120,7 @@ ok "one of both is killed, $KILLS times" again "$KILLS" kill_one
 ok "their keeper is, $KILLS times" again "$KILLS" kill_keeper
 ok 'the shell lives' lives shell
 is "$(token shell)" "$first" 'and has its lease'
-unlike "$(cat "$RIG/log")" 'LOST|were killed' 'nothing else is said'
+unlike "$(cat "$RIG/log")" 'LOST|have ended' 'nothing else is said'
 say shell ''
 hear shell
 is "$HEARD" unlocked 'it unlocks'
@@ -148,7 +148,7 @@ hold()
 
 ok 'a third one is watched' hold both
 ok 'both end in one moment: he dies (control)' die_with both
-ok 'and it is said' until_true 5 grep -q 'these who have its lock were killed' \
+ok 'and it is said' until_true 5 grep -q 'these who had its lock have ended' \
 	"$RIG/log"
 peer_end both
 until_true 5 are_there 0
