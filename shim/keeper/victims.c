@@ -541,12 +541,17 @@ size_t dlk_victims_find(struct dlk_victims *list,
 /* The same where not all processes were looked at. */
 static void compare_with_listed(const struct dlk_victims *list, struct seen *s)
 {
-	for (size_t i = 0; is_to_compare(s) && i < list->n; i++) {
+	const struct dlk_kept *k = is_to_compare(s) ? s->k : NULL;
+
+	for (size_t i = 0; k && i < list->n; i++) {
 		const struct dlk_victim *v = &list->v[i];
 
-		if (v->pid == (pid_t)s->k->pid && v->k == s->k && v->by >= 0 &&
-		    is_anothers(s, v->pid, v->by))
-			s->k = NULL, s->fd = -1;
+		if (v->pid == (pid_t)k->pid && v->k == k && v->by >= 0 &&
+		    is_anothers(s, v->pid, v->by)) {
+			s->k = NULL;
+			s->fd = -1;
+			return;
+		}
 	}
 }
 

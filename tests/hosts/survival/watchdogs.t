@@ -20,6 +20,7 @@ is_somebody_watched()
 {
 	local pid
 
+	# shellcheck disable=SC2016 # sh's
 	for pid in $(on A pgrep -x dlock-keeper); do
 		on A sh -c 'cat /proc/"$0"/fdinfo/*' "$pid" 2>/dev/null |
 			grep -q '^flags:.*2[0-7]\{4\}$' && return
