@@ -404,8 +404,10 @@ static void collect(void)
 		const uint32_t ttl_ms = k->lease.ttl_ms;
 		const uint64_t mark = dlk_backstop_ns(k->deadline_ns, ttl_ms);
 
-		if (!dlk_carry_has_marks(k) ||
-		    !dlk_grow(&watched.v, &watched.room, watched.n, sizeof(k)))
+		if (!dlk_carry_has_marks(k))
+			continue;
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
+		if (!dlk_grow(&watched.v, &watched.room, watched.n, sizeof(k)))
 			continue;
 		watched.v[watched.n++] = k;
 		watched.left |= k->by != DLK_BY_PROCESS;
