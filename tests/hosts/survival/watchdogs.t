@@ -108,6 +108,15 @@ ok 'and none without the lock' until_true 5 are_there 0
 ask alone "reap $child"
 peer_end alone
 
+# (The keeper takes what is left of the limit, as of others.)
+peer untimed dl A prlimit --sigpending=0:100 "$BIN/lease_loser" plain untimed \
+	untimed.journal
+hear untimed
+is "$HEARD" held 'one is there whose own timer is refused'
+ok 'he has two, for he says so' until_true 5 are_there 2
+peer_end untimed
+ok 'and none when he has ended' until_true 5 are_there 0
+
 # --- they are killed ------------------------------------------------------------
 
 # shellcheck disable=SC2016 # sh's
