@@ -551,7 +551,8 @@ static void pause_holders(uint64_t mark)
 		dlk_paused.v[i].k = NULL;
 	dlk_carried_news++;
 	dlk_carried_moves++;
-	dlk_watchdog_mark();
+	/* Their last mark is near: from here on it is none. */
+	dlk_watchdog(dlk_now_ns());
 }
 
 static void stop(void)

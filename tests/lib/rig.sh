@@ -184,10 +184,8 @@ redis_start()
 	(
 		# A peer's end would be its own, too.
 		tap_close_inherited
-		# It stands for another machine, whose cores are its own: here, a
-		# session has its share of them (sched(7), autogroup).
 		# shellcheck disable=SC2086 # words
-		exec setsid ${SERVER_BY-} setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
+		exec ${SERVER_BY-} setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
 			--port "$port" --unixsocket "$socket" --dir "$RIG" \
 			--save '' --appendonly no --logfile "$log" \
 			--daemonize no "$@"
