@@ -460,8 +460,10 @@ struct dlk_victim {
 struct dlk_victims {
 	struct dlk_victim *v;
 	size_t n, room;
-	size_t most;       /* so many, at most; 0: any number */
-	uint64_t until_ns; /* a look goes on until then; 0: until its end */
+	size_t most; /* so many, at most; 0: any number */
+	/* A look goes on until then, and, once the second has come, until the shim
+	 * says something; 0: until its end. */
+	uint64_t until_ns, heed_ns;
 	/* Of the last look: how long it took, of which we ran, and why somebody
 	 * could not be looked at (EMFILE, ENFILE, ENOMEM, ETIME; 0). */
 	uint64_t took_ns, cpu_ns;

@@ -59,7 +59,7 @@ static struct {
 
 /* Why somebody could not be looked at, for want of means or of time; 0: nobody. */
 static int lacked;
-static uint64_t until_ns;
+static uint64_t until_ns, heed_ns; /* dlk_victims' */
 
 static void note_lack(int err)
 {
@@ -69,7 +69,10 @@ static void note_lack(int err)
 
 static bool has_time(void)
 {
-	if (!until_ns || dlk_now_ns() < until_ns)
+	const uint64_t now = until_ns ? dlk_now_ns() : 0;
+
+	if (!until_ns || now < heed_ns ||
+	    (now < until_ns && !dlk_shim_speaks()))
 		return true;
 	lacked = ETIME;
 	return false;
@@ -507,6 +510,7 @@ static void begin_look(struct dlk_victims *list)
 {
 	lacked = 0;
 	until_ns = list->until_ns;
+	heed_ns = list->heed_ns;
 	list->cpu_ns = cpu_ns();
 	list->took_ns = dlk_now_ns();
 }

@@ -521,7 +521,9 @@ static bool look(uint64_t now)
 
 	dogs.stale |= dogs.news != dlk_carried_news;
 	dogs.news = dlk_carried_news;
+	/* Who waits for our answer has its patience (keeper_client.c). */
 	dogs.who.until_ns = watched.n ? next_ns(now) : 0;
+	dogs.who.heed_ns = now + dlk_keeper_patience_ns(watched.ttl_ms) / 4;
 	dogs.stale |= !dlk_victims_refresh(&dogs.who, watched.v, watched.n,
 					   dlk_carry_has_marks);
 	put_off(now);
@@ -555,17 +557,19 @@ static void watch_all(void)
 			watch_one(&dogs.who.v[i]);
 }
 
-/* Have both ended? */
+/*
+ * Have both ended?  Then nobody has a write end any more (poll(2)); that they are
+ * seen to be dead may be after whom they watched.
+ */
 static bool have_fired(void)
 {
+	struct pollfd p = { .fd = dogs.read, .events = POLLIN };
 	bool any = false;
 
-	for (unsigned i = 0; i < DOGS; i++) {
-		if (lives(i))
-			return false;
+	for (unsigned i = 0; i < DOGS; i++)
 		any |= dogs.v[i].pid != 0;
-	}
-	return any;
+	return any && dogs.read >= 0 && poll(&p, 1, 0) > 0 &&
+	       (p.revents & POLLHUP);
 }
 
 static void fail_for(int err, uint64_t now)
