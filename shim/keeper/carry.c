@@ -412,6 +412,26 @@ static bool has_run_out(const struct dlk_kept *k)
 	       !dlk_shim_is_mute() && dlk_now_ns() >= last;
 }
 
+/* Who is killed by his own timer says nothing any more. */
+static void tell_end(const struct dlk_kept *k)
+{
+	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
+	struct dlk_line l;
+
+	dlk_line_begin(&l, DLK_WARNING);
+	dlk_text_str(&l.text, "the lease ");
+	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
+	dlk_text_strs(&l.text, " at redis ", k->section->store->at,
+		      " was not renewed for ", NULL);
+	dlk_text_i64(&l.text, (int64_t)((dlk_now_ns() - asked) / DLK_MS));
+	dlk_text_strs(&l.text, " ms (",
+		      k->section->why[0] ? k->section->why : "nobody did",
+		      "), and its lock has ended since: its process was killed "
+		      "by its own timer, or had unlocked",
+		      NULL);
+	dlk_line_end(&l);
+}
+
 void dlk_carry_given_up(struct dlk_kept *k)
 {
 	if (has_run_out(k))
@@ -425,9 +445,7 @@ void dlk_carry_owe(struct dlk_kept *k)
 		return;
 	if (has_run_out(k)) {
 		dlk_losses_note(k);
-		tell(DLK_WARNING, k, " was not renewed in time, and its lock ",
-		     "has ended: it was given back just then, or its process "
-		     "was killed by its own timer (on_lost)");
+		tell_end(k);
 	}
 	if (k->paused)
 		dlk_paused_lock_ended(k);

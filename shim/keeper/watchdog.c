@@ -65,6 +65,8 @@ enum { FIRST_MS = 250, LEAST_MS = 20, REST_MS = 10000 };
 enum { LOOK_PART = 100 };
 /* Whoever has not renewed so often in a row is taken for one without a timer. */
 enum { SILENT = 2 };
+/* So many looks that had no time are said. */
+enum { CUTS = 5 };
 
 unsigned dlk_unreaped;
 
@@ -85,6 +87,7 @@ static struct {
 	unsigned heard;    /* dlk_carried_news, when it was planned */
 	unsigned news;     /* the same, when they were looked for */
 	unsigned moves;    /* of deadlines, that the mark is of */
+	unsigned cuts;     /* so many looks in a row had no time */
 	bool stale;        /* others may have to be watched */
 	bool failed;       /* said already */
 } dogs = { .read = -1, .due_ns = UINT64_MAX };
@@ -498,20 +501,41 @@ static size_t most_watched(void)
 	return rl.rlim_cur / 4;
 }
 
+/* All processes: no renewal waits for that. */
+static void find_strangers(void)
+{
+	const uint64_t due = dlk_carry_due_ns();
+
+	if (due < dogs.who.until_ns)
+		dogs.who.until_ns = due;
+	if (dlk_now_ns() < due)
+		dlk_victims_find(&dogs.who, watched.v, watched.n);
+	else
+		dogs.who.err = ETIME;
+}
+
 static void find_all(uint64_t now)
 {
 	uint64_t took;
 	bool all;
 
-	dogs.stale = false;
 	dogs.who.most = most_watched();
 	all = dlk_victims_find_family(&dogs.who, watched.v, watched.n);
 	took = dogs.who.cpu_ns;
 	if (!all || watched.left) {
-		dlk_victims_find(&dogs.who, watched.v, watched.n);
+		find_strangers();
 		took += dogs.who.cpu_ns;
 	}
 	dogs.look_ns = now + LOOK_PART * took;
+	dogs.stale = dogs.who.err != 0;
+	dogs.cuts = dogs.who.err == ETIME ? dogs.cuts + 1 : 0;
+}
+
+/* A look that is cut is made again. */
+static void say_lack(void)
+{
+	if (dogs.who.err && (dogs.who.err != ETIME || dogs.cuts >= CUTS))
+		say_failure(dogs.who.err);
 }
 
 /* Anybody who needs it? */
@@ -526,13 +550,11 @@ static bool look(uint64_t now)
 	dogs.who.heed_ns = now + dlk_keeper_patience_ns(watched.ttl_ms) / 4;
 	dogs.stale |= !dlk_victims_refresh(&dogs.who, watched.v, watched.n,
 					   dlk_carry_has_marks);
+	dogs.stale |= dogs.who.err != 0;
 	put_off(now);
 	if (watched.n && dogs.stale && now >= dogs.look_ns)
 		find_all(now);
-	if (dogs.who.err)
-		say_failure(dogs.who.err);
-	/* They are looked for again. */
-	dogs.stale |= dogs.who.err != 0;
+	say_lack();
 	for (size_t i = 0; i < dogs.who.n; i++)
 		any |= !has_own_timer(&dogs.who.v[i]);
 	return any;

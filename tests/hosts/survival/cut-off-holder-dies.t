@@ -55,6 +55,7 @@ cut_off()
 # A keeper that had no core in time finds that the timer has done it.
 by='killed|nobody is found who has its lock'
 ended=', and its process has ended: .*(no answer|cannot connect)'
+late='was not renewed for [0-9]+ ms \(.*\), and its lock has ended since: its process was killed by its own timer'
 table=dlock_rig_$$
 rig_start disks
 trap 'nft delete table inet "$table" 2>/dev/null; rig_cleanup' EXIT
@@ -78,9 +79,9 @@ for mode in "${modes[@]}"; do
 			'could not be renewed for long: .*; unless it is, process [0-9]+ \(lease_loser\) is killed in 0\.[0-9]+s' \
 			'... it was warned'
 		# (Who kills says so after the death.)
-		until_true 10 grep -q 'is LOST' "$RIG/a0.log"
+		until_true 10 grep -qE "is LOST|$late" "$RIG/a0.log"
 		like "$(cat "$RIG/a0.log")" \
-			"the lease dlock:$MNT/0 at redis .* is LOST(: .*(no answer|cannot connect|not renewed).*($by)|$ended)" \
+			"the lease dlock:$MNT/0 at redis .* (is LOST(: .*(no answer|cannot connect|not renewed).*($by)|$ended)|$late)" \
 			'... and says what, why, since when, and who is killed'
 		heal
 		survivors_leave 1

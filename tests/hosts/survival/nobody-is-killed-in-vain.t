@@ -119,7 +119,8 @@ shells=$(token_of shell)
 ask proxy 'delay 200' >/dev/null
 for_a_while sleep 0.1
 ok 'each answer comes later than connect_timeout' all_live
-ok '... and so do those that a keeper waits for' kill -0 "${PEER_PID[shell]}"
+ok '... and so do those that a keeper waits for' \
+	kill -0 "${PEER_PID[shell]}" || diag "$(cat "$RIG/shell.err")"
 is "$(token_of shell)" "$shells" '... which has its lease'
 ask proxy pass >/dev/null
 peer_end shell
