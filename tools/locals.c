@@ -55,9 +55,7 @@ static enum local_library find_library(const struct local *lock)
 	char name[48];
 	int fd;
 
-	if (!strcmp(lock->command, "dlock-keeper") ||
-	    !strcmp(lock->command, "dlock-standby") ||
-	    !strcmp(lock->command, "dlock-watchdog"))
+	if (dlk_kernel_is_keeper(lock->command))
 		return LIBRARY_KEEPER;
 	snprintf(name, sizeof(name), "/proc/%u/maps", lock->pid);
 	fd = open(name, O_RDONLY | O_CLOEXEC);

@@ -123,6 +123,13 @@ static void let_go(struct dlk_kept *k)
 	free(k);
 }
 
+/* Its mark is another, or it has none any more. */
+static void has_moved(const struct dlk_kept *k)
+{
+	dlk_carried_moves++;
+	dlk_mirror_state(k);
+}
+
 void dlk_carry_drop(struct dlk_kept *k)
 {
 	if (k->state >= DLK_ENDING)
@@ -131,13 +138,12 @@ void dlk_carry_drop(struct dlk_kept *k)
 	LIST_REMOVE(k, chain);
 	LIST_REMOVE(k, next);
 	LIST_REMOVE(k, beside);
-	dlk_carried_moves++;
 	if (k->answer_ns)
 		answer(k, 0);
 	dlk_due_clear(&k->section->due, &k->due);
 	k->state = k->state == DLK_FLUSHING ? DLK_ENDING : DLK_DROPPED;
 	LIST_INSERT_HEAD(&dropped, k, chain);
-	dlk_mirror_state(k);
+	has_moved(k);
 }
 
 bool dlk_carry_bury(void)
@@ -159,13 +165,8 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 {
 	struct dlk_line l;
 
-	dlk_line_begin(&l, level);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
-	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, k->section->store->at);
-	dlk_text_str(&l.text, what);
-	dlk_text_str(&l.text, why);
+	dlk_kept_line(&l, level, k);
+	dlk_text_strs(&l.text, what, why, NULL);
 	dlk_line_end(&l);
 }
 
@@ -418,11 +419,8 @@ static void tell_end(const struct dlk_kept *k)
 	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
 	struct dlk_line l;
 
-	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
-	dlk_text_strs(&l.text, " at redis ", k->section->store->at,
-		      " was not renewed for ", NULL);
+	dlk_kept_line(&l, DLK_WARNING, k);
+	dlk_text_str(&l.text, " was not renewed for ");
 	dlk_text_i64(&l.text, (int64_t)((dlk_now_ns() - asked) / DLK_MS));
 	dlk_text_strs(&l.text, " ms (",
 		      k->section->why[0] ? k->section->why : "nobody did",
@@ -450,8 +448,7 @@ void dlk_carry_owe(struct dlk_kept *k)
 	if (k->paused)
 		dlk_paused_lock_ended(k);
 	k->state = DLK_FLUSHING;
-	dlk_carried_moves++;
-	dlk_mirror_state(k);
+	has_moved(k);
 	dlk_due_clear(&k->section->due, &k->due);
 	if (!flush(k))
 		owe(k);
@@ -480,9 +477,8 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed)
 		return;
 	renew_ns = dlk_renew_ns(dlk_asked_ns(deadline_ns, ttl_ms), ttl_ms);
 	k->deadline_ns = deadline_ns;
-	dlk_carried_moves++;
 	k->failing = k->doubted = k->ready = false;
-	dlk_mirror_state(k);
+	has_moved(k);
 	if (!must_connect_for(k))
 		set_due(k, dlk_keeper_renew_ns(renew_ns, deadline_ns));
 }
@@ -497,8 +493,7 @@ void dlk_carry_mute_ended(void)
 	if (k->state == DLK_KEPT) {
 		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
 		dlk_carried_news++;
-		dlk_carried_moves++;
-		dlk_mirror_state(k);
+		has_moved(k);
 	}
 }
 
@@ -512,10 +507,9 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
 	k->lease.ttl_ms = ttl_ms;
 	if (k->deadline_ns > dlk_deadline_ns(now, ttl_ms))
 		k->deadline_ns = dlk_deadline_ns(now, ttl_ms);
-	dlk_carried_moves++;
 	if (k->due.at_ns > dlk_renew_ns(now, ttl_ms))
 		set_due(k, dlk_renew_ns(now, ttl_ms));
-	dlk_mirror_state(k);
+	has_moved(k);
 }
 
 /*
@@ -534,8 +528,7 @@ void dlk_carry_uncut(struct dlk_kept *k)
 	k->deadline_ns = dlk_deadline_ns(dlk_now_ns(), k->full_ms);
 	k->full_ms = 0;
 	dlk_carried_news++;
-	dlk_carried_moves++;
-	dlk_mirror_state(k);
+	has_moved(k);
 }
 
 void dlk_carry_lapse(struct dlk_kept *k)
@@ -689,11 +682,10 @@ static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
 {
 	if (k->deadline_ns < deadline_ns)
 		k->deadline_ns = deadline_ns;
-	dlk_mirror_state(k);
+	has_moved(k);
 	dlk_carried_news += k->robbed || k->stopped || k->paused;
 	k->doubted = k->robbed = k->stopped = k->paused = false;
 	k->ready = false;
-	dlk_carried_moves++;
 }
 
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)

@@ -37,6 +37,7 @@
 
 #include "keeper/protocol.h"
 #include "lease/store.h"
+#include "os/log.h"
 #include "os/shadowdir.h"
 #include "model/due.h"
 #include "model/range.h"
@@ -231,10 +232,12 @@ struct dlk_attempt dlk_section_attempt(const struct dlk_section *s);
 /* The same of a renewal, which is patient (dlk_store_patience_ms()). */
 struct dlk_attempt dlk_section_renewal(const struct dlk_section *s);
 void dlk_sections_until(uint64_t mark_ns);
+/* A line of the log begins: "the lease KEY at redis SERVER". */
+struct dlk_kept;
+void dlk_kept_line(struct dlk_line *l, enum dlk_level level,
+		   const struct dlk_kept *k);
 
 /* --- records.c ------------------------------------------------------------ */
-
-struct dlk_kept;
 
 /*
  * Is a lease's record lock there?  By its process, if that has ended, and by
@@ -501,6 +504,17 @@ bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
 void dlk_victim_unwatch(struct dlk_victim *v);
 /* To those from this one on. */
 void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
+bool dlk_victim_has_ended(const struct dlk_victim *v);
+/* "PID (COMMAND)" */
+void dlk_victim_put(struct dlk_text *t, const struct dlk_victim *v);
+/*
+ * The same of those of a lease that are so, the first dozen, and why they could not
+ * be signalled, behind `what`; nothing if there are none.
+ */
+void dlk_victims_put(struct dlk_text *t, const struct dlk_victims *list,
+		     const struct dlk_kept *k,
+		     bool (*is_one)(const struct dlk_victim *v),
+		     const char *what);
 /* proc_pid_stat(5): its state, '\0' if it has ended. */
 char dlk_victim_state(const struct dlk_victim *v);
 /* Those from this one on. */

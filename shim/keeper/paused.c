@@ -106,12 +106,11 @@ void dlk_paused_kill(void)
 static bool stands(const struct dlk_victim *v)
 {
 	const uint64_t until = dlk_now_ns() + STANDS_MS * DLK_MS;
-	struct pollfd p = { .fd = v->fd, .events = POLLIN };
 	char state;
 
 	do {
 		state = dlk_victim_state(v);
-		if (state == '\0' || v->killed || poll(&p, 1, 0) != 0)
+		if (state == '\0' || v->killed || dlk_victim_has_ended(v))
 			return false;
 		if (state == 'T' || state == 't' || v->err)
 			return true;
@@ -140,13 +139,10 @@ void dlk_paused_lock_ended(const struct dlk_kept *k)
 	if (all_stand())
 		return;
 	dlk_paused_kill();
-	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
-	dlk_text_strs(&l.text, " at redis ", k->section->store->at,
-		      " is LOST: its lock has ended before it was renewed, so "
-		      "these who were stopped for it are killed:",
-		      NULL);
+	dlk_kept_line(&l, DLK_ERROR, k);
+	dlk_text_str(&l.text,
+		     " is LOST: its lock has ended before it was renewed, so "
+		     "these who were stopped for it are killed:");
 	for (size_t i = 0; i < dlk_paused.n; i++) {
 		dlk_text_str(&l.text, i ? ", " : " ");
 		dlk_text_i64(&l.text, dlk_paused.v[i].pid);
@@ -162,10 +158,8 @@ void dlk_paused_kill_one(struct dlk_victim *v, const char *why)
 	v->killed = true;
 	dlk_line_begin(&l, DLK_ERROR);
 	dlk_text_str(&l.text, "process ");
-	dlk_text_i64(&l.text, v->pid);
-	dlk_text_str(&l.text, " (");
-	dlk_text_quoted(&l.text, v->command, strlen(v->command));
-	dlk_text_strs(&l.text, ")", why,
+	dlk_victim_put(&l.text, v);
+	dlk_text_strs(&l.text, why,
 		      " a lease of its lock was renewed (on_lost = "
 		      "\"pause\"): it is killed",
 		      NULL);

@@ -114,6 +114,15 @@ static uint64_t due_elsewhere_ns(const struct dlk_section *here)
 	return first;
 }
 
+void dlk_kept_line(struct dlk_line *l, enum dlk_level level,
+		   const struct dlk_kept *k)
+{
+	dlk_line_begin(l, level);
+	dlk_text_str(&l->text, "the lease ");
+	dlk_text_quoted(&l->text, k->lease.key, k->lease.key_len);
+	dlk_text_strs(&l->text, " at redis ", k->section->store->at, NULL);
+}
+
 /* All that is left is for who was silent, but what other servers need. */
 struct dlk_attempt dlk_section_renewal(const struct dlk_section *s)
 {

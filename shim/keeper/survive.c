@@ -20,7 +20,6 @@
  *  3. Whom it may not signal, and a process 1, which the kernel keeps from it, is
  *     named in the log.
  */
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { ROUNDS = 4, TURNS = 64, NAMED = 12, LATE_MS = 5 };
+enum { ROUNDS = 4, TURNS = 64, LATE_MS = 5 };
 
 static uint64_t took_ns; /* by the last look at all processes */
 /* When we were awake last, and how much too late that was. */
@@ -129,33 +128,14 @@ uint64_t dlk_survive_due_ns(void)
 
 /* --- what is said --------------------------------------------------------- */
 
-static void say_who(struct dlk_text *t, const struct dlk_victims *list,
-		    const struct dlk_kept *k, bool could, const char *what)
+static bool was_signalled(const struct dlk_victim *v)
 {
-	unsigned n = 0;
+	return v->err == 0;
+}
 
-	for (size_t i = 0; i < list->n; i++) {
-		const struct dlk_victim *v = &list->v[i];
-
-		if (v->k != k || (v->err == 0) != could)
-			continue;
-		if (n == 0)
-			dlk_text_str(t, what);
-		if (n++ >= NAMED)
-			continue;
-		dlk_text_str(t, n > 1 ? ", " : " ");
-		dlk_text_i64(t, v->pid);
-		dlk_text_str(t, " (");
-		dlk_text_quoted(t, v->command, strlen(v->command));
-		dlk_text_str(t, ")");
-		if (v->err)
-			dlk_text_strs(t, ": ", strerrordesc_np(v->err), NULL);
-	}
-	if (n > NAMED) {
-		dlk_text_str(t, " and ");
-		dlk_text_i64(t, n - NAMED);
-		dlk_text_str(t, " more");
-	}
+static bool could_not_be(const struct dlk_victim *v)
+{
+	return v->err != 0;
 }
 
 /* No server has refused it: so we had no core, or had something else in hand. */
@@ -185,10 +165,7 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 {
 	struct dlk_line l;
 
-	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
-	dlk_text_strs(&l.text, " at redis ", k->section->store->at, NULL);
+	dlk_kept_line(&l, DLK_ERROR, k);
 	if (k->robbed) {
 		dlk_text_str(&l.text,
 			     " is LOST: it is another's, or was meanwhile");
@@ -204,16 +181,19 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 	if (list->n == 0 && !list->err)
 		dlk_text_str(&l.text, "; nobody is found who has its lock");
 	if (is_to_pause(k)) {
-		say_who(&l.text, list, k, true,
+		dlk_victims_put(
+			&l.text, list, k, was_signalled,
 			", so these who have its lock are stopped until it "
 			"is:");
-		say_who(&l.text, list, k, false,
+		dlk_victims_put(
+			&l.text, list, k, could_not_be,
 			"; these have its lock, CANNOT be stopped, and run "
 			"on:");
 	} else {
-		say_who(&l.text, list, k, true,
-			", so these who have its lock are killed:");
-		say_who(&l.text, list, k, false,
+		dlk_victims_put(&l.text, list, k, was_signalled,
+				", so these who have its lock are killed:");
+		dlk_victims_put(
+			&l.text, list, k, could_not_be,
 			"; these have its lock, CANNOT be killed, and run on:");
 	}
 	if (list->err)
@@ -415,12 +395,10 @@ static void bury_them(void)
 {
 	const uint64_t until = dlk_now_ns() + LATE_MS * DLK_MS;
 
-	for (size_t i = 0; i < list.n; i++) {
-		struct pollfd p = { .fd = list.v[i].fd, .events = POLLIN };
-
-		while (poll(&p, 1, 0) == 0 && dlk_now_ns() < until)
+	for (size_t i = 0; i < list.n; i++)
+		while (!dlk_victim_has_ended(&list.v[i]) &&
+		       dlk_now_ns() < until)
 			dlk_pause_ns(DLK_MS / 10);
-	}
 	dlk_victims_free(&list, 0);
 }
 

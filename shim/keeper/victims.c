@@ -42,6 +42,8 @@
 #include "model/fdinfo.h"
 #include "model/text.h"
 
+enum { NAMED = 12 };
+
 /* --- the leases that are asked about -------------------------------------- */
 
 struct wanted {
@@ -271,13 +273,6 @@ static bool read_stat(pid_t pid, struct seen *s, char command[16])
 	return s->state != 'Z' && s->state != 'X';
 }
 
-static bool is_keeper(const char *command)
-{
-	return strcmp(command, "dlock-keeper") == 0 ||
-	       strcmp(command, "dlock-standby") == 0 ||
-	       strcmp(command, "dlock-watchdog") == 0;
-}
-
 static void look_at_fd(struct seen *s, int dir, const char *name)
 {
 	const struct wanted *w = NULL;
@@ -331,7 +326,8 @@ static void look_at_all(void)
 		uint64_t pid;
 
 		if (!dlk_number(e->d_name, 10, &pid) ||
-		    !read_stat((pid_t)pid, &s, command) || is_keeper(command))
+		    !read_stat((pid_t)pid, &s, command) ||
+		    dlk_kernel_is_keeper(command))
 			continue;
 		look_at_fds(&s);
 		if (!dlk_grow(&seen.v, &seen.room, seen.n, sizeof(s))) {
@@ -635,13 +631,6 @@ static bool is_yet(const struct dlk_victim *v)
 	return is_same(&s, command);
 }
 
-static bool has_ended(const struct dlk_victim *v)
-{
-	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
-
-	return poll(&ended, 1, 0) != 0;
-}
-
 bool dlk_victims_refresh(struct dlk_victims *list,
 			 struct dlk_kept *const *leases, size_t n,
 			 bool (*is_about)(const struct dlk_kept *k))
@@ -652,7 +641,7 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 	begin_look(list);
 	want(leases, n);
 	for (size_t i = 0; i < list->n; i++) {
-		const bool dead = has_ended(&list->v[i]);
+		const bool dead = dlk_victim_has_ended(&list->v[i]);
 
 		if (!dead && is_about(list->v[i].k) && is_yet(&list->v[i])) {
 			list->v[kept++] = list->v[i];
@@ -674,7 +663,7 @@ static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 	struct seen s = { .fd = -1 };
 	char command[16];
 
-	if (!read_stat(pid, &s, command) || is_keeper(command))
+	if (!read_stat(pid, &s, command) || dlk_kernel_is_keeper(command))
 		return false;
 	s.leads = leads;
 	look_at_fds(&s);
@@ -740,8 +729,8 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list)
 		uint64_t pid;
 
 		if (!dlk_number(e->d_name, 10, &pid) ||
-		    !read_stat((pid_t)pid, &s, command) || is_keeper(command) ||
-		    !is_orphan(list, &s, &of))
+		    !read_stat((pid_t)pid, &s, command) ||
+		    dlk_kernel_is_keeper(command) || !is_orphan(list, &s, &of))
 			continue;
 		s.k = of->k;
 		found += list_one(list, &s);
@@ -767,6 +756,49 @@ void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig)
 			    0 &&
 		    errno != ESRCH)
 			v->err = errno;
+	}
+}
+
+bool dlk_victim_has_ended(const struct dlk_victim *v)
+{
+	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
+
+	return poll(&ended, 1, 0) != 0;
+}
+
+void dlk_victim_put(struct dlk_text *t, const struct dlk_victim *v)
+{
+	dlk_text_i64(t, v->pid);
+	dlk_text_str(t, " (");
+	dlk_text_quoted(t, v->command, strlen(v->command));
+	dlk_text_str(t, ")");
+}
+
+void dlk_victims_put(struct dlk_text *t, const struct dlk_victims *list,
+		     const struct dlk_kept *k,
+		     bool (*is_one)(const struct dlk_victim *v),
+		     const char *what)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const struct dlk_victim *v = &list->v[i];
+
+		if (v->k != k || !is_one(v))
+			continue;
+		if (n == 0)
+			dlk_text_str(t, what);
+		if (n++ >= NAMED)
+			continue;
+		dlk_text_str(t, n > 1 ? ", " : " ");
+		dlk_victim_put(t, v);
+		if (v->err)
+			dlk_text_strs(t, ": ", strerrordesc_np(v->err), NULL);
+	}
+	if (n > NAMED) {
+		dlk_text_str(t, " and ");
+		dlk_text_i64(t, n - NAMED);
+		dlk_text_str(t, " more");
 	}
 }
 

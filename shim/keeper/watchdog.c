@@ -59,7 +59,7 @@
 #include "os/log.h"
 #include "os/sys.h"
 
-enum { DOGS = 2, NAMED = 12 };
+enum { DOGS = 2 };
 enum { FIRST_MS = 250, LEAST_MS = 20, REST_MS = 10000 };
 /* Of a core, looks take one part of so many. */
 enum { LOOK_PART = 100 };
@@ -346,49 +346,20 @@ static void say_failure(int err)
 		"; while it runs, dlock-keeper does", NULL);
 }
 
-static bool has_ended(const struct dlk_victim *v)
-{
-	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
-
-	return poll(&ended, 1, 0) != 0;
-}
-
 static bool was_killed(const struct dlk_victim *v)
 {
-	return v->pipe >= 0 && has_ended(v);
+	return v->pipe >= 0 && dlk_victim_has_ended(v);
 }
 
-/* Those of the lease of this one. */
-static void say_whose(size_t first)
+static void say_whose(const struct dlk_kept *k)
 {
-	const struct dlk_kept *k = dogs.who.v[first].k;
 	struct dlk_line l;
-	unsigned n = 0;
 
-	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, "the lease ");
-	dlk_text_quoted(&l.text, k->lease.key, k->lease.key_len);
-	dlk_text_strs(&l.text, " at redis ", k->section->store->at,
-		      ": its watchdogs have ended both, which is when it was "
-		      "not renewed by its last moment, and nobody here ran; "
-		      "these who had its lock have ended with them:",
-		      NULL);
-	for (size_t i = first; i < dogs.who.n; i++) {
-		const struct dlk_victim *v = &dogs.who.v[i];
-
-		if (!was_killed(v) || v->k != k || n++ >= NAMED)
-			continue;
-		dlk_text_str(&l.text, n > 1 ? ", " : " ");
-		dlk_text_i64(&l.text, v->pid);
-		dlk_text_str(&l.text, " (");
-		dlk_text_quoted(&l.text, v->command, strlen(v->command));
-		dlk_text_str(&l.text, ")");
-	}
-	if (n > NAMED) {
-		dlk_text_str(&l.text, " and ");
-		dlk_text_i64(&l.text, n - NAMED);
-		dlk_text_str(&l.text, " more");
-	}
+	dlk_kept_line(&l, DLK_ERROR, k);
+	dlk_victims_put(&l.text, &dogs.who, k, was_killed,
+			": its watchdogs have ended both, which is when it was "
+			"not renewed by its last moment, and nobody here ran; "
+			"these who had its lock have ended with them:");
 	dlk_line_alarm(&l);
 }
 
@@ -402,7 +373,7 @@ static void say_fired(void)
 			said = dogs.who.v[j].k == dogs.who.v[i].k &&
 			       was_killed(&dogs.who.v[j]);
 		if (!said)
-			say_whose(i);
+			say_whose(dogs.who.v[i].k);
 	}
 }
 
@@ -459,7 +430,7 @@ static void watch_one(struct dlk_victim *v)
 	v->pipe = open_end(O_RDONLY);
 	if (v->pipe < 0)
 		say_failure(errno);
-	else if (!ask_for(v->pipe, v->pid) || has_ended(v))
+	else if (!ask_for(v->pipe, v->pid) || dlk_victim_has_ended(v))
 		dlk_victim_unwatch(v);
 }
 

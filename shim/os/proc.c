@@ -273,6 +273,13 @@ int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 
 /* --- who else has it? ----------------------------------------------------- */
 
+bool dlk_kernel_is_keeper(const char *comm)
+{
+	return strcmp(comm, "dlock-keeper") == 0 ||
+	       strcmp(comm, "dlock-standby") == 0 ||
+	       strcmp(comm, "dlock-watchdog") == 0;
+}
+
 enum dlk_holder dlk_holder_of(uint64_t pid)
 {
 	char name[DLK_NUMBERED_MAX], comm[32];
@@ -280,11 +287,8 @@ enum dlk_holder dlk_holder_of(uint64_t pid)
 	dlk_numbered(name, "/proc/", (int64_t)pid, "/comm");
 	if (dlk_slurp(name, comm, sizeof(comm)) <= 0)
 		return DLK_ENDED;
-	return strcmp(comm, "dlock-keeper\n") == 0 ||
-			       strcmp(comm, "dlock-standby\n") == 0 ||
-			       strcmp(comm, "dlock-watchdog\n") == 0
-		       ? DLK_KEEPER
-		       : DLK_OTHER;
+	comm[strcspn(comm, "\n")] = '\0';
+	return dlk_kernel_is_keeper(comm) ? DLK_KEEPER : DLK_OTHER;
 }
 
 /*

@@ -3,7 +3,8 @@
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
 // link: shim/keeper/records.c shim/keeper/shadow_copy.c shim/keeper/errand.c
 // link: shim/keeper/settle.c shim/keeper/obey.c shim/keeper/mirror.c
-// link: shim/keeper/section.c shim/keeper/paused.c shim/keeper/victims.c shim/keeper/watchdog.c
+// link: shim/keeper/section.c shim/keeper/paused.c shim/keeper/victims.c
+// link: shim/keeper/watchdog.c
 /*
  * Mutated messages to the keeper, with too many descriptors, or odd ones: each
  * is answered once, and leaves no descriptor behind (tests/fuzz/keeper.c: and is

@@ -55,7 +55,7 @@ cut_off()
 # A keeper that had no core in time finds that the timer has done it.
 by='killed|nobody is found who has its lock'
 ended=', and its process has ended: .*(no answer|cannot connect)'
-late='was not renewed for [0-9]+ ms \(.*\), and its lock has ended since: its process was killed by its own timer'
+late='was not renewed for [0-9]+ ms \(.*(no answer|cannot connect|nobody did).*\), and its lock has ended since: its process was killed by its own timer'
 table=dlock_rig_$$
 rig_start disks
 trap 'nft delete table inet "$table" 2>/dev/null; rig_cleanup' EXIT
