@@ -504,7 +504,9 @@ bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
 void dlk_victim_unwatch(struct dlk_victim *v);
 /* To those from this one on. */
 void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
+/* Has it ended?  Does it, until then? */
 bool dlk_victim_has_ended(const struct dlk_victim *v);
+bool dlk_victim_ends(const struct dlk_victim *v, uint64_t late_ns);
 /* "PID (COMMAND)" */
 void dlk_victim_put(struct dlk_text *t, const struct dlk_victim *v);
 /*

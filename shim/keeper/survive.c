@@ -396,9 +396,7 @@ static void bury_them(void)
 	const uint64_t until = dlk_now_ns() + LATE_MS * DLK_MS;
 
 	for (size_t i = 0; i < list.n; i++)
-		while (!dlk_victim_has_ended(&list.v[i]) &&
-		       dlk_now_ns() < until)
-			dlk_pause_ns(DLK_MS / 10);
+		dlk_victim_ends(&list.v[i], until);
 	dlk_victims_free(&list, 0);
 }
 

@@ -41,6 +41,7 @@
 #include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
+#include "model/timeline.h"
 
 enum { NAMED = 12 };
 
@@ -759,11 +760,18 @@ void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig)
 	}
 }
 
-bool dlk_victim_has_ended(const struct dlk_victim *v)
+bool dlk_victim_ends(const struct dlk_victim *v, uint64_t late_ns)
 {
+	const uint64_t now = dlk_now_ns();
+	const uint64_t left = now < late_ns ? late_ns - now : 0;
 	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
 
-	return poll(&ended, 1, 0) != 0;
+	return poll(&ended, 1, (int)(left / DLK_MS)) != 0;
+}
+
+bool dlk_victim_has_ended(const struct dlk_victim *v)
+{
+	return dlk_victim_ends(v, 0);
 }
 
 void dlk_victim_put(struct dlk_text *t, const struct dlk_victim *v)

@@ -60,7 +60,7 @@
 #include "os/sys.h"
 
 enum { DOGS = 2 };
-enum { FIRST_MS = 250, LEAST_MS = 20, REST_MS = 10000 };
+enum { FIRST_MS = 250, LEAST_MS = 20, LATE_MS = 50, REST_MS = 10000 };
 /* Of a core, looks take one part of so many. */
 enum { LOOK_PART = 100 };
 /* Whoever has not renewed so often in a row is taken for one without a timer. */
@@ -348,7 +348,12 @@ static void say_failure(int err)
 
 static bool was_killed(const struct dlk_victim *v)
 {
-	return v->pipe >= 0 && dlk_victim_has_ended(v);
+	return v->pipe >= 0;
+}
+
+static bool may_run_on(const struct dlk_victim *v)
+{
+	return was_killed(v) && !dlk_victim_has_ended(v);
 }
 
 static void say_whose(const struct dlk_kept *k)
@@ -359,13 +364,23 @@ static void say_whose(const struct dlk_kept *k)
 	dlk_victims_put(&l.text, &dogs.who, k, was_killed,
 			": its watchdogs have ended both, which is when it was "
 			"not renewed by its last moment, and nobody here ran; "
-			"these who had its lock have ended with them:");
+			"these who had its lock are killed with them:");
+	dlk_victims_put(&l.text, &dogs.who, k, may_run_on,
+			"; these have not ended yet:");
 	dlk_line_alarm(&l);
 }
 
-/* Both are dead, and so are those that they watched. */
+/*
+ * Both are dead, and whom they watched is by now, or about to be: who dies gives
+ * his lock back first, which has waked us, and is seen to be dead after that.
+ */
 static void say_fired(void)
 {
+	const uint64_t late = dlk_now_ns() + LATE_MS * DLK_MS;
+
+	for (size_t i = 0; i < dogs.who.n; i++)
+		if (was_killed(&dogs.who.v[i]))
+			dlk_victim_ends(&dogs.who.v[i], late);
 	for (size_t i = 0; i < dogs.who.n; i++) {
 		bool said = !was_killed(&dogs.who.v[i]);
 

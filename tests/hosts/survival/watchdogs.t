@@ -130,7 +130,7 @@ ok "one of both is killed, $KILLS times" again "$KILLS" kill_one
 ok "their keeper is, $KILLS times" again "$KILLS" kill_keeper
 ok 'the shell lives' lives shell
 is "$(token shell)" "$first" 'and has its lease'
-unlike "$(cat "$RIG/log")" 'LOST|have ended' 'nothing else is said'
+unlike "$(cat "$RIG/log")" 'LOST|are killed' 'nothing else is said'
 say shell ''
 hear shell
 is "$HEARD" unlocked 'it unlocks'
@@ -156,15 +156,80 @@ hold()
 	until_true 5 is_somebody_watched
 }
 
-ok 'a third one is watched' hold both
-ok 'both end in one moment: he dies (control)' die_with both
-ok 'and it is said' until_true 5 grep -q 'these who had its lock have ended' \
-	"$RIG/log"
-peer_end both
-until_true 5 are_there 0
+# His lock has ended before he is seen to be dead: said it is, each time.
+hold_and_die()
+{
+	hold "third$TURN" && die_with "third$TURN" || return 1
+	peer_end "third$TURN"
+	until_true 5 is_said "$((TURN + 1))" && until_true 5 are_there 0
+	TURN=$((TURN + 1))
+}
+
+# is_said TIMES
+is_said()
+{
+	[ "$(grep -c 'these who had its lock are killed with them: [0-9]* (sh)' \
+		"$RIG/log")" = "$1" ]
+}
+
+TURN=0
+ok 'both end in one moment: who is watched dies, and that is said, ten times' \
+	again 10 hold_and_die
 ok 'a fourth one is watched' hold again
 on A pkill -KILL -x dlock-standby
 ok 'its keeper has another standby' until_true 5 have_standbys A 1
 ok 'he is watched as before: both end, and he dies' die_with again
 peer_end again
+
+# --- who gives his lock back, and cannot end ----------------------------------------
+
+# A thread with a descriptor table of its own asks a file server behind a file
+# server that does not answer: the lock ends, the process does not before that.
+share_at A "$MNT/silent"
+on A mkdir -p behind
+on A bindfs -o subtype=bindfs "$MNT/silent" "$MNT/behind"
+# shellcheck disable=SC2016 # sh's
+peer stuck dl A env DLOCK_LOG="warning:$RIG/log" sh -c '
+	exec 9>stuck; flock 9; exec env -u LD_PRELOAD /usr/bin/python3 -c "
+import ctypes, os, sys, threading
+def ask():
+    ctypes.CDLL(None).unshare(0x400)	# CLONE_FILES
+    os.close(9)
+    os.path.exists(\"behind/none\")
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+threading.Thread(target=ask).start()
+sys.stdin.readline()"'
+hear stuck
+stuck=$HEARD
+
+has_asked()
+{
+	# shellcheck disable=SC2016 # sh's
+	on A sh -c 'cat /proc/"$0"/task/*/wchan' "$stuck" |
+		grep -q request_wait_answer
+}
+
+servers_have_asked()
+{
+	# shellcheck disable=SC2016 # sh's
+	on A sh -c 'cat /proc/"$0"/task/*/wchan' \
+		"$(on A pgrep -f "bindfs.*$MNT/behind")" |
+		grep -q request_wait_answer
+}
+
+ok 'a fifth one is watched' until_true 5 is_somebody_watched
+silent=$(on A pgrep -f "bindfs.* $MNT/silent\$")
+on A kill -STOP "$silent"
+say stuck ''
+ok 'he asks who does not answer' until_true 5 has_asked
+ok 'through one who does' until_true 5 servers_have_asked
+# shellcheck disable=SC2046 # numbers
+on A kill -KILL $(watchdogs)
+who="$stuck (python3)"
+ok 'both end: it is said whom that kills, and that he has not ended' until_true 5 \
+	grep -qF "killed with them: $who; these have not ended yet: $who" "$RIG/log"
+on A kill -CONT "$silent"
+ok 'when he may, he ends' until_true 5 pid_is_gone_on A "$stuck"
+peer_end stuck
 rig_end
