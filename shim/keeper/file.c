@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "os/file_id.h"
+#include "os/proc.h"
 #include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -376,18 +377,15 @@ static bool is_waiting(struct dlk_watch *w)
 int dlk_watch_is_blocked(struct dlk_watch *w)
 {
 	const pid_t tid = atomic_load(&w->tid);
-	char path[DLK_NUMBERED_MAX], stat[256];
-	const char *state;
+	char path[DLK_NUMBERED_MAX], state;
 
 	if (w->remote)
 		return -1;
 	if (!is_waiting(w) || tid == 0)
 		return 0;
-	dlk_numbered(path, "/proc/self/task/", tid, "/stat");
-	if (dlk_slurp(path, stat, sizeof(stat)) <= 0)
-		return -1;
-	state = strrchr(stat, ')'); /* proc_pid_stat(5) */
-	return state && state[1] == ' ' && state[2] != 'R';
+	state = dlk_kernel_task_state(
+		dlk_numbered(path, "/proc/self/task/", tid, "/stat"));
+	return state ? state != 'R' : -1;
 }
 
 bool dlk_watch_is_shut(const struct dlk_watch *w)

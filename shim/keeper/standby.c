@@ -17,7 +17,9 @@
  *				keeper			standby
  *
  *  1. One acts at a time: the standby when the keeper is dead.  One that does
- *     not answer it, with a lease overdue, it kills first.
+ *     not answer it, with a lease overdue, it kills first; dead is whose first
+ *     thread is, for another one may have no core to end, and the files are open
+ *     until it has.
  *  2. A message of the shim's that the keeper was amidst is still in the socket
  *     (hear.c), and what it was owed for the last one is known.
  *  3. The descriptions of locked files are common to both.  So a lock that the
@@ -40,6 +42,7 @@
 #include "lease/store.h"
 #include "keeper/mirror.h"
 #include "os/log.h"
+#include "os/proc.h"
 #include "os/sys.h"
 #include "redis/tls.h"
 #include "model/timeline.h"
@@ -199,12 +202,22 @@ static int hear_one(void)
 
 /* --- it doubts ------------------------------------------------------------ */
 
+/* Killed, the others of its threads do nothing more. */
+static bool has_died(void)
+{
+	char name[DLK_NUMBERED_MAX];
+
+	return getppid() == parent.pid &&
+	       dlk_kernel_task_state(dlk_numbered(name, "/proc/", parent.pid,
+						  "/stat")) == 'Z';
+}
+
 /*
  * A keeper that is stopped, or hangs, is as good as dead: with a lease overdue
  * it is asked, and has as much time as the shim gives it.  Twice, for both may
- * have been frozen.
+ * have been frozen.  True: it is dead, and its socket only is open yet.
  */
-static void doubt(void)
+static bool doubt(void)
 {
 	const uint64_t now = dlk_now_ns();
 	uint32_t ttl_ms = 0;
@@ -212,7 +225,9 @@ static void doubt(void)
 	const char ask = 0;
 
 	if (overdue > now || now < parent.look_ns)
-		return;
+		return false;
+	if (has_died())
+		return true;
 	if (!parent.asked_ns) {
 		(void)!send(parent.fd, &ask, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		parent.asked_ns = now;
@@ -223,8 +238,9 @@ static void doubt(void)
 	} else if (getppid() == parent.pid) {
 		/* Its child, and it has not ended: the number is its own. */
 		kill(parent.pid, SIGKILL);
-		parent.look_ns = now + 1000 * DLK_MS;
+		parent.look_ns = now + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	}
+	return false;
 }
 
 static int doubt_ms(void)
@@ -256,8 +272,8 @@ static void stand_by(void)
 			dlk_errands_back();
 		while ((n = hear_one()) > 0)
 			;
-		if (n == 0)
-			doubt();
+		if (n == 0 && doubt())
+			break;
 	}
 }
 

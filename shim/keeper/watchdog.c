@@ -23,7 +23,8 @@
  *  2. Nobody but they may have a write end, and nobody but the keeper a read end:
  *     a standby lets go of its copies before all else, and takes its own when it
  *     is the keeper.
- *  3. Whose keeper dies disarms its timer, and ends when nobody has a read end.
+ *  3. Whose keeper is dead, by its first thread, disarms its timer, and ends when
+ *     nobody has a read end, which is when the last of its threads has ended.
  *     They are no part of its process group, which is killed as a whole.
  *  4. It is set for the first mark of all leases of the keeper's, by whatever
  *     moves one or ends one: they are one program's, which dies itself when it has
@@ -116,10 +117,12 @@ static void arm(timer_t timer, uint64_t at_ns)
 
 /*
  * It looks again in half the time that is left, so that a mark that has moved on
- * is seen though it gets a core late; SIGUSR1 says that one has come nearer, or
- * that the keeper is dead.  (All signals are blocked, as the keeper's.)
+ * is seen though it gets a core late; SIGUSR1 says that one has come nearer.
+ * False: the keeper's first thread is dead (SIGUSR2; prctl(2)), by which it is,
+ * though another one of its threads may have no core to end for long.  (All
+ * signals are blocked, as the keeper's.)
  */
-static void watch(timer_t timer, const _Atomic uint64_t *at_ns)
+static bool watch(timer_t timer, const _Atomic uint64_t *at_ns)
 {
 	const uint64_t at = atomic_load(at_ns), now = dlk_now_ns();
 	uint64_t nap = at > now ? (at - now) / 2 : DLK_MS;
@@ -133,7 +136,8 @@ static void watch(timer_t timer, const _Atomic uint64_t *at_ns)
 	time.tv_nsec = (long)(nap % 1000000000U);
 	sigemptyset(&told);
 	sigaddset(&told, SIGUSR1);
-	sigtimedwait(&told, NULL, &time);
+	sigaddset(&told, SIGUSR2);
+	return sigtimedwait(&told, NULL, &time) != SIGUSR2;
 }
 
 /*
@@ -168,7 +172,7 @@ static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 	timer_t timer;
 
 	prctl(PR_SET_NAME, "dlock-watchdog");
-	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	prctl(PR_SET_PDEATHSIG, SIGUSR2);
 	come_first();
 	/* What it closes are copies of locked descriptions, and of the read ends. */
 	if (dup2(write_end, STDIN_FILENO) < 0) {
@@ -181,8 +185,8 @@ static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 		end_unheard(STDIN_FILENO);
 	}
 	atomic_store(&dogs.page->armed[i], 1);
-	while (getppid() == keeper)
-		watch(timer, &dogs.page->at_ns);
+	while (getppid() == keeper && watch(timer, &dogs.page->at_ns))
+		;
 	arm(timer, UINT64_MAX);
 	end_unheard(STDIN_FILENO);
 }

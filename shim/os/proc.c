@@ -144,6 +144,17 @@ bool dlk_kernel_is_path_only(int fd)
 	return flags >= 0 && (flags & O_PATH);
 }
 
+char dlk_kernel_task_state(const char *path)
+{
+	char text[256];
+	const char *name_end;
+
+	if (dlk_slurp(path, text, sizeof(text)) <= 0)
+		return '\0';
+	name_end = strrchr(text, ')');
+	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+}
+
 /* Our own number, as the /proc that we see has it (proc(5)). */
 static bool own_pid(uint64_t *pid)
 {

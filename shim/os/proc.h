@@ -93,6 +93,9 @@ enum dlk_holder dlk_holder_of(uint64_t pid);
  */
 enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 				  pid_t *pid);
+/* What a task does, by its file "stat" (proc_pid_stat(5)): 'R', 'Z', ...; '\0'
+ * if that cannot be read. */
+char dlk_kernel_task_state(const char *path);
 /* Does this process wait for a record lock there?  1, 0; -1: no telling. */
 int dlk_kernel_waits(int fd, const struct dlk_file *file);
 
