@@ -42,7 +42,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -58,6 +57,7 @@
 #include "model/text.h"
 #include "model/timeline.h"
 #include "os/log.h"
+#include "os/precedence.h"
 #include "os/sys.h"
 
 enum { DOGS = 2 };
@@ -153,18 +153,6 @@ static _Noreturn void end_unheard(int write_end)
 	_exit(0);
 }
 
-/*
- * It runs for some microseconds, and kills who has renewed if it has no core for
- * that: so it comes first, where it may (CAP_SYS_NICE; sched(7)).
- */
-static void come_first(void)
-{
-	const struct sched_param least = { .sched_priority = 1 };
-
-	if (sched_setscheduler(0, SCHED_RR, &least) < 0)
-		setpriority(PRIO_PROCESS, 0, -20);
-}
-
 static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL,
@@ -173,7 +161,8 @@ static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 
 	prctl(PR_SET_NAME, "dlock-watchdog");
 	prctl(PR_SET_PDEATHSIG, SIGUSR2);
-	come_first();
+	/* Who has no core kills who has renewed. */
+	dlk_come_first();
 	/* What it closes are copies of locked descriptions, and of the read ends. */
 	if (dup2(write_end, STDIN_FILENO) < 0) {
 		atomic_store(&dogs.page->armed[i], -errno);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs a command as a service that may not touch resources (seccomp(2)): whoever
+ * asks for a priority, a scheduler, or a processor is killed for it.
+ *
+ *	confined COMMAND...
+ *
+ * The list is the one that systemd.exec(5) calls @resources, by which services
+ * are commonly confined (SystemCallFilter=~@resources).
+ */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "tests/lib/helper.h"
+
+#define DENIED(call)                                                           \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),                 \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+
+int main(int argc, char **argv)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		DENIED(ioprio_set),
+		DENIED(mbind),
+		DENIED(migrate_pages),
+		DENIED(move_pages),
+		DENIED(sched_setaffinity),
+		DENIED(sched_setattr),
+		DENIED(sched_setparam),
+		DENIED(sched_setscheduler),
+		DENIED(set_mempolicy),
+		DENIED(setpriority),
+		DENIED(setrlimit),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
+
+	if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+		die("seccomp");
+	execvp(argv[1], argv + 1);
+	die(argv[1]);
+}
