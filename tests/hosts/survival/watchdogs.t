@@ -161,8 +161,8 @@ hold_and_die()
 {
 	hold "third$TURN" && die_with "third$TURN" || return 1
 	peer_end "third$TURN"
-	until_true 5 is_said "$((TURN + 1))" && until_true 5 are_there 0
 	TURN=$((TURN + 1))
+	until_true 5 is_said "$TURN" && until_true 5 are_there 0
 }
 
 # is_said TIMES
