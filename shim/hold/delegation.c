@@ -4,7 +4,9 @@
  * of that (DESIGN L4).
  *
  *  1. A keeper that does not answer in time is killed, and the next one gets
- *     all leases: so no keeper carries what we believe refused.
+ *     all leases: so no keeper carries what we believe refused.  It is its
+ *     standby that does both if something was left to it, which we do not know
+ *     any more and the next one could not get.
  *  2. What is asked (told != 0) and not answered is neither "yes" nor "no".
  *     The end of such a lease is told in order, behind the question.
  */
@@ -497,6 +499,13 @@ uint32_t dlk_take_from_keeper(struct dlk_hold *h)
 	h->keeper.number = 0;
 	h->keeper.carried = false;
 	return told;
+}
+
+void dlk_delegation_left(const struct dlk_hold *h)
+{
+	dlk_holds_check();
+	if (dlk_is_delegated(h))
+		dlk_keeper_left(h->lease.ttl_ms);
 }
 
 /*

@@ -60,6 +60,8 @@ bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
 	ends = cause == END_GONE ? h->state == HOLD_HELD : dlk_hold_is_held(h);
 	ours = ends && is_ours_to_release(h, cause);
 	carried = h->keeper.carried;
+	if (ends && !ours)
+		dlk_delegation_left(h);
 	if (ends)
 		told = dlk_take_from_keeper(h);
 	if (ours)

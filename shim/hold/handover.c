@@ -204,8 +204,10 @@ void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 	dlk_holds_lock();
 	h->fd = -1;
 	/* Another descriptor has it, of which we do not know. */
-	if (!last && kept && dlk_hold_is_held(h))
+	if (!last && kept && dlk_hold_is_held(h)) {
+		dlk_delegation_left(h);
 		dlk_hold_drop(h);
+	}
 	dlk_holds_unlock();
 	if (last && dlk_hold_end(h, END_LEFT))
 		dlk_left = DLK_CLOSED_LEFT;

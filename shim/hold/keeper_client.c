@@ -58,10 +58,14 @@ static struct {
 	 * first one (dlk_spawn(): a session of its own); 0: none. */
 	pid_t group, unreaped;
 	uint32_t sent, heard;
-	uint32_t born;        /* what was sent before this one began */
-	uint64_t since_ns;    /* sent != heard: nothing was answered since */
-	uint64_t doubt_ns;    /* it was found to hang first; 0: it was not */
-	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
+	uint32_t born;     /* what was sent before this one began */
+	uint64_t since_ns; /* sent != heard: nothing was answered since */
+	uint64_t doubt_ns; /* it was found to hang first; 0: it was not */
+	uint32_t ttl_ms;   /* the least that depends on it; 0: none does */
+	_Atomic uint32_t
+		left_ms;      /* the longest ttl of what was left to it alone;
+				     0: nothing was */
+	bool told_standby;    /* that it hangs */
 	struct dlk_own dying; /* the socket to one that was killed */
 	atomic_bool starting; /* one thread is; waits() tells when it is done */
 	int failed;           /* the last start, and nobody was told: -errno */
@@ -96,8 +100,9 @@ void dlk_keeper_forget(void)
 	keeper.group = keeper.unreaped = 0;
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
+	atomic_store(&keeper.left_ms, 0);
 	keeper.failed = 0;
-	keeper.starting = keeper.reading = false;
+	keeper.starting = keeper.reading = keeper.told_standby = false;
 }
 
 bool dlk_keeper_is_there(void)
@@ -284,8 +289,10 @@ static int start_here(void)
 		keeper.rights = rights;
 		keeper.heard = keeper.born = keeper.sent;
 		keeper.doubt_ns = 0;
+		keeper.told_standby = false;
 		keeper.ttl_ms = 0;
 		keeper.failed = 0;
+		atomic_store(&keeper.left_ms, 0);
 	}
 	wake_all();
 	return pid < 0 ? pid : 0;
@@ -389,6 +396,14 @@ static int send_it(const struct dlk_keep *m, size_t size, const int *fds,
 		       : 0;
 }
 
+/* From now on it has as much time as any. */
+static void trust(void)
+{
+	keeper.since_ns = dlk_now_ns();
+	keeper.doubt_ns = 0;
+	keeper.told_standby = false;
+}
+
 uint32_t dlk_keeper_next(void)
 {
 	return keeper.sent + 1 ?: 1; /* 0 means none */
@@ -407,10 +422,8 @@ int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 		err = -EPIPE;
 	if (err)
 		return err == -EAGAIN ? DLK_KEEPER_LATER : err;
-	if (keeper.sent == keeper.heard) {
-		keeper.since_ns = dlk_now_ns();
-		keeper.doubt_ns = 0;
-	}
+	if (keeper.sent == keeper.heard)
+		trust();
 	keeper.sent = m->seq;
 	return 0;
 }
@@ -436,12 +449,24 @@ int dlk_keeper_hear(struct dlk_keep_answer *a)
 		return 1;
 	if ((int32_t)(a->seq - keeper.heard) > 0)
 		keeper.heard = a->seq;
-	keeper.since_ns = dlk_now_ns();
-	keeper.doubt_ns = 0;
+	trust();
 	return 1;
 }
 
 /* --- it hangs ------------------------------------------------------------- */
+
+/*
+ * Both of them.  The group's number is its own for as long as their end of the
+ * socket is open, for nobody else has that.  Not by recv(2): what they have
+ * said, and what they have left unread (ECONNRESET), come before the end.
+ */
+static void signal_group(int signo)
+{
+	struct pollfd end = { .fd = keeper.socket.fd };
+
+	if (dlk_own_check(&keeper.socket) && dlk_poll(&end, 1, 0) == 0)
+		dlk_syscall(SYS_kill, -keeper.group, signo);
+}
 
 void dlk_keeper_depends(uint32_t ttl_ms)
 {
@@ -449,9 +474,26 @@ void dlk_keeper_depends(uint32_t ttl_ms)
 		keeper.ttl_ms = ttl_ms;
 }
 
+void dlk_keeper_left(uint32_t ttl_ms)
+{
+	uint32_t most = atomic_load(&keeper.left_ms);
+
+	while (most < ttl_ms &&
+	       !atomic_compare_exchange_weak(&keeper.left_ms, &most, ttl_ms))
+		;
+}
+
+/* What was left to it, should it renew nothing either, has ended by then. */
+static uint64_t last_chance_ns(void)
+{
+	return keeper.since_ns + atomic_load(&keeper.left_ms) * DLK_MS;
+}
+
 /*
  * Both may have been frozen until this moment (SIGSTOP to the group, a cgroup,
- * a suspended machine): so it must be found twice, a little apart.
+ * a suspended machine): so it must be found twice, a little apart.  With both
+ * keepers would die what was left to them: then the standby is told, which has
+ * all of that, and takes over.
  */
 bool dlk_keeper_hangs(void)
 {
@@ -460,9 +502,14 @@ bool dlk_keeper_hangs(void)
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard ||
 	    now < dlk_keeper_look_ns())
 		return false;
-	if (keeper.doubt_ns)
+	if (!keeper.doubt_ns) {
+		keeper.doubt_ns = now;
+		return false;
+	}
+	if (now >= last_chance_ns())
 		return true;
-	keeper.doubt_ns = now;
+	signal_group(SIGURG);
+	keeper.told_standby = true;
 	return false;
 }
 
@@ -470,6 +517,8 @@ uint64_t dlk_keeper_look_ns(void)
 {
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard)
 		return UINT64_MAX;
+	if (keeper.told_standby)
+		return last_chance_ns();
 	if (keeper.doubt_ns)
 		return keeper.doubt_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	/* It carries nothing before it has answered. */
@@ -480,19 +529,11 @@ uint64_t dlk_keeper_look_ns(void)
 
 /* --- its end -------------------------------------------------------------- */
 
-/*
- * Both of them.  The group's number is its own for as long as their end of the
- * socket is open, for nobody else has that.  Not by recv(2): what they have
- * said, and what they have left unread (ECONNRESET), come before the end.
- */
 static void kill_them(void)
 {
-	struct pollfd end = { .fd = keeper.socket.fd };
-
 	if (!dlk_own_check(&keeper.socket))
 		return;
-	if (dlk_poll(&end, 1, 0) == 0)
-		dlk_syscall(SYS_kill, -keeper.group, SIGKILL);
+	signal_group(SIGKILL);
 	keeper.dying = keeper.socket;
 	keeper.socket.fd = -1;
 }

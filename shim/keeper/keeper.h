@@ -474,6 +474,8 @@ struct dlk_victims {
 };
 /* So that a look needs no other descriptors but for who is found. */
 void dlk_victims_reserve(void);
+/* Of a list's err: why not all could be looked at. */
+const char *dlk_victims_why(int err);
 /* All who have these leases' locks: those that are new are added; how many. */
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n);

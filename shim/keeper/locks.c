@@ -36,6 +36,7 @@
 
 #include "keeper/keeper.h"
 #include "keeper/list.h"
+#include "os/proc.h"
 #include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
@@ -59,20 +60,6 @@ enum view {
 	FIRST, /* ours, the first one: it shows all, dead takers too */
 };
 
-/* One number: /proc shows this process in its own namespace (proc(5)). */
-static bool one_nspid(void)
-{
-	char text[2048];
-	const char *p;
-	uint64_t pid;
-
-	if (dlk_slurp("/proc/self/status", text, sizeof(text)) < 0)
-		return false;
-	p = strstr(text, "\nNSpid:\t");
-	p = p ? dlk_number(p + 8, 10, &pid) : NULL;
-	return p && *p == '\n' && pid == (uint64_t)getpid();
-}
-
 static enum view view(void)
 {
 	/* PROC_PID_INIT_INO, include/linux/proc_ns.h */
@@ -85,7 +72,7 @@ static enum view view(void)
 	if (asked)
 		return known;
 	asked = true;
-	if (!one_nspid())
+	if (!dlk_kernel_shows_our_pids())
 		return known;
 	n = readlink("/proc/self/ns/pid", name, sizeof(name));
 	known = n == sizeof(first) - 1 && memcmp(name, first, (size_t)n) == 0

@@ -167,6 +167,8 @@ static bool begin(void)
 
 	sigfillset(&everything);
 	pthread_sigmask(SIG_SETMASK, &everything, NULL);
+	/* Ignored by the program, a child's number would be free at its end. */
+	signal(SIGCHLD, SIG_DFL);
 	dlk_clock_use(clock_gettime); /* nothing stands in for it here */
 	dlk_log_init(getenv("DLOCK_LOG"), false);
 	dlk_log_adopt(STDERR_FILENO);

@@ -17,9 +17,10 @@
  *				keeper			standby
  *
  *  1. One acts at a time: the standby when the keeper is dead.  One that does
- *     not answer it, with a lease overdue, it kills first; dead is whose first
- *     thread is, for another one may have no core to end, and the files are open
- *     until it has.
+ *     not answer it, with a lease overdue or when the shim has had no answer, it
+ *     kills first.  Dead is whose first thread is, for another one may have no core
+ *     to end, and the files are open until it has: the kernel tells of that
+ *     (PR_SET_PDEATHSIG).  Of what it had said by then nothing is lost.
  *  2. A message of the shim's that the keeper was amidst is still in the socket
  *     (hear.c), and what it was owed for the last one is known.
  *  3. The descriptions of locked files are common to both.  So a lock that the
@@ -33,6 +34,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -58,7 +60,10 @@ static struct {
 	uint64_t asked_ns; /* whether it lives, and no answer yet; 0: nothing */
 	uint64_t look_ns;  /* when to ask that, or to doubt it */
 	bool doubted;
-} parent = { .fd = -1 };
+	bool suspected; /* though no lease is overdue */
+	bool dead;      /* by the kernel's word */
+	int word;       /* signalfd(2): that, and the shim's suspicion; -1 */
+} parent = { .fd = -1, .word = -1 };
 
 static union {
 	uint32_t type;
@@ -167,6 +172,17 @@ static void act(const int *came, unsigned n)
 		_exit(1);
 }
 
+/* (ECONNRESET: it has not read all of ours; what it has said comes after that.) */
+static ssize_t receive(struct msghdr *msg)
+{
+	ssize_t size;
+
+	do
+		size = recvmsg(parent.fd, msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	while (size < 0 && (errno == ECONNRESET || errno == EINTR));
+	return size;
+}
+
 /* 1; 0: there is none; -1: the keeper has ended. */
 static int hear_one(void)
 {
@@ -182,11 +198,10 @@ static int hear_one(void)
 	int came[DLK_MIRROR_FDS];
 	const struct cmsghdr *c;
 	unsigned n = 0;
-	ssize_t size =
-		recvmsg(parent.fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	const ssize_t size = receive(&msg);
 
 	if (size <= 0)
-		return size < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+		return size < 0 && errno == EAGAIN ? 0 : -1;
 	c = CMSG_FIRSTHDR(&msg);
 	if (c && c->cmsg_type == SCM_RIGHTS) {
 		n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
@@ -197,19 +212,32 @@ static int hear_one(void)
 	act(came, n);
 	parent.asked_ns = 0;
 	parent.doubted = false;
+	parent.suspected = parent.dead;
 	return 1;
 }
 
 /* --- it doubts ------------------------------------------------------------ */
 
-/* Killed, the others of its threads do nothing more. */
-static bool has_died(void)
+/*
+ * Its first thread is the one that hears and says: killed, it may be amidst that
+ * yet, which is not waited for when a lease is overdue.
+ */
+static bool has_died(bool overdue)
 {
-	char name[DLK_NUMBERED_MAX];
+	const enum dlk_death death = getppid() == parent.pid
+					     ? dlk_kernel_death(parent.pid)
+					     : DLK_LIVES;
 
-	return getppid() == parent.pid &&
-	       dlk_kernel_task_state(dlk_numbered(name, "/proc/", parent.pid,
-						  "/stat")) == 'Z';
+	return parent.dead || death == DLK_DEAD ||
+	       (death == DLK_KILLED && overdue);
+}
+
+static void ask_it(uint64_t now)
+{
+	const char ask = 0;
+
+	(void)!send(parent.fd, &ask, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	parent.asked_ns = now;
 }
 
 /*
@@ -221,16 +249,14 @@ static bool doubt(void)
 {
 	const uint64_t now = dlk_now_ns();
 	uint32_t ttl_ms = 0;
-	const uint64_t overdue = dlk_carry_overdue_ns(&ttl_ms);
-	const char ask = 0;
+	const bool overdue = dlk_carry_overdue_ns(&ttl_ms) <= now;
 
-	if (overdue > now || now < parent.look_ns)
+	if ((!overdue && !parent.suspected) || now < parent.look_ns)
 		return false;
-	if (has_died())
+	if (has_died(overdue))
 		return true;
 	if (!parent.asked_ns) {
-		(void)!send(parent.fd, &ask, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-		parent.asked_ns = now;
+		ask_it(now);
 		parent.look_ns = now + dlk_keeper_patience_ns(ttl_ms);
 	} else if (!parent.doubted) {
 		parent.doubted = true;
@@ -247,7 +273,7 @@ static int doubt_ms(void)
 {
 	const uint64_t now = dlk_now_ns();
 	uint32_t ttl_ms;
-	uint64_t at = dlk_carry_overdue_ns(&ttl_ms);
+	uint64_t at = parent.suspected ? now : dlk_carry_overdue_ns(&ttl_ms);
 
 	if (at < parent.look_ns)
 		at = parent.look_ns;
@@ -256,25 +282,84 @@ static int doubt_ms(void)
 					   : (int)((at - now) / DLK_MS) + 1;
 }
 
+/* It has left the shim without an answer for as long as it may: a moment more. */
+static void suspect(void)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (parent.suspected)
+		return;
+	parent.suspected = parent.doubted = true;
+	ask_it(now);
+	parent.look_ns = now + DLK_KEEPER_DOUBT_MS * DLK_MS;
+}
+
+/* Its files are closed in a moment, if its other threads have a core. */
+static void note_death(void)
+{
+	parent.suspected = parent.dead = true;
+	parent.look_ns = dlk_now_ns() + DLK_KEEPER_DOUBT_MS * DLK_MS;
+}
+
+/* (Anybody may send these: whose word it is says its sender.) */
+static void hear_words(void)
+{
+	struct signalfd_siginfo s;
+
+	while (read(parent.word, &s, sizeof(s)) == sizeof(s))
+		if (s.ssi_signo == SIGUSR2 && (pid_t)s.ssi_pid == parent.pid)
+			note_death();
+		else
+			suspect();
+}
+
+/* (All signals are blocked, as the keeper's.) */
+static void listen_for_words(void)
+{
+	sigset_t words;
+
+	sigemptyset(&words);
+	sigaddset(&words, SIGURG);
+	sigaddset(&words, SIGUSR2);
+	parent.word = signalfd(-1, &words, SFD_CLOEXEC | SFD_NONBLOCK);
+	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+}
+
+static void listen_no_more(void)
+{
+	prctl(PR_SET_PDEATHSIG, 0);
+	if (parent.word >= 0)
+		close(parent.word);
+	parent.word = -1;
+}
+
 /* Until the keeper has ended. */
 static void stand_by(void)
 {
+	bool died = false;
 	int n = 0;
 
-	while (n >= 0) {
+	listen_for_words();
+	while (n >= 0 && !died) {
 		struct pollfd p[] = {
 			{ .fd = parent.fd, .events = POLLIN },
 			{ .fd = dlk_errands_bell(), .events = POLLIN },
+			{ .fd = parent.word, .events = POLLIN },
 		};
 
-		poll(p, 2, doubt_ms());
+		poll(p, 3, doubt_ms());
 		if (p[1].revents)
 			dlk_errands_back();
+		if (p[2].revents)
+			hear_words();
 		while ((n = hear_one()) > 0)
 			;
-		if (n == 0 && doubt())
-			break;
+		died = n == 0 && doubt();
 	}
+	/* It may have said something before it died, while we had no core. */
+	while (n == 0 && hear_one() > 0)
+		;
+	listen_no_more();
 }
 
 /* --- it takes over -------------------------------------------------------- */
@@ -310,7 +395,7 @@ static void begin(int fd, pid_t keeper)
 	parent.fd = fd;
 	parent.pid = keeper;
 	parent.asked_ns = parent.look_ns = 0;
-	parent.doubted = false;
+	parent.doubted = parent.suspected = parent.dead = false;
 	dlk_tls_forget();
 	dlk_stores_forget();
 	dlk_shadow_copies_stand_by();

@@ -206,7 +206,7 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 				      : "; who else has it is looked for "
 					"again, for not all processes could "
 					"be looked at: ",
-			      strerrordesc_np(list->err), NULL);
+			      dlk_victims_why(list->err), NULL);
 	dlk_line_alarm(&l);
 }
 

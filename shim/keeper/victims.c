@@ -18,6 +18,8 @@
  *     So what is started between a look and the kill is looked for: as a child
  *     before, as an orphan of the same session after it.
  *  5. Never a keeper, which has none of these descriptions.
+ *  6. Nobody, where /proc shows another pid namespace: its numbers are others'
+ *     here.
  *
  * A look at 500 processes takes 40 ms [m].
  */
@@ -68,6 +70,15 @@ static void note_lack(int err)
 {
 	if (err == EMFILE || err == ENFILE || err == ENOMEM)
 		lacked = err;
+}
+
+const char *dlk_victims_why(int err)
+{
+	return err == ETIME ? "a look at all processes takes too long"
+	       : err == ENXIO
+		       ? "/proc is another pid namespace's (mount this one's own: "
+			 "unshare --mount-proc)"
+		       : strerrordesc_np(err) ?: "unknown error";
 }
 
 static bool has_time(void)
@@ -320,7 +331,6 @@ static void look_at_all(void)
 	DIR *d = look_into("/proc");
 	const struct dirent *e;
 
-	seen.n = 0;
 	while (d && has_time() && (e = readdir(d))) {
 		char command[16];
 		struct seen s = { .fd = -1 };
@@ -527,7 +537,11 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	begin_look(list);
 	want(leases, n);
 	learn_files();
-	look_at_all();
+	seen.n = 0;
+	if (dlk_kernel_shows_our_pids())
+		look_at_all();
+	else
+		lacked = ENXIO;
 	for (size_t i = 0; i < seen.n; i++)
 		compare_with_taker(&seen.v[i]);
 	find_descendants();
@@ -676,7 +690,7 @@ static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 bool dlk_victims_find_family(struct dlk_victims *list,
 			     struct dlk_kept *const *leases, size_t n)
 {
-	bool all = true;
+	bool all = dlk_kernel_shows_our_pids();
 	pid_t pid;
 
 	begin_look(list);

@@ -58,6 +58,7 @@
 #include "model/timeline.h"
 #include "os/log.h"
 #include "os/precedence.h"
+#include "os/proc.h"
 #include "os/sys.h"
 
 enum { DOGS = 2 };
@@ -122,11 +123,12 @@ static void arm(timer_t timer, uint64_t at_ns)
  * though another one of its threads may have no core to end for long.  (All
  * signals are blocked, as the keeper's.)
  */
-static bool watch(timer_t timer, const _Atomic uint64_t *at_ns)
+static bool watch(timer_t timer, const _Atomic uint64_t *at_ns, pid_t keeper)
 {
 	const uint64_t at = atomic_load(at_ns), now = dlk_now_ns();
 	uint64_t nap = at > now ? (at - now) / 2 : DLK_MS;
 	struct timespec time;
+	siginfo_t who;
 	sigset_t told;
 
 	arm(timer, at);
@@ -137,7 +139,14 @@ static bool watch(timer_t timer, const _Atomic uint64_t *at_ns)
 	sigemptyset(&told);
 	sigaddset(&told, SIGUSR1);
 	sigaddset(&told, SIGUSR2);
-	return sigtimedwait(&told, NULL, &time) != SIGUSR2;
+	return sigtimedwait(&told, &who, &time) != SIGUSR2 ||
+	       who.si_pid != keeper;
+}
+
+/* Killed, it sets no mark any more; it may lack a core to end. */
+static bool is_kept(pid_t keeper)
+{
+	return getppid() == keeper && dlk_kernel_death(keeper) == DLK_LIVES;
 }
 
 /*
@@ -173,8 +182,9 @@ static _Noreturn void be_watchdog(unsigned i, int write_end, pid_t keeper)
 		atomic_store(&dogs.page->armed[i], -errno);
 		end_unheard(STDIN_FILENO);
 	}
+	arm(timer, atomic_load(&dogs.page->at_ns));
 	atomic_store(&dogs.page->armed[i], 1);
-	while (getppid() == keeper && watch(timer, &dogs.page->at_ns))
+	while (is_kept(keeper) && watch(timer, &dogs.page->at_ns, keeper))
 		;
 	arm(timer, UINT64_MAX);
 	end_unheard(STDIN_FILENO);
@@ -334,9 +344,10 @@ static void say_failure(int err)
 	dlk_log(DLK_WARNING,
 		"no watchdog, which would kill who shares a lock, should his "
 		"host be frozen for longer than the lease: ",
-		err == ETIME ? "a look at all processes takes too long"
-			     : strerrordesc_np(err) ?: "unknown error",
-		"; while it runs, dlock-keeper does", NULL);
+		dlk_victims_why(err),
+		err == ENXIO ? "; dlock-keeper cannot either"
+			     : "; while it runs, dlock-keeper does",
+		NULL);
 }
 
 static bool was_killed(const struct dlk_victim *v)

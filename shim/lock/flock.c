@@ -203,8 +203,11 @@ static void drop_stale(const struct request *r)
 		    r->mode == LOCK_SH)
 			continue;
 		if (r->mode == LOCK_EX || h == r->own || dlk_is_delegated(h)) {
-			if (r->mode == LOCK_EX || h == r->own || h->fd == r->fd)
+			if (r->mode == LOCK_EX || h == r->own ||
+			    h->fd == r->fd) {
+				dlk_delegation_left(h);
 				dlk_hold_drop(h);
+			}
 		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == r->fd) {
 			dlk_hold_release(h);
 			dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -153,6 +155,64 @@ char dlk_kernel_task_state(const char *path)
 		return '\0';
 	name_end = strrchr(text, ')');
 	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+}
+
+static bool is_one_nspid(void)
+{
+	char text[2048];
+	const char *p;
+	uint64_t pid;
+
+	if (dlk_slurp("/proc/self/status", text, sizeof(text)) < 0)
+		return false;
+	p = strstr(text, "\nNSpid:\t");
+	p = p ? dlk_number(p + 8, 10, &pid) : NULL;
+	return p && *p == '\n' && pid == (uint64_t)dlk_syscall(SYS_getpid);
+}
+
+bool dlk_kernel_shows_our_pids(void)
+{
+	static _Atomic int known; /* 1: yes; -1: no */
+
+	if (!atomic_load(&known))
+		atomic_store(&known, is_one_nspid() ? 1 : -1);
+	return atomic_load(&known) > 0;
+}
+
+/* proc_pid_stat(5): so many fields on, each behind a space. */
+static const char *skip_fields(const char *p, unsigned n)
+{
+	while (p && n--)
+		p = strchr(p + 1, ' ');
+	return p;
+}
+
+enum dlk_death dlk_kernel_death(pid_t pid)
+{
+	enum { STATE = 3, FLAGS = 9, SIGNAL = 31 };
+	const uint64_t exiting = 4; /* PF_EXITING, include/linux/sched.h */
+	char name[DLK_NUMBERED_MAX], text[1024];
+	uint64_t flags, pending;
+	const char *p;
+
+	if (!dlk_kernel_shows_our_pids() ||
+	    dlk_slurp(dlk_numbered(name, "/proc/", pid, "/stat"), text,
+		      sizeof(text)) <= 0)
+		return DLK_LIVES;
+	p = strrchr(text, ')');
+	if (!p || p[1] != ' ')
+		return DLK_LIVES;
+	if (p[2] == 'Z' || p[2] == 'X')
+		return DLK_DEAD;
+	p = skip_fields(p + 1, FLAGS - STATE);
+	if (!p || !dlk_number(p + 1, 10, &flags))
+		return DLK_LIVES;
+	if (flags & exiting)
+		return DLK_DEAD;
+	p = skip_fields(p, SIGNAL - FLAGS);
+	if (!p || !dlk_number(p + 1, 10, &pending))
+		return DLK_LIVES;
+	return pending >> (SIGKILL - 1) & 1 ? DLK_KILLED : DLK_LIVES;
 }
 
 /* Our own number, as the /proc that we see has it (proc(5)). */

@@ -93,6 +93,19 @@ enum dlk_holder dlk_holder_of(uint64_t pid);
  */
 enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 				  pid_t *pid);
+/*
+ * Does /proc show our own pid namespace, and so the numbers by which we know
+ * others (pid_namespaces(7))?  False, too, where it cannot be read.
+ */
+bool dlk_kernel_shows_our_pids(void);
+/*
+ * Of a child or a parent of ours, whose number is its own: KILLED lacks but a core
+ * to end, and may be amidst a last system call; DEAD, its first thread does
+ * nothing more.  Its other threads may have yet to end, and its files are open
+ * until they have.  LIVES, too, if that cannot be known.
+ */
+enum dlk_death { DLK_LIVES, DLK_KILLED, DLK_DEAD };
+enum dlk_death dlk_kernel_death(pid_t pid);
 /* What a task does, by its file "stat" (proc_pid_stat(5)): 'R', 'Z', ...; '\0'
  * if that cannot be read. */
 char dlk_kernel_task_state(const char *path);
