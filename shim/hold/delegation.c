@@ -501,13 +501,6 @@ uint32_t dlk_take_from_keeper(struct dlk_hold *h)
 	return told;
 }
 
-void dlk_delegation_left(const struct dlk_hold *h)
-{
-	dlk_holds_check();
-	if (dlk_is_delegated(h))
-		dlk_keeper_left(h->lease.ttl_ms);
-}
-
 /*
  * Its queue may be full, for it answers others before: then we wait, but not in
  * the thread, which must renew.  Who is not told sees the lock's end by itself.
@@ -519,7 +512,8 @@ static bool say(struct dlk_keep *m, size_t size)
 	if (m->lease == 0)
 		return false;
 	dlk_keeper_lock();
-	while (err == DLK_KEEPER_LATER && dlk_delegation_listen()) {
+	while (err == DLK_KEEPER_LATER && dlk_delegation_listen() &&
+	       !dlk_keeper_is_silent()) {
 		err = dlk_keeper_send(m, size, NULL, 0);
 		if (err != DLK_KEEPER_LATER || dlk_in_thread())
 			break;
@@ -571,7 +565,8 @@ void dlk_delegation_stay(void)
 		if (dlk_keeper_start(true) < 0)
 			break;
 		sent = dlk_keeper_send(&m, sizeof(m), NULL, 0) == 0;
-		while (sent && dlk_keeper_look_ns() < UINT64_MAX) {
+		while (sent && !dlk_keeper_is_silent() &&
+		       dlk_keeper_look_ns() < UINT64_MAX) {
 			dlk_keeper_wait(dlk_keeper_look_ns());
 			sent = dlk_delegation_listen();
 		}

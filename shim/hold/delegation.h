@@ -15,8 +15,6 @@ static inline bool dlk_is_delegated(const struct dlk_hold *h)
  * It is the keeper's no more; the number to tell it so by, or 0.
  */
 uint32_t dlk_take_from_keeper(struct dlk_hold *h);
-/* (holds) This process renews it no more: the keeper alone does, if it has it. */
-void dlk_delegation_left(const struct dlk_hold *h);
 /*
  * Tell the keeper what becomes of a lease (0: of none): DLK_KEEP_DROP, _OWE,
  * _LEFT or _READY (keeper/protocol.h); false: it cannot be told.

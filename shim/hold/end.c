@@ -61,7 +61,7 @@ bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
 	ours = ends && is_ours_to_release(h, cause);
 	carried = h->keeper.carried;
 	if (ends && !ours)
-		dlk_delegation_left(h);
+		dlk_hold_left(h);
 	if (ends)
 		told = dlk_take_from_keeper(h);
 	if (ours)

@@ -65,6 +65,13 @@ static void give_up(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 			dlk_delegation_refused(all[i], -ETIMEDOUT);
 }
 
+/* Who waits for it has waited as long as he may. */
+static bool is_in_vain(unsigned lost_before)
+{
+	return dlk_delegation_lost() - lost_before >= DLK_DEATHS ||
+	       dlk_keeper_is_silent();
+}
+
 /* Until each is kept, or refused. */
 static void hand_over(struct dlk_hold *const *all, unsigned n)
 {
@@ -78,7 +85,7 @@ static void hand_over(struct dlk_hold *const *all, unsigned n)
 		dlk_hold_is_there(all[i]);
 	dlk_keeper_lock();
 	lost_before = dlk_delegation_lost();
-	while (dlk_delegation_lost() - lost_before < DLK_DEATHS) {
+	while (!is_in_vain(lost_before)) {
 		uint64_t until = dlk_now_ns() + FULL_MS * DLK_MS;
 
 		dlk_delegation_listen();
@@ -88,7 +95,7 @@ static void hand_over(struct dlk_hold *const *all, unsigned n)
 			until = dlk_keeper_look_ns();
 		dlk_keeper_wait(until);
 	}
-	if (dlk_delegation_lost() - lost_before >= DLK_DEATHS)
+	if (is_in_vain(lost_before))
 		give_up(all, n, began);
 	dlk_keeper_unlock();
 }
@@ -205,7 +212,7 @@ void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 	h->fd = -1;
 	/* Another descriptor has it, of which we do not know. */
 	if (!last && kept && dlk_hold_is_held(h)) {
-		dlk_delegation_left(h);
+		dlk_hold_left(h);
 		dlk_hold_drop(h);
 	}
 	dlk_holds_unlock();

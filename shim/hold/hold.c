@@ -260,12 +260,33 @@ void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms)
 	dlk_hold_hurry(h, dlk_renew_ns(now_ns, ttl_ms));
 }
 
+static _Atomic uint32_t left_ms;
+
+void dlk_hold_left(const struct dlk_hold *h)
+{
+	dlk_holds_check();
+	if ((h->keeper.carried || h->keeper.number) &&
+	    atomic_load(&left_ms) < h->lease.ttl_ms)
+		atomic_store(&left_ms, h->lease.ttl_ms);
+}
+
+uint32_t dlk_left_ms(void)
+{
+	return atomic_load(&left_ms);
+}
+
+void dlk_left_nothing(void)
+{
+	atomic_store(&left_ms, 0);
+}
+
 void dlk_hold_leave(struct dlk_hold *h)
 {
 	dlk_holds_check();
 	if (!dlk_hold_is_held(h) || !h->keeper.carried)
 		return;
 	h->valid.elsewhere = true;
+	dlk_hold_left(h);
 	dlk_backstop_watch(h);
 	dlk_schedule(h);
 }

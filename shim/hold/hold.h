@@ -211,6 +211,14 @@ void dlk_hold_hurry(struct dlk_hold *h, uint64_t by_ns);
 /* From here on whoever renews it renews it by this ttl. */
 void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms);
 /*
+ * Nobody here renews it from here on: the keepers alone do, if they have it, and
+ * are not killed for a stall, which would end it.
+ */
+void dlk_hold_left(const struct dlk_hold *h);
+/* The longest ttl of what was left to them; 0: nothing was.  Wants no lock. */
+uint32_t dlk_left_ms(void);
+void dlk_left_nothing(void); /* there are none, or new ones */
+/*
  * From here on only the keeper renews what it carries: one, or all.  Until the
  * next renewal by us nobody here knows how long these are held.
  */

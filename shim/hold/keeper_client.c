@@ -24,8 +24,10 @@
 #include "config/config.h"
 #include "os/log.h"
 #include "os/number.h"
+#include "os/proc.h"
 #include "os/spawn_own.h"
 #include "os/sys.h"
+#include "hold/hold.h"
 #include "hold/self.h"
 #include "hold/thread.h"
 #include "model/timeline.h"
@@ -57,15 +59,14 @@ static struct {
 	/* The process group of the keeper and its standby, by the pid of the
 	 * first one (dlk_spawn(): a session of its own); 0: none. */
 	pid_t group, unreaped;
+	pid_t acting; /* the one of them that has answered last */
 	uint32_t sent, heard;
-	uint32_t born;     /* what was sent before this one began */
-	uint64_t since_ns; /* sent != heard: nothing was answered since */
-	uint64_t doubt_ns; /* it was found to hang first; 0: it was not */
-	uint32_t ttl_ms;   /* the least that depends on it; 0: none does */
-	_Atomic uint32_t
-		left_ms;      /* the longest ttl of what was left to it alone;
-				     0: nothing was */
-	bool told_standby;    /* that it hangs */
+	uint32_t born;        /* what was sent before this one began */
+	uint64_t since_ns;    /* sent != heard: nothing was answered since */
+	uint64_t doubt_ns;    /* it was found to hang first; 0: it was not */
+	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
+	unsigned told;        /* its standby, so often, that it hangs */
+	uint64_t told_ns;     /* the last time */
 	struct dlk_own dying; /* the socket to one that was killed */
 	atomic_bool starting; /* one thread is; waits() tells when it is done */
 	int failed;           /* the last start, and nobody was told: -errno */
@@ -100,9 +101,10 @@ void dlk_keeper_forget(void)
 	keeper.group = keeper.unreaped = 0;
 	keeper.heard = keeper.sent;
 	keeper.ttl_ms = 0;
-	atomic_store(&keeper.left_ms, 0);
+	keeper.told = 0;
 	keeper.failed = 0;
-	keeper.starting = keeper.reading = keeper.told_standby = false;
+	keeper.starting = keeper.reading = false;
+	dlk_left_nothing();
 }
 
 bool dlk_keeper_is_there(void)
@@ -285,14 +287,14 @@ static int start_here(void)
 	keeper.starting = false;
 	if (pid > 0) {
 		keeper.socket = ours;
-		keeper.group = pid;
+		keeper.group = keeper.acting = pid;
 		keeper.rights = rights;
 		keeper.heard = keeper.born = keeper.sent;
 		keeper.doubt_ns = 0;
-		keeper.told_standby = false;
+		keeper.told = 0;
 		keeper.ttl_ms = 0;
 		keeper.failed = 0;
-		atomic_store(&keeper.left_ms, 0);
+		dlk_left_nothing();
 	}
 	wake_all();
 	return pid < 0 ? pid : 0;
@@ -401,7 +403,7 @@ static void trust(void)
 {
 	keeper.since_ns = dlk_now_ns();
 	keeper.doubt_ns = 0;
-	keeper.told_standby = false;
+	keeper.told = 0;
 }
 
 uint32_t dlk_keeper_next(void)
@@ -428,6 +430,35 @@ int dlk_keeper_send(struct dlk_keep *m, size_t size, const int *fds, unsigned n)
 	return 0;
 }
 
+/* As recv(2); and who says it, by the kernel's word (SO_PASSCRED). */
+static ssize_t receive(struct dlk_keep_answer *a)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec iov = { a, sizeof(*a) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t n;
+	const struct cmsghdr *c;
+	struct ucred who;
+
+	do
+		n = dlk_syscall(SYS_recvmsg, keeper.socket.fd, &msg,
+				MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	c = n == sizeof(*a) ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (c && c->cmsg_type == SCM_CREDENTIALS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(who))) {
+		memcpy(&who, CMSG_DATA(c), sizeof(who));
+		keeper.acting = who.pid;
+	}
+	return n;
+}
+
 int dlk_keeper_hear(struct dlk_keep_answer *a)
 {
 	ssize_t n;
@@ -437,9 +468,7 @@ int dlk_keeper_hear(struct dlk_keep_answer *a)
 	/* Else what is meant for the program would be lost to it. */
 	if (!dlk_own_check(&keeper.socket))
 		return -EPIPE;
-	do
-		n = recv(keeper.socket.fd, a, sizeof(*a), MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	n = receive(a);
 	if (n < 0 && errno == EAGAIN)
 		return 0;
 	if (n != sizeof(*a))
@@ -474,19 +503,26 @@ void dlk_keeper_depends(uint32_t ttl_ms)
 		keeper.ttl_ms = ttl_ms;
 }
 
-void dlk_keeper_left(uint32_t ttl_ms)
-{
-	uint32_t most = atomic_load(&keeper.left_ms);
-
-	while (most < ttl_ms &&
-	       !atomic_compare_exchange_weak(&keeper.left_ms, &most, ttl_ms))
-		;
-}
-
 /* What was left to it, should it renew nothing either, has ended by then. */
 static uint64_t last_chance_ns(void)
 {
-	return keeper.since_ns + atomic_load(&keeper.left_ms) * DLK_MS;
+	return keeper.since_ns + dlk_left_ms() * DLK_MS;
+}
+
+/*
+ * It would answer, but for a core, or for a lock of the kernel's: that which the
+ * list of locks is read under is everybody's who locks a file.  Its first thread
+ * is the one that answers.
+ */
+static bool is_starved(uint64_t now)
+{
+	char name[DLK_NUMBERED_MAX], state;
+
+	if (now >= keeper.since_ns + dlk_keeper_starved_ns(keeper.ttl_ms))
+		return false;
+	state = dlk_kernel_task_state(
+		dlk_numbered(name, "/proc/", keeper.acting, "/stat"));
+	return state == 'R' || state == 'D';
 }
 
 /*
@@ -502,23 +538,37 @@ bool dlk_keeper_hangs(void)
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard ||
 	    now < dlk_keeper_look_ns())
 		return false;
-	if (!keeper.doubt_ns) {
+	if (!keeper.doubt_ns || (!keeper.told && is_starved(now))) {
 		keeper.doubt_ns = now;
 		return false;
 	}
 	if (now >= last_chance_ns())
 		return true;
 	signal_group(SIGURG);
-	keeper.told_standby = true;
+	keeper.told++;
+	keeper.told_ns = now;
 	return false;
+}
+
+bool dlk_keeper_is_silent(void)
+{
+	return keeper.told > 1;
+}
+
+/* It may have had none the last time, or one without a core. */
+static uint64_t told_again_ns(void)
+{
+	return keeper.told_ns + dlk_keeper_patience_ns(keeper.ttl_ms) +
+	       DLK_KEEPER_DOUBT_MS * DLK_MS;
 }
 
 uint64_t dlk_keeper_look_ns(void)
 {
 	if (keeper.socket.fd < 0 || keeper.sent == keeper.heard)
 		return UINT64_MAX;
-	if (keeper.told_standby)
-		return last_chance_ns();
+	if (keeper.told)
+		return told_again_ns() < last_chance_ns() ? told_again_ns()
+							  : last_chance_ns();
 	if (keeper.doubt_ns)
 		return keeper.doubt_ns + DLK_KEEPER_DOUBT_MS * DLK_MS;
 	/* It carries nothing before it has answered. */

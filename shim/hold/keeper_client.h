@@ -54,13 +54,13 @@ void dlk_keeper_wait(uint64_t until_ns);
 
 /* A lease of this ttl depends on it (model/timeline.h). */
 void dlk_keeper_depends(uint32_t ttl_ms);
-/*
- * Nobody else renews a lease of this ttl from here on: so the keepers are not
- * killed for a stall, which would end it.  Wants no lock.
- */
-void dlk_keeper_left(uint32_t ttl_ms);
 /* It has left a message without an answer for too long. */
 bool dlk_keeper_hangs(void);
+/*
+ * The same, though it must not be killed for that (dlk_hold_left()), and its
+ * standby was told, and had the time to take over: nobody is to wait for it.
+ */
+bool dlk_keeper_is_silent(void);
 /* When to ask that again; UINT64_MAX: everything is answered. */
 uint64_t dlk_keeper_look_ns(void);
 

@@ -69,7 +69,7 @@ static enum view view(void)
 	char name[64];
 	ssize_t n;
 
-	if (asked)
+	if (asked || dlk_kernel_shows_our_pids() < 0)
 		return known;
 	asked = true;
 	if (!dlk_kernel_shows_our_pids())

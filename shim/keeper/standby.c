@@ -201,7 +201,7 @@ static int hear_one(void)
 	const ssize_t size = receive(&msg);
 
 	if (size <= 0)
-		return size < 0 && errno == EAGAIN ? 0 : -1;
+		return size < 0 ? 0 : -1;
 	c = CMSG_FIRSTHDR(&msg);
 	if (c && c->cmsg_type == SCM_RIGHTS) {
 		n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
@@ -226,7 +226,7 @@ static bool has_died(bool overdue)
 {
 	const enum dlk_death death = getppid() == parent.pid
 					     ? dlk_kernel_death(parent.pid)
-					     : DLK_LIVES;
+					     : DLK_DEAD;
 
 	return parent.dead || death == DLK_DEAD ||
 	       (death == DLK_KILLED && overdue);
@@ -323,6 +323,8 @@ static void listen_for_words(void)
 	sigaddset(&words, SIGUSR2);
 	parent.word = signalfd(-1, &words, SFD_CLOEXEC | SFD_NONBLOCK);
 	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+	if (has_died(false))
+		note_death(); /* before that */
 }
 
 static void listen_no_more(void)
@@ -350,10 +352,10 @@ static void stand_by(void)
 		poll(p, 3, doubt_ms());
 		if (p[1].revents)
 			dlk_errands_back();
-		if (p[2].revents)
-			hear_words();
 		while ((n = hear_one()) > 0)
 			;
+		if (p[2].revents)
+			hear_words();
 		died = n == 0 && doubt();
 	}
 	/* It may have said something before it died, while we had no core. */

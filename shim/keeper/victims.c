@@ -538,7 +538,7 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	want(leases, n);
 	learn_files();
 	seen.n = 0;
-	if (dlk_kernel_shows_our_pids())
+	if (dlk_kernel_shows_our_pids() != 0)
 		look_at_all();
 	else
 		lacked = ENXIO;
@@ -690,7 +690,7 @@ static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 bool dlk_victims_find_family(struct dlk_victims *list,
 			     struct dlk_kept *const *leases, size_t n)
 {
-	bool all = dlk_kernel_shows_our_pids();
+	bool all = dlk_kernel_shows_our_pids() != 0;
 	pid_t pid;
 
 	begin_look(list);

@@ -205,7 +205,9 @@ static void drop_stale(const struct request *r)
 		if (r->mode == LOCK_EX || h == r->own || dlk_is_delegated(h)) {
 			if (r->mode == LOCK_EX || h == r->own ||
 			    h->fd == r->fd) {
-				dlk_delegation_left(h);
+				/* (With an exclusive one nobody else has any.) */
+				if (r->mode == LOCK_SH)
+					dlk_hold_left(h);
 				dlk_hold_drop(h);
 			}
 		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == r->fd) {

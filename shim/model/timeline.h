@@ -179,6 +179,17 @@ static inline uint64_t dlk_keeper_patience_ns(uint32_t ttl_ms)
 }
 
 /*
+ * One that is on its way to an answer, but for a core or a lock of the kernel's,
+ * has so long in all: the next one would have none either, and cost its start.
+ */
+static inline uint64_t dlk_keeper_starved_ns(uint32_t ttl_ms)
+{
+	const uint32_t ms = ttl_ms / 3;
+
+	return (ms > 2000 ? 2000 : ms) * DLK_MS;
+}
+
+/*
  * Decorrelated jitter: the next pause is drawn from [5 ms, 3 x the last one],
  * or up to 60 ms, so that a waiter on another host owns a lock within 100 ms of
  * its end, though nobody wakes it; and it is at most what is left of the

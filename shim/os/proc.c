@@ -157,26 +157,31 @@ char dlk_kernel_task_state(const char *path)
 	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
 }
 
-static bool is_one_nspid(void)
+/* One number: /proc shows this process in its own namespace (proc(5)). */
+static bool read_nspid(void *ours, const char *line)
 {
-	char text[2048];
 	const char *p;
 	uint64_t pid;
 
-	if (dlk_slurp("/proc/self/status", text, sizeof(text)) < 0)
-		return false;
-	p = strstr(text, "\nNSpid:\t");
-	p = p ? dlk_number(p + 8, 10, &pid) : NULL;
-	return p && *p == '\n' && pid == (uint64_t)dlk_syscall(SYS_getpid);
+	if (strncmp(line, "NSpid:\t", 7) != 0)
+		return true;
+	p = dlk_number(line + 7, 10, &pid);
+	*(int *)ours =
+		p && *p == '\0' && pid == (uint64_t)dlk_syscall(SYS_getpid);
+	return false;
 }
 
-bool dlk_kernel_shows_our_pids(void)
+int dlk_kernel_shows_our_pids(void)
 {
-	static _Atomic int known; /* 1: yes; -1: no */
+	static _Atomic int known = -1;
+	int ours = 1; /* (A kernel without such namespaces has no such line.) */
 
-	if (!atomic_load(&known))
-		atomic_store(&known, is_one_nspid() ? 1 : -1);
-	return atomic_load(&known) > 0;
+	if (atomic_load(&known) >= 0)
+		return atomic_load(&known);
+	if (!dlk_each_line("/proc/self/status", read_nspid, &ours))
+		return -1;
+	atomic_store(&known, ours);
+	return ours;
 }
 
 /* proc_pid_stat(5): so many fields on, each behind a space. */
@@ -195,7 +200,7 @@ enum dlk_death dlk_kernel_death(pid_t pid)
 	uint64_t flags, pending;
 	const char *p;
 
-	if (!dlk_kernel_shows_our_pids() ||
+	if (dlk_kernel_shows_our_pids() == 0 ||
 	    dlk_slurp(dlk_numbered(name, "/proc/", pid, "/stat"), text,
 		      sizeof(text)) <= 0)
 		return DLK_LIVES;

@@ -95,9 +95,9 @@ enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 				  pid_t *pid);
 /*
  * Does /proc show our own pid namespace, and so the numbers by which we know
- * others (pid_namespaces(7))?  False, too, where it cannot be read.
+ * others (pid_namespaces(7))?  1, 0; -1: that cannot be read now.
  */
-bool dlk_kernel_shows_our_pids(void);
+int dlk_kernel_shows_our_pids(void);
 /*
  * Of a child or a parent of ours, whose number is its own: KILLED lacks but a core
  * to end, and may be amidst a last system call; DEAD, its first thread does

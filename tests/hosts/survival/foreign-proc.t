@@ -6,7 +6,8 @@
 # number is about another process.  So nobody is stopped by that, which the log
 # says; and no keeper takes another one for dead by it (DESIGN 9.7, 9.8).
 #
-# Control: with a /proc of its own the holder is killed.
+# Control: with a /proc of its own the holder is killed; so he is where a line of
+# /proc is far down, behind the names of hundreds of groups.
 . "${0%/*}/../../lib/rig.sh"
 
 TTL=3000
@@ -89,9 +90,17 @@ unlike "$(cat "$RIG/log")" 'are killed|has ended while' \
 	'foreign: nobody is said to be killed, and no keeper to be dead'
 ends foreign
 
+is_killed()
+{
+	kill -STOP "$REDIS_PID"
+	ok "$1: the holder is killed (control)" until_true 20 holder_is_dead
+	ok "$1: everybody else lives" bystanders_are $MANY
+	ends "$1"
+}
+
 begins own --mount-proc
-kill -STOP "$REDIS_PID"
-ok 'own: the holder is killed (control)' until_true 20 holder_is_dead
-ok 'own: everybody else lives' bystanders_are $MANY
-ends own
+is_killed own
+begins groups --mount-proc \
+	setpriv --groups "$(seq -s, 1000000000 1000000299)"
+is_killed groups
 rig_end
