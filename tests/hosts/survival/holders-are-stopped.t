@@ -119,7 +119,8 @@ for rule in kill hold report; do
 	is "$(strangers)" "$n" "$rule: all others live"
 	n=$((n + 1))
 done
+# By the keeper, or, if it had no core by then, by its watchdogs.
 like "$(grep '/shell ' "$RIG/kill.log")" \
-	'not renewed for [0-9]+ ms.*killed: [0-9]+ \(work\)' 'which is said'
+	'not renewed .*killed( with them)?: [0-9]+ \(work\)' 'which is said'
 on A pkill -KILL -x 'work|sleep|bash|flock|python3|sh'
 rig_end
