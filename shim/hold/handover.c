@@ -206,12 +206,11 @@ __thread unsigned char dlk_left __attribute__((tls_model("initial-exec")));
 
 void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 {
-	const bool kept = dlk_handover(h);
-
+	dlk_handover(h);
 	dlk_holds_lock();
 	h->fd = -1;
 	/* Another descriptor has it, of which we do not know. */
-	if (!last && kept && dlk_hold_is_held(h)) {
+	if (!last && h->keeper.carried && dlk_hold_is_held(h)) {
 		dlk_hold_left(h);
 		dlk_hold_drop(h);
 	}
