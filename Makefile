@@ -33,6 +33,8 @@ DESTDIR    ?=
 
 B       ?= build
 CC      ?= cc
+# Of what is run by the build itself, whatever it builds for.
+HOSTCC  ?= cc
 # Is this an i386 build?  (make lib32 has CC='cc -m32'.)
 I386    := $(shell $(CC) -dM -E - </dev/null 2>/dev/null | grep -w __i386__)
 CFLAGS  ?= -O2 -g
@@ -140,7 +142,7 @@ $(B)/gen/confuse.a: $(LIBCONFUSE) Makefile
 # Each script as a string, with the SHA-1 that EVALSHA calls it by.
 $(B)/gen/embed: shim/lease/scripts/embed.c shim/model/sha1.c shim/model/sha1.h $(B)/gen/flags
 	$(call say,GEN,$@)
-	$(Q)$(CC) $(ALLFLAGS) -o $@ $(filter %.c,$^)
+	$(Q)$(HOSTCC) -std=gnu17 $(WARN) -D_GNU_SOURCE -I. -Ishim -o $@ $(filter %.c,$^)
 
 $(B)/gen/scripts.h: $(LUA) $(wildcard shim/lease/scripts/*.inc) $(B)/gen/embed
 	$(call say,GEN,$@)

@@ -3,7 +3,9 @@
 #
 # 32-bit programs in the rig, for tests/lib/rig.sh.
 #
-#	i386_or_skip		ends the test where there are none
+#	i386_why_not		in one line why none can be run here; or nothing
+#	i386_or_skip		ends the test where the library cannot be made
+#	i386_run_or_skip	and where no 32-bit program can be run
 #	i386_begin		behind rig_start: dl and null preload the library
 #				of either size, by $LIB (ld.so(8))
 #	i386_cc FILE OUT FLAG...	compiles
@@ -12,18 +14,41 @@
 # brings the 32-bit libc, "lib/i386-linux-gnu" where that is i386's own.
 SHIM32=${BUILD}32/libdlock-preload.so
 
-i386_or_skip()
+# A compiler makes them for a kernel that may run none (CONFIG_IA32_EMULATION,
+# or a virtual machine without them).
+i386_why_not()
 {
-	local why
+	local dir
 
-	why=$(make -s -C "$TOP" why-no-lib32 2>&1)
-	if [ -z "$why" ]; then
-		[ -e "$SHIM32" ] || rig_die "$SHIM32 is not there: make lib32"
-		return
+	dir=$(mktemp -d "${TMPDIR:-/tmp}/dlock-i386.XXXXXX") || return
+	if ! echo 'int main(void) { return 0; }' |
+		"${CC:-cc}" -m32 -x c -o "$dir/true" - 2>/dev/null; then
+		echo 'no compiler for them (gcc-multilib)'
+	elif ! "$dir/true" 2>/dev/null; then
+		echo 'the kernel of this machine runs no 32-bit programs'
 	fi
-	skip '32-bit programs' "$why"
+	rm -rf "$dir"
+}
+
+# skip_rest WHAT WHY: nothing, without a reason
+skip_rest()
+{
+	[ -n "$2" ] || return 0
+	skip "$1" "$2"
 	done_testing
 	exit 0
+}
+
+i386_or_skip()
+{
+	skip_rest 'the library of 32 bits' \
+		"$(make -s -C "$TOP" why-no-lib32 2>&1)"
+	[ -e "$SHIM32" ] || rig_die "$SHIM32 is not there: make lib32"
+}
+
+i386_run_or_skip()
+{
+	skip_rest '32-bit programs' "$(i386_why_not)"
 }
 
 # words LOADER: what it takes $LIB for

@@ -9,6 +9,21 @@
 . "${0%/*}/../../lib/rig.sh"
 
 i386_or_skip
+
+# --- the object -----------------------------------------------------------------
+
+like "$(file -L "$SHIM32")" 'ELF 32-bit LSB shared object, Intel' \
+	'the object is of i386'
+is "$(readelf -d "$SHIM32" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+	grep -v '^ld-linux')" libc.so.6 'and needs libc only'
+unlike "$(readelf -d "$SHIM32")" TEXTREL 'without text relocations'
+is "$(nm -D --defined-only "$SHIM32" |
+	awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)" \
+	"$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' \
+		"$TOP/shim/os/table.h" "$TOP/shim/os/table32.h" | sort -u)" \
+	'its symbols are those of the two tables'
+
+i386_run_or_skip
 rig_start disks
 i386_begin
 
@@ -229,19 +244,6 @@ three_ways 'a 64-bit program becomes a 32-bit one' \
 	scene becomes "$BIN/records" "$RIG/records32"
 three_ways 'a 32-bit program becomes a 64-bit one' \
 	scene becomes "$RIG/records32" "$BIN/records"
-
-# --- the object -----------------------------------------------------------------
-
-like "$(file -L "$SHIM32")" 'ELF 32-bit LSB shared object, Intel' \
-	'the object is of i386'
-is "$(readelf -d "$SHIM32" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-	grep -v '^ld-linux')" libc.so.6 'and needs libc only'
-unlike "$(readelf -d "$SHIM32")" TEXTREL 'without text relocations'
-is "$(nm -D --defined-only "$SHIM32" |
-	awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)" \
-	"$(sed -n 's/^[[:space:]]*X(\([A-Za-z0-9_]*\),.*/\1/p' \
-		"$TOP/shim/os/table.h" "$TOP/shim/os/table32.h" | sort -u)" \
-	'its symbols are those of the two tables'
 
 # --- installed ------------------------------------------------------------------
 

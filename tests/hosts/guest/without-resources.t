@@ -247,7 +247,9 @@ int main(void)
 	return flock(open("narrow", O_RDWR | O_CREAT, 0666), LOCK_EX);
 }
 END
-if "${CC:-cc}" -m32 -o "$RIG/narrow" "$RIG/narrow.c" 2>/dev/null; then
+why=$(i386_why_not)
+if [ -z "$why" ]; then
+	"${CC:-cc}" -m32 -o "$RIG/narrow" "$RIG/narrow.c" || rig_die narrow.c
 	is "$(dl A "$RIG/narrow" 2>"$RIG/err"; echo $?)" 0 \
 		'32 bits: ld.so runs it unlocked'
 	like "$(cat "$RIG/err")" 'ld.so.*cannot be preloaded' \
@@ -258,7 +260,7 @@ if "${CC:-cc}" -m32 -o "$RIG/narrow" "$RIG/narrow.c" 2>/dev/null; then
 	is "$status" 126 '32 bits: dlock run refuses'
 	like "$(cat "$RIG/err")" '32-bit' '32 bits: and says why'
 else
-	skip '32 bits' 'no compiler for them (gcc-multilib)'
+	skip '32 bits' "$why"
 fi
 
 rig_end

@@ -361,7 +361,7 @@ is "$STATUS $(locks '[length, .[-1].mode, .[-1].note]')" \
 rr flushall >/dev/null
 for i in {1..40}; do
 	record D:many%rec "$i" "$(token here "$i" | sed "s/ 42 / $i /")" \
-		60000 R "$i" 100
+		3600000 R "$i" 100
 done
 ctl list --json
 is "$(locks '[.[] | .pid] == [range(1; 41)]')" true 'many owners'
