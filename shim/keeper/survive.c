@@ -17,7 +17,11 @@
  *  1. No signal before the stop mark: a renewal may come until then.  A look
  *     that takes long begins earlier.
  *  2. What the shim has said MUST be heard first: it renews as well.
- *  3. Whom it may not signal, and a process 1, which the kernel keeps from it, is
+ *  3. From the first look on until the deadlines are over it comes before all
+ *     that have no real-time priority, where it may: beside two busy loops, on
+ *     two cores, five keepers that looked at 500 processes were late by up to
+ *     2 s, and replaced as hung amidst it [m].
+ *  4. Whom it may not signal, and a process 1, which the kernel keeps from it, is
  *     named in the log.
  */
 #include <signal.h>
@@ -27,6 +31,7 @@
 #include "keeper/keeper.h"
 #include "keeper/list.h"
 #include "os/log.h"
+#include "os/precedence.h"
 #include "os/sys.h"
 #include "model/timeline.h"
 
@@ -37,6 +42,8 @@ static uint64_t took_ns; /* by the last look at all processes */
 static uint64_t awake_ns, late_ns;
 /* When the last timer of those who are stopped has come, of their own (L6). */
 static uint64_t timers_ns;
+/* When what we come first for is over; 0: we do not. */
+static uint64_t first_until_ns;
 
 /* --- which, and when ------------------------------------------------------ */
 
@@ -601,10 +608,31 @@ void dlk_survive_awake(uint64_t until_ns)
 	late_ns = awake_ns > until_ns ? awake_ns - until_ns : 0;
 }
 
+static void step_back(uint64_t now)
+{
+	if (first_until_ns && now >= first_until_ns) {
+		dlk_step_back();
+		first_until_ns = 0;
+	}
+}
+
+static void come_first(void)
+{
+	const struct dlk_kept *k;
+
+	dlk_come_first();
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (dlk_carry_has_marks(k) && k->deadline_ns > first_until_ns)
+		first_until_ns = k->deadline_ns;
+}
+
 void dlk_survive(uint64_t now_ns)
 {
-	if (now_ns < dlk_survive_due_ns())
+	if (now_ns < dlk_survive_due_ns()) {
+		step_back(now_ns);
 		return;
+	}
+	come_first();
 	dlk_carry_hear();
 	dlk_watchdog_mark();
 	collect(now_ns, begin_ns);

@@ -41,11 +41,23 @@ static bool is_real_time(void)
 	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
 }
 
+static __thread bool comes_first;
+
 void dlk_come_first(void)
 {
 	const struct sched_param least = { .sched_priority = 1 };
 
-	if (may_ask() && !is_real_time())
-		dlk_syscall(SYS_sched_setscheduler, 0,
-			    SCHED_RR | SCHED_RESET_ON_FORK, &least);
+	if (!comes_first && may_ask() && !is_real_time())
+		comes_first = dlk_syscall(SYS_sched_setscheduler, 0,
+					  SCHED_RR | SCHED_RESET_ON_FORK,
+					  &least) == 0;
+}
+
+void dlk_step_back(void)
+{
+	const struct sched_param none = { 0 };
+
+	if (comes_first)
+		dlk_syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
+	comes_first = false;
 }

@@ -10,5 +10,7 @@
  * priority already, or a seccomp filter.  What it starts is not concerned.
  */
 void dlk_come_first(void);
+/* It did, by that; from here on it is one of many again. */
+void dlk_step_back(void);
 
 #endif

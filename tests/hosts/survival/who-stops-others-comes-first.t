@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 90
 #
 # A watchdog without a core kills who has renewed: so it comes first where it may
-# (sched(7): SCHED_RR, which wants CAP_SYS_NICE or RLIMIT_RTPRIO).  The program, what
-# it starts and the keepers have the priority that it was given; and where a call
+# (sched(7): SCHED_RR, which wants CAP_SYS_NICE or RLIMIT_RTPRIO).  So does a keeper
+# for as long as a lease is overdue, for it has to find its holders.  The program, what
+# it starts and other keepers have the priority that it was given; and where a call
 # for one may be deadly nobody makes it.
 . "${0%/*}/../../lib/rig.sh"
 
@@ -108,4 +109,27 @@ is "$(own_policies)" '1 dlock-keeper: SCHED_OTHER
 2 dlock-watchdog: SCHED_OTHER' 'and nobody has asked'
 leaves confined
 is "$(cat "$RIG/log")" '' 'nothing is said of all that'
+
+# --- overdue ------------------------------------------------------------------
+
+# keeper_is POLICY
+keeper_is()
+{
+	own_policies | grep -qx "1 dlock-keeper: $1"
+}
+
+proxy p
+rig_config A ttl=12s connect_timeout=300ms url="redis://127.0.0.1:$PROXY/0"
+holds late
+ok 'a server that is about to hang: all are there' until_true 5 has_all
+ok 'the keeper does not come first' keeper_is SCHED_OTHER
+say p hang
+hear p
+ok 'it does while a lease is overdue' \
+	until_true 11 keeper_is 'SCHED_RR|SCHED_RESET_ON_FORK'
+say p pass
+hear p
+ok 'and no more when that is over' until_true 20 keeper_is SCHED_OTHER
+ok 'who holds it lives' on A kill -0 "$PID"
+leaves late
 rig_end
