@@ -15,40 +15,55 @@ MANY=${OWNERS:-150}
 TIMES=200
 WHAT=(lock unlock refusal F_GETLK)
 
-# cost HOST: of one more owner there, in $COST, ns: medians, the least of nine
-cost()
+# one HOST FILE: what one more owner of it costs there, in medians; a line
+one()
 {
-	local i
+	"$RUN" "$1" timeout 60 "$BIN/many_owners" "$MNT/$RUN.$2" one "$TIMES"
+}
 
-	mapfile -t COST < <(for i in 1 2 3 4 5 6 7 8 9; do
-		"$RUN" "$1" timeout 60 "$BIN/many_owners" "$MNT/$RUN" one \
-			"$TIMES"
-	done | awk '{ for (i = 1; i <= NF; i++)
+# The least of each column.
+least()
+{
+	awk '{ for (i = 1; i <= NF; i++)
 			if (NR == 1 || $i < least[i]) least[i] = $i
-		    } END { for (i = 1; i <= 4; i++) print least[i] }')
-	note "$RUN, $owners owners, one more on $1: lock ${COST[0]} ns, unlock" \
-		"${COST[1]} ns, refusal ${COST[2]} ns, F_GETLK ${COST[3]} ns"
+		} END { for (i = 1; i <= 4; i++) print least[i] }' "$1"
 }
 
-owners_are()
+note_cost()
 {
-	ask owners "$1" 120
-	owners=$RESULT
-	[ "$owners" = "$1" ] || rig_die "$owners: $(cat "$RIG/owners.err")"
+	note "$RUN, $2 owners, one more on $1: lock $3 ns, unlock $4 ns," \
+		"refusal $5 ns, F_GETLK $6 ns"
 }
 
-# What one more costs on each host, with 10 and with all; of B in $few and $many
+# owners NAME N: so many of its file, on A
+owners()
+{
+	peer "$1" "$RUN" A "$BIN/many_owners" "$MNT/$RUN.$1" hold
+	ask "$1" "$2" 120
+	[ "$RESULT" = "$2" ] || rig_die "$RESULT: $(cat "$RIG/$1.err")"
+}
+
+# What one more costs on B, of a file with 10 and of one with all, in $few and
+# $many: in turns, so that what else the machine does is in both.
 costs()
 {
-	peer owners "$RUN" A "$BIN/many_owners" "$MNT/$RUN" hold
-	owners_are 10
-	cost A
-	cost B
-	few=("${COST[@]}")
-	owners_are "$MANY"
-	cost A
-	cost B
-	many=("${COST[@]}")
+	local host file
+
+	owners few 10
+	owners many "$MANY"
+	for host in A B; do
+		: >"$RIG/few.cost"
+		: >"$RIG/many.cost"
+		for _ in 1 2 3 4 5 6 7 8 9; do
+			for file in few many; do
+				one "$host" "$file" >>"$RIG/$file.cost"
+			done
+		done
+		mapfile -t few < <(least "$RIG/few.cost")
+		mapfile -t many < <(least "$RIG/many.cost")
+		note_cost "$host" 10 "${few[@]}"
+		note_cost "$host" "$MANY" "${many[@]}"
+	done
 }
 
 # byte N: is it refused to host B?
@@ -71,20 +86,20 @@ rig_configs ttl=30s
 RUN=on
 costs
 locker b on B
-ask b "open f $MNT/$RUN"
+ask b "open f $MNT/$RUN.many"
 ok "without dlock: B takes what A's have (control)" eval '! each_excludes'
-peer_end b owners
+peer_end b few many
 RUN=dl
 costs
 for i in 0 1 2 3; do
 	at_most "${many[i]}" $((few[i] * logarithm / 100)) "${WHAT[i]}: \
 $((few[i] / 1000)) us with 10 owners, $((many[i] / 1000)) us with $MANY"
 done
-is "$(rr hlen "dlock:$MNT/dl%rec")" $((MANY + 1)) 'each is an owner at Redis'
+is "$(rr hlen "dlock:$MNT/dl.many%rec")" $((MANY + 1)) 'each is an owner at Redis'
 locker b dl B
-ask b "open f $MNT/$RUN"
+ask b "open f $MNT/$RUN.many"
 ok 'each excludes the other host' each_excludes
-peer_end b owners
+peer_end b few many
 rig_empty 30 'all of them gone, no key is left'
-[ ! -s "$RIG/owners.err" ] || diag "$(sort "$RIG/owners.err" | uniq -c)"
+[ ! -s "$RIG/many.err" ] || diag "$(sort "$RIG/many.err" | uniq -c)"
 rig_end
