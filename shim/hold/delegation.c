@@ -152,23 +152,21 @@ static bool announce(struct dlk_hold *h, uint32_t number)
 {
 	bool held;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	held = dlk_hold_is_held(h);
 	if (held)
 		h->keeper.number = number;
-	dlk_holds_unlock();
 	return held;
 }
 
 /* (keeper) It was not told: a renewal may have taken it for told meanwhile. */
 static void take_back(struct dlk_hold *h, uint32_t number)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	if (h->keeper.number == number) {
 		h->keeper.number = 0;
 		dlk_schedule(h);
 	}
-	dlk_holds_unlock();
 }
 
 /* (keeper) */
@@ -190,13 +188,12 @@ static int tell_add(struct dlk_hold *h)
 	dlk_keeper_depends(h->lease.ttl_ms);
 	asked[number % ASKED].number = number;
 	asked[number % ASKED].file = h->file;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	if (h->keeper.number == number) {
 		h->keeper.known_until_ns = m->deadline_ns;
 		h->keeper.due_ns = UINT64_MAX;
 		dlk_schedule(h);
 	}
-	dlk_holds_unlock();
 	return 0;
 }
 
@@ -292,25 +289,23 @@ void dlk_delegation_refused(struct dlk_hold *h, int err)
 static void let_go(void)
 {
 	dlk_keeper_let_go();
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
 		if (h->keeper.number && !h->keeper.carried)
 			unkeep(h, dlk_now_ns());
 		h->keeper.number = 0;
 	}
-	dlk_holds_unlock();
 }
 
 /* What it has renewed, and this process perhaps could not. */
 static void held(const struct dlk_keep_answer *a)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (dlk_hold_is_held(h) && h->keeper.carried &&
 		    (int32_t)(h->keeper.number - a->lease) <= 0 &&
 		    section_of(h) == a->section)
 			dlk_hold_heard(h, a->until_ns, dlk_in_thread());
-	dlk_holds_unlock();
 }
 
 /* Of an ADD: yes, or no, at once or at last. */
@@ -396,11 +391,10 @@ static void lose_let_go(void)
 {
 	if (!dlk_keeper_let_go_ended())
 		return;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.carried && !h->keeper.number)
 			unkeep(h, dlk_now_ns());
-	dlk_holds_unlock();
 }
 
 bool dlk_delegation_listen(void)

@@ -32,16 +32,12 @@ enum progress { OVER, KEPT, REFUSED, WAITING, UNTOLD };
 /* Given back, or given up just now by a conversion: its affair no more. */
 static enum progress progress_of(const struct dlk_hold *h, uint64_t began_ns)
 {
-	enum progress p;
-
-	dlk_holds_lock();
-	p = h->state != HOLD_HELD              ? OVER
-	    : h->keeper.carried                ? KEPT
-	    : h->keeper.number                 ? WAITING
-	    : h->keeper.refused_ns >= began_ns ? REFUSED
-					       : UNTOLD;
-	dlk_holds_unlock();
-	return p;
+	DLK_GUARD(&dlk_holds_mutex);
+	return h->state != HOLD_HELD              ? OVER
+	       : h->keeper.carried                ? KEPT
+	       : h->keeper.number                 ? WAITING
+	       : h->keeper.refused_ns >= began_ns ? REFUSED
+						  : UNTOLD;
 }
 
 /* (keeper) Ask for what is to be asked for; do answers come? */
@@ -102,12 +98,8 @@ static void hand_over(struct dlk_hold *const *all, unsigned n)
 
 static bool has_keeper(const struct dlk_hold *h)
 {
-	bool yes;
-
-	dlk_holds_lock();
-	yes = !dlk_hold_is_held(h) || h->keeper.carried;
-	dlk_holds_unlock();
-	return yes;
+	DLK_GUARD(&dlk_holds_mutex);
+	return !dlk_hold_is_held(h) || h->keeper.carried;
 }
 
 bool dlk_handover(struct dlk_hold *h)
@@ -125,7 +117,7 @@ static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 {
 	unsigned n = 0;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_schedule_undelegated(); h && n < WINDOW;
 	     h = LIST_NEXT(h, undelegated)) {
 		if (h->state != HOLD_HELD || h->keeper.carried ||
@@ -134,7 +126,6 @@ static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 		dlk_hold_pin(h);
 		all[n++] = h;
 	}
-	dlk_holds_unlock();
 	return n;
 }
 
@@ -168,11 +159,10 @@ static void later(struct dlk_hold *h, unsigned before)
 {
 	const uint64_t now = dlk_now_ns();
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	if (!h->keeper.number && h->keeper.due_ns <= now)
 		h->keeper.due_ns =
 			now + FULL_MS * (1 + before / WINDOW) * DLK_MS;
-	dlk_holds_unlock();
 }
 
 static bool tell_now(struct dlk_hold *h)

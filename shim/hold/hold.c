@@ -58,19 +58,30 @@ static void count(const struct dlk_hold *h, unsigned by)
 
 static void set_state(struct dlk_hold *h, enum hold_state state)
 {
+	const bool was_held = dlk_hold_is_held(h);
+
 	dlk_holds_check();
 	dlk_check(legal[h->state] & TO(state));
 	count(h, -1U);
 	h->state = state;
 	count(h, 1);
-	dlk_backstop_watch(h);
+	if (was_held != dlk_hold_is_held(h))
+		dlk_backstop_watch(h);
 }
 
 /* Whoever works on it, or sends an answer that is to come, has it still. */
-static void free_ended(struct dlk_hold *h)
+static bool is_over(const struct dlk_hold *h)
 {
-	if (h->state != HOLD_ENDED || h->pins || h->out.unanswered)
+	return h->state == HOLD_ENDED && !h->pins && !h->out.unanswered;
+}
+
+/* What is to be done for it is another now; if nothing is, it is freed. */
+static void settle(struct dlk_hold *h)
+{
+	if (!is_over(h)) {
+		dlk_schedule(h);
 		return;
+	}
 	set_state(h, HOLD_FREE);
 	dlk_schedule_clear(h);
 	dlk_holds_remove(h);
@@ -87,15 +98,13 @@ void dlk_hold_unpin(struct dlk_hold *h)
 	dlk_holds_check();
 	dlk_check(h->pins);
 	h->pins--;
-	dlk_schedule(h);
-	free_ended(h);
+	settle(h);
 }
 
 void dlk_unpin(struct dlk_hold *h)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	dlk_hold_unpin(h);
-	dlk_holds_unlock();
 }
 
 struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
@@ -103,7 +112,7 @@ struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 {
 	struct dlk_hold *h;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	h = from ? from->next : dlk_holds_first();
 	while (h && !match(h, arg))
 		h = h->next;
@@ -111,7 +120,6 @@ struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 		dlk_hold_pin(h);
 	if (from)
 		dlk_hold_unpin(from);
-	dlk_holds_unlock();
 	return h;
 }
 
@@ -133,10 +141,9 @@ unsigned dlk_hold_next_some(struct dlk_hold **at, dlk_match_fn *match,
 
 void dlk_unpin_all(struct dlk_hold *const *all, unsigned n)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (unsigned i = 0; i < n; i++)
 		dlk_hold_unpin(all[i]);
-	dlk_holds_unlock();
 }
 
 /* --- granted, renewed ----------------------------------------------------- */
@@ -293,17 +300,16 @@ void dlk_hold_leave(struct dlk_hold *h)
 
 void dlk_hold_leave_all(void)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		dlk_hold_leave(h);
-	dlk_holds_unlock();
 }
 
 void dlk_hold_return_all(void)
 {
 	const uint64_t now = dlk_now_ns();
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
 		if (!dlk_hold_is_held(h) || !h->valid.elsewhere ||
 		    dlk_schedule_renewal_ns(h) == UINT64_MAX)
@@ -314,7 +320,6 @@ void dlk_hold_return_all(void)
 		dlk_backstop_watch(h);
 		dlk_hold_hurry(h, h->valid.elsewhere ? now : UINT64_MAX);
 	}
-	dlk_holds_unlock();
 }
 
 /* --- converted ------------------------------------------------------------ */
@@ -358,6 +363,5 @@ void dlk_hold_drop(struct dlk_hold *h)
 {
 	set_state(h, HOLD_ENDED);
 	dlk_outbox_clear(&h->out, dlk_now_ns());
-	dlk_schedule(h);
-	free_ended(h);
+	settle(h);
 }

@@ -22,27 +22,12 @@
 
 enum { SMALL = 1024, BATCH = 32, CHAINS = 1024 };
 
+pthread_mutex_t dlk_holds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	pthread_mutex_t mutex;
 	struct dlk_hold *first;          /* all but the free */
 	struct dlk_hold *chains[CHAINS]; /* the same, by file */
 	struct dlk_hold *spare;          /* small free objects */
-} holds = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-
-void dlk_holds_lock(void)
-{
-	pthread_mutex_lock(&holds.mutex);
-}
-
-void dlk_holds_unlock(void)
-{
-	pthread_mutex_unlock(&holds.mutex);
-}
-
-void dlk_holds_check(void)
-{
-	dlk_check_locked(&holds.mutex);
-}
+} holds;
 
 struct dlk_hold *dlk_holds_first(void)
 {
@@ -53,7 +38,7 @@ struct dlk_hold *dlk_holds_first(void)
 /* The objects are a copy of the parent's; a few pages. */
 void dlk_holds_forget(void)
 {
-	pthread_mutex_init(&holds.mutex, NULL);
+	pthread_mutex_init(&dlk_holds_mutex, NULL);
 	if (holds.first)
 		memset(holds.chains, 0, sizeof(holds.chains));
 	holds.first = NULL;
@@ -201,9 +186,8 @@ void dlk_holds_remove(struct dlk_hold *h)
 
 void dlk_hold_free(struct dlk_hold *h)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	give_back(h);
-	dlk_holds_unlock();
 }
 
 static struct dlk_hold *find(const struct dlk_file *file,

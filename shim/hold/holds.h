@@ -5,18 +5,30 @@
 #ifndef DLK_HOLDS_H
 #define DLK_HOLDS_H
 
+#include <pthread.h>
+
+#include "os/check.h"
+#include "os/guard.h"
 #include "hold/hold.h"
 
 /*
  * The mutex of the table.  It is taken with all signals blocked (dlk_enter),
  * for a few instructions, and never across a system call that can sleep.  Under
  * it no other is taken; it is taken under the keeper's (keeper_client.h) and
- * the thread's (thread.c).
+ * the thread's (thread.c).  Where it is had until the end of a block,
+ * DLK_GUARD(&dlk_holds_mutex) has it.
  */
-void dlk_holds_lock(void);
-void dlk_holds_unlock(void);
+extern pthread_mutex_t dlk_holds_mutex;
+static inline void dlk_holds_lock(void)
+{
+	pthread_mutex_lock(&dlk_holds_mutex);
+}
+static inline void dlk_holds_unlock(void)
+{
+	pthread_mutex_unlock(&dlk_holds_mutex);
+}
 /* What wants it says so by this (os/check.h). */
-void dlk_holds_check(void);
+#define dlk_holds_check() dlk_check_locked(&dlk_holds_mutex)
 /* The first of all but the free; h->next is the next one. */
 struct dlk_hold *dlk_holds_first(void);
 void dlk_holds_forget(void); /* in a child */

@@ -95,9 +95,8 @@ static bool look_at(void *unused, int fd)
 	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, &any);
 	if (!any || dlk_kernel_file(fd, &file) < 0)
 		return false;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	add(&file);
-	pthread_mutex_unlock(&mutex);
 	return false;
 }
 
@@ -111,29 +110,24 @@ void dlk_inherited_look(void)
 	if (atomic_load(&state) != UNKNOWN)
 		return;
 	dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, NULL);
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	if (atomic_load(&state) == UNKNOWN)
 		atomic_store(&state, files.n ? SOME : NONE);
-	pthread_mutex_unlock(&mutex);
 }
 
 bool dlk_inherited_on(const struct dlk_file *file)
 {
-	bool found;
-
 	if (atomic_load(&files.n) == 0)
 		return false;
-	pthread_mutex_lock(&mutex);
-	found = place_of(file) < files.n;
-	pthread_mutex_unlock(&mutex);
-	return found;
+	DLK_GUARD(&mutex);
+	return place_of(file) < files.n;
 }
 
 void dlk_inherited_done(const struct dlk_file *file, bool refused)
 {
 	size_t i;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	i = place_of(file);
 	if (i < files.n) {
 		files.v[i] = files.v[files.n - 1];
@@ -142,16 +136,14 @@ void dlk_inherited_done(const struct dlk_file *file, bool refused)
 	files.refused |= refused;
 	if (files.n == 0 && !files.refused)
 		atomic_store(&state, NONE);
-	pthread_mutex_unlock(&mutex);
 }
 
 static void forget(void)
 {
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	atomic_store(&files.n, 0);
 	files.refused = false;
 	atomic_store(&state, NONE);
-	pthread_mutex_unlock(&mutex);
 }
 
 /* In a child of fork there are none at all. */

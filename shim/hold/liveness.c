@@ -84,9 +84,8 @@ static int find_description(struct dlk_hold *h)
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
 		return fd == -1 && !atomic_load(&dlk_self.tables) ? 0 : -1;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	h->fd = fd;
-	dlk_holds_unlock();
 	return 1;
 }
 
@@ -142,11 +141,10 @@ static bool unclaimed(void *arg, int fd)
 {
 	const struct dlk_hold *h = arg, *other = NULL;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	do {
 		other = dlk_hold_find(&h->file, other);
 	} while (other && (other == h || other->fd != fd));
-	dlk_holds_unlock();
 	return !other;
 }
 
@@ -171,9 +169,8 @@ int dlk_lock_is_there(struct dlk_hold *h)
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
 		return fd == -1 && !atomic_load(&dlk_self.tables) ? 0 : -1;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	if (dlk_hold_is_held(h))
 		h->fd = fd;
-	dlk_holds_unlock();
 	return 1;
 }

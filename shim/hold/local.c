@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "os/guard.h"
 #include "os/sys.h"
 
 /*
@@ -64,24 +65,19 @@ bool dlk_local_end(const struct dlk_file *file, struct dlk_store *s)
 	if (!atomic_load(&any))
 		return false;
 	atomic_store(&s->unreached_until_ns, 0);
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	said = has_note(file) && notes[place_of(file)].said;
 	if (said)
 		notes[place_of(file)].said = false;
-	pthread_mutex_unlock(&mutex);
 	return said;
 }
 
 bool dlk_local_perhaps(const struct dlk_file *file)
 {
-	bool perhaps;
-
 	if (!atomic_load(&any))
 		return false;
-	pthread_mutex_lock(&mutex);
-	perhaps = some_forgotten || has_note(file);
-	pthread_mutex_unlock(&mutex);
-	return perhaps;
+	DLK_GUARD(&mutex);
+	return some_forgotten || has_note(file);
 }
 
 uint64_t dlk_local_timeout_ns(const struct dlk_store *s, uint64_t timeout_ns)

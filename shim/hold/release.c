@@ -232,10 +232,9 @@ static void read_answers(struct dlk_store *s, uint64_t deadline_ns,
 /* Not read yet: its connection is busy, and whoever has it will read. */
 static void looked(struct dlk_hold *h)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	dlk_outbox_looked(&h->out, dlk_now_ns());
 	dlk_schedule(h);
-	dlk_holds_unlock();
 }
 
 static void send_ranges_again(struct dlk_hold *h, uint64_t deadline_ns,
@@ -277,12 +276,11 @@ static enum outbox_step next_step(struct dlk_hold *h,
 {
 	enum outbox_step step;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	*message = h->out.message;
 	step = dlk_outbox_next(&h->out, dlk_now_ns());
 	if (step == OUTBOX_FORGET)
 		dlk_hold_drop(h);
-	dlk_holds_unlock();
 	return step;
 }
 
@@ -366,11 +364,10 @@ static bool any_in_hand(void)
 {
 	const struct dlk_hold *h;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	h = dlk_holds_first();
 	while (h && !(is_unsent(h) && h->pins))
 		h = h->next;
-	dlk_holds_unlock();
 	return h;
 }
 

@@ -484,11 +484,10 @@ static struct dlk_hold *overdue(uint64_t now)
 {
 	struct dlk_hold *h;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	h = dlk_backstop_due(now);
 	if (h)
 		dlk_hold_pin(h);
-	dlk_holds_unlock();
 	return h;
 }
 
@@ -561,7 +560,7 @@ static unsigned other_work(uint64_t now, struct dlk_hold **all)
 	unsigned n = 0;
 	struct dlk_hold *h;
 
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	while (n < DLK_OUTBOX_BATCH && (h = dlk_schedule_take_unsaid(now))) {
 		if (h->pins || (n && h->rule->redis != all[0]->rule->redis)) {
 			dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
@@ -570,7 +569,6 @@ static unsigned other_work(uint64_t now, struct dlk_hold **all)
 		dlk_hold_pin(h);
 		all[n++] = h;
 	}
-	dlk_holds_unlock();
 	return n;
 }
 

@@ -46,6 +46,7 @@
 
 #include "config/config.h"
 #include "os/check.h"
+#include "os/guard.h"
 #include "os/proc.h"
 #include "os/shadowdir.h"
 #include "os/signals.h"
@@ -184,22 +185,17 @@ int dlk_shadow_of(int fd)
 
 	if (!dlk_shadow_any() || dlk_kernel_file(fd, &file) < 0)
 		return -1;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	s = find(fd, &file);
 	if (s && dlk_own_check(&s->own))
 		own = s->own.fd;
-	pthread_mutex_unlock(&mutex);
 	return own;
 }
 
 bool dlk_shadow_is_own(int fd)
 {
-	bool own;
-
-	pthread_mutex_lock(&mutex);
-	own = find_own(fd) != NULL;
-	pthread_mutex_unlock(&mutex);
-	return own;
+	DLK_GUARD(&mutex);
+	return find_own(fd) != NULL;
 }
 
 int dlk_shadow_program(int own)
@@ -207,11 +203,10 @@ int dlk_shadow_program(int own)
 	struct shadow *s;
 	int fd = -1;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	s = find_own(own);
 	if (s)
 		fd = s->fd;
-	pthread_mutex_unlock(&mutex);
 	return fd;
 }
 
@@ -254,11 +249,10 @@ static bool may_be(void *arg, int fd)
 	same = o->same ? dlk_kernel_same(o->fd, fd) : -EPERM;
 	if (same >= 0)
 		return same;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	for (s = table; s < table + table_end; s++)
 		claimed |= s->used && s->fd == fd &&
 			   dlk_same_file(&s->file, &o->file);
-	pthread_mutex_unlock(&mutex);
 	return !claimed;
 }
 
@@ -281,11 +275,10 @@ bool dlk_shadow_moves(int fd)
 	to = another(&o);
 	if (to < 0)
 		return false;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	s = find(fd, &o.file);
 	if (s && s->fd == fd)
 		s->fd = to;
-	pthread_mutex_unlock(&mutex);
 	return true;
 }
 

@@ -180,22 +180,14 @@ void dlk_thread_catch_up(void)
 
 bool dlk_thread_here(void)
 {
-	bool here;
-
-	pthread_mutex_lock(&thread.mutex);
-	here = thread.runs && atomic_load(&thread.paused) == 0;
-	pthread_mutex_unlock(&thread.mutex);
-	return here;
+	DLK_GUARD(&thread.mutex);
+	return thread.runs && atomic_load(&thread.paused) == 0;
 }
 
 bool dlk_thread_comes(void)
 {
-	bool comes;
-
-	pthread_mutex_lock(&thread.mutex);
-	comes = thread.runs || atomic_load(&thread.paused);
-	pthread_mutex_unlock(&thread.mutex);
-	return comes;
+	DLK_GUARD(&thread.mutex);
+	return thread.runs || atomic_load(&thread.paused);
 }
 
 /* --- pause ---------------------------------------------------------------- */

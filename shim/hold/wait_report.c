@@ -112,11 +112,10 @@ bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 
 	while (dlk_now_ns() < by && store->ops->drain(store, by, NULL))
 		;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	for (const struct dlk_hold *h = dlk_holds_first(); h && !found;
 	     h = h->next)
 		found = h->lease.ranges_key && is_not_sent(h);
-	dlk_holds_unlock();
 	return found;
 }
 
@@ -247,10 +246,9 @@ static bool go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
 /* The thread was stopped, and so were they: none of them was to be seen. */
 static void excuse(uint64_t now)
 {
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	for (int i = 0; i < REPORTED_WAITS; i++)
 		reported_wait[i].last_seen_ns = now;
-	pthread_mutex_unlock(&mutex);
 }
 
 uint64_t dlk_wait_report_tick(uint64_t now, uint64_t until_ns)

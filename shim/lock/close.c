@@ -47,11 +47,10 @@ static bool survives(void *arg, int fd)
 	same = dlk_kernel_same(c->fd, fd);
 	if (same >= 0 || c->h->kind != DLK_FLOCK)
 		return same == 1;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	do {
 		other = dlk_hold_find(&c->h->file, other);
 	} while (other && (other == c->h || other->fd != fd));
-	dlk_holds_unlock();
 	return !other;
 }
 

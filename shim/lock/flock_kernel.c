@@ -209,7 +209,7 @@ struct dlk_hold *dlk_flock_of_threads(const struct request *r)
 
 	if (!dlk_any_held())
 		return NULL;
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	do {
 		h = dlk_hold_find(&r->file, h);
 	} while (h &&
@@ -219,7 +219,6 @@ struct dlk_hold *dlk_flock_of_threads(const struct request *r)
 		   dlk_lease_same_key(&h->lease, &r->lease)));
 	if (h)
 		dlk_hold_pin(h);
-	dlk_holds_unlock();
 	return h;
 }
 

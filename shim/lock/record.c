@@ -80,12 +80,8 @@
 
 static bool in_time(const struct dlk_hold *h)
 {
-	bool yes;
-
-	dlk_holds_lock();
-	yes = dlk_now_ns() < h->valid.deadline_ns;
-	dlk_holds_unlock();
-	return yes;
+	DLK_GUARD(&dlk_holds_mutex);
+	return dlk_now_ns() < h->valid.deadline_ns;
 }
 
 /*

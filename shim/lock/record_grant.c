@@ -151,13 +151,9 @@ int dlk_record_ask(struct request *r)
 /* When it is to be looked at. */
 static uint64_t count_from(struct dlk_hold *h, uint64_t asked_ns, bool is_new)
 {
-	uint64_t look_ns;
-
-	dlk_holds_lock();
-	look_ns = is_new ? dlk_hold_install(h, asked_ns, 0)
-			 : dlk_hold_extend(h, asked_ns);
-	dlk_holds_unlock();
-	return look_ns;
+	DLK_GUARD(&dlk_holds_mutex);
+	return is_new ? dlk_hold_install(h, asked_ns, 0)
+		      : dlk_hold_extend(h, asked_ns);
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */

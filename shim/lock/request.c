@@ -250,9 +250,8 @@ struct dlk_hold *dlk_request_new_hold(struct request *r)
 
 void dlk_request_never_held(struct dlk_hold *h)
 {
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	h->lease.stays_until_ns = 0;
-	dlk_holds_unlock();
 }
 
 int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,

@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
+#include "os/guard.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "lock/follow.h"
@@ -58,13 +59,12 @@ static bool take(struct request *r)
 {
 	bool taken;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	taken = is_taken(r);
 	if (!taken) {
 		r->turn.next = inside;
 		inside = r;
 	}
-	pthread_mutex_unlock(&mutex);
 	return !taken;
 }
 

@@ -33,17 +33,14 @@ for file in libdlock-preload.so dlock dlockctl dlock-tls; do
 	fi
 done
 
-# undefined OBJECT: the symbols it calls, __printf_chk as printf.
+# undefined OBJECT...: "OBJECT SYMBOL" for each that they call, __printf_chk as
+# printf.
 undefined()
 {
-	if [ -n "${calls[$1]-}" ]; then
-		echo "${calls[$1]}"
-		return
-	fi
-	nm -u "$1" | awk '{ print $NF }' |
-		sed -E 's/^__(.*)_chk$/\1/; s/^__isoc99_//' | sort -u
+	nm -A -u "$@" | sed -E 's/^([^:]*): .* ([^ ]*)$/\1 \2/
+		s/ __(.*)_chk$/ \1/
+		s/ __isoc99_/ /' | sort -u
 }
-declare -A calls
 
 # What is banned but for one object and one reason:
 #  signals.o sigaction	asks for SA_RESTART (the test below sees to "asks")
@@ -51,18 +48,15 @@ declare -A calls
 allowed='signals.o sigaction
 descriptors.o fflush'
 
-# banned NAME LIST OBJECT...: none of LIST is called.
+# banned NAME LIST CALLS: none of LIST is among CALLS, as undefined() has them.
 banned()
 {
-	local name=$1 list=$2 object used found=''
+	local found
 
-	shift 2
-	for object; do
-		used=$(comm -12 <(undefined "$object") <(sort -u <<<"$list") |
-			sed "s/^/${object##*/} /" | grep -vxF "$allowed")
-		[ -z "$used" ] || found+="${used//$'\n'/, }; "
-	done
-	is "$found" '' "$name"
+	found=$(awk 'NR == FNR { banned[$1]; next }
+		$2 in banned { sub(/.*\//, "", $1); print }' \
+		<(echo "$2") - <<<"$3" | grep -vxF "$allowed")
+	is "$found" '' "$1"
 }
 
 mapfile -t shim < <(find build/obj/shim/entry build/obj/shim/lock \
@@ -71,43 +65,42 @@ mapfile -t shim < <(find build/obj/shim/entry build/obj/shim/lock \
 	build/obj/shim/model -name '*.o')
 mapfile -t keeper < <(find build/obj/shim/keeper -name '*.o' 2>/dev/null)
 ok 'there are objects' test "${#shim[@]}" -ge 10
-for object in "${shim[@]}" "${keeper[@]}"; do
-	calls[$object]=$(undefined "$object")
-done
+mapfile -t config < <(find build/obj/config -name '*.o')
+shim_calls=$(undefined "${shim[@]}")
 
 words()
 {
 	printf '%s\n' "$@"
 }
 
-mapfile -t config < <(find build/obj/config -name '*.o')
 banned 'no shim object calls a symbol that the shim wraps' "$table" \
-	"${shim[@]}" "${config[@]}"
+	"$shim_calls
+$(undefined "${config[@]}")"
 banned 'none ends the process, or changes its signals' \
 	"$(words exit abort __assert_fail __assert signal sigaction \
-		sigprocmask sigset raise atexit on_exit)" "${shim[@]}"
+		sigprocmask sigset raise atexit on_exit)" "$shim_calls"
 banned 'none touches what is the process'\''s: PRNG, umask, cwd, locale, ids' \
 	"$(words srand srand48 srandom rand random drand48 umask chdir \
 		fchdir chroot setlocale setenv putenv unsetenv clearenv \
 		setuid setgid seteuid setegid setpgid setsid alarm \
-		setitimer setrlimit nice)" "${shim[@]}"
+		setitimer setrlimit nice)" "$shim_calls"
 banned 'none allocates' \
 	"$(words malloc calloc realloc reallocarray free strdup strndup \
 		asprintf vasprintf posix_memalign aligned_alloc getline \
-		opendir fdopendir scandir getaddrinfo realpath)" "${shim[@]}"
+		opendir fdopendir scandir getaddrinfo realpath)" "$shim_calls"
 banned 'none uses stdio' \
 	"$(words printf fprintf dprintf vprintf vfprintf vdprintf sprintf \
 		snprintf vsprintf vsnprintf puts fputs fputc putc putchar \
 		fwrite fread fopen fdopen fopen64 fflush fgets perror sscanf \
-		fscanf scanf stdout stderr stdin)" "${shim[@]}"
+		fscanf scanf stdout stderr stdin)" "$shim_calls"
 banned 'none sleeps by a call that a signal handler of the program would see' \
-	"$(words sleep usleep system popen syslog openlog)" "${shim[@]}"
+	"$(words sleep usleep system popen syslog openlog)" "$shim_calls"
 banned 'none asks what another preloaded library may answer: libfaketime, fakeroot' \
 	"$(words clock_gettime gettimeofday time nanosleep clock_nanosleep \
 		poll ppoll select pselect getpid getrandom getentropy \
-		fstat stat lstat fstatat statx readlink)" "${shim[@]}"
+		fstat stat lstat fstatat statx readlink)" "$shim_calls"
 banned 'the keeper has no stdio' \
-	"$(words printf fprintf puts fopen fdopen fputs perror)" "${keeper[@]}"
+	"$(words printf fprintf puts fopen fdopen fputs perror)" "$(undefined "${keeper[@]}")"
 
 changes=$(grep -nE '\bsigaction\(' shim/*/*.c |
 	grep -v 'sigaction([^,]*, NULL,')
@@ -116,8 +109,8 @@ is "$changes" '' 'sigaction() asks only'
 # The test can see: the tools do call printf and malloc.
 mapfile -t tools < <(find build/obj/tools -name '*.o')
 ok 'control: the tools call printf or malloc' \
-	grep -qE '^(printf|malloc|calloc|realloc|free)$' \
-	<(for o in "${tools[@]}"; do undefined "$o"; done)
+	grep -qE ' (printf|malloc|calloc|realloc|free)$' \
+	<(undefined "${tools[@]}")
 
 # What the library needs at run time is what the packages give.
 needed=$(readelf -d build/libdlock-preload.so |
