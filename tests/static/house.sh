@@ -170,21 +170,21 @@ begin_redis()
 	return 1
 }
 
-# way NAME CALL: functions, files and depth of the CALL-th flock().
+# way NAME CALL: functions, files and depth of the CALL-th flock().  A function of a
+# header is one, in however many objects it is.
 way()
 {
-	local files
+	local passed depth
 
-	files=$(awk -v call="$2" '$1 == call { print $3 }' "$work/trace" |
-		xargs addr2line -e "$B/libdlock-preload.so" |
-		sed -E 's/:[0-9?]+( .*)?$//; s,.*/(shim|config)/,\1/,' |
-		sort -u | wc -l)
-	awk -v name="$1" -v call="$2" -v files="$files" '
-		$1 == call { n++; if ($2 > depth) depth = $2 }
-		END {
-			printf "%s: %d functions, %d files, depth %d\n", name,
-				n, files, depth
-		}' "$work/trace"
+	passed=$(awk -v call="$2" '$1 == call { print $3 }' "$work/trace" |
+		xargs addr2line -f -e "$B/libdlock-preload.so" | paste - - |
+		sed -E 's/:([0-9?]+)( .*)?$/ \1/; s,\t.*/(shim|config)/, \1/,' |
+		sort -u)
+	depth=$(awk -v call="$2" '$1 == call && $2 > depth { depth = $2 }
+		END { print depth }' "$work/trace")
+	echo "$1: $(wc -l <<<"$passed") functions," \
+		"$(cut -d' ' -f2 <<<"$passed" | sort -u | wc -l) files," \
+		"depth $depth"
 }
 
 ways()
