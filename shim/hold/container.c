@@ -36,7 +36,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "config/config.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "lease/store.h"

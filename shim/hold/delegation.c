@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "keeper/protocol.h"
 #include "os/log.h"

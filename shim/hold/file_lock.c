@@ -14,12 +14,10 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/proc.h"
 #include "os/signals.h"
 #include "os/sys.h"
-#include "model/timeline.h"
 
 enum { GATES = 64 };
 

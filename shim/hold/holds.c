@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "os/check.h"
 #include "os/proc.h"
 #include "os/signals.h"
 #include "os/sys.h"

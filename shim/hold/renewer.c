@@ -28,16 +28,10 @@
 #include "hold/renewer.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "config/config.h"
-#include "os/log.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "lease/store.h"
@@ -47,7 +41,6 @@
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
-#include "hold/liveness.h"
 #include "hold/lost.h"
 #include "hold/release.h"
 #include "hold/schedule.h"

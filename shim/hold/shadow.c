@@ -42,7 +42,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "config/config.h"
 #include "os/check.h"

@@ -70,7 +70,6 @@
 #include "lock/follow.h"
 #include "lock/wait.h"
 #include "model/range.h"
-#include "model/timeline.h"
 #include "model/token.h"
 
 /* Record locks have a key of their own: the kernel keeps them from flock's. */
