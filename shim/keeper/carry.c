@@ -172,10 +172,15 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 
 /* --- a lease comes -------------------------------------------------------- */
 
-static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
+/* As its ADD has it; NULL: no memory. */
+static struct dlk_kept *new_kept(const struct dlk_keep_add *m)
 {
-	memcpy(k->bytes, m->bytes,
-	       m->key_len + m->token_len + m->ranges_key_len + 3);
+	const size_t size = m->key_len + m->token_len + m->ranges_key_len + 3;
+	struct dlk_kept *k = calloc(1, sizeof(*k) + size);
+
+	if (!k)
+		return NULL;
+	memcpy(k->bytes, m->bytes, size);
 	k->lease = (struct dlk_lease){
 		.key = k->bytes,
 		.key_len = m->key_len,
@@ -199,6 +204,7 @@ static void fill(struct dlk_kept *k, const struct dlk_keep_add *m)
 	k->revalidates = m->revalidates != 0;
 	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;
+	return k;
 }
 
 static void watch_it(struct dlk_kept *k, int fd)
@@ -322,11 +328,9 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	/* Once more: the other keeper has ended amidst it (hear.c). */
 	if (dlk_carried_find(m->head.seq))
 		return 0;
-	k = calloc(1, sizeof(*k) + m->key_len + m->token_len +
-			      m->ranges_key_len + 3);
+	k = new_kept(m);
 	if (!k)
 		return -ENOMEM;
-	fill(k, m);
 	err = guard_it(k, m, fds);
 	if (!err && !descriptors_are_left())
 		err = -EMFILE;
@@ -751,11 +755,6 @@ static void hurry(const struct dlk_store *store)
 		set_due(k, 0);
 }
 
-unsigned dlk_carry_watch(struct pollfd *p, unsigned room)
-{
-	return dlk_stores_watch(p, room);
-}
-
 void dlk_carry_heed(const struct pollfd *p, unsigned n)
 {
 	bool any = false;
@@ -852,12 +851,10 @@ struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
 				 struct dlk_watch *w, struct dlk_guard *g,
 				 struct dlk_shadow_copy *s)
 {
-	struct dlk_kept *k = calloc(1, sizeof(*k) + m->key_len + m->token_len +
-					       m->ranges_key_len + 3);
+	struct dlk_kept *k = new_kept(m);
 
 	if (!k)
 		return NULL;
-	fill(k, m);
 	k->section = dlk_section(m->section);
 	k->watch = w;
 	k->guard = *g;

@@ -481,13 +481,16 @@ void dlk_watch_calm(void)
 		calm(LIST_FIRST(&stirred));
 }
 
-static void stir_all(void)
+/* (fn() may free it.) */
+static void each_watch(void (*fn)(struct dlk_watch *w))
 {
-	struct dlk_watch *w;
+	struct dlk_watch *w, *next;
 
 	for (size_t i = 0; i < BUCKETS; i++)
-		LIST_FOREACH(w, &watches[i], next)
-	dlk_watch_stir(w);
+		for (w = LIST_FIRST(&watches[i]); w; w = next) {
+			next = LIST_NEXT(w, next);
+			fn(w);
+		}
 }
 
 static void stir_wd(int wd)
@@ -513,7 +516,7 @@ void dlk_watch_closed(void)
 		     at += (ssize_t)(sizeof(*e) + e->len)) {
 			e = (const void *)(buf + at);
 			if (e->mask & IN_Q_OVERFLOW)
-				stir_all();
+				each_watch(dlk_watch_stir);
 			else
 				stir_wd(e->wd);
 		}
@@ -587,17 +590,6 @@ static void calm_down(struct dlk_watch *w)
 	atomic_store(&w->tid, 0);
 	w->free_at_ns = 0;
 	sweep(w);
-}
-
-static void each_watch(void (*fn)(struct dlk_watch *w))
-{
-	struct dlk_watch *w, *next;
-
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (w = LIST_FIRST(&watches[i]); w; w = next) {
-			next = LIST_NEXT(w, next);
-			fn(w);
-		}
 }
 
 bool dlk_watch_is_quiet(void)

@@ -346,6 +346,7 @@ struct dlk_kept {
 	bool stopped;     /* its holders were killed, for it was lost */
 	uint64_t
 		looked_for_ns; /* the deadline for which they were looked for */
+	uint64_t due_by_ns;    /* the deadline for which it is dealt with */
 	bool unanswered;       /* (standing by) its ADD was not answered yet */
 	uint32_t unsaid; /* so often we have renewed it since its process did */
 	bool untimed;    /* that has no timer, by its own word (L6) */
@@ -401,12 +402,9 @@ void dlk_carry_owe_freed(struct dlk_watch *w);
 void dlk_carry_hear(void);
 /* What is due; false for nothing. */
 bool dlk_carry_some(uint64_t now_ns);
-/*
- * Connections to be polled, as many as there is room for; and what to do when
- * some have been closed from there: the server may have been restarted.
- */
+/* Of the connections that are polled (dlk_stores_watch()) some have been closed
+ * from there: the server may have been restarted. */
 struct pollfd;
-unsigned dlk_carry_watch(struct pollfd *p, unsigned room);
 void dlk_carry_heed(const struct pollfd *p, unsigned n);
 /* When there is something to do again. */
 uint64_t dlk_carry_due_ns(void);
@@ -472,6 +470,8 @@ struct dlk_victims {
 	uint64_t took_ns, cpu_ns;
 	int err;
 };
+/* Of this thread's own: a busy machine must not make it look less. */
+uint64_t dlk_cpu_ns(void);
 /* So that a look needs no other descriptors but for who is found. */
 void dlk_victims_reserve(void);
 /* Of a list's err: why not all could be looked at. */

@@ -16,7 +16,6 @@
 #include "keeper/protocol.h"
 
 #include <sys/file.h>
-#include <time.h>
 
 #include "os/sys.h"
 #include "model/timeline.h"
@@ -103,15 +102,6 @@ static bool wants_list(const struct dlk_kept *k)
 	       (k->lease.shared || dlk_watch_is_shut(k->watch) || k->failing);
 }
 
-/* The thread's own: a busy machine must not make it look less. */
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
-}
-
 static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 {
 	const uint64_t now = dlk_now_ns();
@@ -138,16 +128,12 @@ static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 
 static void judge_records(struct dlk_kept *k)
 {
-	switch (dlk_records_judge(k)) {
-	case DLK_GONE_NOW:
+	const enum dlk_verdict verdict = dlk_records_judge(k);
+
+	if (verdict == DLK_GONE_NOW)
 		dlk_carry_owe(k);
-		break;
-	case DLK_UNKNOWN:
+	else if (verdict == DLK_UNKNOWN)
 		dlk_carry_lapse(k);
-		break;
-	default:
-		break;
-	}
 }
 
 /* A look at thousands takes longer than the shim waits; is k carried yet? */
@@ -200,7 +186,7 @@ static void look_in_list(struct dlk_kept *k)
 
 void dlk_look(void)
 {
-	const uint64_t began = dlk_now_ns(), cost = cpu_ns();
+	const uint64_t began = dlk_now_ns(), cost = dlk_cpu_ns();
 	const bool tick = began >= tick_ns;
 	bool again;
 
@@ -211,5 +197,5 @@ void dlk_look(void)
 	again = list && !dlk_locks_look();
 	if (list && !again)
 		each(tick, look_in_list);
-	schedule(began, cpu_ns() - cost, again);
+	schedule(began, dlk_cpu_ns() - cost, again);
 }

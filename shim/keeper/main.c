@@ -73,24 +73,20 @@ static void shadows_fell(void)
 
 static int wait_ms(uint64_t idle_since_ns)
 {
-	uint64_t now = dlk_now_ns(), at = now + 60000 * DLK_MS;
+	static uint64_t (*const due_ns[])(void) = {
+		dlk_carry_due_ns,   dlk_look_due_ns,     dlk_settle_due_ns,
+		dlk_survive_due_ns, dlk_losses_due_ns,   dlk_paused_due_ns,
+		dlk_standby_due_ns, dlk_watchdog_due_ns,
+	};
+	const uint64_t now = dlk_now_ns();
+	uint64_t at = now + 60000 * DLK_MS;
 
-	if (dlk_carry_due_ns() < at)
-		at = dlk_carry_due_ns();
-	if (dlk_look_due_ns() < at)
-		at = dlk_look_due_ns();
-	if (dlk_settle_due_ns() < at)
-		at = dlk_settle_due_ns();
-	if (dlk_survive_due_ns() < at)
-		at = dlk_survive_due_ns();
-	if (dlk_losses_due_ns() < at)
-		at = dlk_losses_due_ns();
-	if (dlk_paused_due_ns() < at)
-		at = dlk_paused_due_ns();
-	if (dlk_standby_due_ns() < at)
-		at = dlk_standby_due_ns();
-	if (dlk_watchdog_due_ns() < at)
-		at = dlk_watchdog_due_ns();
+	for (size_t i = 0; i < sizeof(due_ns) / sizeof(*due_ns); i++) {
+		const uint64_t due = due_ns[i]();
+
+		if (due < at)
+			at = due;
+	}
 	if (LIST_EMPTY(&dlk_carried) && !dlk_shim_wants_us() &&
 	    at > idle_since_ns + LINGER_MS * DLK_MS)
 		at = idle_since_ns + LINGER_MS * DLK_MS;
@@ -109,7 +105,7 @@ static void wait_once(uint64_t idle_since_ns)
 		{ .fd = dlk_errands_bell(), .events = POLLIN },
 		{ .fd = dlk_mirror_fd(), .events = POLLIN },
 	};
-	const unsigned n = dlk_carry_watch(p + BELLS, SERVERS);
+	const unsigned n = dlk_stores_watch(p + BELLS, SERVERS);
 	const int ms = wait_ms(idle_since_ns);
 	const uint64_t until = dlk_now_ns() + (unsigned)ms * DLK_MS;
 	const int got = poll(p, BELLS + n, ms);

@@ -109,13 +109,18 @@ void dlk_mirror_flush(void)
 		say_states();
 }
 
-void dlk_mirror_end(void)
+/* A message that is no more than its type. */
+static void say_type(uint32_t type)
 {
-	uint32_t type = DLK_MIRROR_END;
 	struct iovec iov = { &type, sizeof(type) };
 
 	if (works)
 		say(&iov, 1, NULL, 0);
+}
+
+void dlk_mirror_end(void)
+{
+	say_type(DLK_MIRROR_END);
 }
 
 void dlk_mirror_hear(void)
@@ -194,11 +199,7 @@ void dlk_mirror_paused(const struct dlk_victim *v)
 
 void dlk_mirror_go_on(void)
 {
-	uint32_t type = DLK_MIRROR_GO_ON;
-	struct iovec iov = { &type, sizeof(type) };
-
-	if (works)
-		say(&iov, 1, NULL, 0);
+	say_type(DLK_MIRROR_GO_ON);
 }
 
 static struct dlk_keep_add add_of(const struct dlk_kept *k)

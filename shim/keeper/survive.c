@@ -223,8 +223,7 @@ static struct dlk_victims list;
 
 static struct {
 	struct dlk_kept **v;
-	uint64_t *deadlines; /* as they were */
-	size_t n, room, deadlines_room;
+	size_t n, room;
 } due;
 
 static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
@@ -237,30 +236,35 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 		if (!is_doomed(k) && (!dlk_carry_has_marks(k) || when(k) > now))
 			continue;
 		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)) ||
-		    !dlk_grow(&due.deadlines, &due.deadlines_room, due.n,
-			      sizeof(*due.deadlines)))
+		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)))
 			return;
-		due.deadlines[due.n] = k->deadline_ns;
+		k->due_by_ns = k->deadline_ns;
 		due.v[due.n++] = k;
 	}
 }
 
-/* Without those that were renewed, or given back, since; is one left? */
-static bool are_due(void)
+/* Without the others; is one left? */
+static bool keep_those(bool (*is_one)(const struct dlk_kept *k))
 {
 	size_t n = 0;
 
-	dlk_carry_hear();
-	for (size_t i = 0; i < due.n; i++) {
-		if (due.v[i]->state != DLK_KEPT ||
-		    due.v[i]->deadline_ns != due.deadlines[i])
-			continue;
-		due.deadlines[n] = due.deadlines[i];
-		due.v[n++] = due.v[i];
-	}
+	for (size_t i = 0; i < due.n; i++)
+		if (is_one(due.v[i]))
+			due.v[n++] = due.v[i];
 	due.n = n;
 	return n > 0;
+}
+
+/* It was not renewed, nor given back, since. */
+static bool is_due_yet(const struct dlk_kept *k)
+{
+	return k->state == DLK_KEPT && k->deadline_ns == k->due_by_ns;
+}
+
+static bool are_due(void)
+{
+	dlk_carry_hear();
+	return keep_those(is_due_yet);
 }
 
 static uint64_t mark_of(const struct dlk_kept *k)
@@ -292,7 +296,6 @@ static uint64_t take_first(void)
 			continue;
 		if (mark_of(due.v[i]) > last)
 			last = mark_of(due.v[i]);
-		due.deadlines[n] = due.deadlines[i];
 		due.v[n++] = due.v[i];
 	}
 	due.n = n;
@@ -362,10 +365,10 @@ static void kill_all(void)
 }
 
 /* Who waits in the kernel for its end was woken, and has yet to say so. */
-static bool is_ending(const struct dlk_kept *k)
+static bool is_not_ending(const struct dlk_kept *k)
 {
-	return k->kind == DLK_KEPT_FLOCK && !k->shadow &&
-	       k->watch->has_thread && dlk_watch_is_blocked(k->watch) == 0;
+	return k->kind != DLK_KEPT_FLOCK || k->shadow ||
+	       !k->watch->has_thread || dlk_watch_is_blocked(k->watch) != 0;
 }
 
 /*
@@ -374,8 +377,6 @@ static bool is_ending(const struct dlk_kept *k)
  */
 static bool have_ended(void)
 {
-	size_t n = 0;
-
 	if (list.n || list.err)
 		return false;
 	for (size_t i = 0; i < due.n; i++) {
@@ -384,11 +385,7 @@ static bool have_ended(void)
 	}
 	dlk_look();
 	are_due();
-	for (size_t i = 0; i < due.n; i++)
-		if (!is_ending(due.v[i]))
-			due.v[n++] = due.v[i];
-	due.n = n;
-	return n == 0;
+	return !keep_those(is_not_ending);
 }
 
 static void say_all(void)
@@ -522,7 +519,7 @@ static void pause_holders(uint64_t mark)
 	for (size_t i = had; !ready && i < dlk_paused.n; i++)
 		kill_unready(&dlk_paused.v[i]);
 	for (size_t i = 0; i < due.n; i++) {
-		const uint64_t timer = dlk_backstop_ns(due.deadlines[i],
+		const uint64_t timer = dlk_backstop_ns(due.v[i]->due_by_ns,
 						       due.v[i]->lease.ttl_ms);
 
 		if (timer > timers_ns)

@@ -285,30 +285,33 @@ static bool read_stat(pid_t pid, struct seen *s, char command[16])
 	return s->state != 'Z' && s->state != 'X';
 }
 
+/* True: it is by this lease's lock that it is a holder. */
+static bool note_lock(struct seen *s, struct dlk_kept *k, int fd)
+{
+	if (!has_lock(k, s->pid, fd))
+		return false;
+	s->k = k;
+	s->fd = fd;
+	return true;
+}
+
 static void look_at_fd(struct seen *s, int dir, const char *name)
 {
-	const struct wanted *w = NULL;
+	const struct wanted *w, *end = wanted.v + wanted.n;
 	struct stat st;
 	uint64_t fd;
 
 	if (!dlk_number(name, 10, &fd) || dlk_stat_known(dir, name, &st) < 0)
 		return;
-	for (w = first_of(&st); w && w < wanted.v + wanted.n; w++) {
+	for (w = first_of(&st); w && w < end; w++) {
 		if (w->dev != st.st_dev || w->ino != st.st_ino)
 			break;
-		if (!w->k->shadow && has_lock(w->k, s->pid, (int)fd)) {
-			s->k = w->k;
-			s->fd = (int)fd;
+		if (!w->k->shadow && note_lock(s, w->k, (int)fd))
 			return;
-		}
 	}
-	for (w = wanted.v; w < wanted.v + wanted.n; w++) {
-		if (!w->k->shadow || !has_lock(w->k, s->pid, (int)fd))
-			continue;
-		s->k = w->k;
-		s->fd = (int)fd;
-		return;
-	}
+	for (w = wanted.v; w < end; w++)
+		if (w->k->shadow && note_lock(s, w->k, (int)fd))
+			return;
 }
 
 static void look_at_fds(struct seen *s)
@@ -505,7 +508,7 @@ static bool list_one(struct dlk_victims *list, const struct seen *s)
 
 /* --- all processes -------------------------------------------------------- */
 
-static uint64_t cpu_ns(void)
+uint64_t dlk_cpu_ns(void)
 {
 	struct timespec t;
 
@@ -518,14 +521,14 @@ static void begin_look(struct dlk_victims *list)
 	lacked = 0;
 	until_ns = list->until_ns;
 	heed_ns = list->heed_ns;
-	list->cpu_ns = cpu_ns();
+	list->cpu_ns = dlk_cpu_ns();
 	list->took_ns = dlk_now_ns();
 }
 
 static void end_look(struct dlk_victims *list)
 {
 	list->err = lacked;
-	list->cpu_ns = cpu_ns() - list->cpu_ns;
+	list->cpu_ns = dlk_cpu_ns() - list->cpu_ns;
 	list->took_ns = dlk_now_ns() - list->took_ns;
 }
 
