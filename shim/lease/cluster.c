@@ -390,10 +390,6 @@ static const struct dlk_router router = {
 
 /* --- many leases at a time -------------------------------------------------- */
 
-typedef void at_fn(struct dlk_store *s, struct dlk_attempt *at,
-		   const struct dlk_endpoint *ep, struct dlk_renewal *r,
-		   unsigned n);
-
 /* Not asked yet. */
 enum { TO_ASK = 2000 };
 
@@ -404,8 +400,8 @@ static const struct dlk_endpoint *node_of(struct dlk_cluster *e,
 }
 
 /* All of the first one's node that share its round trip. */
-static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at, at_fn *ask,
-		     struct dlk_renewal *r, unsigned n,
+static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at,
+		     bool releases, struct dlk_renewal *r, unsigned n,
 		     const struct dlk_endpoint *ep)
 {
 	struct dlk_renewal batch[BATCH];
@@ -418,7 +414,8 @@ static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at, at_fn *ask,
 		batch[many++] = r[i];
 	}
 	if (ep)
-		ask(&e->single.store, at, ep, batch, many);
+		dlk_single_upkeep(&e->single.store, at, ep, releases, batch,
+				  many);
 	for (unsigned k = 0; k < many; k++) {
 		if (!ep)
 			batch[k].result = -EREMOTE;
@@ -430,8 +427,8 @@ static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at, at_fn *ask,
  * Those at one node go together.  A node that is away comes last: nobody waits
  * for it whose lease is another's.
  */
-static void ask_nodes(struct dlk_cluster *e, struct dlk_attempt *at, at_fn *ask,
-		      struct dlk_renewal *r, unsigned n)
+static void ask_nodes(struct dlk_cluster *e, struct dlk_attempt *at,
+		      bool releases, struct dlk_renewal *r, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		r[i].result = TO_ASK;
@@ -443,7 +440,7 @@ static void ask_nodes(struct dlk_cluster *e, struct dlk_attempt *at, at_fn *ask,
 				continue;
 			ep = node_of(e, r[i].lease);
 			if (late || (ep && !dlk_node_is_away(ep, dlk_now_ns())))
-				ask_node(e, at, ask, r, n, ep);
+				ask_node(e, at, releases, r, n, ep);
 		}
 	}
 }
@@ -461,7 +458,7 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		  struct dlk_renewal *r, unsigned n)
 {
 	if (n > 1)
-		ask_nodes(cluster_of(s), at, dlk_single_renew_at, r, n);
+		ask_nodes(cluster_of(s), at, false, r, n);
 	for (unsigned i = 0; i < n; i++) {
 		const bool lost = r[i].result == DLK_LOST;
 
@@ -476,7 +473,7 @@ static void release(struct dlk_store *s, struct dlk_attempt *at,
 		    struct dlk_renewal *r, unsigned n)
 {
 	if (n > 1)
-		ask_nodes(cluster_of(s), at, dlk_single_release_at, r, n);
+		ask_nodes(cluster_of(s), at, true, r, n);
 	for (unsigned i = 0; i < n; i++)
 		if (n == 1 || r[i].result == -EREMOTE)
 			dlk_single_ops.release(s, at, &r[i], 1);

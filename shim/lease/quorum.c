@@ -69,6 +69,13 @@ static struct question *question_of(const struct ballot *b)
 	return b->arg;
 }
 
+/* Of a holder its token; of another key its type. */
+static void note_text(struct question *q)
+{
+	q->answer->holder_len = q->said.holder_len;
+	memcpy(q->answer->holder, q->said.holder, q->said.holder_len + 1);
+}
+
 /*
  * Of several it is the one who is of our host and file, for that can be proved;
  * or the better one.
@@ -85,14 +92,7 @@ static void note_holder(struct question *q, bool better)
 	q->found = ours;
 	q->answer->left_ms = q->said.left_ms;
 	q->answer->range = q->said.range;
-	q->answer->holder_len = q->said.holder_len;
-	memcpy(q->answer->holder, q->said.holder, q->said.holder_len + 1);
-}
-
-static void note_type(struct question *q)
-{
-	q->answer->holder_len = q->said.holder_len;
-	memcpy(q->answer->holder, q->said.holder, q->said.holder_len + 1);
+	note_text(q);
 }
 
 static uint64_t hash_of(const struct dlk_answer *a)
@@ -128,7 +128,7 @@ static void count(struct ballot *b, unsigned i, int vote)
 	case DLK_WRONG_TYPE:
 		q->wrong++;
 		if (!q->busy)
-			note_type(q);
+			note_text(q);
 		dlk_tally_no(&b->tally, i, 0);
 		return;
 	default:
@@ -181,10 +181,13 @@ static int verdict(struct ballot *b)
 	return dlk_tally_state(&b->tally) == TALLY_YES ? 0 : refusal(b);
 }
 
-/* (2) It may have been granted somewhere, or be so yet. */
+/* (2) It may have been granted somewhere, or be so yet; who only looks asks for
+ * nothing. */
 static bool is_unsure(const struct ballot *b)
 {
-	return question_of(b)->yes || (b->asked & ~b->answered);
+	const struct question *q = question_of(b);
+
+	return (q->ask || q->range) && (q->yes || (b->asked & ~b->answered));
 }
 
 /* Those who have refused, before they are asked again, are to say it anew. */
@@ -317,16 +320,13 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_range *range, uint64_t since_ns,
 			 struct dlk_answer *answer)
 {
-	const bool unsure = at->unsure;
 	struct question q = { .lease = lease,
 			      .of = range,
 			      .since_ns = since_ns,
 			      .answer = answer };
 	struct ballot b = ballot_of(s, at, ask_conflict, &q);
-	int err = ask_all(&b);
 
-	at->unsure = unsure; /* it asks for nothing */
-	return err;
+	return ask_all(&b);
 }
 
 static int ask_holder(struct ballot *b, unsigned i, struct dlk_conn *c)
@@ -346,12 +346,10 @@ static int ask_holder(struct ballot *b, unsigned i, struct dlk_conn *c)
 static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, struct dlk_answer *answer)
 {
-	const bool unsure = at->unsure;
 	struct question q = { .lease = lease, .answer = answer };
 	struct ballot b = ballot_of(s, at, ask_holder, &q);
 	int err = ask_all(&b);
 
-	at->unsure = unsure; /* it asks for nothing */
 	if (err)
 		return err;
 	answer->holder_len = 0;
@@ -389,34 +387,6 @@ static int no_heartbeat(struct dlk_store *s, struct dlk_attempt *at,
 	return -EOPNOTSUPP;
 }
 
-static int no_confirm(struct dlk_store *s, struct dlk_attempt *at,
-		      const struct dlk_lease *lease, uint64_t *asked_ns)
-{
-	(void)s, (void)lease, (void)asked_ns;
-	strcpy(at->why, "a quorum has no claims");
-	return -EOPNOTSUPP;
-}
-
-static int no_suspend(struct dlk_store *s, struct dlk_attempt *at,
-		      const struct dlk_lease *lease, struct dlk_waiter *w)
-{
-	return no_heartbeat(s, at, lease, w, NULL);
-}
-
-static int no_send_confirm(struct dlk_store *s, const struct dlk_sending *how,
-			   const struct dlk_lease *lease)
-{
-	(void)s, (void)how, (void)lease;
-	return -EOPNOTSUPP;
-}
-
-static int no_send_cancel(struct dlk_store *s, const struct dlk_sending *how,
-			  const struct dlk_lease *lease, struct dlk_waiter *w)
-{
-	(void)w;
-	return no_send_confirm(s, how, lease);
-}
-
 static struct dlk_subscription *no_subscribed(struct dlk_store *s,
 					      const struct dlk_lease *lease)
 {
@@ -441,39 +411,12 @@ static int no_tell_wait(struct dlk_store *s, struct dlk_attempt *at,
 	return -EOPNOTSUPP;
 }
 
-static int no_confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
-			   const char *process, uint64_t id,
-			   struct dlk_wait *again, uint64_t *clock)
-{
-	(void)process, (void)id, (void)again, (void)clock;
-	return no_tell_wait(s, at, NULL);
-}
-
-static int no_read_wait(struct dlk_store *s, struct dlk_attempt *at,
-			const char *process, unsigned n, struct dlk_wait *wait)
-{
-	(void)process, (void)n;
-	return no_tell_wait(s, at, wait);
-}
-
-static int no_find_blockers(struct dlk_store *s, struct dlk_attempt *at,
-			    struct dlk_wait *wait,
-			    dlk_process blockers[DLK_BLOCKERS_MAX])
-{
-	(void)blockers;
-	return no_tell_wait(s, at, wait);
-}
-
-static int no_send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
-			    const char *process, uint64_t id)
-{
-	(void)s, (void)how, (void)process, (void)id;
-	return -EOPNOTSUPP;
-}
-
 /* -------------------------------------------------------------------------- */
 
-/* (.channel, .heard, .descriptor, .unsubscribe: of what nobody gets.) */
+/*
+ * (Of what nobody gets there is no operation: a place in a queue, a claim, a
+ * wait that was told of, a subscription.)
+ */
 static const struct dlk_store_ops ops = {
 	.acquire = acquire,
 	.acquire_range = acquire_range,
@@ -481,8 +424,6 @@ static const struct dlk_store_ops ops = {
 	.find_conflict = find_conflict,
 	.heartbeat = no_heartbeat,
 	.yield = no_heartbeat,
-	.confirm = no_confirm,
-	.suspend = no_suspend,
 	.ping = ping,
 	.renew = dlk_quorum_renew,
 	.release = dlk_quorum_release,
@@ -490,15 +431,9 @@ static const struct dlk_store_ops ops = {
 	.list_ranges = dlk_quorum_list,
 	.reduce_ranges = dlk_quorum_reduce,
 	.tell_wait = no_tell_wait,
-	.confirm_wait = no_confirm_wait,
-	.read_wait = no_read_wait,
-	.find_blockers = no_find_blockers,
 	.send_release = dlk_quorum_send_release,
 	.send_downgrade = dlk_quorum_send_downgrade,
 	.send_ranges = dlk_quorum_send_ranges,
-	.send_confirm = no_send_confirm,
-	.send_cancel = no_send_cancel,
-	.send_wait_end = no_send_wait_end,
 	.drain = dlk_quorum_drain,
 	.subscribed = no_subscribed,
 	.subscribe = no_subscribe,

@@ -220,7 +220,7 @@ static void send_behind(struct dlk_master *master, const struct words *w)
 		return;
 	if (dlk_conn_is_open(c) && c->deferred_n < DLK_DEFERRED_MAX &&
 	    w->append(c, w) == 0) {
-		dlk_conn_defer(c, dlk_reply_nothing, NULL, NULL);
+		dlk_conn_defer(c, NULL, NULL, NULL);
 		dlk_conn_flush(c, dlk_now_ns());
 	}
 	dlk_pool_put(c);

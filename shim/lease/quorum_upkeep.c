@@ -333,14 +333,24 @@ static void put_back(struct dlk_store *s, struct dlk_attempt *at,
 
 /* --- the operations ------------------------------------------------------- */
 
-static void fail_all(struct dlk_attempt *at, struct dlk_renewal *r, unsigned n)
+/* What they say is in *x then, until end(); false: all of r have failed. */
+static bool ask_all(struct ballot *b, struct batch *x, batch_fn *fn,
+		    struct dlk_store *s, struct dlk_attempt *at,
+		    struct dlk_renewal *r, unsigned n)
 {
+	if (begin(x, dlk_masters_of(s), fn, r, n)) {
+		*b = ballot_of(s, at, x);
+		dlk_ballot_hold(b);
+		dlk_ballot_explain(b);
+		return true;
+	}
 	strcpy(at->why, "no memory for a question");
 	for (unsigned k = 0; k < n; k++) {
 		r[k].reclaimed = false;
 		r[k].until_ns = 0;
 		r[k].result = -ENOMEM;
 	}
+	return false;
 }
 
 /* What no majority has any more is in the way of others where it is left. */
@@ -360,13 +370,8 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 	struct batch x;
 	struct ballot b;
 
-	if (!begin(&x, dlk_masters_of(s), dlk_renew_batch, r, n)) {
-		fail_all(at, r, n);
+	if (!ask_all(&b, &x, dlk_renew_batch, s, at, r, n))
 		return;
-	}
-	b = ballot_of(s, at, &x);
-	dlk_ballot_hold(&b);
-	dlk_ballot_explain(&b);
 	for (unsigned k = 0; k < n; k++) {
 		const struct said said = hear(&x, masters, k);
 
@@ -414,13 +419,8 @@ void dlk_quorum_release(struct dlk_store *s, struct dlk_attempt *at,
 	struct batch x;
 	struct ballot b;
 
-	if (!begin(&x, dlk_masters_of(s), dlk_release_batch, r, n)) {
-		fail_all(at, r, n);
+	if (!ask_all(&b, &x, dlk_release_batch, s, at, r, n))
 		return;
-	}
-	b = ballot_of(s, at, &x);
-	dlk_ballot_hold(&b);
-	dlk_ballot_explain(&b);
 	for (unsigned k = 0; k < n; k++)
 		r[k].result = judge_release(dlk_masters_of(s), &x, k);
 	end(&x);
@@ -435,15 +435,6 @@ struct ranges {
 	struct dlk_renewal of[DLK_MASTERS_MAX];
 	unsigned yes, gone, lost, late;
 };
-
-static struct ballot ballot_of_ranges(struct dlk_store *s,
-				      struct dlk_attempt *at, struct ranges *x)
-{
-	return (struct ballot){ .masters = dlk_masters_of(s),
-				.at = at,
-				.arg = x,
-				.linger_ns = LATE_MS * DLK_MS };
-}
 
 static void count_ranges(struct ballot *b, unsigned i, int vote)
 {
@@ -461,16 +452,37 @@ static void count_ranges(struct ballot *b, unsigned i, int vote)
 		dlk_tally_silent(&b->tally, true);
 }
 
+static void ask_of_ranges(struct ballot *b, struct dlk_store *s,
+			  struct dlk_attempt *at,
+			  int (*ask_one)(struct ballot *b, unsigned i,
+					 struct dlk_conn *c),
+			  struct ranges *x)
+{
+	*b = (struct ballot){ .masters = dlk_masters_of(s),
+			      .at = at,
+			      .ask = ask_one,
+			      .count = count_ranges,
+			      .arg = x,
+			      .linger_ns = LATE_MS * DLK_MS };
+	dlk_ballot_hold(b);
+}
+
+static int ask_state(struct ballot *b, unsigned i, struct dlk_conn *c)
+{
+	struct ranges *x = b->arg;
+
+	x->of[i].lease = x->lease;
+	x->of[i].sent_seq = x->seq;
+	return dlk_renew_batch(c, b->by_ns, &x->of[i], 1) ?: x->of[i].result;
+}
+
 /* Is it there?  Else, within its restart window, it is put back (4). */
 static int ask_reclaim(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct ranges *x = b->arg;
 	struct dlk_renewal *u = &x->of[i];
-	int err;
+	int err = ask_state(b, i, c);
 
-	u->lease = x->lease;
-	u->sent_seq = x->seq;
-	err = dlk_renew_batch(c, b->by_ns, u, 1) ?: u->result;
 	if (err != DLK_GONE)
 		return err;
 	dlk_records_reclaim(c, b->by_ns, u, x->since_ns, x->held);
@@ -483,11 +495,9 @@ void dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
 			const struct dlk_ranges *held)
 {
 	struct ranges x = { r->lease, held, r->sent_seq, since_ns, .yes = 0 };
-	struct ballot b = ballot_of_ranges(s, at, &x);
+	struct ballot b;
 
-	b.ask = ask_reclaim;
-	b.count = count_ranges;
-	dlk_ballot_hold(&b);
+	ask_of_ranges(&b, s, at, ask_reclaim, &x);
 	r->until_ns = 0;
 	switch (dlk_tally_state(&b.tally)) {
 	case TALLY_YES:
@@ -505,14 +515,6 @@ void dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
 	r->result = b.interrupted ? -EINTR : -ETIMEDOUT;
 }
 
-static int ask_state(struct ballot *b, unsigned i, struct dlk_conn *c)
-{
-	struct ranges *x = b->arg;
-
-	x->of[i].lease = x->lease;
-	return dlk_renew_batch(c, b->by_ns, &x->of[i], 1) ?: x->of[i].result;
-}
-
 /* The list of the one that knows most, of a majority that knows it. */
 int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
 		    const struct dlk_lease *lease, struct dlk_ranges *held,
@@ -520,12 +522,10 @@ int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
 {
 	struct dlk_masters *masters = dlk_masters_of(s);
 	struct ranges x = { .lease = lease };
-	struct ballot b = ballot_of_ranges(s, at, &x);
 	struct dlk_renewal *best = NULL;
+	struct ballot b;
 
-	b.ask = ask_state;
-	b.count = count_ranges;
-	dlk_ballot_hold(&b);
+	ask_of_ranges(&b, s, at, ask_state, &x);
 	if (dlk_tally_state(&b.tally) != TALLY_YES) {
 		dlk_ballot_explain(&b);
 		return x.gone + x.lost > masters->n - dlk_majority(masters->n)
@@ -554,11 +554,9 @@ int dlk_quorum_reduce(struct dlk_store *s, struct dlk_attempt *at,
 		      const struct dlk_ranges *held)
 {
 	struct ranges x = { .lease = lease, .held = held, .seq = seq };
-	struct ballot b = ballot_of_ranges(s, at, &x);
+	struct ballot b;
 
-	b.ask = ask_reduce;
-	b.count = count_ranges;
-	dlk_ballot_hold(&b);
+	ask_of_ranges(&b, s, at, ask_reduce, &x);
 	if (x.late)
 		return DLK_OLD_SEQ;
 	if (dlk_tally_state(&b.tally) == TALLY_YES)

@@ -229,9 +229,3 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		return dlk_script_refused(c, r);
 	}
 }
-
-int dlk_reply_nothing(const redisReply *reply, uint64_t *number)
-{
-	(void)number;
-	return reply ? 0 : -EPIPE;
-}

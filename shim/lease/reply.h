@@ -44,7 +44,4 @@ int dlk_reply_ask(struct dlk_conn *c, uint64_t deadline_ns, bool grants,
 		  const struct dlk_arg *args, struct dlk_waiter *waiter,
 		  struct dlk_answer *answer);
 
-/* (dlk_judge_fn) Of an answer that nobody wants to know: there is one. */
-int dlk_reply_nothing(const redisReply *reply, uint64_t *number);
-
 #endif

@@ -73,7 +73,6 @@ static struct dlk_conn *take(struct dlk_store *s, const struct dlk_way *way,
 		return c;
 	c->clustered = true;
 	c->slot = way->slot;
-	c->asking = c->one_key = false;
 	c->elsewhere = router->elsewhere;
 	c->elsewhere_arg = s;
 	return c;
@@ -104,6 +103,21 @@ struct talk {
 	bool lost;  /* one may have, by another way, and have been done */
 	int err;
 };
+
+/* It may grant something: where a lease is. */
+static struct talk granting(struct dlk_store *s, struct dlk_attempt *at,
+			    const struct dlk_lease *lease)
+{
+	return (struct talk){
+		.s = s, .at = at, .way = way_of(s, lease), .grants = true
+	};
+}
+
+static struct talk once(struct dlk_store *s, struct dlk_attempt *at,
+			struct dlk_way way)
+{
+	return (struct talk){ .s = s, .at = at, .way = way, .once = true };
+}
 
 /* There is a server to ask, and a connection to it. */
 static int find_way(struct talk *t)
@@ -178,7 +192,6 @@ static int talk_end(struct talk *t)
 		return t->err;
 	if (t->err < 0)
 		explain(t);
-	t->c->asking = t->c->one_key = false;
 	dlk_pool_put(t->c);
 	return t->err;
 }
@@ -202,7 +215,6 @@ static bool is_sent_on(struct talk *t)
 	    (done && t->once))
 		return false;
 	t->lost |= done || t->c->unconfirmed;
-	t->c->asking = t->c->one_key = false;
 	dlk_pool_put(t->c);
 	t->c = NULL;
 	t->tries = 0;
@@ -233,9 +245,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 		   const struct dlk_lease *lease, const struct dlk_ask *ask,
 		   struct dlk_answer *answer)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .grants = true
-	};
+	struct talk t = granting(s, at, lease);
 
 	while (talk(&t)) {
 		if (ask->waiter)
@@ -269,9 +279,7 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease,
 			 struct dlk_records_ask *ask, struct dlk_answer *answer)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .grants = true
-	};
+	struct talk t = granting(s, at, lease);
 
 	while (talk(&t))
 		t.err = ask_numbered(&t, lease, ask, answer);
@@ -284,9 +292,7 @@ static int find_holder(struct dlk_store *s, struct dlk_attempt *at,
 	struct dlk_waiter w = { .claim = lease->token,
 				.claim_len = lease->token_len,
 				.channel = DLK_NO_CHANNEL };
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .grants = true
-	};
+	struct talk t = granting(s, at, lease);
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "look", lease, &w, answer);
@@ -298,9 +304,7 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_range *range, uint64_t since_ns,
 			 struct dlk_answer *answer)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .grants = true
-	};
+	struct talk t = granting(s, at, lease);
 
 	while (talk(&t))
 		t.err = dlk_records_get(t.c, t.by_ns, lease, range, since_ns,
@@ -312,9 +316,7 @@ static int heartbeat(struct dlk_store *s, struct dlk_attempt *at,
 		     const struct dlk_lease *lease, struct dlk_waiter *w,
 		     struct dlk_answer *answer)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .grants = true
-	};
+	struct talk t = granting(s, at, lease);
 
 	while (talk(&t)) {
 		w->request++;
@@ -328,9 +330,7 @@ static int yield(struct dlk_store *s, struct dlk_attempt *at,
 		 const struct dlk_lease *lease, struct dlk_waiter *w,
 		 struct dlk_answer *answer)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .grants = true
-	};
+	struct talk t = granting(s, at, lease);
 
 	while (talk(&t))
 		t.err = dlk_queue_say(t.c, t.by_ns, "yield", lease, w, answer);
@@ -419,9 +419,7 @@ static int suspend(struct dlk_store *s, struct dlk_attempt *at,
 static int ping(struct dlk_store *s, struct dlk_attempt *at)
 {
 	const struct dlk_arg args[] = { { DLK_LITERAL("PING") } };
-	struct talk t = {
-		.s = s, .at = at, .way = way_to(s, NULL, 0), .once = true
-	};
+	struct talk t = once(s, at, way_to(s, NULL, 0));
 	const redisReply *r;
 
 	while (talk(&t))
@@ -456,59 +454,39 @@ static void ask_batch(struct talk *t, batch_fn *batch, struct dlk_renewal *r,
 	}
 }
 
+void dlk_single_upkeep(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_endpoint *ep, bool releases,
+		       struct dlk_renewal *r, unsigned n)
+{
+	struct talk t = {
+		.s = s, .at = at, .way = way_of(s, r->lease), .once = releases
+	};
+
+	if (ep)
+		t.way = (struct dlk_way){ .slot = DLK_NO_SLOT, .ep = ep };
+	ask_batch(&t, releases ? dlk_release_batch : dlk_renew_batch, r, n);
+	if (!ep && r->result == -EREMOTE)
+		r->result = t.err;
+}
+
 /* Of several servers it is one lease's (lease/cluster.h). */
 static void renew(struct dlk_store *s, struct dlk_attempt *at,
 		  struct dlk_renewal *r, unsigned n)
 {
-	struct talk t = { .s = s, .at = at, .way = way_of(s, r->lease) };
-
-	ask_batch(&t, dlk_renew_batch, r, n);
-	if (r->result == -EREMOTE)
-		r->result = t.err;
+	dlk_single_upkeep(s, at, NULL, false, r, n);
 }
 
 static void release(struct dlk_store *s, struct dlk_attempt *at,
 		    struct dlk_renewal *r, unsigned n)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, r->lease), .once = true
-	};
-
-	ask_batch(&t, dlk_release_batch, r, n);
-	if (r->result == -EREMOTE)
-		r->result = t.err;
-}
-
-void dlk_single_renew_at(struct dlk_store *s, struct dlk_attempt *at,
-			 const struct dlk_endpoint *ep, struct dlk_renewal *r,
-			 unsigned n)
-{
-	struct talk t = { .s = s,
-			  .at = at,
-			  .way = { .slot = DLK_NO_SLOT, .ep = ep } };
-
-	ask_batch(&t, dlk_renew_batch, r, n);
-}
-
-void dlk_single_release_at(struct dlk_store *s, struct dlk_attempt *at,
-			   const struct dlk_endpoint *ep, struct dlk_renewal *r,
-			   unsigned n)
-{
-	struct talk t = { .s = s,
-			  .at = at,
-			  .way = { .slot = DLK_NO_SLOT, .ep = ep },
-			  .once = true };
-
-	ask_batch(&t, dlk_release_batch, r, n);
+	dlk_single_upkeep(s, at, NULL, true, r, n);
 }
 
 static void reclaim_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			   struct dlk_renewal *r, uint64_t since_ns,
 			   const struct dlk_ranges *held)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, r->lease), .once = true
-	};
+	struct talk t = once(s, at, way_of(s, r->lease));
 
 	r->until_ns = 0;
 	while (talk(&t)) {
@@ -522,9 +500,7 @@ static int list_ranges(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, struct dlk_ranges *held,
 		       uint64_t *seq)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .once = true
-	};
+	struct talk t = once(s, at, way_of(s, lease));
 
 	while (talk(&t))
 		t.err = dlk_records_list(t.c, t.by_ns, lease, held, seq);
@@ -535,9 +511,7 @@ static int reduce_ranges(struct dlk_store *s, struct dlk_attempt *at,
 			 const struct dlk_lease *lease, uint64_t seq,
 			 const struct dlk_ranges *held)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .once = true
-	};
+	struct talk t = once(s, at, way_of(s, lease));
 
 	while (talk(&t))
 		t.err = dlk_records_reduce(t.c, t.by_ns, lease, seq, held);
@@ -547,9 +521,7 @@ static int reduce_ranges(struct dlk_store *s, struct dlk_attempt *at,
 static int tell_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     struct dlk_wait *wait)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_to_waits(s), .once = true
-	};
+	struct talk t = once(s, at, way_to_waits(s));
 
 	while (talk(&t))
 		t.err = dlk_wait_tell(t.c, t.by_ns, wait);
@@ -560,9 +532,7 @@ static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 			const char *process, uint64_t id,
 			struct dlk_wait *again, uint64_t *clock)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_to_waits(s), .once = true
-	};
+	struct talk t = once(s, at, way_to_waits(s));
 
 	while (talk(&t))
 		t.err = dlk_wait_confirm(t.c, t.by_ns, process, id, again,
@@ -573,9 +543,7 @@ static int confirm_wait(struct dlk_store *s, struct dlk_attempt *at,
 static int read_wait(struct dlk_store *s, struct dlk_attempt *at,
 		     const char *process, unsigned n, struct dlk_wait *wait)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_to_waits(s), .once = true
-	};
+	struct talk t = once(s, at, way_to_waits(s));
 
 	while (talk(&t))
 		t.err = dlk_wait_read(t.c, t.by_ns, process, n, wait);
@@ -586,10 +554,7 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait,
 			 dlk_process blockers[DLK_BLOCKERS_MAX])
 {
-	struct talk t = { .s = s,
-			  .at = at,
-			  .way = way_to(s, wait->key, wait->key_len),
-			  .once = true };
+	struct talk t = once(s, at, way_to(s, wait->key, wait->key_len));
 
 	while (talk(&t))
 		t.err = dlk_wait_blockers(t.c, t.by_ns, wait, blockers);
@@ -600,9 +565,7 @@ static int find_blockers(struct dlk_store *s, struct dlk_attempt *at,
 static int record_loss(struct dlk_store *s, struct dlk_attempt *at,
 		       const struct dlk_lease *lease, uint64_t lasted_ms)
 {
-	struct talk t = {
-		.s = s, .at = at, .way = way_of(s, lease), .once = true
-	};
+	struct talk t = once(s, at, way_of(s, lease));
 	struct dlk_token token;
 	struct dlk_chronicle_entry e = {
 		.what = "lost",
@@ -692,8 +655,7 @@ static int send_confirm(struct dlk_store *s, const struct dlk_sending *how,
 {
 	struct sending x = sending(s, way_of(s, lease), how);
 
-	return sent(&x, dlk_reply_nothing,
-		    x.err ?: dlk_lease_renew(x.c, lease, how->drop));
+	return sent(&x, NULL, x.err ?: dlk_lease_renew(x.c, lease, how->drop));
 }
 
 static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
@@ -703,7 +665,7 @@ static int send_cancel(struct dlk_store *s, const struct dlk_sending *how,
 	int err = x.err ?: dlk_queue_say(x.c, 0, "cancel", lease, w, NULL);
 
 	w->queued &= x.err != 0;
-	return sent(&x, dlk_reply_nothing, err);
+	return sent(&x, NULL, err);
 }
 
 static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
@@ -711,8 +673,7 @@ static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 {
 	struct sending x = sending(s, way_to_waits(s), how);
 
-	return sent(&x, dlk_reply_nothing,
-		    x.err ?: dlk_wait_end(x.c, process, id));
+	return sent(&x, NULL, x.err ?: dlk_wait_end(x.c, process, id));
 }
 
 static bool drain_one(struct dlk_conn *c, uint64_t deadline_ns,

@@ -49,14 +49,12 @@ void dlk_single_init(struct dlk_single *single, const struct dlk_redis *redis);
 extern const struct dlk_store_ops dlk_single_ops;
 
 /*
- * The operations of store.h, of leases that are all at `ep`: what is not there
- * has the result -EREMOTE, and what is gone is not put back.
+ * `renew` and `release` of store.h, of leases that are all at `ep`: what is not
+ * there has the result -EREMOTE, and what is gone is not put back.  NULL: of one
+ * lease, wherever it is.
  */
-void dlk_single_renew_at(struct dlk_store *s, struct dlk_attempt *at,
-			 const struct dlk_endpoint *ep, struct dlk_renewal *r,
-			 unsigned n);
-void dlk_single_release_at(struct dlk_store *s, struct dlk_attempt *at,
-			   const struct dlk_endpoint *ep, struct dlk_renewal *r,
-			   unsigned n);
+void dlk_single_upkeep(struct dlk_store *s, struct dlk_attempt *at,
+		       const struct dlk_endpoint *ep, bool releases,
+		       struct dlk_renewal *r, unsigned n);
 
 #endif

@@ -278,8 +278,9 @@ struct dlk_store {
 	const char *fault;           /* why it cannot be used at all; or NULL */
 	uint32_t connect_timeout_ms; /* also the bound of one answer */
 	bool no_queue; /* nobody waits there, and nobody is told of anything, nor
-			  of the waits of others: the operations that are
-			  about that give -EOPNOTSUPP, and subscribe -EPERM */
+			  of the waits of others: heartbeat, yield and tell_wait
+			  give -EOPNOTSUPP, and subscribe -EPERM; what is for
+			  who got more by these is NULL */
 	bool claims_confirmed; /* what was granted in the queue counts when
 				  confirm() has said so, and not before */
 	_Atomic uint64_t unreached_until_ns; /* it was waited for in vain: until

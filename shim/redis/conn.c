@@ -96,14 +96,15 @@ static void run_deferred(struct dlk_conn *c, const redisReply *r)
 {
 	struct dlk_deferred d = c->deferred[c->deferred_at];
 	uint64_t number = 0;
-	int err;
+	int err = r ? 0 : -EPIPE;
 
 	c->deferred_at = (c->deferred_at + 1) % DLK_DEFERRED_MAX;
 	c->deferred_n--;
 	if (r && c->elsewhere && r->type == REDIS_REPLY_ERROR &&
 	    dlk_fault_of(r->str)->outcome == DLK_ELSEWHERE)
 		c->elsewhere(c->elsewhere_arg, r->str);
-	err = d.judge(r, &number);
+	if (d.judge)
+		err = d.judge(r, &number);
 	if (d.done)
 		d.done(d.arg, err, number);
 }
@@ -151,14 +152,20 @@ void dlk_conn_suspect(struct dlk_conn *c)
 	c->suspected = true;
 }
 
-/* Time to give up a wait?  -errno with the connection closed, or 0. */
-static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
+/* Time to end a wait? */
+static int is_over(const struct dlk_conn *c, uint64_t deadline_ns)
 {
 	if (c->interrupt && c->interrupt(c->interrupt_arg))
-		return fail(c, -EINTR, what);
-	if (dlk_now_ns() >= deadline_ns)
-		return fail(c, -ETIMEDOUT, what);
-	return 0;
+		return -EINTR;
+	return dlk_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
+}
+
+/* Then the connection is closed: -errno, or 0. */
+static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
+{
+	const int err = is_over(c, deadline_ns);
+
+	return err ? fail(c, err, what) : 0;
 }
 
 /* --- connecting ----------------------------------------------------------- */
@@ -187,22 +194,6 @@ static int connect_state(int fd)
 	return -err;
 }
 
-/* For a slice: SO_ERROR can be read once, and that is connect_state()'s. */
-static void await_connect(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-
-	dlk_poll(&p, 1, SLICE_MS);
-}
-
-/* Time to end an attempt to connect? */
-static int give_up_connecting(const struct dlk_conn *c, uint64_t deadline_ns)
-{
-	if (c->interrupt && c->interrupt(c->interrupt_arg))
-		return -EINTR;
-	return dlk_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
-}
-
 static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 {
 	long r;
@@ -210,7 +201,7 @@ static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
 	/* EAGAIN: the backlog of a unix socket is full; there is no event. */
 	while ((r = dlk_syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
 	       (errno == EAGAIN || errno == EINTR)) {
-		int err = give_up_connecting(c, deadline_ns);
+		int err = is_over(c, deadline_ns);
 
 		if (err)
 			return err;
@@ -418,12 +409,15 @@ static int open_once(struct dlk_conn *c, uint64_t deadline_ns)
 	int err;
 
 	while ((err = dlk_conn_start(c, deadline_ns)) == -EINPROGRESS) {
-		err = give_up_connecting(c, deadline_ns);
+		struct pollfd p = { .fd = c->own.fd, .events = POLLOUT };
+
+		err = is_over(c, deadline_ns);
 		if (err) {
 			dlk_conn_close(c);
 			return cannot_connect(c, err);
 		}
-		await_connect(c->own.fd);
+		/* (SO_ERROR can be read once, and connect_state() does.) */
+		dlk_poll(&p, 1, SLICE_MS);
 	}
 	return err ?: meets ? meet(c, deadline_ns) : 0;
 }
@@ -651,21 +645,7 @@ int dlk_conn_take(struct dlk_conn *c, const redisReply **reply)
 		return -ENOTCONN;
 	if (dlk_conn_is_stale(c))
 		return fail(c, -ECONNRESET, "it was to the master before");
-	for (;;) {
-		int err = parse(c, reply);
-		ssize_t n;
-
-		if (err || *reply)
-			return err;
-		if (!dlk_own_check(&c->own))
-			return fail(c, -EBADF, "our connection was closed");
-		n = recv(c->own.fd, c->in, sizeof(c->in), MSG_DONTWAIT);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return -EAGAIN;
-		err = feed(c, n);
-		if (err)
-			return err;
-	}
+	return next_reply(c, 0, reply);
 }
 
 int dlk_conn_fd(const struct dlk_conn *c)
@@ -726,12 +706,6 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
-static int read_nothing(const redisReply *reply, uint64_t *number)
-{
-	(void)reply, (void)number;
-	return 0;
-}
-
 static void put_deferred(struct dlk_conn *c, struct dlk_deferred d)
 {
 	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] = d;
@@ -747,7 +721,7 @@ int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 	if (c->deferred_n + asking >= DLK_DEFERRED_MAX)
 		return -ENOBUFS;
 	if (asking)
-		put_deferred(c, (struct dlk_deferred){ .judge = read_nothing });
+		put_deferred(c, (struct dlk_deferred){ .judge = NULL });
 	put_deferred(c, (struct dlk_deferred){ judge, done, arg });
 	return 0;
 }

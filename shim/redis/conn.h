@@ -44,7 +44,8 @@ enum {
 
 /*
  * Who reads an answer that nobody waits for: NULL, the connection failed before
- * it came, and nobody knows.  And who is told of it.
+ * it came, and nobody knows.  (Where there is no judge, any answer is 0, and none
+ * -EPIPE.)  And who is told of it.
  */
 typedef int dlk_judge_fn(const redisReply *reply, uint64_t *number);
 typedef void dlk_done_fn(void *arg, int err, uint64_t number);

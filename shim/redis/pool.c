@@ -130,7 +130,7 @@ void dlk_pool_put(struct dlk_conn *c)
 		dlk_conn_close(c);
 	if (c->restarted)
 		server_restarted(c->ep);
-	c->restarted = false;
+	c->restarted = c->asking = c->one_key = false;
 	c->interrupt = NULL;
 	dlk_conn_reset(c);
 	pthread_mutex_lock(&mutex);

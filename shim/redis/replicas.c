@@ -86,17 +86,9 @@ int dlk_replicas_have(struct dlk_conn *c, uint64_t deadline_ns)
 	return dlk_fault_errno(r->str);
 }
 
-static int read_nothing(const redisReply *reply, uint64_t *number)
-{
-	(void)reply;
-	(void)number;
-	return 0;
-}
-
 int dlk_replicas_ignore(struct dlk_conn *c)
 {
-	return c->ep->replicas ? dlk_conn_defer(c, read_nothing, NULL, NULL)
-			       : 0;
+	return c->ep->replicas ? dlk_conn_defer(c, NULL, NULL, NULL) : 0;
 }
 
 int dlk_replicas_confirm(struct dlk_conn *c, uint64_t deadline_ns)

@@ -52,16 +52,11 @@ if ARGV[5] == 'EX' and ARGV[4] == '' and ARGV[6] == '' and ARGV[9] == ''
 end
 --include flock.inc
 local token, ttl, identity = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local since = ARGV[4]
 local mode, superseded, options = ARGV[5], ARGV[6], ARGV[7]
 local claim, linger = ARGV[8] or '', ARGV[12]
 
--- [PROOF] An older lease of the same host and file.  "dlock1 RANDOM" ends at
--- byte 39; digits compare as text, for numbers are exact to 2^53 only.
-local function dead(of)
-	return ARGV[4] ~= '' and string.sub(of, 1, 7) == 'dlock1 '
-	       and string.sub(of, 40, 39 + #identity) == identity
-	       and string.sub(of, 40 + #identity, 59 + #identity) < ARGV[4]
-end
+--include dead.inc
 
 local state, replaced, ours = held(), 0, false
 if state == 'odd' then

@@ -9,11 +9,10 @@
 --           server's memory began  5 how it lingers (linger.inc), or none
 -- 1 it is there; 2 another lease is, which may be as old as the memory;
 -- 0 what is none of dlock's
---include now.inc
---include linger.inc
+--include put_lease.inc
 local token, ttl, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local outdated, lingering = tonumber(ARGV[4]), lingers(ARGV[5])
-if mode == 'EX' and not lingering
+local outdated = tonumber(ARGV[4])
+if mode == 'EX' and not ARGV[5]
    and redis.call('SET', key, token, 'NX', 'PX', ttl) then
 	return 1
 end
@@ -22,11 +21,8 @@ end
 -- back by a keeper that has not seen its end, or by who has it no more (as in
 -- acquire.lua; a claim is of no lock yet, and so neither proves nor is disproved).
 local identity, since = string.match(token, '^dlock1 %S+( %S+ %S+ )(%d+)')
-local function dead(of)
-	return since and since ~= NEVER and string.sub(of, 1, 7) == 'dlock1 '
-	       and string.sub(of, 40, 39 + #identity) == identity
-	       and string.sub(of, 40 + #identity, 59 + #identity) < since
-end
+since = since ~= NEVER and since or ''
+--include dead.inc
 
 local kind, all = redis.call('TYPE', key).ok, {}
 if kind == 'string' then
@@ -68,20 +64,5 @@ for i = 1, #all, 2 do
 		redis.call('HDEL', key, of)
 	end
 end
-if mode == 'EX' then
-	redis.call('DEL', key)
-	if not lingering then
-		redis.call('SET', key, token, 'PX', ttl)
-		return 1
-	end
-end
-redis.call('HSET', key, 'dlock', '1', token, lingering
-	   and string.format('%d %s %s', now + ttl, mode, lingering)
-	   or now + ttl)
-if lingering then
-	ttl = ttl + tonumber(string.match(lingering, '^%d+'))
-end
-if redis.call('PTTL', key) < ttl then
-	redis.call('PEXPIRE', key, ttl)
-end
+put_lease(token, ttl, mode, ARGV[5])
 return 1
