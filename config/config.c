@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config/internal.h"
 #include "os/read_file.h"
-#include "os/arena.h"
 #include "os/number.h"
 #include "os/sys.h"
 
@@ -134,6 +132,7 @@ static int parse(struct dlk_build *b, const char *text, size_t len,
 		dlk_fail(b, 0, "out of memory");
 		return -ENOMEM;
 	}
+	dlk_arena_init(&b->own->arena, NULL, 0, SIZE_MAX);
 	ret = parse_text(b, text, len);
 	if (ret) {
 		dlk_config_free(&b->own->pub);

@@ -4,7 +4,7 @@
  *
  *  1. The first error is the one that is told: later ones follow from it.
  *  2. No control byte of a file reaches a terminal or a log.
- *  3. What is freed is wiped.
+ *  3. What is freed goes back to the kernel, and so is wiped.
  *  4. A password stands once in memory, in the endpoint that it is for, and
  *     in no core dump.  A child of fork(2) needs it as its parent does.
  */
@@ -16,15 +16,6 @@
 
 #include "config/internal.h"
 #include "model/text.h"
-#include "os/sys.h"
-
-/* The size stands before the bytes, so that freeing can wipe them. */
-struct dlk_block {
-	struct dlk_block *next;
-	size_t size;
-	void (*give_back)(void *block, size_t size);
-	_Alignas(max_align_t) char bytes[];
-};
 
 static void make_printable(char *text)
 {
@@ -94,45 +85,15 @@ void dlk_warn(struct dlk_build *b, int line, const char *fmt, ...)
 	b->warn(b->warn_arg, text.text);
 }
 
-static void give_to_heap(void *block, size_t size)
-{
-	(void)size;
-	free(block);
-}
-
-static void *zeroed(size_t size)
-{
-	return calloc(1, size);
-}
-
-static void *own(struct dlk_build *b, size_t n, size_t size,
-		 void *(*take)(size_t size),
-		 void (*give_back)(void *block, size_t size))
-{
-	struct dlk_block *block = NULL;
-	size_t bytes;
-
-	if (!__builtin_mul_overflow(n, size, &bytes) && bytes <= SIZE_MAX / 2)
-		block = take(sizeof(*block) + bytes);
-	if (!block) {
-		dlk_fail(b, 0, "out of memory");
-		return NULL;
-	}
-	block->size = bytes;
-	block->give_back = give_back;
-	block->next = b->own->blocks;
-	b->own->blocks = block;
-	return block->bytes;
-}
-
 void *dlk_own(struct dlk_build *b, size_t n, size_t size)
 {
-	return own(b, n, size, zeroed, give_to_heap);
-}
+	struct dlk_arena *was = dlk_arena_use(&b->own->arena);
+	void *p = dlk_arena_calloc(n, size);
 
-void *dlk_own_secret(struct dlk_build *b, size_t n, size_t size)
-{
-	return own(b, n, size, dlk_undumped, dlk_undumped_free);
+	dlk_arena_use(was);
+	if (!p)
+		dlk_fail(b, 0, "out of memory");
+	return p;
 }
 
 char *dlk_own_text(struct dlk_build *b, const char *text)
@@ -146,15 +107,10 @@ char *dlk_own_text(struct dlk_build *b, const char *text)
 void dlk_config_free(struct dlk_config *config)
 {
 	struct dlk_owned *own = (struct dlk_owned *)config;
-	struct dlk_block *block, *next;
 
 	if (!own)
 		return;
-	for (block = own->blocks; block; block = next) {
-		next = block->next;
-		explicit_bzero(block->bytes, block->size);
-		block->give_back(block, sizeof(*block) + block->size);
-	}
+	dlk_arena_reset(&own->arena);
 	free(own);
 }
 

@@ -21,6 +21,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
+#include "os/arena.h"
 
 enum {
 	DLK_FILE_MAX = 1 << 20,          /* bytes of a configuration */
@@ -32,12 +33,10 @@ enum {
 	DLK_TTL_PER_TIMEOUT = 6, /* see check_ttl() */
 };
 
-struct dlk_block;
-
 /* The configuration and all memory it owns. */
 struct dlk_owned {
 	struct dlk_config pub; /* first: dlk_config_free() casts */
-	struct dlk_block *blocks;
+	struct dlk_arena arena;
 };
 
 /* One run of the parser. */
@@ -72,11 +71,12 @@ __attribute__((format(printf, 3, 4))) void dlk_warn(struct dlk_build *b,
 						    int line, const char *fmt,
 						    ...);
 
-/* Zeroed memory that lives as long as the configuration; NULL: err is set. */
+/*
+ * Zeroed memory that lives as long as the configuration, and that no core dump
+ * has; NULL: err is set.
+ */
 void *dlk_own(struct dlk_build *b, size_t n, size_t size);
 char *dlk_own_text(struct dlk_build *b, const char *text);
-/* The same in pages that no core dump has: for passwords. */
-void *dlk_own_secret(struct dlk_build *b, size_t n, size_t size);
 
 /* Space for "24h", "30s", "1500ms". */
 struct dlk_span {

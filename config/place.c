@@ -27,7 +27,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "config/internal.h"
 #include "os/mounts.h"

@@ -93,7 +93,7 @@ static int build_urls(struct dlk_build *b, struct servers *s)
 				    DLK_URLS_MAX);
 	s->option = one ? "url" : "urls";
 	n = one ? 1 : n;
-	s->ep = dlk_own_secret(b, n, sizeof(*s->ep));
+	s->ep = dlk_own(b, n, sizeof(*s->ep));
 	if (!s->ep)
 		return -ENOMEM;
 	s->n = n;
@@ -331,7 +331,7 @@ static int set_master(struct dlk_build *b, struct servers *s)
 	ret = check_sentinels(b, s, name);
 	if (ret)
 		return ret;
-	ep = dlk_own_secret(b, s->n + 1, sizeof(*ep));
+	ep = dlk_own(b, s->n + 1, sizeof(*ep));
 	if (!ep)
 		return -ENOMEM;
 	/* There is one, for what dlk_opt_fail() answers is never 0. */

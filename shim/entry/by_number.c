@@ -49,42 +49,29 @@ static bool on_flock(const long *a, long *result)
 	return r != DLK_PASS;
 }
 
-static int next_fcntl(int fd, int cmd, ...)
-{
-	va_list ap;
-	long arg;
+/* The call of that number, and who goes on with it. */
+#define DLK_FCNTL_BY(number, who, on, next)                                    \
+	static int next(int fd, int cmd, ...)                                  \
+	{                                                                      \
+		va_list ap;                                                    \
+		long arg;                                                      \
+                                                                               \
+		va_start(ap, cmd);                                             \
+		arg = va_arg(ap, long);                                        \
+		va_end(ap);                                                    \
+		return (int)real.syscall(number, fd, cmd, arg);                \
+	}                                                                      \
+                                                                               \
+	static bool on(const long *a, long *result)                            \
+	{                                                                      \
+		*result = dlk_entry_fcntl(who, next, (int)a[0], (int)a[1],     \
+					  a[2]);                               \
+		return true;                                                   \
+	}
 
-	va_start(ap, cmd);
-	arg = va_arg(ap, long);
-	va_end(ap);
-	return (int)real.syscall(SYS_fcntl, fd, cmd, arg);
-}
-
-static bool on_fcntl(const long *a, long *result)
-{
-	*result = dlk_entry_fcntl(DLK_FCNTL_1, next_fcntl, (int)a[0], (int)a[1],
-				  a[2]);
-	return true;
-}
-
+DLK_FCNTL_BY(SYS_fcntl, DLK_FCNTL_1, on_fcntl, next_fcntl)
 #ifdef SYS_fcntl64
-static int next_fcntl64(int fd, int cmd, ...)
-{
-	va_list ap;
-	long arg;
-
-	va_start(ap, cmd);
-	arg = va_arg(ap, long);
-	va_end(ap);
-	return (int)real.syscall(SYS_fcntl64, fd, cmd, arg);
-}
-
-static bool on_fcntl64(const long *a, long *result)
-{
-	*result = dlk_entry_fcntl(DLK_FCNTL64, next_fcntl64, (int)a[0],
-				  (int)a[1], a[2]);
-	return true;
-}
+DLK_FCNTL_BY(SYS_fcntl64, DLK_FCNTL64, on_fcntl64, next_fcntl64)
 #endif
 
 static bool on_close(const long *a, long *result)

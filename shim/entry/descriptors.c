@@ -331,30 +331,9 @@ static void note_passing(const struct msghdr *msg)
 			dlk_entry_passing();
 }
 
-#define DLK_RECVMSG(name)                                                      \
-	DLK_EXPORT ssize_t name(int fd, struct msghdr *msg, int flags)         \
-	{                                                                      \
-		ssize_t n = real.name(fd, msg, flags);                         \
-                                                                               \
-		if (n >= 0)                                                    \
-			note_passing(msg);                                     \
-		return n;                                                      \
-	}
-
-#define DLK_RECVMMSG(name, time)                                               \
-	DLK_EXPORT int name(int fd, struct mmsghdr *msgs, unsigned n,          \
-			    int flags, time *timeout)                          \
-	{                                                                      \
-		int got = DLK_REAL(name)(fd, msgs, n, flags, timeout);         \
-                                                                               \
-		for (int i = 0; i < got; i++)                                  \
-			note_passing(&msgs[i].msg_hdr);                        \
-		return got;                                                    \
-	}
-
 /* After the call: before it, the kernel has not said that msg can be read. */
-#define DLK_SENDMSG(name)                                                      \
-	DLK_EXPORT ssize_t name(int fd, const struct msghdr *msg, int flags)   \
+#define DLK_MESSAGE(name, type)                                                \
+	DLK_EXPORT ssize_t name(int fd, type *msg, int flags)                  \
 	{                                                                      \
 		ssize_t n = DLK_REAL(name)(fd, msg, flags);                    \
                                                                                \
@@ -363,20 +342,30 @@ static void note_passing(const struct msghdr *msg)
 		return n;                                                      \
 	}
 
-#define DLK_SENDMMSG(name)                                                     \
-	DLK_EXPORT int name(int fd, struct mmsghdr *msgs, unsigned n,          \
-			    int flags)                                         \
+#define DLK_MESSAGES(name, parameters, arguments)                              \
+	DLK_EXPORT int name parameters                                         \
 	{                                                                      \
-		int sent = DLK_REAL(name)(fd, msgs, n, flags);                 \
+		int passed = DLK_REAL(name) arguments;                         \
                                                                                \
-		for (int i = 0; i < sent; i++)                                 \
+		for (int i = 0; i < passed; i++)                               \
 			note_passing(&msgs[i].msg_hdr);                        \
-		return sent;                                                   \
+		return passed;                                                 \
 	}
 
-DLK_RECVMSG(recvmsg)
+#define DLK_RECVMMSG(name, time)                                               \
+	DLK_MESSAGES(name,                                                     \
+		     (int fd, struct mmsghdr *msgs, unsigned n, int flags,     \
+		      time *timeout),                                          \
+		     (fd, msgs, n, flags, timeout))
+
+#define DLK_SENDMMSG(name)                                                     \
+	DLK_MESSAGES(name,                                                     \
+		     (int fd, struct mmsghdr *msgs, unsigned n, int flags),    \
+		     (fd, msgs, n, flags))
+
+DLK_MESSAGE(recvmsg, struct msghdr)
 DLK_RECVMMSG(recvmmsg, struct timespec)
-DLK_SENDMSG(sendmsg)
+DLK_MESSAGE(sendmsg, const struct msghdr)
 DLK_SENDMMSG(sendmmsg)
 #ifdef __i386__
 ssize_t __recvmsg64(int fd, struct msghdr *msg, int flags);
@@ -384,9 +373,9 @@ int __recvmmsg64(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 		 struct __timespec64 *timeout);
 ssize_t __sendmsg64(int fd, const struct msghdr *msg, int flags);
 int __sendmmsg64(int fd, struct mmsghdr *msgs, unsigned n, int flags);
-DLK_RECVMSG(__recvmsg64)
+DLK_MESSAGE(__recvmsg64, struct msghdr)
 DLK_RECVMMSG(__recvmmsg64, struct __timespec64)
-DLK_SENDMSG(__sendmsg64)
+DLK_MESSAGE(__sendmsg64, const struct msghdr)
 DLK_SENDMMSG(__sendmmsg64)
 #endif
 

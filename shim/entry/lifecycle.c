@@ -9,13 +9,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "entry/start.h"
-#include "os/log.h"
 #include "os/signals.h"
 #include "os/sys.h"
 #include "hold/container.h"

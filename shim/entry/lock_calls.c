@@ -35,17 +35,12 @@ int dlk_entry_flock(int fd, int op)
 {
 	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
+	const enum dlk_presence presence = dlk_presence();
 
-	switch (dlk_presence()) {
-	case DLK_PRESENT:
+	if (presence == DLK_PRESENT)
 		r = dlk_flock(&call, fd, op);
-		break;
-	case DLK_BORROWED:
+	else if (presence == DLK_BORROWED)
 		r = dlk_borrowed_flock(fd, op);
-		break;
-	case DLK_ABSENT:
-		break;
-	}
 	return result(r, saved);
 }
 
@@ -58,17 +53,13 @@ DLK_EXPORT int flock(int fd, int op)
 
 static int record(int fd, int cmd, struct flock64 *lock)
 {
+	const enum dlk_presence presence = dlk_presence();
 	struct dlk_call call;
 
-	switch (dlk_presence()) {
-	case DLK_PRESENT:
+	if (presence == DLK_PRESENT)
 		return dlk_record(&call, "fcntl", fd, cmd, lock);
-	case DLK_BORROWED:
-		return dlk_borrowed_record("fcntl", fd, lock);
-	case DLK_ABSENT:
-		break;
-	}
-	return DLK_PASS;
+	return presence == DLK_BORROWED ? dlk_borrowed_record("fcntl", fd, lock)
+					: DLK_PASS;
 }
 
 /* One of a program whose off_t has 32 bits. */
@@ -151,17 +142,12 @@ static int any_lockf(int fd, int cmd, off64_t len, bool narrow)
 {
 	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
+	const enum dlk_presence presence = dlk_presence();
 
-	switch (dlk_presence()) {
-	case DLK_PRESENT:
+	if (presence == DLK_PRESENT)
 		r = dlk_lockf(&call, fd, cmd, len, narrow);
-		break;
-	case DLK_BORROWED:
+	else if (presence == DLK_BORROWED)
 		r = dlk_borrowed_lockf(fd, cmd);
-		break;
-	case DLK_ABSENT:
-		break;
-	}
 	return result(r, saved);
 }
 

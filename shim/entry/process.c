@@ -201,29 +201,22 @@ static void fill(char **argv, const char *arg, va_list *ap)
 	argv[n] = NULL;
 }
 
-DLK_EXPORT int execl(const char *path, const char *arg, ...)
-{
-	va_list ap;
-	char **argv;
+/* With the environment as it is. */
+#define DLK_EXECL(name, call)                                                  \
+	DLK_EXPORT int name(const char *path, const char *arg, ...)            \
+	{                                                                      \
+		va_list ap;                                                    \
+		char **argv;                                                   \
+                                                                               \
+		va_start(ap, arg);                                             \
+		argv = alloca(count(arg, ap) * sizeof(*argv));                 \
+		fill(argv, arg, &ap);                                          \
+		va_end(ap);                                                    \
+		return call;                                                   \
+	}
 
-	va_start(ap, arg);
-	argv = alloca(count(arg, ap) * sizeof(*argv));
-	fill(argv, arg, &ap);
-	va_end(ap);
-	return execve(path, argv, environ);
-}
-
-DLK_EXPORT int execlp(const char *file, const char *arg, ...)
-{
-	va_list ap;
-	char **argv;
-
-	va_start(ap, arg);
-	argv = alloca(count(arg, ap) * sizeof(*argv));
-	fill(argv, arg, &ap);
-	va_end(ap);
-	return execvp(file, argv);
-}
+DLK_EXECL(execl, execve(path, argv, environ))
+DLK_EXECL(execlp, execvp(path, argv))
 
 DLK_EXPORT int execle(const char *path, const char *arg, ...)
 {

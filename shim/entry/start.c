@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -36,7 +35,6 @@
 #include "os/sys.h"
 #include "lease/store.h"
 #include "hold/backstop.h"
-#include "hold/delegation.h"
 #include "hold/keeper_client.h"
 #include "hold/file_lock.h"
 #include "hold/handover.h"

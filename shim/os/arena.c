@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
+
+#include "os/sys.h"
 
 /* Initial-exec: __tls_get_addr() may call malloc on a thread's first use. */
 static __thread struct dlk_arena *current
@@ -37,7 +38,7 @@ void dlk_arena_reset(struct dlk_arena *a)
 	while (c) {
 		struct chunk *before = c->before;
 
-		munmap(c, c->size);
+		dlk_undumped_free(c, c->size);
 		c = before;
 	}
 	a->base = NULL;
@@ -61,9 +62,8 @@ static int grow(struct dlk_arena *a, size_t need)
 
 	if (a->total + size > a->limit)
 		return -1;
-	c = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (c == MAP_FAILED)
+	c = dlk_undumped(size);
+	if (!c)
 		return -1;
 	c->before = (struct chunk *)(void *)a->base;
 	c->size = size;

@@ -6,7 +6,8 @@
  * (DESIGN L7), and passwords of the configuration are not to stay in a
  * program's heap.  So both are linked with their allocator's names replaced by
  * these (see the Makefile, objcopy --redefine-sym).  Memory comes from mmap(2),
- * is given out upwards and returned all at once.
+ * is in no core dump, given out upwards and returned all at once.  A loaded
+ * configuration lives in one as well.
  *
  *  1. An arena MUST be current (dlk_arena_use) in the calling thread while
  *     one of them runs; without one every allocation fails, which they report
