@@ -104,7 +104,7 @@ static void collect(const struct scan *scan, const char *wanted,
 		if (!is_token(&t, wanted) ||
 		    (all->n && same_lease(all->v[all->n - 1].lock, t.lock)))
 			continue;
-		all->v = ctl_grow(all->v, all->n, &all->room, sizeof(t));
+		all->v = tool_grow(all->v, all->n, &all->room, sizeof(t));
 		all->v[all->n++] = t;
 	}
 }
@@ -333,7 +333,7 @@ static int break_redis(const struct dlk_redis *redis, struct targets *all)
 	unsigned good = 0;
 	int rc = 0, one;
 
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
+	for (unsigned i = 0; i < n; i++) {
 		one = break_server(redis, i, all);
 		good += !one;
 		rc = one ? one : rc;

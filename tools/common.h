@@ -46,11 +46,23 @@ int tool_fail(int code, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
+ * Memory, never NULL: the tool ends with a message when there is none.  Zeroed;
+ * a copy with a NUL behind it; an array of which `n` are used, with room for one
+ * more.  And that end, for who gets memory by other means.
+ */
+void *tool_room(size_t n, size_t each);
+char *tool_copy(const void *bytes, size_t len);
+void *tool_grow(void *array, size_t n, size_t *room, size_t each);
+_Noreturn void tool_no_memory(void);
+
+/*
  * For a terminal: printable UTF-8 as it is, '\' doubled, every other byte
  * as \xNN (model/text.h).  Writes at most size - 1 bytes and a NUL, never half
  * a character; returns what was written.
  */
 size_t tool_show(char *out, size_t size, const char *bytes, size_t len);
+/* The same in memory of its own. */
+char *tool_shown(const char *text);
 
 /*
  * The configuration file: the option's, else $DLOCK_CONFIG, else the default
@@ -72,8 +84,7 @@ bool tool_config_uses(const struct dlk_config *config,
 
 /*
  * How many of its servers are looked at: all of a quorum, all masters of a
- * cluster (which is asked for them), else one; 0: this version does not know its
- * mode.  And how many must answer.
+ * cluster (which is asked for them), else one.  And how many must answer.
  */
 unsigned tool_servers(const struct dlk_redis *redis);
 unsigned tool_needed(const struct dlk_redis *redis);

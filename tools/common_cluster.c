@@ -15,7 +15,7 @@ struct cluster {
 	const struct dlk_redis *redis;
 	const struct dlk_endpoint *owner[DLK_SLOTS];
 	const struct dlk_endpoint **masters; /* DLK_SLOTS at most */
-	unsigned n;
+	size_t n, room;
 	struct cluster *next;
 };
 
@@ -23,7 +23,7 @@ static struct cluster *clusters;
 
 static void add(struct cluster *k, const struct dlk_slot_range *range)
 {
-	unsigned i = 0;
+	size_t i = 0;
 
 	for (unsigned s = range->first; s <= range->last; s++)
 		k->owner[s] = range->node;
@@ -32,9 +32,7 @@ static void add(struct cluster *k, const struct dlk_slot_range *range)
 	if (i < k->n)
 		return;
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-	k->masters = reallocarray(k->masters, k->n + 1, sizeof(*k->masters));
-	if (!k->masters)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	k->masters = tool_grow(k->masters, k->n, &k->room, sizeof(*k->masters));
 	k->masters[k->n++] = range->node;
 }
 
@@ -67,9 +65,7 @@ static const struct cluster *cluster_of(const struct dlk_redis *redis)
 		k = k->next;
 	if (k)
 		return k;
-	k = calloc(1, sizeof(*k));
-	if (!k)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	k = tool_room(1, sizeof(*k));
 	k->redis = redis;
 	k->next = clusters;
 	clusters = k;
@@ -84,8 +80,8 @@ unsigned tool_servers(const struct dlk_redis *redis)
 	if (redis->mode == DLK_QUORUM)
 		return redis->n_endpoints;
 	if (redis->mode == DLK_CLUSTER)
-		return cluster_of(redis)->n ?: 1;
-	return redis->mode == DLK_SINGLE || redis->mode == DLK_SENTINEL;
+		return (unsigned)cluster_of(redis)->n ?: 1;
+	return 1;
 }
 
 unsigned tool_needed(const struct dlk_redis *redis)

@@ -31,8 +31,8 @@ struct list {
 
 static void add(struct list *list, struct dlk_config *config)
 {
-	list->configs = ctl_grow(list->configs, list->n, &list->room,
-				 sizeof(struct dlk_config *));
+	list->configs = tool_grow(list->configs, list->n, &list->room,
+				  sizeof(struct dlk_config *));
 	list->configs[list->n++] = config;
 }
 
@@ -132,19 +132,10 @@ static const struct dlk_redis *merge_redis(struct dlk_config *all,
 	return &room[all->n_redis++];
 }
 
-static void *room_for(size_t n, size_t size)
-{
-	void *p = calloc(n ? n : 1, size);
-
-	if (!p)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	return p;
-}
-
 /* It lives as long as dlockctl does, and so do its parts. */
 static struct dlk_config *merge(const struct list *list)
 {
-	struct dlk_config *all = room_for(1, sizeof(*all));
+	struct dlk_config *all = tool_room(1, sizeof(*all));
 	size_t n_redis = 0, n_rules = 0;
 	struct dlk_redis *redis;
 	struct dlk_rule *rules;
@@ -154,8 +145,8 @@ static struct dlk_config *merge(const struct list *list)
 		n_rules += list->configs[i]->n_rules;
 	}
 	*all = *list->configs[0];
-	all->redis = redis = room_for(n_redis, sizeof(*redis));
-	all->rules = rules = room_for(n_rules, sizeof(*rules));
+	all->redis = redis = tool_room(n_redis + 1, sizeof(*redis));
+	all->rules = rules = tool_room(n_rules + 1, sizeof(*rules));
 	all->n_redis = all->n_rules = 0;
 	for (size_t i = 0; i < list->n; i++) {
 		const struct dlk_config *one = list->configs[i];

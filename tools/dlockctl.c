@@ -106,7 +106,7 @@ static size_t n_heard, room_heard;
 
 static void listen(const char *text)
 {
-	heard = ctl_grow(heard, n_heard, &room_heard, sizeof(*heard));
+	heard = tool_grow(heard, n_heard, &room_heard, sizeof(*heard));
 	heard[n_heard] = strdup(text);
 	n_heard += heard[n_heard] != NULL;
 }

@@ -67,12 +67,8 @@ static const char *const severities[] = {
 
 static void line(const char *label, const char *text)
 {
-	size_t size = 4 * strlen(text) + 1;
-	char *shown = malloc(size);
+	char *shown = tool_shown(text);
 
-	if (!shown)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	tool_show(shown, size, text, strlen(text));
 	fputs(label, stdout);
 	screen_wrap(stdout, shown, strlen(label), INDENT,
 		    screen_columns(stdout), TABLE_PLAIN);

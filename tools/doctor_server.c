@@ -84,12 +84,9 @@ static void open_one(struct doctor_server *s)
 	static const char *const info[] = { "INFO" };
 	const redisReply *reply = NULL;
 
-	s->text = strdup("");
-	if (s->redis->fault || !tool_servers(s->redis)) {
-		snprintf(s->why, sizeof(s->why), "%s",
-			 s->redis->fault
-				 ?: "this version does not know its "
-				    "mode");
+	s->text = tool_copy("", 0);
+	if (s->redis->fault) {
+		snprintf(s->why, sizeof(s->why), "%s", s->redis->fault);
 		return;
 	}
 	/* On a busy host one answer may be late. */
@@ -110,23 +107,19 @@ static void open_one(struct doctor_server *s)
 	if (reply->type == REDIS_REPLY_STRING) {
 		dlk_server_read(&s->info, s->ep, reply->str);
 		free(s->text);
-		s->text = strdup(reply->str);
+		s->text = tool_copy(reply->str, strlen(reply->str));
 	}
 	measure(s);
 }
 
 static void open_section(struct doctor *d, const struct dlk_redis *redis)
 {
-	unsigned n = tool_servers(redis);
-
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
 		struct doctor_server *s = &d->servers[d->n_servers++];
 
 		s->redis = redis;
 		s->ep = tool_server(redis, i);
 		open_one(s);
-		if (!s->text)
-			exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
 	}
 }
 
@@ -136,11 +129,9 @@ void doctor_servers_open(struct doctor *d)
 
 	for (unsigned i = 0; i < d->config->n_redis; i++)
 		room += tool_config_uses(d->config, &d->config->redis[i])
-				? tool_servers(&d->config->redis[i]) + 1
+				? tool_servers(&d->config->redis[i])
 				: 0;
-	d->servers = calloc(room, sizeof(*d->servers));
-	if (!d->servers)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	d->servers = tool_room(room, sizeof(*d->servers));
 	for (unsigned i = 0; i < d->config->n_redis; i++)
 		if (tool_config_uses(d->config, &d->config->redis[i]))
 			open_section(d, &d->config->redis[i]);

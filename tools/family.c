@@ -87,7 +87,7 @@ static void list_all(struct members *m)
 		parent = parent_of(pid);
 		if (!parent)
 			continue;
-		m->v = ctl_grow(m->v, m->n, &m->room, sizeof(*m->v));
+		m->v = tool_grow(m->v, m->n, &m->room, sizeof(*m->v));
 		m->v[m->n++] = (struct member){ (pid_t)pid, parent,
 						parent == getpid() };
 	}

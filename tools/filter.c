@@ -202,8 +202,8 @@ void filter_rows(const struct filter *filter, const struct scan *scan,
 		rows->unknown += filter->older_ms && lock->held_ms < 0;
 		if (!is_old(filter, lock))
 			continue;
-		rows->lock = ctl_grow(rows->lock, rows->n, &room,
-				      sizeof(struct scan_lock *));
+		rows->lock = tool_grow(rows->lock, rows->n, &room,
+				       sizeof(struct scan_lock *));
 		rows->lock[rows->n++] = lock;
 	}
 	if (rows->n && orders[filter->order].compare)

@@ -92,17 +92,6 @@ static bool read_host(struct fleet_host *h)
 	return true;
 }
 
-static char *copy(const char *bytes, size_t len)
-{
-	char *s = malloc(len + 1);
-
-	if (!s)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(s, bytes, len);
-	s[len] = '\0';
-	return s;
-}
-
 static void drop(struct fleet_host *h)
 {
 	free(h->field);
@@ -116,10 +105,10 @@ bool fleet_add(struct fleet *f, const char *field, size_t field_len,
 
 	if (f->n == FLEET_MAX || field_len >= FLEET_FIELD_MAX || len > TEXT_MAX)
 		return false;
-	f->hosts = ctl_grow(f->hosts, f->n, &f->room, sizeof(*h));
+	f->hosts = tool_grow(f->hosts, f->n, &f->room, sizeof(*h));
 	h = &f->hosts[f->n];
-	*h = (struct fleet_host){ .field = copy(field, field_len),
-				  .text = copy(text, len) };
+	*h = (struct fleet_host){ .field = tool_copy(field, field_len),
+				  .text = tool_copy(text, len) };
 	if (!read_host(h)) {
 		drop(h);
 		return false;

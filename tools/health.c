@@ -105,11 +105,8 @@ static void look(struct health *h)
 {
 	unsigned n = tool_servers(h->redis), good = 0;
 
-	if (h->redis->fault || !n) {
-		snprintf(h->why, sizeof(h->why), "%s",
-			 h->redis->fault
-				 ? h->redis->fault
-				 : "this version does not know its mode");
+	if (h->redis->fault) {
+		snprintf(h->why, sizeof(h->why), "%s", h->redis->fault);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -121,9 +118,7 @@ static void look_at_servers(const struct dlk_config *config,
 			    struct healths *all)
 {
 	all->n = 0;
-	all->v = calloc(config->n_redis + 1, sizeof(*all->v));
-	if (!all->v)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	all->v = tool_room(config->n_redis + 1, sizeof(*all->v));
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		if (!tool_config_uses(config, &config->redis[i]))
 			continue;

@@ -129,7 +129,6 @@ int verb_history(const struct ctl *ctl)
 	static struct subject s;
 	struct view v = { .json = ctl->json };
 	int rc = subject_find_managed(ctl->config, ctl->argv[0], &s);
-	const unsigned n = rc ? 0 : tool_servers(s.rule->redis);
 
 	if (rc)
 		return rc;
@@ -139,7 +138,7 @@ int verb_history(const struct ctl *ctl)
 		table_init(&v.table, columns);
 	/* (Of the masters of a quorum one of the first has it; of a cluster
 	 * those that have the keys are two.) */
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
+	for (unsigned i = 0; i < tool_servers(s.rule->redis); i++) {
 		struct dlk_conn *c = scan_open_at(s.rule->redis, i, &rc);
 
 		if (c)

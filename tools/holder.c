@@ -180,7 +180,7 @@ static bool take_unit(void *arg, const char *line)
 /* NULL: it is not seen from here. */
 static struct scan_holder *look_at(const struct scan_token *token)
 {
-	struct scan_holder found = { .pid = token->pid }, *h;
+	struct scan_holder found = { .pid = token->pid };
 
 	if (!has_command(token->pid, token)) {
 		found.pid = search(token);
@@ -191,11 +191,7 @@ static struct scan_holder *look_at(const struct scan_token *token)
 	read_line(&found);
 	read_user(&found);
 	dlk_each_line(proc_name(found.pid, "cgroup"), take_unit, &found);
-	h = malloc(sizeof(*h));
-	if (!h)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	*h = found;
-	return h;
+	return (void *)tool_copy(&found, sizeof(found));
 }
 
 void holders_find(struct scan *scan)

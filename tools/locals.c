@@ -16,7 +16,7 @@
 #include "os/mounts.h"
 #include "os/proc.h"
 #include "os/sys.h"
-#include "tools/table.h"
+#include "tools/common.h"
 
 /* A file as /proc/locks names it: there the device is the superblock's. */
 struct target {
@@ -82,7 +82,7 @@ static struct local *add(struct target *t, const struct dlk_lock_line *line)
 {
 	struct locals *l = t->found;
 
-	l->locks = ctl_grow(l->locks, l->n, &l->room, sizeof(*l->locks));
+	l->locks = tool_grow(l->locks, l->n, &l->room, sizeof(*l->locks));
 	l->locks[l->n] = (struct local){ .line = *line, .shadow = t->shadow };
 	return &l->locks[l->n++];
 }

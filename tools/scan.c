@@ -96,11 +96,7 @@ static const struct dlk_rule *find_path(const struct view *v, const char *key,
 
 static void set_path(struct scan_lock *lock, const char *path, size_t len)
 {
-	lock->path = malloc(len + 1);
-	if (!lock->path)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(lock->path, path, len);
-	lock->path[len] = '\0';
+	lock->path = tool_copy(path, len);
 	lock->path_len = len;
 	lock->borrowed_path = false;
 }
@@ -197,8 +193,8 @@ static bool judge(const struct view *v, const struct scan_answer *r,
 /* The next row; it counts once scan->n does. */
 static struct scan_lock *next_row(struct scan *scan)
 {
-	scan->locks = ctl_grow(scan->locks, scan->n, &scan->room,
-			       sizeof(*scan->locks));
+	scan->locks = tool_grow(scan->locks, scan->n, &scan->room,
+				sizeof(*scan->locks));
 	scan->locks[scan->n] = (struct scan_lock){ 0 };
 	return &scan->locks[scan->n];
 }
@@ -412,11 +408,6 @@ static struct dlk_conn *open_at(const struct dlk_redis *redis,
 	*rc = 0;
 	if (redis->fault)
 		*rc = tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
-	else if (!tool_servers(redis))
-		*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
-				"redis \"%s\": this version does not know its "
-				"mode",
-				redis->name);
 	else if (!(c = dlk_conn_new(ep)))
 		*rc = tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
 	if (c) {
@@ -483,7 +474,7 @@ static int scan_redis(struct view *v, struct scan *scan)
 	unsigned n = tool_servers(v->redis), good = 0;
 	int rc = 0, one;
 
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
+	for (unsigned i = 0; i < n; i++) {
 		one = scan_server(v, tool_server(v->redis, i), scan);
 		good += !one;
 		rc = one ? one : rc;
@@ -614,9 +605,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	int rc = 0;
 
 	*scan = (struct scan){ 0 };
-	scan->failed = calloc(config->n_redis + 1, sizeof(*scan->failed));
-	if (!scan->failed)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	scan->failed = tool_room(config->n_redis + 1, sizeof(*scan->failed));
 	boot_id(v.boot);
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];

@@ -54,9 +54,7 @@ static char *name_queues(const struct scan_key *keys, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 		size += keys[i].len + strlen("{}%q");
-	p = text = malloc(size);
-	if (!text)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	p = text = tool_room(size, 1);
 	for (size_t i = 0; i < n; i++) {
 		names[i].text = p;
 		*p++ = '{';

@@ -70,19 +70,11 @@ int scan_command(struct dlk_conn *c, int argc, const char *const *argv,
 
 void scan_keys_add(struct scan_keys *keys, const char *name, size_t len)
 {
-	struct scan_key *key;
-
 	if (len > DLK_KEY_MAX)
 		return;
-	keys->keys = ctl_grow(keys->keys, keys->n, &keys->room, sizeof(*key));
-	key = &keys->keys[keys->n];
-	key->len = len;
-	key->bytes = malloc(len + 1);
-	if (!key->bytes)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(key->bytes, name, len);
-	key->bytes[len] = '\0';
-	keys->n++;
+	keys->keys = tool_grow(keys->keys, keys->n, &keys->room,
+			       sizeof(*keys->keys));
+	keys->keys[keys->n++] = (struct scan_key){ tool_copy(name, len), len };
 }
 
 static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)

@@ -30,14 +30,8 @@ struct walk {
 
 static char *copy(struct scan_text text, size_t *len)
 {
-	char *bytes;
-
 	*len = text.len < DLK_TOKEN_MAX ? text.len : DLK_TOKEN_MAX;
-	bytes = malloc(*len + 1);
-	if (!bytes)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(bytes, text.bytes, *len);
-	return bytes;
+	return tool_copy(text.bytes, *len);
 }
 
 static struct scan_owner *keep(struct scan_owners *o, struct scan_text field,
@@ -45,7 +39,7 @@ static struct scan_owner *keep(struct scan_owners *o, struct scan_text field,
 {
 	struct scan_owner *owner;
 
-	o->owners = ctl_grow(o->owners, o->n, &o->room, sizeof(*owner));
+	o->owners = tool_grow(o->owners, o->n, &o->room, sizeof(*owner));
 	owner = &o->owners[o->n++];
 	owner->left_ms = left_ms;
 	owner->field = owner->token = copy(field, &owner->len);

@@ -42,7 +42,7 @@ bool scan_places_add(struct scan_places *p, const char *member, size_t len)
 	p->read++;
 	if (!dlk_records_read_place(member, len, &range))
 		return true;
-	p->places = ctl_grow(p->places, p->n, &p->room, sizeof(*place));
+	p->places = tool_grow(p->places, p->n, &p->room, sizeof(*place));
 	place = &p->places[p->n++];
 	memcpy(place->owner, member + 1, DLK_RANDOM_LEN);
 	place->range = range;

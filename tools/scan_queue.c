@@ -90,7 +90,7 @@ bool scan_queue_add(struct scan_queue *q, int64_t now_ms,
 		return true;
 	w.heard_ms = now_ms - (int64_t)(e.expiry - e.life);
 	w.polls = is(e.channel, e.channel_len, "-");
-	q->waiters = ctl_grow(q->waiters, q->n, &q->room, sizeof(w));
+	q->waiters = tool_grow(q->waiters, q->n, &q->room, sizeof(w));
 	q->waiters[q->n++] = w;
 	return true;
 }

@@ -69,7 +69,7 @@ static char *make_line(const struct scan_lock *lock)
 	FILE *f = open_memstream(&line, &size);
 
 	if (!f)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	/* The cells alone, without a heading, by the table's own words. */
 	table_init(&t, columns);
 	row_cells(&t, lock);
@@ -77,7 +77,7 @@ static char *make_line(const struct scan_lock *lock)
 		fprintf(f, "%s%s", i > 1 ? " " : "", t.cells[i].text);
 	table_free(&t);
 	if (fclose(f))
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	return line;
 }
 
@@ -89,8 +89,8 @@ static int by_text(const void *a, const void *b)
 static void make_lines(const struct rows *rows, struct lines *lines)
 {
 	for (size_t i = 0; i < rows->n; i++) {
-		lines->v = ctl_grow(lines->v, lines->n, &lines->room,
-				    sizeof(*lines->v));
+		lines->v = tool_grow(lines->v, lines->n, &lines->room,
+				     sizeof(*lines->v));
 		lines->v[lines->n++] = make_line(rows->lock[i]);
 	}
 	if (lines->n)
@@ -141,14 +141,8 @@ static struct lines said;
 
 static void note_said(const char *text)
 {
-	size_t size = 4 * strlen(text) + 1;
-	char *line = malloc(size);
-
-	if (!line)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	tool_show(line, size, text, strlen(text));
-	said.v = ctl_grow(said.v, said.n, &said.room, sizeof(*said.v));
-	said.v[said.n++] = line;
+	said.v = tool_grow(said.v, said.n, &said.room, sizeof(*said.v));
+	said.v[said.n++] = tool_shown(text);
 }
 
 static size_t count_lines(const char *text)
@@ -203,10 +197,10 @@ static void draw(const struct watch *w, const struct rows *rows, int rc)
 	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	print_screen(rows, f);
 	if (fclose(f))
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	clock_text(at);
 	ctl_duration(every, sizeof(every), w->interval_ms);
 	printf(HOME "%s  %zu lock%s%s, every %s" LINE_END "\n", at, rows->n,
