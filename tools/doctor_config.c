@@ -75,7 +75,8 @@ static bool may_collide(const struct dlk_rule *a, const struct dlk_rule *b)
 	return !a->by_inode || !one_file_system(a, b);
 }
 
-static void look_at_templates(struct doctor *d)
+/* A prefix may be in a share. */
+void doctor_templates(struct doctor *d)
 {
 	const struct dlk_config *config = d->config;
 
@@ -96,10 +97,4 @@ static void look_at_templates(struct doctor *d)
 				    config->file, b->line, a->line, b->prefix,
 				    a->prefix, a->key);
 		}
-}
-
-/* A prefix may be in a share. */
-void doctor_templates(struct doctor *d)
-{
-	doctor_apart(d, look_at_templates, NULL);
 }

@@ -146,14 +146,9 @@ static void look_for_databases(struct doctor *d, const struct dlk_rule *rule,
 			    rule->prefix, ENTRIES);
 }
 
-static void look_for_all_databases(struct doctor *d)
-{
-	each_share(d, look_for_databases);
-}
-
 void doctor_wal(struct doctor *d)
 {
-	doctor_apart(d, look_for_all_databases, NULL);
+	each_share(d, look_for_databases);
 }
 
 /* --- names that are remembered -------------------------------------------- */
@@ -233,12 +228,7 @@ static void look_for_caches(struct doctor *d, const struct dlk_rule *rule,
 		    rule->prefix, mount.type, point);
 }
 
-static void look_for_all_caches(struct doctor *d)
-{
-	each_share(d, look_for_caches);
-}
-
 void doctor_caches(struct doctor *d)
 {
-	doctor_apart(d, look_for_all_caches, NULL);
+	each_share(d, look_for_caches);
 }

@@ -192,15 +192,10 @@ static void look_at_state(struct doctor *d)
 		    why.text[0] ? why.text : strerror(-fd));
 }
 
-static void look(struct doctor *d)
+void doctor_user(struct doctor *d)
 {
 	look_at_config(d);
 	look_at_sockets(d);
 	look_at_library(d);
 	look_at_state(d);
-}
-
-void doctor_user(struct doctor *d)
-{
-	doctor_apart(d, look, d->user);
 }
