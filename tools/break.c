@@ -351,9 +351,7 @@ static void show(const struct targets *all)
 	table_init(&t, row_columns);
 	for (size_t i = 0; i < all->n; i++)
 		row_cells(&t, all->v[i].lock);
-	table_fit(&t, stdout);
-	table_print(&t, stdout);
-	table_free(&t);
+	table_end(&t);
 	fflush(stdout);
 }
 

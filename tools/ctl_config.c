@@ -18,10 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <dirent.h>
-
 #include "tools/common.h"
 #include "tools/ctl.h"
+#include "tools/processes.h"
 #include "tools/table.h"
 
 struct list {
@@ -92,7 +91,7 @@ static void add_written(struct list *list, const char *dir, const char *name)
 static void add_all_written(struct list *list, const char *dir)
 {
 	int fd = tool_run_dir_open(dir);
-	const struct dirent *e;
+	const char *name;
 	DIR *d;
 
 	if (fd == -EPERM)
@@ -100,11 +99,9 @@ static void add_all_written(struct list *list, const char *dir)
 			 "0700): not looked at",
 			 dir);
 	d = fd < 0 ? NULL : fdopendir(fd);
-	while (d && (e = readdir(d)))
-		if (is_written(e->d_name))
-			add_written(list, dir, e->d_name);
-	if (d)
-		closedir(d);
+	while ((name = names_next(&d)))
+		if (is_written(name))
+			add_written(list, dir, name);
 }
 
 /* --- several as one ------------------------------------------------------- */

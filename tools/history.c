@@ -113,11 +113,10 @@ static void show(struct view *v, int rc)
 	if (v->json) {
 		json_close(v->json, ']');
 	} else {
-		if (v->n) {
-			table_fit(&v->table, stdout);
-			table_print(&v->table, stdout);
-		}
-		table_free(&v->table);
+		if (v->n)
+			table_end(&v->table);
+		else
+			table_free(&v->table);
 	}
 	if (!v->n && !rc)
 		tool_say("nothing is recorded; what preloaded programs wait "

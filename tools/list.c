@@ -30,9 +30,7 @@ static void print_text(const struct rows *rows)
 	table_init(&t, row_columns);
 	for (size_t i = 0; i < rows->n; i++)
 		row_cells(&t, rows->lock[i]);
-	table_fit(&t, stdout);
-	table_print(&t, stdout);
-	table_free(&t);
+	table_end(&t);
 }
 
 static void print_json(struct json *j, const struct rows *rows)

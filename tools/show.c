@@ -61,13 +61,6 @@ static const struct table_column local_columns[] = {
 	{ 0 },
 };
 
-static void print_table(struct table *t)
-{
-	table_fit(t, stdout);
-	table_print(t, stdout);
-	table_free(t);
-}
-
 /* --- at Redis ------------------------------------------------------------- */
 
 static void held_row(struct table *t, const struct scan_lock *lock)
@@ -100,7 +93,7 @@ static void text_held(const struct view *v)
 	for (size_t i = 0; i < scan->n; i++)
 		if (!scan->locks[i].copy)
 			held_row(&t, &scan->locks[i]);
-	print_table(&t);
+	table_end(&t);
 }
 
 /* --- who waits ------------------------------------------------------------ */
@@ -121,18 +114,6 @@ static const char *waiter_note(const struct scan_waiter *w)
 	return w->polls ? "hears nothing, and looks by itself" : "";
 }
 
-static void range_cell(struct table *t, const char *mode,
-		       const struct dlk_range *r)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "%s %" PRIu64 "-", mode, r->start);
-
-	if (r->end != DLK_RANGE_MAX)
-		snprintf(text + n, sizeof(text) - (size_t)n, "%" PRIu64,
-			 r->end);
-	table_text(t, text);
-}
-
 static void waiter_row(struct table *t, const struct scan_waiter *w,
 		       size_t place, bool record)
 {
@@ -141,7 +122,7 @@ static void waiter_row(struct table *t, const struct scan_waiter *w,
 	snprintf(text, sizeof(text), "%zu", place);
 	table_text(t, text);
 	if (record && !w->away)
-		range_cell(t, waiter_mode(w, record), &w->range);
+		row_range(t, waiter_mode(w, record), &w->range);
 	else
 		table_text(t, waiter_mode(w, record));
 	row_word(t, w->token.hostname);
@@ -166,7 +147,7 @@ static void text_queue(const struct scan_queue *q, const char *what)
 	table_init(&t, queue_columns);
 	for (size_t i = 0; i < q->n; i++)
 		waiter_row(&t, &q->waiters[i], i + 1, q->record);
-	print_table(&t);
+	table_end(&t);
 }
 
 /* --- in the kernel -------------------------------------------------------- */
@@ -221,7 +202,7 @@ static void local_row(struct table *t, const struct local *l)
 	if (l->line.kind == DLK_LINE_FLOCK)
 		table_text(t, local_mode(l));
 	else
-		range_cell(t, local_mode(l), &range);
+		row_range(t, local_mode(l), &range);
 	if (l->pid)
 		snprintf(pid, sizeof(pid), "%u", l->pid);
 	table_text(t, pid);
@@ -248,7 +229,7 @@ static void text_locals(const struct locals *locals)
 	table_init(&t, local_columns);
 	for (size_t i = 0; i < locals->n; i++)
 		local_row(&t, &locals->locks[i]);
-	print_table(&t);
+	table_end(&t);
 }
 
 static void line(const char *label, const char *text)

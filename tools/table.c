@@ -284,6 +284,13 @@ void table_free(struct table *t)
 	*t = (struct table){ 0 };
 }
 
+void table_end(struct table *t)
+{
+	table_fit(t, stdout);
+	table_print(t, stdout);
+	table_free(t);
+}
+
 void ctl_duration(char *out, size_t size, uint64_t ms)
 {
 	uint64_t s = ms / 1000, m = s / 60, h = m / 60;
