@@ -120,5 +120,13 @@ int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
 
 /* The time by which one command to this server must be answered. */
 uint64_t tool_deadline(const struct dlk_endpoint *ep);
+/* One command, on a connection that is opened if need be: 0 or -errno. */
+struct dlk_conn;
+struct dlk_arg;
+struct redisReply;
+int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      const struct redisReply **reply);
+/* "\nNAME:NUMBER" in the text of INFO, or `otherwise`. */
+uint64_t tool_info(const char *info, const char *name, uint64_t otherwise);
 
 #endif

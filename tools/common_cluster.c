@@ -41,14 +41,12 @@ static void ask(struct cluster *k, const struct dlk_endpoint *ep)
 	const struct dlk_arg args[] = { { DLK_LITERAL("CLUSTER") },
 					{ DLK_LITERAL("SLOTS") } };
 	struct dlk_conn *c = dlk_conn_new(ep);
-	const uint64_t deadline = tool_deadline(ep);
 	struct dlk_slot_range range;
 	const redisReply *r;
 
 	if (!c)
 		return;
-	if (!dlk_conn_open(c, deadline) &&
-	    !dlk_conn_call(c, deadline, 2, args, &r))
+	if (!tool_call(c, 2, args, &r))
 		for (size_t i = 0;
 		     dlk_cluster_entry(r, i, k->redis->endpoints, ep, &range);
 		     i++)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/text.h"
 #include "redis/conn.h"
 #include "redis/tls.h"
 #include "os/sys.h"
@@ -13,6 +14,26 @@
 uint64_t tool_deadline(const struct dlk_endpoint *ep)
 {
 	return dlk_now_ns() + ep->connect_timeout_ms * UINT64_C(1000000);
+}
+
+int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      const redisReply **reply)
+{
+	const uint64_t deadline = tool_deadline(c->ep);
+	int err = dlk_conn_open(c, deadline);
+
+	return err ? err : dlk_conn_call(c, deadline, argc, args, reply);
+}
+
+uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
+{
+	size_t len = strlen(name);
+	uint64_t n;
+
+	for (const char *p = info; (p = strstr(p, name)); p += len)
+		if ((p == info || p[-1] == '\n') && p[len] == ':')
+			return dlk_number(p + len + 1, 10, &n) ? n : otherwise;
+	return otherwise;
 }
 
 /* An error reply: only a refused PING is as good as an answer. */

@@ -76,9 +76,6 @@ void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user);
 /* doctor_server.c: open all; close all. */
 void doctor_servers_open(struct doctor *d);
 void doctor_servers_close(struct doctor *d);
-/* "\nNAME:NUMBER" of INFO, or `otherwise`. */
-uint64_t doctor_info(const struct doctor_server *s, const char *name,
-		     uint64_t otherwise);
 /*
  * One command of texts; the reply lives until the next one.  NULL: there was
  * none, and the server is not asked any more.
@@ -86,10 +83,6 @@ uint64_t doctor_info(const struct doctor_server *s, const char *name,
 const redisReply *doctor_call(struct doctor_server *s, int argc,
 			      const char *const *argv);
 bool doctor_is_denied(const redisReply *reply);
-/* The longest ttl, or hold_at_least, of the rules that use it. */
-uint64_t doctor_longest_ms(const struct doctor *d,
-			   const struct doctor_server *s);
-
 /*
  * The checks: of all, in a child if the table says so; or of each server that
  * answers.

@@ -116,16 +116,12 @@ static const redisReply *call_script(struct doctor_server *s, const char *key,
 		{ DLK_LITERAL("1") },
 		{ key, strlen(key) },
 	};
-	uint64_t deadline = tool_deadline(s->ep);
 	const redisReply *reply = NULL;
 
 	for (int i = 0; i < n; i++)
 		args[4 + i] = (struct dlk_arg){ lines[i], strlen(lines[i]) };
 	dlk_conn_reset(s->c);
-	if (dlk_conn_open(s->c, deadline) ||
-	    dlk_conn_call(s->c, deadline, 4 + n, args, &reply))
-		return NULL;
-	return reply;
+	return tool_call(s->c, 4 + n, args, &reply) ? NULL : reply;
 }
 
 static void try_script(struct doctor *d, struct doctor_server *s,

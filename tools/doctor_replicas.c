@@ -44,13 +44,14 @@ static void find_unbound(struct doctor *d, const struct doctor_server *s)
 
 void doctor_replicas(struct doctor *d, struct doctor_server *s)
 {
-	const uint64_t there = doctor_info(s, "connected_slaves", UINT64_MAX);
+	const uint64_t there =
+		tool_info(s->text, "connected_slaves", UINT64_MAX);
 
 	if (there < s->ep->replicas)
 		find_too_few(d, s, there);
 	else if (there != UINT64_MAX && s->ep->n_sentinels &&
 		 !s->ep->replicas &&
-		 doctor_info(s, "min_slaves_good_slaves", UINT64_MAX) ==
+		 tool_info(s->text, "min_slaves_good_slaves", UINT64_MAX) ==
 			 UINT64_MAX)
 		find_unbound(d, s);
 }

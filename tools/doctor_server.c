@@ -37,7 +37,6 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 {
 	struct dlk_arg args[16];
 	const redisReply *reply = NULL;
-	uint64_t deadline = tool_deadline(s->ep);
 	int err;
 
 	if (!s->c)
@@ -45,9 +44,7 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 	dlk_conn_reset(s->c);
 	for (int i = 0; i < argc; i++)
 		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
-	err = dlk_conn_open(s->c, deadline);
-	if (!err)
-		err = dlk_conn_call(s->c, deadline, argc, args, &reply);
+	err = tool_call(s->c, argc, args, &reply);
 	if (!err)
 		return reply;
 	snprintf(s->why, sizeof(s->why), "%s",
@@ -147,27 +144,9 @@ void doctor_servers_close(struct doctor *d)
 	free(d->servers);
 }
 
-static const char *info_text(const struct doctor_server *s, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (const char *p = s->text; (p = strstr(p, name)); p += len)
-		if ((p == s->text || p[-1] == '\n') && p[len] == ':')
-			return p + len + 1;
-	return NULL;
-}
-
-uint64_t doctor_info(const struct doctor_server *s, const char *name,
-		     uint64_t otherwise)
-{
-	const char *text = info_text(s, name);
-	uint64_t n;
-
-	return text && dlk_number(text, 10, &n) ? n : otherwise;
-}
-
-uint64_t doctor_longest_ms(const struct doctor *d,
-			   const struct doctor_server *s)
+/* The longest ttl, or hold_at_least, of the rules that use it. */
+static uint64_t longest_lease_ms(const struct doctor *d,
+				 const struct doctor_server *s)
 {
 	uint64_t longest = 0;
 
@@ -322,7 +301,7 @@ static void find_forgetful(struct doctor *d, const struct doctor_server *s,
 	char delay[32], longest[32];
 
 	option_duration(delay, sizeof(delay), s->ep->restart_delay_ms);
-	option_duration(longest, sizeof(longest), doctor_longest_ms(d, s));
+	option_duration(longest, sizeof(longest), longest_lease_ms(d, s));
 	doctor_find(d, DOCTOR_CRITICAL,
 		    "after a restart it grants what somebody may still hold",
 		    "take restart_delay out (its default is long enough), or "
@@ -336,9 +315,9 @@ void doctor_persistence(struct doctor *d, struct doctor_server *s)
 {
 	const char *fsync;
 
-	if (s->ep->restart_delay_ms >= doctor_longest_ms(d, s))
+	if (s->ep->restart_delay_ms >= longest_lease_ms(d, s))
 		return;
-	if (!doctor_info(s, "aof_enabled", 0)) {
+	if (!tool_info(s->text, "aof_enabled", 0)) {
 		find_forgetful(d, s, "appendonly is no");
 		return;
 	}
@@ -353,10 +332,10 @@ void doctor_persistence(struct doctor *d, struct doctor_server *s)
 
 void doctor_room(struct doctor *d, struct doctor_server *s)
 {
-	uint64_t n = doctor_info(s, "connected_clients", 0);
-	uint64_t most = doctor_info(s, "maxclients", UINT64_MAX);
-	uint64_t used = doctor_info(s, "used_memory", 0);
-	uint64_t all = doctor_info(s, "maxmemory", 0);
+	uint64_t n = tool_info(s->text, "connected_clients", 0);
+	uint64_t most = tool_info(s->text, "maxclients", UINT64_MAX);
+	uint64_t used = tool_info(s->text, "used_memory", 0);
+	uint64_t all = tool_info(s->text, "maxmemory", 0);
 
 	if (most && n >= most / 4 * 3)
 		doctor_find(d, DOCTOR_WARNING,

@@ -48,19 +48,23 @@ int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
 }
 
+int scan_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      int type, const redisReply **reply)
+{
+	int err = tool_call(c, argc, args, reply);
+
+	return err ? err : scan_check(c, *reply, type);
+}
+
 int scan_command(struct dlk_conn *c, int argc, const char *const *argv,
 		 int type, const char *wrong, const redisReply **reply)
 {
 	struct dlk_arg args[SCAN_WORDS];
-	uint64_t deadline = tool_deadline(c->ep);
-	int err = dlk_conn_open(c, deadline);
+	int err;
 
 	for (int i = 0; i < argc; i++)
 		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
-	if (!err)
-		err = dlk_conn_call(c, deadline, argc, args, reply);
-	if (!err)
-		err = scan_check(c, *reply, type);
+	err = scan_call(c, argc, args, type, reply);
 	if (!err && (*reply)->type != type) {
 		dlk_conn_set_error(c, wrong);
 		err = -EREMOTEIO;
@@ -104,14 +108,9 @@ static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
 		{ DLK_LITERAL("MATCH") }, { w->glob, w->glob_len },
 		{ DLK_LITERAL("COUNT") }, { count, strlen(count) },
 	};
-	uint64_t deadline = tool_deadline(c->ep);
 	const redisReply *reply;
-	int err = dlk_conn_open(c, deadline);
+	int err = scan_call(c, 6, args, REDIS_REPLY_ARRAY, &reply);
 
-	if (!err)
-		err = dlk_conn_call(c, deadline, 6, args, &reply);
-	if (!err)
-		err = scan_check(c, reply, REDIS_REPLY_ARRAY);
 	if (!err)
 		err = take(reply, w, keys);
 	dlk_conn_reset(c);

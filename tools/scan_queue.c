@@ -69,9 +69,10 @@ static bool read_what(const struct scan_queue *q, const struct entry *e,
 	return dlk_range_read(e->what[0], e->what + 1, &w->range);
 }
 
-bool scan_queue_add(struct scan_queue *q, int64_t now_ms,
-		    struct scan_text field, struct scan_text value)
+bool scan_queue_add(void *queue, int64_t now_ms, struct scan_text field,
+		    struct scan_text value)
 {
+	struct scan_queue *q = queue;
 	struct scan_waiter w = { .since_ms = -1 };
 	struct entry e = { 0 };
 
@@ -154,17 +155,11 @@ static void read_since(struct dlk_conn *c, struct scan_waiter *w,
 	}
 }
 
-static bool take(void *arg, int64_t now_ms, struct scan_text field,
-		 struct scan_text value)
-{
-	return scan_queue_add(arg, now_ms, field, value);
-}
-
 int scan_queue(struct dlk_conn *c, const char *key, size_t len,
 	       struct scan_queue *q)
 {
 	char name[DLK_KEY_MAX + sizeof("{%rec}%q")];
-	struct scan_hash hash = { c, name, len + 4, take, q, "" };
+	struct scan_hash hash = { c, name, len + 4, scan_queue_add, q, "" };
 	int err;
 
 	name[0] = '{';
