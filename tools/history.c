@@ -94,16 +94,14 @@ static void take(void *arg, int64_t at_ms, const struct dlk_chronicle_entry *e)
 
 static int read_all(struct dlk_conn *c, const struct subject *s, struct view *v)
 {
-	const struct dlk_redis *redis = s->rule->redis;
 	char key[SUBJECT_KEY_MAX];
 	int err = 0;
 
 	v->family = "flock";
-	if (tool_has_key(redis, c->ep, s->key, (size_t)s->key_len))
-		err = chronicle_read(c, s->key, take, v);
+	if (subject_key_at(s, "", c->ep, key))
+		err = chronicle_read(c, key, take, v);
 	v->family = "record";
-	if (!err && subject_record_key(s, key) &&
-	    tool_has_key(redis, c->ep, key, strlen(key)))
+	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key))
 		err = chronicle_read(c, key, take, v);
 	return err;
 }

@@ -247,13 +247,11 @@ static void text_servers(const struct subject *s)
 	char key[SUBJECT_KEY_MAX];
 	bool first = true;
 
-	if (!subject_record_key(s, key))
-		strcpy(key, s->key);
 	for (unsigned i = 0; i < tool_servers(redis); i++) {
 		const struct dlk_endpoint *ep = tool_server(redis, i);
 
-		if (!tool_has_key(redis, ep, s->key, (size_t)s->key_len) &&
-		    !tool_has_key(redis, ep, key, strlen(key)))
+		if (!subject_key_at(s, "", ep, key) &&
+		    !subject_key_at(s, RECORD_SUFFIX, ep, key))
 			continue;
 		line(first ? "redis" : "", ep->name);
 		first = false;
@@ -345,13 +343,16 @@ static void json(struct json *j, const struct view *v)
 
 /* --- the verb ------------------------------------------------------------- */
 
-static int look_at_queues(struct dlk_conn *c, struct view *v)
+static int look_at_queues(struct dlk_conn *c, void *arg)
 {
+	struct view *v = arg;
+	const struct subject *s = &v->subject;
 	char key[SUBJECT_KEY_MAX];
-	struct subject *s = &v->subject;
-	int err = scan_queue(c, s->key, (size_t)s->key_len, &v->flock);
+	int err = 0;
 
-	if (!err && subject_record_key(s, key))
+	if (subject_key_at(s, "", c->ep, key))
+		err = scan_queue(c, key, strlen(key), &v->flock);
+	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key))
 		err = scan_queue(c, key, strlen(key), &v->records);
 	return err;
 }
@@ -370,66 +371,16 @@ static void count_the_shown(struct view *v)
 	}
 }
 
-static int look_at_server(struct view *v, const struct dlk_redis *redis)
-{
-	int err, rc;
-	struct dlk_conn *c = scan_open(redis, v->subject.key,
-				       (size_t)v->subject.key_len, &rc);
-
-	if (!c)
-		return rc;
-	err = scan_subject(c, &v->subject, &v->scan);
-	if (!err)
-		err = look_at_queues(c, v);
-	if (!err)
-		count_the_shown(v);
-	return scan_close(c, redis, err);
-}
-
-/* Of one key, at its node. */
-static int look_at_queue(const struct dlk_redis *redis, const char *key,
-			 size_t len, struct scan_queue *queue)
-{
-	int rc;
-	struct dlk_conn *c = scan_open(redis, key, len, &rc);
-
-	return c ? scan_close(c, redis, scan_queue(c, key, len, queue)) : rc;
-}
-
-static int look_at_nodes(struct view *v, const struct dlk_redis *redis)
-{
-	char key[SUBJECT_KEY_MAX];
-	struct subject *s = &v->subject;
-	int rc = scan_masters(s, &v->scan);
-
-	if (!rc)
-		rc = look_at_queue(redis, s->key, (size_t)s->key_len,
-				   &v->flock);
-	if (!rc && subject_record_key(s, key))
-		rc = look_at_queue(redis, key, strlen(key), &v->records);
-	if (!rc)
-		count_the_shown(v);
-	return rc;
-}
-
 /* (A quorum has no queue.) */
-static int look_at(struct view *v, const struct dlk_redis *redis)
-{
-	switch (redis->mode) {
-	case DLK_QUORUM:
-		return scan_masters(&v->subject, &v->scan);
-	case DLK_CLUSTER:
-		return look_at_nodes(v, redis);
-	default:
-		return look_at_server(v, redis);
-	}
-}
-
 static int look(struct view *v)
 {
-	int rc = look_at(v, v->subject.rule->redis);
+	const struct subject *s = &v->subject;
+	const bool queues = s->rule->redis->mode != DLK_QUORUM;
+	int rc = scan_subject(s, &v->scan, queues ? look_at_queues : NULL, v);
 
-	ctl_mark_moved(v->subject.config, &v->scan);
+	if (!rc && queues)
+		count_the_shown(v);
+	ctl_mark_moved(s->config, &v->scan);
 	holders_find(&v->scan);
 	return rc;
 }

@@ -8,7 +8,6 @@
  *
  * What came and went between two looks is not seen.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +20,7 @@
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/filter.h"
-#include "tools/holder.h"
-#include "tools/row.h"
 #include "tools/screen.h"
-#include "tools/table.h"
 
 enum { INTERVAL_MS = 2000, LEAST_MS = 100 };
 
@@ -182,8 +178,7 @@ static void print_screen(const struct rows *rows, FILE *f)
 	for (size_t i = 0; i < said.n; i++)
 		screen_wrap(f, said.v[i], 0, 2, t.screen,
 			    t.colour ? TABLE_BAD : TABLE_PLAIN);
-	for (size_t i = 0; i < rows->n; i++)
-		row_cells(&t, rows->lock[i]);
+	rows_cells(rows, &t);
 	if (rows->n)
 		table_print(&t, f);
 	table_free(&t);
@@ -218,10 +213,7 @@ static void object(struct json *j, const struct rows *rows, int rc)
 	json_open(j, NULL, '{');
 	json_int(j, "at_ms", (int64_t)time(NULL) * 1000);
 	json_bool(j, "complete", !rc);
-	json_open(j, "locks", '[');
-	for (size_t i = 0; i < rows->n; i++)
-		row_json(j, rows->lock[i]);
-	json_close(j, ']');
+	rows_json(rows, j);
 	json_close(j, '}');
 }
 
@@ -229,11 +221,7 @@ static int look(struct watch *w)
 {
 	struct scan scan;
 	struct rows rows;
-	int rc = scan_all(w->ctl->config, &scan);
-
-	ctl_mark_moved(w->ctl->config, &scan);
-	holders_find(&scan);
-	filter_rows(&w->filter, &scan, &rows);
+	int rc = rows_look(w->ctl, &w->filter, &scan, &rows);
 	if (w->ctl->json)
 		object(w->ctl->json, &rows, rc);
 	else if (w->screen)
