@@ -112,12 +112,24 @@ bool tool_run_dir(unsigned i, char dir[DLK_PATH_MAX]);
 int tool_run_dir_open(const char *dir);
 
 /*
+ * A file of dlock's: beside us, as in a build tree, if it is there and can be
+ * used so (access(2)); else where it is installed.
+ */
+void tool_beside(const char *name, const char *installed, int mode,
+		 char file[DLK_PATH_MAX]);
+
+/*
  * Does the server answer a PING by the deadline?  0, or -errno with the
  * reason in `why`.  An answer that refuses PING alone (NOPERM) is an answer.
  */
 int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
 	      size_t size);
 
+/* Does anybody listen there?  A socket of that type; 0 or -errno. */
+int tool_listens(const char *path, int type);
+/* Are they one server and database? */
+bool tool_same_server(const struct dlk_endpoint *a,
+		      const struct dlk_endpoint *b);
 /* The time by which one command to this server must be answered. */
 uint64_t tool_deadline(const struct dlk_endpoint *ep);
 /* One command, on a connection that is opened if need be: 0 or -errno. */

@@ -2,7 +2,6 @@
 /* Which servers have the keys; see common.h. */
 #include "tools/common.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "lease/cluster.h"

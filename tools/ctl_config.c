@@ -10,18 +10,14 @@
  *     there.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/processes.h"
-#include "tools/table.h"
 
 struct list {
 	struct dlk_config **configs;
@@ -38,19 +34,11 @@ static void add(struct list *list, struct dlk_config *config)
 /* Of a server on a unix socket this is sure, and costs nothing. */
 static bool is_gone(const struct dlk_endpoint *ep)
 {
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int fd, err = 0;
+	int err = ep->scheme == DLK_UNIX
+			  ? tool_listens(ep->path, SOCK_STREAM | SOCK_NONBLOCK)
+			  : 0;
 
-	if (ep->scheme != DLK_UNIX)
-		return false;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return false;
-	memcpy(to.sun_path, ep->path, sizeof(to.sun_path));
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
-		err = errno;
-	close(fd);
-	return err == ENOENT || err == ECONNREFUSED;
+	return err == -ENOENT || err == -ECONNREFUSED;
 }
 
 /* HASH.conf, as run_config.c names them. */
@@ -111,9 +99,7 @@ static bool same_server(const struct dlk_redis *a, const struct dlk_redis *b)
 	const struct dlk_endpoint *x = a->endpoints, *y = b->endpoints;
 
 	return a->mode == DLK_SINGLE && b->mode == DLK_SINGLE &&
-	       x->scheme == y->scheme && x->port == y->port && x->db == y->db &&
-	       !strcmp(x->host, y->host) && !strcmp(x->path, y->path) &&
-	       !strcmp(x->username, y->username) &&
+	       tool_same_server(x, y) && !strcmp(x->username, y->username) &&
 	       !strcmp(x->password, y->password) &&
 	       !strcmp(x->password_file, y->password_file);
 }

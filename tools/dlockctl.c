@@ -14,7 +14,6 @@
 
 #include "tools/common.h"
 #include "tools/ctl.h"
-#include "tools/table.h"
 
 /* The version of what --json prints: dlockctl(1), MACHINE OUTPUT. */
 enum { SCHEMA = 1 };

@@ -7,9 +7,7 @@
  * that nobody has and that is gone when the script is: so nobody sees it, and
  * the server refuses to a script what it refuses to its user.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "os/sys.h"

@@ -23,7 +23,6 @@
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
-#include "tools/table.h"
 
 enum { PARTS = 4 }; /* of a finding */
 

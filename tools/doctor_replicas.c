@@ -7,7 +7,6 @@
  * whether min-replicas-to-write is set: so CONFIG is not asked for.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "redis/sentinel.h"

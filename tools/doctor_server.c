@@ -4,8 +4,6 @@
  * what its clock shows; see doctor.h.  A server that does not answer is one
  * finding, and not asked any more.
  */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -109,29 +107,28 @@ static void open_one(struct doctor_server *s)
 	measure(s);
 }
 
-static void open_section(struct doctor *d, const struct dlk_redis *redis)
+static void open_section(struct doctor *d, const struct dlk_redis *redis,
+			 size_t *room)
 {
 	for (unsigned i = 0; i < tool_servers(redis); i++) {
-		struct doctor_server *s = &d->servers[d->n_servers++];
+		struct doctor_server *s;
 
-		s->redis = redis;
-		s->ep = tool_server(redis, i);
+		d->servers =
+			tool_grow(d->servers, d->n_servers, room, sizeof(*s));
+		s = &d->servers[d->n_servers++];
+		*s = (struct doctor_server){ .redis = redis,
+					     .ep = tool_server(redis, i) };
 		open_one(s);
 	}
 }
 
 void doctor_servers_open(struct doctor *d)
 {
-	size_t room = 1;
+	size_t room = 0;
 
 	for (unsigned i = 0; i < d->config->n_redis; i++)
-		room += tool_config_uses(d->config, &d->config->redis[i])
-				? tool_servers(&d->config->redis[i])
-				: 0;
-	d->servers = tool_room(room, sizeof(*d->servers));
-	for (unsigned i = 0; i < d->config->n_redis; i++)
 		if (tool_config_uses(d->config, &d->config->redis[i]))
-			open_section(d, &d->config->redis[i]);
+			open_section(d, &d->config->redis[i], &room);
 }
 
 void doctor_servers_close(struct doctor *d)

@@ -8,12 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "model/text.h"
 #include "os/mounts.h"
 #include "os/sys.h"
 #include "tools/common.h"

@@ -8,8 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "model/timeline.h"
-#include "os/sys.h"
 #include "redis/tls.h"
 #include "tools/common.h"
 #include "tools/doctor.h"

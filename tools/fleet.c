@@ -16,7 +16,6 @@
 #include "tools/common.h"
 #include "tools/scan_hash.h"
 #include "tools/scan_keys.h"
-#include "tools/table.h"
 
 enum {
 	TEXT_MAX = 256 * 1024,
@@ -179,13 +178,8 @@ void fleet_own_field(const struct dlk_config *config,
 
 bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis)
 {
-	const struct dlk_endpoint *a = rule->redis->endpoints;
-	const struct dlk_endpoint *b = redis->endpoints;
-
 	return rule->redis == redis ||
-	       (a->scheme == b->scheme && a->db == b->db &&
-		a->port == b->port && !strcmp(a->host, b->host) &&
-		!strcmp(a->path, b->path));
+	       tool_same_server(rule->redis->endpoints, redis->endpoints);
 }
 
 static void put_word(FILE *f, const char *text, char end)

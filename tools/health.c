@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/text.h"
 #include "os/sys.h"
 #include "redis/conn.h"
 #include "tools/common.h"

@@ -3,8 +3,6 @@
  * dlockctl history PATH: what befell the leases of a file, the last first, as far
  * as it is recorded (chronicle.h).
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -11,7 +11,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "model/text.h"
 #include "os/mounts.h"
 #include "os/proc.h"
 #include "os/sys.h"

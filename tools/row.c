@@ -268,10 +268,8 @@ static void json_owner(struct json *j, const struct scan_lock *lock)
 void row_json_range(struct json *j, const struct dlk_range *range)
 {
 	json_int(j, "start", (int64_t)range->start);
-	if (range->end == DLK_RANGE_MAX)
-		json_null(j, "end");
-	else
-		json_int(j, "end", (int64_t)range->end);
+	row_json_time(j, "end",
+		      range->end == DLK_RANGE_MAX ? -1 : (int64_t)range->end);
 }
 
 void row_json_members(struct json *j, const struct scan_lock *lock)

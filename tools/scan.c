@@ -17,7 +17,6 @@
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
 #include "tools/subject.h"
-#include "tools/table.h"
 
 #define WAITS "dlock%wait:"
 #define RUN   "dlock%run:"

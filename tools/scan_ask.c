@@ -2,7 +2,6 @@
 /* What is at each key; see scan_ask.h. */
 #include "tools/scan_ask.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

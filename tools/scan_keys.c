@@ -10,12 +10,10 @@
 #include "tools/scan_keys.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common.h"
-#include "tools/table.h"
 
 /* The walk over one glob. */
 struct walk {

@@ -7,14 +7,12 @@
 #include "tools/scan_owners.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lease/records.h"
 #include "model/token.h"
 #include "tools/common.h"
-#include "tools/table.h"
 
 #define MARK "dlock"
 

@@ -16,7 +16,6 @@
 #include "lease/records.h"
 #include "tools/common.h"
 #include "tools/scan_keys.h"
-#include "tools/table.h"
 
 #define PAGE "500"
 

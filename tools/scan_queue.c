@@ -11,7 +11,6 @@
 #include "lease/waits.h"
 #include "model/text.h"
 #include "tools/common.h"
-#include "tools/table.h"
 
 /* Of so many waiters it is asked since when; a question each. */
 enum { TOLD_MAX = 256 };
