@@ -104,7 +104,7 @@ static void collect(const struct scan *scan, const char *wanted,
 		if (!is_token(&t, wanted) ||
 		    (all->n && same_lease(all->v[all->n - 1].lock, t.lock)))
 			continue;
-		all->v = ctl_grow(all->v, all->n, &all->room, sizeof(t));
+		all->v = tool_grow(all->v, all->n, &all->room, sizeof(t));
 		all->v[all->n++] = t;
 	}
 }
@@ -184,19 +184,27 @@ static int break_one(struct request *r, enum outcome *outcome)
 	return err;
 }
 
+/* "uid 0, SUDO_USER anna" */
+static const char *who(void)
+{
+	static char text[64];
+	const char *sudo = getenv("SUDO_USER");
+
+	snprintf(text, sizeof(text), "uid %u%s%.32s", (unsigned)getuid(),
+		 sudo ? ", SUDO_USER " : "", sudo ? sudo : "");
+	return text;
+}
+
 /* It outlives this terminal: DLOCK_LOG's file, or the system log. */
 static void log_it(const struct target *t)
 {
 	const struct scan_lock *lock = t->lock;
-	char path[4 * DLK_PATH_MAX], who[64], token[4 * DLK_TOKEN_MAX];
-	const char *sudo = getenv("SUDO_USER");
+	char path[4 * DLK_PATH_MAX], token[4 * DLK_TOKEN_MAX];
 
 	tool_show(path, sizeof(path), lock->path ? lock->path : lock->key,
 		  lock->path ? lock->path_len : lock->key_len);
 	tool_show(token, sizeof(token), t->token, t->token_len);
-	snprintf(who, sizeof(who), "uid %u%s%.32s", (unsigned)getuid(),
-		 sudo ? ", SUDO_USER " : "", sudo ? sudo : "");
-	dlk_log(DLK_WARNING, "dlockctl break by ", who, ": ", path, ": ",
+	dlk_log(DLK_WARNING, "dlockctl break by ", who(), ": ", path, ": ",
 		outcomes[t->outcome], ": ", token, NULL);
 }
 
@@ -204,8 +212,7 @@ static void log_it(const struct target *t)
 static void record(const struct target *t)
 {
 	const struct scan_lock *lock = t->lock;
-	const char *sudo = getenv("SUDO_USER");
-	char who[80], word[DLK_WORD_MAX], host[DLK_WORD_MAX];
+	char text[96], word[DLK_WORD_MAX], host[DLK_WORD_MAX];
 	struct dlk_chronicle_entry e = {
 		.what = "broken",
 		.host = host,
@@ -215,10 +222,8 @@ static void record(const struct target *t)
 		.token = lock->ours ? lock->token.random : "-",
 	};
 
-	snprintf(who, sizeof(who), "dlockctl break, uid %u%s%.32s",
-		 (unsigned)getuid(), sudo ? ", SUDO_USER " : "",
-		 sudo ? sudo : "");
-	dlk_word(word, sizeof(word), who, strlen(who));
+	snprintf(text, sizeof(text), "dlockctl break, %s", who());
+	dlk_word(word, sizeof(word), text, strlen(text));
 	boot_hostname(host);
 	chronicle_add(tool_server_of(lock->redis, lock->key, lock->key_len),
 		      lock->key, &e);
@@ -333,7 +338,7 @@ static int break_redis(const struct dlk_redis *redis, struct targets *all)
 	unsigned good = 0;
 	int rc = 0, one;
 
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
+	for (unsigned i = 0; i < n; i++) {
 		one = break_server(redis, i, all);
 		good += !one;
 		rc = one ? one : rc;
@@ -351,9 +356,7 @@ static void show(const struct targets *all)
 	table_init(&t, row_columns);
 	for (size_t i = 0; i < all->n; i++)
 		row_cells(&t, all->v[i].lock);
-	table_fit(&t, stdout);
-	table_print(&t, stdout);
-	table_free(&t);
+	table_end(&t);
 	fflush(stdout);
 }
 
@@ -435,22 +438,12 @@ static int ask_and_break(const struct ctl *ctl, struct targets *all)
 static int look(const struct ctl *ctl, struct scan *scan)
 {
 	static struct subject subject;
-	struct dlk_conn *c = NULL;
 	int rc;
 
 	if (!ctl->argc)
 		return scan_all(ctl->config, scan);
 	rc = subject_find_managed(ctl->config, ctl->argv[0], &subject);
-	if (!rc && (subject.rule->redis->mode == DLK_QUORUM ||
-		    subject.rule->redis->mode == DLK_CLUSTER))
-		return scan_masters(&subject, scan);
-	if (!rc)
-		c = scan_open(subject.rule->redis, subject.key,
-			      (size_t)subject.key_len, &rc);
-	if (!c)
-		return rc;
-	rc = scan_subject(c, &subject, scan);
-	return scan_close(c, subject.rule->redis, rc);
+	return rc ? rc : scan_subject(&subject, scan, NULL, NULL);
 }
 
 int verb_break(const struct ctl *ctl)

@@ -3,7 +3,6 @@
 #include "tools/chronicle.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

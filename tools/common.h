@@ -46,11 +46,23 @@ int tool_fail(int code, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
+ * Memory, never NULL: the tool ends with a message when there is none.  Zeroed;
+ * a copy with a NUL behind it; an array of which `n` are used, with room for one
+ * more.  And that end, for who gets memory by other means.
+ */
+void *tool_room(size_t n, size_t each);
+char *tool_copy(const void *bytes, size_t len);
+void *tool_grow(void *array, size_t n, size_t *room, size_t each);
+_Noreturn void tool_no_memory(void);
+
+/*
  * For a terminal: printable UTF-8 as it is, '\' doubled, every other byte
  * as \xNN (model/text.h).  Writes at most size - 1 bytes and a NUL, never half
  * a character; returns what was written.
  */
 size_t tool_show(char *out, size_t size, const char *bytes, size_t len);
+/* The same in memory of its own. */
+char *tool_shown(const char *text);
 
 /*
  * The configuration file: the option's, else $DLOCK_CONFIG, else the default
@@ -72,8 +84,7 @@ bool tool_config_uses(const struct dlk_config *config,
 
 /*
  * How many of its servers are looked at: all of a quorum, all masters of a
- * cluster (which is asked for them), else one; 0: this version does not know its
- * mode.  And how many must answer.
+ * cluster (which is asked for them), else one.  And how many must answer.
  */
 unsigned tool_servers(const struct dlk_redis *redis);
 unsigned tool_needed(const struct dlk_redis *redis);
@@ -101,13 +112,33 @@ bool tool_run_dir(unsigned i, char dir[DLK_PATH_MAX]);
 int tool_run_dir_open(const char *dir);
 
 /*
+ * A file of dlock's: beside us, as in a build tree, if it is there and can be
+ * used so (access(2)); else where it is installed.
+ */
+void tool_beside(const char *name, const char *installed, int mode,
+		 char file[DLK_PATH_MAX]);
+
+/*
  * Does the server answer a PING by the deadline?  0, or -errno with the
  * reason in `why`.  An answer that refuses PING alone (NOPERM) is an answer.
  */
 int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
 	      size_t size);
 
+/* Does anybody listen there?  A socket of that type; 0 or -errno. */
+int tool_listens(const char *path, int type);
+/* Are they one server and database? */
+bool tool_same_server(const struct dlk_endpoint *a,
+		      const struct dlk_endpoint *b);
 /* The time by which one command to this server must be answered. */
 uint64_t tool_deadline(const struct dlk_endpoint *ep);
+/* One command, on a connection that is opened if need be: 0 or -errno. */
+struct dlk_conn;
+struct dlk_arg;
+struct redisReply;
+int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      const struct redisReply **reply);
+/* "\nNAME:NUMBER" in the text of INFO, or `otherwise`. */
+uint64_t tool_info(const char *info, const char *name, uint64_t otherwise);
 
 #endif

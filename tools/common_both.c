@@ -7,6 +7,7 @@
  * about the other.
  */
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -18,21 +19,31 @@
 
 #define LIBRARY "/dlock/libdlock-preload.so"
 
-bool tool_inspect(const char *file, struct elf_facts *facts)
+int tool_map(const char *file, void **image, size_t *size)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	void *image = MAP_FAILED;
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
+	int err = fd < 0 || fstat(fd, &st) ? -errno : 0;
 
-	if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0)
-		image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE,
-			     fd, 0);
+	*size = err || st.st_size < 0 ? 0 : (size_t)st.st_size;
+	if (*size) {
+		*image = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+		err = *image == MAP_FAILED ? -errno : 0;
+	}
 	if (fd >= 0)
 		close(fd);
-	if (image == MAP_FAILED)
+	return err;
+}
+
+bool tool_inspect(const char *file, struct elf_facts *facts)
+{
+	void *image;
+	size_t size;
+
+	if (tool_map(file, &image, &size) || !size)
 		return false;
-	elf_inspect(image, (size_t)st.st_size, facts);
-	munmap(image, (size_t)st.st_size);
+	elf_inspect(image, size, facts);
+	munmap(image, size);
 	return facts->is_elf;
 }
 

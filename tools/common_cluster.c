@@ -2,7 +2,6 @@
 /* Which servers have the keys; see common.h. */
 #include "tools/common.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "lease/cluster.h"
@@ -15,7 +14,7 @@ struct cluster {
 	const struct dlk_redis *redis;
 	const struct dlk_endpoint *owner[DLK_SLOTS];
 	const struct dlk_endpoint **masters; /* DLK_SLOTS at most */
-	unsigned n;
+	size_t n, room;
 	struct cluster *next;
 };
 
@@ -23,7 +22,7 @@ static struct cluster *clusters;
 
 static void add(struct cluster *k, const struct dlk_slot_range *range)
 {
-	unsigned i = 0;
+	size_t i = 0;
 
 	for (unsigned s = range->first; s <= range->last; s++)
 		k->owner[s] = range->node;
@@ -32,9 +31,7 @@ static void add(struct cluster *k, const struct dlk_slot_range *range)
 	if (i < k->n)
 		return;
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-	k->masters = reallocarray(k->masters, k->n + 1, sizeof(*k->masters));
-	if (!k->masters)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	k->masters = tool_grow(k->masters, k->n, &k->room, sizeof(*k->masters));
 	k->masters[k->n++] = range->node;
 }
 
@@ -43,14 +40,12 @@ static void ask(struct cluster *k, const struct dlk_endpoint *ep)
 	const struct dlk_arg args[] = { { DLK_LITERAL("CLUSTER") },
 					{ DLK_LITERAL("SLOTS") } };
 	struct dlk_conn *c = dlk_conn_new(ep);
-	const uint64_t deadline = tool_deadline(ep);
 	struct dlk_slot_range range;
 	const redisReply *r;
 
 	if (!c)
 		return;
-	if (!dlk_conn_open(c, deadline) &&
-	    !dlk_conn_call(c, deadline, 2, args, &r))
+	if (!tool_call(c, 2, args, &r))
 		for (size_t i = 0;
 		     dlk_cluster_entry(r, i, k->redis->endpoints, ep, &range);
 		     i++)
@@ -67,9 +62,7 @@ static const struct cluster *cluster_of(const struct dlk_redis *redis)
 		k = k->next;
 	if (k)
 		return k;
-	k = calloc(1, sizeof(*k));
-	if (!k)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	k = tool_room(1, sizeof(*k));
 	k->redis = redis;
 	k->next = clusters;
 	clusters = k;
@@ -84,8 +77,8 @@ unsigned tool_servers(const struct dlk_redis *redis)
 	if (redis->mode == DLK_QUORUM)
 		return redis->n_endpoints;
 	if (redis->mode == DLK_CLUSTER)
-		return cluster_of(redis)->n ?: 1;
-	return redis->mode == DLK_SINGLE || redis->mode == DLK_SENTINEL;
+		return (unsigned)cluster_of(redis)->n ?: 1;
+	return 1;
 }
 
 unsigned tool_needed(const struct dlk_redis *redis)

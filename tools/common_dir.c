@@ -57,3 +57,19 @@ int tool_run_dir_open(const char *dir)
 	close(fd);
 	return err;
 }
+
+void tool_beside(const char *name, const char *installed, int mode,
+		 char file[DLK_PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", file, DLK_PATH_MAX - 1);
+	char *slash;
+
+	file[n > 0 ? n : 0] = '\0';
+	slash = strrchr(file, '/');
+	if (slash && slash - file < DLK_PATH_MAX - 64) {
+		strcpy(slash + 1, name);
+		if (!access(file, mode))
+			return;
+	}
+	snprintf(file, DLK_PATH_MAX, "%s", installed);
+}

@@ -30,8 +30,12 @@ void elf_inspect(const void *image, size_t size, struct elf_facts *facts);
 const char *elf_refusal(const struct elf_facts *program,
 			const struct elf_facts *shim);
 
-/* common_both.c: of a file; false: it cannot be read, or is none. */
+/*
+ * common_both.c: of a file; false: it cannot be read, or is none.  And its bytes,
+ * for munmap(2): 0, and none of an empty file, or -errno.
+ */
 bool tool_inspect(const char *file, struct elf_facts *facts);
+int tool_map(const char *file, void **image, size_t *size);
 
 /*
  * The library for 32-bit programs, if it is installed: then DLK_BOTH_LIBRARIES,

@@ -5,7 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include "model/text.h"
 #include "redis/conn.h"
 #include "redis/tls.h"
 #include "os/sys.h"
@@ -13,6 +17,47 @@
 uint64_t tool_deadline(const struct dlk_endpoint *ep)
 {
 	return dlk_now_ns() + ep->connect_timeout_ms * UINT64_C(1000000);
+}
+
+int tool_listens(const char *path, int type)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+bool tool_same_server(const struct dlk_endpoint *a,
+		      const struct dlk_endpoint *b)
+{
+	return a->scheme == b->scheme && a->port == b->port && a->db == b->db &&
+	       !strcmp(a->host, b->host) && !strcmp(a->path, b->path);
+}
+
+int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      const redisReply **reply)
+{
+	const uint64_t deadline = tool_deadline(c->ep);
+	int err = dlk_conn_open(c, deadline);
+
+	return err ? err : dlk_conn_call(c, deadline, argc, args, reply);
+}
+
+uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
+{
+	size_t len = strlen(name);
+	uint64_t n;
+
+	for (const char *p = info; (p = strstr(p, name)); p += len)
+		if ((p == info || p[-1] == '\n') && p[len] == ':')
+			return dlk_number(p + len + 1, 10, &n) ? n : otherwise;
+	return otherwise;
 }
 
 /* An error reply: only a refused PING is as good as an answer. */

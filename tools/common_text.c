@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/text.h"
@@ -42,6 +43,40 @@ int tool_fail(int code, const char *format, ...)
 	va_end(args);
 	return code;
 }
+
+/* --- memory --------------------------------------------------------------- */
+
+void tool_no_memory(void)
+{
+	exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+}
+
+void *tool_room(size_t n, size_t each)
+{
+	void *room = calloc(n, each);
+
+	if (!room)
+		tool_no_memory();
+	return room;
+}
+
+char *tool_copy(const void *bytes, size_t len)
+{
+	return memcpy(tool_room(len + 1, 1), bytes, len);
+}
+
+void *tool_grow(void *array, size_t n, size_t *room, size_t each)
+{
+	if (n < *room)
+		return array;
+	*room = *room ? *room * 2 : 64;
+	array = reallocarray(array, *room, each);
+	if (!array)
+		tool_no_memory();
+	return array;
+}
+
+/* --- for a terminal ------------------------------------------------------- */
 
 /* What stands for the first character of `bytes`; *used of them. */
 static size_t show_one(char out[20], const char *bytes, size_t len,
@@ -92,4 +127,13 @@ size_t tool_show(char *out, size_t size, const char *bytes, size_t len)
 	}
 	out[at] = '\0';
 	return at;
+}
+
+char *tool_shown(const char *text)
+{
+	size_t len = strlen(text), size = 4 * len + 1;
+	char *shown = tool_room(size, 1);
+
+	tool_show(shown, size, text, len);
+	return shown;
 }

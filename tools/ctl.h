@@ -9,7 +9,6 @@
 #define DLK_TOOLS_CTL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "config/config.h"
 #include "tools/json.h"

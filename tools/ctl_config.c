@@ -10,19 +10,14 @@
  *     there.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <dirent.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
-#include "tools/table.h"
+#include "tools/processes.h"
 
 struct list {
 	struct dlk_config **configs;
@@ -31,27 +26,19 @@ struct list {
 
 static void add(struct list *list, struct dlk_config *config)
 {
-	list->configs = ctl_grow(list->configs, list->n, &list->room,
-				 sizeof(struct dlk_config *));
+	list->configs = tool_grow(list->configs, list->n, &list->room,
+				  sizeof(struct dlk_config *));
 	list->configs[list->n++] = config;
 }
 
 /* Of a server on a unix socket this is sure, and costs nothing. */
 static bool is_gone(const struct dlk_endpoint *ep)
 {
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int fd, err = 0;
+	int err = ep->scheme == DLK_UNIX
+			  ? tool_listens(ep->path, SOCK_STREAM | SOCK_NONBLOCK)
+			  : 0;
 
-	if (ep->scheme != DLK_UNIX)
-		return false;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return false;
-	memcpy(to.sun_path, ep->path, sizeof(to.sun_path));
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
-		err = errno;
-	close(fd);
-	return err == ENOENT || err == ECONNREFUSED;
+	return err == -ENOENT || err == -ECONNREFUSED;
 }
 
 /* HASH.conf, as run_config.c names them. */
@@ -92,7 +79,7 @@ static void add_written(struct list *list, const char *dir, const char *name)
 static void add_all_written(struct list *list, const char *dir)
 {
 	int fd = tool_run_dir_open(dir);
-	const struct dirent *e;
+	const char *name;
 	DIR *d;
 
 	if (fd == -EPERM)
@@ -100,11 +87,9 @@ static void add_all_written(struct list *list, const char *dir)
 			 "0700): not looked at",
 			 dir);
 	d = fd < 0 ? NULL : fdopendir(fd);
-	while (d && (e = readdir(d)))
-		if (is_written(e->d_name))
-			add_written(list, dir, e->d_name);
-	if (d)
-		closedir(d);
+	while ((name = names_next(&d)))
+		if (is_written(name))
+			add_written(list, dir, name);
 }
 
 /* --- several as one ------------------------------------------------------- */
@@ -114,9 +99,7 @@ static bool same_server(const struct dlk_redis *a, const struct dlk_redis *b)
 	const struct dlk_endpoint *x = a->endpoints, *y = b->endpoints;
 
 	return a->mode == DLK_SINGLE && b->mode == DLK_SINGLE &&
-	       x->scheme == y->scheme && x->port == y->port && x->db == y->db &&
-	       !strcmp(x->host, y->host) && !strcmp(x->path, y->path) &&
-	       !strcmp(x->username, y->username) &&
+	       tool_same_server(x, y) && !strcmp(x->username, y->username) &&
 	       !strcmp(x->password, y->password) &&
 	       !strcmp(x->password_file, y->password_file);
 }
@@ -132,19 +115,10 @@ static const struct dlk_redis *merge_redis(struct dlk_config *all,
 	return &room[all->n_redis++];
 }
 
-static void *room_for(size_t n, size_t size)
-{
-	void *p = calloc(n ? n : 1, size);
-
-	if (!p)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	return p;
-}
-
 /* It lives as long as dlockctl does, and so do its parts. */
 static struct dlk_config *merge(const struct list *list)
 {
-	struct dlk_config *all = room_for(1, sizeof(*all));
+	struct dlk_config *all = tool_room(1, sizeof(*all));
 	size_t n_redis = 0, n_rules = 0;
 	struct dlk_redis *redis;
 	struct dlk_rule *rules;
@@ -154,8 +128,8 @@ static struct dlk_config *merge(const struct list *list)
 		n_rules += list->configs[i]->n_rules;
 	}
 	*all = *list->configs[0];
-	all->redis = redis = room_for(n_redis, sizeof(*redis));
-	all->rules = rules = room_for(n_rules, sizeof(*rules));
+	all->redis = redis = tool_room(n_redis + 1, sizeof(*redis));
+	all->rules = rules = tool_room(n_rules + 1, sizeof(*rules));
 	all->n_redis = all->n_rules = 0;
 	for (size_t i = 0; i < list->n; i++) {
 		const struct dlk_config *one = list->configs[i];

@@ -14,7 +14,6 @@
 
 #include "tools/common.h"
 #include "tools/ctl.h"
-#include "tools/table.h"
 
 /* The version of what --json prints: dlockctl(1), MACHINE OUTPUT. */
 enum { SCHEMA = 1 };
@@ -106,7 +105,7 @@ static size_t n_heard, room_heard;
 
 static void listen(const char *text)
 {
-	heard = ctl_grow(heard, n_heard, &room_heard, sizeof(*heard));
+	heard = tool_grow(heard, n_heard, &room_heard, sizeof(*heard));
 	heard[n_heard] = strdup(text);
 	n_heard += heard[n_heard] != NULL;
 }

@@ -13,46 +13,57 @@
 
 static const struct check {
 	const char *name, *looks_at;
-	doctor_fn *run;
+	/* One of them: */
+	doctor_fn *here;
+	doctor_fn *apart;            /* in a child: it may hang; */
+	doctor_fn *as_user;          /* as a program of the user would */
+	doctor_server_fn *of_server; /* of each that answers */
 } checks[] = {
-	{ "rules", "each path section covers something", doctor_rules },
+	{ "rules", "each path section covers something", .here = doctor_rules },
 	{ "templates", "no two files have one key by mistake",
-	  doctor_templates },
+	  .apart = doctor_templates },
 	{ "user",
-	  "configuration, secret, library, keeper and state_dir can be "
-	  "used",
-	  doctor_user },
-	{ "kernel", "the kernel is new enough", doctor_kernel },
-	{ "proc", "/proc shows what is needed", doctor_proc },
-	{ "init", "process 1 outlives the programs", doctor_init },
-	{ "getent", "names can be looked up by the library", doctor_getent },
-	{ "log", "a line reaches the log", doctor_log },
-	{ "names", "the servers' names have addresses", doctor_names },
-	{ "answers", "each server answers this user", doctor_answers },
-	{ "tls", "certificates are readable, and do not end soon", doctor_tls },
-	{ "sentinels", "all Sentinels name the same master", doctor_sentinels },
-	{ "latency", "it does so quickly", doctor_latency },
-	{ "role", "it is a master, and new enough", doctor_role },
-	{ "replicas", "a failover of it forgets no lock", doctor_replicas },
-	{ "eviction", "it evicts no lock", doctor_eviction },
+	  "configuration, secret, library, keeper and state_dir can be used",
+	  .as_user = doctor_user },
+	{ "kernel", "the kernel is new enough", .here = doctor_kernel },
+	{ "proc", "/proc shows what is needed", .here = doctor_proc },
+	{ "init", "process 1 outlives the programs", .here = doctor_init },
+	{ "getent", "names can be looked up by the library",
+	  .here = doctor_getent },
+	{ "log", "a line reaches the log", .here = doctor_log },
+	{ "names", "the servers' names have addresses", .apart = doctor_names },
+	{ "answers", "each server answers this user", .here = doctor_answers },
+	{ "tls", "certificates are readable, and do not end soon",
+	  .as_user = doctor_tls },
+	{ "sentinels", "all Sentinels name the same master",
+	  .here = doctor_sentinels },
+	{ "latency", "it does so quickly", .of_server = doctor_latency },
+	{ "role", "it is a master, and new enough", .of_server = doctor_role },
+	{ "replicas", "a failover of it forgets no lock",
+	  .of_server = doctor_replicas },
+	{ "eviction", "it evicts no lock", .of_server = doctor_eviction },
 	{ "persistence", "its restart forgets nothing that is believed",
-	  doctor_persistence },
-	{ "room", "it has connections and memory left", doctor_room },
-	{ "uptime", "it grants locks already", doctor_uptime },
-	{ "clock", "its clock is that of this host", doctor_clock },
+	  .of_server = doctor_persistence },
+	{ "room", "it has connections and memory left",
+	  .of_server = doctor_room },
+	{ "uptime", "it grants locks already", .of_server = doctor_uptime },
+	{ "clock", "its clock is that of this host",
+	  .of_server = doctor_clock },
 	{ "permissions", "the user at Redis may do what is needed",
-	  doctor_acl },
-	{ "privileges", "and nothing more", doctor_acl_excess },
-	{ "keys", "the keys of the rules are locks, and end", doctor_keys },
+	  .of_server = doctor_acl },
+	{ "privileges", "and nothing more", .of_server = doctor_acl_excess },
+	{ "keys", "the keys of the rules are locks, and end",
+	  .here = doctor_keys },
 	{ "programs", "who has a managed file open has the library",
-	  doctor_programs },
-	{ "older", "no program runs by older rules", doctor_older },
+	  .here = doctor_programs },
+	{ "older", "no program runs by older rules", .here = doctor_older },
 	{ "disabled", "no program has the library turned off",
-	  doctor_disabled },
-	{ "wal", "no database shares memory over a managed share", doctor_wal },
-	{ "caches", "managed shares cache no names", doctor_caches },
+	  .here = doctor_disabled },
+	{ "wal", "no database shares memory over a managed share",
+	  .apart = doctor_wal },
+	{ "caches", "managed shares cache no names", .apart = doctor_caches },
 	{ "fleet", "all hosts have the same rules, and names of their own",
-	  doctor_fleet },
+	  .here = doctor_fleet },
 };
 
 enum { N_CHECKS = sizeof(checks) / sizeof(*checks), INDENT = 7 };
@@ -67,12 +78,8 @@ static const char *const severities[] = {
 
 static void line(const char *label, const char *text)
 {
-	size_t size = 4 * strlen(text) + 1;
-	char *shown = malloc(size);
+	char *shown = tool_shown(text);
 
-	if (!shown)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	tool_show(shown, size, text, strlen(text));
 	fputs(label, stdout);
 	screen_wrap(stdout, shown, strlen(label), INDENT,
 		    screen_columns(stdout), TABLE_PLAIN);
@@ -165,15 +172,27 @@ int ctl_doctor_unable(const struct ctl *ctl, int rc, const char *why)
 	return finish(ctl, &d);
 }
 
+static void run(struct doctor *d, const struct check *check)
+{
+	d->check = check->name;
+	if (check->here)
+		check->here(d);
+	if (check->apart)
+		doctor_apart(d, check->apart, NULL);
+	if (check->as_user)
+		doctor_apart(d, check->as_user, d->user);
+	for (size_t i = 0; check->of_server && i < d->n_servers; i++)
+		if (d->servers[i].up)
+			check->of_server(d, &d->servers[i]);
+}
+
 int verb_doctor(const struct ctl *ctl)
 {
 	struct doctor d = { .config = ctl->config, .user = ctl->given[OPT_AS] };
 
 	doctor_servers_open(&d);
-	for (int i = 0; i < N_CHECKS; i++) {
-		d.check = checks[i].name;
-		checks[i].run(&d);
-	}
+	for (int i = 0; i < N_CHECKS; i++)
+		run(&d, &checks[i]);
 	doctor_servers_close(&d);
 	return finish(ctl, &d);
 }

@@ -70,14 +70,12 @@ void doctor_forget(struct doctor *d);
  * number), and have what it finds.  One that takes too long is a finding.
  */
 typedef void doctor_fn(struct doctor *d);
+typedef void doctor_server_fn(struct doctor *d, struct doctor_server *s);
 void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user);
 
 /* doctor_server.c: open all; close all. */
 void doctor_servers_open(struct doctor *d);
 void doctor_servers_close(struct doctor *d);
-/* "\nNAME:NUMBER" of INFO, or `otherwise`. */
-uint64_t doctor_info(const struct doctor_server *s, const char *name,
-		     uint64_t otherwise);
 /*
  * One command of texts; the reply lives until the next one.  NULL: there was
  * none, and the server is not asked any more.
@@ -85,24 +83,17 @@ uint64_t doctor_info(const struct doctor_server *s, const char *name,
 const redisReply *doctor_call(struct doctor_server *s, int argc,
 			      const char *const *argv);
 bool doctor_is_denied(const redisReply *reply);
-/* The longest ttl, or hold_at_least, of the rules that use it. */
-uint64_t doctor_longest_ms(const struct doctor *d,
-			   const struct doctor_server *s);
-
-/* The checks, by file. */
-doctor_fn doctor_rules, doctor_templates; /* doctor_config.c */
-doctor_fn doctor_user;                    /* doctor_user.c */
-doctor_fn doctor_kernel, doctor_proc, doctor_init, doctor_getent,
-	doctor_log;                                  /* doctor_host.c */
-doctor_fn doctor_names, doctor_answers, doctor_role, /* doctor_server.c */
-	doctor_eviction, doctor_persistence, doctor_room, doctor_uptime,
-	doctor_clock, doctor_latency;
-doctor_fn doctor_tls;                        /* doctor_tls.c */
-doctor_fn doctor_replicas, doctor_sentinels; /* doctor_replicas.c */
-doctor_fn doctor_acl, doctor_acl_excess;     /* doctor_acl.c */
-doctor_fn doctor_keys;                       /* doctor_keys.c */
-doctor_fn doctor_programs, doctor_older, doctor_disabled; /* ..._programs.c */
-doctor_fn doctor_wal, doctor_caches;                      /* doctor_share.c */
-doctor_fn doctor_fleet;                                   /* doctor_fleet.c */
+/*
+ * The checks: of all, in a child if the table says so; or of each server that
+ * answers.
+ */
+doctor_fn doctor_rules, doctor_templates, doctor_user, doctor_kernel,
+	doctor_proc, doctor_init, doctor_getent, doctor_log, doctor_names,
+	doctor_answers, doctor_tls, doctor_sentinels, doctor_keys,
+	doctor_programs, doctor_older, doctor_disabled, doctor_wal,
+	doctor_caches, doctor_fleet;
+doctor_server_fn doctor_latency, doctor_role, doctor_replicas, doctor_eviction,
+	doctor_persistence, doctor_room, doctor_uptime, doctor_clock,
+	doctor_acl, doctor_acl_excess;
 
 #endif

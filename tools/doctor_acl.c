@@ -7,9 +7,7 @@
  * that nobody has and that is gone when the script is: so nobody sees it, and
  * the server refuses to a script what it refuses to its user.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "os/sys.h"
@@ -116,16 +114,12 @@ static const redisReply *call_script(struct doctor_server *s, const char *key,
 		{ DLK_LITERAL("1") },
 		{ key, strlen(key) },
 	};
-	uint64_t deadline = tool_deadline(s->ep);
 	const redisReply *reply = NULL;
 
 	for (int i = 0; i < n; i++)
 		args[4 + i] = (struct dlk_arg){ lines[i], strlen(lines[i]) };
 	dlk_conn_reset(s->c);
-	if (dlk_conn_open(s->c, deadline) ||
-	    dlk_conn_call(s->c, deadline, 4 + n, args, &reply))
-		return NULL;
-	return reply;
+	return tool_call(s->c, 4 + n, args, &reply) ? NULL : reply;
 }
 
 static void try_script(struct doctor *d, struct doctor_server *s,
@@ -150,27 +144,27 @@ static void try_script(struct doctor *d, struct doctor_server *s,
 static void try_keys(struct doctor *d, struct doctor_server *s,
 		     const struct dlk_rule *rule)
 {
-	static const struct {
-		const char *before, *behind;
-	} names[] = {
-		{ "", "" },     { "", "%rec" },     { "{", "}%q" },
-		{ "{", "}%h" }, { "{", "%rec}%q" }, { "{", "%rec}%r" },
-	};
-	static const char *const fixed[] = { "dlock%wait:0123456789abcdef",
-					     "dlock%run:1", "dlock%fleet" };
 	static char key[DLK_KEY_MAX + 1], one[DLK_KEY_MAX + NAME];
+	static const struct {
+		const char *before, *key, *behind;
+	} names[] = {
+		{ "", key, "" },
+		{ "", key, "%rec" },
+		{ "{", key, "}%q" },
+		{ "{", key, "}%h" },
+		{ "{", key, "%rec}%q" },
+		{ "{", key, "%rec}%r" },
+		{ "", "dlock%wait:0123456789abcdef", "" },
+		{ "", "dlock%run:1", "" },
+		{ "", "dlock%fleet", "" },
+	};
 	const char *const exists[] = { "EXISTS", one };
 
 	if (!rule_key(rule, key, sizeof(key)))
 		return;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		snprintf(one, sizeof(one), "%s%s%s", names[i].before, key,
-			 names[i].behind);
-		if (doctor_is_denied(doctor_call(s, 2, exists)))
-			find_refused(d, s, "use keys like ", one);
-	}
-	for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++) {
-		strcpy(one, fixed[i]);
+		snprintf(one, sizeof(one), "%s%s%s", names[i].before,
+			 names[i].key, names[i].behind);
 		if (doctor_is_denied(doctor_call(s, 2, exists)))
 			find_refused(d, s, "use keys like ", one);
 	}
@@ -230,26 +224,21 @@ static void try_subscribe(struct doctor *d, const struct doctor_server *s)
 }
 
 /* The first rule of the server tries the commands, each its keys. */
-void doctor_acl(struct doctor *d)
+void doctor_acl(struct doctor *d, struct doctor_server *s)
 {
-	for (size_t i = 0; i < d->n_servers; i++) {
-		struct doctor_server *s = &d->servers[i];
-		bool first = true;
+	bool first = true;
 
-		if (!s->up)
+	try_alone(d, s);
+	try_subscribe(d, s);
+	for (unsigned i = 0; i < d->config->n_rules && s->c; i++) {
+		const struct dlk_rule *rule = &d->config->rules[i];
+
+		if (rule->redis != s->redis)
 			continue;
-		try_alone(d, s);
-		try_subscribe(d, s);
-		for (unsigned k = 0; k < d->config->n_rules && s->c; k++) {
-			const struct dlk_rule *rule = &d->config->rules[k];
-
-			if (rule->redis != s->redis)
-				continue;
-			if (first)
-				try_script(d, s, rule);
-			first = false;
-			try_keys(d, s, rule);
-		}
+		if (first)
+			try_script(d, s, rule);
+		first = false;
+		try_keys(d, s, rule);
 	}
 }
 
@@ -270,41 +259,36 @@ static bool is_private(const struct doctor_server *s)
 	       !*s->ep->password_file;
 }
 
-void doctor_acl_excess(struct doctor *d)
+void doctor_acl_excess(struct doctor *d, struct doctor_server *s)
 {
 	static const char *const config[] = { "CONFIG", "GET", "maxmemory" };
 	static const char *const users[] = { "ACL", "LIST" };
 	static const char *const other[] = {
 		"EXISTS", "no%key%of%dlock%ffffffffffffffff"
 	};
+	const char *what;
 
-	for (size_t i = 0; i < d->n_servers; i++) {
-		struct doctor_server *s = &d->servers[i];
-		const char *what;
-
-		if (!s->up || is_private(s))
-			continue;
-		if (may(s, 2, users))
-			what = "manage the server's users";
-		else if (may(s, 3, config))
-			what = "configure the server";
-		else if (may(s, 2, other))
-			what = "use keys that are none of dlock's";
-		else
-			continue;
-		doctor_find(
-			d, DOCTOR_WARNING,
-			*s->ep->password_file
-				? "every program that the library is loaded "
-				  "into is logged in as this user, and has "
-				  "the right that goes with it"
-				: "every program that the library is loaded "
-				  "into has this password in its memory, "
-				  "and the right that goes with it",
-			"make a user of its own for dlock (dlock.conf(5), "
-			"PERMISSIONS), and give the default one a password",
-			"redis \"%s\" (%s): user \"%s\" may also %s",
-			s->redis->name, s->ep->name,
-			*s->ep->username ? s->ep->username : "default", what);
-	}
+	if (is_private(s))
+		return;
+	if (may(s, 2, users))
+		what = "manage the server's users";
+	else if (may(s, 3, config))
+		what = "configure the server";
+	else if (may(s, 2, other))
+		what = "use keys that are none of dlock's";
+	else
+		return;
+	doctor_find(d, DOCTOR_WARNING,
+		    *s->ep->password_file
+			    ? "every program that the library is loaded into "
+			      "is logged in as this user, and has the right "
+			      "that goes with it"
+			    : "every program that the library is loaded into "
+			      "has this password in its memory, and the right "
+			      "that goes with it",
+		    "make a user of its own for dlock (dlock.conf(5), "
+		    "PERMISSIONS), and give the default one a password",
+		    "redis \"%s\" (%s): user \"%s\" may also %s",
+		    s->redis->name, s->ep->name,
+		    *s->ep->username ? s->ep->username : "default", what);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the configuration itself tells; see doctor.h. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -41,15 +39,6 @@ void doctor_rules(struct doctor *d)
 
 /* --- templates ------------------------------------------------------------ */
 
-static bool same_server(const struct dlk_rule *a, const struct dlk_rule *b)
-{
-	const struct dlk_endpoint *x = a->redis->endpoints;
-	const struct dlk_endpoint *y = b->redis->endpoints;
-
-	return x->scheme == y->scheme && x->db == y->db && x->port == y->port &&
-	       !strcmp(x->host, y->host) && !strcmp(x->path, y->path);
-}
-
 /* In a key by inode two prefixes of one file system are no accident. */
 static bool one_file_system(const struct dlk_rule *a, const struct dlk_rule *b)
 {
@@ -70,12 +59,13 @@ static bool has_whole_path(const char *key)
 static bool may_collide(const struct dlk_rule *a, const struct dlk_rule *b)
 {
 	if (strcmp(a->key, b->key) != 0 || has_whole_path(a->key) ||
-	    !same_server(a, b))
+	    !tool_same_server(a->redis->endpoints, b->redis->endpoints))
 		return false;
 	return !a->by_inode || !one_file_system(a, b);
 }
 
-static void look_at_templates(struct doctor *d)
+/* A prefix may be in a share. */
+void doctor_templates(struct doctor *d)
 {
 	const struct dlk_config *config = d->config;
 
@@ -96,10 +86,4 @@ static void look_at_templates(struct doctor *d)
 				    config->file, b->line, a->line, b->prefix,
 				    a->prefix, a->key);
 		}
-}
-
-/* A prefix may be in a share. */
-void doctor_templates(struct doctor *d)
-{
-	doctor_apart(d, look_at_templates, NULL);
 }

@@ -23,18 +23,8 @@
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
-#include "tools/table.h"
 
 enum { PARTS = 4 }; /* of a finding */
-
-static char *copy(const char *text)
-{
-	char *s = strdup(text);
-
-	if (!s)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	return s;
-}
 
 void doctor_find(struct doctor *d, enum doctor_severity severity,
 		 const char *why, const char *remedy, const char *format, ...)
@@ -45,15 +35,16 @@ void doctor_find(struct doctor *d, enum doctor_severity severity,
 
 	va_start(args, format);
 	if (vasprintf(&what, format, args) < 0)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	va_end(args);
-	d->findings = ctl_grow(d->findings, d->n, &d->room, sizeof(*f));
+	d->findings = tool_grow(d->findings, d->n, &d->room, sizeof(*f));
 	f = &d->findings[d->n++];
 	*f = (struct doctor_finding){ .severity = severity,
 				      .check = d->check,
 				      .what = what,
-				      .why = copy(why),
-				      .remedy = copy(remedy) };
+				      .why = tool_copy(why, strlen(why)),
+				      .remedy = tool_copy(remedy,
+							  strlen(remedy)) };
 }
 
 void doctor_forget(struct doctor *d)
@@ -146,7 +137,7 @@ static bool hear(int fd, struct heard *h)
 		if (poll(&p, 1, (int)((until - now) / DLK_MS) + 1) <= 0)
 			continue;
 		while (h->room < h->n + 4096)
-			h->bytes = ctl_grow(h->bytes, h->room, &h->room, 1);
+			h->bytes = tool_grow(h->bytes, h->room, &h->room, 1);
 		n = read(fd, h->bytes + h->n, 4096);
 		h->n += n > 0 ? (size_t)n : 0;
 	}

@@ -6,14 +6,10 @@
  * Hosts are compared by what each left at this host's servers, in any of their
  * databases; of one that doctor has never run on nothing is known.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "model/text.h"
 #include "model/token.h"
 #include "tools/common.h"
 #include "tools/doctor.h"

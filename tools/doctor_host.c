@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What the library needs of this host; see doctor.h. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -159,19 +156,8 @@ void doctor_getent(struct doctor *d)
 
 static bool syslog_hears(void)
 {
-	static const int types[] = { SOCK_DGRAM, SOCK_STREAM };
-	struct sockaddr_un to = { .sun_family = AF_UNIX,
-				  .sun_path = "/dev/log" };
-	bool hears = false;
-
-	for (int i = 0; i < 2 && !hears; i++) {
-		int fd = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
-
-		hears = fd >= 0 &&
-			!connect(fd, (struct sockaddr *)&to, sizeof(to));
-		close(fd);
-	}
-	return hears;
+	return !tool_listens("/dev/log", SOCK_DGRAM) ||
+	       !tool_listens("/dev/log", SOCK_STREAM);
 }
 
 static bool sees_word(void *arg, const char *line)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys that the rules' templates give: is each a lock?  See doctor.h. */
-#include <stdio.h>
 #include <string.h>
 
 #include "tools/common.h"

@@ -8,14 +8,12 @@
  * here opens a managed file, or asks a file's server: names are those that
  * /proc shows.
  */
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +26,7 @@
 #include "tools/common.h"
 #include "tools/common_elf.h"
 #include "tools/doctor.h"
+#include "tools/processes.h"
 
 /* A start is known to a tick of the kernel, 10 ms. */
 enum { TICK_SLACK_MS = 50, AT_SECURE_TYPE = 23 };
@@ -43,14 +42,6 @@ struct program {
 
 typedef void program_fn(struct doctor *d, const struct program *p);
 
-static const char *proc_name(unsigned pid, const char *name)
-{
-	static char path[DLK_NUMBERED_MAX + 32];
-
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
-	return path;
-}
-
 /* Ours know what they do: dlock-keeper, dlockctl, dlock. */
 static bool is_ours(const struct program *p)
 {
@@ -60,33 +51,19 @@ static bool is_ours(const struct program *p)
 static void each_program(struct doctor *d, program_fn *fn)
 {
 	DIR *dir = opendir("/proc");
-	struct dirent *e;
-	uint64_t pid;
+	struct program p;
 
-	while (dir && (e = readdir(dir))) {
-		struct program p = { 0 };
-		ssize_t n;
-
-		if (!dlk_number(e->d_name, 10, &pid))
-			continue;
-		p.pid = (unsigned)pid;
-		n = dlk_slurp(proc_name(p.pid, "comm"), p.command,
-			      sizeof(p.command));
-		if (n <= 0)
-			continue;
-		p.command[strcspn(p.command, "\n")] = '\0';
-		if (!is_ours(&p))
+	while ((p.pid = proc_next(&dir)))
+		if (proc_command(p.pid, p.command, sizeof(p.command)) &&
+		    !is_ours(&p))
 			fn(d, &p);
-	}
-	if (dir)
-		closedir(dir);
 }
 
 /* A word of its environment as it began: "NAME=" and its value, or NULL. */
 static bool environment(const struct program *p, const char *name, char *value,
 			size_t size)
 {
-	FILE *f = fopen(proc_name(p->pid, "environ"), "re");
+	FILE *f = fopen(proc_file(p->pid, "environ"), "re");
 	size_t len = strlen(name), room = 0;
 	char *word = NULL;
 	bool found = false;
@@ -152,14 +129,12 @@ static void look_at_fd(const struct doctor *d, const struct program *p,
 static bool look_at_fds(const struct doctor *d, const struct program *p,
 			struct open_file *found)
 {
-	DIR *dir = opendir(proc_name(p->pid, "fd"));
+	DIR *dir = opendir(proc_file(p->pid, "fd"));
 	bool may = dir || errno != EACCES;
-	struct dirent *e;
+	const char *fd;
 
-	while (dir && (e = readdir(dir)))
-		look_at_fd(d, p, e->d_name, found);
-	if (dir)
-		closedir(dir);
+	while ((fd = names_next(&dir)))
+		look_at_fd(d, p, fd, found);
 	return may;
 }
 
@@ -167,7 +142,7 @@ static bool look_at_fds(const struct doctor *d, const struct program *p,
 static bool is_secure(const struct program *p)
 {
 	uint64_t pairs[128];
-	ssize_t n = dlk_slurp(proc_name(p->pid, "auxv"), (char *)pairs,
+	ssize_t n = dlk_slurp(proc_file(p->pid, "auxv"), (char *)pairs,
 			      sizeof(pairs));
 
 	for (ssize_t i = 0; i + 16 <= n; i += 16)
@@ -190,7 +165,7 @@ static struct reason find_reason(const struct program *p)
 	const char *refusal = NULL;
 	char text[512];
 
-	if (tool_inspect(proc_name(p->pid, "exe"), &program) &&
+	if (tool_inspect(proc_file(p->pid, "exe"), &program) &&
 	    ((program.class == ELFCLASS32 && tool_library32(&own)) ||
 	     tool_inspect("/proc/self/exe", &own)))
 		refusal = elf_refusal(&program, &own);
@@ -265,7 +240,7 @@ void doctor_programs(struct doctor *d)
 static int64_t started_ms(const struct program *p)
 {
 	char text[1024];
-	ssize_t n = dlk_slurp(proc_name(p->pid, "stat"), text, sizeof(text));
+	ssize_t n = dlk_slurp(proc_file(p->pid, "stat"), text, sizeof(text));
 	const char *at = n > 0 ? strrchr(text, ')') : NULL;
 	uint64_t ticks;
 

@@ -7,7 +7,6 @@
  * whether min-replicas-to-write is set: so CONFIG is not asked for.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "redis/sentinel.h"
@@ -42,22 +41,18 @@ static void find_unbound(struct doctor *d, const struct doctor_server *s)
 		s->redis->name, s->ep->name);
 }
 
-void doctor_replicas(struct doctor *d)
+void doctor_replicas(struct doctor *d, struct doctor_server *s)
 {
-	for (size_t i = 0; i < d->n_servers; i++) {
-		const struct doctor_server *s = &d->servers[i];
-		const uint64_t there =
-			doctor_info(s, "connected_slaves", UINT64_MAX);
+	const uint64_t there =
+		tool_info(s->text, "connected_slaves", UINT64_MAX);
 
-		if (!s->up || there == UINT64_MAX)
-			continue;
-		if (there < s->ep->replicas)
-			find_too_few(d, s, there);
-		else if (s->ep->n_sentinels && !s->ep->replicas &&
-			 doctor_info(s, "min_slaves_good_slaves", UINT64_MAX) ==
-				 UINT64_MAX)
-			find_unbound(d, s);
-	}
+	if (there < s->ep->replicas)
+		find_too_few(d, s, there);
+	else if (there != UINT64_MAX && s->ep->n_sentinels &&
+		 !s->ep->replicas &&
+		 tool_info(s->text, "min_slaves_good_slaves", UINT64_MAX) ==
+			 UINT64_MAX)
+		find_unbound(d, s);
 }
 
 /* --- Sentinels ------------------------------------------------------------ */

@@ -4,8 +4,6 @@
  * what its clock shows; see doctor.h.  A server that does not answer is one
  * finding, and not asked any more.
  */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -37,7 +35,6 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 {
 	struct dlk_arg args[16];
 	const redisReply *reply = NULL;
-	uint64_t deadline = tool_deadline(s->ep);
 	int err;
 
 	if (!s->c)
@@ -45,9 +42,7 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 	dlk_conn_reset(s->c);
 	for (int i = 0; i < argc; i++)
 		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
-	err = dlk_conn_open(s->c, deadline);
-	if (!err)
-		err = dlk_conn_call(s->c, deadline, argc, args, &reply);
+	err = tool_call(s->c, argc, args, &reply);
 	if (!err)
 		return reply;
 	snprintf(s->why, sizeof(s->why), "%s",
@@ -84,12 +79,9 @@ static void open_one(struct doctor_server *s)
 	static const char *const info[] = { "INFO" };
 	const redisReply *reply = NULL;
 
-	s->text = strdup("");
-	if (s->redis->fault || !tool_servers(s->redis)) {
-		snprintf(s->why, sizeof(s->why), "%s",
-			 s->redis->fault
-				 ?: "this version does not know its "
-				    "mode");
+	s->text = tool_copy("", 0);
+	if (s->redis->fault) {
+		snprintf(s->why, sizeof(s->why), "%s", s->redis->fault);
 		return;
 	}
 	/* On a busy host one answer may be late. */
@@ -110,40 +102,33 @@ static void open_one(struct doctor_server *s)
 	if (reply->type == REDIS_REPLY_STRING) {
 		dlk_server_read(&s->info, s->ep, reply->str);
 		free(s->text);
-		s->text = strdup(reply->str);
+		s->text = tool_copy(reply->str, strlen(reply->str));
 	}
 	measure(s);
 }
 
-static void open_section(struct doctor *d, const struct dlk_redis *redis)
+static void open_section(struct doctor *d, const struct dlk_redis *redis,
+			 size_t *room)
 {
-	unsigned n = tool_servers(redis);
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
+		struct doctor_server *s;
 
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
-		struct doctor_server *s = &d->servers[d->n_servers++];
-
-		s->redis = redis;
-		s->ep = tool_server(redis, i);
+		d->servers =
+			tool_grow(d->servers, d->n_servers, room, sizeof(*s));
+		s = &d->servers[d->n_servers++];
+		*s = (struct doctor_server){ .redis = redis,
+					     .ep = tool_server(redis, i) };
 		open_one(s);
-		if (!s->text)
-			exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
 	}
 }
 
 void doctor_servers_open(struct doctor *d)
 {
-	size_t room = 1;
+	size_t room = 0;
 
 	for (unsigned i = 0; i < d->config->n_redis; i++)
-		room += tool_config_uses(d->config, &d->config->redis[i])
-				? tool_servers(&d->config->redis[i]) + 1
-				: 0;
-	d->servers = calloc(room, sizeof(*d->servers));
-	if (!d->servers)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	for (unsigned i = 0; i < d->config->n_redis; i++)
 		if (tool_config_uses(d->config, &d->config->redis[i]))
-			open_section(d, &d->config->redis[i]);
+			open_section(d, &d->config->redis[i], &room);
 }
 
 void doctor_servers_close(struct doctor *d)
@@ -156,27 +141,9 @@ void doctor_servers_close(struct doctor *d)
 	free(d->servers);
 }
 
-static const char *info_text(const struct doctor_server *s, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (const char *p = s->text; (p = strstr(p, name)); p += len)
-		if ((p == s->text || p[-1] == '\n') && p[len] == ':')
-			return p + len + 1;
-	return NULL;
-}
-
-uint64_t doctor_info(const struct doctor_server *s, const char *name,
-		     uint64_t otherwise)
-{
-	const char *text = info_text(s, name);
-	uint64_t n;
-
-	return text && dlk_number(text, 10, &n) ? n : otherwise;
-}
-
-uint64_t doctor_longest_ms(const struct doctor *d,
-			   const struct doctor_server *s)
+/* The longest ttl, or hold_at_least, of the rules that use it. */
+static uint64_t longest_lease_ms(const struct doctor *d,
+				 const struct doctor_server *s)
 {
 	uint64_t longest = 0;
 
@@ -192,14 +159,6 @@ uint64_t doctor_longest_ms(const struct doctor *d,
 	}
 	return longest;
 }
-
-/* Each that answers. */
-#define EACH_UP(d, s)                                                          \
-	for (struct doctor_server *s = (d)->servers;                           \
-	     s < (d)->servers + (d)->n_servers; s++)                           \
-		if (!s->up)                                                    \
-			continue;                                              \
-		else
 
 /* --- its name, and whether it answers ------------------------------------- */
 
@@ -230,7 +189,8 @@ static void look_up(struct doctor *d, const struct dlk_endpoint *ep)
 			    ms);
 }
 
-static void look_up_all(struct doctor *d)
+/* A resolver may hang. */
+void doctor_names(struct doctor *d)
 {
 	for (size_t i = 0; i < d->n_servers; i++) {
 		const struct dlk_endpoint *ep = d->servers[i].ep;
@@ -240,12 +200,6 @@ static void look_up_all(struct doctor *d)
 			if (ep[k].scheme != DLK_UNIX && !ep[k].n_sentinels)
 				look_up(d, &ep[k]);
 	}
-}
-
-/* A resolver may hang. */
-void doctor_names(struct doctor *d)
-{
-	doctor_apart(d, look_up_all, NULL);
 }
 
 /* Of its section so many answer. */
@@ -284,61 +238,46 @@ void doctor_answers(struct doctor *d)
 			find_silent(d, &d->servers[i]);
 }
 
-void doctor_latency(struct doctor *d)
+void doctor_latency(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		if (s->ping_us >= SLOW_US)
-			doctor_find(d, DOCTOR_WARNING,
-				    "each lock costs a round trip, and a "
-				    "server that is slow now times out under "
-				    "load",
-				    "a server nearer to the hosts; look at its "
-				    "SLOWLOG and at what else it serves",
-				    "redis \"%s\" (%s) takes %" PRIu64
-				    ".%" PRIu64 " ms for a PING",
-				    s->redis->name, s->ep->name,
-				    s->ping_us / 1000, s->ping_us / 100 % 10);
-	}
+	if (s->ping_us >= SLOW_US)
+		doctor_find(d, DOCTOR_WARNING,
+			    "each lock costs a round trip, and a server that "
+			    "is slow now times out under load",
+			    "a server nearer to the hosts; look at its SLOWLOG "
+			    "and at what else it serves",
+			    "redis \"%s\" (%s) takes %" PRIu64 ".%" PRIu64
+			    " ms for a PING",
+			    s->redis->name, s->ep->name, s->ping_us / 1000,
+			    s->ping_us / 100 % 10);
 }
 
 /* --- what it says of itself ----------------------------------------------- */
 
-void doctor_role(struct doctor *d)
+void doctor_role(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		char room[160];
-		const char *unfit =
-			dlk_server_unfit(&s->info, room, sizeof(room));
+	char room[160];
+	const char *unfit = dlk_server_unfit(&s->info, room, sizeof(room));
 
-		if (unfit)
-			doctor_find(
-				d, DOCTOR_CRITICAL,
-				"it can grant nothing: locks fail with "
-				"ENOLCK",
-				"name the master, of Redis 7.0 or newer, in "
-				"the url",
-				"redis \"%s\" (%s): %s", s->redis->name,
-				s->ep->name, unfit);
-	}
+	if (unfit)
+		doctor_find(
+			d, DOCTOR_CRITICAL,
+			"it can grant nothing: locks fail with ENOLCK",
+			"name the master, of Redis 7.0 or newer, in the url",
+			"redis \"%s\" (%s): %s", s->redis->name, s->ep->name,
+			unfit);
 }
 
-void doctor_eviction(struct doctor *d)
+void doctor_eviction(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		if (s->info.evicts[0])
-			doctor_find(d, DOCTOR_CRITICAL,
-				    "when its memory is full it removes locks "
-				    "that are held, and another host is "
-				    "granted them",
-				    "CONFIG SET maxmemory-policy noeviction, "
-				    "and the same in redis.conf",
-				    "redis \"%s\" (%s): maxmemory-policy is %s",
-				    s->redis->name, s->ep->name,
-				    s->info.evicts);
-	}
+	if (s->info.evicts[0])
+		doctor_find(d, DOCTOR_CRITICAL,
+			    "when its memory is full it removes locks that are "
+			    "held, and another host is granted them",
+			    "CONFIG SET maxmemory-policy noeviction, and the "
+			    "same in redis.conf",
+			    "redis \"%s\" (%s): maxmemory-policy is %s",
+			    s->redis->name, s->ep->name, s->info.evicts);
 }
 
 /* "always", or what else it is; NULL: this user may not ask. */
@@ -359,7 +298,7 @@ static void find_forgetful(struct doctor *d, const struct doctor_server *s,
 	char delay[32], longest[32];
 
 	option_duration(delay, sizeof(delay), s->ep->restart_delay_ms);
-	option_duration(longest, sizeof(longest), doctor_longest_ms(d, s));
+	option_duration(longest, sizeof(longest), longest_lease_ms(d, s));
 	doctor_find(d, DOCTOR_CRITICAL,
 		    "after a restart it grants what somebody may still hold",
 		    "take restart_delay out (its default is long enough), or "
@@ -369,80 +308,66 @@ static void find_forgetful(struct doctor *d, const struct doctor_server *s,
 		    s->redis->name, s->ep->name, how, delay, longest);
 }
 
-void doctor_persistence(struct doctor *d)
+void doctor_persistence(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		const char *fsync;
+	const char *fsync;
 
-		if (s->ep->restart_delay_ms >= doctor_longest_ms(d, s))
-			continue;
-		if (!doctor_info(s, "aof_enabled", 0)) {
-			find_forgetful(d, s, "appendonly is no");
-			continue;
-		}
-		fsync = ask_fsync(s);
-		if (!fsync)
-			find_forgetful(d, s,
-				       "this user may not ask whether "
-				       "appendfsync is always");
-		else if (strcmp(fsync, "always") != 0)
-			find_forgetful(d, s, "appendfsync is not always");
+	if (s->ep->restart_delay_ms >= longest_lease_ms(d, s))
+		return;
+	if (!tool_info(s->text, "aof_enabled", 0)) {
+		find_forgetful(d, s, "appendonly is no");
+		return;
 	}
+	fsync = ask_fsync(s);
+	if (!fsync)
+		find_forgetful(
+			d, s,
+			"this user may not ask whether appendfsync is always");
+	else if (strcmp(fsync, "always") != 0)
+		find_forgetful(d, s, "appendfsync is not always");
 }
 
-void doctor_room(struct doctor *d)
+void doctor_room(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		uint64_t n = doctor_info(s, "connected_clients", 0);
-		uint64_t most = doctor_info(s, "maxclients", UINT64_MAX);
-		uint64_t used = doctor_info(s, "used_memory", 0);
-		uint64_t all = doctor_info(s, "maxmemory", 0);
+	uint64_t n = tool_info(s->text, "connected_clients", 0);
+	uint64_t most = tool_info(s->text, "maxclients", UINT64_MAX);
+	uint64_t used = tool_info(s->text, "used_memory", 0);
+	uint64_t all = tool_info(s->text, "maxmemory", 0);
 
-		if (most && n >= most / 4 * 3)
-			doctor_find(d, DOCTOR_WARNING,
-				    "each process that locks has one "
-				    "connection, each that waits two: who gets "
-				    "none fails with ENOLCK",
-				    "raise maxclients, and the file limit of "
-				    "its service (LimitNOFILE)",
-				    "redis \"%s\" (%s): %" PRIu64 " of %" PRIu64
-				    " connections are in use",
-				    s->redis->name, s->ep->name, n, most);
-		if (all && used >= all / 10 * 9)
-			doctor_find(d, DOCTOR_WARNING,
-				    "a server that is full grants no new lock",
-				    "raise maxmemory, or find out what fills "
-				    "it (redis-cli --bigkeys)",
-				    "redis \"%s\" (%s): its memory is nearly "
-				    "full",
-				    s->redis->name, s->ep->name);
-	}
+	if (most && n >= most / 4 * 3)
+		doctor_find(d, DOCTOR_WARNING,
+			    "each process that locks has one connection, each "
+			    "that waits two: who gets none fails with ENOLCK",
+			    "raise maxclients, and the file limit of its "
+			    "service (LimitNOFILE)",
+			    "redis \"%s\" (%s): %" PRIu64 " of %" PRIu64
+			    " connections are in use",
+			    s->redis->name, s->ep->name, n, most);
+	if (all && used >= all / 10 * 9)
+		doctor_find(d, DOCTOR_WARNING,
+			    "a server that is full grants no new lock",
+			    "raise maxmemory, or find out what fills it "
+			    "(redis-cli --bigkeys)",
+			    "redis \"%s\" (%s): its memory is nearly full",
+			    s->redis->name, s->ep->name);
 }
 
 /* What it was told by INFO is a moment old; the second is its clock's. */
-void doctor_uptime(struct doctor *d)
+void doctor_uptime(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		uint64_t ms = s->info.uptime_s * 1000;
-		char left[32];
+	uint64_t ms = s->info.uptime_s * 1000;
+	char left[32];
 
-		if (!s->info.run_id[0] || ms >= s->ep->restart_delay_ms)
-			continue;
-		option_duration(left, sizeof(left),
-				s->ep->restart_delay_ms - ms);
-		doctor_find(
-			d, DOCTOR_WARNING,
-			"it may have forgotten who holds what; until then "
-			"LOCK_NB fails with ENOLCK and others wait",
-			"wait; if it restarts often, find out why (its "
-			"log)",
-			"redis \"%s\" (%s) was restarted: it grants nothing "
-			"for another %s",
-			s->redis->name, s->ep->name, left);
-	}
+	if (!s->info.run_id[0] || ms >= s->ep->restart_delay_ms)
+		return;
+	option_duration(left, sizeof(left), s->ep->restart_delay_ms - ms);
+	doctor_find(d, DOCTOR_WARNING,
+		    "it may have forgotten who holds what; until then LOCK_NB "
+		    "fails with ENOLCK and others wait",
+		    "wait; if it restarts often, find out why (its log)",
+		    "redis \"%s\" (%s) was restarted: it grants nothing for "
+		    "another %s",
+		    s->redis->name, s->ep->name, left);
 }
 
 /* --- its clock ------------------------------------------------------------ */
@@ -474,25 +399,19 @@ static int64_t clock_off_ms(struct doctor_server *s)
 	return its < before ? its - before : 0;
 }
 
-void doctor_clock(struct doctor *d)
+void doctor_clock(struct doctor *d, struct doctor_server *s)
 {
-	EACH_UP(d, s)
-	{
-		int64_t off = clock_off_ms(s);
-		int64_t far = off < 0 ? -off : off;
+	int64_t off = clock_off_ms(s);
+	int64_t far = off < 0 ? -off : off;
 
-		if (far >= CLOCK_OFF_MS)
-			doctor_find(d, DOCTOR_WARNING,
-				    "leases are counted by the server's clock: "
-				    "one that is set right by a jump ends them "
-				    "early",
-				    "let both keep time (chrony, "
-				    "systemd-timesyncd), slewing and not "
-				    "stepping",
-				    "redis \"%s\" (%s): its clock is %" PRId64
-				    ".%" PRId64 " s %s this host's",
-				    s->redis->name, s->ep->name, far / 1000,
-				    far / 100 % 10,
-				    off > 0 ? "ahead of" : "behind");
-	}
+	if (far >= CLOCK_OFF_MS)
+		doctor_find(d, DOCTOR_WARNING,
+			    "leases are counted by the server's clock: one "
+			    "that is set right by a jump ends them early",
+			    "let both keep time (chrony, systemd-timesyncd), "
+			    "slewing and not stepping",
+			    "redis \"%s\" (%s): its clock is %" PRId64
+			    ".%" PRId64 " s %s this host's",
+			    s->redis->name, s->ep->name, far / 1000,
+			    far / 100 % 10, off > 0 ? "ahead of" : "behind");
 }

@@ -8,16 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "model/text.h"
 #include "os/mounts.h"
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
+#include "tools/processes.h"
 
 enum { DEPTH = 3, ENTRIES = 10000, SQLITE_HEADER = 20, SQLITE_WAL = 2 };
 
@@ -146,14 +145,9 @@ static void look_for_databases(struct doctor *d, const struct dlk_rule *rule,
 			    rule->prefix, ENTRIES);
 }
 
-static void look_for_all_databases(struct doctor *d)
-{
-	each_share(d, look_for_databases);
-}
-
 void doctor_wal(struct doctor *d)
 {
-	doctor_apart(d, look_for_all_databases, NULL);
+	each_share(d, look_for_databases);
 }
 
 /* --- names that are remembered -------------------------------------------- */
@@ -175,12 +169,8 @@ static bool is_zero(const char *options, const char *name)
 /* Its words with blanks between, if one of them is the mount point. */
 static bool serves(unsigned pid, const char *point, char *line, size_t size)
 {
-	char name[48];
-	ssize_t n;
+	ssize_t n = dlk_slurp(proc_file(pid, "cmdline"), line, size);
 	bool found = false;
-
-	snprintf(name, sizeof(name), "/proc/%u/cmdline", pid);
-	n = dlk_slurp(name, line, size);
 	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(line + i) + 1)
 		found = found || !strcmp(line + i, point);
 	for (ssize_t i = 0; i + 1 < n; i++)
@@ -193,14 +183,12 @@ static bool serves(unsigned pid, const char *point, char *line, size_t size)
 static bool find_server(const char *point, char *line, size_t size)
 {
 	DIR *dir = opendir("/proc");
-	struct dirent *e;
 	bool found = false;
-	uint64_t pid;
+	unsigned pid;
 
-	while (dir && !found && (e = readdir(dir)))
-		found = dlk_number(e->d_name, 10, &pid) &&
-			pid != (uint64_t)getpid() &&
-			serves((unsigned)pid, point, line, size);
+	while (!found && (pid = proc_next(&dir)))
+		found = pid != (unsigned)getpid() &&
+			serves(pid, point, line, size);
 	if (dir)
 		closedir(dir);
 	return found;
@@ -233,12 +221,7 @@ static void look_for_caches(struct doctor *d, const struct dlk_rule *rule,
 		    rule->prefix, mount.type, point);
 }
 
-static void look_for_all_caches(struct doctor *d)
-{
-	each_share(d, look_for_caches);
-}
-
 void doctor_caches(struct doctor *d)
 {
-	doctor_apart(d, look_for_all_caches, NULL);
+	each_share(d, look_for_caches);
 }

@@ -8,8 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "model/timeline.h"
-#include "os/sys.h"
 #include "redis/tls.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
@@ -58,15 +56,10 @@ static void look_at_server(struct doctor *d, const struct doctor_server *s)
 	look_at_end(d, s, "the certificate of cert_file", own_ends);
 }
 
-static void look(struct doctor *d)
+void doctor_tls(struct doctor *d)
 {
 	dlk_tls_forget();
 	for (size_t i = 0; i < d->n_servers; i++)
 		if (d->servers[i].up && dlk_tls_connects(d->servers[i].ep))
 			look_at_server(d, &d->servers[i]);
-}
-
-void doctor_tls(struct doctor *d)
-{
-	doctor_apart(d, look, d->user);
 }

@@ -6,10 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,27 +62,14 @@ static void look_at_config(struct doctor *d)
 
 /* --- the socket of a local server ----------------------------------------- */
 
-static int connect_to(const char *path)
-{
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
-		err = -errno;
-	close(fd);
-	return err;
-}
-
 static void look_at_sockets(struct doctor *d)
 {
 	for (size_t i = 0; i < d->n_servers; i++) {
 		const struct dlk_endpoint *ep = d->servers[i].ep;
 
-		if (ep->scheme == DLK_UNIX && connect_to(ep->path) == -EACCES)
+		if (ep->scheme == DLK_UNIX &&
+		    tool_listens(ep->path, SOCK_STREAM | SOCK_NONBLOCK) ==
+			    -EACCES)
 			doctor_find(d, DOCTOR_CRITICAL,
 				    "every lock call of its programs under "
 				    "these rules fails with ENOLCK",
@@ -96,23 +81,6 @@ static void look_at_sockets(struct doctor *d)
 }
 
 /* --- the library and its keeper ------------------------------------------- */
-
-/* As dlock(1) finds it: beside us in a build tree, else where it is installed. */
-static void beside(const char *name, const char *installed,
-		   char file[DLK_PATH_MAX])
-{
-	ssize_t n = readlink("/proc/self/exe", file, DLK_PATH_MAX - 1);
-	char *slash;
-
-	file[n > 0 ? n : 0] = '\0';
-	slash = strrchr(file, '/');
-	if (slash && slash - file < DLK_PATH_MAX - 64) {
-		strcpy(slash + 1, name);
-		if (!access(file, F_OK))
-			return;
-	}
-	snprintf(file, DLK_PATH_MAX, "%s", installed);
-}
 
 static _Noreturn void run_preloaded(const char *library, int out)
 {
@@ -152,7 +120,7 @@ static void look_at_library(struct doctor *d)
 {
 	char file[DLK_PATH_MAX], said[1024];
 
-	beside("libdlock-preload.so", LIBRARY, file);
+	tool_beside("libdlock-preload.so", LIBRARY, F_OK, file);
 	preload(file, said, sizeof(said));
 	if (*said)
 		doctor_find(d, DOCTOR_CRITICAL,
@@ -161,7 +129,7 @@ static void look_at_library(struct doctor *d)
 			    "make install; the file and the directories before "
 			    "it are to be readable by all",
 			    "%s cannot preload %s: %s", me(), file, said);
-	beside("dlock-keeper", KEEPER, file);
+	tool_beside("dlock-keeper", KEEPER, F_OK, file);
 	if (access(file, X_OK))
 		doctor_find(d, DOCTOR_CRITICAL,
 			    "a lock that outlives its process (exec 9>f; "
@@ -192,15 +160,10 @@ static void look_at_state(struct doctor *d)
 		    why.text[0] ? why.text : strerror(-fd));
 }
 
-static void look(struct doctor *d)
+void doctor_user(struct doctor *d)
 {
 	look_at_config(d);
 	look_at_sockets(d);
 	look_at_library(d);
 	look_at_state(d);
-}
-
-void doctor_user(struct doctor *d)
-{
-	doctor_apart(d, look, d->user);
 }

@@ -97,8 +97,10 @@ static void text_others(const struct subject *s)
 static void text_key(const struct subject *s, const char *label,
 		     const char *suffix)
 {
-	if (subject_key_fits(s, suffix))
-		line(label, NULL, "%s%s", s->key, suffix);
+	char key[SUBJECT_KEY_MAX];
+
+	if (subject_key(s, suffix, key))
+		line(label, NULL, "%s", key);
 	else if (s->no_inode[0])
 		line(label, s->no_inode, "none");
 	else
@@ -109,14 +111,12 @@ static void text_key(const struct subject *s, const char *label,
 static bool find_node(const struct subject *s, const char *suffix, int *slot,
 		      const char **server)
 {
-	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
-	size_t len;
+	char key[SUBJECT_KEY_MAX];
 
-	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key_fits(s, suffix))
+	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key(s, suffix, key))
 		return false;
-	len = (size_t)snprintf(key, sizeof(key), "%s%s", s->key, suffix);
-	*slot = dlk_slot_of(key, len);
-	*server = tool_server_of(s->rule->redis, key, len)->name;
+	*slot = dlk_slot_of(key, strlen(key));
+	*server = tool_server_of(s->rule->redis, key, strlen(key))->name;
 	return true;
 }
 
@@ -238,14 +238,12 @@ static void json_others(struct json *j, const struct subject *s)
 static void json_key(struct json *j, const struct subject *s, const char *name,
 		     const char *suffix)
 {
-	char key[DLK_KEY_MAX + sizeof(RECORD_SUFFIX)];
+	char key[SUBJECT_KEY_MAX];
 
-	if (!subject_key_fits(s, suffix)) {
+	if (subject_key(s, suffix, key))
+		json_text(j, name, key);
+	else
 		json_null(j, name);
-		return;
-	}
-	snprintf(key, sizeof(key), "%s%s", s->key, suffix);
-	json_text(j, name, key);
 }
 
 static void json_sentinels(struct json *j, const struct dlk_endpoint *ep)

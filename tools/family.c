@@ -2,7 +2,6 @@
 /* A command and its descendants; see family.h. */
 #include "tools/family.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 #include "model/text.h"
 #include "os/sys.h"
 #include "tools/common.h"
-#include "tools/table.h"
+#include "tools/processes.h"
 
 /* A process that was found below us. */
 struct member {
@@ -55,17 +54,12 @@ pid_t family_start(char *const argv[], const sigset_t *mask)
 /* --- who is there? -------------------------------------------------------- */
 
 /* Field 4 of its stat, behind the name in brackets; 0: it is gone. */
-static pid_t parent_of(uint64_t pid)
+static pid_t parent_of(unsigned pid)
 {
-	char name[48], text[1024];
-	const char *at;
+	char text[1024];
+	ssize_t n = dlk_slurp(proc_file(pid, "stat"), text, sizeof(text));
+	const char *at = n > 0 ? strrchr(text, ')') : NULL;
 	uint64_t parent;
-	ssize_t n;
-
-	snprintf(name, sizeof(name), "/proc/%llu/stat",
-		 (unsigned long long)pid);
-	n = dlk_slurp(name, text, sizeof(text));
-	at = n > 0 ? strrchr(text, ')') : NULL;
 	/* ") S 123 ..." */
 	if (!at || strlen(at) < 5 || at[2] == 'Z' ||
 	    !dlk_number(at + 4, 10, &parent))
@@ -76,23 +70,17 @@ static pid_t parent_of(uint64_t pid)
 static void list_all(struct members *m)
 {
 	DIR *d = opendir("/proc");
-	struct dirent *e;
-	uint64_t pid;
+	unsigned pid;
 
-	while (d && (e = readdir(d))) {
-		pid_t parent;
+	while ((pid = proc_next(&d))) {
+		pid_t parent = parent_of(pid);
 
-		if (!dlk_number(e->d_name, 10, &pid))
-			continue;
-		parent = parent_of(pid);
 		if (!parent)
 			continue;
-		m->v = ctl_grow(m->v, m->n, &m->room, sizeof(*m->v));
+		m->v = tool_grow(m->v, m->n, &m->room, sizeof(*m->v));
 		m->v[m->n++] = (struct member){ (pid_t)pid, parent,
 						parent == getpid() };
 	}
-	if (d)
-		closedir(d);
 }
 
 static bool is_below(const struct members *m, pid_t pid)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "tools/common.h"
-#include "tools/table.h"
+#include "tools/holder.h"
 
 #define SPECIAL "*?[\\"
 
@@ -202,8 +202,8 @@ void filter_rows(const struct filter *filter, const struct scan *scan,
 		rows->unknown += filter->older_ms && lock->held_ms < 0;
 		if (!is_old(filter, lock))
 			continue;
-		rows->lock = ctl_grow(rows->lock, rows->n, &room,
-				      sizeof(struct scan_lock *));
+		rows->lock = tool_grow(rows->lock, rows->n, &room,
+				       sizeof(struct scan_lock *));
 		rows->lock[rows->n++] = lock;
 	}
 	if (rows->n && orders[filter->order].compare)
@@ -215,4 +215,29 @@ void rows_free(struct rows *rows)
 {
 	free(rows->lock);
 	*rows = (struct rows){ 0 };
+}
+
+int rows_look(const struct ctl *ctl, const struct filter *filter,
+	      struct scan *scan, struct rows *rows)
+{
+	int rc = scan_all(ctl->config, scan);
+
+	ctl_mark_moved(ctl->config, scan);
+	holders_find(scan);
+	filter_rows(filter, scan, rows);
+	return rc;
+}
+
+void rows_cells(const struct rows *rows, struct table *t)
+{
+	for (size_t i = 0; i < rows->n; i++)
+		row_cells(t, rows->lock[i]);
+}
+
+void rows_json(const struct rows *rows, struct json *j)
+{
+	json_open(j, "locks", '[');
+	for (size_t i = 0; i < rows->n; i++)
+		row_json(j, rows->lock[i]);
+	json_close(j, ']');
 }

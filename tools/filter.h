@@ -6,7 +6,7 @@
 #define DLK_TOOLS_FILTER_H
 
 #include "tools/ctl.h"
-#include "tools/scan.h"
+#include "tools/row.h"
 #include "tools/subject.h"
 
 struct filter {
@@ -35,5 +35,14 @@ int filter_read(const struct ctl *ctl, struct filter *filter);
 void filter_rows(const struct filter *filter, const struct scan *scan,
 		 struct rows *rows);
 void rows_free(struct rows *rows);
+/*
+ * All that is to be known of all locks, and those of them that are to be shown:
+ * as scan_all(); scan_free() and rows_free().
+ */
+int rows_look(const struct ctl *ctl, const struct filter *filter,
+	      struct scan *scan, struct rows *rows);
+void rows_cells(const struct rows *rows, struct table *t);
+/* The array "locks". */
+void rows_json(const struct rows *rows, struct json *j);
 
 #endif

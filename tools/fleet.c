@@ -16,7 +16,6 @@
 #include "tools/common.h"
 #include "tools/scan_hash.h"
 #include "tools/scan_keys.h"
-#include "tools/table.h"
 
 enum {
 	TEXT_MAX = 256 * 1024,
@@ -92,17 +91,6 @@ static bool read_host(struct fleet_host *h)
 	return true;
 }
 
-static char *copy(const char *bytes, size_t len)
-{
-	char *s = malloc(len + 1);
-
-	if (!s)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(s, bytes, len);
-	s[len] = '\0';
-	return s;
-}
-
 static void drop(struct fleet_host *h)
 {
 	free(h->field);
@@ -116,10 +104,10 @@ bool fleet_add(struct fleet *f, const char *field, size_t field_len,
 
 	if (f->n == FLEET_MAX || field_len >= FLEET_FIELD_MAX || len > TEXT_MAX)
 		return false;
-	f->hosts = ctl_grow(f->hosts, f->n, &f->room, sizeof(*h));
+	f->hosts = tool_grow(f->hosts, f->n, &f->room, sizeof(*h));
 	h = &f->hosts[f->n];
-	*h = (struct fleet_host){ .field = copy(field, field_len),
-				  .text = copy(text, len) };
+	*h = (struct fleet_host){ .field = tool_copy(field, field_len),
+				  .text = tool_copy(text, len) };
 	if (!read_host(h)) {
 		drop(h);
 		return false;
@@ -190,13 +178,8 @@ void fleet_own_field(const struct dlk_config *config,
 
 bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis)
 {
-	const struct dlk_endpoint *a = rule->redis->endpoints;
-	const struct dlk_endpoint *b = redis->endpoints;
-
 	return rule->redis == redis ||
-	       (a->scheme == b->scheme && a->db == b->db &&
-		a->port == b->port && !strcmp(a->host, b->host) &&
-		!strcmp(a->path, b->path));
+	       tool_same_server(rule->redis->endpoints, redis->endpoints);
 }
 
 static void put_word(FILE *f, const char *text, char end)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/text.h"
 #include "os/sys.h"
 #include "redis/conn.h"
 #include "tools/common.h"
@@ -19,26 +18,14 @@ const char *const health_owners[HEALTH_OWNERS] = { "dlock", "foreign" };
 
 /* --- a server ------------------------------------------------------------- */
 
-/* "\nNAME:NUMBER" in the text of INFO; 0 if it does not say. */
-static uint64_t info_number(const char *info, const char *name)
-{
-	size_t len = strlen(name);
-	uint64_t n = 0;
-
-	for (const char *p = info; (p = strstr(p, name)); p += len)
-		if ((p == info || p[-1] == '\n') && p[len] == ':')
-			return dlk_number(p + len + 1, 10, &n) ? n : 0;
-	return 0;
-}
-
 static void read_info(struct health *h, const struct dlk_endpoint *ep,
 		      const char *info)
 {
 	dlk_server_read(&h->server, ep, info);
-	h->clients = info_number(info, "connected_clients");
-	h->max_clients = info_number(info, "maxclients");
-	h->memory = info_number(info, "used_memory");
-	h->max_memory = info_number(info, "maxmemory");
+	h->clients = tool_info(info, "connected_clients", 0);
+	h->max_clients = tool_info(info, "maxclients", 0);
+	h->memory = tool_info(info, "used_memory", 0);
+	h->max_memory = tool_info(info, "maxmemory", 0);
 }
 
 /* The second command: the first one has the connection's set-up with it. */
@@ -46,23 +33,18 @@ static int ask_info(struct dlk_conn *c, const struct dlk_endpoint *ep,
 		    struct health *h)
 {
 	const struct dlk_arg info[] = { { DLK_LITERAL("INFO") } };
-	uint64_t deadline = tool_deadline(c->ep), before;
-	const redisReply *reply = NULL;
-	int err = dlk_conn_open(c, deadline);
+	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
+	const redisReply *reply;
+	uint64_t before;
+	int err = scan_call(c, 1, info, REDIS_REPLY_STRING, &reply);
 
-	if (!err)
-		err = dlk_conn_call(c, deadline, 1, info, &reply);
-	if (!err)
-		err = scan_check(c, reply, REDIS_REPLY_STRING);
-	if (!err && reply && reply->type == REDIS_REPLY_STRING)
+	if (!err && reply->type == REDIS_REPLY_STRING)
 		read_info(h, ep, reply->str);
 	dlk_conn_reset(c);
 	if (err)
 		return err;
 	before = dlk_now_ns();
-	err = dlk_conn_call(c, deadline, 1,
-			    (struct dlk_arg[]){ { DLK_LITERAL("PING") } },
-			    &reply);
+	err = dlk_conn_call(c, tool_deadline(ep), 1, ping, &reply);
 	if (!err)
 		err = scan_check(c, reply, REDIS_REPLY_STATUS);
 	h->ping_us = (dlk_now_ns() - before) / 1000;
@@ -105,11 +87,8 @@ static void look(struct health *h)
 {
 	unsigned n = tool_servers(h->redis), good = 0;
 
-	if (h->redis->fault || !n) {
-		snprintf(h->why, sizeof(h->why), "%s",
-			 h->redis->fault
-				 ? h->redis->fault
-				 : "this version does not know its mode");
+	if (h->redis->fault) {
+		snprintf(h->why, sizeof(h->why), "%s", h->redis->fault);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -121,9 +100,7 @@ static void look_at_servers(const struct dlk_config *config,
 			    struct healths *all)
 {
 	all->n = 0;
-	all->v = calloc(config->n_redis + 1, sizeof(*all->v));
-	if (!all->v)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	all->v = tool_room(config->n_redis + 1, sizeof(*all->v));
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		if (!tool_config_uses(config, &config->redis[i]))
 			continue;

@@ -3,8 +3,6 @@
  * dlockctl history PATH: what befell the leases of a file, the last first, as far
  * as it is recorded (chronicle.h).
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -94,16 +92,14 @@ static void take(void *arg, int64_t at_ms, const struct dlk_chronicle_entry *e)
 
 static int read_all(struct dlk_conn *c, const struct subject *s, struct view *v)
 {
-	const struct dlk_redis *redis = s->rule->redis;
 	char key[SUBJECT_KEY_MAX];
 	int err = 0;
 
 	v->family = "flock";
-	if (tool_has_key(redis, c->ep, s->key, (size_t)s->key_len))
-		err = chronicle_read(c, s->key, take, v);
+	if (subject_key_at(s, "", c->ep, key))
+		err = chronicle_read(c, key, take, v);
 	v->family = "record";
-	if (!err && subject_record_key(s, key) &&
-	    tool_has_key(redis, c->ep, key, strlen(key)))
+	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key))
 		err = chronicle_read(c, key, take, v);
 	return err;
 }
@@ -113,11 +109,10 @@ static void show(struct view *v, int rc)
 	if (v->json) {
 		json_close(v->json, ']');
 	} else {
-		if (v->n) {
-			table_fit(&v->table, stdout);
-			table_print(&v->table, stdout);
-		}
-		table_free(&v->table);
+		if (v->n)
+			table_end(&v->table);
+		else
+			table_free(&v->table);
 	}
 	if (!v->n && !rc)
 		tool_say("nothing is recorded; what preloaded programs wait "
@@ -129,7 +124,6 @@ int verb_history(const struct ctl *ctl)
 	static struct subject s;
 	struct view v = { .json = ctl->json };
 	int rc = subject_find_managed(ctl->config, ctl->argv[0], &s);
-	const unsigned n = rc ? 0 : tool_servers(s.rule->redis);
 
 	if (rc)
 		return rc;
@@ -139,7 +133,7 @@ int verb_history(const struct ctl *ctl)
 		table_init(&v.table, columns);
 	/* (Of the masters of a quorum one of the first has it; of a cluster
 	 * those that have the keys are two.) */
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
+	for (unsigned i = 0; i < tool_servers(s.rule->redis); i++) {
 		struct dlk_conn *c = scan_open_at(s.rule->redis, i, &rc);
 
 		if (c)

@@ -2,40 +2,28 @@
 /* Who holds it; see holder.h. */
 #include "tools/holder.h"
 
-#include <dirent.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "model/fdinfo.h"
 #include "model/text.h"
 #include "os/sys.h"
 #include "tools/common.h"
+#include "tools/processes.h"
 
 enum { COMM_MAX = 16 };
-
-static const char *proc_name(unsigned pid, const char *name)
-{
-	static char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
-	return path;
-}
 
 /* --- which process -------------------------------------------------------- */
 
 static bool has_command(unsigned pid, const struct scan_token *token)
 {
 	char comm[COMM_MAX + 1], name[DLK_WORD_MAX];
-	ssize_t n = dlk_slurp(proc_name(pid, "comm"), comm, sizeof(comm));
-
-	if (n <= 0)
+	if (!proc_command(pid, comm, sizeof(comm)))
 		return false;
-	comm[strcspn(comm, "\n")] = '\0';
 	dlk_unword(token->command, name, sizeof(name));
 	/* dlockctl lock has the name of its command. */
 	return !strcmp(comm, name) || !strcmp(comm, "dlockctl");
@@ -79,16 +67,15 @@ static bool is_lock_of(void *arg, const char *line)
 static bool has_lock(unsigned pid, const struct scan_token *token)
 {
 	struct locked file = { 0 };
+	const char *fd;
 	char *end, name[64];
-	struct dirent *e;
 	DIR *d;
 
 	file.dev = strtoull(token->file, &end, 16);
 	file.ino = *end == ':' ? strtoull(end + 1, NULL, 16) : 0;
-	d = opendir(proc_name(pid, "fdinfo"));
-	while (d && !file.is_it && (e = readdir(d))) {
-		snprintf(name, sizeof(name), "/proc/%u/fdinfo/%.20s", pid,
-			 e->d_name);
+	d = opendir(proc_file(pid, "fdinfo"));
+	while (!file.is_it && (fd = names_next(&d))) {
+		snprintf(name, sizeof(name), "/proc/%u/fdinfo/%.20s", pid, fd);
 		dlk_each_line(name, is_lock_of, &file);
 	}
 	if (d)
@@ -104,49 +91,32 @@ static bool has_lock(unsigned pid, const struct scan_token *token)
 static unsigned search(const struct scan_token *token)
 {
 	DIR *d = opendir("/proc");
-	struct dirent *e;
-	unsigned found = 0, many = 0, locked = 0, many_locked = 0;
-	uint64_t pid;
+	unsigned found = 0, many = 0, locked = 0, many_locked = 0, pid;
 
-	while (d && (e = readdir(d))) {
+	while ((pid = proc_next(&d))) {
 		unsigned inner = 0;
 
-		if (!dlk_number(e->d_name, 10, &pid))
+		dlk_each_line(proc_file(pid, "status"), is_known_as, &inner);
+		if (inner != token->pid || !has_command(pid, token))
 			continue;
-		dlk_each_line(proc_name((unsigned)pid, "status"), is_known_as,
-			      &inner);
-		if (inner != token->pid || !has_command((unsigned)pid, token))
-			continue;
-		found = (unsigned)pid;
+		found = pid;
 		many++;
 		if (has_lock(found, token)) {
 			locked = found;
 			many_locked++;
 		}
 	}
-	if (d)
-		closedir(d);
 	return many == 1 ? found : many_locked == 1 ? locked : 0;
 }
 
 /* --- what is known of it -------------------------------------------------- */
-
-static void read_line(struct scan_holder *h)
-{
-	ssize_t n = dlk_slurp(proc_name(h->pid, "cmdline"), h->line,
-			      sizeof(h->line));
-
-	for (ssize_t i = 0; i + 1 < n; i++)
-		if (!h->line[i])
-			h->line[i] = ' ';
-}
 
 static void read_user(struct scan_holder *h)
 {
 	struct stat st;
 	struct passwd *p;
 
-	if (stat(proc_name(h->pid, ""), &st))
+	if (stat(proc_file(h->pid, ""), &st))
 		return;
 	p = getpwuid(st.st_uid);
 	if (p)
@@ -180,7 +150,7 @@ static bool take_unit(void *arg, const char *line)
 /* NULL: it is not seen from here. */
 static struct scan_holder *look_at(const struct scan_token *token)
 {
-	struct scan_holder found = { .pid = token->pid }, *h;
+	struct scan_holder found = { .pid = token->pid };
 
 	if (!has_command(token->pid, token)) {
 		found.pid = search(token);
@@ -188,14 +158,10 @@ static struct scan_holder *look_at(const struct scan_token *token)
 	}
 	if (!found.pid)
 		return NULL;
-	read_line(&found);
+	proc_line(found.pid, found.line, sizeof(found.line));
 	read_user(&found);
-	dlk_each_line(proc_name(found.pid, "cgroup"), take_unit, &found);
-	h = malloc(sizeof(*h));
-	if (!h)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	*h = found;
-	return h;
+	dlk_each_line(proc_file(found.pid, "cgroup"), take_unit, &found);
+	return (void *)tool_copy(&found, sizeof(found));
 }
 
 void holders_find(struct scan *scan)

@@ -22,7 +22,6 @@ struct lease_job {
 	struct dlk_store *store;
 	struct dlk_lease lease;
 	char token[DLK_TOKEN_MAX], claim[DLK_TOKEN_MAX];
-	char command[DLK_WORD_MAX];
 	struct dlk_token words;
 	uint64_t asked_ns;          /* the last renewal that counts */
 	int signals;                /* signalfd(2): what comes ends a wait */

@@ -12,50 +12,27 @@
  * counts from the boot of its own kernel, and only what doctor leaves (fleet.h)
  * tells what that is by the server's clock.
  */
-#include <stdio.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/filter.h"
-#include "tools/holder.h"
-#include "tools/json.h"
-#include "tools/row.h"
-#include "tools/scan.h"
-#include "tools/table.h"
-
-static void print_text(const struct rows *rows)
-{
-	struct table t;
-
-	table_init(&t, row_columns);
-	for (size_t i = 0; i < rows->n; i++)
-		row_cells(&t, rows->lock[i]);
-	table_fit(&t, stdout);
-	table_print(&t, stdout);
-	table_free(&t);
-}
-
-static void print_json(struct json *j, const struct rows *rows)
-{
-	json_open(j, "locks", '[');
-	for (size_t i = 0; i < rows->n; i++)
-		row_json(j, rows->lock[i]);
-	json_close(j, ']');
-}
 
 static void print(const struct ctl *ctl, const struct scan *scan,
 		  const struct rows *rows)
 {
+	struct table t;
+
 	if (ctl->json)
-		print_json(ctl->json, rows);
-	else if (rows->n)
-		print_text(rows);
-	if (rows->n)
-		return;
-	if (scan->n)
+		rows_json(rows, ctl->json);
+	if (rows->n && !ctl->json) {
+		table_init(&t, row_columns);
+		rows_cells(rows, &t);
+		table_end(&t);
+	}
+	if (!rows->n && scan->n)
 		tool_say("none of the locks held is like that (there are %zu)",
 			 scan->n);
-	else
+	else if (!rows->n)
 		tool_say("no locks held");
 }
 
@@ -77,10 +54,7 @@ int verb_list(const struct ctl *ctl)
 
 	if (rc)
 		return rc;
-	rc = scan_all(ctl->config, &scan);
-	ctl_mark_moved(ctl->config, &scan);
-	holders_find(&scan);
-	filter_rows(&filter, &scan, &rows);
+	rc = rows_look(ctl, &filter, &scan, &rows);
 	if (scan.n || !rc)
 		print(ctl, &scan, &rows);
 	say_unknown(&rows);

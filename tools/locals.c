@@ -2,7 +2,6 @@
 /* The kernel's own locks of a file; see locals.h. */
 #include "tools/locals.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,11 +11,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "model/text.h"
 #include "os/mounts.h"
 #include "os/proc.h"
 #include "os/sys.h"
-#include "tools/table.h"
+#include "tools/common.h"
+#include "tools/processes.h"
 
 /* A file as /proc/locks names it: there the device is the superblock's. */
 struct target {
@@ -38,27 +37,13 @@ static bool is_about(const struct target *t, const struct dlk_lock_line *l)
 
 /* --- who is it? ----------------------------------------------------------- */
 
-static bool read_command(unsigned pid, char *out, size_t size)
-{
-	char name[48];
-	ssize_t n;
-
-	snprintf(name, sizeof(name), "/proc/%u/comm", pid);
-	n = dlk_slurp(name, out, size);
-	if (n > 0 && out[n - 1] == '\n')
-		out[n - 1] = '\0';
-	return n > 0;
-}
-
 static enum local_library find_library(const struct local *lock)
 {
-	char name[48];
 	int fd;
 
 	if (dlk_kernel_is_keeper(lock->command))
 		return LIBRARY_KEEPER;
-	snprintf(name, sizeof(name), "/proc/%u/maps", lock->pid);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
+	fd = open(proc_file(lock->pid, "maps"), O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return LIBRARY_UNKNOWN;
 	close(fd);
@@ -69,7 +54,7 @@ static enum local_library find_library(const struct local *lock)
 /* False if there is no such process. */
 static bool identify(struct local *lock, unsigned pid)
 {
-	if (!read_command(pid, lock->command, sizeof(lock->command)))
+	if (!proc_command(pid, lock->command, sizeof(lock->command)))
 		return false;
 	lock->pid = pid;
 	lock->library = find_library(lock);
@@ -82,7 +67,7 @@ static struct local *add(struct target *t, const struct dlk_lock_line *line)
 {
 	struct locals *l = t->found;
 
-	l->locks = ctl_grow(l->locks, l->n, &l->room, sizeof(*l->locks));
+	l->locks = tool_grow(l->locks, l->n, &l->room, sizeof(*l->locks));
 	l->locks[l->n] = (struct local){ .line = *line, .shadow = t->shadow };
 	return &l->locks[l->n++];
 }
@@ -156,39 +141,26 @@ static bool has_name(const struct target *t, const char *fd)
 
 static void search_process(struct target *t)
 {
+	DIR *d = opendir(proc_file(t->pid, "fd"));
+	const char *fd;
 	char name[80];
-	struct dirent *e;
-	DIR *d;
 
-	snprintf(name, sizeof(name), "/proc/%u/fd", t->pid);
-	d = opendir(name);
-	while (d && (e = readdir(d))) {
-		snprintf(name, sizeof(name), "/proc/%u/fd/%.20s", t->pid,
-			 e->d_name);
+	while ((fd = names_next(&d))) {
+		snprintf(name, sizeof(name), "/proc/%u/fd/%.20s", t->pid, fd);
 		if (!has_name(t, name))
 			continue;
 		snprintf(name, sizeof(name), "/proc/%u/fdinfo/%.20s", t->pid,
-			 e->d_name);
+			 fd);
 		dlk_each_line(name, see_line, t);
 	}
-	if (d)
-		closedir(d);
 }
 
 static void search_all(struct target *t)
 {
 	DIR *d = opendir("/proc");
-	struct dirent *e;
-	uint64_t pid;
 
-	while (d && (e = readdir(d))) {
-		if (!dlk_number(e->d_name, 10, &pid))
-			continue;
-		t->pid = (unsigned)pid;
+	while ((t->pid = proc_next(&d)))
 		search_process(t);
-	}
-	if (d)
-		closedir(d);
 }
 
 /* --- which files ---------------------------------------------------------- */
@@ -228,16 +200,14 @@ static void look_in(const char *dir, const char *prefix, struct locals *l)
 {
 	char path[DLK_STATE_DIR_MAX + 2 * NAME_MAX + 3];
 	DIR *d = opendir(dir);
-	struct dirent *e;
+	const char *name;
 
-	while (d && (e = readdir(d))) {
-		if (strncmp(e->d_name, prefix, strlen(prefix)))
+	while ((name = names_next(&d))) {
+		if (strncmp(name, prefix, strlen(prefix)))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		snprintf(path, sizeof(path), "%s/%s", dir, name);
 		look_at(path, true, l);
 	}
-	if (d)
-		closedir(d);
 }
 
 static void look_at_shadows(const char *state_dir, const struct stat *st,
@@ -245,19 +215,17 @@ static void look_at_shadows(const char *state_dir, const struct stat *st,
 {
 	char dir[DLK_STATE_DIR_MAX + NAME_MAX + 2], prefix[48];
 	DIR *d = opendir(state_dir);
-	struct dirent *e;
+	const char *name;
 
 	snprintf(prefix, sizeof(prefix), "%llx-%llx-",
 		 (unsigned long long)st->st_dev,
 		 (unsigned long long)st->st_ino);
-	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.')
+	while ((name = names_next(&d))) {
+		if (name[0] == '.')
 			continue;
-		snprintf(dir, sizeof(dir), "%s/%s", state_dir, e->d_name);
+		snprintf(dir, sizeof(dir), "%s/%s", state_dir, name);
 		look_in(dir, prefix, l);
 	}
-	if (d)
-		closedir(d);
 }
 
 void locals_find(const struct subject *s, struct locals *l)

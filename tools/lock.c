@@ -17,11 +17,8 @@
  *		 renew, again	SIGTERM	      SIGKILL
  *		 each ttl/20		      (ttl/10 before)
  */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -34,7 +31,6 @@
 #include "tools/ctl.h"
 #include "tools/family.h"
 #include "tools/lease_job.h"
-#include "tools/row.h"
 #include "tools/subject.h"
 
 /* Of a key that no rule has, as dlock.conf(5) has them; and what a wait is worth
@@ -68,7 +64,7 @@ static int find_rule(struct lock *l)
 					 .ttl_ms = TTL_MS,
 					 .timeout_ms = TIMEOUT_MS };
 	const struct dlk_config *config = l->ctl->config;
-	const struct dlk_redis *only = NULL;
+	const struct dlk_redis *only = config->redis;
 	char path[DLK_PATH_MAX];
 
 	for (unsigned i = 0; i < config->n_rules; i++) {
@@ -80,16 +76,12 @@ static int find_rule(struct lock *l)
 			return 0;
 		}
 	}
-	for (unsigned i = 0; i < config->n_redis; i++)
-		if (only)
-			return tool_fail(DLK_EXIT_USAGE,
-					 "%s: at which Redis?  %s has several, "
-					 "and no rule gives that key: say "
-					 "--redis URL",
-					 l->key, config->file);
-		else
-			only = &config->redis[i];
-	if (!only)
+	if (config->n_redis > 1)
+		return tool_fail(DLK_EXIT_USAGE,
+				 "%s: at which Redis?  %s has several, and no "
+				 "rule gives that key: say --redis URL",
+				 l->key, config->file);
+	if (!config->n_redis)
 		return tool_fail(DLK_EXIT_CONFIG, "%s has no redis section",
 				 config->file);
 	plain.redis = only;
@@ -320,9 +312,7 @@ static int run(struct lock *l, uint64_t asked_ns)
 
 	if (waited_ms >= LONG_WAIT_MS)
 		record(l, "waited", waited_ms);
-	if (l->killed && !lease_job_end(&l->job))
-		return status;
-	if (!l->killed && !lease_job_end(&l->job))
+	if (!lease_job_end(&l->job) && !l->killed)
 		tool_say("%s: not released (%s): it ends by its ttl", l->key,
 			 l->job.why);
 	return status;

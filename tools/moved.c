@@ -12,7 +12,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 
 #include "model/text.h"
 #include "tools/ctl.h"
+#include "tools/processes.h"
 #include "tools/scan.h"
 
 enum { PATIENCE_MS = 1000 };
@@ -44,11 +44,9 @@ static bool read_file(const char *text, char between, struct file *file)
 /* A process that has ended leaves its lock to others with the same view. */
 static bool sees_our_mounts(unsigned pid)
 {
-	char name[48];
 	struct stat own, its;
 
-	snprintf(name, sizeof(name), "/proc/%u/ns/mnt", pid);
-	if (stat(name, &its) < 0)
+	if (stat(proc_file(pid, "ns/mnt"), &its) < 0)
 		return errno == ENOENT;
 	return stat("/proc/self/ns/mnt", &own) == 0 && own.st_ino == its.st_ino;
 }

@@ -49,20 +49,23 @@ static bool has_range(const struct scan_lock *lock)
 	return lock->record && is_lock(lock) && !lock->unread;
 }
 
-/* "WRITE 0-99"; without an end it goes to that of the file. */
-void row_mode(struct table *t, const struct scan_lock *lock)
+void row_range(struct table *t, const char *mode, const struct dlk_range *r)
 {
-	const struct dlk_range *r = &lock->range;
 	char text[64];
-	int n = snprintf(text, sizeof(text), "%s", row_mode_name(lock));
+	int n = snprintf(text, sizeof(text), "%s %" PRIu64 "-", mode, r->start);
 
-	if (has_range(lock))
-		n += snprintf(text + n, sizeof(text) - (size_t)n,
-			      " %" PRIu64 "-", r->start);
-	if (has_range(lock) && r->end != DLK_RANGE_MAX)
+	if (r->end != DLK_RANGE_MAX)
 		snprintf(text + n, sizeof(text) - (size_t)n, "%" PRIu64,
 			 r->end);
 	table_text(t, text);
+}
+
+void row_mode(struct table *t, const struct scan_lock *lock)
+{
+	if (has_range(lock))
+		row_range(t, row_mode_name(lock), &lock->range);
+	else
+		table_text(t, row_mode_name(lock));
 }
 
 static bool is_foreign(const struct scan_lock *lock)
@@ -265,10 +268,8 @@ static void json_owner(struct json *j, const struct scan_lock *lock)
 void row_json_range(struct json *j, const struct dlk_range *range)
 {
 	json_int(j, "start", (int64_t)range->start);
-	if (range->end == DLK_RANGE_MAX)
-		json_null(j, "end");
-	else
-		json_int(j, "end", (int64_t)range->end);
+	row_json_time(j, "end",
+		      range->end == DLK_RANGE_MAX ? -1 : (int64_t)range->end);
 }
 
 void row_json_members(struct json *j, const struct scan_lock *lock)

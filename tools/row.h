@@ -17,6 +17,8 @@ extern const struct table_column row_columns[];
 void row_cells(struct table *t, const struct scan_lock *lock);
 
 /* "WRITE 0-99"; without an end it goes to that of the file. */
+void row_range(struct table *t, const char *mode, const struct dlk_range *r);
+/* The same, or "EX": of one lock. */
 void row_mode(struct table *t, const struct scan_lock *lock);
 /* "EX", "SH", "WRITE", "READ", or "?" for what is no single lock. */
 const char *row_mode_name(const struct scan_lock *lock);

@@ -9,7 +9,6 @@
  */
 #include "tools/run.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define OWN_ENVIRONMENT                                                        \

@@ -18,8 +18,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -54,34 +52,19 @@ static void first_line(const char *image, size_t size, char *line)
 	line[strcspn(line, "\n")] = '\0';
 }
 
-static int look_fd(int fd, struct link *link)
-{
-	struct stat st;
-	void *image;
-
-	if (fstat(fd, &st))
-		return -errno;
-	*link = (struct link){ 0 };
-	if (st.st_size <= 0)
-		return 0;
-	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (image == MAP_FAILED)
-		return -errno;
-	elf_inspect(image, (size_t)st.st_size, &link->elf);
-	first_line(image, (size_t)st.st_size, link->line);
-	munmap(image, (size_t)st.st_size);
-	return 0;
-}
-
 static int look(const char *file, struct link *link)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY), err;
+	void *image;
+	size_t size;
+	int err = tool_map(file, &image, &size);
 
-	if (fd < 0)
-		return -errno;
-	err = look_fd(fd, link);
-	close(fd);
-	return err;
+	*link = (struct link){ 0 };
+	if (err || !size)
+		return err;
+	elf_inspect(image, size, &link->elf);
+	first_line(image, size, link->line);
+	munmap(image, size);
+	return 0;
 }
 
 /*
@@ -152,23 +135,6 @@ static int follow(char *file, struct link *link)
 	return -ELOOP;
 }
 
-/* Our own directory while we are in the build tree, else the installed one. */
-static int find_shim(char *shim)
-{
-	ssize_t n = readlink("/proc/self/exe", shim, DLK_PATH_MAX - 1);
-	char *slash;
-
-	shim[n > 0 ? n : 0] = '\0';
-	slash = strrchr(shim, '/');
-	if (slash && slash - shim < DLK_PATH_MAX - 32) {
-		strcpy(slash, "/libdlock-preload.so");
-		if (!access(shim, R_OK))
-			return 0;
-	}
-	strcpy(shim, DLK_LIBDIR "/libdlock-preload.so");
-	return access(shim, R_OK) ? -errno : 0;
-}
-
 /* What is preloaded into the program, and what it starts: of either size. */
 static void take_both(struct run_plan *plan, const struct elf_facts *program,
 		      struct elf_facts *shim)
@@ -185,10 +151,11 @@ static void take_both(struct run_plan *plan, const struct elf_facts *program,
 
 static int check_shim(char *shim, struct link *link)
 {
-	int err = find_shim(shim);
+	int err;
 
-	if (!err)
-		err = look(shim, link);
+	tool_beside("libdlock-preload.so", DLK_LIBDIR "/libdlock-preload.so",
+		    R_OK, shim);
+	err = look(shim, link);
 	if (!err && !link->elf.is_elf)
 		err = -ENOEXEC;
 	if (err)

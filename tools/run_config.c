@@ -36,6 +36,13 @@ static void quote(FILE *f, const char *s)
 	fputc('\'', f);
 }
 
+static void print_option(FILE *f, const char *name, const char *value)
+{
+	fprintf(f, "\t%s = ", name);
+	quote(f, value);
+	fputc('\n', f);
+}
+
 /* A part of a URL: all but the unreserved bytes (RFC 3986) as %XX. */
 static void url_part(FILE *f, const char *s, const char *keep)
 {
@@ -101,14 +108,10 @@ static void print_login(FILE *f, const struct dlk_endpoint *ep)
 {
 	if (!*ep->password_file)
 		return;
-	if (*ep->username) {
-		fputs("\tusername = ", f);
-		quote(f, ep->username);
-		fputc('\n', f);
-	}
-	fputs("\tpassword_file = ", f);
-	quote(f, ep->password_file);
-	fputs("\n\tcredentials = \"helper\"\n", f);
+	if (*ep->username)
+		print_option(f, "username", ep->username);
+	print_option(f, "password_file", ep->password_file);
+	fputs("\tcredentials = \"helper\"\n", f);
 }
 
 /* A redis section like that of the file that holds without --path. */
@@ -132,10 +135,9 @@ static int redis_of_file(FILE *f, const char *file)
 			       "or use -c",
 			       file);
 	} else {
-		fputs("\turl = ", f);
-		quote(f, url);
+		print_option(f, "url", url);
 		fprintf(f,
-			"\n\trestart_delay = \"%" PRIu64 "ms\"\n"
+			"\trestart_delay = \"%" PRIu64 "ms\"\n"
 			"\tconnect_timeout = \"%" PRIu32 "ms\"\n"
 			"\tallow_eviction = \"%s\"\n",
 			ep->restart_delay_ms, ep->connect_timeout_ms,
@@ -153,9 +155,7 @@ static int redis_of_option(FILE *f, const char *url)
 
 	if (dlk_url_parse(url, &ep, &err))
 		return tool_fail(DLK_EXIT_USAGE, "--redis: %s", err.text);
-	fputs("\turl = ", f);
-	quote(f, url);
-	fputc('\n', f);
+	print_option(f, "url", url);
 	return 0;
 }
 
@@ -174,9 +174,8 @@ static int redis_private(FILE *f, const char *dir, struct run_plan *plan)
 				 "%s: no place for a socket (too long)", dir);
 	snprintf(ep->name, sizeof(ep->name), "%s", ep->path);
 	plan->own_server = true;
-	fputs("\turl = ", f);
-	quote(f, url);
-	fputs("\n\trestart_delay = \"0s\"\n", f);
+	print_option(f, "url", url);
+	fputs("\trestart_delay = \"0s\"\n", f);
 	return 0;
 }
 

@@ -17,7 +17,6 @@
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
 #include "tools/subject.h"
-#include "tools/table.h"
 
 #define WAITS "dlock%wait:"
 #define RUN   "dlock%run:"
@@ -96,11 +95,7 @@ static const struct dlk_rule *find_path(const struct view *v, const char *key,
 
 static void set_path(struct scan_lock *lock, const char *path, size_t len)
 {
-	lock->path = malloc(len + 1);
-	if (!lock->path)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(lock->path, path, len);
-	lock->path[len] = '\0';
+	lock->path = tool_copy(path, len);
 	lock->path_len = len;
 	lock->borrowed_path = false;
 }
@@ -197,8 +192,8 @@ static bool judge(const struct view *v, const struct scan_answer *r,
 /* The next row; it counts once scan->n does. */
 static struct scan_lock *next_row(struct scan *scan)
 {
-	scan->locks = ctl_grow(scan->locks, scan->n, &scan->room,
-			       sizeof(*scan->locks));
+	scan->locks = tool_grow(scan->locks, scan->n, &scan->room,
+				sizeof(*scan->locks));
 	scan->locks[scan->n] = (struct scan_lock){ 0 };
 	return &scan->locks[scan->n];
 }
@@ -404,43 +399,21 @@ static int scan_named(struct dlk_conn *c, struct view *v,
 	return err;
 }
 
-static struct dlk_conn *open_at(const struct dlk_redis *redis,
-				const struct dlk_endpoint *ep, int *rc)
+struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
+			      int *rc)
 {
 	struct dlk_conn *c = NULL;
 
 	*rc = 0;
 	if (redis->fault)
 		*rc = tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
-	else if (!tool_servers(redis))
-		*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
-				"redis \"%s\": this version does not know its "
-				"mode",
-				redis->name);
-	else if (!(c = dlk_conn_new(ep)))
+	else if (!(c = dlk_conn_new(tool_server(redis, i))))
 		*rc = tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
 	if (c) {
 		c->clustered = redis->mode == DLK_CLUSTER;
 		c->slot = DLK_NO_SLOT;
 	}
 	return c;
-}
-
-struct dlk_conn *scan_open(const struct dlk_redis *redis, const char *key,
-			   size_t len, int *rc)
-{
-	if (redis->mode != DLK_QUORUM)
-		return open_at(redis, tool_server_of(redis, key, len), rc);
-	*rc = tool_fail(DLK_EXIT_UNAVAILABLE,
-			"redis \"%s\": this is not for a quorum of masters",
-			redis->name);
-	return NULL;
-}
-
-struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
-			      int *rc)
-{
-	return open_at(redis, tool_server(redis, i), rc);
 }
 
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
@@ -458,12 +431,11 @@ int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
 	return rc;
 }
 
-static int scan_server(struct view *v, const struct dlk_endpoint *ep,
-		       struct scan *scan)
+static int scan_server(struct view *v, unsigned i, struct scan *scan)
 {
 	struct scan_keys keys = { 0 };
 	int err, rc;
-	struct dlk_conn *c = open_at(v->redis, ep, &rc);
+	struct dlk_conn *c = scan_open_at(v->redis, i, &rc);
 
 	if (!c)
 		return rc;
@@ -483,8 +455,8 @@ static int scan_redis(struct view *v, struct scan *scan)
 	unsigned n = tool_servers(v->redis), good = 0;
 	int rc = 0, one;
 
-	for (unsigned i = 0; i < (n ? n : 1); i++) {
-		one = scan_server(v, tool_server(v->redis, i), scan);
+	for (unsigned i = 0; i < n; i++) {
+		one = scan_server(v, i, scan);
 		good += !one;
 		rc = one ? one : rc;
 	}
@@ -566,10 +538,9 @@ static int add_subject(struct dlk_conn *c, const struct subject *s,
 	int err;
 
 	boot_id(v.boot);
-	if (tool_has_key(v.redis, c->ep, s->key, (size_t)s->key_len))
-		scan_keys_add(&keys, s->key, (size_t)s->key_len);
-	if (subject_record_key(s, key) &&
-	    tool_has_key(v.redis, c->ep, key, strlen(key)))
+	if (subject_key_at(s, "", c->ep, key))
+		scan_keys_add(&keys, key, strlen(key));
+	if (subject_key_at(s, RECORD_SUFFIX, c->ep, key))
 		scan_keys_add(&keys, key, strlen(key));
 	fleet_read(c, &v.fleet);
 	err = keys.n ? scan_named(c, &v, &keys, scan) : 0;
@@ -578,17 +549,8 @@ static int add_subject(struct dlk_conn *c, const struct subject *s,
 	return err;
 }
 
-int scan_subject(struct dlk_conn *c, const struct subject *s, struct scan *scan)
-{
-	int err;
-
-	*scan = (struct scan){ 0 };
-	err = add_subject(c, s, scan);
-	sort(scan);
-	return err;
-}
-
-int scan_masters(const struct subject *s, struct scan *scan)
+int scan_subject(const struct subject *s, struct scan *scan, scan_also_fn *also,
+		 void *arg)
 {
 	const struct dlk_redis *redis = s->rule->redis;
 	unsigned good = 0;
@@ -597,9 +559,12 @@ int scan_masters(const struct subject *s, struct scan *scan)
 	*scan = (struct scan){ 0 };
 	for (unsigned i = 0; i < tool_servers(redis); i++) {
 		struct dlk_conn *c = scan_open_at(redis, i, &one);
+		int err = c ? add_subject(c, s, scan) : 0;
 
+		if (c && !err && also)
+			err = also(c, arg);
 		if (c)
-			one = scan_close(c, redis, add_subject(c, s, scan));
+			one = scan_close(c, redis, err);
 		good += !one;
 		rc = one ? one : rc;
 	}
@@ -614,9 +579,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	int rc = 0;
 
 	*scan = (struct scan){ 0 };
-	scan->failed = calloc(config->n_redis + 1, sizeof(*scan->failed));
-	if (!scan->failed)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	scan->failed = tool_room(config->n_redis + 1, sizeof(*scan->failed));
 	boot_id(v.boot);
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];

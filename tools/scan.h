@@ -74,27 +74,21 @@ int scan_all(const struct dlk_config *config, struct scan *scan);
 void scan_free(struct scan *scan);
 
 /*
- * The same of the two keys of one path, which has a key; on a connection.  0,
- * or -errno.  scan_free().
+ * The same of the two keys of one path, which has a key, at the servers that may
+ * have them: 0 where enough of them have answered.  Of each that has, `also` asks
+ * more, and returns 0 or -errno; NULL: nobody does.
  */
 struct dlk_conn;
 struct subject;
-int scan_subject(struct dlk_conn *c, const struct subject *s,
-		 struct scan *scan);
-/*
- * The same of all masters of a quorum, or of a cluster: 0 where enough of them have answered, or
- * an exit code after a message.
- */
-int scan_masters(const struct subject *s, struct scan *scan);
+typedef int scan_also_fn(struct dlk_conn *c, void *arg);
+int scan_subject(const struct subject *s, struct scan *scan, scan_also_fn *also,
+		 void *arg);
 
 /*
- * A connection to the server that has a key, if it is of a kind that can be
- * looked at: or NULL, and an exit code after a message.  And its end: `err` is 0 or -errno, which
- * is said, and becomes the exit code.
+ * A connection to the i-th server, of those that tool_servers() counts: or NULL,
+ * and an exit code after a message.  And its end: `err` is 0 or -errno, which is
+ * said, and becomes the exit code.
  */
-struct dlk_conn *scan_open(const struct dlk_redis *redis, const char *key,
-			   size_t len, int *rc);
-/* The same for the i-th server, of those that tool_servers() counts. */
 struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
 			      int *rc);
 int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err);

@@ -2,7 +2,6 @@
 /* What is at each key; see scan_ask.h. */
 #include "tools/scan_ask.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +53,7 @@ static char *name_queues(const struct scan_key *keys, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 		size += keys[i].len + strlen("{}%q");
-	p = text = malloc(size);
-	if (!text)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	p = text = tool_room(size, 1);
 	for (size_t i = 0; i < n; i++) {
 		names[i].text = p;
 		*p++ = '{';

@@ -9,8 +9,6 @@
 #include "tools/common.h"
 #include "tools/scan_keys.h"
 
-enum { ARGS_MAX = 5 };
-
 int64_t scan_number(const char *text)
 {
 	uint64_t n = 0;
@@ -19,20 +17,11 @@ int64_t scan_number(const char *text)
 	return end && !*end && n <= INT64_MAX ? (int64_t)n : -1;
 }
 
-int scan_hash_call(struct scan_hash *h, int argc, const char *const *argv,
+int scan_hash_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 		   int type, const redisReply **reply)
 {
-	struct dlk_arg args[ARGS_MAX];
-	uint64_t deadline = tool_deadline(h->c->ep);
-	int err = dlk_conn_open(h->c, deadline);
+	int err = scan_call(c, argc, args, type, reply);
 
-	for (int i = 0; i < argc; i++)
-		args[i] = (struct dlk_arg){ argv[i],
-					    i == 1 ? h->len : strlen(argv[i]) };
-	if (!err)
-		err = dlk_conn_call(h->c, deadline, argc, args, reply);
-	if (!err)
-		err = scan_check(h->c, *reply, type);
 	return !err && (*reply)->type != type ? SCAN_GONE : err;
 }
 
@@ -85,18 +74,20 @@ static int take_page(const redisReply *reply, int64_t now_ms,
 /* The clock first: what has expired by then has expired. */
 static int page(struct scan_hash *h)
 {
-	const char *const time[] = { "TIME" };
-	const char *const argv[] = { "HSCAN", h->key, h->cursor, "COUNT",
-				     "128" };
+	const struct dlk_arg time[] = { { DLK_LITERAL("TIME") } };
+	const struct dlk_arg args[] = {
+		{ DLK_LITERAL("HSCAN") },         { h->key, h->len },
+		{ h->cursor, strlen(h->cursor) }, { DLK_LITERAL("COUNT") },
+		{ DLK_LITERAL("128") },
+	};
 	const redisReply *reply;
 	int64_t now_ms = 0;
-	int err = scan_hash_call(h, 1, time, REDIS_REPLY_ARRAY, &reply);
+	int err = scan_hash_call(h->c, 1, time, REDIS_REPLY_ARRAY, &reply);
 
 	if (!err)
 		err = take_time(reply, &now_ms);
 	if (!err)
-		err = scan_hash_call(h, ARGS_MAX, argv, REDIS_REPLY_ARRAY,
-				     &reply);
+		err = scan_hash_call(h->c, 5, args, REDIS_REPLY_ARRAY, &reply);
 	if (!err)
 		err = take_page(reply, now_ms, h);
 	dlk_conn_reset(h->c);

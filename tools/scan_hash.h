@@ -37,11 +37,8 @@ struct scan_hash {
 /* It is a hash no more. */
 enum { SCAN_GONE = 1 };
 
-/*
- * One command on it, whose other words are texts; its reply is of this type.
- * 0, SCAN_GONE, or -errno as scan_check().
- */
-int scan_hash_call(struct scan_hash *h, int argc, const char *const *argv,
+/* One command on it: 0, and its reply is of this type; SCAN_GONE; -errno. */
+int scan_hash_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 		   int type, const redisReply **reply);
 
 /*

@@ -10,12 +10,10 @@
 #include "tools/scan_keys.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common.h"
-#include "tools/table.h"
 
 /* The walk over one glob. */
 struct walk {
@@ -48,19 +46,23 @@ int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
 }
 
+int scan_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      int type, const redisReply **reply)
+{
+	int err = tool_call(c, argc, args, reply);
+
+	return err ? err : scan_check(c, *reply, type);
+}
+
 int scan_command(struct dlk_conn *c, int argc, const char *const *argv,
 		 int type, const char *wrong, const redisReply **reply)
 {
 	struct dlk_arg args[SCAN_WORDS];
-	uint64_t deadline = tool_deadline(c->ep);
-	int err = dlk_conn_open(c, deadline);
+	int err;
 
 	for (int i = 0; i < argc; i++)
 		args[i] = (struct dlk_arg){ argv[i], strlen(argv[i]) };
-	if (!err)
-		err = dlk_conn_call(c, deadline, argc, args, reply);
-	if (!err)
-		err = scan_check(c, *reply, type);
+	err = scan_call(c, argc, args, type, reply);
 	if (!err && (*reply)->type != type) {
 		dlk_conn_set_error(c, wrong);
 		err = -EREMOTEIO;
@@ -70,19 +72,11 @@ int scan_command(struct dlk_conn *c, int argc, const char *const *argv,
 
 void scan_keys_add(struct scan_keys *keys, const char *name, size_t len)
 {
-	struct scan_key *key;
-
 	if (len > DLK_KEY_MAX)
 		return;
-	keys->keys = ctl_grow(keys->keys, keys->n, &keys->room, sizeof(*key));
-	key = &keys->keys[keys->n];
-	key->len = len;
-	key->bytes = malloc(len + 1);
-	if (!key->bytes)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(key->bytes, name, len);
-	key->bytes[len] = '\0';
-	keys->n++;
+	keys->keys = tool_grow(keys->keys, keys->n, &keys->room,
+			       sizeof(*keys->keys));
+	keys->keys[keys->n++] = (struct scan_key){ tool_copy(name, len), len };
 }
 
 static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)
@@ -112,14 +106,9 @@ static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
 		{ DLK_LITERAL("MATCH") }, { w->glob, w->glob_len },
 		{ DLK_LITERAL("COUNT") }, { count, strlen(count) },
 	};
-	uint64_t deadline = tool_deadline(c->ep);
 	const redisReply *reply;
-	int err = dlk_conn_open(c, deadline);
+	int err = scan_call(c, 6, args, REDIS_REPLY_ARRAY, &reply);
 
-	if (!err)
-		err = dlk_conn_call(c, deadline, 6, args, &reply);
-	if (!err)
-		err = scan_check(c, reply, REDIS_REPLY_ARRAY);
 	if (!err)
 		err = take(reply, w, keys);
 	dlk_conn_reset(c);

@@ -33,6 +33,9 @@ void scan_keys_free(struct scan_keys *keys);
  * connection's `error` has the server's words.
  */
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type);
+/* A command, and that. */
+int scan_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
+	      int type, const redisReply **reply);
 
 /*
  * A command of at most SCAN_WORDS words: 0, and its reply is of this type; else

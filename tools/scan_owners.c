@@ -7,37 +7,22 @@
 #include "tools/scan_owners.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lease/records.h"
 #include "model/token.h"
 #include "tools/common.h"
-#include "tools/table.h"
 
 #define MARK "dlock"
 
 /* Of the number that a value begins with (DESIGN 6.4). */
 enum { SEQ_LEN = 20 };
 
-/* The walk over one hash. */
-struct walk {
-	struct scan_hash hash;
-	size_t fields; /* in it, the mark not among them */
-	struct scan_owners *owners;
-};
-
 static char *copy(struct scan_text text, size_t *len)
 {
-	char *bytes;
-
 	*len = text.len < DLK_TOKEN_MAX ? text.len : DLK_TOKEN_MAX;
-	bytes = malloc(*len + 1);
-	if (!bytes)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	memcpy(bytes, text.bytes, *len);
-	return bytes;
+	return tool_copy(text.bytes, *len);
 }
 
 static struct scan_owner *keep(struct scan_owners *o, struct scan_text field,
@@ -45,7 +30,7 @@ static struct scan_owner *keep(struct scan_owners *o, struct scan_text field,
 {
 	struct scan_owner *owner;
 
-	o->owners = ctl_grow(o->owners, o->n, &o->room, sizeof(*owner));
+	o->owners = tool_grow(o->owners, o->n, &o->room, sizeof(*owner));
 	owner = &o->owners[o->n++];
 	owner->left_ms = left_ms;
 	owner->field = owner->token = copy(field, &owner->len);
@@ -78,9 +63,10 @@ static int64_t read_expiry(struct scan_text value, bool *exclusive)
 							       : -1;
 }
 
-bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
-		     struct scan_text field, struct scan_text value)
+bool scan_owners_add(void *owners, int64_t now_ms, struct scan_text field,
+		     struct scan_text value)
 {
+	struct scan_owners *o = owners;
 	struct scan_owner *owner;
 	bool exclusive = false;
 	uint64_t seq = 0;
@@ -151,71 +137,60 @@ const struct scan_owner *scan_owners_find(const struct scan_owners *o,
 }
 
 /* The mark is a field of fixed name and value. */
-static int read_mark(struct walk *w)
+static int read_mark(struct dlk_conn *c, struct dlk_arg key, bool *marked)
 {
-	const char *const length[] = { "HSTRLEN", w->hash.key, MARK };
-	const char *const value[] = { "HGET", w->hash.key, MARK };
+	const struct dlk_arg mark = { DLK_LITERAL(MARK) };
+	const struct dlk_arg length[] = { { DLK_LITERAL("HSTRLEN") },
+					  key,
+					  mark };
+	const struct dlk_arg value[] = { { DLK_LITERAL("HGET") }, key, mark };
 	const redisReply *reply;
-	int err = scan_hash_call(&w->hash, 3, length, REDIS_REPLY_INTEGER,
-				 &reply);
+	int err = scan_hash_call(c, 3, length, REDIS_REPLY_INTEGER, &reply);
 
 	if (err || reply->integer != 1)
 		return err;
-	err = scan_hash_call(&w->hash, 3, value, REDIS_REPLY_STRING, &reply);
+	err = scan_hash_call(c, 3, value, REDIS_REPLY_STRING, &reply);
 	if (!err)
-		w->owners->marked = !strcmp(reply->str, "1");
+		*marked = !strcmp(reply->str, "1");
 	return err;
 }
 
-/* After the mark: what has none may be gone. */
-static int read_count(struct walk *w)
+/*
+ * The fields, the mark not among them.  After the mark: what has none may be
+ * gone.
+ */
+static int read_count(struct dlk_conn *c, struct dlk_arg key, size_t *fields)
 {
-	const char *const argv[] = { "HLEN", w->hash.key };
+	const struct dlk_arg args[] = { { DLK_LITERAL("HLEN") }, key };
 	const redisReply *reply;
-	int err =
-		scan_hash_call(&w->hash, 2, argv, REDIS_REPLY_INTEGER, &reply);
+	int err = scan_hash_call(c, 2, args, REDIS_REPLY_INTEGER, &reply);
 
 	if (err)
 		return err;
 	if (reply->integer <= 0)
 		return SCAN_GONE;
-	w->fields = (size_t)reply->integer - 1;
+	*fields = (size_t)reply->integer - 1;
 	return 0;
-}
-
-static bool take(void *arg, int64_t now_ms, struct scan_text field,
-		 struct scan_text value)
-{
-	return scan_owners_add(arg, now_ms, field, value);
 }
 
 /* Too many fields, or too large ones: then the rest is counted. */
-static int walk(struct walk *w)
-{
-	struct scan_owners *o = w->owners;
-	int err = scan_hash(&w->hash);
-
-	if (err != -E2BIG)
-		return err;
-	o->rest = w->fields > o->read ? w->fields - o->read : 1;
-	return 0;
-}
-
 int scan_owners(struct dlk_conn *c, const char *key, size_t len,
 		struct scan_owners *o)
 {
-	struct walk w = {
-		.hash = { c, key, len, take, o, "" },
-		.owners = o,
-	};
-	int err;
+	struct scan_hash hash = { c, key, len, scan_owners_add, o, "" };
+	const struct dlk_arg name = { key, len };
+	size_t fields = 0;
+	int err = read_mark(c, name, &o->marked);
 
-	err = read_mark(&w);
 	if (!err)
-		err = read_count(&w);
+		err = read_count(c, name, &fields);
 	dlk_conn_reset(c);
 	if (!err && o->marked)
-		err = walk(&w);
+		err = scan_hash(&hash);
+	if (err == -E2BIG) {
+		o->rest = fields > o->read ? fields - o->read : 1;
+		err = 0;
+	}
 	scan_owners_sort(o);
 	return err;
 }

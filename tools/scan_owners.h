@@ -52,11 +52,10 @@ int scan_owners(struct dlk_conn *c, const char *key, size_t len,
 void scan_owners_free(struct scan_owners *o);
 
 /*
- * Pure: one field more, seen at `now_ms` of the server's clock; false if it
- * is one too many.  A value ends in a NUL.
+ * Pure: one field more (to a struct scan_owners), seen at `now_ms` of the
+ * server's clock; false if it is one too many.  A value ends in a NUL.
  */
-bool scan_owners_add(struct scan_owners *o, int64_t now_ms,
-		     struct scan_text field, struct scan_text value);
+scan_hash_fn scan_owners_add;
 
 /* Pure: HSCAN may name a field twice. */
 void scan_owners_sort(struct scan_owners *o);

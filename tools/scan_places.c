@@ -16,11 +16,10 @@
 #include "lease/records.h"
 #include "tools/common.h"
 #include "tools/scan_keys.h"
-#include "tools/table.h"
 
 #define PAGE "500"
 
-enum { PAGE_LEN = 500, ARGS_MAX = 7 };
+enum { PAGE_LEN = 500 };
 
 /* The walk over one set. */
 struct walk {
@@ -42,31 +41,19 @@ bool scan_places_add(struct scan_places *p, const char *member, size_t len)
 	p->read++;
 	if (!dlk_records_read_place(member, len, &range))
 		return true;
-	p->places = ctl_grow(p->places, p->n, &p->room, sizeof(*place));
+	p->places = tool_grow(p->places, p->n, &p->room, sizeof(*place));
 	place = &p->places[p->n++];
 	memcpy(place->owner, member + 1, DLK_RANDOM_LEN);
 	place->range = range;
 	return true;
 }
 
-/* One command on the set; its words are texts, but for the set and `from`. */
-static int call(struct walk *w, int argc, const char *const *argv, int type,
+/* One command on the set. */
+static int call(struct walk *w, int argc, const struct dlk_arg *args, int type,
 		const redisReply **reply)
 {
-	struct dlk_arg args[ARGS_MAX];
-	uint64_t deadline = tool_deadline(w->c->ep);
-	int err = dlk_conn_open(w->c, deadline);
+	int err = scan_call(w->c, argc, args, type, reply);
 
-	for (int i = 0; i < argc; i++)
-		args[i] = (struct dlk_arg){ argv[i],
-					    argv[i] == w->name ? w->name_len
-					    : argv[i] == w->from
-						    ? w->from_len
-						    : strlen(argv[i]) };
-	if (!err)
-		err = dlk_conn_call(w->c, deadline, argc, args, reply);
-	if (!err)
-		err = scan_check(w->c, *reply, type);
 	if (!err && (*reply)->type != type) {
 		w->places->odd = true;
 		return -EILSEQ;
@@ -98,10 +85,14 @@ static int take(struct walk *w, const redisReply *page)
 /* 1: there is more. */
 static int page(struct walk *w)
 {
-	const char *const argv[] = { "ZRANGEBYLEX", w->name, w->from, "(P",
-				     "LIMIT",       "0",     PAGE };
+	const struct dlk_arg args[] = {
+		{ DLK_LITERAL("ZRANGEBYLEX") }, { w->name, w->name_len },
+		{ w->from, w->from_len },       { DLK_LITERAL("(P") },
+		{ DLK_LITERAL("LIMIT") },       { DLK_LITERAL("0") },
+		{ DLK_LITERAL(PAGE) },
+	};
 	const redisReply *reply;
-	int err = call(w, ARGS_MAX, argv, REDIS_REPLY_ARRAY, &reply);
+	int err = call(w, 7, args, REDIS_REPLY_ARRAY, &reply);
 
 	if (!err)
 		err = take(w, reply);
@@ -112,9 +103,12 @@ static int page(struct walk *w)
 /* How many there are, less those that were read. */
 static int count_rest(struct walk *w)
 {
-	const char *const argv[] = { "ZLEXCOUNT", w->name, "[O", "(P" };
+	const struct dlk_arg args[] = { { DLK_LITERAL("ZLEXCOUNT") },
+					{ w->name, w->name_len },
+					{ DLK_LITERAL("[O") },
+					{ DLK_LITERAL("(P") } };
 	const redisReply *reply;
-	int err = call(w, 4, argv, REDIS_REPLY_INTEGER, &reply);
+	int err = call(w, 4, args, REDIS_REPLY_INTEGER, &reply);
 	struct scan_places *p = w->places;
 
 	if (!err)
@@ -135,18 +129,11 @@ static int look_for_loss(struct walk *w, const char *key, size_t len)
 					{ key, len },
 					{ w->name, w->name_len } };
 	const struct dlk_arg type[] = { { DLK_LITERAL("TYPE") }, { key, len } };
-	uint64_t deadline = tool_deadline(w->c->ep);
 	const redisReply *n, *kind;
-	int err = dlk_conn_open(w->c, deadline);
+	int err = scan_call(w->c, 3, both, REDIS_REPLY_INTEGER, &n);
 
 	if (!err)
-		err = dlk_conn_call(w->c, deadline, 3, both, &n);
-	if (!err)
-		err = dlk_conn_call(w->c, deadline, 2, type, &kind);
-	if (!err)
-		err = scan_check(w->c, n, REDIS_REPLY_INTEGER);
-	if (!err)
-		err = scan_check(w->c, kind, REDIS_REPLY_STATUS);
+		err = scan_call(w->c, 2, type, REDIS_REPLY_STATUS, &kind);
 	if (!err)
 		w->places->lost = n->integer == 1 && !strcmp(kind->str, "hash");
 	dlk_conn_reset(w->c);

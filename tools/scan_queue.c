@@ -11,7 +11,6 @@
 #include "lease/waits.h"
 #include "model/text.h"
 #include "tools/common.h"
-#include "tools/table.h"
 
 /* Of so many waiters it is asked since when; a question each. */
 enum { TOLD_MAX = 256 };
@@ -69,9 +68,10 @@ static bool read_what(const struct scan_queue *q, const struct entry *e,
 	return dlk_range_read(e->what[0], e->what + 1, &w->range);
 }
 
-bool scan_queue_add(struct scan_queue *q, int64_t now_ms,
-		    struct scan_text field, struct scan_text value)
+bool scan_queue_add(void *queue, int64_t now_ms, struct scan_text field,
+		    struct scan_text value)
 {
+	struct scan_queue *q = queue;
 	struct scan_waiter w = { .since_ms = -1 };
 	struct entry e = { 0 };
 
@@ -90,7 +90,7 @@ bool scan_queue_add(struct scan_queue *q, int64_t now_ms,
 		return true;
 	w.heard_ms = now_ms - (int64_t)(e.expiry - e.life);
 	w.polls = is(e.channel, e.channel_len, "-");
-	q->waiters = ctl_grow(q->waiters, q->n, &q->room, sizeof(w));
+	q->waiters = tool_grow(q->waiters, q->n, &q->room, sizeof(w));
 	q->waiters[q->n++] = w;
 	return true;
 }
@@ -154,17 +154,11 @@ static void read_since(struct dlk_conn *c, struct scan_waiter *w,
 	}
 }
 
-static bool take(void *arg, int64_t now_ms, struct scan_text field,
-		 struct scan_text value)
-{
-	return scan_queue_add(arg, now_ms, field, value);
-}
-
 int scan_queue(struct dlk_conn *c, const char *key, size_t len,
 	       struct scan_queue *q)
 {
 	char name[DLK_KEY_MAX + sizeof("{%rec}%q")];
-	struct scan_hash hash = { c, name, len + 4, take, q, "" };
+	struct scan_hash hash = { c, name, len + 4, scan_queue_add, q, "" };
 	int err;
 
 	name[0] = '{';

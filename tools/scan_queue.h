@@ -39,8 +39,10 @@ int scan_queue(struct dlk_conn *c, const char *key, size_t len,
 	       struct scan_queue *q);
 void scan_queue_free(struct scan_queue *q);
 
-/* Pure: as scan_owners_add().  What is no entry, or an expired one, is none. */
-bool scan_queue_add(struct scan_queue *q, int64_t now_ms,
-		    struct scan_text field, struct scan_text value);
+/*
+ * Pure: as scan_owners_add(), to a struct scan_queue.  What is no entry, or an
+ * expired one, is none.
+ */
+scan_hash_fn scan_queue_add;
 
 #endif

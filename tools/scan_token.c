@@ -33,13 +33,9 @@ bool scan_token_read(const char *text, size_t len, struct scan_token *t)
 	*t = (struct scan_token){ 0 };
 	if (len >= DLK_TOKEN_MAX || !dlk_token_parse(text, len, &token))
 		return false;
-	copy = malloc(2 * (len + 1));
-	if (!copy)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	for (int i = 0; i < 2; i++) {
-		memcpy(copy + (size_t)i * (len + 1), text, len);
-		copy[(size_t)i * (len + 1) + len] = '\0';
-	}
+	copy = tool_room(2, len + 1);
+	memcpy(copy, text, len);
+	memcpy(copy + len + 1, text, len);
 	split(copy + len + 1, words);
 	*t = (struct scan_token){
 		.text = copy,

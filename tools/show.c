@@ -61,13 +61,6 @@ static const struct table_column local_columns[] = {
 	{ 0 },
 };
 
-static void print_table(struct table *t)
-{
-	table_fit(t, stdout);
-	table_print(t, stdout);
-	table_free(t);
-}
-
 /* --- at Redis ------------------------------------------------------------- */
 
 static void held_row(struct table *t, const struct scan_lock *lock)
@@ -100,7 +93,7 @@ static void text_held(const struct view *v)
 	for (size_t i = 0; i < scan->n; i++)
 		if (!scan->locks[i].copy)
 			held_row(&t, &scan->locks[i]);
-	print_table(&t);
+	table_end(&t);
 }
 
 /* --- who waits ------------------------------------------------------------ */
@@ -121,18 +114,6 @@ static const char *waiter_note(const struct scan_waiter *w)
 	return w->polls ? "hears nothing, and looks by itself" : "";
 }
 
-static void range_cell(struct table *t, const char *mode,
-		       const struct dlk_range *r)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "%s %" PRIu64 "-", mode, r->start);
-
-	if (r->end != DLK_RANGE_MAX)
-		snprintf(text + n, sizeof(text) - (size_t)n, "%" PRIu64,
-			 r->end);
-	table_text(t, text);
-}
-
 static void waiter_row(struct table *t, const struct scan_waiter *w,
 		       size_t place, bool record)
 {
@@ -141,7 +122,7 @@ static void waiter_row(struct table *t, const struct scan_waiter *w,
 	snprintf(text, sizeof(text), "%zu", place);
 	table_text(t, text);
 	if (record && !w->away)
-		range_cell(t, waiter_mode(w, record), &w->range);
+		row_range(t, waiter_mode(w, record), &w->range);
 	else
 		table_text(t, waiter_mode(w, record));
 	row_word(t, w->token.hostname);
@@ -166,7 +147,7 @@ static void text_queue(const struct scan_queue *q, const char *what)
 	table_init(&t, queue_columns);
 	for (size_t i = 0; i < q->n; i++)
 		waiter_row(&t, &q->waiters[i], i + 1, q->record);
-	print_table(&t);
+	table_end(&t);
 }
 
 /* --- in the kernel -------------------------------------------------------- */
@@ -221,7 +202,7 @@ static void local_row(struct table *t, const struct local *l)
 	if (l->line.kind == DLK_LINE_FLOCK)
 		table_text(t, local_mode(l));
 	else
-		range_cell(t, local_mode(l), &range);
+		row_range(t, local_mode(l), &range);
 	if (l->pid)
 		snprintf(pid, sizeof(pid), "%u", l->pid);
 	table_text(t, pid);
@@ -248,7 +229,7 @@ static void text_locals(const struct locals *locals)
 	table_init(&t, local_columns);
 	for (size_t i = 0; i < locals->n; i++)
 		local_row(&t, &locals->locks[i]);
-	print_table(&t);
+	table_end(&t);
 }
 
 static void line(const char *label, const char *text)
@@ -266,13 +247,11 @@ static void text_servers(const struct subject *s)
 	char key[SUBJECT_KEY_MAX];
 	bool first = true;
 
-	if (!subject_record_key(s, key))
-		strcpy(key, s->key);
 	for (unsigned i = 0; i < tool_servers(redis); i++) {
 		const struct dlk_endpoint *ep = tool_server(redis, i);
 
-		if (!tool_has_key(redis, ep, s->key, (size_t)s->key_len) &&
-		    !tool_has_key(redis, ep, key, strlen(key)))
+		if (!subject_key_at(s, "", ep, key) &&
+		    !subject_key_at(s, RECORD_SUFFIX, ep, key))
 			continue;
 		line(first ? "redis" : "", ep->name);
 		first = false;
@@ -364,13 +343,16 @@ static void json(struct json *j, const struct view *v)
 
 /* --- the verb ------------------------------------------------------------- */
 
-static int look_at_queues(struct dlk_conn *c, struct view *v)
+static int look_at_queues(struct dlk_conn *c, void *arg)
 {
+	struct view *v = arg;
+	const struct subject *s = &v->subject;
 	char key[SUBJECT_KEY_MAX];
-	struct subject *s = &v->subject;
-	int err = scan_queue(c, s->key, (size_t)s->key_len, &v->flock);
+	int err = 0;
 
-	if (!err && subject_record_key(s, key))
+	if (subject_key_at(s, "", c->ep, key))
+		err = scan_queue(c, key, strlen(key), &v->flock);
+	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key))
 		err = scan_queue(c, key, strlen(key), &v->records);
 	return err;
 }
@@ -389,66 +371,16 @@ static void count_the_shown(struct view *v)
 	}
 }
 
-static int look_at_server(struct view *v, const struct dlk_redis *redis)
-{
-	int err, rc;
-	struct dlk_conn *c = scan_open(redis, v->subject.key,
-				       (size_t)v->subject.key_len, &rc);
-
-	if (!c)
-		return rc;
-	err = scan_subject(c, &v->subject, &v->scan);
-	if (!err)
-		err = look_at_queues(c, v);
-	if (!err)
-		count_the_shown(v);
-	return scan_close(c, redis, err);
-}
-
-/* Of one key, at its node. */
-static int look_at_queue(const struct dlk_redis *redis, const char *key,
-			 size_t len, struct scan_queue *queue)
-{
-	int rc;
-	struct dlk_conn *c = scan_open(redis, key, len, &rc);
-
-	return c ? scan_close(c, redis, scan_queue(c, key, len, queue)) : rc;
-}
-
-static int look_at_nodes(struct view *v, const struct dlk_redis *redis)
-{
-	char key[SUBJECT_KEY_MAX];
-	struct subject *s = &v->subject;
-	int rc = scan_masters(s, &v->scan);
-
-	if (!rc)
-		rc = look_at_queue(redis, s->key, (size_t)s->key_len,
-				   &v->flock);
-	if (!rc && subject_record_key(s, key))
-		rc = look_at_queue(redis, key, strlen(key), &v->records);
-	if (!rc)
-		count_the_shown(v);
-	return rc;
-}
-
 /* (A quorum has no queue.) */
-static int look_at(struct view *v, const struct dlk_redis *redis)
-{
-	switch (redis->mode) {
-	case DLK_QUORUM:
-		return scan_masters(&v->subject, &v->scan);
-	case DLK_CLUSTER:
-		return look_at_nodes(v, redis);
-	default:
-		return look_at_server(v, redis);
-	}
-}
-
 static int look(struct view *v)
 {
-	int rc = look_at(v, v->subject.rule->redis);
+	const struct subject *s = &v->subject;
+	const bool queues = s->rule->redis->mode != DLK_QUORUM;
+	int rc = scan_subject(s, &v->scan, queues ? look_at_queues : NULL, v);
 
-	ctl_mark_moved(v->subject.config, &v->scan);
+	if (!rc && queues)
+		count_the_shown(v);
+	ctl_mark_moved(s->config, &v->scan);
 	holders_find(&v->scan);
 	return rc;
 }

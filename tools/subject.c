@@ -11,19 +11,21 @@
 
 #include "tools/common.h"
 
-bool subject_key_fits(const struct subject *s, const char *suffix)
+bool subject_key(const struct subject *s, const char *suffix,
+		 char key[SUBJECT_KEY_MAX])
 {
-	return s->key_len >= 0 &&
-	       (size_t)s->key_len + strlen(suffix) <= DLK_KEY_MAX;
-}
-
-bool subject_record_key(const struct subject *s, char key[SUBJECT_KEY_MAX])
-{
-	if (!subject_key_fits(s, RECORD_SUFFIX))
+	if (s->key_len < 0 || (size_t)s->key_len + strlen(suffix) > DLK_KEY_MAX)
 		return false;
 	strcpy(key, s->key);
-	strcat(key, RECORD_SUFFIX);
+	strcat(key, suffix);
 	return true;
+}
+
+bool subject_key_at(const struct subject *s, const char *suffix,
+		    const struct dlk_endpoint *ep, char key[SUBJECT_KEY_MAX])
+{
+	return subject_key(s, suffix, key) &&
+	       tool_has_key(s->rule->redis, ep, key, strlen(key));
 }
 
 /* %i of a file that is there, which is not opened for it. */

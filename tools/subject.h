@@ -34,11 +34,14 @@ int subject_find(const struct dlk_config *config, const char *given,
 int subject_find_managed(const struct dlk_config *config, const char *given,
 			 struct subject *s);
 
-/* Is the key, with what the family adds, one that the shim takes? */
-bool subject_key_fits(const struct subject *s, const char *suffix);
-
-/* The key of its record locks; false: it is too long a one. */
+/*
+ * The key, with what the family adds; false: there is none, or it is longer than
+ * the shim takes.  And the same if it is to be looked for at that server.
+ */
 enum { SUBJECT_KEY_MAX = DLK_KEY_MAX + sizeof(RECORD_SUFFIX) };
-bool subject_record_key(const struct subject *s, char key[SUBJECT_KEY_MAX]);
+bool subject_key(const struct subject *s, const char *suffix,
+		 char key[SUBJECT_KEY_MAX]);
+bool subject_key_at(const struct subject *s, const char *suffix,
+		    const struct dlk_endpoint *ep, char key[SUBJECT_KEY_MAX]);
 
 #endif

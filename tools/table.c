@@ -13,17 +13,6 @@
 /* LETTERS: what is left of a column in need. */
 enum { COLUMNS_MAX = 16, CHUNK = 64 * 1024, INDENT = 4, LETTERS = 4 };
 
-void *ctl_grow(void *array, size_t n, size_t *room, size_t each)
-{
-	if (n < *room)
-		return array;
-	*room = *room ? *room * 2 : 64;
-	array = reallocarray(array, *room, each);
-	if (!array)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	return array;
-}
-
 void table_init(struct table *t, const struct table_column *columns)
 {
 	*t = (struct table){ .columns = columns };
@@ -51,7 +40,7 @@ static struct table_chunk *new_chunk(struct table_chunk *next, size_t least)
 	struct table_chunk *chunk = malloc(sizeof(*chunk) + size);
 
 	if (!chunk)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	*chunk = (struct table_chunk){ .next = next, .size = size };
 	return chunk;
 }
@@ -70,7 +59,7 @@ static void append(struct table *t, size_t len)
 	char *text = t->chunk->text + t->chunk->used;
 
 	t->chunk->used += len + 1;
-	t->cells = ctl_grow(t->cells, t->n, &t->room, sizeof(*t->cells));
+	t->cells = tool_grow(t->cells, t->n, &t->room, sizeof(*t->cells));
 	t->cells[t->n++] =
 		(struct table_cell){ text, TABLE_PLAIN, screen_width(text) };
 }
@@ -293,6 +282,13 @@ void table_free(struct table *t)
 	}
 	free(t->cells);
 	*t = (struct table){ 0 };
+}
+
+void table_end(struct table *t)
+{
+	table_fit(t, stdout);
+	table_print(t, stdout);
+	table_free(t);
 }
 
 void ctl_duration(char *out, size_t size, uint64_t ms)

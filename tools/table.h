@@ -74,9 +74,8 @@ void table_fit(struct table *t, FILE *f);
 
 void table_print(struct table *t, FILE *f);
 void table_free(struct table *t);
-
-/* Never NULL: the tool ends with a message when memory does. */
-void *ctl_grow(void *array, size_t n, size_t *room, size_t each);
+/* All three, on standard output. */
+void table_end(struct table *t);
 
 /* "950ms", "12.3s", "4m05s", "2h07m", "3d04h". */
 void ctl_duration(char *out, size_t size, uint64_t ms);

@@ -8,7 +8,6 @@
  *
  * What came and went between two looks is not seen.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +20,7 @@
 #include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/filter.h"
-#include "tools/holder.h"
-#include "tools/row.h"
 #include "tools/screen.h"
-#include "tools/table.h"
 
 enum { INTERVAL_MS = 2000, LEAST_MS = 100 };
 
@@ -69,7 +65,7 @@ static char *make_line(const struct scan_lock *lock)
 	FILE *f = open_memstream(&line, &size);
 
 	if (!f)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	/* The cells alone, without a heading, by the table's own words. */
 	table_init(&t, columns);
 	row_cells(&t, lock);
@@ -77,7 +73,7 @@ static char *make_line(const struct scan_lock *lock)
 		fprintf(f, "%s%s", i > 1 ? " " : "", t.cells[i].text);
 	table_free(&t);
 	if (fclose(f))
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	return line;
 }
 
@@ -89,8 +85,8 @@ static int by_text(const void *a, const void *b)
 static void make_lines(const struct rows *rows, struct lines *lines)
 {
 	for (size_t i = 0; i < rows->n; i++) {
-		lines->v = ctl_grow(lines->v, lines->n, &lines->room,
-				    sizeof(*lines->v));
+		lines->v = tool_grow(lines->v, lines->n, &lines->room,
+				     sizeof(*lines->v));
 		lines->v[lines->n++] = make_line(rows->lock[i]);
 	}
 	if (lines->n)
@@ -141,14 +137,8 @@ static struct lines said;
 
 static void note_said(const char *text)
 {
-	size_t size = 4 * strlen(text) + 1;
-	char *line = malloc(size);
-
-	if (!line)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
-	tool_show(line, size, text, strlen(text));
-	said.v = ctl_grow(said.v, said.n, &said.room, sizeof(*said.v));
-	said.v[said.n++] = line;
+	said.v = tool_grow(said.v, said.n, &said.room, sizeof(*said.v));
+	said.v[said.n++] = tool_shown(text);
 }
 
 static size_t count_lines(const char *text)
@@ -188,8 +178,7 @@ static void print_screen(const struct rows *rows, FILE *f)
 	for (size_t i = 0; i < said.n; i++)
 		screen_wrap(f, said.v[i], 0, 2, t.screen,
 			    t.colour ? TABLE_BAD : TABLE_PLAIN);
-	for (size_t i = 0; i < rows->n; i++)
-		row_cells(&t, rows->lock[i]);
+	rows_cells(rows, &t);
 	if (rows->n)
 		table_print(&t, f);
 	table_free(&t);
@@ -203,10 +192,10 @@ static void draw(const struct watch *w, const struct rows *rows, int rc)
 	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	print_screen(rows, f);
 	if (fclose(f))
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+		tool_no_memory();
 	clock_text(at);
 	ctl_duration(every, sizeof(every), w->interval_ms);
 	printf(HOME "%s  %zu lock%s%s, every %s" LINE_END "\n", at, rows->n,
@@ -224,10 +213,7 @@ static void object(struct json *j, const struct rows *rows, int rc)
 	json_open(j, NULL, '{');
 	json_int(j, "at_ms", (int64_t)time(NULL) * 1000);
 	json_bool(j, "complete", !rc);
-	json_open(j, "locks", '[');
-	for (size_t i = 0; i < rows->n; i++)
-		row_json(j, rows->lock[i]);
-	json_close(j, ']');
+	rows_json(rows, j);
 	json_close(j, '}');
 }
 
@@ -235,11 +221,7 @@ static int look(struct watch *w)
 {
 	struct scan scan;
 	struct rows rows;
-	int rc = scan_all(w->ctl->config, &scan);
-
-	ctl_mark_moved(w->ctl->config, &scan);
-	holders_find(&scan);
-	filter_rows(&w->filter, &scan, &rows);
+	int rc = rows_look(w->ctl, &w->filter, &scan, &rows);
 	if (w->ctl->json)
 		object(w->ctl->json, &rows, rc);
 	else if (w->screen)

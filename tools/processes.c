@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading /proc; see processes.h. */
+#include "tools/processes.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/text.h"
+#include "os/sys.h"
+
+const char *names_next(DIR **d)
+{
+	const struct dirent *e = *d ? readdir(*d) : NULL;
+
+	if (e)
+		return e->d_name;
+	if (*d)
+		closedir(*d);
+	*d = NULL;
+	return NULL;
+}
+
+unsigned proc_next(DIR **d)
+{
+	const char *name;
+	uint64_t pid;
+
+	while ((name = names_next(d)))
+		if (dlk_number(name, 10, &pid))
+			return (unsigned)pid;
+	return 0;
+}
+
+const char *proc_file(unsigned pid, const char *name)
+{
+	static char path[DLK_NUMBERED_MAX + 32];
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	return path;
+}
+
+bool proc_command(unsigned pid, char *name, size_t size)
+{
+	ssize_t n = dlk_slurp(proc_file(pid, "comm"), name, size);
+
+	if (n > 0)
+		name[strcspn(name, "\n")] = '\0';
+	return n > 0;
+}
+
+void proc_line(unsigned pid, char *line, size_t size)
+{
+	ssize_t n = dlk_slurp(proc_file(pid, "cmdline"), line, size);
+
+	for (ssize_t i = 0; i + 1 < n; i++)
+		if (!line[i])
+			line[i] = ' ';
+}
