@@ -2,12 +2,9 @@
 /* Which servers have the keys; see common.h. */
 #include "tools/common.h"
 
-#include <string.h>
-
 #include "lease/cluster.h"
 #include "model/slot.h"
 #include "redis/conn.h"
-#include "redis/node.h"
 
 /* The masters of a cluster, as one of its nodes has named them. */
 struct cluster {

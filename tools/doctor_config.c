@@ -5,7 +5,6 @@
 
 #include "tools/common.h"
 #include "tools/doctor.h"
-#include "tools/options.h"
 
 static void find_rule(struct doctor *d, const struct dlk_rule *rule)
 {

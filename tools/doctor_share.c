@@ -5,7 +5,6 @@
  * it asks a file's server, so it is done apart.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

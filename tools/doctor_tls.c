@@ -4,7 +4,6 @@
  * See doctor.h.
  */
 #include <inttypes.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

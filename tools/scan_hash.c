@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "model/text.h"
-#include "tools/common.h"
 #include "tools/scan_keys.h"
 
 int64_t scan_number(const char *text)

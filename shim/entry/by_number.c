@@ -25,7 +25,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "entry/export.h"
 #include "entry/hints.h"
 #include "entry/lifecycle.h"
 #include "entry/start.h"

@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "os/file_id.h"
+#include "os/guard.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "model/text.h"
@@ -91,10 +92,9 @@ static void pass_on(struct dlk_watch *w)
 	const uint64_t now = dlk_now_ns();
 
 	flock(w->fd, LOCK_UN);
-	pthread_mutex_lock(&w->mutex);
+	DLK_GUARD(&w->mutex);
 	w->free_at_ns = now;
 	w->waiting = false;
-	pthread_mutex_unlock(&w->mutex);
 }
 
 /* One wait in the kernel; the lock is ours for two instructions. */
@@ -363,9 +363,8 @@ static bool is_waiting(struct dlk_watch *w)
 {
 	bool waiting;
 
-	pthread_mutex_lock(&w->mutex);
+	DLK_GUARD(&w->mutex);
 	waiting = w->waiting;
-	pthread_mutex_unlock(&w->mutex);
 	return waiting;
 }
 
@@ -395,22 +394,17 @@ bool dlk_watch_is_shut(const struct dlk_watch *w)
 
 uint64_t dlk_watch_free_at(struct dlk_watch *w)
 {
-	uint64_t at;
-
-	pthread_mutex_lock(&w->mutex);
-	at = w->free_at_ns;
-	pthread_mutex_unlock(&w->mutex);
-	return at;
+	DLK_GUARD(&w->mutex);
+	return w->free_at_ns;
 }
 
 void dlk_watch_again(struct dlk_watch *w)
 {
 	if (!w->has_thread)
 		return;
-	pthread_mutex_lock(&w->mutex);
+	DLK_GUARD(&w->mutex);
 	w->waiting = true;
 	pthread_cond_signal(&w->go);
-	pthread_mutex_unlock(&w->mutex);
 }
 
 /* --- inotify -------------------------------------------------------------- */
@@ -535,10 +529,9 @@ static void end_thread(struct dlk_watch *w)
 		return;
 	}
 	atomic_fetch_add(&leaving, 1);
-	pthread_mutex_lock(&w->mutex);
+	DLK_GUARD(&w->mutex);
 	w->end = true;
 	pthread_cond_signal(&w->go);
-	pthread_mutex_unlock(&w->mutex);
 }
 
 /*

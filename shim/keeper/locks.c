@@ -26,7 +26,6 @@
  * the exclusive one on it was the first; when that wait hangs on another's, it
  * is gone, be its taker alive or not.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -40,7 +39,6 @@
 #include "os/sys.h"
 #include "model/fdinfo.h"
 #include "model/text.h"
-#include "model/timeline.h"
 
 /* A process that took a guarded lock: is it alive? */
 struct dlk_taker {

@@ -15,8 +15,6 @@
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
 
-#include <sys/file.h>
-
 #include "os/sys.h"
 #include "model/timeline.h"
 

@@ -27,7 +27,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -26,7 +26,6 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "keeper/keeper.h"
 #include "keeper/list.h"

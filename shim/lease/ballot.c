@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "model/timeline.h"
-#include "os/log.h"
 #include "os/sys.h"
 #include "redis/pool.h"
 #include "redis/script.h"

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "lease/records.h"
-#include "lease/reply.h"
 #include "model/timeline.h"
+#include "os/guard.h"
 #include "os/sys.h"
 #include "redis/pool.h"
 
@@ -62,7 +62,7 @@ static struct message *new_message(const struct dlk_masters *masters,
 {
 	struct message *m = NULL;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	for (unsigned i = 0; i < MESSAGES && !m; i++)
 		if (!messages[i].used)
 			m = &messages[i];
@@ -72,7 +72,6 @@ static struct message *new_message(const struct dlk_masters *masters,
 				       .n = masters->n,
 				       .tell = how->done,
 				       .arg = how->arg };
-	pthread_mutex_unlock(&mutex);
 	return m;
 }
 

@@ -23,7 +23,6 @@
 #include "lease/chronicle.h"
 #include "lease/queue.h"
 #include "lease/records.h"
-#include "lease/reply.h"
 #include "lease/upkeep.h"
 #include "lease/waits.h"
 #include "os/sys.h"

@@ -5,22 +5,22 @@
  *	DLK_GUARD(&mutex);
  *	return n_waiting > 0;
  *
- * What is returned is evaluated before the mutex is released.  A block that sleeps, or that must
- * release the mutex earlier, locks and unlocks by itself.
+ * What is returned is evaluated before the mutex is released.  A function that
+ * sleeps, or releases the mutex earlier, locks and unlocks by itself.
  */
 #ifndef DLK_GUARD_H
 #define DLK_GUARD_H
 
 #include <pthread.h>
 
-static inline void dlk_guard_end(pthread_mutex_t *const *guarded)
+static inline void dlk_unlock_guarded(pthread_mutex_t *const *guarded)
 {
 	pthread_mutex_unlock(*guarded);
 }
 
 #define DLK_GUARD(mutex)                                                       \
 	pthread_mutex_t *const guarded                                         \
-		__attribute__((cleanup(dlk_guard_end))) = (mutex);             \
+		__attribute__((cleanup(dlk_unlock_guarded))) = (mutex);        \
 	pthread_mutex_lock(guarded)
 
 #endif

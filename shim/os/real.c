@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -30,7 +30,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os/mounts.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "model/range.h"

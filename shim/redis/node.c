@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "model/text.h"
+#include "os/guard.h"
 #include "os/sys.h"
 
 enum { NODES = 1024 };
@@ -96,9 +97,8 @@ const struct dlk_endpoint *dlk_node(const struct dlk_endpoint *like,
 	ep = find(like, host, len, port);
 	if (ep)
 		return ep;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	ep = find(like, host, len, port) ?: add(like, host, len, port);
-	pthread_mutex_unlock(&mutex);
 	return ep;
 }
 
@@ -139,9 +139,8 @@ void dlk_node_note(const struct dlk_endpoint *ep, const char *history)
 
 	if (!n)
 		return;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	strncpy(n->history, history, sizeof(n->history) - 1);
-	pthread_mutex_unlock(&mutex);
 }
 
 void dlk_node_recall(const struct dlk_endpoint *ep,
@@ -151,9 +150,8 @@ void dlk_node_recall(const struct dlk_endpoint *ep,
 
 	if (!n)
 		return;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	memcpy(history, n->history, sizeof(n->history));
-	pthread_mutex_unlock(&mutex);
 }
 
 void dlk_nodes_forget(void)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/text.h"
+#include "os/guard.h"
 #include "os/log.h"
 
 enum { POOL_SIZE = 48 };
@@ -148,10 +149,9 @@ bool dlk_pool_is_busy(void)
 {
 	bool busy = false;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	for (int i = 0; i < POOL_SIZE && !busy; i++)
 		busy = pool[i].busy;
-	pthread_mutex_unlock(&mutex);
 	return busy;
 }
 
@@ -201,14 +201,13 @@ unsigned dlk_pool_watch(struct pollfd *p, unsigned room)
 {
 	unsigned n = 0;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	for (int i = 0; i < POOL_SIZE && n < room; i++)
 		if (is_idle(&pool[i]))
 			p[n++] = (struct pollfd){
 				.fd = dlk_conn_fd(pool[i].conn),
 				.events = POLLRDHUP,
 			};
-	pthread_mutex_unlock(&mutex);
 	return n;
 }
 
@@ -216,10 +215,9 @@ bool dlk_pool_has(const struct dlk_endpoint *ep)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	for (int i = 0; i < POOL_SIZE && !found; i++)
 		found = is_idle(&pool[i]) && pool[i].conn->ep == ep;
-	pthread_mutex_unlock(&mutex);
 	return found;
 }
 

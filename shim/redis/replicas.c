@@ -3,7 +3,6 @@
 #include "redis/replicas.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "model/text.h"
 #include "model/timeline.h"

@@ -10,6 +10,7 @@
 
 #include "model/text.h"
 #include "model/timeline.h"
+#include "os/guard.h"
 #include "os/sys.h"
 #include "redis/resolve.h"
 #include "redis/tls.h"
@@ -312,14 +313,13 @@ static bool is_known(const struct dlk_endpoint *ep, struct search *s,
 	struct master *m;
 	bool known = false;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	m = master_of(ep);
 	*doubts = m ? dlk_server_doubts(m->known) : 0;
 	if (m && m->at.port) {
 		*a = s->failed = m->at;
 		known = m->known && m->doubts == *doubts;
 	}
-	pthread_mutex_unlock(&mutex);
 	return known;
 }
 
@@ -328,14 +328,13 @@ static void note(const struct dlk_endpoint *ep, const struct address *a,
 {
 	struct master *m;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	m = master_of(ep);
 	if (m) {
 		m->at = *a;
 		m->doubts = doubts;
 		m->said_ns = dlk_now_ns();
 	}
-	pthread_mutex_unlock(&mutex);
 }
 
 static int find_master(const struct dlk_endpoint *ep,
@@ -531,14 +530,13 @@ static bool is_to_verify(const struct dlk_endpoint *ep, bool *to_hear)
 	struct master *m;
 	bool verify = false;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	m = master_of(ep);
 	*to_hear = m && now > m->heard_ns + HEAR_MS * DLK_MS;
 	if (m && m->at.port && !is_believed(m, now)) {
 		verify = true;
 		m->said_ns = now;
 	}
-	pthread_mutex_unlock(&mutex);
 	return verify;
 }
 
@@ -563,11 +561,10 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 	s.size = sizeof(why);
 	if (search(&s, &a))
 		return;
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	m = master_of(ep);
 	if (m)
 		is_switched(m, &a);
-	pthread_mutex_unlock(&mutex);
 }
 
 int dlk_sentinel_fd(const struct dlk_endpoint *ep)
@@ -575,11 +572,10 @@ int dlk_sentinel_fd(const struct dlk_endpoint *ep)
 	struct master *m;
 	int fd = -1;
 
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	m = master_of(ep);
 	if (m && m->listens && m->subscribed && !m->busy)
 		fd = dlk_conn_fd(m->listens);
-	pthread_mutex_unlock(&mutex);
 	return fd;
 }
 

@@ -9,6 +9,7 @@
 #include "model/text.h"
 #include "model/timeline.h"
 #include "model/token.h"
+#include "os/guard.h"
 #include "os/sys.h"
 #include "redis/script.h"
 
@@ -225,9 +226,8 @@ int dlk_subscription_fd(const struct dlk_subscription *w)
 
 void dlk_subscription_put(struct dlk_subscription *w)
 {
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	w->busy = false;
-	pthread_mutex_unlock(&mutex);
 }
 
 void dlk_subscription_close(struct dlk_subscription *w)

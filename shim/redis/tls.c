@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "model/text.h"
+#include "os/guard.h"
 #include "os/spawn_own.h"
 #include "os/sys.h"
 #include "tls/protocol.h"
@@ -177,7 +177,7 @@ static int ask(const struct dlk_endpoint *ep, int fd)
 	int err = -EMFILE;
 
 	put_start(&to, ep);
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	h = find(&to);
 	if (h && h->control.fd >= 0) {
 		err = send_open(h, fd);
@@ -189,7 +189,6 @@ static int ask(const struct dlk_endpoint *ep, int fd)
 		if (!err)
 			err = send_open(h, fd);
 	}
-	pthread_mutex_unlock(&mutex);
 	return err;
 }
 

@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "model/timeline.h"
+#include "os/guard.h"
 #include "os/log.h"
 #include "os/sys.h"
 #include "tls/login.h"
@@ -535,10 +536,9 @@ static void end(struct connection *c)
 	close(c->guest);
 	explicit_bzero(c, sizeof(*c));
 	dlk_undumped_free(c, sizeof(*c));
-	pthread_mutex_lock(&mutex);
+	DLK_GUARD(&mutex);
 	connections--;
 	pthread_cond_signal(&closed);
-	pthread_mutex_unlock(&mutex);
 }
 
 /*
