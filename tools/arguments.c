@@ -9,29 +9,36 @@
 #include "tools/common.h"
 #include "tools/ctl.h"
 
+/* getopt_long(3) tells the n-th of them by FIRST + n. */
+enum { FIRST = 256 };
+
 static const struct option longs[] = {
-	[OPT_CONFIG] = { "config", required_argument, NULL, 0 },
-	[OPT_REDIS] = { "redis", required_argument, NULL, 0 },
-	[OPT_JSON] = { "json", no_argument, NULL, 0 },
-	[OPT_HELP] = { "help", no_argument, NULL, 0 },
-	[OPT_VERSION] = { "version", no_argument, NULL, 0 },
-	[OPT_PATH] = { "path", required_argument, NULL, 0 },
-	[OPT_HOST] = { "host", required_argument, NULL, 0 },
-	[OPT_HERE] = { "here", no_argument, NULL, 0 },
-	[OPT_WAITING] = { "waiting", no_argument, NULL, 0 },
-	[OPT_OLDER] = { "older", required_argument, NULL, 0 },
-	[OPT_SORT] = { "sort", required_argument, NULL, 0 },
-	[OPT_TOKEN] = { "token", required_argument, NULL, 0 },
-	[OPT_YES] = { "yes", no_argument, NULL, 0 },
-	[OPT_WARNING] = { "warning", required_argument, NULL, 0 },
-	[OPT_CRITICAL] = { "critical", required_argument, NULL, 0 },
-	[OPT_PROMETHEUS] = { "prometheus", no_argument, NULL, 0 },
-	[OPT_AS] = { "as", required_argument, NULL, 0 },
-	[OPT_NOWAIT] = { "nonblock", no_argument, NULL, 0 },
-	[OPT_WAIT] = { "wait", required_argument, NULL, 0 },
-	[OPT_SHARED] = { "shared", no_argument, NULL, 0 },
-	[OPT_INTERVAL] = { "interval", required_argument, NULL, 0 },
-	[OPT_COUNT] = { "count", required_argument, NULL, 0 },
+	[OPT_CONFIG] = { "config", required_argument, NULL, FIRST },
+	[OPT_REDIS] = { "redis", required_argument, NULL, FIRST + OPT_REDIS },
+	[OPT_JSON] = { "json", no_argument, NULL, FIRST + OPT_JSON },
+	[OPT_HELP] = { "help", no_argument, NULL, FIRST + OPT_HELP },
+	[OPT_VERSION] = { "version", no_argument, NULL, FIRST + OPT_VERSION },
+	[OPT_PATH] = { "path", required_argument, NULL, FIRST + OPT_PATH },
+	[OPT_HOST] = { "host", required_argument, NULL, FIRST + OPT_HOST },
+	[OPT_HERE] = { "here", no_argument, NULL, FIRST + OPT_HERE },
+	[OPT_WAITING] = { "waiting", no_argument, NULL, FIRST + OPT_WAITING },
+	[OPT_OLDER] = { "older", required_argument, NULL, FIRST + OPT_OLDER },
+	[OPT_SORT] = { "sort", required_argument, NULL, FIRST + OPT_SORT },
+	[OPT_TOKEN] = { "token", required_argument, NULL, FIRST + OPT_TOKEN },
+	[OPT_YES] = { "yes", no_argument, NULL, FIRST + OPT_YES },
+	[OPT_WARNING] = { "warning", required_argument, NULL,
+			  FIRST + OPT_WARNING },
+	[OPT_CRITICAL] = { "critical", required_argument, NULL,
+			   FIRST + OPT_CRITICAL },
+	[OPT_PROMETHEUS] = { "prometheus", no_argument, NULL,
+			     FIRST + OPT_PROMETHEUS },
+	[OPT_AS] = { "as", required_argument, NULL, FIRST + OPT_AS },
+	[OPT_NOWAIT] = { "nonblock", no_argument, NULL, FIRST + OPT_NOWAIT },
+	[OPT_WAIT] = { "wait", required_argument, NULL, FIRST + OPT_WAIT },
+	[OPT_SHARED] = { "shared", no_argument, NULL, FIRST + OPT_SHARED },
+	[OPT_INTERVAL] = { "interval", required_argument, NULL,
+			   FIRST + OPT_INTERVAL },
+	[OPT_COUNT] = { "count", required_argument, NULL, FIRST + OPT_COUNT },
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 
@@ -39,24 +46,23 @@ static const struct option longs[] = {
 bool ctl_arguments(struct ctl *ctl, int argc, char **argv)
 {
 	bool right = true;
-	int c, which = 0;
+	int c;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":c:nw:", longs, &which)) != -1) {
-		if (c == ':' || c == '?') {
+	while ((c = getopt_long(argc, argv, ":c:nw:", longs, NULL)) != -1) {
+		if (c == 'c')
+			c = FIRST + OPT_CONFIG;
+		if (c == 'n')
+			c = FIRST + OPT_NOWAIT;
+		if (c == 'w')
+			c = FIRST + OPT_WAIT;
+		if (c >= FIRST)
+			ctl->given[c - FIRST] = optarg ? optarg : "";
+		else
 			tool_say(c == ':' ? "%s: an argument is missing"
 					  : "%s: no such option",
 				 argv[optind - 1]);
-			right = false;
-			continue;
-		}
-		if (c == 'c')
-			which = OPT_CONFIG;
-		if (c == 'n')
-			which = OPT_NOWAIT;
-		if (c == 'w')
-			which = OPT_WAIT;
-		ctl->given[which] = optarg ? optarg : "";
+		right = right && c >= FIRST;
 	}
 	ctl->argc = argc - optind;
 	ctl->argv = argv + optind;

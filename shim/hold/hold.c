@@ -339,6 +339,7 @@ bool dlk_hold_weaken(struct dlk_hold *h, uint64_t now_ns)
 	/* Said after a renewal, which is due now. */
 	dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, UINT64_MAX);
 	h->valid.renew_ns = h->keeper.due_ns = now_ns;
+	dlk_backstop_watch(h); /* it was taken from the keeper before */
 	dlk_schedule(h);
 	return true;
 }

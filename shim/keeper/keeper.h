@@ -626,7 +626,10 @@ uint64_t dlk_losses_due_ns(void);
 void dlk_survive(uint64_t now_ns);
 /* Whoever is stopped goes on, if all for which he is was renewed. */
 void dlk_survive_go_on(void);
+/* When something is to be done; and when to wake, which a lease's warning is, too:
+ * no question to a server ends for that. */
 uint64_t dlk_survive_due_ns(void);
+uint64_t dlk_survive_wakes_ns(void);
 /* We have slept, and were to be woken by then. */
 void dlk_survive_awake(uint64_t until_ns);
 

@@ -74,9 +74,9 @@ static void shadows_fell(void)
 static int wait_ms(uint64_t idle_since_ns)
 {
 	static uint64_t (*const due_ns[])(void) = {
-		dlk_carry_due_ns,   dlk_look_due_ns,     dlk_settle_due_ns,
-		dlk_survive_due_ns, dlk_losses_due_ns,   dlk_paused_due_ns,
-		dlk_standby_due_ns, dlk_watchdog_due_ns,
+		dlk_carry_due_ns,     dlk_look_due_ns,     dlk_settle_due_ns,
+		dlk_survive_wakes_ns, dlk_losses_due_ns,   dlk_paused_due_ns,
+		dlk_standby_due_ns,   dlk_watchdog_due_ns,
 	};
 	const uint64_t now = dlk_now_ns();
 	uint64_t at = now + 60000 * DLK_MS;

@@ -17,7 +17,7 @@
  *  1. No signal before the stop mark: a renewal may come until then.  A look
  *     that takes long begins earlier.
  *  2. What the shim has said MUST be heard first: it renews as well.
- *  3. From the first look on until the deadlines are over it comes before all
+ *  3. At a look, and while a lease is past its warning, it comes before all
  *     that have no real-time priority, where it may: beside two busy loops, on
  *     two cores, five keepers that looked at 500 processes were late by up to
  *     2 s, and replaced as hung amidst it [m].
@@ -41,8 +41,6 @@ static uint64_t took_ns; /* by the last look at all processes */
 static uint64_t awake_ns, late_ns;
 /* When the last timer of those who are stopped has come, of their own (L6). */
 static uint64_t timers_ns;
-/* When what we come first for is over; 0: we do not. */
-static uint64_t first_until_ns;
 
 /* --- which, and when ------------------------------------------------------ */
 
@@ -112,24 +110,48 @@ static uint64_t next_ns(const struct dlk_kept *k)
 	return k->looked_for_ns == k->deadline_ns ? begin_ns(k) : learn_ns(k);
 }
 
+/* The first of all: when something is to be done, and when one is overdue. */
+static struct {
+	uint64_t due_ns, overdue_ns;
+	unsigned news;
+} marks;
+
 /*
  * Marks move on only, but for those of a new lease, so the first one that was
  * known is early enough: thousands are not looked at for each message.
  */
-uint64_t dlk_survive_due_ns(void)
+static void find_marks(uint64_t now)
 {
-	static uint64_t first;
-	static unsigned news;
 	const struct dlk_kept *k;
 
-	if (news == dlk_carried_news && dlk_now_ns() < first)
-		return first;
-	news = dlk_carried_news;
-	first = UINT64_MAX;
+	if (marks.news == dlk_carried_news && now < marks.due_ns &&
+	    now < marks.overdue_ns)
+		return;
+	marks.news = dlk_carried_news;
+	marks.due_ns = marks.overdue_ns = UINT64_MAX;
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (next_ns(k) < first)
-		first = next_ns(k);
-	return first;
+	{
+		if (next_ns(k) < marks.due_ns)
+			marks.due_ns = next_ns(k);
+		if (dlk_carry_has_marks(k) && warn_ns(k) < marks.overdue_ns)
+			marks.overdue_ns = warn_ns(k);
+	}
+}
+
+uint64_t dlk_survive_due_ns(void)
+{
+	find_marks(dlk_now_ns());
+	return marks.due_ns;
+}
+
+uint64_t dlk_survive_wakes_ns(void)
+{
+	const uint64_t now = dlk_now_ns();
+
+	find_marks(now);
+	return now < marks.overdue_ns && marks.overdue_ns < marks.due_ns
+		       ? marks.overdue_ns
+		       : marks.due_ns;
 }
 
 /* --- what is said --------------------------------------------------------- */
@@ -604,31 +626,15 @@ void dlk_survive_awake(uint64_t until_ns)
 	late_ns = awake_ns > until_ns ? awake_ns - until_ns : 0;
 }
 
-static void step_back(uint64_t now)
-{
-	if (first_until_ns && now >= first_until_ns) {
-		dlk_step_back();
-		first_until_ns = 0;
-	}
-}
-
-static void come_first(void)
-{
-	const struct dlk_kept *k;
-
-	dlk_come_first();
-	LIST_FOREACH(k, &dlk_carried, next)
-	if (dlk_carry_has_marks(k) && k->deadline_ns > first_until_ns)
-		first_until_ns = k->deadline_ns;
-}
-
 void dlk_survive(uint64_t now_ns)
 {
-	if (now_ns < dlk_survive_due_ns()) {
-		step_back(now_ns);
+	find_marks(now_ns);
+	if (now_ns >= marks.due_ns || now_ns >= marks.overdue_ns)
+		dlk_come_first();
+	else
+		dlk_step_back();
+	if (now_ns < marks.due_ns)
 		return;
-	}
-	come_first();
 	dlk_carry_hear();
 	dlk_watchdog_mark();
 	collect(now_ns, begin_ns);

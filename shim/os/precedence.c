@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "os/sys.h"
@@ -32,32 +33,52 @@ static bool may_ask(void)
 	       none;
 }
 
-static bool is_real_time(void)
+static bool is_real_time(long policy)
 {
-	const long policy = dlk_syscall(SYS_sched_getscheduler, 0);
-
-	return policy >= 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
-	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH &&
-	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
+	policy &= ~SCHED_RESET_ON_FORK;
+	return policy != SCHED_OTHER && policy != SCHED_BATCH &&
+	       policy != SCHED_IDLE;
 }
 
-static __thread bool comes_first;
+/* Who comes first for so long without a sleep is killed: RLIMIT_RTTIME. */
+static bool has_limit(void)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_RTTIME, &rl) < 0 ||
+	       rl.rlim_cur != RLIM_INFINITY;
+}
+
+/* By its number, for a child has a copy of this, and not the priority. */
+static __thread struct {
+	long tid; /* 0: it does not come first by us */
+	long policy;
+} first;
 
 void dlk_come_first(void)
 {
 	const struct sched_param least = { .sched_priority = 1 };
+	const long tid = dlk_syscall(SYS_gettid);
+	const long policy = dlk_syscall(SYS_sched_getscheduler, 0);
 
-	if (!comes_first && may_ask() && !is_real_time())
-		comes_first = dlk_syscall(SYS_sched_setscheduler, 0,
-					  SCHED_RR | SCHED_RESET_ON_FORK,
-					  &least) == 0;
+	if (first.tid == tid || policy < 0 || is_real_time(policy) ||
+	    has_limit() || !may_ask() ||
+	    dlk_syscall(SYS_sched_setscheduler, 0,
+			SCHED_RR | SCHED_RESET_ON_FORK, &least) < 0)
+		return;
+	first.tid = tid;
+	first.policy = policy;
 }
 
 void dlk_step_back(void)
 {
 	const struct sched_param none = { 0 };
 
-	if (comes_first)
-		dlk_syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
-	comes_first = false;
+	if (!first.tid || first.tid != dlk_syscall(SYS_gettid))
+		return;
+	/* To give up the flag wants CAP_SYS_NICE. */
+	if (dlk_syscall(SYS_sched_setscheduler, 0, first.policy, &none) == 0 ||
+	    dlk_syscall(SYS_sched_setscheduler, 0,
+			first.policy | SCHED_RESET_ON_FORK, &none) == 0)
+		first.tid = 0;
 }

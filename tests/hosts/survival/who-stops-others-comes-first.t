@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 90
+# timeout: 120
 #
 # A watchdog without a core kills who has renewed: so it comes first where it may
 # (sched(7): SCHED_RR, which wants CAP_SYS_NICE or RLIMIT_RTPRIO).  So does a keeper
@@ -118,18 +118,32 @@ keeper_is()
 	own_policies | grep -qx "1 dlock-keeper: $1"
 }
 
+both_watchdogs_first()
+{
+	[ "$(own_policies | grep watchdog)" = \
+		'2 dlock-watchdog: SCHED_RR|SCHED_RESET_ON_FORK' ]
+}
+
+replaced()
+{
+	! on A kill -0 "$dog" 2>/dev/null && both_watchdogs_first
+}
+
 proxy p
-rig_config A ttl=12s connect_timeout=300ms url="redis://127.0.0.1:$PROXY/0"
+rig_config A ttl=24s connect_timeout=300ms url="redis://127.0.0.1:$PROXY/0"
 holds late
 ok 'a server that is about to hang: all are there' until_true 5 has_all
 ok 'the keeper does not come first' keeper_is SCHED_OTHER
 say p hang
 hear p
 ok 'it does while a lease is overdue' \
-	until_true 11 keeper_is 'SCHED_RR|SCHED_RESET_ON_FORK'
+	until_true 22 keeper_is 'SCHED_RR|SCHED_RESET_ON_FORK'
 say p pass
 hear p
-ok 'and no more when that is over' until_true 20 keeper_is SCHED_OTHER
+dog=$(on A pgrep '^dlock-w' | head -n 1)
+on A kill -KILL "$dog"
+ok 'a watchdog that it starts meanwhile does' until_true 5 replaced
+ok 'and it does no more when that is over' until_true 30 keeper_is SCHED_OTHER
 ok 'who holds it lives' on A kill -0 "$PID"
 leaves late
 rig_end
