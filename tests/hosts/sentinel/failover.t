@@ -8,7 +8,7 @@
 RIG_MODE=sentinel
 . "${0%/*}/../../lib/rig.sh"
 
-DELAY=2
+DELAY=4
 
 # The key is there, at server I.
 has()

@@ -31,7 +31,7 @@ dl A bash -c 'exec 9>f; flock 9; env -u LD_PRELOAD bash -c "
 	exec 9>&-; wait' "$RIG/cp" 2>"$RIG/err" &
 JOB=$!
 cp_wait held
-ok 'a lock is held' renewed_at 1 || diag "$(cat "$RIG/err")"
+ok 'a lock is held' until_true 5 renewed_at 1 || diag "$(cat "$RIG/err")"
 ok '... by a keeper' until_true 5 keepers A
 failover
 is "$(info_of 1 role)" master 'the master before lives (control)'

@@ -15,9 +15,9 @@ waits()
 
 rig_start disks
 replica_up 2
-rig_config A ttl=2s timeout=700ms connect_timeout=300ms \
+rig_config A ttl=4s timeout=700ms connect_timeout=300ms \
 	redis_more='replicas = 1' path_more='on_lost = "report"'
-rig_config B ttl=2s timeout=700ms connect_timeout=300ms \
+rig_config B ttl=4s timeout=700ms connect_timeout=300ms \
 	path_more='on_lost = "report"'
 
 locker a dl A
@@ -47,7 +47,7 @@ like "$(cat "$RIG/err")" 'none had it in time' '... by name, too'
 
 # B's way: it is renewed; A's is not proved, though the server renews it.
 ok 'the renewals do not count, though the master has it: A'"'"'s is lost' \
-	until_true 5 grep -q 'is LOST' "$RIG/a.err"
+	until_true 7 grep -q 'is LOST' "$RIG/a.err"
 note "$(grep -h LOST "$RIG/a.err")"
 is "$(grep -c LOST "$RIG/b.err")" 0 'B holds its lock (control)'
 master_cont 2
