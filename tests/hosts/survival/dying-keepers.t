@@ -46,16 +46,17 @@ pair_begins()
 import fcntl, os, sys
 f = open("pair", "w")
 fcntl.flock(f, fcntl.LOCK_EX)
+end, ours = os.pipe()
 child = os.fork()
 if not child:
-    sys.stdin.read()
+    os.close(ours)
+    os.read(end, 1)
     os._exit(0)
 print(child, flush=True)
 sys.stdin.readline()
-try:
-    print(os.waitpid(child, os.WNOHANG), flush=True)
-finally:
-    os.close(0)
+print(os.waitpid(child, os.WNOHANG), flush=True)
+sys.stdin.readline()
+os.close(ours)
 os.wait()'
 	hear pair
 	ok "$1: a child that shares a lock has two watchdogs" \
