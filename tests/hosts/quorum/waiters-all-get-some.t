@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # timeout: 90
+# alone: what each of eight gets is what it gets of the cores, too
 #
 # Without a queue: eight waiters, each on a host of its own, who hold for 1 ms
 # each time, for ten seconds.  All get some, and nobody is left out for long.

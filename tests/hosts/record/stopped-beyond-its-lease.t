@@ -55,6 +55,8 @@ stopped()
 	ask a 'open a late' && ask b 'open a late' && ask a pid &&
 		pid=$RESULT && ask a 'set a W 0 10' && [ "$RESULT" = 0 ] &&
 		ask b 'set a W 0 10' && [ "$RESULT" = EAGAIN ] || return 1
+	# One that is started meanwhile would go on.
+	[ "$RUN" != dl ] || until_true 5 have_standbys A 1 || return 1
 	# shellcheck disable=SC2046 # numbers
 	on A kill -STOP "$pid" $(all_keepers A)
 	ask b 'wait a W 0 10' 20 && [ "$RESULT" = 0 ] || return 1

@@ -82,7 +82,7 @@ ask a 'lock f UN'
 peer_end a
 
 # (With the time for a handshake on a busy machine.)
-by_tls A "$TLS/other.pem" ttl=60s connect_timeout=10s
+by_tls A "$TLS/other.pem" ttl=120s connect_timeout=20s timeout=60s
 like "$(dl A flock -n f true 2>&1)" \
 	'no Sentinel names the master: .*certificate is refused.*ENOLCK' \
 	'Sentinels that are not trusted: none of them is asked'
