@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +56,41 @@ static inline void pause_us(long us)
 static inline void pause_ms(long ms)
 {
 	pause_ns(ms * 1000000LL);
+}
+
+/*
+ * A system call by the processor's own instruction: nothing that is preloaded can
+ * know of it.  The kernel's answer: -errno when it fails.
+ */
+static inline long raw_syscall(long number, long a, long b, long c, long d)
+{
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = d;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+			 : "rcx", "r11", "memory");
+	return result;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3)
+			 : "memory");
+	return x0;
+#else
+	/* By libc, where it may be seen. */
+	const long result = syscall(number, a, b, c, d);
+
+	return result < 0 ? -errno : result;
+#endif
 }
 
 static inline int opened(const char *name)

@@ -8,25 +8,31 @@
  * does not hear of it); finds the socket in its own descriptor table, and sends
  * an ADD of a lease of UNREADABLE with its descriptor: opened, and locked,
  * before; or opened after, by O_PATH, which anybody may.  Says the answer, a
- * line: its status, or `none`; ends at a line on standard input.
+ * line: its status; ends at a line on standard input.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/helper.h"
 
 #include "keeper/protocol.h"
+
+enum { SEQ = 0x7ffffff0 }; /* none of the shim's */
 
 #define TOKEN                                                                  \
 	"dlock1 0123456789abcdef0123456789abcdef boot:id 8:1:2.00ff "          \
@@ -92,21 +98,17 @@ static void forge(int sock, int fd, uint32_t seq)
 		die("sendmsg");
 }
 
-/* Of this message; false: the shim's thread has read it first, and forgot it. */
-static bool tell_answer(int sock, uint32_t seq)
+static void tell_answer(int sock, uint32_t seq)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	struct dlk_keep_answer a;
 
-	while (poll(&p, 1, 1000) > 0) {
-		if (recv(sock, &a, sizeof(a), 0) != sizeof(a))
-			break;
-		if (a.seq != seq)
-			continue;
-		printf("%s\n", a.status ? strerrorname_np(-a.status) : "0");
-		return true;
-	}
-	return false;
+	do
+		if (poll(&p, 1, 5000) != 1 ||
+		    recv(sock, &a, sizeof(a), 0) != sizeof(a))
+			die("no answer");
+	while (a.seq != seq);
+	printf("%s\n", a.status ? strerrorname_np(-a.status) : "0");
 }
 
 static int lock(const char *name)
@@ -125,10 +127,70 @@ static void start_keeper(void)
 		_exit(0);
 }
 
+static pid_t shims_thread(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	const struct dirent *e;
+	pid_t tid = 0;
+
+	while (d && (e = readdir(d)))
+		if (*e->d_name != '.' && atoi(e->d_name) != getpid())
+			tid = atoi(e->d_name);
+	if (tid == 0)
+		die("no thread of the shim's");
+	closedir(d);
+	return tid;
+}
+
+static char state_of(pid_t tid)
+{
+	char name[64], state = 0;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", tid);
+	f = fopen(name, "r");
+	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		die(name);
+	fclose(f);
+	return state;
+}
+
+/*
+ * The shim's thread would read an answer that is not its own, and act on it.  A
+ * tracer stops it alone, until the descriptor is closed: a child that libc and the
+ * shim know nothing of, and that has none of our files.
+ */
+static int stop_thread(void)
+{
+	const pid_t tid = shims_thread();
+	int ends[2];
+	pid_t tracer;
+	char end;
+
+	if (pipe2(ends, O_CLOEXEC))
+		die("pipe2");
+	tracer = (pid_t)raw_syscall(SYS_clone, SIGCHLD, 0, 0, 0);
+	if (tracer == 0) {
+		raw_syscall(SYS_dup3, ends[0], 0, 0, 0);
+		raw_syscall(SYS_close_range, 1, -1, 0, 0);
+		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 &&
+		    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0)
+			raw_syscall(SYS_read, 0, (long)&end, 1, 0);
+		raw_syscall(SYS_exit_group, 0, 0, 0, 0);
+	}
+	close(ends[0]);
+	while (state_of(tid) != 't') {
+		if (tracer < 0 || waitpid(tracer, NULL, WNOHANG))
+			die("no tracer");
+		pause_ms(1);
+	}
+	return ends[1];
+}
+
 int main(int argc, char **argv)
 {
 	bool path = argc > 4;
-	int fd = -1, sock;
+	int fd = -1, sock, stopped;
 	char line[8];
 
 	if (argc < 3)
@@ -138,12 +200,13 @@ int main(int argc, char **argv)
 	start_keeper();
 	fd = open(argv[2], O_RDONLY | O_CLOEXEC);
 	/* So that there is a lock to be carried; the shim knows not of it. */
-	if (fd < 0 || syscall(SYS_flock, fd, LOCK_EX))
+	if (fd < 0 || raw_syscall(SYS_flock, fd, LOCK_EX, 0, 0))
 		die(argv[2]);
+	stopped = stop_thread();
 	if (argc > 3) {
 		const long uid = strtol(argv[3], NULL, 10);
 
-		if (syscall(SYS_setresuid, uid, uid, uid))
+		if (raw_syscall(SYS_setresuid, uid, uid, uid, 0))
 			die("setresuid");
 	}
 	if (path)
@@ -151,13 +214,9 @@ int main(int argc, char **argv)
 	sock = find_socket();
 	if (fd < 0 || sock < 0)
 		die(fd < 0 ? argv[2] : "no socket");
-	/* Each is a message of its own: what is obeyed once is obeyed. */
-	for (uint32_t seq = 0x7ffffff0; seq;
-	     seq = seq < 0x7fffffff ? seq + 1 : 0) {
-		forge(sock, fd, seq);
-		if (tell_answer(sock, seq))
-			break;
-	}
+	forge(sock, fd, SEQ);
+	tell_answer(sock, SEQ);
+	close(stopped);
 	(void)!fgets(line, sizeof(line), stdin);
 	return 0;
 }

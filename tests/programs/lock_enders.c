@@ -48,21 +48,6 @@ static void go_on(void)
 		_exit(0);
 }
 
-/* By the processor's own instruction: no library can see it. */
-static long raw(long nr, long a)
-{
-	long r;
-#if defined(__x86_64__)
-	__asm__ volatile("syscall"
-			 : "=a"(r)
-			 : "0"(nr), "D"(a)
-			 : "rcx", "r11", "memory");
-#else
-	r = syscall(nr, a);
-#endif
-	return r;
-}
-
 /* --- taking it ------------------------------------------------------------ */
 
 static void take(int flags)
@@ -218,7 +203,7 @@ static void end_unlock(void)
 
 static void end_raw(void)
 {
-	raw(SYS_close, fd);
+	raw_syscall(SYS_close, fd, 0, 0, 0);
 }
 
 static void end_fclose(void)
@@ -349,7 +334,7 @@ static void end_pthread_exit(void)
 
 static void end_raw_exit(void)
 {
-	raw(SYS_exit_group, 0);
+	raw_syscall(SYS_exit_group, 0, 0, 0, 0);
 }
 
 static char word[] = "cat";

@@ -32,12 +32,14 @@
  *				ends
  *	cycle PATH N		opens it, locks a byte (OFD), closes it, N times
  *	pid | threads | fds | sockets	this process' own
- *	alarm MS			SIGALRM, handler without SA_RESTART
+ *	alarm MS			SIGALRM MS after the next command has
+ *				begun, if it still runs; handler without
+ *				SA_RESTART; 0: the handler alone
  *	tick US			SIGALRM each US microseconds, handler with
  *				SA_RESTART; 0: no more
- *	jump MS				SIGALRM, which leaves the next command
- *				by siglongjmp(3): RESULT is JUMPED
- *	swap SLOT SLOT2 MS	SIGALRM, handler with SA_RESTART, which makes
+ *	jump MS			the same, and it leaves the command by
+ *				siglongjmp(3): RESULT is JUMPED
+ *	swap SLOT SLOT2 MS	the same, handler with SA_RESTART, which makes
  *				SLOT2's file SLOT's by dup2(2)
  *	exec			execve(2) of itself, with its slots
  *	exit NUMBER
@@ -334,18 +336,22 @@ static long do_sockets(char **arg)
 
 static long do_closeraw(char **arg)
 {
-	long r;
-
 	(void)arg;
-#if defined(__x86_64__)
-	__asm__ volatile("syscall"
-			 : "=a"(r)
-			 : "0"(SYS_close_range), "D"(3L), "S"(-1L), "d"(0L)
-			 : "rcx", "r11", "memory");
-#else
-	r = syscall(SYS_close_range, 3U, ~0U, 0U);
-#endif
-	return r;
+	return raw_syscall(SYS_close_range, 3, -1, 0, 0);
+}
+
+/* The next command's. */
+static struct itimerval alarm_due;
+
+static long set_alarm(void (*handler)(int), int flags, const char *arg)
+{
+	const struct sigaction sa = { .sa_handler = handler,
+				      .sa_flags = flags };
+	const long ms = arg ? strtol(arg, NULL, 10) : 0;
+
+	alarm_due.it_value = (struct timeval){ .tv_sec = ms / 1000,
+					       .tv_usec = ms % 1000 * 1000 };
+	return sigaction(SIGALRM, &sa, NULL);
 }
 
 static void on_alarm(int signo)
@@ -355,13 +361,7 @@ static void on_alarm(int signo)
 
 static long do_alarm(char **arg)
 {
-	struct sigaction sa = { .sa_handler = on_alarm };
-	long ms = arg[1] ? strtol(arg[1], NULL, 10) : 0;
-	struct itimerval it = { .it_value = { .tv_sec = ms / 1000,
-					      .tv_usec = ms % 1000 * 1000 } };
-
-	sigaction(SIGALRM, &sa, NULL);
-	return setitimer(ITIMER_REAL, &it, NULL);
+	return set_alarm(on_alarm, 0, arg[1]);
 }
 
 static long do_tick(char **arg)
@@ -387,15 +387,9 @@ static void on_swap(int signo)
 
 static long do_swap(char **arg)
 {
-	struct sigaction sa = { .sa_handler = on_swap, .sa_flags = SA_RESTART };
-	long ms = arg[1] && arg[2] && arg[3] ? strtol(arg[3], NULL, 10) : 0;
-	struct itimerval it = { .it_value = { .tv_sec = ms / 1000,
-					      .tv_usec = ms % 1000 * 1000 } };
-
 	swap_to = *slot(arg[1]);
 	swap_from = *slot(arg[2]);
-	sigaction(SIGALRM, &sa, NULL);
-	return setitimer(ITIMER_REAL, &it, NULL);
+	return set_alarm(on_swap, SA_RESTART, arg[3]);
 }
 
 static void on_jump(int signo)
@@ -406,13 +400,7 @@ static void on_jump(int signo)
 
 static long do_jump(char **arg)
 {
-	struct sigaction sa = { .sa_handler = on_jump };
-	long ms = arg[1] ? strtol(arg[1], NULL, 10) : 0;
-	struct itimerval it = { .it_value = { .tv_sec = ms / 1000,
-					      .tv_usec = ms % 1000 * 1000 } };
-
-	sigaction(SIGALRM, &sa, NULL);
-	return setitimer(ITIMER_REAL, &it, NULL);
+	return set_alarm(on_jump, 0, arg[1]);
 }
 
 static long do_exec(char **arg)
@@ -459,15 +447,21 @@ static const struct {
 static void answer(char **arg)
 {
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		const struct itimerval due = alarm_due, none = { 0 };
 		const long long start = now_ns();
 		long n;
 		int error;
 
 		if (strcmp(arg[0], commands[i].name) != 0)
 			continue;
+		alarm_due = none;
+		if (timerisset(&due.it_value))
+			setitimer(ITIMER_REAL, &due, NULL);
 		errno = 0;
 		n = commands[i].run(arg);
 		error = errno;
+		if (timerisset(&due.it_value))
+			setitimer(ITIMER_REAL, &none, NULL);
 		if (n == -1)
 			printf("%s", strerrorname_np(error));
 		else

@@ -406,27 +406,12 @@ static int do_exec(int fd, const char *program)
 	return execv(program ? program : "/proc/self/exe", args);
 }
 
-static int close_unseen(int fd)
-{
-#ifdef __x86_64__
-	long got;
-
-	__asm__ volatile("syscall"
-			 : "=a"(got)
-			 : "a"(SYS_close), "D"((long)fd)
-			 : "rcx", "r11", "memory");
-	return (int)got;
-#else
-	exit(77);
-#endif
-}
-
 static int do_close(const char *how, int slot)
 {
 	int fd = slots[slot];
 
 	if (strcmp(how, "unseen") == 0)
-		return close_unseen(fd);
+		return (int)raw_syscall(SYS_close, fd, 0, 0, 0);
 
 	if (strcmp(how, "fclose") == 0)
 		return fclose(streams[slot]);

@@ -27,35 +27,6 @@
 
 #include "tests/lib/helper.h"
 
-/* By no function at all: nothing that is preloaded can know. */
-static long raw(long number, long a, long b, long c, long d)
-{
-#if defined(__x86_64__)
-	register long r10 __asm__("r10") = d;
-	long result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-			 : "rcx", "r11", "memory");
-	return result;
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-
-	__asm__ volatile("svc 0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3)
-			 : "memory");
-	return x0;
-#else
-	return syscall(number, a, b, c, d);
-#endif
-}
-
 enum { KEEP = 3, FIRST = 4, MOST = 65536 };
 
 static ino_t inodes[MOST];
@@ -75,11 +46,12 @@ static void raw_file(int fd)
 	long file;
 
 	snprintf(name, sizeof(name), "numbers/%d", fd);
-	raw(SYS_close, fd, 0, 0, 0);
-	file = raw(SYS_openat, AT_FDCWD, (long)name, O_RDWR | O_CREAT, 0666);
+	raw_syscall(SYS_close, fd, 0, 0, 0);
+	file = raw_syscall(SYS_openat, AT_FDCWD, (long)name, O_RDWR | O_CREAT,
+			   0666);
 	if (file != fd) {
-		raw(SYS_dup3, file, fd, 0, 0);
-		raw(SYS_close, file, 0, 0, 0);
+		raw_syscall(SYS_dup3, file, fd, 0, 0);
+		raw_syscall(SYS_close, file, 0, 0, 0);
 	}
 }
 
@@ -88,15 +60,15 @@ static void raw_socket(int fd, int last)
 {
 	int ends[2] = { -1, -1 };
 
-	raw(SYS_close, fd, 0, 0, 0);
-	if (raw(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, (long)ends))
+	raw_syscall(SYS_close, fd, 0, 0, 0);
+	if (raw_syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, (long)ends))
 		_exit(2);
-	raw(SYS_dup3, ends[1], last + 1 + fd, 0, 0);
+	raw_syscall(SYS_dup3, ends[1], last + 1 + fd, 0, 0);
 	if (ends[1] != last + 1 + fd)
-		raw(SYS_close, ends[1], 0, 0, 0);
+		raw_syscall(SYS_close, ends[1], 0, 0, 0);
 	if (ends[0] != fd) {
-		raw(SYS_dup3, ends[0], fd, 0, 0);
-		raw(SYS_close, ends[0], 0, 0, 0);
+		raw_syscall(SYS_dup3, ends[0], fd, 0, 0);
+		raw_syscall(SYS_close, ends[0], 0, 0, 0);
 	}
 }
 

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/helper.h"
+
 enum { TRIES_MAX = 100000 };
 
 static int fd;
@@ -84,25 +86,11 @@ static int ask(void)
 	return 0;
 }
 
-static void close_unseen(void)
-{
-#ifdef __x86_64__
-	long got;
-
-	__asm__ volatile("syscall"
-			 : "=a"(got)
-			 : "a"(SYS_close), "D"((long)fd)
-			 : "rcx", "r11", "memory");
-#else
-	exit(77);
-#endif
-}
-
 static int stale(const char *file)
 {
 	if (set(F_SETLK, F_WRLCK))
 		return 1;
-	close_unseen();
+	raw_syscall(SYS_close, fd, 0, 0, 0);
 	fd = open(file, O_RDWR);
 	start += len;
 	return ask();

@@ -294,15 +294,26 @@ killed()
 	[ "$RESULT" = 0 ]
 }
 
-# left COMMAND WHAT: p left its wait and has still what it held
+# leaves COMMAND SLOT START RESULT: p does, by a signal
+leaves()
+{
+	local pid
+
+	ask p pid
+	pid=$RESULT
+	ask p "$1"
+	wants p "$2" "$3"
+	on A kill -ALRM "$pid"
+	hear p
+	[ "$RESULT" = "$4" ]
+}
+
+# left COMMAND RESULT: p left its wait and has still what it held
 left()
 {
 	take p f 0
 	take q f 1
-	ask p "$1"
-	wants p f 1
-	hear p
-	[ "$RESULT" = "$2" ] || return 1
+	leaves "$1" f 1 "$2" || return 1
 	waits_for_p_only
 }
 
@@ -319,12 +330,12 @@ waits_for_p_only()
 
 left_by_signal()
 {
-	left 'alarm 200' EINTR
+	left 'alarm 0' EINTR
 }
 
 left_by_jump()
 {
-	left 'jump 200' JUMPED
+	left 'jump 0' JUMPED
 }
 
 # The same in the kernel: p for q, while q waits for s at Redis.
@@ -334,10 +345,7 @@ left_the_kernel()
 	take q f 1
 	take s g 0
 	wants q g 0
-	ask p 'jump 200'
-	wants p f 1
-	hear p
-	[ "$RESULT" = JUMPED ] || return 1
+	leaves 'jump 0' f 1 JUMPED || return 1
 	say s 'range f F_WRLCK 0 1 WAIT'
 	if hear s 0.3; then
 		note "$RUN: s gets $RESULT after $(((END - START) / 1000)) us"
