@@ -79,8 +79,10 @@ END
 program 'ed' none <<'END'
 printf '/of/s/of/OF/\nw\n!echo hi\nq\n' | ed -s src/5; cat src/5
 END
+# (At the end of its input, for which it looks while cat runs, it would end.)
 program 'vim -es' none <<'END'
-vim -u NONE -i NONE -es -c '%s/line/LINE/' -c 'w !cat' -c wq src/6; cat src/6
+mkfifo in
+vim -u NONE -i NONE -es -c '%s/line/LINE/' -c 'w !cat' -c wq src/6 <>in; cat src/6
 END
 program 'mawk with system and pipes' none <<'END'
 mawk 'BEGIN { system("echo one"); "echo two" | getline x; print x; print "three" | "cat"; close("cat"); exit 4 }'

@@ -19,6 +19,17 @@ renewed()
 	[ "$(rr pttl "dlock:$MNT/$1")" -gt "$2" ]
 }
 
+older()
+{
+	! renewed "$@"
+}
+
+# renewed_by_another KEY: what was renewed before has grown older first
+renewed_by_another()
+{
+	until_true 10 older "$1" 4000 && until_true 10 renewed "$1" 4000
+}
+
 rig_start disks
 tls_up
 tls_trusted A
@@ -51,7 +62,7 @@ ask a 'lock f EX'
 token=$(token_of f)
 is "$(helpers A | wc -l)" 1 'a process of ours speaks TLS'
 on A pkill -KILL -x dlock-tls
-ok 'killed: a lease is renewed by another one' until_true 10 renewed f 4000
+ok 'killed: a lease is renewed by another one' renewed_by_another f
 on A pkill -KILL -x dlock-tls
 ask a 'open g g'
 ask a 'lock g EX'
@@ -83,8 +94,7 @@ hear shell
 token=$(token_of f)
 like "$token" dlock1 'a shell has the lock of a program that has ended'
 on A pkill -KILL -x dlock-tls
-until_true 10 renewed f 4000
-ok '... and the keeper renews it' renewed f 4000
+ok '... and the keeper renews it' renewed_by_another f
 is "$(token_of f)" "$token" '... the same'
 peer_end shell
 rig_empty 10 '... until the shell has ended'
