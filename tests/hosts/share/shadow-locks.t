@@ -9,6 +9,8 @@
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../../lib/rig.sh"
 
+TTL=2 # s
+
 rig_start disks
 LOG=$RIG/log
 chmod 711 "$RIG"
@@ -19,7 +21,7 @@ configs()
 	local h
 
 	for h in A B; do
-		rig_config "$h" ttl=1s connect_timeout=150ms \
+		rig_config "$h" ttl=${TTL}s connect_timeout=150ms \
 			path_more="local = \"${1:-file}\""
 		echo "state_dir = \"${STATE:-$RIG/state.$h}\"" >>"$RIG/$h.conf"
 	done
@@ -195,7 +197,7 @@ done
 
 refused_throughout()
 {
-	local end=$(($(now) + 3100000000)) asked=0 name i
+	local end=$(($(now) + TTL * 3100000000)) asked=0 name i
 
 	configs shadow
 	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt $((2 * ${#names[@]})) ]; do
@@ -277,7 +279,7 @@ leases()
 }
 nobody_writes()
 {
-	local end=$(($(now) + 1500000000)) asked=0 h
+	local end=$(($(now) + TTL * 1500000000)) asked=0 h
 
 	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 4 ]; do
 		for h in A B; do

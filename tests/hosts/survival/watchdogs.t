@@ -139,12 +139,18 @@ peer_end shell
 
 # --- both at once, which is their mark -------------------------------------------
 
-# die_with NAME: his watchdogs end both, and so does he
+# die_with NAME: his watchdogs end both, and so does he.  (The keeper would replace
+# one that is seen to be dead before the other.)
 die_with()
 {
+	local status=0
+
+	on A pkill -STOP -x dlock-keeper
 	# shellcheck disable=SC2046 # numbers
 	on A kill -KILL $(watchdogs)
-	until_true 5 is_dead "$1"
+	until_true 5 is_dead "$1" || status=1
+	on A pkill -CONT -x dlock-keeper
+	return "$status"
 }
 
 # shellcheck disable=SC2016 # sh's
