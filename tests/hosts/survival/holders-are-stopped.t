@@ -97,6 +97,11 @@ cp_new open
 rig_configs ttl=${TTL}ms connect_timeout=300ms
 proxy p
 on A bash -c 'for i in $(seq 500); do sleep 1234 & done; wait' &
+all_strangers()
+{
+	[ "$(strangers)" = 500 ]
+}
+ok 'there are 500 others' until_true 60 all_strangers
 n=501
 for rule in kill hold report; do
 	run "$rule"

@@ -78,7 +78,7 @@ ask admin 'config set requirepass secret'
 for_a_while sleep 0.1
 ask admin 'config set requirepass ""'
 ok 'its password is another for a while' all_live
-is "$(pgrep -fc "^/usr/bin/python3 $loop loop[12]$")" 2 \
+is "$(on A pgrep -fc "^/usr/bin/python3 $loop loop[12]$")" 2 \
 	'who locks and unlocks all the time does so still'
 
 on A pkill -KILL -f lock_loop
@@ -109,7 +109,7 @@ on A pkill -KILL python3
 rr flushall >/dev/null
 
 proxy proxy
-rig_config A ttl=1s connect_timeout=150ms url="redis://127.0.0.1:$PROXY/0"
+rig_config A ttl=2s connect_timeout=150ms url="redis://127.0.0.1:$PROXY/0"
 survivors plain "$N"
 # Whose lease its keeper alone renews.
 # shellcheck disable=SC2016
@@ -134,7 +134,7 @@ cat >>"$RIG/A.conf" <<-END
 	    restart_delay = "0s"
 	}
 	path "$MNT/quick/" { redis = "quick"
-	    ttl = "1s" }
+	    ttl = "2s" }
 END
 on A mkdir quick
 PIDS=()
@@ -148,7 +148,7 @@ for f in held:
 print(os.readlink("/proc/self"), flush=True)
 sys.stdin.readline()' "$i"
 	hear "a$i"
-	PIDS+=("$(pgrep -n -f "quick/.* $i\$")")
+	PIDS+=("$(pgrep --ns "${INIT[A]}" --nslist pid -n -f "quick/.* $i\$")")
 done
 ask proxy 'delay 200' >/dev/null
 for_a_while sleep 0.1
