@@ -86,10 +86,8 @@ static inline long raw_syscall(long number, long a, long b, long c, long d)
 			 : "memory");
 	return x0;
 #else
-	/* By libc, where it may be seen. */
-	const long result = syscall(number, a, b, c, d);
-
-	return result < 0 ? -errno : result;
+	(void)(number + a + b + c + d);
+	_exit(77); /* libc's would be seen */
 #endif
 }
 

@@ -142,19 +142,6 @@ static pid_t shims_thread(void)
 	return tid;
 }
 
-static char state_of(pid_t tid)
-{
-	char name[64], state = 0;
-	FILE *f;
-
-	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", tid);
-	f = fopen(name, "r");
-	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-		die(name);
-	fclose(f);
-	return state;
-}
-
 /*
  * The shim's thread would read an answer that is not its own, and act on it.  A
  * tracer stops it alone, until the descriptor is closed: a child that libc and the
@@ -165,7 +152,7 @@ static int stop_thread(void)
 	const pid_t tid = shims_thread();
 	int ends[2];
 	pid_t tracer;
-	char end;
+	char task[16], end;
 
 	if (pipe2(ends, O_CLOEXEC))
 		die("pipe2");
@@ -179,7 +166,8 @@ static int stop_thread(void)
 		raw_syscall(SYS_exit_group, 0, 0, 0, 0);
 	}
 	close(ends[0]);
-	while (state_of(tid) != 't') {
+	snprintf(task, sizeof(task), "%d", tid);
+	while (!strstr(status_line(task, "State:"), "\tt ")) {
 		if (tracer < 0 || waitpid(tracer, NULL, WNOHANG))
 			die("no tracer");
 		pause_ms(1);

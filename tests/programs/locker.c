@@ -345,13 +345,12 @@ static struct itimerval alarm_due;
 
 static long set_alarm(void (*handler)(int), int flags, const char *arg)
 {
-	const struct sigaction sa = { .sa_handler = handler,
-				      .sa_flags = flags };
 	const long ms = arg ? strtol(arg, NULL, 10) : 0;
 
+	handle(SIGALRM, handler, flags);
 	alarm_due.it_value = (struct timeval){ .tv_sec = ms / 1000,
 					       .tv_usec = ms % 1000 * 1000 };
-	return sigaction(SIGALRM, &sa, NULL);
+	return 0;
 }
 
 static void on_alarm(int signo)
@@ -366,14 +365,12 @@ static long do_alarm(char **arg)
 
 static long do_tick(char **arg)
 {
-	struct sigaction sa = { .sa_handler = on_alarm,
-				.sa_flags = SA_RESTART };
 	const struct timeval each = {
 		.tv_usec = arg[1] ? strtol(arg[1], NULL, 10) : 0,
 	};
 	const struct itimerval it = { each, each };
 
-	sigaction(SIGALRM, &sa, NULL);
+	handle(SIGALRM, on_alarm, SA_RESTART);
 	return setitimer(ITIMER_REAL, &it, NULL);
 }
 
@@ -444,24 +441,37 @@ static const struct {
 	{ "twin", do_twin },         { "cycle", do_cycle },
 };
 
+/* With the alarm that was set for it, if one was; no other is touched. */
+static long run_timed(long (*run)(char **arg), char **arg)
+{
+	const struct itimerval due = alarm_due, none = { 0 };
+	const bool timed = timerisset(&due.it_value);
+	long n;
+	int error;
+
+	alarm_due = none;
+	if (timed)
+		setitimer(ITIMER_REAL, &due, NULL);
+	errno = 0;
+	n = run(arg);
+	error = errno;
+	if (timed)
+		setitimer(ITIMER_REAL, &none, NULL);
+	errno = error;
+	return n;
+}
+
 static void answer(char **arg)
 {
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		const struct itimerval due = alarm_due, none = { 0 };
 		const long long start = now_ns();
 		long n;
 		int error;
 
 		if (strcmp(arg[0], commands[i].name) != 0)
 			continue;
-		alarm_due = none;
-		if (timerisset(&due.it_value))
-			setitimer(ITIMER_REAL, &due, NULL);
-		errno = 0;
-		n = commands[i].run(arg);
+		n = run_timed(commands[i].run, arg);
 		error = errno;
-		if (timerisset(&due.it_value))
-			setitimer(ITIMER_REAL, &none, NULL);
 		if (n == -1)
 			printf("%s", strerrorname_np(error));
 		else
