@@ -176,8 +176,7 @@ void elf_inspect(const void *image, size_t size, struct elf_facts *facts)
 /* The names that glibc installs its dynamic linker under (ld.so(8)). */
 static bool glibc_loader(const char *interp)
 {
-	const char *slash = strrchr(interp, '/');
-	const char *name = slash ? slash + 1 : interp;
+	const char *name = basename(interp);
 
 	return !strncmp(name, "ld-linux", strlen("ld-linux")) ||
 	       !strncmp(name, "ld64.so.", strlen("ld64.so.")) ||

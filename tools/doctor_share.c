@@ -170,11 +170,10 @@ static bool serves(unsigned pid, const char *point, char *line, size_t size)
 {
 	ssize_t n = dlk_slurp(proc_file(pid, "cmdline"), line, size);
 	bool found = false;
+
 	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(line + i) + 1)
 		found = found || !strcmp(line + i, point);
-	for (ssize_t i = 0; i + 1 < n; i++)
-		if (!line[i])
-			line[i] = ' ';
+	proc_line(pid, line, size);
 	return found;
 }
 

@@ -19,14 +19,33 @@ enum { COMM_MAX = 16 };
 
 /* --- which process -------------------------------------------------------- */
 
+/* "dlockctl lock" holds under the name of the command that it has been given. */
+static bool is_lock_for(unsigned pid, const char *command)
+{
+	char line[2 * DLK_PATH_MAX], word[DLK_WORD_MAX];
+	ssize_t n = dlk_slurp(proc_file(pid, "cmdline"), line, sizeof(line));
+	bool locks = false;
+
+	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(line + i) + 1) {
+		const char *name = basename(line + i);
+
+		dlk_word(word, sizeof(word), name, strlen(name));
+		if (locks && !strcmp(word, command))
+			return true;
+		locks = locks || !strcmp(name, "lock");
+	}
+	return false;
+}
+
 static bool has_command(unsigned pid, const struct scan_token *token)
 {
 	char comm[COMM_MAX + 1], name[DLK_WORD_MAX];
+
 	if (!proc_command(pid, comm, sizeof(comm)))
 		return false;
 	dlk_unword(token->command, name, sizeof(name));
-	/* dlockctl lock has the name of its command. */
-	return !strcmp(comm, name) || !strcmp(comm, "dlockctl");
+	return !strcmp(comm, name) ||
+	       (!strcmp(comm, "dlockctl") && is_lock_for(pid, token->command));
 }
 
 /* "NSpid:	4242	17": the last one is that of its own namespace. */

@@ -351,13 +351,6 @@ static int get_and_run(struct lock *l)
 	return tool_fail(DLK_EXIT_UNAVAILABLE, "%s: %s", l->key, l->job.why);
 }
 
-static const char *base_name(const char *command)
-{
-	const char *slash = strrchr(command, '/');
-
-	return slash && slash[1] ? slash + 1 : command;
-}
-
 int verb_lock(const struct ctl *ctl)
 {
 	static struct lock l;
@@ -381,7 +374,7 @@ int verb_lock(const struct ctl *ctl)
 		l.job.until_ns = dlk_now_ns() + wait_ms * DLK_MS;
 	rc = lease_job_begin(&l.job, ctl->config, l.rule, l.key,
 			     ctl->given[OPT_SHARED] != NULL,
-			     base_name(ctl->argv[1]));
+			     basename(ctl->argv[1]));
 	if (rc)
 		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(-rc));
 	return get_and_run(&l);

@@ -100,8 +100,7 @@ static const struct {
 
 const char *run_away(char *const argv[])
 {
-	const char *slash = strrchr(argv[0], '/');
-	const char *name = slash ? slash + 1 : argv[0];
+	const char *name = basename(argv[0]);
 
 	for (size_t i = 0; i < sizeof(aways) / sizeof(*aways); i++)
 		if (!strcmp(name, aways[i].name))

@@ -48,7 +48,25 @@ rr set "dlock:$MNT/g" "$(made_token A 5 web1)" px 60000 >/dev/null
 ctl_on A --json list --path "$MNT/g"
 is "$(json '.locks[0].command_line')" null \
 	'a pid whose process has another name is nobody'
+peer looks env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
+hear looks
+rr set "dlock:$MNT/g" "$(made_token A 5 web1 |
+	sed "s/ 42 / ${PEER_PID[looks]} /")" px 60000 >/dev/null
+ctl --json list --path "$MNT/g"
+is "$(json '.locks[0] | [.pid, .command_line]')" "[${PEER_PID[looks]},null]" \
+	'a dlockctl that only looks is nobody either'
+kill "${PEER_PID[looks]}"
+peer_end looks
 rr del "dlock:$MNT/g" >/dev/null
+peer locks on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/g" -- \
+	"$(command -v sh)" -c 'echo runs; read -r _'
+hear locks
+ctl_on A --json list --path "$MNT/g"
+like "$(json '.locks[0] | [.command, .command_line]')" \
+	"^\\[\"sh\",\"$CTL lock $MNT/g -- .*/sh -c" \
+	'one that locks is who holds, by the name of its command'
+say locks go
+peer_end locks
 cp /bin/sh "$RIG/sh"
 peer odd dl A flock g "$RIG/sh" -c $'echo runs; read -r _ # \x1b[31m\n'
 hear odd
