@@ -119,8 +119,8 @@ renewals()
 			[ "$RESULT" = 0 ] || error "$which: $HEARD"
 			until_true 40 keeper_runs || error "$which: no keeper"
 			sleep "$((s / 2))"
-			process=$(on_host A many_files)
-			mapfile -t keepers < <(on_host A 'dlock-[ks].*')
+			process=$(pids_of A -x many_files)
+			mapfile -t keepers < <(pids_of A -x 'dlock-[ks].*')
 			a=$(cpu_of "$process")
 			b=$(cpu_of "${keepers[@]}")
 			server_info >"$RIG/i0"

@@ -42,9 +42,9 @@ renewals()
 	[ "$RESULT" = 0 ] || error "many: $HEARD"
 	row 'to lock them all' "$((START / 1000))" ms
 	# Until the keeper has them too.
-	until_true 20 on_host A dlock-keeper >/dev/null
+	until_true 20 pids_of A -x dlock-keeper >/dev/null
 	sleep "$((s / 2))"
-	mapfile -t pids < <(on_host A many_files && on_host A dlock-keeper)
+	mapfile -t pids < <(pids_of A -x many_files && pids_of A -x dlock-keeper)
 	server_info >"$before"
 	cpu=$(cpu_of "${pids[@]}")
 	sleep "$s"
@@ -87,8 +87,8 @@ crowd()
 	row "$name: to start and lock" "$START" ms
 	[ "$#" = 0 ] || sleep "$(((PROCESSES_TTL_S + 2) / 3 + 1))"
 	# The first of them is their parent.
-	mapfile -t members < <(pgrep -P "$(on_host A bench_crowd | head -1)")
-	mapfile -t keepers < <(on_host A dlock-keeper)
+	mapfile -t members < <(pgrep -P "$(pids_of A -x bench_crowd | head -1)")
+	mapfile -t keepers < <(pids_of A -x dlock-keeper)
 	n=${#members[@]}
 	row "$name: Pss a process" "$(tenth "$(pss_of "${members[@]}")" "$n")" kB
 	if [ "$#" != 0 ]; then
@@ -109,7 +109,7 @@ crowd()
 # shellcheck disable=SC2317 # by name
 crowd_is_gone()
 {
-	! on_host A bench_crowd >/dev/null && db_is_empty
+	! pids_of A -x bench_crowd >/dev/null && db_is_empty
 }
 
 # Its members are preloaded, it is not.

@@ -146,12 +146,6 @@ cpu_of()
 	echo "$n"
 }
 
-# Those below process 1 of a host, by name and in this /proc.
-on_host()
-{
-	pgrep --nslist pid --ns "${INIT[$1]}" -x "$2"
-}
-
 # --- the server ---------------------------------------------------------------
 
 # All that it counts.

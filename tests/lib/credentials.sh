@@ -66,13 +66,13 @@ password_is()
 	ask holder 'lock a EX'
 	is "$RESULT" 0 "$name: locked"
 	ok '... as that user' logged_in
-	pid=$(process locker)
+	pid=$(pids_of A -o -x locker)
 	has_password "$pid" "$has" "... is the password in the program? $has"
 	ask holder fork
 	inner=$RESULT
 	child=$(pgrep -P "$pid")
 	ok "$name: there is a keeper" until_true 5 has_keeper
-	has_password "$(process dlock-keeper)" "$has" "... in the keeper? $has"
+	has_password "$(pids_of A -o -x dlock-keeper)" "$has" "... in the keeper? $has"
 	has_password "$child" "$has" "... in the child? $has"
 	ask holder "reap $inner"
 	ask holder 'lock a UN'

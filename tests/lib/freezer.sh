@@ -19,20 +19,14 @@ freezer_start()
 	mkdir "$CGROUP" || rig_die 'no freezer of cgroup v1'
 }
 
-# By their numbers here.
-pids_of()
-{
-	pgrep --ns "${INIT[A]}" --nslist pid -x "$1"
-}
-
 watchdogs_are()
 {
-	[ "$(pids_of dlock-watchdog | wc -l)" = "$1" ]
+	[ "$(pids_of A -x dlock-watchdog | wc -l)" = "$1" ]
 }
 
 has_another()
 {
-	pids_of dlock-keeper | grep -qvx "$KEEPER"
+	pids_of A -x dlock-keeper | grep -qvx "$KEEPER"
 }
 
 is_frozen()

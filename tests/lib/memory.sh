@@ -10,12 +10,6 @@ new_password()
 	password=secret-$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
 }
 
-# The process of a name on host A, in this /proc.
-process()
-{
-	pgrep --nslist pid --ns "${INIT[A]}" -o -x "$1"
-}
-
 # stands PID: how often the password is there; where, in $RIG/where
 stands()
 {
@@ -31,5 +25,5 @@ stands_in()
 
 has_keeper()
 {
-	process dlock-keeper >/dev/null
+	pids_of A -x dlock-keeper >/dev/null
 }

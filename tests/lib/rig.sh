@@ -295,6 +295,15 @@ on()
 	"$BIN/in_host" "${INIT[$h]}" "$MNT" "$@"
 }
 
+# pids_of HOST ARGUMENT... (of pgrep): its processes, by their numbers here
+pids_of()
+{
+	local h=$1
+
+	shift
+	pgrep --ns "${INIT[$h]}" --nslist pid "$@"
+}
+
 null()
 {
 	local h=$1
@@ -443,7 +452,7 @@ pid_is_gone_on()
 # Host A has its process 1, and no other.
 host_is_idle()
 {
-	[ "$(pgrep -c --ns "${INIT[A]}" --nslist pid)" = 1 ]
+	[ "$(pids_of A -c)" = 1 ]
 }
 
 # refused_for MS FILE...: to host B, by the lease alone, all that time, each

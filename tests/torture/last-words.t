@@ -38,7 +38,7 @@ os._exit(0)'
 	hear a
 	until_true 5 watchdogs_are 2 || rig_die 'no watchdogs'
 	until_true 5 have_standbys A 1 || rig_die 'no standby'
-	KEEPER=$(pids_of dlock-keeper)
+	KEEPER=$(pids_of A -x dlock-keeper)
 	freeze_other_threads || rig_die 'no thread is frozen'
 }
 
@@ -66,7 +66,7 @@ round()
 	begins
 	one=$(rr get "dlock:$MNT/one")
 	until_true 10 is_fresh || return 1
-	strace -qq -p "$(pids_of dlock-standby)" -e trace=getppid -o "$RIG/strace" \
+	strace -qq -p "$(pids_of A -x dlock-standby)" -e trace=getppid -o "$RIG/strace" \
 		-e inject=getppid:delay_enter=$((DELAY * 1000)) &
 	tracer=$!
 	kill -STOP "$KEEPER"

@@ -37,7 +37,7 @@ password_is yes 'control: credentials of the program' f
 by_helper A
 password_is no 'a cluster' f
 locks_at_each
-has_password "$(process locker)" no '... and the program has no password'
+has_password "$(pids_of A -o -x locker)" no '... and the program has no password'
 like "$(on A "$BUILD/dlockctl" -c "$RIG/A.conf" list)" '/x[0-9]* ' 'dlockctl list shows them'
 peer_end holder
 rig_end

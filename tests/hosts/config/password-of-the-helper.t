@@ -38,7 +38,7 @@ queued()
 	[ "$(rr exists "{dlock:$MNT/f}%q")" = 1 ]
 }
 ok 'another host waits' until_true 5 queued
-has_password "$(process dlock-tls)" no 'the helper forgets it when it has logged in'
+has_password "$(pids_of A -o -x dlock-tls)" no 'the helper forgets it when it has logged in'
 is "$(on A cat "/proc/$(on A pgrep -x dlock-tls)/limits" |
 	awk '/core file/ { print $5 }')" 0 '... and dumps no core'
 ask one 'lock f UN'
@@ -55,7 +55,8 @@ rr acl setuser dlock resetpass ">$password" >/dev/null
 rr client kill user dlock >/dev/null
 ask one 'lock f EX'
 is "$RESULT" 0 'a new password: the next connection has it'
-is "$(stands "$(process locker)") $(stands "$(process locker)" "$old")" '0 0' \
+pid=$(pids_of A -o -x locker)
+is "$(stands "$pid") $(stands "$pid" "$old")" '0 0' \
 	'... and the program neither'
 peer_end one
 

@@ -41,13 +41,13 @@ row()
 	ask holder "open a $2"
 	ask holder 'lock a EX'
 	is "$RESULT" 0 "$name: locked, with the password"
-	pid=$(process locker)
+	pid=$(pids_of A -o -x locker)
 	once "$pid" "$name: in the program once"
 	ask holder fork
 	inner=$RESULT
 	child=$(pgrep -P "$pid")
 	ok "$name: there is a keeper" until_true 5 has_keeper
-	keeper=$(process dlock-keeper)
+	keeper=$(pids_of A -o -x dlock-keeper)
 	once "$keeper" "$name: in the keeper once"
 	once "$pid" '... in the program still'
 	once "$child" '... in its child'
@@ -83,7 +83,7 @@ locker holder dl A
 ask holder 'open a three'
 ask holder 'lock a EX'
 is "$RESULT" 0 'in the environment: locked'
-is "$(stands "$(process locker)")" 2 'there, and once beside it'
+is "$(stands "$(pids_of A -o -x locker)")" 2 'there, and once beside it'
 peer_end holder
 until_true 5 host_is_idle
 
@@ -102,7 +102,7 @@ queued()
 	[ "$(rr -n 1 exists "{dlock:$MNT/four}%q")" = 1 ]
 }
 ok 'one waits' until_true 5 queued
-once "$(process locker)" '... and has the password once'
+once "$(pids_of A -o -x locker)" '... and has the password once'
 ask far 'lock a UN'
 hear waiter
 is "$RESULT" 0 '... and is granted the lock'

@@ -20,11 +20,6 @@ end_cgroup()
 	until_true 5 rmdir "$CGROUP" 2>/dev/null
 }
 
-pids_of()
-{
-	pgrep --ns "${INIT[A]}" --nslist pid -x "$1"
-}
-
 # used PID: its threads' time on a core, in us
 used()
 {
@@ -55,7 +50,7 @@ was_throttled()
 
 has_another()
 {
-	pids_of dlock-keeper | grep -qvx "$KEEPER"
+	pids_of A -x dlock-keeper | grep -qvx "$KEEPER"
 }
 
 rig_start disks
@@ -82,13 +77,13 @@ sys.stdin.readline()
 sys.stdin.readline()'
 hear a
 ok 'the keeper has a standby' until_true 5 have_standbys A 1
-KEEPER=$(pids_of dlock-keeper)
+KEEPER=$(pids_of A -x dlock-keeper)
 token=$(rr get "dlock:$MNT/f")
 ok 'it gets a third of what it needs' starve "$KEEPER"
 ok 'and wants more (control)' until_true 30 was_throttled
 refused_for $((2 * TTL)) f
 is "$?" 0 'nobody else is granted the lock'
-is "$(pids_of dlock-keeper)" "$KEEPER" 'it is the same keeper'
+is "$(pids_of A -x dlock-keeper)" "$KEEPER" 'it is the same keeper'
 is "$(rr get "dlock:$MNT/f")" "$token" 'and the same lease'
 kill -STOP "$KEEPER"
 ok 'stopped, it is replaced (control)' until_true 20 has_another

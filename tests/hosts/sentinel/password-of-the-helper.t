@@ -48,7 +48,7 @@ ask one 'lock f EX' 30
 is "$RESULT" 0 'after a failover: locked'
 ok '... as the user of the master' grep -q 'name=dlock-[0-9]* .*user=dlock ' \
 	<<<"$(m "$MASTER" client list)"
-has_password "$(process locker)" no '... and the program has no password'
+has_password "$(pids_of A -o -x locker)" no '... and the program has no password'
 ask one 'lock f UN'
 peer_end one
 echo wrong >"$RIG/watch"

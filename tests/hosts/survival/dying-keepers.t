@@ -61,7 +61,7 @@ os.wait()'
 	hear pair
 	ok "$1: a child that shares a lock has two watchdogs" \
 		until_true 5 watchdogs_are 2
-	KEEPER=$(pids_of dlock-keeper)
+	KEEPER=$(pids_of A -x dlock-keeper)
 	first=$(token pair)
 }
 
@@ -96,7 +96,7 @@ shell_begins()
 	hear shell
 	ok "$1: a shell that only has the descriptor has a standby" \
 		until_true 5 have_standbys A 1
-	KEEPER=$(pids_of dlock-keeper)
+	KEEPER=$(pids_of A -x dlock-keeper)
 	first=$(token shell)
 }
 
@@ -126,7 +126,7 @@ rig_configs ttl=${TTL}ms connect_timeout=300ms
 pair_begins pair
 ok 'pair: a thread of their keeper has no core' freeze_other_threads
 # shellcheck disable=SC2046 # numbers
-kill -KILL "$KEEPER" $(pids_of dlock-standby)
+kill -KILL "$KEEPER" $(pids_of A -x dlock-standby)
 ok 'pair: both keepers are killed: the first thread is dead' \
 	until_true 5 first_thread_is_dead
 pair_ends pair first_thread_is_dead
@@ -181,8 +181,8 @@ hear ignores
 ok 'ignores: a program that ignores the end of its children has a keeper' \
 	until_true 5 have_standbys A 1
 ok 'ignores: it does (control)' \
-	ignores_ends "$(sig_ign "$(pgrep --ns "${INIT[A]}" --nslist pid -o python3)")"
-ok 'ignores: its keeper does not' heeds_ends "$(sig_ign "$(pids_of dlock-keeper)")"
+	ignores_ends "$(sig_ign "$(pids_of A -o python3)")"
+ok 'ignores: its keeper does not' heeds_ends "$(sig_ign "$(pids_of A -x dlock-keeper)")"
 peer_end ignores
 freezer_end
 rig_end

@@ -24,7 +24,7 @@ freeze()
 {
 	local pid
 
-	for pid in $(pgrep --ns "${INIT[A]}" --nslist pid); do
+	for pid in $(pids_of A); do
 		echo "$pid" >"$group/cgroup.procs" 2>/dev/null
 	done
 	echo 1 >"$group/cgroup.freeze"

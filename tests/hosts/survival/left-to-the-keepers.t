@@ -52,7 +52,7 @@ os._exit(0)'
 	hear "$1"
 	ok "$1: who shares the lock has watchdogs" until_true 5 watchdogs_are 2
 	ok "$1: the keeper has a standby" until_true 5 have_standbys A 1
-	KEEPER=$(pids_of dlock-keeper)
+	KEEPER=$(pids_of A -x dlock-keeper)
 	one=$(rr get "dlock:$MNT/one")
 	two=$(rr get "dlock:$MNT/two")
 }
@@ -126,7 +126,7 @@ unlike "$(cat "$RIG/log")" 'LOST|are killed' 'nothing is said to be lost'
 
 begins both
 # shellcheck disable=SC2046 # numbers
-kill -STOP "$KEEPER" $(pids_of dlock-standby)
+kill -STOP "$KEEPER" $(pids_of A -x dlock-standby)
 forks both
 ok 'both: another host is granted it' until_true 15 dl B flock -n one true
 ok 'both: the process has another keeper' until_true 10 has_another
@@ -161,7 +161,7 @@ sys.stdin.readline()' "$2" $((2 * TTL / 1000))
 	ok "$1: the keeper has a standby" until_true 5 have_standbys A 1
 	say "$1" ''
 	hear "$1"
-	KEEPER=$(pids_of dlock-keeper)
+	KEEPER=$(pids_of A -x dlock-keeper)
 	mine=$(rr get "dlock:$MNT/mine")
 	kill -STOP "$KEEPER"
 	say "$1" ''

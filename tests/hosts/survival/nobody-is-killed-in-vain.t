@@ -148,7 +148,7 @@ for f in held:
 print(os.readlink("/proc/self"), flush=True)
 sys.stdin.readline()' "$i"
 	hear "a$i"
-	PIDS+=("$(pgrep --ns "${INIT[A]}" --nslist pid -n -f "quick/.* $i\$")")
+	PIDS+=("$(pids_of A -n -f "quick/.* $i\$")")
 done
 ask proxy 'delay 200' >/dev/null
 for_a_while sleep 0.1
