@@ -91,12 +91,9 @@ static int read_limits(const struct ctl *ctl, enum ctl_option option,
 static void check_limits(struct report *r, const struct health *h,
 			 enum state state, const struct limits *l)
 {
-	char held[32];
-
-	if (l->held_ms && h->oldest_ms >= l->held_ms) {
-		ctl_duration(held, sizeof(held), h->oldest_ms);
-		add(r, state, "a lock is held for %s", held);
-	}
+	if (l->held_ms && h->oldest_ms >= l->held_ms)
+		add(r, state, "a lock is held for %s",
+		    ctl_duration(h->oldest_ms).text);
 	if (l->waiters && h->most >= l->waiters)
 		add(r, state, "%" PRIu64 " wait for one lock", h->most);
 }

@@ -55,6 +55,11 @@ char *tool_copy(const void *bytes, size_t len);
 void *tool_grow(void *array, size_t n, size_t *room, size_t each);
 _Noreturn void tool_no_memory(void);
 
+/* A duration in words, as one function or another has it. */
+struct tool_span {
+	char text[32];
+};
+
 /*
  * For a terminal: printable UTF-8 as it is, '\' doubled, every other byte
  * as \xNN (model/text.h).  Writes at most size - 1 bytes and a NUL, never half

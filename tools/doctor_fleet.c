@@ -62,17 +62,15 @@ static void compare_times(struct view *v, const struct fleet_host *h,
 			  const struct fleet_rule *its,
 			  const struct dlk_rule *ours)
 {
-	char a[32], b[32];
-
-	option_duration(a, sizeof(a), its->ttl_ms);
-	option_duration(b, sizeof(b), ours->ttl_ms);
 	if (its->ttl_ms != ours->ttl_ms)
-		find_difference(v, DOCTOR_WARNING, h, its->prefix, "ttl", a, b);
-	option_duration(a, sizeof(a), its->hold_ms);
-	option_duration(b, sizeof(b), ours->hold_at_least_ms);
+		find_difference(v, DOCTOR_WARNING, h, its->prefix, "ttl",
+				option_duration(its->ttl_ms).text,
+				option_duration(ours->ttl_ms).text);
 	if (its->hold_ms != ours->hold_at_least_ms)
 		find_difference(v, DOCTOR_WARNING, h, its->prefix,
-				"hold_at_least", a, b);
+				"hold_at_least",
+				option_duration(its->hold_ms).text,
+				option_duration(ours->hold_at_least_ms).text);
 }
 
 /* Of a file of the host's rule: the key that each makes of it. */

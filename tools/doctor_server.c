@@ -295,17 +295,15 @@ static const char *ask_fsync(struct doctor_server *s)
 static void find_forgetful(struct doctor *d, const struct doctor_server *s,
 			   const char *how)
 {
-	char delay[32], longest[32];
-
-	option_duration(delay, sizeof(delay), s->ep->restart_delay_ms);
-	option_duration(longest, sizeof(longest), longest_lease_ms(d, s));
 	doctor_find(d, DOCTOR_CRITICAL,
 		    "after a restart it grants what somebody may still hold",
 		    "take restart_delay out (its default is long enough), or "
 		    "set appendonly yes and appendfsync always in redis.conf",
 		    "redis \"%s\" (%s): %s, and restart_delay is %s where "
 		    "leases last %s",
-		    s->redis->name, s->ep->name, how, delay, longest);
+		    s->redis->name, s->ep->name, how,
+		    option_duration(s->ep->restart_delay_ms).text,
+		    option_duration(longest_lease_ms(d, s)).text);
 }
 
 void doctor_persistence(struct doctor *d, struct doctor_server *s)
@@ -356,18 +354,17 @@ void doctor_room(struct doctor *d, struct doctor_server *s)
 void doctor_uptime(struct doctor *d, struct doctor_server *s)
 {
 	uint64_t ms = s->info.uptime_s * 1000;
-	char left[32];
 
 	if (!s->info.run_id[0] || ms >= s->ep->restart_delay_ms)
 		return;
-	option_duration(left, sizeof(left), s->ep->restart_delay_ms - ms);
 	doctor_find(d, DOCTOR_WARNING,
 		    "it may have forgotten who holds what; until then LOCK_NB "
 		    "fails with ENOLCK and others wait",
 		    "wait; if it restarts often, find out why (its log)",
 		    "redis \"%s\" (%s) was restarted: it grants nothing for "
 		    "another %s",
-		    s->redis->name, s->ep->name, left);
+		    s->redis->name, s->ep->name,
+		    option_duration(s->ep->restart_delay_ms - ms).text);
 }
 
 /* --- its clock ------------------------------------------------------------ */

@@ -132,17 +132,17 @@ static void text_node(const struct subject *s, const char *label,
 
 static void text_ttl(const struct dlk_rule *rule)
 {
-	char ttl[32], at[N_MOMENTS][32];
+	struct tool_span at[N_MOMENTS];
 
-	option_duration(ttl, sizeof(ttl), rule->ttl_ms);
 	for (unsigned i = 0; i < N_MOMENTS; i++)
-		option_duration(at[i], sizeof(at[i]), moment_ms(i, rule));
+		at[i] = option_duration(moment_ms(i, rule));
 	line("ttl", NULL,
 	     "%s: renewed after %s, again every %s; warned of after %s%s%s; "
 	     "held until %s after the last renewal was sent",
-	     ttl, at[0], at[1], at[2],
+	     option_duration(rule->ttl_ms).text, at[0].text, at[1].text,
+	     at[2].text,
 	     rule->on_lost == DLK_LOST_KILL ? ", its holder killed after " : "",
-	     rule->on_lost == DLK_LOST_KILL ? at[3] : "", at[4]);
+	     rule->on_lost == DLK_LOST_KILL ? at[3].text : "", at[4].text);
 }
 
 /* Which one it says is the master; or what is the matter. */

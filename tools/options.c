@@ -14,22 +14,22 @@ static const char *const locals[] = { "file", "shadow" };
 static const char *const coherence[] = { "auto", "on", "off" };
 static const char *const booleans[] = { "false", "true" };
 
-void option_duration(char *out, size_t size, uint64_t ms)
+struct tool_span option_duration(uint64_t ms)
 {
 	int digits = 3;
 	uint64_t part = ms % 1000;
+	struct tool_span s;
 
-	if (ms && ms < 1000) {
-		snprintf(out, size, "%" PRIu64 "ms", ms);
-		return;
-	}
 	for (; digits && part % 10 == 0; digits--)
 		part /= 10;
-	if (digits)
-		snprintf(out, size, "%" PRIu64 ".%0*" PRIu64 "s", ms / 1000,
-			 digits, part);
+	if (ms && ms < 1000)
+		snprintf(s.text, sizeof(s.text), "%" PRIu64 "ms", ms);
+	else if (digits)
+		snprintf(s.text, sizeof(s.text), "%" PRIu64 ".%0*" PRIu64 "s",
+			 ms / 1000, digits, part);
 	else
-		snprintf(out, size, "%" PRIu64 "s", ms / 1000);
+		snprintf(s.text, sizeof(s.text), "%" PRIu64 "s", ms / 1000);
+	return s;
 }
 
 static struct option_row *put(struct option_row *row, const char *name,
@@ -44,10 +44,7 @@ static struct option_row *put(struct option_row *row, const char *name,
 static struct option_row *put_ms(struct option_row *row, const char *name,
 				 uint64_t ms)
 {
-	char text[32];
-
-	option_duration(text, sizeof(text), ms);
-	return put(row, name, text);
+	return put(row, name, option_duration(ms).text);
 }
 
 unsigned options_of(const struct dlk_rule *rule,

@@ -7,6 +7,7 @@
 #define DLK_TOOLS_OPTIONS_H
 
 #include "config/config.h"
+#include "tools/common.h"
 
 enum { OPTIONS_MAX = 16 };
 
@@ -21,6 +22,6 @@ unsigned options_of(const struct dlk_rule *rule,
 		    struct option_row rows[OPTIONS_MAX]);
 
 /* Milliseconds as the configuration has them: "950ms", "1.5s", "30s". */
-void option_duration(char *out, size_t size, uint64_t ms);
+struct tool_span option_duration(uint64_t ms);
 
 #endif

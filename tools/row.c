@@ -188,13 +188,7 @@ void row_owner(struct table *t, const struct scan_lock *lock)
 
 void row_time(struct table *t, int64_t ms, const char *unknown)
 {
-	char text[32];
-
-	if (ms < 0)
-		snprintf(text, sizeof(text), "%s", unknown);
-	else
-		ctl_duration(text, sizeof(text), (uint64_t)ms);
-	table_text(t, text);
+	table_text(t, ms < 0 ? unknown : ctl_duration((uint64_t)ms).text);
 }
 
 void row_json_word(struct json *j, const char *key, const char *word)

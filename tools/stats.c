@@ -138,16 +138,10 @@ static void prometheus(const struct healths *all)
 
 static void text_value(uint64_t n, enum unit unit)
 {
-	char text[32];
-
 	if (unit == SECONDS || unit == MILLISECONDS)
-		ctl_duration(text, sizeof(text),
-			     unit == SECONDS ? n * 1000 : n);
-	else if (unit == MICROSECONDS)
-		snprintf(text, sizeof(text), "%" PRIu64 "us", n);
+		puts(ctl_duration(unit == SECONDS ? n * 1000 : n).text);
 	else
-		snprintf(text, sizeof(text), "%" PRIu64, n);
-	puts(text);
+		printf("%" PRIu64 "%s\n", n, unit == MICROSECONDS ? "us" : "");
 }
 
 static void text_server(const struct health *h)

@@ -291,20 +291,25 @@ void table_end(struct table *t)
 	table_free(t);
 }
 
-void ctl_duration(char *out, size_t size, uint64_t ms)
+struct tool_span ctl_duration(uint64_t ms)
 {
-	uint64_t s = ms / 1000, m = s / 60, h = m / 60;
+	const uint64_t s = ms / 1000, m = s / 60, h = m / 60;
+	struct tool_span out;
+	const size_t size = sizeof(out.text);
 
 	if (ms < 1000)
-		snprintf(out, size, "%" PRIu64 "ms", ms);
+		snprintf(out.text, size, "%" PRIu64 "ms", ms);
 	else if (s < 60)
-		snprintf(out, size, "%" PRIu64 ".%" PRIu64 "s", s,
+		snprintf(out.text, size, "%" PRIu64 ".%" PRIu64 "s", s,
 			 ms % 1000 / 100);
 	else if (m < 60)
-		snprintf(out, size, "%" PRIu64 "m%02" PRIu64 "s", m, s % 60);
+		snprintf(out.text, size, "%" PRIu64 "m%02" PRIu64 "s", m,
+			 s % 60);
 	else if (h < 24)
-		snprintf(out, size, "%" PRIu64 "h%02" PRIu64 "m", h, m % 60);
+		snprintf(out.text, size, "%" PRIu64 "h%02" PRIu64 "m", h,
+			 m % 60);
 	else
-		snprintf(out, size, "%" PRIu64 "d%02" PRIu64 "h", h / 24,
+		snprintf(out.text, size, "%" PRIu64 "d%02" PRIu64 "h", h / 24,
 			 h % 24);
+	return out;
 }

@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tools/common.h"
+
 struct table_column {
 	const char *heading;
 	unsigned least; /* 0: it is never cut */
@@ -78,6 +80,6 @@ void table_free(struct table *t);
 void table_end(struct table *t);
 
 /* "950ms", "12.3s", "4m05s", "2h07m", "3d04h". */
-void ctl_duration(char *out, size_t size, uint64_t ms);
+struct tool_span ctl_duration(uint64_t ms);
 
 #endif

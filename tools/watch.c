@@ -187,7 +187,7 @@ static void print_screen(const struct rows *rows, FILE *f)
 static void draw(const struct watch *w, const struct rows *rows, int rc)
 {
 	const size_t room = screen_rows(stdout);
-	char *text = NULL, at[16], every[32];
+	char *text = NULL, at[16];
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
@@ -197,9 +197,9 @@ static void draw(const struct watch *w, const struct rows *rows, int rc)
 	if (fclose(f))
 		tool_no_memory();
 	clock_text(at);
-	ctl_duration(every, sizeof(every), w->interval_ms);
 	printf(HOME "%s  %zu lock%s%s, every %s" LINE_END "\n", at, rows->n,
-	       rows->n == 1 ? "" : "s", rc ? ", NOT ALL ARE KNOWN" : "", every);
+	       rows->n == 1 ? "" : "s", rc ? ", NOT ALL ARE KNOWN" : "",
+	       ctl_duration(w->interval_ms).text);
 	/* One is written, and the cursor stands on another. */
 	put_lines(text, room > 2 ? room - 2 : 0);
 	fputs(BELOW, stdout);

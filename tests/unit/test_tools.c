@@ -526,23 +526,15 @@ static void a_queue_is_read(void **state)
 	scan_queue_free(&q);
 }
 
-static const char *span(uint64_t ms)
-{
-	static char out[32];
-
-	ctl_duration(out, sizeof(out), ms);
-	return out;
-}
-
 static void durations_are_short(void **state)
 {
 	(void)state;
-	assert_string_equal(span(0), "0ms");
-	assert_string_equal(span(999), "999ms");
-	assert_string_equal(span(29872), "29.8s");
-	assert_string_equal(span(245000), "4m05s");
-	assert_string_equal(span(7620000), "2h07m");
-	assert_string_equal(span(273600000), "3d04h");
+	assert_string_equal(ctl_duration(0).text, "0ms");
+	assert_string_equal(ctl_duration(999).text, "999ms");
+	assert_string_equal(ctl_duration(29872).text, "29.8s");
+	assert_string_equal(ctl_duration(245000).text, "4m05s");
+	assert_string_equal(ctl_duration(7620000).text, "2h07m");
+	assert_string_equal(ctl_duration(273600000).text, "3d04h");
 }
 
 static bool owner(struct scan_owners *o, const char *field, const char *expiry)
