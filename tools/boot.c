@@ -2,14 +2,13 @@
 /* This host; see boot.h. */
 #include "tools/boot.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "os/sys.h"
 
-/* As the kernel tells it, without its dashes. */
-void boot_id(char boot[BOOT_ID + 1])
+/* The boot id is as the kernel tells it, without its dashes. */
+void boot_host(const char *host_id, char word[DLK_WORD_MAX])
 {
 	char text[64];
 	ssize_t n = dlk_slurp("/proc/sys/kernel/random/boot_id", text,
@@ -18,18 +17,12 @@ void boot_id(char boot[BOOT_ID + 1])
 
 	for (ssize_t i = 0; i < n && at < BOOT_ID; i++)
 		if (text[i] != '-' && text[i] != '\n')
-			boot[at++] = text[i];
-	boot[at] = '\0';
-}
-
-void boot_host(const char *host_id, char word[DLK_WORD_MAX])
-{
-	char boot[BOOT_ID + 1], id[DLK_WORD_MAX - 40] = "";
-
-	boot_id(boot);
-	if (host_id[0])
-		dlk_word(id, sizeof(id), host_id, strlen(host_id));
-	snprintf(word, DLK_WORD_MAX, "%s%s%s", boot, host_id[0] ? ":" : "", id);
+			word[at++] = text[i];
+	word[at] = '\0';
+	if (!host_id[0])
+		return;
+	word[at++] = ':';
+	dlk_word(word + at, DLK_WORD_MAX - 40, host_id, strlen(host_id));
 }
 
 void boot_hostname(char word[DLK_WORD_MAX])

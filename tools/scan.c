@@ -28,7 +28,7 @@ enum { ENDS = 2 };
 struct view {
 	const struct dlk_config *config;
 	const struct dlk_redis *redis;
-	char boot[BOOT_ID + 1];
+	char host[DLK_WORD_MAX]; /* this one, as a token has it */
 	uint64_t now_ns;
 	struct fleet fleet; /* by which other hosts' clocks are known */
 };
@@ -126,20 +126,6 @@ static void resolve_by_holder(struct scan_lock *lock)
 	set_path(lock, path, len);
 }
 
-/* Of the same boot is not enough: a host_id tells those of one kernel apart. */
-static bool is_of_host(const struct dlk_config *config,
-		       const struct scan_token *token)
-{
-	const char *more = token->host + BOOT_ID;
-	char word[DLK_WORD_MAX];
-
-	if (!config->host_id[0])
-		return *more == '\0';
-	dlk_word(word, sizeof(word) - 40, config->host_id,
-		 strlen(config->host_id));
-	return *more == ':' && strcmp(more + 1, word) == 0;
-}
-
 static void judge_value(const struct view *v, const char *value, size_t len,
 			struct scan_lock *lock)
 {
@@ -153,9 +139,11 @@ static void judge_value(const struct view *v, const char *value, size_t len,
 		return;
 	}
 	since = lock->token.since_ns;
-	lock->here = strlen(v->boot) == BOOT_ID &&
-		     !strncmp(lock->token.host, v->boot, BOOT_ID);
-	lock->of_host = lock->here && is_of_host(v->config, &lock->token);
+	lock->here = strcspn(v->host, ":") == BOOT_ID &&
+		     !strncmp(lock->token.host, v->host, BOOT_ID);
+	/* Of the same boot is not enough: a host_id tells those of one kernel
+	 * apart. */
+	lock->of_host = lock->here && !strcmp(lock->token.host, v->host);
 	if (lock->here && since <= v->now_ns)
 		lock->held_ms = (int64_t)((v->now_ns - since) / 1000000);
 	if (!lock->here && since < DLK_NO_LOCK_NS)
@@ -537,7 +525,7 @@ static int add_subject(struct dlk_conn *c, const struct subject *s,
 	char key[SUBJECT_KEY_MAX];
 	int err;
 
-	boot_id(v.boot);
+	boot_host(s->config->host_id, v.host);
 	if (subject_key_at(s, "", c->ep, key))
 		scan_keys_add(&keys, key, strlen(key));
 	if (subject_key_at(s, RECORD_SUFFIX, c->ep, key))
@@ -580,7 +568,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 
 	*scan = (struct scan){ 0 };
 	scan->failed = tool_room(config->n_redis + 1, sizeof(*scan->failed));
-	boot_id(v.boot);
+	boot_host(config->host_id, v.host);
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];
 		if (tool_config_uses(config, v.redis)) {
