@@ -57,6 +57,7 @@ struct target {
 struct targets {
 	struct target *v;
 	size_t n, room;
+	const struct dlk_redis *redis; /* of those that are broken now */
 };
 
 /* --- which leases --------------------------------------------------------- */
@@ -282,30 +283,30 @@ static void warn_if_young(struct dlk_conn *c)
 			 "holders that live put their leases back");
 }
 
-/* At one server, whatever of it is there. */
-static int break_server(const struct dlk_redis *redis, unsigned server,
-			struct targets *all)
+static bool is_at(const struct target *t, const struct dlk_redis *redis)
 {
-	struct dlk_conn *c = NULL;
-	int err = 0, rc = 0;
+	return t->lock->redis == redis && t->outcome != NOT_OURS;
+}
 
-	for (size_t i = 0; i < all->n && !err && !rc; i++) {
+/* At one server, whatever of it is there. */
+static int break_server(struct dlk_conn *c, void *targets)
+{
+	struct targets *all = targets;
+	bool any = false;
+	int err = 0;
+
+	for (size_t i = 0; i < all->n && !err; i++) {
 		const struct scan_lock *lock = all->v[i].lock;
 
-		if (lock->redis != redis || all->v[i].outcome == NOT_OURS ||
-		    !tool_has_key(redis, tool_server(redis, server), lock->key,
-				  lock->key_len))
+		if (!is_at(&all->v[i], all->redis) ||
+		    !tool_has_key(all->redis, c->ep, lock->key, lock->key_len))
 			continue;
-		if (!c)
-			c = scan_open_at(redis, server, &rc);
-		if (c)
-			err = break_at(c, &all->v[i]);
+		any = true;
+		err = break_at(c, &all->v[i]);
 	}
-	if (!c)
-		return rc;
-	if (!err)
+	if (any && !err)
 		warn_if_young(c);
-	return scan_close(c, redis, err);
+	return err;
 }
 
 /*
@@ -320,7 +321,7 @@ static void judge_all(const struct dlk_redis *redis, struct targets *all)
 	for (size_t i = 0; i < all->n; i++) {
 		struct target *t = &all->v[i];
 
-		if (t->lock->redis != redis || t->outcome == NOT_OURS)
+		if (!is_at(t, redis))
 			continue;
 		if (t->broken + t->changed < needed)
 			t->outcome = FAILED;
@@ -332,19 +333,20 @@ static void judge_all(const struct dlk_redis *redis, struct targets *all)
 	}
 }
 
+/* (One of which nothing is broken is not spoken of, whatever is wrong there.) */
 static int break_redis(const struct dlk_redis *redis, struct targets *all)
 {
-	const unsigned n = tool_servers(redis);
-	unsigned good = 0;
-	int rc = 0, one;
+	size_t i = 0;
+	int rc;
 
-	for (unsigned i = 0; i < n; i++) {
-		one = break_server(redis, i, all);
-		good += !one;
-		rc = one ? one : rc;
-	}
+	while (i < all->n && !is_at(&all->v[i], redis))
+		i++;
+	if (i == all->n)
+		return 0;
+	all->redis = redis;
+	rc = scan_servers(redis, break_server, all);
 	judge_all(redis, all);
-	return good >= tool_needed(redis) ? 0 : rc;
+	return rc;
 }
 
 /* --- the verb ------------------------------------------------------------- */

@@ -28,6 +28,7 @@ static const struct table_column columns[] = {
 };
 
 struct view {
+	struct subject subject;
 	struct table table;
 	struct json *json;
 	const char *family;
@@ -90,16 +91,17 @@ static void take(void *arg, int64_t at_ms, const struct dlk_chronicle_entry *e)
 		row(v, at_ms, e);
 }
 
-static int read_all(struct dlk_conn *c, const struct subject *s, struct view *v)
+static int read_all(struct dlk_conn *c, void *view)
 {
+	struct view *v = view;
 	char key[SUBJECT_KEY_MAX];
 	int err = 0;
 
 	v->family = "flock";
-	if (subject_key_at(s, "", c->ep, key))
+	if (subject_key_at(&v->subject, "", c->ep, key))
 		err = chronicle_read(c, key, take, v);
 	v->family = "record";
-	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key))
+	if (!err && subject_key_at(&v->subject, RECORD_SUFFIX, c->ep, key))
 		err = chronicle_read(c, key, take, v);
 	return err;
 }
@@ -121,24 +123,23 @@ static void show(struct view *v, int rc)
 
 int verb_history(const struct ctl *ctl)
 {
-	static struct subject s;
-	struct view v = { .json = ctl->json };
-	int rc = subject_find_managed(ctl->config, ctl->argv[0], &s);
+	static struct view v;
+	const struct dlk_redis *redis;
+	int rc = subject_find_managed(ctl->config, ctl->argv[0], &v.subject);
 
 	if (rc)
 		return rc;
+	v.json = ctl->json;
 	if (v.json)
 		json_open(v.json, "entries", '[');
 	else
 		table_init(&v.table, columns);
 	/* (Of the masters of a quorum one of the first has it; of a cluster
 	 * those that have the keys are two.) */
-	for (unsigned i = 0; i < tool_servers(s.rule->redis); i++) {
-		struct dlk_conn *c = scan_open_at(s.rule->redis, i, &rc);
-
-		if (c)
-			rc = scan_close(c, s.rule->redis, read_all(c, &s, &v));
-		if (!rc && s.rule->redis->mode != DLK_CLUSTER)
+	redis = v.subject.rule->redis;
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
+		rc = scan_at(redis, i, read_all, &v);
+		if (!rc && redis->mode != DLK_CLUSTER)
 			break;
 	}
 	show(&v, rc);

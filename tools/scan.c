@@ -31,6 +31,10 @@ struct view {
 	char host[DLK_WORD_MAX]; /* this one, as a token has it */
 	uint64_t now_ns;
 	struct fleet fleet; /* by which other hosts' clocks are known */
+	struct scan *scan;  /* what is found */
+	const struct subject *subject; /* NULL: all keys of the rules */
+	scan_at_fn *also;
+	void *also_arg;
 };
 
 static bool has_suffix(const char *key, size_t len, const char *suffix)
@@ -187,9 +191,9 @@ static struct scan_lock *next_row(struct scan *scan)
 }
 
 static void add(const struct view *v, struct scan_key *key,
-		const struct scan_answer *r, struct scan *scan)
+		const struct scan_answer *r)
 {
-	struct scan_lock *lock = next_row(scan);
+	struct scan_lock *lock = next_row(v->scan);
 
 	if (!judge(v, r, lock))
 		return;
@@ -198,7 +202,7 @@ static void add(const struct view *v, struct scan_key *key,
 	key->bytes = NULL;
 	resolve(v, lock);
 	resolve_by_holder(lock);
-	scan->n++;
+	v->scan->n++;
 }
 
 static void drop(struct scan *scan, size_t at)
@@ -312,9 +316,9 @@ static int expand_records(struct dlk_conn *c, struct expansion *x,
 }
 
 /* The owners of the hash at row `at`; a foreign one stays as it is. */
-static int expand_hash(struct dlk_conn *c, struct view *v, struct scan *scan,
-		       size_t at)
+static int expand_hash(struct dlk_conn *c, struct view *v, size_t at)
 {
+	struct scan *scan = v->scan;
 	struct scan_lock *base = &scan->locks[at];
 	struct scan_owners owners = { .records = base->record };
 	struct expansion x = { .v = v, .scan = scan, .at = at };
@@ -332,14 +336,13 @@ static int expand_hash(struct dlk_conn *c, struct view *v, struct scan *scan,
 }
 
 /* From the end, for rows are appended and the last one fills a gap. */
-static int expand_hashes(struct dlk_conn *c, struct view *v, size_t from,
-			 struct scan *scan)
+static int expand_hashes(struct dlk_conn *c, struct view *v, size_t from)
 {
 	int err = 0;
 
-	for (size_t i = scan->n; i-- > from && !err;)
-		if (!strcmp(scan->locks[i].type, "hash"))
-			err = expand_hash(c, v, scan, i);
+	for (size_t i = v->scan->n; i-- > from && !err;)
+		if (!strcmp(v->scan->locks[i].type, "hash"))
+			err = expand_hash(c, v, i);
 	return err;
 }
 
@@ -357,98 +360,101 @@ static void drop_companions(struct scan_keys *keys)
 }
 
 static int batch(struct dlk_conn *c, struct view *v, struct scan_key *keys,
-		 size_t n, struct scan *scan)
+		 size_t n)
 {
 	static struct scan_answer answers[SCAN_BATCH];
 	int err = scan_ask(c, keys, n, answers);
 
 	v->now_ns = dlk_now_ns();
 	for (size_t i = 0; i < n && !err; i++)
-		add(v, &keys[i], &answers[i], scan);
+		add(v, &keys[i], &answers[i]);
 	dlk_conn_reset(c);
 	return err;
 }
 
 /* A batch of keys after the other; they are the caller's to free. */
 static int scan_named(struct dlk_conn *c, struct view *v,
-		      struct scan_keys *keys, struct scan *scan)
+		      struct scan_keys *keys)
 {
 	int err = 0;
 
 	drop_companions(keys);
 	for (size_t i = 0, n; i < keys->n && !err; i += n) {
-		size_t from = scan->n;
+		size_t from = v->scan->n;
 
 		n = scan_batch(keys->keys + i, keys->n - i);
-		err = batch(c, v, keys->keys + i, n, scan);
+		err = batch(c, v, keys->keys + i, n);
 		if (!err)
-			err = expand_hashes(c, v, from, scan);
+			err = expand_hashes(c, v, from);
 	}
 	return err;
 }
 
-struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
-			      int *rc)
+int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
+	    void *arg)
 {
-	struct dlk_conn *c = NULL;
+	struct dlk_conn *c;
+	int err, rc = 0;
 
-	*rc = 0;
 	if (redis->fault)
-		*rc = tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
-	else if (!(c = dlk_conn_new(tool_server(redis, i))))
-		*rc = tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
-	if (c) {
-		c->clustered = redis->mode == DLK_CLUSTER;
-		c->slot = DLK_NO_SLOT;
-	}
-	return c;
-}
-
-int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err)
-{
-	const char *why = c->error;
-	int rc = 0;
-
+		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
+	c = dlk_conn_new(tool_server(redis, i));
+	if (!c)
+		return tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+	c->clustered = redis->mode == DLK_CLUSTER;
+	c->slot = DLK_NO_SLOT;
+	err = fn(c, arg);
 	if (err)
 		rc = tool_fail(
 			err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
 			"redis \"%s\": %s: %s%s", redis->name, c->ep->name,
 			err == -EACCES ? "not allowed: " : "",
-			*why ? why : strerror(-err));
+			*c->error ? c->error : strerror(-err));
 	dlk_conn_delete(c);
 	return rc;
 }
 
-static int scan_server(struct view *v, unsigned i, struct scan *scan)
-{
-	struct scan_keys keys = { 0 };
-	int err, rc;
-	struct dlk_conn *c = scan_open_at(v->redis, i, &rc);
-
-	if (!c)
-		return rc;
-	err = scan_keys(c, v->config, v->redis, &keys);
-	/* Who may not read it knows less. */
-	fleet_read(c, &v->fleet);
-	if (!err)
-		err = scan_named(c, v, &keys, scan);
-	scan_keys_free(&keys);
-	fleet_free(&v->fleet);
-	return scan_close(c, v->redis, err);
-}
-
 /* Of a quorum who is away is told of; what the others have is enough. */
-static int scan_redis(struct view *v, struct scan *scan)
+int scan_servers(const struct dlk_redis *redis, scan_at_fn *fn, void *arg)
 {
-	unsigned n = tool_servers(v->redis), good = 0;
+	unsigned n = tool_servers(redis), good = 0;
 	int rc = 0, one;
 
 	for (unsigned i = 0; i < n; i++) {
-		one = scan_server(v, i, scan);
+		one = scan_at(redis, i, fn, arg);
 		good += !one;
 		rc = one ? one : rc;
 	}
-	return good >= tool_needed(v->redis) ? 0 : rc;
+	return good >= tool_needed(redis) ? 0 : rc;
+}
+
+static int find_keys(struct dlk_conn *c, const struct view *v,
+		     struct scan_keys *keys)
+{
+	char key[SUBJECT_KEY_MAX];
+
+	if (!v->subject)
+		return scan_keys(c, v->config, v->redis, keys);
+	if (subject_key_at(v->subject, "", c->ep, key))
+		scan_keys_add(keys, key, strlen(key));
+	if (subject_key_at(v->subject, RECORD_SUFFIX, c->ep, key))
+		scan_keys_add(keys, key, strlen(key));
+	return 0;
+}
+
+static int scan_server(struct dlk_conn *c, void *view)
+{
+	struct view *v = view;
+	struct scan_keys keys = { 0 };
+	int err = find_keys(c, v, &keys);
+
+	/* Who may not read it knows less. */
+	fleet_read(c, &v->fleet);
+	if (!err)
+		err = scan_named(c, v, &keys);
+	scan_keys_free(&keys);
+	fleet_free(&v->fleet);
+	return !err && v->also ? v->also(c, v->also_arg) : err;
 }
 
 static int by_token(const struct scan_token *a, const struct scan_token *b)
@@ -484,12 +490,6 @@ static int by_path(const void *a, const void *b)
 	return order ? order : by_owner(x, y);
 }
 
-static void sort(struct scan *scan)
-{
-	if (scan->n)
-		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);
-}
-
 static bool is_same(const struct scan_lock *a, const struct scan_lock *b)
 {
 	return a->redis == b->redis && !strcmp(a->key, b->key) &&
@@ -498,11 +498,13 @@ static bool is_same(const struct scan_lock *a, const struct scan_lock *b)
 	       (!a->ours || !strcmp(a->token.random, b->token.random));
 }
 
-/* What several masters have is one lock; the rows are sorted. */
-static void mark_copies(struct scan *scan)
+/* The rows are sorted; and what several masters have is one lock. */
+static void sort(struct scan *scan)
 {
 	struct scan_lock *first = NULL;
 
+	if (scan->n)
+		qsort(scan->locks, scan->n, sizeof(*scan->locks), by_path);
 	for (size_t i = 0; i < scan->n; i++) {
 		struct scan_lock *lock = &scan->locks[i];
 
@@ -517,53 +519,27 @@ static void mark_copies(struct scan *scan)
 	}
 }
 
-static int add_subject(struct dlk_conn *c, const struct subject *s,
-		       struct scan *scan)
-{
-	struct view v = { .config = s->config, .redis = s->rule->redis };
-	struct scan_keys keys = { 0 };
-	char key[SUBJECT_KEY_MAX];
-	int err;
-
-	boot_host(s->config->host_id, v.host);
-	if (subject_key_at(s, "", c->ep, key))
-		scan_keys_add(&keys, key, strlen(key));
-	if (subject_key_at(s, RECORD_SUFFIX, c->ep, key))
-		scan_keys_add(&keys, key, strlen(key));
-	fleet_read(c, &v.fleet);
-	err = keys.n ? scan_named(c, &v, &keys, scan) : 0;
-	scan_keys_free(&keys);
-	fleet_free(&v.fleet);
-	return err;
-}
-
-int scan_subject(const struct subject *s, struct scan *scan, scan_also_fn *also,
+int scan_subject(const struct subject *s, struct scan *scan, scan_at_fn *also,
 		 void *arg)
 {
-	const struct dlk_redis *redis = s->rule->redis;
-	unsigned good = 0;
-	int rc = 0, one;
+	struct view v = { .config = s->config,
+			  .redis = s->rule->redis,
+			  .scan = scan,
+			  .subject = s,
+			  .also = also,
+			  .also_arg = arg };
+	int rc;
 
 	*scan = (struct scan){ 0 };
-	for (unsigned i = 0; i < tool_servers(redis); i++) {
-		struct dlk_conn *c = scan_open_at(redis, i, &one);
-		int err = c ? add_subject(c, s, scan) : 0;
-
-		if (c && !err && also)
-			err = also(c, arg);
-		if (c)
-			one = scan_close(c, redis, err);
-		good += !one;
-		rc = one ? one : rc;
-	}
+	boot_host(s->config->host_id, v.host);
+	rc = scan_servers(v.redis, scan_server, &v);
 	sort(scan);
-	mark_copies(scan);
-	return good >= tool_needed(redis) ? 0 : rc;
+	return rc;
 }
 
 int scan_all(const struct dlk_config *config, struct scan *scan)
 {
-	struct view v = { .config = config };
+	struct view v = { .config = config, .scan = scan };
 	int rc = 0;
 
 	*scan = (struct scan){ 0 };
@@ -572,14 +548,13 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		v.redis = &config->redis[i];
 		if (tool_config_uses(config, v.redis)) {
-			int one = scan_redis(&v, scan);
+			int one = scan_servers(v.redis, scan_server, &v);
 
 			scan->failed[i] = one;
 			rc = one ? one : rc;
 		}
 	}
 	sort(scan);
-	mark_copies(scan);
 	return rc;
 }
 

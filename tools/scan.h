@@ -74,23 +74,22 @@ int scan_all(const struct dlk_config *config, struct scan *scan);
 void scan_free(struct scan *scan);
 
 /*
- * The same of the two keys of one path, which has a key, at the servers that may
- * have them: 0 where enough of them have answered.  Of each that has, `also` asks
- * more, and returns 0 or -errno; NULL: nobody does.
+ * What is done at one server, by a connection of its own, which is not open yet:
+ * 0, or -errno.  That is said, and becomes an exit code: at the i-th of those that
+ * tool_servers() counts; or at each of them, 0 where enough have answered.
  */
 struct dlk_conn;
-struct subject;
-typedef int scan_also_fn(struct dlk_conn *c, void *arg);
-int scan_subject(const struct subject *s, struct scan *scan, scan_also_fn *also,
-		 void *arg);
+typedef int scan_at_fn(struct dlk_conn *c, void *arg);
+int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
+	    void *arg);
+int scan_servers(const struct dlk_redis *redis, scan_at_fn *fn, void *arg);
 
 /*
- * A connection to the i-th server, of those that tool_servers() counts: or NULL,
- * and an exit code after a message.  And its end: `err` is 0 or -errno, which is
- * said, and becomes the exit code.
+ * As scan_all(), of the two keys of one path, which has a key, at the servers that
+ * may have them.  At each that has answered, `also` asks more; NULL: nobody does.
  */
-struct dlk_conn *scan_open_at(const struct dlk_redis *redis, unsigned i,
-			      int *rc);
-int scan_close(struct dlk_conn *c, const struct dlk_redis *redis, int err);
+struct subject;
+int scan_subject(const struct subject *s, struct scan *scan, scan_at_fn *also,
+		 void *arg);
 
 #endif
