@@ -20,13 +20,6 @@ static const char *name_of(const char *key)
 	return name;
 }
 
-static int call(struct dlk_conn *c, int argc, const char *const *argv, int type,
-		const redisReply **reply)
-{
-	return scan_command(c, argc, argv, type,
-			    "its history is at a key of another type", reply);
-}
-
 void chronicle_add(const struct dlk_endpoint *ep, const char *key,
 		   const struct dlk_chronicle_entry *e)
 {
@@ -38,9 +31,8 @@ void chronicle_add(const struct dlk_endpoint *ep, const char *key,
 		err = dlk_chronicle_add(c, deadline, key, strlen(key), e);
 	if (err)
 		tool_say("%s: not in its history (%s): %s", key,
-			 c && *c->error ? c->error : strerror(-err), e->what);
-	if (c)
-		dlk_conn_delete(c);
+			 tool_why(c, err), e->what);
+	dlk_conn_delete(c);
 }
 
 /* --- reading -------------------------------------------------------------- */
@@ -99,7 +91,8 @@ int chronicle_read(struct dlk_conn *c, const char *key, chronicle_fn *fn,
 	struct dlk_chronicle_entry e;
 	const redisReply *r;
 	uint64_t at;
-	int err = call(c, 6, argv, REDIS_REPLY_ARRAY, &r);
+	int err = scan_command(c, 6, argv, REDIS_REPLY_ARRAY,
+			       "its history is at a key of another type", &r);
 
 	for (size_t i = 0; !err && i < r->elements; i++)
 		if (take(r->element[i], &at, &e))

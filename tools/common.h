@@ -124,11 +124,10 @@ void tool_beside(const char *name, const char *installed, int mode,
 		 char file[DLK_PATH_MAX]);
 
 /*
- * Does the server answer a PING by the deadline?  0, or -errno with the
- * reason in `why`.  An answer that refuses PING alone (NOPERM) is an answer.
+ * Does the server answer a PING?  0, or -errno with the reason in `why`.  An
+ * answer that refuses PING alone (NOPERM) is an answer.
  */
-int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
-	      size_t size);
+int tool_ping(const struct dlk_endpoint *ep, char *why, size_t size);
 
 /* Does anybody listen there?  A socket of that type; 0 or -errno. */
 int tool_listens(const char *path, int type);
@@ -143,6 +142,8 @@ struct dlk_arg;
 struct redisReply;
 int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	      const struct redisReply **reply);
+/* Why that, or what else was done with the connection, failed; NULL: it has none. */
+const char *tool_why(const struct dlk_conn *c, int err);
 /* "\nNAME:NUMBER" in the text of INFO, or `otherwise`. */
 uint64_t tool_info(const char *info, const char *name, uint64_t otherwise);
 

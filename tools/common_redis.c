@@ -49,6 +49,11 @@ int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	return err ? err : dlk_conn_call(c, deadline, argc, args, reply);
 }
 
+const char *tool_why(const struct dlk_conn *c, int err)
+{
+	return c && *c->error ? c->error : strerror(-err);
+}
+
 uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
 {
 	size_t len = strlen(name);
@@ -70,40 +75,23 @@ static int judge(const redisReply *reply, char *why, size_t size)
 	return -EPROTO;
 }
 
-static int ping(struct dlk_conn *c, uint64_t deadline_ns, char *why,
-		size_t size)
-{
-	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
-	const redisReply *reply;
-	int err = dlk_conn_open(c, deadline_ns);
-
-	if (!err)
-		err = dlk_conn_call(c, deadline_ns, 1, ping, &reply);
-	if (!err)
-		return judge(reply, why, size);
-	snprintf(why, size, "%s", c->error);
-	if (!*why)
-		snprintf(why, size, "%s", strerror(-err));
-	return err;
-}
-
 void tool_begin(const char *name)
 {
 	tool_name = name;
 	dlk_tls_begin_beside_program();
 }
 
-int tool_ping(const struct dlk_endpoint *ep, uint64_t deadline_ns, char *why,
-	      size_t size)
+int tool_ping(const struct dlk_endpoint *ep, char *why, size_t size)
 {
+	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
 	struct dlk_conn *c = dlk_conn_new(ep);
-	int err;
+	const redisReply *reply;
+	int err = c ? tool_call(c, 1, ping, &reply) : -ENOMEM;
 
-	if (!c) {
-		snprintf(why, size, "%s", strerror(ENOMEM));
-		return -ENOMEM;
-	}
-	err = ping(c, deadline_ns, why, size);
+	if (err)
+		snprintf(why, size, "%s", tool_why(c, err));
+	else
+		err = judge(reply, why, size);
 	dlk_conn_delete(c);
 	return err;
 }

@@ -219,8 +219,7 @@ static void try_subscribe(struct doctor *d, const struct doctor_server *s)
 	if (doctor_is_denied(doctor_call(&alone, 2, words)))
 		find_refused(d, s, cluster ? "SSUBSCRIBE to " : "SUBSCRIBE to ",
 			     words[1]);
-	if (alone.c)
-		dlk_conn_delete(alone.c);
+	dlk_conn_delete(alone.c);
 }
 
 /* The first rule of the server tries the commands, each its keys. */

@@ -208,7 +208,7 @@ static void look_here(struct view *v, struct dlk_conn *c)
 			    "redis \"%s\" (%s): the fleet cannot be read or "
 			    "left: %s",
 			    v->s->redis->name, v->s->ep->name,
-			    *c->error ? c->error : strerror(-err));
+			    tool_why(c, err));
 }
 
 /* Of another database: who left one there locks there. */

@@ -45,8 +45,7 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 	err = tool_call(s->c, argc, args, &reply);
 	if (!err)
 		return reply;
-	snprintf(s->why, sizeof(s->why), "%s",
-		 *s->c->error ? s->c->error : strerror(-err));
+	snprintf(s->why, sizeof(s->why), "%s", tool_why(s->c, err));
 	dlk_conn_delete(s->c);
 	s->c = NULL;
 	s->up = false;
@@ -134,8 +133,7 @@ void doctor_servers_open(struct doctor *d)
 void doctor_servers_close(struct doctor *d)
 {
 	for (size_t i = 0; i < d->n_servers; i++) {
-		if (d->servers[i].c)
-			dlk_conn_delete(d->servers[i].c);
+		dlk_conn_delete(d->servers[i].c);
 		free(d->servers[i].text);
 	}
 	free(d->servers);

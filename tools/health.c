@@ -61,9 +61,8 @@ static int look_at(struct health *h, const struct dlk_endpoint *ep)
 
 	if (err)
 		snprintf(h->why, sizeof(h->why), "%s: %s", ep->name,
-			 c && *c->error ? c->error : strerror(-err));
-	if (c)
-		dlk_conn_delete(c);
+			 tool_why(c, err));
+	dlk_conn_delete(c);
 	if (err)
 		return err;
 	if (!h->up || one.server.evicts[0] ||

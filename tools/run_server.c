@@ -31,7 +31,7 @@ static bool answers(const struct dlk_endpoint *ep)
 {
 	char why[256];
 
-	return !tool_ping(ep, tool_deadline(ep), why, sizeof(why));
+	return !tool_ping(ep, why, sizeof(why));
 }
 
 static _Noreturn void exec_server(const char *dir)
@@ -152,7 +152,7 @@ static int ping_redis(const struct dlk_config *config,
 	for (unsigned i = 0; i < redis->n_endpoints; i++) {
 		const struct dlk_endpoint *ep = &redis->endpoints[i];
 
-		if (!tool_ping(ep, tool_deadline(ep), why, sizeof(why)))
+		if (!tool_ping(ep, why, sizeof(why)))
 			good++;
 		else
 			tool_say("redis \"%s\": %s: %s", redis->name, ep->name,

@@ -409,7 +409,7 @@ int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 			err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
 			"redis \"%s\": %s: %s%s", redis->name, c->ep->name,
 			err == -EACCES ? "not allowed: " : "",
-			*c->error ? c->error : strerror(-err));
+			tool_why(c, err));
 	dlk_conn_delete(c);
 	return rc;
 }
