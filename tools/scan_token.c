@@ -11,32 +11,20 @@
 /* "dlock1 RANDOM HOST FILE SINCE PID HOSTNAME COMMAND [PATH]" */
 enum { RANDOM = 1, HOST, FILE_ID, HOSTNAME = 6, COMMAND, PATH, WORDS };
 
-/* The words of a text that is a token, which is written over. */
-static void split(char *text, const char *words[WORDS])
-{
-	for (int i = 0; i < WORDS; i++) {
-		size_t len = strcspn(text, " ");
-		char *end = text + len;
-
-		words[i] = text;
-		text = *end ? end + 1 : end;
-		*end = '\0';
-	}
-}
-
 bool scan_token_read(const char *text, size_t len, struct scan_token *t)
 {
 	const char *words[WORDS];
 	struct dlk_token token;
-	char *copy;
+	char *copy, *rest;
 
 	*t = (struct scan_token){ 0 };
 	if (len >= DLK_TOKEN_MAX || !dlk_token_parse(text, len, &token))
 		return false;
 	copy = tool_room(2, len + 1);
 	memcpy(copy, text, len);
-	memcpy(copy + len + 1, text, len);
-	split(copy + len + 1, words);
+	rest = memcpy(copy + len + 1, text, len);
+	for (int i = 0; i < WORDS; i++)
+		words[i] = strsep(&rest, " ") ?: "";
 	*t = (struct scan_token){
 		.text = copy,
 		.len = len,
