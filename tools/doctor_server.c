@@ -11,12 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "model/text.h"
 #include "model/timeline.h"
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
 #include "tools/options.h"
+#include "tools/scan_hash.h"
 
 /* A round trip is the cost of a lock, and a name is looked up for each
  * connection. */
@@ -379,19 +379,13 @@ static int64_t local_ms(void)
 static int64_t clock_off_ms(struct doctor_server *s)
 {
 	static const char *const time[] = { "TIME" };
-	int64_t before = local_ms(), after, its;
+	const int64_t before = local_ms();
 	const redisReply *r = doctor_call(s, 1, time);
-	uint64_t sec, usec;
+	const int64_t after = local_ms(), its = r ? scan_time(r) : -1;
 
-	after = local_ms();
-	if (!r || r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
-	    !dlk_number(r->element[0]->str, 10, &sec) ||
-	    !dlk_number(r->element[1]->str, 10, &usec))
-		return 0;
-	its = (int64_t)(sec * 1000 + usec / 1000);
 	if (its > after)
 		return its - after;
-	return its < before ? its - before : 0;
+	return its >= 0 && its < before ? its - before : 0;
 }
 
 void doctor_clock(struct doctor *d, struct doctor_server *s)

@@ -234,9 +234,8 @@ static int64_t ask_time(struct dlk_conn *c, int *err)
 	int64_t ms = 0;
 
 	*err = call(c, 1, time, REDIS_REPLY_ARRAY, &r);
-	if (!*err && r->elements == 2)
-		ms = scan_number(r->element[0]->str) * 1000 +
-		     scan_number(r->element[1]->str) / 1000;
+	if (!*err)
+		ms = scan_time(r);
 	dlk_conn_reset(c);
 	return ms;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "model/text.h"
-#include "tools/scan_keys.h"
 
 int64_t scan_number(const char *text)
 {
@@ -24,20 +23,18 @@ int scan_hash_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	return !err && (*reply)->type != type ? SCAN_GONE : err;
 }
 
-static int take_time(const redisReply *reply, int64_t *now_ms)
+int64_t scan_time(const redisReply *reply)
 {
 	int64_t s, us;
 
-	if (reply->elements != 2 ||
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
 	    reply->element[0]->type != REDIS_REPLY_STRING ||
 	    reply->element[1]->type != REDIS_REPLY_STRING)
-		return -EPROTO;
+		return -1;
 	s = scan_number(reply->element[0]->str);
 	us = scan_number(reply->element[1]->str);
-	if (s < 0 || us < 0 || s > INT64_MAX / 2000)
-		return -EPROTO;
-	*now_ms = s * 1000 + us / 1000;
-	return 0;
+	return s < 0 || us < 0 || s > INT64_MAX / 2000 ? -1
+						       : s * 1000 + us / 1000;
 }
 
 static int take_pairs(const redisReply *pairs, int64_t now_ms,
@@ -58,18 +55,6 @@ static int take_pairs(const redisReply *pairs, int64_t now_ms,
 	return 0;
 }
 
-static int take_page(const redisReply *reply, int64_t now_ms,
-		     struct scan_hash *h)
-{
-	if (reply->elements != 2 ||
-	    reply->element[0]->type != REDIS_REPLY_STRING ||
-	    reply->element[0]->len >= sizeof(h->cursor) ||
-	    reply->element[1]->type != REDIS_REPLY_ARRAY)
-		return -EPROTO;
-	strcpy(h->cursor, reply->element[0]->str);
-	return take_pairs(reply->element[1], now_ms, h);
-}
-
 /* The clock first: what has expired by then has expired. */
 static int page(struct scan_hash *h)
 {
@@ -79,16 +64,18 @@ static int page(struct scan_hash *h)
 		{ h->cursor, strlen(h->cursor) }, { DLK_LITERAL("COUNT") },
 		{ DLK_LITERAL("128") },
 	};
-	const redisReply *reply;
+	const redisReply *reply, *pairs;
 	int64_t now_ms = 0;
 	int err = scan_hash_call(h->c, 1, time, REDIS_REPLY_ARRAY, &reply);
 
-	if (!err)
-		err = take_time(reply, &now_ms);
+	if (!err && (now_ms = scan_time(reply)) < 0)
+		err = -EPROTO;
 	if (!err)
 		err = scan_hash_call(h->c, 5, args, REDIS_REPLY_ARRAY, &reply);
 	if (!err)
-		err = take_page(reply, now_ms, h);
+		err = scan_page(reply, h->cursor, &pairs);
+	if (!err)
+		err = take_pairs(pairs, now_ms, h);
 	dlk_conn_reset(h->c);
 	return err;
 }

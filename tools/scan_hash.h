@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "redis/conn.h"
+#include "tools/scan_keys.h"
 
 /* Not NUL-terminated, but what scan_hash_fn is given has one behind it. */
 struct scan_text {
@@ -31,7 +32,7 @@ struct scan_hash {
 	size_t len;
 	scan_hash_fn *take;
 	void *arg;
-	char cursor[24];
+	char cursor[SCAN_CURSOR];
 };
 
 /* It is a hash no more. */
@@ -49,5 +50,7 @@ int scan_hash(struct scan_hash *h);
 
 /* Decimal digits, as the scripts write numbers; -1: none. */
 int64_t scan_number(const char *text);
+/* The answer to TIME, in ms; -1: it is none. */
+int64_t scan_time(const redisReply *reply);
 
 #endif

@@ -19,7 +19,7 @@
 struct walk {
 	char glob[2 * DLK_KEY_MAX];
 	size_t glob_len;
-	char cursor[24];
+	char cursor[SCAN_CURSOR];
 	bool small;
 };
 
@@ -79,21 +79,16 @@ void scan_keys_add(struct scan_keys *keys, const char *name, size_t len)
 	keys->keys[keys->n++] = (struct scan_key){ tool_copy(name, len), len };
 }
 
-static int take(const redisReply *reply, struct walk *w, struct scan_keys *keys)
+int scan_page(const redisReply *reply, char cursor[SCAN_CURSOR],
+	      const redisReply **page)
 {
-	const redisReply *names;
-
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
 	    reply->element[0]->type != REDIS_REPLY_STRING ||
-	    reply->element[0]->len >= sizeof(w->cursor) ||
+	    reply->element[0]->len >= SCAN_CURSOR ||
 	    reply->element[1]->type != REDIS_REPLY_ARRAY)
 		return -EPROTO;
-	strcpy(w->cursor, reply->element[0]->str);
-	names = reply->element[1];
-	for (size_t i = 0; i < names->elements; i++)
-		if (names->element[i]->type == REDIS_REPLY_STRING)
-			scan_keys_add(keys, names->element[i]->str,
-				      names->element[i]->len);
+	strcpy(cursor, reply->element[0]->str);
+	*page = reply->element[1];
 	return 0;
 }
 
@@ -106,11 +101,15 @@ static int page(struct dlk_conn *c, struct walk *w, struct scan_keys *keys)
 		{ DLK_LITERAL("MATCH") }, { w->glob, w->glob_len },
 		{ DLK_LITERAL("COUNT") }, { count, strlen(count) },
 	};
-	const redisReply *reply;
+	const redisReply *reply, *names;
 	int err = scan_call(c, 6, args, REDIS_REPLY_ARRAY, &reply);
 
 	if (!err)
-		err = take(reply, w, keys);
+		err = scan_page(reply, w->cursor, &names);
+	for (size_t i = 0; !err && i < names->elements; i++)
+		if (names->element[i]->type == REDIS_REPLY_STRING)
+			scan_keys_add(keys, names->element[i]->str,
+				      names->element[i]->len);
 	dlk_conn_reset(c);
 	return err;
 }

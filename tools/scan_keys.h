@@ -38,6 +38,13 @@ int scan_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	      int type, const redisReply **reply);
 
 /*
+ * The answer to SCAN or HSCAN: where it goes on, and what it has.  0, or -EPROTO.
+ */
+enum { SCAN_CURSOR = 24 };
+int scan_page(const redisReply *reply, char cursor[SCAN_CURSOR],
+	      const redisReply **page);
+
+/*
  * A command of at most SCAN_WORDS words: 0, and its reply is of this type; else
  * as scan_check(), or -EREMOTEIO and `wrong` for what is of another type.
  */
