@@ -220,6 +220,15 @@ int dlk_config_parse(const char *file, const char *text, size_t len,
 
 void dlk_config_free(struct dlk_config *config);
 
+/* Has an absolute path a component "." or ".."? */
+bool dlk_path_has_dots(const char *path);
+
+/* Is the rule for all below a directory, or else for one file? */
+static inline bool dlk_rule_is_directory(const struct dlk_rule *rule)
+{
+	return rule->prefix[rule->prefix_len - 1] == '/';
+}
+
 /* Does the prefix cover the path, as it is written or where it leads? */
 bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
 

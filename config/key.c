@@ -359,7 +359,7 @@ static ssize_t decode(const struct dlk_rule *rule, const char *key, size_t len,
 		put_decoded(s, key + trace.at, trace.len);
 	} else {
 		/* One key for all: known only if the rule is one file. */
-		if (rule->prefix[rule->prefix_len - 1] == '/')
+		if (dlk_rule_is_directory(rule))
 			return -EINVAL;
 		put_bytes(s, rule->prefix, rule->prefix_len);
 	}

@@ -25,18 +25,12 @@ static int bad_prefix(struct dlk_build *b, cfg_t *sec, const char *why)
 			why);
 }
 
-/* Is there a component "." or ".."?  They never stand in a kernel's path. */
-static bool has_dots(const char *path)
+/* They never stand in a kernel's path. */
+bool dlk_path_has_dots(const char *path)
 {
-	const char *p, *end;
-
-	for (p = path; *p; p = end) {
-		p += strspn(p, "/");
-		end = p + strcspn(p, "/");
-		if ((end - p == 1 && p[0] == '.') ||
-		    (end - p == 2 && p[0] == '.' && p[1] == '.'))
+	for (const char *p = path; (p = strstr(p, "/.")); p++)
+		if (p[2 + (p[2] == '.')] == '/' || !p[2 + (p[2] == '.')])
 			return true;
-	}
 	return false;
 }
 
@@ -63,7 +57,7 @@ static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 				  "is not absolute (a prefix begins with '/')");
 	if (dlk_has_control(title))
 		return bad_prefix(b, sec, "holds a control byte");
-	if (has_dots(title))
+	if (dlk_path_has_dots(title))
 		return bad_prefix(b, sec,
 				  "has a component \".\" or \"..\" (write the "
 				  "path that it leads to)");
@@ -78,16 +72,11 @@ static int read_prefix(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	return 0;
 }
 
-static bool is_for_directory(const struct dlk_rule *rule)
-{
-	return rule->prefix[rule->prefix_len - 1] == '/';
-}
-
 /* It is there, and can be what the rule takes it for; or it is said. */
 static bool covers_something(struct dlk_build *b, const struct dlk_rule *rule,
 			     const struct dlk_place *place)
 {
-	bool wanted = is_for_directory(rule);
+	bool wanted = dlk_rule_is_directory(rule);
 
 	if (place->unasked)
 		return true;
@@ -194,7 +183,7 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	wrong = dlk_key_check(key);
 	if (wrong)
 		return dlk_opt_fail(b, sec, "key", "\"%.200s\" %s", key, wrong);
-	if (!dlk_key_names_file(key) && is_for_directory(rule))
+	if (!dlk_key_names_file(key) && dlk_rule_is_directory(rule))
 		dlk_opt_warn(b, sec, "key",
 			     "\"%.200s\" has neither %%p nor %%r nor %%i: all "
 			     "files below the prefix share one lock",

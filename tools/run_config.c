@@ -93,10 +93,8 @@ static int make_url(const struct dlk_endpoint *ep, char url[URL_MAX])
 	if (!f)
 		return -errno;
 	print_url(f, ep);
-	if (fclose(f) || dlk_url_parse(url, &back, &err))
-		return -EINVAL;
-	if (back.scheme != ep->scheme || back.db != ep->db ||
-	    strcmp(back.path, ep->path) || strcmp(back.host, ep->host) ||
+	if (fclose(f) || dlk_url_parse(url, &back, &err) ||
+	    !tool_same_server(&back, ep) ||
 	    strcmp(back.password, ep->password) ||
 	    (*ep->password && strcmp(back.username, ep->username)))
 		return -EINVAL;
@@ -196,15 +194,6 @@ static int print_redis(FILE *f, const struct run_options *opt, const char *dir,
 	return rc;
 }
 
-/* "/a/../b" has no spelling of its own: what it leads to is written. */
-static bool has_dots(const char *path)
-{
-	for (const char *p = path; (p = strstr(p, "/.")); p++)
-		if (p[2 + (p[2] == '.')] == '/' || !p[2 + (p[2] == '.')])
-			return true;
-	return false;
-}
-
 /*
  * A prefix: absolute, and with a slash at its end if it is a directory.  One
  * that is absolute stays as it is given, wherever links lead: it makes the
@@ -220,7 +209,8 @@ static int print_path(FILE *f, const char *path)
 	if (err)
 		return tool_fail(DLK_EXIT_USAGE, "--path: %s: %s", path,
 				 strerror(-err));
-	if (*path == '/' && !has_dots(path))
+	/* "/a/../b" has no spelling of its own: what it leads to is written. */
+	if (*path == '/' && !dlk_path_has_dots(path))
 		strcpy(prefix, path);
 	n = strlen(prefix);
 	if (prefix[n - 1] != '/' &&

@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool directory(const struct dlk_rule *rule)
-{
-	return rule->prefix[rule->prefix_len - 1] == '/';
-}
-
 static bool covers(const struct dlk_rule *rule, const char *path)
 {
 	return dlk_rule_covers(rule, path, strlen(path));
@@ -50,7 +45,7 @@ static const char *beside(const struct dlk_rule *r, const char *path)
 {
 	size_t len = strlen(path);
 
-	if (directory(r))
+	if (dlk_rule_is_directory(r))
 		return is_itself(r->prefix, r->prefix_len, path, len) ||
 				       is_itself(r->place, r->place_len, path,
 						 len)
