@@ -70,17 +70,14 @@ static int read_state_dir(struct dlk_build *b, cfg_t *cfg)
 
 static int build_all(struct dlk_build *b, cfg_t *cfg)
 {
-	int ret;
-
 	b->own->pub.file = dlk_own_text(b, b->file);
 	if (!b->own->pub.file)
 		return -ENOMEM;
-	ret = read_host_id(b, cfg)
+	return read_host_id(b, cfg)
 		?: read_state_dir(b, cfg)
 		?: dlk_servers_build(b, cfg)
 		?: dlk_rules_build(b, cfg)
 		?: dlk_servers_follow(b, cfg);
-	return ret;
 }
 
 /*
@@ -127,10 +124,8 @@ static int parse(struct dlk_build *b, const char *text, size_t len,
 	*out = NULL;
 	b->err->text[0] = '\0';
 	b->own = calloc(1, sizeof(*b->own));
-	if (!b->own) {
-		dlk_fail(b, 0, "out of memory");
-		return -ENOMEM;
-	}
+	if (!b->own)
+		return dlk_no_memory(b);
 	dlk_arena_init(&b->own->arena, NULL, 0, SIZE_MAX);
 	ret = parse_text(b, text, len);
 	if (ret) {

@@ -11,26 +11,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "config/config.h"
+#include "config/internal.h"
 
-static int unit_ms(const char *unit, uint64_t *factor)
-{
-	if (!strcmp(unit, "ms"))
-		*factor = 1;
-	else if (!strcmp(unit, "s"))
-		*factor = 1000;
-	else if (!strcmp(unit, "m"))
-		*factor = 60000;
-	else if (!strcmp(unit, "h"))
-		*factor = 3600000;
-	else
-		return -EINVAL;
-	return 0;
-}
+/* From the longest; the last one has no name. */
+static const struct unit {
+	const char *name;
+	uint64_t ms;
+} units[] = { { "h", 3600000 },
+	      { "m", 60000 },
+	      { "s", 1000 },
+	      { "ms", 1 },
+	      { NULL, 0 } };
 
 int dlk_duration(const char *text, uint64_t *ms)
 {
-	uint64_t n = 0, factor;
+	const struct unit *unit = units;
+	uint64_t n = 0;
 	const char *p = text;
 	bool fits = true;
 
@@ -39,10 +35,25 @@ int dlk_duration(const char *text, uint64_t *ms)
 		       !__builtin_add_overflow(n, (uint64_t)(*p - '0'), &n);
 	}
 	/* "3x" is no duration however long its number: the unit goes first. */
-	if (p == text || unit_ms(p, &factor))
+	while (unit->name && strcmp(p, unit->name) != 0)
+		unit++;
+	if (p == text || !unit->name)
 		return -EINVAL;
-	if (!fits || __builtin_mul_overflow(n, factor, &n))
+	if (!fits || __builtin_mul_overflow(n, unit->ms, &n))
 		return -ERANGE;
 	*ms = n;
 	return 0;
+}
+
+/* By the longest unit that it is a whole number of; 0 is "0s". */
+struct dlk_span dlk_span(uint64_t ms)
+{
+	const struct unit *unit = units;
+	struct dlk_span s;
+
+	while (ms % unit->ms || (!ms && unit->ms > 1000))
+		unit++;
+	snprintf(s.text, sizeof(s.text), "%llu%s",
+		 (unsigned long long)(ms / unit->ms), unit->name);
+	return s;
 }

@@ -85,6 +85,12 @@ void dlk_warn(struct dlk_build *b, int line, const char *fmt, ...)
 	b->warn(b->warn_arg, text.text);
 }
 
+int dlk_no_memory(struct dlk_build *b)
+{
+	dlk_fail(b, 0, "out of memory");
+	return -ENOMEM;
+}
+
 void *dlk_own(struct dlk_build *b, size_t n, size_t size)
 {
 	struct dlk_arena *was = dlk_arena_use(&b->own->arena);
@@ -92,7 +98,7 @@ void *dlk_own(struct dlk_build *b, size_t n, size_t size)
 
 	dlk_arena_use(was);
 	if (!p)
-		dlk_fail(b, 0, "out of memory");
+		dlk_no_memory(b);
 	return p;
 }
 
@@ -112,20 +118,4 @@ void dlk_config_free(struct dlk_config *config)
 		return;
 	dlk_arena_reset(&own->arena);
 	free(own);
-}
-
-struct dlk_span dlk_span(uint64_t ms)
-{
-	unsigned long long n = ms;
-	struct dlk_span s;
-
-	if (n && n % 3600000 == 0)
-		snprintf(s.text, sizeof(s.text), "%lluh", n / 3600000);
-	else if (n && n % 60000 == 0)
-		snprintf(s.text, sizeof(s.text), "%llum", n / 60000);
-	else if (n % 1000 == 0)
-		snprintf(s.text, sizeof(s.text), "%llus", n / 1000);
-	else
-		snprintf(s.text, sizeof(s.text), "%llums", n);
-	return s;
 }

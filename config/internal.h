@@ -67,6 +67,9 @@ __attribute__((format(printf, 3, 4))) int dlk_fail(struct dlk_build *b,
 						   int line, const char *fmt,
 						   ...);
 
+/* "out of memory"; returns -ENOMEM. */
+int dlk_no_memory(struct dlk_build *b);
+
 __attribute__((format(printf, 3, 4))) void dlk_warn(struct dlk_build *b,
 						    int line, const char *fmt,
 						    ...);
@@ -77,6 +80,8 @@ __attribute__((format(printf, 3, 4))) void dlk_warn(struct dlk_build *b,
  */
 void *dlk_own(struct dlk_build *b, size_t n, size_t size);
 char *dlk_own_text(struct dlk_build *b, const char *text);
+
+/* --- duration.c --- */
 
 /* Space for "24h", "30s", "1500ms". */
 struct dlk_span {

@@ -319,7 +319,8 @@ static int read_pause(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 {
 	struct dlk_rule *rule = &b->rules[n];
-	int ret = read_prefix(b, sec, rule)
+
+	return read_prefix(b, sec, rule)
 		?: read_place(b, rule)
 		?: check_unique(b, sec, n)
 		?: read_redis(b, sec, rule)
@@ -331,8 +332,6 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 		?: check_fair(b, sec, rule)
 		?: dlk_opt_bool(b, sec, "interop", &rule->interop)
 		?: read_pause(b, sec, rule);
-
-	return ret;
 }
 
 /* Longest first; equal lengths by name, so that every run is alike. */

@@ -143,10 +143,8 @@ int dlk_syntax_parse(struct dlk_build *b, const char *text, cfg_t **out)
 	cfg_t *cfg = create();
 	int ret;
 
-	if (!cfg) {
-		dlk_fail(b, 0, "out of memory");
-		return -ENOMEM;
-	}
+	if (!cfg)
+		return dlk_no_memory(b);
 	running = b;
 	dlk_syntax_streams();
 	cfg_set_error_function(cfg, on_error);

@@ -247,10 +247,8 @@ int dlk_text_prepare(struct dlk_build *b, const char *text, size_t len,
 	if (memchr(text, '\0', len))
 		return dlk_fail(b, 0, "holds a NUL byte: not a text");
 	sc.s = malloc(len + 2);
-	if (!sc.s) {
-		dlk_fail(b, 0, "out of memory");
-		return -ENOMEM;
-	}
+	if (!sc.s)
+		return dlk_no_memory(b);
 	memcpy(sc.s, text, len);
 	memcpy(sc.s + len, "\n", 2);
 	while (!ret && sc.i < sc.len)
