@@ -126,14 +126,21 @@ __attribute__((format(printf, 4, 5))) void dlk_opt_warn(struct dlk_build *b,
 							const char *name,
 							const char *fmt, ...);
 
-/* Each leaves *out alone where the option is not written. */
+/*
+ * Each leaves *out alone where the option is not written.  A duration is in ms, of
+ * DLK_TTL_MAX_MS at most.
+ */
 int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
-		     uint64_t min, uint64_t max, uint64_t *out);
+		     uint32_t min, uint32_t max, uint32_t *out);
 int dlk_opt_number(struct dlk_build *b, cfg_t *sec, const char *name,
 		   unsigned max, unsigned *out);
 int dlk_opt_bool(struct dlk_build *b, cfg_t *sec, const char *name, bool *out);
+/*
+ * Which of the words; an enum without a negative value is an unsigned (of gcc and
+ * clang, or the call does not compile).
+ */
 int dlk_opt_choice(struct dlk_build *b, cfg_t *sec, const char *name,
-		   const char *const words[], int *out);
+		   const char *const words[], unsigned *out);
 
 /* --- servers.c --- */
 

@@ -84,7 +84,7 @@ static bool is_number(const char *text)
 }
 
 int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
-		     uint64_t min, uint64_t max, uint64_t *out)
+		     uint32_t min, uint32_t max, uint32_t *out)
 {
 	const char *text = dlk_opt_text(sec, name);
 	uint64_t ms = 0;
@@ -109,7 +109,7 @@ int dlk_opt_duration(struct dlk_build *b, cfg_t *sec, const char *name,
 				    "\"%.200s\" is out of range (%s to %s)",
 				    text, dlk_span(min).text,
 				    dlk_span(max).text);
-	*out = ms;
+	*out = (uint32_t)ms;
 	return 0;
 }
 
@@ -159,15 +159,14 @@ static void list_words(char *buf, size_t size, const char *const words[])
 }
 
 int dlk_opt_choice(struct dlk_build *b, cfg_t *sec, const char *name,
-		   const char *const words[], int *out)
+		   const char *const words[], unsigned *out)
 {
 	const char *text = dlk_opt_text(sec, name);
 	char allowed[128];
-	int i;
 
 	if (!text)
 		return 0;
-	for (i = 0; words[i]; i++) {
+	for (unsigned i = 0; words[i]; i++) {
 		if (!strcmp(text, words[i])) {
 			*out = i;
 			return 0;

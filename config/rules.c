@@ -245,21 +245,15 @@ static int check_ttl(struct dlk_build *b, cfg_t *sec,
 
 static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 {
-	uint64_t ttl = TTL_MS, timeout = TIMEOUT_MS, least = 0;
-	int ret;
-
-	ret = dlk_opt_duration(b, sec, "ttl", DLK_TTL_MIN_MS, DLK_TTL_MAX_MS,
-			       &ttl)
+	rule->ttl_ms = TTL_MS;
+	rule->timeout_ms = TIMEOUT_MS;
+	return dlk_opt_duration(b, sec, "ttl", DLK_TTL_MIN_MS, DLK_TTL_MAX_MS,
+				&rule->ttl_ms)
 		?: dlk_opt_duration(b, sec, "timeout", 0, DLK_TTL_MAX_MS,
-				       &timeout)
+				       &rule->timeout_ms)
 		?: dlk_opt_duration(b, sec, "hold_at_least", 0,
-				       DLK_TTL_MAX_MS, &least);
-	if (ret)
-		return ret;
-	rule->ttl_ms = (uint32_t)ttl;
-	rule->timeout_ms = (uint32_t)timeout;
-	rule->hold_at_least_ms = (uint32_t)least;
-	return check_ttl(b, sec, rule);
+				       DLK_TTL_MAX_MS, &rule->hold_at_least_ms)
+		?: check_ttl(b, sec, rule);
 }
 
 /* The words stand in the order of their enums; the first is the default. */
@@ -270,17 +264,13 @@ static int read_choices(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	static const char *const unreachable[] = { "fail", "local", NULL };
 	static const char *const local[] = { "file", "shadow", NULL };
 	static const char *const coherence[] = { "auto", "on", "off", NULL };
-	int l = 0, u = 0, o = 0, c = 0, ret;
 
-	ret = dlk_opt_choice(b, sec, "on_lost", lost, &l)
-		?: dlk_opt_choice(b, sec, "unreachable", unreachable, &u)
-		?: dlk_opt_choice(b, sec, "local", local, &o)
-		?: dlk_opt_choice(b, sec, "coherence", coherence, &c);
-	rule->on_lost = (enum dlk_on_lost)l;
-	rule->unreachable = (enum dlk_unreachable)u;
-	rule->local = (enum dlk_local)o;
-	rule->coherence = (enum dlk_coherence)c;
-	return ret;
+	return dlk_opt_choice(b, sec, "on_lost", lost, &rule->on_lost)
+		?: dlk_opt_choice(b, sec, "unreachable", unreachable,
+				     &rule->unreachable)
+		?: dlk_opt_choice(b, sec, "local", local, &rule->local)
+		?: dlk_opt_choice(b, sec, "coherence", coherence,
+				     &rule->coherence);
 }
 
 /* There is no order of those who wait where there is no queue. */
@@ -301,13 +291,13 @@ static int check_fair(struct dlk_build *b, cfg_t *sec,
  */
 static int read_pause(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 {
-	uint64_t most = PAUSE_MS;
+	uint32_t most = PAUSE_MS;
 	int ret = dlk_opt_duration(b, sec, "pause_at_most", 1000,
 				   DLK_TTL_MAX_MS, &most);
 
 	if (ret || rule->on_lost != DLK_LOST_PAUSE)
 		return ret;
-	rule->pause_ms = (uint32_t)most;
+	rule->pause_ms = most;
 	if (!rule->interop)
 		return 0;
 	return dlk_opt_fail(b, sec, "on_lost",

@@ -220,7 +220,8 @@ static int set_secret(struct dlk_build *b, struct servers *s,
 static int set_credentials(struct dlk_build *b, struct servers *s)
 {
 	static const char *const words[] = { "program", "helper", NULL };
-	int by = 0, ret = dlk_opt_choice(b, s->sec, "credentials", words, &by);
+	unsigned by = 0;
+	int ret = dlk_opt_choice(b, s->sec, "credentials", words, &by);
 
 	s->by_helper = by;
 	if (!ret && s->by_helper && !dlk_opt_text(s->sec, "password_file") &&
@@ -504,20 +505,19 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 {
 	static const char *const modes[] = { "single", "sentinel", "cluster",
 					     "quorum", NULL };
-	uint64_t timeout = 0; /* it follows the rules: set_timeout() */
-	int ret, mode = DLK_SINGLE;
+	uint32_t timeout = 0; /* it follows the rules: set_timeout() */
+	int ret;
 	bool evicts = false;
 	unsigned i;
 
-	ret = dlk_opt_choice(b, s->sec, "mode", modes, &mode)
+	ret = dlk_opt_choice(b, s->sec, "mode", modes, &s->redis->mode)
 		?: dlk_opt_duration(b, s->sec, "connect_timeout", 1,
 				       CONNECT_TIMEOUT_MAX_MS, &timeout)
 		?: dlk_opt_bool(b, s->sec, "allow_eviction", &evicts)
 		?: dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
 				     &s->redis->replicas);
-	s->redis->mode = (enum dlk_mode)mode;
 	for (i = 0; i < s->n; i++) {
-		s->ep[i].connect_timeout_ms = (uint32_t)timeout;
+		s->ep[i].connect_timeout_ms = timeout;
 		s->ep[i].allow_eviction = evicts;
 		s->ep[i].replicas = s->redis->replicas;
 	}
@@ -571,7 +571,7 @@ int dlk_servers_build(struct dlk_build *b, cfg_t *cfg)
 
 /* The shortest and the longest lease of the rules that use `redis`. */
 struct ttls {
-	uint64_t least, most; /* 0: there is no such rule */
+	uint32_t least, most; /* 0: there is no such rule */
 };
 
 static struct ttls find_ttls(const struct dlk_build *b,
@@ -596,9 +596,9 @@ static struct ttls find_ttls(const struct dlk_build *b,
 }
 
 /* Where it is not written, it is what the shortest lease leaves room for. */
-static void set_timeout(struct dlk_build *b, unsigned n, uint64_t least_ttl)
+static void set_timeout(struct dlk_build *b, unsigned n, uint32_t least_ttl)
 {
-	uint64_t timeout = CONNECT_TIMEOUT_MS;
+	uint32_t timeout = CONNECT_TIMEOUT_MS;
 	unsigned k;
 
 	if (least_ttl && timeout > least_ttl / DLK_TTL_PER_TIMEOUT)
@@ -608,15 +608,14 @@ static void set_timeout(struct dlk_build *b, unsigned n, uint64_t least_ttl)
 		struct dlk_endpoint *ep = &b->endpoints[n][k];
 
 		if (!ep->connect_timeout_ms)
-			ep->connect_timeout_ms = (uint32_t)timeout;
+			ep->connect_timeout_ms = timeout;
 	}
 }
 
 static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
-		     uint64_t longest_ttl)
+		     uint32_t longest_ttl)
 {
-	uint64_t of_all = find_ttls(b, NULL).most;
-	uint64_t delay = of_all ? of_all : RULELESS_DELAY_MS;
+	uint32_t delay = find_ttls(b, NULL).most ?: RULELESS_DELAY_MS;
 	int ret = dlk_opt_duration(b, sec, "restart_delay", 0, DLK_TTL_MAX_MS,
 				   &delay);
 	unsigned k;
