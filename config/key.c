@@ -102,20 +102,17 @@ static enum piece next_piece(const char **t, char *byte)
 	*byte = *(*t)++;
 	if (*byte != '%')
 		return PIECE_BYTE;
-	switch (**t) {
+	switch (*(*t)++) {
 	case 'p':
-		(*t)++;
 		return PIECE_PATH;
 	case 'r':
-		(*t)++;
 		return PIECE_REST;
 	case 'i':
-		(*t)++;
 		return PIECE_INODE;
 	case '%':
-		(*t)++;
 		return PIECE_BYTE;
 	default:
+		(*t)--; /* the template may end here */
 		return PIECE_BAD;
 	}
 }
@@ -171,23 +168,36 @@ static void put_key(struct sink *s, const struct dlk_rule *rule,
 	}
 }
 
+/*
+ * The glob of the pieces up to `end` (NULL: all); `rooted`: that of a path begins
+ * with its slash.
+ */
+static ssize_t put_glob(struct sink *s, const char *t, const char *end,
+			bool rooted)
+{
+	enum piece piece;
+	char c;
+
+	while (t != end && (piece = next_piece(&t, &c)) != PIECE_END) {
+		if (rooted && piece == PIECE_PATH)
+			put(s, '/');
+		if (piece != PIECE_BYTE)
+			c = '*';
+		else if (strchr("*?[]\\^", c))
+			put(s, '\\');
+		put(s, c);
+	}
+	return finish(s);
+}
+
 /* Can the pieces up to `end` (NULL: all) be this text? */
 static bool can_be(const char *t, const char *end, const char *text)
 {
 	char glob[2 * DLK_TEMPLATE_MAX + 1];
 	struct sink s = { .buf = glob, .size = sizeof(glob) };
-	enum piece piece;
-	char c;
 
-	while (t != end && (piece = next_piece(&t, &c)) != PIECE_END) {
-		if (piece == PIECE_PATH)
-			put(&s, '/');
-		if (piece != PIECE_BYTE || strchr("*?[]\\", c))
-			put(&s, piece == PIECE_BYTE ? '\\' : '*');
-		if (piece == PIECE_BYTE)
-			put(&s, c);
-	}
-	return finish(&s) >= 0 && dlk_glob(glob, text, strlen(text));
+	return put_glob(&s, t, end, true) >= 0 &&
+	       dlk_glob(glob, text, strlen(text));
 }
 
 /* Can what these pieces make begin with this text? */
@@ -267,20 +277,8 @@ ssize_t dlk_key_expand(const struct dlk_rule *rule, const char *path,
 ssize_t dlk_key_glob(const struct dlk_rule *rule, char *glob, size_t size)
 {
 	struct sink s = { .buf = glob, .size = size };
-	const char *t = rule->key;
-	enum piece piece;
-	char c;
 
-	while ((piece = next_piece(&t, &c)) != PIECE_END) {
-		if (piece != PIECE_BYTE) {
-			put(&s, '*');
-			continue;
-		}
-		if (strchr("*?[]\\^", c))
-			put(&s, '\\');
-		put(&s, c);
-	}
-	return finish(&s);
+	return put_glob(&s, rule->key, NULL, false);
 }
 
 /* Undo put_escaped(); a wrong escape is found by the comparison later. */
