@@ -25,6 +25,12 @@ struct part {
 	size_t len;
 };
 
+static void skip(struct part *s, size_t n)
+{
+	s->p += n;
+	s->len -= n;
+}
+
 static bool cut(struct part *rest, const char *stops, struct part *head)
 {
 	size_t n = 0;
@@ -32,8 +38,7 @@ static bool cut(struct part *rest, const char *stops, struct part *head)
 	while (n < rest->len && !strchr(stops, rest->p[n]))
 		n++;
 	*head = (struct part){ rest->p, n };
-	rest->p += n;
-	rest->len -= n;
+	skip(rest, n);
 	return rest->len > 0;
 }
 
@@ -104,21 +109,17 @@ static int parse_user(struct part info, struct dlk_endpoint *ep,
 		      struct dlk_error *err)
 {
 	struct part user;
-	int ret;
 
 	if (cut(&info, ":", &user)) {
-		info.p++;
-		info.len--;
+		skip(&info, 1);
 		if (!info.len)
 			return dlk_error_set(
 				err, "the password of this URL is empty");
 	}
-	ret = decode(user, ep->username, sizeof(ep->username), "user name",
-		     err);
-	if (ret)
-		return ret;
-	return decode(info, ep->password, sizeof(ep->password), "password",
-		      err);
+	return decode(user, ep->username, sizeof(ep->username), "user name",
+		      err)
+		       ?: decode(info, ep->password, sizeof(ep->password),
+				 "password", err);
 }
 
 /* Take "USER:PASSWORD@" off the authority, which ends at its last '@'. */
@@ -131,8 +132,7 @@ static int take_user(struct part *authority, struct dlk_endpoint *ep,
 	if (!last)
 		return 0;
 	info = (struct part){ authority->p, (size_t)(last - authority->p) };
-	authority->len -= info.len + 1;
-	authority->p = last + 1;
+	skip(authority, info.len + 1);
 	return parse_user(info, ep, err);
 }
 
@@ -187,8 +187,7 @@ static int parse_port(struct part s, struct dlk_endpoint *ep,
 	ep->port = REDIS_PORT;
 	if (!s.len)
 		return 0;
-	s.p++;
-	s.len--;
+	skip(&s, 1);
 	port = number(s);
 	if (port < 1 || port > 65535)
 		return dlk_error_set(err, "\"%.*s\" is not a port (1 to 65535)",
@@ -204,16 +203,13 @@ static int parse_host(struct part s, struct dlk_endpoint *ep,
 	struct part host, whole = s;
 	int ret;
 
-	if (bracket) {
-		s.p++;
-		s.len--;
-	}
+	if (bracket)
+		skip(&s, 1);
 	cut(&s, bracket ? "]" : ":", &host);
 	if (bracket) {
 		if (!s.len)
 			return bad_host(whole, err);
-		s.p++;
-		s.len--;
+		skip(&s, 1);
 		if (s.len && *s.p != ':')
 			return bad_host(whole, err);
 	} else if (s.len && memchr(s.p + 1, ':', s.len - 1)) {
@@ -250,15 +246,13 @@ static int parse_query(struct part s, struct dlk_endpoint *ep, bool db_set,
 	int ret = 0;
 
 	while (!ret && s.len) {
-		s.p++;
-		s.len--;
+		skip(&s, 1);
 		cut(&s, "=&", &name);
 		if (name.len != 2 || memcmp(name.p, "db", 2) != 0 || !s.len ||
 		    *s.p != '=')
 			return dlk_error_set(err, "this URL has a parameter "
 						  "that is not db=NUMBER");
-		s.p++;
-		s.len--;
+		skip(&s, 1);
 		cut(&s, "&", &name);
 		ret = set_db(name, ep, &db_set, err);
 	}
@@ -288,8 +282,7 @@ static int parse_tcp(struct part authority, struct part path,
 
 	if (ret || path.len < 2)
 		return ret;
-	path.p++;
-	path.len--;
+	skip(&path, 1);
 	return set_db(path, ep, db_set, err);
 }
 
@@ -302,7 +295,7 @@ static void name_tcp(struct dlk_endpoint *ep)
 		 ep->host, v6 ? "]" : "", ep->port, ep->db);
 }
 
-static int parse_scheme(struct part *s, struct dlk_endpoint *ep)
+static bool parse_scheme(struct part *s, struct dlk_endpoint *ep)
 {
 	static const struct {
 		const char *text;
@@ -320,11 +313,10 @@ static int parse_scheme(struct part *s, struct dlk_endpoint *ep)
 		if (s->len < n || memcmp(s->p, schemes[i].text, n) != 0)
 			continue;
 		ep->scheme = schemes[i].scheme;
-		s->p += n;
-		s->len -= n;
-		return 0;
+		skip(s, n);
+		return true;
 	}
-	return -EINVAL;
+	return false;
 }
 
 static int check_bytes(struct part s, struct dlk_error *err)
@@ -363,15 +355,11 @@ static int parse_rest(struct part s, struct dlk_endpoint *ep,
 		ret = parse_tcp(authority, path, ep, &db_set, err);
 	if (!ret)
 		ret = parse_query(s, ep, db_set, err);
-	if (ret)
-		return ret;
-	if (ep->scheme != DLK_UNIX) {
+	if (!ret && ep->scheme == DLK_UNIX)
+		ret = parse_unix(authority.len ? authority : path, ep, err);
+	else if (!ret)
 		name_tcp(ep);
-		return 0;
-	}
-	if (authority.len)
-		return parse_unix(authority, ep, err);
-	return parse_unix(path, ep, err);
+	return ret;
 }
 
 int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
@@ -384,7 +372,7 @@ int dlk_url_parse(const char *url, struct dlk_endpoint *ep,
 	ret = check_bytes(s, err);
 	if (ret)
 		return ret;
-	if (parse_scheme(&s, ep))
+	if (!parse_scheme(&s, ep))
 		return dlk_error_set(
 			err, "this is no URL of a Redis (redis://HOST:PORT/DB, "
 			     "rediss://HOST:PORT/DB or unix:///PATH?db=DB)");
