@@ -115,10 +115,7 @@ static void json_begin(struct json *j, const char *verb)
 {
 	json_open(j, NULL, '{');
 	json_int(j, "schema", SCHEMA);
-	if (verb)
-		json_text(j, "verb", verb);
-	else
-		json_null(j, "verb");
+	json_text(j, "verb", verb);
 }
 
 static void json_end(struct json *j, int status)

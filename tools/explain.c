@@ -45,11 +45,6 @@ static uint64_t moment_ms(unsigned i, const struct dlk_rule *rule)
 	return moments[i].at(0, rule->ttl_ms) / DLK_MS;
 }
 
-static const char *server(const struct dlk_redis *redis, unsigned i)
-{
-	return redis->endpoints[i].name;
-}
-
 /* A line of text: label, value, and a note in parentheses. */
 __attribute__((format(printf, 3, 4))) static void line(const char *label,
 						       const char *note,
@@ -189,7 +184,7 @@ static void text_rule(const struct subject *s)
 		line("fault", "locking fails with ENOLCK", "%s",
 		     rule->redis->fault);
 	for (unsigned i = 0; i < rule->redis->n_endpoints; i++)
-		line("server", NULL, "%s", server(rule->redis, i));
+		line("server", NULL, "%s", rule->redis->endpoints[i].name);
 	for (unsigned i = 0; i < rule->redis->endpoints->n_sentinels; i++)
 		text_sentinel(rule->redis->endpoints, i);
 	text_ttl(rule);
@@ -240,10 +235,7 @@ static void json_key(struct json *j, const struct subject *s, const char *name,
 {
 	char key[SUBJECT_KEY_MAX];
 
-	if (subject_key(s, suffix, key))
-		json_text(j, name, key);
-	else
-		json_null(j, name);
+	json_text(j, name, subject_key(s, suffix, key) ? key : NULL);
 }
 
 static void json_sentinels(struct json *j, const struct dlk_endpoint *ep)
@@ -287,7 +279,7 @@ static void json_redis(struct json *j, const struct dlk_redis *redis)
 		json_text(j, "fault", redis->fault);
 	json_open(j, "servers", '[');
 	for (unsigned i = 0; i < redis->n_endpoints; i++)
-		json_text(j, NULL, server(redis, i));
+		json_text(j, NULL, redis->endpoints[i].name);
 	json_close(j, ']');
 	json_sentinels(j, redis->endpoints);
 	json_close(j, '}');

@@ -63,12 +63,15 @@ void json_close(struct json *j, char bracket)
 void json_str(struct json *j, const char *key, const char *bytes, size_t len)
 {
 	before(j, key);
-	string(j->f, bytes, len);
+	if (bytes)
+		string(j->f, bytes, len);
+	else
+		fputs("null", j->f);
 }
 
 void json_text(struct json *j, const char *key, const char *text)
 {
-	json_str(j, key, text, strlen(text));
+	json_str(j, key, text, text ? strlen(text) : 0);
 }
 
 void json_int(struct json *j, const char *key, int64_t n)
@@ -85,6 +88,5 @@ void json_bool(struct json *j, const char *key, bool b)
 
 void json_null(struct json *j, const char *key)
 {
-	before(j, key);
-	fputs("null", j->f);
+	json_text(j, key, NULL);
 }

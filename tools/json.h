@@ -29,6 +29,7 @@ struct json {
 
 void json_open(struct json *j, const char *key, char bracket);
 void json_close(struct json *j, char bracket);
+/* Of a text that is NULL it is null. */
 void json_str(struct json *j, const char *key, const char *bytes, size_t len);
 void json_text(struct json *j, const char *key, const char *text);
 void json_int(struct json *j, const char *key, int64_t n);

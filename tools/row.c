@@ -270,10 +270,7 @@ void row_json_members(struct json *j, const struct scan_lock *lock)
 {
 	char text[ROW_NOTE_MAX];
 
-	if (lock->path)
-		json_str(j, "path", lock->path, lock->path_len);
-	else
-		json_null(j, "path");
+	json_str(j, "path", lock->path, lock->path_len);
 	json_str(j, "key", lock->key, lock->key_len);
 	json_text(j, "redis", lock->redis->name);
 	json_text(j, "family", lock->record ? "record" : "flock");
