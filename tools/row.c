@@ -51,21 +51,20 @@ static bool has_range(const struct scan_lock *lock)
 
 void row_range(struct table *t, const char *mode, const struct dlk_range *r)
 {
-	char text[64];
-	int n = snprintf(text, sizeof(text), "%s %" PRIu64 "-", mode, r->start);
+	char text[64], end[24] = "";
 
-	if (r->end != DLK_RANGE_MAX)
-		snprintf(text + n, sizeof(text) - (size_t)n, "%" PRIu64,
-			 r->end);
-	table_text(t, text);
+	if (r && r->end != DLK_RANGE_MAX)
+		snprintf(end, sizeof(end), "%" PRIu64, r->end);
+	if (r)
+		snprintf(text, sizeof(text), "%s %" PRIu64 "-%s", mode,
+			 r->start, end);
+	table_text(t, r ? text : mode);
 }
 
 void row_mode(struct table *t, const struct scan_lock *lock)
 {
-	if (has_range(lock))
-		row_range(t, row_mode_name(lock), &lock->range);
-	else
-		table_text(t, row_mode_name(lock));
+	row_range(t, row_mode_name(lock),
+		  has_range(lock) ? &lock->range : NULL);
 }
 
 static bool is_foreign(const struct scan_lock *lock)

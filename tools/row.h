@@ -16,7 +16,10 @@ enum { ROW_OWNER_CELLS = 5 }; /* the first ones, that say which lock it is */
 extern const struct table_column row_columns[];
 void row_cells(struct table *t, const struct scan_lock *lock);
 
-/* "WRITE 0-99"; without an end it goes to that of the file. */
+/*
+ * "WRITE 0-99"; without an end it goes to that of the file.  NULL: of no range,
+ * the mode alone.
+ */
 void row_range(struct table *t, const char *mode, const struct dlk_range *r);
 /* The same, or "EX": of one lock. */
 void row_mode(struct table *t, const struct scan_lock *lock);

@@ -121,10 +121,8 @@ static void waiter_row(struct table *t, const struct scan_waiter *w,
 
 	snprintf(text, sizeof(text), "%zu", place);
 	table_text(t, text);
-	if (record && !w->away)
-		row_range(t, waiter_mode(w, record), &w->range);
-	else
-		table_text(t, waiter_mode(w, record));
+	row_range(t, waiter_mode(w, record),
+		  record && !w->away ? &w->range : NULL);
 	row_word(t, w->token.hostname);
 	snprintf(text, sizeof(text), "%" PRIu32, w->token.pid);
 	table_text(t, text);
@@ -199,10 +197,8 @@ static void local_row(struct table *t, const struct local *l)
 	char pid[16] = "-";
 
 	table_text(t, kind(l));
-	if (l->line.kind == DLK_LINE_FLOCK)
-		table_text(t, local_mode(l));
-	else
-		row_range(t, local_mode(l), &range);
+	row_range(t, local_mode(l),
+		  l->line.kind == DLK_LINE_FLOCK ? NULL : &range);
 	if (l->pid)
 		snprintf(pid, sizeof(pid), "%u", l->pid);
 	table_text(t, pid);
