@@ -55,6 +55,9 @@ char *tool_copy(const void *bytes, size_t len);
 void *tool_grow(void *array, size_t n, size_t *room, size_t each);
 _Noreturn void tool_no_memory(void);
 
+/* Do these bytes end so, with some before it? */
+bool tool_ends(const char *bytes, size_t len, const char *end);
+
 /* A duration in words, as one function or another has it. */
 struct tool_span {
 	char text[32];

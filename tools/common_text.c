@@ -76,6 +76,13 @@ void *tool_grow(void *array, size_t n, size_t *room, size_t each)
 	return array;
 }
 
+bool tool_ends(const char *bytes, size_t len, const char *end)
+{
+	size_t n = strlen(end);
+
+	return len > n && !memcmp(bytes + len - n, end, n);
+}
+
 /* --- for a terminal ------------------------------------------------------- */
 
 /* What stands for the first character of `bytes`; *used of them. */

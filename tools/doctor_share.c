@@ -48,15 +48,9 @@ struct walk {
 	unsigned entries;
 };
 
-static bool ends_with(const char *name, const char *end)
-{
-	size_t n = strlen(name), m = strlen(end);
-
-	return n > m && !strcmp(name + n - m, end);
-}
-
 static const char *shares_memory(int dir, const char *name)
 {
+	const size_t len = strlen(name);
 	char head[SQLITE_HEADER];
 	ssize_t n = -1;
 	int fd;
@@ -65,10 +59,10 @@ static const char *shares_memory(int dir, const char *name)
 		return "an LMDB database";
 	if (!strncmp(name, "__db.00", strlen("__db.00")))
 		return "a Berkeley DB environment";
-	if (ends_with(name, "-wal") || ends_with(name, "-shm"))
+	if (tool_ends(name, len, "-wal") || tool_ends(name, len, "-shm"))
 		return "of an SQLite database in WAL mode";
-	if (!ends_with(name, ".db") && !ends_with(name, ".sqlite") &&
-	    !ends_with(name, ".sqlite3") && !ends_with(name, ".db3"))
+	if (!tool_ends(name, len, ".db") && !tool_ends(name, len, ".sqlite") &&
+	    !tool_ends(name, len, ".sqlite3") && !tool_ends(name, len, ".db3"))
 		return NULL;
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0) {
@@ -103,7 +97,7 @@ static void walk(struct walk *w, int dir, const char *path, unsigned depth)
 
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
 		    snprintf(name, sizeof(name), "%s%s%s", path,
-			     ends_with(path, "/") ? "" : "/",
+			     tool_ends(path, strlen(path), "/") ? "" : "/",
 			     e->d_name) >= (int)sizeof(name))
 			continue;
 		w->entries++;

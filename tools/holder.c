@@ -157,8 +157,8 @@ static bool take_unit(void *arg, const char *line)
 	while ((part = strsep(&rest, "/"))) {
 		size_t n = strlen(part);
 
-		if ((n > 8 && !strcmp(part + n - 8, ".service")) ||
-		    (n > 6 && !strcmp(part + n - 6, ".scope")) ||
+		if (tool_ends(part, n, ".service") ||
+		    tool_ends(part, n, ".scope") ||
 		    !strncmp(part, "docker-", 7) ||
 		    !strncmp(part, "lxc.payload", 11))
 			snprintf(h->unit, sizeof(h->unit), "%s", part);

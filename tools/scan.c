@@ -37,13 +37,6 @@ struct view {
 	void *also_arg;
 };
 
-static bool has_suffix(const char *key, size_t len, const char *suffix)
-{
-	size_t n = strlen(suffix);
-
-	return len > n && !memcmp(key + len - n, suffix, n);
-}
-
 static bool begins_with(const char *key, size_t len, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -110,7 +103,7 @@ static void resolve(const struct view *v, struct scan_lock *lock)
 	char path[DLK_PATH_MAX];
 	size_t len = lock->key_len, n;
 
-	lock->record = has_suffix(lock->key, len, RECORD_SUFFIX);
+	lock->record = tool_ends(lock->key, len, RECORD_SUFFIX);
 	if (lock->record)
 		len -= strlen(RECORD_SUFFIX);
 	lock->rule = find_path(v, lock->key, len, path, &n);
