@@ -178,10 +178,7 @@ void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user)
 	pid_t pid;
 
 	fflush(stdout);
-	if (pipe(fds))
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "%s", strerror(errno)));
-	pid = fork();
-	if (pid < 0)
+	if (pipe(fds) || (pid = fork()) < 0)
 		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "%s", strerror(errno)));
 	if (pid == 0) {
 		close(fds[0]);

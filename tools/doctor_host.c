@@ -15,6 +15,7 @@
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
+#include "tools/processes.h"
 
 /* dlock(7), ASSUMPTIONS. */
 enum { KERNEL_MAJOR = 5, KERNEL_MINOR = 11 };
@@ -101,8 +102,13 @@ static bool ends_with_child(const char *command)
 	return false;
 }
 
-static void find_init(struct doctor *d, const char *what)
+void doctor_init(struct doctor *d)
 {
+	char command[32];
+
+	if (!proc_command(1, command, sizeof(command)) || !in_container() ||
+	    !ends_with_child(command))
+		return;
 	doctor_find(d, DOCTOR_WARNING,
 		    "its end is the container's, and kills the keepers: what "
 		    "its last program held is free one second after it exits, "
@@ -110,20 +116,9 @@ static void find_init(struct doctor *d, const char *what)
 		    "start the program under an init that stays until the "
 		    "keepers have ended, or give its rules a short ttl "
 		    "(dlock(7), Lost leases)",
-		    "process 1 of this container is %s", what);
-}
-
-void doctor_init(struct doctor *d)
-{
-	char command[32], what[64];
-	ssize_t n = dlk_slurp("/proc/1/comm", command, sizeof(command));
-
-	if (n <= 0 || !in_container())
-		return;
-	command[strcspn(command, "\n")] = '\0';
-	snprintf(what, sizeof(what), "%s, which ends with its child", command);
-	if (ends_with_child(command))
-		find_init(d, what);
+		    "process 1 of this container is %s, which ends with its "
+		    "child",
+		    command);
 }
 
 /* --- names ---------------------------------------------------------------- */

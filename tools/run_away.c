@@ -20,12 +20,6 @@
 
 typedef bool applies_fn(char *const argv[]);
 
-static bool always(char *const argv[])
-{
-	(void)argv;
-	return true;
-}
-
 /* Is it the long option, or the beginning of it that getopt_long(3) takes? */
 static bool is_word(const char *arg, const char *option)
 {
@@ -77,24 +71,24 @@ static bool is_emptied(char *const argv[])
 /* clang-format off */
 static const struct {
 	const char *name;
-	applies_fn *applies;
+	applies_fn *applies; /* NULL: always */
 	const char *reason;
 } aways[] = {
-	{ "sudo", always, OWN_ENVIRONMENT },
-	{ "doas", always, OWN_ENVIRONMENT },
-	{ "pkexec", always, OWN_ENVIRONMENT },
+	{ "sudo", NULL, OWN_ENVIRONMENT },
+	{ "doas", NULL, OWN_ENVIRONMENT },
+	{ "pkexec", NULL, OWN_ENVIRONMENT },
 	{ "su", is_login, OWN_ENVIRONMENT },
 	{ "runuser", is_login, OWN_ENVIRONMENT },
 	{ "env", is_emptied, OWN_ENVIRONMENT },
-	{ "ssh", always, ELSEWHERE },
-	{ "slogin", always, ELSEWHERE },
-	{ "rsh", always, ELSEWHERE },
+	{ "ssh", NULL, ELSEWHERE },
+	{ "slogin", NULL, ELSEWHERE },
+	{ "rsh", NULL, ELSEWHERE },
 	{ "systemd-run", is_service, ELSEWHERE },
-	{ "machinectl", always, ELSEWHERE },
-	{ "docker", always, ELSEWHERE },
-	{ "podman", always, ELSEWHERE },
-	{ "kubectl", always, ELSEWHERE },
-	{ "lxc-attach", always, ELSEWHERE },
+	{ "machinectl", NULL, ELSEWHERE },
+	{ "docker", NULL, ELSEWHERE },
+	{ "podman", NULL, ELSEWHERE },
+	{ "kubectl", NULL, ELSEWHERE },
+	{ "lxc-attach", NULL, ELSEWHERE },
 };
 /* clang-format on */
 
@@ -103,7 +97,8 @@ const char *run_away(char *const argv[])
 	const char *name = basename(argv[0]);
 
 	for (size_t i = 0; i < sizeof(aways) / sizeof(*aways); i++)
-		if (!strcmp(name, aways[i].name))
-			return aways[i].applies(argv) ? aways[i].reason : NULL;
+		if (!strcmp(name, aways[i].name) &&
+		    (!aways[i].applies || aways[i].applies(argv)))
+			return aways[i].reason;
 	return NULL;
 }
