@@ -284,9 +284,7 @@ ssize_t dlk_key_glob(const struct dlk_rule *rule, char *glob, size_t size)
 /* Undo put_escaped(); a wrong escape is found by the comparison later. */
 static void put_decoded(struct sink *s, const char *key, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		int value = 0, k;
 
 		if (key[i] != '%' || len - i < 3) {

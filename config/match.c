@@ -186,12 +186,11 @@ static bool excluded(const struct dlk_rule *rule, const char *path, size_t len)
 {
 	struct dlk_below below;
 	const char *slash, *name;
-	unsigned i;
 
 	dlk_rule_below(rule, path, len, &below);
 	slash = memrchr(below.text, '/', below.len);
 	name = slash ? slash + 1 : below.text;
-	for (i = 0; i < rule->n_exclude; i++) {
+	for (unsigned i = 0; i < rule->n_exclude; i++) {
 		if (dlk_glob(rule->exclude[i], below.text, below.len) ||
 		    dlk_glob(rule->exclude[i], name,
 			     below.len - (size_t)(name - below.text)))
@@ -207,10 +206,9 @@ static const struct dlk_rule *covering(const struct dlk_config *config,
 				       size_t *longest)
 {
 	const struct dlk_rule *best = NULL;
-	unsigned i;
 
 	*longest = 0;
-	for (i = 0; i < config->n_rules; i++) {
+	for (unsigned i = 0; i < config->n_rules; i++) {
 		size_t n = covered(&config->rules[i], path, len);
 
 		if (n > *longest) {
@@ -248,11 +246,10 @@ static const struct dlk_rule *leading_to(const struct dlk_config *config,
 	struct dlk_reach reach = config->reach;
 	const struct dlk_place *place = &s->place;
 	const struct dlk_rule *best = NULL;
-	unsigned i;
 
 	reach.also = device;
 	reach.learn = false;
-	for (i = 0; i < config->n_rules; i++) {
+	for (unsigned i = 0; i < config->n_rules; i++) {
 		const struct dlk_rule *rule = &config->rules[i];
 
 		if (rule->movable && !dlk_place_find(rule->prefix, &reach, s) &&

@@ -150,10 +150,9 @@ int dlk_opt_bool(struct dlk_build *b, cfg_t *sec, const char *name, bool *out)
 static void list_words(char *buf, size_t size, const char *const words[])
 {
 	size_t n = 0;
-	int i;
 
 	buf[0] = '\0';
-	for (i = 0; words[i] && n < size; i++)
+	for (int i = 0; words[i] && n < size; i++)
 		n += (size_t)snprintf(buf + n, size - n, "%s\"%s\"",
 				      i ? ", " : "", words[i]);
 }

@@ -101,11 +101,10 @@ static void learn(struct dlk_reach *reach, dev_t dev)
 static bool may_ask(struct dlk_reach *reach, const struct statx *sx)
 {
 	dev_t dev = device(sx);
-	unsigned i;
 
 	if (reach->all || sx->stx_dev_major != 0 || dev == reach->also)
 		return true;
-	for (i = 0; i < reach->n_known; i++) {
+	for (unsigned i = 0; i < reach->n_known; i++) {
 		if (reach->known[i] == dev)
 			return true;
 	}

@@ -118,9 +118,8 @@ static int read_place(struct dlk_build *b, struct dlk_rule *rule)
 static int check_unique(struct dlk_build *b, cfg_t *sec, unsigned n)
 {
 	const struct dlk_rule *new = &b->rules[n];
-	unsigned i;
 
-	for (i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		const struct dlk_rule *old = &b->rules[i];
 
 		if (!strcmp(old->prefix, new->prefix))
@@ -143,9 +142,7 @@ static int check_unique(struct dlk_build *b, cfg_t *sec, unsigned n)
 static const struct dlk_redis *find_redis(const struct dlk_build *b,
 					  const char *name)
 {
-	unsigned i;
-
-	for (i = 0; i < b->own->pub.n_redis; i++) {
+	for (unsigned i = 0; i < b->own->pub.n_redis; i++) {
 		if (!strcmp(b->redis[i].name, name))
 			return &b->redis[i];
 	}

@@ -106,7 +106,6 @@ static int set_username(struct dlk_build *b, struct servers *s,
 			const struct login *l)
 {
 	const char *name = dlk_opt_text(s->sec, l->username);
-	unsigned i;
 
 	if (!name)
 		return 0;
@@ -116,7 +115,7 @@ static int set_username(struct dlk_build *b, struct servers *s,
 				    "\"%.200s\" is not a user name (1 to %zu "
 				    "bytes, no control bytes)",
 				    name, sizeof(s->ep->username) - 1);
-	for (i = 0; i < l->n; i++) {
+	for (unsigned i = 0; i < l->n; i++) {
 		if (l->ep[i].username[0])
 			return dlk_opt_fail(
 				b, s->sec, l->username,
@@ -249,9 +248,7 @@ static int set_logins(struct dlk_build *b, struct servers *s)
 
 static int check_logins(struct dlk_build *b, struct servers *s)
 {
-	unsigned i;
-
-	for (i = 0; i < s->n && !s->redis->fault; i++) {
+	for (unsigned i = 0; i < s->n && !s->redis->fault; i++) {
 		if (s->ep[i].username[0] && !s->ep[i].password[0] &&
 		    !s->ep[i].password_file[0])
 			return dlk_fail(b, dlk_opt_line(s->sec, "username"),
@@ -267,8 +264,6 @@ static int check_logins(struct dlk_build *b, struct servers *s)
 static int check_sentinels(struct dlk_build *b, struct servers *s,
 			   const char *name)
 {
-	unsigned i;
-
 	if (s->n > SENTINELS_MAX)
 		return dlk_opt_fail(b, s->sec, s->option,
 				    "more than %d Sentinels", SENTINELS_MAX);
@@ -277,7 +272,7 @@ static int check_sentinels(struct dlk_build *b, struct servers *s,
 				    "\"%.200s\" is not the name of a master (1 "
 				    "to 63 bytes, no control bytes)",
 				    name);
-	for (i = 1; i < s->n; i++) {
+	for (unsigned i = 1; i < s->n; i++) {
 		if (s->ep[i].db != s->ep[0].db ||
 		    s->ep[i].scheme != s->ep[0].scheme)
 			return dlk_opt_fail(
@@ -293,9 +288,8 @@ static int check_sentinels(struct dlk_build *b, struct servers *s,
 static void name_both(struct dlk_endpoint *ep, unsigned n, const char *name)
 {
 	char by[33];
-	unsigned i;
 
-	for (i = 1; i <= n; i++) {
+	for (unsigned i = 1; i <= n; i++) {
 		ep[i].db = 0;
 		ep[i].name[strcspn(ep[i].name, "/")] = '\0';
 	}
@@ -309,9 +303,8 @@ static int refuse_options(struct dlk_build *b, struct servers *s)
 {
 	static const char *const options[] = { "master", "sentinel_username",
 					       "sentinel_password_file" };
-	size_t i;
 
-	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		if (dlk_opt_text(s->sec, options[i]))
 			return dlk_opt_fail(b, s->sec, options[i],
 					    "mode is not \"sentinel\"");
@@ -369,7 +362,6 @@ static int set_tls_option(struct dlk_build *b, struct servers *s,
 {
 	const char *text = dlk_opt_text(s->sec, o->name);
 	bool any = false;
-	unsigned i;
 
 	if (!text)
 		return 0;
@@ -382,7 +374,7 @@ static int set_tls_option(struct dlk_build *b, struct servers *s,
 				    o->is_file ? "an absolute path"
 					       : "the name of a server",
 				    DLK_TLS_TEXT_MAX - 1);
-	for (i = 0; i < s->n; i++) {
+	for (unsigned i = 0; i < s->n; i++) {
 		any |= s->ep[i].scheme == DLK_TLS;
 		memcpy((char *)&s->ep[i].tls + o->at, text, strlen(text) + 1);
 	}
@@ -397,9 +389,9 @@ static int set_tls(struct dlk_build *b, struct servers *s)
 	const bool cert = dlk_opt_text(s->sec, "cert_file");
 	const bool key = dlk_opt_text(s->sec, "key_file");
 	int ret = 0;
-	size_t i;
 
-	for (i = 0; !ret && i < sizeof(tls_options) / sizeof(*tls_options); i++)
+	for (size_t i = 0;
+	     !ret && i < sizeof(tls_options) / sizeof(*tls_options); i++)
 		ret = set_tls_option(b, s, &tls_options[i]);
 	if (!ret && cert != key)
 		ret = dlk_opt_fail(b, s->sec, cert ? "cert_file" : "key_file",
@@ -417,10 +409,8 @@ static bool same_server(const struct dlk_endpoint *a,
 
 static int check_once(struct dlk_build *b, struct servers *s)
 {
-	unsigned i, k;
-
-	for (i = 0; i < s->n; i++) {
-		for (k = 0; k < i; k++) {
+	for (unsigned i = 0; i < s->n; i++) {
+		for (unsigned k = 0; k < i; k++) {
 			if (same_server(&s->ep[i], &s->ep[k]))
 				return dlk_opt_fail(
 					b, s->sec, s->option,
@@ -456,9 +446,7 @@ static int check_quorum(struct dlk_build *b, struct servers *s)
 /* The nodes that the others tell of are reached as the first one is. */
 static int check_cluster(struct dlk_build *b, struct servers *s)
 {
-	unsigned i;
-
-	for (i = 0; i < s->n; i++) {
+	for (unsigned i = 0; i < s->n; i++) {
 		if (s->ep[i].db)
 			return dlk_opt_fail(b, s->sec, s->option,
 					    "%s: a cluster has database 0 only",
@@ -508,7 +496,6 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 	uint32_t timeout = 0; /* it follows the rules: set_timeout() */
 	int ret;
 	bool evicts = false;
-	unsigned i;
 
 	ret = dlk_opt_choice(b, s->sec, "mode", modes, &s->redis->mode)
 		?: dlk_opt_duration(b, s->sec, "connect_timeout", 1,
@@ -516,7 +503,7 @@ static int read_numbers(struct dlk_build *b, struct servers *s)
 		?: dlk_opt_bool(b, s->sec, "allow_eviction", &evicts)
 		?: dlk_opt_number(b, s->sec, "replicas", REPLICAS_MAX,
 				     &s->redis->replicas);
-	for (i = 0; i < s->n; i++) {
+	for (unsigned i = 0; i < s->n; i++) {
 		s->ep[i].connect_timeout_ms = timeout;
 		s->ep[i].allow_eviction = evicts;
 		s->ep[i].replicas = s->redis->replicas;
@@ -578,9 +565,8 @@ static struct ttls find_ttls(const struct dlk_build *b,
 			     const struct dlk_redis *redis)
 {
 	struct ttls t = { 0, 0 };
-	unsigned i;
 
-	for (i = 0; i < b->own->pub.n_rules; i++) {
+	for (unsigned i = 0; i < b->own->pub.n_rules; i++) {
 		const struct dlk_rule *rule = &b->rules[i];
 
 		if (redis && rule->redis != redis)
@@ -618,7 +604,6 @@ static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
 	uint32_t delay = find_ttls(b, NULL).most ?: RULELESS_DELAY_MS;
 	int ret = dlk_opt_duration(b, sec, "restart_delay", 0, DLK_TTL_MAX_MS,
 				   &delay);
-	unsigned k;
 
 	if (ret)
 		return ret;
@@ -628,17 +613,16 @@ static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
 			     "of its paths, %s: a restarted server may hand "
 			     "out a lock that is still held",
 			     dlk_span(delay).text, dlk_span(longest_ttl).text);
-	for (k = 0; k < b->redis[n].n_endpoints; k++)
+	for (unsigned k = 0; k < b->redis[n].n_endpoints; k++)
 		b->endpoints[n][k].restart_delay_ms = delay;
 	return 0;
 }
 
 int dlk_servers_follow(struct dlk_build *b, cfg_t *cfg)
 {
-	unsigned i;
 	int ret = 0;
 
-	for (i = 0; !ret && i < b->own->pub.n_redis; i++) {
+	for (unsigned i = 0; !ret && i < b->own->pub.n_redis; i++) {
 		struct ttls t = find_ttls(b, &b->redis[i]);
 
 		set_timeout(b, i, t.least);

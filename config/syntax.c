@@ -126,9 +126,8 @@ static int last_line(cfg_t *cfg)
 {
 	static const char *const kinds[] = { "redis", "path" };
 	int line = cfg->line;
-	size_t k;
 
-	for (k = 0; k < 2; k++) {
+	for (size_t k = 0; k < 2; k++) {
 		unsigned n = cfg_size(cfg, kinds[k]);
 		cfg_t *sec = n ? cfg_getnsec(cfg, kinds[k], n - 1) : NULL;
 

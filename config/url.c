@@ -46,11 +46,10 @@ static bool cut(struct part *rest, const char *stops, struct part *head)
 static int32_t number(struct part s)
 {
 	int32_t n = 0;
-	size_t i;
 
 	if (s.len == 0 || s.len > 5)
 		return -1;
-	for (i = 0; i < s.len; i++) {
+	for (size_t i = 0; i < s.len; i++) {
 		if (s.p[i] < '0' || s.p[i] > '9')
 			return -1;
 		n = n * 10 + (s.p[i] - '0');
@@ -164,11 +163,9 @@ static int set_ipv6(struct part host, struct dlk_endpoint *ep,
 static int set_name(struct part host, struct dlk_endpoint *ep,
 		    struct dlk_error *err)
 {
-	size_t i;
-
 	if (host.len == 0 || host.len >= sizeof(ep->host))
 		return bad_host(host, err);
-	for (i = 0; i < host.len; i++) {
+	for (size_t i = 0; i < host.len; i++) {
 		char c = host.p[i];
 
 		if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
@@ -305,9 +302,8 @@ static bool parse_scheme(struct part *s, struct dlk_endpoint *ep)
 		{ "rediss://", DLK_TLS },
 		{ "unix://", DLK_UNIX },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
 		size_t n = strlen(schemes[i].text);
 
 		if (s->len < n || memcmp(s->p, schemes[i].text, n) != 0)
@@ -321,9 +317,7 @@ static bool parse_scheme(struct part *s, struct dlk_endpoint *ep)
 
 static int check_bytes(struct part s, struct dlk_error *err)
 {
-	size_t i;
-
-	for (i = 0; i < s.len; i++) {
+	for (size_t i = 0; i < s.len; i++) {
 		if ((unsigned char)s.p[i] <= ' ' || s.p[i] == 0x7f)
 			return dlk_error_set(
 				err,
