@@ -212,7 +212,6 @@ static void drop(struct scan *scan, size_t at)
  */
 struct expansion {
 	const struct view *v;
-	struct scan *scan;
 	size_t at;
 	struct scan_lock base;
 	size_t n; /* rows so far */
@@ -220,10 +219,10 @@ struct expansion {
 
 static void begin(struct expansion *x, bool unread)
 {
-	x->base = x->scan->locks[x->at];
+	x->base = x->v->scan->locks[x->at];
 	x->base.hashed = true;
-	x->scan->locks[x->at] = x->base;
-	x->scan->locks[x->at].unread = unread;
+	x->v->scan->locks[x->at] = x->base;
+	x->v->scan->locks[x->at].unread = unread;
 	x->base.borrowed = x->base.borrowed_path = true;
 	x->base.rest = x->base.rest_ranges = 0;
 	x->base.damage = NULL;
@@ -233,12 +232,12 @@ static void begin(struct expansion *x, bool unread)
 static struct scan_lock *add_owner(struct expansion *x,
 				   const struct scan_owner *owner)
 {
-	struct scan_lock *lock = &x->scan->locks[x->at];
+	struct scan_lock *lock = &x->v->scan->locks[x->at];
 
 	if (x->n++) {
-		lock = next_row(x->scan);
+		lock = next_row(x->v->scan);
 		*lock = x->base;
-		x->scan->n++;
+		x->v->scan->n++;
 	}
 	lock->ttl_ms = owner->left_ms;
 	lock->seq = owner->seq;
@@ -254,14 +253,14 @@ static void finish(struct expansion *x)
 	if (x->n)
 		return;
 	if (x->base.endless)
-		x->scan->locks[x->at].unread = true;
+		x->v->scan->locks[x->at].unread = true;
 	else
-		drop(x->scan, x->at);
+		drop(x->v->scan, x->at);
 }
 
 static void expand(struct expansion *x, const struct scan_owners *o)
 {
-	struct scan_lock *lock = &x->scan->locks[x->at];
+	struct scan_lock *lock = &x->v->scan->locks[x->at];
 
 	lock->rest = o->rest;
 	begin(x, o->rest);
@@ -274,7 +273,7 @@ static void expand(struct expansion *x, const struct scan_owners *o)
 static void expand_ranges(struct expansion *x, const struct scan_owners *o,
 			  const struct scan_places *p)
 {
-	struct scan_lock *lock = &x->scan->locks[x->at];
+	struct scan_lock *lock = &x->v->scan->locks[x->at];
 
 	lock->rest = o->rest;
 	lock->rest_ranges = p->rest;
@@ -298,7 +297,7 @@ static void expand_ranges(struct expansion *x, const struct scan_owners *o,
 static int expand_records(struct dlk_conn *c, struct expansion *x,
 			  const struct scan_owners *o)
 {
-	const struct scan_lock *lock = &x->scan->locks[x->at];
+	const struct scan_lock *lock = &x->v->scan->locks[x->at];
 	struct scan_places places;
 	int err = scan_places(c, lock->key, lock->key_len, &places);
 
@@ -314,7 +313,7 @@ static int expand_hash(struct dlk_conn *c, struct view *v, size_t at)
 	struct scan *scan = v->scan;
 	struct scan_lock *base = &scan->locks[at];
 	struct scan_owners owners = { .records = base->record };
-	struct expansion x = { .v = v, .scan = scan, .at = at };
+	struct expansion x = { .v = v, .at = at };
 	int err = scan_owners(c, base->key, base->key_len, &owners);
 
 	v->now_ns = dlk_now_ns();

@@ -120,9 +120,9 @@ static void sort(struct scan_queue *q)
 
 /* Does this wait, which its process told of, stand for the entry? */
 static bool same_wait(const struct scan_waiter *w, const struct dlk_wait *wait,
-		      const char *key, size_t len)
+		      const char *key)
 {
-	return wait->key_len == len && !memcmp(wait->key, key, len) &&
+	return is(wait->key, wait->key_len, key) &&
 	       wait->range.start == w->range.start &&
 	       wait->range.end == w->range.end &&
 	       wait->range.type == w->range.type;
@@ -133,7 +133,7 @@ static bool same_wait(const struct scan_waiter *w, const struct dlk_wait *wait,
  * fails here, it is not known.
  */
 static void read_since(struct dlk_conn *c, struct scan_waiter *w,
-		       const char *key, size_t len)
+		       const char *key)
 {
 	static struct dlk_wait wait;
 	char process[DLK_PROCESS_LEN + 1];
@@ -147,31 +147,26 @@ static void read_since(struct dlk_conn *c, struct scan_waiter *w,
 		err = dlk_conn_open(c, deadline);
 		if (!err)
 			err = dlk_wait_read(c, deadline, process, n, &wait);
-		if (err > 0 && same_wait(w, &wait, key, len) &&
-		    wait.told >= wait.id)
+		if (err > 0 && same_wait(w, &wait, key) && wait.told >= wait.id)
 			w->since_ms = (int64_t)(wait.told - wait.id) / 1000;
 		dlk_conn_reset(c);
 	}
 }
 
-int scan_queue(struct dlk_conn *c, const char *key, size_t len,
-	       struct scan_queue *q)
+int scan_queue(struct dlk_conn *c, const char *key, struct scan_queue *q)
 {
 	char name[DLK_KEY_MAX + sizeof("{%rec}%q")];
-	struct scan_hash hash = { c, name, len + 4, scan_queue_add, q, "" };
-	int err;
+	int n = snprintf(name, sizeof(name), "{%s}%%q", key);
+	struct scan_hash hash = { c, name, (size_t)n, scan_queue_add, q, "" };
+	int err = scan_hash(&hash);
 
-	name[0] = '{';
-	memcpy(name + 1, key, len);
-	memcpy(name + 1 + len, "}%q", 4);
-	err = scan_hash(&hash);
 	sort(q);
 	if (err == -E2BIG)
 		q->cut = true;
 	else if (err < 0)
 		return err;
 	for (size_t i = 0; i < q->n && i < TOLD_MAX && q->record; i++)
-		read_since(c, &q->waiters[i], key, len);
+		read_since(c, &q->waiters[i], key);
 	return 0;
 }
 

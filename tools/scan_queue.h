@@ -35,8 +35,7 @@ struct scan_queue {
  * The queue of the lease at `key`; q->record is set, all else zero.  0, or
  * -errno as scan_hash(); in any case scan_queue_free().
  */
-int scan_queue(struct dlk_conn *c, const char *key, size_t len,
-	       struct scan_queue *q);
+int scan_queue(struct dlk_conn *c, const char *key, struct scan_queue *q);
 void scan_queue_free(struct scan_queue *q);
 
 /*
