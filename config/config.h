@@ -230,7 +230,7 @@ static inline bool dlk_rule_is_directory(const struct dlk_rule *rule)
 }
 
 /* Does the prefix cover the path, as it is written or where it leads? */
-bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len);
+bool dlk_rule_covers(const struct dlk_rule *rule, const char *path);
 
 /*
  * The rule of an absolute path (len bytes, NUL-terminated as well), or NULL.

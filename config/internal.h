@@ -157,9 +157,6 @@ int dlk_rules_build(struct dlk_build *b, cfg_t *cfg);
 /* What is wrong with a template, or NULL. */
 const char *dlk_key_check(const char *key);
 
-/* Whether keys of the template differ from file to file. */
-bool dlk_key_names_file(const char *key);
-
 /* The bytes of the prefix, as it is written, that %r and exclude leave out. */
 size_t dlk_rule_base(const struct dlk_rule *rule);
 

@@ -139,11 +139,6 @@ bool dlk_key_tells_path(const char *key)
 	return has_piece(key, PIECE_PATH) || has_piece(key, PIECE_REST);
 }
 
-bool dlk_key_names_file(const char *key)
-{
-	return dlk_key_tells_path(key) || dlk_key_by_inode(key);
-}
-
 static void put_key(struct sink *s, const struct dlk_rule *rule,
 		    const struct dlk_below *below, const char *inode)
 {

@@ -155,9 +155,9 @@ static size_t covered(const struct dlk_rule *rule, const char *path, size_t len)
 	return n;
 }
 
-bool dlk_rule_covers(const struct dlk_rule *rule, const char *path, size_t len)
+bool dlk_rule_covers(const struct dlk_rule *rule, const char *path)
 {
-	return covered(rule, path, len) > 0;
+	return covered(rule, path, strlen(path)) > 0;
 }
 
 size_t dlk_rule_base(const struct dlk_rule *rule)

@@ -180,13 +180,13 @@ static int read_key(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 	wrong = dlk_key_check(key);
 	if (wrong)
 		return dlk_opt_fail(b, sec, "key", "\"%.200s\" %s", key, wrong);
-	if (!dlk_key_names_file(key) && dlk_rule_is_directory(rule))
+	rule->by_inode = dlk_key_by_inode(key);
+	rule->tells_path = dlk_key_tells_path(key);
+	if (!rule->by_inode && !rule->tells_path && dlk_rule_is_directory(rule))
 		dlk_opt_warn(b, sec, "key",
 			     "\"%.200s\" has neither %%p nor %%r nor %%i: all "
 			     "files below the prefix share one lock",
 			     key);
-	rule->by_inode = dlk_key_by_inode(key);
-	rule->tells_path = dlk_key_tells_path(key);
 	rule->key = dlk_own_text(b, key);
 	return rule->key ? 0 : -ENOMEM;
 }

@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool covers(const struct dlk_rule *rule, const char *path)
-{
-	return dlk_rule_covers(rule, path, strlen(path));
-}
-
 /*
  * The pattern that excludes the path.  One rule with one pattern at a time is
  * put to dlk_config_match(), so the answer is that of the shim.
@@ -68,12 +63,12 @@ bool why_not(const struct dlk_config *config, unsigned i, const char *path,
 	why->rule = rule;
 	if (rule == won)
 		return false;
-	if (!covers(rule, path) && covers(rule, given))
+	if (!dlk_rule_covers(rule, path) && dlk_rule_covers(rule, given))
 		reason = "it fits the path as given, but that leads elsewhere";
-	if (covers(rule, path))
+	if (dlk_rule_covers(rule, path))
 		reason = won ? "a longer prefix wins"
 			     : "a longer prefix wins, and excludes it";
-	if (covers(rule, path) && !won) {
+	if (dlk_rule_covers(rule, path) && !won) {
 		pattern = excluding(rule, path);
 		if (pattern) {
 			snprintf(why->reason, sizeof(why->reason),
