@@ -421,9 +421,8 @@ void dlk_ballot_again(struct ballot *b)
 void dlk_ballot_explain(const struct ballot *b)
 {
 	const struct tally *t = &b->tally;
-	struct dlk_text why;
+	struct dlk_text why = dlk_text_in(b->at->why, sizeof(b->at->why));
 
-	dlk_text_init(&why, b->at->why, sizeof(b->at->why));
 	dlk_text_u64(&why, t->yes + t->no, 1);
 	dlk_text_str(&why, " of ");
 	dlk_text_u64(&why, t->n, 1);

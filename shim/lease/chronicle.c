@@ -17,9 +17,8 @@ static struct dlk_arg word(const char *text)
 
 static struct dlk_arg name_of(struct dlk_conn *c, const char *key, size_t len)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->work, sizeof(c->work));
 
-	dlk_text_init(&t, c->work, sizeof(c->work));
 	dlk_text_str(&t, "{");
 	dlk_text_bytes(&t, key, len);
 	dlk_text_str(&t, "}%h");

@@ -204,7 +204,6 @@ static int ask_for_map(struct dlk_cluster *e, struct dlk_attempt *at,
 		       const struct dlk_endpoint *ep, uint64_t deadline_ns)
 {
 	struct dlk_conn *c = dlk_pool_get(ep, DLK_ANY);
-	struct dlk_text why;
 	int err;
 
 	if (!c)
@@ -215,7 +214,8 @@ static int ask_for_map(struct dlk_cluster *e, struct dlk_attempt *at,
 	c->interrupt_arg = at->arg;
 	err = read_map(e, c, deadline_ns);
 	if (err < 0) {
-		dlk_text_init(&why, at->why, sizeof(at->why));
+		struct dlk_text why = dlk_text_in(at->why, sizeof(at->why));
+
 		dlk_text_strs(&why, ep->name, ": ", c->error, NULL);
 	}
 	dlk_node_away(ep, err < 0 ? dlk_now_ns() + AWAY_MS * DLK_MS : 0);
@@ -497,9 +497,8 @@ const struct dlk_endpoint *dlk_cluster_node(const struct dlk_store *s,
 /* "a cluster of a:1, b:2" */
 static void name_cluster(struct dlk_cluster *e)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(e->at, sizeof(e->at));
 
-	dlk_text_init(&t, e->at, sizeof(e->at));
 	dlk_text_str(&t, "a cluster of ");
 	for (unsigned i = 0; i < e->redis->n_endpoints; i++)
 		dlk_text_strs(&t, i ? ", " : "", e->redis->endpoints[i].name,

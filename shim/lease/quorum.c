@@ -442,9 +442,8 @@ static const struct dlk_store_ops ops = {
 /* "a:1, b:2, c:3" */
 static void name_masters(struct dlk_quorum *q)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(q->at, sizeof(q->at));
 
-	dlk_text_init(&t, q->at, sizeof(q->at));
 	for (unsigned i = 0; i < q->masters.n; i++)
 		dlk_text_strs(&t, i ? ", " : "", q->masters.v[i].ep->name,
 			      NULL);

@@ -41,9 +41,8 @@ void dlk_records_what(char what[DLK_WHAT_LEN + 1],
 		      const struct dlk_range *range, const char *owner,
 		      bool holds)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(what, DLK_WHAT_LEN + 1);
 
-	dlk_text_init(&t, what, DLK_WHAT_LEN + 1);
 	dlk_range_put(&t, range);
 	for (unsigned i = 0; i < DLK_RANDOM_LEN; i++)
 		dlk_text_bytes(&t, owner[0] ? owner + i : "-", 1);

@@ -39,9 +39,8 @@ struct range_arg {
 static struct dlk_arg range_arg(struct range_arg *room,
 				const struct dlk_range *range)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(room->text, sizeof(room->text));
 
-	dlk_text_init(&t, room->text, sizeof(room->text));
 	dlk_range_put(&t, range);
 	return (struct dlk_arg){ t.buf, t.len };
 }
@@ -134,7 +133,10 @@ static void take_page(struct dlk_conn *c, struct dlk_range *window,
 {
 	struct dlk_range part = *window;
 	size_t from = dlk_ranges_find(held, window->start), to = from;
-	struct dlk_text t;
+	struct dlk_text bounds =
+		// cppcheck-suppress uninitvar ; it is written to
+		dlk_text_in(page->room.text, sizeof(page->room.text));
+	struct dlk_text list = dlk_text_in(c->list, sizeof(c->list));
 
 	while (to < held->n && held->v[to].start <= window->end &&
 	       to - from < DLK_RECORDS_PAGE)
@@ -143,11 +145,8 @@ static void take_page(struct dlk_conn *c, struct dlk_range *window,
 		part.end = held->v[to - 1].end;
 	window->start = part.end + 1;
 
-	// cppcheck-suppress uninitvar ; it is written to
-	dlk_text_init(&t, page->room.text, sizeof(page->room.text));
-	dlk_range_put_bounds(&t, &part);
-	page->bounds = (struct dlk_arg){ t.buf, t.len };
-	dlk_text_init(&t, c->list, sizeof(c->list));
+	dlk_range_put_bounds(&bounds, &part);
+	page->bounds = (struct dlk_arg){ bounds.buf, bounds.len };
 	for (; from < to; from++) {
 		struct dlk_range clipped = held->v[from];
 
@@ -155,9 +154,9 @@ static void take_page(struct dlk_conn *c, struct dlk_range *window,
 			clipped.start = part.start;
 		if (clipped.end > part.end)
 			clipped.end = part.end;
-		dlk_range_put(&t, &clipped);
+		dlk_range_put(&list, &clipped);
 	}
-	page->list = (struct dlk_arg){ t.buf, t.len };
+	page->list = (struct dlk_arg){ list.buf, list.len };
 }
 
 int dlk_records_set(struct dlk_conn *c, const struct dlk_lease *lease,

@@ -13,9 +13,8 @@
 static struct dlk_arg channel_of(char *room, size_t size,
 				 const struct dlk_waiter *w)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(room, size);
 
-	dlk_text_init(&t, room, size);
 	dlk_text_str(&t, w->channel);
 	if (t.len >= DLK_CHANNEL_LEN) {
 		dlk_text_str(&t, ".");
@@ -41,11 +40,10 @@ void dlk_waiter_args(struct dlk_waiter_args *args, const struct dlk_waiter *w)
 int dlk_reply_linger(const struct dlk_conn *c, const struct dlk_lease *lease,
 		     struct dlk_number *room, struct dlk_arg *args, int argc)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(room->text, sizeof(room->text));
 
 	if (!lease->pause_ms)
 		return argc;
-	dlk_text_init(&t, room->text, sizeof(room->text));
 	dlk_text_u64(&t, lease->pause_ms, 0);
 	if (!c->ep->restart_delay_ms)
 		dlk_text_str(&t, " -");

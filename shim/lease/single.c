@@ -174,9 +174,8 @@ static int talk_open(struct talk *t)
 /* Of several servers, which one says so. */
 static void explain(struct talk *t)
 {
-	struct dlk_text why;
+	struct dlk_text why = dlk_text_in(t->at->why, sizeof(t->at->why));
 
-	dlk_text_init(&why, t->at->why, sizeof(t->at->why));
 	if (single_of(t->s)->router)
 		dlk_text_strs(&why, t->c->ep->name, ": ", NULL);
 	dlk_text_str(&why, t->c->error);
@@ -745,9 +744,8 @@ static const char *channel(const struct dlk_subscription *sub)
 static int heard(struct dlk_subscription *sub, const struct dlk_waiter *w)
 {
 	char to[DLK_RANDOM_LEN + 24];
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(to, sizeof(to));
 
-	dlk_text_init(&t, to, sizeof(to));
 	dlk_text_bytes(&t, w->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
 	dlk_text_str(&t, " ");
 	dlk_text_u64(&t, w->request, 1);

@@ -19,9 +19,8 @@ struct name {
 
 static struct dlk_arg name_of(struct name *n, const char *process)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(n->text, sizeof(n->text));
 
-	dlk_text_init(&t, n->text, sizeof(n->text));
 	dlk_text_strs(&t, DLK_WAITS_KEY, process, NULL);
 	return (struct dlk_arg){ n->text, t.len };
 }
@@ -47,9 +46,8 @@ static struct dlk_arg id_or_none(struct dlk_number *n, uint64_t id)
 /* "OWNER RANGE KEY"; of no length if it is too long. */
 static struct dlk_arg what_of(struct dlk_wait *wait)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(wait->work, sizeof(wait->work));
 
-	dlk_text_init(&t, wait->work, sizeof(wait->work));
 	dlk_text_strs(&t, wait->owner, " ", NULL);
 	dlk_range_put(&t, &wait->range);
 	dlk_text_str(&t, " ");
@@ -206,13 +204,12 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 	char range[DLK_RANGE_LEN + 1];
 	ssize_t len = dlk_records_ranges_key(wait->key, wait->key_len,
 					     wait->work, sizeof(wait->work));
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(range, sizeof(range));
 	const redisReply *r;
 	int err, n = 0;
 
 	if (len < 0)
 		return (int)len;
-	dlk_text_init(&t, range, sizeof(range));
 	dlk_range_put(&t, &wait->range);
 	const struct dlk_arg args[] = {
 		WORD("EVAL"),

@@ -9,8 +9,7 @@ static const char digits[] = "0123456789abcdef";
 
 void dlk_text_init(struct dlk_text *t, char *buf, size_t size)
 {
-	*t = (struct dlk_text){ .buf = buf, .size = size };
-	buf[0] = '\0';
+	*t = dlk_text_in(buf, size);
 }
 
 void dlk_text_bytes(struct dlk_text *t, const char *bytes, size_t len)

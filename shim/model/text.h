@@ -19,6 +19,13 @@ struct dlk_text {
 	bool cut;
 };
 
+/* An empty one, which is written to `buf`. */
+static inline struct dlk_text dlk_text_in(char *buf, size_t size)
+{
+	buf[0] = '\0';
+	return (struct dlk_text){ .buf = buf, .size = size };
+}
+/* The same, of one that is there already. */
 void dlk_text_init(struct dlk_text *t, char *buf, size_t size);
 void dlk_text_bytes(struct dlk_text *t, const char *bytes, size_t len);
 void dlk_text_str(struct dlk_text *t, const char *str);

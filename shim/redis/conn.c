@@ -48,12 +48,11 @@ static const struct dlk_endpoint *place_of(const struct dlk_conn *c)
 
 static int fail(struct dlk_conn *c, int err, const char *what)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
 	if (c->ep->n_sentinels)
 		dlk_server_doubted(c->known);
 
-	dlk_text_init(&t, c->error, sizeof(c->error));
 	dlk_text_str(&t, what);
 	if (err) {
 		dlk_text_strs(&t, ": ",
@@ -131,17 +130,15 @@ bool dlk_conn_is_open(const struct dlk_conn *c)
 
 void dlk_conn_set_error(struct dlk_conn *c, const char *text)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	dlk_text_init(&t, c->error, sizeof(c->error));
 	dlk_text_str(&t, text);
 }
 
 void dlk_conn_explain(struct dlk_conn *c, const char *error)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	dlk_text_init(&t, c->error, sizeof(c->error));
 	dlk_server_explain(&t, error, &c->server);
 }
 
@@ -293,13 +290,12 @@ static int queue_greeting(struct dlk_conn *c)
 static int cannot_connect(struct dlk_conn *c, int err)
 {
 	char what[300];
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(what, sizeof(what));
 
 	if (c->addr_len) {
 		c->addr_len = 0; /* a name may have moved */
 		return fail(c, err, "cannot connect");
 	}
-	dlk_text_init(&t, what, sizeof(what));
 	dlk_text_str(&t, err == -EHOSTUNREACH
 				 ? "unknown host name "
 				 : "cannot look up the host name ");
@@ -463,9 +459,8 @@ bool dlk_conn_is_lost(struct dlk_conn *c)
 struct dlk_arg dlk_arg_number(struct dlk_number *n, uint64_t value,
 			      unsigned width)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(n->text, sizeof(n->text));
 
-	dlk_text_init(&t, n->text, sizeof(n->text));
 	dlk_text_u64(&t, value, width);
 	return (struct dlk_arg){ n->text, t.len };
 }

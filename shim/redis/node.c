@@ -56,12 +56,11 @@ static void set_address(struct dlk_endpoint *ep, const char *host, size_t len,
 			uint32_t port)
 {
 	const bool v6 = memchr(host, ':', len);
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(ep->name, sizeof(ep->name));
 
 	memcpy(ep->host, host, len);
 	ep->host[len] = '\0';
 	ep->port = port;
-	dlk_text_init(&t, ep->name, sizeof(ep->name));
 	dlk_text_strs(&t, v6 ? "[" : "", ep->host, v6 ? "]:" : ":", NULL);
 	dlk_text_u64(&t, port, 1);
 }

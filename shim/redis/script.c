@@ -20,9 +20,8 @@
 struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 				const struct dlk_lease *lease)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->work, sizeof(c->work));
 
-	dlk_text_init(&t, c->work, sizeof(c->work));
 	dlk_text_str(&t, "{");
 	dlk_text_bytes(&t, lease->key, lease->key_len);
 	dlk_text_str(&t, "}%q");
@@ -141,29 +140,30 @@ static const struct {
 };
 
 /* What stands behind the text of a script that grants, or says who may. */
-static void put_guard(struct dlk_text *t, char room[GUARD_MAX],
-		      const struct dlk_conn *c, enum dlk_guarded which)
+static struct dlk_text put_guard(char room[GUARD_MAX], const struct dlk_conn *c,
+				 enum dlk_guarded which)
 {
 	const struct dlk_endpoint *ep = c->ep;
+	struct dlk_text t = dlk_text_in(room, GUARD_MAX);
 
-	dlk_text_init(t, room, GUARD_MAX);
-	dlk_text_str(t, "-- ");
+	dlk_text_str(&t, "-- ");
 	if (which != DLK_YOUNG) {
-		dlk_text_str(t, "restart_delay ");
-		dlk_text_u64(t, ep->restart_delay_ms, 1);
-		dlk_text_str(t, "ms, ");
+		dlk_text_str(&t, "restart_delay ");
+		dlk_text_u64(&t, ep->restart_delay_ms, 1);
+		dlk_text_str(&t, "ms, ");
 	}
-	dlk_text_str(t, "db ");
-	dlk_text_i64(t, ep->db);
+	dlk_text_str(&t, "db ");
+	dlk_text_i64(&t, ep->db);
 	/* A node that was a replica, and is a master again, knows no script of
 	 * that name; and that it was asked is known of each slot. */
 	if ((c->clustered || ep->n_sentinels) && which != DLK_YOUNG)
-		dlk_text_strs(t, ", history ", c->server.history, NULL);
+		dlk_text_strs(&t, ", history ", c->server.history, NULL);
 	if (c->clustered && which == DLK_YOUNG) {
-		dlk_text_str(t, ", slot ");
-		dlk_text_i64(t, c->slot);
+		dlk_text_str(&t, ", slot ");
+		dlk_text_i64(&t, c->slot);
 	}
-	dlk_text_str(t, "\n");
+	dlk_text_str(&t, "\n");
+	return t;
 }
 
 struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which)
@@ -171,11 +171,11 @@ struct dlk_arg dlk_script_name(struct dlk_conn *c, enum dlk_guarded which)
 	char *name = c->names[which], room[GUARD_MAX];
 	const size_t len = guarded[which].len;
 	const size_t whole = len / DLK_SHA1_BLOCK * DLK_SHA1_BLOCK;
-	struct dlk_text guard;
 	struct dlk_sha1 s;
 
 	if (!name[0] || which == DLK_YOUNG) {
-		put_guard(&guard, room, c, which);
+		const struct dlk_text guard = put_guard(room, c, which);
+
 		dlk_sha1_resume(&s, guarded[which].digest, whole);
 		dlk_sha1_add(&s, guarded[which].text + whole, len - whole);
 		dlk_sha1_add(&s, guard.buf, guard.len);
@@ -204,11 +204,10 @@ static int guarded_text(struct dlk_conn *c, enum dlk_guarded which,
 {
 	const size_t len = guarded[which].len;
 	char room[GUARD_MAX], *to = dlk_pages(len + GUARD_MAX);
-	struct dlk_text guard;
+	const struct dlk_text guard = put_guard(room, c, which);
 
 	if (!to)
 		return -ENOMEM;
-	put_guard(&guard, room, c, which);
 	memcpy(to, guarded[which].text, len);
 	memcpy(to + len, guard.buf, guard.len);
 	*text = (struct dlk_arg){ to, len + guard.len };
@@ -267,9 +266,8 @@ static void put_key(struct dlk_text *t, const struct dlk_conn *c)
 /* "dlock%run:DB:DELAY": by its database, for SWAPDB gives it another's. */
 static struct dlk_arg gate_of(struct dlk_conn *c)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->gate, sizeof(c->gate));
 
-	dlk_text_init(&t, c->gate, sizeof(c->gate));
 	put_key(&t, c);
 	dlk_text_str(&t, ":");
 	dlk_text_u64(&t, c->ep->restart_delay_ms, 1);
@@ -350,11 +348,10 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 	const uint64_t asked_ns = dlk_now_ns();
 	struct dlk_number delay, uptime;
 	char name[DLK_GATE_SIZE];
-	struct dlk_text key;
+	struct dlk_text key = dlk_text_in(name, sizeof(name));
 	const redisReply *r;
 	int err;
 
-	dlk_text_init(&key, name, sizeof(name));
 	put_key(&key, c);
 	struct dlk_arg args[] = {
 		{ DLK_LITERAL("EVALSHA") },

@@ -368,10 +368,9 @@ int dlk_sentinel_ask(const struct dlk_endpoint *ep, unsigned i,
 	struct dlk_conn *c = new_conn(ep, i);
 	const redisReply *r;
 	struct address a;
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(why, size);
 	int err;
 
-	dlk_text_init(&t, why, size);
 	if (!c)
 		return -ENOMEM;
 	err = dlk_conn_open(c, deadline_ns)

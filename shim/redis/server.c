@@ -86,11 +86,10 @@ static uint64_t number(const char *info, const char *name)
 static void read_role(struct dlk_server_info *s, const char *info)
 {
 	char value[48];
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(s->master, sizeof(s->master));
 
 	field(info, "role", value, sizeof(value));
 	s->replica = strcmp(value, "slave") == 0;
-	dlk_text_init(&t, s->master, sizeof(s->master));
 	if (s->replica) {
 		field(info, "master_host", value, sizeof(value));
 		dlk_text_strs(&t, value, ":", NULL);
@@ -142,9 +141,8 @@ enum { SERVER_MAJOR = 7 };
 const char *dlk_server_unfit(const struct dlk_server_info *s, char *room,
 			     size_t size)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(room, size);
 
-	dlk_text_init(&t, room, size);
 	if (s->major && s->major < SERVER_MAJOR) {
 		dlk_text_strs(&t, "it is Redis ", s->version,
 			      ", and dlock needs 7.0 or newer", NULL);

@@ -33,9 +33,8 @@ static struct slot_tag tag_of(int slot)
 {
 	char tag[DLK_TAG_LEN + 1];
 	struct slot_tag in = { "" };
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(in.text, sizeof(in.text));
 
-	dlk_text_init(&t, in.text, sizeof(in.text));
 	if (slot != DLK_NO_SLOT) {
 		dlk_slot_tag(slot, tag);
 		dlk_text_strs(&t, "{", tag, "}", NULL);
@@ -117,16 +116,15 @@ static int subscribe(struct dlk_subscription *w, int slot, uint64_t deadline_ns)
 	const struct slot_tag tag = tag_of(slot);
 	struct dlk_arg args[2] = { { DLK_LITERAL("SUBSCRIBE") } };
 	struct dlk_token random;
-	struct dlk_text t;
+	struct dlk_text channel = dlk_text_in(w->channel, sizeof(w->channel));
+	struct dlk_text t = dlk_text_in(name, sizeof(name));
 	uint8_t bytes[16];
 	const redisReply *r;
 	int err;
 
 	dlk_random(bytes, sizeof(bytes));
 	dlk_token_random(&random, bytes);
-	dlk_text_init(&t, w->channel, sizeof(w->channel));
-	dlk_text_strs(&t, tag.text, random.random, NULL);
-	dlk_text_init(&t, name, sizeof(name));
+	dlk_text_strs(&channel, tag.text, random.random, NULL);
 	dlk_text_strs(&t, CHANNEL, w->channel, NULL);
 	if (slot != DLK_NO_SLOT)
 		args[0] = (struct dlk_arg){ DLK_LITERAL("SSUBSCRIBE") };

@@ -31,9 +31,8 @@ static const char program[] = "dlock-tls";
 
 static void say(char *why, size_t size, const char *what, int err)
 {
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(why, size);
 
-	dlk_text_init(&t, why, size);
 	dlk_text_str(&t, what);
 	if (err)
 		dlk_text_strs(&t, ": ",

@@ -26,7 +26,7 @@ int dlk_login_command(const struct dlk_tls_start *to, char *command,
 		      size_t size, struct dlk_tls_status *s)
 {
 	char secret[DLK_SECRET_SIZE], why[100];
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(command, size);
 	mode_t mode;
 	int err;
 
@@ -35,13 +35,12 @@ int dlk_login_command(const struct dlk_tls_start *to, char *command,
 	err = dlk_secret_read(to->password_file, secret, &mode, why,
 			      sizeof(why));
 	if (err) {
-		dlk_text_init(&t, s->why, sizeof(s->why));
+		t = dlk_text_in(s->why, sizeof(s->why));
 		dlk_text_strs(&t, "password_file ", to->password_file, " ", why,
 			      NULL);
 		s->err = may_pass(err) ? err : -EACCES;
 		return s->err;
 	}
-	dlk_text_init(&t, command, size);
 	dlk_text_str(&t, to->username[0] ? "*3\r\n" : "*2\r\n");
 	put_word(&t, "AUTH");
 	if (to->username[0])
