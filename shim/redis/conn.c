@@ -377,7 +377,6 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
  */
 static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	char what[200];
 	struct dlk_text t;
 	int err = dlk_conn_flush(c, deadline_ns)
 			  ?: dlk_conn_drain(c, deadline_ns);
@@ -385,17 +384,16 @@ static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 	if (err || !c->ep->n_sentinels ||
 	    (c->server.run_id[0] && !c->server.replica))
 		return err;
-	dlk_text_init(&t, what, sizeof(what));
+	dlk_server_doubted(c->known);
+	dlk_conn_close(c);
+	t = dlk_text_in(c->error, sizeof(c->error));
 	dlk_text_strs(
 		&t, c->found.name,
 		c->server.replica
 			? " is a replica (a failover is under way?)"
 			: " does not tell its role: the user may not INFO",
 		NULL);
-	err = c->server.replica ? -EAGAIN : -EACCES;
-	fail(c, err, "");
-	dlk_conn_set_error(c, what);
-	return err;
+	return c->server.replica ? -EAGAIN : -EACCES;
 }
 
 static int open_once(struct dlk_conn *c, uint64_t deadline_ns)

@@ -44,10 +44,8 @@ int dlk_replicas_ask(struct dlk_conn *c, uint64_t deadline_ns)
 
 static int explain(struct dlk_conn *c, uint64_t have)
 {
-	char what[160];
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	dlk_text_init(&t, what, sizeof(what));
 	dlk_text_str(&t, "replicas = ");
 	dlk_text_u64(&t, c->ep->replicas, 0);
 	dlk_text_str(&t, ", and ");
@@ -57,7 +55,6 @@ static int explain(struct dlk_conn *c, uint64_t have)
 		dlk_text_str(&t, "none");
 	dlk_text_str(&t, " had it in time (are they there, and do they follow "
 			 "this master?)");
-	dlk_conn_set_error(c, what);
 	c->unconfirmed = true;
 	return -ETIMEDOUT;
 }

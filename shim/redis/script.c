@@ -453,17 +453,14 @@ static int admit(struct dlk_conn *c, uint64_t deadline_ns,
  */
 static int refuse_evictor(struct dlk_conn *c)
 {
-	char what[200];
-	struct dlk_text t;
+	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	dlk_text_init(&t, what, sizeof(what));
 	dlk_text_strs(&t,
 		      "it may evict locks that are held: maxmemory-policy is ",
 		      c->server.evicts,
 		      ", and must be noeviction (or allow_eviction said)",
 		      NULL);
 	dlk_conn_close(c);
-	dlk_conn_set_error(c, what);
 	return -EREMOTEIO;
 }
 
