@@ -320,11 +320,6 @@ static uint64_t linger_ns(const struct ballot *b)
 						       : b->linger_no_ns;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* When it is decided, what has come by then is read as well. */
 static void collect(struct ballot *b)
 {
@@ -337,8 +332,8 @@ static void collect(struct ballot *b)
 		if (decided || dlk_tally_state(&b->tally) == TALLY_OPEN)
 			continue;
 		decided = true;
-		if (!must_wait_for(b))
-			until = least(until, now + linger_ns(b));
+		if (!must_wait_for(b) && now + linger_ns(b) < until)
+			until = now + linger_ns(b);
 		if (now >= until)
 			wait_once(b, now);
 	}

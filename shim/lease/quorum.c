@@ -464,8 +464,3 @@ void dlk_quorum_init(struct dlk_quorum *q, const struct dlk_redis *redis)
 		q->masters.v[i].ep = &redis->endpoints[i];
 	name_masters(q);
 }
-
-void dlk_quorum_forget(void)
-{
-	dlk_quorum_send_forget();
-}

@@ -22,8 +22,6 @@ static inline struct dlk_masters *dlk_masters_of(struct dlk_store *s)
 
 /* `redis` is looked at for as long as the store is used. */
 void dlk_quorum_init(struct dlk_quorum *q, const struct dlk_redis *redis);
-/* In a child of fork(2). */
-void dlk_quorum_forget(void);
 
 /* --- quorum_upkeep.c: the operations of store.h that keep a lease up ------- */
 
@@ -54,6 +52,7 @@ int dlk_quorum_send_ranges(struct dlk_store *s, const struct dlk_sending *how,
 			   const struct dlk_ranges *held);
 bool dlk_quorum_drain(struct dlk_store *s, uint64_t deadline_ns,
 		      bool (*interrupt)(void *arg));
+/* In a child of fork(2). */
 void dlk_quorum_send_forget(void);
 
 #endif

@@ -71,11 +71,6 @@ static bool begin(struct batch *x, const struct dlk_masters *masters,
 	return r;
 }
 
-static void end(struct batch *x)
-{
-	munmap(x->of[0], x->size);
-}
-
 static int ask(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct batch *x = b->arg;
@@ -333,7 +328,7 @@ static void put_back(struct dlk_store *s, struct dlk_attempt *at,
 
 /* --- the operations ------------------------------------------------------- */
 
-/* What they say is in *x then, until end(); false: all of r have failed. */
+/* What they say is in *x then, to be unmapped; false: all of r have failed. */
 static bool ask_all(struct ballot *b, struct batch *x, batch_fn *fn,
 		    struct dlk_store *s, struct dlk_attempt *at,
 		    struct dlk_renewal *r, unsigned n)
@@ -386,7 +381,7 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 	}
 	if (!b.interrupted)
 		put_back(s, at, &x, r);
-	end(&x);
+	munmap(x.of[0], x.size);
 }
 
 /*
@@ -423,7 +418,7 @@ void dlk_quorum_release(struct dlk_store *s, struct dlk_attempt *at,
 		return;
 	for (unsigned k = 0; k < n; k++)
 		r[k].result = judge_release(dlk_masters_of(s), &x, k);
-	end(&x);
+	munmap(x.of[0], x.size);
 }
 
 /* --- an owner's ranges ---------------------------------------------------- */

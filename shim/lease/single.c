@@ -674,17 +674,6 @@ static int send_wait_end(struct dlk_store *s, const struct dlk_sending *how,
 	return sent(&x, NULL, x.err ?: dlk_wait_end(x.c, process, id));
 }
 
-static bool drain_one(struct dlk_conn *c, uint64_t deadline_ns,
-		      bool (*interrupt)(void *arg))
-{
-	if (!c)
-		return false;
-	c->interrupt = interrupt;
-	dlk_conn_drain(c, deadline_ns);
-	dlk_pool_put(c);
-	return true;
-}
-
 static bool drain(struct dlk_store *s, uint64_t deadline_ns,
 		  bool (*interrupt)(void *arg))
 {
@@ -692,9 +681,14 @@ static bool drain(struct dlk_store *s, uint64_t deadline_ns,
 	const struct dlk_endpoint *ep = e->ep;
 
 	for (unsigned i = 0; ep; i++) {
-		if (drain_one(dlk_pool_get(ep, DLK_DEFERRED), deadline_ns,
-			      interrupt))
+		struct dlk_conn *c = dlk_pool_get(ep, DLK_DEFERRED);
+
+		if (c) {
+			c->interrupt = interrupt;
+			dlk_conn_drain(c, deadline_ns);
+			dlk_pool_put(c);
 			return true;
+		}
 		ep = e->router ? e->router->server(s, i) : NULL;
 	}
 	return false;
@@ -752,11 +746,6 @@ static int heard(struct dlk_subscription *sub, const struct dlk_waiter *w)
 	return dlk_subscription_heard(sub, to);
 }
 
-static int descriptor(const struct dlk_subscription *sub)
-{
-	return dlk_subscription_fd(sub);
-}
-
 static void unsubscribe(struct dlk_subscription *sub, bool unheard)
 {
 	if (unheard)
@@ -797,7 +786,7 @@ const struct dlk_store_ops dlk_single_ops = {
 	.subscribe = subscribe,
 	.channel = channel,
 	.heard = heard,
-	.descriptor = descriptor,
+	.descriptor = dlk_subscription_fd,
 	.unsubscribe = unsubscribe,
 };
 

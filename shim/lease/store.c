@@ -179,7 +179,7 @@ void dlk_stores_forget(void)
 	dlk_sentinel_forget();
 	dlk_tls_forget();
 	dlk_subscriptions_forget();
-	dlk_quorum_forget();
+	dlk_quorum_send_forget();
 }
 
 uint32_t dlk_store_patience_ms(const struct dlk_store *s)

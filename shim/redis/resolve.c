@@ -110,31 +110,25 @@ static int ask(const char *host, char *text, size_t size,
 	return err;
 }
 
-static int by_name(const char *host, uint32_t port,
-		   const struct dlk_patience *wait,
-		   struct sockaddr_storage *addr, socklen_t *len)
-{
-	char text[512] = "";
-	int err = ask(host, text, sizeof(text), wait);
-
-	if (err)
-		return err;
-	return numeric(text, port, addr, len) < 0 ? -EHOSTUNREACH : 0;
-}
-
 int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 		struct sockaddr_storage *addr, socklen_t *len)
 {
 	struct sockaddr_un *un = (struct sockaddr_un *)addr;
+	char text[512] = "";
+	int err;
 
-	if (ep->scheme != DLK_UNIX) {
-		if (numeric(ep->host, ep->port, addr, len) == 0)
-			return 0;
-		return by_name(ep->host, ep->port, wait, addr, len);
+	if (ep->scheme == DLK_UNIX) {
+		memset(addr, 0, sizeof(*addr));
+		un->sun_family = AF_UNIX;
+		memcpy(un->sun_path, ep->path,
+		       strnlen(ep->path, sizeof(ep->path)));
+		*len = sizeof(*un);
+		return 0;
 	}
-	memset(addr, 0, sizeof(*addr));
-	un->sun_family = AF_UNIX;
-	memcpy(un->sun_path, ep->path, strnlen(ep->path, sizeof(ep->path)));
-	*len = sizeof(*un);
-	return 0;
+	if (numeric(ep->host, ep->port, addr, len) == 0)
+		return 0;
+	err = ask(ep->host, text, sizeof(text), wait);
+	if (err)
+		return err;
+	return numeric(text, ep->port, addr, len) < 0 ? -EHOSTUNREACH : 0;
 }

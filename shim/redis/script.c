@@ -382,14 +382,6 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 	return 0;
 }
 
-/* Its leases were deleted: what this process holds is to be put back. */
-static void note_emptied(struct dlk_conn *c)
-{
-	if (!dlk_server_emptied(&c->server))
-		return;
-	c->restarted = true;
-}
-
 int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_youth *youth)
 {
@@ -406,8 +398,9 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 	err = young_memory(c, deadline_ns, &s,
 			   s.promoted || dlk_server_is_other(&s, dlk_now_ns()),
 			   youth);
-	if (youth->emptied)
-		note_emptied(c);
+	/* Its leases were deleted: what this process holds is to be put back. */
+	if (youth->emptied && dlk_server_emptied(&c->server))
+		c->restarted = true;
 	return err;
 }
 

@@ -90,12 +90,6 @@ static const char *error_of(const struct dlk_conn *c)
 		       : c->error;
 }
 
-static const struct dlk_endpoint *sentinel_of(const struct dlk_endpoint *ep,
-					      unsigned i)
-{
-	return ep + 1 + i;
-}
-
 static bool read_text(const redisReply *r, size_t i, char *text, size_t size)
 {
 	const redisReply *e = r->element[i];
@@ -152,7 +146,7 @@ static int send_question(struct dlk_conn *c, const char *name,
 
 static struct dlk_conn *new_conn(const struct dlk_endpoint *ep, unsigned i)
 {
-	struct dlk_conn *c = dlk_conn_new(sentinel_of(ep, i));
+	struct dlk_conn *c = dlk_conn_new(&ep[1 + i]);
 
 	/* INFO of a Sentinel tells nothing that is wanted. */
 	if (c)
@@ -285,7 +279,7 @@ static int search(struct search *s, struct address *a)
 	}
 	err = find(s, a);
 	if (err == -ETIMEDOUT && !s->why[0])
-		explain(s, sentinel_of(s->ep, 0), "no answer");
+		explain(s, &s->ep[1], "no answer");
 	for (unsigned i = 0; i < s->ep->n_sentinels; i++)
 		dlk_conn_delete(s->v[i].c);
 	return err;

@@ -37,7 +37,7 @@ static uint64_t name_of(const struct dlk_endpoint *ep)
 }
 
 /* NULL: there are too many, and nothing is remembered of this one. */
-static struct dlk_known *find(const struct dlk_endpoint *ep)
+struct dlk_known *dlk_server_known(const struct dlk_endpoint *ep)
 {
 	const uint64_t name = name_of(ep);
 
@@ -116,7 +116,7 @@ void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
 		const char *id = ep->n_sentinels ? s->history : s->run_id;
 
 		s->run = dlk_hash(id, strlen(id)) | 1;
-		s->known = find(ep);
+		s->known = dlk_server_known(ep);
 	}
 	field(info, "redis_version", s->version, sizeof(s->version));
 	point = strchr(s->version, '.');
@@ -230,11 +230,6 @@ bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns)
 	       s->uptime_s * 1000 * DLK_MS >
 		       now_ns - atomic_load(&s->known->granted_ns) +
 			       2000 * DLK_MS;
-}
-
-struct dlk_known *dlk_server_known(const struct dlk_endpoint *ep)
-{
-	return find(ep);
 }
 
 uint64_t dlk_server_switches(const struct dlk_known *k)
