@@ -52,8 +52,8 @@ static const struct dlk_endpoint *find(const struct dlk_endpoint *like,
 	return NULL;
 }
 
-static void set_address(struct dlk_endpoint *ep, const char *host, size_t len,
-			uint32_t port)
+void dlk_node_set_address(struct dlk_endpoint *ep, const char *host, size_t len,
+			  uint32_t port)
 {
 	const bool v6 = memchr(host, ':', len);
 	struct dlk_text t = dlk_text_in(ep->name, sizeof(ep->name));
@@ -80,7 +80,7 @@ static const struct dlk_endpoint *add(const struct dlk_endpoint *like,
 		return NULL;
 	new->ep = *like;
 	new->like = like;
-	set_address(&new->ep, host, len, port);
+	dlk_node_set_address(&new->ep, host, len, port);
 	atomic_store(&nodes[n], new);
 	atomic_store(&n_nodes, n + 1);
 	return &new->ep;

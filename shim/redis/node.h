@@ -22,6 +22,9 @@
 const struct dlk_endpoint *dlk_node(const struct dlk_endpoint *like,
 				    const char *host, size_t len,
 				    uint32_t port);
+/* `ep` is at that address, and has its name for messages. */
+void dlk_node_set_address(struct dlk_endpoint *ep, const char *host, size_t len,
+			  uint32_t port);
 /* The configured one that it is like; itself, if it is no node. */
 const struct dlk_endpoint *dlk_node_like(const struct dlk_endpoint *ep);
 /* The i-th that is like `like`, or NULL: no more. */

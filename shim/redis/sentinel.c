@@ -12,6 +12,7 @@
 #include "model/timeline.h"
 #include "os/guard.h"
 #include "os/sys.h"
+#include "redis/node.h"
 #include "redis/resolve.h"
 #include "redis/tls.h"
 
@@ -288,17 +289,10 @@ static int search(struct search *s, struct address *a)
 /* A copy of `ep`: where it is, and its name for messages. */
 static void place(struct dlk_endpoint *found, const struct address *a)
 {
-	const bool v6 = strchr(a->host, ':');
-	struct dlk_text t;
-
 	/* (Compared as bytes, in tls.c.) */
 	memset(found->host, 0, sizeof(found->host));
 	memset(found->name, 0, sizeof(found->name));
-	strcpy(found->host, a->host);
-	found->port = a->port;
-	dlk_text_init(&t, found->name, sizeof(found->name));
-	dlk_text_strs(&t, v6 ? "[" : "", a->host, v6 ? "]:" : ":", NULL);
-	dlk_text_u64(&t, a->port, 0);
+	dlk_node_set_address(found, a->host, strlen(a->host), a->port);
 }
 
 static bool is_known(const struct dlk_endpoint *ep, struct search *s,
