@@ -10,11 +10,6 @@
 
 #define KEPT_MS "2592000000" /* 30 days */
 
-static struct dlk_arg word(const char *text)
-{
-	return (struct dlk_arg){ text, strlen(text) };
-}
-
 static struct dlk_arg name_of(struct dlk_conn *c, const char *key, size_t len)
 {
 	struct dlk_text t = dlk_text_in(c->work, sizeof(c->work));
@@ -31,27 +26,27 @@ static int append(struct dlk_conn *c, const char *key, size_t key_len,
 	struct dlk_number max, pid, lasted;
 	const struct dlk_arg name = name_of(c, key, key_len);
 	const struct dlk_arg xadd[] = {
-		word("XADD"),
+		dlk_arg_str("XADD"),
 		name,
-		word("MAXLEN"),
-		word("~"),
+		dlk_arg_str("MAXLEN"),
+		dlk_arg_str("~"),
 		dlk_arg_number(&max, DLK_CHRONICLE_MAX, 0),
-		word("*"),
-		word("what"),
-		word(e->what),
-		word("host"),
-		word(e->host),
-		word("who"),
-		word(e->who),
-		word("pid"),
+		dlk_arg_str("*"),
+		dlk_arg_str("what"),
+		dlk_arg_str(e->what),
+		dlk_arg_str("host"),
+		dlk_arg_str(e->host),
+		dlk_arg_str("who"),
+		dlk_arg_str(e->who),
+		dlk_arg_str("pid"),
 		dlk_arg_number(&pid, e->pid, 0),
-		word("lasted"),
+		dlk_arg_str("lasted"),
 		dlk_arg_number(&lasted, e->lasted_ms, 0),
-		word("token"),
-		word(e->token),
+		dlk_arg_str("token"),
+		dlk_arg_str(e->token),
 	};
-	const struct dlk_arg expire[] = { word("PEXPIRE"), name,
-					  word(KEPT_MS) };
+	const struct dlk_arg expire[] = { dlk_arg_str("PEXPIRE"), name,
+					  dlk_arg_str(KEPT_MS) };
 
 	return dlk_conn_append(c, sizeof(xadd) / sizeof(*xadd), xadd)
 		       ?: dlk_conn_append(c, 3, expire);
@@ -71,10 +66,9 @@ int dlk_chronicle_add(struct dlk_conn *c, uint64_t deadline_ns, const char *key,
 		      size_t key_len, const struct dlk_chronicle_entry *e)
 {
 	const redisReply *reply;
-	int result = 0, err = append(c, key, key_len, e);
+	int err = append(c, key, key_len, e) ?: dlk_conn_flush(c, deadline_ns);
+	int result = 0;
 
-	if (!err)
-		err = dlk_conn_flush(c, deadline_ns);
 	for (int i = 0; i < 2 && !err; i++) {
 		err = dlk_conn_reply(c, deadline_ns, &reply);
 		if (!err && !result)

@@ -82,7 +82,7 @@ int dlk_queue_say(struct dlk_conn *c, uint64_t deadline_ns, const char *verb,
 	if (ranges)
 		args[n++] = RANGES(lease);
 	args[n++] = dlk_script_queue(c, lease);
-	args[n++] = (struct dlk_arg){ verb, strlen(verb) };
+	args[n++] = dlk_arg_str(verb);
 	args[n++] = ranges ? (struct dlk_arg){ waiter->what, DLK_WHAT_LEN }
 			   : mode(lease);
 	args[n++] = w.claim;

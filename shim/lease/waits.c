@@ -217,7 +217,7 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 		WORD("2"),
 		{ wait->key, wait->key_len },
 		{ wait->work, (size_t)len },
-		{ wait->owner, strlen(wait->owner) },
+		dlk_arg_str(wait->owner),
 		{ range, t.len },
 	};
 

@@ -248,22 +248,18 @@ static int greet(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 	return dlk_conn_append(c, argc, args);
 }
 
-static struct dlk_arg word(const char *text)
-{
-	return (struct dlk_arg){ text, strlen(text) };
-}
-
 /* AUTH, SELECT, CLIENT SETNAME and INFO travel with the first command. */
 static int queue_greeting(struct dlk_conn *c)
 {
 	const char *user = c->ep->username, *password = c->ep->password;
 	struct dlk_number db, pid;
 	char name[40] = "dlock-";
-	const struct dlk_arg auth[] = { word("AUTH"),
-					word(user[0] ? user : password),
-					word(password) };
+	const struct dlk_arg auth[] = { dlk_arg_str("AUTH"),
+					dlk_arg_str(user[0] ? user : password),
+					dlk_arg_str(password) };
 	const struct dlk_arg select[] = {
-		word("SELECT"), dlk_arg_number(&db, (uint64_t)c->ep->db, 0)
+		dlk_arg_str("SELECT"),
+		dlk_arg_number(&db, (uint64_t)c->ep->db, 0)
 	};
 	int err = 0;
 
@@ -278,8 +274,9 @@ static int queue_greeting(struct dlk_conn *c)
 		dlk_arg_number(&pid, (uint64_t)dlk_pid(), 0);
 		strcat(name, pid.text);
 		err = greet(c, 3,
-			    (struct dlk_arg[]){ word("CLIENT"), word("SETNAME"),
-						word(name) });
+			    (struct dlk_arg[]){ dlk_arg_str("CLIENT"),
+						dlk_arg_str("SETNAME"),
+						dlk_arg_str(name) });
 	}
 	if (!err && !c->only_listens)
 		err = greet(c, 1, &(struct dlk_arg){ DLK_LITERAL("INFO") });

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <hiredis/hiredis.h>
 #include <sys/socket.h>
@@ -174,6 +175,10 @@ struct dlk_arg {
 	size_t len;
 };
 #define DLK_LITERAL(s) (s), sizeof(s) - 1
+static inline struct dlk_arg dlk_arg_str(const char *text)
+{
+	return (struct dlk_arg){ text, strlen(text) };
+}
 
 /* A number as one, its text at *n; of `width` digits at least. */
 struct dlk_number {

@@ -243,8 +243,7 @@ static struct dlk_arg memory_of(const struct dlk_server_info *s)
 {
 	const char *id = s->named ? s->history : s->run_id;
 
-	return id[0] ? (struct dlk_arg){ id, strlen(id) }
-		     : (struct dlk_arg){ DLK_LITERAL("0") };
+	return id[0] ? dlk_arg_str(id) : (struct dlk_arg){ DLK_LITERAL("0") };
 }
 
 /*

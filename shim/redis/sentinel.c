@@ -139,7 +139,7 @@ static int send_question(struct dlk_conn *c, const char *name,
 	const struct dlk_arg args[] = {
 		{ DLK_LITERAL("SENTINEL") },
 		{ DLK_LITERAL("get-master-addr-by-name") },
-		{ name, strlen(name) },
+		dlk_arg_str(name),
 	};
 
 	return dlk_conn_append(c, 3, args) ?: dlk_conn_flush(c, deadline_ns);
