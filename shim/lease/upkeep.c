@@ -15,7 +15,8 @@ enum { TO_ASK = 1000, TO_RECLAIM, TO_LOOK_AGAIN, TO_CONFIRM };
 
 /* What is asked about each lease of a batch. */
 struct question {
-	int (*send)(struct dlk_conn *c, const struct dlk_renewal *u,
+	/* NULL: it is put back, always by its text. */
+	int (*send)(struct dlk_conn *c, const struct dlk_lease *lease,
 		    bool by_source);
 	int (*answer)(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_renewal *u);
@@ -47,25 +48,6 @@ static int released(struct dlk_conn *c, uint64_t deadline_ns,
 	return err ?: dlk_lease_released(r, &seq);
 }
 
-static int send_renewal(struct dlk_conn *c, const struct dlk_renewal *u,
-			bool by_source)
-{
-	return dlk_lease_renew(c, u->lease, by_source);
-}
-
-static int send_release(struct dlk_conn *c, const struct dlk_renewal *u,
-			bool by_source)
-{
-	return dlk_lease_release(c, u->lease, by_source);
-}
-
-static int reclaim(struct dlk_conn *c, const struct dlk_renewal *u,
-		   bool by_source)
-{
-	(void)by_source; /* always */
-	return dlk_lease_reclaim(c, u->lease, u->outdated_ms);
-}
-
 /* The keeper and the thread may both put a lease back: then look once more. */
 static int reclaimed(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_renewal *u)
@@ -75,9 +57,17 @@ static int reclaimed(struct dlk_conn *c, uint64_t deadline_ns,
 	return err == DLK_LOST ? TO_LOOK_AGAIN : err;
 }
 
-static const struct question renewal = { send_renewal, renewed, true, true };
-static const struct question release = { send_release, released, false, false };
-static const struct question reclaiming = { reclaim, reclaimed, false, true };
+static const struct question renewal = { dlk_lease_renew, renewed, true, true };
+static const struct question release = { dlk_lease_release, released, false,
+					 false };
+static const struct question reclaiming = { NULL, reclaimed, false, true };
+
+static int send_one(struct dlk_conn *c, const struct question *q,
+		    const struct dlk_renewal *u, bool by_source)
+{
+	return q->send ? q->send(c, u->lease, by_source)
+		       : dlk_lease_reclaim(c, u->lease, u->outdated_ms);
+}
 
 /* Queue those that are still to be asked; the moment before they leave. */
 static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
@@ -95,11 +85,10 @@ static int send_all(struct dlk_conn *c, uint64_t deadline_ns,
 		if (u[i].result != which)
 			continue;
 		u[i].asked_ns = now;
-		err = q->send(c, &u[i], *use_source);
-		if (err == -ENOBUFS) {
+		err = send_one(c, q, &u[i], *use_source);
+		if (err == -ENOBUFS)
 			err = dlk_conn_flush(c, deadline_ns)
-				      ?: q->send(c, &u[i], *use_source);
-		}
+				      ?: send_one(c, q, &u[i], *use_source);
 		*use_source &= !q->learnt;
 	}
 	if (!err && q->counts)
