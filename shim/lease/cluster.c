@@ -484,14 +484,9 @@ static void release(struct dlk_store *s, struct dlk_attempt *at,
 static struct dlk_store_ops ops;
 
 const struct dlk_endpoint *dlk_cluster_node(const struct dlk_store *s,
-					    const struct dlk_lease *lease,
-					    bool *known)
+					    const struct dlk_lease *lease)
 {
-	struct dlk_cluster *e = cluster_of(s);
-	const struct dlk_endpoint *ep = node_of(e, lease);
-
-	*known = ep;
-	return ep ?: e->redis->endpoints;
+	return node_of(cluster_of(s), lease);
 }
 
 /* "a cluster of a:1, b:2" */

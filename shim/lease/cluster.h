@@ -21,13 +21,9 @@ struct dlk_cluster {
 /* `redis` is looked at for as long as the store is used. */
 void dlk_cluster_init(struct dlk_cluster *e, const struct dlk_redis *redis);
 
-/*
- * The node that has the lease's slot, as far as that is known; else the first
- * one that is configured, and *known false.
- */
+/* The node that has the lease's slot, as far as that is known; else NULL. */
 const struct dlk_endpoint *dlk_cluster_node(const struct dlk_store *s,
-					    const struct dlk_lease *lease,
-					    bool *known);
+					    const struct dlk_lease *lease);
 
 /* Of the reply to CLUSTER SLOTS, one entry: the slots, and their master. */
 struct dlk_slot_range {

@@ -104,11 +104,10 @@ bool dlk_store_is_connected(const struct dlk_store *s,
 	const struct dlk_redis *r = section_of(s);
 	const struct dlk_endpoint *node;
 	unsigned n = 0;
-	bool known;
 
 	if (r->mode == DLK_CLUSTER) {
-		node = dlk_cluster_node(s, lease, &known);
-		return known && dlk_pool_has(node);
+		node = dlk_cluster_node(s, lease);
+		return node && dlk_pool_has(node);
 	}
 	for (unsigned i = 0; i < r->n_endpoints; i++)
 		n += dlk_pool_has(&r->endpoints[i]);
@@ -128,11 +127,10 @@ static int prepare(const struct dlk_endpoint *ep)
 int dlk_store_prepare(const struct dlk_store *s, const struct dlk_lease *lease)
 {
 	const struct dlk_redis *r = section_of(s);
-	bool known;
 	int err = 0;
 
 	if (r->mode == DLK_CLUSTER)
-		return prepare(dlk_cluster_node(s, lease, &known));
+		return prepare(dlk_cluster_node(s, lease) ?: r->endpoints);
 	for (unsigned i = 0; i < r->n_endpoints && !err; i++)
 		err = prepare(&r->endpoints[i]);
 	return err;
