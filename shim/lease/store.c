@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/mman.h>
 
 #include "lease/cluster.h"
 #include "lease/quorum.h"
@@ -67,12 +66,9 @@ static void begin(union engine *e, const struct dlk_redis *section)
 int dlk_stores_begin(const struct dlk_redis *redis, unsigned n,
 		     void (*restarted)(const struct dlk_store *s))
 {
-	void *p = mmap(NULL, (n + 1) * sizeof(*engines), PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
+	engines = dlk_pages((n + 1) * sizeof(*engines));
+	if (!engines)
 		return -ENOMEM;
-	engines = p;
 	sections = redis;
 	n_sections = n;
 	store_restarted = restarted;

@@ -430,23 +430,22 @@ bool dlk_conn_is_stale(const struct dlk_conn *c)
 	       (c->known && c->switches != dlk_server_switches(c->known));
 }
 
-bool dlk_conn_is_lost(struct dlk_conn *c)
+void dlk_conn_look_for_end(struct dlk_conn *c)
 {
 	ssize_t n;
 	char byte;
 
 	if (!dlk_own_check(&c->own))
-		return false;
+		return;
 	if (c->deferred_n)
 		dlk_conn_drain(c, 0);
 	n = recv(c->own.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (dlk_conn_is_open(c) && !dlk_conn_is_stale(c) &&
 	    ((n > 0 && c->deferred_n) ||
 	     (n < 0 && (errno == EAGAIN || errno == EINTR))))
-		return false;
+		return;
 	fail(c, -ECONNRESET, "the server closed the connection");
 	c->restarted = true;
-	return true;
 }
 
 /* --- commands and replies ------------------------------------------------- */

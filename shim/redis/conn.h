@@ -249,8 +249,8 @@ void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns);
  */
 int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns);
 void dlk_conn_doubt(struct dlk_conn *c);
-/* Nobody uses it: closed, and true, if the other side has closed it. */
-bool dlk_conn_is_lost(struct dlk_conn *c);
+/* Nobody uses it: closed, if the other side has closed it. */
+void dlk_conn_look_for_end(struct dlk_conn *c);
 
 /* append + flush + reply, or one half of that. */
 int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,

@@ -192,7 +192,7 @@ void dlk_pool_look(void)
 		pthread_mutex_unlock(&mutex);
 		if (!suspect)
 			continue;
-		dlk_conn_is_lost(l->conn);
+		dlk_conn_look_for_end(l->conn);
 		dlk_pool_put(l->conn);
 	}
 }

@@ -30,13 +30,10 @@ struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease)
 {
-	if (lease->fair && lease->interop)
-		return (struct dlk_arg){ DLK_LITERAL("fair interop") };
-	if (lease->fair)
-		return (struct dlk_arg){ DLK_LITERAL("fair") };
-	if (lease->interop)
-		return (struct dlk_arg){ DLK_LITERAL("interop") };
-	return (struct dlk_arg){ "", 0 };
+	static const char *const words[2][2] = { { "", "interop" },
+						 { "fair", "fair interop" } };
+
+	return dlk_arg_str(words[lease->fair][lease->interop]);
 }
 
 bool dlk_script_unknown(const redisReply *r)

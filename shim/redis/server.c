@@ -107,7 +107,6 @@ void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
 		     const char *info)
 {
 	uint64_t major;
-	char *point;
 
 	*s = (struct dlk_server_info){ .named = ep->n_sentinels != 0 };
 	field(info, "run_id", s->run_id, sizeof(s->run_id));
@@ -119,13 +118,8 @@ void dlk_server_read(struct dlk_server_info *s, const struct dlk_endpoint *ep,
 		s->known = dlk_server_known(ep);
 	}
 	field(info, "redis_version", s->version, sizeof(s->version));
-	point = strchr(s->version, '.');
-	if (point) {
-		*point = '\0';
-		if (dlk_number(s->version, 10, &major))
-			s->major = (unsigned)major;
-		*point = '.';
-	}
+	if (strchr(s->version, '.') && dlk_number(s->version, 10, &major))
+		s->major = (unsigned)major;
 	s->uptime_s = number(info, "uptime_in_seconds");
 	/* Without a limit of memory nothing is evicted, whatever the policy. */
 	if (number(info, "maxmemory"))
