@@ -297,19 +297,15 @@ static void wait_once(struct ballot *b, uint64_t until_ns)
 		b->interrupted = true;
 }
 
-static bool is_open(const struct ballot *b)
+/*
+ * Has one of them, or one that has been taught nothing yet, still to vote?  (It
+ * would never be taught, if it is always the last.)
+ */
+static bool is_open(const struct ballot *b, bool untaught)
 {
 	for (unsigned i = 0; i < b->masters->n; i++)
-		if (b->v[i].c)
-			return true;
-	return false;
-}
-
-/* Who has been taught nothing yet would never be, if it is always the last. */
-static bool must_wait_for(const struct ballot *b)
-{
-	for (unsigned i = 0; i < b->masters->n; i++)
-		if (b->v[i].c && atomic_load(&b->masters->v[i].untaught))
+		if (b->v[i].c &&
+		    (!untaught || atomic_load(&b->masters->v[i].untaught)))
 			return true;
 	return false;
 }
@@ -326,13 +322,13 @@ static void collect(struct ballot *b)
 	uint64_t until = b->by_ns, now = dlk_now_ns();
 	bool decided = false;
 
-	while (is_open(b) && !b->interrupted && now < until) {
+	while (is_open(b, false) && !b->interrupted && now < until) {
 		wait_once(b, until);
 		now = dlk_now_ns();
 		if (decided || dlk_tally_state(&b->tally) == TALLY_OPEN)
 			continue;
 		decided = true;
-		if (!must_wait_for(b) && now + linger_ns(b) < until)
+		if (!is_open(b, true) && now + linger_ns(b) < until)
 			until = now + linger_ns(b);
 		if (now >= until)
 			wait_once(b, now);

@@ -145,14 +145,22 @@ static void answered(void *arg, int err, uint64_t seq)
 
 /* The words of a message, for one connection. */
 struct words {
-	int (*append)(struct dlk_conn *c, const struct words *w);
 	const struct dlk_lease *lease;
-	bool drop;
+	bool drop, weakens;
 	uint64_t seq;
 	struct dlk_range *window; /* becomes `rest` */
 	struct dlk_range *rest;
-	const struct dlk_ranges *held;
+	const struct dlk_ranges *held; /* NULL: it is of the lease itself */
 };
+
+static int append(struct dlk_conn *c, const struct words *w)
+{
+	if (!w->held)
+		return w->weakens ? dlk_lease_weaken(c, w->lease)
+				  : dlk_lease_release(c, w->lease, w->drop);
+	*w->rest = *w->window;
+	return dlk_records_set(c, w->lease, w->seq, w->rest, w->held, w->drop);
+}
 
 /*
  * An open connection, or a new one if it may be (or if the open ones are in use).
@@ -192,7 +200,7 @@ static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 static int send_part(struct dlk_conn *c, struct message *m, struct part *p,
 		     const struct words *w, uint64_t by_ns)
 {
-	int err = c->deferred_n < DLK_DEFERRED_MAX ? w->append(c, w) : -ENOBUFS;
+	int err = c->deferred_n < DLK_DEFERRED_MAX ? append(c, w) : -ENOBUFS;
 
 	if (err)
 		return err;
@@ -218,7 +226,7 @@ static void send_behind(struct dlk_master *master, const struct words *w)
 	if (!c)
 		return;
 	if (dlk_conn_is_open(c) && c->deferred_n < DLK_DEFERRED_MAX &&
-	    w->append(c, w) == 0) {
+	    append(c, w) == 0) {
 		dlk_conn_defer(c, NULL, NULL, NULL);
 		dlk_conn_flush(c, dlk_now_ns());
 	}
@@ -264,37 +272,21 @@ static int send_all(struct dlk_store *s, const struct dlk_sending *how,
 	return sent ? 0 : -ENOTCONN;
 }
 
-static int append_release(struct dlk_conn *c, const struct words *w)
-{
-	return dlk_lease_release(c, w->lease, w->drop);
-}
-
 int dlk_quorum_send_release(struct dlk_store *s, const struct dlk_sending *how,
 			    const struct dlk_lease *lease)
 {
-	const struct words w = { append_release, lease, .drop = how->drop };
+	const struct words w = { lease, .drop = how->drop };
 
 	return send_all(s, how, &w);
-}
-
-static int append_downgrade(struct dlk_conn *c, const struct words *w)
-{
-	return dlk_lease_weaken(c, w->lease);
 }
 
 int dlk_quorum_send_downgrade(struct dlk_store *s,
 			      const struct dlk_sending *how,
 			      const struct dlk_lease *lease)
 {
-	const struct words w = { append_downgrade, lease, .drop = how->drop };
+	const struct words w = { lease, .weakens = true };
 
 	return send_all(s, how, &w);
-}
-
-static int append_ranges(struct dlk_conn *c, const struct words *w)
-{
-	*w->rest = *w->window;
-	return dlk_records_set(c, w->lease, w->seq, w->rest, w->held, w->drop);
 }
 
 int dlk_quorum_send_ranges(struct dlk_store *s, const struct dlk_sending *how,
@@ -303,8 +295,9 @@ int dlk_quorum_send_ranges(struct dlk_store *s, const struct dlk_sending *how,
 			   const struct dlk_ranges *held)
 {
 	struct dlk_range rest = *window;
-	const struct words w = { append_ranges, lease, how->drop, seq,
-				 window,        &rest, held };
+	const struct words w = { lease,         .drop = how->drop,
+				 .seq = seq,    .window = window,
+				 .rest = &rest, .held = held };
 
 	return send_all(s, how, &w);
 }

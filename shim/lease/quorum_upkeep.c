@@ -51,7 +51,7 @@ typedef int batch_fn(struct dlk_conn *c, uint64_t deadline_ns,
 /* What each of them says of each lease. */
 struct batch {
 	struct dlk_renewal *of[DLK_MASTERS_MAX];
-	const struct dlk_renewal *ask;
+	const struct dlk_renewal *ask; /* NULL: of what they say already */
 	unsigned n;
 	size_t size;
 	batch_fn *fn;
@@ -75,7 +75,7 @@ static int ask(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct batch *x = b->arg;
 
-	if (c->half == DLK_ASKING)
+	if (c->half == DLK_ASKING && x->ask)
 		memcpy(x->of[i], x->ask, x->n * sizeof(*x->ask));
 	return x->fn(c, b->by_ns, x->of[i], x->n);
 }
@@ -266,19 +266,13 @@ static bool put_ranges_back(struct dlk_store *s, const struct batch *x,
 }
 
 /* Of whole files: all in one more round, where any are to be put back. */
-static int put_back_one(struct ballot *b, unsigned i, struct dlk_conn *c)
-{
-	struct batch *x = b->arg;
-
-	return dlk_put_back_batch(c, b->by_ns, x->of[i], x->n);
-}
-
 static void put_files_back(struct dlk_store *s, struct dlk_attempt *at,
 			   struct batch *x, uint32_t at_masters)
 {
 	struct ballot b = ballot_of(s, at, x);
 
-	b.ask = put_back_one;
+	x->fn = dlk_put_back_batch;
+	x->ask = NULL;
 	b.without = ~at_masters;
 	b.once = true;
 	dlk_ballot_hold(&b);
