@@ -158,17 +158,14 @@ int dlk_subscription_new(const struct dlk_endpoint *ep, int slot,
 	if ((*w)->conn && (*w)->conn->ep == ep &&
 	    dlk_now_ns() < (*w)->refused_ns) {
 		strcpy(why, "it was refused a moment ago");
-		dlk_subscription_put(*w);
-		*w = NULL;
-		return -EPERM;
-	}
-	c = conn_of(*w, ep);
-	if (!c)
+		err = -EPERM;
+	} else if (!(c = conn_of(*w, ep))) {
 		strcpy(why, "no memory for a connection");
-	err = c ? subscribe(*w, slot, deadline_ns) : -ENOMEM;
-	if (!err)
-		return 0;
-	if (c) {
+		err = -ENOMEM;
+	} else {
+		err = subscribe(*w, slot, deadline_ns);
+		if (!err)
+			return 0;
 		memcpy(why, c->error, sizeof(c->error));
 		dlk_conn_close(c);
 	}
