@@ -49,16 +49,12 @@ local holds, lingering = ARGV[14], lingers(ARGV[15])
 local waits = redis.call('EXISTS', queue) == 1
 local granted = { 1, 0, '', '', 0, 0 }
 
-local function here(o)
-	return string.sub(o.token, 40, 39 + #ARGV[3]) == ARGV[3]
-end
-
 local function dead(o)
 	-- A claim of our own process (POSIX: the first digits): no matter.
-	return here(o) and (ARGV[5] ~= '' and o.since < since
-			    or o.since == NEVER
-			       and string.sub(o.id, 1, 16)
-				   == string.sub(id, 1, 16))
+	return here(o.token, ARGV[3])
+	       and (ARGV[5] ~= '' and o.since < since
+		    or o.since == NEVER
+		       and string.sub(o.id, 1, 16) == string.sub(id, 1, 16))
 end
 
 -- [ADOPT] Of a process (the first digits) that has become another program, what
@@ -69,7 +65,7 @@ local function adopt()
 		local o = other ~= id
 			  and string.sub(other, 1, 16) == string.sub(id, 1, 16)
 			  and owner(other)
-		if o and here(o) and o.since < since then
+		if o and here(o.token, ARGV[3]) and o.since < since then
 			while cut(other, ZERO, LAST) > 0 do
 			end
 			retire(other)

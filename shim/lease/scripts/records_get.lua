@@ -20,8 +20,7 @@ local LOOKS = 10000 -- of each kind, at most
 local id, want = id_of(ARGV[1]), range(ARGV[2], 1)
 
 local function old(token, since)
-	return string.sub(token, 40, 39 + #ARGV[3]) == ARGV[3]
-	       and since < ARGV[4]
+	return here(token, ARGV[3]) and since < ARGV[4]
 end
 
 local known = { [id] = false }

@@ -23,11 +23,9 @@ local token, ttl, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local lo, hi = string.sub(ARGV[5], 1, 19), string.sub(ARGV[5], 20)
 local id, list, since = id_of(token), ranges(ARGV[6]), ARGV[3]
 
-local function here(o)
-	return string.sub(o.token, 40, 39 + #ARGV[7]) == ARGV[7]
-end
 local function older(o)
-	return here(o) and o.since < since or o.expiry <= tonumber(ARGV[8])
+	return here(o.token, ARGV[7]) and o.since < since
+	       or o.expiry <= tonumber(ARGV[8])
 end
 
 if seq == FIRST and ARGV[6] == 'W' .. ZERO .. LAST and not ARGV[9]
@@ -69,7 +67,8 @@ local function place(want)
 		if not hit then
 			has[#has + 1] = want
 			return true
-		elseif not o or not here(o) or o.since == since then
+		elseif not o or not here(o.token, ARGV[7])
+		       or o.since == since then
 			return false
 		elseif hit[1] > want[1]
 		       and not place({ want[1], below(hit[1]), want[3] }) then

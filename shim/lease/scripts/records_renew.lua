@@ -41,7 +41,7 @@ if not me then
 	for _, other in ipairs(redis.call('HKEYS', key)) do
 		local o = string.sub(other, 1, 16) == process and owner(other)
 		if o and o.expiry > now and o.since > since and o.since < NEVER
-		   and string.sub(o.token, 40, 39 + #of) == of then
+		   and here(o.token, of) then
 			return { 0, o.token }
 		end
 	end

@@ -13,8 +13,7 @@
 -- {how long it grants nothing yet (ms), why: 'restarted', 'promoted', 'emptied';
 --  'open' behind it: it is old enough for somebody's delay, and may have granted,
 --  when its memory began, and what time it is (ms)}
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+--include now.inc
 local delay, uptime = tonumber(ARGV[2]), tonumber(ARGV[3])
 local said = redis.pcall('GET', KEYS[1])
 said = type(said) == 'string' and said or ''
