@@ -188,12 +188,11 @@ static int read_map(struct dlk_cluster *e, struct dlk_conn *c,
 	struct dlk_slot_range range;
 	const redisReply *r;
 	int err = dlk_conn_open(c, deadline_ns)
-			  ?: dlk_conn_call(c, deadline_ns, 2, args, &r);
+			  ?: dlk_script_call(c, deadline_ns, 2, args,
+					     REDIS_REPLY_ARRAY, &r);
 
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_ARRAY)
-		return dlk_script_refused(c, r);
 	for (size_t i = 0;
 	     dlk_cluster_entry(r, i, e->redis->endpoints, c->ep, &range); i++)
 		learn(e, range.first, range.last, range.node);

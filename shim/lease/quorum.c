@@ -64,11 +64,6 @@ struct question {
 	int passing, final; /* errors */
 };
 
-static struct question *question_of(const struct ballot *b)
-{
-	return b->arg;
-}
-
 /* Of a holder its token; of another key its type. */
 static void note_text(struct question *q)
 {
@@ -102,7 +97,7 @@ static uint64_t hash_of(const struct dlk_answer *a)
 
 static void count(struct ballot *b, unsigned i, int vote)
 {
-	struct question *q = question_of(b);
+	struct question *q = b->arg;
 
 	switch (vote) {
 	case 0:
@@ -153,7 +148,7 @@ static bool is_enough(const struct ballot *b, unsigned n)
  */
 static int refusal(const struct ballot *b)
 {
-	const struct question *q = question_of(b);
+	const struct question *q = b->arg;
 	const struct tally *t = &b->tally;
 
 	if (b->interrupted)
@@ -185,7 +180,7 @@ static int verdict(struct ballot *b)
  * nothing. */
 static bool is_unsure(const struct ballot *b)
 {
-	const struct question *q = question_of(b);
+	const struct question *q = b->arg;
 
 	return (q->ask || q->range) && (q->yes || (b->asked & ~b->answered));
 }
@@ -214,7 +209,7 @@ static void wait_for_the_others(const struct ballot *b, unsigned tries)
 /* Asked until somebody has a majority, or we have not the first master. */
 static int ask_all(struct ballot *b)
 {
-	struct question *q = question_of(b);
+	struct question *q = b->arg;
 	int err;
 
 	q->answer->replaced = q->answer->emptied = false;
@@ -255,7 +250,7 @@ static struct ballot ballot_of(struct dlk_store *s, struct dlk_attempt *at,
 
 static int ask_lease(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
-	struct question *q = question_of(b);
+	struct question *q = b->arg;
 
 	(void)i;
 	return dlk_lease_acquire(c, b->by_ns, q->lease, q->ask->proof,
@@ -275,7 +270,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 /* A copy has a number of its own, whoever it is for (records.h). */
 static int ask_range(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
-	struct question *q = question_of(b);
+	struct question *q = b->arg;
 	struct dlk_records_ask ask = *q->range;
 	int err;
 
@@ -308,7 +303,7 @@ static int acquire_range(struct dlk_store *s, struct dlk_attempt *at,
 
 static int ask_conflict(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
-	struct question *q = question_of(b);
+	struct question *q = b->arg;
 
 	(void)i;
 	return dlk_records_get(c, b->by_ns, q->lease, q->of, q->since_ns,
@@ -331,7 +326,7 @@ static int find_conflict(struct dlk_store *s, struct dlk_attempt *at,
 
 static int ask_holder(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
-	struct question *q = question_of(b);
+	struct question *q = b->arg;
 	struct dlk_waiter w = { .claim = q->lease->token,
 				.claim_len = q->lease->token_len,
 				.channel = DLK_NO_CHANNEL };

@@ -302,11 +302,9 @@ static int read_page(struct dlk_conn *c, uint64_t deadline_ns,
 
 	memcpy(to + 2, random_of(lease).text, DLK_RANDOM_LEN);
 	to[2 + DLK_RANDOM_LEN] = ':';
-	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
+	err = dlk_script_call(c, deadline_ns, 7, args, REDIS_REPLY_ARRAY, &r);
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_ARRAY)
-		return dlk_script_refused(c, r);
 	for (size_t i = 0; i < r->elements && !err; i++) {
 		const redisReply *m = r->element[i];
 

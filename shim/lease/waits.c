@@ -76,11 +76,10 @@ int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 
 	if (!what.len)
 		return -ENAMETOOLONG;
-	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
+	err = dlk_script_call(c, deadline_ns, 7, args, REDIS_REPLY_ARRAY, &r);
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
-	    !read_stamp(r->element[0], &wait->id) ||
+	if (r->elements != 2 || !read_stamp(r->element[0], &wait->id) ||
 	    !read_stamp(r->element[1], &wait->told))
 		return dlk_script_refused(c, r);
 	return 0;
@@ -169,12 +168,11 @@ int dlk_wait_read(struct dlk_conn *c, uint64_t deadline_ns, const char *process,
 	const struct dlk_arg args[] = { WORD("HGETALL"),
 					name_of(&name, process) };
 	const redisReply *r;
-	int err = dlk_conn_call(c, deadline_ns, 2, args, &r);
+	int err =
+		dlk_script_call(c, deadline_ns, 2, args, REDIS_REPLY_ARRAY, &r);
 
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_ARRAY)
-		return dlk_script_refused(c, r);
 	memcpy(wait->process, process, DLK_PROCESS_LEN + 1);
 	for (size_t i = 0; n < DLK_WAITS_MAX && i + 1 < r->elements; i += 2)
 		if (read_wait(r->element[i], r->element[i + 1], wait) &&
@@ -221,11 +219,9 @@ int dlk_wait_blockers(struct dlk_conn *c, uint64_t deadline_ns,
 		{ range, t.len },
 	};
 
-	err = dlk_conn_call(c, deadline_ns, 7, args, &r);
+	err = dlk_script_call(c, deadline_ns, 7, args, REDIS_REPLY_ARRAY, &r);
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_ARRAY)
-		return dlk_script_refused(c, r);
 	for (size_t i = 0; i < r->elements && n < DLK_BLOCKERS_MAX; i++)
 		n = add_process(blockers, n, r->element[i]);
 	return n;

@@ -65,6 +65,17 @@ int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 		       : dlk_fault_errno(r->str);
 }
 
+int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		    const struct dlk_arg *args, int type,
+		    const redisReply **reply)
+{
+	int err = dlk_conn_call(c, deadline_ns, argc, args, reply);
+
+	if (err)
+		return err;
+	return (*reply)->type == type ? 0 : dlk_script_refused(c, *reply);
+}
+
 /* --- how old a server is -------------------------------------------------- */
 
 static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
@@ -73,12 +84,11 @@ static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
 	const struct dlk_arg info = { DLK_LITERAL("INFO") };
 	const redisReply *r;
 	char why[160];
-	int err = dlk_conn_call(c, deadline_ns, 1, &info, &r);
+	int err = dlk_script_call(c, deadline_ns, 1, &info, REDIS_REPLY_STRING,
+				  &r);
 
 	if (err)
 		return err;
-	if (r->type != REDIS_REPLY_STRING)
-		return dlk_script_refused(c, r);
 	dlk_server_read(s, c->ep, r->str);
 	if (!strstr(r->str, "\nuptime_in_seconds:")) {
 		dlk_conn_set_error(c, "INFO without uptime_in_seconds");
@@ -188,11 +198,8 @@ static int load(struct dlk_conn *c, uint64_t deadline_ns, struct dlk_arg script)
 					{ DLK_LITERAL("LOAD") },
 					script };
 	const redisReply *r;
-	int err = dlk_conn_call(c, deadline_ns, 3, args, &r);
 
-	if (err)
-		return err;
-	return r->type == REDIS_REPLY_STRING ? 0 : dlk_script_refused(c, r);
+	return dlk_script_call(c, deadline_ns, 3, args, REDIS_REPLY_STRING, &r);
 }
 
 /* (Too large for a signal handler's stack.)  To be given back. */

@@ -78,6 +78,11 @@ bool dlk_script_emptied(const redisReply *r);
  */
 int dlk_script_refused(struct dlk_conn *c, const redisReply *r);
 
+/* dlk_conn_call() of what answers by that type; any other is refused. */
+int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
+		    const struct dlk_arg *args, int type,
+		    const redisReply **reply);
+
 struct dlk_youth {
 	uint64_t left_ms; /* until it is old enough to grant anything; 0: now */
 	uint64_t since_ns; /* since when it surely has granted nothing, our
