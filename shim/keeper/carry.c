@@ -179,11 +179,11 @@ static struct dlk_kept *new_kept(const struct dlk_keep_add *m)
 
 	if (!k)
 		return NULL;
-	memcpy(k->bytes, m->bytes, size);
+	memcpy(&k->add, m, sizeof(*m) + size);
 	k->lease = (struct dlk_lease){
-		.key = k->bytes,
+		.key = k->add.bytes,
 		.key_len = m->key_len,
-		.token = k->bytes + m->key_len + 1,
+		.token = k->add.bytes + m->key_len + 1,
 		.token_len = m->token_len,
 		.ttl_ms = m->ttl_ms,
 		.stays_until_ns = m->stays_until_ns,
@@ -191,17 +191,12 @@ static struct dlk_kept *new_kept(const struct dlk_keep_add *m)
 		.shared = m->shared != 0,
 		.fair = m->fair != 0,
 		.interop = m->interop != 0,
-		.ranges_key = m->ranges_key_len
-				      ? k->bytes + m->key_len + m->token_len + 2
-				      : NULL,
+		.ranges_key = m->ranges_key_len ? k->add.bytes + m->key_len +
+							  m->token_len + 2
+						: NULL,
 		.ranges_key_len = m->ranges_key_len,
 	};
 	k->number = m->head.seq;
-	k->kind = m->kind;
-	k->pid = m->pid;
-	k->on_lost = (enum dlk_on_lost)m->on_lost;
-	k->revalidates = m->revalidates != 0;
-	k->granted_ns = m->granted_ns;
 	k->deadline_ns = m->deadline_ns;
 	return k;
 }
@@ -250,7 +245,7 @@ static void opened(struct dlk_watch *w, uint32_t number, int err)
 	{
 		if (!err || k->state != DLK_KEPT)
 			continue;
-		if (err == -ESTALE || (k->kind == DLK_KEPT_FLOCK &&
+		if (err == -ESTALE || (k->add.kind == DLK_KEPT_FLOCK &&
 				       !dlk_guard_can_tell(&k->guard)))
 			take_back(k, err);
 	}
@@ -262,9 +257,9 @@ static void opened(struct dlk_watch *w, uint32_t number, int err)
 }
 
 /* The watch of a remote file closes the descriptor itself, in time. */
-static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
-		      int *fds)
+static int watch_file(struct dlk_kept *k, int *fds)
 {
+	const struct dlk_keep_add *m = &k->add;
 	const bool remote = m->remote && fds[1] < 0;
 	struct dlk_watch_what what = {
 		.dev = m->dev,
@@ -294,11 +289,11 @@ static int watch_file(struct dlk_kept *k, const struct dlk_keep_add *m,
 }
 
 /* What it takes to see the end; 0 or -errno. */
-static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
+static int guard_it(struct dlk_kept *k, int *fds)
 {
 	int err;
 
-	k->section = dlk_section(m->section);
+	k->section = dlk_section(k->add.section);
 	if (!k->section)
 		return -ENXIO;
 	/* The connection, too, while the program can still be told. */
@@ -309,8 +304,8 @@ static int guard_it(struct dlk_kept *k, const struct dlk_keep_add *m, int *fds)
 		if (!k->shadow)
 			return -errno;
 	}
-	err = watch_file(k, m, fds);
-	if (!err && m->remote && fds[1] >= 0) {
+	err = watch_file(k, fds);
+	if (!err && k->add.remote && fds[1] >= 0) {
 		dlk_errand_close(fds[1]);
 		fds[1] = -1;
 	}
@@ -330,13 +325,14 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	k = new_kept(m);
 	if (!k)
 		return -ENOMEM;
-	err = guard_it(k, m, fds);
+	err = guard_it(k, fds);
 	if (!err && !descriptors_are_left())
 		err = -EMFILE;
 	if (err) {
 		let_go(k);
 		return err;
 	}
+	k->add.remote = k->watch->remote;
 	insert(k);
 	set_due(k, dlk_keeper_renew_ns(m->renew_ns, m->deadline_ns));
 	dlk_mirror_lease(k);
@@ -360,7 +356,7 @@ void dlk_carry_owe_freed(struct dlk_watch *w)
 	struct dlk_kept *k;
 
 	LIST_FOREACH(k, &w->leases, beside)
-	if (k->state == DLK_KEPT && k->granted_ns < dlk_watch_free_at(w))
+	if (k->state == DLK_KEPT && k->add.granted_ns < dlk_watch_free_at(w))
 		dlk_carry_owe(k);
 }
 
@@ -391,7 +387,7 @@ static void flushed(struct dlk_errand *e)
 /* False: nothing is to be written back, or there is no memory for it. */
 static bool flush(struct dlk_kept *k)
 {
-	const int fd = k->revalidates ? k->watch->fd : -1;
+	const int fd = k->add.revalidates ? k->watch->fd : -1;
 	struct flushing *f = fd < 0 ? NULL : calloc(1, sizeof(*f));
 
 	if (!f)
@@ -408,7 +404,7 @@ static bool flush(struct dlk_kept *k)
 static bool has_run_out(const struct dlk_kept *k)
 {
 	const uint32_t ttl_ms = k->lease.ttl_ms;
-	const uint64_t last = k->on_lost == DLK_LOST_KILL
+	const uint64_t last = k->add.on_lost == DLK_LOST_KILL
 				      ? dlk_stop_ns(k->deadline_ns, ttl_ms)
 				      : k->deadline_ns;
 
@@ -654,7 +650,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 		return false;
 	}
 	/* Unreachable is nothing to it, or a matter of survive.c (L6). */
-	if (result < 0 && dlk_lost_lasts(k->on_lost)) {
+	if (result < 0 && dlk_lost_lasts(k->add.on_lost)) {
 		retry(k, now);
 		return false;
 	}
@@ -670,15 +666,16 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 bool dlk_carry_has_marks(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT && !k->stopped && !k->paused &&
-	       dlk_lost_stops(k->on_lost) && !k->full_ms && !dlk_shim_is_mute();
+	       dlk_lost_stops(k->add.on_lost) && !k->full_ms &&
+	       !dlk_shim_is_mute();
 }
 
 /* Of one that was held on to, nobody knows who had it meanwhile. */
 static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 {
 	return !k->robbed && !k->stopped && result >= 0 &&
-	       (dlk_lost_lasts(k->on_lost) ||
-		(result == DLK_LOST && k->on_lost != DLK_LOST_REPORT));
+	       (dlk_lost_lasts(k->add.on_lost) ||
+		(result == DLK_LOST && k->add.on_lost != DLK_LOST_REPORT));
 }
 
 static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
@@ -888,7 +885,7 @@ static void wake(struct dlk_kept *k)
 		answer(k, 0);
 	k->unanswered = false;
 	if (k->state == DLK_KEPT) {
-		k->paused = dlk_paused.n && k->on_lost == DLK_LOST_PAUSE;
+		k->paused = dlk_paused.n && k->add.on_lost == DLK_LOST_PAUSE;
 		set_due(k, 0);
 		return;
 	}

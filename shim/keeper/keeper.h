@@ -328,22 +328,17 @@ struct dlk_kept {
 	struct dlk_guard guard;
 	struct dlk_lease lease;
 	struct dlk_section *section;
-	uint64_t granted_ns;
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
 				 owed: when the server has forgotten it */
 	uint64_t answer_ns;   /* when its ADD is answered at the latest; 0: it
 				 is */
-	uint32_t kind;        /* enum dlk_kept_kind */
-	uint32_t pid;         /* of the process */
-	enum dlk_on_lost on_lost; /* what becomes of who has its lock then */
-	bool revalidates; /* dirty pages go to the file system first (L10) */
-	bool failing;     /* it was not renewed when asked last */
-	bool reads;       /* it is put back as a reader's: others read by now */
-	bool doubted;     /* somebody else's, or nobody's, when asked last */
-	bool robbed;      /* another's token was seen, and seen again */
-	bool ready;       /* its process is to be stopped by us, not killed */
-	bool paused;      /* its holders are stopped until it can be renewed */
-	bool stopped;     /* its holders were killed, for it was lost */
+	bool failing;         /* it was not renewed when asked last */
+	bool reads;   /* it is put back as a reader's: others read by now */
+	bool doubted; /* somebody else's, or nobody's, when asked last */
+	bool robbed;  /* another's token was seen, and seen again */
+	bool ready;   /* its process is to be stopped by us, not killed */
+	bool paused;  /* its holders are stopped until it can be renewed */
+	bool stopped; /* its holders were killed, for it was lost */
 	uint64_t
 		looked_for_ns; /* the deadline for which they were looked for */
 	uint64_t due_by_ns;    /* the deadline for which it is dealt with */
@@ -357,7 +352,8 @@ struct dlk_kept {
 	uint64_t seq, listed_ns;
 	uint64_t seen_seq; /* the greatest that was listed */
 
-	char bytes[];
+	/* As it came; but `remote` is its watch's.  Its bytes follow. */
+	struct dlk_keep_add add;
 };
 
 extern struct dlk_kept_list dlk_carried, dlk_carried_left;

@@ -96,7 +96,7 @@ static void judge(struct dlk_kept *k)
 
 static bool wants_list(const struct dlk_kept *k)
 {
-	return k->kind == DLK_KEPT_FLOCK &&
+	return k->add.kind == DLK_KEPT_FLOCK &&
 	       (k->lease.shared || dlk_watch_is_shut(k->watch) || k->failing);
 }
 
@@ -167,7 +167,7 @@ static void ask(struct dlk_kept *k)
 		return;
 	if (period_ns(k) < shortest_ns)
 		shortest_ns = period_ns(k);
-	if (k->kind != DLK_KEPT_FLOCK) {
+	if (k->add.kind != DLK_KEPT_FLOCK) {
 		judge_records(k);
 		return;
 	}

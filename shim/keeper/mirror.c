@@ -202,34 +202,6 @@ void dlk_mirror_go_on(void)
 	say_type(DLK_MIRROR_GO_ON);
 }
 
-static struct dlk_keep_add add_of(const struct dlk_kept *k)
-{
-	const struct dlk_lease *l = &k->lease;
-
-	return (struct dlk_keep_add){
-		.head = { .seq = k->number },
-		.key_len = (uint32_t)l->key_len,
-		.token_len = (uint32_t)l->token_len,
-		.ranges_key_len = (uint32_t)l->ranges_key_len,
-		.ttl_ms = l->ttl_ms,
-		.shared = l->shared,
-		.kind = k->kind,
-		.revalidates = k->revalidates,
-		.fair = l->fair,
-		.interop = l->interop,
-		.remote = k->watch->remote,
-		.section = k->section->number,
-		.pid = k->pid,
-		.on_lost = k->on_lost,
-		.pause_ms = l->pause_ms,
-		.dev = k->watch->dev,
-		.node = k->watch->node,
-		.granted_ns = k->granted_ns,
-		.deadline_ns = k->deadline_ns,
-		.stays_until_ns = l->stays_until_ns,
-	};
-}
-
 /* Those that there are, in order; their number, and which in *set. */
 static unsigned pack(int *fds, uint32_t *set)
 {
@@ -254,12 +226,11 @@ void dlk_mirror_lease(const struct dlk_kept *k)
 		.has_thread = k->watch->has_thread,
 		.guard = k->guard,
 		.state = state_of(k),
-		.add = add_of(k),
 	};
 	struct iovec iov[] = {
-		{ &m, sizeof(m) },
-		{ (void *)(uintptr_t)k->bytes,
-		  k->lease.key_len + k->lease.token_len +
+		{ &m, offsetof(struct dlk_mirror_lease, add) },
+		{ (void *)(uintptr_t)&k->add,
+		  sizeof(k->add) + k->lease.key_len + k->lease.token_len +
 			  k->lease.ranges_key_len + 3 },
 	};
 	unsigned n;

@@ -134,7 +134,7 @@ static struct walk begin(const struct dlk_kept *k, struct dlk_ranges *shown)
 	shown->n = 0;
 	return (struct walk){
 		.fd = k->watch->fd,
-		.pid = k->kind == DLK_KEPT_POSIX ? (pid_t)k->pid : -1,
+		.pid = k->add.kind == DLK_KEPT_POSIX ? (pid_t)k->add.pid : -1,
 		.shown = shown,
 		.left = QUESTIONS,
 	};
@@ -223,18 +223,18 @@ static bool any_lock(const struct dlk_kept *k)
 	struct dlk_range found;
 	pid_t pid;
 
-	if (k->kind == DLK_KEPT_OFD)
+	if (k->add.kind == DLK_KEPT_OFD)
 		return ask(&w, 0, DLK_RANGE_MAX, &found, &pid) != 0;
 	return !walk(&w, &whole) || shown.n;
 }
 
 enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 {
-	const bool posix = k->kind == DLK_KEPT_POSIX;
+	const bool posix = k->add.kind == DLK_KEPT_POSIX;
 	const bool ours = k->by != DLK_BY_PROCESS || !dlk_shim_lives();
 	const int fd = k->watch->fd;
 
-	if (posix && kill((pid_t)k->pid, 0) < 0 && errno == ESRCH)
+	if (posix && kill((pid_t)k->add.pid, 0) < 0 && errno == ESRCH)
 		return DLK_GONE_NOW;
 	/* No descriptor, and nobody left to tell its end. */
 	if (fd < 0)
@@ -257,7 +257,7 @@ void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r)
 	struct walk w = begin(k, &shown);
 	struct dlk_token t;
 
-	if (dlk_shim_lives() || k->kind != DLK_KEPT_POSIX || w.fd < 0 ||
+	if (dlk_shim_lives() || k->add.kind != DLK_KEPT_POSIX || w.fd < 0 ||
 	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t)) {
 		r->result = -EAGAIN;

@@ -58,7 +58,7 @@ static unsigned patience_ms(const struct dlk_kept *k)
 {
 	if (k->state != DLK_KEPT || k->watch->lent > 0)
 		return GIVE_UP_MS;
-	if (k->kind != DLK_KEPT_FLOCK || !k->watch->has_thread)
+	if (k->add.kind != DLK_KEPT_FLOCK || !k->watch->has_thread)
 		return asked.looked ? 0 : WOKEN_MS;
 	/* A shadow's lock is there until we have let go of our copy of it. */
 	switch (k->shadow ? -1 : dlk_watch_is_blocked(k->watch)) {

@@ -47,7 +47,7 @@ static uint64_t timers_ns;
 static bool is_robbed(const struct dlk_kept *k)
 {
 	return k->state == DLK_KEPT && !k->stopped && k->robbed &&
-	       k->on_lost != DLK_LOST_REPORT;
+	       k->add.on_lost != DLK_LOST_REPORT;
 }
 
 /* Its holders are stopped: until when, at most? */
@@ -66,7 +66,7 @@ static bool is_doomed(const struct dlk_kept *k)
 
 static bool is_to_pause(const struct dlk_kept *k)
 {
-	return k->on_lost == DLK_LOST_PAUSE && !is_doomed(k);
+	return k->add.on_lost == DLK_LOST_PAUSE && !is_doomed(k);
 }
 
 static uint64_t warn_ns(const struct dlk_kept *k)
@@ -198,10 +198,11 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 		dlk_text_str(&l.text,
 			     " is LOST: it is another's, or was meanwhile");
 	} else {
-		dlk_text_str(&l.text, k->paused || k->on_lost != DLK_LOST_PAUSE
-					      ? " is LOST: it was not renewed "
-						"for "
-					      : " was not renewed for ");
+		dlk_text_str(&l.text,
+			     k->paused || k->add.on_lost != DLK_LOST_PAUSE
+				     ? " is LOST: it was not renewed "
+				       "for "
+				     : " was not renewed for ");
 		put_why(&l.text, k);
 	}
 	if (k->paused && !k->robbed)
@@ -388,7 +389,7 @@ static void kill_all(void)
 /* Who waits in the kernel for its end was woken, and has yet to say so. */
 static bool is_not_ending(const struct dlk_kept *k)
 {
-	return k->kind != DLK_KEPT_FLOCK || k->shadow ||
+	return k->add.kind != DLK_KEPT_FLOCK || k->shadow ||
 	       !k->watch->has_thread || dlk_watch_is_blocked(k->watch) != 0;
 }
 
@@ -466,7 +467,7 @@ static uint64_t backstop_of(pid_t pid)
 	for (size_t i = 0; i < due.n; i++) {
 		mark = dlk_backstop_ns(due.v[i]->deadline_ns,
 				       due.v[i]->lease.ttl_ms);
-		if (pid == (pid_t)due.v[i]->pid && mark < first)
+		if (pid == (pid_t)due.v[i]->add.pid && mark < first)
 			first = mark;
 	}
 	return first;
@@ -478,7 +479,7 @@ static bool is_ready(size_t had)
 {
 	for (size_t i = 0; i < due.n; i++)
 		if (due.v[i]->ready ||
-		    dlk_victims_has(&dlk_paused, had, (pid_t)due.v[i]->pid))
+		    dlk_victims_has(&dlk_paused, had, (pid_t)due.v[i]->add.pid))
 			return true;
 	return false;
 }

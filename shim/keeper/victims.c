@@ -217,8 +217,8 @@ static bool has_record(const struct dlk_kept *k, const char *text)
 		memcpy(line, text, len);
 		line[len] = '\0';
 		if (dlk_lock_line(line, &l) && !l.waits &&
-		    l.kind == (k->kind == DLK_KEPT_POSIX ? DLK_LINE_POSIX
-							 : DLK_LINE_OFD))
+		    l.kind == (k->add.kind == DLK_KEPT_POSIX ? DLK_LINE_POSIX
+							     : DLK_LINE_OFD))
 			return true;
 	}
 	return false;
@@ -231,7 +231,7 @@ static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
 
 	if (k->shadow)
 		return dlk_shadow_copy_is(k->shadow, pid, fd);
-	if (k->kind == DLK_KEPT_POSIX && pid != (pid_t)k->pid)
+	if (k->add.kind == DLK_KEPT_POSIX && pid != (pid_t)k->add.pid)
 		return false;
 	dlk_numbered(dir, "/proc/", pid, "/fdinfo/");
 	dlk_text_init(&t, name, sizeof(name));
@@ -239,8 +239,8 @@ static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
 	dlk_text_i64(&t, fd);
 	if (!read_text(name, text, sizeof(text)))
 		return false;
-	return k->kind == DLK_KEPT_FLOCK ? has_flock(k, text)
-					 : has_record(k, text);
+	return k->add.kind == DLK_KEPT_FLOCK ? has_flock(k, text)
+					     : has_record(k, text);
 }
 
 /* --- the processes -------------------------------------------------------- */
@@ -377,8 +377,8 @@ static bool is_anothers(const struct seen *s, pid_t taker, int fd)
 
 static bool is_to_compare(const struct seen *s)
 {
-	return s->k && s->fd >= 0 && s->k->kind == DLK_KEPT_OFD &&
-	       s->pid != (pid_t)s->k->pid;
+	return s->k && s->fd >= 0 && s->k->add.kind == DLK_KEPT_OFD &&
+	       s->pid != (pid_t)s->k->add.pid;
 }
 
 static void compare_with_taker(struct seen *s)
@@ -387,7 +387,7 @@ static void compare_with_taker(struct seen *s)
 
 	if (!is_to_compare(s))
 		return;
-	taker = find((pid_t)s->k->pid);
+	taker = find((pid_t)s->k->add.pid);
 	if (!taker || taker->k != s->k || taker->fd < 0)
 		return;
 	if (is_anothers(s, taker->pid, taker->fd))
@@ -403,7 +403,7 @@ static bool is_root(const struct seen *s)
 
 	if (!s->k || s->fd < 0)
 		return false;
-	taker = s->pid == (pid_t)s->k->pid ? s : find((pid_t)s->k->pid);
+	taker = s->pid == (pid_t)s->k->add.pid ? s : find((pid_t)s->k->add.pid);
 	return taker == s || !taker || taker->k != s->k || taker->fd < 0;
 }
 
@@ -564,7 +564,7 @@ static void compare_with_listed(const struct dlk_victims *list, struct seen *s)
 	for (size_t i = 0; k && i < list->n; i++) {
 		const struct dlk_victim *v = &list->v[i];
 
-		if (v->pid == (pid_t)k->pid && v->k == k && v->by >= 0 &&
+		if (v->pid == (pid_t)k->add.pid && v->k == k && v->by >= 0 &&
 		    is_anothers(s, v->pid, v->by)) {
 			s->k = NULL;
 			s->fd = -1;
@@ -665,7 +665,7 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 			list->v[kept++] = list->v[i];
 			continue;
 		}
-		same &= dead && list->v[i].pid != (pid_t)list->v[i].k->pid;
+		same &= dead && list->v[i].pid != (pid_t)list->v[i].k->add.pid;
 		free_one(&list->v[i]);
 	}
 	list->n = kept;
@@ -699,7 +699,7 @@ bool dlk_victims_find_family(struct dlk_victims *list,
 	begin_look(list);
 	want(leases, n);
 	for (size_t i = 0; i < n && all; i++) {
-		pid = (pid_t)leases[i]->pid;
+		pid = (pid_t)leases[i]->add.pid;
 		if (dlk_victims_has(list, list->n, pid))
 			continue;
 		all = list_holder(list, pid, true, &pid);

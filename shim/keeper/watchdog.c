@@ -429,7 +429,7 @@ static bool has_own_timer(const struct dlk_victim *v)
 {
 	const struct dlk_kept *k = v->k;
 
-	return v->pid == (pid_t)k->pid && k->by == DLK_BY_PROCESS &&
+	return v->pid == (pid_t)k->add.pid && k->by == DLK_BY_PROCESS &&
 	       !k->untimed && k->unsaid < SILENT && dlk_shim_lives();
 }
 
