@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "model/fdinfo.h"
@@ -50,13 +51,21 @@ static struct {
 	size_t size;
 } list;
 
-uint64_t dlk_list_hash(const char *bytes, size_t len)
+static uint64_t hash(const void *bytes, size_t len)
 {
 	uint64_t h = 14695981039346656037U; /* FNV-1a */
 
-	while (len--)
-		h = (h ^ (unsigned char)*bytes++) * 1099511628211U;
+	for (const unsigned char *p = bytes; len--; p++)
+		/* NOLINTNEXTLINE(clang-analyzer-*): of numbers, too */
+		h = (h ^ *p) * 1099511628211U;
 	return h;
+}
+
+uint64_t dlk_list_file(const struct dlk_lock_line *l)
+{
+	const uint64_t file[] = { l->major, l->minor, l->ino };
+
+	return hash(file, sizeof(file));
 }
 
 bool dlk_grow(void *array, size_t *room, size_t n, size_t size)
@@ -138,20 +147,20 @@ static bool slurp(struct reading *r, const struct reading *first)
 	return fine;
 }
 
-static bool note(const struct dlk_flock_line *l, struct reading *r)
+static bool note(const struct dlk_lock_line *l, struct reading *r)
 {
 	if (l->waits) {
 		/* On the last one, which is of the same file. */
-		if (r->n_locks && l->pid == (uint64_t)getpid())
+		if (r->n_locks && l->pid == getpid())
 			r->locks[r->n_locks - 1].blocks_us = true;
 		return true;
 	}
 	if (!dlk_grow(&r->locks, &r->locks_room, r->n_locks, sizeof(*r->locks)))
 		return false;
 	r->locks[r->n_locks++] = (struct dlk_listed){
-		.file = dlk_list_hash(l->file, l->file_len),
-		.pid = l->pid,
-		.mode = l->mode,
+		.file = dlk_list_file(l),
+		.pid = (uint64_t)l->pid,
+		.mode = l->write ? LOCK_EX : LOCK_SH,
 	};
 	return true;
 }
@@ -159,14 +168,15 @@ static bool note(const struct dlk_flock_line *l, struct reading *r)
 static bool parse(const char *line, struct reading *r)
 {
 	const char *text = strchr(line, ' ');
-	struct dlk_flock_line l;
+	struct dlk_lock_line l;
 
 	if (text && !strstr(text, "-> ")) {
 		if (!dlk_grow(&r->lines, &r->room, r->n, sizeof(*r->lines)))
 			return false;
-		r->lines[r->n++] = dlk_list_hash(text, strlen(text));
+		r->lines[r->n++] = hash(text, strlen(text));
 	}
-	return !dlk_flock_line(line, &l) || note(&l, r);
+	return !dlk_lock_line(line, &l) || l.kind != DLK_LINE_FLOCK ||
+	       note(&l, r);
 }
 
 static int by_number(const void *a, const void *b)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct dlk_listed {
-	uint64_t file; /* dlk_list_hash of its text */
+	uint64_t file; /* dlk_list_file() of its line */
 	uint64_t pid;
 	int mode;
 	bool blocks_us; /* a wait of this process hangs on it */
@@ -20,7 +20,9 @@ struct dlk_listed {
  */
 bool dlk_grow(void *array, size_t *room, size_t n, size_t size);
 
-uint64_t dlk_list_hash(const char *bytes, size_t len);
+/* A number for its file. */
+struct dlk_lock_line;
+uint64_t dlk_list_file(const struct dlk_lock_line *l);
 
 /* Read it anew; false if it cannot be had, or changes too fast. */
 bool dlk_list_read(void);

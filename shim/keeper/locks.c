@@ -30,6 +30,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -138,33 +139,24 @@ static void forget_taker(struct dlk_taker *t)
 
 /* --- a guarded lock ------------------------------------------------------- */
 
-static bool own_line(int fd, char *text, size_t size, struct dlk_flock_line *l)
-{
-	char name[DLK_NUMBERED_MAX];
-
-	dlk_numbered(name, "/proc/self/fdinfo/", fd, "");
-	return dlk_slurp(name, text, size) > 0 && dlk_fdinfo_line(text, l);
-}
-
 /*
  * The taker is who the line names only if he lives after it was read: his
  * number may have been another's a moment before.
  */
 void dlk_guard_begin(struct dlk_guard *g, int fd)
 {
-	struct dlk_flock_line l;
-	char text[1024];
+	struct dlk_lock_line l;
 
 	*g = (struct dlk_guard){ 0 };
-	if (view() == NOT_OURS || !own_line(fd, text, sizeof(text), &l))
+	if (view() == NOT_OURS || dlk_kernel_flock(fd, &l) <= 0)
 		return;
-	g->mode = l.mode;
-	g->pid = l.pid;
-	g->file = dlk_list_hash(l.file, l.file_len);
+	g->mode = l.write ? LOCK_EX : LOCK_SH;
+	g->pid = (uint64_t)l.pid;
+	g->file = dlk_list_file(&l);
 	if (view() == FIRST || g->pid == 0)
 		return;
 	g->taker = taker(g->pid);
-	if (own_line(fd, text, sizeof(text), &l) && l.pid == g->pid &&
+	if (dlk_kernel_flock(fd, &l) > 0 && (uint64_t)l.pid == g->pid &&
 	    alive(g->taker))
 		return;
 	forget_taker(g->taker);

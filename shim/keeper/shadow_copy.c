@@ -43,7 +43,6 @@
 #include "os/proc.h"
 #include "os/shadowdir.h"
 #include "os/sys.h"
-#include "model/fdinfo.h"
 #include "model/text.h"
 
 enum {
@@ -441,13 +440,7 @@ struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
 
 bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s)
 {
-	char name[DLK_NUMBERED_MAX], text[1024];
-
-	if (s->shadow < 0)
-		return false;
-	dlk_numbered(name, "/proc/self/fdinfo/", s->shadow, "");
-	return dlk_slurp(name, text, sizeof(text)) < 0 ||
-	       dlk_fdinfo_flock(text) != LOCK_UN;
+	return s->shadow >= 0 && dlk_kernel_flock_mode(s->shadow) != LOCK_UN;
 }
 
 void dlk_shadow_copy_put(struct dlk_shadow_copy *s)

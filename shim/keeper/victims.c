@@ -194,53 +194,24 @@ static bool read_text(const char *name, char *text, size_t size)
 
 /* --- has a descriptor the lock? ------------------------------------------- */
 
-static bool has_flock(const struct dlk_kept *k, const char *text)
-{
-	struct dlk_flock_line l;
-
-	if (!dlk_fdinfo_line(text, &l))
-		return false;
-	return !k->guard.pid || l.pid == k->guard.pid || l.pid == 0;
-}
-
-static bool has_record(const struct dlk_kept *k, const char *text)
-{
-	struct dlk_lock_line l;
-
-	for (text = strstr(text, "lock:"); text;
-	     text = strstr(text + 1, "lock:")) {
-		char line[128];
-		const size_t len = strcspn(text, "\n");
-
-		if (len >= sizeof(line))
-			continue;
-		memcpy(line, text, len);
-		line[len] = '\0';
-		if (dlk_lock_line(line, &l) && !l.waits &&
-		    l.kind == (k->add.kind == DLK_KEPT_POSIX ? DLK_LINE_POSIX
-							     : DLK_LINE_OFD))
-			return true;
-	}
-	return false;
-}
-
 static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
 {
-	char dir[DLK_NUMBERED_MAX], name[2 * DLK_NUMBERED_MAX], text[4096];
-	struct dlk_text t;
+	const enum dlk_line_kind kind =
+		k->add.kind == DLK_KEPT_FLOCK   ? DLK_LINE_FLOCK
+		: k->add.kind == DLK_KEPT_POSIX ? DLK_LINE_POSIX
+						: DLK_LINE_OFD;
+	char dir[DLK_NUMBERED_MAX], name[DLK_NUMBERED_MAX], text[4096];
+	struct dlk_lock_line l;
 
 	if (k->shadow)
 		return dlk_shadow_copy_is(k->shadow, pid, fd);
-	if (k->add.kind == DLK_KEPT_POSIX && pid != (pid_t)k->add.pid)
+	if (kind == DLK_LINE_POSIX && pid != (pid_t)k->add.pid)
 		return false;
 	dlk_numbered(dir, "/proc/", pid, "/fdinfo/");
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, dir);
-	dlk_text_i64(&t, fd);
-	if (!read_text(name, text, sizeof(text)))
-		return false;
-	return k->add.kind == DLK_KEPT_FLOCK ? has_flock(k, text)
-					     : has_record(k, text);
+	return read_text(dlk_numbered(name, dir, fd, ""), text, sizeof(text)) &&
+	       dlk_fdinfo_lock(text, kind, &l) &&
+	       (kind != DLK_LINE_FLOCK || !k->guard.pid || l.pid == 0 ||
+		(uint64_t)l.pid == k->guard.pid);
 }
 
 /* --- the processes -------------------------------------------------------- */

@@ -29,81 +29,6 @@ static const char *begin(const char *line, bool *waits)
 	return *waits ? skip_word(p) : p;
 }
 
-/* "FLOCK  ADVISORY  WRITE": LOCK_EX or LOCK_SH, and *p at that; or LOCK_UN. */
-static int flock_mode(const char **p)
-{
-	if (strncmp(*p, "FLOCK ", 6) != 0)
-		return LOCK_UN;
-	*p = skip_word(skip_word(*p));
-	if (strncmp(*p, "WRITE", 5) == 0)
-		return LOCK_EX;
-	return strncmp(*p, "READ", 4) == 0 ? LOCK_SH : LOCK_UN;
-}
-
-/* To behind the next "lock:" that begins a line, if there is one. */
-static bool next_lock(const char **text)
-{
-	for (const char *p = *text; p; p = strchr(p, '\n')) {
-		p += *p == '\n';
-		if (strncmp(p, "lock:", 5) == 0) {
-			*text = p + 5;
-			return true;
-		}
-	}
-	return false;
-}
-
-int dlk_fdinfo_flock(const char *text)
-{
-	int mode = LOCK_UN;
-	bool waits;
-
-	while (mode == LOCK_UN && next_lock(&text)) {
-		const char *p = begin(text, &waits);
-
-		mode = flock_mode(&p);
-	}
-	return mode;
-}
-
-/* "fe:00:10952755": its length, 0 if it is none. */
-static size_t file_name(const char *p)
-{
-	const char *end = p;
-	uint64_t n;
-
-	for (int colons = 0; colons < 2; end++) {
-		if (*end == '\0' || *end == ' ' || *end == '\n')
-			return 0;
-		colons += *end == ':';
-	}
-	end = dlk_number(end, 10, &n);
-	return end ? (size_t)(end - p) : 0;
-}
-
-bool dlk_flock_line(const char *line, struct dlk_flock_line *l)
-{
-	const char *p = begin(line, &l->waits);
-
-	l->mode = flock_mode(&p);
-	p = l->mode == LOCK_UN ? NULL : dlk_number(skip_word(p), 10, &l->pid);
-	if (!p)
-		return false;
-	l->file = skip_spaces(p);
-	l->file_len = file_name(l->file);
-	return l->file_len > 0;
-}
-
-bool dlk_fdinfo_line(const char *text, struct dlk_flock_line *l)
-{
-	while (next_lock(&text))
-		if (dlk_flock_line(text, l))
-			return true;
-	return false;
-}
-
-/* --- one line, whole ------------------------------------------------------ */
-
 static bool word(const char **p, const char *want)
 {
 	const size_t len = strlen(want);
@@ -120,7 +45,7 @@ static bool number(const char **p, unsigned base, char after, uint64_t *n)
 
 	if (!end || *end != after)
 		return false;
-	*p = end + (after != '\0');
+	*p = end + 1;
 	return true;
 }
 
@@ -159,11 +84,14 @@ static bool range_of(const char *p, struct dlk_lock_line *l)
 {
 	if (!number(&p, 10, ' ', &l->start))
 		return false;
-	if (strcmp(p, "EOF") == 0)
+	if (strncmp(p, "EOF", 3) == 0) {
 		l->end = INT64_MAX;
-	else if (!number(&p, 10, '\0', &l->end) || l->end > INT64_MAX)
-		return false;
-	return l->start <= l->end;
+		p += 3;
+	} else {
+		p = dlk_number(p, 10, &l->end);
+	}
+	return p && (*p == '\0' || *p == '\n') && l->start <= l->end &&
+	       l->end <= INT64_MAX;
 }
 
 bool dlk_lock_line(const char *line, struct dlk_lock_line *l)
@@ -177,4 +105,16 @@ bool dlk_lock_line(const char *line, struct dlk_lock_line *l)
 	       number(&p, 16, ':', &l->major) &&
 	       number(&p, 16, ':', &l->minor) && number(&p, 10, ' ', &l->ino) &&
 	       range_of(p, l);
+}
+
+bool dlk_fdinfo_lock(const char *text, enum dlk_line_kind kind,
+		     struct dlk_lock_line *l)
+{
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line, l) &&
+		    l->kind == kind && !l->waits)
+			return true;
+	}
+	return false;
 }

@@ -12,44 +12,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/file.h>
 
-/* One line, of either file, without its newline. */
+enum dlk_line_kind { DLK_LINE_FLOCK, DLK_LINE_POSIX, DLK_LINE_OFD };
+
+/*
+ * One line, of either file.  Its pid is the process that took it, in the pid
+ * namespace of the /proc that was read, for as long as the lock is there: that
+ * process may have ended.  In the first namespace it stays; in others it is 0
+ * in fdinfo, and the line is left out of /proc/locks, once the process has
+ * ended (fs/locks.c, locks_translate_pid).  A line that waits ("->") waits for
+ * the lock on the line above.
+ */
 struct dlk_lock_line {
-	enum { DLK_LINE_FLOCK, DLK_LINE_POSIX, DLK_LINE_OFD } kind;
-	bool waits;  /* "->": it is asked for, not held */
+	enum dlk_line_kind kind;
+	bool waits;  /* it is asked for, not held */
 	bool write;  /* or LOCK_EX */
-	int64_t pid; /* who took it; -1: OFD, or not to be seen from here */
+	int64_t pid; /* -1: OFD, or not to be seen from here */
 	uint64_t major, minor, ino;
 	uint64_t start, end; /* bytes, both included; EOF is INT64_MAX */
 };
 
-/* False if it is not a line of an advisory lock. */
+/* False if it is not a line of an advisory lock; it ends at a newline, or NUL. */
 bool dlk_lock_line(const char *line, struct dlk_lock_line *l);
 
-/* The flock lock in a text of fdinfo: LOCK_EX, LOCK_SH, or LOCK_UN for none. */
-int dlk_fdinfo_flock(const char *text);
-
 /*
- * A flock lock, or one who waits for the lock on the line above ("->").  Its
- * file is "fe:00:10952755" above; its pid is the process that took it, in the
- * pid namespace of the /proc that was read, for as long as the lock is there:
- * that process may have ended.  In the first namespace it stays; in others it
- * is 0 in fdinfo, and the line is left out of /proc/locks, once the process
- * has ended (fs/locks.c, locks_translate_pid).
+ * The first lock of a kind in a text of fdinfo, whole; false for none.  A
+ * description has one flock lock at most, which stands before all others
+ * (fs/locks.c, show_fd_locks).
  */
-struct dlk_flock_line {
-	bool waits;
-	int mode; /* LOCK_EX or LOCK_SH */
-	uint64_t pid;
-	const char *file; /* in the text */
-	size_t file_len;
-};
-
-/* A line of /proc/locks; false for another kind of lock, or none. */
-bool dlk_flock_line(const char *line, struct dlk_flock_line *l);
-
-/* The flock lock in a text of fdinfo, whole; false for none. */
-bool dlk_fdinfo_line(const char *text, struct dlk_flock_line *l);
+bool dlk_fdinfo_lock(const char *text, enum dlk_line_kind kind,
+		     struct dlk_lock_line *l);
 
 #endif

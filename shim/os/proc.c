@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -87,12 +88,22 @@ bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b)
 	return a->dev == b->dev && dlk_node(a) == dlk_node(b);
 }
 
-int dlk_kernel_flock_mode(int fd)
+int dlk_kernel_flock(int fd, struct dlk_lock_line *l)
 {
 	char name[DLK_NUMBERED_MAX], text[1024];
 	ssize_t n = dlk_slurp(fdinfo(name, fd), text, sizeof(text));
 
-	return n < 0 ? (int)n : dlk_fdinfo_flock(text);
+	return n < 0 ? (int)n : dlk_fdinfo_lock(text, DLK_LINE_FLOCK, l);
+}
+
+int dlk_kernel_flock_mode(int fd)
+{
+	struct dlk_lock_line l;
+	const int has = dlk_kernel_flock(fd, &l);
+
+	if (has <= 0)
+		return has < 0 ? has : LOCK_UN;
+	return l.write ? LOCK_EX : LOCK_SH;
 }
 
 /* --- record locks --------------------------------------------------------- */
@@ -108,8 +119,9 @@ static bool take_line(void *arg, const char *line)
 	const struct records *r = arg;
 	struct dlk_lock_line l;
 
-	if (strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line, &l) &&
-	    l.kind == (r->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_POSIX))
+	if (dlk_fdinfo_lock(line,
+			    r->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_POSIX,
+			    &l))
 		r->take(r->arg, &(struct dlk_range){
 					.start = l.start,
 					.end = l.end,
@@ -233,12 +245,11 @@ static bool own_pid(uint64_t *pid)
 
 bool dlk_kernel_taken_by_other(int fd)
 {
-	char name[DLK_NUMBERED_MAX], text[1024];
-	struct dlk_flock_line l;
+	struct dlk_lock_line l;
 	uint64_t pid;
 
-	return dlk_slurp(fdinfo(name, fd), text, sizeof(text)) > 0 &&
-	       dlk_fdinfo_line(text, &l) && own_pid(&pid) && l.pid != pid;
+	return dlk_kernel_flock(fd, &l) > 0 && own_pid(&pid) &&
+	       (uint64_t)l.pid != pid;
 }
 
 /* --- its path ------------------------------------------------------------- */

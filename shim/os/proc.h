@@ -30,7 +30,10 @@ enum dlk_kind {
 	DLK_OFD,   /* the description's, fcntl(2) F_OFD_SETLK */
 };
 
-/* The lock of fd's own description: LOCK_EX, LOCK_SH, LOCK_UN; -errno. */
+/* The flock lock of fd's own description: 1; 0: it has none; -errno. */
+struct dlk_lock_line;
+int dlk_kernel_flock(int fd, struct dlk_lock_line *l);
+/* Its mode: LOCK_EX, LOCK_SH, LOCK_UN; -errno. */
 int dlk_kernel_flock_mode(int fd);
 /* Was it taken by another process, which has the description too? */
 bool dlk_kernel_taken_by_other(int fd);

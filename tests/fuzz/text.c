@@ -4,7 +4,6 @@
  * and mounts, numbers.  The first byte chooses.
  */
 #include <errno.h>
-#include <sys/file.h>
 
 #include "model/fdinfo.h"
 #include "model/mountinfo.h"
@@ -29,26 +28,22 @@ static void token(const char *box, size_t n)
 
 static void fdinfo(const char *box, size_t n)
 {
-	struct dlk_flock_line l;
-	const int mode = dlk_fdinfo_flock(box);
+	struct dlk_lock_line l;
 
 	(void)n;
-	must(mode == LOCK_UN ||
-	     (strstr(box, "lock:") && strstr(box, "FLOCK ")));
-	must(mode != LOCK_EX || strstr(box, "WRITE"));
-	must(mode != LOCK_SH || strstr(box, "READ"));
-	dlk_fdinfo_line(box, &l);
+	if (!dlk_fdinfo_lock(box, DLK_LINE_FLOCK, &l))
+		return;
+	must(strstr(box, "lock:") && strstr(box, "FLOCK "));
+	must(strstr(box, l.write ? "WRITE" : "READ"));
 }
 
 static void locks(const char *box, size_t n)
 {
 	struct dlk_lock_line l;
-	struct dlk_flock_line f;
 
 	(void)n;
 	if (dlk_lock_line(box, &l) && l.kind == DLK_LINE_FLOCK)
 		must(strstr(box, "FLOCK "));
-	dlk_flock_line(box, &f);
 }
 
 static void mounts(const char *box, size_t n)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -30,52 +31,62 @@
 #define OFD   "lock:\t2: OFDLCK ADVISORY  READ  -1 fe:00:10952755 0 EOF\n"
 #define LEASE "lock:\t3: LEASE  ACTIVE    WRITE 2730 fe:00:10952755 0 EOF\n"
 
+/* LOCK_EX, LOCK_SH, or LOCK_UN for none. */
+static int flock_mode(const char *text)
+{
+	struct dlk_lock_line l;
+
+	if (!dlk_fdinfo_lock(text, DLK_LINE_FLOCK, &l))
+		return LOCK_UN;
+	return l.write ? LOCK_EX : LOCK_SH;
+}
+
 static void no_lock_line_is_no_lock(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock(HEAD), LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock(""), LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock("\n\n"), LOCK_UN);
+	assert_int_equal(flock_mode(HEAD), LOCK_UN);
+	assert_int_equal(flock_mode(""), LOCK_UN);
+	assert_int_equal(flock_mode("\n\n"), LOCK_UN);
 }
 
 static void write_is_exclusive(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock(HEAD EX), LOCK_EX);
-	assert_int_equal(dlk_fdinfo_flock(EX), LOCK_EX);
+	assert_int_equal(flock_mode(HEAD EX), LOCK_EX);
+	assert_int_equal(flock_mode(EX), LOCK_EX);
 }
 
 static void read_is_shared(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock(HEAD SH), LOCK_SH);
+	assert_int_equal(flock_mode(HEAD SH), LOCK_SH);
 }
 
 static void record_locks_and_leases_are_not_flock(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX), LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock(HEAD OFD), LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock(HEAD LEASE), LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX OFD LEASE), LOCK_UN);
+	assert_int_equal(flock_mode(HEAD POSIX), LOCK_UN);
+	assert_int_equal(flock_mode(HEAD OFD), LOCK_UN);
+	assert_int_equal(flock_mode(HEAD LEASE), LOCK_UN);
+	assert_int_equal(flock_mode(HEAD POSIX OFD LEASE), LOCK_UN);
 }
 
 static void flock_is_found_among_the_others(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX OFD EX), LOCK_EX);
-	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX SH OFD LEASE), LOCK_SH);
+	assert_int_equal(flock_mode(HEAD POSIX OFD EX), LOCK_EX);
+	assert_int_equal(flock_mode(HEAD POSIX SH OFD LEASE), LOCK_SH);
 }
 
 static void a_last_line_may_lack_its_end(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock(HEAD "lock:\t1: FLOCK  ADVISORY  "
-					       "WRITE"),
+	assert_int_equal(flock_mode(HEAD "lock:\t1: FLOCK  ADVISORY  "
+					 "WRITE 2730 fe:00:7 0 EOF"),
 			 LOCK_EX);
 }
 
-/* A text cut short, anywhere, is a lock or none: never another kind. */
+/* A text cut short, anywhere in its line, has no lock: never another one. */
 static void a_cut_line_is_no_other_lock(void **state)
 {
 	char text[sizeof(HEAD SH)] = "";
@@ -84,19 +95,24 @@ static void a_cut_line_is_no_other_lock(void **state)
 	for (size_t len = 0; len < sizeof(text); len++) {
 		memcpy(text, HEAD SH, len);
 		text[len] = '\0';
-		assert_int_equal(dlk_fdinfo_flock(text),
-				 strstr(text, "READ") ? LOCK_SH : LOCK_UN);
+		assert_int_equal(flock_mode(text),
+				 strstr(text, "EOF") ? LOCK_SH : LOCK_UN);
 	}
 }
 
 static void a_mode_is_of_its_own_line(void **state)
 {
 	(void)state;
-	assert_int_equal(dlk_fdinfo_flock("lock:\t1: FLOCK\nWRITE\n"), LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock("lock:\t1: FLOCK  ADVISORY\nWRITE\n"),
+	assert_int_equal(flock_mode("lock:\t1: FLOCK\nADVISORY  WRITE 2730 "
+				    "fe:00:7 0 EOF\n"),
 			 LOCK_UN);
-	assert_int_equal(dlk_fdinfo_flock("block:\t1: FLOCK  ADVISORY  WRITE"),
+	assert_int_equal(flock_mode("lock:\t1: FLOCK  ADVISORY\nWRITE 2730 "
+				    "fe:00:7 0 EOF\n"),
 			 LOCK_UN);
+	assert_int_equal(
+		flock_mode(
+			"block:\t1: FLOCK  ADVISORY  WRITE 2730 fe:00:7 0 EOF"),
+		LOCK_UN);
 }
 
 /* --- /proc/locks ---------------------------------------------------------- */
@@ -172,27 +188,24 @@ static void a_broken_line_is_none(void **state)
 		assert_false(holds(bad[i], 7, 5));
 }
 
-static void a_line_has_mode_taker_and_file(void **state)
+static void fdinfo_tells_mode_and_taker_by_kind(void **state)
 {
-	struct dlk_flock_line l;
+	struct dlk_lock_line l;
 
 	(void)state;
-	assert_true(dlk_flock_line(
-		"7: FLOCK  ADVISORY  READ  2730 fe:00:10952755 0 EOF", &l));
-	assert_false(l.waits);
-	assert_int_equal(l.mode, LOCK_SH);
+	assert_true(dlk_fdinfo_lock(HEAD POSIX OFD SH, DLK_LINE_FLOCK, &l));
+	assert_false(l.write);
 	assert_int_equal(l.pid, 2730);
-	assert_int_equal(l.file_len, strlen("fe:00:10952755"));
-	assert_memory_equal(l.file, "fe:00:10952755", l.file_len);
-	assert_true(dlk_flock_line(
-		"7:  -> FLOCK  ADVISORY  WRITE 9 fe:00:7 0 EOF", &l));
-	assert_true(l.waits);
-	assert_int_equal(l.mode, LOCK_EX);
-	assert_int_equal(l.pid, 9);
-	assert_true(dlk_fdinfo_line(HEAD POSIX OFD SH, &l));
-	assert_int_equal(l.mode, LOCK_SH);
-	assert_int_equal(l.pid, 2730);
-	assert_false(dlk_fdinfo_line(HEAD POSIX OFD LEASE, &l));
+	assert_int_equal(l.ino, 10952755);
+	assert_true(dlk_fdinfo_lock(HEAD SH POSIX OFD, DLK_LINE_POSIX, &l));
+	assert_true(l.write);
+	assert_int_equal(l.end, 9);
+	assert_true(dlk_fdinfo_lock(HEAD SH POSIX OFD, DLK_LINE_OFD, &l));
+	assert_int_equal(l.pid, -1);
+	assert_false(dlk_fdinfo_lock(HEAD POSIX OFD LEASE, DLK_LINE_FLOCK, &l));
+	assert_false(dlk_fdinfo_lock("lock:\t1: -> FLOCK  ADVISORY  WRITE 9 "
+				     "fe:00:7 0 EOF\n",
+				     DLK_LINE_FLOCK, &l));
 }
 
 /* --- one line, whole ------------------------------------------------------ */
@@ -364,7 +377,7 @@ static int kernel_says(int fd)
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	assert_true(dlk_slurp(path, text, sizeof(text)) > 0);
-	return dlk_fdinfo_flock(text);
+	return flock_mode(text);
 }
 
 static void the_kernel_tells_every_mode(void **state)
@@ -495,7 +508,7 @@ int main(void)
 		cmocka_unit_test(another_inode_is_another_file),
 		cmocka_unit_test(other_kinds_do_not_count),
 		cmocka_unit_test(a_broken_line_is_none),
-		cmocka_unit_test(a_line_has_mode_taker_and_file),
+		cmocka_unit_test(fdinfo_tells_mode_and_taker_by_kind),
 		cmocka_unit_test(a_line_is_read_whole),
 		cmocka_unit_test(a_waiters_line_says_so),
 		cmocka_unit_test(the_last_byte_is_a_byte),

@@ -44,13 +44,13 @@ static int opened(int n)
 static uint64_t listed_as(int fd)
 {
 	char path[64], text[1024];
-	struct dlk_flock_line l;
+	struct dlk_lock_line l;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	assert_true(dlk_slurp(path, text, sizeof(text)) > 0);
-	assert_true(dlk_fdinfo_line(text, &l));
+	assert_true(dlk_fdinfo_lock(text, DLK_LINE_FLOCK, &l));
 	assert_int_equal(l.pid, getpid());
-	return dlk_list_hash(l.file, l.file_len);
+	return dlk_list_file(&l);
 }
 
 static void a_lock_is_listed_with_its_taker(void **state)
