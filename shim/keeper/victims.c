@@ -232,26 +232,21 @@ static struct {
 /* proc_pid_stat(5): its parent, state and command; false: it has ended. */
 static bool read_stat(pid_t pid, struct seen *s, char command[16])
 {
-	char name[DLK_NUMBERED_MAX], text[512], *open, *close;
-	const char *p;
-	uint64_t parent, group, session;
+	char name[DLK_NUMBERED_MAX], text[512], *begin;
+	uint64_t parent, session;
 
 	if (!read_text(dlk_numbered(name, "/proc/", pid, "/stat"), text,
-		       sizeof(text)))
+		       sizeof(text)) ||
+	    !(begin = strchr(text, '(')) ||
+	    !dlk_number(dlk_stat_field(text, 4), 10, &parent) ||
+	    !dlk_number(dlk_stat_field(text, 6), 10, &session))
 		return false;
-	open = strchr(text, '(');
-	close = strrchr(text, ')');
-	if (!open || !close || close[1] != ' ' ||
-	    !(p = dlk_number(close + 4, 10, &parent)) ||
-	    !(p = dlk_number(p + 1, 10, &group)) ||
-	    !dlk_number(p + 1, 10, &session))
-		return false;
-	*close = '\0';
 	s->session = (pid_t)session;
 	s->pid = pid;
 	s->parent = (pid_t)parent;
-	s->state = close[2];
-	strncpy(command, open + 1, 15);
+	s->state = *dlk_stat_field(text, 3);
+	*strrchr(text, ')') = '\0';
+	strncpy(command, begin + 1, 15);
 	command[15] = '\0';
 	return s->state != 'Z' && s->state != 'X';
 }

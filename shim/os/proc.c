@@ -158,15 +158,22 @@ bool dlk_kernel_is_path_only(int fd)
 	return flags >= 0 && (flags & O_PATH);
 }
 
+/* The command, which is the second, may have anything in its brackets. */
+const char *dlk_stat_field(const char *stat, unsigned field)
+{
+	const char *p = strrchr(stat, ')');
+
+	for (unsigned at = 2; p && at < field; at++)
+		p = strchr(p + 1, ' ');
+	return p ? p + 1 : "";
+}
+
 char dlk_kernel_task_state(const char *path)
 {
-	char text[256];
-	const char *name_end;
+	char text[256] = "";
 
-	if (dlk_slurp(path, text, sizeof(text)) <= 0)
-		return '\0';
-	name_end = strrchr(text, ')');
-	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+	dlk_slurp(path, text, sizeof(text));
+	return *dlk_stat_field(text, 3);
 }
 
 /* One number: /proc shows this process in its own namespace (proc(5)). */
@@ -196,40 +203,27 @@ int dlk_kernel_shows_our_pids(void)
 	return ours;
 }
 
-/* proc_pid_stat(5): so many fields on, each behind a space. */
-static const char *skip_fields(const char *p, unsigned n)
-{
-	while (p && n--)
-		p = strchr(p + 1, ' ');
-	return p;
-}
-
 enum dlk_death dlk_kernel_death(pid_t pid)
 {
-	enum { STATE = 3, FLAGS = 9, SIGNAL = 31 };
 	const uint64_t exiting = 4; /* PF_EXITING, include/linux/sched.h */
-	char name[DLK_NUMBERED_MAX], text[1024];
+	char name[DLK_NUMBERED_MAX], text[1024], state;
 	uint64_t flags, pending;
-	const char *p;
 
 	if (dlk_kernel_shows_our_pids() == 0 ||
 	    dlk_slurp(dlk_numbered(name, "/proc/", pid, "/stat"), text,
 		      sizeof(text)) <= 0)
 		return DLK_LIVES;
-	p = strrchr(text, ')');
-	if (!p || p[1] != ' ')
-		return DLK_LIVES;
-	if (p[2] == 'Z' || p[2] == 'X')
+	state = *dlk_stat_field(text, 3);
+	if (state == 'Z' || state == 'X')
 		return DLK_DEAD;
-	p = skip_fields(p + 1, FLAGS - STATE);
-	if (!p || !dlk_number(p + 1, 10, &flags))
+	if (!dlk_number(dlk_stat_field(text, 9), 10, &flags))
 		return DLK_LIVES;
 	if (flags & exiting)
 		return DLK_DEAD;
-	p = skip_fields(p, SIGNAL - FLAGS);
-	if (!p || !dlk_number(p + 1, 10, &pending))
-		return DLK_LIVES;
-	return pending >> (SIGKILL - 1) & 1 ? DLK_KILLED : DLK_LIVES;
+	return dlk_number(dlk_stat_field(text, 31), 10, &pending) &&
+			       (pending >> (SIGKILL - 1) & 1)
+		       ? DLK_KILLED
+		       : DLK_LIVES;
 }
 
 /* Our own number, as the /proc that we see has it (proc(5)). */

@@ -109,8 +109,13 @@ int dlk_kernel_shows_our_pids(void);
  */
 enum dlk_death { DLK_LIVES, DLK_KILLED, DLK_DEAD };
 enum dlk_death dlk_kernel_death(pid_t pid);
-/* What a task does, by its file "stat" (proc_pid_stat(5)): 'R', 'Z', ...; '\0'
- * if that cannot be read. */
+/*
+ * In a text of proc_pid_stat(5), the field of this number there: 3, the state,
+ * or one behind it; "" if it is not there.
+ */
+const char *dlk_stat_field(const char *stat, unsigned field);
+/* What a task does, by such a file of its: 'R', 'Z', ...; '\0' if that cannot be
+ * read. */
 char dlk_kernel_task_state(const char *path);
 /* Does this process wait for a record lock there?  1, 0; -1: no telling. */
 int dlk_kernel_waits(int fd, const struct dlk_file *file);
