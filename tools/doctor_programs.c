@@ -236,19 +236,14 @@ void doctor_programs(struct doctor *d)
 
 /* --- by which rules ------------------------------------------------------- */
 
-/* Field 22 of its stat, behind the name in brackets; -1: it is gone. */
+/* -1: it is gone. */
 static int64_t started_ms(const struct program *p)
 {
-	char text[1024];
-	ssize_t n = dlk_slurp(proc_file(p->pid, "stat"), text, sizeof(text));
-	const char *at = n > 0 ? strrchr(text, ')') : NULL;
+	char text[1024] = "";
 	uint64_t ticks;
 
-	for (int field = 2; at && field < 22; field++) {
-		at = strchr(at, ' ');
-		at += at != NULL;
-	}
-	if (!at || !dlk_number(at, 10, &ticks))
+	dlk_slurp(proc_file(p->pid, "stat"), text, sizeof(text));
+	if (!dlk_number(dlk_stat_field(text, 22), 10, &ticks))
 		return -1;
 	return (int64_t)(ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "model/text.h"
+#include "os/proc.h"
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/processes.h"
@@ -53,18 +54,17 @@ pid_t family_start(char *const argv[], const sigset_t *mask)
 
 /* --- who is there? -------------------------------------------------------- */
 
-/* Field 4 of its stat, behind the name in brackets; 0: it is gone. */
+/* 0: it is gone. */
 static pid_t parent_of(unsigned pid)
 {
-	char text[1024];
-	ssize_t n = dlk_slurp(proc_file(pid, "stat"), text, sizeof(text));
-	const char *at = n > 0 ? strrchr(text, ')') : NULL;
+	char text[1024] = "";
 	uint64_t parent;
-	/* ") S 123 ..." */
-	if (!at || strlen(at) < 5 || at[2] == 'Z' ||
-	    !dlk_number(at + 4, 10, &parent))
-		return 0;
-	return (pid_t)parent;
+
+	dlk_slurp(proc_file(pid, "stat"), text, sizeof(text));
+	return *dlk_stat_field(text, 3) != 'Z' &&
+			       dlk_number(dlk_stat_field(text, 4), 10, &parent)
+		       ? (pid_t)parent
+		       : 0;
 }
 
 static void list_all(struct members *m)
