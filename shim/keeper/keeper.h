@@ -438,6 +438,7 @@ struct dlk_victim {
 	int fd;             /* pidfd */
 	struct dlk_kept *k; /* one of the leases that it is a victim of */
 	pid_t session, parent;
+	char state;       /* when it was seen, as proc_pid_stat(5) has it */
 	int by;           /* the descriptor that it has it by; -1: its parent
 			     has it */
 	int err;          /* it could not be signalled: errno */

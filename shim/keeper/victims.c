@@ -216,21 +216,22 @@ static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
 
 /* --- the processes -------------------------------------------------------- */
 
-struct seen {
-	pid_t pid, parent, session;
-	struct dlk_kept *k; /* whose lock it has, or works under */
-	bool leads;         /* so do its children */
-	int fd;             /* by this descriptor; -1: its parent has it */
-	char state;
-};
+/* By the last look at all processes, in the order of pids; without pidfds. */
+static struct dlk_victims seen;
 
-static struct {
-	struct seen *v;
-	size_t n, room;
-} seen;
+static bool add(struct dlk_victims *list, const struct dlk_victim *v)
+{
+	if ((list->most && list->n >= list->most) ||
+	    !dlk_grow(&list->v, &list->room, list->n, sizeof(*v))) {
+		note_lack(list->most ? EMFILE : ENOMEM);
+		return false;
+	}
+	list->v[list->n++] = *v;
+	return true;
+}
 
-/* proc_pid_stat(5): its parent, state and command; false: it has ended. */
-static bool read_stat(pid_t pid, struct seen *s, char command[16])
+/* What proc_pid_stat(5) has of it; false: it has ended. */
+static bool read_stat(pid_t pid, struct dlk_victim *s)
 {
 	char name[DLK_NUMBERED_MAX], text[512], *begin;
 	uint64_t parent, session;
@@ -241,27 +242,31 @@ static bool read_stat(pid_t pid, struct seen *s, char command[16])
 	    !dlk_number(dlk_stat_field(text, 4), 10, &parent) ||
 	    !dlk_number(dlk_stat_field(text, 6), 10, &session))
 		return false;
-	s->session = (pid_t)session;
-	s->pid = pid;
-	s->parent = (pid_t)parent;
-	s->state = *dlk_stat_field(text, 3);
+	*s = (struct dlk_victim){ .pid = pid,
+				  .parent = (pid_t)parent,
+				  .session = (pid_t)session,
+				  .state = *dlk_stat_field(text, 3),
+				  .by = -1,
+				  .fd = -1,
+				  .lock = -1,
+				  .pipe = -1 };
+	s->was_stopped = s->state == 'T';
 	*strrchr(text, ')') = '\0';
-	strncpy(command, begin + 1, 15);
-	command[15] = '\0';
+	strncpy(s->command, begin + 1, sizeof(s->command) - 1);
 	return s->state != 'Z' && s->state != 'X';
 }
 
 /* True: it is by this lease's lock that it is a holder. */
-static bool note_lock(struct seen *s, struct dlk_kept *k, int fd)
+static bool note_lock(struct dlk_victim *s, struct dlk_kept *k, int fd)
 {
 	if (!has_lock(k, s->pid, fd))
 		return false;
 	s->k = k;
-	s->fd = fd;
+	s->by = fd;
 	return true;
 }
 
-static void look_at_fd(struct seen *s, int dir, const char *name)
+static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 {
 	const struct wanted *w, *end = wanted.v + wanted.n;
 	struct stat st;
@@ -280,7 +285,7 @@ static void look_at_fd(struct seen *s, int dir, const char *name)
 			return;
 }
 
-static void look_at_fds(struct seen *s)
+static void look_at_fds(struct dlk_victim *s)
 {
 	char name[DLK_NUMBERED_MAX];
 	const struct dirent *e;
@@ -295,26 +300,38 @@ static void look_at_fds(struct seen *s)
 	dlk_victims_reserve();
 }
 
+/* The next number in a directory; false: there is none. */
+static bool next_number(DIR *d, uint64_t *n)
+{
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (dlk_number(e->d_name, 10, n))
+			return true;
+	return false;
+}
+
+/* The next process in "/proc" that is no keeper; false: there is none, or no time. */
+static bool next_process(DIR *d, struct dlk_victim *s)
+{
+	uint64_t pid;
+
+	while (has_time() && next_number(d, &pid))
+		if (read_stat((pid_t)pid, s) &&
+		    !dlk_kernel_is_keeper(s->command))
+			return true;
+	return false;
+}
+
 static void look_at_all(void)
 {
 	DIR *d = look_into("/proc");
-	const struct dirent *e;
+	struct dlk_victim s;
 
-	while (d && has_time() && (e = readdir(d))) {
-		char command[16];
-		struct seen s = { .fd = -1 };
-		uint64_t pid;
-
-		if (!dlk_number(e->d_name, 10, &pid) ||
-		    !read_stat((pid_t)pid, &s, command) ||
-		    dlk_kernel_is_keeper(command))
-			continue;
+	while (next_process(d, &s)) {
 		look_at_fds(&s);
-		if (!dlk_grow(&seen.v, &seen.room, seen.n, sizeof(s))) {
-			note_lack(ENOMEM);
+		if (!add(&seen, &s))
 			break;
-		}
-		seen.v[seen.n++] = s;
 	}
 	if (d)
 		closedir(d);
@@ -322,58 +339,62 @@ static void look_at_all(void)
 
 static int by_pid(const void *a, const void *b)
 {
-	return ((const struct seen *)a)->pid - ((const struct seen *)b)->pid;
+	const struct dlk_victim *x = a, *y = b;
+
+	return x->pid - y->pid;
 }
 
 /* /proc is read in the order of pids. */
-static struct seen *find(pid_t pid)
+static struct dlk_victim *find(pid_t pid)
 {
-	const struct seen key = { .pid = pid };
+	const struct dlk_victim key = { .pid = pid };
 
 	return bsearch(&key, seen.v, seen.n, sizeof(*seen.v), by_pid);
 }
 
 /* Of OFD locks the kernel names nobody: is it another description's than that of
  * the taker's descriptor? */
-static bool is_anothers(const struct seen *s, pid_t taker, int fd)
+static bool is_anothers(const struct dlk_victim *s, pid_t taker, int fd)
 {
-	return dlk_syscall(SYS_kcmp, s->pid, taker, KCMP_FILE, (long)s->fd,
+	return dlk_syscall(SYS_kcmp, s->pid, taker, KCMP_FILE, (long)s->by,
 			   (long)fd) > 0;
 }
 
-static bool is_to_compare(const struct seen *s)
+static void compare_with_taker(const struct dlk_victims *list,
+			       struct dlk_victim *s)
 {
-	return s->k && s->fd >= 0 && s->k->add.kind == DLK_KEPT_OFD &&
-	       s->pid != (pid_t)s->k->add.pid;
-}
+	const struct dlk_kept *k = s->k;
 
-static void compare_with_taker(struct seen *s)
-{
-	const struct seen *taker;
+	if (!k || s->by < 0 || k->add.kind != DLK_KEPT_OFD ||
+	    s->pid == (pid_t)k->add.pid)
+		return;
+	for (size_t i = 0; i < list->n; i++) {
+		const struct dlk_victim *v = &list->v[i];
 
-	if (!is_to_compare(s))
-		return;
-	taker = find((pid_t)s->k->add.pid);
-	if (!taker || taker->k != s->k || taker->fd < 0)
-		return;
-	if (is_anothers(s, taker->pid, taker->fd))
-		s->k = NULL, s->fd = -1;
+		if (v->pid == (pid_t)k->add.pid && v->k == k && v->by >= 0 &&
+		    is_anothers(s, v->pid, v->by)) {
+			s->k = NULL;
+			s->by = -1;
+			return;
+		}
+	}
 }
 
 /* --- who works for them --------------------------------------------------- */
 
 /* Has its taker the lock yet?  Then only his children work under it. */
-static bool is_root(const struct seen *s)
+static bool is_root(const struct dlk_victim *s)
 {
-	const struct seen *taker;
+	const struct dlk_victim *taker;
 
-	if (!s->k || s->fd < 0)
+	if (!s->k || s->by < 0)
 		return false;
 	taker = s->pid == (pid_t)s->k->add.pid ? s : find((pid_t)s->k->add.pid);
-	return taker == s || !taker || taker->k != s->k || taker->fd < 0;
+	return taker == s || !taker || taker->k != s->k || taker->by < 0;
 }
 
-static bool has_ancestor(const struct seen *s, const struct seen **root)
+static bool has_ancestor(const struct dlk_victim *s,
+			 const struct dlk_victim **root)
 {
 	for (int depth = 0; s && s->parent > 0 && depth < 1000; depth++) {
 		s = find(s->parent);
@@ -387,7 +408,7 @@ static bool has_ancestor(const struct seen *s, const struct seen **root)
 
 static void find_descendants(void)
 {
-	const struct seen *root;
+	const struct dlk_victim *root;
 
 	for (size_t i = 0; i < seen.n; i++)
 		seen.v[i].leads = is_root(&seen.v[i]);
@@ -410,14 +431,16 @@ bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid)
 	return false;
 }
 
-/* Is it he yet, who was seen? */
-static bool is_same(const struct seen *s, char command[16])
+/* Is it he yet, who was seen?  (He may go by another name.) */
+static bool is_same(struct dlk_victim *v)
 {
-	struct seen now = { .fd = -1 };
+	struct dlk_victim now;
 
-	return read_stat(s->pid, &now, command) &&
-	       (s->fd < 0 ? now.parent == s->parent
-			  : has_lock(s->k, s->pid, s->fd));
+	if (!read_stat(v->pid, &now))
+		return false;
+	memcpy(v->command, now.command, sizeof(v->command));
+	return v->by < 0 ? now.parent == v->parent
+			 : has_lock(v->k, v->pid, v->by);
 }
 
 void dlk_victim_unwatch(struct dlk_victim *v)
@@ -438,38 +461,22 @@ static void free_one(struct dlk_victim *v)
 		close(v->lock);
 }
 
-static bool list_one(struct dlk_victims *list, const struct seen *s)
+static bool list_one(struct dlk_victims *list, const struct dlk_victim *s)
 {
+	struct dlk_victim v = *s;
 	bool same;
-	struct dlk_victim v = { .pid = s->pid,
-				.k = s->k,
-				.leads = s->leads,
-				.session = s->session,
-				.parent = s->parent,
-				.was_stopped = s->state == 'T',
-				.by = s->fd,
-				.lock = -1,
-				.pipe = -1 };
 
 	v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
 	if (v.fd < 0) {
 		note_lack(errno);
 		return false;
 	}
-	same = is_same(s, v.command);
+	same = is_same(&v);
 	dlk_victims_reserve();
-	if (!same) {
-		close(v.fd);
-		return false;
-	}
-	if ((list->most && list->n >= list->most) ||
-	    !dlk_grow(&list->v, &list->room, list->n, sizeof(v))) {
-		note_lack(list->most ? EMFILE : ENOMEM);
-		close(v.fd);
-		return false;
-	}
-	list->v[list->n++] = v;
-	return true;
+	if (same && add(list, &v))
+		return true;
+	close(v.fd);
+	return false;
 }
 
 /* --- all processes -------------------------------------------------------- */
@@ -512,7 +519,7 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	else
 		lacked = ENXIO;
 	for (size_t i = 0; i < seen.n; i++)
-		compare_with_taker(&seen.v[i]);
+		compare_with_taker(&seen, &seen.v[i]);
 	find_descendants();
 	for (size_t i = 0; i < seen.n; i++)
 		if (seen.v[i].k &&
@@ -522,56 +529,36 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	return found;
 }
 
-/* The same where not all processes were looked at. */
-static void compare_with_listed(const struct dlk_victims *list, struct seen *s)
-{
-	const struct dlk_kept *k = is_to_compare(s) ? s->k : NULL;
-
-	for (size_t i = 0; k && i < list->n; i++) {
-		const struct dlk_victim *v = &list->v[i];
-
-		if (v->pid == (pid_t)k->add.pid && v->k == k && v->by >= 0 &&
-		    is_anothers(s, v->pid, v->by)) {
-			s->k = NULL;
-			s->fd = -1;
-			return;
-		}
-	}
-}
-
 /* --- what they have started since ----------------------------------------- */
 
 static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 		       pid_t pid)
 {
-	struct seen s = { .fd = -1 };
-	char command[16];
+	struct dlk_victim s;
 
-	if (dlk_victims_has(list, list->n, pid) || !read_stat(pid, &s, command))
+	if (dlk_victims_has(list, list->n, pid) || !read_stat(pid, &s))
 		return false;
 	s.leads = of->leads;
 	look_at_fds(&s);
-	compare_with_listed(list, &s);
+	compare_with_taker(list, &s);
 	if (s.k && list_one(list, &s))
 		return true;
 	s.k = of->k;
-	s.fd = -1;
+	s.by = -1;
 	return of->leads && list_one(list, &s);
 }
 
 /* proc_pid_children(5) */
 static size_t list_children(struct dlk_victims *list, struct dlk_victim of,
-			    const char *task)
+			    uint64_t task)
 {
-	char dir[DLK_NUMBERED_MAX], name[2 * DLK_NUMBERED_MAX], text[4096];
+	char dir[DLK_NUMBERED_MAX], name[DLK_NUMBERED_MAX], text[4096];
 	const char *p = text;
-	struct dlk_text t;
 	size_t found = 0;
 	uint64_t pid;
 
 	dlk_numbered(dir, "/proc/", of.pid, "/task/");
-	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_strs(&t, dir, task, "/children", NULL);
+	dlk_numbered(name, dir, (int64_t)task, "/children");
 	if (!read_text(name, text, sizeof(text)))
 		return 0;
 	while ((p = dlk_number(p, 10, &pid)) && *p++ == ' ')
@@ -586,14 +573,12 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 
 	for (size_t i = 0; i < list->n && has_time(); i++) {
 		char name[DLK_NUMBERED_MAX];
-		const struct dirent *e;
+		uint64_t task;
 		DIR *d = look_into(
 			dlk_numbered(name, "/proc/", list->v[i].pid, "/task"));
 
-		while (d && (e = readdir(d)))
-			if (e->d_name[0] != '.')
-				found += list_children(list, list->v[i],
-						       e->d_name);
+		while (next_number(d, &task))
+			found += list_children(list, list->v[i], task);
 		if (d)
 			closedir(d);
 	}
@@ -603,17 +588,6 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 }
 
 /* --- the same ones, again ------------------------------------------------- */
-
-/* (Whose parent has ended may have been adopted, and works under it yet.) */
-static bool is_yet(const struct dlk_victim *v)
-{
-	const struct seen s = {
-		.pid = v->pid, .fd = v->by, .k = v->k, .parent = v->parent
-	};
-	char command[16];
-
-	return is_same(&s, command);
-}
 
 bool dlk_victims_refresh(struct dlk_victims *list,
 			 struct dlk_kept *const *leases, size_t n,
@@ -625,13 +599,16 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 	begin_look(list);
 	want(leases, n);
 	for (size_t i = 0; i < list->n; i++) {
-		const bool dead = dlk_victim_has_ended(&list->v[i]);
+		struct dlk_victim now = list->v[i];
+		const bool dead = dlk_victim_has_ended(&now);
 
-		if (!dead && is_about(list->v[i].k) && is_yet(&list->v[i])) {
+		/* (Whose parent has ended may have been adopted, and works under
+		 * it yet.) */
+		if (!dead && is_about(now.k) && is_same(&now)) {
 			list->v[kept++] = list->v[i];
 			continue;
 		}
-		same &= dead && list->v[i].pid != (pid_t)list->v[i].k->add.pid;
+		same &= dead && now.pid != (pid_t)now.k->add.pid;
 		free_one(&list->v[i]);
 	}
 	list->n = kept;
@@ -644,14 +621,13 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 			pid_t *parent)
 {
-	struct seen s = { .fd = -1 };
-	char command[16];
+	struct dlk_victim s;
 
-	if (!read_stat(pid, &s, command) || dlk_kernel_is_keeper(command))
+	if (!read_stat(pid, &s) || dlk_kernel_is_keeper(s.command))
 		return false;
 	s.leads = leads;
 	look_at_fds(&s);
-	compare_with_listed(list, &s);
+	compare_with_taker(list, &s);
 	*parent = s.parent;
 	return s.k && list_one(list, &s);
 }
@@ -681,11 +657,10 @@ bool dlk_victims_find_family(struct dlk_victims *list,
 /* --- what had no parent by then ------------------------------------------- */
 
 /* Of one that led, and is dead: it came after the look, and is adopted. */
-static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
-		      const struct dlk_victim **of)
+static bool is_orphan(const struct dlk_victims *list,
+		      const struct dlk_victim *s, const struct dlk_victim **of)
 {
-	struct seen parent = { .fd = -1 };
-	char command[16];
+	struct dlk_victim parent;
 
 	for (size_t i = 0; i < list->n; i++) {
 		*of = &list->v[i];
@@ -693,8 +668,7 @@ static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
 			/* (0: its parent is outside of our namespace.) */
 			return !find(s->pid) &&
 			       !dlk_victims_has(list, list->n, s->pid) &&
-			       s->parent > 0 &&
-			       read_stat(s->parent, &parent, command) &&
+			       s->parent > 0 && read_stat(s->parent, &parent) &&
 			       parent.session != s->session;
 	}
 	return false;
@@ -702,19 +676,13 @@ static bool is_orphan(const struct dlk_victims *list, const struct seen *s,
 
 size_t dlk_victims_find_orphans(struct dlk_victims *list)
 {
-	const struct dirent *e;
+	const struct dlk_victim *of;
 	size_t found = 0;
+	struct dlk_victim s;
 	DIR *d = look_into("/proc");
 
-	while (d && (e = readdir(d))) {
-		struct seen s = { .fd = -1 };
-		const struct dlk_victim *of;
-		char command[16];
-		uint64_t pid;
-
-		if (!dlk_number(e->d_name, 10, &pid) ||
-		    !read_stat((pid_t)pid, &s, command) ||
-		    dlk_kernel_is_keeper(command) || !is_orphan(list, &s, &of))
+	while (next_process(d, &s)) {
+		if (!is_orphan(list, &s, &of))
 			continue;
 		s.k = of->k;
 		found += list_one(list, &s);
@@ -795,10 +763,9 @@ void dlk_victims_put(struct dlk_text *t, const struct dlk_victims *list,
 
 char dlk_victim_state(const struct dlk_victim *v)
 {
-	struct seen now = { .fd = -1 };
-	char command[16];
+	struct dlk_victim now;
 
-	return read_stat(v->pid, &now, command) ? now.state : '\0';
+	return read_stat(v->pid, &now) ? now.state : '\0';
 }
 
 void dlk_victims_free(struct dlk_victims *list, size_t from)
