@@ -6,6 +6,7 @@
  */
 #include "keeper/keeper.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -109,6 +110,13 @@ void dlk_errand_close(int fd)
 	c->errand.done = closed;
 	c->fd = fd;
 	dlk_errand_send(&c->errand);
+}
+
+short dlk_polled(int fd, short events, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, ms) < 0 ? POLLNVAL : p.revents;
 }
 
 void dlk_errands_back(void)

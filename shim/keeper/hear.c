@@ -231,9 +231,7 @@ static union {
  */
 static void hear_end(void)
 {
-	struct pollfd p = { .fd = shim.fd };
-
-	if (poll(&p, 1, 0) == 0) {
+	if (!dlk_polled(shim.fd, 0, 0)) {
 		shim.mute = true;
 		return;
 	}
@@ -272,10 +270,8 @@ void dlk_heard(struct dlk_heard *h, int status)
 
 bool dlk_shim_speaks(void)
 {
-	struct pollfd p = { .fd = shim.fd, .events = POLLIN };
-
-	return shim.fd >= 0 && !shim.mute && poll(&p, 1, 0) > 0 &&
-	       (p.revents & POLLIN);
+	return shim.fd >= 0 && !shim.mute &&
+	       (dlk_polled(shim.fd, POLLIN, 0) & POLLIN);
 }
 
 /* --- the beginning -------------------------------------------------------- */
@@ -295,11 +291,9 @@ static bool hear_start(const struct dlk_keep_start *m, ssize_t n,
 
 bool dlk_shim_has_left(void)
 {
-	struct pollfd p = { .fd = shim.fd };
-
 	if (shim.fd < 0)
 		return false;
-	return (poll(&p, 1, 0) > 0 && (p.revents & POLLHUP)) ||
+	return (dlk_polled(shim.fd, 0, 0) & POLLHUP) ||
 	       (shim.pid > 0 && kill(shim.pid, 0) < 0 && errno == ESRCH);
 }
 

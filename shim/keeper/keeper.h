@@ -60,6 +60,8 @@ bool dlk_errands_begin_anew(void);
 /* To be polled for input, and what to call then. */
 int dlk_errands_bell(void);
 void dlk_errands_back(void);
+/* poll(2) of one descriptor: its revents, 0 for none; POLLNVAL if that failed. */
+short dlk_polled(int fd, short events, int ms);
 
 /* --- locks.c: what /proc/locks says --------------------------------------- */
 

@@ -84,9 +84,7 @@ static enum view view(void)
 
 static bool alive(const struct dlk_taker *t)
 {
-	struct pollfd p = { .fd = t ? t->fd : -1, .events = POLLIN };
-
-	return t && poll(&p, 1, 0) == 0;
+	return t && !dlk_polled(t->fd, POLLIN, 0);
 }
 
 static struct dlk_taker *find_taker(uint64_t pid)

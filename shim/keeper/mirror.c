@@ -60,13 +60,6 @@ const struct dlk_owed *dlk_mirror_owed(void)
 
 /* --- by the socket -------------------------------------------------------- */
 
-static bool has_room(void)
-{
-	struct pollfd p = { .fd = link_fd, .events = POLLOUT };
-
-	return poll(&p, 1, MUTE_MS) == 1 && p.revents == POLLOUT;
-}
-
 static void say(struct iovec *iov, size_t n, const int *fds, unsigned n_fds)
 {
 	union {
@@ -84,7 +77,8 @@ static void say(struct iovec *iov, size_t n, const int *fds, unsigned n_fds)
 		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
 	}
 	while (sendmsg(link_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		if (errno == EAGAIN && has_room())
+		if (errno == EAGAIN &&
+		    dlk_polled(link_fd, POLLOUT, MUTE_MS) == POLLOUT)
 			continue;
 		works = false;
 		return;

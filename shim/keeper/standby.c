@@ -505,13 +505,13 @@ uint64_t dlk_standby_due_ns(void)
 /* It, and the watchdogs, are reaped here: else process 1 would see orphans. */
 void dlk_standby_end(void)
 {
-	struct pollfd p = { .fd = -1, .events = POLLIN };
+	int fd = -1;
 
 	if (standby.pid) {
 		dlk_mirror_end();
-		p.fd = (int)dlk_syscall(SYS_pidfd_open, standby.pid, 0);
+		fd = (int)dlk_syscall(SYS_pidfd_open, standby.pid, 0);
 	}
-	if (p.fd >= 0)
-		poll(&p, 1, END_MS);
+	if (fd >= 0)
+		dlk_polled(fd, POLLIN, END_MS);
 	reap();
 }

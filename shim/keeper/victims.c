@@ -715,9 +715,8 @@ bool dlk_victim_ends(const struct dlk_victim *v, uint64_t late_ns)
 {
 	const uint64_t now = dlk_now_ns();
 	const uint64_t left = now < late_ns ? late_ns - now : 0;
-	struct pollfd ended = { .fd = v->fd, .events = POLLIN };
 
-	return poll(&ended, 1, (int)(left / DLK_MS)) != 0;
+	return dlk_polled(v->fd, POLLIN, (int)(left / DLK_MS)) != 0;
 }
 
 bool dlk_victim_has_ended(const struct dlk_victim *v)

@@ -154,9 +154,7 @@ static bool is_kept(pid_t keeper)
  */
 static _Noreturn void end_unheard(int write_end)
 {
-	struct pollfd end = { .fd = write_end };
-
-	while (poll(&end, 1, -1) < 0 || !(end.revents & POLLERR))
+	while (!(dlk_polled(write_end, 0, -1) & POLLERR))
 		;
 	_exit(0);
 }
@@ -240,9 +238,7 @@ static int are_armed(void)
 
 static bool lives(unsigned i)
 {
-	struct pollfd p = { .fd = dogs.v[i].fd, .events = POLLIN };
-
-	return dogs.v[i].pid && poll(&p, 1, 0) == 0;
+	return dogs.v[i].pid && !dlk_polled(dogs.v[i].fd, POLLIN, 0);
 }
 
 static void bury(unsigned i)
@@ -574,13 +570,11 @@ static void watch_all(void)
  */
 static bool have_fired(void)
 {
-	struct pollfd p = { .fd = dogs.read, .events = POLLIN };
 	bool any = false;
 
 	for (unsigned i = 0; i < DOGS; i++)
 		any |= dogs.v[i].pid != 0;
-	return any && dogs.read >= 0 && poll(&p, 1, 0) > 0 &&
-	       (p.revents & POLLHUP);
+	return any && (dlk_polled(dogs.read, POLLIN, 0) & POLLHUP);
 }
 
 static void fail_for(int err, uint64_t now)
