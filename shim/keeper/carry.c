@@ -216,13 +216,11 @@ static void watch_it(struct dlk_kept *k, int fd)
  */
 static bool descriptors_are_left(void)
 {
-	int one = dup(dlk_shim_fd()), two = dup(dlk_shim_fd());
+	int fds[] = { dup(dlk_shim_fd()), dup(dlk_shim_fd()) };
+	const bool are = fds[0] >= 0 && fds[1] >= 0;
 
-	if (one >= 0)
-		close(one);
-	if (two >= 0)
-		close(two);
-	return one >= 0 && two >= 0;
+	dlk_close_all(fds, 2);
+	return are;
 }
 
 /* The shim is told, if it is there; else nobody but the log can be. */

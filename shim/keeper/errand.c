@@ -31,8 +31,7 @@ bool dlk_errands_begin_anew(void)
 	pthread_mutex_init(&mutex, NULL);
 	back = NULL;
 	under_way = 0;
-	close(bell);
-	bell = -1;
+	dlk_close_all(&bell, 1);
 	return dlk_errands_init();
 }
 

@@ -68,8 +68,7 @@ const struct dlk_bells *dlk_watch_bells(void)
 
 static void destroy(struct dlk_watch *w)
 {
-	if (w->fd >= 0)
-		close(w->fd);
+	dlk_close_all(&w->fd, 1);
 	free(w);
 }
 

@@ -144,15 +144,6 @@ void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns)
 			    MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void close_all(int fds[DLK_KEEP_FDS])
-{
-	for (int i = 0; i < DLK_KEEP_FDS; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-		fds[i] = -1;
-	}
-}
-
 /* The first of them; no more are meant for us, and they are closed. */
 static void take_fds(const struct cmsghdr *c, int fds[DLK_KEEP_FDS])
 {
@@ -235,8 +226,7 @@ static void hear_end(void)
 		shim.mute = true;
 		return;
 	}
-	close(shim.fd);
-	shim.fd = -1;
+	dlk_close_all(&shim.fd, 1);
 }
 
 bool dlk_hear(struct dlk_heard *h)
@@ -261,7 +251,7 @@ void dlk_heard(struct dlk_heard *h, int status)
 {
 	const bool has_number = (size_t)h->n >= sizeof(*h->m);
 
-	close_all(h->fds);
+	dlk_close_all(h->fds, DLK_KEEP_FDS);
 	/* Out of the socket, too, which has the descriptors as well. */
 	(void)!recv(shim.fd, NULL, 0, MSG_DONTWAIT);
 	if (status <= 0)
@@ -312,7 +302,7 @@ bool dlk_hear_begin(int fd, dlk_start_fn *start)
 	shim.fd = fd;
 	receive(&in, sizeof(in), 0, &h);
 	shim.pid = h.n > 0 ? h.who.pid : 0;
-	close_all(h.fds);
+	dlk_close_all(h.fds, DLK_KEEP_FDS);
 	fine = h.n > 0 && may_tell(&h.who) &&
 	       hear_start((const struct dlk_keep_start *)&in, h.n, start);
 	/* The password stands where it is connected from, and nowhere else. */

@@ -35,8 +35,7 @@ static union {
 
 void dlk_mirror_use(int fd)
 {
-	if (link_fd >= 0)
-		close(link_fd);
+	dlk_close_all(&link_fd, 1);
 	link_fd = fd;
 	works = fd >= 0;
 	out.m.n = 0;

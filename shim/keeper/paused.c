@@ -25,7 +25,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -59,9 +58,7 @@ static void note_who_stopped(struct dlk_victim *v)
 		       O_RDONLY | O_CLOEXEC);
 	/* (He may have been continued since he was looked at.) */
 	if (v->was_stopped && dlk_victim_state(v) == 'T' && is_users(v)) {
-		if (v->lock >= 0)
-			close(v->lock);
-		v->lock = -1;
+		dlk_close_all(&v->lock, 1);
 		return;
 	}
 	v->was_stopped = false;

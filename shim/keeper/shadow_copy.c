@@ -27,7 +27,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,13 +138,6 @@ static bool has_holder(struct dlk_shadow_copy *s)
 	return find_holders(s);
 }
 
-static void close_one(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void stop_watching(struct dlk_shadow_copy *s)
 {
 	const struct dlk_shadow_copy *o;
@@ -157,12 +149,12 @@ static void stop_watching(struct dlk_shadow_copy *s)
 	if (s->watch >= 0 && !shared && !asleep)
 		inotify_rm_watch(inotify, s->watch);
 	s->watch = -1;
-	close_one(&s->set);
-	close_one(&s->held);
+	dlk_close_all(&s->set, 1);
+	dlk_close_all(&s->held, 1);
 	if (s->sock_name[0] && !asleep)
 		unlinkat(s->dir, s->sock_name, 0);
 	s->sock_name[0] = '\0';
-	close_one(&s->sock);
+	dlk_close_all(&s->sock, 1);
 }
 
 /* True if it has ended just now. */
@@ -173,7 +165,7 @@ static bool look_at(struct dlk_shadow_copy *s)
 	/* First: whoever does not find the socket takes it for unlocked.  By
 	 * flock(2), for the standby has a copy as well. */
 	flock(s->shadow, LOCK_UN);
-	close_one(&s->shadow);
+	dlk_close_all(&s->shadow, 1);
 	stop_watching(s);
 	return true;
 }
@@ -235,9 +227,9 @@ static bool begin(void)
 		enter(inotify, &inotify);
 		return true;
 	}
-	close_one(&bell);
-	close_one(&timer);
-	close_one(&inotify);
+	dlk_close_all(&bell, 1);
+	dlk_close_all(&timer, 1);
+	dlk_close_all(&inotify, 1);
 	return false;
 }
 
@@ -269,7 +261,7 @@ static void answer(const struct dlk_shadow_copy *s, int sock)
 		return;
 	theirs = fd >= 0 && s->shadow >= 0 &&
 		 dlk_shadow_copy_is(s, getpid(), fd);
-	close_one(&fd);
+	dlk_close_all(&fd, 1);
 	dlk_shadowdir_say(sock, theirs ? s->shadow : -1, MSG_DONTWAIT);
 }
 
@@ -286,7 +278,7 @@ static unsigned next_asker;
 static void end_asker(struct asker *a)
 {
 	if (a->s)
-		close_one(&a->sock);
+		dlk_close_all(&a->sock, 1);
 	a->s = NULL;
 }
 
@@ -316,7 +308,7 @@ static bool listen_to(struct dlk_shadow_copy *s)
 	if (sock >= 0 && enter(sock, a))
 		*a = (struct asker){ s, sock };
 	else
-		close_one(&sock);
+		dlk_close_all(&sock, 1);
 	return ended;
 }
 
@@ -373,7 +365,7 @@ static void listen_for(struct dlk_shadow_copy *s)
 	dlk_text_hex(&t, random);
 	if (bind_and_listen(s, first_name))
 		return;
-	close_one(&s->sock);
+	dlk_close_all(&s->sock, 1);
 	unlinkat(s->dir, first_name, 0);
 	s->sock_name[0] = '\0';
 }
@@ -408,7 +400,7 @@ static bool see_end(struct dlk_shadow_copy *s, int fd)
 		s->watch = inotify_add_watch(inotify, link, IN_CLOSE);
 		return true;
 	}
-	close_one(&s->set);
+	dlk_close_all(&s->set, 1);
 	s->held = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return s->held >= 0 && find_holders(s);
 }
@@ -447,13 +439,13 @@ void dlk_shadow_copy_put(struct dlk_shadow_copy *s)
 {
 	if (!s)
 		return;
-	close_one(&s->shadow);
+	dlk_close_all(&s->shadow, 1);
 	stop_watching(s);
 	for (unsigned i = 0; i < ASKERS; i++)
 		if (askers[i].s == s)
 			end_asker(&askers[i]);
 	LIST_REMOVE(s, next);
-	close_one(&s->dir);
+	dlk_close_all(&s->dir, 1);
 	free(s);
 }
 
@@ -514,8 +506,8 @@ void dlk_shadow_copies_wake(void)
 	asleep = false;
 	for (unsigned i = 0; i < ASKERS; i++)
 		end_asker(&askers[i]);
-	close_one(&bell);
-	close_one(&timer);
+	dlk_close_all(&bell, 1);
+	dlk_close_all(&timer, 1);
 	if (LIST_EMPTY(&copies) || !begin())
 		return;
 	LIST_FOREACH(s, &copies, next)

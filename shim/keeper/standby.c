@@ -74,21 +74,14 @@ static union {
 	char room[DLK_MIRROR_SIZE];
 } in;
 
-static void close_all(const int *fds, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-}
-
 /* As they came, each to its place; -1 for the others. */
-static void unpack(const int *came, unsigned n, uint32_t set, int *fds)
+static void unpack(int *came, unsigned n, uint32_t set, int *fds)
 {
 	unsigned next = 0;
 
 	for (unsigned i = 0; i < DLK_MIRROR_FDS; i++)
 		fds[i] = (set >> i & 1) && next < n ? came[next++] : -1;
-	close_all(came + next, n - next);
+	dlk_close_all(came + next, n - next);
 }
 
 static bool adopt(const struct dlk_mirror_lease *m, const int *fds,
@@ -117,8 +110,7 @@ static bool adopt(const struct dlk_mirror_lease *m, const int *fds,
 }
 
 /* False: there is no memory for it. */
-static bool hear_lease(const struct dlk_mirror_lease *m, const int *came,
-		       unsigned n)
+static bool hear_lease(const struct dlk_mirror_lease *m, int *came, unsigned n)
 {
 	struct dlk_kept *k = dlk_carried_find(m->add.head.seq);
 	int fds[DLK_MIRROR_FDS];
@@ -134,7 +126,8 @@ static bool hear_lease(const struct dlk_mirror_lease *m, const int *came,
 	if (!k)
 		return adopt(m, fds, &given);
 	dlk_watch_complete(k->watch, &given);
-	close_all(fds + DLK_MIRROR_TAKER, DLK_MIRROR_FDS - DLK_MIRROR_TAKER);
+	dlk_close_all(fds + DLK_MIRROR_TAKER,
+		      DLK_MIRROR_FDS - DLK_MIRROR_TAKER);
 	return true;
 }
 
@@ -158,7 +151,7 @@ static void hear_paused(const int *came, unsigned n)
 }
 
 /* Whoever lacks anything is no standby: the keeper makes another one. */
-static void act(const int *came, unsigned n)
+static void act(int *came, unsigned n)
 {
 	if (in.type == DLK_MIRROR_END)
 		_exit(0);
@@ -330,9 +323,7 @@ static void listen_for_words(void)
 static void listen_no_more(void)
 {
 	prctl(PR_SET_PDEATHSIG, 0);
-	if (parent.word >= 0)
-		close(parent.word);
-	parent.word = -1;
+	dlk_close_all(&parent.word, 1);
 }
 
 /* Until the keeper has ended. */
@@ -371,8 +362,7 @@ static void take_over(void)
 	struct dlk_line l;
 
 	prctl(PR_SET_NAME, "dlock-keeper");
-	close(parent.fd);
-	parent.fd = -1;
+	dlk_close_all(&parent.fd, 1);
 	dlk_watch_wake();
 	dlk_shadow_copies_wake();
 	dlk_carry_wake();
@@ -450,10 +440,8 @@ static void start(void)
 	if (pid < 0) {
 		const int err = errno;
 
-		if (pid == -1) {
-			close(ends[0]);
-			close(ends[1]);
-		}
+		if (pid == -1)
+			dlk_close_all(ends, 2);
 		standby.due_ns = dlk_now_ns() + FAILED_MS * DLK_MS;
 		say_failure(err);
 		return;

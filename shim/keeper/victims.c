@@ -449,16 +449,14 @@ void dlk_victim_unwatch(struct dlk_victim *v)
 		return;
 	/* A standby that was made just now has a copy of the description. */
 	fcntl(v->pipe, F_SETFL, O_NONBLOCK);
-	close(v->pipe);
-	v->pipe = -1;
+	dlk_close_all(&v->pipe, 1);
 }
 
 static void free_one(struct dlk_victim *v)
 {
 	dlk_victim_unwatch(v);
 	close(v->fd);
-	if (v->lock >= 0)
-		close(v->lock);
+	dlk_close_all(&v->lock, 1);
 }
 
 static bool list_one(struct dlk_victims *list, const struct dlk_victim *s)

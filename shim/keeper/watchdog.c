@@ -292,15 +292,10 @@ void dlk_watchdog_yield(void)
 /* What is closed here is common with the keeper, and stays as it is. */
 void dlk_watchdog_forget(void)
 {
-	for (size_t i = 0; i < dogs.who.n; i++) {
-		if (dogs.who.v[i].pipe >= 0)
-			close(dogs.who.v[i].pipe);
-		dogs.who.v[i].pipe = -1;
-	}
+	for (size_t i = 0; i < dogs.who.n; i++)
+		dlk_close_all(&dogs.who.v[i].pipe, 1);
 	dlk_watchdog_yield();
-	if (dogs.read >= 0)
-		close(dogs.read);
-	dogs.read = -1;
+	dlk_close_all(&dogs.read, 1);
 	for (unsigned i = 0; i < DOGS; i++)
 		bury(i);
 	if (dogs.page)
@@ -316,9 +311,7 @@ void dlk_watchdog_end(void)
 {
 	for (size_t i = 0; i < dogs.who.n; i++)
 		dlk_victim_unwatch(&dogs.who.v[i]);
-	if (dogs.read >= 0)
-		close(dogs.read);
-	dogs.read = -1;
+	dlk_close_all(&dogs.read, 1);
 	for (unsigned i = 0; i < DOGS; i++) {
 		if (dogs.v[i].pid)
 			dlk_syscall(SYS_pidfd_send_signal, dogs.v[i].fd,

@@ -69,6 +69,15 @@ void dlk_close(int fd)
 	dlk_syscall(SYS_close, fd);
 }
 
+void dlk_close_all(int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (fds[i] >= 0)
+			dlk_close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
 pid_t dlk_pid(void)
 {
 	return (pid_t)dlk_syscall(SYS_getpid);

@@ -59,6 +59,8 @@ void dlk_undumped_free(void *pages, size_t size);
 void dlk_random(void *bytes, size_t len);
 
 void dlk_close(int fd);
+/* Those that are none less than 0, which they are then. */
+void dlk_close_all(int *fds, unsigned n);
 pid_t dlk_pid(void);
 int dlk_fstat(int fd, struct stat *st);
 int dlk_stat(const char *path, struct stat *st, int flags);
