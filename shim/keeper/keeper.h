@@ -275,8 +275,9 @@ bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s);
  */
 enum { DLK_SHADOW_FDS = 6 };
 struct dlk_shadow_plan {
-	int slot, watch; /* slot < 0: there is no copy */
-	char name[DLK_SHADOW_NAME_MAX + 1];
+	int slot;  /* in an epoll set; < 0: there is no copy */
+	int watch; /* of inotify, or -1 */
+	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's */
 	char sock_name[DLK_SHADOW_NAME_MAX + 20];
 };
 void dlk_shadow_copy_plan(const struct dlk_shadow_copy *s,

@@ -59,15 +59,13 @@ struct holder {
 
 struct dlk_shadow_copy {
 	LIST_ENTRY(dlk_shadow_copy) next;
-	int shadow;    /* -1: the description has ended */
-	int set, slot; /* an epoll set with it, by that number; or -1 */
-	int held;      /* itself; or -1 */
+	int shadow; /* -1: the description has ended */
+	int set;    /* an epoll set with it, by plan.slot; or -1 */
+	int held;   /* itself; or -1 */
 	struct holder holders[HOLDERS];
 	unsigned n_holders;
-	int watch;                          /* of inotify, or -1 */
-	int dir, sock;                      /* for those who ask; or -1 */
-	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, a dot */
-	char sock_name[DLK_SHADOW_NAME_MAX + 20];
+	int dir, sock; /* for those who ask; or -1 */
+	struct dlk_shadow_plan plan;
 };
 
 static LIST_HEAD(, dlk_shadow_copy) copies;
@@ -145,15 +143,15 @@ static void stop_watching(struct dlk_shadow_copy *s)
 
 	/* Another copy of the same file has the same watch. */
 	LIST_FOREACH(o, &copies, next)
-	shared |= o != s && o->watch == s->watch;
-	if (s->watch >= 0 && !shared && !asleep)
-		inotify_rm_watch(inotify, s->watch);
-	s->watch = -1;
+	shared |= o != s && o->plan.watch == s->plan.watch;
+	if (s->plan.watch >= 0 && !shared && !asleep)
+		inotify_rm_watch(inotify, s->plan.watch);
+	s->plan.watch = -1;
 	dlk_close_all(&s->set, 1);
 	dlk_close_all(&s->held, 1);
-	if (s->sock_name[0] && !asleep)
-		unlinkat(s->dir, s->sock_name, 0);
-	s->sock_name[0] = '\0';
+	if (s->plan.sock_name[0] && !asleep)
+		unlinkat(s->dir, s->plan.sock_name, 0);
+	s->plan.sock_name[0] = '\0';
 	dlk_close_all(&s->sock, 1);
 }
 
@@ -182,7 +180,7 @@ static void arm(void)
 	{
 		if (s->shadow < 0)
 			continue;
-		if (s->held >= 0 || s->watch < 0)
+		if (s->held >= 0 || s->plan.watch < 0)
 			ms = LOOK_MS;
 		else if (ms == 0)
 			ms = IDLE_MS; /* in any case */
@@ -243,7 +241,7 @@ int dlk_shadow_copies_bell(void)
 bool dlk_shadow_copy_is(const struct dlk_shadow_copy *s, pid_t pid, int fd)
 {
 	struct kcmp_epoll_slot slot = { .efd = (uint32_t)s->set,
-					.tfd = (uint32_t)s->slot };
+					.tfd = (uint32_t)s->plan.slot };
 
 	if (s->set < 0)
 		return s->held >= 0 && same(s->held, pid, fd);
@@ -344,7 +342,7 @@ static bool bind_and_listen(struct dlk_shadow_copy *s, const char *first_name)
 	return s->sock >= 0 &&
 	       bind(s->sock, (struct sockaddr *)&at, sizeof(at)) == 0 &&
 	       listen(s->sock, 16) == 0 && enter(s->sock, s) &&
-	       renameat(s->dir, first_name, s->dir, s->sock_name) == 0;
+	       renameat(s->dir, first_name, s->dir, s->plan.sock_name) == 0;
 }
 
 /* Where it cannot listen, it holds the shadow all the same. */
@@ -354,11 +352,11 @@ static void listen_for(struct dlk_shadow_copy *s)
 	struct dlk_text t;
 	uint64_t random;
 
-	if (s->dir < 0 || !s->name[0])
+	if (s->dir < 0 || !s->plan.name[0])
 		return;
 	dlk_random(&random, sizeof(random));
-	dlk_text_init(&t, s->sock_name, sizeof(s->sock_name));
-	dlk_text_str(&t, s->name);
+	dlk_text_init(&t, s->plan.sock_name, sizeof(s->plan.sock_name));
+	dlk_text_str(&t, s->plan.name);
 	dlk_text_str(&t, ".");
 	dlk_text_hex(&t, random);
 	dlk_text_init(&t, first_name + 4, sizeof(first_name) - 4);
@@ -367,7 +365,7 @@ static void listen_for(struct dlk_shadow_copy *s)
 		return;
 	dlk_close_all(&s->sock, 1);
 	unlinkat(s->dir, first_name, 0);
-	s->sock_name[0] = '\0';
+	s->plan.sock_name[0] = '\0';
 }
 
 /* --- all copies ----------------------------------------------------------- */
@@ -384,7 +382,7 @@ static void learn_name(struct dlk_shadow_copy *s)
 	path[n < 0 ? 0 : n] = '\0';
 	slash = strrchr(path, '/');
 	if (slash && strlen(slash + 1) < DLK_SHADOW_NAME_MAX)
-		strcpy(s->name, slash + 1);
+		strcpy(s->plan.name, slash + 1);
 }
 
 /* Watch the program's description, and hold it if need be. */
@@ -394,10 +392,10 @@ static bool see_end(struct dlk_shadow_copy *s, int fd)
 	char link[DLK_NUMBERED_MAX];
 
 	dlk_numbered(link, "/proc/self/fd/", fd, "");
-	s->slot = fd;
+	s->plan.slot = fd;
 	s->set = epoll_create1(EPOLL_CLOEXEC);
 	if (s->set >= 0 && epoll_ctl(s->set, EPOLL_CTL_ADD, fd, &none) == 0) {
-		s->watch = inotify_add_watch(inotify, link, IN_CLOSE);
+		s->plan.watch = inotify_add_watch(inotify, link, IN_CLOSE);
 		return true;
 	}
 	dlk_close_all(&s->set, 1);
@@ -413,7 +411,7 @@ struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
 		errno = ENOMEM;
 		return NULL;
 	}
-	s->set = s->held = s->watch = s->sock = -1;
+	s->set = s->held = s->sock = s->plan.watch = -1;
 	s->dir = fds[2] < 0 ? -1 : fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
 	s->shadow = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
 	LIST_INSERT_HEAD(&copies, s, next);
@@ -460,13 +458,7 @@ void dlk_shadow_copy_plan(const struct dlk_shadow_copy *s,
 	};
 
 	memcpy(fds, its, sizeof(its));
-	*plan = (struct dlk_shadow_plan){ .slot = -1 };
-	if (!s)
-		return;
-	plan->slot = s->slot;
-	plan->watch = s->watch;
-	memcpy(plan->name, s->name, sizeof(plan->name));
-	memcpy(plan->sock_name, s->sock_name, sizeof(plan->sock_name));
+	*plan = s ? s->plan : (struct dlk_shadow_plan){ .slot = -1 };
 }
 
 struct dlk_shadow_copy *dlk_shadow_copy_adopt(
@@ -485,10 +477,7 @@ struct dlk_shadow_copy *dlk_shadow_copy_adopt(
 		inotify = fds[5];
 	else if (fds[5] >= 0)
 		close(fds[5]);
-	s->slot = plan->slot;
-	s->watch = plan->watch;
-	memcpy(s->name, plan->name, sizeof(s->name));
-	memcpy(s->sock_name, plan->sock_name, sizeof(s->sock_name));
+	s->plan = *plan;
 	LIST_INSERT_HEAD(&copies, s, next);
 	return s;
 }
