@@ -557,14 +557,11 @@ int dlk_mirror_fd(void);     /* to be polled for input, then to be heard */
 void dlk_mirror_hear(void);
 bool dlk_mirror_works(void); /* else it has ended, or is to be */
 void dlk_mirror_lease(const struct dlk_kept *k);
-/* Said with the next _flush. */
+/* Said with the next _flush; and what the shim is owed, to be changed. */
 void dlk_mirror_state(const struct dlk_kept *k);
-void dlk_mirror_answered(uint32_t seq, int status);
-void dlk_mirror_settling(uint32_t seq); /* 0: no more */
+struct dlk_owed *dlk_mirror_owed(void);
 void dlk_mirror_paused(const struct dlk_victim *v);
 void dlk_mirror_go_on(void); /* none is stopped any more */
-void dlk_mirror_stays(void);
-const struct dlk_owed *dlk_mirror_owed(void);
 void dlk_mirror_flush(void);
 void dlk_mirror_end(void); /* there is nothing left to do */
 

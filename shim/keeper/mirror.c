@@ -52,8 +52,9 @@ bool dlk_mirror_works(void)
 	return works;
 }
 
-const struct dlk_owed *dlk_mirror_owed(void)
+struct dlk_owed *dlk_mirror_owed(void)
 {
+	owed_news = true;
 	return &owed;
 }
 
@@ -157,25 +158,6 @@ void dlk_mirror_state(const struct dlk_kept *k)
 	out.m.states[out.m.n++] = state_of(k);
 	if (out.m.n == DLK_MIRROR_MOST)
 		say_states();
-}
-
-void dlk_mirror_answered(uint32_t seq, int status)
-{
-	owed.answered = seq;
-	owed.status = status;
-	owed_news = true;
-}
-
-void dlk_mirror_settling(uint32_t seq)
-{
-	owed.settling = seq;
-	owed_news = true;
-}
-
-void dlk_mirror_stays(void)
-{
-	owed.stays = true;
-	owed_news = true;
 }
 
 void dlk_mirror_paused(const struct dlk_victim *v)

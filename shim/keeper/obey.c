@@ -142,7 +142,7 @@ static int act(const struct dlk_keep *m, size_t n, int *fds)
 		break;
 	case DLK_KEEP_STAY:
 		stays = true;
-		dlk_mirror_stays();
+		dlk_mirror_owed()->stays = true;
 		break;
 	default:
 		obey_end(m);
@@ -166,8 +166,10 @@ static bool obey_one(void)
 	if (!dlk_hear(&h))
 		return false;
 	status = h.err ?: dlk_obey_message(h.m, (size_t)h.n, h.fds);
-	if (!h.err && status <= 0)
-		dlk_mirror_answered(h.m->seq, status);
+	if (!h.err && status <= 0) {
+		dlk_mirror_owed()->answered = h.m->seq;
+		dlk_mirror_owed()->status = status;
+	}
 	dlk_mirror_flush();
 	dlk_heard(&h, status);
 	return true;

@@ -39,7 +39,7 @@ void dlk_settle_begin(uint32_t seq)
 	asked.seq = seq;
 	asked.since_ns = dlk_now_ns();
 	asked.looked = false;
-	dlk_mirror_settling(seq);
+	dlk_mirror_owed()->settling = seq;
 	LIST_FOREACH(k, &dlk_carried_left, left)
 	dlk_watch_stir(k->watch);
 }
@@ -87,7 +87,7 @@ void dlk_settle(bool asking)
 		if (k->state == DLK_KEPT)
 			dlk_carry_by(k, DLK_BY_OTHERS);
 	}
-	dlk_mirror_settling(0);
+	dlk_mirror_owed()->settling = 0;
 	dlk_mirror_flush();
 	dlk_shim_answer(asked.seq, DLK_KEEP_SETTLED);
 	asked.seq = 0;
