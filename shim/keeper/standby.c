@@ -407,16 +407,11 @@ static struct {
 
 static void say_failure(int err)
 {
-	struct dlk_line l;
-
-	if (standby.failed)
-		return;
+	if (!standby.failed)
+		dlk_log(DLK_WARNING, "dlock-keeper has no standby: ",
+			strerrordesc_np(err) ?: "unknown error",
+			"; its leases end by their ttl if it is killed", NULL);
 	standby.failed = true;
-	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_str(&l.text, "dlock-keeper has no standby: ");
-	dlk_text_str(&l.text, strerrordesc_np(err) ?: "unknown error");
-	dlk_text_str(&l.text, "; its leases end by their ttl if it is killed");
-	dlk_line_end(&l);
 }
 
 static void start(void)

@@ -191,6 +191,7 @@ static void put_why(struct dlk_text *t, const struct dlk_kept *k)
 
 static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 {
+	const bool pauses = is_to_pause(k);
 	struct dlk_line l;
 
 	dlk_kept_line(&l, DLK_ERROR, k);
@@ -209,32 +210,24 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 		dlk_text_str(&l.text, ", which is more than pause_at_most");
 	if (list->n == 0 && !list->err)
 		dlk_text_str(&l.text, "; nobody is found who has its lock");
-	if (is_to_pause(k)) {
-		dlk_victims_put(
-			&l.text, list, k, was_signalled,
-			", so these who have its lock are stopped until it "
-			"is:");
-		dlk_victims_put(
-			&l.text, list, k, could_not_be,
-			"; these have its lock, CANNOT be stopped, and run "
-			"on:");
-	} else {
-		dlk_victims_put(&l.text, list, k, was_signalled,
-				", so these who have its lock are killed:");
-		dlk_victims_put(
-			&l.text, list, k, could_not_be,
-			"; these have its lock, CANNOT be killed, and run on:");
-	}
+	dlk_victims_put(&l.text, list, k, was_signalled,
+			pauses ? ", so these who have its lock are stopped "
+				 "until it is:"
+			       : ", so these who have its lock are killed:");
+	dlk_victims_put(
+		&l.text, list, k, could_not_be,
+		pauses ? "; these have its lock, CANNOT be stopped, and run on:"
+		       : "; these have its lock, CANNOT be killed, and run "
+			 "on:");
 	if (list->err)
 		dlk_text_strs(&l.text,
 			      list->n == 0 ? "; who has its lock could not be "
 					     "looked for, and runs on: "
-			      : is_to_pause(k)
-				      ? "; not all processes could be looked "
-					"at, and who else has it runs on: "
-				      : "; who else has it is looked for "
-					"again, for not all processes could "
-					"be looked at: ",
+			      : pauses ? "; not all processes could be looked "
+					 "at, and who else has it runs on: "
+				       : "; who else has it is looked for "
+					 "again, for not all processes could "
+					 "be looked at: ",
 			      dlk_victims_why(list->err), NULL);
 	dlk_line_alarm(&l);
 }
