@@ -48,14 +48,13 @@ int dlk_errands_bell(void)
 static void *run(void *arg)
 {
 	struct dlk_errand *e = arg;
-	const uint64_t one = 1;
 
 	e->run(e);
 	pthread_mutex_lock(&mutex);
 	e->next = back;
 	back = e;
 	pthread_mutex_unlock(&mutex);
-	(void)!write(bell, &one, sizeof(one));
+	eventfd_write(bell, 1);
 	return NULL;
 }
 
@@ -105,9 +104,7 @@ void dlk_errand_close(int fd)
 		close(fd);
 		return;
 	}
-	c->errand.run = close_it;
-	c->errand.done = closed;
-	c->fd = fd;
+	*c = (struct closing){ { .run = close_it, .done = closed }, fd };
 	dlk_errand_send(&c->errand);
 }
 
@@ -123,7 +120,7 @@ void dlk_errands_back(void)
 	struct dlk_errand *e, *next;
 	uint64_t count;
 
-	(void)!read(bell, &count, sizeof(count));
+	eventfd_read(bell, &count);
 	pthread_mutex_lock(&mutex);
 	e = back;
 	back = NULL;

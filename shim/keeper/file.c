@@ -108,13 +108,12 @@ static void wait_for_end(struct dlk_watch *w)
 static void *run(void *arg)
 {
 	struct dlk_watch *w = arg;
-	const uint64_t one = 1;
 	bool end;
 
 	atomic_store(&w->tid, (pid_t)dlk_syscall(SYS_gettid));
 	do {
 		wait_for_end(w);
-		(void)!write(bells.ended, &one, sizeof(one));
+		eventfd_write(bells.ended, 1);
 		pthread_mutex_lock(&w->mutex);
 		while (!w->waiting && !w->end)
 			pthread_cond_wait(&w->go, &w->mutex);
@@ -563,7 +562,7 @@ void dlk_watch_ended(void (*ended)(struct dlk_watch *w))
 	struct dlk_watch *next;
 	uint64_t count;
 
-	(void)!read(bells.ended, &count, sizeof(count));
+	eventfd_read(bells.ended, &count);
 	for (struct dlk_watch *w = LIST_FIRST(&threaded); w; w = next) {
 		next = LIST_NEXT(w, in_threaded);
 		if (w->refs && dlk_watch_free_at(w))
