@@ -830,13 +830,9 @@ bool dlk_carry_some(uint64_t now_ns)
 
 uint64_t dlk_carry_due_ns(void)
 {
-	const struct dlk_section *s;
-	uint64_t first = answers_ns;
+	const uint64_t due = dlk_sections_due_ns(NULL);
 
-	for (unsigned i = 0; (s = dlk_section(i)); i++)
-		if (dlk_dues_ns(&s->due) < first)
-			first = dlk_dues_ns(&s->due);
-	return first;
+	return due < answers_ns ? due : answers_ns;
 }
 
 /* --- two keepers ---------------------------------------------------------- */

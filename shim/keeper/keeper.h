@@ -234,6 +234,8 @@ struct dlk_attempt dlk_section_attempt(const struct dlk_section *s);
 /* The same of a renewal, which is patient (dlk_store_patience_ms()). */
 struct dlk_attempt dlk_section_renewal(const struct dlk_section *s);
 void dlk_sections_until(uint64_t mark_ns);
+/* When the first lease is due, but for those of one section, or NULL. */
+uint64_t dlk_sections_due_ns(const struct dlk_section *but);
 /* A line of the log begins: "the lease KEY at redis SERVER". */
 struct dlk_kept;
 void dlk_kept_line(struct dlk_line *l, enum dlk_level level,

@@ -103,12 +103,12 @@ struct dlk_attempt dlk_section_attempt(const struct dlk_section *s)
 	};
 }
 
-static uint64_t due_elsewhere_ns(const struct dlk_section *here)
+uint64_t dlk_sections_due_ns(const struct dlk_section *but)
 {
 	uint64_t first = UINT64_MAX;
 
 	for (unsigned i = 0; i < n_sections; i++)
-		if (&sections[i] != here &&
+		if (&sections[i] != but &&
 		    dlk_dues_ns(&sections[i].due) < first)
 			first = dlk_dues_ns(&sections[i].due);
 	return first;
@@ -127,7 +127,7 @@ void dlk_kept_line(struct dlk_line *l, enum dlk_level level,
 struct dlk_attempt dlk_section_renewal(const struct dlk_section *s)
 {
 	struct dlk_attempt at = dlk_section_attempt(s);
-	const uint64_t now = dlk_now_ns(), other = due_elsewhere_ns(s);
+	const uint64_t now = dlk_now_ns(), other = dlk_sections_due_ns(s);
 	uint64_t until = now + dlk_store_patience_ms(s->store) * DLK_MS;
 
 	if (mark < until + SLICE_MS * DLK_MS)
