@@ -352,14 +352,8 @@ static struct dlk_victim *find(pid_t pid)
 	return bsearch(&key, seen.v, seen.n, sizeof(*seen.v), by_pid);
 }
 
-/* Of OFD locks the kernel names nobody: is it another description's than that of
- * the taker's descriptor? */
-static bool is_anothers(const struct dlk_victim *s, pid_t taker, int fd)
-{
-	return dlk_syscall(SYS_kcmp, s->pid, taker, KCMP_FILE, (long)s->by,
-			   (long)fd) > 0;
-}
-
+/* Of OFD locks the kernel names nobody: it is another description's than that of
+ * the taker's descriptor, perhaps. */
 static void compare_with_taker(const struct dlk_victims *list,
 			       struct dlk_victim *s)
 {
@@ -372,7 +366,8 @@ static void compare_with_taker(const struct dlk_victims *list,
 		const struct dlk_victim *v = &list->v[i];
 
 		if (v->pid == (pid_t)k->add.pid && v->k == k && v->by >= 0 &&
-		    is_anothers(s, v->pid, v->by)) {
+		    dlk_syscall(SYS_kcmp, s->pid, v->pid, KCMP_FILE,
+				(long)s->by, (long)v->by) > 0) {
 			s->k = NULL;
 			s->by = -1;
 			return;
