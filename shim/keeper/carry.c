@@ -257,18 +257,9 @@ static void opened(struct dlk_watch *w, uint32_t number, int err)
 /* The watch of a remote file closes the descriptor itself, in time. */
 static int watch_file(struct dlk_kept *k, int *fds)
 {
-	const struct dlk_keep_add *m = &k->add;
-	const bool remote = m->remote && fds[1] < 0;
-	struct dlk_watch_what what = {
-		.dev = m->dev,
-		.node = m->node,
-		.records = m->kind != DLK_KEPT_FLOCK,
-		.remote = remote,
-		.number = m->head.seq,
-		.opened = opened,
-	};
+	struct dlk_watch_what what = { .add = &k->add, .opened = opened };
 
-	if (m->kind == DLK_KEPT_FLOCK) {
+	if (k->add.kind == DLK_KEPT_FLOCK) {
 		dlk_guard_begin(&k->guard, fds[0]);
 		what.open_only = !dlk_guard_can_tell(&k->guard);
 	}
@@ -277,7 +268,7 @@ static int watch_file(struct dlk_kept *k, int *fds)
 		return -errno;
 	if (!k->watch->opening)
 		watch_it(k, fds[0]);
-	if (remote) {
+	if (k->add.remote) {
 		fds[0] = -1;
 		k->answer_ns = dlk_now_ns() + ANSWER_MS * DLK_MS;
 		if (k->answer_ns < answers_ns)
@@ -289,6 +280,7 @@ static int watch_file(struct dlk_kept *k, int *fds)
 /* What it takes to see the end; 0 or -errno. */
 static int guard_it(struct dlk_kept *k, int *fds)
 {
+	const bool shadow = fds[1] >= 0, remote = k->add.remote;
 	int err;
 
 	k->section = dlk_section(k->add.section);
@@ -297,13 +289,14 @@ static int guard_it(struct dlk_kept *k, int *fds)
 	/* The connection, too, while the program can still be told. */
 	if (dlk_store_prepare(k->section->store, &k->lease) < 0)
 		return -ENOMEM;
-	if (fds[1] >= 0) {
+	if (shadow) {
 		k->shadow = dlk_shadow_copy_get(fds);
 		if (!k->shadow)
 			return -errno;
 	}
+	k->add.remote = remote && !shadow;
 	err = watch_file(k, fds);
-	if (!err && k->add.remote && fds[1] >= 0) {
+	if (!err && remote && shadow) {
 		dlk_errand_close(fds[1]);
 		fds[1] = -1;
 	}

@@ -175,13 +175,13 @@ static struct watch_list *bucket(uint64_t dev, uint64_t node)
 	return &watches[(node ^ dev * 31) % BUCKETS];
 }
 
-static struct dlk_watch *find(const struct dlk_watch_what *what)
+static struct dlk_watch *find(const struct dlk_keep_add *add)
 {
 	struct dlk_watch *w;
 
-	LIST_FOREACH(w, bucket(what->dev, what->node), next)
-	if (w->dev == what->dev && w->node == what->node &&
-	    w->records == what->records)
+	LIST_FOREACH(w, bucket(add->dev, add->node), next)
+	if (w->dev == add->dev && w->node == add->node &&
+	    w->records == (add->kind != DLK_KEPT_FLOCK))
 		return w;
 	return NULL;
 }
@@ -192,17 +192,17 @@ static void listen_begin(void)
 		bells.closed = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-static struct dlk_watch *new_watch(const struct dlk_watch_what *what)
+static struct dlk_watch *new_watch(const struct dlk_keep_add *add)
 {
 	struct dlk_watch *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
 	w->fd = -1;
-	w->records = what->records;
-	w->remote = what->remote;
-	w->dev = what->dev;
-	w->node = what->node;
+	w->records = add->kind != DLK_KEPT_FLOCK;
+	w->remote = add->remote;
+	w->dev = add->dev;
+	w->node = add->node;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
 	LIST_INSERT_HEAD(bucket(w->dev, w->node), w, next);
@@ -225,7 +225,7 @@ static struct dlk_watch *get_local(int fd, const struct dlk_watch_what *what)
 {
 	struct dlk_watch *w;
 	struct stat st;
-	int own, err = check_file(fd, what->dev, what->node, &st);
+	int own, err = check_file(fd, what->add->dev, what->add->node, &st);
 
 	if (err) {
 		errno = -err;
@@ -234,7 +234,7 @@ static struct dlk_watch *get_local(int fd, const struct dlk_watch_what *what)
 	own = reopen(fd, st.st_mode);
 	if (own < 0 && what->open_only)
 		return NULL;
-	w = new_watch(what);
+	w = new_watch(what->add);
 	if (!w && own >= 0)
 		close(own);
 	if (!w)
@@ -319,7 +319,7 @@ static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 
 	if (!o)
 		return NULL;
-	o->watch = found ? found : new_watch(what);
+	o->watch = found ? found : new_watch(what->add);
 	if (!o->watch) {
 		free(o);
 		return NULL;
@@ -329,7 +329,7 @@ static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 	o->watch->lent++;
 	o->errand.run = open_it;
 	o->errand.done = opened;
-	o->number = what->number;
+	o->number = what->add->head.seq;
 	o->tell = what->opened;
 	o->found = found;
 	o->fd = fd;
@@ -341,13 +341,13 @@ static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 
 struct dlk_watch *dlk_watch_get(int fd, const struct dlk_watch_what *what)
 {
-	struct dlk_watch *w = find(what);
+	struct dlk_watch *w = find(what->add);
 
 	if (w && dlk_watch_is_shut(w) && what->open_only) {
 		errno = EACCES;
 		return NULL;
 	}
-	if (what->remote)
+	if (what->add->remote)
 		w = get_remote(fd, what, w);
 	else if (!w)
 		w = get_local(fd, what);
@@ -637,10 +637,10 @@ void dlk_watch_complete(struct dlk_watch *w,
 		start(w);
 }
 
-struct dlk_watch *dlk_watch_adopt(const struct dlk_watch_what *what,
+struct dlk_watch *dlk_watch_adopt(const struct dlk_keep_add *add,
 				  const struct dlk_watch_given *given)
 {
-	struct dlk_watch *w = find(what) ?: new_watch(what);
+	struct dlk_watch *w = find(add) ?: new_watch(add);
 
 	if (!w)
 		return NULL;

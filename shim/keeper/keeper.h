@@ -141,12 +141,10 @@ bool dlk_watch_init(void);
  * opened and `open_only`.  The caller has one reference.
  */
 struct dlk_watch_what {
-	uint64_t dev, node; /* fd's file, says the shim (dlk_node()) */
+	/* fd's file, and whose lock; remote: opening may hang, so it is done in
+	 * the background, and fd is the watch's to close. */
+	const struct dlk_keep_add *add;
 	bool open_only;
-	bool records;    /* record locks: never a wait in the kernel */
-	bool remote;     /* opening may hang: in the background, and fd is the
-			    watch's to close */
-	uint32_t number; /* of the lease */
 	/* Then, when that is done: 0, or why it could not be opened. */
 	void (*opened)(struct dlk_watch *w, uint32_t number, int err);
 };
@@ -201,7 +199,7 @@ struct dlk_watch_given {
 	int fd, bell, wd;
 	bool has_thread;
 };
-struct dlk_watch *dlk_watch_adopt(const struct dlk_watch_what *what,
+struct dlk_watch *dlk_watch_adopt(const struct dlk_keep_add *add,
 				  const struct dlk_watch_given *given);
 /* The same for one that we have, and what was opened since. */
 void dlk_watch_complete(struct dlk_watch *w,

@@ -87,13 +87,7 @@ static void unpack(int *came, unsigned n, uint32_t set, int *fds)
 static bool adopt(const struct dlk_mirror_lease *m, const int *fds,
 		  const struct dlk_watch_given *given)
 {
-	const struct dlk_watch_what what = {
-		.dev = m->add.dev,
-		.node = m->add.node,
-		.records = m->add.kind != DLK_KEPT_FLOCK,
-		.remote = m->add.remote,
-	};
-	struct dlk_watch *w = dlk_watch_adopt(&what, given);
+	struct dlk_watch *w = dlk_watch_adopt(&m->add, given);
 	struct dlk_guard guard = m->guard;
 	struct dlk_shadow_copy *s = NULL;
 	struct dlk_kept *k;
