@@ -69,8 +69,6 @@ bool dlk_entry_close(int fd)
 
 void dlk_entry_closed(void)
 {
-	struct dlk_call call;
-
 	const unsigned char left = dlk_left;
 
 	if (!left || !dlk_alive())
@@ -78,9 +76,8 @@ void dlk_entry_closed(void)
 	dlk_left = 0;
 	if (left == DLK_CLOSED_OURS && !dlk_keeper_is_starting())
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	dlk_delegation_closed(left == DLK_CLOSED_LEFT);
-	dlk_leave(&call);
 }
 
 int __close(int fd);

@@ -28,23 +28,17 @@ enum { FLUSH_MS = 1000 };
 /* With all signals blocked, as who holds anything in hand must be. */
 static void enter_for(void (*act)(void))
 {
-	struct dlk_call call;
-
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	act();
-	dlk_leave(&call);
-}
-
-static void flush(void)
-{
-	dlk_release_flush(FLUSH_MS);
 }
 
 /* Explicit unlocks that were sent: let the answers arrive. */
 static void flush_releases(void)
 {
-	if (dlk_any_owed())
-		enter_for(flush);
+	if (!dlk_any_owed())
+		return;
+	DLK_INSIDE(call);
+	dlk_release_flush(FLUSH_MS);
 }
 
 void dlk_before_exec(void)
@@ -133,13 +127,10 @@ void dlk_after_privileged(const struct dlk_privileged *p)
 
 void dlk_after_user_namespace(void)
 {
-	struct dlk_call call;
-
 	if (!dlk_alive())
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	dlk_delegation_privileges(true);
-	dlk_leave(&call);
 }
 
 void dlk_before_pid_namespace(void)
@@ -150,28 +141,22 @@ void dlk_before_pid_namespace(void)
 
 void dlk_after_pid_namespace(bool done)
 {
-	struct dlk_call call;
-
 	if (!dlk_alive())
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	if (done)
 		dlk_note_pid_namespace(true);
 	else if (!dlk_any_held())
 		dlk_delegation_dismiss();
-	dlk_leave(&call);
-}
-
-static void go_away(void)
-{
-	atomic_store(&dlk_self.away, true);
-	dlk_hold_leave_all();
 }
 
 void dlk_after_net_namespace(void)
 {
-	if (dlk_alive())
-		enter_for(go_away);
+	if (!dlk_alive())
+		return;
+	DLK_INSIDE(call);
+	atomic_store(&dlk_self.away, true);
+	dlk_hold_leave_all();
 }
 
 /* With one thread only, there is no other table to mistake for it. */

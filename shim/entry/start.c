@@ -120,16 +120,13 @@ static void (*const forget[])(void) = {
 
 static void after_fork(void)
 {
-	struct dlk_call call;
-
-	dlk_enter(&call);
-	if (atomic_load(&page->pid) == 0) {
-		dlk_self.pid = dlk_pid();
-		atomic_store(&page->pid, dlk_self.pid);
-		for (size_t i = 0; i < sizeof(forget) / sizeof(forget[0]); i++)
-			forget[i]();
-	}
-	dlk_leave(&call);
+	DLK_INSIDE(call);
+	if (atomic_load(&page->pid) != 0)
+		return;
+	dlk_self.pid = dlk_pid();
+	atomic_store(&page->pid, dlk_self.pid);
+	for (size_t i = 0; i < sizeof(forget) / sizeof(forget[0]); i++)
+		forget[i]();
 }
 
 /* --- the beginning -------------------------------------------------------- */

@@ -133,12 +133,11 @@ void dlk_handover_all(void)
 {
 	uint64_t began = dlk_now_ns();
 	struct dlk_hold *all[WINDOW];
-	struct dlk_call call;
 	unsigned n;
 
 	if (!dlk_any_held())
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	dlk_keeper_lock();
 	dlk_delegation_listen();
 	dlk_keeper_unlock();
@@ -146,7 +145,6 @@ void dlk_handover_all(void)
 		hand_over(all, n);
 		dlk_unpin_all(all, n);
 	}
-	dlk_leave(&call);
 }
 
 /* --- the thread ----------------------------------------------------------- */

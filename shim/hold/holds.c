@@ -216,16 +216,13 @@ struct dlk_hold *dlk_hold_find_records(const struct dlk_file *file,
 
 int dlk_hold_next_fd(int from)
 {
-	struct dlk_call call;
 	int lowest = -1;
 
-	dlk_enter(&call);
-	dlk_holds_lock();
+	DLK_INSIDE(call);
+	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (dlk_hold_is_held(h) && h->fd >= from &&
 		    (lowest < 0 || h->fd < lowest))
 			lowest = h->fd;
-	dlk_holds_unlock();
-	dlk_leave(&call);
 	return lowest;
 }

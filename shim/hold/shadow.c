@@ -211,19 +211,16 @@ int dlk_shadow_program(int own)
 
 int dlk_shadow_next_fd(int from)
 {
-	struct dlk_call call;
 	int lowest = -1;
 
 	if (!dlk_shadow_any())
 		return -1;
-	dlk_enter(&call);
-	pthread_mutex_lock(&mutex);
+	DLK_INSIDE(call);
+	DLK_GUARD(&mutex);
 	for (unsigned i = 0; i < table_end; i++)
 		if (table[i].used && table[i].fd >= from &&
 		    (lowest < 0 || table[i].fd < lowest))
 			lowest = table[i].fd;
-	pthread_mutex_unlock(&mutex);
-	dlk_leave(&call);
 	return lowest;
 }
 
@@ -339,13 +336,10 @@ void dlk_shadow_sweep(void)
 
 void dlk_shadow_closed(void)
 {
-	struct dlk_call call;
-
 	if (!dlk_shadow_any())
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	dlk_shadow_sweep();
-	dlk_leave(&call);
 }
 
 /*
@@ -354,25 +348,23 @@ void dlk_shadow_closed(void)
  */
 void dlk_shadow_step_aside(int own)
 {
-	struct dlk_own aside, old = { .fd = -1 };
-	struct dlk_call call;
+	struct dlk_own aside, old;
 	struct shadow *s;
 	int copy;
 
 	if (!dlk_shadow_any())
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	copy = (int)dlk_syscall(SYS_fcntl, own, F_DUPFD_CLOEXEC, 3);
-	if (copy >= 0 && dlk_own_take(&aside, copy) == 0) {
-		pthread_mutex_lock(&mutex);
-		s = find_own(own);
-		old = s ? s->own : aside;
-		if (s)
-			s->own = aside;
-		pthread_mutex_unlock(&mutex);
-		dlk_own_close(&old);
-	}
-	dlk_leave(&call);
+	if (copy < 0 || dlk_own_take(&aside, copy) < 0)
+		return;
+	pthread_mutex_lock(&mutex);
+	s = find_own(own);
+	old = s ? s->own : aside;
+	if (s)
+		s->own = aside;
+	pthread_mutex_unlock(&mutex);
+	dlk_own_close(&old);
 }
 
 /* --- asking the keepers --------------------------------------------------- */

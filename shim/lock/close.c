@@ -122,17 +122,15 @@ static void close_record(struct dlk_call *call, int fd,
 /* Sent before the kernel's locks go, for after that another host may wait. */
 void dlk_closing(int fd)
 {
-	struct dlk_call call;
 	struct dlk_file file;
 
 	if (dlk_own_is(fd))
 		return;
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	close_flock(fd);
 	if (dlk_any_held() && dlk_kernel_file(fd, &file) == 0 &&
 	    !dlk_kernel_is_path_only(fd))
 		close_record(&call, fd, &file);
-	dlk_leave(&call);
 }
 
 /* --- many descriptors: POSIX locks ---------------------------------------- */
@@ -160,14 +158,12 @@ static bool ends_locks(void *arg, int fd)
 void dlk_record_closing_span(unsigned first, unsigned last)
 {
 	struct span span = { first, last };
-	struct dlk_call call;
 	struct dlk_file file;
 	int fd;
 
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	while ((fd = dlk_kernel_find(NULL, DLK_ANY_MODE, ends_locks, &span)) >=
 		       0 &&
 	       dlk_kernel_file(fd, &file) == 0)
 		close_record(&call, fd, &file);
-	dlk_leave(&call);
 }

@@ -173,15 +173,13 @@ static bool concerns(const struct dlk_followed *f, unsigned first,
 void dlk_follow_closing(unsigned first, unsigned last)
 {
 	const pid_t self = (pid_t)dlk_syscall(SYS_gettid);
-	struct dlk_call call;
 
-	dlk_enter(&call);
+	DLK_INSIDE(call);
 	for (unsigned i = 0; i < atomic_load(&used); i++)
 		if (concerns(&slots[i], first, last, self))
 			take_away(&slots[i], atomic_load(&slots[i].fd),
 				  (int)first,
 				  last > INT_MAX ? INT_MAX : (int)last);
-	dlk_leave(&call);
 }
 
 bool dlk_follow_concerned(unsigned first, unsigned last)

@@ -24,6 +24,13 @@ struct dlk_call {
 /* Block signals and cancellation for a while; errno is put back by leave. */
 void dlk_enter(struct dlk_call *call);
 void dlk_leave(struct dlk_call *call);
+/*
+ * A call that is entered here and left at the end of the block, whichever way
+ * that is left; what is returned is evaluated before.
+ */
+#define DLK_INSIDE(call)                                                       \
+	struct dlk_call call __attribute__((cleanup(dlk_leave)));              \
+	dlk_enter(&call)
 
 /* Has the program one for it?  Neither by default nor ignored. */
 bool dlk_has_handler(int sig);
