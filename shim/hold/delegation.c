@@ -460,26 +460,21 @@ static void tell_renewed(struct dlk_hold *const *all, unsigned n)
 
 void dlk_delegation_renewed(struct dlk_hold *const *all, unsigned n)
 {
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	/* There is room for the answers to come, and perhaps another keeper. */
 	dlk_delegation_listen();
 	for (unsigned i = 0; i < n; i += DLK_KEEP_RENEWALS)
 		tell_renewed(all + i, n - i < DLK_KEEP_RENEWALS
 					      ? n - i
 					      : DLK_KEEP_RENEWALS);
-	dlk_keeper_unlock();
 }
 
 uint64_t dlk_delegation_tick(void)
 {
-	uint64_t at;
-
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	dlk_delegation_listen();
 	dlk_keeper_reap();
-	at = dlk_keeper_look_ns();
-	dlk_keeper_unlock();
-	return at;
+	return dlk_keeper_look_ns();
 }
 
 /* --- what becomes of a lease ---------------------------------------------- */
@@ -504,7 +499,7 @@ static bool say(struct dlk_keep *m, size_t size)
 
 	if (m->lease == 0)
 		return false;
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	while (err == DLK_KEEPER_LATER && dlk_delegation_listen() &&
 	       !dlk_keeper_is_silent()) {
 		err = dlk_keeper_send(m, size, NULL, 0);
@@ -514,7 +509,6 @@ static bool say(struct dlk_keep *m, size_t size)
 	}
 	if (err == -EPERM)
 		let_go();
-	dlk_keeper_unlock();
 	return err == 0;
 }
 
@@ -552,7 +546,7 @@ void dlk_delegation_stay(void)
 	struct dlk_keep m = { .type = DLK_KEEP_STAY };
 	bool sent = false;
 
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	for (int deaths = 0; !sent && deaths < DLK_DEATHS; deaths++) {
 		dlk_delegation_listen();
 		if (dlk_keeper_start(true) < 0)
@@ -564,22 +558,19 @@ void dlk_delegation_stay(void)
 			sent = dlk_delegation_listen();
 		}
 	}
-	dlk_keeper_unlock();
 }
 
 void dlk_delegation_dismiss(void)
 {
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	lose(false);
-	dlk_keeper_unlock();
 }
 
 void dlk_delegation_privileges(bool other_namespace)
 {
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	if (dlk_keeper_is_there() && (other_namespace || dlk_keeper_may_more()))
 		let_go();
-	dlk_keeper_unlock();
 }
 
 /*
@@ -599,7 +590,7 @@ void dlk_delegation_closed(bool left)
 	unsigned lost_before;
 	bool wait;
 
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	while (dlk_keeper_is_starting() && dlk_now_ns() < until)
 		dlk_keeper_wait(until);
 	wait = left && dlk_keeper_is_there() && dlk_delegation_listen() &&
@@ -613,5 +604,4 @@ void dlk_delegation_closed(bool left)
 		dlk_keeper_wait(look < until ? look : until);
 		wait = dlk_delegation_listen();
 	}
-	dlk_keeper_unlock();
 }

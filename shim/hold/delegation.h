@@ -39,7 +39,7 @@ void dlk_delegation_renewed(struct dlk_hold *const *all, unsigned n);
 /* (the thread) Hear the keeper; when to do so again. */
 uint64_t dlk_delegation_tick(void);
 
-/* --- for handover.c: between dlk_keeper_lock and _unlock ------------------ */
+/* --- for handover.c: with dlk_keeper_mutex ------------------------------- */
 
 /* So many keepers may end over one hand-over. */
 enum { DLK_DEATHS = 2 };

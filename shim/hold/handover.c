@@ -79,7 +79,7 @@ static void hand_over(struct dlk_hold *const *all, unsigned n)
 	/* By a descriptor that is surely the lock's. */
 	for (unsigned i = 0; i < n; i++)
 		dlk_hold_is_there(all[i]);
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	lost_before = dlk_delegation_lost();
 	while (!is_in_vain(lost_before)) {
 		uint64_t until = dlk_now_ns() + FULL_MS * DLK_MS;
@@ -93,7 +93,6 @@ static void hand_over(struct dlk_hold *const *all, unsigned n)
 	}
 	if (is_in_vain(lost_before))
 		give_up(all, n, began);
-	dlk_keeper_unlock();
 }
 
 static bool has_keeper(const struct dlk_hold *h)
@@ -138,9 +137,9 @@ void dlk_handover_all(void)
 	if (!dlk_any_held())
 		return;
 	DLK_INSIDE(call);
-	dlk_keeper_lock();
+	pthread_mutex_lock(&dlk_keeper_mutex);
 	dlk_delegation_listen();
-	dlk_keeper_unlock();
+	pthread_mutex_unlock(&dlk_keeper_mutex);
 	while (!dlk_seeded(9) && (n = collect_unkept(all, began)) > 0) {
 		hand_over(all, n);
 		dlk_unpin_all(all, n);
@@ -165,13 +164,9 @@ static void later(struct dlk_hold *h, unsigned before)
 
 static bool tell_now(struct dlk_hold *h)
 {
-	bool room = true;
-
-	dlk_keeper_lock();
-	if (progress_of(h, UINT64_MAX) == UNTOLD)
-		room = dlk_delegation_ask(h, false);
-	dlk_keeper_unlock();
-	return room;
+	DLK_GUARD(&dlk_keeper_mutex);
+	return progress_of(h, UINT64_MAX) != UNTOLD ||
+	       dlk_delegation_ask(h, false);
 }
 
 /* Without room it is over for this time: the answers are to be read first. */

@@ -51,8 +51,8 @@ struct rights {
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
 };
 
+pthread_mutex_t dlk_keeper_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	pthread_mutex_t mutex;
 	struct dlk_own socket;
 	struct rights rights;
 	/* The process group of the keeper and its standby, by the pid of the
@@ -74,25 +74,14 @@ static struct {
 	struct dlk_own let_go[LET_GO];
 	char *room;
 } keeper = {
-	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.socket = { .fd = -1 },
 	.dying = { .fd = -1 },
 	.let_go = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } },
 };
 
-void dlk_keeper_lock(void)
-{
-	pthread_mutex_lock(&keeper.mutex);
-}
-
-void dlk_keeper_unlock(void)
-{
-	pthread_mutex_unlock(&keeper.mutex);
-}
-
 void dlk_keeper_forget(void)
 {
-	pthread_mutex_init(&keeper.mutex, NULL);
+	pthread_mutex_init(&dlk_keeper_mutex, NULL);
 	dlk_own_close(&keeper.socket);
 	for (int i = 0; i < LET_GO; i++)
 		dlk_own_close(&keeper.let_go[i]);
@@ -139,10 +128,10 @@ static void sleep_on_words(uint64_t ns)
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U),
 			       .tv_nsec = (long)(ns % 1000000000U) };
 
-	dlk_keeper_unlock();
+	pthread_mutex_unlock(&dlk_keeper_mutex);
 	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAIT_PRIVATE, seen, &ts,
 		    NULL, 0);
-	dlk_keeper_lock();
+	pthread_mutex_lock(&dlk_keeper_mutex);
 }
 
 /*
@@ -166,11 +155,11 @@ void dlk_keeper_wait(uint64_t until_ns)
 		return;
 	}
 	keeper.reading = true;
-	dlk_keeper_unlock();
+	pthread_mutex_unlock(&dlk_keeper_mutex);
 	while (dlk_poll(&p, 1, HEARD_MS) == 0 && dlk_now_ns() < until_ns &&
 	       atomic_load(&keeper.words) == seen)
 		;
-	dlk_keeper_lock();
+	pthread_mutex_lock(&dlk_keeper_mutex);
 	keeper.reading = false;
 	wake_all();
 }
@@ -280,9 +269,9 @@ static int start_here(void)
 	struct rights rights = { 0 };
 	pid_t pid;
 
-	dlk_keeper_unlock();
+	pthread_mutex_unlock(&dlk_keeper_mutex);
 	pid = read_rights(&rights) ? start(&ours) : -EPERM;
-	dlk_keeper_lock();
+	pthread_mutex_lock(&dlk_keeper_mutex);
 	keeper.starting = false;
 	if (pid > 0) {
 		keeper.socket = ours;
@@ -301,9 +290,8 @@ static int start_here(void)
 
 static void start_beside(void)
 {
-	dlk_keeper_lock();
+	DLK_GUARD(&dlk_keeper_mutex);
 	keeper.failed = start_here();
-	dlk_keeper_unlock();
 }
 
 /*
@@ -605,11 +593,11 @@ void dlk_keeper_wait_dead(void)
 
 	keeper.dying.fd = -1;
 	if (dying.fd >= 0 && !dlk_in_thread()) {
-		dlk_keeper_unlock();
+		pthread_mutex_unlock(&dlk_keeper_mutex);
 		while (dlk_own_check(&dying) && !is_dead(&dying) &&
 		       dlk_now_ns() < until)
 			dlk_pause_ns(DLK_MS);
-		dlk_keeper_lock();
+		pthread_mutex_lock(&dlk_keeper_mutex);
 	}
 	dlk_own_close(&dying);
 }

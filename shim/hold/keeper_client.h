@@ -3,9 +3,9 @@
  * The shim's end of the socket to its keeper (keeper/protocol.h): one a
  * process, started on first need, and replaced when it does not answer.
  *
- *	dlk_keeper_lock, { _start, { _send | _hear | _wait }* }, _unlock
+ *	DLK_GUARD(&dlk_keeper_mutex), { _start, { _send | _hear | _wait }* }
  *
- * All functions but _lock want the lock, which is held for a few system calls
+ * All functions want the mutex (the lock), which is held for a few system calls
  * that never sleep: _start and _wait let go of it meanwhile.  Signals are
  * blocked (dlk_enter).  The lock is taken before that of the holds.
  */
@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 #include "keeper/protocol.h"
+#include "os/guard.h"
 
-void dlk_keeper_lock(void);
-void dlk_keeper_unlock(void);
+extern pthread_mutex_t dlk_keeper_mutex;
 
 bool dlk_keeper_is_there(void);
 /* (without the lock) A child that is to be it may still have our descriptors. */

@@ -6,7 +6,8 @@
  *	return n_waiting > 0;
  *
  * What is returned is evaluated before the mutex is released.  A function that
- * sleeps, or releases the mutex earlier, locks and unlocks by itself.
+ * sleeps, or releases the mutex earlier, locks and unlocks by itself; but where
+ * it sleeps in a call that lets go of the mutex meanwhile (dlk_keeper_wait).
  */
 #ifndef DLK_GUARD_H
 #define DLK_GUARD_H
