@@ -122,8 +122,7 @@ static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
 		if (h->state != HOLD_HELD || h->keeper.carried ||
 		    h->keeper.refused_ns >= since_ns)
 			continue;
-		dlk_hold_pin(h);
-		all[n++] = h;
+		all[n++] = dlk_hold_pin(h);
 	}
 	return n;
 }

@@ -87,15 +87,19 @@ static void settle(struct dlk_hold *h)
 	dlk_holds_remove(h);
 }
 
-void dlk_hold_pin(struct dlk_hold *h)
+struct dlk_hold *dlk_hold_pin(struct dlk_hold *h)
 {
 	dlk_holds_check();
-	h->pins++;
+	if (h)
+		h->pins++;
+	return h;
 }
 
 void dlk_hold_unpin(struct dlk_hold *h)
 {
 	dlk_holds_check();
+	if (!h)
+		return;
 	dlk_check(h->pins);
 	h->pins--;
 	settle(h);
@@ -103,6 +107,8 @@ void dlk_hold_unpin(struct dlk_hold *h)
 
 void dlk_unpin(struct dlk_hold *h)
 {
+	if (!h)
+		return;
 	DLK_GUARD(&dlk_holds_mutex);
 	dlk_hold_unpin(h);
 }
@@ -116,10 +122,8 @@ struct dlk_hold *dlk_hold_next(struct dlk_hold *from, dlk_match_fn *match,
 	h = from ? from->next : dlk_holds_first();
 	while (h && !match(h, arg))
 		h = h->next;
-	if (h)
-		dlk_hold_pin(h);
-	if (from)
-		dlk_hold_unpin(from);
+	dlk_hold_pin(h);
+	dlk_hold_unpin(from);
 	return h;
 }
 

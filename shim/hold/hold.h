@@ -244,8 +244,8 @@ void dlk_hold_install_released(struct dlk_hold *h);
 /* It is over, and nothing more is to be said of it. */
 void dlk_hold_drop(struct dlk_hold *h);
 
-/* Nobody frees it, and who is done with it. */
-void dlk_hold_pin(struct dlk_hold *h);
+/* Nobody frees it, and who is done with it; of NULL nothing is.  Returns h. */
+struct dlk_hold *dlk_hold_pin(struct dlk_hold *h);
 void dlk_hold_unpin(struct dlk_hold *h);
 
 /* --- (mutex not held) ----------------------------------------------------- */

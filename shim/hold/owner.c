@@ -98,8 +98,7 @@ struct dlk_hold *dlk_flock_owner(int fd)
 		dlk_holds_lock();
 		h = mode == LOCK_UN ? NULL : find_lease(&file, fd, mode);
 	}
-	if (h)
-		dlk_hold_pin(h);
+	dlk_hold_pin(h);
 	dlk_holds_unlock();
 	return h;
 }
@@ -154,8 +153,7 @@ struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 		dlk_holds_lock();
 		h = may ? find_held(file, kind, fd, true) : NULL;
 	}
-	if (h)
-		dlk_hold_pin(h);
+	dlk_hold_pin(h);
 	dlk_holds_unlock();
 	return h;
 }

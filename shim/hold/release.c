@@ -384,8 +384,7 @@ static void send_unsent(uint64_t deadline_ns)
 		release_all(all, n, deadline_ns, NULL);
 		dlk_unpin_all(all, n);
 	}
-	if (h)
-		dlk_unpin(h);
+	dlk_unpin(h);
 }
 
 enum { NAP_NS = 200 * 1000 };

@@ -352,8 +352,7 @@ static bool collect(uint64_t now)
 		struct dlk_hold **place = place_for(h, now);
 
 		if (place) {
-			*place = h;
-			dlk_hold_pin(h);
+			*place = dlk_hold_pin(h);
 		} else {
 			dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
 		}
@@ -475,13 +474,8 @@ static void renew_all(void)
  */
 static struct dlk_hold *overdue(uint64_t now)
 {
-	struct dlk_hold *h;
-
 	DLK_GUARD(&dlk_holds_mutex);
-	h = dlk_backstop_due(now);
-	if (h)
-		dlk_hold_pin(h);
-	return h;
+	return dlk_hold_pin(dlk_backstop_due(now));
 }
 
 static void stop_overdue(void)
@@ -559,8 +553,7 @@ static unsigned other_work(uint64_t now, struct dlk_hold **all)
 			dlk_schedule_after(h, now + DLK_SOON_MS * DLK_MS);
 			continue;
 		}
-		dlk_hold_pin(h);
-		all[n++] = h;
+		all[n++] = dlk_hold_pin(h);
 	}
 	return n;
 }

@@ -149,8 +149,7 @@ static bool ends_locks(void *arg, int fd)
 	    dlk_kernel_is_path_only(fd) || dlk_kernel_file(fd, &file) < 0)
 		return false;
 	h = dlk_record_owner(&file, DLK_POSIX, fd);
-	if (h)
-		dlk_unpin(h);
+	dlk_unpin(h);
 	return h != NULL;
 }
 

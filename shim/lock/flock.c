@@ -261,8 +261,7 @@ static int keep(struct request *r)
 	if (late)
 		dlk_hold_release(h);
 	/* The conversion is done: Redis forgot the old token by the way. */
-	if (r->own)
-		dlk_hold_unpin(r->own);
+	dlk_hold_unpin(r->own);
 	r->own = NULL;
 	dlk_holds_unlock();
 	err = ensure_renewal(r, h, late, look_ns);

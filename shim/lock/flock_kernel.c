@@ -217,9 +217,7 @@ struct dlk_hold *dlk_flock_of_threads(const struct request *r)
 		   h->valid.granted_ns >= r->looked_ns &&
 		   (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1) &&
 		   dlk_lease_same_key(&h->lease, &r->lease)));
-	if (h)
-		dlk_hold_pin(h);
-	return h;
+	return dlk_hold_pin(h);
 }
 
 /* An unlock takes no turn: so look again, when it is done. */
@@ -231,8 +229,7 @@ bool dlk_flock_leave_to_threads(struct request *r, int mode)
 	for (;; mode = theirs) {
 		h = dlk_flock_of_threads(r);
 		theirs = h ? dlk_hold_mode(h) : LOCK_UN;
-		if (h)
-			dlk_unpin(h);
+		dlk_unpin(h);
 		if (theirs == mode)
 			return mode != LOCK_UN;
 		if (theirs == LOCK_UN)

@@ -227,8 +227,7 @@ int dlk_request_name(struct request *r)
 
 void dlk_request_let_go(struct request *r)
 {
-	if (r->own)
-		dlk_unpin(r->own);
+	dlk_unpin(r->own);
 	r->own = NULL;
 }
 

@@ -120,11 +120,9 @@ bool dlk_sharers_was_unlocked(struct request *r)
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;
 	dlk_holds_lock();
-	r->own = find_kept(r);
-	if (r->own) {
-		dlk_hold_pin(r->own);
+	r->own = dlk_hold_pin(find_kept(r));
+	if (r->own)
 		dlk_hold_convert(r->own);
-	}
 	dlk_holds_unlock();
 	r->had = LOCK_UN;
 	return true;
