@@ -11,10 +11,14 @@
 #include "os/number.h"
 #include "os/sys.h"
 
-static int early_flock(int fd, int op)
-{
-	return (int)dlk_syscall(SYS_flock, fd, op);
-}
+/* The system call of that name, by its number and the arguments. */
+#define DLK_EARLY(result, name, parameters, ...)                               \
+	static result name parameters                                          \
+	{                                                                      \
+		return (result)dlk_syscall(__VA_ARGS__);                       \
+	}
+
+DLK_EARLY(int, early_flock, (int fd, int op), SYS_flock, fd, op)
 
 static int early_fcntl(int fd, int cmd, ...)
 {
@@ -27,56 +31,30 @@ static int early_fcntl(int fd, int cmd, ...)
 	return (int)dlk_syscall(DLK_SYS_FCNTL, fd, cmd, arg);
 }
 
-static int early_close(int fd)
-{
-	return (int)dlk_syscall(SYS_close, fd);
-}
-
-static int early_dup(int fd)
-{
-	return (int)dlk_syscall(SYS_dup, fd);
-}
-
-static int early_dup2(int from, int to)
-{
-	return (int)dlk_syscall(SYS_dup2, from, to);
-}
-
-static int early_dup3(int from, int to, int flags)
-{
-	return (int)dlk_syscall(SYS_dup3, from, to, flags);
-}
-
-static ssize_t early_recvmsg(int fd, struct msghdr *msg, int flags)
-{
-	return dlk_syscall(SYS_recvmsg, fd, msg, flags);
-}
-
-static int early_execve(const char *file, char *const *argv, char *const *envp)
-{
-	return (int)dlk_syscall(SYS_execve, file, argv, envp);
-}
+DLK_EARLY(int, early_close, (int fd), SYS_close, fd)
+DLK_EARLY(int, early_dup, (int fd), SYS_dup, fd)
+DLK_EARLY(int, early_dup2, (int from, int to), SYS_dup2, from, to)
+DLK_EARLY(int, early_dup3, (int from, int to, int flags), SYS_dup3, from, to,
+	  flags)
+DLK_EARLY(ssize_t, early_recvmsg, (int fd, struct msghdr *msg, int flags),
+	  SYS_recvmsg, fd, msg, flags)
+DLK_EARLY(int, early_execve,
+	  (const char *file, char *const *argv, char *const *envp), SYS_execve,
+	  file, argv, envp)
 
 /* These are no functions of glibc before 2.34 (pidfd_getfd: 2.36) at all. */
-static int early_close_range(unsigned first, unsigned last, int flags)
-{
-	return (int)dlk_syscall(SYS_close_range, first, last, flags);
-}
+DLK_EARLY(int, early_close_range, (unsigned first, unsigned last, int flags),
+	  SYS_close_range, first, last, flags)
+DLK_EARLY(int, early_execveat,
+	  (int dir, const char *path, char *const *argv, char *const *envp,
+	   int flags),
+	  SYS_execveat, dir, path, argv, envp, flags)
+DLK_EARLY(int, early_pidfd_getfd, (int pidfd, int fd, unsigned flags),
+	  SYS_pidfd_getfd, pidfd, fd, flags)
 
 static void early_closefrom(int lowest)
 {
 	dlk_syscall(SYS_close_range, lowest < 0 ? 0 : lowest, ~0U, 0);
-}
-
-static int early_execveat(int dir, const char *path, char *const *argv,
-			  char *const *envp, int flags)
-{
-	return (int)dlk_syscall(SYS_execveat, dir, path, argv, envp, flags);
-}
-
-static int early_pidfd_getfd(int pidfd, int fd, unsigned flags)
-{
-	return (int)dlk_syscall(SYS_pidfd_getfd, pidfd, fd, flags);
 }
 
 static void early_exit(int status)
