@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -40,6 +39,14 @@
 /* True: answered, in *result and errno. */
 typedef bool handler(const long *a, long *result);
 
+/* As the wrapper of that name. */
+#define DLK_ANSWERS(name, answer)                                              \
+	static bool name(const long *a, long *result)                          \
+	{                                                                      \
+		*result = answer;                                              \
+		return true;                                                   \
+	}
+
 static bool on_flock(const long *a, long *result)
 {
 	int r = dlk_entry_flock((int)a[0], (int)a[1]);
@@ -50,23 +57,9 @@ static bool on_flock(const long *a, long *result)
 
 /* The call of that number, and who goes on with it. */
 #define DLK_FCNTL_BY(number, who, on, next)                                    \
-	static int next(int fd, int cmd, ...)                                  \
-	{                                                                      \
-		va_list ap;                                                    \
-		long arg;                                                      \
-                                                                               \
-		va_start(ap, cmd);                                             \
-		arg = va_arg(ap, long);                                        \
-		va_end(ap);                                                    \
-		return (int)real.syscall(number, fd, cmd, arg);                \
-	}                                                                      \
-                                                                               \
-	static bool on(const long *a, long *result)                            \
-	{                                                                      \
-		*result = dlk_entry_fcntl(who, next, (int)a[0], (int)a[1],     \
-					  a[2]);                               \
-		return true;                                                   \
-	}
+	DLK_LIKE_FCNTL(static int next,                                        \
+		       (int)real.syscall(number, fd, cmd, arg))                \
+	DLK_ANSWERS(on, dlk_entry_fcntl(who, next, (int)a[0], (int)a[1], a[2]))
 
 DLK_FCNTL_BY(SYS_fcntl, DLK_FCNTL_1, on_fcntl, next_fcntl)
 #ifdef SYS_fcntl64
@@ -83,12 +76,8 @@ static bool on_close(const long *a, long *result)
 	return true;
 }
 
-static bool on_close_range(const long *a, long *result)
-{
-	*result = dlk_entry_close_range((unsigned)a[0], (unsigned)a[1],
-					(int)a[2]);
-	return true;
-}
+DLK_ANSWERS(on_close_range,
+	    dlk_entry_close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]))
 
 /* The call passes, behind a word of ours. */
 #define DLK_PASSES(name, hint)                                                 \
@@ -138,17 +127,8 @@ static bool on_clone3(const long *a, long *result)
 	return false;
 }
 
-static bool on_unshare(const long *a, long *result)
-{
-	*result = dlk_entry_unshare((int)a[0]);
-	return true;
-}
-
-static bool on_setns(const long *a, long *result)
-{
-	*result = dlk_entry_setns((int)a[0], (int)a[1]);
-	return true;
-}
+DLK_ANSWERS(on_unshare, dlk_entry_unshare((int)a[0]))
+DLK_ANSWERS(on_setns, dlk_entry_setns((int)a[0], (int)a[1]))
 
 /*
  * Every number that means something to us.  (Not setuid(2) and its like: by

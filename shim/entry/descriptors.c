@@ -111,17 +111,22 @@ static void closing_stream(FILE *fp)
 	errno = saved;
 }
 
-/* glibc's pclose() and endmntent() close any stream, as fclose() does. */
-#define DLK_FCLOSE(name)                                                       \
-	DLK_EXPORT int name(FILE *fp)                                          \
+/* A call that takes a descriptor away, between two words of ours. */
+#define DLK_TAKES_AWAY(hint, result, name, parameters, call)                   \
+	DLK_EXPORT result name parameters                                      \
 	{                                                                      \
-		int r;                                                         \
+		result r;                                                      \
                                                                                \
-		closing_stream(fp);                                            \
-		r = DLK_REAL(name)(fp);                                        \
+		hint;                                                          \
+		r = call;                                                      \
 		dlk_entry_closed();                                            \
 		return r;                                                      \
 	}
+
+/* glibc's pclose() and endmntent() close any stream, as fclose() does. */
+#define DLK_FCLOSE(name)                                                       \
+	DLK_TAKES_AWAY(closing_stream(fp), int, name, (FILE * fp),             \
+		       DLK_REAL(name)(fp))
 
 int _IO_fclose(FILE *fp);
 int __endmntent(FILE *fp);
@@ -135,29 +140,22 @@ DLK_FCLOSE(__endmntent)
 #define DLK_FREOPEN(called, name)                                              \
 	DLK_EXPORT FILE *called(const char *path, const char *mode, FILE *fp)  \
 		DLK_NAMED(name);                                               \
-	DLK_EXPORT FILE *called(const char *path, const char *mode, FILE *fp)  \
-	{                                                                      \
-		closing_stream(fp);                                            \
-		fp = DLK_REAL(name)(path, mode, fp);                           \
-		dlk_entry_closed();                                            \
-		return fp;                                                     \
-	}
+	DLK_TAKES_AWAY(closing_stream(fp), FILE *, called,                     \
+		       (const char *path, const char *mode, FILE *fp),         \
+		       DLK_REAL(name)(path, mode, fp))
 
 DLK_FREOPEN(dlk_called_freopen, freopen)
 DLK_FREOPEN(dlk_called_freopen64, freopen64)
 
 /* EINVAL for NULL is libc's to say, whatever its header declares. */
-DLK_EXPORT int closedir(DIR *dir)
+static void closing_directory(DIR *volatile dir)
 {
-	DIR *volatile given = dir;
-	int r;
-
-	if (given)
-		closing(dirfd(given));
-	r = DLK_REAL(closedir)(dir);
-	dlk_entry_closed();
-	return r;
+	if (dir)
+		closing(dirfd(dir));
 }
+
+DLK_TAKES_AWAY(closing_directory(dir), int, closedir, (DIR * dir),
+	       DLK_REAL(closedir)(dir))
 
 /* --- duplicates ----------------------------------------------------------- */
 
@@ -192,28 +190,14 @@ DLK_EXPORT int dup(int fd)
 int __dup2(int from, int to);
 
 #define DLK_DUP2(name)                                                         \
-	DLK_EXPORT int name(int from, int to)                                  \
-	{                                                                      \
-		int r;                                                         \
-                                                                               \
-		dlk_entry_dup(from, to);                                       \
-		r = real.name(from, to);                                       \
-		dlk_entry_closed();                                            \
-		return r;                                                      \
-	}
+	DLK_TAKES_AWAY(dlk_entry_dup(from, to), int, name, (int from, int to), \
+		       real.name(from, to))
 
 DLK_DUP2(dup2)
 DLK_DUP2(__dup2)
 
-DLK_EXPORT int dup3(int from, int to, int flags)
-{
-	int r;
-
-	dlk_entry_dup(from, flags & ~O_CLOEXEC ? -1 : to);
-	r = real.dup3(from, to, flags);
-	dlk_entry_closed();
-	return r;
-}
+DLK_TAKES_AWAY(dlk_entry_dup(from, flags & ~O_CLOEXEC ? -1 : to), int, dup3,
+	       (int from, int to, int flags), real.dup3(from, to, flags))
 
 /* Close [first, last], but for what is ours. */
 static int close_span(unsigned first, unsigned last, int flags)

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -112,16 +111,8 @@ int dlk_entry_fcntl(enum dlk_fcntl who, int (*next)(int, int, ...), int fd,
 /* `called` in C, for a header may make fcntl64 of fcntl (export.h). */
 #define DLK_FCNTL_AS(called, who, next, name)                                  \
 	DLK_EXPORT int called(int fd, int cmd, ...) DLK_NAMED(name);           \
-	DLK_EXPORT int called(int fd, int cmd, ...)                            \
-	{                                                                      \
-		va_list ap;                                                    \
-		long arg;                                                      \
-                                                                               \
-		va_start(ap, cmd);                                             \
-		arg = va_arg(ap, long);                                        \
-		va_end(ap);                                                    \
-		return dlk_entry_fcntl(who, real.next, fd, cmd, arg);          \
-	}
+	DLK_LIKE_FCNTL(DLK_EXPORT int called,                                  \
+		       dlk_entry_fcntl(who, real.next, fd, cmd, arg))
 
 DLK_FCNTL_AS(dlk_called_fcntl, DLK_FCNTL, fcntl, fcntl)
 DLK_FCNTL_AS(dlk_called_fcntl64, DLK_FCNTL64, fcntl64, fcntl64)

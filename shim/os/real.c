@@ -3,7 +3,6 @@
 #include "os/real.h"
 
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,17 +19,8 @@
 
 DLK_EARLY(int, early_flock, (int fd, int op), SYS_flock, fd, op)
 
-static int early_fcntl(int fd, int cmd, ...)
-{
-	va_list ap;
-	long arg;
-
-	va_start(ap, cmd);
-	arg = va_arg(ap, long);
-	va_end(ap);
-	return (int)dlk_syscall(DLK_SYS_FCNTL, fd, cmd, arg);
-}
-
+DLK_LIKE_FCNTL(static int early_fcntl,
+	       (int)dlk_syscall(DLK_SYS_FCNTL, fd, cmd, arg))
 DLK_EARLY(int, early_close, (int fd), SYS_close, fd)
 DLK_EARLY(int, early_dup, (int fd), SYS_dup, fd)
 DLK_EARLY(int, early_dup2, (int from, int to), SYS_dup2, from, to)

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <wordexp.h>
@@ -31,6 +32,19 @@ struct dlk_real {
 #undef X
 
 extern struct dlk_real real;
+
+/* A function of fcntl()'s form: the one word that may follow is `arg` (musl). */
+#define DLK_LIKE_FCNTL(declared, answer)                                       \
+	declared(int fd, int cmd, ...)                                         \
+	{                                                                      \
+		va_list ap;                                                    \
+		long arg;                                                      \
+                                                                               \
+		va_start(ap, cmd);                                             \
+		arg = va_arg(ap, long);                                        \
+		va_end(ap);                                                    \
+		return answer;                                                 \
+	}
 
 /* Fill `real` by dlsym(RTLD_NEXT); called by the constructor. */
 void dlk_resolve_real(void);
