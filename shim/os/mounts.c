@@ -68,61 +68,72 @@ static bool look_at(void *arg, const char *line)
 }
 
 /*
- * A host may have thousands of mounts: a thread remembers the last ones it
- * looked for, for a second, and for longer where a mount cannot be found any
- * more (it was detached, or the root directory changed).
+ * A host may have thousands of mounts, and a server may be slow: a thread
+ * remembers what it looked for last, for a second, and for longer where that
+ * cannot be found any more (it was detached, or the root directory changed).
  */
 enum { KNOWN = 4, KNOWN_MS = 1000 };
 
-static __thread struct {
+struct memory {
 	bool busy; /* a signal handler came while we were here */
 	unsigned next;
-	struct seen {
-		uint64_t id, until_ns; /* 0: free */
-		struct dlk_mount mount;
+	struct known {
+		uint64_t number, until_ns; /* 0: free */
+		union {
+			struct dlk_mount mount;
+			enum dlk_fs fs;
+		};
 	} v[KNOWN];
-} mounts __attribute__((tls_model("initial-exec")));
+};
 
-static struct seen *seen_before(uint64_t id)
+static struct known *known_before(struct memory *m, uint64_t number)
 {
 	for (unsigned i = 0; i < KNOWN; i++)
-		if (mounts.v[i].until_ns && mounts.v[i].id == id)
-			return &mounts.v[i];
+		if (m->v[i].until_ns && m->v[i].number == number)
+			return &m->v[i];
 	return NULL;
 }
 
-static bool find(uint64_t id, struct dlk_mount *mount)
+/* k->number; false: it is not known, and was not. */
+static bool recall(struct memory *m, bool (*find)(int fd, struct known *k),
+		   int fd, struct known *k)
 {
-	struct search s = { .id = id, .mount = mount };
-	struct seen *old = seen_before(id);
+	struct known *old;
 
-	if (old && dlk_now_ns() < old->until_ns) {
-		*mount = old->mount;
-		return true;
-	}
-	dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
-	if (s.found) {
-		old = old ?: &mounts.v[mounts.next++ % KNOWN];
-		*old = (struct seen){ id, dlk_now_ns() + KNOWN_MS * DLK_MS,
-				      *mount };
+	if (m->busy)
+		return find(fd, k);
+	m->busy = true;
+	old = known_before(m, k->number);
+	if ((!old || dlk_now_ns() >= old->until_ns) && find(fd, k)) {
+		old = old ?: &m->v[m->next++ % KNOWN];
+		k->until_ns = dlk_now_ns() + KNOWN_MS * DLK_MS;
+		*old = *k;
 	} else if (old) {
-		*mount = old->mount;
+		*k = *old;
 	}
-	return old != NULL;
+	m->busy = false;
+	return old;
+}
+
+static bool find_mount(int fd, struct known *k)
+{
+	struct search s = { .id = k->number, .mount = &k->mount };
+
+	(void)fd;
+	dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
+	return s.found;
 }
 
 bool dlk_mount_by_id(uint64_t id, struct dlk_mount *mount)
 {
-	struct search s = { .id = id, .mount = mount };
+	static __thread struct memory mounts
+		__attribute__((tls_model("initial-exec")));
+	struct known k = { .number = id };
+	const bool found = recall(&mounts, find_mount, -1, &k);
 
-	if (mounts.busy) {
-		dlk_each_line("/proc/thread-self/mountinfo", look_at, &s);
-		return s.found;
-	}
-	mounts.busy = true;
-	s.found = find(id, mount);
-	mounts.busy = false;
-	return s.found;
+	if (found)
+		*mount = k.mount;
+	return found;
 }
 
 bool dlk_mount_of(int fd, struct dlk_mount *mount)
@@ -233,68 +244,29 @@ enum dlk_fs dlk_fs_of_magic(uint32_t magic)
 }
 
 /* fstatfs(2) is a question to the server: only where nobody else knows. */
-static bool find_fs(int fd, enum dlk_fs *fs)
+static bool find_fs(int fd, struct known *k)
 {
 	struct dlk_mount mount;
 	struct statfs st;
 
 	if (dlk_mount_of(fd, &mount)) {
-		*fs = dlk_fs_of_type(mount.type);
+		k->fs = dlk_fs_of_type(mount.type);
 		return true;
 	}
 	if (fstatfs(fd, &st) < 0)
 		return false;
-	*fs = dlk_fs_of_magic((uint32_t)st.f_type);
+	k->fs = dlk_fs_of_magic((uint32_t)st.f_type);
 	return true;
 }
 
 /* The number of a file system that was unmounted may be another's later. */
-static __thread struct {
-	bool busy; /* as above */
-	unsigned next;
-	struct known {
-		dev_t dev;
-		enum dlk_fs fs;
-		uint64_t until_ns; /* 0: free */
-	} v[KNOWN];
-} known __attribute__((tls_model("initial-exec")));
-
-static struct known *place(dev_t dev)
-{
-	for (unsigned i = 0; i < KNOWN; i++)
-		if (known.v[i].until_ns && known.v[i].dev == dev)
-			return &known.v[i];
-	return NULL;
-}
-
-/* What was said before, if there is nothing to be had now. */
-static enum dlk_fs recall(int fd, dev_t dev)
-{
-	struct known *k = place(dev);
-	enum dlk_fs fs = k ? k->fs : DLK_FS_OTHER;
-
-	if (k && dlk_now_ns() < k->until_ns)
-		return fs;
-	if (find_fs(fd, &fs)) {
-		k = k ?: &known.v[known.next++ % KNOWN];
-		*k = (struct known){ dev, fs,
-				     dlk_now_ns() + KNOWN_MS * DLK_MS };
-	}
-	return fs;
-}
-
 enum dlk_fs dlk_fs_of(int fd, dev_t dev)
 {
-	enum dlk_fs fs = DLK_FS_OTHER;
+	static __thread struct memory systems
+		__attribute__((tls_model("initial-exec")));
+	struct known k = { .number = dev };
 
 	if (major(dev) != 0)
 		return DLK_FS_LOCAL;
-	if (known.busy) {
-		find_fs(fd, &fs);
-		return fs;
-	}
-	known.busy = true;
-	fs = recall(fd, dev);
-	known.busy = false;
-	return fs;
+	return recall(&systems, find_fs, fd, &k) ? k.fs : DLK_FS_OTHER;
 }
