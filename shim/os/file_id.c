@@ -93,8 +93,8 @@ static const struct {
 } shares[] = {
 	{ "nfs", DLK_SAME_INODE, "the server's fileid (RFC 1813, fattr3)" },
 	{ "nfs4", DLK_SAME_INODE, "the same (RFC 7530, 5)" },
-	{ "cifs", DLK_SAME_INODE, "the server's, with serverino" },
-	{ "smb3", DLK_SAME_INODE, "the same" },
+	{ "cifs", DLK_CLIENT_NUMBERS, "the server's, with serverino" },
+	{ "smb3", DLK_CLIENT_NUMBERS, "the same" },
 	{ "ceph", DLK_SAME_INODE, "the metadata servers'; never used again" },
 	{ "lustre", DLK_SAME_INODE, "made of the FID; never used again" },
 	{ "gpfs", DLK_SAME_INODE, "the cluster's" },
@@ -107,20 +107,15 @@ static const struct {
 	{ "fuse.bindfs", DLK_SAME_INODE, "those of the directory below [m]" },
 };
 
-static bool is_cifs(const struct dlk_mount *mount)
-{
-	return strcmp(mount->type, "cifs") == 0 ||
-	       strcmp(mount->type, "smb3") == 0;
-}
-
 /* CIFS gives up serverino by itself where the server's are no good. */
 enum dlk_numbering dlk_numbering_of(const struct dlk_mount *mount)
 {
 	for (unsigned i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
 		if (strcmp(mount->type, shares[i].type) != 0)
 			continue;
-		return is_cifs(mount) && !mount->serverino
-			       ? DLK_CLIENT_NUMBERS
+		return shares[i].numbering == DLK_CLIENT_NUMBERS &&
+				       mount->serverino
+			       ? DLK_SAME_INODE
 			       : shares[i].numbering;
 	}
 	return DLK_OWN_NUMBERS;

@@ -67,30 +67,22 @@ static int open_or_make(int at, const char *name, bool make, mode_t mode)
 	return fd;
 }
 
-/* Nobody else can put something else in the place of what is ours in it. */
-static const char *unsafe_base(int fd)
+/*
+ * Of the base: nobody else can put something else in the place of what is ours
+ * in it.
+ */
+static const char *unsafe(int fd, bool base)
 {
 	struct stat st;
 
 	if (dlk_fstat(fd, &st) < 0)
 		return "cannot be looked at";
-	if (st.st_uid != 0 && st.st_uid != euid())
+	if (!(base && st.st_uid == 0) && st.st_uid != euid())
 		return "belongs to another user";
+	if (!base && (st.st_mode & 077))
+		return "is open to others (mode 700 is wanted)";
 	if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))
 		return "can be written by others and is not sticky";
-	return NULL;
-}
-
-static const char *unsafe_own(int fd)
-{
-	struct stat st;
-
-	if (dlk_fstat(fd, &st) < 0)
-		return "cannot be looked at";
-	if (st.st_uid != euid())
-		return "belongs to another user";
-	if (st.st_mode & 077)
-		return "is open to others (mode 700 is wanted)";
 	return NULL;
 }
 
@@ -98,7 +90,7 @@ static const char *unsafe_own(int fd)
 static int own_below(int base_fd, const char *base, const char *name, bool make,
 		     struct dlk_shadow_why *why)
 {
-	const char *wrong = unsafe_base(base_fd);
+	const char *wrong = unsafe(base_fd, true);
 	int fd;
 
 	if (wrong) {
@@ -109,7 +101,7 @@ static int own_below(int base_fd, const char *base, const char *name, bool make,
 	dlk_close(base_fd);
 	if (fd < 0)
 		return complain(why, base, name, strerrordesc_np(-fd), fd);
-	wrong = unsafe_own(fd);
+	wrong = unsafe(fd, false);
 	if (!wrong)
 		return fd;
 	dlk_close(fd);

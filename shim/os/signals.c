@@ -361,30 +361,6 @@ static void let_cancel(struct sleeper *s)
 	pthread_cleanup_pop(0);
 }
 
-static int sleep_on(struct sleeper *s, uint64_t ns)
-{
-	uint64_t until = dlk_now_ns() + ns, now = until - ns;
-	int got;
-
-	do {
-		enum effect effect = NOTHING;
-		uint64_t left = until - now;
-
-		let_cancel(s);
-		/* Nothing tells that it is cancelled, by another thread. */
-		if (!__libc_single_threaded && left > CANCEL_MS * DLK_MS)
-			left = CANCEL_MS * DLK_MS;
-		if (s->fd >= 0 && !is_told(s) && left > POLL_MS * DLK_MS)
-			left = POLL_MS * DLK_MS;
-		got = handle_one(s, left, &effect);
-		if (got == HANDLED && effect == INTERRUPTS && s->call->wait)
-			got = -EINTR;
-		now = dlk_now_ns();
-	} while (now < until && (got == SLEPT || (got == HANDLED && !s->away)));
-	end_listening(s);
-	return got == HANDLED ? 0 : got;
-}
-
 int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 		 void *arg)
 {
@@ -394,8 +370,26 @@ int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 		.away = away,
 		.arg = arg,
 	};
+	uint64_t until = dlk_now_ns() + ns, now = until - ns;
+	int got;
 
-	return sleep_on(&s, ns);
+	do {
+		enum effect effect = NOTHING;
+		uint64_t left = until - now;
+
+		let_cancel(&s);
+		/* Nothing tells that it is cancelled, by another thread. */
+		if (!__libc_single_threaded && left > CANCEL_MS * DLK_MS)
+			left = CANCEL_MS * DLK_MS;
+		if (fd >= 0 && !is_told(&s) && left > POLL_MS * DLK_MS)
+			left = POLL_MS * DLK_MS;
+		got = handle_one(&s, left, &effect);
+		if (got == HANDLED && effect == INTERRUPTS && call->wait)
+			got = -EINTR;
+		now = dlk_now_ns();
+	} while (now < until && (got == SLEPT || (got == HANDLED && !away)));
+	end_listening(&s);
+	return got == HANDLED ? 0 : got;
 }
 
 int dlk_sleep_on_word(struct dlk_call *call, _Atomic unsigned *word,

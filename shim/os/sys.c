@@ -278,17 +278,15 @@ int dlk_own_take(struct dlk_own *own, int fd)
 
 	if (high < 0)
 		return high;
-	if (!one_is_left(high) || dlk_fstat(high, &st) < 0) {
+	if (!one_is_left(high) || dlk_fstat(high, &st) < 0 ||
+	    !own_add(high, st.st_ino)) {
 		dlk_close(high);
 		return -EMFILE;
 	}
 	*own = (struct dlk_own){ .fd = high,
 				 .dev = st.st_dev,
 				 .ino = st.st_ino };
-	if (own_add(high, st.st_ino))
-		return 0;
-	dlk_close(high);
-	return -EMFILE;
+	return 0;
 }
 
 int dlk_own_take_pair(struct dlk_own *one, struct dlk_own *other,
@@ -570,18 +568,18 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 	return pid;
 }
 
-static bool is_called(pid_t pid, const char *name, size_t len)
+static bool is_called(pid_t pid, const char *name)
 {
 	char path[DLK_NUMBERED_MAX], comm[32];
 	ssize_t n = dlk_slurp(dlk_numbered(path, "/proc/", pid, "/comm"), comm,
 			      sizeof(comm));
 
-	return n > 0 && strncmp(comm, name, len) == 0;
+	return n > 0 && strncmp(comm, name, strlen(name)) == 0;
 }
 
 bool dlk_reap(pid_t pid, const char *name)
 {
-	return !is_called(pid, name, strlen(name)) ||
+	return !is_called(pid, name) ||
 	       dlk_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL) != 0;
 }
 
@@ -597,7 +595,7 @@ bool dlk_reap_group(pid_t group, const char *name)
 			return true;
 		if (info.si_pid == 0)
 			return false;
-		if (!is_called(info.si_pid, name, strlen(name)))
+		if (!is_called(info.si_pid, name))
 			return true;
 		dlk_syscall(SYS_wait4, info.si_pid, NULL, __WALL | WNOHANG,
 			    NULL);
