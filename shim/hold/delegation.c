@@ -211,12 +211,12 @@ static void tell_failure(const struct dlk_hold *h, int err)
 		dlk_line_end(&l);
 		return;
 	}
-	dlk_text_str(&l.text, dlk_self.keeper_path);
-	dlk_text_str(&l.text, ", and " DLK_LIBEXECDIR "/dlock-keeper: ");
-	dlk_text_str(&l.text, strerrordesc_np(-err) ?: "unknown error");
-	dlk_text_str(&l.text,
-		     "; it ends by its ttl when this process ends.  "
-		     "Is dlock-keeper installed beside libdlock-preload.so?");
+	dlk_text_strs(&l.text, dlk_self.keeper_path,
+		      ", and " DLK_LIBEXECDIR "/dlock-keeper: ",
+		      strerrordesc_np(-err) ?: "unknown error",
+		      "; it ends by its ttl when this process ends.  "
+		      "Is dlock-keeper installed beside libdlock-preload.so?",
+		      NULL);
 	dlk_line_end(&l);
 }
 

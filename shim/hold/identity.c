@@ -53,8 +53,7 @@ static void learn_host(void)
 			dlk_text_bytes(&t, p, 1);
 	if (host_id[0]) {
 		dlk_word(word, sizeof(word) - 40, host_id, strlen(host_id));
-		dlk_text_str(&t, ":");
-		dlk_text_str(&t, word);
+		dlk_text_strs(&t, ":", word, NULL);
 	}
 }
 
@@ -115,8 +114,7 @@ static uint64_t name_of_process(void)
 	    dlk_stat("/proc/self/ns/pid", &ns, 0) < 0)
 		return 0;
 	dlk_text_init(&t, name, sizeof(name));
-	dlk_text_str(&t, me.host);
-	dlk_text_str(&t, " ");
+	dlk_text_strs(&t, me.host, " ", NULL);
 	dlk_text_u64(&t, ns.st_ino, 1);
 	dlk_text_str(&t, " ");
 	dlk_text_u64(&t, (uint64_t)dlk_pid(), 1);
@@ -156,19 +154,14 @@ static void learn(void)
 
 void dlk_identity_process(char digits[17])
 {
-	static const char hex[] = "0123456789abcdef";
-	uint8_t bytes[8];
+	struct dlk_text t;
 	uint64_t process;
 
 	if (!atomic_load(&me.known))
 		learn();
 	process = atomic_load(&me.process);
-	memcpy(bytes, &process, sizeof(bytes));
-	for (int i = 0; i < 8; i++) {
-		digits[2 * i] = hex[bytes[i] >> 4];
-		digits[2 * i + 1] = hex[bytes[i] & 15];
-	}
-	digits[16] = '\0';
+	dlk_text_init(&t, digits, 17);
+	dlk_text_hex_bytes(&t, &process, sizeof(process));
 }
 
 uint64_t dlk_identity_since(uint64_t now_ns)

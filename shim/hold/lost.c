@@ -78,21 +78,16 @@ static void begin(struct dlk_line *l, enum dlk_level level,
 	put_seconds(&l->text, dlk_now_ns() - dlk_hold_asked_ns(h));
 }
 
-/* 'process 4711 (flock)' */
-static void put_process(struct dlk_text *t)
+/* before 'process 4711 (flock)' after */
+static void put_process(struct dlk_text *t, const char *before,
+			const char *after)
 {
-	dlk_text_str(t, "process ");
+	dlk_text_strs(t, before, "process ", NULL);
 	dlk_text_i64(t, dlk_pid());
 	if (program_invocation_short_name)
 		dlk_text_strs(t, " (", program_invocation_short_name, ")",
 			      NULL);
-}
-
-static void put_killed(struct dlk_text *t)
-{
-	dlk_text_str(t, "; ");
-	put_process(t);
-	dlk_text_str(t, " is killed");
+	dlk_text_str(t, after);
 }
 
 /* --- what is done --------------------------------------------------------- */
@@ -122,11 +117,9 @@ void dlk_hold_warn(struct dlk_hold *h, const char *why)
 	if (kills && ask_to_end())
 		dlk_text_str(&l.text, "; SIGTERM was sent");
 	if (dlk_lost_stops(h->rule->on_lost)) {
-		dlk_text_str(&l.text, "; unless it is, ");
-		put_process(&l.text);
-		dlk_text_str(&l.text,
-			     pauses ? " is stopped until it can be, in "
-				    : " is killed in ");
+		put_process(&l.text, "; unless it is, ",
+			    pauses ? " is stopped until it can be, in "
+				   : " is killed in ");
 		put_seconds(&l.text, stop > now ? stop - now : 0);
 	}
 	dlk_line_end(&l);
@@ -147,9 +140,7 @@ void dlk_hold_outlived(const struct dlk_hold *h, const char *why)
 
 	begin(&l, DLK_ERROR, h,
 	      " has run out, and may be granted to others: ", why);
-	dlk_text_str(&l.text, "; ");
-	put_process(&l.text);
-	dlk_text_str(&l.text, " goes on (on_lost = \"hold\")");
+	put_process(&l.text, "; ", " goes on (on_lost = \"hold\")");
 	dlk_line_alarm(&l);
 }
 
@@ -168,7 +159,7 @@ void dlk_hold_lost(struct dlk_hold *h, const char *why)
 		return;
 	begin(&l, DLK_ERROR, h, " is LOST: ", why);
 	if (kills) {
-		put_killed(&l.text);
+		put_process(&l.text, "; ", " is killed");
 		dlk_line_alarm(&l);
 		dlk_backstop_kill();
 	}
@@ -183,9 +174,8 @@ void dlk_lost_before_exec(const struct dlk_rule *rule)
 	if (!stops(rule))
 		return;
 	dlk_line_begin(&l, DLK_ERROR);
-	dlk_text_str(&l.text, "what its program before execve(2) held is "
-			      "LOST");
-	put_killed(&l.text);
+	put_process(&l.text, "what its program before execve(2) held is LOST; ",
+		    " is killed");
 	dlk_line_alarm(&l);
 	dlk_backstop_kill();
 }

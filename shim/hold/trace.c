@@ -26,10 +26,8 @@ void dlk_trace_lease(const struct dlk_hold *h, const char *what,
 	dlk_line_begin(&l, DLK_DEBUG);
 	dlk_text_str(&l.text, "the lease ");
 	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
-	dlk_text_str(&l.text, " at redis ");
-	dlk_text_str(&l.text, dlk_store_of(h->rule->redis)->at);
-	dlk_text_str(&l.text, " is ");
-	dlk_text_str(&l.text, what);
+	dlk_text_strs(&l.text, " at redis ", dlk_store_of(h->rule->redis)->at,
+		      " is ", what, NULL);
 	if (part)
 		dlk_trace_range(&l.text, part);
 	dlk_text_str(&l.text, ": ");

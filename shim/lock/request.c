@@ -40,8 +40,7 @@ void dlk_line_of_path(struct dlk_line *l, enum dlk_level level,
 		      const char *name, const char *path, size_t len)
 {
 	dlk_line_begin(l, level);
-	dlk_text_str(&l->text, name);
-	dlk_text_str(&l->text, " \"");
+	dlk_text_strs(&l->text, name, " \"", NULL);
 	dlk_text_quoted(&l->text, path, len);
 	dlk_text_str(&l->text, "\"");
 }
@@ -59,8 +58,7 @@ static void begin_line(const struct request *r, struct dlk_line *l,
 static void end_line(struct dlk_line *l, const char *what, const char *why,
 		     const char *then)
 {
-	dlk_text_str(&l->text, ": ");
-	dlk_text_str(&l->text, what);
+	dlk_text_strs(&l->text, ": ", what, NULL);
 	dlk_text_quoted(&l->text, why, strlen(why));
 	dlk_text_str(&l->text, then);
 	dlk_line_end(l);
@@ -83,10 +81,8 @@ void dlk_request_line(const struct request *r, enum dlk_level level,
 	begin_line(r, &l, level);
 	dlk_text_str(&l.text, " (key \"");
 	dlk_text_quoted(&l.text, r->lease.key, r->lease.key_len);
-	dlk_text_str(&l.text, "\"): redis \"");
-	dlk_text_str(&l.text, r->store->name);
-	dlk_text_str(&l.text, "\" at ");
-	dlk_text_str(&l.text, r->store->at);
+	dlk_text_strs(&l.text, "\"): redis \"", r->store->name, "\" at ",
+		      r->store->at, NULL);
 	end_line(&l, what, why, then);
 }
 
@@ -138,11 +134,8 @@ static int name_inode(const struct request *r, char *inode)
 		return 0;
 	dlk_line_of_path(&l, DLK_ERROR, r->name, r->s->room.path,
 			 strlen(r->s->room.path));
-	dlk_text_str(&l.text, ": there is no key \"");
-	dlk_text_str(&l.text, r->rule->key);
-	dlk_text_str(&l.text, "\" for it: ");
-	dlk_text_str(&l.text, why);
-	dlk_text_str(&l.text, "; the call fails with ENOLCK");
+	dlk_text_strs(&l.text, ": there is no key \"", r->rule->key,
+		      "\" for it: ", why, "; the call fails with ENOLCK", NULL);
 	dlk_line_end(&l);
 	return -ENOLCK;
 }

@@ -272,8 +272,7 @@ void dlk_shadowdir_socket(int dir, const char *name, struct sockaddr_un *at)
 	dlk_text_init(&t, at->sun_path, sizeof(at->sun_path));
 	dlk_text_str(&t, "/proc/thread-self/fd/");
 	dlk_text_i64(&t, dir);
-	dlk_text_str(&t, "/");
-	dlk_text_str(&t, name);
+	dlk_text_strs(&t, "/", name, NULL);
 }
 
 union control {
