@@ -87,13 +87,10 @@ static bool is_regular(int fd)
 static bool look_at(void *unused, int fd)
 {
 	struct dlk_file file;
-	bool any = false;
 
 	(void)unused;
-	if (!is_regular(fd))
-		return false;
-	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, &any);
-	if (!any || dlk_kernel_file(fd, &file) < 0)
+	if (!is_regular(fd) || dlk_kernel_has_records(fd, DLK_POSIX) != 1 ||
+	    dlk_kernel_file(fd, &file) < 0)
 		return false;
 	DLK_GUARD(&mutex);
 	add(&file);
@@ -155,10 +152,10 @@ void dlk_inherited_forget(void)
 
 /* --- is anybody in wait for them? ----------------------------------------- */
 
-static bool has_records(void *any, int fd)
+static bool has_records(void *unused, int fd)
 {
-	dlk_kernel_records(fd, DLK_POSIX, dlk_kernel_note_any, any);
-	return *(bool *)any;
+	(void)unused;
+	return dlk_kernel_has_records(fd, DLK_POSIX) == 1;
 }
 
 /*
@@ -168,14 +165,15 @@ static bool has_records(void *any, int fd)
  */
 bool dlk_inherited_any(void)
 {
-	bool any = false;
+	int found;
 
 	if (atomic_load(&state) == NONE)
 		return false;
+	found = dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, NULL);
 	/* (-2: it could not be looked for.) */
-	if (dlk_kernel_find(NULL, DLK_ANY_MODE, has_records, &any) == -1)
+	if (found == -1)
 		forget();
-	return any;
+	return found >= 0;
 }
 
 /* Is anybody ever in wait for this process? */

@@ -51,26 +51,13 @@ static bool intersect(struct dlk_ranges *list, const struct dlk_ranges *kernel)
 static bool is_lost_description(void *arg, int fd)
 {
 	const struct dlk_hold *h = arg, *other = NULL;
-	bool claimed = false, locked = false;
+	bool claimed = false;
 
 	dlk_holds_lock();
 	while (!claimed && (other = dlk_hold_find_records(&h->file, other)))
 		claimed = other != h && dlk_record_is_owner(other, DLK_OFD, fd);
 	dlk_holds_unlock();
-	return !claimed &&
-	       dlk_kernel_records(fd, DLK_OFD, dlk_kernel_note_any, &locked) ==
-		       0 &&
-	       locked;
-}
-
-static bool shows_lock(const struct dlk_hold *h)
-{
-	bool locked = false;
-
-	return dlk_kernel_is_file(h->fd, &h->file) &&
-	       dlk_kernel_records(h->fd, DLK_OFD, dlk_kernel_note_any,
-				  &locked) == 0 &&
-	       locked;
+	return !claimed && dlk_kernel_has_records(fd, DLK_OFD) == 1;
 }
 
 /* (file_lock) If its number is another's by now: has it a second one? */
@@ -78,7 +65,8 @@ static int find_description(struct dlk_hold *h)
 {
 	int fd;
 
-	if (shows_lock(h))
+	if (dlk_kernel_is_file(h->fd, &h->file) &&
+	    dlk_kernel_has_records(h->fd, DLK_OFD) == 1)
 		return 1;
 	fd = dlk_kernel_find(&h->file, DLK_ANY_MODE, is_lost_description, h);
 	/* Another thread's table may have what this one's has not. */
@@ -136,8 +124,7 @@ static int records_are_there(struct dlk_hold *h)
 
 /* --- either --------------------------------------------------------------- */
 
-/* Not a descriptor that another lease is known by: that is another lock. */
-static bool unclaimed(void *arg, int fd)
+bool dlk_lock_may_have(void *arg, int fd)
 {
 	const struct dlk_hold *h = arg, *other = NULL;
 
@@ -165,7 +152,7 @@ int dlk_lock_is_there(struct dlk_hold *h)
 		if (mode == dlk_hold_mode(h))
 			return 1;
 	}
-	fd = dlk_kernel_find(&h->file, dlk_hold_mode(h), unclaimed, h);
+	fd = dlk_kernel_find(&h->file, dlk_hold_mode(h), dlk_lock_may_have, h);
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
 		return fd == -1 && !atomic_load(&dlk_self.tables) ? 0 : -1;

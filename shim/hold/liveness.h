@@ -11,6 +11,11 @@
  */
 int dlk_lock_is_there(struct dlk_hold *h);
 /*
+ * Of flock's: may h be known by this descriptor, too?  Not where another lease
+ * is: that is another lock.
+ */
+bool dlk_lock_may_have(void *h, int fd);
+/*
  * (file_lock) Of record locks: take off what the kernel does not show.  The
  * same answers; what is gone is given back.
  */

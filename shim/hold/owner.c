@@ -114,16 +114,6 @@ bool dlk_record_is_owner(const struct dlk_hold *h, enum dlk_kind kind, int fd)
 	       dlk_kernel_same(fd, h->fd) == 1;
 }
 
-/* A description without a lock need not be compared with those that have. */
-static bool may_own(enum dlk_kind kind, int fd)
-{
-	bool any = false;
-
-	return kind == DLK_POSIX ||
-	       dlk_kernel_records(fd, DLK_OFD, dlk_kernel_note_any, &any) < 0 ||
-	       any;
-}
-
 /* The first by its number, or by comparison. */
 static struct dlk_hold *find_held(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd, bool compare)
@@ -149,7 +139,8 @@ struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 	h = find_held(file, kind, fd, false);
 	if (!h) {
 		dlk_holds_unlock();
-		may = may_own(kind, fd);
+		/* A description without a lock need not be compared. */
+		may = kind == DLK_POSIX || dlk_kernel_has_records(fd, DLK_OFD);
 		dlk_holds_lock();
 		h = may ? find_held(file, kind, fd, true) : NULL;
 	}

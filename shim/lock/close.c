@@ -21,6 +21,7 @@
 #include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
+#include "hold/liveness.h"
 #include "hold/owner.h"
 #include "hold/release.h"
 #include "hold/self.h"
@@ -29,7 +30,7 @@
 
 struct closing {
 	int fd;
-	const struct dlk_hold *h;
+	struct dlk_hold *h;
 };
 
 /*
@@ -39,7 +40,6 @@ struct closing {
 static bool survives(void *arg, int fd)
 {
 	const struct closing *c = arg;
-	const struct dlk_hold *other = NULL;
 	int same;
 
 	if (fd == c->fd)
@@ -47,11 +47,7 @@ static bool survives(void *arg, int fd)
 	same = dlk_kernel_same(c->fd, fd);
 	if (same >= 0 || c->h->kind != DLK_FLOCK)
 		return same == 1;
-	DLK_GUARD(&dlk_holds_mutex);
-	do {
-		other = dlk_hold_find(&c->h->file, other);
-	} while (other && (other == c->h || other->fd != fd));
-	return !other;
+	return dlk_lock_may_have(c->h, fd);
 }
 
 /* (pinned) The description loses a descriptor: its last one? */

@@ -365,13 +365,6 @@ static enum acquire_event or_by_shadow(struct request *r,
  * that shares the description: so it counts when seen again and again.  The
  * lock of a shadow is listed.
  */
-static bool is_listed(const struct request *r)
-{
-	const int mode = dlk_kernel_flock_mode(r->fd);
-
-	return mode == LOCK_EX || mode == LOCK_SH;
-}
-
 static enum acquire_event not_listed(struct request *r)
 {
 	if (dlk_acquire_may_look_again(&r->acquire))
@@ -398,7 +391,7 @@ enum acquire_event dlk_flock_try(struct request *r)
 		event = take_shadow(r);
 	else
 		event = or_by_shadow(r, take_kernel(r));
-	if (event == EV_OK && r->on_fuse && !is_listed(r))
+	if (event == EV_OK && r->on_fuse && own_mode(r) == LOCK_UN)
 		return not_listed(r);
 	return event;
 }

@@ -139,10 +139,17 @@ int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 	return dlk_each_line(fdinfo(name, fd), take_line, &r) ? 0 : -errno;
 }
 
-void dlk_kernel_note_any(void *arg, const struct dlk_range *range)
+static void note_any(void *any, const struct dlk_range *range)
 {
 	(void)range;
-	*(bool *)arg = true;
+	*(bool *)any = true;
+}
+
+int dlk_kernel_has_records(int fd, enum dlk_kind kind)
+{
+	bool any = false;
+
+	return dlk_kernel_records(fd, kind, note_any, &any) ?: any;
 }
 
 void dlk_kernel_collect(void *arg, const struct dlk_range *range)

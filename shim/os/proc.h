@@ -65,8 +65,9 @@ int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take,
 /* All POSIX locks of this process on the file, in no order, some twice. */
 int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 			   void *arg);
-/* To be called for each range: a bool becomes true; a set gets it. */
-void dlk_kernel_note_any(void *arg, const struct dlk_range *range);
+/* Are there any?  1, 0, or -errno. */
+int dlk_kernel_has_records(int fd, enum dlk_kind kind);
+/* To be called for each range: a set gets it. */
 void dlk_kernel_collect(void *arg, const struct dlk_range *range);
 /* A descriptor by O_PATH locks nothing, and its close ends nothing. */
 bool dlk_kernel_is_path_only(int fd);
