@@ -210,11 +210,9 @@ static struct dlk_hold *first(void)
 
 	dlk_holds_check();
 	if (kills.due.first)
-		s = (void *)((char *)kills.due.first -
-			     offsetof(struct dlk_hold, stop));
+		s = dlk_hold_of(kills.due.first, stop);
 	if (pauses.due.first)
-		p = (void *)((char *)pauses.due.first -
-			     offsetof(struct dlk_hold, pause));
+		p = dlk_hold_of(pauses.due.first, pause);
 	return !s || (p && dlk_hold_final_ns(p) < dlk_hold_final_ns(s)) ? p : s;
 }
 

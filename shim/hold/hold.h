@@ -19,6 +19,7 @@
 #define DLK_HOLD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/file.h>
 #include <sys/queue.h>
@@ -56,7 +57,7 @@ enum hold_trouble {
  * ttl is cut once, see container.c, and what was never held stays nowhere).
  */
 struct dlk_hold {
-	struct dlk_due due;    /* in schedule.c; first, for it casts */
+	struct dlk_due due;    /* in schedule.c */
 	struct dlk_due unsaid; /* something is still to be said of it */
 	struct dlk_due mark;   /* in schedule.c: the next one on its timeline */
 	struct dlk_due stop, pause; /* in backstop.c */
@@ -106,6 +107,11 @@ struct dlk_hold {
 	struct dlk_lease lease; /* points into bytes */
 	char bytes[];
 };
+
+/* The hold that this is the member of. */
+#define dlk_hold_of(due, member)                                               \
+	((struct dlk_hold *)(void *)((char *)(due)-offsetof(struct dlk_hold,   \
+							    member)))
 
 /* HELD or CONVERTING: there is a lease. */
 static inline bool dlk_hold_is_held(const struct dlk_hold *h)

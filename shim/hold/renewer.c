@@ -121,15 +121,6 @@ static void reclaim_ranges(struct dlk_hold *h, struct dlk_renewal *r,
 		r->result = DLK_GONE;
 }
 
-/* Ranges are the owner's to put back (a batch does it for whole files). */
-static void reclaim_records(struct dlk_hold *h, struct dlk_renewal *r,
-			    struct dlk_store *s, struct dlk_attempt *at)
-{
-	r->asked_ns = dlk_now_ns();
-	reclaim_ranges(h, r, s, at);
-	r->reclaimed = r->result == 0;
-}
-
 /*
  * A sharer may have unlocked it meanwhile, and locked it for himself: that is
  * no loss (L4).
@@ -181,13 +172,6 @@ static enum outcome reach_marks(struct dlk_hold *h, uint64_t now)
 	       : trouble == HOLD_READY  ? (stood_back ? NOTHING : READY)
 	       : trouble == HOLD_WARNED ? WARN
 					: NOTHING;
-}
-
-/* (mutex) It was not renewed; what is to be said of that, once? */
-static enum outcome not_renewed(struct dlk_hold *h, uint64_t now)
-{
-	dlk_hold_retry(h, now);
-	return reach_marks(h, now);
 }
 
 /* (mutex) The server keeps everybody out for so long (5.4): it is held on. */
@@ -251,10 +235,11 @@ static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r,
 	}
 	if (r->result > 0 && is_the_keepers_to_stop(h, now))
 		return NOTHING;
-	return r->result < 0 && (now < dlk_hold_final_ns(h) ||
-				 h->valid.elsewhere || dlk_hold_outlives(h))
-		       ? not_renewed(h, now)
-		       : LOST;
+	if (r->result > 0 || (now >= dlk_hold_final_ns(h) &&
+			      !h->valid.elsewhere && !dlk_hold_outlives(h)))
+		return LOST;
+	dlk_hold_retry(h, now);
+	return reach_marks(h, now);
 }
 
 static const char *loss(const struct dlk_renewal *r, const char *why)
@@ -295,8 +280,12 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 {
 	enum outcome outcome;
 
-	if (r->result == DLK_GONE && h->kind != DLK_FLOCK)
-		reclaim_records(h, r, s, at);
+	/* Ranges are the owner's to put back (a batch does it for whole files). */
+	if (r->result == DLK_GONE && h->kind != DLK_FLOCK) {
+		r->asked_ns = dlk_now_ns();
+		reclaim_ranges(h, r, s, at);
+		r->reclaimed = r->result == 0;
+	}
 	if (is_sharers(h, r))
 		dlk_hold_end(h, END_GONE);
 	dlk_holds_lock();

@@ -3,7 +3,6 @@
 #include "hold/schedule.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "hold/holds.h"
 #include "hold/self.h"
@@ -157,24 +156,18 @@ uint64_t dlk_schedule_ns(void)
 	return due < unsaid ? due : unsaid;
 }
 
-static const struct dlk_hold *of_mark(const struct dlk_due *due)
-{
-	return (const void *)((const char *)due -
-			      offsetof(struct dlk_hold, mark));
-}
-
 uint64_t dlk_schedule_mark_ns(uint64_t now_ns, bool *last)
 {
 	struct dlk_due *due;
 
 	dlk_holds_check();
 	while (dlk_dues_take(&schedule.marks, now_ns, &due, 1)) {
-		const struct dlk_hold *h = of_mark(due);
+		const struct dlk_hold *h = dlk_hold_of(due, mark);
 
 		dlk_due_set(&schedule.marks, due, mark_ns(h, now_ns));
 	}
 	*last = schedule.marks.first &&
-		dlk_hold_final_ns(of_mark(schedule.marks.first)) ==
+		dlk_hold_final_ns(dlk_hold_of(schedule.marks.first, mark)) ==
 			schedule.marks.first->at_ns;
 	return dlk_dues_ns(&schedule.marks);
 }
@@ -208,7 +201,7 @@ unsigned dlk_schedule_take(uint64_t now_ns,
 	dlk_holds_check();
 	n = dlk_dues_take(&schedule.due, now_ns, due, DLK_RENEW_BATCH);
 	for (unsigned i = 0; i < n; i++)
-		taken[i] = (struct dlk_hold *)due[i];
+		taken[i] = dlk_hold_of(due[i], due);
 	return n;
 }
 
@@ -217,8 +210,7 @@ struct dlk_hold *dlk_schedule_take_unsaid(uint64_t now_ns)
 	struct dlk_due *due;
 
 	dlk_holds_check();
-	if (!dlk_dues_take(&schedule.unsaid, now_ns, &due, 1))
-		return NULL;
-	return (struct dlk_hold *)(void *)((char *)due -
-					   offsetof(struct dlk_hold, unsaid));
+	return dlk_dues_take(&schedule.unsaid, now_ns, &due, 1)
+		       ? dlk_hold_of(due, unsaid)
+		       : NULL;
 }
