@@ -41,9 +41,8 @@ static void release(struct dlk_hold *h, bool carried, uint32_t told)
 	/* Nobody here would, or could, send it again. */
 	if (carried && (atomic_load(&dlk_self.away) || !dlk_thread_here()) &&
 	    dlk_delegation_tell(told, DLK_KEEP_OWE)) {
-		dlk_holds_lock();
+		DLK_GUARD(&dlk_holds_mutex);
 		dlk_hold_drop(h);
-		dlk_holds_unlock();
 		return;
 	}
 	dlk_delegation_tell(told, DLK_KEEP_DROP);

@@ -40,16 +40,14 @@ static struct {
 
 static bool make_room(void)
 {
-	size_t room = files.room ? 2 * files.room : 64;
+	const size_t room = files.room ? 2 * files.room : 64;
 	const size_t size = room * sizeof(*files.v);
-	void *v = dlk_pages(size);
+	void *v = files.room ? mremap(files.v, files.room * sizeof(*files.v),
+				      size, MREMAP_MAYMOVE)
+			     : dlk_pages(size);
 
-	if (!v)
+	if (!v || v == MAP_FAILED)
 		return false;
-	for (size_t i = 0; i < files.n; i++)
-		((struct dlk_file *)v)[i] = files.v[i];
-	if (files.room)
-		munmap(files.v, files.room * sizeof(*files.v));
 	files.v = v;
 	files.room = room;
 	return true;

@@ -107,15 +107,13 @@ static bool is_not_sent(const struct dlk_hold *h)
 
 bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by)
 {
-	bool found = false;
-
 	while (dlk_now_ns() < by && store->ops->drain(store, by, NULL))
 		;
 	DLK_GUARD(&dlk_holds_mutex);
-	for (const struct dlk_hold *h = dlk_holds_first(); h && !found;
-	     h = h->next)
-		found = h->lease.ranges_key && is_not_sent(h);
-	return found;
+	for (const struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
+		if (h->lease.ranges_key && is_not_sent(h))
+			return true;
+	return false;
 }
 
 void dlk_wait_report_end(struct dlk_store *store, uint64_t id)

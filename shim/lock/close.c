@@ -62,9 +62,8 @@ static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
 	if (!by_shadow && atomic_load(&dlk_self.dups))
 		other = dlk_kernel_find(&h->file, mode, survives, &c);
 	if (other >= 0) {
-		dlk_holds_lock();
+		DLK_GUARD(&dlk_holds_mutex);
 		h->fd = other;
-		dlk_holds_unlock();
 		return;
 	}
 	if (h->revalidates)

@@ -252,9 +252,8 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
 	if (dlk_thread_need(look_ns))
 		return 0;
 	if (dlk_handover(h)) {
-		dlk_holds_lock();
+		DLK_GUARD(&dlk_holds_mutex);
 		dlk_hold_leave(h);
-		dlk_holds_unlock();
 		return 0;
 	}
 	if (dlk_thread_comes())

@@ -119,11 +119,10 @@ bool dlk_sharers_was_unlocked(struct request *r)
 	    dlk_kernel_flock_mode(r->fd) != LOCK_UN ||
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;
-	dlk_holds_lock();
+	r->had = LOCK_UN;
+	DLK_GUARD(&dlk_holds_mutex);
 	r->own = dlk_hold_pin(find_kept(r));
 	if (r->own)
 		dlk_hold_convert(r->own);
-	dlk_holds_unlock();
-	r->had = LOCK_UN;
 	return true;
 }
