@@ -13,7 +13,6 @@
 #include "entry/lifecycle.h"
 #include "entry/start.h"
 #include "os/real.h"
-#include "os/signals.h"
 #include "model/narrow.h"
 #include "hold/self.h"
 #include "lock/borrowed.h"
@@ -32,12 +31,11 @@ static int result(int r, int saved)
 
 int dlk_entry_flock(int fd, int op)
 {
-	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
 	const enum dlk_presence presence = dlk_presence();
 
 	if (presence == DLK_PRESENT)
-		r = dlk_flock(&call, fd, op);
+		r = dlk_flock(fd, op);
 	else if (presence == DLK_BORROWED)
 		r = dlk_borrowed_flock(fd, op);
 	return result(r, saved);
@@ -53,10 +51,9 @@ DLK_EXPORT int flock(int fd, int op)
 static int record(int fd, int cmd, struct flock64 *lock)
 {
 	const enum dlk_presence presence = dlk_presence();
-	struct dlk_call call;
 
 	if (presence == DLK_PRESENT)
-		return dlk_record(&call, "fcntl", fd, cmd, lock);
+		return dlk_record("fcntl", fd, cmd, lock);
 	return presence == DLK_BORROWED ? dlk_borrowed_record("fcntl", fd, lock)
 					: DLK_PASS;
 }
@@ -131,12 +128,11 @@ DLK_FCNTL_AS(dlk_fcntl_time64, DLK_FCNTL64, __fcntl_time64, __fcntl_time64)
 /* `narrow`: the caller's off_t has 32 bits. */
 static int any_lockf(int fd, int cmd, off64_t len, bool narrow)
 {
-	struct dlk_call call;
 	int r = DLK_PASS, saved = errno;
 	const enum dlk_presence presence = dlk_presence();
 
 	if (presence == DLK_PRESENT)
-		r = dlk_lockf(&call, fd, cmd, len, narrow);
+		r = dlk_lockf(fd, cmd, len, narrow);
 	else if (presence == DLK_BORROWED)
 		r = dlk_borrowed_lockf(fd, cmd);
 	return result(r, saved);

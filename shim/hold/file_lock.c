@@ -37,8 +37,8 @@ bool dlk_file_trylock(const struct dlk_file *file)
 	return atomic_compare_exchange_strong(lock_of(file), &state, TAKEN);
 }
 
-int dlk_file_lock_by(struct dlk_call *call, const struct dlk_file *file,
-		     uint64_t until_ns, dlk_away_fn *away, void *arg)
+int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
+		  uint64_t until_ns, dlk_away_fn *away, void *arg)
 {
 	_Atomic unsigned *lock = lock_of(file);
 	int err;
@@ -53,12 +53,6 @@ int dlk_file_lock_by(struct dlk_call *call, const struct dlk_file *file,
 			return err;
 	}
 	return 0;
-}
-
-int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
-		  dlk_away_fn *away, void *arg)
-{
-	return dlk_file_lock_by(call, file, UINT64_MAX, away, arg);
 }
 
 void dlk_file_unlock(const struct dlk_file *file)

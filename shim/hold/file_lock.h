@@ -7,15 +7,12 @@
 #include "os/signals.h"
 
 /*
- * Free on return: 0, or -EINTR if the call may be interrupted.  Before a
- * handler runs away(arg) is called, as in dlk_sleep_on().  NULL: nothing is let
- * in, for the kernel's lock is in hand.
+ * Free on return: 0, or -EINTR if the call may be interrupted; -ETIMEDOUT where
+ * it is taken still at until_ns.  Before a handler runs away(arg) is called, as
+ * in dlk_sleep_on().  NULL: nothing is let in, for the kernel's lock is in hand.
  */
 int dlk_file_lock(struct dlk_call *call, const struct dlk_file *file,
-		  dlk_away_fn *away, void *arg);
-/* The same; -ETIMEDOUT where it is taken still at until_ns. */
-int dlk_file_lock_by(struct dlk_call *call, const struct dlk_file *file,
-		     uint64_t until_ns, dlk_away_fn *away, void *arg);
+		  uint64_t until_ns, dlk_away_fn *away, void *arg);
 bool dlk_file_trylock(const struct dlk_file *file);
 void dlk_file_unlock(const struct dlk_file *file);
 void dlk_file_locks_forget(void);

@@ -98,7 +98,7 @@ static void close_record(struct dlk_call *call, int fd,
 {
 	struct dlk_hold *h;
 
-	dlk_file_lock(call, file, NULL, NULL);
+	dlk_file_lock(call, file, UINT64_MAX, NULL, NULL);
 	h = dlk_record_owner(file, DLK_POSIX, fd);
 	if (h) {
 		if (h->revalidates)

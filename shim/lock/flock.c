@@ -600,25 +600,22 @@ static bool perhaps_by_shadow(int fd)
 }
 
 /* What cannot be locked need not be unlocked. */
-static int unlock_kernel(struct dlk_call *call, int fd)
+static int unlock_kernel(int fd)
 {
 	int err = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
 
 	if (!dlk_flock_cannot(err))
 		return err;
-	dlk_enter(call);
-	if (is_managed(fd))
-		err = 0;
-	dlk_leave(call);
-	return err;
+	DLK_INSIDE(call);
+	return is_managed(fd) ? 0 : err;
 }
 
-static int unlock(struct dlk_call *call, int fd)
+static int unlock(int fd)
 {
 	struct dlk_hold *h;
 	int r, shadow;
 
-	dlk_enter(call);
+	DLK_INSIDE(call);
 	shadow = dlk_shadow_of(fd);
 	h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
 	if (h) {
@@ -635,16 +632,14 @@ static int unlock(struct dlk_call *call, int fd)
 	if (dlk_flock_cannot(r) && is_managed(fd))
 		r = 0;
 	dlk_thread_catch_up();
-	dlk_leave(call);
 	return r;
 }
 
 /* --- flock ---------------------------------------------------------------- */
 
-static int lock(struct dlk_call *call, int fd, int mode, bool wait)
+static int lock(int fd, int mode, bool wait)
 {
 	struct request a = {
-		.call = call,
 		.name = "flock",
 		.fd = fd,
 		.mode = mode,
@@ -654,16 +649,16 @@ static int lock(struct dlk_call *call, int fd, int mode, bool wait)
 	return dlk_request_run(&a, wait, lock_managed);
 }
 
-int dlk_flock(struct dlk_call *call, int fd, int op)
+int dlk_flock(int fd, int op)
 {
 	switch (op & ~LOCK_NB) {
 	case LOCK_EX:
 	case LOCK_SH:
-		return lock(call, fd, op & ~LOCK_NB, !(op & LOCK_NB));
+		return lock(fd, op & ~LOCK_NB, !(op & LOCK_NB));
 	case LOCK_UN:
 		if (dlk_any_held() || perhaps_by_shadow(fd))
-			return unlock(call, fd);
-		return unlock_kernel(call, fd);
+			return unlock(fd);
+		return unlock_kernel(fd);
 	default:
 		return DLK_PASS; /* EINVAL is the kernel's to say */
 	}

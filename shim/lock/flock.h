@@ -3,11 +3,9 @@
 #ifndef DLK_FLOCK_H
 #define DLK_FLOCK_H
 
-#include "os/signals.h"
-
 enum { DLK_PASS = 100 };
 
 /* flock(2) as called: 0, -errno, or DLK_PASS: not ours, ask the kernel. */
-int dlk_flock(struct dlk_call *call, int fd, int op);
+int dlk_flock(int fd, int op);
 
 #endif

@@ -207,11 +207,15 @@ bool dlk_follow_moved(const struct request *r)
 	return err == -EBADF || (!err && !dlk_same_file(&now, &r->file));
 }
 
-static void use(struct request *r, int fd)
+/* By this one: 0, -EBADF, or `other`: it is that of another file. */
+static int go_on(struct request *r, int fd, int other)
 {
+	if (fd < 0)
+		return -EBADF;
 	if (!dlk_request_by_shadow(r))
 		r->fd = fd;
 	r->program_fd = fd;
+	return dlk_follow_moved(r) ? other : 0;
 }
 
 int dlk_follow_number(const struct request *r)
@@ -221,21 +225,13 @@ int dlk_follow_number(const struct request *r)
 
 int dlk_follow_up(struct request *r)
 {
-	int fd;
-
-	if (r->call->handled) {
-		r->call->handled = false;
-		if (r->followed) {
-			atomic_store(&r->followed->fd, r->number);
-			use(r, r->number);
-		}
-		return dlk_follow_moved(r) ? DLK_OTHER_FILE : 0;
-	}
-	fd = dlk_follow_number(r);
-	if (fd < 0)
-		return -EBADF;
-	use(r, fd);
-	return dlk_follow_moved(r) ? -EBADF : 0;
+	if (!r->call->handled)
+		return go_on(r, dlk_follow_number(r), -EBADF);
+	r->call->handled = false;
+	if (r->followed)
+		atomic_store(&r->followed->fd, r->number);
+	return go_on(r, r->followed ? r->number : r->program_fd,
+		     DLK_OTHER_FILE);
 }
 
 /*
@@ -244,15 +240,10 @@ int dlk_follow_up(struct request *r)
  */
 int dlk_follow_granted(struct request *r)
 {
-	int fd = dlk_follow_number(r);
+	const int fd = dlk_follow_number(r);
 
 	r->call->handled = false;
-	if (fd < 0)
-		return -EBADF;
-	if (fd == r->program_fd)
-		return dlk_follow_moved(r) ? DLK_OTHER_FILE : 0;
-	use(r, fd);
-	return dlk_follow_moved(r) ? -EBADF : 0;
+	return go_on(r, fd, fd == r->program_fd ? DLK_OTHER_FILE : -EBADF);
 }
 
 /*
@@ -261,10 +252,5 @@ int dlk_follow_granted(struct request *r)
  */
 bool dlk_follow_is_there(struct request *r)
 {
-	const int fd = dlk_follow_number(r);
-
-	if (fd < 0)
-		return false;
-	use(r, fd);
-	return !dlk_follow_moved(r);
+	return go_on(r, dlk_follow_number(r), -EBADF) == 0;
 }

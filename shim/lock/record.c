@@ -277,7 +277,7 @@ static void forget_ended(struct request *r)
 
 static int enter(struct request *r, struct dlk_call *call, uint64_t until_ns)
 {
-	return dlk_file_lock_by(call, &r->file, until_ns, dlk_request_away, r);
+	return dlk_file_lock(call, &r->file, until_ns, dlk_request_away, r);
 }
 
 static void leave(struct request *r)
@@ -362,7 +362,7 @@ static int unlock_records(struct request *r)
 	int err;
 
 	r->call->wait = false;
-	dlk_file_lock(r->call, &r->file, dlk_request_away, r);
+	dlk_file_lock(r->call, &r->file, UINT64_MAX, dlk_request_away, r);
 	/* A handler has run. */
 	if (!r->s) {
 		dlk_request_fill_hands(r, 0);
@@ -563,11 +563,9 @@ static int on_rule(struct request *r)
 	return act(r);
 }
 
-int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
-	       struct flock64 *lock)
+int dlk_record(const char *name, int fd, int cmd, struct flock64 *lock)
 {
 	struct request a = {
-		.call = call,
 		.name = name,
 		.fd = fd,
 		.program_fd = fd,
@@ -582,7 +580,7 @@ int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
 }
 
 /* As glibc's lockf() has it: the section begins at the offset (lockf(3)). */
-int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len, bool narrow)
+int dlk_lockf(int fd, int cmd, off64_t len, bool narrow)
 {
 	static const struct {
 		short type;
@@ -599,7 +597,7 @@ int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len, bool narrow)
 	if (cmd < F_ULOCK || cmd > F_TEST)
 		return DLK_PASS; /* EINVAL is libc's to say */
 	lock.l_type = as[cmd].type;
-	err = dlk_record(call, "lockf", fd, as[cmd].cmd, &lock);
+	err = dlk_record("lockf", fd, as[cmd].cmd, &lock);
 	if (cmd != F_TEST || err || lock.l_type == F_UNLCK)
 		return err;
 	if (narrow && lock.l_start > INT32_MAX)

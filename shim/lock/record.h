@@ -17,10 +17,9 @@
  * fcntl(2) with F_SETLK, F_SETLKW, F_GETLK or their OFD forms, as called, on
  * behalf of `name`: 0, -errno, or DLK_PASS: not ours, ask the kernel.
  */
-int dlk_record(struct dlk_call *call, const char *name, int fd, int cmd,
-	       struct flock64 *lock);
+int dlk_record(const char *name, int fd, int cmd, struct flock64 *lock);
 /* lockf(3), the same way; `narrow`: for it libc asks with offsets of 32 bits. */
-int dlk_lockf(struct dlk_call *call, int fd, int cmd, off64_t len, bool narrow);
+int dlk_lockf(int fd, int cmd, off64_t len, bool narrow);
 
 /* The program's lock, unless the kernel would say EFAULT of it. */
 bool dlk_record_read(const void *from, void *to, size_t size);

@@ -239,7 +239,7 @@ static void undo_wait(struct request *r)
 		return;
 	if (!dlk_same_file(&was, &r->file))
 		r->before.n = 0;
-	dlk_file_lock(NULL, &r->file, NULL, NULL);
+	dlk_file_lock(NULL, &r->file, UINT64_MAX, NULL, NULL);
 	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
 	restore_range(r, &r->blocked);
 	dlk_request_let_go(r);

@@ -461,8 +461,9 @@ int dlk_request_run(struct request *r, bool wait,
 
 	if (dlk_path_cache_has(r->fd))
 		return DLK_PASS;
-	dlk_enter(r->call);
-	r->call->wait = wait;
+	DLK_INSIDE(call);
+	call.wait = wait;
+	r->call = &call;
 	err = dlk_request_fill_hands(r, DLK_OTHER_FILE);
 	if (!r->s)
 		dlk_log(DLK_ERROR, r->name, ": fails with ENOLCK: no memory",
@@ -476,7 +477,7 @@ int dlk_request_run(struct request *r, bool wait,
 	dlk_follow_end(r);
 	if (r->rule)
 		dlk_thread_catch_up();
-	dlk_leave(r->call);
+	r->call = NULL;
 	return err;
 }
 
