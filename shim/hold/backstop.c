@@ -106,10 +106,8 @@ static bool set_timer(const struct watch *w, uint64_t at_ns)
 {
 	struct itimerspec at = { 0 };
 
-	if (at_ns != UINT64_MAX) {
-		at.it_value.tv_sec = (time_t)(at_ns / 1000000000U);
-		at.it_value.tv_nsec = (long)(at_ns % 1000000000U);
-	}
+	if (at_ns != UINT64_MAX)
+		at.it_value = dlk_timespec(at_ns);
 	return w->made && dlk_syscall(SYS_timer_settime, w->timer,
 				      TIMER_ABSTIME, &at, NULL) == 0;
 }

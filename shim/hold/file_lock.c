@@ -11,9 +11,7 @@
 #include "hold/file_lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 
 #include "os/proc.h"
 #include "os/signals.h"
@@ -60,8 +58,7 @@ void dlk_file_unlock(const struct dlk_file *file)
 	_Atomic unsigned *lock = lock_of(file);
 
 	if (atomic_exchange(lock, FREE) == WANTED)
-		dlk_syscall(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
-			    0);
+		dlk_futex_wake(lock, 1);
 }
 
 /* In a child: whoever was inside is not here. */

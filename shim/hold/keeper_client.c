@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/futex.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
@@ -105,8 +104,7 @@ bool dlk_keeper_is_there(void)
 static void wake_all(void)
 {
 	atomic_fetch_add(&keeper.words, 1);
-	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAKE_PRIVATE, INT32_MAX,
-		    NULL, NULL, 0);
+	dlk_futex_wake(&keeper.words, INT32_MAX);
 }
 
 /* (lock) There is nothing to come any more of what it sleeps for, perhaps. */
@@ -125,12 +123,9 @@ bool dlk_keeper_is_starting(void)
 static void sleep_on_words(uint64_t ns)
 {
 	const unsigned seen = atomic_load(&keeper.words);
-	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U),
-			       .tv_nsec = (long)(ns % 1000000000U) };
 
 	pthread_mutex_unlock(&dlk_keeper_mutex);
-	dlk_syscall(SYS_futex, &keeper.words, FUTEX_WAIT_PRIVATE, seen, &ts,
-		    NULL, 0);
+	dlk_futex_wait(&keeper.words, seen, ns);
 	pthread_mutex_lock(&dlk_keeper_mutex);
 }
 

@@ -28,7 +28,6 @@
 #include "hold/renewer.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
 
 #include "config/config.h"

@@ -26,7 +26,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -95,8 +94,7 @@ void dlk_thread_forget(void)
 static void ring(void)
 {
 	atomic_fetch_add(&thread.futex, 1);
-	dlk_syscall(SYS_futex, &thread.futex, FUTEX_WAKE_PRIVATE, 1, NULL, NULL,
-		    0);
+	dlk_futex_wake(&thread.futex, 1);
 }
 
 /* --- start ---------------------------------------------------------------- */
@@ -421,17 +419,11 @@ unsigned dlk_thread_futex(void)
 /* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
 static void wait_until(uint64_t at_ns, unsigned seen)
 {
-	uint64_t now = dlk_now_ns();
-	struct timespec ts;
+	const uint64_t now = dlk_now_ns(), most = 3600 * 1000 * DLK_MS;
 
-	if (at_ns <= now)
-		return;
-	if (at_ns - now > 3600 * 1000 * DLK_MS)
-		at_ns = now + 3600 * 1000 * DLK_MS;
-	ts.tv_sec = (time_t)((at_ns - now) / 1000000000U);
-	ts.tv_nsec = (long)((at_ns - now) % 1000000000U);
-	dlk_syscall(SYS_futex, &thread.futex, FUTEX_WAIT_PRIVATE, seen, &ts,
-		    NULL, 0);
+	if (at_ns > now)
+		dlk_futex_wait(&thread.futex, seen,
+			       at_ns - now < most ? at_ns - now : most);
 }
 
 /*

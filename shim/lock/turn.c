@@ -23,10 +23,8 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 
 #include "os/guard.h"
 #include "os/proc.h"
@@ -99,8 +97,7 @@ void dlk_turn_leave(struct request *r)
 	if (!atomic_exchange(&wanted, false))
 		return;
 	atomic_fetch_add(&left, 1);
-	dlk_syscall(SYS_futex, &left, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
-		    0);
+	dlk_futex_wake(&left, INT_MAX);
 }
 
 void dlk_turns_forget(void)

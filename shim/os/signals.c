@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -229,8 +228,7 @@ static bool is_ours(const struct sleeper *s, int sig, const siginfo_t *info)
 
 static int take_signal(const sigset_t *set, uint64_t ns, siginfo_t *info)
 {
-	struct timespec time = { .tv_sec = (time_t)(ns / 1000000000U),
-				 .tv_nsec = (long)(ns % 1000000000U) };
+	const struct timespec time = dlk_timespec(ns);
 
 	return (int)dlk_syscall(SYS_rt_sigtimedwait, set, info, &time,
 				_NSIG / 8);
@@ -395,12 +393,11 @@ int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 int dlk_sleep_on_word(struct dlk_call *call, _Atomic unsigned *word,
 		      unsigned seen, dlk_away_fn *away, void *arg)
 {
-	const struct timespec slice = { .tv_nsec = 20 * DLK_MS };
 	int err = call ? dlk_sleep_on(call, -1, 0, away, arg) : 0;
 
 	if (err && call->wait)
 		return err;
-	dlk_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
+	dlk_futex_wait(word, seen, 20 * DLK_MS);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -50,12 +51,29 @@ uint64_t dlk_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 }
 
+struct timespec dlk_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000U),
+				  .tv_nsec = (long)(ns % 1000000000U) };
+}
+
 void dlk_pause_ns(uint64_t ns)
 {
-	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U),
-			       .tv_nsec = (long)(ns % 1000000000U) };
+	const struct timespec ts = dlk_timespec(ns);
 
 	dlk_syscall(SYS_nanosleep, &ts, NULL);
+}
+
+void dlk_futex_wait(_Atomic unsigned *word, unsigned seen, uint64_t ns)
+{
+	const struct timespec ts = dlk_timespec(ns);
+
+	dlk_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+}
+
+void dlk_futex_wake(_Atomic unsigned *word, int n)
+{
+	dlk_syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
 void dlk_random(void *bytes, size_t len)

@@ -43,8 +43,13 @@ uint64_t dlk_now_ns(void);
 typedef int dlk_clock_fn(clockid_t clock, struct timespec *ts);
 void dlk_clock_use(dlk_clock_fn *fn);
 
+struct timespec dlk_timespec(uint64_t ns);
 /* Sleep for at most `ns`; ends early when a signal is handled. */
 void dlk_pause_ns(uint64_t ns);
+/* The same, until the word is woken; not if it is another than `seen` (futex(2)). */
+void dlk_futex_wait(_Atomic unsigned *word, unsigned seen, uint64_t ns);
+/* Wake so many who sleep on it, in this process. */
+void dlk_futex_wake(_Atomic unsigned *word, int n);
 
 /* Zeroed pages, for munmap(2); NULL: no memory. */
 void *dlk_pages(size_t size);
