@@ -146,10 +146,17 @@ static void find_keeper(bool secure)
 	strcpy(slash + 1, "dlock-keeper");
 }
 
+static bool is_disabled(void)
+{
+	const char *off = secure_getenv("DLOCK_DISABLE");
+
+	return off && strcmp(off, "1") == 0;
+}
+
 /* Is there anything to do? */
 static bool load_config(bool secure)
 {
-	const char *named = secure ? NULL : getenv("DLOCK_CONFIG");
+	const char *named = secure_getenv("DLOCK_CONFIG");
 	const char *file = named && named[0] ? named : DLK_CONFIG_DEFAULT;
 	int err = dlk_config_load(file, secure, NULL, NULL, &dlk_self.config,
 				  &dlk_self.broken);
@@ -194,29 +201,25 @@ static void find_environment(void)
 
 static void begin(void)
 {
-	bool secure = getauxval(AT_SECURE) != 0;
-	const char *off;
+	const bool secure = getauxval(AT_SECURE) != 0;
 
 	find_environment();
-	off = secure ? NULL : getenv("DLOCK_DISABLE");
 	dlk_resolve_real();
 	dlk_resolve_clock();
-	if (off && strcmp(off, "1") == 0)
+	if (is_disabled())
 		return;
-	dlk_log_init(secure ? NULL : getenv("DLOCK_LOG"), true);
+	dlk_log_init(secure_getenv("DLOCK_LOG"), true);
 	if (load_config(secure))
 		turn_on(secure);
 }
 
 static bool is_configured(void)
 {
-	bool secure = getauxval(AT_SECURE) != 0;
-	const char *off, *named;
+	const char *named;
 
 	find_environment();
-	off = secure ? NULL : getenv("DLOCK_DISABLE");
-	named = secure ? NULL : getenv("DLOCK_CONFIG");
-	if (off && strcmp(off, "1") == 0)
+	named = secure_getenv("DLOCK_CONFIG");
+	if (is_disabled())
 		return false;
 	return (named && named[0]) ||
 	       dlk_syscall(SYS_faccessat, AT_FDCWD, DLK_CONFIG_DEFAULT, F_OK) ==
@@ -245,15 +248,17 @@ static void refuse_for_now(void)
  * The constructors of the program's own libraries run before a preloaded
  * one's: whichever lock call comes first begins.
  */
-static void begin_once(void)
+__attribute__((constructor)) static void begin_once(void)
 {
 	static _Atomic bool begun;
+	int saved = errno;
 
 	if (atomic_exchange(&begun, true))
 		return;
 	dlk_self.on = false;
 	dlk_self.broken.text[0] = '\0';
 	begin();
+	errno = saved;
 }
 
 /* What the constructor does, for a lock call that comes before it. */
@@ -265,14 +270,6 @@ static void begin_for_call(void)
 		refuse_for_now();
 	else
 		begin_once();
-	errno = saved;
-}
-
-__attribute__((constructor)) static void constructed(void)
-{
-	int saved = errno;
-
-	begin_once();
 	errno = saved;
 }
 

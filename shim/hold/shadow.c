@@ -279,7 +279,7 @@ bool dlk_shadow_moves(int fd)
 }
 
 /* One that the program has closed behind our back: gone, or moved on. */
-static void sweep_one(unsigned i)
+static void sweep_one(struct shadow *s)
 {
 	struct dlk_own own = { .fd = -1 };
 	struct shadow seen;
@@ -287,7 +287,7 @@ static void sweep_one(unsigned i)
 	int to;
 
 	pthread_mutex_lock(&mutex);
-	seen = table[i];
+	seen = *s;
 	pthread_mutex_unlock(&mutex);
 	/* In another thread's table it may be there. */
 	if (!seen.used || atomic_load(&dlk_self.tables) ||
@@ -296,12 +296,11 @@ static void sweep_one(unsigned i)
 	o = (struct other){ .fd = seen.fd, .file = seen.file };
 	to = another(&o);
 	pthread_mutex_lock(&mutex);
-	if (table[i].used && table[i].own.fd == seen.own.fd &&
-	    table[i].fd == seen.fd) {
+	if (s->used && s->own.fd == seen.own.fd && s->fd == seen.fd) {
 		if (to >= 0)
-			table[i].fd = to;
+			s->fd = to;
 		else
-			own = take_out(&table[i]);
+			own = take_out(s);
 	}
 	pthread_mutex_unlock(&mutex);
 	dlk_own_close(&own);
@@ -309,16 +308,13 @@ static void sweep_one(unsigned i)
 
 void dlk_shadow_look(int shadow)
 {
-	const struct shadow *s;
-	unsigned i = SHADOWS;
+	struct shadow *s;
 
 	pthread_mutex_lock(&mutex);
 	s = find_own(shadow);
-	if (s)
-		i = (unsigned)(s - table);
 	pthread_mutex_unlock(&mutex);
-	if (i < SHADOWS)
-		sweep_one(i);
+	if (s)
+		sweep_one(s);
 }
 
 void dlk_shadow_sweep(void)
@@ -331,7 +327,7 @@ void dlk_shadow_sweep(void)
 		pthread_mutex_unlock(&mutex);
 	}
 	while (n > 0)
-		sweep_one(--n);
+		sweep_one(&table[--n]);
 }
 
 void dlk_shadow_closed(void)
@@ -392,16 +388,6 @@ static int connect_to(int dir, const char *name)
 	return -ECONNREFUSED;
 }
 
-/* "Have you the shadow of this description?"  It, or -1. */
-static int ask_keeper(int sock, int fd)
-{
-	int got = -1;
-
-	if (dlk_shadowdir_say(sock, fd, 0))
-		dlk_shadowdir_hear(sock, &got, 0);
-	return got;
-}
-
 struct question {
 	int fd, got;
 	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, and a dot */
@@ -417,7 +403,9 @@ static bool ask_if_keeper(void *arg, int dir, const char *name)
 	sock = connect_to(dir, name);
 	if (sock < 0)
 		return true;
-	q->got = ask_keeper(sock, q->fd);
+	/* "Have you the shadow of this description?"  It, or -1. */
+	if (dlk_shadowdir_say(sock, q->fd, 0))
+		dlk_shadowdir_hear(sock, &q->got, 0);
 	dlk_close(sock);
 	return q->got < 0;
 }
