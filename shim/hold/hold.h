@@ -31,7 +31,6 @@
 #include "model/outbox.h"
 #include "model/range.h"
 #include "model/timeline.h"
-#include "os/log.h"
 #include "os/proc.h"
 
 enum hold_state {

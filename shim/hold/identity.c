@@ -9,7 +9,6 @@
 
 #include "hold/identity.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -9,7 +9,6 @@
 #include "hold/liveness.h"
 
 #include <stdatomic.h>
-#include <sys/file.h>
 
 #include "os/proc.h"
 #include "hold/file_lock.h"

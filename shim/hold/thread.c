@@ -25,7 +25,6 @@
 #include "hold/thread.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -36,7 +35,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os/check.h"
 #include "os/log.h"
 #include "os/signals.h"
 #include "os/sys.h"

@@ -23,7 +23,6 @@
 #include "hold/holds.h"
 #include "hold/liveness.h"
 #include "hold/owner.h"
-#include "hold/release.h"
 #include "hold/self.h"
 #include "hold/shadow.h"
 #include "model/seeded.h"

@@ -20,7 +20,6 @@
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/owner.h"
-#include "hold/release.h"
 #include "hold/self.h"
 #include "hold/shadow.h"
 #include "lock/event.h"

@@ -62,7 +62,6 @@
 #include "hold/local.h"
 #include "hold/owner.h"
 #include "hold/release.h"
-#include "hold/thread.h"
 #include "lock/deadlock.h"
 #include "lock/engine.h"
 #include "lock/event.h"

@@ -8,7 +8,6 @@
 #ifndef DLK_RECORD_H
 #define DLK_RECORD_H
 
-#include "os/signals.h"
 #include "lock/request.h"
 
 /* --- record.c ------------------------------------------------------------- */

@@ -19,7 +19,6 @@
 #include "hold/local.h"
 #include "hold/lost.h"
 #include "hold/release.h"
-#include "hold/thread.h"
 #include "lock/record.h"
 #include "lock/wait_slot.h"
 #include "model/range.h"

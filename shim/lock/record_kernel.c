@@ -18,7 +18,6 @@
 #include "hold/holds.h"
 #include "hold/local.h"
 #include "hold/owner.h"
-#include "hold/release.h"
 #include "lock/deadlock.h"
 #include "lock/event.h"
 #include "lock/follow.h"

@@ -14,7 +14,6 @@
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/owner.h"
-#include "hold/release.h"
 #include "lock/flock_kernel.h"
 
 /*

@@ -8,7 +8,6 @@
 #ifndef DLK_FILE_ID_H
 #define DLK_FILE_ID_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

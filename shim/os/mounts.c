@@ -3,7 +3,6 @@
 #include "os/mounts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 /* Of those that Linux 5.10 has in headers of their own, or not at all. */
 #ifndef FUSE_SUPER_MAGIC

@@ -3,7 +3,6 @@
 #ifndef DLK_REVALIDATE_H
 #define DLK_REVALIDATE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "os/proc.h"

@@ -22,9 +22,7 @@
 #define DLK_SHADOWDIR_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "os/sys.h"
 
