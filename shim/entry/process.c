@@ -201,8 +201,8 @@ static void fill(char **argv, const char *arg, va_list *ap)
 	argv[n] = NULL;
 }
 
-/* With the environment as it is. */
-#define DLK_EXECL(name, call)                                                  \
+/* `more`: what else is taken, after the NULL. */
+#define DLK_EXECL(name, more, call)                                            \
 	DLK_EXPORT int name(const char *path, const char *arg, ...)            \
 	{                                                                      \
 		va_list ap;                                                    \
@@ -211,26 +211,16 @@ static void fill(char **argv, const char *arg, va_list *ap)
 		va_start(ap, arg);                                             \
 		argv = alloca(count(arg, ap) * sizeof(*argv));                 \
 		fill(argv, arg, &ap);                                          \
+		more;                                                          \
 		va_end(ap);                                                    \
 		return call;                                                   \
 	}
 
-DLK_EXECL(execl, execve(path, argv, environ))
-DLK_EXECL(execlp, execvp(path, argv))
-
-DLK_EXPORT int execle(const char *path, const char *arg, ...)
-{
-	char *const *envp;
-	va_list ap;
-	char **argv;
-
-	va_start(ap, arg);
-	argv = alloca(count(arg, ap) * sizeof(*argv));
-	fill(argv, arg, &ap);
-	envp = va_arg(ap, char *const *);
-	va_end(ap);
-	return execve(path, argv, envp);
-}
+/* The first two with the environment as it is. */
+DLK_EXECL(execl, , execve(path, argv, environ))
+DLK_EXECL(execlp, , execvp(path, argv))
+DLK_EXECL(execle, char *const *envp = va_arg(ap, char *const *),
+	  execve(path, argv, envp))
 
 /* --- the end -------------------------------------------------------------- */
 

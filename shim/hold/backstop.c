@@ -77,13 +77,8 @@ static _Atomic int failed;       /* errno of one, till it is said; -1: it was */
 
 void dlk_backstop_forget(void)
 {
-	struct watch *const all[] = { &kills, &pauses };
-
-	for (size_t i = 0; i < 2; i++) {
-		all[i]->due = (struct dlk_dues){ 0 };
-		all[i]->armed_ns = UINT64_MAX;
-		all[i]->made = false;
-	}
+	kills = (struct watch){ .armed_ns = UINT64_MAX, .signal = SIGKILL };
+	pauses = (struct watch){ .armed_ns = UINT64_MAX, .signal = SIGSTOP };
 	atomic_store(&n_ready, 0);
 }
 

@@ -106,6 +106,7 @@ struct dlk_hold *dlk_hold_new(const struct dlk_lease *lease)
 	size_t size = sizeof(struct dlk_hold) + lease->key_len +
 		      lease->token_len + lease->ranges_key_len + 3;
 	struct dlk_hold *h;
+	char *p;
 
 	if (size <= SMALL) {
 		size = SMALL;
@@ -122,20 +123,15 @@ struct dlk_hold *dlk_hold_new(const struct dlk_lease *lease)
 	h->fd = -1;
 	h->ranges.grow = dlk_ranges_grow;
 	h->program_fd = -1;
-	memcpy(h->bytes, lease->key, lease->key_len + 1);
-	memcpy(h->bytes + lease->key_len + 1, lease->token,
-	       lease->token_len + 1);
+	p = h->bytes;
 	h->lease = *lease;
-	h->lease.key = h->bytes;
-	h->lease.token = h->bytes + lease->key_len + 1;
-	if (lease->ranges_key) {
-		char *ranges_key =
-			h->bytes + lease->key_len + lease->token_len + 2;
-
-		memcpy(ranges_key, lease->ranges_key,
-		       lease->ranges_key_len + 1);
-		h->lease.ranges_key = ranges_key;
-	}
+	h->lease.key = memcpy(p, lease->key, lease->key_len + 1);
+	p += lease->key_len + 1;
+	h->lease.token = memcpy(p, lease->token, lease->token_len + 1);
+	p += lease->token_len + 1;
+	if (lease->ranges_key)
+		h->lease.ranges_key =
+			memcpy(p, lease->ranges_key, lease->ranges_key_len + 1);
 	return h;
 }
 

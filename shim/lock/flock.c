@@ -368,7 +368,7 @@ static int ask_and_keep(struct request *r)
 	if (!err)
 		err = keep(r);
 	if (!err)
-		dlk_trace_call(r, "granted");
+		dlk_trace_call(r, "granted", NULL);
 	return err;
 }
 

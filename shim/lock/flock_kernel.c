@@ -425,7 +425,7 @@ enum acquire_event dlk_flock_wait(struct request *r)
 {
 	int err, then;
 
-	dlk_trace_call(r, "waits in the kernel for");
+	dlk_trace_call(r, "waits in the kernel for", NULL);
 	dlk_queue_away(r);
 	dlk_request_empty_hands(r);
 	err = dlk_let_signals_in(r->call);

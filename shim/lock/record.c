@@ -188,7 +188,7 @@ static enum acquire_event try_kernel(struct request *r)
 /* What was asked for is granted by Redis. */
 static void finish(struct request *r, bool weaker)
 {
-	dlk_trace_call(r, "granted");
+	dlk_trace_call(r, "granted", NULL);
 	if (weaker && dlk_follow_is_there(r))
 		dlk_record_set(r, &r->want);
 	if (r->own->revalidates) {

@@ -298,7 +298,7 @@ enum acquire_event dlk_record_wait(struct request *r)
 	int err;
 
 	narrow(r);
-	dlk_trace_call(r, "waits in the kernel for");
+	dlk_trace_call(r, "waits in the kernel for", NULL);
 	dlk_queue_away(r);
 	dlk_deadlock_in_kernel(r, &l);
 	dlk_request_empty_hands(r);

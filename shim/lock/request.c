@@ -95,7 +95,8 @@ static void add_wanted(struct dlk_text *t, const struct request *r)
 }
 
 /* The call, what it wants, and what else there is to say of it. */
-static void trace(const struct request *r, const char *what, bool held)
+void dlk_trace_call(const struct request *r, const char *what,
+		    const char *holder)
 {
 	char text[256];
 	struct dlk_text t;
@@ -105,19 +106,8 @@ static void trace(const struct request *r, const char *what, bool held)
 	dlk_text_init(&t, text, sizeof(text));
 	dlk_text_str(&t, what);
 	add_wanted(&t, r);
-	dlk_text_str(&t, held ? ", held by " : "");
-	dlk_request_line(r, DLK_DEBUG, text, held ? r->s->answer.holder : "",
-			 "");
-}
-
-void dlk_trace_call(const struct request *r, const char *what)
-{
-	trace(r, what, false);
-}
-
-void dlk_trace_wait(const struct request *r, const char *what)
-{
-	trace(r, what, true);
+	dlk_text_str(&t, holder ? ", held by " : "");
+	dlk_request_line(r, DLK_DEBUG, text, holder ?: "", "");
 }
 
 /* --- the beginning ------------------------------------------------------ */

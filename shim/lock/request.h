@@ -178,10 +178,10 @@ void dlk_request_line(const struct request *r, enum dlk_level level,
 
 /*
  * DLOCK_LOG=debug: what becomes of a call that holds its scratch, "granted",
- * "waits for"; and who is in its way, by Redis' last answer.
+ * "waits for"; and who is in its way, or NULL.
  */
-void dlk_trace_call(const struct request *r, const char *what);
-void dlk_trace_wait(const struct request *r, const char *what);
+void dlk_trace_call(const struct request *r, const char *what,
+		    const char *holder);
 
 /*
  * The text of a token for a lock granted at since_ns, with the path where the

@@ -274,7 +274,8 @@ static void begin(struct request *r, bool known)
 	struct wait_slot *q = &r->slot;
 
 	if (answered)
-		dlk_trace_wait(r, "waits in the queue for");
+		dlk_trace_call(r, "waits in the queue for",
+			       r->s->answer.holder);
 	q->placed = answered && known;
 	if (q->placed) {
 		q->counted_ns = r->s->answer.asked_ns;
@@ -314,9 +315,8 @@ enum acquire_event dlk_queue_wait(struct request *r)
 		if (err != DLK_BUSY)
 			return dlk_event_of_redis(r, err);
 		err = listen_for(r, q->until_ns);
-		if (err == 'g' || err == 't') {
+		if (err == 'g' || err == 't')
 			return EV_OK;
-		}
 		if (err == -EDEADLK)
 			return EV_DEADLOCK;
 		if (err == -EINTR || err == -ENOLCK)
