@@ -253,10 +253,7 @@ static void cut_at_server(struct dlk_hold **all, unsigned n,
 {
 	struct dlk_renewal r[BATCH];
 	struct dlk_store *s = dlk_store_of(all[0]->rule->redis);
-	const uint64_t now = dlk_now_ns();
-	struct dlk_attempt at = {
-		.timeout_ns = now < deadline_ns ? deadline_ns - now : 0,
-	};
+	struct dlk_attempt at = { .timeout_ns = dlk_left_ns(deadline_ns) };
 
 	for (unsigned i = 0; i < n; i++)
 		r[i] = (struct dlk_renewal){

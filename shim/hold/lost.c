@@ -107,7 +107,6 @@ static bool ask_to_end(void)
 void dlk_hold_warn(struct dlk_hold *h, const char *why)
 {
 	const bool pauses = dlk_hold_pauses(h);
-	const uint64_t now = dlk_now_ns();
 	const uint64_t stop =
 		pauses ? dlk_hold_stop_ns(h) : dlk_hold_final_ns(h);
 	const bool kills = h->rule->on_lost == DLK_LOST_KILL;
@@ -120,7 +119,7 @@ void dlk_hold_warn(struct dlk_hold *h, const char *why)
 		put_process(&l.text, "; unless it is, ",
 			    pauses ? " is stopped until it can be, in "
 				   : " is killed in ");
-		put_seconds(&l.text, stop > now ? stop - now : 0);
+		put_seconds(&l.text, dlk_left_ns(stop));
 	}
 	dlk_line_end(&l);
 }

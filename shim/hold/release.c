@@ -151,18 +151,9 @@ static int send_one(struct dlk_hold *h, enum outbox_message message,
 		dlk_thread_need(look_ns);
 		return 0;
 	}
-	dlk_holds_lock();
+	DLK_GUARD(&dlk_holds_mutex);
 	dlk_outbox_answered(&h->out, message, err, dlk_now_ns());
-	dlk_holds_unlock();
 	return err;
-}
-
-/* What is left of the time until then. */
-static uint64_t until(uint64_t deadline_ns)
-{
-	const uint64_t now = dlk_now_ns();
-
-	return now < deadline_ns ? deadline_ns - now : 0;
 }
 
 /* A long list goes in pages, each with a number of its own; all by then. */
@@ -174,7 +165,7 @@ static int send_all(struct dlk_hold *h, enum outbox_message message,
 	int err;
 
 	do {
-		how->timeout_ns = until(deadline_ns);
+		how->timeout_ns = dlk_left_ns(deadline_ns);
 		err = send_one(h, message, how, &rest);
 	} while (!err && message == OUTBOX_RANGES && rest.start <= rest.end);
 	return err;
@@ -255,7 +246,7 @@ static void release_all(struct dlk_hold *const *all, unsigned n,
 			uint64_t deadline_ns, bool (*interrupt)(void *))
 {
 	struct dlk_store *s = store_of(all[0]);
-	struct dlk_attempt at = { .timeout_ns = until(deadline_ns),
+	struct dlk_attempt at = { .timeout_ns = dlk_left_ns(deadline_ns),
 				  .interrupt = interrupt };
 	struct dlk_renewal r[DLK_OUTBOX_BATCH];
 

@@ -207,12 +207,14 @@ static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
 	return true;
 }
 
-/* (mutex) By what the server has said, or not said in time. */
+/* By what the server has said, or not said in time. */
 static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r,
 			  uint64_t now)
 {
-	const bool warned = h->valid.trouble >= HOLD_WARNED;
+	bool warned;
 
+	DLK_GUARD(&dlk_holds_mutex);
+	warned = h->valid.trouble >= HOLD_WARNED;
 	if (h->state != HOLD_HELD)
 		/* Given up meanwhile; put back, though, it would stay. */
 		return r->reclaimed ? PUT_BACK : NOTHING;
@@ -277,8 +279,6 @@ static void tell(struct dlk_hold *h, enum outcome outcome, const char *why)
 static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 		    struct dlk_store *s, struct dlk_attempt *at, uint64_t now)
 {
-	enum outcome outcome;
-
 	/* Ranges are the owner's to put back (a batch does it for whole files). */
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK) {
 		r->asked_ns = dlk_now_ns();
@@ -287,10 +287,7 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 	}
 	if (is_sharers(h, r))
 		dlk_hold_end(h, END_GONE);
-	dlk_holds_lock();
-	outcome = judge(h, r, now);
-	dlk_holds_unlock();
-	tell(h, outcome, loss(r, at->why));
+	tell(h, judge(h, r, now), loss(r, at->why));
 }
 
 /* What is due; all of it pinned. */
@@ -331,8 +328,10 @@ static struct dlk_hold **place_for(const struct dlk_hold *h, uint64_t now)
 static bool collect(uint64_t now)
 {
 	static struct dlk_hold *due[DLK_RENEW_BATCH];
-	const unsigned n = dlk_schedule_take(now, due);
+	unsigned n;
 
+	DLK_GUARD(&dlk_holds_mutex);
+	n = dlk_schedule_take(now, due);
 	work.store = NULL;
 	work.n_renew = work.n_handover = work.n_news = 0;
 	for (unsigned i = 0; i < n; i++) {
@@ -348,11 +347,12 @@ static bool collect(uint64_t now)
 	return n > 0;
 }
 
-/* (mutex) A mark that has come between two renewals, of which one has failed. */
+/* A mark that has come between two renewals, of which one has failed. */
 static enum outcome passed(struct dlk_hold *h, uint64_t now)
 {
 	enum outcome outcome;
 
+	DLK_GUARD(&dlk_holds_mutex);
 	if (h->valid.trouble == HOLD_WELL || h->valid.elsewhere ||
 	    h->state != HOLD_HELD)
 		return NOTHING;
@@ -368,9 +368,7 @@ static bool pass_marks(struct dlk_hold *h)
 
 	if (h->valid.trouble != HOLD_WELL && now >= dlk_hold_final_ns(h))
 		dlk_delegation_tick();
-	dlk_holds_lock();
 	outcome = passed(h, now);
-	dlk_holds_unlock();
 	tell(h, outcome, last_why);
 	return outcome != LOST;
 }
@@ -490,9 +488,7 @@ static bool keep_some(void)
 	bool any;
 
 	stop_overdue();
-	dlk_holds_lock();
 	any = collect(dlk_now_ns());
-	dlk_holds_unlock();
 	renew_all();
 	if (work.n_renew)
 		dlk_delegation_renewed(work.renew, work.n_renew);

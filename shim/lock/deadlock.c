@@ -107,9 +107,7 @@ static void describe(const struct request *r, struct dlk_wait *w)
 /* One question more, in what is left of the time. */
 static struct dlk_attempt *next(struct cycle_search *t)
 {
-	const uint64_t now = dlk_now_ns();
-
-	t->attempt.timeout_ns = now < t->by_ns ? t->by_ns - now : 0;
+	t->attempt.timeout_ns = dlk_left_ns(t->by_ns);
 	return &t->attempt;
 }
 

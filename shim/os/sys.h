@@ -40,6 +40,14 @@ pid_t dlk_clone(int (*fn)(void *), void *stack, unsigned long flags, void *arg);
  * function (23 ns) is given, which nothing can stand in for either.
  */
 uint64_t dlk_now_ns(void);
+/* What is left of the time until then. */
+static inline uint64_t dlk_left_ns(uint64_t deadline_ns)
+{
+	const uint64_t now = dlk_now_ns();
+
+	return now < deadline_ns ? deadline_ns - now : 0;
+}
+
 typedef int dlk_clock_fn(clockid_t clock, struct timespec *ts);
 void dlk_clock_use(dlk_clock_fn *fn);
 
