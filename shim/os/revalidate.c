@@ -20,14 +20,11 @@
 
 #include "os/revalidate.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/proc.h"
@@ -101,17 +98,11 @@ static void drop_mapped(int fd)
 	char name[DLK_NUMBERED_MAX];
 	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	pid_t pid;
 
 	if (stack == MAP_FAILED)
 		return;
 	dlk_numbered(name, "/proc/self/fd/", fd, "");
-	pid = dlk_clone(open_and_close, (char *)stack + size,
-			CLONE_VM | CLONE_VFORK, name);
-	while (pid > 0 &&
-	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
-	       errno == EINTR)
-		;
+	dlk_clone_wait(open_and_close, (char *)stack + size, name);
 	munmap(stack, size);
 }
 

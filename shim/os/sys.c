@@ -546,6 +546,17 @@ void dlk_undumped_free(void *pages, size_t size)
 	munmap(pages, size);
 }
 
+pid_t dlk_clone_wait(int (*fn)(void *), void *stack, void *arg)
+{
+	const pid_t pid = dlk_clone(fn, stack, CLONE_VM | CLONE_VFORK, arg);
+
+	while (pid > 0 &&
+	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
+	       errno == EINTR)
+		;
+	return pid;
+}
+
 pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 		int keep, int log, bool stdout_too)
 {
@@ -573,13 +584,9 @@ pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
 	s->stack = stack + size / 2;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	pid = dlk_clone(first_child, stack + size, CLONE_VM | CLONE_VFORK, s);
+	pid = dlk_clone_wait(first_child, stack + size, s);
 	if (pid < 0)
 		s->err = errno;
-	while (pid > 0 &&
-	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
-	       errno == EINTR)
-		;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pid = s->err ? -s->err : s->pid > 0 ? s->pid : -ECHILD;
 	munmap(stack, size);

@@ -34,6 +34,8 @@ long dlk_syscall(long nr, ...);
  * what fn returns.
  */
 pid_t dlk_clone(int (*fn)(void *), void *stack, unsigned long flags, void *arg);
+/* One that runs in our memory while we wait, and is reaped. */
+pid_t dlk_clone_wait(int (*fn)(void *), void *stack, void *arg);
 
 /*
  * CLOCK_BOOTTIME, nanoseconds: by a system call (200 ns [m]) until the vDSO's
