@@ -181,6 +181,8 @@ static bool obey_one(void)
  */
 void dlk_obey_wake(const struct dlk_owed *owed)
 {
+	/* Our own standby is to know it, too. */
+	*dlk_mirror_owed() = *owed;
 	stays = owed->stays;
 	if (owed->answered)
 		dlk_shim_answer(owed->answered, owed->status);
