@@ -86,7 +86,7 @@ __attribute__((format(printf, 3, 4))) static void say(char *out, size_t size,
 	size_t at = strlen(out);
 	va_list args;
 
-	if (at)
+	if (at && at + 2 < size)
 		at += (size_t)snprintf(out + at, size - at, "; ");
 	va_start(args, format);
 	vsnprintf(out + at, size - at, format, args);

@@ -7,7 +7,6 @@
 
 #include "os/proc.h"
 
-/* Does the file's system keep a cache that another host's writes bypass? */
 /* After a grant: read anew.  Before a release: hand over what is dirty. */
 void dlk_coherence_refresh(int fd);
 /* After the grant of these bytes: names that depend on them; `work` is space
