@@ -427,7 +427,11 @@ static void the_kernels_record_locks_are_not_flock(void **state)
 	assert_int_equal(kernel_says(f->a), LOCK_SH);
 }
 
-/* Lines of /proc/locks that name f's flock holder; its waiters in *waiters. */
+/*
+ * Lines of /proc/locks that name f's flock holder; its waiters in *waiters.  Other
+ * tests' locks come and go while it is read in pieces, and then a line of ours may
+ * be there twice, or not (keeper/list.c).
+ */
 static unsigned holders(const struct files *f, uint64_t *pid, unsigned *waiters)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -452,24 +456,34 @@ static unsigned holders(const struct files *f, uint64_t *pid, unsigned *waiters)
 	return n;
 }
 
+static void assert_in_list(const struct files *f, unsigned n_holders,
+			   unsigned n_waiters)
+{
+	const uint64_t until = dlk_now_ns() + 5000 * DLK_MS;
+	unsigned waiters, n;
+	uint64_t pid = 0;
+
+	do {
+		n = holders(f, &pid, &waiters);
+	} while ((n != n_holders || waiters != n_waiters) &&
+		 dlk_now_ns() < until);
+	assert_int_equal(n, n_holders);
+	assert_int_equal(waiters, n_waiters);
+	assert_int_equal(pid, n_holders ? getpid() : 0);
+}
+
 static void the_kernel_names_the_holder(void **state)
 {
 	struct files *f = *state;
-	unsigned waiters;
-	uint64_t pid = 0;
 
-	assert_int_equal(holders(f, &pid, &waiters), 0);
+	assert_in_list(f, 0, 0);
 	assert_int_equal(flock(f->a, LOCK_EX), 0);
-	assert_int_equal(holders(f, &pid, &waiters), 1);
-	assert_int_equal(pid, getpid());
+	assert_in_list(f, 1, 0);
 }
 
 static void the_kernels_waiter_is_no_holder(void **state)
 {
 	struct files *f = *state;
-	const uint64_t until = dlk_now_ns() + 5000 * DLK_MS;
-	unsigned waiters = 0, n = 0;
-	uint64_t pid = 0;
 	pid_t child;
 
 	assert_int_equal(flock(f->a, LOCK_EX), 0);
@@ -478,15 +492,9 @@ static void the_kernels_waiter_is_no_holder(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(flock(f->b, LOCK_EX));
 	}
-	/* Other tests' locks come and go while it is read in pieces, and then a
-	 * line of ours may be there twice, or not (keeper/list.c). */
-	while ((waiters != 1 || n != 1) && dlk_now_ns() < until)
-		n = holders(f, &pid, &waiters);
+	assert_in_list(f, 1, 1);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	assert_int_equal(waiters, 1);
-	assert_int_equal(n, 1);
-	assert_int_equal(pid, getpid());
 }
 
 #define kernel_test(f)                                                         \
