@@ -25,12 +25,15 @@ static int bad_prefix(struct dlk_build *b, cfg_t *sec, const char *why)
 			why);
 }
 
-/* They never stand in a kernel's path. */
+/* A component "." or ".." never stands in a kernel's path. */
 bool dlk_path_has_dots(const char *path)
 {
-	for (const char *p = path; (p = strstr(p, "/.")); p++)
-		if (p[2 + (p[2] == '.')] == '/' || !p[2 + (p[2] == '.')])
+	for (const char *p = path; (p = strstr(p, "/.")); p++) {
+		size_t dots = strspn(p + 1, ".");
+
+		if (dots <= 2 && (p[1 + dots] == '/' || !p[1 + dots]))
 			return true;
+	}
 	return false;
 }
 

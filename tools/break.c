@@ -333,7 +333,7 @@ static void judge_all(const struct dlk_redis *redis, struct targets *all)
 	}
 }
 
-/* (One of which nothing is broken is not spoken of, whatever is wrong there.) */
+/* A section without a target is not asked, nor is what is wrong there told. */
 static int break_redis(const struct dlk_redis *redis, struct targets *all)
 {
 	size_t i = 0;

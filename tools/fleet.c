@@ -234,8 +234,8 @@ static int64_t ask_time(struct dlk_conn *c, int *err)
 	int64_t ms = 0;
 
 	*err = call(c, 1, time, REDIS_REPLY_ARRAY, &r);
-	if (!*err)
-		ms = scan_time(r);
+	if (!*err && (ms = scan_time(r)) < 0)
+		ms = 0;
 	dlk_conn_reset(c);
 	return ms;
 }

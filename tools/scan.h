@@ -75,11 +75,14 @@ void scan_free(struct scan *scan);
 
 /*
  * What is done at one server, by a connection of its own, which is not open yet:
- * 0, or -errno.  That is said, and becomes an exit code: at the i-th of those that
- * tool_servers() counts; or at each of them, 0 where enough have answered.
+ * 0 or -errno.
  */
 struct dlk_conn;
 typedef int scan_at_fn(struct dlk_conn *c, void *arg);
+/*
+ * It is done at the i-th of those that tool_servers() counts, or at each of them.
+ * 0, of all of them where enough have answered; or an exit code after a message.
+ */
 int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 	    void *arg);
 int scan_servers(const struct dlk_redis *redis, scan_at_fn *fn, void *arg);

@@ -53,7 +53,7 @@ ask one 'lock f UN'
 peer_end one
 echo wrong >"$RIG/watch"
 # (Three helpers begin at once: they are to be heard, whoever has the cores.)
-CONFIG_MORE=(ttl=20s connect_timeout=3s)
+CONFIG_MORE=(ttl=60s connect_timeout=10s timeout=30s)
 with helper
 like "$(dl A flock -n g true 2>&1)" \
 	'see sentinel_username and sentinel_password_file.*ENOLCK' \

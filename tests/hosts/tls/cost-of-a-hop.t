@@ -43,7 +43,8 @@ on B touch f
 locker a dl A
 ask a 'open f f'
 ask a 'lock f EX'
-pid=$(on A pgrep -x locker)
+# (A child of it may have its name for a moment.)
+pid=$(on A pgrep -o -x locker)
 is "$(on A grep -cE 'ssl|crypto' "/proc/$pid/maps")" 0 \
 	'no OpenSSL in the program'
 helper=$(helpers A)
