@@ -355,7 +355,9 @@ struct dlk_kept {
 	uint64_t seq, listed_ns;
 	uint64_t seen_seq; /* the greatest that was listed */
 
-	/* As it came; but `remote` is its watch's.  Its bytes follow. */
+	/* As it came, with the ttl and the deadline of then (those of now are
+	 * lease.ttl_ms, deadline_ns); but `remote` is its watch's.  Its bytes
+	 * follow. */
 	struct dlk_keep_add add;
 };
 

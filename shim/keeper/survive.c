@@ -201,8 +201,7 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 	} else {
 		dlk_text_str(&l.text,
 			     k->paused || k->add.on_lost != DLK_LOST_PAUSE
-				     ? " is LOST: it was not renewed "
-				       "for "
+				     ? " is LOST: it was not renewed for "
 				     : " was not renewed for ");
 		put_why(&l.text, k);
 	}

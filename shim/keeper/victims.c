@@ -311,12 +311,12 @@ static bool next_number(DIR *d, uint64_t *n)
 	return false;
 }
 
-/* The next process in "/proc" that is no keeper; false: there is none, or no time. */
+/* The next process in "/proc" that is no keeper; false: there is none. */
 static bool next_process(DIR *d, struct dlk_victim *s)
 {
 	uint64_t pid;
 
-	while (has_time() && next_number(d, &pid))
+	while (next_number(d, &pid))
 		if (read_stat((pid_t)pid, s) &&
 		    !dlk_kernel_is_keeper(s->command))
 			return true;
@@ -328,7 +328,7 @@ static void look_at_all(void)
 	DIR *d = look_into("/proc");
 	struct dlk_victim s;
 
-	while (next_process(d, &s)) {
+	while (d && has_time() && next_process(d, &s)) {
 		look_at_fds(&s);
 		if (!add(&seen, &s))
 			break;
@@ -352,8 +352,8 @@ static struct dlk_victim *find(pid_t pid)
 	return bsearch(&key, seen.v, seen.n, sizeof(*seen.v), by_pid);
 }
 
-/* Of OFD locks the kernel names nobody: it is another description's than that of
- * the taker's descriptor, perhaps. */
+/* Of OFD locks the kernel names nobody: it is no holder if its descriptor is of
+ * another description than the taker's. */
 static void compare_with_taker(const struct dlk_victims *list,
 			       struct dlk_victim *s)
 {
