@@ -74,7 +74,7 @@ void dlk_undumped_free(void *pages, size_t size);
 void dlk_random(void *bytes, size_t len);
 
 void dlk_close(int fd);
-/* Those that are none less than 0, which they are then. */
+/* Those that are there (not less than 0) are closed; all are -1 then. */
 void dlk_close_all(int *fds, unsigned n);
 pid_t dlk_pid(void);
 int dlk_fstat(int fd, struct stat *st);
