@@ -53,7 +53,8 @@ int tool_fail(int code, const char *format, ...)
 void *tool_room(size_t n, size_t each);
 char *tool_copy(const void *bytes, size_t len);
 void *tool_grow(void *array, size_t n, size_t *room, size_t each);
-_Noreturn void tool_no_memory(void);
+/* (cppcheck 2.10 does not heed _Noreturn in a header.) */
+__attribute__((noreturn)) void tool_no_memory(void);
 
 /* Do these bytes end so, with some before it? */
 bool tool_ends(const char *bytes, size_t len, const char *end);
