@@ -325,12 +325,14 @@ static struct dlk_hold **place_for(const struct dlk_hold *h, uint64_t now)
 }
 
 /* False: nothing is due.  What is of another server comes next. */
-static bool collect(uint64_t now)
+static bool collect(void)
 {
 	static struct dlk_hold *due[DLK_RENEW_BATCH];
+	uint64_t now;
 	unsigned n;
 
 	DLK_GUARD(&dlk_holds_mutex);
+	now = dlk_now_ns();
 	n = dlk_schedule_take(now, due);
 	work.store = NULL;
 	work.n_renew = work.n_handover = work.n_news = 0;
@@ -488,7 +490,7 @@ static bool keep_some(void)
 	bool any;
 
 	stop_overdue();
-	any = collect(dlk_now_ns());
+	any = collect();
 	renew_all();
 	if (work.n_renew)
 		dlk_delegation_renewed(work.renew, work.n_renew);

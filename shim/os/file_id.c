@@ -93,7 +93,7 @@ static const struct {
 } shares[] = {
 	{ "nfs", DLK_SAME_INODE, "the server's fileid (RFC 1813, fattr3)" },
 	{ "nfs4", DLK_SAME_INODE, "the same (RFC 7530, 5)" },
-	{ "cifs", DLK_CLIENT_NUMBERS, "the server's, with serverino" },
+	{ "cifs", DLK_CLIENT_NUMBERS, "with serverino the server's" },
 	{ "smb3", DLK_CLIENT_NUMBERS, "the same" },
 	{ "ceph", DLK_SAME_INODE, "the metadata servers'; never used again" },
 	{ "lustre", DLK_SAME_INODE, "made of the FID; never used again" },

@@ -33,7 +33,10 @@ struct dlk_real {
 
 extern struct dlk_real real;
 
-/* A function of fcntl()'s form: the one word that may follow is `arg` (musl). */
+/*
+ * A function of fcntl()'s form.  `answer` may use fd, cmd and `arg`, the one word
+ * that may follow them: read as a long, as musl does, whatever it is.
+ */
 #define DLK_LIKE_FCNTL(declared, answer)                                       \
 	declared(int fd, int cmd, ...)                                         \
 	{                                                                      \

@@ -69,7 +69,7 @@ static int open_or_make(int at, const char *name, bool make, mode_t mode)
 
 /*
  * Of the base: nobody else can put something else in the place of what is ours
- * in it.
+ * in it.  Of the user's own: nobody else can do anything there.
  */
 static const char *unsafe(int fd, bool base)
 {
