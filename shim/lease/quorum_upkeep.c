@@ -265,7 +265,10 @@ static bool put_ranges_back(struct dlk_store *s, const struct batch *x,
 	return any;
 }
 
-/* Of whole files: all in one more round, where any are to be put back. */
+/*
+ * Of whole files: all in one more round, where any are to be put back.  The last
+ * that is done with x, whose question is gone then.
+ */
 static void put_files_back(struct dlk_store *s, struct dlk_attempt *at,
 			   struct batch *x, uint32_t at_masters)
 {

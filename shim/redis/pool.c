@@ -133,6 +133,7 @@ void dlk_pool_put(struct dlk_conn *c)
 		server_restarted(c->ep);
 	c->restarted = c->asking = c->one_key = false;
 	c->interrupt = NULL;
+	c->interrupt_arg = NULL;
 	dlk_conn_reset(c);
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < POOL_SIZE && !kept; i++) {

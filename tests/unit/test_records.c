@@ -892,6 +892,22 @@ static void a_damaged_index_grants_nothing(void **state)
 	assert_int_equal(look(&far, W, 20, 29), DLK_BUSY);
 }
 
+/* What cannot be cut out is in the way; nor is it tried for ever. */
+static void a_damaged_index_ends_every_call(void **state)
+{
+	char member[128];
+
+	(void)state;
+	acquire(&a, W, 0, 9);
+	acquire(&a, W, 40, 49);
+	snprintf(member, sizeof(member), "O%.32s%019d%019dW", a.token + 7, 0,
+		 9);
+	assert_int_equal(tell(redis.c, "ZREM", PLACES, member, NULL)->integer,
+			 1);
+	assert_int_equal(acquire_as(&b, W, 0, 9, true), DLK_BUSY);
+	assert_there(&a, "W40-49");
+}
+
 static void a_string_without_a_ttl_is_still_ours(void **state)
 {
 	(void)state;
@@ -1574,6 +1590,7 @@ int main(void)
 		old_test(a_huge_value_is_not_carried),
 		old_test(a_key_of_another_type_is_odd),
 		old_test(a_damaged_index_grants_nothing),
+		old_test(a_damaged_index_ends_every_call),
 		old_test(a_string_without_a_ttl_is_still_ours),
 		old_test(renew_carries_one_on),
 		old_test(renew_never_creates),
