@@ -458,9 +458,11 @@ static void reap(void)
 		dlk_unreaped--;
 }
 
+/* Who is to stay without a lease could not be replaced by the process. */
 static bool is_wanted(void)
 {
-	return !standby.pid && !LIST_EMPTY(&dlk_carried);
+	return !standby.pid &&
+	       (!LIST_EMPTY(&dlk_carried) || dlk_shim_wants_us());
 }
 
 void dlk_standby_keep(void)

@@ -146,7 +146,9 @@ like "$(cat "$RIG/net.err")" 'ENOLCK' 'net: cannot reach Redis, and says so'
 
 priv lost
 does lost 'call unshare newpid' '0 77'
-ok 'its keeper, the latest, is killed' on A pkill -KILL -n -x dlock-keeper
+# (They are a process group.)
+group=$(ps -o pgid= -p "$(pids_of A -n -x dlock-keeper)" | tr -d ' ')
+ok 'its keeper, the latest, is killed, and the standby' kill -KILL -- "-$group"
 does lost lock '-1 ENOLCK'
 like "$(cat "$RIG/lost.err")" 'children are of another pid namespace' \
 	'lost: says why'

@@ -37,6 +37,10 @@ killed second
 # One that does not stay leaves when it has had nothing to do for a second.
 sleep 1.5
 ok 'which stays' has_another
+ok '... and has a standby, without a lease' until_true 5 have_standbys A 1
+killed third
+sleep 1.5
+ok 'which stays, too' has_another
 does lock 0
 ok 'it carries the next lease' until_true 5 are_carried 2
 does unlock 0
