@@ -22,10 +22,10 @@
 int tool_map(const char *file, void **image, size_t *size)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
+	struct stat st = { 0 };
 	int err = fd < 0 || fstat(fd, &st) ? -errno : 0;
 
-	*size = err || st.st_size < 0 ? 0 : (size_t)st.st_size;
+	*size = err ? 0 : (size_t)st.st_size;
 	if (*size) {
 		*image = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
 		err = *image == MAP_FAILED ? -errno : 0;

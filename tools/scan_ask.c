@@ -58,9 +58,7 @@ static char *name_queues(const struct scan_key *keys, size_t n,
 		names[i].text = p;
 		*p++ = '{';
 		memcpy(p, keys[i].bytes, keys[i].len);
-		p += keys[i].len;
-		memcpy(p, "}%q", 3);
-		p += 3;
+		p = stpcpy(p + keys[i].len, "}%q");
 		names[i].len = (size_t)(p - names[i].text);
 	}
 	return text;

@@ -134,8 +134,9 @@ static pid_t shims_thread(void)
 	pid_t tid = 0;
 
 	while (d && (e = readdir(d)))
-		if (*e->d_name != '.' && atoi(e->d_name) != getpid())
-			tid = atoi(e->d_name);
+		if (*e->d_name != '.' &&
+		    strtol(e->d_name, NULL, 10) != getpid())
+			tid = (pid_t)strtol(e->d_name, NULL, 10);
 	if (tid == 0)
 		die("no thread of the shim's");
 	closedir(d);
