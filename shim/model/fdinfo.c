@@ -3,6 +3,7 @@
 #include "model/fdinfo.h"
 
 #include <string.h>
+#include <sys/file.h>
 
 #include "model/text.h"
 
@@ -107,14 +108,42 @@ bool dlk_lock_line(const char *line, struct dlk_lock_line *l)
 	       range_of(p, l);
 }
 
+/* To behind the next "lock:" that begins a line, if there is one. */
+static bool next_lock(const char **text)
+{
+	for (const char *p = *text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, "lock:", 5) == 0) {
+			*text = p + 5;
+			return true;
+		}
+	}
+	return false;
+}
+
 bool dlk_fdinfo_lock(const char *text, enum dlk_line_kind kind,
 		     struct dlk_lock_line *l)
 {
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line, l) &&
-		    l->kind == kind && !l->waits)
+	while (next_lock(&text))
+		if (dlk_lock_line(text, l) && l->kind == kind && !l->waits)
 			return true;
-	}
 	return false;
+}
+
+int dlk_fdinfo_flock(const char *text)
+{
+	bool waits;
+
+	while (next_lock(&text)) {
+		const char *p = begin(text, &waits);
+
+		if (strncmp(p, "FLOCK ", 6) != 0)
+			continue;
+		p = skip_word(skip_word(p));
+		if (strncmp(p, "WRITE", 5) == 0)
+			return LOCK_EX;
+		if (strncmp(p, "READ", 4) == 0)
+			return LOCK_SH;
+	}
+	return LOCK_UN;
 }

@@ -43,4 +43,11 @@ bool dlk_lock_line(const char *line, struct dlk_lock_line *l);
 bool dlk_fdinfo_lock(const char *text, enum dlk_line_kind kind,
 		     struct dlk_lock_line *l);
 
+/*
+ * The mode of its flock lock: LOCK_EX, LOCK_SH, or LOCK_UN for none.  A line that
+ * is cut behind its mode, or says more than we know, is of a lock all the same:
+ * whoever is told of none lets go of a lease.
+ */
+int dlk_fdinfo_flock(const char *text);
+
 #endif

@@ -98,12 +98,10 @@ int dlk_kernel_flock(int fd, struct dlk_lock_line *l)
 
 int dlk_kernel_flock_mode(int fd)
 {
-	struct dlk_lock_line l;
-	const int has = dlk_kernel_flock(fd, &l);
+	char name[DLK_NUMBERED_MAX], text[1024];
+	ssize_t n = dlk_slurp(fdinfo(name, fd), text, sizeof(text));
 
-	if (has <= 0)
-		return has < 0 ? has : LOCK_UN;
-	return l.write ? LOCK_EX : LOCK_SH;
+	return n < 0 ? (int)n : dlk_fdinfo_flock(text);
 }
 
 /* --- record locks --------------------------------------------------------- */

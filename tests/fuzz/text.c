@@ -4,6 +4,7 @@
  * and mounts, numbers.  The first byte chooses.
  */
 #include <errno.h>
+#include <sys/file.h>
 
 #include "model/fdinfo.h"
 #include "model/mountinfo.h"
@@ -29,12 +30,15 @@ static void token(const char *box, size_t n)
 static void fdinfo(const char *box, size_t n)
 {
 	struct dlk_lock_line l;
+	const int mode = dlk_fdinfo_flock(box);
 
 	(void)n;
-	if (!dlk_fdinfo_lock(box, DLK_LINE_FLOCK, &l))
-		return;
-	must(strstr(box, "lock:") && strstr(box, "FLOCK "));
-	must(strstr(box, l.write ? "WRITE" : "READ"));
+	must(mode == LOCK_UN ||
+	     (strstr(box, "lock:") && strstr(box, "FLOCK ")));
+	must(mode != LOCK_EX || strstr(box, "WRITE"));
+	must(mode != LOCK_SH || strstr(box, "READ"));
+	if (dlk_fdinfo_lock(box, DLK_LINE_FLOCK, &l))
+		must(mode == (l.write ? LOCK_EX : LOCK_SH));
 }
 
 static void locks(const char *box, size_t n)

@@ -31,62 +31,52 @@
 #define OFD   "lock:\t2: OFDLCK ADVISORY  READ  -1 fe:00:10952755 0 EOF\n"
 #define LEASE "lock:\t3: LEASE  ACTIVE    WRITE 2730 fe:00:10952755 0 EOF\n"
 
-/* LOCK_EX, LOCK_SH, or LOCK_UN for none. */
-static int flock_mode(const char *text)
-{
-	struct dlk_lock_line l;
-
-	if (!dlk_fdinfo_lock(text, DLK_LINE_FLOCK, &l))
-		return LOCK_UN;
-	return l.write ? LOCK_EX : LOCK_SH;
-}
-
 static void no_lock_line_is_no_lock(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode(HEAD), LOCK_UN);
-	assert_int_equal(flock_mode(""), LOCK_UN);
-	assert_int_equal(flock_mode("\n\n"), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(""), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock("\n\n"), LOCK_UN);
 }
 
 static void write_is_exclusive(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode(HEAD EX), LOCK_EX);
-	assert_int_equal(flock_mode(EX), LOCK_EX);
+	assert_int_equal(dlk_fdinfo_flock(HEAD EX), LOCK_EX);
+	assert_int_equal(dlk_fdinfo_flock(EX), LOCK_EX);
 }
 
 static void read_is_shared(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode(HEAD SH), LOCK_SH);
+	assert_int_equal(dlk_fdinfo_flock(HEAD SH), LOCK_SH);
 }
 
 static void record_locks_and_leases_are_not_flock(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode(HEAD POSIX), LOCK_UN);
-	assert_int_equal(flock_mode(HEAD OFD), LOCK_UN);
-	assert_int_equal(flock_mode(HEAD LEASE), LOCK_UN);
-	assert_int_equal(flock_mode(HEAD POSIX OFD LEASE), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD OFD), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD LEASE), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX OFD LEASE), LOCK_UN);
 }
 
 static void flock_is_found_among_the_others(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode(HEAD POSIX OFD EX), LOCK_EX);
-	assert_int_equal(flock_mode(HEAD POSIX SH OFD LEASE), LOCK_SH);
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX OFD EX), LOCK_EX);
+	assert_int_equal(dlk_fdinfo_flock(HEAD POSIX SH OFD LEASE), LOCK_SH);
 }
 
 static void a_last_line_may_lack_its_end(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode(HEAD "lock:\t1: FLOCK  ADVISORY  "
-					 "WRITE 2730 fe:00:7 0 EOF"),
+	assert_int_equal(dlk_fdinfo_flock(HEAD "lock:\t1: FLOCK  ADVISORY  "
+					       "WRITE"),
 			 LOCK_EX);
 }
 
-/* A text cut short, anywhere in its line, has no lock: never another one. */
+/* A text cut short, anywhere, is a lock or none: never another kind. */
 static void a_cut_line_is_no_other_lock(void **state)
 {
 	char text[sizeof(HEAD SH)] = "";
@@ -95,24 +85,19 @@ static void a_cut_line_is_no_other_lock(void **state)
 	for (size_t len = 0; len < sizeof(text); len++) {
 		memcpy(text, HEAD SH, len);
 		text[len] = '\0';
-		assert_int_equal(flock_mode(text),
-				 strstr(text, "EOF") ? LOCK_SH : LOCK_UN);
+		assert_int_equal(dlk_fdinfo_flock(text),
+				 strstr(text, "READ") ? LOCK_SH : LOCK_UN);
 	}
 }
 
 static void a_mode_is_of_its_own_line(void **state)
 {
 	(void)state;
-	assert_int_equal(flock_mode("lock:\t1: FLOCK\nADVISORY  WRITE 2730 "
-				    "fe:00:7 0 EOF\n"),
+	assert_int_equal(dlk_fdinfo_flock("lock:\t1: FLOCK\nWRITE\n"), LOCK_UN);
+	assert_int_equal(dlk_fdinfo_flock("lock:\t1: FLOCK  ADVISORY\nWRITE\n"),
 			 LOCK_UN);
-	assert_int_equal(flock_mode("lock:\t1: FLOCK  ADVISORY\nWRITE 2730 "
-				    "fe:00:7 0 EOF\n"),
+	assert_int_equal(dlk_fdinfo_flock("block:\t1: FLOCK  ADVISORY  WRITE"),
 			 LOCK_UN);
-	assert_int_equal(
-		flock_mode(
-			"block:\t1: FLOCK  ADVISORY  WRITE 2730 fe:00:7 0 EOF"),
-		LOCK_UN);
 }
 
 /* --- /proc/locks ---------------------------------------------------------- */
@@ -377,7 +362,7 @@ static int kernel_says(int fd)
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	assert_true(dlk_slurp(path, text, sizeof(text)) > 0);
-	return flock_mode(text);
+	return dlk_fdinfo_flock(text);
 }
 
 static void the_kernel_tells_every_mode(void **state)
