@@ -24,11 +24,6 @@ watchdogs_are()
 	[ "$(pids_of A -x dlock-watchdog | wc -l)" = "$1" ]
 }
 
-has_another()
-{
-	pids_of A -x dlock-keeper | grep -qvx "$KEEPER"
-}
-
 is_frozen()
 {
 	[ "$(cat "$CGROUP/freezer.state")" = FROZEN ]

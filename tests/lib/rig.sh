@@ -425,6 +425,12 @@ all_keepers()
 	on "$1" pgrep -x 'dlock-[ks].*'
 }
 
+# Host A has a keeper that is not $KEEPER.
+has_another()
+{
+	pids_of A -x dlock-keeper | grep -qvx "$KEEPER"
+}
+
 no_keeper()
 {
 	! all_keepers "$1" >/dev/null

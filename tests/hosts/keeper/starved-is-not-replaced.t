@@ -48,11 +48,6 @@ was_throttled()
 	[ "$(sed -n 's/^nr_throttled //p' "$CGROUP/cpu.stat")" -ge 4 ]
 }
 
-has_another()
-{
-	pids_of A -x dlock-keeper | grep -qvx "$KEEPER"
-}
-
 rig_start disks
 trap 'end_cgroup; rig_cleanup' EXIT
 mkdir "$CGROUP" || rig_die 'no cpu controller of cgroup v1'

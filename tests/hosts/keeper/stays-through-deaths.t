@@ -6,7 +6,6 @@
 # keeper any more: the one that it has stays without a lease, and so does each
 # that takes over from one that was killed.
 . "${0%/*}/../../lib/rig.sh"
-. "$TOP/tests/lib/freezer.sh"
 
 # does COMMAND WANT
 does()
