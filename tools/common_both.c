@@ -25,7 +25,7 @@ int tool_map(const char *file, void **image, size_t *size)
 	struct stat st = { 0 };
 	int err = fd < 0 || fstat(fd, &st) ? -errno : 0;
 
-	*size = err ? 0 : (size_t)st.st_size;
+	*size = err || st.st_size < 0 ? 0 : (size_t)st.st_size;
 	if (*size) {
 		*image = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
 		err = *image == MAP_FAILED ? -errno : 0;

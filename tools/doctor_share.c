@@ -167,7 +167,8 @@ static bool serves(unsigned pid, const char *point, char *line, size_t size)
 
 	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(line + i) + 1)
 		found = found || !strcmp(line + i, point);
-	proc_line(pid, line, size);
+	if (found)
+		proc_line(pid, line, size);
 	return found;
 }
 

@@ -32,7 +32,7 @@ static bool is_lock_for(unsigned pid, const char *command)
 		dlk_word(word, sizeof(word), name, strlen(name));
 		if (locks && !strcmp(word, command))
 			return true;
-		locks = locks || !strcmp(name, "lock");
+		locks = locks || !strcmp(line + i, "lock");
 	}
 	return false;
 }
