@@ -354,25 +354,29 @@ static struct dlk_victim *find(pid_t pid)
 
 /* Of OFD locks the kernel names nobody: it is no holder if its descriptor is of
  * another description than the taker's. */
-static void compare_with_taker(const struct dlk_victims *list,
-			       struct dlk_victim *s)
+static bool is_to_compare(const struct dlk_victim *s)
 {
-	const struct dlk_kept *k = s->k;
+	return s->k && s->by >= 0 && s->k->add.kind == DLK_KEPT_OFD &&
+	       s->pid != (pid_t)s->k->add.pid;
+}
 
-	if (!k || s->by < 0 || k->add.kind != DLK_KEPT_OFD ||
-	    s->pid == (pid_t)k->add.pid)
+static void compare_with(const struct dlk_victim *taker, struct dlk_victim *s)
+{
+	if (!taker || taker->k != s->k || taker->by < 0 ||
+	    dlk_syscall(SYS_kcmp, s->pid, taker->pid, KCMP_FILE, (long)s->by,
+			(long)taker->by) <= 0)
 		return;
-	for (size_t i = 0; i < list->n; i++) {
-		const struct dlk_victim *v = &list->v[i];
+	s->k = NULL;
+	s->by = -1;
+}
 
-		if (v->pid == (pid_t)k->add.pid && v->k == k && v->by >= 0 &&
-		    dlk_syscall(SYS_kcmp, s->pid, v->pid, KCMP_FILE,
-				(long)s->by, (long)v->by) > 0) {
-			s->k = NULL;
-			s->by = -1;
-			return;
-		}
-	}
+/* Where not all processes were looked at. */
+static void compare_with_listed(const struct dlk_victims *list,
+				struct dlk_victim *s)
+{
+	for (size_t i = 0; i < list->n && is_to_compare(s); i++)
+		if (list->v[i].pid == (pid_t)s->k->add.pid)
+			compare_with(&list->v[i], s);
 }
 
 /* --- who works for them --------------------------------------------------- */
@@ -512,7 +516,9 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	else
 		lacked = ENXIO;
 	for (size_t i = 0; i < seen.n; i++)
-		compare_with_taker(&seen, &seen.v[i]);
+		if (is_to_compare(&seen.v[i]))
+			compare_with(find((pid_t)seen.v[i].k->add.pid),
+				     &seen.v[i]);
 	find_descendants();
 	for (size_t i = 0; i < seen.n; i++)
 		if (seen.v[i].k &&
@@ -533,7 +539,7 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 		return false;
 	s.leads = of->leads;
 	look_at_fds(&s);
-	compare_with_taker(list, &s);
+	compare_with_listed(list, &s);
 	if (s.k && list_one(list, &s))
 		return true;
 	s.k = of->k;
@@ -620,7 +626,7 @@ static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 		return false;
 	s.leads = leads;
 	look_at_fds(&s);
-	compare_with_taker(list, &s);
+	compare_with_listed(list, &s);
 	*parent = s.parent;
 	return s.k && list_one(list, &s);
 }
