@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/acquire.h"
 #include "model/timeline.h"
 #include "model/token.h"
 #include "os/sys.h"
@@ -86,6 +87,7 @@ struct wait {
 	struct dlk_waiter w;
 	struct dlk_subscription *sub; /* NULL: it looks by itself */
 	uint64_t fails_ns;            /* no server since; 0: it answers */
+	struct acquire refused;       /* so often, where there is no queue */
 };
 
 static void take_channel(struct wait *x)
@@ -169,16 +171,36 @@ static int ask(struct wait *x, struct dlk_answer *answer)
 	struct lease_job *j = x->j;
 	struct dlk_attempt at = attempt(j);
 	const struct dlk_ask how = { .waiter = j->waits ? &x->w : NULL };
-	int err =
-		j->store->ops->acquire(j->store, &at, &j->lease, &how, answer);
+	int err;
 
+	if (j->store->no_queue && j->waits)
+		j->lease.rank = dlk_acquire_is_senior(&x->refused) ? DLK_SENIOR
+								   : DLK_JUNIOR;
+	err = j->store->ops->acquire(j->store, &at, &j->lease, &how, answer);
+	j->lease.rank = DLK_NO_RANK;
 	if (!err)
 		j->asked_ns = answer->asked_ns;
 	if (err < 0)
 		memcpy(j->why, at.why, sizeof(j->why));
-	if (err == DLK_BUSY)
+	if (err == DLK_BUSY && answer->holder_len)
 		snprintf(j->holder, sizeof(j->holder), "%s", answer->holder);
 	return err;
+}
+
+/* When, if nobody says that it is free. */
+static uint64_t ask_again(struct wait *x, int err,
+			  const struct dlk_answer *answer)
+{
+	uint64_t pause = AGAIN_MS * DLK_MS;
+	uint32_t random;
+
+	if (err == DLK_BUSY && x->j->store->no_queue) {
+		dlk_random(&random, sizeof(random));
+		dlk_acquire_note_holder(&x->refused, dlk_answer_holder(answer));
+		pause = dlk_acquire_pause_ns(&x->refused, answer->left_ms, 0,
+					     random);
+	}
+	return dlk_now_ns() + pause;
 }
 
 static int beat(struct wait *x, struct dlk_answer *answer)
@@ -266,7 +288,7 @@ enum lease_outcome lease_job_get(struct lease_job *j)
 	err = ask(&x, &answer);
 	while (!judge(&x, err, &answer, &outcome)) {
 		uint64_t until = x.w.queued ? next_beat(&x)
-					    : dlk_now_ns() + AGAIN_MS * DLK_MS;
+					    : ask_again(&x, err, &answer);
 
 		if (rest(&x, until)) {
 			outcome = LEASE_SIGNAL;

@@ -31,7 +31,6 @@
 #include "lease/queue.h"
 #include "lease/records.h"
 #include "model/timeline.h"
-#include "os/file_id.h"
 #include "os/sys.h"
 
 /* How often who has the first master asks once more, and what it waits. */
@@ -90,11 +89,6 @@ static void note_holder(struct question *q, bool better)
 	note_text(q);
 }
 
-static uint64_t hash_of(const struct dlk_answer *a)
-{
-	return a->holder_len ? dlk_hash(a->holder, a->holder_len) : 0;
-}
-
 static void count(struct ballot *b, unsigned i, int vote)
 {
 	struct question *q = b->arg;
@@ -107,7 +101,7 @@ static void count(struct ballot *b, unsigned i, int vote)
 		return;
 	case DLK_BUSY:
 		note_holder(q, q->busy++ == 0);
-		dlk_tally_no(&b->tally, i, hash_of(&q->said));
+		dlk_tally_no(&b->tally, i, dlk_answer_holder(&q->said));
 		return;
 	case DLK_GRACE:
 		q->young++;

@@ -57,6 +57,7 @@
 #include "config/config.h"
 #include "model/range.h"
 #include "model/token.h"
+#include "os/file_id.h"
 
 enum {
 	DLK_BUSY = 1,   /* somebody holds it */
@@ -70,6 +71,12 @@ enum {
 };
 
 /* --- what is spoken of ---------------------------------------------------- */
+
+/*
+ * Where nobody queues: who waits, and holds nothing, gives way to who was passed
+ * over often (scripts/senior.inc).
+ */
+enum dlk_rank { DLK_NO_RANK, DLK_JUNIOR, DLK_SENIOR };
 
 /* One lease.  The texts are the caller's. */
 struct dlk_lease {
@@ -85,6 +92,7 @@ struct dlk_lease {
 	bool shared;
 	bool fair;    /* no reader passes a writer that waits */
 	bool interop; /* others than us ask for it, and must have a chance */
+	enum dlk_rank rank; /* of who asks for it, where there is no queue */
 	const char
 		*ranges_key; /* records: dlk_records_ranges_key(); else NULL */
 	size_t ranges_key_len;
@@ -134,6 +142,12 @@ struct dlk_answer {
 	char holder[DLK_TOKEN_MAX]; /* BUSY: its token, "" if it is
 				       none; WRONG_TYPE: the key's type */
 };
+
+/* BUSY: a hash of the holder's token; 0: unknown. */
+static inline uint64_t dlk_answer_holder(const struct dlk_answer *a)
+{
+	return a->holder_len ? dlk_hash(a->holder, a->holder_len) : 0;
+}
 
 /* Of a lease on a whole file. */
 struct dlk_ask {

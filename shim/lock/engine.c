@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "os/file_id.h"
 #include "os/log.h"
 #include "os/sys.h"
 #include "os/check.h"
@@ -68,26 +67,9 @@ static enum acquire_event enter(struct request *r)
 	return dlk_event_of_place(r, then);
 }
 
-/*
- * Where nobody is told that a lock is free, a pause says how soon one finds it
- * out: the longer it is one and the same who has it, the longer they are.  Where
- * it goes from hand to hand they stay short, or who has just had it would have
- * it again and again, and who has waited for long never.
- */
-static void note_holder(struct request *r)
-{
-	const struct dlk_answer *a = &r->s->answer;
-	const uint64_t holder = dlk_hash(a->holder, a->holder_len);
-
-	if (r->acquire.cause != EV_BUSY)
-		return;
-	if (r->slot.holder != holder)
-		r->acquire.pause_ns = 0;
-	r->slot.holder = holder;
-}
-
 static enum acquire_event back_off(struct request *r)
 {
+	const struct dlk_answer *a = &r->s->answer;
 	uint64_t limit_ns = 0;
 	uint32_t random;
 	int err;
@@ -96,11 +78,10 @@ static enum acquire_event back_off(struct request *r)
 	if (r->kind != DLK_FLOCK && r->wait_id)
 		limit_ns =
 			(r->suspects ? DLK_SUSPECT_MS : DLK_TELL_MS) * DLK_MS;
-	if (r->store && r->store->no_queue)
-		note_holder(r);
+	if (r->store && r->store->no_queue && r->acquire.cause == EV_BUSY)
+		dlk_acquire_note_holder(&r->acquire, dlk_answer_holder(a));
 	dlk_random(&random, sizeof(random));
-	err = dlk_request_pause(r, dlk_acquire_pause_ns(&r->acquire,
-							r->s->answer.left_ms,
+	err = dlk_request_pause(r, dlk_acquire_pause_ns(&r->acquire, a->left_ms,
 							limit_ns, random));
 	return err ? dlk_event_error(r, err) : EV_OK;
 }

@@ -143,8 +143,8 @@ static int ask_with_proof(struct request *r, uint64_t until_ns)
 }
 
 /*
- * With `fair`, who has a lock already is behind nobody who waits for that: so
- * neither is who shares its description.
+ * Who has a lock already is behind nobody who waits for that (`fair`, or a
+ * senior): so neither is who shares its description.
  */
 static int ask_for_lease(struct request *r)
 {
@@ -153,10 +153,11 @@ static int ask_for_lease(struct request *r)
 		.superseded = r->own ? &r->own->lease : NULL,
 		.waiter = dlk_queue_waiter(r),
 	};
-	const bool fair = r->lease.fair;
+	const bool fair = r->lease.fair, has = !r->own && r->had != LOCK_UN;
 	int err;
 
-	r->lease.fair = fair && (r->own || r->had == LOCK_UN);
+	r->lease.fair = fair && !has;
+	r->lease.rank = dlk_request_rank(r, r->own || has);
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	/* With hold_at_least a lease outlives its lock, as its release may
@@ -165,6 +166,7 @@ static int ask_for_lease(struct request *r)
 	    (!r->rule->hold_at_least_ms || r->had != LOCK_UN))
 		err = ask_with_proof(r, until);
 	r->lease.fair = fair;
+	r->lease.rank = DLK_NO_RANK;
 	return err;
 }
 

@@ -50,9 +50,13 @@ static int ask_once(struct request *r, bool proof)
 		.shares = takes_over(r),
 		.waiter = dlk_queue_waiter(r),
 	};
-	int err = r->store->ops->acquire_range(r->store, &r->attempt, &r->lease,
-					       &ask, &r->s->answer);
+	int err;
 
+	r->lease.rank =
+		dlk_request_rank(r, ask.known || ask.shares || r->inherited);
+	err = r->store->ops->acquire_range(r->store, &r->attempt, &r->lease,
+					   &ask, &r->s->answer);
+	r->lease.rank = DLK_NO_RANK;
 	if (dlk_seeded(5) && err == DLK_BUSY && dlk_now_ns() % 16 == 0)
 		err = 0;
 	r->seq = ask.seq;

@@ -35,7 +35,6 @@ struct wait_slot {
 				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
-	uint64_t holder;     /* a hash of who had it, where nobody is told */
 	char word;           /* 'g': the claim is at the key; 't': that is free,
 				and to be asked for (interop); 0 */
 	bool by_claim;       /* held by it, and not confirmed yet */
@@ -211,6 +210,11 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
  * file?  Then it may be in the way of those whom it would wait for.
  */
 bool dlk_overtakes(const struct request *r);
+/*
+ * As what it asks, if the store has no queue: who has a lock, of this process or
+ * description (`has`), may be in a senior's way, and gives way to none.
+ */
+enum dlk_rank dlk_request_rank(const struct request *r, bool has);
 
 /* Is it a lease of dlock's that is in our way (r->s->answer)? */
 bool dlk_request_is_by_lease(const struct request *r);

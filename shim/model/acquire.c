@@ -18,6 +18,9 @@ enum { CYCLE_TRIES = 4, CYCLE_MS = 10 };
  */
 enum { SILENCE_MS = 20, CYCLE_LOOK_MS = 5, SHADOW_MS = 5 };
 
+/* Who was passed over so often goes before who was not. */
+enum { SENIOR_PASSES = 16 };
+
 #define E(event) (1U << EV_##event)
 
 /* What an answer, or none, of Redis can be. */
@@ -65,10 +68,27 @@ bool dlk_acquire_may_look_again(const struct acquire *m)
 	return m->not_visible + 1 < NOT_VISIBLE_MAX;
 }
 
+void dlk_acquire_note_holder(struct acquire *m, uint64_t holder)
+{
+	if (holder && m->holder == holder)
+		return;
+	m->holder = holder;
+	m->pause_ns = 0;
+	if (m->passed_over < SENIOR_PASSES)
+		m->passed_over++;
+}
+
+bool dlk_acquire_is_senior(const struct acquire *m)
+{
+	return m->passed_over >= SENIOR_PASSES;
+}
+
+/* (The next one is soon a senior's, and the others wait for him.) */
 uint64_t dlk_acquire_pause_ns(struct acquire *m, int64_t left_ms,
 			      uint64_t limit_ns, uint32_t random)
 {
 	const uint64_t left_ns = left_ms > 0 ? (uint64_t)left_ms * DLK_MS : 0;
+	const bool hurries = m->pause_ns == 0 && dlk_acquire_is_senior(m);
 
 	switch (m->cause) {
 	case EV_SIGNAL:
@@ -83,7 +103,7 @@ uint64_t dlk_acquire_pause_ns(struct acquire *m, int64_t left_ms,
 		m->pause_ns = dlk_backoff_ns(m->pause_ns, left_ns, random);
 		if (limit_ns && m->pause_ns > limit_ns)
 			m->pause_ns = limit_ns;
-		return m->pause_ns;
+		return m->pause_ns / (hurries ? 4 : 1);
 	}
 }
 

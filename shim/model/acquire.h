@@ -135,9 +135,11 @@ struct acquire {
 	bool reached;      /* Redis did answer, by an error that passes */
 	unsigned not_visible, lingers, overtaken;
 	struct acquire_tries holders, cycles;
-	uint64_t timeout_ns; /* the rule's, for a Redis that does not answer */
-	uint64_t give_up_ns; /* since that one does not; 0: it does */
-	uint64_t pause_ns;   /* the last one for a holder */
+	uint64_t timeout_ns;  /* the rule's, for a Redis that does not answer */
+	uint64_t give_up_ns;  /* since that one does not; 0: it does */
+	uint64_t pause_ns;    /* the last one for a holder */
+	uint64_t holder;      /* a hash of who had it, where nobody is told */
+	unsigned passed_over; /* how often another had it meanwhile */
 };
 
 struct acquire_report {
@@ -192,6 +194,15 @@ static inline bool dlk_acquire_has_waited(const struct acquire *m,
 {
 	return m->holders.n >= tries && now_ns - m->holders.first_ns >= ns;
 }
+
+/*
+ * Refused where nobody is told that a lock is free: a hash of who has it, or 0
+ * for unknown.  A pause says how soon one finds it out: the longer it is one and
+ * the same who has it, the longer they are.  Where it goes from hand to hand they
+ * stay short, and who was passed over often is a senior (scripts/senior.inc).
+ */
+void dlk_acquire_note_holder(struct acquire *m, uint64_t holder);
+bool dlk_acquire_is_senior(const struct acquire *m);
 
 /*
  * BACK_OFF: for how long.  left_ms: of the holder's lease, or of the server's

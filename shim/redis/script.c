@@ -30,10 +30,16 @@ struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease)
 {
-	static const char *const words[2][2] = { { "", "interop" },
-						 { "fair", "fair interop" } };
+	static const char *const words[3][2][2] = {
+		[DLK_NO_RANK] = { { "", "interop" },
+				  { "fair", "fair interop" } },
+		/* (Where there is no queue nothing is fair.) */
+		[DLK_JUNIOR] = { { "junior", "junior interop" } },
+		[DLK_SENIOR] = { { "senior", "senior interop" } },
+	};
 
-	return dlk_arg_str(words[lease->fair][lease->interop]);
+	return dlk_arg_str(words[lease->rank][!lease->rank && lease->fair]
+				[lease->interop]);
 }
 
 bool dlk_script_unknown(const redisReply *r)

@@ -154,7 +154,7 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 struct dlk_lease;
 struct dlk_arg dlk_script_queue(struct dlk_conn *c,
 				const struct dlk_lease *lease);
-/* "fair" and "interop". */
+/* "fair" and "interop", "junior" or "senior". */
 struct dlk_arg dlk_script_options(const struct dlk_lease *lease);
 
 /* INT64_MIN for what is no number. */

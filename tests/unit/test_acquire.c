@@ -614,6 +614,48 @@ static void pauses_are_by_their_cause(void **unused)
 			 3 * DLK_MS);
 }
 
+/* Where nobody is told: DESIGN 5.7. */
+static void who_is_passed_over_often_is_a_senior(void **unused)
+{
+	struct acquire m = begun(true);
+	unsigned n = 0;
+
+	(void)unused;
+	m.cause = EV_BUSY;
+	while (!dlk_acquire_is_senior(&m)) {
+		dlk_acquire_note_holder(&m, ++n);
+		for (int i = 0; i < 9; i++)
+			dlk_acquire_note_holder(&m, n);
+	}
+	assert_int_equal(n, 16);
+	dlk_acquire_begin(&m, true, TIMEOUT_MS);
+	for (n = 0; !dlk_acquire_is_senior(&m); n++)
+		dlk_acquire_note_holder(&m, 0);
+	assert_int_equal(n, 16);
+}
+
+static void pauses_are_long_where_one_holds_it_for_long(void **unused)
+{
+	struct acquire m = begun(true);
+	const uint64_t most = 0xffff;
+
+	(void)unused;
+	m.cause = EV_BUSY;
+	for (uint64_t n = 1; !dlk_acquire_is_senior(&m); n++) {
+		assert_in_range(dlk_acquire_pause_ns(&m, 0, 0, most), 1,
+				15 * DLK_MS);
+		dlk_acquire_note_holder(&m, n);
+	}
+	/* He asks again at once, and then as all do. */
+	assert_in_range(dlk_acquire_pause_ns(&m, 0, 0, 0), 1, 2 * DLK_MS);
+	assert_in_range(dlk_acquire_pause_ns(&m, 0, 0, most), 14 * DLK_MS,
+			15 * DLK_MS);
+	assert_in_range(dlk_acquire_pause_ns(&m, 0, 0, most), 40 * DLK_MS,
+			45 * DLK_MS);
+	dlk_acquire_note_holder(&m, 99);
+	assert_in_range(dlk_acquire_pause_ns(&m, 0, 0, most), 1, 4 * DLK_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +671,8 @@ int main(void)
 		cmocka_unit_test(
 			a_local_holder_of_the_reserved_has_the_next_one_served),
 		cmocka_unit_test(pauses_are_by_their_cause),
+		cmocka_unit_test(who_is_passed_over_often_is_a_senior),
+		cmocka_unit_test(pauses_are_long_where_one_holds_it_for_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 --         4 since (20 digits) as proof of death (DESIGN L3), or "" for none
 --         5 EX or SH
 --         6 a token that is given up first (a conversion), or ""
---         7 "fair" and "interop", or ""
+--         7 "fair" and "interop", "junior" or "senior" (senior.inc), or ""
 --      and of who queues:
 --         8 the claim  9 its ticket, or "" if it has none yet
 --         10 its channel  11 its life (ms)
@@ -23,13 +23,16 @@
 --                         first; ttl -1:
 --                         without a ttl; token '' if it is longer than any of
 --                         ours; ticket 0: not queued; ahead less than 0:
---                         -1 - ahead, and it had another ticket, of no use
+--                         -1 - ahead, and it had another ticket, of no use;
+--                         or a senior wants it: what is left of his mark, ''
 -- {2, 0, type, 0, 0}      the key is no lease
 local gate = KEYS[3]
 --include gate.inc
+--include senior.inc
 if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and not ARGV[12]
-   and redis.call('EXISTS', KEYS[2]) == 0
+   and redis.call('EXISTS', KEYS[2]) == 0 and not senior(ARGV[7])
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+	drop_mark(ARGV[7])
 	return { 1, 0, '', 0, 0 }
 end
 --include place.inc
@@ -127,6 +130,11 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 end
 
 if state == 'none' or (state == 'SH' and mode == 'SH') then
+	local first = not ours and senior(options)
+	if first == 'EX' or (first and mode == 'EX') then
+		return { 0, redis.call('PTTL', mark_key), '', 0, 0 }
+	end
+	drop_mark(options)
 	cancel(ARGV[9] or '', claim)
 	if mode == 'EX' then
 		put_lease(token, ttl, mode, linger)
@@ -136,6 +144,7 @@ if state == 'none' or (state == 'SH' and mode == 'SH') then
 	end
 	return { 1, replaced, '', 0, 0 }
 end
+leave_mark(options, mode)
 local ticket, ahead = 0, 0
 if (ARGV[10] or '') ~= '' then
 	ticket, ahead = join(ARGV[9], ARGV[10], mode, claim,

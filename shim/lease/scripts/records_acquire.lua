@@ -15,7 +15,7 @@
 --         6 sequence number (20 digits)
 --         7 "1": the owner knows that it holds something, or ""
 --         8 type, start, end (R or W, 19 digits each)
---         9 "fair" and "interop", or ""
+--         9 "fair" and "interop", "junior" or "senior" (senior.inc), or ""
 --         10 the claim of the request's place in the queue, or "" for none
 --         11 its ticket, or "" if it has none yet
 --         12 its channel, or "": it does not wait
@@ -35,10 +35,12 @@
 -- {4, 0, '', '', 0, 0}         the owner holds nothing (any more)
 local gate = KEYS[4]
 --include gate.inc
+--include senior.inc
 if ARGV[6] == '00000000000000000001'
    and ARGV[8] == 'W00000000000000000009223372036854775807' and not ARGV[15]
-   and redis.call('EXISTS', KEYS[3]) == 0
+   and redis.call('EXISTS', KEYS[3]) == 0 and not senior(ARGV[9])
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+	drop_mark(ARGV[9])
 	return { 1, 0, '', '', 0, 0 }
 end
 --include records_queue.inc
@@ -73,7 +75,15 @@ local function adopt()
 	end
 end
 
+-- [GIVE WAY] To what, if it has nothing there itself.
+local function first()
+	local mark = not known and senior(options)
+	local wanted = mark and range(mark, 1)
+	return wanted and meet(wanted, want) and wanted
+end
+
 local function refuse(o, left, hit)
+	leave_mark(options, ARGV[8])
 	local n, ahead = 0, 0
 	if ARGV[12] ~= '' then
 		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id .. holds,
@@ -100,7 +110,8 @@ if claimed then
 	kind, me = kind_of(id)
 end
 
-if kind == 'none' and not known then
+if kind == 'none' and not known and not first() then
+	drop_mark(options)
 	cancel(ticket, claim)
 	redis.call('DEL', ranges_key)
 	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST
@@ -163,6 +174,7 @@ if not hit and waits and not claimed and is_fair(options)
 		hit, other.token = waits_for(other), other.claim
 	end
 end
+hit = hit or not me and first()
 if hit then
 	-- An older request, late, must not be granted what this one was not.
 	if me and me.seq < seq then
@@ -178,6 +190,7 @@ if hit then
 	return refuse(other, other and other.expiry - now or 0, hit)
 end
 
+drop_mark(options)
 cancel(ticket, claim)
 assign(id, had, want[1], want[2], { want })
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,

@@ -3,13 +3,22 @@
 # timeout: 90
 # alone: what each of eight gets is what it gets of the cores, too
 #
-# Without a queue: eight waiters, each on a host of its own, who hold for 1 ms
-# each time, for ten seconds.  All get some, and nobody is left out for long.
+# Without a queue: who asks again the moment that he has given it back finds it
+# free, and who asks now and then does not.  So eight waiters, each on a host of
+# its own, who hold for 1 ms each time, for ten seconds: all get some, and nobody
+# is left out for long.  And a writer gets in between readers, of whom there is
+# always one; and `dlockctl lock` between writers.
 RIG_MODE=quorum
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/herd.sh"
+. "${0%/*}/../../lib/ctl.sh"
 
 N=8
+
+of_writers()
+{
+	grep -c '^+ .* EX ' "$RIG/herd.out"
+}
 
 rig_start disks
 rig_configs ttl=5s timeout=5s restart_delay=0s
@@ -23,4 +32,22 @@ is "$OVERLAPS" 0 'no two held it at a time'
 ok 'all got some' [ "$FEWEST" -gt 0 ]
 ok '... a tenth of their share at least' \
 	[ $((FEWEST * N * 10)) -ge "$GRANTS" ]
+
+herd_new
+drive h 6 SH 20000 5s h
+drive h 1 EX 1000 5s h
+ok 'readers and a writer are done' each_done 7 60
+herd_report
+note "$GRANTS grants in 5 s, $(of_writers) of them the writer's;" \
+	"the longest wait $WORST_MS ms"
+is "$OVERLAPS" 0 'nobody read as it wrote'
+ok 'a writer gets in between readers' [ "$(of_writers)" -ge 10 ]
+
+herd_new
+drive h 4 EX 1000 5s h
+before=$(of_writers)
+ctl_on B lock -w 5s "$MNT/f" -- true
+is "$STATUS" 0 'so does dlockctl lock between writers'
+note "after $(($(of_writers) - before)) of theirs"
+ok 'who are done' each_done 4 60
 rig_end

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who goes first where nobody queues (scripts/senior.inc, DESIGN 5.7): a senior
+ * who is refused leaves a mark, and while that is there a junior is not granted
+ * what is in conflict with it.  It delays, and does nothing else: who has a lock
+ * keeps it, who does not wait is granted what is free, and it ends by itself.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <sched.h>
+#include <cmocka.h>
+
+#include "tests/unit/records.h"
+
+static struct holder a, b, far;
+
+static int stage(void **state)
+{
+	reset(&a, 'a', HOST, 2000);
+	reset(&b, 'b', "somewhere", 3000);
+	reset(&far, 'f', "elsewhere", 1000);
+	return connect_at_once(state);
+}
+
+static bool is_marked(void)
+{
+	return tell(redis.c, "EXISTS", "{k}%s", NULL)->integer == 1;
+}
+
+/* --- of whole files ------------------------------------------------------- */
+
+static int whole(const char *token, bool shared, enum dlk_rank rank)
+{
+	const struct dlk_lease lease = { .key = "k",
+					 .key_len = 1,
+					 .token = token,
+					 .token_len = strlen(token),
+					 .ttl_ms = TTL,
+					 .shared = shared,
+					 .rank = rank };
+
+	dlk_conn_reset(c);
+	return dlk_lease_acquire(c, in_ms(5000), &lease, false, NULL, NULL,
+				 &answer);
+}
+
+static int release(const char *token)
+{
+	const struct dlk_lease lease = { .key = "k",
+					 .key_len = 1,
+					 .token = token,
+					 .token_len = strlen(token),
+					 .ttl_ms = TTL };
+	const redisReply *r;
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_release(c, &lease, false), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	return dlk_lease_released(r, &(uint64_t){ 0 });
+}
+
+/* `who` holds it, a senior (third) is refused, and his mark stays for long. */
+static void marked(const char *who, bool shared, bool wants_shared)
+{
+	assert_int_equal(whole(who, shared, DLK_NO_RANK), 0);
+	do {
+		assert_int_equal(whole(third, wants_shared, DLK_SENIOR),
+				 DLK_BUSY);
+		assert_true(answer.holder_len > 0);
+	} while (tell(redis.c, "PEXPIRE", "{k}%s", "9000", NULL)->integer != 1);
+	assert_int_equal(release(who), 0);
+}
+
+static void a_junior_gives_way(void **state)
+{
+	(void)state;
+	marked(ours, false, false);
+	assert_int_equal(whole(other, false, DLK_JUNIOR), DLK_BUSY);
+	assert_string_equal(answer.holder, "");
+	assert_in_range(answer.left_ms, 1, 9000);
+	assert_int_equal(whole(other, true, DLK_JUNIOR), DLK_BUSY);
+	assert_int_equal(whole(third, false, DLK_SENIOR), 0);
+}
+
+static void others_do_not(void **state)
+{
+	(void)state;
+	marked(ours, false, false);
+	assert_int_equal(whole(other, false, DLK_NO_RANK), 0);
+	assert_int_equal(release(other), 0);
+	assert_int_equal(whole(ours, false, DLK_SENIOR), 0);
+}
+
+static void a_senior_takes_the_mark_with_him(void **state)
+{
+	(void)state;
+	marked(ours, false, false);
+	assert_int_equal(whole(third, false, DLK_SENIOR), 0);
+	assert_false(is_marked());
+	assert_int_equal(release(third), 0);
+	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
+}
+
+/* (An answer that was lost is asked for again.) */
+static void what_one_has_is_no_matter(void **state)
+{
+	(void)state;
+	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
+	tell_ok(tell(redis.c, "SET", "{k}%s", "EX", NULL));
+	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
+}
+
+static void readers_let_a_writer_in(void **state)
+{
+	(void)state;
+	assert_int_equal(whole(ours, true, DLK_JUNIOR), 0);
+	marked(other, true, false);
+	assert_int_equal(whole(other, true, DLK_JUNIOR), DLK_BUSY);
+	assert_int_equal(whole(other, true, DLK_NO_RANK), 0);
+}
+
+static void readers_do_not_keep_readers_out(void **state)
+{
+	(void)state;
+	marked(ours, false, true);
+	assert_int_equal(whole(other, false, DLK_JUNIOR), DLK_BUSY);
+	assert_int_equal(whole(other, true, DLK_JUNIOR), 0);
+	assert_true(is_marked());
+}
+
+static void a_mark_ends_by_itself(void **state)
+{
+	long long left;
+
+	(void)state;
+	assert_int_equal(whole(ours, false, DLK_NO_RANK), 0);
+	assert_int_equal(whole(third, false, DLK_SENIOR), DLK_BUSY);
+	left = ttl_at(redis.c, "{k}%s");
+	assert_true(left != -1 && left <= 100);
+	while (is_marked())
+		sched_yield();
+	assert_int_equal(release(ours), 0);
+	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
+}
+
+static void it_is_written_once_in_its_life(void **state)
+{
+	(void)state;
+	assert_int_equal(whole(ours, false, DLK_NO_RANK), 0);
+	tell_ok(tell(redis.c, "SET", "{k}%s", "SH", NULL));
+	assert_int_equal(whole(third, false, DLK_SENIOR), DLK_BUSY);
+	assert_string_equal(value_at(redis.c, "{k}%s"), "SH");
+}
+
+static void juniors_leave_none(void **state)
+{
+	(void)state;
+	assert_int_equal(whole(ours, false, DLK_NO_RANK), 0);
+	assert_int_equal(whole(other, false, DLK_JUNIOR), DLK_BUSY);
+	assert_int_equal(whole(other, false, DLK_NO_RANK), DLK_BUSY);
+	assert_false(is_marked());
+}
+
+static void what_is_no_mark_is_none(void **state)
+{
+	(void)state;
+	tell(redis.c, "HSET", "{k}%s", "a", "b", NULL);
+	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
+	assert_int_equal(whole(third, false, DLK_SENIOR), DLK_BUSY);
+}
+
+/* --- of ranges ------------------------------------------------------------ */
+
+static int acquire(struct holder *h, enum dlk_rank rank,
+		   enum dlk_range_type type, uint64_t start, uint64_t end)
+{
+	struct dlk_lease lease = lease_of(h);
+	const struct dlk_records_ask q = { .range = { start, end, type },
+					   .seq = ++h->seq,
+					   .since_ns = h->since,
+					   .known = h->held.n > 0 };
+	int err;
+
+	lease.rank = rank;
+	dlk_conn_reset(c);
+	err = dlk_records_acquire(c, in_ms(5000), &lease, &q, &got);
+	if (!err)
+		assert_int_equal(dlk_ranges_set(&h->held, q.range), 0);
+	return err;
+}
+
+static void end(struct holder *h)
+{
+	const struct dlk_range all = { 0, MAX, U };
+
+	assert_int_equal(dlk_ranges_set(&h->held, all), 0);
+	assert_int_equal(say_window(h, ++h->seq, 0, MAX), 0);
+}
+
+/* a has [10, 19], a senior (far) who wants [start, end] is refused. */
+static void range_is_marked(enum dlk_range_type type, uint64_t start,
+			    uint64_t last)
+{
+	assert_int_equal(acquire(&a, DLK_NO_RANK, W, 10, 19), 0);
+	do {
+		assert_int_equal(acquire(&far, DLK_SENIOR, type, start, last),
+				 DLK_BUSY);
+		assert_string_equal(got.holder, a.token);
+	} while (tell(redis.c, "PEXPIRE", "{k}%s", "9000", NULL)->integer != 1);
+	end(&a);
+}
+
+static void a_junior_gives_way_where_they_meet(void **state)
+{
+	(void)state;
+	range_is_marked(W, 0, 19);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, R, 5, 5), DLK_BUSY);
+	assert_string_equal(got.holder, "");
+	assert_int_equal(got.range.start, 0);
+	assert_int_equal(got.range.end, 19);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 0, MAX), DLK_BUSY);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 20, 29), 0);
+	/* (Others are there now.) */
+	assert_int_equal(acquire(&a, DLK_JUNIOR, R, 5, 5), DLK_BUSY);
+	assert_int_equal(acquire(&far, DLK_SENIOR, W, 0, 19), 0);
+	assert_false(is_marked());
+}
+
+static void so_it_does_for_the_whole_file(void **state)
+{
+	(void)state;
+	range_is_marked(W, 0, MAX);
+	b.seq = 0;
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 0, MAX), DLK_BUSY);
+	b.seq = 0;
+	assert_int_equal(acquire(&b, DLK_NO_RANK, W, 0, MAX), 0);
+}
+
+static void readers_meet_no_reader(void **state)
+{
+	(void)state;
+	range_is_marked(R, 10, 19);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, R, 10, 19), 0);
+	assert_int_equal(acquire(&a, DLK_JUNIOR, W, 18, 30), DLK_BUSY);
+}
+
+/* Whoever holds something may be whom the senior waits for. */
+static void who_holds_something_gives_way_to_none(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&b, DLK_NO_RANK, W, 30, 39), 0);
+	range_is_marked(W, 0, MAX);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 10, 19), 0);
+}
+
+static void a_whole_file_is_marked_by_its_first_request(void **state)
+{
+	(void)state;
+	range_is_marked(W, 0, MAX);
+	far.seq = 0;
+	assert_int_equal(acquire(&far, DLK_SENIOR, W, 0, MAX), 0);
+	assert_string_equal(value_at(redis.c, "k"), far.token);
+	assert_false(is_marked());
+}
+
+#define senior_test(f) cmocka_unit_test_setup_teardown(f, stage, disconnect)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		senior_test(a_junior_gives_way),
+		senior_test(others_do_not),
+		senior_test(a_senior_takes_the_mark_with_him),
+		senior_test(what_one_has_is_no_matter),
+		senior_test(readers_let_a_writer_in),
+		senior_test(readers_do_not_keep_readers_out),
+		senior_test(a_mark_ends_by_itself),
+		senior_test(it_is_written_once_in_its_life),
+		senior_test(juniors_leave_none),
+		senior_test(what_is_no_mark_is_none),
+		senior_test(a_junior_gives_way_where_they_meet),
+		senior_test(so_it_does_for_the_whole_file),
+		senior_test(readers_meet_no_reader),
+		senior_test(who_holds_something_gives_way_to_none),
+		senior_test(a_whole_file_is_marked_by_its_first_request),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
