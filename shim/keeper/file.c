@@ -245,6 +245,17 @@ static struct dlk_watch *get_local(int fd, const struct dlk_watch_what *what)
 	return w;
 }
 
+/* What it cannot have (its own limits; no permission) is seen at a tick. */
+static int listen_to(int fd)
+{
+	char name[DLK_NUMBERED_MAX];
+
+	if (bells.closed < 0)
+		return -1;
+	return inotify_add_watch(bells.closed, fd_name(name, fd),
+				 IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
+}
+
 static void note_wd(struct dlk_watch *w, int wd)
 {
 	if (wd <= 0 || w->wd > 0)
@@ -260,23 +271,20 @@ struct opening {
 	struct dlk_watch *watch;
 	uint32_t number;
 	void (*tell)(struct dlk_watch *w, uint32_t number, int err);
-	bool found; /* it was opened before: only fd is to be closed */
+	bool found;   /* it was opened before */
+	bool listens; /* or was to be, and nothing tells of it yet */
 	int fd, own, wd, err;
 };
 
 static void open_file(struct opening *o)
 {
 	struct stat st;
-	char name[DLK_NUMBERED_MAX];
 
 	o->err = check_file(o->fd, o->watch->dev, o->watch->node, &st);
 	if (!o->err) {
 		o->own = reopen(o->fd, st.st_mode);
 		o->err = o->own < 0 ? -errno : 0;
 	}
-	if (bells.closed >= 0)
-		o->wd = inotify_add_watch(bells.closed, fd_name(name, o->fd),
-					  IN_CLOSE_WRITE | IN_CLOSE_NOWRITE);
 }
 
 static void open_it(struct dlk_errand *e)
@@ -285,6 +293,8 @@ static void open_it(struct dlk_errand *e)
 
 	if (!o->found)
 		open_file(o);
+	if (o->listens)
+		o->wd = listen_to(o->fd);
 	close(o->fd);
 }
 
@@ -294,7 +304,6 @@ static void take_file(struct opening *o)
 
 	w->opening = false;
 	w->fd = o->own;
-	note_wd(w, o->wd);
 	if (!w->records && w->refs > 1)
 		start(w);
 	dlk_watch_stir(w);
@@ -304,6 +313,7 @@ static void opened(struct dlk_errand *e)
 {
 	struct opening *o = (struct opening *)e;
 
+	note_wd(o->watch, o->wd);
 	if (!o->found)
 		take_file(o);
 	o->watch->lent--;
@@ -332,6 +342,7 @@ static struct dlk_watch *get_remote(int fd, const struct dlk_watch_what *what,
 	o->number = what->add->head.seq;
 	o->tell = what->opened;
 	o->found = found;
+	o->listens = o->watch->wd <= 0;
 	o->fd = fd;
 	o->own = -1;
 	listen_begin();
@@ -407,18 +418,13 @@ void dlk_watch_again(struct dlk_watch *w)
 
 /* --- inotify -------------------------------------------------------------- */
 
-/* What it cannot have (its own limits; no permission) is seen at a tick. */
+/* (Of a remote file the descriptor is the errand's, which has asked.) */
 void dlk_watch_listen(struct dlk_watch *w, int fd)
 {
-	char name[DLK_NUMBERED_MAX];
-
-	if (w->wd > 0 || w->opening)
+	if (w->wd > 0 || w->remote)
 		return;
 	listen_begin();
-	if (bells.closed < 0)
-		return;
-	note_wd(w, inotify_add_watch(bells.closed, fd_name(name, fd),
-				     IN_CLOSE_WRITE | IN_CLOSE_NOWRITE));
+	note_wd(w, listen_to(fd));
 }
 
 /* One number a file, whichever locks of it are watched. */
