@@ -182,7 +182,7 @@ static int ask(struct wait *x, struct dlk_answer *answer)
 		j->asked_ns = answer->asked_ns;
 	if (err < 0)
 		memcpy(j->why, at.why, sizeof(j->why));
-	if (err == DLK_BUSY && answer->holder_len)
+	if (err == DLK_BUSY)
 		snprintf(j->holder, sizeof(j->holder), "%s", answer->holder);
 	return err;
 }

@@ -73,8 +73,8 @@ enum {
 /* --- what is spoken of ---------------------------------------------------- */
 
 /*
- * Where nobody queues: who waits, and holds nothing, gives way to who was passed
- * over often (scripts/senior.inc).
+ * Where nobody queues: who waits gives way to who was passed over often
+ * (scripts/senior.inc).
  */
 enum dlk_rank { DLK_NO_RANK, DLK_JUNIOR, DLK_SENIOR };
 

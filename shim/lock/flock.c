@@ -160,13 +160,13 @@ static int ask_for_lease(struct request *r)
 	r->lease.rank = dlk_request_rank(r, r->own || has);
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
+	r->lease.rank = DLK_NO_RANK;
 	/* With hold_at_least a lease outlives its lock, as its release may
 	 * not have come yet; but for our own description's. */
 	if (err == DLK_BUSY &&
 	    (!r->rule->hold_at_least_ms || r->had != LOCK_UN))
 		err = ask_with_proof(r, until);
 	r->lease.fair = fair;
-	r->lease.rank = DLK_NO_RANK;
 	return err;
 }
 

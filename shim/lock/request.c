@@ -260,13 +260,13 @@ bool dlk_overtakes(const struct request *r)
 	return r->lease.fair && (dlk_any_held() || r->inherited);
 }
 
-enum dlk_rank dlk_request_rank(const struct request *r, bool has)
+enum dlk_rank dlk_request_rank(const struct request *r, bool is_his)
 {
 	if (!r->store->no_queue || !r->acquire.wait)
 		return DLK_NO_RANK;
 	if (dlk_acquire_is_senior(&r->acquire))
 		return DLK_SENIOR;
-	return has || dlk_any_held() ? DLK_NO_RANK : DLK_JUNIOR;
+	return is_his ? DLK_NO_RANK : DLK_JUNIOR;
 }
 
 bool dlk_request_same_place(const struct request *r, bool *older)

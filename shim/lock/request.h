@@ -211,10 +211,10 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
  */
 bool dlk_overtakes(const struct request *r);
 /*
- * As what it asks, if the store has no queue: who has a lock, of this process or
- * description (`has`), may be in a senior's way, and gives way to none.
+ * As what it asks, if the store has no queue.  Who may find at the server what is
+ * his, of this call's owner or by a proof of death, gives way to none.
  */
-enum dlk_rank dlk_request_rank(const struct request *r, bool has);
+enum dlk_rank dlk_request_rank(const struct request *r, bool is_his);
 
 /* Is it a lease of dlock's that is in our way (r->s->answer)? */
 bool dlk_request_is_by_lease(const struct request *r);

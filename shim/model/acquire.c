@@ -70,7 +70,7 @@ bool dlk_acquire_may_look_again(const struct acquire *m)
 
 void dlk_acquire_note_holder(struct acquire *m, uint64_t holder)
 {
-	if (holder && m->holder == holder)
+	if (holder == 0 || m->holder == holder)
 		return;
 	m->holder = holder;
 	m->pause_ns = 0;

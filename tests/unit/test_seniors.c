@@ -2,8 +2,9 @@
 /*
  * Who goes first where nobody queues (scripts/senior.inc, DESIGN 5.7): a senior
  * who is refused leaves a mark, and while that is there a junior is not granted
- * what is in conflict with it.  It delays, and does nothing else: who has a lock
- * keeps it, who does not wait is granted what is free, and it ends by itself.
+ * what the senior wants and could have.  It delays, and does nothing else: who
+ * has a lock keeps it, who does not wait is granted what is free, what a proof of
+ * death has removed is the prover's, and it ends by itself.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,9 +30,21 @@ static bool is_marked(void)
 	return tell(redis.c, "EXISTS", "{k}%s", NULL)->integer == 1;
 }
 
+/* That of a senior (third). */
+static void put_mark(const char *what)
+{
+	char text[DLK_TOKEN_MAX + 48];
+
+	snprintf(text, sizeof(text), "%s %s", what, third);
+	memcpy(dlk_token_since(text + strlen(what) + 1), DLK_NEVER,
+	       strlen(DLK_NEVER));
+	tell_ok(tell(redis.c, "SET", "{k}%s", text, NULL));
+}
+
 /* --- of whole files ------------------------------------------------------- */
 
-static int whole(const char *token, bool shared, enum dlk_rank rank)
+static int whole_by(const char *token, bool shared, enum dlk_rank rank,
+		    bool proof)
 {
 	const struct dlk_lease lease = { .key = "k",
 					 .key_len = 1,
@@ -42,8 +55,13 @@ static int whole(const char *token, bool shared, enum dlk_rank rank)
 					 .rank = rank };
 
 	dlk_conn_reset(c);
-	return dlk_lease_acquire(c, in_ms(5000), &lease, false, NULL, NULL,
+	return dlk_lease_acquire(c, in_ms(5000), &lease, proof, NULL, NULL,
 				 &answer);
+}
+
+static int whole(const char *token, bool shared, enum dlk_rank rank)
+{
+	return whole_by(token, shared, rank, false);
 }
 
 static int release(const char *token)
@@ -74,12 +92,22 @@ static void marked(const char *who, bool shared, bool wants_shared)
 	assert_int_equal(release(who), 0);
 }
 
+/* He is told of as who is to have it first: by a claim. */
+static void is_claim_of(const char *token)
+{
+	char claim[DLK_TOKEN_MAX];
+
+	strcpy(claim, token);
+	memcpy(dlk_token_since(claim), DLK_NEVER, strlen(DLK_NEVER));
+	assert_string_equal(answer.holder, claim);
+}
+
 static void a_junior_gives_way(void **state)
 {
 	(void)state;
 	marked(ours, false, false);
 	assert_int_equal(whole(other, false, DLK_JUNIOR), DLK_BUSY);
-	assert_string_equal(answer.holder, "");
+	is_claim_of(third);
 	assert_in_range(answer.left_ms, 1, 9000);
 	assert_int_equal(whole(other, true, DLK_JUNIOR), DLK_BUSY);
 	assert_int_equal(whole(third, false, DLK_SENIOR), 0);
@@ -109,17 +137,37 @@ static void what_one_has_is_no_matter(void **state)
 {
 	(void)state;
 	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
-	tell_ok(tell(redis.c, "SET", "{k}%s", "EX", NULL));
+	put_mark("EX");
 	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
 }
 
-static void readers_let_a_writer_in(void **state)
+/*
+ * By a proof a lease of this host and file is removed, which may be that of who
+ * shares the description, and lives: who has removed it is granted it.
+ */
+static void what_a_proof_removes_is_the_provers(void **state)
+{
+	char old[DLK_TOKEN_MAX];
+
+	(void)state;
+	token_of(old, 'd', HOST, FILE_, 1000);
+	assert_int_equal(whole(old, false, DLK_NO_RANK), 0);
+	put_mark("EX");
+	assert_int_equal(whole_by(ours, false, DLK_JUNIOR, true), 0);
+	assert_true(answer.replaced);
+	assert_string_equal(value_at(redis.c, "k"), ours);
+}
+
+/* (As with one server, where nothing is `fair`.) */
+static void readers_join_readers(void **state)
 {
 	(void)state;
 	assert_int_equal(whole(ours, true, DLK_JUNIOR), 0);
-	marked(other, true, false);
-	assert_int_equal(whole(other, true, DLK_JUNIOR), DLK_BUSY);
-	assert_int_equal(whole(other, true, DLK_NO_RANK), 0);
+	put_mark("EX");
+	assert_int_equal(whole(other, true, DLK_JUNIOR), 0);
+	assert_int_equal(release(ours), 0);
+	assert_int_equal(release(other), 0);
+	assert_int_equal(whole(ours, true, DLK_JUNIOR), DLK_BUSY);
 }
 
 static void readers_do_not_keep_readers_out(void **state)
@@ -129,6 +177,18 @@ static void readers_do_not_keep_readers_out(void **state)
 	assert_int_equal(whole(other, false, DLK_JUNIOR), DLK_BUSY);
 	assert_int_equal(whole(other, true, DLK_JUNIOR), 0);
 	assert_true(is_marked());
+}
+
+/* A reader's is not a writer's to remove, nor the other way round. */
+static void a_mark_is_dropped_by_its_like(void **state)
+{
+	(void)state;
+	marked(ours, false, true);
+	assert_int_equal(whole(other, false, DLK_SENIOR), 0);
+	assert_int_equal(release(other), 0);
+	assert_true(is_marked());
+	assert_int_equal(whole(third, true, DLK_SENIOR), 0);
+	assert_false(is_marked());
 }
 
 static void a_mark_ends_by_itself(void **state)
@@ -150,9 +210,9 @@ static void it_is_written_once_in_its_life(void **state)
 {
 	(void)state;
 	assert_int_equal(whole(ours, false, DLK_NO_RANK), 0);
-	tell_ok(tell(redis.c, "SET", "{k}%s", "SH", NULL));
+	put_mark("SH");
 	assert_int_equal(whole(third, false, DLK_SENIOR), DLK_BUSY);
-	assert_string_equal(value_at(redis.c, "{k}%s"), "SH");
+	assert_memory_equal(value_at(redis.c, "{k}%s"), "SH ", 3);
 }
 
 static void juniors_leave_none(void **state)
@@ -167,6 +227,10 @@ static void juniors_leave_none(void **state)
 static void what_is_no_mark_is_none(void **state)
 {
 	(void)state;
+	tell_ok(tell(redis.c, "SET", "{k}%s", "whatever", NULL));
+	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
+	assert_int_equal(release(other), 0);
+	tell(redis.c, "DEL", "{k}%s", NULL);
 	tell(redis.c, "HSET", "{k}%s", "a", "b", NULL);
 	assert_int_equal(whole(other, false, DLK_JUNIOR), 0);
 	assert_int_equal(whole(third, false, DLK_SENIOR), DLK_BUSY);
@@ -174,14 +238,16 @@ static void what_is_no_mark_is_none(void **state)
 
 /* --- of ranges ------------------------------------------------------------ */
 
-static int acquire(struct holder *h, enum dlk_rank rank,
-		   enum dlk_range_type type, uint64_t start, uint64_t end)
+static int acquire_by(struct holder *h, enum dlk_rank rank,
+		      enum dlk_range_type type, uint64_t start, uint64_t end,
+		      bool proof)
 {
 	struct dlk_lease lease = lease_of(h);
 	const struct dlk_records_ask q = { .range = { start, end, type },
 					   .seq = ++h->seq,
 					   .since_ns = h->since,
-					   .known = h->held.n > 0 };
+					   .known = h->held.n > 0,
+					   .proof = proof };
 	int err;
 
 	lease.rank = rank;
@@ -190,6 +256,21 @@ static int acquire(struct holder *h, enum dlk_rank rank,
 	if (!err)
 		assert_int_equal(dlk_ranges_set(&h->held, q.range), 0);
 	return err;
+}
+
+static int acquire(struct holder *h, enum dlk_rank rank,
+		   enum dlk_range_type type, uint64_t start, uint64_t end)
+{
+	return acquire_by(h, rank, type, start, end, false);
+}
+
+static void range_of_third(char type, uint64_t start, uint64_t end)
+{
+	char what[DLK_RANGE_LEN + 1];
+
+	snprintf(what, sizeof(what), "%c%019llu%019llu", type,
+		 (unsigned long long)start, (unsigned long long)end);
+	put_mark(what);
 }
 
 static void end(struct holder *h)
@@ -218,7 +299,7 @@ static void a_junior_gives_way_where_they_meet(void **state)
 	(void)state;
 	range_is_marked(W, 0, 19);
 	assert_int_equal(acquire(&b, DLK_JUNIOR, R, 5, 5), DLK_BUSY);
-	assert_string_equal(got.holder, "");
+	assert_memory_equal(got.holder, far.token, 39);
 	assert_int_equal(got.range.start, 0);
 	assert_int_equal(got.range.end, 19);
 	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 0, MAX), DLK_BUSY);
@@ -247,13 +328,48 @@ static void readers_meet_no_reader(void **state)
 	assert_int_equal(acquire(&a, DLK_JUNIOR, W, 18, 30), DLK_BUSY);
 }
 
-/* Whoever holds something may be whom the senior waits for. */
-static void who_holds_something_gives_way_to_none(void **state)
+/* Else it would be nobody's, for as long as that one has the rest. */
+static void what_a_senior_cannot_have_yet_is_granted(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&a, DLK_NO_RANK, W, 30, 39), 0);
+	a.held.n = 0;
+	range_is_marked(W, 0, 34);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 5, 9), DLK_BUSY);
+	reset(&a, 'c', HOST, 2000);
+	assert_int_equal(acquire(&a, DLK_NO_RANK, W, 34, 39), 0);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 5, 9), 0);
+}
+
+/* What is the senior's own is in no way of his. */
+static void nor_is_he_in_his_own_way(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&far, DLK_NO_RANK, W, 0, 4), 0);
+	range_is_marked(W, 0, 19);
+	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 5, 9), DLK_BUSY);
+	assert_int_equal(acquire(&far, DLK_SENIOR, W, 0, 19), 0);
+}
+
+static void who_has_something_there_gives_way_to_none(void **state)
 {
 	(void)state;
 	assert_int_equal(acquire(&b, DLK_NO_RANK, W, 30, 39), 0);
-	range_is_marked(W, 0, MAX);
+	range_is_marked(W, 0, 20);
 	assert_int_equal(acquire(&b, DLK_JUNIOR, W, 10, 19), 0);
+}
+
+static void what_a_proof_frees_is_the_provers(void **state)
+{
+	struct holder old;
+
+	(void)state;
+	reset(&old, 'd', HOST, 1000);
+	assert_int_equal(acquire(&old, DLK_NO_RANK, W, 10, 19), 0);
+	assert_int_equal(acquire(&b, DLK_NO_RANK, W, 30, 39), 0);
+	range_of_third('W', 10, 19);
+	assert_int_equal(acquire_by(&a, DLK_JUNIOR, W, 10, 19, true), 0);
+	assert_true(got.replaced);
 }
 
 static void a_whole_file_is_marked_by_its_first_request(void **state)
@@ -275,8 +391,10 @@ int main(void)
 		senior_test(others_do_not),
 		senior_test(a_senior_takes_the_mark_with_him),
 		senior_test(what_one_has_is_no_matter),
-		senior_test(readers_let_a_writer_in),
+		senior_test(what_a_proof_removes_is_the_provers),
+		senior_test(readers_join_readers),
 		senior_test(readers_do_not_keep_readers_out),
+		senior_test(a_mark_is_dropped_by_its_like),
 		senior_test(a_mark_ends_by_itself),
 		senior_test(it_is_written_once_in_its_life),
 		senior_test(juniors_leave_none),
@@ -284,7 +402,10 @@ int main(void)
 		senior_test(a_junior_gives_way_where_they_meet),
 		senior_test(so_it_does_for_the_whole_file),
 		senior_test(readers_meet_no_reader),
-		senior_test(who_holds_something_gives_way_to_none),
+		senior_test(what_a_senior_cannot_have_yet_is_granted),
+		senior_test(nor_is_he_in_his_own_way),
+		senior_test(who_has_something_there_gives_way_to_none),
+		senior_test(what_a_proof_frees_is_the_provers),
 		senior_test(a_whole_file_is_marked_by_its_first_request),
 	};
 

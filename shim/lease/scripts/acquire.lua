@@ -24,7 +24,7 @@
 --                         without a ttl; token '' if it is longer than any of
 --                         ours; ticket 0: not queued; ahead less than 0:
 --                         -1 - ahead, and it had another ticket, of no use;
---                         or a senior wants it: what is left of his mark, ''
+--                         of a senior (his claim) what is left of his mark
 -- {2, 0, type, 0, 0}      the key is no lease
 local gate = KEYS[3]
 --include gate.inc
@@ -32,7 +32,7 @@ local gate = KEYS[3]
 if ARGV[5] == 'EX' and (ARGV[9] or '') == '' and not ARGV[12]
    and redis.call('EXISTS', KEYS[2]) == 0 and not senior(ARGV[7])
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-	drop_mark(ARGV[7])
+	drop_mark(ARGV[7], 'EX')
 	return { 1, 0, '', 0, 0 }
 end
 --include place.inc
@@ -130,11 +130,14 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 end
 
 if state == 'none' or (state == 'SH' and mode == 'SH') then
-	local first = not ours and senior(options)
-	if first == 'EX' or (first and mode == 'EX') then
-		return { 0, redis.call('PTTL', mark_key), '', 0, 0 }
+	local wanted, first
+	if state == 'none' and not ours and replaced == 0 then
+		wanted, first = senior(options)
 	end
-	drop_mark(options)
+	if wanted and (wanted == 'EX' or mode == 'EX') then
+		return { 0, redis.call('PTTL', mark_key), first, 0, 0 }
+	end
+	drop_mark(options, mode)
 	cancel(ARGV[9] or '', claim)
 	if mode == 'EX' then
 		put_lease(token, ttl, mode, linger)
@@ -144,7 +147,7 @@ if state == 'none' or (state == 'SH' and mode == 'SH') then
 	end
 	return { 1, replaced, '', 0, 0 }
 end
-leave_mark(options, mode)
+leave_mark(options, mode, claim_of(token))
 local ticket, ahead = 0, 0
 if (ARGV[10] or '') ~= '' then
 	ticket, ahead = join(ARGV[9], ARGV[10], mode, claim,

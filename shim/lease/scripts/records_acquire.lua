@@ -40,7 +40,7 @@ if ARGV[6] == '00000000000000000001'
    and ARGV[8] == 'W00000000000000000009223372036854775807' and not ARGV[15]
    and redis.call('EXISTS', KEYS[3]) == 0 and not senior(ARGV[9])
    and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-	drop_mark(ARGV[9])
+	drop_mark(ARGV[9], ARGV[8])
 	return { 1, 0, '', '', 0, 0 }
 end
 --include records_queue.inc
@@ -75,15 +75,23 @@ local function adopt()
 	end
 end
 
--- [GIVE WAY] To what, if it has nothing there itself.
-local function first()
-	local mark = not known and senior(options)
-	local wanted = mark and range(mark, 1)
-	return wanted and meet(wanted, want) and wanted
+-- [GIVE WAY] To what, and to whom, if he can have all of it now.
+local function to_senior()
+	local what, first = senior(options)
+	local wanted = what and #what == 39 and range(what, 1)
+	if not wanted or not meet(wanted, want) then
+		return
+	end
+	local of = id_of(first)
+	if not conflict(of, mine(of, below(wanted[1]), above(wanted[2])),
+			wanted) then
+		return wanted, { token = first,
+				 expiry = now + redis.call('PTTL', mark_key) }
+	end
 end
 
 local function refuse(o, left, hit)
-	leave_mark(options, ARGV[8])
+	leave_mark(options, ARGV[8], claim_of(token))
 	local n, ahead = 0, 0
 	if ARGV[12] ~= '' then
 		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id .. holds,
@@ -110,8 +118,13 @@ if claimed then
 	kind, me = kind_of(id)
 end
 
-if kind == 'none' and not known and not first() then
-	drop_mark(options)
+local hit, other, replaced
+if kind == 'none' and not known then
+	hit, other = to_senior()
+	if hit then
+		return refuse(other, other.expiry - now, hit)
+	end
+	drop_mark(options, ARGV[8])
 	cancel(ticket, claim)
 	redis.call('DEL', ranges_key)
 	if seq == FIRST and ARGV[8] == 'W' .. ZERO .. LAST
@@ -158,7 +171,7 @@ end
 
 local had = mine(id, below(want[1]), above(want[2]))
 local kept = ARGV[5] == 'share' and {} or nil
-local hit, other, replaced = obstacle(id, had, want, dead, kept)
+hit, other, replaced = obstacle(id, had, want, dead, kept)
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
 	-- What the server sets free is not this request's, if others wait.
@@ -174,7 +187,9 @@ if not hit and waits and not claimed and is_fair(options)
 		hit, other.token = waits_for(other), other.claim
 	end
 end
-hit = hit or not me and first()
+if not hit and not me and replaced == 0 then
+	hit, other = to_senior()
+end
 if hit then
 	-- An older request, late, must not be granted what this one was not.
 	if me and me.seq < seq then
@@ -190,7 +205,7 @@ if hit then
 	return refuse(other, other and other.expiry - now or 0, hit)
 end
 
-drop_mark(options)
+drop_mark(options, ARGV[8])
 cancel(ticket, claim)
 assign(id, had, want[1], want[2], { want })
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
