@@ -113,23 +113,42 @@ static size_t compose(struct dlk_keep_add *m, const struct dlk_hold *h)
 	return sizeof(*m) + l->key_len + l->token_len + l->ranges_key_len + 3;
 }
 
-/* The lock's descriptor; a shadow's goes with the file that it stands for. */
+struct adding {
+	struct dlk_keep_add *m;
+	size_t size;
+	int fds[DLK_KEEP_FDS];
+};
+
+static int send_shadow(int program_fd, void *arg)
+{
+	struct adding *a = arg;
+
+	a->fds[1] = program_fd;
+	return dlk_keeper_send(&a->m->head, a->size, a->fds,
+			       a->fds[2] < 0 ? 2 : 3);
+}
+
+/*
+ * The lock's descriptor; a shadow's goes with the file that it stands for.  Who
+ * closes one of several descriptors names another one first, by the mutex that
+ * is held here: so it is the lock's until it is sent.
+ */
 static int send_add(const struct dlk_hold *h, struct dlk_keep_add *m)
 {
-	const size_t size = compose(m, h);
-	int fds[DLK_KEEP_FDS] = { h->fd, -1, -1 };
+	struct adding a = { m, compose(m, h), { -1, -1, -1 } };
 	struct dlk_shadow_why why;
 	int err;
 
-	if (h->program_fd < 0)
-		return dlk_keeper_send(&m->head, size, fds, 1);
-	fds[1] = dlk_shadow_program(h->fd);
-	if (fds[1] < 0)
-		return -EBADF;
-	fds[2] = dlk_shadowdir_open(dlk_self.config->state_dir, false, &why);
-	err = dlk_keeper_send(&m->head, size, fds, fds[2] < 0 ? 2 : 3);
-	if (fds[2] >= 0)
-		dlk_close(fds[2]);
+	if (h->program_fd < 0) {
+		DLK_GUARD(&dlk_holds_mutex);
+		a.fds[0] = h->fd;
+		return dlk_keeper_send(&m->head, a.size, a.fds, 1);
+	}
+	a.fds[0] = h->fd;
+	a.fds[2] = dlk_shadowdir_open(dlk_self.config->state_dir, false, &why);
+	err = dlk_shadow_lend(h->fd, send_shadow, &a);
+	if (a.fds[2] >= 0)
+		dlk_close(a.fds[2]);
 	return err;
 }
 

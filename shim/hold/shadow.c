@@ -208,6 +208,15 @@ int dlk_shadow_program(int own)
 	return fd;
 }
 
+int dlk_shadow_lend(int own, int (*use)(int fd, void *arg), void *arg)
+{
+	const struct shadow *s;
+
+	DLK_GUARD(&mutex);
+	s = find_own(own);
+	return s ? use(s->fd, arg) : -EBADF;
+}
+
 int dlk_shadow_next_fd(int from)
 {
 	int lowest = -1;

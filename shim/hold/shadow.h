@@ -22,6 +22,11 @@ int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
 bool dlk_shadow_is_current(int shadow, int fd);
 /* The program's descriptor of a shadow, or -1. */
 int dlk_shadow_program(int shadow);
+/*
+ * Use it, which stays the shadow's meanwhile: what `use` returns, or -EBADF.  It
+ * MUST call nothing of this file.
+ */
+int dlk_shadow_lend(int shadow, int (*use)(int fd, void *arg), void *arg);
 /* fd is to be closed: true if another descriptor of its description stays. */
 bool dlk_shadow_moves(int fd);
 void dlk_shadow_drop(int fd);
