@@ -3,8 +3,9 @@
  * When to look whether a lock has ended, where no wait in the kernel will
  * tell, or not soon: readers that come and go keep it waiting (DESIGN L4).
  *
- *	a description is closed	at once, and thrice more: inotify tells of it
- *				before its locks are gone (fs/file_table.c)
+ *	a description is closed	at once, and four times more: inotify tells of it
+ *				before its locks are gone (fs/file_table.c), and
+ *				who closes may lose its core in between
  *	nobody tells		at the tick
  *	it is not renewed	at once: its lock has ended perhaps, and those of
  *				others keep the wait waiting
@@ -18,10 +19,10 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { SHARE = 20, LAST_ECHO = 4 };
+enum { SHARE = 20, LAST_ECHO = 5 };
 
 /* After the first look, in ms. */
-static const unsigned echo_ms[LAST_ECHO] = { 0, 1, 3, 25 };
+static const unsigned echo_ms[LAST_ECHO] = { 0, 1, 3, 25, 100 };
 
 static uint64_t due_ns = UINT64_MAX;
 static uint64_t not_before_ns, tick_ns = UINT64_MAX;
