@@ -16,12 +16,14 @@
 #include "tests/unit/records.h"
 
 static struct holder a, b, far;
+static char claim[DLK_TOKEN_MAX]; /* that of a senior, who is `third` */
 
 static int stage(void **state)
 {
 	reset(&a, 'a', HOST, 2000);
 	reset(&b, 'b', "somewhere", 3000);
 	reset(&far, 'f', "elsewhere", 1000);
+	token_of(claim, 'e', "somewhere", FILE_, UINT64_MAX);
 	return connect_at_once(state);
 }
 
@@ -30,14 +32,12 @@ static bool is_marked(void)
 	return tell(redis.c, "EXISTS", "{k}%s", NULL)->integer == 1;
 }
 
-/* That of a senior (third). */
+/* His. */
 static void put_mark(const char *what)
 {
 	char text[DLK_TOKEN_MAX + 48];
 
-	snprintf(text, sizeof(text), "%s %s", what, third);
-	memcpy(dlk_token_since(text + strlen(what) + 1), DLK_NEVER,
-	       strlen(DLK_NEVER));
+	snprintf(text, sizeof(text), "%s %s", what, claim);
 	tell_ok(tell(redis.c, "SET", "{k}%s", text, NULL));
 }
 
@@ -92,22 +92,13 @@ static void marked(const char *who, bool shared, bool wants_shared)
 	assert_int_equal(release(who), 0);
 }
 
-/* He is told of as who is to have it first: by a claim. */
-static void is_claim_of(const char *token)
-{
-	char claim[DLK_TOKEN_MAX];
-
-	strcpy(claim, token);
-	memcpy(dlk_token_since(claim), DLK_NEVER, strlen(DLK_NEVER));
-	assert_string_equal(answer.holder, claim);
-}
-
 static void a_junior_gives_way(void **state)
 {
 	(void)state;
 	marked(ours, false, false);
 	assert_int_equal(whole(other, false, DLK_JUNIOR), DLK_BUSY);
-	is_claim_of(third);
+	/* He is told of as who is to have it first: by a claim. */
+	assert_string_equal(answer.holder, claim);
 	assert_in_range(answer.left_ms, 1, 9000);
 	assert_int_equal(whole(other, true, DLK_JUNIOR), DLK_BUSY);
 	assert_int_equal(whole(third, false, DLK_SENIOR), 0);
