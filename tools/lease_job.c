@@ -173,7 +173,7 @@ static int ask(struct wait *x, struct dlk_answer *answer)
 	const struct dlk_ask how = { .waiter = j->waits ? &x->w : NULL };
 	int err;
 
-	if (j->store->no_queue && j->waits)
+	if (j->store->no_queue)
 		j->lease.rank = dlk_acquire_is_senior(&x->refused) ? DLK_SENIOR
 								   : DLK_JUNIOR;
 	err = j->store->ops->acquire(j->store, &at, &j->lease, &how, answer);

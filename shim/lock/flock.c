@@ -143,8 +143,8 @@ static int ask_with_proof(struct request *r, uint64_t until_ns)
 }
 
 /*
- * Who has a lock already is behind nobody who waits for that (`fair`, or a
- * senior): so neither is who shares its description.
+ * With `fair`, who has a lock already is behind nobody who waits for that: so
+ * neither is who shares its description.
  */
 static int ask_for_lease(struct request *r)
 {
@@ -153,11 +153,11 @@ static int ask_for_lease(struct request *r)
 		.superseded = r->own ? &r->own->lease : NULL,
 		.waiter = dlk_queue_waiter(r),
 	};
-	const bool fair = r->lease.fair, has = !r->own && r->had != LOCK_UN;
+	const bool fair = r->lease.fair;
 	int err;
 
-	r->lease.fair = fair && !has;
-	r->lease.rank = dlk_request_rank(r, r->own || has);
+	r->lease.fair = fair && (r->own || r->had == LOCK_UN);
+	r->lease.rank = dlk_request_rank(r, r->own);
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	r->lease.rank = DLK_NO_RANK;

@@ -52,7 +52,7 @@ static int ask_once(struct request *r, bool proof)
 	};
 	int err;
 
-	r->lease.rank = dlk_request_rank(r, proof || ask.known || ask.shares);
+	r->lease.rank = dlk_request_rank(r, proof || ask.known);
 	err = r->store->ops->acquire_range(r->store, &r->attempt, &r->lease,
 					   &ask, &r->s->answer);
 	r->lease.rank = DLK_NO_RANK;

@@ -262,9 +262,9 @@ bool dlk_overtakes(const struct request *r)
 
 enum dlk_rank dlk_request_rank(const struct request *r, bool is_his)
 {
-	if (!r->store->no_queue || !r->acquire.wait)
+	if (!r->store->no_queue)
 		return DLK_NO_RANK;
-	if (dlk_acquire_is_senior(&r->acquire))
+	if (r->acquire.wait && dlk_acquire_is_senior(&r->acquire))
 		return DLK_SENIOR;
 	return is_his ? DLK_NO_RANK : DLK_JUNIOR;
 }

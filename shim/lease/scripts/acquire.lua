@@ -130,12 +130,12 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 end
 
 if state == 'none' or (state == 'SH' and mode == 'SH') then
-	local wanted, first
+	local wanted, first, left
 	if state == 'none' and not ours and replaced == 0 then
-		wanted, first = senior(options)
+		wanted, first, left = senior(options)
 	end
 	if wanted and (wanted == 'EX' or mode == 'EX') then
-		return { 0, redis.call('PTTL', mark_key), first, 0, 0 }
+		return { 0, left, first, 0, 0 }
 	end
 	drop_mark(options, mode)
 	cancel(ARGV[9] or '', claim)

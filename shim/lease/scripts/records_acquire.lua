@@ -75,18 +75,18 @@ local function adopt()
 	end
 end
 
--- [GIVE WAY] To what, and to whom, if he can have all of it now.
+-- [GIVE WAY] To what, and to whom, if he can have all of it now, and nothing of
+-- it is in the way of this one.
 local function to_senior()
-	local what, first = senior(options)
-	local wanted = what and #what == 39 and range(what, 1)
-	if not wanted or not meet(wanted, want) then
+	local what, first, left = senior(options)
+	if not what or not string.find(what, '^[RW]%d+$') or #what ~= 39 then
 		return
 	end
-	local of = id_of(first)
-	if not conflict(of, mine(of, below(wanted[1]), above(wanted[2])),
-			wanted) then
-		return wanted, { token = first,
-				 expiry = now + redis.call('PTTL', mark_key) }
+	local of, wanted = id_of(first), range(what, 1)
+	if meet(wanted, want) and not conflict(id, {}, want)
+	   and not conflict(of, mine(of, below(wanted[1]), above(wanted[2])),
+			    wanted) then
+		return wanted, { token = first, expiry = now + left }
 	end
 end
 
@@ -171,7 +171,12 @@ end
 
 local had = mine(id, below(want[1]), above(want[2]))
 local kept = ARGV[5] == 'share' and {} or nil
-hit, other, replaced = obstacle(id, had, want, dead, kept)
+if not me then
+	hit, other = to_senior()
+end
+if not hit then
+	hit, other, replaced = obstacle(id, had, want, dead, kept)
+end
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
 	-- What the server sets free is not this request's, if others wait.
@@ -186,9 +191,6 @@ if not hit and waits and not claimed and is_fair(options)
 	if other then
 		hit, other.token = waits_for(other), other.claim
 	end
-end
-if not hit and not me and replaced == 0 then
-	hit, other = to_senior()
 end
 if hit then
 	-- An older request, late, must not be granted what this one was not.
