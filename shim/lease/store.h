@@ -72,8 +72,10 @@ enum {
 
 /* --- what is spoken of ---------------------------------------------------- */
 
-/* Where nobody queues: all give way to who was passed over often
- * (scripts/senior.inc). */
+/*
+ * Where nobody queues: who was passed over often goes first
+ * (scripts/senior.inc).
+ */
 enum dlk_rank { DLK_NO_RANK, DLK_JUNIOR, DLK_SENIOR };
 
 /* One lease.  The texts are the caller's. */
