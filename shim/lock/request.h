@@ -211,10 +211,10 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
  */
 bool dlk_overtakes(const struct request *r);
 /*
- * As what it asks, if the store has no queue.  Who may find at the server what is
- * his, of this call's owner or by a proof of death, gives way to none.  Those who
- * share a description all do: else one is granted what another, refused, is about
- * to unlock in the kernel (sharers.c).
+ * The rank by which it asks, if the store has no queue.  Who may find at the
+ * server what is his, of this call's owner or by a proof of death, gives way to
+ * none.  Those who share a description all do: else one is granted what another,
+ * refused, is about to unlock in the kernel (sharers.c).
  */
 enum dlk_rank dlk_request_rank(const struct request *r, bool is_his);
 

@@ -104,6 +104,18 @@ static inline int connect_young(void **state)
 	return connect_with(HOUR_MS);
 }
 
+/* Given back, by the script's name or its text; what comes of it. */
+static inline int release_lease(const struct dlk_lease *lease, bool by_text)
+{
+	const redisReply *r;
+
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_release(c, lease, by_text), 0);
+	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	return dlk_lease_released(r, &(uint64_t){ 0 });
+}
+
 static int disconnect(void **state)
 {
 	(void)state;

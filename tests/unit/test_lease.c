@@ -45,13 +45,8 @@ static int acquire(const char *token, bool proof)
 static int release(const char *token, bool text)
 {
 	struct dlk_lease lease = lease_at("k", token);
-	const redisReply *r;
 
-	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_release(c, &lease, text), 0);
-	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	return dlk_lease_released(r, &(uint64_t){ 0 });
+	return release_lease(&lease, text);
 }
 
 static int renew(const char *token, bool text)

@@ -60,17 +60,22 @@ static bool take_mark(void)
 
 /* --- of whole files ------------------------------------------------------- */
 
+static struct dlk_lease whole_file(const char *token)
+{
+	return (struct dlk_lease){ .key = "k",
+				   .key_len = 1,
+				   .token = token,
+				   .token_len = strlen(token),
+				   .ttl_ms = TTL };
+}
+
 static int whole_by(const char *token, bool shared, enum dlk_rank rank,
 		    bool proof)
 {
-	const struct dlk_lease lease = { .key = "k",
-					 .key_len = 1,
-					 .token = token,
-					 .token_len = strlen(token),
-					 .ttl_ms = TTL,
-					 .shared = shared,
-					 .rank = rank };
+	struct dlk_lease lease = whole_file(token);
 
+	lease.shared = shared;
+	lease.rank = rank;
 	dlk_conn_reset(c);
 	return dlk_lease_acquire(c, in_ms(5000), &lease, proof, NULL, NULL,
 				 &answer);
@@ -83,18 +88,9 @@ static int whole(const char *token, bool shared, enum dlk_rank rank)
 
 static int release(const char *token)
 {
-	const struct dlk_lease lease = { .key = "k",
-					 .key_len = 1,
-					 .token = token,
-					 .token_len = strlen(token),
-					 .ttl_ms = TTL };
-	const redisReply *r;
+	const struct dlk_lease lease = whole_file(token);
 
-	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_release(c, &lease, false), 0);
-	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	return dlk_lease_released(r, &(uint64_t){ 0 });
+	return release_lease(&lease, false);
 }
 
 /* `who` holds it, a senior (third) is refused, and leaves a mark. */
@@ -113,24 +109,18 @@ static void marked(const char *who, bool shared, bool wants_shared)
  * The answer beside a mark, which lasts for a moment: if it is over by now,
  * perhaps before the question came, once more.
  */
-static int beside_by(const char *token, bool shared, enum dlk_rank rank,
-		     bool proof)
+static int beside(const char *token, bool shared, enum dlk_rank rank)
 {
 	for (;;) {
 		int err;
 
 		renew_mark();
-		err = whole_by(token, shared, rank, proof);
+		err = whole(token, shared, rank);
 		if (is_marked())
 			return err;
 		if (!err)
 			release(token);
 	}
-}
-
-static int beside(const char *token, bool shared, enum dlk_rank rank)
-{
-	return beside_by(token, shared, rank, false);
 }
 
 static void a_junior_gives_way(void **state)

@@ -53,13 +53,8 @@ static int acquire_by_proof(const char *token, enum mode mode)
 static int release(const char *token)
 {
 	struct dlk_lease lease = lease_of(token, SH);
-	const redisReply *r;
 
-	dlk_conn_reset(c);
-	assert_int_equal(dlk_lease_release(c, &lease, true), 0);
-	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
-	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
-	return dlk_lease_released(r, &(uint64_t){ 0 });
+	return release_lease(&lease, true);
 }
 
 static int renew(const char *token)

@@ -135,7 +135,7 @@ if state == 'none' or (state == 'SH' and mode == 'SH') then
 		wanted, first, left = senior(options)
 	end
 	if wanted and (wanted == 'EX' or mode == 'EX') then
-		return { 0, left, first, 0, 0 }
+		return { 0, left, claim_of(first), 0, 0 }
 	end
 	drop_mark(options, mode)
 	cancel(ARGV[9] or '', claim)
@@ -147,7 +147,7 @@ if state == 'none' or (state == 'SH' and mode == 'SH') then
 	end
 	return { 1, replaced, '', 0, 0 }
 end
-leave_mark(options, mode, claim_of(token))
+leave_mark(options, mode, token)
 local ticket, ahead = 0, 0
 if (ARGV[10] or '') ~= '' then
 	ticket, ahead = join(ARGV[9], ARGV[10], mode, claim,

@@ -86,12 +86,12 @@ local function to_senior()
 	if meet(wanted, want) and not conflict(id, {}, want)
 	   and not conflict(of, mine(of, below(wanted[1]), above(wanted[2])),
 			    wanted) then
-		return wanted, { token = first, expiry = now + left }
+		return wanted, { token = claim_of(first) }, left
 	end
 end
 
 local function refuse(o, left, hit)
-	leave_mark(options, ARGV[8], claim_of(token))
+	leave_mark(options, ARGV[8], token)
 	local n, ahead = 0, 0
 	if ARGV[12] ~= '' then
 		n, ahead = join(ticket, ARGV[12], ARGV[8] .. id .. holds,
@@ -118,12 +118,15 @@ if claimed then
 	kind, me = kind_of(id)
 end
 
-local hit, other, replaced
-if kind == 'none' and not known then
-	hit, other = to_senior()
-	if hit then
-		return refuse(other, other.expiry - now, hit)
+-- Of a string `me` is the token that is there.
+if not me and not known then
+	local wanted, first, left = to_senior()
+	if wanted then
+		return refuse(first, left, wanted)
 	end
+end
+
+if kind == 'none' and not known then
 	drop_mark(options, ARGV[8])
 	cancel(ticket, claim)
 	redis.call('DEL', ranges_key)
@@ -171,12 +174,7 @@ end
 
 local had = mine(id, below(want[1]), above(want[2]))
 local kept = ARGV[5] == 'share' and {} or nil
-if not me then
-	hit, other = to_senior()
-end
-if not hit then
-	hit, other, replaced = obstacle(id, had, want, dead, kept)
-end
+local hit, other, replaced = obstacle(id, had, want, dead, kept)
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
 	-- What the server sets free is not this request's, if others wait.
