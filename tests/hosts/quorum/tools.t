@@ -31,7 +31,7 @@ unlike "$(ctl list)" 'of 3 masters' '... and nothing is said of masters'
 m 2 del "dlock:$MNT/f" >/dev/null
 like "$(ctl list)" 'at 2 of 3 masters' '... lost at one: it says so'
 like "$(ctl show "$MNT/f")" 'at 2 of 3 masters' 'show: the same'
-is "$(ctl show "$MNT/f" | sed "/kernel/,\$d" | grep -c 'EX')" 1 '... once'
+is "$(ctl show "$MNT/f" | sed "/kernel/,\$d" | grep -c '^EX ')" 1 '... once'
 for i in 2 3; do
 	like "$(ctl show "$MNT/f")" "127.0.0.1:${MASTER_PORT[$i]}" \
 		"... and it names master $i"
