@@ -214,8 +214,9 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
 			on = &e[i];
 	}
 	if (same) {
-		if (same == 1 && on && on->pid == g->pid)
-			g->was_first = alive(g->taker);
+		/* (If he is dead by now, the line proves nothing of it.) */
+		if (same == 1 && on && on->pid == g->pid && alive(g->taker))
+			g->was_first = true;
 		/* (Of writers the latest one is there.) */
 		return g->mode == LOCK_SH && same < n_same ? DLK_SOME_GONE
 							   : DLK_THERE;

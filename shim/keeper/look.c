@@ -14,6 +14,7 @@
  * than a twentieth of the time.
  */
 #include "keeper/keeper.h"
+#include "keeper/mirror.h"
 #include "keeper/protocol.h"
 
 #include "os/sys.h"
@@ -69,12 +70,15 @@ static unsigned count_same(const struct dlk_kept *k)
 
 static void judge(struct dlk_kept *k)
 {
+	const bool was_first = k->guard.was_first;
 	enum dlk_verdict verdict;
 
 	/* Of several alike it is not this one. */
 	if (k->shadow && dlk_shadow_copy_is_locked(k->shadow))
 		return;
 	verdict = dlk_guard_judge(&k->guard, count_same(k));
+	if (k->guard.was_first != was_first)
+		dlk_mirror_state(k);
 	k->reads = verdict == DLK_SHARED_NOW;
 	switch (verdict) {
 	case DLK_GONE_NOW:

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+// link: shim/keeper/locks.c shim/keeper/list.c shim/keeper/errand.c
+/*
+ * What the kernel's list of locks proves of a reader who has died (DESIGN L4),
+ * in a pid namespace of its own, which does not show the locks of the dead:
+ * only the lock on which the keeper's own wait was seen to hang, the first of
+ * its file, is known to be gone once this wait hangs on another's.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "keeper/keeper.h"
+#include "keeper/list.h"
+#include "model/timeline.h"
+#include "os/sys.h"
+#include "tests/unit/dir.h"
+
+/* A process with a shared lock on the file; fd is of its description. */
+struct reader {
+	pid_t pid;
+	int fd;
+	struct dlk_guard guard;
+};
+
+static pthread_t waiting;
+static int wait_fd;
+static unsigned number; /* of the test, and of its file */
+
+static int another_file(void **state)
+{
+	(void)state;
+	number++;
+	return 0;
+}
+
+static int opened(void)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/%u", dir, number);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* Until it is killed; it has told by then whether it has the lock.  It keeps
+ * no description of another's alive. */
+static void read_on(int fd, int told)
+{
+	const bool has = flock(fd, LOCK_SH | LOCK_NB) == 0;
+
+	for (int i = STDERR_FILENO + 1; i < fd; i++)
+		if (i != told)
+			close(i);
+	if (write(told, has ? "y" : "n", 1) == 1)
+		for (;;)
+			pause();
+	_exit(1);
+}
+
+static struct reader reads(void)
+{
+	struct reader r = { .fd = opened() };
+	int told[2];
+	char has = 0;
+
+	assert_int_equal(pipe(told), 0);
+	r.pid = fork();
+	if (r.pid == 0)
+		read_on(r.fd, told[1]);
+	assert_int_equal(read(told[0], &has, 1), 1);
+	assert_int_equal(has, 'y');
+	close(told[0]);
+	close(told[1]);
+	dlk_guard_begin(&r.guard, r.fd);
+	assert_int_equal(r.guard.mode, LOCK_SH);
+	assert_int_equal(r.guard.pid, r.pid);
+	assert_true(dlk_guard_can_tell(&r.guard));
+	return r;
+}
+
+/* Without `close_too` the lock stays, and nobody's line shows it. */
+static void dies(struct reader *r, bool close_too)
+{
+	kill(r->pid, SIGKILL);
+	waitpid(r->pid, NULL, 0);
+	if (close_too) {
+		close(r->fd);
+		r->fd = -1;
+	}
+}
+
+static void *wait_for_all(void *unused)
+{
+	(void)unused;
+	flock(wait_fd, LOCK_EX);
+	flock(wait_fd, LOCK_UN);
+	return NULL;
+}
+
+static void begin_to_wait(void)
+{
+	wait_fd = opened();
+	assert_int_equal(pthread_create(&waiting, NULL, wait_for_all, NULL), 0);
+}
+
+static void end_wait(void)
+{
+	pthread_join(waiting, NULL);
+	close(wait_fd);
+}
+
+/* The pid that our wait hangs on, as the list shows it; 0 for none of them. */
+static pid_t hangs_on(const struct reader *r)
+{
+	const struct dlk_listed *e;
+	size_t n;
+
+	assert_true(dlk_locks_look());
+	n = dlk_list_of(r->guard.file, &e);
+	for (size_t i = 0; i < n; i++)
+		if (e[i].blocks_us)
+			return (pid_t)e[i].pid;
+	return 0;
+}
+
+static void until_it_hangs_on(const struct reader *r)
+{
+	const uint64_t until = dlk_now_ns() + 10000 * DLK_MS;
+
+	while (hangs_on(r) != r->pid) {
+		assert_true(dlk_now_ns() < until);
+		dlk_pause_ns(DLK_MS);
+	}
+}
+
+static void is_judged(struct reader *r, enum dlk_verdict verdict)
+{
+	assert_int_equal(dlk_guard_judge(&r->guard, 1), verdict);
+}
+
+static void forget(struct reader *r)
+{
+	dlk_guard_end(&r->guard);
+	if (r->fd >= 0)
+		dies(r, true);
+}
+
+static void the_first_is_gone_when_our_wait_hangs_on_the_next(void **state)
+{
+	struct reader a = reads(), b;
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	is_judged(&a, DLK_THERE);
+	b = reads();
+	dies(&a, true);
+	until_it_hangs_on(&b);
+	is_judged(&a, DLK_GONE_NOW);
+	is_judged(&b, DLK_THERE);
+	forget(&a);
+	forget(&b);
+	end_wait();
+}
+
+/* What was known of him stays known. */
+static void one_who_dies_after_the_list_was_read_is_gone_as_well(void **state)
+{
+	struct reader a = reads(), b = reads();
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	is_judged(&a, DLK_THERE);
+	until_it_hangs_on(&a);
+	dies(&a, true);
+	is_judged(&a, DLK_THERE);
+	until_it_hangs_on(&b);
+	is_judged(&a, DLK_GONE_NOW);
+	forget(&a);
+	forget(&b);
+	end_wait();
+}
+
+static void a_line_of_the_dead_does_not_make_him_the_first(void **state)
+{
+	struct reader a = reads(), b = reads();
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	dies(&a, true);
+	is_judged(&a, DLK_THERE);
+	until_it_hangs_on(&b);
+	is_judged(&a, DLK_UNKNOWN);
+	forget(&a);
+	forget(&b);
+	end_wait();
+}
+
+/* Our wait hangs on the lock of the dead, which the list does not show. */
+static void a_lock_that_outlives_its_taker_is_not_gone(void **state)
+{
+	struct reader a = reads(), b = reads();
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	is_judged(&a, DLK_THERE);
+	dies(&a, false);
+	assert_int_equal(hangs_on(&a), 0);
+	is_judged(&a, DLK_UNKNOWN);
+	close(a.fd);
+	a.fd = -1;
+	until_it_hangs_on(&b);
+	is_judged(&a, DLK_GONE_NOW);
+	forget(&a);
+	forget(&b);
+	end_wait();
+}
+
+static void nothing_is_known_of_one_who_was_never_the_first(void **state)
+{
+	struct reader a = reads(), b = reads();
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	is_judged(&b, DLK_THERE);
+	dies(&b, true);
+	assert_int_equal(hangs_on(&a), a.pid);
+	is_judged(&b, DLK_UNKNOWN);
+	forget(&a);
+	forget(&b);
+	end_wait();
+}
+
+/* Who unlocks, and lives, shows it. */
+static void the_living_show_that_they_have_unlocked(void **state)
+{
+	struct reader a = reads();
+
+	(void)state;
+	assert_true(dlk_locks_look());
+	is_judged(&a, DLK_THERE);
+	assert_int_equal(flock(a.fd, LOCK_UN), 0);
+	assert_true(dlk_locks_look());
+	is_judged(&a, DLK_GONE_NOW);
+	forget(&a);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, another_file)
+
+static int run(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_first_is_gone_when_our_wait_hangs_on_the_next),
+		TEST(one_who_dies_after_the_list_was_read_is_gone_as_well),
+		TEST(a_line_of_the_dead_does_not_make_him_the_first),
+		TEST(a_lock_that_outlives_its_taker_is_not_gone),
+		TEST(nothing_is_known_of_one_who_was_never_the_first),
+		TEST(the_living_show_that_they_have_unlocked),
+	};
+
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("proc", "/proc", "proc", 0, NULL)) {
+		perror("mount");
+		return 1;
+	}
+	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
+
+int main(void)
+{
+	int status = 1;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID | CLONE_NEWNS)) {
+		perror("unshare");
+		return 1;
+	}
+	pid = fork();
+	if (pid == 0)
+		exit(run());
+	return waitpid(pid, &status, 0) != pid || status != 0;
+}
