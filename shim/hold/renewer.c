@@ -408,7 +408,7 @@ static void be_patient(struct dlk_attempt *at, const struct dlk_store *store)
 	uint64_t mark;
 
 	at->timeout_ns = timeout_ms * DLK_MS;
-	if (store->silent == 0) {
+	if (!store->silent) {
 		at->until_ns = limit_ns(timeout_ms / 4);
 		return;
 	}

@@ -781,7 +781,7 @@ static void renew_some(struct dlk_section *s)
 		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
 		dlk_store_renewed(s->store, batch.ask[0].result, began_ns);
 		/* (Marks are others where a server is silent: survive.c.) */
-		dlk_carried_news += s->store->silent != 0;
+		dlk_carried_news += s->store->silent;
 	}
 	memcpy(s->why, at.why, sizeof(s->why));
 	for (unsigned i = 0; i < batch.n; i++) {

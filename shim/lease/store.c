@@ -178,7 +178,7 @@ void dlk_stores_forget(void)
 
 uint32_t dlk_store_patience_ms(const struct dlk_store *s)
 {
-	return s->connect_timeout_ms << (s->silent < 2 ? s->silent : 2);
+	return s->connect_timeout_ms * (s->silent ? 4 : 1);
 }
 
 void dlk_store_renewed(struct dlk_store *s, int result, uint64_t began_ns)
@@ -186,7 +186,7 @@ void dlk_store_renewed(struct dlk_store *s, int result, uint64_t began_ns)
 	const uint64_t took = dlk_now_ns() - began_ns;
 
 	if (result == -ETIMEDOUT)
-		s->silent++;
+		s->silent = true;
 	else if (took < s->connect_timeout_ms * DLK_MS)
-		s->silent = 0;
+		s->silent = false;
 }

@@ -299,8 +299,8 @@ struct dlk_store {
 				  confirm() has said so, and not before */
 	_Atomic uint64_t unreached_until_ns; /* it was waited for in vain: until
 						then it is not (hold/local.h) */
-	unsigned silent; /* so many renewals in a row were not answered in
-				  time; only who renews has it */
+	bool silent; /* it did not answer a renewal in time, and has not done
+			so since; only who renews has it */
 };
 
 struct dlk_store_ops {
@@ -540,7 +540,8 @@ void dlk_stores_forget(void);
 /*
  * How long a renewal waits for its answer.  A server, or a machine, that is slow
  * answers late, and each time after we have gone: so who was silent is waited
- * for twice as long, then four times.
+ * for four times as long.  Twice at first would not do: of a ttl there is time
+ * for one more attempt, or two.
  *
  *	we			server
  *	renew ->
