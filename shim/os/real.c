@@ -3,6 +3,7 @@
 #include "os/real.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,9 +24,17 @@ DLK_LIKE_FCNTL(static int early_fcntl,
 	       (int)dlk_syscall(DLK_SYS_FCNTL, fd, cmd, arg))
 DLK_EARLY(int, early_close, (int fd), SYS_close, fd)
 DLK_EARLY(int, early_dup, (int fd), SYS_dup, fd)
-DLK_EARLY(int, early_dup2, (int from, int to), SYS_dup2, from, to)
 DLK_EARLY(int, early_dup3, (int from, int to, int flags), SYS_dup3, from, to,
 	  flags)
+
+/* AArch64 has no such call; and dup3(2) refuses what is the same already. */
+static int early_dup2(int from, int to)
+{
+	if (from == to)
+		return early_fcntl(from, F_GETFD) < 0 ? -1 : to;
+	return early_dup3(from, to, 0);
+}
+
 DLK_EARLY(ssize_t, early_recvmsg, (int fd, struct msghdr *msg, int flags),
 	  SYS_recvmsg, fd, msg, flags)
 DLK_EARLY(int, early_execve,

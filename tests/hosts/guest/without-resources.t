@@ -179,13 +179,13 @@ is "$(dl A "$BIN/preinit" preinit)" '0 0 0 EAGAIN 0 0 ' 'preinit: refused'
 ask b 'lock p UN'
 is "$(dl A "$BIN/preinit" preinit)" "$free" 'preinit: granted'
 ok 'preinit: gone' until_true 2 lease_is_gone preinit
-is "$(dl A "$BIN/ifunc")" '0 0 0 ' 'ifunc: closes'
+is "$(dl A "$BIN/ifunc")" '0 0 0 0 0 EBADF ' 'ifunc: closes'
 on A touch ifunc
-is "$(on A "$BIN/ifunc")" '0 0 0 ' 'ifunc: bare'
-is "$(dl A "$BIN/ifunc" 2>"$RIG/err")" '0 ENOLCK 0 ' 'ifunc: refused'
+is "$(on A "$BIN/ifunc")" '0 0 0 0 0 EBADF ' 'ifunc: bare'
+is "$(dl A "$BIN/ifunc" 2>"$RIG/err")" '0 ENOLCK 0 0 0 EBADF ' 'ifunc: refused'
 like "$(cat "$RIG/err")" 'relocated' 'ifunc: and why'
 is "$(on A env LD_PRELOAD="$shim" DLOCK_DISABLE=1 DLOCK_CONFIG="$sink" \
-	"$BIN/ifunc")" '0 0 0 ' 'ifunc: as bare when dlock is off'
+	"$BIN/ifunc")" '0 0 0 0 0 EBADF ' 'ifunc: as bare when dlock is off'
 ask b 'lock i UN'
 
 for run in on dl; do
