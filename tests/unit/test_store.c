@@ -374,6 +374,25 @@ static void who_gets_no_answer_does_not_know(void **state)
 	assert_int_equal(s->ops->ping(s, &at), 0);
 }
 
+/* Of a ttl there is time for one more attempt, or two. */
+static void who_was_silent_is_waited_for_longer_at_once(void **state)
+{
+	const uint32_t usual_ms = dlk_store_patience_ms(s);
+	const uint64_t slow_ns = (usual_ms + 1) * DLK_MS;
+
+	(void)state;
+	assert_true(usual_ms > 0);
+	dlk_store_renewed(s, 0, dlk_now_ns() - slow_ns);
+	assert_int_equal(dlk_store_patience_ms(s), usual_ms);
+	dlk_store_renewed(s, -ETIMEDOUT, dlk_now_ns());
+	assert_int_equal(dlk_store_patience_ms(s), 4 * usual_ms);
+	dlk_store_renewed(s, -ETIMEDOUT, dlk_now_ns());
+	dlk_store_renewed(s, 0, dlk_now_ns() - slow_ns);
+	assert_int_equal(dlk_store_patience_ms(s), 4 * usual_ms);
+	dlk_store_renewed(s, 0, dlk_now_ns());
+	assert_int_equal(dlk_store_patience_ms(s), usual_ms);
+}
+
 static void what_cannot_be_sent_is_not(void **state)
 {
 	struct dlk_sending only = sending;
@@ -531,6 +550,7 @@ int main(void)
 		of_both(a_subscription_is_used_again),
 		of_single(who_was_cut_off_asks_again),
 		of_single(who_gets_no_answer_does_not_know),
+		of_single(who_was_silent_is_waited_for_longer_at_once),
 		of_single(what_cannot_be_sent_is_not),
 		of_single(what_was_sent_in_vain_is_told_too),
 		of_both(many_are_sent_and_each_is_answered),
