@@ -124,8 +124,9 @@ for rule in kill hold report; do
 	is "$(strangers)" "$n" "$rule: all others live"
 	n=$((n + 1))
 done
-# By the keeper, or, if it had no core by then, by its watchdogs.
+# By the keeper, or, if it had no core by then, by its watchdogs; and by the name
+# that it had when it was looked for: the shell becomes "work".
 like "$(grep '/shell ' "$RIG/kill.log")" \
-	'not renewed .*killed( with them)?: [0-9]+ \(work\)' 'which is said'
+	'not renewed .*killed( with them)?: [0-9]+ \((work|bash)\)' 'which is said'
 on A pkill -KILL -x 'work|sleep|bash|flock|python3|sh'
 rig_end
