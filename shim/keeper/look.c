@@ -14,7 +14,6 @@
  * than a twentieth of the time.
  */
 #include "keeper/keeper.h"
-#include "keeper/mirror.h"
 #include "keeper/protocol.h"
 
 #include "os/sys.h"
