@@ -143,13 +143,27 @@ bool dlk_stores_drain(uint64_t deadline_ns)
 	return !dlk_pool_is_busy();
 }
 
+static void hear_sentinels(const struct dlk_store *s)
+{
+	const struct dlk_endpoint *ep = section_of(s)->endpoints;
+
+	if (ep->n_sentinels && dlk_sentinel_look(ep))
+		store_restarted(s);
+}
+
 void dlk_stores_look(void)
 {
 	for (unsigned i = 0; i < n_sections; i++)
-		if (sections[i].endpoints->n_sentinels &&
-		    dlk_sentinel_look(sections[i].endpoints))
-			store_restarted(&engines[i].store);
+		hear_sentinels(&engines[i].store);
 	dlk_pool_look();
+}
+
+unsigned dlk_store_switches(const struct dlk_store *s)
+{
+	const struct dlk_endpoint *ep = section_of(s)->endpoints;
+
+	hear_sentinels(s);
+	return ep->n_sentinels ? dlk_sentinel_switches(ep) : 0;
 }
 
 unsigned dlk_stores_watch(struct pollfd *p, unsigned room)

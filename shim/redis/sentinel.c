@@ -45,6 +45,7 @@ static struct master {
 	const struct dlk_endpoint *ep; /* NULL: a free place */
 	struct dlk_known *known;
 	struct address at; /* as it was said last */
+	unsigned switches; /* how often it was another's */
 	uint64_t doubts;   /* how many there had been then */
 	uint64_t said_ns;  /* and when */
 	/* Who listens: the thread that made it so. */
@@ -457,6 +458,7 @@ static bool is_switched(struct master *m, const struct address *a)
 	if (!a->port || !m->at.port || same_address(a, &m->at))
 		return false;
 	m->at = *a;
+	m->switches++;
 	m->doubts = dlk_server_doubts(m->known);
 	m->said_ns = dlk_now_ns();
 	dlk_server_switched(m->known);
@@ -552,6 +554,15 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 	m = master_of(ep);
 	if (m)
 		is_switched(m, &a);
+}
+
+unsigned dlk_sentinel_switches(const struct dlk_endpoint *ep)
+{
+	const struct master *m;
+
+	DLK_GUARD(&mutex);
+	m = master_of(ep);
+	return m ? m->switches : 0;
 }
 
 int dlk_sentinel_fd(const struct dlk_endpoint *ep)

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# A master hangs, and a renewal waits for it, as patiently as for any server that was
+# silent before; the Sentinels name another one meanwhile.  That ends the wait: who
+# holds a lock has it still, by the new master, be it the process that renews it, or
+# its keeper alone.
+RIG_MODE=sentinel
+# Renewed after 12 s, in vain for 12 more, a lease is asked for once more at 25.8, and
+# waited for until who holds it would be stopped, at 35.2.
+TTL=36000
+DOWN_MS=26300
+. "${0%/*}/../../lib/rig.sh"
+
+renewed_at()
+{
+	[ "$(m "$1" pttl "dlock:$MNT/$2")" -gt $((TTL * 9 / 10)) ]
+}
+
+rig_start disks
+rig_configs ttl=${TTL}ms timeout=2s connect_timeout=6s restart_delay=1s
+export DLOCK_LOG=warning:$RIG/log
+cp_new held end
+# The shell has the lock by its descriptor; flock(1), which took it, is gone.
+# shellcheck disable=SC2016 # its own
+dl A bash -c 'exec 9>kept; flock 9; env -u LD_PRELOAD bash -c "
+	echo >$0/held; read -r _ <$0/end" &
+	exec 9>&-; wait' "$RIG/cp" &
+JOB=$!
+cp_wait held
+ok 'a keeper has a lock' until_true 5 renewed_at 1 kept
+locker a dl A
+ask a 'open a held'
+ask a 'lock a EX'
+is "$RESULT" 0 'a process has one'
+kill -STOP "$REDIS_PID"
+began=$(now)
+ok 'the Sentinels name another one' until_true 40 failed_over 2
+note "after $((($(now) - began) / 1000000)) ms"
+ok 'the process has its lock by that one' until_true 10 renewed_at 2 held
+note "after $((($(now) - began) / 1000000)) ms"
+ok '... and the keeper its own' until_true 10 renewed_at 2 kept
+is "$(grep -c LOST "$RIG/log")" 0 'no lease is lost'
+kill -CONT "$REDIS_PID"
+peer_end a
+cp_reach end
+wait "$JOB"
+done_testing
