@@ -293,7 +293,6 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 /* What is due; all of it pinned. */
 static struct {
 	struct dlk_store *store; /* of what is to be renewed */
-	unsigned switches;       /* of it, when it is asked */
 	struct dlk_hold *renew[DLK_RENEW_BATCH];
 	struct dlk_renewal renewal[DLK_RENEW_BATCH];
 	struct dlk_hold *handover[DLK_RENEW_BATCH];
@@ -429,10 +428,10 @@ static bool is_interrupted(void *unused)
 {
 	if (dlk_backstop_stands_back())
 		dlk_delegation_tick();
+	dlk_store_hear(work.store);
 	for (unsigned i = 0; work.store->silent && i < work.n_renew; i++)
 		pass_marks(work.renew[i]);
-	return dlk_thread_is_paused(unused) ||
-	       dlk_store_switches(work.store) != work.switches;
+	return dlk_thread_is_paused(unused);
 }
 
 static void renew_all(void)
@@ -447,7 +446,6 @@ static void renew_all(void)
 	if (work.n_renew == 0 || !store)
 		return;
 	be_patient(&at, store);
-	work.switches = dlk_store_switches(store);
 	store->ops->renew(store, &at, work.renewal, work.n_renew);
 	dlk_store_renewed(store, work.renewal[0].result, began_ns);
 	now = dlk_now_ns();

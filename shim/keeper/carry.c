@@ -60,13 +60,9 @@ static void answer_late(uint64_t now_ns)
 	}
 }
 
-/* Of whom a renewal is asked. */
-static struct {
-	const struct dlk_store *store; /* NULL: of nobody */
-	unsigned switches;
-} renewal;
+static const struct dlk_store *renewing; /* by it, just now; or NULL */
 
-/* While Redis is waited for: is it another server's to answer by now? */
+/* While Redis is waited for. */
 static bool hear_meanwhile(void *unused)
 {
 	(void)unused;
@@ -74,8 +70,9 @@ static bool hear_meanwhile(void *unused)
 	hear();
 	answer_late(dlk_now_ns());
 	dlk_paused_look(dlk_now_ns());
-	return renewal.store &&
-	       dlk_store_switches(renewal.store) != renewal.switches;
+	if (renewing)
+		dlk_store_hear(renewing);
+	return false;
 }
 
 /* --- the table ------------------------------------------------------------ */
@@ -785,10 +782,10 @@ static void renew_some(struct dlk_section *s)
 	bool any = false;
 
 	if (batch.n) {
-		renewal.store = s->store;
-		renewal.switches = dlk_store_switches(s->store);
+		dlk_stores_look();
+		renewing = s->store;
 		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
-		renewal.store = NULL;
+		renewing = NULL;
 		dlk_store_renewed(s->store, batch.ask[0].result, began_ns);
 		/* (Marks are others where a server is silent: survive.c.) */
 		dlk_carried_news += s->store->silent;

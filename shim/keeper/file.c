@@ -131,6 +131,7 @@ static void start(struct dlk_watch *w)
 	if (w->fd < 0 || threads >= THREADS)
 		return;
 	w->waiting = true;
+	w->since_ns = dlk_now_ns();
 	w->has_thread = asleep || dlk_small_thread(run, w);
 	threads += w->has_thread;
 	if (w->has_thread)
@@ -412,8 +413,17 @@ void dlk_watch_again(struct dlk_watch *w)
 	if (!w->has_thread)
 		return;
 	DLK_GUARD(&w->mutex);
+	if (w->waiting)
+		return;
 	w->waiting = true;
+	w->since_ns = dlk_now_ns();
 	pthread_cond_signal(&w->go);
+}
+
+bool dlk_watch_waits_since(struct dlk_watch *w, uint64_t ns)
+{
+	DLK_GUARD(&w->mutex);
+	return w->waiting && w->since_ns > ns;
 }
 
 /* --- inotify -------------------------------------------------------------- */

@@ -72,7 +72,9 @@ struct dlk_guard {
 	uint64_t file;
 	struct dlk_taker *taker; /* while he lives; not in the first pid
 				    namespace, which shows the dead as well */
-	bool was_first;          /* our own wait hung on it */
+	/* Our own wait hung on another's while it was there; on it, and has
+	 * looked for the first since it is there. */
+	bool was_behind, was_first;
 };
 
 enum dlk_verdict {
@@ -95,8 +97,12 @@ bool dlk_guard_can_tell(const struct dlk_guard *g);
 bool dlk_guard_same(const struct dlk_guard *a, const struct dlk_guard *b);
 /* Read the list; false if it cannot be had, or changes too fast. */
 bool dlk_locks_look(void);
-/* By the list that was read last; n_same leases have the same guard. */
-enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same);
+/*
+ * By the list that was read last; n_same leases have the same guard, and it is
+ * `older` than our wait for that file.
+ */
+enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same,
+				 bool older);
 
 /* --- file.c: watching a file ---------------------------------------------- */
 
@@ -119,9 +125,9 @@ struct dlk_watch {
 	unsigned lent; /* the shim's descriptors that are not closed again */
 	bool has_thread;
 	_Atomic pid_t tid;     /* the thread's, once it runs */
-	pthread_mutex_t mutex; /* guards the three below */
+	pthread_mutex_t mutex; /* guards the four below */
 	pthread_cond_t go;
-	uint64_t free_at_ns;
+	uint64_t free_at_ns, since_ns; /* it waits */
 	bool waiting, end;
 };
 
@@ -182,6 +188,8 @@ uint64_t dlk_watch_free_at(struct dlk_watch *w);
 
 /* After a lock has ended, with leases left: wait for the next end. */
 void dlk_watch_again(struct dlk_watch *w);
+/* Does it wait, and has it begun to after that (CLOCK_BOOTTIME ns)? */
+bool dlk_watch_waits_since(struct dlk_watch *w, uint64_t ns);
 
 /*
  * In a child that stands by, where none of the threads is: nothing waits, and

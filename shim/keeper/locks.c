@@ -24,7 +24,14 @@
  * granted, and a wait hangs on the first that it conflicts with (fs/locks.c,
  * flock_lock_inode).  A shared lock that was once seen with our own wait for
  * the exclusive one on it was the first; when that wait hangs on another's, it
- * is gone, be its taker alive or not.
+ * is gone, be its taker alive or not.  But a wait that is older than the lock may
+ * have come along with its taker's, which it was below (locks_move_blocks), and
+ * then that lock is the last:
+ *
+ *	a writer		a reader	our wait	another reader
+ *	has it			waits		below his
+ *	unlock							granted
+ *				granted		hangs on his
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -198,7 +205,24 @@ bool dlk_locks_look(void)
 	return view() != NOT_OURS && dlk_list_read();
 }
 
-enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
+/*
+ * Its line is there.  (If its taker is dead by now, that proves nothing.)  A wait
+ * that hung on another's lock meanwhile looks for the first one anew after that:
+ * while there are readers there are none who wait, so it is below none of them.
+ */
+static void note_where_we_hang(struct dlk_guard *g, const struct dlk_listed *on,
+			       bool older)
+{
+	if (!alive(g->taker))
+		return;
+	if (on->pid != g->pid)
+		g->was_behind = true;
+	else if (older || g->was_behind)
+		g->was_first = true;
+}
+
+enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same,
+				 bool older)
 {
 	const struct dlk_listed *e, *on = NULL;
 	unsigned same = 0, readers = 0;
@@ -214,9 +238,8 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same)
 			on = &e[i];
 	}
 	if (same) {
-		/* (If he is dead by now, the line proves nothing of it.) */
-		if (same == 1 && on && on->pid == g->pid && alive(g->taker))
-			g->was_first = true;
+		if (same == 1 && on)
+			note_where_we_hang(g, on, older);
 		/* (Of writers the latest one is there.) */
 		return g->mode == LOCK_SH && same < n_same ? DLK_SOME_GONE
 							   : DLK_THERE;

@@ -75,7 +75,9 @@ static void judge(struct dlk_kept *k)
 	/* Of several alike it is not this one. */
 	if (k->shadow && dlk_shadow_copy_is_locked(k->shadow))
 		return;
-	verdict = dlk_guard_judge(&k->guard, count_same(k));
+	verdict = dlk_guard_judge(&k->guard, count_same(k),
+				  dlk_watch_waits_since(k->watch,
+							k->add.granted_ns));
 	if (k->guard.was_first != was_first)
 		dlk_mirror_state(k);
 	k->reads = verdict == DLK_SHARED_NOW;

@@ -143,27 +143,21 @@ bool dlk_stores_drain(uint64_t deadline_ns)
 	return !dlk_pool_is_busy();
 }
 
-static void hear_sentinels(const struct dlk_store *s)
-{
-	const struct dlk_endpoint *ep = section_of(s)->endpoints;
-
-	if (ep->n_sentinels && dlk_sentinel_look(ep))
-		store_restarted(s);
-}
-
 void dlk_stores_look(void)
 {
 	for (unsigned i = 0; i < n_sections; i++)
-		hear_sentinels(&engines[i].store);
+		if (sections[i].endpoints->n_sentinels &&
+		    dlk_sentinel_look(sections[i].endpoints))
+			store_restarted(&engines[i].store);
 	dlk_pool_look();
 }
 
-unsigned dlk_store_switches(const struct dlk_store *s)
+void dlk_store_hear(const struct dlk_store *s)
 {
 	const struct dlk_endpoint *ep = section_of(s)->endpoints;
 
-	hear_sentinels(s);
-	return ep->n_sentinels ? dlk_sentinel_switches(ep) : 0;
+	if (ep->n_sentinels && dlk_sentinel_hear(ep))
+		store_restarted(s);
 }
 
 unsigned dlk_stores_watch(struct pollfd *p, unsigned room)
@@ -201,6 +195,6 @@ void dlk_store_renewed(struct dlk_store *s, int result, uint64_t began_ns)
 
 	if (result == -ETIMEDOUT)
 		s->silent = true;
-	else if (took < s->connect_timeout_ms * DLK_MS)
+	else if (result != -EINTR && took < s->connect_timeout_ms * DLK_MS)
 		s->silent = false;
 }

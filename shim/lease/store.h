@@ -519,11 +519,11 @@ struct dlk_store *dlk_store_of(const struct dlk_redis *redis);
 /* Has a server closed a connection that nobody uses?  Then it `restarted`. */
 void dlk_stores_look(void);
 /*
- * How often another server became its master, as its Sentinels have told: who
- * waits for an answer for long asks the new one, and not the one that hangs.
- * Only by who renews.
+ * While its answer is waited for: have its Sentinels named another master?  Then
+ * who waits for the one before, which hangs perhaps, waits no longer.  Only by who
+ * renews.
  */
-unsigned dlk_store_switches(const struct dlk_store *s);
+void dlk_store_hear(const struct dlk_store *s);
 /* Those connections, to be polled for that: as many as there is room for. */
 struct pollfd;
 unsigned dlk_stores_watch(struct pollfd *p, unsigned room);

@@ -50,7 +50,8 @@ static int fail(struct dlk_conn *c, int err, const char *what)
 {
 	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	if (c->ep->n_sentinels)
+	/* (Of one to the master before, there is another that is believed.) */
+	if (c->ep->n_sentinels && err != -EINTR && !dlk_conn_is_stale(c))
 		dlk_server_doubted(c->known);
 
 	dlk_text_str(&t, what);
@@ -157,11 +158,21 @@ static int is_over(const struct dlk_conn *c, uint64_t deadline_ns)
 	return dlk_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
-/* Then the connection is closed: -errno, or 0. */
+static int to_master_before(struct dlk_conn *c)
+{
+	return fail(c, -ECONNRESET, "it was to the master before");
+}
+
+/*
+ * Then the connection is closed: -errno, or 0.  (A failover may have been told
+ * of meanwhile.)
+ */
 static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
 {
 	const int err = is_over(c, deadline_ns);
 
+	if (!err && c->ep->n_sentinels && dlk_conn_is_stale(c))
+		return to_master_before(c);
 	return err ? fail(c, err, what) : 0;
 }
 
@@ -326,13 +337,19 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 	const struct dlk_patience wait = { deadline_ns, c->interrupt,
 					   c->interrupt_arg };
 
+	int err;
+
 	if (!c->ep->n_sentinels)
 		return 0;
 	c->known = dlk_server_known(c->ep);
-	c->switches = dlk_server_switches(c->known);
-	c->addr_len = 0;
-	c->found = *c->ep;
-	return find_server(c->ep, &wait, &c->found, c->error, sizeof(c->error));
+	do {
+		c->switches = dlk_server_switches(c->known);
+		c->addr_len = 0;
+		c->found = *c->ep;
+		err = find_server(c->ep, &wait, &c->found, c->error,
+				  sizeof(c->error));
+	} while (!err && c->switches != dlk_server_switches(c->known));
+	return err;
 }
 
 int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
@@ -633,7 +650,7 @@ int dlk_conn_take(struct dlk_conn *c, const redisReply **reply)
 	if (!dlk_conn_is_open(c))
 		return -ENOTCONN;
 	if (dlk_conn_is_stale(c))
-		return fail(c, -ECONNRESET, "it was to the master before");
+		return to_master_before(c);
 	return next_reply(c, 0, reply);
 }
 

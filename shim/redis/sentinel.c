@@ -45,7 +45,6 @@ static struct master {
 	const struct dlk_endpoint *ep; /* NULL: a free place */
 	struct dlk_known *known;
 	struct address at; /* as it was said last */
-	unsigned switches; /* how often it was another's */
 	uint64_t doubts;   /* how many there had been then */
 	uint64_t said_ns;  /* and when */
 	/* Who listens: the thread that made it so. */
@@ -458,14 +457,13 @@ static bool is_switched(struct master *m, const struct address *a)
 	if (!a->port || !m->at.port || same_address(a, &m->at))
 		return false;
 	m->at = *a;
-	m->switches++;
 	m->doubts = dlk_server_doubts(m->known);
 	m->said_ns = dlk_now_ns();
 	dlk_server_switched(m->known);
 	return true;
 }
 
-bool dlk_sentinel_look(const struct dlk_endpoint *ep)
+static bool look(const struct dlk_endpoint *ep, bool begins)
 {
 	struct address last = { .port = 0 };
 	struct dlk_conn *ended = NULL;
@@ -474,7 +472,8 @@ bool dlk_sentinel_look(const struct dlk_endpoint *ep)
 
 	pthread_mutex_lock(&mutex);
 	m = master_of(ep);
-	if (!m || m->busy || !m->at.port || dlk_now_ns() < m->again_ns)
+	if (!m || m->busy || !m->at.port || dlk_now_ns() < m->again_ns ||
+	    !(begins || m->listens))
 		m = NULL;
 	else
 		m->busy = true;
@@ -496,6 +495,16 @@ bool dlk_sentinel_look(const struct dlk_endpoint *ep)
 	pthread_mutex_unlock(&mutex);
 	dlk_conn_delete(ended);
 	return switched;
+}
+
+bool dlk_sentinel_look(const struct dlk_endpoint *ep)
+{
+	return look(ep, true);
+}
+
+bool dlk_sentinel_hear(const struct dlk_endpoint *ep)
+{
+	return look(ep, false);
 }
 
 /*
@@ -554,15 +563,6 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 	m = master_of(ep);
 	if (m)
 		is_switched(m, &a);
-}
-
-unsigned dlk_sentinel_switches(const struct dlk_endpoint *ep)
-{
-	const struct master *m;
-
-	DLK_GUARD(&mutex);
-	m = master_of(ep);
-	return m ? m->switches : 0;
 }
 
 int dlk_sentinel_fd(const struct dlk_endpoint *ep)

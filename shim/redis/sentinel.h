@@ -57,8 +57,8 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
  * listen, and hears what is said.  True: another server is the master.
  */
 bool dlk_sentinel_look(const struct dlk_endpoint *ep);
-/* How often another server was, as far as this process has heard. */
-unsigned dlk_sentinel_switches(const struct dlk_endpoint *ep);
+/* The same while an answer is waited for: nothing is begun that may take time. */
+bool dlk_sentinel_hear(const struct dlk_endpoint *ep);
 /* What to poll for that: -1 for nothing. */
 int dlk_sentinel_fd(const struct dlk_endpoint *ep);
 

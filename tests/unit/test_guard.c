@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -57,15 +58,20 @@ static int opened(void)
 	return fd;
 }
 
-/* Until it is killed; it has told by then whether it has the lock.  It keeps
- * no description of another's alive. */
+/* In a child: no description of another's is kept alive. */
+static void close_others(int fd, int told)
+{
+	for (int i = STDERR_FILENO + 1; i < 64; i++)
+		if (i != fd && i != told)
+			close(i);
+}
+
+/* Until it is killed; it has told by then whether it has the lock. */
 static void read_on(int fd, int told)
 {
 	const bool has = flock(fd, LOCK_SH | LOCK_NB) == 0;
 
-	for (int i = STDERR_FILENO + 1; i < fd; i++)
-		if (i != told)
-			close(i);
+	close_others(fd, told);
 	if (write(told, has ? "y" : "n", 1) == 1)
 		for (;;)
 			pause();
@@ -150,7 +156,7 @@ static void until_it_hangs_on(const struct reader *r)
 
 static void is_judged(struct reader *r, enum dlk_verdict verdict)
 {
-	assert_int_equal(dlk_guard_judge(&r->guard, 1), verdict);
+	assert_int_equal(dlk_guard_judge(&r->guard, 1, true), verdict);
 }
 
 static void forget(struct reader *r)
@@ -250,6 +256,94 @@ static void nothing_is_known_of_one_who_was_never_the_first(void **state)
 	end_wait();
 }
 
+static pid_t another_waits(void)
+{
+	const int fd = opened();
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		close_others(fd, -1);
+		flock(fd, LOCK_EX);
+		_exit(0);
+	}
+	close(fd);
+	return pid;
+}
+
+static bool waits(pid_t pid)
+{
+	char text[4096], line[64];
+
+	snprintf(line, sizeof(line), "-> FLOCK  ADVISORY  WRITE %d ", pid);
+	assert_true(dlk_slurp("/proc/locks", text, sizeof(text)) > 0);
+	return strstr(text, line) != NULL;
+}
+
+/* It came later all the same, and hangs on whatever is the first. */
+static void our_wait_may_hang_below_another_one(void **state)
+{
+	struct reader a = reads(), b = reads();
+	const uint64_t until = dlk_now_ns() + 10000 * DLK_MS;
+	const pid_t writer = another_waits();
+
+	(void)state;
+	while (!waits(writer)) {
+		assert_true(dlk_now_ns() < until);
+		dlk_pause_ns(DLK_MS);
+	}
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	is_judged(&a, DLK_THERE);
+	dies(&a, true);
+	until_it_hangs_on(&b);
+	is_judged(&a, DLK_GONE_NOW);
+	forget(&a);
+	forget(&b);
+	waitpid(writer, NULL, 0);
+	end_wait();
+}
+
+/* It may have come along with a wait of his, and his lock be the last. */
+static void a_wait_that_is_older_than_the_lock_proves_nothing(void **state)
+{
+	struct reader a = reads(), b = reads();
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&a);
+	assert_int_equal(dlk_guard_judge(&a.guard, 1, false), DLK_THERE);
+	dies(&a, true);
+	until_it_hangs_on(&b);
+	is_judged(&a, DLK_UNKNOWN);
+	forget(&a);
+	forget(&b);
+	end_wait();
+}
+
+/* But for one that hung on another's lock when his was there. */
+static void it_looks_for_the_first_anew_behind_another_one(void **state)
+{
+	struct reader b = reads(), a, c;
+
+	(void)state;
+	begin_to_wait();
+	until_it_hangs_on(&b);
+	a = reads();
+	until_it_hangs_on(&b);
+	assert_int_equal(dlk_guard_judge(&a.guard, 1, false), DLK_THERE);
+	dies(&b, true);
+	until_it_hangs_on(&a);
+	assert_int_equal(dlk_guard_judge(&a.guard, 1, false), DLK_THERE);
+	c = reads();
+	dies(&a, true);
+	until_it_hangs_on(&c);
+	assert_int_equal(dlk_guard_judge(&a.guard, 1, false), DLK_GONE_NOW);
+	forget(&a);
+	forget(&b);
+	forget(&c);
+	end_wait();
+}
+
 /* Who unlocks, and lives, shows it. */
 static void the_living_show_that_they_have_unlocked(void **state)
 {
@@ -274,6 +368,9 @@ static int run(void)
 		TEST(a_line_of_the_dead_does_not_make_him_the_first),
 		TEST(a_lock_that_outlives_its_taker_is_not_gone),
 		TEST(nothing_is_known_of_one_who_was_never_the_first),
+		TEST(our_wait_may_hang_below_another_one),
+		TEST(a_wait_that_is_older_than_the_lock_proves_nothing),
+		TEST(it_looks_for_the_first_anew_behind_another_one),
 		TEST(the_living_show_that_they_have_unlocked),
 	};
 
