@@ -106,7 +106,7 @@ static bool wants_list(const struct dlk_kept *k)
 	       (k->lease.shared || dlk_watch_is_shut(k->watch) || k->failing);
 }
 
-static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
+static void schedule(uint64_t began_ns, uint64_t cost_ns, bool tick, bool again)
 {
 	const uint64_t now = dlk_now_ns();
 
@@ -119,13 +119,17 @@ static void schedule(uint64_t began_ns, uint64_t cost_ns, bool again)
 	if (stirs != dlk_watch_stirs())
 		echo = 0;
 	stirs = dlk_watch_stirs();
-	/* It could not be read: nothing was learnt of what was stirred. */
-	if (again && echo < LAST_ECHO - 1)
+	if (again) {
+		/* It could not be read: nothing was learnt. */
 		due_ns = now + echo_ms[LAST_ECHO - 1] * DLK_MS;
-	else if (++echo < LAST_ECHO && now + echo_ms[echo] * DLK_MS < due_ns)
+		if (tick)
+			tick_ns = due_ns;
+	} else if (++echo < LAST_ECHO &&
+		   now + echo_ms[echo] * DLK_MS < due_ns) {
 		due_ns = now + echo_ms[echo] * DLK_MS;
-	else
+	} else {
 		dlk_watch_calm();
+	}
 	if (due_ns != UINT64_MAX)
 		not_before_ns = now + SHARE * cost_ns;
 }
@@ -201,5 +205,5 @@ void dlk_look(void)
 	again = list && !dlk_locks_look();
 	if (list && !again)
 		each(tick, look_in_list);
-	schedule(began, dlk_cpu_ns() - cost, again);
+	schedule(began, dlk_cpu_ns() - cost, tick, again);
 }
