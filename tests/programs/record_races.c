@@ -240,7 +240,8 @@ static int memory(char *path, char *other)
 	int fd = open_it(path), there = open_it(other);
 	struct neighbour n = begin(how, path, other);
 	struct call waits = { .fd = fd, .cmd = F_SETLKW, .go = true };
-	struct call busy = { .fd = there, .cmd = F_SETLK };
+	/* (Again: the neighbour may have no core while it has that byte.) */
+	struct call busy = { .fd = there, .cmd = F_SETLK, .again = true };
 
 	warm(there);
 	ready();
