@@ -47,17 +47,6 @@ static int another_file(void **state)
 	return 0;
 }
 
-static int opened(void)
-{
-	char name[64];
-	int fd;
-
-	snprintf(name, sizeof(name), "%s/%u", dir, number);
-	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	return fd;
-}
-
 /* In a child: no description of another's is kept alive. */
 static void close_others(int fd, int told)
 {
@@ -80,7 +69,7 @@ static void read_on(int fd, int told)
 
 static struct reader reads(void)
 {
-	struct reader r = { .fd = opened() };
+	struct reader r = { .fd = opened(number) };
 	int told[2];
 	char has = 0;
 
@@ -120,7 +109,7 @@ static void *wait_for_all(void *unused)
 
 static void begin_to_wait(void)
 {
-	wait_fd = opened();
+	wait_fd = opened(number);
 	assert_int_equal(pthread_create(&waiting, NULL, wait_for_all, NULL), 0);
 }
 
@@ -258,7 +247,7 @@ static void nothing_is_known_of_one_who_was_never_the_first(void **state)
 
 static pid_t another_waits(void)
 {
-	const int fd = opened();
+	const int fd = opened(number);
 	const pid_t pid = fork();
 
 	if (pid == 0) {

@@ -29,17 +29,6 @@
 
 enum { OTHERS = 300, CHURNERS = 2, STEADY = 40 };
 
-static int opened(int n)
-{
-	char name[64];
-	int fd;
-
-	snprintf(name, sizeof(name), "%s/%d", dir, n);
-	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	return fd;
-}
-
 /* What the list calls the file behind fd, which is locked. */
 static uint64_t listed_as(int fd)
 {
@@ -85,7 +74,7 @@ static void churn(unsigned which)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int i = 0; i < OTHERS; i++)
-		fds[i] = opened(1000 + (int)which * OTHERS + i);
+		fds[i] = opened(1000 + which * OTHERS + (unsigned)i);
 	for (;;) {
 		x = x * 1103515245 + 12345;
 		flock(fds[x / 65536 % OTHERS], x & 0x8000 ? LOCK_EX : LOCK_UN);
@@ -110,7 +99,7 @@ static void none_is_missed_while_others_come_and_go(void **state)
 			churn(i);
 	}
 	for (int i = 0; i < STEADY; i++) {
-		fd[i] = opened(i);
+		fd[i] = opened((unsigned)i);
 		assert_int_equal(flock(fd[i], LOCK_EX), 0);
 		file[i] = listed_as(fd[i]);
 		dlk_pause_ns(DLK_MS);
