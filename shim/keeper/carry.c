@@ -782,7 +782,7 @@ static void renew_some(struct dlk_section *s)
 	bool any = false;
 
 	if (batch.n) {
-		dlk_stores_look();
+		dlk_stores_look(); /* begins to listen, for hear_meanwhile() */
 		renewing = s->store;
 		s->store->ops->renew(s->store, &at, batch.ask, batch.n);
 		renewing = NULL;

@@ -46,12 +46,18 @@ static const struct dlk_endpoint *place_of(const struct dlk_conn *c)
 	return c->ep->n_sentinels ? &c->found : c->ep;
 }
 
+/* Others have named another one meanwhile. */
+static bool is_to_one_before(const struct dlk_conn *c)
+{
+	return c->known && c->switches != dlk_server_switches(c->known);
+}
+
 static int fail(struct dlk_conn *c, int err, const char *what)
 {
 	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	/* (Of one to the master before, there is another that is believed.) */
-	if (c->ep->n_sentinels && err != -EINTR && !dlk_conn_is_stale(c))
+	/* (Then it is that one which is believed.) */
+	if (c->ep->n_sentinels && err != -EINTR && !is_to_one_before(c))
 		dlk_server_doubted(c->known);
 
 	dlk_text_str(&t, what);
@@ -171,7 +177,7 @@ static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
 {
 	const int err = is_over(c, deadline_ns);
 
-	if (!err && c->ep->n_sentinels && dlk_conn_is_stale(c))
+	if (!err && is_to_one_before(c))
 		return to_master_before(c);
 	return err ? fail(c, err, what) : 0;
 }
@@ -336,7 +342,6 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	const struct dlk_patience wait = { deadline_ns, c->interrupt,
 					   c->interrupt_arg };
-
 	int err;
 
 	if (!c->ep->n_sentinels)
@@ -348,7 +353,7 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 		c->found = *c->ep;
 		err = find_server(c->ep, &wait, &c->found, c->error,
 				  sizeof(c->error));
-	} while (!err && c->switches != dlk_server_switches(c->known));
+	} while (!err && is_to_one_before(c));
 	return err;
 }
 
@@ -443,8 +448,7 @@ int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns)
 
 bool dlk_conn_is_stale(const struct dlk_conn *c)
 {
-	return c->demoted ||
-	       (c->known && c->switches != dlk_server_switches(c->known));
+	return c->demoted || is_to_one_before(c);
 }
 
 void dlk_conn_look_for_end(struct dlk_conn *c)
