@@ -126,7 +126,12 @@ static void look_at(struct search *s, uint64_t fd)
 
 	dlk_numbered(dir, "/proc/", (int64_t)s->pid, "/fd/");
 	dlk_numbered(name, dir, (int64_t)fd, "");
-	if (s->left-- == 0 || dlk_stat_known(AT_FDCWD, name, &st) < 0) {
+	if (s->left == 0) {
+		s->found = true;
+		return;
+	}
+	s->left--;
+	if (dlk_stat_known(AT_FDCWD, name, &st) < 0) {
 		s->found = !is_gone(-1);
 		return;
 	}

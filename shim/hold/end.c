@@ -9,7 +9,7 @@
  *
  * Where no thread of ours would send the release again, a keeper that has the
  * lease does it in our place.  What is lost, or replaced by proof, is released
- * by nobody (hold.c, renewer.c).
+ * by nobody (hold.c, verdict.c).
  */
 #include "hold/end.h"
 

@@ -40,13 +40,13 @@ void dlk_identity_forget(void)
 
 static void learn_host(void)
 {
-	char id[64], word[DLK_WORD_MAX];
+	char id[64], word[DLK_WORD_MAX], host[DLK_WORD_MAX] = "";
 	const char *host_id = dlk_self.config->host_id;
 	struct dlk_text t;
 
 	if (dlk_slurp("/proc/sys/kernel/random/boot_id", id, sizeof(id)) < 36)
 		memcpy(id, "unknown", sizeof("unknown"));
-	dlk_text_init(&t, me.host, sizeof(me.host));
+	dlk_text_init(&t, host, sizeof(host));
 	for (const char *p = id; *p && *p != '\n'; p++)
 		if (*p != '-')
 			dlk_text_bytes(&t, p, 1);
@@ -54,6 +54,8 @@ static void learn_host(void)
 		dlk_word(word, sizeof(word) - 40, host_id, strlen(host_id));
 		dlk_text_strs(&t, ":", word, NULL);
 	}
+	/* (At once: another thread may read it already.) */
+	memcpy(me.host, host, sizeof(host));
 }
 
 /* "boottime  <seconds> <nanoseconds>" (time_namespaces(7)) */

@@ -2,7 +2,7 @@
 /*
  * A lease that could not be renewed, or is another's; see lost.h.
  *
- * The judgement is renewer.c's; what is done is the rule's:
+ * The judgement is verdict.c's; what is done is the rule's:
  *
  *	on_lost		at the warning	at the last mark	another's
  *	kill		SIGTERM		SIGKILL (the stop)	SIGKILL

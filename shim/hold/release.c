@@ -142,6 +142,9 @@ static int send_one(struct dlk_hold *h, enum outbox_message message,
 	dlk_holds_lock();
 	how->drop = h->out.by_source;
 	how->arg = h;
+	/* What an answer has brought meanwhile was wrong with another window. */
+	if (message == OUTBOX_RANGES && h->out.unsent)
+		*window = whole;
 	dlk_outbox_sent(&h->out, message, dlk_now_ns());
 	dlk_schedule(h);
 	look_ns = h->out.due_ns;
@@ -194,7 +197,7 @@ void dlk_list_send(struct dlk_hold *h, const struct dlk_range *window)
 {
 	if (window)
 		dlk_trace_lease(h, "weaker now in", window);
-	send_now(h, OUTBOX_RANGES, h->out.unsent || !window ? &whole : window);
+	send_now(h, OUTBOX_RANGES, window ?: &whole);
 }
 
 /* --- by the thread -------------------------------------------------------- */

@@ -12,7 +12,7 @@
  *  3. Before it renews, it asks the kernel whether the lock is still there
  *     (DESIGN L4): what was closed behind our back must not be renewed for
  *     ever.
- *  4. No error ends it (PITFALLS: the watchdog that dies).
+ *  4. No error ends it (a watchdog that dies watches nothing).
  *  5. It MUST NOT wait past the next mark of any lease (model/timeline.h),
  *     whoever does not answer: limit_ns().
  *  6. That a lease is lost is judged by a time from before it was heard what the
@@ -45,13 +45,12 @@
 #include "hold/schedule.h"
 #include "hold/self.h"
 #include "hold/thread.h"
+#include "hold/verdict.h"
 #include "hold/wait_report.h"
 #include "model/outbox.h"
 #include "model/timeline.h"
 
 enum { LINGER_MS = 2000, COMPANY_MS = 20, SLICE_MS = 20 };
-/* Beyond an eighth of the ttl, by which it renews later than we. */
-enum { KEEPER_STOPS_MS = 250 };
 
 static char last_why[256]; /* the last renewal failed; only the thread's */
 
@@ -139,110 +138,6 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 		dlk_kernel_taken_by_other(h->fd));
 }
 
-/* What a renewal has made of a hold; said when no mutex is held any more. */
-enum outcome { NOTHING, PUT_BACK, RECOVERED, WARN, READY, OUTLIVED, LOST };
-
-/* (mutex) It is as bad as that at least. */
-static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
-{
-	const bool worse = trouble > h->valid.trouble;
-
-	if (worse) {
-		h->valid.trouble = trouble;
-		dlk_backstop_watch(h);
-	}
-	return worse;
-}
-
-/* (mutex) A renewal has failed, and marks have come; what is to be said? */
-static enum outcome reach_marks(struct dlk_hold *h, uint64_t now)
-{
-	const enum hold_trouble trouble =
-		now >= dlk_hold_final_ns(h) ? HOLD_OUTLIVED
-		: dlk_hold_pauses(h) && now >= dlk_hold_stop_ns(h) ? HOLD_READY
-		: now >= dlk_hold_warn_ns(h)                       ? HOLD_WARNED
-					     : HOLD_FAILING;
-	const bool stood_back = dlk_backstop_stands_back();
-
-	/* The keeper alone knows whether it is so. */
-	if (!worsen(h, trouble) || h->valid.elsewhere)
-		return NOTHING;
-	return trouble == HOLD_OUTLIVED ? OUTLIVED
-	       : trouble == HOLD_READY  ? (stood_back ? NOTHING : READY)
-	       : trouble == HOLD_WARNED ? WARN
-					: NOTHING;
-}
-
-/* (mutex) The server keeps everybody out for so long (5.4): it is held on. */
-static bool is_kept(struct dlk_hold *h, const struct dlk_renewal *r,
-		    uint64_t now)
-{
-	if (r->result >= 0 ||
-	    !dlk_later(r->until_ns, h->valid.deadline_ns, h->lease.ttl_ms) ||
-	    dlk_final_ns(h->rule, r->until_ns, h->lease.ttl_ms) <= now)
-		return false;
-	dlk_hold_keep(h, r->until_ns);
-	return true;
-}
-
-/*
- * (mutex) Another's, or nobody's: this process would be dead at once, and what
- * works under its lock without it be an orphan that nobody finds.  So a keeper
- * that has the lease has the time to see that, and to stop them all.
- */
-static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
-{
-	const uint32_t part = dlk_hold_outlives(h) ? 1 : 8;
-	const uint64_t patience =
-		(h->lease.ttl_ms / part + KEEPER_STOPS_MS) * DLK_MS;
-
-	if (h->rule->on_lost == DLK_LOST_REPORT || !h->keeper.carried)
-		return false;
-	if (!h->valid.robbed_ns)
-		h->valid.robbed_ns = now;
-	if (now >= h->valid.robbed_ns + patience)
-		return false;
-	worsen(h, HOLD_FAILING);
-	dlk_hold_retry(h, now);
-	return true;
-}
-
-/* By what the server has said, or not said in time. */
-static enum outcome judge(struct dlk_hold *h, const struct dlk_renewal *r,
-			  uint64_t now)
-{
-	bool warned;
-
-	DLK_GUARD(&dlk_holds_mutex);
-	warned = h->valid.trouble >= HOLD_WARNED;
-	if (h->state != HOLD_HELD)
-		/* Given up meanwhile; put back, though, it would stay. */
-		return r->reclaimed ? PUT_BACK : NOTHING;
-	if (r->result == 0) {
-		/* Of a memory before it was shared (5.4). */
-		if (r->alone && h->lease.shared &&
-		    h->out.message == OUTBOX_NOTHING)
-			dlk_outbox_put(&h->out, OUTBOX_DOWNGRADE, now);
-		dlk_hold_extend(h, r->asked_ns);
-		return warned ? RECOVERED : NOTHING;
-	}
-	if (r->result == DLK_REPLACED) {
-		dlk_hold_drop(h);
-		return NOTHING;
-	}
-	if (is_kept(h, r, now) && warned) {
-		dlk_hold_retry(h, now);
-		return RECOVERED;
-	}
-	if (r->result > 0 && is_the_keepers_to_stop(h, now))
-		return NOTHING;
-	if (r->result > 0 || (now >= dlk_hold_final_ns(h) &&
-			      !h->valid.elsewhere && !dlk_hold_outlives(h)))
-		return LOST;
-	dlk_hold_retry(h, now);
-	return reach_marks(h, now);
-}
-
 static const char *loss(const struct dlk_renewal *r, const char *why)
 {
 	return r->result < 0           ? why
@@ -250,28 +145,28 @@ static const char *loss(const struct dlk_renewal *r, const char *why)
 				       : "the server does not know it any more";
 }
 
-static void tell(struct dlk_hold *h, enum outcome outcome, const char *why)
+static void tell(struct dlk_hold *h, enum dlk_verdict verdict, const char *why)
 {
-	switch (outcome) {
-	case PUT_BACK:
+	switch (verdict) {
+	case VERDICT_PUT_BACK:
 		dlk_release_token(h->rule, &h->lease);
 		break;
-	case RECOVERED:
+	case VERDICT_RECOVERED:
 		dlk_hold_recovered(h);
 		break;
-	case WARN:
+	case VERDICT_WARN:
 		dlk_hold_warn(h, why);
 		break;
-	case READY:
+	case VERDICT_READY:
 		dlk_delegation_ready(h);
 		break;
-	case OUTLIVED:
+	case VERDICT_OUTLIVED:
 		dlk_hold_outlived(h, why);
 		break;
-	case LOST:
+	case VERDICT_LOST:
 		dlk_hold_lost(h, why);
 		break;
-	case NOTHING:
+	case VERDICT_NOTHING:
 		break;
 	}
 }
@@ -287,7 +182,7 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 	}
 	if (is_sharers(h, r))
 		dlk_hold_end(h, END_GONE);
-	tell(h, judge(h, r, now), loss(r, at->why));
+	tell(h, dlk_judge(h, r, now), loss(r, at->why));
 }
 
 /* What is due; all of it pinned. */
@@ -349,30 +244,17 @@ static bool collect(void)
 	return n > 0;
 }
 
-/* A mark that has come between two renewals, of which one has failed. */
-static enum outcome passed(struct dlk_hold *h, uint64_t now)
-{
-	enum outcome outcome;
-
-	DLK_GUARD(&dlk_holds_mutex);
-	if (h->valid.trouble == HOLD_WELL || h->valid.elsewhere ||
-	    h->state != HOLD_HELD)
-		return NOTHING;
-	outcome = reach_marks(h, now);
-	return outcome == OUTLIVED && !dlk_hold_outlives(h) ? LOST : outcome;
-}
-
 /* It is to be asked for once more. */
 static bool pass_marks(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
-	enum outcome outcome;
+	enum dlk_verdict verdict;
 
 	if (h->valid.trouble != HOLD_WELL && now >= dlk_hold_final_ns(h))
 		dlk_delegation_tick();
-	outcome = passed(h, now);
-	tell(h, outcome, last_why);
-	return outcome != LOST;
+	verdict = dlk_judge_marks(h, now);
+	tell(h, verdict, last_why);
+	return verdict != VERDICT_LOST;
 }
 
 /* Those of which the kernel's lock is there yet. */
@@ -567,7 +449,7 @@ static bool work_once(void)
 struct rest {
 	enum dlk_remaining company;
 	uint64_t idle_since_ns; /* 0: it is not */
-	uint64_t by_ns;         /* for the keeper, or for waits */
+	uint64_t keeper_ns;
 };
 
 /*
@@ -576,12 +458,12 @@ struct rest {
  */
 static bool is_over(void *arg, uint64_t *at)
 {
-	const uint64_t now = dlk_now_ns();
+	const uint64_t now = dlk_now_ns(), waits = dlk_wait_report_due_ns();
 	struct rest *r = arg;
 
 	dlk_holds_lock();
 	*at = next_ns();
-	if (dlk_holds_first())
+	if (dlk_holds_first() || waits != UINT64_MAX)
 		r->idle_since_ns = 0;
 	else if (r->idle_since_ns == 0)
 		r->idle_since_ns = now;
@@ -590,8 +472,10 @@ static bool is_over(void *arg, uint64_t *at)
 		*at = r->idle_since_ns + LINGER_MS * DLK_MS;
 	if (r->company == DLK_MAIN_ENDS && *at > now + COMPANY_MS * DLK_MS)
 		*at = now + COMPANY_MS * DLK_MS;
-	if (*at > r->by_ns)
-		*at = r->by_ns;
+	if (*at > r->keeper_ns)
+		*at = r->keeper_ns;
+	if (*at > waits)
+		*at = waits;
 	return dlk_thread_is_paused(NULL) ||
 	       (r->idle_since_ns &&
 		now >= r->idle_since_ns + LINGER_MS * DLK_MS);
@@ -605,15 +489,13 @@ static void *run(void *unused)
 	(void)unused;
 	dlk_thread_begin();
 	do {
-		uint64_t waits_ns;
-
 		seen = dlk_thread_futex();
 		dlk_stores_look();
 		while (!dlk_thread_is_paused(NULL) &&
 		       (keep_some() || work_once()))
 			;
 		dlk_backstop_complain();
-		rest.by_ns = dlk_delegation_tick();
+		rest.keeper_ns = dlk_delegation_tick();
 		rest.company = dlk_thread_remaining();
 		if (rest.company == DLK_ALONE) {
 			/* The leases are the keeper's from here on. */
@@ -621,9 +503,7 @@ static void *run(void *unused)
 			dlk_thread_last();
 			return NULL;
 		}
-		waits_ns = dlk_wait_report_tick(dlk_now_ns(), limit_ns(0));
-		if (waits_ns < rest.by_ns)
-			rest.by_ns = waits_ns;
+		dlk_wait_report_tick(dlk_now_ns(), limit_ns(0));
 	} while (dlk_thread_sleep(seen, is_over, &rest));
 	return NULL;
 }

@@ -205,7 +205,7 @@ static int tell(const struct reported_wait *slot, struct reported_wait *t,
 }
 
 /* One that is not seen for long is over: nobody came back to say so. */
-static bool go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
+static void go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
 {
 	struct reported_wait t;
 	bool over = false;
@@ -213,10 +213,9 @@ static bool go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
 	pthread_mutex_lock(&mutex);
 	t = *slot;
 	pthread_mutex_unlock(&mutex);
-	if (!t.store)
-		return false;
-	if (dlk_now_ns() >= until_ns)
-		return true; /* a lease comes first */
+	/* (A lease comes first.) */
+	if (!t.store || dlk_now_ns() >= until_ns)
+		return;
 	if (is_waiting(&t)) {
 		int err = tell(slot, &t, now, until_ns);
 
@@ -237,7 +236,6 @@ static bool go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
 			slot->store = NULL;
 	}
 	pthread_mutex_unlock(&mutex);
-	return !over;
 }
 
 /* The thread was stopped, and so were they: none of them was to be seen. */
@@ -248,20 +246,25 @@ static void excuse(uint64_t now)
 		reported_wait[i].last_seen_ns = now;
 }
 
-uint64_t dlk_wait_report_tick(uint64_t now, uint64_t until_ns)
+void dlk_wait_report_tick(uint64_t now, uint64_t until_ns)
 {
-	bool any = false;
-
-	if (now < next_look_ns)
-		return next_look_ns;
+	if (now < dlk_wait_report_due_ns())
+		return;
 	if (now - next_look_ns > DLK_WAIT_MS / 2 * DLK_MS)
 		excuse(now);
 	for (int i = 0; i < REPORTED_WAITS; i++)
-		any |= go_on(&reported_wait[i], now, until_ns);
-	if (!any)
-		return UINT64_MAX;
+		go_on(&reported_wait[i], now, until_ns);
 	next_look_ns = now + DLK_TELL_MS * DLK_MS;
-	return next_look_ns;
+}
+
+uint64_t dlk_wait_report_due_ns(void)
+{
+	bool any = false;
+
+	DLK_GUARD(&mutex);
+	for (int i = 0; i < REPORTED_WAITS; i++)
+		any |= reported_wait[i].store != NULL;
+	return any ? next_look_ns : UINT64_MAX;
 }
 
 /* In a child of fork. */

@@ -30,11 +30,10 @@ void dlk_wait_report(const struct dlk_reported_wait *wait);
 bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by);
 /* It is over, or given up: said and not waited for, or it expires. */
 void dlk_wait_report_end(struct dlk_store *store, uint64_t id);
-/*
- * Refresh what is told of waits, for no longer than until then; when it is due
- * again.  For the thread.
- */
-uint64_t dlk_wait_report_tick(uint64_t now_ns, uint64_t until_ns);
+/* Refresh what is told of waits, for no longer than until then.  For the thread. */
+void dlk_wait_report_tick(uint64_t now_ns, uint64_t until_ns);
+/* And when that is due; UINT64_MAX: there are none. */
+uint64_t dlk_wait_report_due_ns(void);
 void dlk_wait_report_forget(void); /* in a child */
 
 #endif

@@ -2,8 +2,9 @@
 // link: shim/hold/wait_report.c shim/hold/hold.c shim/hold/backstop.c shim/hold/holds.c
 // link: shim/hold/schedule.c shim/hold/self.c
 /*
- * A wait is not told of while something that the process has given back may not
- * have been sent: others would see a cycle that is none.
+ * A wait is told of for as long as it lasts; but not while something that the
+ * process has given back may not have been sent: others would see a cycle that is
+ * none.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,12 +116,27 @@ static void nobody_waits_for_flock_s_in_a_cycle(void **state)
 	dlk_unpin(h);
 }
 
+static void one_that_is_told_of_is_due_until_it_is_over(void **state)
+{
+	const struct dlk_reported_wait wait = {
+		.store = &store, .id = 1, .owner = "o", .key = "k", .key_len = 1
+	};
+
+	(void)state;
+	assert_true(dlk_wait_report_due_ns() == UINT64_MAX);
+	dlk_wait_report(&wait);
+	assert_true(dlk_wait_report_due_ns() <= dlk_now_ns());
+	dlk_wait_report(NULL);
+	assert_true(dlk_wait_report_due_ns() == UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_release_is_owed_until_it_is_sent),
 		cmocka_unit_test(so_is_a_list_of_ranges),
 		cmocka_unit_test(nobody_waits_for_flock_s_in_a_cycle),
+		cmocka_unit_test(one_that_is_told_of_is_due_until_it_is_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

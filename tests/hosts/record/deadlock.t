@@ -164,6 +164,24 @@ exec_last()
 	goes_on q
 }
 
+# Who has no lease of its own program's tells of its wait for as long as it lasts:
+# longer than a thread that has nothing to do stays, and than a wait is believed.
+exec_long_ago()
+{
+	take p f 0
+	ask p exec
+	take q f 1
+	take s g 0
+	wants s f 1
+	wants p g 0
+	[ "$RUN" != dl ] || sleep 4
+	closes q f 0 || return 1
+	give q f 1
+	goes_on s || return 1
+	give s g 0
+	goes_on p
+}
+
 # The same, but closed by who would wait in the kernel.
 local_edge_last()
 {
@@ -384,6 +402,7 @@ deadlock 'who waits has become another program' exec_first p@A q@B
 deadlock 'who is last has become another program' exec_last p@A q@B
 deadlock 'two readers who would write' two_readers p@A q@B
 TIMES=0
+deadlock 'who waits became another one long ago' exec_long_ago p@A s@A q@B
 deadlock "both at once, $AT_ONCE times" at_once p@A q@B
 no_deadlock 'OFD locks' both_ofd p@A q@B
 RUN=dl
