@@ -299,6 +299,8 @@ struct dlk_store {
 				  confirm() has said so, and not before */
 	_Atomic uint64_t unreached_until_ns; /* it was waited for in vain: until
 						then it is not (hold/local.h) */
+	_Atomic uint64_t silent_until_ns; /* it did not answer who it was that
+					     is in the way (tentative.c) */
 	bool silent; /* it did not answer a renewal in time, and has not done
 			so since; only who renews has it */
 };

@@ -121,7 +121,8 @@ static void disown(const struct request *r)
 static int ask_with_proof(struct request *r, uint64_t until_ns)
 {
 	const bool had = !r->own && r->had == LOCK_EX && r->mode == LOCK_EX;
-	struct dlk_lease its = { .token = r->s->answer.holder };
+	char token[DLK_TOKEN_MAX]; /* (the answer's is written over) */
+	struct dlk_lease its = { .token = token };
 	struct dlk_ask ask = { .proof = true, .superseded = &its };
 	int err = DLK_BUSY;
 	bool older;
@@ -135,6 +136,7 @@ static int ask_with_proof(struct request *r, uint64_t until_ns)
 		if (dlk_kernel_flock_mode(r->fd) != r->mode)
 			break;
 		its.token_len = r->s->answer.holder_len;
+		memcpy(token, r->s->answer.holder, its.token_len + 1);
 		ask.waiter = dlk_queue_waiter(r);
 		err = r->store->ops->acquire(r->store, &r->attempt, &r->lease,
 					     &ask, &r->s->answer);
@@ -187,6 +189,32 @@ static int ask_redis(struct request *r)
 	return err;
 }
 
+/* (mutex held) By the thread, for a call of the server here would wait. */
+static void release_later(struct dlk_hold *h)
+{
+	dlk_hold_release(h);
+	dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());
+	dlk_schedule(h);
+}
+
+/*
+ * (mutex held) The server has forgotten it by the way, but a renewal under way
+ * could put it back (hold/verdict.c).  What goes on by its token, after a
+ * downgrade or by the keeper, is not released.
+ */
+static void drop(const struct request *r, struct dlk_hold *h)
+{
+	const bool is_own = h == r->own;
+	const bool goes_on = r->mode == LOCK_SH && (!is_own || downgrades(r));
+
+	if (goes_on)
+		dlk_hold_left(h);
+	if (goes_on || h->pins == is_own)
+		dlk_hold_drop(h);
+	else
+		release_later(h);
+}
+
 /*
  * (mutex held) What the table still says of this file and cannot be true any
  * more, now that the kernel has granted: with an exclusive lock nobody else
@@ -204,19 +232,12 @@ static void drop_stale(const struct request *r)
 		if (h->state == HOLD_CONVERTING && h != r->own &&
 		    r->mode == LOCK_SH)
 			continue;
-		if (r->mode == LOCK_EX || h == r->own || dlk_is_delegated(h)) {
-			if (r->mode == LOCK_EX || h == r->own ||
-			    h->fd == r->fd) {
-				/* (With an exclusive one nobody else has any.) */
-				if (r->mode == LOCK_SH)
-					dlk_hold_left(h);
-				dlk_hold_drop(h);
-			}
-		} else if (dlk_hold_mode(h) == LOCK_EX || h->fd == r->fd) {
-			dlk_hold_release(h);
-			dlk_outbox_put(&h->out, OUTBOX_RELEASE, dlk_now_ns());
-			dlk_schedule(h);
-		}
+		if (r->mode == LOCK_EX || h == r->own ||
+		    (dlk_is_delegated(h) && h->fd == r->fd))
+			drop(r, h);
+		else if (!dlk_is_delegated(h) &&
+			 (dlk_hold_mode(h) == LOCK_EX || h->fd == r->fd))
+			release_later(h);
 	}
 }
 
@@ -233,7 +254,7 @@ static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 	/* Those who share the description have only the keeper to ask. */
 	if (dlk_request_by_shadow(r) && dlk_shared(r->program_fd))
 		dlk_handover(h);
-	return dlk_request_ensure_renewal(r, h, look_ns);
+	return dlk_request_ensure_renewal(r, h, look_ns, true);
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
@@ -279,6 +300,9 @@ static int keep(struct request *r)
 		       "the lease ended before the file was fresh");
 		err = -ETIMEDOUT;
 	}
+	/* What the description had before is superseded, and no lease any more. */
+	if (err)
+		r->had = LOCK_UN;
 	dlk_unpin(h);
 	return err;
 }
@@ -464,6 +488,8 @@ static enum acquire_event stay_with_key(struct request *r)
 	r->lease.key_len = own->key_len;
 	r->lease.ttl_ms = own->ttl_ms;
 	r->lease.pause_ms = own->pause_ms;
+	r->lease.fair = own->fair;
+	r->lease.interop = own->interop;
 	r->rule = r->own->rule;
 	r->store = dlk_store_of(r->rule->redis);
 	r->looked_ns = 0;

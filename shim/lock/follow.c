@@ -200,11 +200,12 @@ bool dlk_follow_any(void)
 
 bool dlk_follow_moved(const struct request *r)
 {
+	const struct dlk_file *file =
+		dlk_request_by_shadow(r) ? &r->turn.file : &r->file;
 	struct dlk_file now;
-	int err = dlk_request_by_shadow(r) ? -ENOENT
-					   : dlk_kernel_file(r->fd, &now);
+	const int err = dlk_kernel_file(r->program_fd, &now);
 
-	return err == -EBADF || (!err && !dlk_same_file(&now, &r->file));
+	return err == -EBADF || (!err && !dlk_same_file(&now, file));
 }
 
 /* By this one: 0, -EBADF, or `other`: it is that of another file. */

@@ -163,6 +163,7 @@ int dlk_record_keep(struct request *r)
 {
 	const uint64_t asked = r->s->answer.asked_ns;
 	const uint32_t ttl_ms = r->lease.ttl_ms;
+	const bool is_new = !r->own;
 	struct dlk_hold *h;
 	uint64_t look_ns;
 	int err;
@@ -182,9 +183,9 @@ int dlk_record_keep(struct request *r)
 	}
 	h->seq = r->seq;
 	h->since_ns = r->since_ns;
-	look_ns = count_from(h, asked, !r->own);
+	look_ns = count_from(h, asked, is_new);
 	r->own = h;
-	err = dlk_request_ensure_renewal(r, h, look_ns);
+	err = dlk_request_ensure_renewal(r, h, look_ns, is_new);
 	if (err)
 		h->ranges.n = 0; /* so the kernel's lock goes, too */
 	return err;

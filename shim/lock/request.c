@@ -237,7 +237,7 @@ void dlk_request_never_held(struct dlk_hold *h)
 }
 
 int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
-			       uint64_t look_ns)
+			       uint64_t look_ns, bool is_new)
 {
 	if (dlk_thread_need(look_ns))
 		return 0;
@@ -246,7 +246,7 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
 		dlk_hold_leave(h);
 		return 0;
 	}
-	if (dlk_thread_comes())
+	if (dlk_thread_comes() || !is_new)
 		return 0;
 	dlk_request_never_held(h);
 	dlk_hold_end(h, END_UNLOCKED);
@@ -468,6 +468,7 @@ int dlk_request_run(struct request *r, bool wait,
 		dlk_log(DLK_ERROR, r->name, ": fails with ENOLCK: no memory",
 			NULL);
 	while (err == DLK_OTHER_FILE) {
+		r->fd = r->program_fd;
 		err = classify(r);
 		if (!err)
 			err = r->rule ? attempt(r) : DLK_PASS;

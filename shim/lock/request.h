@@ -200,11 +200,12 @@ struct dlk_hold *dlk_request_new_hold(struct request *r);
 /* Of a lease that was never held nothing stays (hold_at_least). */
 void dlk_request_never_held(struct dlk_hold *h);
 /*
- * (pinned) There is a thread, or a keeper, to look at it by then: 0; else it is
- * released: -EREMOTEIO, and r->attempt.why.
+ * (pinned) There is a thread, or a keeper, to look at it by then: 0; else a new
+ * one is released: -EREMOTEIO, and r->attempt.why.  (Who holds more by it already
+ * is stopped in time, if that is never renewed: hold/backstop.h.)
  */
 int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
-			       uint64_t look_ns);
+			       uint64_t look_ns, bool is_new);
 /*
  * Where the rule is fair: does this process hold a lock, of whatever kind and
  * file?  Then it may be in the way of those whom it would wait for.

@@ -40,7 +40,7 @@
 #include "model/token.h"
 
 enum { TENTATIVE_LOOKS = 3, TENTATIVE_MS = 10, REFUSALS = 64 };
-enum { NONPARTICIPANT_MS = 100, NONPARTICIPANT_TIMES = 10 };
+enum { SILENT_REDIS_MS = 100, NONPARTICIPANT_TIMES = 10 };
 
 static __thread struct {
 	struct dlk_file file;
@@ -55,7 +55,7 @@ static __thread struct {
 	bool is;
 } slow __attribute__((tls_model("initial-exec")));
 
-static _Atomic uint64_t refused_until_ns[REFUSALS], silent_until_ns;
+static _Atomic uint64_t refused_until_ns[REFUSALS];
 
 static _Atomic uint64_t *refusal_of(const struct request *r)
 {
@@ -188,14 +188,15 @@ static bool may_only_ask(struct request *r, const struct flock64 *lock)
 	uint64_t now = dlk_now_ns();
 	int err;
 
-	if (is_nonparticipant(r, lock) || now < atomic_load(&silent_until_ns))
+	if (is_nonparticipant(r, lock) ||
+	    now < atomic_load(&r->store->silent_until_ns))
 		return false;
 	/* Who holds it here has a lease, that nothing proves to be dead. */
 	err = ask_redis_who(r, 0, dlk_record_find);
 	now = dlk_now_ns();
 	if (err < 0)
-		atomic_store(&silent_until_ns,
-			     now + NONPARTICIPANT_MS * DLK_MS);
+		atomic_store(&r->store->silent_until_ns,
+			     now + SILENT_REDIS_MS * DLK_MS);
 	if (err)
 		return false;
 	if (!is_too_slow(r, lock->l_pid, now - first))
@@ -286,7 +287,7 @@ static enum acquire_event ask_about(struct request *r)
 				? 0
 				: ask_redis_who(r, r->since_ns, find_surely);
 
-	if (err < 0)
+	if (err && err != DLK_BUSY)
 		return dlk_event_of_redis(r, err);
 	r->err = err;
 	return EV_OK;

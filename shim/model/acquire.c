@@ -138,8 +138,11 @@ static void note_answer(struct acquire *m, const struct acquire_report *r)
 		m->give_up_ns = 0;
 		break;
 	case EV_NO_ANSWER:
-		if (m->give_up_ns == 0)
+		if (m->give_up_ns == 0) {
 			m->give_up_ns = r->began_ns + m->timeout_ns;
+			m->reached = false;
+		}
+		m->reached |= r->reached;
 		break;
 	default:
 		break;
@@ -192,7 +195,6 @@ static enum acquire_state not_granted(struct acquire *m,
 	m->by_kernel = false;
 	m->cause = r->event;
 	m->err = r->err;
-	m->reached = r->reached;
 	note_answer(m, r);
 	return m->in_hand ? ACQ_ROLLBACK : refused(m, r);
 }
@@ -237,7 +239,10 @@ static enum acquire_state after_enter(struct acquire *m,
 static enum acquire_state after_ping(struct acquire *m,
 				     const struct acquire_report *r)
 {
-	return r->event == EV_OK ? ACQ_ENTER : not_granted(m, r);
+	if (r->event != EV_OK)
+		return not_granted(m, r);
+	m->reached = true;
+	return ACQ_ENTER;
 }
 
 static enum acquire_state after_prepare(struct acquire *m,

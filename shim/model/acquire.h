@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One lock call as a machine: what it does next, given what came of the last
- * step.  It does no I/O and knows no time but what it is told; lock/acquire.c
+ * step.  It does no I/O and knows no time but what it is told; lock/engine.c
  * does what a state says, and reports.
  *
  *	RESUME -> ENTER -> PREPARE -> TRY_KERNEL --ok--> ASK --ok--> GRANTED
- *	   |                       |               |
- *	   +-> PING (no answer     |               +-> ROLLBACK, and then by
- *	   why:
- *	       the last time)      |                     busy: CHECK_OWN
- *	                           |                     young, no answer:
- *	                           BACK_OFF |                     or FAILED
+ *	   |        ^              |               |
+ *	   `-> PING-'              |               `-> ROLLBACK, and then
+ *	  (no answer the           |                     busy: CHECK_OWN
+ *	   last time)              |                     young, no answer:
+ *	                           |                     BACK_OFF or FAILED
  *	                           |
  *	  busy: CHECK_HOLDER (if it does not wait, or is reserved)
  *	           | tentative: RESUME
@@ -56,7 +55,8 @@
  *     as far as the checks do not say AGAIN for ever; dlk_acquire_has_waited()
  *     bounds that of CHECK_HOLDER.
  *  5. A call that is local asks Redis nothing any more, and looks for no tentative
- *     holder.  Who was answered, by an error too, has reached it.
+ *     holder.  Who was answered while it was tried for, by an error or a PING
+ *     too, has reached it.
  *  6. An event that cannot come in a state is a defect of the engine's: the
  *     call fails with ENOLCK, closed (DESIGN L8).
  */
@@ -91,14 +91,14 @@ enum acquire_state {
 
 /* What came of a step. */
 enum acquire_event {
-	EV_OK,          /* done; granted; nobody; woken */
-	EV_ERROR,       /* the call fails, with `err` */
-	EV_BUSY,        /* somebody has it; of the kernel: `err` says how */
-	EV_AGAIN,       /* who was in the way is on his way out */
-	EV_MOVED,       /* the descriptor is another file's, or the file is to
+	EV_OK,      /* done; granted; nobody; woken */
+	EV_ERROR,   /* the call fails, with `err` */
+	EV_BUSY,    /* somebody has it; of the kernel: `err` says how */
+	EV_AGAIN,   /* who was in the way is on his way out */
+	EV_MOVED,   /* the descriptor is another file's, or the file is to
 			   be locked in another way */
-	EV_COVERED,     /* what the owner has is enough: nothing to ask for */
-	EV_LOCAL,       /* the owner has it by the kernel alone, and so on */
+	EV_COVERED, /* what the owner has is enough: nothing to ask for */
+	EV_LOCAL,   /* the owner has it by the kernel alone, and goes on so */
 	EV_NOT_VISIBLE, /* the kernel has granted, and does not list the lock */
 	EV_LINGER,      /* of a shadow: its keeper may tell of another */
 	EV_OVERTAKEN,   /* a sharer of the description has the lock, or has
@@ -132,7 +132,7 @@ struct acquire {
 	bool repeated;     /* asked once more, before a refusal is told */
 	bool may_be_local; /* as its rule says (unreachable = "local") */
 	bool local;        /* it is: by the kernel alone */
-	bool reached;      /* Redis did answer, by an error that passes */
+	bool reached;      /* Redis did answer, since give_up_ns counts */
 	unsigned not_visible, lingers, overtaken;
 	struct acquire_tries holders, cycles;
 	uint64_t timeout_ns;  /* the rule's, for a Redis that does not answer */

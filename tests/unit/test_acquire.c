@@ -556,6 +556,25 @@ static void a_silent_server_is_done_without(void **unused)
 	assert_int_equal(feed(&m, EV_OK, 9000), ACQ_GRANTED);
 }
 
+/* And it grants nothing: whoever else asks it is answered, too (L8). */
+static void who_answers_pings_only_was_reached(void **unused)
+{
+	struct acquire m = begun(true);
+	uint64_t now = 1000;
+
+	(void)unused;
+	m.may_be_local = true;
+	while (ask(&m, EV_NO_ANSWER, now) == ACQ_BACK_OFF) {
+		now += 20;
+		feed(&m, EV_OK, now);
+		assert_int_equal(feed(&m, EV_OK, now), ACQ_PING);
+		assert_int_equal(feed(&m, EV_OK, now), ACQ_ENTER);
+	}
+	assert_int_equal(m.state, ACQ_FAILED);
+	assert_int_equal(m.err, -ENOLCK);
+	assert_int_equal(now, 1000 + TIMEOUT_MS - 20);
+}
+
 /* Answered in between, it has all the time once more. */
 static void an_answer_ends_the_silence(void **unused)
 {
@@ -667,6 +686,7 @@ int main(void)
 		cmocka_unit_test(asks_once_more_before_it_is_refused),
 		cmocka_unit_test(a_silent_server_is_given_up_in_time),
 		cmocka_unit_test(a_silent_server_is_done_without),
+		cmocka_unit_test(who_answers_pings_only_was_reached),
 		cmocka_unit_test(an_answer_ends_the_silence),
 		cmocka_unit_test(
 			a_local_holder_of_the_reserved_has_the_next_one_served),

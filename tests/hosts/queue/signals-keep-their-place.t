@@ -162,6 +162,14 @@ ask h 'open f f'
 ask h 'range f F_WRLCK 0 1'
 records_swapped
 peer_end h
+# By a shadow, the program's descriptor is another one than what is locked.
+rig_configs ttl=2s connect_timeout=300ms path_more='local = "shadow"'
+KEY=dlock:$MNT/f
+locker h dl B
+ask h 'open f f'
+ask h 'lock f EX'
+swapped_on_all 'lock SLOT EX' 'lock f UN' 'lock g EX NB'
+peer_end h
 locker h on A
 ask h 'open f f'
 ask h 'lock f EX'

@@ -42,6 +42,10 @@ is "$RESULT" ENOLCK 'LOCK_NB: ENOLCK while the server is young'
 in_time $(((END - START) / 1000000)) 1200 'and within the timeout (ms)' 200
 is "$(grep -c . "$RIG/n.err")" 1 'one log line'
 like "$(cat "$RIG/n.err")" '[0-9]' 'which says how long'
+peer q dl B "$BIN/records" tell
+ask q "open a $MNT/free3"
+ask q 'get a W 0 1'
+is "$RESULT" ENOLCK 'F_GETLK: nobody knows whether somebody has it'
 
 ok "the holder puts its lease back within the window" \
 	until_true 2 key_is_back

@@ -181,6 +181,12 @@ export REDISCLI_AUTH=secret
 r config set requirepass '' >/dev/null
 unset REDISCLI_AUTH
 peer_end a
+config local redis_more='replicas = 1'
+locker a dl A
+ask a 'open f f'
+does a ENOLCK 'lock f EX NB' 'nor is one without replicas not there'
+unlike "$(cat "$RIG/a.err")" 'ALONE' '... and nothing like that is said'
+peer_end a
 peer fake /usr/bin/python3 "$TOP/tests/programs/fakeredis.py"
 hear fake
 config local url="redis://127.0.0.1:$RESULT/0"
