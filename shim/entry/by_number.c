@@ -76,6 +76,20 @@ static bool on_close(const long *a, long *result)
 	return true;
 }
 
+/* One descriptor takes another one's place, which is a close. */
+#define DLK_REPLACES(name, number, to)                                         \
+	static bool name(const long *a, long *result)                          \
+	{                                                                      \
+		dlk_entry_dup((int)a[0], to);                                  \
+		*result = dlk_syscall(number, a[0], a[1], a[2]);               \
+		dlk_entry_closed();                                            \
+		return true;                                                   \
+	}
+
+#ifdef SYS_dup2
+DLK_REPLACES(on_dup2, SYS_dup2, (int)a[1])
+#endif
+DLK_REPLACES(on_dup3, SYS_dup3, a[2] & ~(long)O_CLOEXEC ? -1 : (int)a[1])
 DLK_ANSWERS(on_close_range,
 	    dlk_entry_close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]))
 
@@ -89,11 +103,6 @@ DLK_ANSWERS(on_close_range,
 	}
 
 DLK_PASSES(on_dup, dlk_entry_dup((int)a[0], -1))
-#ifdef SYS_dup2
-DLK_PASSES(on_dup2, dlk_entry_dup((int)a[0], (int)a[1]))
-#endif
-DLK_PASSES(on_dup3,
-	   dlk_entry_dup((int)a[0], a[2] & ~(long)O_CLOEXEC ? -1 : (int)a[1]))
 DLK_PASSES(on_passing, dlk_entry_passing())
 #if defined(SYS_fork) || defined(SYS_vfork)
 DLK_PASSES(on_fork, dlk_before_child())

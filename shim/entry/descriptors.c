@@ -176,9 +176,12 @@ static void replacing(int from, int to)
 /* From here on a description may have two descriptors (see dlk_flock_owner). */
 void dlk_entry_dup(int from, int to)
 {
+	const int saved = errno;
+
 	atomic_store(&dlk_self.dups, true);
 	if (to >= 0)
 		replacing(from, to);
+	errno = saved;
 }
 
 DLK_EXPORT int dup(int fd)

@@ -61,21 +61,20 @@ struct page {
 };
 static struct page *page;
 
-static bool make_page(void)
+/* Where there is none to be had, pthread_atfork(3) alone tells of a child. */
+static void make_page(void)
 {
+	static struct page plain;
 	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
 	void *p = dlk_pages(size);
 
-	if (!p)
-		return false;
-	if (madvise(p, size, MADV_WIPEONFORK) < 0) {
+	if (p && madvise(p, size, MADV_WIPEONFORK) < 0) {
 		munmap(p, size);
-		return false;
+		p = NULL;
 	}
-	page = p;
+	page = p ?: &plain;
 	dlk_self.pid = dlk_pid();
 	atomic_store(&page->pid, dlk_self.pid);
-	return true;
 }
 
 void dlk_before_child(void)
@@ -121,7 +120,7 @@ static void (*const forget[])(void) = {
 static void after_fork(void)
 {
 	DLK_INSIDE(call);
-	if (atomic_load(&page->pid) != 0)
+	if (atomic_load(&page->pid) == dlk_pid())
 		return;
 	dlk_self.pid = dlk_pid();
 	atomic_store(&page->pid, dlk_self.pid);
@@ -172,11 +171,10 @@ static bool load_config(bool secure)
 /* The last thing that is set is `on`: until then every hook passes through. */
 static void turn_on(bool secure)
 {
-	if ((!page && !make_page()) || dlk_renewer_begin() < 0) {
-		dlk_log(DLK_ERROR, "no memory at start; locks stay local",
-			NULL);
-		return;
-	}
+	if (!page)
+		make_page();
+	if (dlk_renewer_begin() < 0)
+		strcpy(dlk_self.broken.text, "no memory at start");
 	dlk_owner_begin();
 	dlk_log_open();
 	find_keeper(secure);
@@ -237,8 +235,9 @@ static bool is_relocating(void)
 
 static void refuse_for_now(void)
 {
-	if (!is_configured() || !make_page())
+	if (!is_configured())
 		return;
+	make_page();
 	dlk_log_init(NULL, true);
 	strcpy(dlk_self.broken.text, "the program is still being relocated");
 	dlk_self.on = true;

@@ -2,7 +2,7 @@
 /*
  * The beginning, and each call after it: may it be in dlock at all?
  *
- * A page is wiped in a child of fork(2) (MADV_WIPEONFORK), whatever function
+ * A page is wiped in a child of fork(2) (MADV_WIPEONFORK, Linux 4.14), whatever function
  * made it.  So each entry knows by the pid in it:
  *
  *	getpid()	this process

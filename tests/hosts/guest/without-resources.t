@@ -106,6 +106,25 @@ is "$(on A "$program" memory /dev/null 4 </dev/null)" \
 	"$(dl A "$program" memory /dev/null 4 </dev/null)" \
 	'memory: what is not managed is as bare'
 
+# --- where no page can be wiped in a child ------------------------------------
+
+# unwiped COMMAND...: madvise(2) has no MADV_WIPEONFORK, as before Linux 4.14
+unwiped()
+{
+	dl A strace -f -qq -o "$RIG/strace" -e trace=madvise \
+		-e inject=madvise:error=EINVAL "$@"
+}
+locker other dl B
+ask other 'open f unwiped'
+ask other 'lock f EX'
+is "$(unwiped flock -n -E 7 unwiped true 2>/dev/null; echo $?)" 7 \
+	'unwiped: another host keeps it out'
+like "$(cat "$RIG/strace")" 'MADV_WIPEONFORK.*INJECTED' '... (control)'
+ask other 'lock f UN'
+is "$(unwiped flock -n unwiped sh -c 'flock -n unwiped true; echo $?')" 1 \
+	'... a child that was forked is another process'
+ok '... and the lease goes with the lock' until_true 2 lease_is_gone unwiped
+
 # --- standard error ---------------------------------------------------------
 
 for what in broken full; do
