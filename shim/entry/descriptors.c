@@ -69,11 +69,11 @@ bool dlk_entry_close(int fd)
 
 void dlk_entry_closed(void)
 {
-	const unsigned char left = dlk_left;
+	const unsigned char left = dlk_closed_how;
 
 	if (!left || !dlk_alive())
 		return;
-	dlk_left = 0;
+	dlk_closed_how = 0;
 	if (left == DLK_CLOSED_OURS && !dlk_keeper_is_starting())
 		return;
 	DLK_INSIDE(call);

@@ -3,7 +3,7 @@
  * The end of a process in a container (pid_namespaces(7)).
  *
  * With its process 1 all of a pid namespace is killed, a keeper too, so nobody
- * releases what a process that ends there leaves (DESIGN L4):
+ * releases what a process that ends there leaves (DESIGN 9.6):
  *
  *	the program		its process 1	the keeper	another host
  *	exit(3)

@@ -7,7 +7,7 @@
  *     all leases: so no keeper carries what we believe refused.  It is its
  *     standby that does both if something was left to it, which we do not know
  *     any more and the next one could not get.
- *  2. What is asked (told != 0) and not answered is neither "yes" nor "no".
+ *  2. What is asked (keeper.number) and not answered is neither "yes" nor "no".
  *     The end of such a lease is told in order, behind the question.
  */
 #include "hold/delegation.h"

@@ -7,7 +7,7 @@
 #include "os/signals.h"
 
 /*
- * Free on return: 0, or -EINTR if the call may be interrupted; -ETIMEDOUT where
+ * Ours on return: 0, or -EINTR if the call may be interrupted; -ETIMEDOUT where
  * it is taken still at until_ns.  Before a handler runs away(arg) is called, as
  * in dlk_sleep_on().  NULL: nothing is let in, for the kernel's lock is in hand.
  */

@@ -184,7 +184,8 @@ void dlk_handover_some(struct dlk_hold *const *all, unsigned n)
 
 /* --- a close -------------------------------------------------------------- */
 
-__thread unsigned char dlk_left __attribute__((tls_model("initial-exec")));
+__thread unsigned char dlk_closed_how
+	__attribute__((tls_model("initial-exec")));
 
 void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 {
@@ -198,5 +199,5 @@ void dlk_leave_to_keeper(struct dlk_hold *h, bool last)
 	}
 	dlk_holds_unlock();
 	if (last && dlk_hold_end(h, END_LEFT))
-		dlk_left = DLK_CLOSED_LEFT;
+		dlk_closed_how = DLK_CLOSED_LEFT;
 }

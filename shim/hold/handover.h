@@ -20,7 +20,7 @@ bool dlk_handover(struct dlk_hold *h);
 void dlk_leave_to_keeper(struct dlk_hold *h, bool last);
 enum { DLK_CLOSED_OURS = 1, DLK_CLOSED_LEFT };
 /* By the close that this thread is about to make; another's is not it. */
-extern __thread unsigned char dlk_left
+extern __thread unsigned char dlk_closed_how
 	__attribute__((tls_model("initial-exec")));
 
 #endif

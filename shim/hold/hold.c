@@ -281,12 +281,12 @@ void dlk_hold_left(const struct dlk_hold *h)
 		atomic_store(&left_ms, h->lease.ttl_ms);
 }
 
-uint32_t dlk_left_ms(void)
+uint32_t dlk_keepers_ttl_ms(void)
 {
 	return atomic_load(&left_ms);
 }
 
-void dlk_left_nothing(void)
+void dlk_keepers_have_nothing(void)
 {
 	atomic_store(&left_ms, 0);
 }

@@ -5,8 +5,8 @@
  *	install --> HELD --convert--> CONVERTING
  *		     |  <-converted--     |
  *		     `--------+-----------'
- *	  unlocked, closed,   |   lost, replaced, the keeper's
- *	  superseded          |
+ *	  unlocked, closed    |   lost, replaced, superseded,
+ *			      |   the keeper's
  *		 RELEASING <--+--> ENDED --last pin, last answer--> FREE
  *		     |               ^
  *		     `-acknowledged--'
@@ -52,8 +52,9 @@ enum hold_trouble {
 };
 
 /*
- * One lease of this process.  Guarded by the mutex but for `lease` (const; its
- * ttl is cut once, see container.c, and what was never held stays nowhere).
+ * One lease of this process.  Guarded by the mutex but for `lease`: const, but
+ * that its ttl is cut once (container.c), that a weaker one is shared, and that
+ * what was never held stays nowhere.
  */
 struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c */
@@ -221,8 +222,8 @@ void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms);
  */
 void dlk_hold_left(const struct dlk_hold *h);
 /* The longest ttl of what was left to them; 0: nothing was.  Wants no lock. */
-uint32_t dlk_left_ms(void);
-void dlk_left_nothing(void); /* there are none, or new ones */
+uint32_t dlk_keepers_ttl_ms(void);
+void dlk_keepers_have_nothing(void); /* there are none, or new ones */
 /*
  * From here on only the keeper renews what it carries: one, or all.  Until the
  * next renewal by us nobody here knows how long these are held.

@@ -86,13 +86,9 @@ static bool read_beginning(uint64_t *ns)
 {
 	const uint64_t tick = 1000000000U / (uint64_t)sysconf(_SC_CLK_TCK);
 	char text[1024];
-	const char *at = NULL;
 
-	if (dlk_slurp("/proc/self/stat", text, sizeof(text)) > 0)
-		at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (!at || !dlk_number(at + 1, 10, ns))
+	if (dlk_slurp("/proc/self/stat", text, sizeof(text)) <= 0 ||
+	    !dlk_number(dlk_stat_field(text, 22), 10, ns))
 		return false;
 	*ns = *ns * tick - (uint64_t)me.offset_ns;
 	return true;

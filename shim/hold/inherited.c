@@ -156,11 +156,6 @@ static bool has_records(void *unused, int fd)
 	return dlk_kernel_has_records(fd, DLK_POSIX) == 1;
 }
 
-/*
- * There will be none where there is none.  Those of our own that are asked for
- * at this moment, by another thread, may be among them: then the wait is told
- * in vain.
- */
 bool dlk_inherited_any(void)
 {
 	int found;
@@ -174,8 +169,7 @@ bool dlk_inherited_any(void)
 	return found >= 0;
 }
 
-/* Is anybody ever in wait for this process? */
-bool dlk_holds_records(void)
+bool dlk_holds_posix(void)
 {
 	bool found = false;
 

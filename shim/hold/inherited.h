@@ -15,11 +15,12 @@ bool dlk_inherited_on(const struct dlk_file *file);
 void dlk_inherited_done(const struct dlk_file *file, bool refused);
 /*
  * Are there any?  There will be none where there is none.  Those of our own
- * that are asked for at this moment, by another thread, may be among them.
+ * that are asked for at this moment, by another thread, may be among them: then
+ * a wait is told in vain.
  */
 bool dlk_inherited_any(void);
-/* Is anybody ever in wait for this process: has it any record lock? */
-bool dlk_holds_records(void);
+/* Has this process any POSIX lock, which others may be in wait for? */
+bool dlk_holds_posix(void);
 void dlk_inherited_forget(void); /* in a child */
 
 #endif

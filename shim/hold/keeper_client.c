@@ -89,7 +89,7 @@ void dlk_keeper_forget(void)
 	keeper.told = 0;
 	keeper.failed = 0;
 	keeper.starting = keeper.reading = false;
-	dlk_left_nothing();
+	dlk_keepers_have_nothing();
 }
 
 bool dlk_keeper_is_there(void)
@@ -275,7 +275,7 @@ static int start_here(void)
 		keeper.told = 0;
 		keeper.ttl_ms = 0;
 		keeper.failed = 0;
-		dlk_left_nothing();
+		dlk_keepers_have_nothing();
 	}
 	wake_all();
 	return pid < 0 ? pid : 0;
@@ -486,7 +486,7 @@ void dlk_keeper_depends(uint32_t ttl_ms)
 /* What was left to it, should it renew nothing either, has ended by then. */
 static uint64_t last_chance_ns(void)
 {
-	return keeper.since_ns + dlk_left_ms() * DLK_MS;
+	return keeper.since_ns + dlk_keepers_ttl_ms() * DLK_MS;
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shadows: where a file cannot be locked in the kernel, a file of ours is
- * locked in its place (local = "shadow", DESIGN L1).
+ * locked in its place (local = "shadow", DESIGN 6.8).
  *
  * A flock lock lives as long as its open file description, and so must this
  * one: as long as the description that the program locked, which may move on
@@ -265,7 +265,7 @@ static int another(struct other *o)
 {
 	if (!atomic_load(&dlk_self.dups))
 		return -1;
-	return dlk_kernel_find(&o->file, -1, may_be, o);
+	return dlk_kernel_find(&o->file, DLK_ANY_MODE, may_be, o);
 }
 
 bool dlk_shadow_moves(int fd)

@@ -14,9 +14,10 @@ struct dlk_shadow_why;
 int dlk_shadow_of(int fd);
 /* One that is locked, of a keeper that has it, or -1. */
 int dlk_shadow_ask(int fd);
-/* The first; if it is not locked and may be by a sharer, rather the second. */
+/* Ours, dlk_shadow_of(); or if that is not locked, and one of a sharer's may be,
+ * rather his, dlk_shadow_ask(). */
 int dlk_shadow_locked(int fd);
-/* The same, or a new one; -EBADF, or -errno and why. */
+/* dlk_shadow_locked()'s, or a new one; -EBADF, or -errno and why. */
 int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
 /* Is it fd's still, and not removed before it was locked? */
 bool dlk_shadow_is_current(int shadow, int fd);

@@ -28,7 +28,7 @@ _Static_assert(DLK_RECORDS_PAGE *DLK_RANGE_LEN < DLK_LIST_SIZE,
 /* The owner's name (scripts/records.inc). */
 static struct dlk_arg random_of(const struct dlk_lease *l)
 {
-	return (struct dlk_arg){ l->token + sizeof("dlock1"), DLK_RANDOM_LEN };
+	return (struct dlk_arg){ dlk_token_digits(l->token), DLK_RANDOM_LEN };
 }
 
 /* A range as an argument. */

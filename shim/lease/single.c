@@ -740,7 +740,7 @@ static int heard(struct dlk_subscription *sub, const struct dlk_waiter *w)
 	char to[DLK_RANDOM_LEN + 24];
 	struct dlk_text t = dlk_text_in(to, sizeof(to));
 
-	dlk_text_bytes(&t, w->claim + sizeof("dlock1"), DLK_RANDOM_LEN);
+	dlk_text_bytes(&t, dlk_token_digits(w->claim), DLK_RANDOM_LEN);
 	dlk_text_str(&t, " ");
 	dlk_text_u64(&t, w->request, 1);
 	return dlk_subscription_heard(sub, to);

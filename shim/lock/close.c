@@ -69,8 +69,8 @@ static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
 		dlk_coherence_flush(fd);
 	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h)) {
 		dlk_hold_end(h, END_UNLOCKED);
-		if (!dlk_left)
-			dlk_left = DLK_CLOSED_OURS;
+		if (!dlk_closed_how)
+			dlk_closed_how = DLK_CLOSED_OURS;
 	} else {
 		dlk_leave_to_keeper(h, other == -1);
 	}

@@ -207,7 +207,7 @@ static int expand(struct cycle_search *t, int at)
 	struct dlk_wait *w = &t->mine;
 	int n, err = 0;
 
-	if (at > 0 && at < NODES) {
+	if (at > 0) {
 		w = &t->other;
 		err = load(t, &t->nodes[at]);
 		if (err != 1)
@@ -285,7 +285,7 @@ enum acquire_event dlk_deadlock_check(struct request *r)
 	struct cycle_search *t;
 	int err;
 
-	if (r->kind != DLK_POSIX || !dlk_holds_records())
+	if (r->kind != DLK_POSIX || !dlk_holds_posix())
 		return EV_OK;
 	if (r->store->no_queue) {
 		say_not_searched(r);

@@ -68,6 +68,7 @@
 #include "lock/flock.h"
 #include "lock/follow.h"
 #include "lock/wait.h"
+#include "model/narrow.h"
 #include "model/range.h"
 #include "model/token.h"
 
@@ -90,7 +91,7 @@ static bool in_time(const struct dlk_hold *h)
  */
 static bool has_it(const struct request *r)
 {
-	const bool shared = r->kind == DLK_OFD && dlk_shared(r->fd);
+	const bool shared = dlk_record_shares(r);
 	struct dlk_range rest = r->want, part;
 
 	if (!r->own || dlk_ranges_lacks(dlk_record_granted(r), &rest, &part))
@@ -137,8 +138,7 @@ static int unlisted(struct request *r)
 static bool is_local(const struct request *r)
 {
 	return r->acquire.may_be_local && !r->acquire.in_hand &&
-	       dlk_local_perhaps(&r->file) &&
-	       !(r->kind == DLK_OFD && dlk_shared(r->fd)) &&
+	       dlk_local_perhaps(&r->file) && !dlk_record_shares(r) &&
 	       !(r->own && !in_time(r->own)) && !has_it(r) &&
 	       dlk_record_is_listed(r);
 }
@@ -226,7 +226,7 @@ static void note_random(struct request *r)
 {
 	r->own_random[0] = '\0';
 	if (r->own)
-		memcpy(r->own_random, r->own->lease.token + sizeof("dlock1"),
+		memcpy(r->own_random, dlk_token_digits(r->own->lease.token),
 		       DLK_RANDOM_LEN);
 }
 
@@ -319,7 +319,7 @@ static int look_around(struct request *r)
 		return 0;
 	r->own = dlk_record_owner(&r->file, r->kind, r->fd);
 	news = r->own &&
-	       (has_it(r) || memcmp(r->own->lease.token + sizeof("dlock1"),
+	       (has_it(r) || memcmp(dlk_token_digits(r->own->lease.token),
 				    r->own_random, DLK_RANDOM_LEN) != 0);
 	dlk_request_let_go(r);
 	dlk_file_unlock(&r->file);
@@ -478,11 +478,6 @@ static int read_range(int fd, const struct flock64 *lock,
 	return dlk_range_of(lock, offset, st.st_size, range);
 }
 
-static bool is_ofd(int cmd)
-{
-	return cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW || cmd == F_OFD_GETLK;
-}
-
 static bool is_question(int cmd)
 {
 	return cmd == F_GETLK || cmd == F_OFD_GETLK;
@@ -547,10 +542,10 @@ static int on_rule(struct request *r)
 	};
 	if (dlk_kernel_is_path_only(r->fd) ||
 	    !dlk_record_read(r->lock, &copy, sizeof(copy)) ||
-	    (is_ofd(r->cmd) && copy.l_pid != 0) ||
+	    (dlk_is_ofd(r->cmd) && copy.l_pid != 0) ||
 	    (is_question(r->cmd) && !is_lock(&copy)))
 		return DLK_PASS;
-	r->kind = is_ofd(r->cmd) ? DLK_OFD : DLK_POSIX;
+	r->kind = dlk_is_ofd(r->cmd) ? DLK_OFD : DLK_POSIX;
 	err = read_range(r->fd, &copy, &r->want);
 	if (err)
 		return err;

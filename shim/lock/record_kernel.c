@@ -262,7 +262,7 @@ static void narrow(struct request *r)
 	struct dlk_range *part = &r->blocked, hit;
 	struct flock64 l = { 0 };
 
-	if (r->kind != DLK_OFD || !dlk_shared(r->fd))
+	if (!dlk_record_shares(r))
 		return;
 	dlk_range_to(part, &l);
 	if (real.fcntl64(r->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&

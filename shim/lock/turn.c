@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * flock(): one thread of the process at a time works on what a description has
- * (DESIGN 11.2), in the kernel and at Redis.  So what a refused call must give
+ * (DESIGN 11.7), in the kernel and at Redis.  So what a refused call must give
  * back is what it took:
  *
  *	thread 1			thread 2, same description

@@ -6,7 +6,7 @@
 #include "lock/request.h"
 
 /*
- * A step of the engine's (engine.h, enter and leave).  Free on return: 0, or
+ * A step of the engine's (engine.h, enter and leave).  Ours on return: 0, or
  * -EINTR if the call may be interrupted, or -ETIMEDOUT if others are inside still
  * at until_ns.  Without a call nothing is let in.
  */

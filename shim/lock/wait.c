@@ -5,8 +5,9 @@
  *
  *  1. The kernel's lock MUST be given back before, and nothing else is in hand
  *     while it sleeps: neither connection nor memory.
- *  2. It ends when the queue grants, when a handler interrupts it, when Redis
- *     cannot be reached within the rule's timeout; and never by itself.
+ *  2. It ends when the queue grants, when it is worth while to try again, when a
+ *     handler interrupts it, when its descriptor is taken away, when it would
+ *     close a cycle, or when Redis cannot be reached within the rule's timeout.
  *
  * A holder of this very host and file that has died is found by looking, each
  * time that the place is told of: the kernel's lock can be had then, which is
@@ -125,7 +126,7 @@ static uint64_t pause_ns(struct request *r)
 	if (dlk_place_is_polling(q))
 		end = look_ns(r, random) *
 		      (ahead > 8 ? (uint64_t)ahead / 8 : 1);
-	else if (ahead <= 0 && strncmp(answer->holder, "dlock1 ", 7) != 0)
+	else if (ahead <= 0 && !dlk_request_is_by_lease(r))
 		end = look_ns(r, random);
 	return pause > end ? end : pause;
 }

@@ -27,7 +27,7 @@ struct dlk_lock_line {
 	enum dlk_line_kind kind;
 	bool waits;  /* it is asked for, not held */
 	bool write;  /* or LOCK_EX */
-	int64_t pid; /* -1: OFD, or not to be seen from here */
+	int64_t pid; /* -1: OFD; 0: not to be seen from here */
 	uint64_t major, minor, ino;
 	uint64_t start, end; /* bytes, both included; EOF is INT64_MAX */
 };

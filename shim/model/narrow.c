@@ -7,7 +7,7 @@
 /* F_GETLK, F_SETLK and F_SETLKW, and F_GETLK64 and its like, of the kernel. */
 enum { FIRST = 5, FIRST64 = 12, COMMANDS = 3 };
 
-static bool is_ofd(int cmd)
+bool dlk_is_ofd(int cmd)
 {
 	return cmd == F_OFD_GETLK || cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW;
 }
@@ -19,7 +19,7 @@ static bool is_among(int cmd, int first)
 
 enum dlk_flock_size dlk_flock_size(enum dlk_fcntl who, int *cmd)
 {
-	const bool ofd = is_ofd(*cmd);
+	const bool ofd = dlk_is_ofd(*cmd);
 
 	if (sizeof(long) == sizeof(int64_t))
 		return ofd || is_among(*cmd, FIRST) ? DLK_FLOCK64

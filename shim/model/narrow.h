@@ -36,6 +36,9 @@ struct dlk_flock32 {
 	int32_t l_start, l_len, l_pid;
 };
 
+/* One of a description, F_OFD_*. */
+bool dlk_is_ofd(int cmd);
+
 /* What the command's argument is; *cmd becomes that which has a flock64. */
 enum dlk_flock_size dlk_flock_size(enum dlk_fcntl who, int *cmd);
 

@@ -67,7 +67,13 @@ bool dlk_token_parse(const char *text, size_t len, struct dlk_token *t);
 bool dlk_token_same_place(const char *ours, size_t ours_len, const char *theirs,
 			  size_t theirs_len, bool *older);
 
-/* Of a token's text: where the 20 digits of its `since` are. */
+/* Of a token's text: where its DLK_RANDOM_LEN digits are, which name the owner. */
+static inline const char *dlk_token_digits(const char *text)
+{
+	return text + sizeof("dlock1");
+}
+
+/* And the 20 of its `since`. */
 char *dlk_token_since(char *text);
 
 /* 16 random bytes to hex. */
