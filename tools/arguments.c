@@ -5,6 +5,7 @@
  */
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/common.h"
 #include "tools/ctl.h"
@@ -42,14 +43,24 @@ static const struct option longs[] = {
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 
-/* The whole line is read all the same: --json may come yet. */
-bool ctl_arguments(struct ctl *ctl, int argc, char **argv)
+/*
+ * What is wrong does not end it: --json may come yet.  With '-' a word that is
+ * no option comes in its turn, as 1; it is kept in front of what is not read.
+ */
+bool ctl_arguments(struct ctl *ctl, int argc, char **argv,
+		   ctl_ends_fn *ends_options)
 {
 	bool right = true;
 	int c;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":c:nw:", longs, NULL)) != -1) {
+	ctl->argv = argv + 1;
+	while (!ends_options(ctl) &&
+	       (c = getopt_long(argc, argv, "-:c:nw:", longs, NULL)) != -1) {
+		if (c == 1) {
+			ctl->argv[ctl->argc++] = optarg;
+			continue;
+		}
 		if (c == 'c')
 			c = FIRST + OPT_CONFIG;
 		if (c == 'n')
@@ -64,8 +75,9 @@ bool ctl_arguments(struct ctl *ctl, int argc, char **argv)
 				 argv[optind - 1]);
 		right = right && c >= FIRST;
 	}
-	ctl->argc = argc - optind;
-	ctl->argv = argv + optind;
+	memmove(ctl->argv + ctl->argc, argv + optind,
+		(size_t)(argc - optind + 1) * sizeof(*argv));
+	ctl->argc += argc - optind;
 	return right;
 }
 

@@ -54,9 +54,12 @@ struct ctl {
 
 /*
  * arguments.c: the options, wherever they stand, and after them what is left.
- * False, after a message: one of them is none.
+ * Behind the word with which `ends_options` says so none is looked for.  False,
+ * after a message: one of them is none.
  */
-bool ctl_arguments(struct ctl *ctl, int argc, char **argv);
+typedef bool ctl_ends_fn(const struct ctl *ctl);
+bool ctl_arguments(struct ctl *ctl, int argc, char **argv,
+		   ctl_ends_fn *ends_options);
 /* "--older", as a message has it. */
 const char *ctl_option_name(enum ctl_option option);
 /* --older and its like: 0 and the milliseconds, or an exit code. */

@@ -167,12 +167,20 @@ static int run(const struct verb *verb, struct ctl *ctl)
 	return rc ? rc : verb->run(ctl);
 }
 
-static const struct verb *find_verb(struct ctl *ctl)
+static const struct verb *find_verb(const struct ctl *ctl)
 {
 	for (int i = 0; ctl->argc && i < N_VERBS; i++)
 		if (!strcmp(ctl->argv[0], verbs[i].name))
 			return &verbs[i];
 	return NULL;
+}
+
+/* The last of the least words is a command's first: its options are its own. */
+static bool has_command(const struct ctl *ctl)
+{
+	const struct verb *verb = find_verb(ctl);
+
+	return verb && verb->most == INT_MAX && ctl->argc > verb->least;
 }
 
 static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
@@ -225,7 +233,7 @@ int main(int argc, char **argv)
 
 	tool_begin("dlockctl");
 	tool_listener = listen;
-	right = ctl_arguments(&ctl, argc, argv);
+	right = ctl_arguments(&ctl, argc, argv, has_command);
 	if (right &&
 	    (ctl.given[OPT_HELP] || (ctl.argc && !strcmp(ctl.argv[0], "help"))))
 		return usage(stdout), finish(0);

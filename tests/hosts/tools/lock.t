@@ -251,6 +251,13 @@ lock A -n -w 1s "$MNT/f" -- echo ran
 is "$STATUS $OUT" '64 ' '-n and -w'
 lock A "$MNT/f"
 is "$STATUS" 64 'no command'
+lock A --shared "$MNT/f" -w 10s printf '%s.' --version --shared -n -c x --no -- y
+is "$STATUS $OUT" '0 --version.--shared.-n.-c.x.--no.--.y.' \
+	'without --, the options of the command are its own'
+lock A "$MNT/f" -w 10s -- echo -n --version
+is "$STATUS $OUT" '0 --version' '... and with it'
+lock A -- "$MNT/f" echo --json
+is "$STATUS $OUT" '0 --json' '... which may stand before the key'
 ctl_on A --json lock "$MNT/f" -- echo ran
 is "$STATUS $(jq -c '[.verb, .status]' <<<"$OUT")" '64 ["lock",64]' \
 	'no JSON: the output is the command'\''s'
