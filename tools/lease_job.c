@@ -235,9 +235,14 @@ static int hear(struct wait *x, struct dlk_answer *answer)
 	return beat(x, answer);
 }
 
+static bool is_over(const struct lease_job *j, uint64_t now)
+{
+	return j->until_ns && now >= j->until_ns;
+}
+
 /*
  * What an answer means: true, *outcome; or it goes on.  A server that does not
- * answer is waited for as long as the rule says.
+ * answer is waited for as long as the rule says, and no longer than a wait.
  */
 static bool judge(struct wait *x, int err, const struct dlk_answer *answer,
 		  enum lease_outcome *outcome)
@@ -265,14 +270,15 @@ static bool judge(struct wait *x, int err, const struct dlk_answer *answer,
 				 "for another %lld ms",
 				 (long long)answer->left_ms);
 		*outcome = err == DLK_BUSY ? LEASE_BUSY : LEASE_FAILED;
-		return !j->waits || (j->until_ns && now >= j->until_ns);
+		return !j->waits || is_over(j, now);
 	}
 	if (err < 0 && !x->fails_ns)
 		x->fails_ns = now;
 	if (err < 0)
 		new_name(x);
 	return err < 0 &&
-	       now - x->fails_ns >= (uint64_t)j->rule->timeout_ms * DLK_MS;
+	       (is_over(j, now) ||
+		now - x->fails_ns >= (uint64_t)j->rule->timeout_ms * DLK_MS);
 }
 
 enum lease_outcome lease_job_get(struct lease_job *j)

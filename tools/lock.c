@@ -369,7 +369,9 @@ int verb_lock(const struct ctl *ctl)
 	if (rc)
 		return rc;
 	l.job.signals = open_signals(&l);
-	l.job.waits = !ctl->given[OPT_NOWAIT];
+	/* Not to wait at all is -n, as flock(1) has it. */
+	l.job.waits =
+		!ctl->given[OPT_NOWAIT] && (!ctl->given[OPT_WAIT] || wait_ms);
 	if (wait_ms)
 		l.job.until_ns = dlk_now_ns() + wait_ms * DLK_MS;
 	rc = lease_job_begin(&l.job, ctl->config, l.rule, l.key,

@@ -21,6 +21,14 @@ lock()
 	ctl_on "$h" lock "$@"
 }
 
+# lock_in_time ARG...: the same on B, for which a minute is too long
+lock_in_time()
+{
+	STATUS=0
+	OUT=$(on B timeout 60 env DLOCK_CONFIG="$RIG/B.conf" "$CTL" lock "$@" \
+		"$MNT/f" -- echo ran 2>"$RIG/err") || STATUS=$?
+}
+
 # A command that says when it runs, and ends when it is told.
 cat >"$RIG/job" <<-'END'
 	#!/bin/sh
@@ -71,6 +79,8 @@ ok 'under dlock it is' test "$(dl B flock -n f echo ran || echo $?)" = 1
 ok '... on this host, too' test "$(dl A flock -n f echo ran || echo $?)" = 1
 lock B -w 300ms "$MNT/f" -- echo ran
 is "$STATUS $OUT" '1 ' '-w: for so long'
+lock_in_time -w 0s
+is "$STATUS $OUT" '1 ' '-w 0s: not at all'
 is "$(rr hlen "{dlock:$MNT/f}%q")" 0 '... and its place is given up'
 say one 0
 ok 'it ends' job_ended one
@@ -289,4 +299,7 @@ like "$(cat "$RIG/err")" 'NOPERM' '... and is told'
 redis_kill
 lock B "$MNT/f" -- echo ran
 is "$STATUS $OUT" '69 ' 'no server: it does not run'
+rig_config B ttl=3s connect_timeout=300ms timeout=1h
+lock_in_time -w 300ms
+is "$STATUS $OUT" '69 ' '... and is waited for no longer than the lock'
 done_testing
