@@ -49,6 +49,7 @@ struct lock {
 	const char *key;
 	struct lease_job job;
 	sigset_t mask; /* as it was */
+	int ended;     /* signalfd(2): a child has */
 	pid_t child;
 	bool told, killed;
 	uint64_t due_ns; /* the next renewal */
@@ -130,25 +131,34 @@ static int find_lease(struct lock *l)
 
 /* --- signals -------------------------------------------------------------- */
 
+static int open_one(const sigset_t *heard)
+{
+	sigprocmask(SIG_BLOCK, heard, NULL);
+	return signalfd(-1, heard, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 /*
  * All that is to be heard comes by a descriptor; the command has them back.  What
- * is ignored (nohup(1)) stays so.
+ * is ignored (nohup(1)) stays so.  The end of a child, which may be one that was
+ * there before us (sh -c 'x & exec dlockctl ...'), ends nothing else.
  */
-static int open_signals(struct lock *l)
+static void open_signals(struct lock *l)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct sigaction was;
 	sigset_t heard;
 
 	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_BLOCK, NULL, &l->mask);
 	sigemptyset(&heard);
 	sigaddset(&heard, SIGCHLD);
+	l->ended = open_one(&heard);
+	sigemptyset(&heard);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		if (!sigaction(ends[i], NULL, &was) &&
 		    was.sa_handler != SIG_IGN)
 			sigaddset(&heard, ends[i]);
-	sigprocmask(SIG_BLOCK, &heard, &l->mask);
-	return signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK);
+	l->job.signals = open_one(&heard);
 }
 
 /* The next one; 0: none.  A terminal's go to the command by themselves. */
@@ -279,18 +289,24 @@ static int rest_ms(const struct lock *l)
 
 static void hear(const struct lock *l)
 {
+	struct signalfd_siginfo child;
 	bool by_terminal = false;
 	int signal_number;
 
+	while (read(l->ended, &child, sizeof(child)) > 0)
+		;
 	while ((signal_number = next_signal(l, &by_terminal)))
-		if (signal_number != SIGCHLD && !by_terminal)
+		if (!by_terminal)
 			kill(l->child, signal_number);
 }
 
 /* The command's status, as a shell tells it. */
 static int hold(struct lock *l)
 {
-	struct pollfd p = { .fd = l->job.signals, .events = POLLIN };
+	struct pollfd p[2] = {
+		{ .fd = l->job.signals, .events = POLLIN },
+		{ .fd = l->ended, .events = POLLIN },
+	};
 	int status = 0;
 
 	l->due_ns = dlk_renew_ns(l->job.asked_ns, l->rule->ttl_ms);
@@ -299,7 +315,7 @@ static int hold(struct lock *l)
 		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(-l->child));
 	while (!family_reap(l->child, &status)) {
 		look(l);
-		poll(&p, 1, rest_ms(l));
+		poll(p, 2, rest_ms(l));
 		hear(l);
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -368,7 +384,7 @@ int verb_lock(const struct ctl *ctl)
 		rc = find_lease(&l);
 	if (rc)
 		return rc;
-	l.job.signals = open_signals(&l);
+	open_signals(&l);
 	/* Not to wait at all is -n, as flock(1) has it. */
 	l.job.waits =
 		!ctl->given[OPT_NOWAIT] && (!ctl->given[OPT_WAIT] || wait_ms);

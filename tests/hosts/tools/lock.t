@@ -240,7 +240,22 @@ on B pkill -INT -x dlockctl
 job_ended two
 ok 'SIGINT ends it' test ! -s "$RIG/two.err"
 ok '... and its place is given up' test "$(rr hlen "{dlock:$MNT/f}%q")" = 0
+cp_new child
+# shellcheck disable=SC2016 # the inner shell's
+peer two on B env DLOCK_CONFIG="$RIG/B.conf" CHILD="$RIG/cp/child" sh -c \
+	'read -r line <"$CHILD" & exec "$@"' sh "$CTL" lock "$MNT/f" "$RIG/job"
+ok 'one that has a child already waits' until_true 5 queued 0
+cp_reach child
+child_is_dead()
+{
+	on B pgrep -r Z -P "$(on B pgrep -x dlockctl)" >/dev/null
+}
+ok '... and goes on when that has ended' until_true 5 child_is_dead
 ask holder 'lock f UN'
+hear two
+is "$RESULT" runs '... until it has its turn'
+say two 0
+job_ended two
 peer_end holder
 
 # --- keys ---
