@@ -332,16 +332,19 @@ int lease_job_renew(struct lease_job *j, uint64_t until_ns)
 
 bool lease_job_end(struct lease_job *j)
 {
+	struct pollfd p = { .fd = j->signals, .events = POLLIN };
+	uint64_t until = dlk_now_ns() + j->rule->timeout_ms * DLK_MS;
 	struct dlk_attempt at = attempt(j);
 	struct dlk_renewal r = { .lease = &j->lease };
 
+	if (until > lease_job_deadline(j))
+		until = lease_job_deadline(j);
 	do {
 		j->store->ops->release(j->store, &at, &r, 1);
 		if (!r.result)
 			return true;
-		dlk_pause_ns(AGAIN_MS * DLK_MS);
-	} while (r.result != -EREMOTEIO &&
-		 dlk_now_ns() < lease_job_deadline(j));
+	} while (r.result != -EREMOTEIO && dlk_now_ns() < until &&
+		 !poll(&p, 1, AGAIN_MS));
 	memcpy(j->why, at.why, sizeof(j->why));
 	return false;
 }

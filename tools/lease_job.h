@@ -50,7 +50,10 @@ enum lease_outcome lease_job_get(struct lease_job *j);
  * not known, and is to be tried again.
  */
 int lease_job_renew(struct lease_job *j, uint64_t until_ns);
-/* Given back, if the server says so by the deadline; else its ttl ends it. */
+/*
+ * Given back, if the server says so within the rule's timeout, and before a
+ * signal comes; else its ttl ends it.
+ */
 bool lease_job_end(struct lease_job *j);
 
 uint64_t lease_job_deadline(const struct lease_job *j);

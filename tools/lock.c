@@ -31,6 +31,7 @@
 #include "tools/ctl.h"
 #include "tools/family.h"
 #include "tools/lease_job.h"
+#include "tools/options.h"
 #include "tools/subject.h"
 
 /* Of a key that no rule has, as dlock.conf(5) has them; and what a wait is worth
@@ -329,8 +330,12 @@ static int run(struct lock *l, uint64_t asked_ns)
 	if (waited_ms >= LONG_WAIT_MS)
 		record(l, "waited", waited_ms);
 	if (!lease_job_end(&l->job) && !l->killed)
-		tool_say("%s: not released (%s): it ends by its ttl", l->key,
-			 l->job.why);
+		tool_say(
+			"%s: not released at redis \"%s\" (%s): %s; its ttl of "
+			"%s ends it, or dlockctl break",
+			l->key, l->rule->redis->name,
+			l->rule->redis->endpoints->name, l->job.why,
+			option_duration(l->rule->ttl_ms).text);
 	return status;
 }
 

@@ -182,7 +182,30 @@ in_time $(($(date +%s%N) / 1000000 - begun)) $((ends - begun)) \
 ok '... and it ends' wait_for "${PEER_PID[deaf]}"
 like "$(cat "$RIG/deaf.err")" 'SIGTERM to .*LOST: SIGKILL to ' \
 	'... and it says both'
-peer_end deaf between
+peer_end deaf
+# The command ends while no server answers.
+for timeout in 1s 1h; do
+	ask between pass
+	rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=1h connect_timeout=1s \
+		timeout=$timeout
+	# shellcheck disable=SC2016 # the inner shell's
+	peer one on A env DLOCK_CONFIG="$RIG/A.conf" sh -c \
+		'"$@"; echo "ended $?"' sh "$CTL" lock "$MNT/f" -- "$RIG/job"
+	hear one
+	job=$(on A pgrep -x job)
+	ask between hang
+	say one 7
+	ok "no server for $timeout: its command ends" \
+		until_true 10 pid_is_gone_on A "$job"
+	[ "$timeout" = 1s ] || on A pkill -INT -x dlockctl
+	hear one 30
+	is "$HEARD" 'ended 7' '... and it ends'
+	like "$(cat "$RIG/one.err")" 'f: not released at redis "main" \(127.* ttl' \
+		'... and says that the lease is left'
+	peer_end one
+	rr del "dlock:$MNT/f" >/dev/null
+done
+peer_end between
 rig_configs ttl=3s connect_timeout=300ms timeout=1s
 ok 'the lease ends' until_true 10 lease_is_gone f
 no_deaf()
