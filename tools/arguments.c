@@ -43,6 +43,17 @@ static const struct option longs[] = {
 	[N_OPTIONS] = { NULL, 0, NULL, 0 },
 };
 
+/* An empty argument is a variable that is unset, and means nothing. */
+static bool take(struct ctl *ctl, enum ctl_option option)
+{
+	ctl->given[option] = optarg ? optarg : "";
+	if (!optarg || *optarg)
+		return true;
+	tool_say("%s: its argument is empty (is a variable unset?)",
+		 ctl_option_name(option));
+	return false;
+}
+
 /*
  * What is wrong does not end it: --json may come yet.  With '-' a word that is
  * no option comes in its turn, as 1; it is kept in front of what is not read.
@@ -67,13 +78,11 @@ bool ctl_arguments(struct ctl *ctl, int argc, char **argv,
 			c = FIRST + OPT_NOWAIT;
 		if (c == 'w')
 			c = FIRST + OPT_WAIT;
-		if (c >= FIRST)
-			ctl->given[c - FIRST] = optarg ? optarg : "";
-		else
+		if (c < FIRST)
 			tool_say(c == ':' ? "%s: an argument is missing"
 					  : "%s: no such option",
 				 argv[optind - 1]);
-		right = right && c >= FIRST;
+		right = c >= FIRST && take(ctl, c - FIRST) && right;
 	}
 	memmove(ctl->argv + ctl->argc, argv + optind,
 		(size_t)(argc - optind + 1) * sizeof(*argv));

@@ -63,6 +63,10 @@ static int parse(int argc, char **argv, struct run_options *opt,
 
 	opt->paths = paths;
 	while ((c = getopt_long(argc, argv, "+c:", longs, NULL)) != -1) {
+		if (optarg && !*optarg)
+			return tool_fail(DLK_EXIT_USAGE,
+					 "an argument of -c, --redis or --path "
+					 "is empty (is a variable unset?)");
 		if (c == 'c')
 			opt->config = optarg;
 		else if (c == 'r')

@@ -94,6 +94,9 @@ run -c good.conf sh -c 'echo $DLOCK_CONFIG'
 is "$OUT" "$RIG/good.conf" '-c: an absolute path for the command'
 OUT=$(DLOCK_CONFIG=$RIG/good.conf "$DLOCK" run sh -c 'echo $DLOCK_CONFIG')
 is "$OUT" "$RIG/good.conf" '$DLOCK_CONFIG holds without an option'
+DLOCK_CONFIG=$RIG/good.conf run -c '' true
+code 64 'an empty -c is a variable that is unset, and does not mean that one'
+like "$ERR" 'argument of -c, .* is empty' 'it says so'
 run -c missing.conf true
 code 78 'a configuration that is missing: 78'
 echo 'path "x" {}' >bad.conf

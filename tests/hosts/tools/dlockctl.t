@@ -118,6 +118,11 @@ for args in '' frobnicate explain 'list x' '--nonsense list'; do
 done
 ctl -c missing.conf list
 is "$STATUS" 78 'no configuration: 78'
+for option in -c --redis --path --host; do
+	ctl list "$option" ''
+	like "$STATUS $ERR" '64 .*--[a-z]+: its argument is empty' \
+		"$option with an argument that is empty: 64"
+done
 
 # --- list ---
 ctl list
