@@ -17,6 +17,7 @@
  *		 renew, again	SIGTERM	      SIGKILL
  *		 each ttl/20		      (ttl/10 before)
  */
+#include <fnmatch.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -58,6 +59,18 @@ struct lock {
 
 /* --- which lease ---------------------------------------------------------- */
 
+/* Does the rule's template give the key?  (An inode, or nothing, tells no path.) */
+static bool gives(const struct dlk_rule *rule, const char *key)
+{
+	char text[DLK_PATH_MAX];
+
+	if (rule->tells_path)
+		return dlk_key_to_path(rule, key, strlen(key), text,
+				       sizeof(text)) >= 0;
+	return dlk_key_glob(rule, text, sizeof(text)) >= 0 &&
+	       !fnmatch(text, key, 0);
+}
+
 /* The rule whose template gives it; else one of the only server, by default. */
 static int find_rule(struct lock *l)
 {
@@ -67,17 +80,12 @@ static int find_rule(struct lock *l)
 					 .timeout_ms = TIMEOUT_MS };
 	const struct dlk_config *config = l->ctl->config;
 	const struct dlk_redis *only = config->redis;
-	char path[DLK_PATH_MAX];
 
-	for (unsigned i = 0; i < config->n_rules; i++) {
-		const struct dlk_rule *rule = &config->rules[i];
-
-		if (dlk_key_to_path(rule, l->key, strlen(l->key), path,
-				    sizeof(path)) >= 0) {
-			l->rule = rule;
-			return 0;
-		}
-	}
+	for (unsigned i = 0; i < config->n_rules && !l->rule; i++)
+		if (gives(&config->rules[i], l->key))
+			l->rule = &config->rules[i];
+	if (l->rule)
+		return 0;
 	if (config->n_redis > 1)
 		return tool_fail(DLK_EXIT_USAGE,
 				 "%s: at which Redis?  %s has several, and no "

@@ -289,6 +289,16 @@ on A "$CTL" --redis "redis://127.0.0.1:$PORT/2" lock -w 100ms plain -- echo ran 
 	>"$RIG/out" 2>&1 || STATUS=$?
 like "$STATUS $(cat "$RIG/out")" '^(0 ran|69 .*was restarted, and grants nothing)' \
 	'--redis: a key there, unless the server is young'
+for template in jobs 'job[1]:%%:%i' 'd:%r'; do
+	rig_config A ttl=9s path_more="key = \"$template\""
+	key=${template//%%/%}
+	key=${key/%[ir]/17}
+	lock A "$key" -- redis-cli -s "$RIG/redis.sock" pttl "$key"
+	like "$STATUS $OUT" '^0 [1-9][0-9]{0,3}$' "a key of the rule's $template: its ttl"
+	lock A "x$key" -- redis-cli -s "$RIG/redis.sock" pttl "x$key"
+	like "$STATUS $OUT" '^0 [1-9][0-9]{4}$' '... and one that is not (control)'
+done
+rig_config A ttl=3s connect_timeout=300ms timeout=1s
 for key in '{x}' 'x%rec' 'dlock%run:1' ''; do
 	lock A "$key" -- echo ran
 	is "$STATUS $OUT" '64 ' "no key for a lock: '$key'"
