@@ -54,6 +54,32 @@ static bool take(struct ctl *ctl, enum ctl_option option)
 	return false;
 }
 
+/* Is it the beginning of a long option's name? */
+static bool is_begun(const char *name)
+{
+	for (const struct option *o = longs; o->name; o++)
+		if (!strncmp(o->name, name, strcspn(name, "=")))
+			return true;
+	return false;
+}
+
+/* Of a word that is no option, and of one that may be several, optopt is 0. */
+static void complain(int c, const char *word)
+{
+	char letter[] = { '-', (char)optopt, '\0' };
+	const char *what = "no such option";
+
+	if (optopt && optopt < FIRST)
+		word = letter;
+	if (c == ':')
+		what = "an argument is missing";
+	else if (optopt >= FIRST)
+		what = "it takes no argument";
+	else if (!optopt && is_begun(word + strlen("--")))
+		what = "it may be several options";
+	tool_say("%s: %s", word, what);
+}
+
 /*
  * What is wrong does not end it: --json may come yet.  With '-' a word that is
  * no option comes in its turn, as 1; it is kept in front of what is not read.
@@ -79,9 +105,7 @@ bool ctl_arguments(struct ctl *ctl, int argc, char **argv,
 		if (c == 'w')
 			c = FIRST + OPT_WAIT;
 		if (c < FIRST)
-			tool_say(c == ':' ? "%s: an argument is missing"
-					  : "%s: no such option",
-				 argv[optind - 1]);
+			complain(c, argv[optind - 1]);
 		right = c >= FIRST && take(ctl, c - FIRST) && right;
 	}
 	memmove(ctl->argv + ctl->argc, argv + optind,

@@ -118,6 +118,18 @@ for args in '' frobnicate explain 'list x' '--nonsense list'; do
 done
 ctl -c missing.conf list
 is "$STATUS" 78 'no configuration: 78'
+while read -r args; do
+	# shellcheck disable=SC2086 # words
+	ctl ${args% | *}
+	is "$STATUS:${ERR%%$'\n'*}" "64:dlockctl: ${args#* | }" "'${args% | *}'"
+done <<'END'
+-xq list | -x: no such option
+list --nonsense | --nonsense: no such option
+list -nw | -w: an argument is missing
+list --path | --path: an argument is missing
+lock --wa k | --wa: it may be several options
+list --json=1 | --json=1: it takes no argument
+END
 for option in -c --redis --path --host; do
 	ctl list "$option" ''
 	like "$STATUS $ERR" '64 .*--[a-z]+: its argument is empty' \
