@@ -9,63 +9,100 @@
  */
 #include "tools/run.h"
 
+#include <getopt.h>
 #include <string.h>
 
 #define OWN_ENVIRONMENT                                                        \
-	"what it starts has no LD_PRELOAD, and locks nothing in Redis (write " \
-	"dlock run behind it, before its command)"
+	"what it starts has another LD_PRELOAD or none, and locks nothing in " \
+	"Redis (write dlock run behind it, before its command)"
 #define ELSEWHERE                                                              \
 	"what it starts does not run here, and locks nothing in Redis "        \
 	"(write dlock run behind it, before its command)"
 
 typedef bool applies_fn(char *const argv[]);
 
-/* Is it the long option, or the beginning of it that getopt_long(3) takes? */
-static bool is_word(const char *arg, const char *option)
-{
-	size_t len = strlen(arg);
-
-	return len > 2 && !strncmp(arg, option, len);
-}
+#define VALUE(name)                                                            \
+	{                                                                      \
+		name, required_argument, NULL, '?'                             \
+	}
 
 /*
- * su(1) and runuser(1) make a new environment for a login only: "-", -l,
- * --login.  They take options behind operands too (getopt_long(3)).
+ * Has it that option, or the operand "-", where getopt_long(3) finds them as the
+ * program does?  Of its other options only those that have a value are to be
+ * known: `letters` begin with '+' where the options end at the first operand, and
+ * else with '-'.  Then argv[optind] is that operand, or NULL.
  */
+static bool has_option(char *const argv[], int option, const char *letters,
+		       const struct option *longs)
+{
+	int argc = 0, c;
+
+	while (argv[argc])
+		argc++;
+	opterr = 0;
+	optind = 0; /* from the beginning, of a line that is not dlock's own */
+	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1)
+		if (c == option || (c == 1 && !strcmp(optarg, "-")))
+			return true;
+	return argv[optind] && !strcmp(argv[optind], "-");
+}
+
+/* su(1) and runuser(1) make a new environment for a login only. */
 static bool is_login(char *const argv[])
 {
-	static const char with_value[] = "cCsgGuTw";
+	static const struct option longs[] = {
+		{ "login", no_argument, NULL, 'l' },
+		VALUE("command"),
+		VALUE("session-command"),
+		VALUE("shell"),
+		VALUE("group"),
+		VALUE("supp-group"),
+		VALUE("whitelist-environment"),
+		VALUE("user"),
+		{ NULL, 0, NULL, 0 },
+	};
 
-	for (size_t i = 1; argv[i] && strcmp(argv[i], "--") != 0; i++) {
-		const char *p = argv[i];
-
-		if (!strcmp(p, "-") || is_word(p, "--login"))
-			return true;
-		if (p[0] != '-' || p[1] == '-')
-			continue;
-		while (*++p && !strchr(with_value, *p))
-			if (*p == 'l')
-				return true;
-		/* The value of the last letter is the next word. */
-		if (*p && !p[1] && argv[i + 1])
-			i++;
-	}
-	return false;
+	return has_option(argv, 'l', "-lc:s:g:G:w:u:", longs);
 }
 
 /* systemd-run(1) --scope starts its command itself. */
 static bool is_service(char *const argv[])
 {
-	for (size_t i = 1; argv[i] && argv[i][0] == '-'; i++)
-		if (!strcmp(argv[i], "--scope"))
-			return false;
-	return true;
+	static const struct option longs[] = {
+		{ "scope", no_argument, NULL, 's' },
+		VALUE("unit"),
+		VALUE("property"),
+		VALUE("description"),
+		VALUE("slice"),
+		VALUE("uid"),
+		VALUE("gid"),
+		VALUE("nice"),
+		VALUE("setenv"),
+		{ NULL, 0, NULL, 0 },
+	};
+
+	return !has_option(argv, 's', "+u:p:E:H:M:", longs);
 }
 
+/* By env(1), of all or of what is preloaded. */
 static bool is_emptied(char *const argv[])
 {
-	return argv[1] && (!strcmp(argv[1], "-") || !strcmp(argv[1], "-i") ||
-			   !strcmp(argv[1], "--ignore-environment"));
+	static const struct option longs[] = {
+		{ "ignore-environment", no_argument, NULL, 'i' },
+		VALUE("unset"),
+		VALUE("chdir"),
+		VALUE("split-string"),
+		VALUE("argv0"),
+		{ NULL, 0, NULL, 0 },
+	};
+
+	if (has_option(argv, 'i', "+iu:C:S:a:", longs))
+		return true;
+	for (int i = optind; argv[i] && strchr(argv[i], '='); i++)
+		if (!strncmp(argv[i], "LD_PRELOAD=", strlen("LD_PRELOAD=")) &&
+		    !strstr(argv[i], "/libdlock-preload.so"))
+			return true;
+	return false;
 }
 
 /* clang-format off */

@@ -267,6 +267,12 @@ static void what_starts_another_program_elsewhere_is_known(void **state)
 		"systemd-run job",
 		"docker exec c j",
 		"systemd-run -p x job",
+		"systemd-run job --scope",
+		"env -u X -i job",
+		"env -vi job",
+		"env --ignore-env job",
+		"env --unset X -C / - job",
+		"env A=1 LD_PRELOAD=x.so job",
 	};
 	static const char *const here[] = {
 		"job",
@@ -279,6 +285,13 @@ static void what_starts_another_program_elsewhere_is_known(void **state)
 		"env A=1 job",
 		"flock f sudo job",
 		"systemd-run --scope",
+		"systemd-run -p X=Y --scope job",
+		"systemd-run --unit x -dpX --sco job",
+		"env job -i",
+		"env -u -i job",
+		"env -- A=- job -",
+		"env LD_PRELOAD=/libdlock-preload.so:/x job",
+		"su --command -l bob",
 		"runuser -g l job",
 		"sudoedit f",
 	};
