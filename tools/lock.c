@@ -321,7 +321,8 @@ static int hold(struct lock *l)
 	l->due_ns = dlk_renew_ns(l->job.asked_ns, l->rule->ttl_ms);
 	l->child = family_start(l->ctl->argv + 1, &l->mask);
 	if (l->child < 0)
-		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(-l->child));
+		return tool_fail(DLK_EXIT_CANNOT, "%s: no process for it: %s",
+				 l->ctl->argv[1], strerror(-l->child));
 	while (!family_reap(l->child, &status)) {
 		look(l);
 		poll(p, 2, rest_ms(l));
@@ -332,6 +333,7 @@ static int hold(struct lock *l)
 
 static int run(struct lock *l, uint64_t asked_ns)
 {
+	const struct dlk_redis *redis = l->rule->redis;
 	uint64_t waited_ms = (dlk_now_ns() - asked_ns) / DLK_MS;
 	int status = hold(l);
 
@@ -341,8 +343,7 @@ static int run(struct lock *l, uint64_t asked_ns)
 		tool_say(
 			"%s: not released at redis \"%s\" (%s): %s; its ttl of "
 			"%s ends it, or dlockctl break",
-			l->key, l->rule->redis->name,
-			l->rule->redis->endpoints->name, l->job.why,
+			l->key, redis->name, redis->endpoints->name, l->job.why,
 			option_duration(l->rule->ttl_ms).text);
 	return status;
 }
@@ -365,6 +366,7 @@ static int refuse(const struct lock *l)
 
 static int get_and_run(struct lock *l)
 {
+	const struct dlk_redis *redis = l->rule->redis;
 	uint64_t asked_ns = dlk_now_ns();
 
 	switch (lease_job_get(&l->job)) {
@@ -377,7 +379,11 @@ static int get_and_run(struct lock *l)
 	case LEASE_FAILED:
 		break;
 	}
-	return tool_fail(DLK_EXIT_UNAVAILABLE, "%s: %s", l->key, l->job.why);
+	return tool_fail(DLK_EXIT_UNAVAILABLE,
+			 "%s: no lease at redis \"%s\" (%s): %s; so %s was not "
+			 "run: see dlockctl doctor",
+			 l->key, redis->name, redis->endpoints->name,
+			 l->job.why, l->ctl->argv[1]);
 }
 
 int verb_lock(const struct ctl *ctl)
@@ -407,6 +413,7 @@ int verb_lock(const struct ctl *ctl)
 			     ctl->given[OPT_SHARED] != NULL,
 			     basename(ctl->argv[1]));
 	if (rc)
-		return tool_fail(DLK_EXIT_CANNOT, "%s", strerror(-rc));
+		return tool_fail(DLK_EXIT_CANNOT, "%s: no lease: %s", l.key,
+				 strerror(-rc));
 	return get_and_run(&l);
 }

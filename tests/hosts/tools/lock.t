@@ -271,7 +271,7 @@ ok 'one that has a child already waits' until_true 5 queued 0
 cp_reach child
 child_is_dead()
 {
-	on B pgrep -r Z -P "$(on B pgrep -x dlockctl)" >/dev/null
+	on B pgrep -r Z -P "$(on B pgrep -x dlockctl)" >/dev/null 2>&1
 }
 ok '... and goes on when that has ended' until_true 5 child_is_dead
 ask holder 'lock f UN'
@@ -347,6 +347,8 @@ like "$(cat "$RIG/err")" 'NOPERM' '... and is told'
 redis_kill
 lock B "$MNT/f" -- echo ran
 is "$STATUS $OUT" '69 ' 'no server: it does not run'
+like "$ERR" "f: no lease at redis \"main\" \\(127.*:$PORT.* so echo was not run" \
+	'... and says of which one, and what'
 rig_config B ttl=3s connect_timeout=300ms timeout=1h
 lock_in_time -w 300ms
 is "$STATUS $OUT" '69 ' '... and is waited for no longer than the lock'
