@@ -145,7 +145,7 @@ static const char *loss(const struct dlk_renewal *r, const char *why)
 				       : "the server does not know it any more";
 }
 
-static void tell(struct dlk_hold *h, enum dlk_verdict verdict, const char *why)
+static void tell(struct dlk_hold *h, enum hold_verdict verdict, const char *why)
 {
 	switch (verdict) {
 	case VERDICT_PUT_BACK:
@@ -248,7 +248,7 @@ static bool collect(void)
 static bool pass_marks(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
-	enum dlk_verdict verdict;
+	enum hold_verdict verdict;
 
 	if (h->valid.trouble != HOLD_WELL && now >= dlk_hold_final_ns(h))
 		dlk_delegation_tick();

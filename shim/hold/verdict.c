@@ -38,7 +38,7 @@ static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
 }
 
 /* (mutex) A renewal has failed, and marks have come; what is to be said? */
-static enum dlk_verdict reach_marks(struct dlk_hold *h, uint64_t now)
+static enum hold_verdict reach_marks(struct dlk_hold *h, uint64_t now)
 {
 	const enum hold_trouble trouble =
 		now >= dlk_hold_final_ns(h) ? HOLD_OUTLIVED
@@ -91,8 +91,8 @@ static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
 	return true;
 }
 
-enum dlk_verdict dlk_judge(struct dlk_hold *h, const struct dlk_renewal *r,
-			   uint64_t now)
+enum hold_verdict dlk_judge(struct dlk_hold *h, const struct dlk_renewal *r,
+			    uint64_t now)
 {
 	bool warned;
 
@@ -126,9 +126,9 @@ enum dlk_verdict dlk_judge(struct dlk_hold *h, const struct dlk_renewal *r,
 	return reach_marks(h, now);
 }
 
-enum dlk_verdict dlk_judge_marks(struct dlk_hold *h, uint64_t now)
+enum hold_verdict dlk_judge_marks(struct dlk_hold *h, uint64_t now)
 {
-	enum dlk_verdict verdict;
+	enum hold_verdict verdict;
 
 	DLK_GUARD(&dlk_holds_mutex);
 	if (h->valid.trouble == HOLD_WELL || h->valid.elsewhere ||

@@ -11,7 +11,7 @@
 
 #include "hold/hold.h"
 
-enum dlk_verdict {
+enum hold_verdict {
 	VERDICT_NOTHING,
 	VERDICT_PUT_BACK,  /* what was given up is there again: release it */
 	VERDICT_RECOVERED, /* it was warned of, and is renewed */
@@ -22,9 +22,9 @@ enum dlk_verdict {
 };
 
 /* By what the server has said, or not said in time. */
-enum dlk_verdict dlk_judge(struct dlk_hold *h, const struct dlk_renewal *r,
-			   uint64_t now);
+enum hold_verdict dlk_judge(struct dlk_hold *h, const struct dlk_renewal *r,
+			    uint64_t now);
 /* By a mark that has come between two renewals, of which one has failed. */
-enum dlk_verdict dlk_judge_marks(struct dlk_hold *h, uint64_t now);
+enum hold_verdict dlk_judge_marks(struct dlk_hold *h, uint64_t now);
 
 #endif

@@ -15,6 +15,7 @@
 #include "keeper/protocol.h"
 #include "os/log.h"
 #include "lease/store.h"
+#include "os/revalidate.h"
 #include "os/sys.h"
 #include "model/timeline.h"
 
@@ -363,9 +364,7 @@ struct flushing {
 
 static void flush_it(struct dlk_errand *e)
 {
-	sync_file_range(((struct flushing *)e)->fd, 0, 0,
-			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-				SYNC_FILE_RANGE_WAIT_AFTER);
+	dlk_coherence_flush(((struct flushing *)e)->fd);
 }
 
 static void flushed(struct dlk_errand *e)

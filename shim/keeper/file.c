@@ -84,7 +84,7 @@ static void destroy_now(struct dlk_watch *w)
 
 /*
  * It is ours: for as short as can be, for a program without dlock that asks
- * with LOCK_NB in between is refused (DESIGN 11.9).
+ * with LOCK_NB in between is refused (DESIGN 4.1).
  */
 static void pass_on(struct dlk_watch *w)
 {

@@ -72,9 +72,9 @@ struct dlk_guard {
 	uint64_t file;
 	struct dlk_taker *taker; /* while he lives; not in the first pid
 				    namespace, which shows the dead as well */
-	/* Our own wait hung on another's while it was there; on it, and has
-	 * looked for the first since it is there. */
-	bool was_behind, was_first;
+	bool was_behind; /* our wait was seen on another's, while it was there */
+	bool was_first;  /* on this one, by a wait that has looked for the first
+			    since it is there */
 };
 
 enum dlk_verdict {

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "model/fdinfo.h"
+#include "os/file_id.h"
 
 enum {
 	PIECE = 4096,
@@ -51,21 +52,11 @@ static struct {
 	size_t size;
 } list;
 
-static uint64_t hash(const void *bytes, size_t len)
-{
-	uint64_t h = 14695981039346656037U; /* FNV-1a */
-
-	for (const unsigned char *p = bytes; len--; p++)
-		/* NOLINTNEXTLINE(clang-analyzer-*): of numbers, too */
-		h = (h ^ *p) * 1099511628211U;
-	return h;
-}
-
 uint64_t dlk_list_file(const struct dlk_lock_line *l)
 {
 	const uint64_t file[] = { l->major, l->minor, l->ino };
 
-	return hash(file, sizeof(file));
+	return dlk_hash(file, sizeof(file));
 }
 
 bool dlk_grow(void *array, size_t *room, size_t n, size_t size)
@@ -173,7 +164,7 @@ static bool parse(const char *line, struct reading *r)
 	if (text && !strstr(text, "-> ")) {
 		if (!dlk_grow(&r->lines, &r->room, r->n, sizeof(*r->lines)))
 			return false;
-		r->lines[r->n++] = hash(text, strlen(text));
+		r->lines[r->n++] = dlk_hash(text, strlen(text));
 	}
 	return !dlk_lock_line(line, &l) || l.kind != DLK_LINE_FLOCK ||
 	       note(&l, r);

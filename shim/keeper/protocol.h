@@ -8,7 +8,7 @@
  *  1. Messages are numbered (seq) and handled in order.  Each is answered with
  *     its number and 0 or -errno, so a shim without an answer knows that
  *     neither this message nor a later one was acted on, and that the keeper
- *     hangs: it is killed, and another one has the leases (DESIGN L4).
+ *     hangs: it is killed, and another one has the leases (DESIGN 9.5).
  *  2. A lease is known by the number of the ADD that brought it (`lease`),
  *     and by nothing else.
  *  3. Each message carries its sender's credentials (SCM_CREDENTIALS, by the

@@ -17,7 +17,8 @@
  *     else is looked at once, but not while we have the descriptor ourselves,
  *     which a thread closes where a file server may be dead (errand.c).
  *  3. The answer MUST come in time: a server that is away keeps nobody.  While one
- *     is asked, and be it to release just this, that is WOKEN_MS.
+ *     is asked, and be it to release just this, that is WOKEN_MS; and who closed
+ *     first waits no longer than that for those who closed after him.
  */
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
@@ -27,8 +28,9 @@
 enum { NOTICE_MS = 5, GIVE_UP_MS = 20, WOKEN_MS = 250 };
 
 static struct {
-	uint32_t seq; /* 0: nobody waits */
-	uint64_t since_ns;
+	uint32_t seq;      /* 0: nobody waits */
+	uint64_t first_ns; /* of those that are not answered */
+	uint64_t since_ns; /* of the last */
 	bool looked;
 } asked;
 
@@ -36,8 +38,10 @@ void dlk_settle_begin(uint32_t seq)
 {
 	struct dlk_kept *k;
 
-	asked.seq = seq;
 	asked.since_ns = dlk_now_ns();
+	if (!asked.seq)
+		asked.first_ns = asked.since_ns;
+	asked.seq = seq;
 	asked.looked = false;
 	dlk_mirror_owed()->settling = seq;
 	LIST_FOREACH(k, &dlk_carried_left, left)
@@ -71,16 +75,25 @@ static unsigned patience_ms(const struct dlk_kept *k)
 	}
 }
 
+static bool is_early(uint64_t now, bool asking)
+{
+	const struct dlk_kept *k;
+
+	if (now >= asked.first_ns + WOKEN_MS * DLK_MS)
+		return false;
+	LIST_FOREACH(k, &dlk_carried_left, left)
+	if (now <
+	    asked.since_ns + (asking ? WOKEN_MS : patience_ms(k)) * DLK_MS)
+		return true;
+	return false;
+}
+
 void dlk_settle(bool asking)
 {
 	const uint64_t now = dlk_now_ns();
 	struct dlk_kept *k, *next;
 
-	if (!asked.seq)
-		return;
-	LIST_FOREACH(k, &dlk_carried_left, left)
-	if (now <
-	    asked.since_ns + (asking ? WOKEN_MS : patience_ms(k)) * DLK_MS)
+	if (!asked.seq || is_early(now, asking))
 		return;
 	for (k = LIST_FIRST(&dlk_carried_left); k; k = next) {
 		next = LIST_NEXT(k, left);

@@ -95,8 +95,11 @@ static bool adopt(const struct dlk_mirror_lease *m, const int *fds,
 	if (!w)
 		return false;
 	dlk_guard_adopt(&guard, fds[DLK_MIRROR_TAKER]);
-	if (m->shadow.slot >= 0)
+	if (m->shadow.slot >= 0) {
 		s = dlk_shadow_copy_adopt(&m->shadow, fds + DLK_MIRROR_SHADOW);
+		if (!s)
+			return false;
+	}
 	k = dlk_carry_adopt(&m->add, w, &guard, s);
 	if (k)
 		dlk_carry_follow(k, &m->state);

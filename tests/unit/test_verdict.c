@@ -45,7 +45,7 @@ static int end(void **state)
 	return dlk_any_held() || dlk_any_owed() ? -1 : 0;
 }
 
-static enum dlk_verdict judged(int result, bool reclaimed, uint64_t now)
+static enum hold_verdict judged(int result, bool reclaimed, uint64_t now)
 {
 	const struct dlk_renewal r = { .lease = &h->lease,
 				       .result = result,
