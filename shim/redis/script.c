@@ -548,11 +548,14 @@ bool dlk_script_succeeds(const char *token, const redisReply *held)
 {
 	const struct dlk_arg id = dlk_script_identity(token);
 	const size_t at = (size_t)(id.text - token);
+	const char *since = held->str + at + id.len;
 
-	/* A claim is no kernel lock's yet (queue.h). */
-	return held->len > at + id.len + 20 &&
-	       memcmp(held->str + at + id.len, DLK_NEVER, 20) != 0 &&
-	       memcmp(held->str, "dlock1 ", 7) == 0 &&
-	       memcmp(held->str + at, id.text, id.len) == 0 &&
-	       memcmp(held->str + at + id.len, id.text + id.len, 20) > 0;
+	if (held->len <= at + id.len + 20 ||
+	    memcmp(held->str, "dlock1 ", 7) != 0 ||
+	    memcmp(held->str + at, id.text, id.len) != 0)
+		return false;
+	/* Of no kernel lock: a claim, or what stays, if not of this very lease. */
+	if (memcmp(since, DLK_STAYS, 20) >= 0)
+		return memcmp(held->str, token, at) == 0;
+	return memcmp(since, id.text + id.len, 20) > 0;
 }

@@ -170,7 +170,7 @@ struct dlk_arg dlk_script_identity(const char *token);
 
 /*
  * Is the token in `held` newer, of the same host and file?  Then it is that of
- * our kernel lock's successor.
+ * our kernel lock's successor; or what stays of our own lease (hold_at_least).
  */
 bool dlk_script_succeeds(const char *token, const redisReply *held);
 

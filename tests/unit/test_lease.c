@@ -284,6 +284,28 @@ static void what_stays_is_nobodys(void **state)
 	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 1);
 }
 
+/* By a proof it reads (acquire.lua), beside others whom nothing is to end. */
+static void what_reads_by_now_does_not_stay(void **state)
+{
+	char reader[DLK_TOKEN_MAX];
+	struct dlk_lease lease;
+
+	(void)state;
+	assert_int_equal(acquire(ours, false), 0);
+	lease = lease_at("k", token_of(reader, 'h', HOST, FILE_, 2001));
+	lease.shared = true;
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_lease_acquire(c, in_ms(5000), &lease, true, NULL,
+					   NULL, &answer),
+			 0);
+	assert_int_equal(renew(ours, true), 0);
+	stays_until_ns = dlk_now_ns() + 60000 * DLK_MS;
+	assert_int_equal(release(ours, false), 0);
+	stays_until_ns = 0;
+	assert_int_equal(renew(reader, true), 0);
+	assert_int_equal(renew(ours, true), DLK_GONE);
+}
+
 static void release_removes_no_other(void **state)
 {
 	(void)state;
@@ -361,6 +383,11 @@ static void a_successor_is_newer_and_of_this_file(void **state)
 	put(token_of(heir, 'h', HOST, FILE_ "1", 2001));
 	assert_int_equal(renew(ours, true), DLK_LOST);
 	put(token_of(heir, 'h', HOST ":id", FILE_, 2001));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+	/* Nobody's, which stays, or a claim. */
+	put(token_of(heir, 'h', HOST, FILE_, DLK_NO_LOCK_NS));
+	assert_int_equal(renew(ours, true), DLK_LOST);
+	put(token_of(heir, 'h', HOST, FILE_, UINT64_MAX));
 	assert_int_equal(renew(ours, true), DLK_LOST);
 }
 
@@ -1245,6 +1272,7 @@ int main(void)
 			a_refusal_is_told_in_the_servers_words, forbid, allow),
 		lease_test(release_removes_ours),
 		lease_test(what_stays_is_nobodys),
+		lease_test(what_reads_by_now_does_not_stay),
 		lease_test(release_removes_no_other),
 		lease_test(release_removes_no_huge_value),
 		lease_test(an_answer_that_never_came_is_a_broken_pipe),

@@ -102,6 +102,19 @@ static void so_does_a_reader(void **state)
 	assert_int_equal(renew(&l), 0);
 }
 
+/* With hold_at_least as well, though it is in a hash. */
+static void it_stays_when_it_is_given_back(void **state)
+{
+	struct dlk_lease l = lapsed(ours, false, PAUSE);
+	const struct dlk_lease its = lease_of(other, false, TTL, 0);
+
+	(void)state;
+	assert_int_equal(renew(&l), 0);
+	l.stays_until_ns = dlk_now_ns() + PAUSE * 1000000ULL;
+	assert_int_equal(release(&l), 0);
+	assert_int_equal(acquire(&its), DLK_BUSY);
+}
+
 /* Control: without it, what has expired is gone. */
 static void it_does_not_without(void **state)
 {
@@ -275,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		AT_ONCE(it_goes_on_if_nobody_had_it),
 		AT_ONCE(so_does_a_reader),
+		AT_ONCE(it_stays_when_it_is_given_back),
 		AT_ONCE(it_does_not_without),
 		AT_ONCE(a_writer_between_ends_it),
 		AT_ONCE(so_does_a_reader_a_writers),
