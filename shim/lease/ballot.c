@@ -170,6 +170,7 @@ static void ask(struct ballot *b, unsigned i)
 	b->copies[i]++;
 	b->asked |= 1U << i;
 	c->half = DLK_ASKING;
+	b->v[i].replies = 1;
 	err = b->ask(b, i, c);
 	b->v[i].asked = err == -EINPROGRESS;
 	if (!b->v[i].asked)
@@ -361,14 +362,12 @@ static void leave(struct ballot *b, unsigned i)
 {
 	struct dlk_master *m = &b->masters->v[i];
 	struct dlk_conn *c = b->v[i].c;
-	const unsigned replies = b->replies ?: 1;
-	int err = 0;
+	const unsigned replies = b->v[i].asked ? b->v[i].replies : 0;
+	int err = replies > DLK_REPLIES_MAX ? -ENOBUFS : 0;
 
 	dlk_master_owes(m, b->asked_ns);
 	c->half = DLK_WHOLE;
-	if (b->v[i].asked && replies > DLK_REPLIES_MAX)
-		dlk_conn_close(c);
-	for (unsigned k = 0; k < replies && b->v[i].asked && !err; k++)
+	for (unsigned k = 0; k < replies && !err; k++)
 		err = dlk_conn_defer(c, judge_late, late, m);
 	if (err)
 		dlk_conn_close(c);

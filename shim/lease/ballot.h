@@ -71,13 +71,13 @@ struct ballot {
 	/* The question. */
 	struct dlk_masters *masters;
 	struct dlk_attempt *at;
-	/* In halves (conn.h), to the i-th: a vote, see tally.h. */
+	/* In halves (conn.h), to the i-th: a vote, see tally.h.  It says in
+	 * v[i].replies how many are to come, if not 1. */
 	int (*ask)(struct ballot *b, unsigned i, struct dlk_conn *c);
 	/* The i-th has voted: it is to be counted. */
 	void (*count)(struct ballot *b, unsigned i, int vote);
 	void *arg;
 	uint32_t without; /* those who are not asked: a bit each */
-	unsigned replies; /* of a question, if not 1 */
 	uint64_t linger_ns, linger_no_ns; /* the others are waited for so long,
 					     when it is decided: yes, or no */
 	bool once; /* a connection that breaks is not replaced */
@@ -94,7 +94,7 @@ struct ballot {
 
 	struct {
 		struct dlk_conn *c;
-		unsigned tries;
+		unsigned tries, replies;
 		bool was_open, asked;
 	} v[DLK_MASTERS_MAX];
 };

@@ -74,10 +74,13 @@ static bool begin(struct batch *x, const struct dlk_masters *masters,
 static int ask(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct batch *x = b->arg;
+	int err;
 
 	if (c->half == DLK_ASKING && x->ask)
 		memcpy(x->of[i], x->ask, x->n * sizeof(*x->ask));
-	return x->fn(c, b->by_ns, x->of[i], x->n);
+	err = x->fn(c, b->by_ns, x->of[i], x->n);
+	b->v[i].replies = dlk_batch_owed(x->of[i], x->n);
+	return err;
 }
 
 /* Who has answered has voted, whatever of. */
@@ -101,7 +104,6 @@ static struct ballot ballot_of(struct dlk_store *s, struct dlk_attempt *at,
 				.ask = ask,
 				.count = count,
 				.arg = x,
-				.replies = x->n,
 				.linger_ns = LATE_MS * DLK_MS,
 				.linger_no_ns = LATE_MS * DLK_MS };
 }

@@ -354,3 +354,12 @@ int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 			u[i].result = TO_RECLAIM;
 	return err ?: round_trip(c, deadline_ns, &reclaiming, u, n, TO_RECLAIM);
 }
+
+unsigned dlk_batch_owed(const struct dlk_renewal *u, unsigned n)
+{
+	unsigned owed = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		owed += u[i].result >= TO_ASK;
+	return owed;
+}

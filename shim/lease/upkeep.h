@@ -26,10 +26,12 @@ int dlk_release_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		      struct dlk_renewal *r, unsigned n);
 /*
  * Those of whole files whose result is DLK_GONE are put back, wherever that may
- * be: 0, or DLK_LOST, another's is there.
+ * be; their results are of no use then.
  */
 int dlk_put_back_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		       struct dlk_renewal *r, unsigned n);
+/* After -EINPROGRESS of one of these: how many answers are to come. */
+unsigned dlk_batch_owed(const struct dlk_renewal *r, unsigned n);
 /* The server has an owner's ranges as they were before his last request. */
 bool dlk_upkeep_is_old(const struct dlk_renewal *u);
 /*
