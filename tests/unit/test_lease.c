@@ -438,6 +438,27 @@ static void a_young_server_grants_nothing(void **state)
 	assert_value("");
 }
 
+/* Its clock was wrong when it began, or is now; its uptime (INFO) is by that. */
+static void a_clock_that_is_set_back_delays_once(void **state)
+{
+	struct dlk_youth youth;
+
+	(void)state;
+	/* That it began is noted anew. */
+	note_memory(-2 * HOUR_MS, "restarted");
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
+	assert_int_equal(dlk_script_young(c, in_ms(5000), &youth), 0);
+	assert_true(youth.since_ns && youth.since_ms <= youth.now_ms);
+	/* What is old enough by that is so, whatever the uptime. */
+	note_memory(2 * HOUR_MS, "restarted");
+	assert_int_equal(acquire(ours, false), 0);
+	/* And stays so. */
+	note_memory(-2 * HOUR_MS, "restartedopen");
+	assert_int_equal(dlk_script_young(c, in_ms(5000), &youth), 0);
+	assert_int_equal(youth.left_ms, 0);
+	assert_int_equal(acquire(other, false), DLK_BUSY);
+}
+
 /* Not even by proof: another host may hold it, for all the server knows. */
 static void a_young_server_replaces_nothing(void **state)
 {
@@ -1285,6 +1306,7 @@ int main(void)
 		lease_test(release_is_asked_again_as_text),
 		lease_test(renew_is_asked_again_as_text),
 		young_test(a_young_server_grants_nothing),
+		young_test(a_clock_that_is_set_back_delays_once),
 		young_test(a_young_server_replaces_nothing),
 		young_test(a_server_once_found_old_is_not_asked_again),
 		young_test(a_server_that_was_emptied_is_young),

@@ -18,6 +18,11 @@ local delay, uptime = tonumber(ARGV[2]), tonumber(ARGV[3])
 local said = redis.pcall('GET', KEYS[1])
 said = type(said) == 'string' and said or ''
 local id, since, why = string.match(said, '^(%x+) (%d+) (%l+)$')
+local function note(as)
+	since = math.max(math.floor(since), 0)
+	redis.call('SET', KEYS[1], string.format('%s %d %s', ARGV[1], since,
+						 as))
+end
 if id ~= ARGV[1] then
 	since, why = now - uptime, 'restarted'
 	if said == '' and ARGV[5] == '' then
@@ -26,20 +31,25 @@ if id ~= ARGV[1] then
 	elseif ARGV[4] == '1' then
 		since, why = now, 'promoted'
 	end
-	redis.call('SET', KEYS[1], string.format('%s %d %s', ARGV[1],
-						 math.max(since, 0), why))
+	note(why)
+elseif tonumber(since) > now then
+	since = now -- its clock was set back
+	note(why)
 end
-since = math.max(math.floor(since), 0)
--- (Its clock may have been set back.)
-local left = math.min(math.max(since + delay - now, 0), delay)
-left = math.max(left, delay - uptime)
+since = tonumber(since)
+local left = math.max(since + delay - now, 0)
+if ARGV[1] == '0' then
+	-- It may be another run, for all that it says of itself.
+	left = math.max(left, delay - uptime)
+elseif id == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 1 then
+	left = 0 -- this one was old enough, by whatever clock
+end
 if left > 0 then
 	redis.call('DEL', KEYS[2])
 else
 	redis.call('SET', KEYS[2], '1')
 	if string.sub(why, -4) ~= 'open' then
-		redis.call('SET', KEYS[1], string.format('%s %d %sopen',
-							 ARGV[1], since, why))
+		note(why .. 'open')
 	end
 end
 return { left, why, since, now }
