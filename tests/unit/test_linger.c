@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "lease/lease.h"
+#include "lease/queue.h"
 #include "lease/ranges.h"
 #include "lease/records.h"
 #include "os/sys.h"
@@ -258,6 +259,101 @@ static void ranges_go_on_if_nobody_had_one(void **state)
 	assert_int_equal(renew_after(10, 19, PAUSE), 0);
 }
 
+/* Ours lapse on [0, 9], in the way of whom another one's on [10, 19] refuse. */
+static struct dlk_lease lapsed_beside(struct dlk_lease *living)
+{
+	const struct dlk_lease l = ranges_of(ours, SHORT, PAUSE);
+
+	*living = ranges_of(third, TTL, 0);
+	assert_int_equal(acquire_range(&l, 0, 9), 0);
+	dlk_pause_ns(2 * SHORT * 1000000ULL);
+	assert_int_equal(acquire_range(living, 10, 19), 0);
+	return l;
+}
+
+static void nor_did_who_asks_who_has_it(void **state)
+{
+	struct dlk_lease living;
+	const struct dlk_lease l = lapsed_beside(&living);
+	const struct dlk_lease its = ranges_of(other, TTL, 0);
+	const struct dlk_range byte = { 5, 5, DLK_WRITE },
+			       all = { 0, 19, DLK_READ };
+
+	(void)state;
+	dlk_conn_reset(c);
+	assert_int_equal(
+		dlk_records_get(c, in_ms(5000), &its, &byte, 0, &answer), 0);
+	assert_int_equal(dlk_records_get(c, in_ms(5000), &its, &all, 0,
+					 &answer),
+			 DLK_BUSY);
+	assert_string_equal(answer.holder, third);
+	assert_int_equal(renew(&l), 0);
+}
+
+static void nor_did_who_is_refused(void **state)
+{
+	struct dlk_lease living;
+	const struct dlk_lease l = lapsed_beside(&living);
+	const struct dlk_lease its = ranges_of(other, TTL, 0);
+
+	(void)state;
+	assert_int_equal(acquire_range(&its, 0, 19), DLK_BUSY);
+	assert_string_equal(answer.holder, third);
+	assert_int_equal(renew(&l), 0);
+}
+
+/* In vain, or whom nobody can tell that he was granted it. */
+static void nor_did_who_waits(void **state)
+{
+	char claim[DLK_TOKEN_MAX], what[DLK_WHAT_LEN + 1];
+	struct dlk_lease living;
+	const struct dlk_lease l = lapsed_beside(&living);
+	const struct dlk_lease its = ranges_of(other, TTL, 0);
+	const struct dlk_range all = { 0, 19, DLK_WRITE };
+	struct dlk_waiter w = { .claim = claim,
+				.what = what,
+				.claim_ttl_ms = TTL };
+
+	(void)state;
+	token_of(claim, 'c', "elsewhere", FILE_, UINT64_MAX);
+	w.claim_len = strlen(claim);
+	dlk_records_what(what, &all, "", false);
+	memset(w.channel, 'a', DLK_CHANNEL_LEN);
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_queue_say(c, in_ms(5000), "heartbeat", &its, &w,
+				       &answer),
+			 DLK_BUSY);
+	assert_true(w.queued);
+	assert_int_equal(release(&living), 0);
+	assert_int_equal(renew(&l), 0);
+	/* Control: it was the first one that nobody hears. */
+	assert_int_equal(tell(redis.c, "EXISTS", "{k}%q", NULL)->integer, 0);
+}
+
+static void it_ends_by_a_claim(void **state)
+{
+	char claim[DLK_TOKEN_MAX], what[DLK_WHAT_LEN + 1];
+	const struct dlk_lease l = ranges_of(ours, SHORT, PAUSE);
+	const struct dlk_lease its = ranges_of(other, TTL, 0);
+	const struct dlk_range all = { 5, 19, DLK_WRITE };
+	struct dlk_waiter w = { .claim = claim,
+				.what = what,
+				.channel = DLK_NO_CHANNEL,
+				.claim_ttl_ms = TTL };
+
+	(void)state;
+	token_of(claim, 'c', "elsewhere", FILE_, UINT64_MAX);
+	w.claim_len = strlen(claim);
+	dlk_records_what(what, &all, "", false);
+	assert_int_equal(acquire_range(&l, 0, 9), 0);
+	dlk_pause_ns(2 * SHORT * 1000000ULL);
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_queue_say(c, in_ms(5000), "heartbeat", &its, &w,
+				       &answer),
+			 0);
+	assert_int_equal(renew(&l), DLK_GONE);
+}
+
 static void they_do_not_if_somebody_had_a_byte(void **state)
 {
 	(void)state;
@@ -300,6 +396,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_memory_proves_nothing,
 						connect_young, disconnect),
 		AT_ONCE(ranges_go_on_if_nobody_had_one),
+		AT_ONCE(nor_did_who_asks_who_has_it),
+		AT_ONCE(nor_did_who_is_refused),
+		AT_ONCE(nor_did_who_waits),
+		AT_ONCE(it_ends_by_a_claim),
 		AT_ONCE(they_do_not_if_somebody_had_a_byte),
 		AT_ONCE(nor_if_they_do_not_linger),
 		AT_ONCE(nor_is_a_whole_file_another_thing),

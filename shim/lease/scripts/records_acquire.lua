@@ -207,6 +207,7 @@ end
 
 drop_mark(options, ARGV[8])
 cancel(ticket, claim)
+take(id, want)
 assign(id, had, want[1], want[2], { want })
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
 	    since = me and most(me.since, since) or since,

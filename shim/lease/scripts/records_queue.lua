@@ -90,7 +90,7 @@ if verb == 'heartbeat' and not by and entry(ticket) and not is_interop(options)
    and not holder()
    and (string.sub(ARGV[2], 72) == '+' or not is_fair(options)
 	or not waits_before(want, claim)) then
-	claim_range({ claim = claim, life = life }, want)
+	claim_range({ claim = claim, life = life }, want, of)
 end
 if verb == 'heartbeat' and granted() then
 	cancel(ticket, claim)

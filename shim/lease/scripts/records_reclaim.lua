@@ -85,6 +85,9 @@ for _, want in ipairs(list) do
 		return 0
 	end
 end
+for _, want in ipairs(has) do
+	take(id, want)
+end
 assign(id, had, lo, hi, has)
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
 	    since = since, lingering = lingers(ARGV[9]) })
