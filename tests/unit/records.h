@@ -16,6 +16,7 @@
 #define W      DLK_WRITE
 
 static struct dlk_answer got;
+static uint32_t pause_ms; /* of lease_of() */
 
 /* An owner, with what it holds by its own account. */
 struct holder {
@@ -42,7 +43,8 @@ static inline struct dlk_lease lease_of(const struct holder *h)
 				   .ranges_key_len = sizeof(PLACES) - 1,
 				   .token = h->token,
 				   .token_len = strlen(h->token),
-				   .ttl_ms = TTL };
+				   .ttl_ms = TTL,
+				   .pause_ms = pause_ms };
 }
 
 static inline int ask(struct holder *h, const struct dlk_records_ask *q)

@@ -271,6 +271,23 @@ static struct dlk_lease lapsed_beside(struct dlk_lease *living)
 	return l;
 }
 
+/* It was on its way when its process was stopped, with what that has. */
+static void nor_did_a_late_request_of_its_own(void **state)
+{
+	struct dlk_lease living;
+	const struct dlk_lease l = lapsed_beside(&living);
+	const struct dlk_records_ask q = { .range = { 20, 29, DLK_WRITE },
+					   .since_ns = 1,
+					   .seq = 2,
+					   .known = true };
+
+	(void)state;
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_records_acquire(c, in_ms(5000), &l, &q, &answer),
+			 0);
+	assert_int_equal(renew(&l), 0);
+}
+
 static void nor_did_who_asks_who_has_it(void **state)
 {
 	struct dlk_lease living;
@@ -396,6 +413,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_memory_proves_nothing,
 						connect_young, disconnect),
 		AT_ONCE(ranges_go_on_if_nobody_had_one),
+		AT_ONCE(nor_did_a_late_request_of_its_own),
 		AT_ONCE(nor_did_who_asks_who_has_it),
 		AT_ONCE(nor_did_who_is_refused),
 		AT_ONCE(nor_did_who_waits),

@@ -159,15 +159,21 @@ elseif kind == 'string' then
 	end
 end
 
-if me and me.expiry <= now then
+if me and seq < me.seq then
+	return { 3, 0, me.seq, '', 0, 0 }
+elseif me and me.expiry <= now
+       and resumes(me.expiry, me.lingering, lingering) then
+	-- It came late: its process is stopped by now, and is to go on.
+	me.expiry = now + ttl
+	set_owner(me)
+	live_until(me.expiry, lingering)
+elseif me and me.expiry <= now then
 	while cut(id, ZERO, LAST) > 0 do
 	end
 	retire(id)
 	me = nil
 end
-if me and seq < me.seq then
-	return { 3, 0, me.seq, '', 0, 0 }
-elseif not me and known then
+if not me and known then
 	grant_next(options)
 	return { 4, 0, '', '', 0, 0 }
 end

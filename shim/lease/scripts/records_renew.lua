@@ -47,10 +47,9 @@ if not me then
 	end
 end
 local lingering = me and lingers(ARGV[3])
-local resumes = lingering and lingering == me.lingering
-		and not outlived(me.expiry, lingering)
 -- Expired but not swept yet: another request may be on its way.
-if not me or me.expiry <= now and not resumes then
+if not me or me.expiry <= now
+	     and not resumes(me.expiry, me.lingering, lingering) then
 	return { -1, '' }
 end
 me.expiry, me.lingering = now + tonumber(ARGV[2]), lingering

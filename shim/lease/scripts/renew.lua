@@ -36,11 +36,8 @@ if not text then
 	redis.call('HDEL', key, claim)
 end
 local expiry, mode, lingering = read_lease(text or '0')
--- [RESUME] It has expired, and nobody was granted it since.
-local resumes = expiry <= now and lingering and not outlived(expiry, lingering)
-		and lingers(linger) == lingering
 -- Expired but not swept yet: an exclusive request may be on its way.
-if expiry <= now and not resumes then
+if expiry <= now and not resumes(expiry, lingering, lingers(linger)) then
 	-- A newer token of our host and file replaced nothing: of readers there
 	-- are many, each with a lock of its own.
 	redis.call('HDEL', key, token)
