@@ -32,9 +32,13 @@ void dlk_waiter_args(struct dlk_waiter_args *args, const struct dlk_waiter *w)
 		return;
 	args->claim = (struct dlk_arg){ w->claim, w->claim_len };
 	args->channel = channel_of(args->room, sizeof(args->room), w);
-	if (w->queued)
-		args->ticket = dlk_arg_number(&args->numbers[1],
-					      (uint64_t)w->ticket, 0);
+	if (w->queued) {
+		struct dlk_text t = dlk_text_in(args->numbers[1].text,
+						sizeof(args->numbers[1].text));
+
+		dlk_text_i64(&t, w->ticket);
+		args->ticket = (struct dlk_arg){ t.buf, t.len };
+	}
 }
 
 int dlk_reply_linger(const struct dlk_conn *c, const struct dlk_lease *lease,

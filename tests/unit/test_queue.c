@@ -821,6 +821,26 @@ static void who_passes_twice_is_the_first_again(void **state)
 	assert_false(exists(QUEUE));
 }
 
+/* A queue begins at 1, so there are places below 0. */
+static void the_last_who_passes_is_the_first(void **state)
+{
+	(void)state;
+	line_up(3);
+	release(0);
+	for (int i = 1; i <= 3; i++) {
+		assert_served(i);
+		assert_int_equal(yield(i), DLK_BUSY);
+	}
+	assert_int_equal(try(4), 0);
+	for (int i = 1; i <= 3; i++)
+		assert_int_equal(heartbeat(i), DLK_BUSY);
+	for (int i = 4; i >= 1; i--) {
+		release(i);
+		if (i > 1)
+			assert_served(i - 1);
+	}
+}
+
 /* It sleeps in the kernel, and would let the claim expire. */
 static void who_passes_is_not_served_before_it_is_back(void **state)
 {
@@ -1263,6 +1283,7 @@ int main(void)
 		queue_test(who_passes_is_the_first_again),
 		queue_test(who_passes_twice_is_the_first_again),
 		queue_test(who_passes_is_not_served_before_it_is_back),
+		queue_test(the_last_who_passes_is_the_first),
 		queue_test(who_is_away_keeps_nobody_waiting),
 		queue_test(who_rests_and_is_passed_is_the_first_again),
 		queue_test(who_passes_alone_leaves_it_free),
