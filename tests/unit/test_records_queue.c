@@ -695,6 +695,21 @@ static void a_late_ask_takes_no_claim(void **state)
 	take_and_give(&v[0]);
 }
 
+/* Its owner has expired: it cannot be confirmed, and is the next one's. */
+static void a_claim_of_nobody_is_the_next_ones(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&v[0].h, W, 20, 29), 0);
+	assert_int_equal(acquire(&a, W, 0, 9), 0);
+	assert_queues(&v[0], W, 0, 9);
+	assert_queues(&v[1], W, 0, 9);
+	give_all(&a);
+	expire(&v[0].h);
+	assert_int_equal(confirm(&v[0]), DLK_GONE);
+	assert_told("gg..");
+	take_and_give(&v[1]);
+}
+
 /* --- behind very many ----------------------------------------------------- */
 
 /* So many more that wait for what v[0] does, and look for themselves. */
@@ -803,6 +818,7 @@ int main(void)
 		queue_test(a_claim_is_in_no_way_of_its_process),
 		queue_test(a_claim_is_no_lock),
 		queue_test(a_late_ask_takes_no_claim),
+		queue_test(a_claim_of_nobody_is_the_next_ones),
 		queue_test(what_is_free_is_granted_behind_a_thousand),
 		queue_test(nor_does_fair_hide_it),
 		queue_test(those_who_went_hide_nobody),

@@ -174,6 +174,9 @@ elseif me and me.expiry <= now then
 	me = nil
 end
 if not me and known then
+	if claimed then
+		free(claimed[1], claimed[2])
+	end
 	grant_next(options)
 	return { 4, 0, '', '', 0, 0 }
 end
