@@ -443,6 +443,30 @@ static void fair_is_in_order(void **state)
 	give_all(&far);
 }
 
+/* What all had whose description is shared, and was not got from them. */
+static void what_fair_leaves_has_its_ttl(void **state)
+{
+	struct dlk_lease lease;
+	struct dlk_records_ask q = { .range = { 0, 9, W },
+				     .seq = 1,
+				     .since_ns = b.since,
+				     .proof = true,
+				     .shares = true };
+
+	(void)state;
+	fair = true;
+	lease = lease_by(&b);
+	assert_int_equal(acquire(&a, W, 0, 9), 0);
+	assert_queues(&v[0], W, 0, 9);
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_records_acquire(c, in_ms(5000), &lease, &q, &got),
+			 DLK_BUSY);
+	assert_has(&a, "W0-9");
+	assert_in_range(ttl_at(redis.c, PLACES), 1, TTL);
+	give_all(&a);
+	take_and_give(&v[0]);
+}
+
 /* Who holds something waits for those who hold, as in the kernel. */
 static void fair_is_no_deadlock(void **state)
 {
@@ -802,6 +826,7 @@ int main(void)
 		queue_test(ones_own_ranges_are_in_nobodys_way),
 		queue_test(who_can_goes_on),
 		queue_test(fair_is_in_order),
+		queue_test(what_fair_leaves_has_its_ttl),
 		queue_test(fair_is_no_deadlock),
 		queue_test(what_expired_is_for_those_who_wait),
 		queue_test(an_expired_string_is_for_those_who_wait),
