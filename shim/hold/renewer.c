@@ -12,7 +12,7 @@
  *  3. Before it renews, it asks the kernel whether the lock is still there
  *     (DESIGN L4): what was closed behind our back must not be renewed for
  *     ever.
- *  4. No error ends it (a watchdog that dies watches nothing).
+ *  4. No error ends it: what it renews would be lost with it.
  *  5. It MUST NOT wait past the next mark of any lease (model/timeline.h),
  *     whoever does not answer: limit_ns().
  *  6. That a lease is lost is judged by a time from before it was heard what the

@@ -32,9 +32,9 @@
  *  4. Who stops waiting says so [CANCEL], and before a signal handler runs,
  *     which may never come back [SUSPEND]; if that is lost, the life ends.
  *
- * A channel is a name, "dlock%wake:" and 32 hex digits: nothing of it is left
- * at the server when nobody listens.  Connections, deadlines and errors are
- * those of lease.h.
+ * A channel is a name, "dlock%wake:", of a cluster the slot's tag in braces, and
+ * 32 hex digits: nothing of it is left at the server when nobody listens.
+ * Connections, deadlines and errors are those of lease.h.
  */
 #ifndef DLK_QUEUE_H
 #define DLK_QUEUE_H

@@ -249,7 +249,7 @@ void dlk_records_reclaim(struct dlk_conn *c, uint64_t deadline_ns,
 /* The number of its last request; a string is its first one's. */
 static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 		    const struct dlk_lease *lease, uint64_t *seq,
-		    bool *by_source)
+		    bool *is_string)
 {
 	const struct dlk_arg hget[] = { WORD("HGET"), KEY(lease),
 					random_of(lease) };
@@ -258,13 +258,13 @@ static int read_seq(struct dlk_conn *c, uint64_t deadline_ns,
 	const redisReply *r;
 	int err = dlk_conn_call(c, deadline_ns, 3, hget, &r);
 
-	*by_source = false;
+	*is_string = false;
 	if (err)
 		return err;
 	if (r->type == REDIS_REPLY_ERROR &&
 	    dlk_fault_of(r->str)->outcome == DLK_NO_LEASE) {
 		*seq = 1;
-		*by_source = true;
+		*is_string = true;
 		err = dlk_conn_call(c, deadline_ns, 2, get, &r);
 		if (err)
 			return err;
@@ -325,14 +325,14 @@ int dlk_records_list(struct dlk_conn *c, uint64_t deadline_ns,
 {
 	const struct dlk_range whole = { 0, DLK_RANGE_MAX, DLK_WRITE };
 	char from[MEMBER_LEN + 2] = "[O";
-	bool by_source;
+	bool is_string;
 	int n = dlk_conn_open(c, deadline_ns);
 
 	if (!n)
-		n = read_seq(c, deadline_ns, lease, seq, &by_source);
+		n = read_seq(c, deadline_ns, lease, seq, &is_string);
 	if (n)
 		return n;
-	if (by_source)
+	if (is_string)
 		return dlk_ranges_set(held, whole);
 	memcpy(from + 2, random_of(lease).text, DLK_RANDOM_LEN);
 	do {

@@ -33,8 +33,8 @@
  * once, when a connection breaks that was there before, or breaks after the
  * request left: own token back means held, with the ttl set anew.  If it
  * remains possible that an earlier copy is still on its way, attempt->unsure
- * becomes true, whatever the result; it is never made false here.  All others
- * are sent once.
+ * becomes true, whatever the result but 0; it is never made false here.  All
+ * others are sent once.
  *
  * Memory.  Nothing is allocated by malloc(3).  What is passed in is the
  * caller's, and is not looked at after the return, but for a sending's `done`

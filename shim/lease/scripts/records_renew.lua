@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- Carry an owner's lease on: compare and expire; never re-create (PITFALLS).
+-- Carry an owner's lease on: compare and expire; never re-create (DESIGN L5).
 -- [RESUME] One that lingers though it has expired, if none of its ranges was
 -- granted to anybody since (linger.inc).
 --

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- SPDX-License-Identifier: MIT
--- [RENEW] Carry a lease on: compare and expire; never re-create (PITFALLS).
+-- [RENEW] Carry a lease on: compare and expire; never re-create (DESIGN L5).
 -- [CONFIRM] Of a claim, it makes the lease.  [RESUME] One that lingers is
 -- carried on though it has expired, if nobody was granted it since (linger.inc).
 --

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: MIT
 -- Report a wait, for the first time or again (see waits.h).
 --
--- KEYS    1 dlock%wait:PROCESS
+-- KEYS    1 dlock%wait:{w}PROCESS
 -- ARGV    1 how long it is believed (ms)  2 its number, or "" for a new one
 --         3 what is waited for
 --

@@ -3,7 +3,7 @@
 -- A wait lasts, says another thread than the one that waits: it looked after
 -- it had read the server's clock (see waits.h).
 --
--- KEYS    1 dlock%wait:PROCESS
+-- KEYS    1 dlock%wait:{w}PROCESS
 -- ARGV    1 how long it is believed (ms)  2 its number
 --         3 that reading (20 digits); "" when it has not looked
 --         4 what is waited for, if nobody could report it for long (the

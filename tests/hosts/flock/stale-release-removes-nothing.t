@@ -3,7 +3,7 @@
 # timeout: 30
 #
 # A release by an owner whose lease is no longer there removes nothing
-# (PITFALLS: compare and delete).
+# (DESIGN L9: compare and delete).
 . "${0%/*}/../../lib/rig.sh"
 
 # $1: how A loses its lease.  A is stopped meanwhile, so that nobody tells it.
