@@ -26,6 +26,17 @@
 
 enum { PARTS = 4 }; /* of a finding */
 
+/* Each server of several may show the same. */
+static bool is_found(const struct doctor *d, const char *what)
+{
+	size_t i = 0;
+
+	while (i < d->n && (d->findings[i].check != d->check ||
+			    strcmp(d->findings[i].what, what) != 0))
+		i++;
+	return i < d->n;
+}
+
 void doctor_find(struct doctor *d, enum doctor_severity severity,
 		 const char *why, const char *remedy, const char *format, ...)
 {
@@ -37,6 +48,10 @@ void doctor_find(struct doctor *d, enum doctor_severity severity,
 	if (vasprintf(&what, format, args) < 0)
 		tool_no_memory();
 	va_end(args);
+	if (is_found(d, what)) {
+		free(what);
+		return;
+	}
 	d->findings = tool_grow(d->findings, d->n, &d->room, sizeof(*f));
 	f = &d->findings[d->n++];
 	*f = (struct doctor_finding){ .severity = severity,

@@ -93,11 +93,24 @@ static void compare_keys(struct view *v, const struct fleet_host *h,
 	find_difference(v, DOCTOR_CRITICAL, h, its->prefix, "key", a, b);
 }
 
+/* One server in common is no majority in common (Redlock). */
+static void compare_servers(struct view *v, const struct fleet_host *h,
+			    const struct fleet_rule *its,
+			    const struct dlk_rule *ours)
+{
+	char own[FLEET_SERVERS_MAX];
+
+	fleet_servers(ours->redis, own);
+	if (*its->servers && strcmp(its->servers, own) != 0)
+		find_difference(v, DOCTOR_CRITICAL, h, its->prefix, "mode",
+				its->servers, own);
+}
+
 static void compare_places(struct view *v, const struct fleet_host *h,
 			   const struct fleet_rule *its,
 			   const struct dlk_rule *ours)
 {
-	bool here = fleet_is_here(ours, v->s->redis);
+	bool here = fleet_is_here(ours, v->s->redis, v->s->ep);
 	char where[192];
 	const char *at = its->at;
 
@@ -106,6 +119,8 @@ static void compare_places(struct view *v, const struct fleet_host *h,
 			 v->s->ep->name);
 		at = where;
 	}
+	if (!*at && here)
+		compare_servers(v, h, its, ours);
 	/* Two that are elsewhere meet at another server. */
 	if ((*at != '\0') == !here)
 		return;
@@ -245,19 +260,18 @@ static void look_at_server(struct view *v)
 	}
 }
 
-/* Of the masters of a quorum the first that answers has it. */
+/* At each server of a quorum: another one may begin with any of them. */
 void doctor_fleet(struct doctor *d)
 {
 	struct view v = { .d = d };
-	const struct dlk_redis *done = NULL;
 
 	fleet_own_field(d->config, v.own);
 	v.own_name = strchr(v.own, ' ') + 1;
 	for (size_t i = 0; i < d->n_servers; i++) {
 		v.s = &d->servers[i];
-		if (!v.s->up || !v.s->c || v.s->redis == done)
-			continue;
-		look_at_server(&v);
-		done = v.s->redis;
+		if (v.s->up && v.s->c &&
+		    tool_has_key(v.s->redis, v.s->ep, FLEET_KEY,
+				 strlen(FLEET_KEY)))
+			look_at_server(&v);
 	}
 }

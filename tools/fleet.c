@@ -14,13 +14,14 @@
 #include "os/sys.h"
 #include "tools/boot.h"
 #include "tools/common.h"
+#include "tools/options.h"
 #include "tools/scan_hash.h"
 #include "tools/scan_keys.h"
 
 enum {
 	TEXT_MAX = 256 * 1024,
 	HEAD = 3,
-	WORDS = 5, /* of a rule's line */
+	SERVERS = 5, /* after the first five words of a rule's line */
 	DAY_MS = 24 * 3600 * 1000,
 };
 
@@ -34,43 +35,45 @@ static void unword(char *word)
 	dlk_unword(word, word, size);
 }
 
-/* The words of a line, cut where the blanks are: all `n` of them, or false. */
-static bool split(char *line, char **words, int n)
+/* The first `n` words of a line, cut where the blanks are: how many it has. */
+static int split(char *line, char **words, int n)
 {
-	for (int i = 0; i < n; i++) {
+	int i = 0;
+
+	while (line && i < n) {
 		words[i] = strsep(&line, " ");
-		if (!words[i] || !*words[i])
-			return false;
+		if (!*words[i++])
+			return 0;
 	}
-	return !line;
+	return i;
 }
 
 static void read_rule(struct fleet_host *h, char *line)
 {
 	struct fleet_rule *rule = &h->rules[h->n_rules];
-	char *words[WORDS];
+	char *words[SERVERS + 1];
+	int n = h->n_rules == FLEET_RULES ? 0 : split(line, words, SERVERS + 1);
 
-	if (h->n_rules == FLEET_RULES || !split(line, words, WORDS) ||
-	    !dlk_number(words[2], 10, &rule->ttl_ms) ||
+	if (n < SERVERS || !dlk_number(words[2], 10, &rule->ttl_ms) ||
 	    !dlk_number(words[3], 10, &rule->hold_ms))
 		return;
-	unword(words[0]);
-	unword(words[1]);
-	unword(words[4]);
+	for (int i = 0; i < n; i++)
+		unword(words[i]);
 	rule->prefix = words[0];
 	rule->key = words[1];
 	rule->at = words[4];
+	rule->servers = n > SERVERS ? words[SERVERS] : "";
 	h->n_rules += rule->prefix[0] == '/';
 }
 
 static bool read_head(struct fleet_host *h, char *line)
 {
-	char *words[HEAD];
+	char *words[HEAD + 1];
 	uint64_t seen;
 
-	if (!split(line, words, HEAD) || strcmp(words[0], "1") != 0 ||
-	    !dlk_number(words[1], 10, &seen) || seen > INT64_MAX ||
-	    !dlk_number(words[2], 10, &h->boot_ns))
+	if (split(line, words, HEAD + 1) != HEAD ||
+	    strcmp(words[0], "1") != 0 || !dlk_number(words[1], 10, &seen) ||
+	    seen > INT64_MAX || !dlk_number(words[2], 10, &h->boot_ns))
 		return false;
 	h->seen_ms = (int64_t)seen;
 	return true;
@@ -176,10 +179,25 @@ void fleet_own_field(const struct dlk_config *config,
 	snprintf(field, FLEET_FIELD_MAX, "%s %s", host, name);
 }
 
-bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis)
+/* (A cluster's masters are not all in its section.) */
+bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis,
+		   const struct dlk_endpoint *ep)
 {
-	return rule->redis == redis ||
-	       tool_same_server(rule->redis->endpoints, redis->endpoints);
+	bool here = rule->redis == redis;
+
+	for (unsigned i = 0; i < rule->redis->n_endpoints && !here; i++)
+		here = tool_same_server(&rule->redis->endpoints[i], ep);
+	return here;
+}
+
+void fleet_servers(const struct dlk_redis *redis, char text[FLEET_SERVERS_MAX])
+{
+	size_t n = (size_t)sprintf(text, "%s", option_mode(redis));
+
+	for (unsigned i = 0;
+	     redis->mode == DLK_QUORUM && i < redis->n_endpoints; i++)
+		n += (size_t)snprintf(text + n, FLEET_SERVERS_MAX - n, " %s",
+				      redis->endpoints[i].name);
 }
 
 static void put_word(FILE *f, const char *text, char end)
@@ -190,8 +208,21 @@ static void put_word(FILE *f, const char *text, char end)
 	fprintf(f, "%s%c", word, end);
 }
 
+static void put_rule(FILE *f, const struct dlk_rule *rule, bool here)
+{
+	char servers[FLEET_SERVERS_MAX];
+
+	put_word(f, rule->prefix, ' ');
+	put_word(f, rule->key, ' ');
+	fprintf(f, "%u %u ", rule->ttl_ms, rule->hold_at_least_ms);
+	put_word(f, here ? "" : rule->redis->endpoints->name, ' ');
+	fleet_servers(rule->redis, servers);
+	put_word(f, servers, '\n');
+}
+
 static char *make_text(const struct dlk_config *config,
-		       const struct dlk_redis *redis, int64_t now_ms)
+		       const struct dlk_redis *redis,
+		       const struct dlk_endpoint *ep, int64_t now_ms)
 {
 	char *text = NULL;
 	size_t len;
@@ -200,18 +231,9 @@ static char *make_text(const struct dlk_config *config,
 	if (!f)
 		return NULL;
 	fprintf(f, "1 %" PRId64 " %" PRIu64 "\n", now_ms, dlk_now_ns());
-	for (unsigned i = 0; i < config->n_rules && i < FLEET_RULES; i++) {
-		const struct dlk_rule *rule = &config->rules[i];
-
-		put_word(f, rule->prefix, ' ');
-		put_word(f, rule->key, ' ');
-		fprintf(f, "%u %u ", rule->ttl_ms, rule->hold_at_least_ms);
-		put_word(f,
-			 fleet_is_here(rule, redis)
-				 ? ""
-				 : rule->redis->endpoints->name,
-			 '\n');
-	}
+	for (unsigned i = 0; i < config->n_rules && i < FLEET_RULES; i++)
+		put_rule(f, &config->rules[i],
+			 fleet_is_here(&config->rules[i], redis, ep));
 	if (fclose(f)) {
 		free(text);
 		return NULL;
@@ -292,7 +314,7 @@ int fleet_leave(struct dlk_conn *c, const struct dlk_config *config,
 	if (err)
 		return err;
 	fleet_own_field(config, field);
-	text = make_text(config, redis, now_ms);
+	text = make_text(config, redis, c->ep, now_ms);
 	if (!text)
 		return -ENOMEM;
 	err = call(c, 4,

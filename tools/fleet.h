@@ -4,13 +4,15 @@
  * it at a server.
  *
  *	dlock%fleet	a hash; HOST HOSTNAME = "1 SEEN BOOT" and a line for
- *			each rule, "PREFIX KEY TTL HOLD AT"
+ *			each rule, "PREFIX KEY TTL HOLD AT SERVERS"
  *
  * HOST is the word of a token (boot id and host_id).  SEEN is the server's clock
  * in ms when it was left, BOOT the host's CLOCK_BOOTTIME in ns of that moment:
  * so the `since` of a token of that host is a moment by the server's clock, too.
- * AT is "-" for a lock at this very server and database, else the server's
- * address.  Words are escaped as those of a token.
+ * AT is "-" for a lock at this very server and database, else the (first)
+ * server's address.  SERVERS is the mode, and of a quorum its addresses in their
+ * order; an older version left none, a newer one perhaps more words.
+ * Words are escaped as those of a token.
  *
  * Anybody may have written it: what is no such text is passed over, and at most
  * FLEET_MAX entries are kept.  Nobody's lock depends on it.
@@ -30,6 +32,7 @@ enum { FLEET_MAX = 4096, FLEET_RULES = 64, FLEET_KEPT_DAYS = 30 };
 
 struct fleet_rule {
 	const char *prefix, *key, *at; /* unescaped; `at` is "" for here */
+	const char *servers;           /* "": not known */
 	uint64_t ttl_ms, hold_ms;
 };
 
@@ -84,7 +87,11 @@ enum { FLEET_FIELD_MAX = 512 };
 void fleet_own_field(const struct dlk_config *config,
 		     char field[FLEET_FIELD_MAX]);
 
-/* Is `rule` locked by the server and database of that section? */
-bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis);
+/* Is `rule` locked, perhaps among others, by that server of that section? */
+bool fleet_is_here(const struct dlk_rule *rule, const struct dlk_redis *redis,
+		   const struct dlk_endpoint *ep);
+/* SERVERS: what two hosts MUST have in common to exclude each other there. */
+enum { FLEET_SERVERS_MAX = 2048 };
+void fleet_servers(const struct dlk_redis *redis, char text[FLEET_SERVERS_MAX]);
 
 #endif

@@ -14,6 +14,11 @@ static const char *const locals[] = { "file", "shadow" };
 static const char *const coherence[] = { "auto", "on", "off" };
 static const char *const booleans[] = { "false", "true" };
 
+const char *option_mode(const struct dlk_redis *redis)
+{
+	return modes[redis->mode];
+}
+
 struct tool_span option_duration(uint64_t ms)
 {
 	int digits = 3;
@@ -56,7 +61,7 @@ unsigned options_of(const struct dlk_rule *rule,
 	char replicas[16];
 
 	snprintf(replicas, sizeof(replicas), "%u", redis->replicas);
-	row = put(row, "mode", modes[redis->mode]);
+	row = put(row, "mode", option_mode(redis));
 	row = put(row, "transport", transports[ep->scheme]);
 	row = put_ms(row, "connect_timeout", ep->connect_timeout_ms);
 	row = put_ms(row, "restart_delay", ep->restart_delay_ms);

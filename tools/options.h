@@ -21,6 +21,9 @@ struct option_row {
 unsigned options_of(const struct dlk_rule *rule,
 		    struct option_row rows[OPTIONS_MAX]);
 
+/* Its mode, as the configuration has it. */
+const char *option_mode(const struct dlk_redis *redis);
+
 /* Milliseconds as the configuration has them: "950ms", "1.5s", "30s". */
 struct tool_span option_duration(uint64_t ms);
 

@@ -2,7 +2,7 @@
 // link: tools/common_elf.c tools/json.c tools/table.c tools/screen.c tools/common_text.c
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
 // link: tools/scan_hash.c tools/scan_queue.c tools/common_redis.c tools/run_away.c
-// link: tools/fleet.c tools/boot.c tools/scan_ask.c
+// link: tools/fleet.c tools/boot.c tools/scan_ask.c tools/options.c
 /*
  * The pure parts of the tools: what an ELF image tells, that no byte of a name
  * reaches a terminal or a JSON reader unescaped, who counts as an owner of a
@@ -776,16 +776,19 @@ static void a_host_of_the_fleet_is_read(void **state)
 	(void)state;
 	assert_true(left(&f, "abc:A web%20one",
 			 "1 90000 5000000000\n/a/b%20c/ dlock:%25p 30000 0 -\n"
-			 "/d k%25r 5000 1000 10.0.0.5:6379/1\n"));
+			 "/d k%25r 5000 1000 10.0.0.5:6379/1\n"
+			 "/q k 1 1 - quorum%20a%20b%20c more to come\n"));
 	assert_int_equal(f.n, 1);
 	assert_string_equal(f.hosts[0].host, "abc:A");
 	assert_string_equal(f.hosts[0].name, "web%20one");
-	assert_int_equal(f.hosts[0].n_rules, 2);
+	assert_int_equal(f.hosts[0].n_rules, 3);
 	assert_string_equal(f.hosts[0].rules[0].prefix, "/a/b c/");
 	assert_string_equal(f.hosts[0].rules[0].key, "dlock:%p");
 	assert_string_equal(f.hosts[0].rules[0].at, "");
 	assert_string_equal(f.hosts[0].rules[1].at, "10.0.0.5:6379/1");
 	assert_int_equal(f.hosts[0].rules[1].hold_ms, 1000);
+	assert_string_equal(f.hosts[0].rules[1].servers, "");
+	assert_string_equal(f.hosts[0].rules[2].servers, "quorum a b c");
 	/* Granted when its clock showed 3 s: two before it was seen. */
 	assert_int_equal(fleet_age_ms(&f, "abc:A", 3000000000), 12000);
 	assert_int_equal(fleet_age_ms(&f, "abc:A", 99000000000), 0);
@@ -802,7 +805,7 @@ static void what_is_no_host_is_passed_over(void **state)
 	static const char *const rules[] = {
 		"1 1 1\n\n\n",         "1 1 1\n/a k 1 1\n",
 		"1 1 1\n/a k x 1 -\n", "1 1 1\n/a  k 1 1 -\n",
-		"1 1 1\na k 1 1 -\n",  "1 1 1\n/a k 1 1 - more\n"
+		"1 1 1\na k 1 1 -\n",  "1 1 1\n/a k 1 1 -  more\n"
 	};
 	struct fleet f = { 0 };
 

@@ -61,6 +61,12 @@ ctl_on A --json list
 is "$STATUS $(json '.locks | length')" '0 9' 'a slot has moved: list has all'
 ctl_on A explain "$MNT/filea"
 like "$OUT" "slot $slot, at 127.0.0.1:${MASTER_PORT[$to]}" 'explain has the new node'
+slot=$(slot_of dlock%fleet)
+is "$(owner_of "$slot")" 1 'the first node had the fleet (control)'
+slot_move "$slot" 2
+ctl_on A --json doctor
+is "$(json '[.findings[] | select(.check == "fleet") | .what]')" '[]' \
+	'doctor: the fleet is asked for where it is now'
 
 # break: who waits gets it at once, for release.lua has its name there.
 locker b dl B

@@ -38,6 +38,39 @@ is "$(json '[.findings[] | select(.check == "privileges")] | length')" 3 \
 	'... of each master'
 m 1 del "dlock:$MNT/half" >/dev/null
 
+# --- the fleet ---
+# fleet: what doctor on host A finds of it
+fleet()
+{
+	ctl_on A --json doctor
+	json '[.findings[] | select(.check == "fleet") | .severity, .what]'
+}
+# other TITLE MODE ADDRESS...: host B has those, where doctor runs
+other()
+{
+	local urls
+
+	urls=$(printf ', "redis://%s"' "${@:3}")
+	rr del dlock%fleet >/dev/null
+	sed -i "s|mode = .*|mode = \"$2\"|; s|urls\{0,1\} = .*|urls = { ${urls#, } }|" \
+		"$RIG/B.conf"
+	[ "$2" = quorum ] || sed -i 's/urls = { \(.*\) }/url = \1/' "$RIG/B.conf"
+	ctl_on B --json doctor
+	like "$(fleet)" "^\\[\"CRITICAL\",\"host [^ ]+ locks $MNT/ with mode $2.*$(
+		), this one with quorum ${at[*]}\"\\]$" "another host: $1"
+}
+at=()
+for port in "$PORT" "${MASTER_PORT[@]}"; do
+	at+=("127.0.0.1:$port/0")
+done
+ctl_on B --json doctor
+is "$(fleet)" '[]' 'another host of this quorum (control)'
+other 'in another order' quorum "${at[1]}" "${at[0]}" "${at[2]}"
+other 'one of its masters' quorum 127.0.0.1:1/0 "${at[2]}" 127.0.0.1:2/0
+other 'that one alone' single "${at[1]}"
+rr del dlock%fleet >/dev/null
+rig_config B ttl=12s connect_timeout=300ms
+
 master_kill 3
 ctl_on A --json list
 is "$STATUS $(json '[.locks[] | .mode, .note]')" \
