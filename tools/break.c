@@ -410,11 +410,12 @@ static void json_outcomes(struct json *j, const struct targets *all)
 
 static int break_all(const struct ctl *ctl, struct targets *all)
 {
-	int one, rc = 0;
+	int rc = 0;
 
 	for (unsigned i = 0; i < ctl->config->n_redis; i++) {
-		one = break_redis(&ctl->config->redis[i], all);
-		rc = one ? one : rc;
+		int one = break_redis(&ctl->config->redis[i], all);
+
+		rc = one > rc ? one : rc;
 	}
 	say_outcomes(all);
 	if (ctl->json)
@@ -460,9 +461,12 @@ int verb_break(const struct ctl *ctl)
 	dlk_log_init(getenv("DLOCK_LOG"), false);
 	dlk_log_open();
 	rc = look(ctl, &scan);
-	if (!rc) {
-		collect(&scan, ctl->given[OPT_TOKEN], &all);
-		rc = ask_and_break(ctl, &all);
+	collect(&scan, ctl->given[OPT_TOKEN], &all);
+	/* A server that is away keeps nobody from what another has. */
+	if (!rc || all.n) {
+		int one = ask_and_break(ctl, &all);
+
+		rc = one > rc ? one : rc;
 	}
 	free(all.v);
 	scan_free(&scan);

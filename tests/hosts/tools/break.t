@@ -85,6 +85,7 @@ ask one 'lock f SH'
 ask two 'lock f SH'
 ctl_on A --json show f
 token=$(jq -r '.locks[] | select(.held_ms >= 0) | .token' <<<"$OUT" | head -1)
+cp "$RIG/out" "$RIG/shared"
 is "$(jq '.locks | length' <<<"$OUT")" 2 'two share it (control)'
 brk --json --yes --token "$token"
 is "$STATUS $(outcomes)" '0 ["broken"]' '--token: one of two that share'
@@ -94,6 +95,24 @@ is "$STATUS $ERR" '1 dlockctl: no such lease is held' 'once is enough'
 brk --yes --token "$token" /etc/hostname
 is "$STATUS" 1 'a path of no rule'
 like "$ERR" 'no rule manages it' 'it says so'
+cp "$RIG/A.conf" "$RIG/two.conf"
+cat >>"$RIG/two.conf" <<-END
+	redis "away" {
+	    url = "redis://127.0.0.1:1/0"
+	}
+	path "/away/" {
+	    redis = "away"
+	}
+END
+brk -c "$RIG/two.conf" --yes --token "$token"
+is "$STATUS" 69 'once more, and another server is away: 69'
+unlike "$ERR" 'no such lease' '... for it may have it'
+token=$(jq -r --arg token "$token" '.locks[] | .token |
+	select(. != $token)' "$RIG/shared")
+brk -c "$RIG/two.conf" --json --yes --token "$token"
+is "$STATUS $(outcomes) $(rr exists "dlock:$MNT/f")" '69 ["broken"] 0' \
+	'what the one has is broken, though the other is away'
+like "$ERR" 'redis "away": 127.0.0.1:1/0: ' '... and that is told'
 ask one 'lock f UN'
 ask two 'lock f UN'
 forget
