@@ -50,8 +50,10 @@ struct target {
 	const struct scan_lock *lock;
 	const char *token; /* of the row */
 	size_t token_len;
+	uint64_t seq; /* of the owner's last request that any server has */
 	enum outcome outcome;
-	unsigned broken, changed; /* of a quorum's masters */
+	/* Of a quorum's masters, who has it no more, and of a later request. */
+	unsigned broken, gone, kept;
 };
 
 struct targets {
@@ -92,18 +94,30 @@ static bool name_lease(struct target *t)
 		!(lock->hashed && lock->record));
 }
 
+/* Its rows stand together; one of a quorum's masters may lag behind. */
+static bool joins(struct targets *all, const struct scan_lock *lock)
+{
+	struct target *last = all->n ? &all->v[all->n - 1] : NULL;
+
+	if (!last || !same_lease(last->lock, lock))
+		return lock->copy;
+	if (lock->seq > last->seq)
+		last->seq = lock->seq;
+	return true;
+}
+
 static void collect(const struct scan *scan, const char *wanted,
 		    struct targets *all)
 {
 	for (size_t i = 0; i < scan->n; i++) {
-		struct target t = { .lock = &scan->locks[i] };
+		struct target t = { .lock = &scan->locks[i],
+				    .seq = scan->locks[i].seq };
 		bool named = name_lease(&t);
 
-		if ((!named && wanted) || t.lock->copy)
+		if ((!named && wanted) || joins(all, t.lock))
 			continue;
 		t.outcome = named ? CHANGED : NOT_OURS;
-		if (!is_token(&t, wanted) ||
-		    (all->n && same_lease(all->v[all->n - 1].lock, t.lock)))
+		if (!is_token(&t, wanted))
 			continue;
 		all->v = tool_grow(all->v, all->n, &all->room, sizeof(t));
 		all->v[all->n++] = t;
@@ -116,6 +130,7 @@ struct request {
 	struct dlk_conn *c;
 	struct dlk_lease lease;
 	uint64_t seq;
+	bool kept;      /* its owner has asked for something since */
 	bool by_source; /* the server does not know the script: nobody is
 			   served, and who waits finds out by itself */
 };
@@ -144,7 +159,7 @@ static int call(struct request *r, const redisReply **reply)
 }
 
 /* The answers of release.lua and records_set.lua; 1: again, for the rest. */
-static int judge(const struct request *r, const redisReply *reply,
+static int judge(struct request *r, const redisReply *reply,
 		 enum outcome *outcome)
 {
 	int64_t code;
@@ -160,6 +175,7 @@ static int judge(const struct request *r, const redisReply *reply,
 	    reply->element[1]->type != REDIS_REPLY_STRING)
 		return -EPROTO;
 	code = reply->element[0]->integer;
+	r->kept = code == 2;
 	dlk_digits(reply->element[1]->str, reply->element[1]->len, &seen);
 	*outcome = code == 1 ? BROKEN : CHANGED;
 	return code == 2 && seen == r->seq;
@@ -242,7 +258,7 @@ static int break_at(struct dlk_conn *c, struct target *t)
 			   .token_len = t->token_len,
 			   .fair = lock->rule && lock->rule->fair,
 			   .interop = lock->rule && lock->rule->interop },
-		.seq = lock->seq,
+		.seq = t->seq,
 		/* release.lua serves those who wait for a whole file. */
 		.by_source = lock->record && !lock->ours,
 	};
@@ -264,7 +280,8 @@ static int break_at(struct dlk_conn *c, struct target *t)
 	if (err)
 		t->outcome = FAILED;
 	t->broken += t->outcome == BROKEN;
-	t->changed += t->outcome == CHANGED;
+	t->gone += !err && !r.kept;
+	t->kept += !err && r.kept;
 	return err;
 }
 
@@ -310,8 +327,9 @@ static int break_server(struct dlk_conn *c, void *targets)
 }
 
 /*
- * Of a quorum: it is broken where enough masters have answered, and any of them
- * had it; those that are away keep it until it ends, and are no majority.
+ * Of a quorum: it is broken where any master had it, and so many have it no
+ * more that the others are no majority: those that are away, and those where
+ * its owner has asked for something since.
  */
 static void judge_all(const struct dlk_redis *redis, struct targets *all)
 {
@@ -323,10 +341,11 @@ static void judge_all(const struct dlk_redis *redis, struct targets *all)
 
 		if (!is_at(t, redis))
 			continue;
-		if (t->broken + t->changed < needed)
+		if (t->gone + t->kept < needed)
 			t->outcome = FAILED;
 		else
-			t->outcome = t->broken ? BROKEN : CHANGED;
+			t->outcome = t->broken && t->gone >= needed ? BROKEN
+								    : CHANGED;
 		log_it(t);
 		if (t->outcome == BROKEN)
 			record(t);

@@ -35,6 +35,35 @@ json()
 	jq -c "$1" <<<"$OUT" 2>&1
 }
 
+# A fifo as standard input: it has asked, and does not know yet.
+ctl_has_asked()
+{
+	grep -qs 'yes or no' "$RIG/err"
+}
+# meanwhile FILE COMMAND...: run while dlockctl break FILE waits for its answer on
+# host A; then yes
+meanwhile()
+{
+	local file=$1 pid go
+
+	shift
+	rm -f "$RIG/go" "$RIG/err"
+	mkfifo "$RIG/go"
+	exec {go}<>"$RIG/go"
+	on A env DLOCK_CONFIG="$RIG/A.conf" ${CTL_LOG:+DLOCK_LOG="warning:$CTL_LOG"} \
+		"$CTL" --json break "$file" <"$RIG/go" >"$RIG/out" \
+		2>"$RIG/err" {go}>&- &
+	pid=$!
+	until_true 5 ctl_has_asked
+	"$@"
+	echo yes >&"$go"
+	STATUS=0
+	wait "$pid" || STATUS=$?
+	exec {go}>&-
+	OUT=$(cat "$RIG/out")
+	ERR=$(cat "$RIG/err")
+}
+
 # made_token HOST SECONDS NAME: of a lock that a process 42 of that host_id took
 # so long ago; of host "elsewhere", of another kernel.
 made_token()

@@ -119,33 +119,6 @@ forget
 rig_empty 5
 
 # --- what changed in between stays ---
-# A fifo as standard input: it has asked, and does not know yet.
-asked()
-{
-	grep -qs 'yes or no' "$RIG/err"
-}
-# meanwhile FILE COMMAND...: run while break FILE waits for its answer; then yes
-meanwhile()
-{
-	local file=$1 pid go
-
-	shift
-	rm -f "$RIG/go" "$RIG/err"
-	mkfifo "$RIG/go"
-	exec {go}<>"$RIG/go"
-	on A env DLOCK_CONFIG="$RIG/A.conf" DLOCK_LOG="warning:$CTL_LOG" \
-		"$CTL" --json break "$file" <"$RIG/go" >"$RIG/out" \
-		2>"$RIG/err" {go}>&- &
-	pid=$!
-	until_true 5 asked
-	"$@"
-	echo yes >&"$go"
-	STATUS=0
-	wait "$pid" || STATUS=$?
-	exec {go}>&-
-	OUT=$(cat "$RIG/out")
-	ERR=$(cat "$RIG/err")
-}
 lock_anew()
 {
 	ask one 'lock f UN'

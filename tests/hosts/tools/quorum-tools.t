@@ -99,6 +99,42 @@ peer_end a
 redis_kill
 redis_up
 
+# --- break, of record locks, where one master lags behind ---
+# asked SEQ MASTER...: there an owner has ten bytes of r, by its request SEQ
+asked()
+{
+	local i id key="dlock:$MNT/r%rec" seq
+
+	id=$(printf %032x 7)
+	seq=$(printf %020d "$1")
+	for i in "${@:2}"; do
+		m "$i" hset "$key" dlock 1 "$id" "$seq $(
+			)00$(date +%s -d '+1 min')000 $seq $(made_token B 5 web1)"
+		m "$i" zadd "{$key}%r" 0 "O$id$(printf '%019d%019dW' 0 9)"
+		m "$i" pexpire "$key" 60000
+		m "$i" pexpire "{$key}%r" 60000
+	done >/dev/null
+}
+have_r()
+{
+	local i
+
+	for i in 1 2 3; do
+		m "$i" exists "dlock:$MNT/r%rec"
+	done | paste -sd ' '
+}
+on A touch r
+asked 5 1
+asked 7 2 3
+ctl_on A --json break --yes r
+is "$STATUS $(json '[.leases[].outcome]') $(have_r)" '0 ["broken"] 0 0 0' \
+	'break: one that lags has it no more either'
+asked 5 1 2 3
+meanwhile r asked 7 2 3
+is "$STATUS $(json '[.leases[].outcome]') $(have_r)" '1 ["changed"] 0 1 1' \
+	'... what a majority has by a later request is not broken'
+rr del "dlock:$MNT/r%rec" "{dlock:$MNT/r%rec}%r" >/dev/null
+
 # --- lock ---
 peer one on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/g" -- sh -c \
 	'echo runs; read -r _'
