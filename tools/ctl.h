@@ -68,7 +68,8 @@ int ctl_option_duration(const struct ctl *ctl, enum ctl_option option,
 
 /*
  * Mark those locks of this host whose file is no more under its name: it was
- * renamed, replaced or removed.  Asks the file system, for a second at most.
+ * renamed, replaced or removed.  After holders_find(), for it is by who has them;
+ * asks the file system, for a second at most.
  */
 struct scan;
 void ctl_mark_moved(const struct dlk_config *config, struct scan *scan);

@@ -222,8 +222,8 @@ int rows_look(const struct ctl *ctl, const struct filter *filter,
 {
 	int rc = scan_all(ctl->config, scan);
 
-	ctl_mark_moved(ctl->config, scan);
 	holders_find(scan);
+	ctl_mark_moved(ctl->config, scan);
 	filter_rows(filter, scan, rows);
 	return rc;
 }

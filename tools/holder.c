@@ -82,8 +82,7 @@ static bool is_lock_of(void *arg, const char *line)
 	return !file->is_it;
 }
 
-/* By what the kernel says of its descriptors: no file is looked at. */
-static bool has_lock(unsigned pid, const struct scan_token *token)
+bool holder_has_lock(unsigned pid, const struct scan_token *token)
 {
 	struct locked file = { 0 };
 	const char *fd;
@@ -120,7 +119,7 @@ static unsigned search(const struct scan_token *token)
 			continue;
 		found = pid;
 		many++;
-		if (has_lock(found, token)) {
+		if (holder_has_lock(found, token)) {
 			locked = found;
 			many_locked++;
 		}

@@ -16,6 +16,7 @@
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/processes.h"
+#include "tools/shadows.h"
 
 /* A file as /proc/locks names it: there the device is the superblock's. */
 struct target {
@@ -193,39 +194,38 @@ static bool look_at(const char *path, bool shadow, struct locals *l)
 	return true;
 }
 
-/*
- * In state_dir/UID/: "DEV-INO-HANDLE", or a socket, of which nobody has locks.
- */
-static void look_in(const char *dir, const char *prefix, struct locals *l)
+struct shadows {
+	struct locals *found;
+	char prefix[48];
+};
+
+/* "DEV-INO-HANDLE", or a socket, of which nobody has locks. */
+static int look_in(void *arg, const char *dir, dev_t dev)
 {
-	char path[DLK_STATE_DIR_MAX + 2 * NAME_MAX + 3];
+	const struct shadows *s = arg;
+	char path[DLK_STATE_DIR_MAX + 2 * NAME_MAX + 12];
 	DIR *d = opendir(dir);
 	const char *name;
 
+	(void)dev;
 	while ((name = names_next(&d))) {
-		if (strncmp(name, prefix, strlen(prefix)))
+		if (strncmp(name, s->prefix, strlen(s->prefix)))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", dir, name);
-		look_at(path, true, l);
+		look_at(path, true, s->found);
 	}
+	return 0;
 }
 
 static void look_at_shadows(const char *state_dir, const struct stat *st,
 			    struct locals *l)
 {
-	char dir[DLK_STATE_DIR_MAX + NAME_MAX + 2], prefix[48];
-	DIR *d = opendir(state_dir);
-	const char *name;
+	struct shadows s = { .found = l };
 
-	snprintf(prefix, sizeof(prefix), "%llx-%llx-",
+	snprintf(s.prefix, sizeof(s.prefix), "%llx-%llx-",
 		 (unsigned long long)st->st_dev,
 		 (unsigned long long)st->st_ino);
-	while ((name = names_next(&d))) {
-		if (name[0] == '.')
-			continue;
-		snprintf(dir, sizeof(dir), "%s/%s", state_dir, name);
-		look_in(dir, prefix, l);
-	}
+	shadows_each(state_dir, look_in, &s);
 }
 
 void locals_find(const struct subject *s, struct locals *l)

@@ -5,8 +5,8 @@
  * the new one by a key of its name (%p) waits for a holder of the old one,
  * perhaps for ever.
  *
- *  1. Only what is known is said: of a holder that sees other mounts than we,
- *     or whose file cannot be looked at, nothing.
+ *  1. Only what is known is said: of a holder that is not seen from here, or
+ *     sees other mounts than we, or whose file cannot be looked at, nothing.
  *  2. A share that hangs MUST NOT hang dlockctl: a child looks, and is left
  *     behind after a second.
  */
@@ -24,8 +24,10 @@
 
 #include "model/text.h"
 #include "tools/ctl.h"
+#include "tools/holder.h"
 #include "tools/processes.h"
 #include "tools/scan.h"
+#include "tools/shadows.h"
 
 enum { PATIENCE_MS = 1000 };
 
@@ -41,26 +43,46 @@ static bool read_file(const char *text, char between, struct file *file)
 	return p && *p == between && dlk_number(p + 1, 16, &file->ino);
 }
 
-/* A process that has ended leaves its lock to others with the same view. */
 static bool sees_our_mounts(unsigned pid)
 {
 	struct stat own, its;
 
-	if (stat(proc_file(pid, "ns/mnt"), &its) < 0)
-		return errno == ENOENT;
-	return stat("/proc/self/ns/mnt", &own) == 0 && own.st_ino == its.st_ino;
+	return stat(proc_file(pid, "ns/mnt"), &its) == 0 &&
+	       stat("/proc/self/ns/mnt", &own) == 0 && own.st_ino == its.st_ino;
+}
+
+/* Who took it may have ended: then by who has it now. */
+static bool is_by_our_mounts(const struct scan_lock *lock)
+{
+	bool is_it = false;
+	unsigned pid;
+	DIR *d;
+
+	if (lock->holder)
+		return sees_our_mounts(lock->holder->pid);
+	d = opendir("/proc");
+	while (!is_it && (pid = proc_next(&d)))
+		is_it = sees_our_mounts(pid) &&
+			holder_has_lock(pid, &lock->token);
+	if (d)
+		closedir(d);
+	return is_it;
 }
 
 /*
  * The name of a shadow begins with what it stands for (os/shadowdir.h).
  * 1 it is in this directory, 0 it is not, -1 there is no telling.
  */
-static int find_shadow(const char *dir, struct file *file)
+static int find_shadow(void *arg, const char *dir, dev_t dev)
 {
-	DIR *d = opendir(dir);
+	struct file *file = arg;
 	struct dirent *e;
 	int found = 0;
+	DIR *d;
 
+	if (dev != file->dev)
+		return 0;
+	d = opendir(dir);
 	if (!d)
 		return errno == ENOTDIR || errno == ENOENT ? 0 : -1;
 	while (!found && (e = readdir(d)))
@@ -68,34 +90,6 @@ static int find_shadow(const char *dir, struct file *file)
 			read_file(e->d_name, '-', file);
 	closedir(d);
 	return found;
-}
-
-/*
- * What is locked may be a shadow: then the file is what that stands for.
- * False where there is no telling.
- */
-static bool follow_shadow(const struct dlk_config *config, struct file *file)
-{
-	static bool none;
-	DIR *d = none ? NULL : opendir(config->state_dir);
-	char dir[DLK_STATE_DIR_MAX + NAME_MAX + 2];
-	struct dirent *e;
-	struct stat st;
-	int found = 0;
-
-	none = none || (!d && errno == ENOENT);
-	if (!d)
-		return none;
-	if (fstat(dirfd(d), &st) == 0 && st.st_dev == file->dev)
-		while (!found && (e = readdir(d))) {
-			if (strchr(e->d_name, '.'))
-				continue;
-			snprintf(dir, sizeof(dir), "%s/%s", config->state_dir,
-				 e->d_name);
-			found = find_shadow(dir, file);
-		}
-	closedir(d);
-	return found >= 0;
 }
 
 /* Mostly the name is that of the file, and nothing else is to be asked. */
@@ -112,7 +106,10 @@ static bool has_moved(const struct dlk_config *config,
 	if (there && st.st_dev == file.dev && st.st_ino == file.ino)
 		return false;
 	if ((!there && errno != ENOENT && errno != ENOTDIR) ||
-	    !sees_our_mounts(lock->token.pid) || !follow_shadow(config, &file))
+	    !is_by_our_mounts(lock))
+		return false;
+	/* What is locked may be a shadow: then what that stands for. */
+	if (shadows_each(config->state_dir, find_shadow, &file) < 0)
 		return false;
 	return !there || st.st_dev != file.dev || st.st_ino != file.ino;
 }

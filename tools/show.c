@@ -376,8 +376,8 @@ static int look(struct view *v)
 
 	if (!rc && queues)
 		count_the_shown(v);
-	ctl_mark_moved(s->config, &v->scan);
 	holders_find(&v->scan);
+	ctl_mark_moved(s->config, &v->scan);
 	return rc;
 }
 

@@ -9,7 +9,7 @@
 
 replace()
 {
-	on A sh -c 'echo new >new && mv new f'
+	on A sh -c 'echo new >new && chmod 666 new && mv new f'
 }
 
 # step PEER LINE WANTED TITLE
@@ -103,11 +103,11 @@ unmarked()
 	! list | grep 'no more under' && [[ $(list --json) != *moved* ]]
 }
 
-# daemon TITLE: it and its successor, who waits
+# daemon TITLE [AS...]: it and its successor, who waits
 daemon()
 {
-	locker a dl A
-	locker b dl A
+	peer a dl A "${@:2}" "$BIN/locker"
+	peer b dl A "${@:2}" "$BIN/locker"
 	ask a 'open a f'
 	step a 'lock a EX' 0 "$1: a daemon"
 	ok "$1: is not marked (control)" unmarked
@@ -142,7 +142,31 @@ for h in A B; do
 	echo "state_dir = \"$RIG/state.$h\"" >>"$RIG/$h.conf"
 done
 daemon 'its shadow'
+# A user without a place in state_dir has that of the login.
+chmod 755 "$RIG" "$MNT"
+sed -i 's,^state_dir = .*,state_dir = "/run/none",' "$RIG"/[AB].conf
+chmod 644 "$RIG"/[AB].conf
+on A mount -t tmpfs run /run
+on A mkdir -p /run/user/65534
+on A mount -t tmpfs -o uid=65534,mode=700 user /run/user/65534
+on A chmod 666 f
+daemon "its shadow in a user's directory" setpriv --reuid 65534 --regid 65534 \
+	--clear-groups
+ok '... that was used (control)' on A test -d /run/user/65534/dlock
 rig_configs
+
+# A container of this host_id has a file of its own under this name, or here is
+# none; and its pids are not ours.
+peer c on A unshare -m -p -f --mount-proc sh -c "mount -t tmpfs own $MNT && cd $MNT &&
+	touch f && LD_PRELOAD=$SHIM DLOCK_CONFIG=$RIG/A.conf flock f sh -c \
+	'echo locked; read -r _; exit'; exit"
+hear c
+ok "in a container: not marked, where the name is another file's" unmarked
+on A rm f
+ok '... nor where it is nobody'"'s" unmarked
+like "$(list)" "$MNT/f .* flock" '... it is there (control)'
+peer_end c
+rig_empty 8
 
 # flock(1) has ended long since; the shell holds it.
 on A touch f

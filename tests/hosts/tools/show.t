@@ -142,6 +142,21 @@ is "$(json '[.kernel[] | select(.waits | not) | .mode, .shadow]')" \
 	'["EX",true]' 'the lock of a file that stands for it'
 ask holder 'lock f UN'
 rig_empty 5
+# A user without a place in state_dir has that of the login.
+sed -i 's,^state_dir = .*,state_dir = "/run/none",' "$RIG/A.conf"
+chmod 755 "$RIG" "$MNT"
+chmod 644 "$RIG/A.conf"
+on A chmod 666 f
+on A mount -t tmpfs run /run
+on A install -d -m 700 -o 65534 /run/user/65534
+peer holder dl A setpriv --reuid 65534 --regid 65534 --clear-groups "$BIN/locker"
+ask holder 'open f f'
+ask holder 'lock f EX'
+show f
+is "$(json '[.kernel[] | select(.waits | not) | .mode, .shadow]')" \
+	'["EX",true]' "... in a user's own directory"
+ask holder 'lock f UN'
+rig_empty 5
 rig_configs ttl=10s
 
 # --- hostile names, and what is no queue ---
