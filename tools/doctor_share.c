@@ -19,7 +19,7 @@
 
 enum { DEPTH = 3, ENTRIES = 10000, SQLITE_HEADER = 20, SQLITE_WAL = 2 };
 
-/* A rule whose files are a share's; its directory, open by O_PATH. */
+/* A rule whose files are a share's; its place, open by O_PATH. */
 typedef void share_fn(struct doctor *d, const struct dlk_rule *rule, int fd);
 
 static void each_share(struct doctor *d, share_fn *fn)
@@ -48,7 +48,8 @@ struct walk {
 	unsigned entries;
 };
 
-static const char *shares_memory(int dir, const char *name)
+/* Who is not named as a database is not looked into, but the `only` one. */
+static const char *shares_memory(int dir, const char *name, bool only)
 {
 	const size_t len = strlen(name);
 	char head[SQLITE_HEADER];
@@ -61,7 +62,8 @@ static const char *shares_memory(int dir, const char *name)
 		return "a Berkeley DB environment";
 	if (tool_ends(name, len, "-wal") || tool_ends(name, len, "-shm"))
 		return "of an SQLite database in WAL mode";
-	if (!tool_ends(name, len, ".db") && !tool_ends(name, len, ".sqlite") &&
+	if (!only && !tool_ends(name, len, ".db") &&
+	    !tool_ends(name, len, ".sqlite") &&
 	    !tool_ends(name, len, ".sqlite3") && !tool_ends(name, len, ".db3"))
 		return NULL;
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -75,14 +77,15 @@ static const char *shares_memory(int dir, const char *name)
 	return NULL;
 }
 
-static void find_database(struct walk *w, const char *path, const char *what)
+static void find_database(struct doctor *d, const struct dlk_rule *rule,
+			  const char *path, const char *what)
 {
-	doctor_find(w->d, DOCTOR_CRITICAL,
+	doctor_find(d, DOCTOR_CRITICAL,
 		    "it is shared by memory and not by locks: used from two "
 		    "hosts it is corrupted, with dlock or without",
 		    "PRAGMA journal_mode=DELETE for SQLite; others belong on "
 		    "one host, or in the rule's exclude",
-		    "%s below path \"%s\" is %s", path, w->rule->prefix, what);
+		    "path \"%s\": %s is %s", rule->prefix, path, what);
 }
 
 static void walk(struct walk *w, int dir, const char *path, unsigned depth)
@@ -110,9 +113,9 @@ static void walk(struct walk *w, int dir, const char *path, unsigned depth)
 			walk(w, sub, name, depth + 1);
 		if (!dlk_config_match(w->d->config, name, strlen(name)))
 			continue;
-		what = shares_memory(dirfd(stream), e->d_name);
+		what = shares_memory(dirfd(stream), e->d_name, false);
 		if (what)
-			find_database(w, name, what);
+			find_database(w->d, w->rule, name, what);
 	}
 	if (stream)
 		closedir(stream);
@@ -120,8 +123,29 @@ static void walk(struct walk *w, int dir, const char *path, unsigned depth)
 		close(dir);
 }
 
-static void look_for_databases(struct doctor *d, const struct dlk_rule *rule,
-			       int fd)
+/* A rule of one file: that, or what SQLite has beside it while it is in use. */
+static void look_at_file(struct doctor *d, const struct dlk_rule *rule)
+{
+	static const char *const ends[] = { "", "-wal", "-shm" };
+	const size_t at = (size_t)(strrchr(rule->place, '/') + 1 - rule->place);
+	char path[DLK_PATH_MAX + 8];
+	const char *what = NULL;
+	int dir;
+
+	snprintf(path, at + 1, "%s", rule->place);
+	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; i < 3 && !what; i++) {
+		snprintf(path, sizeof(path), "%s%s", rule->place, ends[i]);
+		if (!faccessat(dir, path + at, F_OK, 0))
+			what = shares_memory(dir, path + at, !*ends[i]);
+	}
+	if (what)
+		find_database(d, rule, path, what);
+	if (dir >= 0)
+		close(dir);
+}
+
+static void look_below(struct doctor *d, const struct dlk_rule *rule, int fd)
 {
 	struct walk w = { .d = d, .rule = rule };
 	int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -136,6 +160,15 @@ static void look_for_databases(struct doctor *d, const struct dlk_rule *rule,
 			    "path \"%s\" has more than %d files: the others "
 			    "were not looked at",
 			    rule->prefix, ENTRIES);
+}
+
+static void look_for_databases(struct doctor *d, const struct dlk_rule *rule,
+			       int fd)
+{
+	if (dlk_rule_is_directory(rule))
+		look_below(d, rule, fd);
+	else
+		look_at_file(d, rule);
 }
 
 void doctor_wal(struct doctor *d)

@@ -384,6 +384,22 @@ END
 ctl_on A --json doctor
 is_found 'a database in WAL mode' '2 wal=CRITICAL' \
 	'zero/sub/app.db .*an SQLite database in WAL mode' 'journal_mode=DELETE'
+healthy prefix="$RIG/zero/sub/app.db"
+ctl_on A --json doctor
+is_found '... that is the only file of a rule' '2 wal=CRITICAL' \
+	'zero/sub/app.db is an SQLite database in WAL mode' 'journal_mode=DELETE'
+mv "$RIG/share/sub/app.db" "$RIG/share/sub/app"
+healthy prefix="$RIG/zero/sub/app"
+ctl_on A --json doctor
+is "$(found)" '2 wal=CRITICAL' '... whatever its name is'
+: >"$RIG/share/sub/app"
+ctl_on A --json doctor
+is "$(found)" '0 ' 'an empty one (control)'
+touch "$RIG/share/sub/app-shm"
+ctl_on A --json doctor
+is_found '... beside which is what only WAL mode has' '2 wal=CRITICAL' \
+	'zero/sub/app-shm is of an SQLite database in WAL' 'journal_mode=DELETE'
+healthy prefix="$RIG/zero/" path_more='key = "dlock:%r"'
 rm -r "$RIG/share/sub"
 touch "$RIG/share/data.mdb"
 ctl_on A --json doctor
