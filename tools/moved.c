@@ -8,7 +8,7 @@
  *  1. Only what is known is said: of a holder that is not seen from here, or
  *     sees other mounts than we, or whose file cannot be looked at, nothing.
  *  2. A share that hangs MUST NOT hang dlockctl: a child looks, and is left
- *     behind after a second.
+ *     behind after a second; and as long as it is there, no other one looks.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -127,6 +127,16 @@ static bool any_may(const struct scan *scan)
 	return false;
 }
 
+/* That is left behind, or 0. */
+static pid_t left;
+
+static bool is_one_left(void)
+{
+	if (left && waitpid(left, NULL, WNOHANG))
+		left = 0;
+	return left;
+}
+
 static void await(pid_t child)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -137,7 +147,8 @@ static void await(pid_t child)
 		close(p.fd);
 	}
 	kill(child, SIGKILL);
-	waitpid(child, NULL, WNOHANG);
+	left = child;
+	is_one_left();
 }
 
 void ctl_mark_moved(const struct dlk_config *config, struct scan *scan)
@@ -145,7 +156,7 @@ void ctl_mark_moved(const struct dlk_config *config, struct scan *scan)
 	bool *moved;
 	pid_t child;
 
-	if (!any_may(scan))
+	if (is_one_left() || !any_may(scan))
 		return;
 	moved = mmap(NULL, scan->n, PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -62,6 +62,29 @@ rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
 sed "s,redis://,&deaf:x@," "$RIG/A.conf" >"$RIG/deaf.conf"
 ctl -c "$RIG/deaf.conf" watch --count 1
 is "$STATUS" 77 'not allowed: 77'
+# --- a share that hangs ---
+share_at A "$RIG/slow"
+server=$(pids_of A -f "bindfs.*$RIG/slow")
+rig_configs prefix="$RIG/slow/"
+rr flushall >/dev/null
+peer w on A env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
+for n in 1 2 3 4; do
+	rr set "dlock:$RIG/slow/$n" "$(made_token A 1 w)" px 60000 >/dev/null
+	hear w
+	like "$HEARD" "\\+ $RIG/slow/$n EX w " "a look: $n"
+	[ "$n" != 1 ] || kill -STOP "$server"
+done
+looks_by_one()
+{
+	[ "$(pgrep -c -P "$(pids_of A -o -x dlockctl)")" = 1 ]
+}
+ok 'a share that hangs: one looks there, and none is left of those before' \
+	until_true 5 looks_by_one
+kill -CONT "$server"
+kill "$(pids_of A -o -x dlockctl)"
+peer_end w
+rig_configs
+
 redis_kill
 ctl watch --count 2 --interval 100ms
 is "$STATUS $(grep -c refused <<<"$ERR")" '69 2' \
