@@ -101,23 +101,51 @@ bool holder_has_lock(unsigned pid, const struct scan_token *token)
 	return file.is_it;
 }
 
+/* Those of other namespaces, by one pass for all tokens. */
+struct inner {
+	unsigned pid, own; /* here, and there */
+};
+
+struct inners {
+	struct inner *v;
+	size_t n, room;
+	bool read;
+};
+
+static void read_inners(struct inners *all)
+{
+	DIR *d = opendir("/proc");
+	unsigned pid;
+
+	all->read = true;
+	while ((pid = proc_next(&d))) {
+		struct inner one = { .pid = pid };
+
+		dlk_each_line(proc_file(pid, "status"), is_known_as, &one.own);
+		if (!one.own)
+			continue;
+		all->v = tool_grow(all->v, all->n, &all->room, sizeof(one));
+		all->v[all->n++] = one;
+	}
+}
+
 /*
  * Of another namespace: the only one that has this pid and command there, or of
  * those the only one with a lock of the file: two containers of one image have
  * the same of each.
  */
-static unsigned search(const struct scan_token *token)
+static unsigned search(struct inners *all, const struct scan_token *token)
 {
-	DIR *d = opendir("/proc");
-	unsigned found = 0, many = 0, locked = 0, many_locked = 0, pid;
+	unsigned found = 0, many = 0, locked = 0, many_locked = 0;
 
-	while ((pid = proc_next(&d))) {
-		unsigned inner = 0;
+	if (!all->read)
+		read_inners(all);
+	for (size_t i = 0; i < all->n; i++) {
+		const struct inner *one = &all->v[i];
 
-		dlk_each_line(proc_file(pid, "status"), is_known_as, &inner);
-		if (inner != token->pid || !has_command(pid, token))
+		if (one->own != token->pid || !has_command(one->pid, token))
 			continue;
-		found = pid;
+		found = one->pid;
 		many++;
 		if (holder_has_lock(found, token)) {
 			locked = found;
@@ -166,12 +194,13 @@ static bool take_unit(void *arg, const char *line)
 }
 
 /* NULL: it is not seen from here. */
-static struct scan_holder *look_at(const struct scan_token *token)
+static struct scan_holder *look_at(struct inners *all,
+				   const struct scan_token *token)
 {
 	struct scan_holder found = { .pid = token->pid };
 
 	if (!has_command(token->pid, token)) {
-		found.pid = search(token);
+		found.pid = search(all, token);
 		found.elsewhere = true;
 	}
 	if (!found.pid)
@@ -184,6 +213,7 @@ static struct scan_holder *look_at(const struct scan_token *token)
 
 void holders_find(struct scan *scan)
 {
+	struct inners all = { 0 };
 	size_t looked = 0;
 
 	for (size_t i = 0; i < scan->n && looked < HOLDERS_MAX; i++) {
@@ -192,7 +222,8 @@ void holders_find(struct scan *scan)
 		if (!lock->ours || !lock->of_host || lock->copy ||
 		    lock->token.since_ns >= DLK_NO_LOCK_NS)
 			continue;
-		lock->holder = look_at(&lock->token);
+		lock->holder = look_at(&all, &lock->token);
 		looked++;
 	}
+	free(all.v);
 }

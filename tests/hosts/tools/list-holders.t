@@ -44,7 +44,14 @@ say job go
 peer_end job
 
 # --- a pid that is another process's, and hostile words ---
-rr set "dlock:$MNT/g" "$(made_token A 5 web1)" px 60000 >/dev/null
+for file in e f g; do
+	rr set "dlock:$MNT/$file" "$(made_token A 5 web1)" px 60000 >/dev/null
+done
+on A strace -f -qq -e trace=open,openat -e signal=none -o "$RIG/trace" \
+	"$CTL" -c "$RIG/A.conf" list >"$RIG/out"
+is "$(grep -c nightly "$RIG/out") $(grep -c '"/proc/1/status"' "$RIG/trace")" \
+	'3 1' 'three that have ended: the others are looked through once'
+rr del "dlock:$MNT/e" "dlock:$MNT/f" >/dev/null
 ctl_on A --json list --path "$MNT/g"
 is "$(json '.locks[0].command_line')" null \
 	'a pid whose process has another name is nobody'
