@@ -239,11 +239,12 @@ static int look_on(struct watch *w)
 {
 	int rc;
 
-	if (w->screen) {
+	if (w->screen)
 		fputs(ALL_CLEAR, stdout);
-		tool_listener = note_said;
-	}
-	if (w->ctl->json)
+	/* What is heard for good is heard for the end of one object. */
+	if (!w->ctl->json)
+		tool_listener = w->screen ? note_said : NULL;
+	else
 		json_open(w->ctl->json, "looks", '[');
 	for (;;) {
 		rc = look(w);
