@@ -82,22 +82,15 @@ static bool is_lock_of(void *arg, const char *line)
 	return !file->is_it;
 }
 
-bool holder_has_lock(unsigned pid, const struct scan_token *token)
+/* By what the kernel says of its descriptors: no file is looked at. */
+static bool has_lock(unsigned pid, const struct scan_token *token)
 {
 	struct locked file = { 0 };
-	const char *fd;
-	char *end, name[64];
-	DIR *d;
+	char *end;
 
 	file.dev = strtoull(token->file, &end, 16);
 	file.ino = *end == ':' ? strtoull(end + 1, NULL, 16) : 0;
-	d = opendir(proc_file(pid, "fdinfo"));
-	while (!file.is_it && (fd = names_next(&d))) {
-		snprintf(name, sizeof(name), "/proc/%u/fdinfo/%.20s", pid, fd);
-		dlk_each_line(name, is_lock_of, &file);
-	}
-	if (d)
-		closedir(d);
+	proc_each_fdinfo(pid, is_lock_of, &file);
 	return file.is_it;
 }
 
@@ -147,7 +140,7 @@ static unsigned search(struct inners *all, const struct scan_token *token)
 			continue;
 		found = one->pid;
 		many++;
-		if (holder_has_lock(found, token)) {
+		if (has_lock(found, token)) {
 			locked = found;
 			many_locked++;
 		}

@@ -27,10 +27,4 @@ struct scan_holder {
  */
 void holders_find(struct scan *scan);
 
-/*
- * Has a process here a lock of the file that the token names?  By what the kernel
- * says of its descriptors: no file is looked at.
- */
-bool holder_has_lock(unsigned pid, const struct scan_token *token);
-
 #endif

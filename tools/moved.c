@@ -19,10 +19,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "model/fdinfo.h"
 #include "model/text.h"
+#include "tools/common.h"
 #include "tools/ctl.h"
 #include "tools/holder.h"
 #include "tools/processes.h"
@@ -51,22 +54,52 @@ static bool sees_our_mounts(unsigned pid)
 	       stat("/proc/self/ns/mnt", &own) == 0 && own.st_ino == its.st_ino;
 }
 
-/* Who took it may have ended: then by who has it now. */
-static bool is_by_our_mounts(const struct scan_lock *lock)
+/* What processes with our mounts have locked; the child's, read once. */
+static struct {
+	struct file *v;
+	size_t n, room;
+	bool read;
+} ours;
+
+static bool add_lock(void *arg, const char *line)
 {
-	bool is_it = false;
+	struct dlk_lock_line l;
+
+	(void)arg;
+	if (strncmp(line, "lock:", 5) != 0 || !dlk_lock_line(line + 5, &l))
+		return true;
+	ours.v = tool_grow(ours.v, ours.n, &ours.room, sizeof(*ours.v));
+	ours.v[ours.n++] =
+		(struct file){ makedev((unsigned)l.major, (unsigned)l.minor),
+			       l.ino };
+	return true;
+}
+
+static void read_ours(void)
+{
+	DIR *d = opendir("/proc");
 	unsigned pid;
-	DIR *d;
+
+	ours.read = true;
+	while ((pid = proc_next(&d)))
+		if (sees_our_mounts(pid))
+			proc_each_fdinfo(pid, add_lock, NULL);
+}
+
+/* Who took it may have ended: then by who has it now. */
+static bool is_by_our_mounts(const struct scan_lock *lock,
+			     const struct file *file)
+{
+	size_t i = 0;
 
 	if (lock->holder)
 		return sees_our_mounts(lock->holder->pid);
-	d = opendir("/proc");
-	while (!is_it && (pid = proc_next(&d)))
-		is_it = sees_our_mounts(pid) &&
-			holder_has_lock(pid, &lock->token);
-	if (d)
-		closedir(d);
-	return is_it;
+	if (!ours.read)
+		read_ours();
+	while (i < ours.n &&
+	       (ours.v[i].dev != file->dev || ours.v[i].ino != file->ino))
+		i++;
+	return i < ours.n;
 }
 
 /*
@@ -106,7 +139,7 @@ static bool has_moved(const struct dlk_config *config,
 	if (there && st.st_dev == file.dev && st.st_ino == file.ino)
 		return false;
 	if ((!there && errno != ENOENT && errno != ENOTDIR) ||
-	    !is_by_our_mounts(lock))
+	    !is_by_our_mounts(lock, &file))
 		return false;
 	/* What is locked may be a shadow: then what that stands for. */
 	if (shadows_each(config->state_dir, find_shadow, &file) < 0)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "model/text.h"
-#include "os/sys.h"
 
 const char *names_next(DIR **d)
 {
@@ -47,6 +46,18 @@ bool proc_command(unsigned pid, char *name, size_t size)
 	if (n > 0)
 		name[strcspn(name, "\n")] = '\0';
 	return n > 0;
+}
+
+void proc_each_fdinfo(unsigned pid, dlk_line_fn *fn, void *arg)
+{
+	DIR *d = opendir(proc_file(pid, "fdinfo"));
+	const char *fd;
+	char name[64];
+
+	while ((fd = names_next(&d))) {
+		snprintf(name, sizeof(name), "/proc/%u/fdinfo/%.20s", pid, fd);
+		dlk_each_line(name, fn, arg);
+	}
 }
 
 void proc_line(unsigned pid, char *line, size_t size)

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "os/sys.h"
+
 /* The next name in a directory; NULL: there is none, and *d is closed, too. */
 const char *names_next(DIR **d);
 /* The same of "/proc": the next process, or 0. */
@@ -16,6 +18,8 @@ unsigned proc_next(DIR **d);
 const char *proc_file(unsigned pid, const char *name);
 /* Its name, without the newline; false: there is no such process. */
 bool proc_command(unsigned pid, char *name, size_t size);
+/* Each line of the fdinfo of all its descriptors, where its locks are. */
+void proc_each_fdinfo(unsigned pid, dlk_line_fn *fn, void *arg);
 /* Its command line, blanks between the words. */
 void proc_line(unsigned pid, char *line, size_t size);
 

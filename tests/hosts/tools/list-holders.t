@@ -49,8 +49,9 @@ for file in e f g; do
 done
 on A strace -f -qq -e trace=open,openat -e signal=none -o "$RIG/trace" \
 	"$CTL" -c "$RIG/A.conf" list >"$RIG/out"
-is "$(grep -c nightly "$RIG/out") $(grep -c '"/proc/1/status"' "$RIG/trace")" \
-	'3 1' 'three that have ended: the others are looked through once'
+is "$(grep -c nightly "$RIG/out") $(grep -c '"/proc/1/status"' "$RIG/trace") $(
+	)$(grep -c '"/proc/1/fdinfo"' "$RIG/trace")" '3 1 1' \
+	'three that have ended: the others are looked through once'
 rr del "dlock:$MNT/e" "dlock:$MNT/f" >/dev/null
 ctl_on A --json list --path "$MNT/g"
 is "$(json '.locks[0].command_line')" null \
