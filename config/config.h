@@ -26,7 +26,9 @@ enum {
 	DLK_KEY_MAX = 16384,
 	DLK_STATE_DIR_MAX = 200,
 	DLK_TTL_MIN_MS = 200,
+	DLK_TTL_DEFAULT_MS = 30 * 1000,
 	DLK_TTL_MAX_MS = 24 * 3600 * 1000,
+	DLK_TTL_PER_TIMEOUT = 6, /* at least, of connect_timeout: rules.c */
 };
 
 enum dlk_scheme { DLK_TCP, DLK_TLS, DLK_UNIX };

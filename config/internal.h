@@ -30,7 +30,6 @@ enum {
 	DLK_URLS_MAX = 64,
 	DLK_TEMPLATE_MAX = 1024,
 	DLK_PATTERN_MAX = 1024,
-	DLK_TTL_PER_TIMEOUT = 6, /* see check_ttl() */
 };
 
 /* The configuration and all memory it owns. */

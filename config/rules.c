@@ -17,7 +17,7 @@
 
 #include "config/internal.h"
 
-enum { TTL_MS = 30 * 1000, TIMEOUT_MS = 5 * 1000, PAUSE_MS = 3600 * 1000 };
+enum { TIMEOUT_MS = 5 * 1000, PAUSE_MS = 3600 * 1000 };
 
 static int bad_prefix(struct dlk_build *b, cfg_t *sec, const char *why)
 {
@@ -245,7 +245,7 @@ static int check_ttl(struct dlk_build *b, cfg_t *sec,
 
 static int read_times(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 {
-	rule->ttl_ms = TTL_MS;
+	rule->ttl_ms = DLK_TTL_DEFAULT_MS;
 	rule->timeout_ms = TIMEOUT_MS;
 	return dlk_opt_duration(b, sec, "ttl", DLK_TTL_MIN_MS, DLK_TTL_MAX_MS,
 				&rule->ttl_ms)

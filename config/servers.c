@@ -28,7 +28,6 @@
 enum {
 	CONNECT_TIMEOUT_MS = 2000,
 	CONNECT_TIMEOUT_MAX_MS = 60 * 1000,
-	RULELESS_DELAY_MS = 30 * 1000, /* path's default ttl */
 	REPLICAS_MAX = 1000,
 	QUORUM_MIN = 3,
 	QUORUM_MAX = 15,
@@ -601,7 +600,7 @@ static void set_timeout(struct dlk_build *b, unsigned n, uint32_t least_ttl)
 static int set_delay(struct dlk_build *b, cfg_t *sec, unsigned n,
 		     uint32_t longest_ttl)
 {
-	uint32_t delay = find_ttls(b, NULL).most ?: RULELESS_DELAY_MS;
+	uint32_t delay = find_ttls(b, NULL).most ?: DLK_TTL_DEFAULT_MS;
 	int ret = dlk_opt_duration(b, sec, "restart_delay", 0, DLK_TTL_MAX_MS,
 				   &delay);
 

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "config/config.h"
 
@@ -26,6 +27,7 @@ struct run_plan {
 	char config[DLK_PATH_MAX];  /* DLOCK_CONFIG */
 	char program[DLK_PATH_MAX]; /* what execvp(3) would find */
 	char shim[DLK_PATH_MAX];    /* LD_PRELOAD */
+	uint32_t ttl_ms;            /* of the rules written; 0: the default */
 	bool own_server;            /* a private Redis is needed */
 	struct dlk_endpoint server; /* that one */
 	struct dlk_config *loaded;

@@ -112,35 +112,93 @@ static void print_login(FILE *f, const struct dlk_endpoint *ep)
 	fputs("\tcredentials = \"helper\"\n", f);
 }
 
+static void print_tls(FILE *f, const struct dlk_tls_options *tls)
+{
+	if (*tls->ca_file)
+		print_option(f, "ca_file", tls->ca_file);
+	if (*tls->server_name)
+		print_option(f, "server_name", tls->server_name);
+	if (*tls->cert_file)
+		print_option(f, "cert_file", tls->cert_file);
+	if (*tls->key_file)
+		print_option(f, "key_file", tls->key_file);
+}
+
+/*
+ * The ttl of a rule beside this section, which was written for others: the
+ * default, but no longer than a restarted server waits for its leases to end,
+ * and no shorter than connect_timeout allows.
+ */
+static uint32_t ttl_beside(const struct dlk_endpoint *ep)
+{
+	const uint32_t least = ep->connect_timeout_ms * DLK_TTL_PER_TIMEOUT;
+	uint32_t ttl = DLK_TTL_DEFAULT_MS;
+
+	if (ep->restart_delay_ms && ep->restart_delay_ms < ttl)
+		ttl = (uint32_t)ep->restart_delay_ms;
+	if (ttl < least)
+		ttl = least;
+	return ttl < DLK_TTL_MIN_MS ? DLK_TTL_MIN_MS : ttl;
+}
+
+/* A delay of 0 is meant, any other one outlasts the leases. */
+static void print_times(FILE *f, const struct dlk_endpoint *ep, uint32_t ttl)
+{
+	const uint64_t delay = ep->restart_delay_ms;
+
+	fprintf(f,
+		"\trestart_delay = \"%" PRIu64 "ms\"\n"
+		"\tconnect_timeout = \"%" PRIu32 "ms\"\n",
+		delay && delay < ttl ? ttl : delay, ep->connect_timeout_ms);
+}
+
+/* Is it one server, by a URL of ours?  0, or the exit code with which it ends. */
+static int one_server(const struct dlk_config *config, char url[URL_MAX])
+{
+	const struct dlk_redis *redis = config->redis;
+
+	if (config->n_redis != 1)
+		return tool_fail(DLK_EXIT_USAGE,
+				 "--path: %s has %u redis sections, not one: "
+				 "say --redis, or use -c",
+				 config->file, config->n_redis);
+	if (redis->mode != DLK_SINGLE)
+		return tool_fail(DLK_EXIT_USAGE,
+				 "--path: %s: redis \"%s\" is of several "
+				 "servers (mode), which --path does not take "
+				 "along: use -c with a file that has the path",
+				 config->file, redis->name);
+	if (redis->fault)
+		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
+	if (make_url(redis->endpoints, url))
+		return tool_fail(DLK_EXIT_USAGE,
+				 "--path: %s: the url of redis \"%s\" cannot "
+				 "be written anew: use -c with a file that has "
+				 "the path",
+				 config->file, redis->name);
+	return 0;
+}
+
 /* A redis section like that of the file that holds without --path. */
-static int redis_of_file(FILE *f, const char *file)
+static int redis_of_file(FILE *f, const char *file, uint32_t *ttl_ms)
 {
 	struct dlk_config *config;
-	const struct dlk_endpoint *ep;
 	char url[URL_MAX];
 	int rc = tool_config_load(file, &config);
 
 	if (rc)
 		return rc;
-	ep = &config->redis[0].endpoints[0];
-	if (config->n_redis == 1 && config->redis[0].fault) {
-		rc = tool_fail(DLK_EXIT_CONFIG, "%s", config->redis[0].fault);
-	} else if (config->n_redis != 1 ||
-		   config->redis[0].mode != DLK_SINGLE ||
-		   config->redis[0].replicas || make_url(ep, url)) {
-		rc = tool_fail(DLK_EXIT_USAGE,
-			       "--path: which Redis of %s? say --redis, "
-			       "or use -c",
-			       file);
-	} else {
+	rc = one_server(config, url);
+	if (!rc) {
+		const struct dlk_endpoint *ep = config->redis->endpoints;
+
+		*ttl_ms = ttl_beside(ep);
 		print_option(f, "url", url);
-		fprintf(f,
-			"\trestart_delay = \"%" PRIu64 "ms\"\n"
-			"\tconnect_timeout = \"%" PRIu32 "ms\"\n"
-			"\tallow_eviction = \"%s\"\n",
-			ep->restart_delay_ms, ep->connect_timeout_ms,
-			ep->allow_eviction ? "true" : "false");
+		print_times(f, ep, *ttl_ms);
+		fprintf(f, "\tallow_eviction = %s\n\treplicas = %" PRIu32 "\n",
+			ep->allow_eviction ? "true" : "false", ep->replicas);
 		print_login(f, ep);
+		print_tls(f, &ep->tls);
 	}
 	dlk_config_free(config);
 	return rc;
@@ -187,7 +245,7 @@ static int print_redis(FILE *f, const struct run_options *opt, const char *dir,
 	if (opt->redis)
 		rc = redis_of_option(f, opt->redis);
 	else if (file)
-		rc = redis_of_file(f, file);
+		rc = redis_of_file(f, file, &plan->ttl_ms);
 	else
 		rc = redis_private(f, dir, plan);
 	fputs("}\n", f);
@@ -199,7 +257,7 @@ static int print_redis(FILE *f, const struct run_options *opt, const char *dir,
  * that is absolute stays as it is given, wherever links lead: it makes the
  * same keys on a host that has other links.
  */
-static int print_path(FILE *f, const char *path)
+static int print_path(FILE *f, const char *path, uint32_t ttl_ms)
 {
 	char prefix[DLK_PATH_MAX + 1];
 	size_t len = strlen(path), n;
@@ -219,16 +277,19 @@ static int print_path(FILE *f, const char *path)
 		strcpy(prefix + n, "/");
 	fputs("path ", f);
 	quote(f, prefix);
-	fputs(" {\n\tredis = \"main\"\n}\n", f);
+	fputs(" {\n\tredis = \"main\"\n", f);
+	if (ttl_ms)
+		fprintf(f, "\tttl = \"%" PRIu32 "ms\"\n", ttl_ms);
+	fputs("}\n", f);
 	return 0;
 }
 
-static int print_paths(FILE *f, const struct run_options *opt)
+static int print_paths(FILE *f, const struct run_options *opt, uint32_t ttl_ms)
 {
 	char cwd[DLK_PATH_MAX];
 
 	for (unsigned i = 0; i < opt->n_paths; i++) {
-		int rc = print_path(f, opt->paths[i]);
+		int rc = print_path(f, opt->paths[i], ttl_ms);
 
 		if (rc)
 			return rc;
@@ -239,7 +300,7 @@ static int print_paths(FILE *f, const struct run_options *opt)
 		return tool_fail(DLK_EXIT_USAGE, "the current directory has "
 						 "no name; say --path");
 	tool_say("no --path: files under %s are managed", cwd);
-	return print_path(f, ".");
+	return print_path(f, ".", ttl_ms);
 }
 
 /* FNV-1a, 128 bits: it tells texts apart, it need not resist anybody. */
@@ -279,7 +340,7 @@ static int generate(const struct run_options *opt, struct run_plan *plan)
 	if (!rc)
 		rc = print_redis(f, opt, dir, plan);
 	if (!rc)
-		rc = print_paths(f, opt);
+		rc = print_paths(f, opt, plan->ttl_ms);
 	if (fclose(f) && !rc)
 		rc = tool_fail(DLK_EXIT_CONFIG, "%s", strerror(errno));
 	if (!rc)

@@ -6,6 +6,7 @@
 # at all, and the exit code says why.
 # shellcheck disable=SC2016 # the command's shell expands them
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/tls.sh"
 
 DLOCK=$BUILD/dlock
 PUBLIC=
@@ -122,6 +123,48 @@ is "$(find "$RUNTIME" -name '.new*')" '' 'no file is left half done'
 OUT=$(DLOCK_CONFIG=$RIG/good.conf "$DLOCK" run --path late/ \
 	sh -c 'cat "$DLOCK_CONFIG"')
 like "$OUT" "unix://$RIG/redis.sock" '--path alone keeps the configured Redis'
+
+# by_path NAME REDIS [TTL]: a configuration with these options serves --path, in
+# silence
+by_path()
+{
+	{
+		printf 'redis "r" { %s }\n' "$2"
+		[ -z "${3-}" ] || printf 'path "%s/near/" { ttl = "%s" }\n' \
+			"$RIG" "$3"
+	} >other.conf
+	DLOCK_CONFIG=$RIG/other.conf run --path d \
+		sh -c 'tr "\n\t" "  " <"$DLOCK_CONFIG"'
+	is "$STATUS $ERR" "0 " "$1"
+}
+mkdir near
+by_path 'a restart_delay below the default ttl' "url = \"$URL\"" 3s
+like "$OUT" 'restart_delay = "3000ms".* ttl = "3000ms"' '... is the ttl'
+by_path '0s is meant' "url = \"$URL\" restart_delay = \"0s\"" 3s
+like "$OUT" 'restart_delay = "0ms".* ttl = "30000ms"' '... and shortens nothing'
+by_path 'a connect_timeout above a sixth of it' \
+	"url = \"$URL\" connect_timeout = \"10s\"" 60s
+like "$OUT" ' ttl = "60000ms"' '... makes it longer'
+by_path 'and without a path' "url = \"$URL\" connect_timeout = \"10s\""
+like "$OUT" 'restart_delay = "60000ms".* ttl = "60000ms"' \
+	'... the restart_delay, too'
+by_path 'the least that is allowed' "url = \"$URL\"" 200ms
+by_path 'replicas' "url = \"$URL\" replicas = 3"
+like "$OUT" 'replicas = 3' '... are asked for'
+printf 'redis "r" { url = "%s" }\nredis "s" { url = "%s" }\n' "$URL" "$URL" >two.conf
+DLOCK_CONFIG=$RIG/two.conf run --path d true
+code 64 'of two Redis --path chooses none: 64'
+like "$ERR" "$RIG/two.conf has 2 redis sections" 'it says so'
+printf 'redis "r" { mode = "cluster" urls = { "redis://a" } }\n' >mode.conf
+DLOCK_CONFIG=$RIG/mode.conf run --path d true
+code 64 'a cluster is not taken along: 64'
+like "$ERR" "$RIG/mode.conf: redis \"r\" .*mode.* use -c" 'it says so'
+
+tls_up --tls-auth-clients yes
+by_path 'TLS: its own CA, name, certificate and key' "
+	url = \"rediss://127.0.0.1:$TLS_PORT\" ca_file = \"$TLS/ca.pem\"
+	server_name = \"redis.test\" cert_file = \"$TLS/client.pem\"
+	key_file = \"$TLS/client.key\""
 
 chmod 755 "$RUNTIME"
 run --redis "$URL" --path d true
