@@ -241,9 +241,17 @@ deps-lib32:
 # What $LIB is to each dynamic linker (ld.so(8)): under PREFIX the library of
 # either size is where LD_PRELOAD='PREFIX/$LIB/dlock/libdlock-preload.so' looks.
 lib_of  = $(shell $1 --list-diagnostics 2>/dev/null | sed -n 's/^dl_dst_lib="\(.*\)"$$/\1/p')
-by_lib  = $(if $2,755:$1/libdlock-preload.so:$(PREFIX)/$2/dlock/libdlock-preload.so)
-INSTALLED32 = $(call by_lib,$(B),$(call lib_of,/lib64/ld-linux-x86-64.so.2)) \
-	$(call by_lib,$(B32),$(call lib_of,/lib/ld-linux.so.2))
+by_lib  = $(foreach w,$2,755:$1/libdlock-preload.so:$(PREFIX)/$w/dlock/libdlock-preload.so)
+LIB64   = $(call lib_of,/lib64/ld-linux-x86-64.so.2)
+LIB32   = $(call lib_of,/lib/ld-linux.so.2)
+INSTALLED32 = $(call by_lib,$(B),$(LIB64)) $(call by_lib,$(B32),$(LIB32))
+
+# Those that are there, also by the word of a linker that was exchanged since.  An
+# install brings them along, for a library is of one version with its keeper.
+there   = $(sort $(foreach f,$(filter-out %:$(LIBDIR)/libdlock-preload.so,$(call by_lib,$1,$2)),\
+	  $(if $(wildcard $(DESTDIR)$(lastword $(subst :, ,$f))),$f)))
+OLD64   = $(call there,$(B),lib64 lib/x86_64-linux-gnu $(LIB64))
+OLD32   = $(call there,$(B32),lib32 lib/i386-linux-gnu $(LIB32))
 
 install-lib32: all lib32
 	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED32)
@@ -311,11 +319,11 @@ INSTALLED := \
 	644:tools/completion.zsh:$(ZSHDIR)/_dlockctl \
 	755:$(B)/libdlock-preload.so:$(LIBDIR)/libdlock-preload.so
 
-install: all
-	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED)
+install: all $$(if $$(OLD32),lib32)
+	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED) $(if $(OLD32),$(OLD64) $(OLD32))
 
 uninstall:
-	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED) $(INSTALLED32)
+	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED) $(OLD64) $(OLD32)
 
 deb rpm:
 	$(Q)sh tests/lib/deps.sh package

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/common.h"
@@ -47,18 +48,42 @@ bool tool_inspect(const char *file, struct elf_facts *facts)
 	return facts->is_elf;
 }
 
-/* As Debian's two dynamic linkers for i386 have it, and as others do. */
-bool tool_library32(struct elf_facts *facts)
+/* What $LIB is to this dynamic linker: its own word, since glibc 2.33, or "". */
+static void word_of(const char *loader, char word[64])
 {
-	static const char *const words[] = { "lib32", "lib/i386-linux-gnu",
-					     "lib" };
-	char file[DLK_PATH_MAX];
+	char line[256];
+	FILE *f = NULL;
+	int fds[2];
+	pid_t pid = pipe2(fds, O_CLOEXEC) ? -1 : fork();
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		snprintf(file, sizeof(file), DLK_PREFIX "/%s" LIBRARY,
-			 words[i]);
-		if (tool_inspect(file, facts) && facts->class == ELFCLASS32)
-			return true;
+	*word = '\0';
+	if (!pid) {
+		dup2(fds[1], STDOUT_FILENO);
+		dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+		execl(loader, loader, "--list-diagnostics", (char *)NULL);
+		_exit(DLK_EXIT_CANNOT);
 	}
-	return false;
+	if (pid < 0)
+		return;
+	close(fds[1]);
+	f = fdopen(fds[0], "r");
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "dl_dst_lib=\"%63[^\"]\"", word);
+	if (f)
+		fclose(f);
+	waitpid(pid, NULL, 0);
+}
+
+bool tool_library_of(const char *loader, uint8_t class, struct elf_facts *facts)
+{
+	char word[64], file[DLK_PATH_MAX];
+
+	if (!*loader)
+		loader = class == ELFCLASS32 ? "/lib/ld-linux.so.2"
+					     : "/lib64/ld-linux-x86-64.so.2";
+	if (access(loader, X_OK))
+		return false;
+	word_of(loader, word);
+	snprintf(file, sizeof(file), DLK_PREFIX "/%s" LIBRARY, word);
+	return *word && tool_inspect(file, facts) && facts->class == class;
 }

@@ -38,10 +38,12 @@ bool tool_inspect(const char *file, struct elf_facts *facts);
 int tool_map(const char *file, void **image, size_t *size);
 
 /*
- * The library for 32-bit programs, if it is installed: then DLK_BOTH_LIBRARIES,
- * as LD_PRELOAD has it, names those of both sizes.
+ * The library of this class (EI_CLASS) that a dynamic linker, or the system's if
+ * that is "", finds where LD_PRELOAD is DLK_BOTH_LIBRARIES; false: none.  It is
+ * asked, so it is one that the caller would run.
  */
 #define DLK_BOTH_LIBRARIES DLK_PREFIX "/$LIB/dlock/libdlock-preload.so"
-bool tool_library32(struct elf_facts *facts);
+bool tool_library_of(const char *loader, uint8_t class,
+		     struct elf_facts *facts);
 
 #endif

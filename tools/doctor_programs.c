@@ -166,7 +166,8 @@ static struct reason find_reason(const struct program *p)
 	char text[512];
 
 	if (tool_inspect(proc_file(p->pid, "exe"), &program) &&
-	    ((program.class == ELFCLASS32 && tool_library32(&own)) ||
+	    ((program.class == ELFCLASS32 &&
+	      tool_library_of("", ELFCLASS32, &own)) ||
 	     tool_inspect("/proc/self/exe", &own)))
 		refusal = elf_refusal(&program, &own);
 	if (refusal)

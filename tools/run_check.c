@@ -135,18 +135,24 @@ static int follow(char *file, struct link *link)
 	return -ELOOP;
 }
 
-/* What is preloaded into the program, and what it starts: of either size. */
+/*
+ * The libraries of both sizes are preloaded, where the program's own dynamic
+ * linker finds that of its size, and the system's, for what it starts, the other.
+ */
 static void take_both(struct run_plan *plan, const struct elf_facts *program,
 		      struct elf_facts *shim)
 {
-	struct elf_facts other;
+	const uint8_t class =
+		program->class == ELFCLASS32 ? ELFCLASS32 : ELFCLASS64;
+	const uint8_t other = ELFCLASS32 + ELFCLASS64 - class;
+	struct elf_facts own, others;
 
 	if (strcmp(plan->shim, DLK_LIBDIR "/libdlock-preload.so") != 0 ||
-	    !tool_library32(&other))
+	    !tool_library_of("", other, &others) ||
+	    !tool_library_of(program->interp, class, &own))
 		return;
 	strcpy(plan->shim, DLK_BOTH_LIBRARIES);
-	if (program->class == ELFCLASS32)
-		*shim = other;
+	*shim = own;
 }
 
 static int check_shim(char *shim, struct link *link)

@@ -279,6 +279,35 @@ is "$(installed dlock run -c "$RIG/i.conf" "$RIG/who" "$RIG/i/f" \
 is "$(installed dlock run -c "$RIG/i.conf" sh -c "$RIG/who $RIG/i/f \
 	\"redis-cli -s $RIG/redis.sock --raw keys '*'\"" 2>&1)" "dlock:$RIG/i/f" \
 	'and into the 32-bit child of a 64-bit one'
+# A library of another version beside the keeper of this one.
+# shellcheck disable=SC2016 # expanded there
+is "$(installed sh -c 'for f in $(find /usr/local/lib* -name "*-preload.so"); do
+		echo old >$f
+	done
+	make -s -C "$0" install >/dev/null
+	find /usr/local/lib* -name "*-preload.so" -size -2' "$TOP" 2>&1)" \
+	'' 'a later install brings those of either size along'
+# As libc6-i386 and libc6:i386 are exchanged for each other.
+word=$(words /lib/ld-linux.so.2)
+other=lib32
+[ "$word" != lib32 ] || other=lib/i386-linux-gnu
+# exchanged COMMAND: where the library is by the word of the other one
+exchanged()
+{
+	# shellcheck disable=SC2016 # expanded there
+	installed sh -c 'mkdir -p "/usr/local/$1"
+		mv "/usr/local/$0/dlock" "/usr/local/$1/" && shift && "$@"' \
+		"$word" "$other" "$@"
+}
+is "$(exchanged dlock run -c "$RIG/i.conf" "$RIG/who" "$RIG/i/f" true \
+	2>"$RIG/err"; echo $?)" 126 'where its linker does not find it, it refuses'
+like "$(cat "$RIG/err")" 'library for these is not installed' 'it says why'
+# shellcheck disable=SC2016 # ld.so's word
+is "$(exchanged dlock run -c "$RIG/i.conf" sh -c 'echo "$LD_PRELOAD"' 2>&1)" \
+	/usr/local/lib/dlock/libdlock-preload.so 'and 64-bit ones run with their own'
+# shellcheck disable=SC2016 # expanded there
+is "$(exchanged sh -c 'make -s -C "$0" uninstall >/dev/null
+	find /usr/local -name "*dlock*"' "$TOP" 2>&1)" '' 'uninstall finds it'
 is "$(on A "$BUILD/dlock" run -c "$RIG/A.conf" "$RIG/who" x true \
 	2>/dev/null; echo $?)" 126 'where it is not installed, it refuses (control)'
 
