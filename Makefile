@@ -249,12 +249,12 @@ INSTALLED32 = $(call by_lib,$(B),$(LIB64)) $(call by_lib,$(B32),$(LIB32))
 # Those that are there, also by the word of a linker that was exchanged since.  An
 # install brings them along, for a library is of one version with its keeper.
 there   = $(sort $(foreach f,$(filter-out %:$(LIBDIR)/libdlock-preload.so,$(call by_lib,$1,$2)),\
-	  $(if $(wildcard $(DESTDIR)$(lastword $(subst :, ,$f))),$f)))
+	  $(shell [ ! -e '$(DESTDIR)$(lastword $(subst :, ,$f))' ] || echo $f)))
 OLD64   = $(call there,$(B),lib64 lib/x86_64-linux-gnu $(LIB64))
 OLD32   = $(call there,$(B32),lib32 lib/i386-linux-gnu $(LIB32))
 
 install-lib32: all lib32
-	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED32)
+	$(Q)$(installer) put $(INSTALLED32)
 
 # Of the tests: where there are none, their tests say why.
 lib32-if-any:
@@ -319,11 +319,14 @@ INSTALLED := \
 	644:tools/completion.zsh:$(ZSHDIR)/_dlockctl \
 	755:$(B)/libdlock-preload.so:$(LIBDIR)/libdlock-preload.so
 
+installer = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' \
+	DESTDIR='$(DESTDIR)' sh tools/install.sh
+
 install: all $$(if $$(OLD32),lib32)
-	$(Q)SYSCONFDIR='$(SYSCONFDIR)' DESTDIR='$(DESTDIR)' sh tools/install.sh put $(INSTALLED) $(if $(OLD32),$(OLD64) $(OLD32))
+	$(Q)$(installer) put $(INSTALLED) $(if $(OLD32),$(OLD64) $(OLD32))
 
 uninstall:
-	$(Q)DESTDIR='$(DESTDIR)' sh tools/install.sh remove $(INSTALLED) $(OLD64) $(OLD32)
+	$(Q)$(installer) remove $(INSTALLED) $(OLD64) $(OLD32)
 
 deb rpm:
 	$(Q)sh tests/lib/deps.sh package

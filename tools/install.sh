@@ -12,7 +12,10 @@
 #     old library mapped keeps it.
 #  2. What is not ours, a dlock.conf above all, stays.
 #
-# Manuals and the sample name the directory that this build reads.
+#  3. The words come unquoted from make: a PREFIX with a blank or a colon, whose
+#     library could not be preloaded (ld.so(8)), MUST be refused before that.
+#
+# Manuals and the sample name the directories of this build.
 set -eu
 
 # The text of FILE, at $2, as it is installed.
@@ -21,7 +24,9 @@ copy()
 	case $1 in
 	*.[1-8] | *.conf)
 		install -m 644 /dev/null "$2"
-		sed "s,/etc/dlock,$SYSCONFDIR/dlock,g" "$1" >"$2"
+		sed "s,/etc/dlock,$SYSCONFDIR/dlock,g
+			s,/usr/local/lib/dlock,$LIBDIR,g
+			s,/usr/local,$PREFIX,g" "$1" >"$2"
 		;;
 	*)
 		install "$1" "$2"
@@ -39,11 +44,25 @@ put()
 	if copy "$2" "$new" && chmod "$1" "$new" && sync "$new" &&
 	   mv -f "$new" "$3"; then
 		echo "  INSTALL $3"
+		put_tmpfiles "$3"
 	else
 		rm -f "$new"
 		echo "install: $3 is as it was before" >&2
 		exit 1
 	fi
+}
+
+# What is made at each boot is there at once: or a program of root makes it, for
+# root alone (dlock.conf(5), state_dir).  Where systemd looks, and no DESTDIR.
+put_tmpfiles()
+{
+	case $1 in
+	/usr/lib/tmpfiles.d/* | /usr/local/lib/tmpfiles.d/*)
+		systemd-tmpfiles --create "$1" ||
+			echo 'install: do at each boot, which systemd-tmpfiles(8)' \
+				'does elsewhere: install -d -m 1777 /run/dlock' >&2
+		;;
+	esac
 }
 
 # remove MODE FILE PLACE
@@ -70,6 +89,15 @@ if [ "$what" = remove ]; then
 		words="$word $words"
 	done
 fi
+for word in $words; do
+	case ${word#[0-7][0-7][0-7]:} in
+	"$word" | *:*:*)
+		echo "install: $PREFIX: a library whose path has a blank or a" \
+			'colon cannot be preloaded; choose another PREFIX' >&2
+		exit 1
+		;;
+	esac
+done
 for word in $words; do
 	file=${word#*:}
 	"$what" "${word%%:*}" "${file%%:*}" "${DESTDIR-}${file#*:}"

@@ -156,4 +156,43 @@ like "$(cat "$home/.local/share/man/man5/dlock.conf.5" 2>&1)" \
 	"Pa $home/.local/etc/dlock/dlock.conf" 'and so does the manual'
 ok 'and uninstall takes it back' in_home uninstall
 is "$(listed "$home")" '' 'nothing of it is left'
+
+# --- elsewhere --------------------------------------------------------------------
+
+make_it install DESTDIR="$dir/the root" PREFIX=/usr LIBDIR=/usr/lib64/dlock
+man=$dir/the\ root/usr/share/man
+ok 'the manuals of a package name its files' \
+	grep -q 'Pa /usr/lib/tmpfiles.d/dlock.conf' "$man/man5/dlock.conf.5"
+ok '... and its LIBDIR' grep -q 'Pa /usr/lib64/dlock ,' "$man/man7/dlock.7"
+is "$(grep -rl /usr/local "$man")" '' '... and no others'
+for odd in '/a b' /a:b '/a 7'; do
+	is "$(make_it install DESTDIR="$dir/odd" PREFIX="$odd" 2>"$dir/said"; echo $?)" 1 \
+		"PREFIX='$odd' is refused"
+	like "$(cat "$dir/said")" "$odd: .*cannot be preloaded" '... with the reason'
+done
+is "$(find "$dir/odd" 2>/dev/null)" '' '... and nothing is written'
+
+# --- the directory of shadows -----------------------------------------------------
+
+mkdir "$dir/bin"
+# in_place: the mode of /run/dlock after an install, and what was said
+in_place()
+{
+	# shellcheck disable=SC2016 # expanded there
+	unshare -m sh -c 'mount -t tmpfs none /usr/local &&
+		mount -t tmpfs none /run && PATH=$1:$PATH &&
+		make --no-print-directory -o all install >"$1/out" 2>"$1/err" &&
+		stat -c %a /run/dlock; cat "$1/err"' sh "$dir/bin" 2>&1
+}
+# As systemd-tmpfiles(8) reads our line.
+cat >"$dir/bin/systemd-tmpfiles" <<'END'
+#!/bin/sh
+[ "$1" = --create ] && grep '^d' "$2" | while read -r _ path mode _; do
+	install -d -m "$mode" "$path"
+done
+END
+chmod 755 "$dir/bin/systemd-tmpfiles"
+is "$(in_place)" 1777 'the directory of shadows is there at once'
+ln -sf /bin/false "$dir/bin/systemd-tmpfiles"
+like "$(in_place)" 'install -d -m 1777 /run/dlock' 'or it says how to make it'
 done_testing
