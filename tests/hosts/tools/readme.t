@@ -49,6 +49,9 @@ is_timer()
 	systemd-analyze calendar "$1" >"$RIG/out" 2>&1
 }
 
+# shellcheck disable=SC2016 # the page's own marks
+password=$(grep -o '`install -m [^`]*redis.pass`' "$PAGE" | tr -d '`')
+
 # --- a host of its own, and make install -------------------------------------
 for h in A B; do
 	for dir in usr/local etc; do
@@ -58,8 +61,7 @@ for h in A B; do
 			"/$dir" || rig_die 'no overlay'
 	done
 	ok "$h: make install" installed $h
-	echo secret >"$RIG/over.$h/etc/dlock/redis.pass"
-	chmod 600 "$RIG/over.$h/etc/dlock/redis.pass"
+	ok "$h: its password" on $h sh -c "echo secret | $password"
 	block 'dlock.conf`:$' | sed "s/10\.0\.0\.5:6379/127.0.0.1:$PORT/" \
 		>"$RIG/over.$h/etc/dlock/dlock.conf"
 	cat >"$RIG/over.$h/usr/local/bin/nightly" <<-END
@@ -149,6 +151,10 @@ bare_systemd()
 	# shellcheck disable=SC2086
 	on "$1" env -i PATH=/usr/local/bin:/usr/bin $start
 }
+pre=$(sed -n 's/^ExecStartPre=//p' <<<"$unit")
+ok 'after a boot there is no directory, and it makes it' on A unshare -m \
+	sh -c "mount -t tmpfs none /run/lock && ! [ -e $JOBS ] &&
+		${pre:-false} && [ -d $JOBS ]"
 both bare_systemd
 is "$RAN" 2 'systemd, without the drop-in: both (control)'
 both by_systemd
