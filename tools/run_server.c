@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -72,7 +73,7 @@ static int spawn(const char *dir)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : DLK_EXIT_CANNOT;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : DLK_EXIT_NOTHING;
 }
 
 static int start(const char *dir, const struct dlk_endpoint *ep)
@@ -86,6 +87,15 @@ static int start(const char *dir, const struct dlk_endpoint *ep)
 				 "not installed: install it (Debian: apt "
 				 "install redis-server), or name one with "
 				 "--redis URL");
+	if (status < 0 || status == DLK_EXIT_CANNOT)
+		return tool_fail(DLK_EXIT_UNAVAILABLE,
+				 "no Redis is configured and redis-server was "
+				 "not started in %s: %s: mend that, or name "
+				 "one with --redis URL",
+				 dir,
+				 status < 0 ? strerror(-status)
+					    : "what PATH has by that name "
+					      "cannot be executed");
 	while (!status && dlk_now_ns() < until) {
 		if (answers(ep))
 			return 0;

@@ -349,5 +349,10 @@ STATUS=0
 ERR=$(PATH=$RIG "$DLOCK" run --path d /bin/true 2>&1) || STATUS=$?
 code 69 'no redis-server: 69'
 like "$ERR" 'not installed.*--redis' 'and what to do'
+: >redis-server
+STATUS=0
+ERR=$(PATH=$RIG "$DLOCK" run --path d /bin/true 2>&1) || STATUS=$?
+code 69 'one that cannot be executed: 69'
+like "$ERR" 'cannot be executed.*--redis' '... which names no log that is not there'
 
 done_testing
