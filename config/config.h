@@ -149,6 +149,7 @@ struct dlk_redis {
 	unsigned replicas;
 	const char *fault; /* why it cannot be used by this user: the password
 			      file; a message as in dlk_error.  NULL: it can */
+	const char *file;  /* that it is of; NULL: of none */
 	int line;
 };
 

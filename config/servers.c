@@ -522,6 +522,7 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 				"\"%.300s\" is not a name for a redis section "
 				"(1 byte or more, no control bytes)",
 				title);
+	redis->file = b->own->pub.file;
 	redis->line = sec->line;
 	redis->name = dlk_own_text(b, title);
 	if (!redis->name)

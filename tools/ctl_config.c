@@ -101,7 +101,8 @@ static bool same_server(const struct dlk_redis *a, const struct dlk_redis *b)
 	return a->mode == DLK_SINGLE && b->mode == DLK_SINGLE &&
 	       tool_same_server(x, y) && !strcmp(x->username, y->username) &&
 	       !strcmp(x->password, y->password) &&
-	       !strcmp(x->password_file, y->password_file);
+	       !strcmp(x->password_file, y->password_file) &&
+	       !memcmp(&x->tls, &y->tls, sizeof(x->tls));
 }
 
 static const struct dlk_redis *merge_redis(struct dlk_config *all,

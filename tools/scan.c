@@ -382,6 +382,21 @@ static int scan_named(struct dlk_conn *c, struct view *v,
 	return err;
 }
 
+/* One of many, perhaps, that dlock run wrote: then it may be removed. */
+struct written {
+	char text[DLK_PATH_MAX + 16];
+};
+
+static struct written written_in(const struct dlk_redis *redis)
+{
+	struct written w = { "" };
+
+	if (redis->file)
+		snprintf(w.text, sizeof(w.text), " (%s:%d)", redis->file,
+			 redis->line);
+	return w;
+}
+
 int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 	    void *arg)
 {
@@ -399,9 +414,9 @@ int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 	if (err)
 		rc = tool_fail(
 			err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
-			"redis \"%s\": %s: %s%s", redis->name, c->ep->name,
-			err == -EACCES ? "not allowed: " : "",
-			tool_why(c, err));
+			"redis \"%s\": %s: %s%s%s", redis->name, c->ep->name,
+			err == -EACCES ? "not allowed: " : "", tool_why(c, err),
+			written_in(redis).text);
 	dlk_conn_delete(c);
 	return rc;
 }

@@ -6,6 +6,7 @@
 # Redis of the command line, with a private one, beside the host's own
 # configuration.  With --redis it needs no configuration at all.
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/tls.sh"
 
 unset XDG_RUNTIME_DIR DLOCK_CONFIG
 DLOCK=$BUILD/dlock
@@ -128,7 +129,22 @@ is "$STATUS $ERR" '0 dlockctl: no locks held' \
 	'a private server that is gone has no locks'
 redis_kill
 ctl list
-like "$STATUS $ERR" "^69 .*127.0.0.1:$PORT" 'another that is gone is told'
+like "$STATUS $ERR" \
+	"^69 .*127.0.0.1:$PORT.*refused \(/run/dlock-run/[0-9a-f]{32}\.conf:2\)" \
+	'another that is gone is told, with the file that names it'
+on A sh -c 'rm /run/dlock-run/*.conf'
+
+# The one trusts its certificate, the other does not: they are asked each.
+tls_up
+tls_trusted T
+printf 'redis "main" { url = "rediss://127.0.0.1:%s/0" }\npath "%s/own/" { }\n' \
+	"$TLS_PORT" "$MNT" >"$RIG/etc/dlock/dlock.conf"
+on A env DLOCK_CONFIG="$RIG/T.conf" "$DLOCK" run --path e true
+rr set "dlock:$MNT/e/f" token px 60000 >/dev/null
+ctl --json list
+is "$STATUS $(paths)" "77 [\"$MNT/e/f\"]" 'one server by TLS, by two authorities'
+rm "$RIG/etc/dlock/dlock.conf"
+
 chmod 755 "$RIG"
 on A chmod 755 /run/dlock-run
 ctl list
