@@ -229,6 +229,29 @@ static int set_credentials(struct dlk_build *b, struct servers *s)
 	return ret;
 }
 
+static int check_login(struct dlk_build *b, struct servers *s,
+		       const struct login *l)
+{
+	for (unsigned i = 0; i < l->n && !s->redis->fault; i++) {
+		if (l->ep[i].username[0] && !l->ep[i].password[0] &&
+		    !l->ep[i].password_file[0])
+			return dlk_fail(b, dlk_opt_line(s->sec, l->username),
+					"redis \"%.300s\" has a user name for "
+					"%s and no password (%s)",
+					cfg_title(s->sec), l->ep[i].name,
+					l->password_file);
+	}
+	return 0;
+}
+
+static int set_login(struct dlk_build *b, struct servers *s,
+		     const struct login *l)
+{
+	return set_username(b, s, l)
+		?: set_secret(b, s, l)
+		?: check_login(b, s, l);
+}
+
 static int set_logins(struct dlk_build *b, struct servers *s)
 {
 	const struct login servers = { "username", "password_file", s->ep,
@@ -239,23 +262,8 @@ static int set_logins(struct dlk_build *b, struct servers *s)
 					 s->sentinels };
 
 	return set_credentials(b, s)
-		?: set_username(b, s, &servers)
-		?: set_secret(b, s, &servers)
-		?: set_username(b, s, &sentinels)
-		?: set_secret(b, s, &sentinels);
-}
-
-static int check_logins(struct dlk_build *b, struct servers *s)
-{
-	for (unsigned i = 0; i < s->n && !s->redis->fault; i++) {
-		if (s->ep[i].username[0] && !s->ep[i].password[0] &&
-		    !s->ep[i].password_file[0])
-			return dlk_fail(b, dlk_opt_line(s->sec, "username"),
-					"redis \"%.300s\" has a user name for "
-					"%s and no password (password_file)",
-					cfg_title(s->sec), s->ep[i].name);
-	}
-	return 0;
+		?: set_login(b, s, &servers)
+		?: set_login(b, s, &sentinels);
 }
 
 /* --- Sentinels ------------------------------------------------------------ */
@@ -532,7 +540,6 @@ static int build_one(struct dlk_build *b, cfg_t *sec, unsigned n)
 		?: set_master(b, &s)
 		?: set_logins(b, &s)
 		?: set_tls(b, &s)
-		?: check_logins(b, &s)
 		?: check_mode(b, &s);
 	b->endpoints[n] = s.ep;
 	redis->endpoints = s.ep;

@@ -576,7 +576,12 @@ static void a_master_is_named_by_its_sentinels(void **state)
 	bad(SENTINELS("sentinel_username = x"),
 	    "the URL of a:26379 has a user name as well");
 	bad(SENTINELS("username = x"),
-	    "has a user name for m/3 (by Sentinel a:26379) and no password");
+	    "has a user name for m/3 (by Sentinel a:26379) and no password "
+	    "(password_file)");
+	bad("redis m { mode = sentinel\nurls = { 'redis://a' }\n"
+	    "sentinel_username = x }",
+	    ":3: redis \"m\" has a user name for a:6379 and no password "
+	    "(sentinel_password_file)");
 }
 
 static void what_tls_needs_is_checked(void **state)
