@@ -247,11 +247,12 @@ three_ways 'a 32-bit program becomes a 64-bit one' \
 
 # --- installed ------------------------------------------------------------------
 
-# Under /usr/local, which is a directory of its own here.
+# Under /usr/local and /run, which are directories of their own here.
 installed()
 {
 	# shellcheck disable=SC2016 # expanded there
-	unshare -m bash -c 'mount -t tmpfs none /usr/local && cd "$1" && shift &&
+	unshare -m bash -c 'mount -t tmpfs none /usr/local &&
+		mount -t tmpfs none /run && cd "$1" && shift &&
 		make -s install install-lib32 >/dev/null && cd "$1" && shift && "$@"' \
 		sh "$TOP" "$RIG" "$@"
 }
