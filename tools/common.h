@@ -96,6 +96,11 @@ bool tool_config_uses(const struct dlk_config *config,
  * cluster (which is asked for them), else one.  And how many must answer.
  */
 unsigned tool_servers(const struct dlk_redis *redis);
+/*
+ * Are they known?  Of a cluster that no node tells of only its first URL is left:
+ * -errno, and what that one said.
+ */
+int tool_servers_known(const struct dlk_redis *redis, const char **why);
 unsigned tool_needed(const struct dlk_redis *redis);
 /* The i-th of them; the one that a key is at, of a quorum the first. */
 const struct dlk_endpoint *tool_server(const struct dlk_redis *redis,
@@ -146,6 +151,8 @@ struct dlk_arg;
 struct redisReply;
 int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	      const struct redisReply **reply);
+/* Of an error that was answered: -EACCES, it is the user's; or -EREMOTEIO. */
+int tool_refusal(struct dlk_conn *c, const struct redisReply *reply);
 /* Why that, or what else was done with the connection, failed; NULL: it has none. */
 const char *tool_why(const struct dlk_conn *c, int err);
 /* "\nNAME:NUMBER" in the text of INFO, or `otherwise`. */

@@ -2,6 +2,9 @@
 /* Which servers have the keys; see common.h. */
 #include "tools/common.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #include "lease/cluster.h"
 #include "model/slot.h"
 #include "redis/conn.h"
@@ -12,6 +15,8 @@ struct cluster {
 	const struct dlk_endpoint *owner[DLK_SLOTS];
 	const struct dlk_endpoint **masters; /* DLK_SLOTS at most */
 	size_t n, room;
+	int err;       /* of the first that was asked */
+	char why[256]; /* ... in words */
 	struct cluster *next;
 };
 
@@ -32,21 +37,36 @@ static void add(struct cluster *k, const struct dlk_slot_range *range)
 	k->masters[k->n++] = range->node;
 }
 
-static void ask(struct cluster *k, const struct dlk_endpoint *ep)
+static int ask(struct cluster *k, struct dlk_conn *c)
 {
 	const struct dlk_arg args[] = { { DLK_LITERAL("CLUSTER") },
 					{ DLK_LITERAL("SLOTS") } };
-	struct dlk_conn *c = dlk_conn_new(ep);
 	struct dlk_slot_range range;
 	const redisReply *r;
+	int err = tool_call(c, 2, args, &r);
 
-	if (!c)
-		return;
-	if (!tool_call(c, 2, args, &r))
-		for (size_t i = 0;
-		     dlk_cluster_entry(r, i, k->redis->endpoints, ep, &range);
-		     i++)
-			add(k, &range);
+	if (!err && r->type == REDIS_REPLY_ERROR)
+		err = tool_refusal(c, r);
+	if (err)
+		return err;
+	for (size_t i = 0;
+	     dlk_cluster_entry(r, i, k->redis->endpoints, c->ep, &range); i++)
+		add(k, &range);
+	if (k->n)
+		return 0;
+	dlk_conn_set_error(c, "it names no node that has a slot");
+	return -EREMOTEIO;
+}
+
+static void look_at(struct cluster *k, const struct dlk_endpoint *ep)
+{
+	struct dlk_conn *c = dlk_conn_new(ep);
+	int err = c ? ask(k, c) : -ENOMEM;
+
+	if (!k->err) {
+		k->err = err;
+		snprintf(k->why, sizeof(k->why), "%s", tool_why(c, err));
+	}
 	dlk_conn_delete(c);
 }
 
@@ -64,11 +84,21 @@ static const struct cluster *cluster_of(const struct dlk_redis *redis)
 	k->next = clusters;
 	clusters = k;
 	for (unsigned i = 0; i < redis->n_endpoints && !k->n; i++)
-		ask(k, &redis->endpoints[i]);
+		look_at(k, &redis->endpoints[i]);
 	return k;
 }
 
-/* (Where nobody tells, who is asked first says why.) */
+int tool_servers_known(const struct dlk_redis *redis, const char **why)
+{
+	const struct cluster *k =
+		redis->mode == DLK_CLUSTER ? cluster_of(redis) : NULL;
+
+	if (!k || k->n)
+		return 0;
+	*why = k->why;
+	return k->err;
+}
+
 unsigned tool_servers(const struct dlk_redis *redis)
 {
 	if (redis->mode == DLK_QUORUM)

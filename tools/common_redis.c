@@ -54,6 +54,23 @@ const char *tool_why(const struct dlk_conn *c, int err)
 	return c && *c->error ? c->error : strerror(-err);
 }
 
+/* What all of a user's commands, or this one, are answered with. */
+static bool is_denied(const char *error)
+{
+	static const char *const words[] = { "NOPERM", "NOAUTH", "WRONGPASS" };
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strncmp(error, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
+int tool_refusal(struct dlk_conn *c, const redisReply *reply)
+{
+	dlk_conn_explain(c, reply->str);
+	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
+}
+
 uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
 {
 	size_t len = strlen(name);

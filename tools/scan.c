@@ -397,26 +397,39 @@ static struct written written_in(const struct dlk_redis *redis)
 	return w;
 }
 
+static int cannot(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
+		  int err, const char *why)
+{
+	const bool denied = err == -EACCES;
+
+	return tool_fail(denied ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
+			 "redis \"%s\": %s: %s%s%s", redis->name, ep->name,
+			 denied ? "not allowed: " : "", why,
+			 written_in(redis).text);
+}
+
 int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 	    void *arg)
 {
+	const struct dlk_endpoint *ep;
+	const char *why;
 	struct dlk_conn *c;
 	int err, rc = 0;
 
 	if (redis->fault)
 		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
-	c = dlk_conn_new(tool_server(redis, i));
+	ep = tool_server(redis, i);
+	err = tool_servers_known(redis, &why);
+	if (err)
+		return cannot(redis, ep, err, why);
+	c = dlk_conn_new(ep);
 	if (!c)
-		return tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory");
+		return cannot(redis, ep, -ENOMEM, strerror(ENOMEM));
 	c->clustered = redis->mode == DLK_CLUSTER;
 	c->slot = DLK_NO_SLOT;
 	err = fn(c, arg);
 	if (err)
-		rc = tool_fail(
-			err == -EACCES ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
-			"redis \"%s\": %s: %s%s%s", redis->name, c->ep->name,
-			err == -EACCES ? "not allowed: " : "", tool_why(c, err),
-			written_in(redis).text);
+		rc = cannot(redis, ep, err, tool_why(c, err));
 	dlk_conn_delete(c);
 	return rc;
 }

@@ -23,17 +23,6 @@ struct walk {
 	bool small;
 };
 
-/* What all of a user's commands, or this one, are answered with. */
-static bool is_denied(const char *error)
-{
-	static const char *const words[] = { "NOPERM", "NOAUTH", "WRONGPASS" };
-
-	for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (!strncmp(error, words[i], strlen(words[i])))
-			return true;
-	return false;
-}
-
 int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 {
 	if (reply->type == type || reply->type == REDIS_REPLY_NIL)
@@ -42,8 +31,7 @@ int scan_check(struct dlk_conn *c, const redisReply *reply, int type)
 		return -EPROTO;
 	if (!strncmp(reply->str, "WRONGTYPE", strlen("WRONGTYPE")))
 		return 0;
-	dlk_conn_explain(c, reply->str);
-	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
+	return tool_refusal(c, reply);
 }
 
 int scan_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,

@@ -114,5 +114,16 @@ for verb in list 'show f' stats; do
 done
 ctl_on A list
 like "$OUT" '/f ' '... and sees the lock'
+# Whom no node may tell of the others is not shown what one of them has.
+hide_nodes()
+{
+	m "$1" acl setuser tools '-cluster|slots' >/dev/null
+}
+at_each_server hide_nodes
+ctl_on A list
+like "$STATUS $OUT $ERR" "^77  .*:${MASTER_PORT[1]}/0: .*NOPERM.*cluster.slots" \
+	'without cluster|slots it is refused: no part of a list is one'
+ctl_on A check
+like "$STATUS $OUT" '^3 DLOCK UNKNOWN - .*NOPERM' '... check: not known'
 peer_end a
 rig_end
