@@ -106,6 +106,22 @@ static int read_all(struct dlk_conn *c, void *view)
 	return err;
 }
 
+/* Of the masters of a quorum one of the first has it; of a cluster those that
+ * have the keys are two, and either may have what the other has not. */
+static int ask_servers(struct view *v)
+{
+	const struct dlk_redis *redis = v->subject.rule->redis;
+	int rc = 0, one;
+
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
+		one = scan_at(redis, i, read_all, v);
+		if (!one && redis->mode != DLK_CLUSTER)
+			return 0;
+		rc = one ? one : rc;
+	}
+	return rc;
+}
+
 static void show(struct view *v, int rc)
 {
 	if (v->json) {
@@ -124,7 +140,6 @@ static void show(struct view *v, int rc)
 int verb_history(const struct ctl *ctl)
 {
 	static struct view v;
-	const struct dlk_redis *redis;
 	int rc = subject_find_managed(ctl->config, ctl->argv[0], &v.subject);
 
 	if (rc)
@@ -134,14 +149,7 @@ int verb_history(const struct ctl *ctl)
 		json_open(v.json, "entries", '[');
 	else
 		table_init(&v.table, columns);
-	/* (Of the masters of a quorum one of the first has it; of a cluster
-	 * those that have the keys are two.) */
-	redis = v.subject.rule->redis;
-	for (unsigned i = 0; i < tool_servers(redis); i++) {
-		rc = scan_at(redis, i, read_all, &v);
-		if (!rc && redis->mode != DLK_CLUSTER)
-			break;
-	}
+	rc = ask_servers(&v);
 	show(&v, rc);
 	return rc;
 }

@@ -97,10 +97,30 @@ is "$?" 0 'dlock run'
 peer_end a b
 rr del 'dlock%fleet' >/dev/null # of the doctor
 rig_empty 15
+# What the node of a file's keys would tell, another cannot.  No replica is to be
+# in its place.
+for i in 4 5 6; do
+	m $i config set cluster-replica-no-failover yes >/dev/null
+done
+for i in a b c d e f g h; do
+	[ "$(owner_of "$(slot_of "$(key_of file$i)")")" != 2 ] || break
+done
+master_kill 2
+ctl_on A history "$MNT/file$i"
+like "$STATUS $ERR" "^69 .*127.0.0.1:${MASTER_PORT[2]}" \
+	'history: the node of the keys is away, and a later one is not'
+unlike "$ERR" 'nothing is recorded' '... so nothing is known'
 master_kill 3
 ctl_on A list
 is "$STATUS" 69 'one is away: list says so'
 like "$ERR" "127.0.0.1:${MASTER_PORT[3]}" '... and which one'
 on A env DLOCK_CONFIG="$RIG/A.conf" "$BUILD/dlock" run true 2>"$RIG/run.err"
 is "$?" 0 'dlock run goes on'
+master_kill 1
+ctl_on A explain "$MNT/filea"
+like "$STATUS $OUT" \
+	'^0 .*flock node +slot [0-9]+, at a node that is not known +\(.*connect' \
+	'nobody says who has a slot: explain does not either'
+ctl_on A --json explain "$MNT/filea"
+like "$(json .record_node)" '"server":null,"why":".*connect' '... in JSON'
 done_testing
