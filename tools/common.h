@@ -107,6 +107,9 @@ const struct dlk_endpoint *tool_server(const struct dlk_redis *redis,
 				       unsigned i);
 const struct dlk_endpoint *tool_server_of(const struct dlk_redis *redis,
 					  const char *key, size_t len);
+/* Of a cluster who has the key; NULL: a node that nobody has named. */
+const struct dlk_endpoint *tool_node_of(const struct dlk_redis *redis,
+					const char *key, size_t len);
 /* Is a key to be looked for there?  (Each of a quorum may have it.) */
 bool tool_has_key(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
 		  const char *key, size_t len);

@@ -126,13 +126,18 @@ const struct dlk_endpoint *tool_server(const struct dlk_redis *redis,
 	return i < k->n ? k->masters[i] : redis->endpoints;
 }
 
+const struct dlk_endpoint *tool_node_of(const struct dlk_redis *redis,
+					const char *key, size_t len)
+{
+	return cluster_of(redis)->owner[dlk_slot_of(key, len)];
+}
+
 const struct dlk_endpoint *tool_server_of(const struct dlk_redis *redis,
 					  const char *key, size_t len)
 {
 	if (redis->mode != DLK_CLUSTER)
 		return redis->endpoints;
-	return cluster_of(redis)->owner[dlk_slot_of(key, len)]
-		       ?: redis->endpoints;
+	return tool_node_of(redis, key, len) ?: redis->endpoints;
 }
 
 bool tool_has_key(const struct dlk_redis *redis, const struct dlk_endpoint *ep,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlockctl explain PATH: which rule holds for a path and what follows from
- * it.  It asks no server: the answer is that of the configuration alone; but
- * Sentinels are asked, each, which one is the master.
+ * it.  It asks no server about locks: the answer is that of the configuration;
+ * but Sentinels are asked, each, which one is the master, and a node of a cluster
+ * who has the slots of the keys.
  */
 #include <stdarg.h>
 #include <stdint.h>
@@ -102,27 +103,35 @@ static void text_key(const struct subject *s, const char *label,
 		line(label, "locking fails with ENOLCK", "too long");
 }
 
-/* Of a cluster: the key's slot, and which node has that now; false: of none. */
+/*
+ * Of a cluster: the key's slot, and which node has that now; NULL: it is not
+ * known, and why.  False: there is no key, or no cluster.
+ */
 static bool find_node(const struct subject *s, const char *suffix, int *slot,
-		      const char **server)
+		      const struct dlk_endpoint **node, const char **why)
 {
+	const struct dlk_redis *redis = s->rule->redis;
 	char key[SUBJECT_KEY_MAX];
 
-	if (s->rule->redis->mode != DLK_CLUSTER || !subject_key(s, suffix, key))
+	if (redis->mode != DLK_CLUSTER || !subject_key(s, suffix, key))
 		return false;
 	*slot = dlk_slot_of(key, strlen(key));
-	*server = tool_server_of(s->rule->redis, key, strlen(key))->name;
+	*node = tool_node_of(redis, key, strlen(key));
+	if (!*node && !tool_servers_known(redis, why))
+		*why = "no node has that slot";
 	return true;
 }
 
 static void text_node(const struct subject *s, const char *label,
 		      const char *suffix)
 {
-	const char *server;
+	const struct dlk_endpoint *node;
+	const char *why = NULL;
 	int slot;
 
-	if (find_node(s, suffix, &slot, &server))
-		line(label, NULL, "slot %d, at %s", slot, server);
+	if (find_node(s, suffix, &slot, &node, &why))
+		line(label, why, "slot %d, at %s", slot,
+		     node ? node->name : "a node that is not known");
 }
 
 static void text_ttl(const struct dlk_rule *rule)
@@ -259,14 +268,17 @@ static void json_sentinels(struct json *j, const struct dlk_endpoint *ep)
 static void json_node(struct json *j, const struct subject *s, const char *name,
 		      const char *suffix)
 {
-	const char *server;
+	const struct dlk_endpoint *node;
+	const char *why = NULL;
 	int slot;
 
-	if (!find_node(s, suffix, &slot, &server))
+	if (!find_node(s, suffix, &slot, &node, &why))
 		return;
 	json_open(j, name, '{');
 	json_int(j, "slot", slot);
-	json_text(j, "server", server);
+	json_text(j, "server", node ? node->name : NULL);
+	if (why)
+		json_text(j, "why", why);
 	json_close(j, '}');
 }
 
