@@ -154,6 +154,8 @@ struct dlk_arg;
 struct redisReply;
 int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	      const struct redisReply **reply);
+/* May the user do much, but not this (NOPERM)?  NULL: there was no answer. */
+bool tool_is_forbidden(const struct redisReply *reply);
 /* Of an error that was answered: -EACCES, it is the user's; or -EREMOTEIO. */
 int tool_refusal(struct dlk_conn *c, const struct redisReply *reply);
 /* Why that, or what else was done with the connection, failed; NULL: it has none. */

@@ -82,11 +82,16 @@ uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
 	return otherwise;
 }
 
+bool tool_is_forbidden(const redisReply *reply)
+{
+	return reply && reply->type == REDIS_REPLY_ERROR &&
+	       !strncmp(reply->str, "NOPERM", strlen("NOPERM"));
+}
+
 /* An error reply: only a refused PING is as good as an answer. */
 static int judge(const redisReply *reply, char *why, size_t size)
 {
-	if (reply->type != REDIS_REPLY_ERROR ||
-	    !strncmp(reply->str, "NOPERM", strlen("NOPERM")))
+	if (reply->type != REDIS_REPLY_ERROR || tool_is_forbidden(reply))
 		return 0;
 	snprintf(why, size, "%s", reply->str);
 	return -EPROTO;

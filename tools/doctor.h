@@ -23,7 +23,7 @@
 #include "redis/conn.h"
 #include "redis/server.h"
 
-enum { DOCTOR_PATIENCE_MS = 5000, DOCTOR_REPLIES = 5 };
+enum { DOCTOR_PATIENCE_MS = 5000 };
 
 /* In the order of the exit status of `check`: 1, 2, 3. */
 enum doctor_severity { DOCTOR_WARNING = 1, DOCTOR_CRITICAL, DOCTOR_UNKNOWN };
@@ -82,7 +82,7 @@ void doctor_servers_close(struct doctor *d);
  */
 const redisReply *doctor_call(struct doctor_server *s, int argc,
 			      const char *const *argv);
-bool doctor_is_denied(const redisReply *reply);
+
 /*
  * The checks: of all, in a child if the table says so; or of each server that
  * answers.

@@ -132,7 +132,7 @@ static void try_script(struct doctor *d, struct doctor_server *s,
 		return;
 	snprintf(key, sizeof(key), "{%s}%%d", base);
 	r = call_script(s, key, by_script, N_BY_SCRIPT);
-	if (doctor_is_denied(r))
+	if (tool_is_forbidden(r))
 		find_refused(d, s, "EVAL for the keys of ", rule->prefix);
 	for (size_t i = 0; r && r->type == REDIS_REPLY_ARRAY && i < r->elements;
 	     i++)
@@ -166,7 +166,7 @@ static void try_keys(struct doctor *d, struct doctor_server *s,
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		snprintf(one, sizeof(one), "%s%s%s", names[i].before,
 			 names[i].key, names[i].behind);
-		if (doctor_is_denied(doctor_call(s, 2, exists)))
+		if (tool_is_forbidden(doctor_call(s, 2, exists)))
 			find_refused(d, s, "use keys like ", one);
 	}
 }
@@ -201,7 +201,7 @@ static void try_alone(struct doctor *d, struct doctor_server *s)
 		snprintf(db, sizeof(db), "%d", (int)s->ep->db);
 		if (!strcmp(words[0], "SELECT"))
 			words[1] = db;
-		if (doctor_is_denied(doctor_call(s, commands[i].n, words)))
+		if (tool_is_forbidden(doctor_call(s, commands[i].n, words)))
 			find_refused(d, s, "", commands[i].name);
 	}
 }
@@ -217,7 +217,7 @@ static void try_subscribe(struct doctor *d, const struct doctor_server *s)
 	struct doctor_server alone = { .redis = s->redis, .ep = s->ep };
 
 	alone.c = dlk_conn_new(s->ep);
-	if (doctor_is_denied(doctor_call(&alone, 2, words)))
+	if (tool_is_forbidden(doctor_call(&alone, 2, words)))
 		find_refused(d, s, cluster ? "SSUBSCRIBE to " : "SUBSCRIBE to ",
 			     words[1]);
 	dlk_conn_delete(alone.c);
@@ -248,7 +248,7 @@ static bool may(struct doctor_server *s, int argc, const char *const *argv)
 {
 	const redisReply *r = doctor_call(s, argc, argv);
 
-	return r && !doctor_is_denied(r);
+	return r && !tool_is_forbidden(r);
 }
 
 /* Where no password is asked for, who reaches a unix socket is the server's

@@ -52,12 +52,6 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 	return NULL;
 }
 
-bool doctor_is_denied(const redisReply *reply)
-{
-	return reply && reply->type == REDIS_REPLY_ERROR &&
-	       !strncmp(reply->str, "NOPERM", strlen("NOPERM"));
-}
-
 static void measure(struct doctor_server *s)
 {
 	static const char *const ping[] = { "PING" };
@@ -90,7 +84,7 @@ static void open_one(struct doctor_server *s)
 	}
 	if (!reply)
 		return;
-	if (reply->type == REDIS_REPLY_ERROR && !doctor_is_denied(reply)) {
+	if (reply->type == REDIS_REPLY_ERROR && !tool_is_forbidden(reply)) {
 		dlk_conn_explain(s->c, reply->str);
 		snprintf(s->why, sizeof(s->why), "%s", s->c->error);
 		dlk_conn_delete(s->c);
