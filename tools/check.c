@@ -4,7 +4,8 @@
  * are wont: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
  *
  * What is unknown must not be taken for well: whatever keeps it from looking,
- * but for a server that does not answer, is UNKNOWN (ctl_check_unknown).
+ * but for a server that does not answer or lets this user in, is UNKNOWN, unless
+ * something is known to be wrong.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -31,6 +32,11 @@ struct report {
 	char text[1024]; /* what is wrong, one thing after another */
 };
 
+/* From well to worse: what is known to be wrong goes before what is unknown. */
+static const int ranks[] = {
+	[OK] = 0, [UNKNOWN] = 1, [WARNING] = 2, [CRITICAL] = 3
+};
+
 /* The worse state counts, and only its reasons are told. */
 __attribute__((format(printf, 3, 4))) static void add(struct report *r,
 						      enum state state,
@@ -39,9 +45,9 @@ __attribute__((format(printf, 3, 4))) static void add(struct report *r,
 	size_t at;
 	va_list args;
 
-	if (state < r->state)
+	if (ranks[state] < ranks[r->state])
 		return;
-	if (state > r->state)
+	if (state != r->state)
 		r->text[0] = '\0';
 	r->state = state;
 	at = strlen(r->text);
@@ -103,6 +109,15 @@ static void check_server(struct report *r, const struct health *h)
 	char room[160];
 	const char *unfit = dlk_server_unfit(&h->server, room, sizeof(room));
 
+	if (!h->told)
+		add(r, UNKNOWN,
+		    "redis \"%s\": this user may not INFO: its role, eviction "
+		    "and memory are not known",
+		    h->redis->name);
+	if (h->away)
+		add(r, WARNING, "redis \"%s\": %u of its %u masters %s: %s",
+		    h->redis->name, h->away, h->redis->n_endpoints,
+		    h->away == 1 ? "does not answer" : "do not answer", h->why);
 	if (unfit)
 		add(r, CRITICAL, "redis \"%s\": %s", h->redis->name, unfit);
 	if (h->server.evicts[0])
@@ -197,6 +212,9 @@ static void check_all(struct report *r, const struct healths *all,
 			check_server(r, h);
 			check_limits(r, h, WARNING, &limits[0]);
 			check_limits(r, h, CRITICAL, &limits[1]);
+		} else if (h->unknown) {
+			add(r, UNKNOWN, "redis \"%s\": %s", h->redis->name,
+			    h->why);
 		} else {
 			add(r, CRITICAL, "redis \"%s\" does not answer: %s",
 			    h->redis->name, h->why);
@@ -210,13 +228,8 @@ static int look(const struct ctl *ctl, const struct filter *filter,
 	struct report r = { 0 };
 	struct healths all;
 	struct sums s;
-	int rc = health_look(ctl->config, filter, &all);
 
-	/* Nobody knows what this user may not see. */
-	if (rc && rc != DLK_EXIT_UNAVAILABLE) {
-		health_free(&all);
-		return rc;
-	}
+	health_look(ctl->config, filter, &all);
 	check_all(&r, &all, limits);
 	s = sum(&all);
 	if (ctl->json)

@@ -28,25 +28,33 @@ static void read_info(struct health *h, const struct dlk_endpoint *ep,
 	h->max_memory = tool_info(info, "maxmemory", 0);
 }
 
+/* One that this user may not is answered as well. */
+static int ask_one(struct dlk_conn *c, const char *command, int type,
+		   const redisReply **reply)
+{
+	const struct dlk_arg arg = dlk_arg_str(command);
+	int err = tool_call(c, 1, &arg, reply);
+
+	return err || tool_is_forbidden(*reply) ? err
+						: scan_check(c, *reply, type);
+}
+
 /* The second command: the first one has the connection's set-up with it. */
 static int ask_info(struct dlk_conn *c, const struct dlk_endpoint *ep,
 		    struct health *h)
 {
-	const struct dlk_arg info[] = { { DLK_LITERAL("INFO") } };
-	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
 	const redisReply *reply;
 	uint64_t before;
-	int err = scan_call(c, 1, info, REDIS_REPLY_STRING, &reply);
+	int err = ask_one(c, "INFO", REDIS_REPLY_STRING, &reply);
 
-	if (!err && reply->type == REDIS_REPLY_STRING)
+	h->told = !err && reply->type == REDIS_REPLY_STRING;
+	if (h->told)
 		read_info(h, ep, reply->str);
 	dlk_conn_reset(c);
 	if (err)
 		return err;
 	before = dlk_now_ns();
-	err = dlk_conn_call(c, tool_deadline(ep), 1, ping, &reply);
-	if (!err)
-		err = scan_check(c, reply, REDIS_REPLY_STATUS);
+	err = ask_one(c, "PING", REDIS_REPLY_STATUS, &reply);
 	h->ping_us = (dlk_now_ns() - before) / 1000;
 	return err;
 }
@@ -78,6 +86,7 @@ static int look_at(struct health *h, const struct dlk_endpoint *ep)
 	}
 	if (one.ping_us > h->ping_us)
 		h->ping_us = one.ping_us;
+	h->told = one.told && (h->told || !h->up);
 	h->up = true;
 	return 0;
 }
@@ -88,11 +97,13 @@ static void look(struct health *h)
 
 	if (h->redis->fault) {
 		snprintf(h->why, sizeof(h->why), "%s", h->redis->fault);
+		h->unknown = true;
 		return;
 	}
 	for (unsigned i = 0; i < n; i++)
 		good += !look_at(h, tool_server(h->redis, i));
 	h->up = good >= tool_needed(h->redis);
+	h->away = n - good;
 }
 
 static void look_at_servers(const struct dlk_config *config,
@@ -155,7 +166,10 @@ static void count_all(struct healths *all, const struct rows *rows)
 	}
 }
 
-/* Of a server whose locks could not be read nothing is known. */
+/*
+ * Of a server whose locks could not be read nothing is known.  It does answer:
+ * it lets this user in, who may not do this.
+ */
 static int count_locks(const struct dlk_config *config,
 		       const struct filter *filter, struct healths *all)
 {
@@ -167,11 +181,14 @@ static int count_locks(const struct dlk_config *config,
 	count_all(all, &rows);
 	for (size_t i = 0; i < all->n; i++) {
 		struct health *h = &all->v[i];
+		const struct scan_failure *f =
+			&scan.failed[h->redis - config->redis];
 
-		if (!h->up || !scan.failed[h->redis - config->redis])
+		if (!h->up || !f->rc)
 			continue;
 		h->up = false;
-		snprintf(h->why, sizeof(h->why), "its locks cannot be read");
+		h->unknown = f->rc != DLK_EXIT_UNAVAILABLE;
+		snprintf(h->why, sizeof(h->why), "%s", f->why);
 	}
 	rows_free(&rows);
 	scan_free(&scan);

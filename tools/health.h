@@ -15,8 +15,11 @@ extern const char *const health_owners[HEALTH_OWNERS];
 
 struct health {
 	const struct dlk_redis *redis;
-	bool up;       /* it answers this user */
-	char why[512]; /* if not */
+	bool up;       /* it answers, and its locks are known, */
+	bool unknown;  /* or they are not, and not for it is away */
+	unsigned away; /* so many of a quorum's masters are */
+	char why[512]; /* what is wrong of that */
+	bool told;     /* by INFO: the server, clients and memory */
 	struct dlk_server_info server;
 	uint64_t ping_us, clients, max_clients, memory, max_memory;
 	uint64_t locks[HEALTH_MODES][HEALTH_OWNERS];

@@ -397,14 +397,17 @@ static struct written written_in(const struct dlk_redis *redis)
 	return w;
 }
 
+static struct scan_failure last; /* of those that could not be asked */
+
 static int cannot(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
 		  int err, const char *why)
 {
 	const bool denied = err == -EACCES;
 
-	return tool_fail(denied ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE,
-			 "redis \"%s\": %s: %s%s%s", redis->name, ep->name,
-			 denied ? "not allowed: " : "", why,
+	last.rc = denied ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE;
+	snprintf(last.why, sizeof(last.why), "%s: %s%s", ep->name,
+		 denied ? "not allowed: " : "", why);
+	return tool_fail(last.rc, "redis \"%s\": %s%s", redis->name, last.why,
 			 written_in(redis).text);
 }
 
@@ -570,8 +573,10 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 		if (tool_config_uses(config, v.redis)) {
 			int one = scan_servers(v.redis, scan_server, &v);
 
-			scan->failed[i] = one;
 			rc = one ? one : rc;
+			if (one)
+				scan->failed[i] = last;
+			scan->failed[i].rc = one;
 		}
 	}
 	sort(scan);

@@ -60,10 +60,17 @@ struct scan_lock {
 	struct scan_token token;
 };
 
+/* Why its locks are not known. */
+struct scan_failure {
+	int rc; /* an exit code; 0: they are */
+	char why[512];
+};
+
 struct scan {
 	struct scan_lock *locks; /* by path, then key */
 	size_t n, room;
-	bool *failed; /* scan_all: of each server of the configuration */
+	struct scan_failure *failed; /* scan_all: of each of the configuration's
+					servers */
 };
 
 /*

@@ -21,20 +21,20 @@ static const struct metric {
 	const char *name; /* in JSON; and "dlock_NAME", in the base unit */
 	enum unit unit;
 	size_t offset;
-	bool asked; /* only known of a server that answers */
+	bool told; /* by INFO, if the user may */
 	const char *help;
 } metrics[] = {
-	{ "waiters", COUNT, offsetof(struct health, waiters), true,
+	{ "waiters", COUNT, offsetof(struct health, waiters), false,
 	  "Calls that wait in the queues." },
-	{ "waiters_max", COUNT, offsetof(struct health, most), true,
+	{ "waiters_max", COUNT, offsetof(struct health, most), false,
 	  "Calls that wait for one lock, at most." },
-	{ "endless", COUNT, offsetof(struct health, endless), true,
+	{ "endless", COUNT, offsetof(struct health, endless), false,
 	  "Locks without a ttl, which never expire." },
-	{ "other_keys", COUNT, offsetof(struct health, other), true,
+	{ "other_keys", COUNT, offsetof(struct health, other), false,
 	  "Keys that are no locks, and stand in the way of one." },
-	{ "held_max", MILLISECONDS, offsetof(struct health, oldest_ms), true,
+	{ "held_max", MILLISECONDS, offsetof(struct health, oldest_ms), false,
 	  "How long the oldest lock of this host is held." },
-	{ "redis_ping", MICROSECONDS, offsetof(struct health, ping_us), true,
+	{ "redis_ping", MICROSECONDS, offsetof(struct health, ping_us), false,
 	  "How long a PING took." },
 	{ "redis_uptime", SECONDS, offsetof(struct health, server.uptime_s),
 	  true, "How long the server runs." },
@@ -49,6 +49,12 @@ static const struct metric {
 };
 
 enum { N_METRICS = sizeof(metrics) / sizeof(*metrics) };
+
+/* Of what is not known nothing is said. */
+static bool is_known(const struct health *h, const struct metric *m)
+{
+	return h->up && (h->told || !m->told);
+}
 
 static uint64_t value(const struct health *h, const struct metric *m)
 {
@@ -97,7 +103,7 @@ static void prometheus_metric(const struct healths *all, const struct metric *m)
 
 	head(m->name, unit, m->help);
 	for (size_t i = 0; i < all->n; i++) {
-		if (m->asked && !all->v[i].up)
+		if (!is_known(&all->v[i], m))
 			continue;
 		printf("dlock_%s%s{", m->name, unit);
 		label("redis", all->v[i].redis->name);
@@ -146,11 +152,17 @@ static void text_value(uint64_t n, enum unit unit)
 
 static void text_server(const struct health *h)
 {
-	char name[512];
+	char name[512], why[4 * sizeof(h->why)];
 
 	tool_show(name, sizeof(name), h->redis->name, strlen(h->redis->name));
 	printf("redis \"%s\", %s: %s %s\n", name, h->redis->endpoints->name,
-	       h->up ? "Redis" : "does not answer", h->server.version);
+	       h->up        ? "Redis"
+	       : h->unknown ? "not known"
+			    : "does not answer",
+	       h->server.version);
+	tool_show(why, sizeof(why), h->why, strlen(h->why));
+	if (*why)
+		printf("  %s\n", why);
 	if (!h->up)
 		return;
 	for (unsigned m = 0; m < HEALTH_MODES; m++)
@@ -160,6 +172,8 @@ static void text_server(const struct health *h)
 				       health_modes[m], health_owners[o],
 				       h->locks[m][o]);
 	for (unsigned i = 0; i < N_METRICS; i++) {
+		if (!is_known(h, &metrics[i]))
+			continue;
 		printf("  %-25s", metrics[i].name);
 		text_value(value(h, &metrics[i]), metrics[i].unit);
 	}
@@ -189,14 +203,16 @@ static void json_server(struct json *j, const struct health *h)
 	json_text(j, "redis", h->redis->name);
 	json_text(j, "server", h->redis->endpoints->name);
 	json_bool(j, "up", h->up);
-	if (h->up) {
+	if (*h->why)
+		json_text(j, "why", h->why);
+	if (h->up && h->told)
 		json_text(j, "version", h->server.version);
+	if (h->up)
 		json_locks(j, h);
-	}
 	for (unsigned i = 0; i < N_METRICS; i++) {
 		snprintf(name, sizeof(name), "%s%s", metrics[i].name,
 			 suffix(metrics[i].unit, false));
-		if (h->up)
+		if (is_known(h, &metrics[i]))
 			json_int(j, name, (int64_t)value(h, &metrics[i]));
 	}
 	json_close(j, '}');

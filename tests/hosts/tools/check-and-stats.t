@@ -68,6 +68,24 @@ sed "s,redis://,&deaf:x@," "$RIG/A.conf" >"$RIG/deaf.conf"
 like "$(checked -c "$RIG/deaf.conf")" \
 	'^3 DLOCK UNKNOWN - redis "main": .*not allowed: NOPERM' \
 	'not allowed: 3'
+rr acl setuser mute on '>x' '~*' '&*' +@all -info -ping >/dev/null
+sed "s,redis://,&mute:x@," "$RIG/A.conf" >"$RIG/mute.conf"
+like "$(checked -c "$RIG/mute.conf" --path "$MNT/a")" \
+	'^3 DLOCK UNKNOWN - redis "main": this user may not INFO' \
+	'what INFO would tell is not known: 3'
+like "$(checked -c "$RIG/mute.conf")" '^1 DLOCK WARNING - 2 without a ttl' \
+	'... unless something is known to be wrong'
+ctl -c "$RIG/mute.conf" --json stats
+is "$STATUS $(jq -c '.servers[] | [.up, .waiters, .redis_ping_us > 0,
+	has("version"), has("redis_clients")]' <<<"$OUT")" \
+	'0 [true,3,true,false,false]' 'stats: the server is up, and has locks'
+ctl -c "$RIG/mute.conf" stats --prometheus
+like "$OUT" $'\ndlock_up\\{.*\\} 1\n' '... for Prometheus'
+unlike "$OUT" $'\ndlock_redis_memory' '... with nothing that is not known'
+sed "s,redis://,&deaf:wrong@," "$RIG/A.conf" >"$RIG/wrong.conf"
+like "$(checked -c "$RIG/wrong.conf")" \
+	'^2 DLOCK CRITICAL - redis "main" does not answer: .*: WRONGPASS' \
+	'whom the server does not let in: each lock fails'
 like "$(checked -c "$RIG/none.conf")" '^3 DLOCK UNKNOWN - .*none.conf' \
 	'no configuration: 3'
 like "$(checked --path /etc/hostname)" '^3 DLOCK UNKNOWN - .*no rule' \
@@ -133,6 +151,8 @@ like "$(checked)" \
 ctl --json check
 is "$STATUS $(jq -c '[.status, .state]' <<<"$OUT")" '2 [2,"CRITICAL"]' \
 	'for machines'
+ctl stats
+like "$STATUS $OUT" '^69 .*does not answer.*: cannot connect' 'stats says why'
 ctl stats --prometheus
 is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'for Prometheus it is a value'
 like "$OUT" $'\ndlock_up\\{redis="main"\\} 0' '... of dlock_up'

@@ -78,7 +78,11 @@ is "$STATUS $(json '[.locks[] | .mode, .note]')" \
 like "$ERR" "127.0.0.1:${MASTER_PORT[3]}/0: .*(refused|Broken|reset)" \
 	'... it is told'
 ctl_on A check
-is "$STATUS" 0 'check'
+like "$STATUS $OUT" \
+	"^1 DLOCK WARNING - .*1 of its 3 masters does not answer: 127.0.0.1:${MASTER_PORT[3]}/0: " \
+	'check: a warning, for of the next one locks fail'
+ctl_on A stats
+like "$STATUS $OUT" "^0 .*127.0.0.1:${MASTER_PORT[3]}/0: " 'stats names it'
 ctl_on A --json doctor
 is "$(json '[.findings[] | select(.check == "answers") | .severity]')" \
 	'["WARNING"]' 'doctor: a warning'
