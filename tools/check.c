@@ -27,6 +27,10 @@ struct limits {
 	uint64_t held_ms, waiters;
 };
 
+struct place {
+	char text[512];
+};
+
 struct report {
 	enum state state;
 	char text[1024]; /* what is wrong, one thing after another */
@@ -94,6 +98,16 @@ static int read_limits(const struct ctl *ctl, enum ctl_option option,
 
 /* --- what is wrong -------------------------------------------------------- */
 
+/* Sections of several files may have one name: with the server's address. */
+static struct place place(const struct health *h)
+{
+	struct place p;
+
+	snprintf(p.text, sizeof(p.text), "redis \"%s\" (%s)", h->redis->name,
+		 h->redis->endpoints->name);
+	return p;
+}
+
 static void check_limits(struct report *r, const struct health *h,
 			 enum state state, const struct limits *l)
 {
@@ -111,26 +125,23 @@ static void check_server(struct report *r, const struct health *h)
 
 	if (!h->told)
 		add(r, UNKNOWN,
-		    "redis \"%s\": this user may not INFO: its role, eviction "
+		    "%s: this user may not INFO: its role, eviction "
 		    "and memory are not known",
-		    h->redis->name);
+		    place(h).text);
 	if (h->away)
-		add(r, WARNING, "redis \"%s\": %u of its %u masters %s: %s",
-		    h->redis->name, h->away, h->redis->n_endpoints,
+		add(r, WARNING, "%s: %u of its %u masters %s: %s",
+		    place(h).text, h->away, h->redis->n_endpoints,
 		    h->away == 1 ? "does not answer" : "do not answer", h->why);
 	if (unfit)
-		add(r, CRITICAL, "redis \"%s\": %s", h->redis->name, unfit);
+		add(r, CRITICAL, "%s: %s", place(h).text, unfit);
 	if (h->server.evicts[0])
-		add(r, CRITICAL,
-		    "redis \"%s\": it may evict locks (maxmemory-policy %s)",
-		    h->redis->name, h->server.evicts);
+		add(r, CRITICAL, "%s: it may evict locks (maxmemory-policy %s)",
+		    place(h).text, h->server.evicts);
 	if (h->max_clients && h->clients * 10 >= h->max_clients * 9)
-		add(r, WARNING,
-		    "redis \"%s\": %" PRIu64 " of %" PRIu64 " connections",
-		    h->redis->name, h->clients, h->max_clients);
+		add(r, WARNING, "%s: %" PRIu64 " of %" PRIu64 " connections",
+		    place(h).text, h->clients, h->max_clients);
 	if (h->max_memory && h->memory * 10 >= h->max_memory * 9)
-		add(r, WARNING, "redis \"%s\": its memory is nearly full",
-		    h->redis->name);
+		add(r, WARNING, "%s: its memory is nearly full", place(h).text);
 	if (h->endless)
 		add(r, WARNING, "%" PRIu64 " without a ttl, never expiring",
 		    h->endless);

@@ -272,6 +272,7 @@ void row_json_members(struct json *j, const struct scan_lock *lock)
 	json_str(j, "path", lock->path, lock->path_len);
 	json_str(j, "key", lock->key, lock->key_len);
 	json_text(j, "redis", lock->redis->name);
+	json_text(j, "server", lock->redis->endpoints->name);
 	json_text(j, "family", lock->record ? "record" : "flock");
 	json_text(j, "mode", row_mode_name(lock));
 	if (has_range(lock))

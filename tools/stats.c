@@ -90,6 +90,42 @@ static void label(const char *name, const char *text)
 	putchar('"');
 }
 
+/* Sections of several files may have one name, and one server several users. */
+static void labels(const struct health *h)
+{
+	label("redis", h->redis->name);
+	putchar(',');
+	label("server", h->redis->endpoints->name);
+	if (!*h->redis->endpoints->username)
+		return;
+	putchar(',');
+	label("user", h->redis->endpoints->username);
+}
+
+static bool has_same_labels(const struct health *a, const struct health *b)
+{
+	const struct dlk_endpoint *x = a->redis->endpoints;
+	const struct dlk_endpoint *y = b->redis->endpoints;
+
+	return !strcmp(a->redis->name, b->redis->name) &&
+	       !strcmp(x->name, y->name) && !strcmp(x->username, y->username);
+}
+
+/* A series is printed once: of two whose passwords differ the first one's. */
+static void keep_first(struct healths *all)
+{
+	size_t n = 0, k;
+
+	for (size_t i = 0; i < all->n; i++) {
+		for (k = 0; k < n; k++)
+			if (has_same_labels(&all->v[k], &all->v[i]))
+				break;
+		if (k == n)
+			all->v[n++] = all->v[i];
+	}
+	all->n = n;
+}
+
 static void head(const char *name, const char *unit, const char *help)
 {
 	printf("# HELP dlock_%s%s %s\n# TYPE dlock_%s%s gauge\n", name, unit,
@@ -106,7 +142,7 @@ static void prometheus_metric(const struct healths *all, const struct metric *m)
 		if (!is_known(&all->v[i], m))
 			continue;
 		printf("dlock_%s%s{", m->name, unit);
-		label("redis", all->v[i].redis->name);
+		labels(&all->v[i]);
 		printf("} %.15g\n",
 		       (double)value(&all->v[i], m) / divisors[m->unit]);
 	}
@@ -117,19 +153,20 @@ static void prometheus_locks(const struct health *h)
 	for (unsigned m = 0; m < HEALTH_MODES; m++)
 		for (unsigned o = 0; o < HEALTH_OWNERS; o++) {
 			fputs("dlock_locks{", stdout);
-			label("redis", h->redis->name);
+			labels(h);
 			printf(",mode=\"%s\",owner=\"%s\"} %" PRIu64 "\n",
 			       health_modes[m], health_owners[o],
 			       h->locks[m][o]);
 		}
 }
 
-static void prometheus(const struct healths *all)
+static void prometheus(struct healths *all)
 {
+	keep_first(all);
 	head("up", "", "Does the server answer?");
 	for (size_t i = 0; i < all->n; i++) {
 		fputs("dlock_up{", stdout);
-		label("redis", all->v[i].redis->name);
+		labels(&all->v[i]);
 		printf("} %d\n", all->v[i].up);
 	}
 	head("locks", "", "Locks that are held, owners and ranges.");
@@ -220,7 +257,7 @@ static void json_server(struct json *j, const struct health *h)
 
 /* --- the verb ------------------------------------------------------------- */
 
-static void print(const struct ctl *ctl, const struct healths *all)
+static void print(const struct ctl *ctl, struct healths *all)
 {
 	if (ctl->json)
 		json_open(ctl->json, "servers", '[');

@@ -56,7 +56,7 @@ is "$STATUS $(jq -c '[.status, .state, .locks, .waiters, .held_max_ms >= 245000,
 	'for machines'
 rr config set maxmemory 100mb maxmemory-policy allkeys-lru >/dev/null
 like "$(checked)" \
-	'^2 DLOCK CRITICAL - redis "main": it may evict locks .*allkeys-lru' \
+	'^2 DLOCK CRITICAL - redis "main" \(127.0.0.1:[0-9]+/0\): it may evict locks .*allkeys-lru' \
 	'a server that may evict: 2'
 rr config set maxmemory 1mb maxmemory-policy noeviction >/dev/null
 like "$(checked)" 'WARNING - .*its memory is nearly full' 'a full one: 1'
@@ -71,7 +71,7 @@ like "$(checked -c "$RIG/deaf.conf")" \
 rr acl setuser mute on '>x' '~*' '&*' +@all -info -ping >/dev/null
 sed "s,redis://,&mute:x@," "$RIG/A.conf" >"$RIG/mute.conf"
 like "$(checked -c "$RIG/mute.conf" --path "$MNT/a")" \
-	'^3 DLOCK UNKNOWN - redis "main": this user may not INFO' \
+	'^3 DLOCK UNKNOWN - redis "main" .*: this user may not INFO' \
 	'what INFO would tell is not known: 3'
 like "$(checked -c "$RIG/mute.conf")" '^1 DLOCK WARNING - 2 without a ttl' \
 	'... unless something is known to be wrong'
@@ -130,18 +130,19 @@ ctl stats --prometheus
 is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'for Prometheus: the text format'
 is "$(echo 'dlock_up{redis="a" 1' | bad_lines)" 'dlock_up{redis="a" 1' \
 	'... is seen not to be (control)'
-like "$OUT" $'\ndlock_up\\{redis="main"\\} 1\n' 'the server is up'
+like "$OUT" $'\ndlock_up\\{redis="main",server="127.0.0.1:'"$PORT"$'/0"\\} 1\n' 'the server is up'
 like "$OUT" \
-	$'\ndlock_locks\\{redis="main",mode="EX",owner="foreign"\\} 1\n' \
+	$'\ndlock_locks\\{redis="main",server="[0-9.:/]+",mode="EX",owner="foreign"\\} 1\n' \
 	'a foreign lock'
-like "$OUT" $'\ndlock_held_max_seconds\\{redis="main"\\} (24[5-9]|2[5-9][0-9]|[3-9][0-9][0-9])\\.' \
+like "$OUT" $'\ndlock_held_max_seconds\\{redis="main",[^}]+\\} (24[5-9]|2[5-9][0-9]|[3-9][0-9][0-9])\\.' \
 	'in seconds'
 sed 's/redis "main"/redis "m\\"\\\\n\xff"/; s/redis = "main"/redis = "m\\"\\\\n\xff"/' \
 	"$RIG/A.conf" >"$RIG/odd.conf"
 ctl -c "$RIG/odd.conf" stats --prometheus
 is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'a hostile name of a server'
 unlike "$OUT" $'\xff' '... does nothing'
-ok '... and is told' grep -qxF 'dlock_up{redis="m\"\\\\n\\xff"} 1' <<<"$OUT"
+ok '... and is told' grep -qxF \
+	'dlock_up{redis="m\"\\\\n\\xff",server="127.0.0.1:'"$PORT"'/0"} 1' <<<"$OUT"
 
 # --- no server ---
 redis_kill
@@ -155,7 +156,7 @@ ctl stats
 like "$STATUS $OUT" '^69 .*does not answer.*: cannot connect' 'stats says why'
 ctl stats --prometheus
 is "$STATUS $(bad_lines <<<"$OUT")" '0 ' 'for Prometheus it is a value'
-like "$OUT" $'\ndlock_up\\{redis="main"\\} 0' '... of dlock_up'
+like "$OUT" $'\ndlock_up\\{redis="main",.*\\} 0' '... of dlock_up'
 unlike "$OUT" 'dlock_locks\{' 'and of its locks nothing is said'
 ctl --json stats
 is "$STATUS $(jq -c '[.status, .servers[0].up, .servers[0].locks]' <<<"$OUT")" \

@@ -72,6 +72,16 @@ ctl list --json
 is "$STATUS $(paths)" \
 	"0 [\"$MNT/d/one\",\"$MNT/e/private\",\"$MNT/e/two\"]" \
 	'and one at a private server, of a login'
+is "$(jq -c '[.locks[].server] | unique | length' <<<"$OUT")" 2 \
+	'... which has the same name, and another address'
+# (By any password: the default user has none.)
+on A "$DLOCK" run --redis "redis://:x@127.0.0.1:$PORT" --path d true 2>"$RIG/err"
+ctl stats --prometheus
+is "$STATUS $(grep -v '^#' <<<"$OUT" | sed 's/ [^ ]*$//' | sort | uniq -d)" '0 ' \
+	'stats: no series is printed twice'
+is "$(grep -c '^dlock_up' <<<"$OUT")" 2 '... and none is missing'
+# shellcheck disable=SC2016 # the inner shell's
+on A sh -c 'rm $(grep -l :x@ /run/dlock-run/*.conf)'
 ctl explain d/one
 is "$STATUS" 78 'explain is about the one configuration of the host'
 
