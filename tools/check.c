@@ -33,7 +33,8 @@ struct place {
 
 struct report {
 	enum state state;
-	char text[1024]; /* what is wrong, one thing after another */
+	/* What is wrong, one thing after another. */
+	char text[2 * DLK_PATH_MAX];
 };
 
 /* From well to worse: what is known to be wrong goes before what is unknown. */
@@ -108,14 +109,20 @@ static struct place place(const struct health *h)
 	return p;
 }
 
+static const char *name_of(const struct scan_lock *lock)
+{
+	return lock->path ? lock->path : lock->key;
+}
+
 static void check_limits(struct report *r, const struct health *h,
 			 enum state state, const struct limits *l)
 {
 	if (l->held_ms && h->oldest_ms >= l->held_ms)
-		add(r, state, "a lock is held for %s",
-		    ctl_duration(h->oldest_ms).text);
+		add(r, state, "%s: %s is held for %s", place(h).text,
+		    name_of(h->oldest), ctl_duration(h->oldest_ms).text);
 	if (l->waiters && h->most >= l->waiters)
-		add(r, state, "%" PRIu64 " wait for one lock", h->most);
+		add(r, state, "%s: %" PRIu64 " wait for %s", place(h).text,
+		    h->most, name_of(h->busiest));
 }
 
 static void check_server(struct report *r, const struct health *h)
@@ -143,10 +150,12 @@ static void check_server(struct report *r, const struct health *h)
 	if (h->max_memory && h->memory * 10 >= h->max_memory * 9)
 		add(r, WARNING, "%s: its memory is nearly full", place(h).text);
 	if (h->endless)
-		add(r, WARNING, "%" PRIu64 " without a ttl, never expiring",
-		    h->endless);
+		add(r, WARNING,
+		    "%s: %" PRIu64 " without a ttl, never expiring, first %s",
+		    place(h).text, h->endless, name_of(h->first_endless));
 	if (h->other)
-		add(r, WARNING, "%" PRIu64 " keys that are no locks", h->other);
+		add(r, WARNING, "%s: %" PRIu64 " keys that are no locks, first %s",
+		    place(h).text, h->other, name_of(h->first_other));
 }
 
 /* --- the line ------------------------------------------------------------- */

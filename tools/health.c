@@ -124,8 +124,10 @@ static void look_at_servers(const struct dlk_config *config,
 static void count_key(struct health *h, const struct scan_lock *lock)
 {
 	h->waiters += lock->waiters;
-	if (lock->waiters > h->most)
-		h->most = lock->waiters;
+	if (lock->waiters <= h->most)
+		return;
+	h->most = lock->waiters;
+	h->busiest = lock;
 }
 
 static void count(struct health *h, const struct scan_lock *lock)
@@ -133,26 +135,32 @@ static void count(struct health *h, const struct scan_lock *lock)
 	const char *mode = row_mode_name(lock);
 	unsigned m = 0;
 
-	h->endless += lock->endless;
+	if (lock->endless && !h->endless++)
+		h->first_endless = lock;
 	while (m < HEALTH_MODES && strcmp(mode, health_modes[m]))
 		m++;
-	if (m == HEALTH_MODES || lock->unread) {
-		h->other += !lock->unread;
+	if (lock->unread)
+		return;
+	if (m == HEALTH_MODES) {
+		if (!h->other++)
+			h->first_other = lock;
 		return;
 	}
 	h->total++;
 	h->locks[m][!lock->ours]++;
-	if (lock->here && lock->held_ms > (int64_t)h->oldest_ms)
-		h->oldest_ms = (uint64_t)lock->held_ms;
+	if (!lock->here || lock->held_ms < (int64_t)h->oldest_ms)
+		return;
+	h->oldest_ms = (uint64_t)lock->held_ms;
+	h->oldest = lock;
 }
 
 /* The rows of a key are neighbours, in the order of a scan. */
-static void count_all(struct healths *all, const struct rows *rows)
+static void count_all(struct healths *all)
 {
 	const struct scan_lock *before = NULL;
 
-	for (size_t i = 0; i < rows->n; i++) {
-		const struct scan_lock *lock = rows->lock[i];
+	for (size_t i = 0; i < all->rows.n; i++) {
+		const struct scan_lock *lock = all->rows.lock[i];
 
 		for (size_t k = 0; k < all->n; k++) {
 			if (all->v[k].redis != lock->redis)
@@ -173,16 +181,14 @@ static void count_all(struct healths *all, const struct rows *rows)
 static int count_locks(const struct dlk_config *config,
 		       const struct filter *filter, struct healths *all)
 {
-	struct scan scan;
-	struct rows rows;
-	int rc = scan_all(config, &scan);
+	int rc = scan_all(config, &all->scan);
 
-	filter_rows(filter, &scan, &rows);
-	count_all(all, &rows);
+	filter_rows(filter, &all->scan, &all->rows);
+	count_all(all);
 	for (size_t i = 0; i < all->n; i++) {
 		struct health *h = &all->v[i];
 		const struct scan_failure *f =
-			&scan.failed[h->redis - config->redis];
+			&all->scan.failed[h->redis - config->redis];
 
 		if (!h->up || !f->rc)
 			continue;
@@ -190,8 +196,6 @@ static int count_locks(const struct dlk_config *config,
 		h->unknown = f->rc != DLK_EXIT_UNAVAILABLE;
 		snprintf(h->why, sizeof(h->why), "%s", f->why);
 	}
-	rows_free(&rows);
-	scan_free(&scan);
 	return rc;
 }
 
@@ -204,6 +208,8 @@ int health_look(const struct dlk_config *config, const struct filter *filter,
 
 void health_free(struct healths *all)
 {
+	rows_free(&all->rows);
+	scan_free(&all->scan);
 	free(all->v);
 	*all = (struct healths){ 0 };
 }

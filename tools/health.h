@@ -29,11 +29,15 @@ struct health {
 	uint64_t endless;   /* locks that never expire */
 	uint64_t other;     /* keys that are no locks, and in the way */
 	uint64_t oldest_ms; /* of this host's */
+	/* The first such one; NULL: there is none. */
+	const struct scan_lock *busiest, *first_endless, *first_other, *oldest;
 };
 
 struct healths {
 	struct health *v; /* one for each server that a rule uses */
 	size_t n;
+	struct scan scan; /* of all of them; and what fits the filter */
+	struct rows rows;
 };
 
 /*

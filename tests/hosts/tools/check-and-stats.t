@@ -31,12 +31,12 @@ rr hset "{dlock:$MNT/c}%q" head 1 tail 3 1 x 2 y 3 z >/dev/null
 is "$(checked)" '0 DLOCK OK - 4 locks, 3 waiting' \
 	'locks; those that wait for one with two owners count once'
 like "$(checked --warning held=4m)" \
-	'^1 DLOCK WARNING - a lock is held for [4-9]m[0-9]+s; 4 locks, 3 waiting$' \
+	"^1 DLOCK WARNING - redis \"main\" \\(127.0.0.1:$PORT/0\\): $MNT/a is held for [4-9]m[0-9]+s; 4 locks, 3 waiting\$" \
 	'a limit of --warning: 1'
 is "$(checked --warning held=2h,waiters=4)" \
 	'0 DLOCK OK - 4 locks, 3 waiting' 'below it: 0'
 like "$(checked --warning held=4m --critical held=30s,waiters=3)" \
-	'^2 DLOCK CRITICAL - a lock is held for [4-9]m[0-9]+s; 3 wait for one lock; 4 locks, 3 waiting$' \
+	"^2 DLOCK CRITICAL - redis [^:]+:$PORT/0\\): $MNT/a is held for [4-9]m[0-9]+s; redis [^:]+:$PORT/0\\): 3 wait for $MNT/c; 4 locks, 3 waiting\$" \
 	'a limit of --critical: 2'
 is "$(checked --critical waiters=3 --path "$MNT/a")" \
 	'0 DLOCK OK - 1 locks, 0 waiting' 'of one path'
@@ -48,7 +48,7 @@ done
 rr set "dlock:$MNT/d" $'jo\x1b|ined' >/dev/null
 rr rpush "dlock:$MNT/e" x >/dev/null
 like "$(checked)" \
-	'^1 DLOCK WARNING - 2 without a ttl, .*; 1 keys that are no locks; 5 locks' \
+	"^1 DLOCK WARNING - .*: 2 without a ttl, .* first $MNT/d; .*: 1 keys that are no locks, first $MNT/e; 5 locks" \
 	'what never expires, and what is no lock: 1'
 ctl --json check
 is "$STATUS $(jq -c '[.status, .state, .locks, .waiters, .held_max_ms >= 245000,
@@ -73,7 +73,7 @@ sed "s,redis://,&mute:x@," "$RIG/A.conf" >"$RIG/mute.conf"
 like "$(checked -c "$RIG/mute.conf" --path "$MNT/a")" \
 	'^3 DLOCK UNKNOWN - redis "main" .*: this user may not INFO' \
 	'what INFO would tell is not known: 3'
-like "$(checked -c "$RIG/mute.conf")" '^1 DLOCK WARNING - 2 without a ttl' \
+like "$(checked -c "$RIG/mute.conf")" '^1 DLOCK WARNING - .*: 2 without a ttl' \
 	'... unless something is known to be wrong'
 ctl -c "$RIG/mute.conf" --json stats
 is "$STATUS $(jq -c '.servers[] | [.up, .waiters, .redis_ping_us > 0,
