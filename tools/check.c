@@ -154,7 +154,8 @@ static void check_server(struct report *r, const struct health *h)
 		    "%s: %" PRIu64 " without a ttl, never expiring, first %s",
 		    place(h).text, h->endless, name_of(h->first_endless));
 	if (h->other)
-		add(r, WARNING, "%s: %" PRIu64 " keys that are no locks, first %s",
+		add(r, WARNING,
+		    "%s: %" PRIu64 " keys that are no locks, first %s",
 		    place(h).text, h->other, name_of(h->first_other));
 }
 

@@ -38,6 +38,9 @@ void tool_begin(const char *name);
 /* Hears the text of each message as well; NULL: nobody does. */
 extern void (*tool_listener)(const char *text);
 
+/* The exit code of a tool that has no memory to go on. */
+extern int tool_unable;
+
 /* One line on stderr. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

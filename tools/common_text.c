@@ -11,6 +11,7 @@
 
 const char *tool_name = "dlock";
 void (*tool_listener)(const char *text);
+int tool_unable = DLK_EXIT_UNAVAILABLE;
 
 static void say(const char *format, va_list args)
 {
@@ -48,7 +49,9 @@ int tool_fail(int code, const char *format, ...)
 
 void tool_no_memory(void)
 {
-	exit(tool_fail(DLK_EXIT_UNAVAILABLE, "out of memory"));
+	/* Who hears of it needs some. */
+	tool_listener = NULL;
+	exit(tool_fail(tool_unable, "out of memory"));
 }
 
 void *tool_room(size_t n, size_t each)

@@ -18,6 +18,9 @@
 /* The version of what --json prints: dlockctl(1), MACHINE OUTPUT. */
 enum { SCHEMA = 1 };
 
+/* Where check and doctor could not look. */
+enum { UNKNOWN = 3 };
+
 #define TAKES(option) (1U << (option))
 #define ANY_VERB                                                               \
 	(TAKES(OPT_CONFIG) | TAKES(OPT_JSON) | TAKES(OPT_HELP) |               \
@@ -198,28 +201,32 @@ static int dispatch(struct ctl *ctl, const struct verb *verb, bool right)
 	return run(verb, ctl);
 }
 
-/* Of check and doctor the exit codes are their own, 0 to 3. */
+/* Of check and doctor the exit codes are their own, up to UNKNOWN. */
+static bool has_own_codes(const struct verb *verb)
+{
+	return verb && (verb->run == verb_check || verb->run == verb_doctor);
+}
+
 static int act(struct ctl *ctl, const struct verb *verb, bool right)
 {
 	int rc = dispatch(ctl, verb, right);
 	const char *why = n_heard ? heard[n_heard - 1] : "";
 
-	if (verb && verb->run == verb_check && rc > 3)
-		rc = ctl_check_unknown(ctl, why);
-	if (verb && verb->run == verb_doctor && rc > 3)
-		rc = ctl_doctor_unable(ctl, rc, why);
-	return rc;
+	if (!has_own_codes(verb) || rc <= UNKNOWN)
+		return rc;
+	return verb->run == verb_check ? ctl_check_unknown(ctl, why)
+				       : ctl_doctor_unable(ctl, rc, why);
 }
 
-static int finish(int rc)
+static int finish(const struct verb *verb, int rc)
 {
 	errno = 0;
 	if (fflush(stdout) || ferror(stdout))
-		return tool_fail(DLK_EXIT_NOTHING,
-				 "cannot write the result to standard "
-				 "output%s%s",
-				 errno ? ": " : "",
-				 errno ? strerror(errno) : "");
+		return tool_fail(
+			has_own_codes(verb) ? UNKNOWN : DLK_EXIT_NOTHING,
+			"cannot write the result to standard "
+			"output%s%s",
+			errno ? ": " : "", errno ? strerror(errno) : "");
 	return rc;
 }
 
@@ -236,15 +243,17 @@ int main(int argc, char **argv)
 	right = ctl_arguments(&ctl, argc, argv, has_command);
 	if (right &&
 	    (ctl.given[OPT_HELP] || (ctl.argc && !strcmp(ctl.argv[0], "help"))))
-		return usage(stdout), finish(0);
+		return usage(stdout), finish(NULL, 0);
 	if (right && ctl.given[OPT_VERSION])
-		return puts("dlockctl " DLK_VERSION), finish(0);
+		return puts("dlockctl " DLK_VERSION), finish(NULL, 0);
 	verb = find_verb(&ctl);
+	if (has_own_codes(verb))
+		tool_unable = UNKNOWN;
 	if (!ctl.given[OPT_JSON])
-		return finish(act(&ctl, verb, right));
+		return finish(verb, act(&ctl, verb, right));
 	ctl.json = &json;
 	json_begin(&json, verb ? verb->name : NULL);
 	rc = act(&ctl, verb, right);
 	json_end(&json, rc);
-	return finish(rc);
+	return finish(verb, rc);
 }

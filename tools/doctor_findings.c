@@ -189,12 +189,22 @@ static void take(struct doctor *d, const struct heard *h)
 void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user)
 {
 	struct heard h = { 0 };
-	int fds[2];
+	int fds[2] = { -1, -1 };
 	pid_t pid;
 
 	fflush(stdout);
-	if (pipe(fds) || (pid = fork()) < 0)
-		exit(tool_fail(DLK_EXIT_UNAVAILABLE, "%s", strerror(errno)));
+	pid = pipe(fds) ? -1 : fork();
+	if (pid < 0) {
+		doctor_find(d, DOCTOR_UNKNOWN,
+			    "it is looked at by a process of its own, for a "
+			    "share may hang",
+			    "raise the limit of processes or files (ulimit -u, "
+			    "-n), or free memory, and run doctor again",
+			    "it was not looked at: %s", strerror(errno));
+		close(fds[0]);
+		close(fds[1]);
+		return;
+	}
 	if (pid == 0) {
 		close(fds[0]);
 		child(d, fn, user, fds[1]);

@@ -86,6 +86,13 @@ sed "s,redis://,&deaf:wrong@," "$RIG/A.conf" >"$RIG/wrong.conf"
 like "$(checked -c "$RIG/wrong.conf")" \
 	'^2 DLOCK CRITICAL - redis "main" does not answer: .*: WRONGPASS' \
 	'whom the server does not let in: each lock fails'
+DLOCK_CONFIG=$RIG/A.conf "$CTL" check >/dev/full 2>"$RIG/err"
+is $? 3 'a line that could not be written: 3'
+echo 'void *reallocarray(void) { return 0; }' |
+	gcc -fno-builtin -shared -fPIC -x c -o "$RIG/full.so" -
+LD_PRELOAD=$RIG/full.so DLOCK_CONFIG=$RIG/A.conf "$CTL" check >"$RIG/out" \
+	2>"$RIG/err"
+is "$? $(cat "$RIG/err")" '3 dlockctl: out of memory' 'no memory: 3'
 like "$(checked -c "$RIG/none.conf")" '^3 DLOCK UNKNOWN - .*none.conf' \
 	'no configuration: 3'
 like "$(checked --path /etc/hostname)" '^3 DLOCK UNKNOWN - .*no rule' \

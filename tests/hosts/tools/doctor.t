@@ -164,6 +164,17 @@ ctl_on A --json doctor --as nosuchuser
 is "$STATUS $(jq -r '.findings[0].what' <<<"$OUT")" \
 	'3 cannot be user nosuchuser: there is none' 'no such user: 3'
 CTL=$real
+healthy
+STATUS=0
+on A prlimit --nproc=1 setpriv --reuid 54321 --regid 54321 --clear-groups env \
+	DLOCK_CONFIG="$RIG/A.conf" "$CTL" --json doctor >"$RIG/out" \
+	2>"$RIG/err" </dev/null || STATUS=$?
+OUT=$(cat "$RIG/out")
+is "$(jq -r '.findings[] | select(.check == "templates") |
+	"\(.severity) \(.what)"' <<<"$OUT")" \
+	'UNKNOWN it was not looked at: Resource temporarily unavailable' \
+	'no process for a check: it is not known'
+is "$(jq .status <<<"$OUT")" "$STATUS" '... and the others are made'
 
 # --- the host ---
 doctor_in 'mount -t tmpfs none /proc'
