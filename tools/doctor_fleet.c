@@ -182,10 +182,24 @@ static void find_twin(struct view *v, const struct fleet_host *h)
 		    shown(h), own);
 }
 
+static void find_cut(struct view *v, const struct fleet *f)
+{
+	doctor_find(v->d, DOCTOR_UNKNOWN,
+		    "one of the others may have other rules",
+		    "look what " FLEET_KEY " has in that database (HLEN, "
+		    "HSCAN), delete it (UNLINK), and run doctor on each host",
+		    "redis \"%s\" (%s, database %d): not all hosts were "
+		    "compared: after %zu there are more in %s, or larger "
+		    "entries, than are read",
+		    v->s->redis->name, v->s->ep->name, v->db, f->n, FLEET_KEY);
+}
+
 static void compare(struct view *v, const struct fleet *f)
 {
 	size_t own = strcspn(v->own, " ");
 
+	if (f->cut)
+		find_cut(v, f);
 	for (size_t i = 0; i < f->n; i++) {
 		const struct fleet_host *h = &f->hosts[i];
 

@@ -140,7 +140,8 @@ int fleet_read(struct dlk_conn *c, struct fleet *f)
 
 	*f = (struct fleet){ 0 };
 	err = scan_hash(&hash);
-	return err == SCAN_GONE || err == -E2BIG ? 0 : err;
+	f->cut = err == -E2BIG;
+	return err == SCAN_GONE || f->cut ? 0 : err;
 }
 
 void fleet_free(struct fleet *f)

@@ -49,6 +49,7 @@ struct fleet_host {
 struct fleet {
 	struct fleet_host *hosts;
 	size_t n, room;
+	bool cut;       /* there are more, or larger ones than any dlock left */
 	int64_t now_ms; /* the server's clock */
 };
 

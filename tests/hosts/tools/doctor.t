@@ -503,6 +503,13 @@ like "$(jq -r '.findings[].remedy' <<<"$OUT")" 'name the master' \
 	'... and what to do'
 faults=$((faults + 1))
 rr replicaof no one >/dev/null
+rr flushall >/dev/null
+healthy
+head -c 1200000 /dev/zero | tr '\0' x |
+	redis-cli -s "$RIG/redis.sock" -x hset dlock%fleet 'large one' >/dev/null
+ctl_on A --json doctor
+is_found 'a fleet of which a part is not read' '3 fleet=UNKNOWN' \
+	'database 0\): not all hosts were compared' 'run doctor on each host'
 at_least "$faults" 25 'faults were made'
 note "$faults faults"
 done_testing
