@@ -10,9 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/slot.h"
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
+#include "tools/fleet.h"
+
+#define CHANNEL "dlock%wake:00000000000000000000000000000000"
 
 /* dlock.conf(5), PERMISSIONS; "@" is the key.  What it makes it removes. */
 static const char *const by_script[] = {
@@ -45,10 +49,9 @@ static const char *const by_script[] = {
 	"DEL @",
 	"SET @ 1 PX 1000",
 	"DEL @",
-	"PUBLISH dlock%wake:00000000000000000000000000000000 x",
+	"PUBLISH " CHANNEL " x",
 	"TIME",
 	"XADD @ MAXLEN 1 * a 1",
-	/* dlockctl's own. */
 	"HSTRLEN @ a",
 	"HSCAN @ 0",
 	"XREVRANGE @ + - COUNT 1",
@@ -71,12 +74,28 @@ static const char script[] =
 	"end "
 	"return bad";
 
+/* No lock needs these. */
+static bool is_dlockctls_own(const char *which)
+{
+	static const char *const words[] = { "SCAN", "HSCAN", "HSTRLEN",
+					     "XREVRANGE", FLEET_KEY };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strcmp(which, words[i]))
+			return true;
+	return false;
+}
+
 static void find_refused(struct doctor *d, const struct doctor_server *s,
 			 const char *what, const char *which)
 {
-	doctor_find(d, DOCTOR_CRITICAL,
-		    "locks that need it fail with ENOLCK, or are found by "
-		    "looking again and again",
+	const bool own = is_dlockctls_own(which);
+
+	doctor_find(d, own ? DOCTOR_WARNING : DOCTOR_CRITICAL,
+		    own ? "dlockctl cannot show what is locked, or what befell "
+			  "it, or compare hosts; no lock needs it"
+			: "locks that need it fail with ENOLCK, or are found "
+			  "by looking again and again",
 		    "give the user what dlock.conf(5), PERMISSIONS, lists "
 		    "(ACL SETUSER)",
 		    "redis \"%s\" (%s): user \"%s\" may not %s%s",
@@ -122,6 +141,24 @@ static const redisReply *call_script(struct doctor_server *s, const char *key,
 	return tool_call(s->c, 4 + n, args, &reply) ? NULL : reply;
 }
 
+/* Of a cluster it is in a slot that this node has, or it would run nothing. */
+static void script_key(const struct doctor_server *s, const char *base,
+		       char *key, size_t size)
+{
+	char tag[DLK_TAG_LEN + 1];
+
+	if (s->redis->mode != DLK_CLUSTER) {
+		snprintf(key, size, "{%s}%%d", base);
+		return;
+	}
+	for (int slot = 0; slot < DLK_SLOTS; slot++) {
+		dlk_slot_tag(slot, tag);
+		snprintf(key, size, "dlock%%wait:{%s}doctor", tag);
+		if (tool_has_key(s->redis, s->ep, key, strlen(key)))
+			return;
+	}
+}
+
 static void try_script(struct doctor *d, struct doctor_server *s,
 		       const struct dlk_rule *rule)
 {
@@ -130,7 +167,7 @@ static void try_script(struct doctor *d, struct doctor_server *s,
 
 	if (!rule_key(rule, base, sizeof(base)))
 		return;
-	snprintf(key, sizeof(key), "{%s}%%d", base);
+	script_key(s, base, key, sizeof(key));
 	r = call_script(s, key, by_script, N_BY_SCRIPT);
 	if (tool_is_forbidden(r))
 		find_refused(d, s, "EVAL for the keys of ", rule->prefix);
@@ -157,7 +194,7 @@ static void try_keys(struct doctor *d, struct doctor_server *s,
 		{ "{", key, "%rec}%r" },
 		{ "", "dlock%wait:0123456789abcdef", "" },
 		{ "", "dlock%run:1", "" },
-		{ "", "dlock%fleet", "" },
+		{ "", FLEET_KEY, "" },
 	};
 	const char *const exists[] = { "EXISTS", one };
 
@@ -173,30 +210,50 @@ static void try_keys(struct doctor *d, struct doctor_server *s,
 
 /* --- what is asked by itself ---------------------------------------------- */
 
+/* What only some setups need. */
+enum need { ALWAYS, CLUSTERED, REPLICATED };
+
+static bool is_needed(const struct dlk_redis *redis, enum need need)
+{
+	return need == ALWAYS ||
+	       (need == CLUSTERED && redis->mode == DLK_CLUSTER) ||
+	       (need == REPLICATED && redis->replicas);
+}
+
 static void try_alone(struct doctor *d, struct doctor_server *s)
 {
 	static const struct {
+		enum need need;
 		const char *name;
 		int n;
 		const char *words[6];
 	} commands[] = {
-		{ "PING", 1, { "PING" } },
-		{ "INFO", 1, { "INFO" } },
-		{ "SELECT", 2, { "SELECT", "0" } },
-		{ "CLIENT SETNAME", 3, { "CLIENT", "SETNAME", "dlockctl" } },
-		{ "EVALSHA",
+		{ ALWAYS, "PING", 1, { "PING" } },
+		{ ALWAYS, "INFO", 1, { "INFO" } },
+		{ ALWAYS, "SELECT", 2, { "SELECT", "0" } },
+		{ ALWAYS,
+		  "CLIENT SETNAME",
+		  3,
+		  { "CLIENT", "SETNAME", "dlockctl" } },
+		{ ALWAYS,
+		  "EVALSHA",
 		  3,
 		  { "EVALSHA", "ffffffffffffffffffffffffffffffffffffffff",
 		    "0" } },
-		{ "SCRIPT LOAD", 3, { "SCRIPT", "LOAD", "return 1" } },
-		{ "SCAN", 4, { "SCAN", "0", "COUNT", "1" } },
-		{ "WAIT", 3, { "WAIT", "0", "0" } },
+		{ ALWAYS, "SCRIPT LOAD", 3, { "SCRIPT", "LOAD", "return 1" } },
+		{ ALWAYS, "SCAN", 4, { "SCAN", "0", "COUNT", "1" } },
+		{ REPLICATED, "WAIT", 3, { "WAIT", "0", "0" } },
+		{ CLUSTERED, "CLUSTER SLOTS", 2, { "CLUSTER", "SLOTS" } },
+		{ CLUSTERED, "ASKING", 1, { "ASKING" } },
+		{ CLUSTERED, "SPUBLISH", 3, { "SPUBLISH", CHANNEL, "x" } },
 	};
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
 		char db[16];
 		const char *words[6];
 
+		if (!is_needed(s->redis, commands[i].need))
+			continue;
 		memcpy(words, commands[i].words, sizeof(words));
 		snprintf(db, sizeof(db), "%d", (int)s->ep->db);
 		if (!strcmp(words[0], "SELECT"))
@@ -210,10 +267,8 @@ static void try_alone(struct doctor *d, struct doctor_server *s)
 static void try_subscribe(struct doctor *d, const struct doctor_server *s)
 {
 	const bool cluster = s->redis->mode == DLK_CLUSTER;
-	const char *const words[] = {
-		cluster ? "SSUBSCRIBE" : "SUBSCRIBE",
-		"dlock%wake:00000000000000000000000000000000"
-	};
+	const char *const words[] = { cluster ? "SSUBSCRIBE" : "SUBSCRIBE",
+				      CHANNEL };
 	struct doctor_server alone = { .redis = s->redis, .ep = s->ep };
 
 	alone.c = dlk_conn_new(s->ep);

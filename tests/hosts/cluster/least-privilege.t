@@ -114,6 +114,31 @@ for verb in list 'show f' stats; do
 done
 ctl_on A list
 like "$OUT" '/f ' '... and sees the lock'
+# permissions: what doctor misses at which of the nodes
+permissions()
+{
+	jq -r '.findings[] | select(.check == "permissions") | .what' <<<"$OUT" |
+		sed -n 's/.*(127.0.0.1:\([0-9]*\).* may not /\1 /p' | sort
+}
+ports=$(printf '%s\n' "${MASTER_PORT[@]:1:3}" | sort)
+ctl_on A --json doctor
+is "$(permissions)" '' '... and doctor misses nothing'
+for word in hget asking spublish 'cluster|slots'; do
+	for i in 1 2 3; do
+		m $i acl setuser tools "-$word" >/dev/null
+	done
+	ctl_on A --json doctor
+	name=${word/|/ }
+	# (Who may not ask for the others is asked alone.)
+	want=$(for port in $ports; do printf '%s %s ' "$port" "${name^^}"; done)
+	[ "$name" = "$word" ] || want="${MASTER_PORT[1]} ${name^^} "
+	is "$(permissions | tr '\n' ' ')" "$want" \
+		"without $word doctor misses it, at each node"
+	for i in 1 2 3; do
+		m $i acl setuser tools "+$word" >/dev/null
+	done
+done
+rr del 'dlock%fleet' >/dev/null # of the doctor
 # Whom no node may tell of the others is not shown what one of them has.
 hide_nodes()
 {
