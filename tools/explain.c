@@ -136,6 +136,7 @@ static void text_node(const struct subject *s, const char *label,
 
 static void text_ttl(const struct dlk_rule *rule)
 {
+	const bool stops = dlk_lost_stops(rule->on_lost);
 	struct tool_span at[N_MOMENTS];
 
 	for (unsigned i = 0; i < N_MOMENTS; i++)
@@ -145,8 +146,10 @@ static void text_ttl(const struct dlk_rule *rule)
 	     "held until %s after the last renewal was sent",
 	     option_duration(rule->ttl_ms).text, at[0].text, at[1].text,
 	     at[2].text,
-	     rule->on_lost == DLK_LOST_KILL ? ", its holder killed after " : "",
-	     rule->on_lost == DLK_LOST_KILL ? at[3].text : "", at[4].text);
+	     !stops                           ? ""
+	     : rule->on_lost == DLK_LOST_KILL ? ", its holder killed after "
+					      : ", its holder stopped after ",
+	     stops ? at[3].text : "", at[4].text);
 }
 
 /* Which one it says is the master; or what is the matter. */

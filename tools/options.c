@@ -70,6 +70,8 @@ unsigned options_of(const struct dlk_rule *rule,
 	row = put_ms(row, "timeout", rule->timeout_ms);
 	row = put_ms(row, "hold_at_least", rule->hold_at_least_ms);
 	row = put(row, "on_lost", on_lost[rule->on_lost]);
+	if (rule->on_lost == DLK_LOST_PAUSE)
+		row = put_ms(row, "pause_at_most", rule->pause_ms);
 	row = put(row, "unreachable", unreachable[rule->unreachable]);
 	if (rule->unreachable == DLK_UNREACHABLE_LOCAL)
 		row[-1].note = "without Redis, no other host is kept out";

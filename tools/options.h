@@ -17,7 +17,7 @@ struct option_row {
 	const char *note; /* or NULL */
 };
 
-/* All of them, in the order of dlock.conf(5); how many. */
+/* Those that say how locks behave, in the order of dlock.conf(5); how many. */
 unsigned options_of(const struct dlk_rule *rule,
 		    struct option_row rows[OPTIONS_MAX]);
 

@@ -443,6 +443,10 @@ like "$OUT" 'fair +false'$'\n' 'what is at rest has no note'
 sed 's/interop = true/& unreachable = "local"/' ctl.conf >local.conf
 ctl explain -c local.conf one
 like "$OUT" 'unreachable +local  \(.*no other host' 'what is to be known of it'
+sed 's/key = "D:%r"/& on_lost = "pause" pause_at_most = "5m"/' ctl.conf >local.conf
+ctl explain -c local.conf d/x
+like "$OUT" 'its holder stopped after 29\.298s; held until .*on_lost +pause'$'\n''pause_at_most +300s' \
+	'a holder that is stopped, and for how long'
 ln -s d/target link
 ctl explain link
 like "$OUT" "path +$RIG/d/target" 'a link that leads nowhere yet'
