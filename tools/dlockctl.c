@@ -87,7 +87,8 @@ static void usage(FILE *f)
 	      "                     " DLK_CONFIG_DEFAULT
 	      ", and what dlock run\n"
 	      "                     has written, likewise)\n"
-	      "      --redis URL    not of show, explain: default keys there\n"
+	      "      --redis URL    default keys there; not of show, history,\n"
+	      "                     doctor, explain\n"
 	      "      --json         for machines\n\n"
 	      "list, watch, check, stats:  --path GLOB  --host GLOB  --here\n"
 	      "       --waiting  --older TIME\n"
