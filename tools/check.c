@@ -3,9 +3,9 @@
  * dlockctl check: one line and an exit status for monitoring, as its plugins
  * are wont: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
  *
- * What is unknown must not be taken for well: whatever keeps it from looking,
- * but for a server that does not answer or lets this user in, is UNKNOWN, unless
- * something is known to be wrong.
+ * What is unknown must not be taken for well: whatever keeps it from looking is
+ * UNKNOWN, unless something is known to be wrong: a server that does not answer,
+ * or lets nobody in as this user, is.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "os/sys.h"
 #include "redis/conn.h"
@@ -59,6 +60,21 @@ static int ask_info(struct dlk_conn *c, const struct dlk_endpoint *ep,
 	return err;
 }
 
+/*
+ * Is it only this user whom nobody lets in?  Programs of others may read what is
+ * to be read before a connection.
+ */
+static bool lacks_a_file(const struct dlk_endpoint *ep)
+{
+	const char *const files[] = { ep->password_file, ep->tls.ca_file,
+				      ep->tls.cert_file, ep->tls.key_file };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (*files[i] && access(files[i], R_OK))
+			return true;
+	return false;
+}
+
 /* One server; what is worse of several is the section's. */
 static int look_at(struct health *h, const struct dlk_endpoint *ep)
 {
@@ -67,9 +83,11 @@ static int look_at(struct health *h, const struct dlk_endpoint *ep)
 	char room[160];
 	int err = c ? ask_info(c, ep, &one) : -ENOMEM;
 
-	if (err)
+	if (err) {
 		snprintf(h->why, sizeof(h->why), "%s: %s", ep->name,
 			 tool_why(c, err));
+		h->unknown = err == -EACCES && lacks_a_file(ep);
+	}
 	dlk_conn_delete(c);
 	if (err)
 		return err;

@@ -3,7 +3,8 @@
 # timeout: 60
 #
 # dlockctl doctor looks at TLS as a program of the user would speak it: files that
-# he may not read, a helper that is missing, certificates that end soon.
+# he may not read, a helper that is missing, certificates that end soon.  And what
+# dlockctl check says of them.
 # shellcheck disable=SC2119 # no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
@@ -56,7 +57,20 @@ is "$(of_tls)" '' 'a password of the helper: nothing for root (control)'
 like "$(of_tls --as nobody)" \
 	'^CRITICAL .*: user 65534 cannot connect: password_file .*denied' \
 	'... and a finding for who may not read it'
+# check: of who may not read it, it is not known; whom nobody lets in is critical
+STATUS=0
+DLOCK_CONFIG=$RIG/A.conf setpriv --reuid 65534 --regid 65534 --clear-groups \
+	"$CTL" check >"$RIG/out" 2>"$RIG/err" || STATUS=$?
+like "$STATUS $(cat "$RIG/out")" '^3 DLOCK UNKNOWN - .*password_file .*denied' \
+	'... and check does not know'
 tls_trusted A
+tls_sign server ca redis.test '' 0
+tls_up
+ctl check
+like "$STATUS $OUT" '^2 DLOCK CRITICAL - .* certificate has expired' \
+	'check: a certificate that has expired'
+tls_sign server ca redis.test '' 400
+tls_up
 
 mkdir "$RIG/bin"
 cp "$CTL" "$RIG/bin/dlockctl"
