@@ -49,7 +49,7 @@ static const char *const by_script[] = {
 	"DEL @",
 	"SET @ 1 PX 1000",
 	"DEL @",
-	"PUBLISH " CHANNEL " x",
+	("PUBLISH " CHANNEL " x"),
 	"TIME",
 	"XADD @ MAXLEN 1 * a 1",
 	"HSTRLEN @ a",
