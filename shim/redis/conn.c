@@ -52,14 +52,18 @@ static bool is_to_one_before(const struct dlk_conn *c)
 	return c->known && c->switches != dlk_server_switches(c->known);
 }
 
+/* (Of one before it is the other one which is believed.) */
+static void doubt_master(struct dlk_conn *c, int err)
+{
+	if (c->ep->n_sentinels && err != -EINTR && !is_to_one_before(c))
+		dlk_server_doubted(c->known);
+}
+
 static int fail(struct dlk_conn *c, int err, const char *what)
 {
 	struct dlk_text t = dlk_text_in(c->error, sizeof(c->error));
 
-	/* (Then it is that one which is believed.) */
-	if (c->ep->n_sentinels && err != -EINTR && !is_to_one_before(c))
-		dlk_server_doubted(c->known);
-
+	doubt_master(c, err);
 	dlk_text_str(&t, what);
 	if (err) {
 		dlk_text_strs(&t, ": ",
@@ -253,8 +257,9 @@ static int open_by_helper(struct dlk_conn *c, uint64_t deadline_ns)
 	int err = dlk_tls_connect(place_of(c), &wait, &c->own, c->error,
 				  sizeof(c->error));
 
-	if (!err)
-		set_options(c->own.fd, AF_UNIX);
+	if (err)
+		doubt_master(c, err);
+	c->addr.ss_family = AF_UNIX;
 	return err;
 }
 

@@ -81,6 +81,37 @@ ok '... to who is the master now' grep -q 'name=dlock-' <<<"$(m 2 client list)"
 ask a 'lock f UN'
 peer_end a
 
+# A process without a lock has no thread that listens: what it finds out it has of
+# the connection that fails.
+granted_at_last()
+{
+	ask b 'lock f EX NB' 20
+	[ "$RESULT" = 0 ]
+}
+
+each_sentinel()
+{
+	local i
+
+	for i in 1 2 3; do
+		s "$i" "$@" >/dev/null
+	done
+}
+
+demote
+each_sentinel sentinel set rig down-after-milliseconds 600000
+by_tls A "$TLS/ca.pem" timeout=1s
+locker b dl A
+ask b 'open f f'
+master_kill 2
+ask b 'lock f EX' 20
+is "$RESULT" ENOLCK 'a master that is dead, and still named'
+each_sentinel sentinel set rig down-after-milliseconds "$DOWN_MS"
+ok '... until another one is' until_true 30 failed_over 1
+ok '... is asked about again' until_true 20 granted_at_last
+ask b 'lock f UN'
+peer_end b
+
 # (With the time for a handshake on a busy machine.)
 by_tls A "$TLS/other.pem" ttl=120s connect_timeout=20s timeout=60s
 like "$(dl A flock -n f true 2>&1)" \
