@@ -160,6 +160,7 @@ static struct dlk_conn *new_conn(const struct dlk_endpoint *ep, unsigned i)
 struct search {
 	const struct dlk_endpoint *ep;
 	const struct dlk_patience *wait;
+	uint64_t doubts, switches; /* how many there were when it began */
 	struct address failed; /* what was known, and does not answer as such */
 	struct address first;  /* the first answer */
 	uint64_t others_by_ns; /* 0: there is none yet */
@@ -286,6 +287,30 @@ static int search(struct search *s, struct address *a)
 	return err;
 }
 
+/* (mutex held) */
+static struct master *begin(struct search *s)
+{
+	struct master *m = master_of(s->ep);
+
+	s->doubts = dlk_server_doubts(m ? m->known : NULL);
+	s->switches = dlk_server_switches(m ? m->known : NULL);
+	return m;
+}
+
+/*
+ * (mutex held) Its answer may be from before what was heard meanwhile, by another
+ * thread:
+ *
+ *	a search			who listens
+ *	where? ->
+ *					+switch-master: NEW
+ *	<- OLD, by one that is late
+ */
+static bool is_news(const struct master *m, const struct search *s)
+{
+	return s->switches == dlk_server_switches(m->known);
+}
+
 /* A copy of `ep`: where it is, and its name for messages. */
 static void place(struct dlk_endpoint *found, const struct address *a)
 {
@@ -295,32 +320,27 @@ static void place(struct dlk_endpoint *found, const struct address *a)
 	dlk_node_set_address(found, a->host, strlen(a->host), a->port);
 }
 
-static bool is_known(const struct dlk_endpoint *ep, struct search *s,
-		     struct address *a, uint64_t *doubts)
+static bool is_known(struct search *s, struct address *a)
 {
 	struct master *m;
-	bool known = false;
 
 	DLK_GUARD(&mutex);
-	m = master_of(ep);
-	*doubts = m ? dlk_server_doubts(m->known) : 0;
-	if (m && m->at.port) {
-		*a = s->failed = m->at;
-		known = m->known && m->doubts == *doubts;
-	}
-	return known;
+	m = begin(s);
+	if (!m || !m->at.port)
+		return false;
+	*a = s->failed = m->at;
+	return m->known && m->doubts == s->doubts;
 }
 
-static void note(const struct dlk_endpoint *ep, const struct address *a,
-		 uint64_t doubts)
+static void note(const struct search *s, const struct address *a)
 {
 	struct master *m;
 
 	DLK_GUARD(&mutex);
-	m = master_of(ep);
-	if (m) {
+	m = master_of(s->ep);
+	if (m && is_news(m, s)) {
 		m->at = *a;
-		m->doubts = doubts;
+		m->doubts = s->doubts;
 		m->said_ns = dlk_now_ns();
 	}
 }
@@ -331,13 +351,12 @@ static int find_master(const struct dlk_endpoint *ep,
 {
 	struct search s = { .ep = ep, .wait = wait, .why = why, .size = size };
 	struct address a;
-	uint64_t doubts;
 	int err = 0;
 
-	if (!is_known(ep, &s, &a, &doubts)) {
+	if (!is_known(&s, &a)) {
 		err = search(&s, &a);
 		if (!err)
-			note(ep, &a, doubts);
+			note(&s, &a);
 	}
 	if (!err)
 		place(found, &a);
@@ -522,14 +541,14 @@ static bool is_believed(const struct master *m, uint64_t now)
 }
 
 /* Whatever comes of it, it is not asked again for a while. */
-static bool is_to_verify(const struct dlk_endpoint *ep, bool *to_hear)
+static bool is_to_verify(struct search *s, bool *to_hear)
 {
 	const uint64_t now = dlk_now_ns();
 	struct master *m;
 	bool verify = false;
 
 	DLK_GUARD(&mutex);
-	m = master_of(ep);
+	m = begin(s);
 	*to_hear = m && now > m->heard_ns + HEAR_MS * DLK_MS;
 	if (m && m->at.port && !is_believed(m, now)) {
 		verify = true;
@@ -549,7 +568,7 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 	struct master *m;
 	char why[256];
 
-	verify = is_to_verify(ep, &hear);
+	verify = is_to_verify(&s, &hear);
 	if (hear)
 		dlk_sentinel_look(ep);
 	if (!verify)
@@ -561,7 +580,7 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 		return;
 	DLK_GUARD(&mutex);
 	m = master_of(ep);
-	if (m)
+	if (m && is_news(m, &s))
 		is_switched(m, &a);
 }
 
