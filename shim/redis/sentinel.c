@@ -24,7 +24,8 @@ enum {
 	OTHERS_MS = 30,
 	/* To connect to one, by a name that is looked up. */
 	LISTEN_MS = 50,
-	/* Until the next one is listened to, where one has failed. */
+	/* For each step until it listens; and until the next one is listened to,
+	 * where one has failed. */
 	LISTEN_AGAIN_MS = 1000,
 	/* Between two looks at what was heard; one is a system call. */
 	HEAR_MS = 5,
@@ -50,7 +51,8 @@ static struct master {
 	/* Who listens: the thread that made it so. */
 	bool busy;
 	struct dlk_conn *listens;
-	bool subscribed;
+	enum { CONNECTS, ASKS, LISTENS } state;
+	uint64_t state_ns; /* since when */
 	unsigned next;
 	uint64_t again_ns, heard_ns;
 } masters[MASTERS];
@@ -432,41 +434,60 @@ static bool read_switch(const redisReply *r, const char *name,
 	return true;
 }
 
-/* All that was said: 0, or it has ended. */
-static int hear(struct dlk_conn *c, const char *name, struct address *last)
+static void go_to(struct master *m, int state)
+{
+	DLK_GUARD(&mutex);
+	m->state = state;
+	m->state_ns = dlk_now_ns();
+}
+
+/* All that was said: -EAGAIN, or it has ended. */
+static int hear(struct master *m, struct address *last)
 {
 	const redisReply *r;
-	int err = dlk_conn_drain(c, 0);
+	int err = dlk_conn_drain(m->listens, 0);
 
-	while (!err && !(err = dlk_conn_take(c, &r)))
+	while (!err && !(err = dlk_conn_take(m->listens, &r))) {
+		/* (The first is the answer to SUBSCRIBE.) */
+		if (m->state == ASKS)
+			go_to(m, LISTENS);
 		if (r->type == REDIS_REPLY_ERROR)
 			err = -EACCES;
 		else
-			read_switch(r, name, last);
-	dlk_conn_reset(c);
-	return err == -EAGAIN ? 0 : err;
+			read_switch(r, m->ep->host, last);
+	}
+	dlk_conn_reset(m->listens);
+	return err;
 }
 
 /* (m->busy) Begins to listen, or goes on: 0, or it has ended. */
 static int listen_on(struct master *m, struct address *last)
 {
-	struct dlk_conn *c = m->listens;
 	int err;
 
-	if (!c)
-		c = m->listens =
-			new_conn(m->ep, m->next++ % m->ep->n_sentinels);
-	if (!c)
-		return -ENOMEM;
-	if (!m->subscribed) {
-		err = dlk_conn_start(c, dlk_now_ns() + LISTEN_MS * DLK_MS);
-		if (err)
-			return err == -EINPROGRESS ? 0 : err;
-		err = subscribe(c);
-		m->subscribed = !err;
-		return err;
+	if (!m->listens) {
+		m->listens = new_conn(m->ep, m->next++ % m->ep->n_sentinels);
+		go_to(m, CONNECTS);
 	}
-	return hear(c, m->ep->host, last);
+	if (!m->listens)
+		return -ENOMEM;
+	if (m->state != CONNECTS) {
+		err = hear(m, last);
+	} else {
+		err = dlk_conn_start(m->listens,
+				     dlk_now_ns() + LISTEN_MS * DLK_MS)
+			      ?: subscribe(m->listens);
+		if (!err)
+			go_to(m, ASKS);
+	}
+	if (err && err != -EAGAIN && err != -EINPROGRESS)
+		return err;
+	/* One that is stopped takes all, and says nothing. */
+	return m->state != LISTENS &&
+			       dlk_now_ns() >
+				       m->state_ns + LISTEN_AGAIN_MS * DLK_MS
+		       ? -ETIMEDOUT
+		       : 0;
 }
 
 /* (mutex held) Another one is the master: of the new one's own connections, none
@@ -499,13 +520,12 @@ static bool look(const struct dlk_endpoint *ep, bool begins)
 	pthread_mutex_unlock(&mutex);
 	if (!m)
 		return false;
-	if (listen_on(m, &last)) {
+	if (listen_on(m, &last))
 		ended = m->listens;
-		m->subscribed = false;
-	}
 	pthread_mutex_lock(&mutex);
 	if (ended) {
 		m->listens = NULL;
+		m->state = CONNECTS;
 		m->again_ns = dlk_now_ns() + LISTEN_AGAIN_MS * DLK_MS;
 	}
 	switched = is_switched(m, &last);
@@ -528,14 +548,17 @@ bool dlk_sentinel_hear(const struct dlk_endpoint *ep)
 
 /*
  * (mutex held) Where it is no shorter than a delayed restart, who was the master
- * could grant until another does.
+ * could grant until another does; who listens has heard nothing of a switch that
+ * came before.
  */
 static bool is_believed(const struct master *m, uint64_t now)
 {
 	const uint64_t delay = m->ep->restart_delay_ms / 4;
-	uint64_t ms = m->subscribed ? LISTENED_MS : FRESH_MS;
+	uint64_t ms = m->state == LISTENS && m->said_ns > m->state_ns
+			      ? LISTENED_MS
+			      : FRESH_MS;
 
-	if (delay && delay < FRESH_MS && !m->subscribed)
+	if (delay && delay < ms)
 		ms = delay;
 	return now < m->said_ns + ms * DLK_MS;
 }
@@ -591,7 +614,7 @@ int dlk_sentinel_fd(const struct dlk_endpoint *ep)
 
 	DLK_GUARD(&mutex);
 	m = master_of(ep);
-	if (m && m->listens && m->subscribed && !m->busy)
+	if (m && m->listens && m->state != CONNECTS && !m->busy)
 		fd = dlk_conn_fd(m->listens);
 	return fd;
 }
@@ -602,7 +625,8 @@ void dlk_sentinel_forget(void)
 	for (struct master *m = masters; m < masters + MASTERS && m->ep; m++) {
 		dlk_conn_forget(m->listens);
 		m->listens = NULL;
-		m->busy = m->subscribed = false;
+		m->state = CONNECTS;
+		m->busy = false;
 		m->again_ns = 0;
 	}
 }

@@ -8,8 +8,11 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 
+#include "redis/resolve.h"
 #include "redis/sentinel.h"
 #include "tests/unit/fake.h"
 
@@ -22,10 +25,10 @@ static struct world {
 		struct fake fake;
 		struct world *w;
 		atomic_int listener; /* who has subscribed; 0: nobody */
-		atomic_bool is_late;
+		atomic_bool is_late, is_stopped;
 	} s[2];
 	struct dlk_conn *c;
-} world;
+} worlds[8]; /* one a test, for what is known of a master is kept */
 
 static void say_text(int fd, const char *text)
 {
@@ -53,6 +56,8 @@ static void serve(int fd, void *arg)
 
 	while ((n = recv(fd, buf, sizeof(buf) - 1, 0)) > 0) {
 		buf[n] = '\0';
+		if (s->is_stopped)
+			continue;
 		if (strstr(buf, "SETNAME"))
 			say_text(fd, "+OK\r\n");
 		if (strstr(buf, "SUBSCRIBE")) {
@@ -69,7 +74,8 @@ static void serve(int fd, void *arg)
 
 static int begin(void **state)
 {
-	struct world *w = &world;
+	static struct world *next = worlds;
+	struct world *w = next++;
 
 	*w = (struct world){ .ep = { { .scheme = DLK_TCP,
 				       .host = "rig",
@@ -111,13 +117,15 @@ static unsigned tried(struct world *w)
 	return w->c->found.port;
 }
 
-static void listen_to_the_first(struct world *w)
+static void listen_to(struct world *w, int i)
 {
 	const uint64_t until = in_ms(30000);
 
-	while (!w->s[0].listener && dlk_now_ns() < until)
+	while (!w->s[i].listener && dlk_now_ns() < until) {
 		dlk_sentinel_look(w->ep);
-	assert_int_not_equal(w->s[0].listener, 0);
+		dlk_pause_ns(DLK_MS);
+	}
+	assert_int_not_equal(w->s[i].listener, 0);
 }
 
 static void a_search_does_not_undo_what_was_heard(void **state)
@@ -125,10 +133,69 @@ static void a_search_does_not_undo_what_was_heard(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(tried(w), OLD);
-	listen_to_the_first(w);
+	listen_to(w, 0);
 	w->s[1].is_late = true;
 	dlk_server_doubted(dlk_server_known(w->ep));
 	assert_int_equal(tried(w), NEW);
+}
+
+/*
+ * Of a restart delay of 4 ms a quarter is believed, by who listens, too (who asked
+ * nobody for 10 s would go on with the one before); and the answer is no news.
+ */
+static void nor_does_a_verification(void **state)
+{
+	struct world *w = *state;
+	const struct dlk_patience wait = { .deadline_ns = in_ms(5000) };
+
+	w->ep->restart_delay_ms = 4;
+	assert_int_equal(tried(w), OLD);
+	listen_to(w, 0);
+	w->s[1].is_late = true;
+	while (w->s[1].is_late && dlk_now_ns() < wait.deadline_ns)
+		dlk_sentinel_verify(w->ep, &wait);
+	assert_false(w->s[1].is_late);
+	assert_int_equal(tried(w), NEW);
+}
+
+static void one_that_is_stopped_is_not_listened_to(void **state)
+{
+	struct world *w = *state;
+
+	w->s[0].is_stopped = true;
+	assert_int_equal(tried(w), OLD);
+	listen_to(w, 1);
+}
+
+/* A server that takes no connection: the queue of those is full. */
+static void fill(struct dlk_endpoint *ep, int fds[8])
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (int i = 0; i < 8; i++)
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(fds[0], (struct sockaddr *)&in, len), 0);
+	assert_int_equal(listen(fds[0], 0), 0);
+	getsockname(fds[0], (struct sockaddr *)&in, &len);
+	for (int i = 1; i < 8; i++)
+		connect(fds[i], (struct sockaddr *)&in, len);
+	ep->scheme = DLK_TCP;
+	ep->port = ntohs(in.sin_port);
+	strcpy(ep->host, "127.0.0.1");
+}
+
+static void nor_one_that_cannot_be_connected_to(void **state)
+{
+	struct world *w = *state;
+	int fds[8];
+
+	fill(&w->ep[1], fds);
+	assert_int_equal(tried(w), OLD);
+	listen_to(w, 1);
+	for (int i = 0; i < 8; i++)
+		close(fds[i]);
 }
 
 #define sentinel_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -137,6 +204,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		sentinel_test(a_search_does_not_undo_what_was_heard),
+		sentinel_test(nor_does_a_verification),
+		sentinel_test(one_that_is_stopped_is_not_listened_to),
+		sentinel_test(nor_one_that_cannot_be_connected_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
