@@ -35,11 +35,15 @@ static void take(struct pooled *l)
 	l->was_open = l->conn && dlk_conn_is_open(l->conn);
 }
 
-/* (mutex held) Or a place for a new connection, so that it is kept. */
+/*
+ * (mutex held) Or a place for a new connection, so that it is kept: one that is
+ * free, or is another server's, whose connection is idle; best a closed one, for
+ * that server may be gone for good.
+ */
 static struct pooled *find(const struct dlk_endpoint *ep,
 			   enum dlk_wanted wanted)
 {
-	struct pooled *place = NULL;
+	struct pooled *place = NULL, *other = NULL;
 
 	for (struct pooled *l = pool; l < pool + POOL_SIZE; l++) {
 		if (l->busy)
@@ -52,8 +56,27 @@ static struct pooled *find(const struct dlk_endpoint *ep,
 			   !dlk_conn_is_stale(l->conn)) ||
 			  l->conn->deferred_n))
 			return l;
+		else if (!l->conn->deferred_n &&
+			 (!other || l->conn->own.fd < 0))
+			other = l;
 	}
-	return wanted == DLK_ANY ? place : NULL;
+	return wanted == DLK_ANY ? place ?: other : NULL;
+}
+
+/*
+ * (l is the caller's) Another server's connection goes.  It is closed while the
+ * place has it, for a child of fork(2) to find it.
+ */
+static void make_room(struct pooled *l)
+{
+	struct dlk_conn *c = l->conn;
+
+	dlk_conn_close(c);
+	pthread_mutex_lock(&mutex);
+	l->conn = NULL;
+	l->was_open = false;
+	pthread_mutex_unlock(&mutex);
+	dlk_conn_delete(c);
 }
 
 /* (mutex held) Others have some that are open. */
@@ -81,6 +104,10 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 		take(l);
 	c = l ? l->conn : NULL;
 	pthread_mutex_unlock(&mutex);
+	if (c && ep && c->ep != ep) {
+		make_room(l);
+		c = NULL;
+	}
 	if (c && dlk_conn_is_stale(c))
 		dlk_conn_close(c);
 	if (c || wanted != DLK_ANY)

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include "redis/pool.h"
 #include "redis/resolve.h"
 #include "tests/unit/fake.h"
 #include "tests/unit/redis.h"
@@ -960,6 +961,45 @@ static void a_dead_server_raises_no_sigpipe(void **state)
 	assert_false(dlk_conn_is_open(w->c));
 }
 
+/* --- the pool ------------------------------------------------------------- */
+
+/* (More than the pool has places.) */
+enum { MANY = 64 };
+
+/* As many are in use at a time, and are kept. */
+static void fill_pool(const struct dlk_endpoint *ep, bool open)
+{
+	struct dlk_conn *v[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		v[i] = dlk_pool_get(ep, DLK_ANY);
+		assert_non_null(v[i]);
+		if (open)
+			assert_int_equal(dlk_conn_open(v[i], in_ms(5000)), 0);
+	}
+	for (int i = 0; i < MANY; i++)
+		dlk_pool_put(v[i]);
+}
+
+static void a_full_pool_has_room_for_another_server(void **state)
+{
+	static struct dlk_endpoint another;
+
+	(void)state;
+	another = redis.ep;
+	for (int open = 0; open < 2; open++) {
+		struct dlk_conn *c;
+
+		fill_pool(&redis.ep, open);
+		assert_true(dlk_pool_has(&redis.ep) == open);
+		c = dlk_pool_get(&another, DLK_ANY);
+		assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+		dlk_pool_put(c);
+		assert_true(dlk_pool_has(&another));
+		dlk_pool_forget();
+	}
+}
+
 #define conn_test(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
 #define guarded_test(f) cmocka_unit_test_setup_teardown(f, guard, unguard)
@@ -1010,6 +1050,7 @@ int main(void)
 		conn_test(closing_leaves_a_stolen_number),
 		conn_test(a_closed_number_is_noticed),
 		conn_test(our_descriptor_is_high_and_close_on_exec),
+		conn_test(a_full_pool_has_room_for_another_server),
 		cmocka_unit_test_setup_teardown(a_dead_server_raises_no_sigpipe,
 						watch_sigpipe, ignore_sigpipe),
 	};
