@@ -49,9 +49,9 @@ struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep,
 	struct dlk_subscription *found = NULL;
 
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < SUBSCRIPTIONS && !found && subscriptions[i].conn;
-	     i++)
-		if (subscriptions[i].conn->ep == ep && !subscriptions[i].busy &&
+	for (int i = 0; i < SUBSCRIPTIONS && !found; i++)
+		if (!subscriptions[i].busy && subscriptions[i].conn &&
+		    subscriptions[i].conn->ep == ep &&
 		    strncmp(subscriptions[i].channel, tag.text,
 			    strlen(tag.text)) == 0 &&
 		    dlk_conn_is_open(subscriptions[i].conn))
@@ -233,7 +233,7 @@ void dlk_subscription_close(struct dlk_subscription *w)
 void dlk_subscriptions_forget(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	for (int i = 0; i < SUBSCRIPTIONS && subscriptions[i].conn; i++)
+	for (int i = 0; i < SUBSCRIPTIONS; i++)
 		dlk_conn_forget(subscriptions[i].conn);
 	memset(subscriptions, 0, sizeof(subscriptions));
 }
