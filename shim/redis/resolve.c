@@ -53,7 +53,10 @@ int dlk_patience_wait(int fd, const struct dlk_patience *wait)
 	return n < 0 ? -errno : 1;
 }
 
-/* All that arrives until the end of the pipe, or for as long as is waited. */
+/*
+ * All that arrives until the end of the pipe, or for as long as is waited: then it
+ * must be a line at least.
+ */
 static int drain(const struct dlk_own *in, char *buf, size_t size,
 		 const struct dlk_patience *wait)
 {
@@ -70,6 +73,8 @@ static int drain(const struct dlk_own *in, char *buf, size_t size,
 		len += n > 0 ? (size_t)n : 0;
 	}
 	buf[len] = '\0';
+	if (err == 0 && !strchr(buf, '\n'))
+		err = -ETIMEDOUT;
 	return err < 0 ? err : 0;
 }
 

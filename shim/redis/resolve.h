@@ -25,7 +25,7 @@ struct dlk_patience {
  * -errno. */
 int dlk_patience_wait(int fd, const struct dlk_patience *wait);
 
-/* 0, -EHOSTUNREACH (no such name, or it took too long), -EINTR, -errno. */
+/* 0, -EHOSTUNREACH (no such name), -ETIMEDOUT, -EINTR, -errno. */
 int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 		struct sockaddr_storage *addr, socklen_t *len);
 

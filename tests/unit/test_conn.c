@@ -220,6 +220,17 @@ static void tcp_by_address_and_by_name(void **state)
 	assert_true(addr.ss_family == AF_INET || addr.ss_family == AF_INET6);
 }
 
+static void a_name_without_an_answer_is_not_unknown(void **state)
+{
+	struct world *w = *state;
+	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "localhost" };
+
+	w->c = dlk_conn_new(&ep);
+	assert_int_equal(dlk_conn_open(w->c, dlk_now_ns()), -ETIMEDOUT);
+	assert_non_null(strstr(w->c->error, "look up the host name"));
+	assert_non_null(strstr(w->c->error, "timed out"));
+}
+
 static void a_name_is_no_option(void **state)
 {
 	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "--help" };
@@ -1015,6 +1026,7 @@ int main(void)
 		conn_test(tls_is_not_spoken_in_the_clear),
 		conn_test(a_closed_connection_takes_no_command),
 		conn_test(tcp_by_address_and_by_name),
+		conn_test(a_name_without_an_answer_is_not_unknown),
 		conn_test(a_name_is_no_option),
 		guarded_test(a_password_opens),
 		guarded_test(a_user_with_few_rights_will_do),
