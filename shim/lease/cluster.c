@@ -165,7 +165,8 @@ static const struct dlk_endpoint *named(const struct dlk_cluster *e,
 			(uint32_t)port);
 }
 
-static void elsewhere(void *store, const char *error)
+static void elsewhere(void *store, const struct dlk_endpoint *asked,
+		      const char *error)
 {
 	struct dlk_cluster *e = store;
 	const struct dlk_endpoint *node;
@@ -173,7 +174,7 @@ static void elsewhere(void *store, const char *error)
 
 	if (strncmp(error, "MOVED ", 6) != 0)
 		return;
-	node = named(e, error, e->redis->endpoints, &slot);
+	node = named(e, error, asked, &slot);
 	if (node)
 		learn(e, slot, slot, node);
 }

@@ -724,7 +724,7 @@ static int subscribe(struct dlk_store *s, struct dlk_attempt *at,
 			return err;
 		err = dlk_subscription_new(way.ep, way.slot, by, sub, at->why);
 		if (err == -EREMOTE)
-			router->elsewhere(s, at->why);
+			router->elsewhere(s, way.ep, at->why);
 	}
 	return err == -EREMOTE ? -EAGAIN : err;
 }

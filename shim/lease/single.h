@@ -35,7 +35,8 @@ struct dlk_router {
 	/* The i-th server that may have answers to be read; or NULL. */
 	const struct dlk_endpoint *(*server)(struct dlk_store *s, unsigned i);
 	/* An error reply that says where a slot is, with struct dlk_store. */
-	void (*elsewhere)(void *store, const char *error);
+	void (*elsewhere)(void *store, const struct dlk_endpoint *asked,
+			  const char *error);
 };
 
 struct dlk_single {

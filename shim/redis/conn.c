@@ -112,7 +112,7 @@ static void run_deferred(struct dlk_conn *c, const redisReply *r)
 	c->deferred_n--;
 	if (r && c->elsewhere && r->type == REDIS_REPLY_ERROR &&
 	    dlk_fault_of(r->str)->outcome == DLK_ELSEWHERE)
-		c->elsewhere(c->elsewhere_arg, r->str);
+		c->elsewhere(c->elsewhere_arg, c->ep, r->str);
 	if (d.judge)
 		err = d.judge(r, &number);
 	if (d.done)

@@ -103,7 +103,8 @@ struct dlk_conn {
 	bool clustered, asking, one_key;
 	int slot;
 	/* An answer that nobody waited for says that it is another node's. */
-	void (*elsewhere)(void *arg, const char *error);
+	void (*elsewhere)(void *arg, const struct dlk_endpoint *asked,
+			  const char *error);
 	void *elsewhere_arg;
 	/* Room for a key and a list, until their command is appended. */
 	char work[DLK_WORK_SIZE], list[DLK_LIST_SIZE];

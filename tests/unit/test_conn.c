@@ -703,6 +703,32 @@ static void settling_waits_for_all(void **state)
 }
 
 /* Forgetting what was handed out loses nothing that is still to come. */
+static const struct dlk_endpoint *moved_by;
+
+static void note_moved(void *arg, const struct dlk_endpoint *asked,
+		       const char *error)
+{
+	assert_ptr_equal(arg, &moved_by);
+	assert_string_equal(error, "MOVED 5 :7002");
+	moved_by = asked;
+}
+
+/* Where the error names no host, it is that of who was asked. */
+static void who_says_that_a_slot_has_moved_is_told(void **state)
+{
+	static char text[] = "+OK\r\n+OK\r\n-MOVED 5 :7002\r\n";
+	struct world *w = *state;
+
+	to_fake(w, serve_text, text);
+	w->c->elsewhere = note_moved;
+	w->c->elsewhere_arg = &moved_by;
+	assert_int_equal(append(w->c, "ECHO", "x"), 0);
+	assert_int_equal(dlk_conn_defer(w->c, NULL, NULL, NULL), 0);
+	assert_int_equal(dlk_conn_flush(w->c, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_drain(w->c, in_ms(5000)), 0);
+	assert_ptr_equal(moved_by, &w->fake.ep);
+}
+
 static void a_reset_keeps_what_is_to_come(void **state)
 {
 	struct world *w = *state;
@@ -1050,6 +1076,7 @@ int main(void)
 		conn_test(no_interrupt_is_asked_without_a_wait),
 		conn_test(deferred_replies_come_in_order_and_first),
 		conn_test(settling_waits_for_all),
+		conn_test(who_says_that_a_slot_has_moved_is_told),
 		conn_test(a_reset_keeps_what_is_to_come),
 		conn_test(a_reset_keeps_what_came_along),
 		conn_test(a_dead_connection_tells_its_deferred),
