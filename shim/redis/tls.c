@@ -16,13 +16,14 @@
 #include "os/sys.h"
 #include "tls/protocol.h"
 
-/* A server each; a keeper can have no more (DLK_KEEP_SERVERS). */
-enum { HELPERS = 64, SLICE_MS = 20 };
+/* A server each; a keeper can have no more at a time (DLK_KEEP_SERVERS). */
+enum { HELPERS = 64 };
 
 static struct helper {
 	struct dlk_tls_start to; /* no magic: a free place */
 	struct dlk_own control;
 	pid_t pid; /* see dlk_spawn(); 0: none */
+	uint64_t used_ns;
 } helpers[HELPERS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -125,18 +126,26 @@ static void lose(struct helper *h)
 	h->pid = 0;
 }
 
-/* (By what it is told, for where Sentinels say that it is may change.) */
+/*
+ * By what it is told, for where Sentinels, or a cluster, say that it is may change.
+ * So the one that was not asked for longest makes room: it serves the connections
+ * that it has, and ends with the last.
+ */
 static struct helper *find(const struct dlk_tls_start *to)
 {
-	struct helper *h = helpers;
+	struct helper *h = helpers, *oldest = helpers;
 
-	while (h < helpers + HELPERS && h->to.magic &&
-	       memcmp(&h->to, to, sizeof(*to)) != 0)
-		h++;
-	if (h == helpers + HELPERS)
-		return NULL;
-	if (!h->to.magic)
-		*h = (struct helper){ .to = *to, .control = { .fd = -1 } };
+	for (; h < helpers + HELPERS && h->to.magic; h++) {
+		if (memcmp(&h->to, to, sizeof(*to)) == 0)
+			return h;
+		if (h->used_ns < oldest->used_ns)
+			oldest = h;
+	}
+	if (h == helpers + HELPERS) {
+		h = oldest;
+		lose(h);
+	}
+	*h = (struct helper){ .to = *to, .control = { .fd = -1 } };
 	return h;
 }
 
@@ -173,17 +182,18 @@ static int ask(const struct dlk_endpoint *ep, int fd)
 {
 	struct dlk_tls_start to;
 	struct helper *h;
-	int err = -EMFILE;
+	int err = 0;
 
 	put_start(&to, ep);
 	DLK_GUARD(&mutex);
 	h = find(&to);
-	if (h && h->control.fd >= 0) {
+	h->used_ns = dlk_now_ns();
+	if (h->control.fd >= 0) {
 		err = send_open(h, fd);
 		if (err && err != -EAGAIN)
 			lose(h);
 	}
-	if (h && h->control.fd < 0) {
+	if (h->control.fd < 0) {
 		err = start(h);
 		if (!err)
 			err = send_open(h, fd);

@@ -16,6 +16,7 @@
 
 #include "redis/pool.h"
 #include "redis/resolve.h"
+#include "redis/tls.h"
 #include "tests/unit/fake.h"
 #include "tests/unit/redis.h"
 
@@ -178,6 +179,29 @@ static void tls_is_not_spoken_in_the_clear(void **state)
 	assert_in_range(-dlk_conn_open(w->c, in_ms(5000)), 1, 200);
 	assert_false(dlk_conn_is_open(w->c));
 	assert_non_null(strstr(w->c->error, "TLS"));
+}
+
+/* (More than there are places; each ends at once, and so does what it is to open.) */
+static void each_address_has_a_helper(void **state)
+{
+	const struct dlk_patience wait = { .deadline_ns = in_ms(60000) };
+	struct dlk_endpoint ep = { .scheme = DLK_TLS, .host = "127.0.0.1" };
+	struct dlk_own own = { .fd = -1 };
+	char dir[64], file[80], why[256];
+	int err = 0;
+
+	(void)state;
+	make_dir(dir, sizeof(dir));
+	snprintf(file, sizeof(file), "%s/dlock-tls", dir);
+	assert_int_equal(symlink("/bin/true", file), 0);
+	dlk_tls_begin(file);
+	for (ep.port = 1; ep.port <= 70; ep.port++)
+		err = dlk_tls_connect(&ep, &wait, &own, why, sizeof(why));
+	/* (It may have ended before it is spoken to.) */
+	assert_true(err == -EPIPE || err == -ECONNRESET);
+	dlk_tls_begin(NULL);
+	dlk_tls_forget();
+	remove_dir(dir, "dlock-tls");
 }
 
 static void a_closed_connection_takes_no_command(void **state)
@@ -1050,6 +1074,7 @@ int main(void)
 		conn_test(no_socket_there_is_an_error),
 		conn_test(nobody_listening_is_refused),
 		conn_test(tls_is_not_spoken_in_the_clear),
+		conn_test(each_address_has_a_helper),
 		conn_test(a_closed_connection_takes_no_command),
 		conn_test(tcp_by_address_and_by_name),
 		conn_test(a_name_without_an_answer_is_not_unknown),
