@@ -46,7 +46,6 @@
 #include "os/log.h"
 #include "os/proc.h"
 #include "os/sys.h"
-#include "redis/tls.h"
 #include "model/timeline.h"
 
 enum { AGAIN_MS = 20, FAILED_MS = 1000, END_MS = 100 };
@@ -385,7 +384,6 @@ static void begin(int fd, pid_t keeper)
 	parent.pid = keeper;
 	parent.asked_ns = parent.look_ns = 0;
 	parent.doubted = parent.suspected = parent.dead = false;
-	dlk_tls_forget();
 	dlk_stores_forget();
 	dlk_shadow_copies_stand_by();
 	if (!dlk_errands_begin_anew() || !dlk_watch_stand_by())

@@ -37,7 +37,7 @@ enum {
 	DLK_REPLY_MAX = 1024 * 1024, /* a larger reply is -EPROTO */
 	DLK_WORK_SIZE = DLK_KEY_MAX + 16,
 	DLK_LIST_SIZE = 20 * 1024,
-	DLK_NAMES = 9,
+	DLK_NAMES = 8,
 	DLK_NAME_SIZE = 48,
 	DLK_GATE_SIZE = 48,
 	DLK_DEFERRED_MAX = 64,
@@ -106,7 +106,7 @@ struct dlk_conn {
 	void (*elsewhere)(void *arg, const struct dlk_endpoint *asked,
 			  const char *error);
 	void *elsewhere_arg;
-	/* Room for a key and a list, until their command is appended. */
+	/* Room for a key and a list of a question, which may be sent again. */
 	char work[DLK_WORK_SIZE], list[DLK_LIST_SIZE];
 	char names[DLK_NAMES][DLK_NAME_SIZE]; /* of script.h; "" at first */
 	char gate[DLK_GATE_SIZE];

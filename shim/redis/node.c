@@ -18,7 +18,7 @@ struct node {
 	struct dlk_endpoint ep; /* the first: what the others have */
 	const struct dlk_endpoint *like;
 	_Atomic uint64_t away_ns;
-	char history[DLK_HISTORY_LEN + 1]; /* guarded by the mutex */
+	char history[DLK_RUN_ID_LEN + 1]; /* guarded by the mutex */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who adds one,
@@ -143,7 +143,7 @@ void dlk_node_note(const struct dlk_endpoint *ep, const char *history)
 }
 
 void dlk_node_recall(const struct dlk_endpoint *ep,
-		     char history[DLK_HISTORY_LEN + 1])
+		     char history[DLK_RUN_ID_LEN + 1])
 {
 	struct node *n = node_of(ep);
 

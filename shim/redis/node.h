@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "config/config.h"
+#include "redis/server.h"
 
 /*
  * The server of that address (`len` bytes of a name or a number, no brackets);
@@ -41,10 +42,9 @@ bool dlk_node_is_away(const struct dlk_endpoint *ep, uint64_t now_ns);
  * Its history (redis/server.h), as it was last seen: for what is sent before it
  * has said so itself.
  */
-enum { DLK_HISTORY_LEN = 40 };
 void dlk_node_note(const struct dlk_endpoint *ep, const char *history);
 void dlk_node_recall(const struct dlk_endpoint *ep,
-		     char history[DLK_HISTORY_LEN + 1]);
+		     char history[DLK_RUN_ID_LEN + 1]);
 
 void dlk_nodes_forget(void);
 

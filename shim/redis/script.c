@@ -118,6 +118,7 @@ static int ask_server(struct dlk_conn *c, uint64_t deadline_ns,
 /* --- what a server is taught ---------------------------------------------- */
 
 enum { GUARD_MAX = 160 };
+_Static_assert((int)DLK_NAMES == DLK_N_GUARDED, "a connection names each");
 
 /* The digest as it is behind the whole blocks of the text; see embed.c. */
 static const struct {

@@ -148,8 +148,8 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		   const redisReply **reply);
 
 /*
- * The queue of a lease, "{KEY}%q": its text is the connection's, until the next
- * command is appended.
+ * The queue of a lease, "{KEY}%q": its text is in the connection's `work`, where
+ * it must stay until the answer: dlk_script_ask() may send it again.
  */
 struct dlk_lease;
 struct dlk_arg dlk_script_queue(struct dlk_conn *c,
