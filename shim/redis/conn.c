@@ -273,7 +273,8 @@ static int greet(struct dlk_conn *c, int argc, const struct dlk_arg *args)
 /* AUTH, SELECT, CLIENT SETNAME and INFO travel with the first command. */
 static int queue_greeting(struct dlk_conn *c)
 {
-	const char *user = c->ep->username, *password = c->ep->password;
+	const struct dlk_endpoint *like = dlk_node_like(c->ep);
+	const char *user = like->username, *password = like->password;
 	struct dlk_number db, pid;
 	char name[40] = "dlock-";
 	const struct dlk_arg auth[] = { dlk_arg_str("AUTH"),
@@ -356,6 +357,7 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 		c->switches = dlk_server_switches(c->known);
 		c->addr_len = 0;
 		c->found = *c->ep;
+		explicit_bzero(c->found.password, sizeof(c->found.password));
 		err = find_server(c->ep, &wait, &c->found, c->error,
 				  sizeof(c->error));
 	} while (!err && is_to_one_before(c));

@@ -13,9 +13,9 @@
 
 enum { NODES = 1024 };
 
-/* (A password is in it: dlk_undumped.) */
+/* (The password is in it for a moment: dlk_undumped.) */
 struct node {
-	struct dlk_endpoint ep; /* the first: what the others have */
+	struct dlk_endpoint ep; /* without a password (DESIGN L7) */
 	const struct dlk_endpoint *like;
 	_Atomic uint64_t away_ns;
 	char history[DLK_RUN_ID_LEN + 1]; /* guarded by the mutex */
@@ -79,6 +79,7 @@ static const struct dlk_endpoint *add(const struct dlk_endpoint *like,
 	if (!new)
 		return NULL;
 	new->ep = *like;
+	explicit_bzero(new->ep.password, sizeof(new->ep.password));
 	new->like = like;
 	dlk_node_set_address(&new->ep, host, len, port);
 	atomic_store(&nodes[n], new);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Servers that no configuration names: other servers told of them.  Each is
- * reached as the one of the section was (`like`: user, password, TLS, times),
- * at another address, and stays what it is for as long as the process lives, so
- * that connections, and what is remembered of it, may point to it.
+ * reached as the one of the section was (`like`: user, TLS, times; the password
+ * stands there alone), at another address, and stays what it is for as long as
+ * the process lives, so that connections, and what is remembered of it, may
+ * point to it.
  *
  * Any thread, with all signals blocked.  After a fork the child calls
  * dlk_nodes_forget(); it knows what its parent knew.

@@ -7,7 +7,8 @@
 #	by_helper HOST [LINE..]	its configuration: the helper has the password
 #	by_program HOST [LINE...]  the same, and each program has it
 #	password_is yes|no WHAT FILE  it is locked, by that user, in a program that has a
-#				child and a keeper: whether the password is in them
+#				child and a keeper: whether the password is in them,
+#				once in each endpoint
 
 user_up()
 {
@@ -37,18 +38,22 @@ by_helper()
 	credentials_config "$@" 'credentials = "helper"'
 }
 
+# Those that are configured, and the master that Sentinels name.
+endpoints()
+{
+	grep -c . <<<"$(grep -Eo '(redis|unix)://' "$RIG/A.conf"
+		grep -o 'mode = "sentinel"' "$RIG/A.conf")"
+}
+
 # has_password PROCESS yes|no NAME
 has_password()
 {
-	local n
+	local n want=0
 
+	[ "$2" = no ] || want=$(endpoints)
 	n=$(stands "$1")
-	if [ "$2" = yes ]; then
-		at_least "$n" 1 "$3"
-	else
-		is "$n" 0 "$3"
-		[ "$n" = 0 ] || diag "$(cat "$RIG/where")"
-	fi
+	is "$n" "$want" "$3"
+	[ "$n" = "$want" ] || diag "$(cat "$RIG/where")"
 }
 
 # The server has connections of ours, by that user.
