@@ -98,24 +98,16 @@ static int send_start(int fd, const struct dlk_tls_start *s)
 									: 0;
 }
 
-static int start(struct helper *h)
+/* What it is told is there before it is: nobody waits for its start but by that. */
+static int begin_helper(struct helper *h, struct dlk_own *theirs)
 {
-	struct dlk_own theirs = { .fd = -1 };
-	int err = make_pair(SOCK_SEQPACKET, &h->control, &theirs);
-	pid_t pid;
+	int err = make_pair(SOCK_SEQPACKET, &h->control, theirs);
 
-	if (err)
-		return err;
-	err = send_start(h->control.fd, &h->to);
-	pid = err ? err
-		  : dlk_spawn_own(program, path, DLK_LIBEXECDIR "/dlock-tls",
-				  theirs.fd);
-	dlk_own_close(&theirs);
-	if (pid > 0)
-		h->pid = pid;
-	else
+	if (!err && (err = send_start(h->control.fd, &h->to))) {
+		dlk_own_close(theirs);
 		dlk_own_close(&h->control);
-	return pid > 0 ? 0 : pid;
+	}
+	return err;
 }
 
 static void lose(struct helper *h)
@@ -177,27 +169,58 @@ static int send_open(const struct helper *h, int fd)
 		       : 0;
 }
 
-/* By the one that there is; by a new one where that has ended. */
-static int ask(const struct dlk_endpoint *ep, int fd)
+/* By the one that there is; by a new one, whose end is `theirs` until it starts. */
+static int send_to(struct helper *h, int fd, struct dlk_own *theirs)
 {
-	struct dlk_tls_start to;
-	struct helper *h;
-	int err = 0;
+	int err;
 
-	put_start(&to, ep);
-	DLK_GUARD(&mutex);
-	h = find(&to);
 	h->used_ns = dlk_now_ns();
 	if (h->control.fd >= 0) {
 		err = send_open(h, fd);
-		if (err && err != -EAGAIN)
-			lose(h);
+		if (!err || err == -EAGAIN)
+			return err;
+		lose(h);
 	}
-	if (h->control.fd < 0) {
-		err = start(h);
-		if (!err)
-			err = send_open(h, fd);
+	return begin_helper(h, theirs) ?: send_open(h, fd);
+}
+
+/* Its place may be another's by now. */
+static int start(struct helper *h, ino_t control, int their_end)
+{
+	const pid_t pid = dlk_spawn_own(program, path,
+					DLK_LIBEXECDIR "/dlock-tls", their_end);
+
+	DLK_GUARD(&mutex);
+	if (h->control.fd >= 0 && h->control.ino == control) {
+		if (pid > 0)
+			h->pid = pid;
+		else
+			dlk_own_close(&h->control);
 	}
+	return pid > 0 ? 0 : pid;
+}
+
+/*
+ * The mutex is free while one starts, in which vfork(2) suspends this thread
+ * (DESIGN 9.5): the others leave what they want, and wait for as long as they may.
+ */
+static int ask(const struct dlk_endpoint *ep, int fd)
+{
+	struct dlk_own theirs = { .fd = -1 };
+	struct dlk_tls_start to;
+	struct helper *h;
+	ino_t control;
+	int err;
+
+	put_start(&to, ep);
+	pthread_mutex_lock(&mutex);
+	h = find(&to);
+	err = send_to(h, fd, &theirs);
+	control = h->control.ino;
+	pthread_mutex_unlock(&mutex);
+	if (theirs.fd >= 0 && !err)
+		err = start(h, control, theirs.fd);
+	dlk_own_close(&theirs);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 
 #include "redis/pool.h"
@@ -181,27 +182,121 @@ static void tls_is_not_spoken_in_the_clear(void **state)
 	assert_non_null(strstr(w->c->error, "TLS"));
 }
 
-/* (More than there are places; each ends at once, and so does what it is to open.) */
+/* --- by a helper, which ends at once, and so does what it is to open -------- */
+
+static char helper_dir[64];
+
+static int make_helper(void **state)
+{
+	char file[80];
+
+	(void)state;
+	make_dir(helper_dir, sizeof(helper_dir));
+	snprintf(file, sizeof(file), "%s/dlock-tls", helper_dir);
+	dlk_tls_begin(file);
+	return symlink("/bin/true", file);
+}
+
+static int remove_helper(void **state)
+{
+	(void)state;
+	dlk_tls_begin(NULL);
+	dlk_tls_forget();
+	remove_dir(helper_dir, "dlock-tls");
+	return 0;
+}
+
+static int by_helper(uint32_t port, unsigned ms)
+{
+	const struct dlk_patience wait = { .deadline_ns = in_ms(ms) };
+	const struct dlk_endpoint ep = { .scheme = DLK_TLS,
+					 .host = "127.0.0.1",
+					 .port = port };
+	struct dlk_own own = { .fd = -1 };
+	char why[256];
+
+	return dlk_tls_connect(&ep, &wait, &own, why, sizeof(why));
+}
+
+/* (More than there are places.) */
 static void each_address_has_a_helper(void **state)
 {
-	const struct dlk_patience wait = { .deadline_ns = in_ms(60000) };
-	struct dlk_endpoint ep = { .scheme = DLK_TLS, .host = "127.0.0.1" };
-	struct dlk_own own = { .fd = -1 };
-	char dir[64], file[80], why[256];
 	int err = 0;
 
 	(void)state;
-	make_dir(dir, sizeof(dir));
-	snprintf(file, sizeof(file), "%s/dlock-tls", dir);
-	assert_int_equal(symlink("/bin/true", file), 0);
-	dlk_tls_begin(file);
-	for (ep.port = 1; ep.port <= 70; ep.port++)
-		err = dlk_tls_connect(&ep, &wait, &own, why, sizeof(why));
+	for (uint32_t port = 1; port <= 70; port++)
+		err = by_helper(port, 60000);
 	/* (It may have ended before it is spoken to.) */
 	assert_true(err == -EPIPE || err == -ECONNRESET);
-	dlk_tls_begin(NULL);
-	dlk_tls_forget();
-	remove_dir(dir, "dlock-tls");
+}
+
+/* Two pipes: the word that the other one has begun, and what came of this. */
+static void *connect_beside(void *arg)
+{
+	const int(*pipes)[2] = arg;
+	char byte;
+	int err;
+
+	if (read(pipes[0][0], &byte, 1) != 1)
+		_exit(1);
+	err = by_helper(1, 100);
+	if (write(pipes[1][1], &err, sizeof(err)) != sizeof(err))
+		_exit(1);
+	return NULL;
+}
+
+/* In a process that is traced: its main thread starts a helper. */
+static pid_t start_traced(int pipes[2][2])
+{
+	pthread_t thread;
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pthread_create(&thread, NULL, connect_beside, pipes) == 0 &&
+	    ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0) {
+		raise(SIGSTOP);
+		by_helper(1, 60000);
+	}
+	_exit(1);
+}
+
+/*
+ * Who starts one is suspended until it has been executed.  That takes for ever
+ * here, for its child is stopped: others wait no longer than they may.
+ */
+static void a_start_that_is_slow_delays_one_thread(void **state)
+{
+	struct pollfd p = { .events = POLLIN };
+	unsigned long child;
+	int pipes[2][2], status, err = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipes[0]) | pipe(pipes[1]), 0);
+	pid = start_traced(pipes);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_int_equal(
+		ptrace(PTRACE_SETOPTIONS, pid, NULL,
+		       (void *)(PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL)),
+		0);
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_int_equal(status >> 8, SIGTRAP | PTRACE_EVENT_VFORK << 8);
+	ptrace(PTRACE_GETEVENTMSG, pid, NULL, &child);
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	assert_int_equal(write(pipes[0][1], "", 1), 1);
+	p.fd = pipes[1][0];
+	if (poll(&p, 1, 20000) == 1)
+		assert_int_equal(read(p.fd, &err, sizeof(err)), sizeof(err));
+	kill(pid, SIGKILL);
+	kill((pid_t)child, SIGKILL);
+	waitpid((pid_t)child, &status, __WALL);
+	waitpid(pid, &status, __WALL);
+	for (int i = 0; i < 4; i++)
+		close(pipes[i / 2][i % 2]);
+	assert_int_equal(err, -ETIMEDOUT);
 }
 
 static void a_closed_connection_takes_no_command(void **state)
@@ -1063,6 +1158,9 @@ static void a_full_pool_has_room_for_another_server(void **state)
 
 #define conn_test(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
+#define helper_test(f)                                                         \
+	cmocka_unit_test_setup_teardown(f, make_helper, remove_helper)
+
 #define guarded_test(f) cmocka_unit_test_setup_teardown(f, guard, unguard)
 
 int main(void)
@@ -1074,7 +1172,8 @@ int main(void)
 		conn_test(no_socket_there_is_an_error),
 		conn_test(nobody_listening_is_refused),
 		conn_test(tls_is_not_spoken_in_the_clear),
-		conn_test(each_address_has_a_helper),
+		helper_test(each_address_has_a_helper),
+		helper_test(a_start_that_is_slow_delays_one_thread),
 		conn_test(a_closed_connection_takes_no_command),
 		conn_test(tcp_by_address_and_by_name),
 		conn_test(a_name_without_an_answer_is_not_unknown),
