@@ -300,6 +300,9 @@ static uint32_t choose(struct dlk_store *s, struct batch *x,
 			x->of[i][k].result = DLK_LOST;
 			continue;
 		}
+		/* (The majority has renewed it just now.) */
+		x->of[i][k].deadline_ns =
+			dlk_deadline_ns(r[k].asked_ns, r[k].lease->ttl_ms);
 		say_missing(s, &masters->v[i], r[k].lease);
 		whom |= 1U << i;
 	}

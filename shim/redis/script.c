@@ -247,12 +247,13 @@ static int load_guarded(struct dlk_conn *c, uint64_t deadline_ns,
 
 /*
  * Whose memory it is: the run id says so of a server of its own.  Of one that
- * Sentinels name it is its history, for it may be the master again that it was
- * before, and what another one granted meanwhile is lost.
+ * Sentinels name, or a cluster, it is its history, for it may be the master again
+ * that it was before, and what another one granted meanwhile is lost.
  */
-static struct dlk_arg memory_of(const struct dlk_server_info *s)
+static struct dlk_arg memory_of(const struct dlk_conn *c,
+				const struct dlk_server_info *s)
 {
-	const char *id = s->named ? s->history : s->run_id;
+	const char *id = s->named || c->clustered ? s->history : s->run_id;
 
 	return id[0] ? dlk_arg_str(id) : (struct dlk_arg){ DLK_LITERAL("0") };
 }
@@ -369,7 +370,7 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 		{ DLK_LITERAL("2") },
 		{ name, key.len },
 		gate_of(c),
-		memory_of(s),
+		memory_of(c, s),
 		dlk_arg_number(&delay, c->ep->restart_delay_ms, 1),
 		/* INFO counts whole seconds of the server's wall clock, from
 		 * the second it started in: n there is more than n - 1. */

@@ -558,7 +558,7 @@ static bool is_believed(const struct master *m, uint64_t now)
 			      ? LISTENED_MS
 			      : FRESH_MS;
 
-	if (delay && delay < ms)
+	if (m->ep->restart_delay_ms && delay < ms)
 		ms = delay;
 	return now < m->said_ns + ms * DLK_MS;
 }

@@ -459,6 +459,19 @@ static void a_clock_that_is_set_back_delays_once(void **state)
 	assert_int_equal(acquire(other, false), DLK_BUSY);
 }
 
+/* A snapshot has it, or a replica, and who has another delay has noted the run. */
+static void the_gate_of_another_run_opens_nothing(void **state)
+{
+	char gate[64];
+
+	(void)state;
+	snprintf(gate, sizeof(gate), "dlock%%run:0:%d", HOUR_MS);
+	note_memory(2000, "restartedopen");
+	tell_ok(tell(redis.c, "SET", gate, "0123456789abcdef", NULL));
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
+	assert_value("");
+}
+
 /* Not even by proof: another host may hold it, for all the server knows. */
 static void a_young_server_replaces_nothing(void **state)
 {
@@ -1307,6 +1320,7 @@ int main(void)
 		lease_test(renew_is_asked_again_as_text),
 		young_test(a_young_server_grants_nothing),
 		young_test(a_clock_that_is_set_back_delays_once),
+		young_test(the_gate_of_another_run_opens_nothing),
 		young_test(a_young_server_replaces_nothing),
 		young_test(a_server_once_found_old_is_not_asked_again),
 		young_test(a_server_that_was_emptied_is_young),

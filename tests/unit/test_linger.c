@@ -220,15 +220,21 @@ static void another_memory_proves_nothing(void **state)
 
 /* --- ranges --------------------------------------------------------------- */
 
-static int acquire_range(const struct dlk_lease *l, uint64_t start,
-			 uint64_t end)
+static int acquire_as(const struct dlk_lease *l, enum dlk_range_type type,
+		      uint64_t start, uint64_t end)
 {
-	const struct dlk_records_ask ask = { .range = { start, end, DLK_WRITE },
+	const struct dlk_records_ask ask = { .range = { start, end, type },
 					     .since_ns = 1,
 					     .seq = 1 };
 
 	dlk_conn_reset(c);
 	return dlk_records_acquire(c, in_ms(5000), l, &ask, &answer);
+}
+
+static int acquire_range(const struct dlk_lease *l, uint64_t start,
+			 uint64_t end)
+{
+	return acquire_as(l, DLK_WRITE, start, end);
 }
 
 static struct dlk_lease ranges_of(const char *token, uint32_t ttl_ms,
@@ -305,6 +311,41 @@ static void nor_did_who_asks_who_has_it(void **state)
 			 DLK_BUSY);
 	assert_string_equal(answer.holder, third);
 	assert_int_equal(renew(&l), 0);
+}
+
+/* How many commands its script has sent, of those that search. */
+static unsigned searches(void)
+{
+	const char *info = tell(redis.c, "INFO", "commandstats", NULL)->str;
+	const char *at = strstr(info, "cmdstat_zlexcount:calls=");
+
+	return at ? (unsigned)atoi(strchr(at, '=') + 1) : 0;
+}
+
+/* However many linger there: each would be another search, behind those before. */
+static void who_is_refused_meets_all_at_once(void **state)
+{
+	enum { MANY = 64 };
+	const struct dlk_lease its = ranges_of(other, TTL, 0);
+	const struct dlk_lease living = ranges_of(third, TTL, 0);
+	char token[DLK_TOKEN_MAX];
+	unsigned before;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		struct dlk_lease l;
+
+		token_of(token, 'a', HOST, FILE_, 1000);
+		token[sizeof("dlock1")] = (char)('0' + i / 10);
+		token[sizeof("dlock1") + 1] = (char)('0' + i % 10);
+		l = ranges_of(token, SHORT, PAUSE);
+		assert_int_equal(acquire_as(&l, DLK_READ, 0, 9), 0);
+	}
+	dlk_pause_ns(2 * SHORT * 1000000ULL);
+	assert_int_equal(acquire_as(&living, DLK_READ, 0, 9), 0);
+	before = searches();
+	assert_int_equal(acquire_range(&its, 0, 9), DLK_BUSY);
+	assert_in_range(searches() - before, 1, MANY / 2);
 }
 
 static void nor_did_who_is_refused(void **state)
@@ -416,6 +457,7 @@ int main(void)
 		AT_ONCE(nor_did_a_late_request_of_its_own),
 		AT_ONCE(nor_did_who_asks_who_has_it),
 		AT_ONCE(nor_did_who_is_refused),
+		AT_ONCE(who_is_refused_meets_all_at_once),
 		AT_ONCE(nor_did_who_waits),
 		AT_ONCE(it_ends_by_a_claim),
 		AT_ONCE(they_do_not_if_somebody_had_a_byte),

@@ -181,6 +181,22 @@ static void it_votes_again_after_one_was_put_back(void **state)
 	assert_int_equal(renew_without_the_second(), 0);
 }
 
+/* The majority has it again, though it had lapsed (on_lost = "pause"). */
+static void it_is_put_back_however_late(void **state)
+{
+	struct dlk_attempt at = { .timeout_ns = 5000 * DLK_MS };
+
+	(void)state;
+	tell_ok(tell(masters[1].c, "DEL", keys[0], NULL));
+	r[0] = (struct dlk_renewal){ .lease = &leases[0],
+				     .deadline_ns = dlk_now_ns() - 1 };
+	s->ops->renew(s, &at, r, 1);
+	assert_int_equal(r[0].result, 0);
+	assert_true(r[0].reclaimed);
+	assert_int_equal(tell(masters[1].c, "EXISTS", keys[0], NULL)->integer,
+			 1);
+}
+
 #define quorum_test(f) cmocka_unit_test_setup(f, stage)
 
 int main(void)
@@ -188,6 +204,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		quorum_test(it_votes_again_after_many_renewals),
 		quorum_test(it_votes_again_after_one_was_put_back),
+		quorum_test(it_is_put_back_however_late),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

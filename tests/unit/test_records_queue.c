@@ -734,6 +734,22 @@ static void a_claim_of_nobody_is_the_next_ones(void **state)
 	take_and_give(&v[1]);
 }
 
+/* A claim is no lock, and hides none of its owner's that it reaches over. */
+static void who_has_a_claim_as_well_is_seen(void **state)
+{
+	(void)state;
+	assert_int_equal(acquire(&v[0].h, W, 0, 4), 0);
+	assert_int_equal(acquire(&a, W, 5, 5), 0);
+	assert_queues(&v[0], W, 3, 5);
+	give_all(&a);
+	assert_told("g...");
+	assert_int_equal(look(&far, W, 4, 4), DLK_BUSY);
+	assert_true(got.range.start == 0 && got.range.end == 4);
+	assert_int_equal(look(&far, W, 5, 5), 0);
+	take_and_give(&v[0]);
+	give_all(&v[0].h);
+}
+
 /* --- behind very many ----------------------------------------------------- */
 
 /* So many more that wait for what v[0] does, and look for themselves. */
@@ -844,6 +860,7 @@ int main(void)
 		queue_test(a_claim_is_no_lock),
 		queue_test(a_late_ask_takes_no_claim),
 		queue_test(a_claim_of_nobody_is_the_next_ones),
+		queue_test(who_has_a_claim_as_well_is_seen),
 		queue_test(what_is_free_is_granted_behind_a_thousand),
 		queue_test(nor_does_fair_hide_it),
 		queue_test(those_who_went_hide_nobody),

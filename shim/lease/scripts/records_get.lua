@@ -62,16 +62,34 @@ local function scan(kind, from, to)
 	return looked >= LOOKS
 end
 
--- Those that start before want[1]: a writer is alone there; each reader has one
--- at most.
+-- Writers that start before want[1] and reach it: one, with a claim of its own,
+-- and those that linger.
+local function writer_before(n)
+	local from = '(SW' .. want[1]
+	n = n - redis.call('ZLEXCOUNT', ranges_key, '[SW' .. want[1],
+			   '[SW' .. want[1] .. ':')
+	while n > 0 do
+		local got = redis.call('ZREVRANGEBYLEX', ranges_key, from,
+				       '[SW', 'LIMIT', 0, 16)
+		for _, m in ipairs(got) do
+			local found, o = pick({ m }, 'W')
+			if found then
+				return found, o
+			end
+			n = n - (string.sub(m, 22, 40) >= want[1] and 1 or 0)
+		end
+		n, from = got[16] and n or 0, '(' .. (got[16] or '')
+	end
+end
+
+-- Those that start before want[1]; each reader has one at most.
 local function before(kind)
 	local s = 'S' .. kind
-	if overlaps(kind, want[1], want[1]) == 0 then
+	local n = overlaps(kind, want[1], want[1])
+	if n == 0 then
 		return
 	elseif kind == 'W' then
-		return pick(redis.call('ZREVRANGEBYLEX', ranges_key,
-				       '(' .. s .. want[1], '[' .. s,
-				       'LIMIT', 0, 1), kind)
+		return writer_before(n)
 	end
 	local found, o = scan(kind, '[' .. s, '(' .. s .. want[1])
 	if found ~= true then

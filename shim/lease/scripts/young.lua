@@ -41,13 +41,13 @@ local left = math.max(since + delay - now, 0)
 if ARGV[1] == '0' then
 	-- It may be another run, for all that it says of itself.
 	left = math.max(left, delay - uptime)
-elseif id == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 1 then
-	left = 0 -- this one was old enough, by whatever clock
+elseif id == ARGV[1] and redis.pcall('GET', KEYS[2]) == id then
+	left = 0 -- this run was old enough, by whatever clock
 end
 if left > 0 then
 	redis.call('DEL', KEYS[2])
 else
-	redis.call('SET', KEYS[2], '1')
+	redis.call('SET', KEYS[2], ARGV[1]) -- (a snapshot may have another's)
 	if string.sub(why, -4) ~= 'open' then
 		note(why .. 'open')
 	end

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 90
+#
+# A node of a cluster that was a master, was a replica, and is the master again has
+# not restarted, and waits a delay all the same, for each of its slots: what the
+# other one granted meanwhile is nothing that it knows (DESIGN 5.8).
+RIG_MODE=cluster
+. "${0%/*}/../../lib/rig.sh"
+
+TTL=4 # s
+
+# Two files whose locks are the first node's.
+its_files()
+{
+	local file n=0
+
+	for file in {a..z}{0..9}; do
+		[ "$(owner_of "$(slot_of "$(key_of "$file")")")" = 1 ] || continue
+		echo "$file"
+		n=$((n + 1))
+		[ "$n" -lt 2 ] || return
+	done
+}
+
+run_id()
+{
+	m "$1" info server | sed -n 's/^run_id:\(\w*\).*/\1/p'
+}
+
+is_granted()
+{
+	ask a "$1"
+	[ "$RESULT" = 0 ]
+}
+
+rig_start disks
+rig_configs ttl=${TTL}s timeout=20s connect_timeout=500ms restart_delay=${TTL}s
+ok 'the nodes are old' until_true 15 masters_are_old $((TTL + 1))
+mapfile -t files < <(its_files)
+is "${#files[@]}" 2 'two files of one node'
+for name in a b; do
+	locker $name dl "${name^}"
+	ask $name "open x ${files[0]}"
+	ask $name "open y ${files[1]}"
+done
+for slot in x y; do
+	ask a "lock $slot EX"
+	is "$RESULT" 0 "$slot: the first node grants it"
+	ask a "lock $slot UN"
+done
+run=$(run_id 1)
+m 4 cluster failover >/dev/null
+ok 'its replica is the master' until_true 20 is_master 4
+ask b 'lock x EX NB'
+is "$RESULT" ENOLCK '... and waits a delay (control)'
+for slot in x y; do
+	ok "$slot: ... until it is over" until_true 20 is_granted "lock $slot EX"
+	ask a "lock $slot UN"
+done
+master_kill 4
+m 1 cluster failover takeover >/dev/null
+ok 'the first is it again' until_true 20 is_master 1
+is "$(run_id 1)" "$run" '... which has run all the time'
+for slot in y x; do
+	ask b "lock $slot EX NB"
+	is "$RESULT" ENOLCK "$slot: it waits a delay as well"
+done
+rig_end
