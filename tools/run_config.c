@@ -183,7 +183,7 @@ static int one_server(const struct dlk_config *config, char url[URL_MAX])
 static int redis_of_file(FILE *f, const char *file, uint32_t *ttl_ms)
 {
 	struct dlk_config *config;
-	char url[URL_MAX];
+	char url[URL_MAX] = "";
 	int rc = tool_config_load(file, &config);
 
 	if (rc)
@@ -219,7 +219,7 @@ static int redis_of_option(FILE *f, const char *url)
 static int redis_private(FILE *f, const char *dir, struct run_plan *plan)
 {
 	struct dlk_endpoint *ep = &plan->server;
-	char url[URL_MAX];
+	char url[URL_MAX] = "";
 
 	ep->scheme = DLK_UNIX;
 	ep->connect_timeout_ms = 2000;

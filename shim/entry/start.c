@@ -59,12 +59,11 @@
 struct page {
 	_Atomic pid_t pid;
 };
-static struct page *page;
+static struct page *page, plain;
 
 /* Where there is none to be had, pthread_atfork(3) alone tells of a child. */
 static void make_page(void)
 {
-	static struct page plain;
 	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
 	void *p = dlk_pages(size);
 
@@ -120,7 +119,7 @@ static void (*const forget[])(void) = {
 static void after_fork(void)
 {
 	DLK_INSIDE(call);
-	if (atomic_load(&page->pid) == dlk_pid())
+	if (page != &plain && atomic_load(&page->pid) != 0)
 		return;
 	dlk_self.pid = dlk_pid();
 	atomic_store(&page->pid, dlk_self.pid);

@@ -2,13 +2,16 @@
 /*
  * The beginning, and each call after it: may it be in dlock at all?
  *
- * A page is wiped in a child of fork(2) (MADV_WIPEONFORK, Linux 4.14), whatever function
- * made it.  So each entry knows by the pid in it:
+ * A page is wiped in a child of fork(2) (MADV_WIPEONFORK, Linux 4.14), whatever
+ * function made it.  So each entry knows by the pid in it:
  *
  *	getpid()	this process
  *	0		a child with a copy of our memory: it holds nothing yet;
  *			start anew
  *	else		a child of vfork(2) in our memory: it must touch nothing
+ *
+ * Where no page can be wiped, a child that fork(3) has not made is taken for one in
+ * our memory for as long as it lives.
  */
 #ifndef DLK_START_H
 #define DLK_START_H

@@ -134,12 +134,17 @@ static int send_message(struct dlk_hold *h, enum outbox_message message,
  * thread.
  */
 static int send_one(struct dlk_hold *h, enum outbox_message message,
-		    struct dlk_sending *how, struct dlk_range *window)
+		    struct dlk_sending *how, struct dlk_range *window,
+		    bool first)
 {
 	uint64_t look_ns;
 	int err;
 
 	dlk_holds_lock();
+	if (!first && h->out.unsent) {
+		dlk_holds_unlock();
+		return -EAGAIN;
+	}
 	how->drop = h->out.by_source;
 	how->arg = h;
 	/* What an answer has brought meanwhile was wrong with another window. */
@@ -159,17 +164,23 @@ static int send_one(struct dlk_hold *h, enum outbox_message message,
 	return err;
 }
 
-/* A long list goes in pages, each with a number of its own; all by then. */
+/*
+ * A long list goes in pages, each with a number of its own; all by then.  If what
+ * was sent before fails meanwhile it is begun again later, for a server that
+ * refuses it would be asked without end.
+ */
 static int send_all(struct dlk_hold *h, enum outbox_message message,
 		    const struct dlk_range *window, uint64_t deadline_ns,
 		    struct dlk_sending *how)
 {
 	struct dlk_range rest = *window;
+	bool first = true;
 	int err;
 
 	do {
 		how->timeout_ns = dlk_left_ns(deadline_ns);
-		err = send_one(h, message, how, &rest);
+		err = send_one(h, message, how, &rest, first);
+		first = false;
 	} while (!err && message == OUTBOX_RANGES && rest.start <= rest.end);
 	return err;
 }

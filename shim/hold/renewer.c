@@ -451,6 +451,16 @@ struct rest {
 	uint64_t keeper_ns;
 };
 
+static bool is_wanted(void)
+{
+	bool any;
+
+	dlk_holds_lock();
+	any = dlk_holds_first();
+	dlk_holds_unlock();
+	return any || dlk_wait_report_due_ns() != UINT64_MAX;
+}
+
 /*
  * Is it over?  Else when to look again: a main thread that ends is followed by
  * others of which nobody tells.
@@ -462,11 +472,11 @@ static bool is_over(void *arg, uint64_t *at)
 
 	dlk_holds_lock();
 	*at = next_ns();
-	if (dlk_holds_first() || waits != UINT64_MAX)
+	dlk_holds_unlock();
+	if (is_wanted())
 		r->idle_since_ns = 0;
 	else if (r->idle_since_ns == 0)
 		r->idle_since_ns = now;
-	dlk_holds_unlock();
 	if (r->idle_since_ns && *at > r->idle_since_ns + LINGER_MS * DLK_MS)
 		*at = r->idle_since_ns + LINGER_MS * DLK_MS;
 	if (r->company == DLK_MAIN_ENDS && *at > now + COMPANY_MS * DLK_MS)
@@ -512,6 +522,6 @@ int dlk_renewer_begin(void)
 {
 	const struct dlk_config *c = dlk_self.config;
 
-	dlk_thread_set(run);
+	dlk_thread_set(run, is_wanted);
 	return dlk_stores_begin(c ? c->redis : NULL, c ? c->n_redis : 0, hurry);
 }

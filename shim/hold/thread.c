@@ -54,6 +54,7 @@ struct task {
 static struct {
 	pthread_mutex_t mutex;
 	void *(*run)(void *unused);
+	bool (*is_wanted)(void);
 
 	/* With the mutex. */
 	bool runs;
@@ -97,9 +98,10 @@ static void ring(void)
 
 /* --- start ---------------------------------------------------------------- */
 
-void dlk_thread_set(void *(*run)(void *unused))
+void dlk_thread_set(void *(*run)(void *unused), bool (*is_wanted)(void))
 {
 	thread.run = run;
+	thread.is_wanted = is_wanted;
 }
 
 /* All signals are blocked in the caller, so the thread is born with that. */
@@ -167,8 +169,8 @@ bool dlk_thread_need(uint64_t at_ns)
 
 void dlk_thread_catch_up(void)
 {
-	if (!atomic_load(&thread.missed) ||
-	    (!dlk_any_held() && !dlk_any_owed()) || dlk_in_handler())
+	if (!atomic_load(&thread.missed) || !thread.is_wanted() ||
+	    dlk_in_handler())
 		return;
 	atomic_store(&thread.missed, false);
 	dlk_thread_need(dlk_now_ns());
@@ -252,9 +254,7 @@ void dlk_thread_resume(void)
 	/* Before another pause. */
 	if (wanted)
 		dlk_hold_return_all();
-	dlk_holds_lock();
-	wanted = wanted && dlk_holds_first();
-	dlk_holds_unlock();
+	wanted = wanted && thread.is_wanted();
 	pthread_mutex_unlock(&thread.mutex);
 	if (wanted)
 		dlk_thread_need(dlk_now_ns());

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What it runs. */
-void dlk_thread_set(void *(*run)(void *unused));
+/* What it runs; and is there anything for it to do, or may there soon be? */
+void dlk_thread_set(void *(*run)(void *unused), bool (*is_wanted)(void));
 /*
  * Have the thread look no later than at_ns.  False: there is none, and none
  * may be started now; the keeper must do it, or a later call.

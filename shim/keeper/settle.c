@@ -28,9 +28,10 @@
 enum { NOTICE_MS = 5, GIVE_UP_MS = 20, WOKEN_MS = 250 };
 
 static struct {
-	uint32_t seq;      /* 0: nobody waits */
-	uint64_t first_ns; /* of those that are not answered */
-	uint64_t since_ns; /* of the last */
+	uint32_t seq; /* of the last who waits; 0: nobody does */
+	uint64_t since_ns;
+	uint32_t first_seq; /* who waits for longest */
+	uint64_t first_ns;
 	bool looked;
 } asked;
 
@@ -39,8 +40,10 @@ void dlk_settle_begin(uint32_t seq)
 	struct dlk_kept *k;
 
 	asked.since_ns = dlk_now_ns();
-	if (!asked.seq)
+	if (!asked.seq) {
+		asked.first_seq = seq;
 		asked.first_ns = asked.since_ns;
+	}
 	asked.seq = seq;
 	asked.looked = false;
 	dlk_mirror_owed()->settling = seq;
@@ -79,8 +82,6 @@ static bool is_early(uint64_t now, bool asking)
 {
 	const struct dlk_kept *k;
 
-	if (now >= asked.first_ns + WOKEN_MS * DLK_MS)
-		return false;
 	LIST_FOREACH(k, &dlk_carried_left, left)
 	if (now <
 	    asked.since_ns + (asking ? WOKEN_MS : patience_ms(k)) * DLK_MS)
@@ -88,13 +89,28 @@ static bool is_early(uint64_t now, bool asking)
 	return false;
 }
 
+/* Those who closed after him have their own time (3). */
+static void answer_first(uint64_t now)
+{
+	if (asked.first_seq == asked.seq ||
+	    now < asked.first_ns + WOKEN_MS * DLK_MS)
+		return;
+	dlk_shim_answer(asked.first_seq, DLK_KEEP_SETTLED);
+	asked.first_seq = asked.seq;
+	asked.first_ns = asked.since_ns;
+}
+
 void dlk_settle(bool asking)
 {
 	const uint64_t now = dlk_now_ns();
 	struct dlk_kept *k, *next;
 
-	if (!asked.seq || is_early(now, asking))
+	if (!asked.seq)
 		return;
+	if (is_early(now, asking)) {
+		answer_first(now);
+		return;
+	}
 	for (k = LIST_FIRST(&dlk_carried_left); k; k = next) {
 		next = LIST_NEXT(k, left);
 		if (k->state == DLK_KEPT)

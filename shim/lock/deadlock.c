@@ -207,7 +207,7 @@ static int expand(struct cycle_search *t, int at)
 	struct dlk_wait *w = &t->mine;
 	int n, err = 0;
 
-	if (at > 0) {
+	if (at > 0 && at < NODES) {
 		w = &t->other;
 		err = load(t, &t->nodes[at]);
 		if (err != 1)

@@ -261,6 +261,8 @@ static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 static int keep(struct request *r)
 {
 	const bool by_claim = r->slot.by_claim;
+	/* (Of readers there are many: a sharer's lease stays his.) */
+	const bool supersedes = r->own || r->mode == LOCK_EX;
 	struct dlk_hold *h = dlk_request_new_hold(r);
 	uint64_t look_ns;
 	bool late;
@@ -300,8 +302,8 @@ static int keep(struct request *r)
 		       "the lease ended before the file was fresh");
 		err = -ETIMEDOUT;
 	}
-	/* What the description had before is superseded, and no lease any more. */
-	if (err)
+	/* What the description had before is no lease any more. */
+	if (err && supersedes)
 		r->had = LOCK_UN;
 	dlk_unpin(h);
 	return err;

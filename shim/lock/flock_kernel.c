@@ -396,7 +396,7 @@ enum acquire_event dlk_flock_try(struct request *r)
 }
 
 /* The kernel has started anew already: we do so, as for a conversion. */
-static int start_anew(const struct request *r)
+static int start_anew(struct request *r)
 {
 	struct dlk_hold *h = dlk_flock_owner(r->fd);
 
@@ -404,7 +404,8 @@ static int start_anew(const struct request *r)
 		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
 	}
-	real.flock(r->fd, LOCK_UN);
+	if (!dlk_request_by_shadow(r) || dlk_flock_is_the_same(r))
+		real.flock(r->fd, LOCK_UN);
 	return DLK_OTHER_FILE;
 }
 
@@ -436,6 +437,9 @@ enum acquire_event dlk_flock_wait(struct request *r)
 	}
 	if (!err)
 		err = find_granted(r);
+	else if (err == -EBADF && dlk_request_by_shadow(r))
+		/* It is gone with what a handler has put another file for. */
+		err = dlk_follow_granted(r) ?: -EBADF;
 	then = dlk_request_fill_hands(r, err);
 	if (!err && then)
 		real.flock(r->fd, LOCK_UN);

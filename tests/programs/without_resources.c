@@ -9,6 +9,8 @@
  *	memory FILE MIB	under RLIMIT_AS of MIB
  *	alone FILE	as a user who may have no further process, or
  *			thread
+ *	again FILE MODE	locks (SH, EX), becomes another program and then that
+ *			user, and locks by the same description (SH)
  *	empty FILE	clearenv(), and then it locks
  *	daemon FILE	becomes one (descriptors closed, two forks),
  *			locks, writes its pid into FILE and waits for SIGTERM
@@ -91,6 +93,29 @@ static int alone(char **arg)
 	if (setrlimit(RLIMIT_NPROC, &one) || setuid(54321))
 		die("setuid");
 	tell(outcome(flock(fd, LOCK_EX)));
+	return 0;
+}
+
+static int again(char **arg)
+{
+	char number[16];
+	const int fd = dup(opened(arg[0]));
+
+	if (flock(fd, *arg[1] == 'E' ? LOCK_EX : LOCK_SH))
+		die("flock");
+	snprintf(number, sizeof(number), "%d", fd);
+	execl("/proc/self/exe", "without_resources", "again2", number, NULL);
+	return 1;
+}
+
+static int again2(char **arg)
+{
+	const struct rlimit one = { 1, 1 };
+
+	if (setrlimit(RLIMIT_NPROC, &one) || setuid(54321))
+		die("setuid");
+	tell(outcome(flock(atoi(arg[0]), LOCK_SH | LOCK_NB)));
+	wait_for_go();
 	return 0;
 }
 
@@ -219,6 +244,8 @@ static const struct command commands[] = {
 	{ "late", 1, late },
 	{ "sizes", 1, sizes },
 	{ "alone", 1, alone },
+	{ "again", 2, again },
+	{ "again2", 1, again2 },
 	{ 0 },
 };
 

@@ -81,6 +81,27 @@ like "$(cat "$RIG/err")" 'renewal thread.*ENOLCK' 'one process: it says why'
 ok 'one process: no lease is left' until_true 2 lease_is_gone few2
 ok 'one process: nor a kernel lock' on A flock -n few2 true
 
+# The program before it has the lock, and the keeper the lease.
+again()
+{
+	peer p dl A "$program" again "$MNT/again" "$1"
+	hear p
+	is "$RESULT" "$2" "one process: $1, locked again as a reader"
+	ok "... and has its lock" eval '! on A flock -n again true'
+	locker other dl B
+	ask other 'open f again'
+	ask other 'lock f EX NB'
+	is "$RESULT" EAGAIN '... and its lease'
+	peer_end other
+	say p go
+	peer_end p
+	ok '... until it ends' until_true 5 lease_is_gone again
+}
+on A touch again
+on A chmod 666 again
+again SH ENOLCK
+again EX 0
+
 worked=0 said=0
 for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
 	bare=$(on A "$program" memory memory "$mib" 2>/dev/null </dev/null)
@@ -124,6 +145,30 @@ ask other 'lock f UN'
 is "$(unwiped flock -n unwiped sh -c 'flock -n unwiped true; echo $?')" 1 \
 	'... a child that was forked is another process'
 ok '... and the lease goes with the lock' until_true 2 lease_is_gone unwiped
+# Its child has its number, in a namespace of its own, and none of its locks.
+peer p dl A strace -f -qq -o "$RIG/strace" -e trace=madvise \
+	-e inject=madvise:error=EINVAL unshare -m -p -f --mount-proc \
+	/usr/bin/python3 -c '
+import ctypes, fcntl, os, sys
+f = open(sys.argv[1], "w")
+fcntl.lockf(f, fcntl.LOCK_EX)
+if ctypes.CDLL(None).unshare(0x20000000):
+	sys.exit("unshare")
+if os.fork() == 0:
+	f.close()
+	os._exit(0)
+os.wait()
+print("closed", flush=True)
+sys.stdin.readline()' "$MNT/number1"
+hear p 20
+is "$HEARD" closed '... a child of a namespace of its own closes the file'
+ok '... and it stays locked' eval '! until_true 3 lease_is_gone number1%rec'
+ask other 'open g number1'
+ask other 'range g F_WRLCK 0 1'
+is "$RESULT" EAGAIN '... for all hosts'
+say p go
+peer_end p other
+ok '... until the container ends' until_true 20 lease_is_gone number1%rec
 
 # --- standard error ---------------------------------------------------------
 

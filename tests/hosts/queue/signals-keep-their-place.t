@@ -170,6 +170,11 @@ ask h 'open f f'
 ask h 'lock f EX'
 swapped_on_all 'lock SLOT EX' 'lock f UN' 'lock g EX NB'
 peer_end h
+locker h dl A
+ask h 'open f f'
+ask h 'lock f EX'
+swapped_on_all 'lock SLOT EX' 'lock f UN' 'lock g EX NB'
+peer_end h
 locker h on A
 ask h 'open f f'
 ask h 'lock f EX'

@@ -5,6 +5,7 @@
 # dlockctl list finds what dlock run has run, without being told where: with a
 # Redis of the command line, with a private one, beside the host's own
 # configuration.  With --redis it needs no configuration at all.
+# shellcheck disable=SC2119 # no options
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 
