@@ -324,7 +324,8 @@ static void renew_all(void)
 	uint64_t now;
 
 	drop_ended();
-	if (work.n_renew == 0)
+	/* (Whatever is to be renewed is of a store.) */
+	if (work.n_renew == 0 || !store)
 		return;
 	be_patient(&at, store);
 	store->ops->renew(store, &at, work.renewal, work.n_renew);

@@ -114,7 +114,7 @@ static int again2(char **arg)
 
 	if (setrlimit(RLIMIT_NPROC, &one) || setuid(54321))
 		die("setuid");
-	tell(outcome(flock(atoi(arg[0]), LOCK_SH | LOCK_NB)));
+	tell(outcome(flock((int)strtol(arg[0], NULL, 10), LOCK_SH | LOCK_NB)));
 	wait_for_go();
 	return 0;
 }

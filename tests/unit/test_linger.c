@@ -319,7 +319,7 @@ static unsigned searches(void)
 	const char *info = tell(redis.c, "INFO", "commandstats", NULL)->str;
 	const char *at = strstr(info, "cmdstat_zlexcount:calls=");
 
-	return at ? (unsigned)atoi(strchr(at, '=') + 1) : 0;
+	return at ? (unsigned)strtoul(strchr(at, '=') + 1, NULL, 10) : 0;
 }
 
 /* However many linger there: each would be another search, behind those before. */
