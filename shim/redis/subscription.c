@@ -18,6 +18,7 @@ enum { SUBSCRIPTIONS = 128 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dlk_subscription
 	subscriptions[SUBSCRIPTIONS]; /* guarded by the mutex */
+static int used; /* places from the first one on; likewise */
 
 #define CHANNEL "dlock%wake:"
 
@@ -49,7 +50,7 @@ struct dlk_subscription *dlk_subscription_get(const struct dlk_endpoint *ep,
 	struct dlk_subscription *found = NULL;
 
 	pthread_mutex_lock(&mutex);
-	for (int i = 0; i < SUBSCRIPTIONS && !found; i++)
+	for (int i = 0; i < used && !found; i++)
 		if (!subscriptions[i].busy && subscriptions[i].conn &&
 		    subscriptions[i].conn->ep == ep &&
 		    strncmp(subscriptions[i].channel, tag.text,
@@ -79,6 +80,8 @@ static struct dlk_subscription *find_place(const struct dlk_endpoint *ep)
 	for (int i = 0; i < SUBSCRIPTIONS; i++) {
 		struct dlk_subscription *w = &subscriptions[i];
 
+		if (used <= i)
+			used = i + 1;
 		if (!w->busy && (!w->conn || w->conn->ep == ep))
 			return w;
 		if (!w->busy)
@@ -233,7 +236,8 @@ void dlk_subscription_close(struct dlk_subscription *w)
 void dlk_subscriptions_forget(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	for (int i = 0; i < SUBSCRIPTIONS; i++)
+	for (int i = 0; i < used; i++)
 		dlk_conn_forget(subscriptions[i].conn);
 	memset(subscriptions, 0, sizeof(subscriptions));
+	used = 0;
 }
