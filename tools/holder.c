@@ -76,9 +76,9 @@ static bool is_lock_of(void *arg, const char *line)
 	struct locked *file = arg;
 	struct dlk_lock_line l;
 
-	file->is_it |=
-		strncmp(line, "lock:", 5) == 0 && dlk_lock_line(line + 5, &l) &&
-		makedev(l.major, l.minor) == file->dev && l.ino == file->ino;
+	file->is_it |= dlk_lock_line(line, &l) &&
+		       makedev(l.major, l.minor) == file->dev &&
+		       l.ino == file->ino;
 	return !file->is_it;
 }
 

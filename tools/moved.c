@@ -66,7 +66,7 @@ static bool add_lock(void *arg, const char *line)
 	struct dlk_lock_line l;
 
 	(void)arg;
-	if (strncmp(line, "lock:", 5) != 0 || !dlk_lock_line(line + 5, &l))
+	if (!dlk_lock_line(line, &l))
 		return true;
 	ours.v = tool_grow(ours.v, ours.n, &ours.room, sizeof(*ours.v));
 	ours.v[ours.n++] =
