@@ -52,8 +52,8 @@ _dlock() {
 	fi
 }
 
-# The verb, if there is one already.
-_dlockctl_verb() {
+# What is written already and no option: the verb, what it is about, a command.
+_dlockctl_plain() {
 	local i
 
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -62,7 +62,7 @@ _dlockctl_verb() {
 			--token | --warning | --critical | --as | -w | --wait | \
 			--interval | --count) ((i++)) ;;
 		-*) ;;
-		*) echo "${COMP_WORDS[i]}"; return ;;
+		*) echo "${COMP_WORDS[i]}" ;;
 		esac
 	done
 }
@@ -70,10 +70,15 @@ _dlockctl_verb() {
 _dlockctl() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local filters=" --redis --path --host --here --waiting --older"
-	local verb any="-c --json --help --version"
+	local plain verb any="-c --json --help --version"
 
 	COMPREPLY=()
-	verb=$(_dlockctl_verb)
+	mapfile -t plain < <(_dlockctl_plain)
+	verb=${plain[0]-}
+	if [[ $verb == lock ]] && ((${#plain[@]} > 2)); then
+		_dlock_files "$word" # the command's
+		return
+	fi
 	case $before in
 	-c | --config | --path) _dlock_files "$word"; return ;;
 	--redis) _dlock_words "$word" "redis:// unix://"; return ;;
@@ -97,6 +102,8 @@ _dlockctl() {
 	elif [[ -z $verb ]]; then
 		_dlock_words "$word" "list show watch history lock break check \
 			stats doctor explain help"
+	elif [[ $verb == lock ]] && ((${#plain[@]} == 2)); then
+		mapfile -t COMPREPLY < <(compgen -c -- "$word")
 	elif [[ " show history lock break explain " == *" $verb "* ]]; then
 		_dlock_files "$word"
 	fi

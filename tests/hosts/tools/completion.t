@@ -45,6 +45,9 @@ done
 is "$(offered list --sort '')" $'held\nhost\npath\nttl\nwaiters' \
 	'the columns of --sort'
 is "$(offered -c /x list --wai)" --waiting 'behind a general option'
+is "$(offered lock KEY --sha)" --shared 'an option between key and command'
+is "$(offered lock KEY unshar | sort -u | grep -x unshare)" unshare "lock's command"
+is "$(offered lock KEY rsync --)" '' "no option of ours is one of the command's"
 
 # --- zsh ----------------------------------------------------------------------
 
