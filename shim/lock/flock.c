@@ -241,6 +241,17 @@ static void drop_stale(const struct request *r)
 	}
 }
 
+/*
+ * Those who share the description have only the keeper to ask for its shadow.
+ * And where they had the lock, it is by this lease now that they have it: our
+ * death must not end theirs.
+ */
+static bool is_for_sharers(const struct request *r)
+{
+	return (dlk_request_by_shadow(r) && dlk_shared(r->program_fd)) ||
+	       (r->had != LOCK_UN && !r->own);
+}
+
 /* [LATE] A lease that nobody will renew, or that was never held, is none. */
 static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 			  uint64_t look_ns)
@@ -251,9 +262,6 @@ static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 		strcpy(r->attempt.why, "the grant came after its own deadline");
 		return -ETIMEDOUT;
 	}
-	/* Those who share the description have only the keeper to ask. */
-	if (dlk_request_by_shadow(r) && dlk_shared(r->program_fd))
-		dlk_handover(h);
 	return dlk_request_ensure_renewal(r, h, look_ns, true);
 }
 
@@ -263,6 +271,7 @@ static int keep(struct request *r)
 	const bool by_claim = r->slot.by_claim;
 	/* (Of readers there are many: a sharer's lease stays his.) */
 	const bool supersedes = r->own || r->mode == LOCK_EX;
+	const bool for_sharers = is_for_sharers(r);
 	struct dlk_hold *h = dlk_request_new_hold(r);
 	uint64_t look_ns;
 	bool late;
@@ -290,6 +299,8 @@ static int keep(struct request *r)
 	r->own = NULL;
 	dlk_holds_unlock();
 	err = ensure_renewal(r, h, late, look_ns);
+	if (!err && for_sharers)
+		dlk_handover(h);
 	if (!err && by_claim)
 		dlk_queue_confirm(r);
 	/* The kernel may have granted long before Redis did. */

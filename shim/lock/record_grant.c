@@ -12,6 +12,7 @@
 #include "os/proc.h"
 #include "os/sys.h"
 #include "lease/store.h"
+#include "hold/handover.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/identity.h"
@@ -186,6 +187,9 @@ int dlk_record_keep(struct request *r)
 	look_ns = count_from(h, asked, is_new);
 	r->own = h;
 	err = dlk_request_ensure_renewal(r, h, look_ns, is_new);
+	/* (flock.c, is_for_sharers) */
+	if (!err && takes_over(r))
+		dlk_handover(h);
 	if (err)
 		h->ranges.n = 0; /* so the kernel's lock goes, too */
 	return err;

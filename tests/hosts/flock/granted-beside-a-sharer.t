@@ -7,6 +7,7 @@
 # refused before it and unlocks what is both's: who is granted looks, and so
 # does who unlocked.  (5 of 40 rounds were lost before.)
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/held.sh"
 
 ROUNDS=40
 
@@ -129,4 +130,24 @@ hear h
 is "$RESULT" 0 '... until it is unlocked'
 say w end
 peer_end w h
+
+# Nor does it end with that child, though it is killed the moment it has it.
+# shellcheck disable=SC2016 # expanded by that shell
+peer k dl A bash -c 'exec 9>>"$1/k"; flock 9; echo $?; read -r _
+	/usr/bin/perl -e "open F, q(>>&=), 9; flock F, 2 and kill KILL, \$\$"
+	echo $?; read -r _' _ "$MNT"
+hear k
+token[k]=$(token_of k)
+ask k go
+is "$HEARD" 137 'a child locks what its parent has locked, and is killed'
+is_by_another()
+{
+	[ "$(token_of k)" != "${token[k]}" ]
+}
+ok '... having taken over its lease' is_by_another
+held k
+held_for 3000
+say k end
+peer_end k
+ok '... and is gone with its parent' until_true 5 lease_is_gone k
 rig_end

@@ -11,9 +11,9 @@ rig_start disks
 rig_configs ttl=3s connect_timeout=300ms
 
 # A line each: "TYPE START LEN" is done by the parent, "child TYPE ..." and
-# "wait TYPE ...", with an alarm after 0.3 s, by a child each; "start TYPE ..."
-# is one that waits until "stop".  The answer: its error, and what the
-# description has, of both.
+# "wait TYPE ...", with an alarm after 0.3 s, by a child each, "killed TYPE ..." by
+# one that is killed at once; "start TYPE ..." is one that waits until "stop".  The
+# answer: its error, and what the description has, of both.
 cat >"$RIG/shared.py" <<'END'
 import errno, fcntl, os, re, signal, struct, sys
 
@@ -36,12 +36,15 @@ def lock(cmd, what, start, length):
     except Alarm:
         return errno.EINTR
 
-def start(cmd, args, seconds=0):
+def start(cmd, args, seconds=0, dies=False):
     signal.signal(signal.SIGALRM, on_alarm)
     child = os.fork()
     if child == 0:
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        os._exit(lock(cmd, *args))
+        err = lock(cmd, *args)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(err)
     return child
 
 def end(child):
@@ -57,6 +60,8 @@ for line in sys.stdin:
     w = line.split()
     if w[0] == "child":
         err = end(start(SETLK, w[1:]))
+    elif w[0] == "killed":
+        err = end(start(SETLK, w[1:], dies=True))
     elif w[0] == "wait":
         err = end(start(SETLKW, w[1:], 0.3))
     elif w[0] == "start":
@@ -170,6 +175,25 @@ is "$HEARD" 'EAGAIN' '... where the one does not have it once more'
 ask q 'set a U 0 0'
 ask p 'U 0 0'
 peer_end q
+peer_end p
+
+# Nor does it end with that child, though it is killed the moment it has it.
+peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/k"
+ask p 'W 0 10'
+ask p 'killed W 0 10'
+is "$HEARD" '-9 W0-9' 'a child locks what its parent has, and is killed'
+peer q dl B "$BIN/records" tell
+ask q 'open a k'
+end=$(($(now) + 4500000000)) got=0
+while [ "$(now)" -lt "$end" ] && [ "$got" = 0 ]; do
+	ask q 'set a W 5 1'
+	[ "$RESULT" = EAGAIN ] || got=1
+done
+is "$got" 0 '... whose parent has it for longer than a ttl'
+ask p 'U 0 10'
+ask q 'wait a W 5 1' 20
+is "$RESULT" 0 '... until it unlocks'
+peer_end p q
 
 # --- meanwhile ----------------------------------------------------------------
 
