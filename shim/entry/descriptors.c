@@ -54,7 +54,7 @@ static void closing(int fd)
 	if (fd >= 0)
 		tell_waiters((unsigned)fd, (unsigned)fd);
 	if (holds() && dlk_alive())
-		dlk_closing(fd);
+		dlk_closing(fd, (unsigned)fd, (unsigned)fd);
 }
 
 bool dlk_entry_close(int fd)
@@ -230,7 +230,7 @@ static void closing_known(unsigned first, unsigned last)
 			fd = next;
 		if (fd < 0 || (unsigned)fd > last)
 			return;
-		closing(fd);
+		dlk_closing(fd, first, last);
 		from = fd + 1;
 	}
 }
@@ -272,9 +272,6 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 		closing_span(first, last);
 	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)
 					: close_span(first, last, flags);
-	/* Of two descriptors of one file each was the other's survivor. */
-	if (holds())
-		dlk_shadow_closed();
 	dlk_entry_closed();
 	return r;
 }

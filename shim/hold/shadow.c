@@ -235,8 +235,9 @@ int dlk_shadow_next_fd(int from)
 /* --- does the program still have it? -------------------------------------- */
 
 struct other {
-	int fd;    /* known, or on its way out */
-	bool same; /* wanted: of its very description */
+	int fd;               /* known, or on its way out */
+	unsigned first, last; /* along with these */
+	bool same;            /* wanted: of its very description */
 	struct dlk_file file;
 };
 
@@ -248,7 +249,7 @@ static bool may_be(void *arg, int fd)
 	bool claimed = false;
 	int same;
 
-	if (fd == o->fd)
+	if ((unsigned)fd >= o->first && (unsigned)fd <= o->last)
 		return false;
 	same = o->same ? dlk_kernel_same(o->fd, fd) : -EPERM;
 	if (same >= 0)
@@ -268,9 +269,11 @@ static int another(struct other *o)
 	return dlk_kernel_find(&o->file, DLK_ANY_MODE, may_be, o);
 }
 
-bool dlk_shadow_moves(int fd)
+bool dlk_shadow_moves(int fd, unsigned first, unsigned last)
 {
-	struct other o = { .fd = fd, .same = true };
+	struct other o = {
+		.fd = fd, .first = first, .last = last, .same = true
+	};
 	struct shadow *s;
 	int to;
 
@@ -301,7 +304,12 @@ static void sweep_one(struct shadow *s)
 	if (!seen.used || atomic_load(&dlk_self.tables) ||
 	    dlk_kernel_is_file(seen.fd, &seen.file))
 		return;
-	o = (struct other){ .fd = seen.fd, .file = seen.file };
+	o = (struct other){
+		.fd = seen.fd,
+		.first = (unsigned)seen.fd,
+		.last = (unsigned)seen.fd,
+		.file = seen.file,
+	};
 	to = another(&o);
 	pthread_mutex_lock(&mutex);
 	if (s->used && s->own.fd == seen.own.fd && s->fd == seen.fd) {
@@ -325,7 +333,7 @@ void dlk_shadow_look(int shadow)
 		sweep_one(s);
 }
 
-void dlk_shadow_sweep(void)
+static void sweep(void)
 {
 	unsigned n = 0;
 
@@ -336,14 +344,6 @@ void dlk_shadow_sweep(void)
 	}
 	while (n > 0)
 		sweep_one(&table[--n]);
-}
-
-void dlk_shadow_closed(void)
-{
-	if (!dlk_shadow_any())
-		return;
-	DLK_INSIDE(call);
-	dlk_shadow_sweep();
 }
 
 /*
@@ -486,7 +486,7 @@ int dlk_shadow_get(int fd, struct dlk_shadow_why *why)
 	if (dlk_syscall(SYS_fcntl, fd, F_GETFL) & O_PATH)
 		return -EBADF;
 	strcpy(why->text, "it cannot be opened");
-	dlk_shadow_sweep();
+	sweep();
 	own = dlk_shadow_locked(fd);
 	if (own < 0 || dlk_shadow_is_gone(own))
 		own = open_new(fd, why);

@@ -28,15 +28,14 @@ int dlk_shadow_program(int shadow);
  * MUST call nothing of this file.
  */
 int dlk_shadow_lend(int shadow, int (*use)(int fd, void *arg), void *arg);
-/* fd is to be closed: true if another descriptor of its description stays. */
-bool dlk_shadow_moves(int fd);
+/*
+ * fd is to be closed, with all others of [first, last]: true if another
+ * descriptor of its description stays.
+ */
+bool dlk_shadow_moves(int fd, unsigned first, unsigned last);
 void dlk_shadow_drop(int fd);
 /* Close one whose description the program closed behind our back. */
 void dlk_shadow_look(int shadow);
-/* All of those. */
-void dlk_shadow_sweep(void);
-/* The same, for a hook. */
-void dlk_shadow_closed(void);
 /* The lowest descriptor >= from of the program's that has one, or -1. */
 int dlk_shadow_next_fd(int from);
 /* The program is about to put another file in the place of own descriptor. */

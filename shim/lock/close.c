@@ -29,6 +29,7 @@
 
 struct closing {
 	int fd;
+	unsigned first, last; /* these are closed along with it */
 	struct dlk_hold *h;
 };
 
@@ -41,7 +42,7 @@ static bool survives(void *arg, int fd)
 	const struct closing *c = arg;
 	int same;
 
-	if (fd == c->fd)
+	if ((unsigned)fd >= c->first && (unsigned)fd <= c->last)
 		return false;
 	same = dlk_kernel_same(c->fd, fd);
 	if (same >= 0 || c->h->kind != DLK_FLOCK)
@@ -50,12 +51,14 @@ static bool survives(void *arg, int fd)
 }
 
 /* (pinned) The description loses a descriptor: its last one? */
-static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
+static void close_description(struct closing c, struct dlk_hold *h,
+			      bool by_shadow)
 {
-	struct closing c = { .fd = fd, .h = h };
+	const int fd = c.fd;
 	const int mode = h->kind == DLK_FLOCK ? dlk_hold_mode(h) : DLK_ANY_MODE;
 	int other = -1;
 
+	c.h = h;
 	if (dlk_seeded(10))
 		dlk_hold_end(h, END_UNLOCKED);
 	if (!by_shadow && atomic_load(&dlk_self.dups))
@@ -76,25 +79,26 @@ static void close_description(struct dlk_hold *h, int fd, bool by_shadow)
 	}
 }
 
-static void close_flock(int fd)
+static void close_flock(struct closing c)
 {
-	const int shadow = dlk_shadow_of(fd);
+	const int fd = c.fd, shadow = dlk_shadow_of(fd);
 	struct dlk_hold *h;
 
-	if (shadow >= 0 && dlk_shadow_moves(fd))
+	if (shadow >= 0 && dlk_shadow_moves(fd, c.first, c.last))
 		return;
 	h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
 	if (h) {
-		close_description(h, fd, shadow >= 0);
+		close_description(c, h, shadow >= 0);
 		dlk_unpin(h);
 	}
 	if (shadow >= 0)
 		dlk_shadow_drop(fd);
 }
 
-static void close_record(struct dlk_call *call, int fd,
+static void close_record(struct dlk_call *call, struct closing c,
 			 const struct dlk_file *file)
 {
+	const int fd = c.fd;
 	struct dlk_hold *h;
 
 	dlk_file_lock(call, file, UINT64_MAX, NULL, NULL);
@@ -107,39 +111,36 @@ static void close_record(struct dlk_call *call, int fd,
 	}
 	h = dlk_record_owner(file, DLK_OFD, fd);
 	if (h) {
-		close_description(h, fd, false);
+		close_description(c, h, false);
 		dlk_unpin(h);
 	}
 	dlk_file_unlock(file);
 }
 
 /* Sent before the kernel's locks go, for after that another host may wait. */
-void dlk_closing(int fd)
+void dlk_closing(int fd, unsigned first, unsigned last)
 {
+	const struct closing c = { .fd = fd, .first = first, .last = last };
 	struct dlk_file file;
 
 	if (dlk_own_is(fd))
 		return;
 	DLK_INSIDE(call);
-	close_flock(fd);
+	close_flock(c);
 	if (dlk_any_held() && dlk_kernel_file(fd, &file) == 0 &&
 	    !dlk_kernel_is_path_only(fd))
-		close_record(&call, fd, &file);
+		close_record(&call, c, &file);
 }
 
 /* --- many descriptors: POSIX locks ---------------------------------------- */
 
-struct span {
-	unsigned first, last;
-};
-
 static bool ends_locks(void *arg, int fd)
 {
-	const struct span *span = arg;
+	const struct closing *c = arg;
 	struct dlk_hold *h = NULL;
 	struct dlk_file file;
 
-	if ((unsigned)fd < span->first || (unsigned)fd > span->last ||
+	if ((unsigned)fd < c->first || (unsigned)fd > c->last ||
 	    dlk_kernel_is_path_only(fd) || dlk_kernel_file(fd, &file) < 0)
 		return false;
 	h = dlk_record_owner(&file, DLK_POSIX, fd);
@@ -150,13 +151,12 @@ static bool ends_locks(void *arg, int fd)
 /* Each that is found ends a lease, and so is not found again. */
 void dlk_record_closing_span(unsigned first, unsigned last)
 {
-	struct span span = { first, last };
+	struct closing c = { .first = first, .last = last };
 	struct dlk_file file;
-	int fd;
 
 	DLK_INSIDE(call);
-	while ((fd = dlk_kernel_find(NULL, DLK_ANY_MODE, ends_locks, &span)) >=
+	while ((c.fd = dlk_kernel_find(NULL, DLK_ANY_MODE, ends_locks, &c)) >=
 		       0 &&
-	       dlk_kernel_file(fd, &file) == 0)
-		close_record(&call, fd, &file);
+	       dlk_kernel_file(c.fd, &file) == 0)
+		close_record(&call, c, &file);
 }

@@ -4,10 +4,10 @@
 #define DLK_CLOSE_H
 
 /*
- * close(2) is about to take fd away, and with it record locks: what becomes of
- * its leases, where there are any, or shadows.
+ * close(2) is about to take fd away, with all others of [first, last], and with
+ * it record locks: what becomes of its leases, where there are any, or shadows.
  */
-void dlk_closing(int fd);
+void dlk_closing(int fd, unsigned first, unsigned last);
 /* All of [first, last] are about to be closed: the files of any of them. */
 void dlk_record_closing_span(unsigned first, unsigned last);
 

@@ -74,6 +74,17 @@ static void by_syscall(void)
 		die(name);
 }
 
+/* By two descriptors; a child was made, and so others may have them, too. */
+static void by_two(void)
+{
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	take(0);
+	second = dup(fd);
+}
+
 static void by_stream(void)
 {
 	stream = fopen(name, "w+");
@@ -376,6 +387,7 @@ static const struct way {
 	{ "closedir", by_directory, NULL, end_closedir },
 	{ "closefrom", by_open, NULL, end_closefrom },
 	{ "close_range", by_open, NULL, end_close_range },
+	{ "close_range-both", by_two, NULL, end_close_range },
 	{ "close_range-syscall", by_open, NULL, end_syscall_range },
 	{ "dup2", by_open, NULL, end_dup2 },
 	{ "dup2-alias", by_open, NULL, end_dup2_alias },
