@@ -261,15 +261,18 @@ static void closing_span(unsigned first, unsigned last)
 
 int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 {
+	const int known = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
 	int r;
 
 	if (!real.close_range)
 		dlk_resolve_real();
-	if (!dlk_alive() || first > last || (flags & ~CLOSE_RANGE_UNSHARE))
+	if (!dlk_alive() || first > last || (flags & ~known))
 		return real.close_range(first, last, flags);
-	tell_waiters(first, last);
-	if (holds())
-		closing_span(first, last);
+	if (!(flags & CLOSE_RANGE_CLOEXEC)) {
+		tell_waiters(first, last);
+		if (holds())
+			closing_span(first, last);
+	}
 	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)
 					: close_span(first, last, flags);
 	dlk_entry_closed();

@@ -28,6 +28,7 @@ static inline const char *strerrordesc_np(int err)
 #include <sys/types.h>
 #include <sys/syscall.h>
 #define CLOSE_RANGE_UNSHARE (1U << 1)
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif

@@ -15,6 +15,8 @@
  *	table FILE	locks; closes it, and a pipe's end, by
  *			CLOSE_RANGE_UNSHARE: what the pipe's reader sees, and
  *			who locks again
+ *	marked FILE	the same, closed after CLOSE_RANGE_UNSHARE has marked
+ *			all for execve(2) (CLOSE_RANGE_CLOEXEC)
  *
  * RESULT is 0 or the name of the errno.
  */
@@ -130,27 +132,44 @@ static int ends(char **arg)
 	return 0;
 }
 
-static int table(char **arg)
+static int own_table(const char *file, unsigned flags)
 {
 	int ends[2];
 	char byte;
 
-	locked(arg[0]);
+	locked(file);
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0 ||
 	    dup3(ends[0], 100, O_CLOEXEC) < 0 ||
-	    close_range(3, 99, CLOSE_RANGE_UNSHARE) < 0)
+	    close_range(3, 99, CLOSE_RANGE_UNSHARE | flags) < 0)
 		die("close_range");
+	for (int fd = 3; fd < 100; fd++)
+		close(fd);
 	tell(read(100, &byte, 1) == 0 ? "the end" : strerror(errno));
-	tell(flock(opened(arg[0]), LOCK_EX | LOCK_NB) < 0 ? strerror(errno)
-							  : "locked");
+	tell(flock(opened(file), LOCK_EX | LOCK_NB) < 0 ? strerror(errno)
+							: "locked");
 	return 0;
 }
 
+static int table(char **arg)
+{
+	return own_table(arg[0], 0);
+}
+
+static int marked(char **arg)
+{
+	return own_table(arg[0], CLOSE_RANGE_CLOEXEC);
+}
+
 static const struct command commands[] = {
-	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
-	{ "late", 2, lock_inside }, { "full", 1, full },
-	{ "leaves", 2, leaves },    { "ends", 2, ends },
-	{ "table", 1, table },      { 0 },
+	{ "emfile", 1, run_out },
+	{ "chroot", 2, lock_outside },
+	{ "late", 2, lock_inside },
+	{ "full", 1, full },
+	{ "leaves", 2, leaves },
+	{ "ends", 2, ends },
+	{ "table", 1, table },
+	{ "marked", 1, marked },
+	{ 0 },
 };
 
 int main(int argc, char **argv)
