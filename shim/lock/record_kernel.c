@@ -160,6 +160,12 @@ bool dlk_record_shares(const struct request *r)
 	return r->kind == DLK_OFD && dlk_shared(r->fd);
 }
 
+/* Its owner may have what no list of ours has. */
+static bool has_unlisted(const struct request *r)
+{
+	return dlk_record_shares(r) || dlk_local_perhaps(&r->file);
+}
+
 static int look_at_kernel(struct request *r)
 {
 	struct before b = { .r = r };
@@ -179,7 +185,7 @@ static int look_at_kernel(struct request *r)
 int dlk_record_look_before(struct request *r)
 {
 	forget_before(r);
-	if (!dlk_record_shares(r) && !dlk_local_perhaps(&r->file))
+	if (!has_unlisted(r))
 		return 0;
 	if (look_at_kernel(r) == 0)
 		return 0;
@@ -246,9 +252,10 @@ static void undo_wait(struct request *r)
 }
 
 /*
- * What is waited for by a shared description is no more than what is in the way
- * now, and of one state before: others may change the rest meanwhile, and what
- * they have in that is none before it is free.
+ * What is waited for by a shared description, or beside what was granted without
+ * Redis, is no more than what is in the way now, and of one state before: others
+ * may change the rest meanwhile, and what they have in that is none before it is
+ * free.
  *
  *	we: 0-19, where a third has 10		who shares the description
  *	wait for 10
@@ -259,13 +266,14 @@ static void undo_wait(struct request *r)
  */
 static void narrow(struct request *r)
 {
+	const int cmd = r->kind == DLK_OFD ? F_OFD_GETLK : F_GETLK;
 	struct dlk_range *part = &r->blocked, hit;
 	struct flock64 l = { 0 };
 
-	if (!dlk_record_shares(r))
+	if (!has_unlisted(r))
 		return;
 	dlk_range_to(part, &l);
-	if (real.fcntl64(r->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK &&
+	if (real.fcntl64(r->fd, cmd, &l) == 0 && l.l_type != F_UNLCK &&
 	    dlk_range_of(&l, 0, 0, &hit) == 0) {
 		part->start = hit.start > part->start ? hit.start : part->start;
 		part->end = hit.end < part->end ? hit.end : part->end;

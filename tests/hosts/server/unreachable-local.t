@@ -30,9 +30,15 @@ said()
 	is "$(grep -c "$2" "$RIG/$1.err")" "$3" "$4"
 }
 
+# waits_at_redis NAME: of its key
 waits_at_redis()
 {
-	[ "$(rr exists "{dlock:$MNT/f}%q")" = 1 ]
+	[ "$(rr exists "{dlock:$MNT/$1}%q")" = 1 ]
+}
+
+waits_in_kernel()
+{
+	on A grep -q -e "-> POSIX .*:$(on A stat -c %i "$MNT/$1") " /proc/locks
 }
 
 lockers()
@@ -153,10 +159,26 @@ does a 0 'range g F_RDLCK 0 30' 'and makes it all weaker'
 does c EAGAIN 'range g F_WRLCK 25 1' '... which keeps writers out'
 does a 0 'range g F_UNLCK 0 30' 'and unlocks'
 does c 0 'range g F_WRLCK 0 30' 'c: as the kernel has it'
+does c 0 'range g F_UNLCK 0 30' 'c: unlocks'
+
+# --- who has some without, and waits for more -------------------------------------
+
+does a 0 'range g F_WRLCK 5 5' 'a has some without Redis'
 redis_up
+does d 0 'range g F_WRLCK 20 10' 'another host has a lease'
+does c 0 'range g F_WRLCK 15 1' 'and a program of the host another one'
+say a 'range g F_WRLCK 0 25 WAIT'
+ok 'a waits for more in the kernel' until_true 10 waits_in_kernel g
+does c 0 'range g F_UNLCK 15 1' 'c: unlocks'
+ok '... and then at Redis' until_true 10 waits_at_redis g%rec
+does c EAGAIN 'range g F_WRLCK 7 1' '... and what it has without stays its own'
+does d 0 'range g F_UNLCK 0 100' 'd: unlocks'
+hear a
+is "$RESULT" 0 'a has it all'
+does a 0 'range g F_UNLCK 0 100' 'a: unlocks'
 does b 0 'lock f EX NB' 'b has a lease'
 say a 'lock f EX'
-ok 'for which a waits at Redis' until_true 10 waits_at_redis
+ok 'for which a waits at Redis' until_true 10 waits_at_redis f
 redis_kill
 hear a
 is "$RESULT" 0 'a has it by the kernel, when that cannot be reached'
