@@ -13,6 +13,7 @@
  */
 #include "hold/inherited.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -82,13 +83,20 @@ static bool is_regular(int fd)
 	       S_ISREG(sx.stx_mode);
 }
 
-static bool look_at(void *unused, int fd)
+/* Until there is no telling. */
+static bool look_at(void *err, int fd)
 {
 	struct dlk_file file;
+	int has;
 
-	(void)unused;
-	if (!is_regular(fd) || dlk_kernel_has_records(fd, DLK_POSIX) != 1 ||
-	    dlk_kernel_file(fd, &file) < 0)
+	if (!is_regular(fd))
+		return false;
+	has = dlk_kernel_has_records(fd, DLK_POSIX);
+	if (has < 0 && has != -ENOENT) {
+		*(int *)err = has;
+		return true;
+	}
+	if (has != 1 || dlk_kernel_file(fd, &file) < 0)
 		return false;
 	DLK_GUARD(&mutex);
 	add(&file);
@@ -100,14 +108,18 @@ static bool look_at(void *unused, int fd)
  * may look at once; the later one may list what is adopted already, or taken
  * since, and then there is nothing to adopt.
  */
-void dlk_inherited_look(void)
+bool dlk_inherited_look(void)
 {
+	int err = 0;
+
 	if (atomic_load(&state) != UNKNOWN)
-		return;
-	dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, NULL);
+		return true;
+	if (dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, &err) == -2 || err)
+		return false;
 	DLK_GUARD(&mutex);
 	if (atomic_load(&state) == UNKNOWN)
 		atomic_store(&state, files.n ? SOME : NONE);
+	return true;
 }
 
 bool dlk_inherited_on(const struct dlk_file *file)
@@ -153,7 +165,7 @@ void dlk_inherited_forget(void)
 static bool has_records(void *unused, int fd)
 {
 	(void)unused;
-	return dlk_kernel_has_records(fd, DLK_POSIX) == 1;
+	return dlk_kernel_has_records(fd, DLK_POSIX) != 0;
 }
 
 bool dlk_inherited_any(void)

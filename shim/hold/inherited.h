@@ -5,8 +5,11 @@
 
 #include "os/proc.h"
 
-/* At each record call, before the kernel's lock: which files have some? */
-void dlk_inherited_look(void);
+/*
+ * At each record call, before the kernel's lock: which files have some?  False
+ * if there is no telling now.
+ */
+bool dlk_inherited_look(void);
 /* Has execve(2) left POSIX locks of this file, that are not adopted yet? */
 bool dlk_inherited_on(const struct dlk_file *file);
 /*

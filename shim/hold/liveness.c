@@ -56,7 +56,7 @@ static bool is_lost_description(void *arg, int fd)
 	while (!claimed && (other = dlk_hold_find_records(&h->file, other)))
 		claimed = other != h && dlk_record_is_owner(other, DLK_OFD, fd);
 	dlk_holds_unlock();
-	return !claimed && dlk_kernel_has_records(fd, DLK_OFD) == 1;
+	return !claimed && dlk_kernel_has_records(fd, DLK_OFD) != 0;
 }
 
 /* (file_lock) If its number is another's by now: has it a second one? */
@@ -71,6 +71,8 @@ static int find_description(struct dlk_hold *h)
 	/* Another thread's table may have what this one's has not. */
 	if (fd < 0)
 		return fd == -1 && !atomic_load(&dlk_self.tables) ? 0 : -1;
+	if (dlk_kernel_has_records(fd, DLK_OFD) != 1)
+		return -1;
 	DLK_GUARD(&dlk_holds_mutex);
 	h->fd = fd;
 	return 1;

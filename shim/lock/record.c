@@ -522,6 +522,16 @@ static int act(struct request *r)
 	return lock_managed(r);
 }
 
+static int not_looked(const struct request *r)
+{
+	dlk_request_say(r, DLK_ERROR,
+			"which record locks an execve(2) has left cannot be "
+			"read: ",
+			"is a descriptor left, for /proc/self/fdinfo?",
+			"; the call fails with ENOLCK");
+	return -ENOLCK;
+}
+
 /* The path is a rule's: the kernel may still have something to say first. */
 static int on_rule(struct request *r)
 {
@@ -553,7 +563,9 @@ static int on_rule(struct request *r)
 	err = dlk_kernel_file(r->fd, &r->file);
 	if (err)
 		return err;
-	dlk_inherited_look();
+	if (!dlk_inherited_look() && !is_question(r->cmd) &&
+	    r->want.type != DLK_UNLOCKED)
+		return not_looked(r);
 	return act(r);
 }
 

@@ -289,6 +289,16 @@ static int adopt_all(struct request *r, const struct dlk_ranges *kernel,
 	return err;
 }
 
+static int cannot_tell(const struct request *r)
+{
+	dlk_request_line(r, DLK_ERROR,
+			 "what this process held of the file before its "
+			 "execve(2) cannot be read: ",
+			 "no memory, or no descriptor is left",
+			 "; it cannot lock more of it (ENOLCK)");
+	return -ENOLCK;
+}
+
 /*
  * (file_lock) Before this program's first lock of the file: what the kernel has
  * is asked for under its own name, or a refusal would undo what nobody knows
@@ -314,8 +324,9 @@ int dlk_record_adopt(struct request *r)
 	mine.inherited = true;
 	mine.adopts = true;
 	mine.slot.claim = NULL;
-	dlk_kernel_own_records(&r->file, dlk_kernel_collect, &kernel);
-	err = adopt_all(&mine, &kernel, &refused);
+	err = dlk_kernel_own_records(&r->file, dlk_kernel_collect, &kernel)
+		      ? cannot_tell(r)
+		      : adopt_all(&mine, &kernel, &refused);
 	dlk_ranges_free(&kernel);
 	r->own = mine.own;
 	memcpy(r->attempt.why, mine.attempt.why, sizeof(r->attempt.why));

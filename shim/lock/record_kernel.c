@@ -97,19 +97,20 @@ static void add_within(struct before *b, const struct dlk_range *range,
 }
 
 /* Nor is what a wait has brought. */
-static void add_before(void *arg, const struct dlk_range *range)
+static int add_before(void *arg, const struct dlk_range *range)
 {
 	struct before *b = arg;
 	const struct dlk_range *want = &b->r->want, *got = &b->r->blocked;
 
 	if (!b->r->acquire.in_hand) {
 		add_within(b, range, want->start, want->end);
-		return;
+		return b->err;
 	}
 	if (got->start > want->start)
 		add_within(b, range, want->start, got->start - 1);
 	if (got->end < want->end)
 		add_within(b, range, got->end + 1, want->end);
+	return b->err;
 }
 
 /* Every byte as it is granted: what this call took is undone. */
@@ -169,12 +170,10 @@ static bool has_unlisted(const struct request *r)
 static int look_at_kernel(struct request *r)
 {
 	struct before b = { .r = r };
-	const int err =
-		r->kind == DLK_OFD
-			? dlk_kernel_records(r->fd, DLK_OFD, add_before, &b)
-			: dlk_kernel_own_records(&r->file, add_before, &b);
 
-	return err ?: b.err;
+	return r->kind == DLK_OFD
+		       ? dlk_kernel_records(r->fd, DLK_OFD, add_before, &b)
+		       : dlk_kernel_own_records(&r->file, add_before, &b);
 }
 
 /*
@@ -194,7 +193,7 @@ int dlk_record_look_before(struct request *r)
 		return 0;
 	dlk_request_line(r, DLK_ERROR, "not asked: other processes share the ",
 			 "description, or it was locked without Redis, and "
-			 "there are too many locks",
+			 "its locks are too many, or cannot be read",
 			 "; the call fails with ENOLCK");
 	if (r->acquire.in_hand)
 		restore_range(r, &r->blocked);

@@ -110,37 +110,40 @@ struct records {
 	enum dlk_kind kind;
 	dlk_take_fn *take;
 	void *arg;
+	int err;
 };
 
 static bool take_line(void *arg, const char *line)
 {
-	const struct records *r = arg;
+	struct records *r = arg;
 	struct dlk_lock_line l;
 
 	if (dlk_fdinfo_lock(line,
 			    r->kind == DLK_OFD ? DLK_LINE_OFD : DLK_LINE_POSIX,
 			    &l))
-		r->take(r->arg, &(struct dlk_range){
-					.start = l.start,
-					.end = l.end,
-					.type = l.write ? DLK_WRITE : DLK_READ,
-				});
-	return true;
+		r->err = r->take(r->arg,
+				 &(struct dlk_range){
+					 .start = l.start,
+					 .end = l.end,
+					 .type = l.write ? DLK_WRITE : DLK_READ,
+				 });
+	return !r->err;
 }
 
 /* Of POSIX locks: those taken by this very description (fs/locks.c). */
 int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take, void *arg)
 {
-	struct records r = { kind, take, arg };
+	struct records r = { kind, take, arg, 0 };
 	char name[DLK_NUMBERED_MAX];
 
-	return dlk_each_line(fdinfo(name, fd), take_line, &r) ? 0 : -errno;
+	return dlk_each_line(fdinfo(name, fd), take_line, &r) ? r.err : -errno;
 }
 
-static void note_any(void *any, const struct dlk_range *range)
+static int note_any(void *any, const struct dlk_range *range)
 {
 	(void)range;
 	*(bool *)any = true;
+	return 0;
 }
 
 int dlk_kernel_has_records(int fd, enum dlk_kind kind)
@@ -150,9 +153,9 @@ int dlk_kernel_has_records(int fd, enum dlk_kind kind)
 	return dlk_kernel_records(fd, kind, note_any, &any) ?: any;
 }
 
-void dlk_kernel_collect(void *arg, const struct dlk_range *range)
+int dlk_kernel_collect(void *arg, const struct dlk_range *range)
 {
-	dlk_ranges_set(arg, *range);
+	return dlk_ranges_set(arg, *range);
 }
 
 /* A descriptor by O_PATH locks nothing, and its close ends nothing: open(2). */
@@ -341,20 +344,21 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 
 static bool read_on(void *arg, int fd)
 {
-	const struct records *r = arg;
+	struct records *r = arg;
+	const int err = dlk_kernel_records(fd, r->kind, r->take, r->arg);
 
-	dlk_kernel_records(fd, r->kind, r->take, r->arg);
-	return false;
+	r->err = err == -ENOENT ? 0 : err; /* closed meanwhile */
+	return r->err;
 }
 
 /* Neighbours become one lock, which stays with the older one's description. */
 int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 			   void *arg)
 {
-	struct records r = { DLK_POSIX, take, arg };
+	struct records r = { DLK_POSIX, take, arg, 0 };
 
 	return dlk_kernel_find(file, DLK_ANY_MODE, read_on, &r) == -2 ? -ENOSYS
-								      : 0;
+								      : r.err;
 }
 
 /* --- who else has it? ----------------------------------------------------- */

@@ -57,9 +57,10 @@ int dlk_kernel_file(int fd, struct dlk_file *file);
 bool dlk_kernel_is_file(int fd, const struct dlk_file *file);
 /*
  * The record locks of a kind that this process took by fd's description, in
- * the order of bytes: one after another to `take`.  0, or -errno.
+ * the order of bytes: one after another to `take`, until that fails.  0, or
+ * -errno: these are not all.
  */
-typedef void dlk_take_fn(void *arg, const struct dlk_range *range);
+typedef int dlk_take_fn(void *arg, const struct dlk_range *range);
 int dlk_kernel_records(int fd, enum dlk_kind kind, dlk_take_fn *take,
 		       void *arg);
 /* All POSIX locks of this process on the file, in no order, some twice. */
@@ -68,7 +69,7 @@ int dlk_kernel_own_records(const struct dlk_file *file, dlk_take_fn *take,
 /* Are there any?  1, 0, or -errno. */
 int dlk_kernel_has_records(int fd, enum dlk_kind kind);
 /* To be called for each range: a set gets it. */
-void dlk_kernel_collect(void *arg, const struct dlk_range *range);
+int dlk_kernel_collect(void *arg, const struct dlk_range *range);
 /* A descriptor by O_PATH locks nothing, and its close ends nothing. */
 bool dlk_kernel_is_path_only(int fd);
 bool dlk_same_file(const struct dlk_file *a, const struct dlk_file *b);

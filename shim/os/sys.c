@@ -391,7 +391,8 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg)
 	char buf[4096];
 	long in = dlk_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	size_t have = 0;
-	long n;
+	long n = 0;
+	int err;
 
 	if (in < 0)
 		return false;
@@ -413,8 +414,10 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg)
 		l.cut = true;
 		have = 0;
 	}
+	err = errno;
 	dlk_close((int)in);
-	return true;
+	errno = err;
+	return n >= 0;
 }
 
 void dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)

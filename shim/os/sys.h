@@ -123,7 +123,8 @@ void dlk_own_forget(bool (*stays)(int fd));
 ssize_t dlk_slurp(const char *path, char *buf, size_t size);
 /*
  * The lines of a file, without their newlines, for as long as `fn` returns
- * true; of one longer than 4 KiB its beginning.  False if there is no file.
+ * true; of one longer than 4 KiB its beginning.  False (errno) if there is no
+ * file, or it could not be read to its end.
  */
 typedef bool dlk_line_fn(void *arg, const char *line);
 bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg);

@@ -9,6 +9,14 @@
  *	full FILE	locks, duplicates, takes every descriptor there is, and
  *			closes the one it locked by: "closed"; unlocks by the
  *			other: "unlocked"
+ *	one FILE	locks a byte by fcntl(2): "locked"; takes every descriptor
+ *			there is but one: "one"; ends
+ *	memory FILE	locks 200 ranges, bytes 0 to 398: "locked"; has no more
+ *			memory: "none"; ends
+ *	exec FILE	the same of one byte: "locked"; becomes another program,
+ *			which takes every descriptor and locks it once more:
+ *			"RESULT"; ends
+ *	try FILE BYTE	locks that: "RESULT"
  *	leaves FILE DIR	locks, makes DIR its root, where no /proc is, and one
  *			of its threads leaves by SYS_exit: "goes on"
  *	ends FILE DIR	the same, but all its threads do, with 7
@@ -99,6 +107,79 @@ static int full(char **arg)
 	return 0;
 }
 
+static void lock_bytes(int fd, int n)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_len = 1 };
+
+	for (; l.l_start < 2 * n; l.l_start += 2)
+		if (fcntl(fd, F_SETLK, &l))
+			die("F_SETLK");
+	tell("locked");
+	wait_for_go();
+}
+
+/* The last one. */
+static int take_descriptors(void)
+{
+	const struct rlimit few = { 200, 200 };
+	int fd, last = -1;
+
+	setrlimit(RLIMIT_NOFILE, &few);
+	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		last = fd;
+	return last;
+}
+
+static int one(char **arg)
+{
+	lock_bytes(opened(arg[0]), 1);
+	close(take_descriptors());
+	tell("one");
+	wait_for_go();
+	return 0;
+}
+
+static int exec(char **arg)
+{
+	char number[16];
+	const int fd = dup(opened(arg[0]));
+
+	lock_bytes(fd, 1);
+	snprintf(number, sizeof(number), "%d", fd);
+	execl("/proc/self/exe", "hidden_locks", "exec2", number, NULL);
+	return 1;
+}
+
+static int exec2(char **arg)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_len = 1 };
+
+	take_descriptors();
+	tell(outcome(fcntl((int)strtol(arg[0], NULL, 10), F_SETLK, &l)));
+	wait_for_go();
+	return 0;
+}
+
+static int try(char **arg)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_len = 1 };
+
+	l.l_start = strtol(arg[1], NULL, 10);
+	tell(outcome(fcntl(opened(arg[0]), F_SETLK, &l)));
+	return 0;
+}
+
+static int memory(char **arg)
+{
+	const struct rlimit none = { 1 << 20, 1 << 20 };
+
+	lock_bytes(opened(arg[0]), 200);
+	setrlimit(RLIMIT_AS, &none);
+	tell("none");
+	wait_for_go();
+	return 0;
+}
+
 static void *leave(void *unused)
 {
 	(void)unused;
@@ -165,6 +246,11 @@ static const struct command commands[] = {
 	{ "chroot", 2, lock_outside },
 	{ "late", 2, lock_inside },
 	{ "full", 1, full },
+	{ "one", 1, one },
+	{ "memory", 1, memory },
+	{ "exec", 1, exec },
+	{ "exec2", 1, exec2 },
+	{ "try", 2, try },
 	{ "leaves", 2, leaves },
 	{ "ends", 2, ends },
 	{ "table", 1, table },

@@ -46,6 +46,48 @@ ok 'and the other host gets it, by the next renewal' \
 say full go
 rig_empty
 
+# --- record locks that cannot be listed -------------------------------------
+
+# What is not read, for want of a descriptor or of memory, is not gone.
+are_kept()
+{
+	[ "$(scripts_called)" -ge $((calls + 6)) ]
+}
+
+# unlisted COMMAND WORD BYTE WHAT
+unlisted()
+{
+	peer "$1" dl A "$BIN/hidden_locks" "$1" "$1"
+	hear "$1"
+	until_true 5 has_keeper || rig_die "$1: no keeper"
+	ask "$1" go
+	is "$HEARD" "$2" "records: $4"
+	calls=$(scripts_called)
+	until_true 5 are_kept
+	ask b "open f $1"
+	ask b "range f F_WRLCK $3 1"
+	is "$RESULT" EAGAIN '... and they are renewed'
+	is "$(on A "$BIN/hidden_locks" try "$1" "$3")" EAGAIN '... and locked'
+	say "$1" go
+	peer_end "$1"
+	ask b "range f F_WRLCK $3 1 WAIT"
+	is "$RESULT" 0 '... until it ends'
+	ask b 'close f'
+}
+
+has_keeper()
+{
+	[ -n "$(keepers A)" ]
+}
+
+locker b dl B
+unlisted one one 0 'one descriptor is left, and two are needed to read them'
+unlisted memory none 398 'no memory is left for the list of 200'
+unlisted exec ENOLCK 0 'it locks more, and cannot read what it had before an exec'
+like "$(cat "$RIG/exec.err")" 'left cannot be read: .*ENOLCK' '... a line'
+peer_end b
+rig_empty 5
+
 # --- as bare ----------------------------------------------------------------
 
 on A mkdir "$MNT/root"
