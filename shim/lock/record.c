@@ -101,20 +101,39 @@ static bool has_it(const struct request *r)
 	return !shared && in_time(r->own);
 }
 
+/*
+ * The list cannot say it; so the kernel is not told either.  Where a byte is on
+ * the list and the kernel has given it up, a program of this host may take it
+ * over by proof (L3), and another host after it; locked once more, it would be
+ * had already.
+ */
+static int no_room(const struct request *r)
+{
+	if (r->s)
+		dlk_request_say(r, DLK_ERROR,
+				"no memory for the list of its ranges", "",
+				"; the call fails with ENOLCK, and what was "
+				"locked stays so");
+	return -ENOLCK;
+}
+
 /* (file_lock) A part weaker, or as it was. */
 static int weaken(struct request *r)
 {
 	struct dlk_range was = dlk_ranges_piece(dlk_record_granted(r),
 						r->want.start, r->want.end);
-	int err = dlk_record_set(r, &r->want);
+	const bool same = was.type == r->want.type && was.end == r->want.end;
+	int err;
 
-	if (err || (was.type == r->want.type && was.end == r->want.end))
+	if (!same && dlk_ranges_reserve(&r->own->ranges))
+		return no_room(r);
+	err = dlk_record_set(r, &r->want);
+	if (err || same)
 		return err;
 	if (r->own->revalidates)
 		dlk_coherence_flush(r->fd);
-	/* Without room for the split, Redis keeps the stronger lock. */
-	if (dlk_ranges_set(&r->own->ranges, r->want) == 0)
-		dlk_list_send(r->own, &r->want);
+	dlk_ranges_set(&r->own->ranges, r->want);
+	dlk_list_send(r->own, &r->want);
 	return 0;
 }
 
@@ -144,12 +163,16 @@ static bool is_local(const struct request *r)
 }
 
 /* (file_lock) By the kernel alone; what a lease had of it is weaker, perhaps. */
-static void keep_local(struct request *r)
+static int keep_local(struct request *r)
 {
 	struct dlk_range piece;
 
 	if (!dlk_record_weakens(r))
-		return;
+		return 0;
+	if (dlk_ranges_reserve(&r->own->ranges)) {
+		dlk_record_roll_back(r);
+		return no_room(r);
+	}
 	dlk_record_set(r, &r->want);
 	for (uint64_t at = r->want.start;; at = piece.end + 1) {
 		piece = dlk_ranges_piece(dlk_record_granted(r), at,
@@ -162,6 +185,7 @@ static void keep_local(struct request *r)
 			break;
 	}
 	dlk_list_send(r->own, &r->want);
+	return 0;
 }
 
 /* (file_lock) [KLOCK] */
@@ -181,7 +205,7 @@ static enum acquire_event try_kernel(struct request *r)
 	    !dlk_record_is_listed(r))
 		err = unlisted(r);
 	if (!err && r->acquire.local)
-		keep_local(r);
+		err = keep_local(r);
 	return dlk_event_of_kernel(r, err);
 }
 
@@ -343,22 +367,22 @@ static const struct lock_kind record_kind = {
 };
 
 /* (file_lock) The lease goes first, then the kernel's lock (L1). */
-static void give_up(struct dlk_hold *h, int fd, struct dlk_range range)
+static int give_up(const struct request *r, struct dlk_hold *h)
 {
 	if (h->revalidates)
-		dlk_coherence_flush(fd);
-	range.type = DLK_UNLOCKED;
-	if (dlk_ranges_set(&h->ranges, range) < 0)
-		return; /* no room for the split: Redis keeps the whole */
+		dlk_coherence_flush(r->fd);
+	if (dlk_ranges_set(&h->ranges, r->want) < 0)
+		return no_room(r);
 	if (h->ranges.n == 0)
 		dlk_hold_end(h, END_UNLOCKED);
 	else
-		dlk_list_send(h, &range);
+		dlk_list_send(h, &r->want);
+	return 0;
 }
 
 static int unlock_records(struct request *r)
 {
-	int err;
+	int err = 0;
 
 	r->call->wait = false;
 	dlk_file_lock(r->call, &r->file, UINT64_MAX, dlk_request_away, r);
@@ -375,8 +399,8 @@ static int unlock_records(struct request *r)
 		dlk_record_adopt(
 			r); /* or the keeper has the whole, until it ends */
 	if (r->own)
-		give_up(r->own, r->fd, r->want);
-	err = dlk_record_set(r, &r->want);
+		err = give_up(r, r->own);
+	err = err ?: dlk_record_set(r, &r->want);
 	dlk_request_let_go(r);
 	dlk_file_unlock(&r->file);
 	return err;

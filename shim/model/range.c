@@ -149,20 +149,30 @@ bool dlk_ranges_lacks(const struct dlk_ranges *set, struct dlk_range *rest,
 
 /* --- changing ------------------------------------------------------------- */
 
+static int make_room(struct dlk_ranges *set, size_t n)
+{
+	if (n <= set->room)
+		return 0;
+	return set->grow ? set->grow(set, n) : -ENOLCK;
+}
+
+int dlk_ranges_reserve(struct dlk_ranges *set)
+{
+	return make_room(set, set->n + 2);
+}
+
 /* v[at .. at + old) becomes the `n` of `by`. */
 static int replace(struct dlk_ranges *set, size_t at, size_t old,
 		   const struct dlk_range *by, size_t n)
 {
 	size_t need = set->n - old + n;
+	int err;
 
 	if (need == 0 && old == 0)
 		return 0; /* nor is there memory, perhaps */
-	if (need > set->room) {
-		int err = set->grow ? set->grow(set, need) : -ENOLCK;
-
-		if (err)
-			return err;
-	}
+	err = make_room(set, need);
+	if (err)
+		return err;
 	memmove(set->v + at + n, set->v + at + old,
 		(set->n - at - old) * sizeof(*set->v));
 	if (n)

@@ -68,6 +68,9 @@ bool dlk_range_conflicts(const struct dlk_range *a, const struct dlk_range *b);
  */
 int dlk_ranges_set(struct dlk_ranges *set, struct dlk_range range);
 
+/* Room for one change, whichever: then it cannot fail.  0, or as it would. */
+int dlk_ranges_reserve(struct dlk_ranges *set);
+
 /* The first range of this owner that another's `range` conflicts with. */
 const struct dlk_range *dlk_ranges_conflict(const struct dlk_ranges *set,
 					    const struct dlk_range *range);

@@ -11,6 +11,9 @@
  *			thread
  *	again FILE MODE	locks (SH, EX), becomes another program and then that
  *			user, and locks by the same description (SH)
+ *	split FILE	locks bytes 0 to 999, and has no more memory; unlocks
+ *			each second one until it fails, 400 of them at most;
+ *			reads byte 901; locks byte 799; and unlocks all
  *	empty FILE	clearenv(), and then it locks
  *	daemon FILE	becomes one (descriptors closed, two forks),
  *			locks, writes its pid into FILE and waits for SIGTERM
@@ -117,6 +120,33 @@ static int again2(char **arg)
 	tell(outcome(flock((int)strtol(arg[0], NULL, 10), LOCK_SH | LOCK_NB)));
 	wait_for_go();
 	return 0;
+}
+
+static int set(int fd, short type, off_t start, off_t len)
+{
+	struct flock l = { .l_type = type, .l_start = start, .l_len = len };
+
+	return fcntl(fd, F_SETLK, &l);
+}
+
+static int split(char **arg)
+{
+	struct rlimit limit;
+	int fd = opened(arg[0]), n = 0, err;
+
+	if (set(fd, F_WRLCK, 0, 1000) || getrlimit(RLIMIT_AS, &limit))
+		die("split");
+	limit.rlim_cur = 1;
+	setrlimit(RLIMIT_AS, &limit);
+	do {
+		err = set(fd, F_UNLCK, 2 * n + 1, 1);
+	} while (!err && ++n < 400);
+	tell(outcome(err));
+	tell(outcome(set(fd, F_RDLCK, 901, 1)));
+	wait_for_go();
+	tell(outcome(set(fd, F_WRLCK, 799, 1)));
+	wait_for_go();
+	return set(fd, F_UNLCK, 0, 0);
 }
 
 static int empty(char **arg)
@@ -234,19 +264,13 @@ static int sizes(char **arg)
 }
 
 static const struct command commands[] = {
-	{ "broken", 1, broken },
-	{ "broken2", 1, broken2 },
-	{ "full", 1, full },
-	{ "memory", 2, memory },
-	{ "empty", 1, empty },
-	{ "bare", 1, bare },
-	{ "daemon", 1, become_daemon },
-	{ "late", 1, late },
-	{ "sizes", 1, sizes },
-	{ "alone", 1, alone },
-	{ "again", 2, again },
-	{ "again2", 1, again2 },
-	{ 0 },
+	{ "broken", 1, broken }, { "broken2", 1, broken2 },
+	{ "full", 1, full },     { "memory", 2, memory },
+	{ "split", 1, split },   { "empty", 1, empty },
+	{ "bare", 1, bare },     { "daemon", 1, become_daemon },
+	{ "late", 1, late },     { "sizes", 1, sizes },
+	{ "alone", 1, alone },   { "again", 2, again },
+	{ "again2", 1, again2 }, { 0 },
 };
 
 int main(int argc, char **argv)

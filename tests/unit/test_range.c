@@ -195,6 +195,7 @@ static void room_is_asked_for(void **state)
 	assert_int_equal(put(W, 10, 19), 0);
 	assert_int_equal(put(U, 15, 15), 0);
 	assert_int_equal(put(U, 12, 12), -ENOMEM);
+	assert_int_equal(dlk_ranges_reserve(&set), -ENOMEM);
 	assert_set("W10-14 W16-19");
 }
 

@@ -127,6 +127,32 @@ is "$(on A "$program" memory /dev/null 4 </dev/null)" \
 	"$(dl A "$program" memory /dev/null 4 </dev/null)" \
 	'memory: what is not managed is as bare'
 
+# What it has locked is a list, too; the kernel's is not changed where that cannot
+# be: or it would have what others have been granted meanwhile.
+peer p dl A "$program" split split
+locker a dl A
+locker b dl B
+ask a 'open f split'
+ask b 'open f split'
+hear p
+is "$RESULT" ENOLCK 'memory: an unlock that makes two ranges of one'
+hear p
+is "$RESULT" ENOLCK '... and a weaker lock that does'
+like "$(cat "$RIG/p.err")" 'no memory.*ENOLCK' '... a line'
+ask a 'range f F_WRLCK 799 1'
+is "$RESULT" EAGAIN '... which is locked still'
+ask a 'range f F_RDLCK 901 1'
+is "$RESULT" EAGAIN '... and for writing'
+ask a 'range f F_UNLCK 0 0'
+ask b 'range f F_WRLCK 799 1'
+is "$RESULT" EAGAIN '... for the other host, too'
+say p go
+hear p
+is "$RESULT" 0 '... and can be locked once more'
+say p go
+peer_end p a b
+ok '... and unlocked' until_true 5 lease_is_gone split%rec
+
 # --- where no page can be wiped in a child ------------------------------------
 
 # unwiped COMMAND...: madvise(2) has no MADV_WIPEONFORK, as before Linux 4.14
