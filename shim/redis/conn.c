@@ -31,7 +31,7 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
-enum { SLICE_MS = 20, INFO_MS = 30000 };
+enum { SLICE_MS = 20, INFO_MS = 30000, NODE_MS = 1000 };
 
 static dlk_find_fn *find_server;
 
@@ -801,6 +801,22 @@ int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	return err ?: dlk_conn_reply(c, deadline_ns, reply);
 }
 
+/* Unless it was asked that less than `ms` ago. */
+static void look(struct dlk_conn *c, uint64_t deadline_ns, uint64_t ms)
+{
+	const struct dlk_arg info = { DLK_LITERAL("INFO") };
+	const bool before = c->server.evicts[0];
+	const redisReply *r;
+
+	if (!dlk_conn_is_open(c) ||
+	    (c->read_ns && dlk_now_ns() < c->read_ns + ms * DLK_MS) ||
+	    dlk_conn_call(c, deadline_ns, 1, &info, &r))
+		return;
+	read_info(c, r);
+	c->evicts |= !before && c->server.evicts[0] && !c->ep->allow_eviction;
+	dlk_conn_reset(c);
+}
+
 int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	int err = dlk_conn_open(c, deadline_ns);
@@ -808,8 +824,8 @@ int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns)
 	if (!err && c->greeting)
 		err = dlk_conn_flush(c, deadline_ns)
 			      ?: dlk_conn_drain(c, deadline_ns);
-	if (!err && !c->read_ns)
-		dlk_conn_look(c, deadline_ns);
+	if (!err)
+		look(c, deadline_ns, NODE_MS);
 	return err ?: dlk_conn_is_open(c) ? 0 : -ENOTCONN;
 }
 
@@ -821,15 +837,5 @@ void dlk_conn_doubt(struct dlk_conn *c)
 
 void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	const struct dlk_arg info = { DLK_LITERAL("INFO") };
-	const bool before = c->server.evicts[0];
-	const redisReply *r;
-
-	if (!dlk_conn_is_open(c) ||
-	    (c->read_ns && dlk_now_ns() < c->read_ns + INFO_MS * DLK_MS) ||
-	    dlk_conn_call(c, deadline_ns, 1, &info, &r))
-		return;
-	read_info(c, r);
-	c->evicts |= !before && c->server.evicts[0] && !c->ep->allow_eviction;
-	dlk_conn_reset(c);
+	look(c, deadline_ns, INFO_MS);
 }

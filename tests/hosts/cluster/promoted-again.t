@@ -39,8 +39,10 @@ rig_configs ttl=${TTL}s timeout=20s connect_timeout=500ms restart_delay=${TTL}s
 ok 'the nodes are old' until_true 15 masters_are_old $((TTL + 1))
 mapfile -t files < <(its_files)
 is "${#files[@]}" 2 'two files of one node'
-for name in a b; do
-	locker $name dl "${name^}"
+locker a dl A
+locker b dl B
+locker c dl A
+for name in a b c; do
 	ask $name "open x ${files[0]}"
 	ask $name "open y ${files[1]}"
 done
@@ -49,6 +51,9 @@ for slot in x y; do
 	is "$RESULT" 0 "$slot: the first node grants it"
 	ask a "lock $slot UN"
 done
+ask c 'lock x EX'
+is "$RESULT" 0 'x: ... also to who asks no more for long'
+ask c 'lock x UN'
 run=$(run_id 1)
 m 4 cluster failover >/dev/null
 ok 'its replica is the master' until_true 20 is_master 4
@@ -62,6 +67,8 @@ master_kill 4
 m 1 cluster failover takeover >/dev/null
 ok 'the first is it again' until_true 20 is_master 1
 is "$(run_id 1)" "$run" '... which has run all the time'
+ask c 'lock x EX NB'
+is "$RESULT" ENOLCK 'x: it waits a delay, also by a connection from before'
 for slot in y x; do
 	ask b "lock $slot EX NB"
 	is "$RESULT" ENOLCK "$slot: it waits a delay as well"
