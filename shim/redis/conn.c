@@ -703,8 +703,16 @@ static void read_info(struct dlk_conn *c, const redisReply *r)
 
 /*
  * The set-up's replies come first.  Those of CLIENT SETNAME and INFO are
- * optional: an ACL may forbid them.
+ * optional: an ACL may forbid them.  But who is refused for a while (BUSY) is not
+ * told by that what the server is.
  */
+static bool ends_greeting(const struct dlk_conn *c, const redisReply *r)
+{
+	return r->type == REDIS_REPLY_ERROR &&
+	       (c->greeting >= c->optional || dlk_fault_of(r->str)->ends ||
+		dlk_fault_of(r->str)->outcome == DLK_RETRY);
+}
+
 static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	while (c->greeting) {
@@ -714,8 +722,7 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 		if (err || !r)
 			return err;
 		c->greeting--;
-		if (r->type == REDIS_REPLY_ERROR &&
-		    (c->greeting >= c->optional || dlk_fault_of(r->str)->ends))
+		if (ends_greeting(c, r))
 			return refuse_greeting(c, r);
 		if (c->greeting == 0 && !c->only_listens)
 			read_info(c, r);

@@ -469,6 +469,27 @@ static void a_loading_server_is_asked_again(void **state)
 	assert_fails(w->c, -EAGAIN);
 }
 
+/* A script runs for long there, and ends behind its answer to INFO. */
+static void serve_busy(int fd, void *arg)
+{
+	static const char text[] = "-BUSY Redis is busy running a script.\r\n"
+				   "-BUSY Redis is busy running a script.\r\n"
+				   "$1\r\nx\r\n";
+
+	(void)arg;
+	hear(fd);
+	say(fd, text, strlen(text));
+	hear_out(fd);
+}
+
+static void a_busy_server_is_asked_again(void **state)
+{
+	struct world *w = *state;
+
+	to_fake(w, serve_busy, NULL);
+	assert_fails(w->c, -EAGAIN);
+}
+
 /* --- bad servers ---------------------------------------------------------- */
 
 /* The shortest that a call took beyond its deadline, of three, in ms. */
@@ -1185,6 +1206,7 @@ int main(void)
 		conn_test(a_database_is_selected),
 		conn_test(no_such_database_is_no_access),
 		conn_test(a_loading_server_is_asked_again),
+		conn_test(a_busy_server_is_asked_again),
 		conn_test(a_silent_server_times_out),
 		conn_test(a_trickling_server_times_out),
 		conn_test(a_deaf_server_times_out),
