@@ -502,8 +502,12 @@ int dlk_script_ask(struct dlk_conn *c, uint64_t deadline_ns,
 		if (!dlk_script_unknown(*reply)) {
 			if (c->server.evicts[0] && !c->ep->allow_eviction)
 				return refuse_evictor(c);
-			dlk_server_granted(&c->server, answer->asked_ns);
-			dlk_server_whole(&c->server);
+			/* (By an error nobody was granted anything.) */
+			if ((*reply)->type != REDIS_REPLY_ERROR) {
+				dlk_server_granted(&c->server,
+						   answer->asked_ns);
+				dlk_server_whole(&c->server);
+			}
 			return 0;
 		}
 		if (!dlk_script_emptied(*reply))

@@ -641,6 +641,25 @@ static void who_is_the_first_is_not_kept_waiting(void **state)
 	c = young;
 }
 
+/* (By a delay of its own, for which this process has been granted nothing.) */
+static void nor_is_who_was_refused_before(void **state)
+{
+	struct dlk_endpoint ep = redis.ep;
+	struct dlk_conn *young = c;
+
+	(void)state;
+	ep.restart_delay_ms = HOUR_MS - 2;
+	c = dlk_conn_new(&ep);
+	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "-evalsha", NULL));
+	assert_int_equal(acquire(ours, false), -EREMOTEIO);
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "+evalsha", NULL));
+	assert_int_equal(acquire(ours, false), DLK_GRACE);
+	assert_false(answer.emptied);
+	dlk_conn_delete(c);
+	c = young;
+}
+
 /* But who was granted something there knows that it was. */
 static void who_was_there_remembers(void **state)
 {
@@ -1328,6 +1347,7 @@ int main(void)
 		young_test(so_is_one_whose_databases_were_swapped),
 		young_test(a_newcomer_opens_nothing_either),
 		young_test(who_is_the_first_is_not_kept_waiting),
+		young_test(nor_is_who_was_refused_before),
 		young_test(who_was_there_remembers),
 		young_test(a_stranger_opens_nothing),
 		young_test(nor_does_another_database),
