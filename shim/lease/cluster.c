@@ -459,14 +459,9 @@ static void renew(struct dlk_store *s, struct dlk_attempt *at,
 {
 	if (n > 1)
 		ask_nodes(cluster_of(s), at, false, r, n);
-	for (unsigned i = 0; i < n; i++) {
-		const bool lost = r[i].result == DLK_LOST;
-
+	for (unsigned i = 0; i < n; i++)
 		if (n == 1 || is_to_ask_alone(&r[i]))
 			dlk_single_ops.renew(s, at, &r[i], 1);
-		if (n > 1 && lost && r[i].result < 0 && !r[i].behind)
-			r[i].result = DLK_LOST;
-	}
 }
 
 static void release(struct dlk_store *s, struct dlk_attempt *at,

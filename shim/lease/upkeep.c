@@ -308,7 +308,8 @@ static void mend(struct dlk_conn *c, uint64_t deadline_ns,
 	dlk_conn_reset(c);
 	c->emptied |= !err && youth.emptied;
 	for (unsigned i = 0; i < n; i++) {
-		lost[i] = u[i].result == DLK_LOST && !c->server.named;
+		lost[i] = u[i].result == DLK_LOST && !c->server.named &&
+			  !c->clustered;
 		if (err && !lost[i] && may_be_mended(&u[i]))
 			u[i].result = err;
 	}

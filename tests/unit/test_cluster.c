@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store that is a Redis Cluster (lease/cluster.h), of one node that is none:
+ * what comes of answers that a whole cluster gives at odd moments only.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "lease/lease.h"
+#include "tests/unit/fake.h"
+
+static char ours[DLK_TOKEN_MAX], other[DLK_TOKEN_MAX];
+
+static void restarted(const struct dlk_store *store)
+{
+	(void)store;
+}
+
+static bool say_text(int fd, const char *text)
+{
+	return say(fd, text, strlen(text));
+}
+
+/*
+ * It has another's lease, and breaks before it says how old its memory is.  (One
+ * connection at a time is served: that for the map is closed.)
+ */
+static void serve(int fd, void *unused)
+{
+	char buf[65536], lost[DLK_TOKEN_MAX + 32];
+	bool open = true;
+	ssize_t n;
+
+	(void)unused;
+	snprintf(lost, sizeof(lost), "*2\r\n:0\r\n$%zu\r\n%s\r\n",
+		 strlen(other), other);
+	while (open && (n = recv(fd, buf, sizeof(buf) - 1, 0)) > 0) {
+		buf[n] = '\0';
+		open = false;
+		if (strstr(buf, "SETNAME"))
+			open = say_text(fd, "+OK\r\n$11\r\nrole:master\r\n");
+		if (strstr(buf, "SLOTS"))
+			say_text(fd, "*1\r\n*3\r\n:0\r\n:16383\r\n"
+				     "*2\r\n$4\r\nnode\r\n:1\r\n");
+		for (char *at = buf; (at = strstr(at, "EVALSHA")); at++)
+			open = say_text(fd, lost);
+	}
+}
+
+/*
+ * A node that was promoted has what its master had a while ago: what it is not
+ * known to be old enough for is no loss yet, of one lease and of several.
+ */
+static void what_is_anothers_is_lost_by_who_says_how_old_it_is(void **state)
+{
+	const struct dlk_lease lease = { .key = "k",
+					 .key_len = 1,
+					 .token = ours,
+					 .token_len = strlen(ours),
+					 .ttl_ms = 30000 };
+	struct dlk_attempt at = { .timeout_ns = 5000 * DLK_MS };
+	struct dlk_redis section = { .name = "test", .mode = DLK_CLUSTER };
+	struct fake fake = { 0 };
+	struct dlk_store *s;
+
+	(void)state;
+	fake_start(&fake, serve, NULL);
+	fake.ep.restart_delay_ms = 60000;
+	section.endpoints = &fake.ep;
+	section.n_endpoints = 1;
+	assert_int_equal(dlk_stores_begin(&section, 1, restarted), 0);
+	s = dlk_store_of(&section);
+	for (unsigned n = 1; n <= 2; n++) {
+		struct dlk_renewal r[2] = {
+			{ .lease = &lease, .deadline_ns = in_ms(9000) },
+			{ .lease = &lease, .deadline_ns = in_ms(9000) },
+		};
+
+		s->ops->renew(s, &at, r, n);
+		for (unsigned i = 0; i < n; i++)
+			assert_int_equal(r[i].result, -ECONNRESET);
+	}
+	dlk_stores_forget();
+	fake_stop(&fake);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			what_is_anothers_is_lost_by_who_says_how_old_it_is),
+	};
+
+	token_of(ours, 'a', "here", "fd00:1f:1.00", 2000);
+	token_of(other, 'b', "elsewhere", "fd00:1f:1.00", 1000);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
