@@ -12,9 +12,27 @@
 #include <unistd.h>
 
 #include "os/sys.h"
+#include "model/text.h"
 #include "model/timeline.h"
 
 enum { SLICE_MS = 20 };
+
+/* Behind a '%' the number of its link's interface, as getent(1) prints it. */
+static bool read_v6(const char *host, struct sockaddr_in6 *v6)
+{
+	const size_t len = strcspn(host, "%");
+	char address[INET6_ADDRSTRLEN] = "";
+	uint64_t link = 0;
+	const char *end = host + len;
+
+	if (*end)
+		end = dlk_number(end + 1, 10, &link);
+	if (!end || *end || link > UINT32_MAX || len >= sizeof(address))
+		return false;
+	memcpy(address, host, len);
+	v6->sin6_scope_id = (uint32_t)link;
+	return inet_pton(AF_INET6, address, &v6->sin6_addr) == 1;
+}
 
 static int numeric(const char *host, uint32_t port,
 		   struct sockaddr_storage *addr, socklen_t *len)
@@ -29,7 +47,7 @@ static int numeric(const char *host, uint32_t port,
 		*len = sizeof(*v4);
 		return 0;
 	}
-	if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
+	if (read_v6(host, v6)) {
 		v6->sin6_family = AF_INET6;
 		v6->sin6_port = htons((uint16_t)port);
 		*len = sizeof(*v6);

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/ptrace.h>
@@ -337,6 +338,27 @@ static void tcp_by_address_and_by_name(void **state)
 	snprintf(ep.host, sizeof(ep.host), "localhost");
 	assert_int_equal(resolve(&ep, &addr, &len), 0);
 	assert_true(addr.ss_family == AF_INET || addr.ss_family == AF_INET6);
+}
+
+/* "fe80::1%eth0" in a URL: an address that each link has of its own. */
+static void an_address_of_a_link_has_its_interface(void **state)
+{
+	const unsigned lo = if_nametoindex("lo");
+	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "fe80::1%lo" };
+	struct sockaddr_storage addr;
+	const struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr;
+	socklen_t len;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(resolve(&ep, &addr, &len), 0);
+		assert_int_equal(v6->sin6_family, AF_INET6);
+		assert_int_equal(v6->sin6_addr.s6_addr[0], 0xfe);
+		assert_int_equal(v6->sin6_scope_id, lo);
+		snprintf(ep.host, sizeof(ep.host), "fe80::1%%%u", lo);
+	}
+	strcpy(ep.host, "fe80::1%1x");
+	assert_int_equal(resolve(&ep, &addr, &len), -EHOSTUNREACH);
 }
 
 static void a_name_without_an_answer_is_not_unknown(void **state)
@@ -1197,6 +1219,7 @@ int main(void)
 		helper_test(a_start_that_is_slow_delays_one_thread),
 		conn_test(a_closed_connection_takes_no_command),
 		conn_test(tcp_by_address_and_by_name),
+		conn_test(an_address_of_a_link_has_its_interface),
 		conn_test(a_name_without_an_answer_is_not_unknown),
 		conn_test(a_name_is_no_option),
 		guarded_test(a_password_opens),
