@@ -7,6 +7,9 @@
  *     and else only used if it is there.
  *  2. It is tried for TRIED_MS, beyond the last lease and the process; what is
  *     not written by then is in the log only.
+ *  3. One server that is away keeps no other's back, and is asked once each
+ *     RETRY_MS for all of its losses: for another one each time, for of a
+ *     cluster it is a node that is away.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,14 +26,13 @@ enum { TRIED_MS = 600000, RETRY_MS = 1000, MOST = 64 };
 struct loss {
 	STAILQ_ENTRY(loss) next;
 	const struct dlk_section *section;
-	uint64_t lasted_ms, until_ns;
+	uint64_t lasted_ms, until_ns, due_ns;
 	struct dlk_lease lease;
 	char bytes[]; /* of its key and token */
 };
 
 static STAILQ_HEAD(, loss) losses = STAILQ_HEAD_INITIALIZER(losses);
 static unsigned n_losses;
-static uint64_t due_ns = UINT64_MAX;
 
 static uint64_t lasted_ms(const struct dlk_kept *k, uint64_t now)
 {
@@ -57,12 +59,12 @@ void dlk_losses_note(const struct dlk_kept *k)
 	l->section = k->section;
 	l->lasted_ms = lasted_ms(k, now);
 	l->until_ns = now + TRIED_MS * DLK_MS;
+	l->due_ns = now;
 	l->lease = k->lease;
 	l->lease.key = l->bytes;
 	l->lease.token = l->bytes + k->lease.key_len + 1;
 	STAILQ_INSERT_TAIL(&losses, l, next);
 	n_losses++;
-	due_ns = now;
 }
 
 static void say(const struct loss *l, const char *why)
@@ -93,21 +95,45 @@ static bool record(const struct loss *l, uint64_t now, bool idle)
 	return true;
 }
 
+static struct loss *first_due(void)
+{
+	struct loss *l, *first = STAILQ_FIRST(&losses);
+
+	STAILQ_FOREACH(l, &losses, next)
+	if (l->due_ns < first->due_ns)
+		first = l;
+	return first;
+}
+
+static void put_off(struct loss *last)
+{
+	const uint64_t at_ns = dlk_now_ns() + RETRY_MS * DLK_MS;
+	struct loss *l;
+
+	STAILQ_INSERT_TAIL(&losses, last, next);
+	STAILQ_FOREACH(l, &losses, next)
+	if (l->section == last->section)
+		l->due_ns = at_ns;
+}
+
 void dlk_losses_record(uint64_t now_ns, bool idle)
 {
 	struct loss *l;
 
-	if (now_ns < due_ns)
-		return;
-	while ((l = STAILQ_FIRST(&losses)) && record(l, now_ns, idle)) {
-		STAILQ_REMOVE_HEAD(&losses, next);
+	while ((l = first_due()) && l->due_ns <= now_ns) {
+		STAILQ_REMOVE(&losses, l, loss, next);
+		if (!record(l, now_ns, idle)) {
+			put_off(l);
+			continue;
+		}
 		n_losses--;
 		free(l);
 	}
-	due_ns = l ? dlk_now_ns() + RETRY_MS * DLK_MS : UINT64_MAX;
 }
 
 uint64_t dlk_losses_due_ns(void)
 {
-	return due_ns;
+	const struct loss *first = first_due();
+
+	return first ? first->due_ns : UINT64_MAX;
 }

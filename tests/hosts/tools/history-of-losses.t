@@ -92,8 +92,57 @@ ok '... and its loss is told' until_true 15 lost_r
 rr del "dlock:$MNT/r" >/dev/null
 peer_end job
 
+# --- one server is away, and another is not --------------------------------
+# Both are lost by one process, the one that cannot be told first.
+proxy p
+rig_config A ttl=2s connect_timeout=300ms url="redis://127.0.0.1:$PROXY/0" \
+	path_more='on_lost = "report"'
+cat >>"$RIG/A.conf" <<-END
+	redis "there" {
+	    url = "redis://127.0.0.1:$PORT/0"
+	    connect_timeout = "300ms"
+	    restart_delay = "0s"
+	}
+	path "$MNT/there" { redis = "there"
+	    ttl = "2s"
+	    on_lost = "report" }
+END
+: >"$RIG/log"
+peer both dl A env DLOCK_LOG="debug:$RIG/log" /usr/bin/python3 -c '
+import fcntl, sys
+held = [open(name, "w") for name in ("away", "there")]
+for f in held:
+    fcntl.flock(f, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.readline()'
+hear both
+ok 'a keeper has both' until_true 10 are_carried 2
+ask p hang
+lost_of()
+{
+	grep -q "$MNT/$1.*is LOST while its lock is held" "$RIG/log"
+}
+ok 'one is lost, and its server away' until_true 10 lost_of away
+rr set "dlock:$MNT/there" "$(made_token B 1 web1)" px 60000 >/dev/null
+ok 'the other one is lost after that' until_true 10 lost_of there
+lost_there()
+{
+	[[ $(told there) == "lost "* ]]
+}
+ok '... and its loss is told meanwhile' until_true 10 lost_there
+ask p pass
+lost_away()
+{
+	[[ $(told away) == "lost "* ]]
+}
+ok '... and that of the first one when its server is back' \
+	until_true 10 lost_away
+rr del "dlock:$MNT/there" >/dev/null
+peer_end both
+
 # --- who may not ----------------------------------------------------------
 rr flushall >/dev/null
+rig_config A ttl=2s connect_timeout=300ms
 rr acl setuser mute on '>x' '~*' '&*' +@all -xadd >/dev/null
 sed -i "s,redis://,&mute:x@," "$RIG/A.conf"
 : >"$RIG/log"
