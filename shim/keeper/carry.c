@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "keeper/keeper.h"
+#include "keeper/list.h"
 #include "keeper/mirror.h"
 #include "keeper/protocol.h"
 #include "os/log.h"
@@ -61,6 +62,22 @@ static void answer_late(uint64_t now_ns)
 	}
 }
 
+void dlk_carry_look_at_paused(uint64_t now_ns)
+{
+	static struct dlk_kept **its;
+	static size_t room;
+	struct dlk_kept *k;
+	size_t n = 0;
+
+	if (now_ns < dlk_paused_due_ns())
+		return;
+	LIST_FOREACH(k, &dlk_carried, next)
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
+	if (k->paused && dlk_grow(&its, &room, n, sizeof(*its)))
+		its[n++] = k;
+	dlk_paused_look(now_ns, its, n);
+}
+
 static const struct dlk_store *renewing; /* by it, just now; or NULL */
 
 /* While Redis is waited for. */
@@ -70,7 +87,7 @@ static bool hear_meanwhile(void *unused)
 	dlk_mirror_hear();
 	hear();
 	answer_late(dlk_now_ns());
-	dlk_paused_look(dlk_now_ns());
+	dlk_carry_look_at_paused(dlk_now_ns());
 	if (renewing)
 		dlk_store_hear(renewing);
 	return false;

@@ -421,6 +421,8 @@ uint64_t dlk_carry_due_ns(void);
 void dlk_carry_lapse(struct dlk_kept *k);
 /* The shim is told until when all is held. */
 void dlk_carry_tell_held(void);
+/* Those who are stopped (paused.c), when it is time. */
+void dlk_carry_look_at_paused(uint64_t now_ns);
 /* A shim that had been mute has ended. */
 void dlk_carry_mute_ended(void);
 /*
@@ -495,6 +497,9 @@ size_t dlk_victims_find(struct dlk_victims *list,
  */
 size_t dlk_victims_find_children(struct dlk_victims *list);
 size_t dlk_victims_find_orphans(struct dlk_victims *list);
+/* Their children, long after the look, when the leases are perhaps others. */
+size_t dlk_victims_find_born(struct dlk_victims *list,
+			     struct dlk_kept *const *leases, size_t n);
 /*
  * Who has none of them any more is taken out, and what the others have started
  * since comes in.  False: of those who live one has gone, or a taker has ended,
@@ -548,8 +553,8 @@ void dlk_paused_kill(void);
 void dlk_paused_kill_one(struct dlk_victim *v, const char *why);
 /* This lease has ended, unrenewed, and perhaps not by who held it. */
 void dlk_paused_lock_ended(const struct dlk_kept *k);
-/* Does one run all the same? */
-void dlk_paused_look(uint64_t now_ns);
+/* Does one run all the same?  (It is for these leases that they are stopped.) */
+void dlk_paused_look(uint64_t now_ns, struct dlk_kept *const *leases, size_t n);
 uint64_t dlk_paused_due_ns(void);
 
 /* --- mirror.c: what the other keeper is told ------------------------------ */

@@ -195,7 +195,7 @@ int main(void)
 		dlk_standby_keep();
 		now = dlk_now_ns();
 		dlk_survive(now);
-		dlk_paused_look(now);
+		dlk_carry_look_at_paused(now);
 		if (now >= dlk_look_due_ns())
 			look();
 		do

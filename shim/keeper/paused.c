@@ -22,6 +22,14 @@
  *  4. Who runs all the same was continued by somebody else, and perhaps while
  *     another host has his lock: he is killed.  That is looked for, so it takes a
  *     moment (LOOK_MS).
+ *  5. SIGSTOP ends no fork(2) that has begun: its child is found, and stopped, at
+ *     such a look.
+ *
+ *	we			who is stopped
+ *				fork: his memory is copied
+ *	SIGSTOP
+ *	has he children?  no
+ *				the child is there, and runs; he stands
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -184,20 +192,29 @@ static void look_at(struct dlk_victim *v)
 	dlk_syscall(SYS_pidfd_send_signal, v->fd, SIGSTOP, NULL, 0);
 }
 
+static void stop_born(struct dlk_kept *const *leases, size_t n)
+{
+	const size_t had = dlk_paused.n;
+
+	if (dlk_victims_find_born(&dlk_paused, leases, n))
+		dlk_paused_stop(had);
+	for (size_t i = had; i < dlk_paused.n; i++)
+		dlk_paused.v[i].k = NULL;
+}
+
 uint64_t dlk_paused_due_ns(void)
 {
 	return dlk_paused.n ? look_ns : UINT64_MAX;
 }
 
-void dlk_paused_look(uint64_t now_ns)
+void dlk_paused_look(uint64_t now_ns, struct dlk_kept *const *leases, size_t n)
 {
 	uint64_t took;
 
-	if (now_ns < dlk_paused_due_ns())
-		return;
 	for (size_t i = 0; i < dlk_paused.n; i++)
 		if (!dlk_paused.v[i].killed && dlk_paused.v[i].pid != 1)
 			look_at(&dlk_paused.v[i]);
+	stop_born(leases, n);
 	took = dlk_now_ns() - now_ns;
 	look_ns = now_ns +
 		  (20 * took > LOOK_MS * DLK_MS ? 20 * took : LOOK_MS * DLK_MS);

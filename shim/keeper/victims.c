@@ -586,6 +586,18 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 	return found;
 }
 
+size_t dlk_victims_find_born(struct dlk_victims *list,
+			     struct dlk_kept *const *leases, size_t n)
+{
+	size_t found;
+
+	begin_look(list);
+	want(leases, n);
+	found = dlk_victims_find_children(list);
+	end_look(list);
+	return found;
+}
+
 /* --- the same ones, again ------------------------------------------------- */
 
 bool dlk_victims_refresh(struct dlk_victims *list,

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Who works under a lock that cannot be renewed (on_lost = "pause") stands, or is
+# dead, whatever came in between: a child that a fork(2) had not made yet when its
+# parent was stopped.
+. "${0%/*}/../../lib/rig.sh"
+
+# there PGREP-ARGUMENT...: its number is $PID
+there()
+{
+	PID=$(on A pgrep "$@")
+}
+
+is_in_state()
+{
+	[ "$(on A cut -d' ' -f3 "/proc/$1/stat" 2>/dev/null)" = "$2" ]
+}
+
+runs()
+{
+	is_in_state "$1" S || is_in_state "$1" R
+}
+
+# stopped N: so many times the log tells of it
+stopped()
+{
+	[ "$(grep -c 'are stopped until' "$RIG/log")" = "$1" ]
+}
+
+rig_start disks
+proxy p
+rig_configs ttl=2400ms connect_timeout=400ms timeout=30s \
+	url="redis://127.0.0.1:$PROXY/0" \
+	path_more='on_lost = "pause" pause_at_most = "90s"'
+
+mkfifo "$RIG/go"
+dl A env DLOCK_LOG="info:$RIG/log" bash -c "exec 9>f; flock 9
+	unset LD_PRELOAD; exec $BIN/forks_late $RIG/worked $RIG/go" &
+ok 'a program that only has the lock is amidst fork(2)' \
+	until_true 10 there -x lets_go
+there -x forks_late
+parent=$PID
+ok '... in the kernel' until_true 10 is_in_state "$parent" D
+ok '... and a keeper has its lease' until_true 10 have_standbys A 1
+ask p hang
+ok 'it is sent SIGSTOP' until_true 20 stopped 1
+echo >"$RIG/go"
+ok 'it has a child' until_true 10 there -x born
+child=$PID
+ok '... and stands' until_true 10 is_in_state "$parent" T
+ok '... and so does the child' until_true 10 is_in_state "$child" T
+ask p pass
+ok 'both go on' until_true 20 runs "$parent"
+ok '... the child as well' until_true 20 runs "$child"
+on A kill -KILL "$parent" "$child"
+ok 'all is over' until_true 20 host_is_idle A
+rig_end
