@@ -155,6 +155,8 @@ void dlk_carry_drop(struct dlk_kept *k)
 {
 	if (k->state >= DLK_ENDING)
 		return;
+	if (k->state == DLK_KEPT && k->paused)
+		dlk_paused_lock_ended(k);
 	dlk_carry_by(k, DLK_BY_OTHERS);
 	LIST_REMOVE(k, chain);
 	LIST_REMOVE(k, next);

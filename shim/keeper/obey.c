@@ -110,10 +110,11 @@ static void obey_end(const struct dlk_keep *m)
 
 	if (!k)
 		return;
+	if (m->type != DLK_KEEP_LEFT)
+		k->paused = false; /* by itself, just before it was stopped */
 	if (m->type == DLK_KEEP_DROP) {
 		dlk_carry_given_up(k);
 	} else if (m->type == DLK_KEEP_OWE) {
-		k->paused = false; /* by itself, just before it was stopped */
 		dlk_carry_owe(k);
 	} else {
 		if (k->by == DLK_BY_PROCESS)

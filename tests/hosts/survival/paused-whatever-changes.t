@@ -4,7 +4,8 @@
 #
 # Who works under a lock that cannot be renewed (on_lost = "pause") stands, or is
 # dead, whatever came in between: a child that a fork(2) had not made yet when its
-# parent was stopped.
+# parent was stopped; a job whose lock's taker has ended since, of a file that the
+# keeper cannot open, so that nobody can tell of its lock any more.
 . "${0%/*}/../../lib/rig.sh"
 
 # there PGREP-ARGUMENT...: its number is $PID
@@ -56,4 +57,27 @@ ok 'both go on' until_true 20 runs "$parent"
 ok '... the child as well' until_true 20 runs "$child"
 on A kill -KILL "$parent" "$child"
 ok 'all is over' until_true 20 host_is_idle A
+
+on A mkfifo pipe
+# shellcheck disable=SC2016 # Python's
+peer taker dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+import fcntl, os, subprocess
+fd = os.open("pipe", os.O_RDWR)
+fcntl.flock(fd, fcntl.LOCK_EX)
+subprocess.run(["sleep", "1001"])'
+ok 'a job works under the lock of a FIFO' \
+	until_true 10 there -f '^sleep 1001$'
+job=$PID
+ok '... and a keeper has its lease' until_true 10 have_standbys A 1
+ask p hang
+ok 'it is stopped' until_true 20 is_in_state "$job" T
+on A pkill -KILL -x python3
+ok 'with the end of its taker it is killed' \
+	until_true 20 pid_is_gone_on A "$job"
+like "$(grep 'is LOST' "$RIG/log")" 'its lock has ended before it was renewed' \
+	'... which is said'
+ask p pass
+peer_end taker
+ok 'all is over' until_true 20 host_is_idle A
+rr flushall >/dev/null
 rig_end
