@@ -450,6 +450,7 @@ uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms);
 
 struct dlk_victim {
 	pid_t pid;
+	pid_t task;         /* the same, or of one of its threads that lives */
 	int fd;             /* pidfd */
 	struct dlk_kept *k; /* one of the leases that it is a victim of */
 	pid_t session, parent;

@@ -194,7 +194,8 @@ static bool read_text(const char *name, char *text, size_t size)
 
 /* --- has a descriptor the lock? ------------------------------------------- */
 
-static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
+static bool has_lock(const struct dlk_kept *k, const struct dlk_victim *s,
+		     int fd)
 {
 	const enum dlk_line_kind kind =
 		k->add.kind == DLK_KEPT_FLOCK   ? DLK_LINE_FLOCK
@@ -204,10 +205,10 @@ static bool has_lock(const struct dlk_kept *k, pid_t pid, int fd)
 	struct dlk_lock_line l;
 
 	if (k->shadow)
-		return dlk_shadow_copy_is(k->shadow, pid, fd);
-	if (kind == DLK_LINE_POSIX && pid != (pid_t)k->add.pid)
+		return dlk_shadow_copy_is(k->shadow, s->task, fd);
+	if (kind == DLK_LINE_POSIX && s->pid != (pid_t)k->add.pid)
 		return false;
-	dlk_numbered(dir, "/proc/", pid, "/fdinfo/");
+	dlk_numbered(dir, "/proc/", s->task, "/fdinfo/");
 	return read_text(dlk_numbered(name, dir, fd, ""), text, sizeof(text)) &&
 	       dlk_fdinfo_lock(text, kind, &l) &&
 	       (kind != DLK_LINE_FLOCK || !k->guard.pid || l.pid == 0 ||
@@ -230,8 +231,19 @@ static bool add(struct dlk_victims *list, const struct dlk_victim *v)
 	return true;
 }
 
-/* What proc_pid_stat(5) has of it; false: it has ended. */
-static bool read_stat(pid_t pid, struct dlk_victim *s)
+/* The next number in a directory; false: there is none. */
+static bool next_number(DIR *d, uint64_t *n)
+{
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (dlk_number(e->d_name, 10, n))
+			return true;
+	return false;
+}
+
+/* What proc_pid_stat(5) has of a process, or of a thread. */
+static bool read_one(pid_t pid, struct dlk_victim *s)
 {
 	char name[DLK_NUMBERED_MAX], text[512], *begin;
 	uint64_t parent, session;
@@ -243,6 +255,7 @@ static bool read_stat(pid_t pid, struct dlk_victim *s)
 	    !dlk_number(dlk_stat_field(text, 6), 10, &session))
 		return false;
 	*s = (struct dlk_victim){ .pid = pid,
+				  .task = pid,
 				  .parent = (pid_t)parent,
 				  .session = (pid_t)session,
 				  .state = *dlk_stat_field(text, 3),
@@ -253,13 +266,48 @@ static bool read_stat(pid_t pid, struct dlk_victim *s)
 	s->was_stopped = s->state == 'T';
 	*strrchr(text, ')') = '\0';
 	strncpy(s->command, begin + 1, sizeof(s->command) - 1);
-	return s->state != 'Z' && s->state != 'X';
+	return true;
+}
+
+static bool has_ended(const struct dlk_victim *s)
+{
+	return s->state == 'Z' || s->state == 'X';
+}
+
+/*
+ * Whose first thread has ended (pthread_exit(3)) goes on by another one, and what
+ * he has open is that one's; false: by none.
+ */
+static bool goes_on(struct dlk_victim *s)
+{
+	char name[DLK_NUMBERED_MAX];
+	struct dlk_victim thread;
+	bool any = false;
+	uint64_t task;
+	DIR *d = look_into(dlk_numbered(name, "/proc/", s->pid, "/task"));
+
+	while (!any && next_number(d, &task))
+		any = read_one((pid_t)task, &thread) && !has_ended(&thread);
+	if (d)
+		closedir(d);
+	if (!any)
+		return false;
+	s->task = thread.pid;
+	s->state = thread.state;
+	s->was_stopped = thread.was_stopped;
+	return true;
+}
+
+/* False: it has ended. */
+static bool read_stat(pid_t pid, struct dlk_victim *s)
+{
+	return read_one(pid, s) && (!has_ended(s) || goes_on(s));
 }
 
 /* True: it is by this lease's lock that it is a holder. */
 static bool note_lock(struct dlk_victim *s, struct dlk_kept *k, int fd)
 {
-	if (!has_lock(k, s->pid, fd))
+	if (!has_lock(k, s, fd))
 		return false;
 	s->k = k;
 	s->by = fd;
@@ -289,7 +337,7 @@ static void look_at_fds(struct dlk_victim *s)
 {
 	char name[DLK_NUMBERED_MAX];
 	const struct dirent *e;
-	DIR *d = look_into(dlk_numbered(name, "/proc/", s->pid, "/fd"));
+	DIR *d = look_into(dlk_numbered(name, "/proc/", s->task, "/fd"));
 
 	if (wanted.n < wanted.of_n)
 		learn_files();
@@ -298,17 +346,6 @@ static void look_at_fds(struct dlk_victim *s)
 	if (d)
 		closedir(d);
 	dlk_victims_reserve();
-}
-
-/* The next number in a directory; false: there is none. */
-static bool next_number(DIR *d, uint64_t *n)
-{
-	const struct dirent *e;
-
-	while (d && (e = readdir(d)))
-		if (dlk_number(e->d_name, 10, n))
-			return true;
-	return false;
 }
 
 /* The next process in "/proc" that is no keeper; false: there is none. */
@@ -363,7 +400,7 @@ static bool is_to_compare(const struct dlk_victim *s)
 static void compare_with(const struct dlk_victim *taker, struct dlk_victim *s)
 {
 	if (!taker || taker->k != s->k || taker->by < 0 ||
-	    dlk_syscall(SYS_kcmp, s->pid, taker->pid, KCMP_FILE, (long)s->by,
+	    dlk_syscall(SYS_kcmp, s->task, taker->task, KCMP_FILE, (long)s->by,
 			(long)taker->by) <= 0)
 		return;
 	s->k = NULL;
@@ -438,8 +475,8 @@ static bool is_same(struct dlk_victim *v)
 	if (!read_stat(v->pid, &now))
 		return false;
 	memcpy(v->command, now.command, sizeof(v->command));
-	return v->by < 0 ? now.parent == v->parent
-			 : has_lock(v->k, v->pid, v->by);
+	v->task = now.task;
+	return v->by < 0 ? now.parent == v->parent : has_lock(v->k, v, v->by);
 }
 
 void dlk_victim_unwatch(struct dlk_victim *v)

@@ -5,7 +5,8 @@
 # Who works under a lock that cannot be renewed (on_lost = "pause") stands, or is
 # dead, whatever came in between: a child that a fork(2) had not made yet when its
 # parent was stopped; a job whose lock's taker has ended since, of a file that the
-# keeper cannot open, so that nobody can tell of its lock any more.
+# keeper cannot open, so that nobody can tell of its lock any more; a program whose
+# first thread has ended.
 . "${0%/*}/../../lib/rig.sh"
 
 # there PGREP-ARGUMENT...: its number is $PID
@@ -28,6 +29,14 @@ runs()
 stopped()
 {
 	[ "$(grep -c 'are stopped until' "$RIG/log")" = "$1" ]
+}
+
+# All threads that have not ended.
+threads_are()
+{
+	# shellcheck disable=SC2016 # the inner shell's
+	[ "$(on A sh -c 'cut -d" " -f3 /proc/$0/task/*/stat' "$1" | sort -u)" = \
+		"$2"$'\nZ' ]
 }
 
 rig_start disks
@@ -80,4 +89,23 @@ ask p pass
 peer_end taker
 ok 'all is over' until_true 20 host_is_idle A
 rr flushall >/dev/null
+
+dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+import ctypes, fcntl, threading, time
+f = open("g", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+threading.Thread(target=time.sleep, args=(1000,)).start()
+ctypes.CDLL(None).pthread_exit(None)' &
+until_true 10 there -x python3
+pid=$PID
+ok 'the first thread of a program has ended' until_true 10 threads_are "$pid" S
+ok '... and a keeper has its lease' until_true 10 have_standbys A 1
+ask p hang
+ok 'it is stopped' until_true 20 threads_are "$pid" T
+like "$(grep 'are stopped until' "$RIG/log" | tail -n1)" "until it is: $pid " \
+	'... by its keeper'
+ask p pass
+ok 'it goes on' until_true 20 threads_are "$pid" S
+on A kill -KILL "$pid"
+ok 'all is over' until_true 20 host_is_idle A
 rig_end
