@@ -64,8 +64,9 @@ static void note_who_stopped(struct dlk_victim *v)
 
 	v->lock = open(dlk_numbered(name, "/proc/", v->pid, "/stat"),
 		       O_RDONLY | O_CLOEXEC);
-	/* (He may have been continued since he was looked at.) */
-	if (v->was_stopped && dlk_victim_state(v) == 'T' && is_users(v)) {
+	/* (He may have been continued since he was looked at, and by a keeper
+	 * that had it locked before.) */
+	if (v->was_stopped && is_users(v) && dlk_victim_state(v) == 'T') {
 		dlk_close_all(&v->lock, 1);
 		return;
 	}
