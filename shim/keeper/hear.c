@@ -85,6 +85,27 @@ static bool may_tell(const struct ucred *who)
 	return true;
 }
 
+/*
+ * execve(2) gives root what the process has given up by capset(2), and not for
+ * good (capabilities(7)): what it may not, we are not to.
+ */
+static void give_up_as_it_did(pid_t pid)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct its[_LINUX_CAPABILITY_U32S_3];
+
+	if (pid <= 0 || !read_capabilities(pid, its))
+		return;
+	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		shim.own[i].permitted &= its[i].permitted;
+		shim.own[i].effective &= its[i].permitted;
+	}
+	dlk_syscall(SYS_capset, &head, shim.own);
+	read_capabilities(0, shim.own);
+}
+
 /* Its last words are none to warn of: what they were about is seen anyway. */
 static void refuse(const struct ucred *who)
 {
@@ -302,6 +323,7 @@ bool dlk_hear_begin(int fd, dlk_start_fn *start)
 	shim.fd = fd;
 	receive(&in, sizeof(in), 0, &h);
 	shim.pid = h.n > 0 ? h.who.pid : 0;
+	give_up_as_it_did(shim.pid);
 	dlk_close_all(h.fds, DLK_KEEP_FDS);
 	fine = h.n > 0 && may_tell(&h.who) &&
 	       hear_start((const struct dlk_keep_start *)&in, h.n, start);

@@ -4,7 +4,8 @@
 #
 # Whom the keeper obeys (DESIGN L4): its own user, at each message; not the
 # program that has given up what its keeper still may.  And when the program
-# does so by libc, the keeper carries on what it has and takes nothing new.
+# does so by libc, the keeper carries on what it has and takes nothing new.  What was
+# given up before it begins, and execve(2) gives back to root, it does without.
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
@@ -119,4 +120,15 @@ on A kill -KILL "$child"
 rig_empty 3 'both see the end'
 ok 'and end' until_true 5 no_keeper A
 unlike "$(cat "$RIG/log")" 'LOST|refused' 'nothing was lost, nothing refused'
+
+peer less dl A env DLOCK_LOG="debug:$RIG/log" "$BIN/privileges" obey less
+ask less 'call drop 7'
+: >"$RIG/log"
+ask less lock
+ok 'root without CAP_SETUID: a keeper has its lease' until_true 10 are_carried 1
+like "$(on A grep CapEff "/proc/$(keepers A)/status")" '[0-7][0-9a-f]$' \
+	'... and has no CAP_SETUID either'
+unlike "$(cat "$RIG/log")" 'is started by' '... the first one that was started'
+peer_end less
+ok 'they end' until_true 5 no_keeper A
 rig_end
