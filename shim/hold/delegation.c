@@ -304,12 +304,17 @@ void dlk_delegation_refused(struct dlk_hold *h, int err)
 		tell_failure(h, err);
 }
 
+/*
+ * What it carries it goes on with.  But who is to be paused (DESIGN 9.9) must say
+ * READY, and be let go on by who heard it: another one has that as well.
+ */
 static void let_go(void)
 {
 	dlk_keeper_let_go();
 	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
-		if (h->keeper.number && !h->keeper.carried)
+		if (h->keeper.number &&
+		    (!h->keeper.carried || h->rule->on_lost == DLK_LOST_PAUSE))
 			unkeep(h, dlk_now_ns());
 		h->keeper.number = 0;
 	}

@@ -333,12 +333,26 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 			return;
 }
 
+/*
+ * Into whom we may not look, for he was another user (setuid(2)), or wants it so
+ * (PR_SET_DUMPABLE): the process of an ADD has the lock by the word of its shim.
+ */
+static void take_its_word(struct dlk_victim *s)
+{
+	for (size_t i = 0; i < wanted.of_n && !s->k; i++)
+		if (s->pid == (pid_t)wanted.of[i]->add.pid &&
+		    wanted.of[i]->by == DLK_BY_PROCESS && dlk_shim_lives())
+			s->k = wanted.of[i];
+}
+
 static void look_at_fds(struct dlk_victim *s)
 {
 	char name[DLK_NUMBERED_MAX];
 	const struct dirent *e;
 	DIR *d = look_into(dlk_numbered(name, "/proc/", s->task, "/fd"));
 
+	if (!d && errno == EACCES)
+		take_its_word(s);
 	if (wanted.n < wanted.of_n)
 		learn_files();
 	while (d && !s->k && has_time() && (e = readdir(d)))
@@ -423,7 +437,7 @@ static bool is_root(const struct dlk_victim *s)
 {
 	const struct dlk_victim *taker;
 
-	if (!s->k || s->by < 0)
+	if (!s->k || (s->by < 0 && s->pid != (pid_t)s->k->add.pid))
 		return false;
 	taker = s->pid == (pid_t)s->k->add.pid ? s : find((pid_t)s->k->add.pid);
 	return taker == s || !taker || taker->k != s->k || taker->by < 0;

@@ -6,7 +6,8 @@
 # dead, whatever came in between: a child that a fork(2) had not made yet when its
 # parent was stopped; a job whose lock's taker has ended since, of a file that the
 # keeper cannot open, so that nobody can tell of its lock any more; a program whose
-# first thread has ended.
+# first thread has ended; one that has given up its privileges, and can tell its
+# keeper nothing more.
 . "${0%/*}/../../lib/rig.sh"
 
 # there PGREP-ARGUMENT...: its number is $PID
@@ -107,5 +108,31 @@ like "$(grep 'are stopped until' "$RIG/log" | tail -n1)" "until it is: $pid " \
 ask p pass
 ok 'it goes on' until_true 20 threads_are "$pid" S
 on A kill -KILL "$pid"
+ok 'all is over' until_true 20 host_is_idle A
+
+on A chmod 755 "$RIG" "$MNT"
+peer daemon dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+import fcntl, os, sys, time
+f = open("h", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.readline()
+os.setgid(65534)
+os.setuid(65534)
+print("nobody", flush=True)
+time.sleep(1000)'
+hear daemon
+ok 'a keeper of root has a lease' until_true 10 have_standbys A 1
+ask daemon go
+is "$HEARD" nobody 'its program has given up its privileges'
+ok '... and another keeper has it as well' until_true 10 have_standbys A 2
+there -x python3
+pid=$PID
+ask p hang
+ok 'it is stopped' until_true 20 is_in_state "$pid" T
+ask p pass
+ok 'it goes on' until_true 20 runs "$pid"
+on A kill -KILL "$pid"
+peer_end daemon
 ok 'all is over' until_true 20 host_is_idle A
 rig_end
