@@ -586,7 +586,9 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 {
 	struct dlk_victim s;
 
-	if (dlk_victims_has(list, list->n, pid) || !read_stat(pid, &s))
+	/* (A keeper is the child of a holder that is a subreaper, prctl(2).) */
+	if (dlk_victims_has(list, list->n, pid) || !read_stat(pid, &s) ||
+	    dlk_kernel_is_keeper(s.command))
 		return false;
 	s.leads = of->leads;
 	look_at_fds(&s);

@@ -367,7 +367,8 @@ bool dlk_kernel_is_keeper(const char *comm)
 {
 	return strcmp(comm, "dlock-keeper") == 0 ||
 	       strcmp(comm, "dlock-standby") == 0 ||
-	       strcmp(comm, "dlock-watchdog") == 0;
+	       strcmp(comm, "dlock-watchdog") == 0 ||
+	       strcmp(comm, "dlock-tls") == 0;
 }
 
 enum dlk_holder dlk_holder_of(uint64_t pid)

@@ -87,8 +87,8 @@ enum dlk_holder {
 	DLK_OTHER,   /* a young one, or somebody who is only asking Redis */
 	DLK_GUARDED, /* one whose end a keeper waits for */
 };
-/* Is it one of dlock's own processes that see to leases, by its command's name
- * (proc_pid_comm(5))? */
+/* Is it one of the processes that see to leases, or to their connections, by its
+ * command's name (proc_pid_comm(5))? */
 bool dlk_kernel_is_keeper(const char *comm);
 /* Of these, which is a process?  ENDED, KEEPER, OTHER. */
 enum dlk_holder dlk_holder_of(uint64_t pid);

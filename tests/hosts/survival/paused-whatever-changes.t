@@ -7,7 +7,7 @@
 # parent was stopped; a job whose lock's taker has ended since, of a file that the
 # keeper cannot open, so that nobody can tell of its lock any more; a program whose
 # first thread has ended; one that has given up its privileges, and can tell its
-# keeper nothing more.
+# keeper nothing more; one that all orphans come to, its keepers among them.
 . "${0%/*}/../../lib/rig.sh"
 
 # there PGREP-ARGUMENT...: its number is $PID
@@ -134,5 +134,23 @@ ask p pass
 ok 'it goes on' until_true 20 runs "$pid"
 on A kill -KILL "$pid"
 peer_end daemon
+ok 'all is over' until_true 20 host_is_idle A
+
+# (PR_SET_CHILD_SUBREAPER)
+dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+import ctypes, fcntl, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+f = open("i", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+time.sleep(1000)' &
+ok 'a keeper has the lease of a subreaper' until_true 10 have_standbys A 1
+until_true 10 there -x python3
+pid=$PID
+ok '... and is its child' on A pgrep -P "$pid" -x dlock-keeper
+ask p hang
+ok 'it is stopped' until_true 20 is_in_state "$pid" T
+ask p pass
+ok 'it goes on' until_true 20 runs "$pid"
+on A kill -KILL "$pid"
 ok 'all is over' until_true 20 host_is_idle A
 rig_end
