@@ -613,6 +613,10 @@ static void forget_group(void)
 
 void dlk_keeper_lose(bool kill)
 {
+	/* By itself, and it has answered nothing: the next one would not either,
+	 * and there would be as many as can be started. */
+	if (!kill && keeper.socket.fd >= 0 && keeper.heard == keeper.born)
+		keeper.failed = -ESRCH;
 	if (kill && keeper.group > 0)
 		kill_them();
 	dlk_own_close(&keeper.socket);
