@@ -73,7 +73,8 @@ void dlk_carry_look_at_paused(uint64_t now_ns)
 		return;
 	LIST_FOREACH(k, &dlk_carried, next)
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-	if (k->paused && dlk_grow(&its, &room, n, sizeof(*its)))
+	if (k->holders == DLK_HOLDERS_PAUSED &&
+	    dlk_grow(&its, &room, n, sizeof(*its)))
 		its[n++] = k;
 	dlk_paused_look(now_ns, its, n);
 }
@@ -155,7 +156,7 @@ void dlk_carry_drop(struct dlk_kept *k)
 {
 	if (k->state >= DLK_ENDING)
 		return;
-	if (k->state == DLK_KEPT && k->paused)
+	if (k->state == DLK_KEPT && k->holders == DLK_HOLDERS_PAUSED)
 		dlk_paused_lock_ended(k);
 	dlk_carry_by(k, DLK_BY_OTHERS);
 	LIST_REMOVE(k, chain);
@@ -421,8 +422,8 @@ static bool has_run_out(const struct dlk_kept *k)
 				      ? dlk_stop_ns(k->deadline_ns, ttl_ms)
 				      : k->deadline_ns;
 
-	return k->state == DLK_KEPT && !k->stopped && !k->full_ms &&
-	       !dlk_shim_is_mute() && dlk_now_ns() >= last;
+	return k->state == DLK_KEPT && k->holders != DLK_HOLDERS_KILLED &&
+	       !k->full_ms && !dlk_shim_is_mute() && dlk_now_ns() >= last;
 }
 
 /* Who is killed by his own timer says nothing any more. */
@@ -457,7 +458,7 @@ void dlk_carry_owe(struct dlk_kept *k)
 		dlk_losses_note(k);
 		tell_end(k);
 	}
-	if (k->paused)
+	if (k->holders == DLK_HOLDERS_PAUSED)
 		dlk_paused_lock_ended(k);
 	k->state = DLK_FLUSHING;
 	has_moved(k);
@@ -483,7 +484,7 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed)
 	const uint32_t ttl_ms = k->lease.ttl_ms;
 	uint64_t renew_ns;
 
-	k->unsaid = 0;
+	k->silent = 0;
 	k->untimed = !timed;
 	if (k->state != DLK_KEPT || deadline_ns <= k->deadline_ns)
 		return;
@@ -678,15 +679,22 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 /* Of a ttl that was cut, and of a shim that cannot tell, silence is none. */
 bool dlk_carry_has_marks(const struct dlk_kept *k)
 {
-	return k->state == DLK_KEPT && !k->stopped && !k->paused &&
+	return k->state == DLK_KEPT && k->holders == DLK_HOLDERS_RUN &&
 	       dlk_lost_stops(k->add.on_lost) && !k->full_ms &&
 	       !dlk_shim_is_mute();
+}
+
+void dlk_carry_holders(struct dlk_kept *k, enum dlk_kept_holders holders)
+{
+	dlk_carried_news += holders != DLK_HOLDERS_KILLED;
+	dlk_carried_moves++;
+	k->holders = holders;
 }
 
 /* Of one that was held on to, nobody knows who had it meanwhile. */
 static bool is_to_be_stopped(const struct dlk_kept *k, int result)
 {
-	return !k->robbed && !k->stopped && result >= 0 &&
+	return !k->robbed && k->holders != DLK_HOLDERS_KILLED && result >= 0 &&
 	       (dlk_lost_lasts(k->add.on_lost) ||
 		(result == DLK_LOST && k->add.on_lost != DLK_LOST_REPORT));
 }
@@ -696,9 +704,9 @@ static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
 	if (k->deadline_ns < deadline_ns)
 		k->deadline_ns = deadline_ns;
 	has_moved(k);
-	dlk_carried_news += k->robbed || k->stopped || k->paused;
-	k->doubted = k->robbed = k->stopped = k->paused = false;
-	k->ready = false;
+	if (k->robbed || k->holders != DLK_HOLDERS_RUN)
+		dlk_carry_holders(k, DLK_HOLDERS_RUN);
+	k->doubted = k->robbed = k->ready = false;
 }
 
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
@@ -711,7 +719,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		return;
 	if (r->result == 0) {
 		is_held_until(k, dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms));
-		k->unsaid++;
+		k->silent++;
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
 		k->failing = false;
 		return;
@@ -741,7 +749,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		set_due(k, now + DOUBT_MS * DLK_MS);
 		return;
 	}
-	if (!k->stopped) {
+	if (k->holders != DLK_HOLDERS_KILLED) {
 		dlk_losses_note(k);
 		tell(DLK_ERROR, k,
 		     dlk_shim_lives() ? " is LOST while its lock is held: "
@@ -873,6 +881,7 @@ struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
 
 void dlk_carry_follow(struct dlk_kept *k, const struct dlk_mirror_state *s)
 {
+	k->answer_ns = s->unanswered;
 	if (s->state >= DLK_ENDING) {
 		dlk_carry_drop(k);
 		return;
@@ -881,7 +890,6 @@ void dlk_carry_follow(struct dlk_kept *k, const struct dlk_mirror_state *s)
 	if (k->by != s->by)
 		dlk_carry_by(k, s->by);
 	k->guard.was_first = s->was_first;
-	k->unanswered = s->unanswered;
 	k->lease.ttl_ms = s->ttl_ms;
 	k->full_ms = s->full_ms;
 	k->deadline_ns = s->deadline_ns;
@@ -890,14 +898,17 @@ void dlk_carry_follow(struct dlk_kept *k, const struct dlk_mirror_state *s)
 /* All that is due, and be it in a minute: whoever knew when is dead. */
 static void wake(struct dlk_kept *k)
 {
+	const bool paused = dlk_paused.n && k->add.on_lost == DLK_LOST_PAUSE;
+
 	k->listed_ns = 0;
 	k->doubted = false;
 	/* An answer that was to come late was the parent's to give. */
-	if (k->unanswered || k->answer_ns)
+	if (k->answer_ns)
 		answer(k, 0);
-	k->unanswered = false;
 	if (k->state == DLK_KEPT) {
-		k->paused = dlk_paused.n && k->add.on_lost == DLK_LOST_PAUSE;
+		if (paused || k->holders == DLK_HOLDERS_PAUSED)
+			dlk_carry_holders(k, paused ? DLK_HOLDERS_PAUSED
+						    : DLK_HOLDERS_RUN);
 		set_due(k, 0);
 		return;
 	}

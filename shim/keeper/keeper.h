@@ -322,6 +322,13 @@ enum dlk_kept_by {
 	DLK_BY_OTHERS,  /* left, and there after all was closed */
 };
 
+/* What was done to those who have its lock, for it was not renewed in time? */
+enum dlk_kept_holders {
+	DLK_HOLDERS_RUN,    /* nothing */
+	DLK_HOLDERS_PAUSED, /* they are stopped until it can be renewed */
+	DLK_HOLDERS_KILLED,
+};
+
 /* A lease that the keeper carries. */
 struct dlk_kept {
 	struct dlk_due due; /* to renew, or to release; first: carry.c casts */
@@ -334,6 +341,7 @@ struct dlk_kept {
 	uint32_t number;             /* of its ADD */
 	enum dlk_kept_state state;
 	enum dlk_kept_by by;
+	enum dlk_kept_holders holders;
 	struct dlk_watch *watch;
 	struct dlk_shadow_copy *shadow; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
@@ -342,20 +350,22 @@ struct dlk_kept {
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
 				 owed: when the server has forgotten it */
 	uint64_t answer_ns;   /* when its ADD is answered at the latest; 0: it
-				 is */
-	bool failing;         /* it was not renewed when asked last */
-	bool reads;   /* it is put back as a reader's: others read by now */
-	bool doubted; /* somebody else's, or nobody's, when asked last */
-	bool robbed;  /* another's token was seen, and seen again */
-	bool ready;   /* its process is to be stopped by us, not killed */
-	bool paused;  /* its holders are stopped until it can be renewed */
-	bool stopped; /* its holders were killed, for it was lost */
-	uint64_t
-		looked_for_ns; /* the deadline for which they were looked for */
-	uint64_t due_by_ns;    /* the deadline for which it is dealt with */
-	bool unanswered;       /* (standing by) its ADD was not answered yet */
-	uint32_t unsaid; /* so often we have renewed it since its process did */
-	bool untimed;    /* that has no timer, by its own word (L6) */
+				 is (standing by, no more is known) */
+	bool failing;         /* it was not renewed when asked for last */
+	bool doubted;         /* then it seemed to be lost: if it does once
+				 more, it is */
+	bool robbed;          /* it is, to another or nobody knows to whom: its
+				 holders are to be killed */
+	bool ready; /* its process wants to be stopped by us (READY) */
+	bool reads; /* others read by now, so it is put back as a
+				 reader's */
+	uint64_t looked_for_ns; /* its deadline when its holders were looked
+				   for, to know how long that takes */
+	uint64_t due_by_ns;     /* its deadline when its mark had come */
+	uint32_t silent;  /* so often we have renewed it since its process said
+			    that it had */
+	bool untimed;     /* its process has no timer that would kill it, by its
+			    own word (L6) */
 	uint32_t full_ms; /* the ttl before the process cut it; 0: it has not */
 
 	/* Records: what the server had of it at listed_ns (0: not known). */
@@ -401,6 +411,8 @@ bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed);
 /* Its holders are stopped by its stop mark, and are not yet (survive.c). */
 bool dlk_carry_has_marks(const struct dlk_kept *k);
+/* The only writer of that: it has other marks from here on, or none. */
+void dlk_carry_holders(struct dlk_kept *k, enum dlk_kept_holders holders);
 /* Who may have its lock from here on. */
 void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by);
 /* Its lock has ended: release it. */

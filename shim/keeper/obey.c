@@ -110,8 +110,9 @@ static void obey_end(const struct dlk_keep *m)
 
 	if (!k)
 		return;
-	if (m->type != DLK_KEEP_LEFT)
-		k->paused = false; /* by itself, just before it was stopped */
+	/* By itself, just before it was stopped. */
+	if (m->type != DLK_KEEP_LEFT && k->holders == DLK_HOLDERS_PAUSED)
+		dlk_carry_holders(k, DLK_HOLDERS_RUN);
 	if (m->type == DLK_KEEP_DROP) {
 		dlk_carry_given_up(k);
 	} else if (m->type == DLK_KEEP_OWE) {

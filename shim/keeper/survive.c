@@ -46,14 +46,15 @@ static uint64_t timers_ns;
 
 static bool is_robbed(const struct dlk_kept *k)
 {
-	return k->state == DLK_KEPT && !k->stopped && k->robbed &&
+	return k->state == DLK_KEPT && k->robbed &&
+	       k->holders != DLK_HOLDERS_KILLED &&
 	       k->add.on_lost != DLK_LOST_REPORT;
 }
 
 /* Its holders are stopped: until when, at most? */
 static uint64_t pause_end_ns(const struct dlk_kept *k)
 {
-	return k->state == DLK_KEPT && k->paused
+	return k->state == DLK_KEPT && k->holders == DLK_HOLDERS_PAUSED
 		       ? dlk_pause_end_ns(k->deadline_ns, k->lease.pause_ms)
 		       : UINT64_MAX;
 }
@@ -191,6 +192,7 @@ static void put_why(struct dlk_text *t, const struct dlk_kept *k)
 
 static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 {
+	const bool paused = k->holders == DLK_HOLDERS_PAUSED;
 	const bool pauses = is_to_pause(k);
 	struct dlk_line l;
 
@@ -200,12 +202,12 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 			     " is LOST: it is another's, or was meanwhile");
 	} else {
 		dlk_text_str(&l.text,
-			     k->paused || k->add.on_lost != DLK_LOST_PAUSE
+			     paused || k->add.on_lost != DLK_LOST_PAUSE
 				     ? " is LOST: it was not renewed for "
 				     : " was not renewed for ");
 		put_why(&l.text, k);
 	}
-	if (k->paused && !k->robbed)
+	if (paused && !k->robbed)
 		dlk_text_str(&l.text, ", which is more than pause_at_most");
 	if (list->n == 0 && !list->err)
 		dlk_text_str(&l.text, "; nobody is found who has its lock");
@@ -439,11 +441,9 @@ static void kill_holders(uint64_t mark)
 		kill_found();
 		for (size_t i = 0; i < due.n; i++) {
 			/* Those, too, whose taker is dead by now. */
-			if (due.v[i]->paused)
+			if (due.v[i]->holders == DLK_HOLDERS_PAUSED)
 				dlk_paused_kill();
-			due.v[i]->stopped = true;
-			due.v[i]->paused = false;
-			dlk_carried_moves++;
+			dlk_carry_holders(due.v[i], DLK_HOLDERS_KILLED);
 			dlk_losses_note(due.v[i]);
 			dlk_watch_stir(due.v[i]->watch);
 		}
@@ -539,12 +539,10 @@ static void pause_holders(uint64_t mark)
 		if (timer > timers_ns)
 			timers_ns = timer;
 		say(due.v[i], &dlk_paused);
-		due.v[i]->paused = true;
+		dlk_carry_holders(due.v[i], DLK_HOLDERS_PAUSED);
 	}
 	for (size_t i = had; i < dlk_paused.n; i++)
 		dlk_paused.v[i].k = NULL;
-	dlk_carried_news++;
-	dlk_carried_moves++;
 	/* Their last mark is near: from here on it is none. */
 	dlk_watchdog(dlk_now_ns());
 }
@@ -579,7 +577,7 @@ void dlk_survive_go_on(void)
 	if (!dlk_paused.n)
 		return;
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (k->paused && k->state == DLK_KEPT)
+	if (k->holders == DLK_HOLDERS_PAUSED && k->state == DLK_KEPT)
 		return;
 	/* Else it would stop itself by its timer, with nobody to let it go on. */
 	if (dlk_now_ns() < timers_ns + LATE_MS * DLK_MS)

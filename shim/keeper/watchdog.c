@@ -419,7 +419,7 @@ static bool has_own_timer(const struct dlk_victim *v)
 	const struct dlk_kept *k = v->k;
 
 	return v->pid == (pid_t)k->add.pid && k->by == DLK_BY_PROCESS &&
-	       !k->untimed && k->unsaid < SILENT && dlk_shim_lives();
+	       !k->untimed && k->silent < SILENT && dlk_shim_lives();
 }
 
 static bool ask_for(int fd, pid_t pid)
