@@ -72,7 +72,7 @@ struct watch {
 /* Guarded by the mutex of the holds, but for the last two. */
 static struct watch kills = { .armed_ns = UINT64_MAX, .signal = SIGKILL };
 static struct watch pauses = { .armed_ns = UINT64_MAX, .signal = SIGSTOP };
-static _Atomic unsigned n_ready; /* that have said it for all */
+static _Atomic unsigned n_ready; /* leases that READY was said for */
 static _Atomic int failed;       /* errno of one, till it is said; -1: it was */
 
 void dlk_backstop_forget(void)
@@ -107,8 +107,8 @@ static bool set_timer(const struct watch *w, uint64_t at_ns)
 				      TIMER_ABSTIME, &at, NULL) == 0;
 }
 
-/* Of which the first has passed: who runs by now was continued, and hears of one
- * after the other that it was renewed. */
+/* The first of its marks has passed: who runs by now was continued, and hears
+ * of one lease after the other that it was renewed. */
 static bool is_late_to_stop(const struct watch *w)
 {
 	return w == &pauses && dlk_dues_ns(&w->due) <= dlk_now_ns();
@@ -147,7 +147,7 @@ static void set_marks(struct dlk_hold *h)
 	const uint64_t mark = backstop_ns(h);
 	const bool paused = mark != UINT64_MAX && dlk_hold_is_paused(h);
 
-	dlk_due_set(&kills.due, &h->stop,
+	dlk_due_set(&kills.due, &h->kill,
 		    paused ? dlk_pause_end_ns(h->valid.deadline_ns,
 					      h->lease.pause_ms)
 			   : mark);
@@ -159,7 +159,7 @@ bool dlk_backstop_stands_back(void)
 	return atomic_load(&n_ready) > 0;
 }
 
-/* The first that is READY: all others stand back. */
+/* One is READY, the first: the timers of all stand back. */
 static void stand_back(void)
 {
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
@@ -196,17 +196,17 @@ bool dlk_backstop_is_armed(void)
 	return kills.armed_ns != UINT64_MAX || dlk_self.pid == 1;
 }
 
-/* The one of both whose holder is to run no more first; NULL. */
+/* Of both timers' first leases the one whose last mark comes first, or NULL. */
 static struct dlk_hold *first(void)
 {
-	struct dlk_hold *s = NULL, *p = NULL;
+	struct dlk_hold *k = NULL, *p = NULL;
 
 	dlk_holds_check();
 	if (kills.due.first)
-		s = dlk_hold_of(kills.due.first, stop);
+		k = dlk_hold_of(kills.due.first, kill);
 	if (pauses.due.first)
 		p = dlk_hold_of(pauses.due.first, pause);
-	return !s || (p && dlk_hold_final_ns(p) < dlk_hold_final_ns(s)) ? p : s;
+	return !k || (p && dlk_hold_final_ns(p) < dlk_hold_final_ns(k)) ? p : k;
 }
 
 uint64_t dlk_backstop_ns_first(void)

@@ -14,17 +14,17 @@
  */
 void dlk_backstop_watch(struct dlk_hold *h);
 /*
- * The keeper was told that it may stop this process now ("pause").  Then what is
- * renewed is not watched again until that is over.  (By an atomic: who is amidst a
- * question to a server asks.)
+ * The keeper was told that it may stop this process now ("pause").  Then what
+ * is renewed is not watched again until that is over.  (It wants no mutex, for
+ * the thread asks this while it waits for a server.)
  */
 bool dlk_backstop_stands_back(void);
 /*
- * (mutex) The first of those whose holder is stopped, and whose stop mark has
- * come; NULL: none.
+ * (mutex) The first whose last mark (dlk_hold_final_ns) has come, of those that
+ * stop their holder; NULL: none.
  */
 struct dlk_hold *dlk_backstop_due(uint64_t now_ns);
-/* (mutex) The stop mark that comes first; UINT64_MAX: none. */
+/* (mutex) The last mark of theirs that comes first; UINT64_MAX: none. */
 uint64_t dlk_backstop_ns_first(void);
 /* (mutex) Is there a timer that ends this process?  (Process 1 is ended by its
  * thread, and by nobody else.) */

@@ -9,6 +9,8 @@
  *     any more and the next one could not get.
  *  2. What is asked (keeper.number) and not answered is neither "yes" nor "no".
  *     The end of such a lease is told in order, behind the question.
+ *
+ * (mutex) is that of the holds, (keeper_mutex) dlk_keeper_mutex.
  */
 #include "hold/delegation.h"
 
@@ -153,8 +155,9 @@ static int send_add(const struct dlk_hold *h, struct dlk_keep_add *m)
 }
 
 /*
- * (keeper) It has its number before it is told of: what lies in the socket has
- * the description, so who closes that now is to wait for the keeper.
+ * (keeper_mutex) The hold has its number before the keeper is told of it: what
+ * lies in the socket has the description, so who closes that now is to wait for
+ * the keeper.
  *
  *	our thread		we
  *	a keeper is started
@@ -177,7 +180,7 @@ static bool announce(struct dlk_hold *h, uint32_t number)
 	return held;
 }
 
-/* (keeper) It was not told: a renewal may have taken it for told meanwhile. */
+/* (keeper_mutex) The keeper was not told, as a renewal may have believed. */
 static void take_back(struct dlk_hold *h, uint32_t number)
 {
 	DLK_GUARD(&dlk_holds_mutex);
@@ -187,7 +190,7 @@ static void take_back(struct dlk_hold *h, uint32_t number)
 	}
 }
 
-/* (keeper) */
+/* (keeper_mutex) */
 static int tell_add(struct dlk_hold *h)
 {
 	struct dlk_keep_add *m = dlk_keeper_room();
@@ -269,8 +272,8 @@ static struct dlk_hold *find_lately(uint32_t number)
 	return NULL;
 }
 
-/* It has no keeper, and is to have one by then. */
-static void unkeep(struct dlk_hold *h, uint64_t by_ns)
+/* (mutex) It has no keeper, and is to have one by then. */
+static void undelegate(struct dlk_hold *h, uint64_t by_ns)
 {
 	dlk_holds_check();
 	h->keeper.number = 0;
@@ -280,14 +283,14 @@ static void unkeep(struct dlk_hold *h, uint64_t by_ns)
 	dlk_schedule(h);
 }
 
-/* Should it be said, once? */
+/* (mutex) No keeper takes it: is that to be said, which is once? */
 static bool refuse(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
 	const bool held = h->state == HOLD_HELD;
 	const bool tell = held && !h->keeper.refused_ns;
 
-	unkeep(h, now + REFUSED_MS * DLK_MS);
+	undelegate(h, now + REFUSED_MS * DLK_MS);
 	if (held)
 		h->keeper.refused_ns = now;
 	return tell;
@@ -315,12 +318,12 @@ static void let_go(void)
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
 		if (h->keeper.number &&
 		    (!h->keeper.carried || h->rule->on_lost == DLK_LOST_PAUSE))
-			unkeep(h, dlk_now_ns());
+			undelegate(h, dlk_now_ns());
 		h->keeper.number = 0;
 	}
 }
 
-/* What it has renewed, and this process perhaps could not. */
+/* HELD: what it has renewed, and this process perhaps could not. */
 static void held(const struct dlk_keep_answer *a)
 {
 	DLK_GUARD(&dlk_holds_mutex);
@@ -371,7 +374,11 @@ static void answered(const struct dlk_keep_answer *a)
 	dlk_unpin(h);
 }
 
-/* What it carried another must have; it was the end of one, perhaps. */
+/*
+ * (keeper_mutex) It is gone, or is killed because it hangs: all that it had is
+ * another's to carry.  What it was asked for and did not answer, the first of
+ * that, may be what it hangs over, and so would the next one.
+ */
 static void lose(bool hangs)
 {
 	const uint64_t now = dlk_now_ns();
@@ -387,7 +394,7 @@ static void lose(bool hangs)
 			first = h;
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.number)
-			unkeep(h, now);
+			undelegate(h, now);
 	if (first && hangs && ++first->keeper.deaths == DLK_DEATHS) {
 		tell = refuse(first);
 		first->keeper.deaths = 0;
@@ -409,7 +416,7 @@ unsigned dlk_delegation_lost(void)
 	return lost;
 }
 
-/* One that hears us no more has ended: what it carried has none. */
+/* One that we have let go has ended: what it carried has no keeper. */
 static void lose_let_go(void)
 {
 	if (!dlk_keeper_let_go_ended())
@@ -417,7 +424,7 @@ static void lose_let_go(void)
 	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (h->keeper.carried && !h->keeper.number)
-			unkeep(h, dlk_now_ns());
+			undelegate(h, dlk_now_ns());
 }
 
 bool dlk_delegation_listen(void)
@@ -452,7 +459,7 @@ bool dlk_delegation_ask(struct dlk_hold *h, bool wait)
 
 /* --- what is renewed ------------------------------------------------------ */
 
-/* (keeper) What it does not hear now it hears at the next renewal. */
+/* (keeper_mutex) What it does not hear now it hears at the next renewal. */
 static void tell_renewed(struct dlk_hold *const *all, unsigned n)
 {
 	union {

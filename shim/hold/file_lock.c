@@ -4,8 +4,8 @@
  * the process holds of its records, in the kernel and at Redis (see record.c).
  *
  * No mutex, for Redis may be asked in between: whoever finds it taken sleeps
- * in a futex with nothing in hand, and lets signals be handled; or they wait
- * for as long as Redis is asked.
+ * in a futex with nothing in hand, and lets signals be handled, or holds them
+ * off for as long as Redis is asked.
  */
 
 #include "hold/file_lock.h"
@@ -17,15 +17,15 @@
 #include "os/signals.h"
 #include "os/sys.h"
 
-enum { GATES = 64 };
+enum { LOCKS = 64 };
+enum { FREE, TAKEN, WANTED };
 
 /* Two files of one number share a lock: they wait in vain at worst. */
-enum { FREE, TAKEN, WANTED };
-static _Atomic unsigned locks[GATES];
+static _Atomic unsigned locks[LOCKS];
 
 static _Atomic unsigned *lock_of(const struct dlk_file *file)
 {
-	return &locks[(dlk_node(file) ^ file->dev) % GATES];
+	return &locks[(dlk_node(file) ^ file->dev) % LOCKS];
 }
 
 bool dlk_file_trylock(const struct dlk_file *file)
@@ -64,6 +64,6 @@ void dlk_file_unlock(const struct dlk_file *file)
 /* In a child: whoever was inside is not here. */
 void dlk_file_locks_forget(void)
 {
-	for (int i = 0; i < GATES; i++)
+	for (int i = 0; i < LOCKS; i++)
 		atomic_store(&locks[i], FREE);
 }

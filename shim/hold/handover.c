@@ -27,20 +27,20 @@ enum { WINDOW = 32, FULL_MS = 5 };
 
 /* --- handing over --------------------------------------------------------- */
 
-enum progress { OVER, KEPT, REFUSED, WAITING, UNTOLD };
+enum progress { OVER, CARRIED, REFUSED, WAITING, UNTOLD };
 
 /* Given back, or given up just now by a conversion: its affair no more. */
 static enum progress progress_of(const struct dlk_hold *h, uint64_t began_ns)
 {
 	DLK_GUARD(&dlk_holds_mutex);
 	return h->state != HOLD_HELD              ? OVER
-	       : h->keeper.carried                ? KEPT
+	       : h->keeper.carried                ? CARRIED
 	       : h->keeper.number                 ? WAITING
 	       : h->keeper.refused_ns >= began_ns ? REFUSED
 						  : UNTOLD;
 }
 
-/* (keeper) Ask for what is to be asked for; do answers come? */
+/* (keeper_mutex) Ask for what it was not told of; are answers to come? */
 static bool ask_all(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 {
 	bool open = false;
@@ -53,7 +53,7 @@ static bool ask_all(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 	return open;
 }
 
-/* (keeper) The keepers hang, one after the other. */
+/* (keeper_mutex) The keepers hang, one after the other. */
 static void give_up(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -68,7 +68,7 @@ static bool is_in_vain(unsigned lost_before)
 	       dlk_keeper_is_silent();
 }
 
-/* Until each is kept, or refused. */
+/* Until each is carried, or refused. */
 static void hand_over(struct dlk_hold *const *all, unsigned n)
 {
 	const uint64_t began = dlk_now_ns();
@@ -112,7 +112,7 @@ bool dlk_handover(struct dlk_hold *h)
  * conversion gives up just now is no lock of its mode any more; its successor
  * is handed over.
  */
-static unsigned collect_unkept(struct dlk_hold **all, uint64_t since_ns)
+static unsigned collect_undelegated(struct dlk_hold **all, uint64_t since_ns)
 {
 	unsigned n = 0;
 
@@ -139,7 +139,7 @@ void dlk_handover_all(void)
 	pthread_mutex_lock(&dlk_keeper_mutex);
 	dlk_delegation_listen();
 	pthread_mutex_unlock(&dlk_keeper_mutex);
-	while (!dlk_seeded(9) && (n = collect_unkept(all, began)) > 0) {
+	while (!dlk_seeded(9) && (n = collect_undelegated(all, began)) > 0) {
 		hand_over(all, n);
 		dlk_unpin_all(all, n);
 	}

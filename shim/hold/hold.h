@@ -12,8 +12,8 @@
  *		     `-acknowledged--'
  *		       or expired
  *
- * hold.c alone writes the state and the deadline; what the hooks look at, how
- * many there are, follows from the state.
+ * hold.c alone writes the state and the deadline.  The counts that the hooks
+ * look at (dlk_any_held, dlk_any_owed) follow from the state.
  */
 #ifndef DLK_HOLD_H
 #define DLK_HOLD_H
@@ -52,15 +52,16 @@ enum hold_trouble {
 };
 
 /*
- * One lease of this process.  Guarded by the mutex but for `lease`: const, but
- * that its ttl is cut once (container.c), that a weaker one is shared, and that
- * what was never held stays nowhere.
+ * One lease of this process.  Guarded by the mutex, but for `lease`, which is
+ * const but for three things: the ttl that is cut once (container.c), `shared`
+ * of what is weakened, and stays_until_ns of what turns out never to have been
+ * held.
  */
 struct dlk_hold {
 	struct dlk_due due;    /* in schedule.c */
 	struct dlk_due unsaid; /* something is still to be said of it */
 	struct dlk_due mark;   /* in schedule.c: the next one on its timeline */
-	struct dlk_due stop, pause; /* in backstop.c */
+	struct dlk_due kill, pause; /* in backstop.c */
 	LIST_ENTRY(dlk_hold)
 	undelegated; /* in schedule.c; le_prev is NULL of
 					     one that is not there */
@@ -141,24 +142,24 @@ static inline uint64_t dlk_final_ns(const struct dlk_rule *rule,
 					     : deadline_ns;
 }
 
-/* The keeper stops who holds it at its stop mark, and lets him go on.  (No process
- * 1 can be stopped.) */
+/* The keeper stops its holders at the stop mark, and lets them go on.  (No
+ * process 1 can be stopped.) */
 static inline bool dlk_hold_pauses(const struct dlk_hold *h)
 {
 	return h->rule->on_lost == DLK_LOST_PAUSE && h->keeper.carried &&
 	       dlk_self.pid != 1;
 }
 
-/* And it has been told, of this lease or another one, that the timer here stands
- * back: who is stopped can say no more of any. */
+/* So it is, and the keeper was told that the timer here stands back: of this
+ * lease, or of another, for who is stopped can say no more of any. */
 static inline bool dlk_hold_is_paused(const struct dlk_hold *h)
 {
 	return dlk_hold_pauses(h) &&
 	       (h->valid.trouble >= HOLD_READY || h->valid.stands_back);
 }
 
-/* When it does, by what it knows of our renewals, which may be the last but one
- * (dlk_schedule_is_news). */
+/* When the keeper stops them: by our last renewal that it was told of, which
+ * may be the last but one (dlk_schedule_is_news). */
 static inline uint64_t dlk_hold_stop_ns(const struct dlk_hold *h)
 {
 	return dlk_stop_ns(h->keeper.known_until_ns < h->valid.deadline_ns
@@ -178,7 +179,7 @@ static inline uint64_t dlk_hold_final_ns(const struct dlk_hold *h)
 	return dlk_final_ns(h->rule, h->valid.deadline_ns, h->valid.span_ms);
 }
 
-/* Its holder goes on beyond that, until somebody else has it. */
+/* Its holder goes on beyond its last mark, until somebody else has it. */
 static inline bool dlk_hold_outlives(const struct dlk_hold *h)
 {
 	return h->rule->on_lost == DLK_LOST_HOLD;
@@ -203,7 +204,7 @@ uint64_t dlk_hold_install(struct dlk_hold *h, uint64_t asked_ns,
  * Renewed, or granted more: that was asked for at asked_ns.  Returns the same.
  */
 uint64_t dlk_hold_extend(struct dlk_hold *h, uint64_t asked_ns);
-/* (mutex) Nobody renews it, but nobody else is granted it before then, either. */
+/* Nobody renews it, but nobody else is granted it before then, either. */
 void dlk_hold_keep(struct dlk_hold *h, uint64_t deadline_ns);
 /*
  * The keeper has renewed it, until then.  `lasting`: whoever hears that will

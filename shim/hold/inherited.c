@@ -30,7 +30,7 @@
 enum { UNKNOWN, SOME, NONE };
 static _Atomic int state;
 
-/* n changes with `mutex`, and so does all else here. */
+/* All of it is written with `mutex`; n is read without, too. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	struct dlk_file *v;

@@ -49,9 +49,9 @@ bool dlk_shared(int fd)
 /* --- flock(2) ------------------------------------------------------------- */
 
 /*
- * The lease that fd's description holds, which has a lock of this
- * mode.  An exclusive one is alone; of several shared ones kcmp(2) tells, and
- * where the kernel will not say, any will do: all are worth the same.
+ * The lease that fd's description holds, which has a lock of this mode.  An
+ * exclusive one is alone; of several shared ones kcmp(2) tells, and where the
+ * kernel will not say, any will do: all are worth the same.
  */
 static struct dlk_hold *find_lease(const struct dlk_file *file, int fd,
 				   int mode)
@@ -87,8 +87,9 @@ struct dlk_hold *dlk_flock_owner(int fd)
 	h = dlk_hold_find(&file, NULL);
 	more = h ? dlk_hold_find(&file, h) : NULL;
 	/*
-	 * The one descriptor of the one process: it is the description, or
-	 * one that was opened after that was closed behind our back.
+	 * One lease, and nobody can have its description but by this number: fd
+	 * is of it, or of one that was opened after it was closed behind our
+	 * back.
 	 */
 	if (h && (more || h->fd != fd || atomic_load(&dlk_self.dups) ||
 		  dlk_shared(fd))) {

@@ -147,7 +147,7 @@ static int send_one(struct dlk_hold *h, enum outbox_message message,
 	}
 	how->drop = h->out.by_source;
 	how->arg = h;
-	/* What an answer has brought meanwhile was wrong with another window. */
+	/* An answer says meanwhile that more than the window was not done. */
 	if (message == OUTBOX_RANGES && h->out.unsent)
 		*window = whole;
 	dlk_outbox_sent(&h->out, message, dlk_now_ns());
@@ -165,9 +165,9 @@ static int send_one(struct dlk_hold *h, enum outbox_message message,
 }
 
 /*
- * A long list goes in pages, each with a number of its own; all by then.  If what
- * was sent before fails meanwhile it is begun again later, for a server that
- * refuses it would be asked without end.
+ * A long list goes in pages, each with a number of its own; all by then.  If a
+ * page fails meanwhile all is begun again later, and not here: a server that
+ * refuses each would be asked without end.
  */
 static int send_all(struct dlk_hold *h, enum outbox_message message,
 		    const struct dlk_range *window, uint64_t deadline_ns,
@@ -186,8 +186,9 @@ static int send_all(struct dlk_hold *h, enum outbox_message message,
 }
 
 /*
- * If the server can be reached, as far as is known.  Its answer is not waited
- * for; only where the open connections are in use, for another, this long.
+ * At once, if the server can be reached as far as is known, and else by the
+ * thread.  No answer is waited for; only for a connection, where all that are
+ * open are in use, and no longer than this.
  */
 static void send_now(struct dlk_hold *h, enum outbox_message message,
 		     const struct dlk_range *window)

@@ -50,7 +50,7 @@
 #include "model/outbox.h"
 #include "model/timeline.h"
 
-enum { LINGER_MS = 2000, COMPANY_MS = 20, SLICE_MS = 20 };
+enum { LINGER_MS = 2000, REMAINING_MS = 20, SLICE_MS = 20 };
 
 static char last_why[256]; /* the last renewal failed; only the thread's */
 
@@ -447,7 +447,7 @@ static bool work_once(void)
 }
 
 struct rest {
-	enum dlk_remaining company;
+	enum dlk_remaining remaining;
 	uint64_t idle_since_ns; /* 0: it is not */
 	uint64_t keeper_ns;
 };
@@ -480,8 +480,8 @@ static bool is_over(void *arg, uint64_t *at)
 		r->idle_since_ns = now;
 	if (r->idle_since_ns && *at > r->idle_since_ns + LINGER_MS * DLK_MS)
 		*at = r->idle_since_ns + LINGER_MS * DLK_MS;
-	if (r->company == DLK_MAIN_ENDS && *at > now + COMPANY_MS * DLK_MS)
-		*at = now + COMPANY_MS * DLK_MS;
+	if (r->remaining == DLK_MAIN_ENDS && *at > now + REMAINING_MS * DLK_MS)
+		*at = now + REMAINING_MS * DLK_MS;
 	if (*at > r->keeper_ns)
 		*at = r->keeper_ns;
 	if (*at > waits)
@@ -506,8 +506,8 @@ static void *run(void *unused)
 			;
 		dlk_backstop_complain();
 		rest.keeper_ns = dlk_delegation_tick();
-		rest.company = dlk_thread_remaining();
-		if (rest.company == DLK_ALONE) {
+		rest.remaining = dlk_thread_remaining();
+		if (rest.remaining == DLK_ALONE) {
 			/* The leases are the keeper's from here on. */
 			dlk_handover_all();
 			dlk_thread_last();

@@ -29,9 +29,9 @@ uint64_t dlk_schedule_handover_ns(const struct dlk_hold *h);
 bool dlk_schedule_is_news(const struct dlk_hold *h);
 
 /*
- * What comes first, of what is due or, being a renewal, may be done along with
- * others.  That is the last: one that has just failed may be as early again,
- * and what is due MUST NOT wait for it.
+ * What comes first.  A renewal that is not due yet, and would only be done
+ * along with others, is the last: it may have failed just now, and be as early
+ * again, and what is due MUST NOT wait for it.
  */
 enum dlk_duty { DLK_NO_DUTY, DLK_RENEW, DLK_HAND_OVER, DLK_TELL };
 enum dlk_duty dlk_schedule_duty(const struct dlk_hold *h, uint64_t now_ns);

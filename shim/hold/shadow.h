@@ -19,7 +19,7 @@ int dlk_shadow_ask(int fd);
 int dlk_shadow_locked(int fd);
 /* dlk_shadow_locked()'s, or a new one; -EBADF, or -errno and why. */
 int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
-/* Is it fd's still, and not removed before it was locked? */
+/* Is this shadow fd's still, and its file not removed before it was locked? */
 bool dlk_shadow_is_current(int shadow, int fd);
 /* The program's descriptor of a shadow, or -1. */
 int dlk_shadow_program(int shadow);
@@ -34,17 +34,17 @@ int dlk_shadow_lend(int shadow, int (*use)(int fd, void *arg), void *arg);
  */
 bool dlk_shadow_moves(int fd, unsigned first, unsigned last);
 void dlk_shadow_drop(int fd);
-/* Close one whose description the program closed behind our back. */
+/* Close it, if the program closed its description behind our back. */
 void dlk_shadow_look(int shadow);
 /* The lowest descriptor >= from of the program's that has one, or -1. */
 int dlk_shadow_next_fd(int from);
-/* The program is about to put another file in the place of own descriptor. */
+/* The program is about to put another file in the place of our descriptor. */
 void dlk_shadow_step_aside(int shadow);
 /* May a process of this host have locked a shadow of fd's file? */
 bool dlk_shadow_perhaps(int fd);
 /* Must files of this device, under this rule, be locked by a shadow? */
 bool dlk_shadow_wanted(const struct dlk_rule *rule, dev_t dev);
-/* They must, it was seen; true the first time on this host. */
+/* That they must was seen just now; true the first time on this host. */
 bool dlk_shadow_note(dev_t dev);
 /* In a child of fork: is an own descriptor one of its shadows? */
 bool dlk_shadow_is_own(int fd);

@@ -42,7 +42,7 @@
 #include "hold/holds.h"
 #include "model/timeline.h"
 
-/* A thread that has said its last word is gone by then, on any machine. */
+/* A thread that has told of its end (ended_ns) is gone by then, anywhere. */
 enum { GONE_MS = 1000 };
 
 /* A thread that has ended, until the kernel has none of that number. */
@@ -69,12 +69,12 @@ static struct {
 	_Atomic int exit_code;   /* SYS_exit's, of a thread; + 1 */
 } thread = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* What is done beside it; the thread's own but for what that one says. */
+/* The second thread; all of this is the first one's, but for `task.tid`. */
 static struct {
 	void (*work)(void);
 	pthread_t id;
 	bool begun;       /* it is to be joined */
-	struct task task; /* (its number is its own word) */
+	struct task task; /* its number is written by that one itself */
 } beside;
 
 void dlk_thread_forget(void)
@@ -191,9 +191,8 @@ bool dlk_thread_comes(void)
 /* --- pause ---------------------------------------------------------------- */
 
 /*
- * One that has said its last word is no task of the kernel's any more either,
- * which takes some microseconds.  Much later its number may be another
- * thread's.
+ * One that has told of its end is no task of the kernel's some microseconds
+ * later.  Much later its number may be another thread's.
  */
 static bool is_gone(const struct task *task)
 {
@@ -414,7 +413,7 @@ unsigned dlk_thread_futex(void)
 	return atomic_load(&thread.futex);
 }
 
-/* Sleep until at_ns, or the bell; `seen` was its count before we looked. */
+/* Until at_ns, or rung for; it had been `seen` times before we looked. */
 static void wait_until(uint64_t at_ns, unsigned seen)
 {
 	const uint64_t now = dlk_now_ns(), most = 3600 * 1000 * DLK_MS;

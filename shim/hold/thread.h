@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What it runs; and is there anything for it to do, or may there soon be? */
+/* What the thread runs; and has it anything to do, or may it soon have? */
 void dlk_thread_set(void *(*run)(void *unused), bool (*is_wanted)(void));
 /*
  * Have the thread look no later than at_ns.  False: there is none, and none
@@ -39,12 +39,12 @@ bool dlk_thread_beside_is_over(void);
 void dlk_thread_main_ends(void);
 /* Is the caller the last one but that thread, and the dead main one? */
 bool dlk_thread_is_last_other(void);
-/* What a thread said at its end: if ours is the last, it repeats that. */
+/* A thread of the program ends with this code: ours does, if it is the last. */
 void dlk_thread_exit_code(int code);
 /* The count of the times that it was rung for. */
 unsigned dlk_thread_futex(void);
 /*
- * Sleep until it is rung for, since the bell was `seen`, or until the moment
+ * Sleep until it is rung for once more than `seen` times, or until the moment
  * that is_over() gives; false: it is over, by is_over(), and who needs the
  * thread from here on starts another.  is_over() may take the table's mutex.
  */

@@ -16,6 +16,7 @@ void dlk_trace_range(struct dlk_text *t, const struct dlk_range *range)
 	if (range->end != DLK_RANGE_MAX)
 		dlk_text_u64(t, range->end, 0);
 }
+
 void dlk_trace_lease(const struct dlk_hold *h, const char *what,
 		     const struct dlk_range *part)
 {

@@ -41,14 +41,14 @@ static struct reported_wait {
 	struct dlk_file file;
 	uint64_t id;
 	const void *lock;      /* of its fcntl(2) */
-	uint64_t clock;        /* the server's, before the thread looks next */
+	uint64_t clock;        /* the server's, when it was confirmed last */
 	uint64_t last_seen_ns; /* by the thread */
 	uint64_t last_told_ns;
 	pid_t tid;
 	int fd; /* as it was when the wait began */
 } reported_wait[REPORTED_WAITS];
 
-/* What they wait for, should it be told of again.  Guarded by `mutex`. */
+/* What each waits for, should that expire at the server.  Guarded as well. */
 static struct what {
 	size_t key_len;
 	struct dlk_range range;
@@ -213,7 +213,7 @@ static void go_on(struct reported_wait *slot, uint64_t now, uint64_t until_ns)
 	pthread_mutex_lock(&mutex);
 	t = *slot;
 	pthread_mutex_unlock(&mutex);
-	/* (A lease comes first.) */
+	/* (The marks of leases come before waits.) */
 	if (!t.store || dlk_now_ns() >= until_ns)
 		return;
 	if (is_waiting(&t)) {

@@ -6,7 +6,7 @@
 #include "os/proc.h"
 #include "lease/store.h"
 
-enum { DLK_TELL_MS = 25 }; /* a wait is told of again */
+enum { DLK_TELL_MS = 25 }; /* so often a wait is told of again */
 
 /* One that was told of once; what it points to is copied, but `lock`. */
 struct dlk_reported_wait {
@@ -30,7 +30,7 @@ void dlk_wait_report(const struct dlk_reported_wait *wait);
 bool dlk_wait_report_owes(struct dlk_store *store, uint64_t by);
 /* It is over, or given up: said and not waited for, or it expires. */
 void dlk_wait_report_end(struct dlk_store *store, uint64_t id);
-/* Refresh what is told of waits, for no longer than until then.  For the thread. */
+/* (the thread) Tell of those that go on, for no longer than until then. */
 void dlk_wait_report_tick(uint64_t now_ns, uint64_t until_ns);
 /* And when that is due; UINT64_MAX: there are none. */
 uint64_t dlk_wait_report_due_ns(void);

@@ -62,7 +62,7 @@
 
 static bool downgrades(const struct request *r)
 {
-	return r->own && r->had == LOCK_EX && r->mode == LOCK_SH;
+	return r->own && r->old_mode == LOCK_EX && r->mode == LOCK_SH;
 }
 
 /*
@@ -120,7 +120,8 @@ static void disown(const struct request *r)
  */
 static int ask_with_proof(struct request *r, uint64_t until_ns)
 {
-	const bool had = !r->own && r->had == LOCK_EX && r->mode == LOCK_EX;
+	const bool had =
+		!r->own && r->old_mode == LOCK_EX && r->mode == LOCK_EX;
 	char token[DLK_TOKEN_MAX]; /* (the answer's is written over) */
 	struct dlk_lease its = { .token = token };
 	struct dlk_ask ask = { .proof = true, .superseded = &its };
@@ -158,15 +159,15 @@ static int ask_for_lease(struct request *r)
 	const bool fair = r->lease.fair;
 	int err;
 
-	r->lease.fair = fair && (r->own || r->had == LOCK_UN);
+	r->lease.fair = fair && (r->own || r->old_mode == LOCK_UN);
 	r->lease.rank = dlk_request_rank(r, r->own);
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	r->lease.rank = DLK_NO_RANK;
-	/* With hold_at_least a lease outlives its lock, as its release may
-	 * not have come yet; but for our own description's. */
+	/* With hold_at_least a lease outlives its lock, so that proves nothing;
+	 * but for what our own description had. */
 	if (err == DLK_BUSY &&
-	    (!r->rule->hold_at_least_ms || r->had != LOCK_UN))
+	    (!r->rule->hold_at_least_ms || r->old_mode != LOCK_UN))
 		err = ask_with_proof(r, until);
 	r->lease.fair = fair;
 	return err;
@@ -249,7 +250,7 @@ static void drop_stale(const struct request *r)
 static bool is_for_sharers(const struct request *r)
 {
 	return (dlk_request_by_shadow(r) && dlk_shared(r->program_fd)) ||
-	       (r->had != LOCK_UN && !r->own);
+	       (r->old_mode != LOCK_UN && !r->own);
 }
 
 /* [LATE] A lease that nobody will renew, or that was never held, is none. */
@@ -315,7 +316,7 @@ static int keep(struct request *r)
 	}
 	/* What the description had before is no lease any more. */
 	if (err && supersedes)
-		r->had = LOCK_UN;
+		r->old_mode = LOCK_UN;
 	dlk_unpin(h);
 	return err;
 }
@@ -358,7 +359,7 @@ static enum acquire_event weakened_here_only(struct request *r)
 	}
 	if (lost) {
 		dlk_flock_let_go(r);
-		r->had = LOCK_UN;
+		r->old_mode = LOCK_UN;
 		return dlk_event_error(r, -ENOLCK);
 	}
 	dlk_request_line(
@@ -377,15 +378,15 @@ static enum acquire_event undo(struct request *r)
 {
 	const enum acquire_event cause = r->acquire.cause;
 
-	if (r->had == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
+	if (r->old_mode == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
 	    cause != EV_WRONG_TYPE &&
 	    (r->own ||
 	     dlk_kernel_holder(r->fd, &r->file, LOCK_UN, NULL) == DLK_GUARDED))
 		return weakened_here_only(r);
 	dlk_flock_give_up_old(r);
-	if (r->had == r->mode)
+	if (r->old_mode == r->mode)
 		return EV_OK;
-	r->had = LOCK_UN;
+	r->old_mode = LOCK_UN;
 	return dlk_sharers_unlock_refused(r) ? EV_OVERTAKEN : EV_OK;
 }
 
@@ -434,7 +435,7 @@ static bool has_lapsed(const struct dlk_hold *h)
 		 (atomic_load(&dlk_self.away) || !dlk_thread_here()));
 }
 
-/* What the description had before the call: r->had, and the lease for that. */
+/* What the description had before the call: old_mode, and the lease for it. */
 static void look_before(struct request *r)
 {
 	bool known;
@@ -447,7 +448,7 @@ static void look_before(struct request *r)
 	    !dlk_local_perhaps(&r->file))
 		return; /* who should have locked it? */
 	dlk_flock_look_at_own(r);
-	if (r->had != LOCK_UN)
+	if (r->old_mode != LOCK_UN)
 		r->own = dlk_flock_owner(r->fd);
 }
 
@@ -461,12 +462,12 @@ static void look_before(struct request *r)
 static void look_again(struct request *r)
 {
 	if (r->acquire.in_hand)
-		r->had = LOCK_UN;
-	else if (r->had != LOCK_UN)
+		r->old_mode = LOCK_UN;
+	else if (r->old_mode != LOCK_UN)
 		dlk_flock_look_at_own(r);
 	r->own = dlk_flock_of_threads(r);
 	if (r->own && dlk_hold_mode(r->own) == r->mode)
-		r->had = r->mode;
+		r->old_mode = r->mode;
 	else
 		dlk_request_let_go(r);
 }
@@ -478,7 +479,7 @@ static void look_again(struct request *r)
 static bool is_local(const struct request *r)
 {
 	return r->acquire.may_be_local && !r->own && !r->acquire.in_hand &&
-	       (r->had == LOCK_EX || r->had == r->mode) &&
+	       (r->old_mode == LOCK_EX || r->old_mode == r->mode) &&
 	       dlk_local_perhaps(&r->file) && !dlk_kernel_taken_by_other(r->fd);
 }
 
@@ -521,7 +522,7 @@ static enum acquire_event try_kernel(struct request *r)
 		return dlk_flock_try(r);
 	if (!dlk_lease_same_key(&r->lease, &r->own->lease))
 		return stay_with_key(r);
-	if (r->had == r->mode && !has_lapsed(r->own)) {
+	if (r->old_mode == r->mode && !has_lapsed(r->own)) {
 		dlk_request_let_go(r);
 		return EV_COVERED;
 	}
@@ -606,7 +607,7 @@ static int lock_managed(struct request *r)
 		return err;
 	dlk_follow_threads(r);
 	r->lease.shared = r->mode == LOCK_SH;
-	r->had = LOCK_UN;
+	r->old_mode = LOCK_UN;
 	r->looked_ns = 0;
 	err = lock_by_key(r);
 	/* A wait that was interrupted, or refused, has lost it all the same. */

@@ -180,7 +180,7 @@ void dlk_flock_give_up_old(struct request *r)
 		return;
 	dlk_hold_end(r->own, END_UNLOCKED);
 	dlk_request_let_go(r);
-	r->had = LOCK_UN;
+	r->old_mode = LOCK_UN;
 }
 
 bool dlk_flock_cannot(int err)
@@ -195,7 +195,7 @@ static int try_kernel(const struct request *r)
 
 void dlk_flock_look_at_own(struct request *r)
 {
-	r->had = own_mode(r);
+	r->old_mode = own_mode(r);
 }
 
 /*
@@ -351,7 +351,7 @@ static enum acquire_event or_by_shadow(struct request *r,
 {
 	/* (Without scratch, ENOLCK is ours.) */
 	if (event != EV_ERROR || dlk_request_by_shadow(r) || !r->s ||
-	    r->had != LOCK_UN || !dlk_flock_cannot(r->err))
+	    r->old_mode != LOCK_UN || !dlk_flock_cannot(r->err))
 		return event;
 	r->no_flock = true;
 	return EV_MOVED;

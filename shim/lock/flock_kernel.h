@@ -8,15 +8,16 @@
 /* [KLOCK] Without a wait; and with one. */
 enum acquire_event dlk_flock_try(struct request *r);
 enum acquire_event dlk_flock_wait(struct request *r);
-/* It was refused: may that pass by itself?  EV_AGAIN. */
+/* It was refused: EV_AGAIN if that may pass by itself, EV_BUSY. */
 enum acquire_event dlk_flock_check_holder(struct request *r);
 
-/* What the description has: r->had. */
+/* What the description has: r->old_mode. */
 void dlk_flock_look_at_own(struct request *r);
-/* The lease that it had is given back. */
+/* The lease that it had before the call is given back. */
 void dlk_flock_give_up_old(struct request *r);
-/* Is the descriptor that of what was locked?  Unlock that. */
+/* Is the descriptor still that of what was locked? */
 bool dlk_flock_is_the_same(struct request *r);
+/* If it is, unlock that. */
 void dlk_flock_let_go(struct request *r);
 
 /*

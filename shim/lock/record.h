@@ -32,8 +32,8 @@ int dlk_record_write(const void *from, void *to, size_t size);
  * still would; 0: take the kernel's lock and ask; -errno.
  */
 int dlk_record_ask_first(struct request *r);
-/* Who is in the way at Redis, past what is of this host and file, and older than
-   since_ns? */
+/* Who is in the way at Redis, but for leases of this host and file that are
+   older than since_ns? */
 int dlk_record_find(struct request *r);
 /* Redis refused what it was asked for at began_ns. */
 void dlk_record_refused(const struct request *r, uint64_t began_ns);
@@ -50,9 +50,9 @@ int dlk_record_get(struct request *r, struct flock64 *lock);
 const struct dlk_ranges *dlk_record_granted(const struct request *r);
 /* Would the kernel's lock weaken something, were it taken as it is asked? */
 bool dlk_record_weakens(const struct request *r);
-/* Does the kernel show the lock? */
+/* Does the kernel show all of what is asked for? */
 bool dlk_record_is_listed(const struct request *r);
-/* Others may have locks of its owner, of which we have no list. */
+/* May other processes have locks of this owner, which no list of ours has? */
 bool dlk_record_shares(const struct request *r);
 /* What a shared description has, or the kernel alone: 0, or -ENOLCK. */
 int dlk_record_look_before(struct request *r);
@@ -62,7 +62,7 @@ int dlk_record_take(struct request *r);
 int dlk_record_set(const struct request *r, const struct dlk_range *range);
 /* Every byte as it is granted: what this call took is undone. */
 enum acquire_event dlk_record_roll_back(struct request *r);
-/* (outside) For r->blocked. */
+/* (not inside) A wait in the kernel, for r->blocked. */
 enum acquire_event dlk_record_wait(struct request *r);
 
 /* --- record_grant.c ------------------------------------------------------- */

@@ -110,8 +110,8 @@ static int ask_for_range(struct request *r)
 	return err;
 }
 
-/* Whatever an earlier try may have brought at Redis goes away again. */
-static void unsure(struct request *r)
+/* Whatever a try may have brought at Redis goes away again. */
+static void disown(struct request *r)
 {
 	if (r->own)
 		dlk_list_send(r->own, NULL);
@@ -145,7 +145,7 @@ int dlk_record_ask(struct request *r)
 		return err;
 	err = ask_for_range(r);
 	if (err && r->attempt.unsure)
-		unsure(r);
+		disown(r);
 	return err;
 }
 
@@ -172,14 +172,14 @@ int dlk_record_keep(struct request *r)
 	if (dlk_now_ns() >=
 	    dlk_final_ns(r->rule, dlk_deadline_ns(asked, ttl_ms), ttl_ms)) {
 		strcpy(r->attempt.why, "the grant came after its own deadline");
-		unsure(r);
+		disown(r);
 		return -ETIMEDOUT;
 	}
 	h = r->own ? r->own : dlk_request_new_hold(r);
 	if (!h || dlk_ranges_set(&h->ranges, r->want) < 0) {
 		if (h && !r->own)
 			dlk_hold_free(h);
-		unsure(r);
+		disown(r);
 		return -ENOMEM;
 	}
 	h->seq = r->seq;
@@ -253,7 +253,7 @@ static int adopt_range(struct request *r, bool *refused)
 	if (!err)
 		err = ask_for_inherited(r);
 	if (err && r->attempt.unsure)
-		unsure(r);
+		disown(r);
 	if (!err)
 		err = dlk_record_keep(r);
 	if (err == DLK_GONE)

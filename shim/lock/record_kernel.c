@@ -76,7 +76,7 @@ struct before {
 	int err;
 };
 
-/* What we know of ourselves is not from a look. */
+/* What our own list has is told by that, and by no look at the kernel. */
 static void add_within(struct before *b, const struct dlk_range *range,
 		       uint64_t start, uint64_t last)
 {
@@ -96,7 +96,7 @@ static void add_within(struct before *b, const struct dlk_range *range,
 	}
 }
 
-/* Nor is what a wait has brought. */
+/* What a wait has brought was not there before the call either. */
 static int add_before(void *arg, const struct dlk_range *range)
 {
 	struct before *b = arg;
@@ -188,7 +188,7 @@ int dlk_record_look_before(struct request *r)
 		return 0;
 	if (look_at_kernel(r) == 0)
 		return 0;
-	/* What is taken at one stroke is not undone. */
+	/* By the kernel alone it is taken at one stroke, and never undone. */
 	if (r->acquire.local && !r->acquire.in_hand && !r->own)
 		return 0;
 	dlk_request_line(r, DLK_ERROR, "not asked: other processes share the ",
@@ -344,7 +344,7 @@ static bool is_listed(const struct request *r, bool by_any)
 	return listed;
 }
 
-/* A neighbour that was there before may show it, by another descriptor. */
+/* What joins a lock taken by another descriptor may be shown by that one. */
 bool dlk_record_is_listed(const struct request *r)
 {
 	return is_listed(r, false) ||

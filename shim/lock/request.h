@@ -30,18 +30,20 @@ struct wait_slot {
 	char what[DLK_WHAT_LEN + 1]; /* of a record lock */
 	struct dlk_subscription *sub;
 	uint64_t until_ns;   /* to tell of it again */
-	uint64_t away_ns;    /* it suspended last: a handler ran then */
+	uint64_t away_ns;    /* it was suspended last, for a handler */
 	uint64_t look_ns;    /* of a record lock: to look around; of the call,
 				for a handler begins each wait anew */
 	uint64_t counted_ns; /* a claim's deadline counts from there */
 	uint64_t pause_ns;   /* for a holder that wakes nobody */
-	char word;           /* 'g': the claim is at the key; 't': that is free,
-				and to be asked for (interop); 0 */
+	char word;           /* what it was notified of.  'g': the claim is at
+				the key; 't': the key is free, and to be asked
+				for (interop); 0: nothing */
 	bool by_claim;       /* held by it, and not confirmed yet */
 	bool polling;        /* nobody can tell it anything */
 	bool suspended;      /* a handler ran */
-	bool placed;         /* nothing of ours took its place away */
-	unsigned lost;       /* its place, so often, unheard of */
+	bool placed;         /* the server has told of the place, and nothing
+				that we said since takes it away */
+	unsigned lost;       /* so often it had lost such a place */
 };
 
 /* Who has the kernel's lock, of those who may only ask (flock.c). */
@@ -92,10 +94,11 @@ struct request {
 		struct {
 			uint64_t looked_ns; /* what the description has */
 			int mode;           /* LOCK_EX or LOCK_SH */
-			int had;            /* the description's mode before */
+			int old_mode;       /* the description's before */
 			bool no_flock;      /* it cannot lock this file: its
 					    shadow, then */
-			bool others; /* have a lease of this host and file */
+			bool others; /* others have a lease of this host and
+					file */
 			struct {     /* of its description, in turn.c */
 				struct request *next;
 				struct dlk_file file; /* the program's, for

@@ -53,7 +53,8 @@ static bool others_have(struct request *r)
  */
 bool dlk_sharers_unlock_refused(struct request *r)
 {
-	/* Nor what we saw and cannot ask for: better locked than lost. */
+	/* Nor, without an answer, what was found to be others': better a lock
+	 * too many than one that is lost. */
 	if (r->acquire.cause != EV_BUSY &&
 	    (r->others ||
 	     (dlk_shared(r->program_fd) && dlk_kernel_taken_by_other(r->fd))))
@@ -118,7 +119,7 @@ bool dlk_sharers_was_unlocked(struct request *r)
 	    dlk_kernel_flock_mode(r->fd) != LOCK_UN ||
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;
-	r->had = LOCK_UN;
+	r->old_mode = LOCK_UN;
 	DLK_GUARD(&dlk_holds_mutex);
 	r->own = dlk_hold_pin(find_kept(r));
 	if (r->own)

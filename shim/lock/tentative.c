@@ -12,9 +12,9 @@
  *
  *  1. If Redis has no conflicting lease, the local holder is tentative or a
  *     program without dlock: we retry for 10 ms.  A holder costs one question.
- *  2. Such a program's lock is known again: it costs that while once in ten.
- *     Who is preloaded is given more of it: on a busy machine a tentative
- *     holder can lose its core for longer than a plain program is waited for.
+ *  2. A thread remembers the lock of a program without dlock for ten times as
+ *     long, and does not wait for it meanwhile.  Who is preloaded is waited for
+ *     longer: on a busy machine a tentative holder can lose its core.
  *  3. Who was refused by Redis a moment ago asks it first, and the kernel when
  *     it may be granted: so who asks again and again leaves the others room.
  *     The moment is that of 16 round trips.
@@ -48,7 +48,7 @@ static __thread struct {
 	uint64_t until_ns;
 } nonparticipant __attribute__((tls_model("initial-exec")));
 
-/* The last one that was slow, and whether it is preloaded. */
+/* The last holder that was slow, and whether it is preloaded. */
 static __thread struct {
 	pid_t pid;
 	uint64_t looked_ns;
@@ -147,7 +147,7 @@ static int ask_redis_who(struct request *r, uint64_t since_ns,
 			 int (*question)(struct request *r))
 {
 	const struct dlk_lease by_path = r->lease;
-	const uint64_t asked_ns = r->since_ns; /* our kernel */
+	const uint64_t asked_ns = r->since_ns; /* when our kernel was asked */
 	int err;
 
 	r->since_ns = since_ns;
@@ -230,12 +230,12 @@ static bool is_tentative(struct request *r)
 	return true;
 }
 
-/* A local holder that outlasts this is a program that knows nothing of us. */
+/* A local holder that outlasts this is a program without dlock. */
 enum { GRANTED_MS = 20 };
 
 /*
  * [WAKE] Redis has granted: a local holder in our way is one who only asks, and
- * is refused; or a program that knows nothing of us.
+ * is refused; or a program without dlock.
  */
 static bool passes_soon(const struct request *r)
 {

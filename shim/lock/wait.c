@@ -34,7 +34,7 @@
 #include "model/timeline.h"
 #include "model/token.h"
 
-/* How long a handler may wait because of the one before. */
+/* How long a handler waits because of the one before it (listen_alone). */
 enum { ALONE_MS = 20 };
 
 /* --- a pause -------------------------------------------------------------- */
@@ -214,10 +214,10 @@ static bool is_here(const struct request *r)
 }
 
 /*
- * Who rests is not served.  Under a signal a millisecond the next one is there
- * before the server has answered, so that hardly anybody would ever be found:
- * the slower the machine, the less.  So who was away listens for as long before
- * another handler may run.
+ * Who has suspended is granted nothing.  Under a signal a millisecond the next
+ * one is there before the server has answered, so that a waiter would hardly
+ * ever be found, and the less the slower the machine is.  So who was away
+ * listens for as long before another handler may run.
  */
 static void listen_alone(const struct request *r)
 {

@@ -45,7 +45,7 @@ static int name_claim(struct request *r)
 	return 0;
 }
 
-/* Where it is told. */
+/* Where it listens. */
 static void name_channel(struct request *r)
 {
 	struct wait_slot *q = &r->slot;
@@ -102,7 +102,7 @@ int dlk_place_heartbeat(struct request *r)
  * the server may grant to an entry that nobody waits at, and all others wait
  * for as long as that claim lasts.
  */
-static void say_leave(struct request *r)
+static void send_cancel(struct request *r)
 {
 	const struct dlk_sending how = { .timeout_ns = SAY_MS * DLK_MS,
 					 .connects = true };
@@ -133,10 +133,10 @@ static void forget_place(struct wait_slot *q)
 	q->waiter.claim_len = 0;
 }
 
-static void say_rest(struct request *r)
+static void suspend(struct request *r)
 {
-	struct dlk_attempt rest = { .timeout_ns = SUSPEND_MS * DLK_MS };
-	int err = r->store->ops->suspend(r->store, &rest, &r->lease,
+	struct dlk_attempt at = { .timeout_ns = SUSPEND_MS * DLK_MS };
+	int err = r->store->ops->suspend(r->store, &at, &r->lease,
 					 &r->slot.waiter);
 
 	r->slot.placed = false;
@@ -156,14 +156,14 @@ void dlk_place_hang_up(struct request *r)
 void dlk_queue_away(struct request *r)
 {
 	if ((r->slot.sub || r->slot.polling) && r->slot.waiter.queued)
-		say_rest(r);
+		suspend(r);
 	dlk_place_hang_up(r);
 }
 
 void dlk_queue_rename(struct request *r)
 {
 	if (r->slot.waiter.claim_len && (r->slot.sub || r->slot.polling))
-		say_leave(r);
+		send_cancel(r);
 	forget_place(&r->slot);
 }
 
@@ -294,7 +294,7 @@ void dlk_queue_end(struct request *r)
 	struct wait_slot *q = &r->slot;
 
 	if (q->waiter.queued || q->word == 'g')
-		say_leave(r);
+		send_cancel(r);
 	q->word = 0;
 	q->polling = false;
 	forget_place(q);
