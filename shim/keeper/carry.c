@@ -478,7 +478,7 @@ static bool must_connect_for(const struct dlk_kept *k)
 	       k->section->due.first == &k->due;
 }
 
-/* Then it is the process's to renew for another time. */
+/* By its process, whose it is to renew the next time, too. */
 void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed)
 {
 	const uint32_t ttl_ms = k->lease.ttl_ms;

@@ -589,8 +589,8 @@ void dlk_watch_ended(void (*ended)(struct dlk_watch *w))
 
 /* --- a child that stands by ----------------------------------------------- */
 
-/* A thread is made when it wakes; a watch without leases has none to wait for. */
-static void calm_down(struct dlk_watch *w)
+/* Its thread is made when it wakes; without leases it needs none. */
+static void put_to_sleep(struct dlk_watch *w)
 {
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->go, NULL);
@@ -608,7 +608,7 @@ bool dlk_watch_stand_by(void)
 {
 	asleep = true;
 	close(bells.ended);
-	each_watch(calm_down);
+	each_watch(put_to_sleep);
 	return dlk_watch_init();
 }
 

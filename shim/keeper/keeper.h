@@ -50,7 +50,7 @@ struct dlk_errand {
 	void (*done)(struct dlk_errand *e); /* then, by the main one */
 };
 bool dlk_errands_init(void);
-/* Of its own; false: there is none to be had. */
+/* A detached thread with a small stack; false: there is none to be had. */
 bool dlk_small_thread(void *(*fn)(void *), void *arg);
 void dlk_errand_send(struct dlk_errand *e);
 void dlk_errand_close(int fd);
@@ -60,7 +60,7 @@ bool dlk_errands_begin_anew(void);
 /* To be polled for input, and what to call then. */
 int dlk_errands_bell(void);
 void dlk_errands_back(void);
-/* poll(2) of one descriptor: its revents, 0 for none; POLLNVAL if that failed. */
+/* poll(2) of one descriptor: its revents, or 0; POLLNVAL if that failed. */
 short dlk_polled(int fd, short events, int ms);
 
 /* --- locks.c: what /proc/locks says --------------------------------------- */
@@ -72,9 +72,9 @@ struct dlk_guard {
 	uint64_t file;
 	struct dlk_taker *taker; /* while he lives; not in the first pid
 				    namespace, which shows the dead as well */
-	bool was_behind; /* our wait was seen on another's, while it was there */
-	bool was_first;  /* on this one, by a wait that has looked for the first
-			    since it is there */
+	/* While it was there our wait was seen to hang on another's lock; or
+	 * on this one, though it had looked for the first one since then. */
+	bool was_behind, was_first;
 };
 
 enum dlk_verdict {
@@ -109,15 +109,15 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same,
 /* Leases (carry.c). */
 LIST_HEAD(dlk_kept_list, dlk_kept);
 
-/* The main thread's; only `leases` is written outside of file.c. */
+/* The main thread's, until `tid`; outside of file.c only `leases` is written. */
 struct dlk_watch {
 	LIST_ENTRY(dlk_watch) next; /* in its bucket */
 	LIST_ENTRY(dlk_watch) by_wd, in_stirred, in_threaded;
 	struct dlk_kept_list leases; /* the callers' */
 	uint64_t dev, node;
-	int fd;        /* -1: shut */
-	int wd;        /* inotify's; <= 0: none */
-	unsigned refs; /* main thread's, as all above and `stirred` */
+	int fd; /* -1: shut */
+	int wd; /* inotify's; <= 0: none */
+	unsigned refs;
 	bool stirred;
 	bool records;  /* of record locks: flock(2) is never asked */
 	bool remote;   /* its file system may hang */
@@ -125,7 +125,7 @@ struct dlk_watch {
 	unsigned lent; /* the shim's descriptors that are not closed again */
 	bool has_thread;
 	_Atomic pid_t tid;     /* the thread's, once it runs */
-	pthread_mutex_t mutex; /* guards the four below */
+	pthread_mutex_t mutex; /* guards what is below */
 	pthread_cond_t go;
 	uint64_t free_at_ns, since_ns; /* it waits */
 	bool waiting, end;
@@ -258,7 +258,8 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k);
 /*
  * The server does not know them any more: put them back, if it was restarted
  * just now and the process's shim is gone.  r->result: 0, DLK_GONE, DLK_LOST,
- * -errno (r->until_ns is set); -EAGAIN if it is not for us to do, or cannot be told.
+ * -errno (r->until_ns is set); -EAGAIN if it is not for us to do, or there is
+ * no telling.
  */
 void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r);
 
@@ -501,7 +502,7 @@ uint64_t dlk_cpu_ns(void);
 void dlk_victims_reserve(void);
 /* Of a list's err: why not all could be looked at. */
 const char *dlk_victims_why(int err);
-/* All who have these leases' locks: those that are new are added; how many. */
+/* All who have these leases' locks: those who are new are added; how many. */
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n);
 /*
@@ -514,17 +515,17 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list);
 size_t dlk_victims_find_born(struct dlk_victims *list,
 			     struct dlk_kept *const *leases, size_t n);
 /*
- * Who has none of them any more is taken out, and what the others have started
- * since comes in.  False: of those who live one has gone, or a taker has ended,
- * so others may be to be looked for.
+ * Who has none of them any more, or only one that is not about, is taken out,
+ * and what the others have started since comes in.  False: one who lives was
+ * taken out, or a taker has ended, so there may be others to look for.
  */
 bool dlk_victims_refresh(struct dlk_victims *list,
 			 struct dlk_kept *const *leases, size_t n,
 			 bool (*is_about)(const struct dlk_kept *k));
 /*
- * Their takers, those of whom they have the descriptor, and all whom any of these
- * has started: it costs no look at all processes.  False: a taker has it no more,
- * so that others are perhaps who has.
+ * Their takers, those of their parents who have the descriptor as well, and all
+ * whom any of these has started: it costs no look at all processes.  False: a
+ * taker has it no more, so that others may have it.
  */
 bool dlk_victims_find_family(struct dlk_victims *list,
 			     struct dlk_kept *const *leases, size_t n);
@@ -540,8 +541,8 @@ bool dlk_victim_ends(const struct dlk_victim *v, uint64_t late_ns);
 /* "PID (COMMAND)" */
 void dlk_victim_put(struct dlk_text *t, const struct dlk_victim *v);
 /*
- * The same of those of a lease that are so, the first dozen, and why they could not
- * be signalled, behind `what`; nothing if there are none.
+ * The same of those of a lease who are one, the first dozen, and why they could
+ * not be signalled, behind `what`; nothing if there are none.
  */
 void dlk_victims_put(struct dlk_text *t, const struct dlk_victims *list,
 		     const struct dlk_kept *k,
@@ -557,7 +558,7 @@ void dlk_victims_free(struct dlk_victims *list, size_t from);
 extern struct dlk_victims dlk_paused;
 /* Those from this one on, and what they start meanwhile. */
 void dlk_paused_stop(size_t from);
-/* (standing by) The keeper is about to stop this one; its descriptors are ours. */
+/* (standing by) The keeper is about to stop him; his descriptors are ours. */
 void dlk_paused_adopt(const struct dlk_victim *v);
 /* All go on, but for those whom somebody else has stopped; none is left. */
 void dlk_paused_go_on(void);
@@ -599,7 +600,7 @@ void dlk_mirror_end(void); /* there is nothing left to do */
 void dlk_settle_begin(uint32_t seq);
 /* All that was stirred by then has been looked at. */
 void dlk_settle_looked(uint64_t began_ns);
-/* Each round, and (asking) while a server is waited for: answer, if it is time. */
+/* Answer, if it is time: each round, and (asking) while a server is asked. */
 void dlk_settle(bool asking);
 uint64_t dlk_settle_due_ns(void);
 
@@ -651,8 +652,8 @@ uint64_t dlk_losses_due_ns(void);
 void dlk_survive(uint64_t now_ns);
 /* Whoever is stopped goes on, if all for which he is was renewed. */
 void dlk_survive_go_on(void);
-/* When something is to be done; and when to wake, which a lease's warning is, too:
- * no question to a server ends for that. */
+/* When something is to be done; and when to wake, which is at the warning, too,
+ * though no question to a server ends for that. */
 uint64_t dlk_survive_due_ns(void);
 uint64_t dlk_survive_wakes_ns(void);
 /* We have slept, and were to be woken by then. */

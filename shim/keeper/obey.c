@@ -20,7 +20,7 @@ bool dlk_shim_wants_us(void)
 
 /* --- is it a message? ----------------------------------------------------- */
 
-static bool is_text(const char *bytes, size_t len)
+static bool ends_at(const char *bytes, size_t len)
 {
 	return bytes[len] == '\0';
 }
@@ -37,8 +37,8 @@ static bool is_add(const struct dlk_keep_add *m, size_t n)
 	token = m->token_len;
 	ranges_key = m->ranges_key_len;
 	return n == sizeof(*m) + key + token + ranges_key + 3 &&
-	       is_text(m->bytes, key) && is_text(m->bytes + key + 1, token) &&
-	       is_text(m->bytes + key + token + 2, ranges_key) &&
+	       ends_at(m->bytes, key) && ends_at(m->bytes + key + 1, token) &&
+	       ends_at(m->bytes + key + token + 2, ranges_key) &&
 	       m->kind <= DLK_KEPT_OFD && m->on_lost <= DLK_LOST_REPORT &&
 	       m->pause_ms <= DLK_TTL_MAX_MS && m->ttl_ms > 0 &&
 	       m->ttl_ms <= DLK_TTL_MAX_MS && m->pid > 0 &&

@@ -6,8 +6,8 @@
  * another size or magic is refused.
  *
  *  1. Messages are numbered (seq) and handled in order.  Each is answered with
- *     its number and 0 or -errno, so a shim without an answer knows that
- *     neither this message nor a later one was acted on, and that the keeper
+ *     its number and 0 or -errno.  Before that the shim counts neither on this
+ *     message nor on a later one; and a keeper that lets it wait for long
  *     hangs: it is killed, and another one has the leases (DESIGN 9.5).
  *  2. A lease is known by the number of the ADD that brought it (`lease`),
  *     and by nothing else.
@@ -17,7 +17,8 @@
  *  4. Where the keeper connects to is said before it runs, by START, and never
  *     again.
  *
- *	START	the servers of each redis section; queued before the keeper is started; no answer
+ *	START	the servers of each redis section; queued before the keeper is
+ *		started, and not answered
  *	ADD	a lease to carry on, with the locked descriptor (SCM_RIGHTS).
  *		If that is a shadow, also the program's descriptor, and the
  *		directory of shadows if it could be opened.  Answered with 0

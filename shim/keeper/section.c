@@ -123,7 +123,10 @@ void dlk_kept_line(struct dlk_line *l, enum dlk_level level,
 	dlk_text_strs(&l->text, " at redis ", k->section->store->at, NULL);
 }
 
-/* All that is left is for who was silent, but what other servers need. */
+/*
+ * For a server that was silent all the time that is left, but for what the
+ * leases of others need.
+ */
 struct dlk_attempt dlk_section_renewal(const struct dlk_section *s)
 {
 	struct dlk_attempt at = dlk_section_attempt(s);

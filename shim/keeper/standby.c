@@ -61,8 +61,9 @@ static struct {
 	bool doubted;
 	bool suspected; /* though no lease is overdue */
 	bool dead;      /* by the kernel's word */
-	int word;       /* signalfd(2): that, and the shim's suspicion; -1 */
-} parent = { .fd = -1, .word = -1 };
+	int signals;    /* signalfd(2): of its death, and of the shim's
+			   suspicion; -1 */
+} parent = { .fd = -1, .signals = -1 };
 
 static union {
 	uint32_t type;
@@ -271,7 +272,7 @@ static int doubt_ms(void)
 					   : (int)((at - now) / DLK_MS) + 1;
 }
 
-/* It has left the shim without an answer for as long as it may: a moment more. */
+/* It has left the shim without an answer for too long: it has a moment more. */
 static void suspect(void)
 {
 	const uint64_t now = dlk_now_ns();
@@ -290,12 +291,12 @@ static void note_death(void)
 	parent.look_ns = dlk_now_ns() + DLK_KEEPER_DOUBT_MS * DLK_MS;
 }
 
-/* (Anybody may send these: whose word it is says its sender.) */
-static void hear_words(void)
+/* (Anybody may send these; one with the keeper's number is the kernel's word.) */
+static void read_signals(void)
 {
 	struct signalfd_siginfo s;
 
-	while (read(parent.word, &s, sizeof(s)) == sizeof(s))
+	while (read(parent.signals, &s, sizeof(s)) == sizeof(s))
 		if (s.ssi_signo == SIGUSR2 && (pid_t)s.ssi_pid == parent.pid)
 			note_death();
 		else
@@ -303,14 +304,14 @@ static void hear_words(void)
 }
 
 /* (All signals are blocked, as the keeper's.) */
-static void listen_for_words(void)
+static void listen_for_signals(void)
 {
-	sigset_t words;
+	sigset_t set;
 
-	sigemptyset(&words);
-	sigaddset(&words, SIGURG);
-	sigaddset(&words, SIGUSR2);
-	parent.word = signalfd(-1, &words, SFD_CLOEXEC | SFD_NONBLOCK);
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	sigaddset(&set, SIGUSR2);
+	parent.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	prctl(PR_SET_PDEATHSIG, SIGUSR2);
 	if (has_died(false))
 		note_death(); /* before that */
@@ -319,7 +320,7 @@ static void listen_for_words(void)
 static void listen_no_more(void)
 {
 	prctl(PR_SET_PDEATHSIG, 0);
-	dlk_close_all(&parent.word, 1);
+	dlk_close_all(&parent.signals, 1);
 }
 
 /* Until the keeper has ended. */
@@ -328,12 +329,12 @@ static void stand_by(void)
 	bool died = false;
 	int n = 0;
 
-	listen_for_words();
+	listen_for_signals();
 	while (n >= 0 && !died) {
 		struct pollfd p[] = {
 			{ .fd = parent.fd, .events = POLLIN },
 			{ .fd = dlk_errands_bell(), .events = POLLIN },
-			{ .fd = parent.word, .events = POLLIN },
+			{ .fd = parent.signals, .events = POLLIN },
 		};
 
 		poll(p, 3, doubt_ms());
@@ -342,7 +343,7 @@ static void stand_by(void)
 		while ((n = hear_one()) > 0)
 			;
 		if (p[2].revents)
-			hear_words();
+			read_signals();
 		died = n == 0 && doubt();
 	}
 	/* It may have said something before it died, while we had no core. */

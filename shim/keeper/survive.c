@@ -21,8 +21,8 @@
  *     that have no real-time priority, where it may: beside two busy loops, on
  *     two cores, five keepers that looked at 500 processes were late by up to
  *     2 s, and replaced as hung amidst it [m].
- *  4. Whom it may not signal, and a process 1, which the kernel keeps from it, is
- *     named in the log.
+ *  4. Whom it may not signal, and a process 1, which takes no signal from
+ *     inside, is named in the log.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -83,9 +83,9 @@ static uint64_t stop_ns(const struct dlk_kept *k)
 }
 
 /*
- * When it is looked how long a look takes: before the warning, if the server
- * was silent, for then its next answer is waited for until the holders are to be
- * stopped.
+ * When its holders are looked for to learn how long that takes: at the warning,
+ * or at once if the server was silent, for its next answer is waited for until
+ * they are to be stopped.
  */
 static uint64_t learn_ns(const struct dlk_kept *k)
 {
@@ -167,7 +167,7 @@ static bool could_not_be(const struct dlk_victim *v)
 	return v->err != 0;
 }
 
-/* No server has refused it: so we had no core, or had something else in hand. */
+/* No server has refused it: so we had no core, or other things in hand. */
 static void put_own_fault(struct dlk_text *t)
 {
 	dlk_text_str(t, "nobody did: dlock-keeper was woken ");
@@ -336,7 +336,7 @@ static bool is_due(const struct dlk_kept *k)
 	return false;
 }
 
-/* Those of whom it is watched that they end have descriptors that are free now. */
+/* Where descriptors are lacking, the watchdogs' victims give theirs up. */
 static void find(struct dlk_victims *who)
 {
 	dlk_victims_find(who, due.v, due.n);
@@ -348,10 +348,10 @@ static void find(struct dlk_victims *who)
 }
 
 /*
- * Who it is by the mark.  Who was found for a lease that has been given back
- * meanwhile may have the lock of another one, too: then it is looked anew.  (A
- * program that gives back one after the other does not put that off for ever: its
- * own timer ends it.)
+ * Those who are it by the mark.  Who was found for a lease that has been given
+ * back meanwhile may have the lock of another one, too: then all are looked for
+ * anew.  (A program that gives back one after the other does not put that off
+ * for ever: its own timer ends it.)
  */
 static bool find_holders(uint64_t mark)
 {
@@ -380,7 +380,7 @@ static void kill_all(void)
 	}
 }
 
-/* Who waits in the kernel for its end was woken, and has yet to say so. */
+/* Else our thread, which waits in the kernel for its end, has been woken. */
 static bool is_not_ending(const struct dlk_kept *k)
 {
 	return k->add.kind != DLK_KEPT_FLOCK || k->shadow ||
@@ -494,9 +494,9 @@ static void kill_unready(struct dlk_victim *v)
 }
 
 /*
- * Its process has put its timers back, or it dies of them: for who is stopped by
- * somebody else by then is not stopped by us, and would be continued by him.  Of
- * one that knows no deadline, or is none of ours, nothing comes.
+ * Its process says READY, or dies of its timers: for who is stopped by somebody
+ * else by then is not stopped by us, and would be continued by him.  One that
+ * knows no deadline, or is no process of the shim's, says nothing.
  */
 static bool wait_for_ready(uint64_t mark, size_t had)
 {
@@ -579,7 +579,7 @@ void dlk_survive_go_on(void)
 	LIST_FOREACH(k, &dlk_carried, next)
 	if (k->holders == DLK_HOLDERS_PAUSED && k->state == DLK_KEPT)
 		return;
-	/* Else it would stop itself by its timer, with nobody to let it go on. */
+	/* Before, their own timers stop them, and nobody lets them go on. */
 	if (dlk_now_ns() < timers_ns + LATE_MS * DLK_MS)
 		return;
 	/* First what makes who is continued go on, then that. */

@@ -54,7 +54,7 @@ struct wanted {
 	struct dlk_kept *k;
 };
 
-/* It is known which files they are of when that is asked first. */
+/* Which files they are of is found out when that is needed (learn_files). */
 static struct {
 	struct wanted *v;
 	size_t n, room;
@@ -62,7 +62,7 @@ static struct {
 	size_t of_n;
 } wanted;
 
-/* Why somebody could not be looked at, for want of means or of time; 0: nobody. */
+/* Why not all could be looked at: the errno of what was lacking, or 0. */
 static int lacked;
 static uint64_t until_ns, heed_ns; /* dlk_victims' */
 

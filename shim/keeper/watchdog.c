@@ -64,7 +64,7 @@ enum { DOGS = 2 };
 enum { FIRST_MS = 250, LEAST_MS = 20, LATE_MS = 50, REST_MS = 10000 };
 /* Of a core, looks take one part of so many. */
 enum { LOOK_PART = 100 };
-/* Whoever has not renewed so often in a row is taken for one without a timer. */
+/* Who lets us renew so often in a row is taken for one without a timer. */
 enum { SILENT = 2 };
 /* So many looks that had no time are said. */
 enum { CUTS = 5 };
@@ -441,7 +441,7 @@ static void watch_one(struct dlk_victim *v)
 		dlk_victim_unwatch(v);
 }
 
-/* A renewal is four times as rare, at the least. */
+/* Renewals are four times as rare as looks, at the least. */
 static uint64_t next_ns(uint64_t now)
 {
 	const uint64_t pause_ms = watched.ttl_ms / 12;
@@ -460,7 +460,7 @@ static uint64_t first_ns(uint64_t now)
 		       : next;
 }
 
-/* The next one, if there are many; they are known a third of the ttl later. */
+/* Looks take a part of our time, but none is more than ttl/3 after the last. */
 static void put_off(uint64_t now)
 {
 	const uint64_t most = now + watched.ttl_ms / 3 * DLK_MS;
