@@ -183,8 +183,7 @@ static bool others_have(const struct dlk_hold *h)
 static bool ends_with_us(const struct dlk_hold *h)
 {
 	return h->kind == DLK_POSIX || dlk_pid() == 1 ||
-	       !dlk_shared(h->program_fd >= 0 ? h->program_fd : h->fd) ||
-	       !others_have(h);
+	       !dlk_shared(dlk_hold_program_fd(h)) || !others_have(h);
 }
 
 /* --- the cut -------------------------------------------------------------- */

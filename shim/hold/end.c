@@ -31,8 +31,7 @@ static bool is_ours_to_release(const struct dlk_hold *h, enum end_cause cause)
 		return cause == END_UNLOCKED;
 	/* A process's own locks are nobody else's. */
 	return h->kind == DLK_POSIX ||
-	       (!dlk_is_delegated(h) &&
-		!dlk_shared(h->program_fd >= 0 ? h->program_fd : h->fd));
+	       (!dlk_is_delegated(h) && !dlk_shared(dlk_hold_program_fd(h)));
 }
 
 static void release(struct dlk_hold *h, bool carried, uint32_t told)

@@ -185,6 +185,12 @@ static inline bool dlk_hold_outlives(const struct dlk_hold *h)
 	return h->rule->on_lost == DLK_LOST_HOLD;
 }
 
+/* The program's descriptor of its file, last known. */
+static inline int dlk_hold_program_fd(const struct dlk_hold *h)
+{
+	return h->program_fd >= 0 ? h->program_fd : h->fd;
+}
+
 /* A flock lease's, of which the kernel's has the same. */
 static inline int dlk_hold_mode(const struct dlk_hold *h)
 {

@@ -56,8 +56,7 @@ static void put_path(struct dlk_text *t, const struct dlk_hold *h)
 	if (h->rule->tells_path || atomic_exchange(&busy, true))
 		return;
 	if (dlk_kernel_is_file(h->fd, &h->file))
-		n = dlk_kernel_path(h->program_fd >= 0 ? h->program_fd : h->fd,
-				    path, sizeof(path));
+		n = dlk_kernel_path(dlk_hold_program_fd(h), path, sizeof(path));
 	if (n > 0) {
 		dlk_text_str(t, " of ");
 		dlk_text_quoted(t, path, (size_t)n);

@@ -88,7 +88,7 @@ static void say(const struct request *r, struct dlk_hold *h)
 		return;
 	h->told_replaced = true;
 	dlk_text_init(&t, number, sizeof(number));
-	dlk_text_i64(&t, h->program_fd >= 0 ? h->program_fd : h->fd);
+	dlk_text_i64(&t, dlk_hold_program_fd(h));
 	dlk_request_line(
 		r, DLK_WARNING,
 		"this process itself holds the key, by descriptor ", number,
