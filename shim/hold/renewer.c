@@ -138,13 +138,6 @@ static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 		dlk_kernel_taken_by_other(h->fd));
 }
 
-static const char *loss(const struct dlk_renewal *r, const char *why)
-{
-	return r->result < 0           ? why
-	       : r->result == DLK_LOST ? "somebody else holds it"
-				       : "the server does not know it any more";
-}
-
 static void tell(struct dlk_hold *h, enum hold_verdict verdict, const char *why)
 {
 	switch (verdict) {
@@ -182,7 +175,7 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 	}
 	if (is_sharers(h, r))
 		dlk_hold_end(h, END_GONE);
-	tell(h, dlk_judge(h, r, now), loss(r, at->why));
+	tell(h, dlk_judge(h, r, now), dlk_renewal_loss(r, at->why));
 }
 
 /* What is due; all of it pinned. */

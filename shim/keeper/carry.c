@@ -754,10 +754,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		tell(DLK_ERROR, k,
 		     dlk_shim_lives() ? " is LOST while its lock is held: "
 				      : " is LOST, and its process has ended: ",
-		     r->result < 0           ? why
-		     : r->result == DLK_LOST ? "somebody else holds it"
-					     : "the server does not know it "
-					       "any more");
+		     dlk_renewal_loss(r, why));
 	}
 	dlk_carry_drop(k);
 }

@@ -213,6 +213,15 @@ struct dlk_renewal {
 				 -errno */
 };
 
+/* Why it was not renewed, for the log; `why` is the attempt's. */
+static inline const char *dlk_renewal_loss(const struct dlk_renewal *r,
+					   const char *why)
+{
+	return r->result < 0           ? why
+	       : r->result == DLK_LOST ? "somebody else holds it"
+				       : "the server does not know it any more";
+}
+
 enum {
 	DLK_PROCESS_LEN = 16,
 	DLK_WAIT_MS = 1500,
