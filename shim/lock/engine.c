@@ -144,7 +144,7 @@ static void step(struct request *r)
 	report.event = do_step(r, was);
 	report.err = r->err;
 	report.by_lease = r->s && dlk_request_is_by_lease(r);
-	report.cannot_queue = r->elsewhere || (r->store && r->store->no_queue);
+	report.cannot_queue = r->other_key || (r->store && r->store->no_queue);
 	report.answered = r->slot.counted_ns >= report.began_ns;
 	report.reached = r->err == -EAGAIN;
 	report.began_ns = r->asked_ns;

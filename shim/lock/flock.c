@@ -374,7 +374,7 @@ static enum acquire_event weakened_here_only(struct request *r)
  * description had before without a lease of ours is a sharer's, who may be
  * asking just now, as we are: so look again each time.
  */
-static enum acquire_event undo(struct request *r)
+static enum acquire_event roll_back(struct request *r)
 {
 	const enum acquire_event cause = r->acquire.cause;
 
@@ -483,7 +483,7 @@ static bool is_local(const struct request *r)
 	       dlk_local_perhaps(&r->file) && !dlk_kernel_taken_by_other(r->fd);
 }
 
-/* (its turn, from here to the end of undo) */
+/* (its turn, from here to the end of roll_back) */
 static enum acquire_event prepare(struct request *r)
 {
 	if (!r->looked_ns)
@@ -543,7 +543,7 @@ static const struct lock_kind flock_kind = {
 		[ACQ_PREPARE] = prepare,
 		[ACQ_TRY_KERNEL] = try_kernel,
 		[ACQ_ASK] = ask,
-		[ACQ_ROLLBACK] = undo,
+		[ACQ_ROLLBACK] = roll_back,
 		[ACQ_CHECK_HOLDER] = dlk_flock_check_holder,
 		[ACQ_WAIT_KERNEL] = dlk_flock_wait,
 	},

@@ -319,7 +319,7 @@ static enum acquire_event prepare(struct request *r)
 	forget_ended(r);
 	err = r->acquire.local ? 0 : dlk_record_adopt(r);
 	note_random(r);
-	r->elsewhere = r->own && !dlk_lease_same_key(&r->lease, &r->own->lease);
+	r->other_key = r->own && !dlk_lease_same_key(&r->lease, &r->own->lease);
 	if (r->acquire.local)
 		return EV_OK;
 	if (!err && is_local(r))

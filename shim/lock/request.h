@@ -76,7 +76,7 @@ struct request {
 				       `why`: the last failure, for the log */
 	bool on_fuse;
 	bool told_young;
-	bool elsewhere; /* the owner's key is not that of the path now */
+	bool other_key; /* the owner's is not that of the path now */
 
 	/* Of the engine: what the kind of lock has it do, and of one step: */
 	const struct lock_kind *how;
@@ -115,13 +115,13 @@ struct request {
 						     it */
 			uint64_t seq, since_ns;   /* of the last request, of its
 						   kernel grant */
-			bool adopts; /* what its process has from before an
+			bool adopts;    /* what its process has from before an
 					exec */
-			bool rest;   /* nothing else is its own from before an
-					exec */
+			bool rest;      /* and this is the last of that */
 			bool inherited; /* its process has locks from before an
 					   exec */
-			struct dlk_lease by_path; /* not the owner's */
+			struct dlk_lease by_path; /* by the path's key, and not
+						     the owner's */
 			struct dlk_ranges before; /* what a shared description
 						     had, of it */
 			struct dlk_range before_room[32];

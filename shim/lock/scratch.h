@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "lease/store.h"
 
-/* Of a search for the rule: the path, which stays. */
+/* What a search for a rule needs; the path stays in it. */
 struct dlk_room {
 	char path[DLK_PATH_MAX + 1];
 	struct dlk_search search;

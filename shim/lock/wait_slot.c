@@ -72,7 +72,7 @@ struct dlk_waiter *dlk_queue_waiter(struct request *r)
 {
 	struct wait_slot *q = &r->slot;
 
-	if (!r->acquire.wait || !q->claim || r->elsewhere || r->store->no_queue)
+	if (!r->acquire.wait || !q->claim || r->other_key || r->store->no_queue)
 		return NULL;
 	if (!q->sub)
 		q->sub = r->store->ops->subscribed(r->store, &r->lease);
