@@ -139,14 +139,14 @@ start()
 	rig_config A ttl=${TTL}ms connect_timeout=400ms timeout=30s \
 		url="redis://127.0.0.1:$PROXY/0" path_more="on_lost = \"$1\""
 	for name in "${NAMES[@]}"; do
-		dl A env DLOCK_LOG="info:$RIG/log" f="$name" work="$RIG/work" \
+		dl A env DLOCK_LOG="debug:$RIG/log" f="$name" work="$RIG/work" \
 			bash -c "${IDIOM[${name%[0-9]}]}" &
 		until_true 5 works "$name"
 	done
 	ok "$1: all work" until_true 20 all_work
 	ok "$1: the keepers have them" \
-		until_true 10 have_standbys A "${#NAMES[@]}"
-	sleep 0.2
+		until_true 10 are_carried "${#NAMES[@]}"
+	ok "$1: ... and standbys" until_true 10 have_standbys A "${#NAMES[@]}"
 }
 
 stop_all()

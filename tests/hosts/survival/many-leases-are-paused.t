@@ -63,13 +63,14 @@ path \"$MNT/near/\" {
     redis = \"near\"
     ttl = \"${TTL}ms\"
     on_lost = \"$1\""
-	dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 "$RIG/many.py" \
+	dl A env DLOCK_LOG="debug:$RIG/log" /usr/bin/python3 "$RIG/many.py" \
 		"$MNT" "$RIG" "$FILES" "$2" &
 	until_true 20 works_on 2
 	pid=$(on A pgrep -f many.py)
 	pid=${pid%%$'\n'*}
-	ok "$1, $2: it has a keeper" until_true 10 have_standbys A 1
-	sleep 0.2
+	ok "$1, $2: a keeper has all of its leases" \
+		until_true 20 are_carried $((FILES + 1))
+	ok "$1, $2: ... and a standby" until_true 10 have_standbys A 1
 }
 
 # goes_on WHAT: what was stopped works again
