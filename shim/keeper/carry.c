@@ -72,10 +72,13 @@ void dlk_carry_look_at_paused(uint64_t now_ns)
 	if (now_ns < dlk_paused_due_ns())
 		return;
 	LIST_FOREACH(k, &dlk_carried, next)
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-	if (k->holders == DLK_HOLDERS_PAUSED &&
-	    dlk_grow(&its, &room, n, sizeof(*its)))
-		its[n++] = k;
+	{
+		if (k->holders != DLK_HOLDERS_PAUSED)
+			continue;
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
+		if (dlk_grow(&its, &room, n, sizeof(*its)))
+			its[n++] = k;
+	}
 	dlk_paused_look(now_ns, its, n);
 }
 

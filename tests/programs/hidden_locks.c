@@ -242,20 +242,13 @@ static int marked(char **arg)
 }
 
 static const struct command commands[] = {
-	{ "emfile", 1, run_out },
-	{ "chroot", 2, lock_outside },
-	{ "late", 2, lock_inside },
-	{ "full", 1, full },
-	{ "one", 1, one },
-	{ "memory", 1, memory },
-	{ "exec", 1, exec },
-	{ "exec2", 1, exec2 },
-	{ "try", 2, try },
-	{ "leaves", 2, leaves },
-	{ "ends", 2, ends },
-	{ "table", 1, table },
-	{ "marked", 1, marked },
-	{ 0 },
+	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
+	{ "late", 2, lock_inside }, { "full", 1, full },
+	{ "one", 1, one },          { "memory", 1, memory },
+	{ "exec", 1, exec },        { "exec2", 1, exec2 },
+	{ "try", 2, try },          { "leaves", 2, leaves },
+	{ "ends", 2, ends },        { "table", 1, table },
+	{ "marked", 1, marked },    { 0 },
 };
 
 int main(int argc, char **argv)
