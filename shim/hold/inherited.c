@@ -83,6 +83,14 @@ static bool is_regular(int fd)
 	       S_ISREG(sx.stx_mode);
 }
 
+/* 1, 0 (or it was closed meanwhile), or -errno: there is no telling. */
+static int records_of(int fd)
+{
+	const int has = dlk_kernel_has_records(fd, DLK_POSIX);
+
+	return has == -ENOENT ? 0 : has;
+}
+
 /* Until there is no telling. */
 static bool look_at(void *err, int fd)
 {
@@ -91,12 +99,12 @@ static bool look_at(void *err, int fd)
 
 	if (!is_regular(fd))
 		return false;
-	has = dlk_kernel_has_records(fd, DLK_POSIX);
-	if (has < 0 && has != -ENOENT) {
+	has = records_of(fd);
+	if (has < 0) {
 		*(int *)err = has;
 		return true;
 	}
-	if (has != 1 || dlk_kernel_file(fd, &file) < 0)
+	if (!has || dlk_kernel_file(fd, &file) < 0)
 		return false;
 	DLK_GUARD(&mutex);
 	add(&file);
@@ -107,6 +115,9 @@ static bool look_at(void *err, int fd)
  * Without the mutex, for a file may be a server's that is away.  So two threads
  * may look at once; the later one may list what is adopted already, or taken
  * since, and then there is nothing to adopt.
+ *
+ * Who may never look (Landlock, AppArmor) is taken for one who inherited nothing,
+ * for hardly anybody has: else he could not lock at all.
  */
 bool dlk_inherited_look(void)
 {
@@ -114,7 +125,9 @@ bool dlk_inherited_look(void)
 
 	if (atomic_load(&state) != UNKNOWN)
 		return true;
-	if (dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, &err) == -2 || err)
+	if (dlk_kernel_find(NULL, DLK_ANY_MODE, look_at, &err) == -2)
+		err = -errno;
+	if (err && err != -EACCES && err != -EPERM)
 		return false;
 	DLK_GUARD(&mutex);
 	if (atomic_load(&state) == UNKNOWN)
@@ -165,7 +178,7 @@ void dlk_inherited_forget(void)
 static bool has_records(void *unused, int fd)
 {
 	(void)unused;
-	return dlk_kernel_has_records(fd, DLK_POSIX) != 0;
+	return records_of(fd) != 0;
 }
 
 bool dlk_inherited_any(void)

@@ -7,7 +7,7 @@
 
 /*
  * At each record call, before the kernel's lock: which files have some?  False
- * if there is no telling now.
+ * if there is no telling now, and there may be later.
  */
 bool dlk_inherited_look(void);
 /* Has execve(2) left POSIX locks of this file, that are not adopted yet? */

@@ -587,8 +587,8 @@ static int on_rule(struct request *r)
 	err = dlk_kernel_file(r->fd, &r->file);
 	if (err)
 		return err;
-	if (!dlk_inherited_look() && !is_question(r->cmd) &&
-	    r->want.type != DLK_UNLOCKED)
+	if (!dlk_inherited_look() && r->kind == DLK_POSIX &&
+	    !is_question(r->cmd) && r->want.type != DLK_UNLOCKED)
 		return not_looked(r);
 	return act(r);
 }

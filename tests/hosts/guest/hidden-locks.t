@@ -85,7 +85,21 @@ unlisted one one 0 'one descriptor is left, and two are needed to read them'
 unlisted memory none 398 'no memory is left for the list of 200'
 unlisted exec ENOLCK 0 'it locks more, and cannot read what it had before an exec'
 like "$(cat "$RIG/exec.err")" 'left cannot be read: .*ENOLCK' '... a line'
-peer_end b
+
+# Who may never read them (Landlock, AppArmor) locks nevertheless.
+peer denied dl A strace -f -qq -o "$RIG/strace" -P /proc/thread-self/fd \
+	-e trace=openat -e inject=openat:error=EACCES "$BIN/locker"
+ask denied 'open f denied'
+ask denied 'range f F_WRLCK 0 1'
+is "$RESULT" 0 'records: who may not read his descriptors is granted a lock'
+like "$(cat "$RIG/strace")" 'thread-self/fd".*EACCES .*INJECTED' '... (control)'
+ask b 'open f denied'
+ask b 'range f F_WRLCK 0 1'
+is "$RESULT" EAGAIN '... which keeps the other host out'
+ask denied 'range f F_UNLCK 0 1'
+ask b 'range f F_WRLCK 0 1'
+is "$RESULT" 0 '... until it is unlocked'
+peer_end denied b
 rig_empty 5
 
 # --- as bare ----------------------------------------------------------------
