@@ -251,10 +251,20 @@ static int close_own_table(unsigned first, unsigned last, int flags)
 	return r;
 }
 
-/* And those that a descriptor of their file ends, whichever took the lock. */
-static void closing_span(unsigned first, unsigned last)
+/*
+ * And those that a descriptor of their file ends, whichever took the lock.  But
+ * what other threads have in a table that this one leaves stays open there.
+ */
+static void closing_span(unsigned first, unsigned last, int flags)
 {
-	closing_known(first, last);
+	if ((flags & CLOSE_RANGE_UNSHARE) && !dlk_has_own_table()) {
+		if (dlk_any_held())
+			dlk_leaving_span(first, last);
+		return;
+	}
+	tell_waiters(first, last);
+	if (holds())
+		closing_known(first, last);
 	if (dlk_any_held())
 		dlk_record_closing_span(first, last);
 }
@@ -268,11 +278,8 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 		dlk_resolve_real();
 	if (!dlk_alive() || first > last || (flags & ~known))
 		return real.close_range(first, last, flags);
-	if (!(flags & CLOSE_RANGE_CLOEXEC)) {
-		tell_waiters(first, last);
-		if (holds())
-			closing_span(first, last);
-	}
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		closing_span(first, last, flags);
 	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)
 					: close_span(first, last, flags);
 	dlk_entry_closed();

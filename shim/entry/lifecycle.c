@@ -159,13 +159,25 @@ void dlk_after_net_namespace(void)
 	dlk_hold_leave_all();
 }
 
+static bool threads_are(nlink_t n)
+{
+	struct stat st;
+	const int err = errno;
+	const bool known = dlk_stat("/proc/self/task", &st, 0) == 0;
+
+	errno = err;
+	return known && st.st_nlink == 2 + n;
+}
+
+bool dlk_has_own_table(void)
+{
+	DLK_INSIDE(call);
+	return threads_are(dlk_thread_here() ? 2 : 1);
+}
+
 /* With one thread only, there is no other table to mistake for it. */
 void dlk_after_own_table(void)
 {
-	struct stat st;
-	int err = errno;
-
-	if (dlk_stat("/proc/self/task", &st, 0) < 0 || st.st_nlink != 2 + 1)
+	if (!threads_are(1))
 		atomic_store(&dlk_self.tables, true);
-	errno = err;
 }

@@ -31,6 +31,8 @@ void dlk_before_pid_namespace(void);
 void dlk_after_pid_namespace(bool done);
 /* No new connection goes where the keeper's go. */
 void dlk_after_net_namespace(void);
+/* No thread but ours has the caller's descriptors.  (False: there may be one.) */
+bool dlk_has_own_table(void);
 /* This thread has a descriptor table of its own now, perhaps. */
 void dlk_after_own_table(void);
 

@@ -132,6 +132,36 @@ void dlk_closing(int fd, unsigned first, unsigned last)
 		close_record(&call, c, &file);
 }
 
+/* (pinned, or NULL) */
+static void leave(struct dlk_hold *h)
+{
+	if (h)
+		dlk_leave_to_keeper(h, false);
+	dlk_unpin(h);
+}
+
+/*
+ * By its number it would be taken for what this thread opens next.  (POSIX locks
+ * have none, and a shadow is in both tables.)
+ */
+void dlk_leaving_span(unsigned first, unsigned last)
+{
+	struct dlk_file file;
+
+	DLK_INSIDE(call);
+	for (int fd, from = (int)first; from >= 0; from = fd + 1) {
+		fd = dlk_hold_next_fd(from);
+		if (fd < 0 || (unsigned)fd > last)
+			return;
+		if (dlk_own_is(fd) || dlk_kernel_file(fd, &file) < 0)
+			continue;
+		leave(dlk_flock_owner(fd));
+		dlk_file_lock(&call, &file, UINT64_MAX, NULL, NULL);
+		leave(dlk_record_owner(&file, DLK_OFD, fd));
+		dlk_file_unlock(&file);
+	}
+}
+
 /* --- many descriptors: POSIX locks ---------------------------------------- */
 
 static bool ends_locks(void *arg, int fd)

@@ -8,6 +8,11 @@
  * it record locks: what becomes of its leases, where there are any, or shadows.
  */
 void dlk_closing(int fd, unsigned first, unsigned last);
+/*
+ * They are about to be closed in this thread's table alone, and others have them:
+ * no lock ends.
+ */
+void dlk_leaving_span(unsigned first, unsigned last);
 /* All of [first, last] are about to be closed: the files of any of them. */
 void dlk_record_closing_span(unsigned first, unsigned last);
 

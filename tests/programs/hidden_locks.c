@@ -26,12 +26,17 @@
  *	marked FILE	the same, closed after CLOSE_RANGE_UNSHARE has marked
  *			all for execve(2) (CLOSE_RANGE_CLOEXEC)
  *
+ *	threads FILE	locks by flock(2) and fcntl(2); a thread closes it in a
+ *			table of its own (CLOSE_RANGE_UNSHARE): "closed";
+ *			unlocks in the first one: "unlocked"
+ *
  * RESULT is 0 or the name of the errno.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -241,14 +246,54 @@ static int marked(char **arg)
 	return own_table(arg[0], CLOSE_RANGE_CLOEXEC);
 }
 
+static sem_t closed;
+
+static void *close_all(void *unused)
+{
+	(void)unused;
+	if (close_range(3, 99, CLOSE_RANGE_UNSHARE) < 0)
+		die("close_range");
+	sem_post(&closed);
+	pause();
+	return NULL;
+}
+
+static int threads(char **arg)
+{
+	struct flock l = { .l_type = F_WRLCK };
+	const int fd = locked(arg[0]);
+	pthread_t thread;
+
+	sem_init(&closed, 0, 0);
+	if (fcntl(fd, F_SETLK, &l) ||
+	    pthread_create(&thread, NULL, close_all, NULL) || sem_wait(&closed))
+		die("threads");
+	tell("closed");
+	wait_for_go();
+	l.l_type = F_UNLCK;
+	if (flock(fd, LOCK_UN) || fcntl(fd, F_SETLK, &l))
+		die("unlock");
+	tell("unlocked");
+	wait_for_go();
+	_exit(0);
+}
+
 static const struct command commands[] = {
-	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
-	{ "late", 2, lock_inside }, { "full", 1, full },
-	{ "one", 1, one },          { "memory", 1, memory },
-	{ "exec", 1, exec },        { "exec2", 1, exec2 },
-	{ "try", 2, try },          { "leaves", 2, leaves },
-	{ "ends", 2, ends },        { "table", 1, table },
-	{ "marked", 1, marked },    { 0 },
+	{ "emfile", 1, run_out },
+	{ "chroot", 2, lock_outside },
+	{ "late", 2, lock_inside },
+	{ "full", 1, full },
+	{ "one", 1, one },
+	{ "memory", 1, memory },
+	{ "exec", 1, exec },
+	{ "exec2", 1, exec2 },
+	{ "try", 2, try },
+	{ "leaves", 2, leaves },
+	{ "ends", 2, ends },
+	{ "table", 1, table },
+	{ "marked", 1, marked },
+	{ "threads", 1, threads },
+	{ 0 },
 };
 
 int main(int argc, char **argv)

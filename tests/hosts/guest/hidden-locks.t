@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 120
 #
 # Programs leave no way to look at their lock (hidden_locks.c): no number is free
 # for it, no /proc is there, their descriptors are in a table of their own.  While
@@ -100,6 +100,28 @@ ask denied 'range f F_UNLCK 0 1'
 ask b 'range f F_WRLCK 0 1'
 is "$RESULT" 0 '... until it is unlocked'
 peer_end denied b
+rig_empty 5
+
+# --- a thread has a table of its own ------------------------------------------
+
+peer threads dl A "$BIN/hidden_locks" threads threads
+hear threads
+is "$HEARD" closed 'a thread closes by CLOSE_RANGE_UNSHARE what others have'
+is "$(on A flock -n threads echo got)" '' '... which stays locked (control)'
+locker b dl B
+ask b 'open f threads'
+ask b 'lock f EX NB'
+is "$RESULT" EAGAIN '... and its lease as well'
+ask b 'range f F_WRLCK 0 1'
+is "$RESULT" EAGAIN '... of record locks, too'
+ask threads go
+is "$HEARD" unlocked '... until the others unlock'
+ask b 'lock f EX' 10
+is "$RESULT" 0 'then the other host gets it'
+ask b 'range f F_WRLCK 0 1 WAIT' 10
+is "$RESULT" 0 '... and the records'
+say threads go
+peer_end threads b
 rig_empty 5
 
 # --- as bare ----------------------------------------------------------------
