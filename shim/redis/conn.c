@@ -701,16 +701,22 @@ static void read_info(struct dlk_conn *c, const redisReply *r)
 	dlk_node_note(c->ep, c->server.history);
 }
 
+/* Who is refused for a while (BUSY) is not told by that what the server is. */
+static bool is_put_off(const redisReply *r)
+{
+	return r->type == REDIS_REPLY_ERROR &&
+	       dlk_fault_of(r->str)->outcome == DLK_RETRY;
+}
+
 /*
  * The set-up's replies come first.  Those of CLIENT SETNAME and INFO are
- * optional: an ACL may forbid them.  But who is refused for a while (BUSY) is not
- * told by that what the server is.
+ * optional: an ACL may forbid them.
  */
 static bool ends_greeting(const struct dlk_conn *c, const redisReply *r)
 {
-	return r->type == REDIS_REPLY_ERROR &&
-	       (c->greeting >= c->optional || dlk_fault_of(r->str)->ends ||
-		dlk_fault_of(r->str)->outcome == DLK_RETRY);
+	return is_put_off(r) ||
+	       (r->type == REDIS_REPLY_ERROR &&
+		(c->greeting >= c->optional || dlk_fault_of(r->str)->ends));
 }
 
 static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
@@ -808,8 +814,8 @@ int dlk_conn_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,
 	return err ?: dlk_conn_reply(c, deadline_ns, reply);
 }
 
-/* Unless it was asked that less than `ms` ago. */
-static void look(struct dlk_conn *c, uint64_t deadline_ns, uint64_t ms)
+/* Unless it was asked that less than `ms` ago: 0, or -EAGAIN, it is put off. */
+static int look(struct dlk_conn *c, uint64_t deadline_ns, uint64_t ms)
 {
 	const struct dlk_arg info = { DLK_LITERAL("INFO") };
 	const bool before = c->server.evicts[0];
@@ -818,10 +824,16 @@ static void look(struct dlk_conn *c, uint64_t deadline_ns, uint64_t ms)
 	if (!dlk_conn_is_open(c) ||
 	    (c->read_ns && dlk_now_ns() < c->read_ns + ms * DLK_MS) ||
 	    dlk_conn_call(c, deadline_ns, 1, &info, &r))
-		return;
+		return 0;
+	if (is_put_off(r)) {
+		dlk_conn_explain(c, r->str);
+		dlk_conn_reset(c);
+		return -EAGAIN;
+	}
 	read_info(c, r);
 	c->evicts |= !before && c->server.evicts[0] && !c->ep->allow_eviction;
 	dlk_conn_reset(c);
+	return 0;
 }
 
 int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns)
@@ -832,7 +844,7 @@ int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns)
 		err = dlk_conn_flush(c, deadline_ns)
 			      ?: dlk_conn_drain(c, deadline_ns);
 	if (!err)
-		look(c, deadline_ns, NODE_MS);
+		err = look(c, deadline_ns, NODE_MS);
 	return err ?: dlk_conn_is_open(c) ? 0 : -ENOTCONN;
 }
 

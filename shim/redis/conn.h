@@ -246,7 +246,8 @@ void dlk_conn_look(struct dlk_conn *c, uint64_t deadline_ns);
 /*
  * It is open, and what the server says of itself is known; not from before it
  * last said that it is not the one (dlk_conn_doubt), nor from a second ago: it
- * may have been a replica meanwhile, and nobody asked it then.
+ * may have been a replica meanwhile, and nobody asked it then.  -EAGAIN: it does
+ * not say so now (BUSY).
  */
 int dlk_conn_know(struct dlk_conn *c, uint64_t deadline_ns);
 void dlk_conn_doubt(struct dlk_conn *c);

@@ -512,6 +512,36 @@ static void a_busy_server_is_asked_again(void **state)
 	assert_fails(w->c, -EAGAIN);
 }
 
+/* The same, when it is asked once more what it is. */
+static void serve_busy_later(int fd, void *arg)
+{
+	static const char first[] = "+OK\r\n$11\r\nrole:master\r\n",
+			  busy[] = "-BUSY Redis is busy running a script.\r\n",
+			  then[] = "$12\r\n\r\nrole:slave\r\n";
+
+	(void)arg;
+	hear(fd);
+	say(fd, first, strlen(first));
+	hear(fd);
+	say(fd, busy, strlen(busy));
+	hear(fd);
+	say(fd, then, strlen(then));
+	hear_out(fd);
+}
+
+static void what_a_busy_server_is_it_is_asked_again(void **state)
+{
+	struct world *w = *state;
+
+	to_fake(w, serve_busy_later, NULL);
+	assert_int_equal(dlk_conn_know(w->c, in_ms(5000)), 0);
+	dlk_conn_doubt(w->c);
+	assert_int_equal(dlk_conn_know(w->c, in_ms(5000)), -EAGAIN);
+	assert_int_equal(strncmp(w->c->error, "BUSY", 4), 0);
+	assert_int_equal(dlk_conn_know(w->c, in_ms(5000)), 0);
+	assert_true(w->c->server.replica);
+}
+
 /* --- bad servers ---------------------------------------------------------- */
 
 /* The shortest that a call took beyond its deadline, of three, in ms. */
@@ -1230,6 +1260,7 @@ int main(void)
 		conn_test(no_such_database_is_no_access),
 		conn_test(a_loading_server_is_asked_again),
 		conn_test(a_busy_server_is_asked_again),
+		conn_test(what_a_busy_server_is_it_is_asked_again),
 		conn_test(a_silent_server_times_out),
 		conn_test(a_trickling_server_times_out),
 		conn_test(a_deaf_server_times_out),
