@@ -38,6 +38,7 @@ enum {
 	WAIT_MS = 1000,
 	DYING_MS = 1000,
 	HEARD_MS = 5,
+	YOUNG_MS = 1000,
 	IN_FLIGHT = 128
 };
 
@@ -58,6 +59,7 @@ static struct {
 	pid_t acting; /* the one of them that has answered last */
 	uint32_t sent, heard;
 	uint32_t born;        /* what was sent before this one began */
+	uint64_t begun_ns;    /* when it was to be started */
 	uint64_t since_ns;    /* sent != heard: nothing was answered since */
 	uint64_t doubt_ns;    /* it was found to hang first; 0: it was not */
 	uint32_t ttl_ms;      /* the least that depends on it; 0: none does */
@@ -258,6 +260,7 @@ static pid_t start(struct dlk_own *ours)
 /* (lock) By this thread, which is suspended until the keeper's exec(2). */
 static int start_here(void)
 {
+	const uint64_t now = dlk_now_ns();
 	struct dlk_own ours = { .fd = -1 };
 	struct rights rights = { 0 };
 	pid_t pid;
@@ -271,6 +274,7 @@ static int start_here(void)
 		keeper.group = keeper.acting = pid;
 		keeper.rights = rights;
 		keeper.heard = keeper.born = keeper.sent;
+		keeper.begun_ns = now;
 		keeper.doubt_ns = 0;
 		keeper.told = 0;
 		keeper.ttl_ms = 0;
@@ -611,11 +615,20 @@ static void forget_group(void)
 	keeper.group = 0;
 }
 
+/*
+ * It has ended as soon as it was started, and answered nothing: the next one
+ * would do the same, and there would be as many as can be started.  (One that was
+ * told nothing, for the lock was given back meanwhile, stays for a second.)
+ */
+static bool has_failed(void)
+{
+	return keeper.heard == keeper.born && dlk_keeper_is_there() &&
+	       dlk_now_ns() < keeper.begun_ns + YOUNG_MS * DLK_MS;
+}
+
 void dlk_keeper_lose(bool kill)
 {
-	/* By itself, and it has answered nothing: the next one would not either,
-	 * and there would be as many as can be started. */
-	if (!kill && keeper.socket.fd >= 0 && keeper.heard == keeper.born)
+	if (!kill && has_failed())
 		keeper.failed = -ESRCH;
 	if (kill && keeper.group > 0)
 		kill_them();

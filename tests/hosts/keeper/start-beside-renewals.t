@@ -72,4 +72,23 @@ ok 'and the other thread is gone' until_true 10 has_tasks 2
 ask a 'os.setuid(65534)'
 is "$HEARD" None 'setuid(2) finds one thread, and does not end the process'
 peer_end a
+
+# What was to be carried has been given back by the time it runs: it is told
+# nothing, and ends, which is no reason to wait with the next one.
+: >"$RIG/log"
+peer b far /usr/bin/python3 "$TOP/tests/programs/obey.py"
+ask b 'os.getpid()'
+PROGRAM=$RESULT
+on A kill -STOP "$SERVER"
+ask b 'lock("g")'
+fd=$RESULT
+ok 'another one is to be started' until_true 10 has_tasks 3
+ask b "fcntl.flock($fd, fcntl.LOCK_UN)"
+on A kill -CONT "$SERVER"
+ok '... and runs when nothing is held' until_true 10 eval '! no_keeper A'
+ok '... and ends' until_true 10 no_keeper A
+ask b 'lock("h")'
+ok 'the next one has a lease' until_true 10 have_standbys A 1
+unlike "$(cat "$RIG/log")" 'no keeper' '... and none had failed'
+peer_end b
 rig_end
