@@ -600,7 +600,7 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 	return of->leads && list_one(list, &s);
 }
 
-/* proc_pid_children(5) */
+/* proc_pid_children(5).  (The number was his if he lives after that.) */
 static size_t list_children(struct dlk_victims *list, struct dlk_victim of,
 			    uint64_t task)
 {
@@ -611,7 +611,7 @@ static size_t list_children(struct dlk_victims *list, struct dlk_victim of,
 
 	dlk_numbered(dir, "/proc/", of.pid, "/task/");
 	dlk_numbered(name, dir, (int64_t)task, "/children");
-	if (!read_text(name, text, sizeof(text)))
+	if (!read_text(name, text, sizeof(text)) || dlk_victim_has_ended(&of))
 		return 0;
 	while ((p = dlk_number(p, 10, &pid)) && *p++ == ' ')
 		found += list_child(list, &of, (pid_t)pid);
@@ -828,7 +828,8 @@ char dlk_victim_state(const struct dlk_victim *v)
 {
 	struct dlk_victim now;
 
-	return read_stat(v->pid, &now) ? now.state : '\0';
+	return read_stat(v->pid, &now) && !dlk_victim_has_ended(v) ? now.state
+								   : '\0';
 }
 
 void dlk_victims_free(struct dlk_victims *list, size_t from)

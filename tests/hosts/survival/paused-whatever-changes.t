@@ -7,7 +7,8 @@
 # parent was stopped; a job whose lock's taker has ended since, of a file that the
 # keeper cannot open, so that nobody can tell of its lock any more; a program whose
 # first thread has ended; one that has given up its privileges, and can tell its
-# keeper nothing more; one that all orphans come to, its keepers among them.
+# keeper nothing more; one that all orphans come to, its keepers among them.  And
+# who has the number of one that has ended since is none of them.
 . "${0%/*}/../../lib/rig.sh"
 
 # there PGREP-ARGUMENT...: its number is $PID
@@ -152,5 +153,40 @@ ok 'it is stopped' until_true 20 is_in_state "$pid" T
 ask p pass
 ok 'it goes on' until_true 20 runs "$pid"
 on A kill -KILL "$pid"
+ok 'all is over' until_true 20 host_is_idle A
+
+# by_the_number PID COMMAND...: as that process (clone3(2)).
+by_the_number()
+{
+	on A /usr/bin/python3 -c '
+import ctypes, os, signal, sys
+pid = (ctypes.c_int * 1)(int(sys.argv[1]))
+args = (ctypes.c_uint64 * 11)()
+args[4], args[8], args[9] = signal.SIGCHLD, ctypes.addressof(pid), 1
+if ctypes.CDLL(None).syscall(435, args, ctypes.sizeof(args)) == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+os.wait()' "$@"
+}
+
+dl A env DLOCK_LOG="info:$RIG/log" bash -c 'exec 9>j; flock 9
+	sleep 1002 & wait' &
+ok 'a job has a lock' until_true 10 there -f '^sleep 1002$'
+job=$PID
+ok '... and a keeper has its lease' until_true 10 have_standbys A 1
+pid=$(on A cut -d' ' -f4 "/proc/$job/stat")
+ask p hang
+ok 'it is stopped' until_true 20 is_in_state "$job" T
+on A kill -KILL "$pid"
+ok 'who began it has ended' until_true 10 pid_is_gone_on A "$pid"
+by_the_number "$pid" sh -c 'sleep 1003 & wait' &
+ok 'his number is another one'"'"'s, who has a child' \
+	until_true 10 there -f '^sleep 1003$' -P "$pid"
+child=$PID
+on A kill -CONT "$job"
+ok 'the job is continued, and killed for that' \
+	until_true 20 pid_is_gone_on A "$job"
+ok 'the child runs' is_in_state "$child" S
+on A kill -KILL "$pid" "$child"
+ask p pass
 ok 'all is over' until_true 20 host_is_idle A
 rig_end
