@@ -461,6 +461,10 @@ uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms);
 
 /* --- victims.c: who has a lease's lock ------------------------------------ */
 
+/* By no descriptor that is seen: its parent has the lock; its shim says that it has
+ * it itself. */
+enum { DLK_VICTIM_BY_PARENT = -1, DLK_VICTIM_BY_WORD = -2 };
+
 struct dlk_victim {
 	pid_t pid;
 	pid_t task;         /* the same, or of one of its threads that lives */
@@ -468,8 +472,7 @@ struct dlk_victim {
 	struct dlk_kept *k; /* one of the leases that it is a victim of */
 	pid_t session, parent;
 	char state;       /* when it was seen, as proc_pid_stat(5) has it */
-	int by;           /* the descriptor that it has it by; -1: its parent
-			     has it */
+	int by;           /* the descriptor that it has it by, or as above */
 	int err;          /* it could not be signalled: errno */
 	bool was_stopped; /* by somebody else, before */
 	bool leads;       /* its children are victims, whatever they have */

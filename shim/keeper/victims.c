@@ -259,7 +259,7 @@ static bool read_one(pid_t pid, struct dlk_victim *s)
 				  .parent = (pid_t)parent,
 				  .session = (pid_t)session,
 				  .state = *dlk_stat_field(text, 3),
-				  .by = -1,
+				  .by = DLK_VICTIM_BY_PARENT,
 				  .fd = -1,
 				  .lock = -1,
 				  .pipe = -1 };
@@ -333,16 +333,25 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 			return;
 }
 
+/* It has this lease's lock, by its last word. */
+static bool says_so(pid_t pid, const struct dlk_kept *k)
+{
+	return pid == (pid_t)k->add.pid && k->state == DLK_KEPT &&
+	       k->by == DLK_BY_PROCESS && dlk_shim_lives();
+}
+
 /*
  * Into whom we may not look, for he was another user (setuid(2)), or wants it so
  * (PR_SET_DUMPABLE): the process of an ADD has the lock by the word of its shim.
  */
 static void take_its_word(struct dlk_victim *s)
 {
-	for (size_t i = 0; i < wanted.of_n && !s->k; i++)
-		if (s->pid == (pid_t)wanted.of[i]->add.pid &&
-		    wanted.of[i]->by == DLK_BY_PROCESS && dlk_shim_lives())
-			s->k = wanted.of[i];
+	for (size_t i = 0; i < wanted.of_n && !s->k; i++) {
+		if (!says_so(s->pid, wanted.of[i]))
+			continue;
+		s->k = wanted.of[i];
+		s->by = DLK_VICTIM_BY_WORD;
+	}
 }
 
 static void look_at_fds(struct dlk_victim *s)
@@ -418,7 +427,7 @@ static void compare_with(const struct dlk_victim *taker, struct dlk_victim *s)
 			(long)taker->by) <= 0)
 		return;
 	s->k = NULL;
-	s->by = -1;
+	s->by = DLK_VICTIM_BY_PARENT;
 }
 
 /* Where not all processes were looked at. */
@@ -437,10 +446,11 @@ static bool is_root(const struct dlk_victim *s)
 {
 	const struct dlk_victim *taker;
 
-	if (!s->k || (s->by < 0 && s->pid != (pid_t)s->k->add.pid))
+	if (!s->k || s->by == DLK_VICTIM_BY_PARENT)
 		return false;
 	taker = s->pid == (pid_t)s->k->add.pid ? s : find((pid_t)s->k->add.pid);
-	return taker == s || !taker || taker->k != s->k || taker->by < 0;
+	return taker == s || !taker || taker->k != s->k ||
+	       taker->by == DLK_VICTIM_BY_PARENT;
 }
 
 static bool has_ancestor(const struct dlk_victim *s,
@@ -490,7 +500,9 @@ static bool is_same(struct dlk_victim *v)
 		return false;
 	memcpy(v->command, now.command, sizeof(v->command));
 	v->task = now.task;
-	return v->by < 0 ? now.parent == v->parent : has_lock(v->k, v, v->by);
+	return v->by == DLK_VICTIM_BY_PARENT ? now.parent == v->parent
+	       : v->by == DLK_VICTIM_BY_WORD ? says_so(v->pid, v->k)
+					     : has_lock(v->k, v, v->by);
 }
 
 void dlk_victim_unwatch(struct dlk_victim *v)
@@ -596,7 +608,7 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 	if (s.k && list_one(list, &s))
 		return true;
 	s.k = of->k;
-	s.by = -1;
+	s.by = DLK_VICTIM_BY_PARENT;
 	return of->leads && list_one(list, &s);
 }
 

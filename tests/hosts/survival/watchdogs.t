@@ -117,6 +117,39 @@ ok 'he has two, for he says so' until_true 5 are_there 2
 peer_end untimed
 ok 'and none when he has ended' until_true 5 are_there 0
 
+# Nobody may look into who was another user: he has the lock by his word, as long
+# as he says so.
+on A chmod 755 "$RIG"
+on A chmod 777 "$MNT"
+peer daemon dl A /usr/bin/python3 -c '
+import fcntl, os, subprocess, sys
+os.setgid(65534)
+os.setuid(65534)
+f = open("daemon", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+job = subprocess.Popen(["sleep", "1001"], pass_fds=[f.fileno()])
+print("held", flush=True)
+sys.stdin.readline()
+f.close()
+print("left", flush=True)
+print(job.wait(), flush=True)
+sys.stdin.readline()'
+hear daemon
+is "$HEARD" held 'a daemon that has changed its user has a job with its lock'
+ok '... which is watched' until_true 5 is_somebody_watched
+sleep 1
+ask daemon leave
+is "$HEARD" left '... and has it no more itself'
+sleep 1
+on A pkill -STOP -x dlock-keeper
+# shellcheck disable=SC2046 # numbers
+on A kill -KILL $(watchdogs)
+hear daemon
+is "$HEARD" -9 'the job dies with its watchdogs, and the daemon does not'
+on A pkill -CONT -x dlock-keeper
+peer_end daemon
+ok 'none is there any more' until_true 5 are_there 0
+
 # --- they are killed ------------------------------------------------------------
 
 # shellcheck disable=SC2016 # sh's
