@@ -882,6 +882,10 @@ struct dlk_kept *dlk_carry_adopt(const struct dlk_keep_add *m,
 void dlk_carry_follow(struct dlk_kept *k, const struct dlk_mirror_state *s)
 {
 	k->answer_ns = s->unanswered;
+	/* Who stands by has stopped nobody, though it was made when its parent
+	 * had: for whom that was is found at the end of it (wake()). */
+	if (k->holders != DLK_HOLDERS_RUN)
+		dlk_carry_holders(k, DLK_HOLDERS_RUN);
 	if (s->state >= DLK_ENDING) {
 		dlk_carry_drop(k);
 		return;

@@ -189,4 +189,67 @@ ok 'the child runs' is_in_state "$child" S
 on A kill -KILL "$pid" "$child"
 ask p pass
 ok 'all is over' until_true 20 host_is_idle A
+
+# A standby that was made while they are stopped lets nobody of them die for a lock
+# that is given back much later.
+url=redis://127.0.0.1:$PROXY/0
+proxy q
+rig_config A ttl=2400ms connect_timeout=400ms timeout=30s url="$url" \
+	path_more='on_lost = "pause" pause_at_most = "90s"'
+cat >>"$RIG/A.conf" <<-END
+	redis "q" {
+	    url = "redis://127.0.0.1:$PROXY/0"
+	    connect_timeout = "400ms"
+	    restart_delay = "0s"
+	}
+	path "$MNT/q" { redis = "q"
+	    ttl = "2400ms"
+	    on_lost = "pause"
+	    pause_at_most = "90s" }
+END
+rr flushall >/dev/null
+peer two dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+import fcntl, subprocess, sys
+f, q = open("k", "w"), open("q", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+fcntl.flock(q, fcntl.LOCK_EX)
+jobs = [subprocess.Popen(["sleep", s], pass_fds=[q.fileno()])
+        for s in ("1004", "1005")]
+q.close()
+print("held", flush=True)
+sys.stdin.readline()
+fcntl.flock(f, fcntl.LOCK_UN)
+print("unlocked", flush=True)
+sys.stdin.readline()'
+hear two
+is "$HEARD" held 'a program has a lock, and its jobs another one'
+ok '... and a keeper has both leases' until_true 10 have_standbys A 1
+there -f '^sleep 1004$'
+job=$PID
+there -f '^sleep 1005$'
+other=$PID
+there -x python3
+pid=$PID
+ask p hang
+ask q hang
+ok 'all are stopped' until_true 20 is_in_state "$job" T
+ok '... the program, too' until_true 20 is_in_state "$pid" T
+on A pkill -KILL -x dlock-standby
+ok 'the keeper has another standby' until_true 20 have_standbys A 1
+ask p pass
+ask q pass
+ok 'they go on' until_true 20 runs "$pid"
+ok '... the jobs as well' until_true 20 runs "$job"
+ask q hang
+ok 'then only the jobs are stopped' until_true 20 is_in_state "$job" T
+ok '... and the program is not' runs "$pid"
+on A kill -KILL "$other"
+ask two unlock
+is "$HEARD" unlocked 'it unlocks what it has, and one of the jobs is dead'
+ok '... which is released' until_true 10 lease_is_gone k
+ask q pass
+ok 'the other one goes on' until_true 20 runs "$job"
+on A kill -KILL "$job"
+peer_end two
+ok 'all is over' until_true 20 host_is_idle A
 rig_end
