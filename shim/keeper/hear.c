@@ -95,13 +95,18 @@ static void give_up_as_it_did(pid_t pid)
 		.version = _LINUX_CAPABILITY_VERSION_3,
 	};
 	struct __user_cap_data_struct its[_LINUX_CAPABILITY_U32S_3];
+	bool more = false;
 
 	if (pid <= 0 || !read_capabilities(pid, its))
 		return;
 	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		more |= (shim.own[i].permitted & ~its[i].permitted) != 0;
 		shim.own[i].permitted &= its[i].permitted;
 		shim.own[i].effective &= its[i].permitted;
 	}
+	/* (A filter of the program's may kill who does so in vain: seccomp(2).) */
+	if (!more)
+		return;
 	dlk_syscall(SYS_capset, &head, shim.own);
 	read_capabilities(0, shim.own);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a command as a service that may not touch resources (seccomp(2)): whoever
- * asks for a priority, a scheduler, or a processor is killed for it.
+ * Runs a command as a service that may not touch resources (seccomp(2)), nor its
+ * capabilities: whoever asks for a priority, a scheduler, or a processor is killed
+ * for it, and whoever gives up what he has not.
  *
  *	confined COMMAND...
  *
  * The list is the one that systemd.exec(5) calls @resources, by which services
- * are commonly confined (SystemCallFilter=~@resources).
+ * are commonly confined (SystemCallFilter=~@resources); and of the one that it calls
+ * @privileged, capset(2).
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,6 +27,7 @@ int main(int argc, char **argv)
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			 offsetof(struct seccomp_data, nr)),
+		DENIED(capset),
 		DENIED(ioprio_set),
 		DENIED(mbind),
 		DENIED(migrate_pages),
