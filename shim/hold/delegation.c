@@ -235,7 +235,8 @@ static void tell_failure(const struct dlk_hold *h, int err)
 	}
 	dlk_text_strs(&l.text, dlk_self.keeper_path,
 		      ", and " DLK_LIBEXECDIR "/dlock-keeper: ",
-		      strerrordesc_np(-err) ?: "unknown error",
+		      err == -ESRCH ? "it has ended as soon as it was started"
+		      : strerrordesc_np(-err) ?: "unknown error",
 		      "; it ends by its ttl when this process ends.  "
 		      "Is dlock-keeper installed beside libdlock-preload.so?",
 		      NULL);
