@@ -334,6 +334,12 @@ void dlk_hold_convert(struct dlk_hold *h)
 		set_state(h, HOLD_CONVERTING);
 }
 
+void dlk_hold_unchanged(struct dlk_hold *h)
+{
+	if (h->state == HOLD_CONVERTING)
+		set_state(h, HOLD_HELD);
+}
+
 bool dlk_hold_weaken(struct dlk_hold *h, uint64_t now_ns)
 {
 	if (!dlk_hold_is_held(h))

@@ -244,6 +244,8 @@ void dlk_hold_leave_all(void);
 void dlk_hold_return_all(void);
 /* A call is about to change its mode. */
 void dlk_hold_convert(struct dlk_hold *h);
+/* It did not: the kernel has it as it was. */
+void dlk_hold_unchanged(struct dlk_hold *h);
 /* It is a shared one from here on, and the server is yet to hear of it; false:
    it is held no more. */
 bool dlk_hold_weaken(struct dlk_hold *h, uint64_t now_ns);

@@ -593,6 +593,24 @@ static int choose_what_to_lock(struct request *r)
 	return err;
 }
 
+/*
+ * A wait that was interrupted, or refused, has lost the old lock all the same.
+ * What failed otherwise (NFS's EBADF: the file is not open for writing) has not.
+ */
+static void leave_old(struct request *r)
+{
+	if (!r->own)
+		return;
+	if (dlk_kernel_flock_mode(r->fd) != dlk_hold_mode(r->own)) {
+		dlk_flock_give_up_old(r);
+		return;
+	}
+	dlk_holds_lock();
+	dlk_hold_unchanged(r->own);
+	dlk_holds_unlock();
+	dlk_request_let_go(r);
+}
+
 /* One attempt by the file, or by its shadow. */
 static int lock_managed(struct request *r)
 {
@@ -610,8 +628,7 @@ static int lock_managed(struct request *r)
 	r->old_mode = LOCK_UN;
 	r->looked_ns = 0;
 	err = lock_by_key(r);
-	/* A wait that was interrupted, or refused, has lost it all the same. */
-	dlk_flock_give_up_old(r);
+	leave_old(r);
 	return err;
 }
 

@@ -6,6 +6,7 @@
  *	before|after UN|SH|EX
  *
  * and then a line is written to the fifo $GATE.at, and one read from $GATE.go.
+ * With `fails` it fails instead, by EBADF.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -80,8 +81,13 @@ static void pass(const char *when, int op)
 
 int flock(int fd, int op)
 {
+	const char *gate = getenv("GATE");
 	int r;
 
+	if (gate && is_meant(gate, "fails", op)) {
+		errno = EBADF;
+		return -1;
+	}
 	pass("before", op);
 	r = next("flock", fd, op);
 	if (r == 0)

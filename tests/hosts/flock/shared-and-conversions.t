@@ -271,6 +271,26 @@ refused_conversion()
 	all_gone "$name"
 }
 
+# As NFS refuses a writer who has the file open for reading only.
+failed_conversion()
+{
+	local name='failed conversion' before
+
+	GATE=$RIG/cp/gate SHIM="$SHIM $BIN/flock_gate.so" open_on a A
+	open_on b B
+	try a SH 0 "$name: A reads"
+	before=$(token)
+	echo 'fails EX' >"$RIG/cp/gate"
+	try a EX EBADF "$name: A cannot write"
+	ok "$name: A reads on, by its old lease" has_token "$before"
+	sleep "$(awk "BEGIN { print 1.5 * $TTL / 1000 }")"
+	try b EX EAGAIN "$name: ... for longer than a ttl"
+	try a EX 0 "$name: A writes"
+	ask a 'lock x UN'
+	try b EX 0 "$name: B writes when A has unlocked"
+	all_gone "$name"
+}
+
 downgrade()
 {
 	local name='downgrade'
@@ -619,6 +639,7 @@ one_of_three
 dead_host
 both_convert
 refused_conversion
+failed_conversion
 downgrade
 stopped_redis
 unanswered_downgrade
