@@ -126,14 +126,16 @@ on A pkill -KILL python3
 rr flushall >/dev/null
 
 proxy proxy
-rig_config A ttl=2s connect_timeout=150ms url="redis://127.0.0.1:$PROXY/0"
+# A busy machine may add a second to what the proxy does, and it is waited for.
+SECONDS_EACH=$((SECONDS_EACH + 3))
+rig_config A ttl=6s connect_timeout=450ms url="redis://127.0.0.1:$PROXY/0"
 survivors plain "$N"
 # Whose lease its keeper alone renews.
 # shellcheck disable=SC2016
 peer shell dl A sh -c 'exec 9>shell; flock 9; echo held; read -r _'
 hear shell
 shells=$(token_of shell)
-ask proxy 'delay 200' >/dev/null
+ask proxy 'delay 600' >/dev/null
 for_a_while sleep 0.1
 ok 'each answer comes later than connect_timeout' all_live
 ok '... and so do those that a keeper waits for' \
@@ -147,11 +149,11 @@ survivors_leave "$N"
 cat >>"$RIG/A.conf" <<-END
 	redis "quick" {
 	    url = "redis://127.0.0.1:$PORT/0"
-	    connect_timeout = "150ms"
+	    connect_timeout = "450ms"
 	    restart_delay = "0s"
 	}
 	path "$MNT/quick/" { redis = "quick"
-	    ttl = "2s" }
+	    ttl = "6s" }
 END
 on A mkdir quick
 PIDS=()
@@ -167,11 +169,12 @@ sys.stdin.readline()' "$i"
 	hear "a$i"
 	PIDS+=("$(pids_of A -n -f "quick/.* $i\$")")
 done
-ask proxy 'delay 200' >/dev/null
+ask proxy 'delay 600' >/dev/null
 for_a_while sleep 0.1
 ok '... nor does one whose leases elsewhere are renewed in time' all_live
 ask proxy pass >/dev/null
 survivors_leave "$N"
+SECONDS_EACH=$((SECONDS_EACH - 3))
 
 # A server that has forgotten everything, within its delay.
 rig_configs ttl=4s connect_timeout=300ms restart_delay=4s
