@@ -15,17 +15,21 @@ watchdogs()
 	on A pgrep -x dlock-watchdog
 }
 
-# Somebody of A is to be killed by a pipe's end (proc_pid_fdinfo(5): O_ASYNC).
-is_somebody_watched()
+# are_watched N: so many processes of A are to be killed by a pipe's end
+# (proc_pid_fdinfo(5): O_ASYNC)
+are_watched()
 {
 	local pid
 
 	# shellcheck disable=SC2016 # sh's
-	for pid in $(on A pgrep -x dlock-keeper); do
-		on A sh -c 'cat /proc/"$0"/fdinfo/*' "$pid" 2>/dev/null |
-			grep -q '^flags:.*2[0-7]\{4\}$' && return
-	done
-	return 1
+	[ "$(for pid in $(on A pgrep -x dlock-keeper); do
+		on A sh -c 'cat /proc/"$0"/fdinfo/*' "$pid" 2>/dev/null
+	done | grep -c '^flags:.*2[0-7]\{4\}$')" = "$1" ]
+}
+
+is_somebody_watched()
+{
+	! are_watched 0
 }
 
 # are_there N
@@ -136,11 +140,11 @@ print(job.wait(), flush=True)
 sys.stdin.readline()'
 hear daemon
 is "$HEARD" held 'a daemon that has changed its user has a job with its lock'
-ok '... which is watched' until_true 5 is_somebody_watched
-sleep 1
+ok '... which is watched' until_true 5 are_watched 1
 ask daemon leave
 is "$HEARD" left '... and has it no more itself'
-sleep 1
+sleep 1 # in which the keeper looks at them four times
+ok '... so the job is watched alone' are_watched 1
 on A pkill -STOP -x dlock-keeper
 # shellcheck disable=SC2046 # numbers
 on A kill -KILL $(watchdogs)
