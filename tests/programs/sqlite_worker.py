@@ -37,7 +37,7 @@ def turns(mode):
 
 
 def main():
-    db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+    db = sqlite3.connect(sys.argv[1], timeout=600, isolation_level=None)
     seen = back = 0
     for pragma in sys.argv[3:]:
         attempt(db, "pragma " + pragma)
