@@ -320,6 +320,25 @@ dl()
 	on "$h" env LD_PRELOAD="$SHIM" DLOCK_CONFIG="$RIG/$h.conf" "$@"
 }
 
+# section NAME: of a configuration, by the caller's variables
+section()
+{
+	cat <<-END
+	redis "$1" {
+	    $where
+	    connect_timeout = "$connect_timeout"
+	    restart_delay = "$restart_delay"
+	    $redis_more
+	}
+	path "$prefix" {
+	    redis = "$1"
+	    ttl = "$ttl"
+	    timeout = "$timeout"
+	    $path_more
+	}
+	END
+}
+
 # rig_config HOST [NAME=VALUE...]: its configuration; NAME is url, ttl,
 # timeout, connect_timeout, restart_delay, prefix, redis_more or path_more
 # (lines of text).  dlock wants ttl >= 6 x connect_timeout.
@@ -339,27 +358,32 @@ rig_config()
 	quorum | cluster) where=$(masters_config "$url") ;;
 	sentinel) where=$(sentinels_config "$url") ;;
 	esac
-	cat >"$RIG/$h.conf.new" <<-END
-	host_id = "$h"
-	redis "main" {
-	    $where
-	    connect_timeout = "$connect_timeout"
-	    restart_delay = "$restart_delay"
-	    $redis_more
-	}
-	path "$prefix" {
-	    redis = "main"
-	    ttl = "$ttl"
-	    timeout = "$timeout"
-	    $path_more
-	}
-	END
+	{
+		echo "host_id = \"$h\""
+		section main
+	} >"$RIG/$h.conf.new"
 	if [ -n "${RIG_LOCAL-}" ]; then
 		sed -i "s/^path .*/&\n    local = \"$RIG_LOCAL\"/" \
 			"$RIG/$h.conf.new"
 		echo "state_dir = \"$RIG/state.$h\"" >>"$RIG/$h.conf.new"
 	fi
 	mv "$RIG/$h.conf.new" "$RIG/$h.conf"
+}
+
+# rig_also HOST SECTION PREFIX [NAME=VALUE...]: and what is there is kept at another
+# server (a single one).
+rig_also()
+{
+	local h=$1 name=$2 prefix=$3 setting where
+	local url="redis://127.0.0.1:$PORT/0" ttl=5s timeout=10s
+	local connect_timeout=500ms restart_delay=0s redis_more='' path_more=''
+
+	shift 3
+	for setting; do
+		local "${setting?}"
+	done
+	where="url = \"$url\""
+	section "$name" >>"$RIG/$h.conf"
 }
 
 rig_configs()

@@ -52,17 +52,9 @@ start()
 	: >"$RIG/worked"
 	: >"$RIG/log"
 	rig_config A ttl=${TTL}ms connect_timeout=400ms timeout=30s \
-		url="redis://127.0.0.1:$PROXY/0" path_more="on_lost = \"$1\"
-}
-redis \"near\" {
-    url = \"redis://127.0.0.1:$PORT/0\"
-    connect_timeout = \"400ms\"
-    restart_delay = \"0s\"
-}
-path \"$MNT/near/\" {
-    redis = \"near\"
-    ttl = \"${TTL}ms\"
-    on_lost = \"$1\""
+		url="redis://127.0.0.1:$PROXY/0" path_more="on_lost = \"$1\""
+	rig_also A near "$MNT/near/" ttl=${TTL}ms connect_timeout=400ms \
+		path_more="on_lost = \"$1\""
 	dl A env DLOCK_LOG="debug:$RIG/log" /usr/bin/python3 "$RIG/many.py" \
 		"$MNT" "$RIG" "$FILES" "$2" &
 	until_true 20 works_on 2

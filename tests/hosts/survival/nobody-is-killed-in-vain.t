@@ -146,15 +146,7 @@ peer_end shell
 survivors_leave "$N"
 
 # Beside a server that answers at once, and tells nothing about the other one.
-cat >>"$RIG/A.conf" <<-END
-	redis "quick" {
-	    url = "redis://127.0.0.1:$PORT/0"
-	    connect_timeout = "450ms"
-	    restart_delay = "0s"
-	}
-	path "$MNT/quick/" { redis = "quick"
-	    ttl = "6s" }
-END
+rig_also A quick "$MNT/quick/" ttl=6s connect_timeout=450ms
 on A mkdir quick
 PIDS=()
 for ((i = 0; i < N; i++)); do

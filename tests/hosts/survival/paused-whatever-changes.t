@@ -196,17 +196,9 @@ url=redis://127.0.0.1:$PROXY/0
 proxy q
 rig_config A ttl=2400ms connect_timeout=400ms timeout=30s url="$url" \
 	path_more='on_lost = "pause" pause_at_most = "90s"'
-cat >>"$RIG/A.conf" <<-END
-	redis "q" {
-	    url = "redis://127.0.0.1:$PROXY/0"
-	    connect_timeout = "400ms"
-	    restart_delay = "0s"
-	}
-	path "$MNT/q" { redis = "q"
-	    ttl = "2400ms"
-	    on_lost = "pause"
-	    pause_at_most = "90s" }
-END
+rig_also A q "$MNT/q" ttl=2400ms connect_timeout=400ms \
+	url="redis://127.0.0.1:$PROXY/0" \
+	path_more='on_lost = "pause" pause_at_most = "90s"'
 rr flushall >/dev/null
 peer two dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
 import fcntl, subprocess, sys

@@ -97,16 +97,8 @@ peer_end job
 proxy p
 rig_config A ttl=2s connect_timeout=300ms url="redis://127.0.0.1:$PROXY/0" \
 	path_more='on_lost = "report"'
-cat >>"$RIG/A.conf" <<-END
-	redis "there" {
-	    url = "redis://127.0.0.1:$PORT/0"
-	    connect_timeout = "300ms"
-	    restart_delay = "0s"
-	}
-	path "$MNT/there" { redis = "there"
-	    ttl = "2s"
-	    on_lost = "report" }
-END
+rig_also A there "$MNT/there" ttl=2s connect_timeout=300ms \
+	path_more='on_lost = "report"'
 : >"$RIG/log"
 peer both dl A env DLOCK_LOG="debug:$RIG/log" /usr/bin/python3 -c '
 import fcntl, sys
