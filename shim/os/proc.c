@@ -337,7 +337,8 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 
 	if (dir < 0)
 		return -2;
-	dlk_each_entry(dir, look_at, &w);
+	if (!dlk_each_entry(dir, look_at, &w))
+		w.found = -2;
 	dlk_close(dir);
 	return w.found;
 }

@@ -347,21 +347,23 @@ ssize_t dlk_slurp(const char *path, char *buf, size_t size)
 			      /* NOLINTNEXTLINE(misc-redundant-expression) */
 			      O_RDONLY | O_CLOEXEC | O_NOCTTY | O_LARGEFILE);
 	size_t len = 0;
+	long n = 0;
+	int err;
 
 	if (fd < 0)
 		return -errno;
 	while (len < size - 1) {
-		long n = dlk_syscall(SYS_read, fd, buf + len, size - 1 - len);
-
+		n = dlk_syscall(SYS_read, fd, buf + len, size - 1 - len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			break;
 		len += (size_t)n;
 	}
+	err = n < 0 ? -errno : 0;
 	buf[len] = '\0';
 	dlk_close((int)fd);
-	return (ssize_t)len;
+	return err ?: (ssize_t)len;
 }
 
 struct lines {
@@ -420,11 +422,11 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg)
 	return n >= 0;
 }
 
-void dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
+bool dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
 {
 	char buf[2048] __attribute__((aligned(8)));
 	bool more = true;
-	long n;
+	long n = 0;
 
 	while (more &&
 	       (n = dlk_syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
@@ -435,6 +437,7 @@ void dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
 			more = fn(arg, dir, e->d_name);
 		}
 	}
+	return n >= 0;
 }
 
 /* --- children ------------------------------------------------------------- */

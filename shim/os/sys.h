@@ -131,10 +131,11 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg);
 
 /*
  * The names in an open directory, for as long as `fn` returns true: by
- * getdents64(2), for opendir(3) would allocate.
+ * getdents64(2), for opendir(3) would allocate.  False (errno): not all could
+ * be read.
  */
 typedef bool dlk_entry_fn(void *arg, int dir, const char *name);
-void dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg);
+bool dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg);
 
 /*
  * Start a program of which the caller's program sees nothing, neither by

@@ -16,6 +16,8 @@
  *	exec FILE	the same of one byte: "locked"; becomes another program,
  *			which takes every descriptor and locks it once more:
  *			"RESULT"; ends
+ *	sealed FILE	locks a byte by fcntl: "locked"; may list no directory
+ *			any more (seccomp(2)): "sealed"; ends
  *	try FILE BYTE	locks that: "RESULT"
  *	leaves FILE DIR	locks, makes DIR its root, where no /proc is, and one
  *			of its threads leaves by SYS_exit: "goes on"
@@ -35,11 +37,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -161,6 +167,33 @@ static int exec2(char **arg)
 
 	take_descriptors();
 	tell(outcome(fcntl((int)strtol(arg[0], NULL, 10), F_SETLK, &l)));
+	wait_for_go();
+	return 0;
+}
+
+/* All threads, and no keeper that is there already. */
+static void seal(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getdents64, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		    SECCOMP_FILTER_FLAG_TSYNC, &filter))
+		die("seccomp");
+}
+
+static int sealed(char **arg)
+{
+	lock_bytes(opened(arg[0]), 1);
+	seal();
+	tell("sealed");
 	wait_for_go();
 	return 0;
 }
@@ -287,6 +320,7 @@ static const struct command commands[] = {
 	{ "memory", 1, memory },
 	{ "exec", 1, exec },
 	{ "exec2", 1, exec2 },
+	{ "sealed", 1, sealed },
 	{ "try", 2, try },
 	{ "leaves", 2, leaves },
 	{ "ends", 2, ends },

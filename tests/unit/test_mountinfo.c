@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -115,6 +116,18 @@ static void a_long_line_is_one_line(void **state)
 	unlink(name);
 }
 
+/* A directory is opened as a file is, and fails to be read as one. */
+static void what_cannot_be_read_is_no_empty_file(void **state)
+{
+	char text[64];
+	unsigned n = 0;
+
+	(void)state;
+	assert_int_equal(dlk_slurp("/", text, sizeof(text)), -EISDIR);
+	assert_false(dlk_each_line("/", count, &n));
+	assert_int_equal(n, 0);
+}
+
 /* Against statfs(2) and stat(2). */
 static void the_kernel_says_so(void **state)
 {
@@ -199,6 +212,7 @@ int main(void)
 		cmocka_unit_test(what_is_cut_still_has_its_type),
 		cmocka_unit_test(an_option_is_a_whole_word),
 		cmocka_unit_test(a_long_line_is_one_line),
+		cmocka_unit_test(what_cannot_be_read_is_no_empty_file),
 		cmocka_unit_test(the_kernel_says_so),
 		cmocka_unit_test(a_type_is_known_by_its_name),
 		cmocka_unit_test(name_and_magic_agree),

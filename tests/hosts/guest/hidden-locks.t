@@ -48,7 +48,7 @@ rig_empty
 
 # --- record locks that cannot be listed -------------------------------------
 
-# What is not read, for want of a descriptor or of memory, is not gone.
+# What is not read, for want of a descriptor, of memory, of leave, is not gone.
 are_kept()
 {
 	[ "$(scripts_called)" -ge $((calls + 6)) ]
@@ -83,6 +83,7 @@ has_keeper()
 locker b dl B
 unlisted one one 0 'one descriptor is left, and two are needed to read them'
 unlisted memory none 398 'no memory is left for the list of 200'
+unlisted sealed sealed 0 'its list of descriptors is refused amidst'
 unlisted exec ENOLCK 0 'it locks more, and cannot read what it had before an exec'
 like "$(cat "$RIG/exec.err")" 'left cannot be read: .*ENOLCK' '... a line'
 
