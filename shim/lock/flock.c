@@ -435,6 +435,22 @@ static bool has_lapsed(const struct dlk_hold *h)
 		 (atomic_load(&dlk_self.away) || !dlk_thread_here()));
 }
 
+/*
+ * There is no telling what the description has, for want of a descriptor, or
+ * by a program that may not read it (Landlock, AppArmor).  What is known by its
+ * number is its, if the kernel grants that once more: where it is there, that
+ * changes nothing.
+ */
+static void know_by_number(struct request *r)
+{
+	r->own = dlk_flock_owner(r->fd);
+	if (r->own && real.flock(r->fd, dlk_hold_mode(r->own) | LOCK_NB) == 0 &&
+	    dlk_hold_is_there(r->own))
+		r->old_mode = dlk_hold_mode(r->own);
+	else
+		dlk_request_let_go(r);
+}
+
 /* What the description had before the call: old_mode, and the lease for it. */
 static void look_before(struct request *r)
 {
@@ -447,8 +463,9 @@ static void look_before(struct request *r)
 	if (!known && !dlk_shared(r->program_fd) &&
 	    !dlk_local_perhaps(&r->file))
 		return; /* who should have locked it? */
-	dlk_flock_look_at_own(r);
-	if (r->old_mode != LOCK_UN)
+	if (!dlk_flock_look_at_own(r))
+		know_by_number(r);
+	else if (r->old_mode != LOCK_UN)
 		r->own = dlk_flock_owner(r->fd);
 }
 
@@ -599,9 +616,13 @@ static int choose_what_to_lock(struct request *r)
  */
 static void leave_old(struct request *r)
 {
+	int mode;
+
 	if (!r->own)
 		return;
-	if (dlk_kernel_flock_mode(r->fd) != dlk_hold_mode(r->own)) {
+	mode = dlk_kernel_flock_mode(r->fd);
+	/* (No telling is "there", as in liveness.c.) */
+	if (mode >= 0 && mode != dlk_hold_mode(r->own)) {
 		dlk_flock_give_up_old(r);
 		return;
 	}

@@ -193,9 +193,13 @@ static int try_kernel(const struct request *r)
 	return real.flock(r->fd, r->mode | LOCK_NB) < 0 ? -errno : 0;
 }
 
-void dlk_flock_look_at_own(struct request *r)
+bool dlk_flock_look_at_own(struct request *r)
 {
-	r->old_mode = own_mode(r);
+	const int mode = dlk_kernel_flock_mode(r->fd);
+
+	if (mode >= 0)
+		r->old_mode = mode;
+	return mode >= 0;
 }
 
 /*

@@ -11,8 +11,8 @@ enum acquire_event dlk_flock_wait(struct request *r);
 /* It was refused: EV_AGAIN if that may pass by itself, EV_BUSY. */
 enum acquire_event dlk_flock_check_holder(struct request *r);
 
-/* What the description has: r->old_mode. */
-void dlk_flock_look_at_own(struct request *r);
+/* What the description has: r->old_mode.  False: there is no telling. */
+bool dlk_flock_look_at_own(struct request *r);
 /* The lease that it had before the call is given back. */
 void dlk_flock_give_up_old(struct request *r);
 /* Is the descriptor still that of what was locked? */

@@ -100,7 +100,35 @@ is "$RESULT" EAGAIN '... which keeps the other host out'
 ask denied 'range f F_UNLCK 0 1'
 ask b 'range f F_WRLCK 0 1'
 is "$RESULT" 0 '... until it is unlocked'
-peer_end denied b
+
+# So does who may not read what he has by flock, which is known by its number.
+unread=()
+for fd in {3..40}; do
+	unread+=(-P "/proc/thread-self/fdinfo/$fd")
+done
+peer unread dl A strace -qq -o "$RIG/strace" "${unread[@]}" \
+	-e trace=openat -e inject=openat:error=EACCES "$BIN/locker"
+ask unread 'open f unread'
+ask b 'open g unread'
+ask unread 'lock f EX NB'
+is "$RESULT" 0 'flock: who may not read what he has is granted a lock'
+ask unread 'lock f EX NB'
+is "$RESULT" 0 '... and once more'
+like "$(cat "$RIG/strace")" 'fdinfo/.*EACCES .*INJECTED' '... (control)'
+is "$(on A flock -n unread echo got)" '' '... which is in the kernel'
+ask b 'lock g EX NB'
+is "$RESULT" EAGAIN '... and keeps the other host out'
+ask unread 'lock f SH NB'
+is "$RESULT" 0 '... weakened'
+ask b 'lock g SH NB'
+is "$RESULT" 0 '... it lets the other host read'
+ask b 'lock g UN'
+ask unread 'lock f EX NB'
+is "$RESULT" 0 "... made a writer's"
+ask unread 'lock f UN'
+ask b 'lock g EX NB'
+is "$RESULT" 0 '... and unlocked, it is free'
+peer_end denied unread b
 rig_empty 5
 
 # --- a thread has a table of its own ------------------------------------------
