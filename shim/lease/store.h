@@ -422,7 +422,8 @@ struct dlk_store_ops {
 			     const struct dlk_ranges *held);
 
 	/*
-	 * Tell of a wait (DESIGN 4.8): gives it an id if it is 0, and `told`.
+	 * Tell of a wait (DESIGN 4.8): gives it an id if it is 0, or has
+	 * expired, and `told`.
 	 */
 	int (*tell_wait)(struct dlk_store *s, struct dlk_attempt *at,
 			 struct dlk_wait *wait);

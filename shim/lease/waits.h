@@ -23,7 +23,10 @@
  */
 #define DLK_WAITS_KEY "dlock%wait:{w}"
 
-/* Tell of a wait, by who waits: gives it an id if it is 0, and `told`. */
+/*
+ * Tell of a wait, by who waits: gives it an id if it is 0, or has expired, and
+ * `told`.
+ */
 int dlk_wait_tell(struct dlk_conn *c, uint64_t deadline_ns,
 		  struct dlk_wait *wait);
 /*

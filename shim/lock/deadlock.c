@@ -32,7 +32,18 @@
  *
  *  2. Of a cycle one gives up: the wait that began last, as in the kernel.
  *     Whoever begins a wait that closes a cycle has the last number in it, and
- *     sees all the others.
+ *     sees all the others.  What has expired meanwhile, for who waits for Redis
+ *     was stopped or had no answer, nobody sees: so it is a new one then, and
+ *     searches for itself.
+ *
+ *	p: waits for Redis	server			q
+ *	(stopped)		p's wait expires
+ *							waits for p's other
+ *							lock: no cycle, so
+ *							in the kernel
+ *	goes on			p's wait, after q's
+ *	a cycle
+ *
  *  3. A process that holds nothing is in nobody's way: its waits cost nothing.
  *     But what it held before an execve(2) it holds.
  *  4. Who waits for Redis tells of it anew at each pause; who waits in the

@@ -259,6 +259,12 @@ static void a_wait_expires_unless_it_is_told_again(void **state)
 	assert_int_equal(nth(1), 0);
 	tell_ok(tell(redis.c, "PEXPIREAT", NAME, "1", NULL));
 	assert_int_equal(lasts(id), 0);
+	/* Told of again, it is behind those that began meanwhile. */
+	dlk_conn_reset(c);
+	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), 0);
+	assert_true(told.id > id);
+	assert_int_equal(lasts(told.id), 1);
+	assert_int_equal(lasts(id), 0);
 	assert_true(begin() > id);
 	assert_int_equal(lasts(id), 0);
 }

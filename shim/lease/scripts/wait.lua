@@ -3,14 +3,14 @@
 -- Report a wait, for the first time or again (see waits.h).
 --
 -- KEYS    1 dlock%wait:{w}PROCESS
--- ARGV    1 how long it is believed (ms)  2 its number, or "" for a new one
---         3 what is waited for
+-- ARGV    1 how long it is believed (ms)  2 its number, or "" for a new one, as
+--         it gets if it has expired: see lock/deadlock.c  3 what is waited for
 --
 -- {number, now}: the server's microseconds, 20 digits each
 local time = redis.call('TIME')
 local now = string.format('%014.0f%06.0f', time[1], time[2])
 local id = ARGV[2]
-if id == '' then
+if id == '' or redis.call('HEXISTS', KEYS[1], id) == 0 then
 	-- Waits that nobody reports any more, for nobody came back to end them.
 	local old = string.format('%020.0f', now - 1000 * ARGV[1])
 	local got = redis.call('HGETALL', KEYS[1])

@@ -43,10 +43,11 @@ falls()
 #	m -> a -> b -> m	and for a while		m -> y -> b
 #
 # m's wait began last, so it is m who gives up.  b is stopped, so that m goes on
-# suspecting while y's wait, which is younger, comes and goes.
+# suspecting while y's wait, which is younger, comes and goes; b's is believed
+# meanwhile, however long that takes.
 younger_beside()
 {
-	local came=0
+	local came=0 key
 
 	waiting=0
 	know b B
@@ -56,6 +57,9 @@ younger_beside()
 	wants a 20 1
 	wants b 30 1
 	send b STOP
+	for key in $(rr keys 'dlock%wait:*'); do
+		rr pexpire "$key" 60000 >"$RIG/pexpire"
+	done
 	wants m 10 2
 	want y 'alarm 150' 0
 	want y 'range f F_WRLCK 20 1 WAIT' EINTR || came=1
@@ -84,6 +88,37 @@ stopped_for_long()
 	falls s || return 1
 	want s 'range f F_UNLCK 2 1' 0
 	hear q && [ "$RESULT" = 0 ]
+}
+
+# s waits for Redis, and is stopped for so long that p does not see its wait and
+# waits in the kernel, where nobody searches: it is s who finds the cycle then.
+stopped_as_it_closes()
+{
+	waiting=0
+	know p A
+	know s B
+	want p 'range f F_WRLCK 0 1' 0 && want q 'range f F_WRLCK 1 1' 0 &&
+		want s 'range f F_WRLCK 2 1' 0 || return 1
+	wants q 2 1
+	wants s 0 1
+	send s STOP
+	[ "$RUN" != dl ] || until_true 10 waits_are 1 || return 1
+	say p 'range f F_WRLCK 1 1 WAIT'
+	until_true 5 waits_in_kernel p || return 1
+	since=$(now)
+	send s CONT
+	falls s || return 1
+	want s 'range f F_UNLCK 2 1' 0
+	hear q && [ "$RESULT" = 0 ] || return 1
+	want q 'range f F_UNLCK 1 1' 0
+	hear p && [ "$RESULT" = 0 ]
+}
+
+# waits_in_kernel NAME: in fcntl(2) by F_SETLKW, which is 7
+waits_in_kernel()
+{
+	on "${HOST_OF[$1]}" grep -q '^[0-9]* 0x[0-9a-f]* 0x7 ' \
+		"/proc/${PID_OF[$1]}/syscall"
 }
 
 # --- releases ---------------------------------------------------------------------
@@ -149,6 +184,8 @@ rig_start disks
 three_ways 'a younger wait beside the cycle' scene younger_beside \
 	m@A a@A y@A b@B
 three_ways 'one was stopped for a while' scene stopped_for_long \
+	p@A q@A s@B
+three_ways 'one was stopped while it was closed' scene stopped_as_it_closes \
 	p@A q@A s@B
 
 proxy slow
