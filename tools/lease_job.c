@@ -86,6 +86,7 @@ struct wait {
 	struct lease_job *j;
 	struct dlk_waiter w;
 	struct dlk_subscription *sub; /* NULL: it looks by itself */
+	bool owes;                    /* give_up() goes first */
 	uint64_t fails_ns;            /* no server since; 0: it answers */
 	struct acquire refused;       /* so often, where there is no queue */
 };
@@ -110,6 +111,27 @@ static void new_name(struct wait *x)
 	x->w.claim = x->j->claim;
 	x->w.claim_len = x->j->lease.token_len;
 	x->w.queued = false;
+}
+
+/*
+ * What may have been granted, or may be yet, is given back (DESIGN 5.2).  Until
+ * a server says so, nothing is asked for: by this name a release that comes
+ * late would end it, and by another one this would be in its way.
+ */
+static int give_up(struct wait *x)
+{
+	struct lease_job *j = x->j;
+	struct dlk_attempt at = attempt(j);
+	struct dlk_renewal r = { .lease = &j->lease };
+
+	x->w.queued = false;
+	j->store->ops->release(j->store, &at, &r, 1);
+	x->owes = r.result != 0;
+	if (x->owes)
+		memcpy(j->why, at.why, sizeof(j->why));
+	else
+		new_name(x);
+	return r.result;
 }
 
 static void leave(struct wait *x)
@@ -161,7 +183,9 @@ static int confirm(struct wait *x)
 		j->store->ops->confirm(j->store, &at, &j->lease, &j->asked_ns);
 
 	x->w.queued = false;
-	if (err)
+	if (err && at.unsure)
+		give_up(x);
+	else if (err)
 		new_name(x);
 	return err;
 }
@@ -171,8 +195,10 @@ static int ask(struct wait *x, struct dlk_answer *answer)
 	struct lease_job *j = x->j;
 	struct dlk_attempt at = attempt(j);
 	const struct dlk_ask how = { .waiter = j->waits ? &x->w : NULL };
-	int err;
+	int err = x->owes ? give_up(x) : 0;
 
+	if (err)
+		return err;
 	if (j->store->no_queue)
 		j->lease.rank = dlk_acquire_is_senior(&x->refused) ? DLK_SENIOR
 								   : DLK_JUNIOR;
@@ -184,6 +210,9 @@ static int ask(struct wait *x, struct dlk_answer *answer)
 		memcpy(j->why, at.why, sizeof(j->why));
 	if (err == DLK_BUSY)
 		snprintf(j->holder, sizeof(j->holder), "%s", answer->holder);
+	/* In a queue it is found by its name, if it comes yet. */
+	if (err && at.unsure && (err < 0 || !x->w.queued))
+		give_up(x);
 	return err;
 }
 
@@ -223,6 +252,8 @@ static int hear(struct wait *x, struct dlk_answer *answer)
 	struct lease_job *j = x->j;
 	int word = x->sub ? j->store->ops->heard(x->sub, &x->w) : 0;
 
+	if (x->owes)
+		return ask(x, answer);
 	if (word == 'g')
 		return confirm(x) ? ask(x, answer) : 0;
 	if (word == 't')
@@ -274,7 +305,7 @@ static bool judge(struct wait *x, int err, const struct dlk_answer *answer,
 	}
 	if (err < 0 && !x->fails_ns)
 		x->fails_ns = now;
-	if (err < 0)
+	if (err < 0 && !x->owes)
 		new_name(x);
 	return err < 0 &&
 	       (is_over(j, now) ||

@@ -324,6 +324,11 @@ lock A "$MNT/f" -- echo ran
 is "$STATUS $OUT" '69 ' 'a key that is no lock'
 like "$ERR" 'its key is no lock \(type list\)' '... it says so'
 rr flushall >/dev/null
+rig_config A ttl=60s connect_timeout=300ms timeout=1s redis_more='replicas = 1'
+lock A -n "$MNT/f" -- echo ran
+is "$STATUS $OUT" '69 ' 'granted, but no replica has it: no lease'
+like "$ERR" 'f: no lease at redis "main" ' '... and it says so'
+ok '... which is given back' until_true 5 lease_is_gone f
 rig_config A ttl=3s connect_timeout=300ms path_more='hold_at_least = "2s"'
 lock A -n "$MNT/f" -- true
 is "$STATUS" 0 'hold_at_least: the first one'

@@ -154,4 +154,15 @@ is "$STATUS" 1 '... for as long as it runs'
 say one go
 ok '... and then has its turn' hear two
 is "$RESULT" ran '... and runs'
+# A split vote: the first master is free, and each other one has another's lease.
+for i in 2 3; do
+	m "$i" set "dlock:$MNT/h" "$(made_token B "$i" "web$i")" px 60000 >/dev/null
+done
+no_vote()
+{
+	[ "$(m 1 exists "dlock:$MNT/h")" = 0 ]
+}
+ctl_on B lock -n "$MNT/h" -- echo ran
+is "$STATUS $OUT" '1 ' 'who has one vote is refused'
+ok '... and gives it back' until_true 5 no_vote
 done_testing
