@@ -33,6 +33,7 @@
 #include "os/real.h"
 #include "os/signals.h"
 #include "os/sys.h"
+#include "model/timeline.h"
 #include "lease/store.h"
 #include "hold/backstop.h"
 #include "hold/keeper_client.h"
@@ -168,7 +169,7 @@ static bool load_config(bool secure)
 }
 
 /* The last thing that is set is `on`: until then every hook passes through. */
-static void turn_on(bool secure)
+static void turn_on(void)
 {
 	if (!page)
 		make_page();
@@ -176,7 +177,6 @@ static void turn_on(bool secure)
 		strcpy(dlk_self.broken.text, "no memory at start");
 	dlk_owner_begin();
 	dlk_log_open();
-	find_keeper(secure);
 	dlk_stores_beside(dlk_self.keeper_path);
 	pthread_atfork(dlk_before_child, NULL, after_fork);
 	dlk_self.on = true;
@@ -196,18 +196,14 @@ static void find_environment(void)
 		environ = (char **)(uintptr_t)(argc + *argc + 2);
 }
 
-static void begin(void)
+static void begin(bool secure)
 {
-	const bool secure = getauxval(AT_SECURE) != 0;
-
 	find_environment();
-	dlk_resolve_real();
-	dlk_resolve_clock();
 	if (is_disabled())
 		return;
 	dlk_log_init(secure_getenv("DLOCK_LOG"), true);
 	if (load_config(secure))
-		turn_on(secure);
+		turn_on();
 }
 
 static bool is_configured(void)
@@ -246,16 +242,53 @@ static void refuse_for_now(void)
  * The constructors of the program's own libraries run before a preloaded
  * one's: whichever lock call comes first begins.
  */
+static _Atomic pid_t beginner; /* the thread that does; BEGUN: it is done */
+enum { BEGUN = -1 };
+
+/*
+ * They may have made threads.  Who comes while another one begins waits for it,
+ * for nobody knows yet what is managed.  A child of fork(2) has no such thread.
+ */
+static bool is_first(void)
+{
+	const pid_t self = (pid_t)dlk_syscall(SYS_gettid);
+	pid_t by = 0;
+
+	while (!atomic_compare_exchange_strong(&beginner, &by, self)) {
+		if (by == BEGUN)
+			return false;
+		if (dlk_syscall(SYS_tgkill, dlk_pid(), by, 0) < 0 &&
+		    errno == ESRCH)
+			continue;
+		dlk_pause_ns(DLK_MS);
+		by = 0;
+	}
+	return true;
+}
+
+/*
+ * What wants the loader's lock comes before the wait, for who is in dlopen(3)
+ * has it.  What is called here, and calls us, passes.
+ */
 __attribute__((constructor)) static void begin_once(void)
 {
-	static _Atomic bool begun;
+	static __thread bool here __attribute__((tls_model("initial-exec")));
+	const bool secure = getauxval(AT_SECURE) != 0;
 	int saved = errno;
 
-	if (atomic_exchange(&begun, true))
+	if (here || atomic_load(&beginner) == BEGUN)
 		return;
-	dlk_self.on = false;
-	dlk_self.broken.text[0] = '\0';
-	begin();
+	here = true;
+	dlk_resolve_real();
+	dlk_resolve_clock();
+	find_keeper(secure);
+	if (is_first()) {
+		dlk_self.on = false;
+		dlk_self.broken.text[0] = '\0';
+		begin(secure);
+		atomic_store(&beginner, BEGUN);
+	}
+	here = false;
 	errno = saved;
 }
 
@@ -264,7 +297,7 @@ static void begin_for_call(void)
 {
 	int saved = errno;
 
-	if (is_relocating())
+	if (!atomic_load(&beginner) && is_relocating())
 		refuse_for_now();
 	else
 		begin_once();

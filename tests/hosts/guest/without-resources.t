@@ -298,6 +298,18 @@ ask b 'lock e EX'
 is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" EARLY=early true)" \
 	'11 11 11 5' 'a constructor before ours: refused'
 ask b 'lock e UN'
+begin_twice()
+{
+	"$1" A env LD_PRELOAD="${2-}$BIN/two_begin.so" FIRST=first SECOND=second true
+}
+is "$(begin_twice on)" '0 0' 'two threads before our constructor: bare'
+is "$(begin_twice dl "$shim:")" '0 0' 'two threads before our constructor: with dlock'
+ok 'two threads before our constructor: gone' until_true 2 lease_is_gone second
+ask b 'open s second'
+ask b 'lock s EX'
+is "$(begin_twice dl "$shim:")" '0 11' \
+	'two threads before our constructor: who comes second passes no lock'
+ask b 'lock s UN'
 
 # --- other ways to load ---------------------------------------------------------
 
