@@ -77,8 +77,8 @@ size_t tool_show(char *out, size_t size, const char *bytes, size_t len);
 char *tool_shown(const char *text);
 
 /*
- * The configuration file: the option's, else $DLOCK_CONFIG, else the default
- * if it exists, else NULL.
+ * The configuration file: the option's, else $DLOCK_CONFIG, else the default,
+ * unless it does not exist: NULL.
  */
 const char *tool_config_file(const char *option);
 

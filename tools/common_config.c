@@ -3,17 +3,21 @@
 #include "tools/common.h"
 #include "redis/sentinel.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
+/* One that is where we may not look is there: who would read it says so. */
 const char *tool_config_file(const char *option)
 {
 	const char *file = option ? option : getenv("DLOCK_CONFIG");
 
 	if (file && *file)
 		return file;
-	return access(DLK_CONFIG_DEFAULT, F_OK) ? NULL : DLK_CONFIG_DEFAULT;
+	if (access(DLK_CONFIG_DEFAULT, F_OK) && errno == ENOENT)
+		return NULL;
+	return DLK_CONFIG_DEFAULT;
 }
 
 static void warn(void *arg, const char *text)

@@ -98,6 +98,13 @@ OUT=$(on A env DLOCK_CONFIG=/etc/dlock/dlock.conf "$CTL" --json list)
 is "$(paths)" "[\"$MNT/own/f\"]" 'which alone is looked at if it is named'
 ctl -c /etc/dlock/dlock.conf --json list
 is "$(paths)" "[\"$MNT/own/f\"]" 'by -c as well'
+chmod 700 "$RIG/etc/dlock"
+STATUS=0
+OUT=$(on A setpriv --reuid 65534 --regid 65534 --clear-groups "$DLOCK" run \
+	echo ran 2>&1) || STATUS=$?
+is "$STATUS $OUT" '78 dlock: /etc/dlock/dlock.conf: Permission denied' \
+	'who may not look into its directory does not run without it'
+chmod 755 "$RIG/etc/dlock"
 rm "$RIG/etc/dlock/dlock.conf"
 rr del own:f >/dev/null
 
