@@ -54,6 +54,16 @@ pid_t family_start(char *const argv[], const sigset_t *mask)
 
 /* --- who is there? -------------------------------------------------------- */
 
+/* A zombie may be a first thread that others outlive: pthread_exit(3). */
+static bool has_ended(const char *stat)
+{
+	uint64_t threads;
+
+	return *dlk_stat_field(stat, 3) == 'Z' &&
+	       (!dlk_number(dlk_stat_field(stat, 20), 10, &threads) ||
+		threads < 2);
+}
+
 /* 0: it is gone. */
 static pid_t parent_of(unsigned pid)
 {
@@ -61,7 +71,7 @@ static pid_t parent_of(unsigned pid)
 	uint64_t parent;
 
 	dlk_slurp(proc_file(pid, "stat"), text, sizeof(text));
-	return *dlk_stat_field(text, 3) != 'Z' &&
+	return !has_ended(text) &&
 			       dlk_number(dlk_stat_field(text, 4), 10, &parent)
 		       ? (pid_t)parent
 		       : 0;

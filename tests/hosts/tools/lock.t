@@ -167,6 +167,27 @@ ok '... it is killed' wait_for "${PEER_PID[deaf]}"
 ok '... and what it started' pid_is_gone_on A "$DEAF"
 like "$(cat "$RIG/deaf.err")" 'f: the lease is LOST: SIGKILL' '... and it says so'
 peer_end deaf
+cat >"$RIG/threads" <<-'END'
+	#!/usr/bin/python3
+	import ctypes, os, threading, time
+	threading.Thread(target=time.sleep, args=(1000,)).start()
+	print("runs", os.getpid(), flush=True)
+	ctypes.CDLL(None).pthread_exit(None)
+END
+chmod 755 "$RIG/threads"
+peer threads on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/f" -- \
+	"$RIG/threads"
+hear threads
+pid=${HEARD#runs }
+first_has_ended()
+{
+	[ "$(on A cut -d' ' -f3 "/proc/$pid/stat")" = Z ]
+}
+ok 'one whose first thread has ended' until_true 5 first_has_ended
+ctl_on A break --yes "$MNT/f"
+ok '... is killed, too' wait_for "${PEER_PID[threads]}"
+on A kill -KILL "$pid" 2>/dev/null
+peer_end threads
 proxy between
 # An answer may be waited for as long as a sixth of the ttl, and is not beyond it.
 rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s connect_timeout=1s
