@@ -347,12 +347,10 @@ enum lease_outcome lease_job_get(struct lease_job *j)
 int lease_job_renew(struct lease_job *j, uint64_t until_ns)
 {
 	struct dlk_attempt at = attempt(j);
-	uint64_t now = dlk_now_ns(), left = until_ns > now ? until_ns - now : 0;
 	struct dlk_renewal r = { .lease = &j->lease,
 				 .deadline_ns = lease_job_deadline(j) };
 
-	if (at.timeout_ns > left)
-		at.timeout_ns = left;
+	at.until_ns = until_ns;
 	j->store->ops->renew(j->store, &at, &r, 1);
 	if (!r.result)
 		j->asked_ns = r.asked_ns;

@@ -3,12 +3,15 @@
 // link: tools/scan_owners.c tools/scan_places.c tools/scan_keys.c
 // link: tools/scan_hash.c tools/scan_queue.c tools/common_redis.c tools/run_away.c
 // link: tools/fleet.c tools/boot.c tools/scan_ask.c tools/options.c
+// link: tools/lease_job.c
 /*
  * The pure parts of the tools: what an ELF image tells, that no byte of a name
  * reaches a terminal or a JSON reader unescaped, who counts as an owner of a
- * shared lock or of record locks, and what counts as a range.
+ * shared lock or of record locks, what counts as a range, and how long a
+ * renewal may take.
  */
 #include <elf.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,10 +20,13 @@
 
 #include <cmocka.h>
 
+#include "model/timeline.h"
 #include "model/token.h"
+#include "os/sys.h"
 #include "tools/common.h"
 #include "tools/fleet.h"
 #include "tools/json.h"
+#include "tools/lease_job.h"
 #include "tools/run.h"
 #include "tools/common_elf.h"
 #include "tools/scan_ask.h"
@@ -839,9 +845,36 @@ static void a_batch_has_room_in_a_connection(void **state)
 			(256 * 1024) / (4 * DLK_KEY_MAX));
 }
 
+/* --- a lease without a file ----------------------------------------------- */
+
+static struct dlk_attempt attempted;
+
+static void answer_nothing(struct dlk_store *s, struct dlk_attempt *at,
+			   struct dlk_renewal *r, unsigned n)
+{
+	(void)s, (void)n;
+	attempted = *at;
+	r->result = -ECONNRESET;
+}
+
+/* Asked again, too: store.h. */
+static void a_renewal_waits_no_longer_than_it_may(void **state)
+{
+	static const struct dlk_store_ops ops = { .renew = answer_nothing };
+	struct dlk_store store = { .ops = &ops, .connect_timeout_ms = 500 };
+	struct dlk_rule rule = { .ttl_ms = 3000 };
+	struct lease_job job = { .rule = &rule, .store = &store };
+	const uint64_t until = dlk_now_ns() + 3600 * 1000 * DLK_MS;
+
+	(void)state;
+	assert_int_equal(lease_job_renew(&job, until), -ECONNRESET);
+	assert_true(dlk_attempt_by_ns(&attempted, until - 1) <= until);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_renewal_waits_no_longer_than_it_may),
 		cmocka_unit_test(a_host_of_the_fleet_is_read),
 		cmocka_unit_test(what_is_no_host_is_passed_over),
 		cmocka_unit_test(a_batch_has_room_in_a_connection),
