@@ -175,7 +175,9 @@ redis_is_decided()
 }
 
 # redis_start PORT SOCKET LOG [OPTION...]: begins one, in $RIG; its number is
-# $STARTED.  By the command of $SERVER_BY, if there is one.
+# $STARTED.  By the command of $SERVER_BY, if there is one.  A server has a machine
+# of its own: who has a core for long on this one is not on that.  (No real-time
+# priority: a script that never ends would have a core for itself.)
 redis_start()
 {
 	local port=$1 socket=$2 log=$3
@@ -185,9 +187,9 @@ redis_start()
 		# A peer's end would be its own, too.
 		tap_close_inherited
 		# shellcheck disable=SC2086 # words
-		exec ${SERVER_BY-} setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 \
-			--port "$port" --unixsocket "$socket" --dir "$RIG" \
-			--save '' --appendonly no --logfile "$log" \
+		exec ${SERVER_BY-} nice -n -20 setpriv --pdeathsig KILL redis-server \
+			--bind 127.0.0.1 --port "$port" --unixsocket "$socket" \
+			--dir "$RIG" --save '' --appendonly no --logfile "$log" \
 			--daemonize no "$@"
 	) >/dev/null 2>&1 &
 	STARTED=$!
@@ -707,11 +709,11 @@ locker()
 	peer "$1" "$2" "$3" "$BIN/locker"
 }
 
-# proxy NAME: a proxy before Redis; its port in $PROXY.
+# proxy NAME: a proxy before Redis, and as prompt; its port in $PROXY.
 proxy()
 {
-	peer "$1" /usr/bin/python3 "$TOP/tests/programs/tcpproxy.py" \
-		"127.0.0.1:$PORT"
+	peer "$1" nice -n -20 /usr/bin/python3 \
+		"$TOP/tests/programs/tcpproxy.py" "127.0.0.1:$PORT"
 	hear "$1" || rig_die "no proxy: $(cat "$RIG/$1.err")"
 	# shellcheck disable=SC2034 # the caller's
 	PROXY=$RESULT

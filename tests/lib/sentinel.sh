@@ -80,7 +80,7 @@ sentinel_up()
 		END
 		(
 			tap_close_inherited
-			exec setpriv --pdeathsig KILL redis-server \
+			exec nice -n -20 setpriv --pdeathsig KILL redis-server \
 				"$RIG/sentinel$i.conf" --sentinel
 		) >/dev/null 2>&1 &
 		SENTINEL_PID[i]=$!
