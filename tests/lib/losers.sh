@@ -52,10 +52,11 @@ survivors()
 		until_true 20 all_have_watchdogs "$2" || rig_die 'no watchdogs'
 }
 
+# (It comes before other work: who is seen to die late counts as one who did.)
 watch_deaths()
 {
 	DIED=()
-	peer deaths "$BIN/deaths" "${PIDS[@]}"
+	peer deaths nice -n -20 "$BIN/deaths" "${PIDS[@]}"
 	hear deaths && [ "$HEARD" = ready ] || rig_die 'no watch'
 }
 
@@ -80,7 +81,8 @@ judge()
 			rig_die "b$i is not granted: $(cat "$RIG/b$i.err")"
 		GRANTED[$i]=$HEARD
 	done
-	while hear deaths 0.2; do
+	say deaths ''
+	while hear deaths && [ "$RESULT" != all ]; do
 		DIED[$RESULT]=$START
 	done
 	for ((i = 0; i < $1; i++)); do
