@@ -7,7 +7,7 @@
 # them and no longer; and no death of one of dlock's own processes kills anybody.
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=3000
+TTL=9000 # (at two thirds of it a keeper that is stopped is replaced)
 KILLS=${KILLS:-20}
 
 watchdogs()
@@ -48,6 +48,13 @@ kill_one()
 	pid=${all[RANDOM % ${#all[@]}]}
 	on A kill -KILL "$pid"
 	until_true 5 pid_is_gone_on A "$pid" && until_true 5 are_there 2
+}
+
+# In one moment: the keeper, which would replace one that is seen to be dead before
+# the other, stands still from here on.
+end_both()
+{
+	on A sh -c 'pkill -STOP -x dlock-keeper; pkill -KILL -x dlock-watchdog'
 }
 
 # The keeper ends, and so do its watchdogs; its standby has others.
@@ -117,7 +124,7 @@ peer untimed dl A prlimit --sigpending=0:100 "$BIN/lease_loser" plain untimed \
 	untimed.journal
 hear untimed
 is "$HEARD" held 'one is there whose own timer is refused'
-ok 'he has two, for he says so' until_true 5 are_there 2
+ok 'he has two, for he says so' until_true 10 are_there 2
 peer_end untimed
 ok 'and none when he has ended' until_true 5 are_there 0
 
@@ -143,11 +150,9 @@ is "$HEARD" held 'a daemon that has changed its user has a job with its lock'
 ok '... which is watched' until_true 5 are_watched 1
 ask daemon leave
 is "$HEARD" left '... and has it no more itself'
-sleep 1 # in which the keeper looks at them four times
+sleep 3 # in which the keeper looks at them four times
 ok '... so the job is watched alone' are_watched 1
-on A pkill -STOP -x dlock-keeper
-# shellcheck disable=SC2046 # numbers
-on A kill -KILL $(watchdogs)
+end_both
 hear daemon
 is "$HEARD" -9 'the job dies with its watchdogs, and the daemon does not'
 on A pkill -CONT -x dlock-keeper
@@ -176,15 +181,12 @@ peer_end shell
 
 # --- both at once, which is their mark -------------------------------------------
 
-# die_with NAME: his watchdogs end both, and so does he.  (The keeper would replace
-# one that is seen to be dead before the other.)
+# die_with NAME: his watchdogs end both, and so does he.
 die_with()
 {
 	local status=0
 
-	on A pkill -STOP -x dlock-keeper
-	# shellcheck disable=SC2046 # numbers
-	on A kill -KILL $(watchdogs)
+	end_both
 	until_true 5 is_dead "$1" || status=1
 	on A pkill -CONT -x dlock-keeper
 	return "$status"
@@ -267,8 +269,8 @@ on A kill -STOP "$silent"
 say stuck ''
 ok 'he asks who does not answer' until_true 5 has_asked
 ok 'through one who does' until_true 5 servers_have_asked
-# shellcheck disable=SC2046 # numbers
-on A kill -KILL $(watchdogs)
+end_both
+on A pkill -CONT -x dlock-keeper
 who="$stuck (python3)"
 ok 'both end: it is said whom that kills, and that he has not ended' until_true 5 \
 	grep -qF "killed with them: $who; these have not ended yet: $who" "$RIG/log"
