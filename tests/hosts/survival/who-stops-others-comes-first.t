@@ -38,6 +38,18 @@ own_policies()
 	done | sort | uniq -c | sed 's/^ *//'
 }
 
+has_policies()
+{
+	[ "$(own_policies)" = "$1" ]
+}
+
+# own_policies_are WHAT NAME: one that was forked just now has another's name yet.
+own_policies_are()
+{
+	until_true 5 has_policies "$1"
+	is "$(own_policies)" "$1" "$2"
+}
+
 # holds NAME COMMAND...: a process that holds, with a child that shares it
 holds()
 {
@@ -78,7 +90,7 @@ leaves()
 holds root
 ok 'a program of root has a keeper, a standby and two watchdogs' \
 	until_true 5 has_all
-is "$(own_policies)" '1 dlock-keeper: SCHED_OTHER
+own_policies_are '1 dlock-keeper: SCHED_OTHER
 1 dlock-standby: SCHED_OTHER
 2 dlock-watchdog: SCHED_RR|SCHED_RESET_ON_FORK' 'which come first'
 is "$(policies "$PID")" 'python3: SCHED_OTHER
@@ -88,14 +100,14 @@ leaves root
 
 holds real chrt --fifo 5
 ok 'one that has a higher priority' until_true 5 has_all
-is "$(own_policies)" '1 dlock-keeper: SCHED_FIFO
+own_policies_are '1 dlock-keeper: SCHED_FIFO
 1 dlock-standby: SCHED_FIFO
 2 dlock-watchdog: SCHED_FIFO' 'gives it to all of them'
 leaves real
 
 holds other setpriv --reuid 65534 --regid 65534 --clear-groups
 ok 'one that may not' until_true 5 has_all
-is "$(own_policies)" '1 dlock-keeper: SCHED_OTHER
+own_policies_are '1 dlock-keeper: SCHED_OTHER
 1 dlock-standby: SCHED_OTHER
 2 dlock-watchdog: SCHED_OTHER' 'has them as it is itself'
 leaves other
@@ -104,7 +116,7 @@ is "$("$BIN/confined" chrt -r 1 true >/dev/null 2>&1; echo $?)" 159 \
 	'who asks for a priority in a confined service is killed (control)'
 holds confined "$BIN/confined"
 ok 'one that is confined has all of them' until_true 5 has_all
-is "$(own_policies)" '1 dlock-keeper: SCHED_OTHER
+own_policies_are '1 dlock-keeper: SCHED_OTHER
 1 dlock-standby: SCHED_OTHER
 2 dlock-watchdog: SCHED_OTHER' 'and nobody has asked'
 leaves confined
