@@ -8,7 +8,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 N=6
-TTL=3 # s
+TTL=12 # s
 
 run_out()
 {
@@ -32,9 +32,8 @@ are_stopped()
 
 rig_start disks
 proxy proxy
-rig_config A ttl=${TTL}s connect_timeout=300ms timeout=1s restart_delay=0s \
+rig_config A ttl=${TTL}s connect_timeout=300ms restart_delay=0s \
 	url="redis://127.0.0.1:$PROXY/0"
-cp_new in go
 for ((i = 0; i < N; i++)); do
 	# shellcheck disable=SC2016 # the inner shell's
 	peer "a$i" dl A bash -c 'exec 9>"$0"; flock 9; echo $$; read -r _' "$i"
@@ -44,8 +43,9 @@ done
 ok "$N shells have a lock each, and a keeper and its standby" \
 	until_true 30 have_keepers
 ask proxy hang >/dev/null
-# (Each asks again and again from a third of the ttl on, and hardly sleeps between.)
-sleep 1.5
+# (Each asks again and again from five twelfths of the ttl on, and hardly sleeps
+# between.)
+sleep $((TTL * 5 / 12))
 mapfile -t keepers < <(all_keepers A)
 on A kill -STOP "${keepers[@]}"
 ok 'they are stopped while they ask' until_true 5 are_stopped "${keepers[@]}"
