@@ -89,11 +89,12 @@ tap_allow()
 	TAP_MORE=$((TAP_STALLED < 20 * $2 ? TAP_STALLED : 20 * $2))
 }
 
-# within_us US LIMIT [PART]: the same, no assertion of its own
+# within_us US LIMIT [PART]: the same, no assertion of its own.  What is no number,
+# for who was to say it is dead, is not.
 within_us()
 {
 	TAP_MORE=0
-	[ "$1" -gt "$2" ] || return 0
+	[ "$1" -gt "$2" ] || { [ "$1" -le "$2" ]; return; }
 	tap_allow "$1" "${3-$2}"
 	[ "$1" -le $(($2 + TAP_MORE)) ] || return 1
 	note "$1 us, of $2: somebody waited for a core for $TAP_MORE"
@@ -111,7 +112,7 @@ in_time_us()
 
 in_time()
 {
-	in_time_us $(($1 * 1000)) $(($2 * 1000)) "$3" $((${4-$2} * 1000))
+	in_time_us "${1:+${1}000}" $(($2 * 1000)) "$3" $((${4-$2} * 1000))
 }
 
 often()
