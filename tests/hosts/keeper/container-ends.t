@@ -8,7 +8,7 @@
 # takes long to end, to write what is buffered, keeps its lock meanwhile.
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=20    # s
+TTL=120   # s: longer than all of this takes on a busy machine
 LEFT=4000 # ms, at most: a second, and what fourteen programs take to start
 
 # contain COMMAND...: as process 1
@@ -24,7 +24,7 @@ waits()
 
 	begin=$(now)
 	for name; do
-		dl B timeout 10 /usr/bin/python3 "$RIG/take.py" "$name" &
+		dl B timeout 60 /usr/bin/python3 "$RIG/take.py" "$name" &
 		pids+=($!)
 	done
 	wait "${pids[@]}"
@@ -65,11 +65,10 @@ contain bash -c 'flock -o tini.2 true; exit 0'
 contain bash -c 'flock -s tini.3 sh -c "exit 0"; exit 0'
 contain /usr/bin/python3 "$RIG/records.py" posix POSIX
 contain /usr/bin/python3 "$RIG/records.py" ofd OFD
+is "$(cat "$RIG"/*.err)" '' 'nothing is said'
 note "$(rr dbsize) keys are left"
 took=$(waits "${ways[@]}" flock.{1,2,3} tini.{1,2,3} posix ofd)
-at_most "$took" $LEFT 'another host waits for a second'
-note "$took ms"
-is "$(cat "$RIG"/*.err)" '' 'nothing is said'
+in_time "$took" $LEFT "another host waits for a second ($took ms)" 1000
 rig_empty 2 'and then there is none'
 
 # The shell has it too, and goes on.
@@ -103,7 +102,9 @@ libc.exit(0) # Python would write it before
 END
 mkfifo "$RIG/slow"
 exec {slow}<>"$RIG/slow"
-contain /usr/bin/python3 "$RIG/slow.py" slow >"$RIG/slow" 2>"$RIG/slow.err" &
+# (A second is not long on a busy machine: it has a core when it is to renew.)
+contain nice -n -20 /usr/bin/python3 "$RIG/slow.py" slow >"$RIG/slow" \
+	2>"$RIG/slow.err" &
 writer=$!
 ends()
 {
@@ -127,7 +128,7 @@ is "$(rr get "dlock:$MNT/slow")" "$token" 'it is renewed all the same'
 at_most "$(rr pttl "dlock:$MNT/slow")" 1000 'by the short ttl'
 head -c 300000 <&"$slow" >/dev/null
 wait "$writer"
-at_most "$(waits slow)" $LEFT 'written: another host waits for a second'
+in_time "$(waits slow)" $LEFT 'written: another host waits for a second' 1000
 
 # The server does not answer while a program takes longer to end than a ttl that
 # is cut: it is not cut, and so the program is not stopped (L6).  Its keeper
