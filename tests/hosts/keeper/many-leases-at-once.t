@@ -10,10 +10,11 @@
 ulimit -n 8192
 rig_start disks
 
+# (It has a core whenever a keeper is stopped for a moment.)
 guest()
 {
 	: >"$RIG/log"
-	peer a dl A env DLOCK_LOG="debug:$RIG/log" \
+	peer a dl A nice -n -20 env DLOCK_LOG="debug:$RIG/log" \
 		/usr/bin/python3 "$TOP/tests/programs/obey.py"
 }
 
