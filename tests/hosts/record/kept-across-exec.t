@@ -32,8 +32,8 @@ keepers_are()
 ends()
 {
 	peer_end p q
-	[ "$RUN" != dl ] || { until_true 5 db_is_empty &&
-		until_true 5 keepers_are 0; }
+	[ "$RUN" != dl ] || { until_true 10 db_is_empty &&
+		until_true 10 keepers_are 0; }
 }
 
 scene()
@@ -108,9 +108,9 @@ apart()
 quiet()
 {
 	both B quiet && gets p 0 'set a W 0 10' && gets p 0 'set a R 20 10' &&
-		gets p 0 'exec a' && keepers_are 1 &&
-		gets p 0 'set a W 40 10' && until_true 2 keepers_are 2 &&
-		until_true 4 keepers_are 1 && gets q EAGAIN 'set a W 29 1' &&
+		gets p 0 'exec a' && until_true 5 keepers_are 1 &&
+		gets p 0 'set a W 40 10' && until_true 5 keepers_are 2 &&
+		until_true 10 keepers_are 1 && gets q EAGAIN 'set a W 29 1' &&
 		gets q EAGAIN 'set a R 9 1' &&
 		! grep LOST "$RIG/log"
 }
@@ -133,7 +133,8 @@ robbed()
 	local keeper
 
 	both B robbed && gets p 0 'set a W 0 10' && gets p 0 'set a W 20 10' &&
-		gets p 0 'exec a' && mapfile -t keeper < <(all_keepers A) &&
+		gets p 0 'exec a' && until_true 5 have_standbys A 1 &&
+		mapfile -t keeper < <(all_keepers A) &&
 		on A kill -STOP "${keeper[@]}" && gets q 0 'wait a W 0 10' &&
 		gets p 0 'set a W 40 10' && grep -q LOST "$RIG/p.err" &&
 		gets p EAGAIN 'set a R 0 10' && gets q 0 'set a W 0 5' &&
@@ -145,9 +146,9 @@ robbed()
 
 rig_start disks
 proxy slow
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=3s timeout=500ms \
-	connect_timeout=300ms path_more='on_lost = "report"'
-rig_config B ttl=3s timeout=500ms connect_timeout=300ms
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s timeout=2s \
+	path_more='on_lost = "report"'
+rig_config B ttl=6s timeout=2s
 RUN=on
 ok 'one host, bare: a refusal leaves what was inherited' scene refused A
 ok 'one host, bare: a part of it is unlocked' scene apart A R
@@ -169,7 +170,5 @@ export DLOCK_LOG=warning:$RIG/log
 ok 'the keeper of the program before ends quietly' scene quiet
 unset DLOCK_LOG
 ok 'Redis cannot be reached: nothing has changed' scene unreached
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=3s timeout=500ms \
-	connect_timeout=300ms path_more='on_lost = "report"'
 ok 'what another has got since is said to be lost' scene robbed
 rig_end
