@@ -12,10 +12,11 @@ monitored()
 	grep -c "$1" "$RIG/monitor"
 }
 
+# tokens [N]: of all questions, or of the first N
 tokens()
 {
-	grep "$sha_acquire\"" "$RIG/monitor" | grep -oE 'dlock1 [0-9a-f]{32}' |
-		sort -u | wc -l
+	grep "$sha_acquire\"" "$RIG/monitor" | head -n "${1:--0}" |
+		grep -oE 'dlock1 [0-9a-f]{32}' | sort -u | wc -l
 }
 
 is_monitored()
@@ -50,7 +51,7 @@ sha_release=$(script_sha release "$GUARD")
 sha_renew=$(script_sha renew)
 KEY=dlock:$MNT/f
 proxy p
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=10s timeout=3s
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=12s timeout=5s
 
 locker a dl A
 ask a 'open a f'
@@ -69,12 +70,13 @@ until_true 2 is_monitored begin
 ask p "lose $sha_acquire"
 ask a 'lock a EX'
 is "$RESULT" 0 'acquire: held in spite of the lost reply'
-in_time $(((END - START) / 1000000)) 3200 'within the timeout (ms)' 200
+in_time $(((END - START) / 1000000)) 5200 'within the timeout (ms)' 200
 ask p lost
 is "$RESULT" 1 'a reply was lost indeed'
 until_true 2 is_monitored acquired
 at_least "$(monitored "$sha_acquire\"")" 2 'it was asked again'
-is "$(tokens)" 1 'with the same token'
+# (Further attempts, where that is not answered in 200 ms, have others.)
+is "$(tokens 2)" 1 'with the same token'
 locker b dl B
 ask b 'open a f'
 ask b 'lock a EX NB'
@@ -95,7 +97,7 @@ rig_empty 2 'nothing is left'
 ask p "strand $sha_acquire"
 ask a 'lock a EX'
 is "$RESULT" ENOLCK 'no reply at all: ENOLCK'
-in_time $(((END - START) / 1000000)) 3200 'within the timeout (ms)' 200
+in_time $(((END - START) / 1000000)) 5200 'within the timeout (ms)' 200
 is "$(rr dbsize)" 1 'though the server has granted it'
 ask p pass
 rig_empty 5 'what was given up is released when the server answers again'
@@ -116,7 +118,11 @@ while [ "$(now)" -lt "$sleep_until" ]; do
 	[ "$(rr get "$KEY")" = "$token" ] || break
 done
 is "$(rr get "$KEY")" "$token" 'renewal: the lease stays'
-at_least "$(rr pttl "$KEY")" 5000 'and is renewed (ms)'
+is_renewed()
+{
+	[ "$(rr pttl "$KEY")" -gt 9000 ]
+}
+ok 'and is renewed' until_true 5 is_renewed
 ask a 'lock a UN'
 kill "$MONITOR"
 rig_end
