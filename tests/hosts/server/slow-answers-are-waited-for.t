@@ -26,6 +26,7 @@ asks()
 	ask p "slow $IS_ASKED 600"
 	ask a "$2"
 	is "$RESULT" 0 "$kind: and again, though each question takes 600 ms"
+	in_time $(((END - START) / 1000000)) 3000 "$kind: ... soon (ms)"
 	ask p pass
 	ask a "$3"
 	is "$(cat "$RIG/a.err")" '' "$kind: nothing is said"
@@ -36,6 +37,7 @@ asks()
 never()
 {
 	ask p pass
+	rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=10s timeout=3s
 	locker a dl A
 	ask a 'open x f'
 	ask a 'lock x EX NB'
@@ -50,7 +52,7 @@ never()
 
 rig_start disks
 proxy p
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=10s timeout=3s
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=10s timeout=8s
 asks flock 'lock x EX NB' 'lock x UN'
 asks record 'record x F_WRLCK' 'record x F_UNLCK'
 never
