@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: MIT
 #
 # Lockers that play a scene:	. tests/lib/players.sh, after
@@ -46,6 +46,15 @@ want()
 	ask "$1" "$2" && [ "$RESULT" = "$3" ] && return 0
 	note "$RUN: $1: $2: $RESULT instead of $3"
 	return 1
+}
+
+# either NAME NAME: whose answer is there is $WHO, and the other one $OTHER
+either()
+{
+	WHO=$1 OTHER=$2
+	hear "$WHO" 0.05 && return
+	WHO=$2 OTHER=$1
+	hear "$WHO" 0.05
 }
 
 # Are so many waits told of at Redis?

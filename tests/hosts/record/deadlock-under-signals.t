@@ -39,26 +39,11 @@ is_waiting()
 # One gets EDEADLK; what it holds goes, and the other has its lock.
 one_gives_up()
 {
-	local i
-
-	for ((i = 0; i < 40; i++)); do
-		if hear p 0.1; then
-			gives_up p 2 r
-			return
-		elif hear r 0.1; then
-			gives_up r 0 p
-			return
-		fi
-	done
-	note "$RUN: both wait still"
-	return 1
-}
-
-gives_up()
-{
-	note "$RUN: $1 gets $RESULT"
+	until_true 8 either p r || { note "$RUN: both wait still"; return 1; }
+	note "$RUN: $WHO gets $RESULT"
 	[ "$RESULT" = EDEADLK ] || return 1
-	ask "$1" 'range f F_UNLCK 0 10' && hear "$3" && [ "$RESULT" = 0 ]
+	ask "$WHO" 'range f F_UNLCK 0 10' && hear "$OTHER" &&
+		[ "$RESULT" = 0 ]
 }
 
 # A foreign holder wakes nobody, and nobody wakes who may not SUBSCRIBE.

@@ -39,13 +39,18 @@ wants()
 	say "$1" "range $2 F_WRLCK $3 1 WAIT ${4-}"
 	waiting=$((waiting + 1))
 	if [ "${4-}" ] && [ "$RUN" = dl ]; then
-		sleep 0.1 # an OFD lock's wait is not told
+		until_true 5 is_queued "$2" # an OFD lock's wait is not told
 	elif [ "$RUN" = dl ]; then
 		until_true 5 waits_told "$waiting" ||
 			rig_die "$1: its wait is not told"
 	elif [ "$ORACLE" ]; then
 		until_true 5 waits_in_kernel "$waiting"
 	fi
+}
+
+is_queued()
+{
+	[ "$(rr exists "{dlock:$MNT/$1%rec}%q")" = 1 ]
 }
 
 waits_in_kernel()
@@ -201,26 +206,22 @@ local_edge_last()
 # the later one's beginning.
 at_once()
 {
-	local i who other ended ms began longest=0 status=0
+	local i ended ms began longest=0 status=0
 
 	for ((i = 0; i < AT_ONCE; i++)); do
 		take p f 0
 		take q f 1
 		say p 'range f F_WRLCK 1 1 WAIT'
 		say q 'range f F_WRLCK 0 1 WAIT'
-		who=q other=p
-		until hear "$who" 0.05; do
-			[ "$SECONDS" -lt "$LIMIT" ] || return 1
-			read -r who other <<<"$other $who"
-		done
+		until_true 20 either q p || return 1
 		if [ "$RESULT" != EDEADLK ]; then
-			diag "$who, in round $i: $RESULT"
+			diag "$WHO, in round $i: $RESULT"
 			return 1
 		fi
 		began=$START ended=$END
-		[ "$who" = p ] || give q f 1
-		[ "$who" = q ] || give p f 0
-		goes_on "$other" || return 1
+		[ "$WHO" = p ] || give q f 1
+		[ "$WHO" = q ] || give p f 0
+		goes_on "$OTHER" || return 1
 		[ "$START" -lt "$began" ] || began=$START
 		ms=$(((ended - began) / 1000000))
 		[ "$ms" -le "$longest" ] || longest=$ms
@@ -391,7 +392,6 @@ host_new C disks
 rig_config C
 TIMES=${DEADLOCK_TIMES:-0}
 AT_ONCE=${DEADLOCK_TIMES:-20}
-LIMIT=$((SECONDS + 100 + 2 * AT_ONCE))
 
 deadlock 'two ranges of a file' two_ranges p@A q@B
 deadlock 'a range of each of two files' two_files p@A q@B
