@@ -8,7 +8,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=6s
 
 # A line each: "TYPE START LEN" is done by the parent, "child TYPE ..." and
 # "wait TYPE ...", with an alarm after 0.3 s, by a child each, "killed TYPE ..." by
@@ -149,7 +149,7 @@ is "$HEARD" '0 W0-9' 'a child locks all that its parent has'
 ask p 'W 20 1'
 is "$HEARD" '0 W0-9 W20-20' '... and the parent goes on'
 calls=$(scripts_called)
-until_true 5 renewed
+until_true 15 renewed
 is "$(cat "$RIG/p.err")" '' '... whose lease is none that is lost'
 peer q dl B "$BIN/records" tell
 ask q 'open a o'
@@ -184,7 +184,7 @@ ask p 'killed W 0 10'
 is "$HEARD" '-9 W0-9' 'a child locks what its parent has, and is killed'
 peer q dl B "$BIN/records" tell
 ask q 'open a k'
-end=$(($(now) + 4500000000)) got=0
+end=$(($(now) + 9000000000)) got=0
 while [ "$(now)" -lt "$end" ] && [ "$got" = 0 ]; do
 	ask q 'set a W 5 1'
 	[ "$RESULT" = EAGAIN ] || got=1
