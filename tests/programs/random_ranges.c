@@ -4,6 +4,7 @@
  *
  *	random_ranges FILE WITNESS SECONDS ordered|random SEED [ofd]
  *
+ * for so long, and until it had all that it wanted once.
  * `ordered`: in the order of the bytes, so that no cycle of waits can be.
  * `random`: in any order; who gets EDEADLK gives back what it has.
  *
@@ -146,7 +147,7 @@ int main(int argc, char **argv)
 	if (slots == MAP_FAILED)
 		die(argv[2]);
 	end = now_ns() + strtol(argv[3], NULL, 10) * 1000000000L;
-	while (now_ns() < end)
+	while (now_ns() < end || turns == 0)
 		turn(fd, strcmp(argv[4], "ordered") == 0);
 	printf("%ld %ld %ld %ld\n", turns, deadlocks, conflicts,
 	       longest_ns / 1000000);

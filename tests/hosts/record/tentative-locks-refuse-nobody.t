@@ -16,7 +16,7 @@ N=${ASKERS_TRIES:-1500}
 # try HOST HOW START LEN: $refused, $p50, $p99 (us)
 try()
 {
-	read -r refused p50 p99 <<<"$("$RUN" "$1" timeout 60 "$BIN/tentative_locks" \
+	read -r refused p50 p99 <<<"$("$RUN" "$1" timeout 300 "$BIN/tentative_locks" \
 		try "$MNT/f" "$3" "$4" "$2" "$N")"
 	note "$RUN: $2: $refused of $N refused, p50 $p50 us, p99 $p99 us"
 }
