@@ -7,7 +7,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=6s
 
 # watched HOST [NAME=VALUE...] CMD...
 watched()
@@ -60,7 +60,7 @@ ask a 'lock a UN'
 is "$RESULT" 0 'unlocked'
 ask a "reap $child"
 redis_kill
-ask a 'lock a EX'
+ask a 'lock a EX' 20
 is "$RESULT" ENOLCK 'refused without a Redis'
 redis_up
 ask a 'lock a EX'
@@ -82,7 +82,7 @@ for try in 1 2 3; do
 	is "$refused" 0 "a heap that locks: none refused (run $try)"
 	is "$(cat "$RIG/churn.err")" '' "a heap that locks: no word (run $try)"
 done
-rig_empty 2 'no lease stays that no thread sees to'
+rig_empty 8 'no lease stays that no thread sees to'
 
 # A lease that was taken there is renewed as any other, and excludes.
 locker b dl B
@@ -95,7 +95,7 @@ peer held watched A /usr/bin/perl -e 'open F, ">", "held" or die;
 	kill ALRM, $$; print "locked\n"; <STDIN>; flock F, 8; <STDIN>'
 hear held
 is "$HEARD" locked 'held: locked in a handler'
-end=$(($(now) + 6500000000)) granted=0
+end=$(($(now) + 19200000000)) granted=0
 while [ "$(now)" -lt "$end" ]; do
 	ask b 'lock a EX NB'
 	[ "$RESULT" = EAGAIN ] || granted=$RESULT

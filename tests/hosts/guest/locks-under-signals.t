@@ -8,7 +8,7 @@
 . "${0%/*}/../../lib/held.sh"
 
 rig_start disks
-settings=(ttl=2s connect_timeout=300ms)
+settings=(ttl=6s)
 rig_configs "${settings[@]}"
 locker b dl B
 proxy slow

@@ -10,7 +10,7 @@
 . "${0%/*}/../../lib/held.sh"
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=6s
 
 for ms in 0 200; do
 	begins "take$ms" listening "$BIN/moved_descriptions" take "$RIG/sock$ms"
@@ -30,7 +30,7 @@ done
 begins freopen moved "$BIN/moved_descriptions" freopen freopen other
 held freopen
 
-held_for 6000
+held_for 18000
 for ms in 0 200; do
 	ends "take$ms" "give$ms"
 	hear "take$ms"

@@ -9,8 +9,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-settings=(ttl=2s connect_timeout=300ms)
-rig_configs "${settings[@]}"
+rig_configs ttl=6s
 shim=$BUILD/libdlock-preload.so
 
 library()
@@ -115,7 +114,7 @@ done
 declare -A lost
 watch()
 {
-	local end=$(($(now) + 6000000000)) file
+	local end=$(($(now) + 18000000000)) file
 
 	while [ "$(now)" -lt "$end" ] || [ "$rounds" -lt 3 ]; do
 		for file in "${names[@]}"; do
@@ -138,7 +137,7 @@ for file in "${names[@]}"; do
 	like "$HEARD" '^free' "$file: let go"
 	! [ -s "$RIG/$file.err" ] || diag "$file: $(cat "$RIG/$file.err")"
 done
-rig_empty 5 'and all leases are gone'
+rig_empty 8 'and all leases are gone'
 is "$(cat "$RIG"/f*.err | grep -v 'ERROR: ld.so')" '' 'nobody said a word'
 
 # --- times of ours that others read ----------------------------------------
