@@ -220,8 +220,8 @@ killed()
 	on A kill -KILL "$pid"
 	ask two 'lock a EX' && [ "$RESULT" = 0 ] || return 1
 	note "after kill -9: $(((END - START) / 1000)) us"
-	[ $((END - START)) -lt 2000000000 ] && ask far 'lock a EX NB' &&
-		[ "$RESULT" = EAGAIN ]
+	within_us $(((END - START) / 1000)) 2000000 &&
+		ask far 'lock a EX NB' && [ "$RESULT" = EAGAIN ]
 }
 ok 'kill -9 of a 32-bit holder: a 64-bit one of its host is next' \
 	scene killed "$RIG/locker32" "$BIN/locker"
