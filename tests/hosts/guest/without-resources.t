@@ -9,13 +9,13 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=20s timeout=2s
+rig_configs ttl=20s timeout=5s
 program=$BIN/without_resources
 shim=$BUILD/libdlock-preload.so
 sink=$RIG/silent.conf
 cp "$RIG/A.conf" "$sink"
 sed -i 's,^    url = .*,    url = "unix:///nonexistent.sock",
-	s,timeout = "2s",timeout = "100ms",' "$sink"
+	s,timeout = "5s",timeout = "100ms",' "$sink"
 
 # unreachable COMMAND...: under dlock, on A, without a Redis
 unreachable()
