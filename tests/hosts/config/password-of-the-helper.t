@@ -39,7 +39,7 @@ queued()
 }
 ok 'another host waits' until_true 5 queued
 has_password "$(pids_of A -o -x dlock-tls)" no 'the helper forgets it when it has logged in'
-is "$(on A cat "/proc/$(on A pgrep -x dlock-tls)/limits" |
+is "$(on A cat "/proc/$(on A pgrep -o -x dlock-tls)/limits" |
 	awk '/core file/ { print $5 }')" 0 '... and dumps no core'
 ask one 'lock f UN'
 hear two

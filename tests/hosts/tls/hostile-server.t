@@ -27,8 +27,9 @@ begin()
 	ask a 'open f f'
 	ask a 'lock f EX'
 	is "$RESULT" 0 'A has a lock'
-	locker=$(on A pgrep -nx locker)
-	helper=$(helpers A)
+	# (A child of it may have its name for a moment, and its keeper a helper.)
+	locker=$(on A pgrep -ox locker)
+	helper=$(helpers A | head -n 1)
 }
 
 rig_start disks
