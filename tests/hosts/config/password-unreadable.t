@@ -63,6 +63,7 @@ locks()
 config
 is "$(dl A flock closed/r redis-cli -p "$PORT" keys '*')" \
 	"dlock:$MNT/closed/r" 'root has the password, and the lock (control)'
+ok '... until it ends' until_true 5 lease_is_gone closed/r
 locks other
 is "$RESULT $KEYS $ERR" '0  ' 'no rule: a lock is as ever'
 locks open
