@@ -18,7 +18,7 @@ both()
 # gets PEER RESULT CALL
 gets()
 {
-	ask "$1" "$3" && [ "$RESULT" = "$2" ] && return
+	ask "$1" "$3" 20 && [ "$RESULT" = "$2" ] && return
 	note "$RUN: $1: $3: $RESULT, not $2"
 	return 1
 }
@@ -146,9 +146,9 @@ robbed()
 
 rig_start disks
 proxy slow
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s timeout=2s \
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=9s timeout=2s \
 	path_more='on_lost = "report"'
-rig_config B ttl=6s timeout=2s
+rig_config B ttl=9s timeout=2s
 RUN=on
 ok 'one host, bare: a refusal leaves what was inherited' scene refused A
 ok 'one host, bare: a part of it is unlocked' scene apart A R
