@@ -241,5 +241,5 @@ out=$(on A env LD_PRELOAD="$RIG/lonely/libdlock-preload.so" \
 note "$out"
 like "$out" "no keeper.*$RIG/lonely/dlock-keeper.*installed" \
 	'a missing keeper: named, and where it is looked for'
-rig_empty 5
+rig_empty 8
 rig_end
