@@ -65,13 +65,14 @@ row()
 
 rig_start disks
 is "$(rr acl setuser dlock on ">$password" '~*' '&*' '+@all')" OK 'a user'
-rig_config A url="redis://dlock:$password@127.0.0.1:$PORT/1"
+# (A core dump stops its process: for less than the ttl.)
+rig_config A url="redis://dlock:$password@127.0.0.1:$PORT/1" ttl=20s
 cp "$RIG/A.conf" "$RIG/url.conf"
 row 'in the url' one
 
 umask 077
 echo "$password" >"$RIG/pass"
-rig_config A redis_more="username = \"dlock\"
+rig_config A ttl=20s redis_more="username = \"dlock\"
 	password_file = \"$RIG/pass\""
 row 'in a file' two
 
@@ -107,5 +108,5 @@ ask far 'lock a UN'
 hear waiter
 is "$RESULT" 0 '... and is granted the lock'
 peer_end far waiter
-rig_empty
+rig_empty 25
 done_testing
