@@ -10,8 +10,8 @@ RIG_MODE=cluster
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs ttl=10s connect_timeout=300ms restart_delay=10s
-ok 'the nodes are old' until_true 15 masters_are_old 11
+rig_configs ttl=12s connect_timeout=2s restart_delay=12s
+ok 'the nodes are old' until_true 20 masters_are_old 13
 export DLOCK_LOG=warning:$RIG/log
 locker a dl A
 files=''

@@ -20,7 +20,7 @@ rows()
 }
 
 rig_start disks
-rig_configs ttl=20s timeout=1s connect_timeout=300ms restart_delay=0s
+rig_configs ttl=30s timeout=5s connect_timeout=5s restart_delay=0s
 locker a dl A
 ask a 'open a f'
 ask a 'lock a EX'

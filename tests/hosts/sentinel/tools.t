@@ -22,7 +22,7 @@ ctl()
 
 logins()
 {
-	rig_configs ttl=20s timeout=2s connect_timeout=500ms restart_delay=0s \
+	rig_configs ttl=30s timeout=5s connect_timeout=5s restart_delay=0s \
 		redis_more="${user-username = \"dlock\"
     password_file = \"$RIG/master.pass\"}
     $*"

@@ -8,7 +8,7 @@
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=12s connect_timeout=2s
 on A touch f
 STREAM="{dlock:$MNT/f}%h"
 

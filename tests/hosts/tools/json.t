@@ -9,7 +9,7 @@
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs
+rig_configs ttl=30s connect_timeout=5s
 NAME=$'n\n\x1b"\xff'
 KEY="dlock:$MNT/n%0A%1B\""$'\xff'
 MEMBERS=$RIG/members
@@ -72,9 +72,9 @@ fill()
 	local far
 
 	far="$(made_token elsewhere 5 "$(printf 'w\033')")"
-	rr set "$KEY" "$(made_token A 5 "$(printf 'v\033')")" px 60000 >/dev/null
-	rr hset "{$KEY}%q" head 1 tail 1 1 "$(printf '%015d 60000 - EX %s' \
-		$((($(date +%s) + 60) * 1000)) "$far")" >/dev/null
+	rr set "$KEY" "$(made_token A 5 "$(printf 'v\033')")" px 600000 >/dev/null
+	rr hset "{$KEY}%q" head 1 tail 1 1 "$(printf '%015d 600000 - EX %s' \
+		$((($(date +%s) + 600) * 1000)) "$far")" >/dev/null
 	rr set "$KEY%rec" $'\x1b\xff\n' >/dev/null
 	rr rpush "dlock:$MNT/l" x >/dev/null
 	rr set "dlock:"$'\x1b\xff\n' x >/dev/null
@@ -130,7 +130,7 @@ rr flushall >/dev/null
 
 # --- the user of dlock.conf(5), who may do all of it; and one who may not ---
 manual_user
-rr set "$KEY" "$(made_token A 5 web1)" px 60000 >/dev/null
+rr set "$KEY" "$(made_token A 5 web1)" px 600000 >/dev/null
 as_expected 'the user of dlock.conf(5)' 0 0 -c "$RIG/dlock.conf"
 rr acl setuser deaf on '>x' '~mine:*' '&*' +@all >/dev/null
 sed "s,redis://,&deaf:x@," "$RIG/A.conf" >"$RIG/deaf.conf"

@@ -8,7 +8,7 @@
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs
+rig_configs ttl=30s connect_timeout=5s
 on A mkdir -p jobs other
 # What the last one said, in a subshell or not.
 said()
@@ -25,7 +25,7 @@ listed()
 }
 
 # --- filters ---
-rr set "dlock:$MNT/jobs/a" "$(made_token A 65 web1)" px 1800000 >/dev/null
+rr set "dlock:$MNT/jobs/a" "$(made_token A 130 web1)" px 1800000 >/dev/null
 rr set "dlock:$MNT/jobs/b" "$(made_token A 250 web2)" px 1200000 >/dev/null
 rr set "dlock:$MNT/other/c" "$(made_token elsewhere 250 db1)" px 2400000 >/dev/null
 rr set "dlock:$MNT/other/d" joined >/dev/null
@@ -49,10 +49,10 @@ is "$(listed --host 'web*')" '0 jobs/a jobs/b' '--host: a pattern'
 is "$(listed --host foreign)" '0 ' '--host: who is not known has none'
 is "$(listed --here)" '0 jobs/a jobs/b' '--here: the kernel and the host_id'
 is "$(listed --waiting)" '0 jobs/b' '--waiting'
-is "$(listed --older 1m)" '0 jobs/a jobs/b' '--older'
+is "$(listed --older 2m)" '0 jobs/a jobs/b' '--older'
 like "$(said)" 'own host only: 2 left out' '... of others it is not known'
 is "$(listed --older 4m)" '0 jobs/b' '--older: four minutes'
-is "$(listed --older 1m --path '*/a')" '0 jobs/a' 'two filters'
+is "$(listed --older 2m --path '*/a')" '0 jobs/a' 'two filters'
 is "$(listed --older 50h)" '0 ' 'none is so old'
 like "$(said)" 'none of the locks held is like that \(there are 5\)' 'it says so'
 

@@ -9,7 +9,7 @@
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs ttl=10s
+rig_configs ttl=30s connect_timeout=5s
 # --- on its own host ---
 peer job dl A flock f sh -c 'echo runs; read -r _'
 hear job
@@ -45,7 +45,7 @@ peer_end job
 
 # --- a pid that is another process's, and hostile words ---
 for file in e f g; do
-	rr set "dlock:$MNT/$file" "$(made_token A 5 web1)" px 60000 >/dev/null
+	rr set "dlock:$MNT/$file" "$(made_token A 5 web1)" px 600000 >/dev/null
 done
 on A strace -f -qq -e trace=open,openat -e signal=none -o "$RIG/trace" \
 	"$CTL" -c "$RIG/A.conf" list >"$RIG/out"
@@ -59,7 +59,7 @@ is "$(json '.locks[0].command_line')" null \
 peer looks env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
 hear looks
 rr set "dlock:$MNT/g" "$(made_token A 5 web1 |
-	sed "s/ 42 / ${PEER_PID[looks]} /")" px 60000 >/dev/null
+	sed "s/ 42 / ${PEER_PID[looks]} /")" px 600000 >/dev/null
 ctl --json list --path "$MNT/g"
 is "$(json '.locks[0] | [.pid, .command_line]')" "[${PEER_PID[looks]},null]" \
 	'a dlockctl that only looks is nobody either'
@@ -85,7 +85,7 @@ say odd go
 peer_end odd
 
 # --- for how long, on another host ---
-rr set "dlock:$MNT/h" "$(made_token elsewhere 65 db1)" px 60000 >/dev/null
+rr set "dlock:$MNT/h" "$(made_token elsewhere 65 db1)" px 600000 >/dev/null
 ctl_on A --json list --path "$MNT/h"
 is "$(json '.locks[0].held_ms')" null 'of a host that nobody knows: not known'
 far=$(tr -d - </proc/sys/kernel/random/boot_id | sed 's/[0-9]/f/g')

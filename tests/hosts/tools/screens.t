@@ -64,7 +64,7 @@ unwrapped()
 # (Paths of which explain fits 80 columns.)
 TMPDIR=/tmp
 rig_start disks
-rig_configs ttl=30s
+rig_configs ttl=30s connect_timeout=5s
 on A touch nightly.lock db
 
 tmux_on new-session -d -s look -x 80 -y $LINES 'read -r _'

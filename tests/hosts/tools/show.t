@@ -21,7 +21,7 @@ waiting()
 }
 
 rig_start disks
-rig_configs ttl=10s
+rig_configs ttl=30s connect_timeout=5s
 on A touch f r g s
 
 # --- nobody ---
@@ -131,7 +131,8 @@ rig_empty 5
 
 # --- a shadow ---
 for h in A B; do
-	rig_config "$h" path_more='local = "shadow"'
+	rig_config "$h" ttl=30s connect_timeout=5s \
+		path_more='local = "shadow"'
 	echo "state_dir = \"$RIG/state.$h\"" >>"$RIG/$h.conf"
 done
 locker holder dl A
@@ -157,18 +158,18 @@ is "$(json '[.kernel[] | select(.waits | not) | .mode, .shadow]')" \
 	'["EX",true]' "... in a user's own directory"
 ask holder 'lock f UN'
 rig_empty 5
-rig_configs ttl=10s
+rig_configs ttl=30s connect_timeout=5s
 
 # --- hostile names, and what is no queue ---
 name=$'n\n\x1b[31m"\xff'
 on A touch "$name"
 key="dlock:$MNT/n%0A%1B[31m\""$'\xff'
-rr set "$key" "$(made_token A 5 "$(printf 'w\033')")" px 60000 >/dev/null
-# waits TICKET WHAT CLAIM [CHANNEL]: for another minute
+rr set "$key" "$(made_token A 5 "$(printf 'w\033')")" px 600000 >/dev/null
+# waits TICKET WHAT CLAIM [CHANNEL]: for another ten minutes
 waits()
 {
-	rr hset "{$key}%q" head 1 tail 9 "$1" "$(printf '%015d 60000 %s %s %s' \
-		$((($(date +%s) + 60) * 1000)) "${4:--}" "$2" "$3")" >/dev/null
+	rr hset "{$key}%q" head 1 tail 9 "$1" "$(printf '%015d 600000 %s %s %s' \
+		$((($(date +%s) + 600) * 1000)) "${4:--}" "$2" "$3")" >/dev/null
 }
 waits 7 EX "$(made_token elsewhere 0 "$(printf 'v\033')")"
 waits 12 away "$(made_token elsewhere 0 w)" "$(printf %032d 0).1"

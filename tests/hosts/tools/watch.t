@@ -7,25 +7,25 @@
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs
+rig_configs ttl=30s connect_timeout=5s
 
 # --- lines ---
-rr set "dlock:$MNT/old" "$(made_token A 65 web1)" px 60000 >/dev/null
+rr set "dlock:$MNT/old" "$(made_token A 65 web1)" px 600000 >/dev/null
 peer w env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
 hear w
 like "$HEARD" "^[0-9:]{8} \\+ $MNT/old EX web1 42 nightly$" 'what is there'
-rr set "dlock:$MNT/n%0Aew" "$(made_token A 1 $'w\x1b')" px 60000 >/dev/null
+rr set "dlock:$MNT/n%0Aew" "$(made_token A 1 $'w\x1b')" px 600000 >/dev/null
 hear w
 like "$HEARD" "^[0-9:]{8} \\+ $MNT/n\\\\x0aew EX w\\\\x1b 42 nightly$" \
 	'what comes, and does nothing'
 rr del "dlock:$MNT/old" >/dev/null
 hear w
 like "$HEARD" "^[0-9:]{8} - $MNT/old EX web1 42 nightly$" 'what goes'
-soon=$((($(date +%s) + 60) * 1000))
+soon=$((($(date +%s) + 600) * 1000))
 rr hset "dlock:$MNT/h" dlock 1 "$(made_token A 5 r1)" "$soon" \
 	"$(made_token B 5 r2 | sed 's/ 0\{31\}7 / 00000000000000000000000000000008 /')" \
 	"$soon" >/dev/null
-rr pexpire "dlock:$MNT/h" 60000 >/dev/null
+rr pexpire "dlock:$MNT/h" 600000 >/dev/null
 hear w
 one=$HEARD
 hear w
@@ -44,7 +44,7 @@ like "$(screen 80)" $'\x1b\\[2J\x1b\\[H.*3 locks, every 100ms\x1b\\[K.*\x1b\\[J\
 is "$(screen 80 | sed 's/\x1b\[[0-9;]*[a-zA-Z]//g' | tr -d '\r' | wc -L)" 79 \
 	'80 columns: none is wider'
 for n in {1..60}; do
-	rr set "dlock:$MNT/many$n" "$(made_token A 65 web1)" px 60000
+	rr set "dlock:$MNT/many$n" "$(made_token A 65 web1)" px 600000
 done >/dev/null
 at_most "$(screen 200 | tr -d '\r' | grep -c web1)" 46 \
 	'no more rows than there is room for'
@@ -65,11 +65,11 @@ is "$STATUS" 77 'not allowed: 77'
 # --- a share that hangs ---
 share_at A "$RIG/slow"
 server=$(pids_of A -f "bindfs.*$RIG/slow")
-rig_configs prefix="$RIG/slow/"
+rig_configs ttl=30s connect_timeout=5s prefix="$RIG/slow/"
 rr flushall >/dev/null
 peer w on A env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
 for n in 1 2 3 4; do
-	rr set "dlock:$RIG/slow/$n" "$(made_token A 1 w)" px 60000 >/dev/null
+	rr set "dlock:$RIG/slow/$n" "$(made_token A 1 w)" px 600000 >/dev/null
 	hear w
 	like "$HEARD" "\\+ $RIG/slow/$n EX w " "a look: $n"
 	[ "$n" != 1 ] || kill -STOP "$server"
@@ -83,7 +83,7 @@ ok 'a share that hangs: one looks there, and none is left of those before' \
 kill -CONT "$server"
 kill "$(pids_of A -o -x dlockctl)"
 peer_end w
-rig_configs
+rig_configs ttl=30s connect_timeout=5s
 
 redis_kill
 ctl watch --count 2 --interval 100ms
