@@ -9,7 +9,7 @@ RIG_MODE=quorum
 . "${0%/*}/../../lib/ctl.sh"
 
 rig_start disks
-rig_configs ttl=12s connect_timeout=300ms
+rig_configs ttl=12s connect_timeout=2s
 export DLOCK_LOG=warning:$RIG/log
 locker a dl A
 ask a 'open f f'
@@ -23,7 +23,7 @@ ok '... that all masters have' until_true 5 all_have_it
 ctl_on A --json list
 is "$STATUS $(json '[.locks[] | .mode, .command, .note]')" \
 	'0 ["EX","locker",null]' 'list: one row'
-m 1 set "dlock:$MNT/half" "$(made_token B 5 web1)" px 60000 >/dev/null
+m 1 set "dlock:$MNT/half" "$(made_token B 5 web1)" px 600000 >/dev/null
 ctl_on A --json list --path "$MNT/half"
 is "$(json '[.locks[].note]')" '["at 1 of 3 masters, no majority"]' \
 	'... of which it says if there is no majority'
@@ -69,7 +69,7 @@ other 'in another order' quorum "${at[1]}" "${at[0]}" "${at[2]}"
 other 'one of its masters' quorum 127.0.0.1:1/0 "${at[2]}" 127.0.0.1:2/0
 other 'that one alone' single "${at[1]}"
 rr del dlock%fleet >/dev/null
-rig_config B ttl=12s connect_timeout=300ms
+rig_config B ttl=12s connect_timeout=2s
 
 master_kill 3
 ctl_on A --json list
@@ -113,10 +113,10 @@ asked()
 	seq=$(printf %020d "$1")
 	for i in "${@:2}"; do
 		m "$i" hset "$key" dlock 1 "$id" "$seq $(
-			)00$(date +%s -d '+1 min')000 $seq $(made_token B 5 web1)"
+			)00$(date +%s -d '+10 min')000 $seq $(made_token B 5 web1)"
 		m "$i" zadd "{$key}%r" 0 "O$id$(printf '%019d%019dW' 0 9)"
-		m "$i" pexpire "$key" 60000
-		m "$i" pexpire "{$key}%r" 60000
+		m "$i" pexpire "$key" 600000
+		m "$i" pexpire "{$key}%r" 600000
 	done >/dev/null
 }
 have_r()
@@ -140,6 +140,7 @@ is "$STATUS $(json '[.leases[].outcome]') $(have_r)" '1 ["changed"] 0 1 1' \
 rr del "dlock:$MNT/r%rec" "{dlock:$MNT/r%rec}%r" >/dev/null
 
 # --- lock ---
+rig_configs ttl=6s connect_timeout=1s
 peer one on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/g" -- sh -c \
 	'echo runs; read -r _'
 hear one
@@ -148,7 +149,7 @@ ctl_on B lock -n "$MNT/g" -- true
 is "$STATUS" 1 '... alone'
 peer two on B env DLOCK_CONFIG="$RIG/B.conf" "$CTL" lock "$MNT/g" -- echo ran
 ok 'another waits' test "$(hear two 0.5 || echo silent)" = silent
-sleep 4 # longer than the ttl: it is renewed
+sleep 7 # longer than the ttl: it is renewed
 ctl_on B lock -n "$MNT/g" -- true
 is "$STATUS" 1 '... for as long as it runs'
 say one go
