@@ -5,9 +5,10 @@
 # certificates; after rig.sh.
 #
 #	tls_up [OPTION...]	begins it anew; its certificate is for redis.test
-#	tls_config HOST [LINE...]  what rig_config does, by rediss://
+#	tls_config HOST [LINE...]  what rig_config does, by rediss://; and with $TLS_MORE
 TLS=''
 TLS_PORT=''
+TLS_MORE=()
 
 # tls_sign NAME CA SUBJECT [EXTENSION [DAYS]]: $TLS/NAME.pem and its key
 tls_sign()
@@ -59,7 +60,7 @@ tls_config()
 	shift
 	more=$(printf '%s\n' "$@")
 	rig_config "$host" url="rediss://127.0.0.1:$TLS_PORT/0" \
-		redis_more="$more"
+		redis_more="$more" "${TLS_MORE[@]}"
 }
 
 tls_trusted()

@@ -10,6 +10,9 @@
 . "${0%/*}/../../lib/ctl.sh"
 . "${0%/*}/../../lib/tls.sh"
 
+# (With the time for a handshake on a busy machine.)
+TLS_MORE=(ttl=30s connect_timeout=5s)
+
 # of_tls [ARG...]: what doctor finds of it, a line each
 of_tls()
 {
@@ -50,7 +53,7 @@ chmod 644 "$TLS/ca.pem"
 
 (umask 077 && echo secret >"$RIG/pass")
 rr config set requirepass secret >/dev/null
-rig_config A redis_more="password_file = \"$RIG/pass\"
+rig_config A "${TLS_MORE[@]}" redis_more="password_file = \"$RIG/pass\"
 	credentials = \"helper\""
 chmod 644 "$RIG/A.conf"
 is "$(of_tls)" '' 'a password of the helper: nothing for root (control)'

@@ -154,8 +154,10 @@ on A sh -c 'rm /run/dlock-run/*.conf'
 
 # The one trusts its certificate, the other does not: they are asked each.
 tls_up
+TLS_MORE=(ttl=30s connect_timeout=5s)
 tls_trusted T
-printf 'redis "main" { url = "rediss://127.0.0.1:%s/0" }\npath "%s/own/" { }\n' \
+printf 'redis "main" { url = "rediss://127.0.0.1:%s/0" connect_timeout = "5s" }
+path "%s/own/" { }\n' \
 	"$TLS_PORT" "$MNT" >"$RIG/etc/dlock/dlock.conf"
 on A env DLOCK_CONFIG="$RIG/T.conf" "$DLOCK" run --path e true
 rr set "dlock:$MNT/e/f" token px 60000 >/dev/null
