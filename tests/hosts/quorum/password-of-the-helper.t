@@ -9,6 +9,9 @@ RIG_MODE=quorum
 . "${0%/*}/../../lib/memory.sh"
 . "${0%/*}/../../lib/credentials.sh"
 
+# (Three helpers begin at once: they are to be heard, whoever has the cores.)
+CONFIG_MORE=(ttl=60s connect_timeout=10s timeout=30s)
+
 rig_start disks
 user_up
 by_program A

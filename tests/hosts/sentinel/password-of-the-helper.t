@@ -9,6 +9,9 @@ RIG_MODE=sentinel
 . "${0%/*}/../../lib/memory.sh"
 . "${0%/*}/../../lib/credentials.sh"
 
+# (Three helpers begin at once: they are to be heard, whoever has the cores.)
+CONFIG_MORE=(ttl=60s connect_timeout=10s timeout=30s)
+
 # with HELPER|PROGRAM
 with()
 {
@@ -52,8 +55,6 @@ has_password "$(pids_of A -o -x locker)" no '... and the program has no password
 ask one 'lock f UN'
 peer_end one
 echo wrong >"$RIG/watch"
-# (Three helpers begin at once: they are to be heard, whoever has the cores.)
-CONFIG_MORE=(ttl=60s connect_timeout=10s timeout=30s)
 with helper
 like "$(dl A flock -n g true 2>&1)" \
 	'see sentinel_username and sentinel_password_file.*ENOLCK' \
