@@ -5,10 +5,10 @@
 # A node of the cluster hangs, and none takes its place: what it has is lost, and what
 # other nodes have is renewed as before, though one process and its keeper ask them
 # all, with the least ttl that such a connect_timeout allows.
-RIG_MODE=cluster
+RIG_MODE=cluster NODE_TIMEOUT=15000 # none is failed over
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=3000
+TTL=6000
 FILES=24
 
 # lost FILES...: how many of them are said to be
@@ -23,7 +23,7 @@ lost()
 }
 
 rig_start disks
-rig_configs ttl=${TTL}ms timeout=20s connect_timeout=500ms restart_delay=0s \
+rig_configs ttl=${TTL}ms timeout=20s connect_timeout=1s restart_delay=0s \
 	path_more='on_lost = "report"'
 export DLOCK_LOG=warning:$RIG/log
 locker a dl A
