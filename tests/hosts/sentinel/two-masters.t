@@ -10,7 +10,7 @@
 # shellcheck source=tests/lib/survival.sh
 . "$TOP/tests/lib/survival.sh"
 
-TTL=2 DOWN_MS=1000
+TTL=4 DOWN_MS=1000
 
 # Each side has a network, that of a process which does nothing.
 declare -A NET
@@ -146,6 +146,12 @@ has_grants()
 	[ "${grants:-0}" -gt "$2" ]
 }
 
+has_overlap()
+{
+	read -r _ _ _ overlaps _ < <(figures "$RIG"/?-*.log)
+	[ "${overlaps:-0}" -ge 1 ]
+}
+
 both_lock()
 {
 	has_grants A 5 && has_grants B 5
@@ -154,7 +160,7 @@ both_lock()
 # side_config HOST REPLICAS
 side_config()
 {
-	rig_config "$1" ttl="${TTL}s" timeout=1s connect_timeout=300ms \
+	rig_config "$1" ttl="${TTL}s" timeout=1s connect_timeout=600ms \
 		restart_delay=${TTL}s redis_more="replicas = $2"
 	sed -i "s|url = .*|mode = \"sentinel\"; urls = { $URLS }; master = \"rig\"|
 		s/; /\n    /g" "$RIG/$1.conf"
@@ -226,6 +232,7 @@ cut_off()
 		has_grants A 0
 		ok '... and A by the old one' until_true 10 has_grants A \
 			$((grants + 5))
+		until_true 20 has_overlap
 	fi
 	all_down
 	words=$(figures "$RIG"/?-*.log)
