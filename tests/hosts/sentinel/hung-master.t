@@ -22,6 +22,9 @@ rig_start disks
 rig_configs ttl=${TTL}ms timeout=2s connect_timeout=6s restart_delay=1s
 export DLOCK_LOG=warning:$RIG/log
 cp_new held end
+locker a dl A
+ask a 'open a held'
+# (Both are had at once, for each is asked for again by its own time.)
 # The shell has the lock by its descriptor; flock(1), which took it, is gone.
 # shellcheck disable=SC2016 # its own
 dl A bash -c 'exec 9>kept; flock 9; env -u LD_PRELOAD bash -c "
@@ -29,11 +32,9 @@ dl A bash -c 'exec 9>kept; flock 9; env -u LD_PRELOAD bash -c "
 	exec 9>&-; wait' "$RIG/cp" &
 JOB=$!
 cp_wait held
-ok 'a keeper has a lock' until_true 5 renewed_at 1 kept
-locker a dl A
-ask a 'open a held'
 ask a 'lock a EX'
-is "$RESULT" 0 'a process has one'
+is "$RESULT" 0 'a process has a lock'
+ok '... and a keeper has one' until_true 5 keepers A
 kill -STOP "$REDIS_PID"
 began=$(now)
 ok 'the Sentinels name another one' until_true 40 failed_over 2
@@ -45,7 +46,7 @@ ok '... and the keeper its own' until_true 10 renewed_at 2 kept
 in_time $((($(now) - named) / 1000000)) 900 '... at once (ms)'
 is "$(grep -c LOST "$RIG/log")" 0 'no lease is lost'
 kill -CONT "$REDIS_PID"
-peer_end a
 cp_reach end
-wait "$JOB"
+wait "$JOB" # (It has a's input as well.)
+peer_end a
 done_testing
