@@ -8,7 +8,7 @@
 RIG_MODE=quorum
 . "${0%/*}/../../lib/rig.sh"
 
-DELAY=6		# s
+DELAY=60	# s
 
 # Somebody has it at the first master, by whom nobody is notified.
 someone_at_one()
@@ -39,7 +39,10 @@ is_refused()
 	until_true 5 asked_more_than $(($(asked) + $1))
 }
 
+# They were started an hour ago.
+SERVER_BY="env LD_PRELOAD=$BIN/old_server.so"
 rig_start disks
+SERVER_BY=
 rig_configs ttl=5s restart_delay=${DELAY}s timeout=30s
 ok 'the masters are old' until_true 15 masters_are_old $((DELAY + 1))
 locker a dl A
