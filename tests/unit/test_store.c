@@ -410,7 +410,7 @@ static void what_was_sent_in_vain_is_told_too(void **state)
 {
 	(void)state;
 	assert_int_equal(try(0), 0);
-	tell_ok(tell(redis.c, "CLIENT", "PAUSE", "300", "ALL", NULL));
+	tell_ok(tell(redis.c, "CLIENT", "PAUSE", "3000", "ALL", NULL));
 	assert_int_equal(s->ops->send_release(s, &sending, &party[0].lease), 0);
 	assert_true(s->ops->drain(s, in_ms(30), NULL));
 	assert_int_equal(n_done, 1);
