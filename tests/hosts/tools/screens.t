@@ -8,19 +8,22 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
 
-LINES=60
+LINES=60 RUNS=0
 tmux_on()
 {
 	on A env DLOCK_CONFIG="$RIG/A.conf" LC_ALL=C.UTF-8 tmux -u -S "$RIG/tmux" \
 		-f /dev/null "$@"
 }
 
-# run ARG...: begins dlockctl ARG... on a terminal that is cleared before
+# run ARG...: begins dlockctl ARG... on a terminal that is cleared before, and has a
+# title when all is drawn that it wrote
 run()
 {
+	RUNS=$((RUNS + 1))
 	rm -f "$RIG/ended"
 	printf '%q ' "$CTL" "$@" >"$RIG/command"
-	echo "; echo \$? >$RIG/ended; read -r _" >>"$RIG/command"
+	echo "; echo \$? >$RIG/ended; printf '\\033]2;ended $RUNS\\033\\\\'
+		read -r _" >>"$RIG/command"
 	tmux_on resize-window -x "$COLUMNS" -y $LINES \; \
 		respawn-pane -k -t look "sh $RIG/command"
 }
@@ -31,13 +34,18 @@ capture()
 	SCREEN=$(tmux_on capture-pane -pJ)
 }
 
+has_title()
+{
+	[ "$(tmux_on display-message -p -t look '#{pane_title}')" = "$1" ]
+}
+
 # screen COLUMNS ARG...: what dlockctl ARG... shows on so many, in $SCREEN
 screen()
 {
 	COLUMNS=$1
 	shift
 	run "$@"
-	until_true 20 test -s "$RIG/ended"
+	until_true 20 has_title "ended $RUNS"
 	capture
 }
 
