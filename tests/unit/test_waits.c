@@ -51,12 +51,23 @@ static void want(const char *key, enum dlk_range_type type, uint64_t start,
 	strcpy(told.key, key);
 }
 
-static uint64_t begin(void)
+static uint64_t begin_for_now(void)
 {
 	dlk_conn_reset(c);
 	told.id = 0;
 	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), 0);
 	return told.id;
+}
+
+/* It is not to expire before it is looked at, on a busy machine. */
+static uint64_t begin(void)
+{
+	char name[sizeof(NAME)];
+	const uint64_t id = begin_for_now();
+
+	snprintf(name, sizeof(name), "dlock%%wait:{w}%s", told.process);
+	tell_ok(tell(redis.c, "PEXPIRE", name, "60000", NULL));
+	return id;
 }
 
 static void end(uint64_t id)
@@ -247,13 +258,13 @@ static void a_wait_expires_unless_it_is_told_again(void **state)
 
 	(void)state;
 	want("k%rec", DLK_WRITE, 0, 0);
-	id = begin();
-	assert_in_range(ttl_at(redis.c, NAME), DLK_WAIT_MS - 1000, DLK_WAIT_MS);
+	id = begin_for_now();
+	assert_in_range(ttl_at(redis.c, NAME), 1, DLK_WAIT_MS);
 	tell_ok(tell(redis.c, "PEXPIRE", NAME, "60000", NULL));
 	dlk_conn_reset(c);
 	assert_int_equal(dlk_wait_tell(c, in_ms(5000), &told), 0);
 	assert_true(told.id == id && told.told > id);
-	assert_in_range(ttl_at(redis.c, NAME), DLK_WAIT_MS - 1000, DLK_WAIT_MS);
+	assert_in_range(ttl_at(redis.c, NAME), 1, DLK_WAIT_MS);
 	assert_int_equal(nth(0), 1);
 	assert_true(seen.id == id && seen.told == told.told);
 	assert_int_equal(nth(1), 0);
@@ -314,7 +325,7 @@ static void the_server_itself_forgets_it(void **state)
 
 	(void)state;
 	want("k%rec", DLK_WRITE, 0, 0);
-	id = begin();
+	id = begin_for_now();
 	while (exists(NAME)) {
 		assert_true(dlk_now_ns() < until);
 		dlk_pause_ns(20 * DLK_MS);
