@@ -83,7 +83,7 @@ ask p 'close a' 5
 took=$(((END - START) / 1000000))
 kill -CONT "$REDIS_PID"
 is "$RESULT" 0 'closed while the server hangs'
-at_most "$took" 500 "in $took ms"
+in_time "$took" 500 "in $took ms"
 ask p "reap $child"
 for name in far p q; do
 	say "$name" 'exit 0'
