@@ -6,6 +6,7 @@
 #	herd NAME on|null|dl HOST	a peer that starts them
 #	drive NAME N MODE HOLD_US ROUNDS HOW	their pids in PIDS; in ORDER each
 #				is NAME.PID
+#	told_to_end HOST PID...	what they are at is their last round
 #	each_done N SECONDS		until N of them have done all their rounds
 #	herd_report			OVERLAPS, GRANTS, WORST_MS, FEWEST, MOST,
 #					ENDED, FDS and PAGES (the most), ORDER
@@ -25,6 +26,11 @@ drive()
 	shift 2
 	ask "$name" "$n $MNT/f $*" 20 || rig_die "no herd: $name"
 	read -ra PIDS <<<"${HEARD% 0}"
+}
+
+told_to_end()
+{
+	on "$1" kill -USR1 "${@:2}"
 }
 
 herd_new()

@@ -10,8 +10,8 @@
  *	N FILE EX|SH HOLD_US ROUNDS HOW
  *
  * N of them, each with a description of its own, lock FILE, sleep HOLD_US and
- * unlock, ROUNDS times, or for so many "s".  HOW is a word of letters, "-" for
- * none:
+ * unlock, ROUNDS times, or for so many "s", or until SIGUSR1.  HOW is a word of
+ * letters, "-" for none:
  *
  *	h	on a host of its own: FILE's directory is a tmpfs of its own
  *	n	LOCK_NB, again and again until granted
@@ -56,7 +56,7 @@
 #include "tests/lib/helper.h"
 
 static sigjmp_buf back;
-static volatile sig_atomic_t may_jump;
+static volatile sig_atomic_t may_jump, is_last;
 static const char *name;
 static int out;
 static long ended;
@@ -84,6 +84,12 @@ static void jump(int sig)
 	(void)sig;
 	if (may_jump)
 		siglongjmp(back, 1);
+}
+
+static void end_soon(int sig)
+{
+	(void)sig;
+	is_last = 1;
 }
 
 static void annoy(const char *how)
@@ -201,8 +207,10 @@ static int waiter(char **argv)
 		die(argv[0]);
 	if (strchr(how, 'w'))
 		first = with_suffix(argv[1], ".first");
+	handle(SIGUSR1, end_soon, SA_RESTART);
 	annoy(how);
-	for (long i = 0; timed ? now_ns() < until : i < rounds; i++) {
+	for (long i = 0; !is_last && (timed ? now_ns() < until : i < rounds);
+	     i++) {
 		round_of(i ? fd : first, op, mode, strtol(argv[3], NULL, 10),
 			 how);
 		all += ended;

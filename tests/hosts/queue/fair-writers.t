@@ -9,17 +9,30 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/herd.sh"
 
-# Readers on two hosts whose locks overlap, and after 300 ms a writer.
+all_read()
+{
+	[ "$(grep '^+' "$RIG/herd.out" | cut -d' ' -f2 | sort -u | wc -l)" = 6 ]
+}
+
+# Readers on two hosts whose locks overlap, and then a writer, who has two seconds
+# until they are told to end.  (They hold it for so long that there is always one.)
 stream()
 {
+	local one two
+
 	herd_new
 	herd one dl A
 	herd two dl B
-	drive one 3 SH 20000 3s h
-	drive two 3 SH 20000 3s h
-	until_true 5 granted 12
+	drive one 3 SH 200000 600s h
+	one=("${PIDS[@]}")
+	drive two 3 SH 200000 600s h
+	two=("${PIDS[@]}")
+	until_true 10 all_read || rig_die 'not all of them read'
 	drive one 1 EX 1000 1 h
 	writer=one.${PIDS[0]}
+	until_true 2 done_by 1
+	told_to_end A "${one[@]}"
+	told_to_end B "${two[@]}"
 	ok "$1: all are done" each_done 7 10
 	herd_report
 	waited=$(awk -v w="$writer" '$1 == "+" && $2 == w {
@@ -90,7 +103,7 @@ order_ends()
 rig_start disks
 KEY=dlock:$MNT/f
 
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=5s connect_timeout=300ms
 late_reader 'not fair'
 ask l 'lock f SH'
 is "$RESULT" 0 'not fair: the late reader passes the writer'
@@ -100,7 +113,7 @@ ask l 'lock f UN'
 ok 'not fair: and then has it' each_done 1 5
 rig_empty 2 'not fair: no key is left'
 
-rig_configs ttl=3s connect_timeout=300ms 'path_more=fair = true'
+rig_configs ttl=5s connect_timeout=300ms 'path_more=fair = true'
 late_reader fair
 ask l 'lock f SH NB'
 is "$RESULT" EAGAIN 'fair: the late reader is refused'
@@ -114,8 +127,8 @@ ask l 'lock f UN'
 rig_empty 2 'fair: no key is left'
 
 stream fair
-in_time "${waited:-99999}" 300 'fair: the writer is not kept out (ms)'
-rig_configs ttl=3s connect_timeout=300ms
+in_time "${waited:-99999}" 500 'fair: the writer is not kept out (ms)'
+rig_configs ttl=5s connect_timeout=300ms
 stream 'not fair'
 at_least "${waited:-0}" 1000 'not fair: the readers keep the writer out (ms)'
 
@@ -123,7 +136,7 @@ order on one
 is "$RESULT" 0 'one host, bare: who holds something passes who only waits'
 order_ends 'one host, bare'
 KEY=dlock:$MNT/g%rec
-rig_configs ttl=3s connect_timeout=300ms 'path_more=fair = true'
+rig_configs ttl=5s connect_timeout=300ms 'path_more=fair = true'
 order dl
 is "$RESULT" 0 'fair: who holds something passes who only waits'
 locker n dl A
