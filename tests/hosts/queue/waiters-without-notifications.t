@@ -181,19 +181,29 @@ is "$ORDER" "$(IFS=,; echo "${LINE[*]}")" '... in the order of coming'
 is "$OVERLAPS" 0 '... one at a time'
 rig_empty 2 '... no key is left'
 
+# The scripts called, and the server's clock (us).
+scripts_and_time()
+{
+	rr info everything | tr -d '\r' | awk -F'[:=,]' '
+		$1 == "cmdstat_evalsha" { n += $3 }
+		$1 == "server_time_usec" { at = $2 }
+		END { print n, at }'
+}
+
 # looks [OPTION]: of thirty that wait, in a second
 looks()
 {
-	local before
+	local before began n at
 
 	users deaf deaf "$@"
 	hold
 	herd more dl A
 	drive more 30 EX 0 1 h
 	until_true 10 queue_is 30 || rig_die 'not 30 in the queue'
-	before=$(scripts_called)
+	read -r before began < <(scripts_and_time)
 	sleep 1
-	LOOKS=$(($(scripts_called) - before))
+	read -r n at < <(scripts_and_time)
+	LOOKS=$(((n - before) * 1000000 / (at - began)))
 	ask h 'lock f UN'
 	each_done 30 15 || rig_die 'they do not end'
 	peer_end h more
