@@ -19,14 +19,14 @@ take_turns()
 	for h in A B; do
 		: >"$RIG/turns.$h"
 		peer "t$h" "$RUN" "$h" sh -c '"$@" >'"$RIG/turns.$h" sh \
-			timeout 60 "${TURNS[@]}" "$MNT/turns.$number" "$@"
+			timeout 600 "${TURNS[@]}" "$MNT/turns.$number" "$@"
 		until_true 10 grep -q ready "$RIG/turns.$h" ||
 			rig_die "$h: not ready: $(cat "$RIG/t$h.err")"
 	done
 	say tA go
 	say tB go
 	for h in A B; do
-		until_true 60 has_ended "${PEER_PID[t$h]}" || status=1
+		until_true 600 has_ended "${PEER_PID[t$h]}" || status=1
 		peer_end "t$h"
 	done
 	read -r n bad <<<"$("${TURNS[@]}" conflicts "$RIG"/turns.[AB])"
@@ -194,16 +194,28 @@ past_the_killed()
 	leave && return "$status"
 }
 
+# signalled alarm|jump RESULT: b and c wait, and then SIGALRM comes to b, whose call
+# ends so.
+signalled()
+{
+	local pid
+
+	players a@A b@B c@B
+	ask b pid
+	pid=$RESULT
+	take a 0 10
+	ask b "$1 0"
+	wants b 0 10 1
+	wants c 0 10 2
+	on B kill -ALRM "$pid"
+	hear b && [ "$RESULT" = "$2" ]
+}
+
 interrupted()
 {
 	local status=0
 
-	players a@A b@B c@B
-	take a 0 10
-	ask b 'alarm 1500'
-	wants b 0 10 1
-	wants c 0 10 2
-	hear b && [ "$RESULT" = EINTR ] || status=1
+	signalled alarm EINTR || status=1
 	until_true 1 waiting 1 || status=1
 	give a 0 10
 	has_it c || status=1
@@ -214,12 +226,7 @@ jumped()
 {
 	local status=0
 
-	players a@A b@B c@B
-	take a 0 10
-	ask b 'jump 1500'
-	wants b 0 10 1
-	wants c 0 10 2
-	hear b && [ "$RESULT" = JUMPED ] || status=1
+	signalled jump JUMPED || status=1
 	give a 0 10
 	has_it c || status=1
 	leave && return "$status"
