@@ -57,7 +57,7 @@ captured()
 	on A sh -c "$fixture" sh "$MNT" || rig_die 'no fixture'
 	"$how" A env -C "$WORK" HOME="$WORK" TMPDIR="$WORK" LC_ALL=C.UTF-8 \
 		PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-		timeout -k 2 40 sh -c "$2" </dev/null \
+		timeout -k 2 400 sh -c "$2" </dev/null \
 		>"$RIG/stdout" 2>"$RIG/stderr" || status=$?
 	until_true 2 host_is_idle || status="$status, and a process is left"
 	{

@@ -49,7 +49,7 @@ count()
 	begin=$(now)
 	for host in A B; do
 		for ((worker = 0; worker < WORKERS; worker++)); do
-			"$RUN" "$host" timeout 300 "$@" "$TURNS" \
+			"$RUN" "$host" timeout 1500 "$@" "$TURNS" \
 				2>>"$RIG/counter.err" &
 			pids+=($!)
 		done

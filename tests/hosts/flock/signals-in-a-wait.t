@@ -206,7 +206,7 @@ done
 peer_end h
 hold dl B
 peer w dl A "$BIN/waits" f jumps
-hear w 40
+hear w 200
 jumped=$HEARD
 like "$jumped" '10000 jumps, 0 pages, 0 descriptors, 0 threads more' \
 	'10,000 jumps leak no memory, descriptor or thread'

@@ -14,7 +14,7 @@ run()
 {
 	peer serve "$RUN" A "$BIN/tell_then_try" serve "$RIG/relay" relay "$1"
 	hear serve || return 1
-	read -r GRANTS REFUSED TOLD WRONG P50 <<<"$("$RUN" "$2" timeout 60 \
+	read -r GRANTS REFUSED TOLD WRONG P50 <<<"$("$RUN" "$2" timeout 600 \
 		"$BIN/tell_then_try" play "$RIG/relay" relay "$1" "$ROUNDS")"
 	peer_end serve
 	rm -f "$RIG/relay"

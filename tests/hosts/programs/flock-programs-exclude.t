@@ -96,7 +96,7 @@ both()
 	on A sh -c 'rm -f lock sess_a store; echo 0 >counter'
 	: >"$RIG/counter.err"
 	for host in A B; do
-		"$RUN" "$host" timeout 60 "$@" "$turns" "$add" \
+		"$RUN" "$host" timeout 600 "$@" "$turns" "$add" \
 			>>"$RIG/counter.err" 2>&1 &
 		pids+=($!)
 	done

@@ -16,11 +16,11 @@ rig_configs ttl=4s
 rig_config A ttl=4s "url=redis://127.0.0.1:$PROXY/0"
 touch "$RIG/herd.out"
 peer others dl B "$BIN/herd" "$RIG/herd.out" others.
-ask others "3 $MNT/f EX 20000 60s -" 20
+ask others "3 $MNT/f EX 20000 600s -" 20
 is "${HEARD##* }" 0 'others have it by turns'
 handled=0 failed=0
 for ((i = 0; i < ROUNDS; i++)); do
-	n=$(dl A timeout 20 "$BIN/alarmed_waiters" "$MNT/f" 1) || failed=$((failed + 1))
+	n=$(dl A timeout 60 "$BIN/alarmed_waiters" "$MNT/f" 1) || failed=$((failed + 1))
 	handled=$((handled + ${n:-0}))
 done
 note "$handled handlers ran in $ROUNDS waits"
