@@ -21,7 +21,7 @@ scene()
 	ask h "$try"
 	peer w "$RUN" "$HOST" "$BIN/reused_while_waiting" "$1" "$2" f g
 	hear w
-	until_true 5 is_waiting "$1" || return 1
+	until_true 5 is_waiting "$1" "$START" || return 1
 	ask w go
 	[ "$RESULT" = "done" ] || return 1
 	hear w 0.15
@@ -45,6 +45,8 @@ scene()
 	until_true 6 db_is_empty
 }
 
+# is_waiting KIND TID: in the queue; or in the kernel, where a keeper may wait as
+# well: by flock(fd, LOCK_EX), or fcntl(2) with F_SETLKW or F_OFD_SETLKW.
 is_waiting()
 {
 	local key="{dlock:$MNT/f}%q"
@@ -53,7 +55,8 @@ is_waiting()
 	if [ "$HOST" = B ]; then
 		[ "$(rr exists "$key")" = 1 ]
 	else
-		on A grep -q -e '->' /proc/locks
+		on A grep -qE '^(73 0x[0-9a-f]+ 0x2|72 0x[0-9a-f]+ 0x(7|26)) ' \
+			"/proc/$2/syscall"
 	fi
 }
 
