@@ -8,10 +8,9 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=5s connect_timeout=300ms timeout=60s
 proxy late
-sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|; s|timeout = \"2s\"|timeout = \"20s\"|" \
-	"$RIG/A.conf" >"$RIG/late.conf"
+sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|" "$RIG/A.conf" >"$RIG/late.conf"
 proxy other
 sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|" "$RIG/A.conf" >"$RIG/other.conf"
 cp_new gate.at gate.go try end
@@ -117,36 +116,55 @@ peer_end x
 
 # --- processes: readers, and a writer that is refused -------------------------
 
+# True if the writer, whose answer takes 150 ms, has not heard yet when the reader
+# is granted the lock: not so, now and then, on a slow machine.
+race()
+{
+	# shellcheck disable=SC2016 # expanded by that shell
+	peer w on A bash -c 'exec 9>>"$1/s"; echo $BASHPID
+		shim=$3/libdlock-preload.so
+		{ read -r _ <"$2/cp/try"
+			LD_PRELOAD=$shim DLOCK_CONFIG=$2/late.conf flock -n 9
+			echo $? >"$2/cp/end"; } &
+		read -r _
+		GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/flock_gate.so" \
+			DLOCK_CONFIG=$2/A.conf flock -s -n 9
+		echo "granted $?"; read -r _' _ "$MNT" "$RIG" "$BUILD"
+	hear w
+	gate_at 'after SH'
+	say w go
+	ok 'a reader has the lock in the kernel' cp_wait gate.at
+	before=$(scripts_called)
+	cp_reach try
+	ok '... and a writer by its description asks' \
+		until_true 5 has_asked "$before"
+	cp_reach gate.go
+	hear w
+	is "$HEARD" 'granted 0' '... and the reader is granted'
+	cp_wait end 0.01
+	[ -z "$CP" ]
+}
+
+race_ends()
+{
+	[ -n "$CP" ] || cp_wait end 5
+	is "$CP" 1 'the writer is refused'
+	ok 'and it is no lock for writing that is left' \
+		on A flock -s -n "$MNT/s" true
+	say w end
+	peer_end w
+}
+
 ask h 'lock s SH'
-# shellcheck disable=SC2016 # expanded by that shell
-peer w on A bash -c 'exec 9>>"$1/s"; echo $BASHPID
-	shim=$3/libdlock-preload.so
-	{ read -r _ <"$2/cp/try"
-		LD_PRELOAD=$shim DLOCK_CONFIG=$2/late.conf flock -n 9
-		echo $? >"$2/cp/end"; } &
-	read -r _
-	GATE=$2/cp/gate LD_PRELOAD="$shim $3/tests/flock_gate.so" \
-		DLOCK_CONFIG=$2/A.conf flock -s -n 9
-	echo "granted $?"; read -r _' _ "$MNT" "$RIG" "$BUILD"
-hear w
-gate_at 'after SH'
-say w go
-ok 'a reader has the lock in the kernel' cp_wait gate.at
 ask late 'delay 150'
-before=$(scripts_called)
-cp_reach try
-ok '... and a writer by its description asks' until_true 5 has_asked "$before"
-cp_reach gate.go
-hear w
-is "$HEARD" 'granted 0' '... and the reader is granted'
-cp_wait end 0.01
+races=1
+while ! race && [ "$races" -lt 40 ]; do
+	race_ends
+	races=$((races + 1))
+done
 is "$CP" '' '... before the other one hears that it was refused'
-cp_wait end 5
-is "$CP" 1 'the writer is refused'
-ok 'and it is no lock for writing that is left' on A flock -s -n "$MNT/s" true
+race_ends
 ask late pass
-say w end
-peer_end w
 ask h 'lock s UN'
 rig_empty
 
@@ -181,7 +199,7 @@ hear w
 is "$HEARD" 'first 0' 'and it has it, too, when it is answered'
 say w end
 peer_end w
-rig_empty
+rig_empty 8
 
 # --- processes: it was another's, who has unlocked ----------------------------
 
@@ -214,4 +232,5 @@ else
 fi
 say w end
 peer_end w p h
+rig_empty 8
 rig_end
