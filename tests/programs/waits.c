@@ -414,7 +414,7 @@ static void crowd(void)
 	for (int n = 1; n <= ROUNDS; n++) {
 		until_asleep(w);
 		kill(getpid(), SIGUSR1);
-		for (int ms = 0; ended(w) < n && ms < 2000; ms++)
+		for (int ms = 0; ended(w) < n && ms < 10000; ms++)
 			pause_ms(1);
 	}
 	until_asleep(w);

@@ -73,7 +73,7 @@ same()
 
 # nothing_left NAME [SECONDS]: of a waiter that is gone, while the holder goes on
 # and when it lets go.  Who is killed says nothing: its place in the queue ends
-# with its life (half a ttl), and nobody is kept waiting by it.
+# with its life (two seconds), and nobody is kept waiting by it.
 nothing_left()
 {
 	local name=$1 held
@@ -141,7 +141,7 @@ no_clients_but()
 
 rig_start disks
 KEY=dlock:$MNT/f
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=5s connect_timeout=300ms
 cases=("${ended[@]}" "${left[@]}" "${restarted[@]}")
 hold on A
 run bare on "${cases[@]}"
@@ -176,7 +176,7 @@ same 'remote holder, confined'
 
 flock_w dl 'flock -w 1'
 shell_waits dl 'a shell'
-nothing_left 'a shell' 2
+nothing_left 'a shell' 5
 peer_end s
 
 # It is killed while it sleeps; for the length of a round trip it has the
@@ -188,7 +188,7 @@ pid=$RESULT
 ok 'SIGKILL: it waits, and sleeps' until_true 5 stopped_outside "$pid"
 on A kill -KILL "$pid"
 hear s
-nothing_left 'SIGKILL' 2
+nothing_left 'SIGKILL' 5
 peer_end s
 
 # --- what never comes back ------------------------------------------------------
@@ -219,7 +219,7 @@ ok 'the connections end with the process' until_true 2 no_clients_but 3
 
 # The same in the wait for a server that does not answer.
 proxy p
-rig_config A ttl=3s connect_timeout=300ms timeout=2s \
+rig_config A ttl=5s connect_timeout=300ms timeout=60s \
 	url="redis://127.0.0.1:$PROXY/0"
 ask p hang
 peer w dl A "$BIN/waits" f few-jumps
