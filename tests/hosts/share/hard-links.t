@@ -13,7 +13,7 @@ gets()
 }
 
 rig_start share
-rig_configs ttl=3s
+rig_configs ttl=6s
 on A sh -c 'echo >f; ln f g'
 is "$(on A stat -c %i f)" "$(on A stat -c %i g)" 'two links of one number'
 # Locks both, and leaves them to its child, who unlocks one as it is told.
@@ -41,7 +41,7 @@ is "$RESULT" EAGAIN 'B is refused the one'
 ask a f
 ok 'unlocked, B has it' until_true 3 gets 'lock f EX NB'
 # A keeper looks at each tick, which is a third of the ttl.
-sleep 2.5
+sleep 5
 ask b 'lock g EX NB'
 is "$RESULT" EAGAIN 'and not the other'
 ask a g

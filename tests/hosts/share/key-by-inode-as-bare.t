@@ -59,12 +59,12 @@ as_one()
 		fail "$title: two hosts as one"
 		diag "$(cat "$RIG/diff" "$RIG/p.err" "$RIG/q.err")"
 	fi
-	rig_empty 6 "$title: no key is left"
+	rig_empty 9 "$title: no key is left"
 }
 
 rig_start share
 # What is held at the exit ends by its ttl, where nobody can open the file.
-rig_configs ttl=3s path_more='key = "dlock:share:%i"'
+rig_configs ttl=6s path_more='key = "dlock:share:%i"'
 as_one 'flock, renamed' 'p open a f' 'p lock a EX NB' '!B mv f g' \
 	'q open a g' 'q lock a EX NB' 'q lock a SH NB' '!B mv g h' \
 	'p lock a SH NB' 'q lock a SH NB' 'p lock a UN' 'q lock a EX NB' \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 90
+# timeout: 120
 #
 # Where a file cannot be locked in the kernel, its shadow is (DESIGN L1, L4):
 # by itself and with one warning where flock answers ENOLCK, ENOSYS or
@@ -9,7 +9,7 @@
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=2 # s
+TTL=5 # s
 
 rig_start disks
 LOG=$RIG/log
