@@ -50,7 +50,7 @@ beside()
 	is "$RESULT" 0 "$name: the other one is given back"
 	hear b
 	is "$RESULT" 0 "$name: ... and had by who waits"
-	at_least $((ANSWER_MS - (END - RENEWED) / 1000000)) 1 \
+	in_time $(((END - RENEWED) / 1000000)) $((ANSWER_MS - 1)) \
 		"$name: while that answer is waited for yet"
 	ask p pass
 	peer_end a b
