@@ -72,9 +72,9 @@ gpg -q --batch --passphrase p --pinentry-mode loopback -d c.gpg; gpgconf --kill 
 rm -rf g.rec c.gpg
 END
 program 'socat: fork, unix socket, pty' none <<'END'
-socat -t1 UNIX-LISTEN:s,fork SYSTEM:'read x; echo got $x' & p=$!
+socat -t10 UNIX-LISTEN:s,fork SYSTEM:'read x; echo got $x' & p=$!
 until test -S s; do sleep 0.02; done
-echo a | socat -t1 - UNIX:s; echo b | socat -t1 - UNIX:s; kill $p; wait $p; echo $?
+echo a | socat -t10 - UNIX:s; echo b | socat -t10 - UNIX:s; kill $p; wait $p; echo $?
 socat -u EXEC:'echo on a pty',pty,stderr - </dev/null | tr -d '\r'
 rm -f s
 END
