@@ -61,7 +61,7 @@ lists()
 }
 
 # Both ask for g, which B has; B unlocks it while the other one's answer is on its
-# way.  False: that one has heard before it could be seen, for the machine was slow.
+# way.  False: that one has heard before it was seen, for the machine was slow.
 race()
 {
 	locker h dl B

@@ -55,8 +55,8 @@ always_one_runs()
 
 # The second waits for as long as the first is in, and then has its turn.
 # (Not to enter is to be seen by waiting only: 300 ms are many a time what a
-# granted lock needs.  Where it is to enter, which a busy machine may make late, it
-# has longer at each try.)
+# granted lock needs.  Where it is to enter, as in the controls, it has longer, and
+# at each try.)
 take_turns()
 {
 	local status=0 first=

@@ -194,8 +194,8 @@ past_the_killed()
 	leave && return "$status"
 }
 
-# signalled alarm|jump RESULT: b and c wait, and then SIGALRM comes to b, whose call
-# ends so.
+# signalled alarm|jump RESULT: b and c wait, and then SIGALRM comes to b, whose
+# call ends so.
 signalled()
 {
 	local pid
