@@ -174,7 +174,7 @@ static bool announce(struct dlk_hold *h, uint32_t number)
 	bool held;
 
 	DLK_GUARD(&dlk_holds_mutex);
-	held = dlk_hold_is_held(h);
+	held = h->state == HOLD_HELD;
 	if (held)
 		h->keeper.number = number;
 	return held;

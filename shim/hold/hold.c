@@ -336,8 +336,13 @@ void dlk_hold_convert(struct dlk_hold *h)
 
 void dlk_hold_unchanged(struct dlk_hold *h)
 {
-	if (h->state == HOLD_CONVERTING)
-		set_state(h, HOLD_HELD);
+	if (h->state != HOLD_CONVERTING)
+		return;
+	set_state(h, HOLD_HELD);
+	/* The keeper was told to drop it. */
+	if (!h->keeper.number)
+		h->keeper.due_ns = dlk_now_ns();
+	dlk_schedule(h);
 }
 
 bool dlk_hold_weaken(struct dlk_hold *h, uint64_t now_ns)

@@ -188,7 +188,7 @@ static void ask(struct dlk_kept *k)
 
 static void look_in_list(struct dlk_kept *k)
 {
-	if (wants_list(k))
+	if (heard_of(k) && wants_list(k))
 		judge(k);
 }
 

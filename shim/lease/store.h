@@ -154,9 +154,9 @@ struct dlk_ask {
 	bool proof; /* the caller holds the kernel's lock now, looked at it
 		       after reading the token's `since`, and so knows that any
 		       older lease of its host and file is dead (DESIGN L3) */
-	const struct dlk_lease *superseded; /* that its owner gives up first,
-					    whatever the answer (a conversion);
-					    or NULL */
+	const struct dlk_lease *superseded; /* that is given up for it (a
+					    conversion), and stays for who is
+					    refused; or NULL */
 	struct dlk_waiter *waiter; /* the place that it takes if it is refused,
 				      and leaves if it is granted; NULL for who
 				      does not wait */

@@ -97,6 +97,14 @@ static void disown(const struct request *r)
 	dlk_release_token(r->rule, &r->lease);
 }
 
+/* What the description has at Redis, by us or another thread. */
+static const struct dlk_lease *superseded(const struct request *r)
+{
+	const struct dlk_hold *h = r->own ?: r->beside;
+
+	return h ? &h->lease : NULL;
+}
+
 /*
  * [PROOF] of death (DESIGN L3): we hold the kernel's lock, so an older lease of
  * this host and file has no holder any more.  It counts only if the lock is
@@ -129,7 +137,7 @@ static int ask_with_proof(struct request *r, uint64_t until_ns)
 	bool older;
 
 	if (!had)
-		ask.superseded = r->own ? &r->own->lease : NULL;
+		ask.superseded = superseded(r);
 	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 	       dlk_now_ns() < until_ns) {
 		if (!older && (downgrades(r) || new_token(r) < 0))
@@ -153,7 +161,7 @@ static int ask_for_lease(struct request *r)
 {
 	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
 	const struct dlk_ask ask = {
-		.superseded = r->own ? &r->own->lease : NULL,
+		.superseded = superseded(r),
 		.waiter = dlk_queue_waiter(r),
 	};
 	const bool fair = r->lease.fair;
@@ -210,7 +218,7 @@ static void drop(const struct request *r, struct dlk_hold *h)
 
 	if (goes_on)
 		dlk_hold_left(h);
-	if (goes_on || h->pins == is_own)
+	if (goes_on || h->pins == (is_own || h == r->beside))
 		dlk_hold_drop(h);
 	else
 		release_later(h);
@@ -231,7 +239,7 @@ static void drop_stale(const struct request *r)
 		next = dlk_hold_find(&r->file, h);
 		/* Another thread weakens it just now: it keeps its token. */
 		if (h->state == HOLD_CONVERTING && h != r->own &&
-		    r->mode == LOCK_SH)
+		    h != r->beside && r->mode == LOCK_SH)
 			continue;
 		if (r->mode == LOCK_EX || h == r->own ||
 		    (dlk_is_delegated(h) && h->fd == r->fd))
@@ -323,19 +331,24 @@ static int keep(struct request *r)
 
 /* --- both ----------------------------------------------------------------- */
 
-/* Before a conversion is asked for: nobody may miss the old token then. */
-static void prepare_conversion(struct request *r)
+static void take_from_keeper(struct dlk_hold *h)
 {
 	uint32_t told;
 
+	dlk_holds_lock();
+	told = dlk_take_from_keeper(h);
+	dlk_holds_unlock();
+	dlk_delegation_tell(told, DLK_KEEP_DROP);
+}
+
+/* Before a conversion is asked for: nobody may miss the old token then. */
+static void prepare_conversion(struct request *r)
+{
 	if (!r->own)
 		return;
 	if (r->own->revalidates)
 		dlk_coherence_flush(r->fd);
-	dlk_holds_lock();
-	told = dlk_take_from_keeper(r->own);
-	dlk_holds_unlock();
-	dlk_delegation_tell(told, DLK_KEEP_DROP);
+	take_from_keeper(r->own);
 }
 
 /*
@@ -469,6 +482,28 @@ static void look_before(struct request *r)
 		r->own = dlk_flock_owner(r->fd);
 }
 
+/* While the kernel's lock has our mode, nobody must take theirs for ended. */
+static void mark_beside(struct request *r, struct dlk_hold *h)
+{
+	dlk_holds_lock();
+	dlk_hold_convert(h);
+	dlk_holds_unlock();
+	take_from_keeper(h);
+	r->beside = h;
+}
+
+/* It has its mode in the kernel again, or has ended. */
+static void leave_beside(struct request *r)
+{
+	if (!r->beside)
+		return;
+	dlk_holds_lock();
+	dlk_hold_unchanged(r->beside);
+	dlk_hold_unpin(r->beside);
+	dlk_holds_unlock();
+	r->beside = NULL;
+}
+
 /*
  * What a wait has brought is no lock that the description had before.  What it
  * had without a lease of ours is a sharer's, who may be asking just now, as we
@@ -478,15 +513,20 @@ static void look_before(struct request *r)
  */
 static void look_again(struct request *r)
 {
+	struct dlk_hold *h;
+
+	leave_beside(r);
 	if (r->acquire.in_hand)
 		r->old_mode = LOCK_UN;
 	else if (r->old_mode != LOCK_UN)
 		dlk_flock_look_at_own(r);
-	r->own = dlk_flock_of_threads(r);
-	if (r->own && dlk_hold_mode(r->own) == r->mode)
+	h = dlk_flock_of_threads(r);
+	if (h && dlk_hold_mode(h) != r->mode) {
+		mark_beside(r, h);
+	} else if (h) {
+		r->own = h;
 		r->old_mode = r->mode;
-	else
-		dlk_request_let_go(r);
+	}
 }
 
 /*
@@ -553,9 +593,15 @@ static enum acquire_event try_kernel(struct request *r)
 	return dlk_flock_try(r);
 }
 
+static void leave_turn(struct request *r)
+{
+	leave_beside(r);
+	dlk_turn_leave(r);
+}
+
 static const struct lock_kind flock_kind = {
 	.enter = dlk_turn_take,
-	.leave = dlk_turn_leave,
+	.leave = leave_turn,
 	.steps = {
 		[ACQ_PREPARE] = prepare,
 		[ACQ_TRY_KERNEL] = try_kernel,

@@ -95,6 +95,9 @@ struct request {
 			uint64_t looked_ns; /* what the description has */
 			int mode;           /* LOCK_EX or LOCK_SH */
 			int old_mode;       /* the description's before */
+			struct dlk_hold *beside; /* another thread's, by the
+						    other mode, pinned; or
+						    NULL */
 			bool no_flock;      /* it cannot lock this file: its
 					    shadow, then */
 			bool others; /* others have a lease of this host and

@@ -49,6 +49,7 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 {
 	struct store_memory *m = memory_of(s);
 	struct dlk_range want = range_of(l);
+	struct memory_owner *old, had;
 	bool done;
 	int err = begin(m, at, &done), result;
 
@@ -58,11 +59,17 @@ static int acquire(struct dlk_store *s, struct dlk_attempt *at,
 	if (ask->waiter)
 		ask->waiter->request++;
 	drop_owner(find_owner(m, l->key, l->token));
-	if (ask->superseded)
-		drop_owner(find_owner(m, l->key, ask->superseded->token));
+	old = ask->superseded ? find_owner(m, l->key, ask->superseded->token)
+			      : NULL;
+	if (old)
+		had = *old;
+	drop_owner(old);
 	answer->replaced = ask->proof && bury(m, l, &want, since_of(l->token));
-	serve(m, l->key);
+	if (!old)
+		serve(m, l->key);
 	result = grant(m, l, &want, ask->waiter, answer);
+	if (old && result == DLK_BUSY)
+		*old = had;
 	return err ?: result;
 }
 

@@ -1036,6 +1036,8 @@ static void an_upgrade_waits_behind_those_who_wait(void **state)
 	before = party[0].lease;
 	set_up(&party[5], 5);
 	assert_int_equal(ask_for(5, true, &before), DLK_BUSY);
+	assert_string_equal(answer.holder, party[1].claim);
+	release(0); /* who is refused gives up what he had by himself */
 	assert_served(1);
 	release(1);
 	assert_served(2);

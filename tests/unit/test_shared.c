@@ -25,29 +25,31 @@ static struct dlk_lease lease_of(const char *token, enum mode mode)
 				   .shared = mode == SH };
 }
 
-static int convert(const char *token, enum mode mode, const char *superseded)
+static int ask(const char *token, enum mode mode, const char *superseded,
+	       bool proof)
 {
 	struct dlk_lease lease = lease_of(token, mode), old;
 
 	if (superseded)
 		old = lease_of(superseded, mode == SH ? EX : SH);
 	dlk_conn_reset(c);
-	return dlk_lease_acquire(c, in_ms(5000), &lease, false,
+	return dlk_lease_acquire(c, in_ms(5000), &lease, proof,
 				 superseded ? &old : NULL, NULL, &answer);
+}
+
+static int convert(const char *token, enum mode mode, const char *superseded)
+{
+	return ask(token, mode, superseded, false);
 }
 
 static int acquire(const char *token, enum mode mode)
 {
-	return convert(token, mode, NULL);
+	return ask(token, mode, NULL, false);
 }
 
 static int acquire_by_proof(const char *token, enum mode mode)
 {
-	struct dlk_lease lease = lease_of(token, mode);
-
-	dlk_conn_reset(c);
-	return dlk_lease_acquire(c, in_ms(5000), &lease, true, NULL, NULL,
-				 &answer);
+	return ask(token, mode, NULL, true);
 }
 
 static int release(const char *token)
@@ -220,16 +222,31 @@ static void exclusive_becomes_shared(void **state)
 	assert_true(left_of(other) == -1);
 }
 
-/* As in the kernel: a conversion that fails has lost the old lock. */
-static void a_refused_conversion_gives_the_old_lease_up(void **state)
+/* It may be another thread's; who converts his own gives it up by himself. */
+static void a_refused_conversion_leaves_the_old_lease(void **state)
 {
 	(void)state;
 	put_shared(third, 8000);
 	put_shared(other, 8000);
 	assert_int_equal(convert(ours, EX, other), DLK_BUSY);
 	assert_string_equal(answer.holder, third);
-	assert_true(left_of(other) == -1);
+	assert_true(left_of(other) > 7000);
 	assert_true(left_of(third) > 0);
+}
+
+/* All that is older of its host and file is dead, but not what it is to replace. */
+static void a_refused_proof_leaves_the_old_lease(void **state)
+{
+	char old[DLK_TOKEN_MAX], dead[DLK_TOKEN_MAX];
+
+	(void)state;
+	put_shared(third, 8000);
+	put_shared(token_of(old, 'e', HOST, FILE_, 1998), 8000);
+	put_shared(token_of(dead, 'd', HOST, FILE_, 1999), 8000);
+	assert_int_equal(ask(ours, EX, old, true), DLK_BUSY);
+	assert_string_equal(answer.holder, third);
+	assert_true(left_of(old) > 7000);
+	assert_true(left_of(dead) == -1);
 }
 
 /* --- proof of death ------------------------------------------------------- */
@@ -443,7 +460,8 @@ int main(void)
 		shared_test(a_hash_of_another_program_is_odd),
 		shared_test(shared_becomes_exclusive),
 		shared_test(exclusive_becomes_shared),
-		shared_test(a_refused_conversion_gives_the_old_lease_up),
+		shared_test(a_refused_conversion_leaves_the_old_lease),
+		shared_test(a_refused_proof_leaves_the_old_lease),
 		shared_test(an_exclusive_proof_removes_the_dead),
 		shared_test(an_exclusive_proof_leaves_the_living),
 		shared_test(a_shared_proof_demotes_an_exclusive),

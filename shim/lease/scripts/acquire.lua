@@ -8,7 +8,8 @@
 -- ARGV    1 token  2 ttl (ms)  3 " HOST FILE " of the request
 --         4 since (20 digits) as proof of death (DESIGN L3), or "" for none
 --         5 EX or SH
---         6 a token that is given up first (a conversion), or ""
+--         6 a token that is given up for it (a conversion), or ""; who is
+--         refused gives it up by himself, if it is his to give
 --         7 "fair" and "interop", "junior" or "senior" (senior.inc), or ""
 --      and of who queues:
 --         8 the claim  9 its ticket, or "" if it has none yet
@@ -61,7 +62,20 @@ local claim, linger = ARGV[8] or '', ARGV[12]
 
 --include dead.inc
 
+-- Another thread may read by it, so it is back whenever we are refused.
+local function aside(of)
+	local left, text = redis.call('PTTL', key), redis.call('HGET', key, of)
+	redis.call('HDEL', key, of)
+	return function()
+		redis.call('HSET', key, 'dlock', '1', of, text)
+		if redis.call('PTTL', key) < left then
+			redis.call('PEXPIRE', key, left)
+		end
+	end
+end
+
 local state, replaced, ours = held(), 0, false
+local put_back
 if state == 'odd' then
 	return { 2, 0, redis.call('TYPE', key).ok, 0, 0 }
 elseif state == 'EX' then
@@ -86,10 +100,12 @@ elseif state == 'SH' then
 	for _, of in ipairs(redis.call('HKEYS', key)) do
 		if of == 'dlock' then
 			-- the mark
-		elseif same(of, token) or same(of, superseded)
-		       or of == claim then
-			ours = ours or mode == 'SH' or not same(of, superseded)
+		elseif same(of, token) or of == claim
+		       or mode == 'SH' and same(of, superseded) then
+			ours = true
 			redis.call('HDEL', key, of)
+		elseif same(of, superseded) then
+			put_back = aside(of)
 		elseif mode == 'EX' and dead(of) then
 			redis.call('HDEL', key, of)
 			replaced = 1
@@ -99,8 +115,9 @@ elseif state == 'SH' then
 end
 
 -- Who waits goes first: nobody is overtaken but a writer by readers.
+local first
 local function first_is_ours()
-	local first
+	first = nil
 	local all = each(function(e)
 		first = e
 		return false, true
@@ -118,7 +135,7 @@ end
 local writer
 if not ours and redis.call('EXISTS', queue) == 1 then
 	if state == 'none' and not first_is_ours() then
-		state = grant_next(state, options)
+		state = put_back and 'SH' or grant_next(state, options)
 		if state == 'none' and not first_is_ours() then
 			state = 'EX' -- it was notified (interop)
 		end
@@ -130,12 +147,15 @@ if not ours and redis.call('EXISTS', queue) == 1 then
 end
 
 if state == 'none' or (state == 'SH' and mode == 'SH') then
-	local wanted, first, left
+	local wanted, his, left
 	if state == 'none' and not ours and replaced == 0 then
-		wanted, first, left = senior(options)
+		wanted, his, left = senior(options)
 	end
 	if wanted and (wanted == 'EX' or mode == 'EX') then
-		return { 0, left, claim_of(first), 0, 0 }
+		if put_back then
+			put_back()
+		end
+		return { 0, left, claim_of(his), 0, 0 }
 	end
 	drop_mark(options, mode)
 	cancel(ARGV[9] or '', claim)
@@ -155,4 +175,8 @@ if (ARGV[10] or '') ~= '' then
 end
 -- It is the writer that a reader waits for, and not those who read.
 local left, of = holder(identity)
+if put_back then
+	put_back()
+	of = of == '' and first and first.claim or of
+end
 return { 0, left, mode == 'SH' and writer or of, ticket, ahead }

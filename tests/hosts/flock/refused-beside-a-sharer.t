@@ -10,7 +10,8 @@
 rig_start disks
 rig_configs ttl=5s connect_timeout=300ms timeout=60s
 proxy late
-sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|" "$RIG/A.conf" >"$RIG/late.conf"
+sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|; s|ttl = \"5s\"|ttl = \"9s\"|" \
+	"$RIG/A.conf" >"$RIG/late.conf"
 proxy other
 sed "s|127.0.0.1:$PORT|127.0.0.1:$PROXY|" "$RIG/A.conf" >"$RIG/other.conf"
 cp_new gate.at gate.go try end
@@ -97,12 +98,16 @@ ok 'one thread waits for a reader of another host' until_true 5 waits
 gate_at 'after SH'
 say x '2 SH NB'
 cp_wait gate.at
-gate_at 'after SH'
+gate_at 'after EX'
 cp_reach gate.go
 hear x
 is "$HEARD" '2 0' '... and the other one reads by its description'
-ok '... which the first one gives back, for it asks and is refused' \
-	cp_wait gate.at
+ok '... which the first one takes to ask' cp_wait gate.at
+sleep 3.5 # longer than a third of the lease, when it is looked for
+is "$(rr hlen "dlock:$MNT/f")" 3 '... while that one is not taken for ended'
+gate_at 'after SH'
+cp_reach gate.go
+ok '... and gives back, for it is refused' cp_wait gate.at
 ask x mode
 is "$HEARD" READ '... so that it is there'
 cp_reach gate.go
