@@ -92,17 +92,17 @@ struct request {
 
 	union { /* by `kind` */
 		struct {
-			uint64_t looked_ns; /* what the description has */
-			int mode;           /* LOCK_EX or LOCK_SH */
-			int old_mode;       /* the description's before */
+			uint64_t looked_ns;      /* what the description has */
+			int mode;                /* LOCK_EX or LOCK_SH */
+			int old_mode;            /* the description's before */
 			struct dlk_hold *beside; /* another thread's, by the
 						    other mode, pinned; or
 						    NULL */
-			bool no_flock;      /* it cannot lock this file: its
+			bool no_flock; /* it cannot lock this file: its
 					    shadow, then */
-			bool others; /* others have a lease of this host and
+			bool others;   /* others have a lease of this host and
 					file */
-			struct {     /* of its description, in turn.c */
+			struct {       /* of its description, in turn.c */
 				struct request *next;
 				struct dlk_file file; /* the program's, for
 							 `file` may be a

@@ -312,22 +312,14 @@ static int threads(char **arg)
 }
 
 static const struct command commands[] = {
-	{ "emfile", 1, run_out },
-	{ "chroot", 2, lock_outside },
-	{ "late", 2, lock_inside },
-	{ "full", 1, full },
-	{ "one", 1, one },
-	{ "memory", 1, memory },
-	{ "exec", 1, exec },
-	{ "exec2", 1, exec2 },
-	{ "sealed", 1, sealed },
-	{ "try", 2, try },
-	{ "leaves", 2, leaves },
-	{ "ends", 2, ends },
-	{ "table", 1, table },
-	{ "marked", 1, marked },
-	{ "threads", 1, threads },
-	{ 0 },
+	{ "emfile", 1, run_out },   { "chroot", 2, lock_outside },
+	{ "late", 2, lock_inside }, { "full", 1, full },
+	{ "one", 1, one },          { "memory", 1, memory },
+	{ "exec", 1, exec },        { "exec2", 1, exec2 },
+	{ "sealed", 1, sealed },    { "try", 2, try },
+	{ "leaves", 2, leaves },    { "ends", 2, ends },
+	{ "table", 1, table },      { "marked", 1, marked },
+	{ "threads", 1, threads },  { 0 },
 };
 
 int main(int argc, char **argv)
