@@ -22,6 +22,7 @@ run()
 	RUNS=$((RUNS + 1))
 	rm -f "$RIG/ended"
 	printf '%q ' "$CTL" "$@" >"$RIG/command"
+	# shellcheck disable=SC2028 # the printf of that shell expands them
 	echo "; echo \$? >$RIG/ended; printf '\\033]2;ended $RUNS\\033\\\\'
 		read -r _" >>"$RIG/command"
 	tmux_on resize-window -x "$COLUMNS" -y $LINES \; \
