@@ -257,8 +257,7 @@ static bool is_first(void)
 	while (!atomic_compare_exchange_strong(&beginner, &by, self)) {
 		if (by == BEGUN)
 			return false;
-		if (dlk_syscall(SYS_tgkill, dlk_pid(), by, 0) < 0 &&
-		    errno == ESRCH)
+		if (dlk_thread_is_gone(by))
 			continue;
 		dlk_pause_ns(DLK_MS);
 		by = 0;

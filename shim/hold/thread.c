@@ -196,9 +196,7 @@ bool dlk_thread_comes(void)
  */
 static bool is_gone(const struct task *task)
 {
-	return task->tid == 0 ||
-	       (dlk_syscall(SYS_tgkill, dlk_pid(), task->tid, 0) < 0 &&
-		errno == ESRCH) ||
+	return task->tid == 0 || dlk_thread_is_gone(task->tid) ||
 	       dlk_now_ns() > task->ended_ns + GONE_MS * DLK_MS;
 }
 

@@ -54,8 +54,7 @@ static _Atomic unsigned used; /* slots from the first one on */
 /* Its number may be another thread's by now: then it is left alone. */
 static bool is_over(pid_t tid)
 {
-	return tid && dlk_syscall(SYS_tgkill, dlk_pid(), tid, 0) < 0 &&
-	       errno == ESRCH;
+	return tid && dlk_thread_is_gone(tid);
 }
 
 static bool claim(struct dlk_followed *f, pid_t from, pid_t tid)

@@ -101,6 +101,11 @@ pid_t dlk_pid(void)
 	return (pid_t)dlk_syscall(SYS_getpid);
 }
 
+bool dlk_thread_is_gone(pid_t tid)
+{
+	return dlk_syscall(SYS_tgkill, dlk_pid(), tid, 0) < 0 && errno == ESRCH;
+}
+
 int dlk_fstat(int fd, struct stat *st)
 {
 	return (int)dlk_syscall(DLK_SYS_FSTAT, fd, st);

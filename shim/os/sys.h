@@ -77,6 +77,8 @@ void dlk_close(int fd);
 /* Those that are there (not less than 0) are closed; all are -1 then. */
 void dlk_close_all(int *fds, unsigned n);
 pid_t dlk_pid(void);
+/* No thread of ours has this number: tgkill(2).  (Later one may have it again.) */
+bool dlk_thread_is_gone(pid_t tid);
 int dlk_fstat(int fd, struct stat *st);
 int dlk_stat(const char *path, struct stat *st, int flags);
 /*
