@@ -70,13 +70,18 @@ younger_beside()
 	hear b && [ "$RESULT" = 0 ]
 }
 
+each_has_a_byte()
+{
+	want p 'range f F_WRLCK 0 1' 0 && want q 'range f F_WRLCK 1 1' 0 &&
+		want s 'range f F_WRLCK 2 1' 0
+}
+
 # p waits in the kernel, and is stopped for longer than a wait is believed.
 stopped_for_long()
 {
 	waiting=0
 	know p A
-	want p 'range f F_WRLCK 0 1' 0 && want q 'range f F_WRLCK 1 1' 0 &&
-		want s 'range f F_WRLCK 2 1' 0 || return 1
+	each_has_a_byte || return 1
 	wants p 1 1
 	wants q 2 1
 	send p STOP
@@ -97,8 +102,7 @@ stopped_as_it_closes()
 	waiting=0
 	know p A
 	know s B
-	want p 'range f F_WRLCK 0 1' 0 && want q 'range f F_WRLCK 1 1' 0 &&
-		want s 'range f F_WRLCK 2 1' 0 || return 1
+	each_has_a_byte || return 1
 	wants q 2 1
 	wants s 0 1
 	send s STOP
