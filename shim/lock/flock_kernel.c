@@ -204,7 +204,8 @@ bool dlk_flock_look_at_own(struct request *r)
 
 /*
  * (What is older had been found before, or was closed behind our back.)  By the
- * path's key: that of another name is not asked for here.
+ * path's key: that of another name is not asked for here.  What is converted is
+ * marked by this call (`beside`), for it is our turn.
  */
 struct dlk_hold *dlk_flock_of_threads(const struct request *r)
 {
@@ -216,8 +217,7 @@ struct dlk_hold *dlk_flock_of_threads(const struct request *r)
 	do {
 		h = dlk_hold_find(&r->file, h);
 	} while (h &&
-		 !((h->state == HOLD_HELD || h == r->beside) &&
-		   dlk_hold_is_held(h) && h->valid.granted_ns >= r->looked_ns &&
+		 !(dlk_hold_is_held(h) && h->valid.granted_ns >= r->looked_ns &&
 		   (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1) &&
 		   dlk_lease_same_key(&h->lease, &r->lease)));
 	return dlk_hold_pin(h);
