@@ -241,7 +241,7 @@ host_start()
 	UNSHARE[$h]=$!
 	disown $!
 	# For both ways: the end of one that is dying is not read as this one's.
-	read -r -t 5 _ <>"$RIG/$h.up" ||
+	read -r -t 60 _ <>"$RIG/$h.up" ||
 		rig_die "host $h: $(cat "$RIG/$h.unshare")"
 	INIT[$h]=$(pgrep -P "${UNSHARE[$h]}")
 }

@@ -25,7 +25,7 @@ plain_start()
 		"$MNT" >"$RIG/P.up" &
 	PLAIN=$!
 	disown "$PLAIN"
-	read -r -t 5 up <"$RIG/P.up"
+	read -r -t 60 up <"$RIG/P.up"
 	[ "$up" = up ] || rig_die 'no plain host'
 }
 
