@@ -16,6 +16,7 @@
 #				keepers
 #	continue_survivors	... and go on, who lives
 #	wrote_late N		in $WROTE those that have written after it
+#	wrote_all N		all of them have
 #	survivors_leave N
 PIDS=() KEEPERS=()
 EARLY='' WROTE='' MARGIN=''
@@ -123,6 +124,12 @@ wrote_late()
 		at=$(on A cat "$MNT/$i.journal")
 		[ $((10#$at)) -lt "${GRANTED[$i]}" ] || WROTE+="$i "
 	done
+}
+
+wrote_all()
+{
+	wrote_late "$1"
+	[ "$(wc -w <<<"$WROTE")" = "$1" ]
 }
 
 # Each has two, of which one stands by.
