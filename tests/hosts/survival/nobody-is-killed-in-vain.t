@@ -4,14 +4,16 @@
 #
 # What disturbs a lease and does not end it kills nobody (L6): a server that
 # answers late, once or always, or closes every connection again and again, or takes no new one,
-# or wants another password; one that was restarted; a busy machine, with leases
-# of a second.  Holders live through all of it, and so do those who lock and
-# unlock all the time.  Then the server is silent for longer (control).
+# or wants another password; one that was restarted; a busy machine.  Holders live
+# through all of it, and so do those who lock and unlock all the time.  Then the
+# server is silent for longer (control).
+#
+# Each lasts longer than a lease, of which other work may cost a second or two.
 . "${0%/*}/../../lib/rig.sh"
 . "$TOP/tests/lib/losers.sh"
 
 N=6
-SECONDS_EACH=${SURVIVAL_SECONDS:-4}
+SECONDS_EACH=${SURVIVAL_SECONDS:-7}
 
 all_live()
 {
@@ -79,7 +81,7 @@ end_all()
 }
 
 rig_start disks
-begin ttl=2s connect_timeout=300ms
+begin ttl=6s connect_timeout=300ms
 for_a_while sleep 0.1
 ok 'nothing happens' all_live
 for_a_while late
@@ -90,7 +92,6 @@ end_all
 
 # Who has a connection goes on by that: so none may be given up for a busy machine.
 begin ttl=6s connect_timeout=1s
-SECONDS_EACH=$((SECONDS_EACH + 3))
 # (By a connection that is there.)
 peer admin redis-cli -s "$RIG/redis.sock" --no-raw
 ask admin 'config set maxclients 1'
@@ -102,9 +103,8 @@ for_a_while sleep 0.1
 ask admin 'config set requirepass ""'
 ok 'its password is another for a while' all_live
 end_all
-SECONDS_EACH=$((SECONDS_EACH - 3))
 
-rig_configs ttl=1s connect_timeout=150ms
+rig_configs ttl=4s connect_timeout=600ms
 survivors plain "$N"
 for i in {1..16}; do
 	# shellcheck disable=SC2016
@@ -117,7 +117,7 @@ none_lives()
 {
 	! kill -0 "${PIDS[@]}" 2>/dev/null
 }
-silent 1.5
+silent 5
 ok 'control: it is silent for longer than their ttl, and they die' \
 	until_true 10 none_lives
 peer_end "${!PEER_IN[@]}"
@@ -126,8 +126,6 @@ on A pkill -KILL python3
 rr flushall >/dev/null
 
 proxy proxy
-# A busy machine may add a second to what the proxy does, and it is waited for.
-SECONDS_EACH=$((SECONDS_EACH + 3))
 rig_config A ttl=6s connect_timeout=450ms url="redis://127.0.0.1:$PROXY/0"
 survivors plain "$N"
 # Whose lease its keeper alone renews.
@@ -166,15 +164,14 @@ for_a_while sleep 0.1
 ok '... nor does one whose leases elsewhere are renewed in time' all_live
 ask proxy pass >/dev/null
 survivors_leave "$N"
-SECONDS_EACH=$((SECONDS_EACH - 3))
 
 # A server that has forgotten everything, within its delay.
-rig_configs ttl=4s connect_timeout=300ms restart_delay=4s
-until_true 10 redis_is_old 5
+rig_configs ttl=8s connect_timeout=300ms restart_delay=8s
+until_true 10 redis_is_old 9
 survivors plain "$N"
 redis_kill
 redis_up
-until_true 20 redis_is_old 8
+until_true 30 redis_is_old 16
 ok 'a server is restarted, and knows nothing: they put their leases back' \
 	all_live
 survivors_leave "$N"
