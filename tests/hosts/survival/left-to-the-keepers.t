@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 90
+# timeout: 150
 #
 # A process that closes its descriptor while a child has it renews that lease no
 # more: it is the keepers' alone.  The process does not kill them for a stall, as
@@ -17,7 +17,7 @@
 # shellcheck source=tests/lib/freezer.sh
 . "$TOP/tests/lib/freezer.sh"
 
-TTL=3000
+TTL=9000 # whose keeper stands still is replaced 2 s before it costs the lease
 
 # It has "two" itself, and renews that: so it has something to tell the keeper.
 begins()
@@ -57,10 +57,11 @@ os._exit(0)'
 	two=$(rr get "dlock:$MNT/two")
 }
 
-# stays FILE TOKEN: the same lease for two ttls, and nobody else's for a moment
+# stays FILE TOKEN: the same lease for longer than a ttl, and nobody else's for a
+# moment
 stays()
 {
-	local end=$(($(now) + 2 * TTL * 1000000)) asked=0
+	local end=$(($(now) + TTL * 4 / 3 * 1000000)) asked=0
 
 	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 4 ]; do
 		if dl B flock -n "$1" true; then
@@ -95,7 +96,7 @@ ends()
 rig_start disks
 freezer_start
 : >"$RIG/log"
-rig_configs ttl=${TTL}ms connect_timeout=300ms
+rig_configs ttl=${TTL}ms
 
 begins stopped
 kill -STOP "$KEEPER"
@@ -128,7 +129,7 @@ begins both
 # shellcheck disable=SC2046 # numbers
 kill -STOP "$KEEPER" $(pids_of A -x dlock-standby)
 forks both
-ok 'both: another host is granted it' until_true 15 dl B flock -n one true
+ok 'both: another host is granted it' until_true 20 dl B flock -n one true
 ok 'both: the process has another keeper' until_true 10 has_another
 ends both 9
 
@@ -166,7 +167,7 @@ sys.stdin.readline()' "$2" $((2 * TTL / 1000))
 	kill -STOP "$KEEPER"
 	say "$1" ''
 	ok "$1: what the process has is carried on" stays mine "$mine"
-	hear "$1" 20
+	hear "$1" 30
 	is "$HEARD" lives "$1: and it lives"
 	unlike "$(cat "$RIG/log")" 'LOST|are killed' \
 		"$1: nothing is said to be lost"
