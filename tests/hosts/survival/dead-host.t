@@ -9,7 +9,7 @@
 # SURVIVAL_N times (torture: more).
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=1500
+TTL=6000
 n=${SURVIVAL_N:-3}
 worst=0
 
@@ -19,7 +19,7 @@ is_waiting()
 }
 
 rig_start disks
-rig_configs ttl=${TTL}ms connect_timeout=250ms
+rig_configs ttl=${TTL}ms
 for ((try = 1; try <= n; try++)); do
 	[ "$try" = 1 ] || host_new A disks
 	peer holder dl A flock f sh -c 'echo held; read -r _'
