@@ -44,11 +44,11 @@ stays()
 }
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=6s
 runs_out ended is_killed
 unlike "$(cat "$RIG/log")" 'LOST' 'ended: nothing is said to be lost'
 peer_end ended
-rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
+rig_configs ttl=6s path_more='on_lost = "report"'
 runs_out there stays
 like "$(cat "$RIG/log")" 'LOST' 'there: it is said (control)'
 on A pkill -KILL -x locker

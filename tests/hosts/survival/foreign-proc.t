@@ -10,7 +10,7 @@
 # /proc is far down, behind the names of hundreds of groups.
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=3000
+TTL=6000
 MANY=150 # numbers that are in use, inside and outside
 
 # It has processes of the first numbers outside, which are dead.
@@ -78,7 +78,7 @@ ends()
 }
 
 rig_start disks
-rig_configs ttl=${TTL}ms connect_timeout=300ms
+rig_configs ttl=${TTL}ms
 
 zombies
 begins foreign

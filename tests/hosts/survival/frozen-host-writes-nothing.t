@@ -60,7 +60,7 @@ frozen()
 
 rig_start disks
 trap leave_group EXIT
-rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
+rig_configs ttl=6s path_more='on_lost = "report"'
 UNWATCHED=1
 for how in plain forked executed; do
 	frozen "$how" 5
@@ -71,7 +71,7 @@ for how in plain forked executed; do
 	survivors_leave 5
 done
 UNWATCHED=''
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=6s
 for how in plain forked executed; do
 	frozen "$how" "$n"
 	is "$EARLY" '' \

@@ -14,14 +14,14 @@
 n=${SURVIVAL_N:-20} rounds=${SURVIVAL_ROUNDS:-1}
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
+rig_configs ttl=6s path_more='on_lost = "report"'
 stop_survivors plain 5
 is "$EARLY" '0 1 2 3 4 ' 'report: none is dead when the others are granted (control)'
 continue_survivors
 ok '... and all go on and write (control)' until_true 10 wrote_all 5
 survivors_leave 5
 
-rig_configs ttl=3s connect_timeout=300ms
+rig_configs ttl=6s
 for ((round = 1; round <= rounds; round++)); do
 	stop_survivors plain "$n"
 	is "$EARLY" '' "kill: $n of $n are dead before the others are granted"
