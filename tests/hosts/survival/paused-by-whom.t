@@ -9,7 +9,7 @@
 # after pause_at_most, whose both keepers were.
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=2400
+TTL=6000
 
 state()
 {
@@ -36,11 +36,16 @@ is_there()
 	pid_of "$1" >/dev/null
 }
 
+# dl_first COMMAND...: on A; who has no core when he is to say READY is killed
+dl_first()
+{
+	dl A nice -n -20 env DLOCK_LOG="info:$RIG/log" "$@"
+}
+
 # hold FILE SECONDS: a sleep has the lock, and is not preloaded
 hold()
 {
-	dl A env DLOCK_LOG="info:$RIG/log" bash -c \
-		"exec 9>$1; flock 9; unset LD_PRELOAD; exec sleep $2" &
+	dl_first bash -c "exec 9>$1; flock 9; unset LD_PRELOAD; exec sleep $2" &
 	until_true 10 is_there "$2" || rig_die "no sleep $2"
 }
 
@@ -68,7 +73,7 @@ have_taken_over()
 hold one 1001
 hold two 1002
 hold three 1003
-dl A env DLOCK_LOG="info:$RIG/log" bash -c \
+dl_first bash -c \
 	'exec 8>four; flock 8; flock five sleep 1004' &
 until_true 10 is_there 1004
 hold six 1005
@@ -98,8 +103,8 @@ ok 'all is over' until_true 20 host_is_idle A
 # Nobody is left to let it go on, but a timer of its own.
 rig_configs ttl=${TTL}ms connect_timeout=400ms timeout=30s \
 	url="redis://127.0.0.1:$PROXY/0" \
-	path_more='on_lost = "pause" pause_at_most = "3s"'
-dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+	path_more='on_lost = "pause" pause_at_most = "9s"'
+dl_first /usr/bin/python3 -c '
 import fcntl, time
 f = open("seven", "w")
 fcntl.flock(f, fcntl.LOCK_EX)
@@ -113,7 +118,7 @@ ok 'it is stopped' until_true 10 is_in_state "$seven" T
 on A pkill -KILL -x 'dlock-[ks].*'
 sleep 0.3
 is "$(state "$seven")" T 'and stays so, without keepers'
-ok 'not for ever' until_true 10 pid_is_gone_on A "$seven"
+ok 'not for ever' until_true 20 pid_is_gone_on A "$seven"
 ask p pass
 rr flushall >/dev/null
 rig_end

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 120
 #
 # Who works under a lock that cannot be renewed (on_lost = "pause") stands, or is
 # dead, whatever came in between: a child that a fork(2) had not made yet when its
@@ -41,14 +41,20 @@ threads_are()
 		"$2"$'\nZ' ]
 }
 
+# dl_first COMMAND...: on A; who has no core when he is to say READY is killed
+dl_first()
+{
+	dl A nice -n -20 env DLOCK_LOG="info:$RIG/log" "$@"
+}
+
 rig_start disks
 proxy p
-rig_configs ttl=2400ms connect_timeout=400ms timeout=30s \
+rig_configs ttl=6s connect_timeout=400ms timeout=30s \
 	url="redis://127.0.0.1:$PROXY/0" \
 	path_more='on_lost = "pause" pause_at_most = "90s"'
 
 mkfifo "$RIG/go"
-dl A env DLOCK_LOG="info:$RIG/log" bash -c "exec 9>f; flock 9
+dl_first bash -c "exec 9>f; flock 9
 	unset LD_PRELOAD; exec $BIN/forks_late $RIG/worked $RIG/go" &
 ok 'a program that only has the lock is amidst fork(2)' \
 	until_true 10 there -x lets_go
@@ -71,7 +77,7 @@ ok 'all is over' until_true 20 host_is_idle A
 
 on A mkfifo pipe
 # shellcheck disable=SC2016 # Python's
-peer taker dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+peer taker dl_first /usr/bin/python3 -c '
 import fcntl, os, subprocess
 fd = os.open("pipe", os.O_RDWR)
 fcntl.flock(fd, fcntl.LOCK_EX)
@@ -92,7 +98,7 @@ peer_end taker
 ok 'all is over' until_true 20 host_is_idle A
 rr flushall >/dev/null
 
-dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+dl_first /usr/bin/python3 -c '
 import ctypes, fcntl, threading, time
 f = open("g", "w")
 fcntl.flock(f, fcntl.LOCK_EX)
@@ -112,7 +118,7 @@ on A kill -KILL "$pid"
 ok 'all is over' until_true 20 host_is_idle A
 
 on A chmod 755 "$RIG" "$MNT"
-peer daemon dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+peer daemon dl_first /usr/bin/python3 -c '
 import fcntl, os, sys, time
 f = open("h", "w")
 fcntl.flock(f, fcntl.LOCK_EX)
@@ -138,7 +144,7 @@ peer_end daemon
 ok 'all is over' until_true 20 host_is_idle A
 
 # (PR_SET_CHILD_SUBREAPER)
-dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+dl_first /usr/bin/python3 -c '
 import ctypes, fcntl, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 f = open("i", "w")
@@ -168,7 +174,7 @@ if ctypes.CDLL(None).syscall(435, args, ctypes.sizeof(args)) == 0:
 os.wait()' "$@"
 }
 
-dl A env DLOCK_LOG="info:$RIG/log" bash -c 'exec 9>j; flock 9
+dl_first bash -c 'exec 9>j; flock 9
 	sleep 1002 & wait' &
 ok 'a job has a lock' until_true 10 there -f '^sleep 1002$'
 job=$PID
@@ -185,7 +191,7 @@ child=$PID
 on A kill -CONT "$job"
 ok 'the job is continued, and killed for that' \
 	until_true 20 pid_is_gone_on A "$job"
-ok 'the child runs' is_in_state "$child" S
+ok 'the child runs' runs "$child"
 on A kill -KILL "$pid" "$child"
 ask p pass
 ok 'all is over' until_true 20 host_is_idle A
@@ -194,13 +200,13 @@ ok 'all is over' until_true 20 host_is_idle A
 # that is given back much later.
 url=redis://127.0.0.1:$PROXY/0
 proxy q
-rig_config A ttl=2400ms connect_timeout=400ms timeout=30s url="$url" \
+rig_config A ttl=6s connect_timeout=400ms timeout=30s url="$url" \
 	path_more='on_lost = "pause" pause_at_most = "90s"'
-rig_also A q "$MNT/q" ttl=2400ms connect_timeout=400ms \
+rig_also A q "$MNT/q" ttl=6s connect_timeout=400ms \
 	url="redis://127.0.0.1:$PROXY/0" \
 	path_more='on_lost = "pause" pause_at_most = "90s"'
 rr flushall >/dev/null
-peer two dl A env DLOCK_LOG="info:$RIG/log" /usr/bin/python3 -c '
+peer two dl_first /usr/bin/python3 -c '
 import fcntl, subprocess, sys
 f, q = open("k", "w"), open("q", "w")
 fcntl.flock(f, fcntl.LOCK_EX)
