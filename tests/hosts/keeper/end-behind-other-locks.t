@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 120
+# timeout: 240
 #
 # A lock that its keeper is to see the end of, and that is followed at once by
 # another of its host, a reader's or a writer's, for longer than a lease lives:
@@ -9,9 +9,10 @@
 # all, and the keeper is the first one who puts something back.
 . "${0%/*}/../../lib/rig.sh"
 
+# waits_in_kernel PID: and not the keeper, who waits as well
 waits_in_kernel()
 {
-	grep -q -- '-> FLOCK' /proc/locks
+	on A grep -q -- "-> FLOCK .* $1 " /proc/locks
 }
 
 is_carried()
@@ -35,18 +36,18 @@ followed_by()
 	is "$RESULT" 0 "$name: the first one has the lock"
 	say next "lock f $1"
 	ok "$name: its keeper has it, too" until_true 5 is_carried
-	ok "$name: the next one waits for it" until_true 5 waits_in_kernel
+	ok "$name: the next one waits for it" until_true 5 waits_in_kernel "$pid"
 	ask first 'close f'
 	hear next
 	is "$RESULT" 0 "$name: it is closed, and the next one has it"
 	if [ -n "${2-}" ]; then
 		redis_kill
 		redis_up
-		until_true 10 redis_is_old $((TTL + 2))
+		until_true 15 redis_is_old $((TTL + 2))
 	fi
 	# (What has not been renewed for a TTL is lost; and a server that is begun anew
 	# is there before that, on a busy machine as well.)
-	sleep $((2 * TTL))
+	sleep $((TTL * 3 / 2))
 	is "$(grep LOST "$RIG"/first.err "$RIG"/next.err "$RIG/said")" '' \
 		"$name: nobody has lost anything"
 	is "$(rr xlen "{dlock:$MNT/$1}%h")" 0 "$name: nor is that kept"
@@ -57,13 +58,13 @@ followed_by()
 	ok "$name: no key is left" until_true 5 db_is_empty
 }
 
-TTL=3
+TTL=6
 export DLOCK_LOG
 rig_start disks
-until_true 10 redis_is_old $((TTL + 2))
+until_true 15 redis_is_old $((TTL + 2))
 DLOCK_LOG=debug:$RIG/said
 for on_lost in kill hold report; do
-	rig_configs ttl=${TTL}s connect_timeout=300ms restart_delay=${TTL}s \
+	rig_configs ttl=${TTL}s restart_delay=${TTL}s \
 		path_more="on_lost = \"$on_lost\""
 	followed_by SH
 	followed_by EX
