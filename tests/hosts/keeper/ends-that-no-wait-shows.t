@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 150
+# timeout: 200
 #
 # The end of a lock that no wait in the kernel tells of (DESIGN L4): a reader's
 # while others read, that of a file which cannot be opened; and never before
@@ -10,7 +10,9 @@
 # shellcheck disable=SC2016 # perl's and the jobs' shells expand these
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=''				# ms
+# What is PROMPT none owes to the tick at a third; and what is to stay is renewed in
+# time on a busy machine as well.
+TTL=4000			# ms
 PROMPT=500			# ms, the end of a lease; about 20 are usual
 LOG='' PLAIN=''
 
@@ -27,18 +29,6 @@ plain_start()
 	disown "$PLAIN"
 	read -r -t 60 up <"$RIG/P.up"
 	[ "$up" = up ] || rig_die 'no plain host'
-}
-
-# ttl MS: of what is PROMPT none owes it to the tick at a third.  A lease that
-# is to stay must be renewed in time on a busy machine as well.
-ttl()
-{
-	local h
-
-	TTL=$1
-	for h in A P; do
-		rig_config $h ttl="${TTL}ms" connect_timeout=300ms
-	done
 }
 
 plain()
@@ -174,7 +164,6 @@ reader_ends()
 {
 	local h=$1 name="$1, a reader is killed" a pid b begin
 
-	ttl 3000
 	reads a "$h" f
 	a=$TOKEN pid=$PID
 	reads b "$h" f
@@ -197,7 +186,6 @@ shell_ends()
 {
 	local h=$1 name="$1, exec 9<f; flock -s 9" before a begin
 
-	ttl 1800
 	bare "$h" touch f
 	reads_bare c "$h" f
 	cp_new "$h.in" "$h.go"
@@ -236,7 +224,6 @@ child_reads_on()
 {
 	local h=$1 name="$1, a reader's child reads on" a pid begin
 
-	ttl 1800
 	peer m bare "$h" "$BIN/many_files" 150 SH
 	ask m open
 	ask m lock
@@ -264,7 +251,6 @@ stranger_unlocks()
 {
 	local h=$1 name="$1, a stranger unlocks" a begin
 
-	ttl 1800
 	reads_bare c "$h" f
 	peer p dlock "$h" /usr/bin/perl -e '$| = 1; $^F = 99;
 		open F, "<", "f" or die;
@@ -288,7 +274,6 @@ one_of_two()
 {
 	local h=$1 name="$1, one of two is closed" a b begin
 
-	ttl 3000
 	reads a "$h" f
 	a=$TOKEN
 	ask a 'open y f'
@@ -309,7 +294,6 @@ unreadable()
 {
 	local h=$1 name="$1, a file of mode 000" a begin child pid
 
-	ttl 1800
 	peer p dlock "$h" /usr/bin/perl -MPOSIX -e '$| = 1;
 		open F, ">", "f" or die; chmod 0, "f";
 		POSIX::setgid(65534); POSIX::setuid(65534);
@@ -344,7 +328,6 @@ fifo()
 	local h=$1 name="$1, a FIFO" a begin keeper limit=$PROMPT
 
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
-	ttl 1800
 	bare "$h" rm -f f
 	bare "$h" mkfifo f
 	peer p dlock "$h" /usr/bin/perl -MFcntl -e '$| = 1;
@@ -371,7 +354,6 @@ unlinked()
 {
 	local h=$1 name="$1, an unlinked file" a begin
 
-	ttl 3000
 	peer p dlock "$h" /usr/bin/perl -e '$| = 1; open F, ">", "f" or die;
 		flock F, 2 or die; unlink "f"; print "$$\n"; <STDIN>'
 	hear p
@@ -417,7 +399,6 @@ killed_keeper()
 	local h=$1 name="$1, a keeper is killed" a pid old child begin
 
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
-	ttl 1800
 	reads a "$h" f
 	a=$TOKEN pid=$PID
 	old=$(keepers_of "$h")
@@ -444,7 +425,6 @@ killed_at_the_end()
 	local h=$1 name="$1, a keeper is killed just before the end" a old
 
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
-	ttl 1800
 	peer p dlock "$h" /usr/bin/perl -e '$| = 1; open F, ">", "f" or die;
 		flock F, 2 or die; if (!($c = fork)) { sleep 1 while 1 }
 		print "$$ $c\n"; <STDIN>'
@@ -473,7 +453,6 @@ replaced()
 	local h=$1 name="$1, replaced by proof of death" a old pid
 
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
-	ttl 1800
 	: >"$LOG"
 	locker a dlock "$h"
 	ask a 'open x f'
@@ -505,6 +484,9 @@ LOG=$RIG/log
 chmod 666 "$LOG"
 chmod 711 "$RIG"
 plain_start
+for h in A P; do
+	rig_config $h ttl="${TTL}ms"
+done
 hosts=A
 if [ "$(readlink /proc/self/ns/pid)" = 'pid:[4026531836]' ]; then
 	hosts='P A'
