@@ -12,7 +12,7 @@ has_started()
 }
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=6s
 mkdir "$RIG/lib"
 cp "$BUILD/libdlock-preload.so" "$RIG/lib/"
 cat >"$RIG/lib/dlock-keeper" <<-END

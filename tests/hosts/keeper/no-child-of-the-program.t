@@ -82,6 +82,6 @@ unseen()
 }
 
 rig_start disks
-rig_configs ttl=1800ms connect_timeout=300ms
+rig_configs ttl=6s
 unseen 'a program' /usr/bin/perl -e "$SEES"
 rig_end

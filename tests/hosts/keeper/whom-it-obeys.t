@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 40
+# timeout: 60
 #
 # Whom the keeper obeys (DESIGN L4): its own user, at each message; not the
 # program that has given up what its keeper still may.  And when the program
@@ -9,7 +9,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=6s
 : >"$RIG/log"
 chmod 666 "$RIG/log"
 chmod 755 "$RIG" "$MNT"
@@ -60,7 +60,7 @@ like "$(cat "$RIG/log")" 'a message is refused: process [0-9]+ \(user 65534' \
 	'and says who it was'
 token=$(rr get "dlock:$MNT/nobody")
 like "$token" '^dlock1 ' 'the lease that it had'
-sleep 3
+sleep 7
 is "$(rr get "dlock:$MNT/nobody")" "$token" 'is carried on for longer than its ttl'
 peer_end nobody
 ok 'until its lock ends' until_true 5 no_keeper A
@@ -113,7 +113,7 @@ ask a 'child()'
 child=$RESULT
 ask a 'os.getpid()'
 on A kill -KILL "$RESULT"
-sleep 3
+sleep 7
 is "$(rr get "dlock:$MNT/f")" "$f" 'the process is gone: the old one carries on what it had'
 is "$(rr get "dlock:$MNT/g")" "$g" 'and the new one what it has'
 on A kill -KILL "$child"
