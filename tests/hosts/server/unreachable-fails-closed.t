@@ -8,7 +8,7 @@
 # works when Redis is back.
 . "${0%/*}/../../lib/rig.sh"
 
-TIMEOUT=1000			# ms
+TIMEOUT=3000			# ms
 SLACK=200
 
 ms()
