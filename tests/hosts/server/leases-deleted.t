@@ -7,7 +7,7 @@
 # is not granted, as after a restart, and A has it back before anybody is.
 . "${0%/*}/../../lib/rig.sh"
 
-DELAY=3				# s
+DELAY=6				# s
 
 it_is_back()
 {
@@ -40,8 +40,7 @@ never_granted()
 }
 
 rig_start disks
-rig_configs ttl=${DELAY}s connect_timeout=300ms timeout=6s \
-	restart_delay=${DELAY}s
+rig_configs ttl=${DELAY}s timeout=6s restart_delay=${DELAY}s
 KEY=dlock:$MNT/f
 until_true $((DELAY + 4)) redis_is_old $((DELAY + 1))
 
@@ -58,19 +57,24 @@ token=$(rr get "$KEY")
 is "$(rr exists "dlock%run:0:${DELAY}000")" 1 'the gate is there'
 
 # --- the control: who wants no delay knows of nothing -----------------------
-rig_config B ttl=${DELAY}s connect_timeout=300ms timeout=1s
+rig_config B ttl=${DELAY}s timeout=6s
 locker b dl B
 ask b 'open f f'
 ask b 'lock f EX NB'
 is "$RESULT" EAGAIN 'control: B is not granted it'
-# (By who has a connection: A puts it back within some milliseconds.)
+# (A would put it back with its next renewal.)
+ask a pid
+pid=$RESULT
+# shellcheck disable=SC2046 # numbers
+on A kill -STOP "$pid" $(all_keepers A)
 rr flushall >/dev/null
 ask b 'lock f EX NB'
 is "$RESULT" 0 'control: without a delay there are two holders'
 ask b 'lock f UN'
+# shellcheck disable=SC2046 # numbers
+on A kill -CONT "$pid" $(all_keepers A)
 peer_end b
-rig_config B ttl=${DELAY}s connect_timeout=300ms timeout=6s \
-	restart_delay=${DELAY}s
+rig_config B ttl=${DELAY}s timeout=6s restart_delay=${DELAY}s
 ok 'A has it back' until_true 3 it_is_back
 
 # --- each way to lose all ---------------------------------------------------
@@ -109,7 +113,7 @@ ok 'FLUSHDB: B is never granted what A has' never_granted FLUSHDB
 waited_for FLUSHDB
 
 # The other database has been used by dlock as well.
-rig_config B ttl=${DELAY}s connect_timeout=300ms timeout=6s \
+rig_config B ttl=${DELAY}s timeout=6s \
 	restart_delay=${DELAY}s url="redis://127.0.0.1:$PORT/1"
 ok 'another database is open from the start' granted B f
 other_is_free()
@@ -117,8 +121,7 @@ other_is_free()
 	[ "$(rr -n 1 exists "$KEY")" = 0 ]
 }
 ok '... and nothing is held there' until_true 3 other_is_free
-rig_config B ttl=${DELAY}s connect_timeout=300ms timeout=6s \
-	restart_delay=${DELAY}s
+rig_config B ttl=${DELAY}s timeout=6s restart_delay=${DELAY}s
 rr swapdb 0 1 >/dev/null
 ok 'SWAPDB: B is never granted what A has' never_granted SWAPDB
 waited_for SWAPDB
