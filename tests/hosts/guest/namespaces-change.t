@@ -8,7 +8,8 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=2s timeout=500ms connect_timeout=300ms
+TTL=6				# s
+rig_configs ttl=${TTL}s timeout=3s
 
 # priv NAME [COMMAND...]: on A, with a file of its name.
 priv()
@@ -91,7 +92,7 @@ held between
 # --- into another's, and back ---------------------------------------------------
 
 # (Without the input of peers.)
-(tap_close_inherited; on A unshare -p -f --kill-child=KILL sleep 60) &
+(tap_close_inherited; on A unshare -p -f --kill-child=KILL sleep infinity) &
 disown $!
 inner_is_there()
 {
@@ -126,7 +127,7 @@ does first lock 0
 held first
 
 ok 'refused on the other host for 3.2 x ttl' \
-	refused_for 6400 "${files[@]}"
+	refused_for $((3200 * TTL)) "${files[@]}"
 for name in "${files[@]}"; do
 	is "$(token_of "$name")" "${token[$name]}" "$name: the same lease"
 done
@@ -169,7 +170,7 @@ peer_end become
 does first 'fork first.child' 'pid N 0'
 ok 'first: the lease of its child ends' until_true 1 lease_is_gone first.child
 # Its own, by proof of death on its host; the kernel has killed the keeper.
-pid=$(on A pgrep -xf "$BIN/privileges obey first")
+pid=$(on A pgrep -oxf "$BIN/privileges obey first")
 on A kill -KILL "$pid"
 begin=$(now)
 granted()
@@ -179,27 +180,27 @@ granted()
 ok 'first: killed, it is granted on its host' until_true 2 granted A
 took=$((($(now) - begin) / 1000000))
 in_time "$took" 1000 "first: after $took ms, not by its ttl"
-rig_empty 2 'and nothing of it stays'
+rig_empty $((TTL + 2)) 'and nothing of it stays'
 
 # And without anybody there, by its ttl.
 priv first unshare -p -f --kill-child=KILL --mount-proc
 does first lock 0
-pid=$(on A pgrep -xf "$BIN/privileges obey first")
+pid=$(on A pgrep -oxf "$BIN/privileges obey first")
 sleep 0.2
 on A kill -KILL "$pid"
 begin=$(now)
-ok 'first: killed, it is granted on the other host' until_true 3 granted B
+ok 'first: killed, it is granted on the other host' until_true $((TTL + 2)) granted B
 took=$((($(now) - begin) / 1000000))
-in_time "$took" 2300 "first: after $took ms, by its ttl" 300
+in_time "$took" $((TTL * 1000 + 300)) "first: after $took ms, by its ttl" 300
 
 # --- wait(2) ------------------------------------------------------------------------
 
 # A parent sees no keeper, and does not wait for one.  To a subreaper they are
 # orphans as any: its own, and that of its child; they end with their locks.
-is "$(on A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: bare, one child'
-is "$(dl A timeout 10 "$BIN/privileges" waits w)" '1 1' 'wait: one child, no keeper'
-is "$(on A timeout 10 "$BIN/privileges" waits w reaper)" '1 1' 'reaper: bare, one child'
-like "$(dl A timeout 10 "$BIN/privileges" waits w reaper)" '^[1-5] [1-5]$' \
+is "$(on A timeout 60 "$BIN/privileges" waits w)" '1 1' 'wait: bare, one child'
+is "$(dl A timeout 60 "$BIN/privileges" waits w)" '1 1' 'wait: one child, no keeper'
+is "$(on A timeout 60 "$BIN/privileges" waits w reaper)" '1 1' 'reaper: bare, one child'
+like "$(dl A timeout 60 "$BIN/privileges" waits w reaper)" '^[1-5] [1-5]$' \
 	'reaper: its children end, and two pairs of keepers at most'
 peer_end "${!PEER_IN[@]}"
 rig_end
