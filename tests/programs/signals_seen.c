@@ -106,7 +106,7 @@ static int signals(char **arg)
 		 (int)elsewhere);
 	tell(line);
 	flock(fd, LOCK_UN);
-	for (long end = now_ms() + 5000; n && now_ms() < end; pause_ms(20))
+	for (long end = now_ms() + 30000; n && now_ms() < end; pause_ms(20))
 		other_threads(&n, &open_to);
 	snprintf(line, sizeof(line), "after %d", n);
 	tell(line);

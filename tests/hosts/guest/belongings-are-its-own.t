@@ -8,7 +8,8 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+TTL=6				# s
+rig_configs ttl=${TTL}s
 
 # --- numbers of descriptors -------------------------------------------------
 
@@ -35,7 +36,7 @@ for way in "${ways[@]}"; do
 done
 held_for_3_ttl()
 {
-	local end=$(($(now) + 6000000000)) way file
+	local end=$(($(now) + 3 * TTL * 1000000000)) way file
 
 	while [ "$(now)" -lt "$end" ] || [ "$rounds" -lt 3 ]; do
 		for way in "${ways[@]}"; do
@@ -65,7 +66,7 @@ for way in "${ways[@]}"; do
 		unlike "$(cat "$RIG/$name.err")" . "$name: nothing was said"
 	done
 done
-rig_empty 5 'and none has a lease'
+rig_empty $((TTL + 3)) 'and none has a lease'
 
 # --- 1 kHz: what follows goes on meanwhile ------------------------------------
 
