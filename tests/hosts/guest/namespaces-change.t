@@ -189,9 +189,11 @@ pid=$(on A pgrep -oxf "$BIN/privileges obey first")
 sleep 0.2
 on A kill -KILL "$pid"
 begin=$(now)
-ok 'first: killed, it is granted on the other host' until_true $((TTL + 2)) granted B
+ok 'first: killed, it is granted on the other host' \
+	until_true $((TTL + 2)) granted B
 took=$((($(now) - begin) / 1000000))
-in_time "$took" $((TTL * 1000 + 300)) "first: after $took ms, by its ttl" 300
+in_time "$took" $((TTL * 1000 + 300)) "first: after $took ms, by its ttl" \
+	300
 
 # --- wait(2) ------------------------------------------------------------------------
 
