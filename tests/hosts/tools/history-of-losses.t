@@ -9,8 +9,11 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
 
+# What is not to be lost outlives a server that stands still for seconds.
+TIMES=(ttl=6s connect_timeout=1s)
+
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs "${TIMES[@]}"
 on A touch f g r
 
 # told FILE: "WHAT PID WHO LONG" of each entry
@@ -65,7 +68,7 @@ like "$OUT" "lost +[^ ]+ +$HOLDER +flock +[0-9.]+s +flock +[0-9a-f]{32}" 'in wor
 peer_end job
 
 # --- one that goes on -----------------------------------------------------
-rig_config A ttl=2s connect_timeout=300ms path_more='on_lost = "report"'
+rig_config A "${TIMES[@]}" path_more='on_lost = "report"'
 loser job g
 redis_kill
 is_lost()
@@ -80,7 +83,7 @@ say job go
 peer_end job
 
 # --- another's ------------------------------------------------------------
-rig_config A ttl=2s connect_timeout=300ms
+rig_config A "${TIMES[@]}"
 loser job r
 rr set "dlock:$MNT/r" "$(made_token B 1 web1)" px 60000 >/dev/null
 ok 'one whose lease is taken is stopped' until_true 10 pid_is_gone_on A "$HOLDER"
@@ -95,9 +98,9 @@ peer_end job
 # --- one server is away, and another is not --------------------------------
 # Both are lost by one process, the one that cannot be told first.
 proxy p
-rig_config A ttl=2s connect_timeout=300ms url="redis://127.0.0.1:$PROXY/0" \
+rig_config A "${TIMES[@]}" url="redis://127.0.0.1:$PROXY/0" \
 	path_more='on_lost = "report"'
-rig_also A there "$MNT/there" ttl=2s connect_timeout=300ms \
+rig_also A there "$MNT/there" "${TIMES[@]}" \
 	path_more='on_lost = "report"'
 : >"$RIG/log"
 peer both dl A env DLOCK_LOG="debug:$RIG/log" /usr/bin/python3 -c '
@@ -134,7 +137,7 @@ peer_end both
 
 # --- who may not ----------------------------------------------------------
 rr flushall >/dev/null
-rig_config A ttl=2s connect_timeout=300ms
+rig_config A "${TIMES[@]}"
 rr acl setuser mute on '>x' '~*' '&*' +@all -xadd >/dev/null
 sed -i "s,redis://,&mute:x@," "$RIG/A.conf"
 : >"$RIG/log"
