@@ -246,11 +246,17 @@ load_goes_on()
 	until_true 20 has_grants $((grants + ${1:-30}))
 }
 
-# sees_two SECONDS: the load under the null shim, as a control
+has_overlap()
+{
+	load_read
+	[ "${overlaps:-0}" -ge 1 ]
+}
+
+# sees_two SECONDS: the load under the null shim, as a control, until two are seen
 sees_two()
 {
 	load_begin "$BIN/null.so"
-	sleep "$1"
+	until_true "$1" has_overlap
 	load_end
 	at_least "$overlaps" 1 'the null shim: two holders are seen (control)'
 }

@@ -29,7 +29,7 @@ slot_at()
 
 rig_start disks
 rig_configs ttl=${TTL}s timeout=30s connect_timeout=500ms restart_delay=${TTL}s
-sees_two 1
+sees_two 10
 ok 'the nodes are old' until_true 10 masters_are_old $((TTL + 1))
 
 load_begin "$BUILD/libdlock-preload.so"

@@ -22,7 +22,7 @@ all_are_old()
 
 rig_start disks
 rig_configs ttl=${TTL}s timeout=30s connect_timeout=300ms restart_delay=${TTL}s
-sees_two 1
+sees_two 10
 ok 'the masters are old' until_true 10 all_are_old
 
 load_begin "$BUILD/libdlock-preload.so"

@@ -5,19 +5,19 @@
 # A slot of the cluster moves to another node while its locks are held, asked for
 # and waited for: never two holders, no lease is lost, and the new node, which has
 # been there for the delay, is no restarted one.
-RIG_MODE=cluster
+RIG_MODE=cluster NODE_TIMEOUT=15000 # no node fails here
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=2			# s
+TTL=6			# s
 next_of()
 {
 	echo $(($(owner_of "$1") % 3 + 1))
 }
 
 rig_start disks
-rig_configs ttl=${TTL}s timeout=10s connect_timeout=300ms restart_delay=${TTL}s
-sees_two 0.5
-ok 'the nodes are old' until_true 10 masters_are_old $((TTL + 1))
+rig_configs ttl=${TTL}s timeout=20s connect_timeout=1s restart_delay=${TTL}s
+sees_two 10
+ok 'the nodes are old' until_true 20 masters_are_old $((TTL + 1))
 
 export DLOCK_LOG=warning:$RIG/log
 locker a dl A
@@ -44,8 +44,9 @@ is "$RESULT" 0 '... and one of a range'
 began=$(now) moving=()
 for key in held whole%rec part%rec; do
 	slot=$(slot_of "$(key_of "$key")")
-	slot_move "$slot" "$(next_of "$slot")" 1300 &
-	moving+=("$!:$slot:$(next_of "$slot")")
+	to=$(next_of "$slot")
+	slot_move "$slot" "$to" $((TTL * 650)) &
+	moving+=("$!:$slot:$to")
 done
 for one in "${moving[@]}"; do
 	IFS=: read -r pid slot to <<<"$one"
