@@ -46,7 +46,8 @@ by_tls()
 	for i in 1 2 3; do
 		urls+="${urls:+, }\"rediss://127.0.0.1:${STLS_PORT[$i]}/0\""
 	done
-	rig_config "$1" restart_delay=2s ttl=5s timeout=20s "${@:3}"
+	rig_config "$1" restart_delay=2s ttl=30s connect_timeout=5s timeout=20s \
+		"${@:3}"
 	sed -i "s|^ *url = .*|    mode = \"sentinel\" urls = { $urls } master = \"rig\"\
 		ca_file = \"$2\" server_name = \"redis.test\"|" "$RIG/$1.conf"
 }
@@ -100,7 +101,7 @@ each_sentinel()
 
 demote
 each_sentinel sentinel set rig down-after-milliseconds 600000
-by_tls A "$TLS/ca.pem" timeout=1s
+by_tls A "$TLS/ca.pem" timeout=5s
 locker b dl A
 ask b 'open f f'
 master_kill 2
