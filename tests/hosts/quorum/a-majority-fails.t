@@ -27,9 +27,12 @@ master_proxy()
 	PROXY=$RESULT
 }
 
+# Masters that stand still for less are there.
+TIMEOUT=3 # s
+
 rig_start disks
 : >"$RIG/log"
-rig_configs ttl=2s timeout=1s connect_timeout=300ms restart_delay=0s \
+rig_configs ttl=2s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \
 	path_more='on_lost = "report"'
 export DLOCK_LOG=warning
 
@@ -47,7 +50,7 @@ for how in kill stop; do
 	for mode in '' ' NB'; do
 		ask b "lock b EX$mode"
 		is "$RESULT" ENOLCK "$how: ENOLCK${mode:+, LOCK_NB}"
-		in_time "$(ms)" 1200 "$how: within the timeout (ms)" 200
+		in_time "$(ms)" $((TIMEOUT * 1000 + 200)) "$how: within the timeout (ms)" 200
 	done
 	like "$(cat "$RIG/b.err")" ' of 3 masters answered, 2 must: ' \
 		"$how: it is said which"
@@ -74,7 +77,7 @@ for i in 2 3; do
 	master_proxy "$i"
 	MASTER_PORT[i]=$PROXY
 done
-rig_config A ttl=2s timeout=1s connect_timeout=300ms restart_delay=0s \
+rig_config A ttl=2s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \
 	path_more='on_lost = "report"'
 MASTER_PORT=("${real[@]}")
 MASTER_PORT[0]=0

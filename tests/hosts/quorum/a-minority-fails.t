@@ -10,7 +10,7 @@ RIG_MODE=quorum
 . "${0%/*}/../../lib/rig.sh"
 
 # How long LOCKS pairs take a program of A (ms); its standard error in $RIG/p.err
-LOCKS=200
+LOCKS=200 TTL=4000
 pairs()
 {
 	dl A /usr/bin/python3 -c 'import fcntl, sys, time
@@ -33,7 +33,7 @@ with_a_minority()
 {
 	local name=$1 took
 
-	ok "$name: what is held stays so, for two ttls" held_for 4000
+	ok "$name: what is held stays so, for two ttls" held_for $((2 * TTL))
 	took=$(pairs)
 	ok "$name: what is free is granted" [ -n "$took" ]
 	is "$(cat "$RIG/p.err")" '' "$name: ... and nothing is said of that"
@@ -67,8 +67,8 @@ back()
 rig_start disks
 : >"$RIG/log"
 export DLOCK_LOG=warning:$RIG/log
-rig_configs ttl=2s timeout=1s connect_timeout=300ms restart_delay=2s
-until_true 20 masters_are_old 4
+rig_configs ttl=${TTL}ms timeout=5s connect_timeout=600ms restart_delay=${TTL}ms
+until_true 20 masters_are_old 5
 locker a dl A
 locker b dl B
 ask a 'open a f'

@@ -26,7 +26,7 @@ hear proxy || rig_die "no proxy: $(cat "$RIG/proxy.err")"
 proxy=$RESULT
 two=${MASTER_PORT[2]}
 MASTER_PORT[2]=$PORT
-rig_config A url="redis://127.0.0.1:$proxy/0" timeout=500ms
+rig_config A url="redis://127.0.0.1:$proxy/0" timeout=2s
 asked_by_way 0
 asked_by_way 50
 MASTER_PORT[2]=$two

@@ -22,7 +22,7 @@ alike()
 rig_start disks
 : >"$RIG/log"
 export DLOCK_LOG=warning:$RIG/log
-rig_configs ttl=3s timeout=1s connect_timeout=300ms restart_delay=0s
+rig_configs ttl=9s timeout=5s connect_timeout=1500ms restart_delay=0s
 locker a dl A
 locker b dl B
 ask a 'open a f'
@@ -51,14 +51,14 @@ for how in stop kill; do
 	ask b 'range b F_UNLCK 100 10'
 	if [ "$how" = stop ]; then master_cont 3; else master_up 3; fi
 	ok "$how: it is back, and has what the others have" \
-		until_true 10 alike 3
+		until_true 20 alike 3
 	note "$(bounds_at 3 | tr '\n' ' ')"
 	ask b 'range b F_WRLCK 100 10'
 	is "$RESULT" 0 "$how: ... by it nothing is refused that is free"
 	ask b 'range b F_UNLCK 100 10'
 	ask a 'range a F_UNLCK 200 10'
 	ask a 'range a F_WRLCK 100 10'
-	until_true 5 alike 3
+	until_true 20 alike 3
 done
 unlike "$(cat "$RIG/log")" LOST 'nothing is lost'
 

@@ -9,6 +9,7 @@ RIG_MODE=quorum
 . "${0%/*}/../../lib/rig.sh"
 
 ROUNDS=${ROUNDS:-12}
+TIMES=(ttl=6s timeout=5s connect_timeout=1s)
 
 granted_meanwhile=0
 try_at_b()
@@ -26,8 +27,8 @@ is_back()
 rig_start disks
 : >"$RIG/log"
 export DLOCK_LOG=warning:$RIG/log
-rig_configs ttl=3s timeout=1s connect_timeout=300ms restart_delay=3s
-until_true 20 masters_are_old 5
+rig_configs "${TIMES[@]}" restart_delay=6s
+until_true 20 masters_are_old 7
 locker a dl A
 locker b dl B
 ask a 'open a f'
@@ -60,7 +61,7 @@ ask a pid
 on A kill -KILL "$RESULT"
 on A pkill -KILL -x dlock-keeper
 on A pkill -KILL -x dlock-standby
-rig_config B ttl=3s timeout=1s connect_timeout=300ms restart_delay=0s
+rig_config B "${TIMES[@]}" restart_delay=0s
 master_kill 1
 master_kill 2
 master_up 1
