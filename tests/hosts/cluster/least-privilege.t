@@ -151,4 +151,5 @@ like "$STATUS $OUT $ERR" "^77  .*:${MASTER_PORT[1]}/0: .*NOPERM.*cluster.slots" 
 ctl_on A check
 like "$STATUS $OUT" '^3 DLOCK UNKNOWN - .*NOPERM' '... check: not known'
 peer_end a
-rig_end
+rig_empty 10
+done_testing

@@ -94,4 +94,5 @@ else
 	is "$RESULT" ENOLCK 'and gave up'
 fi
 ask a 'lock a UN'
-rig_end
+rig_empty 15
+done_testing

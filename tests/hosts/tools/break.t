@@ -81,7 +81,7 @@ like "$(token_of f)" ' locker$' "the next one's lease is there"
 ask two 'lock f UN'
 ask one 'lock f UN'
 forget
-rig_empty 5
+rig_empty 15
 
 # --- a token ---
 ask one 'lock f SH'
@@ -119,7 +119,7 @@ like "$ERR" 'redis "away": 127.0.0.1:1/0: ' '... and that is told'
 ask one 'lock f UN'
 ask two 'lock f UN'
 forget
-rig_empty 5
+rig_empty 15
 
 # --- what changed in between stays ---
 lock_anew()
@@ -180,7 +180,7 @@ for p in one two three; do
 	ask "$p" 'range r F_UNLCK 0 0'
 done
 forget
-rig_empty 5
+rig_empty 15
 
 # --- others' ---
 rr set "dlock:$MNT/f" $'jo\x1bined' >/dev/null
