@@ -213,6 +213,13 @@ dead_host()
 	host_new A disks
 }
 
+# Of a and b, the one that is granted it first.
+one_has_it()
+{
+	hear a 0.05 && first=a second=b && return
+	hear b 0.05 && first=b second=a
+}
+
 both_convert()
 {
 	local name='both convert' first second round
@@ -224,12 +231,7 @@ both_convert()
 		try b SH 0 "$name, $round: B reads"
 		say a 'lock x EX'
 		say b 'lock x EX'
-		if hear a 0.5; then
-			first=a second=b
-		else
-			hear b 5
-			first=b second=a
-		fi
+		until_true 5 one_has_it
 		is "$RESULT" 0 "$name, $round: one gets it"
 		is "$(rr type "$KEY")" string "$name, $round: exclusively"
 		if hear "$second" 0.05; then
