@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 120
 #
 # All that shared-and-conversions.t says, by shadows of files on a FUSE share.
 exec env RIG_LOCAL=shadow RIG_KIND=share \
