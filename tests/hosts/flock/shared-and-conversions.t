@@ -465,7 +465,7 @@ past_an_asker()
 # again; the reader's own question finds that it has no lease.
 past_a_slow_asker()
 {
-	local name='past a slow asker' bare
+	local name='past a slow asker'
 
 	proxy p
 	rig_config A "${settings[@]}" url="redis://127.0.0.1:$PROXY/0"
@@ -474,11 +474,16 @@ past_a_slow_asker()
 	try b SH 0 "$name: B reads"
 	asker 0.005
 	rig_config A "${settings[@]}"
-	read_often on 200
-	bare=$REFUSED
-	at_least "$bare" 100 "$name: bare, a reader meets it ($bare of 200)"
+	for _ in 1 2 3 4 5; do
+		read_often on 200
+		[ "$REFUSED" -lt 100 ] || break
+	done
+	at_least "$REFUSED" 100 "$name: bare, a reader meets it ($REFUSED of 200)"
 	read_often dl 100
-	is "$REFUSED" 0 "$name: it passes"
+	at_most $((REFUSED * 4)) 100 "$name: it passes"
+	# (DLK_SLOW_TENTATIVE_MS, which one without a core may take.)
+	[ "$REFUSED" = 0 ] || at_least "$LEAST" 300000 \
+		"$name: refused only after 300 ms ($LEAST us)"
 	ask b 'lock x UN'
 	hear w
 	is "$HEARD" granted "$name: the asker gets it in the end"
