@@ -7,7 +7,7 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/herd.sh"
 
-TTL=2000			# ms; a claim lasts for half of it
+TTL=6000			# ms; a claim lasts for 2 s
 
 # It has waited before, so it listens already.
 acquainted()
@@ -39,7 +39,7 @@ until_true 5 queue_is 2 || rig_die 'c does not wait'
 ask b 'lock f UN'
 hear a
 is "$RESULT" 0 'one of two waiters is granted the lock'
-hear c 1.5
+hear c 2.5
 is "$RESULT" silence '... and holds it alone, longer than a claim lasts'
 is "$(rr get "$KEY" | cut -c1-7)" 'dlock1 ' '... by a name'
 ask a 'lock f UN'
