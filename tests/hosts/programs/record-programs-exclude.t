@@ -17,7 +17,8 @@ hear_held()
 
 # HOLD on A says `held` when it holds, until its input ends; then TRY on B must
 # fail, and afterwards succeed.  Both in a fresh directory that PREPARE, the
-# same on each host, has filled.
+# same on each host, has filled.  A TRY that waits gives up after $LIMIT seconds:
+# one, but where it is to succeed a busy machine has more.
 is_excluded()
 {
 	local h dir tried after
@@ -31,12 +32,13 @@ is_excluded()
 	done
 	peer holder "$RUN" A env -C "$dir" sh -c "$1"
 	hear_held || rig_die "$1: $(cat "$RIG/holder.err")"
-	"$RUN" B env -C "$dir" timeout 10 sh -c "$2" >"$RIG/tried" 2>&1
+	"$RUN" B env -C "$dir" LIMIT="${TRIES:-1}" timeout 60 sh -c "$2" \
+		>"$RIG/tried" 2>&1
 	tried=$?
 	say holder ''
 	peer_end holder
 	until_true 6 db_is_empty
-	"$RUN" B env -C "$dir" timeout 10 sh -c "$2" >"$RIG/after" 2>&1
+	"$RUN" B env -C "$dir" LIMIT=60 timeout 60 sh -c "$2" >"$RIG/after" 2>&1
 	after=$?
 	note "$RUN: $tried, then $after: $(tail -1 "$RIG/tried")"
 	[ "$tried" != 0 ] && [ "$after" = 0 ]
@@ -52,17 +54,19 @@ rig_start disks
 number=0
 hold='echo held; read -r x'
 excluded lckdo "lckdo f sh -c '$hold'" 'lckdo f true'
-excluded 'lckdo -W' "lckdo f sh -c '$hold'" 'lckdo -W 1 f true'
+excluded 'lckdo -W' "lckdo f sh -c '$hold'" "lckdo -W \$LIMIT f true"
 excluded 'qemu-io and qemu-img' \
 	'{ echo length; read -r x; } | qemu-io d.qcow2 | sed -u s/.*MiB/held/' \
 	'qemu-img info d.qcow2' 'qemu-img create -f qcow2 d.qcow2 1M'
 excluded 'svnadmin freeze and svn' "svnadmin freeze repo -- sh -c '$hold'" \
-	"timeout 1 svn mkdir -qm x file://\$PWD/repo/\$\$" 'svnadmin create repo'
+	"timeout \$LIMIT svn mkdir -qm x file://\$PWD/repo/\$\$" \
+	'svnadmin create repo'
 py='/usr/bin/python3 -c'
 excluded 'tdb transactions' "$py 'import os, tdb
 t = tdb.open(\"t\", flags=os.O_RDWR); t.transaction_start()
 print(\"held\", flush=True); input()'" \
-	'timeout 1 sh -c "echo store b 2 | tdbtool t"' 'echo create t | tdbtool'
+	"timeout \$LIMIT sh -c 'echo store b 2 | tdbtool t'" \
+	'echo create t | tdbtool'
 lockf="$py 'import fcntl, sys
 f = open(sys.argv[1], \"r+\"); fcntl.lockf(f, fcntl.LOCK_EX, 1, 5)
 print(\"held\", flush=True); input()'"
@@ -94,7 +98,7 @@ excluded 'LMDB: one begins its lock file' \
 	"$py 'import fcntl
 f = open(\"db/lock.mdb\", \"r+\"); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)
 print(\"held\", flush=True); input()'" \
-	'timeout 1 mdb_stat db' "mkdir db; $open_lmdb </dev/null || :"
+	"timeout \$LIMIT mdb_stat db" "mkdir db; $open_lmdb </dev/null || :"
 
 # Berkeley DB's register: whose byte is free there is dead, and the environment
 # is recovered; and one at a time looks.
@@ -114,7 +118,7 @@ excluded 'Berkeley DB: one registers' \
 	"$py 'import fcntl
 f = open(\"env/__db.register\", \"r+\"); fcntl.lockf(f, fcntl.LOCK_EX, 1, 1)
 print(\"held\", flush=True); input()'" \
-	"timeout 2 $register </dev/null" "mkdir env; $register </dev/null"
+	"timeout \$LIMIT $register </dev/null" "mkdir env; $register </dev/null"
 
 # A package whose script waits; the host's own state is left alone.
 # shellcheck disable=SC2016
@@ -171,7 +175,7 @@ is_refused()
 	number=$((number + 1))
 	on A mkdir "$MNT/$number"
 	peer holder "$RUN" A env -C "$MNT/$number" \
-		timeout -s INT 10 stress-ng -q --lockf 1 --temp-path .
+		timeout -s INT 60 stress-ng -q --lockf 1 --temp-path .
 	until_true 5 found || rig_die "no stress-ng: $(cat "$RIG/holder.err")"
 	on B mkdir -p "${file%/*}"
 	refused=$("$RUN" B /usr/bin/python3 -c "$ask_often" "$file" 2>&1)
