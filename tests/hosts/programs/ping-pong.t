@@ -10,7 +10,7 @@
 . "${0%/*}/../../lib/rig.sh"
 
 HOSTS=(A B)
-SECONDS_EACH=${PING_PONG_SECONDS:-2}
+SECONDS_EACH=${PING_PONG_SECONDS:-5}
 number=0
 
 ping_pongs()
@@ -71,7 +71,7 @@ tells_who()
 	rm -f "$RIG/share/who"
 	peer holder "$RUN" A stdbuf -oL ping_pong -l "$DIR/who"
 	hear holder || rig_die 'ping_pong -l says nothing'
-	said=$("$RUN" B timeout 5 ping_pong -l "$DIR/who" </dev/null 2>&1)
+	said=$("$RUN" B timeout 60 ping_pong -l "$DIR/who" </dev/null 2>&1)
 	say holder ''
 	peer_end holder
 	[[ $said == *"lock held: pid='-"*'Working POSIX byte range locks'* ]]
