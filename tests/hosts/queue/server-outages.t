@@ -126,7 +126,7 @@ rig_configs ttl=${TTL}ms connect_timeout=300ms timeout=${TIMEOUT}ms \
 queue_up
 redis_kill
 redis_up
-until_true 3 rr exists "$KEY" >/dev/null
+until_true 5 eval '! lease_is_gone f' # the holder has put it back
 herd_report
 is "$GRANTS" 0 'killed and restarted, empty: nobody overtakes the holder'
 ask h 'lock f UN'
