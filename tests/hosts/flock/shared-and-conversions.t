@@ -427,6 +427,16 @@ read_often()
 		"median $MEDIAN us"
 }
 
+# read_bare COUNT LEAST: until so many were refused, which may take a few tries: the
+# asker is to begin, and has to have a core then.
+read_bare()
+{
+	for _ in 1 2 3 4 5; do
+		read_often on "$1"
+		[ "$REFUSED" -lt "$2" ] || return
+	done
+}
+
 # asker PAUSE: w tries to write, PAUSE seconds apart, until it may.
 asker()
 {
@@ -447,7 +457,7 @@ past_an_asker()
 	open_on b B
 	try b SH 0 "$name: B reads"
 	asker 0.002
-	read_often on 1000
+	read_bare 1000 10
 	bare=$REFUSED
 	at_least "$bare" 10 "$name: bare, a reader meets it ($bare of 1,000)"
 	read_often dl 1000
@@ -474,10 +484,7 @@ past_a_slow_asker()
 	try b SH 0 "$name: B reads"
 	asker 0.005
 	rig_config A "${settings[@]}"
-	for _ in 1 2 3 4 5; do
-		read_often on 200
-		[ "$REFUSED" -lt 100 ] || break
-	done
+	read_bare 200 100
 	at_least "$REFUSED" 100 "$name: bare, a reader meets it ($REFUSED of 200)"
 	read_often dl 100
 	at_most $((REFUSED * 4)) 100 "$name: it passes"
