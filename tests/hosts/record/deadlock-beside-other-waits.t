@@ -185,6 +185,7 @@ waits_are()
 
 declare -A PID_OF HOST_OF
 rig_start disks
+rig_configs ttl=15s # longer than anybody is stopped
 three_ways 'a younger wait beside the cycle' scene younger_beside \
 	m@A a@A y@A b@B
 three_ways 'one was stopped for a while' scene stopped_for_long \
