@@ -80,7 +80,8 @@ prompt()
 {
 	local took
 
-	ok "$1: its lease ends" until_true 5 lease_is_gone "$1"
+	ok "$1: its lease ends" until_true $((5 + ${3:-300} / 1000)) \
+		lease_is_gone "$1"
 	took=$((($(now) - $2) / 1000000))
 	in_time "$took" "${3:-300}" "$1: its lease is gone in $took ms"
 }

@@ -9,18 +9,20 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/held.sh"
 
+TTL=6				# s
+
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=${TTL}s
 mkdir "$RIG/empty"
 
 begins emfile full "$BIN/hidden_locks" emfile emfile
 held emfile
 begins chroot inside "$BIN/hidden_locks" chroot chroot "$RIG/empty"
 held chroot
-held_for 6000
+held_for $((3 * TTL * 1000))
 # Nobody could be asked when these locks end.
-ends emfile emfile 2300
-ends chroot chroot 2300
+ends emfile emfile $((TTL * 1000 + 300))
+ends chroot chroot $((TTL * 1000 + 300))
 rig_empty 5
 
 # --- a first lock where nothing can be looked at ----------------------------
@@ -51,7 +53,7 @@ rig_empty
 # What is not read, for want of a descriptor, of memory, of leave, is not gone.
 are_kept()
 {
-	[ "$(scripts_called)" -ge $((calls + 6)) ]
+	[ "$(scripts_called)" -ge $((calls + 4)) ]
 }
 
 # unlisted COMMAND WORD BYTE WHAT
@@ -63,7 +65,7 @@ unlisted()
 	ask "$1" go
 	is "$HEARD" "$2" "records: $4"
 	calls=$(scripts_called)
-	until_true 5 are_kept
+	until_true 15 are_kept
 	ask b "open f $1"
 	ask b "range f F_WRLCK $3 1"
 	is "$RESULT" EAGAIN '... and they are renewed'
@@ -129,7 +131,7 @@ ask unread 'lock f UN'
 ask b 'lock g EX NB'
 is "$RESULT" 0 '... and unlocked, it is free'
 peer_end denied unread b
-rig_empty 5
+rig_empty $((TTL + 3))
 
 # --- a thread has a table of its own ------------------------------------------
 
@@ -151,7 +153,7 @@ ask b 'range f F_WRLCK 0 1 WAIT' 10
 is "$RESULT" 0 '... and the records'
 say threads go
 peer_end threads b
-rig_empty 5
+rig_empty $((TTL + 3))
 
 # --- as bare ----------------------------------------------------------------
 
@@ -159,14 +161,14 @@ on A mkdir "$MNT/root"
 for run in on dl; do
 	is "$($run A "$BIN/hidden_locks" leaves leaves "$MNT/root" 2>"$RIG/err")" \
 		'goes on' "$run: no /proc, and a thread leaves by SYS_exit"
-	$run A timeout 5 "$BIN/hidden_locks" ends ends "$MNT/root" 2>"$RIG/err"
+	$run A timeout 30 "$BIN/hidden_locks" ends ends "$MNT/root" 2>"$RIG/err"
 	is $? 7 "$run: all do"
 	for way in table marked; do
 		is "$($run A "$BIN/hidden_locks" $way $way)" 'the end
 locked' "$run: closed in a table of its own ($way)"
 	done
 done
-# Without /proc no keeper can be started: those leases end by their ttl, of 2 s,
-# and DBSIZE counts a key until the server's next round of expiry.
-rig_empty 4
+# Without /proc no keeper can be started: those leases end by their ttl, and DBSIZE
+# counts a key until the server's next round of expiry.
+rig_empty $((TTL + 2))
 rig_end
