@@ -101,7 +101,7 @@ does_everything()
 	does_ranges
 	does_without_scripts
 	peer_end c b a
-	ok 'no key is left' until_true 5 nothing_left
+	ok 'no key is left' until_true 10 nothing_left
 }
 
 wait_told()

@@ -13,12 +13,13 @@ RIG_MODE=cluster NODE_TIMEOUT=15000 # no node fails here
 . "${0%/*}/../../lib/ctl.sh"
 . "${0%/*}/../../lib/privileges.sh"
 
+# configured USER [TIMEOUT [NAME=VALUE...]]
 configured()
 {
-	rig_configs ttl=2s connect_timeout=300ms restart_delay=1s \
-		timeout="${2-5s}" \
+	rig_configs ttl=6s connect_timeout=1s restart_delay=1s \
+		timeout="${2-20s}" \
 		redis_more="username = \"$1\"
-			password_file = \"$RIG/pass\""
+			password_file = \"$RIG/pass\"" "${@:3}"
 }
 
 # Who waits at a slot is told at its new node, and a question goes where it is
@@ -84,7 +85,7 @@ waits_while_it_moves
 is "$RESULT" 0 'a slot moves under who waits: it has the lock'
 nothing_refused 'a slot that moves'
 
-configured dlock 500ms
+configured dlock 2s
 for word in "${cluster[@]}"; do
 	word=${word#+}
 	at_each_server take
@@ -105,7 +106,7 @@ ask a 'lock f EX'
 ctl list
 like "$OUT $ERR" NOPERM 'control: dlockctl list is refused something'
 user_of_manual tools "${cluster[@]}" "${more[@]}"
-configured tools
+configured tools 20s ttl=30s connect_timeout=5s
 for verb in list 'show f' stats; do
 	# shellcheck disable=SC2086 # words
 	ctl_on A $verb

@@ -51,7 +51,8 @@ note "at the Sentinels: ${words[*]}"
 is "$(at_sentinels "${words[@]}" | sort | uniq -c | xargs)" '3 OK' \
 	'the user of dlock.conf(5) for the Sentinels'
 at_sentinels acl log reset >/dev/null
-rig_configs ttl=2s connect_timeout=300ms restart_delay=1s timeout=20s \
+# (A lease outlives a failover of a busy machine.)
+rig_configs ttl=9s connect_timeout=1500ms restart_delay=1s timeout=20s \
 	redis_more="username = \"dlock\"
 		password_file = \"$RIG/pass\"
 		sentinel_username = \"dlock\"

@@ -14,7 +14,7 @@ user_of_manual dlock
 
 # The delay is asked for (INFO), and over before anything is locked.
 rig_configs url="redis://dlock:x@127.0.0.1:$PORT/1" ttl=6s \
-	restart_delay=1s
+	connect_timeout=1s restart_delay=1s
 until_true 5 redis_is_old 3
 does_everything
 may_not dlock get other
