@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "hold/delegation.h"
+#include "hold/file_lock.h"
 #include "hold/holds.h"
 #include "hold/liveness.h"
 #include "hold/owner.h"
@@ -48,14 +49,26 @@ static void release(struct dlk_hold *h, bool carried, uint32_t told)
 	dlk_release_send(h);
 }
 
-bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
+/* What is converted ends by the call that converts it. */
+static bool may_end(const struct dlk_hold *h, enum end_cause cause,
+		    const unsigned *conversions)
+{
+	dlk_holds_check();
+	if (cause != END_GONE)
+		return dlk_hold_is_held(h);
+	return h->state == HOLD_HELD &&
+	       (!conversions || h->conversions == *conversions);
+}
+
+/* If it was converted no more than so often, or (NULL) any number of times. */
+static bool end(struct dlk_hold *h, enum end_cause cause,
+		const unsigned *conversions)
 {
 	bool ours, ends, carried;
 	uint32_t told = 0;
 
 	dlk_holds_lock();
-	/* What is converted ends by the call that converts it. */
-	ends = cause == END_GONE ? h->state == HOLD_HELD : dlk_hold_is_held(h);
+	ends = may_end(h, cause, conversions);
 	ours = ends && is_ours_to_release(h, cause);
 	carried = h->keeper.carried;
 	if (ends && !ours)
@@ -74,16 +87,52 @@ bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
 	return !ours && told;
 }
 
+bool dlk_hold_end(struct dlk_hold *h, enum end_cause cause)
+{
+	return end(h, cause, NULL);
+}
+
+bool dlk_hold_is_known(const struct dlk_hold *h, unsigned *conversions)
+{
+	DLK_GUARD(&dlk_holds_mutex);
+	*conversions = h->conversions;
+	return dlk_hold_is_held(h);
+}
+
+void dlk_hold_end_seen(struct dlk_hold *h, unsigned conversions)
+{
+	end(h, END_GONE, &conversions);
+}
+
+/*
+ * No call is granted more between the look and the end: of records, for it has
+ * the file_lock then; of flock's it converts the hold, and is counted.
+ *
+ *	the thread			a call
+ *					its mode is LOCK_EX
+ *	the kernel's is LOCK_SH
+ *					so is the hold's
+ *	LOCK_EX is nowhere: has it ended?
+ */
+int dlk_hold_look(struct dlk_hold *h)
+{
+	const bool locks = h->kind != DLK_FLOCK;
+	unsigned conversions;
+	int there;
+
+	if (!dlk_hold_is_known(h, &conversions))
+		return 0;
+	if (locks && !dlk_file_trylock(&h->file))
+		return -1;
+	there = dlk_lock_is_there(h);
+	if (there == 0)
+		end(h, END_GONE, &conversions);
+	if (locks)
+		dlk_file_unlock(&h->file);
+	return there == 0 && dlk_hold_is_known(h, &conversions) ? -1 : there;
+}
+
 bool dlk_hold_is_there(struct dlk_hold *h)
 {
-	bool held;
-
-	dlk_holds_lock();
-	held = dlk_hold_is_held(h);
-	dlk_holds_unlock();
-	if (held && dlk_lock_is_there(h))
-		return true;
-	if (held)
-		dlk_hold_end(h, END_GONE);
-	return false;
+	return dlk_hold_look(h) != 0;
 }

@@ -330,8 +330,10 @@ void dlk_hold_return_all(void)
 
 void dlk_hold_convert(struct dlk_hold *h)
 {
-	if (h->state == HOLD_HELD)
-		set_state(h, HOLD_CONVERTING);
+	if (h->state != HOLD_HELD)
+		return;
+	set_state(h, HOLD_CONVERTING);
+	h->conversions++;
 }
 
 void dlk_hold_unchanged(struct dlk_hold *h)

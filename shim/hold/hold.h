@@ -66,6 +66,8 @@ struct dlk_hold {
 	undelegated; /* in schedule.c; le_prev is NULL of
 					     one that is not there */
 	enum hold_state state;
+	unsigned conversions; /* that calls have begun; one that came and went
+				 is not seen by the state */
 	struct dlk_hold *next, **pprev; /* in holds.c */
 	struct dlk_hold *chain;         /* of those with its file's hash */
 	unsigned pins;                  /* who work on it, without the mutex */

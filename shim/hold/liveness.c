@@ -112,17 +112,6 @@ int dlk_record_compare(struct dlk_hold *h)
 	return there == 1 ? h->ranges.n != 0 : there;
 }
 
-static int records_are_there(struct dlk_hold *h)
-{
-	int there;
-
-	if (!dlk_file_trylock(&h->file))
-		return -1;
-	there = dlk_record_compare(h);
-	dlk_file_unlock(&h->file);
-	return there;
-}
-
 /* --- either --------------------------------------------------------------- */
 
 bool dlk_lock_may_have(void *arg, int fd)
@@ -142,7 +131,7 @@ int dlk_lock_is_there(struct dlk_hold *h)
 	int fd, mode;
 
 	if (h->kind != DLK_FLOCK)
-		return records_are_there(h);
+		return dlk_record_compare(h);
 	if (h->program_fd >= 0)
 		dlk_shadow_look(h->fd);
 	fd = h->fd;

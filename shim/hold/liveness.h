@@ -7,7 +7,7 @@
 
 /*
  * Is the kernel's lock of a pinned lease still there?  1, 0, or -1: there is
- * no telling, and so it must be taken for there.
+ * no telling, and so it must be taken for there.  Of records: with the file_lock.
  */
 int dlk_lock_is_there(struct dlk_hold *h);
 /*

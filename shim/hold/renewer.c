@@ -129,13 +129,16 @@ static void reclaim_ranges(struct dlk_hold *h, struct dlk_renewal *r,
  *	renew ->	gone
  *				ask ->
  */
-static bool is_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
+static void end_if_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
 {
-	if (r->result == 0 || r->result == DLK_REPLACED)
-		return false;
-	return !dlk_hold_is_there(h) ||
-	       (r->result > 0 && h->kind == DLK_FLOCK &&
-		dlk_kernel_taken_by_other(h->fd));
+	unsigned conversions;
+
+	if (r->result == 0 || r->result == DLK_REPLACED ||
+	    !dlk_hold_is_known(h, &conversions) || !dlk_hold_is_there(h))
+		return;
+	if (r->result > 0 && h->kind == DLK_FLOCK &&
+	    dlk_kernel_taken_by_other(h->fd))
+		dlk_hold_end_seen(h, conversions);
 }
 
 static void tell(struct dlk_hold *h, enum hold_verdict verdict, const char *why)
@@ -173,8 +176,7 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 		reclaim_ranges(h, r, s, at);
 		r->reclaimed = r->result == 0;
 	}
-	if (is_sharers(h, r))
-		dlk_hold_end(h, END_GONE);
+	end_if_sharers(h, r);
 	tell(h, dlk_judge(h, r, now), dlk_renewal_loss(r, at->why));
 }
 

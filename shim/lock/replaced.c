@@ -51,6 +51,8 @@ static int judge_records(const struct request *r, struct dlk_hold *h)
 	if (!dlk_file_trylock(&h->file))
 		return 0;
 	there = dlk_record_compare(h);
+	if (there == 0)
+		dlk_hold_end(h, END_GONE);
 	conflicts = dlk_ranges_conflict(&h->ranges, &r->want);
 	dlk_file_unlock(&h->file);
 	return there == 0 ? -1 : conflicts;
@@ -76,7 +78,7 @@ static int judge(const struct request *r, struct dlk_hold *h)
 		return judge_records(r, h);
 	if (r->mode == LOCK_SH && dlk_hold_mode(h) == LOCK_SH)
 		return 0;
-	return dlk_lock_is_there(h) == 0 ? -1 : 1;
+	return dlk_hold_look(h) == 0 ? -1 : 1;
 }
 
 static void say(const struct request *r, struct dlk_hold *h)
@@ -108,9 +110,7 @@ enum acquire_event dlk_request_replaced(struct request *r)
 		verdict = judge(r, h);
 	if (!h)
 		return EV_OK;
-	if (verdict < 0)
-		dlk_hold_end(h, END_GONE);
-	else
+	if (verdict > 0)
 		say(r, h);
 	dlk_unpin(h);
 	return verdict < 0 ? EV_AGAIN : EV_BUSY;
