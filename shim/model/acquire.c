@@ -392,6 +392,9 @@ static enum acquire_state after_wait_kernel(struct acquire *m,
 			       ? fail(m, -EDEADLK)
 			       : ACQ_DOUBT;
 	forget_tries(m);
+	/* Redis was not asked meanwhile. */
+	if (m->give_up_ns)
+		m->give_up_ns += r->now_ns - r->began_ns;
 	switch (r->event) {
 	case EV_OK:
 		m->in_hand = true;

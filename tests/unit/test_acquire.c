@@ -591,6 +591,33 @@ static void an_answer_ends_the_silence(void **unused)
 	assert_int_equal(ask(&m, EV_NO_ANSWER, 1500), ACQ_BACK_OFF);
 }
 
+/* Who waits for the kernel asks nothing, and nobody is silent. */
+static void a_wait_for_the_kernel_is_no_silence(void **unused)
+{
+	struct acquire m = begun(true);
+	const struct acquire_report waited = {
+		.event = EV_OK,
+		.began_ns = 1100 * DLK_MS,
+		.now_ns = 90000 * DLK_MS,
+	};
+
+	(void)unused;
+	assert_int_equal(ask(&m, EV_NO_ANSWER, 1000), ACQ_BACK_OFF);
+	feed(&m, EV_OK, 1100);
+	assert_int_equal(feed(&m, EV_OK, 1100), ACQ_PING);
+	assert_int_equal(feed(&m, EV_OK, 1100), ACQ_ENTER);
+	feed(&m, EV_OK, 1100);
+	assert_int_equal(feed(&m, EV_OK, 1100), ACQ_TRY_KERNEL);
+	assert_int_equal(feed(&m, EV_BUSY, 1100), ACQ_CHECK_CYCLE);
+	assert_int_equal(feed(&m, EV_OK, 1100), ACQ_WAIT_KERNEL);
+	assert_int_equal(dlk_acquire_next(&m, &waited), ACQ_ENTER);
+	assert_int_equal(ask(&m, EV_NO_ANSWER, 90000), ACQ_BACK_OFF);
+	feed(&m, EV_OK, 90000 + TIMEOUT_MS);
+	feed(&m, EV_OK, 90000 + TIMEOUT_MS);
+	assert_int_equal(feed(&m, EV_NO_ANSWER, 90000 + TIMEOUT_MS),
+			 ACQ_FAILED);
+}
+
 static void a_local_holder_of_the_reserved_has_the_next_one_served(
 	void **unused)
 {
@@ -688,6 +715,7 @@ int main(void)
 		cmocka_unit_test(a_silent_server_is_done_without),
 		cmocka_unit_test(who_answers_pings_only_was_reached),
 		cmocka_unit_test(an_answer_ends_the_silence),
+		cmocka_unit_test(a_wait_for_the_kernel_is_no_silence),
 		cmocka_unit_test(
 			a_local_holder_of_the_reserved_has_the_next_one_served),
 		cmocka_unit_test(pauses_are_by_their_cause),
