@@ -58,19 +58,22 @@ still_held()
 	return 1
 }
 
+look_at_all()
+{
+	local file
+
+	for file in "${files[@]}"; do
+		[ -n "${lost[$file]-}" ] || still_held "$file" ||
+			lost[$file]=yes
+	done
+}
+
 held_for()
 {
-	local end=$(($(now) + $1 * 1000000)) rounds=0 file
+	local file
 	local -A lost
 
-	while [ "$(now)" -lt "$end" ] || [ "$rounds" -lt 3 ]; do
-		for file in "${files[@]}"; do
-			[ -z "${lost[$file]-}" ] || continue
-			still_held "$file" || lost[$file]=yes
-		done
-		rounds=$((rounds + 1))
-	done
-	note "$rounds rounds"
+	throughout "$1" 3 look_at_all
 	for file in "${files[@]}"; do
 		is "${lost[$file]-no}" no "$file: held and refused for $1 ms"
 	done

@@ -70,11 +70,23 @@ rig_die()
 	exit 1
 }
 
+# pause MS: looks that follow each other leave the cores to those they look at.  No
+# process is made for it: sleep(1) costs as much as most looks.
+pause()
+{
+	local s
+
+	[ -p "$RIG/never" ] || mkfifo "$RIG/never"
+	printf -v s '0.%03d' "$1"
+	IFS= read -r -t "$s" _ <>"$RIG/never" || :
+}
+
 # Until COMMAND succeeds, at most SECONDS, and as long again as somebody waited
 # for a core meanwhile, but four times at most; for states of which nobody tells.
+# What comes late is looked at less often.
 until_true()
 {
-	local end=$((SECONDS + $1 + 1)) last=$((SECONDS + 5 * $1 + 1)) was
+	local end=$((SECONDS + $1 + 1)) last=$((SECONDS + 5 * $1 + 1)) was looks=0
 
 	shift
 	tap_stalled
@@ -86,8 +98,24 @@ until_true()
 				[ $((SECONDS - end)) -lt \
 				$(((TAP_STALLED - was) / 1000000)) ] || return 1
 		fi
-		sleep 0.01
+		looks=$((looks + 1))
+		pause $((looks < 30 ? 10 : looks < 60 ? 20 : 40))
 	done
+}
+
+# throughout MS N COMMAND...: it succeeds all that time, and N times at least; a
+# gap that one of its looks would miss is shorter than they are apart.
+throughout()
+{
+	local end=$((${EPOCHREALTIME/[.,]/} + $1 * 1000)) n=$2 looks=0
+
+	shift 2
+	until [ "$looks" -ge "$n" ] && [ "${EPOCHREALTIME/[.,]/}" -ge "$end" ]; do
+		"$@" || return 1
+		looks=$((looks + 1))
+		pause 20
+	done
+	note "$looks looks"
 }
 
 # read_line FD SECONDS: in $HEARD_LINE, without blanks at its ends.  When the time
@@ -491,19 +519,22 @@ host_is_idle()
 # file and often enough to have seen a gap
 refused_for()
 {
-	local end=$(($(now) + $1 * 1000000)) asked=0 file
+	local ms=$1
 
 	shift
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 40 ]; do
-		for file; do
-			if dl B flock -n "$file" true; then
-				diag "$file: granted"
-				return 1
-			fi
-			asked=$((asked + 1))
-		done
+	throughout "$ms" $((40 / $# + 1)) are_refused "$@"
+}
+
+are_refused()
+{
+	local file
+
+	for file; do
+		if dl B flock -n "$file" true; then
+			diag "$file: granted"
+			return 1
+		fi
 	done
-	note "$asked attempts"
 }
 
 # --- start and end --------------------------------------------------------

@@ -41,12 +41,14 @@ tap_close_inherited
 
 diag()
 {
-	printf '%s\n' "$*" | sed 's/^/# /' >&2
+	note "$@" >&2
 }
 
 note()
 {
-	printf '%s\n' "$*" | sed 's/^/# /'
+	local text=$*
+
+	printf '# %s\n' "${text//$'\n'/$'\n# '}"
 }
 
 # The microseconds in which somebody waited for a core, since boot.

@@ -156,17 +156,19 @@ for way in "${ways[@]}"; do
 		is "$RESULT" survives "$way, late: lets one go"
 	fi
 done
+look_at_all()
+{
+	local way
+
+	for way in "${ways[@]}"; do
+		held "$way" || lost+=" $way"
+	done
+}
 over_a_ttl()
 {
-	local end=$(($(now) + 1300000 * TTL)) rounds=0 way lost=''
+	local lost=''
 
-	while [ "$(now)" -lt "$end" ]; do
-		for way in "${ways[@]}"; do
-			held "$way" || lost+=" $way"
-		done
-		rounds=$((rounds + 1))
-	done
-	note "$rounds rounds"
+	throughout $((1300 * TTL / 1000)) 1 look_at_all
 	is "$lost" '' 'held and refused for longer than the ttl, each way'
 }
 over_a_ttl

@@ -34,23 +34,18 @@ for way in "${ways[@]}"; do
 	done
 	like "$(token_of "dl-${way// /-}")" '^dlock1 ' "$way: has a lease"
 done
-held_for_3_ttl()
+look_at_all()
 {
-	local end=$(($(now) + 3 * TTL * 1000000000)) way file
+	local way file
 
-	while [ "$(now)" -lt "$end" ] || [ "$rounds" -lt 3 ]; do
-		for way in "${ways[@]}"; do
-			file=dl-${way// /-}
-			[ -n "$(token_of "$file")" ] || lost[$file]=gone
-			! dl B flock -n "$file" true || lost[$file]=granted
-		done
-		rounds=$((rounds + 1))
+	for way in "${ways[@]}"; do
+		file=dl-${way// /-}
+		[ -n "$(token_of "$file")" ] || lost[$file]=gone
+		! dl B flock -n "$file" true || lost[$file]=granted
 	done
 }
 declare -A lost
-rounds=0
-held_for_3_ttl
-note "$rounds looks in 3 x ttl"
+throughout $((3 * TTL * 1000)) 3 look_at_all
 is "${!lost[*]}" '' 'all are held, and refused to the other host'
 for run in on dl; do
 	for way in "${ways[@]}"; do

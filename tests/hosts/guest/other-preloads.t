@@ -112,24 +112,24 @@ for what in "${all[@]}"; do
 done
 
 declare -A lost
+look_at_all()
+{
+	local file
+
+	for file in "${names[@]}"; do
+		[ -n "$(token_of "$file")" ] || lost[$file]=yes
+	done
+}
 watch()
 {
-	local end=$(($(now) + 18000000000)) file
+	local file
 
-	while [ "$(now)" -lt "$end" ] || [ "$rounds" -lt 3 ]; do
-		for file in "${names[@]}"; do
-			[ -n "$(rr get "dlock:$MNT/$file")" ] ||
-				lost[$file]=yes
-		done
-		rounds=$((rounds + 1))
-	done
+	throughout 18000 3 look_at_all
 	for file in "${names[@]}"; do
 		! dl B flock -n "$file" true || lost[$file]=granted
 	done
 }
-rounds=0
 watch
-note "$rounds looks at ${#names[@]} leases in 3 x ttl"
 is "${!lost[*]}" '' 'all held, and refused to the other host'
 for file in "${names[@]}"; do
 	say "$file" go

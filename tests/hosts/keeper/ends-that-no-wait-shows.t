@@ -107,11 +107,7 @@ ends()
 # that went does not come again.
 stays()
 {
-	local end=$(($(now) + TTL * 1500000))
-
-	while [ "$(now)" -lt "$end" ]; do
-		"${4-sleep}" 0.05
-	done
+	throughout $((TTL * 3 / 2)) 1 "${4-true}"
 	ok "$1: the lease stays for 1.5 x ttl" has "$2" "$3"
 }
 

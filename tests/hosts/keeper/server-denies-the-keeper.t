@@ -32,13 +32,13 @@ keeper_client()
 # stays MS: it is the same lease all the time.
 stays()
 {
-	local end=$(($(now) + $1 * 1000000)) asked=0
+	throughout "$1" 20 is_the_same
+}
 
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 20 ]; do
-		admin "get dlock:$MNT/f"
-		[ "$HEARD" = "$TOKEN" ] || { diag "now: $HEARD"; return 1; }
-		asked=$((asked + 1))
-	done
+is_the_same()
+{
+	admin "get dlock:$MNT/f"
+	[ "$HEARD" = "$TOKEN" ] || { diag "now: $HEARD"; return 1; }
 }
 
 holder_starts()

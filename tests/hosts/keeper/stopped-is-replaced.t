@@ -21,31 +21,32 @@ keepers_stop()
 	on A pkill -STOP -x dlock-keeper
 }
 
+are_renewed()
+{
+	local file left
+
+	for file; do
+		left=$(rr pttl "dlock:$MNT/$file")
+		[ "$left" -ge "$least" ] || least=$left
+		[ "$(token_of "$file")" = "${token[$file]}" ] ||
+			{ diag "$file: another lease"; return 1; }
+	done
+	are_refused "$@"
+}
+
 # stay FILE...: for longer than the ttl, each is the same lease, is renewed early
 # enough, and the other host is refused.
 stay()
 {
-	local end=$(($(now) + TTL * 4 / 3 * 1000000)) left least=$TTL asked=0 file
+	local least=$TTL file
 	local -A token
 
 	for file; do
 		token[$file]=$(token_of "$file")
 		[ -n "${token[$file]}" ] || return 1
 	done
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 4 ]; do
-		for file; do
-			left=$(rr pttl "dlock:$MNT/$file")
-			[ "$left" -ge "$least" ] || least=$left
-			if dl B flock -n "$file" true; then
-				diag "$file: granted"
-				return 1
-			fi
-			[ "$(token_of "$file")" = "${token[$file]}" ] ||
-				{ diag "$file: another lease"; return 1; }
-			asked=$((asked + 1))
-		done
-	done
-	note "$asked times refused, never less than $least ms of $TTL left"
+	throughout $((TTL * 4 / 3)) 4 are_renewed "$@" || return 1
+	note "never less than $least ms of $TTL left"
 }
 
 is_other_keeper()

@@ -33,7 +33,8 @@ with_a_minority()
 {
 	local name=$1 took
 
-	ok "$name: what is held stays so, for two ttls" held_for $((2 * TTL))
+	ok "$name: what is held stays so, for two ttls" \
+		throughout $((2 * TTL)) 40 refused_at_b
 	took=$(pairs)
 	ok "$name: what is free is granted" [ -n "$took" ]
 	is "$(cat "$RIG/p.err")" '' "$name: ... and nothing is said of that"
@@ -46,15 +47,6 @@ with_a_minority()
 busy()
 {
 	echo $(($(cut -d. -f1 /proc/loadavg) / 2 + 1))
-}
-
-held_for()
-{
-	local end=$(($(now) + $1 * 1000000))
-
-	while [ "$(now)" -lt "$end" ]; do
-		refused_at_b || return 1
-	done
 }
 
 # back NAME: it has the lease again

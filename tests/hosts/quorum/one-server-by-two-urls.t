@@ -17,7 +17,8 @@ asked_by_way()
 	ask proxy "delay $1"
 	dl A flock -n f true 2>"$RIG/err"
 	is $? 71 "refused, the first URL's answer taking $1 ms"
-	like "$(cat "$RIG/err")" '1 of 3 masters answered.*another URL' \
+	# (The last try may end before the first URL has answered once more.)
+	like "$(cat "$RIG/err")" '[01] of 3 masters answered.*another URL' \
 		'... and it says why'
 }
 

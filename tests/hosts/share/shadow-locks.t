@@ -195,21 +195,23 @@ for place in $places; do
 	done
 done
 
-refused_throughout()
+all_refused()
 {
-	local end=$(($(now) + TTL * 3100000000)) asked=0 name i
+	local name i
 
-	configs shadow
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt $((2 * ${#names[@]})) ]; do
-		for name in "${names[@]}"; do
-			for i in 0 1; do
-				dl "$i" flock -n "${name/.//}" true &&
-					diag "granted: $name" && return 1
-				asked=$((asked + 1))
-			done
+	for name in "${names[@]}"; do
+		for i in 0 1; do
+			dl "$i" flock -n "${name/.//}" true &&
+				diag "granted: $name" && return 1
 		done
 	done
-	note "$asked attempts"
+	return 0
+}
+
+refused_throughout()
+{
+	configs shadow
+	throughout $((TTL * 3100)) 1 all_refused
 }
 # On both hosts: shadows on A, leases on B.
 INIT[0]=${INIT[A]} INIT[1]=${INIT[B]}
@@ -277,16 +279,13 @@ leases()
 {
 	[ "$(rr hkeys "dlock:$MNT/disk/two" | grep -c '^dlock1 ')" = "$1" ]
 }
+neither_writes()
+{
+	! dl A flock -n disk/two true && ! dl B flock -n disk/two true
+}
 nobody_writes()
 {
-	local end=$(($(now) + TTL * 1500000000)) asked=0 h
-
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 4 ]; do
-		for h in A B; do
-			dl "$h" flock -n disk/two true && return 1
-			asked=$((asked + 1))
-		done
-	done
+	throughout $((TTL * 1500)) 2 neither_writes
 }
 configs shadow
 for first in 0 1; do

@@ -21,11 +21,7 @@ freeze_first_thread()
 # Longer than a lease that is renewed by nobody lives.
 a_life_goes_by()
 {
-	local end=$(($(now) + TTL * 4 / 3 * 1000000))
-
-	while [ "$(now)" -lt "$end" ]; do
-		sleep 0.1
-	done
+	throughout $((TTL * 4 / 3)) 1 true
 }
 
 lives()

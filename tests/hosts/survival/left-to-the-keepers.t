@@ -59,19 +59,14 @@ os._exit(0)'
 
 # stays FILE TOKEN: the same lease for longer than a ttl, and nobody else's for a
 # moment
+is_kept()
+{
+	are_refused "$1" && [ "$(token_of "$1")" = "$2" ]
+}
+
 stays()
 {
-	local end=$(($(now) + TTL * 4 / 3 * 1000000)) asked=0
-
-	while [ "$(now)" -lt "$end" ] || [ "$asked" -lt 4 ]; do
-		if dl B flock -n "$1" true; then
-			diag 'another host was granted it'
-			return 1
-		fi
-		[ "$(rr get "dlock:$MNT/$1")" = "$2" ] || return 1
-		asked=$((asked + 1))
-	done
-	note "$asked times refused"
+	throughout $((TTL * 4 / 3)) 4 is_kept "$@"
 }
 
 forks()
