@@ -76,7 +76,7 @@ pause()
 {
 	local s
 
-	[ -p "$RIG/never" ] || mkfifo "$RIG/never"
+	[ -p "$RIG/never" ] || mkfifo "$RIG/never" 2>/dev/null
 	printf -v s '0.%03d' "$1"
 	IFS= read -r -t "$s" _ <>"$RIG/never" || :
 }

@@ -187,7 +187,8 @@ ok 'pause: all are stopped' until_true 10 all_are T
 before=$(all_lines)
 had=$(ticks) since=$(now)
 sleep "$(awk "BEGIN { print $AWAY * $TTL / 1000 }")"
-had=$((($(ticks) - had) * 1000 / (($(now) - since) / 1000000 * ${#NAMES[@]})))
+since=$((($(now) - since) / 1000000))
+had=$((($(ticks) - had) * 1000 / (since * ${#NAMES[@]})))
 at_most "$had" 10 "pause: a keeper has $had per cent of a core, and does not spin"
 is "$(all_lines)" "$before" 'pause: nobody works meanwhile'
 is "$(n_work)" "${#NAMES[@]}" "pause: all ${#NAMES[@]} are there"
