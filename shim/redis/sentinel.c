@@ -167,6 +167,7 @@ struct search {
 	struct address first;  /* the first answer */
 	uint64_t others_by_ns; /* 0: there is none yet */
 	unsigned asks;         /* that have not answered */
+	unsigned refusals;     /* of us, or by us: asking again is of no use */
 	struct {
 		struct dlk_conn *c;
 		bool asked;
@@ -217,6 +218,7 @@ static bool ask_one(struct search *s, unsigned i, struct address *a)
 	err = err ?: read_answer(c, r, a);
 	if (err)
 		explain(s, c->ep, error_of(c));
+	s->refusals += err == -EACCES;
 	end_one(s, i);
 	return !err;
 }
@@ -263,7 +265,9 @@ static int find(struct search *s, struct address *a)
 			return 0;
 		}
 		if (!s->asks)
-			return -EHOSTUNREACH;
+			return s->refusals == s->ep->n_sentinels
+				       ? -EACCES
+				       : -EHOSTUNREACH;
 		if (now >= s->wait->deadline_ns)
 			return -ETIMEDOUT;
 		if (s->wait->interrupt && s->wait->interrupt(s->wait->arg))

@@ -26,7 +26,7 @@ static struct world {
 		struct fake fake;
 		struct world *w;
 		atomic_int listener; /* who has subscribed; 0: nobody */
-		atomic_bool is_late, is_stopped;
+		atomic_bool is_late, is_stopped, refuses;
 	} s[2];
 	struct dlk_conn *c;
 } worlds[8]; /* one a test, for what is known of a master is kept */
@@ -59,6 +59,10 @@ static void serve(int fd, void *arg)
 		buf[n] = '\0';
 		if (s->is_stopped)
 			continue;
+		if (s->refuses) {
+			say_text(fd, "-NOAUTH Authentication required.\r\n");
+			continue;
+		}
 		if (strstr(buf, "SETNAME"))
 			say_text(fd, "+OK\r\n");
 		if (strstr(buf, "SUBSCRIBE")) {
@@ -200,6 +204,28 @@ static void nor_one_that_cannot_be_connected_to(void **state)
 		close(fds[i]);
 }
 
+static void all_that_refuse_us_are_not_asked_again(void **state)
+{
+	struct world *w = *state;
+
+	w->s[0].refuses = true;
+	assert_int_equal(tried(w), OLD);
+	dlk_server_doubted(dlk_server_known(w->ep));
+	w->s[1].refuses = true;
+	assert_int_equal(dlk_conn_open(w->c, in_ms(5000)), -EACCES);
+	assert_non_null(strstr(w->c->error, "no Sentinel names the master"));
+	assert_non_null(strstr(w->c->error, "sentinel_password_file"));
+}
+
+static void nor_is_one_that_is_away_a_refusal(void **state)
+{
+	struct world *w = *state;
+
+	w->s[0].refuses = true;
+	strcpy(w->ep[2].path, "/nobody");
+	assert_int_equal(dlk_conn_open(w->c, in_ms(1000)), -EHOSTUNREACH);
+}
+
 #define sentinel_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -209,6 +235,8 @@ int main(void)
 		sentinel_test(nor_does_a_verification),
 		sentinel_test(one_that_is_stopped_is_not_listened_to),
 		sentinel_test(nor_one_that_cannot_be_connected_to),
+		sentinel_test(all_that_refuse_us_are_not_asked_again),
+		sentinel_test(nor_is_one_that_is_away_a_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
