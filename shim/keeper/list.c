@@ -11,10 +11,11 @@
  *	read: from the 61st	nothing
  *
  * So it is read twice, the second time cut in the midst of the first one's
- * pieces.  What either reading has counts, if the two agree but for a FEW
- * lines.  A lock that both missed was pushed over a cut twice, once at least by
- * more than a FEW lines that ended; and these would be in one reading and not
- * in the other.
+ * pieces; and where two cuts come together all the same, as they do near the end
+ * of some lists however often these are read, a sixth of a piece off it.  What
+ * either reading has counts, if the two agree but for a FEW lines.  A lock that
+ * both missed was pushed over a cut twice, once at least by more than a FEW
+ * lines that ended; and these would be in one reading and not in the other.
  */
 #include "keeper/list.h"
 
@@ -32,7 +33,11 @@ enum {
 	SHORT = 2600, /* a first piece that ended because the list did */
 	FEW = 6,
 	TRIES = 4,
+	SIXTHS = 6,
 };
+
+/* Of a piece: where each try cuts it. */
+static const size_t cut_at[TRIES] = { 3, 4, 2, 3 };
 
 struct reading {
 	uint64_t *lines; /* each as a number; waiters are none */
@@ -77,17 +82,23 @@ bool dlk_grow(void *array, size_t *room, size_t n, size_t size)
 
 /* --- a reading ------------------------------------------------------------ */
 
+/* What the second of two readings is cut by. */
+struct cutting {
+	const struct reading *first; /* NULL: this is the first */
+	size_t sixths;
+};
+
 /* How much to read at `len`: to the midst of the first reading's piece. */
-static size_t how_much(const struct reading *first, size_t len)
+static size_t how_much(const struct cutting *by, size_t len)
 {
 	size_t from = 0;
 
-	for (size_t i = 0; first && i < first->n_cuts; i++) {
-		size_t to = first->cuts[i].byte;
-		size_t middle = from + (to - from) / 2;
+	for (size_t i = 0; by->first && i < by->first->n_cuts; i++) {
+		size_t to = by->first->cuts[i].byte;
+		size_t midst = from + (to - from) * by->sixths / SIXTHS;
 
-		if (middle > len)
-			return middle - len < PIECE ? middle - len : PIECE;
+		if (midst > len)
+			return midst - len < PIECE ? midst - len : PIECE;
 		from = to;
 	}
 	return PIECE;
@@ -101,7 +112,7 @@ static bool cut(struct reading *r, size_t at)
 	return true;
 }
 
-static bool slurp_fd(int fd, struct reading *r, const struct reading *first)
+static bool slurp_fd(int fd, struct reading *r, const struct cutting *by)
 {
 	size_t len = 0, last = PIECE;
 
@@ -110,7 +121,7 @@ static bool slurp_fd(int fd, struct reading *r, const struct reading *first)
 
 		if (!dlk_grow(&list.text, &list.size, len + PIECE, 1))
 			return false;
-		n = read(fd, list.text + len, how_much(first, len));
+		n = read(fd, list.text + len, how_much(by, len));
 		if (n < 0)
 			return false;
 		if (n == 0)
@@ -125,7 +136,7 @@ static bool slurp_fd(int fd, struct reading *r, const struct reading *first)
 	return true;
 }
 
-static bool slurp(struct reading *r, const struct reading *first)
+static bool slurp(struct reading *r, const struct cutting *by)
 {
 	int fd = open("/proc/locks", O_RDONLY | O_CLOEXEC);
 	bool fine;
@@ -133,7 +144,7 @@ static bool slurp(struct reading *r, const struct reading *first)
 	if (fd < 0)
 		return false;
 	r->n_cuts = 0;
-	fine = slurp_fd(fd, r, first);
+	fine = slurp_fd(fd, r, by);
 	close(fd);
 	return fine;
 }
@@ -188,12 +199,12 @@ static int order(const void *a, const void *b)
 	return x->mode - y->mode;
 }
 
-static bool read_once(struct reading *r, const struct reading *first)
+static bool read_once(struct reading *r, const struct cutting *by)
 {
 	char *line, *end;
 	size_t c = 0;
 
-	if (!slurp(r, first))
+	if (!slurp(r, by))
 		return false;
 	r->n_locks = 0;
 	r->n = 0;
@@ -274,7 +285,10 @@ bool dlk_list_read(void)
 	bool fine = false;
 
 	for (int tries = 0; tries < TRIES && !fine; tries++) {
-		if (!read_once(&one, NULL) || !read_once(&other, &one))
+		const struct cutting whole = { NULL, 0 },
+				     midst = { &one, cut_at[tries] };
+
+		if (!read_once(&one, &whole) || !read_once(&other, &midst))
 			return false;
 		fine = far_apart(&one, &other) &&
 		       differences(&one, &other) <= FEW;

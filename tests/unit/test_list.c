@@ -27,7 +27,13 @@
 #include "model/timeline.h"
 #include "tests/unit/dir.h"
 
-enum { OTHERS = 300, CHURNERS = 2, STEADY = 40, SOON_MS = 20000 };
+enum {
+	OTHERS = 300,
+	CHURNERS = 2,
+	STEADY = 40,
+	LENGTHS = 800,
+	SOON_MS = 20000
+};
 
 /* What the list calls the file behind fd, which is locked. */
 static uint64_t listed_as(int fd)
@@ -77,6 +83,23 @@ static void a_lock_is_listed_with_its_taker(void **state)
 	listed(file, 1);
 	close(other);
 	listed(file, 0);
+}
+
+/* Wherever the cuts are.  (Others may lock meanwhile, and so stir it.) */
+static void a_list_of_any_length_is_read(void **state)
+{
+	static int fd[LENGTHS];
+	const struct dlk_listed *e;
+
+	(void)state;
+	for (unsigned i = 0; i < LENGTHS; i++) {
+		fd[i] = opened(2000 + i);
+		assert_int_equal(flock(fd[i], LOCK_EX), 0);
+		e = listed(listed_as(fd[i]), 1);
+		assert_int_equal(e[0].pid, getpid());
+	}
+	for (unsigned i = 0; i < LENGTHS; i++)
+		close(fd[i]);
 }
 
 static void churn(unsigned which)
@@ -143,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lock_is_listed_with_its_taker),
+		cmocka_unit_test(a_list_of_any_length_is_read),
 		cmocka_unit_test(none_is_missed_while_others_come_and_go),
 	};
 
