@@ -271,7 +271,7 @@ host_start()
 	# For both ways: the end of one that is dying is not read as this one's.
 	read -r -t 60 _ <>"$RIG/$h.up" ||
 		rig_die "host $h: $(cat "$RIG/$h.unshare")"
-	INIT[$h]=$(pgrep -P "${UNSHARE[$h]}")
+	read -r "INIT[$h]" _ <"/proc/${UNSHARE[$h]}/task/${UNSHARE[$h]}/children"
 }
 
 # The host's file system at $MNT.

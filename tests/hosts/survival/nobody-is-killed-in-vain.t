@@ -3,10 +3,10 @@
 # timeout: 240
 #
 # What disturbs a lease and does not end it kills nobody (L6): a server that
-# answers late, once or always, or closes every connection again and again, or takes no new one,
-# or wants another password; one that was restarted; a busy machine.  Holders live
-# through all of it, and so do those who lock and unlock all the time.  Then the
-# server is silent for longer (control).
+# answers late, once or always, or closes every connection again and again, or
+# takes no new one, or wants another password; one that was restarted; a busy
+# machine.  Holders live through all of it, and so do those who lock and unlock all
+# the time.  Then the server is silent for longer (control).
 #
 # Each lasts longer than a lease, of which other work may cost a second or two.
 . "${0%/*}/../../lib/rig.sh"
@@ -65,13 +65,13 @@ begin()
 	rig_configs "$@"
 	survivors plain "$N"
 	for i in 1 2; do
-		peer "loop$i" dl A /usr/bin/python3 "$loop" "loop$i"
+		peer "loop$i" dl A /usr/bin/python3 "$loop" "loop$i" 0.005
 	done
 }
 
 end_all()
 {
-	is "$(on A pgrep -fc "^/usr/bin/python3 $loop loop[12]$")" 2 \
+	is "$(on A pgrep -fc "^/usr/bin/python3 $loop loop[12] ")" 2 \
 		'who locks and unlocks all the time does so still'
 	on A pkill -KILL -f lock_loop
 	peer_end "${!PEER_IN[@]}"
