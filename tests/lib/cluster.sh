@@ -81,15 +81,31 @@ replica_follows()
 	m "$1" info replication | grep -q '^master_link_status:up'
 }
 
+# (Of several, kill succeeds if it does of one.)
+all_nodes_live()
+{
+	local pid
+
+	for pid in "${MASTER_PID[@]}"; do
+		kill -0 "$pid" 2>/dev/null || return 1
+	done
+}
+
 cluster_is_ready()
 {
 	local i
 
+	all_nodes_live || return 1
 	for ((i = 1; i <= N_MASTERS; i++)); do
-		kill -0 "${MASTER_PID[i]}" 2>/dev/null || return 0
 		node_is_ready "$i" || return 1
 		[ "$i" -le 3 ] || replica_follows "$i" || return 1
 	done
+}
+
+# Or never will be: a port is taken.
+cluster_is_decided()
+{
+	! all_nodes_live || cluster_is_ready
 }
 
 cluster_up()
@@ -102,8 +118,8 @@ cluster_up()
 			cluster_nodes "$i" >"$RIG/nodes$i.conf"
 			node_up "$i"
 		done
-		until_true 15 cluster_is_ready
-		kill -0 "${MASTER_PID[@]}" 2>/dev/null && return 0
+		until_true 15 cluster_is_decided
+		! cluster_is_ready || return 0
 		for pid in "${MASTER_PID[@]}"; do
 			kill -KILL "$pid" 2>/dev/null
 		done
