@@ -207,12 +207,16 @@ shell_ends()
 # Others come and go, on this file and on a hundred: the list is never still.
 others_stir()
 {
-	ask b 'lock x SH'
-	ask b 'lock x UN'
-	ask b 'close x'
-	ask b 'open x f'
-	ask m unlock
-	ask m lock
+	local i
+
+	for i in {1..20}; do
+		ask b 'lock x SH'
+		ask b 'lock x UN'
+		ask b 'close x'
+		ask b 'open x f'
+		ask m unlock
+		ask m lock
+	done
 }
 
 # The reader is dead, but not its lock: a child has it.
