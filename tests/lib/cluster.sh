@@ -286,15 +286,18 @@ survivors()
 # ended before.
 load_end()
 {
-	local host pid n=0
+	local host pid
 
+	# (By who started them: a child that is to become a keeper has their name.)
+	died=0
+	for pid in "${LOADERS[@]}"; do
+		kill -0 "$pid" 2>/dev/null || died=$((died + 1))
+	done
 	for host in A B; do
-		n=$((n + $(survivors "$host" | wc -l)))
 		for pid in $(survivors "$host"); do
 			on "$host" kill -KILL "$pid"
 		done
 	done
-	died=$((${#LOADERS[@]} - n))
 	LOADERS=()
 	load_read say
 	note "$(/usr/bin/python3 "$TOP/tests/programs/longest_wait.py" \

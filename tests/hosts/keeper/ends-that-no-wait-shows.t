@@ -207,9 +207,7 @@ shell_ends()
 # Others come and go, on this file and on a hundred: the list is never still.
 others_stir()
 {
-	local i
-
-	for i in {1..20}; do
+	for _ in {1..20}; do
 		ask b 'lock x SH'
 		ask b 'lock x UN'
 		ask b 'close x'
