@@ -18,7 +18,9 @@
 #	demote			who was it before becomes its replica at last, which
 #				takes 8 s else: so long there are two
 #
-# Sentinels look each 100 ms, and take a server for dead after $DOWN_MS.
+# Sentinels look each 100 ms, and take a server for dead after $DOWN_MS.  (Their pings
+# are left at one a second: nobody is promoted who told of itself longer ago than five
+# of them, and it is asked but once a second while its master is gone.)
 declare -a SENTINEL_PID=() SENTINEL_PORT=()
 MASTER=1 DOWN_MS=${DOWN_MS:-500}
 
@@ -90,7 +92,7 @@ sentinel_up()
 		kill -KILL "${SENTINEL_PID[$i]}" 2>/dev/null
 	done
 	[ -n "$(sentinel_names "$i")" ] || rig_die "no Sentinel $i: see $RIG/sentinel$i.log"
-	s "$i" sentinel debug info-period 100 ping-period 100 ask-period 100 \
+	s "$i" sentinel debug info-period 100 ask-period 100 \
 		publish-period 100 tilt-period 1000 >/dev/null
 }
 

@@ -98,7 +98,7 @@ sentinel()
 	PEER_PID[sentinel$i]=$!
 	disown "$!"
 	until_true 5 master_answers "1$i"
-	m "1$i" sentinel debug info-period 100 ping-period 100 ask-period 100 \
+	m "1$i" sentinel debug info-period 100 ask-period 100 \
 		publish-period 100 tilt-period 1000 >/dev/null
 }
 
