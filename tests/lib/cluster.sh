@@ -11,11 +11,12 @@
 #	owner_of SLOT		the node that has it: I
 #	node_id I
 #	slot_move SLOT I [MS]	to node I, as redis-cli --cluster reshard does: with
-#				a pause before each step
+#				a pause before each step; it fails if that takes
+#				60 s, as to a node that is no master
 #	is_master I
-# Nodes fail over after NODE_TIMEOUT ms.
+# Nodes fail over after NODE_TIMEOUT ms, and begin with the options of NODE_MORE.
 NODE_TIMEOUT=${NODE_TIMEOUT:-700}
-declare -a LOADERS=()
+declare -a LOADERS=() NODE_MORE+=()
 
 node_id()
 {
@@ -52,12 +53,11 @@ cluster_nodes()
 	echo 'vars currentEpoch 6 lastVoteEpoch 0'
 }
 
-# node_up I [OPTION...]: begins, or again, with the memory that it has on disk
+# node_up I: begins, or again, with the memory that it has on disk
 node_up()
 {
 	local i=$1
 
-	shift
 	redis_start "${MASTER_PORT[i]}" "$(master_sock "$i")" \
 		"$RIG/redis$i.log" --cluster-enabled yes \
 		--cluster-config-file "nodes$i.conf" \
@@ -65,7 +65,7 @@ node_up()
 		--cluster-port "${BUS_PORT[i]}" \
 		--cluster-node-timeout "$NODE_TIMEOUT" \
 		--cluster-allow-replica-migration no \
-		--repl-diskless-sync-delay 0 "$@"
+		--repl-diskless-sync-delay 0 "${NODE_MORE[@]}"
 	MASTER_PID[i]=$STARTED
 	[ "$i" != 1 ] || REDIS_PID=$STARTED
 }
@@ -191,7 +191,7 @@ owner_of()
 
 slot_move()
 {
-	local slot=$1 to=$2 ms=${3:-0} from i keys
+	local slot=$1 to=$2 ms=${3:-0} end=$((SECONDS + 60)) from i keys
 
 	from=$(owner_of "$slot") || return
 	[ "$from" != "$to" ] || return 0
@@ -200,6 +200,10 @@ slot_move()
 	while sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))" &&
 		mapfile -t keys < <(m "$from" cluster getkeysinslot "$slot" 3) &&
 		[ -n "${keys-}" ]; do
+		[ "$SECONDS" -lt "$end" ] || {
+			diag "slot $slot does not move to node $to"
+			return 1
+		}
 		m "$from" migrate 127.0.0.1 "${MASTER_PORT[to]}" '' 0 5000 \
 			replace keys "${keys[@]}" >/dev/null
 	done

@@ -740,11 +740,12 @@ locker()
 	peer "$1" "$2" "$3" "$BIN/locker"
 }
 
-# proxy NAME: a proxy before Redis, and as prompt; its port in $PROXY.
+# proxy NAME [PORT]: a proxy before Redis, or the server at that port, and as prompt;
+# its own port in $PROXY.
 proxy()
 {
 	peer "$1" nice -n -20 /usr/bin/python3 \
-		"$TOP/tests/programs/tcpproxy.py" "127.0.0.1:$PORT"
+		"$TOP/tests/programs/tcpproxy.py" "127.0.0.1:${2:-$PORT}"
 	hear "$1" || rig_die "no proxy: $(cat "$RIG/$1.err")"
 	# shellcheck disable=SC2034 # the caller's
 	PROXY=$RESULT

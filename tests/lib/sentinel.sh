@@ -18,11 +18,13 @@
 #	demote			who was it before becomes its replica at last, which
 #				takes 8 s else: so long there are two
 #
-# Sentinels look each 100 ms, and take a server for dead after $DOWN_MS.  (Their pings
-# are left at one a second: nobody is promoted who told of itself longer ago than five
-# of them, and it is asked but once a second while its master is gone.)
+# Sentinels ask each other, and tell, each 100 ms, and take a server for dead after
+# $DOWN_MS, for which a busy machine is not to be enough: none fails over but who is
+# asked to, or whose master is gone.  (Pings and INFO are each second: nobody is
+# promoted who told of itself longer ago than five of the one, or three of the other
+# where the master lives, and who is to be it is asked but once a second.)
 declare -a SENTINEL_PID=() SENTINEL_PORT=()
-MASTER=1 DOWN_MS=${DOWN_MS:-500}
+MASTER=1 DOWN_MS=${DOWN_MS:-3000}
 
 replica_up()
 {
@@ -92,7 +94,7 @@ sentinel_up()
 		kill -KILL "${SENTINEL_PID[$i]}" 2>/dev/null
 	done
 	[ -n "$(sentinel_names "$i")" ] || rig_die "no Sentinel $i: see $RIG/sentinel$i.log"
-	s "$i" sentinel debug info-period 100 ask-period 100 \
+	s "$i" sentinel debug info-period 1000 ask-period 100 \
 		publish-period 100 tilt-period 1000 >/dev/null
 }
 
@@ -151,7 +153,8 @@ failover()
 
 	for try in 1 2 3 4; do
 		until_true 10 asked_for_failover "$to"
-		if until_true 12 failed_over "$to"; then
+		until_true 12 failover_is_over "$to"
+		if failed_over "$to"; then
 			MASTER=$to
 			return
 		fi
@@ -159,10 +162,28 @@ failover()
 	rig_die "server $to is no master"
 }
 
-# (Not if none of its replicas is good enough at the moment.)
+# Sentinel 1 names who was the master, and makes no other one.
+failover_is_off()
+{
+	local has
+
+	has=$(s 1 sentinel master rig)
+	[[ $has == *$'\nport\n'"$(server_port $((3 - $1)))"$'\n'* &&
+		$has != *failover_in_progress* ]]
+}
+
+failover_is_over()
+{
+	failed_over "$1" || failover_is_off "$1"
+}
+
+# (Not if none of its replicas is good enough at the moment; and once it has another
+# master, it would make the old one the master again.)
 asked_for_failover()
 {
-	failed_over "$1" || [ "$(s 1 sentinel failover rig)" = OK ]
+	failed_over "$1" || {
+		failover_is_off "$1" && [ "$(s 1 sentinel failover rig)" = OK ]
+	}
 }
 
 is_demoted()

@@ -8,6 +8,7 @@
 #
 #	cluster.t [MOVES [FAILOVERS [SEED]]]
 RIG_MODE=cluster
+NODE_TIMEOUT=15000 # none fails but who is killed
 . "${0%/*}/../lib/rig.sh"
 
 MOVES=${1:-20}
@@ -46,6 +47,10 @@ is "$overlaps $broken $lost" '0 0 0' "$MOVES moves: never two holders"
 is "$died $errors" '0 0' '... nobody has ended, and no lock has failed'
 is "$(grep -c LOST "$LOAD/dlock.log")" 0 '... no lease is lost'
 
+NODE_TIMEOUT=700
+for i in "${!MASTER_PORT[@]}"; do
+	m "$i" config set cluster-node-timeout "$NODE_TIMEOUT" >/dev/null
+done
 load_begin "$BUILD/libdlock-preload.so"
 for ((i = 1; i <= FAILOVERS; i++)); do
 	slot=$(slot_at "${KEYS[RANDOM % 4]}")

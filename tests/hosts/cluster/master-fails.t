@@ -6,6 +6,8 @@
 # its replica goes on.  Never two holders; who holds a lock has it still; nobody is
 # granted anything at the new master for one delay, for it may not know all.
 RIG_MODE=cluster
+# (None of them becomes a master though a busy machine keeps its own waiting.)
+NODE_MORE=(--cluster-replica-no-failover yes)
 . "${0%/*}/../../lib/rig.sh"
 
 # A failover takes 2 s, and 3 on a busy machine, of the two thirds of a ttl that
@@ -23,16 +25,7 @@ is_master_now()
 	return 1
 }
 
-# stays_replica I yes|no: though a busy machine keeps its master waiting
-stays_replica()
-{
-	m "$1" config set cluster-replica-no-failover "$2" >/dev/null
-}
-
 rig_start disks
-for i in 4 5 6; do
-	stays_replica $i yes
-done
 rig_configs ttl=${TTL}s timeout=30s connect_timeout=1s restart_delay=${TTL}s
 export DLOCK_LOG=warning:$RIG/log
 ok 'the nodes are old' until_true 20 masters_are_old $((TTL + 1))
@@ -49,7 +42,7 @@ load_begin "$BUILD/libdlock-preload.so"
 m "$replica" config set replica-read-only no >/dev/null
 began=$(now)
 is "$(m "$replica" flushall)" OK 'its replica has forgotten all'
-stays_replica "$replica" no
+m "$replica" config set cluster-replica-no-failover no >/dev/null
 master_kill "$master"
 born=$began
 ok '... and is the master' until_true 20 is_master_now "$replica"
@@ -101,7 +94,7 @@ ask c 'lock c EX'
 is "$RESULT" 0 'without a delay: A has a lock'
 on A pkill -STOP -x 'locker|dlock-[ks].*'
 m $((other + 3)) flushall >/dev/null
-stays_replica $((other + 3)) no
+m $((other + 3)) config set cluster-replica-no-failover no >/dev/null
 master_kill "$other"
 ok '... of which the next master knows nothing' until_true 20 \
 	is_master $((other + 3))

@@ -63,7 +63,9 @@ END
 program 'redis-server --daemonize' none <<'END'
 redis-server --port 0 --unixsocket "$PWD/s" --save '' --daemonize yes --dir "$PWD" --logfile log >/dev/null
 until redis-cli -s s ping 2>/dev/null; do sleep 0.02; done | grep PONG
-redis-cli -s s set k v; redis-cli -s s bgsave >/dev/null; redis-cli -s s shutdown save; rm -f log dump.rdb
+redis-cli -s s set k v; redis-cli -s s bgsave >/dev/null # its child writes log, too
+until redis-cli -s s info persistence | grep -q 'bgsave_in_progress:0'; do sleep 0.02; done
+redis-cli -s s shutdown save; rm -f log dump.rdb
 END
 program 'gpg and gpg-agent, excluded' none <<'END'
 mkdir -m 700 g.rec; export GNUPGHOME=$PWD/g.rec

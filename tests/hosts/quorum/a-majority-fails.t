@@ -18,15 +18,6 @@ says()
 	grep -q "$2" "$RIG/$1"
 }
 
-# master_proxy I: before a master; its port in $PROXY
-master_proxy()
-{
-	peer "p$1" /usr/bin/python3 "$TOP/tests/programs/tcpproxy.py" \
-		"127.0.0.1:${MASTER_PORT[$1]}"
-	hear "p$1" || rig_die "no proxy: $(cat "$RIG/p$1.err")"
-	PROXY=$RESULT
-}
-
 # Masters that stand still for less are there.
 TIMEOUT=3 # s
 
@@ -74,7 +65,7 @@ rig_empty 5
 
 real=("${MASTER_PORT[@]}")
 for i in 2 3; do
-	master_proxy "$i"
+	proxy "p$i" "${MASTER_PORT[i]}"
 	MASTER_PORT[i]=$PROXY
 done
 rig_config A ttl=2s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \

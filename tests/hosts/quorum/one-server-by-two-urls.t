@@ -22,16 +22,14 @@ asked_by_way()
 		'... and it says why'
 }
 
-peer proxy /usr/bin/python3 "$TOP/tests/programs/tcpproxy.py" "127.0.0.1:$PORT"
-hear proxy || rig_die "no proxy: $(cat "$RIG/proxy.err")"
-proxy=$RESULT
+proxy proxy
 two=${MASTER_PORT[2]}
 MASTER_PORT[2]=$PORT
-rig_config A url="redis://127.0.0.1:$proxy/0" timeout=2s
+rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=2s
 asked_by_way 0
 asked_by_way 50
 MASTER_PORT[2]=$two
-rig_config A url="redis://127.0.0.1:$proxy/0" timeout=5s
+rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=5s
 ask proxy 'delay 50'
 ok 'control: two servers are a majority' dl A flock -n f true
 peer_end proxy

@@ -54,7 +54,7 @@ by_tls()
 
 declare -a STLS_PORT=()
 rig_start disks
-tls_up --tls-replication yes
+tls_up --tls-replication yes --repl-diskless-sync-delay 0
 tls_authority other
 mapfile -t with < <(certificate | sed 's/^tls-/--&/')
 free_port
@@ -110,7 +110,7 @@ is "$RESULT" ENOLCK 'a master that is dead, and still named'
 # (Nobody is promoted who has been without the master for ten of these longer than it
 # is known to be down, and it was as long as the lock was asked for.  Two tries to make
 # one are 20 s apart.)
-each_sentinel sentinel set rig down-after-milliseconds 3000
+each_sentinel sentinel set rig down-after-milliseconds "$DOWN_MS"
 ok '... until another one is' until_true 50 failed_over 1
 ok '... is asked about again' until_true 20 granted_at_last
 ask b 'lock f UN'

@@ -10,7 +10,7 @@
 # shellcheck source=tests/lib/survival.sh
 . "$TOP/tests/lib/survival.sh"
 
-TTL=4 DOWN_MS=1000
+TTL=4 DOWN_MS=3000
 
 # Each side has a network, that of a process which does nothing.
 declare -A NET
@@ -69,7 +69,7 @@ server()
 	local i=$1 side=$2 address=$3 port=$4
 
 	shift 4
-	in_net "$side" setpriv --pdeathsig KILL redis-server --port "$port" \
+	in_net "$side" nice -n -20 setpriv --pdeathsig KILL redis-server --port "$port" \
 		--bind "$address" 127.0.0.1 --protected-mode no --save '' \
 		--unixsocket "$RIG/redis$i.sock" --repl-diskless-sync-delay 0 \
 		--dir "$RIG" "$@" >"$RIG/redis$i.log" 2>&1 &
@@ -93,12 +93,12 @@ sentinel()
 	sentinel down-after-milliseconds rig $DOWN_MS
 	sentinel failover-timeout rig 10000
 	END
-	in_net "$side" setpriv --pdeathsig KILL redis-server \
+	in_net "$side" nice -n -20 setpriv --pdeathsig KILL redis-server \
 		"$RIG/sentinel$i.conf" --sentinel >/dev/null 2>&1 &
 	PEER_PID[sentinel$i]=$!
 	disown "$!"
 	until_true 5 master_answers "1$i"
-	m "1$i" sentinel debug info-period 100 ask-period 100 \
+	m "1$i" sentinel debug info-period 1000 ask-period 100 \
 		publish-period 100 tilt-period 1000 >/dev/null
 }
 
