@@ -51,6 +51,7 @@ static struct {
 static uint32_t settled;
 
 static unsigned lost; /* keepers, wherever it was noticed */
+static int lost_by;   /* the last one: it hung, or has ended */
 
 /* --- messages ------------------------------------------------------------- */
 
@@ -387,6 +388,7 @@ static void lose(bool hangs)
 	bool tell = false;
 
 	lost++;
+	lost_by = hangs ? -ETIMEDOUT : -ESRCH;
 	dlk_keeper_lose(hangs);
 	dlk_holds_lock();
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
@@ -415,6 +417,11 @@ static void lose(bool hangs)
 unsigned dlk_delegation_lost(void)
 {
 	return lost;
+}
+
+int dlk_delegation_lost_by(void)
+{
+	return dlk_keeper_is_silent() ? -ETIMEDOUT : lost_by;
 }
 
 /* One that we have let go has ended: what it carried has no keeper. */

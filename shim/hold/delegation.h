@@ -53,7 +53,9 @@ bool dlk_delegation_ask(struct dlk_hold *h, bool wait);
 bool dlk_delegation_listen(void);
 /* (pinned) No keeper carries it; said once. */
 void dlk_delegation_refused(struct dlk_hold *h, int err);
-/* How many keepers were lost, wherever that was noticed. */
+/* How many keepers were lost, wherever that was noticed; and why there is none:
+ * -ETIMEDOUT, it hangs, -ESRCH, it has ended. */
 unsigned dlk_delegation_lost(void);
+int dlk_delegation_lost_by(void);
 
 #endif

@@ -53,12 +53,13 @@ static bool ask_all(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 	return open;
 }
 
-/* (keeper_mutex) The keepers hang, one after the other. */
+/* (keeper_mutex) The keepers hang, or end, one after the other. */
 static void give_up(struct dlk_hold *const *all, unsigned n, uint64_t began_ns)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (progress_of(all[i], began_ns) >= WAITING)
-			dlk_delegation_refused(all[i], -ETIMEDOUT);
+			dlk_delegation_refused(all[i],
+					       dlk_delegation_lost_by());
 }
 
 /* Who waits for it has waited as long as he may. */

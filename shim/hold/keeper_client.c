@@ -173,6 +173,26 @@ static bool read_rights(struct rights *r)
 	return dlk_syscall(SYS_capget, &head, r->caps) == 0;
 }
 
+/*
+ * Whose it is, by one of the names that the process may use (unix(7)): the one that
+ * the keeper has.  Without it the real one is said, and one that differs is refused.
+ */
+static struct cmsghdr *add_credentials(struct cmsghdr *c,
+				       const struct rights *r)
+{
+	const struct ucred who = {
+		.pid = dlk_pid(),
+		.uid = r->uid,
+		.gid = r->gid,
+	};
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_CREDENTIALS;
+	c->cmsg_len = CMSG_LEN(sizeof(who));
+	memcpy(CMSG_DATA(c), &who, sizeof(who));
+	return (struct cmsghdr *)(void *)((char *)c + CMSG_SPACE(sizeof(who)));
+}
+
 static pid_t spawn(int their_end)
 {
 	return dlk_spawn_own("dlock-keeper", dlk_self.keeper_path,
@@ -189,7 +209,7 @@ static unsigned servers_of(const struct dlk_redis *r)
  * Passwords are sent from where they stand.  A section whose servers have no
  * room any more, and those after it, are none of the keeper's.
  */
-static int send_servers(int fd)
+static int send_servers(int fd, const struct rights *rights)
 {
 	struct dlk_keep head = { .magic = DLK_KEEP_MAGIC,
 				 .type = DLK_KEEP_START };
@@ -198,7 +218,14 @@ static int send_servers(int fd)
 	} what[DLK_KEEP_SERVERS];
 	struct iovec iov[1 + 2 * DLK_KEEP_SERVERS] = { { &head,
 							 sizeof(head) } };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control = { 0 };
+	struct msghdr msg = { .msg_iov = iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
 	const struct dlk_redis *r = dlk_self.config->redis;
 	unsigned n = 0;
 
@@ -218,6 +245,7 @@ static int send_servers(int fd)
 			};
 		}
 	}
+	add_credentials(&control.align, rights);
 	return dlk_syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) <
 			       0
 		       ? -errno
@@ -241,7 +269,7 @@ static int make_socket(struct dlk_own *ours, struct dlk_own *theirs)
 	return 0;
 }
 
-static pid_t start(struct dlk_own *ours)
+static pid_t start(struct dlk_own *ours, const struct rights *rights)
 {
 	struct dlk_own theirs = { .fd = -1 };
 	int err = make_socket(ours, &theirs);
@@ -249,7 +277,7 @@ static pid_t start(struct dlk_own *ours)
 
 	if (err)
 		return err;
-	err = send_servers(ours->fd);
+	err = send_servers(ours->fd, rights);
 	pid = err ? err : spawn(theirs.fd);
 	dlk_own_close(&theirs);
 	if (pid < 0)
@@ -266,7 +294,7 @@ static int start_here(void)
 	pid_t pid;
 
 	pthread_mutex_unlock(&dlk_keeper_mutex);
-	pid = read_rights(&rights) ? start(&ours) : -EPERM;
+	pid = read_rights(&rights) ? start(&ours, &rights) : -EPERM;
 	pthread_mutex_lock(&dlk_keeper_mutex);
 	keeper.starting = false;
 	if (pid > 0) {
@@ -333,22 +361,6 @@ void *dlk_keeper_room(void)
 	return keeper.room;
 }
 
-/* Whose it is, by one of the names that the process may use (unix(7)). */
-static struct cmsghdr *add_credentials(struct cmsghdr *c)
-{
-	const struct ucred who = {
-		.pid = dlk_pid(),
-		.uid = keeper.rights.uid,
-		.gid = keeper.rights.gid,
-	};
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_CREDENTIALS;
-	c->cmsg_len = CMSG_LEN(sizeof(who));
-	memcpy(CMSG_DATA(c), &who, sizeof(who));
-	return (struct cmsghdr *)(void *)((char *)c + CMSG_SPACE(sizeof(who)));
-}
-
 static int send_it(const struct dlk_keep *m, size_t size, const int *fds,
 		   unsigned n)
 {
@@ -364,7 +376,7 @@ static int send_it(const struct dlk_keep *m, size_t size, const int *fds,
 		.msg_control = &control,
 		.msg_controllen = CMSG_SPACE(sizeof(struct ucred)),
 	};
-	struct cmsghdr *c = add_credentials(&control.align);
+	struct cmsghdr *c = add_credentials(&control.align, &keeper.rights);
 
 	if (n > 0) {
 		c->cmsg_level = SOL_SOCKET;
