@@ -58,6 +58,8 @@
 #include "model/seeded.h"
 #include "model/timeline.h"
 
+enum { GUARD_MS = 1000 }; /* as patience_with(): a keeper has no core yet */
+
 /* --- Redis' part ---------------------------------------------------------- */
 
 static bool downgrades(const struct request *r)
@@ -383,6 +385,26 @@ static enum acquire_event weakened_here_only(struct request *r)
 }
 
 /*
+ * A keeper waits for the end of what the description has without a lease of ours:
+ * then there is one, of a sharer's or of what we were before an execve(2).  A keeper's
+ * thread may have had no core yet, and who is asking just now has a keeper a moment
+ * after he is granted it.
+ */
+static bool is_guarded(const struct request *r)
+{
+	const uint64_t until = dlk_now_ns() + GUARD_MS * DLK_MS;
+
+	while (dlk_kernel_holder(r->fd, &r->file, LOCK_UN, NULL) !=
+	       DLK_GUARDED) {
+		if (dlk_now_ns() >= until ||
+		    dlk_kernel_flock_mode(r->fd) == LOCK_UN)
+			return false;
+		dlk_pause_ns(DLK_MS);
+	}
+	return true;
+}
+
+/*
  * Not granted: what this call obtained goes back, and nothing else.  What the
  * description had before without a lease of ours is a sharer's, who may be
  * asking just now, as we are: so look again each time.
@@ -392,9 +414,7 @@ static enum acquire_event roll_back(struct request *r)
 	const enum acquire_event cause = r->acquire.cause;
 
 	if (r->old_mode == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
-	    cause != EV_WRONG_TYPE &&
-	    (r->own ||
-	     dlk_kernel_holder(r->fd, &r->file, LOCK_UN, NULL) == DLK_GUARDED))
+	    cause != EV_WRONG_TYPE && (r->own || is_guarded(r)))
 		return weakened_here_only(r);
 	dlk_flock_give_up_old(r);
 	if (r->old_mode == r->mode)
