@@ -15,7 +15,7 @@ run()
 	rm -rf "$RIG/share/$1"
 	mkdir "$RIG/share/$1"
 	# shellcheck disable=SC2016 # expanded there
-	"$1" A timeout 90 sh -c 'cd "$1" && exec "$0"' "$RIG/$2" "$1" \
+	"$1" A timeout 600 sh -c 'cd "$1" && exec "$0"' "$RIG/$2" "$1" \
 		>"$RIG/$2.$1" 2>&1
 	echo "status $?" >>"$RIG/$2.$1"
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,18 @@ static inline void wait_turn(const int *way)
 
 	while (read(way[0], &c, 1) < 0 && errno == EINTR)
 		;
+}
+
+/* SIGALRM again and again, so that one comes amidst the call that follows, however
+ * late that begins; 0: none any more. */
+static inline void alarm_each_us(long us)
+{
+	const struct itimerval it = {
+		.it_interval.tv_usec = us,
+		.it_value.tv_usec = us,
+	};
+
+	setitimer(ITIMER_REAL, &it, NULL);
 }
 
 static inline int child_status(pid_t pid)

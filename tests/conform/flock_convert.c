@@ -239,15 +239,15 @@ static void on_alarm(int signo)
 static void interrupted(void)
 {
 	struct sigaction sa = { .sa_handler = on_alarm };
-	struct itimerval it = { .it_value.tv_usec = 100000 };
 	int fd = opened("f", O_RDWR);
 	struct turns t;
 	pid_t pid = reader(&t, LOCK_EX);
 
 	SHOW(flock(fd, LOCK_SH));
 	sigaction(SIGALRM, &sa, NULL);
-	setitimer(ITIMER_REAL, &it, NULL);
+	alarm_each_us(100000);
 	SHOW(flock(fd, LOCK_EX));
+	alarm_each_us(0);
 	its_turn(&t);
 	FROM_CHILD();
 	its_end(&t, pid);

@@ -105,7 +105,6 @@ static void upgrade(void)
 static void description(void)
 {
 	struct sigaction sa = { .sa_handler = nothing };
-	struct itimerval it = { .it_value.tv_usec = 100000 };
 	int fd = opened("f", O_RDWR);
 	pid_t pid;
 
@@ -113,8 +112,9 @@ static void description(void)
 	pid = waiter(F_WRLCK, 10, 0);
 	until_it_waits(pid);
 	sigaction(SIGALRM, &sa, NULL);
-	setitimer(ITIMER_REAL, &it, NULL);
+	alarm_each_us(100000);
 	SHOW(record(fd, F_OFD_SETLKW, F_WRLCK, 10, 10));
+	alarm_each_us(0);
 	HELD();
 	/* (The child has the description, too: closing would not end it.) */
 	SHOW(OFD(fd, F_UNLCK, 0, 0));

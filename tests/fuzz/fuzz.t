@@ -23,20 +23,33 @@ fuzzed()
 		-print_final_stats=1 "$corpora/$1" >"$corpora/$1.said" 2>&1
 }
 
+# The same, again while a busy machine has not given it the time for 200 inputs: it
+# has read $N.
+fuzzed_long()
+{
+	local tries=0
+
+	N=0
+	while [ "$N" -lt 200 ] && [ "$((tries++))" -lt 5 ]; do
+		fuzzed "$@" || return
+		N=$((N + $(sed -n 's/^stat::number_of_executed_units: //p' \
+			"$corpora/$1.said")))
+	done
+}
+
 ok 'the targets are built' make -s --no-print-directory fuzzers
 python3 tests/fuzz/seeds.py "$corpora/"
 for source in tests/fuzz/*.c; do
 	target=$(basename "$source" .c)
 	[ "$target" != control ] || continue
 	ok "$target: nothing is found in $SECONDS_EACH s" \
-		fuzzed "$target" "$SECONDS_EACH"
+		fuzzed_long "$target" "$SECONDS_EACH"
 	note "$(grep '^Done ' "$corpora/$target.said")"
 	grep -E 'not so|ERROR|SUMMARY|Test unit|^    #' "$corpora/$target.said" |
 		head -n 30 | while read -r line; do
 			diag "$target: $line"
 		done
-	n=$(sed -n 's/^stat::number_of_executed_units: //p' "$corpora/$target.said")
-	at_least "${n:-0}" 200 "$target: ... with many inputs"
+	at_least "$N" 200 "$target: ... with many inputs"
 done
 ok 'control: a bug is found' test "$(fuzzed control 60; echo $?)" != 0
 ok '... the one that is there' grep -q "not so: .*'l'" "$corpora/control.said"

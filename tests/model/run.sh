@@ -19,9 +19,9 @@ set -u
 cd "$(dirname "$0")" || exit 1
 sources=$PWD
 quick=${1-}
-optimize=-O2
+optimize=-O2 by=(nice)
 if [ "$quick" = --quick ]; then
-	optimize=-O0
+	optimize=-O0 by=()
 	work=$(mktemp -d "${TMPDIR:-/tmp}/dlock-model.XXXXXX") || exit 1
 	trap 'rm -rf "$work"' EXIT
 else
@@ -137,7 +137,7 @@ search()
 	rm -f pan pan.out "$model.pml.trail"
 	spin -a "${flags[@]}" "$model.pml" >pan.out 2>&1 &&
 		gcc "$optimize" -w "${compile[@]}" -o pan pan.c >>pan.out 2>&1 &&
-		nice timeout "${MODEL_TIMEOUT:-900}" ./pan "${how[@]}" >pan.out 2>&1
+		"${by[@]}" timeout "${MODEL_TIMEOUT:-900}" ./pan "${how[@]}" >pan.out 2>&1
 	[ -z "${show-}" ] || [ ! -e "$model.pml.trail" ] ||
 		trail "${flags[@]}" "$model.pml"
 }

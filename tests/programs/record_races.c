@@ -4,8 +4,8 @@
  *
  *	cycle FILE FILE2	a thread tries byte 50; while it has that in
  *				the kernel, a neighbour who has FILE2's byte 0
- *				waits for it, and we wait for that: "TRIED
- *				WAITED MICROSECONDS"
+ *				waits for it, and we wait for that: "tried
+ *				0 0", and "TRIED WAITED MICROSECONDS"
  *	memory FILE FILE2		no memory is to be had when the kernel
  *				grants what we waited for: "WAITED f", or t:
  *				whether it is free or taken then
@@ -151,7 +151,7 @@ struct call {
 	int fd, cmd;
 	long byte;
 	_Atomic bool go, again;
-	const char *result;
+	const char *result, *after; /* "... 0 0" is said then */
 };
 
 static void *run(void *arg)
@@ -163,6 +163,8 @@ static void *run(void *arg)
 	do
 		c->result = set(c->fd, c->cmd, F_WRLCK, c->byte);
 	while (c->again);
+	if (c->after)
+		printf("%s 0 0\n", c->after);
 	return NULL;
 }
 
@@ -215,7 +217,11 @@ static int cycle(char *path, char *other)
 	static char how[] = "waits";
 	int fd = open_it(path), held = open_it(other);
 	struct neighbour n = begin(how, other, path);
-	struct call c = { .fd = fd, .cmd = F_SETLK, .byte = 50, .go = true };
+	struct call c = { .fd = fd,
+			  .cmd = F_SETLK,
+			  .byte = 50,
+			  .go = true,
+			  .after = "tried" };
 	long long began, ended;
 	const char *result;
 

@@ -49,7 +49,7 @@ compile()
 # under the null shim for ever.
 run()
 {
-	local limit=90
+	local limit=600
 
 	[ "$1" != null ] || limit=2
 	# shellcheck disable=SC2016 # expanded there

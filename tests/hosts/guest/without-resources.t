@@ -199,7 +199,7 @@ ok '... until the container ends' until_true 20 lease_is_gone number1%rec
 # --- standard error ---------------------------------------------------------
 
 for what in broken full; do
-	is "$(unreachable timeout -s KILL 10 "$program" "$what" err)" 'ENOLCK
+	is "$(unreachable timeout -s KILL 600 "$program" "$what" err)" 'ENOLCK
 none pending' "standard error is $what: the program lives"
 done
 

@@ -33,7 +33,12 @@ END
 is_seen 'a process' <<'END'
 test -z "$LD_PRELOAD" || setsid sleep 100 >/dev/null 2>&1 &
 END
-on A pkill -x sleep
+sleep_is_gone()
+{
+	on A pkill -x sleep
+	host_is_idle A
+}
+until_true 5 sleep_is_gone
 
 # --- files ------------------------------------------------------------------
 program tar none <<'END'

@@ -36,7 +36,7 @@ rrdtool create r.rrd --start 1000000000 --step 1 DS:x:GAUGE:2:U:U RRA:LAST:0.5:1
 rrdtool update r.rrd 1000000001:5 1000000002:6; rrdtool fetch r.rrd LAST -s 1000000000 -e 1000000002; rrdtool dump r.rrd | cksum; rm r.rrd
 END
 program 'lckdo' locks <<'END'
-lckdo f sh -c 'lckdo f echo no; echo $?; lckdo -q f true; echo $?; lckdo -s f true; echo $?'; lckdo -W 1 f echo yes; lckdo -s f lckdo -s f echo shared
+lckdo f sh -c 'lckdo f echo no; echo $?; lckdo -q f true; echo $?; lckdo -s f true; echo $?'; lckdo -W 60 f echo yes; lckdo -s f lckdo -s f echo shared
 END
 program 'LMDB' locks <<'END'
 mkdir db; /usr/bin/python3 -c '

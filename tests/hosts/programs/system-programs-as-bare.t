@@ -69,14 +69,15 @@ redis-cli -s s shutdown save; rm -f log dump.rdb
 END
 program 'gpg and gpg-agent, excluded' none <<'END'
 mkdir -m 700 g.rec; export GNUPGHOME=$PWD/g.rec
+until gpgconf --launch gpg-agent 2>/dev/null; do :; done # it naps for 5 s at most
 echo text | gpg -q --batch --passphrase p --pinentry-mode loopback -c -o c.gpg
 gpg -q --batch --passphrase p --pinentry-mode loopback -d c.gpg; gpgconf --kill all
 rm -rf g.rec c.gpg
 END
 program 'socat: fork, unix socket, pty' none <<'END'
 socat -t10 UNIX-LISTEN:s,fork SYSTEM:'read x; echo got $x' & p=$!
-until test -S s; do sleep 0.02; done
-echo a | socat -t10 - UNIX:s; echo b | socat -t10 - UNIX:s; kill $p; wait $p; echo $?
+until test -S s; do sleep 0.02; done # it listens a moment later
+echo a | socat -t10 - UNIX:s,forever,interval=0.02; echo b | socat -t10 - UNIX:s; kill $p; wait $p; echo $?
 socat -u EXEC:'echo on a pty',pty,stderr - </dev/null | tr -d '\r'
 rm -f s
 END

@@ -23,15 +23,21 @@ cycle()
 seen_cycle()
 {
 	peer t "$RUN" A "$BIN/record_races" cycle "$MNT/f" "$MNT/g"
+	hear t
 	if [ "$RUN" = on ] && [ "${PEER_IN[h]-}" ]; then
-		until_true 5 on A grep -q -e '->' /proc/locks
-		sleep 0.1
+		until_true 5 both_wait
 		say h 'range f F_UNLCK 50 1'
 	fi
 	hear t 5
 	note "$RUN: byte 50: $RESULT; byte 0: $START after $END us"
 	peer_end t
 	until_true 5 all_ended
+}
+
+# Of A's processes, in the kernel.
+both_wait()
+{
+	[ "$(on A grep -c -e '->' /proc/locks)" = 2 ]
 }
 
 # Until then its locks are in the next one's way.

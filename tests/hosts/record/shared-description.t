@@ -26,9 +26,10 @@ class Alarm(Exception):
 def on_alarm(*_):
     raise Alarm()
 
-def lock(cmd, what, start, length):
+def lock(cmd, what, start, length, alarm=0):
     l = struct.pack("hhqqi4x", TYPES[what], 0, int(start), int(length), 0)
-    try:
+    try: # (An alarm before the call is followed by one in it.)
+        signal.setitimer(signal.ITIMER_REAL, alarm, alarm)
         fcntl.fcntl(fd, cmd, l)
         return 0
     except OSError as e:
@@ -40,8 +41,7 @@ def start(cmd, args, seconds=0, dies=False):
     signal.signal(signal.SIGALRM, on_alarm)
     child = os.fork()
     if child == 0:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        err = lock(cmd, *args)
+        err = lock(cmd, *args, seconds)
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         os._exit(err)

@@ -32,7 +32,7 @@ other_up()
 	shift
 	free_port
 	port=$FREE
-	setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" \
+	nice -n -20 setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" \
 		--unixsocket "$RIG/$name.sock" --dir "$RIG" --save '' \
 		--appendonly no --daemonize no "$@" >"$RIG/$name.log" 2>&1 &
 	OTHER[$name]=$!

@@ -101,7 +101,7 @@ for mode in close reset 'cut 3'; do
 done
 
 # --- answering errors -----------------------------------------------------
-peer fake /usr/bin/python3 "$TOP/tests/programs/fakeredis.py"
+peer fake nice -n -20 /usr/bin/python3 "$TOP/tests/programs/fakeredis.py"
 hear fake
 FAKE=127.0.0.1:$RESULT
 i=0

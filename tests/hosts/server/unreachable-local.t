@@ -213,7 +213,7 @@ ask a 'open f f'
 does a ENOLCK 'lock f EX NB' 'nor is one without replicas not there'
 unlike "$(cat "$RIG/a.err")" 'ALONE' '... and nothing like that is said'
 peer_end a
-peer fake /usr/bin/python3 "$TOP/tests/programs/fakeredis.py"
+peer fake nice -n -20 /usr/bin/python3 "$TOP/tests/programs/fakeredis.py"
 hear fake
 config local url="redis://127.0.0.1:$RESULT/0"
 ask fake '-LOADING Redis is loading the dataset in memory\r\n'
