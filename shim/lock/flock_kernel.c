@@ -98,11 +98,18 @@ static int own_mode(const struct request *r)
 
 /*
  * Sharers of our description lock and unlock it while we look, and what they have
- * is ours: who is in the way is then found there again.
+ * is ours: who is in the way is then found there again.  (On a busy machine, where a
+ * keeper may be in the way for long, one who does share it was found three times in
+ * a row [m].)
  */
 static bool may_be_a_sharer(const struct request *r)
 {
-	return r->look.in_a_row < 3 && dlk_shared(r->program_fd);
+	const struct flock_look *l = &r->look;
+
+	return dlk_shared(r->program_fd) &&
+	       (l->in_a_row < 3 ||
+		(l->in_a_row < 30 && l->pid > 0 &&
+		 dlk_kernel_shares(l->pid, r->program_fd)));
 }
 
 static uint64_t patience_with(struct request *r)

@@ -328,6 +328,14 @@ int dlk_kernel_same(int fd1, int fd2)
 	return r < 0 ? -errno : r == 0;
 }
 
+bool dlk_kernel_shares(pid_t pid, int fd)
+{
+	const pid_t self = (pid_t)dlk_syscall(SYS_gettid);
+
+	return dlk_syscall(SYS_kcmp, self, pid, KCMP_FILE, (long)fd,
+			   (long)fd) == 0;
+}
+
 int dlk_kernel_find(const struct dlk_file *file, int mode,
 		    dlk_accept_fn *accept, void *arg)
 {
