@@ -238,9 +238,11 @@ static void tell_failure(const struct dlk_hold *h, int err)
 		      ", and " DLK_LIBEXECDIR "/dlock-keeper: ",
 		      err == -ESRCH ? "it has ended as soon as it was started"
 		      : strerrordesc_np(-err) ?: "unknown error",
-		      "; it ends by its ttl when this process ends.  "
-		      "Is dlock-keeper installed beside libdlock-preload.so?",
-		      NULL);
+		      "; it ends by its ttl when this process ends", NULL);
+	if (err == -ENOENT || err == -EACCES)
+		dlk_text_str(&l.text,
+			     ".  Is dlock-keeper installed beside "
+			     "libdlock-preload.so, and in this root?");
 	dlk_line_end(&l);
 }
 
@@ -453,12 +455,15 @@ bool dlk_delegation_listen(void)
 bool dlk_delegation_ask(struct dlk_hold *h, bool wait)
 {
 	int err = dlk_keeper_start(wait);
+	const bool started = !err;
 
-	if (!err)
+	if (started)
 		err = tell_add(h);
-	if (err == -EPERM)
+	/* (What cannot be started is neither let go of nor lost: fanotify(7) and
+	 * seccomp(2) may say EPERM, too.) */
+	if (started && err == -EPERM)
 		let_go();
-	else if (err == -EPIPE)
+	else if (started && err == -EPIPE)
 		lose(false);
 	else if (err && err != DLK_KEEPER_LATER)
 		dlk_delegation_refused(h, err);

@@ -294,7 +294,7 @@ static int start_here(void)
 	pid_t pid;
 
 	pthread_mutex_unlock(&dlk_keeper_mutex);
-	pid = read_rights(&rights) ? start(&ours, &rights) : -EPERM;
+	pid = read_rights(&rights) ? start(&ours, &rights) : -errno;
 	pthread_mutex_lock(&dlk_keeper_mutex);
 	keeper.starting = false;
 	if (pid > 0) {

@@ -816,7 +816,8 @@ static void renew_some(struct dlk_section *s)
 		/* (Marks are others where a server is silent: survive.c.) */
 		dlk_carried_news += s->store->silent;
 	}
-	memcpy(s->why, at.why, sizeof(s->why));
+	if (batch.n)
+		memcpy(s->why, at.why, sizeof(s->why));
 	for (unsigned i = 0; i < batch.n; i++) {
 		any |= batch.ask[i].result == 0;
 		renewed(batch.who[i], &batch.ask[i], at.why);

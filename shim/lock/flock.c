@@ -412,10 +412,15 @@ static bool is_guarded(const struct request *r)
 static enum acquire_event roll_back(struct request *r)
 {
 	const enum acquire_event cause = r->acquire.cause;
+	const bool weakens = r->old_mode == LOCK_EX && r->mode == LOCK_SH &&
+			     cause != EV_BUSY && cause != EV_WRONG_TYPE;
 
-	if (r->old_mode == LOCK_EX && r->mode == LOCK_SH && cause != EV_BUSY &&
-	    cause != EV_WRONG_TYPE && (r->own || is_guarded(r)))
+	if (weakens && (r->own || is_guarded(r)))
 		return weakened_here_only(r);
+	/* A keeper's mark may be hidden from us: what fails has obtained
+	 * nothing, and what there is may have a lease. */
+	if (weakens)
+		return EV_OK;
 	dlk_flock_give_up_old(r);
 	if (r->old_mode == r->mode)
 		return EV_OK;

@@ -107,9 +107,8 @@ static bool may_be_a_sharer(const struct request *r)
 	const struct flock_look *l = &r->look;
 
 	return dlk_shared(r->program_fd) &&
-	       (l->in_a_row < 3 ||
-		(l->in_a_row < 30 && l->pid > 0 &&
-		 dlk_kernel_shares(l->pid, r->program_fd)));
+	       (l->in_a_row < 3 || (l->in_a_row < 30 && l->pid > 0 &&
+				    dlk_kernel_shares(l->pid, r->program_fd)));
 }
 
 static uint64_t patience_with(struct request *r)

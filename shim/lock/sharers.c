@@ -49,7 +49,8 @@ static bool others_have(struct request *r)
  * proves whose it is (ask_with_proof): true.
  *
  * Where Redis does not say, the kernel does: what another process has taken,
- * between two attempts of ours, is its own to give back.
+ * between two attempts of ours, is its own to give back.  So is what the
+ * description may have had before, where that cannot be read.
  */
 bool dlk_sharers_unlock_refused(struct request *r)
 {
@@ -57,7 +58,8 @@ bool dlk_sharers_unlock_refused(struct request *r)
 	 * too many than one that is lost. */
 	if (r->acquire.cause != EV_BUSY &&
 	    (r->others ||
-	     (dlk_shared(r->program_fd) && dlk_kernel_taken_by_other(r->fd))))
+	     (dlk_shared(r->program_fd) && (dlk_kernel_flock_mode(r->fd) < 0 ||
+					    dlk_kernel_taken_by_other(r->fd)))))
 		return false;
 	r->others = r->mode == LOCK_EX && others_have(r);
 	if (!r->others)

@@ -102,6 +102,18 @@ on A chmod 666 again
 again SH ENOLCK
 again EX 0
 
+# --- refused calls --------------------------------------------------------------
+
+# A keeper that cannot be started is none, whatever the errno is: EPERM is said, too,
+# where a policy forbids its execution.
+for call in capget socketpair; do
+	is "$(dl A timeout -s KILL 60 "$BIN/refused" "$call" flock refused echo went \
+		2>"$RIG/err"; echo $?)" $'went\n0' "$call is refused: works, and ends"
+	like "$(cat "$RIG/err")" 'no keeper for the lease .*not permitted' \
+		"... and it is said that there is no keeper"
+	rr del "dlock:$MNT/refused" >"$RIG/del"
+done
+
 worked=0 said=0
 for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
 	bare=$(on A "$program" memory memory "$mib" 2>/dev/null </dev/null)
