@@ -193,6 +193,24 @@ static struct cmsghdr *add_credentials(struct cmsghdr *c,
 	return (struct cmsghdr *)(void *)((char *)c + CMSG_SPACE(sizeof(who)));
 }
 
+/*
+ * Ids that are not mapped in this user namespace (user_namespaces(7)) cannot be said:
+ * EINVAL.  Unsaid, they come as they are read, by us and by the keeper.
+ */
+static int send_as(int fd, struct msghdr *msg)
+{
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+	const size_t said = CMSG_SPACE(sizeof(struct ucred));
+
+	if (dlk_syscall(SYS_sendmsg, fd, msg, flags) >= 0)
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	msg->msg_control = (char *)msg->msg_control + said;
+	msg->msg_controllen -= said;
+	return dlk_syscall(SYS_sendmsg, fd, msg, flags) < 0 ? -errno : 0;
+}
+
 static pid_t spawn(int their_end)
 {
 	return dlk_spawn_own("dlock-keeper", dlk_self.keeper_path,
@@ -246,10 +264,7 @@ static int send_servers(int fd, const struct rights *rights)
 		}
 	}
 	add_credentials(&control.align, rights);
-	return dlk_syscall(SYS_sendmsg, fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) <
-			       0
-		       ? -errno
-		       : 0;
+	return send_as(fd, &msg);
 }
 
 /* Both ends, so that each message says whose it is, from the first on. */
@@ -388,10 +403,7 @@ static int send_it(const struct dlk_keep *m, size_t size, const int *fds,
 	/* Else what is meant for the program would be written to. */
 	if (!dlk_keeper_is_there())
 		return -EPIPE;
-	return dlk_syscall(SYS_sendmsg, keeper.socket.fd, &msg,
-			   MSG_NOSIGNAL | MSG_DONTWAIT) < 0
-		       ? -errno
-		       : 0;
+	return send_as(keeper.socket.fd, &msg);
 }
 
 /* From now on it has as much time as any. */

@@ -92,13 +92,15 @@ done
 
 # As a set-user-ID program has them, and many a server.  Its keeper has the effective
 # ones, and hears who has them; a descriptor that is left when the process is gone is
-# the lock.
+# the lock.  (And so it is with ids that have no number in a user namespace.)
 declare -A OTHER=([uid]='seteuid(65534)' [gid]='setegid(65534)'
-	[back]='setresuid(65534, 0, 0)')
+	[back]='setresuid(65534, 0, 0)' [unmapped]='getresuid()')
 for name in "${!OTHER[@]}"; do
 	on A touch "$name"
 	on A chmod 666 "$name"
-	peer "$name" dl A /usr/bin/python3 -c "import fcntl, os
+	by=()
+	[ "$name" != unmapped ] || by=(unshare -U)
+	peer "$name" dl A "${by[@]}" /usr/bin/python3 -c "import fcntl, os
 fd = os.open('$name', os.O_RDWR)
 os.${OTHER[$name]}
 fcntl.flock(fd, fcntl.LOCK_EX)
