@@ -129,8 +129,14 @@ rig_empty 2 'fair: no key is left'
 stream fair
 in_time "${waited:-99999}" 500 'fair: the writer is not kept out (ms)'
 rig_configs ttl=5s connect_timeout=300ms
-stream 'not fair'
-at_least "${waited:-0}" 1000 'not fair: the readers keep the writer out (ms)'
+is_soon()
+{
+	stream 'not fair'
+	[ "${waited:-0}" -lt 1000 ]
+}
+# (Readers who have no core may leave a gap.)
+RUN='not fair'
+ok 'not fair: the readers keep the writer out (control)' fails_once is_soon
 
 order on one
 is "$RESULT" 0 'one host, bare: who holds something passes who only waits'
