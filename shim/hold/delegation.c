@@ -240,9 +240,8 @@ static void tell_failure(const struct dlk_hold *h, int err)
 		      : strerrordesc_np(-err) ?: "unknown error",
 		      "; it ends by its ttl when this process ends", NULL);
 	if (err == -ENOENT || err == -EACCES)
-		dlk_text_str(&l.text,
-			     ".  Is dlock-keeper installed beside "
-			     "libdlock-preload.so, and in this root?");
+		dlk_text_str(&l.text, ".  Is dlock-keeper installed beside "
+				      "libdlock-preload.so, and in this root?");
 	dlk_line_end(&l);
 }
 
