@@ -37,20 +37,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tests/lib/helper.h"
+#include "tests/lib/refuse_call.h"
 
 enum { FEW = 96 };
 
@@ -171,28 +167,10 @@ static int exec2(char **arg)
 	return 0;
 }
 
-/* All threads, and no keeper that is there already. */
-static void seal(void)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getdents64, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-		    SECCOMP_FILTER_FLAG_TSYNC, &filter))
-		die("seccomp");
-}
-
 static int sealed(char **arg)
 {
 	lock_bytes(opened(arg[0]), 1);
-	seal();
+	refuse_call(SYS_getdents64);
 	tell("sealed");
 	wait_for_go();
 	return 0;
