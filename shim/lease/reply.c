@@ -222,9 +222,12 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		read_state(r, u);
 		return 0;
 	case 0:
-		return dlk_script_succeeds(u->lease->token, r->element[1])
-			       ? DLK_REPLACED
-			       : DLK_LOST;
+		if (!dlk_script_succeeds(u->lease->token, r->element[1]))
+			return DLK_LOST;
+		if (u->newer)
+			memcpy(u->newer, r->element[1]->str,
+			       r->element[1]->len + 1);
+		return DLK_REPLACED;
 	case -1:
 		return DLK_GONE;
 	default:

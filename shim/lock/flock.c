@@ -94,9 +94,20 @@ static int new_token(struct request *r)
 	return 0;
 }
 
+/* It had the exclusive lock before, by a sharer's lease. */
+static bool asks_once_more(const struct request *r)
+{
+	return !r->own && r->old_mode == LOCK_EX && r->mode == LOCK_EX;
+}
+
+/*
+ * What goes on whatever becomes of the call has its lease by the token that the
+ * server has, the one before or ours (keeper/takeover.c): so neither is released.
+ */
 static void disown(const struct request *r)
 {
-	dlk_release_token(r->rule, &r->lease);
+	if (!downgrades(r) && !asks_once_more(r))
+		dlk_release_token(r->rule, &r->lease);
 }
 
 /* What the description has at Redis, by us or another thread. */
@@ -130,15 +141,13 @@ static const struct dlk_lease *superseded(const struct request *r)
  */
 static int ask_with_proof(struct request *r, uint64_t until_ns)
 {
-	const bool had =
-		!r->own && r->old_mode == LOCK_EX && r->mode == LOCK_EX;
 	char token[DLK_TOKEN_MAX]; /* (the answer's is written over) */
 	struct dlk_lease its = { .token = token };
 	struct dlk_ask ask = { .proof = true, .superseded = &its };
 	int err = DLK_BUSY;
 	bool older;
 
-	if (!had)
+	if (!asks_once_more(r))
 		ask.superseded = superseded(r);
 	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 	       dlk_now_ns() < until_ns) {
@@ -193,8 +202,7 @@ static int ask_redis(struct request *r)
 	    (dlk_seeded(4) && err < 0))
 		err = 0;
 	if (err && r->attempt.unsure) {
-		if (!downgrades(r))
-			disown(r);
+		disown(r);
 		dlk_queue_rename(r);
 	}
 	return err;
@@ -289,8 +297,7 @@ static int keep(struct request *r)
 	int err;
 
 	if (!h) {
-		if (!downgrades(r))
-			disown(r);
+		disown(r);
 		return -ENOMEM;
 	}
 	if (r->rule->hold_at_least_ms && r->mode == LOCK_EX)
@@ -439,7 +446,7 @@ static int ask_and_keep(struct request *r)
 		r->slot.word = 0;
 	}
 	if (err < 0)
-		disown(r);
+		dlk_release_token(r->rule, &r->lease);
 	/* Refused: the claim came too late, and everybody else may ask. */
 	if (err == DLK_BUSY)
 		err = new_token(r) ?: ask_redis(r);

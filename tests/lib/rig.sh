@@ -274,6 +274,20 @@ host_start()
 	read -r "INIT[$h]" _ <"/proc/${UNSHARE[$h]}/task/${UNSHARE[$h]}/children"
 }
 
+# host_plain HOST: a disk of its own, and no pid namespace: where this machine's is
+# the first one, /proc/locks shows the locks of the dead as well.
+host_plain()
+{
+	mkfifo "$RIG/$1.up"
+	# shellcheck disable=SC2016 # its own
+	setpriv --pdeathsig KILL unshare -m --propagation private sh -c \
+		'mount -t tmpfs "host-$0" "$1" && exec "$2"' \
+		"$1" "$MNT" "$BIN/host_init" >"$RIG/$1.up" &
+	INIT[$1]=$!
+	disown $!
+	read -r -t 60 _ <>"$RIG/$1.up" || rig_die "no plain host $1"
+}
+
 # The host's file system at $MNT.
 host_mount()
 {

@@ -14,43 +14,14 @@
 # time on a busy machine as well.
 TTL=4000			# ms
 PROMPT=500			# ms, the end of a lease; about 20 are usual
-LOG='' PLAIN=''
-
-# A host's processes without a pid namespace of its own.
-plain_start()
-{
-	local up=''
-
-	mkfifo "$RIG/P.up"
-	setpriv --pdeathsig KILL unshare -m --propagation private \
-		sh -c 'mount -t tmpfs host-P "$0" && echo up; exec sleep 1000' \
-		"$MNT" >"$RIG/P.up" &
-	PLAIN=$!
-	disown "$PLAIN"
-	read -r -t 60 up <"$RIG/P.up"
-	[ "$up" = up ] || rig_die 'no plain host'
-}
-
-plain()
-{
-	shift
-	nsenter -t "$PLAIN" -m --wdns="$MNT" -- "$@"
-}
-
-bare()
-{
-	local h=$1
-
-	shift
-	if [ "$h" = P ]; then plain P "$@"; else on "$h" "$@"; fi
-}
+LOG=''
 
 dlock()
 {
 	local h=$1
 
 	shift
-	bare "$h" env LD_PRELOAD="$BUILD/libdlock-preload.so" \
+	on "$h" env LD_PRELOAD="$BUILD/libdlock-preload.so" \
 		DLOCK_CONFIG="$RIG/$h.conf" DLOCK_LOG="debug:$LOG" "$@"
 }
 
@@ -137,7 +108,7 @@ reads()
 # locker2 NAME HOST FILE: a reader that dlock does not know
 reads_bare()
 {
-	locker "$1" bare "$2"
+	locker "$1" on "$2"
 	ask "$1" "open x $3"
 	ask "$1" 'lock x SH'
 	[ "$RESULT" = 0 ] || rig_die "$1 cannot read $3: $RESULT"
@@ -166,7 +137,7 @@ reader_ends()
 	b=$TOKEN
 	reads_bare c "$h" f
 	begin=$(now)
-	bare "$h" kill -KILL "$pid"
+	on "$h" kill -KILL "$pid"
 	ends "$name" f "$a" "$begin" $PROMPT
 	ok "$name: the other's stays" has f "$b"
 
@@ -182,7 +153,7 @@ shell_ends()
 {
 	local h=$1 name="$1, exec 9<f; flock -s 9" before a begin
 
-	bare "$h" touch f
+	on "$h" touch f
 	reads_bare c "$h" f
 	cp_new "$h.in" "$h.go"
 	dlock "$h" bash -c 'exec 9<f; flock -s 9; echo >$0; read x <$1' \
@@ -222,22 +193,22 @@ child_reads_on()
 {
 	local h=$1 name="$1, a reader's child reads on" a pid begin
 
-	peer m bare "$h" "$BIN/many_files" 150 SH
+	peer m on "$h" "$BIN/many_files" 150 SH
 	ask m open
 	ask m lock
-	locker b bare "$h"
+	locker b on "$h"
 	ask b 'open x f'
 	reads a "$h" f
 	a=$TOKEN pid=$PID
 	ask a fork
 	is "$(tokens f)" "$a" "$name: one lease"
 	begin=$RESULT
-	bare "$h" kill -KILL "$pid"
+	on "$h" kill -KILL "$pid"
 	pid=$begin
 	stays "$name" f "$a" others_stir
 	ask b 'lock x SH'
 	begin=$(now)
-	bare "$h" kill -KILL "$pid"
+	on "$h" kill -KILL "$pid"
 	if [ "$h" = P ]; then
 		ends "$name, and is killed" f "$a" "$begin" $PROMPT
 	fi
@@ -304,19 +275,19 @@ unreadable()
 	a=$(tokens f)
 	like "$a" '^dlock1 ' "$name: nobody has a lease"
 	ok "$name: a keeper carries it" until_true 5 carried "${a:7:32}"
-	bare "$h" kill -KILL "$pid"
+	on "$h" kill -KILL "$pid"
 	if [ "$h" = P ]; then
 		stays "$name, the child has it" f "$a"
 		begin=$(now)
-		bare "$h" kill -KILL "$child"
+		on "$h" kill -KILL "$child"
 		ends "$name, the child is killed" f "$a" "$begin" $PROMPT
 	else
 		ends "$name, nobody can tell" f "$a" "$(now)" $((TTL + PROMPT))
 		ok "$name: and the log says so" \
 			grep -q 'not carried on any more' "$LOG"
-		bare "$h" kill -KILL "$child"
+		on "$h" kill -KILL "$child"
 	fi
-	bare "$h" rm f
+	on "$h" rm f
 	all_gone "$name"
 }
 
@@ -326,8 +297,8 @@ fifo()
 	local h=$1 name="$1, a FIFO" a begin keeper limit=$PROMPT
 
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
-	bare "$h" rm -f f
-	bare "$h" mkfifo f
+	on "$h" rm -f f
+	on "$h" mkfifo f
 	peer p dlock "$h" /usr/bin/perl -MFcntl -e '$| = 1;
 		sysopen F, "f", O_RDWR or die; flock F, 2 or die "$!\n";
 		print "$$\n"; <STDIN>'
@@ -336,7 +307,7 @@ fifo()
 	ok "$name: a keeper carries the lease" \
 		until_true 5 carried "${a:7:32}"
 	keeper=$(keepers_of "$h")
-	is "$(bare "$h" find "/proc/$keeper/fd" -lname "$MNT/f" | grep -c .)" 0 \
+	is "$(on "$h" find "/proc/$keeper/fd" -lname "$MNT/f" | grep -c .)" 0 \
 		"$name: and has not opened it"
 	stays "$name" f "$a"
 	begin=$(now)
@@ -344,7 +315,7 @@ fifo()
 	# In a container nobody can tell: it lapses.
 	[ "$h" = P ] || limit=$((limit + TTL))
 	ends "$name" f "$a" "$begin" "$limit"
-	bare "$h" rm f
+	on "$h" rm f
 	all_gone "$name"
 }
 
@@ -359,7 +330,7 @@ unlinked()
 	ok "$name: a keeper carries the lease" \
 		until_true 5 carried "${a:7:32}"
 	begin=$(now)
-	bare "$h" kill -KILL "$RESULT"
+	on "$h" kill -KILL "$RESULT"
 	ends "$name" f "$a" "$begin" $PROMPT
 	all_gone "$name"
 }
@@ -371,7 +342,7 @@ unlinked()
 keepers_of()
 {
 	if [ "$1" = P ]; then
-		plain P pgrep --ns "$PLAIN" --nslist mnt -x dlock-keeper
+		on P pgrep --ns "${INIT[P]}" --nslist mnt -x dlock-keeper
 	else
 		on "$1" pgrep -x dlock-keeper
 	fi
@@ -389,7 +360,7 @@ another_keeper()
 
 pid_ends()
 {
-	! bare "$1" kill -0 "$2" 2>/dev/null
+	! on "$1" kill -0 "$2" 2>/dev/null
 }
 
 killed_keeper()
@@ -403,16 +374,16 @@ killed_keeper()
 	ask a fork
 	child=$RESULT
 	begin=$(now)
-	bare "$h" kill -KILL "$old"
+	on "$h" kill -KILL "$old"
 	ok "$name: there is another" \
 		until_true 5 another_keeper "$h" "$old"
 	in_time $((($(now) - begin) / 1000000)) $((TTL / 3 + PROMPT)) \
 		"$name: within a tick (ms)" "$PROMPT"
 	stays "$name" f "$a"
-	bare "$h" kill -KILL "$pid"
+	on "$h" kill -KILL "$pid"
 	stays "$name, then the process, a child has the lock" f "$a"
 	begin=$(now)
-	bare "$h" kill -KILL "$child"
+	on "$h" kill -KILL "$child"
 	ends "$name, then the child" f "$a" "$begin" $PROMPT
 	all_gone "$name"
 }
@@ -429,12 +400,12 @@ killed_at_the_end()
 	hear p
 	a=$(tokens f)
 	old=$(keepers_of "$h")
-	bare "$h" kill -KILL "$old"
+	on "$h" kill -KILL "$old"
 	ok "$name: it is dead" until_true 5 pid_ends "$h" "$old"
 	say p end
 	ok "$name: the process ends" until_true 5 pid_ends "$h" "$RESULT"
 	stays "$name" f "$a"
-	bare "$h" kill -KILL "$START"
+	on "$h" kill -KILL "$START"
 	ok "$name: it ends" until_true 5 has_not f "$a"
 	all_gone "$name"
 }
@@ -442,7 +413,7 @@ killed_at_the_end()
 has_stopped()
 {
 	# shellcheck disable=SC2016 # the host's shell expands it
-	! bare "$1" sh -c 'cat /proc/$1/task/*/status' sh "$2" |
+	! on "$1" sh -c 'cat /proc/$1/task/*/status' sh "$2" |
 		grep '^State:' | grep -qv '(stopped)'
 }
 
@@ -460,15 +431,15 @@ replaced()
 	ask a pid
 	pid=$RESULT
 	old=$(keepers_of "$h")
-	bare "$h" kill -STOP "$old"
+	on "$h" kill -STOP "$old"
 	# Else a thread of it may have the lock, for the instant of a look.
 	ok "$name: that keeper stands still" until_true 5 has_stopped "$h" "$old"
-	bare "$h" kill -KILL "$pid"
+	on "$h" kill -KILL "$pid"
 	locker b dlock "$h"
 	ask b 'open x f'
 	ask b 'lock x EX' 5
 	is "$RESULT" 0 "$name: the next one has it"
-	bare "$h" kill -CONT "$old"
+	on "$h" kill -CONT "$old"
 	a=$(tokens f)
 	ok "$name: the old keeper ends" until_true 5 pid_ends "$h" "$old"
 	stays "$name, the new one's" f "$a"
@@ -481,7 +452,7 @@ LOG=$RIG/log
 : >"$LOG"
 chmod 666 "$LOG"
 chmod 711 "$RIG"
-plain_start
+host_plain P
 for h in A P; do
 	rig_config $h ttl="${TTL}ms"
 done
@@ -500,5 +471,4 @@ done
 for t in ${TESTS:-unlinked killed_at_the_end replaced}; do
 	"$t" A
 done
-kill -KILL "$PLAIN"
 rig_end
