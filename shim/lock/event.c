@@ -3,6 +3,7 @@
 #include "lock/event.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "lease/store.h"
 #include "lock/follow.h"
@@ -37,6 +38,11 @@ enum acquire_event dlk_event_of_redis(struct request *r, int err)
 	case DLK_BUSY:
 		return EV_BUSY;
 	case DLK_GRACE:
+		strcpy(r->attempt.why,
+		       r->s->answer.emptied
+			       ? "its leases were deleted, and it grants "
+				 "nothing yet"
+			       : "it was restarted, and grants nothing yet");
 		return EV_YOUNG;
 	case -EINTR:
 		return EV_SIGNAL;

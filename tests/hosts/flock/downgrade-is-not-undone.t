@@ -52,4 +52,17 @@ weakens hidden 'unshare -p -f --mount-proc flock -s 9' '71 READ'
 weakens nolist 'unshare -m sh -c "mount -t proc -o subset=pid proc /proc && exec flock -s 9"' \
 	'71 READ'
 weakens unread "python3 $RIG/full.py" '71 WRITE'
+
+# Nor does a server that was restarted just now say whose it is.
+until_true 15 redis_is_old 7
+rig_configs ttl=6s timeout=2s restart_delay=6s
+shell young 'flock -s 9'
+ok 'young: a keeper has the lease' until_true 5 keepers A
+redis_kill
+redis_up
+ask young go 60
+is "$HEARD" '0 READ' 'young: granted'
+like "$(cat "$RIG/young.err")" 'cannot weaken .*: it was restarted, and grants nothing yet;' \
+	'... and said what is not done, and why'
+peer_end young
 rig_end
