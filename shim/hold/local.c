@@ -36,15 +36,18 @@ static bool has_note(const struct dlk_file *file)
 	return notes[i].used && dlk_same_file(&notes[i].file, file);
 }
 
-bool dlk_local_begin(const struct dlk_file *file, struct dlk_store *s,
-		     uint64_t timeout_ns)
+void dlk_local_waited(struct dlk_store *s, uint64_t timeout_ns)
+{
+	if (timeout_ns)
+		atomic_store(&s->unreached_until_ns,
+			     dlk_now_ns() + TIMES * timeout_ns);
+}
+
+bool dlk_local_begin(const struct dlk_file *file)
 {
 	const unsigned i = place_of(file);
 	bool news;
 
-	if (timeout_ns)
-		atomic_store(&s->unreached_until_ns,
-			     dlk_now_ns() + TIMES * timeout_ns);
 	pthread_mutex_lock(&mutex);
 	if (!has_note(file)) {
 		some_forgotten |= notes[i].used;
@@ -62,9 +65,10 @@ bool dlk_local_end(const struct dlk_file *file, struct dlk_store *s)
 {
 	bool said;
 
+	/* (Who has only asked questions has waited as well.) */
+	atomic_store(&s->unreached_until_ns, 0);
 	if (!atomic_load(&any))
 		return false;
-	atomic_store(&s->unreached_until_ns, 0);
 	DLK_GUARD(&mutex);
 	said = has_note(file) && notes[place_of(file)].said;
 	if (said)

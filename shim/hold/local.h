@@ -9,7 +9,8 @@
  * long as the process does; a child of fork(2) has none.
  *
  * Also: for how long nobody waits for a server that could not be reached.  Else
- * each call of a program would take the rule's timeout, for hours.
+ * each call of a program would take the rule's timeout, for hours; a question
+ * (F_GETLK), of which there is no note, as well.
  *
  * Any thread; a mutex is held for a few instructions.
  */
@@ -19,12 +20,10 @@
 #include "lease/store.h"
 #include "os/proc.h"
 
-/*
- * Redis could not be reached within timeout_ns (0: it was only asked once), and
- * the file is locked by the kernel alone from here on: is that news?
- */
-bool dlk_local_begin(const struct dlk_file *file, struct dlk_store *s,
-		     uint64_t timeout_ns);
+/* Redis could not be reached within timeout_ns (0: it was only asked once). */
+void dlk_local_waited(struct dlk_store *s, uint64_t timeout_ns);
+/* The file is locked by the kernel alone from here on: is that news? */
+bool dlk_local_begin(const struct dlk_file *file);
 /* Redis has answered: was it said that it had not? */
 bool dlk_local_end(const struct dlk_file *file, struct dlk_store *s);
 /* May this process have locks of it that are the kernel's alone? */

@@ -36,11 +36,11 @@ void dlk_alone_begin(struct request *r)
 		m->timeout_ns = dlk_local_timeout_ns(r->store, m->timeout_ns);
 }
 
-/* Before the kernel is asked; a question locks nothing. */
+/* Before the kernel is asked; a question locks nothing, but has waited. */
 static void say_alone(struct request *r)
 {
-	if (r->how->steps[ACQ_ASK] &&
-	    dlk_local_begin(&r->file, r->store, r->acquire.timeout_ns))
+	dlk_local_waited(r->store, r->acquire.timeout_ns);
+	if (r->how->steps[ACQ_ASK] && dlk_local_begin(&r->file))
 		dlk_request_line(r, DLK_ERROR, "", r->attempt.why,
 				 "; locked on this host ALONE from here on, no "
 				 "other host is kept out "

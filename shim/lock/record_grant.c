@@ -237,7 +237,7 @@ static bool was_local(struct request *r)
 {
 	if (r->rule->unreachable != DLK_UNREACHABLE_LOCAL)
 		return false;
-	dlk_local_begin(&r->file, r->store, 0);
+	dlk_local_begin(&r->file);
 	dlk_request_line(r, DLK_WARNING,
 			 "what this process held of the file before its "
 			 "execve(2) is locked on this host ALONE: ",

@@ -7,6 +7,8 @@
 # The programs of one host exclude each other, and those of two do not, which is
 # what is promised.  When Redis is back new locks are leases; what was granted
 # without it stays as it is until it is unlocked, and nobody is told of it.
+# After one call has waited, a lock or a question, the next ones of its process ask
+# once and do not wait, until Redis has answered.
 #
 # Control: with "fail", each of these calls fails with ENOLCK.
 #
@@ -164,6 +166,47 @@ does c EAGAIN 'range g F_WRLCK 25 1' '... which keeps writers out'
 does a 0 'range g F_UNLCK 0 30' 'and unlocks'
 does c 0 'range g F_WRLCK 0 30' 'c: as the kernel has it'
 does c 0 'range g F_UNLCK 0 30' 'c: unlocks'
+
+# --- who only asks (F_GETLK) -------------------------------------------------------
+
+# (In ms; of 3 s.)
+took()
+{
+	echo $(((END - START) / 1000000))
+}
+
+# q_waits COMMAND WHAT, q_asks_once COMMAND WHAT
+q_waits()
+{
+	ask q "$1"
+	at_least "$(took)" 2000 "$2"
+}
+
+q_asks_once()
+{
+	ask q "$1"
+	in_time "$(took)" 1500 "$2"
+}
+
+peer q dl A "$BIN/records" tell
+ask q 'open a g'
+q_waits 'get a W 200 1' 'q: a question waits for Redis'
+is "$RESULT" U '... and is answered by the kernel'
+q_asks_once 'get a W 200 1' 'the next one does not wait'
+q_asks_once 'set a W 200 1' '... nor does a lock'
+q_asks_once 'get a W 200 1' '... nor a question that comes after it'
+ask q 'set a U 200 1'
+peer_end q
+peer q dl A "$BIN/records" tell
+ask q 'open a g'
+q_waits 'get a W 200 1' 'q: another process waits'
+redis_up
+ask q 'set a W 200 1'
+does d EAGAIN 'range g F_WRLCK 200 1' 'q has a lease, when Redis is back'
+ask q 'set a U 200 1'
+redis_kill
+q_waits 'get a W 200 1' '... and waits again, when it is gone'
+peer_end q
 
 # --- who has some without, and waits for more -------------------------------------
 
