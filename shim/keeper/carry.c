@@ -283,6 +283,18 @@ static void opened(struct dlk_watch *w, uint32_t number, int err)
 		answer(its, 0);
 }
 
+/*
+ * The watch of a remote file has the program's description until its server has
+ * answered, and who ends waits for that; but not for one that is dead, nor for as
+ * long as he would wait for us.
+ */
+static uint64_t answer_in_ns(const struct dlk_kept *k)
+{
+	const uint64_t ns = dlk_keeper_patience_ns(k->lease.ttl_ms) / 4;
+
+	return ns < ANSWER_MS * DLK_MS ? ANSWER_MS * DLK_MS : ns;
+}
+
 /* The watch of a remote file closes the descriptor itself, in time. */
 static int watch_file(struct dlk_kept *k, int *fds)
 {
@@ -299,7 +311,7 @@ static int watch_file(struct dlk_kept *k, int *fds)
 		watch_it(k, fds[0]);
 	if (k->add.remote) {
 		fds[0] = -1;
-		k->answer_ns = dlk_now_ns() + ANSWER_MS * DLK_MS;
+		k->answer_ns = dlk_now_ns() + answer_in_ns(k);
 		if (k->answer_ns < answers_ns)
 			answers_ns = k->answer_ns;
 	}

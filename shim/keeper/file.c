@@ -277,26 +277,36 @@ struct opening {
 	int fd, own, wd, err;
 };
 
-static void open_file(struct opening *o)
+static void open_file(struct opening *o, int fd)
 {
 	struct stat st;
 
-	o->err = check_file(o->fd, o->watch->dev, o->watch->node, &st);
+	o->err = check_file(fd, o->watch->dev, o->watch->node, &st);
 	if (!o->err) {
-		o->own = reopen(o->fd, st.st_mode);
+		o->own = reopen(fd, st.st_mode);
 		o->err = o->own < 0 ? -errno : 0;
 	}
 }
 
+/*
+ * The program's locks end with the last descriptor of its description, and so not
+ * while we have one: its file is kept by a path (open(2), O_PATH), of which the file
+ * server hears nothing, and that is closed first.
+ */
 static void open_it(struct dlk_errand *e)
 {
 	struct opening *o = (struct opening *)e;
+	char name[DLK_NUMBERED_MAX];
+	const int path = open(fd_name(name, o->fd), O_PATH | O_CLOEXEC);
+	const int fd = path < 0 ? o->fd : path;
 
-	if (!o->found)
-		open_file(o);
 	if (o->listens)
-		o->wd = listen_to(o->fd);
-	close(o->fd);
+		o->wd = listen_to(fd);
+	if (path >= 0)
+		close(o->fd);
+	if (!o->found)
+		open_file(o, fd);
+	close(fd);
 }
 
 static void take_file(struct opening *o)
