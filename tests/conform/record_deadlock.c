@@ -14,15 +14,17 @@ static void nothing(int signo)
 	(void)signo;
 }
 
+/* By the number of who waits, not by a byte's that he waits for (proc_locks(5)). */
 static bool waits_for_lock(pid_t pid)
 {
-	char line[256], number[32];
+	char line[256];
 	bool found = false;
+	pid_t who;
 	FILE *locks = fopen("/proc/locks", "re");
 
-	snprintf(number, sizeof(number), " %d ", pid);
 	while (locks && fgets(line, sizeof(line), locks))
-		found |= strstr(line, "->") && strstr(line, number);
+		found |= sscanf(line, "%*s -> %*s %*s %*s %d", &who) == 1 &&
+			 who == pid;
 	if (locks)
 		fclose(locks);
 	return found;
