@@ -96,7 +96,7 @@ static bool has_it(const struct request *r)
 
 	if (!r->own || dlk_ranges_lacks(dlk_record_granted(r), &rest, &part))
 		return false;
-	if (dlk_record_weakens(r))
+	if (dlk_record_weakens_granted(r))
 		return !shared || dlk_record_is_listed(r);
 	return !shared && in_time(r->own);
 }
@@ -115,6 +115,14 @@ static int no_room(const struct request *r)
 				"; the call fails with ENOLCK, and what was "
 				"locked stays so");
 	return -ENOLCK;
+}
+
+/* What is written under a lock comes before its end, or a weaker one (L10). */
+static void flush(const struct request *r)
+{
+	if (r->own ? r->own->revalidates
+		   : dlk_revalidation_needed(r->rule, r->fd, &r->file))
+		dlk_coherence_flush(r->fd);
 }
 
 /* (file_lock) A part weaker, or as it was. */
@@ -162,18 +170,11 @@ static bool is_local(const struct request *r)
 	       dlk_record_is_listed(r);
 }
 
-/* (file_lock) By the kernel alone; what a lease had of it is weaker, perhaps. */
-static int keep_local(struct request *r)
+/* (file_lock) What our own lease has of it is no more than what is asked for. */
+static void weaken_list(struct request *r)
 {
 	struct dlk_range piece;
 
-	if (!dlk_record_weakens(r))
-		return 0;
-	if (dlk_ranges_reserve(&r->own->ranges)) {
-		dlk_record_roll_back(r);
-		return no_room(r);
-	}
-	dlk_record_set(r, &r->want);
 	for (uint64_t at = r->want.start;; at = piece.end + 1) {
 		piece = dlk_ranges_piece(dlk_record_granted(r), at,
 					 r->want.end);
@@ -185,7 +186,69 @@ static int keep_local(struct request *r)
 			break;
 	}
 	dlk_list_send(r->own, &r->want);
-	return 0;
+}
+
+/* (file_lock) By the kernel alone. */
+static int weaken_here(struct request *r)
+{
+	int err;
+
+	if (r->own && dlk_ranges_reserve(&r->own->ranges))
+		return no_room(r);
+	flush(r);
+	err = dlk_record_set(r, &r->want);
+	if (!err && dlk_record_weakens_granted(r))
+		weaken_list(r);
+	return err;
+}
+
+/* (file_lock) What a lease had of it is weaker, perhaps. */
+static int keep_local(struct request *r)
+{
+	const int err = dlk_record_weakens(r) ? weaken_here(r) : 0;
+
+	if (err)
+		dlk_record_roll_back(r);
+	return err;
+}
+
+/*
+ * A weaker lock never fails for Redis' sake (DESIGN L1).  What our own list does not
+ * have is of the program before an execve(2), or of who shares the description; its
+ * keeper, or its thread, finds it weaker in the kernel, and tells Redis.  (In the
+ * meantime it is more than was asked for.)
+ */
+static enum acquire_event weakened_here_only(struct request *r)
+{
+	const int err = weaken_here(r);
+
+	if (err)
+		return dlk_event_error(r, err);
+	dlk_request_line(
+		r, DLK_WARNING, "cannot weaken the lease to a shared one yet: ",
+		r->attempt.why[0] ? r->attempt.why : "it grants nothing yet",
+		"; it may stay exclusive until Redis answers");
+	return EV_COVERED;
+}
+
+/* Redis does not say whether it grants it, or cannot grant it to anybody. */
+static bool is_for_redis_sake(enum acquire_event cause)
+{
+	return cause == EV_NO_ANSWER || cause == EV_UNUSABLE ||
+	       cause == EV_YOUNG;
+}
+
+/*
+ * Not granted.  Was nothing asked for but a weaker lock, it stands.  The kernel is
+ * looked at once more: what a sharer had in hand while he asked, he has given back
+ * by now, for he was not answered either.
+ */
+static enum acquire_event roll_back(struct request *r)
+{
+	if (is_for_redis_sake(r->acquire.cause) && dlk_record_only_weakens(r) &&
+	    dlk_follow_is_there(r) && dlk_record_is_listed(r))
+		return weakened_here_only(r);
+	return dlk_record_roll_back(r);
 }
 
 /* (file_lock) [KLOCK] */
@@ -229,8 +292,8 @@ static enum acquire_event ask(struct request *r)
 	const bool weaker = dlk_record_weakens(r);
 	int err;
 
-	if (weaker && r->own->revalidates)
-		dlk_coherence_flush(r->fd);
+	if (weaker)
+		flush(r);
 	err = dlk_record_ask(r);
 	if (err >= 0 && r->slot.word == 'g')
 		r->slot.word = 0;
@@ -310,6 +373,29 @@ static void leave(struct request *r)
 	r->lease = r->by_path; /* the owner's own may be gone now */
 }
 
+/*
+ * What was there before an execve(2) is nobody's but ours: if no more is asked for,
+ * it can be had by the kernel's word.  (Not if the lease may have been taken from its
+ * keeper meanwhile: then it is asked for until somebody knows.)
+ */
+static enum acquire_event not_adopted(struct request *r, int err)
+{
+	const enum acquire_event event =
+		err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
+
+	if (is_for_redis_sake(event) && !r->attempt.unsure &&
+	    !r->acquire.in_hand && dlk_follow_is_there(r) &&
+	    dlk_record_is_listed_stronger(r))
+		return weakened_here_only(r);
+	return event;
+}
+
+/* Who does not ask for more needs no answer: so Redis is asked last. */
+static bool is_weaker_by_sharer(const struct request *r)
+{
+	return dlk_record_shares(r) && dlk_record_is_listed_stronger(r);
+}
+
 /* (file_lock) */
 static enum acquire_event prepare(struct request *r)
 {
@@ -322,11 +408,13 @@ static enum acquire_event prepare(struct request *r)
 	r->other_key = r->own && !dlk_lease_same_key(&r->lease, &r->own->lease);
 	if (r->acquire.local)
 		return EV_OK;
-	if (!err && is_local(r))
+	if (err)
+		return not_adopted(r, err);
+	if (is_local(r))
 		return EV_LOCAL;
-	if (!err && !has_it(r))
+	if (!has_it(r) && !is_weaker_by_sharer(r))
 		err = dlk_record_ask_first(r);
-	return err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
+	return dlk_event_of_redis(r, err);
 }
 
 /*
@@ -358,7 +446,7 @@ static const struct lock_kind record_kind = {
 		[ACQ_PREPARE] = prepare,
 		[ACQ_TRY_KERNEL] = try_kernel,
 		[ACQ_ASK] = ask,
-		[ACQ_ROLLBACK] = dlk_record_roll_back,
+		[ACQ_ROLLBACK] = roll_back,
 		[ACQ_CHECK_HOLDER] = dlk_record_check_holder,
 		[ACQ_CHECK_CYCLE] = dlk_deadlock_check,
 		[ACQ_WAIT_KERNEL] = dlk_record_wait,

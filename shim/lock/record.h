@@ -48,10 +48,17 @@ int dlk_record_get(struct request *r, struct flock64 *lock);
 
 /* What the owner has by now, of the whole file. */
 const struct dlk_ranges *dlk_record_granted(const struct request *r);
-/* Would the kernel's lock weaken something, were it taken as it is asked? */
+/*
+ * Would the kernel's lock weaken something, were it taken as it is asked?  Of
+ * what the owner's list has, or also what was found there before the call.
+ */
+bool dlk_record_weakens_granted(const struct request *r);
 bool dlk_record_weakens(const struct request *r);
-/* Does the kernel show all of what is asked for? */
+/* ... and take nothing? */
+bool dlk_record_only_weakens(const struct request *r);
+/* Does the kernel show all of what is asked for?  And stronger, some of it? */
 bool dlk_record_is_listed(const struct request *r);
+bool dlk_record_is_listed_stronger(const struct request *r);
 /* May other processes have locks of this owner, which no list of ours has? */
 bool dlk_record_shares(const struct request *r);
 /* What a shared description has, or the kernel alone: 0, or -ENOLCK. */

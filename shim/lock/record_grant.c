@@ -245,6 +245,12 @@ static bool was_local(struct request *r)
 	return true;
 }
 
+/* (Of what has no answer the kernel's lock is there still: the next call asks.) */
+static bool is_refusal(int err)
+{
+	return err == DLK_BUSY || err == ENDED || err == DLK_GONE;
+}
+
 /* One range; and *refused, or what the call is to make of it. */
 static int adopt_range(struct request *r, bool *refused)
 {
@@ -252,7 +258,7 @@ static int adopt_range(struct request *r, bool *refused)
 
 	if (!err)
 		err = ask_for_inherited(r);
-	if (err && r->attempt.unsure)
+	if (is_refusal(err) && r->attempt.unsure)
 		disown(r);
 	if (!err)
 		err = dlk_record_keep(r);
@@ -287,6 +293,32 @@ static int adopt_all(struct request *r, const struct dlk_ranges *kernel,
 		err = adopt_range(r, refused);
 	}
 	return err;
+}
+
+/*
+ * Does Redis answer?  If not, nothing that takes the lease from its keeper may be
+ * on the way:
+ *
+ *	we			Redis			the keeper
+ *				(silent)		renews ->
+ *	in place of the older
+ *	one, WRITE 0-9 ->
+ *	no answer: the call
+ *	fails
+ *				(answers)
+ *				granted, to nobody
+ *						<-	replaced: its affair no more
+ */
+static int reach(struct request *r, const struct dlk_ranges *kernel)
+{
+	int err;
+
+	if (kernel->n == 0)
+		return 0;
+	r->want = kernel->v[0];
+	err = name_owner(r) ?: dlk_record_find(r);
+	r->attempt.unsure = false; /* a question has changed nothing */
+	return err == DLK_BUSY ? 0 : err;
 }
 
 static int cannot_tell(const struct request *r)
@@ -326,9 +358,11 @@ int dlk_record_adopt(struct request *r)
 	mine.slot.claim = NULL;
 	err = dlk_kernel_own_records(&r->file, dlk_kernel_collect, &kernel)
 		      ? cannot_tell(r)
-		      : adopt_all(&mine, &kernel, &refused);
+		      : reach(&mine, &kernel) ?: adopt_all(&mine, &kernel,
+							   &refused);
 	dlk_ranges_free(&kernel);
 	r->own = mine.own;
+	r->attempt.unsure = err && mine.attempt.unsure;
 	memcpy(r->attempt.why, mine.attempt.why, sizeof(r->attempt.why));
 	if (!err)
 		dlk_inherited_done(&r->file, refused);

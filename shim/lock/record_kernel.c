@@ -113,18 +113,27 @@ static int add_before(void *arg, const struct dlk_range *range)
 	return b->err;
 }
 
+/* What the owner has from `at` on, by its list or by the look before. */
+static struct dlk_range piece_had(const struct request *r, uint64_t at,
+				  uint64_t end)
+{
+	struct dlk_range piece, was;
+
+	piece = dlk_ranges_piece(dlk_record_granted(r), at, end);
+	was = dlk_ranges_piece(&r->before, at, piece.end);
+	if (was.type < piece.type)
+		was.type = piece.type;
+	return was;
+}
+
 /* Every byte as it is granted: what this call took is undone. */
 static void restore_range(const struct request *r,
 			  const struct dlk_range *range)
 {
-	struct dlk_range piece, was;
+	struct dlk_range piece;
 
 	for (uint64_t at = range->start;; at = piece.end + 1) {
-		piece = dlk_ranges_piece(dlk_record_granted(r), at, range->end);
-		was = dlk_ranges_piece(&r->before, at, piece.end);
-		piece.end = was.end;
-		if (was.type > piece.type)
-			piece.type = was.type;
+		piece = piece_had(r, at, range->end);
 		restore_piece(r, &piece);
 		if (piece.end == range->end)
 			return;
@@ -189,8 +198,10 @@ int dlk_record_look_before(struct request *r)
 	if (look_at_kernel(r) == 0)
 		return 0;
 	/* By the kernel alone it is taken at one stroke, and never undone. */
-	if (r->acquire.local && !r->acquire.in_hand && !r->own)
+	if (r->acquire.local && !r->acquire.in_hand && !r->own) {
+		r->before.n = 0;
 		return 0;
+	}
 	dlk_request_line(r, DLK_ERROR, "not asked: other processes share the ",
 			 "description, or it was locked without Redis, and "
 			 "its locks are too many, or cannot be read",
@@ -200,18 +211,49 @@ int dlk_record_look_before(struct request *r)
 	return -ENOLCK;
 }
 
-/* Would the kernel's lock weaken something, were it taken as it is asked? */
-bool dlk_record_weakens(const struct request *r)
+static bool is_weaker_than(const struct request *r,
+			   const struct dlk_ranges *set)
 {
 	struct dlk_range reads = r->want;
 
 	reads.type = DLK_READ;
-	return r->want.type < DLK_WRITE &&
-	       dlk_ranges_conflict(dlk_record_granted(r), &reads);
+	return r->want.type < DLK_WRITE && dlk_ranges_conflict(set, &reads);
+}
+
+bool dlk_record_weakens_granted(const struct request *r)
+{
+	return is_weaker_than(r, dlk_record_granted(r));
+}
+
+bool dlk_record_weakens(const struct request *r)
+{
+	return dlk_record_weakens_granted(r) || is_weaker_than(r, &r->before);
+}
+
+/* The next part of `rest` that the owner has not, as dlk_ranges_lacks(). */
+static bool is_lacking(const struct request *r, struct dlk_range *rest,
+		       struct dlk_range *part)
+{
+	while (rest->start <= rest->end) {
+		*part = piece_had(r, rest->start, rest->end);
+		rest->start = part->end + 1;
+		if (part->type < rest->type) {
+			part->type = rest->type;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool dlk_record_only_weakens(const struct request *r)
+{
+	struct dlk_range rest = r->want, part;
+
+	return dlk_record_weakens(r) && !is_lacking(r, &rest, &part);
 }
 
 /*
- * Without a wait.  A READ over a WRITE of our own waits until Redis has
+ * Without a wait.  A READ over a WRITE of the owner's waits until Redis has
  * granted the rest, or it could not be undone: a local reader may be quicker.
  */
 int dlk_record_take(struct request *r)
@@ -222,8 +264,7 @@ int dlk_record_take(struct request *r)
 	if (!dlk_record_weakens(r)) {
 		err = dlk_record_set(r, &part);
 	} else {
-		while (!err &&
-		       dlk_ranges_lacks(dlk_record_granted(r), &rest, &part))
+		while (!err && is_lacking(r, &rest, &part))
 			err = dlk_record_set(r, &part);
 	}
 	if (!err)
@@ -328,8 +369,11 @@ enum acquire_event dlk_record_wait(struct request *r)
 	return err == -EDEADLK ? EV_DEADLOCK : dlk_event_error(r, err);
 }
 
-/* By its own descriptor; or, of a process's locks, by any. */
-static bool is_listed(const struct request *r, bool by_any)
+/*
+ * By its own descriptor; or, of a process's locks, by any.  *stronger: there is
+ * more of it than is asked for.
+ */
+static bool is_listed(const struct request *r, bool by_any, bool *stronger)
 {
 	struct dlk_ranges kernel = { .grow = dlk_ranges_grow };
 	struct dlk_range rest = r->want, part;
@@ -340,6 +384,7 @@ static bool is_listed(const struct request *r, bool by_any)
 					    &kernel);
 	const bool listed = !err && !dlk_ranges_lacks(&kernel, &rest, &part);
 
+	*stronger = is_weaker_than(r, &kernel);
 	dlk_ranges_free(&kernel);
 	return listed;
 }
@@ -347,6 +392,16 @@ static bool is_listed(const struct request *r, bool by_any)
 /* What joins a lock taken by another descriptor may be shown by that one. */
 bool dlk_record_is_listed(const struct request *r)
 {
-	return is_listed(r, false) ||
-	       (r->kind == DLK_POSIX && is_listed(r, true));
+	bool unused;
+
+	return is_listed(r, false, &unused) ||
+	       (r->kind == DLK_POSIX && is_listed(r, true, &unused));
+}
+
+bool dlk_record_is_listed_stronger(const struct request *r)
+{
+	bool stronger;
+
+	return r->want.type == DLK_READ &&
+	       is_listed(r, r->kind == DLK_POSIX, &stronger) && stronger;
 }

@@ -33,7 +33,8 @@ static const uint32_t possible[ACQ_STATES] = {
 	[ACQ_RESUME] = E(OK) | E(MOVED) | E(ERROR),
 	[ACQ_PING] = E(OK) | E(NO_ANSWER) | E(UNUSABLE) | E(SIGNAL),
 	[ACQ_ENTER] = E(OK) | E(MOVED) | E(ERROR),
-	[ACQ_PREPARE] = ASKED | E(BUSY) | E(LOCAL) | E(LOST) | E(ERROR),
+	[ACQ_PREPARE] =
+		ASKED | E(BUSY) | E(COVERED) | E(LOCAL) | E(LOST) | E(ERROR),
 	[ACQ_TRY_KERNEL] = E(OK) | E(COVERED) | E(BUSY) | E(NOT_VISIBLE) |
 			   E(LINGER) | E(MOVED) | E(ERROR),
 	[ACQ_ASK] = ASKED | E(BUSY) | E(OVERTAKEN) | E(LOST) | E(ERROR),
@@ -250,6 +251,8 @@ static enum acquire_state after_prepare(struct acquire *m,
 {
 	if (r->event == EV_LOCAL)
 		return alone(m, ACQ_TRY_KERNEL);
+	if (r->event == EV_COVERED)
+		return ACQ_GRANTED;
 	return r->event == EV_OK ? ACQ_TRY_KERNEL : not_granted(m, r);
 }
 

@@ -28,6 +28,12 @@ keepers_are()
 	[ "$(on A pgrep -xc dlock-keeper)" = "$1" ]
 }
 
+config_a()
+{
+	rig_config A url="redis://127.0.0.1:$PROXY/0" ttl="$1" timeout=2s \
+		path_more='on_lost = "report"'
+}
+
 # Nobody of one scene is left in the next.
 ends()
 {
@@ -126,6 +132,17 @@ unreached()
 		gets q EAGAIN 'set a W 6 1'
 }
 
+# Redis has granted the next program what it inherited, and the answer is lost: it
+# is kept for as long as nobody knows, and its own with the next answer.
+unanswered()
+{
+	both B unanswered && gets p 0 'set a W 0 10' && gets p 0 'exec a' &&
+		ask slow 'strand rest' && gets p ENOLCK 'set a W 20 1' &&
+		ask slow pass && throughout 2000 10 gets q EAGAIN 'set a W 9 1' &&
+		gets p 0 'set a W 20 1' && gets q EAGAIN 'set a W 9 1' &&
+		gets p 0 'set a U 0 5' && gets q 0 'wait a W 0 5'
+}
+
 # Its keeper was stopped until another host had it: said, and not taken back; the
 # program lives, by its rule.
 robbed()
@@ -146,8 +163,7 @@ robbed()
 
 rig_start disks
 proxy slow
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=9s timeout=2s \
-	path_more='on_lost = "report"'
+config_a 9s
 rig_config B ttl=9s timeout=2s
 RUN=on
 ok 'one host, bare: a refusal leaves what was inherited' scene refused A
@@ -170,5 +186,8 @@ export DLOCK_LOG=warning:$RIG/log
 ok 'the keeper of the program before ends quietly' scene quiet
 unset DLOCK_LOG
 ok 'Redis cannot be reached: nothing has changed' scene unreached
+config_a 60s
+ok 'its answer is lost: nothing has changed' scene unanswered
+config_a 9s
 ok 'what another has got since is said to be lost' scene robbed
 rig_end
