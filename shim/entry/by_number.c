@@ -138,6 +138,9 @@ static bool on_clone3(const long *a, long *result)
 
 DLK_ANSWERS(on_unshare, dlk_entry_unshare((int)a[0]))
 DLK_ANSWERS(on_setns, dlk_entry_setns((int)a[0], (int)a[1]))
+DLK_ANSWERS(on_chroot, dlk_entry_chroot((const char *)a[0]))
+DLK_ANSWERS(on_pivot_root,
+	    dlk_entry_pivot_root((const char *)a[0], (const char *)a[1]))
 
 /*
  * Every number that means something to us.  (Not setuid(2) and its like: by
@@ -182,6 +185,8 @@ handler *const dlk_syscall_handlers[DLK_NUMBERS] = {
 	[SYS_exit_group] = on_exit_group,
 	[SYS_unshare] = on_unshare,
 	[SYS_setns] = on_setns,
+	[SYS_chroot] = on_chroot,
+	[SYS_pivot_root] = on_pivot_root,
 };
 
 /* (asm) As handler; errno is as it was when the call passes. */

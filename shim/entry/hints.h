@@ -31,5 +31,8 @@ void dlk_entry_passing(void);
 /* unshare(2), setns(2), as a whole. */
 int dlk_entry_unshare(int flags);
 int dlk_entry_setns(int fd, int type);
+/* chroot(2), pivot_root(2). */
+int dlk_entry_chroot(const char *path);
+int dlk_entry_pivot_root(const char *new_root, const char *old);
 
 #endif

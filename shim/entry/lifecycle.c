@@ -150,6 +150,18 @@ void dlk_after_pid_namespace(bool done)
 		dlk_delegation_dismiss();
 }
 
+void dlk_before_root(void)
+{
+	if (dlk_alive())
+		dlk_handover_all();
+}
+
+void dlk_after_root(bool done)
+{
+	if (done && dlk_alive() && dlk_any_held())
+		enter_for(dlk_delegation_stay);
+}
+
 void dlk_after_net_namespace(void)
 {
 	if (!dlk_alive())

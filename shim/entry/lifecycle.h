@@ -29,6 +29,13 @@ void dlk_after_user_namespace(void);
 /* The next child may be process 1 of a new namespace: pid_namespaces(7). */
 void dlk_before_pid_namespace(void);
 void dlk_after_pid_namespace(bool done);
+/*
+ * The root changes (chroot(2), pivot_root(2); with a mount namespace, setns(2)), and
+ * no keeper may be found there, nor /proc: so who holds something has one before,
+ * and it stays, for what is locked later.
+ */
+void dlk_before_root(void);
+void dlk_after_root(bool done);
 /* No new connection goes where the keeper's go. */
 void dlk_after_net_namespace(void);
 /* No thread but ours has the caller's descriptors.  (False: there may be one.) */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that change what the process may do, or which namespaces it is in.
+ * Calls that change what the process may do, which namespaces it is in, or what
+ * its root is.
  *
- *  1. No thread of ours exists while they run (DESIGN L7).  glibc makes every
- *     thread of the process call setuid(2) and its like, and aborts where two
- *     answers differ; capset(2) is for the calling thread alone, so a later
- *     setuid() would differ.  unshare(2) and setns(2) refuse threads.
+ *  1. No thread of ours exists while they run (DESIGN L7), but where it is the
+ *     root that changes.  glibc makes every thread of the process call setuid(2)
+ *     and its like, and aborts where two answers differ; capset(2) is for the
+ *     calling thread alone, so a later setuid() would differ.  unshare(2) and
+ *     setns(2) refuse threads.
  *  2. Result and errno are the call's own.
  *  3. What is held is the keeper's before: it stays as it was started, in the
- *     old namespaces and with the old ids.  It hears nothing new when the
+ *     old namespaces, in the old root and with the old ids: in a new root none
+ *     may be found, nor what it needs.  It hears nothing new when the
  *     process has given up, for good, what the keeper still may (DESIGN L4).
  */
 #include <errno.h>
@@ -104,6 +107,8 @@ int dlk_entry_setns(int fd, int type)
 	before(&p, kinds);
 	r = DLK_REAL(setns)(fd, type);
 	after(&p, kinds, r == 0);
+	if (kinds & CLONE_NEWNS)
+		dlk_after_root(r == 0);
 	return r;
 }
 
@@ -115,4 +120,38 @@ DLK_EXPORT int unshare(int flags)
 DLK_EXPORT int setns(int fd, int type)
 {
 	return dlk_entry_setns(fd, type);
+}
+
+/* --- another root --------------------------------------------------------- */
+
+int dlk_entry_chroot(const char *path)
+{
+	int r;
+
+	dlk_before_root();
+	r = DLK_REAL(chroot)(path);
+	dlk_after_root(r == 0);
+	return r;
+}
+
+int dlk_entry_pivot_root(const char *new_root, const char *old)
+{
+	int r;
+
+	dlk_before_root();
+	r = DLK_REAL(pivot_root)(new_root, old);
+	dlk_after_root(r == 0);
+	return r;
+}
+
+DLK_EXPORT int chroot(const char *path)
+{
+	return dlk_entry_chroot(path);
+}
+
+/* libc exports it, and declares it nowhere: pivot_root(2). */
+int pivot_root(const char *new_root, const char *old);
+DLK_EXPORT int pivot_root(const char *new_root, const char *old)
+{
+	return dlk_entry_pivot_root(new_root, old);
 }

@@ -66,6 +66,8 @@
 	X(capset, int, (void *, const void *))                                 \
 	X(unshare, int, (int))                                                 \
 	X(setns, int, (int, int))                                              \
+	X(chroot, int, (const char *))                                         \
+	X(pivot_root, int, (const char *, const char *))                       \
 	X(_Fork, pid_t, (void))                                                \
 	X(vfork, pid_t, (void))                                                \
 	X(__vfork, pid_t, (void))                                              \
