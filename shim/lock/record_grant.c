@@ -94,7 +94,7 @@ static int somebody_else(struct request *r)
  *
  * Each proof is one of its own moment: read the time, look at the lock.
  */
-static int ask_for_range(struct request *r)
+static int ask_for_range(struct request *r, bool *taking)
 {
 	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
 	int err = ask_once(r, false);
@@ -105,6 +105,7 @@ static int ask_for_range(struct request *r)
 		r->since_ns = dlk_identity_since(dlk_now_ns());
 		if (!dlk_record_is_listed(r))
 			break;
+		*taking = takes_over(r);
 		err = somebody_else(r) ?: ask_once(r, true);
 	}
 	return err;
@@ -117,6 +118,28 @@ static void disown(struct request *r)
 		dlk_list_send(r->own, NULL);
 	else
 		dlk_release_token(r->rule, &r->lease);
+}
+
+/*
+ * The same; but what was taken over, perhaps, from who shares the description, is
+ * locked by that, and it is not free for others:
+ *
+ *	we			Redis			who shares it
+ *							0-9: has it
+ *	0-9, in his place ->	granted
+ *	no answer
+ *	give back 0-9 ->	free for everybody
+ *
+ * On our own list it is until the kernel does not show it any more; without one it
+ * stays until it is asked for again, for a ttl at most.
+ */
+static void disown_but_taken(struct request *r)
+{
+	if (!r->own)
+		return;
+	for (size_t i = 0; i < r->before.n; i++)
+		dlk_ranges_set(&r->own->ranges, r->before.v[i]);
+	disown(r);
 }
 
 static int name_owner(struct request *r)
@@ -139,12 +162,15 @@ static int name_owner(struct request *r)
 
 int dlk_record_ask(struct request *r)
 {
+	bool taking = false;
 	int err = name_owner(r);
 
 	if (err)
 		return err;
-	err = ask_for_range(r);
-	if (err && r->attempt.unsure)
+	err = ask_for_range(r, &taking);
+	if (err < 0 && r->attempt.unsure && taking)
+		disown_but_taken(r);
+	else if (err && r->attempt.unsure)
 		disown(r);
 	return err;
 }

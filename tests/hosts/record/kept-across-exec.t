@@ -37,6 +37,7 @@ config_a()
 # Nobody of one scene is left in the next.
 ends()
 {
+	ask slow pass
 	peer_end p q
 	[ "$RUN" != dl ] || { until_true 10 db_is_empty &&
 		until_true 10 keepers_are 0; }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 120
 #
 # A record lock that is made weaker while Redis does not answer (L1): the kernel
 # grants that, so it is granted, though the lock is one from before an execve(2), or
@@ -11,7 +11,8 @@
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
-rig_configs ttl=30s timeout=2s
+rig_configs ttl=30s timeout=4s
+proxy slow
 
 # gets PEER RESULT CALL
 gets()
@@ -63,9 +64,11 @@ scene()
 
 	"$@" || status=1
 	answers
+	ask slow pass
 	peer_end p q x
-	until_true 10 db_is_empty || status=1
-	return "$status"
+	until_true 10 db_is_empty && return "$status"
+	note "left in Redis: $(rr --scan)"
+	return 1
 }
 
 # weaker FILE OFD HOW: all of it, and a part of it
@@ -82,14 +85,19 @@ weaker()
 		gets q EAGAIN 'set a W 4 1'
 }
 
-# It has more than was asked for at first, and then more than is there.
+is_refused()
+{
+	[ "$RESULT" = ENOLCK ] || note "p: $RESULT, not ENOLCK"
+	[ "$RESULT" = ENOLCK ]
+}
+
+# Weaker, and more than is there.
 more()
 {
 	begin "$1" "$2" && say p "$2set a R 5 10" &&
 		throughout 300 5 gets x EAGAIN 'set a R 5 5' &&
-		hear p 20 && [ "$RESULT" = ENOLCK ] &&
-		gets x EAGAIN 'set a R 5 5' && kernel_has "$1" 'WRITE 0 9' ||
-		return 1
+		hear p 20 && is_refused && gets x EAGAIN 'set a R 5 5' &&
+		kernel_has "$1" 'WRITE 0 9' || return 1
 	answers
 	gets q EAGAIN 'set a R 9 1' && gets p 0 "$2set a R 5 10" &&
 		kernel_has "$1" $'READ 5 14\nWRITE 0 4'
@@ -111,12 +119,15 @@ def lock(what, start, length):
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666)
 for line in sys.stdin:
     w = line.split()
-    if w[0] == "child":
+    if w[0] in ("child", "stays"):
         there, here = os.pipe()
+        end, mine = os.pipe()
         if os.fork() == 0:
+            os.close(mine)
             os.write(here, lock(*w[1:]).encode())
+            if w[0] == "stays":
+                os.read(end, 1)
             os._exit(0)
-        os.wait()
         print(os.read(there, 20).decode(), flush=True)
     else:
         print(lock(*w), flush=True)
@@ -157,6 +168,25 @@ nothing()
 		does 'child R 0 10' ENOLCK && kernel_has nothing ''
 }
 
+# Redis has taken a child's lock for its parent's, and the answer is lost: it is kept
+# for as long as nobody knows, and the parent's with the next answer.
+# unanswered FILE [LINE]: that is done before, so that it has a lease itself
+unanswered()
+{
+	peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/$1"
+	peer q dl B "$BIN/records" tell
+	peer x on A "$BIN/records" tell
+	ask x "open a $1"
+	does 'stays W 0 10' 0 && ask q "open a $1" || return 1
+	[ -z "${2-}" ] || does "$2" 0 || return 1
+	ask slow 'strand share' && does 'W 0 15' ENOLCK && ask slow pass &&
+		! gets x 0 'set a R 9 1' && gets x 0 'set a R 10 5' &&
+		gets x 0 'set a U 10 5' &&
+		throughout 2000 10 gets q EAGAIN 'set a W 9 1' &&
+		does 'W 0 10' 0 && gets q EAGAIN 'set a W 9 1' &&
+		does 'U 0 0' 0 && gets q 0 'wait a W 0 15'
+}
+
 ok 'from before an execve(2), POSIX' scene weaker posix '' set
 ok '... by F_SETLKW' scene weaker posixw '' wait
 ok '... OFD' scene weaker ofd ofd set
@@ -165,4 +195,7 @@ ok 'more than is there: nothing has changed, POSIX' scene more more ''
 ok '... OFD' scene more moreofd ofd
 ok 'a child weakens what its parent has' scene child
 ok '... and has nothing where there is none' scene nothing
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=30s timeout=4s
+ok 'it locks what its child has, and the answer is lost' scene unanswered taken
+ok '... and it has a lease itself' scene unanswered taken2 'W 20 1'
 rig_end
