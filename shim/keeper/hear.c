@@ -32,11 +32,12 @@
 enum { UNREAD_MAX = 32 * 1024 };
 
 static struct {
-	int fd;    /* -1: the shim is gone */
-	pid_t pid; /* of who has sent START */
+	int fd;      /* -1: the shim is gone */
+	pid_t pid;   /* of who has sent START */
+	int process; /* pidfd; -1: there is none */
 	bool mute;
 	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
-} shim = { .fd = -1 };
+} shim = { .fd = -1, .process = -1 };
 
 bool dlk_shim_lives(void)
 {
@@ -56,6 +57,11 @@ short dlk_shim_events(void)
 bool dlk_shim_is_mute(void)
 {
 	return shim.fd >= 0 && shim.mute;
+}
+
+int dlk_shim_process(pid_t pid)
+{
+	return pid == shim.pid ? shim.process : -1;
 }
 
 /* --- who says it ---------------------------------------------------------- */
@@ -313,6 +319,15 @@ bool dlk_shim_has_left(void)
 	       (shim.pid > 0 && kill(shim.pid, 0) < 0 && errno == ESRCH);
 }
 
+/* The number is its own as long as it has not left. */
+static void know_process(void)
+{
+	if (shim.pid > 0)
+		shim.process = (int)dlk_syscall(SYS_pidfd_open, shim.pid, 0);
+	if (dlk_shim_has_left())
+		dlk_close_all(&shim.process, 1);
+}
+
 bool dlk_hear_begin(int fd, dlk_start_fn *start)
 {
 	int type = 0, passes = 0;
@@ -328,6 +343,7 @@ bool dlk_hear_begin(int fd, dlk_start_fn *start)
 	shim.fd = fd;
 	receive(&in, sizeof(in), 0, &h);
 	shim.pid = h.n > 0 ? h.who.pid : 0;
+	know_process();
 	give_up_as_it_did(shim.pid);
 	dlk_close_all(h.fds, DLK_KEEP_FDS);
 	fine = h.n > 0 && may_tell(&h.who) &&

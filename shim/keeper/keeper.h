@@ -473,8 +473,8 @@ uint64_t dlk_carry_overdue_ns(uint32_t *ttl_ms);
 
 /* --- victims.c: who has a lease's lock ------------------------------------ */
 
-/* By no descriptor that is seen: its parent has the lock; its shim says that it has
- * it itself. */
+/* By no descriptor that is seen: its parent has the lock; it has taken it itself, by
+ * its shim's word, and could not be looked into. */
 enum { DLK_VICTIM_BY_PARENT = -1, DLK_VICTIM_BY_WORD = -2 };
 
 struct dlk_victim {
@@ -486,6 +486,7 @@ struct dlk_victim {
 	char state;       /* when it was seen, as proc_pid_stat(5) has it */
 	int by;           /* the descriptor that it has it by, or as above */
 	int err;          /* it could not be signalled: errno */
+	int shut;         /* it could not be looked into: errno; or 0 */
 	bool was_stopped; /* by somebody else, before */
 	bool leads;       /* its children are victims, whatever they have */
 	char command[16];
@@ -517,6 +518,14 @@ uint64_t dlk_cpu_ns(void);
 void dlk_victims_reserve(void);
 /* Of a list's err: why not all could be looked at. */
 const char *dlk_victims_why(int err);
+/* Is one of them, from this one on, taken for a holder by his shim's word? */
+bool dlk_victims_are_guessed(const struct dlk_victims *list, size_t from);
+/*
+ * Behind `what`, who could not be looked into by the last look at all processes, is
+ * no victim, and has an id of ours (the descriptor may have come to him); nothing
+ * if there are none.
+ */
+bool dlk_victims_put_shut(struct dlk_text *t, const char *what);
 /* All who have these leases' locks: those who are new are added; how many. */
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n);
@@ -729,7 +738,9 @@ bool dlk_shim_reads(void);
 /* All at this server, by ADD until `lease`, are held until then (HELD). */
 void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns);
 
-int dlk_shim_fd(void);       /* -1: it is gone */
+int dlk_shim_fd(void); /* -1: it is gone */
+/* A pidfd, which lasts, of its process, if that has this number; -1. */
+int dlk_shim_process(pid_t pid);
 short dlk_shim_events(void); /* to poll it for */
 bool dlk_shim_lives(void);
 /*

@@ -52,7 +52,7 @@
 struct dlk_taker {
 	LIST_ENTRY(dlk_taker) next;
 	uint64_t pid;
-	int fd; /* pidfd */
+	int fd; /* pidfd; hear.c's, where it is the shim's process */
 	unsigned refs;
 };
 
@@ -106,16 +106,23 @@ static struct dlk_taker *find_taker(uint64_t pid)
 	return t;
 }
 
+static void close_pidfd(uint64_t pid, int fd)
+{
+	if (fd != dlk_shim_process((pid_t)pid))
+		close(fd);
+}
+
 /* By its pidfd, which is its own then; NULL: no memory. */
 static struct dlk_taker *new_taker(uint64_t pid, int fd)
 {
+	const int shims = dlk_shim_process((pid_t)pid);
 	struct dlk_taker *t = calloc(1, sizeof(*t));
 
-	if (!t) {
-		close(fd);
+	if (!t || shims >= 0)
+		close_pidfd(pid, fd);
+	if (!t)
 		return NULL;
-	}
-	t->fd = fd;
+	t->fd = shims >= 0 ? shims : fd;
 	t->pid = pid;
 	t->refs = 1;
 	LIST_INSERT_HEAD(&takers, t, next);
@@ -138,7 +145,7 @@ static void forget_taker(struct dlk_taker *t)
 	if (!t || --t->refs)
 		return;
 	LIST_REMOVE(t, next);
-	close(t->fd);
+	close_pidfd(t->pid, t->fd);
 	free(t);
 }
 

@@ -190,6 +190,15 @@ static void put_why(struct dlk_text *t, const struct dlk_kept *k)
 	dlk_text_str(t, ")");
 }
 
+static void put_nobody(struct dlk_text *t)
+{
+	if (!dlk_victims_put_shut(
+		    t, "; none of those whom dlock-keeper may look into has "
+		       "its lock, and it may not look into these, of whom "
+		       "who has it runs on: "))
+		dlk_text_str(t, "; nobody is found who has its lock");
+}
+
 static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 {
 	const bool paused = k->holders == DLK_HOLDERS_PAUSED;
@@ -210,7 +219,7 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 	if (paused && !k->robbed)
 		dlk_text_str(&l.text, ", which is more than pause_at_most");
 	if (list->n == 0 && !list->err)
-		dlk_text_str(&l.text, "; nobody is found who has its lock");
+		put_nobody(&l.text);
 	dlk_victims_put(&l.text, list, k, was_signalled,
 			pauses ? ", so these who have its lock are stopped "
 				 "until it is:"
@@ -347,6 +356,25 @@ static void find(struct dlk_victims *who)
 	dlk_victims_find(who, due.v, due.n);
 }
 
+/* Else our thread, which waits in the kernel for its end, has been woken. */
+static bool is_not_ending(const struct dlk_kept *k)
+{
+	return k->add.kind != DLK_KEPT_FLOCK || k->shadow ||
+	       !k->watch->has_thread || dlk_watch_is_blocked(k->watch) != 0;
+}
+
+/* What has ended by now, and we had no core to see it, is not lost. */
+static bool are_there(void)
+{
+	for (size_t i = 0; i < due.n; i++) {
+		due.v[i]->failing = true;
+		dlk_watch_stir(due.v[i]->watch);
+	}
+	dlk_look();
+	are_due();
+	return keep_those(is_not_ending);
+}
+
 /*
  * Those who are it by the mark.  Who was found for a lease that has been given
  * back meanwhile may have the lock of another one, too: then all are looked for
@@ -356,7 +384,8 @@ static void find(struct dlk_victims *who)
 static bool find_holders(uint64_t mark)
 {
 	find(&list);
-	if (!wait_for(mark))
+	if (!wait_for(mark) ||
+	    (dlk_victims_are_guessed(&list, 0) && !are_there()))
 		return false;
 	for (size_t i = 0; i < list.n; i++)
 		if (!is_due(list.v[i].k))
@@ -380,28 +409,10 @@ static void kill_all(void)
 	}
 }
 
-/* Else our thread, which waits in the kernel for its end, has been woken. */
-static bool is_not_ending(const struct dlk_kept *k)
-{
-	return k->add.kind != DLK_KEPT_FLOCK || k->shadow ||
-	       !k->watch->has_thread || dlk_watch_is_blocked(k->watch) != 0;
-}
-
-/*
- * Nobody is found: their locks have ended perhaps, and we had no core to see
- * that.  What has ended is not lost.
- */
+/* Nobody is found: their locks have ended perhaps. */
 static bool have_ended(void)
 {
-	if (list.n || list.err)
-		return false;
-	for (size_t i = 0; i < due.n; i++) {
-		due.v[i]->failing = true;
-		dlk_watch_stir(due.v[i]->watch);
-	}
-	dlk_look();
-	are_due();
-	return !keep_those(is_not_ending);
+	return !list.n && !list.err && !are_there();
 }
 
 static void say_all(void)
@@ -522,7 +533,8 @@ static void pause_holders(uint64_t mark)
 
 	find(&dlk_paused);
 	looked = dlk_now_ns();
-	if (!wait_for(mark) || !wait_for_ready(mark, had)) {
+	if (!wait_for(mark) || !wait_for_ready(mark, had) ||
+	    (dlk_victims_are_guessed(&dlk_paused, had) && !are_there())) {
 		dlk_victims_free(&dlk_paused, had);
 		return;
 	}

@@ -20,6 +20,11 @@
  *  5. Never a keeper, which has none of these descriptions.
  *  6. Nobody, where /proc shows another pid namespace: its numbers are others'
  *     here.
+ *  7. Into whom we may not look (proc(5): his ids differ from each other, or he is
+ *     not dumpable), or whom /proc hides (hidepid), is one if he is the process of
+ *     the ADD and lives, until his shim has said that he has it no more.  (If he
+ *     has closed it unseen since, and somebody has the lock yet, he is stopped in
+ *     vain; the other way round, two hosts would have it.)
  *
  * A look at 500 processes takes 40 ms [m].
  */
@@ -314,14 +319,24 @@ static bool note_lock(struct dlk_victim *s, struct dlk_kept *k, int fd)
 	return true;
 }
 
+static void note_shut(struct dlk_victim *s, int err)
+{
+	if (err == EACCES || err == EPERM)
+		s->shut = err;
+}
+
 static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 {
 	const struct wanted *w, *end = wanted.v + wanted.n;
 	struct stat st;
 	uint64_t fd;
 
-	if (!dlk_number(name, 10, &fd) || dlk_stat_known(dir, name, &st) < 0)
+	if (!dlk_number(name, 10, &fd))
 		return;
+	if (dlk_stat_known(dir, name, &st) < 0) {
+		note_shut(s, errno);
+		return;
+	}
 	for (w = first_of(&st); w && w < end; w++) {
 		if (w->dev != st.st_dev || w->ino != st.st_ino)
 			break;
@@ -333,20 +348,20 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 			return;
 }
 
-/* It has this lease's lock, by its last word. */
+/* It has this lease's lock, by its last word; by what it has executed since, too. */
 static bool says_so(pid_t pid, const struct dlk_kept *k)
 {
+	const int process = dlk_shim_process(pid);
+
 	return pid == (pid_t)k->add.pid && k->state == DLK_KEPT &&
-	       k->by == DLK_BY_PROCESS && dlk_shim_lives();
+	       k->by == DLK_BY_PROCESS &&
+	       (process < 0 ? dlk_shim_lives()
+			    : !dlk_polled(process, POLLIN, 0));
 }
 
-/*
- * Into whom we may not look, for he was another user (setuid(2)), or wants it so
- * (PR_SET_DUMPABLE): the process of an ADD has the lock by the word of its shim.
- */
 static void take_its_word(struct dlk_victim *s)
 {
-	for (size_t i = 0; i < wanted.of_n && !s->k; i++) {
+	for (size_t i = 0; i < wanted.of_n && s->shut && !s->k; i++) {
 		if (!says_so(s->pid, wanted.of[i]))
 			continue;
 		s->k = wanted.of[i];
@@ -360,14 +375,15 @@ static void look_at_fds(struct dlk_victim *s)
 	const struct dirent *e;
 	DIR *d = look_into(dlk_numbered(name, "/proc/", s->task, "/fd"));
 
-	if (!d && errno == EACCES)
-		take_its_word(s);
+	if (!d)
+		note_shut(s, errno);
 	if (wanted.n < wanted.of_n)
 		learn_files();
 	while (d && !s->k && has_time() && (e = readdir(d)))
 		look_at_fd(s, dirfd(d), e->d_name);
 	if (d)
 		closedir(d);
+	take_its_word(s);
 	dlk_victims_reserve();
 }
 
@@ -383,20 +399,6 @@ static bool next_process(DIR *d, struct dlk_victim *s)
 	return false;
 }
 
-static void look_at_all(void)
-{
-	DIR *d = look_into("/proc");
-	struct dlk_victim s;
-
-	while (d && has_time() && next_process(d, &s)) {
-		look_at_fds(&s);
-		if (!add(&seen, &s))
-			break;
-	}
-	if (d)
-		closedir(d);
-}
-
 static int by_pid(const void *a, const void *b)
 {
 	const struct dlk_victim *x = a, *y = b;
@@ -410,6 +412,45 @@ static struct dlk_victim *find(pid_t pid)
 	const struct dlk_victim key = { .pid = pid };
 
 	return bsearch(&key, seen.v, seen.n, sizeof(*seen.v), by_pid);
+}
+
+/* A process of an ADD that lives, and of which /proc shows nothing. */
+static void add_hidden(void)
+{
+	for (size_t i = 0; i < wanted.of_n; i++) {
+		const pid_t pid = (pid_t)wanted.of[i]->add.pid;
+		struct dlk_victim s;
+
+		if (find(pid) || !says_so(pid, wanted.of[i]) ||
+		    read_stat(pid, &s))
+			continue;
+		s = (struct dlk_victim){ .pid = pid,
+					 .task = pid,
+					 .k = wanted.of[i],
+					 .by = DLK_VICTIM_BY_WORD,
+					 .shut = ENOENT,
+					 .lock = -1,
+					 .pipe = -1,
+					 .command = "?" };
+		if (!add(&seen, &s))
+			break;
+		qsort(seen.v, seen.n, sizeof(s), by_pid);
+	}
+}
+
+static void look_at_all(void)
+{
+	DIR *d = look_into("/proc");
+	struct dlk_victim s;
+
+	while (d && has_time() && next_process(d, &s)) {
+		look_at_fds(&s);
+		if (!add(&seen, &s))
+			break;
+	}
+	if (d)
+		closedir(d);
+	add_hidden();
 }
 
 /* Of OFD locks the kernel names nobody: it is no holder if its descriptor is of
@@ -497,7 +538,7 @@ static bool is_same(struct dlk_victim *v)
 	struct dlk_victim now;
 
 	if (!read_stat(v->pid, &now))
-		return false;
+		return v->shut == ENOENT && says_so(v->pid, v->k);
 	memcpy(v->command, now.command, sizeof(v->command));
 	v->task = now.task;
 	return v->by == DLK_VICTIM_BY_PARENT ? now.parent == v->parent
@@ -800,12 +841,82 @@ bool dlk_victim_has_ended(const struct dlk_victim *v)
 	return dlk_victim_ends(v, 0);
 }
 
+bool dlk_victims_are_guessed(const struct dlk_victims *list, size_t from)
+{
+	bool any = false;
+
+	for (size_t i = from; i < list->n; i++)
+		any |= list->v[i].by == DLK_VICTIM_BY_WORD;
+	return any;
+}
+
+/* --- what is said of them ------------------------------------------------- */
+
 void dlk_victim_put(struct dlk_text *t, const struct dlk_victim *v)
 {
 	dlk_text_i64(t, v->pid);
 	dlk_text_str(t, " (");
 	dlk_text_quoted(t, v->command, strlen(v->command));
 	dlk_text_str(t, ")");
+}
+
+static const char *why_shut(const struct dlk_victim *v)
+{
+	return v->shut == ENOENT ? "/proc hides it: hidepid"
+				 : strerrordesc_np(v->shut);
+}
+
+/* One of the four ids of a "Uid:" line (proc_pid_status(5)) is one of ours. */
+static bool note_akin(void *akin, const char *line)
+{
+	const char *p = line + 4;
+	uid_t own[3];
+	uint64_t id;
+
+	if (strncmp(line, "Uid:", 4) != 0)
+		return true;
+	getresuid(&own[0], &own[1], &own[2]);
+	while (*p++ == '\t' && (p = dlk_number(p, 10, &id)))
+		for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+			*(bool *)akin |= id == own[i];
+	return false;
+}
+
+static bool may_have_it(const struct dlk_victim *s)
+{
+	char name[DLK_NUMBERED_MAX];
+	bool akin = false;
+
+	if (s->shut && !s->k)
+		dlk_each_line(dlk_numbered(name, "/proc/", s->pid, "/status"),
+			      note_akin, &akin);
+	return akin;
+}
+
+static void put_rest(struct dlk_text *t, unsigned n)
+{
+	if (n <= NAMED)
+		return;
+	dlk_text_str(t, " and ");
+	dlk_text_i64(t, n - NAMED);
+	dlk_text_str(t, " more");
+}
+
+bool dlk_victims_put_shut(struct dlk_text *t, const char *what)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < seen.n; i++) {
+		if (!may_have_it(&seen.v[i]))
+			continue;
+		if (n++ >= NAMED)
+			continue;
+		dlk_text_str(t, n > 1 ? ", " : what);
+		dlk_victim_put(t, &seen.v[i]);
+		dlk_text_strs(t, ": ", why_shut(&seen.v[i]), NULL);
+	}
+	put_rest(t, n);
+	return n > 0;
 }
 
 void dlk_victims_put(struct dlk_text *t, const struct dlk_victims *list,
@@ -826,14 +937,15 @@ void dlk_victims_put(struct dlk_text *t, const struct dlk_victims *list,
 			continue;
 		dlk_text_str(t, n > 1 ? ", " : " ");
 		dlk_victim_put(t, v);
+		if (v->by == DLK_VICTIM_BY_WORD)
+			dlk_text_strs(t,
+				      ", which took it, and may not be "
+				      "looked into (",
+				      why_shut(v), ")", NULL);
 		if (v->err)
 			dlk_text_strs(t, ": ", strerrordesc_np(v->err), NULL);
 	}
-	if (n > NAMED) {
-		dlk_text_str(t, " and ");
-		dlk_text_i64(t, n - NAMED);
-		dlk_text_str(t, " more");
-	}
+	put_rest(t, n);
 }
 
 char dlk_victim_state(const struct dlk_victim *v)

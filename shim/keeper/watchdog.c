@@ -333,8 +333,9 @@ static void say_failure(int err)
 		"no watchdog, which would kill who shares a lock, should his "
 		"host be frozen for longer than the lease: ",
 		dlk_victims_why(err),
-		err == ENXIO ? "; dlock-keeper cannot either"
-			     : "; while it runs, dlock-keeper does",
+		err == ENXIO || err == EPERM
+			? "; dlock-keeper cannot either"
+			: "; while it runs, dlock-keeper does",
 		NULL);
 }
 
@@ -431,9 +432,20 @@ static bool ask_for(int fd, pid_t pid)
 	       fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) == 0;
 }
 
+/* Else the kernel would drop the signal, and say nothing (fcntl(2)). */
+static bool may_signal(const struct dlk_victim *v)
+{
+	return dlk_syscall(SYS_pidfd_send_signal, v->fd, 0, NULL, 0) == 0 ||
+	       errno != EPERM;
+}
+
 /* (The number was his if he lives after that.) */
 static void watch_one(struct dlk_victim *v)
 {
+	if (!may_signal(v)) {
+		say_failure(EPERM);
+		return;
+	}
 	v->pipe = open_end(O_RDONLY);
 	if (v->pipe < 0)
 		say_failure(errno);

@@ -126,7 +126,9 @@ int dlk_stat_known(int fd, const char *path, struct stat *st)
 			STATX_TYPE | STATX_INO | STATX_SIZE, &sx) < 0) {
 		if (errno == (path[0] ? ENOENT : EBADF))
 			return -1;
-		return path[0] ? dlk_stat(path, st, 0) : dlk_fstat(fd, st);
+		return path[0] ? (int)dlk_syscall(DLK_SYS_FSTATAT, fd, path, st,
+						  0)
+			       : dlk_fstat(fd, st);
 	}
 	*st = (struct stat){
 		.st_dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),

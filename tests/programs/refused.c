@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a command to which one system call, capget or socketpair, is refused: EPERM,
- * as a filter of seccomp(2) commonly answers.
+ * Runs a command to which one system call, capget, socketpair or statx, is refused:
+ * EPERM, as a filter of seccomp(2) commonly answers.
  *
  *	refused CALL COMMAND...
  */
 #include "tests/lib/refuse_call.h"
 
+static const struct {
+	const char *name;
+	long call;
+} calls[] = {
+	{ "capget", SYS_capget },
+	{ "socketpair", SYS_socketpair },
+	{ "statx", SYS_statx },
+};
+
 int main(int argc, char **argv)
 {
-	if (argc < 3)
+	size_t i = 0;
+
+	while (argc > 2 && i < sizeof(calls) / sizeof(*calls) &&
+	       strcmp(argv[1], calls[i].name) != 0)
+		i++;
+	if (argc < 3 || i == sizeof(calls) / sizeof(*calls))
 		return 64;
-	refuse_call(strcmp(argv[1], "capget") == 0 ? SYS_capget
-						   : SYS_socketpair);
+	refuse_call(calls[i].call);
 	execvp(argv[2], argv + 2);
 	die(argv[2]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: shim/keeper/locks.c shim/keeper/list.c shim/keeper/errand.c
+// link: shim/keeper/locks.c shim/keeper/list.c shim/keeper/errand.c shim/keeper/hear.c
 /*
  * What the kernel's list of locks proves of a reader who has died (DESIGN L4),
  * in a pid namespace of its own, which does not show the locks of the dead:
