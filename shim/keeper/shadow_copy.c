@@ -19,7 +19,9 @@
  *
  * Where epoll will not have it (EPERM), the keeper has to keep the program's
  * description, to compare others' with it by kcmp(2); and then nothing tells
- * of the end of all others but looking at them, every 20 ms.
+ * of the end of all others but looking at them, every 20 ms.  One who had it, and
+ * may not be looked into any more (setuid(2), PR_SET_DUMPABLE), has it until he
+ * ends: that it is gone MUST be proved.
  */
 #include "keeper/keeper.h"
 
@@ -27,6 +29,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,10 +87,24 @@ static bool in_set(const struct dlk_shadow_copy *s)
 	return dlk_slurp(name, text, sizeof(text)) < 0 || strstr(text, "tfd:");
 }
 
+/* False with errno set, too: 0 for another description. */
 static bool same(int ours, pid_t pid, int fd)
 {
+	errno = 0;
 	return dlk_syscall(SYS_kcmp, getpid(), pid, KCMP_FILE, (long)ours,
 			   (long)fd) == 0;
+}
+
+static bool may_have(const struct dlk_shadow_copy *s, const struct holder *h)
+{
+	int process;
+
+	if (same(s->held, h->pid, h->fd))
+		return true;
+	if (errno != EPERM && errno != EACCES)
+		return false;
+	process = dlk_shim_process(h->pid);
+	return process < 0 || !dlk_polled(process, POLLIN, 0);
 }
 
 static void find_in(struct dlk_shadow_copy *s, const char *pid)
@@ -127,9 +144,7 @@ static bool find_holders(struct dlk_shadow_copy *s)
 static bool has_holder(struct dlk_shadow_copy *s)
 {
 	while (s->n_holders > 0) {
-		const struct holder *h = &s->holders[s->n_holders - 1];
-
-		if (same(s->held, h->pid, h->fd))
+		if (may_have(s, &s->holders[s->n_holders - 1]))
 			return true;
 		s->n_holders--;
 	}
