@@ -242,6 +242,13 @@ static void tell_failure(const struct dlk_hold *h, int err)
 	if (err == -ENOENT || err == -EACCES)
 		dlk_text_str(&l.text, ".  Is dlock-keeper installed beside "
 				      "libdlock-preload.so, and in this root?");
+	if (err == -EMFILE) {
+		dlk_text_str(&l.text, ".  Raise the limit of open files, the "
+				      "hard one too (ulimit -n): a keeper has "
+				      "the same, and needs ");
+		dlk_text_i64(&l.text, DLK_KEEP_DESCRIPTORS);
+		dlk_text_str(&l.text, " at the least");
+	}
 	dlk_line_end(&l);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -284,10 +285,19 @@ static int make_socket(struct dlk_own *ours, struct dlk_own *theirs)
 	return 0;
 }
 
+/* It takes as many as the program may (setrlimit(2)): fewer are no use. */
+static bool has_room(void)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_NOFILE, &rl) < 0 ||
+	       rl.rlim_max >= DLK_KEEP_DESCRIPTORS;
+}
+
 static pid_t start(struct dlk_own *ours, const struct rights *rights)
 {
 	struct dlk_own theirs = { .fd = -1 };
-	int err = make_socket(ours, &theirs);
+	int err = has_room() ? make_socket(ours, &theirs) : -EMFILE;
 	pid_t pid;
 
 	if (err)

@@ -230,6 +230,24 @@ static struct dlk_kept *new_kept(const struct dlk_keep_add *m)
 	return k;
 }
 
+/*
+ * What it takes to carry it, and is not there yet: its file; connections to renew and
+ * to release it by; a standby; what tells of closes; for a look at the kernel's list,
+ * or at the name of a server, two more for a moment.  (The watchdogs leave that.)
+ * Before the file is opened, for its wait goes on, and has that, if it is refused.
+ */
+static bool descriptors_are_left(const struct dlk_kept *k)
+{
+	const bool connected =
+		dlk_store_is_connected(k->section->store, &k->lease);
+	const bool listens = k->lease.shared || k->add.kind != DLK_KEPT_FLOCK;
+
+	return dlk_descriptors_are_left(
+		1 + 2 + (dlk_mirror_fd() < 0) +
+		(listens && dlk_watch_bells()->closed < 0) +
+		(connected ? 0 : dlk_section_descriptors(k->section)));
+}
+
 static void watch_it(struct dlk_kept *k, int fd)
 {
 	dlk_watch_again(k->watch);
@@ -237,19 +255,6 @@ static void watch_it(struct dlk_kept *k, int fd)
 		return;
 	dlk_watch_listen(k->watch, fd);
 	dlk_watch_stir(k->watch);
-}
-
-/*
- * Without two left, there would be none for the connection to release it on.
- * The socket's, for to close a file's may take long.
- */
-static bool descriptors_are_left(void)
-{
-	int fds[] = { dup(dlk_shim_fd()), dup(dlk_shim_fd()) };
-	const bool are = fds[0] >= 0 && fds[1] >= 0;
-
-	dlk_close_all(fds, 2);
-	return are;
 }
 
 /* The shim is told, if it is there; else nobody but the log can be. */
@@ -304,6 +309,8 @@ static int watch_file(struct dlk_kept *k, int *fds)
 		dlk_guard_begin(&k->guard, fds[0]);
 		what.open_only = !dlk_guard_can_tell(&k->guard);
 	}
+	if (!descriptors_are_left(k))
+		return -EMFILE;
 	k->watch = dlk_watch_get(fds[0], &what);
 	if (!k->watch)
 		return -errno;
@@ -358,8 +365,6 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 	if (!k)
 		return -ENOMEM;
 	err = guard_it(k, fds);
-	if (!err && !descriptors_are_left())
-		err = -EMFILE;
 	if (err) {
 		let_go(k);
 		return err;

@@ -240,6 +240,7 @@ static void receive(void *room, size_t size, int flags, struct dlk_heard *h)
 		take_control(&msg, h);
 	if (h->n > 0 && (msg.msg_flags & MSG_TRUNC))
 		h->n = 1; /* well-formed it is not */
+	h->err = h->n > 0 && (msg.msg_flags & MSG_CTRUNC) ? -EMFILE : 0;
 }
 
 static union {
@@ -269,7 +270,6 @@ bool dlk_hear(struct dlk_heard *h)
 	if (h->n <= 0)
 		return false;
 	h->m = &in.head;
-	h->err = 0;
 	if (!may_tell(&h->who)) {
 		refuse(&h->who);
 		h->err = -EPERM;

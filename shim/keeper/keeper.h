@@ -241,6 +241,8 @@ bool dlk_sections_begin(const struct dlk_keep_server *servers, unsigned n,
 			void (*restarted)(const struct dlk_store *s));
 /* The i-th; NULL: there are no more. */
 struct dlk_section *dlk_section(unsigned i);
+/* So many descriptors its connections need, but for a cluster's further nodes. */
+unsigned dlk_section_descriptors(const struct dlk_section *s);
 /*
  * A question to it.  None is waited for past the next mark of a lease, whose
  * holders are perhaps to be stopped then (DESIGN L6).
@@ -516,6 +518,9 @@ struct dlk_victims {
 uint64_t dlk_cpu_ns(void);
 /* So that a look needs no other descriptors but for who is found. */
 void dlk_victims_reserve(void);
+/* Could so many more be opened, 16 at most?  How many could?  (0: no telling.) */
+bool dlk_descriptors_are_left(unsigned n);
+size_t dlk_descriptors_left(void);
 /* Of a list's err: why not all could be looked at. */
 const char *dlk_victims_why(int err);
 /* Is one of them, from this one on, taken for a holder by his shim's word? */
@@ -634,8 +639,9 @@ uint64_t dlk_settle_due_ns(void);
 void dlk_watchdog(uint64_t now_ns);
 void dlk_watchdog_mark(void); /* deadlines have moved, perhaps */
 uint64_t dlk_watchdog_due_ns(void);
-/* Nobody is watched for a moment: its descriptors are needed. */
+/* Nobody is watched for a moment: its descriptors are needed.  Or for longer. */
 void dlk_watchdog_yield(void);
+void dlk_watchdog_rest(void);
 void dlk_watchdog_end(void);    /* there is nobody to be watched any more */
 void dlk_watchdog_forget(void); /* in a child that stands by */
 /* Children of the keeper, of any sort, that have ended, or will. */

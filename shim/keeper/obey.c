@@ -159,15 +159,33 @@ int dlk_obey_message(const struct dlk_keep *m, size_t n, int *fds)
 
 /* --- all that it says ----------------------------------------------------- */
 
+/*
+ * One that has not got what it needs is heard again when the watchdogs have given up
+ * theirs.
+ */
+static bool hear_one(struct dlk_heard *h, int *status)
+{
+	for (int tries = 0; tries < 2; tries++) {
+		if (!dlk_hear(h))
+			return false;
+		*status =
+			h->err ?: dlk_obey_message(h->m, (size_t)h->n, h->fds);
+		if (*status != -EMFILE || tries)
+			break;
+		dlk_close_all(h->fds, DLK_KEEP_FDS);
+		dlk_watchdog_rest();
+	}
+	return true;
+}
+
 /* The standby knows of it before it is answered. */
 static bool obey_one(void)
 {
 	struct dlk_heard h;
 	int status;
 
-	if (!dlk_hear(&h))
+	if (!hear_one(&h, &status))
 		return false;
-	status = h.err ?: dlk_obey_message(h.m, (size_t)h.n, h.fds);
 	if (!h.err && status <= 0) {
 		dlk_mirror_owed()->answered = h.m->seq;
 		dlk_mirror_owed()->status = status;

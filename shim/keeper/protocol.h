@@ -60,6 +60,8 @@ enum {
 	DLK_KEEP_RENEWALS = 256, /* of RENEWED, at most */
 	DLK_KEEP_SETTLED = 1,    /* CLOSED's second answer */
 	DLK_KEEP_HELD = 2,       /* no answer to anything */
+	/* So many descriptors a keeper needs, and its first lease, at the least. */
+	DLK_KEEP_DESCRIPTORS = 16,
 };
 enum {
 	DLK_KEEP_START = 1,

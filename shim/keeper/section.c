@@ -78,6 +78,17 @@ struct dlk_section *dlk_section(unsigned i)
 	return i < n_sections ? &sections[i] : NULL;
 }
 
+/* Those of a helper (redis/tls.h) have another end until it has that, and one is to
+ * itself. */
+unsigned dlk_section_descriptors(const struct dlk_section *s)
+{
+	const struct dlk_redis *r = &redis[s->number];
+
+	return r->n_endpoints + r->endpoints->n_sentinels +
+	       2 * (r->endpoints->scheme == DLK_TLS ||
+		    r->endpoints->password_file[0] != '\0');
+}
+
 void dlk_sections_until(uint64_t mark_ns)
 {
 	mark = mark_ns;

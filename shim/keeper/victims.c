@@ -37,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -159,6 +160,18 @@ void dlk_victims_reserve(void)
 	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
 		if (spare[i] < 0)
 			spare[i] = eventfd(0, EFD_CLOEXEC);
+}
+
+bool dlk_descriptors_are_left(unsigned n)
+{
+	int fds[16];
+	unsigned got = 0;
+
+	while (got < n && got < sizeof(fds) / sizeof(*fds) &&
+	       (fds[got] = eventfd(0, EFD_CLOEXEC)) >= 0)
+		got++;
+	dlk_close_all(fds, got);
+	return got == n;
 }
 
 /* True: what has failed by that is to be tried again. */
@@ -568,6 +581,8 @@ static bool list_one(struct dlk_victims *list, const struct dlk_victim *s)
 	bool same;
 
 	v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
+	if (v.fd < 0 && use_spare(errno))
+		v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
 	if (v.fd < 0) {
 		note_lack(errno);
 		return false;
@@ -690,6 +705,25 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 	dlk_victims_reserve();
 	list->err = lacked;
 	return found;
+}
+
+size_t dlk_descriptors_left(void)
+{
+	struct rlimit rl = { .rlim_cur = 1024 };
+	size_t used = 0;
+	uint64_t fd;
+	DIR *d = look_into("/proc/self/fd");
+
+	if (!d)
+		return 0;
+	while (next_number(d, &fd))
+		used += (int)fd != dirfd(d);
+	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
+		used += spare[i] < 0;
+	closedir(d);
+	dlk_victims_reserve();
+	getrlimit(RLIMIT_NOFILE, &rl);
+	return rl.rlim_cur > used ? rl.rlim_cur - used : 0;
 }
 
 size_t dlk_victims_find_born(struct dlk_victims *list,

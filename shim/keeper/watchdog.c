@@ -36,8 +36,9 @@
  *     whom it shares its descriptor with; or all processes, where it has the lock
  *     no more.  Then among the children of those who are known.  A look takes a
  *     part of our time (LOOK_PART), so that many keepers are no load.
- *  7. Their descriptors are half of what may be open, at most; survive.c gets them
- *     if it lacks any.
+ *  7. Their descriptors are half of what may be open, at most, and leave ROOM; where
+ *     that is not there they rest.  A keeper that lacks one for its connection loses
+ *     the lease, and kills who did nothing.  survive.c gets them if it lacks any.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,13 @@
 
 enum { DOGS = 2 };
 enum { FIRST_MS = 250, LEAST_MS = 20, LATE_MS = 50, REST_MS = 10000 };
+/*
+ * What the keeper needs meanwhile: for a connection, and to find its server's address;
+ * for a standby; for a lease that comes, with what it is seen by.
+ */
+enum { ROOM = 8 };
+/* To begin takes so many: the read end, one of each watchdog, and one for a moment. */
+enum { BEGINS = 2 + DOGS };
 /* Of a core, looks take one part of so many. */
 enum { LOOK_PART = 100 };
 /* Who lets us renew so often in a row is taken for one without a timer. */
@@ -336,6 +344,9 @@ static void say_failure(int err)
 		err == ENXIO || err == EPERM
 			? "; dlock-keeper cannot either"
 			: "; while it runs, dlock-keeper does",
+		err == EMFILE ? ".  For one, raise the limit of open files "
+				"(ulimit -n)"
+			      : "",
 		NULL);
 }
 
@@ -482,13 +493,29 @@ static void put_off(uint64_t now)
 		dogs.due_ns = rest < most ? rest : most;
 }
 
-/* Each has two descriptors. */
+static size_t to_begin(void)
+{
+	return dogs.read < 0 ? BEGINS : 0;
+}
+
+/* Each has two descriptors.  (0 would be any number.) */
 static size_t most_watched(void)
 {
 	struct rlimit rl = { .rlim_cur = 1024 };
+	const size_t left = dlk_descriptors_left();
+	const size_t taken = ROOM + to_begin();
+	const size_t more = left > taken ? (left - taken) / 2 : 0;
+	const size_t most = dogs.who.n + more;
 
 	getrlimit(RLIMIT_NOFILE, &rl);
-	return rl.rlim_cur / 4;
+	return most < rl.rlim_cur / 4 ? most ?: 1 : rl.rlim_cur / 4;
+}
+
+/* For one, if there is none yet. */
+static bool has_room(void)
+{
+	return dlk_descriptors_are_left(ROOM + (unsigned)to_begin() +
+					(dogs.who.n ? 0 : 2));
 }
 
 /* All processes: no renewal waits for that. */
@@ -582,11 +609,18 @@ static bool have_fired(void)
 	return any && (dlk_polled(dogs.read, POLLIN, 0) & POLLHUP);
 }
 
-static void fail_for(int err, uint64_t now)
+void dlk_watchdog_rest(void)
+{
+	dlk_watchdog_end();
+	dlk_watchdog_yield();
+	if (dogs.due_ns != UINT64_MAX)
+		dogs.due_ns = dlk_now_ns() + REST_MS * DLK_MS;
+}
+
+static void fail_for(int err)
 {
 	say_failure(err);
-	dlk_watchdog_end();
-	dogs.due_ns = now + REST_MS * DLK_MS;
+	dlk_watchdog_rest();
 }
 
 /* What they close may be of a file server that does not answer. */
@@ -611,18 +645,22 @@ static void work(uint64_t now)
 	dogs.due_ns = next_ns(now);
 	if (dogs.page)
 		set_mark();
+	if (watched.n && !has_room()) {
+		fail_for(EMFILE);
+		return;
+	}
 	if (!look(now)) {
 		dlk_watchdog_end();
 		return;
 	}
 	if (!begin() || !start_all()) {
-		fail_for(errno, now);
+		fail_for(errno);
 		return;
 	}
 	set_mark();
 	armed = are_armed();
 	if (armed < 0)
-		fail_for(-armed, now);
+		fail_for(-armed);
 	else if (armed > 0)
 		watch_all();
 	else
