@@ -22,6 +22,9 @@
 #include "model/outbox.h"
 #include "model/timeline.h"
 
+/* Beyond an eighth of the ttl, by which it renews later than we. */
+enum { KEEPER_STOPS_MS = 250 };
+
 /* (mutex) It is as bad as that at least. */
 static bool worsen(struct dlk_hold *h, enum hold_trouble trouble)
 {
@@ -73,9 +76,9 @@ static bool is_kept(struct dlk_hold *h, const struct dlk_renewal *r,
  */
 static bool is_the_keepers_to_stop(struct dlk_hold *h, uint64_t now)
 {
+	const uint32_t part = dlk_hold_outlives(h) ? 1 : 8;
 	const uint64_t patience =
-		dlk_first_stops_ns(dlk_hold_outlives(h) ? 8ULL * h->lease.ttl_ms
-							: h->lease.ttl_ms);
+		(h->lease.ttl_ms / part + KEEPER_STOPS_MS) * DLK_MS;
 
 	if (h->rule->on_lost == DLK_LOST_REPORT || !h->keeper.carried)
 		return false;

@@ -145,7 +145,6 @@ static void let_go(struct dlk_kept *k)
 		dlk_watch_unref(k->watch);
 	dlk_shadow_copy_put(k->shadow);
 	free(k->ranges.v);
-	free(k->newer);
 	free(k);
 }
 
@@ -583,7 +582,6 @@ static struct {
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	struct dlk_renewal ask[DLK_RENEW_BATCH];
 	struct dlk_lease reads[DLK_RENEW_BATCH];
-	char newer[DLK_RENEW_BATCH][DLK_TOKEN_MAX];
 	unsigned n;
 } batch;
 
@@ -612,7 +610,6 @@ static void collect(struct dlk_due *const *due, unsigned n,
 			.lease = lease_of(k, &batch.reads[batch.n]),
 			.deadline_ns = k->deadline_ns,
 			.sent_seq = k->seen_seq,
-			.newer = batch.newer[batch.n],
 		};
 		batch.n++;
 	}
@@ -694,8 +691,7 @@ static bool is_lost(struct dlk_kept *k, int result, uint64_t now)
 	if (!dlk_shim_speaks() && (result < 0 || k->doubted))
 		return true;
 	k->doubted = true;
-	set_due(k, now + (k->newer ? dlk_first_stops_ns(k->lease.ttl_ms)
-				   : DOUBT_MS * DLK_MS));
+	set_due(k, now + DOUBT_MS * DLK_MS);
 	dlk_watch_stir(k->watch);
 	return false;
 }
@@ -733,28 +729,6 @@ static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
 	k->doubted = k->robbed = k->ready = false;
 }
 
-void dlk_carry_hurry(struct dlk_kept *k)
-{
-	k->doubted = false;
-	set_due(k, 0);
-}
-
-/* By another lock of this host, or by who shares the description. */
-static void replaced(struct dlk_kept *k, const struct dlk_renewal *r)
-{
-	switch (dlk_takeover(k, r->newer)) {
-	case DLK_TAKEN_OVER:
-		dlk_carry_hurry(k);
-		break;
-	case DLK_OTHERS_LOCK:
-		dlk_carry_drop(k);
-		break;
-	case DLK_UNTOLD:
-		retry(k, dlk_now_ns());
-		break;
-	}
-}
-
 static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 {
 	uint64_t now;
@@ -771,7 +745,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		return;
 	}
 	if (r->result == DLK_REPLACED) {
-		replaced(k, r);
+		dlk_carry_drop(k);
 		return;
 	}
 	/* The server keeps everybody out for so long (5.4). */

@@ -11,7 +11,6 @@
  *	watchdog.c	a lost lease stops its holders when no keeper runs
  *	carry.c		leases: renewed, and released
  *	losses.c	what was lost, for its history
- *	takeover.c	who shares the lock has asked for it once more
  *	paused.c	who is stopped until a lease can be renewed
  *	mirror.c	what that one is told
  *	victims.c	who has a lease's lock
@@ -98,14 +97,6 @@ bool dlk_guard_can_tell(const struct dlk_guard *g);
 bool dlk_guard_same(const struct dlk_guard *a, const struct dlk_guard *b);
 /* Read the list; false if it cannot be had, or changes too fast. */
 bool dlk_locks_look(void);
-/*
- * By the list that was read last: may it be an exclusive lock, as it is or converted
- * by who shares its description?  *taker: whose that is then, 0: hidden.  `locked`:
- * somebody has a lock of the file, perhaps.  And from here on it is that lock's.
- */
-bool dlk_guard_is_exclusive(const struct dlk_guard *g, bool locked,
-			    uint64_t *taker);
-void dlk_guard_convert(struct dlk_guard *g, uint64_t taker_pid);
 /*
  * By the list that was read last; n_same leases have the same guard, and it is
  * `older` than our wait for that file.
@@ -358,7 +349,6 @@ struct dlk_kept {
 	struct dlk_shadow_copy *shadow; /* NULL: the file itself is locked */
 	struct dlk_guard guard;
 	struct dlk_lease lease;
-	char *newer; /* the token of who has taken it over; NULL: as ADD has it */
 	struct dlk_section *section;
 	uint64_t deadline_ns; /* of the latest renewal, ours or the shim's;
 				 owed: when the server has forgotten it */
@@ -428,8 +418,6 @@ bool dlk_carry_has_marks(const struct dlk_kept *k);
 void dlk_carry_holders(struct dlk_kept *k, enum dlk_kept_holders holders);
 /* Who may have its lock from here on. */
 void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by);
-/* It is renewed now: under another token, which nobody doubts yet. */
-void dlk_carry_hurry(struct dlk_kept *k);
 /* Its lock has ended: release it. */
 void dlk_carry_owe(struct dlk_kept *k);
 /* So have all of a file that were granted before the moment it was free at. */
@@ -675,20 +663,6 @@ void dlk_losses_note(const struct dlk_kept *k);
  */
 void dlk_losses_record(uint64_t now_ns, bool idle);
 uint64_t dlk_losses_due_ns(void);
-
-/* --- takeover.c: who shares the lock has asked for it once more ------------ */
-
-enum dlk_takeover {
-	DLK_TAKEN_OVER,  /* its token is k's from here on */
-	DLK_OTHERS_LOCK, /* the server has another lock's: ours has ended */
-	DLK_UNTOLD,      /* there is no telling, or no memory */
-};
-
-/* The server has this newer token of its host and file. */
-enum dlk_takeover dlk_takeover(struct dlk_kept *k, const char *token);
-/* Of a reader's whose lock is gone, says the list that was read last: has he, by a
- * conversion?  Then it is to be renewed. */
-bool dlk_takeover_of_reader(struct dlk_kept *k);
 
 /* --- survive.c: a lost lease stops its holders ---------------------------- */
 

@@ -205,32 +205,6 @@ bool dlk_guard_same(const struct dlk_guard *a, const struct dlk_guard *b)
 	return a->pid == b->pid && a->file == b->file && a->mode == b->mode;
 }
 
-bool dlk_guard_is_exclusive(const struct dlk_guard *g, bool locked,
-			    uint64_t *taker)
-{
-	const struct dlk_listed *e;
-	const size_t n = g->mode ? dlk_list_of(g->file, &e) : 0;
-
-	*taker = n ? e->pid : g->mode == LOCK_SH ? 0 : g->pid;
-	if (n == 1 && e->mode == LOCK_EX)
-		return g->mode != LOCK_EX || g->pid == e->pid;
-	/* That of a dead one is not shown, but in the first namespace. */
-	return n == 0 && locked && view() != FIRST &&
-	       !(g->mode == LOCK_EX && alive(g->taker));
-}
-
-void dlk_guard_convert(struct dlk_guard *g, uint64_t taker_pid)
-{
-	if (g->mode != LOCK_SH)
-		return;
-	dlk_guard_end(g);
-	*g = (struct dlk_guard){ .mode = LOCK_EX,
-				 .pid = taker_pid,
-				 .file = g->file };
-	if (taker_pid && view() != FIRST)
-		g->taker = taker(taker_pid);
-}
-
 /* --- the verdict ---------------------------------------------------------- */
 
 bool dlk_locks_look(void)

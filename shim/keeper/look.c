@@ -83,10 +83,7 @@ static void judge(struct dlk_kept *k)
 	k->reads = verdict == DLK_SHARED_NOW;
 	switch (verdict) {
 	case DLK_GONE_NOW:
-		if (dlk_takeover_of_reader(k))
-			dlk_carry_hurry(k);
-		else
-			dlk_carry_owe(k);
+		dlk_carry_owe(k);
 		break;
 	case DLK_SOME_GONE:
 		/* Which is all the same to who has none of them. */

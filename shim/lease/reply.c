@@ -222,12 +222,9 @@ int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,
 		read_state(r, u);
 		return 0;
 	case 0:
-		if (!dlk_script_succeeds(u->lease->token, r->element[1]))
-			return DLK_LOST;
-		if (u->newer)
-			memcpy(u->newer, r->element[1]->str,
-			       r->element[1]->len + 1);
-		return DLK_REPLACED;
+		return dlk_script_succeeds(u->lease->token, r->element[1])
+			       ? DLK_REPLACED
+			       : DLK_LOST;
 	case -1:
 		return DLK_GONE;
 	default:

@@ -211,8 +211,6 @@ struct dlk_renewal {
 				 the owner's last request; how many it has */
 	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
 				 -errno */
-	char *newer;          /* of a REPLACED one: where the token goes, of
-				 DLK_TOKEN_MAX bytes; or NULL */
 };
 
 /* Why it was not renewed, for the log; `why` is the attempt's. */

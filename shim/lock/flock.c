@@ -60,6 +60,9 @@
 
 enum { GUARD_MS = 1000 }; /* as patience_with(): a keeper has no core yet */
 
+/* What else asking can give. */
+enum { COVERED = 105 };
+
 /* --- Redis' part ---------------------------------------------------------- */
 
 static bool downgrades(const struct request *r)
@@ -94,20 +97,29 @@ static int new_token(struct request *r)
 	return 0;
 }
 
-/* It had the exclusive lock before, by a sharer's lease. */
-static bool asks_once_more(const struct request *r)
+static void disown(const struct request *r)
 {
-	return !r->own && r->old_mode == LOCK_EX && r->mode == LOCK_EX;
+	dlk_release_token(r->rule, &r->lease);
 }
 
 /*
- * What goes on whatever becomes of the call has its lease by the token that the
- * server has, the one before or ours (keeper/takeover.c): so neither is released.
+ * The description has the exclusive lock without a lease of ours, and a keeper has the
+ * file: so there is one, of a sharer's or of what we were before an execve(2), and it
+ * is for all that is asked for.  One of our own in its place would be nobody's, if we
+ * died before a keeper of ours had it:
+ *
+ *	exec 9>f; flock 9	its keeper		flock -x 9
+ *	granted, ended		has it
+ *							in its place ->
+ *							killed
+ *				replaced: its
+ *				affair no more
  */
-static void disown(const struct request *r)
+static bool is_covered(const struct request *r)
 {
-	if (!downgrades(r) && !asks_once_more(r))
-		dlk_release_token(r->rule, &r->lease);
+	return !r->own && !r->beside && r->old_mode == LOCK_EX &&
+	       r->mode == LOCK_EX && dlk_kernel_is_kept(&r->file) &&
+	       dlk_kernel_flock_mode(r->fd) == LOCK_EX;
 }
 
 /* What the description has at Redis, by us or another thread. */
@@ -141,13 +153,15 @@ static const struct dlk_lease *superseded(const struct request *r)
  */
 static int ask_with_proof(struct request *r, uint64_t until_ns)
 {
+	const bool had =
+		!r->own && r->old_mode == LOCK_EX && r->mode == LOCK_EX;
 	char token[DLK_TOKEN_MAX]; /* (the answer's is written over) */
 	struct dlk_lease its = { .token = token };
 	struct dlk_ask ask = { .proof = true, .superseded = &its };
 	int err = DLK_BUSY;
 	bool older;
 
-	if (!asks_once_more(r))
+	if (!had)
 		ask.superseded = superseded(r);
 	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
 	       dlk_now_ns() < until_ns) {
@@ -176,6 +190,7 @@ static int ask_for_lease(struct request *r)
 		.waiter = dlk_queue_waiter(r),
 	};
 	const bool fair = r->lease.fair;
+	bool older;
 	int err;
 
 	r->lease.fair = fair && (r->own || r->old_mode == LOCK_UN);
@@ -183,6 +198,9 @@ static int ask_for_lease(struct request *r)
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	r->lease.rank = DLK_NO_RANK;
+	if (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
+	    is_covered(r))
+		err = COVERED;
 	/* With hold_at_least a lease outlives its lock, so that proves nothing;
 	 * but for what our own description had. */
 	if (err == DLK_BUSY &&
@@ -202,7 +220,8 @@ static int ask_redis(struct request *r)
 	    (dlk_seeded(4) && err < 0))
 		err = 0;
 	if (err && r->attempt.unsure) {
-		disown(r);
+		if (!downgrades(r))
+			disown(r);
 		dlk_queue_rename(r);
 	}
 	return err;
@@ -297,7 +316,8 @@ static int keep(struct request *r)
 	int err;
 
 	if (!h) {
-		disown(r);
+		if (!downgrades(r))
+			disown(r);
 		return -ENOMEM;
 	}
 	if (r->rule->hold_at_least_ms && r->mode == LOCK_EX)
@@ -419,9 +439,12 @@ static bool is_guarded(const struct request *r)
 static enum acquire_event roll_back(struct request *r)
 {
 	const enum acquire_event cause = r->acquire.cause;
-	const bool weakens = r->old_mode == LOCK_EX && r->mode == LOCK_SH &&
-			     cause != EV_BUSY && cause != EV_WRONG_TYPE;
+	const bool is_lost = cause == EV_BUSY || cause == EV_WRONG_TYPE;
+	const bool weakens =
+		r->old_mode == LOCK_EX && r->mode == LOCK_SH && !is_lost;
 
+	if (!is_lost && is_covered(r))
+		return EV_COVERED;
 	if (weakens && (r->own || is_guarded(r)))
 		return weakened_here_only(r);
 	/* A keeper's mark may be hidden from us: what fails has obtained
@@ -446,7 +469,7 @@ static int ask_and_keep(struct request *r)
 		r->slot.word = 0;
 	}
 	if (err < 0)
-		dlk_release_token(r->rule, &r->lease);
+		disown(r);
 	/* Refused: the claim came too late, and everybody else may ask. */
 	if (err == DLK_BUSY)
 		err = new_token(r) ?: ask_redis(r);
@@ -464,6 +487,8 @@ static enum acquire_event ask(struct request *r)
 
 	prepare_conversion(r);
 	err = ask_and_keep(r);
+	if (err == COVERED)
+		return EV_COVERED;
 	if (err ? dlk_sharers_overtaken(r, err) : dlk_sharers_was_unlocked(r))
 		return EV_OVERTAKEN;
 	return dlk_event_of_redis(r, err);

@@ -73,17 +73,6 @@ static inline uint64_t dlk_margin_ns(uint32_t ttl_ms)
 	return (ttl_ms / 8 < 400 ? ttl_ms / 8 : 400) * DLK_MS;
 }
 
-/*
- * A lease is another's: so long it is left to who is to see to that first, and may
- * renew later than who has seen it by an eighth of the ttl.
- */
-enum { KEEPER_STOPS_MS = 250 };
-
-static inline uint64_t dlk_first_stops_ns(uint64_t ttl_ms)
-{
-	return (ttl_ms / 8 + KEEPER_STOPS_MS) * DLK_MS;
-}
-
 /* Both of a deadline that was reckoned by that ttl. */
 static inline uint64_t dlk_stop_ns(uint64_t deadline_ns, uint32_t ttl_ms)
 {

@@ -556,7 +556,7 @@ bool dlk_script_succeeds(const char *token, const redisReply *held)
 	const size_t at = (size_t)(id.text - token);
 	const char *since = held->str + at + id.len;
 
-	if (held->len <= at + id.len + 20 || held->len >= DLK_TOKEN_MAX ||
+	if (held->len <= at + id.len + 20 ||
 	    memcmp(held->str, "dlock1 ", 7) != 0 ||
 	    memcmp(held->str + at, id.text, id.len) != 0)
 		return false;

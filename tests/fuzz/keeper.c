@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-// link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/losses.c shim/keeper/takeover.c shim/keeper/file.c
+// link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/losses.c shim/keeper/file.c
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
 // link: shim/keeper/records.c shim/keeper/shadow_copy.c shim/keeper/errand.c
 // link: shim/keeper/settle.c shim/keeper/obey.c shim/keeper/mirror.c

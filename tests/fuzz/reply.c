@@ -106,12 +106,10 @@ static void keep_up(bool release, uint64_t by)
 {
 	struct dlk_lease leases[MANY] = { whole, records(), whole, records() };
 	struct dlk_renewal u[MANY] = { 0 };
-	char newer[MANY][DLK_TOKEN_MAX];
 
 	for (int i = 0; i < MANY; i++) {
 		u[i].lease = &leases[i];
 		u[i].deadline_ns = by;
-		u[i].newer = newer[i];
 	}
 	if (release)
 		dlk_release_batch(c, by, u, MANY);

@@ -275,12 +275,10 @@ static int renew_one(struct store_memory *m, struct dlk_renewal *r)
 	o = conflict(m, l->key, l->token, &whole, &at);
 	if (!o || l->ranges_key)
 		return DLK_GONE;
-	if (since_of(o->token) == UINT64_MAX ||
-	    !is_dead(l->token, o->token, since_of(o->token)))
-		return DLK_LOST;
-	if (r->newer)
-		strcpy(r->newer, o->token);
-	return DLK_REPLACED;
+	return since_of(o->token) != UINT64_MAX &&
+			       is_dead(l->token, o->token, since_of(o->token))
+		       ? DLK_REPLACED
+		       : DLK_LOST;
 }
 
 static void renew(struct dlk_store *s, struct dlk_attempt *at,

@@ -211,13 +211,10 @@ static inline void release(int i)
 	assert_int_equal(last_err, 0);
 }
 
-static char newer[DLK_TOKEN_MAX]; /* of what was replaced */
-
 static inline int renew(int i)
 {
 	struct dlk_renewal r = { .lease = &party[i].lease,
-				 .deadline_ns = in_ms(TTL),
-				 .newer = newer };
+				 .deadline_ns = in_ms(TTL) };
 
 	s->ops->renew(s, &at, &r, 1);
 	assert_false(r.reclaimed);

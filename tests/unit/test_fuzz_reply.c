@@ -240,11 +240,8 @@ static void an_answer_to_renew_is_taken_or_refused(void **state)
 	unsigned renewed = 0, failed = 0;
 
 	for (int i = 0; i < TALKS; i++) {
-		char newer[2][DLK_TOKEN_MAX];
-		struct dlk_renewal r[2] = {
-			{ .lease = &lease, .newer = newer[0] },
-			{ .lease = &lease, .newer = newer[1] }
-		};
+		struct dlk_renewal r[2] = { { .lease = &lease },
+					    { .lease = &lease } };
 		uint64_t until = next_talk(t, samples, 3);
 
 		dlk_renew_batch(t->c, until, r, 2);
