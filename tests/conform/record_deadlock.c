@@ -17,14 +17,14 @@ static void nothing(int signo)
 /* By the number of who waits, not by a byte's that he waits for (proc_locks(5)). */
 static bool waits_for_lock(pid_t pid)
 {
-	char line[256];
+	char line[256], number[32], who[32];
 	bool found = false;
-	pid_t who;
 	FILE *locks = fopen("/proc/locks", "re");
 
+	snprintf(number, sizeof(number), "%d", pid);
 	while (locks && fgets(line, sizeof(line), locks))
-		found |= sscanf(line, "%*s -> %*s %*s %*s %d", &who) == 1 &&
-			 who == pid;
+		found |= sscanf(line, "%*s -> %*s %*s %*s %31s", who) == 1 &&
+			 strcmp(who, number) == 0;
 	if (locks)
 		fclose(locks);
 	return found;
