@@ -37,6 +37,7 @@ static struct {
 	size_t room;
 	_Atomic size_t n;
 	bool refused; /* some were not adopted */
+	bool unsure; /* of some, the lease may be by a token that was not granted */
 } files;
 
 static bool make_room(void)
@@ -154,15 +155,28 @@ void dlk_inherited_done(const struct dlk_file *file, bool refused)
 		files.n--;
 	}
 	files.refused |= refused;
+	files.unsure &= files.n > 0;
 	if (files.n == 0 && !files.refused)
 		atomic_store(&state, NONE);
+}
+
+void dlk_inherited_unsure(void)
+{
+	DLK_GUARD(&mutex);
+	files.unsure = files.n > 0;
+}
+
+bool dlk_inherited_is_unsure(void)
+{
+	DLK_GUARD(&mutex);
+	return files.unsure;
 }
 
 static void forget(void)
 {
 	DLK_GUARD(&mutex);
 	atomic_store(&files.n, 0);
-	files.refused = false;
+	files.refused = files.unsure = false;
 	atomic_store(&state, NONE);
 }
 

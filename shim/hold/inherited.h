@@ -17,6 +17,12 @@ bool dlk_inherited_on(const struct dlk_file *file);
  */
 void dlk_inherited_done(const struct dlk_file *file, bool refused);
 /*
+ * What was asked for them has had no answer, and may have taken the lease of some from
+ * the keeper: so it is until all are adopted.
+ */
+void dlk_inherited_unsure(void);
+bool dlk_inherited_is_unsure(void);
+/*
  * Are there any?  There will be none where there is none.  Those of our own
  * that are asked for at this moment, by another thread, may be among them: then
  * a wait is told in vain.

@@ -112,10 +112,18 @@ static void close_pidfd(uint64_t pid, int fd)
 		close(fd);
 }
 
+/* The shim's, if the number is its process's still; or -1. */
+static int shims_pidfd(uint64_t pid)
+{
+	const int fd = dlk_shim_process((pid_t)pid);
+
+	return fd >= 0 && !dlk_polled(fd, POLLIN, 0) ? fd : -1;
+}
+
 /* By its pidfd, which is its own then; NULL: no memory. */
 static struct dlk_taker *new_taker(uint64_t pid, int fd)
 {
-	const int shims = dlk_shim_process((pid_t)pid);
+	const int shims = shims_pidfd(pid);
 	struct dlk_taker *t = calloc(1, sizeof(*t));
 
 	if (!t || shims >= 0)

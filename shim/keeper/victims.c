@@ -52,6 +52,8 @@
 #include "model/timeline.h"
 
 enum { NAMED = 12 };
+/* Descriptors that are looked for: of a cluster's 64 addresses few are connected to. */
+enum { MOST_AT_ONCE = 64 };
 
 /* --- the leases that are asked about -------------------------------------- */
 
@@ -164,11 +166,12 @@ void dlk_victims_reserve(void)
 
 bool dlk_descriptors_are_left(unsigned n)
 {
-	int fds[16];
+	int fds[MOST_AT_ONCE];
 	unsigned got = 0;
 
-	while (got < n && got < sizeof(fds) / sizeof(*fds) &&
-	       (fds[got] = eventfd(0, EFD_CLOEXEC)) >= 0)
+	if (n > MOST_AT_ONCE)
+		n = MOST_AT_ONCE;
+	while (got < n && (fds[got] = eventfd(0, EFD_CLOEXEC)) >= 0)
 		got++;
 	dlk_close_all(fds, got);
 	return got == n;

@@ -60,9 +60,6 @@
 
 enum { GUARD_MS = 1000 }; /* as patience_with(): a keeper has no core yet */
 
-/* What else asking can give. */
-enum { COVERED = 105 };
-
 /* --- Redis' part ---------------------------------------------------------- */
 
 static bool downgrades(const struct request *r)
@@ -100,26 +97,6 @@ static int new_token(struct request *r)
 static void disown(const struct request *r)
 {
 	dlk_release_token(r->rule, &r->lease);
-}
-
-/*
- * The description has the exclusive lock without a lease of ours, and a keeper has the
- * file: so there is one, of a sharer's or of what we were before an execve(2), and it
- * is for all that is asked for.  One of our own in its place would be nobody's, if we
- * died before a keeper of ours had it:
- *
- *	exec 9>f; flock 9	its keeper		flock -x 9
- *	granted, ended		has it
- *							in its place ->
- *							killed
- *				replaced: its
- *				affair no more
- */
-static bool is_covered(const struct request *r)
-{
-	return !r->own && !r->beside && r->old_mode == LOCK_EX &&
-	       r->mode == LOCK_EX && dlk_kernel_is_kept(&r->file) &&
-	       dlk_kernel_flock_mode(r->fd) == LOCK_EX;
 }
 
 /* What the description has at Redis, by us or another thread. */
@@ -190,7 +167,6 @@ static int ask_for_lease(struct request *r)
 		.waiter = dlk_queue_waiter(r),
 	};
 	const bool fair = r->lease.fair;
-	bool older;
 	int err;
 
 	r->lease.fair = fair && (r->own || r->old_mode == LOCK_UN);
@@ -198,9 +174,6 @@ static int ask_for_lease(struct request *r)
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	r->lease.rank = DLK_NO_RANK;
-	if (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
-	    is_covered(r))
-		err = COVERED;
 	/* With hold_at_least a lease outlives its lock, so that proves nothing;
 	 * but for what our own description had. */
 	if (err == DLK_BUSY &&
@@ -439,12 +412,9 @@ static bool is_guarded(const struct request *r)
 static enum acquire_event roll_back(struct request *r)
 {
 	const enum acquire_event cause = r->acquire.cause;
-	const bool is_lost = cause == EV_BUSY || cause == EV_WRONG_TYPE;
-	const bool weakens =
-		r->old_mode == LOCK_EX && r->mode == LOCK_SH && !is_lost;
+	const bool weakens = r->old_mode == LOCK_EX && r->mode == LOCK_SH &&
+			     cause != EV_BUSY && cause != EV_WRONG_TYPE;
 
-	if (!is_lost && is_covered(r))
-		return EV_COVERED;
 	if (weakens && (r->own || is_guarded(r)))
 		return weakened_here_only(r);
 	/* A keeper's mark may be hidden from us: what fails has obtained
@@ -487,8 +457,6 @@ static enum acquire_event ask(struct request *r)
 
 	prepare_conversion(r);
 	err = ask_and_keep(r);
-	if (err == COVERED)
-		return EV_COVERED;
 	if (err ? dlk_sharers_overtaken(r, err) : dlk_sharers_was_unlocked(r))
 		return EV_OVERTAKEN;
 	return dlk_event_of_redis(r, err);

@@ -239,14 +239,15 @@ static bool is_for_redis_sake(enum acquire_event cause)
 }
 
 /*
- * Not granted.  Was nothing asked for but a weaker lock, it stands.  The kernel is
- * looked at once more: what a sharer had in hand while he asked, he has given back
- * by now, for he was not answered either.
+ * Not granted.  Was nothing asked for but a weaker lock, it stands.  But what is
+ * there by a description that others share may be what one of them is asking for
+ * just now, and gives back.
  */
 static enum acquire_event roll_back(struct request *r)
 {
-	if (is_for_redis_sake(r->acquire.cause) && dlk_record_only_weakens(r) &&
-	    dlk_follow_is_there(r) && dlk_record_is_listed(r))
+	if (is_for_redis_sake(r->acquire.cause) && !dlk_record_shares(r) &&
+	    dlk_record_only_weakens(r) && dlk_follow_is_there(r) &&
+	    dlk_record_is_listed(r))
 		return weakened_here_only(r);
 	return dlk_record_roll_back(r);
 }
@@ -383,17 +384,11 @@ static enum acquire_event not_adopted(struct request *r, int err)
 	const enum acquire_event event =
 		err == DLK_GONE ? EV_LOST : dlk_event_of_redis(r, err);
 
-	if (is_for_redis_sake(event) && !r->attempt.unsure &&
+	if (is_for_redis_sake(event) && !dlk_inherited_is_unsure() &&
 	    !r->acquire.in_hand && dlk_follow_is_there(r) &&
 	    dlk_record_is_listed_stronger(r))
 		return weakened_here_only(r);
 	return event;
-}
-
-/* Who does not ask for more needs no answer: so Redis is asked last. */
-static bool is_weaker_by_sharer(const struct request *r)
-{
-	return dlk_record_shares(r) && dlk_record_is_listed_stronger(r);
 }
 
 /* (file_lock) */
@@ -412,7 +407,7 @@ static enum acquire_event prepare(struct request *r)
 		return not_adopted(r, err);
 	if (is_local(r))
 		return EV_LOCAL;
-	if (!has_it(r) && !is_weaker_by_sharer(r))
+	if (!has_it(r))
 		err = dlk_record_ask_first(r);
 	return dlk_event_of_redis(r, err);
 }

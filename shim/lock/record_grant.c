@@ -138,7 +138,8 @@ static void disown_but_taken(struct request *r)
 	if (!r->own)
 		return;
 	for (size_t i = 0; i < r->before.n; i++)
-		dlk_ranges_set(&r->own->ranges, r->before.v[i]);
+		if (dlk_ranges_set(&r->own->ranges, r->before.v[i]) < 0)
+			return;
 	disown(r);
 }
 
@@ -388,7 +389,8 @@ int dlk_record_adopt(struct request *r)
 							   &refused);
 	dlk_ranges_free(&kernel);
 	r->own = mine.own;
-	r->attempt.unsure = err && mine.attempt.unsure;
+	if (err && mine.attempt.unsure)
+		dlk_inherited_unsure();
 	memcpy(r->attempt.why, mine.attempt.why, sizeof(r->attempt.why));
 	if (!err)
 		dlk_inherited_done(&r->file, refused);

@@ -37,8 +37,7 @@ static const uint32_t possible[ACQ_STATES] = {
 		ASKED | E(BUSY) | E(COVERED) | E(LOCAL) | E(LOST) | E(ERROR),
 	[ACQ_TRY_KERNEL] = E(OK) | E(COVERED) | E(BUSY) | E(NOT_VISIBLE) |
 			   E(LINGER) | E(MOVED) | E(ERROR),
-	[ACQ_ASK] = ASKED | E(BUSY) | E(COVERED) | E(OVERTAKEN) | E(LOST) |
-		    E(ERROR),
+	[ACQ_ASK] = ASKED | E(BUSY) | E(OVERTAKEN) | E(LOST) | E(ERROR),
 	[ACQ_ROLLBACK] = E(OK) | E(OVERTAKEN) | E(COVERED) | E(ERROR),
 	[ACQ_CHECK_HOLDER] = E(AGAIN) | E(BUSY),
 	[ACQ_PASS_ON] = E(OK) | E(NOTHING),
@@ -319,7 +318,7 @@ static enum acquire_state after_ask(struct acquire *m,
 {
 	struct acquire_report busy = *r;
 
-	if (r->event == EV_OK || r->event == EV_COVERED)
+	if (r->event == EV_OK)
 		return ACQ_GRANTED;
 	if (r->event == EV_OVERTAKEN && dlk_acquire_may_be_overtaken(m)) {
 		m->in_hand = false;

@@ -44,12 +44,6 @@ bool dlk_kernel_is_preloaded(pid_t pid)
 	return found;
 }
 
-static int open_dir(const char *name)
-{
-	return (int)dlk_syscall(SYS_openat, AT_FDCWD, name,
-				O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
 static const char *fdinfo(char name[DLK_NUMBERED_MAX], int fd)
 {
 	return dlk_numbered(name, "/proc/thread-self/fdinfo/", fd, "");
@@ -346,7 +340,8 @@ int dlk_kernel_find(const struct dlk_file *file, int mode,
 		    dlk_accept_fn *accept, void *arg)
 {
 	struct wanted w = { file, mode, accept, arg, -1 };
-	int dir = open_dir("/proc/thread-self/fd");
+	int dir = (int)dlk_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/fd",
+				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (dir < 0)
 		return -2;
@@ -452,53 +447,6 @@ enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 	if (pid)
 		*pid = seen.pid;
 	return seen.by == DLK_OTHER && seen.guarded ? DLK_GUARDED : seen.by;
-}
-
-/* --- is a keeper there? --------------------------------------------------- */
-
-struct kept {
-	const struct dlk_file *file;
-	bool found;
-};
-
-static bool see_file(void *arg, int dir, const char *name)
-{
-	struct kept *k = arg;
-	struct stat st;
-
-	k->found = name[0] != '.' && dlk_stat_known(dir, name, &st) == 0 &&
-		   st.st_dev == k->file->dev && st.st_ino == k->file->ino;
-	return !k->found;
-}
-
-static bool see_process(void *arg, int proc, const char *name)
-{
-	struct kept *k = arg;
-	char path[DLK_NUMBERED_MAX];
-	uint64_t pid;
-	int dir;
-
-	(void)proc;
-	if (!dlk_number(name, 10, &pid) || dlk_holder_of(pid) != DLK_KEEPER)
-		return true;
-	dir = open_dir(dlk_numbered(path, "/proc/", (int64_t)pid, "/fd"));
-	if (dir < 0)
-		return true;
-	dlk_each_entry(dir, see_file, k);
-	dlk_close(dir);
-	return !k->found;
-}
-
-bool dlk_kernel_is_kept(const struct dlk_file *file)
-{
-	struct kept k = { .file = file };
-	const int proc = open_dir("/proc");
-
-	if (proc < 0)
-		return false;
-	dlk_each_entry(proc, see_process, &k);
-	dlk_close(proc);
-	return k.found;
 }
 
 /* --- who waits? ----------------------------------------------------------- */

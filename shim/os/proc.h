@@ -102,12 +102,6 @@ enum dlk_holder dlk_holder_of(uint64_t pid);
 enum dlk_holder dlk_kernel_holder(int fd, const struct dlk_file *file, int own,
 				  pid_t *pid);
 /*
- * Has a keeper of this pid namespace that file open?  So it has, or had, a lease of it.
- * (Who took a lock and has ended is hidden in most, and with him who waits for that.)
- * A look at 500 processes takes some ms.
- */
-bool dlk_kernel_is_kept(const struct dlk_file *file);
-/*
  * Does /proc show our own pid namespace, and so the numbers by which we know
  * others (pid_namespaces(7))?  1, 0; -1: that cannot be read now.
  */

@@ -29,7 +29,7 @@ answered by "ok":
 	lost		answers how many replies `lose` has taken so far
 	target HOST:PORT	where new connections go; the old ones are closed
 
-A mode holds for connections already open, too.  In a TEXT, \\r\\n is a line's end.
+A mode holds for connections already open, too.
 """
 import select
 import socket
@@ -189,7 +189,7 @@ class Proxy:
         if mode not in ("pass", "hang", "close", "reset", "delay", "slow",
                         "cut", "drop", "lose", "strand", "take", "change"):
             return "what?"
-        self.arg = arg.replace("\\r\\n", "\r\n")
+        self.arg = arg
         self.mode = mode
         if not self.listener:
             self.listen()

@@ -115,7 +115,6 @@ static const struct edge edges[] = {
 	EDGE(TRY_KERNEL, ERROR, FAILED, SAYS(-EBADF)),
 
 	EDGE(ASK, OK, GRANTED, HAND, .in_hand = true),
-	EDGE(ASK, COVERED, GRANTED, HAND, .in_hand = true),
 	EDGE(ASK, OVERTAKEN, PREPARE, HAND),
 	EDGE(ASK, OVERTAKEN, PREPARE, HAND, .m.overtaken = 999),
 	EDGE(ASK, OVERTAKEN, ROLLBACK, HAND, .m.overtaken = 1000,

@@ -3,9 +3,9 @@
 # timeout: 120
 #
 # With few descriptors (RLIMIT_NOFILE) a keeper carries a lease on for as long as its
-# lock is there, also by a new connection, or its standby, and stops the holder when it cannot; or it
-# takes none, which a line says, with what to do.  By no limit is a holder killed for
-# want of a descriptor.
+# lock is there, also by a new connection, or its standby, and stops the holder when
+# it cannot; or it takes none, which a line says, with what to do.  By no limit is a
+# holder killed for want of a descriptor.
 . "${0%/*}/../../lib/rig.sh"
 . "$TOP/tests/lib/idioms.sh"
 

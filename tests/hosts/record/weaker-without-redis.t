@@ -3,11 +3,12 @@
 # timeout: 120
 #
 # A record lock that is made weaker while Redis does not answer (L1): the kernel
-# grants that, so it is granted, though the lock is one from before an execve(2), or
-# of a description that others share, and no list of ours has it.  The other host is
-# kept out of what is left, and gets the rest when Redis has heard of it.  What
-# needs more than is there fails, and has changed nothing: not for a moment has a
-# program of this host found a write lock to be a read lock.
+# grants that, so it is granted, though the lock is one from before an execve(2), and
+# no list of ours has it.  The other host is kept out of what is left, and gets the rest
+# when Redis has heard of it.  What needs more than is there fails, and so does what is
+# weaker of a description that others share, for one of them may be asking for it just
+# now.  That has changed nothing: not for a moment has a program of this host found a
+# write lock to be a read lock.
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
@@ -71,18 +72,45 @@ scene()
 	return 1
 }
 
-# weaker FILE OFD HOW: all of it, and a part of it
+# weaker FILE HOW: all of it, and a part of it
 weaker()
 {
-	begin "$1" "$2" && gets p 0 "$2$3 a R 3 4" &&
+	begin "$1" '' && gets p 0 "$2 a R 3 4" &&
 		kernel_has "$1" $'READ 3 6\nWRITE 0 2\nWRITE 7 9' &&
-		gets p 0 "$2$3 a R 0 10" && kernel_has "$1" 'READ 0 9' &&
+		gets p 0 "$2 a R 0 10" && kernel_has "$1" 'READ 0 9' &&
 		grep -q 'cannot weaken the lease' "$RIG/p.err" || return 1
 	answers
 	gets q 0 'wait a R 0 10' && gets q EAGAIN 'set a W 0 10' &&
-		gets q 0 'set a U 0 0' && gets p 0 "$2set a R 0 5" &&
-		gets p 0 "$2set a U 5 5" && gets q 0 'wait a W 5 5' &&
+		gets q 0 'set a U 0 0' && gets p 0 'set a R 0 5' &&
+		gets p 0 'set a U 5 5' && gets q 0 'wait a W 5 5' &&
 		gets q EAGAIN 'set a W 4 1'
+}
+
+# shared FILE HOW: it may be another's, and fails
+shared()
+{
+	begin "$1" ofd && say p "ofd$2 a R 3 4" &&
+		throughout 300 5 gets x EAGAIN 'set a R 3 1' &&
+		hear p 20 && is_refused && kernel_has "$1" 'WRITE 0 9' || return 1
+	answers
+	gets q EAGAIN 'set a R 3 1' && gets p 0 "ofd$2 a R 3 4" &&
+		kernel_has "$1" $'READ 3 6\nWRITE 0 2\nWRITE 7 9' &&
+		gets q 0 'wait a R 3 4'
+}
+
+# What has had no answer may have taken its lease from the keeper: then it is asked for
+# until it is known whose it is.
+unsure()
+{
+	peer p dl A "$BIN/records" tell
+	peer q dl B "$BIN/records" tell
+	peer x on A "$BIN/records" tell
+	ask q 'open a unsure' && ask p 'open a unsure' && gets p 0 'set a W 0 10' &&
+		gets p 0 'exec a' && ask slow 'strand rest' &&
+		gets p ENOLCK 'set a R 0 10' && gets p ENOLCK 'set a R 0 10' &&
+		kernel_has unsure 'WRITE 0 9' && ask slow pass &&
+		gets p 0 'set a R 0 10' && kernel_has unsure 'READ 0 9' &&
+		gets q EAGAIN 'set a W 0 1' && gets q 0 'set a R 0 1'
 }
 
 is_refused()
@@ -150,10 +178,12 @@ child()
 	peer x on A "$BIN/records" tell
 	does 'W 0 10' 0 && ask q 'open a child' && ask x 'open a child' &&
 		silence && does 'child R 0 20' ENOLCK &&
-		kernel_has child 'WRITE 0 9' && does 'child R 3 4' 0 &&
-		kernel_has child $'READ 3 6\nWRITE 0 2\nWRITE 7 9' || return 1
+		does 'child R 3 4' ENOLCK && kernel_has child 'WRITE 0 9' ||
+		return 1
 	answers
-	gets q 0 'wait a R 3 4' && gets q 0 'set a U 0 0' &&
+	does 'child R 3 4' 0 &&
+		kernel_has child $'READ 3 6\nWRITE 0 2\nWRITE 7 9' &&
+		gets q 0 'wait a R 3 4' && gets q 0 'set a U 0 0' &&
 		gets q EAGAIN 'set a R 2 1' && gets q EAGAIN 'set a W 3 1' &&
 		does 'R 0 10' 0 && gets q 0 'wait a R 0 10'
 }
@@ -187,15 +217,16 @@ unanswered()
 		does 'U 0 0' 0 && gets q 0 'wait a W 0 15'
 }
 
-ok 'from before an execve(2), POSIX' scene weaker posix '' set
-ok '... by F_SETLKW' scene weaker posixw '' wait
-ok '... OFD' scene weaker ofd ofd set
-ok '... OFD, by F_OFD_SETLKW' scene weaker ofdw ofd wait
+ok 'from before an execve(2), POSIX' scene weaker posix set
+ok '... by F_SETLKW' scene weaker posixw wait
+ok '... OFD' scene shared ofd set
+ok '... OFD, by F_OFD_SETLKW' scene shared ofdw wait
 ok 'more than is there: nothing has changed, POSIX' scene more more ''
 ok '... OFD' scene more moreofd ofd
 ok 'a child weakens what its parent has' scene child
 ok '... and has nothing where there is none' scene nothing
 rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=30s timeout=4s
+ok 'what had no answer is asked for until it has one' scene unsure
 ok 'it locks what its child has, and the answer is lost' scene unanswered taken
 ok '... and it has a lease itself' scene unanswered taken2 'W 20 1'
 rig_end
