@@ -64,6 +64,13 @@ int dlk_shim_process(pid_t pid)
 	return pid == shim.pid ? shim.process : -1;
 }
 
+int dlk_shim_process_lives(pid_t pid)
+{
+	const int process = dlk_shim_process(pid);
+
+	return process < 0 ? -1 : !dlk_polled(process, POLLIN, 0);
+}
+
 /* --- who says it ---------------------------------------------------------- */
 
 static bool read_capabilities(pid_t pid, struct __user_cap_data_struct *caps)

@@ -721,6 +721,8 @@ void dlk_shim_tell_held(uint32_t lease, uint32_t section, uint64_t until_ns);
 int dlk_shim_fd(void); /* -1: it is gone */
 /* A pidfd, which lasts, of its process, if that has this number; -1. */
 int dlk_shim_process(pid_t pid);
+/* Does the process of that pidfd live?  1, 0; -1: there is none. */
+int dlk_shim_process_lives(pid_t pid);
 short dlk_shim_events(void); /* to poll it for */
 bool dlk_shim_lives(void);
 /*

@@ -115,9 +115,9 @@ static void close_pidfd(uint64_t pid, int fd)
 /* The shim's, if the number is its process's still; or -1. */
 static int shims_pidfd(uint64_t pid)
 {
-	const int fd = dlk_shim_process((pid_t)pid);
-
-	return fd >= 0 && !dlk_polled(fd, POLLIN, 0) ? fd : -1;
+	return dlk_shim_process_lives((pid_t)pid) > 0
+		       ? dlk_shim_process((pid_t)pid)
+		       : -1;
 }
 
 /* By its pidfd, which is its own then; NULL: no memory. */

@@ -29,7 +29,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,14 +96,11 @@ static bool same(int ours, pid_t pid, int fd)
 
 static bool may_have(const struct dlk_shadow_copy *s, const struct holder *h)
 {
-	int process;
-
 	if (same(s->held, h->pid, h->fd))
 		return true;
 	if (errno != EPERM && errno != EACCES)
 		return false;
-	process = dlk_shim_process(h->pid);
-	return process < 0 || !dlk_polled(process, POLLIN, 0);
+	return dlk_shim_process_lives(h->pid) != 0;
 }
 
 static void find_in(struct dlk_shadow_copy *s, const char *pid)

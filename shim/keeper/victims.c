@@ -367,12 +367,11 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 /* It has this lease's lock, by its last word; by what it has executed since, too. */
 static bool says_so(pid_t pid, const struct dlk_kept *k)
 {
-	const int process = dlk_shim_process(pid);
+	const int lives = dlk_shim_process_lives(pid);
 
 	return pid == (pid_t)k->add.pid && k->state == DLK_KEPT &&
 	       k->by == DLK_BY_PROCESS &&
-	       (process < 0 ? dlk_shim_lives()
-			    : !dlk_polled(process, POLLIN, 0));
+	       (lives < 0 ? dlk_shim_lives() : lives);
 }
 
 static void take_its_word(struct dlk_victim *s)

@@ -214,9 +214,8 @@ static int keep_local(struct request *r)
 
 /*
  * A weaker lock never fails for Redis' sake (DESIGN L1).  What our own list does not
- * have is of the program before an execve(2), or of who shares the description; its
- * keeper, or its thread, finds it weaker in the kernel, and tells Redis.  (In the
- * meantime it is more than was asked for.)
+ * have is of the program before an execve(2), whose keeper finds it weaker in the
+ * kernel, and tells Redis.  (In the meantime it is more than was asked for.)
  */
 static enum acquire_event weakened_here_only(struct request *r)
 {
@@ -225,8 +224,8 @@ static enum acquire_event weakened_here_only(struct request *r)
 	if (err)
 		return dlk_event_error(r, err);
 	dlk_request_line(
-		r, DLK_WARNING, "cannot weaken the lease to a shared one yet: ",
-		r->attempt.why[0] ? r->attempt.why : "it grants nothing yet",
+		r, DLK_WARNING,
+		"cannot weaken the lease to a shared one yet: ", r->attempt.why,
 		"; it may stay exclusive until Redis answers");
 	return EV_COVERED;
 }
@@ -236,20 +235,6 @@ static bool is_for_redis_sake(enum acquire_event cause)
 {
 	return cause == EV_NO_ANSWER || cause == EV_UNUSABLE ||
 	       cause == EV_YOUNG;
-}
-
-/*
- * Not granted.  Was nothing asked for but a weaker lock, it stands.  But what is
- * there by a description that others share may be what one of them is asking for
- * just now, and gives back.
- */
-static enum acquire_event roll_back(struct request *r)
-{
-	if (is_for_redis_sake(r->acquire.cause) && !dlk_record_shares(r) &&
-	    dlk_record_only_weakens(r) && dlk_follow_is_there(r) &&
-	    dlk_record_is_listed(r))
-		return weakened_here_only(r);
-	return dlk_record_roll_back(r);
 }
 
 /* (file_lock) [KLOCK] */
@@ -441,7 +426,7 @@ static const struct lock_kind record_kind = {
 		[ACQ_PREPARE] = prepare,
 		[ACQ_TRY_KERNEL] = try_kernel,
 		[ACQ_ASK] = ask,
-		[ACQ_ROLLBACK] = roll_back,
+		[ACQ_ROLLBACK] = dlk_record_roll_back,
 		[ACQ_CHECK_HOLDER] = dlk_record_check_holder,
 		[ACQ_CHECK_CYCLE] = dlk_deadlock_check,
 		[ACQ_WAIT_KERNEL] = dlk_record_wait,

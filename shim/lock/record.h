@@ -54,8 +54,6 @@ const struct dlk_ranges *dlk_record_granted(const struct request *r);
  */
 bool dlk_record_weakens_granted(const struct request *r);
 bool dlk_record_weakens(const struct request *r);
-/* ... and take nothing? */
-bool dlk_record_only_weakens(const struct request *r);
 /* Does the kernel show all of what is asked for?  And stronger, some of it? */
 bool dlk_record_is_listed(const struct request *r);
 bool dlk_record_is_listed_stronger(const struct request *r);

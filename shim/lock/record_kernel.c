@@ -245,13 +245,6 @@ static bool is_lacking(const struct request *r, struct dlk_range *rest,
 	return false;
 }
 
-bool dlk_record_only_weakens(const struct request *r)
-{
-	struct dlk_range rest = r->want, part;
-
-	return dlk_record_weakens(r) && !is_lacking(r, &rest, &part);
-}
-
 /*
  * Without a wait.  A READ over a WRITE of the owner's waits until Redis has
  * granted the rest, or it could not be undone: a local reader may be quicker.
