@@ -178,21 +178,8 @@ watch()
 	is "$HEARD" ready 'their deaths are watched'
 }
 
-owned()
-{
-	[ -s "$RIG/$1.owned" ]
-}
-
 watch
-for name in "${kept[@]}"; do
-	dl B /usr/bin/python3 "$RIG/own.py" "$name" "$BIN/now" \
-		>"$RIG/$name.owned" &
-done
-say p hang
-hear p
-for name in "${kept[@]}"; do
-	ok "$name: the other host has it" until_true 30 owned "$name"
-done
+others_get '' 30 "${kept[@]}"
 say deaths ''
 while hear deaths && [ "$RESULT" != all ]; do
 	DIED[$RESULT]=$START

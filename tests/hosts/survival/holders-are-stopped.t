@@ -45,16 +45,6 @@ nobody_works()
 	! on A pgrep -x work >/dev/null
 }
 
-works()
-{
-	[ -s "$RIG/$1.worked" ]
-}
-
-owned()
-{
-	[ -s "$RIG/$1.owned" ]
-}
-
 # run RULE: each idiom loses its lease, and the other host gets it
 run()
 {
@@ -69,30 +59,11 @@ run()
 	for name in "${!IDIOM[@]}"; do
 		dl A env DLOCK_LOG="info:$RIG/log" f="$name" work="$RIG/work" \
 			bash -c "${IDIOM[$name]}" &
-		ok "$1, $name: works" until_true 5 works "$name"
+		ok "$1, $name: works" until_true 5 has_worked "$name"
 	done
 	on A sh -c 'exec 8<shell; echo >$0; exec sleep 4321' "$RIG/cp/open" &
 	ok "$1: a bystander has the file open" cp_wait open
-	for name in "${!IDIOM[@]}"; do
-		dl B /usr/bin/python3 "$RIG/own.py" "$name" "$BIN/now" \
-			>"$RIG/$name.owned" &
-	done
-	say p hang
-	hear p
-	for name in "${!IDIOM[@]}"; do
-		ok "$1, $name: the other host has it" until_true 10 owned "$name"
-	done
-}
-
-# How long after the other host had it who held it worked last, ms; < 0: before
-last_work()
-{
-	echo $((($(tail -n 1 "$RIG/$1.worked") - $(<"$RIG/$1.owned")) / 1000000))
-}
-
-works_on()
-{
-	[ "$(last_work "$1")" -gt 0 ]
+	others_get "$1, " 10 "${!IDIOM[@]}"
 }
 
 # By the keeper, or, if it had no core by then, by its watchdogs; and by the name
@@ -124,7 +95,7 @@ for rule in kill hold report; do
 			took=$(last_work "$name")
 			at_most "$took" -1 "$name: worked for the last time $took ms after"
 		else
-			ok "$rule: $name works on" until_true 10 works_on "$name"
+			ok "$rule: $name works on" until_true 10 works_beside "$name"
 		fi
 	done
 	case $rule in

@@ -72,16 +72,6 @@ make_programs()
 		chmod 4755 "$0/set-user-id"' "$MNT"
 }
 
-works()
-{
-	[ -s "$RIG/$1.worked" ]
-}
-
-owned()
-{
-	[ -s "$RIG/$1.owned" ]
-}
-
 # run RULE NAME...: each loses its lease, and the other host gets it
 run()
 {
@@ -106,38 +96,19 @@ run()
 			"$MNT/set-user-id" 2>"$RIG/$name.err" &
 	done
 	for name; do
-		ok "$rule, $name: works" until_true 10 works "$name"
+		ok "$rule, $name: works" until_true 10 has_worked "$name"
 	done
 	# (A keeper has no standby before it has answered.)
 	ok "$rule: their keepers carry it" until_true 20 have_standbys A $#
 	[ "$rule" != pause ] || ok "$rule: and have watchdogs" \
 		until_true 20 have_watchdogs $#
-	for name; do
-		dl B /usr/bin/python3 "$RIG/own.py" "$name" "$BIN/now" \
-			>"$RIG/$name.owned" &
-	done
-	say p hang
-	hear p
-	for name; do
-		ok "$rule, $name: the other host has it" until_true 20 owned "$name"
-	done
+	others_get "$rule, " 20 "$@"
 }
 
 # For a frozen host: two of each.
 have_watchdogs()
 {
 	[ "$(on A pgrep -xc dlock-watchdog)" = $((2 * $1)) ]
-}
-
-# How long after the other host had it who held it worked last, ms; < 0: before
-last_work()
-{
-	echo $((($(tail -n 1 "$RIG/$1.worked") - $(<"$RIG/$1.owned")) / 1000000))
-}
-
-works_on()
-{
-	[ "$(last_work "$1")" -gt 0 ]
 }
 
 # said NAME PATTERN: of its lease
@@ -178,7 +149,7 @@ refused='[0-9]+ \((python3|set-user-id|bash)\), which took it, and may not be lo
 
 run report "${names[@]}"
 for name in "${names[@]}"; do
-	ok "report: $name works on (control)" until_true 10 works_on "$name"
+	ok "report: $name works on (control)" until_true 10 works_beside "$name"
 done
 all_end report
 
@@ -192,7 +163,7 @@ ok 'orphan: that he was not looked into, and runs on, is said' until_true 5 \
 ok 'root: nor by a watchdog' until_true 5 grep -qE \
 	'no watchdog.*: Operation not permitted; dlock-keeper cannot either' "$RIG/log"
 for name in "${!ON[@]}"; do
-	ok "$name: runs on (control)" until_true 10 works_on "$name"
+	ok "$name: runs on (control)" until_true 10 works_beside "$name"
 done
 at_most "$(last_work unasked)" -1 'kill, unasked: worked for the last time before'
 ok '... and it is said that he is killed' until_true 5 \
