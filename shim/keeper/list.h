@@ -24,7 +24,11 @@ bool dlk_grow(void *array, size_t *room, size_t n, size_t size);
 struct dlk_lock_line;
 uint64_t dlk_list_file(const struct dlk_lock_line *l);
 
-/* Read it anew; false if it cannot be had, or changes too fast. */
+/*
+ * Read it anew; false if it cannot be had, or changes too fast.  No lock is
+ * missed, but one may be in it twice: when others are added meanwhile, a piece
+ * begins with what stood at the end of the last one.
+ */
 bool dlk_list_read(void);
 
 /* The locks of a file, in a row at *first; their number. */

@@ -253,6 +253,7 @@ enum dlk_verdict dlk_guard_judge(struct dlk_guard *g, unsigned n_same,
 			on = &e[i];
 	}
 	if (same) {
+		/* (Two may be one that was read twice; the next look may tell.) */
 		if (same == 1 && on)
 			note_where_we_hang(g, on, older);
 		/* (Of writers the latest one is there.) */
