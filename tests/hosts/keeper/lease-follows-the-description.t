@@ -102,6 +102,7 @@ is_owned()
 	[ -s "$RIG/$1.owned" ]
 }
 
+late=()
 for name in "${names[@]}"; do
 	begin=$(now)
 	cp_reach "$name.go"
@@ -112,13 +113,11 @@ for name in "${names[@]}"; do
 	ok "$name: the waiter gets it" until_true 5 is_owned "$name"
 	owns=$((($(<"$RIG/$name.owned") - begin) / 1000))
 	note "$name: the waiter owns it after $owns us"
-	all_owns+=("$owns")
+	# It looks by itself at a quarter of its claim's life, which is 2 s.
+	within_us "$owns" 300000 || late+=("$name: $owns")
 done
-median=$(printf '%s\n' "${all_owns[@]}" | sort -n |
-	sed -n "$((${#names[@]} / 2 + 1))p")
-# It looks by itself at a quarter of its claim's life, which is 2 s.
-in_time_us "$median" 300000 \
-	"a waiter on the other host is told of the end (median $median us)"
+at_most ${#late[@]} $((${#names[@]} / 2)) \
+	"most waiters on the other host are told of the end (late: ${late[*]})"
 cp_reach unlock.go
 wait
 
