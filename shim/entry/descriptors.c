@@ -10,6 +10,8 @@
 #include <mntent.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdio_ext.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -96,19 +98,25 @@ DLK_CLOSE(__close)
 
 /* --- streams and directories ---------------------------------------------- */
 
-/* What is buffered must be in the file before the next holder reads it. */
-static void closing_stream(FILE *fp)
+/*
+ * What is buffered must be in the file before the next holder reads it.  (To flush
+ * a stream that is read moves its description's offset, which fclose(3) does not.)
+ * Returned: 0, or the errno of what is lost, of which the stream knows no more.
+ */
+static int closing_stream(FILE *fp)
 {
-	int saved = errno, fd;
+	int saved = errno, fd, lost = 0;
 
 	if (!(holds() || dlk_follow_any()) || !fp)
-		return;
+		return 0;
 	fd = fileno(fp);
 	if (fd >= 0 && dlk_alive()) {
-		fflush(fp);
+		if (__fpending(fp) > 0 && fflush(fp))
+			lost = errno;
 		closing(fd);
 	}
-	errno = saved;
+	errno = lost ? lost : saved;
+	return lost;
 }
 
 /* A call that takes a descriptor away, between two words of ours. */
@@ -123,10 +131,25 @@ static void closing_stream(FILE *fp)
 		return r;                                                      \
 	}
 
+/* As if it had flushed the stream itself. */
+static int stream_closed(int r, int lost)
+{
+	if (lost && r == 0) {
+		errno = lost;
+		r = EOF;
+	}
+	dlk_entry_closed();
+	return r;
+}
+
 /* glibc's pclose() and endmntent() close any stream, as fclose() does. */
 #define DLK_FCLOSE(name)                                                       \
-	DLK_TAKES_AWAY(closing_stream(fp), int, name, (FILE * fp),             \
-		       DLK_REAL(name)(fp))
+	DLK_EXPORT int name(FILE *fp)                                          \
+	{                                                                      \
+		const int lost = closing_stream(fp);                           \
+                                                                               \
+		return stream_closed(DLK_REAL(name)(fp), lost);                \
+	}
 
 int _IO_fclose(FILE *fp);
 int __endmntent(FILE *fp);
@@ -159,13 +182,21 @@ DLK_TAKES_AWAY(closing_directory(dir), int, closedir, (DIR * dir),
 
 /* --- duplicates ----------------------------------------------------------- */
 
+/* EBADF for the kernel, though it is open: the limit was lowered since (dup(2)). */
+static bool beyond_limit(int fd)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_NOFILE, &r) == 0 && (rlim_t)fd >= r.rlim_cur;
+}
+
 /* dup2 onto a descriptor closes it, unless dup2 fails or the two are one. */
 static void replacing(int from, int to)
 {
 	struct dlk_file file;
 
 	if (from == to || !(holds() || dlk_follow_any()) ||
-	    dlk_kernel_file(from, &file) < 0)
+	    dlk_kernel_file(from, &file) < 0 || beyond_limit(to))
 		return;
 	if (own(to))
 		dlk_shadow_step_aside(to);

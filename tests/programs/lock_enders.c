@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -60,6 +61,16 @@ static void take(int flags)
 static void by_open(void)
 {
 	take(0);
+}
+
+static void by_high_number(void)
+{
+	const int low = open(name, O_RDWR | O_CREAT, 0666);
+
+	fd = fcntl(low, F_DUPFD, 100);
+	close(low);
+	if (fd < 0 || flock(fd, LOCK_EX))
+		die(name);
 }
 
 static void by_cloexec(void)
@@ -287,6 +298,19 @@ static void end_dup2(void)
 	dup2(STDERR_FILENO, fd);
 }
 
+/* EBADF: the limit is below it, which is open all the same. */
+static void fail_dup2(void)
+{
+	struct rlimit old, low = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	low.rlim_cur = (rlim_t)fd;
+	low.rlim_max = old.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &low) || dup2(STDERR_FILENO, fd) != -1 ||
+	    errno != EBADF || setrlimit(RLIMIT_NOFILE, &old))
+		_exit(2);
+}
+
 static void end_dup2_alias(void)
 {
 	__dup2(STDERR_FILENO, fd);
@@ -393,6 +417,7 @@ static const struct way {
 	{ "dup2-alias", by_open, NULL, end_dup2_alias },
 	{ "dup3", by_open, NULL, end_dup3 },
 	{ "dup3-syscall", by_open, NULL, end_syscall_dup },
+	{ "two-dup2-fails", by_high_number, fail_dup2, end_dup2 },
 	{ "two-dup", by_open, with_dup, end_second },
 	{ "two-dupfd", by_open, with_dupfd, end_second },
 	{ "two-cloexec", by_open, with_dupfd_cloexec, end_second },
