@@ -66,15 +66,12 @@ DLK_FCNTL_BY(SYS_fcntl, DLK_FCNTL_1, on_fcntl, next_fcntl)
 DLK_FCNTL_BY(SYS_fcntl64, DLK_FCNTL64, on_fcntl64, next_fcntl64)
 #endif
 
-static bool on_close(const long *a, long *result)
+static int close_by_number(int fd)
 {
-	*result = -1;
-	if (dlk_entry_close((int)a[0])) {
-		*result = dlk_syscall(SYS_close, a[0]);
-		dlk_entry_closed();
-	}
-	return true;
+	return (int)dlk_syscall(SYS_close, fd);
 }
+
+DLK_ANSWERS(on_close, dlk_entry_close((int)a[0], close_by_number))
 
 /* One descriptor takes another one's place, which is a close. */
 #define DLK_REPLACES(name, number, to)                                         \

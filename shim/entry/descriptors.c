@@ -51,22 +51,14 @@ static void tell_waiters(unsigned first, unsigned last)
 		dlk_follow_closing(first, last);
 }
 
-static void closing(int fd)
+/* 0, or the errno of what could not be written back under its lock. */
+static int closing(int fd)
 {
 	if (fd >= 0)
 		tell_waiters((unsigned)fd, (unsigned)fd);
 	if (holds() && dlk_alive())
-		dlk_closing(fd, (unsigned)fd, (unsigned)fd);
-}
-
-bool dlk_entry_close(int fd)
-{
-	if (own(fd)) {
-		errno = EBADF;
-		return false;
-	}
-	closing(fd);
-	return true;
+		return dlk_closing(fd, (unsigned)fd, (unsigned)fd);
+	return 0;
 }
 
 void dlk_entry_closed(void)
@@ -82,15 +74,35 @@ void dlk_entry_closed(void)
 	dlk_delegation_closed(left == DLK_CLOSED_LEFT);
 }
 
+/* What is lost is what the call would say if it had written that itself. */
+static int closed(int r, int lost)
+{
+	if (lost && r == 0) {
+		errno = lost;
+		r = -1;
+	}
+	dlk_entry_closed();
+	return r;
+}
+
+int dlk_entry_close(int fd, int (*next)(int fd))
+{
+	int lost;
+
+	if (own(fd)) {
+		errno = EBADF;
+		return -1;
+	}
+	lost = closing(fd);
+	return closed(next(fd), lost);
+}
+
 int __close(int fd);
 
 #define DLK_CLOSE(name)                                                        \
 	DLK_EXPORT int name(int fd)                                            \
 	{                                                                      \
-		int r = dlk_entry_close(fd) ? real.name(fd) : -1;              \
-                                                                               \
-		dlk_entry_closed();                                            \
-		return r;                                                      \
+		return dlk_entry_close(fd, real.name);                         \
 	}
 
 DLK_CLOSE(close)
@@ -105,15 +117,16 @@ DLK_CLOSE(__close)
  */
 static int closing_stream(FILE *fp)
 {
-	int saved = errno, fd, lost = 0;
+	int saved = errno, fd, flushed = 0, lost = 0;
 
 	if (!(holds() || dlk_follow_any()) || !fp)
 		return 0;
 	fd = fileno(fp);
 	if (fd >= 0 && dlk_alive()) {
 		if (__fpending(fp) > 0 && fflush(fp))
-			lost = errno;
-		closing(fd);
+			flushed = errno;
+		lost = closing(fd);
+		lost = flushed ? flushed : lost;
 	}
 	errno = lost ? lost : saved;
 	return lost;
@@ -131,24 +144,13 @@ static int closing_stream(FILE *fp)
 		return r;                                                      \
 	}
 
-/* As if it had flushed the stream itself. */
-static int stream_closed(int r, int lost)
-{
-	if (lost && r == 0) {
-		errno = lost;
-		r = EOF;
-	}
-	dlk_entry_closed();
-	return r;
-}
-
 /* glibc's pclose() and endmntent() close any stream, as fclose() does. */
 #define DLK_FCLOSE(name)                                                       \
 	DLK_EXPORT int name(FILE *fp)                                          \
 	{                                                                      \
 		const int lost = closing_stream(fp);                           \
                                                                                \
-		return stream_closed(DLK_REAL(name)(fp), lost);                \
+		return closed(DLK_REAL(name)(fp), lost);                       \
 	}
 
 int _IO_fclose(FILE *fp);

@@ -17,8 +17,8 @@ int dlk_entry_flock(int fd, int op);
 int dlk_entry_fcntl(enum dlk_fcntl who, int (*next)(int, int, ...), int fd,
 		    int cmd, long arg);
 
-/* close(2): false, and EBADF, for what is none of the program's. */
-bool dlk_entry_close(int fd);
+/* close(2), by `next`; EBADF for what is none of the program's. */
+int dlk_entry_close(int fd, int (*next)(int fd));
 /* After it, or what else closes: is the lock another's now, or given back? */
 void dlk_entry_closed(void);
 /* dup2(2), dup3(2): `to` is closed by it.  `to` -1: dup(2). */

@@ -30,8 +30,18 @@
 struct closing {
 	int fd;
 	unsigned first, last; /* these are closed along with it */
+	int *lost;
 	struct dlk_hold *h;
 };
+
+/* The first error counts: the next one is of the same pages. */
+static void flush(const struct closing *c, const struct dlk_hold *h)
+{
+	const int err = h->revalidates ? dlk_coherence_flush(c->fd) : 0;
+
+	if (!*c->lost)
+		*c->lost = err;
+}
 
 /*
  * Another descriptor of the description that is about to lose one.  Where the
@@ -68,8 +78,7 @@ static void close_description(struct closing c, struct dlk_hold *h,
 		h->fd = other;
 		return;
 	}
-	if (h->revalidates)
-		dlk_coherence_flush(fd);
+	flush(&c, h);
 	if (other == -1 && !dlk_shared(fd) && !dlk_is_delegated(h)) {
 		dlk_hold_end(h, END_UNLOCKED);
 		if (!dlk_closed_how)
@@ -104,8 +113,7 @@ static void close_record(struct dlk_call *call, struct closing c,
 	dlk_file_lock(call, file, UINT64_MAX, NULL, NULL);
 	h = dlk_record_owner(file, DLK_POSIX, fd);
 	if (h) {
-		if (h->revalidates)
-			dlk_coherence_flush(fd);
+		flush(&c, h);
 		dlk_hold_end(h, END_UNLOCKED);
 		dlk_unpin(h);
 	}
@@ -118,18 +126,22 @@ static void close_record(struct dlk_call *call, struct closing c,
 }
 
 /* Sent before the kernel's locks go, for after that another host may wait. */
-void dlk_closing(int fd, unsigned first, unsigned last)
+int dlk_closing(int fd, unsigned first, unsigned last)
 {
-	const struct closing c = { .fd = fd, .first = first, .last = last };
+	int lost = 0;
+	const struct closing c = {
+		.fd = fd, .first = first, .last = last, .lost = &lost
+	};
 	struct dlk_file file;
 
 	if (dlk_own_is(fd))
-		return;
+		return 0;
 	DLK_INSIDE(call);
 	close_flock(c);
 	if (dlk_any_held() && dlk_kernel_file(fd, &file) == 0 &&
 	    !dlk_kernel_is_path_only(fd))
 		close_record(&call, c, &file);
+	return lost;
 }
 
 /* (pinned, or NULL) */
@@ -181,7 +193,8 @@ static bool ends_locks(void *arg, int fd)
 /* Each that is found ends a lease, and so is not found again. */
 void dlk_record_closing_span(unsigned first, unsigned last)
 {
-	struct closing c = { .first = first, .last = last };
+	int lost = 0; /* close_range(2) does not say it */
+	struct closing c = { .first = first, .last = last, .lost = &lost };
 	struct dlk_file file;
 
 	DLK_INSIDE(call);

@@ -6,8 +6,9 @@
 /*
  * close(2) is about to take fd away, with all others of [first, last], and with
  * it record locks: what becomes of its leases, where there are any, or shadows.
+ * Returned: 0, or the errno of what could not be written back (revalidate.h).
  */
-void dlk_closing(int fd, unsigned first, unsigned last);
+int dlk_closing(int fd, unsigned first, unsigned last);
 /*
  * They are about to be closed in this thread's table alone, and others have them:
  * no lock ends.

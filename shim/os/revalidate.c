@@ -8,8 +8,11 @@
  *     pages stay, for somebody on this host has them mapped, an open(2) and
  *     close(2) of the file, at which FUSE drops them (fs/fuse/file.c,
  *     fuse_finish_open).
- *  2. Before a release: sync_file_range(2), which hands the dirty pages to the
- *     file system without asking it to write to a disk.
+ *  2. Before a release, if pages are dirty: sync_file_range(2), which hands them
+ *     to the file system without asking it to write to a disk.  What cannot be
+ *     written is told to the first who waits for it on a description, and to
+ *     nobody else on that one (errseq_t): the program's fsync(2) is to be told.  So
+ *     another description waits.
  *  3. That open and close MUST NOT be in the program's descriptor table:
  *     closing would drop its record locks (DESIGN L2).
  *  4. A name beside the file that comes and goes under its locks is looked up
@@ -20,6 +23,7 @@
 
 #include "os/revalidate.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +31,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/log.h"
 #include "os/proc.h"
 #include "os/sys.h"
 #include "model/range.h"
@@ -71,38 +76,85 @@ static bool resident(int fd, off_t size)
 	return found;
 }
 
-static bool pages_stay(int fd, off_t size)
+static bool counted(int fd, struct cache_pages *pages)
 {
 	struct cache_range all = { 0, 0 };
-	struct cache_pages pages = { 0 };
 
-	if (dlk_syscall(SYS_cachestat, fd, &all, &pages, 0) == 0)
-		return pages.cached > 0;
-	return resident(fd, size);
+	return dlk_syscall(SYS_cachestat, fd, &all, pages, 0) == 0;
+}
+
+static bool pages_stay(int fd, off_t size)
+{
+	struct cache_pages pages;
+
+	return counted(fd, &pages) ? pages.cached > 0 : resident(fd, size);
+}
+
+/* Of a regular file; where it cannot be told, those that there are may be dirty. */
+static bool has_dirty_pages(int fd)
+{
+	struct cache_pages pages;
+	struct statx sx = { 0 };
+
+	if (counted(fd, &pages))
+		return pages.dirty + pages.writeback > 0;
+	dlk_syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		    STATX_TYPE | STATX_SIZE, &sx);
+	return S_ISREG(sx.stx_mode) && resident(fd, (off_t)sx.stx_size);
+}
+
+/* --- by another description ----------------------------------------------- */
+
+struct visit {
+	char name[DLK_NUMBERED_MAX];
+	bool writes; /* what is dirty */
+	bool opened;
+	int err;
+};
+
+/* sync_file_range(2) of all of it; the order of its arguments is the machine's. */
+static long write_back(int fd)
+{
+	const unsigned flags = SYNC_FILE_RANGE_WAIT_BEFORE |
+			       SYNC_FILE_RANGE_WRITE |
+			       SYNC_FILE_RANGE_WAIT_AFTER;
+
+#if defined(SYS_sync_file_range2)
+	return dlk_syscall(SYS_sync_file_range2, fd, flags, 0, 0, 0, 0);
+#elif __SIZEOF_LONG__ == 4
+	return dlk_syscall(SYS_sync_file_range, fd, 0, 0, 0, 0, flags);
+#else
+	return dlk_syscall(SYS_sync_file_range, fd, 0, 0, flags);
+#endif
 }
 
 /* In our memory, with a descriptor table of its own: raw system calls only. */
-static int open_and_close(void *name)
+static int open_and_close(void *arg)
 {
+	struct visit *v = arg;
 	/* O_LARGEFILE is 0 where all files are. */
-	dlk_syscall(SYS_openat, AT_FDCWD, name,
-		    /* NOLINTNEXTLINE(misc-redundant-expression) */
-		    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_LARGEFILE);
+	const int fd = (int)dlk_syscall(
+		SYS_openat, AT_FDCWD, v->name,
+		/* NOLINTNEXTLINE(misc-redundant-expression) */
+		O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_LARGEFILE);
+
+	v->opened = fd >= 0;
+	if (v->opened && v->writes && write_back(fd) < 0)
+		v->err = errno;
 	dlk_syscall(SYS_exit, 0);
 	return 0;
 }
 
-static void drop_mapped(int fd)
+static void visit(int fd, struct visit *v)
 {
 	static const size_t size = 16384;
-	char name[DLK_NUMBERED_MAX];
 	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
 	if (stack == MAP_FAILED)
 		return;
-	dlk_numbered(name, "/proc/self/fd/", fd, "");
-	dlk_clone_wait(open_and_close, (char *)stack + size, name);
+	dlk_numbered(v->name, "/proc/self/fd/", fd, "");
+	dlk_clone_wait(open_and_close, (char *)stack + size, v);
 	munmap(stack, size);
 }
 
@@ -155,13 +207,47 @@ void dlk_coherence_refresh(int fd)
 	dlk_syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
 		    STATX_TYPE | STATX_SIZE | STATX_MTIME | STATX_CTIME, &sx);
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	if (S_ISREG(sx.stx_mode) && pages_stay(fd, (off_t)sx.stx_size))
-		drop_mapped(fd);
+	if (S_ISREG(sx.stx_mode) && pages_stay(fd, (off_t)sx.stx_size)) {
+		struct visit v = { 0 };
+
+		visit(fd, &v);
+	}
 }
 
-void dlk_coherence_flush(int fd)
+/* Whatever else it says is no write-back's: it is not allowed, or not known. */
+static bool is_lost(int err)
 {
-	sync_file_range(fd, 0, 0,
-			SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-				SYNC_FILE_RANGE_WAIT_AFTER);
+	return err == EIO || err == ENOSPC || err == EDQUOT;
+}
+
+static __attribute__((noinline)) void say_lost(int fd, int err)
+{
+	char path[512];
+	struct dlk_line l;
+	const ssize_t n = dlk_kernel_path(fd, path, sizeof(path));
+
+	dlk_line_begin(&l, DLK_ERROR);
+	dlk_text_str(&l.text, n > 0 ? path : "a locked file");
+	dlk_text_str(&l.text, ": what was written under its lock could not be "
+			      "written back: ");
+	dlk_text_str(&l.text, strerrordesc_np(err) ?: "unknown error");
+	dlk_text_str(&l.text, "; the next owner reads what was there before.  "
+			      "Look at the file's file system and server");
+	dlk_line_end(&l);
+}
+
+int dlk_coherence_flush(int fd)
+{
+	struct visit v = { .writes = true };
+
+	if (!has_dirty_pages(fd))
+		return 0;
+	visit(fd, &v);
+	/* Better an error that the program is not told than bytes not there. */
+	if (!v.opened && write_back(fd) < 0)
+		v.err = errno;
+	if (!is_lost(v.err))
+		return 0;
+	say_lost(fd, v.err);
+	return v.err;
 }

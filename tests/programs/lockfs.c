@@ -6,9 +6,10 @@
  *
  * Files are those of DIR.  ANSWER is what flock says there: ENOLCK, ENOSYS,
  * EOPNOTSUPP; or `own`: locks that work, among the users of this one mount,
- * but that the kernel does not list (they are of files in LOCKDIR).  Or `late`: the
- * locks are the kernel's, and each open(2) by dlock-keeper takes LATE_MS.  It goes
- * to the background once it is mounted.
+ * but that the kernel does not list (they are of files in LOCKDIR).  Or the locks
+ * are the kernel's, and each open(2) by dlock-keeper takes LATE_MS (`late`), or the
+ * disk is full (`full`): write(2) keeps in the kernel's pages what cannot be
+ * written back.  It goes to the background once it is mounted.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
@@ -37,8 +38,9 @@ static const struct {
 	{ "EOPNOTSUPP", EOPNOTSUPP },
 	{ "own", 0 },
 	{ "late", 0 },
+	{ "full", 0 },
 };
-enum { LATE = sizeof(answers) / sizeof(*answers) - 1 };
+enum { FULL = sizeof(answers) / sizeof(*answers) - 1, LATE = FULL - 1 };
 
 static int dir, answer = -1;
 static const char *locks;
@@ -55,7 +57,8 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 
 static void *fs_init(struct fuse_conn_info *conn, struct fuse_config *cfg)
 {
-	(void)conn;
+	if (answer == FULL)
+		conn->want |= FUSE_CAP_WRITEBACK_CACHE;
 	cfg->use_ino = 1;
 	cfg->attr_timeout = cfg->entry_timeout = cfg->negative_timeout = 0;
 	return NULL;
@@ -163,6 +166,27 @@ static int fs_write(const char *path, const char *buf, size_t size, off_t off,
 	return n < 0 ? -errno : (int)n;
 }
 
+static int write_none(const char *path, const char *buf, size_t size, off_t off,
+		      struct fuse_file_info *fi)
+{
+	(void)path;
+	(void)buf;
+	(void)size;
+	(void)off;
+	(void)fi;
+	return -ENOSPC;
+}
+
+/* The kernel has the times where it has the pages. */
+static int fs_utimens(const char *path, const struct timespec times[2],
+		      struct fuse_file_info *fi)
+{
+	(void)path;
+	(void)times;
+	(void)fi;
+	return 0;
+}
+
 static int fs_truncate(const char *path, off_t size, struct fuse_file_info *fi)
 {
 	int fd = fi ? handle_of(fi)->fd
@@ -202,6 +226,7 @@ static struct fuse_operations operations = {
 	.release = fs_release,
 	.read = fs_read,
 	.write = fs_write,
+	.utimens = fs_utimens,
 	.truncate = fs_truncate,
 	.unlink = fs_unlink,
 	.chmod = fs_chmod,
@@ -213,15 +238,17 @@ int main(int argc, char **argv)
 	char options[] = "-oallow_other,default_permissions";
 	char *args[] = { argv[0], options, argc == 5 ? argv[2] : NULL, NULL };
 
-	for (int i = 0; argc == 5 && i <= LATE; i++)
+	for (int i = 0; argc == 5 && i <= FULL; i++)
 		if (strcmp(argv[3], answers[i].name) == 0)
 			answer = i;
 	if (answer < 0) {
 		fprintf(stderr, "lockfs DIR MOUNTPOINT ANSWER LOCKDIR\n");
 		return 64;
 	}
-	if (answer == LATE)
+	if (answer >= LATE)
 		operations.flock = NULL;
+	if (answer == FULL)
+		operations.write = write_none;
 	dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	locks = argv[4];
 	if (dir < 0) {

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a command to which one system call, capget, socketpair or statx, is refused:
- * EPERM, as a filter of seccomp(2) commonly answers.
+ * Runs a command to which one system call (of calls[]) is refused: EPERM, as a
+ * filter of seccomp(2) commonly answers.
  *
  *	refused CALL COMMAND...
  */
 #include "tests/lib/refuse_call.h"
 
+#ifndef SYS_cachestat
+#define SYS_cachestat 451 /* Linux 6.5 */
+#endif
+
 static const struct {
 	const char *name;
 	long call;
 } calls[] = {
+	{ "cachestat", SYS_cachestat },
 	{ "capget", SYS_capget },
 	{ "socketpair", SYS_socketpair },
 	{ "statx", SYS_statx },
