@@ -5,7 +5,6 @@
  *  1. It MUST NOT print: an error function is set before it parses.
  *  2. Every option is a text to it, so that option.c can name the offending
  *     text; libconfuse would only say that there is one.
- *  3. An option given twice is refused: the second would win without a word.
  *
  * libconfuse keeps its scanner in static variables, so does this file keep
  * the one run that is under way; dlk_config_load() is not thread-safe.
@@ -55,12 +54,6 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 	const char **text = result;
 
 	/* More than one value: a list that goes on. */
-	if (opt->nvalues == 1 && cfg_opt_getcomment(opt)) {
-		dlk_fail(running, cfg->line,
-			 "option '%s' is given twice (line %s has it already)",
-			 opt->name, cfg_opt_getcomment(opt));
-		return -1;
-	}
 	if (opt->nvalues == 1) {
 		char line[16];
 

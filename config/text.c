@@ -13,6 +13,8 @@
  *  2. What would be misread is refused, with the line where it begins.
  *  3. The text ends in a newline, which no rule of its scanner echoes.
  *  4. In secure mode no ${VAR} is left for it to expand.
+ *  5. An option given twice is refused: the last one would win without a word,
+ *     and of an empty list nobody is called (syntax.c).
  *
  * The token rules are those of libconfuse's lexer.l, so that a quote or a
  * brace is seen here if and only if it is seen there.
@@ -23,12 +25,29 @@
 
 #include "config/internal.h"
 
+/* An option's name, if a '=' comes after it. */
+struct name {
+	size_t at, len;
+	int line;
+};
+
+/* Those that one section has, or the top level: more than there are. */
+enum { NAMES_MAX = 32 };
+
+struct names {
+	struct name v[NAMES_MAX];
+	unsigned n;
+};
+
 struct scan {
 	struct dlk_build *b;
 	char *s;
 	size_t i, len;
 	int line;
 	int depth;
+	struct name last;      /* the word or string read last */
+	bool appends;          /* a '+' comes between it and the '=' */
+	struct names given[2]; /* at the top level; in the section */
 };
 
 static bool at(const struct scan *sc, const char *word)
@@ -159,10 +178,17 @@ static int escape(struct scan *sc)
 	return 0;
 }
 
+/* What was read from there on. */
+static void remember(struct scan *sc, size_t at)
+{
+	sc->last = (struct name){ at, sc->i - at, sc->line };
+}
+
 static int string(struct scan *sc)
 {
 	char quote = sc->s[sc->i];
 	int line = sc->line, ret = 0;
+	size_t begin = sc->i + 1;
 
 	step(sc);
 	while (!ret && sc->i < sc->len && sc->s[sc->i] != quote) {
@@ -183,6 +209,50 @@ static int string(struct scan *sc)
 			sc->b, line,
 			"the string that begins here is not closed (by %c)",
 			quote);
+	remember(sc, begin);
+	step(sc);
+	return 0;
+}
+
+static const struct name *find_name(const struct scan *sc,
+				    const struct names *names,
+				    const struct name *name)
+{
+	for (unsigned i = 0; i < names->n; i++) {
+		const struct name *v = &names->v[i];
+
+		if (v->len == name->len &&
+		    !memcmp(sc->s + v->at, sc->s + name->at, v->len))
+			return v;
+	}
+	return NULL;
+}
+
+/*
+ * At a '='.  What escapes or a variable would make of a name is libconfuse's to
+ * know; nobody needs them there.  (Where there is no room left, some of the names
+ * are of no option, which it refuses.)
+ */
+static int assign(struct scan *sc)
+{
+	struct names *names = &sc->given[sc->depth > 0];
+	const struct name *name = &sc->last;
+	const struct name *given = find_name(sc, names, name);
+	const char *text = sc->s + name->at;
+	int len = (int)(name->len > 100 ? 100 : name->len);
+
+	if (memchr(text, '\\', name->len) || memchr(text, '$', name->len))
+		return dlk_fail(sc->b, name->line,
+				"an option's name holds a '\\' or a '$' (write "
+				"it as it is)");
+	if (given && !sc->appends)
+		return dlk_fail(sc->b, sc->line,
+				"option '%.*s' is given twice (line %d has it "
+				"already)",
+				len, text, given->line);
+	if (!given && names->n < NAMES_MAX)
+		names->v[names->n++] = *name;
+	sc->appends = false;
 	step(sc);
 	return 0;
 }
@@ -193,6 +263,7 @@ static int open_brace(struct scan *sc)
 	struct dlk_build *b = sc->b;
 
 	if (sc->depth++ == 0) {
+		sc->given[1].n = 0;
 		if (b->n_sections == DLK_SECTIONS_MAX)
 			return dlk_fail(b, sc->line, "more than %d sections",
 					DLK_SECTIONS_MAX);
@@ -205,7 +276,8 @@ static int open_brace(struct scan *sc)
 static int word_or_sign(struct scan *sc)
 {
 	static const char special[] = " #\"'\t\n\r={}()+,*";
-	char c = sc->s[sc->i];
+	size_t begin = sc->i;
+	char c = sc->s[begin];
 
 	if (c == '*' || (c == '+' && !at(sc, "+=")))
 		return dlk_fail(sc->b, sc->line,
@@ -216,7 +288,19 @@ static int word_or_sign(struct scan *sc)
 		step(sc);
 	} while (!strchr(special, c) && sc->i < sc->len &&
 		 !strchr(special, sc->s[sc->i]));
+	sc->appends = c == '+';
+	if (!strchr(special, c))
+		remember(sc, begin);
 	return 0;
+}
+
+static int bare_variable(struct scan *sc)
+{
+	size_t begin = sc->i;
+	int ret = variable(sc);
+
+	remember(sc, begin);
+	return ret;
 }
 
 static int token(struct scan *sc)
@@ -230,9 +314,11 @@ static int token(struct scan *sc)
 	if (c == '"' || c == '\'')
 		return string(sc);
 	if (at(sc, "${"))
-		return variable(sc);
+		return bare_variable(sc);
 	if (c == '{')
 		return open_brace(sc);
+	if (c == '=')
+		return assign(sc);
 	return word_or_sign(sc);
 }
 

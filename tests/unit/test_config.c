@@ -330,8 +330,50 @@ static void an_option_given_twice_is_refused(void **state)
 	    "c:4: option 'ttl' is given twice (line 3 has it already)");
 	bad(P("exclude = {'a','b'}\nexclude = {'c','d'}"), "given twice");
 	bad("host_id = a host_id = b", "given twice");
+	bad(P("ttl = 30s\n\"ttl\" = 40s"), "c:4: option 'ttl' is given twice");
+	bad("host_id = b\n" P("") "host_id = c", "c:6: option 'host_id'");
 	dlk_config_free(good(P("exclude = {'a'}\nexclude += {'b', 'c'}")));
 	dlk_config_free(good(P("ttl = 30s") "path /y/ { ttl = 30s }"));
+	dlk_config_free(good(P("key = 'a=%r' exclude = {'c=','='} # ttl = 1s\n"
+			       "/* ttl = 1s */ ttl = 30s")));
+}
+
+/* libconfuse calls nobody for it: the other one would win without a word. */
+static void an_empty_list_is_given_as_any(void **state)
+{
+	struct dlk_config *config;
+
+	(void)state;
+	bad(P("exclude = {'a'}\nexclude = { }"),
+	    "c:4: option 'exclude' is given twice (line 3 has it already)");
+	bad(P("exclude = { }\nexclude = {'a'}"),
+	    "c:4: option 'exclude' is given twice (line 3 has it already)");
+	bad(P("exclude = { # none\n}\nexclude /* nor */ = {}"),
+	    "c:5: option 'exclude' is given twice (line 3 has it already)");
+	bad(P("exclude += {'a'} exclude = {}"), "given twice");
+	bad(P("exclude += {} exclude = {}"), "given twice");
+	bad(P("\"exclude\" = {'a'} 'exclude' = {}"), "given twice");
+	bad(P("exclude = {'a'} \"e\\x78clude\" = {}"),
+	    "c:3: an option's name holds");
+	setenv("DLK_TEST", "exclude", 1);
+	bad(P("exclude = {'a'} ${DLK_TEST} = {}"), "an option's name holds");
+	bad("redis m { url = 'redis://h' urls = {}\nurls = {} }",
+	    "c:2: option 'urls' is given twice (line 1 has it already)");
+	config = good(P("exclude = {}\nexclude += {'b'}") "path /y/ {"
+							  "exclude = {} }");
+	assert_int_equal(
+		config->rules[0].n_exclude + config->rules[1].n_exclude, 1);
+	dlk_config_free(config);
+}
+
+static void what_pauses_nobody_is_refused(void **state)
+{
+	(void)state;
+	bad(P("pause_at_most = 5m"), "c:3: option 'pause_at_most' of path "
+				     "\"/x/\": on_lost is not \"pause\"");
+	bad(P("on_lost = kill pause_at_most = 5m"), "on_lost is not");
+	bad(P("pause_at_most = 5"), "has no unit");
+	dlk_config_free(good(P("pause_at_most = 5m on_lost = pause")));
 }
 
 static void a_redis_has_one_url_or_urls(void **state)
@@ -1067,6 +1109,8 @@ int main(void)
 		cmocka_unit_test(syntax_errors_have_their_line),
 		cmocka_unit_test(unknown_names_are_refused_with_the_known_ones),
 		cmocka_unit_test(an_option_given_twice_is_refused),
+		cmocka_unit_test(an_empty_list_is_given_as_any),
+		cmocka_unit_test(what_pauses_nobody_is_refused),
 		cmocka_unit_test(a_redis_has_one_url_or_urls),
 		cmocka_unit_test(a_quorum_counts_each_server_once),
 		cmocka_unit_test(a_path_needs_a_redis_that_exists),
