@@ -236,6 +236,17 @@ static inline bool dlk_rule_is_directory(const struct dlk_rule *rule)
 bool dlk_rule_covers(const struct dlk_rule *rule, const char *path);
 
 /*
+ * The two names of a path that the rule covers, whichever of them it is: as the
+ * configuration spells the prefix, and by the place that this leads to.  In a
+ * buffer of `size` bytes, which may be that of the path.  Length, or -EINVAL,
+ * -ENAMETOOLONG.
+ */
+ssize_t dlk_rule_spell(const struct dlk_rule *rule, const char *path,
+		       size_t len, char *out, size_t size);
+ssize_t dlk_rule_lead(const struct dlk_rule *rule, const char *path, size_t len,
+		      char *out, size_t size);
+
+/*
  * The rule of an absolute path (len bytes, NUL-terminated as well), or NULL.
  * A prefix counts as it is written and as the place that it leads to; the
  * longest that covers the path wins.  A path that its exclude patterns name

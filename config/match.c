@@ -160,6 +160,41 @@ bool dlk_rule_covers(const struct dlk_rule *rule, const char *path)
 	return covered(rule, path, strlen(path)) > 0;
 }
 
+/* The path with another beginning in the place of its n first bytes. */
+static ssize_t respell(const char *path, size_t len, size_t n,
+		       const char *begin, size_t begin_len, char *out,
+		       size_t size)
+{
+	size_t whole = begin_len + len - n;
+
+	if (whole >= size)
+		return -ENAMETOOLONG;
+	memmove(out + begin_len, path + n, len - n);
+	memcpy(out, begin, begin_len);
+	out[whole] = '\0';
+	return (ssize_t)whole;
+}
+
+ssize_t dlk_rule_spell(const struct dlk_rule *rule, const char *path,
+		       size_t len, char *out, size_t size)
+{
+	size_t n = covered(rule, path, len);
+
+	return n ? respell(path, len, n, rule->prefix, rule->prefix_len, out,
+			   size)
+		 : -EINVAL;
+}
+
+ssize_t dlk_rule_lead(const struct dlk_rule *rule, const char *path, size_t len,
+		      char *out, size_t size)
+{
+	size_t n = covered(rule, path, len);
+
+	return n ? respell(path, len, n, rule->place, rule->place_len, out,
+			   size)
+		 : -EINVAL;
+}
+
 size_t dlk_rule_base(const struct dlk_rule *rule)
 {
 	size_t n = rule->prefix_len;
@@ -271,12 +306,13 @@ int dlk_config_follow(const struct dlk_config *config, dev_t device, char *path,
 
 	now = leading_to(config, device, path, len, s, &n);
 	if (now) {
+		ssize_t whole = respell(path, len, n, now->prefix,
+					now->prefix_len, path, size);
+
+		if (whole < 0)
+			return (int)whole;
 		best = now;
-		if (best->prefix_len + (len - n) >= size)
-			return -ENAMETOOLONG;
-		memmove(path + best->prefix_len, path + n, len - n + 1);
-		memcpy(path, best->prefix, best->prefix_len);
-		len = best->prefix_len + (len - n);
+		len = (size_t)whole;
 	}
 	*rule = best && !excluded(best, path, len) ? best : NULL;
 	return 0;

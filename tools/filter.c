@@ -141,6 +141,7 @@ int filter_read(const struct ctl *ctl, struct filter *filter)
 	int rc;
 
 	*filter = (struct filter){
+		.config = ctl->config,
 		.host = ctl->given[OPT_HOST],
 		.here = ctl->given[OPT_HERE],
 		.waiting = ctl->given[OPT_WAITING],
@@ -157,12 +158,55 @@ int filter_read(const struct ctl *ctl, struct filter *filter)
 
 /* --- the rows ------------------------------------------------------------- */
 
+static bool has_key(const struct subject *s, const struct scan_lock *lock)
+{
+	char key[SUBJECT_KEY_MAX];
+
+	return lock->redis == s->rule->redis &&
+	       subject_key(s, lock->record ? RECORD_SUFFIX : "", key) &&
+	       lock->key_len == strlen(key) &&
+	       !memcmp(lock->key, key, lock->key_len);
+}
+
+static bool is_named(const struct filter *f, const char *path)
+{
+	return f->exact ? !strcmp(path, f->subject.spelled) ||
+				  !strcmp(path, f->subject.path)
+			: !fnmatch(f->path, path, 0);
+}
+
+typedef ssize_t respell_fn(const struct dlk_rule *rule, const char *path,
+			   size_t len, char *out, size_t size);
+
+static bool is_named_as(const struct filter *f, const struct scan_lock *lock,
+			const struct dlk_rule *rule, respell_fn *respell)
+{
+	char path[DLK_PATH_MAX];
+
+	return respell(rule, lock->path, lock->path_len, path, sizeof(path)) >=
+		       0 &&
+	       is_named(f, path);
+}
+
+/*
+ * A key by inode, or one for many files, tells no path.  Where a prefix leads
+ * elsewhere its files have two names, of which the key has the one, and a holder
+ * the other.
+ */
 static bool is_path(const struct filter *f, const struct scan_lock *lock)
 {
-	const char *path = lock->path ? lock->path : lock->key;
+	const struct dlk_rule *rule = lock->rule;
 
-	return f->exact ? !strcmp(path, f->subject.spelled)
-			: !fnmatch(f->path, path, 0);
+	if (f->exact && has_key(&f->subject, lock))
+		return true;
+	if (!lock->path)
+		return !f->exact && !fnmatch(f->path, lock->key, 0);
+	if (is_named(f, lock->path))
+		return true;
+	if (!rule)
+		rule = dlk_config_match(f->config, lock->path, lock->path_len);
+	return rule && (is_named_as(f, lock, rule, dlk_rule_spell) ||
+			is_named_as(f, lock, rule, dlk_rule_lead));
 }
 
 static bool is_of_host(const struct filter *f, const struct scan_lock *lock)

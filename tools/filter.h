@@ -10,6 +10,7 @@
 #include "tools/subject.h"
 
 struct filter {
+	const struct dlk_config *config;
 	const char *path; /* fnmatch(3) patterns; NULL: all */
 	const char *host;
 	bool exact; /* the path is none, but that of the subject */

@@ -74,13 +74,19 @@ static dev_t find_device(const char *file)
 static int find_rule(struct subject *s)
 {
 	static struct dlk_search search;
+	int err = 0;
 
 	strcpy(s->spelled, s->path);
 	s->rule = dlk_config_match(s->config, s->path, strlen(s->path));
-	if (!dlk_config_may_follow(s->config, s->rule))
-		return 0;
-	return dlk_config_follow(s->config, find_device(s->path), s->spelled,
-				 sizeof(s->spelled), &search, &s->rule);
+	if (dlk_config_may_follow(s->config, s->rule))
+		err = dlk_config_follow(s->config, find_device(s->path),
+					s->spelled, sizeof(s->spelled), &search,
+					&s->rule);
+	/* (Too long a one is left as it is, as the shim does.) */
+	if (!err && s->rule)
+		dlk_rule_spell(s->rule, s->spelled, strlen(s->spelled),
+			       s->spelled, sizeof(s->spelled));
+	return err;
 }
 
 int subject_find(const struct dlk_config *config, const char *given,

@@ -277,6 +277,52 @@ static void the_way_back_gives_the_written_spelling(void **state)
 	dlk_config_free(config);
 }
 
+/* Its two names, below `top`; "none" of what the rule does not cover. */
+static const char *names(const struct dlk_rule *rule, const char *below)
+{
+	static char text[2 * DLK_PATH_MAX];
+	char spelled[DLK_PATH_MAX], led[DLK_PATH_MAX];
+	size_t n = strlen(top);
+	size_t len =
+		(size_t)snprintf(spelled, sizeof(spelled), "%s%s", top, below);
+	ssize_t whole = dlk_rule_lead(rule, spelled, len, led, sizeof(led));
+
+	if (whole < 0)
+		return whole == -EINVAL ? "none" : "error";
+	assert_int_equal(whole, strlen(led));
+	assert_int_equal(dlk_rule_lead(rule, spelled, len, led, (size_t)whole),
+			 -ENAMETOOLONG);
+	whole = dlk_rule_spell(rule, spelled, len, spelled, sizeof(spelled));
+	assert_int_equal(whole, strlen(spelled));
+	snprintf(text, sizeof(text), "%s %s", spelled + n, led + n);
+	return text;
+}
+
+static void a_linked_prefix_gives_a_file_two_names(void **state)
+{
+	char text[256];
+	struct dlk_error error;
+	struct dlk_config *config;
+
+	(void)state;
+	assert_int_equal(symlink("d/target", "file"), 0);
+	snprintf(text, sizeof(text), "path '%s/rel/' { } path '%s/file' { }",
+		 top, top);
+	config = parse(text, &error);
+	assert_non_null(config);
+	assert_string_equal(names(&config->rules[1], "/rel/a/b"),
+			    "/rel/a/b /d/a/b");
+	assert_string_equal(names(&config->rules[1], "/d/a/b"),
+			    "/rel/a/b /d/a/b");
+	assert_string_equal(names(&config->rules[1], "/dd"), "none");
+	assert_string_equal(names(&config->rules[0], "/d/target"),
+			    "/file /d/target");
+	assert_string_equal(names(&config->rules[0], "/file"),
+			    "/file /d/target");
+	assert_string_equal(names(&config->rules[0], "/file/x"), "none");
+	dlk_config_free(config);
+}
+
 /* The path as dlk_config_follow() leaves it, below `top`, or "none". */
 static const char *followed(const struct dlk_config *config, const char *below)
 {
@@ -359,6 +405,7 @@ int main(void)
 		cmocka_unit_test(both_spellings_give_one_key),
 		cmocka_unit_test(one_place_has_one_rule),
 		cmocka_unit_test(the_way_back_gives_the_written_spelling),
+		cmocka_unit_test(a_linked_prefix_gives_a_file_two_names),
 		cmocka_unit_test(a_rule_covers_where_its_prefix_leads_now),
 		cmocka_unit_test(what_cannot_move_is_not_followed_again),
 	};

@@ -130,6 +130,10 @@ is "$(on B "$CTL" explain $JOBS/x | grep 'leads to')" '' \
 	'without a link there is nothing to tell'
 is "$(pre A flock $JOBS/x "$CTL" --json list | jq -c '[.locks[].path]')" \
 	"[\"$JOBS/x\"]" 'list shows it as the configuration spells it'
+for path in "$JOBS/x" /run/lock/jobs/x '/run/lock/jobs/*'; do
+	is "$(pre A flock $JOBS/x "$CTL" --json list --path "$path" |
+		jq -c '[.locks[].path]')" "[\"$JOBS/x\"]" "... and by $path"
+done
 
 readme=$(sed -n '/^    redis "main" {/,/^$/s/^    //p' "$TOP/README.md")
 like "$readme" 'path "/var/lock/jobs/"' 'the README has an example'

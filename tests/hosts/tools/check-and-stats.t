@@ -40,6 +40,21 @@ like "$(checked --warning held=4m --critical held=30s,waiters=3)" \
 	'a limit of --critical: 2'
 is "$(checked --critical waiters=3 --path "$MNT/a")" \
 	'0 DLOCK OK - 1 locks, 0 waiting' 'of one path'
+# On a host where the prefix leads through a link, by either name of the file.
+on A mkdir real
+on A ln -s real link
+sed "s,path \"$MNT/\",path \"$MNT/link/\"," "$RIG/A.conf" >"$RIG/L.conf"
+rr set "dlock:$MNT/link/x" "$(made_token A 245 web1)" px 3600000 >/dev/null
+for path in "$MNT/link/x" "$MNT/real/x" "$MNT/real/*"; do
+	ctl_on A -c "$RIG/L.conf" check --critical held=30s --path "$path"
+	like "$STATUS $OUT" \
+		"^2 DLOCK CRITICAL - .*: $MNT/link/x is held .*; 1 locks" \
+		"check --path ${path#"$MNT/"}"
+	ctl_on A -c "$RIG/L.conf" --json stats --path "$path"
+	is "$(jq '.servers[].locks[] | select(.count > 0) | .count' <<<"$OUT")" \
+		1 "... and stats"
+done
+rr del "dlock:$MNT/link/x" >/dev/null
 for limit in '' x held held= held=5 held=0s waiters=0 waiters=x \
 	held=1s,,waiters=1; do
 	is "$(checked --warning "$limit" | cut -c 1-17)" '3 DLOCK UNKNOWN -' \

@@ -114,6 +114,56 @@ is "$(screen 200 --path $'*\n*' | sed 's/\x1b\[[0-9]*m//g' | wc -l)" 2 \
 	'... and stays in its line'
 rr flushall >/dev/null
 
+# --- a prefix that leads through a link: both names are those of its files ---
+# named CONFIG PATH: the locks of it, on host A
+named()
+{
+	STATUS=0
+	OUT=$(on A "$CTL" -c "$RIG/$1.conf" --json list --path "$2") || STATUS=$?
+	echo "$STATUS $(jq -r '.locks[] | .path // .key' <<<"$OUT" |
+		sed "s,^$MNT/,," | paste -sd ' ')"
+}
+# linked CONFIG PREFIX [KEY]: its only path section is that one
+linked()
+{
+	sed "s,path \"$MNT/\" {,path \"$MNT/$2\" { ${3:+key = \"$3\"}," \
+		"$RIG/A.conf" >"$RIG/$1.conf"
+}
+on A mkdir -p real/jobs
+on A ln -s real link
+linked L link/jobs/
+linked F link/one
+for name in jobs/a jobs/b one; do
+	rr set "dlock:$MNT/link/$name" "$(made_token A 5 web1)" px 1800000 >/dev/null
+done
+is "$(named L "$MNT/link/jobs/a")" '0 link/jobs/a' 'a link: as the rule spells it'
+is "$(named L "$MNT/real/jobs/a")" '0 link/jobs/a' '... as the kernel names it'
+is "$(named L link/jobs/a)" '0 link/jobs/a' '... below the working directory'
+is "$(named L "$MNT/real/jobs/c")" '0 ' '... and no other'
+is "$(named F "$MNT/real/one") $(named F "$MNT/link/one")" \
+	'0 link/one 0 link/one' '... of a rule for one file'
+is "$(named L "$MNT/link/*")" '0 link/jobs/a link/jobs/b' \
+	'a pattern, as the rule spells it'
+is "$(named L "$MNT/real/jobs/*")" '0 link/jobs/a link/jobs/b' \
+	'... as the kernel names it'
+is "$(named L "$MNT/real/*/[bc]")" '0 link/jobs/b' '... and no other'
+is "$(named F "$MNT/real/*")" '0 link/one' '... of a rule for one file'
+
+# A key by inode tells no path, and a holder names the file as it likes.
+share_at A "$MNT/share"
+on A touch share/f
+on A ln share/f share/g
+linked I share/ i:%i
+key=$(on A "$CTL" -c "$RIG/I.conf" --json explain share/f | jq -r .flock_key)
+like "$key" '^i:[0-9]+$' 'a key by inode (control)'
+rr set "$key" "$(made_token A 5 web1)" px 1800000 >/dev/null
+rr set "$key%rec" x px 1800000 >/dev/null
+rr set "${key}0" x px 1800000 >/dev/null
+is "$(named I share/f)" "0 $key $key%rec" 'its locks are found'
+is "$(named I share/g)" "0 $key $key%rec" '... by each name of the file'
+on A umount share
+rr flushall >/dev/null
+
 # --- nothing to be shown: which nothing? ---
 ctl list
 is "$STATUS $ERR" '0 dlockctl: no locks held' 'none is held: 0'
