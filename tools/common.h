@@ -87,6 +87,13 @@ const char *tool_config_file(const char *option);
  */
 int tool_config_load(const char *file, struct dlk_config **out);
 
+/*
+ * That of the host, where options say what is locked and at which Redis: its
+ * host_id and state_dir count whatever is locked.  NULL: there is none; or it
+ * cannot be had, which is said.  dlk_config_free().
+ */
+struct dlk_config *tool_config_host(void);
+
 /* Say so if no rule covers anything that exists. */
 void tool_config_idle(const struct dlk_config *config);
 

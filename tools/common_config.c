@@ -37,6 +37,20 @@ int tool_config_load(const char *file, struct dlk_config **out)
 	return rc ? tool_fail(DLK_EXIT_CONFIG, "%s", err.text) : 0;
 }
 
+struct dlk_config *tool_config_host(void)
+{
+	const char *file = tool_config_file(NULL);
+	struct dlk_error err = { "" };
+	struct dlk_config *config = NULL;
+
+	if (file && dlk_config_load(file, false, NULL, NULL, &config, &err))
+		tool_say("warning: %s: this host goes without the host_id and "
+			 "the state_dir that it may have there (let this user "
+			 "read it, and mend it)",
+			 err.text);
+	return config;
+}
+
 void tool_config_idle(const struct dlk_config *config)
 {
 	if (config->n_there)

@@ -192,6 +192,7 @@ int ctl_config_redis(const char *url, struct dlk_config **out)
 					    .rules = &rule,
 					    .n_rules = 1,
 					    .n_there = 1 };
+	const struct dlk_config *host;
 	struct dlk_error err = { "" };
 
 	config.file = url;
@@ -201,5 +202,11 @@ int ctl_config_redis(const char *url, struct dlk_config **out)
 	/* As without these options in a file, by the rule's ttl. */
 	ep.connect_timeout_ms = 2000;
 	ep.restart_delay_ms = rule.ttl_ms;
+	/* (It stays, for its texts are used.) */
+	host = tool_config_host();
+	if (host) {
+		config.host_id = host->host_id;
+		config.state_dir = host->state_dir;
+	}
 	return 0;
 }

@@ -36,6 +36,11 @@ struct run_plan {
 /* run_config.c: choose or write the configuration, and load it. */
 int run_config(const struct run_options *opt, struct run_plan *plan);
 
+/*
+ * run_beside.c: does what the options manage go with the configuration of the host?
+ */
+int run_beside(const struct dlk_config *host, const struct dlk_config *own);
+
 /* run_check.c: find the shim and the program; can the two meet? */
 int run_check(const struct run_options *opt, struct run_plan *plan);
 

@@ -9,8 +9,12 @@
  *     in libconfuse's single quotes only '\' and the quote are special, and
  *     ${VAR} is not expanded.
  *
- * Which Redis: --redis; else that of the configuration that would hold
- * without --path; else a private one, which is for this machine only.
+ *  3. Which host this is, and where its shadows are, MUST be as in the
+ *     configuration that would hold without the options: by host_id, machines
+ *     that one snapshot was resumed on are told apart (DESIGN L3).
+ *
+ * Which Redis: --redis; else that of that configuration; else a private one,
+ * which is for this machine only.
  */
 #include "tools/run.h"
 
@@ -179,29 +183,25 @@ static int one_server(const struct dlk_config *config, char url[URL_MAX])
 	return 0;
 }
 
-/* A redis section like that of the file that holds without --path. */
-static int redis_of_file(FILE *f, const char *file, uint32_t *ttl_ms)
+/* A redis section like that of the host's file. */
+static int redis_of_host(FILE *f, const struct dlk_config *host,
+			 uint32_t *ttl_ms)
 {
-	struct dlk_config *config;
+	const struct dlk_endpoint *ep;
 	char url[URL_MAX] = "";
-	int rc = tool_config_load(file, &config);
+	int rc = one_server(host, url);
 
 	if (rc)
 		return rc;
-	rc = one_server(config, url);
-	if (!rc) {
-		const struct dlk_endpoint *ep = config->redis->endpoints;
-
-		*ttl_ms = ttl_beside(ep);
-		print_option(f, "url", url);
-		print_times(f, ep, *ttl_ms);
-		fprintf(f, "\tallow_eviction = %s\n\treplicas = %" PRIu32 "\n",
-			ep->allow_eviction ? "true" : "false", ep->replicas);
-		print_login(f, ep);
-		print_tls(f, &ep->tls);
-	}
-	dlk_config_free(config);
-	return rc;
+	ep = host->redis->endpoints;
+	*ttl_ms = ttl_beside(ep);
+	print_option(f, "url", url);
+	print_times(f, ep, *ttl_ms);
+	fprintf(f, "\tallow_eviction = %s\n\treplicas = %" PRIu32 "\n",
+		ep->allow_eviction ? "true" : "false", ep->replicas);
+	print_login(f, ep);
+	print_tls(f, &ep->tls);
+	return 0;
 }
 
 static int redis_of_option(FILE *f, const char *url)
@@ -235,17 +235,29 @@ static int redis_private(FILE *f, const char *dir, struct run_plan *plan)
 	return 0;
 }
 
-static int print_redis(FILE *f, const struct run_options *opt, const char *dir,
+static void print_host(FILE *f, const struct dlk_config *host)
+{
+	if (*host->host_id) {
+		fputs("host_id = ", f);
+		quote(f, host->host_id);
+		fputc('\n', f);
+	}
+	fputs("state_dir = ", f);
+	quote(f, host->state_dir);
+	fputc('\n', f);
+}
+
+static int print_redis(FILE *f, const struct run_options *opt,
+		       const struct dlk_config *host, const char *dir,
 		       struct run_plan *plan)
 {
-	const char *file = opt->redis ? NULL : tool_config_file(NULL);
 	int rc;
 
 	fputs("redis \"main\" {\n", f);
 	if (opt->redis)
 		rc = redis_of_option(f, opt->redis);
-	else if (file)
-		rc = redis_of_file(f, file, &plan->ttl_ms);
+	else if (host)
+		rc = redis_of_host(f, host, &plan->ttl_ms);
 	else
 		rc = redis_private(f, dir, plan);
 	fputs("}\n", f);
@@ -327,7 +339,8 @@ static int store(const char *dir, const char *text, size_t len, char *file)
 	return run_dir_write(dir, name, text, len);
 }
 
-static int generate(const struct run_options *opt, struct run_plan *plan)
+static int generate(const struct run_options *opt,
+		    const struct dlk_config *host, struct run_plan *plan)
 {
 	char dir[DLK_PATH_MAX], *text = NULL;
 	size_t len = 0;
@@ -337,8 +350,10 @@ static int generate(const struct run_options *opt, struct run_plan *plan)
 	if (!f)
 		return tool_fail(rc, "%s", strerror(errno));
 	fputs("# Written by dlock run.\n", f);
+	if (host)
+		print_host(f, host);
 	if (!rc)
-		rc = print_redis(f, opt, dir, plan);
+		rc = print_redis(f, opt, host, dir, plan);
 	if (!rc)
 		rc = print_paths(f, opt, plan->ttl_ms);
 	if (fclose(f) && !rc)
@@ -349,11 +364,38 @@ static int generate(const struct run_options *opt, struct run_plan *plan)
 	return rc;
 }
 
-static int choose(const char *file, struct run_plan *plan)
+/* Where a Redis is named, the run goes on without a file that cannot be used. */
+static int load_host(const struct run_options *opt, const char *file,
+		     struct dlk_config **host)
 {
-	if (realpath(file, plan->config))
-		return 0;
-	return tool_fail(DLK_EXIT_CONFIG, "%s: %s", file, strerror(errno));
+	if (!opt->redis && file)
+		return tool_config_load(file, host);
+	*host = opt->redis ? tool_config_host() : NULL;
+	return 0;
+}
+
+static int by_options(const struct run_options *opt, const char *file,
+		      struct run_plan *plan)
+{
+	struct dlk_config *host = NULL;
+	int rc = load_host(opt, file, &host);
+
+	if (!rc)
+		rc = generate(opt, host, plan);
+	if (!rc)
+		rc = tool_config_load(plan->config, &plan->loaded);
+	if (!rc && host)
+		rc = run_beside(host, plan->loaded);
+	dlk_config_free(host);
+	return rc;
+}
+
+static int by_file(const char *file, struct run_plan *plan)
+{
+	if (!realpath(file, plan->config))
+		return tool_fail(DLK_EXIT_CONFIG, "%s: %s", file,
+				 strerror(errno));
+	return tool_config_load(plan->config, &plan->loaded);
 }
 
 int run_config(const struct run_options *opt, struct run_plan *plan)
@@ -366,9 +408,7 @@ int run_config(const struct run_options *opt, struct run_plan *plan)
 		return tool_fail(DLK_EXIT_USAGE,
 				 "-c goes with neither --redis "
 				 "nor --path: the file says both");
-	rc = own || !file ? generate(opt, plan) : choose(file, plan);
-	if (!rc)
-		rc = tool_config_load(plan->config, &plan->loaded);
+	rc = own || !file ? by_options(opt, file, plan) : by_file(file, plan);
 	if (!rc)
 		tool_config_idle(plan->loaded);
 	return rc;

@@ -155,10 +155,80 @@ printf 'redis "r" { url = "%s" }\nredis "s" { url = "%s" }\n' "$URL" "$URL" >two
 DLOCK_CONFIG=$RIG/two.conf run --path d true
 code 64 'of two Redis --path chooses none: 64'
 like "$ERR" "$RIG/two.conf has 2 redis sections" 'it says so'
+echo 'host_id = "x"' >none.conf
+DLOCK_CONFIG=$RIG/none.conf run --path d true
+code 64 'nor of none: 64'
 printf 'redis "r" { mode = "cluster" urls = { "redis://a" } }\n' >mode.conf
 DLOCK_CONFIG=$RIG/mode.conf run --path d true
 code 64 'a cluster is not taken along: 64'
 like "$ERR" "$RIG/mode.conf: redis \"r\" .*mode.* use -c" 'it says so'
+
+# --- beside the configuration of the host ---
+# beside PATHS OPTION...: with these path sections, which options do not name
+beside()
+{
+	printf 'host_id = "%s"\nstate_dir = "%s"\nredis "r" { %s }\n%s\n' \
+		"it's-1" "$RIG/state" "url = \"$URL\" restart_delay = \"0s\"" \
+		"$1" >host.conf
+	shift
+	DLOCK_CONFIG=$RIG/host.conf run "$@"
+}
+mkdir jobs
+ln -s jobs link
+for how in '--path d' "--redis $URL --path d" "--redis $URL"; do
+	# shellcheck disable=SC2086 # words
+	beside '' $how sh -c 'tr "\n\t" "  " <"$DLOCK_CONFIG"'
+	like "$STATUS $OUT" "^0 .*host_id = 'it\\\\'s-1' +state_dir = '$RIG/state'" \
+		"${how/unix:*sock/URL}: host_id and state_dir are the host's"
+done
+is "$(sort <<<"$ERR")" "dlock: no --path: files under $RIG are managed" \
+	'... and nothing is warned of'
+
+# A machine that was resumed from the same snapshot has the lock: of its boot id
+# and file, by its own host_id.  What of this host is so is the lease of a dead.
+beside '' --path d flock d/z redis-cli -s "$RIG/redis.sock" get "dlock:$RIG/d/z"
+like "$OUT" '^dlock1 ' 'a lease (control)'
+read -r word random host rest <<<"$OUT"
+planted="$word ${random//[0-9]/7} $host $rest"
+rr set "dlock:$RIG/d/z" "$planted" px 60000 >/dev/null
+beside '' --path d flock -n d/z echo granted
+is "$STATUS $OUT" '0 granted' 'a dead process of this host is no holder (control)'
+planted="$word ${random//[0-9]/8} ${host/%-1/-2} $rest"
+rr set "dlock:$RIG/d/z" "$planted" px 60000 >/dev/null
+beside '' --path d flock -n d/z echo granted
+is "$STATUS $OUT" '1 ' 'another machine of the same boot id is'
+rr del "dlock:$RIG/d/z" >/dev/null
+
+rule="path \"$RIG/jobs/\" { key = \"jobs:%r\" }"
+for how in '--path jobs' "--path $RIG/jobs/deep/" "--path $RIG/jobs/f" '--path .' \
+	"--redis $URL --path jobs"; do
+	# shellcheck disable=SC2086 # words
+	beside "$rule" $how true
+	like "$STATUS $ERR" "^64 .*host\.conf:4: path \"$RIG/jobs/\" locks .* by key \
+\"jobs:[^\"]*\".* by \"dlock:$RIG/jobs/[^\"]*\" .*: leave out --path" \
+		"${how//unix:*sock/URL}: another key than the host's: 64"
+done
+beside "path \"$RIG/jobs/\" { }" --path "$RIG/link/" true
+code 64 'by another spelling of the prefix: 64'
+beside "path \"$RIG/jobs/\" { exclude = { \"*\" } key = \"jobs:%r\" }" \
+	--path jobs true
+is "$STATUS $ERR" '0 ' 'what the host excludes is not locked by its key'
+beside "$rule" --path d true
+is "$STATUS $ERR" '0 ' 'other files: nothing is said'
+beside "$rule" --redis "$URL?db=1" --path jobs true
+is "$STATUS $ERR" '0 ' 'another Redis is the word of who names it'
+beside "path \"$RIG/jobs/\" { }" --path jobs true
+is "$STATUS $ERR" '0 ' 'the same key: nothing is said'
+beside "path \"$RIG/jobs/\" { on_lost = \"hold\" hold_at_least = \"55s\"
+	exclude = { \"*.tmp\" } }" --path "$RIG/jobs/" true
+like "$STATUS $ERR" "^0 dlock: warning: .*host\.conf:4: path \"$RIG/jobs/\" .*\
+\\(hold_at_least, on_lost, exclude\\).* leave out --path" \
+	'... with other options: a warning that names them'
+for file in bad.conf missing.conf; do
+	DLOCK_CONFIG=$file run --redis "$URL" --path d true
+	like "$STATUS $ERR" "^0 dlock: warning: $file:.* host_id" \
+		"--redis: whether $file has a host_id cannot be known"
+done
 
 tls_up --tls-auth-clients yes
 by_path 'TLS: its own CA, name, certificate and key' "

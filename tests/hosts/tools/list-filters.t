@@ -48,6 +48,8 @@ is "$(listed --host web1)" '0 jobs/a' '--host: one'
 is "$(listed --host 'web*')" '0 jobs/a jobs/b' '--host: a pattern'
 is "$(listed --host foreign)" '0 ' '--host: who is not known has none'
 is "$(listed --here)" '0 jobs/a jobs/b' '--here: the kernel and the host_id'
+is "$(listed --redis "redis://127.0.0.1:$PORT" --here)" '0 jobs/a jobs/b' \
+	"... the host's, also with --redis"
 is "$(listed --waiting)" '0 jobs/b' '--waiting'
 is "$(listed --older 2m)" '0 jobs/a jobs/b' '--older'
 like "$(said)" 'own host only: 2 left out' '... of others it is not known'
