@@ -147,7 +147,7 @@ void tool_beside(const char *name, const char *installed, int mode,
 
 /*
  * Does the server answer a PING?  0, or -errno with the reason in `why`.  An
- * answer that refuses PING alone (NOPERM) is an answer.
+ * answer that refuses PING alone is an answer.
  */
 int tool_ping(const struct dlk_endpoint *ep, char *why, size_t size);
 
@@ -164,7 +164,10 @@ struct dlk_arg;
 struct redisReply;
 int tool_call(struct dlk_conn *c, int argc, const struct dlk_arg *args,
 	      const struct redisReply **reply);
-/* May the user do much, but not this (NOPERM)?  NULL: there was no answer. */
+/*
+ * May the user do much, but not this, or nobody (NOPERM, an unknown command)?
+ * NULL: there was no answer.
+ */
 bool tool_is_forbidden(const struct redisReply *reply);
 /* Of an error that was answered: -EACCES, it is the user's; or -EREMOTEIO. */
 int tool_refusal(struct dlk_conn *c, const struct redisReply *reply);

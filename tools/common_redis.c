@@ -82,10 +82,18 @@ uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
 	return otherwise;
 }
 
+static bool begins(const char *error, const char *word)
+{
+	return !strncmp(error, word, strlen(word));
+}
+
+/* (By rename-command, or its age, a server knows none of a name.) */
 bool tool_is_forbidden(const redisReply *reply)
 {
 	return reply && reply->type == REDIS_REPLY_ERROR &&
-	       !strncmp(reply->str, "NOPERM", strlen("NOPERM"));
+	       (begins(reply->str, "NOPERM") ||
+		begins(reply->str, "ERR unknown command") ||
+		begins(reply->str, "ERR unknown subcommand"));
 }
 
 /* An error reply: only a refused PING is as good as an answer. */

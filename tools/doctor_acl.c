@@ -12,6 +12,7 @@
 
 #include "model/slot.h"
 #include "os/sys.h"
+#include "redis/fault.h"
 #include "tools/common.h"
 #include "tools/doctor.h"
 #include "tools/fleet.h"
@@ -69,7 +70,8 @@ static const char script[] =
 	"end "
 	"local r = redis.pcall(unpack(words)) "
 	"if type(r) == 'table' and r.err and (r.err:find('NOPERM') or "
-	"r.err:find('permission') or r.err:find('The user executing')) then "
+	"r.err:find('permission') or r.err:find('The user executing') or "
+	"r.err:find('nknown Redis command')) then "
 	"bad[#bad + 1] = words[1] end "
 	"end "
 	"return bad";
@@ -97,7 +99,8 @@ static void find_refused(struct doctor *d, const struct doctor_server *s,
 			: "locks that need it fail with ENOLCK, or are found "
 			  "by looking again and again",
 		    "give the user what dlock.conf(5), PERMISSIONS, lists "
-		    "(ACL SETUSER)",
+		    "(ACL SETUSER), and take it out of rename-command in "
+		    "redis.conf, if it is there",
 		    "redis \"%s\" (%s): user \"%s\" may not %s%s",
 		    s->redis->name, s->ep->name,
 		    *s->ep->username ? s->ep->username : "default", what,
@@ -299,11 +302,16 @@ void doctor_acl(struct doctor *d, struct doctor_server *s)
 
 /* --- and nothing more ----------------------------------------------------- */
 
+/*
+ * It did it.  Any error says that it did not, whatever keeps it from that; but
+ * for "another node has this key", which comes after the user has been looked at.
+ */
 static bool may(struct doctor_server *s, int argc, const char *const *argv)
 {
 	const redisReply *r = doctor_call(s, argc, argv);
 
-	return r && !tool_is_forbidden(r);
+	return r && (r->type != REDIS_REPLY_ERROR ||
+		     dlk_fault_of(r->str)->outcome == DLK_ELSEWHERE);
 }
 
 /* Where no password is asked for, who reaches a unix socket is the server's

@@ -526,6 +526,43 @@ head -c 1200000 /dev/zero | tr '\0' x |
 ctl_on A --json doctor
 is_found 'a fleet of which a part is not read' '3 fleet=UNKNOWN' \
 	'database 0\): not all hosts were compared' 'run doctor on each host'
+
+# --- what a server knows no more, as managed ones do ---
+# without COMMAND...: the server, from its start
+without()
+{
+	local command options=()
+
+	for command; do
+		options+=(--rename-command "$command" '')
+	done
+	redis_kill
+	LD_PRELOAD=$BIN/old_server.so redis_up "${options[@]}"
+	healthy url="redis://127.0.0.1:$PORT/0"
+	ctl_on A --json doctor
+}
+without
+is "$(jq -r '.findings[] | select(.check == "privileges") | .what' <<<"$OUT" |
+	grep -c 'may also manage')" 1 'who may ACL can manage its users (control)'
+without ACL CONFIG
+is_found 'a server without ACL and CONFIG: nobody manages its users' \
+	'1 privileges=WARNING' "may also use keys that are none of dlock's" \
+	'a user of its own'
+without ACL CONFIG EXISTS
+is "$(jq -r '.findings[] | select(.check == "privileges") | .what' <<<"$OUT")" \
+	'' '... nor looks at other keys by what is not there'
+without INFO
+is "$(jq -r '.findings[] | select(.check == "answers") | .what' <<<"$OUT")" '' \
+	'one without INFO answers'
+like "$(jq -r '.findings[] | select(.check == "permissions") | .what' \
+	<<<"$OUT")" 'may not INFO' '... and that is missed'
+without PEXPIRETIME SUBSCRIBE
+is "$(jq -r '.findings[] | select(.check == "permissions") | .what' <<<"$OUT" |
+	sed 's/.*user "default" may not //; s/ to .*//' | sort | xargs)" \
+	'PEXPIRETIME SUBSCRIBE' \
+	'what locks need and the server has not is missed'
+like "$(jq -r '.findings[] | select(.check == "permissions") | .remedy' \
+	<<<"$OUT")" 'rename-command' '... and it says where to look'
 at_least "$faults" 25 'faults were made'
 note "$faults faults"
 done_testing
