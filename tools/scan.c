@@ -30,9 +30,10 @@ struct view {
 	const struct dlk_redis *redis;
 	char host[DLK_WORD_MAX]; /* this one, as a token has it */
 	uint64_t now_ns;
-	struct fleet fleet; /* by which other hosts' clocks are known */
-	struct scan *scan;  /* what is found */
-	const struct subject *subject; /* NULL: all keys of the rules */
+	struct fleet fleet; /* by which other hosts' clocks are known, */
+	const struct dlk_endpoint *fleet_at; /* and who has it */
+	struct scan *scan;                   /* what is found */
+	const struct subject *subject;       /* NULL: all keys of the rules */
 	scan_at_fn *also;
 	void *also_arg;
 };
@@ -465,18 +466,40 @@ static int find_keys(struct dlk_conn *c, const struct view *v,
 	return 0;
 }
 
+/*
+ * Who may not read it knows less.  Each server has its own, by its own clock; but
+ * of a cluster one node has it for all of them, and it is asked once.
+ */
+static void know_fleet(struct dlk_conn *c, struct view *v)
+{
+	const struct dlk_endpoint *at =
+		v->redis->mode == DLK_CLUSTER
+			? tool_server_of(v->redis, FLEET_KEY, strlen(FLEET_KEY))
+			: c->ep;
+	struct dlk_conn *its;
+
+	if (v->fleet_at == at)
+		return;
+	fleet_free(&v->fleet);
+	v->fleet_at = at;
+	its = at == c->ep ? c : dlk_conn_new(at);
+	if (its)
+		fleet_read(its, &v->fleet);
+	if (its != c)
+		dlk_conn_delete(its);
+}
+
 static int scan_server(struct dlk_conn *c, void *view)
 {
 	struct view *v = view;
 	struct scan_keys keys = { 0 };
 	int err = find_keys(c, v, &keys);
 
-	/* Who may not read it knows less. */
-	fleet_read(c, &v->fleet);
-	if (!err)
+	if (!err && keys.n) {
+		know_fleet(c, v);
 		err = scan_named(c, v, &keys);
+	}
 	scan_keys_free(&keys);
-	fleet_free(&v->fleet);
 	return !err && v->also ? v->also(c, v->also_arg) : err;
 }
 
@@ -539,6 +562,9 @@ static void sort(struct scan *scan)
 		first->masters++;
 		if (lock->ttl_ms > first->ttl_ms)
 			first->ttl_ms = lock->ttl_ms;
+		/* (A master may have been away when doctor ran.) */
+		if (first->held_ms < 0)
+			first->held_ms = lock->held_ms;
 	}
 }
 
@@ -556,6 +582,7 @@ int scan_subject(const struct subject *s, struct scan *scan, scan_at_fn *also,
 	*scan = (struct scan){ 0 };
 	boot_host(s->config->host_id, v.host);
 	rc = scan_servers(v.redis, scan_server, &v);
+	fleet_free(&v.fleet);
 	sort(scan);
 	return rc;
 }
@@ -579,6 +606,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 			scan->failed[i].rc = one;
 		}
 	}
+	fleet_free(&v.fleet);
 	sort(scan);
 	return rc;
 }

@@ -86,6 +86,36 @@ ctl_on A history "$MNT/fileh"
 like "$OUT" 'broken' 'history: it was broken'
 rr del "{$(key_of fileh)}%h" >/dev/null
 
+# What another host's leases are held for, by the fleet, which one node has.
+boot=$(tr -d - </proc/sys/kernel/random/boot_id)
+boot=${boot//[0-9]/f}
+for i in a b c d e f g h; do
+	rr set "$(key_of far$i)" "$(made_token elsewhere 100 web1)" px 600000 \
+		>/dev/null
+done
+is "$(for i in a b c d e f g h; do
+	owner_of "$(slot_of "$(key_of far$i)")"
+done | sort -u | tr '\n' ' ')" '1 2 3 ' \
+	'leases of another host, at all three masters (control)'
+held()
+{
+	ctl_on A --json "$@"
+	json '[.locks[] | select(.host == "web1") | .held_ms // 0 |
+		. >= 100000 and . < 3600000] | group_by(.) | map([.[0], length])'
+}
+is "$(held list)" '[[false,8]]' 'of a host that nobody knows: not for how long'
+rr hset dlock%fleet "$boot:elsewhere web1" \
+	"1 $(date +%s%3N) $(now)" >/dev/null
+is "$(held list)" '[[true,8]]' 'of one of the fleet it is known, at each node'
+is "$(held list --older 90s)" '[[true,8]]' '... to --older, too'
+for i in a b c d e f g h; do
+	held show "$MNT/far$i"
+done | sort -u >"$RIG/held"
+is "$(cat "$RIG/held")" '[[true,1]]' '... and to show'
+for i in a b c d e f g h; do
+	rr del "$(key_of far$i)" >/dev/null
+done
+
 # A job of dlockctl's own.
 ctl_on A lock "$MNT/job" -- true
 is "$STATUS" 0 'lock: runs a job'

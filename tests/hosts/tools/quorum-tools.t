@@ -37,6 +37,17 @@ is "$(json '[.findings[] | select(.check | IN("privileges", "persistence") | not
 is "$(json '[.findings[] | select(.check == "privileges")] | length')" 3 \
 	'... of each master'
 m 1 del "dlock:$MNT/half" >/dev/null
+# Where a master was away when doctor ran on that host, another one knows it.
+boot=$(tr -d - </proc/sys/kernel/random/boot_id)
+rr set "dlock:$MNT/far" "$(made_token elsewhere 100 web1)" px 600000 >/dev/null
+for i in 2 3; do
+	m "$i" hset dlock%fleet "${boot//[0-9]/f}:elsewhere web1" \
+		"1 $(date +%s%3N) $(now)" >/dev/null
+done
+ctl_on A --json list --path "$MNT/far"
+is "$(json '[.locks[] | .held_ms // 0 | . >= 100000 and . < 3600000]')" \
+	'[true]' 'list: for how long another host has it, as one of them knows'
+rr del "dlock:$MNT/far" dlock%fleet >/dev/null
 
 # --- the fleet ---
 # fleet: what doctor on host A finds of it
