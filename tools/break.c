@@ -242,8 +242,7 @@ static void record(const struct target *t)
 	snprintf(text, sizeof(text), "dlockctl break, %s", who());
 	dlk_word(word, sizeof(word), text, strlen(text));
 	boot_hostname(host);
-	chronicle_add(tool_server_of(lock->redis, lock->key, lock->key_len),
-		      lock->key, &e);
+	chronicle_add(lock->redis, lock->key, &e);
 }
 
 static int break_at(struct dlk_conn *c, struct target *t)

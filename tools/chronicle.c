@@ -20,19 +20,42 @@ static const char *name_of(const char *key)
 	return name;
 }
 
-void chronicle_add(const struct dlk_endpoint *ep, const char *key,
-		   const struct dlk_chronicle_entry *e)
+/* 0, or -errno, and who said why behind what `why` has already. */
+static int add_at(const struct dlk_endpoint *ep, const char *key,
+		  const struct dlk_chronicle_entry *e, char *why, size_t size)
 {
 	struct dlk_conn *c = dlk_conn_new(ep);
 	uint64_t deadline = tool_deadline(ep);
 	int err = c ? dlk_conn_open(c, deadline) : -ENOMEM;
+	size_t at = strlen(why);
 
 	if (!err)
 		err = dlk_chronicle_add(c, deadline, key, strlen(key), e);
 	if (err)
-		tool_say("%s: not in its history (%s): %s", key,
-			 tool_why(c, err), e->what);
+		snprintf(why + at, size - at, "%s%s: %s", at ? "; " : "",
+			 ep->name, tool_why(c, err));
 	dlk_conn_delete(c);
+	return err;
+}
+
+void chronicle_add(const struct dlk_redis *redis, const char *key,
+		   const struct dlk_chronicle_entry *e)
+{
+	char why[1024] = "";
+
+	if (redis->mode != DLK_QUORUM) {
+		if (!add_at(tool_server_of(redis, key, strlen(key)), key, e,
+			    why, sizeof(why)))
+			return;
+	} else {
+		for (unsigned i = 0; i < redis->n_endpoints; i++)
+			if (!add_at(&redis->endpoints[i], key, e, why,
+				    sizeof(why)))
+				return;
+	}
+	tool_say("%s: \"%s\" is not in its history at redis \"%s\" (%s): see "
+		 "dlockctl doctor",
+		 key, e->what, redis->name, why);
 }
 
 /* --- reading -------------------------------------------------------------- */

@@ -13,10 +13,12 @@
 #include "lease/chronicle.h"
 
 /*
- * One more, on a connection of its own.  What cannot be written is lost, after
- * one message: it is no reason for anything to fail.
+ * One more, on a connection of its own, at the server that has the key; of a
+ * quorum at the first master that takes it, so who reads asks them all.  What
+ * cannot be written is lost, after one message: it is no reason for anything to
+ * fail.
  */
-void chronicle_add(const struct dlk_endpoint *ep, const char *key,
+void chronicle_add(const struct dlk_redis *redis, const char *key,
 		   const struct dlk_chronicle_entry *e);
 
 /*

@@ -4,6 +4,7 @@
  * as it is recorded (chronicle.h).
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -27,13 +28,24 @@ static const struct table_column columns[] = {
 	{ 0 },
 };
 
+/* The texts are owned. */
+struct entry {
+	int64_t at_ms;
+	size_t order; /* of those of one moment */
+	const char *family;
+	struct dlk_chronicle_entry e;
+};
+
 struct view {
 	struct subject subject;
 	struct table table;
 	struct json *json;
-	const char *family;
-	size_t n;
+	const char *family; /* of what is read now */
+	struct entry *entries;
+	size_t n, room;
 };
+
+/* --- showing -------------------------------------------------------------- */
 
 static void put_time(char *out, size_t size, int64_t at_ms)
 {
@@ -45,12 +57,12 @@ static void put_time(char *out, size_t size, int64_t at_ms)
 		snprintf(out, size, "-");
 }
 
-static void row(struct view *v, int64_t at_ms,
-		const struct dlk_chronicle_entry *e)
+static void row(struct view *v, const struct entry *entry)
 {
+	const struct dlk_chronicle_entry *e = &entry->e;
 	char text[48];
 
-	put_time(text, sizeof(text), at_ms);
+	put_time(text, sizeof(text), entry->at_ms);
 	table_text(&v->table, text);
 	table_text(&v->table, e->what);
 	row_word(&v->table, e->host);
@@ -58,17 +70,18 @@ static void row(struct view *v, int64_t at_ms,
 	table_text(&v->table, text);
 	row_word(&v->table, e->who);
 	row_time(&v->table, (int64_t)e->lasted_ms, "-");
-	table_text(&v->table, v->family);
+	table_text(&v->table, entry->family);
 	table_text(&v->table, e->token);
 }
 
-static void object(struct view *v, int64_t at_ms,
-		   const struct dlk_chronicle_entry *e)
+static void object(struct view *v, const struct entry *entry)
 {
+	const struct dlk_chronicle_entry *e = &entry->e;
+
 	json_open(v->json, NULL, '{');
-	json_int(v->json, "at_ms", at_ms);
+	json_int(v->json, "at_ms", entry->at_ms);
 	json_text(v->json, "what", e->what);
-	json_text(v->json, "family", v->family);
+	json_text(v->json, "family", entry->family);
 	row_json_word(v->json, "host", e->host);
 	json_int(v->json, "pid", e->pid);
 	row_json_word(v->json, "who", e->who);
@@ -77,18 +90,57 @@ static void object(struct view *v, int64_t at_ms,
 	json_close(v->json, '}');
 }
 
+/* --- reading -------------------------------------------------------------- */
+
+static void own(const char **text)
+{
+	*text = tool_copy(*text, strlen(*text));
+}
+
+static void drop(const char *text)
+{
+	free((void *)(uintptr_t)text);
+}
+
+/*
+ * A writer that heard no answer asked the next master (chronicle.h), and the
+ * first may have it all the same.
+ */
+static bool is_same(const struct entry *a, const char *family,
+		    const struct dlk_chronicle_entry *e)
+{
+	return a->family == family && a->e.pid == e->pid &&
+	       a->e.lasted_ms == e->lasted_ms && !strcmp(a->e.what, e->what) &&
+	       !strcmp(a->e.host, e->host) && !strcmp(a->e.who, e->who) &&
+	       !strcmp(a->e.token, e->token);
+}
+
+static bool is_there(const struct view *v, const struct dlk_chronicle_entry *e)
+{
+	if (v->subject.rule->redis->mode != DLK_QUORUM)
+		return false;
+	for (size_t i = 0; i < v->n; i++)
+		if (is_same(&v->entries[i], v->family, e))
+			return true;
+	return false;
+}
+
 /* A word longer than any of a token's is nobody's of ours. */
 static void take(void *arg, int64_t at_ms, const struct dlk_chronicle_entry *e)
 {
 	struct view *v = arg;
+	struct entry *entry;
 
-	if (strlen(e->host) >= DLK_WORD_MAX || strlen(e->who) >= DLK_WORD_MAX)
+	if (strlen(e->host) >= DLK_WORD_MAX || strlen(e->who) >= DLK_WORD_MAX ||
+	    is_there(v, e))
 		return;
-	v->n++;
-	if (v->json)
-		object(v, at_ms, e);
-	else
-		row(v, at_ms, e);
+	v->entries = tool_grow(v->entries, v->n, &v->room, sizeof(*entry));
+	entry = &v->entries[v->n];
+	*entry = (struct entry){ at_ms, v->n++, v->family, *e };
+	own(&entry->e.what);
+	own(&entry->e.host);
+	own(&entry->e.who);
+	own(&entry->e.token);
 }
 
 static int read_all(struct dlk_conn *c, void *view)
@@ -106,32 +158,57 @@ static int read_all(struct dlk_conn *c, void *view)
 	return err;
 }
 
-/* Of the masters of a quorum one of the first has it; of a cluster those that
- * have the keys are two, and either may have what the other has not. */
-static int ask_servers(struct view *v)
+/* The last first. */
+static int by_time(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->at_ms != y->at_ms)
+		return x->at_ms < y->at_ms ? 1 : -1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/*
+ * Flock and record locks have a key each, which are two nodes' of a cluster
+ * perhaps; of a quorum each entry is at the first master that took it.  So who
+ * is away may have what nobody else has; what is found is shown all the same.
+ */
+static int look(struct view *v)
 {
 	const struct dlk_redis *redis = v->subject.rule->redis;
-	int rc = 0, one;
+	int rc = scan_each(redis, read_all, v);
 
-	for (unsigned i = 0; i < tool_servers(redis); i++) {
-		one = scan_at(redis, i, read_all, v);
-		if (!one && redis->mode != DLK_CLUSTER)
-			return 0;
-		rc = one ? one : rc;
+	if (v->n)
+		qsort(v->entries, v->n, sizeof(*v->entries), by_time);
+	return redis->mode == DLK_QUORUM && v->n ? 0 : rc;
+}
+
+static void forget(struct view *v)
+{
+	for (size_t i = 0; i < v->n; i++) {
+		const struct dlk_chronicle_entry *e = &v->entries[i].e;
+
+		drop(e->what);
+		drop(e->host);
+		drop(e->who);
+		drop(e->token);
 	}
-	return rc;
+	free(v->entries);
 }
 
 static void show(struct view *v, int rc)
 {
-	if (v->json) {
-		json_close(v->json, ']');
-	} else {
-		if (v->n)
-			table_end(&v->table);
+	for (size_t i = 0; i < v->n; i++)
+		if (v->json)
+			object(v, &v->entries[i]);
 		else
-			table_free(&v->table);
-	}
+			row(v, &v->entries[i]);
+	if (v->json)
+		json_close(v->json, ']');
+	else if (v->n)
+		table_end(&v->table);
+	else
+		table_free(&v->table);
 	if (!v->n && !rc)
 		tool_say("nothing is recorded; what preloaded programs wait "
 			 "for is in their logs only");
@@ -149,7 +226,8 @@ int verb_history(const struct ctl *ctl)
 		json_open(v.json, "entries", '[');
 	else
 		table_init(&v.table, columns);
-	rc = ask_servers(&v);
+	rc = look(&v);
 	show(&v, rc);
+	forget(&v);
 	return rc;
 }

@@ -208,8 +208,7 @@ static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 		.token = l->job.words.random,
 	};
 
-	chronicle_add(tool_server_of(l->rule->redis, l->key, strlen(l->key)),
-		      l->key, &e);
+	chronicle_add(l->rule->redis, l->key, &e);
 }
 
 /* A message must not wait for who reads it: the lease does not. */
@@ -337,14 +336,15 @@ static int run(struct lock *l, uint64_t asked_ns)
 	uint64_t waited_ms = (dlk_now_ns() - asked_ns) / DLK_MS;
 	int status = hold(l);
 
-	if (waited_ms >= LONG_WAIT_MS)
-		record(l, "waited", waited_ms);
 	if (!lease_job_end(&l->job) && !l->killed)
 		tool_say(
 			"%s: not released at redis \"%s\" (%s): %s; its ttl of "
 			"%s ends it, or dlockctl break",
 			l->key, redis->name, redis->endpoints->name, l->job.why,
 			option_duration(l->rule->ttl_ms).text);
+	/* Last, for nobody is to wait for what is only written down. */
+	if (waited_ms >= LONG_WAIT_MS)
+		record(l, "waited", waited_ms);
 	return status;
 }
 

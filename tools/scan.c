@@ -412,16 +412,22 @@ static int cannot(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
 			 written_in(redis).text);
 }
 
-int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
-	    void *arg)
+/* Nothing is asked of a section of which the password cannot be read. */
+static int unusable(const struct dlk_redis *redis)
+{
+	last.rc = DLK_EXIT_CONFIG;
+	snprintf(last.why, sizeof(last.why), "%s", redis->fault);
+	return tool_fail(last.rc, "%s", redis->fault);
+}
+
+static int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
+		   void *arg)
 {
 	const struct dlk_endpoint *ep;
 	const char *why;
 	struct dlk_conn *c;
 	int err, rc = 0;
 
-	if (redis->fault)
-		return tool_fail(DLK_EXIT_CONFIG, "%s", redis->fault);
 	ep = tool_server(redis, i);
 	err = tool_servers_known(redis, &why);
 	if (err)
@@ -438,18 +444,38 @@ int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 	return rc;
 }
 
+/* *good of them have answered; 0: all.  What is wrong with the section is told
+ * once, however many servers it has. */
+static int ask_each(const struct dlk_redis *redis, scan_at_fn *fn, void *arg,
+		    unsigned *good)
+{
+	int rc = 0, one;
+
+	*good = 0;
+	if (redis->fault)
+		return unusable(redis);
+	for (unsigned i = 0; i < tool_servers(redis); i++) {
+		one = scan_at(redis, i, fn, arg);
+		*good += !one;
+		rc = one ? one : rc;
+	}
+	return rc;
+}
+
+int scan_each(const struct dlk_redis *redis, scan_at_fn *fn, void *arg)
+{
+	unsigned good;
+
+	return ask_each(redis, fn, arg, &good);
+}
+
 /* Of a quorum who is away is told of; what the others have is enough. */
 int scan_servers(const struct dlk_redis *redis, scan_at_fn *fn, void *arg)
 {
-	unsigned n = tool_servers(redis), good = 0;
-	int rc = 0, one;
+	unsigned good;
+	int rc = ask_each(redis, fn, arg, &good);
 
-	for (unsigned i = 0; i < n; i++) {
-		one = scan_at(redis, i, fn, arg);
-		good += !one;
-		rc = one ? one : rc;
-	}
-	return good >= tool_needed(redis) ? 0 : rc;
+	return good && good >= tool_needed(redis) ? 0 : rc;
 }
 
 static int find_keys(struct dlk_conn *c, const struct view *v,

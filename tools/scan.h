@@ -87,12 +87,12 @@ void scan_free(struct scan *scan);
 struct dlk_conn;
 typedef int scan_at_fn(struct dlk_conn *c, void *arg);
 /*
- * It is done at the i-th of those that tool_servers() counts, or at each of them.
- * 0, of all of them where enough have answered; or an exit code after a message.
+ * It is done at each of those that tool_servers() counts.  0, where enough of them
+ * have answered; or an exit code, after a message for each that has not.
  */
-int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
-	    void *arg);
 int scan_servers(const struct dlk_redis *redis, scan_at_fn *fn, void *arg);
+/* The same, but all of them are to answer: what one has the others may not have. */
+int scan_each(const struct dlk_redis *redis, scan_at_fn *fn, void *arg);
 
 /*
  * As scan_all(), of the two keys of one path, which has a key, at the servers that

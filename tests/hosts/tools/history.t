@@ -57,6 +57,21 @@ like "$OUT" $'WHEN +WHAT +HOST .*\n20[0-9-]+ [0-9:]+ +(lost|waited|broken) ' \
 	'in words'
 unlike "$OUT" $'\x1b' '... of which none does anything'
 
+# --- of both families, by the moments of their ends ---
+rr rename "$STREAM" "{dlock:$MNT/f}kept" >/dev/null
+RECORDS="{dlock:$MNT/f%rec}%h"
+for at in 1000 3000; do
+	rr xadd "$STREAM" $at-0 what lost host h who w pid 1 lasted 1 token 1
+done >/dev/null
+for at in 2000 4000; do
+	rr xadd "$RECORDS" $at-0 what lost host h who w pid 1 lasted 1 token 1
+done >/dev/null
+is "$(told '[.entries[] | .at_ms, .family]')" \
+	'[4000,"record",3000,"flock",2000,"record",1000,"flock"]' \
+	'flock and record locks: the last first'
+rr del "$STREAM" "$RECORDS" >/dev/null
+rr rename "{dlock:$MNT/f}kept" "$STREAM" >/dev/null
+
 # --- who may, what it costs, what others put there ---
 for _ in {1..300}; do
 	rr xadd "$STREAM" '*' what broken host h who w pid 1 lasted 1 token 1

@@ -150,6 +150,71 @@ is "$STATUS $(json '[.leases[].outcome]') $(have_r)" '1 ["changed"] 0 1 1' \
 	'... what a majority has by a later request is not broken'
 rr del "dlock:$MNT/r%rec" "{dlock:$MNT/r%rec}%r" >/dev/null
 
+# --- history: each entry is at the first master that takes it ---
+# broke MASTER...: a lease of z that those have is broken
+broke()
+{
+	local i
+
+	for i; do
+		m "$i" set "dlock:$MNT/z" "$(made_token B "$i" web1)" px 600000
+	done >/dev/null
+	ctl_on A --json break --yes z
+}
+on A touch z none
+broke 1 2 3
+has_z()
+{
+	local i
+
+	for i in 1 2 3; do
+		m "$i" xlen "{dlock:$MNT/z}%h"
+	done | paste -sd ' '
+}
+is "$(has_z)" '1 0 0' 'history: what is broken stands at the first master'
+ctl_on A --json history z
+is "$STATUS $(json '[.entries[].what]')" '0 ["broken"]' '... and is told once'
+m 1 acl setuser default -xadd >/dev/null
+broke 1 2 3
+is "$STATUS $(has_z)" '0 1 1 0' '... or at the next one, where that refuses it'
+unlike "$ERR" 'history' '... without a word'
+m 1 acl setuser default +xadd >/dev/null
+# (By the first master's clock, and by the second one's: one machine's.)
+ctl_on A --json history z
+is "$STATUS $(json '[.entries | length, (map(.at_ms) | . == (sort | reverse))]')" \
+	'0 [2,true]' 'both are told, the last first'
+mapfile -t fields < <(m 2 xrevrange "{dlock:$MNT/z}%h" + - count 1 | tail -n +2)
+m 3 xadd "{dlock:$MNT/z}%h" '*' "${fields[@]}" >/dev/null
+ctl_on A --json history z
+is "$(has_z) $(json '.entries | length')" '1 1 1 2' \
+	'what two masters have, for one was late, is told once'
+m 3 del "{dlock:$MNT/z}%h" >/dev/null
+master_kill 1
+ctl_on A --json history z
+is "$STATUS $(json '[.entries[].what]')" '0 ["broken"]' \
+	'a master is away: what another one has is told'
+like "$ERR" "127.0.0.1:$PORT/0: .*connect" '... and who is away'
+ctl_on A --json history none
+is "$STATUS $(json '[.entries, .status]')" '69 [[],69]' \
+	'... where the others have nothing it is not known: 69'
+unlike "$ERR" 'nothing is recorded' '... so that is not said'
+broke 2 3
+is "$STATUS" 0 'break, while the first one is away'
+unlike "$ERR" 'not in its history' '... is recorded all the same'
+ctl_on A --json history z
+is "$STATUS $(json '[.entries[].what]')" '0 ["broken","broken"]' '... and told'
+master_up 1
+for i in 1 2 3; do
+	m "$i" del "{dlock:$MNT/z}%h"
+	m "$i" set "{dlock:$MNT/z}%h" x
+done >/dev/null
+broke 1 2 3
+is "$STATUS" 0 'no master takes it: break does its work all the same'
+like "$ERR" "dlock:$MNT/z: \"broken\" is not in its history at redis \"main\" \\($(
+	)127.0.0.1:$PORT/0: WRONGTYPE.*; 127.0.0.1:${MASTER_PORT[2]}/0: WRONG.*; $(
+	)127.0.0.1:${MASTER_PORT[3]}/0: WRONG.*\\): see" '... and names all of them'
+rr del "{dlock:$MNT/z}%h" >/dev/null
+
 # --- lock ---
 rig_configs ttl=6s connect_timeout=1s
 peer one on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/g" -- sh -c \
