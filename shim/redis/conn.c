@@ -364,6 +364,13 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 	return err;
 }
 
+/* To who asks for something it is all one why nobody is let in. */
+static int note_lack(struct dlk_conn *c, int err)
+{
+	c->lacks_file = err == -ENOKEY;
+	return c->lacks_file ? -EACCES : err;
+}
+
 int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	int err;
@@ -373,12 +380,13 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
-	err = c->connecting ? 0 : find(c, deadline_ns);
+	err = c->connecting ? 0 : note_lack(c, find(c, deadline_ns));
 	if (err)
 		return err;
 	/* (It is another process that connects, and that is waited for.) */
 	if (dlk_tls_connects(c->ep))
-		return open_by_helper(c, deadline_ns) ?: begin_talk(c);
+		return note_lack(c, open_by_helper(c, deadline_ns))
+			       ?: begin_talk(c);
 	if (c->connecting)
 		err = dlk_own_check(&c->own) ? connect_state(c->own.fd)
 					     : -EBADF;

@@ -65,6 +65,8 @@ struct dlk_conn {
 	struct dlk_server_info server; /* nothing before the first reply */
 	struct dlk_endpoint found;     /* where Sentinels say that `ep` is */
 	char error[256]; /* why the last call failed; never with a password */
+	bool lacks_file; /* it was not opened (-EACCES), for a file of ours cannot
+			    be used: of a password, a certificate, its key */
 	unsigned deferred_n; /* answers that nobody waits for */
 	/*
 	 * For its user to clear: the server has lost its memory, perhaps.  The
@@ -137,7 +139,7 @@ struct dlk_conn {
 /*
  * Who finds a server that others name (ep->n_sentinels): *found, which is a copy
  * of ep, gets its address and name.  0; -errno, and `why`.  Once, before the
- * first connection (redis/sentinel.h).
+ * first connection (redis/sentinel.h).  -ENOKEY as in tls.h.
  */
 struct dlk_patience;
 typedef int dlk_find_fn(const struct dlk_endpoint *ep,

@@ -86,10 +86,11 @@ static bool same_address(const struct address *a, const struct address *b)
 static const char *error_of(const struct dlk_conn *c)
 {
 	return strncmp(c->error, "NOAUTH ", 7) == 0
-		       ? "it wants a password: sentinel_password_file (and "
-			 "sentinel_username)"
+		       ? "NOAUTH (it wants a password: sentinel_password_file "
+			 "and sentinel_username)"
 	       : strncmp(c->error, "WRONGPASS ", 10) == 0
-		       ? "see sentinel_username and sentinel_password_file"
+		       ? "WRONGPASS (see sentinel_username and "
+			 "sentinel_password_file)"
 		       : c->error;
 }
 
@@ -168,6 +169,7 @@ struct search {
 	uint64_t others_by_ns; /* 0: there is none yet */
 	unsigned asks;         /* that have not answered */
 	unsigned refusals;     /* of us, or by us: asking again is of no use */
+	unsigned lacking;      /* ... for we lack a file */
 	struct {
 		struct dlk_conn *c;
 		bool asked;
@@ -219,6 +221,7 @@ static bool ask_one(struct search *s, unsigned i, struct address *a)
 	if (err)
 		explain(s, c->ep, error_of(c));
 	s->refusals += err == -EACCES;
+	s->lacking += c->lacks_file;
 	end_one(s, i);
 	return !err;
 }
@@ -265,7 +268,8 @@ static int find(struct search *s, struct address *a)
 			return 0;
 		}
 		if (!s->asks)
-			return s->refusals == s->ep->n_sentinels
+			return s->lacking == s->ep->n_sentinels ? -ENOKEY
+			       : s->refusals == s->ep->n_sentinels
 				       ? -EACCES
 				       : -EHOSTUNREACH;
 		if (now >= s->wait->deadline_ns)

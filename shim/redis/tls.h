@@ -37,7 +37,8 @@ static inline bool dlk_tls_connects(const struct dlk_endpoint *ep)
 
 /*
  * A connection to `ep`, in *own: 0; -EACCES: what it shows, or we, is not to be
- * trusted; -EINTR, -ETIMEDOUT (resolve.h); -errno.  Then `why` is set.
+ * trusted; -ENOKEY: a file of ours (the password's, a certificate's, its key's)
+ * cannot be used; -EINTR, -ETIMEDOUT (resolve.h); -errno.  Then `why` is set.
  */
 int dlk_tls_connect(const struct dlk_endpoint *ep,
 		    const struct dlk_patience *wait, struct dlk_own *own,

@@ -38,7 +38,7 @@ int dlk_login_command(const struct dlk_tls_start *to, char *command,
 		t = dlk_text_in(s->why, sizeof(s->why));
 		dlk_text_strs(&t, "password_file ", to->password_file, " ", why,
 			      NULL);
-		s->err = may_pass(err) ? err : -EACCES;
+		s->err = may_pass(err) ? err : -ENOKEY;
 		return s->err;
 	}
 	dlk_text_str(&t, to->username[0] ? "*3\r\n" : "*2\r\n");

@@ -103,7 +103,7 @@ static bool load_ca(struct dlk_tls_status *s)
 		    : SSL_CTX_set_default_verify_paths(context) == 1)
 		return true;
 	snprintf(what, sizeof(what), "cannot use ca_file %s", file);
-	blame(s, -EACCES, what);
+	blame(s, -ENOKEY, what);
 	return false;
 }
 
@@ -122,7 +122,7 @@ static bool load_own(struct dlk_tls_status *s)
 						SSL_FILETYPE_PEM) == 1)
 			return true;
 	}
-	blame(s, -EACCES, what);
+	blame(s, -ENOKEY, what);
 	return false;
 }
 

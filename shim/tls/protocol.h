@@ -35,9 +35,9 @@ struct dlk_tls_start {
 };
 
 struct dlk_tls_status {
-	int32_t err;   /* 0, or -errno; -EACCES: the certificates are at fault,
-			  or the password's file is, and another attempt is of
-			  no use */
+	int32_t err;   /* 0, or -errno.  Another attempt is of no use after
+			  -EACCES, the certificates are at fault, and after
+			  -ENOKEY, one of the files that are read here is */
 	char why[252]; /* words for the log */
 	/* err 0: when the certificates end, in seconds since 1970: the
 	 * server's, and ours; 0: none */

@@ -57,6 +57,6 @@ peer_end one
 echo wrong >"$RIG/watch"
 with helper
 like "$(dl A flock -n g true 2>&1)" \
-	'see sentinel_username and sentinel_password_file.*ENOLCK' \
+	'WRONGPASS .see sentinel_username and sentinel_password_file.*ENOLCK' \
 	'a wrong password of the Sentinels: which file'
 done_testing
