@@ -138,7 +138,10 @@ static void check_server(struct report *r, const struct health *h)
 	if (h->away)
 		add(r, WARNING, "%s: %u of its %u masters %s: %s",
 		    place(h).text, h->away, h->redis->n_endpoints,
-		    h->away == 1 ? "does not answer" : "do not answer", h->why);
+		    h->bar != TOOL_SILENT ? tool_bar_words(h->bar)
+		    : h->away == 1        ? "does not answer"
+					  : "do not answer",
+		    h->why);
 	if (unfit)
 		add(r, CRITICAL, "%s: %s", place(h).text, unfit);
 	if (h->server.evicts[0])
@@ -237,8 +240,8 @@ static void check_all(struct report *r, const struct healths *all,
 			add(r, UNKNOWN, "redis \"%s\": %s", h->redis->name,
 			    h->why);
 		} else {
-			add(r, CRITICAL, "redis \"%s\" does not answer: %s",
-			    h->redis->name, h->why);
+			add(r, CRITICAL, "redis \"%s\" %s: %s", h->redis->name,
+			    tool_bar_words(h->bar), h->why);
 		}
 	}
 }

@@ -107,10 +107,23 @@ bool tool_config_uses(const struct dlk_config *config,
  */
 unsigned tool_servers(const struct dlk_redis *redis);
 /*
- * Are they known?  Of a cluster that no node tells of only its first URL is left:
- * -errno, and what that one said.
+ * What keeps us from a server, or it from what it was asked for; and the exit code
+ * for it, and its words: "does not answer", "cannot be used".
  */
-int tool_servers_known(const struct dlk_redis *redis, const char **why);
+enum tool_bar {
+	TOOL_SILENT = 1, /* no answer comes */
+	TOOL_REFUSED, /* it answers, and does it for nobody; or is not trusted */
+	TOOL_DENIED,  /* it answers that this user may not */
+	TOOL_UNREADY, /* a file of ours, as that of the password, is at fault */
+};
+int tool_bar_exit(enum tool_bar bar);
+const char *tool_bar_words(enum tool_bar bar);
+/*
+ * Are they known?  0; of a cluster that no node tells of only its first URL is
+ * left: what keeps us from that one, and what it said.
+ */
+enum tool_bar tool_servers_known(const struct dlk_redis *redis,
+				 const char **why);
 unsigned tool_needed(const struct dlk_redis *redis);
 /* The i-th of them; the one that a key is at, of a quorum the first. */
 const struct dlk_endpoint *tool_server(const struct dlk_redis *redis,
@@ -146,10 +159,10 @@ void tool_beside(const char *name, const char *installed, int mode,
 		 char file[DLK_PATH_MAX]);
 
 /*
- * Does the server answer a PING?  0, or -errno with the reason in `why`.  An
- * answer that refuses PING alone is an answer.
+ * Does the server answer a PING?  0, or what keeps it from that with the reason in
+ * `why`.  An answer that refuses PING alone is an answer.
  */
-int tool_ping(const struct dlk_endpoint *ep, char *why, size_t size);
+enum tool_bar tool_ping(const struct dlk_endpoint *ep, char *why, size_t size);
 
 /* Does anybody listen there?  A socket of that type; 0 or -errno. */
 int tool_listens(const char *path, int type);
@@ -173,6 +186,7 @@ bool tool_is_forbidden(const struct redisReply *reply);
 int tool_refusal(struct dlk_conn *c, const struct redisReply *reply);
 /* Why that, or what else was done with the connection, failed; NULL: it has none. */
 const char *tool_why(const struct dlk_conn *c, int err);
+enum tool_bar tool_bar(const struct dlk_conn *c, int err);
 /* "\nNAME:NUMBER" in the text of INFO, or `otherwise`. */
 uint64_t tool_info(const char *info, const char *name, uint64_t otherwise);
 

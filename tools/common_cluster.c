@@ -15,8 +15,8 @@ struct cluster {
 	const struct dlk_endpoint *owner[DLK_SLOTS];
 	const struct dlk_endpoint **masters; /* DLK_SLOTS at most */
 	size_t n, room;
-	int err;       /* of the first that was asked */
-	char why[256]; /* ... in words */
+	enum tool_bar bar; /* of the first that was asked */
+	char why[256];     /* ... in words */
 	struct cluster *next;
 };
 
@@ -63,14 +63,14 @@ static void look_at(struct cluster *k, const struct dlk_endpoint *ep)
 	struct dlk_conn *c = dlk_conn_new(ep);
 	int err = c ? ask(k, c) : -ENOMEM;
 
-	if (!k->err) {
-		k->err = err;
+	if (err && !k->bar) {
+		k->bar = tool_bar(c, err);
 		snprintf(k->why, sizeof(k->why), "%s", tool_why(c, err));
 	}
 	dlk_conn_delete(c);
 }
 
-/* Asked once a run. */
+/* Asked once a run; by a password that cannot be read, nobody. */
 static const struct cluster *cluster_of(const struct dlk_redis *redis)
 {
 	struct cluster *k = clusters;
@@ -83,12 +83,18 @@ static const struct cluster *cluster_of(const struct dlk_redis *redis)
 	k->redis = redis;
 	k->next = clusters;
 	clusters = k;
+	if (redis->fault) {
+		k->bar = TOOL_UNREADY;
+		snprintf(k->why, sizeof(k->why), "%s", redis->fault);
+		return k;
+	}
 	for (unsigned i = 0; i < redis->n_endpoints && !k->n; i++)
 		look_at(k, &redis->endpoints[i]);
 	return k;
 }
 
-int tool_servers_known(const struct dlk_redis *redis, const char **why)
+enum tool_bar tool_servers_known(const struct dlk_redis *redis,
+				 const char **why)
 {
 	const struct cluster *k =
 		redis->mode == DLK_CLUSTER ? cluster_of(redis) : NULL;
@@ -96,7 +102,7 @@ int tool_servers_known(const struct dlk_redis *redis, const char **why)
 	if (!k || k->n)
 		return 0;
 	*why = k->why;
-	return k->err;
+	return k->bar;
 }
 
 unsigned tool_servers(const struct dlk_redis *redis)

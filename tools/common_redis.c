@@ -54,13 +54,17 @@ const char *tool_why(const struct dlk_conn *c, int err)
 	return c && *c->error ? c->error : strerror(-err);
 }
 
-/* What all of a user's commands, or this one, are answered with. */
+/*
+ * What all of a user's commands, or this one, are answered with.  (It stands first,
+ * or behind a Sentinel's name.)
+ */
 static bool is_denied(const char *error)
 {
-	static const char *const words[] = { "NOPERM", "NOAUTH", "WRONGPASS" };
+	static const char *const words[] = { "NOPERM ", "NOAUTH ",
+					     "WRONGPASS " };
 
 	for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (!strncmp(error, words[i], strlen(words[i])))
+		if (strstr(error, words[i]))
 			return true;
 	return false;
 }
@@ -69,6 +73,35 @@ int tool_refusal(struct dlk_conn *c, const redisReply *reply)
 {
 	dlk_conn_explain(c, reply->str);
 	return is_denied(reply->str) ? -EACCES : -EREMOTEIO;
+}
+
+/* -EACCES is all that keeps one from logging in (redis/conn.h), too. */
+enum tool_bar tool_bar(const struct dlk_conn *c, int err)
+{
+	if (c && c->lacks_file)
+		return TOOL_UNREADY;
+	switch (err) {
+	case -EACCES:
+		return c && is_denied(c->error) ? TOOL_DENIED : TOOL_REFUSED;
+	case -EREMOTEIO:
+	case -EPROTO:
+	case -EAGAIN:
+		return TOOL_REFUSED;
+	default:
+		return TOOL_SILENT;
+	}
+}
+
+int tool_bar_exit(enum tool_bar bar)
+{
+	return bar == TOOL_UNREADY  ? DLK_EXIT_CONFIG
+	       : bar == TOOL_DENIED ? DLK_EXIT_DENIED
+				    : DLK_EXIT_UNAVAILABLE;
+}
+
+const char *tool_bar_words(enum tool_bar bar)
+{
+	return bar == TOOL_SILENT ? "does not answer" : "cannot be used";
 }
 
 uint64_t tool_info(const char *info, const char *name, uint64_t otherwise)
@@ -96,32 +129,27 @@ bool tool_is_forbidden(const redisReply *reply)
 		begins(reply->str, "ERR unknown subcommand"));
 }
 
-/* An error reply: only a refused PING is as good as an answer. */
-static int judge(const redisReply *reply, char *why, size_t size)
-{
-	if (reply->type != REDIS_REPLY_ERROR || tool_is_forbidden(reply))
-		return 0;
-	snprintf(why, size, "%s", reply->str);
-	return -EPROTO;
-}
-
 void tool_begin(const char *name)
 {
 	tool_name = name;
 	dlk_tls_begin_beside_program();
 }
 
-int tool_ping(const struct dlk_endpoint *ep, char *why, size_t size)
+enum tool_bar tool_ping(const struct dlk_endpoint *ep, char *why, size_t size)
 {
 	const struct dlk_arg ping[] = { { DLK_LITERAL("PING") } };
 	struct dlk_conn *c = dlk_conn_new(ep);
 	const redisReply *reply;
+	enum tool_bar bar = 0;
 	int err = c ? tool_call(c, 1, ping, &reply) : -ENOMEM;
 
-	if (err)
+	if (!err && reply->type == REDIS_REPLY_ERROR &&
+	    !tool_is_forbidden(reply))
+		err = tool_refusal(c, reply);
+	if (err) {
 		snprintf(why, size, "%s", tool_why(c, err));
-	else
-		err = judge(reply, why, size);
+		bar = tool_bar(c, err);
+	}
 	dlk_conn_delete(c);
-	return err;
+	return bar;
 }

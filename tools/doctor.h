@@ -22,6 +22,7 @@
 #include "config/config.h"
 #include "redis/conn.h"
 #include "redis/server.h"
+#include "tools/common.h"
 
 enum { DOCTOR_PATIENCE_MS = 5000 };
 
@@ -41,7 +42,8 @@ struct doctor_server {
 	const struct dlk_endpoint *ep;
 	struct dlk_conn *c; /* NULL: it cannot be asked */
 	bool up;
-	char why[512]; /* if not */
+	enum tool_bar bar; /* if not */
+	char why[512];
 	struct dlk_server_info info;
 	char *text;       /* of INFO; "" if the user may not ask */
 	uint64_t ping_us; /* the least of several */
@@ -72,6 +74,14 @@ void doctor_forget(struct doctor *d);
 typedef void doctor_fn(struct doctor *d);
 typedef void doctor_server_fn(struct doctor *d, struct doctor_server *s);
 void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user);
+
+/* What to do where a password cannot be read. */
+#define DOCTOR_SECRET                                                          \
+	"make the file that it names, with the password as its only line, "    \
+	"and "                                                                 \
+	"let a group that the user is in read it (chgrp, chmod 640), and "     \
+	"enter "                                                               \
+	"the directories before it"
 
 /* doctor_server.c: open all; close all. */
 void doctor_servers_open(struct doctor *d);

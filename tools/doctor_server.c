@@ -30,6 +30,16 @@ enum {
 
 /* --- asking --------------------------------------------------------------- */
 
+/* It is not asked any more. */
+static void lose(struct doctor_server *s, int err)
+{
+	s->bar = tool_bar(s->c, err);
+	snprintf(s->why, sizeof(s->why), "%s", tool_why(s->c, err));
+	dlk_conn_delete(s->c);
+	s->c = NULL;
+	s->up = false;
+}
+
 const redisReply *doctor_call(struct doctor_server *s, int argc,
 			      const char *const *argv)
 {
@@ -45,10 +55,7 @@ const redisReply *doctor_call(struct doctor_server *s, int argc,
 	err = tool_call(s->c, argc, args, &reply);
 	if (!err)
 		return reply;
-	snprintf(s->why, sizeof(s->why), "%s", tool_why(s->c, err));
-	dlk_conn_delete(s->c);
-	s->c = NULL;
-	s->up = false;
+	lose(s, err);
 	return NULL;
 }
 
@@ -74,6 +81,7 @@ static void open_one(struct doctor_server *s)
 
 	s->text = tool_copy("", 0);
 	if (s->redis->fault) {
+		s->bar = TOOL_UNREADY;
 		snprintf(s->why, sizeof(s->why), "%s", s->redis->fault);
 		return;
 	}
@@ -85,10 +93,7 @@ static void open_one(struct doctor_server *s)
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR && !tool_is_forbidden(reply)) {
-		dlk_conn_explain(s->c, reply->str);
-		snprintf(s->why, sizeof(s->why), "%s", s->c->error);
-		dlk_conn_delete(s->c);
-		s->c = NULL;
+		lose(s, tool_refusal(s->c, reply));
 		return;
 	}
 	s->up = true;
@@ -204,30 +209,58 @@ static unsigned answering(const struct doctor *d, const struct dlk_redis *redis)
 	return n;
 }
 
-static void find_silent(struct doctor *d, const struct doctor_server *s)
+/* What becomes of locks; a silent server is waited for before. */
+static const char *locks_without(const struct doctor_server *s, bool enough)
+{
+	if (enough)
+		return "the others are a majority still; without it locks fail "
+		       "with ENOLCK";
+	if (s->bar != TOOL_SILENT)
+		return s->redis->mode == DLK_CLUSTER
+			       ? "each lock whose slot it has fails with ENOLCK"
+			       : "each lock under its rules fails with ENOLCK";
+	return s->redis->mode == DLK_CLUSTER
+		       ? "each lock whose slot it has fails with ENOLCK, after "
+			 "the rule's timeout, until a replica is in its place"
+		       : "each lock under its rules fails with ENOLCK, after "
+			 "the rule's timeout";
+}
+
+static const char *remedy_of(enum tool_bar bar)
+{
+	if (bar == TOOL_UNREADY)
+		return DOCTOR_SECRET "; the same goes for ca_file, cert_file "
+				     "and key_file";
+	if (bar == TOOL_SILENT)
+		return "look whether it runs, and whether address and firewall "
+		       "are right (redis-cli -u URL ping)";
+	return "mend what that says; look whether the url's database, user and "
+	       "password are right (redis-cli -u URL ping)";
+}
+
+static void find_away(struct doctor *d, const struct doctor_server *s)
 {
 	bool enough = answering(d, s->redis) >= tool_needed(s->redis);
 
 	doctor_find(d, enough ? DOCTOR_WARNING : DOCTOR_CRITICAL,
-		    enough ? "the others are a majority still; without it "
-			     "locks fail with ENOLCK"
-		    : s->redis->mode == DLK_CLUSTER
-			    ? "each lock whose slot it has fails with ENOLCK, "
-			      "after the rule's timeout, until a replica is in "
-			      "its place"
-			    : "each lock under its rules fails with ENOLCK, "
-			      "after the rule's timeout",
-		    "look whether it runs, and whether address, firewall, user "
-		    "and password are right (redis-cli -u URL ping)",
-		    "redis \"%s\" (%s) does not answer: %s", s->redis->name,
-		    s->ep->name, s->why);
+		    locks_without(s, enough), remedy_of(s->bar),
+		    "redis \"%s\" (%s) %s: %s", s->redis->name, s->ep->name,
+		    tool_bar_words(s->bar), s->why);
 }
 
+/* (What is wrong with a whole section is said once.) */
 void doctor_answers(struct doctor *d)
 {
-	for (size_t i = 0; i < d->n_servers; i++)
-		if (!d->servers[i].up)
-			find_silent(d, &d->servers[i]);
+	const struct dlk_redis *said = NULL;
+
+	for (size_t i = 0; i < d->n_servers; i++) {
+		const struct doctor_server *s = &d->servers[i];
+
+		if (s->up || (s->redis->fault && s->redis == said))
+			continue;
+		find_away(d, s);
+		said = s->redis;
+	}
 }
 
 void doctor_latency(struct doctor *d, struct doctor_server *s)

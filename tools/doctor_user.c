@@ -52,8 +52,7 @@ static void look_at_config(struct doctor *d)
 			doctor_find(d, DOCTOR_CRITICAL,
 				    "every lock call of its programs under "
 				    "these rules fails with ENOLCK",
-				    "let a group that it is in read the "
-				    "password file (chgrp, chmod 640)",
+				    DOCTOR_SECRET,
 				    "%s cannot use redis \"%s\": %s", me(),
 				    config->redis[i].name,
 				    config->redis[i].fault);

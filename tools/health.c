@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "os/sys.h"
 #include "redis/conn.h"
@@ -61,18 +60,14 @@ static int ask_info(struct dlk_conn *c, const struct dlk_endpoint *ep,
 }
 
 /*
- * Is it only this user whom nobody lets in?  Programs of others may read what is
- * to be read before a connection.
+ * Of what is to be read before a connection programs of others may have more than
+ * this user has.
  */
-static bool lacks_a_file(const struct dlk_endpoint *ep)
+static void note_bar(struct health *h, enum tool_bar bar)
 {
-	const char *const files[] = { ep->password_file, ep->tls.ca_file,
-				      ep->tls.cert_file, ep->tls.key_file };
-
-	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
-		if (*files[i] && access(files[i], R_OK))
-			return true;
-	return false;
+	if (bar > h->bar)
+		h->bar = bar;
+	h->unknown = bar == TOOL_UNREADY;
 }
 
 /* One server; what is worse of several is the section's. */
@@ -86,7 +81,7 @@ static int look_at(struct health *h, const struct dlk_endpoint *ep)
 	if (err) {
 		snprintf(h->why, sizeof(h->why), "%s: %s", ep->name,
 			 tool_why(c, err));
-		h->unknown = err == -EACCES && lacks_a_file(ep);
+		note_bar(h, tool_bar(c, err));
 	}
 	dlk_conn_delete(c);
 	if (err)
@@ -111,13 +106,15 @@ static int look_at(struct health *h, const struct dlk_endpoint *ep)
 
 static void look(struct health *h)
 {
-	unsigned n = tool_servers(h->redis), good = 0;
+	unsigned n, good = 0;
 
 	if (h->redis->fault) {
 		snprintf(h->why, sizeof(h->why), "%s", h->redis->fault);
+		h->bar = TOOL_UNREADY;
 		h->unknown = true;
 		return;
 	}
+	n = tool_servers(h->redis);
 	for (unsigned i = 0; i < n; i++)
 		good += !look_at(h, tool_server(h->redis, i));
 	h->up = good >= tool_needed(h->redis);
@@ -211,7 +208,8 @@ static int count_locks(const struct dlk_config *config,
 		if (!h->up || !f->rc)
 			continue;
 		h->up = false;
-		h->unknown = f->rc != DLK_EXIT_UNAVAILABLE;
+		h->bar = f->bar;
+		h->unknown = f->bar != TOOL_SILENT;
 		snprintf(h->why, sizeof(h->why), "%s", f->why);
 	}
 	return rc;

@@ -15,11 +15,13 @@ extern const char *const health_owners[HEALTH_OWNERS];
 
 struct health {
 	const struct dlk_redis *redis;
-	bool up;       /* it answers, and its locks are known, */
-	bool unknown;  /* or they are not, and not for it is away */
-	unsigned away; /* so many of a quorum's masters are */
-	char why[512]; /* what is wrong of that */
-	bool told;     /* by INFO: the server, clients and memory */
+	bool up;           /* it answers, and its locks are known, */
+	bool unknown;      /* or they are not, and not for it is away */
+	unsigned away;     /* so many of a quorum's masters are */
+	enum tool_bar bar; /* 0: none; of several servers, if any does answer,
+			      what keeps it from more */
+	char why[512];     /* what is wrong of that */
+	bool told;         /* by INFO: the server, clients and memory */
 	struct dlk_server_info server;
 	uint64_t ping_us, clients, max_clients, memory, max_memory;
 	uint64_t locks[HEALTH_MODES][HEALTH_OWNERS];

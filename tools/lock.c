@@ -27,6 +27,7 @@
 
 #include "model/timeline.h"
 #include "os/sys.h"
+#include "redis/tls.h"
 #include "tools/chronicle.h"
 #include "tools/common.h"
 #include "tools/ctl.h"
@@ -364,6 +365,17 @@ static int refuse(const struct lock *l)
 			 host, t.pid, command);
 }
 
+/* The store does not tell what is at fault; a helper that lacks a file does. */
+static int exit_of_failure(const struct dlk_endpoint *ep)
+{
+	char why[256];
+
+	return dlk_tls_connects(ep) &&
+			       tool_ping(ep, why, sizeof(why)) == TOOL_UNREADY
+		       ? DLK_EXIT_CONFIG
+		       : DLK_EXIT_UNAVAILABLE;
+}
+
 static int get_and_run(struct lock *l)
 {
 	const struct dlk_redis *redis = l->rule->redis;
@@ -379,7 +391,7 @@ static int get_and_run(struct lock *l)
 	case LEASE_FAILED:
 		break;
 	}
-	return tool_fail(DLK_EXIT_UNAVAILABLE,
+	return tool_fail(exit_of_failure(redis->endpoints),
 			 "%s: no lease at redis \"%s\" (%s): %s; so %s was not "
 			 "run: see dlockctl doctor",
 			 l->key, redis->name, redis->endpoints->name,

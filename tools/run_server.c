@@ -155,24 +155,25 @@ static bool required(const struct dlk_config *config,
 static int ping_redis(const struct dlk_config *config,
 		      const struct dlk_redis *redis)
 {
-	bool must = required(config, redis);
-	unsigned good = 0;
+	const unsigned needed =
+		redis->mode == DLK_CLUSTER ? 1 : tool_needed(redis);
+	unsigned good = 0, unready = 0;
 	char why[512];
 
 	for (unsigned i = 0; i < redis->n_endpoints; i++) {
 		const struct dlk_endpoint *ep = &redis->endpoints[i];
+		enum tool_bar bar = tool_ping(ep, why, sizeof(why));
 
-		if (!tool_ping(ep, why, sizeof(why)))
-			good++;
-		else
+		good += !bar;
+		unready += bar == TOOL_UNREADY;
+		if (bar)
 			tool_say("redis \"%s\": %s: %s", redis->name, ep->name,
 				 why);
 	}
 	/* (Of a cluster, who answers tells of the others.) */
-	return good < (redis->mode == DLK_CLUSTER ? 1 : tool_needed(redis)) &&
-			       must
-		       ? DLK_EXIT_UNAVAILABLE
-		       : 0;
+	if (good >= needed || !required(config, redis))
+		return 0;
+	return unready ? DLK_EXIT_CONFIG : DLK_EXIT_UNAVAILABLE;
 }
 
 int run_ping(const struct run_plan *plan)

@@ -401,13 +401,12 @@ static struct written written_in(const struct dlk_redis *redis)
 static struct scan_failure last; /* of those that could not be asked */
 
 static int cannot(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
-		  int err, const char *why)
+		  enum tool_bar bar, const char *why)
 {
-	const bool denied = err == -EACCES;
-
-	last.rc = denied ? DLK_EXIT_DENIED : DLK_EXIT_UNAVAILABLE;
+	last.rc = tool_bar_exit(bar);
+	last.bar = bar;
 	snprintf(last.why, sizeof(last.why), "%s: %s%s", ep->name,
-		 denied ? "not allowed: " : "", why);
+		 bar == TOOL_DENIED ? "not allowed: " : "", why);
 	return tool_fail(last.rc, "redis \"%s\": %s%s", redis->name, last.why,
 			 written_in(redis).text);
 }
@@ -415,7 +414,8 @@ static int cannot(const struct dlk_redis *redis, const struct dlk_endpoint *ep,
 /* Nothing is asked of a section of which the password cannot be read. */
 static int unusable(const struct dlk_redis *redis)
 {
-	last.rc = DLK_EXIT_CONFIG;
+	last.bar = TOOL_UNREADY;
+	last.rc = tool_bar_exit(last.bar);
 	snprintf(last.why, sizeof(last.why), "%s", redis->fault);
 	return tool_fail(last.rc, "%s", redis->fault);
 }
@@ -426,20 +426,20 @@ static int scan_at(const struct dlk_redis *redis, unsigned i, scan_at_fn *fn,
 	const struct dlk_endpoint *ep;
 	const char *why;
 	struct dlk_conn *c;
+	enum tool_bar bar = tool_servers_known(redis, &why);
 	int err, rc = 0;
 
 	ep = tool_server(redis, i);
-	err = tool_servers_known(redis, &why);
-	if (err)
-		return cannot(redis, ep, err, why);
+	if (bar)
+		return cannot(redis, ep, bar, why);
 	c = dlk_conn_new(ep);
 	if (!c)
-		return cannot(redis, ep, -ENOMEM, strerror(ENOMEM));
+		return cannot(redis, ep, TOOL_SILENT, strerror(ENOMEM));
 	c->clustered = redis->mode == DLK_CLUSTER;
 	c->slot = DLK_NO_SLOT;
 	err = fn(c, arg);
 	if (err)
-		rc = cannot(redis, ep, err, tool_why(c, err));
+		rc = cannot(redis, ep, tool_bar(c, err), tool_why(c, err));
 	dlk_conn_delete(c);
 	return rc;
 }

@@ -19,6 +19,7 @@
 #include "config/config.h"
 #include "model/range.h"
 #include "model/token.h"
+#include "tools/common.h"
 #include "tools/scan_token.h"
 
 enum { SCAN_VALUE_MAX = 40 }; /* what is kept of a foreign value */
@@ -63,6 +64,7 @@ struct scan_lock {
 /* Why its locks are not known. */
 struct scan_failure {
 	int rc; /* an exit code; 0: they are */
+	enum tool_bar bar;
 	char why[512];
 };
 

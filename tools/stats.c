@@ -195,7 +195,7 @@ static void text_server(const struct health *h)
 	printf("redis \"%s\", %s: %s %s\n", name, h->redis->endpoints->name,
 	       h->up        ? "Redis"
 	       : h->unknown ? "not known"
-			    : "does not answer",
+			    : tool_bar_words(h->bar),
 	       h->server.version);
 	tool_show(why, sizeof(why), h->why, strlen(h->why));
 	if (*why)

@@ -124,6 +124,24 @@ is "$STATUS" 1 '... not where another has the lock'
 on A env DLOCK_CONFIG="$RIG/A.conf" "$BUILD/dlock" run true 2>"$RIG/run.err"
 is "$?" 0 'dlock run'
 
+# Without the password of its section nobody is asked.
+rig_config A ttl=12s connect_timeout=2s redis_more="password_file = \"$RIG/gone\""
+asked()
+{
+	stat_of commandstats 'cmdstat_cluster|slots'
+}
+was=$(asked)
+ctl_on A --json list
+like "$STATUS $(grep -c . <<<"$ERR") $ERR" '^78 1 .*gone" cannot be read' \
+	'no password: list says so, once'
+ctl_on A explain "$MNT/filea"
+like "$OUT" 'flock node .*at a node that is not known +\(.*gone" cannot be read' \
+	'... and explain, of the node of a key'
+is "$(asked)" "$was" '... which no node was asked for'
+rig_config A ttl=12s connect_timeout=2s restart_delay=12s
+ctl_on A list
+at_least "$(asked)" $((was + 1)) '... and is, by who has one (control)'
+
 peer_end a b
 rr del 'dlock%fleet' >/dev/null # of the doctor
 rig_empty 15

@@ -59,4 +59,16 @@ with helper
 like "$(dl A flock -n g true 2>&1)" \
 	'WRONGPASS .see sentinel_username and sentinel_password_file.*ENOLCK' \
 	'a wrong password of the Sentinels: which file'
+# listed: "STATUS" and what dlockctl list says
+listed()
+{
+	local status=0 said
+
+	said=$(on A "$BUILD/dlockctl" -c "$RIG/A.conf" list 2>&1) || status=$?
+	echo "$status $said"
+}
+like "$(listed)" '^77 .*not allowed: .*WRONGPASS' '... dlockctl is not allowed: 77'
+rm "$RIG/watch"
+like "$(listed)" "^78 .*$RIG/watch cannot be read: No such file" \
+	'... and where there is none, it is the configuration: 78'
 done_testing

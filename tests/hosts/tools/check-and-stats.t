@@ -99,8 +99,45 @@ like "$OUT" $'\ndlock_up\\{.*\\} 1\n' '... for Prometheus'
 unlike "$OUT" $'\ndlock_redis_memory' '... with nothing that is not known'
 sed "s,redis://,&deaf:wrong@," "$RIG/A.conf" >"$RIG/wrong.conf"
 like "$(checked -c "$RIG/wrong.conf")" \
-	'^2 DLOCK CRITICAL - redis "main" does not answer: .*: WRONGPASS' \
+	'^2 DLOCK CRITICAL - redis "main" cannot be used: .*: WRONGPASS' \
 	'whom the server does not let in: each lock fails'
+ctl -c "$RIG/wrong.conf" stats
+like "$STATUS $OUT" '^77 redis "main", .*: cannot be used .*WRONGPASS' \
+	'stats: it does answer'
+sed "s,/0\",/99\"," "$RIG/A.conf" >"$RIG/far.conf"
+like "$(checked -c "$RIG/far.conf")" \
+	'^2 DLOCK CRITICAL - redis "main" cannot be used: .*: ERR DB index' \
+	'a database that the server has not'
+ctl -c "$RIG/far.conf" list
+like "$STATUS $ERR" '^69 .*/99: ERR DB index is out of range .*the end of url' \
+	'... of which it is no user that is not allowed: 69'
+ctl -c "$RIG/far.conf" stats
+like "$STATUS $OUT" '^69 .*: cannot be used .*ERR DB index' '... nor is it silent'
+# By the program, and by its helper.
+for credentials in program helper; do
+	rig_config A ttl=30s connect_timeout=5s redis_more="username = \"deaf\"
+	password_file = \"$RIG/pass\"
+	credentials = \"$credentials\""
+	for what in 'cannot be read: No such file' 'is empty'; do
+		like "$(checked)" "^3 DLOCK UNKNOWN - redis \"main\": .*$what" \
+			"a password file that $what (of the $credentials): 3"
+		for verb in list stats "history $MNT/a" "break --yes $MNT/a" \
+			"lock $MNT/a -- true"; do
+			# shellcheck disable=SC2086 # words
+			ctl $verb
+			like "$STATUS $ERR" "^78 .*$RIG/pass\"? $what" \
+				"... ${verb%% *}: 78"
+			unlike "$ERR" 'not allowed' '... and nobody has refused'
+		done
+		STATUS=0
+		ERR=$("$BUILD/dlock" run -c "$RIG/A.conf" true 2>&1) || STATUS=$?
+		like "$STATUS $ERR" "^78 .*$RIG/pass\"? $what" '... dlock run: 78'
+		: >"$RIG/pass"
+		chmod 600 "$RIG/pass"
+	done
+	rm "$RIG/pass"
+done
+rig_configs ttl=30s connect_timeout=5s
 DLOCK_CONFIG=$RIG/A.conf "$CTL" check >/dev/full 2>"$RIG/err"
 is $? 3 'a line that could not be written: 3'
 echo 'void *reallocarray(void) { return 0; }' |

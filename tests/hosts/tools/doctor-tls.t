@@ -72,6 +72,20 @@ tls_up
 ctl check
 like "$STATUS $OUT" '^2 DLOCK CRITICAL - .* certificate has expired' \
 	'check: a certificate that has expired'
+ctl list
+like "$STATUS $ERR" '^69 .*certificate has expired' 'list: 69'
+unlike "$ERR" 'not allowed' '... for it is not the user who is refused'
+ctl --json doctor
+like "$(jq -r '.findings[] | select(.check == "answers") | .what' <<<"$OUT")" \
+	'cannot be used: .*certificate has expired' 'doctor: it is not silent'
+tls_config A "ca_file = \"$RIG/none.pem\"" 'server_name = "redis.test"'
+ctl list
+like "$STATUS $ERR" '^78 .*cannot use ca_file .*none.pem: No such file' \
+	'a file that is not there: 78'
+ctl check
+like "$STATUS $OUT" '^3 DLOCK UNKNOWN - .*ca_file .*none.pem' \
+	'... of which check does not know more'
+tls_trusted A
 tls_sign server ca redis.test '' 400
 tls_up
 

@@ -220,8 +220,31 @@ is_found 'no server' '2 answers=CRITICAL' 'does not answer: .*refused' \
 	'firewall'
 healthy url="redis://dlock:wrong@127.0.0.1:$PORT/0"
 ctl_on A --json doctor
-is_found 'a wrong password' '2 answers=CRITICAL' 'does not answer: WRONGPASS' \
+is_found 'a wrong password' '2 answers=CRITICAL' 'cannot be used: WRONGPASS' \
 	'user and password'
+unlike "$(jq -r '.findings[] | .why, .remedy' <<<"$OUT")" 'timeout|firewall' \
+	'... which nobody waits for, and no firewall is'
+healthy url="redis://127.0.0.1:$PORT/99"
+ctl_on A --json doctor
+is_found 'no such database' '2 answers=CRITICAL' \
+	'cannot be used: ERR DB index' "url's database"
+for credentials in program helper; do
+	healthy url="redis://127.0.0.1:$PORT/0" redis_more="username = \"dlock\"
+	password_file = \"$RIG/gone\"
+	credentials = \"$credentials\""
+	ctl_on A --json doctor
+	found=$(found)
+	is "${found/ user=CRITICAL/}" '2 answers=CRITICAL' \
+		"no password file (of the $credentials)"
+	like "$(jq -r '.findings[] | select(.check == "answers") | .what' \
+		<<<"$OUT")" 'cannot be used: .*gone"? cannot be read: No such' \
+		'... it says what'
+	is "$(jq -r '.findings[].remedy' <<<"$OUT" |
+		grep -vc 'make the file that it names')" 0 '... and what to do'
+	unlike "$(jq -r '.findings[] | .why, .remedy' <<<"$OUT")" \
+		'timeout|firewall' '... which is not to look at the server'
+done
+faults=$((faults + 1))
 proxy far
 ask far 'delay 60'
 healthy url="redis://dlock:x@127.0.0.1:$PROXY/0"

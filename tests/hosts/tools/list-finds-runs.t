@@ -162,7 +162,7 @@ path "%s/own/" { }\n' \
 on A env DLOCK_CONFIG="$RIG/T.conf" "$DLOCK" run --path e true
 rr set "dlock:$MNT/e/f" token px 60000 >/dev/null
 ctl --json list
-is "$STATUS $(paths)" "77 [\"$MNT/e/f\"]" 'one server by TLS, by two authorities'
+is "$STATUS $(paths)" "69 [\"$MNT/e/f\"]" 'one server by TLS, by two authorities'
 rm "$RIG/etc/dlock/dlock.conf"
 
 chmod 755 "$RIG"

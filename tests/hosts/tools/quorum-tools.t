@@ -114,6 +114,23 @@ peer_end a
 redis_kill
 redis_up
 
+# --- a password that cannot be read is one fault, however many masters ---
+rig_config A ttl=12s connect_timeout=2s redis_more="password_file = \"$RIG/gone\""
+for args in list 'show f' 'history f' check; do
+	# shellcheck disable=SC2086 # words
+	ctl_on A $args
+	is "$(grep -c 'gone" cannot be read' <<<"$ERR")" 1 "no password: ${args% *}, once"
+done
+ctl_on A --json doctor
+is "$(json '[.findings[] | select(.check == "answers") | .what |
+	contains("cannot be used")]')" '[true]' '... and doctor'
+rig_config A ttl=12s connect_timeout=2s
+m 2 config set requirepass x >/dev/null
+ctl_on A check
+like "$STATUS $OUT" "^1 .*1 of its 3 masters cannot be used: $(
+	)127.0.0.1:${MASTER_PORT[2]}/0: NOAUTH" 'one that refuses does answer'
+redis-cli -s "$(master_sock 2)" -a x config set requirepass '' >/dev/null 2>&1
+
 # --- break, of record locks, where one master lags behind ---
 # asked SEQ MASTER...: there an owner has ten bytes of r, by its request SEQ
 asked()
