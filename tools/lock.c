@@ -256,6 +256,7 @@ static void renew(struct lock *l)
 
 	if (!err) {
 		l->due_ns = dlk_renew_ns(l->job.asked_ns, ttl);
+		l->told = false; /* of the next outage it has to be, too */
 		return;
 	}
 	l->due_ns = dlk_retry_ns(now, ttl);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 120
+# timeout: 150
 #
 # dlockctl lock: a command runs while a lease is held, and no longer; it excludes
 # other such commands and programs that lock the file under dlock, on every host.
@@ -201,6 +201,30 @@ in_time $(($(date +%s%N) / 1000000 - begun)) $((ends - begun)) \
 ok '... and it ends' wait_for "${PEER_PID[deaf]}"
 like "$(cat "$RIG/deaf.err")" 'SIGTERM to .*LOST: SIGKILL to ' \
 	'... and it says both'
+peer_end deaf
+# Two outages; of what is told in time, each is.  (The ttl leaves it two seconds
+# between the first SIGTERM and its end.)
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=12s connect_timeout=1s
+ask between pass
+ok 'its lease ends' until_true 10 lease_is_gone f
+deaf "$RIG/A.conf"
+ask between hang
+hear deaf 20
+is "$RESULT" told 'an outage: it is told'
+ends=$(rr pexpiretime "dlock:$MNT/f")
+ask between pass
+renewed()
+{
+	[ "$(rr pexpiretime "dlock:$MNT/f")" -gt "$ends" ]
+}
+ok '... and renewed when that is over' until_true 5 renewed
+ask between hang
+hear deaf 20
+is "$RESULT" told 'another outage: it is told again'
+ask between pass
+ctl_on A break --yes "$MNT/f"
+ok '... and ends' wait_for "${PEER_PID[deaf]}"
+is "$(grep -c 'SIGTERM to ' "$RIG/deaf.err")" 2 '... and both are said'
 peer_end deaf
 # The command ends while no server answers.
 for timeout in 3s 1h; do
