@@ -452,6 +452,8 @@ static int ask_and_break(const struct ctl *ctl, struct targets *all)
 		show(all);
 	if (!confirm(ctl, all->n))
 		return tool_fail(DLK_EXIT_NOTHING, "nothing is broken");
+	/* A slot may have moved while an answer was waited for. */
+	tool_servers_forget();
 	return break_all(ctl, all);
 }
 

@@ -107,6 +107,11 @@ bool tool_config_uses(const struct dlk_config *config,
  */
 unsigned tool_servers(const struct dlk_redis *redis);
 /*
+ * A cluster is asked once.  Slots move and masters fail: who looks again later,
+ * or has waited for somebody, lets it be asked anew.
+ */
+void tool_servers_forget(void);
+/*
  * What keeps us from a server, or it from what it was asked for; and the exit code
  * for it, and its words: "does not answer", "cannot be used".
  */

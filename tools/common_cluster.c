@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lease/cluster.h"
 #include "model/slot.h"
@@ -70,7 +71,8 @@ static void look_at(struct cluster *k, const struct dlk_endpoint *ep)
 	dlk_conn_delete(c);
 }
 
-/* Asked once a run; by a password that cannot be read, nobody. */
+/* Asked once, and again after tool_servers_forget(); by a password that cannot be
+ * read, nobody. */
 static const struct cluster *cluster_of(const struct dlk_redis *redis)
 {
 	struct cluster *k = clusters;
@@ -91,6 +93,18 @@ static const struct cluster *cluster_of(const struct dlk_redis *redis)
 	for (unsigned i = 0; i < redis->n_endpoints && !k->n; i++)
 		look_at(k, &redis->endpoints[i]);
 	return k;
+}
+
+/* (The nodes themselves stay: node.h.) */
+void tool_servers_forget(void)
+{
+	while (clusters) {
+		struct cluster *k = clusters;
+
+		clusters = k->next;
+		free(k->masters);
+		free(k);
+	}
 }
 
 enum tool_bar tool_servers_known(const struct dlk_redis *redis,

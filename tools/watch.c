@@ -221,7 +221,10 @@ static int look(struct watch *w)
 {
 	struct scan scan;
 	struct rows rows;
-	int rc = rows_look(w->ctl, &w->filter, &scan, &rows);
+	int rc;
+
+	tool_servers_forget();
+	rc = rows_look(w->ctl, &w->filter, &scan, &rows);
 	if (w->ctl->json)
 		object(w->ctl->json, &rows, rc);
 	else if (w->screen)

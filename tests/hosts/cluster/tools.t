@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 90
 #
 # dlockctl and a cluster: list finds the locks of all masters, each once; show,
 # break and history ask the node that has the key; explain says which slot, and
-# which node; doctor and stats look at all masters, and one that is away is told of.
+# which node; doctor and stats look at all masters, and one that is away is told of;
+# watch learns of each change.
 RIG_MODE=cluster NODE_TIMEOUT=15000 # no node fails here
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/ctl.sh"
@@ -116,6 +117,13 @@ for i in a b c d e f g h; do
 	rr del "$(key_of far$i)" >/dev/null
 done
 
+# The slot moves while break waits for its yes.
+slot=$(slot_of "$(key_of fileg)")
+meanwhile "$MNT/fileg" slot_move "$slot" $(($(owner_of "$slot") % 3 + 1))
+is "$STATUS $(json '[.leases[].outcome]')" '0 ["broken"]' \
+	'break: where it is by then'
+rr del "{$(key_of fileg)}%h" >/dev/null
+
 # A job of dlockctl's own.
 ctl_on A lock "$MNT/job" -- true
 is "$STATUS" 0 'lock: runs a job'
@@ -171,4 +179,61 @@ like "$STATUS $OUT" \
 	'nobody says who has a slot: explain does not either'
 ctl_on A --json explain "$MNT/filea"
 like "$(json .record_node)" '"server":null,"why":".*connect' '... in JSON'
+
+# --- who watches learns where the locks are ---
+# appears FILE: a lock comes, and is told of
+appears()
+{
+	rr set "$(key_of "$1")" "$(made_token A 1 web1)" px 600000 >/dev/null
+	hear w
+	like "$HEARD" "^[0-9:]{8} \\+ $MNT/$1 EX web1 " "$2"
+}
+watcher()
+{
+	peer w env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch \
+		--interval 100ms
+}
+watcher_ends()
+{
+	kill "${PEER_PID[w]}"
+	peer_end w
+}
+watcher
+ok 'watch: no node is there' until_true 10 grep -q refused "$RIG/w.err"
+for i in 1 2 3; do
+	node_up $i
+done
+ok '... then they are' until_true 30 cluster_is_ready
+declare -A file_of=() # that each of them has
+for ((i = 0; ${#file_of[@]} < 3; i++)); do
+	file_of[$(owner_of "$(slot_of "$(key_of "w$i")")")]=w$i
+done
+appears "${file_of[1]}" '... and their locks are seen'
+m 5 cluster failover >/dev/null
+ok 'a replica becomes the master' until_true 20 is_master 5
+appears "${file_of[2]}" '... and what it has is seen'
+watcher_ends
+# A node that has no slot is no part of what the others tell; and then it has one.
+m 6 cluster reset >/dev/null
+m 6 cluster meet 127.0.0.1 "${MASTER_PORT[1]}" "${BUS_PORT[1]}" >/dev/null
+is_empty_master()
+{
+	local i
+
+	node_is_ready 6 || return 1
+	for i in 1 3 5; do
+		m $i cluster nodes | grep "^$(node_id 6)" | grep -qw master ||
+			return 1
+	done
+}
+ok 'a replica becomes a node without a slot' until_true 20 is_empty_master
+watcher
+hear w
+hear w
+like "$HEARD" "\\+ $MNT/w" '... another one watches'
+slot=$(slot_of "$(key_of "${file_of[3]}")")
+slot_move "$slot" 6
+is "$(owner_of "$slot")" 6 '... it gets one'
+appears "${file_of[3]}" '... and what comes there is seen'
+watcher_ends
 done_testing
