@@ -6,7 +6,8 @@
  *	12:00:05 + /var/lock/jobs/nightly.lock EX web1 4242 flock
  *	12:00:35 - /var/lock/jobs/nightly.lock EX web1 4242 flock
  *
- * What came and went between two looks is not seen.
+ * What came and went between two looks is not seen.  A lock of a server that does
+ * not answer MUST NOT be said to have gone; nor is it news when that is there again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +31,15 @@ enum { INTERVAL_MS = 2000, LEAST_MS = 100 };
 #define BELOW     "\033[J"
 #define ALL_CLEAR "\033[2J"
 
-/* A row as a line; sorted. */
+/* A row as a line, of a lock that is kept there. */
+struct line {
+	char *text;
+	const struct dlk_redis *redis;
+};
+
+/* Sorted. */
 struct lines {
-	char **v;
+	struct line *v;
 	size_t n, room;
 };
 
@@ -41,7 +48,7 @@ struct watch {
 	struct filter filter;
 	uint64_t interval_ms, count; /* 0: for ever */
 	bool screen;
-	struct lines before;
+	struct lines before; /* as far as it is known */
 };
 
 static void clock_text(char out[16])
@@ -79,16 +86,23 @@ static char *make_line(const struct scan_lock *lock)
 
 static int by_text(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	const struct line *x = a, *y = b;
+	int order = strcmp(x->text, y->text);
+
+	return order ? order : (x->redis > y->redis) - (x->redis < y->redis);
 }
 
-static void make_lines(const struct rows *rows, struct lines *lines)
+/* The text is theirs from then on. */
+static void add_line(struct lines *lines, char *text,
+		     const struct dlk_redis *redis)
 {
-	for (size_t i = 0; i < rows->n; i++) {
-		lines->v = tool_grow(lines->v, lines->n, &lines->room,
-				     sizeof(*lines->v));
-		lines->v[lines->n++] = make_line(rows->lock[i]);
-	}
+	lines->v =
+		tool_grow(lines->v, lines->n, &lines->room, sizeof(*lines->v));
+	lines->v[lines->n++] = (struct line){ text, redis };
+}
+
+static void sort_lines(struct lines *lines)
+{
 	if (lines->n)
 		qsort(lines->v, lines->n, sizeof(*lines->v), by_text);
 }
@@ -96,34 +110,67 @@ static void make_lines(const struct rows *rows, struct lines *lines)
 static void free_lines(struct lines *lines)
 {
 	for (size_t i = 0; i < lines->n; i++)
-		free(lines->v[i]);
+		free(lines->v[i].text);
 	free(lines->v);
 	*lines = (struct lines){ 0 };
 }
 
-/* What one has and the other has not; both are sorted. */
+/* What one has and the other has not, one after the other; *i and *k begin at 0. */
+static const struct line *next_missing(const struct lines *in, size_t *i,
+				       const struct lines *not_in, size_t *k)
+{
+	while (*i < in->n) {
+		const struct line *line = &in->v[(*i)++];
+
+		while (*k < not_in->n && by_text(&not_in->v[*k], line) < 0)
+			++*k;
+		if (*k == not_in->n || by_text(&not_in->v[*k], line))
+			return line;
+		++*k;
+	}
+	return NULL;
+}
+
 static void tell_missing(char sign, const struct lines *in,
 			 const struct lines *not_in)
 {
-	size_t k = 0;
+	const struct line *line;
+	size_t i = 0, k = 0;
 	char at[16];
 
 	clock_text(at);
-	for (size_t i = 0; i < in->n; i++) {
-		while (k < not_in->n && strcmp(not_in->v[k], in->v[i]) < 0)
-			k++;
-		if (k < not_in->n && !strcmp(not_in->v[k], in->v[i]))
-			k++;
-		else
-			printf("%s %c %s\n", at, sign, in->v[i]);
-	}
+	while ((line = next_missing(in, &i, not_in, &k)))
+		printf("%s %c %s\n", at, sign, line->text);
 }
 
-static void tell_changes(struct watch *w, const struct rows *rows)
+/* What was there, and nobody says that it is no more. */
+static void keep_unknown(const struct watch *w, const struct scan *scan,
+			 struct lines *now)
+{
+	const struct line *line;
+	struct lines kept = { 0 };
+	size_t i = 0, k = 0;
+
+	while ((line = next_missing(&w->before, &i, now, &k)))
+		if (scan->failed[line->redis - w->ctl->config->redis].rc)
+			add_line(&kept,
+				 tool_copy(line->text, strlen(line->text)),
+				 line->redis);
+	for (i = 0; i < kept.n; i++)
+		add_line(now, kept.v[i].text, kept.v[i].redis);
+	free(kept.v);
+	sort_lines(now);
+}
+
+static void tell_changes(struct watch *w, const struct scan *scan,
+			 const struct rows *rows)
 {
 	struct lines now = { 0 };
 
-	make_lines(rows, &now);
+	for (size_t i = 0; i < rows->n; i++)
+		add_line(&now, make_line(rows->lock[i]), rows->lock[i]->redis);
+	sort_lines(&now);
+	keep_unknown(w, scan, &now);
 	tell_missing('-', &w->before, &now);
 	tell_missing('+', &now, &w->before);
 	free_lines(&w->before);
@@ -137,8 +184,7 @@ static struct lines said;
 
 static void note_said(const char *text)
 {
-	said.v = tool_grow(said.v, said.n, &said.room, sizeof(*said.v));
-	said.v[said.n++] = tool_shown(text);
+	add_line(&said, tool_shown(text), NULL);
 }
 
 static size_t count_lines(const char *text)
@@ -176,7 +222,7 @@ static void print_screen(const struct rows *rows, FILE *f)
 	table_init(&t, row_columns);
 	table_fit(&t, stdout);
 	for (size_t i = 0; i < said.n; i++)
-		screen_wrap(f, said.v[i], 0, 2, t.screen,
+		screen_wrap(f, said.v[i].text, 0, 2, t.screen,
 			    t.colour ? TABLE_BAD : TABLE_PLAIN);
 	rows_cells(rows, &t);
 	if (rows->n)
@@ -229,8 +275,8 @@ static int look(struct watch *w)
 		object(w->ctl->json, &rows, rc);
 	else if (w->screen)
 		draw(w, &rows, rc);
-	else if (!rc)
-		tell_changes(w, &rows);
+	else
+		tell_changes(w, &scan, &rows);
 	rows_free(&rows);
 	scan_free(&scan);
 	free_lines(&said);

@@ -85,6 +85,44 @@ kill "$(pids_of A -o -x dlockctl)"
 peer_end w
 rig_configs ttl=30s connect_timeout=5s
 
+# --- one of two servers ---
+master_up 2
+rig_also A second "$RIG/other/" ttl=30s connect_timeout=5s \
+	url="redis://127.0.0.1:${MASTER_PORT[2]}/0"
+# comes I FILE WHY, goes I FILE WHY: at that server; and it is the next that is told
+comes()
+{
+	m "$1" set "dlock:$2" "$(made_token A 1 web1)" px 600000 >/dev/null
+	hear w
+	like "$HEARD" "^[0-9:]{8} \\+ $2 EX web1 " "$3"
+}
+goes()
+{
+	m "$1" del "dlock:$2" >/dev/null
+	hear w
+	like "$HEARD" "^[0-9:]{8} - $2 EX web1 " "$3"
+}
+rr flushall >/dev/null
+peer w env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
+comes 1 "$MNT/one" 'two servers: what comes at the first one'
+comes 2 "$RIG/other/two" '... and at the second one'
+master_kill 2
+ok 'one is away' until_true 5 grep -q refused "$RIG/w.err"
+comes 1 "$MNT/more" '... what comes at the other one is told'
+goes 1 "$MNT/one" '... and what goes there; nothing of the one that is away'
+master_up 2
+hear w
+like "$HEARD" " - $RIG/other/two EX web1 " '... but when that answers, and has it no more'
+kill "${PEER_PID[w]}"
+peer_end w
+master_kill 2
+peer w env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
+hear w
+like "$HEARD" " \\+ $MNT/more EX web1 " 'one was never there: what the other one has is told'
+kill "${PEER_PID[w]}"
+peer_end w
+rig_configs ttl=30s connect_timeout=5s
+
 redis_kill
 ctl watch --count 2 --interval 100ms
 is "$STATUS $(grep -c refused <<<"$ERR")" '69 2' \
