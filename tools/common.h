@@ -44,6 +44,9 @@ extern int tool_unable;
 /* One line on stderr. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Would one be taken at once?  Else it waits for who reads, who may be stopped. */
+bool tool_is_read(void);
+
 /* The same, and `code` back: "return tool_fail(DLK_EXIT_USAGE, ...)". */
 int tool_fail(int code, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

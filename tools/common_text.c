@@ -2,10 +2,12 @@
 /* Messages, and names made safe for a terminal; see common.h. */
 #include "tools/common.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "model/text.h"
 
@@ -33,6 +35,13 @@ void tool_say(const char *format, ...)
 	va_start(args, format);
 	say(format, args);
 	va_end(args);
+}
+
+bool tool_is_read(void)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
 }
 
 int tool_fail(int code, const char *format, ...)

@@ -9,7 +9,8 @@
  *
  *  1. The command MUST NOT run without the lease: when that cannot be renewed
  *     it is told (SIGTERM) at two thirds of the ttl, and all that it started is
- *     killed before another can have the lease; at once if another has it.
+ *     killed before another can have the lease; at once if another has it, or if
+ *     this process is killed (family.h).
  *  2. The exit status is the command's own.
  *
  *	asked	 ttl/3		2 ttl/3		      deadline	 ttl
@@ -212,19 +213,12 @@ static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 	chronicle_add(l->rule->redis, l->key, &e);
 }
 
-/* A message must not wait for who reads it: the lease does not. */
-static bool is_read(void)
-{
-	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
-
-	return poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
-}
-
 static void tell(struct lock *l)
 {
 	family_kill(SIGTERM);
 	l->told = true;
-	if (is_read())
+	/* (A message must not wait for who reads it: the lease does not.) */
+	if (tool_is_read())
 		tool_say("%s: could not be renewed for long: SIGTERM to %s "
 			 "(%s)",
 			 l->key, l->ctl->argv[1], l->job.why);
@@ -236,7 +230,7 @@ static void kill_all(struct lock *l, const char *why)
 		return;
 	l->killed = true;
 	family_kill(SIGKILL);
-	if (is_read())
+	if (tool_is_read())
 		tool_say("%s: the lease is LOST: SIGKILL to %s and all that it "
 			 "started (%s)",
 			 l->key, l->ctl->argv[1], why);
@@ -320,7 +314,7 @@ static int hold(struct lock *l)
 	int status = 0;
 
 	l->due_ns = dlk_renew_ns(l->job.asked_ns, l->rule->ttl_ms);
-	l->child = family_start(l->ctl->argv + 1, &l->mask);
+	l->child = family_start(l->ctl->argv + 1, &l->mask, l->key);
 	if (l->child < 0)
 		return tool_fail(DLK_EXIT_CANNOT, "%s: no process for it: %s",
 				 l->ctl->argv[1], strerror(-l->child));

@@ -186,6 +186,18 @@ ctl_on A break --yes "$MNT/f"
 ok '... is killed, too' wait_for "${PEER_PID[threads]}"
 on A kill -KILL "$pid" 2>/dev/null
 peer_end threads
+# A child that was there before is none that the command has started.
+# shellcheck disable=SC2016 # the inner shell's
+peer one on A env DLOCK_CONFIG="$RIG/A.conf" sh -c \
+	'sleep 1000 & echo $!; exec "$@"' sh "$CTL" lock "$MNT/f" -- "$RIG/job"
+hear one
+other=$HEARD
+hear one
+is "${HEARD% *}" runs 'one that has a child already runs'
+ctl_on A break --yes "$MNT/f"
+ok '... its command is killed' wait_for "${PEER_PID[one]}"
+ok '... and that is not' on A kill -KILL "$other"
+peer_end one
 proxy between
 # An answer may be waited for as long as a sixth of the ttl, and is not beyond it.
 rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s connect_timeout=1s
@@ -251,18 +263,41 @@ done
 peer_end between
 rig_configs "${TIMES[@]}"
 ok 'the lease ends' until_true 10 lease_is_gone f
+# Whoever is killed of those two that see to it.
 no_deaf()
 {
 	! on A pgrep -f "sh $RIG/deaf" >/dev/null
 }
 deaf "$RIG/A.conf"
+guard=$(on A pgrep -x dlock-guard)
+for signal in TERM INT HUP QUIT USR1 TSTP; do
+	on A kill -$signal "$guard"
+done
+is "$(hear deaf 0.3 || echo silent)" silent 'a signal to the guard is none'
 pid=$(rr get "dlock:$MNT/f" | cut -d' ' -f 6)
+ends=$(rr pexpiretime "dlock:$MNT/f")
+begun=$(($(date +%s%N) / 1000000))
 on A kill -KILL "$pid"
-ok 'dlockctl itself is killed: its command is, too' \
-	until_true 5 no_deaf
+ok 'dlockctl itself is killed: its command is, too' until_true 5 no_deaf
+ok '... and what it started' until_true 5 pid_is_gone_on A "$DEAF"
+in_time $(($(date +%s%N) / 1000000 - begun)) $((ends - begun)) \
+	'... before its lease ends'
+ok '... and nobody is left' until_true 5 pid_is_gone_on A "$guard"
+like "$(cat "$RIG/deaf.err")" \
+	"/f: process $pid, .* SIGKILL to $RIG/deaf and all .* ends by its ttl" \
+	'... and it says so'
 peer_end deaf
 on A kill -KILL "$DEAF" 2>/dev/null
 ok 'and the lease ends by its ttl' until_true 10 lease_is_gone f
+deaf "$RIG/A.conf"
+on A kill -KILL "$(on A pgrep -x dlock-guard)"
+ok 'the guard is killed: dlockctl ends' wait_for "${PEER_PID[deaf]}"
+ok '... its command has, too' no_deaf
+ok '... and what it started' pid_is_gone_on A "$DEAF"
+ok '... and has released' lease_is_gone f
+like "$(cat "$RIG/deaf.err")" "/f: .*dlock-guard.*: SIGKILL to $RIG/deaf and all" \
+	'... and it says so'
+peer_end deaf
 
 # Nobody reads what it says.
 mkfifo "$RIG/full"
@@ -297,6 +332,25 @@ pid=$(rr get "dlock:$MNT/f" | cut -d' ' -f 6)
 on A kill -TERM "$pid"
 job_ended one
 ok 'SIGTERM is the command'\''s' lease_is_gone f
+cat >"$RIG/lines" <<-'END'
+	read -r line
+	echo "one $line"
+	read -r line
+	echo "two $line"
+	read -r line
+END
+# as_a_job COMMAND...: what a shell sees
+as_a_job()
+{
+	timeout 60 /usr/bin/python3 "$TOP/tests/programs/job_control.py" "$@" \
+		sh "$RIG/lines"
+}
+bare=$(as_a_job env)
+is "$(tr '\n' '.' <<<"$bare")" \
+	'stopped by 21.one 1.stopped by 20.two 2.ended 130.' \
+	'a job of a shell, without a lock (control)'
+is "$(as_a_job "$CTL" -c "$RIG/A.conf" lock job:shell --)" "$bare" \
+	'... is the same with one'
 locker holder dl A
 ask holder 'open f f'
 ask holder 'lock f EX'
