@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 150
+# timeout: 180
 #
 # dlockctl lock: a command runs while a lease is held, and no longer; it excludes
 # other such commands and programs that lock the file under dlock, on every host.
@@ -214,14 +214,14 @@ ok '... and it ends' wait_for "${PEER_PID[deaf]}"
 like "$(cat "$RIG/deaf.err")" 'SIGTERM to .*LOST: SIGKILL to ' \
 	'... and it says both'
 peer_end deaf
-# Two outages; of what is told in time, each is.  (The ttl leaves it two seconds
-# between the first SIGTERM and its end.)
-rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=12s connect_timeout=1s
+# Two outages, and it is told of each.  (Of the ttl three seconds are left between
+# the first SIGTERM and its end.)
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=18s connect_timeout=1s
 ask between pass
 ok 'its lease ends' until_true 10 lease_is_gone f
 deaf "$RIG/A.conf"
 ask between hang
-hear deaf 20
+hear deaf 30
 is "$RESULT" told 'an outage: it is told'
 ends=$(rr pexpiretime "dlock:$MNT/f")
 ask between pass
@@ -231,7 +231,7 @@ renewed()
 }
 ok '... and renewed when that is over' until_true 5 renewed
 ask between hang
-hear deaf 20
+hear deaf 30
 is "$RESULT" told 'another outage: it is told again'
 ask between pass
 ctl_on A break --yes "$MNT/f"
