@@ -443,7 +443,7 @@ enum acquire_event dlk_flock_wait(struct request *r)
 	if (!err) {
 		dlk_unmask(r->call);
 		err = real.flock(r->fd, r->mode) < 0 ? -errno : 0;
-		dlk_mask();
+		dlk_mask(r->call);
 	}
 	if (!err)
 		err = find_granted(r);

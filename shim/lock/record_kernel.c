@@ -352,7 +352,7 @@ enum acquire_event dlk_record_wait(struct request *r)
 				   &l) < 0
 			      ? -errno
 			      : 0;
-		dlk_mask();
+		dlk_mask(r->call);
 		granted = err == 0;
 	}
 	dlk_deadlock_in_kernel(r, NULL);

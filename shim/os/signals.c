@@ -11,6 +11,9 @@
  *  4. Where signals and cancellation are let in, nothing MUST be in hand: the
  *     call may never come back (siglongjmp(3), pthread_exit(3) in a handler,
  *     an asynchronous cancellation, an exception).
+ *  5. A handler may leave the thread another mask than it found (uc_sigmask), or
+ *     another cancellation state.  So what is there after it is the program's
+ *     from then on, in this call and after it.
  */
 #include "os/signals.h"
 
@@ -41,13 +44,13 @@ enum { POLL_MS = 5 };
 static __thread const struct dlk_call *current
 	__attribute__((tls_model("initial-exec")));
 
-void dlk_mask(void)
+void dlk_mask(struct dlk_call *call)
 {
 	sigset_t all;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, NULL);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
 }
 
 static void restore_mask(void *arg)
@@ -84,16 +87,12 @@ void dlk_unmask(struct dlk_call *call)
 
 void dlk_enter(struct dlk_call *call)
 {
-	sigset_t all;
-
 	call->err = errno;
 	call->wait = false;
 	call->handled = false;
 	call->signal_delay_ns = SIGNAL_DELAY_MS * DLK_MS;
 	call->cancels = false;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &call->mask);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel);
+	dlk_mask(call);
 	call->outer = current;
 	current = call;
 }
@@ -293,7 +292,7 @@ static int let_act(struct sleeper *s, int sig, siginfo_t *info)
 	s->call->handled |= handled;
 	give_back(sig, info);
 	dlk_unmask(s->call);
-	dlk_mask();
+	dlk_mask(s->call);
 	return handled ? HANDLED : SLEPT;
 }
 

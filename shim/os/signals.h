@@ -55,9 +55,12 @@ bool dlk_signal_waits(void *call);
  */
 int dlk_let_signals_in(struct dlk_call *call);
 
-/* Run as the program's own system call would: its mask, its cancellation. */
+/*
+ * Run as the program's own system call would: its mask, its cancellation.  What
+ * a handler has made of them is the program's when they are masked again.
+ */
 void dlk_unmask(struct dlk_call *call);
-void dlk_mask(void);
+void dlk_mask(struct dlk_call *call);
 
 /*
  * A timed sleep that ends as flock(2)'s does: -EINTR for a handler without

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * F_SETLKW waits until whoever is in the way unlocks, closes or dies; EINTR by
- * a handler without SA_RESTART, and on with one.
+ * a handler without SA_RESTART, and on with one.  What a handler leaves blocked
+ * stays so.
  */
 #include <setjmp.h>
+#include <ucontext.h>
 
 #include "records.h"
 
@@ -32,6 +34,14 @@ static void catch_alarm(void (*handler)(int), int flags)
 	alarms = 0;
 	sigaction(SIGALRM, &sa, NULL);
 	alarm_each_us(60000);
+}
+
+static void on_alarm_block(int signo, siginfo_t *info, void *context)
+{
+	(void)signo;
+	(void)info;
+	alarms++;
+	sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGUSR1);
 }
 
 /* A child that holds f 0-9 until it has its turn, and a moment more. */
@@ -105,6 +115,40 @@ static void interrupted(int cmd, int flags)
 	HELD();
 }
 
+static int is_blocked(int signo)
+{
+	sigset_t set;
+
+	sigprocmask(SIG_SETMASK, NULL, &set);
+	return sigismember(&set, signo);
+}
+
+/* The handler has the thread go on with a signal blocked. */
+static void blocks_more(int cmd)
+{
+	struct sigaction sa = {
+		.sa_sigaction = on_alarm_block,
+		.sa_flags = SA_SIGINFO,
+	};
+	struct turns t;
+	pid_t pid = holder(&t, UNLOCK);
+	int fd = opened("f", O_RDWR);
+	sigset_t none;
+
+	sigaction(SIGALRM, &sa, NULL);
+	alarm_each_us(60000);
+	SHOW(record(fd, cmd, F_WRLCK, 5, 20));
+	alarm_each_us(0);
+	SHOW(is_blocked(SIGUSR1));
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	pass_turn(t.to_child);
+	pass_turn(t.to_child);
+	SHOW(child_status(pid));
+	SHOW(close(fd));
+	HELD();
+}
+
 static void lockf_interrupted(void)
 {
 	struct turns t;
@@ -158,6 +202,7 @@ int main(void)
 	interrupted(F_SETLKW, 0);
 	interrupted(F_SETLKW, SA_RESTART);
 	interrupted(F_OFD_SETLKW, 0);
+	blocks_more(F_SETLKW);
 	lockf_interrupted();
 	jumped(F_SETLKW);
 	jumped(F_OFD_SETLKW);

@@ -39,6 +39,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <dirent.h>
@@ -160,6 +161,18 @@ static void block(int how, int sig)
 	sigemptyset(&set);
 	sigaddset(&set, sig);
 	pthread_sigmask(how, &set, NULL);
+}
+
+/* A handler that is told of the thread it interrupted; USR1 waits for its end. */
+static void handle_by(void (*handler)(int, siginfo_t *, void *), int flags)
+{
+	struct sigaction sa = {
+		.sa_sigaction = handler,
+		.sa_flags = flags | SA_SIGINFO,
+	};
+
+	sigaddset(&sa.sa_mask, SIGUSR1);
+	sigaction(SIGALRM, &sa, NULL);
 }
 
 /* --- other threads and processes ------------------------------------------ */
@@ -528,6 +541,78 @@ static void deferred(void)
 	join(&w);
 }
 
+/* --- cases: what a handler leaves to the thread ---------------------------- */
+
+/* From here on the thread has USR1 blocked, and one of it waits. */
+static void block_more(int sig, siginfo_t *info, void *context)
+{
+	(void)info;
+	handled[sig]++;
+	sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGUSR1);
+	raise(SIGUSR1);
+}
+
+static void unblock_more(int sig, siginfo_t *info, void *context)
+{
+	(void)info;
+	handled[sig]++;
+	sigdelset(&((ucontext_t *)context)->uc_sigmask, SIGUSR1);
+}
+
+static void forbid_cancel(int sig)
+{
+	handled[sig]++;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+static void mask_added(void)
+{
+	const char *result;
+
+	handle(SIGUSR1, note, 0);
+	handle_by(block_more, 0);
+	timer_us(60000, 60000);
+	result = wait_for_lock();
+	timer_us(0, 0);
+	report(result);
+	block(SIG_UNBLOCK, SIGUSR1);
+	report("unblocked");
+}
+
+/* It goes on, and is not ended by what is blocked since. */
+static void mask_added_restart(void)
+{
+	handle(SIGUSR1, note, 0);
+	handle_by(block_more, SA_RESTART);
+	timer_us(60000, 0);
+	released();
+	block(SIG_UNBLOCK, SIGUSR1);
+	report("unblocked");
+}
+
+static void mask_removed(void)
+{
+	handle(SIGUSR1, note, 0);
+	handle_by(unblock_more, SA_RESTART);
+	block(SIG_BLOCK, SIGUSR1);
+	raise(SIGUSR1);
+	timer_us(60000, 0);
+	released();
+	block(SIG_UNBLOCK, SIGUSR1);
+}
+
+static void cancel_forbidden(void)
+{
+	const char *result;
+
+	handle(SIGALRM, forbid_cancel, 0);
+	timer_us(60000, 60000);
+	result = wait_for_lock();
+	timer_us(0, 0);
+	report(result);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+}
+
 /* --- cases: the call never comes back ------------------------------------- */
 
 static void asynchronous(void)
@@ -666,6 +751,10 @@ static const struct {
 	{ "SIGCONT", continued_handler, false },
 	{ "pthread_kill", thread_kill, false },
 	{ "crowd", crowd, true },
+	{ "mask-added", mask_added, false },
+	{ "mask-added-restart", mask_added_restart, true },
+	{ "mask-removed", mask_removed, true },
+	{ "cancel-forbidden", cancel_forbidden, false },
 	{ "SA_RESTART", restart, true },
 	{ "blocked", blocked_signal, true },
 	{ "ignored", ignored, true },

@@ -8,9 +8,10 @@
 # behind, here or at Redis (L1).
 . "${0%/*}/../../lib/rig.sh"
 
-ended=(setitimer alarm timer_create mixed SIGCONT pthread_kill)
+ended=(setitimer alarm timer_create mixed SIGCONT pthread_kill mask-added
+	cancel-forbidden)
 restarted=(SA_RESTART blocked ignored SIGSTOP ptrace other-thread
-	cancel-deferred crowd)
+	cancel-deferred crowd mask-added-restart mask-removed)
 left=(cancel-asynchronous pthread_exit siglongjmp siglongjmp-restart)
 
 # hold HOW HOST: the holder h has the file.
