@@ -597,7 +597,7 @@ static int get_managed(struct request *r)
 
 static int unlock_managed(struct request *r)
 {
-	if (dlk_inherited_on(&r->file) && begin(r) == 0)
+	if (r->rule && dlk_inherited_on(&r->file) && begin(r) == 0)
 		hold_key(r);
 	else
 		r->lease.key = NULL;
@@ -624,7 +624,7 @@ static int not_looked(const struct request *r)
 	return -ENOLCK;
 }
 
-/* The path is a rule's: the kernel may still have something to say first. */
+/* The path may be a rule's: the kernel may still have something to say first. */
 static int on_rule(struct request *r)
 {
 	struct flock64 copy;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "config/config.h"
 #include "os/file_id.h"
@@ -148,9 +149,51 @@ static int expand_key(struct request *r, const char *suffix)
 	return 0;
 }
 
+/* It has no name but its numbers. */
+static void say_no_path(const struct request *r)
+{
+	struct dlk_file file = { 0 };
+	struct dlk_line l;
+	struct stat st;
+
+	dlk_kernel_file(r->fd, &file);
+	dlk_line_begin(&l, DLK_ERROR);
+	dlk_text_strs(&l.text, r->name,
+		      ": fails with ENOLCK: the path of descriptor ", NULL);
+	dlk_text_i64(&l.text, r->fd);
+	dlk_text_str(&l.text, " (inode ");
+	dlk_text_u64(&l.text, file.ino, 0);
+	dlk_text_str(&l.text, " of device ");
+	dlk_text_u64(&l.text, major(file.dev), 0);
+	dlk_text_str(&l.text, ":");
+	dlk_text_u64(&l.text, minor(file.dev), 0);
+	dlk_text_strs(&l.text,
+		      ") cannot be had, and its device has managed files: ",
+		      dlk_stat("/proc/thread-self", &st, 0) < 0
+			      ? "there is no /proc; mount it"
+			      : "it was opened by its handle "
+				"(open_by_handle_at), or moved out of what is "
+				"mounted; open it by its path",
+		      NULL);
+	dlk_line_end(&l);
+}
+
+/* Nor has it a rule: who wants it locked is refused. */
+static int refuse(const struct request *r)
+{
+	if (dlk_self.broken.text[0])
+		dlk_log(DLK_ERROR, r->name,
+			": fails with ENOLCK, for there is no "
+			"telling what is managed: ",
+			dlk_self.broken.text, NULL);
+	else
+		say_no_path(r);
+	return -ENOLCK;
+}
+
 int dlk_request_begin(struct request *r, const char *suffix)
 {
-	int err = expand_key(r, suffix);
+	int err = r->rule ? expand_key(r, suffix) : refuse(r);
 
 	if (err)
 		return err;
@@ -343,10 +386,24 @@ int dlk_request_fill_hands(struct request *r, int err)
 
 /* --- which file is it? ---------------------------------------------------- */
 
-/* A descriptor whose path cannot be had, on the device of a rule's prefix. */
-static bool on_managed_device(int fd)
+static bool is_below_prefix(void *found, const char *point)
 {
+	const struct dlk_config *c = dlk_self.config;
+
+	for (unsigned i = 0; i < c->n_rules && !*(bool *)found; i++)
+		*(bool *)found = dlk_rule_covers(&c->rules[i], point);
+	return !*(bool *)found;
+}
+
+/*
+ * A descriptor whose path cannot be had: on the device of a rule's prefix, or of
+ * what is mounted below one.
+ */
+static bool on_managed_device(int fd, struct dlk_room *room)
+{
+	struct dlk_mount mount;
 	struct dlk_file file;
+	bool found = false;
 	struct stat st;
 
 	if (dlk_kernel_file(fd, &file) < 0)
@@ -356,7 +413,10 @@ static bool on_managed_device(int fd)
 		if (dlk_stat(dlk_self.config->rules[i].prefix, &st, 0) < 0 ||
 		    st.st_dev == file.dev)
 			return true;
-	return false;
+	dlk_mount_points(dlk_mount_of(fd, &mount) ? mount.dev : file.dev,
+			 room->search.rest, sizeof(room->search.rest),
+			 is_below_prefix, &found);
+	return found;
 }
 
 /*
@@ -423,12 +483,13 @@ int dlk_rule_of(int fd, struct dlk_room *room, const struct dlk_rule **rule)
 			       ? look_again(fd, room, rule)
 			       : 0;
 	}
-	return (n <= 0 || path[0] == '(') && on_managed_device(fd) ? -ENOLCK
-								   : 0;
+	return (n <= 0 || path[0] == '(') && on_managed_device(fd, room)
+		       ? -ENOLCK
+		       : 0;
 }
 
-/* r->rule, and what the log says of it; r->s->room.path. */
-static int classify(struct request *r)
+/* r->rule, r->s->room.path; may it be a managed file? */
+static bool classify(struct request *r)
 {
 	const char *path = r->s->room.path;
 	int err = dlk_rule_of(r->fd, &r->s->room, &r->rule);
@@ -439,18 +500,7 @@ static int classify(struct request *r)
 		say_if_idle(r->name);
 		dlk_path_cache_add(r->fd, path, strlen(path));
 	}
-	if (err && dlk_self.broken.text[0])
-		dlk_log(DLK_ERROR, r->name,
-			": fails with ENOLCK, for there is no "
-			"telling what is managed: ",
-			dlk_self.broken.text, NULL);
-	else if (err)
-		dlk_log(DLK_ERROR, r->name,
-			": fails with ENOLCK: the descriptor's path "
-			"cannot be had (no /proc, or its mount is gone) and "
-			"its device is that of a managed prefix",
-			NULL);
-	return err;
+	return err || r->rule;
 }
 
 int dlk_request_run(struct request *r, bool wait,
@@ -469,13 +519,11 @@ int dlk_request_run(struct request *r, bool wait,
 			NULL);
 	while (err == DLK_OTHER_FILE) {
 		r->fd = r->program_fd;
-		err = classify(r);
-		if (!err)
-			err = r->rule ? attempt(r) : DLK_PASS;
+		err = classify(r) ? attempt(r) : DLK_PASS;
 	}
 	dlk_scratch_put(r->s);
 	dlk_follow_end(r);
-	if (r->rule)
+	if (r->rule || err != DLK_PASS)
 		dlk_thread_catch_up();
 	r->call = NULL;
 	return err;

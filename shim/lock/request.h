@@ -154,8 +154,9 @@ int dlk_rule_of(int fd, struct dlk_room *room, const struct dlk_rule **rule);
 
 /*
  * All of a call, in its frame of dlk_enter() and dlk_leave(): the attempt, where
- * a rule has the file; once more while it says DLK_OTHER_FILE.  0, -errno, or
- * DLK_PASS.
+ * a rule has the file, or none can be known (r->rule is NULL then: what is held
+ * can be unlocked, and dlk_request_begin() fails); once more while it says
+ * DLK_OTHER_FILE.  0, -errno, or DLK_PASS.
  */
 int dlk_request_run(struct request *r, bool wait,
 		    int (*attempt)(struct request *r));

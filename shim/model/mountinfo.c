@@ -14,12 +14,17 @@ static const char *next_word(const char *p)
 }
 
 /* Blanks and the like stand as \040: one byte each. */
+static bool is_escape(const char *p)
+{
+	return p[0] == '\\' && p[1] && p[2] && p[3];
+}
+
 static size_t path_len(const char *p)
 {
 	size_t n = 0;
 
 	for (; *p && *p != ' '; n++)
-		p += *p == '\\' && p[1] && p[2] && p[3] ? 4 : 1;
+		p += is_escape(p) ? 4 : 1;
 	return n;
 }
 
@@ -45,6 +50,7 @@ bool dlk_mount_line(const char *line, struct dlk_mount_line *m)
 	p = next_word(p); /* behind the root of the mount */
 	if (!p)
 		return false;
+	m->point = p;
 	m->point_len = path_len(p);
 	p = strstr(p, " - ");
 	if (!p)
@@ -57,6 +63,24 @@ bool dlk_mount_line(const char *line, struct dlk_mount_line *m)
 		m->type[len] = '\0';
 	}
 	m->options = next_word(next_word(p)) ?: "";
+	return true;
+}
+
+bool dlk_mount_point(const struct dlk_mount_line *m, char *path, size_t size)
+{
+	const char *p = m->point;
+
+	if (m->point_len >= size)
+		return false;
+	for (size_t i = 0; i < m->point_len; i++) {
+		const bool escape = is_escape(p);
+
+		path[i] = escape ? (char)((p[1] - '0') << 6 |
+					  (p[2] - '0') << 3 | (p[3] - '0'))
+				 : *p;
+		p += escape ? 4 : 1;
+	}
+	path[m->point_len] = '\0';
 	return true;
 }
 

@@ -143,6 +143,38 @@ bool dlk_mount_of(int fd, struct dlk_mount *mount)
 	       dlk_mount_by_id(id, mount);
 }
 
+struct points {
+	dev_t dev;
+	char *point;
+	size_t size;
+	dlk_point_fn *fn;
+	void *arg;
+};
+
+static bool tell_point(void *arg, const char *line)
+{
+	struct points *p = arg;
+	struct dlk_mount_line m;
+	size_t len;
+
+	/* (Room for a slash.) */
+	if (!dlk_mount_line(line, &m) || makedev(m.major, m.minor) != p->dev ||
+	    !dlk_mount_point(&m, p->point, p->size - 1))
+		return true;
+	len = m.point_len;
+	if (len && p->point[len - 1] != '/')
+		memcpy(p->point + len, "/", 2);
+	return p->fn(p->arg, p->point);
+}
+
+void dlk_mount_points(dev_t dev, char *point, size_t size, dlk_point_fn *fn,
+		      void *arg)
+{
+	struct points p = { dev, point, size, fn, arg };
+
+	dlk_each_line("/proc/thread-self/mountinfo", tell_point, &p);
+}
+
 /*
  * FUSE without allow_other tells a process of another user than the mount's
  * nothing of a file that it has open (fs/fuse/dir.c, fuse_getattr); fdinfo

@@ -10,6 +10,7 @@
 #define DLK_MOUNTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +27,15 @@ struct dlk_mount {
 bool dlk_mount_of(int fd, struct dlk_mount *mount);
 /* The same by its id: statx(2), STATX_MNT_ID. */
 bool dlk_mount_by_id(uint64_t id, struct dlk_mount *mount);
+
+/*
+ * Tell fn() of each place where the file system of this device (the superblock's)
+ * is mounted, as a directory that ends in '/', until that is false.  `point` is
+ * of the caller's memory.
+ */
+typedef bool dlk_point_fn(void *arg, const char *point);
+void dlk_mount_points(dev_t dev, char *point, size_t size, dlk_point_fn *fn,
+		      void *arg);
 
 /*
  * The device, inode and mode of fd's file, whoever asks and whatever server is

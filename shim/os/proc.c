@@ -265,6 +265,19 @@ static bool literal(const char *path, const struct dlk_file *file)
 	       st.st_dev == file->dev && st.st_ino == file->ino;
 }
 
+/*
+ * "/" is also what the kernel writes where it knows no path (fs/d_path.c): of a
+ * file whose directory nobody has looked up since it was opened by its handle
+ * (open_by_handle_at(2)), and of one that was moved out of the tree that is
+ * mounted.
+ */
+static bool is_root(int fd)
+{
+	struct dlk_file file;
+
+	return dlk_kernel_file(fd, &file) == 0 && literal("/", &file);
+}
+
 ssize_t dlk_kernel_path(int fd, char *path, size_t size)
 {
 	static const char gone[] = " (deleted)";
@@ -280,6 +293,8 @@ ssize_t dlk_kernel_path(int fd, char *path, size_t size)
 	if ((size_t)n >= size)
 		return -ENAMETOOLONG;
 	path[n] = '\0';
+	if (n == 1 && path[0] == '/' && !is_root(fd))
+		return -ENOENT;
 	if ((size_t)n > gone_len && strcmp(path + n - gone_len, gone) == 0 &&
 	    dlk_kernel_file(fd, &file) == 0 && !literal(path, &file)) {
 		n -= (ssize_t)gone_len;

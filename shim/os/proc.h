@@ -51,7 +51,10 @@ int dlk_kernel_same(int fd1, int fd2);
 /* Is fd that of another process, by the same number, as a child's is of its parent's?
  * False, too, if the kernel will not say. */
 bool dlk_kernel_shares(pid_t pid, int fd);
-/* The path of fd (" (deleted)" stripped), its length, or -errno. */
+/*
+ * The path of fd (" (deleted)" stripped), its length, or -errno; -ENOENT, too, if
+ * the kernel knows none.
+ */
 ssize_t dlk_kernel_path(int fd, char *path, size_t size);
 /* Has that process our library?  No, if it may not be looked at. */
 bool dlk_kernel_is_preloaded(pid_t pid);

@@ -53,12 +53,17 @@ static void no_field_may_be_many(void **state)
 static void an_escape_is_one_byte(void **state)
 {
 	struct dlk_mount_line m;
+	char point[16];
 
 	(void)state;
 	assert_true(dlk_mount_line("1 0 0:45 /a\\040b /mnt/a\\040b\\134 rw - "
 				   "nfs h:/a\\040-\\040b rw",
 				   &m));
 	assert_int_equal(m.point_len, strlen("/mnt/a b\\"));
+	assert_true(dlk_mount_point(&m, point, sizeof(point)));
+	assert_string_equal(point, "/mnt/a b\\");
+	assert_false(dlk_mount_point(&m, point, m.point_len));
+	assert_true(dlk_mount_point(&m, point, m.point_len + 1));
 	assert_string_equal(m.type, "nfs");
 }
 
@@ -153,6 +158,35 @@ static void the_kernel_says_so(void **state)
 	assert_false(dlk_mount_of(fd, &mount));
 }
 
+static bool note_point(void *seen, const char *point)
+{
+	*(bool *)seen = strcmp(point, "/proc/") == 0;
+	return !*(bool *)seen;
+}
+
+static bool note_any_point(void *seen, const char *point)
+{
+	(void)point;
+	*(bool *)seen = true;
+	return false;
+}
+
+static void a_device_has_its_mount_points(void **state)
+{
+	bool found = false;
+	struct stat st;
+	char point[32];
+
+	(void)state;
+	assert_int_equal(stat("/proc", &st), 0);
+	dlk_mount_points(st.st_dev, point, sizeof(point), note_point, &found);
+	assert_true(found);
+	found = false;
+	dlk_mount_points(makedev(4095, 1), point, sizeof(point), note_any_point,
+			 &found);
+	assert_false(found);
+}
+
 static void a_type_is_known_by_its_name(void **state)
 {
 	(void)state;
@@ -214,6 +248,7 @@ int main(void)
 		cmocka_unit_test(a_long_line_is_one_line),
 		cmocka_unit_test(what_cannot_be_read_is_no_empty_file),
 		cmocka_unit_test(the_kernel_says_so),
+		cmocka_unit_test(a_device_has_its_mount_points),
 		cmocka_unit_test(a_type_is_known_by_its_name),
 		cmocka_unit_test(name_and_magic_agree),
 	};
