@@ -10,6 +10,8 @@
 #	slot_of KEY, key_of FILE
 #	owner_of SLOT		the node that has it: I
 #	node_id I
+#	slot_opens SLOT I	it is to move to node I, and nothing has yet
+#	slot_stays SLOT		it is not to move
 #	slot_move SLOT I [MS]	to node I, as redis-cli --cluster reshard does: with
 #				a pause before each step; it fails if that takes
 #				60 s, as to a node that is no master
@@ -189,14 +191,31 @@ owner_of()
 	return 1
 }
 
+slot_opens()
+{
+	local from
+
+	from=$(owner_of "$1") || return
+	m "$2" cluster setslot "$1" importing "$(node_id "$from")" >/dev/null
+	m "$from" cluster setslot "$1" migrating "$(node_id "$2")" >/dev/null
+}
+
+slot_stays()
+{
+	local i
+
+	for ((i = 1; i <= N_MASTERS; i++)); do
+		! is_master "$i" || m "$i" cluster setslot "$1" stable >/dev/null
+	done
+}
+
 slot_move()
 {
 	local slot=$1 to=$2 ms=${3:-0} end=$((SECONDS + 60)) from i keys
 
 	from=$(owner_of "$slot") || return
 	[ "$from" != "$to" ] || return 0
-	m "$to" cluster setslot "$slot" importing "$(node_id "$from")" >/dev/null
-	m "$from" cluster setslot "$slot" migrating "$(node_id "$to")" >/dev/null
+	slot_opens "$slot" "$to"
 	while sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))" &&
 		mapfile -t keys < <(m "$from" cluster getkeysinslot "$slot" 3) &&
 		[ -n "${keys-}" ]; do

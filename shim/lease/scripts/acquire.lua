@@ -62,6 +62,8 @@ local claim, linger = ARGV[8] or '', ARGV[12]
 
 --include dead.inc
 
+local waits = redis.call('EXISTS', queue) == 1
+
 -- Another thread may read by it, so it is back whenever we are refused.
 local function aside(of)
 	local left, text = redis.call('PTTL', key), redis.call('HGET', key, of)
@@ -87,6 +89,11 @@ elseif state == 'EX' then
 		replaced = 1
 	end
 	if ours or replaced == 1 then
+		-- (Where its slot moves the queue is there, or this would not
+		-- have been called.)
+		if waits then
+			wait_where_it_moves()
+		end
 		redis.call('DEL', key)
 		state = 'none'
 		-- A shared kernel lock proves only that nobody has an exclusive
@@ -133,7 +140,7 @@ local function writer_waits()
 	return found
 end
 local writer
-if not ours and redis.call('EXISTS', queue) == 1 then
+if not ours and waits then
 	if state == 'none' and not first_is_ours() then
 		state = put_back and 'SH' or grant_next(state, options)
 		if state == 'none' and not first_is_ours() then

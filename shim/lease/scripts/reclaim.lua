@@ -34,11 +34,9 @@ if kind == 'string' then
 	elseif not old and not dead(of) then
 		return 2
 	end
-	redis.call('DEL', key)
 	-- (A shared lock proves only that nobody has an exclusive one.)
 	if mode == 'SH' and left > 0 and not old then
-		redis.call('HSET', key, 'dlock', '1', of, now + left)
-		redis.call('PEXPIRE', key, left)
+		put_lease(of, left, 'SH')
 	end
 elseif kind == 'hash' and redis.call('HGET', key, 'dlock') == '1' then
 	-- Of a snapshot, others may linger there.

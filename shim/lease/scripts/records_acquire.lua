@@ -44,6 +44,7 @@ if ARGV[6] == '00000000000000000001'
 	return { 1, 0, '', '', 0, 0 }
 end
 --include records_queue.inc
+--include moving.inc
 local token, ttl, since, seq = ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[6]
 local id, want, known = id_of(token), range(ARGV[8], 1), ARGV[7] ~= ''
 local options, claim, ticket = ARGV[9], ARGV[10], ARGV[11]
@@ -111,8 +112,14 @@ elseif kind == 'none' and waits and not is_interop(options) then
 	grant_next(options)
 	kind, me = kind_of(id)
 end
-local claimed = kind == 'hash' and claim ~= '' and not (me and seq < me.seq)
-		and drop(claim)
+-- (Where its slot moves the queue is there, or this would not have been called.)
+local kept = ARGV[5] == 'share' and {} or nil
+local confirms = kind == 'hash' and claim ~= '' and not (me and seq < me.seq)
+		 and owner(id_of(claim))
+if waits and (kept or confirms) then
+	wait_where_it_moves()
+end
+local claimed = confirms and drop(claim)
 if claimed then
 	freed = nil
 	kind, me = kind_of(id)
@@ -182,7 +189,6 @@ if not me and known then
 end
 
 local had = mine(id, below(want[1]), above(want[2]))
-local kept = ARGV[5] == 'share' and {} or nil
 local hit, other, replaced = obstacle(id, had, want, dead, kept)
 if not hit and freed and waits and not claimed and not is_interop(options)
    and ARGV[5] ~= 'own' and ARGV[5] ~= 'rest' and not kept then
@@ -216,8 +222,8 @@ end
 
 drop_mark(options, ARGV[8])
 cancel(ticket, claim)
-take(id, want)
 assign(id, had, want[1], want[2], { want })
+take(id, want)
 set_owner({ id = id, seq = seq, expiry = now + ttl, token = token,
 	    since = me and most(me.since, since) or since,
 	    lingering = lingering })

@@ -22,6 +22,5 @@ local _, of = holder('')
 if len == 0 or not same(of, token) then
 	return 0
 end
-redis.call('DEL', key)
 put_lease(token, ttl, 'SH', ARGV[3])
 return 1

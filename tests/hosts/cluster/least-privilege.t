@@ -57,8 +57,7 @@ slot_begin()
 	local from keys
 
 	from=$(owner_of "$1")
-	m "$2" cluster setslot "$1" importing "$(node_id "$from")" >/dev/null
-	m "$from" cluster setslot "$1" migrating "$(node_id "$2")" >/dev/null
+	slot_opens "$1" "$2"
 	mapfile -t keys < <(m "$from" cluster getkeysinslot "$1" 10)
 	m "$from" migrate 127.0.0.1 "${MASTER_PORT[$2]}" '' 0 5000 \
 		replace keys "${keys[@]}" >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# timeout: 60
+# timeout: 90
 #
 # A slot of the cluster moves to another node while its locks are held, asked for
 # and waited for: never two holders, no lease is lost, and the new node, which has
@@ -20,6 +20,128 @@ sees_two 10
 ok 'the nodes are old' until_true 20 masters_are_old $((TTL + 1))
 
 export DLOCK_LOG=warning:$RIG/log
+# --- a slot that is to move, while all of it is where it was -------------------
+
+# begins FILE: A has it, B waits for it, and its slot, $slot, is to move
+begins()
+{
+	locker a dl A
+	locker b dl B
+	ask a "open f $1"
+	ask b "open f $1"
+	ask a 'lock f EX'
+	is "$RESULT" 0 "A has $1"
+	say b 'lock f EX'
+	ok '... B waits for it' until_true 10 has_queue "$1"
+	key=$(key_of "$1")
+	slot=$(slot_of "$key")
+	from=$(owner_of "$slot")
+	slot_opens "$slot" "$(next_of "$slot")"
+}
+
+has_queue()
+{
+	[ "$(rr exists "{$(key_of "$1")}%q")" = 1 ]
+}
+
+# there: who has it at the node that its slot leaves, EX or SH, since when (if it is
+# alone; of a claim $NEVER), and until when
+NEVER=18446744073709551615
+there()
+{
+	local at
+
+	at=$(m "$from" get "$key")
+	case $at in
+	dlock1*)
+		read -r _ _ at _ since _ <<<"$at"
+		echo "EX ${at##*:} $since $(m "$from" pexpiretime "$key")" ;;
+	WRONGTYPE*)
+		m "$from" hgetall "$key" | paste - - | grep ^dlock1 |
+			sed 's/^dlock1 [^ ]* [^ ]*:\([^ ]*\) .*\t\([0-9]*\) *\([A-Z]*\).*/\3 \1 \2/' ;;
+	esac
+}
+
+is_confirmed()
+{
+	[[ $(there) == "EX B "* && $(there) != *" $NEVER "* ]]
+}
+
+begins handed
+ask a 'lock f UN'
+ok 'A unlocks: B has it' hear b
+is "$RESULT" 0 '... by the node that it leaves'
+ok '... which has its lease' until_true 5 is_confirmed
+slot_move "$slot" "$(next_of "$slot")"
+ask a 'lock f EX NB'
+is "$RESULT" EAGAIN '... and so has the new one'
+ask b 'lock f UN'
+is "$RESULT" 0 '... until B unlocks'
+peer_end b a
+
+# What the library has asked of that node.
+questions()
+{
+	m "$from" info commandstats |
+		sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
+}
+
+was_asked()
+{
+	[ "$(questions)" -ge $((before + 3)) ]
+}
+
+begins weakened
+is_there=$(there) before=$(questions)
+say a 'lock f SH'
+ok 'A is to read from now on, and asks' until_true 10 was_asked
+is "$(there)" "$is_there" '... of a node that has its lease as it was'
+slot_move "$slot" "$(next_of "$slot")"
+ok '... and it reads, by the new one' hear a
+is "$RESULT" 0 '... as it is told'
+locker c dl B
+ask c 'open f weakened'
+may_read()
+{
+	ask c 'lock f SH NB' && [ "$RESULT" = 0 ]
+}
+ok '... and another one does' until_true 10 may_read
+ask c 'lock f UN'
+ask a 'lock f UN'
+ok '... until B has it' hear b
+is "$RESULT" 0 '... to write'
+peer_end c b a
+
+rig_configs ttl=${TTL}s timeout=20s connect_timeout=1s restart_delay=${TTL}s \
+	path_more='on_lost = "pause"'
+is_renewed()
+{
+	[[ $(there) == *" $who "* && $(there) != "$is_there" ]]
+}
+
+begins paused
+for who in A B; do
+	for n in 1 2; do
+		is_there=$(there)
+		ok "it is paused if it is lost, and $who has it renewed ($n)" \
+			until_true $TTL is_renewed
+	done
+	[ "$who" = A ] || break
+	ask a 'lock f UN'
+	ok 'A unlocks: B has it' hear b
+	is "$RESULT" 0 '... by the node that it leaves'
+	ok '... which has its lease' until_true 5 is_confirmed
+done
+slot_move "$slot" "$(next_of "$slot")"
+ask a 'lock f EX NB'
+is "$RESULT" EAGAIN '... and so has the new one'
+ask b 'lock f UN'
+is "$RESULT" 0 '... until B unlocks'
+peer_end b a
+rig_configs ttl=${TTL}s timeout=20s connect_timeout=1s restart_delay=${TTL}s
+
+# --- slots that move under load ------------------------------------------------
+
 locker a dl A
 ask a 'open a held'
 ask a 'lock a EX'
