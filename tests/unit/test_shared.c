@@ -249,6 +249,44 @@ static void a_refused_proof_leaves_the_old_lease(void **state)
 	assert_true(left_of(dead) == -1);
 }
 
+/* --- another's key in place of the queue ---------------------------------- */
+
+static void put_foreign_queue(void)
+{
+	tell_ok(tell(redis.c, "SET", "{k}%q", "somebody's", NULL));
+}
+
+/* A refusal would leave a reader that nobody knows of. */
+static void a_reader_is_granted_whatever_is_at_the_queue(void **state)
+{
+	(void)state;
+	put_shared(third, 8000);
+	put_foreign_queue();
+	assert_int_equal(acquire(ours, SH), 0);
+	assert_true(left_of(ours) > 0);
+	assert_int_equal(release(ours), 0);
+	assert_int_equal(left_of(ours), -1);
+	assert_string_equal(value_at(redis.c, "{k}%q"), "somebody's");
+}
+
+static void what_no_reader_has_is_refused_for_it(void **state)
+{
+	(void)state;
+	put_foreign_queue();
+	assert_int_equal(acquire(ours, SH), -EREMOTEIO);
+	assert_int_equal(tell(redis.c, "EXISTS", "k", NULL)->integer, 0);
+}
+
+static void a_conversion_that_it_refuses_leaves_the_old_lease(void **state)
+{
+	(void)state;
+	put_shared(other, 8000);
+	put_foreign_queue();
+	assert_int_equal(convert(ours, EX, other), -EREMOTEIO);
+	assert_non_null(strstr(c->error, "{k}%q"));
+	assert_true(left_of(other) > 7000);
+}
+
 /* --- proof of death ------------------------------------------------------- */
 
 static void an_exclusive_proof_removes_the_dead(void **state)
@@ -462,6 +500,9 @@ int main(void)
 		shared_test(exclusive_becomes_shared),
 		shared_test(a_refused_conversion_leaves_the_old_lease),
 		shared_test(a_refused_proof_leaves_the_old_lease),
+		shared_test(a_reader_is_granted_whatever_is_at_the_queue),
+		shared_test(what_no_reader_has_is_refused_for_it),
+		shared_test(a_conversion_that_it_refuses_leaves_the_old_lease),
 		shared_test(an_exclusive_proof_removes_the_dead),
 		shared_test(an_exclusive_proof_leaves_the_living),
 		shared_test(a_shared_proof_demotes_an_exclusive),

@@ -64,8 +64,10 @@ local claim, linger = ARGV[8] or '', ARGV[12]
 
 local waits = redis.call('EXISTS', queue) == 1
 
--- Another thread may read by it, so it is back whenever we are refused.
+-- Another thread may read by it, so it is back whenever we are refused (and not
+-- taken where another's key in place of the queue ends this by an error).
 local function aside(of)
+	of_queue(redis.pcall('HLEN', queue))
 	local left, text = redis.call('PTTL', key), redis.call('HGET', key, of)
 	redis.call('HDEL', key, of)
 	return function()
@@ -170,7 +172,8 @@ if state == 'none' or (state == 'SH' and mode == 'SH') then
 		put_lease(token, ttl, mode, linger)
 	else
 		add_reader(state, token, ttl, linger)
-		grant_next('SH', options)
+		-- It is granted, whatever is at the queue.
+		pcall(grant_next, 'SH', options)
 	end
 	return { 1, replaced, '', 0, 0 }
 end
