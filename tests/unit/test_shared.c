@@ -80,7 +80,7 @@ static int reclaim(const char *token, enum mode mode)
 	return dlk_lease_reclaimed(c, in_ms(5000), NULL);
 }
 
-static int weaken(const char *token)
+static const redisReply *weakening(const char *token)
 {
 	struct dlk_lease lease = lease_of(token, SH);
 	const redisReply *r;
@@ -89,6 +89,13 @@ static int weaken(const char *token)
 	assert_int_equal(dlk_lease_weaken(c, &lease), 0);
 	assert_int_equal(dlk_conn_flush(c, in_ms(5000)), 0);
 	assert_int_equal(dlk_conn_reply(c, in_ms(5000), &r), 0);
+	return r;
+}
+
+static int weaken(const char *token)
+{
+	const redisReply *r = weakening(token);
+
 	assert_int_equal(dlk_lease_released(r, &(uint64_t){ 0 }), 0);
 	return r->integer == 1 ? 0 : DLK_GONE;
 }
@@ -463,6 +470,19 @@ static void an_exclusive_lease_becomes_shared(void **state)
 	assert_true(left_of(ours) > 0);
 }
 
+/* The server's user lacks a word: somebody may mend it before the deadline. */
+static void what_cannot_be_weakened_stays(void **state)
+{
+	(void)state;
+	put_exclusive(ours);
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "-hset", NULL));
+	assert_int_equal(weakening(ours)->type, REDIS_REPLY_ERROR);
+	tell_ok(tell(redis.c, "ACL", "SETUSER", "default", "+hset", NULL));
+	assert_string_equal(value_at(redis.c, "k"), ours);
+	assert_int_equal(weaken(ours), 0);
+	assert_true(full(left_of(ours)));
+}
+
 static void weaken_creates_nothing(void **state)
 {
 	(void)state;
@@ -518,6 +538,7 @@ int main(void)
 		young_test(a_young_server_takes_all_sharers_back),
 		young_test(reclaim_mixes_no_modes),
 		shared_test(an_exclusive_lease_becomes_shared),
+		shared_test(what_cannot_be_weakened_stays),
 		shared_test(weaken_creates_nothing),
 		young_test(reclaim_writes_to_no_foreign_hash),
 	};
