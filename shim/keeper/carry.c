@@ -197,6 +197,20 @@ static void tell(enum dlk_level level, const struct dlk_kept *k,
 	dlk_line_end(&l);
 }
 
+/*
+ * Since the last renewal was asked for, as its deadline says.  That of a claim (DESIGN
+ * 4.2), which is short, says it of none, and of a moment before there was a lease.
+ */
+void dlk_kept_put_unrenewed(struct dlk_text *t, const struct dlk_kept *k)
+{
+	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
+	const uint64_t since =
+		asked > k->add.granted_ns ? asked : k->add.granted_ns;
+
+	dlk_text_i64(t, (int64_t)((dlk_now_ns() - since) / DLK_MS));
+	dlk_text_str(t, " ms");
+}
+
 /* --- a lease comes -------------------------------------------------------- */
 
 /* As its ADD has it; NULL: no memory. */
@@ -449,13 +463,12 @@ static bool has_run_out(const struct dlk_kept *k)
 /* Who is killed by his own timer says nothing any more. */
 static void tell_end(const struct dlk_kept *k)
 {
-	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
 	struct dlk_line l;
 
 	dlk_kept_line(&l, DLK_WARNING, k);
 	dlk_text_str(&l.text, " was not renewed for ");
-	dlk_text_i64(&l.text, (int64_t)((dlk_now_ns() - asked) / DLK_MS));
-	dlk_text_strs(&l.text, " ms (",
+	dlk_kept_put_unrenewed(&l.text, k);
+	dlk_text_strs(&l.text, " (",
 		      k->section->why[0] ? k->section->why : "nobody did",
 		      "), and its lock has ended since: its process was killed "
 		      "by its own timer, or had unlocked",

@@ -248,6 +248,8 @@ uint64_t dlk_sections_due_ns(const struct dlk_section *but);
 struct dlk_kept;
 void dlk_kept_line(struct dlk_line *l, enum dlk_level level,
 		   const struct dlk_kept *k);
+/* "1455 ms": for how long nobody has renewed it. */
+void dlk_kept_put_unrenewed(struct dlk_text *t, const struct dlk_kept *k);
 
 /* --- records.c ------------------------------------------------------------ */
 

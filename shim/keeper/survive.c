@@ -179,10 +179,8 @@ static void put_own_fault(struct dlk_text *t)
 
 static void put_why(struct dlk_text *t, const struct dlk_kept *k)
 {
-	const uint64_t asked = dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms);
-
-	dlk_text_i64(t, (int64_t)((dlk_now_ns() - asked) / DLK_MS));
-	dlk_text_str(t, " ms (");
+	dlk_kept_put_unrenewed(t, k);
+	dlk_text_str(t, " (");
 	if (k->section->why[0])
 		dlk_text_str(t, k->section->why);
 	else

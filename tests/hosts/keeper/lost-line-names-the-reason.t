@@ -4,7 +4,8 @@
 #
 # A lease that its keeper could not renew is lost, and the line says why: what the
 # server has not done, though the keeper was there in time and has nothing to ask in
-# between.
+# between; and for how long, also of a lease that was granted in the queue a moment
+# ago, and never renewed.
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start disks
@@ -21,4 +22,35 @@ like "$(grep LOST "$RIG/log")" 'no answer: Connection timed out' \
 kill -CONT "$REDIS_PID"
 on A pkill -KILL -x sleep
 wait "$JOB"
+
+# The server hands it on, and refuses to confirm that: what was handed on lasts for
+# less than the ttl.
+: >"$RIG/log"
+TTL=10
+rig_configs ttl=${TTL}s timeout=3s
+waits()
+{
+	[ "$(rr exists "{dlock:$MNT/f}%q")" = 1 ]
+}
+# (Whose child has the lock, too, has a keeper.)
+locker a dl A
+locker b dl B
+ask a 'open f f'
+ask a 'lock f EX'
+ask b 'open f f'
+say b 'lock f EX'
+ok 'B waits for what A has' until_true 10 waits
+began=$(now)
+rr acl setuser default -type >"$RIG/acl"
+ask a 'lock f UN'
+hear b
+is "$RESULT" 0 'B has it, and it cannot be confirmed'
+ask b fork
+lost='is LOST: it was not renewed for ([0-9]+) ms \(.*can.t run this command'
+ok '... so it is lost' until_true 20 grep -qE "$lost" "$RIG/log"
+at_most "$(sed -nE "s/.*$lost.*/\1/p" "$RIG/log" | head -n 1)" \
+	$((($(now) - began) / 1000000)) \
+	'... after no longer than since B was to have it (ms)'
+rr acl setuser default +type >"$RIG/acl"
+peer_end a b
 done_testing
