@@ -36,6 +36,7 @@ void dlk_master_heard(struct dlk_master *m)
 void dlk_master_failed(struct dlk_master *m)
 {
 	atomic_store(&m->silent_ns, 0);
+	atomic_store(&m->lacks, NULL);
 	atomic_store(&m->away_ns, dlk_now_ns() + AWAY_MS * DLK_MS);
 }
 
@@ -50,12 +51,29 @@ bool dlk_master_give_up(struct dlk_master *m, struct dlk_conn *c)
 {
 	const bool full = c->deferred_n + DLK_REPLIES_MAX > DLK_DEFERRED_MAX;
 
-	if (!full && ((!c->deferred_n && !c->connecting) ||
-		      !owes_for_long(m, dlk_now_ns())))
+	if (!full &&
+	    ((!c->deferred_n && !c->step) || !owes_for_long(m, dlk_now_ns())))
 		return false;
 	dlk_master_failed(m);
+	if (c->step)
+		atomic_store(&m->lacks, dlk_conn_lacks(c));
 	dlk_conn_close(c);
 	return true;
+}
+
+/*
+ * Nobody has waited for it since, and it may have come a step further: then it
+ * has owed nothing.  (One that is slower to connect than the others are to answer
+ * would never be, for each question would begin it anew.)
+ */
+static void go_on_connecting(struct dlk_master *m, struct dlk_conn *c)
+{
+	const enum dlk_step step = c->step;
+	const unsigned turn = c->turn;
+
+	if (dlk_conn_start(c, dlk_now_ns()) != -EINPROGRESS ||
+	    c->step != step || c->turn != turn)
+		atomic_store(&m->silent_ns, 0);
 }
 
 struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted)
@@ -64,6 +82,8 @@ struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted)
 
 	if (!c)
 		return NULL;
+	if (c->step)
+		go_on_connecting(m, c);
 	/*
 	 * It may have answered long ago, and nobody has read it.  (A few answers
 	 * cost nothing where they are read along with the next one.)
@@ -95,9 +115,10 @@ static void explain(struct ballot *b, unsigned i, const char *why)
 static void vote(struct ballot *b, unsigned i, int err)
 {
 	struct dlk_conn *c = b->v[i].c;
+	const char *lacks = atomic_load(&b->masters->v[i].lacks);
 
 	if (err < 0)
-		explain(b, i, c ? c->error : "it does not answer");
+		explain(b, i, c ? c->error : lacks ?: "it does not answer");
 	if (c)
 		dlk_pool_put(c);
 	b->v[i].c = NULL;
@@ -273,15 +294,15 @@ static unsigned watch(const struct ballot *b, struct pollfd *p, unsigned *who)
 		if (!b->v[i].c)
 			continue;
 		who[n] = i;
-		p[n++] = (struct pollfd){
-			.fd = dlk_conn_fd(b->v[i].c),
-			.events = b->v[i].asked ? POLLIN : POLLOUT,
-		};
+		p[n++] = dlk_conn_poll(b->v[i].c);
 	}
 	return n;
 }
 
-/* Until one of them has something to say; what the program closed has. */
+/*
+ * Until one of them has something to say; what the program closed has.  Of those
+ * that are to be connected to not each event is told.
+ */
 static void wait_once(struct ballot *b, uint64_t until_ns)
 {
 	struct pollfd p[DLK_MASTERS_MAX];
@@ -292,48 +313,89 @@ static void wait_once(struct ballot *b, uint64_t until_ns)
 
 	dlk_poll(p, n, ms < SLICE_MS ? (unsigned)ms : SLICE_MS);
 	for (unsigned k = 0; k < n; k++)
-		if (p[k].revents || p[k].fd < 0)
+		if (p[k].revents || p[k].fd < 0 || !b->v[who[k]].asked)
 			go_on(b, who[k]);
 	if (b->at->interrupt && b->at->interrupt(b->at->arg))
 		b->interrupted = true;
 }
 
-/*
- * Has one of them, or one that has been taught nothing yet, still to vote?  (It
- * would never be taught, if it is always the last.)
- */
-static bool is_open(const struct ballot *b, bool untaught)
+/* --- how long they are waited for ------------------------------------------ */
+
+/* Those who have still to vote. */
+static uint32_t open_ones(const struct ballot *b)
 {
+	uint32_t open = 0;
+
 	for (unsigned i = 0; i < b->masters->n; i++)
-		if (b->v[i].c &&
-		    (!untaught || atomic_load(&b->masters->v[i].untaught)))
-			return true;
-	return false;
+		open |= (uint32_t)(b->v[i].c != NULL) << i;
+	return open;
 }
 
-static uint64_t linger_ns(const struct ballot *b)
+/* They would never be taught, if they are always the last. */
+static uint32_t untaught_ones(const struct ballot *b)
 {
-	return dlk_tally_state(&b->tally) == TALLY_YES ? b->linger_ns
-						       : b->linger_no_ns;
+	uint32_t untaught = 0;
+
+	for (unsigned i = 0; i < b->masters->n; i++)
+		untaught |= (uint32_t)atomic_load(&b->masters->v[i].untaught)
+			    << i;
+	return untaught & open_ones(b);
 }
 
-/* When it is decided, what has come by then is read as well. */
+static uint32_t unasked_ones(const struct ballot *b)
+{
+	uint32_t asked = 0;
+
+	for (unsigned i = 0; i < b->masters->n; i++)
+		asked |= (uint32_t)b->v[i].asked << i;
+	return open_ones(b) & ~asked;
+}
+
+/* What is decided, and when. */
+struct decision {
+	uint64_t at_ns; /* 0: nothing yet */
+	uint32_t unasked;
+};
+
+/*
+ * Until when more votes are waited for.  What is granted is to be with all that
+ * can be reached, for until it is renewed it bears the loss of none that it is
+ * not with: so those that were still to be connected to then have as long again
+ * as the others took.
+ */
+static uint64_t end_of(const struct ballot *b, const struct decision *d)
+{
+	const bool yes = dlk_tally_state(&b->tally) == TALLY_YES;
+	const uint64_t took = d->at_ns - b->asked_ns;
+	uint64_t linger = yes ? b->linger_ns : b->linger_no_ns;
+
+	if (!d->at_ns || untaught_ones(b))
+		return b->by_ns;
+	if (yes && (d->unasked & open_ones(b)) && linger < took)
+		linger = took;
+	return d->at_ns + linger < b->by_ns ? d->at_ns + linger : b->by_ns;
+}
+
+/*
+ * When it is decided, what has come by then is read as well; and when the time is
+ * over, for we may have had no core until then.
+ */
 static void collect(struct ballot *b)
 {
-	uint64_t until = b->by_ns, now = dlk_now_ns();
-	bool decided = false;
+	struct decision d = { .at_ns = 0 };
+	uint64_t now;
 
-	while (is_open(b, false) && !b->interrupted && now < until) {
-		wait_once(b, until);
+	if (!open_ones(b) || b->interrupted)
+		return;
+	do {
+		wait_once(b, end_of(b, &d));
 		now = dlk_now_ns();
-		if (decided || dlk_tally_state(&b->tally) == TALLY_OPEN)
+		if (d.at_ns || dlk_tally_state(&b->tally) == TALLY_OPEN)
 			continue;
-		decided = true;
-		if (!is_open(b, true) && now + linger_ns(b) < until)
-			until = now + linger_ns(b);
-		if (now >= until)
+		d = (struct decision){ now, unasked_ones(b) };
+		if (now >= end_of(b, &d))
 			wait_once(b, now);
-	}
+	} while (open_ones(b) && !b->interrupted && now < end_of(b, &d));
 }
 
 /* An answer that nobody has waited for. */
@@ -371,8 +433,10 @@ static void leave(struct ballot *b, unsigned i)
 		err = dlk_conn_defer(c, judge_late, late, m);
 	if (err)
 		dlk_conn_close(c);
-	dlk_conn_set_error(c, b->v[i].asked ? "no answer yet"
-					    : "no connection yet");
+	if (b->v[i].asked)
+		dlk_conn_set_error(c, "no answer yet");
+	else if (!c->tried) /* else it says which addresses have failed */
+		dlk_conn_set_error(c, dlk_conn_lacks(c));
 	vote(b, i, b->interrupted ? -EINTR : -ETIMEDOUT);
 }
 

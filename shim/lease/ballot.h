@@ -11,13 +11,14 @@
  *							(goes on) yes
  *							release
  *
- *  1. All requests leave before any answer is read, and no connect(2) is waited
- *     for before they have left.
+ *  1. All requests leave before any answer is read, and no connection is waited
+ *     for before they have left: not for a name's address, nor for TLS.
  *  2. What a late master answers is read, and means nothing, by whoever has its
  *     connection next.  On one connection it acts in order: what is said to it
  *     later is done later.
  *  3. A master that cannot be reached, or owes an answer for SILENT_MS, or
- *     more answers than there is room for, is *away*: it is not asked for AWAY_MS, unless the others are no majority.
+ *     more answers than there is room for, is *away*: it is not asked for
+ *     AWAY_MS, unless the others are no majority.
  *     Nobody waits for it, and there is nothing to release where nothing was
  *     asked for.
  *  4. Two URLs of one server have one vote.
@@ -39,6 +40,7 @@ struct dlk_master {
 	_Atomic uint64_t away_ns;   /* it is not asked before */
 	_Atomic uint64_t silent_ns; /* it owes an answer since; 0: none */
 	_Atomic uint64_t run;       /* a hash of its run id; 0: unknown */
+	const char *_Atomic lacks;  /* what it was given up for; or NULL */
 	atomic_bool untaught;       /* it knows no scripts, and was not waited
 				       for when it said so */
 };

@@ -26,7 +26,7 @@
  * Messages under way, of the process; more are sent by the thread, which waits.
  * LAG_MS: an answer is waited for so long after the ones before.
  */
-enum { MESSAGES = 128, LAG_MS = 20 };
+enum { MESSAGES = 128, LAG_MS = 20, SLICE_MS = 20 };
 
 struct message;
 
@@ -163,23 +163,26 @@ static int append(struct dlk_conn *c, const struct words *w)
 }
 
 /*
- * An open connection, or a new one if it may be (or if the open ones are in use).
- * First the one on which answers are outstanding: what is said by it comes after
- * what was asked by it.
+ * An open connection, or a new one if it may be (or if the open ones are in use),
+ * which is begun and not waited for.  First the one on which answers are
+ * outstanding: what is said by it comes after what was asked by it.
  */
 static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
 				const struct dlk_sending *how)
 {
 	struct dlk_conn *c = how->connects ? dlk_master_conn(m, DLK_ANY)
 					   : dlk_pool_get(m->ep, DLK_OPEN);
+	int err;
 
 	if (!c)
 		return NULL;
 	c->interrupt = how->interrupt;
 	if (!how->connects && c->deferred_n > DLK_UNREAD_MAX)
 		dlk_conn_drain(c, 0);
-	if ((!how->connects && dlk_conn_is_open(c)) ||
-	    dlk_conn_open(c, by_ns) == 0)
+	if (!how->connects && dlk_conn_is_open(c))
+		return c;
+	err = dlk_conn_start(c, by_ns);
+	if (!err || err == -EINPROGRESS)
 		return c;
 	dlk_master_failed(m);
 	dlk_pool_put(c);
@@ -233,43 +236,123 @@ static void send_behind(struct dlk_master *master, const struct words *w)
 	dlk_pool_put(c);
 }
 
+/* A message on its way to all of them. */
+struct dispatch {
+	struct dlk_masters *masters;
+	struct message *message;
+	const struct words *words;
+	uint64_t began_ns, by_ns;
+	struct dlk_conn *c[DLK_MASTERS_MAX]; /* it is still to be sent by */
+	unsigned sent;
+};
+
+/* Sent, or not; one that is known not to be reached was away by then (1). */
+static void end_one(struct dispatch *d, unsigned i, int err)
+{
+	if (d->c[i])
+		dlk_pool_put(d->c[i]);
+	d->c[i] = NULL;
+	d->sent += err == 0;
+	if (!err || dlk_master_is_away(&d->masters->v[i], d->began_ns))
+		return;
+	pthread_mutex_lock(&mutex);
+	count(d->message, -EPIPE, 0);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* It is sent where there is a connection; where none comes any more, it is not. */
+static void step(struct dispatch *d, unsigned i)
+{
+	struct dlk_conn *c = d->c[i];
+	int err = dlk_conn_is_open(c) ? 0 : dlk_conn_start(c, d->by_ns);
+
+	if (err == -EINPROGRESS)
+		return;
+	if (err)
+		dlk_master_failed(&d->masters->v[i]);
+	end_one(d, i,
+		err
+			?: send_part(c, d->message, &d->message->part[i],
+				     d->words, d->by_ns));
+}
+
+static void begin(struct dispatch *d, const struct dlk_sending *how)
+{
+	for (unsigned i = 0; i < d->masters->n; i++) {
+		struct dlk_master *master = &d->masters->v[i];
+
+		if (dlk_master_is_away(master, d->began_ns)) {
+			send_behind(master, d->words);
+			continue;
+		}
+		d->message->part[i] = (struct part){ d->message, master };
+		d->c[i] = link_to(master, d->by_ns, how);
+		if (!d->c[i])
+			end_one(d, i, -EPIPE);
+	}
+	/* (The others are sent it before one is waited for.) */
+	for (unsigned i = 0; i < d->masters->n; i++)
+		if (d->c[i])
+			step(d, i);
+}
+
+/* For one that is to be connected to, or all of them: a slice at most. */
+static bool wait_for_some(struct dispatch *d)
+{
+	const uint64_t now = dlk_now_ns();
+	struct pollfd p[DLK_MASTERS_MAX];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < d->masters->n; i++)
+		if (d->c[i])
+			p[n++] = dlk_conn_poll(d->c[i]);
+	if (n && now < d->by_ns)
+		dlk_poll(p, n,
+			 d->by_ns - now < SLICE_MS * DLK_MS
+				 ? (unsigned)((d->by_ns - now) / DLK_MS) + 1
+				 : SLICE_MS);
+	return n;
+}
+
+static void finish(struct dispatch *d, const struct dlk_sending *how)
+{
+	bool over = false;
+
+	while (wait_for_some(d)) {
+		for (unsigned i = 0; i < d->masters->n; i++)
+			if (d->c[i])
+				step(d, i);
+		over = dlk_now_ns() >= d->by_ns ||
+		       (how->interrupt && how->interrupt(NULL));
+		for (unsigned i = 0; over && i < d->masters->n; i++) {
+			if (!d->c[i])
+				continue;
+			dlk_conn_close(d->c[i]);
+			dlk_master_failed(&d->masters->v[i]);
+			end_one(d, i, -ETIMEDOUT);
+		}
+	}
+}
+
 /* 0: it went to one of them at least. */
 static int send_all(struct dlk_store *s, const struct dlk_sending *how,
 		    const struct words *w)
 {
-	struct dlk_masters *masters = dlk_masters_of(s);
-	const uint64_t now = dlk_now_ns(), by = now + how->timeout_ns;
-	struct message *m = new_message(masters, how);
-	unsigned sent = 0;
+	const uint64_t now = dlk_now_ns();
+	struct dispatch d = { .masters = dlk_masters_of(s),
+			      .words = w,
+			      .began_ns = now,
+			      .by_ns = now + how->timeout_ns };
 
-	if (!m)
+	d.message = new_message(d.masters, how);
+	if (!d.message)
 		return -ENOBUFS;
-	for (unsigned i = 0; i < masters->n; i++) {
-		struct dlk_master *master = &masters->v[i];
-		struct dlk_conn *c;
-		int err = -EPIPE;
-
-		if (dlk_master_is_away(master, now)) {
-			send_behind(master, w);
-			continue;
-		}
-		c = link_to(master, by, how);
-		m->part[i] = (struct part){ m, master };
-		if (c) {
-			err = send_part(c, m, &m->part[i], w, by);
-			dlk_pool_put(c);
-		}
-		sent += err == 0;
-		if (err && !dlk_master_is_away(master, now)) {
-			pthread_mutex_lock(&mutex);
-			count(m, -EPIPE, 0);
-			pthread_mutex_unlock(&mutex);
-		}
-	}
-	if (w->window && sent)
+	begin(&d, how);
+	finish(&d, how);
+	if (w->window && d.sent)
 		*w->window = *w->rest;
-	close_part(m, NULL, 0, sent);
-	return sent ? 0 : -ENOTCONN;
+	close_part(d.message, NULL, 0, d.sent);
+	return d.sent ? 0 : -ENOTCONN;
 }
 
 int dlk_quorum_send_release(struct dlk_store *s, const struct dlk_sending *how,

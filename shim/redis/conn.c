@@ -31,7 +31,7 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
-enum { SLICE_MS = 20, INFO_MS = 30000, NODE_MS = 1000 };
+enum { SLICE_MS = 20, QUEUE_MS = 2, INFO_MS = 30000, NODE_MS = 1000 };
 
 static dlk_find_fn *find_server;
 
@@ -80,7 +80,7 @@ struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep)
 	if (!c)
 		return NULL;
 	c->ep = ep;
-	c->own.fd = -1;
+	c->own.fd = c->lookup.in.fd = -1;
 	/* hiredis' buffer doubles, and an arena keeps what it grew out of. */
 	dlk_arena_init(&c->arena, c->mem, sizeof(c->mem), 8 * DLK_REPLY_MAX);
 	return c;
@@ -99,6 +99,7 @@ void dlk_conn_forget(struct dlk_conn *c)
 	if (!c)
 		return;
 	c->deferred_n = 0;
+	c->lookup.pid = 0; /* no child of ours */
 	dlk_conn_delete(c);
 }
 
@@ -122,13 +123,14 @@ static void run_deferred(struct dlk_conn *c, const redisReply *r)
 void dlk_conn_close(struct dlk_conn *c)
 {
 	dlk_own_close(&c->own);
+	dlk_lookup_end(&c->lookup);
 	dlk_arena_reset(&c->arena);
 	c->reader = NULL;
 	explicit_bzero(c->out, c->out_len);
 	c->out_len = 0;
 	c->in_pending = 0;
 	c->greeting = 0;
-	c->connecting = false;
+	c->step = DLK_NO_STEP;
 	c->half = DLK_WHOLE;
 	while (c->deferred_n)
 		run_deferred(c, NULL);
@@ -136,7 +138,7 @@ void dlk_conn_close(struct dlk_conn *c)
 
 bool dlk_conn_is_open(const struct dlk_conn *c)
 {
-	return c->own.fd >= 0 && !c->connecting;
+	return c->own.fd >= 0 && !c->step;
 }
 
 void dlk_conn_set_error(struct dlk_conn *c, const char *text)
@@ -212,55 +214,172 @@ static int connect_state(int fd)
 	return -err;
 }
 
-static int do_connect(struct dlk_conn *c, int fd, uint64_t deadline_ns)
+/* 0 when it is through; -EINPROGRESS, or -errno. */
+static int do_connect(struct dlk_conn *c)
 {
-	long r;
+	const struct sockaddr *at = (struct sockaddr *)&c->to.v[c->turn].at;
 
-	/* EAGAIN: the backlog of a unix socket is full; there is no event. */
-	while ((r = dlk_syscall(SYS_connect, fd, &c->addr, c->addr_len)) < 0 &&
-	       (errno == EAGAIN || errno == EINTR)) {
-		int err = is_over(c, deadline_ns);
-
-		if (err)
-			return err;
-		dlk_pause_ns(2 * DLK_MS);
-	}
-	return r == 0 ? 0 : -errno;
+	if (dlk_syscall(SYS_connect, c->own.fd, at, c->to.v[c->turn].len) == 0)
+		return 0;
+	/* The backlog of a unix socket is full; there is no event. */
+	c->step = errno == EAGAIN || errno == EINTR ? DLK_QUEUES : DLK_CONNECTS;
+	return c->step == DLK_QUEUES ? -EINPROGRESS : -errno;
 }
 
-/* 0 when it is through; -EINPROGRESS, or -errno. */
-static int open_socket(struct dlk_conn *c, uint64_t deadline_ns)
+/* Until when another address that is left is not to be tried yet. */
+static void give_a_turn(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	const struct dlk_patience wait = { deadline_ns, c->interrupt,
-					   c->interrupt_arg };
+	const uint64_t now = dlk_now_ns();
+	const uint64_t all = deadline_ns > now
+				     ? deadline_ns - now
+				     : c->ep->connect_timeout_ms * DLK_MS;
+	const unsigned left = c->to.n - c->tried;
+
+	c->turn_ns = left > 1 ? now + all / left : 0;
+}
+
+static int try_address(struct dlk_conn *c, uint64_t deadline_ns)
+{
 	int fd, err;
 
-	if (c->addr_len == 0) {
-		err = dlk_resolve(place_of(c), &wait, &c->addr, &c->addr_len);
-		if (err)
-			return err;
-	}
-	fd = (int)dlk_syscall(SYS_socket, c->addr.ss_family,
+	give_a_turn(c, deadline_ns);
+	fd = (int)dlk_syscall(SYS_socket, c->to.v[c->turn].at.ss_family,
 			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	/* At once: the program may close, and use again, a low number. */
 	err = dlk_own_take(&c->own, fd);
-	return err ?: do_connect(c, c->own.fd, deadline_ns);
+	return err ?: do_connect(c);
+}
+
+/* The one whose turn it is. */
+static int go_on(struct dlk_conn *c)
+{
+	int err = -EBADF;
+
+	if (dlk_own_check(&c->own))
+		err = c->step == DLK_QUEUES ? do_connect(c)
+					    : connect_state(c->own.fd);
+	return err == -EINPROGRESS && c->turn_ns && dlk_now_ns() >= c->turn_ns
+		       ? -ETIMEDOUT
+		       : err;
+}
+
+/* That it failed is in c->error; is there another one? */
+static bool is_nexts_turn(struct dlk_conn *c, int err)
+{
+	struct dlk_text t = { .buf = c->error,
+			      .size = sizeof(c->error),
+			      .len = c->tried ? strlen(c->error) : 0 };
+
+	dlk_own_close(&c->own);
+	c->step = DLK_NO_STEP;
+	dlk_text_str(&t, c->tried ? "; " : "cannot connect: ");
+	/* (What is no name is in the endpoint's.) */
+	if (c->to.n > 1 || c->lookup.len) {
+		dlk_put_address(&t, &c->to.v[c->turn].at);
+		dlk_text_str(&t, ": ");
+	}
+	dlk_text_str(&t, strerrordesc_np(-err) ?: "unknown error");
+	c->turn = (c->turn + 1) % c->to.n;
+	return ++c->tried < c->to.n;
+}
+
+static int look_up(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_resolve(place_of(c), deadline_ns, &c->lookup, &c->to);
+
+	c->step = err == -EINPROGRESS ? DLK_LOOKS_UP : DLK_NO_STEP;
+	c->turn = 0;
+	return err;
+}
+
+/* Of a name without an address, say that. */
+static int fail_to_look_up(struct dlk_conn *c, int err)
+{
+	char what[300];
+	struct dlk_text t = dlk_text_in(what, sizeof(what));
+
+	dlk_text_str(&t, err == -EHOSTUNREACH
+				 ? "unknown host name "
+				 : "cannot look up the host name ");
+	dlk_text_quoted(&t, place_of(c)->host, strlen(place_of(c)->host));
+	fail(c, err, what);
+	if (err == -EHOSTUNREACH)
+		dlk_conn_set_error(c, what);
+	return err;
+}
+
+/* None of its addresses: a name may have moved. */
+static int fail_to_connect(struct dlk_conn *c, int err)
+{
+	doubt_master(c, err);
+	dlk_conn_close(c);
+	c->to.n = 0;
+	return err;
+}
+
+/* By the first address that answers; 0 when one has, -EINPROGRESS, or -errno. */
+static int open_plain(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err;
+
+	if (c->to.n == 0 && (err = look_up(c, deadline_ns)))
+		return err == -EINPROGRESS ? err : fail_to_look_up(c, err);
+	if (!c->step)
+		c->tried = 0;
+	do {
+		err = c->step ? go_on(c) : try_address(c, deadline_ns);
+		if (!err && !dlk_own_check(&c->own))
+			err = -EBADF;
+		if (!err || err == -EINPROGRESS) {
+			c->step = err ? c->step : DLK_NO_STEP;
+			return err;
+		}
+	} while (is_nexts_turn(c, err));
+	return fail_to_connect(c, err);
 }
 
 /* By a pair of sockets, whose other end dlock-tls has. */
-static int open_by_helper(struct dlk_conn *c, uint64_t deadline_ns)
+static int open_by_helper(struct dlk_conn *c)
 {
-	const struct dlk_patience wait = { deadline_ns, c->interrupt,
-					   c->interrupt_arg };
-	int err = dlk_tls_connect(place_of(c), &wait, &c->own, c->error,
-				  sizeof(c->error));
+	int err = 0;
 
-	if (err)
+	if (!c->step)
+		err = dlk_tls_start(place_of(c), &c->own, c->error,
+				    sizeof(c->error));
+	if (!err)
+		err = dlk_tls_started(place_of(c), &c->own, c->error,
+				      sizeof(c->error));
+	c->step = err == -EINPROGRESS ? DLK_IS_LED : DLK_NO_STEP;
+	if (err && err != -EINPROGRESS)
 		doubt_master(c, err);
-	c->addr.ss_family = AF_UNIX;
 	return err;
+}
+
+const char *dlk_conn_lacks(const struct dlk_conn *c)
+{
+	return c->step == DLK_LOOKS_UP
+		       ? "no address yet: its name is still looked up (see "
+			 "getent ahosts)"
+	       : c->step == DLK_IS_LED && c->ep->scheme == DLK_TLS
+		       ? "no connection by TLS yet"
+		       : "no connection yet";
+}
+
+/* The time is up: what it waited for has not come. */
+static int fail_to_open(struct dlk_conn *c, int err)
+{
+	const enum dlk_step step = c->step;
+
+	if (step == DLK_LOOKS_UP)
+		return fail_to_look_up(c, err);
+	if (step == DLK_IS_LED)
+		return fail(c, err,
+			    c->ep->scheme == DLK_TLS ? "cannot connect by TLS"
+						     : "cannot connect");
+	is_nexts_turn(c, err);
+	return fail_to_connect(c, err);
 }
 
 static int greet(struct dlk_conn *c, int argc, const struct dlk_arg *args)
@@ -306,32 +425,14 @@ static int queue_greeting(struct dlk_conn *c)
 	return err;
 }
 
-/* Of a name without an address, say that. */
-static int cannot_connect(struct dlk_conn *c, int err)
-{
-	char what[300];
-	struct dlk_text t = dlk_text_in(what, sizeof(what));
-
-	if (c->addr_len) {
-		c->addr_len = 0; /* a name may have moved */
-		return fail(c, err, "cannot connect");
-	}
-	dlk_text_str(&t, err == -EHOSTUNREACH
-				 ? "unknown host name "
-				 : "cannot look up the host name ");
-	dlk_text_quoted(&t, place_of(c)->host, strlen(place_of(c)->host));
-	fail(c, err, what);
-	if (err == -EHOSTUNREACH)
-		dlk_conn_set_error(c, what);
-	return err;
-}
-
 /* The socket is connected; what travels with the first command. */
 static int begin_talk(struct dlk_conn *c)
 {
 	int err;
 
-	set_options(c->own.fd, c->addr.ss_family);
+	set_options(c->own.fd, dlk_tls_connects(c->ep)
+				       ? AF_UNIX
+				       : c->to.v[c->turn].at.ss_family);
 	dlk_syscall(SYS_fcntl, c->own.fd, F_SETFL, 0);
 	c->server = (struct dlk_server_info){ 0 };
 	c->suspected = c->demoted = false;
@@ -355,7 +456,7 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 	c->known = dlk_server_known(c->ep);
 	do {
 		c->switches = dlk_server_switches(c->known);
-		c->addr_len = 0;
+		c->to.n = 0;
 		c->found = *c->ep;
 		explicit_bzero(c->found.password, sizeof(c->found.password));
 		err = find_server(c->ep, &wait, &c->found, c->error,
@@ -380,27 +481,11 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
-	err = c->connecting ? 0 : note_lack(c, find(c, deadline_ns));
-	if (err)
-		return err;
-	/* (It is another process that connects, and that is waited for.) */
-	if (dlk_tls_connects(c->ep))
-		return note_lack(c, open_by_helper(c, deadline_ns))
-			       ?: begin_talk(c);
-	if (c->connecting)
-		err = dlk_own_check(&c->own) ? connect_state(c->own.fd)
-					     : -EBADF;
-	else
-		err = open_socket(c, deadline_ns);
-	c->connecting = err == -EINPROGRESS;
-	if (c->connecting)
-		return err;
-	if (!err && !dlk_own_check(&c->own))
-		err = -EBADF;
+	err = c->step ? 0 : note_lack(c, find(c, deadline_ns));
 	if (!err)
-		return begin_talk(c);
-	dlk_own_close(&c->own);
-	return cannot_connect(c, err);
+		err = dlk_tls_connects(c->ep) ? note_lack(c, open_by_helper(c))
+					      : open_plain(c, deadline_ns);
+	return err ?: begin_talk(c);
 }
 
 /*
@@ -437,15 +522,13 @@ static int open_once(struct dlk_conn *c, uint64_t deadline_ns)
 	int err;
 
 	while ((err = dlk_conn_start(c, deadline_ns)) == -EINPROGRESS) {
-		struct pollfd p = { .fd = c->own.fd, .events = POLLOUT };
+		struct pollfd p = dlk_conn_poll(c);
 
 		err = is_over(c, deadline_ns);
-		if (err) {
-			dlk_conn_close(c);
-			return cannot_connect(c, err);
-		}
+		if (err)
+			return fail_to_open(c, err);
 		/* (SO_ERROR can be read once, and connect_state() does.) */
-		dlk_poll(&p, 1, SLICE_MS);
+		dlk_poll(&p, 1, p.fd < 0 ? QUEUE_MS : SLICE_MS);
 	}
 	return err ?: meets ? meet(c, deadline_ns) : 0;
 }
@@ -676,6 +759,19 @@ int dlk_conn_take(struct dlk_conn *c, const redisReply **reply)
 int dlk_conn_fd(const struct dlk_conn *c)
 {
 	return dlk_own_check(&c->own) ? c->own.fd : -1;
+}
+
+struct pollfd dlk_conn_poll(const struct dlk_conn *c)
+{
+	struct pollfd p = { .fd = -1, .events = POLLIN };
+
+	if (c->step == DLK_LOOKS_UP)
+		p.fd = dlk_own_check(&c->lookup.in) ? c->lookup.in.fd : -1;
+	else if (c->step != DLK_QUEUES)
+		p.fd = dlk_conn_fd(c);
+	if (c->step == DLK_CONNECTS)
+		p.events = POLLOUT;
+	return p;
 }
 
 /*

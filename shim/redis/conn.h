@@ -31,6 +31,7 @@
 #include "model/slot.h"
 #include "os/arena.h"
 #include "os/sys.h"
+#include "redis/resolve.h"
 #include "redis/server.h"
 
 enum {
@@ -58,6 +59,15 @@ struct dlk_deferred {
 };
 
 enum dlk_half { DLK_WHOLE, DLK_ASKING, DLK_TAKING };
+
+/* What one that is to be opened waits for. */
+enum dlk_step {
+	DLK_NO_STEP,
+	DLK_LOOKS_UP, /* getent(1) */
+	DLK_QUEUES,   /* room at a socket's backlog, of which nobody tells */
+	DLK_CONNECTS, /* connect(2) */
+	DLK_IS_LED,   /* dlock-tls */
+};
 
 struct dlk_conn {
 	/* For its user to read. */
@@ -115,11 +125,14 @@ struct dlk_conn {
 
 	/* conn.c's own. */
 	struct dlk_own own;
-	struct sockaddr_storage addr;
-	socklen_t addr_len; /* 0: not resolved yet */
-	bool connecting;    /* connect(2) is under way */
-	unsigned greeting;  /* replies of the set-up still to come */
-	unsigned optional;  /* ... of which so many may fail, the last ones */
+	enum dlk_step step;
+	struct dlk_lookup lookup;
+	struct dlk_addresses to; /* none: not resolved yet */
+	unsigned turn;           /* the one that is, or was, connected to */
+	unsigned tried;          /* so many, since it was to be opened */
+	uint64_t turn_ns;        /* then it is the next one's turn; 0: never */
+	unsigned greeting;       /* replies of the set-up still to come */
+	unsigned optional; /* ... of which so many may fail, the last ones */
 	bool suspected;
 	bool demoted;            /* it is a replica, by its own words */
 	struct dlk_known *known; /* of a master that Sentinels name */
@@ -141,7 +154,6 @@ struct dlk_conn {
  * of ep, gets its address and name.  0; -errno, and `why`.  Once, before the
  * first connection (redis/sentinel.h).  -ENOKEY as in tls.h.
  */
-struct dlk_patience;
 typedef int dlk_find_fn(const struct dlk_endpoint *ep,
 			const struct dlk_patience *wait,
 			struct dlk_endpoint *found, char *why, size_t size);
@@ -165,8 +177,10 @@ void dlk_conn_forget(struct dlk_conn *c);
  */
 int dlk_conn_open(struct dlk_conn *c, uint64_t deadline_ns);
 /*
- * The same without a wait for the server: -EINPROGRESS, and again when
- * dlk_conn_fd() can be written to.  (A name is looked up by the deadline.)
+ * The same, and nothing is waited for, not for a name, a server, or dlock-tls:
+ * -EINPROGRESS, and again when dlk_conn_poll() says so, and after a slice in any
+ * case.  Of the time until the deadline each address of a name has its share.
+ * (But who asks Sentinels waits for them until then.)
  */
 int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns);
 bool dlk_conn_is_open(const struct dlk_conn *c);
@@ -231,6 +245,10 @@ void dlk_conn_reset(struct dlk_conn *c);
 int dlk_conn_take(struct dlk_conn *c, const redisReply **reply);
 /* Its descriptor, of this moment, to sleep on; -1 if it is not open. */
 int dlk_conn_fd(const struct dlk_conn *c);
+/* What to sleep on for what it waits for: an answer, or to be opened. */
+struct pollfd dlk_conn_poll(const struct dlk_conn *c);
+/* Why it is not open yet, for messages. */
+const char *dlk_conn_lacks(const struct dlk_conn *c);
 
 /*
  * It leads to who was the master before: by the Sentinels' word (switched), or

@@ -34,26 +34,27 @@ static bool read_v6(const char *host, struct sockaddr_in6 *v6)
 	return inet_pton(AF_INET6, address, &v6->sin6_addr) == 1;
 }
 
-static int numeric(const char *host, uint32_t port,
-		   struct sockaddr_storage *addr, socklen_t *len)
+/* One more, if it is a numeric one. */
+static bool add(struct dlk_addresses *to, const char *host, uint32_t port)
 {
-	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)addr;
+	struct sockaddr_storage *at = &to->v[to->n].at;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)at;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)at;
 
-	memset(addr, 0, sizeof(*addr));
+	memset(at, 0, sizeof(*at));
 	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
 		v4->sin_family = AF_INET;
 		v4->sin_port = htons((uint16_t)port);
-		*len = sizeof(*v4);
-		return 0;
+		to->v[to->n++].len = sizeof(*v4);
+		return true;
 	}
 	if (read_v6(host, v6)) {
 		v6->sin6_family = AF_INET6;
 		v6->sin6_port = htons((uint16_t)port);
-		*len = sizeof(*v6);
-		return 0;
+		to->v[to->n++].len = sizeof(*v6);
+		return true;
 	}
-	return -EINVAL;
+	return false;
 }
 
 int dlk_patience_wait(int fd, const struct dlk_patience *wait)
@@ -71,31 +72,6 @@ int dlk_patience_wait(int fd, const struct dlk_patience *wait)
 	return n < 0 ? -errno : 1;
 }
 
-/*
- * All that arrives until the end of the pipe, or for as long as is waited: then it
- * must be a line at least.
- */
-static int drain(const struct dlk_own *in, char *buf, size_t size,
-		 const struct dlk_patience *wait)
-{
-	size_t len = 0;
-	long n = 1;
-	int err = 1;
-
-	while (n > 0 && len < size - 1 &&
-	       (err = dlk_patience_wait(in->fd, wait)) > 0) {
-		/* Else what is meant for the program would be lost to it. */
-		if (!dlk_own_check(in))
-			return -EBADF;
-		n = dlk_syscall(SYS_read, in->fd, buf + len, size - 1 - len);
-		len += n > 0 ? (size_t)n : 0;
-	}
-	buf[len] = '\0';
-	if (err == 0 && !strchr(buf, '\n'))
-		err = -ETIMEDOUT;
-	return err < 0 ? err : 0;
-}
-
 /* High, and known to be ours: the program may close what it did not open. */
 static int make_pipe(struct dlk_own *in, struct dlk_own *out)
 {
@@ -106,50 +82,138 @@ static int make_pipe(struct dlk_own *in, struct dlk_own *out)
 	return dlk_own_take_pair(in, out, fds);
 }
 
-/* "127.0.0.1       STREAM localhost": the first word of the first line. */
-static int ask(const char *host, char *text, size_t size,
-	       const struct dlk_patience *wait)
+static int begin(struct dlk_lookup *l, const char *host)
 {
 	char arg0[] = "getent", arg1[] = "ahosts", arg2[] = "--";
 	char *name = (char *)(uintptr_t)host; /* only read */
 	char *argv[] = { arg0, arg1, arg2, name, NULL };
 	char *envp[] = { NULL };
-	struct dlk_own in = { .fd = -1 }, out = in;
-	int err = make_pipe(&in, &out);
-	pid_t pid;
+	struct dlk_own out = { .fd = -1 };
+	int err = make_pipe(&l->in, &out);
 
 	if (err)
 		return err;
-	pid = dlk_spawn("/usr/bin/getent", argv, envp, out.fd, -1, true);
+	l->len = 0;
+	l->pid = dlk_spawn("/usr/bin/getent", argv, envp, out.fd, -1, true);
 	dlk_own_close(&out);
-	err = pid < 0 ? pid : drain(&in, text, size, wait);
-	dlk_own_close(&in);
+	return l->pid < 0 ? l->pid : 0;
+}
+
+void dlk_lookup_end(struct dlk_lookup *l)
+{
+	dlk_own_close(&l->in);
 	/* Not killed: it may be reaped, and its pid another's. */
-	for (int i = 0; pid > 0 && i < 10 && !dlk_reap(pid, "getent"); i++)
-		dlk_pause_ns(DLK_MS);
-	text[strcspn(text, " \t\n")] = '\0';
+	if (l->pid > 0)
+		dlk_reap(l->pid, "getent");
+	l->pid = 0;
+}
+
+/* It has said all; its end is a moment later. */
+static void end(struct dlk_lookup *l)
+{
+	for (int i = 0; l->pid > 0 && i < 10; i++) {
+		if (dlk_reap(l->pid, "getent"))
+			l->pid = 0;
+		else
+			dlk_pause_ns(DLK_MS);
+	}
+	dlk_lookup_end(l);
+}
+
+/* What there is of its answer: 0, that is all; -EINPROGRESS, -errno. */
+static int read_some(struct dlk_lookup *l)
+{
+	struct pollfd p = { .fd = l->in.fd, .events = POLLIN };
+	long n;
+
+	while (l->len < sizeof(l->text) - 1) {
+		/* Else what is meant for the program would be lost to it. */
+		if (!dlk_own_check(&l->in))
+			return -EBADF;
+		if (dlk_poll(&p, 1, 0) <= 0)
+			return -EINPROGRESS;
+		n = dlk_syscall(SYS_read, l->in.fd, l->text + l->len,
+				sizeof(l->text) - 1 - l->len);
+		if (n <= 0)
+			return 0;
+		l->len += (size_t)n;
+	}
+	return 0;
+}
+
+/*
+ * "127.0.0.1       STREAM localhost", and the same once more by DGRAM and RAW:
+ * of each whole line that is of a stream the first word.
+ */
+static int read_addresses(struct dlk_lookup *l, uint32_t port,
+			  struct dlk_addresses *to)
+{
+	char *line = l->text, *end;
+
+	l->text[l->len] = '\0';
+	for (; to->n < DLK_ADDRESSES_MAX && (end = strchr(line, '\n'));
+	     line = end + 1) {
+		char *rest = line + strcspn(line, " \t\n");
+
+		*end = '\0';
+		if (*rest)
+			*rest++ = '\0';
+		rest += strspn(rest, " \t");
+		if (strncmp(rest, "STREAM", 6) == 0)
+			add(to, line, port);
+	}
+	return to->n ? 0 : -EHOSTUNREACH;
+}
+
+static int look_up(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+		   struct dlk_lookup *l, struct dlk_addresses *to)
+{
+	int err = l->in.fd < 0 ? begin(l, ep->host) : 0;
+
+	if (!err)
+		err = read_some(l);
+	if (err == -EINPROGRESS &&
+	    (dlk_now_ns() < deadline_ns || !memchr(l->text, '\n', l->len)))
+		return err;
+	if (!err || err == -EINPROGRESS)
+		err = read_addresses(l, ep->port, to);
+	end(l);
 	return err;
 }
 
-int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
-		struct sockaddr_storage *addr, socklen_t *len)
+int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+		struct dlk_lookup *l, struct dlk_addresses *to)
 {
-	struct sockaddr_un *un = (struct sockaddr_un *)addr;
-	char text[512] = "";
-	int err;
+	struct sockaddr_un *un = (struct sockaddr_un *)&to->v[0].at;
 
-	if (ep->scheme == DLK_UNIX) {
-		memset(addr, 0, sizeof(*addr));
-		un->sun_family = AF_UNIX;
-		memcpy(un->sun_path, ep->path,
-		       strnlen(ep->path, sizeof(ep->path)));
-		*len = sizeof(*un);
+	to->n = 0;
+	if (ep->scheme != DLK_UNIX && !add(to, ep->host, ep->port))
+		return look_up(ep, deadline_ns, l, to);
+	l->len = 0;
+	if (ep->scheme != DLK_UNIX)
 		return 0;
-	}
-	if (numeric(ep->host, ep->port, addr, len) == 0)
-		return 0;
-	err = ask(ep->host, text, sizeof(text), wait);
-	if (err)
-		return err;
-	return numeric(text, ep->port, addr, len) < 0 ? -EHOSTUNREACH : 0;
+	memset(un, 0, sizeof(*un));
+	un->sun_family = AF_UNIX;
+	memcpy(un->sun_path, ep->path, strnlen(ep->path, sizeof(ep->path)));
+	to->v[0].len = sizeof(*un);
+	to->n = 1;
+	return 0;
+}
+
+void dlk_put_address(struct dlk_text *t, const struct sockaddr_storage *at)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)at;
+	const bool is_v4 = at->ss_family == AF_INET;
+	const void *bytes = is_v4 ? (const void *)&v4->sin_addr
+				  : (const void *)&v6->sin6_addr;
+	char text[INET6_ADDRSTRLEN];
+
+	dlk_text_str(t, inet_ntop(at->ss_family, bytes, text, sizeof(text))
+				? text
+				: "?");
+	if (is_v4 || !v6->sin6_scope_id)
+		return;
+	dlk_text_str(t, "%");
+	dlk_text_u64(t, v6->sin6_scope_id, 1);
 }

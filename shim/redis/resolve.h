@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "config/config.h"
+#include "os/sys.h"
 
 /* Who waits for an answer; `interrupt`, if any, is asked as conn.h has it. */
 struct dlk_patience {
@@ -25,8 +26,36 @@ struct dlk_patience {
  * -errno. */
 int dlk_patience_wait(int fd, const struct dlk_patience *wait);
 
-/* 0, -EHOSTUNREACH (no such name), -ETIMEDOUT, -EINTR, -errno. */
-int dlk_resolve(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
-		struct sockaddr_storage *addr, socklen_t *len);
+enum { DLK_ADDRESSES_MAX = 8 };
+
+/* In the order in which they are to be tried. */
+struct dlk_addresses {
+	struct {
+		struct sockaddr_storage at;
+		socklen_t len;
+	} v[DLK_ADDRESSES_MAX];
+	unsigned n;
+};
+
+/* A question to getent(1) that is under way. */
+struct dlk_lookup {
+	struct dlk_own in; /* its answer comes here; -1: nothing is asked */
+	pid_t pid;         /* see dlk_spawn() */
+	size_t len;
+	char text[2048];
+};
+
+/*
+ * Nothing is waited for: -EINPROGRESS, and the same again when l->in can be read.
+ * What has come by the deadline counts, if that is an address.  Then nothing is
+ * under way: 0, -EHOSTUNREACH (no such name), -errno.
+ */
+int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
+		struct dlk_lookup *l, struct dlk_addresses *to);
+/* It is asked no more. */
+void dlk_lookup_end(struct dlk_lookup *l);
+/* For messages: "127.0.0.1", "fe80::1%2". */
+struct dlk_text;
+void dlk_put_address(struct dlk_text *t, const struct sockaddr_storage *at);
 
 #endif

@@ -22,7 +22,7 @@ enum {
 	SLICE_MS = 20,
 	/* Beyond the first answer, for one that names another master. */
 	OTHERS_MS = 30,
-	/* To connect to one, by a name that is looked up. */
+	/* To connect to one, and to tell it so. */
 	LISTEN_MS = 50,
 	/* For each step until it listens; and until the next one is listened to,
 	 * where one has failed. */
@@ -201,13 +201,10 @@ static void end_one(struct search *s, unsigned i)
 static bool ask_one(struct search *s, unsigned i, struct address *a)
 {
 	struct dlk_conn *c = s->v[i].c;
-	uint64_t by = s->wait->deadline_ns, now = dlk_now_ns();
+	const uint64_t by = s->wait->deadline_ns;
 	const redisReply *r;
 	int err = 0;
 
-	/* (A helper is waited for; the others want their time, too.) */
-	if (dlk_tls_connects(c->ep) && by > now)
-		by = now + (by - now) / (s->asks + 1);
 	if (!s->v[i].asked) {
 		err = dlk_conn_start(c, by)
 			      ?: send_question(c, s->ep->host, by);
@@ -233,11 +230,8 @@ static void sleep_on(const struct search *s)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < s->ep->n_sentinels; i++)
-		if (s->v[i].c && s->v[i].c->own.fd >= 0)
-			p[n++] = (struct pollfd){
-				.fd = s->v[i].c->own.fd,
-				.events = s->v[i].asked ? POLLIN : POLLOUT,
-			};
+		if (s->v[i].c)
+			p[n++] = dlk_conn_poll(s->v[i].c);
 	dlk_poll(p, n, s->others_by_ns ? 5 : SLICE_MS);
 }
 

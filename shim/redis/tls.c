@@ -226,35 +226,24 @@ static int ask(const struct dlk_endpoint *ep, int fd)
 
 /* --- a connection --------------------------------------------------------- */
 
-static int read_status(const struct dlk_own *own,
-		       const struct dlk_patience *wait,
-		       struct dlk_tls_status *s)
+/* (It is sent as a whole.) */
+static int read_status(const struct dlk_own *own, struct dlk_tls_status *s)
 {
-	size_t got = 0;
 	ssize_t n;
-	int err;
 
-	while (got < sizeof(*s)) {
-		err = dlk_patience_wait(own->fd, wait);
-		if (err <= 0)
-			return err ?: -ETIMEDOUT;
-		if (!dlk_own_check(own))
-			return -EBADF;
-		n = recv(own->fd, (char *)s + got, sizeof(*s) - got,
-			 MSG_DONTWAIT);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			continue;
-		if (n <= 0)
-			return -EPIPE;
-		got += (size_t)n;
-	}
+	if (!dlk_own_check(own))
+		return -EBADF;
+	n = recv(own->fd, s, sizeof(*s), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EINPROGRESS;
+	if (n != sizeof(*s))
+		return -EPIPE;
 	s->why[sizeof(s->why) - 1] = '\0';
 	return 0;
 }
 
-static int begin(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
-		 struct dlk_own *own, struct dlk_tls_status *status, char *why,
-		 size_t size)
+int dlk_tls_start(const struct dlk_endpoint *ep, struct dlk_own *own, char *why,
+		  size_t size)
 {
 	struct dlk_own theirs = { .fd = -1 };
 	int err = make_pair(SOCK_STREAM, own, &theirs);
@@ -262,36 +251,62 @@ static int begin(const struct dlk_endpoint *ep, const struct dlk_patience *wait,
 	if (!err)
 		err = ask(ep, theirs.fd);
 	dlk_own_close(&theirs);
-	if (err) {
+	if (!err)
+		return 0;
+	say(why, size,
+	    ep->scheme == DLK_TLS
+		    ? "cannot start dlock-tls, which speaks TLS"
+		    : "cannot start dlock-tls, which has the password",
+	    err);
+	dlk_own_close(own);
+	return err;
+}
+
+static int hear(const struct dlk_endpoint *ep, struct dlk_own *own,
+		struct dlk_tls_status *status, char *why, size_t size)
+{
+	int err = read_status(own, status);
+
+	if (err == -EINPROGRESS)
+		return err;
+	if (err)
 		say(why, size,
-		    ep->scheme == DLK_TLS
-			    ? "cannot start dlock-tls, which speaks TLS"
-			    : "cannot start dlock-tls, which has the password",
-		    err);
-	} else {
-		err = read_status(own, wait, status);
-		if (err)
-			say(why, size,
-			    err == -EPIPE ? "dlock-tls has ended, or has no "
-					    "descriptor left"
-			    : ep->scheme == DLK_TLS ? "cannot connect by TLS"
-						    : "cannot connect",
-			    err == -EPIPE ? 0 : err);
-		else if ((err = status->err))
-			say(why, size, status->why, 0);
-	}
+		    err == -EPIPE           ? "dlock-tls has ended, or has no "
+					      "descriptor left"
+		    : ep->scheme == DLK_TLS ? "cannot connect by TLS"
+					    : "cannot connect",
+		    err == -EPIPE ? 0 : err);
+	else if ((err = status->err))
+		say(why, size, status->why, 0);
 	if (err)
 		dlk_own_close(own);
 	return err;
 }
 
-int dlk_tls_connect(const struct dlk_endpoint *ep,
-		    const struct dlk_patience *wait, struct dlk_own *own,
+int dlk_tls_started(const struct dlk_endpoint *ep, struct dlk_own *own,
 		    char *why, size_t size)
 {
 	struct dlk_tls_status status;
 
-	return begin(ep, wait, own, &status, why, size);
+	return hear(ep, own, &status, why, size);
+}
+
+static int wait_for(const struct dlk_endpoint *ep,
+		    const struct dlk_patience *wait, struct dlk_own *own,
+		    struct dlk_tls_status *status, char *why, size_t size)
+{
+	int err;
+
+	while ((err = hear(ep, own, status, why, size)) == -EINPROGRESS) {
+		err = dlk_patience_wait(own->fd, wait);
+		if (err > 0)
+			continue;
+		err = err ?: -ETIMEDOUT;
+		say(why, size, "cannot connect by TLS", err);
+		dlk_own_close(own);
+		return err;
+	}
+	return err;
 }
 
 int dlk_tls_examine(const struct dlk_endpoint *ep,
@@ -300,7 +315,8 @@ int dlk_tls_examine(const struct dlk_endpoint *ep,
 {
 	struct dlk_own own = { .fd = -1 };
 	struct dlk_tls_status status;
-	int err = begin(ep, wait, &own, &status, why, size);
+	int err = dlk_tls_start(ep, &own, why, size)
+			  ?: wait_for(ep, wait, &own, &status, why, size);
 
 	if (err)
 		return err;

@@ -36,16 +36,22 @@ static inline bool dlk_tls_connects(const struct dlk_endpoint *ep)
 }
 
 /*
- * A connection to `ep`, in *own: 0; -EACCES: what it shows, or we, is not to be
- * trusted; -ENOKEY: a file of ours (the password's, a certificate's, its key's)
- * cannot be used; -EINTR, -ETIMEDOUT (resolve.h); -errno.  Then `why` is set.
+ * A connection to `ep` is asked for, in *own, and not waited for: 0, or -errno and
+ * `why`.
  */
-int dlk_tls_connect(const struct dlk_endpoint *ep,
-		    const struct dlk_patience *wait, struct dlk_own *own,
+int dlk_tls_start(const struct dlk_endpoint *ep, struct dlk_own *own, char *why,
+		  size_t size);
+/*
+ * What came of it: 0, it is there; -EINPROGRESS, nothing yet, and again when *own
+ * can be read.  Else *own is closed, and `why` set: -EACCES: what it shows, or we,
+ * is not to be trusted; -ENOKEY: a file of ours (the password's, a certificate's,
+ * its key's) cannot be used; -errno.
+ */
+int dlk_tls_started(const struct dlk_endpoint *ep, struct dlk_own *own,
 		    char *why, size_t size);
 
 /*
- * The same, and no connection: when the certificate that the server shows ends,
+ * No connection, but when the certificate that the server shows ends,
  * and that of cert_file (seconds since 1970; 0: there is none).
  */
 int dlk_tls_examine(const struct dlk_endpoint *ep,

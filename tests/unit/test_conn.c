@@ -215,8 +215,14 @@ static int by_helper(uint32_t port, unsigned ms)
 					 .port = port };
 	struct dlk_own own = { .fd = -1 };
 	char why[256];
+	int err = dlk_tls_start(&ep, &own, why, sizeof(why));
 
-	return dlk_tls_connect(&ep, &wait, &own, why, sizeof(why));
+	if (!err && dlk_patience_wait(own.fd, &wait) == 0)
+		err = -ETIMEDOUT;
+	if (!err)
+		return dlk_tls_started(&ep, &own, why, sizeof(why));
+	dlk_own_close(&own);
+	return err;
 }
 
 /* (More than there are places.) */
@@ -311,33 +317,41 @@ static void a_closed_connection_takes_no_command(void **state)
 	assert_int_equal(dlk_conn_drain(w->c, in_ms(10)), -ENOTCONN);
 }
 
-static int resolve(const struct dlk_endpoint *ep, struct sockaddr_storage *addr,
-		   socklen_t *len)
+static int resolve(const struct dlk_endpoint *ep, struct dlk_addresses *to)
 {
 	const struct dlk_patience wait = { .deadline_ns = in_ms(5000) };
+	struct dlk_lookup l = { .in = { .fd = -1 } };
+	int err;
 
-	return dlk_resolve(ep, &wait, addr, len);
+	while ((err = dlk_resolve(ep, wait.deadline_ns, &l, to)) ==
+		       -EINPROGRESS &&
+	       dlk_patience_wait(l.in.fd, &wait) > 0)
+		;
+	dlk_lookup_end(&l);
+	return err;
 }
 
 static void tcp_by_address_and_by_name(void **state)
 {
 	struct dlk_endpoint ep = { .scheme = DLK_TCP, .port = 6379 };
-	struct sockaddr_storage addr;
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&addr;
-	socklen_t len;
+	struct dlk_addresses to = { .n = 0 };
+	const struct sockaddr_storage *at = &to.v[0].at;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
 
 	(void)state;
 	snprintf(ep.host, sizeof(ep.host), "127.0.0.1");
-	assert_int_equal(resolve(&ep, &addr, &len), 0);
+	assert_int_equal(resolve(&ep, &to), 0);
+	assert_int_equal(to.n, 1);
 	assert_int_equal(v4->sin_family, AF_INET);
 	assert_int_equal(ntohl(v4->sin_addr.s_addr), INADDR_LOOPBACK);
 	assert_int_equal(ntohs(v4->sin_port), 6379);
 	snprintf(ep.host, sizeof(ep.host), "::1");
-	assert_int_equal(resolve(&ep, &addr, &len), 0);
-	assert_int_equal(addr.ss_family, AF_INET6);
+	assert_int_equal(resolve(&ep, &to), 0);
+	assert_int_equal(at->ss_family, AF_INET6);
 	snprintf(ep.host, sizeof(ep.host), "localhost");
-	assert_int_equal(resolve(&ep, &addr, &len), 0);
-	assert_true(addr.ss_family == AF_INET || addr.ss_family == AF_INET6);
+	assert_int_equal(resolve(&ep, &to), 0);
+	assert_in_range(to.n, 1, DLK_ADDRESSES_MAX);
+	assert_true(at->ss_family == AF_INET || at->ss_family == AF_INET6);
 }
 
 /* "fe80::1%eth0" in a URL: an address that each link has of its own. */
@@ -345,20 +359,20 @@ static void an_address_of_a_link_has_its_interface(void **state)
 {
 	const unsigned lo = if_nametoindex("lo");
 	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "fe80::1%lo" };
-	struct sockaddr_storage addr;
-	const struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr;
-	socklen_t len;
+	struct dlk_addresses to = { .n = 0 };
+	const struct sockaddr_in6 *v6 =
+		(const struct sockaddr_in6 *)&to.v[0].at;
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(resolve(&ep, &addr, &len), 0);
+		assert_int_equal(resolve(&ep, &to), 0);
 		assert_int_equal(v6->sin6_family, AF_INET6);
 		assert_int_equal(v6->sin6_addr.s6_addr[0], 0xfe);
 		assert_int_equal(v6->sin6_scope_id, lo);
 		snprintf(ep.host, sizeof(ep.host), "fe80::1%%%u", lo);
 	}
 	strcpy(ep.host, "fe80::1%1x");
-	assert_int_equal(resolve(&ep, &addr, &len), -EHOSTUNREACH);
+	assert_int_equal(resolve(&ep, &to), -EHOSTUNREACH);
 }
 
 static void a_name_without_an_answer_is_not_unknown(void **state)
@@ -375,11 +389,10 @@ static void a_name_without_an_answer_is_not_unknown(void **state)
 static void a_name_is_no_option(void **state)
 {
 	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "--help" };
-	struct sockaddr_storage addr;
-	socklen_t len;
+	struct dlk_addresses to = { .n = 0 };
 
 	(void)state;
-	assert_int_equal(resolve(&ep, &addr, &len), -EHOSTUNREACH);
+	assert_int_equal(resolve(&ep, &to), -EHOSTUNREACH);
 }
 
 /* --- the greeting --------------------------------------------------------- */
@@ -655,6 +668,27 @@ static void fill_backlog(const struct fake *f, int fds[8])
 	}
 	assert_int_equal(full, -1);
 	assert_int_equal(errno, EAGAIN);
+}
+
+/* Many are connected to at a time: no step of that may cost the others theirs. */
+static void a_start_waits_for_nothing(void **state)
+{
+	struct world *w = *state;
+	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "localhost" };
+	struct dlk_conn *named = dlk_conn_new(&ep);
+	int fds[8];
+
+	fake_listen(&w->fake, 1);
+	fill_backlog(&w->fake, fds);
+	w->c = dlk_conn_new(&w->fake.ep);
+	assert_int_equal(dlk_conn_start(w->c, in_ms(1000)), -EINPROGRESS);
+	assert_false(dlk_conn_is_open(w->c));
+	assert_int_equal(dlk_conn_start(w->c, in_ms(1000)), -EINPROGRESS);
+	assert_int_equal(dlk_conn_start(named, in_ms(5000)), -EINPROGRESS);
+	assert_false(dlk_conn_is_open(named));
+	dlk_conn_delete(named);
+	for (int i = 0; i < 8; i++)
+		close(fds[i]);
 }
 
 static void a_full_backlog_times_out(void **state)
@@ -1273,6 +1307,7 @@ int main(void)
 		conn_test(a_silent_server_times_out),
 		conn_test(a_trickling_server_times_out),
 		conn_test(a_deaf_server_times_out),
+		conn_test(a_start_waits_for_nothing),
 		conn_test(a_full_backlog_times_out),
 		conn_test(a_server_that_closes_is_an_error),
 		conn_test(garbage_is_a_protocol_error),
