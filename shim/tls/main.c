@@ -256,7 +256,35 @@ static int reach_socket(struct dlk_tls_status *s, uint64_t deadline_ns)
 	return fd < 0 ? cannot_connect(s, fd) : fd;
 }
 
-/* By whichever of its addresses it answers. */
+/* What one of so many addresses that are left may take. */
+static uint64_t turn_ns(const struct addrinfo *a, uint64_t deadline_ns)
+{
+	const uint64_t now = dlk_now_ns();
+	unsigned left = 1;
+
+	while ((a = a->ai_next))
+		left++;
+	return now < deadline_ns ? now + (deadline_ns - now) / left
+				 : deadline_ns;
+}
+
+/* (An address that stands in the URL is in the server's name already.) */
+static void note_refusal(struct dlk_tls_status *s, const struct addrinfo *a,
+			 int err)
+{
+	const size_t len = strlen(s->why);
+	char at[80] = "?";
+
+	getnameinfo(a->ai_addr, a->ai_addrlen, at, sizeof(at), NULL, 0,
+		    NI_NUMERICHOST);
+	s->err = err;
+	snprintf(s->why + len, sizeof(s->why) - len, "%s%s%s%s",
+		 len ? "; " : "cannot connect: ",
+		 strcmp(at, server.host) == 0 ? "" : at,
+		 strcmp(at, server.host) == 0 ? "" : ": ", strerror(-err));
+}
+
+/* By whichever of its addresses it answers, each of which has its share. */
 static int reach_host(struct dlk_tls_status *s, uint64_t deadline_ns)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -271,11 +299,16 @@ static int reach_host(struct dlk_tls_status *s, uint64_t deadline_ns)
 			 server.host);
 		return -1;
 	}
-	for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
+	for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
 		fd = connect_to(a->ai_family, a->ai_addr, a->ai_addrlen,
-				deadline_ns);
+				turn_ns(a, deadline_ns));
+		if (fd < 0)
+			note_refusal(s, a, fd);
+	}
 	freeaddrinfo(all);
-	return fd < 0 ? cannot_connect(s, fd) : fd;
+	if (fd >= 0)
+		s->err = 0;
+	return fd;
 }
 
 static int reach(struct dlk_tls_status *s, uint64_t deadline_ns)
