@@ -291,20 +291,12 @@ static int check_fair(struct dlk_build *b, cfg_t *sec,
  */
 static int read_pause(struct dlk_build *b, cfg_t *sec, struct dlk_rule *rule)
 {
-	static const char name[] = "pause_at_most";
 	uint32_t most = PAUSE_MS;
-	int ret = dlk_opt_duration(b, sec, name, 1000, DLK_TTL_MAX_MS, &most);
+	int ret = dlk_opt_duration(b, sec, "pause_at_most", 1000,
+				   DLK_TTL_MAX_MS, &most);
 
-	if (ret)
+	if (ret || rule->on_lost != DLK_LOST_PAUSE)
 		return ret;
-	if (rule->on_lost != DLK_LOST_PAUSE)
-		return !dlk_opt_text(sec, name)
-			       ? 0
-			       : dlk_opt_fail(
-					 b, sec, name,
-					 "on_lost is not \"pause\": nobody "
-					 "would be stopped (write that as "
-					 "well, or leave this out)");
 	rule->pause_ms = most;
 	if (!rule->interop)
 		return 0;

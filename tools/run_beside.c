@@ -102,8 +102,8 @@ static int judge(const struct dlk_config *host, const struct meeting *m)
 			"%s:%d: path \"%s\" locks %s by key \"%s\", and the "
 			"options of dlock run (path \"%s\") by \"%s\" at the "
 			"same Redis, %s: programs of the one would not exclude "
-			"those of the other: leave out --path, or name files "
-			"that are not managed there",
+			"those of the other: leave out --path and --redis, or "
+			"name files that are not managed there",
 			host->file, m->host->line, m->host->prefix, m->file,
 			m->host_key, m->own->prefix, m->own_key,
 			m->own->redis->endpoints->name);
@@ -111,7 +111,7 @@ static int judge(const struct dlk_config *host, const struct meeting *m)
 	if (*options)
 		tool_say("warning: %s:%d: path \"%s\" has options that do not "
 			 "count here, where dlock run's are for path \"%s\" "
-			 "(%s): to have them, leave out --path",
+			 "(%s): to have them, leave out --path and --redis",
 			 host->file, m->host->line, m->host->prefix,
 			 m->own->prefix, options);
 	return 0;

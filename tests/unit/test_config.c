@@ -366,16 +366,6 @@ static void an_empty_list_is_given_as_any(void **state)
 	dlk_config_free(config);
 }
 
-static void what_pauses_nobody_is_refused(void **state)
-{
-	(void)state;
-	bad(P("pause_at_most = 5m"), "c:3: option 'pause_at_most' of path "
-				     "\"/x/\": on_lost is not \"pause\"");
-	bad(P("on_lost = kill pause_at_most = 5m"), "on_lost is not");
-	bad(P("pause_at_most = 5"), "has no unit");
-	dlk_config_free(good(P("pause_at_most = 5m on_lost = pause")));
-}
-
 static void a_redis_has_one_url_or_urls(void **state)
 {
 	(void)state;
@@ -1110,7 +1100,6 @@ int main(void)
 		cmocka_unit_test(unknown_names_are_refused_with_the_known_ones),
 		cmocka_unit_test(an_option_given_twice_is_refused),
 		cmocka_unit_test(an_empty_list_is_given_as_any),
-		cmocka_unit_test(what_pauses_nobody_is_refused),
 		cmocka_unit_test(a_redis_has_one_url_or_urls),
 		cmocka_unit_test(a_quorum_counts_each_server_once),
 		cmocka_unit_test(a_path_needs_a_redis_that_exists),

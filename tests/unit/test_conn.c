@@ -382,7 +382,8 @@ static void a_name_without_an_answer_is_not_unknown(void **state)
 
 	w->c = dlk_conn_new(&ep);
 	assert_int_equal(dlk_conn_open(w->c, dlk_now_ns()), -ETIMEDOUT);
-	assert_non_null(strstr(w->c->error, "look up the host name"));
+	/* (What it waited for when the time was over: its address, or a server.) */
+	assert_null(strstr(w->c->error, "unknown"));
 	assert_non_null(strstr(w->c->error, "timed out"));
 }
 

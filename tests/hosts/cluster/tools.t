@@ -117,12 +117,16 @@ for i in a b c d e f g h; do
 	rr del "$(key_of far$i)" >/dev/null
 done
 
-# The slot moves while break waits for its yes.
-slot=$(slot_of "$(key_of fileg)")
-meanwhile "$MNT/fileg" slot_move "$slot" $(($(owner_of "$slot") % 3 + 1))
+# The slot moves while break waits for its yes.  (Who has lost a lease by break
+# is killed, and gives back his others.)
+locker c dl A
+ask c 'open i filei'
+ask c 'lock i EX'
+slot=$(slot_of "$(key_of filei)")
+meanwhile "$MNT/filei" slot_move "$slot" $(($(owner_of "$slot") % 3 + 1))
 is "$STATUS $(json '[.leases[].outcome]')" '0 ["broken"]' \
 	'break: where it is by then'
-rr del "{$(key_of fileg)}%h" >/dev/null
+rr del "{$(key_of filei)}%h" >/dev/null
 
 # A job of dlockctl's own.
 ctl_on A lock "$MNT/job" -- true
@@ -150,7 +154,7 @@ rig_config A ttl=12s connect_timeout=2s restart_delay=12s
 ctl_on A list
 at_least "$(asked)" $((was + 1)) '... and is, by who has one (control)'
 
-peer_end a b
+peer_end a b c
 rr del 'dlock%fleet' >/dev/null # of the doctor
 rig_empty 15
 # What the node of a file's keys would tell, another cannot.  No replica is to be

@@ -32,11 +32,19 @@ def lock(how):
 def said(r):
     print(end, errno.errorcode[ctypes.get_errno()] if r else 0)
 
+if end == "newpid":
+    libc.unshare(0x20000000)  # CLONE_NEWPID
 lock(fcntl.F_WRLCK)
 os.write(fd, b"x" * 20000)
 if end == "fsync":
     lock(fcntl.F_UNLCK)
     said(libc.fsync(fd))
+elif end == "newpid":
+    lock(fcntl.F_UNLCK)
+    if os.fork() == 0:
+        print(end, os.getpid(), flush=True)
+        os._exit(0)
+    os.wait()
 elif end == "close":
     said(libc.close(fd))
 elif end == "syscall":
@@ -65,6 +73,24 @@ for kind in flock fcntl OFD; do
 			"$kind, $end: and on an older kernel"
 	done
 done
+for kind in flock fcntl OFD; do
+	is "$(writes on $kind newpid) $(writes dl $kind newpid)" \
+		'newpid 1 newpid 1' \
+		"$kind: the first child of a new PID namespace is the program's"
+done
+
+# Without cachestat(2) a look ends somewhere; what lies behind it may be dirty.
+cat >"$RIG/far.py" <<'END'
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+os.pwrite(fd, b"x" * 20000, 300 << 20)
+fcntl.flock(fd, fcntl.LOCK_UN)
+END
+rm -f "$RIG/full/f" "$RIG/said.far"
+dl A "$BIN/refused" cachestat python3 "$RIG/far.py" "$RIG/mnt.full/f" 2>"$RIG/said.far"
+like "$(<"$RIG/said.far")" 'could not be written back' \
+	'what is written far behind is written back as well'
 like "$(<"$RIG/said")" 'mnt.full/f: what was written under its lock could not be written back: No space left on device' \
 	'each has its line'
 rig_end
