@@ -361,18 +361,19 @@ struct decision {
  * Until when more votes are waited for.  What is granted is to be with all that
  * can be reached, for until it is renewed it bears the loss of none that it is
  * not with: so those that were still to be connected to then have as long again
- * as the others took.
+ * as the others took, and so long at least as any may owe an answer.
  */
 static uint64_t end_of(const struct ballot *b, const struct decision *d)
 {
 	const bool yes = dlk_tally_state(&b->tally) == TALLY_YES;
 	const uint64_t took = d->at_ns - b->asked_ns;
+	const uint64_t silent = SILENT_MS * DLK_MS;
 	uint64_t linger = yes ? b->linger_ns : b->linger_no_ns;
 
 	if (!d->at_ns || untaught_ones(b))
 		return b->by_ns;
-	if (yes && (d->unasked & open_ones(b)) && linger < took)
-		linger = took;
+	if (yes && (d->unasked & open_ones(b)))
+		linger = took > silent ? took : silent;
 	return d->at_ns + linger < b->by_ns ? d->at_ns + linger : b->by_ns;
 }
 

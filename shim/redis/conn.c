@@ -290,7 +290,7 @@ static int look_up(struct dlk_conn *c, uint64_t deadline_ns)
 	int err = dlk_resolve(place_of(c), deadline_ns, &c->lookup, &c->to);
 
 	c->step = err == -EINPROGRESS ? DLK_LOOKS_UP : DLK_NO_STEP;
-	c->turn = 0;
+	c->turn = c->tried = 0;
 	return err;
 }
 

@@ -477,7 +477,7 @@ static int listen_on(struct master *m, struct address *last)
 		err = hear(m, last);
 	} else {
 		err = dlk_conn_start(m->listens,
-				     dlk_now_ns() + LISTEN_MS * DLK_MS)
+				     dlk_now_ns() + LISTEN_AGAIN_MS * DLK_MS)
 			      ?: subscribe(m->listens);
 		if (!err)
 			go_to(m, ASKS);

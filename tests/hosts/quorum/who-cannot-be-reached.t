@@ -114,6 +114,20 @@ done
 by_name
 touch "$RIG/answer"
 granted 'its name is answered for (control)'
+
+# The others have answered long before: it is asked all the same, and not by the
+# first renewal only.  (One without a core for that long is not.)
+echo 'sleep 0.05' >"$RIG/answer"
+all=0
+for i in {1..8}; do
+	locker a dl A
+	ask a 'open a f'
+	ask a 'lock a EX'
+	[ "$(votes f)" != 3 ] || all=$((all + 1))
+	peer_end a
+	ok 'released' until_true 5 has_votes f 0
+done
+at_least "$all" 1 "its name is answered for in 50 ms: $all of 8 leases are with all"
 rm "$RIG/answer"
 granted 'its name is not answered for'
 master_kill 3
