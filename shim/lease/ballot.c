@@ -321,12 +321,19 @@ static void wait_once(struct ballot *b, uint64_t until_ns)
 
 /* --- how long they are waited for ------------------------------------------ */
 
+/* As a set has room for, as the compiler is to know. */
+static unsigned n_masters(const struct ballot *b)
+{
+	return b->masters->n < DLK_MASTERS_MAX ? b->masters->n
+					       : DLK_MASTERS_MAX;
+}
+
 /* Those who have still to vote. */
 static uint32_t open_ones(const struct ballot *b)
 {
 	uint32_t open = 0;
 
-	for (unsigned i = 0; i < b->masters->n; i++)
+	for (unsigned i = 0; i < n_masters(b); i++)
 		open |= (uint32_t)(b->v[i].c != NULL) << i;
 	return open;
 }
@@ -336,7 +343,7 @@ static uint32_t untaught_ones(const struct ballot *b)
 {
 	uint32_t untaught = 0;
 
-	for (unsigned i = 0; i < b->masters->n; i++)
+	for (unsigned i = 0; i < n_masters(b); i++)
 		untaught |= (uint32_t)atomic_load(&b->masters->v[i].untaught)
 			    << i;
 	return untaught & open_ones(b);
@@ -346,7 +353,7 @@ static uint32_t unasked_ones(const struct ballot *b)
 {
 	uint32_t asked = 0;
 
-	for (unsigned i = 0; i < b->masters->n; i++)
+	for (unsigned i = 0; i < n_masters(b); i++)
 		asked |= (uint32_t)b->v[i].asked << i;
 	return open_ones(b) & ~asked;
 }
