@@ -481,11 +481,11 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 			return 0;
 		fail(c, -EBADF, "the program closed our connection");
 	}
-	err = c->step ? 0 : note_lack(c, find(c, deadline_ns));
+	err = c->step ? 0 : find(c, deadline_ns);
 	if (!err)
-		err = dlk_tls_connects(c->ep) ? note_lack(c, open_by_helper(c))
+		err = dlk_tls_connects(c->ep) ? open_by_helper(c)
 					      : open_plain(c, deadline_ns);
-	return err ?: begin_talk(c);
+	return note_lack(c, err) ?: begin_talk(c);
 }
 
 /*

@@ -22,7 +22,7 @@ enum {
 	SLICE_MS = 20,
 	/* Beyond the first answer, for one that names another master. */
 	OTHERS_MS = 30,
-	/* To connect to one, and to tell it so. */
+	/* To tell one that it is listened to. */
 	LISTEN_MS = 50,
 	/* For each step until it listens; and until the next one is listened to,
 	 * where one has failed. */

@@ -298,15 +298,20 @@ static void released_by_child(pid_t parent)
  * decide whether the call goes on.
  */
 
-static void interval(void)
+static void ended_by(void (*handler)(int))
 {
 	const char *result;
 
-	handle(SIGALRM, note, 0);
+	handle(SIGALRM, handler, 0);
 	timer_us(60000, 60000);
 	result = wait_for_lock();
 	timer_us(0, 0);
 	report(result);
+}
+
+static void interval(void)
+{
+	ended_by(note);
 }
 
 static void alarm_clock(void)
@@ -603,13 +608,7 @@ static void mask_removed(void)
 
 static void cancel_forbidden(void)
 {
-	const char *result;
-
-	handle(SIGALRM, forbid_cancel, 0);
-	timer_us(60000, 60000);
-	result = wait_for_lock();
-	timer_us(0, 0);
-	report(result);
+	ended_by(forbid_cancel);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 

@@ -67,17 +67,27 @@ is_confirmed()
 	[[ $(there) == "EX B "* && $(there) != *" $NEVER "* ]]
 }
 
+# The lock goes from A to B while the slot is open; and the slot, and B's lock.
+is_handed_on()
+{
+	ask a 'lock f UN'
+	ok 'A unlocks: B has it' hear b
+	is "$RESULT" 0 '... by the node that it leaves'
+	ok '... which has its lease' until_true 5 is_confirmed
+}
+and_moves()
+{
+	slot_move "$slot" "$(next_of "$slot")"
+	ask a 'lock f EX NB'
+	is "$RESULT" EAGAIN '... and so has the new one'
+	ask b 'lock f UN'
+	is "$RESULT" 0 '... until B unlocks'
+	peer_end b a
+}
+
 begins handed
-ask a 'lock f UN'
-ok 'A unlocks: B has it' hear b
-is "$RESULT" 0 '... by the node that it leaves'
-ok '... which has its lease' until_true 5 is_confirmed
-slot_move "$slot" "$(next_of "$slot")"
-ask a 'lock f EX NB'
-is "$RESULT" EAGAIN '... and so has the new one'
-ask b 'lock f UN'
-is "$RESULT" 0 '... until B unlocks'
-peer_end b a
+is_handed_on
+and_moves
 
 # What the library has asked of that node.
 questions()
@@ -128,17 +138,9 @@ for who in A B; do
 			until_true $TTL is_renewed
 	done
 	[ "$who" = A ] || break
-	ask a 'lock f UN'
-	ok 'A unlocks: B has it' hear b
-	is "$RESULT" 0 '... by the node that it leaves'
-	ok '... which has its lease' until_true 5 is_confirmed
+	is_handed_on
 done
-slot_move "$slot" "$(next_of "$slot")"
-ask a 'lock f EX NB'
-is "$RESULT" EAGAIN '... and so has the new one'
-ask b 'lock f UN'
-is "$RESULT" 0 '... until B unlocks'
-peer_end b a
+and_moves
 rig_configs ttl=${TTL}s timeout=20s connect_timeout=1s restart_delay=${TTL}s
 
 # --- slots that move under load ------------------------------------------------
