@@ -65,7 +65,8 @@ ok '... and a keeper has its lease' until_true 10 have_standbys A 1
 ask p hang
 ok 'it is sent SIGSTOP' until_true 20 stopped 1
 echo >"$RIG/go"
-ok 'it has a child' until_true 10 there -x born
+# (It may be stopped before it has said its name.)
+ok 'it has a child' until_true 10 there -P "$parent"
 child=$PID
 ok '... and stands' until_true 10 is_in_state "$parent" T
 ok '... and so does the child' until_true 10 is_in_state "$child" T
