@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of our thread; see thread.c.  No mutex is held. */
+/* The life of our thread; see thread.c.  No mutex is held but the keeper's. */
 #ifndef DLK_THREAD_H
 #define DLK_THREAD_H
 
@@ -46,7 +46,8 @@ unsigned dlk_thread_futex(void);
 /*
  * Sleep until it is rung for once more than `seen` times, or until the moment
  * that is_over() gives; false: it is over, by is_over(), and who needs the
- * thread from here on starts another.  is_over() may take the table's mutex.
+ * thread from here on starts another.  is_over() may take the mutexes of the table
+ * and of the wait reports.
  */
 bool dlk_thread_sleep(unsigned seen,
 		      bool (*is_over)(void *arg, uint64_t *at_ns), void *arg);
