@@ -174,10 +174,7 @@ static int ask_for_lease(struct request *r)
 	err = r->store->ops->acquire(r->store, &r->attempt, &r->lease, &ask,
 				     &r->s->answer);
 	r->lease.rank = DLK_NO_RANK;
-	/* With hold_at_least a lease outlives its lock, so that proves nothing;
-	 * but for what our own description had. */
-	if (err == DLK_BUSY &&
-	    (!r->rule->hold_at_least_ms || r->old_mode != LOCK_UN))
+	if (err == DLK_BUSY && !dlk_sharers_no_proof(r))
 		err = ask_with_proof(r, until);
 	r->lease.fair = fair;
 	return err;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "config/config.h"
 #include "os/proc.h"
 #include "os/real.h"
 #include "lease/store.h"
@@ -15,16 +16,61 @@
 #include "hold/holds.h"
 #include "hold/owner.h"
 #include "lock/flock_kernel.h"
+#include "model/token.h"
+
+/*
+ * With hold_at_least a lease outlives its lock: so an older one is dead, or of a
+ * process that was killed a moment ago, and neither is ours to take.  But for what
+ * our own description had, or was found to be a sharer's.
+ */
+bool dlk_sharers_no_proof(const struct request *r)
+{
+	return r->rule->hold_at_least_ms && r->old_mode == LOCK_UN &&
+	       !r->others;
+}
+
+/* (What is told of its number is of the holder's pid namespace.) */
+static bool holder_shares(const struct request *r)
+{
+	const struct dlk_answer *a = &r->s->answer;
+	struct dlk_token t;
+
+	return dlk_token_parse(a->holder, a->holder_len, &t) &&
+	       dlk_kernel_shares((pid_t)t.pid, r->program_fd);
+}
+
+/*
+ * (BUSY) May it be a sharer's?  With hold_at_least it is what a lock has left, if
+ * it is older than ours, it was we who locked the description, and no holder is
+ * there who has it:
+ *
+ *	we			server			the sharer
+ *	lock; ask ->
+ *				refused			lock: granted (both)
+ *	unlock						[CONFIRM] ->
+ *	lock, once more; ask ->
+ *				refused, for him	has the lock, as he sees
+ */
+static bool may_be_a_sharers(const struct request *r, bool by_other)
+{
+	bool older;
+
+	return dlk_request_same_place(r, &older) &&
+	       (!dlk_sharers_no_proof(r) ||
+		(dlk_shared(r->program_fd) &&
+		 (by_other || !older || holder_shares(r))));
+}
 
 /*
  * Has a process of this host a lease, by this description or another?  (An
  * older one was a claim when we were refused, or we would have proved it.)
  */
-static bool others_have(struct request *r)
+static bool others_have(struct request *r, bool by_other)
 {
 	return r->acquire.cause == EV_BUSY && dlk_shared(r->program_fd) &&
 	       dlk_acquire_may_be_overtaken(&r->acquire) &&
-	       dlk_flock_has_lease_here(r) == 1;
+	       dlk_flock_has_lease_here(r) == 1 &&
+	       may_be_a_sharers(r, by_other);
 }
 
 /*
@@ -54,17 +100,21 @@ static bool others_have(struct request *r)
  */
 bool dlk_sharers_unlock_refused(struct request *r)
 {
+	const bool shared = dlk_shared(r->program_fd);
+	const bool by_other = shared && dlk_kernel_taken_by_other(r->fd);
+
 	/* Nor, without an answer, what was found to be others': better a lock
 	 * too many than one that is lost. */
 	if (r->acquire.cause != EV_BUSY &&
 	    (r->others ||
-	     (dlk_shared(r->program_fd) && (dlk_kernel_flock_mode(r->fd) < 0 ||
-					    dlk_kernel_taken_by_other(r->fd)))))
+	     (shared && (dlk_kernel_flock_mode(r->fd) < 0 || by_other))))
 		return false;
-	r->others = r->mode == LOCK_EX && others_have(r);
+	r->others = false;
+	r->others = r->mode == LOCK_EX && others_have(r, by_other);
 	if (!r->others)
 		r->others = !dlk_flock_leave_to_threads(r, r->mode) &&
-			    others_have(r) && dlk_flock_is_the_same(r) &&
+			    others_have(r, by_other) &&
+			    dlk_flock_is_the_same(r) &&
 			    real.flock(r->fd, LOCK_EX | LOCK_NB) == 0;
 	return r->others;
 }
@@ -76,9 +126,8 @@ bool dlk_sharers_unlock_refused(struct request *r)
  */
 bool dlk_sharers_overtaken(struct request *r, int err)
 {
-	bool older;
-
-	if (err != DLK_BUSY || !dlk_request_same_place(r, &older) ||
+	if (err != DLK_BUSY ||
+	    !may_be_a_sharers(r, dlk_kernel_taken_by_other(r->fd)) ||
 	    dlk_kernel_flock_mode(r->fd) < 0 ||
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;

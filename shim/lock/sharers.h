@@ -5,6 +5,8 @@
 
 #include "lock/request.h"
 
+/* Says the kernel's lock, in hand, nothing of who is dead (hold_at_least)? */
+bool dlk_sharers_no_proof(const struct request *r);
 /* Refused by Redis: is it for a sharer that has done something since? */
 bool dlk_sharers_overtaken(struct request *r, int err);
 /* Not granted: unlock what this call locked, or (true) a sharer has it. */

@@ -15,8 +15,10 @@ rig_start disks
 rig_configs ttl=5s connect_timeout=300ms
 locker h dl B
 ask h 'open f f'
-for who in processes threads; do
-	peer s dl A "$BIN/description_sharers" $who f
+for who in processes threads 'processes (hold_at_least)'; do
+	[[ $who != *hold* ]] || rig_config A ttl=5s connect_timeout=300ms \
+		path_more='hold_at_least = "30ms"'
+	peer s dl A "$BIN/description_sharers" "${who%% *}" f
 	granted=0 missed=0
 	for ((i = 0; i < ROUNDS; i++)); do
 		ask h 'lock f EX'
@@ -34,6 +36,7 @@ for who in processes threads; do
 done
 peer_end h
 rig_empty
+rig_config A ttl=5s connect_timeout=300ms
 
 # --- refused long before it hears of it ---------------------------------------
 

@@ -129,6 +129,58 @@ ok 'the same at the end of a container' stays f 6000
 ok 'keeps the next container of the host out' refused A f
 rr flushall >/dev/null
 
+# killed NAME: it is granted the lock, and killed before a keeper has it
+killed()
+{
+	{ dl A /usr/bin/python3 -c 'import fcntl, os, sys
+f = open(sys.argv[1], "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+os.kill(os.getpid(), 9)' "$1"; } 2>/dev/null
+	# (A since of no lock: it was released.)
+	like "$(token_of "$1")" '^dlock1 ([^ ]+ ){3}0' \
+		"$1: killed at once, it leaves its lease"
+}
+
+killed k
+ok 'which keeps this host out' refused A k
+ok 'and the others' refused B k
+killed l
+# shellcheck disable=SC2016 # its own
+is "$(dl A bash -c 'exec 9>>l; flock -n 9; echo $?')" 1 \
+	'as well by a descriptor that others have'
+rr flushall >/dev/null
+
+# One of the host waits for the lock in its kernel, in flock(2), number 73.
+waits_in_kernel()
+{
+	# shellcheck disable=SC2016 # its own
+	on A sh -c 'cat /proc/"$(pgrep -x flock)"/syscall' 2>/dev/null |
+		grep -q '^73 '
+}
+
+waits_at_redis()
+{
+	[ "$(rr hlen "{dlock:$MNT/w}%q")" -gt 0 ]
+}
+
+locker a dl A
+ask a 'open w w'
+ask a 'lock w EX'
+ok 'a keeper has a lease' until_true 5 keepers A
+{ dl A flock w true; } 2>/dev/null &
+waiter=$!
+ok '... whose lock is waited for in the kernel' until_true 5 waits_in_kernel
+on A pkill -STOP '^dlock-[ks]'
+on A pkill -KILL -x locker
+ok 'who is given the lock waits on, though no keeper has released the lease' \
+	until_true 3 waits_at_redis
+on A pkill -KILL -x flock
+on A pkill -CONT '^dlock-[ks]'
+wait "$waiter"
+peer_end a
+ok '... and they end' until_true 20 no_keeper A
+rr flushall >/dev/null
+
 # --- a server that has its memory, and no scripts ----------------------------------
 
 peer a dl A /usr/bin/python3 "$TOP/tests/programs/obey.py"
