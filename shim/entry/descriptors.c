@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <mntent.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -85,6 +86,21 @@ static int closed(int r, int lost)
 	return r;
 }
 
+/*
+ * Nor is the thread cancelled between the two, for the kernel's lock would outlive
+ * the lease that was given up.
+ */
+static int close_held(int fd, int (*next)(int fd))
+{
+	int cancel, lost, r;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	lost = closing(fd);
+	r = closed(next(fd), lost);
+	dlk_cancel_state(cancel);
+	return r;
+}
+
 int dlk_entry_close(int fd, int (*next)(int fd))
 {
 	int lost;
@@ -93,8 +109,18 @@ int dlk_entry_close(int fd, int (*next)(int fd))
 		errno = EBADF;
 		return -1;
 	}
+	if (holds())
+		return close_held(fd, next);
 	lost = closing(fd);
 	return closed(next(fd), lost);
+}
+
+/* close(2) is a cancellation point, and acts on one before it closes anything. */
+static int cancellable_close(int fd, int (*next)(int fd))
+{
+	if (holds())
+		pthread_testcancel();
+	return dlk_entry_close(fd, next);
 }
 
 int __close(int fd);
@@ -102,7 +128,7 @@ int __close(int fd);
 #define DLK_CLOSE(name)                                                        \
 	DLK_EXPORT int name(int fd)                                            \
 	{                                                                      \
-		return dlk_entry_close(fd, real.name);                         \
+		return cancellable_close(fd, real.name);                       \
 	}
 
 DLK_CLOSE(close)

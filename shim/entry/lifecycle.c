@@ -122,7 +122,7 @@ void dlk_after_privileged(const struct dlk_privileged *p)
 	dlk_delegation_privileges(false);
 	dlk_thread_resume();
 	dlk_leave(&call);
-	pthread_setcancelstate(p->cancel, NULL);
+	dlk_cancel_state(p->cancel);
 }
 
 void dlk_after_user_namespace(void)

@@ -40,7 +40,6 @@
 #include "os/sys.h"
 #include "lease/store.h"
 #include "hold/delegation.h"
-#include "hold/end.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/owner.h"
@@ -189,36 +188,43 @@ static bool ends_with_us(const struct dlk_hold *h)
 /* --- the cut -------------------------------------------------------------- */
 
 /*
- * Of what stays for hold_at_least nobody has anything to fear that is released
- * before stdio is flushed: it keeps all others out still, and without a keeper.
+ * To CUT_MS; but what stays for hold_at_least outlives the end by what is left
+ * of that, for then there is no keeper that could release it so.  (It is held
+ * all the same, for the end may take longer.)
  */
-static bool stays_longer(const struct dlk_hold *h)
+static uint32_t cut_to_ms(const struct dlk_hold *h, uint64_t now_ns)
 {
-	return h->lease.stays_until_ns > dlk_now_ns() + CUT_MS * DLK_MS;
+	const uint64_t from = now_ns + CUT_MS * DLK_MS;
+	const uint64_t stays = h->lease.stays_until_ns;
+
+	return CUT_MS + (uint32_t)(stays > from ? (stays - from) / DLK_MS : 0);
 }
 
 static bool may_be_cut(const struct dlk_hold *h, const void *unused)
 {
+	const uint32_t ttl_ms = cut_to_ms(h, dlk_now_ns());
+
 	(void)unused;
 	return h->state == HOLD_HELD &&
-	       (h->lease.ttl_ms > CUT_MS || stays_longer(h));
+	       (h->lease.ttl_ms > ttl_ms || ttl_ms > CUT_MS);
 }
 
 /* From here on whoever renews it renews it by this. */
 static void shorten(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
+	const uint32_t ttl_ms = cut_to_ms(h, now);
 	uint64_t renew_ns;
 	uint32_t told;
 
 	dlk_holds_lock();
-	dlk_hold_cut(h, now, CUT_MS);
+	dlk_hold_cut(h, now, ttl_ms);
 	/* What it is told by CUT: each renewal is news to it from here on. */
 	h->keeper.known_until_ns = h->valid.deadline_ns;
 	renew_ns = h->valid.renew_ns;
 	told = h->keeper.number;
 	dlk_holds_unlock();
-	dlk_delegation_cut(told, CUT_MS);
+	dlk_delegation_cut(told, ttl_ms);
 	dlk_thread_need(renew_ns);
 }
 
@@ -228,11 +234,7 @@ static unsigned shorten_some(struct dlk_hold **all, unsigned n)
 	unsigned cut = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		const bool ends = ends_with_us(all[i]);
-
-		if (ends && stays_longer(all[i]))
-			dlk_hold_end(all[i], END_UNLOCKED);
-		if (!ends || !dlk_hold_is_held(all[i])) {
+		if (!ends_with_us(all[i]) || !dlk_hold_is_held(all[i])) {
 			dlk_unpin(all[i]);
 			continue;
 		}

@@ -547,9 +547,10 @@ void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
 {
 	const uint64_t now = dlk_now_ns();
 
-	if (k->state != DLK_KEPT || ttl_ms >= k->lease.ttl_ms)
+	if (k->state != DLK_KEPT || ttl_ms == k->lease.ttl_ms)
 		return;
-	k->full_ms = k->lease.ttl_ms;
+	/* (For hold_at_least it is cut more than once, and may be longer.) */
+	k->full_ms = k->full_ms ?: k->lease.ttl_ms;
 	k->lease.ttl_ms = ttl_ms;
 	if (k->deadline_ns > dlk_deadline_ns(now, ttl_ms))
 		k->deadline_ns = dlk_deadline_ns(now, ttl_ms);

@@ -58,7 +58,9 @@ static bool is_well_formed(const struct dlk_keep *m, size_t n)
 		return (n - sizeof(*m)) % sizeof(struct dlk_keep_renewal) == 0;
 	case DLK_KEEP_CUT:
 		return n == sizeof(struct dlk_keep_cut) &&
-		       ((const struct dlk_keep_cut *)m)->ttl_ms > 0;
+		       ((const struct dlk_keep_cut *)m)->ttl_ms > 0 &&
+		       ((const struct dlk_keep_cut *)m)->ttl_ms <=
+			       DLK_TTL_MAX_MS;
 	case DLK_KEEP_DROP:
 	case DLK_KEEP_OWE:
 	case DLK_KEEP_LEFT:

@@ -61,21 +61,34 @@ static void restore_mask(void *arg)
 }
 
 /*
- * The program's cancellation state.  A cancellation that came meanwhile and is
- * asynchronous ends the thread here: its cleanup handlers run as the program
- * masked them.  By pthread_testcancel(3), for glibc's pthread_setcancelstate(3)
- * forgets to say PTHREAD_CANCELED [m: 2.36].
+ * By pthread_testcancel(3), for glibc's pthread_setcancelstate(3) forgets to say
+ * PTHREAD_CANCELED of what is asynchronous [m: 2.36].
  */
-static void allow_cancel(struct dlk_call *call)
+static void set_cancel(int state, bool test)
 {
 	int type;
 
-	pthread_cleanup_push(restore_mask, call);
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	pthread_setcancelstate(call->cancel, NULL);
-	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+	pthread_setcancelstate(state, NULL);
+	if (test || type == PTHREAD_CANCEL_ASYNCHRONOUS)
 		pthread_testcancel();
 	pthread_setcanceltype(type, NULL);
+}
+
+void dlk_cancel_state(int state)
+{
+	set_cancel(state, false);
+}
+
+/*
+ * The program's cancellation state.  A cancellation that came meanwhile and is
+ * asynchronous ends the thread here: its cleanup handlers run as the program
+ * masked them.
+ */
+static void allow_cancel(struct dlk_call *call)
+{
+	pthread_cleanup_push(restore_mask, call);
+	set_cancel(call->cancel, false);
 	pthread_cleanup_pop(0);
 }
 
@@ -204,8 +217,7 @@ static void test_cancel(struct dlk_call *call)
 {
 	/* No signal is let in: it would be handled, and nobody hear of it. */
 	pthread_cleanup_push(restore_mask, call);
-	pthread_setcancelstate(call->cancel, NULL);
-	pthread_testcancel();
+	set_cancel(call->cancel, true);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 }

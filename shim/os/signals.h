@@ -63,6 +63,12 @@ void dlk_unmask(struct dlk_call *call);
 void dlk_mask(struct dlk_call *call);
 
 /*
+ * Outside a call of ours: the cancellation state that the program had.  Where it
+ * is cancelled, and that asynchronously, the thread ends here.
+ */
+void dlk_cancel_state(int state);
+
+/*
  * A timed sleep that ends as flock(2)'s does: -EINTR for a handler without
  * SA_RESTART if the call may be interrupted, else 0 when the time is over.
  */

@@ -467,6 +467,36 @@ struct spawn {
 	int err;
 };
 
+static bool close_high(void *unused, int dir, const char *name)
+{
+	uint64_t fd;
+
+	(void)unused;
+	if (dlk_number(name, 10, &fd) && fd > 3 && fd != (uint64_t)dir)
+		dlk_close((int)fd);
+	return true;
+}
+
+/*
+ * All from 4 on.  Older filters of seccomp(2) do not know close_range(2); and what
+ * stays open here would be locked for ever, or a pipe without an end.
+ */
+static int close_others(void)
+{
+	long dir;
+	bool done;
+
+	if (dlk_syscall(SYS_close_range, 4U, ~0U, 0U) == 0)
+		return 0;
+	dir = dlk_syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
+			  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -EPERM;
+	done = dlk_each_entry((int)dir, close_high, NULL);
+	dlk_close((int)dir);
+	return done ? 0 : -EPERM;
+}
+
 /*
  * Without a /dev/null (chroot) it has no 0, 1 and 2, and not the program's.
  */
@@ -476,11 +506,15 @@ static int keep_one(const struct spawn *s)
 		s->log >= 0 && dlk_syscall(SYS_dup3, s->log, 2, 0) == 2;
 	long keep = s->keep == 3 ? dlk_syscall(SYS_fcntl, 3, F_SETFD, 0)
 				 : dlk_syscall(SYS_dup3, s->keep, 3, 0);
+	int err;
 
 	if (keep < 0)
 		return -errno;
-	dlk_syscall(SYS_close_range, 4U, ~0U, 0U);
-	dlk_syscall(SYS_close_range, 0U, logs ? 1U : 2U, 0U);
+	for (int fd = 0; fd < (logs ? 2 : 3); fd++)
+		dlk_close(fd);
+	err = close_others();
+	if (err)
+		return err;
 	dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	dlk_syscall(SYS_dup3, s->stdout_too ? 3 : 0, 1, 0);
 	if (!logs)

@@ -167,6 +167,25 @@ static void with_popen(void)
 	close(fd);
 }
 
+/* A cancellation acts before the descriptor is closed: nothing is let go. */
+static void *close_cancelled(void *unused)
+{
+	pthread_cancel(pthread_self());
+	close(fd);
+	return unused;
+}
+
+static void with_cancelled_close(void)
+{
+	pthread_t thread;
+	void *result = NULL;
+
+	if (pthread_create(&thread, NULL, close_cancelled, NULL) ||
+	    pthread_join(thread, &result) || result != PTHREAD_CANCELED ||
+	    fcntl(fd, F_GETFD) < 0)
+		die("close");
+}
+
 static void child_waits(void)
 {
 	for (;;)
@@ -418,6 +437,7 @@ static const struct way {
 	{ "dup3", by_open, NULL, end_dup3 },
 	{ "dup3-syscall", by_open, NULL, end_syscall_dup },
 	{ "two-dup2-fails", by_high_number, fail_dup2, end_dup2 },
+	{ "two-cancelled", by_open, with_cancelled_close, end_close },
 	{ "two-dup", by_open, with_dup, end_second },
 	{ "two-dupfd", by_open, with_dupfd, end_second },
 	{ "two-cloexec", by_open, with_dupfd_cloexec, end_second },

@@ -17,6 +17,7 @@ static const struct {
 } calls[] = {
 	{ "cachestat", SYS_cachestat },
 	{ "capget", SYS_capget },
+	{ "close_range", SYS_close_range },
 	{ "socketpair", SYS_socketpair },
 	{ "statx", SYS_statx },
 };

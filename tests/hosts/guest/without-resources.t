@@ -114,6 +114,15 @@ for call in capget socketpair; do
 	rr del "dlock:$MNT/refused" >"$RIG/del"
 done
 
+# What the keeper had of the shell's would be locked for ever, and the pipe have no
+# end.
+# shellcheck disable=SC2016 # its own
+is "$(dl A "$BIN/refused" close_range sh -c 'exec 9>shell 8>&1; flock 9; echo went' \
+	2>"$RIG/err" | timeout -s KILL 20 cat; echo "${PIPESTATUS[1]}")" $'went\n0' \
+	'close_range is refused: the pipe ends with its program'
+is "$(cat "$RIG/err")" '' '... and there is a keeper'
+ok '... which releases what the program had' until_true 5 lease_is_gone shell
+
 worked=0 said=0
 for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
 	bare=$(on A "$program" memory memory "$mib" 2>/dev/null </dev/null)

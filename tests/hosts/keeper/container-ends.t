@@ -130,6 +130,27 @@ head -c 300000 <&"$slow" >/dev/null
 wait "$writer"
 in_time "$(waits slow)" $LEFT 'written: another host waits for a second' 1000
 
+# So does who has hold_at_least, be it longer or shorter than the ttl, and when it
+# is over before the end is.
+for ttl in 2 $TTL; do
+	rig_configs ttl="${ttl}s" connect_timeout=300ms \
+		path_more='hold_at_least = "4s"'
+	: >"$RIG/slow.err"
+	contain nice -n -20 /usr/bin/python3 "$RIG/slow.py" "least.$ttl" \
+		>"$RIG/slow" 2>"$RIG/slow.err" &
+	writer=$!
+	ok "ttl ${ttl}s, hold_at_least 4s: it takes its time" until_true 5 ends
+	token=$(rr get "dlock:$MNT/least.$ttl")
+	sleep 5
+	is "$(rr get "dlock:$MNT/least.$ttl")" "$token" 'it has it as long as that'
+	ok 'and no other host has' refused_for 1000 "least.$ttl"
+	at_most "$(rr pttl "dlock:$MNT/least.$ttl")" 4000 'by no whole ttl'
+	head -c 300000 <&"$slow" >/dev/null
+	wait "$writer"
+	ok 'written: it is free soon' until_true 6 lease_is_gone "least.$ttl"
+done
+rig_configs ttl=${TTL}s
+
 # The server does not answer while a program takes longer to end than a ttl that
 # is cut: it is not cut, and so the program is not stopped (L6).  Its keeper
 # releases the lease.
