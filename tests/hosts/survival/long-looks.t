@@ -4,7 +4,8 @@
 #
 # A look for those who have a lock takes longer than a keeper may leave its standby
 # without an answer, for there is a process with very many descriptors: it is not
-# taken for one that hangs amidst it, and stops them itself, in time.
+# taken for one that hangs amidst it, and stops them itself.  A server that is back
+# before they are to be stopped keeps them alive, though the look has begun by then.
 . "${0%/*}/../../lib/rig.sh"
 
 TTL=12 # s
@@ -43,6 +44,28 @@ shell()
 	KEEPER=$(pids_of A -x dlock-keeper)
 }
 
+# The keeper has a directory of descriptors of its own, while it looks at them.
+looks()
+{
+	find "/proc/$KEEPER/fd" -lname '*/fd' 2>/dev/null | grep -q .
+}
+
+left_ms()
+{
+	rr pttl "dlock:$MNT/$1"
+}
+
+# It looks for those whom it is to stop when there are 0.5 s left of the lease.
+looks_for_holders()
+{
+	[ "$(left_ms "$1")" -lt 2000 ] && looks
+}
+
+is_renewed()
+{
+	[ "$(left_ms "$1")" -gt $((TTL * 500)) ]
+}
+
 rig_start disks
 proxy proxy
 : >"$RIG/log"
@@ -62,5 +85,16 @@ note "$(cat "$RIG/log")"
 ask proxy pass >/dev/null
 peer_end killed
 
+: >"$RIG/log"
+shell kept
+ask proxy hang >/dev/null
+ok 'kept: the server is away: who is to be stopped is looked for' \
+	until_true $((2 * TTL)) looks_for_holders kept
+note "$(left_ms kept) ms left"
+ask proxy pass >/dev/null
 peer_end crowd
+ok 'kept: it is back: the lease is renewed' until_true 5 is_renewed kept
+ok 'kept: and its holder lives' on A kill -0 "$SHELL_PID"
+is "$(cat "$RIG/log")" '' 'kept: nothing is said to be lost'
+peer_end kept
 rig_end
