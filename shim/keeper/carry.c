@@ -29,10 +29,11 @@ static struct dlk_kept_list dropped; /* by chain */
 static void (*hear)(void);
 static uint64_t answers_ns = UINT64_MAX; /* no late answer is due before */
 
-/* --- the shim is not left without an answer ------------------------------- */
+/* --- neither shim nor standby is left without an answer ------------------- */
 
 void dlk_carry_hear(void)
 {
+	dlk_mirror_hear();
 	if (dlk_shim_speaks())
 		hear();
 }

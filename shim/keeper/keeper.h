@@ -424,7 +424,8 @@ void dlk_carry_by(struct dlk_kept *k, enum dlk_kept_by by);
 void dlk_carry_owe(struct dlk_kept *k);
 /* So have all of a file that were granted before the moment it was free at. */
 void dlk_carry_owe_freed(struct dlk_watch *w);
-/* What the shim says, if it does; leases may be dropped by it. */
+/* What the shim says, if it does, and whether the standby wonders if we live; leases
+ * may be dropped by it. */
 void dlk_carry_hear(void);
 /* What is due; false for nothing. */
 bool dlk_carry_some(uint64_t now_ns);
@@ -504,6 +505,8 @@ struct dlk_victims {
 	uint64_t took_ns, cpu_ns;
 	int err;
 };
+/* Called each few ms amidst a look. */
+void dlk_victims_meanwhile(void (*fn)(void));
 /* Of this thread's own: a busy machine must not make it look less. */
 uint64_t dlk_cpu_ns(void);
 /* So that a look needs no other descriptors but for who is found. */

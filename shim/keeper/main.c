@@ -172,6 +172,7 @@ static bool begin(void)
 	raise_limit(RLIMIT_AS);
 	raise_limit(RLIMIT_SIGPENDING); /* its watchdogs' timers */
 	dlk_victims_reserve();
+	dlk_victims_meanwhile(dlk_mirror_hear);
 	dlk_tls_begin_beside_program();
 	return dlk_watch_init() && dlk_errands_init() && dlk_obey_begin(SHIM);
 }

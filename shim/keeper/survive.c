@@ -325,13 +325,36 @@ static uint64_t take_first(void)
 	return last;
 }
 
-/* Until the mark, if the look was quicker than the last one. */
-static bool wait_for(uint64_t mark)
+/* So what is renewed is all of them, and no other look is needed for the rest. */
+static bool are_at_one_server(void)
+{
+	for (size_t i = 1; i < due.n; i++)
+		if (due.v[i]->section != due.v[0]->section)
+			return false;
+	return true;
+}
+
+static bool ask_server(uint64_t mark)
+{
+	if (!are_at_one_server())
+		return false;
+	dlk_sections_until(mark);
+	return dlk_carry_some(dlk_now_ns());
+}
+
+/*
+ * Until the mark, if the look was quicker than the last one, or is to be followed by
+ * another.  A server may be back by then, which is to be asked (but not while we have
+ * found whom to pause, for whoever is in that list and runs is stopped at any look).
+ */
+static bool wait_for(uint64_t mark, bool asks)
 {
 	uint64_t now;
 
 	while (are_due() && (now = dlk_now_ns()) < mark)
-		dlk_pause_ns(mark - now < 2 * DLK_MS ? mark - now : 2 * DLK_MS);
+		if (!asks || !ask_server(mark))
+			dlk_pause_ns(mark - now < 2 * DLK_MS ? mark - now
+							     : 2 * DLK_MS);
 	return are_due();
 }
 
@@ -382,7 +405,7 @@ static bool are_there(void)
 static bool find_holders(uint64_t mark)
 {
 	find(&list);
-	if (!wait_for(mark) ||
+	if (!wait_for(mark, true) ||
 	    (dlk_victims_are_guessed(&list, 0) && !are_there()))
 		return false;
 	for (size_t i = 0; i < list.n; i++)
@@ -531,7 +554,7 @@ static void pause_holders(uint64_t mark)
 
 	find(&dlk_paused);
 	looked = dlk_now_ns();
-	if (!wait_for(mark) || !wait_for_ready(mark, had) ||
+	if (!wait_for(mark, false) || !wait_for_ready(mark, had) ||
 	    (dlk_victims_are_guessed(&dlk_paused, had) && !are_there())) {
 		dlk_victims_free(&dlk_paused, had);
 		return;

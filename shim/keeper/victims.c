@@ -54,6 +54,7 @@
 enum { NAMED = 12 };
 /* Descriptors that are looked for: of a cluster's 64 addresses few are connected to. */
 enum { MOST_AT_ONCE = 64 };
+enum { ATTEND_MS = 5 };
 
 /* --- the leases that are asked about -------------------------------------- */
 
@@ -89,10 +90,30 @@ const char *dlk_victims_why(int err)
 		       : strerrordesc_np(err) ?: "unknown error";
 }
 
+static void (*meanwhile)(void);
+
+void dlk_victims_meanwhile(void (*fn)(void))
+{
+	meanwhile = fn;
+}
+
+/* A look may take seconds: whoever asks whether we live is answered amidst it. */
+static void attend(void)
+{
+	static uint64_t next_ns;
+	const uint64_t now = dlk_now_ns();
+
+	if (!meanwhile || now < next_ns)
+		return;
+	next_ns = now + ATTEND_MS * DLK_MS;
+	meanwhile();
+}
+
 static bool has_time(void)
 {
 	const uint64_t now = until_ns ? dlk_now_ns() : 0;
 
+	attend();
 	if (!until_ns || now < heed_ns ||
 	    (now < until_ns && !dlk_shim_speaks()))
 		return true;
@@ -582,6 +603,7 @@ static bool list_one(struct dlk_victims *list, const struct dlk_victim *s)
 	struct dlk_victim v = *s;
 	bool same;
 
+	attend();
 	v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
 	if (v.fd < 0 && use_spare(errno))
 		v.fd = (int)dlk_syscall(SYS_pidfd_open, s->pid, 0);
@@ -835,6 +857,7 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list)
 	DIR *d = look_into("/proc");
 
 	while (next_process(d, &s)) {
+		attend();
 		if (!is_orphan(list, &s, &of))
 			continue;
 		s.k = of->k;
