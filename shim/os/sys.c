@@ -454,7 +454,8 @@ bool dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
  * block for it, and SIGCHLD would come.  An exit signal of 0 (clone(2)) hides
  * a child only until it execs, for execve(2) sets SIGCHLD (fs/exec.c,
  * de_thread).  So there are two: the one between never execs, so only we can
- * reap it; the helper, orphaned at once, is process 1's, or a subreaper's.
+ * reap it; the helper, orphaned at once, is process 1's, or a subreaper's.  One
+ * that has not become the helper is reaped by the one between.
  */
 struct spawn {
 	const char *file;
@@ -548,6 +549,8 @@ static int first_child(void *arg)
 	s->pid = dlk_clone(second_child, s->stack, CLONE_VM | CLONE_VFORK, s);
 	if (s->pid < 0)
 		s->err = errno;
+	else if (s->err)
+		dlk_syscall(SYS_wait4, s->pid, NULL, __WALL, NULL);
 	dlk_syscall(SYS_exit, 0);
 	return 0;
 }
