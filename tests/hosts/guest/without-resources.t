@@ -309,6 +309,14 @@ ok 'late: gone, too' until_true 1 lease_is_gone last
 ok 'late: gone with the process' until_true 1 lease_is_gone late-dl
 ok 'late: and the second' until_true 1 lease_is_gone late-dl-2
 
+# (A host is a container: its ttl is cut at the end, keeper/container-ends.t.)
+peer quick dl A "$program" quick quick
+hear quick
+is "$RESULT" 0 'a child of who ends: locks'
+at_least "$(rr pttl "dlock:$MNT/quick")" 2000 'and does not end itself: its whole ttl'
+peer_end quick
+ok 'a child of who ends: gone, too' until_true 1 lease_is_gone quick
+
 is "$(on A env LD_PRELOAD="$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
 	'a constructor before ours: bare'
 is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
