@@ -216,11 +216,13 @@ bool dlk_own_is(int fd)
 
 	if (atomic_load_explicit(&own_count, memory_order_relaxed) == 0)
 		return false;
+	/* (What was closed behind our back may have had that number before.) */
 	for (int i = 0; i < atomic_load(&own_end); i++)
 		if (atomic_load_explicit(&owns[i].fd1, memory_order_relaxed) ==
-		    fd + 1)
-			return dlk_fstat(fd, &st) == 0 &&
-			       st.st_ino == atomic_load(&owns[i].ino);
+			    fd + 1 &&
+		    dlk_fstat(fd, &st) == 0 &&
+		    st.st_ino == atomic_load(&owns[i].ino))
+			return true;
 	return false;
 }
 
