@@ -223,10 +223,10 @@ static const char *check_own_percent(const char *key)
 			       "of record locks do";
 		if (can_be(key, at, "dlock") &&
 		    (can_begin(t, "wait:") || can_begin(t, "wake:") ||
-		     can_begin(t, "run:")))
+		     can_begin(t, "run:") || can_be(t, NULL, "fleet")))
 			return "can make a key of dlock's own "
 			       "(\"dlock%wait:\", \"dlock%wake:\", "
-			       "\"dlock%run:\")";
+			       "\"dlock%run:\", \"dlock%fleet\")";
 	}
 	return NULL;
 }

@@ -130,7 +130,7 @@ static void after_fork(void)
 
 /* --- the beginning -------------------------------------------------------- */
 
-/* The keeper lies beside this library, in the build tree and installed. */
+/* The keeper lies beside this library in the build tree, or is installed. */
 static void find_keeper(bool secure)
 {
 	Dl_info info;

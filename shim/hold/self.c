@@ -11,4 +11,5 @@ void dlk_self_forget(void)
 	atomic_store(&dlk_self.shares, true);
 	atomic_store(&dlk_self.tables, false);
 	atomic_store(&dlk_self.away, false);
+	atomic_store(&dlk_self.ending, false);
 }

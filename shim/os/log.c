@@ -145,7 +145,7 @@ void dlk_log_complain(void)
  * when it is opened, and whoever may write to the directory could have the
  * lines of root go where a link of his leads.
  */
-static int open_regular(struct stat *st)
+static int open_regular(int create, struct stat *st)
 {
 	int fd;
 
@@ -153,7 +153,7 @@ static int open_regular(struct stat *st)
 	    !S_ISREG(st->st_mode))
 		return S_ISLNK(st->st_mode) ? -ELOOP : -EINVAL;
 	fd = (int)dlk_syscall(SYS_openat, AT_FDCWD, log_to.file,
-			      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+			      O_WRONLY | O_APPEND | create | O_CLOEXEC |
 				      O_NOCTTY | O_NOFOLLOW | O_NONBLOCK |
 				      O_LARGEFILE,
 			      0600);
@@ -172,7 +172,7 @@ int dlk_log_open(void)
 
 	if (!log_to.file)
 		return 0;
-	fd = open_regular(&st);
+	fd = open_regular(O_CREAT, &st);
 	log_to.err = fd < 0 ? fd : dlk_own_take(&log_to.own, fd);
 	atomic_store(&log_to.opened, log_to.err == 0);
 	return log_to.err;
@@ -210,23 +210,27 @@ int dlk_log_fd(void)
 
 /*
  * The program closed it behind our back: the same file again, if its path still
- * leads there (not so after chroot(2), or by another's link).  Not by a child
- * that runs in its parent's memory.
+ * leads there (not so after chroot(2), or by another's link); none is made.  Not
+ * by a child that runs in its parent's memory.
  */
 static void open_again(void)
 {
-	const struct dlk_own was = log_to.own;
-	struct dlk_own now;
+	struct dlk_own was, now;
 	struct stat st;
 	int fd;
 
 	if (dlk_pid() != log_to.pid || atomic_exchange(&log_to.opening, true))
 		return;
-	fd = open_regular(&st);
-	if (fd >= 0 && (st.st_dev != was.dev || st.st_ino != was.ino))
-		dlk_close(fd);
-	else if (fd >= 0 && dlk_own_take(&now, fd) == 0)
-		log_to.own.fd = now.fd;
+	was = log_to.own;
+	/* (Another thread may have opened it.) */
+	if (!dlk_own_check(&was)) {
+		dlk_own_close(&was);
+		fd = open_regular(0, &st);
+		if (fd >= 0 && (st.st_dev != was.dev || st.st_ino != was.ino))
+			dlk_close(fd);
+		else if (fd >= 0 && dlk_own_take(&now, fd) == 0)
+			log_to.own.fd = now.fd;
+	}
 	atomic_store(&log_to.opening, false);
 }
 

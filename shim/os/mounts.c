@@ -205,9 +205,8 @@ int dlk_file_known(int fd, struct stat *st)
  * no device of their own.
  *
  * CACHED: the client keeps pages or attributes that another host may have
- * changed.  Those of one host's disk have one cache, and those that keep their
- * caches revalidates by locks of their own (Lustre, GPFS, GFS2, OCFS2) need no
- * help.
+ * changed.  Those of one host's disk have one cache, and those that revalidate
+ * their caches by locks of their own (Lustre, GPFS, GFS2, OCFS2) need no help.
  */
 static const struct type {
 	const char *name;

@@ -294,15 +294,58 @@ static bool has_bytes(const struct sleeper *s)
 
 enum { SLEPT, BYTES, HANDLED };
 
-/* The signal was taken, and does now what it would have done by itself. */
-static int let_act(struct sleeper *s, int sig, siginfo_t *info)
+/*
+ * What would interrupt the call and is there as well, taken: its number, or 0.  (No
+ * signal of job control: one that is taken and given back discards others, which
+ * are pending or in hand.)
+ */
+static int take_interrupting(const struct sleeper *s, siginfo_t *info)
 {
-	const bool handled = dlk_has_handler(sig);
+	sigset_t set;
+	int sig;
 
+	if (sigpending(&set) < 0)
+		return 0;
+	for (sig = 1; sig < NSIG; sig++)
+		if (sigismember(&set, sig) == 1 &&
+		    (sigismember(&s->call->mask, sig) == 1 || sig == SIGCONT ||
+		     sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU ||
+		     effect_of(sig) != INTERRUPTS))
+			sigdelset(&set, sig);
+	sig = take_signal(&set, 0, info);
+	return sig > 0 ? sig : 0;
+}
+
+static void go_away(struct sleeper *s, bool handled)
+{
 	if (handled && s->away)
 		s->away(s->arg);
+}
+
+/*
+ * The signal was taken, and does now what it would have done by itself.  So does
+ * all that came meanwhile, and what came behind it: one that interrupts among that
+ * is not to be lost.
+ */
+static int let_act(struct sleeper *s, int sig, siginfo_t *info,
+		   enum effect *effect)
+{
+	bool handled = dlk_has_handler(sig);
+	siginfo_t other;
+	int more = 0;
+
+	go_away(s, handled);
+	if (*effect != INTERRUPTS && s->call->wait)
+		more = take_interrupting(s, &other);
+	if (more) {
+		*effect = INTERRUPTS;
+		go_away(s, !handled);
+		handled = true;
+	}
 	s->call->handled |= handled;
 	give_back(sig, info);
+	if (more)
+		give_back(more, &other);
 	dlk_unmask(s->call);
 	dlk_mask(s->call);
 	return handled ? HANDLED : SLEPT;
@@ -343,7 +386,7 @@ static int handle_one(struct sleeper *s, uint64_t ns, enum effect *effect)
 	if (sig <= 0)
 		return SLEPT;
 	*effect = effect_of(sig);
-	return *effect == NOTHING ? SLEPT : let_act(s, sig, &info);
+	return *effect == NOTHING ? SLEPT : let_act(s, sig, &info, effect);
 }
 
 static void cancelled(void *arg)
@@ -397,7 +440,6 @@ int dlk_sleep_on(struct dlk_call *call, int fd, uint64_t ns, dlk_away_fn *away,
 			got = -EINTR;
 		now = dlk_now_ns();
 	} while (now < until && (got == SLEPT || (got == HANDLED && !away)));
-	end_listening(&s);
 	return got == HANDLED ? 0 : got;
 }
 

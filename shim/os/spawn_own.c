@@ -3,8 +3,11 @@
 #include "os/spawn_own.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "os/log.h"
 #include "os/sys.h"
@@ -20,7 +23,8 @@ pid_t dlk_spawn_own(const char *name, const char *path, const char *installed,
 	pid_t pid = -ENOENT;
 
 	strncat(env, dlk_log_setting(), sizeof(env) - strlen(env) - 1);
-	if (path[0])
+	if (path[0] && (dlk_syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0 ||
+			errno != ENOENT))
 		pid = dlk_spawn(path, argv, envp, end, log, false);
 	if (pid == -ENOENT || pid == -EACCES)
 		pid = dlk_spawn(installed, argv, envp, end, log, false);

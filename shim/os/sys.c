@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -24,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "model/sha1.h"
 #include "model/text.h"
 #include "os/number.h"
 
@@ -76,10 +78,43 @@ void dlk_futex_wake(_Atomic unsigned *word, int n)
 	dlk_syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
+/*
+ * Where getrandom(2) is refused (seccomp(2)): what the kernel gave this program at
+ * its start (getauxval(3)), and what no other call has.
+ */
+static void mix(unsigned char *bytes, size_t len)
+{
+	static _Atomic uint64_t calls;
+	const void *given = (const void *)getauxval(AT_RANDOM);
+	char hex[DLK_SHA1_LEN + 1];
+
+	while (len > 0) {
+		const uint64_t here[] = { atomic_fetch_add(&calls, 1),
+					  dlk_now_ns(),
+					  (uint64_t)dlk_syscall(SYS_gettid) };
+		struct dlk_sha1 s;
+		const size_t n = len < sizeof(s.h) ? len : sizeof(s.h);
+
+		dlk_sha1_init(&s);
+		if (given)
+			dlk_sha1_add(&s, given, 16);
+		dlk_sha1_add(&s, here, sizeof(here));
+		dlk_sha1_hex(&s, hex);
+		memcpy(bytes, s.h, n);
+		bytes += n;
+		len -= n;
+	}
+}
+
 void dlk_random(void *bytes, size_t len)
 {
-	while (dlk_syscall(SYS_getrandom, bytes, len, 0) != (long)len)
-		;
+	long n;
+
+	do
+		n = dlk_syscall(SYS_getrandom, bytes, len, 0);
+	while (n < 0 && errno == EINTR);
+	if (n != (long)len)
+		mix(bytes, len);
 }
 
 void dlk_close(int fd)
@@ -216,11 +251,13 @@ bool dlk_own_is(int fd)
 
 	if (atomic_load_explicit(&own_count, memory_order_relaxed) == 0)
 		return false;
+	/* (What was closed behind our back may have had that number before.) */
 	for (int i = 0; i < atomic_load(&own_end); i++)
 		if (atomic_load_explicit(&owns[i].fd1, memory_order_relaxed) ==
-		    fd + 1)
-			return dlk_fstat(fd, &st) == 0 &&
-			       st.st_ino == atomic_load(&owns[i].ino);
+			    fd + 1 &&
+		    dlk_fstat(fd, &st) == 0 &&
+		    st.st_ino == atomic_load(&owns[i].ino))
+			return true;
 	return false;
 }
 
@@ -454,7 +491,8 @@ bool dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
  * block for it, and SIGCHLD would come.  An exit signal of 0 (clone(2)) hides
  * a child only until it execs, for execve(2) sets SIGCHLD (fs/exec.c,
  * de_thread).  So there are two: the one between never execs, so only we can
- * reap it; the helper, orphaned at once, is process 1's, or a subreaper's.
+ * reap it; the helper, orphaned at once, is process 1's, or a subreaper's.  One
+ * that has not become the helper is reaped by the one between.
  */
 struct spawn {
 	const char *file;
@@ -548,6 +586,8 @@ static int first_child(void *arg)
 	s->pid = dlk_clone(second_child, s->stack, CLONE_VM | CLONE_VFORK, s);
 	if (s->pid < 0)
 		s->err = errno;
+	else if (s->err)
+		dlk_syscall(SYS_wait4, s->pid, NULL, __WALL, NULL);
 	dlk_syscall(SYS_exit, 0);
 	return 0;
 }

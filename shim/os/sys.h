@@ -70,7 +70,10 @@ void *dlk_pages(size_t size);
 void *dlk_undumped(size_t size);
 void dlk_undumped_free(void *pages, size_t size);
 
-/* Random bytes, at most 256: getrandom(2), never the program's PRNG. */
+/*
+ * Random bytes, at most 256, never of the program's PRNG: getrandom(2), or where
+ * that is refused some that are nobody else's.
+ */
 void dlk_random(void *bytes, size_t len);
 
 void dlk_close(int fd);

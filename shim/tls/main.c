@@ -351,7 +351,8 @@ static void refuse(struct dlk_tls_status *s, const SSL *ssl)
 
 /*
  * By TLS 1.3 all is agreed upon before the server has looked at what we show
- * (RFC 8446, 4.4.2.4): that it wants a certificate comes a moment later.
+ * (RFC 8446, 4.4.2.4): that it wants a certificate comes a moment later, by an
+ * alert.  One that closes the connection may be well the next time.
  */
 static bool is_refused(struct connection *c, struct dlk_tls_status *s)
 {
@@ -361,10 +362,14 @@ static bool is_refused(struct connection *c, struct dlk_tls_status *s)
 
 	if (!c->asked || wait_for(c->wire.fd, POLLIN, until_ns) < 0)
 		return false;
+	ERR_clear_error();
 	n = SSL_peek(c->wire.ssl, &byte, 1);
 	if (n > 0 || dlk_wire_wants(c->wire.ssl, n))
 		return false;
-	blame(s, -EACCES, "the server asks for cert_file");
+	if (ERR_GET_REASON(ERR_peek_error()) >= SSL_AD_REASON_OFFSET)
+		blame(s, -EACCES, "the server asks for cert_file");
+	else
+		blame(s, -EPIPE, "the server closed the connection");
 	return true;
 }
 

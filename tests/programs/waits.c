@@ -138,12 +138,12 @@ static void timer_us(long us, long each_us)
 	setitimer(ITIMER_REAL, &it, NULL);
 }
 
-static timer_t posix_timer_ms(int sig, long ms, long each_ms)
+static timer_t posix_timer_us(int sig, long us, long each_us)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL };
 	const struct itimerspec it = {
-		.it_value = { 0, ms * 1000000 },
-		.it_interval = { 0, each_ms * 1000000 },
+		.it_value = { 0, us * 1000 },
+		.it_interval = { 0, each_us * 1000 },
 	};
 	timer_t timer;
 
@@ -152,6 +152,11 @@ static timer_t posix_timer_ms(int sig, long ms, long each_ms)
 	    timer_settime(timer, 0, &it, NULL))
 		die("timer_create");
 	return timer;
+}
+
+static timer_t posix_timer_ms(int sig, long ms, long each_ms)
+{
+	return posix_timer_us(sig, ms * 1000, each_ms * 1000);
 }
 
 static void block(int how, int sig)
@@ -334,19 +339,30 @@ static void posix_timer(void)
 }
 
 /* The first handler lets it go on, the second does not. */
-static void mixed(void)
+static void mix(long each_us)
 {
 	const char *result;
 	timer_t ticks;
 
 	handle(SIGUSR1, note, SA_RESTART);
 	handle(SIGALRM, note, 0);
-	ticks = posix_timer_ms(SIGUSR1, 40, 40);
-	timer_us(170000, 170000);
+	ticks = posix_timer_us(SIGUSR1, each_us, each_us);
+	timer_us(170050, 170000);
 	result = wait_for_lock();
 	timer_us(0, 0);
 	timer_delete(ticks);
 	report(result);
+}
+
+static void mixed(void)
+{
+	mix(40000);
+}
+
+/* So many of the first that one is always there. */
+static void mixed_often(void)
+{
+	mix(100);
 }
 
 static void stop_and_go(pid_t parent)
@@ -747,6 +763,7 @@ static const struct {
 	{ "alarm", alarm_clock, false },
 	{ "timer_create", posix_timer, false },
 	{ "mixed", mixed, false },
+	{ "mixed-often", mixed_often, false },
 	{ "SIGCONT", continued_handler, false },
 	{ "pthread_kill", thread_kill, false },
 	{ "crowd", crowd, true },

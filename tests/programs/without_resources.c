@@ -20,6 +20,8 @@
  *	bare FILE	without descriptors 0, 1 and 2: locks, then
  *			opens three files: their numbers, into FILE
  *	late FILE	locks in an atexit() handler and a destructor
+ *	quick FILE	a child locks that an at_quick_exit(3) handler made,
+ *			until standard input ends
  *	sizes FILE	VmSize and VmRSS in kB
  */
 #include <errno.h>
@@ -251,6 +253,24 @@ static int late(char **arg)
 	return 0;
 }
 
+static void fork_late(void)
+{
+	if (fork() == 0) {
+		tell(outcome(flock(opened(late_name), LOCK_EX)));
+		while (getchar() != EOF)
+			;
+		_exit(0);
+	}
+	wait(NULL);
+}
+
+static int quick(char **arg)
+{
+	late_name = arg[0];
+	at_quick_exit(fork_late);
+	quick_exit(0);
+}
+
 static int sizes(char **arg)
 {
 	char task[32];
@@ -264,13 +284,21 @@ static int sizes(char **arg)
 }
 
 static const struct command commands[] = {
-	{ "broken", 1, broken }, { "broken2", 1, broken2 },
-	{ "full", 1, full },     { "memory", 2, memory },
-	{ "split", 1, split },   { "empty", 1, empty },
-	{ "bare", 1, bare },     { "daemon", 1, become_daemon },
-	{ "late", 1, late },     { "sizes", 1, sizes },
-	{ "alone", 1, alone },   { "again", 2, again },
-	{ "again2", 1, again2 }, { 0 },
+	{ "broken", 1, broken },
+	{ "broken2", 1, broken2 },
+	{ "full", 1, full },
+	{ "memory", 2, memory },
+	{ "split", 1, split },
+	{ "empty", 1, empty },
+	{ "bare", 1, bare },
+	{ "daemon", 1, become_daemon },
+	{ "late", 1, late },
+	{ "sizes", 1, sizes },
+	{ "alone", 1, alone },
+	{ "again", 2, again },
+	{ "again2", 1, again2 },
+	{ "quick", 1, quick },
+	{ 0 },
 };
 
 int main(int argc, char **argv)

@@ -540,12 +540,14 @@ static void no_template_makes_a_key_of_another_kind(void **state)
 	static const char *const own[] = { "dlock%%wait:%r", "dlock%%wake:x",
 					   "dlock%%run:%r",  "%r%%wait:x",
 					   "dl%r%%wa%r",     "dlock%%%r",
-					   "%rk%%%r%p" };
+					   "%rk%%%r%p",      "dlock%%fleet",
+					   "dlock%%%rleet" };
 	static const char *const good_ones[] = {
-		"k%%re",       "%%rec%p",     "k%%%p",          "%%rec.",
-		"dlock%%%p",   "dlock%%wai",  "Dlock%%wait:%p", "%p%%wait:x",
-		"dlock%%w:%p", "dlock%%wait", "x*%%wait:%p",    "dlock:%%:%p",
-		"%%%p%%",
+		"k%%re",          "%%rec%p",        "k%%%p",
+		"%%rec.",         "dlock%%%p",      "dlock%%wai",
+		"Dlock%%wait:%p", "%p%%wait:x",     "dlock%%w:%p",
+		"dlock%%wait",    "x*%%wait:%p",    "dlock:%%:%p",
+		"%%%p%%",         "dlock%%fleet%p",
 	};
 	char text[256];
 	size_t i;

@@ -78,7 +78,16 @@ is "$RESULT $(cat "$RIG/victim" "$LOG.1" | wc -l)" 'ENOLCK 2' \
 	'... but not if another stands there now'
 like "$(cat "$RIG/m.err")" 'fails with ENOLCK' '... then it is said elsewhere'
 peer_end m
-rm "$LOG"
+rm "$LOG" "$LOG.1"
+: >"$LOG"
+peer m dl A env DLOCK_LOG="warning:$LOG" "$BIN/locker"
+ask m closeraw
+mv "$LOG" "$LOG.1"
+ask m 'open f f'
+ask m 'lock f EX NB'
+is "$RESULT" ENOLCK 'closed behind our back, and renamed'
+ok '... no other is made in its place' [ ! -e "$LOG" ]
+peer_end m
 
 # By one who forks, gives up root, and leaves its root directory.
 : >"$LOG"

@@ -8,8 +8,8 @@
 # behind, here or at Redis (L1).
 . "${0%/*}/../../lib/rig.sh"
 
-ended=(setitimer alarm timer_create mixed SIGCONT pthread_kill mask-added
-	cancel-forbidden)
+ended=(setitimer alarm timer_create mixed mixed-often SIGCONT pthread_kill
+	mask-added cancel-forbidden)
 restarted=(SA_RESTART blocked ignored SIGSTOP ptrace other-thread
 	cancel-deferred crowd mask-added-restart mask-removed)
 left=(cancel-asynchronous pthread_exit siglongjmp siglongjmp-restart)

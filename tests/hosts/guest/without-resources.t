@@ -123,6 +123,15 @@ is "$(dl A "$BIN/refused" close_range sh -c 'exec 9>shell 8>&1; flock 9; echo we
 is "$(cat "$RIG/err")" '' '... and there is a keeper'
 ok '... which releases what the program had' until_true 5 lease_is_gone shell
 
+# (A token has 32 digits of it.)
+for n in 1 2; do
+	dl A timeout -s KILL 20 "$BIN/refused" getrandom flock "random$n" \
+		redis-cli -s "$RIG/redis.sock" get "dlock:$MNT/random$n"
+done >"$RIG/out" 2>"$RIG/err"
+is "$(wc -l <"$RIG/out") $(cut -d' ' -f2 "$RIG/out" | sort -u | grep -cE \
+	'^[0-9a-f]{32}$') $(cat "$RIG/err")" '2 2 ' \
+	'getrandom is refused: works, and each token is its own'
+
 worked=0 said=0
 for mib in 3 4 5 6 7 8 12 16 24 32 64 128; do
 	bare=$(on A "$program" memory memory "$mib" 2>/dev/null </dev/null)
@@ -308,6 +317,14 @@ is "$(dl A env LD_PRELOAD="$shim:$BIN/early_constructor.so" LATE=last true)" '' 
 ok 'late: gone, too' until_true 1 lease_is_gone last
 ok 'late: gone with the process' until_true 1 lease_is_gone late-dl
 ok 'late: and the second' until_true 1 lease_is_gone late-dl-2
+
+# (A host is a container: its ttl is cut at the end, keeper/container-ends.t.)
+peer quick dl A "$program" quick quick
+hear quick
+is "$RESULT" 0 'a child of who ends: locks'
+at_least "$(rr pttl "dlock:$MNT/quick")" 2000 'and does not end itself: its whole ttl'
+peer_end quick
+ok 'a child of who ends: gone, too' until_true 1 lease_is_gone quick
 
 is "$(on A env LD_PRELOAD="$BIN/early_constructor.so" EARLY=early true)" '0 0 0 5' \
 	'a constructor before ours: bare'

@@ -84,4 +84,34 @@ unseen()
 rig_start disks
 rig_configs ttl=6s
 unseen 'a program' /usr/bin/perl -e "$SEES"
+
+# A subreaper has no child either where one cannot be started, as beside a library
+# that is installed elsewhere than the keeper: what was to become it is gone.
+mkdir "$RIG/lib"
+cp "$SHIM" "$RIG/lib"
+cat >"$RIG/reaper.py" <<'END'
+import ctypes, fcntl, os, time
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+f = open("reaper", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+time.sleep(0.2)
+fcntl.flock(f, fcntl.LOCK_UN)
+children = []
+try:
+    while True:
+        children.append(os.waitpid(-1, 0)[1])
+except ChildProcessError:
+    print(children)
+END
+installed=$(grep -ao '/[[:graph:]]*/dlock-keeper' "$SHIM" | head -n 1)
+if [ -e "$installed" ]; then
+	skip 'a subreaper has no child of ours' "$installed is there"
+else
+	is "$(on A env LD_PRELOAD="$RIG/lib/${SHIM##*/}" \
+		DLOCK_CONFIG="$RIG/A.conf" /usr/bin/python3 "$RIG/reaper.py" \
+		2>"$RIG/err")" '[]' 'a subreaper has no child of ours'
+	like "$(cat "$RIG/err")" 'no keeper for the lease .*No such file' \
+		'for there is no keeper'
+fi
 rig_end

@@ -66,6 +66,42 @@ tls_config A "ca_file = \"$TLS/ca.pem\"" 'server_name = "redis.test"' \
 	"cert_file = \"$TLS/client.pem\"" "key_file = \"$TLS/server.key\""
 refused 'the key is of another certificate' 'cannot use key_file .*: key values mismatch'
 
+# --- it would take a certificate, and goes away ---
+# (Another try may find it well again.)
+cat >"$RIG/goes.py" <<'END'
+import socket, ssl, sys
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1] + "/server.pem", sys.argv[1] + "/server.key")
+context.load_verify_locations(sys.argv[1] + "/ca.pem")
+context.verify_mode = ssl.CERT_OPTIONAL
+context.num_tickets = 0
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    try:
+        connection = context.wrap_socket(listener.accept()[0], server_side=True)
+        print("gone", file=sys.stderr, flush=True)
+        if sys.argv[2] == "says":
+            connection.unwrap()
+        connection.close()
+    except OSError:
+        pass # who closed first
+END
+TLS_MORE=(timeout=2s)
+for how in says silent; do
+	peer goes /usr/bin/python3 "$RIG/goes.py" "$TLS" "$how"
+	hear goes
+	TLS_PORT=$RESULT tls_trusted A
+	TLS_PORT=$RESULT refused "it goes away, $how" \
+		'the server closed the connection'
+	at_least "$(grep -c gone "$RIG/goes.err")" 2 'and is tried again'
+	kill "${PEER_PID[goes]}"
+	peer_end goes
+done
+TLS_MORE=()
+tls_trusted A
+
 # --- one speaks TLS, and the other does not ---
 rig_config A url="rediss://127.0.0.1:$PORT/0"
 TLS_PORT=$PORT refused 'TLS to a plain port' '.*TLS'
