@@ -15,9 +15,8 @@ static const struct {
 	const char *name;
 	long call;
 } calls[] = {
-	{ "cachestat", SYS_cachestat },
-	{ "capget", SYS_capget },
-	{ "socketpair", SYS_socketpair },
+	{ "cachestat", SYS_cachestat }, { "capget", SYS_capget },
+	{ "kcmp", SYS_kcmp },           { "socketpair", SYS_socketpair },
 	{ "statx", SYS_statx },
 };
 
