@@ -99,6 +99,7 @@ struct dlk_hold {
 	} keeper;
 	bool revalidates; /* caches are refreshed and flushed (L10) */
 	bool told_replaced;
+	bool asks; /* records: a call asks for more of it just now */
 
 	/* Records; the first two guarded by the file's file_lock (record.c). */
 	struct dlk_ranges ranges; /* what is granted */

@@ -120,8 +120,11 @@ bool dlk_lock_may_have(void *arg, int fd)
 
 	DLK_GUARD(&dlk_holds_mutex);
 	do {
-		other = dlk_hold_find(&h->file, other);
-	} while (other && (other == h || other->fd != fd));
+		other = h->kind == DLK_FLOCK
+				? dlk_hold_find(&h->file, other)
+				: dlk_hold_find_records(&h->file, other);
+	} while (other &&
+		 (other == h || other->kind != h->kind || other->fd != fd));
 	return !other;
 }
 

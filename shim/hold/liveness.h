@@ -11,8 +11,8 @@
  */
 int dlk_lock_is_there(struct dlk_hold *h);
 /*
- * Of flock's: may h be known by this descriptor, too?  Not where another lease
- * is: that is another lock.
+ * Of a description's: may h be known by this descriptor, too?  Not where another
+ * lease is: that is another lock.
  */
 bool dlk_lock_may_have(void *h, int fd);
 /*

@@ -6,6 +6,7 @@
 
 #include "hold/owner.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -115,6 +116,76 @@ bool dlk_record_is_owner(const struct dlk_hold *h, enum dlk_kind kind, int fd)
 	       dlk_kernel_same(fd, h->fd) == 1;
 }
 
+static bool read_locks(int fd, struct dlk_ranges *locks)
+{
+	*locks = (struct dlk_ranges){ .grow = dlk_ranges_grow };
+	return dlk_kernel_records(fd, DLK_OFD, dlk_kernel_collect, locks) == 0;
+}
+
+/* 1 if no other description can have them as well; 0: they differ. */
+static int compare_locks(const struct dlk_ranges *a, const struct dlk_ranges *b)
+{
+	bool writes = false;
+
+	if (a->n == 0 || a->n != b->n)
+		return 0;
+	for (size_t i = 0; i < a->n; i++) {
+		if (a->v[i].start != b->v[i].start ||
+		    a->v[i].end != b->v[i].end || a->v[i].type != b->v[i].type)
+			return 0;
+		writes |= a->v[i].type == DLK_WRITE;
+	}
+	return writes ? 1 : -EPERM;
+}
+
+int dlk_ofd_same(int fd1, int fd2)
+{
+	struct dlk_ranges a, b = { 0 };
+	int same = dlk_kernel_same(fd1, fd2);
+
+	if (same >= 0 || same == -EBADF)
+		return same == 1;
+	if (read_locks(fd1, &a) && read_locks(fd2, &b))
+		same = compare_locks(&a, &b);
+	dlk_ranges_free(&a);
+	dlk_ranges_free(&b);
+	return same;
+}
+
+static bool is_ofd_of(const struct dlk_hold *h, const void *file)
+{
+	return dlk_hold_is_held(h) && h->kind == DLK_OFD &&
+	       dlk_same_file(&h->file, file);
+}
+
+/*
+ * (file_lock) The lease of fd's description, which has OFD locks, where kcmp(2)
+ * is silent: as a container's filter has it.  Of readers who are alike the only
+ * one.  Pinned, or NULL.
+ */
+static struct dlk_hold *find_by_locks(const struct dlk_file *file, int fd)
+{
+	struct dlk_hold *h = NULL, *perhaps = NULL;
+	unsigned n = 0;
+	int same;
+
+	while ((h = dlk_hold_next(h, is_ofd_of, file))) {
+		same = dlk_ofd_same(fd, h->fd);
+		if (same == 1) {
+			dlk_unpin(perhaps);
+			return h;
+		}
+		if (n++ == 0 && same < 0) {
+			DLK_GUARD(&dlk_holds_mutex);
+			perhaps = dlk_hold_pin(h);
+		}
+	}
+	if (n == 1)
+		return perhaps;
+	dlk_unpin(perhaps);
+	return NULL;
+}
+
 /* The first by its number, or by comparison. */
 static struct dlk_hold *find_held(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd, bool compare)
@@ -132,7 +203,7 @@ struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 				  enum dlk_kind kind, int fd)
 {
 	struct dlk_hold *h;
-	bool may;
+	bool may = false;
 
 	if (!dlk_any_held())
 		return NULL;
@@ -147,5 +218,7 @@ struct dlk_hold *dlk_record_owner(const struct dlk_file *file,
 	}
 	dlk_hold_pin(h);
 	dlk_holds_unlock();
+	if (!h && may && kind == DLK_OFD && dlk_kernel_same(fd, fd) < 0)
+		h = find_by_locks(file, fd);
 	return h;
 }

@@ -56,11 +56,12 @@ static char last_why[256]; /* the last renewal failed; only the thread's */
 
 /*
  * What another thread works on is renewed all the same, for it may write back
- * for long; but not what changes its token or its list just now.
+ * for long, or wait for a file server; but not what changes its token, or is
+ * asked for more, just now.
  */
 static bool must_wait(const struct dlk_hold *h)
 {
-	return h->pins && (h->state == HOLD_CONVERTING || h->kind != DLK_FLOCK);
+	return h->asks || (h->pins && h->state == HOLD_CONVERTING);
 }
 
 /* And how long what is not due yet may go without a look (5.4). */

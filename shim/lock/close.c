@@ -44,8 +44,8 @@ static void flush(const struct closing *c, const struct dlk_hold *h)
 }
 
 /*
- * Another descriptor of the description that is about to lose one.  Where the
- * kernel does not tell, of flock any that no other lease is known by is one.
+ * Another descriptor of the description that is about to lose one.  Where there
+ * is no telling, any that no other lease is known by is one.
  */
 static bool survives(void *arg, int fd)
 {
@@ -54,10 +54,9 @@ static bool survives(void *arg, int fd)
 
 	if ((unsigned)fd >= c->first && (unsigned)fd <= c->last)
 		return false;
-	same = dlk_kernel_same(c->fd, fd);
-	if (same >= 0 || c->h->kind != DLK_FLOCK)
-		return same == 1;
-	return dlk_lock_may_have(c->h, fd);
+	same = c->h->kind == DLK_OFD ? dlk_ofd_same(c->fd, fd)
+				     : dlk_kernel_same(c->fd, fd);
+	return same < 0 ? dlk_lock_may_have(c->h, fd) : same == 1;
 }
 
 /* (pinned) The description loses a descriptor: its last one? */

@@ -343,11 +343,8 @@ static void take_from_keeper(struct dlk_hold *h)
 /* Before a conversion is asked for: nobody may miss the old token then. */
 static void prepare_conversion(struct request *r)
 {
-	if (!r->own)
-		return;
-	if (r->own->revalidates)
-		dlk_coherence_flush(r->fd);
-	take_from_keeper(r->own);
+	if (r->own)
+		take_from_keeper(r->own);
 }
 
 /*
@@ -609,6 +606,9 @@ static enum acquire_event try_kernel(struct request *r)
 		dlk_flock_give_up_old(r);
 		return dlk_flock_try(r);
 	}
+	/* It may be long, and what is being converted is not renewed. */
+	if (r->own->revalidates)
+		dlk_coherence_flush(r->fd);
 	dlk_holds_lock();
 	dlk_hold_convert(r->own);
 	dlk_holds_unlock();

@@ -258,24 +258,39 @@ static enum acquire_event try_kernel(struct request *r)
 	return dlk_event_of_kernel(r, err);
 }
 
-/* What was asked for is granted by Redis. */
-static void finish(struct request *r, bool weaker)
+/*
+ * The file server was late, and so was Redis.  (What the owner had before, or
+ * a sharer has, is the thread's to judge, and not this call's to undo.)
+ */
+static int ended_meanwhile(struct request *r)
+{
+	r->own->ranges.n = 0; /* so the kernel's lock goes, too */
+	dlk_hold_end(r->own, END_UNLOCKED);
+	strcpy(r->attempt.why, "the lease ended before the file was fresh");
+	return -ETIMEDOUT;
+}
+
+/* What was asked for is granted by Redis: 0, or -ETIMEDOUT. */
+static int finish(struct request *r, bool weaker, bool is_new)
 {
 	dlk_trace_call(r, "granted", NULL);
 	if (weaker && dlk_follow_is_there(r))
 		dlk_record_set(r, &r->want);
-	if (r->own->revalidates) {
-		dlk_coherence_refresh(r->fd);
-		dlk_coherence_names(r->fd, &r->want, r->s->room.path,
-				    sizeof(r->s->room.path));
-	}
+	if (!r->own->revalidates)
+		return 0;
+	dlk_coherence_refresh(r->fd);
+	dlk_coherence_names(r->fd, &r->want, r->s->room.path,
+			    sizeof(r->s->room.path));
+	return is_new && r->before.n == 0 && !in_time(r->own)
+		       ? ended_meanwhile(r)
+		       : 0;
 }
 
 /* (file_lock) [ASK] */
 static enum acquire_event ask(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
-	const bool weaker = dlk_record_weakens(r);
+	const bool weaker = dlk_record_weakens(r), is_new = !r->own;
 	int err;
 
 	if (weaker)
@@ -290,7 +305,7 @@ static enum acquire_event ask(struct request *r)
 	if (!err)
 		err = dlk_record_keep(r);
 	if (!err)
-		finish(r, weaker);
+		err = finish(r, weaker, is_new);
 	return dlk_event_of_redis(r, err);
 }
 

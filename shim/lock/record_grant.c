@@ -37,6 +37,18 @@ static bool takes_over(const struct request *r)
 	return r->before.n > 0 && dlk_record_shares(r);
 }
 
+/*
+ * A renewal that overtakes the question could tell, of several servers, that
+ * some lack what they have not been asked for yet.
+ */
+static void set_asks(struct dlk_hold *own, bool asks)
+{
+	if (!own)
+		return;
+	DLK_GUARD(&dlk_holds_mutex);
+	own->asks = asks;
+}
+
 static int ask_once(struct request *r, bool proof)
 {
 	struct dlk_records_ask ask = {
@@ -54,8 +66,10 @@ static int ask_once(struct request *r, bool proof)
 	int err;
 
 	r->lease.rank = dlk_request_rank(r, proof || ask.known);
+	set_asks(r->own, true);
 	err = r->store->ops->acquire_range(r->store, &r->attempt, &r->lease,
 					   &ask, &r->s->answer);
+	set_asks(r->own, false);
 	r->lease.rank = DLK_NO_RANK;
 	if (dlk_seeded(5) && err == DLK_BUSY && dlk_now_ns() % 16 == 0)
 		err = 0;

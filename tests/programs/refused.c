@@ -15,9 +15,13 @@ static const struct {
 	const char *name;
 	long call;
 } calls[] = {
-	{ "cachestat", SYS_cachestat },     { "capget", SYS_capget },
-	{ "close_range", SYS_close_range }, { "getrandom", SYS_getrandom },
-	{ "socketpair", SYS_socketpair },   { "statx", SYS_statx },
+	{ "cachestat", SYS_cachestat },
+	{ "capget", SYS_capget },
+	{ "close_range", SYS_close_range },
+	{ "getrandom", SYS_getrandom },
+	{ "kcmp", SYS_kcmp },
+	{ "socketpair", SYS_socketpair },
+	{ "statx", SYS_statx },
 };
 
 int main(int argc, char **argv)

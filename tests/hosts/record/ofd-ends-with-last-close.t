@@ -146,5 +146,51 @@ ask p "reap $child"
 for name in far p q; do
 	say "$name" 'exit 0'
 done
+
+# Where kcmp(2) is refused (a container's filter; a kernel without it) a duplicate
+# is known by the locks that it shows.  All of it before a keeper has the lease, in
+# a process that has made no child.
+rig_configs ttl=3s
+locker q dl B
+ask q "open a $MNT/f"
+
+# at_once LINE...: the last one's answer
+at_once()
+{
+	local line
+
+	for line; do
+		say k "$line"
+	done
+	for line; do
+		hear k
+	done
+}
+
+lives()
+{
+	kill -0 "${PEER_PID[k]}" 2>/dev/null
+}
+
+for type in F_WRLCK F_RDLCK; do
+	peer k dl A "$BIN/refused" kcmp "$BIN/locker"
+	at_once "open a $MNT/f" "range a $type 5 1 OFD" 'dup a b' 'close a'
+	is "$RESULT" 0 "$type, no kcmp: one of two descriptors is closed"
+	ok "$type, no kcmp: refused" throughout 4000 40 refused 5
+	ask k 'close b'
+	ok "$type, no kcmp: the other one too: granted" until_true $SOON granted 5
+
+	at_once "open a $MNT/f" "range a $type 5 1 OFD" 'dup a b' \
+		'range b F_WRLCK 5 15 OFD'
+	is "$RESULT" 0 "$type, no kcmp: more of it by the other one"
+	ok "$type, no kcmp: that kills nobody" throughout 7000 40 lives
+	ok "$type, no kcmp: refused, all of it" refused 19
+	ask k 'close a'
+	ok "$type, no kcmp: refused when one is closed" refused 5
+	ask k 'close b'
+	ok "$type, no kcmp: closed: granted" until_true $SOON granted 5 15
+	say k 'exit 0'
+done
+say q 'exit 0'
 rig_empty 3
 done_testing
