@@ -67,10 +67,11 @@ static void after(const struct dlk_privileged *p, int kinds, bool done)
 {
 	if (kinds & CLONE_NEWPID)
 		dlk_after_pid_namespace(done);
-	if (done && (kinds & CLONE_NEWUSER))
-		dlk_after_user_namespace();
+	/* (What its keeper alone can renew from here on stays that one's.) */
 	if (done && (kinds & CLONE_NEWNET))
 		dlk_after_net_namespace();
+	if (done && (kinds & CLONE_NEWUSER))
+		dlk_after_user_namespace();
 	if (done && (kinds & CLONE_FILES))
 		dlk_after_own_table();
 	dlk_after_privileged(p);

@@ -318,27 +318,31 @@ void dlk_delegation_refused(struct dlk_hold *h, int err)
 }
 
 /*
- * What it carries it goes on with.  But who is to be paused (DESIGN 9.9) must say
- * READY, and be let go on by who heard it: another one has that as well.
+ * What it carries it goes on with, but hears of no renewal any more, and so stops
+ * nobody as long as we live: the next one has all of it as well, and does.  But not
+ * what only a keeper renews that was started where the server can be reached.
  */
 static void let_go(void)
 {
+	const bool away = atomic_load(&dlk_self.away);
+
 	dlk_keeper_let_go();
 	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
-		if (h->keeper.number &&
-		    (!h->keeper.carried || h->rule->on_lost == DLK_LOST_PAUSE))
+		if (h->keeper.number && !(away && h->keeper.carried))
 			undelegate(h, dlk_now_ns());
 		h->keeper.number = 0;
 	}
 }
 
-/* HELD: what it has renewed, and this process perhaps could not. */
+/* HELD: what it has renewed, and this process perhaps could not.  (Without a number
+ * it is one's that was let go of.) */
 static void held(const struct dlk_keep_answer *a)
 {
 	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
 		if (dlk_hold_is_held(h) && h->keeper.carried &&
+		    h->keeper.number &&
 		    (int32_t)(h->keeper.number - a->lease) <= 0 &&
 		    section_of(h) == a->section)
 			dlk_hold_heard(h, a->until_ns, dlk_in_thread());

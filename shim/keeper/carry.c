@@ -84,6 +84,23 @@ void dlk_carry_look_at_paused(uint64_t now_ns)
 }
 
 static const struct dlk_store *renewing; /* by it, just now; or NULL */
+static bool cut_short; /* for a mute shim has ended meanwhile */
+
+/*
+ * As long as it lived a question was to last beyond marks that there are now.  (What
+ * is over well before them is heard out: its connection would be lost.)
+ */
+static bool is_cut_short(uint64_t now)
+{
+	const struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (cut_short && dlk_carry_has_marks(k) &&
+	    now >= dlk_warn_ns(dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms),
+			       k->lease.ttl_ms))
+		return true;
+	return false;
+}
 
 /* While Redis is waited for. */
 static bool hear_meanwhile(void *unused)
@@ -95,7 +112,7 @@ static bool hear_meanwhile(void *unused)
 	dlk_carry_look_at_paused(dlk_now_ns());
 	if (renewing)
 		dlk_store_hear(renewing);
-	return false;
+	return is_cut_short(dlk_now_ns());
 }
 
 /* --- the table ------------------------------------------------------------ */
@@ -530,18 +547,25 @@ void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed)
 		set_due(k, dlk_keeper_renew_ns(renew_ns, deadline_ns));
 }
 
-/* When it has renewed last, nobody can say. */
+/*
+ * When it has renewed last nobody can say, so what can be proved is what we have
+ * renewed ourselves (DESIGN L5): by that they have marks again, which may have passed.
+ */
 void dlk_carry_mute_ended(void)
 {
-	const uint64_t now = dlk_now_ns();
-	struct dlk_kept *k;
+	uint64_t first = UINT64_MAX, stop;
+	const struct dlk_kept *k;
 
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (k->state == DLK_KEPT) {
-		k->deadline_ns = dlk_deadline_ns(now, k->lease.ttl_ms);
-		dlk_carried_news++;
-		has_moved(k);
+	{
+		stop = dlk_stop_ns(k->deadline_ns, k->lease.ttl_ms);
+		if (dlk_carry_has_marks(k) && stop < first)
+			first = stop;
 	}
+	dlk_sections_until(first);
+	cut_short = true;
+	dlk_carried_news++;
+	dlk_carried_moves++;
 }
 
 void dlk_carry_cut(struct dlk_kept *k, uint32_t ttl_ms)
@@ -848,7 +872,7 @@ static void renew_some(struct dlk_section *s)
 		/* (Marks are others where a server is silent: survive.c.) */
 		dlk_carried_news += s->store->silent;
 	}
-	if (batch.n)
+	if (batch.n && batch.ask[0].result != -EINTR)
 		memcpy(s->why, at.why, sizeof(s->why));
 	for (unsigned i = 0; i < batch.n; i++) {
 		any |= batch.ask[i].result == 0;
@@ -873,6 +897,7 @@ bool dlk_carry_some(uint64_t now_ns)
 	static struct dlk_due *due[DLK_RENEW_BATCH];
 	bool any = false;
 
+	cut_short = false;
 	answer_late(now_ns);
 	for (unsigned i = 0; (s = dlk_section(i)); i++) {
 		const unsigned n =

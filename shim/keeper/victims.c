@@ -234,29 +234,6 @@ static bool read_text(const char *name, char *text, size_t size)
 	return n > 0;
 }
 
-/* --- has a descriptor the lock? ------------------------------------------- */
-
-static bool has_lock(const struct dlk_kept *k, const struct dlk_victim *s,
-		     int fd)
-{
-	const enum dlk_line_kind kind =
-		k->add.kind == DLK_KEPT_FLOCK   ? DLK_LINE_FLOCK
-		: k->add.kind == DLK_KEPT_POSIX ? DLK_LINE_POSIX
-						: DLK_LINE_OFD;
-	char dir[DLK_NUMBERED_MAX], name[DLK_NUMBERED_MAX], text[4096];
-	struct dlk_lock_line l;
-
-	if (k->shadow)
-		return dlk_shadow_copy_is(k->shadow, s->task, fd);
-	if (kind == DLK_LINE_POSIX && s->pid != (pid_t)k->add.pid)
-		return false;
-	dlk_numbered(dir, "/proc/", s->task, "/fdinfo/");
-	return read_text(dlk_numbered(name, dir, fd, ""), text, sizeof(text)) &&
-	       dlk_fdinfo_lock(text, kind, &l) &&
-	       (kind != DLK_LINE_FLOCK || !k->guard.pid || l.pid == 0 ||
-		(uint64_t)l.pid == k->guard.pid);
-}
-
 /* --- the processes -------------------------------------------------------- */
 
 /* By the last look at all processes, in the order of pids; without pidfds. */
@@ -346,6 +323,117 @@ static bool read_stat(pid_t pid, struct dlk_victim *s)
 	return read_one(pid, s) && (!has_ended(s) || goes_on(s));
 }
 
+/* --- has a descriptor the lock? ------------------------------------------- */
+
+enum { COMPARED = 32 };
+
+static const char *fd_name(char name[DLK_NUMBERED_MAX], const char *what,
+			   const struct dlk_victim *s, int fd)
+{
+	char dir[DLK_NUMBERED_MAX];
+
+	return dlk_numbered(name, dlk_numbered(dir, "/proc/", s->task, what),
+			    fd, "");
+}
+
+/* Not two descriptions; or there is no telling. */
+static bool may_be_one(const struct dlk_victim *a, int a_fd,
+		       const struct dlk_victim *b, int b_fd)
+{
+	return dlk_syscall(SYS_kcmp, a->task, b->task, KCMP_FILE, (long)a_fd,
+			   (long)b_fd) <= 0;
+}
+
+static bool has_line(const struct dlk_victim *s, int fd,
+		     enum dlk_line_kind kind, struct dlk_lock_line *l)
+{
+	char name[DLK_NUMBERED_MAX], text[4096];
+
+	return read_text(fd_name(name, "/fdinfo/", s, fd), text,
+			 sizeof(text)) &&
+	       dlk_fdinfo_lock(text, kind, l);
+}
+
+/*
+ * Its descriptors of that file, the first ones; -1: one may be of the description,
+ * or they cannot be looked at.
+ */
+static int find_others(const struct dlk_victim *taker, const struct stat *file,
+		       const struct dlk_victim *s, int fd, int *others)
+{
+	char name[DLK_NUMBERED_MAX];
+	struct stat st;
+	uint64_t own;
+	int n = 0;
+	DIR *d = look_into(dlk_numbered(name, "/proc/", taker->task, "/fd"));
+
+	if (!d)
+		return -1;
+	while (n >= 0 && next_number(d, &own)) {
+		dlk_numbered(name, "", (int64_t)own, "");
+		if (dlk_stat_known(dirfd(d), name, &st) < 0 ||
+		    st.st_dev != file->st_dev || st.st_ino != file->st_ino)
+			continue;
+		if (may_be_one(s, fd, taker, (int)own))
+			n = -1;
+		else if (n < COMPARED)
+			others[n++] = (int)own;
+	}
+	closedir(d);
+	return n;
+}
+
+/*
+ * Of OFD locks the kernel names nobody: it is no holder if its descriptor is of
+ * another description than all that the taker has of the file, and one of those is
+ * locked.  (What he took, and has no more, others may have.)
+ */
+static bool is_takers(const struct dlk_kept *k, const struct dlk_victim *s,
+		      int fd)
+{
+	const pid_t pid = (pid_t)k->add.pid;
+	char name[DLK_NUMBERED_MAX];
+	struct dlk_victim taker;
+	struct dlk_lock_line l;
+	int others[COMPARED], n;
+	struct stat file;
+
+	if (s->pid == pid || k->by != DLK_BY_PROCESS ||
+	    dlk_shim_process_lives(pid) == 0 || !read_stat(pid, &taker) ||
+	    dlk_stat_known(AT_FDCWD, fd_name(name, "/fd/", s, fd), &file) < 0)
+		return true;
+	/* Inherited, it mostly has the same number. */
+	if (dlk_syscall(SYS_kcmp, s->task, taker.task, KCMP_FILE, (long)fd,
+			(long)fd) == 0)
+		return true;
+	n = find_others(&taker, &file, s, fd, others);
+	for (int i = 0; i < n; i++)
+		if (has_line(&taker, others[i], DLK_LINE_OFD, &l))
+			return false;
+	return true;
+}
+
+static bool has_lock(const struct dlk_kept *k, const struct dlk_victim *s,
+		     int fd)
+{
+	const enum dlk_line_kind kind =
+		k->add.kind == DLK_KEPT_FLOCK   ? DLK_LINE_FLOCK
+		: k->add.kind == DLK_KEPT_POSIX ? DLK_LINE_POSIX
+						: DLK_LINE_OFD;
+	struct dlk_lock_line l;
+
+	if (k->shadow)
+		return dlk_shadow_copy_is(k->shadow, s->task, fd);
+	if (kind == DLK_LINE_POSIX && s->pid != (pid_t)k->add.pid)
+		return false;
+	return has_line(s, fd, kind, &l) &&
+	       (kind != DLK_LINE_FLOCK || !k->guard.pid || l.pid == 0 ||
+		(uint64_t)l.pid == k->guard.pid) &&
+	       (kind != DLK_LINE_OFD || is_takers(k, s, fd));
+}
+
+/* --- what a process has --------------------------------------------------- */
+
 /* True: it is by this lease's lock that it is a holder. */
 static bool note_lock(struct dlk_victim *s, struct dlk_kept *k, int fd)
 {
@@ -362,7 +450,8 @@ static void note_shut(struct dlk_victim *s, int err)
 		s->shut = err;
 }
 
-static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
+static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
+		       const struct dlk_kept *only)
 {
 	const struct wanted *w, *end = wanted.v + wanted.n;
 	struct stat st;
@@ -377,11 +466,13 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name)
 	for (w = first_of(&st); w && w < end; w++) {
 		if (w->dev != st.st_dev || w->ino != st.st_ino)
 			break;
-		if (!w->k->shadow && note_lock(s, w->k, (int)fd))
+		if (!w->k->shadow && (!only || w->k == only) &&
+		    note_lock(s, w->k, (int)fd))
 			return;
 	}
 	for (w = wanted.v; w < end; w++)
-		if (w->k->shadow && note_lock(s, w->k, (int)fd))
+		if (w->k->shadow && (!only || w->k == only) &&
+		    note_lock(s, w->k, (int)fd))
 			return;
 }
 
@@ -405,7 +496,8 @@ static void take_its_word(struct dlk_victim *s)
 	}
 }
 
-static void look_at_fds(struct dlk_victim *s)
+/* By which descriptor has it one of the leases' locks, or that of `only`? */
+static void look_for(struct dlk_victim *s, const struct dlk_kept *only)
 {
 	char name[DLK_NUMBERED_MAX];
 	const struct dirent *e;
@@ -416,9 +508,14 @@ static void look_at_fds(struct dlk_victim *s)
 	if (wanted.n < wanted.of_n)
 		learn_files();
 	while (d && !s->k && has_time() && (e = readdir(d)))
-		look_at_fd(s, dirfd(d), e->d_name);
+		look_at_fd(s, dirfd(d), e->d_name, only);
 	if (d)
 		closedir(d);
+}
+
+static void look_at_fds(struct dlk_victim *s)
+{
+	look_for(s, NULL);
 	take_its_word(s);
 	dlk_victims_reserve();
 }
@@ -489,34 +586,24 @@ static void look_at_all(void)
 	add_hidden();
 }
 
-/* Of OFD locks the kernel names nobody: it is no holder if its descriptor is of
- * another description than the taker's. */
-static bool is_to_compare(const struct dlk_victim *s)
-{
-	return s->k && s->by >= 0 && s->k->add.kind == DLK_KEPT_OFD &&
-	       s->pid != (pid_t)s->k->add.pid;
-}
-
-static void compare_with(const struct dlk_victim *taker, struct dlk_victim *s)
-{
-	if (!taker || taker->k != s->k || taker->by < 0 ||
-	    dlk_syscall(SYS_kcmp, s->task, taker->task, KCMP_FILE, (long)s->by,
-			(long)taker->by) <= 0)
-		return;
-	s->k = NULL;
-	s->by = DLK_VICTIM_BY_PARENT;
-}
-
-/* Where not all processes were looked at. */
-static void compare_with_listed(const struct dlk_victims *list,
-				struct dlk_victim *s)
-{
-	for (size_t i = 0; i < list->n && is_to_compare(s); i++)
-		if (list->v[i].pid == (pid_t)s->k->add.pid)
-			compare_with(&list->v[i], s);
-}
-
 /* --- who works for them --------------------------------------------------- */
+
+/* He was found by one of the locks that he has: has he this one as well? */
+static bool has_yet(const struct dlk_victim *taker, const struct dlk_kept *k)
+{
+	struct dlk_victim its = *taker;
+
+	if (!taker->k || taker->by == DLK_VICTIM_BY_PARENT)
+		return false;
+	if (taker->k == k)
+		return true;
+	if (taker->by == DLK_VICTIM_BY_WORD)
+		return says_so(taker->pid, k);
+	its.k = NULL;
+	look_for(&its, k);
+	dlk_victims_reserve();
+	return its.k != NULL;
+}
 
 /* Has its taker the lock yet?  Then only his children work under it. */
 static bool is_root(const struct dlk_victim *s)
@@ -526,8 +613,7 @@ static bool is_root(const struct dlk_victim *s)
 	if (!s->k || s->by == DLK_VICTIM_BY_PARENT)
 		return false;
 	taker = s->pid == (pid_t)s->k->add.pid ? s : find((pid_t)s->k->add.pid);
-	return taker == s || !taker || taker->k != s->k ||
-	       taker->by == DLK_VICTIM_BY_PARENT;
+	return taker == s || !taker || !has_yet(taker, s->k);
 }
 
 static bool has_ancestor(const struct dlk_victim *s,
@@ -535,7 +621,7 @@ static bool has_ancestor(const struct dlk_victim *s,
 {
 	for (int depth = 0; s && s->parent > 0 && depth < 1000; depth++) {
 		s = find(s->parent);
-		if (s && is_root(s)) {
+		if (s && s->leads) {
 			*root = s;
 			return true;
 		}
@@ -658,10 +744,6 @@ size_t dlk_victims_find(struct dlk_victims *list,
 		look_at_all();
 	else
 		lacked = ENXIO;
-	for (size_t i = 0; i < seen.n; i++)
-		if (is_to_compare(&seen.v[i]))
-			compare_with(find((pid_t)seen.v[i].k->add.pid),
-				     &seen.v[i]);
 	find_descendants();
 	for (size_t i = 0; i < seen.n; i++)
 		if (seen.v[i].k &&
@@ -684,7 +766,6 @@ static bool list_child(struct dlk_victims *list, const struct dlk_victim *of,
 		return false;
 	s.leads = of->leads;
 	look_at_fds(&s);
-	compare_with_listed(list, &s);
 	if (s.k && list_one(list, &s))
 		return true;
 	s.k = of->k;
@@ -802,7 +883,6 @@ static bool list_holder(struct dlk_victims *list, pid_t pid, bool leads,
 		return false;
 	s.leads = leads;
 	look_at_fds(&s);
-	compare_with_listed(list, &s);
 	*parent = s.parent;
 	return s.k && list_one(list, &s);
 }

@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# timeout: 60
+#
+# Of an OFD lock the kernel names nobody (fcntl(2)), so a lost one's holders are told
+# by their descriptions (DESIGN 9.8): all that its taker has of the file count, by
+# whichever of his locks he was found first.  Who has another lock of the same file,
+# and his own healthy lease, is not killed with him; who has one of his descriptions
+# is, though the taker has opened the file once more.
+#
+# Control: the taker is killed each time.
+. "${0%/*}/../../lib/rig.sh"
+
+make_programs()
+{
+	cat >"$RIG/take.py" <<-END
+	import fcntl, os, struct, sys
+	# take(DESCRIPTOR, KIND, START), of one byte (struct flock, fcntl(2)).
+	def take(fd, kind, start):
+	    fcntl.fcntl(fd, fcntl.F_OFD_SETLK,
+	                struct.pack("hhqqi4x", kind, 0, start, 1, 0))
+	exec(sys.argv[1])
+	print(os.readlink("/proc/self"), flush=True)
+	sys.stdin.read()
+	END
+}
+
+# begin NAME CONFIGURATION COMMAND...: on A; its number there is in $PID
+begin()
+{
+	peer "$1" dl A env DLOCK_CONFIG="$2" DLOCK_LOG="warning:$RIG/log" "${@:3}"
+	hear "$1"
+	PID=$HEARD
+	like "$PID" '^[0-9]+$' "$1: has its locks"
+}
+
+lives()
+{
+	on A kill -0 "$1"
+}
+
+is_said()
+{
+	grep -qE "$1" "$RIG/log"
+}
+
+rig_start disks
+make_programs
+cp "$RIG/A.conf" "$RIG/direct.conf"
+proxy p
+rig_config A ttl=5s connect_timeout=400ms url="redis://127.0.0.1:$PROXY/0"
+
+# As virtual machines have them, of an image and of what lies below it.
+begin taker "$RIG/A.conf" /usr/bin/python3 "$RIG/take.py" '
+image, below = (os.open(name, os.O_RDWR | os.O_CREAT) for name in ("image", "below"))
+take(image, fcntl.F_WRLCK, 0)
+take(below, fcntl.F_RDLCK, 0)'
+taker=$PID
+begin other "$RIG/direct.conf" /usr/bin/python3 "$RIG/take.py" '
+take(os.open("below", os.O_RDWR), fcntl.F_RDLCK, 0)'
+other=$PID
+ok 'their keepers have the leases' until_true 10 have_standbys A 2
+ask p hang
+ok 'the taker is killed (control)' until_true 20 pid_is_gone_on A "$taker"
+ok '... both of its locks are lost (control)' until_true 5 is_said 'below.* is LOST'
+ok 'who has a lock of his own on the same file lives' lives "$other"
+unlike "$(cat "$RIG/log")" "killed:.* $other \\(" '... and is not among the killed'
+ask p pass
+peer_end taker other
+
+: >"$RIG/log"
+# shellcheck disable=SC2016 # the inner shell's
+begin shell "$RIG/A.conf" bash -c 'exec 6<>twice
+	/usr/bin/python3 "$0/take.py" "$1"
+	exec sleep 1001' "$RIG" '
+os.dup2(os.open("twice", os.O_RDWR), 5)
+take(6, fcntl.F_WRLCK, 0)
+take(5, fcntl.F_WRLCK, 7)'
+taker=$PID
+shell=$(on A ps -o ppid= -p "$taker" | tr -d ' ')
+ok 'its keeper has both leases' until_true 10 have_standbys A 1
+ask p hang
+ok 'the taker is killed (control)' until_true 20 pid_is_gone_on A "$taker"
+ok 'whose descriptor it has locked is killed with it' \
+	until_true 5 pid_is_gone_on A "$shell"
+ask p pass
+on A pkill -KILL -x sleep
+peer_end shell
+ok 'all is over' until_true 20 host_is_idle A
+rig_end
