@@ -66,6 +66,9 @@ is_renewed()
 	[ "$(left_ms "$1")" -gt $((TTL * 500)) ]
 }
 
+# From a look to its mark there is a second: who is to see it has a core, and the
+# proxy and its server, too.
+renice -n -20 $$ >/dev/null || rig_die 'cannot come first'
 rig_start disks
 proxy proxy
 : >"$RIG/log"
