@@ -340,9 +340,35 @@ static void take_from_keeper(struct dlk_hold *h)
 	dlk_delegation_tell(told, DLK_KEEP_DROP);
 }
 
+/*
+ * An unlock takes no turn, and may have come before the kernel's lock that is in
+ * hand now.  What it gives back is named by nobody any more:
+ *
+ *	we			server			another thread
+ *	SH, for EX by T		(slow)
+ *							[RELEASE] T ->
+ *							unlock
+ *	lock: granted
+ *	ask, by T ->		granted, by T
+ *				[RELEASE] T, late, or once more
+ */
+static void forget_what_ended(struct request *r)
+{
+	bool held;
+
+	dlk_holds_lock();
+	held = r->own && dlk_hold_is_held(r->own);
+	dlk_holds_unlock();
+	if (!r->own || held)
+		return;
+	dlk_request_let_go(r);
+	r->old_mode = LOCK_UN;
+}
+
 /* Before a conversion is asked for: nobody may miss the old token then. */
 static void prepare_conversion(struct request *r)
 {
+	forget_what_ended(r);
 	if (r->own)
 		take_from_keeper(r->own);
 }
