@@ -103,12 +103,26 @@ static void close_flock(struct closing c)
 		dlk_shadow_drop(fd);
 }
 
+/*
+ * Has the process any record lock of the file?  Without one a close waits for no
+ * file_lock: a call of another thread may have that for as long as a file server
+ * is away, and of another file, too.  (What is being granted just now is found
+ * without its lock when it is handed over.)
+ */
+static bool has_records(const struct dlk_file *file)
+{
+	DLK_GUARD(&dlk_holds_mutex);
+	return dlk_hold_find_records(file, NULL);
+}
+
 static void close_record(struct dlk_call *call, struct closing c,
 			 const struct dlk_file *file)
 {
 	const int fd = c.fd;
 	struct dlk_hold *h;
 
+	if (!has_records(file))
+		return;
 	dlk_file_lock(call, file, UINT64_MAX, NULL, NULL);
 	h = dlk_record_owner(file, DLK_POSIX, fd);
 	if (h) {
@@ -167,6 +181,8 @@ void dlk_leaving_span(unsigned first, unsigned last)
 		if (dlk_own_is(fd) || dlk_kernel_file(fd, &file) < 0)
 			continue;
 		leave(dlk_flock_owner(fd));
+		if (!has_records(&file))
+			continue;
 		dlk_file_lock(&call, &file, UINT64_MAX, NULL, NULL);
 		leave(dlk_record_owner(&file, DLK_OFD, fd));
 		dlk_file_unlock(&file);

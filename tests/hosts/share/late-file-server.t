@@ -12,7 +12,8 @@
 # While the server is waited for, before a lock call or after an unlock's beginning
 # (DESIGN L10), the lease is renewed for longer than its ttl: nobody is killed for a
 # stall of the share.  Where Redis was away meanwhile as well, what it grants others
-# is granted to nobody here.
+# is granted to nobody here.  A close(2) by another thread, of what has no record lock,
+# does not wait for that server.
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start share
@@ -133,6 +134,41 @@ for what in convert weaken unlock close; do
 	peer_end q
 	ok "$what: no lease is left" until_true 5 db_is_empty
 done
+
+# Pipes are closed until all that a lock of our own could be shared with the file's
+# were (hold/file_lock.c).
+rig_configs ttl=20s
+cat >"$RIG/closes.py" <<'END'
+import fcntl, os, sys, threading
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+print("open", flush=True)
+sys.stdin.readline()
+thread = threading.Thread(target=fcntl.lockf, args=(fd, fcntl.LOCK_EX))
+thread.start()
+sys.stdin.readline()
+places = set()
+while len(places) < 64:
+    ends = os.pipe()
+    places.add(os.fstat(ends[0]).st_ino % 64)
+    for end in ends:
+        os.close(end)
+print("closed", flush=True)
+thread.join()
+print("locked", flush=True)
+sys.stdin.readline()
+END
+peer c dl A /usr/bin/python3 "$RIG/closes.py" "$MNT/closes"
+hear c
+kill -STOP "$server"
+say c go
+ok 'a thread is granted a lock, and the server is away' until_true 5 is_leased
+ask c go
+is "$HEARD" closed 'another thread closes pipes'
+kill -CONT "$server"
+hear c
+is "$HEARD" locked 'the server is back: locked'
+peer_end c
+ok 'no lease is left' until_true 5 db_is_empty
 
 # Redis is away as well.
 rig_configs ttl=3s path_more='on_lost = "report"'
