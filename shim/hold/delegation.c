@@ -358,7 +358,7 @@ static void answered(const struct dlk_keep_answer *a)
 		held(a);
 		return;
 	}
-	if (a->status == -EPERM) {
+	if (a->status == DLK_KEEP_DISOBEYED) {
 		let_go();
 		return;
 	}
