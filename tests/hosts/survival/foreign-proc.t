@@ -128,7 +128,8 @@ is "$HEARD" held 'denied: a lock is held'
 ask forks fork
 is "$HEARD" forked 'denied: its process has a child'
 ok 'denied: that no keeper has it is said, and why' \
-	is_said 'no keeper for the lease .*/denied/f.*Operation not permitted'
+	is_said 'no keeper for the lease .*/denied/f: dlock-keeper runs, .* its file .*: Operation not permitted; .*mount a /proc'
+unlike "$(cat "$RIG/log")" 'installed' '... and not that there is no dlock-keeper'
 peer_end forks
 ok 'denied: all is over' until_true 10 no_keeper A
 rig_end
