@@ -219,14 +219,38 @@ static int tell_add(struct dlk_hold *h)
 	return 0;
 }
 
+static void begin_failure(struct dlk_line *l, const struct dlk_hold *h)
+{
+	dlk_line_begin(l, DLK_WARNING);
+	dlk_text_str(&l->text, "no keeper for the lease ");
+	dlk_text_quoted(&l->text, h->lease.key, h->lease.key_len);
+	dlk_text_str(&l->text, ": ");
+}
+
+/* By one that runs: it is not to blame, but the file that is locked. */
+static void tell_refusal(const struct dlk_hold *h, int err)
+{
+	struct dlk_line l;
+
+	begin_failure(&l, h);
+	dlk_text_strs(&l.text,
+		      "dlock-keeper runs, and cannot see when the lock of its "
+		      "file ends: ",
+		      strerrordesc_np(-err) ?: "unknown error",
+		      "; it ends by its ttl when this process ends", NULL);
+	if (err == -EACCES || err == -EPERM || err == -EMEDIUMTYPE)
+		dlk_text_str(&l.text,
+			     ".  Let the user of this process read or write "
+			     "that file, or mount a /proc of this pid "
+			     "namespace (unshare --mount-proc)");
+	dlk_line_end(&l);
+}
+
 static void tell_failure(const struct dlk_hold *h, int err)
 {
 	struct dlk_line l;
 
-	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_str(&l.text, "no keeper for the lease ");
-	dlk_text_quoted(&l.text, h->lease.key, h->lease.key_len);
-	dlk_text_str(&l.text, ": ");
+	begin_failure(&l, h);
 	if (err == -EXDEV) {
 		dlk_text_str(&l.text,
 			     "this process' children are of another pid "
@@ -306,15 +330,25 @@ static bool refuse(struct dlk_hold *h)
 	return tell;
 }
 
+static bool is_to_tell(struct dlk_hold *h)
+{
+	DLK_GUARD(&dlk_holds_mutex);
+	return refuse(h);
+}
+
 void dlk_delegation_refused(struct dlk_hold *h, int err)
 {
-	bool tell;
-
-	dlk_holds_lock();
-	tell = refuse(h);
-	dlk_holds_unlock();
-	if (tell)
+	if (is_to_tell(h))
 		tell_failure(h, err);
+}
+
+/* What it lacks is no matter of the file. */
+static void refused_by_keeper(struct dlk_hold *h, int err)
+{
+	const bool lacks = err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+
+	if (is_to_tell(h))
+		(lacks ? tell_failure : tell_refusal)(h, err);
 }
 
 /*
@@ -358,7 +392,7 @@ static void answered(const struct dlk_keep_answer *a)
 		held(a);
 		return;
 	}
-	if (a->status == -EPERM) {
+	if (a->status == DLK_KEEP_DISOBEYED) {
 		let_go();
 		return;
 	}
@@ -382,7 +416,7 @@ static void answered(const struct dlk_keep_answer *a)
 	if (!h)
 		return;
 	if (a->status)
-		dlk_delegation_refused(h, a->status);
+		refused_by_keeper(h, a->status);
 	else
 		dlk_trace_lease(h, "the keeper's to carry on, too", NULL);
 	dlk_unpin(h);

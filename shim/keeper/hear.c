@@ -279,7 +279,7 @@ bool dlk_hear(struct dlk_heard *h)
 	h->m = &in.head;
 	if (!may_tell(&h->who)) {
 		refuse(&h->who);
-		h->err = -EPERM;
+		h->err = DLK_KEEP_DISOBEYED;
 	} else if (is_path_only(h->fds)) {
 		h->err = -EBADF;
 	}
@@ -293,7 +293,7 @@ void dlk_heard(struct dlk_heard *h, int status)
 	dlk_close_all(h->fds, DLK_KEEP_FDS);
 	/* Out of the socket, too, which has the descriptors as well. */
 	(void)!recv(shim.fd, NULL, 0, MSG_DONTWAIT);
-	if (status <= 0)
+	if (status <= 0 || status == DLK_KEEP_DISOBEYED)
 		dlk_shim_answer(has_number ? h->m->seq : 0, status);
 }
 

@@ -710,8 +710,8 @@ struct dlk_heard {
 };
 
 /*
- * A message, if there is one; then it is dealt with, by this status (> 0: the
- * answer comes later), and what is left of its descriptors closed.
+ * A message, if there is one; then it is dealt with, by this status (> 0, and not
+ * DISOBEYED: the answer comes later), and what is left of its descriptors closed.
  */
 bool dlk_hear(struct dlk_heard *h);
 void dlk_heard(struct dlk_heard *h, int status);

@@ -13,7 +13,8 @@
  *     and by nothing else.
  *  3. Each message carries its sender's credentials (SCM_CREDENTIALS, by the
  *     kernel's word).  What another user sends than the keeper's own is
- *     refused: the process may have given up what its keeper still may.
+ *     refused (DISOBEYED, which is no errno, for a file may answer with any):
+ *     the process may have given up what its keeper still may.
  *  4. Where the keeper connects to is said before it runs, by START, and never
  *     again.
  *
@@ -60,6 +61,7 @@ enum {
 	DLK_KEEP_RENEWALS = 256, /* of RENEWED, at most */
 	DLK_KEEP_SETTLED = 1,    /* CLOSED's second answer */
 	DLK_KEEP_HELD = 2,       /* no answer to anything */
+	DLK_KEEP_DISOBEYED = 3,  /* its sender may not do what the keeper may */
 	/* So many descriptors a keeper needs, and its first lease, at the least. */
 	DLK_KEEP_DESCRIPTORS = 16,
 };

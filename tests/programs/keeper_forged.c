@@ -108,7 +108,9 @@ static void tell_answer(int sock, uint32_t seq)
 		    recv(sock, &a, sizeof(a), 0) != sizeof(a))
 			die("no answer");
 	while (a.seq != seq);
-	printf("%s\n", a.status ? strerrorname_np(-a.status) : "0");
+	printf("%s\n", a.status == DLK_KEEP_DISOBEYED ? "disobeyed"
+		       : a.status ? strerrorname_np(-a.status)
+				  : "0");
 }
 
 static int lock(const char *name)

@@ -7,8 +7,8 @@
  * Files are those of DIR.  ANSWER is what flock says there: ENOLCK, ENOSYS,
  * EOPNOTSUPP; or `own`: locks that work, among the users of this one mount,
  * but that the kernel does not list (they are of files in LOCKDIR).  Or the locks
- * are the kernel's, and each open(2) by dlock-keeper takes LATE_MS (`late`), or the
- * disk is full (`full`): write(2) keeps in the kernel's pages what cannot be
+ * are the kernel's, and each open(2) by dlock-keeper takes LATE_MS (`late`), or is
+ * not permitted (`denied`: EPERM), or the disk is full (`full`): write(2) keeps in the kernel's pages what cannot be
  * written back.  It goes to the background once it is mounted.
  */
 #define FUSE_USE_VERSION 31
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse3/fuse.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +38,15 @@ static const struct {
 	{ "ENOSYS", ENOSYS },
 	{ "EOPNOTSUPP", EOPNOTSUPP },
 	{ "own", 0 },
+	{ "denied", 0 },
 	{ "late", 0 },
 	{ "full", 0 },
 };
-enum { FULL = sizeof(answers) / sizeof(*answers) - 1, LATE = FULL - 1 };
+enum {
+	FULL = sizeof(answers) / sizeof(*answers) - 1,
+	LATE = FULL - 1,
+	DENIED = LATE - 1
+};
 
 static int dir, answer = -1;
 static const char *locks;
@@ -109,25 +115,28 @@ static int open_both(const char *path, mode_t mode, struct fuse_file_info *fi)
 	return 0;
 }
 
-static void delay(pid_t who)
+static bool is_keeper(pid_t who)
 {
 	char name[64], command[16] = "";
+	bool is;
 	int fd;
 
 	snprintf(name, sizeof(name), "/proc/%d/comm", (int)who);
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
-	if (read(fd, command, sizeof(command)) > 0 &&
-	    strncmp(command, "dlock-keeper", 12) == 0)
-		usleep(LATE_MS * 1000);
+		return false;
+	is = read(fd, command, sizeof(command)) > 0 &&
+	     strncmp(command, "dlock-keeper", 12) == 0;
 	close(fd);
+	return is;
 }
 
 static int fs_open(const char *path, struct fuse_file_info *fi)
 {
-	if (answer == LATE)
-		delay(fuse_get_context()->pid);
+	if (answer == DENIED && is_keeper(fuse_get_context()->pid))
+		return -EPERM;
+	if (answer == LATE && is_keeper(fuse_get_context()->pid))
+		usleep(LATE_MS * 1000);
 	return open_both(path, 0, fi);
 }
 
@@ -245,7 +254,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "lockfs DIR MOUNTPOINT ANSWER LOCKDIR\n");
 		return 64;
 	}
-	if (answer >= LATE)
+	if (answer >= DENIED)
 		operations.flock = NULL;
 	if (answer == FULL)
 		operations.write = write_none;

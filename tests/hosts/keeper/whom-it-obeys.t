@@ -54,7 +54,7 @@ peer_end root
 ok 'they end' until_true 5 no_keeper A
 
 forge nobody 65534
-is "$RESULT" EPERM 'nobody, who was root, to root'\''s: refused'
+is "$RESULT" disobeyed 'nobody, who was root, to root'\''s: refused'
 ok 'it has not opened the file' has_not_open
 like "$(cat "$RIG/log")" 'a message is refused: process [0-9]+ \(user 65534' \
 	'and says who it was'
@@ -66,7 +66,7 @@ peer_end nobody
 ok 'until its lock ends' until_true 5 no_keeper A
 
 forge path 65534 path
-is "$RESULT" EPERM 'nobody, with a descriptor that gives no access: refused'
+is "$RESULT" disobeyed 'nobody, with a descriptor that gives no access: refused'
 peer_end path
 ok 'they end' until_true 5 no_keeper A
 forge rootpath 0 path

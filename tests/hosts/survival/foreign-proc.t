@@ -4,7 +4,8 @@
 #
 # A pid namespace without a /proc of its own (unshare -pf): what /proc has by a
 # number is about another process.  So nobody is stopped by that, which the log
-# says; and no keeper takes another one for dead by it (DESIGN 9.7, 9.8).
+# says; and no keeper takes another one for dead by it (DESIGN 9.7, 9.8).  A file
+# that its keeper is not permitted to open keeps nobody waiting.
 #
 # Control: with a /proc of its own the holder is killed; so he is where a line of
 # /proc is far down, behind the names of hundreds of groups.
@@ -103,4 +104,32 @@ is_killed own
 begins groups --mount-proc \
 	setpriv --groups "$(seq -s, 1000000000 1000000299)"
 is_killed groups
+
+# Nor can a keeper tell of a lock by /proc there, and a file that it may not open (a
+# file server says EPERM) it does not carry: who forks waits for its word, and goes on.
+mkdir "$RIG/denied"
+on A mkdir "$MNT/denied"
+on A "$BIN/lockfs" "$RIG/denied" "$MNT/denied" denied "$RIG" || rig_die 'no lockfs'
+: >"$RIG/log"
+peer forks dl A env DLOCK_LOG="warning:$RIG/log" unshare -p -f --kill-child \
+	/usr/bin/python3 -c '
+import fcntl, os, sys
+f = open("denied/f", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.readline()
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+print("forked", flush=True)
+sys.stdin.readline()'
+hear forks
+is "$HEARD" held 'denied: a lock is held'
+ask forks fork
+is "$HEARD" forked 'denied: its process has a child'
+ok 'denied: that no keeper has it is said, and why' \
+	is_said 'no keeper for the lease .*/denied/f: dlock-keeper runs, .* its file .*: Operation not permitted; .*mount a /proc'
+unlike "$(cat "$RIG/log")" 'installed' '... and not that there is no dlock-keeper'
+peer_end forks
+ok 'denied: all is over' until_true 10 no_keeper A
 rig_end
