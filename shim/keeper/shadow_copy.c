@@ -147,6 +147,24 @@ static bool has_holder(struct dlk_shadow_copy *s)
 	return find_holders(s);
 }
 
+static bool enter(int fd, void *whose)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = whose };
+
+	return fd >= 0 && epoll_ctl(bell, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+/*
+ * Closed, it would ring on where the standby has the description as well (epoll(7),
+ * Q6).  While we stand by, the set is the other keeper's.
+ */
+static void leave(int *fd)
+{
+	if (*fd >= 0 && !asleep)
+		epoll_ctl(bell, EPOLL_CTL_DEL, *fd, NULL);
+	dlk_close_all(fd, 1);
+}
+
 static void stop_watching(struct dlk_shadow_copy *s)
 {
 	const struct dlk_shadow_copy *o;
@@ -163,7 +181,7 @@ static void stop_watching(struct dlk_shadow_copy *s)
 	if (s->plan.sock_name[0] && !asleep)
 		unlinkat(s->dir, s->plan.sock_name, 0);
 	s->plan.sock_name[0] = '\0';
-	dlk_close_all(&s->sock, 1);
+	leave(&s->sock);
 }
 
 /* True if it has ended just now. */
@@ -214,13 +232,6 @@ static bool look_at_all(void)
 	ended |= look_at(s);
 	arm();
 	return ended;
-}
-
-static bool enter(int fd, void *whose)
-{
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = whose };
-
-	return fd >= 0 && epoll_ctl(bell, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
 static bool begin(void)
@@ -287,7 +298,7 @@ static unsigned next_asker;
 static void end_asker(struct asker *a)
 {
 	if (a->s)
-		dlk_close_all(&a->sock, 1);
+		leave(&a->sock);
 	a->s = NULL;
 }
 
@@ -374,7 +385,7 @@ static void listen_for(struct dlk_shadow_copy *s)
 	dlk_text_hex(&t, random);
 	if (bind_and_listen(s, first_name))
 		return;
-	dlk_close_all(&s->sock, 1);
+	leave(&s->sock);
 	unlinkat(s->dir, first_name, 0);
 	s->plan.sock_name[0] = '\0';
 }
@@ -496,6 +507,9 @@ struct dlk_shadow_copy *dlk_shadow_copy_adopt(
 void dlk_shadow_copies_stand_by(void)
 {
 	asleep = true;
+	/* Who asks is answered when the keeper has closed his. */
+	for (unsigned i = 0; i < ASKERS; i++)
+		end_asker(&askers[i]);
 }
 
 /* The set names what it has by the other keeper's memory, so it is made anew. */
@@ -504,8 +518,6 @@ void dlk_shadow_copies_wake(void)
 	struct dlk_shadow_copy *s;
 
 	asleep = false;
-	for (unsigned i = 0; i < ASKERS; i++)
-		end_asker(&askers[i]);
 	dlk_close_all(&bell, 1);
 	dlk_close_all(&timer, 1);
 	if (LIST_EMPTY(&copies) || !begin())
