@@ -622,7 +622,7 @@ static enum acquire_event try_kernel(struct request *r)
 {
 	if (!r->own)
 		return dlk_flock_try(r);
-	if (!dlk_lease_same_key(&r->lease, &r->own->lease))
+	if (!dlk_request_same_key(r, r->own))
 		return stay_with_key(r);
 	if (r->old_mode == r->mode && !has_lapsed(r->own)) {
 		dlk_request_let_go(r);

@@ -225,7 +225,7 @@ struct dlk_hold *dlk_flock_of_threads(const struct request *r)
 	} while (h &&
 		 !(dlk_hold_is_held(h) && h->valid.granted_ns >= r->looked_ns &&
 		   (h->fd == r->fd || dlk_kernel_same(r->fd, h->fd) == 1) &&
-		   dlk_lease_same_key(&h->lease, &r->lease)));
+		   dlk_request_same_key(r, h)));
 	return dlk_hold_pin(h);
 }
 

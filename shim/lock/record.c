@@ -371,7 +371,7 @@ static void leave(struct request *r)
 {
 	dlk_request_let_go(r);
 	dlk_file_unlock(&r->file);
-	r->lease = r->by_path; /* the owner's own may be gone now */
+	dlk_request_by_path(r, &r->by_path); /* the owner's may be gone now */
 }
 
 /*
@@ -400,7 +400,7 @@ static enum acquire_event prepare(struct request *r)
 	forget_ended(r);
 	err = r->acquire.local ? 0 : dlk_record_adopt(r);
 	note_random(r);
-	r->other_key = r->own && !dlk_lease_same_key(&r->lease, &r->own->lease);
+	r->other_key = r->own && !dlk_request_same_key(r, r->own);
 	if (r->acquire.local)
 		return EV_OK;
 	if (err)

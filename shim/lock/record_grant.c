@@ -218,6 +218,8 @@ int dlk_record_keep(struct request *r)
 	}
 	h = r->own ? r->own : dlk_request_new_hold(r);
 	if (!h || dlk_ranges_set(&h->ranges, r->want) < 0) {
+		if (h)
+			strcpy(r->attempt.why, "no memory for its ranges");
 		if (h && !r->own)
 			dlk_hold_free(h);
 		disown(r);

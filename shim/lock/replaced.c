@@ -30,8 +30,7 @@ static bool is_in_way(const struct dlk_hold *h, const void *arg)
 {
 	const struct request *r = arg;
 
-	return dlk_hold_is_held(h) && h->rule->redis == r->rule->redis &&
-	       dlk_lease_same_key(&h->lease, &r->lease) &&
+	return dlk_hold_is_held(h) && dlk_request_same_key(r, h) &&
 	       !dlk_same_file(&h->file, &r->file);
 }
 

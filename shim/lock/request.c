@@ -241,14 +241,27 @@ int dlk_request_new_token(struct request *r)
 	return 0;
 }
 
-/* The token of what the owner holds, or a new one. */
+/* The token of what the owner holds, where it holds that, or a new one. */
 int dlk_request_name(struct request *r)
 {
 	if (!r->own)
 		return dlk_request_new_token(r);
 	r->lease = r->own->lease;
+	r->store = dlk_store_of(r->own->rule->redis);
 	memcpy(r->s->token, r->lease.token, r->lease.token_len + 1);
 	return 0;
+}
+
+bool dlk_request_same_key(const struct request *r, const struct dlk_hold *h)
+{
+	return dlk_store_of(h->rule->redis) == r->store &&
+	       dlk_lease_same_key(&h->lease, &r->lease);
+}
+
+void dlk_request_by_path(struct request *r, const struct dlk_lease *by_path)
+{
+	r->lease = *by_path;
+	r->store = dlk_store_of(r->rule->redis);
 }
 
 void dlk_request_let_go(struct request *r)

@@ -198,8 +198,15 @@ ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 
 /* A fresh token, for a kernel grant a moment ago; not asked for yet. */
 int dlk_request_new_token(struct request *r);
-/* For r->lease the token of what the owner holds, or a new one: 0, -errno. */
+/*
+ * For r->lease what the owner holds, and where, or by a new token what the path
+ * says: 0, -errno.
+ */
 int dlk_request_name(struct request *r);
+/* It is what the path says again. */
+void dlk_request_by_path(struct request *r, const struct dlk_lease *by_path);
+/* Is h of the key that is asked for, at the same server? */
+bool dlk_request_same_key(const struct request *r, const struct dlk_hold *h);
 /* Unpin r->own. */
 void dlk_request_let_go(struct request *r);
 /* [GRANT] For r->lease, and not in the table yet; NULL: r->attempt.why. */

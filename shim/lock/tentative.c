@@ -156,7 +156,7 @@ static int ask_redis_who(struct request *r, uint64_t since_ns,
 	if (!err)
 		err = question(r);
 	dlk_request_let_go(r);
-	r->lease = by_path;
+	dlk_request_by_path(r, &by_path);
 	r->since_ns = asked_ns;
 	return err;
 }
