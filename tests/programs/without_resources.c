@@ -267,7 +267,8 @@ static void fork_late(void)
 static int quick(char **arg)
 {
 	late_name = arg[0];
-	at_quick_exit(fork_late);
+	if (at_quick_exit(fork_late))
+		return 1;
 	quick_exit(0);
 }
 
