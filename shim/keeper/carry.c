@@ -94,8 +94,10 @@ static bool is_cut_short(uint64_t now)
 {
 	const struct dlk_kept *k;
 
+	if (!cut_short)
+		return false;
 	LIST_FOREACH(k, &dlk_carried, next)
-	if (cut_short && dlk_carry_has_marks(k) &&
+	if (dlk_carry_has_marks(k) &&
 	    now >= dlk_warn_ns(dlk_asked_ns(k->deadline_ns, k->lease.ttl_ms),
 			       k->lease.ttl_ms))
 		return true;

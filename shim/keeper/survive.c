@@ -334,9 +334,11 @@ static bool are_at_one_server(void)
 	return true;
 }
 
+/* (While somebody is paused a question has other looks, and the last one's lists are
+ * those that are killed by.) */
 static bool ask_server(uint64_t mark)
 {
-	if (!are_at_one_server())
+	if (dlk_paused.n || !are_at_one_server())
 		return false;
 	dlk_sections_until(mark);
 	return dlk_carry_some(dlk_now_ns());
@@ -346,15 +348,21 @@ static bool ask_server(uint64_t mark)
  * Until the mark, if the look was quicker than the last one, or is to be followed by
  * another.  A server may be back by then, which is to be asked (but not while we have
  * found whom to pause, for whoever is in that list and runs is stopped at any look).
+ * Where a part is renewed (a node of a cluster is back), the rest needs another look,
+ * and the time for that is now.
  */
 static bool wait_for(uint64_t mark, bool asks)
 {
+	const size_t had = due.n;
 	uint64_t now;
 
-	while (are_due() && (now = dlk_now_ns()) < mark)
+	while (are_due() && (now = dlk_now_ns()) < mark) {
+		if (asks && due.n < had)
+			return false;
 		if (!asks || !ask_server(mark))
 			dlk_pause_ns(mark - now < 2 * DLK_MS ? mark - now
 							     : 2 * DLK_MS);
+	}
 	return are_due();
 }
 

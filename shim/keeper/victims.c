@@ -450,10 +450,19 @@ static void note_shut(struct dlk_victim *s, int err)
 		s->shut = err;
 }
 
+/* Of all of a taker's OFD locks of a file a descriptor has one, or none (is_takers). */
+static pid_t ofd_taker(const struct dlk_kept *k)
+{
+	return k->add.kind == DLK_KEPT_OFD && k->by == DLK_BY_PROCESS
+		       ? (pid_t)k->add.pid
+		       : 0;
+}
+
 static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
 		       const struct dlk_kept *only)
 {
 	const struct wanted *w, *end = wanted.v + wanted.n;
+	pid_t taker, not_of = 0;
 	struct stat st;
 	uint64_t fd;
 
@@ -466,9 +475,13 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
 	for (w = first_of(&st); w && w < end; w++) {
 		if (w->dev != st.st_dev || w->ino != st.st_ino)
 			break;
-		if (!w->k->shadow && (!only || w->k == only) &&
-		    note_lock(s, w->k, (int)fd))
+		taker = ofd_taker(w->k);
+		if (w->k->shadow || (only && w->k != only) ||
+		    (taker && taker == not_of))
+			continue;
+		if (note_lock(s, w->k, (int)fd))
 			return;
+		not_of = taker;
 	}
 	for (w = wanted.v; w < end; w++)
 		if (w->k->shadow && (!only || w->k == only) &&

@@ -204,6 +204,7 @@ static uint64_t count_from(struct dlk_hold *h, uint64_t asked_ns, bool is_new)
 int dlk_record_keep(struct request *r)
 {
 	const uint64_t asked = r->s->answer.asked_ns;
+	const struct dlk_rule *rule = r->own ? r->own->rule : r->rule;
 	const uint32_t ttl_ms = r->lease.ttl_ms;
 	const bool is_new = !r->own;
 	struct dlk_hold *h;
@@ -211,7 +212,7 @@ int dlk_record_keep(struct request *r)
 	int err;
 
 	if (dlk_now_ns() >=
-	    dlk_final_ns(r->rule, dlk_deadline_ns(asked, ttl_ms), ttl_ms)) {
+	    dlk_final_ns(rule, dlk_deadline_ns(asked, ttl_ms), ttl_ms)) {
 		strcpy(r->attempt.why, "the grant came after its own deadline");
 		disown(r);
 		return -ETIMEDOUT;

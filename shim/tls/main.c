@@ -349,6 +349,14 @@ static void refuse(struct dlk_tls_status *s, const SSL *ssl)
 		 X509_verify_cert_error_string(fault), remedy(fault));
 }
 
+static bool is_alert(unsigned long error)
+{
+	/* (It is one byte; reasons of the system's are greater yet.) */
+	return ERR_GET_LIB(error) == ERR_LIB_SSL &&
+	       ERR_GET_REASON(error) >= SSL_AD_REASON_OFFSET &&
+	       ERR_GET_REASON(error) <= SSL_AD_REASON_OFFSET + UINT8_MAX;
+}
+
 /*
  * By TLS 1.3 all is agreed upon before the server has looked at what we show
  * (RFC 8446, 4.4.2.4): that it wants a certificate comes a moment later, by an
@@ -366,7 +374,7 @@ static bool is_refused(struct connection *c, struct dlk_tls_status *s)
 	n = SSL_peek(c->wire.ssl, &byte, 1);
 	if (n > 0 || dlk_wire_wants(c->wire.ssl, n))
 		return false;
-	if (ERR_GET_REASON(ERR_peek_error()) >= SSL_AD_REASON_OFFSET)
+	if (is_alert(ERR_peek_error()))
 		blame(s, -EACCES, "the server asks for cert_file");
 	else
 		blame(s, -EPIPE, "the server closed the connection");

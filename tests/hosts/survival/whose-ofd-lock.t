@@ -44,6 +44,18 @@ is_said()
 	grep -qE "$1" "$RIG/log"
 }
 
+# Its two leases are renewed by one question, and so end together: of one that ends when
+# its taker is dead already nobody can tell whose a lock of the file is.
+are_in_step()
+{
+	local apart
+
+	apart=$(rr eval 'return math.abs(redis.call("pttl", KEYS[1]) -
+		redis.call("pttl", KEYS[2]))' 2 \
+		"dlock:$MNT/image%rec" "dlock:$MNT/below%rec")
+	[ "$apart" -le 5 ]
+}
+
 rig_start disks
 make_programs
 cp "$RIG/A.conf" "$RIG/direct.conf"
@@ -56,6 +68,7 @@ image, below = (os.open(name, os.O_RDWR | os.O_CREAT) for name in ("image", "bel
 take(image, fcntl.F_WRLCK, 0)
 take(below, fcntl.F_RDLCK, 0)'
 taker=$PID
+ok '... whose leases are in step' until_true 20 are_in_step
 begin other "$RIG/direct.conf" /usr/bin/python3 "$RIG/take.py" '
 take(os.open("below", os.O_RDWR), fcntl.F_RDLCK, 0)'
 other=$PID
