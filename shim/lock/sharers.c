@@ -29,6 +29,15 @@ bool dlk_sharers_no_proof(const struct request *r)
 	       !r->others;
 }
 
+/*
+ * Was it another process that locked the description?  (The kernel is asked for
+ * that where it counts, and not at each refusal.)
+ */
+static bool taken_by_other(const struct request *r)
+{
+	return r->rule->hold_at_least_ms && dlk_kernel_taken_by_other(r->fd);
+}
+
 /* (What is told of its number is of the holder's pid namespace.) */
 static bool holder_shares(const struct request *r)
 {
@@ -100,16 +109,17 @@ static bool others_have(struct request *r, bool by_other)
  */
 bool dlk_sharers_unlock_refused(struct request *r)
 {
-	const bool shared = dlk_shared(r->program_fd);
-	const bool by_other = shared && dlk_kernel_taken_by_other(r->fd);
+	bool by_other;
 
 	/* Nor, without an answer, what was found to be others': better a lock
 	 * too many than one that is lost. */
 	if (r->acquire.cause != EV_BUSY &&
 	    (r->others ||
-	     (shared && (dlk_kernel_flock_mode(r->fd) < 0 || by_other))))
+	     (dlk_shared(r->program_fd) && (dlk_kernel_flock_mode(r->fd) < 0 ||
+					    dlk_kernel_taken_by_other(r->fd)))))
 		return false;
-	r->others = false;
+	by_other = taken_by_other(r);
+	r->others = false; /* what was found before is looked for anew */
 	r->others = r->mode == LOCK_EX && others_have(r, by_other);
 	if (!r->others)
 		r->others = !dlk_flock_leave_to_threads(r, r->mode) &&
@@ -126,8 +136,7 @@ bool dlk_sharers_unlock_refused(struct request *r)
  */
 bool dlk_sharers_overtaken(struct request *r, int err)
 {
-	if (err != DLK_BUSY ||
-	    !may_be_a_sharers(r, dlk_kernel_taken_by_other(r->fd)) ||
+	if (err != DLK_BUSY || !may_be_a_sharers(r, taken_by_other(r)) ||
 	    dlk_kernel_flock_mode(r->fd) < 0 ||
 	    !dlk_acquire_may_be_overtaken(&r->acquire))
 		return false;

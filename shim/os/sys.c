@@ -99,7 +99,7 @@ static void mix(unsigned char *bytes, size_t len)
 		if (given)
 			dlk_sha1_add(&s, given, 16);
 		dlk_sha1_add(&s, here, sizeof(here));
-		dlk_sha1_hex(&s, hex);
+		dlk_sha1_hex(&s, hex); /* (which completes s.h) */
 		memcpy(bytes, s.h, n);
 		bytes += n;
 		len -= n;
