@@ -9,8 +9,7 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 
-# named HOST ADDRESS...: what getent(1) says there of many.example from now on; it
-# notes each time that it is asked before the lock is there, which a keeper shows
+# named HOST ADDRESS...: what getent(1) says there of many.example from now on
 named()
 {
 	local host=$1 address type
@@ -18,14 +17,31 @@ named()
 	shift
 	{
 		echo '#!/bin/sh'
-		echo "pgrep -x dlock-keeper >'$RIG/keepers' || echo >>'$RIG/asked'"
 		for address; do
 			for type in STREAM DGRAM RAW; do
 				echo "echo '$address $type many.example'"
 			done
 		done
 	} >"$RIG/getent.$host"
-	rm -f "$RIG/asked"
+}
+
+# configs TIME: for an attempt, of which looking up is a part, and for a call
+configs()
+{
+	rig_configs url="$SCHEME://many.example:$AT/0" connect_timeout="$1" \
+		timeout="$1" ttl=60s redis_more="$MORE"
+}
+
+# tried: the addresses that the last attempt tried, by strace(1).  (Each begins with
+# getent(1).  One that a busy machine has cut short is made anew.)
+tried()
+{
+	awk '/^(clone|fork|vfork)/ { if (group) last = group; group = "" }
+		/^connect/ {
+			sub(/^[^"]*"/, ""); sub(/".*/, "")
+			group = group (group ? " " : "") $0
+		}
+		END { print group ? group : last }' "$RIG/strace"
 }
 
 # granted NAME ADDRESS...: though these are the name's
@@ -33,10 +49,14 @@ granted()
 {
 	local name=$1
 
-	named A "${@:2}"
-	until_true 10 no_keeper A
-	is "$(dl A flock -n f echo yes 2>&1)" yes "$name: granted"
-	is "$(wc -l <"$RIG/asked")" 1 '... by one attempt'
+	shift
+	configs 10s
+	named A "$@"
+	is "$(on A strace -qq -e trace=connect,clone,fork,vfork -e signal=none \
+		-o "$RIG/strace" -E LD_PRELOAD="$SHIM" \
+		-E DLOCK_CONFIG="$RIG/A.conf" flock -n f echo yes 2>&1)" \
+		yes "$name: granted"
+	is "$(tried)" "$*" '... by one attempt'
 }
 
 # not_granted NAME REASON ADDRESS...
@@ -44,6 +64,7 @@ not_granted()
 {
 	local out
 
+	configs 2s
 	named A "${@:3}"
 	out=$(dl A flock -n f echo yes 2>&1)
 	note "$out"
@@ -77,14 +98,12 @@ sys.stdin.read()' "$1" "$2"
 }
 
 rig_start disks
-AT=$PORT
+AT=$PORT SCHEME=redis MORE=''
 for host in A B; do
 	named "$host"
 	chmod +x "$RIG/getent.$host"
 	on "$host" mount --bind "$RIG/getent.$host" /usr/bin/getent
 done
-rig_configs url="redis://many.example:$AT/0" connect_timeout=2s timeout=2s \
-	ttl=20s
 refused='Connection refused'
 
 granted 'one address' 127.0.0.1
@@ -102,6 +121,7 @@ granted 'the first one is silent' 127.0.0.2 127.0.0.1
 peer_end full
 
 # A connection that is made anew goes where the last one led.
+configs 10s
 named A 127.0.0.2 127.0.0.1
 locker a dl A
 ask a 'open a f'
@@ -120,19 +140,14 @@ tls_up
 names=$(printf '%s many.example\n' ::1 127.0.0.1)
 on A sh -c 'echo "$1" >"$2/hosts" && mount --bind "$2/hosts" /etc/hosts' sh \
 	"$names" "$RIG"
-by_tls()
-{
-	AT=$1
-	rig_config A url="rediss://many.example:$AT/0" connect_timeout=2s \
-		timeout=2s ttl=20s redis_more="
-		ca_file = \"$TLS/ca.pem\"
-		server_name = \"redis.test\""
-}
 free_port
-by_tls "$FREE"
+AT=$FREE SCHEME=rediss MORE="
+	ca_file = \"$TLS/ca.pem\"
+	server_name = \"redis.test\""
 not_granted 'by TLS, all that refuse are named' \
 	"::1: $refused; 127.0.0.1: $refused"
-by_tls "$TLS_PORT"
+AT=$TLS_PORT
+configs 10s
 is "$(dl A flock -n f echo yes 2>&1)" yes 'by TLS, not by IPv6: granted'
 full_at ::1 "$AT"
 is "$(dl A flock -n f echo yes 2>&1)" yes '... which is silent: granted'
