@@ -384,6 +384,17 @@ static int guard_it(struct dlk_kept *k, int *fds)
 	return err;
 }
 
+/* What is not ours to keep: but for that nobody waits for a file server. */
+static int leave(const struct dlk_keep_add *m, int *fds, int err)
+{
+	for (int i = 0; i < 2 && m->remote; i++)
+		if (fds[i] >= 0) {
+			dlk_errand_close(fds[i]);
+			fds[i] = -1;
+		}
+	return err;
+}
+
 int dlk_carry(const struct dlk_keep_add *m, int *fds)
 {
 	struct dlk_kept *k;
@@ -393,14 +404,14 @@ int dlk_carry(const struct dlk_keep_add *m, int *fds)
 		return -EBADF;
 	/* Once more: the other keeper has ended amidst it (hear.c). */
 	if (dlk_carried_find(m->head.seq))
-		return 0;
+		return leave(m, fds, 0);
 	k = new_kept(m);
 	if (!k)
-		return -ENOMEM;
+		return leave(m, fds, -ENOMEM);
 	err = guard_it(k, fds);
 	if (err) {
 		let_go(k);
-		return err;
+		return leave(m, fds, err);
 	}
 	k->add.remote = k->watch->remote;
 	insert(k);
@@ -623,6 +634,7 @@ static struct {
 	struct dlk_kept *who[DLK_RENEW_BATCH];
 	struct dlk_renewal ask[DLK_RENEW_BATCH];
 	struct dlk_lease reads[DLK_RENEW_BATCH];
+	uint32_t ttl_ms[DLK_RENEW_BATCH];
 	unsigned n;
 } batch;
 
@@ -652,6 +664,7 @@ static void collect(struct dlk_due *const *due, unsigned n,
 			.deadline_ns = k->deadline_ns,
 			.sent_seq = k->seen_seq,
 		};
+		batch.ttl_ms[batch.n] = k->lease.ttl_ms;
 		batch.n++;
 	}
 }
@@ -770,7 +783,17 @@ static void is_held_until(struct dlk_kept *k, uint64_t deadline_ns)
 	k->doubted = k->robbed = k->ready = false;
 }
 
-static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
+/* Its process may have cut it meanwhile: asked for was the one ttl or the other. */
+static uint64_t held_ns(const struct dlk_kept *k, const struct dlk_renewal *r,
+			uint32_t asked_ms)
+{
+	return dlk_deadline_ns(r->asked_ns, asked_ms < k->lease.ttl_ms
+						    ? asked_ms
+						    : k->lease.ttl_ms);
+}
+
+static void renewed(struct dlk_kept *k, struct dlk_renewal *r,
+		    uint32_t asked_ms, const char *why)
 {
 	uint64_t now;
 
@@ -779,7 +802,7 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 	if (k->state != DLK_KEPT)
 		return;
 	if (r->result == 0) {
-		is_held_until(k, dlk_deadline_ns(r->asked_ns, k->lease.ttl_ms));
+		is_held_until(k, held_ns(k, r, asked_ms));
 		k->silent++;
 		set_due(k, dlk_renew_ns(r->asked_ns, k->lease.ttl_ms));
 		k->failing = false;
@@ -818,6 +841,14 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r, const char *why)
 		     dlk_renewal_loss(r, why));
 	}
 	dlk_carry_drop(k);
+}
+
+/* (For the shim is not there to do it.) */
+void dlk_carry_is_seen(struct dlk_kept *k)
+{
+	if (k->state == DLK_KEPT && k->failing && k->lease.ranges_key &&
+	    !dlk_shim_lives())
+		set_due(k, 0);
 }
 
 /* A sign of a restart: all that is carried there is asked for now. */
@@ -878,7 +909,7 @@ static void renew_some(struct dlk_section *s)
 		memcpy(s->why, at.why, sizeof(s->why));
 	for (unsigned i = 0; i < batch.n; i++) {
 		any |= batch.ask[i].result == 0;
-		renewed(batch.who[i], &batch.ask[i], at.why);
+		renewed(batch.who[i], &batch.ask[i], batch.ttl_ms[i], at.why);
 	}
 	/* To who is stopped it is said when he goes on. */
 	if (any && !dlk_paused.n && dlk_shim_reads())

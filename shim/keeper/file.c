@@ -18,6 +18,8 @@
  *     who opens it, a tape is rewound by it.  Such a file, and one that the
  *     keeper may not open, is not asked at all: the kernel's list of locks
  *     (locks.c) must do.
+ *  5. Where a file server may be dead, the first thread asks for nothing that
+ *     another one was not told a moment ago: all leases would end with that.
  */
 #include "keeper/keeper.h"
 
@@ -138,13 +140,133 @@ static void start(struct dlk_watch *w)
 		LIST_INSERT_HEAD(&threaded, w, in_threaded);
 }
 
-bool dlk_watch_probe(struct dlk_watch *w)
+static bool probe(struct dlk_watch *w)
 {
-	if (w->has_thread || w->records || w->fd < 0 ||
-	    flock(w->fd, LOCK_EX | LOCK_NB) < 0)
+	if (flock(w->fd, LOCK_EX | LOCK_NB) < 0)
 		return false;
 	pass_on(w);
 	return true;
+}
+
+bool dlk_watch_probe(struct dlk_watch *w)
+{
+	return !w->has_thread && !w->records && w->fd >= 0 &&
+	       dlk_watch_answers(w) && probe(w);
+}
+
+/* --- does its file server answer? ----------------------------------------- */
+
+/*
+ * One that is asked for all files of a file system, by the same sort of question
+ * (record locks may be another server's, as those of NFS 3 are).
+ */
+struct server {
+	struct dlk_errand errand;
+	LIST_ENTRY(server) next;
+	uint64_t dev;
+	bool records, asked, answers;
+	struct dlk_watch *watch; /* by its descriptor; the errand's reference */
+};
+
+static LIST_HEAD(, server) servers;
+
+static struct server *find_server(const struct dlk_watch *w)
+{
+	struct server *s;
+
+	LIST_FOREACH(s, &servers, next)
+	if (s->dev == w->dev && s->records == w->records)
+		break;
+	return s;
+}
+
+static struct server *new_server(const struct dlk_watch *w)
+{
+	struct server *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->dev = w->dev;
+	s->records = w->records;
+	LIST_INSERT_HEAD(&servers, s, next);
+	return s;
+}
+
+/*
+ * What it says is of no matter; but it is to be asked: where a lock of this host is in
+ * the way, NFS answers the latter two itself.
+ */
+static void ask_it(struct dlk_errand *e)
+{
+	struct dlk_watch *w = ((struct server *)e)->watch;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct statx st;
+
+	statx(w->fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_NLINK, &st);
+	if (w->records)
+		fcntl(w->fd, F_OFD_GETLK, &lock);
+	else
+		probe(w);
+}
+
+static void has_answered(struct dlk_errand *e)
+{
+	struct server *s = (struct server *)e;
+
+	s->asked = false;
+	s->answers = true;
+	dlk_watch_unref(s->watch);
+}
+
+/* (Without memory it is asked by the first thread, and may hang.) */
+bool dlk_watch_answers(struct dlk_watch *w)
+{
+	struct server *s;
+
+	if (!w->remote)
+		return true;
+	s = find_server(w) ?: new_server(w);
+	if (!s || s->answers)
+		return true;
+	w->unasked = true;
+	if (s->asked)
+		return false;
+	s->asked = true;
+	s->watch = w;
+	w->refs++;
+	s->errand = (struct dlk_errand){ .run = ask_it, .done = has_answered };
+	dlk_errand_send(&s->errand);
+	return false;
+}
+
+static bool any_answers(void)
+{
+	const struct server *s;
+
+	LIST_FOREACH(s, &servers, next)
+	if (s->answers)
+		return true;
+	return false;
+}
+
+void dlk_watch_answered(void (*ask)(struct dlk_watch *w))
+{
+	struct dlk_watch *w;
+
+	for (size_t i = 0; i < BUCKETS && any_answers(); i++)
+		LIST_FOREACH(w, &watches[i], next)
+	if (w->unasked && find_server(w)->answers) {
+		w->unasked = false;
+		ask(w);
+	}
+}
+
+void dlk_watch_answers_are_old(void)
+{
+	struct server *s;
+
+	LIST_FOREACH(s, &servers, next)
+	s->answers = false;
 }
 
 /* --- opening -------------------------------------------------------------- */
@@ -617,9 +739,39 @@ bool dlk_watch_is_quiet(void)
 bool dlk_watch_stand_by(void)
 {
 	asleep = true;
+	dlk_watch_answers_are_old();
 	close(bells.ended);
 	each_watch(put_to_sleep);
 	return dlk_watch_init();
+}
+
+struct unlocking {
+	struct dlk_errand errand;
+	struct dlk_watch *watch;
+};
+
+static void unlock_it(struct dlk_errand *e)
+{
+	flock(((struct unlocking *)e)->watch->fd, LOCK_UN);
+}
+
+static void unlocked(struct dlk_errand *e)
+{
+	dlk_watch_unref(((struct unlocking *)e)->watch);
+	free(e);
+}
+
+static void unlock(struct dlk_watch *w)
+{
+	struct unlocking *u = w->remote ? calloc(1, sizeof(*u)) : NULL;
+
+	if (!u) {
+		flock(w->fd, LOCK_UN);
+		return;
+	}
+	*u = (struct unlocking){ { .run = unlock_it, .done = unlocked }, w };
+	w->refs++;
+	dlk_errand_send(&u->errand);
 }
 
 /*
@@ -637,7 +789,7 @@ static void wake(struct dlk_watch *w)
 		start(w);
 	}
 	if (w->fd >= 0 && !w->records && !w->has_thread)
-		flock(w->fd, LOCK_UN);
+		unlock(w);
 	dlk_watch_stir(w);
 }
 

@@ -286,11 +286,22 @@ bool dlk_hear(struct dlk_heard *h)
 	return true;
 }
 
+/* (The file server of what is refused may be dead.) */
+static void close_all(struct dlk_heard *h)
+{
+	for (int i = 0; i < DLK_KEEP_FDS && h->err; i++)
+		if (h->fds[i] >= 0) {
+			dlk_errand_close(h->fds[i]);
+			h->fds[i] = -1;
+		}
+	dlk_close_all(h->fds, DLK_KEEP_FDS);
+}
+
 void dlk_heard(struct dlk_heard *h, int status)
 {
 	const bool has_number = (size_t)h->n >= sizeof(*h->m);
 
-	dlk_close_all(h->fds, DLK_KEEP_FDS);
+	close_all(h);
 	/* Out of the socket, too, which has the descriptors as well. */
 	(void)!recv(shim.fd, NULL, 0, MSG_DONTWAIT);
 	if (status <= 0 || status == DLK_KEEP_DISOBEYED)

@@ -122,6 +122,7 @@ struct dlk_watch {
 	bool records;  /* of record locks: flock(2) is never asked */
 	bool remote;   /* its file system may hang */
 	bool opening;  /* in the background yet */
+	bool unasked;  /* for it is not known whether its server answers */
 	unsigned lent; /* the shim's descriptors that are not closed again */
 	bool has_thread;
 	_Atomic pid_t tid;     /* the thread's, once it runs */
@@ -179,6 +180,15 @@ void dlk_watch_ended(void (*ended)(struct dlk_watch *w));
 void dlk_watch_closed(void);
 /* Without a wait in the kernel: ask it.  True: nobody has the lock. */
 bool dlk_watch_probe(struct dlk_watch *w);
+
+/*
+ * Would its file server answer?  Before each question to w->fd; if it is not known
+ * that is found out in the background, and w is among those that are asked then.
+ */
+bool dlk_watch_answers(struct dlk_watch *w);
+void dlk_watch_answered(void (*ask)(struct dlk_watch *w));
+/* (each round) From here on it may have died again. */
+void dlk_watch_answers_are_old(void);
 
 /*
  * The last moment (CLOCK_BOOTTIME ns) at which nobody held the lock, for the
@@ -416,6 +426,8 @@ bool dlk_carry_bury(void); /* (nothing in hand) Are none left? */
 void dlk_carry_renewed(struct dlk_kept *k, uint64_t deadline_ns, bool timed);
 /* Its holders are stopped by its stop mark, and are not yet (survive.c). */
 bool dlk_carry_has_marks(const struct dlk_kept *k);
+/* What of it may be put back can be seen now (dlk_records_put_back()). */
+void dlk_carry_is_seen(struct dlk_kept *k);
 /* The only writer of that: it has other marks from here on, or none. */
 void dlk_carry_holders(struct dlk_kept *k, enum dlk_kept_holders holders);
 /* Who may have its lock from here on. */
@@ -645,6 +657,8 @@ extern unsigned dlk_unreaped;
 /* At once, when a file was stirred. */
 uint64_t dlk_look_due_ns(void);
 void dlk_look(void);
+/* At what file servers have kept us from looking at (dlk_watch_answers()). */
+void dlk_look_at_answered(void);
 
 /* --- obey.c: what the shim says ------------------------------------------- */
 

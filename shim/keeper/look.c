@@ -192,6 +192,22 @@ static void look_in_list(struct dlk_kept *k)
 		judge(k);
 }
 
+static void look_again(struct dlk_watch *w)
+{
+	struct dlk_kept *k;
+
+	LIST_FOREACH(k, &w->leases, beside)
+	if (is_looked_at(k)) {
+		ask(k);
+		dlk_carry_is_seen(k);
+	}
+}
+
+void dlk_look_at_answered(void)
+{
+	dlk_watch_answered(look_again);
+}
+
 void dlk_look(void)
 {
 	const uint64_t began = dlk_now_ns(), cost = dlk_cpu_ns();

@@ -199,10 +199,12 @@ int main(void)
 		dlk_carry_look_at_paused(now);
 		if (now >= dlk_look_due_ns())
 			look();
+		dlk_look_at_answered();
 		do
 			dlk_sections_until(dlk_survive_due_ns());
 		while (dlk_carry_some(now) &&
 		       dlk_now_ns() < dlk_survive_due_ns());
+		dlk_watch_answers_are_old();
 		dlk_survive_go_on();
 		dlk_settle(false);
 		dlk_losses_record(now, LIST_EMPTY(&dlk_carried));

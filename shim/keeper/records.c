@@ -241,6 +241,8 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 		return posix || dlk_shim_lives() || k->watch->opening
 			       ? DLK_THERE
 			       : DLK_UNKNOWN;
+	if (!dlk_watch_answers(k->watch))
+		return DLK_THERE;
 	if (!any_lock(k))
 		return DLK_GONE_NOW;
 	return posix && !ours ? DLK_THERE : judge_ranges(k, ours);
@@ -258,7 +260,8 @@ void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r)
 	struct dlk_token t;
 
 	if (dlk_shim_lives() || k->add.kind != DLK_KEPT_POSIX || w.fd < 0 ||
-	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
+	    !dlk_watch_answers(k->watch) || !walk(&w, &whole) || w.hidden ||
+	    shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t)) {
 		r->result = -EAGAIN;
 		return;

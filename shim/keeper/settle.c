@@ -63,7 +63,7 @@ void dlk_settle_looked(uint64_t began_ns)
  */
 static unsigned patience_ms(const struct dlk_kept *k)
 {
-	if (k->state != DLK_KEPT || k->watch->lent > 0)
+	if (k->state != DLK_KEPT || k->watch->lent > 0 || k->watch->unasked)
 		return GIVE_UP_MS;
 	if (k->add.kind != DLK_KEPT_FLOCK || !k->watch->has_thread)
 		return asked.looked ? 0 : WOKEN_MS;
