@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,29 +52,63 @@ static _Noreturn void child(const char *dir)
 
 	for (int fd = 0; fd <= 2; fd++)
 		dup2(null, fd);
-	dlk_syscall(SYS_close_range, 3U, ~0U, 0U);
+	if (dlk_close_from(3))
+		_exit(DLK_EXIT_DENIED);
 	unsetenv("LD_PRELOAD");
 	unsetenv("DLOCK_CONFIG");
 	umask(077);
 	if (chdir(dir))
-		_exit(DLK_EXIT_CANNOT);
+		_exit(DLK_EXIT_CONFIG);
 	exec_server(dir);
 }
 
-/* Started, and gone into the background: its exit status, or -errno. */
-static int spawn(const char *dir)
+static int status_of(pid_t pid)
 {
-	pid_t pid = fork();
 	int status;
 
-	if (pid < 0)
-		return -errno;
-	if (!pid)
-		child(dir);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : DLK_EXIT_NOTHING;
+}
+
+/*
+ * Started, and gone into the background: its exit status, or -errno.  Where our
+ * caller ignores SIGCHLD no child of ours leaves one (wait(2)); the command is to
+ * find that as it was.
+ */
+static int spawn(const char *dir)
+{
+	const struct sigaction normal = { .sa_handler = SIG_DFL };
+	struct sigaction was;
+	pid_t pid;
+	int status;
+
+	sigaction(SIGCHLD, &normal, &was);
+	pid = fork();
+	if (!pid)
+		child(dir);
+	status = pid < 0 ? -errno : status_of(pid);
+	sigaction(SIGCHLD, &was, NULL);
+	return status;
+}
+
+/* Why it was not started at all; NULL: it was. */
+static const char *obstacle(int status)
+{
+	switch (status) {
+	case DLK_EXIT_CANNOT:
+		return "what PATH has by that name cannot be executed";
+	case DLK_EXIT_CONFIG:
+		return "that directory cannot be entered";
+	case DLK_EXIT_DENIED:
+		return "it would keep what is open here, and so what is "
+		       "locked, "
+		       "for close_range(2) is refused and /proc/self/fd cannot "
+		       "be read";
+	default:
+		return status < 0 ? strerror(-status) : NULL;
+	}
 }
 
 static int start(const char *dir, const struct dlk_endpoint *ep)
@@ -87,15 +122,12 @@ static int start(const char *dir, const struct dlk_endpoint *ep)
 				 "not installed: install it (Debian: apt "
 				 "install redis-server), or name one with "
 				 "--redis URL");
-	if (status < 0 || status == DLK_EXIT_CANNOT)
+	if (obstacle(status))
 		return tool_fail(DLK_EXIT_UNAVAILABLE,
 				 "no Redis is configured and redis-server was "
 				 "not started in %s: %s: mend that, or name "
 				 "one with --redis URL",
-				 dir,
-				 status < 0 ? strerror(-status)
-					    : "what PATH has by that name "
-					      "cannot be executed");
+				 dir, obstacle(status));
 	while (!status && dlk_now_ns() < until) {
 		if (answers(ep))
 			return 0;

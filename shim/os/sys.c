@@ -505,32 +505,28 @@ struct spawn {
 	int err;
 };
 
-static bool close_high(void *unused, int dir, const char *name)
+static bool close_high(void *first, int dir, const char *name)
 {
 	uint64_t fd;
 
-	(void)unused;
-	if (dlk_number(name, 10, &fd) && fd > 3 && fd != (uint64_t)dir)
+	if (dlk_number(name, 10, &fd) && fd >= *(const unsigned *)first &&
+	    fd != (uint64_t)dir)
 		dlk_close((int)fd);
 	return true;
 }
 
-/*
- * All from 4 on.  Older filters of seccomp(2) do not know close_range(2); and what
- * stays open here would be locked for ever, or a pipe without an end.
- */
-static int close_others(void)
+int dlk_close_from(unsigned first)
 {
 	long dir;
 	bool done;
 
-	if (dlk_syscall(SYS_close_range, 4U, ~0U, 0U) == 0)
+	if (dlk_syscall(SYS_close_range, first, ~0U, 0U) == 0)
 		return 0;
 	dir = dlk_syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
 			  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -EPERM;
-	done = dlk_each_entry((int)dir, close_high, NULL);
+	done = dlk_each_entry((int)dir, close_high, &first);
 	dlk_close((int)dir);
 	return done ? 0 : -EPERM;
 }
@@ -550,7 +546,7 @@ static int keep_one(const struct spawn *s)
 		return -errno;
 	for (int fd = 0; fd < (logs ? 2 : 3); fd++)
 		dlk_close(fd);
-	err = close_others();
+	err = dlk_close_from(4);
 	if (err)
 		return err;
 	dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);

@@ -79,6 +79,13 @@ void dlk_random(void *bytes, size_t len);
 void dlk_close(int fd);
 /* Those that are there (not less than 0) are closed; all are -1 then. */
 void dlk_close_all(int *fds, unsigned n);
+/*
+ * All from that one on; in a child, which is to keep nothing of its parent's: what
+ * stays open there would be locked for ever, or a pipe without an end.  Older
+ * filters of seccomp(2) do not know close_range(2); then those that the list has
+ * are closed, and without one: -EPERM.
+ */
+int dlk_close_from(unsigned first);
 pid_t dlk_pid(void);
 /* No thread of ours has this number: tgkill(2).  (Later one may have it again.) */
 bool dlk_thread_is_gone(pid_t tid);

@@ -413,8 +413,27 @@ is "$(grep -c 'Server initialized' "$RUNTIME/redis.log")" 1 \
 private=$(cat "$RUNTIME/redis.pid")
 is "$(find "/proc/$private/fd" -lname "$RIG/held")" '' \
 	"it inherits none of the caller's descriptors"
-kill -KILL "$private"
-until_true 2 sh -c "! kill -0 $private 2>/dev/null"
+# end_private: the next run starts another
+end_private()
+{
+	kill -KILL "$private"
+	until_true 2 sh -c "! kill -0 $private 2>/dev/null"
+}
+end_private
+exec {held}>"$RIG/held"
+flock "$held"
+is "$("$BIN/refused" close_range "$DLOCK" run --path d echo went 2>/dev/null)" \
+	went 'where close_range is refused it is started, too'
+exec {held}>&-
+private=$(cat "$RUNTIME/redis.pid")
+ok '... and what the caller had locked is free when that ends' \
+	flock -n "$RIG/held" true
+end_private
+is "$(env --ignore-signal=CHLD "$DLOCK" run --path d \
+	sed -n 's/^SigIgn:.*\(.\)....$/\1/p' /proc/self/status 2>/dev/null)" 1 \
+	'a caller that ignores SIGCHLD: it is started, and that stays ignored'
+private=$(cat "$RUNTIME/redis.pid")
+end_private
 STATUS=0
 ERR=$(PATH=$RIG "$DLOCK" run --path d /bin/true 2>&1) || STATUS=$?
 code 69 'no redis-server: 69'
