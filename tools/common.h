@@ -105,6 +105,13 @@ bool tool_config_uses(const struct dlk_config *config,
 		      const struct dlk_redis *redis);
 
 /*
+ * The ttl of what is locked at a server whose section was written for others: the
+ * default, but no longer than a restarted server waits for its leases to end,
+ * and no shorter than connect_timeout allows.
+ */
+uint32_t tool_ttl_beside(const struct dlk_endpoint *ep);
+
+/*
  * How many of its servers are looked at: all of a quorum, all masters of a
  * cluster (which is asked for them), else one.  And how many must answer.
  */

@@ -73,3 +73,15 @@ bool tool_config_uses(const struct dlk_config *config,
 			return true;
 	return false;
 }
+
+uint32_t tool_ttl_beside(const struct dlk_endpoint *ep)
+{
+	const uint32_t least = ep->connect_timeout_ms * DLK_TTL_PER_TIMEOUT;
+	uint32_t ttl = DLK_TTL_DEFAULT_MS;
+
+	if (ep->restart_delay_ms && ep->restart_delay_ms < ttl)
+		ttl = (uint32_t)ep->restart_delay_ms;
+	if (ttl < least)
+		ttl = least;
+	return ttl < DLK_TTL_MIN_MS ? DLK_TTL_MIN_MS : ttl;
+}

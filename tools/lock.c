@@ -40,8 +40,6 @@
 /* Of a key that no rule has, as dlock.conf(5) has them; and what a wait is worth
  * a record of. */
 enum {
-	TTL_MS = 30000,
-	TTL_LEAST_MS = 1000,
 	TIMEOUT_MS = 5000,
 	LONG_WAIT_MS = 1000,
 };
@@ -73,12 +71,25 @@ static bool gives(const struct dlk_rule *rule, const char *key)
 	       !fnmatch(text, key, 0);
 }
 
+/* (As of a rule; there it is said when the configuration is read.) */
+static void warn_of_restarts(const char *key, const struct dlk_rule *rule)
+{
+	const struct dlk_endpoint *ep = rule->redis->endpoints;
+
+	if (!ep->restart_delay_ms || ep->restart_delay_ms >= rule->ttl_ms)
+		return;
+	tool_say("warning: %s: its ttl is %s, as connect_timeout wants it, but "
+		 "redis \"%s\" (%s) grants again %s after it was restarted: "
+		 "give it a longer restart_delay, or a shorter connect_timeout",
+		 key, option_duration(rule->ttl_ms).text, rule->redis->name,
+		 ep->name, option_duration(ep->restart_delay_ms).text);
+}
+
 /* The rule whose template gives it; else one of the only server, by default. */
 static int find_rule(struct lock *l)
 {
 	static struct dlk_rule plain = { .prefix = "/",
 					 .key = "",
-					 .ttl_ms = TTL_MS,
 					 .timeout_ms = TIMEOUT_MS };
 	const struct dlk_config *config = l->ctl->config;
 	const struct dlk_redis *only = config->redis;
@@ -97,11 +108,9 @@ static int find_rule(struct lock *l)
 		return tool_fail(DLK_EXIT_CONFIG, "%s has no redis section",
 				 config->file);
 	plain.redis = only;
-	/* What a restarted server may have forgotten has ended by then. */
-	if (only->endpoints->restart_delay_ms >= TTL_LEAST_MS &&
-	    only->endpoints->restart_delay_ms < plain.ttl_ms)
-		plain.ttl_ms = (uint32_t)only->endpoints->restart_delay_ms;
+	plain.ttl_ms = tool_ttl_beside(only->endpoints);
 	l->rule = &plain;
+	warn_of_restarts(l->key, &plain);
 	return 0;
 }
 
@@ -245,7 +254,9 @@ static uint64_t kill_ns(const struct lock *l)
 static void renew(struct lock *l)
 {
 	const uint32_t ttl = l->rule->ttl_ms;
-	int err = lease_job_renew(&l->job, kill_ns(l));
+	const uint64_t warn = dlk_warn_ns(l->job.asked_ns, ttl);
+	const uint64_t until = dlk_now_ns() < warn ? warn : kill_ns(l);
+	int err = lease_job_renew(&l->job, until);
 	uint64_t now = dlk_now_ns();
 
 	if (!err) {

@@ -128,23 +128,6 @@ static void print_tls(FILE *f, const struct dlk_tls_options *tls)
 		print_option(f, "key_file", tls->key_file);
 }
 
-/*
- * The ttl of a rule beside this section, which was written for others: the
- * default, but no longer than a restarted server waits for its leases to end,
- * and no shorter than connect_timeout allows.
- */
-static uint32_t ttl_beside(const struct dlk_endpoint *ep)
-{
-	const uint32_t least = ep->connect_timeout_ms * DLK_TTL_PER_TIMEOUT;
-	uint32_t ttl = DLK_TTL_DEFAULT_MS;
-
-	if (ep->restart_delay_ms && ep->restart_delay_ms < ttl)
-		ttl = (uint32_t)ep->restart_delay_ms;
-	if (ttl < least)
-		ttl = least;
-	return ttl < DLK_TTL_MIN_MS ? DLK_TTL_MIN_MS : ttl;
-}
-
 /* A delay of 0 is meant, any other one outlasts the leases. */
 static void print_times(FILE *f, const struct dlk_endpoint *ep, uint32_t ttl)
 {
@@ -194,7 +177,7 @@ static int redis_of_host(FILE *f, const struct dlk_config *host,
 	if (rc)
 		return rc;
 	ep = host->redis->endpoints;
-	*ttl_ms = ttl_beside(ep);
+	*ttl_ms = tool_ttl_beside(ep);
 	print_option(f, "url", url);
 	print_times(f, ep, *ttl_ms);
 	fprintf(f, "\tallow_eviction = %s\n\treplicas = %" PRIu32 "\n",
