@@ -79,6 +79,11 @@ uint64_t lease_job_deadline(const struct lease_job *j)
 	return dlk_deadline_ns(j->asked_ns, j->rule->ttl_ms);
 }
 
+uint64_t lease_job_kill_ns(const struct lease_job *j)
+{
+	return lease_job_deadline(j) - j->rule->ttl_ms / 10 * DLK_MS;
+}
+
 /* --- waiting -------------------------------------------------------------- */
 
 /* One wait: a place in the queue, and what is heard of it. */
@@ -282,7 +287,8 @@ static bool judge(struct wait *x, int err, const struct dlk_answer *answer,
 	uint64_t now = dlk_now_ns();
 
 	*outcome = LEASE_FAILED;
-	if (!err && now < lease_job_deadline(j)) {
+	/* Too late to begin anything, it is asked for anew. */
+	if (!err && now < lease_job_kill_ns(j)) {
 		*outcome = LEASE_HELD;
 		return true;
 	}
@@ -305,7 +311,11 @@ static bool judge(struct wait *x, int err, const struct dlk_answer *answer,
 	}
 	if (err < 0 && !x->fails_ns)
 		x->fails_ns = now;
-	if (err < 0 && !x->owes)
+	/*
+	 * In the queue it keeps its name, and by that its place: what was not
+	 * answered may have granted it, and the next heartbeat finds that.
+	 */
+	if (err < 0 && !x->owes && !x->w.queued)
 		new_name(x);
 	return err < 0 &&
 	       (is_over(j, now) ||

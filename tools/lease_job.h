@@ -57,5 +57,7 @@ int lease_job_renew(struct lease_job *j, uint64_t until_ns);
 bool lease_job_end(struct lease_job *j);
 
 uint64_t lease_job_deadline(const struct lease_job *j);
+/* When what runs under it is to be killed: a tenth of the ttl before that. */
+uint64_t lease_job_kill_ns(const struct lease_job *j);
 
 #endif

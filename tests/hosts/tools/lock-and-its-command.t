@@ -49,6 +49,54 @@ wait_for()
 	until_true 10 pid_is_gone "$1"
 }
 
+# --- a place that it did not answer about ---
+proxy between
+# ports: of the connections to the proxy
+ports()
+{
+	awk -v at="0100007F:$(printf %04X "$PROXY")" \
+		'$3 == at && $4 == "01" { print $2 }' /proc/net/tcp
+}
+# another: and one of them was not there the last time
+another()
+{
+	local port
+
+	for port in $(ports); do
+		[[ " $seen " == *" $port "* ]] || { seen+=" $port"; return 0; }
+	done
+	return 1
+}
+queued()
+{
+	[ "$(rr hlen "{dlock:$MNT/f}%q")" -gt 0 ]
+}
+claims()
+{
+	rr hvals "{dlock:$MNT/f}%q" | grep -o 'dlock1 [0-9a-f]*' | cut -d' ' -f2
+}
+rig_config A ttl=20s connect_timeout=300ms
+rig_config B url="redis://127.0.0.1:$PROXY/0" ttl=20s connect_timeout=300ms \
+	timeout=100s
+locker holder dl A
+ask holder 'open f f'
+ask holder 'lock f EX'
+peer two on B env DLOCK_CONFIG="$RIG/B.conf" "$CTL" lock "$MNT/f" -- "$RIG/job"
+ok 'one waits' until_true 10 queued
+claim=$(claims)
+seen=$(ports | paste -sd' ')
+ask between hang
+for _ in 1 2 3; do
+	ok '... and is not answered' until_true 10 another
+done
+ask between pass
+ask holder 'lock f UN'
+hear two
+is "$RESULT $(token_of f | cut -d' ' -f2)" "runs $claim" \
+	'it has its turn by the place that it had'
+say two 0
+peer_end two holder between
+
 # --- a key of no rule ---
 rig_config A ttl=90s connect_timeout=15s path_more='key = "jobs"'
 ctl_on A lock other -- redis-cli -s "$RIG/redis.sock" pttl other
