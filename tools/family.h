@@ -16,6 +16,8 @@
  *     else's until then.
  *  2. It MUST NOT keep anything of this process open: a connection would outlive it.
  *
+ *  3. Who was below this process before it had a family is none of it.
+ *
  * Where both are killed in one moment (of their group, by SIGKILL), what the command
  * has started is left to whoever did that.
  */
@@ -33,8 +35,13 @@
  */
 pid_t family_start(char *const argv[], const sigset_t *mask, const char *key);
 
-/* A signal to all of them; with SIGKILL again until none is left. */
-void family_kill(int signal);
+/*
+ * A signal to all of them; with SIGKILL again until none is left but those who may
+ * not be sent any: of a program that has become another user (sudo(8)), kill(2)
+ * fails with EPERM.  What came of it in words, for a message, until the next call;
+ * `spared` is what those go on to do.
+ */
+const char *family_kill(int signal, const char *spared);
 
 /*
  * Reap who has ended: true if that was `pid`, the command, and then *status is as

@@ -208,6 +208,11 @@ static _Noreturn void end_by(const struct lock *l)
 
 /* --- holding -------------------------------------------------------------- */
 
+static uint64_t kill_ns(const struct lock *l)
+{
+	return lease_job_kill_ns(&l->job);
+}
+
 static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 {
 	struct dlk_chronicle_entry e = {
@@ -224,33 +229,29 @@ static void record(const struct lock *l, const char *what, uint64_t lasted_ms)
 
 static void tell(struct lock *l)
 {
-	family_kill(SIGTERM);
+	const char *done =
+		family_kill(SIGTERM, "WILL RUN ON without the lease");
+
 	l->told = true;
 	/* (A message must not wait for who reads it: the lease does not.) */
 	if (tool_is_read())
-		tool_say("%s: could not be renewed for long: SIGTERM to %s "
-			 "(%s)",
-			 l->key, l->ctl->argv[1], l->job.why);
+		tool_say("%s: could not be renewed for long: %s (%s)", l->key,
+			 done, l->job.why);
 }
 
 static void kill_all(struct lock *l, const char *why)
 {
+	const char *done;
+
 	if (l->killed)
 		return;
 	l->killed = true;
-	family_kill(SIGKILL);
+	done = family_kill(SIGKILL, "RUN ON without the lease");
 	if (tool_is_read())
-		tool_say("%s: the lease is LOST: SIGKILL to %s and all that it "
-			 "started (%s)",
-			 l->key, l->ctl->argv[1], why);
+		tool_say("%s: the lease is LOST: %s (%s)", l->key, done, why);
 }
 
-static uint64_t kill_ns(const struct lock *l)
-{
-	return lease_job_deadline(&l->job) -
-	       (uint64_t)l->rule->ttl_ms / 10 * DLK_MS;
-}
-
+/* No longer than until the next thing is due that has to be done without it. */
 static void renew(struct lock *l)
 {
 	const uint32_t ttl = l->rule->ttl_ms;

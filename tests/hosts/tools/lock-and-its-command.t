@@ -49,6 +49,78 @@ wait_for()
 	until_true 10 pid_is_gone "$1"
 }
 
+# --- who is another user's ---
+below root ./becomes_root
+hear root
+pid=${HEARD#runs }
+is "$RESULT" runs 'a program that becomes root runs'
+is "$(on A setpriv --reuid $NOBODY --regid $NOBODY --clear-groups \
+	kill -0 "$pid" 2>&1 | grep -c 'not permitted')" 1 \
+	'... and may not be sent a signal by who has started it (control)'
+ctl_on A break --yes "$MNT/f"
+ok 'its lease is lost: it is said, at once' until_true 10 says root LOST
+like "$(cat "$RIG/root.err")" \
+	"/f: the lease is LOST: SIGKILL is not permitted .* 1 of \./becomes_root and .*, which RUN ON without the lease: end them as root, kill $pid" \
+	'... that it runs on, and what to do'
+unlike "$(cat "$RIG/root.err")" 'SIGKILL to' '... and not that it was killed'
+ok '... which it was not' on A kill -0 "$pid"
+say root 7
+hear root
+is "$HEARD" 'ended 7' '... and dlockctl ends as it does'
+peer_end root
+below root ./becomes_root
+hear root
+pid=${HEARD#runs }
+on A kill -KILL "$(on A pgrep -x dlock-guard)"
+ok 'the guard is killed: it is said' until_true 10 says root dlock-guard
+like "$(cat "$RIG/root.err")" "SIGKILL is not permitted .*, which RUN ON.*$pid" \
+	'... that it runs on'
+ctl_on B lock -n "$MNT/f" -- true
+is "$STATUS" 1 '... under the lease'
+say root 0
+hear root
+is "$HEARD" 'ended 0' '... which ends with it'
+ok '... and is released' lease_is_gone f
+peer_end root
+
+# --- who was there before ---
+# shellcheck disable=SC2016 # the inner shell's
+peer one on A env DLOCK_CONFIG="$RIG/A.conf" sh -c \
+	'sh -c "sleep 1000 & wait" & echo $!; exec "$@"' sh \
+	"$CTL" lock "$MNT/f" -- "$RIG/job"
+hear one
+other=$HEARD
+hear one
+pid=${HEARD#runs }
+below_other=$(on A pgrep -P "$other")
+like "$RESULT $below_other" '^runs [0-9]+$' \
+	'one that has a child already, and that one, runs'
+on A kill -KILL "$(on A pgrep -x dlock-guard)"
+ok 'the guard is killed: dlockctl ends' wait_for "${PEER_PID[one]}"
+ok '... its command has' pid_is_gone_on A "$pid"
+ok '... and not who was there before' on A kill -0 "$other" "$below_other"
+on A kill -KILL "$other" "$below_other"
+peer_end one
+
+# --- the guard keeps nothing ---
+for call in none close_range; do
+	refused=()
+	[ $call = none ] || refused=("$BIN/refused" "$call")
+	# shellcheck disable=SC2016 # the inner shell's
+	peer one on A env DLOCK_CONFIG="$RIG/A.conf" sh -c \
+		'exec 8<"$0" 9<"$0"; exec "$@"' "$RIG/job" "${refused[@]}" \
+		"$CTL" lock "$MNT/f" -- "$RIG/job"
+	hear one
+	guard=$(pids_of A -x dlock-guard)
+	is "$RESULT $(find "/proc/$guard/fd" -mindepth 1 -printf '%f\n' |
+		sort -n | paste -sd' ')" 'runs 0 1 2' \
+		"the guard keeps 0, 1 and 2 ($call is refused)"
+	is "$(readlink "/proc/$(pids_of A -x job)/fd/9")" "$RIG/job" \
+		'... and the command all'
+	say one 0
+	peer_end one
+done
+
 # --- a place that it did not answer about ---
 proxy between
 # ports: of the connections to the proxy
