@@ -170,6 +170,13 @@ static void open_signals(struct lock *l)
 
 	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, NULL, &l->mask);
+	/*
+	 * In the background of a terminal with "stty tostop" a message would stop
+	 * us, and then nobody renews, or kills in time.
+	 */
+	sigemptyset(&heard);
+	sigaddset(&heard, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &heard, NULL);
 	sigemptyset(&heard);
 	sigaddset(&heard, SIGCHLD);
 	l->ended = open_one(&heard);
@@ -190,6 +197,13 @@ static int next_signal(const struct lock *l, bool *by_terminal)
 		return 0;
 	*by_terminal = info.ssi_code == SI_KERNEL;
 	return (int)info.ssi_signo;
+}
+
+static bool has_signal(const struct lock *l)
+{
+	struct pollfd p = { .fd = l->job.signals, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
 }
 
 /* Ended by that signal, as without us. */
@@ -316,6 +330,19 @@ static void hear(const struct lock *l)
 			kill(l->child, signal_number);
 }
 
+/*
+ * What came while it was being made: a terminal's may have come before it was there
+ * to have it, and one too many does less harm than one too few.
+ */
+static void pass_on(const struct lock *l)
+{
+	bool by_terminal;
+	int signal_number;
+
+	while ((signal_number = next_signal(l, &by_terminal)))
+		kill(l->child, signal_number);
+}
+
 /* The command's status, as a shell tells it. */
 static int hold(struct lock *l)
 {
@@ -330,6 +357,7 @@ static int hold(struct lock *l)
 	if (l->child < 0)
 		return tool_fail(DLK_EXIT_CANNOT, "%s: no process for it: %s",
 				 l->ctl->argv[1], strerror(-l->child));
+	pass_on(l);
 	while (!family_reap(l->child, &status)) {
 		look(l);
 		poll(p, 2, rest_ms(l));
@@ -338,11 +366,9 @@ static int hold(struct lock *l)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int run(struct lock *l, uint64_t asked_ns)
+static void give_back(struct lock *l)
 {
 	const struct dlk_redis *redis = l->rule->redis;
-	uint64_t waited_ms = (dlk_now_ns() - asked_ns) / DLK_MS;
-	int status = hold(l);
 
 	if (!lease_job_end(&l->job) && !l->killed)
 		tool_say(
@@ -350,6 +376,14 @@ static int run(struct lock *l, uint64_t asked_ns)
 			"%s ends it, or dlockctl break",
 			l->key, redis->name, redis->endpoints->name, l->job.why,
 			option_duration(l->rule->ttl_ms).text);
+}
+
+static int run(struct lock *l, uint64_t asked_ns)
+{
+	uint64_t waited_ms = (dlk_now_ns() - asked_ns) / DLK_MS;
+	int status = hold(l);
+
+	give_back(l);
 	/* Last, for nobody is to wait for what is only written down. */
 	if (waited_ms >= LONG_WAIT_MS)
 		record(l, "waited", waited_ms);
@@ -367,6 +401,12 @@ static int refuse(const struct lock *l)
 		return tool_fail(DLK_EXIT_NOTHING, "%s: it is locked", l->key);
 	dlk_unword(t.hostname, host, sizeof(host));
 	dlk_unword(t.command, command, sizeof(command));
+	if (t.since_ns == DLK_NO_LOCK_NS)
+		return tool_fail(DLK_EXIT_NOTHING,
+				 "%s: it is released, and kept for its "
+				 "hold_at_least; the last one was host %s, "
+				 "process %u (%s)",
+				 l->key, host, t.pid, command);
 	return tool_fail(DLK_EXIT_NOTHING,
 			 "%s: it is locked by host %s, process %u (%s)", l->key,
 			 host, t.pid, command);
@@ -390,7 +430,11 @@ static int get_and_run(struct lock *l)
 
 	switch (lease_job_get(&l->job)) {
 	case LEASE_HELD:
-		return run(l, asked_ns);
+		if (!has_signal(l))
+			return run(l, asked_ns);
+		/* It came while the server was being asked. */
+		give_back(l);
+		end_by(l);
 	case LEASE_BUSY:
 		return refuse(l);
 	case LEASE_SIGNAL:

@@ -121,8 +121,60 @@ for call in none close_range; do
 	peer_end one
 done
 
-# --- a place that it did not answer about ---
+# --- before there is a command ---
+# signal_is FIELD: dlockctl has SIGINT in that mask of proc(5)
+signal_is()
+{
+	local mask
+
+	mask=$(sed -n "s/^$1:[[:space:]]*//p" \
+		"/proc/$(pids_of A -x dlockctl)/status" 2>/dev/null)
+	[ -n "$mask" ] && [ $((0x$mask & 2)) != 0 ]
+}
+at_terminal()
+{
+	peer "$1" on A env DLOCK_CONFIG="$RIG/A.conf" /usr/bin/python3 \
+		"$TOP/tests/programs/at_terminal.py" "${@:2}"
+}
+kill -STOP "$REDIS_PID"
+at_terminal typed "$CTL" lock "$MNT/f" -- sh -c 'echo began; sleep 1000'
+ok 'the server is asked, and does not answer' until_true 10 signal_is SigBlk
+say typed '^C'
+ok '... ^C is typed meanwhile' until_true 10 signal_is ShdPnd
+kill -CONT "$REDIS_PID"
+typed=
+while hear typed 20 && [ "$RESULT" != ended ]; do
+	typed+=$HEARD.
+done
+is "$HEARD" 'ended 130' '... which ends it when it answers'
+unlike "$typed" began '... and the command has not begun'
+peer_end typed
+ok '... and nothing is left' until_true 5 lease_is_gone f
+
+# --- a message that would stop it ---
 proxy between
+rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=6s connect_timeout=1s
+cat >"$RIG/deaf" <<-'END'
+	#!/bin/sh
+	exec >"$0.told" 2>/dev/null
+	trap 'echo told' TERM
+	echo $$ >"$0.pid"
+	while :; do sleep 0.05; done
+END
+chmod 755 "$RIG/deaf"
+# shellcheck disable=SC2016 # the inner shell's
+at_terminal back bash -c 'stty tostop; set -m; "$@" & exec sleep 1000' bash \
+	"$CTL" lock "$MNT/f" -- "$RIG/deaf"
+ok 'in the background of a terminal it runs' until_true 10 test -s "$RIG/deaf.pid"
+ask between hang
+ok 'no server answers: it is told, and that is said' \
+	until_true 15 test -s "$RIG/deaf.told"
+ok '... and it is killed' until_true 15 pid_is_gone_on A "$(cat "$RIG/deaf.pid")"
+peer_end back
+ask between pass
+ok '... and its lease ends' until_true 10 lease_is_gone f
+
+# --- a place that it did not answer about ---
 # ports: of the connections to the proxy
 ports()
 {

@@ -431,6 +431,8 @@ lock A -n "$MNT/f" -- true
 is "$STATUS" 0 'hold_at_least: the first one'
 lock B -n "$MNT/f" -- true
 is "$STATUS" 1 '... keeps the next one out, though it has ended'
+like "$ERR" ': it is released, and kept for its hold_at_least; .*\(true\)$' \
+	'... and is told why'
 ok '... until then' until_true 15 lease_is_gone f
 
 # --- rights, and no server ---
