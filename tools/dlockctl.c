@@ -104,14 +104,30 @@ static void usage(FILE *f)
 
 /* --- for machines --------------------------------------------------------- */
 
-static char **heard;
-static size_t n_heard, room_heard;
+/* The last texts, each once, where it was said last: a watch never ends. */
+static char *heard[256];
+static size_t n_heard;
+
+static void forget_heard(size_t i)
+{
+	free(heard[i]);
+	memmove(heard + i, heard + i + 1, (--n_heard - i) * sizeof(*heard));
+}
 
 static void listen(const char *text)
 {
-	heard = tool_grow(heard, n_heard, &room_heard, sizeof(*heard));
-	heard[n_heard] = strdup(text);
-	n_heard += heard[n_heard] != NULL;
+	char *kept = strdup(text);
+	size_t i = 0;
+
+	if (!kept)
+		return;
+	while (i < n_heard && strcmp(heard[i], text) != 0)
+		i++;
+	if (i < n_heard)
+		forget_heard(i);
+	else if (n_heard == sizeof(heard) / sizeof(*heard))
+		forget_heard(0);
+	heard[n_heard++] = kept;
 }
 
 /* One object, whatever happens: the members of the verb stand between. */

@@ -127,4 +127,7 @@ redis_kill
 ctl watch --count 2 --interval 100ms
 is "$STATUS $(grep -c refused <<<"$ERR")" '69 2' \
 	'no server: it goes on, and says so each time'
+ctl --json watch --count 4 --interval 100ms
+is "$STATUS $(grep -c refused <<<"$ERR") $(json '.messages | length')" '69 4 1' \
+	'... and keeps it once, for machines'
 done_testing
