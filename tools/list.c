@@ -17,6 +17,15 @@
 #include "tools/ctl.h"
 #include "tools/filter.h"
 
+static size_t count(const struct scan *scan)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < scan->n; i++)
+		n += !scan->locks[i].copy;
+	return n;
+}
+
 static void print(const struct ctl *ctl, const struct scan *scan,
 		  const struct rows *rows)
 {
@@ -31,7 +40,7 @@ static void print(const struct ctl *ctl, const struct scan *scan,
 	}
 	if (!rows->n && scan->n)
 		tool_say("none of the locks held is like that (there are %zu)",
-			 scan->n);
+			 count(scan));
 	else if (!rows->n)
 		tool_say("no locks held");
 }

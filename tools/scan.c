@@ -594,6 +594,74 @@ static void sort(struct scan *scan)
 	}
 }
 
+/* --- one server by two names ---------------------------------------------- */
+
+/* The rows of a lease: a token is 128 random bits, and of no other one. */
+static int by_lease(const void *a, const void *b)
+{
+	const struct scan_lock *x = *(struct scan_lock *const *)a;
+	const struct scan_lock *y = *(struct scan_lock *const *)b;
+	int order = strcmp(x->token.random, y->token.random);
+
+	if (!order)
+		order = strcmp(x->key, y->key);
+	return order ? order : (x->redis > y->redis) - (x->redis < y->redis);
+}
+
+static bool is_at_home(const struct dlk_config *config,
+		       const struct scan_lock *lock)
+{
+	const struct dlk_rule *rule =
+		lock->path
+			? dlk_config_match(config, lock->path, lock->path_len)
+			: NULL;
+
+	return rule && rule->redis == lock->redis;
+}
+
+/* Of a lease those count of the section whose rule it is, else of the first one. */
+static void choose_section(const struct dlk_config *config,
+			   struct scan_lock **rows, size_t n)
+{
+	const struct dlk_redis *redis = rows[0]->redis;
+
+	if (redis == rows[n - 1]->redis)
+		return;
+	for (size_t i = n; i-- > 0;)
+		if (is_at_home(config, rows[i]))
+			redis = rows[i]->redis;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i]->redis != redis)
+			rows[i]->copy = true;
+}
+
+/*
+ * Two sections may name one server, in two spellings or for two users, and then
+ * each has all leases that are there.  Whether they do, its address does not tell.
+ */
+static void find_copies(const struct dlk_config *config, struct scan *scan)
+{
+	struct scan_lock **rows;
+	size_t n = 0, end;
+
+	if (config->n_redis < 2)
+		return;
+	rows = tool_room(scan->n + 1, sizeof(*rows));
+	for (size_t i = 0; i < scan->n; i++)
+		if (scan->locks[i].ours)
+			rows[n++] = &scan->locks[i];
+	qsort(rows, n, sizeof(*rows), by_lease);
+	for (size_t i = 0; i < n; i = end) {
+		for (end = i + 1; end < n; end++)
+			if (strcmp(rows[i]->token.random,
+				   rows[end]->token.random) ||
+			    strcmp(rows[i]->key, rows[end]->key))
+				break;
+		choose_section(config, rows + i, end - i);
+	}
+	free(rows);
+}
+
 int scan_subject(const struct subject *s, struct scan *scan, scan_at_fn *also,
 		 void *arg)
 {
@@ -634,6 +702,7 @@ int scan_all(const struct dlk_config *config, struct scan *scan)
 	}
 	fleet_free(&v.fleet);
 	sort(scan);
+	find_copies(config, scan);
 	return rc;
 }
 

@@ -54,7 +54,8 @@ struct scan_lock {
 	const char *damage; /* what is wrong with it, or NULL */
 	bool moved;         /* the locked file has another name, or none */
 	unsigned masters; /* of a quorum: that have it, of those that answer */
-	bool copy;        /* and this row is that of another one */
+	bool copy; /* this row is that of another one: of another master, or of
+		      another section that has this server, too */
 	struct scan_holder *holder; /* who it is here (holder.h); or NULL */
 	size_t value_len;           /* of a foreign holder */
 	char value[SCAN_VALUE_MAX + 1];

@@ -35,6 +35,7 @@ enum { INTERVAL_MS = 2000, LEAST_MS = 100 };
 struct line {
 	char *text;
 	const struct dlk_redis *redis;
+	const struct dlk_redis *was; /* it was told of there; or NULL */
 };
 
 /* Sorted. */
@@ -98,7 +99,7 @@ static void add_line(struct lines *lines, char *text,
 {
 	lines->v =
 		tool_grow(lines->v, lines->n, &lines->room, sizeof(*lines->v));
-	lines->v[lines->n++] = (struct line){ text, redis };
+	lines->v[lines->n++] = (struct line){ .text = text, .redis = redis };
 }
 
 static void sort_lines(struct lines *lines)
@@ -116,11 +117,11 @@ static void free_lines(struct lines *lines)
 }
 
 /* What one has and the other has not, one after the other; *i and *k begin at 0. */
-static const struct line *next_missing(const struct lines *in, size_t *i,
-				       const struct lines *not_in, size_t *k)
+static struct line *next_missing(const struct lines *in, size_t *i,
+				 const struct lines *not_in, size_t *k)
 {
 	while (*i < in->n) {
-		const struct line *line = &in->v[(*i)++];
+		struct line *line = &in->v[(*i)++];
 
 		while (*k < not_in->n && by_text(&not_in->v[*k], line) < 0)
 			++*k;
@@ -141,6 +142,32 @@ static void tell_missing(char sign, const struct lines *in,
 	clock_text(at);
 	while ((line = next_missing(in, &i, not_in, &k)))
 		printf("%s %c %s\n", at, sign, line->text);
+}
+
+/*
+ * Of two sections that have one server the one tells of its locks while the other
+ * cannot be asked: what goes here and comes there is no news.
+ */
+static void keep_sections(const struct lines *before, struct lines *now)
+{
+	size_t i = 0, k = 0, m = 0, n = 0;
+	const struct line *gone = next_missing(before, &i, now, &k);
+	struct line *come = next_missing(now, &m, before, &n);
+
+	while (gone && come) {
+		const int order = strcmp(gone->text, come->text);
+
+		if (!order)
+			come->was = gone->redis;
+		if (order <= 0)
+			gone = next_missing(before, &i, now, &k);
+		if (order >= 0)
+			come = next_missing(now, &m, before, &n);
+	}
+	for (i = 0; i < now->n; i++)
+		if (now->v[i].was)
+			now->v[i].redis = now->v[i].was;
+	sort_lines(now);
 }
 
 /* What was there, and nobody says that it is no more. */
@@ -170,6 +197,7 @@ static void tell_changes(struct watch *w, const struct scan *scan,
 	for (size_t i = 0; i < rows->n; i++)
 		add_line(&now, make_line(rows->lock[i]), rows->lock[i]->redis);
 	sort_lines(&now);
+	keep_sections(&w->before, &now);
 	keep_unknown(w, scan, &now);
 	tell_missing('-', &w->before, &now);
 	tell_missing('+', &now, &w->before);

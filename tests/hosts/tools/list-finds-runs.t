@@ -108,6 +108,33 @@ chmod 755 "$RIG/etc/dlock"
 rm "$RIG/etc/dlock/dlock.conf"
 rr del own:f >/dev/null
 
+# Of that and of a run, in two spellings: each lock is one.
+held both d/both --redis "$URL" --path d
+printf 'redis "main" { url = "redis://localhost:%s" restart_delay = "0s" }
+path "%s/" { }\n' "$PORT" "$MNT" >"$RIG/etc/dlock/dlock.conf"
+ask both 'range f F_WRLCK 0 10'
+ask both 'range f F_WRLCK 20 10'
+ctl --json list
+is "$STATUS $(jq -c '[.locks[] | select(.path | endswith("/both")) |
+	[.mode, .start]]' <<<"$OUT")" '0 [["EX",null],["WRITE",0],["WRITE",20]]' \
+	'one server by two names: a row for each lock'
+is "$(jq '[.locks[].server] | unique | length' <<<"$OUT")" 2 \
+	'... of the section whose rule it is'
+tokens=$(jq -r '.locks[] | select(.path | endswith("/both")) | .token' <<<"$OUT" |
+	sort -u)
+ctl list --path "$MNT/none"
+like "$ERR" '\(there are 6\)' '... and for none else'
+ctl --json check
+is "$(jq .locks <<<"$OUT")" 6 '... check counts it once'
+for token in $tokens; do
+	ctl --json break --yes --token "$token"
+	is "$STATUS $(jq -c '[.leases[].outcome]' <<<"$OUT")" '0 ["broken"]' \
+		'... and break breaks it once'
+done
+peer_end both
+rr del "{dlock:$MNT/d/both}%h" "{dlock:$MNT/d/both%rec}%h" >/dev/null
+rm "$RIG/etc/dlock/dlock.conf"
+
 ctl --redis "$URL" --json list
 is "$STATUS $(paths)" "0 [\"$MNT/d/one\",\"$MNT/e/two\"]" \
 	'--redis: all default keys there'

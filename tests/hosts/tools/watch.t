@@ -121,6 +121,35 @@ hear w
 like "$HEARD" " \\+ $MNT/more EX web1 " 'one was never there: what the other one has is told'
 kill "${PEER_PID[w]}"
 peer_end w
+
+# --- one server, by two users ---
+# their FILE: what a program has at the server, which tells both its path
+their()
+{
+	rr set "dlock:$MNT/$1" "$(made_token A 1 web1) $MNT/$1" px 600000 >/dev/null
+	hear w
+	like "$HEARD" "^[0-9:]{8} \\+ $MNT/$1 EX web1 " "$2"
+}
+rr flushall >/dev/null
+rr acl setuser ann on '>x' '~*' '&*' +@all >/dev/null
+rig_configs ttl=30s connect_timeout=5s url="redis://ann:x@127.0.0.1:$PORT/0"
+rig_also A second "$RIG/other/" ttl=30s connect_timeout=5s
+peer w env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
+their one 'one server, by two users: what comes'
+their two '... comes once'
+rr acl setuser ann off >/dev/null
+ok '... one is let in no more' until_true 5 grep -q WRONGPASS "$RIG/w.err"
+their three '... what the other one sees is news only if it is new'
+rr acl setuser ann on >/dev/null
+their four '... and so when both are let in again'
+rr del "dlock:$MNT/two" >/dev/null
+hear w
+like "$HEARD" " - $MNT/two EX web1 " '... what goes goes once'
+rr del "dlock:$MNT/one" >/dev/null
+hear w
+like "$HEARD" " - $MNT/one EX web1 " '... as the next one does'
+kill "${PEER_PID[w]}"
+peer_end w
 rig_configs ttl=30s connect_timeout=5s
 
 redis_kill
