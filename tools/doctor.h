@@ -64,12 +64,20 @@ void doctor_find(struct doctor *d, enum doctor_severity severity,
 		 const char *why, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* doctor_findings.c has both; and all of them go. */
+/*
+ * In a child: what is looked at from now on, in words that a finding can end with,
+ * "whether /a is there".  If that takes too long, it is what is not known.
+ */
+void doctor_looks(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* doctor_findings.c has them; and all of them go. */
 void doctor_forget(struct doctor *d);
 
 /*
  * Run it in a child, as that user if there is one (by name or
- * number), and have what it finds.  One that takes too long is a finding.
+ * number), and have what it finds.  One that takes too long is a finding, after
+ * those that it had by then.
  */
 typedef void doctor_fn(struct doctor *d);
 typedef void doctor_server_fn(struct doctor *d, struct doctor_server *s);

@@ -3,8 +3,9 @@
  * Findings, and those of a check in a child: as another user, or where it may
  * hang; see doctor.h.
  *
- * The child sends each finding as its severity and three texts, each with a NUL
- * behind it.  What came until the patience ended counts.
+ * The child sends each finding, as soon as it has it, as its severity and three
+ * texts, each with a NUL behind it; what it looks at likewise, as one of severity 0.
+ * What came until the patience ended counts.
  */
 #include <errno.h>
 #include <grp.h>
@@ -25,6 +26,25 @@
 #include "tools/doctor.h"
 
 enum { PARTS = 4 }; /* of a finding */
+
+static FILE *to_parent; /* of a child */
+
+static void send_text(const char *text)
+{
+	fwrite(text, 1, strlen(text) + 1, to_parent);
+}
+
+static void send_finding(int severity, const char *what, const char *why,
+			 const char *remedy)
+{
+	if (!to_parent)
+		return;
+	fprintf(to_parent, "%d%c", severity, '\0');
+	send_text(what);
+	send_text(why);
+	send_text(remedy);
+	fflush(to_parent);
+}
 
 /* Each server of several may show the same. */
 static bool is_found(const struct doctor *d, const char *what)
@@ -60,6 +80,18 @@ void doctor_find(struct doctor *d, enum doctor_severity severity,
 				      .why = tool_copy(why, strlen(why)),
 				      .remedy = tool_copy(remedy,
 							  strlen(remedy)) };
+	send_finding((int)severity, what, why, remedy);
+}
+
+void doctor_looks(const char *format, ...)
+{
+	char what[2 * DLK_PATH_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	send_finding(0, what, "", "");
 }
 
 void doctor_forget(struct doctor *d)
@@ -80,28 +112,6 @@ struct heard {
 	char *bytes;
 	size_t n, room;
 };
-
-static void send_text(FILE *f, const char *text)
-{
-	fwrite(text, 1, strlen(text) + 1, f);
-}
-
-static void send_findings(const struct doctor *d, int fd)
-{
-	FILE *f = fdopen(fd, "w");
-
-	if (!f)
-		return;
-	for (size_t i = 0; i < d->n; i++) {
-		const struct doctor_finding *one = &d->findings[i];
-
-		fprintf(f, "%d%c", (int)one->severity, '\0');
-		send_text(f, one->what);
-		send_text(f, one->why);
-		send_text(f, one->remedy);
-	}
-	fclose(f);
-}
 
 /* For good: initgroups(3) while that is allowed. */
 static int become(const char *user)
@@ -128,6 +138,9 @@ static _Noreturn void child(struct doctor *d, doctor_fn *fn, const char *user,
 
 	d->n = d->room = 0;
 	d->findings = NULL;
+	to_parent = fdopen(fd, "w");
+	if (!to_parent)
+		tool_no_memory();
 	if (err)
 		doctor_find(d, DOCTOR_UNKNOWN,
 			    "its rights are what programs of it have",
@@ -137,7 +150,6 @@ static _Noreturn void child(struct doctor *d, doctor_fn *fn, const char *user,
 			    err == -ENOENT ? "there is none" : strerror(-err));
 	else
 		fn(d);
-	send_findings(d, fd);
 	_exit(0);
 }
 
@@ -170,8 +182,10 @@ static const char *next(const struct heard *h, size_t *at)
 	return end ? text : NULL;
 }
 
-static void take(struct doctor *d, const struct heard *h)
+/* What it looked at last; or NULL. */
+static const char *take(struct doctor *d, const struct heard *h)
 {
+	const char *looks = NULL;
 	const char *part[PARTS];
 	size_t at = 0;
 
@@ -179,7 +193,11 @@ static void take(struct doctor *d, const struct heard *h)
 		for (int i = 0; i < PARTS; i++) {
 			part[i] = next(h, &at);
 			if (!part[i])
-				return;
+				return looks;
+		}
+		if (part[0][0] == '0') {
+			looks = part[1];
+			continue;
 		}
 		doctor_find(d, (enum doctor_severity)(part[0][0] - '0'),
 			    part[2], part[3], "%s", part[1]);
@@ -190,6 +208,8 @@ void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user)
 {
 	struct heard h = { 0 };
 	int fds[2] = { -1, -1 };
+	const char *looks;
+	bool done;
 	pid_t pid;
 
 	fflush(stdout);
@@ -210,15 +230,20 @@ void doctor_apart(struct doctor *d, doctor_fn *fn, const char *user)
 		child(d, fn, user, fds[1]);
 	}
 	close(fds[1]);
-	if (!hear(fds[0], &h))
-		doctor_find(d, DOCTOR_UNKNOWN,
-			    "a file server that hangs hangs the programs that "
-			    "lock its files as well",
-			    "look at the mounts below the prefixes (df, "
-			    "dmesg)",
-			    "no answer within %d s", DOCTOR_PATIENCE_MS / 1000);
+	done = hear(fds[0], &h);
 	close(fds[0]);
-	take(d, &h);
+	looks = take(d, &h);
+	if (!done)
+		doctor_find(
+			d, DOCTOR_UNKNOWN,
+			"what comes after it was not looked at; and a file "
+			"server that hangs hangs the programs that use its "
+			"files as well",
+			"look at the mounts below the prefixes, and at that "
+			"of a file that is named (df, dmesg), and run "
+			"doctor again",
+			"no answer within %d s%s%s", DOCTOR_PATIENCE_MS / 1000,
+			looks ? ": " : "", looks ? looks : "");
 	free(h.bytes);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, WNOHANG);

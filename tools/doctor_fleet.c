@@ -7,6 +7,7 @@
  * databases; of one that doctor has never run on nothing is known.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +27,14 @@ struct view {
 	char own[FLEET_FIELD_MAX];
 	const char *own_name; /* behind the blank in it */
 };
+
+/* What other hosts manage, and this one does not, perhaps because it has it not. */
+static struct {
+	struct unmanaged {
+		char *host, *prefix;
+	} * v;
+	size_t n, room;
+} unmanaged;
 
 static const char *shown(const struct fleet_host *h)
 {
@@ -129,17 +138,49 @@ static void compare_places(struct view *v, const struct fleet_host *h,
 			ours->redis->endpoints->name);
 }
 
-static void find_unmanaged(struct view *v, const struct fleet_host *h,
+static void note_unmanaged(const struct fleet_host *h,
 			   const struct fleet_rule *its)
 {
-	if (access(its->prefix, F_OK))
-		return;
-	doctor_find(v->d, DOCTOR_WARNING,
-		    "what is locked there on this host is locked on this host "
-		    "only",
-		    "give this host the rule as well, if programs lock there",
-		    "host %s manages %s, which is here, too, and of no rule",
-		    shown(h), its->prefix);
+	const char *host = shown(h);
+
+	unmanaged.v = tool_grow(unmanaged.v, unmanaged.n, &unmanaged.room,
+				sizeof(*unmanaged.v));
+	unmanaged.v[unmanaged.n++] = (struct unmanaged){
+		.host = tool_copy(host, strlen(host)),
+		.prefix = tool_copy(its->prefix, strlen(its->prefix)),
+	};
+}
+
+/* (Its path is whatever somebody left at the server: a share may hang.) */
+static void find_unmanaged(struct doctor *d)
+{
+	for (size_t i = 0; i < unmanaged.n; i++) {
+		const struct unmanaged *u = &unmanaged.v[i];
+
+		doctor_looks("whether %s, which host %s manages, is here",
+			     u->prefix, u->host);
+		if (access(u->prefix, F_OK))
+			continue;
+		doctor_find(d, DOCTOR_WARNING,
+			    "what is locked there on this host is locked on "
+			    "this host only",
+			    "give this host the rule as well, if programs lock "
+			    "there",
+			    "host %s manages %s, which is here, too, and of no "
+			    "rule",
+			    u->host, u->prefix);
+	}
+}
+
+static void forget_unmanaged(void)
+{
+	for (size_t i = 0; i < unmanaged.n; i++) {
+		free(unmanaged.v[i].host);
+		free(unmanaged.v[i].prefix);
+	}
+	free(unmanaged.v);
+	unmanaged.v = NULL;
+	unmanaged.n = unmanaged.room = 0;
 }
 
 static void compare_rule(struct view *v, const struct fleet_host *h,
@@ -155,7 +196,7 @@ static void compare_rule(struct view *v, const struct fleet_host *h,
 		its->prefix[len - 1] == '/' ? "file" : "");
 	ours = dlk_config_match(v->d->config, path, strlen(path));
 	if (!ours) {
-		find_unmanaged(v, h, its);
+		note_unmanaged(h, its);
 		return;
 	}
 	compare_places(v, h, its, ours);
@@ -288,4 +329,7 @@ void doctor_fleet(struct doctor *d)
 				 strlen(FLEET_KEY)))
 			look_at_server(&v);
 	}
+	if (unmanaged.n)
+		doctor_apart(d, find_unmanaged, NULL);
+	forget_unmanaged();
 }

@@ -5,8 +5,9 @@
  * doctor.h.
  *
  * A lock of a program without the library holds in this kernel only.  Nothing
- * here opens a managed file, or asks a file's server: names are those that
- * /proc shows.
+ * here opens a managed file: names are those that /proc shows.  But the program
+ * itself is opened, and the name of its configuration, which is any user's word, is
+ * looked for: their file servers may hang, so all of it is done apart.
  */
 #include <elf.h>
 #include <errno.h>
@@ -211,6 +212,8 @@ static void look_at_program(struct doctor *d, const struct program *p)
 		unseen++;
 	if (!*found.path || dlk_kernel_is_preloaded((pid_t)p->pid))
 		return;
+	doctor_looks("why process %u (%s) has %s %s without dlock", p->pid,
+		     p->command, found.locked ? "locked" : "open", found.path);
 	reason = find_reason(p);
 	if (found.more)
 		snprintf(more, sizeof(more), " (and %zu more)", found.more);
@@ -268,6 +271,8 @@ static bool reads(const struct program *p, const struct stat *file)
 
 	if (!environment(p, "DLOCK_CONFIG", name, sizeof(name)) || !*name)
 		strcpy(name, DLK_CONFIG_DEFAULT);
+	doctor_looks("whether process %u (%s) goes by older rules, of %s",
+		     p->pid, p->command, name);
 	return !stat(name, &st) && st.st_dev == file->st_dev &&
 	       st.st_ino == file->st_ino;
 }
