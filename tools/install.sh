@@ -18,15 +18,19 @@
 # Manuals and the sample name the directories of this build.
 set -eu
 
-# The text of FILE, at $2, as it is installed.
+# The text of FILE, at $2, as it is installed.  A directory of ours may be below
+# the one that it replaces: so each is marked before any has its name.
 copy()
 {
 	case $1 in
 	*.[1-8] | *.conf)
 		install -m 644 /dev/null "$2"
-		sed "s,/etc/dlock,$SYSCONFDIR/dlock,g
-			s,/usr/local/lib/dlock,$LIBDIR,g
-			s,/usr/local,$PREFIX,g" "$1" >"$2"
+		sed "s,/etc/dlock,@SYSCONFDIR@/dlock,g
+			s,/usr/local/lib/dlock,@LIBDIR@,g
+			s,/usr/local,@PREFIX@,g
+			s,@SYSCONFDIR@,$SYSCONFDIR,g
+			s,@LIBDIR@,$LIBDIR,g
+			s,@PREFIX@,$PREFIX,g" "$1" >"$2"
 		;;
 	*)
 		install "$1" "$2"

@@ -165,6 +165,17 @@ ok 'the manuals of a package name its files' \
 	grep -q 'Pa /usr/lib/tmpfiles.d/dlock.conf' "$man/man5/dlock.conf.5"
 ok '... and its LIBDIR' grep -q 'Pa /usr/lib64/dlock ,' "$man/man7/dlock.7"
 is "$(grep -rl /usr/local "$man")" '' '... and no others'
+# Below a directory that the text has: it is put there once.
+below=/usr/local/dlock
+make_it install DESTDIR="$dir/below" PREFIX=$below
+named=$(grep -rhoE '/(usr/local|etc)/[a-z/.-]*[a-z]' "$dir/below$below/share/man" \
+	"$dir/below$below/etc" | sort -u)
+is "$(grep -E 'dlock/dlock/|^/etc/dlock' <<<"$named")" '' \
+	"PREFIX=$below: the manuals and the sample name no other place"
+for file in lib/dlock etc/dlock/dlock.conf.sample lib/tmpfiles.d/dlock.conf; do
+	ok "... but $file" grep -qx "$below/$file" <<<"$named"
+	ok '... which is there' test -e "$dir/below$below/$file"
+done
 for odd in '/a b' /a:b '/a 7'; do
 	is "$(make_it install DESTDIR="$dir/odd" PREFIX="$odd" 2>"$dir/said"; echo $?)" 1 \
 		"PREFIX='$odd' is refused"
