@@ -54,6 +54,7 @@ struct target {
 	enum outcome outcome;
 	/* Of a quorum's masters, who has it no more, and of a later request. */
 	unsigned broken, gone, kept;
+	bool asked; /* any server was */
 };
 
 struct targets {
@@ -216,12 +217,15 @@ static const char *who(void)
 static void log_it(const struct target *t)
 {
 	const struct scan_lock *lock = t->lock;
-	char path[4 * DLK_PATH_MAX], token[4 * DLK_TOKEN_MAX];
+	/* A line has 2 KiB: of a long path the end is left out, not the token. */
+	char path[1024], token[DLK_TOKEN_MAX + 1], by[256];
 
+	tool_show(by, sizeof(by), who(), strlen(who()));
 	tool_show(path, sizeof(path), lock->path ? lock->path : lock->key,
 		  lock->path ? lock->path_len : lock->key_len);
 	tool_show(token, sizeof(token), t->token, t->token_len);
-	dlk_log(DLK_WARNING, "dlockctl break by ", who(), ": ", path, ": ",
+	/* At any level: it is the record of who has done it. */
+	dlk_log(DLK_ERROR, "dlockctl break by ", by, ": ", path, ": ",
 		outcomes[t->outcome], ": ", token, NULL);
 }
 
@@ -264,6 +268,7 @@ static int break_at(struct dlk_conn *c, struct target *t)
 	ssize_t n;
 	int err;
 
+	t->asked = true;
 	if (lock->record && lock->ours) {
 		n = dlk_records_ranges_key(lock->key, lock->key_len, ranges,
 					   sizeof(ranges));
@@ -409,6 +414,12 @@ static void say_outcomes(const struct targets *all)
 			tool_say("%s: not a lease that can be compared: not "
 				 "touched (redis-cli can remove its key)",
 				 path);
+		if (all->v[i].outcome == FAILED && !all->v[i].asked)
+			tool_say("%s: not broken: no node of redis \"%s\" (%s) "
+				 "says that it has the slot of its key: see "
+				 "redis-cli --cluster check, and do it again",
+				 path, lock->redis->name,
+				 lock->redis->endpoints->name);
 	}
 }
 

@@ -250,4 +250,28 @@ slot_move "$slot" 6
 is "$(owner_of "$slot")" 6 '... it gets one'
 appears "${file_of[3]}" '... and what comes there is seen'
 watcher_ends
+
+# The slot is nobody's while break waits for its yes.  (A message on its way gives it
+# back to who had it.)
+is_nobodys()
+{
+	local i
+
+	for ((i = 1; i <= N_MASTERS; i++)); do
+		m "$i" cluster delslots "$slot" >/dev/null 2>&1
+	done
+	for ((i = 1; i <= N_MASTERS; i++)); do
+		! m "$i" cluster nodes | cut -d' ' -f9- | tr ' ' '\n' |
+			grep -v '\[' | awk -F- -v s="$slot" '
+			NF && s >= $1 && s <= ($2 == "" ? $1 : $2) { f = 1 }
+			END { exit !f }' || return 1
+	done
+}
+rr set "$(key_of gone)" "$(made_token A 1 web1)" px 600000 >/dev/null
+slot=$(slot_of "$(key_of gone)")
+meanwhile "$MNT/gone" until_true 10 is_nobodys
+is "$STATUS $(json '[.leases[].outcome]')" '1 ["failed"]' \
+	'break: no node has the slot by then'
+like "$ERR" 'gone: not broken: no node of redis "main" .* has the slot' \
+	'... and that is told'
 done_testing

@@ -182,6 +182,22 @@ done
 forget
 rig_empty 15
 
+# --- who has done it ---
+rr set "dlock:$MNT/f" "$(made_token B 5 x)" px 600000 >/dev/null
+: >"$CTL_LOG"
+DLOCK_LOG=error:$CTL_LOG SUDO_USER=$'an\nna' ctl break --yes "$MNT/f"
+is "$STATUS" 0 'with a log of errors alone, by sudo'
+like "$(cat "$CTL_LOG")" "break by uid 0, SUDO_USER an.x0ana: $MNT/f: broken: " \
+	'it is logged, too'
+is "$(wc -l <"$CTL_LOG")" 1 '... on one line'
+long=$(printf '%0100d/' {1..20})f
+rr set "dlock:$MNT/$long" "$(made_token B 5 x)" px 600000 >/dev/null
+: >"$CTL_LOG"
+DLOCK_LOG=warning:$CTL_LOG ctl break --yes --token "$(printf %032x 7)"
+like "$STATUS $(cat "$CTL_LOG")" "^0 .*/0+1/.*: broken: dlock1 .* nightly\$" \
+	'... and of a long path with the whole token'
+forget
+
 # --- others' ---
 rr set "dlock:$MNT/f" $'jo\x1bined' >/dev/null
 brk f --yes
