@@ -189,14 +189,19 @@ static void text_value(uint64_t n, enum unit unit)
 
 static void text_server(const struct health *h)
 {
-	char name[512], why[4 * sizeof(h->why)];
+	const char *server = h->redis->endpoints->name;
+	char name[512], at[4 * sizeof(h->redis->endpoints->name)];
+	char version[4 * sizeof(h->server.version)], why[4 * sizeof(h->why)];
 
 	tool_show(name, sizeof(name), h->redis->name, strlen(h->redis->name));
-	printf("redis \"%s\", %s: %s %s\n", name, h->redis->endpoints->name,
+	tool_show(at, sizeof(at), server, strlen(server));
+	tool_show(version, sizeof(version), h->server.version,
+		  strlen(h->server.version));
+	printf("redis \"%s\", %s: %s %s\n", name, at,
 	       h->up        ? "Redis"
 	       : h->unknown ? "not known"
 			    : tool_bar_words(h->bar),
-	       h->server.version);
+	       version);
 	tool_show(why, sizeof(why), h->why, strlen(h->why));
 	if (*why)
 		printf("  %s\n", why);

@@ -203,6 +203,18 @@ unlike "$OUT" $'\xff' '... does nothing'
 ok '... and is told' grep -qxF \
 	'dlock_up{redis="m\"\\\\n\\xff",server="127.0.0.1:'"$PORT"'/0"} 1' <<<"$OUT"
 
+# What the server says of itself, and where it is, does nothing to a terminal.
+proxy p
+ask p $'change redis_version:7.0. redis_version:7\ec.'
+sed "s,:$PORT/,:$PROXY/," "$RIG/A.conf" >"$RIG/proxy.conf"
+ctl -c "$RIG/proxy.conf" stats
+like "$STATUS $OUT" '^0 .*: Redis 7\\x1bc\.' 'a version with an escape sequence'
+peer_end p
+sed "s,redis://[^\"]*,unix://$RIG/a%1Bc.sock," "$RIG/A.conf" >"$RIG/escape.conf"
+ctl -c "$RIG/escape.conf" stats
+like "$STATUS $OUT" '^69 .*/a\\x1bc\.sock.*: does not answer' '... an address with one'
+unlike "$OUT" $'\x1b' '... which does nothing'
+
 # --- no server ---
 redis_kill
 like "$(checked)" \
