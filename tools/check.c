@@ -47,7 +47,6 @@ __attribute__((format(printf, 3, 4))) static void add(struct report *r,
 						      enum state state,
 						      const char *format, ...)
 {
-	size_t at;
 	va_list args;
 
 	if (ranks[state] < ranks[r->state])
@@ -55,12 +54,8 @@ __attribute__((format(printf, 3, 4))) static void add(struct report *r,
 	if (state != r->state)
 		r->text[0] = '\0';
 	r->state = state;
-	at = strlen(r->text);
-	if (at && at + 2 < sizeof(r->text))
-		at += (size_t)snprintf(r->text + at, sizeof(r->text) - at,
-				       "; ");
 	va_start(args, format);
-	vsnprintf(r->text + at, sizeof(r->text) - at, format, args);
+	tool_append(r->text, sizeof(r->text), format, args);
 	va_end(args);
 }
 
@@ -184,20 +179,27 @@ static struct sums sum(const struct healths *all)
 	return s;
 }
 
-static void line(const struct report *r, const struct sums *s)
+/* For the line, of which a '|' would begin the figures: free(3) it. */
+static char *reason(const char *text)
 {
-	char shown[4 * sizeof(r->text)];
+	char *shown = tool_shown(text);
 
-	tool_show(shown, sizeof(shown), r->text, strlen(r->text));
-	/* A '|' begins the figures. */
 	for (char *p = shown; (p = strchr(p, '|')); *p = '/')
 		;
+	return shown;
+}
+
+static void line(const struct report *r, const struct sums *s)
+{
+	char *shown = reason(r->text);
+
 	printf("DLOCK %s - %s%s%" PRIu64 " locks, %" PRIu64
 	       " waiting | locks=%" PRIu64 " waiters=%" PRIu64
 	       " held=%.3fs ping=%.6fs\n",
 	       states[r->state], shown, *shown ? "; " : "", s->locks,
 	       s->waiters, s->locks, s->waiters, (double)s->oldest_ms / 1e3,
 	       (double)s->ping_us / 1e6);
+	free(shown);
 }
 
 static void json(struct json *j, const struct report *r, const struct sums *s)
@@ -212,15 +214,15 @@ static void json(struct json *j, const struct report *r, const struct sums *s)
 
 int ctl_check_unknown(const struct ctl *ctl, const char *why)
 {
-	char shown[1024];
+	char *shown = reason(why);
 
-	tool_show(shown, sizeof(shown), why, strlen(why));
 	if (ctl->json) {
 		json_text(ctl->json, "state", states[UNKNOWN]);
 		json_text(ctl->json, "reason", why);
 	} else {
 		printf("DLOCK %s - %s\n", states[UNKNOWN], shown);
 	}
+	free(shown);
 	return UNKNOWN;
 }
 

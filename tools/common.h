@@ -10,6 +10,7 @@
 #ifndef DLK_TOOLS_COMMON_H
 #define DLK_TOOLS_COMMON_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,6 +79,8 @@ struct tool_span {
 size_t tool_show(char *out, size_t size, const char *bytes, size_t len);
 /* The same in memory of its own. */
 char *tool_shown(const char *text);
+/* Behind what stands in `out`, and "; ", as far as there is room. */
+void tool_append(char *out, size_t size, const char *format, va_list args);
 
 /*
  * The configuration file: the option's, else $DLOCK_CONFIG, else the default,

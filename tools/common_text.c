@@ -148,6 +148,15 @@ size_t tool_show(char *out, size_t size, const char *bytes, size_t len)
 	return at;
 }
 
+void tool_append(char *out, size_t size, const char *format, va_list args)
+{
+	size_t at = strlen(out);
+
+	if (at && at + 2 < size)
+		at += (size_t)snprintf(out + at, size - at, "; ");
+	vsnprintf(out + at, size - at, format, args);
+}
+
 char *tool_shown(const char *text)
 {
 	size_t len = strlen(text), size = 4 * len + 1;

@@ -83,13 +83,10 @@ static const char *owner(const struct scan_lock *lock)
 __attribute__((format(printf, 3, 4))) static void say(char *out, size_t size,
 						      const char *format, ...)
 {
-	size_t at = strlen(out);
 	va_list args;
 
-	if (at && at + 2 < size)
-		at += (size_t)snprintf(out + at, size - at, "; ");
 	va_start(args, format);
-	vsnprintf(out + at, size - at, format, args);
+	tool_append(out, size, format, args);
 	va_end(args);
 }
 

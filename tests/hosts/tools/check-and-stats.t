@@ -150,6 +150,8 @@ like "$(checked -c "$RIG/none.conf")" '^3 DLOCK UNKNOWN - .*none.conf' \
 like "$(checked --path /etc/hostname)" '^3 DLOCK UNKNOWN - .*no rule' \
 	'no rule: 3'
 like "$(checked x)" '^3 DLOCK UNKNOWN - usage' 'usage: 3'
+ctl check -c "$RIG/a|b.conf"
+like "$OUT" '^DLOCK UNKNOWN - [^|]*a/b\.conf[^|]*$' '... with no figures behind a |'
 ctl --json check -c "$RIG/none.conf"
 is "$STATUS $(jq -c '[.status, .state]' <<<"$OUT")" '3 [3,"UNKNOWN"]' \
 	'unknown, for machines'
