@@ -34,10 +34,12 @@
 enum { SLICE_MS = 20, QUEUE_MS = 2, INFO_MS = 30000, NODE_MS = 1000 };
 
 static dlk_find_fn *find_server;
+static dlk_met_fn *met_server;
 
-void dlk_conn_finds_by(dlk_find_fn *find)
+void dlk_conn_finds_by(dlk_find_fn *find, dlk_met_fn *met)
 {
 	find_server = find;
+	met_server = met;
 }
 
 /* Where it is to be connected to. */
@@ -488,21 +490,11 @@ int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)
 	return note_lack(c, err) ?: begin_talk(c);
 }
 
-/*
- * One that is asked about the master's reign must have said which it is, for the
- * scripts have its name (script.c): a release of another name is not known, and
- * goes by one that wakes nobody.  And a replica that Sentinels name would answer
- * by READONLY, or not at all.
- */
-static int meet(struct dlk_conn *c, uint64_t deadline_ns)
+/* A replica that Sentinels name, or who does not say what it is. */
+static int refuse_found(struct dlk_conn *c)
 {
 	struct dlk_text t;
-	int err = dlk_conn_flush(c, deadline_ns)
-			  ?: dlk_conn_drain(c, deadline_ns);
 
-	if (err || !c->ep->n_sentinels ||
-	    (c->server.run_id[0] && !c->server.replica))
-		return err;
 	dlk_server_doubted(c->known);
 	dlk_conn_close(c);
 	t = dlk_text_in(c->error, sizeof(c->error));
@@ -513,6 +505,25 @@ static int meet(struct dlk_conn *c, uint64_t deadline_ns)
 			: " does not tell its role: the user may not INFO",
 		NULL);
 	return c->server.replica ? -EAGAIN : -EACCES;
+}
+
+/*
+ * One that is asked about the master's reign must have said which it is, for the
+ * scripts have its name (script.c): a release of another name is not known, and
+ * goes by one that wakes nobody.  And a replica that Sentinels name would answer
+ * by READONLY, or not at all.
+ */
+static int meet(struct dlk_conn *c, uint64_t deadline_ns)
+{
+	int err = dlk_conn_flush(c, deadline_ns)
+			  ?: dlk_conn_drain(c, deadline_ns);
+
+	if (err || !c->ep->n_sentinels)
+		return err;
+	if (!c->server.run_id[0] || c->server.replica)
+		return refuse_found(c);
+	c->switches = met_server(c->ep, &c->found, c->switches);
+	return is_to_one_before(c) ? to_master_before(c) : 0;
 }
 
 static int open_once(struct dlk_conn *c, uint64_t deadline_ns)

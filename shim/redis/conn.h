@@ -157,7 +157,15 @@ struct dlk_conn {
 typedef int dlk_find_fn(const struct dlk_endpoint *ep,
 			const struct dlk_patience *wait,
 			struct dlk_endpoint *found, char *why, size_t size);
-void dlk_conn_finds_by(dlk_find_fn *find);
+/*
+ * It was found there when so many switches were known, and says that it is a
+ * master: of how many is the connection now?  (Fewer than there were: one to who
+ * was the master before.)
+ */
+typedef uint64_t dlk_met_fn(const struct dlk_endpoint *ep,
+			    const struct dlk_endpoint *found,
+			    uint64_t switches);
+void dlk_conn_finds_by(dlk_find_fn *find, dlk_met_fn *met);
 
 /* `ep` is looked at for as long as the connection lives. */
 struct dlk_conn *dlk_conn_new(const struct dlk_endpoint *ep);

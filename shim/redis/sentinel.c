@@ -45,9 +45,10 @@ struct address {
 static struct master {
 	const struct dlk_endpoint *ep; /* NULL: a free place */
 	struct dlk_known *known;
-	struct address at; /* as it was said last */
-	uint64_t doubts;   /* how many there had been then */
-	uint64_t said_ns;  /* and when */
+	struct address at;     /* as it was said last */
+	uint64_t doubts;       /* how many there had been then */
+	uint64_t said_ns;      /* and when; 0: it is to be said again */
+	struct address reigns; /* connections to this one are not stale */
 	/* Who listens: the thread that made it so. */
 	bool busy;
 	struct dlk_conn *listens;
@@ -336,17 +337,71 @@ static bool is_known(struct search *s, struct address *a)
 	return m->known && m->doubts == s->doubts;
 }
 
+/* (mutex held) The first one that is named reigns: there is none before. */
+static void set_at(struct master *m, const struct address *a, uint64_t doubts)
+{
+	m->at = *a;
+	m->doubts = doubts;
+	m->said_ns = dlk_now_ns();
+	if (!m->reigns.port)
+		m->reigns = *a;
+}
+
+/*
+ * After a doubt it goes first who names another one, and that may be a Sentinel
+ * which has not heard of the last failover.  So it is where to look, and no
+ * connection is stale by it, until that one says that it is a master (met), or
+ * the Sentinels say so once more, who are asked at the next question:
+ *
+ *	thread 1		thread 2 (to OLD)	OLD	NEW
+ *	asks OLD: no answer				hangs
+ *	where? -> NEW						promoted
+ *	INFO ->							role:master
+ *				stale: closed		goes on
+ */
 static void note(const struct search *s, const struct address *a)
 {
 	struct master *m;
 
 	DLK_GUARD(&mutex);
 	m = master_of(s->ep);
-	if (m && is_news(m, s)) {
-		m->at = *a;
-		m->doubts = s->doubts;
-		m->said_ns = dlk_now_ns();
-	}
+	if (!m || !is_news(m, s))
+		return;
+	set_at(m, a, s->doubts);
+	if (!same_address(a, &m->reigns))
+		m->said_ns = 0;
+}
+
+/* (mutex held) Is it another one?  Of its own connections none is stale then. */
+static bool is_switched(struct master *m, const struct address *a)
+{
+	if (!a->port || !m->at.port)
+		return false;
+	if (!same_address(a, &m->at))
+		set_at(m, a, dlk_server_doubts(m->known));
+	if (same_address(a, &m->reigns))
+		return false;
+	m->reigns = *a;
+	m->said_ns = dlk_now_ns();
+	dlk_server_switched(m->known);
+	return true;
+}
+
+/* It is a master, by its own word.  (Of two threads that find it both are right.) */
+static uint64_t met(const struct dlk_endpoint *ep,
+		    const struct dlk_endpoint *found, uint64_t switches)
+{
+	struct address a = { .port = found->port };
+	struct search s = { .switches = switches };
+	struct master *m;
+
+	memcpy(a.host, found->host, sizeof(a.host));
+	DLK_GUARD(&mutex);
+	m = master_of(ep);
+	if (m && is_news(m, &s))
+		is_switched(m, &a);
+	return m && same_address(&a, &m->reigns) ? dlk_server_switches(m->known)
+						 : switches;
 }
 
 static int find_master(const struct dlk_endpoint *ep,
@@ -369,7 +424,7 @@ static int find_master(const struct dlk_endpoint *ep,
 
 void dlk_sentinel_begin(void)
 {
-	dlk_conn_finds_by(find_master);
+	dlk_conn_finds_by(find_master, met);
 }
 
 int dlk_sentinel_ask(const struct dlk_endpoint *ep, unsigned i,
@@ -492,19 +547,6 @@ static int listen_on(struct master *m, struct address *last)
 		       : 0;
 }
 
-/* (mutex held) Another one is the master: of the new one's own connections, none
- * is stale. */
-static bool is_switched(struct master *m, const struct address *a)
-{
-	if (!a->port || !m->at.port || same_address(a, &m->at))
-		return false;
-	m->at = *a;
-	m->doubts = dlk_server_doubts(m->known);
-	m->said_ns = dlk_now_ns();
-	dlk_server_switched(m->known);
-	return true;
-}
-
 static bool look(const struct dlk_endpoint *ep, bool begins)
 {
 	struct address last = { .port = 0 };
@@ -605,7 +647,8 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 		return;
 	DLK_GUARD(&mutex);
 	m = master_of(ep);
-	if (m && is_news(m, &s))
+	/* (Who names the one before still ends no doubt about it.) */
+	if (m && is_news(m, &s) && !same_address(&a, &m->reigns))
 		is_switched(m, &a);
 }
 

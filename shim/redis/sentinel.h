@@ -19,6 +19,9 @@
  *     one costs nothing.  But where the master that was known has just failed,
  *     one that names another goes first, and who names it still is waited out.
  *  2. What they said is known until a connection to it fails, or says READONLY.
+ *     Connections to the one before are stale when another one is named by who
+ *     listens or verifies (3), or says itself that it is a master; not by what
+ *     one Sentinel answers to a doubt, which may have heard of no failover yet.
  *  3. Who uses a connection for a second time listens to one of them, another
  *     one if that ends, and hears it before each question (dlk_sentinel_verify):
  *     a master that is one no more goes on answering until it is told, for

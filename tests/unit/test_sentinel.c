@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What Sentinels say, by two that are a test's own: the first is listened to, and
- * the second is late.
+ * the second is late.  And what follows from it, or not, for connections to who
+ * was the master before.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdatomic.h>
 
 #include "redis/resolve.h"
@@ -20,32 +22,71 @@
 /* Ports of 127.0.0.1 that nobody listens at: who is the master, and who was. */
 enum { OLD = 1, NEW = 2 };
 
+/* A port where somebody answers, several at a time. */
+struct server {
+	int listener;
+	pthread_t thread;
+	unsigned port;
+	atomic_bool is_replica;
+};
+
 static struct world {
 	struct dlk_endpoint ep[3]; /* the master, its Sentinels */
+	atomic_uint says;          /* the port that both of them name */
 	struct sentinel {
 		struct fake fake;
 		struct world *w;
 		atomic_int listener; /* who has subscribed; 0: nobody */
 		atomic_bool is_late, is_stopped, refuses;
 	} s[2];
-	struct dlk_conn *c;
-} worlds[8]; /* one a test, for what is known of a master is kept */
+	struct server servers[2];
+	struct dlk_conn *c, *other;
+} worlds[16]; /* one a test, for what is known of a master is kept */
 
 static void say_text(int fd, const char *text)
 {
 	say(fd, text, strlen(text));
 }
 
+static void say_bulk(int fd, const char *text)
+{
+	char buf[2048];
+
+	snprintf(buf, sizeof(buf), "$%zu\r\n%s\r\n", strlen(text), text);
+	say_text(fd, buf);
+}
+
+/* The first Sentinel tells who listens of a switch, and it is heard. */
+static bool tell_of_switch(struct world *w, unsigned from, unsigned to)
+{
+	const uint64_t until = in_ms(5000);
+	char text[64];
+	bool heard;
+
+	snprintf(text, sizeof(text), "rig 127.0.0.1 %u 127.0.0.1 %u", from, to);
+	say_text(w->s[0].listener, "*3\r\n$7\r\nmessage\r\n"
+				   "$14\r\n+switch-master\r\n");
+	say_bulk(w->s[0].listener, text);
+	while (!(heard = dlk_sentinel_look(w->ep)) && dlk_now_ns() < until)
+		dlk_pause_ns(DLK_MS);
+	return heard;
+}
+
 /* Before it answers what it knew, the other one tells a thread the news. */
 static void be_late(struct world *w)
 {
-	const uint64_t until = in_ms(5000);
+	tell_of_switch(w, OLD, NEW);
+}
 
-	say_text(w->s[0].listener,
-		 "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n"
-		 "$27\r\nrig 127.0.0.1 1 127.0.0.1 2\r\n");
-	while (!dlk_sentinel_look(w->ep) && dlk_now_ns() < until)
-		dlk_pause_ns(DLK_MS);
+/* "*2", "$9", "127.0.0.1", the port */
+static void name_master(const struct world *w, int fd)
+{
+	char port[16];
+
+	snprintf(port, sizeof(port), "%u", w->says);
+	say_text(fd, "*2\r\n");
+	say_bulk(fd, "127.0.0.1");
+	say_bulk(fd, port);
 }
 
 /* Asked, or subscribed to; the greeting comes along. */
@@ -72,10 +113,80 @@ static void serve(int fd, void *arg)
 		} else if (strstr(buf, "SENTINEL")) {
 			if (atomic_exchange(&s->is_late, false))
 				be_late(s->w);
-			say_text(fd, "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n");
+			name_master(s->w, fd);
 		}
 	}
 }
+
+/* --- servers -------------------------------------------------------------- */
+
+static bool answer(const struct server *s, int fd)
+{
+	char buf[4096], info[256];
+	const ssize_t n = recv(fd, buf, sizeof(buf) - 1, 0);
+
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	if (strstr(buf, "INFO")) {
+		snprintf(info, sizeof(info),
+			 "\r\nrun_id:%040u\r\nrole:%s\r\n"
+			 "master_replid:%040u\r\n",
+			 s->port, s->is_replica ? "slave" : "master", s->port);
+		say_text(fd, "+OK\r\n"); /* to CLIENT SETNAME */
+		say_bulk(fd, info);
+	}
+	return true;
+}
+
+static void *server_thread(void *arg)
+{
+	struct server *s = arg;
+	struct pollfd p[8] = { { .fd = s->listener, .events = POLLIN } };
+	nfds_t n = 1;
+
+	for (;;) {
+		poll(p, n, -1);
+		for (nfds_t i = 1; i < n; i++) {
+			if (!p[i].revents || answer(s, p[i].fd))
+				continue;
+			close(p[i].fd);
+			p[i--] = p[--n];
+		}
+		if (!p[0].revents)
+			continue;
+		p[n] = (struct pollfd){ .events = POLLIN };
+		p[n].fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+		if (p[n++].fd < 0)
+			return NULL;
+		assert_true(n < 8);
+	}
+}
+
+static void server_start(struct server *s)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s->listener, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(listen(s->listener, 8), 0);
+	getsockname(s->listener, (struct sockaddr *)&in, &len);
+	s->port = ntohs(in.sin_port);
+	assert_int_equal(pthread_create(&s->thread, NULL, server_thread, s), 0);
+}
+
+static void server_stop(struct server *s)
+{
+	if (!s->port)
+		return;
+	shutdown(s->listener, SHUT_RDWR);
+	pthread_join(s->thread, NULL);
+	close(s->listener);
+}
+
+/* --- a world -------------------------------------------------------------- */
 
 static int begin(void **state)
 {
@@ -85,7 +196,8 @@ static int begin(void **state)
 	*w = (struct world){ .ep = { { .scheme = DLK_TCP,
 				       .host = "rig",
 				       .connect_timeout_ms = 2000,
-				       .n_sentinels = 2 } } };
+				       .n_sentinels = 2 } },
+			     .says = OLD };
 	for (int i = 0; i < 2; i++) {
 		w->s[i].w = w;
 		fake_start(&w->s[i].fake, serve, &w->s[i]);
@@ -104,6 +216,9 @@ static int end(void **state)
 	struct world *w = *state;
 
 	dlk_conn_delete(w->c);
+	dlk_conn_delete(w->other);
+	for (int i = 0; i < 2; i++)
+		server_stop(&w->servers[i]);
 	/* (The thread of the second may have begun to listen.) */
 	for (int i = 1; i >= 0; i--) {
 		dlk_sentinel_forget();
@@ -226,6 +341,89 @@ static void nor_is_one_that_is_away_a_refusal(void **state)
 	assert_int_equal(dlk_conn_open(w->c, in_ms(1000)), -EHOSTUNREACH);
 }
 
+/* --- who is to the master before ------------------------------------------- */
+
+static void start_servers(struct world *w)
+{
+	for (int i = 0; i < 2; i++)
+		server_start(&w->servers[i]);
+	w->says = w->servers[0].port;
+}
+
+static void open_at(struct dlk_conn *c, unsigned port)
+{
+	assert_int_equal(dlk_conn_open(c, in_ms(30000)), 0);
+	assert_int_equal(c->found.port, port);
+	assert_false(dlk_conn_is_stale(c));
+}
+
+/* Two to one master, and the first has got no answer; another one is named. */
+static void doubt(struct world *w, unsigned other)
+{
+	w->other = dlk_conn_new(w->ep);
+	assert_non_null(w->other);
+	open_at(w->c, w->servers[0].port);
+	open_at(w->other, w->servers[0].port);
+	dlk_conn_close(w->c);
+	dlk_server_doubted(dlk_server_known(w->ep));
+	w->says = other;
+}
+
+static void who_is_met_is_the_master_of_all(void **state)
+{
+	struct world *w = *state;
+
+	start_servers(w);
+	doubt(w, w->servers[1].port);
+	open_at(w->c, w->servers[1].port);
+	assert_true(dlk_conn_is_stale(w->other));
+	dlk_conn_close(w->other);
+	open_at(w->other, w->servers[1].port);
+	assert_false(dlk_conn_is_stale(w->c));
+}
+
+/* As by one Sentinel that has not heard of the last failover. */
+static void who_is_named_and_is_none_is_not(void **state)
+{
+	struct world *w = *state;
+
+	start_servers(w);
+	w->servers[1].is_replica = true;
+	doubt(w, w->servers[1].port);
+	assert_int_equal(dlk_conn_open(w->c, in_ms(30000)), -EAGAIN);
+	assert_false(dlk_conn_is_stale(w->other));
+	w->says = w->servers[0].port;
+	open_at(w->c, w->servers[0].port);
+	assert_false(dlk_conn_is_stale(w->other));
+}
+
+/* What the Sentinels say once more is no news to who asks them, but a switch. */
+static void a_switch_is_heard_to_who_is_named_already(void **state)
+{
+	struct world *w = *state;
+
+	start_servers(w);
+	doubt(w, NEW);
+	listen_to(w, 0);
+	assert_int_equal(tried(w), NEW);
+	assert_false(dlk_conn_is_stale(w->other));
+	assert_true(tell_of_switch(w, w->servers[0].port, NEW));
+	assert_true(dlk_conn_is_stale(w->other));
+}
+
+static void or_seen_by_who_verifies(void **state)
+{
+	struct world *w = *state;
+	const struct dlk_patience wait = { .deadline_ns = in_ms(5000) };
+
+	start_servers(w);
+	doubt(w, NEW);
+	assert_int_equal(tried(w), NEW);
+	while (!dlk_conn_is_stale(w->other) && dlk_now_ns() < wait.deadline_ns)
+		dlk_sentinel_verify(w->ep, &wait);
+	assert_true(dlk_conn_is_stale(w->other));
+}
+
 #define sentinel_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -237,6 +435,10 @@ int main(void)
 		sentinel_test(nor_one_that_cannot_be_connected_to),
 		sentinel_test(all_that_refuse_us_are_not_asked_again),
 		sentinel_test(nor_is_one_that_is_away_a_refusal),
+		sentinel_test(who_is_met_is_the_master_of_all),
+		sentinel_test(who_is_named_and_is_none_is_not),
+		sentinel_test(a_switch_is_heard_to_who_is_named_already),
+		sentinel_test(or_seen_by_who_verifies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
