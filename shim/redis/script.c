@@ -54,21 +54,29 @@ bool dlk_script_emptied(const redisReply *r)
 	       strncmp(r->str, "NOSCRIPT the leases", 19) == 0;
 }
 
+static bool is_elsewhere(const struct dlk_conn *c, const char *error)
+{
+	return c->clustered && (dlk_fault_of(error)->outcome == DLK_ELSEWHERE ||
+				strncmp(error, "TRYAGAIN ", 9) == 0);
+}
+
 int dlk_script_refused(struct dlk_conn *c, const redisReply *r)
 {
+	int err;
+
 	if (r->type != REDIS_REPLY_ERROR) {
 		dlk_conn_set_error(c, "an answer of an unexpected type");
 		return -EREMOTEIO;
 	}
+	err = is_elsewhere(c, r->str) ? -EREMOTE : dlk_fault_errno(r->str);
 	dlk_conn_explain(c, r->str);
-	/* So that it is asked again at once, of who is the master now. */
+	/*
+	 * So that it is asked again at once, of who is the master now.  (The
+	 * answer goes with it.)
+	 */
 	if (dlk_conn_is_stale(c))
 		dlk_conn_close(c);
-	return c->clustered && (dlk_fault_of(r->str)->outcome ==
-					DLK_ELSEWHERE ||
-				strncmp(r->str, "TRYAGAIN ", 9) == 0)
-		       ? -EREMOTE
-		       : dlk_fault_errno(r->str);
+	return err;
 }
 
 int dlk_script_call(struct dlk_conn *c, uint64_t deadline_ns, int argc,

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "redis/resolve.h"
+#include "redis/script.h"
 #include "redis/sentinel.h"
 #include "tests/unit/fake.h"
 
@@ -120,6 +121,21 @@ static void serve(int fd, void *arg)
 
 /* --- servers -------------------------------------------------------------- */
 
+enum { MANY = 200, LONG = 1000 };
+
+/* What was a master becomes a replica between two of many answers. */
+static void answer_many(int fd)
+{
+	char text[LONG + 1];
+
+	memset(text, 'x', LONG);
+	text[LONG] = '\0';
+	for (int i = 0; i < MANY; i++)
+		say_bulk(fd, text);
+	say_text(fd, "-READONLY You can't write against a read only "
+		     "replica.\r\n");
+}
+
 static bool answer(const struct server *s, int fd)
 {
 	char buf[4096], info[256];
@@ -136,6 +152,8 @@ static bool answer(const struct server *s, int fd)
 		say_text(fd, "+OK\r\n"); /* to CLIENT SETNAME */
 		say_bulk(fd, info);
 	}
+	if (strstr(buf, "ECHO"))
+		answer_many(fd);
 	return true;
 }
 
@@ -424,6 +442,28 @@ static void or_seen_by_who_verifies(void **state)
 	assert_true(dlk_conn_is_stale(w->other));
 }
 
+/* It lies in memory that goes with the connection. */
+static void a_demotion_is_read_before_it_closes(void **state)
+{
+	struct world *w = *state;
+	const struct dlk_arg echo = { DLK_LITERAL("ECHO") };
+	const redisReply *r;
+
+	start_servers(w);
+	open_at(w->c, w->servers[0].port);
+	assert_int_equal(dlk_conn_append(w->c, 1, &echo), 0);
+	assert_int_equal(dlk_conn_flush(w->c, in_ms(30000)), 0);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(dlk_conn_reply(w->c, in_ms(30000), &r), 0);
+		assert_int_equal(r->len, LONG);
+	}
+	assert_int_equal(dlk_conn_reply(w->c, in_ms(30000), &r), 0);
+	assert_true(dlk_conn_is_stale(w->c));
+	assert_int_equal(dlk_script_refused(w->c, r), -EAGAIN);
+	assert_false(dlk_conn_is_open(w->c));
+	assert_non_null(strstr(w->c->error, "READONLY"));
+}
+
 #define sentinel_test(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -439,6 +479,7 @@ int main(void)
 		sentinel_test(who_is_named_and_is_none_is_not),
 		sentinel_test(a_switch_is_heard_to_who_is_named_already),
 		sentinel_test(or_seen_by_who_verifies),
+		sentinel_test(a_demotion_is_read_before_it_closes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
