@@ -390,8 +390,8 @@ static const struct dlk_router router = {
 
 /* --- many leases at a time -------------------------------------------------- */
 
-/* Not asked yet. */
-enum { TO_ASK = 2000 };
+/* Not asked yet.  (To who finds it all the same: nobody knows.) */
+enum { TO_ASK = -EINPROGRESS };
 
 static const struct dlk_endpoint *node_of(struct dlk_cluster *e,
 					  const struct dlk_lease *lease)
@@ -399,7 +399,11 @@ static const struct dlk_endpoint *node_of(struct dlk_cluster *e,
 	return owner_of(e, dlk_slot_of(lease->key, lease->key_len));
 }
 
-/* All of the first one's node that share its round trip. */
+/*
+ * The first one, and all behind it of its node that share its round trip.  That
+ * node was `ep` a moment ago; another thread may have learnt of another one since,
+ * and then `ep` says so.
+ */
 static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at,
 		     bool releases, struct dlk_renewal *r, unsigned n,
 		     const struct dlk_endpoint *ep)
@@ -408,7 +412,8 @@ static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at,
 	unsigned who[BATCH], many = 0;
 
 	for (unsigned i = 0; i < n && many < BATCH; i++) {
-		if (r[i].result != TO_ASK || node_of(e, r[i].lease) != ep)
+		if (r[i].result != TO_ASK ||
+		    (i && node_of(e, r[i].lease) != ep))
 			continue;
 		who[many] = i;
 		batch[many++] = r[i];
@@ -440,7 +445,7 @@ static void ask_nodes(struct dlk_cluster *e, struct dlk_attempt *at,
 				continue;
 			ep = node_of(e, r[i].lease);
 			if (late || (ep && !dlk_node_is_away(ep, dlk_now_ns())))
-				ask_node(e, at, releases, r, n, ep);
+				ask_node(e, at, releases, r + i, n - i, ep);
 		}
 	}
 }
