@@ -291,15 +291,22 @@ static int check_sentinels(struct dlk_build *b, struct servers *s,
 	return 0;
 }
 
-/* The database in their URLs is the master's. */
+/* The database in their URLs is the master's: it is not in their names. */
+static void cut_database(struct dlk_endpoint *ep)
+{
+	char *at = strrchr(ep->name, ep->scheme == DLK_UNIX ? '?' : '/');
+
+	ep->db = 0;
+	if (at)
+		*at = '\0';
+}
+
 static void name_both(struct dlk_endpoint *ep, unsigned n, const char *name)
 {
 	char by[33];
 
-	for (unsigned i = 1; i <= n; i++) {
-		ep[i].db = 0;
-		ep[i].name[strcspn(ep[i].name, "/")] = '\0';
-	}
+	for (unsigned i = 1; i <= n; i++)
+		cut_database(&ep[i]);
 	strcpy(ep->host, name);
 	snprintf(by, sizeof(by), "%.32s", ep[1].name);
 	snprintf(ep->name, sizeof(ep->name), "%.63s/%d (by Sentinel %s)", name,

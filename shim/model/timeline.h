@@ -38,10 +38,15 @@
  */
 enum { DLK_SLOW_TENTATIVE_MS = 300 };
 
-/* How long a lease is held that was asked for at `asked_ns`. */
+/* How long a lease is held that was asked for at `asked_ns`; not at all, if its ttl
+ * (a restart delay, perhaps) is no longer than the allowance. */
 static inline uint64_t dlk_deadline_ns(uint64_t asked_ns, uint32_t ttl_ms)
 {
-	return asked_ns + (ttl_ms - ttl_ms / 100 - 2) * DLK_MS;
+	const uint32_t allowance_ms = ttl_ms / 100 + 2;
+
+	return ttl_ms > allowance_ms
+		       ? asked_ns + (ttl_ms - allowance_ms) * DLK_MS
+		       : asked_ns;
 }
 
 /* Two reckonings of one moment are apart by what the questions took. */

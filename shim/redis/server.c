@@ -25,12 +25,13 @@ static uint64_t name_of(const struct dlk_endpoint *ep)
 {
 	const uint64_t parts[] = {
 		dlk_hash(ep->host, strlen(ep->host)),
-		/* (Of a master, one of its Sentinels is in it.) */
-		dlk_hash(ep->name, ep->n_sentinels ? strlen(ep->name) : 0),
 		dlk_hash(ep->path, strnlen(ep->path, sizeof(ep->path))),
 		ep->port,
 		(uint64_t)ep->db,
 		ep->restart_delay_ms,
+		/* Of one that Sentinels name, the first of them: others may know
+		 * another master by that name. */
+		ep->n_sentinels ? name_of(&ep[1]) : 0,
 	};
 
 	return dlk_hash(parts, sizeof(parts)) ?: 1;

@@ -597,6 +597,12 @@ static void a_master_is_named_by_its_sentinels(void **state)
 	c = good(SENTINELS(""));
 	assert_string_equal(c->redis->endpoints->host, "m");
 	dlk_config_free((struct dlk_config *)(uintptr_t)c);
+	c = good("redis m { mode = sentinel urls = { 'unix:///run/s?db=3', "
+		 "'unix:///run/t?db=3' } }");
+	ep = c->redis->endpoints;
+	assert_string_equal(ep->name, "m/3 (by Sentinel unix:/run/s)");
+	assert_string_equal(ep[2].name, "unix:/run/t");
+	dlk_config_free((struct dlk_config *)(uintptr_t)c);
 	bad("redis m { url = 'redis://a' master = queue }",
 	    "option 'master' of redis \"m\": mode is not \"sentinel\"");
 	bad("redis m { url = 'redis://a' sentinel_username = x }",

@@ -189,6 +189,28 @@ static void a_restarted_one_is_no_other(void **state)
 	assert_false(dlk_server_is_other(&s, at + 20000 * DLK_MS));
 }
 
+/* Two sections may have one master's name, and differ in where it is asked for. */
+static void a_master_is_known_by_its_sentinel(void **state)
+{
+	struct dlk_endpoint a[2] = { endpoint("m"), endpoint("sentinel-1") };
+	struct dlk_endpoint b[2];
+
+	(void)state;
+	a->n_sentinels = 1;
+	strcpy(a->name, "m/0 (by Sentinel sentinel-)"); /* for messages: cut */
+	memcpy(b, a, sizeof(b));
+	assert_non_null(dlk_server_known(a));
+	assert_ptr_equal(dlk_server_known(b), dlk_server_known(a));
+	strcpy(b[1].host, "sentinel-2");
+	assert_ptr_not_equal(dlk_server_known(b), dlk_server_known(a));
+	memcpy(b, a, sizeof(b));
+	b[1].port++;
+	assert_ptr_not_equal(dlk_server_known(b), dlk_server_known(a));
+	memcpy(b, a, sizeof(b));
+	strcpy(b[1].path, "/s");
+	assert_ptr_not_equal(dlk_server_known(b), dlk_server_known(a));
+}
+
 static void too_many_are_forgotten(void **state)
 {
 	char name[16] = "n00";
@@ -219,6 +241,7 @@ int main(void)
 		cmocka_unit_test(words_are_kept_and_explained),
 		cmocka_unit_test(who_is_met_is_remembered),
 		cmocka_unit_test(a_restarted_one_is_no_other),
+		cmocka_unit_test(a_master_is_known_by_its_sentinel),
 		cmocka_unit_test(too_many_are_forgotten),
 	};
 

@@ -37,6 +37,18 @@ static void ends_before_the_server_forgets_it(void **state)
 		0);
 }
 
+/* Of no rule's lease; but a restart delay may be as short. */
+static void what_is_too_short_is_not_held(void **state)
+{
+	(void)state;
+	for (uint32_t ttl = 0; ttl < DLK_TTL_MIN_MS; ttl++) {
+		assert_true(dlk_deadline_ns(asked, ttl) >= asked);
+		assert_true(dlk_deadline_ns(asked, ttl) <=
+			    asked + ttl * DLK_MS);
+	}
+	assert_int_equal(dlk_deadline_ns(asked, 1), asked);
+}
+
 static void gives_a_hundredth_to_drift(void **state)
 {
 	(void)state;
@@ -233,6 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ends_before_the_server_forgets_it),
+		cmocka_unit_test(what_is_too_short_is_not_held),
 		cmocka_unit_test(gives_a_hundredth_to_drift),
 		cmocka_unit_test(is_renewed_before_the_warning),
 		cmocka_unit_test(is_warned_of_before_the_end),
