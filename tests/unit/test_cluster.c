@@ -9,8 +9,13 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "lease/cluster.h"
 #include "lease/lease.h"
+#include "redis/node.h"
 #include "tests/unit/fake.h"
+
+// wrap: dlk_node_is_away
+// wrap: dlk_single_upkeep
 
 static char ours[DLK_TOKEN_MAX], other[DLK_TOKEN_MAX];
 
@@ -87,11 +92,95 @@ static void what_is_anothers_is_lost_by_who_says_how_old_it_is(void **state)
 	fake_stop(&fake);
 }
 
+/* --- a slot moves ----------------------------------------------------------- */
+
+/* It has moved between two looks at the map, by what another thread was told. */
+static struct moving {
+	struct dlk_cluster cluster;
+	struct dlk_redis section;
+	struct dlk_endpoint ep;
+	struct dlk_lease lease[2];
+	unsigned port, asked;
+} * moving;
+
+static void move(struct moving *m)
+{
+	char error[64];
+
+	m->port = 3 - m->port;
+	for (int i = 0; i < 2; i++) {
+		snprintf(error, sizeof(error), "MOVED %d 127.0.0.1:%u",
+			 dlk_slot_of(m->lease[i].key, m->lease[i].key_len),
+			 m->port);
+		m->cluster.single.router->elsewhere(&m->cluster.single.store,
+						    &m->ep, error);
+	}
+}
+
+bool __real_dlk_node_is_away(const struct dlk_endpoint *ep, uint64_t now_ns);
+bool __wrap_dlk_node_is_away(const struct dlk_endpoint *ep, uint64_t now_ns);
+bool __wrap_dlk_node_is_away(const struct dlk_endpoint *ep, uint64_t now_ns)
+{
+	if (moving)
+		move(moving);
+	return __real_dlk_node_is_away(ep, now_ns);
+}
+
+void __real_dlk_single_upkeep(struct dlk_store *s, struct dlk_attempt *at,
+			      const struct dlk_endpoint *ep, bool releases,
+			      struct dlk_renewal *r, unsigned n);
+void __wrap_dlk_single_upkeep(struct dlk_store *s, struct dlk_attempt *at,
+			      const struct dlk_endpoint *ep, bool releases,
+			      struct dlk_renewal *r, unsigned n);
+void __wrap_dlk_single_upkeep(struct dlk_store *s, struct dlk_attempt *at,
+			      const struct dlk_endpoint *ep, bool releases,
+			      struct dlk_renewal *r, unsigned n)
+{
+	if (!moving) {
+		__real_dlk_single_upkeep(s, at, ep, releases, r, n);
+		return;
+	}
+	assert_true(n > 0);
+	for (unsigned i = 0; i < n; i++)
+		r[i].result = 0;
+	moving->asked += n;
+}
+
+static void what_moves_meanwhile_is_asked_for(void **state)
+{
+	static struct moving m = {
+		.section = { .name = "moving", .mode = DLK_CLUSTER },
+		.ep = { .scheme = DLK_TCP, .host = "127.0.0.1" },
+		.lease = { { .key = "a", .key_len = 1 },
+			   { .key = "b", .key_len = 1 } },
+		.port = 1,
+	};
+	struct dlk_renewal r[2] = { { .lease = &m.lease[0] },
+				    { .lease = &m.lease[1] } };
+	struct dlk_attempt at = { .timeout_ns = 5000 * DLK_MS };
+	struct dlk_store *s = &m.cluster.single.store;
+
+	(void)state;
+	m.section.endpoints = &m.ep;
+	m.section.n_endpoints = 1;
+	dlk_cluster_init(&m.cluster, &m.section);
+	move(&m);
+	moving = &m;
+	s->ops->renew(s, &at, r, 2);
+	assert_int_equal(m.asked, 2);
+	s->ops->release(s, &at, r, 2);
+	assert_int_equal(m.asked, 4);
+	moving = NULL;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(r[i].result, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			what_is_anothers_is_lost_by_who_says_how_old_it_is),
+		cmocka_unit_test(what_moves_meanwhile_is_asked_for),
 	};
 
 	token_of(ours, 'a', "here", "fd00:1f:1.00", 2000);
