@@ -22,6 +22,7 @@
 #include "os/mounts.h"
 #include "os/proc.h"
 #include "os/shadowdir.h"
+#include "os/spawn_own.h"
 #include "os/sys.h"
 #include "lease/store.h"
 #include "hold/backstop.h"
@@ -252,16 +253,14 @@ static void tell_failure(const struct dlk_hold *h, int err)
 
 	begin_failure(&l, h);
 	if (err == -EXDEV) {
-		dlk_text_str(&l.text,
-			     "this process' children are of another pid "
-			     "namespace, whose process 1 it would be");
+		dlk_text_str(&l.text, dlk_spawn_why(err));
 		dlk_line_end(&l);
 		return;
 	}
 	dlk_text_strs(&l.text, dlk_self.keeper_path,
 		      ", and " DLK_LIBEXECDIR "/dlock-keeper: ",
 		      err == -ESRCH ? "it has ended as soon as it was started"
-		      : strerrordesc_np(-err) ?: "unknown error",
+				    : dlk_spawn_why(err),
 		      "; it ends by its ttl when this process ends", NULL);
 	if (err == -ENOENT || err == -EACCES)
 		dlk_text_str(&l.text, ".  Is dlock-keeper installed beside "

@@ -30,3 +30,10 @@ pid_t dlk_spawn_own(const char *name, const char *path, const char *installed,
 		pid = dlk_spawn(installed, argv, envp, end, log, false);
 	return pid;
 }
+
+const char *dlk_spawn_why(int err)
+{
+	return err == -EXDEV ? "this process' children are of another pid "
+			       "namespace, whose process 1 it would be"
+			     : strerrordesc_np(-err) ?: "unknown error";
+}

@@ -16,4 +16,7 @@
 pid_t dlk_spawn_own(const char *name, const char *path, const char *installed,
 		    int end);
 
+/* Why none was started (dlk_spawn), for messages. */
+const char *dlk_spawn_why(int err);
+
 #endif

@@ -299,16 +299,18 @@ static int look_up(struct dlk_conn *c, uint64_t deadline_ns)
 /* Of a name without an address, say that. */
 static int fail_to_look_up(struct dlk_conn *c, int err)
 {
-	char what[300];
-	struct dlk_text t = dlk_text_in(what, sizeof(what));
+	const bool unknown = err == -EHOSTUNREACH;
+	const char *host = place_of(c)->host;
+	struct dlk_text t;
 
-	dlk_text_str(&t, err == -EHOSTUNREACH
-				 ? "unknown host name "
+	doubt_master(c, err);
+	dlk_conn_close(c);
+	t = dlk_text_in(c->error, sizeof(c->error));
+	dlk_text_str(&t, unknown ? "unknown host name "
 				 : "cannot look up the host name ");
-	dlk_text_quoted(&t, place_of(c)->host, strlen(place_of(c)->host));
-	fail(c, err, what);
-	if (err == -EHOSTUNREACH)
-		dlk_conn_set_error(c, what);
+	dlk_text_quoted(&t, host, strlen(host));
+	if (!unknown)
+		dlk_resolve_explain(&t, err);
 	return err;
 }
 

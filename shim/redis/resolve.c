@@ -11,11 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/spawn_own.h"
 #include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
 
 enum { SLICE_MS = 20 };
+
+static const char getent[] = "/usr/bin/getent";
 
 /* Behind a '%' the number of its link's interface, as getent(1) prints it. */
 static bool read_v6(const char *host, struct sockaddr_in6 *v6)
@@ -94,9 +97,23 @@ static int begin(struct dlk_lookup *l, const char *host)
 	if (err)
 		return err;
 	l->len = 0;
-	l->pid = dlk_spawn("/usr/bin/getent", argv, envp, out.fd, -1, true);
+	l->pid = dlk_spawn(getent, argv, envp, out.fd, -1, true);
 	dlk_own_close(&out);
 	return l->pid < 0 ? l->pid : 0;
+}
+
+/* (Only its start can fail of these.)  An address needs nobody to look it up. */
+void dlk_resolve_explain(struct dlk_text *t, int err)
+{
+	const bool lacks = err == -ENOENT || err == -EACCES;
+
+	dlk_text_strs(t, lacks ? ": " : "", lacks ? getent : "", ": ",
+		      dlk_spawn_why(err), NULL);
+	if (lacks)
+		dlk_text_str(t, " (is it in this root?  Else write the address "
+				"in url)");
+	else if (err == -EXDEV)
+		dlk_text_str(t, " (write the address in url)");
 }
 
 void dlk_lookup_end(struct dlk_lookup *l)

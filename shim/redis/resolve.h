@@ -52,10 +52,13 @@ struct dlk_lookup {
  */
 int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 		struct dlk_lookup *l, struct dlk_addresses *to);
+/* Why not, behind ": " and with what can be done, for messages; not of
+ * -EHOSTUNREACH. */
+struct dlk_text;
+void dlk_resolve_explain(struct dlk_text *t, int err);
 /* It is asked no more. */
 void dlk_lookup_end(struct dlk_lookup *l);
 /* For messages: "127.0.0.1", "fe80::1%2". */
-struct dlk_text;
 void dlk_put_address(struct dlk_text *t, const struct sockaddr_storage *at);
 
 #endif

@@ -242,6 +242,19 @@ static int read_status(const struct dlk_own *own, struct dlk_tls_status *s)
 	return 0;
 }
 
+static void explain_start(const struct dlk_endpoint *ep, char *why, size_t size,
+			  int err)
+{
+	struct dlk_text t = dlk_text_in(why, size);
+
+	dlk_text_strs(&t, "cannot start dlock-tls, which ",
+		      ep->scheme == DLK_TLS ? "speaks TLS" : "has the password",
+		      ": ", dlk_spawn_why(err), NULL);
+	if (err == -ENOENT || err == -EACCES)
+		dlk_text_str(&t, " (is it in this root, beside the library or "
+				 "as " DLK_LIBEXECDIR "/dlock-tls?)");
+}
+
 int dlk_tls_start(const struct dlk_endpoint *ep, struct dlk_own *own, char *why,
 		  size_t size)
 {
@@ -253,11 +266,7 @@ int dlk_tls_start(const struct dlk_endpoint *ep, struct dlk_own *own, char *why,
 	dlk_own_close(&theirs);
 	if (!err)
 		return 0;
-	say(why, size,
-	    ep->scheme == DLK_TLS
-		    ? "cannot start dlock-tls, which speaks TLS"
-		    : "cannot start dlock-tls, which has the password",
-	    err);
+	explain_start(ep, why, size, err);
 	dlk_own_close(own);
 	return err;
 }

@@ -396,6 +396,61 @@ static void a_name_is_no_option(void **state)
 	assert_int_equal(resolve(&ep, &to), -EHOSTUNREACH);
 }
 
+/*
+ * Of a child whose root has nothing in it; and whose children, perhaps, would be
+ * those of another pid namespace.
+ */
+static void in_bare_root(const struct dlk_endpoint *ep, bool elsewhere,
+			 char *why, size_t size)
+{
+	char dir[64];
+	int ends[2], status;
+	pid_t pid;
+
+	make_dir(dir, sizeof(dir));
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct dlk_conn *c = dlk_conn_new(ep);
+
+		if (chroot(dir) < 0 || chdir("/") < 0)
+			_exit(1);
+		dlk_note_pid_namespace(elsewhere);
+		dlk_conn_open(c, in_ms(30000));
+		_exit(write(ends[1], c->error, sizeof(c->error)) < 0);
+	}
+	close(ends[1]);
+	memset(why, 0, size);
+	assert_true(read(ends[0], why, size - 1) >= 0);
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	rmdir(dir);
+	if (status && geteuid() != 0)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void what_cannot_be_started_is_named(void **state)
+{
+	struct dlk_endpoint ep = { .scheme = DLK_TCP, .host = "redis" };
+	char why[256];
+
+	(void)state;
+	in_bare_root(&ep, false, why, sizeof(why));
+	assert_non_null(strstr(why, "redis: /usr/bin/getent: No such file"));
+	assert_non_null(strstr(why, "write the address in url"));
+	in_bare_root(&ep, true, why, sizeof(why));
+	assert_non_null(strstr(why, "are of another pid namespace"));
+	assert_non_null(strstr(why, "write the address in url"));
+	ep.scheme = DLK_TLS;
+	in_bare_root(&ep, false, why, sizeof(why));
+	assert_non_null(
+		strstr(why, "dlock-tls, which speaks TLS: No such file"));
+	assert_non_null(strstr(why, DLK_LIBEXECDIR "/dlock-tls"));
+	in_bare_root(&ep, true, why, sizeof(why));
+	assert_non_null(strstr(why, "are of another pid namespace"));
+}
+
 /* --- the greeting --------------------------------------------------------- */
 
 static int guard(void **state)
@@ -1296,6 +1351,7 @@ int main(void)
 		conn_test(an_address_of_a_link_has_its_interface),
 		conn_test(a_name_without_an_answer_is_not_unknown),
 		conn_test(a_name_is_no_option),
+		conn_test(what_cannot_be_started_is_named),
 		guarded_test(a_password_opens),
 		guarded_test(a_user_with_few_rights_will_do),
 		guarded_test(a_wrong_password_is_no_access),
