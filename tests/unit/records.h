@@ -159,6 +159,31 @@ static inline void read_ranges(const struct holder *h, struct dlk_ranges *set)
 						   &set->v[set->n]));
 }
 
+/*
+ * What the queue has granted, for a while, to somebody of that host who has not
+ * confirmed it (claim_range() of records_queue.inc).
+ */
+static inline void put_claim(struct holder *h, char tag, const char *host,
+			     struct dlk_range r)
+{
+	char id[DLK_RANDOM_LEN + 1], head[2 * DLK_TOKEN_MAX], m[3][128];
+	const unsigned long long s = r.start, e = r.end;
+	const char type = "URW"[r.type];
+
+	reset(h, tag, host, UINT64_MAX);
+	id_of(h, id);
+	snprintf(head, sizeof(head), "%020d %015lld %s %s", 0,
+		 server_ms() + TTL, DLK_NEVER, h->token);
+	snprintf(m[0], sizeof(m[0]), "O%s%019llu%019llu%c", id, s, e, type);
+	snprintf(m[1], sizeof(m[1]), "S%c%019llu%019llu%s", type, s, e, id);
+	snprintf(m[2], sizeof(m[2]), "E%c%019llu%019llu%s", type, e, s, id);
+	tell_ok(tell(redis.c, "HSET", "k", "dlock", "1", id, head, NULL));
+	tell_ok(tell(redis.c, "ZADD", PLACES, "0", m[0], "0", m[1], "0", m[2],
+		     NULL));
+	tell_ok(tell(redis.c, "PEXPIRE", "k", "30000", NULL));
+	tell_ok(tell(redis.c, "PEXPIRE", PLACES, "30000", NULL));
+}
+
 static inline void text_of(const struct dlk_ranges *set, char *buf, size_t size)
 {
 	size_t len = 0;

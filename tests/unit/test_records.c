@@ -1129,6 +1129,31 @@ static void reclaim_leaves_each_its_own(void **state)
 	assert_there(&b, "W10-19");
 }
 
+/* The memory has what a queue had granted: it is of no lock, unless elsewhere. */
+static void reclaim_passes_over_no_claim_of_its_host(void **state)
+{
+	struct holder claim;
+
+	(void)state;
+	a.seq = 3;
+	dlk_ranges_set(&a.held, (struct dlk_range){ 0, 9, W });
+	dlk_ranges_set(&a.held, (struct dlk_range){ 20, 29, W });
+	put_claim(&claim, 'd', HOST, (struct dlk_range){ 5, 5, W });
+	assert_int_equal(reclaim(&a), 0);
+	assert_there(&a, "W0-9 W20-29");
+	assert_there(&claim, "");
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	put_claim(&claim, 'd', HOST, (struct dlk_range){ 8, 22, W });
+	assert_int_equal(reclaim(&a), 0);
+	assert_there(&a, "W0-9 W20-29");
+	assert_there(&claim, "W10-19");
+	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	put_claim(&claim, 'd', "elsewhere", (struct dlk_range){ 5, 5, W });
+	assert_int_equal(reclaim(&a), DLK_LOST);
+	assert_there(&a, "");
+	assert_there(&claim, "W5-5");
+}
+
 static void an_old_server_reclaims_nothing(void **state)
 {
 	(void)state;
@@ -1604,6 +1629,7 @@ int main(void)
 		young_test(reclaim_shrinks_a_whole_lease),
 		young_test(reclaim_changes_no_string_of_others),
 		young_test(reclaim_leaves_each_its_own),
+		young_test(reclaim_passes_over_no_claim_of_its_host),
 		old_test(an_old_server_reclaims_nothing),
 		young_test(a_long_list_goes_in_pages),
 		young_test(a_large_release_takes_several_calls),

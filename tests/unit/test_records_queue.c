@@ -750,6 +750,45 @@ static void who_has_a_claim_as_well_is_seen(void **state)
 	give_all(&v[0].h);
 }
 
+/* Whoever held it all along has put it back, after a restart. */
+static void put_back(struct holder *h)
+{
+	struct dlk_lease lease = lease_of(h);
+	const struct dlk_renewal u = { .lease = &lease, .sent_seq = h->seq };
+
+	dlk_conn_reset(c);
+	assert_int_equal(
+		dlk_records_restore(c, in_ms(5000), &u, h->since, &h->held), 0);
+}
+
+/* The claim of another process of the holder's host: gone, or what is left of it
+   is worth nothing. */
+static void a_claim_ends_where_a_holder_is_put_back(void **state)
+{
+	struct holder same;
+
+	(void)state;
+	for (int all = 0; all < 2; all++) {
+		reset(&same, 'd', "host0", 90000);
+		same.seq = 3;
+		dlk_ranges_set(&same.held,
+			       (struct dlk_range){ all ? 0 : 5, 9, W });
+		assert_int_equal(acquire(&a, W, 0, 9), 0);
+		assert_queues(&v[0], W, 0, 9);
+		give_all(&a);
+		assert_claims(&v[0], "W0-9");
+		put_back(&same);
+		assert_has(&same, all ? "W0-9" : "W5-9");
+		assert_claims(&v[0], all ? "" : "W0-4");
+		assert_int_equal(confirm(&v[0]), DLK_BUSY);
+		assert_string_equal(got.holder, same.token);
+		assert_claims(&v[0], "");
+		assert_true(v[0].w.queued);
+		give_all(&same);
+		take_and_give(&v[0]);
+	}
+}
+
 /* --- behind very many ----------------------------------------------------- */
 
 /* So many more that wait for what v[0] does, and look for themselves. */
@@ -860,6 +899,7 @@ int main(void)
 		queue_test(a_claim_is_no_lock),
 		queue_test(a_late_ask_takes_no_claim),
 		queue_test(a_claim_of_nobody_is_the_next_ones),
+		queue_test(a_claim_ends_where_a_holder_is_put_back),
 		queue_test(who_has_a_claim_as_well_is_seen),
 		queue_test(what_is_free_is_granted_behind_a_thousand),
 		queue_test(nor_does_fair_hide_it),

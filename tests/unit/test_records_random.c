@@ -2,7 +2,7 @@
 /*
  * Record locks at Redis against the sets of model/range.h: four owners lock,
  * unlock, convert, look, renew, die and expire at random; requests are lost,
- * late or sent twice; the server restarts.  After each step the server has of
+ * late or sent twice; the server restarts, its memory with a claim perhaps.  After each step the server has of
  * each living owner what the sets say, and nothing else is in the way.  The same
  * of leases that linger: then an expired owner has all until somebody else is
  * granted any of it.
@@ -53,12 +53,14 @@ enum happened {
 	FREE,
 	IN_THE_WAY,
 	RESUMED,
+	CLAIMED,
 	HAPPENED
 };
 static unsigned long count[HAPPENED];
 static const char *const names[] = {
-	"granted",   "refused", "weakened", "stale",      "gone",    "cut",
-	"reclaimed", "strings", "free",     "in the way", "resumed",
+	"granted", "refused",    "weakened",  "stale",
+	"gone",    "cut",        "reclaimed", "strings",
+	"free",    "in the way", "resumed",   "claims put over",
 };
 
 static void begin(struct owner *o)
@@ -428,11 +430,44 @@ static void lock_of_the_dead(struct owner *o, struct owner *dead)
 	count[CUT]++;
 }
 
+/*
+ * Of a memory of before: what somebody of the host of the first two was granted,
+ * and has not confirmed.  (In the way of the others it is waited out.)
+ */
+static bool is_claimed(struct holder *claim)
+{
+	const struct dlk_range r = draw(true);
+
+	for (size_t i = 2; i < OWNERS; i++)
+		if (dlk_ranges_conflict(&owners[i].h.held, &r))
+			return false;
+	put_claim(claim, 'c', HOST, r);
+	for (size_t i = 0; i < 2; i++)
+		if (!owners[i].expired && owners[i].there.n &&
+		    dlk_ranges_conflict(&owners[i].h.held, &r))
+			count[CLAIMED]++;
+	return true;
+}
+
+/* Nobody confirms it: what is left of it expires. */
+static void end_claim(const struct holder *claim)
+{
+	char id[DLK_RANDOM_LEN + 1];
+
+	id_of(claim, id);
+	if (tell(redis.c, "HEXISTS", "k", id, NULL)->integer)
+		expire(claim);
+	litter = true;
+}
+
 static void restart(void)
 {
 	struct dlk_conn *old = c;
+	struct holder claim;
+	bool claimed;
 
 	tell_ok(tell(redis.c, "FLUSHALL", NULL));
+	claimed = is_claimed(&claim);
 	c = young;
 	for (size_t i = 0; i < OWNERS; i++) {
 		struct owner *o = &owners[i];
@@ -449,6 +484,8 @@ static void restart(void)
 		count[RESTORED]++;
 	}
 	c = old;
+	if (claimed)
+		end_claim(&claim);
 	/* (What has a delay lingers by another name than what has none.) */
 	for (size_t i = 0; i < OWNERS; i++)
 		if (owners[i].there.n)

@@ -15,7 +15,9 @@
 --
 -- Two of one host and file may claim the same bytes, for a process that has
 -- become another program (execve(2)) has one kernel lock and two leases:
--- the younger one's kernel grant came later, and the bytes are its.
+-- the younger one's kernel grant came later, and the bytes are its.  A claim of
+-- that host and file is of no kernel lock, whoever's it is, and so is put over:
+-- its owner asks by it, and is refused like anybody.
 --
 -- 1 they are there; 0 another's are, or all are a younger one's
 --include records.inc
@@ -24,7 +26,8 @@ local lo, hi = string.sub(ARGV[5], 1, 19), string.sub(ARGV[5], 20)
 local id, list, since = id_of(token), ranges(ARGV[6]), ARGV[3]
 
 local function older(o)
-	return here(o.token, ARGV[7]) and o.since < since
+	return here(o.token, ARGV[7])
+	       and (o.since < since or o.since == NEVER)
 	       or o.expiry <= tonumber(ARGV[8])
 end
 
