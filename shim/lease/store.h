@@ -131,8 +131,9 @@ struct dlk_waiter {
 
 struct dlk_answer {
 	uint64_t asked_ns; /* before the request left */
-	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none, 0: ask again
-			      at once; GRACE: until the server is old enough */
+	int64_t left_ms;   /* BUSY: the holder's ttl, -1 for none; 0, of a range
+			      and with no holder: ask again at once; GRACE:
+			      until the server is old enough */
 	bool emptied;      /* GRACE: not for a restart; its leases were deleted
 			      (FLUSHALL, FLUSHDB, SWAPDB) */
 	bool replaced;     /* a dead lease of this file was there */

@@ -35,6 +35,12 @@ int dlk_record_ask_first(struct request *r);
 /* Who is in the way at Redis, but for leases of this host and file that are
    older than since_ns? */
 int dlk_record_find(struct request *r);
+/*
+ * DLK_BUSY was no refusal: the server has swept a part of what the dead had there,
+ * and is to be asked at once to sweep more (records_acquire.lua).  Each question
+ * has the patience, and all of them since began_ns the call's timeout as well.
+ */
+bool dlk_record_is_half_swept(const struct request *r, uint64_t began_ns);
 /* Redis refused what it was asked for at began_ns. */
 void dlk_record_refused(const struct request *r, uint64_t began_ns);
 /* The kernel refused: by one who only asks, perhaps?  EV_AGAIN, EV_BUSY. */

@@ -96,6 +96,16 @@ static int somebody_else(struct request *r)
 	return err;
 }
 
+/* Refused: once more, with proof, it may be granted. */
+static bool is_worth_asking(const struct request *r, uint64_t began_ns)
+{
+	bool older;
+
+	return dlk_record_is_half_swept(r, began_ns) ||
+	       (dlk_request_same_place(r, &older) &&
+		dlk_now_ns() < began_ns + r->attempt.timeout_ns);
+}
+
 /*
  * Proof of death (DESIGN L3), as in flock.c.  A younger lease is of a process
  * that shares our description: with a later `since` it is taken over.  So is an
@@ -106,16 +116,15 @@ static int somebody_else(struct request *r)
  *					50-59: granted, since = now
  *	ask ->		refused
  *
- * Each proof is one of its own moment: read the time, look at the lock.
+ * Each proof is one of its own moment: read the time, look at the lock.  And so
+ * what the dead had is swept, a part of it by each question.
  */
 static int ask_for_range(struct request *r, bool *taking)
 {
-	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
+	const uint64_t began = dlk_now_ns();
 	int err = ask_once(r, false);
-	bool older;
 
-	while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
-	       dlk_now_ns() < until) {
+	while (err == DLK_BUSY && is_worth_asking(r, began)) {
 		r->since_ns = dlk_identity_since(dlk_now_ns());
 		if (!dlk_record_is_listed(r))
 			break;
@@ -259,8 +268,7 @@ enum acquire_event dlk_record_lost(struct request *r)
  */
 static int ask_for_inherited(struct request *r)
 {
-	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
-	bool older;
+	const uint64_t began = dlk_now_ns();
 	int err;
 
 	do {
@@ -268,8 +276,7 @@ static int ask_for_inherited(struct request *r)
 			return ENDED;
 		err = ask_once(r, true);
 		r->since_ns = dlk_identity_since(dlk_now_ns());
-	} while (err == DLK_BUSY && dlk_request_same_place(r, &older) &&
-		 dlk_now_ns() < until);
+	} while (err == DLK_BUSY && is_worth_asking(r, began));
 	return err;
 }
 

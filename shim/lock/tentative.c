@@ -70,11 +70,25 @@ void dlk_record_refused(const struct request *r, uint64_t began_ns)
 	atomic_store(refusal_of(r), now + 16 * (now - began_ns));
 }
 
+bool dlk_record_is_half_swept(const struct request *r, uint64_t began_ns)
+{
+	const uint64_t ns = r->attempt.timeout_ns + r->acquire.timeout_ns;
+
+	return r->s->answer.left_ms == 0 && r->s->answer.holder_len == 0 &&
+	       dlk_now_ns() < began_ns + ns;
+}
+
 int dlk_record_find(struct request *r)
 {
-	return r->store->ops->find_conflict(r->store, &r->attempt, &r->lease,
-					    &r->want, r->since_ns,
-					    &r->s->answer);
+	const uint64_t began = dlk_now_ns();
+	int err;
+
+	do
+		err = r->store->ops->find_conflict(r->store, &r->attempt,
+						   &r->lease, &r->want,
+						   r->since_ns, &r->s->answer);
+	while (err == DLK_BUSY && dlk_record_is_half_swept(r, began));
+	return err;
 }
 
 /*

@@ -5,6 +5,8 @@
  *	many_ranges FILE ranges N	N bytes, no two adjacent, of one process
  *	many_ranges FILE owners N	a read lock on the same byte by each of
  *					N descriptions (OFD locks)
+ *	many_ranges FILE hold N		as `ranges`, and stays until its input
+ *					ends; prints N, and no times
  *
  * Prints the median nanoseconds of the first hundred locks, of the last
  * hundred, and of the last hundred unlocks.
@@ -63,6 +65,13 @@ int main(int argc, char **argv)
 		if (i < SAMPLE)
 			first[i] = ns;
 		last[i % SAMPLE] = ns;
+	}
+	if (strcmp(argv[2], "hold") == 0) {
+		printf("%ld\n", n);
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+		return 0;
 	}
 	printf("%lld %lld", median(first, SAMPLE), median(last, SAMPLE));
 	for (long i = 0; i < SAMPLE; i++)

@@ -889,7 +889,9 @@ static void a_damaged_index_grants_nothing(void **state)
 	assert_int_equal(tell(redis.c, "ZREM", PLACES, member, NULL)->integer,
 			 1);
 	assert_int_equal(acquire(&far, W, 20, 29), DLK_BUSY);
+	assert_int_equal(got.left_ms, -1);
 	assert_int_equal(look(&far, W, 20, 29), DLK_BUSY);
+	assert_int_equal(got.left_ms, -1);
 }
 
 /* What cannot be cut out is in the way; nor is it tried for ever. */
@@ -905,6 +907,7 @@ static void a_damaged_index_ends_every_call(void **state)
 	assert_int_equal(tell(redis.c, "ZREM", PLACES, member, NULL)->integer,
 			 1);
 	assert_int_equal(acquire_as(&b, W, 0, 9, true), DLK_BUSY);
+	assert_int_equal(got.left_ms, -1);
 	assert_there(&a, "W40-49");
 }
 

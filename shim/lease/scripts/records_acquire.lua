@@ -27,7 +27,9 @@
 -- {1, 1, '', '', 0, 0}         granted; what a dead owner had there is gone
 -- {0, ttl left, token, range, ticket, ahead}
 --                              somebody's range is in the way, or is to be
---                              first; -1: without a ttl; 0: ask again at once;
+--                              first; -1: without a ttl, or the index is
+--                              damaged; 0: ask again at once, for no more than
+--                              1,000 ranges of the dead are swept by a call;
 --                              token '' if it is longer than any of ours, or
 --                              unknown; ticket 0: not queued
 -- {2, 0, type, '', 0, 0}       the key is no lease
@@ -217,7 +219,7 @@ if hit then
 	if claimed then
 		free(claimed[1], claimed[2])
 	end
-	return refuse(other, other and other.expiry - now or 0, hit)
+	return refuse(other, time_left(hit, other), hit)
 end
 
 drop_mark(options, ARGV[8])

@@ -150,5 +150,5 @@ end
 if not hit then
 	return { 1, 0, '', '' }
 end
-return { 0, other and other.expiry - now or 0, other and other.token or '',
+return { 0, time_left(hit, other), other and other.token or '',
 	 hit[3] .. hit[1] .. hit[2] }

@@ -45,7 +45,7 @@ local function holder()
 	local hit, o = obstacle(of, mine(of, below(want[1]), above(want[2])),
 				want)
 	if hit then
-		return o and o.token or '', o and o.expiry - now or 0, hit
+		return o and o.token or '', time_left(hit, o), hit
 	end
 end
 
