@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "model/text.h"
-#include "redis/fault.h"
+#include "redis/script.h"
 
 #define KEPT_MS "2592000000" /* 30 days */
 
@@ -56,10 +56,11 @@ static int judge(struct dlk_conn *c, const redisReply *reply)
 {
 	if (reply->type != REDIS_REPLY_ERROR)
 		return 0;
-	dlk_conn_explain(c, reply->str);
-	if (!strncmp(reply->str, "NOPERM", strlen("NOPERM")))
+	if (!strncmp(reply->str, "NOPERM", strlen("NOPERM"))) {
+		dlk_conn_explain(c, reply->str);
 		return -EACCES;
-	return dlk_fault_errno(reply->str);
+	}
+	return dlk_script_refused(c, reply);
 }
 
 int dlk_chronicle_add(struct dlk_conn *c, uint64_t deadline_ns, const char *key,
@@ -67,12 +68,18 @@ int dlk_chronicle_add(struct dlk_conn *c, uint64_t deadline_ns, const char *key,
 {
 	const redisReply *reply;
 	int err = append(c, key, key_len, e) ?: dlk_conn_flush(c, deadline_ns);
-	int result = 0;
+	int one, result = 0;
 
-	for (int i = 0; i < 2 && !err; i++) {
+	/* (One that is known to be out of date is closed: there is no more.) */
+	for (int i = 0; i < 2 && !err && (!result || dlk_conn_is_open(c));
+	     i++) {
 		err = dlk_conn_reply(c, deadline_ns, &reply);
-		if (!err && !result)
-			result = judge(c, reply);
+		one = err || result ? 0 : judge(c, reply);
+		/* Where a slot arrives, who was sent there is let in for one
+		   command: the entry is written, and the next one gives it its
+		   time to live. */
+		if (i == 0 || one != -EREMOTE)
+			result = result ?: one;
 	}
 	return err ? err : result;
 }

@@ -175,12 +175,63 @@ static void what_moves_meanwhile_is_asked_for(void **state)
 		assert_int_equal(r[i].result, 0);
 }
 
+/* Its node says once, of all that is asked of it, that the slot is another's. */
+static void serve_moved(int fd, void *arg)
+{
+	unsigned *asked = arg;
+	char buf[65536];
+	ssize_t n;
+
+	while ((n = recv(fd, buf, sizeof(buf) - 1, 0)) > 0) {
+		buf[n] = '\0';
+		if (strstr(buf, "SETNAME"))
+			say_text(fd, "+OK\r\n$11\r\nrole:master\r\n");
+		if (strstr(buf, "SLOTS")) {
+			/* (As above: its own connection is the last one.) */
+			say_text(fd, "*1\r\n*3\r\n:0\r\n:16383\r\n"
+				     "*2\r\n$4\r\nnode\r\n:1\r\n");
+			return;
+		}
+		if (strstr(buf, "XADD"))
+			say_text(fd, (*asked)++ ? "$3\r\n1-0\r\n:1\r\n"
+						: "-MOVED 7629 node:1\r\n"
+						  "-MOVED 7629 node:1\r\n");
+	}
+}
+
+/* As anything else that is asked of it, a loss goes where the slot is by now. */
+static void a_loss_is_written_where_its_slot_is(void **state)
+{
+	const struct dlk_lease lease = { .key = "k",
+					 .key_len = 1,
+					 .token = ours,
+					 .token_len = strlen(ours),
+					 .ttl_ms = 30000 };
+	struct dlk_attempt at = { .timeout_ns = 5000 * DLK_MS };
+	struct dlk_redis section = { .name = "moved", .mode = DLK_CLUSTER };
+	struct fake fake = { 0 };
+	struct dlk_store *s;
+	unsigned asked = 0;
+
+	(void)state;
+	fake_start(&fake, serve_moved, &asked);
+	section.endpoints = &fake.ep;
+	section.n_endpoints = 1;
+	assert_int_equal(dlk_stores_begin(&section, 1, restarted), 0);
+	s = dlk_store_of(&section);
+	assert_int_equal(s->ops->record_loss(s, &at, &lease, 900), 0);
+	assert_int_equal(asked, 2);
+	dlk_stores_forget();
+	fake_stop(&fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			what_is_anothers_is_lost_by_who_says_how_old_it_is),
 		cmocka_unit_test(what_moves_meanwhile_is_asked_for),
+		cmocka_unit_test(a_loss_is_written_where_its_slot_is),
 	};
 
 	token_of(ours, 'a', "here", "fd00:1f:1.00", 2000);
