@@ -101,7 +101,7 @@ struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted)
 
 static void start(struct ballot *b, unsigned i);
 
-static void explain(struct ballot *b, unsigned i, const char *why)
+void dlk_ballot_note(struct ballot *b, unsigned i, const char *why)
 {
 	struct dlk_text t = { .buf = b->why,
 			      .size = sizeof(b->why),
@@ -118,7 +118,7 @@ static void vote(struct ballot *b, unsigned i, int err)
 	const char *lacks = atomic_load(&b->masters->v[i].lacks);
 
 	if (err < 0)
-		explain(b, i, c ? c->error : lacks ?: "it does not answer");
+		dlk_ballot_note(b, i, c ? c->error : lacks ?: "it does not answer");
 	if (c)
 		dlk_pool_put(c);
 	b->v[i].c = NULL;

@@ -109,6 +109,8 @@ void dlk_ballot_hold(struct ballot *b);
  */
 void dlk_ballot_again(struct ballot *b);
 
+/* Of the i-th, for dlk_ballot_explain(): what it says, though it has voted. */
+void dlk_ballot_note(struct ballot *b, unsigned i, const char *why);
 /* at->why: how many masters are missing, and why. */
 void dlk_ballot_explain(const struct ballot *b);
 

@@ -71,6 +71,18 @@ static bool begin(struct batch *x, const struct dlk_masters *masters,
 	return r;
 }
 
+/* An error is an answer, and a vote: but it is why what it is of has failed. */
+static void note_failure(struct ballot *b, unsigned i, const struct dlk_conn *c)
+{
+	const struct batch *x = b->arg;
+
+	for (unsigned k = 0; k < x->n; k++)
+		if (x->of[i][k].result < 0) {
+			dlk_ballot_note(b, i, c->error);
+			return;
+		}
+}
+
 static int ask(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct batch *x = b->arg;
@@ -80,6 +92,8 @@ static int ask(struct ballot *b, unsigned i, struct dlk_conn *c)
 		memcpy(x->of[i], x->ask, x->n * sizeof(*x->ask));
 	err = x->fn(c, b->by_ns, x->of[i], x->n);
 	b->v[i].replies = dlk_batch_owed(x->of[i], x->n);
+	if (!err)
+		note_failure(b, i, c);
 	return err;
 }
 
@@ -338,7 +352,6 @@ static bool ask_all(struct ballot *b, struct batch *x, batch_fn *fn,
 	if (begin(x, dlk_masters_of(s), fn, r, n)) {
 		*b = ballot_of(s, at, x);
 		dlk_ballot_hold(b);
-		dlk_ballot_explain(b);
 		return true;
 	}
 	strcpy(at->why, "no memory for a question");
@@ -348,6 +361,17 @@ static bool ask_all(struct ballot *b, struct batch *x, batch_fn *fn,
 		r[k].result = -ENOMEM;
 	}
 	return false;
+}
+
+/* Only what has failed has a reason. */
+static void explain_failure(const struct ballot *b, const struct dlk_renewal *r,
+			    unsigned n)
+{
+	for (unsigned k = 0; k < n; k++)
+		if (r[k].result < 0) {
+			dlk_ballot_explain(b);
+			return;
+		}
 }
 
 /* What no majority has any more is in the way of others where it is left. */
@@ -381,6 +405,7 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 				: judge(&said, masters, r[k].lease->ranges_key);
 		give_up(s, &r[k], &said);
 	}
+	explain_failure(&b, r, n);
 	if (!b.interrupted)
 		put_back(s, at, &x, r);
 	munmap(x.of[0], x.size);
@@ -420,6 +445,7 @@ void dlk_quorum_release(struct dlk_store *s, struct dlk_attempt *at,
 		return;
 	for (unsigned k = 0; k < n; k++)
 		r[k].result = judge_release(dlk_masters_of(s), &x, k);
+	explain_failure(&b, r, n);
 	munmap(x.of[0], x.size);
 }
 
