@@ -52,7 +52,47 @@
 
 enum { LINGER_MS = 2000, REMAINING_MS = 20, SLICE_MS = 20 };
 
-static char last_why[256]; /* the last renewal failed; only the thread's */
+/*
+ * Why renewals failed: the last one of each store, as long as there are not more
+ * of them.  Only the thread's.
+ */
+enum { REASONS = 8 };
+
+static struct reason {
+	const struct dlk_store *of;
+	uint64_t began_ns;
+	char text[sizeof(((struct dlk_attempt *)NULL)->why)];
+} reasons[REASONS];
+
+static void note_reason(const struct dlk_store *of, uint64_t began_ns,
+			const char *text)
+{
+	struct reason *at = reasons;
+
+	for (struct reason *r = reasons; r < reasons + REASONS; r++) {
+		if (r->of == of) {
+			at = r;
+			break;
+		}
+		if (r->began_ns < at->began_ns)
+			at = r;
+	}
+	at->of = of;
+	at->began_ns = began_ns;
+	memcpy(at->text, text, sizeof(at->text));
+}
+
+/* Why it is not renewed: its own server has failed since it was. */
+static const char *why_not(const struct dlk_hold *h)
+{
+	const struct dlk_store *store = dlk_store_of(h->rule->redis);
+
+	for (const struct reason *r = reasons; r < reasons + REASONS; r++)
+		if (r->of == store && r->began_ns > dlk_hold_asked_ns(h))
+			return r->text;
+	return store->silent ? "its server does not answer in time"
+			     : "it was not asked for in time";
+}
 
 /*
  * What another thread works on is renewed all the same, for it may write back
@@ -249,7 +289,7 @@ static bool pass_marks(struct dlk_hold *h)
 	if (h->valid.trouble != HOLD_WELL && now >= dlk_hold_final_ns(h))
 		dlk_delegation_tick();
 	verdict = dlk_judge_marks(h, now);
-	tell(h, verdict, last_why);
+	tell(h, verdict, why_not(h));
 	return verdict != VERDICT_LOST;
 }
 
@@ -333,7 +373,7 @@ static void renew_all(void)
 	for (unsigned i = 0; i < work.n_renew; i++)
 		renewed(work.renew[i], &work.renewal[i], store, &at, now);
 	if (at.why[0])
-		memcpy(last_why, at.why, sizeof(last_why));
+		note_reason(store, began_ns, at.why);
 }
 
 /*
@@ -359,9 +399,7 @@ static void stop_overdue(void)
 	h = overdue(now);
 	if (!h)
 		return;
-	dlk_hold_lost(h, h->valid.trouble != HOLD_WELL
-				 ? last_why
-				 : "it was not asked for in time");
+	dlk_hold_lost(h, why_not(h));
 	dlk_unpin(h);
 }
 
