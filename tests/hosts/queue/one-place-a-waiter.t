@@ -21,7 +21,7 @@ is_waited_for()
 }
 
 rig_start disks
-rig_configs ttl=4s
+rig_configs ttl=6s
 locker h dl B
 ask h 'open f f'
 ask h 'lock f EX'

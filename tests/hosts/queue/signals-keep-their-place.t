@@ -84,7 +84,7 @@ odd_signals()
 {
 	local came=0
 
-	is "$(dl A timeout 10 "$BIN/jump_from_wait" exit f; echo $?)" $'joined\n0' \
+	is "$(dl A timeout 100 "$BIN/jump_from_wait" exit f; echo $?)" $'joined\n0' \
 		'a thread that jumped out of a wait ends'
 	peer u dl A "$BIN/jump_from_wait" urgent f 20
 	hear u
@@ -138,7 +138,7 @@ records_swapped()
 }
 
 rig_start disks
-rig_configs ttl=2s connect_timeout=300ms
+rig_configs ttl=6s connect_timeout=300ms
 KEY=dlock:$MNT/f
 herd one dl A
 herd two dl B
@@ -163,7 +163,7 @@ ask h 'range f F_WRLCK 0 1'
 records_swapped
 peer_end h
 # By a shadow, the program's descriptor is another one than what is locked.
-rig_configs ttl=2s connect_timeout=300ms path_more='local = "shadow"'
+rig_configs ttl=6s connect_timeout=300ms path_more='local = "shadow"'
 KEY=dlock:$MNT/f
 locker h dl B
 ask h 'open f f'

@@ -12,8 +12,8 @@ ROUNDS=8
 rig_start disks
 proxy far
 ask far 'delay 8'
-rig_configs ttl=4s
-rig_config A ttl=4s "url=redis://127.0.0.1:$PROXY/0"
+rig_configs ttl=6s
+rig_config A ttl=6s "url=redis://127.0.0.1:$PROXY/0"
 touch "$RIG/herd.out"
 peer others dl B "$BIN/herd" "$RIG/herd.out" others.
 ask others "3 $MNT/f EX 20000 600s -" 20
