@@ -210,7 +210,9 @@ waits_in_kernel()
 	on A grep -q -e "-> OFDLCK .* $file " /proc/locks
 }
 
-# The waiter is in the kernel for byte 10, then at Redis for byte 15.
+# meanwhile LINE HAS: the waiter is in the kernel for byte 10, then at Redis for byte
+# 15.  (It has its place as it is refused, and gives back what the kernel has granted a
+# moment later.)
 meanwhile()
 {
 	ask x 'set a W 10 1'
@@ -219,7 +221,13 @@ meanwhile()
 	ask p "$1"
 	ask x 'set a U 10 1'
 	until_true 5 queued_for_m || rig_die 'it does not queue'
+	until_true 5 p_has "$2"
+}
+
+p_has()
+{
 	ask p look
+	[ "$HEARD" = "0${1:+ }$1" ]
 }
 
 peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/m"
@@ -231,16 +239,18 @@ ask q 'set a W 15 1'
 ask x 'open a m'
 # shellcheck disable=SC2046,SC2183 # words
 file=$(printf '%02x:%02x:%d' $(on A stat -c '%Hd %Ld %i' "$MNT/m"))
-meanwhile 'W 0 4'
+meanwhile 'W 0 4' W0-3
 is "$HEARD" '0 W0-3' 'what is locked while another process waits is there'
 ask p stop
 is "$HEARD" 'EINTR W0-3' '... when it is interrupted, too'
 ask p 'W 0 4'
-meanwhile 'U 0 4'
+meanwhile 'U 0 4' ''
 is "$HEARD" '0' 'what is unlocked while another process waits is not there'
 ask p stop
 is "$HEARD" 'EINTR' '... when it is interrupted, too'
 peer_end x p q
+# (Below it is without a server for a while, and lives.)
+rig_configs ttl=20s
 peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/o"
 
 # --- too many to know ---------------------------------------------------------
