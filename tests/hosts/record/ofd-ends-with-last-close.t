@@ -150,7 +150,7 @@ done
 # Where kcmp(2) is refused (a container's filter; a kernel without it) a duplicate
 # is known by the locks that it shows.  All of it before a keeper has the lease, in
 # a process that has made no child.
-rig_configs ttl=3s
+rig_configs ttl=6s
 locker q dl B
 ask q "open a $MNT/f"
 
@@ -176,7 +176,7 @@ for type in F_WRLCK F_RDLCK; do
 	peer k dl A "$BIN/refused" kcmp "$BIN/locker"
 	at_once "open a $MNT/f" "range a $type 5 1 OFD" 'dup a b' 'close a'
 	is "$RESULT" 0 "$type, no kcmp: one of two descriptors is closed"
-	ok "$type, no kcmp: refused" throughout 4000 40 refused 5
+	ok "$type, no kcmp: refused" throughout 7000 40 refused 5
 	ask k 'close b'
 	ok "$type, no kcmp: the other one too: granted" until_true $SOON granted 5
 

@@ -129,8 +129,7 @@ put_back_replaced()
 }
 
 rig_start disks
-rig_configs ttl=3s connect_timeout=300ms \
-	path_more='on_lost = "report"'
+rig_configs ttl=12s path_more='on_lost = "report"'
 RUN=dl
 if [ "$(uname -m)" = x86_64 ]; then
 	ok 'what ended unseen is free, whatever its owner was granted since' \
@@ -140,13 +139,10 @@ if [ "$(uname -m)" = x86_64 ]; then
 		tellers relocked '' a b
 	three_ways 'nor to the next description of its number' \
 		tellers relocked ofd c a
-	rig_configs ttl=3s connect_timeout=300ms \
-		path_more='on_lost = "report"'
-	RUN=dl
 else
 	skip 'what ended unseen' 'no unseen close(2) here'
 fi
-rig_configs ttl=3s connect_timeout=300ms path_more='on_lost = "report"'
+rig_configs ttl=6s connect_timeout=300ms path_more='on_lost = "report"'
 three_ways 'what was lost is not granted once more' tellers stopped
 rig_configs ttl=12s connect_timeout=300ms restart_delay=6s
 until_true 20 redis_is_old 7

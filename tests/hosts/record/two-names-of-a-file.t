@@ -25,8 +25,8 @@ lives()
 
 rig_start disks
 for host in A B; do
-	rig_config "$host" ttl=3s path_more='key = "k:%r"'
-	rig_also "$host" two "$MNT/two/" url="redis://127.0.0.1:$PORT/1" ttl=3s \
+	rig_config "$host" ttl=6s path_more='key = "k:%r"'
+	rig_also "$host" two "$MNT/two/" url="redis://127.0.0.1:$PORT/1" ttl=6s \
 		path_more='key = "k:%r"'
 	on "$host" mkdir two
 done
@@ -49,7 +49,7 @@ for kind in POSIX OFD; do
 	ask p "range b F_WRLCK 20 1$more"
 	is "$RESULT" 0 "$kind: more of it by the other one"
 	is "$(keys 0)/$(keys 1)" "$before/" "$kind: at the same server"
-	ok "$kind: nobody is killed for that" throughout 4000 50 lives
+	ok "$kind: nobody is killed for that" throughout 7000 50 lives
 	ask q "open a $MNT/$kind"
 	ask q 'range a F_WRLCK 20 1'
 	is "$RESULT" EAGAIN "$kind: another host is refused it, by the first name"
