@@ -49,6 +49,8 @@ root refused chroot nowhere dl
 is "$HEARD" '-1 ENOENT' 'its own errno, where it fails'
 peer_end refused
 rig_empty 5
+# (The keeper of the one before releases its lease, and ends after that.)
+until_true 10 no_keeper A || rig_die "a keeper is left: $(all_keepers A)"
 
 peer never dl A "$BIN/another_root" chroot "$MNT/empty"
 hear never
@@ -102,7 +104,7 @@ later later
 root other pivot jail on unshare -m
 is "$HEARD" '0 77' 'another one has a mount namespace'
 peer joins dl A "$BIN/another_root" setns \
-	"/proc/$(on A pgrep -x another_root)/ns/mnt" joins
+	"/proc/$(on A pgrep -nx another_root)/ns/mnt" joins
 hear joins
 later joins
 peer_end other
