@@ -45,15 +45,27 @@ endpoints()
 		grep -o 'mode = "sentinel"' "$RIG/A.conf")"
 }
 
-# has_password PROCESS yes|no NAME
+# has_password PROCESS yes|no NAME.  (Who is about to begin has none yet, and who is
+# amidst a login has it in what it sends, too.)
 has_password()
 {
 	local n want=0
 
 	[ "$2" = no ] || want=$(endpoints)
-	n=$(stands "$1")
+	if [ "$want" = 0 ]; then
+		n=$(stands "$1")
+	else
+		until_true 5 stands_so_often "$1" "$want"
+	fi
 	is "$n" "$want" "$3"
 	[ "$n" = "$want" ] || diag "$(cat "$RIG/where")"
+}
+
+# (n: its caller's)
+stands_so_often()
+{
+	n=$(stands "$1")
+	[ "$n" = "$2" ]
 }
 
 # The server has connections of ours, by that user.

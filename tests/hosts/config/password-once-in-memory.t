@@ -11,13 +11,19 @@
 
 new_password
 
+# (One that is about to begin has none yet, and one that is amidst a login has it in
+# what it sends, too.)
 once()
 {
-	local n
+	until_true 5 stands_once "$1"
+	is "$STANDS" 1 "$2"
+	[ "$STANDS" = 1 ] || diag "$(cat "$RIG/where")"
+}
 
-	n=$(stands "$1")
-	is "$n" 1 "$2"
-	[ "$n" = 1 ] || diag "$(cat "$RIG/where")"
+stands_once()
+{
+	STANDS=$(stands "$1")
+	[ "$STANDS" = 1 ]
 }
 
 # not_dumped PID NAME MARK: a core dump that has the mark has no password
