@@ -58,6 +58,7 @@ locks()
 	ERR=$(cat "$RIG/one.err")
 	KEYS=$(rr keys '*')
 	peer_end one
+	until_true 5 db_is_empty # (its keeper may see to that)
 }
 
 config
