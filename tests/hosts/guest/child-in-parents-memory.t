@@ -40,15 +40,23 @@ holds_all()
 # then_try HELD WANT: B tries until it is granted, or a while in vain.
 then_try()
 {
-	local i times=100 try='range f F_WRLCK 0 10 OFD'
+	local i try='range f F_WRLCK 0 10 OFD'
 
 	[ "$1" != flock ] || try='lock f EX NB'
-	[ "$2" = 0 ] || times=15
-	for ((i = 0; i < times; i++)); do
-		ask b "$try"
-		[ "$RESULT" != 0 ] || break
+	if [ "$2" = 0 ]; then
+		until_true 3 is_granted "$try"
+		return
+	fi
+	for ((i = 0; i < 15; i++)); do
+		! is_granted "$try" || break
 		sleep 0.02
 	done
+}
+
+is_granted()
+{
+	ask b "$1"
+	[ "$RESULT" = 0 ]
 }
 
 # scene RUN HOST HOW HELD CALL CHILD THEN: what the child gets, and then B
