@@ -164,7 +164,8 @@ say q 'wait a W 5 1'
 ok 'the other host waits' until_true 5 queued
 ask p 'child W 0 10'
 is "$HEARD" '0 W0-9 W20-20' '... while a child locks it again'
-ok '... and goes on waiting' queued
+# (Its place ends, and comes back, where it has no core for two seconds.)
+ok '... and goes on waiting' until_true 5 queued
 # (While others of the host have OFD locks of the file, a keeper cannot tell.)
 ask p 'U 20 1'
 ask p 'child U 0 10'
