@@ -106,7 +106,7 @@ ask q 'close f'
 for what in 'granted EX' 'released' \
 	'granted WRITE 5-9' 'waits in the queue for SH, held by' \
 	'granted SH'; do
-	like "$(cat "$RIG/trace")" "$what" "... \"$what\""
+	ok "... \"$what\"" until_true 5 traced "$what"
 done
 peer_end p q
 rig_end
