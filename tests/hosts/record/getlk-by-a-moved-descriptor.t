@@ -9,11 +9,12 @@
 
 moved()
 {
-	dl A timeout 20 "$BIN/getlk_moved" "$MNT/f" "$1" 2>"$RIG/said"
+	dl A timeout 120 "$BIN/getlk_moved" "$MNT/f" "$1" 2>"$RIG/said"
 }
 
 rig_start disks
-rig_configs timeout=1500ms
+# (The handler runs after 0.3 s, or later.)
+rig_configs timeout=5s
 locker h on A
 ask h "open f $RIG/other"
 ask h "range f F_WRLCK 0 10"
