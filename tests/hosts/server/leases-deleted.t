@@ -95,8 +95,17 @@ waited_for()
 		"$1: ... after the delay (ms)" 1500
 }
 
-: >"$RIG/B.log"
-rr flushall >/dev/null
+# (Where A has it back before B has asked, B is refused without a word: once more.)
+is_told_why()
+{
+	: >"$RIG/B.log"
+	rr flushall >/dev/null
+	refused B f || early=$((early + 1))
+	[ -s "$RIG/B.log" ]
+}
+early=0
+ok 'FLUSHALL: B asks before A has it back' until_true 20 is_told_why
+is "$early" 0 'FLUSHALL: ... and is not granted it'
 ok 'FLUSHALL: B is never granted what A has' never_granted FLUSHALL
 like "$(head -n 1 "$RIG/B.log")" \
 	'its leases were deleted.*grants nothing for another [0-9]+ ms' \
