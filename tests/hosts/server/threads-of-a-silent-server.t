@@ -20,12 +20,19 @@ asked()
 	OUTCOMES=${answer#* }
 }
 
+# timeout_of SECONDS: of those that begin now
+timeout_of()
+{
+	rig_config A ttl=10s timeout="$1s" connect_timeout=500ms
+}
+
 rig_start disks
-rig_config A ttl=10s timeout=1s connect_timeout=500ms
 on A touch f
 for kind in flock record; do
+	timeout_of 20 # they take turns
 	asked "$kind" "$THREADS"
 	is "$OUTCOMES" locked "$kind: all have it, where the server answers"
+	timeout_of 1
 	kill -STOP "$REDIS_PID"
 	asked "$kind" 1
 	is "$OUTCOMES" ENOLCK "$kind: one thread fails, where it is silent"
