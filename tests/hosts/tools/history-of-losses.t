@@ -37,7 +37,8 @@ loser()
 	peer "$name" dl A env DLOCK_LOG="warning:$RIG/log" flock -n "$file" \
 		sh -c 'echo runs; read -r _'
 	hear "$name"
-	HOLDER=$(on A pgrep -x flock)
+	# (What will be a keeper has its name for a moment.)
+	HOLDER=$(on A pgrep -ox flock)
 	until_true 10 is_carried
 }
 

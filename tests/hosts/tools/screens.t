@@ -116,7 +116,7 @@ for columns in 80 200; do
 		is "$(cat "$RIG/ended")" 0 "$what: it is shown"
 		unwrapped "$what"
 		is "$(below HOST 'nightly.lock +EX') $(below PID 'nightly.lock +EX')" \
-			"$(hostname -s) $(on A pgrep -x locker)" \
+			"$(hostname -s) $(on A pgrep -ox locker)" \
 			"... host and pid stand below their headings"
 		like "$(below HELD 'nightly.lock +EX')" '^[0-9.]+(ms|s)$|^[0-9]+m' \
 			"... for how long"
