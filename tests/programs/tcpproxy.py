@@ -124,6 +124,8 @@ class Proxy:
             if client in ready:
                 data = client.recv(65536)
                 if not data:
+                    # (Who waits no more loses its reply as well.)
+                    self.lost += losing
                     return
                 listens = listens or b"SUBSCRIBE" in data
                 mode = self.mode
