@@ -11,7 +11,7 @@
 #include "tests/unit/redis.h"
 #include "tests/unit/store_memory.h"
 
-enum { TTL = 30000, LIFE = 2000, SHORT = 120, SOON_MS = 5000, N = 4 };
+enum { TTL = 30000, LIFE = 10000, SHORT = 120, SOON_MS = 5000, N = 4 };
 
 #define HERE  "0123456789abcdef0123456789abcdef"
 #define FILE_ "fd00:1f:1.00"

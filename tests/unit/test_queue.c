@@ -14,7 +14,8 @@
 #include "tests/unit/leases.h"
 
 enum mode { EX, SH };
-enum { N = 8, LIFE = 2000, SHORT = 150, SOON_MS = 5000 };
+/* (Who is to be served within SHORT is so, beside whatever else runs.) */
+enum { N = 8, LIFE = 20000, SHORT = 2000, SOON_MS = 20000 };
 
 #define KEY   "k"
 #define QUEUE "{k}%q"
@@ -520,6 +521,7 @@ static void the_stale_are_skipped(void **state)
 	release(0);
 	assert_silent(1);
 	assert_served(2);
+	party[1].w.claim_ttl_ms = LIFE;
 	assert_int_equal(heartbeat(1), DLK_BUSY); /* at the end, now */
 	release(2);
 	assert_served(1);
@@ -711,7 +713,7 @@ static void who_missed_the_word_is_told_when_it_stays(void **state)
 	release(0);
 	assert_int_equal(heartbeat(1), 0);
 	assert_string_equal(value_at(redis.c, KEY), party[1].claim);
-	assert_in_range(ttl_at(redis.c, KEY), LIFE - 1000, LIFE);
+	assert_in_range(ttl_at(redis.c, KEY), LIFE / 2, LIFE);
 	assert_int_equal(queue_len(), 1);
 	release(1);
 	assert_served(2);

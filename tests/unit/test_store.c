@@ -363,11 +363,16 @@ static void who_was_cut_off_asks_again(void **state)
 
 static void who_gets_no_answer_does_not_know(void **state)
 {
+	int status;
+
 	(void)state;
 	assert_int_equal(try(0), 0);
 	at.timeout_ns = 50 * DLK_MS;
-	tell_ok(tell(redis.c, "CLIENT", "PAUSE", "400", "ALL", NULL));
+	assert_int_equal(kill(redis.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(redis.pid, &status, WUNTRACED), redis.pid);
+	assert_true(WIFSTOPPED(status));
 	assert_int_equal(try(2), -ETIMEDOUT);
+	assert_int_equal(kill(redis.pid, SIGCONT), 0);
 	assert_true(at.unsure);
 	assert_string_not_equal(at.why, "");
 	at.timeout_ns = SOON_MS * DLK_MS;
