@@ -169,15 +169,12 @@ static int end_talk(void **state)
 /* A new connection for each: what is left of the last one is not read. */
 static uint64_t next_talk(struct talk *t, const char *const *samples, size_t n)
 {
-	uint64_t until;
-
 	dlk_conn_close(t->c);
 	make(&t->m, samples, n, reply_words,
 	     sizeof(reply_words) / sizeof(*reply_words));
-	until = in_ms(25);
 	/* The server thread may be slow to take the connection. */
 	assert_int_equal(dlk_conn_open(t->c, in_ms(5000)), 0);
-	return until;
+	return in_ms(25);
 }
 
 /* A machine may be slow now and then; a call that does not end is always. */
