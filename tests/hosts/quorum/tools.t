@@ -20,7 +20,8 @@ rows()
 }
 
 rig_start disks
-rig_configs ttl=30s timeout=5s connect_timeout=5s restart_delay=0s
+# (None is renewed, and so put back, meanwhile.)
+rig_configs ttl=300s timeout=5s connect_timeout=5s restart_delay=0s
 locker a dl A
 ask a 'open a f'
 ask a 'lock a EX'
