@@ -7,7 +7,8 @@
 # again soon, and that opens nothing to those whose leases are long.
 . "${0%/*}/../../lib/rig.sh"
 
-TTL=10				# s, of those with long leases
+# s, of those with long leases: a holder that is stopped has it all the while
+TTL=15
 
 # C is a service of host B's, with short leases and names of its own.
 as_c()
@@ -55,6 +56,11 @@ is "$RESULT" EAGAIN 'B does not (control)'
 
 # Without A's own part in it, which is tested below.
 until_true 5 have_standbys A 1
+is_fresh()
+{
+	[ "$(rr pttl "dlock:$MNT/f")" -gt $((TTL * 1000 - 1500)) ]
+}
+ok 'A has just renewed it' until_true $TTL is_fresh
 holder STOP
 redis_kill
 born=$(now)
