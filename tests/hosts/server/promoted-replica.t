@@ -69,7 +69,7 @@ other_up replica --replicaof 127.0.0.1 "$PORT" --repl-diskless-sync-delay 0
 other_up alone
 ln -sf "$RIG/redis.sock" "$RIG/master.sock"
 proxy p
-rig_configs url="redis://127.0.0.1:$PROXY/0" ttl=${DELAY}s timeout=2s \
+rig_configs url="redis://127.0.0.1:$PROXY/0" ttl=${DELAY}s timeout=5s \
 	restart_delay=${DELAY}s
 ok 'a replica' until_true 5 info_has replica 'master_link_status:up'
 for server in master replica alone; do
