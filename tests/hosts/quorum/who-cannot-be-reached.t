@@ -70,11 +70,11 @@ refused_at_b()
 	[ "$RESULT" = EAGAIN ]
 }
 
-# times MS: of what is locked from now on
+# times MS [TIMEOUT CONNECT-TIMEOUT]: of what is locked from now on
 times()
 {
 	TTL=$1
-	TIMES=("ttl=${TTL}ms" timeout=3s connect_timeout=1s)
+	TIMES=("ttl=${TTL}ms" "timeout=${2-3s}" "connect_timeout=${3-1s}")
 }
 
 # held_through NAME TTLS: what A holds is renewed for so many, and its program lives
@@ -119,15 +119,17 @@ granted 'its name is answered for (control)'
 # first renewal only.  (One without a core for that long is not.)
 echo 'sleep 0.05' >"$RIG/answer"
 all=0
-for i in {1..8}; do
+for i in {1..40}; do
 	locker a dl A
 	ask a 'open a f'
 	ask a 'lock a EX'
 	[ "$(votes f)" != 3 ] || all=$((all + 1))
 	peer_end a
-	ok 'released' until_true 5 has_votes f 0
+	until_true 5 has_votes f 0 || break
+	[ "$i" -lt 8 ] || [ "$all" = 0 ] || break
 done
-at_least "$all" 1 "its name is answered for in 50 ms: $all of 8 leases are with all"
+ok 'each is released' has_votes f 0
+at_least "$all" 1 "its name is answered for in 50 ms: $all of $i leases are with all"
 rm "$RIG/answer"
 granted 'its name is not answered for'
 master_kill 3
@@ -167,6 +169,8 @@ ok '... and gives it back' until_true 5 has_votes f 0
 peer_end a
 
 # --- one that accepts, and is silent ---
+# (With the time for a handshake on a busy machine.)
+times 12000 8s 2s
 for i in 1 2 3; do
 	master_kill "$i"
 	free_port
