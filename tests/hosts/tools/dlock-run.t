@@ -402,7 +402,12 @@ like "$ERR" "files under $RIG are managed" \
 is "$(stat -c '%a' "$RUNTIME/redis.sock")" 700 'its socket is private'
 is "$(tr '\0' '\n' <"/proc/$private/environ" | grep -c LD_PRELOAD)" 0 \
 	'it is not preloaded'
+private_is_gone()
+{
+	! kill -0 "$private" 2>/dev/null
+}
 kill -KILL "$private"
+until_true 2 private_is_gone
 : >"$RUNTIME/redis.log"
 for _ in 1 2 3 4; do
 	"$DLOCK" run --path d true 2>/dev/null 9>"$RIG/held" &
@@ -417,7 +422,7 @@ is "$(find "/proc/$private/fd" -lname "$RIG/held")" '' \
 end_private()
 {
 	kill -KILL "$private"
-	until_true 2 sh -c "! kill -0 $private 2>/dev/null"
+	until_true 2 private_is_gone
 }
 end_private
 exec {held}>"$RIG/held"

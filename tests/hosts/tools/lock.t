@@ -221,10 +221,11 @@ ask between pass
 ok 'its lease ends' until_true 10 lease_is_gone f
 deaf "$RIG/A.conf"
 ask between hang
-hear deaf 30
-is "$RESULT" told 'an outage: it is told'
 ends=$(rr pexpiretime "dlock:$MNT/f")
+hear deaf 30
+told=$RESULT
 ask between pass
+is "$told" told 'an outage: it is told'
 renewed()
 {
 	[ "$(rr pexpiretime "dlock:$MNT/f")" -gt "$ends" ]
@@ -269,7 +270,12 @@ no_deaf()
 	! on A pgrep -f "sh $RIG/deaf" >/dev/null
 }
 deaf "$RIG/A.conf"
-guard=$(on A pgrep -x dlock-guard)
+# (It has started the command before it says its name.)
+has_guard()
+{
+	guard=$(on A pgrep -x dlock-guard)
+}
+ok 'there is a guard' until_true 5 has_guard
 for signal in TERM INT HUP QUIT USR1 TSTP; do
 	on A kill -$signal "$guard"
 done
@@ -290,7 +296,8 @@ peer_end deaf
 on A kill -KILL "$DEAF" 2>/dev/null
 ok 'and the lease ends by its ttl' until_true 10 lease_is_gone f
 deaf "$RIG/A.conf"
-on A kill -KILL "$(on A pgrep -x dlock-guard)"
+until_true 5 has_guard
+on A kill -KILL "$guard"
 ok 'the guard is killed: dlockctl ends' wait_for "${PEER_PID[deaf]}"
 ok '... its command has, too' no_deaf
 ok '... and what it started' pid_is_gone_on A "$DEAF"
