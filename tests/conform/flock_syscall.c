@@ -43,8 +43,9 @@ static void refusals(int a)
 	SHOW(syscall(SYS_flock, a, LOCK_EX | LOCK_NB));
 	SHOW(syscall(SYS_flock, a, LOCK_SH | LOCK_NB));
 	sigaction(SIGALRM, &sa, NULL);
-	alarm(1);
+	alarm_each_us(100000);
 	SHOW(syscall(SYS_flock, a, LOCK_EX));
+	alarm_each_us(0);
 	SHOW(syscall(SYS_close, b));
 	PROBE("f");
 	SHOW(syscall(SYS_close, b));
