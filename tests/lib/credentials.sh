@@ -68,6 +68,18 @@ stands_so_often()
 	[ "$n" = "$2" ]
 }
 
+# child_of PARENT PID: its number here, that the host knows as PID (what will be a
+# keeper is a child as well, for a moment)
+child_of()
+{
+	local pid
+
+	for pid in $(pgrep -P "$1"); do
+		! grep -qs "^NSpid:.*[[:space:]]$2\$" "/proc/$pid/status" ||
+			echo "$pid"
+	done
+}
+
 # The server has connections of ours, by that user.
 logged_in()
 {
@@ -87,7 +99,7 @@ password_is()
 	has_password "$pid" "$has" "... is the password in the program? $has"
 	ask holder fork
 	inner=$RESULT
-	child=$(pgrep -P "$pid")
+	child=$(child_of "$pid" "$inner")
 	ok "$name: there is a keeper" until_true 5 has_keeper
 	has_password "$(pids_of A -o -x dlock-keeper)" "$has" "... in the keeper? $has"
 	has_password "$child" "$has" "... in the child? $has"
