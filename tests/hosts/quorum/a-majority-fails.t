@@ -20,10 +20,12 @@ says()
 
 # Masters that stand still for less are there.
 TIMEOUT=3 # s
+# ... and so is who has a lease, until he is cut off.
+TTL=6 # s
 
 rig_start disks
 : >"$RIG/log"
-rig_configs ttl=2s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \
+rig_configs ttl=${TTL}s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \
 	path_more='on_lost = "report"'
 export DLOCK_LOG=warning
 
@@ -45,7 +47,7 @@ for how in kill stop; do
 	done
 	like "$(cat "$RIG/b.err")" ' of 3 masters answered, 2 must: ' \
 		"$how: it is said which"
-	ok "$how: the holder is told" until_true 5 says a.err 'is LOST'
+	ok "$how: the holder is told" until_true $((TTL + 3)) says a.err 'is LOST'
 	if [ "$how" = kill ]; then
 		master_up 2
 		master_up 3
@@ -59,7 +61,7 @@ for how in kill stop; do
 	ask b 'lock b UN'
 	peer_end b a
 done
-rig_empty 5
+rig_empty $((TTL + 3))
 
 # --- a holder in a minority ----------------------------------------------------
 
@@ -68,7 +70,7 @@ for i in 2 3; do
 	proxy "p$i" "${MASTER_PORT[i]}"
 	MASTER_PORT[i]=$PROXY
 done
-rig_config A ttl=2s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \
+rig_config A ttl=${TTL}s timeout=${TIMEOUT}s connect_timeout=300ms restart_delay=0s \
 	path_more='on_lost = "report"'
 MASTER_PORT=("${real[@]}")
 MASTER_PORT[0]=0

@@ -25,7 +25,7 @@ asked_by_way()
 proxy proxy
 two=${MASTER_PORT[2]}
 MASTER_PORT[2]=$PORT
-rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=2s
+rig_config A url="redis://127.0.0.1:$PROXY/0" timeout=5s
 asked_by_way 0
 asked_by_way 50
 MASTER_PORT[2]=$two
