@@ -482,10 +482,18 @@ redis_is_old()
 	masters_are_old "$1"
 }
 
-# The pids of the host's keepers; and with those of their standbys.
+# The pids of the host's keepers; and with those of their standbys.  (What a keeper
+# has forked just now, a standby or a watchdog, has its name for a moment.)
 keepers()
 {
-	on "$1" pgrep -x dlock-keeper
+	on "$1" ps -C dlock-keeper -o pid=,ppid= | awk '
+		{ pid[NR] = $1; parent[$1] = $2 }
+		END {
+			for (i = 1; i <= NR; i++)
+				if (!(parent[pid[i]] in parent) && ++n)
+					print pid[i]
+			exit !n
+		}'
 }
 
 all_keepers()

@@ -306,7 +306,7 @@ fifo()
 	a=$(tokens f)
 	ok "$name: a keeper carries the lease" \
 		until_true 5 carried "${a:7:32}"
-	keeper=$(keepers_of "$h")
+	keeper=$(keepers_of "$h" | head -n 1)
 	is "$(on "$h" find "/proc/$keeper/fd" -lname "$MNT/f" | grep -c .)" 0 \
 		"$name: and has not opened it"
 	stays "$name" f "$a"
@@ -338,13 +338,13 @@ unlinked()
 # --- keepers -----------------------------------------------------------------
 
 # The host's keepers.  Never those of the whole machine, which a host without a
-# pid namespace shows.
+# pid namespace shows.  (What one has forked just now has its name for a moment.)
 keepers_of()
 {
 	if [ "$1" = P ]; then
 		on P pgrep --ns "${INIT[P]}" --nslist mnt -x dlock-keeper
 	else
-		on "$1" pgrep -x dlock-keeper
+		keepers "$1"
 	fi
 }
 
@@ -370,7 +370,7 @@ killed_keeper()
 	ok "$name: no keeper is left of before" until_true 5 no_keeper_of "$h"
 	reads a "$h" f
 	a=$TOKEN pid=$PID
-	old=$(keepers_of "$h")
+	old=$(keepers_of "$h" | head -n 1)
 	ask a fork
 	child=$RESULT
 	begin=$(now)
@@ -399,7 +399,7 @@ killed_at_the_end()
 		print "$$ $c\n"; <STDIN>'
 	hear p
 	a=$(tokens f)
-	old=$(keepers_of "$h")
+	old=$(keepers_of "$h" | head -n 1)
 	on "$h" kill -KILL "$old"
 	ok "$name: it is dead" until_true 5 pid_ends "$h" "$old"
 	say p end
@@ -430,7 +430,7 @@ replaced()
 	ok "$name: a keeper carries it" until_true 5 carried "${a:7:32}"
 	ask a pid
 	pid=$RESULT
-	old=$(keepers_of "$h")
+	old=$(keepers_of "$h" | head -n 1)
 	on "$h" kill -STOP "$old"
 	# Else a thread of it may have the lock, for the instant of a look.
 	ok "$name: that keeper stands still" until_true 5 has_stopped "$h" "$old"

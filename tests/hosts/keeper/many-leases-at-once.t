@@ -42,7 +42,7 @@ rig_configs ttl=60s path_more='coherence = "off"'
 guest
 ask a '(child(), lock("f"))[1]'
 ok 'a keeper carries the first lock' until_true 5 lines ' is carried on: ' 1
-keeper=$(on A pgrep -x dlock-keeper)
+keeper=$(keepers A)
 # For a quarter of a second: one that hangs for half a second is replaced.
 ask a "(stop($keeper), locks(400, 'm', 0.25), os.kill($keeper, 18))[1]" 60
 had=$RESULT
@@ -66,7 +66,7 @@ ask a 'lock("f")'
 fd=$RESULT
 ok 'last words: a keeper carries the lock' \
 	until_true 5 lines ' is carried on: ' 1
-ask a "(stop($(on A pgrep -x dlock-keeper)), fcntl.flock($fd, 8))[1]" 30
+ask a "(stop($(keepers A)), fcntl.flock($fd, 8))[1]" 30
 is "$RESULT" None 'last words: the lock is given back, and nobody reads that'
 ask a 'os.getpid()'
 peer_end a

@@ -136,6 +136,7 @@ is_free()
 }
 closes
 rig_empty 10 'close: all is over'
+ok 'close: and no keeper is left' until_true 10 no_keeper A
 
 # --- its file server is ------------------------------------------------------
 

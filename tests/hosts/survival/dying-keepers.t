@@ -57,7 +57,7 @@ os.wait()'
 	hear pair
 	ok "$1: a child that shares a lock has two watchdogs" \
 		until_true 5 watchdogs_are 2
-	KEEPER=$(pids_of A -x dlock-keeper)
+	KEEPER=$(pids_of A -o -x dlock-keeper)
 	first=$(token pair)
 }
 
@@ -92,7 +92,7 @@ shell_begins()
 	hear shell
 	ok "$1: a shell that only has the descriptor has a standby" \
 		until_true 5 have_standbys A 1
-	KEEPER=$(pids_of A -x dlock-keeper)
+	KEEPER=$(pids_of A -o -x dlock-keeper)
 	first=$(token shell)
 }
 

@@ -52,7 +52,7 @@ os._exit(0)'
 	hear "$1"
 	ok "$1: who shares the lock has watchdogs" until_true 5 watchdogs_are 2
 	ok "$1: the keeper has a standby" until_true 5 have_standbys A 1
-	KEEPER=$(pids_of A -x dlock-keeper)
+	KEEPER=$(pids_of A -o -x dlock-keeper)
 	one=$(rr get "dlock:$MNT/one")
 	two=$(rr get "dlock:$MNT/two")
 }
@@ -157,7 +157,7 @@ sys.stdin.readline()' "$2" $((2 * TTL / 1000))
 	ok "$1: the keeper has a standby" until_true 5 have_standbys A 1
 	say "$1" ''
 	hear "$1"
-	KEEPER=$(pids_of A -x dlock-keeper)
+	KEEPER=$(pids_of A -o -x dlock-keeper)
 	mine=$(rr get "dlock:$MNT/mine")
 	kill -STOP "$KEEPER"
 	say "$1" ''

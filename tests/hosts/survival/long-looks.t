@@ -41,7 +41,7 @@ shell()
 	hear "$1" || rig_die "$1: $(cat "$RIG/$1.err")"
 	SHELL_PID=$HEARD
 	ok "$1: its keeper has a standby" until_true 5 have_standbys A 1
-	KEEPER=$(pids_of A -x dlock-keeper)
+	KEEPER=$(pids_of A -o -x dlock-keeper)
 }
 
 # The keeper has a directory of descriptors of its own, while it looks at them.
@@ -84,7 +84,7 @@ shell killed
 ask proxy hang >/dev/null
 ok 'killed: the server is away: it dies' \
 	until_true $((2 * TTL)) pid_is_gone_on A "$SHELL_PID"
-is "$(pids_of A -x dlock-keeper)" "$KEEPER" 'killed: by the keeper that it had'
+is "$(pids_of A -o -x dlock-keeper)" "$KEEPER" 'killed: by the keeper that it had'
 like "$(cat "$RIG/log")" "these who have its lock are killed: $SHELL_PID " \
 	'killed: which says so'
 unlike "$(cat "$RIG/log")" 'its standby carries them on' \
