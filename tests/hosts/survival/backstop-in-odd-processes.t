@@ -61,7 +61,8 @@ is "$(dl A "$BIN/guest_timers" beside)" "$bare" \
 peer all dl A "$BIN/guest_timers" all all
 hear all
 at_least "$START" 2 'one deletes all timers, its own and another one, and holds on'
-pid=$(pgrep -f "^$BIN/guest_timers all all")
+# (It, and not what has its name yet and will be a keeper.)
+pid=$(pgrep -o -f "^$BIN/guest_timers all all")
 has_timer()
 {
 	grep -q '^signal: 9/' "/proc/$pid/timers"

@@ -161,7 +161,8 @@ for f in held:
 print(os.readlink("/proc/self"), flush=True)
 sys.stdin.readline()' "$i"
 	hear "a$i"
-	PIDS+=("$(pids_of A -n -f "quick/.* $i\$")")
+	# (It, and not what has its name yet and will be a keeper.)
+	PIDS+=("$(pids_of A -o -f "quick/.* $i\$")")
 done
 ask proxy 'delay 600' >/dev/null
 for_a_while sleep 0.1
