@@ -121,13 +121,15 @@ at_most ${#late[@]} $((${#names[@]} / 2)) \
 cp_reach unlock.go
 wait
 
-# A holder without children, killed: its keeper sees the end.
+# A holder without children, killed: its keeper sees the end.  (One that has a standby
+# has heard of the lock; those of before are none of its.)
+ok 'no keeper is left of before' until_true 10 no_keeper A
 locker a dl A
 ask a 'open a f'
 ask a 'lock a EX'
 ask a pid
 pid=$RESULT
-ok 'a lock that is held for long has a keeper' until_true 5 keepers A
+ok 'a lock that is held for long has a keeper' until_true 5 have_standbys A 1
 token[f]=$(token_of f)
 begin=$(now)
 on A kill -KILL "$pid"
