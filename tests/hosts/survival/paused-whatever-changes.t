@@ -47,6 +47,12 @@ dl_first()
 	dl A nice -n -20 env DLOCK_LOG="info:$RIG/log" "$@"
 }
 
+# said REGEX: in the log; who kills or stops says so afterwards
+said()
+{
+	grep -qE "$1" "$RIG/log"
+}
+
 rig_start disks
 proxy p
 rig_configs ttl=6s connect_timeout=400ms timeout=30s \
@@ -92,8 +98,8 @@ ok 'it is stopped' until_true 20 is_in_state "$job" T
 on A pkill -KILL -x python3
 ok 'with the end of its taker it is killed' \
 	until_true 20 pid_is_gone_on A "$job"
-like "$(grep 'is LOST' "$RIG/log")" 'its lock has ended before it was renewed' \
-	'... which is said'
+ok '... which is said' until_true 5 \
+	said 'is LOST.*its lock has ended before it was renewed'
 ask p pass
 peer_end taker
 ok 'all is over' until_true 20 host_is_idle A
@@ -111,8 +117,7 @@ ok 'the first thread of a program has ended' until_true 10 threads_are "$pid" S
 ok '... and a keeper has its lease' until_true 10 have_standbys A 1
 ask p hang
 ok 'it is stopped' until_true 20 threads_are "$pid" T
-like "$(grep 'are stopped until' "$RIG/log" | tail -n1)" "until it is: $pid " \
-	'... by its keeper'
+ok '... by its keeper' until_true 5 said "are stopped until it is: $pid "
 ask p pass
 ok 'it goes on' until_true 20 threads_are "$pid" S
 on A kill -KILL "$pid"
