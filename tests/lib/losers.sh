@@ -6,7 +6,8 @@
 #
 #	survivors HOW N		N holders on A of files 0 to N - 1 (PEER a0...);
 #				their pids in PIDS; if they have no timers of
-#				their own they have watchdogs, but for UNWATCHED=1
+#				their own they have watchdogs, but for UNWATCHED=1;
+#				run by $SURVIVOR_BY, words
 #	watch_deaths		from here on
 #	others N		as many on B wait for the same files
 #	judge N			waits until all of those are granted; in $EARLY the
@@ -25,8 +26,9 @@ declare -A DIED GRANTED
 survivor()
 {
 	: >"$RIG/$1.log"
-	peer "$1" dl A env DLOCK_LOG="warning:$RIG/$1.log" "$BIN/lease_loser" \
-		"$2" "$MNT/$3" "$MNT/$3.journal"
+	# shellcheck disable=SC2086 # words
+	peer "$1" dl A ${SURVIVOR_BY-} env DLOCK_LOG="warning:$RIG/$1.log" \
+		"$BIN/lease_loser" "$2" "$MNT/$3" "$MNT/$3.journal"
 	hear "$1" && [ "$HEARD" = held ] || rig_die "$1: $(cat "$RIG/$1.err")"
 }
 
