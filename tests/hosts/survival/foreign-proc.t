@@ -127,7 +127,7 @@ hear forks
 is "$HEARD" held 'denied: a lock is held'
 ask forks fork
 is "$HEARD" forked 'denied: its process has a child'
-ok 'denied: that no keeper has it is said, and why' \
+ok 'denied: that no keeper has it is said, and why' until_true 5 \
 	is_said 'no keeper for the lease .*/denied/f: dlock-keeper runs, .* its file .*: Operation not permitted; .*mount a /proc'
 unlike "$(cat "$RIG/log")" 'installed' '... and not that there is no dlock-keeper'
 peer_end forks
