@@ -95,7 +95,9 @@ import ctypes, fcntl, os, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 f = open("reaper", "w")
 fcntl.flock(f, fcntl.LOCK_EX)
-time.sleep(0.2)
+end = time.monotonic() + 20
+while "no keeper" not in open("/proc/self/fd/2").read() and time.monotonic() < end:
+    time.sleep(0.01)
 fcntl.flock(f, fcntl.LOCK_UN)
 children = []
 try:
