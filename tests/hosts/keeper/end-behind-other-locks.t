@@ -20,6 +20,13 @@ is_carried()
 	grep -q "the keeper's to carry on, too" "$RIG/said"
 }
 
+# Its renewal was just now: so a server is away for no longer than until the next one
+# but one.
+is_fresh()
+{
+	[ "$(rr pttl "dlock:$MNT/$1")" -gt $((TTL * 1000 - 800)) ]
+}
+
 # followed_by SH|EX [forgets]
 followed_by()
 {
@@ -41,6 +48,7 @@ followed_by()
 	hear next
 	is "$RESULT" 0 "$name: it is closed, and the next one has it"
 	if [ -n "${2-}" ]; then
+		until_true 10 is_fresh "$1"
 		redis_kill
 		redis_up
 		until_true 15 redis_is_old $((TTL + 2))
