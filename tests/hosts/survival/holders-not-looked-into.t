@@ -90,8 +90,10 @@ run()
 		on A chmod 666 "$name"
 		by=()
 		[ "$name" != unasked ] || by=("$BIN/refused" statx)
-		dl A env DLOCK_LOG="warning:$RIG/log" "${by[@]}" /usr/bin/python3 \
-			"$RIG/hold.py" "$name" \
+		# (A keeper that is not root's may not come first when a lease is
+		# overdue: so it has a core.)
+		dl A nice -n -20 env DLOCK_LOG="warning:$RIG/log" "${by[@]}" \
+			/usr/bin/python3 "$RIG/hold.py" "$name" \
 			"${HOW[$name]-${ON[$name]-${SEEN[$name]-}}}" \
 			"$MNT/set-user-id" 2>"$RIG/$name.err" &
 	done
