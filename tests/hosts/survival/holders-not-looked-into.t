@@ -91,13 +91,12 @@ run()
 		by=()
 		[ "$name" != unasked ] || by=("$BIN/refused" statx)
 		# (A keeper that is not root's may not come first when a lease is
-		# overdue: so it has a core.)
+		# overdue: so it has a core.  One after the other, for they would
+		# leave none to others.)
 		dl A nice -n -20 env DLOCK_LOG="warning:$RIG/log" "${by[@]}" \
 			/usr/bin/python3 "$RIG/hold.py" "$name" \
 			"${HOW[$name]-${ON[$name]-${SEEN[$name]-}}}" \
 			"$MNT/set-user-id" 2>"$RIG/$name.err" &
-	done
-	for name; do
 		ok "$rule, $name: works" until_true 10 has_worked "$name"
 	done
 	# (A keeper has no standby before it has answered.)
