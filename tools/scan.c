@@ -646,10 +646,12 @@ static void find_copies(const struct dlk_config *config, struct scan *scan)
 
 	if (config->n_redis < 2)
 		return;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
 	rows = tool_room(scan->n + 1, sizeof(*rows));
 	for (size_t i = 0; i < scan->n; i++)
 		if (scan->locks[i].ours)
 			rows[n++] = &scan->locks[i];
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
 	qsort(rows, n, sizeof(*rows), by_lease);
 	for (size_t i = 0; i < n; i = end) {
 		for (end = i + 1; end < n; end++)

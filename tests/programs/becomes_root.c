@@ -16,5 +16,5 @@ int main(void)
 	fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin))
 		return 1;
-	return atoi(line);
+	return (int)strtol(line, NULL, 10);
 }

@@ -164,6 +164,7 @@ static void what_moves_meanwhile_is_asked_for(void **state)
 	m.section.endpoints = &m.ep;
 	m.section.n_endpoints = 1;
 	dlk_cluster_init(&m.cluster, &m.section);
+	assert_non_null(m.cluster.single.router);
 	move(&m);
 	moving = &m;
 	s->ops->renew(s, &at, r, 2);
