@@ -112,6 +112,7 @@ static void move(struct moving *m)
 		snprintf(error, sizeof(error), "MOVED %d 127.0.0.1:%u",
 			 dlk_slot_of(m->lease[i].key, m->lease[i].key_len),
 			 m->port);
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): set */
 		m->cluster.single.router->elsewhere(&m->cluster.single.store,
 						    &m->ep, error);
 	}
