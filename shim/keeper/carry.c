@@ -697,6 +697,7 @@ static void reclaim_records(struct dlk_kept *k, struct dlk_renewal *r)
 	if (r->result != DLK_GONE || !k->lease.ranges_key ||
 	    dlk_now_ns() >= k->deadline_ns)
 		return;
+	k->unseen = dlk_records_may_put_back(k) && !dlk_watch_answers(k->watch);
 	r->asked_ns = dlk_now_ns();
 	dlk_records_put_back(k, r);
 	if (r->result == DLK_GONE)
@@ -843,12 +844,11 @@ static void renewed(struct dlk_kept *k, struct dlk_renewal *r,
 	dlk_carry_drop(k);
 }
 
-/* (For the shim is not there to do it.) */
 void dlk_carry_is_seen(struct dlk_kept *k)
 {
-	if (k->state == DLK_KEPT && k->failing && k->lease.ranges_key &&
-	    !dlk_shim_lives())
+	if (k->unseen && k->state == DLK_KEPT)
 		set_due(k, 0);
+	k->unseen = false;
 }
 
 /* A sign of a restart: all that is carried there is asked for now. */

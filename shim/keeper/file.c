@@ -43,7 +43,7 @@
 #include "model/text.h"
 #include "model/timeline.h"
 
-enum { THREADS = 64, BUCKETS = 1024 };
+enum { THREADS = 64, BUCKETS = 1024, ANSWERED_MS = 200 };
 
 LIST_HEAD(watch_list, dlk_watch);
 
@@ -156,15 +156,12 @@ bool dlk_watch_probe(struct dlk_watch *w)
 
 /* --- does its file server answer? ----------------------------------------- */
 
-/*
- * One that is asked for all files of a file system, by the same sort of question
- * (record locks may be another server's, as those of NFS 3 are).
- */
+/* One that is asked for all files of a file system. */
 struct server {
 	struct dlk_errand errand;
 	LIST_ENTRY(server) next;
-	uint64_t dev;
-	bool records, asked, answers;
+	uint64_t dev, answered_ns;
+	bool asked, answers;
 	struct dlk_watch *watch; /* by its descriptor; the errand's reference */
 };
 
@@ -175,7 +172,7 @@ static struct server *find_server(const struct dlk_watch *w)
 	struct server *s;
 
 	LIST_FOREACH(s, &servers, next)
-	if (s->dev == w->dev && s->records == w->records)
+	if (s->dev == w->dev)
 		break;
 	return s;
 }
@@ -187,7 +184,6 @@ static struct server *new_server(const struct dlk_watch *w)
 	if (!s)
 		return NULL;
 	s->dev = w->dev;
-	s->records = w->records;
 	LIST_INSERT_HEAD(&servers, s, next);
 	return s;
 }
@@ -215,7 +211,15 @@ static void has_answered(struct dlk_errand *e)
 
 	s->asked = false;
 	s->answers = true;
+	s->answered_ns = dlk_now_ns();
 	dlk_watch_unref(s->watch);
+}
+
+/* Many files, or a server of leases that is silent, take longer than that. */
+static bool has_just_answered(const struct server *s)
+{
+	return s->answers &&
+	       dlk_now_ns() < s->answered_ns + ANSWERED_MS * DLK_MS;
 }
 
 /* (Without memory it is asked by the first thread, and may hang.) */
@@ -226,12 +230,13 @@ bool dlk_watch_answers(struct dlk_watch *w)
 	if (!w->remote)
 		return true;
 	s = find_server(w) ?: new_server(w);
-	if (!s || s->answers)
+	if (!s || has_just_answered(s))
 		return true;
 	w->unasked = true;
 	if (s->asked)
 		return false;
 	s->asked = true;
+	s->answers = false;
 	s->watch = w;
 	w->refs++;
 	s->errand = (struct dlk_errand){ .run = ask_it, .done = has_answered };
@@ -249,15 +254,21 @@ static bool any_answers(void)
 	return false;
 }
 
+/* Of many files the rest is for the next answer, and comes first then. */
 void dlk_watch_answered(void (*ask)(struct dlk_watch *w))
 {
+	static size_t first;
+	const size_t begin = first;
 	struct dlk_watch *w;
 
-	for (size_t i = 0; i < BUCKETS && any_answers(); i++)
-		LIST_FOREACH(w, &watches[i], next)
+	for (size_t i = begin; i < begin + BUCKETS && any_answers(); i++)
+		LIST_FOREACH(w, &watches[i % BUCKETS], next)
 	if (w->unasked && find_server(w)->answers) {
 		w->unasked = false;
-		ask(w);
+		if (dlk_watch_answers(w))
+			ask(w);
+		else
+			first = i % BUCKETS;
 	}
 }
 
@@ -745,38 +756,10 @@ bool dlk_watch_stand_by(void)
 	return dlk_watch_init();
 }
 
-struct unlocking {
-	struct dlk_errand errand;
-	struct dlk_watch *watch;
-};
-
-static void unlock_it(struct dlk_errand *e)
-{
-	flock(((struct unlocking *)e)->watch->fd, LOCK_UN);
-}
-
-static void unlocked(struct dlk_errand *e)
-{
-	dlk_watch_unref(((struct unlocking *)e)->watch);
-	free(e);
-}
-
-static void unlock(struct dlk_watch *w)
-{
-	struct unlocking *u = w->remote ? calloc(1, sizeof(*u)) : NULL;
-
-	if (!u) {
-		flock(w->fd, LOCK_UN);
-		return;
-	}
-	*u = (struct unlocking){ { .run = unlock_it, .done = unlocked }, w };
-	w->refs++;
-	dlk_errand_send(&u->errand);
-}
-
 /*
  * The other keeper may have ended with the lock in hand: it was our
- * description's, so it is ours, and its thread gives it back.
+ * description's, so it is ours, and its thread gives it back; or, where its file
+ * server is to be asked first, the next look.
  */
 static void wake(struct dlk_watch *w)
 {
@@ -788,8 +771,8 @@ static void wake(struct dlk_watch *w)
 		w->has_thread = false;
 		start(w);
 	}
-	if (w->fd >= 0 && !w->records && !w->has_thread)
-		unlock(w);
+	if (w->fd >= 0 && !w->records && !w->has_thread && !w->remote)
+		flock(w->fd, LOCK_UN);
 	dlk_watch_stir(w);
 }
 

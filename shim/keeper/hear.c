@@ -287,7 +287,7 @@ bool dlk_hear(struct dlk_heard *h)
 }
 
 /* (The file server of what is refused may be dead.) */
-static void close_all(struct dlk_heard *h)
+void dlk_heard_close(struct dlk_heard *h)
 {
 	for (int i = 0; i < DLK_KEEP_FDS && h->err; i++)
 		if (h->fds[i] >= 0) {
@@ -301,7 +301,7 @@ void dlk_heard(struct dlk_heard *h, int status)
 {
 	const bool has_number = (size_t)h->n >= sizeof(*h->m);
 
-	close_all(h);
+	dlk_heard_close(h);
 	/* Out of the socket, too, which has the descriptors as well. */
 	(void)!recv(shim.fd, NULL, 0, MSG_DONTWAIT);
 	if (status <= 0 || status == DLK_KEEP_DISOBEYED)

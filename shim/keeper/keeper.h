@@ -269,6 +269,8 @@ void dlk_kept_put_unrenewed(struct dlk_text *t, const struct dlk_kept *k);
  * has.  What is there in part is given back but for that.
  */
 enum dlk_verdict dlk_records_judge(struct dlk_kept *k);
+/* Is it for us to do, if its file server answers? */
+bool dlk_records_may_put_back(const struct dlk_kept *k);
 /*
  * The server does not know them any more: put them back, if it was restarted
  * just now and the process's shim is gone.  r->result: 0, DLK_GONE, DLK_LOST,
@@ -371,8 +373,9 @@ struct dlk_kept {
 				 more, it is */
 	bool robbed;          /* it is, to another or nobody knows to whom: its
 				 holders are to be killed */
-	bool ready; /* its process wants to be stopped by us (READY) */
-	bool reads; /* others read by now, so it is put back as a
+	bool ready;  /* its process wants to be stopped by us (READY) */
+	bool unseen; /* not put back, for its file server was not asked */
+	bool reads;  /* others read by now, so it is put back as a
 				 reader's */
 	uint64_t looked_for_ns; /* its deadline when its holders were looked
 				   for, to know how long that takes */
@@ -729,6 +732,8 @@ struct dlk_heard {
  */
 bool dlk_hear(struct dlk_heard *h);
 void dlk_heard(struct dlk_heard *h, int status);
+/* What came with it, to be heard once more. */
+void dlk_heard_close(struct dlk_heard *h);
 /* It has something to say: perhaps that a lease was given back. */
 bool dlk_shim_speaks(void);
 void dlk_shim_answer(uint32_t seq, int status);

@@ -181,8 +181,9 @@ static void ask(struct dlk_kept *k)
 		judge_records(k);
 		return;
 	}
-	if (dlk_watch_probe(k->watch))
-		dlk_carry_owe_freed(k->watch);
+	/* (By another thread perhaps, which asks file servers first.) */
+	dlk_watch_probe(k->watch);
+	dlk_carry_owe_freed(k->watch);
 	list |= wants_list(k);
 }
 
@@ -205,7 +206,13 @@ static void look_again(struct dlk_watch *w)
 
 void dlk_look_at_answered(void)
 {
+	const uint64_t cost = dlk_cpu_ns();
+	uint64_t until;
+
 	dlk_watch_answered(look_again);
+	until = dlk_now_ns() + SHARE * (dlk_cpu_ns() - cost);
+	if (due_ns != UINT64_MAX && until > not_before_ns)
+		not_before_ns = until;
 }
 
 void dlk_look(void)

@@ -174,7 +174,7 @@ static bool hear_one(struct dlk_heard *h, int *status)
 			h->err ?: dlk_obey_message(h->m, (size_t)h->n, h->fds);
 		if (*status != -EMFILE || tries)
 			break;
-		dlk_close_all(h->fds, DLK_KEEP_FDS);
+		dlk_heard_close(h);
 		dlk_watchdog_rest();
 	}
 	return true;

@@ -250,6 +250,12 @@ enum dlk_verdict dlk_records_judge(struct dlk_kept *k)
 
 /* --- after a restart of the server ---------------------------------------- */
 
+bool dlk_records_may_put_back(const struct dlk_kept *k)
+{
+	return !dlk_shim_lives() && k->add.kind == DLK_KEPT_POSIX &&
+	       k->watch->fd >= 0;
+}
+
 void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r)
 {
 	static struct dlk_ranges shown = { .grow = grow };
@@ -259,9 +265,8 @@ void dlk_records_put_back(const struct dlk_kept *k, struct dlk_renewal *r)
 	struct walk w = begin(k, &shown);
 	struct dlk_token t;
 
-	if (dlk_shim_lives() || k->add.kind != DLK_KEPT_POSIX || w.fd < 0 ||
-	    !dlk_watch_answers(k->watch) || !walk(&w, &whole) || w.hidden ||
-	    shown.n == 0 ||
+	if (!dlk_records_may_put_back(k) || !dlk_watch_answers(k->watch) ||
+	    !walk(&w, &whole) || w.hidden || shown.n == 0 ||
 	    !dlk_token_parse(k->lease.token, k->lease.token_len, &t)) {
 		r->result = -EAGAIN;
 		return;
