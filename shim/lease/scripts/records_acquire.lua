@@ -214,6 +214,8 @@ if hit then
 		set_owner(me)
 	end
 	if kept then
+		-- What was swept is there again: asking at once would not help.
+		hit.stuck = hit.stuck or #kept > 0
 		put_back(kept)
 	end
 	if claimed then
