@@ -398,8 +398,9 @@ static uint64_t met(const struct dlk_endpoint *ep,
 	memcpy(a.host, found->host, sizeof(a.host));
 	DLK_GUARD(&mutex);
 	m = master_of(ep);
-	if (m && is_news(m, &s))
-		is_switched(m, &a);
+	/* (By its own word only: the Sentinels are to say so at the next question.) */
+	if (m && is_news(m, &s) && is_switched(m, &a))
+		m->said_ns = 0;
 	return m && same_address(&a, &m->reigns) ? dlk_server_switches(m->known)
 						 : switches;
 }
