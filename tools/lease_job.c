@@ -292,6 +292,10 @@ static bool judge(struct wait *x, int err, const struct dlk_answer *answer,
 		*outcome = LEASE_HELD;
 		return true;
 	}
+	if (!err) {
+		give_up(x);
+		return is_over(j, now);
+	}
 	if (err == DLK_WRONG_TYPE || err == -EREMOTEIO || err == -EACCES) {
 		if (err == DLK_WRONG_TYPE)
 			snprintf(j->why, sizeof(j->why),

@@ -354,9 +354,11 @@ static int hold(struct lock *l)
 
 	l->due_ns = dlk_renew_ns(l->job.asked_ns, l->rule->ttl_ms);
 	l->child = family_start(l->ctl->argv + 1, &l->mask, l->key);
-	if (l->child < 0)
+	if (l->child < 0) {
+		l->job.lease.stays_until_ns = 0; /* nothing has run */
 		return tool_fail(DLK_EXIT_CANNOT, "%s: no process for it: %s",
 				 l->ctl->argv[1], strerror(-l->child));
+	}
 	pass_on(l);
 	while (!family_reap(l->child, &status)) {
 		look(l);
@@ -432,7 +434,8 @@ static int get_and_run(struct lock *l)
 	case LEASE_HELD:
 		if (!has_signal(l))
 			return run(l, asked_ns);
-		/* It came while the server was being asked. */
+		/* It came while the server was being asked: nothing has run. */
+		l->job.lease.stays_until_ns = 0;
 		give_back(l);
 		end_by(l);
 	case LEASE_BUSY:
