@@ -189,15 +189,16 @@ static void serve_moved(int fd, void *arg)
 		if (strstr(buf, "SETNAME"))
 			say_text(fd, "+OK\r\n$11\r\nrole:master\r\n");
 		if (strstr(buf, "SLOTS")) {
-			/* (As above: its own connection is the last one.) */
+			/* (As above: its own connection is the last one; and what the
+			 * map knows of another node is of a server that is gone.) */
 			say_text(fd, "*1\r\n*3\r\n:0\r\n:16383\r\n"
-				     "*2\r\n$4\r\nnode\r\n:1\r\n");
+				     "*2\r\n$5\r\nmoved\r\n:1\r\n");
 			return;
 		}
 		if (strstr(buf, "XADD"))
 			say_text(fd, (*asked)++ ? "$3\r\n1-0\r\n:1\r\n"
-						: "-MOVED 7629 node:1\r\n"
-						  "-MOVED 7629 node:1\r\n");
+						: "-MOVED 7629 moved:1\r\n"
+						  "-MOVED 7629 moved:1\r\n");
 	}
 }
 

@@ -47,6 +47,11 @@ are_two()
 	[ "$(m 1 client list | grep -c "name=dlock-$P ")" = 2 ]
 }
 
+is_free_at_first()
+{
+	[ "$(m 1 exists "dlock:$MNT/x" "dlock:$MNT/y")" = 0 ]
+}
+
 gets()
 {
 	ask a "lock('$1')" 40
@@ -70,6 +75,7 @@ P=$RESULT
 until_true 20 gets x
 thread_ends
 ok 'a process has two connections to the master' until_true 60 has_two
+ok '... and has given back what it locked by them' until_true 5 is_free_at_first
 ask a "os.open('z', 66)"
 Z=$RESULT
 kill -STOP "$REDIS_PID"
