@@ -132,4 +132,5 @@ ok 'denied: that no keeper has it is said, and why' until_true 5 \
 unlike "$(cat "$RIG/log")" 'installed' '... and not that there is no dlock-keeper'
 peer_end forks
 ok 'denied: all is over' until_true 10 no_keeper A
+ok 'denied: its lease ends by its ttl' until_true 10 db_is_empty
 rig_end
