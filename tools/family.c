@@ -39,8 +39,6 @@ struct reach {
 
 /* Between this process and the family; 0: there is none, or it is this one. */
 static pid_t guard;
-/* Not reaped, or 0. */
-static pid_t command;
 /* Those who were below this process before. */
 static struct members before;
 /* For messages: whose lease it is, and who is killed. */
@@ -200,20 +198,17 @@ static const char *in_words(int signal, const struct reach *r, bool any,
 }
 
 /*
- * The command first, for all of /proc is long to read on a large machine.  Who was
- * just being made is found the next time.
+ * Not the command before all are listed: the guard ends with it, and who has no other
+ * parent is not below us any more.  Who was just being made is found the next time.
  */
 const char *family_kill(int signal, const char *spared)
 {
-	bool more = signal == SIGKILL && command > 0 && !kill(command, signal);
 	struct reach r = signal_all(signal);
-	const bool any = more || r.reached;
+	const bool any = r.reached;
 
-	more = any && signal == SIGKILL;
-	for (int i = 0; more && i < 1000; i++) {
+	for (int i = 0; signal == SIGKILL && r.reached && i < 1000; i++) {
 		dlk_pause_ns(1000000);
 		r = signal_all(signal);
-		more = r.reached;
 	}
 	return in_words(signal, &r, any, spared);
 }
@@ -221,7 +216,7 @@ const char *family_kill(int signal, const char *spared)
 /* --- the guard ------------------------------------------------------------ */
 
 /* Whoever else has ended is reaped; the command is not (family.h, 1). */
-static bool is_over(void)
+static bool is_over(pid_t command)
 {
 	siginfo_t info = { 0 };
 
@@ -235,14 +230,14 @@ static bool is_over(void)
 }
 
 /* SIGCHLD comes of either (a parent's end: PR_SET_PDEATHSIG). */
-static _Noreturn void stand_guard(pid_t parent)
+static _Noreturn void stand_guard(pid_t command, pid_t parent)
 {
 	const char *done;
 	sigset_t child;
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	while (getppid() == parent && !is_over())
+	while (getppid() == parent && !is_over(command))
 		sigwaitinfo(&child, NULL);
 	if (getppid() == parent)
 		_exit(DLK_EXIT_OK);
@@ -267,6 +262,7 @@ static _Noreturn void become_guard(char *const argv[], const sigset_t *mask,
 				   pid_t parent, int report)
 {
 	const pid_t self = getpid();
+	pid_t command;
 	int err;
 
 	prctl(PR_SET_PDEATHSIG, SIGCHLD);
@@ -290,7 +286,7 @@ static _Noreturn void become_guard(char *const argv[], const sigset_t *mask,
 	    command < 0)
 		_exit(DLK_EXIT_CANNOT);
 	close(3);
-	stand_guard(parent);
+	stand_guard(command, parent);
 }
 
 /* The command's pid, or -errno. */
@@ -308,13 +304,12 @@ static pid_t hear_of_command(int report)
 
 pid_t family_start(char *const argv[], const sigset_t *mask, const char *key)
 {
-	pid_t self = getpid();
+	pid_t self = getpid(), command;
 	sigset_t all, was;
 	int report[2];
 
 	held = key;
 	command_name = argv[0];
-	command = 0;
 	if (pipe2(report, O_CLOEXEC))
 		return -errno;
 	note_before();
@@ -325,10 +320,9 @@ pid_t family_start(char *const argv[], const sigset_t *mask, const char *key)
 	guard = fork();
 	if (guard == 0)
 		become_guard(argv, mask, self, report[1]);
-	if (guard < 0) {
-		command = -errno;
+	command = guard < 0 ? -errno : 0;
+	if (guard < 0)
 		guard = 0;
-	}
 	sigprocmask(SIG_SETMASK, &was, NULL);
 	close(report[1]);
 	if (!command)
@@ -358,7 +352,6 @@ bool family_reap(pid_t pid, int *status)
 		if (who == pid) {
 			*status = one;
 			ended = true;
-			command = 0;
 		}
 		if (who == guard) {
 			guard = 0;
