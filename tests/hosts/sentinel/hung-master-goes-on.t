@@ -25,7 +25,7 @@ thread_locks()
 thread_ends()
 {
 	ask a "[t.join() for t in __import__('threading').enumerate()[1:]]" 40
-	ask a 'os.closerange(3, 64)'
+	ask a 'os.closerange(3, 1024)'
 }
 
 # Two threads, each by a connection, ask a server that grants nothing meanwhile.
