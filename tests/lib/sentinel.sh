@@ -11,6 +11,7 @@
 #				RIG_MODE=sentinel has
 #	sentinels_up PORT [N]	Sentinels of the master at that port
 #	s I COMMAND...		to Sentinel I, raw
+#	each_sentinel COMMAND...	to each of them, raw
 #	sentinel_names I	the port that it names the master by
 #	failover		they are asked to make one, and have (as all see it):
 #				the server that is the master then is $MASTER
@@ -52,6 +53,15 @@ server_port()
 s()
 {
 	redis-cli -p "${SENTINEL_PORT[$1]}" --raw "${@:2}" 2>/dev/null
+}
+
+each_sentinel()
+{
+	local i
+
+	for i in "${!SENTINEL_PORT[@]}"; do
+		s "$i" "$@" >/dev/null
+	done
 }
 
 sentinel_names()

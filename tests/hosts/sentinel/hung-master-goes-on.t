@@ -74,7 +74,11 @@ ask a 'os.getpid()'
 P=$RESULT
 until_true 20 gets x
 thread_ends
+# (What a Sentinel publishes waits for the end of a pause, too, and its ping behind it:
+# none is to take the master for dead.)
+each_sentinel sentinel set rig down-after-milliseconds 600000
 ok 'a process has two connections to the master' until_true 60 has_two
+each_sentinel sentinel set rig down-after-milliseconds "$DOWN_MS"
 # (What it has given up to wait for may be granted when the pause is over: for a ttl.)
 ok '... and has given back what it locked by them' until_true 40 is_free_at_first
 ask a "os.open('z', 66)"

@@ -90,15 +90,6 @@ granted_at_last()
 	[ "$RESULT" = 0 ]
 }
 
-each_sentinel()
-{
-	local i
-
-	for i in 1 2 3; do
-		s "$i" "$@" >/dev/null
-	done
-}
-
 demote
 each_sentinel sentinel set rig down-after-milliseconds 600000
 by_tls A "$TLS/ca.pem" timeout=5s
