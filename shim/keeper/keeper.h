@@ -488,7 +488,7 @@ enum { DLK_VICTIM_BY_PARENT = -1, DLK_VICTIM_BY_WORD = -2 };
 struct dlk_victim {
 	pid_t pid;
 	pid_t task;         /* the same, or of one of its threads that lives */
-	int fd;             /* pidfd */
+	int fd;             /* pidfd; or -1: it was signalled, and let go */
 	struct dlk_kept *k; /* one of the leases that it is a victim of */
 	pid_t session, parent;
 	char state;       /* when it was seen, as proc_pid_stat(5) has it */
@@ -543,6 +543,11 @@ bool dlk_victims_put_shut(struct dlk_text *t, const char *what);
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n);
 /*
+ * By the last look at all processes, once more: those for whom there was no
+ * descriptor, though who started them be killed and let go.
+ */
+size_t dlk_victims_find_rest(struct dlk_victims *list);
+/*
  * The same for what they have started since: much quicker than a look at all
  * processes.  And, when they were killed, for what had no parent by then.
  */
@@ -570,8 +575,10 @@ bool dlk_victims_find_family(struct dlk_victims *list,
 bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
 /* (watchdog.c) It is killed by no pipe's end any more, whoever has a copy. */
 void dlk_victim_unwatch(struct dlk_victim *v);
-/* To those from this one on. */
+/* To those from this one on, but for those who were let go. */
 void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig);
+/* They were killed: their descriptors are for others.  They stay in the list. */
+void dlk_victims_let_go(struct dlk_victims *list);
 /* Has it ended?  Does it, until then? */
 bool dlk_victim_has_ended(const struct dlk_victim *v);
 bool dlk_victim_ends(const struct dlk_victim *v, uint64_t late_ns);

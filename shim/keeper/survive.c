@@ -228,15 +228,14 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 		       : "; these have its lock, CANNOT be killed, and run "
 			 "on:");
 	if (list->err)
-		dlk_text_strs(&l.text,
-			      list->n == 0 ? "; who has its lock could not be "
-					     "looked for, and runs on: "
-			      : pauses ? "; not all processes could be looked "
-					 "at, and who else has it runs on: "
-				       : "; who else has it is looked for "
-					 "again, for not all processes could "
-					 "be looked at: ",
-			      dlk_victims_why(list->err), NULL);
+		dlk_text_strs(
+			&l.text,
+			list->n == 0
+				? "; who has its lock could not be "
+				  "looked for, and runs on: "
+				: "; not all processes could be looked at, and "
+				  "who else has it runs on: ",
+			dlk_victims_why(list->err), NULL);
 	dlk_line_alarm(&l);
 }
 
@@ -450,28 +449,25 @@ static void say_all(void)
 		say(due.v[i], &list);
 }
 
-/* Who is dead has no descriptor any more, nor have we one for him. */
-static void bury_them(void)
-{
-	const uint64_t until = dlk_now_ns() + LATE_MS * DLK_MS;
-
-	for (size_t i = 0; i < list.n; i++)
-		dlk_victim_ends(&list.v[i], until);
-	dlk_victims_free(&list, 0);
-}
-
-/* In turns, where they are more than we may have descriptors. */
+/*
+ * In turns, where they are more than we may have descriptors.  Who was killed stays
+ * in the list, without one: he may get no core to die by for long, and is not to
+ * be found again in place of somebody else.  Nor is a look made while one has found
+ * more than are killed: by whom they work nobody would see in it.
+ */
 static void kill_found(void)
 {
-	for (int turn = 0; turn < TURNS; turn++) {
+	kill_all();
+	for (int turn = 1; turn < TURNS && list.err && list.n; turn++) {
+		const size_t had = list.n;
+
+		dlk_victims_let_go(&list);
+		if (!dlk_victims_find_rest(&list))
+			find(&list);
 		kill_all();
-		say_all();
-		if (!list.err || !list.n)
-			return;
-		bury_them();
-		find(&list);
+		if (list.n == had)
+			dlk_pause_ns(LATE_MS * DLK_MS);
 	}
-	dlk_victims_free(&list, 0);
 	say_all();
 }
 

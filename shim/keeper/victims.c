@@ -667,8 +667,24 @@ bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid)
 	return false;
 }
 
+static bool was_let_go(const struct dlk_victims *list, pid_t pid)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i].pid == pid && list->v[i].fd < 0)
+			return true;
+	return false;
+}
+
+/* Or who was it is killed, and he is adopted. */
+static bool has_parent(const struct dlk_victims *list,
+		       const struct dlk_victim *v, const struct dlk_victim *now)
+{
+	return now->parent == v->parent ||
+	       (now->session == v->session && was_let_go(list, v->parent));
+}
+
 /* Is it he yet, who was seen?  (He may go by another name.) */
-static bool is_same(struct dlk_victim *v)
+static bool is_same(const struct dlk_victims *list, struct dlk_victim *v)
 {
 	struct dlk_victim now;
 
@@ -676,7 +692,7 @@ static bool is_same(struct dlk_victim *v)
 		return v->shut == ENOENT && says_so(v->pid, v->k);
 	memcpy(v->command, now.command, sizeof(v->command));
 	v->task = now.task;
-	return v->by == DLK_VICTIM_BY_PARENT ? now.parent == v->parent
+	return v->by == DLK_VICTIM_BY_PARENT ? has_parent(list, v, &now)
 	       : v->by == DLK_VICTIM_BY_WORD ? says_so(v->pid, v->k)
 					     : has_lock(v->k, v, v->by);
 }
@@ -693,7 +709,7 @@ void dlk_victim_unwatch(struct dlk_victim *v)
 static void free_one(struct dlk_victim *v)
 {
 	dlk_victim_unwatch(v);
-	close(v->fd);
+	dlk_close_all(&v->fd, 1);
 	dlk_close_all(&v->lock, 1);
 }
 
@@ -710,7 +726,7 @@ static bool list_one(struct dlk_victims *list, const struct dlk_victim *s)
 		note_lack(errno);
 		return false;
 	}
-	same = is_same(&v);
+	same = is_same(list, &v);
 	dlk_victims_reserve();
 	if (same && add(list, &v))
 		return true;
@@ -744,10 +760,22 @@ static void end_look(struct dlk_victims *list)
 	list->took_ns = dlk_now_ns() - list->took_ns;
 }
 
+/* Those of the look who are not in the list yet. */
+static size_t list_seen(struct dlk_victims *list)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < seen.n; i++)
+		if (seen.v[i].k &&
+		    !dlk_victims_has(list, list->n, seen.v[i].pid))
+			found += list_one(list, &seen.v[i]);
+	return found;
+}
+
 size_t dlk_victims_find(struct dlk_victims *list,
 			struct dlk_kept *const *leases, size_t n)
 {
-	size_t found = 0;
+	size_t found;
 
 	begin_look(list);
 	want(leases, n);
@@ -758,10 +786,19 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	else
 		lacked = ENXIO;
 	find_descendants();
-	for (size_t i = 0; i < seen.n; i++)
-		if (seen.v[i].k &&
-		    !dlk_victims_has(list, list->n, seen.v[i].pid))
-			found += list_one(list, &seen.v[i]);
+	seen.err = lacked;
+	found = list_seen(list);
+	end_look(list);
+	return found;
+}
+
+size_t dlk_victims_find_rest(struct dlk_victims *list)
+{
+	size_t found;
+
+	begin_look(list);
+	lacked = seen.err;
+	found = list_seen(list);
 	end_look(list);
 	return found;
 }
@@ -873,7 +910,7 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 
 		/* (Whose parent has ended may have been adopted, and works under
 		 * it yet.) */
-		if (!dead && is_about(now.k) && is_same(&now)) {
+		if (!dead && is_about(now.k) && is_same(list, &now)) {
 			list->v[kept++] = list->v[i];
 			continue;
 		}
@@ -970,6 +1007,8 @@ void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig)
 	for (size_t i = from; i < list->n; i++) {
 		struct dlk_victim *v = &list->v[i];
 
+		if (v->fd < 0)
+			continue;
 		/* Of its namespace, which ends with it: it takes no signal. */
 		v->err = v->pid == 1 ? EPERM : 0;
 		if (!v->err &&
@@ -978,6 +1017,12 @@ void dlk_victims_signal(struct dlk_victims *list, size_t from, int sig)
 		    errno != ESRCH)
 			v->err = errno;
 	}
+}
+
+void dlk_victims_let_go(struct dlk_victims *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		dlk_close_all(&list->v[i].fd, 1);
 }
 
 bool dlk_victim_ends(const struct dlk_victim *v, uint64_t late_ns)
