@@ -200,7 +200,7 @@ static void put_nobody(struct dlk_text *t)
 static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 {
 	const bool paused = k->holders == DLK_HOLDERS_PAUSED;
-	const bool pauses = is_to_pause(k);
+	const bool pauses = list == &dlk_paused;
 	struct dlk_line l;
 
 	dlk_kept_line(&l, DLK_ERROR, k);
@@ -209,9 +209,8 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 			     " is LOST: it is another's, or was meanwhile");
 	} else {
 		dlk_text_str(&l.text,
-			     paused || k->add.on_lost != DLK_LOST_PAUSE
-				     ? " is LOST: it was not renewed for "
-				     : " was not renewed for ");
+			     pauses ? " was not renewed for "
+				    : " is LOST: it was not renewed for ");
 		put_why(&l.text, k);
 	}
 	if (paused && !k->robbed)
@@ -548,7 +547,8 @@ static bool wait_for_ready(uint64_t mark, size_t had)
 /*
  * Those who are stopped already, for another lease, stay as they are.  Who was
  * found for a lease that is given back meanwhile is stopped all the same, and
- * goes on with the others.
+ * goes on with the others.  Where not all can be found, for lack of descriptors
+ * (who is stopped has two), they are killed, which needs fewer: in turns.
  */
 static void pause_holders(uint64_t mark)
 {
@@ -558,6 +558,11 @@ static void pause_holders(uint64_t mark)
 
 	find(&dlk_paused);
 	looked = dlk_now_ns();
+	if (dlk_paused.err) {
+		dlk_victims_free(&dlk_paused, had);
+		kill_holders(mark);
+		return;
+	}
 	if (!wait_for(mark, false) || !wait_for_ready(mark, had) ||
 	    (dlk_victims_are_guessed(&dlk_paused, had) && !are_there())) {
 		dlk_victims_free(&dlk_paused, had);

@@ -48,8 +48,8 @@ are_killed()
 all_are_dying()
 {
 	# shellcheck disable=SC2046 # numbers
-	[ "$(cat $(printf '/proc/%s/status ' $(pids_of A -x sleep)) |
-		grep -c '^SigPnd:.*1..$')" = "$MANY" ]
+	[ "$(awk '/^SigPnd:.*1..$/ { n++ } END { print n }' \
+		$(printf '/proc/%s/status ' $(pids_of A -x sleep)))" = "$MANY" ]
 }
 
 is_said()
@@ -77,6 +77,16 @@ kill -STOP "$REDIS_PID"
 ok 'the server is silent: they die, too' until_true 10 none_is_left
 kill -CONT "$REDIS_PID"
 is_said 'below a holder'
+
+rig_configs ttl=6s path_more='on_lost = "pause"'
+ok "$MANY share it, who are to be stopped until it is renewed" \
+	holds "exec 9>f; flock 9; $WORKS"
+kill -STOP "$REDIS_PID"
+ok 'the server is silent: there are no descriptors for that, and they die' \
+	until_true 10 none_is_left
+kill -CONT "$REDIS_PID"
+is_said 'to be stopped'
+rig_configs ttl=6s
 
 # (By the freezer of cgroup v1: who is killed is dead when he is thawed.)
 freezer_start
