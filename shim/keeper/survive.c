@@ -464,7 +464,7 @@ static void kill_found(void)
 		if (!dlk_victims_find_rest(&list))
 			find(&list);
 		kill_all();
-		if (list.n == had)
+		if (list.err && list.n == had)
 			dlk_pause_ns(LATE_MS * DLK_MS);
 	}
 	say_all();

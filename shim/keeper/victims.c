@@ -659,20 +659,25 @@ static void find_descendants(void)
 
 /* --- the list ------------------------------------------------------------- */
 
-bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid)
+static const struct dlk_victim *listed(const struct dlk_victims *list, size_t n,
+				       pid_t pid)
 {
 	for (size_t i = 0; i < n; i++)
 		if (list->v[i].pid == pid)
-			return true;
-	return false;
+			return &list->v[i];
+	return NULL;
+}
+
+bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid)
+{
+	return listed(list, n, pid) != NULL;
 }
 
 static bool was_let_go(const struct dlk_victims *list, pid_t pid)
 {
-	for (size_t i = 0; i < list->n; i++)
-		if (list->v[i].pid == pid && list->v[i].fd < 0)
-			return true;
-	return false;
+	const struct dlk_victim *v = listed(list, list->n, pid);
+
+	return v && v->fd < 0;
 }
 
 /* Or who was it is killed, and he is adopted. */
