@@ -180,10 +180,28 @@ make_owner
 rig_configs ttl=${TTL}ms connect_timeout=400ms timeout=30s
 proxy p
 
+# n_locked FILE: how many of them have a lock on that file of /proc/PID
+n_locked()
+{
+	local pid n=0
+
+	for pid in $(on A pgrep -x work); do
+		if on A grep -q "FLOCK.*:$(on A stat -c %i "/proc/$pid/$1") " \
+			/proc/locks; then
+			n=$((n + 1))
+		fi
+	done
+	echo "$n"
+}
+
 # Nobody else has it
 start pause
 ask p hang
 ok 'pause: all are stopped' until_true 10 all_are T
+# Who closes a file with locks on it waits for whoever reads the kernel's list of
+# them, and he for a core: so no keeper is to lock what the others look at.
+is "$(n_locked limits)" "${#NAMES[@]}" 'pause: each is marked as stopped by us'
+is "$(n_locked stat)" 0 '... in a file that nobody reads, to look at him'
 before=$(all_lines)
 had=$(ticks) since=$(now)
 sleep "$(awk "BEGIN { print $AWAY * $TTL / 1000 }")"
@@ -209,6 +227,9 @@ like "$(grep 'stopped until' "$RIG/log")" 'was not renewed for [0-9]+ ms' \
 # They are cut off once more, and the other host has half of them for a moment.
 ask p hang
 ok 'pause: all are stopped again' until_true 10 all_are T
+for name in "${NAMES[@]}"; do
+	had[$name]=$(lines "$name")
+done
 half=$((${#NAMES[@]} / 2))
 others=("${NAMES[@]:0:half}")
 for name in "${others[@]}"; do
