@@ -126,7 +126,7 @@ static bool is_late(struct acquire_tries *t, uint64_t now_ns)
 /* A series of tries ends where something else comes of it. */
 static void forget_tries(struct acquire *m)
 {
-	m->holders.n = m->cycles.n = m->lingers = 0;
+	m->holders.n = m->cycles.n = 0;
 }
 
 /* An answer says that Redis can be reached; none, until when it is tried. */
@@ -271,11 +271,13 @@ static enum acquire_state kernel_refused(struct acquire *m,
 	return ACQ_CHECK_HOLDER;
 }
 
+/* Soon, and then each time that the queue lets it look (7). */
 static enum acquire_state linger(struct acquire *m,
 				 const struct acquire_report *r)
 {
-	if (m->lingers++ >= LINGER_MAX)
+	if (m->lingers >= LINGER_MAX)
 		return kernel_refused(m, r);
+	m->lingers++;
 	m->cause = EV_LINGER;
 	return ACQ_BACK_OFF;
 }
@@ -293,6 +295,8 @@ static enum acquire_state after_try(struct acquire *m,
 				    const struct acquire_report *r)
 {
 	m->in_hand = r->event == EV_OK || r->event == EV_NOT_VISIBLE;
+	if (r->event != EV_LINGER)
+		m->lingers = 0;
 	switch (r->event) {
 	case EV_OK:
 		m->not_visible = 0;
@@ -378,7 +382,7 @@ static enum acquire_state after_check_cycle(struct acquire *m,
 {
 	if (r->event == EV_DEADLOCK)
 		return fail(m, -EDEADLK);
-	if (!m->by_kernel)
+	if (!m->by_kernel || m->lingers)
 		return queue(m, r);
 	if (r->event == EV_OK)
 		return ACQ_WAIT_KERNEL;

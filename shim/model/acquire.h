@@ -35,7 +35,7 @@
  *			file with the same key?
  *	CHECK_CYCLE	would the wait close a cycle of waits?
  *	WAIT_KERNEL	for a holder of this host
- *	WAIT_QUEUE	for one of another host
+ *	WAIT_QUEUE	for one of another host, or for any by a shadow (7)
  *	DOUBT		the kernel says EDEADLK: through a tentative holder?
  *	BACK_OFF	a pause
  *	RESUME		after a sleep: is the descriptor still that of the file?
@@ -59,6 +59,10 @@
  *     too, has reached it.
  *  6. An event that cannot come in a state is a defect of the engine's: the
  *     call fails with ENOLCK, closed (DESIGN L8).
+ *  7. Who is refused by a shadow, of a description that others share, never waits
+ *     in the kernel: whichever of them is granted the lock, they all have it, and
+ *     who waits by a shadow of his own would wait for himself.  He waits in the
+ *     queue, as for another host's, and looks when it says so.
  */
 #ifndef DLK_ACQUIRE_H
 #define DLK_ACQUIRE_H
@@ -100,7 +104,8 @@ enum acquire_event {
 	EV_COVERED, /* what the owner has is enough: nothing to ask for */
 	EV_LOCAL,   /* the owner has it by the kernel alone, and goes on so */
 	EV_NOT_VISIBLE, /* the kernel has granted, and does not list the lock */
-	EV_LINGER,      /* of a shadow: its keeper may tell of another */
+	EV_LINGER,      /* somebody has it; of a shadow of a description that
+			   is shared: perhaps a sharer, by another shadow */
 	EV_OVERTAKEN,   /* a sharer of the description has the lock, or has
 			   unlocked what is both's */
 	EV_YOUNG,       /* the server is too young to grant */
@@ -133,7 +138,8 @@ struct acquire {
 	bool may_be_local; /* as its rule says (unreachable = "local") */
 	bool local;        /* it is: by the kernel alone */
 	bool reached;      /* Redis did answer, since give_up_ns counts */
-	unsigned not_visible, lingers, overtaken;
+	unsigned lingers;  /* refused by a shadow so often in a row */
+	unsigned not_visible, overtaken;
 	struct acquire_tries holders, cycles;
 	uint64_t timeout_ns;  /* the rule's, for a Redis that does not answer */
 	uint64_t give_up_ns;  /* since that one does not; 0: it does */

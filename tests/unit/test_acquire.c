@@ -111,6 +111,8 @@ static const struct edge edges[] = {
 	     .in_hand = true),
 	EDGE(TRY_KERNEL, LINGER, BACK_OFF, WAIT),
 	EDGE(TRY_KERNEL, LINGER, CHECK_CYCLE, WAIT, .m.lingers = 40),
+	EDGE(TRY_KERNEL, LINGER, CHECK_HOLDER, WAIT, .m.lingers = 40,
+	     .m.reserved = true, .reserved = true),
 	EDGE(TRY_KERNEL, MOVED, RESTART),
 	EDGE(TRY_KERNEL, ERROR, FAILED, SAYS(-EBADF)),
 
@@ -184,6 +186,8 @@ static const struct edge edges[] = {
 	EDGE(CHECK_OWN, BUSY, FAILED, WAIT, .err = -EDEADLK),
 
 	EDGE(CHECK_CYCLE, OK, WAIT_KERNEL, WAIT, .m.by_kernel = true),
+	EDGE(CHECK_CYCLE, OK, WAIT_QUEUE, WAIT, .m.by_kernel = true,
+	     .m.lingers = 40, .reserved = true),
 	EDGE(CHECK_CYCLE, OK, WAIT_QUEUE, WAIT, .reserved = true),
 	EDGE(CHECK_CYCLE, OK, BACK_OFF, WAIT, .r.cannot_queue = true),
 	EDGE(CHECK_CYCLE, SUSPECTED, BACK_OFF, WAIT, .m.by_kernel = true),
@@ -392,6 +396,7 @@ static void check_step(const struct acquire *was, enum acquire_event event,
 			  m->state != ACQ_WAIT_QUEUE && !m->reserved));
 	HOLDS(m->state != ACQ_WAIT_KERNEL || (m->by_kernel && !m->reserved));
 	HOLDS(m->state != ACQ_WAIT_KERNEL || event != EV_SUSPECTED);
+	HOLDS(m->state != ACQ_WAIT_KERNEL || !m->lingers || m->local);
 	HOLDS(m->state != ACQ_WAIT_QUEUE || m->reserved);
 	HOLDS(m->state != ACQ_PASS_ON || m->reserved);
 	HOLDS(m->state != ACQ_PING || m->give_up_ns);
