@@ -8,6 +8,7 @@
 # 6.8).
 # shellcheck disable=SC2016 # the jobs' shells expand these
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/herd.sh"
 
 rig_start disks
 for h in A B; do
@@ -15,24 +16,18 @@ for h in A B; do
 		path_more='local = "shadow"'
 	echo "state_dir = \"$RIG/state.$h\"" >>"$RIG/$h.conf"
 done
-
 cp_new all go
+KEY=dlock:$MNT/f # (of queue_is)
 
-# wait_here N: so many wait in the kernel, for a lock that somebody has
+# wait_here N: so many wait in the kernel, for a lock that somebody has; the holder's
+# keeper is one of them
 wait_here()
 {
 	[ "$(on A grep -c -- '-> FLOCK' /proc/locks)" -ge "$1" ]
 }
 
-# wait_there N: so many wait in the queue (two fields are the queue's own)
-wait_there()
-{
-	[ "$(rr hlen "{dlock:$MNT/f}%q")" -ge $(($1 + 2)) ]
-}
-
-# siblings RUN HOST WAIT [STRANGER]: a stranger on that host has the lock while
-# three of them begin to wait, as WAIT sees; and then a second
-# stranger.
+# siblings RUN HOST WAIT [STRANGER]: somebody on that host has the lock while three
+# of them begin to wait, as WAIT sees; and then a stranger to all of them, perhaps.
 siblings()
 {
 	local run=$1 name="$1, $2${4:+, among strangers}"
@@ -74,7 +69,7 @@ siblings()
 }
 
 siblings on A wait_here
-siblings dl A wait_there
-siblings dl B wait_there
-siblings dl A wait_there stranger
+siblings dl A queue_is
+siblings dl B queue_is
+siblings dl A queue_is stranger
 rig_end
