@@ -346,6 +346,14 @@ enum dlk_kept_holders {
 	DLK_HOLDERS_KILLED,
 };
 
+/* A process that has an OFD lock of its own on the file, by this descriptor. */
+struct dlk_stranger {
+	pid_t pid;
+	int fd;
+	uint64_t start; /* of the process */
+	unsigned look;  /* it was told by that one */
+};
+
 /* A lease that the keeper carries. */
 struct dlk_kept {
 	struct dlk_due due; /* to renew, or to release; first: carry.c casts */
@@ -390,6 +398,14 @@ struct dlk_kept {
 	struct dlk_ranges ranges;
 	uint64_t seq, listed_ns;
 	uint64_t seen_seq; /* the greatest that was listed */
+
+	/* Of an OFD lock: who was told from it by the last look at which its taker
+	 * lived (victims.c), since it was renewed: until deadline_ns is another. */
+	struct {
+		struct dlk_stranger *v;
+		size_t n, room;
+		uint64_t deadline_ns;
+	} strangers;
 
 	/* As it came, with the ttl and the deadline of then (those of now are
 	 * lease.ttl_ms, deadline_ns); but `remote` is its watch's.  Its bytes
@@ -491,7 +507,9 @@ struct dlk_victim {
 	int fd;             /* pidfd; or -1: it was signalled, and let go */
 	struct dlk_kept *k; /* one of the leases that it is a victim of */
 	pid_t session, parent;
+	uint64_t start;   /* as proc_pid_stat(5) has it: no other process's */
 	char state;       /* when it was seen, as proc_pid_stat(5) has it */
+	bool ends;        /* it was in exit(2) then */
 	int by;           /* the descriptor that it has it by, or as above */
 	int err;          /* it could not be signalled: errno */
 	int shut;         /* it could not be looked into: errno; or 0 */
@@ -539,9 +557,15 @@ bool dlk_victims_are_guessed(const struct dlk_victims *list, size_t from);
  * if there are none.
  */
 bool dlk_victims_put_shut(struct dlk_text *t, const char *what);
-/* All who have these leases' locks: those who are new are added; how many. */
+/*
+ * All who have these leases' locks: those who are new are added; how many.  And from
+ * the locks of those `beside`, others' are told: once their taker is dead nobody can.
+ */
 size_t dlk_victims_find(struct dlk_victims *list,
-			struct dlk_kept *const *leases, size_t n);
+			struct dlk_kept *const *leases, size_t n,
+			struct dlk_kept *const *beside, size_t n_beside);
+/* By whose descriptors an OFD lock is told from others; 0: by nobody's, or it is none. */
+pid_t dlk_victims_ofd_taker(const struct dlk_kept *k);
 /*
  * By the last look at all processes, once more: those for whom there was no
  * descriptor, though who started them be killed and let go.

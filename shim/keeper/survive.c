@@ -242,10 +242,19 @@ static void say(const struct dlk_kept *k, const struct dlk_victims *list)
 
 static struct dlk_victims list;
 
-static struct {
+static struct leases {
 	struct dlk_kept **v;
 	size_t n, room;
-} due;
+} due, beside;
+
+static bool take(struct leases *l, struct dlk_kept *k)
+{
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
+	if (!dlk_grow(&l->v, &l->room, l->n, sizeof(*l->v)))
+		return false;
+	l->v[l->n++] = k;
+	return true;
+}
 
 static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 {
@@ -256,11 +265,9 @@ static void collect(uint64_t now, uint64_t (*when)(const struct dlk_kept *k))
 	{
 		if (!is_doomed(k) && (!dlk_carry_has_marks(k) || when(k) > now))
 			continue;
-		/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers */
-		if (!dlk_grow(&due.v, &due.room, due.n, sizeof(*due.v)))
+		if (!take(&due, k))
 			return;
 		k->due_by_ns = k->deadline_ns;
-		due.v[due.n++] = k;
 	}
 }
 
@@ -372,15 +379,52 @@ static bool is_due(const struct dlk_kept *k)
 	return false;
 }
 
+static bool is_taker_of_due(pid_t pid)
+{
+	for (size_t i = 0; i < due.n; i++)
+		if (pid == (pid_t)due.v[i]->add.pid)
+			return true;
+	return false;
+}
+
+/*
+ * The other OFD locks of who is about to be killed: their own marks come when he is
+ * dead.  (Both lists have the leases in the same order.)
+ */
+static void collect_beside(void)
+{
+	struct dlk_kept *k;
+	size_t i = 0;
+	pid_t taker;
+
+	beside.n = 0;
+	LIST_FOREACH(k, &dlk_carried, next)
+	{
+		if (i < due.n && due.v[i] == k) {
+			i++;
+			continue;
+		}
+		taker = dlk_victims_ofd_taker(k);
+		if (taker && is_taker_of_due(taker) && !take(&beside, k))
+			return;
+	}
+}
+
+static void look_for_holders(struct dlk_victims *who)
+{
+	collect_beside();
+	dlk_victims_find(who, due.v, due.n, beside.v, beside.n);
+	took_ns = who->took_ns;
+}
+
 /* Where descriptors are lacking, the watchdogs' victims give theirs up. */
 static void find(struct dlk_victims *who)
 {
-	dlk_victims_find(who, due.v, due.n);
-	took_ns = who->took_ns;
+	look_for_holders(who);
 	if (!who->err)
 		return;
 	dlk_watchdog_yield();
-	dlk_victims_find(who, due.v, due.n);
+	look_for_holders(who);
 }
 
 /* Else our thread, which waits in the kernel for its end, has been woken. */
@@ -635,8 +679,7 @@ void dlk_survive_go_on(void)
 static void look_ahead(uint64_t now)
 {
 	collect(now, learn_ns);
-	dlk_victims_find(&list, due.v, due.n);
-	took_ns = list.took_ns;
+	look_for_holders(&list);
 	for (size_t i = 0; i < due.n; i++)
 		due.v[i]->looked_for_ns = due.v[i]->deadline_ns;
 	dlk_victims_free(&list, 0);

@@ -55,12 +55,16 @@ enum { NAMED = 12 };
 /* Descriptors that are looked for: of a cluster's 64 addresses few are connected to. */
 enum { MOST_AT_ONCE = 64 };
 enum { ATTEND_MS = 5 };
+/* What a look may take for the leases beside. */
+enum { BESIDE_MS = 20 };
+enum { PF_EXITING = 4 }; /* proc_pid_stat(5), include/linux/sched.h */
 
 /* --- the leases that are asked about -------------------------------------- */
 
 struct wanted {
 	uint64_t dev, ino;
 	struct dlk_kept *k;
+	bool beside; /* only others' locks are told from its own */
 };
 
 /* Which files they are of is found out when that is needed (learn_files). */
@@ -74,6 +78,8 @@ static struct {
 /* Why not all could be looked at: the errno of what was lacking, or 0. */
 static int lacked;
 static uint64_t until_ns, heed_ns; /* dlk_victims' */
+static unsigned looks;
+static uint64_t beside_ns; /* what a look has taken for the leases beside */
 
 static void note_lack(int err)
 {
@@ -137,33 +143,49 @@ static void want(struct dlk_kept *const *leases, size_t n)
 	wanted.of_n = n;
 }
 
+static bool learn_file(struct dlk_kept *k, bool beside)
+{
+	const struct dlk_watch *w = k->watch;
+	struct wanted file = { w->dev, w->node, k, beside };
+	struct stat st;
+
+	if (w->fd >= 0 && dlk_stat_known(w->fd, "", &st) == 0) {
+		file.dev = st.st_dev;
+		file.ino = st.st_ino;
+	}
+	if (!dlk_grow(&wanted.v, &wanted.room, wanted.n, sizeof(file)))
+		return false;
+	wanted.v[wanted.n++] = file;
+	return true;
+}
+
+static void sort_files(void)
+{
+	qsort(wanted.v, wanted.n, sizeof(*wanted.v), by_file);
+}
+
 static void learn_files(void)
 {
-	for (; wanted.n < wanted.of_n; wanted.n++) {
-		struct dlk_kept *k = wanted.of[wanted.n];
-		const struct dlk_watch *w = k->watch;
-		struct wanted file = { w->dev, w->node, k };
-		struct stat st;
-
-		if (w->fd >= 0 && dlk_stat_known(w->fd, "", &st) == 0) {
-			file.dev = st.st_dev;
-			file.ino = st.st_ino;
-		}
-		if (!dlk_grow(&wanted.v, &wanted.room, wanted.n,
-			      sizeof(file))) {
+	while (wanted.n < wanted.of_n)
+		if (!learn_file(wanted.of[wanted.n], false)) {
 			note_lack(ENOMEM);
 			wanted.of_n = wanted.n;
-			break;
 		}
-		wanted.v[wanted.n] = file;
-	}
-	qsort(wanted.v, wanted.n, sizeof(*wanted.v), by_file);
+	sort_files();
+}
+
+/* (Without memory for it, nobody's is told from it.) */
+static void learn_files_beside(struct dlk_kept *const *leases, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		learn_file(leases[i], true);
+	sort_files();
 }
 
 /* The first one of a file, or NULL; the others follow it. */
 static const struct wanted *first_of(const struct stat *st)
 {
-	const struct wanted key = { st->st_dev, st->st_ino, NULL };
+	const struct wanted key = { .dev = st->st_dev, .ino = st->st_ino };
 	const struct wanted *found =
 		bsearch(&key, wanted.v, wanted.n, sizeof(*wanted.v), by_file);
 
@@ -265,24 +287,28 @@ static bool next_number(DIR *d, uint64_t *n)
 static bool read_one(pid_t pid, struct dlk_victim *s)
 {
 	char name[DLK_NUMBERED_MAX], text[512], *begin;
-	uint64_t parent, session;
+	uint64_t parent, session, flags, start;
 
 	if (!read_text(dlk_numbered(name, "/proc/", pid, "/stat"), text,
 		       sizeof(text)) ||
 	    !(begin = strchr(text, '(')) ||
 	    !dlk_number(dlk_stat_field(text, 4), 10, &parent) ||
-	    !dlk_number(dlk_stat_field(text, 6), 10, &session))
+	    !dlk_number(dlk_stat_field(text, 6), 10, &session) ||
+	    !dlk_number(dlk_stat_field(text, 9), 10, &flags) ||
+	    !dlk_number(dlk_stat_field(text, 22), 10, &start))
 		return false;
 	*s = (struct dlk_victim){ .pid = pid,
 				  .task = pid,
 				  .parent = (pid_t)parent,
 				  .session = (pid_t)session,
+				  .start = start,
 				  .state = *dlk_stat_field(text, 3),
 				  .by = DLK_VICTIM_BY_PARENT,
 				  .fd = -1,
 				  .lock = -1,
 				  .pipe = -1 };
 	s->was_stopped = s->state == 'T';
+	s->ends = flags & PF_EXITING;
 	*strrchr(text, ')') = '\0';
 	strncpy(s->command, begin + 1, sizeof(s->command) - 1);
 	return true;
@@ -313,6 +339,7 @@ static bool goes_on(struct dlk_victim *s)
 		return false;
 	s->task = thread.pid;
 	s->state = thread.state;
+	s->ends = thread.ends;
 	s->was_stopped = thread.was_stopped;
 	return true;
 }
@@ -336,12 +363,16 @@ static const char *fd_name(char name[DLK_NUMBERED_MAX], const char *what,
 			    fd, "");
 }
 
-/* Not two descriptions; or there is no telling. */
-static bool may_be_one(const struct dlk_victim *a, int a_fd,
-		       const struct dlk_victim *b, int b_fd)
+/* One description?  False with errno set, too, where there is no telling; else 0. */
+static bool are_one(const struct dlk_victim *a, int a_fd,
+		    const struct dlk_victim *b, int b_fd)
 {
-	return dlk_syscall(SYS_kcmp, a->task, b->task, KCMP_FILE, (long)a_fd,
-			   (long)b_fd) <= 0;
+	long differ;
+
+	errno = 0;
+	differ = dlk_syscall(SYS_kcmp, a->task, b->task, KCMP_FILE, (long)a_fd,
+			     (long)b_fd);
+	return differ == 0;
 }
 
 static bool has_line(const struct dlk_victim *s, int fd,
@@ -354,67 +385,180 @@ static bool has_line(const struct dlk_victim *s, int fd,
 	       dlk_fdinfo_lock(text, kind, l);
 }
 
+/* By a look: whose is the OFD lock of a descriptor? */
+enum whose {
+	TAKERS,
+	UNTOLD,
+	OTHERS,         /* as seen now */
+	OTHERS_FOR_NOW, /* what it is told from may not be all */
+	OTHERS_BEFORE,
+	NOBODYS, /* there is none */
+};
+
 /*
- * Its descriptors of that file, the first ones; -1: one may be of the description,
- * or they cannot be looked at.
+ * Another's, if it is of another description than all that the taker has of the file,
+ * the first ones, and one of those is locked.  (What he took, and has no more, others
+ * may have.)
  */
-static int find_others(const struct dlk_victim *taker, const struct stat *file,
-		       const struct dlk_victim *s, int fd, int *others)
+static enum whose compare(const struct dlk_victim *taker,
+			  const struct dlk_victim *s, int fd)
 {
 	char name[DLK_NUMBERED_MAX];
-	struct stat st;
+	enum whose whose = UNTOLD;
+	struct dlk_lock_line l;
+	struct stat file, st;
+	bool all = true;
+	unsigned n = 0;
 	uint64_t own;
-	int n = 0;
-	DIR *d = look_into(dlk_numbered(name, "/proc/", taker->task, "/fd"));
+	DIR *d;
 
-	if (!d)
-		return -1;
-	while (n >= 0 && next_number(d, &own)) {
+	if (dlk_stat_known(AT_FDCWD, fd_name(name, "/fd/", s, fd), &file) < 0)
+		return UNTOLD;
+	d = look_into(dlk_numbered(name, "/proc/", taker->task, "/fd"));
+	while (next_number(d, &own)) {
 		dlk_numbered(name, "", (int64_t)own, "");
-		if (dlk_stat_known(dirfd(d), name, &st) < 0 ||
-		    st.st_dev != file->st_dev || st.st_ino != file->st_ino)
+		if (dlk_stat_known(dirfd(d), name, &st) < 0) {
+			all = false;
 			continue;
-		if (may_be_one(s, fd, taker, (int)own))
-			n = -1;
-		else if (n < COMPARED)
-			others[n++] = (int)own;
+		}
+		if (st.st_dev != file.st_dev || st.st_ino != file.st_ino)
+			continue;
+		if (are_one(s, fd, taker, (int)own) || errno) {
+			whose = errno ? UNTOLD : TAKERS;
+			break;
+		}
+		if (whose == UNTOLD && n++ < COMPARED &&
+		    has_line(taker, (int)own, DLK_LINE_OFD, &l))
+			whose = OTHERS;
 	}
-	closedir(d);
-	return n;
+	if (d)
+		closedir(d);
+	return whose == OTHERS && !all ? OTHERS_FOR_NOW : whose;
+}
+
+/* Until it has ended, or begun to: then it has nothing to compare with. */
+static bool is_living(pid_t pid, struct dlk_victim *s)
+{
+	return dlk_shim_process_lives(pid) != 0 && read_stat(pid, s) &&
+	       !s->ends;
+}
+
+static struct dlk_stranger *find_stranger(const struct dlk_kept *k,
+					  const struct dlk_victim *s, int fd)
+{
+	if (k->strangers.deadline_ns != k->deadline_ns)
+		return NULL;
+	for (size_t i = 0; i < k->strangers.n; i++) {
+		struct dlk_stranger *o = &k->strangers.v[i];
+
+		if (o->pid == s->pid && o->start == s->start && o->fd == fd)
+			return o;
+	}
+	return NULL;
+}
+
+/* (Who is not noted, for lack of memory, counts when the taker is dead.) */
+static void note_stranger(struct dlk_kept *k, const struct dlk_victim *s,
+			  int fd)
+{
+	struct dlk_stranger *o = find_stranger(k, s, fd);
+
+	if (o) {
+		o->look = looks;
+		return;
+	}
+	if (k->strangers.deadline_ns != k->deadline_ns)
+		k->strangers.n = 0;
+	k->strangers.deadline_ns = k->deadline_ns;
+	if (dlk_grow(&k->strangers.v, &k->strangers.room, k->strangers.n,
+		     sizeof(*k->strangers.v)))
+		k->strangers.v[k->strangers.n++] =
+			(struct dlk_stranger){ s->pid, fd, s->start, looks };
+}
+
+static void forget_stranger(struct dlk_kept *k, const struct dlk_victim *s,
+			    int fd)
+{
+	struct dlk_stranger *o = find_stranger(k, s, fd);
+
+	if (o)
+		*o = k->strangers.v[--k->strangers.n];
+}
+
+/* Who was told by an earlier look only has something else by now, perhaps. */
+static void forget_older(struct dlk_kept *k)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->strangers.n; i++)
+		if (k->strangers.v[i].look == looks)
+			k->strangers.v[n++] = k->strangers.v[i];
+	k->strangers.n = n;
+}
+
+/* (Of one who died amidst a look the one before it counts.) */
+static void end_strangers(void)
+{
+	struct dlk_victim taker = { .pid = 0 };
+	bool lives = false;
+
+	for (size_t i = 0; i < wanted.n; i++) {
+		struct dlk_kept *k = wanted.v[i].k;
+		const pid_t pid = (pid_t)k->add.pid;
+
+		if (!k->strangers.n)
+			continue;
+		if (pid != taker.pid)
+			lives = is_living(pid, &taker);
+		taker.pid = pid;
+		if (lives)
+			forget_older(k);
+	}
+}
+
+/* Inherited, it mostly has the same number. */
+static bool is_inherited(const struct dlk_kept *k, const struct dlk_victim *s,
+			 int fd)
+{
+	const struct dlk_victim taker = { .task = (pid_t)k->add.pid };
+
+	return are_one(s, fd, &taker, fd);
 }
 
 /*
- * Of OFD locks the kernel names nobody: it is no holder if its descriptor is of
- * another description than all that the taker has of the file, and one of those is
- * locked.  (What he took, and has no more, others may have.)
+ * Of OFD locks the kernel names nobody: they are told by the descriptors of who took
+ * it.  Once he is dead each may be his that was not told from it before.
  */
-static bool is_takers(const struct dlk_kept *k, const struct dlk_victim *s,
-		      int fd)
+static enum whose whose_is(struct dlk_kept *k, const struct dlk_victim *s,
+			   int fd)
 {
 	const pid_t pid = (pid_t)k->add.pid;
-	char name[DLK_NUMBERED_MAX];
-	struct dlk_victim taker;
-	struct dlk_lock_line l;
-	int others[COMPARED], n;
-	struct stat file;
+	enum whose whose = UNTOLD;
+	struct dlk_victim taker, since;
 
-	if (s->pid == pid || k->by != DLK_BY_PROCESS ||
-	    dlk_shim_process_lives(pid) == 0 || !read_stat(pid, &taker) ||
-	    dlk_stat_known(AT_FDCWD, fd_name(name, "/fd/", s, fd), &file) < 0)
-		return true;
-	/* Inherited, it mostly has the same number. */
-	if (dlk_syscall(SYS_kcmp, s->task, taker.task, KCMP_FILE, (long)fd,
-			(long)fd) == 0)
-		return true;
-	n = find_others(&taker, &file, s, fd, others);
-	for (int i = 0; i < n; i++)
-		if (has_line(&taker, others[i], DLK_LINE_OFD, &l))
-			return false;
-	return true;
+	if (s->pid == pid || k->by != DLK_BY_PROCESS)
+		return TAKERS;
+	if (is_living(pid, &taker))
+		whose = is_inherited(k, s, fd) ? TAKERS
+					       : compare(&taker, s, fd);
+	/* (He may have begun to end amidst that, and have closed it.) */
+	if (whose != TAKERS && !is_living(pid, &since))
+		return find_stranger(k, s, fd) ? OTHERS_BEFORE : UNTOLD;
+	if (whose == OTHERS && since.task == taker.task)
+		note_stranger(k, s, fd);
+	else
+		forget_stranger(k, s, fd);
+	return whose;
 }
 
-static bool has_lock(const struct dlk_kept *k, const struct dlk_victim *s,
-		     int fd)
+/* It has the lock, or may have it. */
+static bool is_its(enum whose whose)
+{
+	return whose <= UNTOLD;
+}
+
+static enum whose whose_lock(struct dlk_kept *k, const struct dlk_victim *s,
+			     int fd)
 {
 	const enum dlk_line_kind kind =
 		k->add.kind == DLK_KEPT_FLOCK   ? DLK_LINE_FLOCK
@@ -423,25 +567,31 @@ static bool has_lock(const struct dlk_kept *k, const struct dlk_victim *s,
 	struct dlk_lock_line l;
 
 	if (k->shadow)
-		return dlk_shadow_copy_is(k->shadow, s->task, fd);
-	if (kind == DLK_LINE_POSIX && s->pid != (pid_t)k->add.pid)
-		return false;
-	return has_line(s, fd, kind, &l) &&
-	       (kind != DLK_LINE_FLOCK || !k->guard.pid || l.pid == 0 ||
-		(uint64_t)l.pid == k->guard.pid) &&
-	       (kind != DLK_LINE_OFD || is_takers(k, s, fd));
+		return dlk_shadow_copy_is(k->shadow, s->task, fd) ? TAKERS
+								  : NOBODYS;
+	if ((kind == DLK_LINE_POSIX && s->pid != (pid_t)k->add.pid) ||
+	    !has_line(s, fd, kind, &l))
+		return NOBODYS;
+	if (kind == DLK_LINE_OFD)
+		return whose_is(k, s, fd);
+	return kind != DLK_LINE_FLOCK || !k->guard.pid || l.pid == 0 ||
+			       (uint64_t)l.pid == k->guard.pid
+		       ? TAKERS
+		       : OTHERS;
 }
 
 /* --- what a process has --------------------------------------------------- */
 
-/* True: it is by this lease's lock that it is a holder. */
-static bool note_lock(struct dlk_victim *s, struct dlk_kept *k, int fd)
+/* If it is a holder, it is by this lease's lock. */
+static enum whose note_lock(struct dlk_victim *s, struct dlk_kept *k, int fd)
 {
-	if (!has_lock(k, s, fd))
-		return false;
+	const enum whose whose = whose_lock(k, s, fd);
+
+	if (!is_its(whose))
+		return whose;
 	s->k = k;
 	s->by = fd;
-	return true;
+	return whose;
 }
 
 static void note_shut(struct dlk_victim *s, int err)
@@ -450,19 +600,48 @@ static void note_shut(struct dlk_victim *s, int err)
 		s->shut = err;
 }
 
-/* Of all of a taker's OFD locks of a file a descriptor has one, or none (is_takers). */
-static pid_t ofd_taker(const struct dlk_kept *k)
+pid_t dlk_victims_ofd_taker(const struct dlk_kept *k)
 {
-	return k->add.kind == DLK_KEPT_OFD && k->by == DLK_BY_PROCESS
+	return k->state == DLK_KEPT && k->add.kind == DLK_KEPT_OFD &&
+			       !k->shadow && k->by == DLK_BY_PROCESS
 		       ? (pid_t)k->add.pid
 		       : 0;
 }
 
+/* To tell it from it only.  (A taker may have thousands, and his children as many.) */
+static enum whose look_beside(const struct dlk_victim *s, struct dlk_kept *k,
+			      int fd)
+{
+	enum whose whose = UNTOLD;
+	uint64_t began;
+
+	if (s->pid == (pid_t)k->add.pid || beside_ns >= BESIDE_MS * DLK_MS)
+		return UNTOLD;
+	began = dlk_cpu_ns();
+	if (!is_inherited(k, s, fd))
+		whose = whose_lock(k, s, fd);
+	beside_ns += dlk_cpu_ns() - began;
+	return whose;
+}
+
+static void note_as_well(const struct dlk_victim *s, struct dlk_kept *k, int fd)
+{
+	const uint64_t began = dlk_cpu_ns();
+
+	if (beside_ns < BESIDE_MS * DLK_MS)
+		note_stranger(k, s, fd);
+	beside_ns += dlk_cpu_ns() - began;
+}
+
+/* Of all of a taker's OFD locks of a file a descriptor has one, or none (compare). */
 static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
 		       const struct dlk_kept *only)
 {
 	const struct wanted *w, *end = wanted.v + wanted.n;
-	pid_t taker, not_of = 0;
+	pid_t taker;
+	pid_t not_of = 0,
+	      perhaps_of = 0; /* whose it has none of, or may have */
+	enum whose whose = UNTOLD;
 	struct stat st;
 	uint64_t fd;
 
@@ -475,17 +654,26 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
 	for (w = first_of(&st); w && w < end; w++) {
 		if (w->dev != st.st_dev || w->ino != st.st_ino)
 			break;
-		taker = ofd_taker(w->k);
-		if (w->k->shadow || (only && w->k != only) ||
-		    (taker && taker == not_of))
+		taker = dlk_victims_ofd_taker(w->k);
+		if (w->k->shadow || (only && w->k != only))
 			continue;
-		if (note_lock(s, w->k, (int)fd))
+		if (taker && taker == not_of) {
+			if (whose == OTHERS)
+				note_as_well(s, w->k, (int)fd);
+			continue;
+		}
+		if (w->beside && taker == perhaps_of)
+			continue;
+		whose = w->beside ? look_beside(s, w->k, (int)fd)
+				  : note_lock(s, w->k, (int)fd);
+		if (!w->beside && is_its(whose))
 			return;
-		not_of = taker;
+		not_of = whose == OTHERS_BEFORE || is_its(whose) ? 0 : taker;
+		perhaps_of = is_its(whose) ? taker : 0;
 	}
 	for (w = wanted.v; w < end; w++)
 		if (w->k->shadow && (!only || w->k == only) &&
-		    note_lock(s, w->k, (int)fd))
+		    is_its(note_lock(s, w->k, (int)fd)))
 			return;
 }
 
@@ -698,8 +886,9 @@ static bool is_same(const struct dlk_victims *list, struct dlk_victim *v)
 	memcpy(v->command, now.command, sizeof(v->command));
 	v->task = now.task;
 	return v->by == DLK_VICTIM_BY_PARENT ? has_parent(list, v, &now)
-	       : v->by == DLK_VICTIM_BY_WORD ? says_so(v->pid, v->k)
-					     : has_lock(v->k, v, v->by);
+	       : v->by == DLK_VICTIM_BY_WORD
+		       ? says_so(v->pid, v->k)
+		       : is_its(whose_lock(v->k, v, v->by));
 }
 
 void dlk_victim_unwatch(struct dlk_victim *v)
@@ -752,6 +941,8 @@ uint64_t dlk_cpu_ns(void)
 static void begin_look(struct dlk_victims *list)
 {
 	lacked = 0;
+	beside_ns = 0;
+	looks++;
 	until_ns = list->until_ns;
 	heed_ns = list->heed_ns;
 	list->cpu_ns = dlk_cpu_ns();
@@ -778,19 +969,22 @@ static size_t list_seen(struct dlk_victims *list)
 }
 
 size_t dlk_victims_find(struct dlk_victims *list,
-			struct dlk_kept *const *leases, size_t n)
+			struct dlk_kept *const *leases, size_t n,
+			struct dlk_kept *const *beside, size_t n_beside)
 {
 	size_t found;
 
 	begin_look(list);
 	want(leases, n);
 	learn_files();
+	learn_files_beside(beside, n_beside);
 	seen.n = 0;
 	if (dlk_kernel_shows_our_pids() != 0)
 		look_at_all();
 	else
 		lacked = ENXIO;
 	find_descendants();
+	end_strangers();
 	seen.err = lacked;
 	found = list_seen(list);
 	end_look(list);

@@ -526,7 +526,7 @@ static void find_strangers(void)
 	if (due < dogs.who.until_ns)
 		dogs.who.until_ns = due;
 	if (dlk_now_ns() < due)
-		dlk_victims_find(&dogs.who, watched.v, watched.n);
+		dlk_victims_find(&dogs.who, watched.v, watched.n, NULL, 0);
 	else
 		dogs.who.err = ETIME;
 }

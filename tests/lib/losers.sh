@@ -92,6 +92,8 @@ judge()
 		at=${DIED[${PIDS[i]}]-}
 		if [ -z "$at" ] || [ "$at" -ge "${GRANTED[$i]}" ]; then
 			EARLY+="$i "
+			diag "$i: granted at ${GRANTED[$i]}, dead at ${at:-a later time}" \
+				"$(cat "$RIG/a$i.log")"
 			continue
 		fi
 		at=$(((GRANTED[$i] - at) / 1000000))

@@ -71,6 +71,7 @@ ok '... in the kernel' until_true 10 is_in_state "$parent" D
 ok '... and a keeper has its lease' until_true 10 have_standbys A 1
 ask p hang
 ok 'it is sent SIGSTOP' until_true 20 stopped 1
+stopped 1 || diag "$(cat "$RIG/log")"
 echo >"$RIG/go"
 # (It may be stopped before it has said its name.)
 ok 'it has a child' until_true 10 there -P "$parent"
