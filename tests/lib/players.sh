@@ -29,6 +29,16 @@ players_leave()
 	until_true 20 db_is_empty
 }
 
+# What they have said of it: who was killed, and why.
+players_said()
+{
+	local who
+
+	for who; do
+		diag "$who: $(cat "$RIG/${who%@*}.err")"
+	done
+}
+
 # scene FUNCTION NAME@HOST...
 scene()
 {
@@ -36,6 +46,7 @@ scene()
 
 	players "${@:2}"
 	"$1" || status=1
+	[ "$status" = 0 ] || [ "$RUN" != dl ] || players_said "${@:2}"
 	players_leave
 	return "$status"
 }
