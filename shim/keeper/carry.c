@@ -165,7 +165,7 @@ static void let_go(struct dlk_kept *k)
 		dlk_watch_unref(k->watch);
 	dlk_shadow_copy_put(k->shadow);
 	free(k->ranges.v);
-	free(k->strangers.v);
+	free(k->apart.v);
 	free(k);
 }
 
@@ -1020,7 +1020,7 @@ void dlk_carry_wake(void)
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
 		/* What has been found out since we were forked is not known. */
-		k->strangers.n = 0;
+		k->apart.n = 0;
 		if (dlk_store_prepare(k->section->store, &k->lease) == 0)
 			wake(k);
 		else

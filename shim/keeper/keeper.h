@@ -347,7 +347,7 @@ enum dlk_kept_holders {
 };
 
 /* A process that has an OFD lock of its own on the file, by this descriptor. */
-struct dlk_stranger {
+struct dlk_apart {
 	pid_t pid;
 	int fd;
 	uint64_t start; /* of the process */
@@ -399,13 +399,13 @@ struct dlk_kept {
 	uint64_t seq, listed_ns;
 	uint64_t seen_seq; /* the greatest that was listed */
 
-	/* Of an OFD lock: who was told from it by the last look at which its taker
+	/* Of an OFD lock: who was told apart from it by the last look at which its taker
 	 * lived (victims.c), since it was renewed: until deadline_ns is another. */
 	struct {
-		struct dlk_stranger *v;
+		struct dlk_apart *v;
 		size_t n, room;
 		uint64_t deadline_ns;
-	} strangers;
+	} apart;
 
 	/* As it came, with the ttl and the deadline of then (those of now are
 	 * lease.ttl_ms, deadline_ns); but `remote` is its watch's.  Its bytes

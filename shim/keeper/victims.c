@@ -71,8 +71,8 @@ struct wanted {
 static struct {
 	struct wanted *v;
 	size_t n, room;
-	struct dlk_kept *const *of;
-	size_t of_n;
+	struct dlk_kept *const *of, *const *beside;
+	size_t of_n, beside_n;
 } wanted;
 
 /* Why not all could be looked at: the errno of what was lacking, or 0. */
@@ -141,6 +141,7 @@ static void want(struct dlk_kept *const *leases, size_t n)
 	wanted.n = 0;
 	wanted.of = leases;
 	wanted.of_n = n;
+	wanted.beside_n = 0;
 }
 
 static bool learn_file(struct dlk_kept *k, bool beside)
@@ -159,11 +160,7 @@ static bool learn_file(struct dlk_kept *k, bool beside)
 	return true;
 }
 
-static void sort_files(void)
-{
-	qsort(wanted.v, wanted.n, sizeof(*wanted.v), by_file);
-}
-
+/* (Without memory for those beside nobody's is told from them.) */
 static void learn_files(void)
 {
 	while (wanted.n < wanted.of_n)
@@ -171,15 +168,9 @@ static void learn_files(void)
 			note_lack(ENOMEM);
 			wanted.of_n = wanted.n;
 		}
-	sort_files();
-}
-
-/* (Without memory for it, nobody's is told from it.) */
-static void learn_files_beside(struct dlk_kept *const *leases, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		learn_file(leases[i], true);
-	sort_files();
+	for (size_t i = 0; i < wanted.beside_n; i++)
+		learn_file(wanted.beside[i], true);
+	qsort(wanted.v, wanted.n, sizeof(*wanted.v), by_file);
 }
 
 /* The first one of a file, or NULL; the others follow it. */
@@ -443,13 +434,13 @@ static bool is_living(pid_t pid, struct dlk_victim *s)
 	       !s->ends;
 }
 
-static struct dlk_stranger *find_stranger(const struct dlk_kept *k,
-					  const struct dlk_victim *s, int fd)
+static struct dlk_apart *find_apart(const struct dlk_kept *k,
+				    const struct dlk_victim *s, int fd)
 {
-	if (k->strangers.deadline_ns != k->deadline_ns)
+	if (k->apart.deadline_ns != k->deadline_ns)
 		return NULL;
-	for (size_t i = 0; i < k->strangers.n; i++) {
-		struct dlk_stranger *o = &k->strangers.v[i];
+	for (size_t i = 0; i < k->apart.n; i++) {
+		struct dlk_apart *o = &k->apart.v[i];
 
 		if (o->pid == s->pid && o->start == s->start && o->fd == fd)
 			return o;
@@ -458,31 +449,29 @@ static struct dlk_stranger *find_stranger(const struct dlk_kept *k,
 }
 
 /* (Who is not noted, for lack of memory, counts when the taker is dead.) */
-static void note_stranger(struct dlk_kept *k, const struct dlk_victim *s,
-			  int fd)
+static void note_apart(struct dlk_kept *k, const struct dlk_victim *s, int fd)
 {
-	struct dlk_stranger *o = find_stranger(k, s, fd);
+	struct dlk_apart *o = find_apart(k, s, fd);
 
 	if (o) {
 		o->look = looks;
 		return;
 	}
-	if (k->strangers.deadline_ns != k->deadline_ns)
-		k->strangers.n = 0;
-	k->strangers.deadline_ns = k->deadline_ns;
-	if (dlk_grow(&k->strangers.v, &k->strangers.room, k->strangers.n,
-		     sizeof(*k->strangers.v)))
-		k->strangers.v[k->strangers.n++] =
-			(struct dlk_stranger){ s->pid, fd, s->start, looks };
+	if (k->apart.deadline_ns != k->deadline_ns)
+		k->apart.n = 0;
+	k->apart.deadline_ns = k->deadline_ns;
+	if (dlk_grow(&k->apart.v, &k->apart.room, k->apart.n,
+		     sizeof(*k->apart.v)))
+		k->apart.v[k->apart.n++] =
+			(struct dlk_apart){ s->pid, fd, s->start, looks };
 }
 
-static void forget_stranger(struct dlk_kept *k, const struct dlk_victim *s,
-			    int fd)
+static void forget_apart(struct dlk_kept *k, const struct dlk_victim *s, int fd)
 {
-	struct dlk_stranger *o = find_stranger(k, s, fd);
+	struct dlk_apart *o = find_apart(k, s, fd);
 
 	if (o)
-		*o = k->strangers.v[--k->strangers.n];
+		*o = k->apart.v[--k->apart.n];
 }
 
 /* Who was told by an earlier look only has something else by now, perhaps. */
@@ -490,14 +479,14 @@ static void forget_older(struct dlk_kept *k)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < k->strangers.n; i++)
-		if (k->strangers.v[i].look == looks)
-			k->strangers.v[n++] = k->strangers.v[i];
-	k->strangers.n = n;
+	for (size_t i = 0; i < k->apart.n; i++)
+		if (k->apart.v[i].look == looks)
+			k->apart.v[n++] = k->apart.v[i];
+	k->apart.n = n;
 }
 
 /* (Of one who died amidst a look the one before it counts.) */
-static void end_strangers(void)
+static void end_apart(void)
 {
 	struct dlk_victim taker = { .pid = 0 };
 	bool lives = false;
@@ -506,7 +495,7 @@ static void end_strangers(void)
 		struct dlk_kept *k = wanted.v[i].k;
 		const pid_t pid = (pid_t)k->add.pid;
 
-		if (!k->strangers.n)
+		if (!k->apart.n)
 			continue;
 		if (pid != taker.pid)
 			lives = is_living(pid, &taker);
@@ -543,11 +532,11 @@ static enum whose whose_is(struct dlk_kept *k, const struct dlk_victim *s,
 					       : compare(&taker, s, fd);
 	/* (He may have begun to end amidst that, and have closed it.) */
 	if (whose != TAKERS && !is_living(pid, &since))
-		return find_stranger(k, s, fd) ? OTHERS_BEFORE : UNTOLD;
+		return find_apart(k, s, fd) ? OTHERS_BEFORE : UNTOLD;
 	if (whose == OTHERS && since.task == taker.task)
-		note_stranger(k, s, fd);
+		note_apart(k, s, fd);
 	else
-		forget_stranger(k, s, fd);
+		forget_apart(k, s, fd);
 	return whose;
 }
 
@@ -629,7 +618,7 @@ static void note_as_well(const struct dlk_victim *s, struct dlk_kept *k, int fd)
 	const uint64_t began = dlk_cpu_ns();
 
 	if (beside_ns < BESIDE_MS * DLK_MS)
-		note_stranger(k, s, fd);
+		note_apart(k, s, fd);
 	beside_ns += dlk_cpu_ns() - began;
 }
 
@@ -976,15 +965,16 @@ size_t dlk_victims_find(struct dlk_victims *list,
 
 	begin_look(list);
 	want(leases, n);
+	wanted.beside = beside;
+	wanted.beside_n = n_beside;
 	learn_files();
-	learn_files_beside(beside, n_beside);
 	seen.n = 0;
 	if (dlk_kernel_shows_our_pids() != 0)
 		look_at_all();
 	else
 		lacked = ENXIO;
 	find_descendants();
-	end_strangers();
+	end_apart();
 	seen.err = lacked;
 	found = list_seen(list);
 	end_look(list);

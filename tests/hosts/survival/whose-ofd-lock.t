@@ -52,8 +52,9 @@ are_apart()
 		"dlock:$MNT/image%rec" "dlock:$MNT/later/below%rec")" -ge "$1" ]
 }
 
-# each_has_his_own WHEN FILE SECONDS: as virtual machines have them, of an image and of
-# what lies below it, taken one so long after the other.
+# each_has_his_own WHEN FILE SECONDS LOST: as virtual machines have them, of an image and
+# of what lies below it, taken one so long after the other, and lost LOST seconds after
+# it at most.
 each_has_his_own()
 {
 	local taker other
@@ -69,10 +70,10 @@ take(below, fcntl.F_RDLCK, 0)"
 	begin other "$RIG/direct.conf" /usr/bin/python3 "$RIG/take.py" "
 take(os.open('$2', os.O_RDWR), fcntl.F_RDLCK, 0)"
 	other=$PID
-	until_true 1 have_standbys A 1
+	ok "$1: their keepers have the leases" until_true 10 have_standbys A 2
 	ask p hang
-	ok "$1: the taker is killed (control)" until_true 20 pid_is_gone_on A "$taker"
-	ok '... both of its locks are lost (control)' until_true 15 is_said 'below.* is LOST'
+	ok '... the taker is killed (control)' until_true 20 pid_is_gone_on A "$taker"
+	ok '... both of its locks are lost (control)' until_true "$4" is_said 'below.* is LOST'
 	ok '... who has a lock of his own on the same file lives' lives "$other"
 	unlike "$(cat "$RIG/log")" "killed:.* $other \\(" '... and is not among the killed'
 	ask p pass
@@ -89,10 +90,10 @@ on A mkdir later
 rig_also A longer "$MNT/later/" ttl=12s connect_timeout=400ms \
 	url="redis://127.0.0.1:$PROXY/0"
 
-each_has_his_own 'locks taken at once' below 0
+each_has_his_own 'locks taken at once' below 0 5
 # The second lease's stop mark comes when the taker is dying, or dead.
-each_has_his_own 'a moment later' below 0.025
-each_has_his_own 'of a lease that lasts longer' later/below 0
+each_has_his_own 'a moment later' below 0.025 5
+each_has_his_own 'of a lease that lasts longer' later/below 0 15
 
 # Whom the taker's end does not touch, and who has the second lock by his description.
 : >"$RIG/log"
@@ -108,7 +109,7 @@ sharer=$(on A ps -o ppid= -p "$taker" | tr -d ' ')
 begin other "$RIG/direct.conf" /usr/bin/python3 "$RIG/take.py" '
 take(os.open("later/below", os.O_RDWR), fcntl.F_RDLCK, 0)'
 other=$PID
-until_true 1 have_standbys A 1
+ok 'their keepers have the leases' until_true 10 have_standbys A 2
 ok 'its leases end far apart (control)' are_apart 2000
 ask p hang
 ok 'the taker is killed (control)' until_true 20 pid_is_gone_on A "$taker"
