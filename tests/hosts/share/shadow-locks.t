@@ -235,21 +235,33 @@ wait
 
 # --- the description is passed on ---------------------------------------------
 
+is_said_to_be_sent()
+{
+	grep -q "$place/p\" stays locked.* sent to process $receiver " "$LOG.sent"
+}
+
+# No table of descriptors has it until it is received.
 for place in $places; do
 	configs "$([ "$place" = own ] || echo shadow)"
 	peer "take.$place" dl A "$BIN/moved_descriptions" take "$RIG/sock.$place"
 	hear "take.$place"
-	peer "give.$place" dl A "$BIN/moved_descriptions" give "$place/p" \
-		"$RIG/sock.$place" 0
+	receiver=$(on A pgrep -f "take $RIG/sock.$place")
+	on A kill -STOP "$receiver"
+	peer "give.$place" dl A env DLOCK_LOG="warning:$LOG.sent" \
+		"$BIN/moved_descriptions" give "$place/p" "$RIG/sock.$place" 0
 	hear "give.$place"
-	hear "take.$place"
-	is "$HEARD" got "$place: passed over a socket"
 	say "give.$place" go
 	not_granted()
 	{
 		! dl A flock -n "$place/p" true && ! dl B flock -n "$place/p" true
 	}
-	ok "$place: the receiver has the lock" not_granted
+	ok "$place: sent, and not received: locked" throughout 500 3 not_granted
+	[ "$place" = own ] ||
+		ok "$place: and who should receive it is named" until_true 10 is_said_to_be_sent
+	on A kill -CONT "$receiver"
+	hear "take.$place"
+	is "$HEARD" got "$place: passed over a socket"
+	ok "$place: the receiver has the lock" throughout 200 3 not_granted
 	ask "take.$place" go
 	ok "$place: it closes: free" until_true 2 is_free "$place/p"
 done
