@@ -505,6 +505,35 @@ static void end_apart(void)
 	}
 }
 
+static bool has_it_of(const struct dlk_apart *o, const struct dlk_victim *s,
+		      int fd)
+{
+	struct dlk_victim other;
+
+	return (o->pid == s->pid || o->pid == s->parent) &&
+	       read_stat(o->pid, &other) && other.start == o->start &&
+	       are_one(s, fd, &other, o->fd);
+}
+
+/*
+ * Who was told apart may have forked since, or have it by another number: then he who
+ * is asked about is his child, or himself, and the description is one.
+ */
+static bool was_apart(struct dlk_kept *k, const struct dlk_victim *s, int fd)
+{
+	if (k->apart.deadline_ns != k->deadline_ns)
+		return false;
+	if (find_apart(k, s, fd))
+		return true;
+	for (size_t i = 0; i < k->apart.n; i++) {
+		if (!has_it_of(&k->apart.v[i], s, fd))
+			continue;
+		note_apart(k, s, fd); /* for his own children */
+		return true;
+	}
+	return false;
+}
+
 /* Inherited, it mostly has the same number. */
 static bool is_inherited(const struct dlk_kept *k, const struct dlk_victim *s,
 			 int fd)
@@ -532,8 +561,10 @@ static enum whose whose_is(struct dlk_kept *k, const struct dlk_victim *s,
 					       : compare(&taker, s, fd);
 	/* (He may have begun to end amidst that, and have closed it.) */
 	if (whose != TAKERS && !is_living(pid, &since))
-		return find_apart(k, s, fd) ? OTHERS_BEFORE : UNTOLD;
-	if (whose == OTHERS && since.task == taker.task)
+		return was_apart(k, s, fd) ? OTHERS_BEFORE : UNTOLD;
+	if (whose == OTHERS && since.task != taker.task)
+		whose = OTHERS_FOR_NOW;
+	if (whose == OTHERS)
 		note_apart(k, s, fd);
 	else
 		forget_apart(k, s, fd);
@@ -607,7 +638,9 @@ static enum whose look_beside(const struct dlk_victim *s, struct dlk_kept *k,
 	if (s->pid == (pid_t)k->add.pid || beside_ns >= BESIDE_MS * DLK_MS)
 		return UNTOLD;
 	began = dlk_cpu_ns();
-	if (!is_inherited(k, s, fd))
+	if (is_inherited(k, s, fd))
+		forget_apart(k, s, fd);
+	else
 		whose = whose_lock(k, s, fd);
 	beside_ns += dlk_cpu_ns() - began;
 	return whose;
@@ -615,10 +648,12 @@ static enum whose look_beside(const struct dlk_victim *s, struct dlk_kept *k,
 
 static void note_as_well(const struct dlk_victim *s, struct dlk_kept *k, int fd)
 {
-	const uint64_t began = dlk_cpu_ns();
+	uint64_t began;
 
-	if (beside_ns < BESIDE_MS * DLK_MS)
-		note_apart(k, s, fd);
+	if (beside_ns >= BESIDE_MS * DLK_MS)
+		return;
+	began = dlk_cpu_ns();
+	note_apart(k, s, fd);
 	beside_ns += dlk_cpu_ns() - began;
 }
 
@@ -651,8 +686,10 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
 				note_as_well(s, w->k, (int)fd);
 			continue;
 		}
-		if (w->beside && taker == perhaps_of)
+		if (w->beside && taker == perhaps_of) {
+			forget_apart(w->k, s, (int)fd);
 			continue;
+		}
 		whose = w->beside ? look_beside(s, w->k, (int)fd)
 				  : note_lock(s, w->k, (int)fd);
 		if (!w->beside && is_its(whose))

@@ -6,7 +6,8 @@
 # by their descriptions (DESIGN 9.8): all that its taker has of the file count, by
 # whichever of his locks he was found first.  Who has another lock of the same file,
 # and his own healthy lease, is not killed with him; who has one of his descriptions
-# is, though the taker has opened the file once more.
+# is, though the taker has opened the file once more.  So it is when the taker is dead,
+# of whom has been told apart while he lived, and of his children.
 #
 # Control: the taker is killed each time.
 . "${0%/*}/../../lib/rig.sh"
@@ -14,14 +15,24 @@
 make_programs()
 {
 	cat >"$RIG/take.py" <<-END
-	import fcntl, os, struct, sys
+	import fcntl, os, signal, struct, sys
 	# take(DESCRIPTOR, KIND, START), of one byte (struct flock, fcntl(2)).
 	def take(fd, kind, start):
+	    global taken
+	    taken = fd
 	    fcntl.fcntl(fd, fcntl.F_OFD_SETLK,
 	                struct.pack("hhqqi4x", kind, 0, start, 1, 0))
+	# Told to, it has it by one more descriptor, and so has a child, which says
+	# its number, too.
+	def fork(*_):
+	    os.dup(taken)
+	    if os.fork() == 0:
+	        print(os.readlink("/proc/self"), flush=True)
+	signal.signal(signal.SIGUSR1, fork)
 	exec(sys.argv[1])
 	print(os.readlink("/proc/self"), flush=True)
-	sys.stdin.read()
+	while os.read(0, 1):
+	    pass
 	END
 }
 
@@ -113,9 +124,14 @@ ok 'their keepers have the leases' until_true 10 have_standbys A 2
 ok 'its leases end far apart (control)' are_apart 2000
 ask p hang
 ok 'the taker is killed (control)' until_true 20 pid_is_gone_on A "$taker"
+on A kill -USR1 "$other"
+hear other
+child=$HEARD
+like "$child" '^[0-9]+$' '... another forks'
 ok '... who shares one of its locks lives for now (control)' lives "$sharer"
 ok '... and is killed by that one' until_true 15 pid_is_gone_on A "$sharer"
 ok '... who has a lock of his own on the same file lives' lives "$other"
+ok '... and so does his child, who is younger than the end of the taker' lives "$child"
 ask p pass
 peer_end sharer other
 ok '... and all is over' until_true 20 host_is_idle A
