@@ -19,6 +19,7 @@
  *	file.c		watching a file
  *	locks.c		is a flock lock there, by the kernel's list (list.c)?
  *	shadow_copy.c	shadows, of files that cannot be locked themselves
+ *	description.c	has anybody an open file description yet?
  *	hear.c		the shim's socket
  *	errand.c	what may hang
  *
@@ -400,7 +401,8 @@ struct dlk_kept {
 	uint64_t seen_seq; /* the greatest that was listed */
 
 	/* Of an OFD lock: who was told apart from it by the last look at which its taker
-	 * lived (victims.c), since it was renewed: until deadline_ns is another. */
+	 * lived (victims.c), since it was renewed: until deadline_ns is another.  And
+	 * whom a later one has found to have it from one of those. */
 	struct {
 		struct dlk_apart *v;
 		size_t n, room;

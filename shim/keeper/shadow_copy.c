@@ -18,24 +18,11 @@
  *					a moment later: no
  *
  * Where epoll will not have it (EPERM), the keeper has to keep the program's
- * description, to compare others' with it by kcmp(2); and then nothing tells
- * of the end of all others but looking at them, every 20 ms.  That it is gone MUST be
- * proved:
- *
- *  - One who had it, and may not be looked into any more (setuid(2),
- *    PR_SET_DUMPABLE), has it until he ends.
- *  - What was sent over a socket is in no table of descriptors until it is received
- *    (unix(7), SCM_RIGHTS), and the kernel tells how many are under way, but not
- *    which: it may be among them.  Only to processes of our own user, or every other
- *    one could keep the lock by a descriptor of anything.
- *  - It may pass from who was not looked at yet to who was: so all are looked at
- *    twice, of each what is under way to him first.
- *
- * A mapping (mmap(2)) keeps a description as well, but does not show it.
+ * description, and then nothing tells of the end of all others but looking for who
+ * has it, every 20 ms (description.c).
  */
 #include "keeper/keeper.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
@@ -46,47 +33,31 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "os/log.h"
+#include "keeper/description.h"
 #include "os/proc.h"
 #include "os/shadowdir.h"
 #include "os/sys.h"
 #include "model/text.h"
-#include "model/timeline.h"
 
 enum {
 	LOOK_MS = 20,
 	IDLE_MS = 500,
 	ASKERS = 16,
 	RELOOKS = 8,
-	HOLDERS = 16,
-	SENT_MS = 1000,
-};
-
-/* In /proc/PID/fdinfo/N of a unix socket, since Linux 5.6, and /proc/PID/status. */
-#define UNREAD   "scm_fds: "
-#define REAL_UID "\nUid:\t"
-
-struct holder {
-	pid_t pid;
-	int fd;
-	bool is_socket; /* by which it is sent to him, perhaps */
 };
 
 struct dlk_shadow_copy {
 	LIST_ENTRY(dlk_shadow_copy) next;
 	int shadow; /* -1: the description has ended */
 	int set;    /* an epoll set with it, by plan.slot; or -1 */
-	int held;   /* itself; or -1 */
-	struct holder holders[HOLDERS];
-	unsigned n_holders;
-	uint64_t say_ns; /* that only what is sent holds it; 0: does not */
-	int dir, sock;   /* for those who ask; or -1 */
+	struct dlk_description description; /* itself, where there is no set */
+	bool rests;    /* who asks is not accepted: there was no descriptor */
+	int dir, sock; /* for those who ask; or -1 */
 	struct dlk_shadow_plan plan;
 };
 
@@ -104,193 +75,6 @@ static bool in_set(const struct dlk_shadow_copy *s)
 
 	dlk_numbered(name, "/proc/self/fdinfo/", s->set, "");
 	return dlk_slurp(name, text, sizeof(text)) < 0 || strstr(text, "tfd:");
-}
-
-/* False with errno set, too: 0 for another description. */
-static bool same(int ours, pid_t pid, int fd)
-{
-	errno = 0;
-	return dlk_syscall(SYS_kcmp, getpid(), pid, KCMP_FILE, (long)ours,
-			   (long)fd) == 0;
-}
-
-/* The number behind a name in a file of /proc; 0, too, if it is not there. */
-static uint64_t number_in(const char *file, const char *name)
-{
-	char text[2048];
-	const char *found;
-	uint64_t n = 0;
-
-	if (dlk_slurp(file, text, sizeof(text)) > 0 &&
-	    (found = strstr(text, name)))
-		dlk_number(found + strlen(name), 10, &n);
-	return n;
-}
-
-static bool is_ours(pid_t pid)
-{
-	char name[DLK_NUMBERED_MAX];
-
-	return number_in(dlk_numbered(name, "/proc/", pid, "/status"),
-			 REAL_UID) == getuid();
-}
-
-/* A unix socket, with what was sent there, or to one that waits to be accepted by it. */
-static bool is_sent_some(const struct holder *h, int fds)
-{
-	char name[DLK_NUMBERED_MAX], dir[DLK_NUMBERED_MAX];
-	struct stat st;
-
-	if (fds >= 0 &&
-	    (dlk_stat_known(fds, dlk_numbered(name, "", h->fd, ""), &st) ||
-	     !S_ISSOCK(st.st_mode)))
-		return false;
-	dlk_numbered(dir, "/proc/", h->pid, "/fdinfo/");
-	return number_in(dlk_numbered(name, dir, h->fd, ""), UNREAD) > 0 &&
-	       is_ours(h->pid);
-}
-
-static bool may_have(const struct dlk_shadow_copy *s, const struct holder *h)
-{
-	if (h->is_socket)
-		return is_sent_some(h, -1);
-	if (same(s->held, h->pid, h->fd))
-		return true;
-	if (errno != EPERM && errno != EACCES)
-		return false;
-	return dlk_shim_process_lives(h->pid) != 0;
-}
-
-static void add_holder(struct dlk_shadow_copy *s, struct holder h)
-{
-	if (s->n_holders < HOLDERS)
-		s->holders[s->n_holders++] = h;
-}
-
-static bool next_fd(DIR *d, struct holder *h)
-{
-	const struct dirent *e;
-	uint64_t fd;
-
-	while ((e = readdir(d)))
-		if (dlk_number(e->d_name, 10, &fd)) {
-			h->fd = (int)fd;
-			return true;
-		}
-	return false;
-}
-
-static void look_at_sockets(struct dlk_shadow_copy *s, DIR *d, pid_t pid)
-{
-	struct holder at = { .pid = pid, .is_socket = true };
-	struct stat st;
-
-	if (fstat(dirfd(d), &st) || st.st_uid != geteuid())
-		return;
-	while (next_fd(d, &at))
-		if (is_sent_some(&at, dirfd(d)))
-			add_holder(s, at);
-	rewinddir(d);
-}
-
-static void find_in(struct dlk_shadow_copy *s, const char *pid, bool sent)
-{
-	char name[DLK_NUMBERED_MAX];
-	struct holder at = { .fd = -1 };
-	uint64_t number;
-	DIR *d;
-
-	if (!dlk_number(pid, 10, &number) ||
-	    dlk_holder_of(number) == DLK_KEEPER)
-		return;
-	at.pid = (pid_t)number;
-	d = opendir(dlk_numbered(name, "/proc/", at.pid, "/fd"));
-	if (!d)
-		return;
-	if (sent)
-		look_at_sockets(s, d, at.pid);
-	while (next_fd(d, &at))
-		if (same(s->held, at.pid, at.fd))
-			add_holder(s, at);
-	closedir(d);
-}
-
-/* Others who have the description; keepers have it for this sake only. */
-static void look_for_holders(struct dlk_shadow_copy *s, bool sent)
-{
-	DIR *d = opendir("/proc");
-	struct dirent *e;
-
-	s->n_holders = 0;
-	while (d && s->n_holders < HOLDERS && (e = readdir(d)))
-		find_in(s, e->d_name, sent);
-	if (d)
-		closedir(d);
-}
-
-static bool find_holders(struct dlk_shadow_copy *s)
-{
-	look_for_holders(s, false);
-	if (s->n_holders == 0)
-		look_for_holders(s, true);
-	return s->n_holders > 0;
-}
-
-static bool has_holder(struct dlk_shadow_copy *s)
-{
-	while (s->n_holders > 0) {
-		if (may_have(s, &s->holders[s->n_holders - 1]))
-			return true;
-		s->n_holders--;
-	}
-	return find_holders(s);
-}
-
-/* Nobody else would find out why the file stays locked. */
-static void say_sent(const struct dlk_shadow_copy *s, pid_t pid)
-{
-	char path[4096];
-	const ssize_t n = dlk_kernel_path(s->held, path, sizeof(path));
-	struct dlk_line l;
-
-	dlk_line_begin(&l, DLK_WARNING);
-	dlk_text_str(&l.text, "\"");
-	dlk_text_quoted(&l.text, path, n < 0 ? 0 : (size_t)n);
-	dlk_text_str(
-		&l.text,
-		"\" stays locked, though nobody has the open file any more: "
-		"descriptors were sent to process ");
-	dlk_text_i64(&l.text, pid);
-	dlk_text_str(&l.text,
-		     " by a socket, which it has not received, and it may be "
-		     "among them; let it go on, or end it");
-	dlk_line_end(&l);
-}
-
-static const struct holder *latest(const struct dlk_shadow_copy *s)
-{
-	return &s->holders[s->n_holders - 1];
-}
-
-static bool is_held(struct dlk_shadow_copy *s)
-{
-	const uint64_t now = dlk_now_ns();
-
-	if (!has_holder(s))
-		return false;
-	if (!latest(s)->is_socket) {
-		s->say_ns = 0;
-	} else if (s->say_ns == 0) {
-		s->say_ns = now + SENT_MS * DLK_MS;
-	} else if (now >= s->say_ns) {
-		s->say_ns = UINT64_MAX;
-		/* By now somebody may have received it. */
-		if (!find_holders(s))
-			return false;
-		if (latest(s)->is_socket)
-			say_sent(s, latest(s)->pid);
-	}
-	return true;
 }
 
 static bool enter(int fd, void *whose)
@@ -323,24 +107,34 @@ static void stop_watching(struct dlk_shadow_copy *s)
 		inotify_rm_watch(inotify, s->plan.watch);
 	s->plan.watch = -1;
 	dlk_close_all(&s->set, 1);
-	dlk_close_all(&s->held, 1);
+	dlk_description_drop(&s->description);
 	if (s->plan.sock_name[0] && !asleep)
 		unlinkat(s->dir, s->plan.sock_name, 0);
 	s->plan.sock_name[0] = '\0';
 	leave(&s->sock);
 }
 
-/* True if it has ended just now. */
-static bool look_at(struct dlk_shadow_copy *s)
+/* At all copies, or one; true if a description has ended just now. */
+static bool look_at(const struct dlk_shadow_copy *only)
 {
-	if (s->shadow < 0 || (s->set >= 0 ? in_set(s) : is_held(s)))
-		return false;
-	/* First: whoever does not find the socket takes it for unlocked.  By
-	 * flock(2), for the standby has a copy as well. */
-	flock(s->shadow, LOCK_UN);
-	dlk_close_all(&s->shadow, 1);
-	stop_watching(s);
-	return true;
+	struct dlk_shadow_copy *s;
+	bool ended = false;
+
+	dlk_descriptions_look(only ? &only->description : NULL);
+	LIST_FOREACH(s, &copies, next)
+	{
+		if (s->shadow < 0 || (only && s != only) ||
+		    (s->set >= 0 ? in_set(s)
+				 : dlk_description_is_had(&s->description)))
+			continue;
+		/* First: whoever does not find the socket takes it for
+		 * unlocked.  By flock(2), for the standby has a copy. */
+		flock(s->shadow, LOCK_UN);
+		dlk_close_all(&s->shadow, 1);
+		stop_watching(s);
+		ended = true;
+	}
+	return ended;
 }
 
 /* --- when to look --------------------------------------------------------- */
@@ -355,7 +149,7 @@ static void arm(void)
 	{
 		if (s->shadow < 0)
 			continue;
-		if (s->held >= 0 || s->plan.watch < 0)
+		if (s->description.fd >= 0 || s->plan.watch < 0)
 			ms = LOOK_MS;
 		else if (ms == 0)
 			ms = IDLE_MS; /* in any case */
@@ -371,11 +165,12 @@ static void arm(void)
 
 static bool look_at_all(void)
 {
+	const bool ended = look_at(NULL);
 	struct dlk_shadow_copy *s;
-	bool ended = false;
 
 	LIST_FOREACH(s, &copies, next)
-	ended |= look_at(s);
+	if (s->rests && s->sock >= 0)
+		s->rests = !enter(s->sock, s);
 	arm();
 	return ended;
 }
@@ -412,7 +207,7 @@ bool dlk_shadow_copy_is(const struct dlk_shadow_copy *s, pid_t pid, int fd)
 					.tfd = (uint32_t)s->plan.slot };
 
 	if (s->set < 0)
-		return s->held >= 0 && same(s->held, pid, fd);
+		return dlk_description_is(&s->description, pid, fd);
 	return dlk_syscall(SYS_kcmp, pid, getpid(), KCMP_EPOLL_TFD, (long)fd,
 			   &slot) == 0;
 }
@@ -468,8 +263,12 @@ static bool listen_to(struct dlk_shadow_copy *s)
 {
 	struct asker *a = &askers[next_asker++ % ASKERS];
 	int sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);
-	bool ended = look_at(s);
+	bool ended;
 
+	/* It would ring on: until the next look. */
+	if (sock < 0 && (errno == EMFILE || errno == ENFILE))
+		s->rests = epoll_ctl(bell, EPOLL_CTL_DEL, s->sock, NULL) == 0;
+	ended = look_at(s);
 	end_asker(a);
 	if (sock >= 0 && enter(sock, a))
 		*a = (struct asker){ s, sock };
@@ -567,8 +366,7 @@ static bool see_end(struct dlk_shadow_copy *s, int fd)
 		return true;
 	}
 	dlk_close_all(&s->set, 1);
-	s->held = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	return s->held >= 0 && find_holders(s);
+	return dlk_description_hold(&s->description, fd);
 }
 
 struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
@@ -579,7 +377,7 @@ struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3])
 		errno = ENOMEM;
 		return NULL;
 	}
-	s->set = s->held = s->sock = s->plan.watch = -1;
+	s->set = s->description.fd = s->sock = s->plan.watch = -1;
 	s->dir = fds[2] < 0 ? -1 : fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
 	s->shadow = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
 	LIST_INSERT_HEAD(&copies, s, next);
@@ -621,8 +419,9 @@ void dlk_shadow_copy_plan(const struct dlk_shadow_copy *s,
 			  struct dlk_shadow_plan *plan, int fds[DLK_SHADOW_FDS])
 {
 	const int its[DLK_SHADOW_FDS] = {
-		s ? s->shadow : -1, s ? s->set : -1,  s ? s->held : -1,
-		s ? s->dir : -1,    s ? s->sock : -1, s ? inotify : -1
+		s ? s->shadow : -1,         s ? s->set : -1,
+		s ? s->description.fd : -1, s ? s->dir : -1,
+		s ? s->sock : -1,           s ? inotify : -1
 	};
 
 	memcpy(fds, its, sizeof(its));
@@ -638,7 +437,7 @@ struct dlk_shadow_copy *dlk_shadow_copy_adopt(
 		return NULL;
 	s->shadow = fds[0];
 	s->set = fds[1];
-	s->held = fds[2];
+	dlk_description_adopt(&s->description, fds[2]);
 	s->dir = fds[3];
 	s->sock = fds[4];
 	if (inotify < 0)

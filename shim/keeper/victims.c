@@ -263,17 +263,6 @@ static bool add(struct dlk_victims *list, const struct dlk_victim *v)
 	return true;
 }
 
-/* The next number in a directory; false: there is none. */
-static bool next_number(DIR *d, uint64_t *n)
-{
-	const struct dirent *e;
-
-	while (d && (e = readdir(d)))
-		if (dlk_number(e->d_name, 10, n))
-			return true;
-	return false;
-}
-
 /* What proc_pid_stat(5) has of a process, or of a thread. */
 static bool read_one(pid_t pid, struct dlk_victim *s)
 {
@@ -322,7 +311,7 @@ static bool goes_on(struct dlk_victim *s)
 	uint64_t task;
 	DIR *d = look_into(dlk_numbered(name, "/proc/", s->pid, "/task"));
 
-	while (!any && next_number(d, &task))
+	while (!any && dlk_next_number(d, &task))
 		any = read_one((pid_t)task, &thread) && !has_ended(&thread);
 	if (d)
 		closedir(d);
@@ -406,7 +395,7 @@ static enum whose compare(const struct dlk_victim *taker,
 	if (dlk_stat_known(AT_FDCWD, fd_name(name, "/fd/", s, fd), &file) < 0)
 		return UNTOLD;
 	d = look_into(dlk_numbered(name, "/proc/", taker->task, "/fd"));
-	while (next_number(d, &own)) {
+	while (dlk_next_number(d, &own)) {
 		dlk_numbered(name, "", (int64_t)own, "");
 		if (dlk_stat_known(dirfd(d), name, &st) < 0) {
 			all = false;
@@ -638,10 +627,12 @@ static enum whose look_beside(const struct dlk_victim *s, struct dlk_kept *k,
 	if (s->pid == (pid_t)k->add.pid || beside_ns >= BESIDE_MS * DLK_MS)
 		return UNTOLD;
 	began = dlk_cpu_ns();
-	if (is_inherited(k, s, fd))
+	if (is_inherited(k, s, fd)) {
 		forget_apart(k, s, fd);
-	else
+		whose = TAKERS;
+	} else {
 		whose = whose_lock(k, s, fd);
+	}
 	beside_ns += dlk_cpu_ns() - began;
 	return whose;
 }
@@ -687,7 +678,8 @@ static void look_at_fd(struct dlk_victim *s, int dir, const char *name,
 			continue;
 		}
 		if (w->beside && taker == perhaps_of) {
-			forget_apart(w->k, s, (int)fd);
+			if (whose == TAKERS)
+				forget_apart(w->k, s, (int)fd);
 			continue;
 		}
 		whose = w->beside ? look_beside(s, w->k, (int)fd)
@@ -752,7 +744,7 @@ static bool next_process(DIR *d, struct dlk_victim *s)
 {
 	uint64_t pid;
 
-	while (next_number(d, &pid))
+	while (dlk_next_number(d, &pid))
 		if (read_stat((pid_t)pid, s) &&
 		    !dlk_kernel_is_keeper(s->command))
 			return true;
@@ -1078,7 +1070,7 @@ size_t dlk_victims_find_children(struct dlk_victims *list)
 		DIR *d = look_into(
 			dlk_numbered(name, "/proc/", list->v[i].pid, "/task"));
 
-		while (next_number(d, &task))
+		while (dlk_next_number(d, &task))
 			found += list_children(list, list->v[i], task);
 		if (d)
 			closedir(d);
@@ -1097,7 +1089,7 @@ size_t dlk_descriptors_left(void)
 
 	if (!d)
 		return 0;
-	while (next_number(d, &fd))
+	while (dlk_next_number(d, &fd))
 		used += (int)fd != dirfd(d);
 	for (size_t i = 0; i < sizeof(spare) / sizeof(*spare); i++)
 		used += spare[i] < 0;

@@ -395,6 +395,16 @@ bool dlk_kernel_is_keeper(const char *comm)
 	       strcmp(comm, "dlock-tls") == 0;
 }
 
+bool dlk_next_number(DIR *dir, uint64_t *n)
+{
+	const struct dirent *e;
+
+	while (dir && (e = readdir(dir)))
+		if (dlk_number(e->d_name, 10, n))
+			return true;
+	return false;
+}
+
 enum dlk_holder dlk_holder_of(uint64_t pid)
 {
 	char name[DLK_NUMBERED_MAX], comm[32];

@@ -3,6 +3,7 @@
 #ifndef DLK_PROC_H
 #define DLK_PROC_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -93,6 +94,8 @@ enum dlk_holder {
 	DLK_OTHER,   /* a young one, or somebody who is only asking Redis */
 	DLK_GUARDED, /* one whose end a keeper waits for */
 };
+/* The next number in a directory of /proc (NULL is empty); false: there is none. */
+bool dlk_next_number(DIR *dir, uint64_t *n);
 /* Is it one of the processes that see to leases, or to their connections, by its
  * command's name (proc_pid_comm(5))? */
 bool dlk_kernel_is_keeper(const char *comm);

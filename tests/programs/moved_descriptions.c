@@ -4,10 +4,11 @@
  * with its last one.  A word a line on standard output; at a line on standard
  * input it goes on.
  *
- *	take SOCKET	"listening"; gets a descriptor: "got"; closes
- *				it: "closed"; ends
- *	give FILE SOCKET MS	locks; MS later passes the descriptor and
- *				closes its own: "given"; ends
+ *	take SOCKET	"listening"; "connected"; gets a descriptor: "got";
+ *				closes it: "closed"; ends
+ *	give FILE SOCKET MS	locks; MS later, or if that is "-" at a line,
+ *				passes the descriptor and closes its own:
+ *				"given"; ends
  *	orphan FILE MS [kill]	a child that keeps the description;
  *				locks: "locked", closes, is gone MS later
  *				(by SIGKILL): "alone", says the child; ends
@@ -95,6 +96,7 @@ static int take(char **arg)
 	from = accept(sock, NULL, NULL);
 	if (from < 0)
 		die("accept");
+	tell("connected");
 	fd = passed(from);
 	tell(fd >= 0 ? "got" : "nothing");
 	wait_for_go();
@@ -112,7 +114,10 @@ static int give(char **arg)
 	if (connect(sock, (const struct sockaddr *)&un, sizeof(un)))
 		die(arg[1]);
 	fd = locked(arg[0]);
-	pause_ms(strtol(arg[2], NULL, 10));
+	if (strcmp(arg[2], "-") == 0)
+		wait_for_go();
+	else
+		pause_ms(strtol(arg[2], NULL, 10));
 	if (pass(sock, fd))
 		die("sendmsg");
 	close(fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 // link: shim/keeper/hear.c shim/keeper/carry.c shim/keeper/losses.c shim/keeper/file.c
 // link: shim/keeper/look.c shim/keeper/locks.c shim/keeper/list.c
-// link: shim/keeper/records.c shim/keeper/shadow_copy.c shim/keeper/errand.c
+// link: shim/keeper/records.c shim/keeper/shadow_copy.c
+// link: shim/keeper/description.c shim/keeper/errand.c
 // link: shim/keeper/settle.c shim/keeper/obey.c shim/keeper/mirror.c
 // link: shim/keeper/section.c shim/keeper/paused.c shim/keeper/victims.c
 // link: shim/keeper/watchdog.c

@@ -16,6 +16,8 @@ for ms in 0 200; do
 	begins "take$ms" listening "$BIN/moved_descriptions" take "$RIG/sock$ms"
 	begins "give$ms" given "$BIN/moved_descriptions" give "give$ms" "$RIG/sock$ms" "$ms"
 	hear "take$ms"
+	is "$HEARD" connected "take$ms: connected"
+	hear "take$ms"
 	is "$HEARD" got "take$ms: got"
 	held "give$ms"
 done

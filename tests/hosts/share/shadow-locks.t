@@ -240,16 +240,26 @@ is_said_to_be_sent()
 	grep -q "$place/p\" stays locked.* sent to process $receiver " "$LOG.sent"
 }
 
+# It has renewed by a connection of its own.
+keeper_is_connected()
+{
+	keeper=$(on A pgrep -n -x dlock-keeper)
+	rr client list | grep -q " name=dlock-$keeper "
+}
+
 # No table of descriptors has it until it is received.
 for place in $places; do
 	configs "$([ "$place" = own ] || echo shadow)"
 	peer "take.$place" dl A "$BIN/moved_descriptions" take "$RIG/sock.$place"
 	hear "take.$place"
 	receiver=$(on A pgrep -f "take $RIG/sock.$place")
-	on A kill -STOP "$receiver"
 	peer "give.$place" dl A env DLOCK_LOG="warning:$LOG.sent" \
-		"$BIN/moved_descriptions" give "$place/p" "$RIG/sock.$place" 0
-	hear "give.$place"
+		"$BIN/moved_descriptions" give "$place/p" "$RIG/sock.$place" -
+	hear "take.$place"
+	is "$HEARD" connected "$place: connected"
+	on A kill -STOP "$receiver"
+	ask "give.$place" go
+	is "$HEARD" given "$place: sent over a socket"
 	say "give.$place" go
 	not_granted()
 	{
@@ -258,13 +268,46 @@ for place in $places; do
 	ok "$place: sent, and not received: locked" throughout 500 3 not_granted
 	[ "$place" = own ] ||
 		ok "$place: and who should receive it is named" until_true 10 is_said_to_be_sent
+	# A keeper that cannot look has found nobody, which proves nothing.
+	ok "$place: its keeper is connected" until_true 10 keeper_is_connected
+	on A prlimit --pid "$keeper" --nofile=4:
 	on A kill -CONT "$receiver"
 	hear "take.$place"
-	is "$HEARD" got "$place: passed over a socket"
+	is "$HEARD" got "$place: received"
 	ok "$place: the receiver has the lock" throughout 200 3 not_granted
+	on A prlimit --pid "$keeper" --nofile=1024:
 	ask "take.$place" go
 	ok "$place: it closes: free" until_true 2 is_free "$place/p"
 done
+
+# --- by a thread, whose first one has ended -------------------------------------
+
+cat >"$RIG/thread.py" <<'END'
+import ctypes, fcntl, os, threading, time
+fcntl.flock(os.open("disk/thread", os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+if os.fork():
+    os._exit(0)
+def go_on():
+    while ") Z " not in open("/proc/self/stat").read():
+        time.sleep(0.01)
+    print("alone", flush=True)
+    while os.read(0, 1):
+        pass
+    os._exit(0)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).pthread_exit(None)
+END
+thread_has_it()
+{
+	! dl A flock -n disk/thread true && ! dl B flock -n disk/thread true
+}
+configs shadow
+peer thread dl A /usr/bin/python3 "$RIG/thread.py"
+hear thread
+is "$HEARD" alone 'only a second thread of a child goes on'
+ok 'it has the lock' throughout 500 3 thread_has_it
+peer_end thread
+ok 'it ends: free' until_true 2 is_free disk/thread
 
 # --- two alike ----------------------------------------------------------------
 

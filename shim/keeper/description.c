@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Has anybody a description yet, of which nothing tells the end?  Who has it is found
+ * by kcmp(2) with a copy of ours, among the descriptors of all processes; keepers have
+ * it for this sake only.  That nobody has it MUST be proved:
+ *
+ *  - One who had it, and may not be looked into any more (setuid(2),
+ *    PR_SET_DUMPABLE), has it until he ends.
+ *  - Whose first thread has ended (pthread_exit(3)) has it by another one.
+ *  - What was sent over a socket is in no table of descriptors until it is received
+ *    (unix(7), SCM_RIGHTS).  The kernel tells how many are under way, but not which:
+ *    it may be among them.  Only to processes of our own user, or every other one
+ *    could keep a lock by a descriptor of anything.
+ *  - It may pass from who was not looked at yet to who was: so all are looked at
+ *    twice, the second time of each what is under way to him first.  (What passes on
+ *    more than once amidst that, and each time so, is missed.)
+ *  - Where there is no descriptor, or no memory, to look with, nothing is proved.
+ *
+ * A mapping (mmap(2)) and io_uring keep a description as well, but do not show it; nor
+ * does a thread with a table of its own (unshare(2), CLONE_FILES).
+ */
+#include "keeper/description.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "keeper/keeper.h"
+#include "model/text.h"
+#include "model/timeline.h"
+#include "os/log.h"
+#include "os/proc.h"
+#include "os/sys.h"
+
+enum { SENT_MS = 1000 };
+
+/*
+ * In /proc/PID/fdinfo/N of a unix socket since Linux 5.6 (of what waits to be accepted
+ * since a later one), in /proc/PID/status, and of /proc/PID/fd/N.
+ */
+#define SENT     "scm_fds: "
+#define REAL_UID "\nUid:\t"
+#define SOCKET   "socket:["
+
+static LIST_HEAD(, dlk_description) descriptions;
+static bool lacked; /* not all could be looked at */
+
+/* --- one process ---------------------------------------------------------- */
+
+static void note_lack(int err)
+{
+	lacked |= err == EMFILE || err == ENFILE || err == ENOMEM;
+}
+
+static DIR *look_into(const char *name)
+{
+	DIR *dir = opendir(name);
+
+	if (!dir)
+		note_lack(errno);
+	return dir;
+}
+
+static void leave(DIR *dir)
+{
+	if (dir)
+		closedir(dir);
+}
+
+/* False: it cannot be read, as of who has ended. */
+static bool read_text(const char *name, char *text, size_t size)
+{
+	const ssize_t n = dlk_slurp(name, text, size);
+
+	if (n < 0)
+		note_lack((int)-n);
+	return n > 0;
+}
+
+/* The number behind a word in a file of /proc; 0, too, if it is not there. */
+static uint64_t number_in(const char *name, const char *word)
+{
+	char text[2048];
+	const char *found =
+		read_text(name, text, sizeof(text)) ? strstr(text, word) : NULL;
+	uint64_t n = 0;
+
+	if (found)
+		dlk_number(found + strlen(word), 10, &n);
+	return n;
+}
+
+/* How much was sent to a unix socket, or to one that waits to be accepted by it? */
+static uint64_t count_sent(const struct dlk_has *h)
+{
+	char name[DLK_NUMBERED_MAX], dir[DLK_NUMBERED_MAX];
+
+	dlk_numbered(dir, "/proc/", h->pid, "/fdinfo/");
+	return number_in(dlk_numbered(name, dir, h->fd, ""), SENT);
+}
+
+static bool is_ours(pid_t pid)
+{
+	char name[DLK_NUMBERED_MAX];
+
+	return number_in(dlk_numbered(name, "/proc/", pid, "/status"),
+			 REAL_UID) == getuid();
+}
+
+/* (By stat(2) it might wait for a file server.) */
+static bool is_socket(DIR *fds, int fd)
+{
+	char name[DLK_NUMBERED_MAX], text[sizeof(SOCKET) - 1];
+
+	return readlinkat(dirfd(fds), dlk_numbered(name, "", fd, ""), text,
+			  sizeof(text)) == sizeof(text) &&
+	       memcmp(text, SOCKET, sizeof(text)) == 0;
+}
+
+static bool next_fd(DIR *fds, struct dlk_has *h)
+{
+	uint64_t fd;
+
+	if (!dlk_next_number(fds, &fd))
+		return false;
+	h->fd = (int)fd;
+	return true;
+}
+
+bool dlk_description_is(const struct dlk_description *d, pid_t pid, int fd)
+{
+	errno = 0;
+	return d->fd >= 0 && dlk_syscall(SYS_kcmp, getpid(), pid, KCMP_FILE,
+					 (long)d->fd, (long)fd) == 0;
+}
+
+static void note(struct dlk_description *d, struct dlk_has h)
+{
+	if (d->n_holders < DLK_HOLDERS)
+		d->holders[d->n_holders++] = h;
+}
+
+static void look_at_sockets(DIR *fds, pid_t pid)
+{
+	struct dlk_has at = { .pid = pid, .is_socket = true };
+	struct dlk_description *d;
+	struct stat st;
+
+	if (fstat(dirfd(fds), &st) || st.st_uid != geteuid())
+		return;
+	while (next_fd(fds, &at)) {
+		if (!is_socket(fds, at.fd) || count_sent(&at) == 0 ||
+		    !is_ours(pid))
+			continue;
+		LIST_FOREACH(d, &descriptions, next)
+		if (d->sought)
+			note(d, at);
+	}
+	rewinddir(fds);
+}
+
+/* False: it has none open. */
+static bool look_at_fds(const char *name, pid_t pid, bool at_sockets)
+{
+	struct dlk_has at = { .pid = pid };
+	struct dlk_description *d;
+	DIR *fds = look_into(name);
+	bool any = false;
+
+	if (fds && at_sockets)
+		look_at_sockets(fds, pid);
+	for (; next_fd(fds, &at); any = true)
+		LIST_FOREACH(d, &descriptions, next)
+	if (d->sought && dlk_description_is(d, at.pid, at.fd))
+		note(d, at);
+	leave(fds);
+	return any;
+}
+
+/* --- all processes -------------------------------------------------------- */
+
+static bool is_looked_at(pid_t pid)
+{
+	char name[DLK_NUMBERED_MAX], comm[32];
+
+	if (!read_text(dlk_numbered(name, "/proc/", pid, "/comm"), comm,
+		       sizeof(comm)))
+		return false;
+	comm[strcspn(comm, "\n")] = '\0';
+	return !dlk_kernel_is_keeper(comm);
+}
+
+static void look_at_process(pid_t pid, bool at_sockets)
+{
+	char name[DLK_NUMBERED_MAX];
+	uint64_t task;
+	DIR *tasks;
+
+	if (!is_looked_at(pid) ||
+	    look_at_fds(dlk_numbered(name, "/proc/", pid, "/fd"), pid,
+			at_sockets))
+		return;
+	tasks = look_into(dlk_numbered(name, "/proc/", pid, "/task"));
+	while (dlk_next_number(tasks, &task))
+		if (look_at_fds(dlk_numbered(name, "/proc/", (pid_t)task,
+					     "/fd"),
+				(pid_t)task, at_sockets))
+			break;
+	leave(tasks);
+}
+
+/* False: nothing is sought. */
+static bool look_at_processes(bool at_sockets)
+{
+	const struct dlk_description *d;
+	uint64_t pid;
+	bool any = false;
+	DIR *all;
+
+	LIST_FOREACH(d, &descriptions, next)
+	any |= d->sought;
+	all = any ? look_into("/proc") : NULL;
+	while (dlk_next_number(all, &pid))
+		look_at_process((pid_t)pid, at_sockets);
+	leave(all);
+	return any;
+}
+
+/* --- a description -------------------------------------------------------- */
+
+static bool may_have(const struct dlk_description *d, const struct dlk_has *h)
+{
+	if (h->is_socket)
+		return count_sent(h) > 0;
+	if (dlk_description_is(d, h->pid, h->fd))
+		return true;
+	if (errno != EPERM && errno != EACCES)
+		return false;
+	return dlk_shim_process_lives(h->pid) != 0;
+}
+
+static const struct dlk_has *latest(const struct dlk_description *d)
+{
+	return d->n_holders ? &d->holders[d->n_holders - 1] : NULL;
+}
+
+static bool has_known_holder(struct dlk_description *d)
+{
+	for (; d->n_holders > 0; d->n_holders--) {
+		if (may_have(d, latest(d)))
+			return true;
+		d->say_ns = 0;
+	}
+	return false;
+}
+
+/* Nobody else would find out why a file stays locked. */
+static void say_sent(const struct dlk_description *d)
+{
+	char path[4096];
+	const ssize_t n = dlk_kernel_path(d->fd, path, sizeof(path));
+	struct dlk_line l;
+
+	dlk_line_begin(&l, DLK_WARNING);
+	dlk_text_str(&l.text, "\"");
+	dlk_text_quoted(&l.text, path, n < 0 ? 0 : (size_t)n);
+	dlk_text_str(&l.text,
+		     "\" stays locked, though nobody has the open file any "
+		     "more: descriptors were sent to process ");
+	dlk_text_i64(&l.text, latest(d)->pid);
+	dlk_text_str(&l.text,
+		     " by a socket, which it has not received, and it may be "
+		     "among them; let it go on, or end it");
+	dlk_line_end(&l);
+}
+
+/* By the last look only what was sent holds it: since when? */
+static void heed_sent(struct dlk_description *d)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (!latest(d) || !latest(d)->is_socket)
+		d->say_ns = 0;
+	else if (d->say_ns == 0)
+		d->say_ns = now + SENT_MS * DLK_MS;
+	else if (now >= d->say_ns) {
+		say_sent(d);
+		d->say_ns = UINT64_MAX;
+	}
+}
+
+/* Before that is said: somebody may have received it by now. */
+static bool is_doubted(const struct dlk_description *d)
+{
+	return d->say_ns && d->say_ns != UINT64_MAX &&
+	       dlk_now_ns() >= d->say_ns;
+}
+
+static void seek(struct dlk_description *d)
+{
+	if (is_doubted(d))
+		d->n_holders = 0;
+	d->sought = !has_known_holder(d);
+}
+
+void dlk_descriptions_look(const struct dlk_description *only)
+{
+	struct dlk_description *d;
+
+	lacked = false;
+	LIST_FOREACH(d, &descriptions, next)
+	if (!only || d == only)
+		seek(d);
+	if (look_at_processes(false)) {
+		LIST_FOREACH(d, &descriptions, next)
+		d->sought &= d->n_holders == 0;
+		look_at_processes(true);
+	}
+	LIST_FOREACH(d, &descriptions, next)
+	{
+		d->sought = false;
+		heed_sent(d);
+	}
+}
+
+bool dlk_description_is_had(const struct dlk_description *d)
+{
+	return d->n_holders > 0 || lacked;
+}
+
+void dlk_description_adopt(struct dlk_description *d, int fd)
+{
+	d->fd = fd;
+	if (fd >= 0)
+		LIST_INSERT_HEAD(&descriptions, d, next);
+}
+
+bool dlk_description_hold(struct dlk_description *d, int fd)
+{
+	dlk_description_adopt(d, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+	d->sought = true;
+	look_at_processes(false);
+	d->sought = false;
+	return d->n_holders > 0;
+}
+
+void dlk_description_drop(struct dlk_description *d)
+{
+	if (d->fd < 0)
+		return;
+	LIST_REMOVE(d, next);
+	dlk_close_all(&d->fd, 1);
+}
