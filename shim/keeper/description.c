@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Has anybody a description yet, of which nothing tells the end?  Who has it is found
+ * Has anybody a description still, of which nothing tells the end?  Who has it is found
  * by kcmp(2) with a copy of ours, among the descriptors of all processes; keepers have
  * it for this sake only.  That nobody has it MUST be proved:
  *
- *  - One who had it, and may not be looked into any more (setuid(2),
- *    PR_SET_DUMPABLE), has it until he ends.
+ *  - One who was seen to have it, or was sent it, and may not be looked into any more
+ *    (setuid(2), PR_SET_DUMPABLE), has it until he ends.
  *  - Whose first thread has ended (pthread_exit(3)) has it by another one.
  *  - What was sent over a socket is in no table of descriptors until it is received
  *    (unix(7), SCM_RIGHTS).  The kernel tells how many are under way, but not which:
  *    it may be among them.  Only to processes of our own user, or every other one
  *    could keep a lock by a descriptor of anything.
- *  - It may pass from who was not looked at yet to who was: so all are looked at
- *    twice, the second time of each what is under way to him first.  (What passes on
- *    more than once amidst that, and each time so, is missed.)
+ *  - It may pass from who was not looked at yet to who was, or just be received, when
+ *    it is in neither place: so all are looked at twice, each time at what is under
+ *    way to one before what he has.  (What is missed so both times is lost.)
  *  - Where there is no descriptor, or no memory, to look with, nothing is proved.
  *
  * A mapping (mmap(2)) and io_uring keep a description as well, but do not show it; nor
@@ -40,12 +40,14 @@
 enum { SENT_MS = 1000 };
 
 /*
- * In /proc/PID/fdinfo/N of a unix socket since Linux 5.6 (of what waits to be accepted
- * since a later one), in /proc/PID/status, and of /proc/PID/fd/N.
+ * In /proc/PID/fdinfo/N of a unix socket: how many descriptors were sent there and not
+ * received; since Linux 5.6, and a later one where a connection is not accepted yet.
  */
-#define SENT     "scm_fds: "
+#define SENT "scm_fds: "
+/* In /proc/PID/status. */
 #define REAL_UID "\nUid:\t"
-#define SOCKET   "socket:["
+/* Where /proc/PID/fd/N leads if it is one. */
+#define SOCKET "socket:["
 
 static LIST_HEAD(, dlk_description) descriptions;
 static bool lacked; /* not all could be looked at */
@@ -72,17 +74,17 @@ static void leave(DIR *dir)
 		closedir(dir);
 }
 
-/* False: it cannot be read, as of who has ended. */
+/* False with errno set: it cannot be read, as of who has ended. */
 static bool read_text(const char *name, char *text, size_t size)
 {
 	const ssize_t n = dlk_slurp(name, text, size);
 
-	if (n < 0)
-		note_lack((int)-n);
+	errno = n < 0 ? (int)-n : 0;
+	note_lack(errno);
 	return n > 0;
 }
 
-/* The number behind a word in a file of /proc; 0, too, if it is not there. */
+/* The number behind a word in a file of /proc; 0, too, if it is not there.  And errno. */
 static uint64_t number_in(const char *name, const char *word)
 {
 	char text[2048];
@@ -139,10 +141,18 @@ bool dlk_description_is(const struct dlk_description *d, pid_t pid, int fd)
 					 (long)d->fd, (long)fd) == 0;
 }
 
+/* (Who has it is worth more than who was sent something.) */
 static void note(struct dlk_description *d, struct dlk_has h)
 {
-	if (d->n_holders < DLK_HOLDERS)
+	if (d->n_holders < DLK_KNOWN_HOLDERS) {
 		d->holders[d->n_holders++] = h;
+		return;
+	}
+	for (unsigned i = 0; i < d->n_holders && !h.is_socket; i++)
+		if (d->holders[i].is_socket) {
+			d->holders[i] = h;
+			return;
+		}
 }
 
 static void look_at_sockets(DIR *fds, pid_t pid)
@@ -203,7 +213,9 @@ static void look_at_process(pid_t pid, bool at_sockets)
 
 	if (!is_looked_at(pid) ||
 	    look_at_fds(dlk_numbered(name, "/proc/", pid, "/fd"), pid,
-			at_sockets))
+			at_sockets) ||
+	    dlk_kernel_task_state(dlk_numbered(name, "/proc/", pid, "/stat")) !=
+		    'Z')
 		return;
 	tasks = look_into(dlk_numbered(name, "/proc/", pid, "/task"));
 	while (dlk_next_number(tasks, &task))
@@ -235,9 +247,8 @@ static bool look_at_processes(bool at_sockets)
 
 static bool may_have(const struct dlk_description *d, const struct dlk_has *h)
 {
-	if (h->is_socket)
-		return count_sent(h) > 0;
-	if (dlk_description_is(d, h->pid, h->fd))
+	if (h->is_socket ? count_sent(h) > 0
+			 : dlk_description_is(d, h->pid, h->fd))
 		return true;
 	if (errno != EPERM && errno != EACCES)
 		return false;
@@ -251,11 +262,9 @@ static const struct dlk_has *latest(const struct dlk_description *d)
 
 static bool has_known_holder(struct dlk_description *d)
 {
-	for (; d->n_holders > 0; d->n_holders--) {
+	for (; d->n_holders > 0; d->n_holders--)
 		if (may_have(d, latest(d)))
 			return true;
-		d->say_ns = 0;
-	}
 	return false;
 }
 
@@ -279,11 +288,9 @@ static void say_sent(const struct dlk_description *d)
 	dlk_line_end(&l);
 }
 
-/* By the last look only what was sent holds it: since when? */
-static void heed_sent(struct dlk_description *d)
+/* By this look only what was sent holds it: since when? */
+static void heed_sent(struct dlk_description *d, uint64_t now)
 {
-	const uint64_t now = dlk_now_ns();
-
 	if (!latest(d) || !latest(d)->is_socket)
 		d->say_ns = 0;
 	else if (d->say_ns == 0)
@@ -295,28 +302,38 @@ static void heed_sent(struct dlk_description *d)
 }
 
 /* Before that is said: somebody may have received it by now. */
-static bool is_doubted(const struct dlk_description *d)
+static void forget_sent(struct dlk_description *d)
 {
-	return d->say_ns && d->say_ns != UINT64_MAX &&
-	       dlk_now_ns() >= d->say_ns;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < d->n_holders; i++)
+		if (!d->holders[i].is_socket)
+			d->holders[n++] = d->holders[i];
+	d->n_holders = n;
 }
 
-static void seek(struct dlk_description *d)
+static void seek(struct dlk_description *d, uint64_t now)
 {
-	if (is_doubted(d))
-		d->n_holders = 0;
+	const bool due =
+		d->say_ns && d->say_ns != UINT64_MAX && now >= d->say_ns;
+
+	if (due)
+		forget_sent(d);
 	d->sought = !has_known_holder(d);
+	if (d->sought && !due)
+		d->say_ns = 0; /* what was sent was received, or lost */
 }
 
 void dlk_descriptions_look(const struct dlk_description *only)
 {
+	const uint64_t now = dlk_now_ns();
 	struct dlk_description *d;
 
 	lacked = false;
 	LIST_FOREACH(d, &descriptions, next)
 	if (!only || d == only)
-		seek(d);
-	if (look_at_processes(false)) {
+		seek(d, now);
+	if (look_at_processes(true)) {
 		LIST_FOREACH(d, &descriptions, next)
 		d->sought &= d->n_holders == 0;
 		look_at_processes(true);
@@ -324,7 +341,8 @@ void dlk_descriptions_look(const struct dlk_description *only)
 	LIST_FOREACH(d, &descriptions, next)
 	{
 		d->sought = false;
-		heed_sent(d);
+		if (!only || d == only)
+			heed_sent(d, now);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An open file description that we have a copy of, and of which we have to know
- * whether anybody else has it yet; see description.c.
+ * whether anybody else has it still; see description.c.
  */
 #ifndef DLK_DESCRIPTION_H
 #define DLK_DESCRIPTION_H
@@ -11,7 +11,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-enum { DLK_HOLDERS = 16 };
+enum { DLK_KNOWN_HOLDERS = 16 };
 
 struct dlk_description {
 	LIST_ENTRY(dlk_description) next;
@@ -19,8 +19,8 @@ struct dlk_description {
 	struct dlk_has {
 		pid_t pid; /* of a process, or a thread of one */
 		int fd;
-		bool is_socket; /* by which it was sent to him, perhaps */
-	} holders[DLK_HOLDERS]; /* some of them, by the last look */
+		bool is_socket;       /* by which it was sent to him, perhaps */
+	} holders[DLK_KNOWN_HOLDERS]; /* some of them, by the last look */
 	unsigned n_holders;
 	bool sought;     /* by a look at all processes */
 	uint64_t say_ns; /* that only what was sent holds it; 0: does not */

@@ -19,7 +19,7 @@
  *	file.c		watching a file
  *	locks.c		is a flock lock there, by the kernel's list (list.c)?
  *	shadow_copy.c	shadows, of files that cannot be locked themselves
- *	description.c	has anybody an open file description yet?
+ *	description.c	has anybody an open file description still?
  *	hear.c		the shim's socket
  *	errand.c	what may hang
  *

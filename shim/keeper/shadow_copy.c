@@ -169,8 +169,8 @@ static bool look_at_all(void)
 	struct dlk_shadow_copy *s;
 
 	LIST_FOREACH(s, &copies, next)
-	if (s->rests && s->sock >= 0)
-		s->rests = !enter(s->sock, s);
+	if (s->rests)
+		s->rests = s->sock >= 0 && !enter(s->sock, s);
 	arm();
 	return ended;
 }
@@ -468,7 +468,7 @@ void dlk_shadow_copies_wake(void)
 	if (LIST_EMPTY(&copies) || !begin())
 		return;
 	LIST_FOREACH(s, &copies, next)
-	enter(s->sock, s);
+	s->rests = s->sock >= 0 && !enter(s->sock, s);
 	relooks = RELOOKS;
 	arm();
 }
