@@ -141,9 +141,16 @@ bool dlk_description_is(const struct dlk_description *d, pid_t pid, int fd)
 					 (long)d->fd, (long)fd) == 0;
 }
 
+static const struct dlk_has *latest(const struct dlk_description *d)
+{
+	return d->n_holders ? &d->holders[d->n_holders - 1] : NULL;
+}
+
 /* (Who has it is worth more than who was sent something.) */
 static void note(struct dlk_description *d, struct dlk_has h)
 {
+	if (h.is_socket && latest(d) && !latest(d)->is_socket)
+		return;
 	if (d->n_holders < DLK_KNOWN_HOLDERS) {
 		d->holders[d->n_holders++] = h;
 		return;
@@ -205,6 +212,16 @@ static bool is_looked_at(pid_t pid)
 	return !dlk_kernel_is_keeper(comm);
 }
 
+/* Its first thread. */
+static bool has_ended(pid_t pid)
+{
+	char name[DLK_NUMBERED_MAX], text[512];
+
+	return read_text(dlk_numbered(name, "/proc/", pid, "/stat"), text,
+			 sizeof(text)) &&
+	       *dlk_stat_field(text, 3) == 'Z';
+}
+
 static void look_at_process(pid_t pid, bool at_sockets)
 {
 	char name[DLK_NUMBERED_MAX];
@@ -214,8 +231,7 @@ static void look_at_process(pid_t pid, bool at_sockets)
 	if (!is_looked_at(pid) ||
 	    look_at_fds(dlk_numbered(name, "/proc/", pid, "/fd"), pid,
 			at_sockets) ||
-	    dlk_kernel_task_state(dlk_numbered(name, "/proc/", pid, "/stat")) !=
-		    'Z')
+	    !has_ended(pid))
 		return;
 	tasks = look_into(dlk_numbered(name, "/proc/", pid, "/task"));
 	while (dlk_next_number(tasks, &task))
@@ -245,6 +261,12 @@ static bool look_at_processes(bool at_sockets)
 
 /* --- a description -------------------------------------------------------- */
 
+/* It was sent something, and may not be asked whether it has received that. */
+static bool is_shut(const struct dlk_has *socket)
+{
+	return count_sent(socket) == 0 && (errno == EPERM || errno == EACCES);
+}
+
 static bool may_have(const struct dlk_description *d, const struct dlk_has *h)
 {
 	if (h->is_socket ? count_sent(h) > 0
@@ -253,11 +275,6 @@ static bool may_have(const struct dlk_description *d, const struct dlk_has *h)
 	if (errno != EPERM && errno != EACCES)
 		return false;
 	return dlk_shim_process_lives(h->pid) != 0;
-}
-
-static const struct dlk_has *latest(const struct dlk_description *d)
-{
-	return d->n_holders ? &d->holders[d->n_holders - 1] : NULL;
 }
 
 static bool has_known_holder(struct dlk_description *d)
@@ -291,7 +308,7 @@ static void say_sent(const struct dlk_description *d)
 /* By this look only what was sent holds it: since when? */
 static void heed_sent(struct dlk_description *d, uint64_t now)
 {
-	if (!latest(d) || !latest(d)->is_socket)
+	if (!latest(d) || !latest(d)->is_socket || is_shut(latest(d)))
 		d->say_ns = 0;
 	else if (d->say_ns == 0)
 		d->say_ns = now + SENT_MS * DLK_MS;
@@ -307,7 +324,7 @@ static void forget_sent(struct dlk_description *d)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < d->n_holders; i++)
-		if (!d->holders[i].is_socket)
+		if (!d->holders[i].is_socket || is_shut(&d->holders[i]))
 			d->holders[n++] = d->holders[i];
 	d->n_holders = n;
 }
