@@ -94,8 +94,6 @@ enum dlk_holder {
 	DLK_OTHER,   /* a young one, or somebody who is only asking Redis */
 	DLK_GUARDED, /* one whose end a keeper waits for */
 };
-/* The next number in a directory of /proc (NULL is empty); false: there is none. */
-bool dlk_next_number(DIR *dir, uint64_t *n);
 /* Is it one of the processes that see to leases, or to their connections, by its
  * command's name (proc_pid_comm(5))? */
 bool dlk_kernel_is_keeper(const char *comm);
@@ -120,6 +118,8 @@ int dlk_kernel_shows_our_pids(void);
  */
 enum dlk_death { DLK_LIVES, DLK_KILLED, DLK_DEAD };
 enum dlk_death dlk_kernel_death(pid_t pid);
+/* The next number in a directory of /proc (NULL is empty); false: there is none. */
+bool dlk_next_number(DIR *dir, uint64_t *n);
 /*
  * In a text of proc_pid_stat(5), the field of this number there: 3, the state,
  * or one behind it; "" if it is not there.
