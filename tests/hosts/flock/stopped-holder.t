@@ -14,7 +14,7 @@ for try in 1 2 3; do
 	hear stopped
 	ok "$try: a keeper has the lease as well" until_true 10 have_standbys A 1
 	mapfile -t keepers < <(all_keepers A)
-	pid=$(pgrep -f "^$BIN/stopped_holder stopped$try\$")
+	pid=$(pgrep -o -f "^$BIN/stopped_holder stopped$try\$")
 	kill -STOP "$pid"
 	on A kill -STOP "${keepers[@]}"
 	peer other dl B flock "stopped$try" sh -c 'echo got; read -r _'

@@ -150,7 +150,7 @@ for what in +1h -1h; do
 		holder dead perl "$what" "$where" dead
 		hear dead
 		is "$HEARD" 'held 0' "$what, $where: locked"
-		pid=$(on A pgrep -f "hold.pl dead")
+		pid=$(on A pgrep -o -f "hold.pl dead")
 		on A kill -KILL "$pid"
 		until_true 5 on A flock -n dead true
 		is "$(dl A flock -n dead echo mine)" mine \

@@ -155,7 +155,7 @@ done
 all_end report
 
 run kill "${names[@]}"
-orphan=$(on A pgrep -f 'work\.py orphan ')
+orphan=$(on A pgrep -o -f 'work\.py orphan ')
 none_worked kill "are killed: $refused" "${!HOW[@]}"
 ok 'root: that he cannot be killed, and runs on, is said' until_true 5 said root \
 	'CANNOT be killed, and run on: [0-9]+ \(set-user-id\), .*: Operation not permitted'

@@ -113,7 +113,7 @@ open("locked", "w")
 time.sleep(1000)' &
 ok 'the program has it' until_true 10 on A test -e locked
 ok 'and its keeper' until_true 10 have_standbys A 1
-seven=$(on A pgrep -x python3)
+seven=$(on A pgrep -o -x python3)
 ask p hang
 ok 'it is stopped' until_true 10 is_in_state "$seven" T
 on A pkill -KILL -x 'dlock-[ks].*'

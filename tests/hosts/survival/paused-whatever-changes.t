@@ -11,10 +11,11 @@
 # who has the number of one that has ended since is none of them.
 . "${0%/*}/../../lib/rig.sh"
 
-# there PGREP-ARGUMENT...: its number is $PID
+# there PGREP-ARGUMENT...: its number is $PID; what it has begun has its name as well,
+# until that is a keeper.
 there()
 {
-	PID=$(on A pgrep "$@")
+	PID=$(on A pgrep -o "$@")
 }
 
 is_in_state()
@@ -65,7 +66,7 @@ dl_first bash -c "exec 9>f; flock 9
 ok 'a program that only has the lock is amidst fork(2)' \
 	until_true 10 there -x lets_go
 # (It, and not what has begun that and may lack a core to end.)
-there -o -x forks_late
+there -x forks_late
 parent=$PID
 ok '... in the kernel' until_true 10 is_in_state "$parent" D
 ok '... and a keeper has its lease' until_true 10 have_standbys A 1
