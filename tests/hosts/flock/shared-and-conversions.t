@@ -141,12 +141,13 @@ killed()
 {
 	local name=$1 begin pid
 
+	ok "$name: no keeper is left" until_true 10 no_keeper A
 	open_on a A
 	ask a 'lock x SH'
 	ask a pid
 	pid=$RESULT
 	if [ -n "${3-}" ]; then
-		ok "$name: it has a keeper" until_true 5 has_keeper
+		ok "$name: it has a keeper" until_true 10 have_standbys A 1
 	fi
 	waiting_writer "$name"
 	begin=$(now)
@@ -155,11 +156,6 @@ killed()
 	is "$RESULT" 0 "$name: the writer owns the lock"
 	in_time $(((END - begin) / 1000000)) "$2" "$name: in time (ms)"
 	all_gone "$name"
-}
-
-has_keeper()
-{
-	on A pgrep -x dlock-keeper >/dev/null
 }
 
 # One reader of three dies; the others keep the writer out, and it goes.
