@@ -100,7 +100,8 @@ DLK_ANSWERS(on_close_range,
 	}
 
 DLK_PASSES(on_dup, dlk_entry_dup((int)a[0], -1))
-DLK_PASSES(on_passing, dlk_entry_passing())
+DLK_PASSES(on_sending, dlk_entry_passing(false))
+DLK_PASSES(on_receiving, dlk_entry_passing(true))
 #if defined(SYS_fork) || defined(SYS_vfork)
 DLK_PASSES(on_fork, dlk_before_child())
 #endif
@@ -154,19 +155,19 @@ handler *const dlk_syscall_handlers[DLK_NUMBERS] = {
 	[SYS_dup2] = on_dup2,
 #endif
 	[SYS_dup3] = on_dup3,
-	[SYS_recvmsg] = on_passing,
-	[SYS_recvmmsg] = on_passing,
-	[SYS_sendmsg] = on_passing,
-	[SYS_sendmmsg] = on_passing,
-	[SYS_pidfd_getfd] = on_passing,
+	[SYS_recvmsg] = on_receiving,
+	[SYS_recvmmsg] = on_receiving,
+	[SYS_sendmsg] = on_sending,
+	[SYS_sendmmsg] = on_sending,
+	[SYS_pidfd_getfd] = on_receiving,
 #ifdef SYS_fcntl64
 	[SYS_fcntl64] = on_fcntl64,
 #endif
 #ifdef SYS_recvmmsg_time64
-	[SYS_recvmmsg_time64] = on_passing,
+	[SYS_recvmmsg_time64] = on_receiving,
 #endif
 #ifdef SYS_socketcall
-	[SYS_socketcall] = on_passing, /* one of them may pass a descriptor */
+	[SYS_socketcall] = on_receiving, /* one of them may pass a descriptor */
 #endif
 #ifdef SYS_fork
 	[SYS_fork] = on_fork,

@@ -361,16 +361,19 @@ DLK_EXPORT void closefrom(int lowest)
 /* --- descriptors that are passed ------------------------------------------ */
 
 /*
- * One that came may be of a description that others share; one that went is
- * shared from here on.
+ * One that came may be of a description that others share, or that this process has
+ * already; one that went is shared from here on.
  */
-void dlk_entry_passing(void)
+void dlk_entry_passing(bool came)
 {
-	if (dlk_self.on)
-		atomic_store(&dlk_self.shares, true);
+	if (!dlk_self.on)
+		return;
+	atomic_store(&dlk_self.shares, true);
+	if (came)
+		atomic_store(&dlk_self.dups, true);
 }
 
-static void note_passing(const struct msghdr *msg)
+static void note_passing(const struct msghdr *msg, bool came)
 {
 	struct msghdr m = *msg;
 
@@ -378,27 +381,27 @@ static void note_passing(const struct msghdr *msg)
 		return;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			dlk_entry_passing();
+			dlk_entry_passing(came);
 }
 
 /* After the call: before it, the kernel has not said that msg can be read. */
-#define DLK_MESSAGE(name, type)                                                \
+#define DLK_MESSAGE(name, type, came)                                          \
 	DLK_EXPORT ssize_t name(int fd, type *msg, int flags)                  \
 	{                                                                      \
 		ssize_t n = DLK_REAL(name)(fd, msg, flags);                    \
                                                                                \
 		if (n >= 0)                                                    \
-			note_passing(msg);                                     \
+			note_passing(msg, came);                               \
 		return n;                                                      \
 	}
 
-#define DLK_MESSAGES(name, parameters, arguments)                              \
+#define DLK_MESSAGES(name, parameters, arguments, came)                        \
 	DLK_EXPORT int name parameters                                         \
 	{                                                                      \
 		int passed = DLK_REAL(name) arguments;                         \
                                                                                \
 		for (int i = 0; i < passed; i++)                               \
-			note_passing(&msgs[i].msg_hdr);                        \
+			note_passing(&msgs[i].msg_hdr, came);                  \
 		return passed;                                                 \
 	}
 
@@ -406,16 +409,16 @@ static void note_passing(const struct msghdr *msg)
 	DLK_MESSAGES(name,                                                     \
 		     (int fd, struct mmsghdr *msgs, unsigned n, int flags,     \
 		      time *timeout),                                          \
-		     (fd, msgs, n, flags, timeout))
+		     (fd, msgs, n, flags, timeout), true)
 
 #define DLK_SENDMMSG(name)                                                     \
 	DLK_MESSAGES(name,                                                     \
 		     (int fd, struct mmsghdr *msgs, unsigned n, int flags),    \
-		     (fd, msgs, n, flags))
+		     (fd, msgs, n, flags), false)
 
-DLK_MESSAGE(recvmsg, struct msghdr)
+DLK_MESSAGE(recvmsg, struct msghdr, true)
 DLK_RECVMMSG(recvmmsg, struct timespec)
-DLK_MESSAGE(sendmsg, const struct msghdr)
+DLK_MESSAGE(sendmsg, const struct msghdr, false)
 DLK_SENDMMSG(sendmmsg)
 #ifdef __i386__
 ssize_t __recvmsg64(int fd, struct msghdr *msg, int flags);
@@ -423,9 +426,9 @@ int __recvmmsg64(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 		 struct __timespec64 *timeout);
 ssize_t __sendmsg64(int fd, const struct msghdr *msg, int flags);
 int __sendmmsg64(int fd, struct mmsghdr *msgs, unsigned n, int flags);
-DLK_MESSAGE(__recvmsg64, struct msghdr)
+DLK_MESSAGE(__recvmsg64, struct msghdr, true)
 DLK_RECVMMSG(__recvmmsg64, struct __timespec64)
-DLK_MESSAGE(__sendmsg64, const struct msghdr)
+DLK_MESSAGE(__sendmsg64, const struct msghdr, false)
 DLK_SENDMMSG(__sendmmsg64)
 #endif
 
@@ -433,6 +436,6 @@ int pidfd_getfd(int pidfd, int fd, unsigned flags);
 
 DLK_EXPORT int pidfd_getfd(int pidfd, int fd, unsigned flags)
 {
-	dlk_entry_passing();
+	dlk_entry_passing(true);
 	return DLK_REAL(pidfd_getfd)(pidfd, fd, flags);
 }

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 #include "os/proc.h"
 #include "os/sys.h"
@@ -23,17 +23,25 @@ static uint64_t open_at_start[4]; /* descriptors 0..255 */
 /* Which descriptors we began with: others may have those too (DESIGN L4). */
 void dlk_owner_begin(void)
 {
-	enum { LAST = 255 };
-	struct pollfd p[LAST + 1];
+	enum { ALL = 256 };
+	struct pollfd p[ALL];
+	struct rlimit r;
+	unsigned n = ALL;
 
-	for (int fd = 0; fd <= LAST; fd++)
+	for (int fd = 0; fd < ALL; fd++)
 		p[fd] = (struct pollfd){ .fd = fd };
-	if (dlk_poll(p, LAST + 1, 0) < 0) /* RLIMIT_NOFILE is less */
-		memset(open_at_start, 0xff, sizeof(open_at_start));
-	else
-		for (int fd = 0; fd <= LAST; fd++)
-			if (!(p[fd].revents & POLLNVAL))
-				open_at_start[fd / 64] |= 1ULL << (fd % 64);
+	/* (No more may be asked for, and what is beyond may be open yet.) */
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < n)
+		n = (unsigned)r.rlim_cur;
+	dlk_poll(p, n, 0);
+	for (int fd = 0; fd < ALL; fd++)
+		if (!(p[fd].revents & POLLNVAL))
+			open_at_start[fd / 64] |= 1ULL << (fd % 64);
+}
+
+static bool is_from_start(int fd)
+{
+	return open_at_start[fd / 64] >> (fd % 64) & 1;
 }
 
 /*
@@ -44,7 +52,18 @@ bool dlk_shared(int fd)
 {
 	if (fd < 0 || fd > 255 || atomic_load(&dlk_self.shares))
 		return true;
-	return open_at_start[fd / 64] >> (fd % 64) & 1;
+	return is_from_start(fd);
+}
+
+/*
+ * Two of those that we began with may be of one description (2>&1).  Above 255 it
+ * is not known which those were, and where there are so many to look at each close
+ * would be dear: only what was duplicated or received since counts there.
+ */
+bool dlk_duplicated(int fd)
+{
+	return atomic_load(&dlk_self.dups) ||
+	       (fd >= 0 && fd <= 255 && is_from_start(fd));
 }
 
 /* --- flock(2) ------------------------------------------------------------- */
@@ -92,8 +111,8 @@ struct dlk_hold *dlk_flock_owner(int fd)
 	 * is of it, or of one that was opened after it was closed behind our
 	 * back.
 	 */
-	if (h && (more || h->fd != fd || atomic_load(&dlk_self.dups) ||
-		  dlk_shared(fd))) {
+	if (h &&
+	    (more || h->fd != fd || dlk_duplicated(fd) || dlk_shared(fd))) {
 		dlk_holds_unlock();
 		/* A description without a lock has none to give. */
 		mode = dlk_kernel_flock_mode(fd);

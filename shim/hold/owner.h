@@ -11,6 +11,8 @@
 void dlk_owner_begin(void);
 /* May another process, or one that we made, have fd's description too? */
 bool dlk_shared(int fd);
+/* May this process have it by another descriptor, too? */
+bool dlk_duplicated(int fd);
 /* The lease that fd's own description holds by flock(2), pinned, or NULL. */
 struct dlk_hold *dlk_flock_owner(int fd);
 /* That of record locks, of fd's owner: pinned, or NULL. */

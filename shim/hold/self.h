@@ -16,8 +16,8 @@ struct dlk_self {
 	char keeper_path[512];
 
 	pid_t pid;           /* ours; a child of vfork(2) has another */
-	_Atomic bool shares; /* made a child or received descriptors */
-	_Atomic bool dups;   /* duplicated a descriptor */
+	_Atomic bool shares; /* made a child, sent or received a descriptor */
+	_Atomic bool dups;   /* duplicated a descriptor, or received one */
 	_Atomic bool ending; /* no hook may come any more */
 	_Atomic bool tables; /* threads with tables of their own */
 	_Atomic bool away;   /* in another network namespace */

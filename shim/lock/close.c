@@ -9,8 +9,6 @@
  */
 #include "lock/close.h"
 
-#include <stdatomic.h>
-
 #include "os/proc.h"
 #include "os/revalidate.h"
 #include "os/signals.h"
@@ -23,7 +21,6 @@
 #include "hold/holds.h"
 #include "hold/liveness.h"
 #include "hold/owner.h"
-#include "hold/self.h"
 #include "hold/shadow.h"
 #include "model/seeded.h"
 
@@ -70,7 +67,7 @@ static void close_description(struct closing c, struct dlk_hold *h,
 	c.h = h;
 	if (dlk_seeded(10))
 		dlk_hold_end(h, END_UNLOCKED);
-	if (!by_shadow && atomic_load(&dlk_self.dups))
+	if (!by_shadow && dlk_duplicated(fd))
 		other = dlk_kernel_find(&h->file, mode, survives, &c);
 	if (other >= 0) {
 		DLK_GUARD(&dlk_holds_mutex);

@@ -36,6 +36,7 @@
 #include "os/proc.h"
 #include "os/signals.h"
 #include "os/sys.h"
+#include "hold/owner.h"
 #include "hold/self.h"
 
 enum { SLOTS = 64, NESTED = 4, GONE = -1 };
@@ -152,7 +153,7 @@ static void take_away(struct dlk_followed *f, int fd, int first, int last)
 	int left = GONE;
 
 	/* (-2: there is no telling.) */
-	if (!atomic_load(&f->posix) && atomic_load(&dlk_self.dups) &&
+	if (!atomic_load(&f->posix) && dlk_duplicated(fd) &&
 	    dlk_kernel_file(fd, &file) == 0)
 		left = dlk_kernel_find(&file, DLK_ANY_MODE, is_left, &span);
 	atomic_compare_exchange_strong(&f->fd, &fd, left < 0 ? GONE : left);

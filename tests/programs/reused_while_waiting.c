@@ -8,7 +8,8 @@
  * "waiting TID".  At a line on standard input the other thread makes the number
  * one of OTHER: by close(2) and open(2) (HOW: open; again: of FILE once more),
  * or dup2(2) (dup2), or with another descriptor of the description that stays
- * (dup), or not at all (keep): "done".  Then the call's result: 0 or the
+ * (dup; began, received: as open, but there were two when the program began, or it
+ * has received one), or not at all (keep): "done".  Then the call's result: 0 or the
  * errno's name; and at the next line the program ends, with what it holds.
  */
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,7 +63,8 @@ static void reuse(const char *how, const char *file, const char *other)
 
 	if (strcmp(how, "dup") == 0)
 		dup(fd);
-	if (strcmp(how, "open") == 0) {
+	if (strcmp(how, "open") == 0 || strcmp(how, "began") == 0 ||
+	    strcmp(how, "received") == 0) {
 		close(to);
 		reopen(other);
 	} else if (strcmp(how, "again") == 0) {
@@ -70,6 +73,53 @@ static void reuse(const char *how, const char *file, const char *other)
 		dup2(to, fd);
 		close(to);
 	}
+}
+
+/* The program begins anew, with two descriptors of one description. */
+static void begin_with_two(char **argv)
+{
+	char number[16];
+
+	dup(fd);
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv("BEGAN", number, 1);
+	execv("/proc/self/exe", argv);
+	exit(3);
+}
+
+/* It sends itself one. */
+static void receive(void)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(sizeof(int)) } };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	int ends[2];
+
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    sendmsg(ends[0], &msg, 0) != 1 || recvmsg(ends[1], &msg, 0) != 1 ||
+	    msg.msg_flags & MSG_CTRUNC)
+		exit(3);
+}
+
+static void open_file(char **argv)
+{
+	const char *began = getenv("BEGAN");
+
+	fd = began ? atoi(began) : open(argv[3], O_RDWR | O_CREAT, 0666);
+	if (strcmp(argv[2], "began") == 0 && !began)
+		begin_with_two(argv);
+	if (strcmp(argv[2], "received") == 0)
+		receive();
 }
 
 static void go_on(void)
@@ -88,7 +138,7 @@ int main(int argc, char **argv)
 	if (argc < 5)
 		return 2;
 	kind = argv[1];
-	fd = open(argv[3], O_RDWR | O_CREAT, 0666);
+	open_file(argv);
 	pthread_create(&waiter, NULL, wait_for_it, NULL);
 	go_on();
 	reuse(argv[2], argv[3], argv[4]);
