@@ -90,6 +90,7 @@ static bool is_of(const struct shadow *s, int fd, const struct dlk_file *file)
 	if (s->fd == fd)
 		return true;
 	same = dlk_kernel_same(s->fd, fd);
+	/* (Two that were there from the start are rather two than one: refused.) */
 	return same == 1 || ((same == -EPERM || same == -ENOSYS) &&
 			     atomic_load(&dlk_self.dups));
 }
@@ -254,6 +255,8 @@ static bool may_be(void *arg, int fd)
 	same = o->same ? dlk_kernel_same(o->fd, fd) : -EPERM;
 	if (same >= 0)
 		return same;
+	if (!dlk_duplicated(fd))
+		return false;
 	DLK_GUARD(&mutex);
 	for (s = table; s < table + table_end; s++)
 		claimed |= s->used && s->fd == fd &&
@@ -264,7 +267,7 @@ static bool may_be(void *arg, int fd)
 /* Another descriptor of the program's, or -1. */
 static int another(struct other *o)
 {
-	if (!atomic_load(&dlk_self.dups))
+	if (!dlk_duplicated(o->fd))
 		return -1;
 	return dlk_kernel_find(&o->file, DLK_ANY_MODE, may_be, o);
 }
@@ -373,12 +376,13 @@ void dlk_shadow_step_aside(int own)
 
 /* --- asking the keepers --------------------------------------------------- */
 
+/* -ECONNREFUSED: there is no keeper any more. */
 static int connect_to(int dir, const char *name)
 {
 	const struct timeval second = { .tv_sec = 1 };
 	struct sockaddr_un to;
-	int fd = (int)dlk_syscall(SYS_socket, AF_UNIX,
-				  SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int err, fd = (int)dlk_syscall(SYS_socket, AF_UNIX,
+				       SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
@@ -389,15 +393,19 @@ static int connect_to(int dir, const char *name)
 		    sizeof(second));
 	if (dlk_syscall(SYS_connect, fd, &to, sizeof(to)) == 0)
 		return fd;
+	err = errno == ENOENT  ? -ECONNREFUSED
+	      : errno == EINTR ? -EAGAIN
+			       : -errno;
 	/* A keeper that was killed has left it. */
 	if (errno == ECONNREFUSED)
 		dlk_syscall(SYS_unlinkat, dir, name, 0);
 	dlk_close(fd);
-	return -ECONNREFUSED;
+	return err;
 }
 
 struct question {
 	int fd, got;
+	int err;                            /* -ENOENT: all have answered */
 	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, and a dot */
 };
 
@@ -409,39 +417,49 @@ static bool ask_if_keeper(void *arg, int dir, const char *name)
 	if (strncmp(name, q->name, strlen(q->name)) != 0)
 		return true;
 	sock = connect_to(dir, name);
-	if (sock < 0)
+	if (sock == -ECONNREFUSED)
 		return true;
+	if (sock < 0) {
+		q->err = sock;
+		return true;
+	}
 	/* "Have you the shadow of this description?"  It, or -1. */
-	if (dlk_shadowdir_say(sock, q->fd, 0))
-		dlk_shadowdir_hear(sock, &q->got, 0);
+	if (!dlk_shadowdir_say(sock, q->fd, 0) ||
+	    !dlk_shadowdir_hear(sock, &q->got, 0))
+		q->err = -EAGAIN;
+	else if (q->got == -EMFILE)
+		q->err = q->got;
 	dlk_close(sock);
 	return q->got < 0;
 }
 
 int dlk_shadow_ask(int fd)
 {
-	struct question q = { .fd = fd, .got = -1 };
+	struct question q = { .fd = fd, .got = -1, .err = -ENOENT };
+	const char *base = dlk_self.config->state_dir;
 	struct dlk_shadow_why why;
 	struct dlk_file file;
 	int dir;
 
 	if (dlk_kernel_file(fd, &file) < 0)
-		return -1;
-	dir = dlk_shadowdir_open(dlk_self.config->state_dir, false, &why);
-	if (dir < 0)
-		return -1;
+		return -ENOENT;
 	dlk_shadow_name(q.name, file.dev, file.ino, file.handle);
+	dir = dlk_shadowdir_open(base, false, &why);
+	if (dir == -EMFILE || dir == -ENFILE)
+		return dlk_shadow_may_be_there(base, q.name) ? dir : -ENOENT;
+	if (dir < 0)
+		return -ENOENT;
 	strcat(q.name, ".");
 	dlk_shadowdir_list(dir, ask_if_keeper, &q);
 	dlk_close(dir);
-	return q.got < 0 ? -1 : enter(fd, &file, q.got);
+	return q.got < 0 ? q.err : enter(fd, &file, q.got);
 }
 
 /* --- for a call ----------------------------------------------------------- */
 
 static bool is_locked(int own)
 {
-	int mode = dlk_kernel_flock_mode(own);
+	const int mode = dlk_kernel_flock_mode(own);
 
 	return mode == LOCK_EX || mode == LOCK_SH;
 }
@@ -450,11 +468,13 @@ int dlk_shadow_locked(int fd)
 {
 	int own = dlk_shadow_of(fd), got;
 
-	/* Of nobody else's making. */
-	if (!dlk_shared(fd) || (own >= 0 && is_locked(own)))
+	/* (Not shared, it is of nobody else's making.) */
+	if (own >= 0 && (!dlk_shared(fd) || is_locked(own)))
 		return own;
+	if (!dlk_shared(fd))
+		return -ENOENT;
 	got = dlk_shadow_ask(fd);
-	return got < 0 ? own : got;
+	return got == -ENOENT && own >= 0 ? own : got;
 }
 
 static int open_new(int fd, struct dlk_shadow_why *why)
@@ -488,6 +508,9 @@ int dlk_shadow_get(int fd, struct dlk_shadow_why *why)
 	strcpy(why->text, "it cannot be opened");
 	sweep();
 	own = dlk_shadow_locked(fd);
+	/* (Who has not answered is asked again, if ours is refused.) */
+	if (own < 0)
+		own = dlk_shadow_of(fd);
 	if (own < 0 || dlk_shadow_is_gone(own))
 		own = open_new(fd, why);
 	return own;

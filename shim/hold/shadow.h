@@ -12,12 +12,15 @@ struct dlk_shadow_why;
 
 /* The shadow that fd's description has in this process, or -1. */
 int dlk_shadow_of(int fd);
-/* One that is locked, of a keeper that has it, or -1. */
+/*
+ * One that is locked, of a keeper that has it.  -ENOENT: none has; -EAGAIN: one
+ * that may have it has not answered within a second; or another error.
+ */
 int dlk_shadow_ask(int fd);
 /* Ours, dlk_shadow_of(); or if that is not locked, and one of a sharer's may be,
- * rather his, dlk_shadow_ask(). */
+ * rather his; or as dlk_shadow_ask(). */
 int dlk_shadow_locked(int fd);
-/* dlk_shadow_locked()'s, or a new one; -EBADF, or -errno and why. */
+/* The same, but a new one rather than none; -EBADF, or -errno and why. */
 int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
 /* Is this shadow fd's still, and its file not removed before it was locked? */
 bool dlk_shadow_is_current(int shadow, int fd);

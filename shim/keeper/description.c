@@ -389,5 +389,7 @@ void dlk_description_drop(struct dlk_description *d)
 	if (d->fd < 0)
 		return;
 	LIST_REMOVE(d, next);
-	dlk_close_all(&d->fd, 1);
+	/* (Its server may be away, and a close waits for that.) */
+	dlk_errand_close(d->fd);
+	d->fd = -1;
 }

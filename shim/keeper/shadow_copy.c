@@ -212,17 +212,20 @@ bool dlk_shadow_copy_is(const struct dlk_shadow_copy *s, pid_t pid, int fd)
 			   &slot) == 0;
 }
 
-/* The shadow, or none. */
+/*
+ * The shadow, or none.  Without a descriptor left to be asked by there is no telling:
+ * he hears nothing, and asks again.
+ */
 static void answer(const struct dlk_shadow_copy *s, int sock)
 {
 	bool theirs;
 	int fd;
 
-	if (!dlk_shadowdir_hear(sock, &fd, MSG_DONTWAIT))
+	if (!dlk_shadowdir_hear(sock, &fd, MSG_DONTWAIT) || fd < 0)
 		return;
-	theirs = fd >= 0 && s->shadow >= 0 &&
-		 dlk_shadow_copy_is(s, getpid(), fd);
-	dlk_close_all(&fd, 1);
+	theirs = s->shadow >= 0 && dlk_shadow_copy_is(s, getpid(), fd);
+	/* (Its server may be away, and a close waits for that.) */
+	dlk_errand_close(fd);
 	dlk_shadowdir_say(sock, theirs ? s->shadow : -1, MSG_DONTWAIT);
 }
 

@@ -59,6 +59,7 @@
 #include "model/timeline.h"
 
 enum { GUARD_MS = 1000 }; /* as patience_with(): a keeper has no core yet */
+enum { ASK_MS = 20 };     /* a keeper that did not answer is asked again */
 
 /* --- Redis' part ---------------------------------------------------------- */
 
@@ -749,16 +750,17 @@ static int lock_managed(struct request *r)
 
 /* --- unlock ----------------------------------------------------------- */
 
-static bool is_managed(int fd)
+/* NULL: it is not managed. */
+static const struct dlk_rule *find_rule(int fd)
 {
 	const struct dlk_rule *rule;
 	struct dlk_scratch *s;
 
 	if (dlk_path_cache_has(fd))
-		return false;
+		return NULL;
 	s = dlk_scratch_get();
 	if (!s)
-		return false;
+		return NULL;
 	dlk_rule_of(fd, &s->room, &rule);
 	if (!rule && s->room.path[0] == '/')
 		dlk_path_cache_add(fd, s->room.path, strlen(s->room.path));
@@ -781,32 +783,107 @@ static int unlock_kernel(int fd)
 	if (!dlk_flock_cannot(err))
 		return err;
 	DLK_INSIDE(call);
-	return is_managed(fd) ? 0 : err;
+	return find_rule(fd) ? 0 : err;
+}
+
+static int say_not_unlocked(int fd, int err)
+{
+	struct dlk_scratch *s = dlk_scratch_get();
+	struct dlk_line l;
+	ssize_t n = 0;
+
+	if (s)
+		n = dlk_kernel_path(fd, s->room.path, sizeof(s->room.path));
+	dlk_line_of_path(&l, DLK_ERROR, "flock", s ? s->room.path : "",
+			 n > 0 ? (size_t)n : 0);
+	dlk_text_strs(
+		&l.text, ": it may be locked yet, by a shadow (ENOLCK): ",
+		err == -EAGAIN
+			? "a dlock-keeper that may have it has not answered "
+			  "for the ttl; let it run (SIGCONT)"
+			: strerrordesc_np(-err),
+		"; unlock it again, or close the file wherever it is open",
+		NULL);
+	dlk_line_end(&l);
+	dlk_scratch_put(s);
+	return -ENOLCK;
+}
+
+/*
+ * Of fd, which has no lease here, the shadow: our own, or a sharer's, which his keeper
+ * has.  -ENOENT: none has; or another error.  A keeper that does not answer has a
+ * standby, which takes over before its leases end (9.7): it is asked again for as long,
+ * for what is not unlocked here stays locked in silence.
+ */
+static int find_shadow(struct dlk_call *call, int fd, uint32_t ttl_ms)
+{
+	const uint64_t until = dlk_now_ns() + ttl_ms * DLK_MS;
+	struct dlk_file file;
+	int shadow, err = dlk_kernel_file(fd, &file);
+
+	if (err)
+		return -EBADF;
+	for (;;) {
+		shadow = dlk_shadow_locked(fd);
+		if (!dlk_kernel_is_file(fd, &file))
+			return -EBADF;
+		if (shadow != -EAGAIN || dlk_now_ns() >= until)
+			return shadow;
+		dlk_sleep(call, ASK_MS * DLK_MS);
+	}
+}
+
+static void end_lease(struct dlk_hold *h, int fd)
+{
+	if (h->revalidates)
+		dlk_coherence_flush(fd);
+	dlk_hold_end(h, END_UNLOCKED);
+	dlk_unpin(h);
+}
+
+/* By a lease that is not ours; 0, or -errno. */
+static int unlock_sharers(struct dlk_call *call, int fd, int *shadow)
+{
+	const struct dlk_rule *rule =
+		perhaps_by_shadow(fd) ? find_rule(fd) : NULL;
+	struct dlk_hold *h;
+	int found;
+
+	if (!rule)
+		return 0;
+	found = find_shadow(call, fd, rule->ttl_ms);
+	if (found == -EBADF)
+		return found;
+	if (found >= 0)
+		*shadow = found;
+	/* (A handler, or another thread, may have locked it meanwhile.) */
+	h = dlk_flock_owner(*shadow >= 0 ? *shadow : fd);
+	if (h)
+		end_lease(h, fd);
+	return found < 0 && found != -ENOENT ? say_not_unlocked(fd, found) : 0;
 }
 
 static int unlock(int fd)
 {
 	struct dlk_hold *h;
-	int r, shadow;
+	int r, shadow, err = 0;
 
 	DLK_INSIDE(call);
 	shadow = dlk_shadow_of(fd);
 	h = dlk_flock_owner(shadow >= 0 ? shadow : fd);
-	if (h) {
-		if (h->revalidates)
-			dlk_coherence_flush(fd);
-		dlk_hold_end(h, END_UNLOCKED);
-		dlk_unpin(h);
-	} else if (perhaps_by_shadow(fd) && is_managed(fd)) {
-		shadow = dlk_shadow_locked(fd);
-	}
+	if (h)
+		end_lease(h, fd);
+	else
+		err = unlock_sharers(&call, fd, &shadow);
+	if (err == -EBADF)
+		return err;
 	if (shadow >= 0)
 		fd = shadow;
 	r = real.flock(fd, LOCK_UN) < 0 ? -errno : 0;
-	if (dlk_flock_cannot(r) && is_managed(fd))
+	if (dlk_flock_cannot(r) && find_rule(fd))
 		r = 0;
 	dlk_thread_catch_up();
-	return r;
+	return err ? err : r;
 }
 
 /* --- flock ---------------------------------------------------------------- */

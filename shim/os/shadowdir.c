@@ -148,6 +148,25 @@ bool dlk_shadowdir_is_there(const char *base)
 	       exists(dlk_numbered(run, "/run/user/", euid(), "/dlock"));
 }
 
+static bool may_be_in(const char *dir, const char *below, const char *name)
+{
+	char path[1024];
+	struct dlk_text t = dlk_text_in(path, sizeof(path));
+
+	dlk_text_strs(&t, dir, below, "/", name, NULL);
+	return t.cut || exists(path) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+bool dlk_shadow_may_be_there(const char *base, const char *name)
+{
+	char own[DLK_NUMBERED_MAX], run[DLK_NUMBERED_MAX];
+
+	dlk_numbered(own, "/", euid(), "");
+	dlk_numbered(run, "/", euid(), "/dlock");
+	return may_be_in(base, own, name) ||
+	       (euid() != 0 && may_be_in("/run/user", run, name));
+}
+
 void dlk_shadow_name(char *name, uint64_t dev, uint64_t ino, uint64_t handle)
 {
 	struct dlk_text t;
@@ -315,6 +334,8 @@ bool dlk_shadowdir_hear(int sock, int *fd, int flags)
 	if (dlk_syscall(SYS_recvmsg, sock, &msg, MSG_CMSG_CLOEXEC | flags) != 1)
 		return false;
 	c = CMSG_FIRSTHDR(&msg);
+	if (!c && msg.msg_flags & MSG_CTRUNC)
+		*fd = -EMFILE;
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 		return true;
 	memcpy(fd, CMSG_DATA(c), sizeof(*fd));

@@ -49,6 +49,9 @@ void dlk_shadow_name(char *name, uint64_t dev, uint64_t ino, uint64_t handle);
 /* The shadow of that name, made if it is not there; or -errno and *why. */
 int dlk_shadow_open(int dir, const char *name, struct dlk_shadow_why *why);
 
+/* Has a file of that name one?  It takes no descriptor to see that. */
+bool dlk_shadow_may_be_there(const char *base, const char *name);
+
 /* Is the shadow behind fd removed? */
 bool dlk_shadow_is_gone(int fd);
 
@@ -57,7 +60,8 @@ struct sockaddr_un;
 void dlk_shadowdir_socket(int dir, const char *name, struct sockaddr_un *at);
 /*
  * One byte by that, with a descriptor (-1: with none); sendmsg(2)'s flags but
- * for MSG_NOSIGNAL.  And what comes: *fd is -1 if none came with it.
+ * for MSG_NOSIGNAL.  And what comes: *fd is -1 if none came with it, -EMFILE if there
+ * was no descriptor left for it.
  */
 bool dlk_shadowdir_say(int sock, int fd, int flags);
 bool dlk_shadowdir_hear(int sock, int *fd, int flags);

@@ -9,7 +9,8 @@
  * but that the kernel does not list (they are of files in LOCKDIR).  Or the locks
  * are the kernel's, and each open(2) by dlock-keeper takes LATE_MS (`late`), or is
  * not permitted (`denied`: EPERM), or the disk is full (`full`): write(2) keeps in the kernel's pages what cannot be
- * written back.  It goes to the background once it is mounted.
+ * written back; or close(2) tells the server (`flush`).  It goes to the background
+ * once it is mounted.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
@@ -40,11 +41,13 @@ static const struct {
 	{ "own", 0 },
 	{ "denied", 0 },
 	{ "late", 0 },
+	{ "flush", 0 },
 	{ "full", 0 },
 };
 enum {
 	FULL = sizeof(answers) / sizeof(*answers) - 1,
-	LATE = FULL - 1,
+	FLUSH = FULL - 1,
+	LATE = FLUSH - 1,
 	DENIED = LATE - 1
 };
 
@@ -186,6 +189,13 @@ static int write_none(const char *path, const char *buf, size_t size, off_t off,
 	return -ENOSPC;
 }
 
+static int flush_none(const char *path, struct fuse_file_info *fi)
+{
+	(void)path;
+	(void)fi;
+	return 0;
+}
+
 /* The kernel has the times where it has the pages. */
 static int fs_utimens(const char *path, const struct timespec times[2],
 		      struct fuse_file_info *fi)
@@ -258,6 +268,8 @@ int main(int argc, char **argv)
 		operations.flock = NULL;
 	if (answer == FULL)
 		operations.write = write_none;
+	if (answer == FLUSH)
+		operations.flush = flush_none;
 	dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	locks = argv[4];
 	if (dir < 0) {
