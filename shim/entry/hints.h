@@ -25,7 +25,7 @@ void dlk_entry_closed(void);
 void dlk_entry_dup(int from, int to);
 /* close_range(2), as a whole. */
 int dlk_entry_close_range(unsigned first, unsigned last, int flags);
-/* A descriptor that came may be shared, one that went is, from here on. */
+/* A descriptor that came may be shared, or a second one; one that went is shared. */
 void dlk_entry_passing(bool came);
 
 /* unshare(2), setns(2), as a whole. */

@@ -111,8 +111,8 @@ struct dlk_hold *dlk_flock_owner(int fd)
 	 * is of it, or of one that was opened after it was closed behind our
 	 * back.
 	 */
-	if (h &&
-	    (more || h->fd != fd || dlk_duplicated(fd) || dlk_shared(fd))) {
+	if (h && (more || h->fd != fd || atomic_load(&dlk_self.dups) ||
+		  dlk_shared(fd))) {
 		dlk_holds_unlock();
 		/* A description without a lock has none to give. */
 		mode = dlk_kernel_flock_mode(fd);

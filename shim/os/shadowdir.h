@@ -49,7 +49,7 @@ void dlk_shadow_name(char *name, uint64_t dev, uint64_t ino, uint64_t handle);
 /* The shadow of that name, made if it is not there; or -errno and *why. */
 int dlk_shadow_open(int dir, const char *name, struct dlk_shadow_why *why);
 
-/* Has a file of that name one?  It takes no descriptor to see that. */
+/* May there be a shadow of that name?  It takes no descriptor to see that. */
 bool dlk_shadow_may_be_there(const char *base, const char *name);
 
 /* Is the shadow behind fd removed? */

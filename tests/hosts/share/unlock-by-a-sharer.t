@@ -80,6 +80,23 @@ shares()
 	is "$(dl A flock -n "$1" true; echo $?)" 1 "$1: locked on A"
 }
 
+# opens FILE: s has it open by itself
+opens()
+{
+	# shellcheck disable=SC2016 # the inner shell's
+	peer s dl A bash -c 'exec 9>"$0"; exec /usr/bin/python3 "$1"' "$1" \
+		"$RIG/sharer.py"
+	hear s
+}
+
+# without_descriptors WANT NAME: what s hears when it unlocks, and none is left to it
+without_descriptors()
+{
+	ask s 'fill()'
+	ask s 'unlock()'
+	is "$HEARD" "$1" "$2"
+}
+
 # is_unlocked FILE: while s has it
 is_unlocked()
 {
@@ -114,9 +131,7 @@ peer_end s
 
 # Each time it is told the truth, however few descriptors are left.
 shares limit
-ask s 'fill()'
-ask s 'unlock()'
-is "$HEARD" ENOLCK 'limit: no descriptor is left: it is not unlocked'
+without_descriptors ENOLCK 'limit: no descriptor is left: it is not unlocked'
 like "$(cat "$RIG/log")" 'limit": it may be locked yet.*Too many open files' '... which is said'
 for ((n = 1; n <= 5; n++)); do
 	[ "$HEARD" = ENOLCK ] || break
@@ -129,35 +144,25 @@ peer_end s
 
 # A child has its parent's shadow, and unlocks that, though it cannot see whether there
 # is another one by now.
-# shellcheck disable=SC2016 # the inner shell's
-peer s dl A bash -c 'exec 9>child; exec /usr/bin/python3 "$0"' "$RIG/sharer.py"
-hear s
+opens child
 ask s 'born()'
 is "$HEARD" born 'child: its parent has locked it'
-ask s 'fill()'
-ask s 'unlock()'
-is "$HEARD" ENOLCK 'child: it may be by another shadow by now'
+without_descriptors ENOLCK 'child: it may be by another shadow by now'
 ok 'child: it is free' until_true 5 dl B flock -n child true
 peer_end s
 
 # Unlocked, a shadow stays; another program opens and locks one of its own.
-# shellcheck disable=SC2016 # the inner shell's
-peer s dl A bash -c 'exec 9>second; exec /usr/bin/python3 "$0"' "$RIG/sharer.py"
-hear s
+opens second
 ask s 'again()'
 is "$HEARD" again 'second: locked by another shadow than its own'
 ok 'second: ... and a keeper has it' until_true 10 have_standbys A 1
-ask s 'fill()'
-ask s 'unlock()'
-is "$HEARD" ENOLCK 'second: it cannot ask for that'
+without_descriptors ENOLCK 'second: it cannot ask for that'
 is "$(dl B flock -n second true; echo $?)" 1 'second: so it is locked'
 peer_end s
 ok 'second: with the program it is free' until_true 10 dl B flock -n second true
 
 shares plain/f
-ask s 'fill()'
-ask s 'unlock()'
-is "$HEARD" unlocked 'without a shadow: it takes no descriptor to unlock'
+without_descriptors unlocked 'without a shadow: it takes no descriptor to unlock'
 is_unlocked plain/f
 peer_end s
 
