@@ -9,6 +9,8 @@ answered by "ok":
 
 	pass		forward both ways
 	hang		accept, take the request, forward nothing
+	hold		accept, take nothing: what is sent arrives when that ends,
+			as from a network that was cut, or a server that stood
 	close		close every connection, old and new
 	reset		the same, with RST
 	refuse		no listening socket: connection refused
@@ -118,6 +120,9 @@ class Proxy:
                     pass
                 return
             ready, _, _ = select.select([client, server], [], [], 0.05)
+            if self.mode == "hold":
+                time.sleep(0.005)
+                continue
             if self.mode in ("close", "reset"):
                 self.end(client, self.mode == "reset")
                 return
@@ -188,8 +193,9 @@ class Proxy:
             self.listener = None
             self.mode = "close"
             return "ok"
-        if mode not in ("pass", "hang", "close", "reset", "delay", "slow",
-                        "cut", "drop", "lose", "strand", "take", "change"):
+        if mode not in ("pass", "hang", "hold", "close", "reset", "delay",
+                        "slow", "cut", "drop", "lose", "strand", "take",
+                        "change"):
             return "what?"
         self.arg = arg
         self.mode = mode

@@ -95,14 +95,18 @@ ask proxy pass >/dev/null
 peer_end killed
 
 # A look that ends where those are stopped for whom it is begins no sooner: then
-# there are more to be looked at, until one begins in time.
+# there are more to be looked at, until one begins in time.  While it lasts nothing is
+# asked; what is asked afterwards arrives, for who is sent a question that never does
+# waits for its answer until they are to be stopped.
 for name in kept kept-{2..5}; do
 	: >"$RIG/log"
 	shell "$name"
 	ask proxy hang >/dev/null
 	until_true $((2 * TTL)) looks_or_is_over "$name"
+	ask proxy hold >/dev/null
+	left=0
+	! looks || left=$(left_ms "$name")
 	ask proxy pass >/dev/null
-	left=$(left_ms "$name")
 	note "$name: $left ms left"
 	[ "$left" -lt $((STOP_MS + 300)) ] || break
 	peer_end "$name"
