@@ -255,7 +255,8 @@ static bool may_be(void *arg, int fd)
 	same = o->same ? dlk_kernel_same(o->fd, fd) : -EPERM;
 	if (same >= 0)
 		return same;
-	if (!dlk_duplicated(fd))
+	/* (Not by its start: is_of().) */
+	if (!atomic_load(&dlk_self.dups))
 		return false;
 	DLK_GUARD(&mutex);
 	for (s = table; s < table + table_end; s++)
@@ -427,7 +428,7 @@ static bool ask_if_keeper(void *arg, int dir, const char *name)
 	if (!dlk_shadowdir_say(sock, q->fd, 0) ||
 	    !dlk_shadowdir_hear(sock, &q->got, 0))
 		q->err = -EAGAIN;
-	else if (q->got == -EMFILE)
+	else if (q->got < -1)
 		q->err = q->got;
 	dlk_close(sock);
 	return q->got < 0;
@@ -498,7 +499,7 @@ static int open_new(int fd, struct dlk_shadow_why *why)
 	return own;
 }
 
-int dlk_shadow_get(int fd, struct dlk_shadow_why *why)
+int dlk_shadow_get(int fd, bool sure, struct dlk_shadow_why *why)
 {
 	int own;
 
@@ -508,6 +509,8 @@ int dlk_shadow_get(int fd, struct dlk_shadow_why *why)
 	strcpy(why->text, "it cannot be opened");
 	sweep();
 	own = dlk_shadow_locked(fd);
+	if (own == -EAGAIN && sure)
+		return own;
 	/* (Who has not answered is asked again, if ours is refused.) */
 	if (own < 0)
 		own = dlk_shadow_of(fd);

@@ -14,14 +14,18 @@ struct dlk_shadow_why;
 int dlk_shadow_of(int fd);
 /*
  * One that is locked, of a keeper that has it.  -ENOENT: none has; -EAGAIN: one
- * that may have it has not answered within a second; or another error.
+ * that may have it has not answered within a second; -ENOSYS: it cannot tell
+ * (kcmp(2)); or another error.
  */
 int dlk_shadow_ask(int fd);
 /* Ours, dlk_shadow_of(); or if that is not locked, and one of a sharer's may be,
  * rather his; or as dlk_shadow_ask(). */
 int dlk_shadow_locked(int fd);
-/* The same, but a new one rather than none; -EBADF, or -errno and why. */
-int dlk_shadow_get(int fd, struct dlk_shadow_why *why);
+/*
+ * The same, but a new one rather than none, unless it is to be sure that there is no
+ * other; -EAGAIN: one that may have it has not answered; -EBADF, or -errno and why.
+ */
+int dlk_shadow_get(int fd, bool sure, struct dlk_shadow_why *why);
 /* Is this shadow fd's still, and its file not removed before it was locked? */
 bool dlk_shadow_is_current(int shadow, int fd);
 /* The program's descriptor of a shadow, or -1. */

@@ -212,21 +212,29 @@ bool dlk_shadow_copy_is(const struct dlk_shadow_copy *s, pid_t pid, int fd)
 			   &slot) == 0;
 }
 
+/* The shadow, or -1; -ENOSYS: kcmp(2) is refused, so there is no telling. */
+static int shadow_of(const struct dlk_shadow_copy *s, int fd)
+{
+	errno = 0;
+	if (s->shadow >= 0 && dlk_shadow_copy_is(s, getpid(), fd))
+		return s->shadow;
+	return errno == EPERM || errno == ENOSYS ? -ENOSYS : -1;
+}
+
 /*
- * The shadow, or none.  Without a descriptor left to be asked by there is no telling:
- * he hears nothing, and asks again.
+ * Without a descriptor left to be asked by there is no telling: he hears nothing, and
+ * asks again.
  */
 static void answer(const struct dlk_shadow_copy *s, int sock)
 {
-	bool theirs;
-	int fd;
+	int fd, shadow;
 
 	if (!dlk_shadowdir_hear(sock, &fd, MSG_DONTWAIT) || fd < 0)
 		return;
-	theirs = s->shadow >= 0 && dlk_shadow_copy_is(s, getpid(), fd);
+	shadow = shadow_of(s, fd);
 	/* (Its server may be away, and a close waits for that.) */
 	dlk_errand_close(fd);
-	dlk_shadowdir_say(sock, theirs ? s->shadow : -1, MSG_DONTWAIT);
+	dlk_shadowdir_say(sock, shadow, MSG_DONTWAIT);
 }
 
 /*

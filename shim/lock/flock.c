@@ -691,6 +691,56 @@ static void say_by_shadow(const struct request *r, dev_t dev)
 		dlk_self.config->state_dir, " (local = \"shadow\")");
 }
 
+/*
+ * A reader is granted beside the lock of a sharer, by whose shadow that is: then one
+ * description has two, of which an unlock ends one.  (Who is refused asks again.)
+ * Who does not wait gives a standby the time to take over (9.7), who waits the ttl.
+ */
+static bool is_to_be_sure(struct request *r)
+{
+	const uint64_t now = dlk_now_ns();
+	const uint32_t ttl_ms = r->rule->ttl_ms;
+
+	if (r->mode != LOCK_SH)
+		return false;
+	if (!r->keeper_ns)
+		r->keeper_ns =
+			now + (r->call->wait ? ttl_ms * DLK_MS
+					     : dlk_keeper_patience_ns(ttl_ms));
+	return now < r->keeper_ns;
+}
+
+/* With the program's descriptor, wherever that is now: of another file, too. */
+static int begin_anew(struct request *r)
+{
+	int err;
+
+	r->fd = r->program_fd;
+	r->file = r->turn.file;
+	err = dlk_follow_up(r);
+	if (err == DLK_OTHER_FILE) {
+		r->no_flock = false;
+		r->keeper_ns = 0;
+	}
+	return err ? err : DLK_OTHER_FILE;
+}
+
+static int ask_keeper_again(struct request *r)
+{
+	int err;
+
+	dlk_request_empty_hands(r);
+	err = dlk_sleep(r->call, ASK_MS * DLK_MS);
+	err = dlk_request_fill_hands(r, err);
+	return err ? err : begin_anew(r);
+}
+
+/* It may take a second to ask, and the shadow may be that of another thread's file. */
+static bool was_taken_away(const struct request *r)
+{
+	return dlk_follow_number(r) != r->program_fd || dlk_follow_moved(r);
+}
+
 static int choose_what_to_lock(struct request *r)
 {
 	const dev_t dev = r->file.dev;
@@ -698,7 +748,11 @@ static int choose_what_to_lock(struct request *r)
 
 	if (!r->no_flock && !dlk_shadow_wanted(r->rule, dev))
 		return 0;
-	err = dlk_flock_use_shadow(r);
+	err = dlk_flock_use_shadow(r, is_to_be_sure(r));
+	if (err == -EAGAIN)
+		return ask_keeper_again(r);
+	if (was_taken_away(r))
+		return begin_anew(r);
 	if (!err && r->no_flock)
 		say_by_shadow(r, dev);
 	r->no_flock = false;
@@ -735,11 +789,11 @@ static int lock_managed(struct request *r)
 			  : dlk_request_begin(r, "");
 
 	r->turn.file = r->file;
+	dlk_follow_threads(r);
 	if (!err)
 		err = choose_what_to_lock(r);
 	if (err)
 		return err;
-	dlk_follow_threads(r);
 	r->lease.shared = r->mode == LOCK_SH;
 	r->old_mode = LOCK_UN;
 	r->looked_ns = 0;
@@ -801,7 +855,9 @@ static int say_not_unlocked(int fd, int err)
 		err == -EAGAIN
 			? "a dlock-keeper that may have it has not answered "
 			  "for the ttl; let it run (SIGCONT)"
-			: strerrordesc_np(-err),
+		: err == -ENOSYS ? "dlock-keeper may not compare descriptors "
+				   "(kcmp(2), refused by seccomp(2))"
+				 : strerrordesc_np(-err),
 		"; unlock it again, or close the file wherever it is open",
 		NULL);
 	dlk_line_end(&l);
@@ -820,14 +876,17 @@ static int find_shadow(struct dlk_call *call, int fd, uint32_t ttl_ms)
 	const uint64_t until = dlk_now_ns() + ttl_ms * DLK_MS;
 	struct dlk_file file;
 	int shadow, err = dlk_kernel_file(fd, &file);
+	bool last;
 
 	if (err)
-		return -EBADF;
+		return err;
 	for (;;) {
+		/* (Who was stopped himself asks once more.) */
+		last = dlk_now_ns() >= until;
 		shadow = dlk_shadow_locked(fd);
 		if (!dlk_kernel_is_file(fd, &file))
 			return -EBADF;
-		if (shadow != -EAGAIN || dlk_now_ns() >= until)
+		if (shadow != -EAGAIN || last)
 			return shadow;
 		dlk_sleep(call, ASK_MS * DLK_MS);
 	}
@@ -854,8 +913,8 @@ static int unlock_sharers(struct dlk_call *call, int fd, int *shadow)
 	found = find_shadow(call, fd, rule->ttl_ms);
 	if (found == -EBADF)
 		return found;
-	if (found >= 0)
-		*shadow = found;
+	/* (Ours of before may have been closed meanwhile, and be another file's.) */
+	*shadow = found >= 0 ? found : dlk_shadow_of(fd);
 	/* (A handler, or another thread, may have locked it meanwhile.) */
 	h = dlk_flock_owner(*shadow >= 0 ? *shadow : fd);
 	if (h)

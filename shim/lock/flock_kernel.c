@@ -285,12 +285,12 @@ static enum acquire_event take_kernel(struct request *r)
 /* --- by a shadow ---------------------------------------------------------- */
 
 /* From here on it is the shadow that is locked. */
-int dlk_flock_use_shadow(struct request *r)
+int dlk_flock_use_shadow(struct request *r, bool sure)
 {
 	struct dlk_shadow_why why;
-	int own = dlk_shadow_get(r->program_fd, &why);
+	int own = dlk_shadow_get(r->program_fd, sure, &why);
 
-	if (own == -EBADF)
+	if (own == -EBADF || (own == -EAGAIN && sure))
 		return own;
 	if (own < 0) {
 		dlk_request_say(r, DLK_ERROR,
@@ -343,7 +343,7 @@ static enum acquire_event take_shadow(struct request *r)
 
 			if (r->acquire.in_hand)
 				dlk_flock_let_go(r);
-			err = dlk_flock_use_shadow(r);
+			err = dlk_flock_use_shadow(r, false);
 			if (err)
 				return dlk_event_error(r, err);
 		}

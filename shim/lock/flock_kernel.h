@@ -31,8 +31,9 @@ struct dlk_hold *dlk_flock_of_threads(const struct request *r);
  */
 bool dlk_flock_leave_to_threads(struct request *r, int mode);
 
-/* From here on it is the shadow that is locked: 0, -EBADF, -ENOLCK. */
-int dlk_flock_use_shadow(struct request *r);
+/* From here on it is the shadow that is locked: 0, -EBADF, -ENOLCK; -EAGAIN,
+ * if it is to be sure that there is no other one. */
+int dlk_flock_use_shadow(struct request *r, bool sure);
 /* What flock(2) says where a file cannot be locked. */
 bool dlk_flock_cannot(int err);
 

@@ -93,6 +93,8 @@ struct request {
 	union { /* by `kind` */
 		struct {
 			uint64_t looked_ns;      /* what the description has */
+			uint64_t keeper_ns;      /* one that does not answer is
+						    asked until then; or 0 */
 			int mode;                /* LOCK_EX or LOCK_SH */
 			int old_mode;            /* the description's before */
 			struct dlk_hold *beside; /* another thread's, by the

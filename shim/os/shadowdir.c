@@ -305,7 +305,7 @@ bool dlk_shadowdir_say(int sock, int fd, int flags)
 					    .cmsg_type = SCM_RIGHTS,
 					    .cmsg_len =
 						    CMSG_LEN(sizeof(int)) } };
-	char byte = 0;
+	unsigned char byte = fd < -1 ? (unsigned char)-fd : 0;
 	struct iovec iov = { &byte, 1 };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
@@ -321,7 +321,7 @@ bool dlk_shadowdir_say(int sock, int fd, int flags)
 bool dlk_shadowdir_hear(int sock, int *fd, int flags)
 {
 	union control control;
-	char byte;
+	unsigned char byte;
 	struct iovec iov = { &byte, 1 };
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
@@ -333,6 +333,8 @@ bool dlk_shadowdir_hear(int sock, int *fd, int flags)
 	*fd = -1;
 	if (dlk_syscall(SYS_recvmsg, sock, &msg, MSG_CMSG_CLOEXEC | flags) != 1)
 		return false;
+	if (byte)
+		*fd = -byte;
 	c = CMSG_FIRSTHDR(&msg);
 	if (!c && msg.msg_flags & MSG_CTRUNC)
 		*fd = -EMFILE;

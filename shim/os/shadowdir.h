@@ -59,9 +59,9 @@ bool dlk_shadow_is_gone(int fd);
 struct sockaddr_un;
 void dlk_shadowdir_socket(int dir, const char *name, struct sockaddr_un *at);
 /*
- * One byte by that, with a descriptor (-1: with none); sendmsg(2)'s flags but
- * for MSG_NOSIGNAL.  And what comes: *fd is -1 if none came with it, -EMFILE if there
- * was no descriptor left for it.
+ * One byte by that, with a descriptor (-1: with none; less: the -errno for which there
+ * is none); sendmsg(2)'s flags but for MSG_NOSIGNAL.  And what comes: *fd is -1 if none
+ * came with it, or why; -EMFILE if there was no descriptor left for it.
  */
 bool dlk_shadowdir_say(int sock, int fd, int flags);
 bool dlk_shadowdir_hear(int sock, int *fd, int flags);

@@ -30,7 +30,7 @@ configs 4s
 
 # Each line it is told is a step of its own.
 cat >"$RIG/sharer.py" <<'END'
-import errno, fcntl, os, resource, subprocess, sys
+import errno, fcntl, os, resource, subprocess, sys, threading, time
 def unlock():
     try:
         fcntl.flock(9, fcntl.LOCK_UN)
@@ -54,6 +54,39 @@ def born():
         os.wait()
         os._exit(0)
     return "born"
+def try_lock(fd, how=fcntl.LOCK_EX | fcntl.LOCK_NB):
+    try:
+        fcntl.flock(fd, how)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+    return "locked"
+def reads():
+    fcntl.flock(9, fcntl.LOCK_SH)
+    return unlock()
+def waits_for_an_answer(thread):
+    with open("/proc/self/task/%d/wchan" % thread.native_id) as f:
+        return "skb" in f.read() or "unix" in f.read()
+def reused(other):
+    said = []
+    thread = threading.Thread(target=lambda: said.append(unlock()))
+    thread.start()
+    while thread.is_alive() and not waits_for_an_answer(thread):
+        time.sleep(0.01)
+    os.dup2(os.open(os.readlink("/proc/self/fd/9"), os.O_RDWR), 9)
+    fd = os.open(other, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    thread.join()
+    return said[0]
+def stolen(other, how):
+    said = []
+    thread = threading.Thread(target=lambda: said.append(try_lock(9, how)))
+    thread.start()
+    while thread.is_alive() and not waits_for_an_answer(thread):
+        time.sleep(0.01)
+    os.dup2(os.open(other, os.O_RDWR | os.O_CREAT), 9)
+    fcntl.flock(9, fcntl.LOCK_EX)
+    thread.join()
+    return said[0]
 def again():
     fcntl.flock(9, fcntl.LOCK_EX)
     fcntl.flock(9, fcntl.LOCK_UN)
@@ -64,16 +97,17 @@ for line in sys.stdin:
     print(eval(line), flush=True)
 END
 
-# shares FILE: s is another program than the one that has locked it, and its lease is
-# carried by a keeper
+# shares FILE: s is another program than the one that has locked it, with $LOCK, and its
+# lease is carried by a keeper; all of them run by $THROUGH
+THROUGH=(nice -n -20)
 shares()
 {
 	ok "$1: no keeper is left" until_true 20 no_keeper A
 	: >"$RIG/log"
 	# shellcheck disable=SC2016 # the inner shell's
-	peer s dl A nice -n -20 env DLOCK_LOG="warning:$RIG/log" bash -c \
-		'exec 9>"$0"; flock 9 && exec /usr/bin/python3 "$1"' "$1" \
-		"$RIG/sharer.py"
+	peer s dl A "${THROUGH[@]}" env DLOCK_LOG="warning:$RIG/log" bash -c \
+		'exec 9>"$0"; flock $2 9 && exec /usr/bin/python3 "$1"' "$1" \
+		"$RIG/sharer.py" "${LOCK:--x}"
 	hear s
 	is "$HEARD" ready "$1: locked, and another program has it"
 	ok "$1: ... its keeper, too" until_true 10 have_standbys A 1
@@ -129,6 +163,17 @@ like "$(cat "$RIG/log")" 'silent": it may be locked yet.*SIGCONT' '... which is 
 on A pkill -CONT -x 'dlock-(keeper|standby)'
 peer_end s
 
+# A reader that is granted beside a sharer would have another shadow than he.
+configs 12s
+LOCK=-s shares reads
+on A pkill -STOP -x dlock-keeper
+ask s 'reads()' 40
+is "$HEARD" unlocked 'reads: locked and unlocked, while its keeper is stopped'
+ok 'reads: it is free' until_true 5 dl A flock -n reads true
+ok 'reads: on B, too' until_true 5 dl B flock -n reads true
+peer_end s
+configs 4s
+
 # Each time it is told the truth, however few descriptors are left.
 shares limit
 without_descriptors ENOLCK 'limit: no descriptor is left: it is not unlocked'
@@ -161,17 +206,73 @@ is "$(dl B flock -n second true; echo $?)" 1 'second: so it is locked'
 peer_end s
 ok 'second: with the program it is free' until_true 10 dl B flock -n second true
 
+# While it waits for an answer, the number of its own shadow becomes that of another
+# file's.
+opens third
+ask s 'again()'
+is "$HEARD" again 'third: locked by another shadow than its own'
+ok 'third: ... and a keeper has it' until_true 10 have_standbys A 1
+on A pkill -STOP -x 'dlock-(keeper|standby)'
+ask s 'reused("fourth")' 40
+is "$HEARD" ENOLCK 'third: nobody answers: it is not unlocked'
+for h in A B; do
+	is "$(dl "$h" flock -n fourth true; echo $?)" 1 \
+		"fourth: locked meanwhile, it stays so on $h"
+done
+on A pkill -CONT -x 'dlock-(keeper|standby)'
+peer_end s
+
+# So does that of its own descriptor: a call goes on with what it was made for.
+for how in SH EX; do
+	ok "$how: no keeper is left" until_true 20 no_keeper A
+	opens "fifth-$how"
+	ask s 'again()'
+	is "$HEARD" again "$how: locked by another shadow than its own"
+	ok "$how: ... and a keeper has it" until_true 10 have_standbys A 1
+	on A pkill -STOP -x 'dlock-(keeper|standby)'
+	ask s "stolen('sixth-$how', fcntl.LOCK_$how)" 40
+	is "$HEARD" EBADF "$how: its number is that of another file by now"
+	for h in A B; do
+		is "$(dl "$h" flock -n -s "sixth-$how" true; echo $?)" 1 \
+			"$how: that one is locked exclusively on $h"
+	done
+	on A pkill -CONT -x 'dlock-(keeper|standby)'
+	peer_end s
+done
+
 shares plain/f
 without_descriptors unlocked 'without a shadow: it takes no descriptor to unlock'
 is_unlocked plain/f
 peer_end s
 
-# What has a file of a file server that is away may not wait for that to close it.
 mkdir "$RIG/far" "$RIG/locks"
 on A mkdir far
 on A "$BIN/lockfs" "$RIG/far" "$MNT/far" flush "$RIG/locks" ||
 	rig_die 'no lockfs'
 server=$(on A pgrep -x lockfs)
+# What may not compare descriptors (kcmp(2)) does not say that there is no shadow.
+THROUGH+=("$BIN/refused" kcmp)
+shares far/g
+THROUGH=(nice -n -20)
+ask s 'unlock()'
+is "$HEARD" ENOLCK 'confined: it is not unlocked'
+like "$(cat "$RIG/log")" 'g": it may be locked yet.*kcmp' '... which is said'
+peer_end s
+ok 'confined: with the program it is free' until_true 10 db_is_empty
+
+# Nor are two descriptions one because of what cannot be compared.
+# shellcheck disable=SC2016 # the inner shell's
+peer s dl A "$BIN/refused" kcmp bash -c \
+	'exec 5<>"$0" 6<>"$0"; /usr/bin/python3 "$1"; :' far/h "$RIG/sharer.py"
+hear s
+ask s 'fcntl.flock(5, fcntl.LOCK_EX)'
+ok 'two: one is locked, and a keeper has it' until_true 10 have_standbys A 1
+ask s 'os.close(5)'
+ask s 'try_lock(6)'
+is "$HEARD" EAGAIN 'two: closed, the shell has it yet: the other one is refused'
+peer_end s
+
+# What has a file of a file server that is away may not wait for that to close it.
 shares far/f
 on A kill -STOP "$server"
 ask s 'unlock()'
