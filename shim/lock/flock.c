@@ -53,6 +53,7 @@
 #include "lock/follow.h"
 #include "lock/sharers.h"
 #include "lock/turn.h"
+#include "lock/wait.h"
 #include "lock/wait_slot.h"
 #include "model/outbox.h"
 #include "model/seeded.h"
@@ -727,11 +728,8 @@ static int begin_anew(struct request *r)
 
 static int ask_keeper_again(struct request *r)
 {
-	int err;
+	const int err = dlk_request_pause(r, ASK_MS * DLK_MS);
 
-	dlk_request_empty_hands(r);
-	err = dlk_sleep(r->call, ASK_MS * DLK_MS);
-	err = dlk_request_fill_hands(r, err);
 	return err ? err : begin_anew(r);
 }
 
@@ -840,6 +838,20 @@ static int unlock_kernel(int fd)
 	return find_rule(fd) ? 0 : err;
 }
 
+static const char *why_unknown(int err)
+{
+	switch (err) {
+	case -EAGAIN:
+		return "a dlock-keeper that may have it has not answered for "
+		       "the ttl; let it run (SIGCONT)";
+	case -ENOSYS:
+		return "dlock-keeper may not compare descriptors (kcmp(2), "
+		       "refused by seccomp(2))";
+	default:
+		return strerrordesc_np(-err) ?: "unknown error";
+	}
+}
+
 static int say_not_unlocked(int fd, int err)
 {
 	struct dlk_scratch *s = dlk_scratch_get();
@@ -852,12 +864,7 @@ static int say_not_unlocked(int fd, int err)
 			 n > 0 ? (size_t)n : 0);
 	dlk_text_strs(
 		&l.text, ": it may be locked yet, by a shadow (ENOLCK): ",
-		err == -EAGAIN
-			? "a dlock-keeper that may have it has not answered "
-			  "for the ttl; let it run (SIGCONT)"
-		: err == -ENOSYS ? "dlock-keeper may not compare descriptors "
-				   "(kcmp(2), refused by seccomp(2))"
-				 : strerrordesc_np(-err),
+		why_unknown(err),
 		"; unlock it again, or close the file wherever it is open",
 		NULL);
 	dlk_line_end(&l);

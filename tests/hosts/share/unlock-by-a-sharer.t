@@ -65,28 +65,28 @@ def reads():
     return unlock()
 def waits_for_an_answer(thread):
     with open("/proc/self/task/%d/wchan" % thread.native_id) as f:
-        return "skb" in f.read() or "unix" in f.read()
+        return "skb" in f.read()
+def while_it_asks(call, then):
+    said = []
+    thread = threading.Thread(target=lambda: said.append(call()))
+    thread.start()
+    while thread.is_alive() and not waits_for_an_answer(thread):
+        time.sleep(0.01)
+    then()
+    thread.join()
+    return said[0]
+def opened(name):
+    return os.open(name, os.O_RDWR | os.O_CREAT)
 def reused(other):
-    said = []
-    thread = threading.Thread(target=lambda: said.append(unlock()))
-    thread.start()
-    while thread.is_alive() and not waits_for_an_answer(thread):
-        time.sleep(0.01)
-    os.dup2(os.open(os.readlink("/proc/self/fd/9"), os.O_RDWR), 9)
-    fd = os.open(other, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    thread.join()
-    return said[0]
+    def then():
+        os.dup2(opened(os.readlink("/proc/self/fd/9")), 9)
+        fcntl.flock(opened(other), fcntl.LOCK_EX)
+    return while_it_asks(unlock, then)
 def stolen(other, how):
-    said = []
-    thread = threading.Thread(target=lambda: said.append(try_lock(9, how)))
-    thread.start()
-    while thread.is_alive() and not waits_for_an_answer(thread):
-        time.sleep(0.01)
-    os.dup2(os.open(other, os.O_RDWR | os.O_CREAT), 9)
-    fcntl.flock(9, fcntl.LOCK_EX)
-    thread.join()
-    return said[0]
+    def then():
+        os.dup2(opened(other), 9)
+        fcntl.flock(9, fcntl.LOCK_EX)
+    return while_it_asks(lambda: try_lock(9, how), then)
 def again():
     fcntl.flock(9, fcntl.LOCK_EX)
     fcntl.flock(9, fcntl.LOCK_UN)
@@ -123,6 +123,26 @@ opens()
 	hear s
 }
 
+# opens_locked FILE NAME: the same, and a keeper has another shadow than its own, locked
+opens_locked()
+{
+	opens "$1"
+	ask s 'again()'
+	is "$HEARD" again "$2: locked by another shadow than its own"
+	ok "$2: ... and a keeper has it" until_true 10 have_standbys A 1
+}
+
+# stop_keepers, continue_keepers: and their standbys
+stop_keepers()
+{
+	on A pkill -STOP -x 'dlock-(keeper|standby)'
+}
+
+continue_keepers()
+{
+	on A pkill -CONT -x 'dlock-(keeper|standby)'
+}
+
 # without_descriptors WANT NAME: what s hears when it unlocks, and none is left to it
 without_descriptors()
 {
@@ -131,11 +151,16 @@ without_descriptors()
 	is "$HEARD" "$1" "$2"
 }
 
-# is_unlocked FILE: while s has it
-is_unlocked()
+# is_free FILE: while s has it
+is_free()
 {
 	ok "$1: it is free" until_true 5 dl A flock -n "$1" true
 	ok "$1: on B, too" until_true 5 dl B flock -n "$1" true
+}
+
+is_unlocked()
+{
+	is_free "$1"
 	is "$(cat "$RIG/log")" '' "$1: nothing to say"
 }
 
@@ -150,17 +175,16 @@ shares stopped
 on A pkill -STOP -x dlock-keeper
 ask s 'unlock()' 40
 is "$HEARD" unlocked 'stopped: its standby answers'
-ok 'stopped: it is free' until_true 5 dl A flock -n stopped true
-ok 'stopped: on B, too' until_true 5 dl B flock -n stopped true
+is_free stopped
 peer_end s
 configs 4s
 
 shares silent
-on A pkill -STOP -x 'dlock-(keeper|standby)'
+stop_keepers
 ask s 'unlock()' 30
 is "$HEARD" ENOLCK 'silent: nobody answers: it is not unlocked'
 like "$(cat "$RIG/log")" 'silent": it may be locked yet.*SIGCONT' '... which is said'
-on A pkill -CONT -x 'dlock-(keeper|standby)'
+continue_keepers
 peer_end s
 
 # A reader that is granted beside a sharer would have another shadow than he.
@@ -169,8 +193,7 @@ LOCK=-s shares reads
 on A pkill -STOP -x dlock-keeper
 ask s 'reads()' 40
 is "$HEARD" unlocked 'reads: locked and unlocked, while its keeper is stopped'
-ok 'reads: it is free' until_true 5 dl A flock -n reads true
-ok 'reads: on B, too' until_true 5 dl B flock -n reads true
+is_free reads
 peer_end s
 configs 4s
 
@@ -197,10 +220,7 @@ ok 'child: it is free' until_true 5 dl B flock -n child true
 peer_end s
 
 # Unlocked, a shadow stays; another program opens and locks one of its own.
-opens second
-ask s 'again()'
-is "$HEARD" again 'second: locked by another shadow than its own'
-ok 'second: ... and a keeper has it' until_true 10 have_standbys A 1
+opens_locked second second
 without_descriptors ENOLCK 'second: it cannot ask for that'
 is "$(dl B flock -n second true; echo $?)" 1 'second: so it is locked'
 peer_end s
@@ -208,35 +228,29 @@ ok 'second: with the program it is free' until_true 10 dl B flock -n second true
 
 # While it waits for an answer, the number of its own shadow becomes that of another
 # file's.
-opens third
-ask s 'again()'
-is "$HEARD" again 'third: locked by another shadow than its own'
-ok 'third: ... and a keeper has it' until_true 10 have_standbys A 1
-on A pkill -STOP -x 'dlock-(keeper|standby)'
+opens_locked third third
+stop_keepers
 ask s 'reused("fourth")' 40
 is "$HEARD" ENOLCK 'third: nobody answers: it is not unlocked'
 for h in A B; do
 	is "$(dl "$h" flock -n fourth true; echo $?)" 1 \
 		"fourth: locked meanwhile, it stays so on $h"
 done
-on A pkill -CONT -x 'dlock-(keeper|standby)'
+continue_keepers
 peer_end s
 
 # So does that of its own descriptor: a call goes on with what it was made for.
 for how in SH EX; do
 	ok "$how: no keeper is left" until_true 20 no_keeper A
-	opens "fifth-$how"
-	ask s 'again()'
-	is "$HEARD" again "$how: locked by another shadow than its own"
-	ok "$how: ... and a keeper has it" until_true 10 have_standbys A 1
-	on A pkill -STOP -x 'dlock-(keeper|standby)'
+	opens_locked "fifth-$how" "$how"
+	stop_keepers
 	ask s "stolen('sixth-$how', fcntl.LOCK_$how)" 40
 	is "$HEARD" EBADF "$how: its number is that of another file by now"
 	for h in A B; do
 		is "$(dl "$h" flock -n -s "sixth-$how" true; echo $?)" 1 \
 			"$how: that one is locked exclusively on $h"
 	done
-	on A pkill -CONT -x 'dlock-(keeper|standby)'
+	continue_keepers
 	peer_end s
 done
 
