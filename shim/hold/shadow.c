@@ -410,6 +410,14 @@ struct question {
 	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, and a dot */
 };
 
+/* Until it has closed what we have sent, for a second at most. */
+static void hear_out(int sock)
+{
+	char none;
+
+	dlk_syscall(SYS_read, sock, &none, 1);
+}
+
 static bool ask_if_keeper(void *arg, int dir, const char *name)
 {
 	struct question *q = arg;
@@ -428,7 +436,9 @@ static bool ask_if_keeper(void *arg, int dir, const char *name)
 	if (!dlk_shadowdir_say(sock, q->fd, 0) ||
 	    !dlk_shadowdir_hear(sock, &q->got, 0))
 		q->err = -EAGAIN;
-	else if (q->got < -1)
+	else
+		hear_out(sock);
+	if (q->got < -1)
 		q->err = q->got;
 	dlk_close(sock);
 	return q->got < 0;

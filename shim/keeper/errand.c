@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "os/sys.h"
@@ -82,12 +83,23 @@ void dlk_errand_send(struct dlk_errand *e)
 
 struct closing {
 	struct dlk_errand errand;
-	int fd;
+	int fd, sock; /* or -1 */
 };
+
+/* (The standby may have the socket, too.) */
+static void close_both(int fd, int sock)
+{
+	close(fd);
+	if (sock >= 0)
+		shutdown(sock, SHUT_RDWR);
+	dlk_close_all(&sock, 1);
+}
 
 static void close_it(struct dlk_errand *e)
 {
-	close(((struct closing *)e)->fd);
+	const struct closing *c = (struct closing *)e;
+
+	close_both(c->fd, c->sock);
 }
 
 static void closed(struct dlk_errand *e)
@@ -95,17 +107,21 @@ static void closed(struct dlk_errand *e)
 	free(e);
 }
 
-/* close(2) writes back, or tells the server (FUSE_FLUSH). */
-void dlk_errand_close(int fd)
+void dlk_errand_hang_up(int fd, int sock)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		close(fd);
+		close_both(fd, sock);
 		return;
 	}
-	*c = (struct closing){ { .run = close_it, .done = closed }, fd };
+	*c = (struct closing){ { .run = close_it, .done = closed }, fd, sock };
 	dlk_errand_send(&c->errand);
+}
+
+void dlk_errand_close(int fd)
+{
+	dlk_errand_hang_up(fd, -1);
 }
 
 short dlk_polled(int fd, short events, int ms)

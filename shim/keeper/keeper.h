@@ -54,7 +54,10 @@ bool dlk_errands_init(void);
 /* A detached thread with a small stack; false: there is none to be had. */
 bool dlk_small_thread(void *(*fn)(void *), void *arg);
 void dlk_errand_send(struct dlk_errand *e);
+/* close(2) writes back, or tells the server (FUSE_FLUSH). */
 void dlk_errand_close(int fd);
+/* The same, and then who waits for it hears the end of this connection. */
+void dlk_errand_hang_up(int fd, int sock);
 unsigned dlk_errands_open(void); /* how many are under way */
 /* In a child, which has none of the threads; false: it has no bell. */
 bool dlk_errands_begin_anew(void);

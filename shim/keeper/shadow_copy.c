@@ -88,10 +88,15 @@ static bool enter(int fd, void *whose)
  * Closed, it would ring on where the standby has the description as well (epoll(7),
  * Q6).  While we stand by, the set is the other keeper's.
  */
+static void ring_no_more(int fd)
+{
+	if (fd >= 0 && !asleep)
+		epoll_ctl(bell, EPOLL_CTL_DEL, fd, NULL);
+}
+
 static void leave(int *fd)
 {
-	if (*fd >= 0 && !asleep)
-		epoll_ctl(bell, EPOLL_CTL_DEL, *fd, NULL);
+	ring_no_more(*fd);
 	dlk_close_all(fd, 1);
 }
 
@@ -222,19 +227,17 @@ static int shadow_of(const struct dlk_shadow_copy *s, int fd)
 }
 
 /*
- * Without a descriptor left to be asked by there is no telling: he hears nothing, and
- * asks again.
+ * The descriptor that we were asked by, or -1.  Without one left to be asked by there is
+ * no telling: he hears nothing, and asks again.
  */
-static void answer(const struct dlk_shadow_copy *s, int sock)
+static int answer(const struct dlk_shadow_copy *s, int sock)
 {
-	int fd, shadow;
+	int fd;
 
 	if (!dlk_shadowdir_hear(sock, &fd, MSG_DONTWAIT) || fd < 0)
-		return;
-	shadow = shadow_of(s, fd);
-	/* (Its server may be away, and a close waits for that.) */
-	dlk_errand_close(fd);
-	dlk_shadowdir_say(sock, shadow, MSG_DONTWAIT);
+		return -1;
+	dlk_shadowdir_say(sock, shadow_of(s, fd), MSG_DONTWAIT);
+	return fd;
 }
 
 /*
@@ -262,10 +265,19 @@ static struct asker *asker_of(void *whose)
 	return NULL;
 }
 
+/*
+ * He goes on when we have his description no more: what he closes then has ended.  (Its
+ * server may be away, and our close waits for that: by then he does not.)
+ */
 static void answer_asker(struct asker *a)
 {
-	if (a->s)
-		answer(a->s, a->sock);
+	const int fd = a->s ? answer(a->s, a->sock) : -1;
+
+	if (fd >= 0) {
+		ring_no_more(a->sock);
+		dlk_errand_hang_up(fd, a->sock);
+		a->s = NULL;
+	}
 	end_asker(a);
 }
 
