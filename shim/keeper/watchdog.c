@@ -93,6 +93,7 @@ static struct {
 	uint64_t due_ns;   /* UINT64_MAX: nobody is to be watched */
 	uint64_t look_ns;  /* at others than children, at the earliest */
 	uint64_t began_ns; /* the last of both */
+	uint64_t late_ns;  /* since when one waits to be made; 0: none does */
 	unsigned heard;    /* dlk_carried_news, when it was planned */
 	unsigned news;     /* the same, when they were looked for */
 	unsigned moves;    /* of deadlines, that the mark is of */
@@ -633,6 +634,32 @@ static void wait_for_both(uint64_t now)
 	dogs.due_ns = now + (late ? REST_MS : LEAST_MS) * DLK_MS;
 }
 
+static bool live_all(void)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < DOGS; i++)
+		all &= lives(i);
+	return all;
+}
+
+/*
+ * A child has the keeper's files until it has closed them, and among these what a
+ * thread closes just now: who asked us by that, and was told that it is closed, would
+ * find its lock there still (shadow_copy.c).  So first that is done; but where its
+ * server is away it never may be, and nobody is left unwatched for that.
+ */
+static bool is_too_early(uint64_t now)
+{
+	if (live_all() || dlk_errands_open() == 0) {
+		dogs.late_ns = 0;
+		return false;
+	}
+	if (!dogs.late_ns)
+		dogs.late_ns = now;
+	return now < next_ns(dogs.late_ns);
+}
+
 static void work(uint64_t now)
 {
 	int armed;
@@ -647,6 +674,10 @@ static void work(uint64_t now)
 		set_mark();
 	if (watched.n && !has_room()) {
 		fail_for(EMFILE);
+		return;
+	}
+	if (watched.n && is_too_early(now)) {
+		dogs.due_ns = now + LEAST_MS * DLK_MS;
 		return;
 	}
 	if (!look(now)) {
