@@ -377,10 +377,24 @@ void dlk_shadow_step_aside(int own)
 
 /* --- asking the keepers --------------------------------------------------- */
 
+static const uint64_t second_ns = 1000 * DLK_MS;
+
+/* (0 would be for ever: socket(7).) */
+static void limit(int sock, int option, uint64_t ns)
+{
+	const uint64_t us = ns / 1000 + 1;
+	const struct timeval time = {
+		.tv_sec = (time_t)(us / 1000000),
+		.tv_usec = (suseconds_t)(us % 1000000),
+	};
+
+	dlk_syscall(SYS_setsockopt, sock, SOL_SOCKET, option, &time,
+		    sizeof(time));
+}
+
 /* -ECONNREFUSED: there is no keeper any more. */
 static int connect_to(int dir, const char *name)
 {
-	const struct timeval second = { .tv_sec = 1 };
 	struct sockaddr_un to;
 	int err, fd = (int)dlk_syscall(SYS_socket, AF_UNIX,
 				       SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -388,10 +402,8 @@ static int connect_to(int dir, const char *name)
 	if (fd < 0)
 		return -errno;
 	dlk_shadowdir_socket(dir, name, &to);
-	dlk_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &second,
-		    sizeof(second));
-	dlk_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &second,
-		    sizeof(second));
+	limit(fd, SO_RCVTIMEO, second_ns);
+	limit(fd, SO_SNDTIMEO, second_ns);
 	if (dlk_syscall(SYS_connect, fd, &to, sizeof(to)) == 0)
 		return fd;
 	err = errno == ENOENT  ? -ECONNREFUSED
@@ -407,14 +419,24 @@ static int connect_to(int dir, const char *name)
 struct question {
 	int fd, got;
 	int err;                            /* -ENOENT: all have answered */
+	uint64_t until_ns;                  /* is heard out; 0: nobody yet */
 	char name[DLK_SHADOW_NAME_MAX + 1]; /* the shadow's, and a dot */
 };
 
-/* Until it has closed what we have sent, for a second at most. */
-static void hear_out(int sock)
+/*
+ * Until it has closed what we have sent.  All who are asked have a second for that: of
+ * a file server that is away none of them can.
+ */
+static void hear_out(struct question *q, int sock)
 {
+	const uint64_t now = dlk_now_ns();
 	char none;
 
+	if (!q->until_ns)
+		q->until_ns = now + second_ns;
+	if (now >= q->until_ns)
+		return;
+	limit(sock, SO_RCVTIMEO, q->until_ns - now);
 	dlk_syscall(SYS_read, sock, &none, 1);
 }
 
@@ -437,7 +459,7 @@ static bool ask_if_keeper(void *arg, int dir, const char *name)
 	    !dlk_shadowdir_hear(sock, &q->got, 0))
 		q->err = -EAGAIN;
 	else
-		hear_out(sock);
+		hear_out(q, sock);
 	if (q->got < -1)
 		q->err = q->got;
 	dlk_close(sock);

@@ -733,12 +733,6 @@ static int ask_keeper_again(struct request *r)
 	return err ? err : begin_anew(r);
 }
 
-/* It may take a second to ask, and the shadow may be that of another thread's file. */
-static bool was_taken_away(const struct request *r)
-{
-	return dlk_follow_number(r) != r->program_fd || dlk_follow_moved(r);
-}
-
 static int choose_what_to_lock(struct request *r)
 {
 	const dev_t dev = r->file.dev;
@@ -749,7 +743,7 @@ static int choose_what_to_lock(struct request *r)
 	err = dlk_flock_use_shadow(r, is_to_be_sure(r));
 	if (err == -EAGAIN)
 		return ask_keeper_again(r);
-	if (was_taken_away(r))
+	if (dlk_follow_was_taken(r))
 		return begin_anew(r);
 	if (!err && r->no_flock)
 		say_by_shadow(r, dev);

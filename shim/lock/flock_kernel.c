@@ -249,6 +249,12 @@ bool dlk_flock_leave_to_threads(struct request *r, int mode)
 	}
 }
 
+/* It is another number by now, or that of another file. */
+static enum acquire_event start_with_number(struct request *r)
+{
+	return dlk_event_of_place(r, dlk_follow_up(r) ?: DLK_OTHER_FILE);
+}
+
 /*
  * Refused on a shadow.  By one that a keeper holds: is its description there
  * still, this very moment?  Or another process that shares our description has
@@ -260,6 +266,8 @@ static enum acquire_event try_with_keepers(struct request *r)
 	const int own = dlk_shadow_ask(r->program_fd);
 	enum acquire_event event;
 
+	if (dlk_follow_was_taken(r))
+		return start_with_number(r);
 	if (own >= 0 && dlk_kernel_file(own, &r->file) == 0) {
 		r->fd = own;
 		dlk_flock_look_at_own(r);
@@ -344,6 +352,8 @@ static enum acquire_event take_shadow(struct request *r)
 			if (r->acquire.in_hand)
 				dlk_flock_let_go(r);
 			err = dlk_flock_use_shadow(r, false);
+			if (dlk_follow_was_taken(r))
+				return start_with_number(r);
 			if (err)
 				return dlk_event_error(r, err);
 		}

@@ -224,6 +224,11 @@ int dlk_follow_number(const struct request *r)
 	return r->followed ? atomic_load(&r->followed->fd) : r->program_fd;
 }
 
+bool dlk_follow_was_taken(const struct request *r)
+{
+	return dlk_follow_number(r) != r->program_fd || dlk_follow_moved(r);
+}
+
 int dlk_follow_up(struct request *r)
 {
 	if (!r->call->handled)

@@ -30,6 +30,11 @@ int dlk_follow_number(const struct request *r);
 
 /* Is the descriptor that of another file, or of none? */
 bool dlk_follow_moved(const struct request *r);
+/*
+ * That, or is it another one by now?  So it may be after keepers were asked, for
+ * seconds; what was the number of its shadow then may be that of another file's.
+ */
+bool dlk_follow_was_taken(const struct request *r);
 
 /* Before what the kernel has granted is undone: r->fd may be another one. */
 bool dlk_follow_is_there(struct request *r);

@@ -64,28 +64,38 @@ def reads():
     fcntl.flock(9, fcntl.LOCK_SH)
     return unlock()
 def waits_for_an_answer(thread):
-    with open("/proc/self/task/%d/wchan" % thread.native_id) as f:
-        return "skb" in f.read()
+    try:
+        with open("/proc/self/task/%d/wchan" % thread.native_id) as f:
+            return "skb" in f.read()
+    except OSError:
+        return False
 def while_it_asks(call, then):
     said = []
     thread = threading.Thread(target=lambda: said.append(call()))
     thread.start()
     while thread.is_alive() and not waits_for_an_answer(thread):
         time.sleep(0.01)
-    then()
+    in_time = then(lambda: waits_for_an_answer(thread))
     thread.join()
-    return said[0]
+    return said[0] if in_time else "late"
 def opened(name):
     return os.open(name, os.O_RDWR | os.O_CREAT)
+def become(name):
+    fd = opened(name)
+    os.dup2(fd, 9)
+    os.close(fd)
 def reused(other):
-    def then():
-        os.dup2(opened(os.readlink("/proc/self/fd/9")), 9)
+    def then(asks):
+        become(os.readlink("/proc/self/fd/9"))
         fcntl.flock(opened(other), fcntl.LOCK_EX)
+        return True
     return while_it_asks(unlock, then)
 def stolen(other, how):
-    def then():
-        os.dup2(opened(other), 9)
+    def then(asks):
+        become(other)
+        in_time = asks()
         fcntl.flock(9, fcntl.LOCK_EX)
+        return in_time
     return while_it_asks(lambda: try_lock(9, how), then)
 def again():
     fcntl.flock(9, fcntl.LOCK_EX)
@@ -252,6 +262,30 @@ for how in SH EX; do
 	done
 	continue_keepers
 	peer_end s
+done
+
+# So do both in the second question, of who is refused: whose lock has ended by now?
+# (It takes a second; who took the number away later is to do it once more.)
+for how in SH EX; do
+	ok "refused, $how: no keeper is left" until_true 20 no_keeper A
+	locker h dl A
+	ask h "open a $MNT/seventh-$how"
+	ask h 'lock a EX'
+	ok "refused, $how: a keeper has it" until_true 10 have_standbys A 1
+	opens spare
+	stop_keepers
+	for ((n = 1; n <= 5; n++)); do
+		ask s "become('seventh-$how')"
+		ask s "stolen('eighth-$how', fcntl.LOCK_$how | fcntl.LOCK_NB)" 40
+		[ "$HEARD" = late ] || break
+	done
+	is "$HEARD" EBADF "refused, $how: its number is that of another file by now"
+	for h in A B; do
+		is "$(dl "$h" flock -n -s "eighth-$how" true; echo $?)" 1 \
+			"refused, $how: that one is locked exclusively on $h"
+	done
+	continue_keepers
+	peer_end s h
 done
 
 shares plain/f
