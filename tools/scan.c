@@ -538,6 +538,20 @@ static int by_token(const struct scan_token *a, const struct scan_token *b)
 	return order ? order : strcmp(a->random, b->random);
 }
 
+/*
+ * Of a holder that is not ours its value is all that tells it from another one: as
+ * much of it as is kept.  And what is no lock has its type.
+ */
+static int by_value(const struct scan_lock *x, const struct scan_lock *y)
+{
+	int order = strcmp(x->type, y->type);
+
+	if (!order)
+		order = (x->value_len > y->value_len) -
+			(x->value_len < y->value_len);
+	return order ? order : memcmp(x->value, y->value, x->value_len);
+}
+
 /* Of one key: who holds it, foreign ones, what is left. */
 static int by_owner(const struct scan_lock *x, const struct scan_lock *y)
 {
@@ -546,8 +560,9 @@ static int by_owner(const struct scan_lock *x, const struct scan_lock *y)
 
 	if (!order)
 		order = y->ours - x->ours;
-	if (!order && x->ours)
-		order = by_token(&x->token, &y->token);
+	if (!order)
+		order = x->ours ? by_token(&x->token, &y->token)
+				: by_value(x, y);
 	return order ? order : (a > b) - (a < b);
 }
 
@@ -567,7 +582,8 @@ static bool is_same(const struct scan_lock *a, const struct scan_lock *b)
 	return a->redis == b->redis && !strcmp(a->key, b->key) &&
 	       a->ours == b->ours && a->unread == b->unread &&
 	       a->range.start == b->range.start &&
-	       (!a->ours || !strcmp(a->token.random, b->token.random));
+	       (a->ours ? !strcmp(a->token.random, b->token.random)
+			: !by_value(a, b));
 }
 
 /* The rows are sorted; and what several masters have is one lock. */

@@ -167,6 +167,32 @@ is "$STATUS $(json '[.leases[].outcome]') $(have_r)" '1 ["changed"] 0 1 1' \
 	'... what a majority has by a later request is not broken'
 rr del "dlock:$MNT/r%rec" "{dlock:$MNT/r%rec}%r" >/dev/null
 
+# --- two foreign holders at one key: another program's votes are split ---
+# split_votes A B: A has the first master, and B the others
+split_votes()
+{
+	local i
+
+	m 1 set "dlock:$MNT/s" "$1" px 600000 >/dev/null
+	for i in 2 3; do
+		m "$i" set "dlock:$MNT/s" "$2" px 600000 >/dev/null
+	done
+}
+on A touch s
+split_votes minor major
+ctl_on A --json list --path "$MNT/s"
+is "$STATUS $(json '[.locks[] | .value, (.note | sub(".*\"; "; ""))]')" \
+	"0 $(
+	)[\"major\",\"at 2 of 3 masters\",\"minor\",\"at 1 of 3 masters, no majority\"]" \
+	'list: two foreign values at one key are two holders'
+ctl_on A --json break --yes --token major
+is "$STATUS $(json '[.leases[] | .outcome, .lock.value]') $(votes s)" \
+	'0 ["broken","major"] 1' '... of which break takes the one that it is told'
+split_votes minor major
+ctl_on A --json break --yes s
+is "$STATUS $(json '[.leases[].outcome]') $(votes s)" '0 ["broken","broken"] 0' \
+	'... or both, and then nobody has the key'
+
 # --- history: each entry is at the first master that takes it ---
 # broke MASTER...: a lease of z that those have is broken
 broke()
