@@ -16,6 +16,7 @@
 #include "tools/scan_keys.h"
 #include "tools/scan_owners.h"
 #include "tools/scan_places.h"
+#include "tools/scan_queue.h"
 #include "tools/subject.h"
 
 #define WAITS "dlock%wait:"
@@ -365,6 +366,27 @@ static int batch(struct dlk_conn *c, struct view *v, struct scan_key *keys,
 	return err;
 }
 
+/*
+ * What was counted are entries of the queue, and some of them are of waiters that
+ * have died: a script removes those when it comes by them.
+ */
+static int count_waiters(struct dlk_conn *c, struct view *v, size_t from)
+{
+	int err = 0;
+
+	for (size_t i = from; i < v->scan->n && !err; i++) {
+		struct scan_lock *lock = &v->scan->locks[i];
+		struct scan_queue q = { .record = lock->record };
+
+		if (!lock->waiters)
+			continue;
+		err = scan_queue(c, lock->key, lock->key_len, &q);
+		lock->waiters = q.n;
+		scan_queue_free(&q);
+	}
+	return err;
+}
+
 /* A batch of keys after the other; they are the caller's to free. */
 static int scan_named(struct dlk_conn *c, struct view *v,
 		      struct scan_keys *keys)
@@ -377,6 +399,8 @@ static int scan_named(struct dlk_conn *c, struct view *v,
 
 		n = scan_batch(keys->keys + i, keys->n - i);
 		err = batch(c, v, keys->keys + i, n);
+		if (!err)
+			err = count_waiters(c, v, from);
 		if (!err)
 			err = expand_hashes(c, v, from);
 	}

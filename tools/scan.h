@@ -2,8 +2,9 @@
 /*
  * The locks that are in Redis now, as far as the rules' templates find them.
  *
- * Read-only: SCAN, PTTL, GETRANGE, TYPE, EXISTS and HLEN of its queue; of a hash HSTRLEN,
- * HGET, HLEN, TIME, HSCAN; of its ranges ZRANGEBYLEX, ZLEXCOUNT, EXISTS.  A key
+ * Read-only: SCAN, PTTL, GETRANGE, TYPE; of its queue EXISTS, HLEN, TIME, HSCAN; of a
+ * hash HSTRLEN, HGET, HLEN, TIME, HSCAN; of its ranges ZRANGEBYLEX, ZLEXCOUNT,
+ * EXISTS.  A key
  * is found once, however many templates match it; what it holds is somebody's
  * bytes and never trusted: at most DLK_TOKEN_MAX of them are kept, of a hash of
  * leases so many of each owner.  The answer is no snapshot: a lock that comes
@@ -48,7 +49,7 @@ struct scan_lock {
 	int64_t held_ms;    /* -1: unknown, another host's clock counts, of
 			       which nothing is known (fleet.h) */
 	bool unread;        /* hashed: no owner, the hash itself */
-	size_t waiters;     /* in its queue, of the key */
+	size_t waiters;     /* in the key's queue, that live */
 	size_t rest;        /* its fields that were not read */
 	size_t rest_ranges; /* the same of its companion */
 	const char *damage; /* what is wrong with it, or NULL */

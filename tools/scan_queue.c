@@ -78,8 +78,9 @@ bool scan_queue_add(void *queue, int64_t now_ms, struct scan_text field,
 	if (is(field.bytes, field.len, "head") ||
 	    is(field.bytes, field.len, "tail"))
 		return true;
-	if (q->n == SCAN_QUEUE_MAX)
+	if (q->read == SCAN_QUEUE_MAX)
 		return false;
+	q->read++;
 	w.ticket = scan_number(field.bytes);
 	if (w.ticket < 0 || !read_entry(value, &e) || !read_what(q, &e, &w) ||
 	    !dlk_token_parse(e.claim, e.claim_len, &w.token)) {
@@ -153,21 +154,26 @@ static void read_since(struct dlk_conn *c, struct scan_waiter *w,
 	}
 }
 
-int scan_queue(struct dlk_conn *c, const char *key, struct scan_queue *q)
+void scan_queue_since(struct dlk_conn *c, const char *key, struct scan_queue *q)
 {
-	char name[DLK_KEY_MAX + sizeof("{%rec}%q")];
-	int n = snprintf(name, sizeof(name), "{%s}%%q", key);
-	struct scan_hash hash = { c, name, (size_t)n, scan_queue_add, q, "" };
-	int err = scan_hash(&hash);
-
-	sort(q);
-	if (err == -E2BIG)
-		q->cut = true;
-	else if (err < 0)
-		return err;
 	for (size_t i = 0; i < q->n && i < TOLD_MAX && q->record; i++)
 		read_since(c, &q->waiters[i], key);
-	return 0;
+}
+
+int scan_queue(struct dlk_conn *c, const char *key, size_t len,
+	       struct scan_queue *q)
+{
+	char name[DLK_KEY_MAX + sizeof("{%rec}%q")] = "{";
+	struct scan_hash hash = { c, name, len + strlen("{}%q"), scan_queue_add,
+				  q, "" };
+	int err;
+
+	memcpy(name + 1, key, len);
+	strcpy(name + 1 + len, "}%q");
+	err = scan_hash(&hash);
+	sort(q);
+	q->cut = q->cut || err == -E2BIG;
+	return err == -E2BIG || err > 0 ? 0 : err;
 }
 
 void scan_queue_free(struct scan_queue *q)

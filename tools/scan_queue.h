@@ -28,14 +28,19 @@ struct scan_queue {
 	bool record; /* in: of record locks */
 	struct scan_waiter *waiters;
 	size_t n, room;
-	bool cut; /* there are more, or what is no entry */
+	size_t read; /* entries, expired ones too: SCAN_QUEUE_MAX at most */
+	bool cut;    /* there are more, or what is no entry */
 };
 
 /*
  * The queue of the lease at `key`; q->record is set, all else zero.  0, or
  * -errno as scan_hash(); in any case scan_queue_free().
  */
-int scan_queue(struct dlk_conn *c, const char *key, struct scan_queue *q);
+int scan_queue(struct dlk_conn *c, const char *key, size_t len,
+	       struct scan_queue *q);
+/* And since when they wait, as far as they have told. */
+void scan_queue_since(struct dlk_conn *c, const char *key,
+		      struct scan_queue *q);
 void scan_queue_free(struct scan_queue *q);
 
 /*

@@ -347,9 +347,11 @@ static int look_at_queues(struct dlk_conn *c, void *arg)
 	int err = 0;
 
 	if (subject_key_at(s, "", c->ep, key))
-		err = scan_queue(c, key, &v->flock);
-	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key))
-		err = scan_queue(c, key, &v->records);
+		err = scan_queue(c, key, strlen(key), &v->flock);
+	if (!err && subject_key_at(s, RECORD_SUFFIX, c->ep, key)) {
+		err = scan_queue(c, key, strlen(key), &v->records);
+		scan_queue_since(c, key, &v->records);
+	}
 	return err;
 }
 

@@ -79,6 +79,13 @@ made_token()
 		"$since" "$word"
 }
 
+# queue_entry SECONDS: of a waiter whose place is believed for so long
+queue_entry()
+{
+	printf '%015d 600000 - EX %s' $((($(date +%s) + $1) * 1000)) \
+		"$(made_token elsewhere 0 web3)"
+}
+
 # The user of dlock.conf(5), with what it adds for dlockctl; in $RIG/dlock.conf.
 manual_user()
 {

@@ -27,9 +27,11 @@ rr set "dlock:$MNT/b" "$(made_token elsewhere 245 web1)" px 3600000 >/dev/null
 rr hset "dlock:$MNT/c" dlock 1 "$(made_token A 5 web1)" 99999999999999 \
 	"$(made_token A 6 web2)" 99999999999999 >/dev/null
 rr pexpire "dlock:$MNT/c" 3600000 >/dev/null
-rr hset "{dlock:$MNT/c}%q" head 1 tail 3 1 x 2 y 3 z >/dev/null
+rr hset "{dlock:$MNT/c}%q" head 1 tail 5 1 "$(queue_entry 600)" \
+	2 "$(queue_entry -1)" 3 "$(queue_entry 600)" 4 x 5 "$(queue_entry 600)" \
+	>/dev/null
 is "$(checked)" '0 DLOCK OK - 4 locks, 3 waiting' \
-	'locks; those that wait for one with two owners count once'
+	'locks; those that wait for one with two owners count once, the dead do not'
 like "$(checked --warning held=4m)" \
 	"^1 DLOCK WARNING - redis \"main\" \\(127.0.0.1:$PORT/0\\): $MNT/a is held for [4-9]m[0-9]+s; 4 locks, 3 waiting\$" \
 	'a limit of --warning: 1'

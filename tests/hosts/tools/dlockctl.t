@@ -491,9 +491,15 @@ r flushall >"$RIG/none"
 r set D:w "$(token here 3)" px 60000 >"$RIG/none"
 ctl list --json
 is "$(locks 'map(.waiters)')" '[0]' 'nobody waits'
-r hset '{D:w}%q' head 1 tail 3 1 one 3 three >"$RIG/none"
+# entry SECONDS: of a waiter whose place is believed for so long
+entry()
+{
+	printf '%015d 2000 - EX %s' $((($(date +%s) + $1) * 1000)) "$(token here 0)"
+}
+r hset '{D:w}%q' head 1 tail 4 1 "$(entry 600)" 2 "$(entry -1)" \
+	3 "$(entry 600)" 4 "$(entry -600)" >"$RIG/none"
 ctl list --json
-is "$(locks 'map(.waiters)')" '[2]' 'two wait'
+is "$(locks 'map(.waiters)')" '[2]' 'two wait, and the places of two dead are none'
 ctl list
 like "$OUT" ' 2$' 'the table says so'
 r del '{D:w}%q' >"$RIG/none"

@@ -31,7 +31,9 @@ rr set "dlock:$MNT/other/c" "$(made_token elsewhere 250 db1)" px 2400000 >/dev/n
 rr set "dlock:$MNT/other/d" joined >/dev/null
 rr set "dlock:$MNT/jobs/n%0Aame \"x\\" "$(made_token B 10 "$(printf 'w\033%%n')")" \
 	px 600000 >/dev/null
-rr hset "{dlock:$MNT/jobs/b}%q" head 1 tail 2 1 one 2 two >/dev/null
+rr hset "{dlock:$MNT/jobs/b}%q" head 1 tail 2 1 "$(queue_entry 600)" \
+	2 "$(queue_entry 600)" >/dev/null
+rr hset "{dlock:$MNT/jobs/a}%q" head 1 tail 2 1 "$(queue_entry -600)" >/dev/null
 ctl --json list
 is "$(jq '.locks | length' <<<"$OUT")" 5 'all of them (control)'
 is "$(listed --path "$MNT/jobs/a")" '0 jobs/a' '--path: one'
