@@ -3,9 +3,10 @@
  * dlockctl lock KEY -- COMMAND: run a command while a lease is held, without the
  * library and without a file.
  *
- * KEY is a key, or a path under a rule: then it is that file's, and excludes
- * programs that lock the file under dlock, on every host.  No kernel lock is
- * taken, so programs of this host without dlock are not excluded.
+ * KEY is a key, or a path (/, ./ or ../ first) under a rule: then it is that
+ * file's, and excludes programs that lock the file under dlock, on every host.
+ * No kernel lock is taken, so programs of this host without dlock are not
+ * excluded.
  *
  *  1. The command MUST NOT run without the lease: when that cannot be renewed
  *     it is told (SIGTERM) at two thirds of the ttl, and all that it started is
@@ -23,6 +24,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,26 +126,63 @@ static bool is_taken(const char *key)
 	       (n > m && !strcmp(key + n - m, RECORD_SUFFIX));
 }
 
+static bool is_path(const char *given)
+{
+	return *given == '/' || !strncmp(given, "./", 2) ||
+	       !strncmp(given, "../", 3);
+}
+
+/*
+ * A word that is a file here, too, which programs lock under a rule: as a key it
+ * would not exclude those, nor who names the file otherwise.
+ */
+static int refuse_file(struct lock *l, const char *given)
+{
+	struct stat st;
+
+	if (stat(given, &st) || S_ISDIR(st.st_mode))
+		return 0;
+	if (subject_find(l->ctl->config, given, &l->subject))
+		return DLK_EXIT_CONFIG;
+	if (!l->subject.rule)
+		return 0;
+	return tool_fail(DLK_EXIT_USAGE,
+			 "%s: a key, and there is a file of that name here, "
+			 "which a rule manages: say %s for the file (for the "
+			 "key, begin in another directory)",
+			 given, l->subject.path);
+}
+
+static int find_key(struct lock *l)
+{
+	int rc = 0;
+
+	if (is_taken(l->key))
+		rc = tool_fail(
+			DLK_EXIT_USAGE,
+			"%s: not a key for a lock (no braces, no '%%rec' "
+			"at its end, no 'dlock%%' at its beginning)",
+			l->key);
+	if (!rc)
+		rc = refuse_file(l, l->key);
+	return rc ? rc : find_rule(l);
+}
+
+/* (Of what is found nowhere 1 would say that another has it.) */
 static int find_lease(struct lock *l)
 {
-	const char *given = l->ctl->argv[0];
 	int rc;
 
-	if (*given == '/') {
-		rc = subject_find_managed(l->ctl->config, given, &l->subject);
+	l->key = l->ctl->argv[0];
+	if (!is_path(l->key)) {
+		rc = find_key(l);
+	} else {
+		rc = subject_find_managed(l->ctl->config, l->key, &l->subject);
 		l->rule = l->subject.rule;
 		l->key = l->subject.key;
-	} else {
-		l->key = given;
-		rc = is_taken(given)
-			     ? tool_fail(DLK_EXIT_USAGE,
-					 "%s: not a key for a lock (no braces, "
-					 "no '%%rec' at its end, no 'dlock%%' "
-					 "at its "
-					 "beginning)",
-					 given)
-			     : find_rule(l);
 	}
+	if (rc == DLK_EXIT_NOTHING)
+		rc = DLK_EXIT_CONFIG;
 	if (!rc && l->rule->redis->fault)
 		rc = tool_fail(DLK_EXIT_CONFIG, "%s", l->rule->redis->fault);
 	return rc;

@@ -410,7 +410,20 @@ for key in '{x}' 'x%rec' 'dlock%run:1' ''; do
 	is "$STATUS $OUT" '64 ' "no key for a lock: '$key'"
 done
 lock A /etc/hostname -- echo ran
-is "$STATUS $OUT" '1 ' 'a path of no rule'
+is "$STATUS $OUT" '78 ' 'a path of no rule: not 1, for nobody has it'
+lock A f -- echo ran
+is "$STATUS $OUT" '64 ' 'a word that is a file here, of a rule, is no key'
+like "$ERR" "f: a key, and .* say $MNT/f for the file" '... it says what to write'
+on A mkdir -p dir
+for path in ./f dir/../f ../mnt/f; do
+	lock A "$path" -- redis-cli -s "$RIG/redis.sock" exists "dlock:$MNT/f"
+	case $path in
+	.*) is "$STATUS $OUT" '0 1' "$path is a path" ;;
+	*) is "$STATUS $OUT" '64 ' "$path might be one" ;;
+	esac
+done
+lock A dir -- redis-cli -s "$RIG/redis.sock" exists dir
+is "$STATUS $OUT" '0 1' 'a directory of that name is in no way of a key'
 lock A -n -w 1s "$MNT/f" -- echo ran
 is "$STATUS $OUT" '64 ' '-n and -w'
 lock A "$MNT/f"
