@@ -97,7 +97,8 @@ void row_note(char *out, size_t size, const struct scan_lock *lock)
 
 	out[0] = '\0';
 	if (!is_lock(lock)) {
-		say(out, size, "not a lock (type %s)", lock->type);
+		tool_show(value, sizeof(value), lock->type, strlen(lock->type));
+		say(out, size, "not a lock (type %s)", value);
 		return;
 	}
 	tool_show(value, sizeof(value), lock->value, lock->value_len);

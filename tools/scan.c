@@ -150,11 +150,19 @@ static void judge_value(const struct view *v, const char *value, size_t len,
 			fleet_age_ms(&v->fleet, lock->token.host, since);
 }
 
+/* NULL: the answer names none. */
+static const char *type_of(const struct scan_answer *r)
+{
+	if (!r->type)
+		return "string";
+	return r->type->type == REDIS_REPLY_STATUS ? r->type->str : NULL;
+}
+
 /* A key is judged; false if it is gone, or no lock. */
 static bool judge(const struct view *v, const struct scan_answer *r,
 		  struct scan_lock *lock)
 {
-	const char *type = r->type ? r->type->str : "string";
+	const char *type = type_of(r);
 
 	lock->held_ms = -1;
 	lock->seq = 1; /* a string is of the owner's first request */
@@ -164,7 +172,7 @@ static bool judge(const struct view *v, const struct scan_answer *r,
 	if (r->queue && r->queue->type == REDIS_REPLY_INTEGER &&
 	    r->queue->integer > ENDS)
 		lock->waiters = (size_t)r->queue->integer - ENDS;
-	if (lock->ttl_ms == -2 || !strcmp(type, "none"))
+	if (lock->ttl_ms == -2 || !type || !strcmp(type, "none"))
 		return false;
 	snprintf(lock->type, sizeof(lock->type), "%s", type);
 	lock->range = (struct dlk_range){ 0, DLK_RANGE_MAX, DLK_WRITE };

@@ -507,6 +507,26 @@ r set '{D:w}%q' x >"$RIG/none"
 ctl list --json
 is "$(locks 'map(.waiters)')" '[0]' 'a queue of another type is none'
 
+# --- a server that answers to TYPE what it likes ---
+r rpush dlock:/l 1 >"$RIG/none"
+proxy p
+typed()
+{
+	ctl list --redis "redis://127.0.0.1:$PROXY" "$@"
+}
+ask p $'change +list +\e[1m'
+typed
+is "$STATUS" 0 'a type of control bytes'
+like "$OUT" 'not a lock \(type \\x1b\[1m\)' '... is escaped'
+unlike "$OUT" $'\x1b' '... all of it'
+ask p 'change +list $-1'
+typed --json
+is "$STATUS $(locks length)" '0 0' 'of no type at all: it is gone'
+ask p 'change +list -WRONGTYPE'
+typed --json
+is "$STATUS $(locks length)" '0 0' '... and an error names none'
+peer_end p
+
 # --- no Redis ---
 redis_kill
 ctl list
