@@ -239,7 +239,8 @@ static void record(const struct target *t)
 		.host = host,
 		.who = word,
 		.pid = (unsigned)getpid(),
-		.lasted_ms = lock->held_ms > 0 ? (uint64_t)lock->held_ms : 0,
+		.lasted_ms = lock->held_ms < 0 ? DLK_LASTED_UNKNOWN
+					       : (uint64_t)lock->held_ms,
 		.token = lock->ours ? lock->token.random : "-",
 	};
 

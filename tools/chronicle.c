@@ -97,7 +97,7 @@ static bool take(const redisReply *r, uint64_t *at,
 	fields = r->element[1];
 	if (fields->type != REDIS_REPLY_ARRAY)
 		return false;
-	*e = (struct dlk_chronicle_entry){ 0 };
+	*e = (struct dlk_chronicle_entry){ .lasted_ms = DLK_LASTED_UNKNOWN };
 	for (size_t i = 0; i + 1 < fields->elements; i += 2)
 		if (is_text(fields->element[i]) &&
 		    is_text(fields->element[i + 1]))

@@ -85,7 +85,7 @@ static void object(struct view *v, const struct entry *entry)
 	row_json_word(v->json, "host", e->host);
 	json_int(v->json, "pid", e->pid);
 	row_json_word(v->json, "who", e->who);
-	json_int(v->json, "lasted_ms", (int64_t)e->lasted_ms);
+	row_json_time(v->json, "lasted_ms", (int64_t)e->lasted_ms);
 	json_text(v->json, "token", e->token);
 	json_close(v->json, '}');
 }

@@ -40,16 +40,17 @@ static int append(struct dlk_conn *c, const char *key, size_t key_len,
 		dlk_arg_str(e->who),
 		dlk_arg_str("pid"),
 		dlk_arg_number(&pid, e->pid, 0),
-		dlk_arg_str("lasted"),
-		dlk_arg_number(&lasted, e->lasted_ms, 0),
 		dlk_arg_str("token"),
 		dlk_arg_str(e->token),
+		dlk_arg_str("lasted"),
+		dlk_arg_number(&lasted, e->lasted_ms, 0),
 	};
+	const int words = sizeof(xadd) / sizeof(*xadd) -
+			  (e->lasted_ms == DLK_LASTED_UNKNOWN ? 2 : 0);
 	const struct dlk_arg expire[] = { dlk_arg_str("PEXPIRE"), name,
 					  dlk_arg_str(KEPT_MS) };
 
-	return dlk_conn_append(c, sizeof(xadd) / sizeof(*xadd), xadd)
-		       ?: dlk_conn_append(c, 3, expire);
+	return dlk_conn_append(c, words, xadd) ?: dlk_conn_append(c, 3, expire);
 }
 
 static int judge(struct dlk_conn *c, const redisReply *reply)

@@ -15,6 +15,9 @@
 
 enum { DLK_CHRONICLE_MAX = 100 };
 
+/* Of a lease whose age nobody here knows: then there is no field "lasted". */
+#define DLK_LASTED_UNKNOWN UINT64_MAX
+
 /* Words are escaped as those of a token (model/token.h), and end with a NUL. */
 struct dlk_chronicle_entry {
 	const char *what, *host, *who;

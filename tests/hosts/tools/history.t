@@ -36,6 +36,12 @@ is "$STATUS $(told '[.entries[] | .what, .family, .lasted_ms >= 65000,
 is "$(told '.entries[0].who')" '"dlockctl break, uid 0, SUDO_USER me\u001b"' \
 	'... by whom'
 at_least "$(rr pttl "$STREAM")" 1000 'it ends some day'
+rr set "dlock:$MNT/f" "$(made_token elsewhere 65 w)" px 60000 >/dev/null
+ctl_on A break --yes "$MNT/f"
+is "$(told '.entries[0] | [.what, .lasted_ms]')" '["broken",null]' \
+	'of one whose age nobody here knows none is told'
+ctl_on A history "$MNT/f"
+like "$OUT" $' dlockctl break, uid 0 +- +flock' '... in words'
 peer holder on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/f" -- \
 	sh -c 'echo runs; exec sleep 1000'
 hear holder
@@ -50,7 +56,8 @@ sleep 1.2 # what is a long wait (tools/lock.c)
 ctl_on A break --yes --token "$(rr get "dlock:$MNT/f" | cut -d' ' -f 2)"
 wait "$waiter"
 ok 'it is killed' until_true 10 pid_is_gone "${PEER_PID[holder]}"
-is "$(told '[.entries[].what] | sort')" '["broken","broken","lost","waited"]' \
+is "$(told '[.entries[].what] | sort')" \
+	'["broken","broken","broken","lost","waited"]' \
 	'a loss, and a long wait'
 ctl_on A history "$MNT/f"
 like "$OUT" $'WHEN +WHAT +HOST .*\n20[0-9-]+ [0-9:]+ +(lost|waited|broken) ' \
