@@ -375,15 +375,17 @@ static int break_redis(const struct dlk_redis *redis, struct targets *all)
 
 /* --- the verb ------------------------------------------------------------- */
 
-static void show(const struct targets *all)
+static void show(const struct targets *all, FILE *f)
 {
 	struct table t;
 
 	table_init(&t, row_columns);
 	for (size_t i = 0; i < all->n; i++)
 		row_cells(&t, all->v[i].lock);
-	table_end(&t);
-	fflush(stdout);
+	table_fit(&t, f);
+	table_print(&t, f);
+	table_free(&t);
+	fflush(f);
 }
 
 static bool confirm(const struct ctl *ctl, size_t n)
@@ -460,8 +462,11 @@ static int ask_and_break(const struct ctl *ctl, struct targets *all)
 {
 	if (!all->n)
 		return tool_fail(DLK_EXIT_NOTHING, "no such lease is held");
+	/* Nobody is to say yes to what was not shown. */
 	if (!ctl->json)
-		show(all);
+		show(all, stdout);
+	else if (!ctl->given[OPT_YES])
+		show(all, stderr);
 	if (!confirm(ctl, all->n))
 		return tool_fail(DLK_EXIT_NOTHING, "nothing is broken");
 	/* A slot may have moved while an answer was waited for. */

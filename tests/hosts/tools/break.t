@@ -130,6 +130,8 @@ lock_anew()
 ask one 'lock f EX'
 meanwhile f true
 is "$STATUS $(outcomes)" '0 ["broken"]' 'nothing has changed (control)'
+like "$ERR" "^PATH .*"$'\n'"$MNT/f +EX .*"$'\n''Break 1 lease\?' \
+	'who is asked with --json was shown what about'
 ask one 'lock f UN'
 ask one 'lock f EX'
 meanwhile f lock_anew
