@@ -20,9 +20,21 @@ static bool is_other(const struct scan_lock *lock)
 	return strcmp(lock->type, "string") != 0 && !lock->hashed;
 }
 
+/* A hash that is nobody's. */
+static bool is_bare(const struct scan_lock *lock)
+{
+	return lock->unread && !lock->rest && !lock->rest_ranges;
+}
+
 static bool is_endless(const struct scan_lock *lock)
 {
-	return !is_other(lock) && lock->endless;
+	return !is_other(lock) && lock->endless && !is_bare(lock);
+}
+
+/* (Where its ranges are lost as well, that is the worse.) */
+static bool is_ownerless(const struct scan_lock *lock)
+{
+	return lock->endless && is_bare(lock) && !lock->damage;
 }
 
 static bool is_foreign(const struct scan_lock *lock)
@@ -47,6 +59,12 @@ static const struct kind kinds[] = {
 	  "dlockctl show PATH, then dlockctl break PATH; let who made it set a "
 	  "ttl",
 	  is_endless },
+	/* Of these two kinds no lease has a name, and break refuses them. */
+	{ DOCTOR_WARNING, "has no ttl and no owner, and so never ends",
+	  "it stands in the way of who asks for the path otherwise",
+	  "remove it: redis-cli UNLINK KEY, at that server; look for who takes "
+	  "the ttl away",
+	  is_ownerless },
 	{ DOCTOR_WARNING, "is held by another program than dlock",
 	  "it wakes nobody: who waits polls, and hands the lock on among "
 	  "dlock's own first",
@@ -55,8 +73,9 @@ static const struct kind kinds[] = {
 	  is_foreign },
 	{ DOCTOR_CRITICAL, "has lost what belongs to it",
 	  "what its owner has locked is not respected",
-	  "end its holders, then dlockctl break PATH; look at what evicts or "
-	  "removes keys at the server",
+	  "end its holders, then remove what is left of it: redis-cli UNLINK "
+	  "KEY '{KEY}%r', at that server; look at what evicts or removes keys "
+	  "there",
 	  is_damaged },
 };
 

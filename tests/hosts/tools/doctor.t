@@ -357,6 +357,24 @@ ctl_on A --json doctor
 is_found 'a foreign key' '1 keys=WARNING' 'held by another program' \
 	'interop = true'
 rr flushall >/dev/null
+# Of what break refuses redis-cli is named, and does it.
+on A touch n r
+rr hset "dlock:$MNT/n" dlock 1 >/dev/null
+ctl_on A --json doctor
+is_found 'a key without a ttl or an owner' '1 keys=WARNING' \
+	"dlock:$MNT/n has no ttl and no owner" 'redis-cli UNLINK KEY,'
+rr del "dlock:$MNT/n" >/dev/null
+id=$(printf %032x 7)
+rr hset "dlock:$MNT/r%rec" dlock 1 "$id" "$(printf %020d 5) $(
+	)00$(date +%s -d '+10 min')000 $(printf %020d 5) $(made_token B 5 web1)" \
+	>/dev/null
+rr pexpire "dlock:$MNT/r%rec" 600000 >/dev/null
+ctl_on A --json doctor
+is_found 'ranges that are lost' '2 keys=CRITICAL' 'has lost what belongs to it' \
+	"redis-cli UNLINK KEY '\\{KEY\\}%r'"
+ctl_on A break --yes r
+like "$STATUS $ERR" '^1 .*redis-cli can remove' '... for break refuses it'
+rr flushall >/dev/null
 for n in 1 2 3 4 5; do
 	rr rpush "dlock:$MNT/"$'\x1b'"$n" x >/dev/null
 done
