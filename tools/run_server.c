@@ -184,34 +184,53 @@ static bool required(const struct dlk_config *config,
 	return false;
 }
 
+/* Why one of its servers cannot be asked; "" if it answers. */
+struct answer {
+	char why[512];
+};
+
+/* What the command goes on without is warned of; else it is an error's reason. */
+static void say_silent(const struct dlk_redis *redis, const struct answer *a,
+		       bool goes_on)
+{
+	for (unsigned i = 0; i < redis->n_endpoints; i++)
+		if (*a[i].why)
+			tool_say("%sredis \"%s\": %s: %s",
+				 goes_on ? "warning: " : "", redis->name,
+				 redis->endpoints[i].name, a[i].why);
+}
+
 static int ping_redis(const struct dlk_config *config,
 		      const struct dlk_redis *redis)
 {
 	const unsigned needed =
 		redis->mode == DLK_CLUSTER ? 1 : tool_needed(redis);
+	struct answer *answers =
+		tool_room(redis->n_endpoints, sizeof(*answers));
 	unsigned good = 0, unready = 0;
-	char why[512];
+	bool goes_on;
 
 	for (unsigned i = 0; i < redis->n_endpoints; i++) {
-		const struct dlk_endpoint *ep = &redis->endpoints[i];
-		enum tool_bar bar = tool_ping(ep, why, sizeof(why));
+		enum tool_bar bar =
+			tool_ping(&redis->endpoints[i], answers[i].why,
+				  sizeof(answers[i].why));
 
 		good += !bar;
 		unready += bar == TOOL_UNREADY;
-		if (bar)
-			tool_say("redis \"%s\": %s: %s", redis->name, ep->name,
-				 why);
+		if (!bar)
+			answers[i].why[0] = '\0';
 	}
 	/* (Of a cluster, who answers tells of the others.) */
-	if (good >= needed || !required(config, redis))
+	goes_on = good >= needed || !required(config, redis);
+	say_silent(redis, answers, goes_on);
+	free(answers);
+	if (goes_on)
 		return 0;
 	return unready ? DLK_EXIT_CONFIG : DLK_EXIT_UNAVAILABLE;
 }
 
-int run_ping(const struct run_plan *plan)
+static int ping_all(const struct dlk_config *config)
 {
-	const struct dlk_config *config = plan->loaded;
-
 	for (unsigned i = 0; i < config->n_redis; i++) {
 		const struct dlk_redis *redis = &config->redis[i];
 		int rc = 0;
@@ -225,4 +244,13 @@ int run_ping(const struct run_plan *plan)
 			return rc;
 	}
 	return 0;
+}
+
+int run_ping(const struct run_plan *plan)
+{
+	int rc = ping_all(plan->loaded);
+
+	return rc ? tool_fail(rc, "%s was not run: see dlockctl -c %s doctor",
+			      plan->program, plan->config)
+		  : 0;
 }

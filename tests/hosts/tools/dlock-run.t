@@ -249,14 +249,24 @@ rm "$RUNTIME"
 # --- Redis ---
 run --redis unix:///nonexistent.sock --path d true
 code 69 'a Redis that does not answer: 69'
-like "$ERR" '/nonexistent.sock.*No such file' 'it names server and reason'
+like "$ERR" '^dlock: redis "[^"]*": .*/nonexistent.sock.*No such file' \
+	'it names server and reason'
+like "$ERR" "/true was not run: see dlockctl -c $RUNTIME/[^ ]+ doctor\$" \
+	'... and that nothing has run'
 cat >local.conf <<END
 redis "r" { url = "unix:///nonexistent.sock" }
 path "$RIG/d/" { redis = "r" unreachable = "local" }
 END
 run -c local.conf true
 code 0 'unreachable = "local": it may be silent'
-like "$ERR" 'nonexistent' 'but it is said'
+like "$ERR" '^dlock: warning: redis "r": .*nonexistent' 'but it is warned of'
+unlike "$ERR" 'was not run' '... for the command runs'
+printf 'redis "r" { mode = "quorum" urls = { "%s", "%s", "%s" } }\n%s\n' "$URL" \
+	"redis://127.0.0.1:$PORT" unix:///nonexistent.sock 'path "'"$RIG"'/d/" { redis = "r" }' \
+	>majority.conf
+run -c majority.conf true
+code 0 'a master is silent, and a majority answers'
+like "$ERR" '^dlock: warning: redis "r": .*nonexistent' '... it is warned of'
 
 # --- programs that cannot be locked ---
 run --redis "$URL" --path d "$BUILD/dlock-keeper"
