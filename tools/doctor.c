@@ -19,7 +19,8 @@ static const struct check {
 	doctor_fn *as_user;          /* as a program of the user would */
 	doctor_server_fn *of_server; /* of each that answers */
 } checks[] = {
-	{ "rules", "each path section covers something", .here = doctor_rules },
+	{ "rules", "each path section covers something",
+	  .apart = doctor_rules },
 	{ "templates", "no two files have one key by mistake",
 	  .apart = doctor_templates },
 	{ "user",

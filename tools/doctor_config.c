@@ -6,15 +6,17 @@
 #include "tools/common.h"
 #include "tools/doctor.h"
 
+/* (It may be the root of a share.) */
 static void find_rule(struct doctor *d, const struct dlk_rule *rule)
 {
 	struct stat st;
-	const char *why =
-		stat(rule->prefix, &st) == 0 && !S_ISDIR(st.st_mode)
-			? "it ends in '/' and so is a directory's, but a file "
-			  "is there"
-			: "no lock is managed by it, and nothing else says so";
+	const char *why;
 
+	doctor_looks("whether %s is a directory", rule->prefix);
+	why = stat(rule->prefix, &st) == 0 && !S_ISDIR(st.st_mode)
+		      ? "it ends in '/' and so is a directory's, but a file "
+			"is there"
+		      : "no lock is managed by it, and nothing else says so";
 	doctor_find(
 		d, DOCTOR_WARNING, why,
 		"make the directory, or correct the prefix; dlockctl "

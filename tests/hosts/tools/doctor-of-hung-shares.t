@@ -71,5 +71,14 @@ like "$(what older)" \
 like "$(what fleet)" "no answer .*: whether $RIG/slow/sub/, which host other manages" \
 	'... of which path'
 peer_end first bare old
+
+# --- a rule that takes the root of the share for a file ---
+rig_also A share "$RIG/slow"
+doctor 'such a rule (control)'
+like "$(what rules)" "path \"$RIG/slow\" covers nothing that exists" '... is found'
+kill -STOP "$server"
+doctor 'its server hangs'
+is "$(what rules)" "no answer within 5 s: whether $RIG/slow is a directory" \
+	'... and it is said of which rule'
 rr del dlock%fleet >/dev/null
 rig_end
