@@ -49,6 +49,37 @@ is "$(offered lock KEY --sha)" --shared 'an option between key and command'
 is "$(offered lock KEY unshar | sort -u | grep -x unshare)" unshare "lock's command"
 is "$(offered lock KEY rsync --)" '' "no option of ours is one of the command's"
 
+# --- bash: words that it cuts at a colon ---
+# typed LINE: what is offered at its end, where its words are cut as bash cuts them
+typed()
+{
+	local word
+
+	COMP_LINE=$1
+	COMP_WORDS=()
+	for word in ${1// /$'\n'}; do
+		mapfile -t -O "${#COMP_WORDS[@]}" COMP_WORDS < <(
+			grep -oE ':+|[^:]+' <<<"$word")
+	done
+	[[ $1 != *' ' ]] || COMP_WORDS+=('')
+	COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+	"_${1%% *}"
+	printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+is "$(typed 'dlockctl --redis redis://h:6379/0 li')" list \
+	'a verb behind the URL of a server'
+is "$(typed 'dlockctl lock --redis redis://h:1 KEY --sha')" --shared \
+	'... an option'
+is "$(typed 'dlock run --redis redis://h:6379/0 --allow')" --allow-unlocked \
+	'... one of dlock run'
+is "$(typed 'dlockctl --redis r')" $'redis://\nrediss://' 'a URL is begun'
+is "$(typed 'dlock run --redis ')" $'redis://\nrediss://\nunix://' '... or not'
+is "$(typed 'dlockctl --redis redis:')" // 'in the place of what stands behind the colon'
+dir=$(mktemp -d) || exit 1
+touch "$dir/a:bc"
+is "$(typed "dlockctl show $dir/a:b")" bc '... and of a file'
+rm -r "$dir"
+
 # --- zsh ----------------------------------------------------------------------
 
 # in_zsh SCRIPT: beside its completion
