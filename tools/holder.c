@@ -11,11 +11,13 @@
 
 #include "model/fdinfo.h"
 #include "model/text.h"
+#include "model/timeline.h"
 #include "os/sys.h"
 #include "tools/common.h"
 #include "tools/processes.h"
 
-enum { COMM_MAX = 16 };
+/* A process' beginning is told in hundredths of a second. */
+enum { COMM_MAX = 16, SLACK_MS = 50 };
 
 /* --- which process -------------------------------------------------------- */
 
@@ -37,11 +39,17 @@ static bool is_lock_for(unsigned pid, const char *command)
 	return false;
 }
 
+/* Its name and its pid were another process's when the lock was taken. */
+static bool began_later(unsigned pid, const struct scan_token *token)
+{
+	return proc_began_ns(pid) > token->since_ns + SLACK_MS * DLK_MS;
+}
+
 static bool has_command(unsigned pid, const struct scan_token *token)
 {
 	char comm[COMM_MAX + 1], name[DLK_WORD_MAX];
 
-	if (!proc_command(pid, comm, sizeof(comm)))
+	if (!proc_command(pid, comm, sizeof(comm)) || began_later(pid, token))
 		return false;
 	dlk_unword(token->command, name, sizeof(name));
 	return !strcmp(comm, name) ||

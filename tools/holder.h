@@ -4,7 +4,8 @@
  * where its token has the pid of another pid namespace, the one that it has here.
  *
  * A pid may be another process's by now: it counts if it has the command's name
- * that the token has.  What cannot be seen from here is not there.
+ * that the token has, and did not begin after the lock was taken.  What cannot be
+ * seen from here is not there.
  */
 #ifndef DLK_TOOLS_HOLDER_H
 #define DLK_TOOLS_HOLDER_H

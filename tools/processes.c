@@ -2,11 +2,12 @@
 /* Reading /proc; see processes.h. */
 #include "tools/processes.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "model/text.h"
+#include "model/timeline.h"
 
 const char *names_next(DIR **d)
 {
@@ -46,6 +47,25 @@ bool proc_command(unsigned pid, char *name, size_t size)
 	if (n > 0)
 		name[strcspn(name, "\n")] = '\0';
 	return n > 0;
+}
+
+/* proc(5): the words behind the name, which may hold anything, from the third on. */
+uint64_t proc_began_ns(unsigned pid)
+{
+	enum { FIRST = 3, START_TIME = 22 };
+	const uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	char text[1024];
+	ssize_t n = dlk_slurp(proc_file(pid, "stat"), text, sizeof(text));
+	const char *word = n > 0 ? strrchr(text, ')') : NULL;
+	uint64_t ticks;
+
+	for (int i = FIRST; word && i <= START_TIME; i++) {
+		word = strchr(word, ' ');
+		word = word ? word + 1 : NULL;
+	}
+	if (!word || !dlk_number(word, 10, &ticks))
+		return 0;
+	return ticks * 1000 / hz * DLK_MS;
 }
 
 void proc_each_fdinfo(unsigned pid, dlk_line_fn *fn, void *arg)

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "os/sys.h"
 
@@ -18,6 +19,8 @@ unsigned proc_next(DIR **d);
 const char *proc_file(unsigned pid, const char *name);
 /* Its name, without the newline; false: there is no such process. */
 bool proc_command(unsigned pid, char *name, size_t size);
+/* When it began, as dlk_now_ns() counts; 0: not known. */
+uint64_t proc_began_ns(unsigned pid);
 /* Each line of the fdinfo of all its descriptors, where its locks are. */
 void proc_each_fdinfo(unsigned pid, dlk_line_fn *fn, void *arg);
 /* Its command line, blanks between the words. */

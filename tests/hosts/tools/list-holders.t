@@ -58,7 +58,7 @@ is "$(json '.locks[0].command_line')" null \
 	'a pid whose process has another name is nobody'
 peer looks env DLOCK_CONFIG="$RIG/A.conf" stdbuf -oL "$CTL" watch --interval 100ms
 hear looks
-rr set "dlock:$MNT/g" "$(made_token A 5 web1 |
+rr set "dlock:$MNT/g" "$(made_token A 0 web1 |
 	sed "s/ 42 / ${PEER_PID[looks]} /")" px 600000 >/dev/null
 ctl --json list --path "$MNT/g"
 is "$(json '.locks[0] | [.pid, .command_line]')" "[${PEER_PID[looks]},null]" \
@@ -66,6 +66,21 @@ is "$(json '.locks[0] | [.pid, .command_line]')" "[${PEER_PID[looks]},null]" \
 kill "${PEER_PID[looks]}"
 peer_end looks
 rr del "dlock:$MNT/g" >/dev/null
+old=$(made_token A 1 web1)
+cp /bin/sh "$RIG/nightly"
+peer nightly on A "$RIG/nightly" -c 'echo $$; read -r _'
+hear nightly
+pid=$RESULT
+rr set "dlock:$MNT/e" "${old/ 42 / $pid }" px 600000 >/dev/null
+rr set "dlock:$MNT/g" "$(made_token A 0 web1 | sed "s/ 42 / $pid /")" px 600000 \
+	>/dev/null
+ctl_on A --json list
+is "$(json "[.locks[] | .pid, .command_line // 0]")" \
+	"[$pid,0,$pid,\"$RIG/nightly -c echo \$\$; read -r _\"]" \
+	'nor one of that name and pid that began later than the lock'
+say nightly go
+peer_end nightly
+rr del "dlock:$MNT/e" "dlock:$MNT/g" >/dev/null
 peer locks on A env DLOCK_CONFIG="$RIG/A.conf" "$CTL" lock "$MNT/g" -- \
 	"$(command -v sh)" -c 'echo runs; read -r _'
 hear locks
