@@ -469,11 +469,14 @@ static int find(struct dlk_conn *c, uint64_t deadline_ns)
 	return err;
 }
 
-/* To who asks for something it is all one why nobody is let in. */
+/*
+ * To who asks for something it is all one why nobody is let in.  (That a socket
+ * is not there is no answer of a server's: -ENOENT, of a script, is one.)
+ */
 static int note_lack(struct dlk_conn *c, int err)
 {
 	c->lacks_file = err == -ENOKEY;
-	return c->lacks_file ? -EACCES : err;
+	return c->lacks_file ? -EACCES : err == -ENOENT ? -ENOTCONN : err;
 }
 
 int dlk_conn_start(struct dlk_conn *c, uint64_t deadline_ns)

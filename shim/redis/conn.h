@@ -10,11 +10,12 @@
  * connection belongs to one thread at a time.  Every wait is bounded by a
  * deadline (CLOCK_BOOTTIME nanoseconds).  errno is the caller's to keep.
  *
- * Errors are -errno: -ECONNREFUSED, -ETIMEDOUT, -EPIPE, ... from the socket,
- * -EPROTO for what is not RESP or too large, -EINTR when the `interrupt`
- * callback wants the call to end; after any of them the connection is closed
- * (its outcome unknown) and may be opened anew.  An error reply of the server
- * is not an error here: the reply's type says so.
+ * Errors are -errno: -ECONNREFUSED, -ETIMEDOUT, -EPIPE, ... from the socket
+ * (never -ENOENT, which is a server's word about a script: reply.c), -EPROTO for
+ * what is not RESP or too large, -EINTR when the `interrupt` callback wants the
+ * call to end; after any of them the connection is closed (its outcome unknown)
+ * and may be opened anew.  An error reply of the server is not an error here: the
+ * reply's type says so.
  */
 #ifndef DLK_CONN_H
 #define DLK_CONN_H

@@ -155,7 +155,7 @@ static void no_socket_there_is_an_error(void **state)
 
 	ep.path[strlen(ep.path) - 1] = 'x';
 	w->c = dlk_conn_new(&ep);
-	assert_int_equal(dlk_conn_open(w->c, in_ms(5000)), -ENOENT);
+	assert_int_equal(dlk_conn_open(w->c, in_ms(5000)), -ENOTCONN);
 	assert_false(dlk_conn_is_open(w->c));
 }
 
