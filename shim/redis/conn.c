@@ -287,13 +287,35 @@ static bool is_nexts_turn(struct dlk_conn *c, int err)
 	return ++c->tried < c->to.n;
 }
 
+/* The one that was connected to last, if the name still has it; or the first. */
+static unsigned first_of(const struct dlk_addresses *now,
+			 const struct dlk_addresses *was, unsigned turn)
+{
+	for (unsigned i = 0; turn < was->n && i < now->n; i++)
+		if (now->v[i].len == was->v[turn].len &&
+		    memcmp(&now->v[i].at, &was->v[turn].at, now->v[i].len) == 0)
+			return i;
+	return 0;
+}
+
+/*
+ * For each connection anew: the one before has failed, and a name may lead to
+ * another server since then, while one at the old address answers all the same,
+ * with a memory of its own.  (Who can ask for names no more, in another root, goes
+ * by what he knew.)
+ */
 static int look_up(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	int err = dlk_resolve(place_of(c), deadline_ns, &c->lookup, &c->to);
+	struct dlk_addresses now = { .n = 0 };
+	int err = dlk_resolve(place_of(c), deadline_ns, &c->lookup, &now);
 
 	c->step = err == -EINPROGRESS ? DLK_LOOKS_UP : DLK_NO_STEP;
-	c->turn = c->tried = 0;
-	return err;
+	c->tried = 0;
+	if (err)
+		return c->to.n && !c->step && err != -EHOSTUNREACH ? 0 : err;
+	c->turn = first_of(&now, &c->to, c->turn);
+	c->to = now;
+	return 0;
 }
 
 /* Of a name without an address, say that. */
@@ -314,7 +336,7 @@ static int fail_to_look_up(struct dlk_conn *c, int err)
 	return err;
 }
 
-/* None of its addresses: a name may have moved. */
+/* None of its addresses: then the first one goes first. */
 static int fail_to_connect(struct dlk_conn *c, int err)
 {
 	doubt_master(c, err);
@@ -326,12 +348,12 @@ static int fail_to_connect(struct dlk_conn *c, int err)
 /* By the first address that answers; 0 when one has, -EINPROGRESS, or -errno. */
 static int open_plain(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	int err;
+	int err = 0;
 
-	if (c->to.n == 0 && (err = look_up(c, deadline_ns)))
+	if (!c->step || c->step == DLK_LOOKS_UP)
+		err = look_up(c, deadline_ns);
+	if (err)
 		return err == -EINPROGRESS ? err : fail_to_look_up(c, err);
-	if (!c->step)
-		c->tried = 0;
 	do {
 		err = c->step ? go_on(c) : try_address(c, deadline_ns);
 		if (!err && !dlk_own_check(&c->own))
@@ -732,15 +754,21 @@ static int parse(struct dlk_conn *c, const redisReply **reply)
 		   : 0;
 }
 
-/* A master that was made a replica, and whose connections were not ended. */
+/*
+ * A master that was made a replica, and whose connections were not ended: the next
+ * one is to who is there then.  (That may be the same: so only a master that others
+ * name is another memory for that.)
+ */
 static void note_demotion(struct dlk_conn *c, const redisReply *r)
 {
-	if (!c->ep->n_sentinels || r->type != REDIS_REPLY_ERROR ||
+	if (r->type != REDIS_REPLY_ERROR ||
 	    (strncmp(r->str, "READONLY ", 9) != 0 &&
 	     strncmp(r->str, "MASTERDOWN ", 11) != 0))
 		return;
-	c->demoted = c->restarted = true;
-	dlk_server_doubted(c->known);
+	c->demoted = true;
+	c->restarted |= c->ep->n_sentinels != 0;
+	if (c->ep->n_sentinels)
+		dlk_server_doubted(c->known);
 }
 
 static int next_reply(struct dlk_conn *c, uint64_t deadline_ns,

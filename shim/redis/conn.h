@@ -128,7 +128,7 @@ struct dlk_conn {
 	struct dlk_own own;
 	enum dlk_step step;
 	struct dlk_lookup lookup;
-	struct dlk_addresses to; /* none: not resolved yet */
+	struct dlk_addresses to; /* as they were known last; or none */
 	unsigned turn;           /* the one that is, or was, connected to */
 	unsigned tried;          /* so many, since it was to be opened */
 	uint64_t turn_ns;        /* then it is the next one's turn; 0: never */
@@ -261,7 +261,7 @@ const char *dlk_conn_lacks(const struct dlk_conn *c);
 
 /*
  * It leads to who was the master before: by the Sentinels' word (switched), or
- * its own (READONLY).  It is to be closed by whoever has it next.
+ * its own (READONLY).  It is to be closed by who puts it back, or has it next.
  */
 bool dlk_conn_is_stale(const struct dlk_conn *c);
 

@@ -154,7 +154,7 @@ void dlk_pool_put(struct dlk_conn *c)
 	bool kept = false;
 
 	say_what_was_done(c);
-	if (c->ep->n_sentinels && dlk_conn_is_stale(c))
+	if (dlk_conn_is_stale(c))
 		dlk_conn_close(c);
 	if (c->restarted)
 		server_restarted(c->ep);

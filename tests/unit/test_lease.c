@@ -245,12 +245,23 @@ static int promote(void **state)
 	return disconnect(state);
 }
 
+/* By a connection of its own, for another server may be there by then. */
+static void is_opened_anew(void)
+{
+	assert_false(dlk_conn_is_open(c));
+	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+}
+
 static void a_demoted_master_is_asked_again(void **state)
 {
 	(void)state;
 	assert_int_equal(acquire(ours, false), -EAGAIN);
+	is_opened_anew();
 	assert_int_equal(release(ours, false), -EAGAIN);
+	dlk_conn_close(c);
+	is_opened_anew();
 	assert_int_equal(renew(ours, false), -EAGAIN);
+	is_opened_anew();
 	assert_value(ours);
 }
 

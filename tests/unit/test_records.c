@@ -1310,15 +1310,26 @@ static void a_full_server_still_serves(void **state)
 	assert_true(nothing_left());
 }
 
+/* Nor does the next connection, for another server may be there by then. */
+static void is_opened_anew(void)
+{
+	dlk_conn_close(c);
+	assert_int_equal(dlk_conn_open(c, in_ms(5000)), 0);
+}
+
 static void a_replica_refuses_to_answer(void **state)
 {
 	(void)state;
 	assert_int_equal(acquire(&a, W, 0, 9), 0);
 	tell_ok(tell(redis.c, "REPLICAOF", "127.0.0.1", "1", NULL));
 	assert_int_equal(renew(&a), -EAGAIN);
+	is_opened_anew();
 	assert_int_equal(look(&far, W, 0, 9), -EAGAIN);
+	is_opened_anew();
 	assert_int_equal(acquire(&far, W, 20, 29), -EAGAIN);
+	is_opened_anew();
 	assert_int_equal(say_window(&a, 9, 0, MAX), -EAGAIN);
+	is_opened_anew();
 	tell_ok(tell(redis.c, "REPLICAOF", "NO", "ONE", NULL));
 }
 
