@@ -282,16 +282,20 @@ static void look_for_owner(struct dlk_cluster *e, struct dlk_attempt *at,
 
 /* --- the way ---------------------------------------------------------------- */
 
+/*
+ * (Who pings asks for the slot that failed last, so that he too finds its next
+ * owner: he may be the only one who still asks.)
+ */
 static int find(struct dlk_store *s, struct dlk_attempt *at,
 		struct dlk_way *way, uint64_t by_ns)
 {
 	struct dlk_cluster *e = cluster_of(s);
-	const int slot = way->slot == DLK_NO_SLOT ? atomic_load(&e->map->failed)
-						  : way->slot;
 	struct dlk_text t;
 	int err = 0;
 
-	way->ep = owner_of(e, slot);
+	if (way->slot == DLK_NO_SLOT)
+		way->slot = atomic_load(&e->map->failed);
+	way->ep = owner_of(e, way->slot);
 	if (way->ep)
 		return 0;
 	if (!by_ns)
@@ -299,17 +303,21 @@ static int find(struct dlk_store *s, struct dlk_attempt *at,
 	err = refresh(e, at, by_ns);
 	if (err)
 		return err;
-	way->ep = owner_of(e, slot);
+	way->ep = owner_of(e, way->slot);
 	if (way->ep)
 		return 0;
 	dlk_text_init(&t, at->why, sizeof(at->why));
 	dlk_text_str(&t, "no node of the cluster has slot ");
-	dlk_text_u64(&t, (uint64_t)slot, 1);
+	dlk_text_u64(&t, (uint64_t)way->slot, 1);
 	dlk_text_str(&t, " (see CLUSTER INFO)");
 	return -EAGAIN;
 }
 
-/* What it said is in its `error`. */
+/*
+ * What it said is in its `error`.  (What is put off is asked at the same node
+ * again, for as long as there is time; and of the last one it is learnt, too, who
+ * has the slot.)
+ */
 static bool sent_on(struct dlk_cluster *e, struct dlk_way *way,
 		    struct dlk_conn *c)
 {
@@ -318,13 +326,14 @@ static bool sent_on(struct dlk_cluster *e, struct dlk_way *way,
 	unsigned slot;
 
 	if (strncmp(c->error, "TRYAGAIN ", 9) == 0) {
-		unsigned ms = 1U << (way->n < 4 ? way->n : 3);
+		const unsigned ms = 2U << way->put_off;
 
-		dlk_pause_ns((ms < MOVING_MS ? ms : MOVING_MS) * DLK_MS);
+		dlk_pause_ns(ms * DLK_MS);
+		way->put_off += ms < MOVING_MS;
 		way->one_key = !way->one_key;
 		return true;
 	}
-	node = way->n <= SENT_ON ? named(e, c->error, c->ep, &slot) : NULL;
+	node = named(e, c->error, c->ep, &slot);
 	if (!node)
 		return false;
 	if (moved) {
@@ -334,13 +343,12 @@ static bool sent_on(struct dlk_cluster *e, struct dlk_way *way,
 	way->ep = node;
 	way->asking = !moved;
 	way->one_key = false;
-	return true;
+	return ++way->n <= SENT_ON;
 }
 
 /*
- * Its node has failed, or its slots: is another one there for it?  Who pings asks
- * for those that failed last, so that he too finds the next owner: he may be the
- * only one who still asks.
+ * Its node has failed, or its slot: is another one there for it?  (Of what has
+ * several slots none is: each is asked about anew.)
  */
 static bool replaced(struct dlk_cluster *e, struct dlk_attempt *at,
 		     struct dlk_way *way, const struct dlk_conn *c)
@@ -350,9 +358,11 @@ static bool replaced(struct dlk_cluster *e, struct dlk_attempt *at,
 	if (way->slot != DLK_NO_SLOT)
 		atomic_store(&e->map->failed, way->slot);
 	look_for_owner(e, at, way->until_ns);
-	way->ep = owner_of(e, atomic_load(&e->map->failed));
+	if (way->slot == DLK_NO_SLOT)
+		return false;
+	way->ep = owner_of(e, way->slot);
 	way->asking = way->one_key = false;
-	return way->ep && way->ep != c->ep && way->n <= SENT_ON;
+	return way->ep && way->ep != c->ep && ++way->n <= SENT_ON;
 }
 
 static bool next(struct dlk_store *s, struct dlk_attempt *at,
@@ -367,7 +377,6 @@ static bool next(struct dlk_store *s, struct dlk_attempt *at,
 		way->until_ns = dlk_attempt_by_ns(at, now);
 	if (at->interrupt && at->interrupt(at->arg))
 		return false;
-	way->n++;
 	if (err == -EREMOTE)
 		on = now < way->until_ns && way->slot != DLK_NO_SLOT &&
 		     sent_on(e, way, c);
@@ -422,7 +431,9 @@ static void ask_node(struct dlk_cluster *e, struct dlk_attempt *at,
 		dlk_single_upkeep(&e->single.store, at, ep, releases, batch,
 				  many);
 	for (unsigned k = 0; k < many; k++) {
-		if (!ep)
+		/* (Or another one is there for who has failed.) */
+		if (!ep ||
+		    (batch[k].result < 0 && node_of(e, batch[k].lease) != ep))
 			batch[k].result = -EREMOTE;
 		r[who[k]] = batch[k];
 	}

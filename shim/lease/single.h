@@ -12,10 +12,11 @@
 
 /* Where a question goes. */
 struct dlk_way {
-	int slot; /* of its key; DLK_NO_SLOT: it has none */
+	int slot; /* of its key; DLK_NO_SLOT: it has none, or several */
 	const struct dlk_endpoint *ep; /* NULL: not known yet */
 	bool asking, one_key;          /* as in redis/conn.h */
 	unsigned n;                    /* how often it was sent on */
+	unsigned put_off;  /* ... and how often, up to a few, for a moment */
 	uint64_t until_ns; /* no longer than that is it sent on; 0: not yet */
 };
 

@@ -228,6 +228,87 @@ static void a_loss_is_written_where_its_slot_is(void **state)
 	fake_stop(&fake);
 }
 
+/* --- sent on ---------------------------------------------------------------- */
+
+static struct ways {
+	struct dlk_cluster cluster;
+	struct dlk_redis section;
+	struct dlk_endpoint ep;
+	struct dlk_lease lease;
+	struct dlk_attempt at;
+	struct dlk_way way;
+	struct dlk_conn *c;
+} ways;
+
+static void begin_ways(int slot)
+{
+	ways = (struct ways){
+		.section = { .name = "ways", .mode = DLK_CLUSTER },
+		.ep = { .scheme = DLK_TCP, .host = "127.0.0.1", .port = 9 },
+		.lease = { .key = "a", .key_len = 1 },
+		.at = { .timeout_ns = 60000 * DLK_MS },
+	};
+	ways.section.endpoints = &ways.ep;
+	ways.section.n_endpoints = 1;
+	dlk_cluster_init(&ways.cluster, &ways.section);
+	ways.way = (struct dlk_way){ .slot = slot, .ep = &ways.ep };
+	ways.c = dlk_conn_new(&ways.ep);
+	assert_non_null(ways.c);
+}
+
+static bool goes_on(int err, const char *error)
+{
+	dlk_conn_set_error(ways.c, error);
+	return ways.cluster.single.router->next(
+		&ways.cluster.single.store, &ways.at, &ways.way, ways.c, err);
+}
+
+/* While its slot moves it is asked where it was, and in the end where it is. */
+static void what_is_put_off_is_no_further_on_its_way(void **state)
+{
+	(void)state;
+	begin_ways(dlk_slot_of("a", 1));
+	for (int i = 0; i < 10; i++)
+		assert_true(goes_on(-EREMOTE, "TRYAGAIN Multiple keys"));
+	assert_ptr_equal(ways.way.ep, &ways.ep);
+	assert_true(goes_on(-EREMOTE, "MOVED 15495 127.0.0.1:2"));
+	assert_int_equal(ways.way.ep->port, 2);
+	dlk_conn_delete(ways.c);
+}
+
+/* The next question begins there. */
+static void who_has_a_slot_is_learnt_from_the_last_one_asked(void **state)
+{
+	char error[64];
+	unsigned port = 0;
+
+	(void)state;
+	begin_ways(dlk_slot_of("a", 1));
+	do
+		snprintf(error, sizeof(error), "MOVED %d 127.0.0.1:%u",
+			 ways.way.slot, ++port);
+	while (goes_on(-EREMOTE, error) && port < 100);
+	assert_in_range(port, 2, 99);
+	assert_int_equal(
+		dlk_cluster_node(&ways.cluster.single.store, &ways.lease)->port,
+		port);
+	dlk_conn_delete(ways.c);
+}
+
+/* What is of several slots, of a node that has failed, is no one other node's. */
+static void a_batch_is_not_sent_on(void **state)
+{
+	struct dlk_store *s = &ways.cluster.single.store;
+
+	(void)state;
+	begin_ways(DLK_NO_SLOT);
+	ways.cluster.single.router->elsewhere(s, &ways.ep,
+					      "MOVED 0 127.0.0.1:1");
+	assert_false(goes_on(-ECONNRESET, "the server closed the connection"));
+	assert_ptr_equal(ways.way.ep, &ways.ep);
+	dlk_conn_delete(ways.c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +316,10 @@ int main(void)
 			what_is_anothers_is_lost_by_who_says_how_old_it_is),
 		cmocka_unit_test(what_moves_meanwhile_is_asked_for),
 		cmocka_unit_test(a_loss_is_written_where_its_slot_is),
+		cmocka_unit_test(what_is_put_off_is_no_further_on_its_way),
+		cmocka_unit_test(
+			who_has_a_slot_is_learnt_from_the_last_one_asked),
+		cmocka_unit_test(a_batch_is_not_sent_on),
 	};
 
 	token_of(ours, 'a', "here", "fd00:1f:1.00", 2000);
