@@ -405,18 +405,31 @@ static uint64_t met(const struct dlk_endpoint *ep,
 						 : switches;
 }
 
+/*
+ * Where no Sentinel names any (but for those that refuse us) it is the one that was
+ * named last, if it still says that it is a master; with half of the time left to
+ * ask it.
+ */
 static int find_master(const struct dlk_endpoint *ep,
 		       const struct dlk_patience *wait,
 		       struct dlk_endpoint *found, char *why, size_t size)
 {
-	struct search s = { .ep = ep, .wait = wait, .why = why, .size = size };
+	struct dlk_patience half = *wait;
+	struct search s = { .ep = ep, .wait = &half, .why = why, .size = size };
+	const uint64_t now = dlk_now_ns();
 	struct address a;
 	int err = 0;
 
 	if (!is_known(&s, &a)) {
+		if (s.failed.port && now < wait->deadline_ns)
+			half.deadline_ns -= (wait->deadline_ns - now) / 2;
 		err = search(&s, &a);
 		if (!err)
 			note(&s, &a);
+	}
+	if ((err == -EHOSTUNREACH || err == -ETIMEDOUT) && s.failed.port) {
+		a = s.failed;
+		err = 0;
 	}
 	if (!err)
 		place(found, &a);

@@ -18,7 +18,8 @@
  *  1. All are asked at the same time, and the first that answers wins: a dead
  *     one costs nothing.  But where the master that was known has just failed,
  *     one that names another goes first, and who names it still is waited out.
- *  2. What they said is known until a connection to it fails, or says READONLY.
+ *  2. What they said is known until a connection to it fails, or says READONLY;
+ *     and where none of them answers then, it is still where to look.
  *     Connections to the one before are stale when another one is named by who
  *     listens or verifies (3), or says itself that it is a master; not by what
  *     one Sentinel answers to a doubt, which may have heard of no failover yet.
