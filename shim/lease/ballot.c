@@ -76,9 +76,10 @@ static void go_on_connecting(struct dlk_master *m, struct dlk_conn *c)
 		atomic_store(&m->silent_ns, 0);
 }
 
-struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted)
+struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted,
+				 uint64_t mark)
 {
-	struct dlk_conn *c = dlk_pool_get(m->ep, wanted);
+	struct dlk_conn *c = dlk_pool_get_behind(m->ep, wanted, mark);
 
 	if (!c)
 		return NULL;
@@ -268,7 +269,7 @@ static void send_all(struct ballot *b, uint32_t whom)
 		if (b->without & 1U << i)
 			continue;
 		if (whom & 1U << i)
-			c = dlk_master_conn(&b->masters->v[i], DLK_ANY);
+			c = dlk_master_conn(&b->masters->v[i], DLK_ANY, 0);
 		b->v[i].c = c;
 		b->v[i].tries = 0;
 		if (!c) {
@@ -437,8 +438,11 @@ static void leave(struct ballot *b, unsigned i)
 
 	dlk_master_owes(m, b->asked_ns);
 	c->half = DLK_WHOLE;
-	for (unsigned k = 0; k < replies && !err; k++)
+	for (unsigned k = 0; k < replies && !err; k++) {
 		err = dlk_conn_defer(c, judge_late, late, m);
+		if (!err)
+			dlk_conn_mark(c, b->mark);
+	}
 	if (err)
 		dlk_conn_close(c);
 	if (b->v[i].asked)

@@ -63,7 +63,14 @@ bool dlk_master_give_up(struct dlk_master *m, struct dlk_conn *c);
  * A connection for one question more, open or not: NULL if there is none, or by
  * it the master turns out to be away.
  */
-struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted);
+struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted,
+				 uint64_t mark);
+
+/* What is asked for a lease, to who comes behind it (pool.h); never 0. */
+static inline uint64_t dlk_lease_mark(const struct dlk_lease *lease)
+{
+	return dlk_hash(lease->token, lease->token_len) | 1;
+}
 
 struct ballot;
 
@@ -79,6 +86,7 @@ struct ballot {
 	/* The i-th has voted: it is to be counted. */
 	void (*count)(struct ballot *b, unsigned i, int vote);
 	void *arg;
+	uint64_t mark;    /* of the lease that is asked for; or 0 */
 	uint32_t without; /* those who are not asked: a bit each */
 	uint64_t linger_ns, linger_no_ns; /* the others are waited for so long,
 					     when it is decided: yes, or no */

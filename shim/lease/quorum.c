@@ -239,7 +239,9 @@ static struct ballot ballot_of(struct dlk_store *s, struct dlk_attempt *at,
 				.at = at,
 				.ask = ask,
 				.count = count,
-				.arg = q };
+				.arg = q,
+				.mark = q->lease ? dlk_lease_mark(q->lease)
+						 : 0 };
 }
 
 static int ask_lease(struct ballot *b, unsigned i, struct dlk_conn *c)

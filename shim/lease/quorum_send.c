@@ -164,14 +164,21 @@ static int append(struct dlk_conn *c, const struct words *w)
 
 /*
  * An open connection, or a new one if it may be (or if the open ones are in use),
- * which is begun and not waited for.  First the one on which answers are
- * outstanding: what is said by it comes after what was asked by it.
+ * which is begun and not waited for.  First the one on which the answer to the
+ * lease's own question is outstanding, so that what is said comes behind that:
+ *
+ *	we, by one		M			we, by another
+ *	ask ->			(in its socket)
+ *	refused by others
+ *				no such lease		<- release
+ *				granted, to nobody
  */
 static struct dlk_conn *link_to(struct dlk_master *m, uint64_t by_ns,
-				const struct dlk_sending *how)
+				const struct dlk_sending *how, uint64_t mark)
 {
-	struct dlk_conn *c = how->connects ? dlk_master_conn(m, DLK_ANY)
-					   : dlk_pool_get(m->ep, DLK_OPEN);
+	struct dlk_conn *c =
+		how->connects ? dlk_master_conn(m, DLK_ANY, mark)
+			      : dlk_pool_get_behind(m->ep, DLK_OPEN, mark);
 	int err;
 
 	if (!c)
@@ -224,7 +231,8 @@ static int send_part(struct dlk_conn *c, struct message *m, struct part *p,
  */
 static void send_behind(struct dlk_master *master, const struct words *w)
 {
-	struct dlk_conn *c = dlk_pool_get(master->ep, DLK_DEFERRED);
+	struct dlk_conn *c = dlk_pool_get_behind(master->ep, DLK_DEFERRED,
+						 dlk_lease_mark(w->lease));
 
 	if (!c)
 		return;
@@ -286,7 +294,8 @@ static void begin(struct dispatch *d, const struct dlk_sending *how)
 			continue;
 		}
 		d->message->part[i] = (struct part){ d->message, master };
-		d->c[i] = link_to(master, d->by_ns, how);
+		d->c[i] = link_to(master, d->by_ns, how,
+				  dlk_lease_mark(d->words->lease));
 		if (!d->c[i])
 			end_one(d, i, -EPIPE);
 	}

@@ -224,7 +224,7 @@ static int read_list(struct dlk_master *m, uint64_t by_ns,
 		     const struct dlk_lease *lease, struct dlk_ranges *list,
 		     uint64_t *seq)
 {
-	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY);
+	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY, 0);
 	int err = c ? dlk_records_list(c, by_ns, lease, list, seq) : -ENOTCONN;
 
 	if (c)
@@ -237,7 +237,7 @@ static int put_list(struct dlk_master *m, uint64_t by_ns,
 		    const struct dlk_ranges *list, uint64_t seq)
 {
 	const struct dlk_renewal u = { .lease = lease, .sent_seq = seq };
-	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY);
+	struct dlk_conn *c = dlk_master_conn(m, DLK_ANY, 0);
 	struct dlk_token t;
 	int err;
 

@@ -884,10 +884,16 @@ static int skip_greeting(struct dlk_conn *c, uint64_t deadline_ns)
 	return 0;
 }
 
+static struct dlk_deferred *deferred(const struct dlk_conn *c, unsigned i)
+{
+	struct dlk_conn *own = (struct dlk_conn *)(uintptr_t)c;
+
+	return &own->deferred[(c->deferred_at + i) % DLK_DEFERRED_MAX];
+}
+
 static void put_deferred(struct dlk_conn *c, struct dlk_deferred d)
 {
-	c->deferred[(c->deferred_at + c->deferred_n) % DLK_DEFERRED_MAX] = d;
-	c->deferred_n++;
+	*deferred(c, c->deferred_n++) = d;
 }
 
 /* (ASKING has an answer of its own.) */
@@ -900,8 +906,23 @@ int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 		return -ENOBUFS;
 	if (asking)
 		put_deferred(c, (struct dlk_deferred){ .judge = NULL });
-	put_deferred(c, (struct dlk_deferred){ judge, done, arg });
+	put_deferred(c, (struct dlk_deferred){
+				.judge = judge, .done = done, .arg = arg });
 	return 0;
+}
+
+void dlk_conn_mark(struct dlk_conn *c, uint64_t mark)
+{
+	deferred(c, c->deferred_n - 1)->mark = mark;
+}
+
+bool dlk_conn_owes(const struct dlk_conn *c, uint64_t mark)
+{
+	unsigned i = 0;
+
+	while (i < c->deferred_n && deferred(c, i)->mark != mark)
+		i++;
+	return i < c->deferred_n;
 }
 
 int dlk_conn_drain(struct dlk_conn *c, uint64_t deadline_ns)

@@ -57,6 +57,7 @@ struct dlk_deferred {
 	dlk_judge_fn *judge;
 	dlk_done_fn *done;
 	void *arg;
+	uint64_t mark; /* of what was asked, for who is to come behind it; 0 */
 };
 
 enum dlk_half { DLK_WHOLE, DLK_ASKING, DLK_TAKING };
@@ -226,6 +227,9 @@ int dlk_conn_append(struct dlk_conn *c, int argc, const struct dlk_arg *args);
  */
 int dlk_conn_defer(struct dlk_conn *c, dlk_judge_fn *judge, dlk_done_fn *done,
 		   void *arg);
+/* The reply deferred last is to what has that mark; is any such to come? */
+void dlk_conn_mark(struct dlk_conn *c, uint64_t mark);
+bool dlk_conn_owes(const struct dlk_conn *c, uint64_t mark);
 /*
  * Wait until no deferred reply is outstanding.  With a deadline of 0, read those
  * that are there: -EAGAIN if some are not, and the connection stays open.

@@ -35,32 +35,50 @@ static void take(struct pooled *l)
 	l->was_open = l->conn && dlk_conn_is_open(l->conn);
 }
 
+/* (mutex held) */
+static bool is_wanted(const struct pooled *l, const struct dlk_endpoint *ep,
+		      enum dlk_wanted wanted)
+{
+	if (ep && l->conn->ep != ep)
+		return false;
+	return wanted == DLK_ANY || l->conn->deferred_n ||
+	       (wanted == DLK_OPEN && dlk_conn_is_open(l->conn) &&
+		!dlk_conn_is_stale(l->conn));
+}
+
+/* (mutex held) The better one of two for who is to come behind that. */
+static struct pooled *nearer(struct pooled *a, struct pooled *b, uint64_t mark)
+{
+	if (!a || dlk_conn_owes(a->conn, mark))
+		return a ?: b;
+	return dlk_conn_owes(b->conn, mark) ||
+			       (!a->conn->deferred_n && b->conn->deferred_n)
+		       ? b
+		       : a;
+}
+
 /*
  * (mutex held) Or a place for a new connection, so that it is kept: one that is
  * free, or is another server's, whose connection is idle; best a closed one, for
  * that server may be gone for good.
  */
 static struct pooled *find(const struct dlk_endpoint *ep,
-			   enum dlk_wanted wanted)
+			   enum dlk_wanted wanted, uint64_t mark)
 {
-	struct pooled *place = NULL, *other = NULL;
+	struct pooled *found = NULL, *place = NULL, *other = NULL;
 
 	for (struct pooled *l = pool; l < pool + POOL_SIZE; l++) {
 		if (l->busy)
 			continue;
 		if (!l->conn)
 			place = place ?: l;
-		else if ((!ep || l->conn->ep == ep) &&
-			 (wanted == DLK_ANY ||
-			  (wanted == DLK_OPEN && dlk_conn_is_open(l->conn) &&
-			   !dlk_conn_is_stale(l->conn)) ||
-			  l->conn->deferred_n))
-			return l;
+		else if (is_wanted(l, ep, wanted))
+			found = mark ? nearer(found, l, mark) : found ?: l;
 		else if (!l->conn->deferred_n &&
 			 (!other || l->conn->own.fd < 0))
 			other = l;
 	}
-	return wanted == DLK_ANY ? place ?: other : NULL;
+	return found ?: wanted == DLK_ANY ? place ?: other : NULL;
 }
 
 /*
@@ -88,17 +106,17 @@ static bool are_in_use(const struct dlk_endpoint *ep)
 	return false;
 }
 
-struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
-			      enum dlk_wanted wanted)
+struct dlk_conn *dlk_pool_get_behind(const struct dlk_endpoint *ep,
+				     enum dlk_wanted wanted, uint64_t mark)
 {
 	struct dlk_conn *c;
 	struct pooled *l;
 
 	pthread_mutex_lock(&mutex);
-	l = find(ep, wanted);
+	l = find(ep, wanted, mark);
 	if (!l && wanted == DLK_OPEN && are_in_use(ep)) {
 		wanted = DLK_ANY;
-		l = find(ep, wanted);
+		l = find(ep, wanted, mark);
 	}
 	if (l)
 		take(l);
@@ -120,6 +138,12 @@ struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 		pthread_mutex_unlock(&mutex);
 	}
 	return c;
+}
+
+struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
+			      enum dlk_wanted wanted)
+{
+	return dlk_pool_get_behind(ep, wanted, 0);
 }
 
 /* What an operator does to locks that are held is said to who holds some. */

@@ -22,6 +22,13 @@
 enum dlk_wanted { DLK_ANY, DLK_OPEN, DLK_DEFERRED };
 struct dlk_conn *dlk_pool_get(const struct dlk_endpoint *ep,
 			      enum dlk_wanted wanted);
+/*
+ * Of those first the one by which an answer to what has that mark is to come (but
+ * for one that another thread has), then one by which any is: a server reads what
+ * comes by one connection in its order, and its connections in none.
+ */
+struct dlk_conn *dlk_pool_get_behind(const struct dlk_endpoint *ep,
+				     enum dlk_wanted wanted, uint64_t mark);
 void dlk_pool_put(struct dlk_conn *c);
 bool dlk_pool_is_busy(void); /* somebody has one */
 

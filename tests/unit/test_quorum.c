@@ -15,6 +15,7 @@
 
 #include "lease/store.h"
 #include "scripts.h"
+#include "redis/pool.h"
 #include "tests/unit/fake.h"
 
 enum { TTL = 30000, MANY = 20 };
@@ -197,6 +198,49 @@ static void it_is_put_back_however_late(void **state)
 			 1);
 }
 
+static int ask(const struct dlk_lease *lease)
+{
+	struct dlk_attempt at = { .timeout_ns = 5000 * DLK_MS };
+	const struct dlk_ask plain = { .proof = false };
+	static struct dlk_answer answer;
+
+	return s->ops->acquire(s, &at, lease, &plain, &answer);
+}
+
+/*
+ * The second one takes its time over a question, and is told by the same connection
+ * that the lease is given back, though another one is there.
+ */
+static void a_release_goes_behind_its_question(void **state)
+{
+	const struct dlk_sending how = { .timeout_ns = 5000 * DLK_MS };
+	char other[DLK_TOKEN_MAX];
+	struct dlk_lease refused = leases[0], granted = leases[0];
+	struct dlk_conn *beside;
+
+	(void)state;
+	refused.token = granted.token =
+		token_of(other, 'b', "there", "fd00:1f:1.00", 1000);
+	refused.token_len = granted.token_len = strlen(other);
+	granted.key = "free";
+	granted.key_len = 4;
+	tell_ok(tell(masters[1].c, "DEL", keys[0], NULL));
+	beside = dlk_pool_get(&eps[1], DLK_ANY);
+	assert_int_equal(dlk_conn_open(beside, in_ms(5000)), 0);
+	assert_int_equal(dlk_conn_drain(beside, in_ms(5000)), 0);
+	assert_int_equal(ask(&granted), 0);
+	kill(masters[1].pid, SIGSTOP);
+	assert_int_equal(ask(&refused), DLK_BUSY);
+	dlk_pool_put(beside);
+	assert_int_equal(s->ops->send_release(s, &how, &refused), 0);
+	assert_int_equal(beside->deferred_n, 0);
+	kill(masters[1].pid, SIGCONT);
+	while (s->ops->drain(s, in_ms(5000), NULL))
+		;
+	assert_int_equal(tell(masters[1].c, "EXISTS", keys[0], NULL)->integer,
+			 0);
+}
+
 #define quorum_test(f) cmocka_unit_test_setup(f, stage)
 
 int main(void)
@@ -205,6 +249,7 @@ int main(void)
 		quorum_test(it_votes_again_after_many_renewals),
 		quorum_test(it_votes_again_after_one_was_put_back),
 		quorum_test(it_is_put_back_however_late),
+		quorum_test(a_release_goes_behind_its_question),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
