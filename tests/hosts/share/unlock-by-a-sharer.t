@@ -80,9 +80,9 @@ def while_it_asks(call, then):
     return said[0] if in_time else "late"
 def opened(name):
     return os.open(name, os.O_RDWR | os.O_CREAT)
-def become(name):
+def become(name, number=9):
     fd = opened(name)
-    os.dup2(fd, 9)
+    os.dup2(fd, number)
     os.close(fd)
 def reused(other):
     def then(asks):
@@ -90,13 +90,16 @@ def reused(other):
         fcntl.flock(opened(other), fcntl.LOCK_EX)
         return True
     return while_it_asks(unlock, then)
-def stolen(other, how):
+def stolen(other, how, number=9):
     def then(asks):
-        become(other)
-        in_time = asks()
-        fcntl.flock(9, fcntl.LOCK_EX)
-        return in_time
-    return while_it_asks(lambda: try_lock(9, how), then)
+        become(other, number)
+        if not asks():
+            return False
+        fcntl.flock(number, fcntl.LOCK_EX)
+        return True
+    return while_it_asks(lambda: try_lock(number, how), then)
+def refused(name, other, how):
+    return stolen(other, how | fcntl.LOCK_NB, opened(name))
 def again():
     fcntl.flock(9, fcntl.LOCK_EX)
     fcntl.flock(9, fcntl.LOCK_UN)
@@ -275,8 +278,7 @@ for how in SH EX; do
 	opens spare
 	stop_keepers
 	for ((n = 1; n <= 5; n++)); do
-		ask s "become('seventh-$how')"
-		ask s "stolen('eighth-$how', fcntl.LOCK_$how | fcntl.LOCK_NB)" 40
+		ask s "refused('seventh-$how', 'eighth-$how', fcntl.LOCK_$how)" 40
 		[ "$HEARD" = late ] || break
 	done
 	is "$HEARD" EBADF "refused, $how: its number is that of another file by now"
