@@ -228,16 +228,21 @@ static int do_connect(struct dlk_conn *c)
 	return c->step == DLK_QUEUES ? -EINPROGRESS : -errno;
 }
 
+static uint64_t time_for(const struct dlk_conn *c, uint64_t deadline_ns)
+{
+	const uint64_t now = dlk_now_ns();
+
+	return deadline_ns > now ? deadline_ns - now
+				 : c->ep->connect_timeout_ms * DLK_MS;
+}
+
 /* Until when another address that is left is not to be tried yet. */
 static void give_a_turn(struct dlk_conn *c, uint64_t deadline_ns)
 {
-	const uint64_t now = dlk_now_ns();
-	const uint64_t all = deadline_ns > now
-				     ? deadline_ns - now
-				     : c->ep->connect_timeout_ms * DLK_MS;
 	const unsigned left = c->to.n - c->tried;
 
-	c->turn_ns = left > 1 ? now + all / left : 0;
+	c->turn_ns =
+		left > 1 ? dlk_now_ns() + time_for(c, deadline_ns) / left : 0;
 }
 
 static int try_address(struct dlk_conn *c, uint64_t deadline_ns)
@@ -301,18 +306,26 @@ static unsigned first_of(const struct dlk_addresses *now,
 /*
  * For each connection anew: the one before has failed, and a name may lead to
  * another server since then, while one at the old address answers all the same,
- * with a memory of its own.  (Who can ask for names no more, in another root, goes
- * by what he knew.)
+ * with a memory of its own.  But where nothing is said, in half of the time, or no
+ * more, in another root or with the name's servers away, what was known counts:
+ * nobody is told of another one then.
  */
 static int look_up(struct dlk_conn *c, uint64_t deadline_ns)
 {
 	struct dlk_addresses now = { .n = 0 };
-	int err = dlk_resolve(place_of(c), deadline_ns, &c->lookup, &now);
+	int err;
 
+	if (!c->step)
+		c->turn_ns = dlk_now_ns() + time_for(c, deadline_ns) / 2;
+	err = dlk_resolve(place_of(c), deadline_ns, &c->lookup, &now);
+	if (err == -EINPROGRESS && c->to.n && dlk_now_ns() >= c->turn_ns) {
+		dlk_lookup_end(&c->lookup);
+		err = -ETIMEDOUT;
+	}
 	c->step = err == -EINPROGRESS ? DLK_LOOKS_UP : DLK_NO_STEP;
 	c->tried = 0;
 	if (err)
-		return c->to.n && !c->step && err != -EHOSTUNREACH ? 0 : err;
+		return c->to.n && !c->step ? 0 : err;
 	c->turn = first_of(&now, &c->to, c->turn);
 	c->to = now;
 	return 0;
@@ -341,7 +354,7 @@ static int fail_to_connect(struct dlk_conn *c, int err)
 {
 	doubt_master(c, err);
 	dlk_conn_close(c);
-	c->to.n = 0;
+	c->turn = 0;
 	return err;
 }
 

@@ -112,5 +112,16 @@ ok '... at the new one' has_it
 is "$(rr exists "$KEY")" 0 '... and not at the old one'
 ask b 'lock b UN'
 ok '... where it is released' until_true 5 is_gone
+
+# --- nobody says where the name leads ---
+for says in 'exit 2' 'exec sleep 60'; do
+	printf '#!/bin/sh\n%s\n' "$says" >"$RIG/getent"
+	new client kill type normal >/dev/null
+	ask b 'lock b EX'
+	is "$RESULT" 0 "getent: $says: locked"
+	ok '... where it led to before' has_it
+	ask b 'lock b UN'
+	ok '... and released' until_true 5 is_gone
+done
 peer_end b
 rig_end
