@@ -156,6 +156,19 @@ continue_keepers()
 	on A pkill -CONT -x 'dlock-(keeper|standby)'
 }
 
+# goes_no_further FILE NAME: a call of s's, whose number has become FILE's, which is
+# locked exclusively
+goes_no_further()
+{
+	local h
+
+	is "$HEARD" EBADF "$2: its number is that of another file by now"
+	for h in A B; do
+		is "$(dl "$h" flock -n -s "$1" true; echo $?)" 1 \
+			"$2: that one is locked exclusively on $h"
+	done
+}
+
 # without_descriptors WANT NAME: what s hears when it unlocks, and none is left to it
 without_descriptors()
 {
@@ -258,11 +271,7 @@ for how in SH EX; do
 	opens_locked "fifth-$how" "$how"
 	stop_keepers
 	ask s "stolen('sixth-$how', fcntl.LOCK_$how)" 40
-	is "$HEARD" EBADF "$how: its number is that of another file by now"
-	for h in A B; do
-		is "$(dl "$h" flock -n -s "sixth-$how" true; echo $?)" 1 \
-			"$how: that one is locked exclusively on $h"
-	done
+	goes_no_further "sixth-$how" "$how"
 	continue_keepers
 	peer_end s
 done
@@ -281,11 +290,7 @@ for how in SH EX; do
 		ask s "refused('seventh-$how', 'eighth-$how', fcntl.LOCK_$how)" 40
 		[ "$HEARD" = late ] || break
 	done
-	is "$HEARD" EBADF "refused, $how: its number is that of another file by now"
-	for h in A B; do
-		is "$(dl "$h" flock -n -s "eighth-$how" true; echo $?)" 1 \
-			"refused, $how: that one is locked exclusively on $h"
-	done
+	goes_no_further "eighth-$how" "refused, $how"
 	continue_keepers
 	peer_end s h
 done
