@@ -60,6 +60,8 @@ const struct dlk_ranges *dlk_record_granted(const struct request *r);
  */
 bool dlk_record_weakens_granted(const struct request *r);
 bool dlk_record_weakens(const struct request *r);
+/* Is the description open for it?  Else the kernel's EBADF comes first (fcntl(2)). */
+bool dlk_record_is_open_for(const struct request *r);
 /* Does the kernel show all of what is asked for?  And stronger, some of it? */
 bool dlk_record_is_listed(const struct request *r);
 bool dlk_record_is_listed_stronger(const struct request *r);

@@ -47,6 +47,14 @@ int dlk_record_set(const struct request *r, const struct dlk_range *range)
 	return set_kernel_by(r->fd, r->kind, range);
 }
 
+bool dlk_record_is_open_for(const struct request *r)
+{
+	const int mode = real.fcntl64(r->fd, F_GETFL) & O_ACCMODE;
+
+	return mode == O_RDWR ||
+	       mode == (r->want.type == DLK_READ ? O_RDONLY : O_WRONLY);
+}
+
 static bool is_readable(void *unused, int fd)
 {
 	(void)unused;
@@ -247,7 +255,8 @@ static bool is_lacking(const struct request *r, struct dlk_range *rest,
 
 /*
  * Without a wait.  A READ over a WRITE of the owner's waits until Redis has
- * granted the rest, or it could not be undone: a local reader may be quicker.
+ * granted the rest, or it could not be undone: a local reader may be quicker.  (So
+ * the kernel may not be asked for any of it before Redis is.)
  */
 int dlk_record_take(struct request *r)
 {
@@ -256,6 +265,8 @@ int dlk_record_take(struct request *r)
 
 	if (!dlk_record_weakens(r)) {
 		err = dlk_record_set(r, &part);
+	} else if (!dlk_record_is_open_for(r)) {
+		return -EBADF;
 	} else {
 		while (!err && is_lacking(r, &rest, &part))
 			err = dlk_record_set(r, &part);

@@ -122,15 +122,6 @@ static int ask_kernel_of_want(struct request *r, struct flock64 *lock)
 	return ask_kernel(r, lock);
 }
 
-/* By one that is not open for it the kernel's EBADF comes first. */
-static bool is_open_for(int fd, enum dlk_range_type type)
-{
-	const int mode = real.fcntl64(fd, F_GETFL) & O_ACCMODE;
-
-	return mode == O_RDWR ||
-	       mode == (type == DLK_READ ? O_RDONLY : O_WRONLY);
-}
-
 /*
  * (file_lock) DLK_BUSY if Redis would refuse, asked with nothing in hand.  One
  * who shares our description may be there under another token: not by this.
@@ -143,8 +134,8 @@ int dlk_record_ask_first(struct request *r)
 	int err;
 
 	if (r->acquire.wait || began >= atomic_load(refusal_of(r)) ||
-	    !is_open_for(r->fd, r->want.type) ||
-	    ask_kernel_of_want(r, &lock) < 0 || lock.l_type != F_UNLCK)
+	    !dlk_record_is_open_for(r) || ask_kernel_of_want(r, &lock) < 0 ||
+	    lock.l_type != F_UNLCK)
 		return 0;
 	err = dlk_request_name(r);
 	if (!err)

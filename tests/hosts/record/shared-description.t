@@ -55,7 +55,8 @@ def held():
         return " ".join(m[1][0] + m[2] + "-" + m[3] for m in re.finditer(
             r"OFDLCK\s+ADVISORY\s+(\w+) \S+ \S+ (\d+) (\d+)", f.read()))
 
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666)
+how = os.O_WRONLY if sys.argv[2:] == ["writes"] else os.O_RDWR
+fd = os.open(sys.argv[1], how | os.O_CREAT, 0o666)
 for line in sys.stdin:
     w = line.split()
     if w[0] == "child":
@@ -195,6 +196,24 @@ ok '... whose parent has it for longer than a ttl' \
 ask p 'U 0 10'
 ask q 'wait a W 5 1' 20
 is "$RESULT" 0 '... until it unlocks'
+peer_end p q
+
+# Nor does it become a weaker one that the description is not open for.
+for run in on dl; do
+	peer p "$run" A /usr/bin/python3 "$RIG/shared.py" "$MNT/w" writes
+	ask p 'W 0 10'
+	ask p 'child R 2 4'
+	is "$HEARD" 'EBADF W0-9' \
+		"open for writing only ($run): a child may not read-lock it"
+	[ "$run" = dl ] || peer_end p
+done
+peer q dl B "$BIN/records" tell
+ask q 'open a w'
+ask q 'set a R 3 1'
+is "$RESULT" EAGAIN '... and the other host has no reader there'
+ask p 'U 0 10'
+ask q 'wait a R 3 1' 20
+is "$RESULT" 0 '... until it is unlocked (control)'
 peer_end p q
 
 # --- meanwhile ----------------------------------------------------------------
