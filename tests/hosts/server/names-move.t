@@ -70,8 +70,10 @@ ok 'one of them is a replica' until_true 20 follows
 named "$OLD"
 chmod +x "$RIG/getent"
 on A mount --bind "$RIG/getent" /usr/bin/getent
+# (Half of connect_timeout is waited for an answer to where the name leads: it is to
+# come on a busy machine, too.)
 rig_config A url="redis://moves.example:$PORT/0" ttl=9s timeout=5s \
-	restart_delay=0s
+	connect_timeout=1500ms restart_delay=0s
 
 # --- a planned switch ---
 locker a dl A
@@ -97,16 +99,18 @@ peer_end a
 # --- the old one comes back empty ---
 r replicaof no one >/dev/null
 named "$OLD"
+rig_config A url="redis://moves.example:$PORT/0" ttl=60s timeout=30s \
+	connect_timeout=10s restart_delay=0s
 locker b dl A
 ask b 'open b f'
-ask b 'lock b EX'
+ask b 'lock b EX' 30
 is "$(rr exists "$KEY")" 1 'a lock, at the old one'
 ask b 'lock b UN'
 ok 'its release has arrived' until_true 5 db_is_empty
 named "$NEW"
 redis_kill
 redis_up
-ask b 'lock b EX'
+ask b 'lock b EX' 30
 is "$RESULT" 0 'restarted, and its name has moved: locked again'
 ok '... at the new one' has_it
 is "$(rr exists "$KEY")" 0 '... and not at the old one'
@@ -117,7 +121,7 @@ ok '... where it is released' until_true 5 is_gone
 for says in 'exit 2' 'exec sleep 60'; do
 	printf '#!/bin/sh\n%s\n' "$says" >"$RIG/getent"
 	new client kill type normal >/dev/null
-	ask b 'lock b EX'
+	ask b 'lock b EX' 30
 	is "$RESULT" 0 "getent: $says: locked"
 	ok '... where it led to before' has_it
 	ask b 'lock b UN'
