@@ -139,9 +139,10 @@ static void verify(struct talk *t)
 {
 	const struct dlk_patience wait = { t->by_ns, t->c->interrupt,
 					   t->c->interrupt_arg };
+	const bool was_open = dlk_conn_is_open(t->c);
 
-	dlk_sentinel_verify(t->c->ep, &wait);
-	if (dlk_conn_is_stale(t->c)) {
+	dlk_sentinel_verify(t->c->ep, &wait, was_open);
+	if (was_open && dlk_conn_is_stale(t->c)) {
 		t->c->restarted = true;
 		dlk_conn_close(t->c);
 	}
@@ -159,7 +160,7 @@ static int talk_open(struct talk *t)
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
 	t->c->unconfirmed = false;
-	if (t->c->ep->n_sentinels && dlk_conn_is_open(t->c))
+	if (t->c->ep->n_sentinels)
 		verify(t);
 	t->was_open = dlk_conn_is_open(t->c);
 	if (t->grants && single_of(t->s)->router)

@@ -47,7 +47,7 @@ static struct master {
 	struct dlk_known *known;
 	struct address at;     /* as it was said last */
 	uint64_t doubts;       /* how many there had been then */
-	uint64_t said_ns;      /* and when; 0: it is to be said again */
+	uint64_t until_ns;     /* it is believed; 0: it is to be said again */
 	struct address reigns; /* connections to this one are not stale */
 	/* Who listens: the thread that made it so. */
 	bool busy;
@@ -337,12 +337,31 @@ static bool is_known(struct search *s, struct address *a)
 	return m->known && m->doubts == s->doubts;
 }
 
+/*
+ * (mutex held) Where it is no shorter than a delayed restart, who was the master
+ * could grant until another does; who listens will hear of a switch.
+ */
+static void believe(struct master *m, uint64_t ms)
+{
+	const uint64_t delay = m->ep->restart_delay_ms / 4;
+
+	if (m->ep->restart_delay_ms && delay < ms)
+		ms = delay;
+	m->until_ns = dlk_now_ns() + ms * DLK_MS;
+}
+
+/* (mutex held) */
+static void was_said(struct master *m)
+{
+	believe(m, m->state == LISTENS ? LISTENED_MS : FRESH_MS);
+}
+
 /* (mutex held) The first one that is named reigns: there is none before. */
 static void set_at(struct master *m, const struct address *a, uint64_t doubts)
 {
 	m->at = *a;
 	m->doubts = doubts;
-	m->said_ns = dlk_now_ns();
+	was_said(m);
 	if (!m->reigns.port)
 		m->reigns = *a;
 }
@@ -369,7 +388,7 @@ static void note(const struct search *s, const struct address *a)
 		return;
 	set_at(m, a, s->doubts);
 	if (!same_address(a, &m->reigns))
-		m->said_ns = 0;
+		m->until_ns = 0;
 }
 
 /* (mutex held) Is it another one?  Of its own connections none is stale then. */
@@ -382,7 +401,7 @@ static bool is_switched(struct master *m, const struct address *a)
 	if (same_address(a, &m->reigns))
 		return false;
 	m->reigns = *a;
-	m->said_ns = dlk_now_ns();
+	was_said(m);
 	dlk_server_switched(m->known);
 	return true;
 }
@@ -400,7 +419,7 @@ static uint64_t met(const struct dlk_endpoint *ep,
 	m = master_of(ep);
 	/* (By its own word only: the Sentinels are to say so at the next question.) */
 	if (m && is_news(m, &s) && is_switched(m, &a))
-		m->said_ns = 0;
+		m->until_ns = 0;
 	return m && same_address(&a, &m->reigns) ? dlk_server_switches(m->known)
 						 : switches;
 }
@@ -561,6 +580,14 @@ static int listen_on(struct master *m, struct address *last)
 		       : 0;
 }
 
+/* (mutex held) What is heard no more may have been said. */
+static void stop_listening(struct master *m)
+{
+	m->listens = NULL;
+	m->state = CONNECTS;
+	m->until_ns = 0;
+}
+
 static bool look(const struct dlk_endpoint *ep, bool begins)
 {
 	struct address last = { .port = 0 };
@@ -582,8 +609,7 @@ static bool look(const struct dlk_endpoint *ep, bool begins)
 		ended = m->listens;
 	pthread_mutex_lock(&mutex);
 	if (ended) {
-		m->listens = NULL;
-		m->state = CONNECTS;
+		stop_listening(m);
 		m->again_ns = dlk_now_ns() + LISTEN_AGAIN_MS * DLK_MS;
 	}
 	switched = is_switched(m, &last);
@@ -605,24 +631,11 @@ bool dlk_sentinel_hear(const struct dlk_endpoint *ep)
 }
 
 /*
- * (mutex held) Where it is no shorter than a delayed restart, who was the master
- * could grant until another does; who listens has heard nothing of a switch that
- * came before.
+ * Where nobody answers it is not asked again for a while: for as long as an answer
+ * counts that nobody listens after.  (What is in doubt is asked for by who opens the
+ * next connection.)
  */
-static bool is_believed(const struct master *m, uint64_t now)
-{
-	const uint64_t delay = m->ep->restart_delay_ms / 4;
-	uint64_t ms = m->state == LISTENS && m->said_ns > m->state_ns
-			      ? LISTENED_MS
-			      : FRESH_MS;
-
-	if (m->ep->restart_delay_ms && delay < ms)
-		ms = delay;
-	return now < m->said_ns + ms * DLK_MS;
-}
-
-/* Whatever comes of it, it is not asked again for a while. */
-static bool is_to_verify(struct search *s, bool *to_hear)
+static bool is_to_verify(struct search *s, bool again, bool *to_hear)
 {
 	const uint64_t now = dlk_now_ns();
 	struct master *m;
@@ -630,16 +643,17 @@ static bool is_to_verify(struct search *s, bool *to_hear)
 
 	DLK_GUARD(&mutex);
 	m = begin(s);
-	*to_hear = m && now > m->heard_ns + HEAR_MS * DLK_MS;
-	if (m && m->at.port && !is_believed(m, now)) {
+	*to_hear = again && m && now > m->heard_ns + HEAR_MS * DLK_MS;
+	if (m && m->at.port && now >= m->until_ns &&
+	    (again || m->doubts == s->doubts)) {
 		verify = true;
-		m->said_ns = now;
+		believe(m, FRESH_MS);
 	}
 	return verify;
 }
 
 void dlk_sentinel_verify(const struct dlk_endpoint *ep,
-			 const struct dlk_patience *wait)
+			 const struct dlk_patience *wait, bool again)
 {
 	struct dlk_patience brief = *wait;
 	struct search s = { .ep = ep, .wait = &brief };
@@ -649,7 +663,7 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 	struct master *m;
 	char why[256];
 
-	verify = is_to_verify(&s, &hear);
+	verify = is_to_verify(&s, again, &hear);
 	if (hear)
 		dlk_sentinel_look(ep);
 	if (!verify)
@@ -661,8 +675,11 @@ void dlk_sentinel_verify(const struct dlk_endpoint *ep,
 		return;
 	DLK_GUARD(&mutex);
 	m = master_of(ep);
+	if (!m || !is_news(m, &s))
+		return;
+	was_said(m);
 	/* (Who names the one before still ends no doubt about it.) */
-	if (m && is_news(m, &s) && !same_address(&a, &m->reigns))
+	if (!same_address(&a, &m->reigns))
 		is_switched(m, &a);
 }
 
@@ -683,8 +700,7 @@ void dlk_sentinel_forget(void)
 	pthread_mutex_init(&mutex, NULL);
 	for (struct master *m = masters; m < masters + MASTERS && m->ep; m++) {
 		dlk_conn_forget(m->listens);
-		m->listens = NULL;
-		m->state = CONNECTS;
+		stop_listening(m);
 		m->busy = false;
 		m->again_ns = 0;
 	}

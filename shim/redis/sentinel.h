@@ -26,7 +26,8 @@
  *  3. Who uses a connection for a second time listens to one of them, another
  *     one if that ends, and hears it before each question (dlk_sentinel_verify):
  *     a master that is one no more goes on answering until it is told, for
- *     seconds.  Where nobody was listening for long, they are asked again.
+ *     seconds.  Where nobody was listening for long, they are asked again: before
+ *     another connection is opened to it, too (a child of fork(2) has none).
  *  4. An address that comes too late, or from who was cut off, does no harm: no
  *     grant rests on it (DESIGN 5.4: a reign that is new grants nothing for one
  *     restart delay; L5: `replicas`).
@@ -50,12 +51,12 @@ int dlk_sentinel_ask(const struct dlk_endpoint *ep, unsigned i,
 		     char *why, size_t size);
 
 /*
- * Before a question by a connection that was open: is the server still the one
- * that is named?  If not, the connection is stale (conn.h).  Where no Sentinel
- * answers, it is the last one that was.
+ * Before a question by a connection that was open, or is to be opened: is the server
+ * still the one that is named?  If not, the connection is stale (conn.h).  Where no
+ * Sentinel answers, it is the last one that was.  `again`: and who asks listens.
  */
 void dlk_sentinel_verify(const struct dlk_endpoint *ep,
-			 const struct dlk_patience *wait);
+			 const struct dlk_patience *wait, bool again);
 /*
  * By who holds something of that master, now and then, without a wait: begins to
  * listen, and hears what is said.  True: another server is the master.

@@ -38,7 +38,7 @@ static struct world {
 		struct fake fake;
 		struct world *w;
 		atomic_int listener; /* who has subscribed; 0: nobody */
-		atomic_bool is_late, is_stopped, refuses;
+		atomic_bool is_late, is_stopped, refuses, was_asked;
 	} s[2];
 	struct server servers[2];
 	struct dlk_conn *c, *other;
@@ -99,6 +99,8 @@ static void serve(int fd, void *arg)
 
 	while ((n = recv(fd, buf, sizeof(buf) - 1, 0)) > 0) {
 		buf[n] = '\0';
+		if (strstr(buf, "SENTINEL"))
+			s->was_asked = true;
 		if (s->is_stopped)
 			continue;
 		if (s->refuses) {
@@ -291,7 +293,7 @@ static void nor_does_a_verification(void **state)
 	listen_to(w, 0);
 	w->s[1].is_late = true;
 	while (w->s[1].is_late && dlk_now_ns() < wait.deadline_ns)
-		dlk_sentinel_verify(w->ep, &wait);
+		dlk_sentinel_verify(w->ep, &wait, true);
 	assert_false(w->s[1].is_late);
 	assert_int_equal(tried(w), NEW);
 }
@@ -438,8 +440,28 @@ static void or_seen_by_who_verifies(void **state)
 	doubt(w, NEW);
 	assert_int_equal(tried(w), NEW);
 	while (!dlk_conn_is_stale(w->other) && dlk_now_ns() < wait.deadline_ns)
-		dlk_sentinel_verify(w->ep, &wait);
+		dlk_sentinel_verify(w->ep, &wait, true);
 	assert_true(dlk_conn_is_stale(w->other));
+}
+
+/* (What one has said is believed for 10 s by who listens.) */
+static void where_none_answers_they_are_soon_asked_again(void **state)
+{
+	struct world *w = *state;
+	const struct dlk_patience wait = { .deadline_ns = in_ms(6000) };
+
+	start_servers(w);
+	open_at(w->c, w->servers[0].port);
+	listen_to(w, 0);
+	w->s[0].is_stopped = w->s[1].is_stopped = true;
+	w->s[1].was_asked = false;
+	while (!w->s[1].was_asked && dlk_now_ns() < wait.deadline_ns)
+		dlk_sentinel_verify(w->ep, &wait, true);
+	w->s[0].is_stopped = w->s[1].is_stopped = false;
+	w->says = w->servers[1].port;
+	while (!dlk_conn_is_stale(w->c) && dlk_now_ns() < wait.deadline_ns)
+		dlk_sentinel_verify(w->ep, &wait, true);
+	assert_true(dlk_conn_is_stale(w->c));
 }
 
 /* It lies in memory that goes with the connection. */
@@ -479,6 +501,7 @@ int main(void)
 		sentinel_test(who_is_named_and_is_none_is_not),
 		sentinel_test(a_switch_is_heard_to_who_is_named_already),
 		sentinel_test(or_seen_by_who_verifies),
+		sentinel_test(where_none_answers_they_are_soon_asked_again),
 		sentinel_test(a_demotion_is_read_before_it_closes),
 	};
 
