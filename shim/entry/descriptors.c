@@ -50,6 +50,8 @@ static void tell_waiters(unsigned first, unsigned last)
 {
 	if (dlk_follow_concerned(first, last) && dlk_alive())
 		dlk_follow_closing(first, last);
+	if (dlk_shadow_any() && dlk_alive())
+		dlk_shadow_taken(first, last);
 }
 
 /* 0, or the errno of what could not be written back under its lock. */

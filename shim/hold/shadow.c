@@ -38,6 +38,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -65,16 +66,37 @@ struct shadow {
 static struct shadow table[SHADOWS];
 static unsigned table_end; /* nothing is used from here on */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic unsigned n_shadows;
+static _Atomic unsigned n_shadows, n_searches;
+
+/*
+ * Who looks for the shadow of a number: keepers are asked for seconds, and another
+ * thread may take it away meanwhile.  What is found then is not entered for it.
+ *
+ *	flock(9)				another thread
+ *	ask the keepers: has 9 one? ->
+ *						close(9), open(2): 9, of the same file
+ *	<- S, which another process has locked
+ *						flock(9): would be granted, by S
+ */
+struct search {
+	LIST_ENTRY(search) next;
+	int fd;
+	struct dlk_file file; /* its, when it began */
+	bool taken;
+};
+
+static LIST_HEAD(, search) searches; /* guarded by mutex */
 
 bool dlk_shadow_any(void)
 {
-	return atomic_load(&n_shadows) != 0;
+	return atomic_load(&n_shadows) != 0 || atomic_load(&n_searches) != 0;
 }
 
 void dlk_shadow_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	LIST_INIT(&searches);
+	atomic_store(&n_searches, 0);
 }
 
 /* --- the table ------------------------------------------------------------ */
@@ -117,38 +139,83 @@ static struct shadow *find_own(int own)
 	return NULL;
 }
 
-/* Enter a shadow, in the place of an older one of fd's; consumes it. */
-static int enter(int fd, const struct dlk_file *file, int shadow)
+static struct shadow *find_unused(void)
 {
-	struct dlk_own own, old = { .fd = -1 };
-	struct shadow *s;
+	struct shadow *s = table;
+
+	dlk_check_locked(&mutex);
+	while (s < table + SHADOWS && s->used)
+		s++;
+	return s < table + SHADOWS ? s : NULL;
+}
+
+/* What is to be closed then: it, if it cannot be entered, or an older one. */
+static struct dlk_own put_in(const struct search *f, struct dlk_own own)
+{
+	struct shadow *s = find(f->fd, &f->file);
+	struct dlk_own old = { .fd = -1 };
+
+	if (s) {
+		old = s->own;
+	} else {
+		s = find_unused();
+		if (!s)
+			return own;
+		atomic_fetch_add(&n_shadows, 1);
+	}
+	*s = (struct shadow){
+		.own = own, .file = f->file, .fd = f->fd, .used = true
+	};
+	if (table_end < (size_t)(s - table) + 1)
+		table_end = (unsigned)(s - table) + 1;
+	return old;
+}
+
+/* Enter a shadow, in the place of an older one; consumes it. */
+static int enter(const struct search *f, int shadow)
+{
+	struct dlk_own own, left;
 	int err = dlk_own_take(&own, shadow);
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&mutex);
-	s = find(fd, file);
-	if (s) {
-		old = s->own;
-	} else {
-		for (s = table; s < table + SHADOWS && s->used; s++)
-			;
-		if (s == table + SHADOWS)
-			s = NULL;
-		else
-			atomic_fetch_add(&n_shadows, 1);
-	}
-	if (s) {
-		s->own = own;
-		s->fd = fd;
-		s->file = *file;
-		s->used = true;
-		if (table_end < (size_t)(s - table) + 1)
-			table_end = (unsigned)(s - table) + 1;
-	}
+	left = f->taken ? own : put_in(f, own);
+	if (left.fd == own.fd)
+		err = f->taken ? -EBADF : -EMFILE;
 	pthread_mutex_unlock(&mutex);
-	dlk_own_close(s ? &old : &own);
-	return s ? own.fd : -EMFILE;
+	dlk_own_close(&left);
+	return err ? err : own.fd;
+}
+
+/* From here on it is told of it, if its number is taken away: 0, or -errno. */
+static int begin(struct search *f, int fd)
+{
+	*f = (struct search){ .fd = fd };
+	atomic_fetch_add(&n_searches, 1);
+	pthread_mutex_lock(&mutex);
+	LIST_INSERT_HEAD(&searches, f, next);
+	pthread_mutex_unlock(&mutex);
+	return dlk_kernel_file(fd, &f->file);
+}
+
+static int end(struct search *f, int result)
+{
+	pthread_mutex_lock(&mutex);
+	LIST_REMOVE(f, next);
+	pthread_mutex_unlock(&mutex);
+	atomic_fetch_sub(&n_searches, 1);
+	return f->taken ? -EBADF : result;
+}
+
+void dlk_shadow_taken(unsigned first, unsigned last)
+{
+	struct search *f;
+
+	DLK_INSIDE(call);
+	DLK_GUARD(&mutex);
+	LIST_FOREACH(f, &searches, next)
+	f->taken |= (unsigned)f->fd >= first && (unsigned)f->fd <= last;
 }
 
 /* Out of the table; what is to be closed then. */
@@ -466,17 +533,14 @@ static bool ask_if_keeper(void *arg, int dir, const char *name)
 	return q->got < 0;
 }
 
-int dlk_shadow_ask(int fd)
+static int ask_all(const struct search *f)
 {
-	struct question q = { .fd = fd, .got = -1, .err = -ENOENT };
+	struct question q = { .fd = f->fd, .got = -1, .err = -ENOENT };
 	const char *base = dlk_self.config->state_dir;
 	struct dlk_shadow_why why;
-	struct dlk_file file;
 	int dir;
 
-	if (dlk_kernel_file(fd, &file) < 0)
-		return -ENOENT;
-	dlk_shadow_name(q.name, file.dev, file.ino, file.handle);
+	dlk_shadow_name(q.name, f->file.dev, f->file.ino, f->file.handle);
 	dir = dlk_shadowdir_open(base, false, &why);
 	if (dir == -EMFILE || dir == -ENFILE)
 		return dlk_shadow_may_be_there(base, q.name) ? dir : -ENOENT;
@@ -485,7 +549,14 @@ int dlk_shadow_ask(int fd)
 	strcat(q.name, ".");
 	dlk_shadowdir_list(dir, ask_if_keeper, &q);
 	dlk_close(dir);
-	return q.got < 0 ? q.err : enter(fd, &file, q.got);
+	return q.got < 0 ? q.err : enter(f, q.got);
+}
+
+int dlk_shadow_ask(int fd)
+{
+	struct search f;
+
+	return end(&f, begin(&f, fd) ? -ENOENT : ask_all(&f));
 }
 
 /* --- for a call ----------------------------------------------------------- */
@@ -510,25 +581,29 @@ int dlk_shadow_locked(int fd)
 	return got == -ENOENT && own >= 0 ? own : got;
 }
 
-static int open_new(int fd, struct dlk_shadow_why *why)
+static int open_for(const struct search *f, struct dlk_shadow_why *why)
 {
 	char name[DLK_SHADOW_NAME_MAX];
-	struct dlk_file file;
-	int dir, own, err = dlk_kernel_file(fd, &file);
+	int dir, own;
 
-	if (err)
-		return err;
 	dir = dlk_shadowdir_open(dlk_self.config->state_dir, true, why);
 	if (dir < 0)
 		return dir;
-	dlk_shadow_name(name, file.dev, file.ino, file.handle);
+	dlk_shadow_name(name, f->file.dev, f->file.ino, f->file.handle);
 	own = dlk_shadow_open(dir, name, why);
 	dlk_close(dir);
 	if (own >= 0)
-		own = enter(fd, &file, own);
+		own = enter(f, own);
 	if (own == -EMFILE)
 		strcpy(why->text, "too many descriptors, or locks by shadows");
 	return own;
+}
+
+static int open_new(int fd, struct dlk_shadow_why *why)
+{
+	struct search f;
+
+	return end(&f, begin(&f, fd) ?: open_for(&f, why));
 }
 
 int dlk_shadow_get(int fd, bool sure, struct dlk_shadow_why *why)
@@ -541,7 +616,7 @@ int dlk_shadow_get(int fd, bool sure, struct dlk_shadow_why *why)
 	strcpy(why->text, "it cannot be opened");
 	sweep();
 	own = dlk_shadow_locked(fd);
-	if (own == -EAGAIN && sure)
+	if (own == -EBADF || (own == -EAGAIN && sure))
 		return own;
 	/* (Who has not answered is asked again, if ours is refused.) */
 	if (own < 0)

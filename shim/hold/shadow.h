@@ -15,7 +15,7 @@ int dlk_shadow_of(int fd);
 /*
  * One that is locked, of a keeper that has it.  -ENOENT: none has; -EAGAIN: one
  * that may have it has not answered within a second; -ENOSYS: it cannot tell
- * (kcmp(2)); or another error.
+ * (kcmp(2)); -EBADF: fd was taken away meanwhile; or another error.
  */
 int dlk_shadow_ask(int fd);
 /* Ours, dlk_shadow_of(); or if that is not locked, and one of a sharer's may be,
@@ -43,6 +43,8 @@ bool dlk_shadow_moves(int fd, unsigned first, unsigned last);
 void dlk_shadow_drop(int fd);
 /* Close it, if the program closed its description behind our back. */
 void dlk_shadow_look(int shadow);
+/* These are about to be taken away: what is searched for one is not its next one's. */
+void dlk_shadow_taken(unsigned first, unsigned last);
 /* The lowest descriptor >= from of the program's that has one, or -1. */
 int dlk_shadow_next_fd(int from);
 /* The program is about to put another file in the place of our descriptor. */
@@ -55,7 +57,7 @@ bool dlk_shadow_wanted(const struct dlk_rule *rule, dev_t dev);
 bool dlk_shadow_note(dev_t dev);
 /* In a child of fork: is an own descriptor one of its shadows? */
 bool dlk_shadow_is_own(int fd);
-/* Are there any? */
+/* Are there any, or is one searched for? */
 bool dlk_shadow_any(void);
 /* In a child: it goes on with its copy of them. */
 void dlk_shadow_forked(void);

@@ -30,7 +30,7 @@ configs 4s
 
 # Each line it is told is a step of its own.
 cat >"$RIG/sharer.py" <<'END'
-import errno, fcntl, os, resource, subprocess, sys, threading, time
+import errno, fcntl, os, resource, signal, subprocess, sys, threading, time
 def unlock():
     try:
         fcntl.flock(9, fcntl.LOCK_UN)
@@ -100,6 +100,15 @@ def stolen(other, how, number=9):
     return while_it_asks(lambda: try_lock(number, how), then)
 def refused(name, other, how):
     return stolen(other, how | fcntl.LOCK_NB, opened(name))
+def answered_late(name, keepers):
+    def then(asks):
+        become(name)
+        if not asks():
+            return False
+        for pid in keepers:
+            os.kill(pid, signal.SIGCONT)
+        return True
+    return while_it_asks(lambda: try_lock(9), then)
 def again():
     fcntl.flock(9, fcntl.LOCK_EX)
     fcntl.flock(9, fcntl.LOCK_UN)
@@ -257,7 +266,7 @@ ok 'second: with the program it is free' until_true 10 dl B flock -n second true
 opens_locked third third
 stop_keepers
 ask s 'reused("fourth")' 40
-is "$HEARD" ENOLCK 'third: nobody answers: it is not unlocked'
+is "$HEARD" EBADF 'third: its number is that of another description by now'
 for h in A B; do
 	is "$(dl "$h" flock -n fourth true; echo $?)" 1 \
 		"fourth: locked meanwhile, it stays so on $h"
@@ -294,6 +303,26 @@ for how in SH EX; do
 	continue_keepers
 	peer_end s h
 done
+
+# It becomes that of another description of the same file, and a keeper answers: what it
+# has is not the shadow of that one.
+for ((n = 1; n <= 5; n++)); do
+	ok "answered ($n): no keeper is left" until_true 20 no_keeper A
+	# shellcheck disable=SC2016 # the inner shell's
+	peer s dl A bash -c 'exec 9>"$0"; flock 9; /usr/bin/python3 "$1"; :' \
+		ninth "$RIG/sharer.py"
+	hear s
+	ok "answered ($n): a keeper has it" until_true 10 have_standbys A 1
+	stop_keepers
+	ask s "answered_late('ninth', [$(on A pgrep -x 'dlock-(keeper|standby)' | paste -sd,)])" 40
+	continue_keepers
+	[ "$HEARD" = late ] || break
+	peer_end s
+done
+is "$HEARD" EBADF 'answered: its number is that of another description by now'
+ask s 'try_lock(9)'
+is "$HEARD" EAGAIN '... which is refused: the first one is locked'
+peer_end s
 
 shares plain/f
 without_descriptors unlocked 'without a shadow: it takes no descriptor to unlock'
