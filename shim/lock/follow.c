@@ -23,14 +23,16 @@
  *     fcntl_setlk: "close/fcntl race").
  *  4. What is taken away past libc is seen by its device and inode.
  *
- * Slots are static, for a call that waits may never come back (signals.c): one
- * is its thread's until that needs it again, or has ended.
+ * Slots are never freed, for a call that waits may never come back (signals.c): one
+ * is its thread's until that needs it again, or has ended.  There are more when all
+ * are in use, for who waits without one does not hear that its number is another's.
  */
 #include "lock/follow.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "os/proc.h"
@@ -39,7 +41,7 @@
 #include "hold/owner.h"
 #include "hold/self.h"
 
-enum { SLOTS = 64, NESTED = 4, GONE = -1 };
+enum { BLOCK = 64, BLOCKS = 256, NESTED = 4, GONE = -1 };
 
 struct dlk_followed {
 	_Atomic pid_t tid; /* 0: free */
@@ -47,8 +49,18 @@ struct dlk_followed {
 	_Atomic bool posix;
 };
 
-static struct dlk_followed slots[SLOTS];
+static struct dlk_followed first_block[BLOCK];
+static _Atomic(struct dlk_followed *) blocks[BLOCKS] = { first_block };
 static _Atomic unsigned used; /* slots from the first one on */
+
+/* NULL: there are no more. */
+static struct dlk_followed *slot(unsigned i)
+{
+	struct dlk_followed *block =
+		i < BLOCK * BLOCKS ? atomic_load(&blocks[i / BLOCK]) : NULL;
+
+	return block ? &block[i % BLOCK] : NULL;
+}
 
 /* --- who waits ------------------------------------------------------------ */
 
@@ -63,37 +75,70 @@ static bool claim(struct dlk_followed *f, pid_t from, pid_t tid)
 	return atomic_compare_exchange_strong(&f->tid, &from, tid);
 }
 
-/* A free one; of a thread that was left so often, one of its own. */
-static struct dlk_followed *find_slot(pid_t tid)
+static void count(unsigned n)
 {
-	struct dlk_followed *own = NULL;
+	unsigned now = atomic_load(&used);
+
+	while (now < n && !atomic_compare_exchange_weak(&used, &now, n))
+		;
+}
+
+/* Of a thread that was left so often, one of its own; else NULL. */
+static struct dlk_followed *find_left(pid_t tid)
+{
+	struct dlk_followed *f, *own = NULL;
 	unsigned n = 0;
 
-	for (int i = 0; i < SLOTS && n < NESTED; i++)
-		if (atomic_load(&slots[i].tid) == tid) {
-			own = &slots[i];
-			n++;
-		}
-	if (n == NESTED)
-		return own;
-	for (int i = 0; i < SLOTS; i++)
-		if (claim(&slots[i], 0, tid))
-			return &slots[i];
-	for (int i = 0; i < SLOTS; i++) {
-		pid_t was = atomic_load(&slots[i].tid);
+	for (unsigned i = 0; i < atomic_load(&used) && n < NESTED; i++) {
+		f = slot(i);
+		if (atomic_load(&f->tid) != tid)
+			continue;
+		own = f;
+		n++;
+	}
+	return n == NESTED ? own : NULL;
+}
 
-		if (is_over(was) && claim(&slots[i], was, tid))
-			return &slots[i];
+/* Nobody's, or that of one who has ended. */
+static struct dlk_followed *find_free(pid_t tid, bool ended)
+{
+	struct dlk_followed *f;
+	pid_t was = 0;
+
+	for (unsigned i = 0; (f = slot(i)); i++) {
+		if (ended)
+			was = atomic_load(&f->tid);
+		if ((ended && !is_over(was)) || !claim(f, was, tid))
+			continue;
+		count(i + 1);
+		return f;
 	}
 	return NULL;
 }
 
-static void count(const struct dlk_followed *f)
+/* (Another thread may do so, too: then there are its.) */
+static bool grow(void)
 {
-	unsigned n = (unsigned)(f - slots) + 1, now = atomic_load(&used);
+	const size_t size = BLOCK * sizeof(struct dlk_followed);
+	struct dlk_followed *none = NULL, *more;
+	unsigned n = 1;
 
-	while (now < n && !atomic_compare_exchange_weak(&used, &now, n))
-		;
+	while (n < BLOCKS && atomic_load(&blocks[n]))
+		n++;
+	more = n < BLOCKS ? dlk_pages(size) : NULL;
+	if (more && !atomic_compare_exchange_strong(&blocks[n], &none, more))
+		munmap(more, size);
+	return more != NULL;
+}
+
+static struct dlk_followed *find_slot(pid_t tid)
+{
+	struct dlk_followed *f = find_left(tid);
+
+	do
+		f = f ?: find_free(tid, false) ?: find_free(tid, true);
+	while (!f && grow());
+	return f;
 }
 
 void dlk_follow(struct request *r)
@@ -108,7 +153,6 @@ void dlk_follow(struct request *r)
 		return;
 	atomic_store(&f->posix, r->kind == DLK_POSIX);
 	atomic_store(&f->fd, r->number);
-	count(f);
 	r->followed = f;
 }
 
@@ -127,8 +171,8 @@ void dlk_follow_end(struct request *r)
 
 void dlk_follow_forget(void)
 {
-	for (int i = 0; i < SLOTS; i++)
-		atomic_store(&slots[i].tid, 0);
+	for (unsigned i = 0; i < atomic_load(&used); i++)
+		atomic_store(&slot(i)->tid, 0);
 	atomic_store(&used, 0);
 }
 
@@ -176,8 +220,8 @@ void dlk_follow_closing(unsigned first, unsigned last)
 
 	DLK_INSIDE(call);
 	for (unsigned i = 0; i < atomic_load(&used); i++)
-		if (concerns(&slots[i], first, last, self))
-			take_away(&slots[i], atomic_load(&slots[i].fd),
+		if (concerns(slot(i), first, last, self))
+			take_away(slot(i), atomic_load(&slot(i)->fd),
 				  (int)first,
 				  last > INT_MAX ? INT_MAX : (int)last);
 }
@@ -187,7 +231,7 @@ bool dlk_follow_concerned(unsigned first, unsigned last)
 	bool any = false;
 
 	for (unsigned i = 0; i < atomic_load(&used) && !any; i++)
-		any = concerns(&slots[i], first, last, 0);
+		any = concerns(slot(i), first, last, 0);
 	return any;
 }
 
@@ -242,14 +286,17 @@ int dlk_follow_up(struct request *r)
 
 /*
  * What handlers did in a wait in the kernel is not known.  So of a number that
- * nobody else took away, another file is one that a handler put there.
+ * nobody else took away, another file is one that a handler put there.  (Without a
+ * slot there is no telling: no other thread's lock may be taken for ours.)
  */
 int dlk_follow_granted(struct request *r)
 {
 	const int fd = dlk_follow_number(r);
+	const bool is_handlers =
+		fd == r->program_fd && (r->followed || __libc_single_threaded);
 
 	r->call->handled = false;
-	return go_on(r, fd, fd == r->program_fd ? DLK_OTHER_FILE : -EBADF);
+	return go_on(r, fd, is_handlers ? DLK_OTHER_FILE : -EBADF);
 }
 
 /*

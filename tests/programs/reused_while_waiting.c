@@ -6,7 +6,8 @@
  *
  * KIND: flock, posix or ofd.  One thread waits for FILE, which somebody holds:
  * "waiting TID".  At a line on standard input the other thread makes the number
- * one of OTHER: by close(2) and open(2) (HOW: open; again: of FILE once more),
+ * one of OTHER: by close(2) and open(2) (HOW: open; again: of FILE once more;
+ * crowd: as open, and CROWD threads wait by flock(2) for the file "crowd" already),
  * or dup2(2) (dup2), or with another descriptor of the description that stays
  * (dup; began, received: as open, but there were two when the program began, or it
  * has received one), or not at all (keep): "done".  Then the call's result: 0 or the
@@ -25,6 +26,8 @@
 #include <unistd.h>
 
 #include "tests/lib/helper.h"
+
+enum { CROWD = 80 };
 
 static const char *kind;
 static int fd;
@@ -50,6 +53,42 @@ static void *wait_for_it(void *unused)
 	return NULL;
 }
 
+static void *wait_in_crowd(void *tid)
+{
+	const int its = open("crowd", O_RDWR);
+
+	*(_Atomic long *)tid = syscall(SYS_gettid);
+	flock(its, LOCK_EX);
+	return NULL;
+}
+
+/* In flock(2), in the kernel. */
+static bool is_in_kernel(long tid)
+{
+	char path[64], text[64] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/syscall", tid);
+	f = fopen(path, "r");
+	if (f && !fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	if (f)
+		fclose(f);
+	return atol(text) == SYS_flock;
+}
+
+static void begin_crowd(void)
+{
+	static _Atomic long tids[CROWD];
+	pthread_t thread;
+
+	for (int i = 0; i < CROWD; i++)
+		pthread_create(&thread, NULL, wait_in_crowd, &tids[i]);
+	for (int i = 0; i < CROWD; i++)
+		while (!tids[i] || !is_in_kernel(tids[i]))
+			usleep(1000);
+}
+
 static void reopen(const char *path)
 {
 	close(fd);
@@ -63,8 +102,8 @@ static void reuse(const char *how, const char *file, const char *other)
 
 	if (strcmp(how, "dup") == 0)
 		dup(fd);
-	if (strcmp(how, "open") == 0 || strcmp(how, "began") == 0 ||
-	    strcmp(how, "received") == 0) {
+	if (strcmp(how, "open") == 0 || strcmp(how, "crowd") == 0 ||
+	    strcmp(how, "began") == 0 || strcmp(how, "received") == 0) {
 		close(to);
 		reopen(other);
 	} else if (strcmp(how, "again") == 0) {
@@ -139,6 +178,8 @@ int main(int argc, char **argv)
 		return 2;
 	kind = argv[1];
 	open_file(argv);
+	if (strcmp(argv[2], "crowd") == 0)
+		begin_crowd();
 	pthread_create(&waiter, NULL, wait_for_it, NULL);
 	go_on();
 	reuse(argv[2], argv[3], argv[4]);

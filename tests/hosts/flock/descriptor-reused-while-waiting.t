@@ -19,6 +19,10 @@ scene()
 	ask h 'open f f'
 	ask h 'open g g'
 	ask h "$try"
+	if [ "$2" = crowd ]; then
+		ask h 'open c crowd'
+		ask h 'lock c EX NB'
+	fi
 	peer w "$RUN" "$HOST" "$BIN/reused_while_waiting" "$1" "$2" f g
 	hear w
 	until_true 5 is_waiting "$1" "$START" || return 1
@@ -73,6 +77,12 @@ for kind in flock posix ofd; do
 		is "$GOT, $OLD $NEW" 'EBADF, 0 0' \
 			'... EBADF, and nothing is locked'
 	done
+done
+for RUN in on dl; do
+	WANT='0, 0 0' HOST=A
+	[ "$RUN" = on ] || WANT='EBADF, 0 0'
+	ok "flock, $RUN, beside many that wait" scene flock crowd
+	is "$GOT, $OLD $NEW" "$WANT" '... nothing is locked'
 done
 for kind in flock ofd; do
 	for RUN in on dl; do
