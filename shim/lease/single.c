@@ -160,6 +160,7 @@ static int talk_open(struct talk *t)
 	t->c->interrupt = t->at->interrupt;
 	t->c->interrupt_arg = t->at->arg;
 	t->c->unconfirmed = false;
+	t->c->takes_back = t->grants;
 	if (t->c->ep->n_sentinels)
 		verify(t);
 	t->was_open = dlk_conn_is_open(t->c);

@@ -178,6 +178,29 @@ static int to_master_before(struct dlk_conn *c)
 }
 
 /*
+ * What was sent and has not arrived does not arrive any more (socket(7), SO_LINGER).
+ * The kernel would send it again after close(2), and it be granted behind its release,
+ * by another connection:
+ *
+ *	we			server
+ *	ask, by T ->		(lost)
+ *	no answer: close
+ *	release T ->		not there
+ *	ask, by T, again ->	granted, to nobody
+ *
+ * Not of a release: what a server that hangs has of it is done when it goes on, and
+ * nobody else says so once the lease has expired.
+ */
+static void take_back(const struct dlk_conn *c)
+{
+	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
+
+	if (dlk_own_check(&c->own))
+		dlk_syscall(SYS_setsockopt, c->own.fd, SOL_SOCKET, SO_LINGER,
+			    &reset, sizeof(reset));
+}
+
+/*
  * Then the connection is closed: -errno, or 0.  (A failover may have been told
  * of meanwhile.)
  */
@@ -187,7 +210,11 @@ static int give_up(struct dlk_conn *c, uint64_t deadline_ns, const char *what)
 
 	if (!err && is_to_one_before(c))
 		return to_master_before(c);
-	return err ? fail(c, err, what) : 0;
+	if (!err)
+		return 0;
+	if (c->takes_back)
+		take_back(c);
+	return fail(c, err, what);
 }
 
 /* --- connecting ----------------------------------------------------------- */

@@ -101,6 +101,11 @@ struct dlk_conn {
 	bool (*interrupt)(void *arg);
 	void *interrupt_arg;
 	/*
+	 * What is asked may grant something, and is not to arrive when no answer is
+	 * waited for any more.
+	 */
+	bool takes_back;
+	/*
 	 * A question in two halves, so that many servers are asked at a time.
 	 * DLK_ASKING: it leaves, and the function that asks it ends with
 	 * -EINPROGRESS; DLK_TAKING: the same function, called again as it was,

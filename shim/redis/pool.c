@@ -182,7 +182,7 @@ void dlk_pool_put(struct dlk_conn *c)
 		dlk_conn_close(c);
 	if (c->restarted)
 		server_restarted(c->ep);
-	c->restarted = c->asking = c->one_key = false;
+	c->restarted = c->asking = c->one_key = c->takes_back = false;
 	c->interrupt = NULL;
 	c->interrupt_arg = NULL;
 	dlk_conn_reset(c);
