@@ -176,7 +176,7 @@ static bool announce(struct dlk_hold *h, uint32_t number)
 	bool held;
 
 	DLK_GUARD(&dlk_holds_mutex);
-	held = h->state == HOLD_HELD;
+	held = dlk_hold_goes_on(h);
 	if (held)
 		h->keeper.number = number;
 	return held;
@@ -320,7 +320,7 @@ static void undelegate(struct dlk_hold *h, uint64_t by_ns)
 static bool refuse(struct dlk_hold *h)
 {
 	const uint64_t now = dlk_now_ns();
-	const bool held = h->state == HOLD_HELD;
+	const bool held = dlk_hold_goes_on(h);
 	const bool tell = held && !h->keeper.refused_ns;
 
 	undelegate(h, now + REFUSED_MS * DLK_MS);

@@ -33,7 +33,7 @@ enum progress { OVER, CARRIED, REFUSED, WAITING, UNTOLD };
 static enum progress progress_of(const struct dlk_hold *h, uint64_t began_ns)
 {
 	DLK_GUARD(&dlk_holds_mutex);
-	return h->state != HOLD_HELD              ? OVER
+	return !dlk_hold_goes_on(h)               ? OVER
 	       : h->keeper.carried                ? CARRIED
 	       : h->keeper.number                 ? WAITING
 	       : h->keeper.refused_ns >= began_ns ? REFUSED
@@ -111,7 +111,8 @@ bool dlk_handover(struct dlk_hold *h)
 /*
  * Those that no keeper has, pinned; but not what was refused since.  One that a
  * conversion gives up just now is no lock of its mode any more; its successor
- * is handed over.
+ * is handed over.  One that is weakened is: we may become another program, or end,
+ * before that is answered, and the shared lock goes on by its token.
  */
 static unsigned collect_undelegated(struct dlk_hold **all, uint64_t since_ns)
 {
@@ -120,7 +121,7 @@ static unsigned collect_undelegated(struct dlk_hold **all, uint64_t since_ns)
 	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_schedule_undelegated(); h && n < WINDOW;
 	     h = LIST_NEXT(h, undelegated)) {
-		if (h->state != HOLD_HELD || h->keeper.carried ||
+		if (!dlk_hold_goes_on(h) || h->keeper.carried ||
 		    h->keeper.refused_ns >= since_ns)
 			continue;
 		all[n++] = dlk_hold_pin(h);

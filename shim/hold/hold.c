@@ -333,6 +333,7 @@ void dlk_hold_convert(struct dlk_hold *h)
 	if (h->state != HOLD_HELD)
 		return;
 	set_state(h, HOLD_CONVERTING);
+	h->weakens = false;
 	h->conversions++;
 }
 

@@ -68,6 +68,7 @@ struct dlk_hold {
 	enum hold_state state;
 	unsigned conversions; /* that calls have begun; one that came and went
 				 is not seen by the state */
+	bool weakens;         /* CONVERTING: to a shared one, by its token */
 	struct dlk_hold *next, **pprev; /* in holds.c */
 	struct dlk_hold *chain;         /* of those with its file's hash */
 	unsigned pins;                  /* who work on it, without the mutex */
@@ -121,6 +122,16 @@ struct dlk_hold {
 static inline bool dlk_hold_is_held(const struct dlk_hold *h)
 {
 	return h->state == HOLD_HELD || h->state == HOLD_CONVERTING;
+}
+
+/*
+ * HELD, or weakened just now: its token stays.  What else is CONVERTING is given up
+ * for what the call asks for, or goes on afterwards.
+ */
+static inline bool dlk_hold_goes_on(const struct dlk_hold *h)
+{
+	return h->state == HOLD_HELD ||
+	       (h->state == HOLD_CONVERTING && h->weakens);
 }
 
 /* When it was asked for by what it is held. */
@@ -245,7 +256,7 @@ void dlk_hold_leave_all(void);
  * renewed as ever, and the rest at once.
  */
 void dlk_hold_return_all(void);
-/* A call is about to change its mode. */
+/* A call is about to change its mode; if it is to keep its token, `weakens`. */
 void dlk_hold_convert(struct dlk_hold *h);
 /* It did not: the kernel has it as it was. */
 void dlk_hold_unchanged(struct dlk_hold *h);

@@ -140,6 +140,19 @@ struct dlk_kept *dlk_carried_find(uint32_t number)
 	return k;
 }
 
+struct dlk_kept *dlk_carried_twin(const struct dlk_kept *k)
+{
+	const struct dlk_lease *l = &k->lease;
+	struct dlk_kept *o;
+
+	LIST_FOREACH(o, &k->watch->leases, beside)
+	if (o != k && o->state == DLK_KEPT &&
+	    o->lease.token_len == l->token_len &&
+	    memcmp(o->lease.token, l->token, l->token_len) == 0)
+		break;
+	return o;
+}
+
 static void insert(struct dlk_kept *k)
 {
 	LIST_INSERT_HEAD(chain(k->number), k, chain);

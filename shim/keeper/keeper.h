@@ -438,6 +438,8 @@ bool dlk_carry_begin(const struct dlk_keep_server *servers, unsigned n,
 int dlk_carry(const struct dlk_keep_add *m, int *fds);
 /* By the number of its ADD; NULL. */
 struct dlk_kept *dlk_carried_find(uint32_t number);
+/* The other one that is carried by the same token; or NULL. */
+struct dlk_kept *dlk_carried_twin(const struct dlk_kept *k);
 /*
  * It is out of the list at once, and freed by _bury: messages come while Redis
  * is waited for, so whoever has it in hand must look at its state again.

@@ -126,12 +126,28 @@ static void obey_end(const struct dlk_keep *m)
 	}
 }
 
+/*
+ * A downgrade keeps its token (DESIGN 11.5): what was carried by that is this lease
+ * from here on.  Its shim would tell us to drop it next, and may not live to.
+ */
+static int obey_add(const struct dlk_keep_add *m, int *fds)
+{
+	const int status = dlk_carry(m, fds);
+	const struct dlk_kept *k = dlk_carried_find(m->head.seq);
+	const struct dlk_kept *twin = k ? dlk_carried_twin(k) : NULL;
+
+	if (twin)
+		obey_end(&(struct dlk_keep){ .type = DLK_KEEP_DROP,
+					     .lease = twin->number });
+	return status;
+}
+
 /* As dlk_carry(): 0, -errno, or 1 for an answer that comes later. */
 static int act(const struct dlk_keep *m, size_t n, int *fds)
 {
 	switch (m->type) {
 	case DLK_KEEP_ADD:
-		return dlk_carry((const struct dlk_keep_add *)m, fds);
+		return obey_add((const struct dlk_keep_add *)m, fds);
 	case DLK_KEEP_RENEWED:
 		obey_renewed((const struct dlk_keep_renewed *)m, n);
 		break;

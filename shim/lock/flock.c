@@ -275,6 +275,24 @@ static int ensure_renewal(struct request *r, struct dlk_hold *h, bool late,
 	return dlk_request_ensure_renewal(r, h, look_ns, true);
 }
 
+/*
+ * A keeper that has what was weakened has it until it has what comes of that, which
+ * is the same lease: we may end, or become another program, at any moment.
+ *
+ *	a thread		the keeper		main
+ *	the kernel's is SH
+ *	SH, by T ->		has T, as EX
+ *				has T, as EX		execve: who has the lock now
+ *							has the lease as well
+ */
+static void pass_to_keeper(struct dlk_hold *h, uint32_t told)
+{
+	if (!told)
+		return;
+	dlk_handover(h);
+	dlk_delegation_tell(told, DLK_KEEP_DROP);
+}
+
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
 static int keep(struct request *r)
 {
@@ -283,6 +301,7 @@ static int keep(struct request *r)
 	const bool supersedes = r->own || r->mode == LOCK_EX;
 	const bool for_sharers = is_for_sharers(r);
 	struct dlk_hold *h = dlk_request_new_hold(r);
+	uint32_t told = 0;
 	uint64_t look_ns;
 	bool late;
 	int err;
@@ -298,6 +317,8 @@ static int keep(struct request *r)
 	if (dlk_request_by_shadow(r))
 		h->program_fd = r->program_fd;
 	dlk_holds_lock();
+	if (downgrades(r))
+		told = dlk_take_from_keeper(r->own);
 	drop_stale(r);
 	look_ns = dlk_hold_install(h, r->s->answer.asked_ns,
 				   by_claim ? r->slot.waiter.claim_ttl_ms : 0);
@@ -308,6 +329,7 @@ static int keep(struct request *r)
 	dlk_hold_unpin(r->own);
 	r->own = NULL;
 	dlk_holds_unlock();
+	pass_to_keeper(h, told);
 	err = ensure_renewal(r, h, late, look_ns);
 	if (!err && for_sharers)
 		dlk_handover(h);
@@ -367,11 +389,14 @@ static void forget_what_ended(struct request *r)
 	r->old_mode = LOCK_UN;
 }
 
-/* Before a conversion is asked for: nobody may miss the old token then. */
+/*
+ * Before a conversion is asked for: nobody may miss the old token then.  A downgrade
+ * keeps it, and so does the keeper.
+ */
 static void prepare_conversion(struct request *r)
 {
 	forget_what_ended(r);
-	if (r->own)
+	if (r->own && !downgrades(r))
 		take_from_keeper(r->own);
 }
 
@@ -384,12 +409,14 @@ static void prepare_conversion(struct request *r)
 static enum acquire_event weakened_here_only(struct request *r)
 {
 	bool lost = false;
+	uint32_t told;
 
 	if (r->own) {
 		dlk_holds_lock();
+		told = dlk_take_from_keeper(r->own);
 		lost = !dlk_hold_weaken(r->own, dlk_now_ns());
 		dlk_holds_unlock();
-		/* The keeper was told to drop it. */
+		pass_to_keeper(r->own, told);
 		if (!dlk_thread_need(dlk_now_ns()))
 			dlk_handover(r->own);
 		dlk_request_let_go(r);
@@ -639,6 +666,9 @@ static enum acquire_event try_kernel(struct request *r)
 		dlk_coherence_flush(r->fd);
 	dlk_holds_lock();
 	dlk_hold_convert(r->own);
+	/* It goes on, and may be handed over meanwhile. */
+	r->own->weakens = downgrades(r);
+	r->own->fd = r->fd;
 	dlk_holds_unlock();
 	return dlk_flock_try(r);
 }
