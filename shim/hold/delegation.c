@@ -305,12 +305,16 @@ static struct dlk_hold *find_lately(uint32_t number)
 	return NULL;
 }
 
-/* (mutex) It has no keeper, and is to have one by then. */
+/*
+ * (mutex) It has no keeper, and is to have one by then.  Nobody but us is left to
+ * watch it, by what is known here of how long it is held.
+ */
 static void undelegate(struct dlk_hold *h, uint64_t by_ns)
 {
 	dlk_holds_check();
 	h->keeper.number = 0;
 	h->keeper.carried = false;
+	h->valid.elsewhere = false;
 	h->keeper.due_ns = by_ns;
 	dlk_backstop_watch(h);
 	dlk_schedule(h);
@@ -656,6 +660,8 @@ void dlk_delegation_dismiss(void)
 void dlk_delegation_privileges(bool other_namespace)
 {
 	DLK_GUARD(&dlk_keeper_mutex);
+	/* What it has renewed during a long call is the last that we hear of it. */
+	dlk_delegation_listen();
 	if (dlk_keeper_is_there() && (other_namespace || dlk_keeper_may_more()))
 		let_go();
 }

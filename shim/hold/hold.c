@@ -315,14 +315,15 @@ void dlk_hold_return_all(void)
 
 	DLK_GUARD(&dlk_holds_mutex);
 	for (struct dlk_hold *h = dlk_holds_first(); h; h = h->next) {
+		const uint64_t half =
+			dlk_hold_asked_ns(h) + h->valid.span_ms / 2 * DLK_MS;
+
 		if (!dlk_hold_is_held(h) || !h->valid.elsewhere ||
 		    dlk_schedule_renewal_ns(h) == UINT64_MAX)
 			continue;
-		h->valid.elsewhere =
-			now >=
-			dlk_hold_asked_ns(h) + h->valid.span_ms / 2 * DLK_MS;
+		h->valid.elsewhere = now >= half && h->keeper.carried;
 		dlk_backstop_watch(h);
-		dlk_hold_hurry(h, h->valid.elsewhere ? now : UINT64_MAX);
+		dlk_hold_hurry(h, now >= half ? now : UINT64_MAX);
 	}
 }
 

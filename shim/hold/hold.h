@@ -85,8 +85,8 @@ struct dlk_hold {
 		enum hold_trouble trouble;
 		bool ready;       /* in backstop.c: by that it counts */
 		bool stands_back; /* for one that is, until renewed itself */
-		bool elsewhere;   /* only the keeper knows the deadline, until
-				     it is renewed here */
+		bool elsewhere;   /* only the keeper that carries it knows the
+				     deadline, until it is renewed here */
 	} valid;
 	struct outbox out; /* what is still to be said to the server */
 	struct {
