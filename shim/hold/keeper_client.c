@@ -22,6 +22,7 @@
 #include "os/log.h"
 #include "os/number.h"
 #include "os/proc.h"
+#include "os/spawn.h"
 #include "os/spawn_own.h"
 #include "os/sys.h"
 #include "hold/hold.h"

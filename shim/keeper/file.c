@@ -39,6 +39,7 @@
 #include "os/file_id.h"
 #include "os/guard.h"
 #include "os/proc.h"
+#include "os/spawn.h"
 #include "os/sys.h"
 #include "model/text.h"
 #include "model/timeline.h"
@@ -304,6 +305,23 @@ static int reopen(int fd, mode_t mode)
 	return own;
 }
 
+/*
+ * What is of a file server is none of a child's (os/spawn.h).  The other number is to
+ * be closed where that may hang.
+ */
+static int move_up(int *fd)
+{
+	const int was = *fd;
+	const int up = was >= 0 && was < DLK_SPAWN_WITHOUT
+			       ? fcntl(was, F_DUPFD_CLOEXEC, DLK_SPAWN_WITHOUT)
+			       : -1;
+
+	if (up < 0)
+		return -1;
+	*fd = up;
+	return was;
+}
+
 static struct watch_list *bucket(uint64_t dev, uint64_t node)
 {
 	return &watches[(node ^ dev * 31) % BUCKETS];
@@ -413,11 +431,14 @@ struct opening {
 static void open_file(struct opening *o, int fd)
 {
 	struct stat st;
+	int low;
 
 	o->err = check_file(fd, o->watch->dev, o->watch->node, &st);
 	if (!o->err) {
 		o->own = reopen(fd, st.st_mode);
 		o->err = o->own < 0 ? -errno : 0;
+		low = move_up(&o->own);
+		dlk_close_all(&low, 1);
 	}
 }
 
@@ -782,6 +803,15 @@ void dlk_watch_wake(void)
 	each_watch(wake);
 }
 
+static void take_given(struct dlk_watch *w, int fd)
+{
+	const int low = w->remote ? move_up(&fd) : -1;
+
+	if (low >= 0)
+		dlk_errand_close(low);
+	w->fd = fd;
+}
+
 void dlk_watch_complete(struct dlk_watch *w,
 			const struct dlk_watch_given *given)
 {
@@ -793,7 +823,7 @@ void dlk_watch_complete(struct dlk_watch *w,
 	if (w->fd >= 0 && given->fd >= 0)
 		close(given->fd);
 	else if (w->fd < 0)
-		w->fd = given->fd;
+		take_given(w, given->fd);
 	if (given->has_thread && !w->has_thread)
 		start(w);
 }

@@ -25,6 +25,7 @@
 
 #include "keeper/keeper.h"
 #include "os/log.h"
+#include "os/spawn.h"
 #include "os/sys.h"
 #include "redis/tls.h"
 #include "model/timeline.h"
@@ -174,6 +175,7 @@ static bool begin(void)
 	dlk_victims_reserve();
 	dlk_victims_meanwhile(dlk_mirror_hear);
 	dlk_tls_begin_beside_program();
+	dlk_spawn_without();
 	return dlk_watch_init() && dlk_errands_init() && dlk_obey_begin(SHIM);
 }
 

@@ -159,7 +159,7 @@ static void visit(int fd, struct visit *v)
 	if (stack == MAP_FAILED)
 		return;
 	dlk_numbered(v->name, "/proc/self/fd/", fd, "");
-	dlk_clone_wait(open_and_close, (char *)stack + size, v);
+	dlk_clone_wait(open_and_close, (char *)stack + size, 0, v);
 	munmap(stack, size);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
+#include "os/spawn.h"
 #include "os/sys.h"
 
 pid_t dlk_spawn_own(const char *name, const char *path, const char *installed,
@@ -35,5 +36,8 @@ const char *dlk_spawn_why(int err)
 {
 	return err == -EXDEV ? "this process' children are of another pid "
 			       "namespace, whose process 1 it would be"
+	       : err == -EHOSTDOWN
+		       ? "a file server does not answer, which has a file that "
+			 "is open here, and others wait for it already"
 			     : strerrordesc_np(-err) ?: "unknown error";
 }

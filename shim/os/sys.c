@@ -486,25 +486,6 @@ bool dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg)
 
 /* --- children ------------------------------------------------------------- */
 
-/*
- * A helper must be no child of the program's: wait(2) would return it, or
- * block for it, and SIGCHLD would come.  An exit signal of 0 (clone(2)) hides
- * a child only until it execs, for execve(2) sets SIGCHLD (fs/exec.c,
- * de_thread).  So there are two: the one between never execs, so only we can
- * reap it; the helper, orphaned at once, is process 1's, or a subreaper's.  One
- * that has not become the helper is reaped by the one between.
- */
-struct spawn {
-	const char *file;
-	char *const *argv;
-	char *const *envp;
-	int keep, log;
-	bool stdout_too;
-	char *stack; /* of the second */
-	pid_t pid;
-	int err;
-};
-
 static bool close_high(void *first, int dir, const char *name)
 {
 	uint64_t fd;
@@ -529,63 +510,6 @@ int dlk_close_from(unsigned first)
 	done = dlk_each_entry((int)dir, close_high, &first);
 	dlk_close((int)dir);
 	return done ? 0 : -EPERM;
-}
-
-/*
- * Without a /dev/null (chroot) it has no 0, 1 and 2, and not the program's.
- */
-static int keep_one(const struct spawn *s)
-{
-	const bool logs =
-		s->log >= 0 && dlk_syscall(SYS_dup3, s->log, 2, 0) == 2;
-	long keep = s->keep == 3 ? dlk_syscall(SYS_fcntl, 3, F_SETFD, 0)
-				 : dlk_syscall(SYS_dup3, s->keep, 3, 0);
-	int err;
-
-	if (keep < 0)
-		return -errno;
-	for (int fd = 0; fd < (logs ? 2 : 3); fd++)
-		dlk_close(fd);
-	err = dlk_close_from(4);
-	if (err)
-		return err;
-	dlk_syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
-	dlk_syscall(SYS_dup3, s->stdout_too ? 3 : 0, 1, 0);
-	if (!logs)
-		dlk_syscall(SYS_dup3, 0, 2, 0);
-	return 0;
-}
-
-/*
- * Both run in the parent's memory (CLONE_VM) with a descriptor table and
- * signal mask of their own, the second until exec; so only raw system calls.
- */
-static int second_child(void *arg)
-{
-	struct spawn *s = arg;
-
-	s->err = -keep_one(s);
-	if (!s->err) {
-		dlk_syscall(SYS_setsid);
-		dlk_syscall(SYS_chdir, "/");
-		dlk_syscall(SYS_execve, s->file, s->argv, s->envp);
-		s->err = errno;
-	}
-	dlk_syscall(SYS_exit, 127);
-	return 127;
-}
-
-static int first_child(void *arg)
-{
-	struct spawn *s = arg;
-
-	s->pid = dlk_clone(second_child, s->stack, CLONE_VM | CLONE_VFORK, s);
-	if (s->pid < 0)
-		s->err = errno;
-	else if (s->err)
-		dlk_syscall(SYS_wait4, s->pid, NULL, __WALL, NULL);
-	dlk_syscall(SYS_exit, 0);
-	return 0;
 }
 
 static _Atomic bool elsewhere;
@@ -629,83 +553,15 @@ void dlk_undumped_free(void *pages, size_t size)
 	munmap(pages, size);
 }
 
-pid_t dlk_clone_wait(int (*fn)(void *), void *stack, void *arg)
+pid_t dlk_clone_wait(int (*fn)(void *), void *stack, unsigned long flags,
+		     void *arg)
 {
-	const pid_t pid = dlk_clone(fn, stack, CLONE_VM | CLONE_VFORK, arg);
+	const pid_t pid =
+		dlk_clone(fn, stack, CLONE_VM | CLONE_VFORK | flags, arg);
 
 	while (pid > 0 &&
 	       dlk_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL) < 0 &&
 	       errno == EINTR)
 		;
 	return pid;
-}
-
-pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
-		int keep, int log, bool stdout_too)
-{
-	const size_t size = 65536;
-	sigset_t all, old;
-	struct spawn *s;
-	char *stack;
-	pid_t pid;
-
-	if (dlk_children_elsewhere())
-		return -EXDEV;
-	/*
-	 * Shared, with what the children say at its bottom: who emulates the
-	 * machine makes copies of CLONE_VM's memory (valgrind does), and their
-	 * words would be lost.
-	 */
-	stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (stack == MAP_FAILED)
-		return -errno;
-	s = (struct spawn *)(void *)stack;
-	*s =
-		(struct spawn){ file,       argv, envp, keep, log,
-				stdout_too, NULL, 0,    0 };
-	s->stack = stack + size / 2;
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	pid = dlk_clone_wait(first_child, stack + size, s);
-	if (pid < 0)
-		s->err = errno;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pid = s->err ? -s->err : s->pid > 0 ? s->pid : -ECHILD;
-	munmap(stack, size);
-	return pid;
-}
-
-static bool is_called(pid_t pid, const char *name)
-{
-	char path[DLK_NUMBERED_MAX], comm[32];
-	ssize_t n = dlk_slurp(dlk_numbered(path, "/proc/", pid, "/comm"), comm,
-			      sizeof(comm));
-
-	return n > 0 && strncmp(comm, name, strlen(name)) == 0;
-}
-
-bool dlk_reap(pid_t pid, const char *name)
-{
-	return !is_called(pid, name) ||
-	       dlk_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL) != 0;
-}
-
-bool dlk_reap_group(pid_t group, const char *name)
-{
-	const int ended = WEXITED | WNOHANG | WNOWAIT | __WALL;
-
-	for (;;) {
-		siginfo_t info = { 0 };
-
-		if (dlk_syscall(SYS_waitid, P_PGID, group, &info, ended, NULL) <
-		    0)
-			return true;
-		if (info.si_pid == 0)
-			return false;
-		if (!is_called(info.si_pid, name))
-			return true;
-		dlk_syscall(SYS_wait4, info.si_pid, NULL, __WALL | WNOHANG,
-			    NULL);
-	}
 }

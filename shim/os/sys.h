@@ -34,8 +34,9 @@ long dlk_syscall(long nr, ...);
  * what fn returns.
  */
 pid_t dlk_clone(int (*fn)(void *), void *stack, unsigned long flags, void *arg);
-/* One that runs in our memory while we wait, and is reaped. */
-pid_t dlk_clone_wait(int (*fn)(void *), void *stack, void *arg);
+/* One that runs in our memory while we wait (vfork(2)), and is reaped. */
+pid_t dlk_clone_wait(int (*fn)(void *), void *stack, unsigned long flags,
+		     void *arg);
 
 /*
  * CLOCK_BOOTTIME, nanoseconds: by a system call (200 ns [m]) until the vDSO's
@@ -148,26 +149,6 @@ bool dlk_each_line(const char *path, dlk_line_fn *fn, void *arg);
  */
 typedef bool dlk_entry_fn(void *arg, int dir, const char *name);
 bool dlk_each_entry(int dir, dlk_entry_fn *fn, void *arg);
-
-/*
- * Start a program of which the caller's program sees nothing, neither by
- * wait(2) nor SIGCHLD.  Exit signal 0 (clone(2)) would do, but execve(2) makes
- * it SIGCHLD again: `while (wait(NULL) > 0)` would wait for it.  So a child
- * with exit signal 0, which never execs, starts it and is gone; process 1, or
- * the nearest subreaper, inherits it.  `keep` becomes its descriptor 3; 0, 1
- * and 2 are /dev/null, or 2 is `log` if that is none less than 0; no other is
- * open in it; all signals are blocked.  Its pid, or -errno.
- */
-pid_t dlk_spawn(const char *file, char *const argv[], char *const envp[],
-		int keep, int log, bool stdout_too);
-/*
- * Where that is this very process, its end is ours to see: call this, until
- * true: it is reaped, or no child of ours.  `name` is its command, as a pid
- * may have become another's.
- */
-bool dlk_reap(pid_t pid, const char *name);
-/* The same for all of a process group; their names begin with this. */
-bool dlk_reap_group(pid_t group, const char *name);
 
 /*
  * Will the next child be of another pid namespace than we?  The first one

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/spawn.h"
 #include "os/spawn_own.h"
 #include "os/sys.h"
 #include "model/text.h"

@@ -12,6 +12,7 @@
 
 #include "model/text.h"
 #include "os/guard.h"
+#include "os/spawn.h"
 #include "os/spawn_own.h"
 #include "os/sys.h"
 #include "tls/protocol.h"
