@@ -803,6 +803,15 @@ void dlk_watch_wake(void)
 	each_watch(wake);
 }
 
+/* (Nothing that may hang is the only thread's to close.) */
+static void close_given(const struct dlk_watch *w, int fd)
+{
+	if (w->remote)
+		dlk_errand_close(fd);
+	else
+		close(fd);
+}
+
 static void take_given(struct dlk_watch *w, int fd)
 {
 	const int low = w->remote ? move_up(&fd) : -1;
@@ -821,7 +830,7 @@ void dlk_watch_complete(struct dlk_watch *w,
 		close(given->bell);
 	note_wd(w, given->wd);
 	if (w->fd >= 0 && given->fd >= 0)
-		close(given->fd);
+		close_given(w, given->fd);
 	else if (w->fd < 0)
 		take_given(w, given->fd);
 	if (given->has_thread && !w->has_thread)
