@@ -23,8 +23,8 @@ san='-fsanitize=address,undefined -fno-sanitize-recover=all'
 state=$(mktemp -d "${TMPDIR:-/tmp}/dlock-check.XXXXXX") || exit 1
 trap 'restore_autogroup; rm -rf "$state"' EXIT
 trap 'exit 130' INT TERM
-export CHECK_DIR=$state/tap TMPDIR=$state/tmp
-mkdir "$CHECK_DIR" "$TMPDIR"
+export CHECK_DIR=$state/tap TMPDIR=$state/tmp GIVEN_PORTS=$state/ports
+mkdir "$CHECK_DIR" "$TMPDIR" "$GIVEN_PORTS"
 chmod 711 "$state" # for the tests' programs that give up root
 
 # Each session is a group of its own to the scheduler (sched(7), autogroup), and
