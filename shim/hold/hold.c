@@ -338,6 +338,12 @@ void dlk_hold_convert(struct dlk_hold *h)
 	h->conversions++;
 }
 
+void dlk_hold_convert_weaker(struct dlk_hold *h)
+{
+	dlk_hold_convert(h);
+	h->weakens = true;
+}
+
 void dlk_hold_unchanged(struct dlk_hold *h)
 {
 	if (h->state != HOLD_CONVERTING)

@@ -256,8 +256,9 @@ void dlk_hold_leave_all(void);
  * renewed as ever, and the rest at once.
  */
 void dlk_hold_return_all(void);
-/* A call is about to change its mode; if it is to keep its token, `weakens`. */
+/* A call is about to change its mode; or to weaken it, which keeps its token. */
 void dlk_hold_convert(struct dlk_hold *h);
+void dlk_hold_convert_weaker(struct dlk_hold *h);
 /* It did not: the kernel has it as it was. */
 void dlk_hold_unchanged(struct dlk_hold *h);
 /* It is a shared one from here on, and the server is yet to hear of it; false:

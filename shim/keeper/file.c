@@ -75,13 +75,19 @@ static void destroy(struct dlk_watch *w)
 	free(w);
 }
 
-/* Where the file system may hang, its file is closed in the background. */
+/* One of its file's, or -1: where the file system may hang, in the background. */
+static void close_its(const struct dlk_watch *w, int fd)
+{
+	if (w->remote && fd >= 0)
+		dlk_errand_close(fd);
+	else
+		dlk_close_all(&fd, 1);
+}
+
 static void destroy_now(struct dlk_watch *w)
 {
-	if (w->remote && w->fd >= 0) {
-		dlk_errand_close(w->fd);
-		w->fd = -1;
-	}
+	close_its(w, w->fd);
+	w->fd = -1;
 	destroy(w);
 }
 
@@ -803,21 +809,10 @@ void dlk_watch_wake(void)
 	each_watch(wake);
 }
 
-/* (Nothing that may hang is the only thread's to close.) */
-static void close_given(const struct dlk_watch *w, int fd)
-{
-	if (w->remote)
-		dlk_errand_close(fd);
-	else
-		close(fd);
-}
-
 static void take_given(struct dlk_watch *w, int fd)
 {
-	const int low = w->remote ? move_up(&fd) : -1;
-
-	if (low >= 0)
-		dlk_errand_close(low);
+	if (w->remote)
+		close_its(w, move_up(&fd));
 	w->fd = fd;
 }
 
@@ -829,9 +824,9 @@ void dlk_watch_complete(struct dlk_watch *w,
 	else if (given->bell >= 0)
 		close(given->bell);
 	note_wd(w, given->wd);
-	if (w->fd >= 0 && given->fd >= 0)
-		close_given(w, given->fd);
-	else if (w->fd < 0)
+	if (w->fd >= 0)
+		close_its(w, given->fd);
+	else
 		take_given(w, given->fd);
 	if (given->has_thread && !w->has_thread)
 		start(w);

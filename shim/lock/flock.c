@@ -665,9 +665,11 @@ static enum acquire_event try_kernel(struct request *r)
 	if (r->own->revalidates)
 		dlk_coherence_flush(r->fd);
 	dlk_holds_lock();
-	dlk_hold_convert(r->own);
-	/* It goes on, and may be handed over meanwhile. */
-	r->own->weakens = downgrades(r);
+	if (downgrades(r))
+		dlk_hold_convert_weaker(r->own);
+	else
+		dlk_hold_convert(r->own);
+	/* By this one it may be handed over meanwhile. */
 	r->own->fd = r->fd;
 	dlk_holds_unlock();
 	return dlk_flock_try(r);
