@@ -18,7 +18,12 @@
 #include "hold/release.h"
 #include "hold/self.h"
 #include "hold/shadow.h"
+#include "lease/store.h"
 #include "model/range.h"
+#include "model/token.h"
+
+/* Each is a question. */
+enum { SHARERS_RANGES = 16 };
 
 /* --- record locks --------------------------------------------------------- */
 
@@ -110,6 +115,35 @@ int dlk_record_compare(struct dlk_hold *h)
 		dlk_list_send(h, NULL);
 	dlk_ranges_free(&kernel);
 	return there == 1 ? h->ranges.n != 0 : there;
+}
+
+/*
+ * (Who else of this host could have it there, where the kernel shows our description's
+ * lock?  Of what is to read any reader.)
+ */
+bool dlk_record_is_sharers(struct dlk_hold *h, struct dlk_attempt *at,
+			   struct dlk_answer *answer)
+{
+	struct dlk_store *s = dlk_store_of(h->rule->redis);
+	bool older;
+
+	if (h->kind != DLK_OFD || !dlk_shared(h->fd) || h->ranges.n == 0 ||
+	    h->ranges.n > SHARERS_RANGES)
+		return false;
+	for (size_t i = 0; i < h->ranges.n; i++) {
+		const struct dlk_range *range = &h->ranges.v[i];
+
+		if (range->type != DLK_WRITE ||
+		    s->ops->find_conflict(s, at, &h->lease, range, 0, answer) !=
+			    DLK_BUSY ||
+		    answer->range.start > range->start ||
+		    answer->range.end < range->end ||
+		    !dlk_token_same_place(h->lease.token, h->lease.token_len,
+					  answer->holder, answer->holder_len,
+					  &older))
+			return false;
+	}
+	return dlk_record_compare(h) == 1;
 }
 
 /* --- either --------------------------------------------------------------- */

@@ -20,5 +20,13 @@ bool dlk_lock_may_have(void *h, int fd);
  * same answers; what is gone is given back.
  */
 int dlk_record_compare(struct dlk_hold *h);
+/*
+ * (file_lock) Its server does not know it: is it an OFD lock that a sharer of the
+ * description has unlocked, and locked for himself since?  *answer is room.
+ */
+struct dlk_attempt;
+struct dlk_answer;
+bool dlk_record_is_sharers(struct dlk_hold *h, struct dlk_attempt *at,
+			   struct dlk_answer *answer);
 
 #endif

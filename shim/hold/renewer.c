@@ -38,6 +38,7 @@
 #include "hold/delegation.h"
 #include "hold/file_lock.h"
 #include "hold/handover.h"
+#include "hold/liveness.h"
 #include "hold/hold.h"
 #include "hold/holds.h"
 #include "hold/lost.h"
@@ -170,16 +171,25 @@ static void reclaim_ranges(struct dlk_hold *h, struct dlk_renewal *r,
  *	renew ->	gone
  *				ask ->
  */
-static void end_if_sharers(struct dlk_hold *h, const struct dlk_renewal *r)
+static void end_if_sharers(struct dlk_hold *h, const struct dlk_renewal *r,
+			   struct dlk_attempt *at)
 {
+	static struct dlk_answer answer; /* only the thread's */
 	unsigned conversions;
 
 	if (r->result == 0 || r->result == DLK_REPLACED ||
 	    !dlk_hold_is_known(h, &conversions) || !dlk_hold_is_there(h))
 		return;
-	if (r->result > 0 && h->kind == DLK_FLOCK &&
-	    dlk_kernel_taken_by_other(h->fd))
-		dlk_hold_end_seen(h, conversions);
+	if (r->result < 0)
+		return;
+	if (h->kind == DLK_FLOCK) {
+		if (dlk_kernel_taken_by_other(h->fd))
+			dlk_hold_end_seen(h, conversions);
+	} else if (dlk_file_trylock(&h->file)) {
+		if (dlk_record_is_sharers(h, at, &answer))
+			dlk_hold_end_seen(h, conversions);
+		dlk_file_unlock(&h->file);
+	}
 }
 
 static void tell(struct dlk_hold *h, enum hold_verdict verdict, const char *why)
@@ -217,7 +227,7 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 		reclaim_ranges(h, r, s, at);
 		r->reclaimed = r->result == 0;
 	}
-	end_if_sharers(h, r);
+	end_if_sharers(h, r, at);
 	tell(h, dlk_judge(h, r, now), dlk_renewal_loss(r, at->why));
 }
 

@@ -8,7 +8,7 @@
  *  3. What does may be another's, so it is the owner's own ranges that are
  *     judged.  The server has them: what another local owner has taken by
  *     proof is cut out of them (L3), so what the kernel shows there is the
- *     owner's.  Of a POSIX lock the kernel names the process, of OFD locks
+ *     owner's; and of whom all was taken nothing is there.  Of a POSIX lock the kernel names the process, of OFD locks
  *     nobody; what another's read lock may hide counts as there, and is in
  *     nobody's way but who is refused by that as well.
  *  4. While the shim is there, and has the lock by its own account, it gives
@@ -206,11 +206,14 @@ static enum dlk_verdict judge_ranges(struct dlk_kept *k, bool ours)
 	static struct dlk_ranges shown = { .grow = grow };
 	const uint64_t now = dlk_now_ns();
 
-	if (now < k->listed_ns + FRESH_MS * DLK_MS && look_at(k, &shown) &&
-	    is_whole(&k->ranges, &shown))
+	if (k->ranges.n && now < k->listed_ns + FRESH_MS * DLK_MS &&
+	    look_at(k, &shown) && is_whole(&k->ranges, &shown))
 		return DLK_THERE;
-	if (now < unreachable_ns || list(k) || !look_at(k, &shown) ||
-	    is_whole(&k->ranges, &shown))
+	if (now < unreachable_ns || list(k))
+		return DLK_THERE;
+	if (k->ranges.n == 0)
+		return ours ? DLK_GONE_NOW : DLK_THERE;
+	if (!look_at(k, &shown) || is_whole(&k->ranges, &shown))
 		return DLK_THERE;
 	return reduce(k, &shown, ours);
 }

@@ -286,16 +286,45 @@ static int finish(struct request *r, bool weaker, bool is_new)
 		       : 0;
 }
 
+/*
+ * What we had is a sharer's, who has unlocked it and locked it for himself (11.6): he
+ * renews that, and we begin with what is asked for.  What of that was on our list is
+ * what the description had before, and stays if we are refused.
+ */
+static bool leave_to_sharer(struct request *r)
+{
+	const struct dlk_ranges *had = dlk_record_granted(r);
+	struct dlk_range piece = { .end = r->want.start - 1 };
+
+	if (!r->own ||
+	    !dlk_record_is_sharers(r->own, &r->attempt, &r->s->answer))
+		return false;
+	do {
+		piece = dlk_ranges_piece(had, piece.end + 1, r->want.end);
+		if (piece.type != DLK_UNLOCKED &&
+		    dlk_ranges_set(&r->before, piece) < 0)
+			return false;
+	} while (piece.end != r->want.end);
+	dlk_hold_end(r->own, END_GONE);
+	dlk_request_let_go(r);
+	dlk_request_by_path(r, &r->by_path);
+	return true;
+}
+
 /* (file_lock) [ASK] */
 static enum acquire_event ask(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
-	const bool weaker = dlk_record_weakens(r), is_new = !r->own;
+	const bool weaker = dlk_record_weakens(r);
+	bool is_new;
 	int err;
 
 	if (weaker)
 		flush(r);
 	err = dlk_record_ask(r);
+	if (err == DLK_GONE && leave_to_sharer(r))
+		err = dlk_record_ask(r);
+	is_new = !r->own;
 	if (err >= 0 && r->slot.word == 'g')
 		r->slot.word = 0;
 	if (err == DLK_BUSY)

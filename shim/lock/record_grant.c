@@ -32,9 +32,18 @@ enum { ENDED = 105 };
 
 /* --- the question --------------------------------------------------------- */
 
+/*
+ * What others have by the same description: by the kernel, or by our own list, which
+ * may have been cut at Redis for one of them, who is alive.
+ */
 static bool takes_over(const struct request *r)
 {
-	return r->before.n > 0 && dlk_record_shares(r);
+	const struct dlk_ranges *granted = dlk_record_granted(r);
+	const size_t i = dlk_ranges_find(granted, r->want.start);
+
+	return (r->before.n > 0 ||
+		(i < granted->n && granted->v[i].start <= r->want.end)) &&
+	       dlk_record_shares(r);
 }
 
 /*

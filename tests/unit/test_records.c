@@ -492,8 +492,25 @@ static void proof_unfolds_a_string(void **state)
 	assert_there(&a, "W0-39 W60-9223372036854775807");
 	assert_true(left_of(&a) > TTL - 5000 && left_of(&a) <= TTL);
 	assert_int_equal(acquire_as(&b, W, 0, MAX, true), 0);
-	assert_int_equal(left_of(&a), -1);
+	assert_there(&a, "");
 	assert_there(&b, "W0-9223372036854775807");
+}
+
+/* Who renews the dead's is told that nothing is left, and that is no loss. */
+static void who_has_nothing_left_is_not_forgotten(void **state)
+{
+	(void)state;
+	acquire(&a, W, 0, 9);
+	assert_int_equal(acquire_as(&b, W, 0, 9, true), 0);
+	assert_there(&a, "");
+	assert_int_equal(renew(&a), 0);
+	b.held.n = 0;
+	assert_int_equal(say_window(&b, ++b.seq, 0, MAX), 0);
+	assert_int_equal(acquire(&far, W, 0, MAX), 0);
+	far.held.n = a.held.n = 0;
+	assert_int_equal(say_window(&far, ++far.seq, 0, MAX), 0);
+	assert_int_equal(say_window(&a, ++a.seq, 0, MAX), 0);
+	assert_true(nothing_left());
 }
 
 /* He goes on under his token, with what he takes from then on. */
@@ -1605,6 +1622,7 @@ int main(void)
 		old_test(the_expired_are_swept),
 		old_test(proof_cuts_what_it_proves),
 		old_test(proof_unfolds_a_string),
+		old_test(who_has_nothing_left_is_not_forgotten),
 		old_test(who_shares_the_description_is_taken_over_alive),
 		old_test(who_shares_the_description_is_not_cut_for_nothing),
 		old_test(proof_of_a_reader_demotes),

@@ -69,6 +69,8 @@ ask a 'set a W 0 0'
 is "$RESULT" 0 'killed: the next of its host has all of the file at once'
 at_most "$(ranges same)" 1 '... and it alone'
 peer_end a
+# (The dead one has no range any more, and is forgotten with the end of his lease.)
+rr del "dlock:$MNT/same%rec" >/dev/null
 
 killed set
 over set

@@ -198,6 +198,69 @@ ask q 'wait a W 5 1' 20
 is "$RESULT" 0 '... until it unlocks'
 peer_end p q
 
+# A child unlocks it and locks it again: that is its lock, of the same description, and
+# no loss of who had it before.
+is_forgotten()
+{
+	[ "$(rr exists "dlock:$MNT/u%rec")" = 0 ]
+}
+# is_not_there BYTE: of a range that begins there
+is_not_there()
+{
+	! rr zrangebylex "{dlock:$MNT/u%rec}%r" - + |
+		grep -q "^SW$(printf %019d "$1")"
+}
+for when in 'at once' 'when it is forgotten'; do
+	peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/u"
+	ask p 'W 0 10'
+	ask p 'child U 0 10'
+	[ "$when" = 'at once' ] ||
+		ok 'what nobody has a keeper gives back' \
+			until_true 10 is_forgotten
+	ask p 'child W 0 10'
+	is "$HEARD" '0 W0-9' \
+		"a child unlocks what its parent has, and locks it, $when"
+	ask p 'W 20 1'
+	is "$HEARD" '0 W0-9 W20-20' '... and the parent goes on'
+	calls=$(scripts_called)
+	until_true 15 renewed
+	is "$(cat "$RIG/p.err")" '' '... and has lost nothing'
+	peer_end p
+	until_true 10 is_forgotten
+done
+# What is refused undoes nothing of that.
+peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/u"
+peer q dl B "$BIN/records" tell
+ask q 'open a u'
+ask q 'set a W 15 1'
+for when in 'at once' 'when it is forgotten'; do
+	ask p 'W 0 10'
+	ask p 'child U 0 10'
+	[ "$when" = 'at once' ] || until_true 10 is_not_there 0
+	ask p 'child W 0 10'
+	ask p 'W 0 20'
+	is "$HEARD" 'EAGAIN W0-9' \
+		"the parent is refused more, and the child's stays, $when"
+	ask q 'set a W 5 1'
+	is "$RESULT" EAGAIN '... also for another host'
+	ask p 'U 0 20'
+	until_true 10 is_not_there 0
+done
+peer_end p q
+
+# (Who is not asked for more learns it by his renewal.)
+peer p dl A /usr/bin/python3 "$RIG/shared.py" "$MNT/u"
+ask p 'W 0 10'
+ask p 'child U 0 10'
+until_true 10 is_forgotten
+ask p 'child W 0 10'
+calls=$(scripts_called)
+until_true 15 renewed
+ask p 'W 20 1'
+is "$HEARD" '0 W0-9 W20-20' '... who is renewed meanwhile, too'
+is "$(cat "$RIG/p.err")" '' '... and has lost nothing'
+peer_end p
+
 # Nor does it become a weaker one that the description is not open for.
 for run in on dl; do
 	peer p "$run" A /usr/bin/python3 "$RIG/shared.py" "$MNT/w" writes
