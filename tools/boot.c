@@ -21,6 +21,11 @@ void boot_host(const char *host_id, char word[DLK_WORD_MAX])
 	word[at] = '\0';
 	if (!host_id[0])
 		return;
+	/* As identity.c has it. */
+	if (!at) {
+		strcpy(word, "unknown");
+		at = strlen(word);
+	}
 	word[at++] = ':';
 	dlk_word(word + at, DLK_WORD_MAX - 40, host_id, strlen(host_id));
 }

@@ -9,6 +9,7 @@
 
 #include "hold/identity.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,8 @@
 #include "model/text.h"
 #include "model/token.h"
 
-/* Read once a process; the same bytes whoever writes them, so no mutex. */
+/* Read once a process; the same bytes whoever writes them, so no mutex.  What could
+ * not be read is not kept. */
 static struct {
 	_Atomic bool known;
 	int64_t offset_ns;        /* of the time namespace's CLOCK_BOOTTIME */
@@ -38,13 +40,39 @@ void dlk_identity_forget(void)
 	atomic_store(&me.process, 0);
 }
 
-static void learn_host(void)
+static bool is_lacking(ssize_t err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
+
+/*
+ * By a HOST that two of them have in common each would be dead to the other (DESIGN
+ * L3), for of one image they have the same files, too:
+ *
+ *	one host		Redis			another, of the same image
+ *	its kernel grants
+ *	ask ->			granted
+ *							its kernel grants, later
+ *						<-	ask, with that as proof
+ *				granted: the first one
+ *				has no holder any more
+ *
+ * So where the boot id is not to be read (proc(5), subset=pid; Landlock) there is
+ * none, unless host_id tells them apart.
+ */
+static int learn_host(void)
 {
 	char id[64], word[DLK_WORD_MAX], host[DLK_WORD_MAX] = "";
 	const char *host_id = dlk_self.config->host_id;
 	struct dlk_text t;
+	const ssize_t n =
+		dlk_slurp("/proc/sys/kernel/random/boot_id", id, sizeof(id));
 
-	if (dlk_slurp("/proc/sys/kernel/random/boot_id", id, sizeof(id)) < 36)
+	if (is_lacking(n))
+		return (int)n;
+	if (n < 36 && !host_id[0])
+		return -EREMOTEIO;
+	if (n < 36)
 		memcpy(id, "unknown", sizeof("unknown"));
 	dlk_text_init(&t, host, sizeof(host));
 	for (const char *p = id; *p && *p != '\n'; p++)
@@ -56,19 +84,16 @@ static void learn_host(void)
 	}
 	/* (At once: another thread may read it already.) */
 	memcpy(me.host, host, sizeof(host));
+	return 0;
 }
 
 /* "boottime  <seconds> <nanoseconds>" (time_namespaces(7)) */
-static int64_t boottime_offset(void)
+static int64_t parse_offset(const char *text)
 {
-	char text[256];
-	const char *at;
+	const char *at = strstr(text, "boottime");
 	uint64_t sec, nsec;
 	bool minus;
 
-	if (dlk_slurp("/proc/self/timens_offsets", text, sizeof(text)) < 0)
-		return 0;
-	at = strstr(text, "boottime");
 	if (!at)
 		return 0;
 	at += strlen("boottime");
@@ -79,6 +104,19 @@ static int64_t boottime_offset(void)
 		return 0;
 	return (minus ? -(int64_t)sec : (int64_t)sec) * 1000000000 +
 	       (int64_t)nsec;
+}
+
+/* (A kernel without such namespaces has no such file.) */
+static int learn_offset(void)
+{
+	char text[256];
+	const ssize_t n =
+		dlk_slurp("/proc/self/timens_offsets", text, sizeof(text));
+
+	if (is_lacking(n))
+		return (int)n;
+	me.offset_ns = n < 0 ? 0 : parse_offset(text);
+	return 0;
 }
 
 /* When it began, in nanoseconds: the 22nd field of /proc/PID/stat (proc(5)). */
@@ -130,13 +168,16 @@ static void learn_process(void)
 	atomic_compare_exchange_strong(&me.process, &none, process | 1);
 }
 
-static void learn(void)
+/* 0, or as dlk_identity_token(). */
+static int learn(void)
 {
 	struct utsname uts;
 	char comm[32] = "";
 	ssize_t n;
+	const int err = learn_host() ?: learn_offset();
 
-	learn_host();
+	if (err)
+		return err;
 	if (uname(&uts) < 0)
 		uts.nodename[0] = '\0';
 	dlk_word(me.hostname, sizeof(me.hostname), uts.nodename,
@@ -144,9 +185,9 @@ static void learn(void)
 	n = dlk_slurp("/proc/self/comm", comm, sizeof(comm));
 	dlk_word(me.command, sizeof(me.command), comm,
 		 n > 0 ? (size_t)n - 1 : 0);
-	me.offset_ns = boottime_offset();
 	learn_process();
 	atomic_store(&me.known, true);
+	return 0;
 }
 
 void dlk_identity_process(char digits[17])
@@ -176,7 +217,10 @@ ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 	struct dlk_text t;
 	uint8_t bytes[16];
 	uint64_t process;
+	const int err = atomic_load(&me.known) ? 0 : learn();
 
+	if (err)
+		return err;
 	token.since_ns = dlk_identity_since(since_ns);
 	dlk_random(bytes, sizeof(bytes));
 	process = atomic_load(&me.process);

@@ -13,7 +13,8 @@
 /*
  * The token of a lease on the file behind fd, granted at since_ns, with a path
  * unless it is NULL; of one that the process owns, not a description, it
- * begins with the process's digits.
+ * begins with the process's digits.  -EMFILE, -ENFILE, -ENOMEM: this host cannot be
+ * read just now; -EREMOTEIO: nothing tells it from others.
  */
 ssize_t dlk_identity_token(int fd, const struct dlk_file *file,
 			   const char *path, uint64_t since_ns,

@@ -229,13 +229,30 @@ ssize_t dlk_request_token(struct request *r, uint64_t since_ns, char *buf,
 				  r->kind == DLK_POSIX, buf, size);
 }
 
+static const char *why_nameless(int err)
+{
+	switch (err) {
+	case -EREMOTEIO:
+		return "nothing tells this host from others: "
+		       "/proc/sys/kernel/random/boot_id cannot be read, and no "
+		       "host_id is set (dlock.conf(5))";
+	case -ENAMETOOLONG:
+		return "its token would be too long";
+	default:
+		return "no descriptor, or no memory, is left to read the boot "
+		       "id of this host with";
+	}
+}
+
 int dlk_request_new_token(struct request *r)
 {
 	ssize_t n = dlk_request_token(r, dlk_now_ns(), r->s->token,
 				      sizeof(r->s->token));
 
-	if (n < 0)
+	if (n < 0) {
+		strcpy(r->attempt.why, why_nameless((int)n));
 		return (int)n;
+	}
 	r->lease.token = r->s->token;
 	r->lease.token_len = (size_t)n;
 	return 0;
