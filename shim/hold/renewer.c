@@ -161,6 +161,30 @@ static void reclaim_ranges(struct dlk_hold *h, struct dlk_renewal *r,
 		r->result = DLK_GONE;
 }
 
+/* What the masters of a quorum have not alike (quorum_upkeep.c, 3): but while something
+ * is said to them, they are not alike by that. */
+static void settle_ranges(struct dlk_hold *h, struct dlk_renewal *r,
+			  struct dlk_store *s, struct dlk_attempt *at)
+{
+	struct dlk_renewal own = { .lease = r->lease,
+				   .deadline_ns = h->valid.deadline_ns,
+				   .unlike = true };
+	bool quiet;
+
+	if (!dlk_file_trylock(&h->file))
+		return;
+	dlk_holds_lock();
+	quiet = h->state == HOLD_HELD && !h->asks &&
+		h->out.message == OUTBOX_NOTHING &&
+		dlk_now_ns() < h->valid.deadline_ns;
+	dlk_holds_unlock();
+	own.sent_seq = h->seq;
+	r->reclaimed |= quiet;
+	if (quiet)
+		s->ops->reclaim_ranges(s, at, &own, h->since_ns, &h->ranges);
+	dlk_file_unlock(&h->file);
+}
+
 /*
  * A sharer may have unlocked it meanwhile, and locked it for himself: that is
  * no loss (L4).
@@ -227,6 +251,8 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 		reclaim_ranges(h, r, s, at);
 		r->reclaimed = r->result == 0;
 	}
+	if (r->result == 0 && r->unlike)
+		settle_ranges(h, r, s, at);
 	end_if_sharers(h, r, at);
 	tell(h, dlk_judge(h, r, now), dlk_renewal_loss(r, at->why));
 }

@@ -11,7 +11,7 @@
 #include "redis/pool.h"
 #include "redis/script.h"
 
-enum { SILENT_MS = 200, AWAY_MS = 1000, SLICE_MS = 20 };
+enum { AWAY_MS = 1000, SLICE_MS = 20 };
 
 /* --- one master ----------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ static bool owes_for_long(const struct dlk_master *m, uint64_t now_ns)
 {
 	const uint64_t since = atomic_load(&m->silent_ns);
 
-	return since && now_ns > since + SILENT_MS * DLK_MS;
+	return since && now_ns > since + DLK_SILENT_MS * DLK_MS;
 }
 
 bool dlk_master_is_away(const struct dlk_master *m, uint64_t now_ns)
@@ -83,6 +83,7 @@ struct dlk_conn *dlk_master_conn(struct dlk_master *m, enum dlk_wanted wanted,
 
 	if (!c)
 		return NULL;
+	c->one_of_several = true;
 	if (c->step)
 		go_on_connecting(m, c);
 	/*
@@ -375,7 +376,7 @@ static uint64_t end_of(const struct ballot *b, const struct decision *d)
 {
 	const bool yes = dlk_tally_state(&b->tally) == TALLY_YES;
 	const uint64_t took = d->at_ns - b->asked_ns;
-	const uint64_t silent = SILENT_MS * DLK_MS;
+	const uint64_t silent = DLK_SILENT_MS * DLK_MS;
 	uint64_t linger = yes ? b->linger_ns : b->linger_no_ns;
 
 	if (!d->at_ns || untaught_ones(b))

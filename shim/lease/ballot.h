@@ -16,7 +16,7 @@
  *  2. What a late master answers is read, and means nothing, by whoever has its
  *     connection next.  On one connection it acts in order: what is said to it
  *     later is done later.
- *  3. A master that cannot be reached, or owes an answer for SILENT_MS, or
+ *  3. A master that cannot be reached, or owes an answer for DLK_SILENT_MS, or
  *     more answers than there is room for, is *away*: it is not asked for
  *     AWAY_MS, unless the others are no majority.
  *     Nobody waits for it, and there is nothing to release where nothing was
@@ -74,7 +74,7 @@ static inline uint64_t dlk_lease_mark(const struct dlk_lease *lease)
 
 struct ballot;
 
-enum { DLK_REPLIES_MAX = 16, DLK_UNREAD_MAX = 8 };
+enum { DLK_REPLIES_MAX = 16, DLK_UNREAD_MAX = 8, DLK_SILENT_MS = 200 };
 
 struct ballot {
 	/* The question. */

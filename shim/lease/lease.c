@@ -114,8 +114,8 @@ static int compare(struct dlk_conn *c, bool by_source, struct dlk_arg script,
 {
 	const bool two = lease->ranges_key && (!c->one_key || lease->pause_ms);
 	struct dlk_number linger;
-	struct dlk_arg args[8];
-	int n = 0;
+	struct dlk_arg args[10];
+	int n = 0, plain;
 
 	args[n++] = by_source ? WORD("EVAL") : WORD("EVALSHA");
 	args[n++] = script;
@@ -125,7 +125,13 @@ static int compare(struct dlk_conn *c, bool by_source, struct dlk_arg script,
 		args[n++] = RANGES(lease);
 	args[n++] = TOKEN(lease);
 	args[n++] = last;
+	plain = n;
 	n = dlk_reply_linger(c, lease, &linger, args, n);
+	if (lease->ranges_key && c->one_of_several) {
+		if (n == plain)
+			args[n++] = NO_WORD;
+		args[n++] = WORD("alike");
+	}
 	return dlk_conn_append(c, n, args);
 }
 

@@ -15,10 +15,13 @@
  *			(dies)
  *	renew ->		yes	yes
  *
- *  3. Of an owner of records each says the number of its last request and how
- *     many ranges it has: where that is less, it was away meanwhile, and gets
- *     the list of one that was not, by that number.  What the owner has asked
- *     for since has a greater one, and is not undone.
+ *  3. Of an owner of records each says the number of its last request, how many
+ *     ranges it has, and a digest of them.  What a majority says alike is right,
+ *     and who has another list was away meanwhile: he gets that one, by its
+ *     number.  (The number alone does not tell: who has missed the last but one
+ *     has the last.  Of more than 500 ranges there is no digest.)  What the owner
+ *     has asked for since has a greater one, and is not undone.  Where no majority
+ *     is alike the owner settles it, who knows, and nobody else.
  *  4. What was forgotten by a majority at a time is put back at each as by a
  *     single server (DESIGN 5.4), within the deadline.
  */
@@ -37,8 +40,9 @@
 #include "redis/pool.h"
 
 /*
- * Those that are late are waited for so long, for what they say is acted on.
- * More ranges of an owner than that are not put back; those of its later
+ * Those that are late are waited for so long, for what they say is acted on; with a
+ * renewal for as long as one may owe an answer, for who is never heard gets nothing
+ * back.  More ranges of an owner than that are not put back; those of its later
  * requests are.
  */
 enum { LATE_MS = 20, RANGES_MAX = 16384 };
@@ -190,33 +194,46 @@ static void say_missing(struct dlk_store *s, const struct dlk_master *m,
 	dlk_line_end(&l);
 }
 
-/* How much an owner's server knows of it. */
-static bool knows_less(const struct dlk_renewal *a, const struct dlk_renewal *b)
+static bool are_alike(const struct dlk_renewal *a, const struct dlk_renewal *b)
 {
-	return a->seq != b->seq ? a->seq < b->seq : a->ranges < b->ranges;
+	return a->seq == b->seq && a->ranges == b->ranges &&
+	       a->digest == b->digest;
 }
 
-/* The master that knows most of the k-th. */
+/* One of the majority that has the same (NULL: has it not); n: none has. */
+static unsigned alike_ones(const struct dlk_renewal *const *said, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		unsigned same = 0;
+
+		for (unsigned j = 0; j < n && said[i]; j++)
+			same += said[j] && are_alike(said[i], said[j]);
+		if (same >= dlk_majority(n))
+			return i;
+	}
+	return n;
+}
+
+/* The same of the k-th. */
 static unsigned best_of(const struct batch *x, unsigned masters, unsigned k)
 {
-	unsigned best = masters;
+	const struct dlk_renewal *said[DLK_MASTERS_MAX] = { NULL };
 
-	for (unsigned i = 0; i < masters; i++)
-		if ((x->voted & 1U << i) && x->of[i][k].result == 0 &&
-		    (best == masters ||
-		     knows_less(&x->of[best][k], &x->of[i][k])))
-			best = i;
-	return best;
+	for (unsigned i = 0; i < masters && i < DLK_MASTERS_MAX; i++)
+		if ((x->voted & 1U << i) && x->of[i][k].result == 0)
+			said[i] = &x->of[i][k];
+	return alike_ones(said, masters);
 }
 
+/* (A later request may be on its way, and so is what becomes of it.) */
 static bool lacks(const struct batch *x, unsigned i, unsigned k, unsigned best)
 {
 	const struct dlk_renewal *r = &x->of[i][k];
 
 	return (x->voted & 1U << i) &&
 	       (r->result == DLK_GONE ||
-		(r->result == 0 && r->lease->ranges_key &&
-		 knows_less(r, &x->of[best][k])));
+		(r->result == 0 && r->seq <= x->of[best][k].seq &&
+		 !are_alike(r, &x->of[best][k])));
 }
 
 /* The list of an owner, by one master. */
@@ -323,15 +340,26 @@ static uint32_t choose(struct dlk_store *s, struct batch *x,
 	return whom;
 }
 
+static bool has_time(const struct dlk_attempt *at, uint64_t by_ns)
+{
+	return dlk_now_ns() < by_ns &&
+	       !(at->interrupt && at->interrupt(at->arg));
+}
+
 static void put_back(struct dlk_store *s, struct dlk_attempt *at,
 		     struct batch *x, struct dlk_renewal *r)
 {
 	const uint64_t by = dlk_attempt_by_ns(at, dlk_now_ns());
 	uint32_t whom = 0;
 
-	for (unsigned k = 0; k < x->n; k++)
-		if (r[k].result == 0 && r[k].lease->ranges_key)
-			r[k].reclaimed |= put_ranges_back(s, x, k, by);
+	/* What there is no time for is put back by the next renewal. */
+	for (unsigned k = 0; k < x->n && has_time(at, by); k++) {
+		if (r[k].result != 0 || !r[k].lease->ranges_key)
+			continue;
+		r[k].unlike = best_of(x, dlk_masters_of(s)->n, k) ==
+			      dlk_masters_of(s)->n;
+		r[k].reclaimed |= put_ranges_back(s, x, k, by);
+	}
 	for (unsigned k = 0; k < x->n; k++) {
 		const uint32_t one = choose(s, x, r, k);
 
@@ -346,11 +374,12 @@ static void put_back(struct dlk_store *s, struct dlk_attempt *at,
 
 /* What they say is in *x then, to be unmapped; false: all of r have failed. */
 static bool ask_all(struct ballot *b, struct batch *x, batch_fn *fn,
-		    struct dlk_store *s, struct dlk_attempt *at,
-		    struct dlk_renewal *r, unsigned n)
+		    unsigned late_ms, struct dlk_store *s,
+		    struct dlk_attempt *at, struct dlk_renewal *r, unsigned n)
 {
 	if (begin(x, dlk_masters_of(s), fn, r, n)) {
 		*b = ballot_of(s, at, x);
+		b->linger_ns = late_ms * DLK_MS;
 		dlk_ballot_hold(b);
 		return true;
 	}
@@ -391,13 +420,14 @@ void dlk_quorum_renew(struct dlk_store *s, struct dlk_attempt *at,
 	struct batch x;
 	struct ballot b;
 
-	if (!ask_all(&b, &x, dlk_renew_batch, s, at, r, n))
+	if (!ask_all(&b, &x, dlk_renew_batch, DLK_SILENT_MS, s, at, r, n))
 		return;
 	for (unsigned k = 0; k < n; k++) {
 		const struct said said = hear(&x, masters, k);
 
 		r[k].asked_ns = b.asked_ns;
 		r[k].until_ns = 0;
+		r[k].unlike = false;
 		r[k].reclaimed = said.reclaimed;
 		r[k].result =
 			b.interrupted && said.yes < dlk_majority(masters)
@@ -441,7 +471,7 @@ void dlk_quorum_release(struct dlk_store *s, struct dlk_attempt *at,
 	struct batch x;
 	struct ballot b;
 
-	if (!ask_all(&b, &x, dlk_release_batch, s, at, r, n))
+	if (!ask_all(&b, &x, dlk_release_batch, LATE_MS, s, at, r, n))
 		return;
 	for (unsigned k = 0; k < n; k++)
 		r[k].result = judge_release(dlk_masters_of(s), &x, k);
@@ -455,6 +485,7 @@ struct ranges {
 	const struct dlk_lease *lease;
 	const struct dlk_ranges *held;
 	uint64_t seq, since_ns;
+	bool settles;
 	struct dlk_renewal of[DLK_MASTERS_MAX];
 	unsigned yes, gone, lost, late;
 };
@@ -499,13 +530,16 @@ static int ask_state(struct ballot *b, unsigned i, struct dlk_conn *c)
 	return dlk_renew_batch(c, b->by_ns, &x->of[i], 1) ?: x->of[i].result;
 }
 
-/* Is it there?  Else, within its restart window, it is put back (4). */
+/* Is it there?  Else, within its restart window, it is put back (4); or (3). */
 static int ask_reclaim(struct ballot *b, unsigned i, struct dlk_conn *c)
 {
 	struct ranges *x = b->arg;
 	struct dlk_renewal *u = &x->of[i];
 	int err = ask_state(b, i, c);
 
+	if (err == 0 && x->settles)
+		return dlk_records_restore(c, b->by_ns, u, x->since_ns,
+					   x->held);
 	if (err != DLK_GONE)
 		return err;
 	dlk_records_reclaim(c, b->by_ns, u, x->since_ns, x->held);
@@ -517,7 +551,11 @@ void dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
 			struct dlk_renewal *r, uint64_t since_ns,
 			const struct dlk_ranges *held)
 {
-	struct ranges x = { r->lease, held, r->sent_seq, since_ns, .yes = 0 };
+	struct ranges x = { .lease = r->lease,
+			    .held = held,
+			    .seq = r->sent_seq,
+			    .since_ns = since_ns,
+			    .settles = r->unlike };
 	struct ballot b;
 
 	ask_of_ranges(&b, s, at, ask_reclaim, &x);
@@ -538,16 +576,37 @@ void dlk_quorum_reclaim(struct dlk_store *s, struct dlk_attempt *at,
 	r->result = b.interrupted ? -EINTR : -ETIMEDOUT;
 }
 
-/* The list of the one that knows most, of a majority that knows it. */
+/* How much an owner's server knows of it. */
+static bool knows_less(const struct dlk_renewal *a, const struct dlk_renewal *b)
+{
+	return a->seq != b->seq ? a->seq < b->seq : a->ranges < b->ranges;
+}
+
+static unsigned most_of(const struct dlk_renewal *const *said, unsigned n,
+			unsigned first)
+{
+	unsigned best = first;
+
+	for (unsigned i = first; i < n; i++)
+		if (said[i] && knows_less(said[best], said[i]))
+			best = i;
+	return best;
+}
+
+/* The list of those who are alike, or of the one that knows most, of a majority that
+ * knows it. */
 int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
 		    const struct dlk_lease *lease, struct dlk_ranges *held,
 		    uint64_t *seq)
 {
 	struct dlk_masters *masters = dlk_masters_of(s);
 	struct ranges x = { .lease = lease };
-	struct dlk_renewal *best = NULL;
+	const struct dlk_renewal *said[DLK_MASTERS_MAX] = { NULL };
+	unsigned best;
 	struct ballot b;
 
+	for (unsigned i = 0; i < masters->n; i++)
+		x.of[i].result = -ENOTCONN;
 	ask_of_ranges(&b, s, at, ask_state, &x);
 	if (dlk_tally_state(&b.tally) != TALLY_YES) {
 		dlk_ballot_explain(&b);
@@ -556,10 +615,13 @@ int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
 			       : -ETIMEDOUT;
 	}
 	for (unsigned i = 0; i < masters->n; i++)
-		if (b.answered & 1U << i && x.of[i].result == 0 &&
-		    (!best || knows_less(best, &x.of[i])))
-			best = &x.of[i];
-	return read_list(&masters->v[best - x.of], b.by_ns, lease, held, seq);
+		if (x.of[i].result == 0)
+			said[i] = &x.of[i];
+	best = alike_ones(said, masters->n);
+	for (unsigned i = 0; best == masters->n && i < masters->n; i++)
+		if (said[i])
+			best = most_of(said, masters->n, i);
+	return read_list(&masters->v[best], b.by_ns, lease, held, seq);
 }
 
 static int ask_reduce(struct ballot *b, unsigned i, struct dlk_conn *c)

@@ -190,16 +190,18 @@ int dlk_lease_released(const redisReply *r, uint64_t *seq)
 		       : -EREMOTEIO;
 }
 
-/* "SEQUENCE NUMBER" of records; "EX" of a whole file, or "". */
+/* "SEQUENCE NUMBER" of records, and " DIGEST"; "EX" of a whole file, or "". */
 static void read_state(const redisReply *r, struct dlk_renewal *u)
 {
 	const char *text = r->element[1]->str;
 
-	u->seq = u->ranges = 0;
+	u->seq = u->ranges = u->digest = 0;
 	u->alone = strcmp(text, "EX") == 0;
 	text = dlk_number(text, 10, &u->seq);
 	if (text && *text == ' ')
-		dlk_number(text + 1, 10, &u->ranges);
+		text = dlk_number(text + 1, 10, &u->ranges);
+	if (text && *text == ' ')
+		dlk_number(text + 1, 16, &u->digest);
 }
 
 int dlk_lease_renewed(struct dlk_conn *c, uint64_t deadline_ns,

@@ -210,6 +210,11 @@ struct dlk_renewal {
 				 its memory began; 0 */
 	uint64_t seq, ranges; /* out, the engine's, of records: the number of
 				 the owner's last request; how many it has */
+	uint64_t digest;      /* out, a quorum's: of these; 0: too many */
+	bool unlike;          /* out, result 0, a quorum's, of records: its
+				 masters have not the same, and which is right
+				 only the owner knows.  In, of reclaim_ranges:
+				 put back where it is known, too */
 	int result;           /* out: 0, DLK_LOST, DLK_GONE, DLK_REPLACED,
 				 -errno */
 };

@@ -210,12 +210,26 @@ int dlk_record_ask(struct request *r)
 
 /* --- what is granted ------------------------------------------------------ */
 
-/* When it is to be looked at. */
-static uint64_t count_from(struct dlk_hold *h, uint64_t asked_ns, bool is_new)
+/*
+ * When it is to be looked at.  With one server a grant is a renewal.  Of several only
+ * a renewal puts back what one of them lacks, so none is put off: who is always
+ * granted something would have only those that were there in the beginning.
+ */
+static uint64_t count_from(struct dlk_hold *h, const struct request *r,
+			   bool is_new)
 {
+	const uint64_t asked_ns = r->s->answer.asked_ns;
+	uint64_t due_ns, look_ns;
+
 	DLK_GUARD(&dlk_holds_mutex);
-	return is_new ? dlk_hold_install(h, asked_ns, 0)
-		      : dlk_hold_extend(h, asked_ns);
+	if (is_new)
+		return dlk_hold_install(h, asked_ns, 0);
+	due_ns = h->valid.renew_ns;
+	look_ns = dlk_hold_extend(h, asked_ns);
+	if (!r->store->no_queue)
+		return look_ns;
+	dlk_hold_hurry(h, due_ns);
+	return due_ns < look_ns ? due_ns : look_ns;
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
@@ -246,7 +260,7 @@ int dlk_record_keep(struct request *r)
 	}
 	h->seq = r->seq;
 	h->since_ns = r->since_ns;
-	look_ns = count_from(h, asked, is_new);
+	look_ns = count_from(h, r, is_new);
 	r->own = h;
 	err = dlk_request_ensure_renewal(r, h, look_ns, is_new);
 	/* (flock.c, is_for_sharers) */

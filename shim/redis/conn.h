@@ -119,6 +119,7 @@ struct dlk_conn {
 	 * slot is on its way to this node; `one_key`: and a question that can
 	 * do with its first key is asked with that alone.
 	 */
+	bool one_of_several; /* masters of a quorum: are they alike? */
 	bool clustered, asking, one_key;
 	int slot;
 	/* An answer that nobody waited for says that it is another node's. */

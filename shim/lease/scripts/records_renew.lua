@@ -6,18 +6,28 @@
 --
 -- KEYS    1 the lease  2 its ranges; or none, of who has one string: while a slot
 --           of a cluster moves, what has all its keys on one side is answered
--- ARGV    1 token  2 ttl (ms)  3 how it lingers, or none
+-- ARGV    1 token  2 ttl (ms)  3 how it lingers, or '' or none
+--         4 "alike": of several servers, are they?  or none
 --
 -- {1, "SEQUENCE N"}  renewed: the owner's last request here, and how many
---             ranges it has: of several servers, are they alike?
+--             ranges it has; if these are 500 at most and it was asked for,
+--             " DIGEST" of them, 16 digits
 -- {0, token}  another's; '' if it is longer than any of ours or no lease
 -- {-1, ''}    there is none
+local function digest_of(members)
+	return ARGV[4] and #members <= 500
+	       and ' ' .. string.sub(redis.sha1hex(table.concat(members)), 1, 16)
+	       or ''
+end
+
 local len = redis.pcall('STRLEN', KEYS[1])
 if type(len) == 'number' and len > 0 then
 	local held = len < 768 and redis.call('GET', KEYS[1]) or ''
 	if held == ARGV[1] then
 		redis.call('PEXPIRE', KEYS[1], ARGV[2])
-		return { 1, '00000000000000000001 1' }
+		return { 1, '00000000000000000001 1' .. digest_of({
+			'O' .. string.sub(held, 8, 39) .. string.rep('0', 19)
+			.. '9223372036854775807W' }) }
 	end
 	return { 0, held }
 end
@@ -46,7 +56,7 @@ if not me then
 		end
 	end
 end
-local lingering = me and lingers(ARGV[3])
+local lingering = me and lingers(ARGV[3] ~= '' and ARGV[3] or nil)
 -- Expired but not swept yet: another request may be on its way.
 if not me or me.expiry <= now
 	     and not resumes(me.expiry, me.lingering, lingering) then
@@ -55,5 +65,7 @@ end
 me.expiry, me.lingering = now + tonumber(ARGV[2]), lingering
 set_owner(me)
 live_until(me.expiry, lingering)
-return { 1, me.seq .. ' ' .. redis.call('ZLEXCOUNT', ranges_key,
-	'[O' .. me.id, '[O' .. me.id .. ':') }
+local first, last = '[O' .. me.id, '[O' .. me.id .. ':'
+return { 1, me.seq .. ' ' .. redis.call('ZLEXCOUNT', ranges_key, first, last)
+	    .. digest_of(ARGV[4] and redis.call('ZRANGEBYLEX', ranges_key,
+		first, last, 'LIMIT', 0, 501) or {}) }

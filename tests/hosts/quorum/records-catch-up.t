@@ -27,6 +27,11 @@ alike()
 	[ -n "$(bounds_at 1)" ] && [ "$(bounds_at 1)" = "$(bounds_at "$1")" ]
 }
 
+is_alike_all()
+{
+	alike 2 && alike 3
+}
+
 rig_start disks
 : >"$RIG/log"
 export DLOCK_LOG=warning:$RIG/log
@@ -70,6 +75,42 @@ for how in stop kill; do
 	until_true 20 alike 3
 done
 unlike "$(cat "$RIG/log")" LOST 'nothing is lost'
+
+# A master that has missed one request has the next one: by their numbers it is like the
+# others, and what it still has is not for them.
+ask a 'range a F_WRLCK 300 10'
+until_true 20 alike 3
+for n in 1 2 3; do
+	master_stop 3
+	for byte in 400 401; do # it does not answer, and is away
+		ask a "range a F_WRLCK $byte 1"
+		ask a "range a F_UNLCK $byte 1"
+		on A sleep 0.25
+	done
+	ask a 'range a F_UNLCK 300 10'
+	master_cont 3
+	on A sleep 1.2
+	ask a "range a F_WRLCK $((500 + n)) 1"
+	is "$RESULT" 0 "$n: it missed an unlock, and has what was asked for then"
+	ok "$n: ... until all have the same" until_true 20 is_alike_all
+	ask b 'range b F_WRLCK 300 10'
+	is "$RESULT" 0 "$n: ... and what was given back is free"
+	ask b 'range b F_UNLCK 300 10'
+	ask a 'range a F_WRLCK 300 10'
+	until_true 20 is_alike_all
+done
+
+# A grant is no renewal: who is always granted something has one that came back, too.
+is_alike_amidst()
+{
+	ask a 'range a F_WRLCK 700 1'
+	ask a 'range a F_UNLCK 700 1'
+	alike 3
+}
+master_kill 3
+master_up 3
+ok 'one comes back, empty, to who always asks: it has what the others have' \
+	until_true 20 is_alike_amidst
 
 # A wait of who holds something: said once.
 say b 'range b F_WRLCK 0 10 WAIT'
