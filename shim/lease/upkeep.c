@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "model/seeded.h"
+#include "model/slot.h"
 #include "model/timeline.h"
 #include "os/sys.h"
 #include "redis/replicas.h"
@@ -12,6 +13,8 @@
 
 /* Results of those that are yet to be asked about. */
 enum { TO_ASK = 1000, TO_RECLAIM, TO_LOOK_AGAIN, TO_CONFIRM };
+/* So many slots are taught with a renewal, at most. */
+enum { TEACH = 16 };
 
 /* What is asked about each lease of a batch. */
 struct question {
@@ -323,6 +326,20 @@ static void mend(struct dlk_conn *c, uint64_t deadline_ns,
 	}
 }
 
+/* The rest at the next renewal: each is a round trip, once. */
+static void teach_slots(struct dlk_conn *c, uint64_t deadline_ns,
+			const struct dlk_renewal *u, unsigned n)
+{
+	unsigned sent = 0;
+
+	for (unsigned i = 0; i < n && sent < TEACH; i++)
+		if (u[i].result == 0)
+			sent += dlk_script_teach_slot(
+				c, deadline_ns,
+				dlk_slot_of(u[i].lease->key,
+					    u[i].lease->key_len));
+}
+
 int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		    struct dlk_renewal *u, unsigned n)
 {
@@ -334,6 +351,8 @@ int dlk_renew_batch(struct dlk_conn *c, uint64_t deadline_ns,
 		any |= may_be_mended(&u[i]);
 	if (any)
 		mend(c, deadline_ns, u, n);
+	if (!err && c->clustered)
+		teach_slots(c, deadline_ns, u, n);
 	if (!err)
 		dlk_conn_look(c, deadline_ns);
 	return err;

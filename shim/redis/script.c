@@ -3,6 +3,7 @@
 #include "redis/script.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -359,9 +360,43 @@ static void read_youth(const struct dlk_conn *c, const redisReply *r,
 	youth->now_ms = now_ms;
 }
 
+/*
+ * Of a cluster's node: does it know a script that it is taught by its history?  Then
+ * somebody has found that old enough, for some slot, and so it is for all.  (Without a
+ * key it does nothing but fail; SCRIPT EXISTS is a right that no other question needs.)
+ */
+static int ask_if_known(struct dlk_conn *c, uint64_t deadline_ns,
+			enum dlk_guarded which, bool *known)
+{
+	const struct dlk_arg args[] = { { DLK_LITERAL("EVALSHA") },
+					dlk_script_name(c, which),
+					{ DLK_LITERAL("0") } };
+	const redisReply *r;
+	int err = dlk_conn_call(c, deadline_ns, 3, args, &r);
+
+	/* (The error names the script.) */
+	*known = !err && r->type == REDIS_REPLY_ERROR &&
+		 strstr(r->str, c->names[which]);
+	return err;
+}
+
+static int ask_if_taught(struct dlk_conn *c, uint64_t deadline_ns,
+			 const struct dlk_server_info *s, bool *taught)
+{
+	int err;
+
+	*taught = false;
+	if (strcmp(s->history, c->server.history) != 0)
+		return 0;
+	err = ask_if_known(c, deadline_ns, DLK_ACQUIRE, taught);
+	return err || *taught ? err
+			      : ask_if_known(c, deadline_ns,
+					     DLK_RECORDS_ACQUIRE, taught);
+}
+
 /* Its uptime may be older than its memory: young.lua. */
 static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_server_info *s, bool suspect,
+			const struct dlk_server_info *s, const char *suspect,
 			struct dlk_youth *youth)
 {
 	const uint64_t asked_ns = dlk_now_ns();
@@ -384,7 +419,7 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 		 * the second it started in: n there is more than n - 1. */
 		dlk_arg_number(&uptime,
 			       s->uptime_s ? (s->uptime_s - 1) * 1000 : 0, 1),
-		{ "1", suspect },
+		dlk_arg_str(suspect),
 		{ "", 0 },
 	};
 
@@ -405,6 +440,8 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_youth *youth)
 {
 	struct dlk_server_info s = { 0 };
+	const char *suspect;
+	bool taught = false;
 	int err;
 
 	*youth = (struct dlk_youth){ 0 };
@@ -414,13 +451,37 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 	err = ask_server(c, deadline_ns, &s);
 	if (err)
 		return err;
-	err = young_memory(c, deadline_ns, &s,
-			   s.promoted || dlk_server_is_other(&s, dlk_now_ns()),
-			   youth);
+	suspect =
+		s.promoted || dlk_server_is_other(&s, dlk_now_ns()) ? "1" : "";
+	if (c->clustered && suspect[0])
+		err = ask_if_taught(c, deadline_ns, &s, &taught);
+	if (!err)
+		err = young_memory(c, deadline_ns, &s, taught ? "" : suspect,
+				   youth);
 	/* Its leases were deleted: what this process holds is to be put back. */
 	if (youth->emptied && dlk_server_emptied(&c->server))
 		c->restarted = true;
 	return err;
+}
+
+/* By which history it was taught; any thread, lock-free. */
+static _Atomic uint32_t taught_slots[DLK_SLOTS];
+
+bool dlk_script_teach_slot(struct dlk_conn *c, uint64_t deadline_ns, int slot)
+{
+	const char *history = c->server.history;
+	const uint32_t name = (uint32_t)dlk_hash(history, strlen(history)) | 1;
+	const int was = c->slot;
+
+	if (!c->ep->restart_delay_ms || !dlk_conn_is_open(c) ||
+	    atomic_load(&taught_slots[slot]) == name)
+		return false;
+	c->slot = slot;
+	if (load_guarded(c, deadline_ns, DLK_YOUNG) == 0)
+		atomic_store(&taught_slots[slot], name);
+	c->slot = was;
+	dlk_conn_reset(c);
+	return true;
 }
 
 /* --- what is asked -------------------------------------------------------- */

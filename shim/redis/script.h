@@ -105,6 +105,13 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_youth *youth);
 
 /*
+ * (a cluster's node) A lease of that slot was renewed: who asks there later knows by
+ * young.lua that somebody was there, should all be deleted before anybody asks.  Once a
+ * process, and history; true if something was sent.
+ */
+bool dlk_script_teach_slot(struct dlk_conn *c, uint64_t deadline_ns, int slot);
+
+/*
  * The scripts of which a server knows only what it was taught by a client with
  * our restart_delay; those of a family are taught together, the last one last:
  * who finds that one counts on the others.

@@ -11,7 +11,7 @@ RIG_MODE=cluster NODE_TIMEOUT=15000 # none fails over but who is told to
 # Three are asked within it.
 TTL=8 # s
 
-# Two files whose locks are the first node's.
+# Three files whose locks are the first node's.
 its_files()
 {
 	local file n=0
@@ -20,7 +20,7 @@ its_files()
 		[ "$(owner_of "$(slot_of "$(key_of "$file")")")" = 1 ] || continue
 		echo "$file"
 		n=$((n + 1))
-		[ "$n" -lt 2 ] || return
+		[ "$n" -lt 3 ] || return
 	done
 }
 
@@ -46,7 +46,7 @@ rig_start disks
 rig_configs ttl=${TTL}s timeout=20s connect_timeout=500ms restart_delay=${TTL}s
 ok 'the nodes are old' until_true 20 masters_are_old $((TTL + 1))
 mapfile -t files < <(its_files)
-is "${#files[@]}" 2 'two files of one node'
+is "${#files[@]}" 3 'three files of one node'
 locker a dl A
 locker b dl B
 locker c dl A
@@ -54,6 +54,7 @@ for name in a b c; do
 	ask $name "open x ${files[0]}"
 	ask $name "open y ${files[1]}"
 done
+ask a "open w ${files[2]}"
 for slot in x y; do
 	ask a "lock $slot EX"
 	is "$RESULT" 0 "$slot: the first node grants it"
@@ -70,6 +71,10 @@ for slot in x y; do
 	ok "$slot: ... until it is over" until_true 20 is_granted "lock $slot EX"
 	ask a "lock $slot UN"
 done
+# Once is enough, for all slots of that node.
+ask a 'lock w EX NB'
+is "$RESULT" 0 'w: never asked for before, it is granted at once'
+ask a 'lock w UN'
 master_kill 4
 m 1 cluster failover takeover >/dev/null
 ok 'the first is it again' until_true 20 is_master 1
