@@ -16,6 +16,8 @@ enum { SERVERS = 64 };
 static struct dlk_known {
 	_Atomic uint64_t name; /* of the endpoint; 0: free */
 	_Atomic uint64_t met, granted, granted_ns;
+	_Atomic uint64_t
+		process; /* that granted: its run id, whatever its history */
 	atomic_bool emptied; /* and said so */
 	_Atomic uint64_t switches, doubts;
 } known[SERVERS];
@@ -192,10 +194,16 @@ bool dlk_server_meet(const struct dlk_server_info *s)
 	return before && before != s->run;
 }
 
+static uint64_t process_of(const struct dlk_server_info *s)
+{
+	return dlk_hash(s->run_id, strlen(s->run_id)) | 1;
+}
+
 void dlk_server_granted(const struct dlk_server_info *s, uint64_t now_ns)
 {
 	if (!s->known)
 		return;
+	atomic_store(&s->known->process, process_of(s));
 	atomic_store(&s->known->granted, s->run);
 	atomic_store(&s->known->granted_ns, now_ns);
 }
@@ -216,12 +224,17 @@ void dlk_server_whole(const struct dlk_server_info *s)
 		atomic_store(&s->known->emptied, false);
 }
 
-/* (INFO counts whole seconds, from the second that it was started in.) */
+/*
+ * (INFO counts whole seconds, from the second that it was started in.)  One process
+ * has another history when it was promoted, which it says, and when it has given its
+ * backlog up, or made one (redis.conf, repl-backlog-ttl), which is no other memory.
+ */
 bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns)
 {
 	uint64_t before = s->known ? atomic_load(&s->known->granted) : 0;
 
 	return before && before != s->run &&
+	       atomic_load(&s->known->process) != process_of(s) &&
 	       s->uptime_s * 1000 * DLK_MS >
 		       now_ns - atomic_load(&s->known->granted_ns) +
 			       2000 * DLK_MS;

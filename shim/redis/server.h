@@ -28,7 +28,7 @@ struct dlk_server_info {
 	bool replica;
 	bool promoted;                    /* it has been one, once */
 	char history[DLK_RUN_ID_LEN + 1]; /* another one since it last became a
-					     master */
+					     master; or had no replica for long */
 	bool named;                       /* by Sentinels, to be the master */
 	char master[80];                  /* of a replica: "HOST:PORT" */
 	char evicts[24]; /* the policy by which locks may go; "": none does */
@@ -63,7 +63,7 @@ bool dlk_server_is_known(const struct dlk_server_info *s);
 bool dlk_server_emptied(const struct dlk_server_info *s);
 void dlk_server_whole(const struct dlk_server_info *s);
 /*
- * Did another one do so when this one was running already?  So it is not that
+ * Did another process do so when this one was running already?  So it is not that
  * one, restarted.
  */
 bool dlk_server_is_other(const struct dlk_server_info *s, uint64_t now_ns);

@@ -189,6 +189,26 @@ static void a_restarted_one_is_no_other(void **state)
 	assert_false(dlk_server_is_other(&s, at + 20000 * DLK_MS));
 }
 
+#define NAMED(id, history) MASTER(id, "100") "master_replid:" history "\r\n"
+
+/* It has freed its backlog: one process, and so one memory, of another history. */
+static void one_without_replicas_is_no_other(void **state)
+{
+	struct dlk_endpoint ep[2] = { endpoint("backlog"),
+				      endpoint("sentinel") };
+	const uint64_t at = 1000ULL * SECOND * DLK_MS;
+
+	(void)state;
+	ep->n_sentinels = 1;
+	dlk_server_read(&s, ep, NAMED(ONE, ONE));
+	dlk_server_granted(&s, at);
+	dlk_server_read(&s, ep, NAMED(ONE, TWO));
+	assert_false(dlk_server_is_known(&s));
+	assert_false(dlk_server_is_other(&s, at));
+	dlk_server_read(&s, ep, NAMED(TWO, TWO));
+	assert_true(dlk_server_is_other(&s, at));
+}
+
 /* Two sections may have one master's name, and differ in where it is asked for. */
 static void a_master_is_known_by_its_sentinel(void **state)
 {
@@ -241,6 +261,7 @@ int main(void)
 		cmocka_unit_test(words_are_kept_and_explained),
 		cmocka_unit_test(who_is_met_is_remembered),
 		cmocka_unit_test(a_restarted_one_is_no_other),
+		cmocka_unit_test(one_without_replicas_is_no_other),
 		cmocka_unit_test(a_master_is_known_by_its_sentinel),
 		cmocka_unit_test(too_many_are_forgotten),
 	};
