@@ -154,6 +154,8 @@ static void reclaim_ranges(struct dlk_hold *h, struct dlk_renewal *r,
 		return;
 	}
 	r->sent_seq = h->seq;
+	/* (That it was asked for counts: there may be no answer.) */
+	r->reclaimed = true;
 	s->ops->reclaim_ranges(s, at, r, h->since_ns, &h->ranges);
 	dlk_file_unlock(&h->file);
 	/* In time, or else nobody knows what came in between. */
@@ -249,7 +251,6 @@ static void renewed(struct dlk_hold *h, struct dlk_renewal *r,
 	if (r->result == DLK_GONE && h->kind != DLK_FLOCK) {
 		r->asked_ns = dlk_now_ns();
 		reclaim_ranges(h, r, s, at);
-		r->reclaimed = r->result == 0;
 	}
 	if (r->result == 0 && r->unlike)
 		settle_ranges(h, r, s, at);

@@ -20,7 +20,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20 };
+enum { BUCKETS = 1024, DOUBT_MS = 50, ANSWER_MS = 20, PUT_BACK = 64 };
 
 struct dlk_kept_list dlk_carried, dlk_carried_left;
 unsigned dlk_carried_news, dlk_carried_moves;
@@ -38,12 +38,17 @@ void dlk_carry_hear(void)
 		hear();
 }
 
+/*
+ * Who takes over gives it once more, if it was not told that it was given: an answer
+ * that comes twice says nothing new, and one that never comes is waited for.
+ */
 static void answer(struct dlk_kept *k, int err)
 {
+	dlk_mirror_flush();
+	dlk_shim_answer(k->number, err);
 	k->answer_ns = 0;
 	dlk_mirror_state(k);
 	dlk_mirror_flush();
-	dlk_shim_answer(k->number, err);
 }
 
 /* The program's descriptor may hang for long: it is not waited for. */
@@ -709,10 +714,11 @@ static void release_some(struct dlk_section *s)
 static void reclaim_records(struct dlk_kept *k, struct dlk_renewal *r)
 {
 	if (r->result != DLK_GONE || !k->lease.ranges_key ||
-	    dlk_now_ns() >= k->deadline_ns)
+	    k->state != DLK_KEPT || dlk_now_ns() >= k->deadline_ns)
 		return;
 	k->unseen = dlk_records_may_put_back(k) && !dlk_watch_answers(k->watch);
 	r->asked_ns = dlk_now_ns();
+	r->reclaimed = true;
 	dlk_records_put_back(k, r);
 	if (r->result == DLK_GONE)
 		r->result = -EAGAIN;
@@ -904,6 +910,28 @@ static void tell_held(const struct dlk_section *s)
 		dlk_shim_tell_held(last->number, s->number, until);
 }
 
+/*
+ * What was given back meanwhile, and put back after that, is released once more (11.6),
+ * unless it goes on by another carry.  All at once, and no more than that: the others'
+ * renewals are not to wait for a server that is silent.
+ */
+static void release_put_back(struct dlk_section *s)
+{
+	struct dlk_attempt at = dlk_section_attempt(s);
+	struct dlk_renewal again[PUT_BACK];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < batch.n && n < PUT_BACK; i++) {
+		const struct dlk_kept *k = batch.who[i];
+
+		if (batch.ask[i].reclaimed && k->state == DLK_DROPPED &&
+		    !dlk_carried_twin(k))
+			again[n++] = (struct dlk_renewal){ .lease = &k->lease };
+	}
+	if (n && !s->store->silent)
+		s->store->ops->release(s->store, &at, again, n);
+}
+
 static void renew_some(struct dlk_section *s)
 {
 	struct dlk_attempt at = dlk_section_renewal(s);
@@ -925,6 +953,7 @@ static void renew_some(struct dlk_section *s)
 		any |= batch.ask[i].result == 0;
 		renewed(batch.who[i], &batch.ask[i], batch.ttl_ms[i], at.why);
 	}
+	release_put_back(s);
 	/* To who is stopped it is said when he goes on. */
 	if (any && !dlk_paused.n && dlk_shim_reads())
 		tell_held(s);

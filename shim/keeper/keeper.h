@@ -588,13 +588,18 @@ size_t dlk_victims_find_orphans(struct dlk_victims *list);
 size_t dlk_victims_find_born(struct dlk_victims *list,
 			     struct dlk_kept *const *leases, size_t n);
 /*
- * Who has none of them any more, or only one that is not about, is taken out,
- * and what the others have started since comes in.  False: one who lives was
- * taken out, or a taker has ended, so there may be others to look for.
+ * Who is one of a lease that is not about any more is taken out, without a look at
+ * him: before that lease is freed.  False: one who lives was taken out, or a taker
+ * has ended, so there may be others to look for.
+ */
+bool dlk_victims_leave(struct dlk_victims *list,
+		       bool (*is_about)(const struct dlk_kept *k));
+/*
+ * Who has none of them any more is taken out, and what the others have started since
+ * comes in.  False: as above.
  */
 bool dlk_victims_refresh(struct dlk_victims *list,
-			 struct dlk_kept *const *leases, size_t n,
-			 bool (*is_about)(const struct dlk_kept *k));
+			 struct dlk_kept *const *leases, size_t n);
 /*
  * Their takers, those of their parents who have the descriptor as well, and all
  * whom any of these has started: it costs no look at all processes.  False: a
@@ -736,6 +741,8 @@ uint64_t dlk_survive_due_ns(void);
 uint64_t dlk_survive_wakes_ns(void);
 /* We have slept, and were to be woken by then. */
 void dlk_survive_awake(uint64_t until_ns);
+/* The keeper has ended: whom it has stopped has timers of his own yet. */
+void dlk_survive_wake(void);
 
 /* --- standby.c: the other keeper ------------------------------------------ */
 

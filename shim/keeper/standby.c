@@ -363,6 +363,7 @@ static void take_over(void)
 	dlk_watch_wake();
 	dlk_shadow_copies_wake();
 	dlk_carry_wake();
+	dlk_survive_wake();
 	dlk_obey_wake(&parent.owed);
 	if (LIST_EMPTY(&dlk_carried))
 		return;

@@ -588,6 +588,14 @@ static bool wait_for_ready(uint64_t mark, size_t had)
 	return are_due();
 }
 
+static void expect_timer(const struct dlk_kept *k, uint64_t deadline_ns)
+{
+	const uint64_t timer = dlk_backstop_ns(deadline_ns, k->lease.ttl_ms);
+
+	if (timer > timers_ns)
+		timers_ns = timer;
+}
+
 /*
  * Those who are stopped already, for another lease, stay as they are.  Who was
  * found for a lease that is given back meanwhile is stopped all the same, and
@@ -619,11 +627,7 @@ static void pause_holders(uint64_t mark)
 	for (size_t i = had; !ready && i < dlk_paused.n; i++)
 		kill_unready(&dlk_paused.v[i]);
 	for (size_t i = 0; i < due.n; i++) {
-		const uint64_t timer = dlk_backstop_ns(due.v[i]->due_by_ns,
-						       due.v[i]->lease.ttl_ms);
-
-		if (timer > timers_ns)
-			timers_ns = timer;
+		expect_timer(due.v[i], due.v[i]->due_by_ns);
 		say(due.v[i], &dlk_paused);
 		dlk_carry_holders(due.v[i], DLK_HOLDERS_PAUSED);
 	}
@@ -694,6 +698,20 @@ static bool is_look_due(uint64_t now)
 	    learn_ns(k) <= now)
 		return true;
 	return false;
+}
+
+/* (They were stopped at some mark that has passed, for a lease that may have been
+ * renewed since.) */
+void dlk_survive_wake(void)
+{
+	const uint64_t now = dlk_now_ns();
+	const struct dlk_kept *k;
+
+	LIST_FOREACH(k, &dlk_carried, next)
+	if (k->holders == DLK_HOLDERS_PAUSED)
+		expect_timer(k,
+			     k->deadline_ns -
+				     (stop_ns(k) > now ? stop_ns(k) - now : 0));
 }
 
 void dlk_survive_awake(uint64_t until_ns)

@@ -1113,9 +1113,29 @@ size_t dlk_victims_find_born(struct dlk_victims *list,
 
 /* --- the same ones, again ------------------------------------------------- */
 
+bool dlk_victims_leave(struct dlk_victims *list,
+		       bool (*is_about)(const struct dlk_kept *k))
+{
+	bool same = true;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct dlk_victim *v = &list->v[i];
+
+		if (is_about(v->k)) {
+			list->v[kept++] = *v;
+			continue;
+		}
+		same &= dlk_victim_has_ended(v) &&
+			v->pid != (pid_t)v->k->add.pid;
+		free_one(v);
+	}
+	list->n = kept;
+	return same;
+}
+
 bool dlk_victims_refresh(struct dlk_victims *list,
-			 struct dlk_kept *const *leases, size_t n,
-			 bool (*is_about)(const struct dlk_kept *k))
+			 struct dlk_kept *const *leases, size_t n)
 {
 	bool same = true;
 	size_t kept = 0;
@@ -1128,7 +1148,7 @@ bool dlk_victims_refresh(struct dlk_victims *list,
 
 		/* (Whose parent has ended may have been adopted, and works under
 		 * it yet.) */
-		if (!dead && is_about(now.k) && is_same(list, &now)) {
+		if (!dead && is_same(list, &now)) {
 			list->v[kept++] = list->v[i];
 			continue;
 		}

@@ -566,8 +566,7 @@ static bool look(uint64_t now)
 	/* Who waits for our answer has its patience (keeper_client.c). */
 	dogs.who.until_ns = watched.n ? next_ns(now) : 0;
 	dogs.who.heed_ns = now + dlk_keeper_patience_ns(watched.ttl_ms) / 4;
-	dogs.stale |= !dlk_victims_refresh(&dogs.who, watched.v, watched.n,
-					   dlk_carry_has_marks);
+	dogs.stale |= !dlk_victims_refresh(&dogs.who, watched.v, watched.n);
 	dogs.stale |= dogs.who.err != 0;
 	put_off(now);
 	if (watched.n && dogs.stale && now >= dogs.look_ns)
@@ -668,6 +667,7 @@ static void work(uint64_t now)
 		say_fired();
 		dlk_watchdog_end();
 	}
+	dogs.stale |= !dlk_victims_leave(&dogs.who, dlk_carry_has_marks);
 	collect();
 	dogs.due_ns = next_ns(now);
 	if (dogs.page)

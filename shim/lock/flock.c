@@ -289,8 +289,9 @@ static void pass_to_keeper(struct dlk_hold *h, uint32_t told)
 {
 	if (!told)
 		return;
-	dlk_handover(h);
-	dlk_delegation_tell(told, DLK_KEEP_DROP);
+	/* (Where none takes it, the one that has it goes on.) */
+	if (dlk_handover(h))
+		dlk_delegation_tell(told, DLK_KEEP_DROP);
 }
 
 /* [GRANT] The kernel has granted and so has Redis: it is ours, if in time. */
