@@ -339,8 +339,12 @@ int dlk_entry_close_range(unsigned first, unsigned last, int flags)
 		dlk_resolve_real();
 	if (!dlk_alive() || first > last || (flags & ~known))
 		return real.close_range(first, last, flags);
-	if (!(flags & CLOSE_RANGE_CLOEXEC))
+	if (!(flags & CLOSE_RANGE_CLOEXEC)) {
+		/* Refused (seccomp(2)) it closes nothing, and all stays. */
+		if (real.close_range(~0U, ~0U, 0) < 0)
+			return -1;
 		closing_span(first, last, flags);
+	}
 	r = flags & CLOSE_RANGE_UNSHARE ? close_own_table(first, last, flags)
 					: close_span(first, last, flags);
 	dlk_entry_closed();
@@ -354,10 +358,18 @@ DLK_EXPORT int close_range(unsigned first, unsigned last, int flags)
 
 DLK_EXPORT void closefrom(int lowest)
 {
-	if (!dlk_alive() ||
-	    dlk_entry_close_range(lowest < 0 ? 0 : (unsigned)lowest, ~0U, 0) <
-		    0)
+	const unsigned first = lowest < 0 ? 0 : (unsigned)lowest;
+
+	if (!dlk_alive()) {
 		DLK_REAL(closefrom)(lowest);
+		return;
+	}
+	if (dlk_entry_close_range(first, ~0U, 0) == 0)
+		return;
+	/* It closes one after the other then, by calls that nobody sees. */
+	closing_span(first, ~0U, 0);
+	DLK_REAL(closefrom)(lowest);
+	dlk_entry_closed();
 }
 
 /* --- descriptors that are passed ------------------------------------------ */

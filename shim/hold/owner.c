@@ -180,7 +180,8 @@ static bool is_ofd_of(const struct dlk_hold *h, const void *file)
 /*
  * (file_lock) The lease of fd's description, which has OFD locks, where kcmp(2)
  * is silent: as a container's filter has it.  Of readers who are alike the only
- * one.  Pinned, or NULL.
+ * one, if fd can have been copied: else two numbers are two descriptions.  Pinned,
+ * or NULL.
  */
 static struct dlk_hold *find_by_locks(const struct dlk_file *file, int fd)
 {
@@ -199,7 +200,7 @@ static struct dlk_hold *find_by_locks(const struct dlk_file *file, int fd)
 			perhaps = dlk_hold_pin(h);
 		}
 	}
-	if (n == 1)
+	if (n == 1 && dlk_duplicated(fd))
 		return perhaps;
 	dlk_unpin(perhaps);
 	return NULL;

@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "os/log.h"
+#include "os/proc.h"
 #include "os/signals.h"
 #include "os/sys.h"
 #include "hold/hold.h"
@@ -327,14 +328,20 @@ bool dlk_thread_beside_is_over(void)
 
 /* --- who is left ---------------------------------------------------------- */
 
-/* The main thread has ended: its memory is gone though its number is not. */
+/*
+ * The main thread has ended: its memory is gone though its number is not.  (Where
+ * that may not be asked, by seccomp(2), its state is what /proc says.)
+ */
 static bool main_has_ended(void)
 {
 	char from = 0, to;
 	struct iovec local = { &to, 1 }, remote = { &from, 1 };
 
-	return process_vm_readv(dlk_pid(), &local, 1, &remote, 1, 0) < 0 &&
-	       errno == ESRCH;
+	if (process_vm_readv(dlk_pid(), &local, 1, &remote, 1, 0) >= 0 ||
+	    errno == EFAULT)
+		return false;
+	return errno == ESRCH ||
+	       dlk_kernel_task_state("/proc/self/stat") == 'Z';
 }
 
 /* A dead main one too; proc_pid_task(5): links - 2 are threads. */

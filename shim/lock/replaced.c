@@ -18,6 +18,7 @@
 
 #include "os/log.h"
 #include "os/proc.h"
+#include "os/sys.h"
 #include "hold/end.h"
 #include "hold/file_lock.h"
 #include "hold/hold.h"
@@ -44,11 +45,19 @@ static bool waits_as_bare(const struct request *r, const struct dlk_hold *h)
 /* (pinned) 1 it is in our way; 0 it is not; -1 its lock has ended. */
 static int judge_records(const struct request *r, struct dlk_hold *h)
 {
+	const uint64_t until = dlk_now_ns() + r->attempt.timeout_ns;
+	unsigned conversions;
 	bool conflicts;
 	int there;
 
-	if (!dlk_file_trylock(&h->file))
-		return 0;
+	/* (Who has it may wait for Redis, or for a file server.  Who waits looks again,
+	 * for he would wait for himself.) */
+	if (dlk_file_lock(NULL, &h->file, until, NULL, NULL))
+		return r->acquire.wait ? -1 : 0;
+	if (!dlk_hold_is_known(h, &conversions)) {
+		dlk_file_unlock(&h->file);
+		return -1;
+	}
 	there = dlk_record_compare(h);
 	if (there == 0)
 		dlk_hold_end(h, END_GONE);
