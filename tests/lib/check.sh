@@ -10,7 +10,7 @@
 #				with what they say; one after the other but for
 #				CHECK_JOBS
 #
-# Most tests mostly wait, so $CHECK_JOBS (four for each core) run at a
+# Most tests mostly wait, so $CHECK_JOBS (five for each core) run at a
 # time; each has a Redis, hosts and a directory of its own.  What measures
 # the machine, or uses what there is one of, says '# alone: WHY' among its first
 # lines, and is run by itself when the others are through.
@@ -142,7 +142,7 @@ run_all()
 		fi
 	done
 	mapfile -t together < <(longest_first "${together[@]}")
-	CHECK_JOBS=${CHECK_JOBS:-$((4 * $(nproc)))}
+	CHECK_JOBS=${CHECK_JOBS:-$((5 * $(nproc)))}
 	run "$CHECK_JOBS" "${together[@]}" || status=1
 	run 1 "${alone[@]}" || status=1
 	return "$status"

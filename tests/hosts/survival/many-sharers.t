@@ -55,6 +55,7 @@ all_are_dying()
 is_said()
 {
 	ok "$1: which is said" until_true 5 are_killed
+	are_killed || diag "the log: $(cat "$RIG/log")"
 	unlike "$(cat "$RIG/log")" 'nobody is found|runs on' \
 		"$1: and it is not said that there is nobody, or that one runs on"
 	note "$(cat "$RIG/log")"
