@@ -181,7 +181,8 @@ for place in $places; do
 		name=$place.$idiom
 		names+=("$name")
 		cp_new "$name.locked" "$name.go" "$name.end"
-		dl A env f="$place/$idiom" still="$RIG/still" \
+		dl A env DLOCK_LOG="info:$RIG/log.$place" \
+			f="$place/$idiom" still="$RIG/still" \
 			locked="$RIG/cp/$name.locked" go="$RIG/cp/$name.go" \
 			end="$RIG/cp/$name.end" bash -c "${IDIOM[$idiom]}" \
 			2>"$RIG/$name.err" &
@@ -192,6 +193,7 @@ for place in $places; do
 		ok "$name: locks" cp_wait "$name.locked"
 		token[$name]=$(key "${name/.//}")
 		like "${token[$name]}" '^dlock1 ' "$name: has a lease"
+		[ -n "${token[$name]}" ] || diag "the log: $(cat "$RIG/log.$place")"
 	done
 done
 
