@@ -917,8 +917,8 @@ static void tell_held(const struct dlk_section *s)
  */
 static void release_put_back(struct dlk_section *s)
 {
-	struct dlk_attempt at = dlk_section_attempt(s);
 	struct dlk_renewal again[PUT_BACK];
+	struct dlk_attempt at;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < batch.n && n < PUT_BACK; i++) {
@@ -928,8 +928,10 @@ static void release_put_back(struct dlk_section *s)
 		    !dlk_carried_twin(k))
 			again[n++] = (struct dlk_renewal){ .lease = &k->lease };
 	}
-	if (n && !s->store->silent)
-		s->store->ops->release(s->store, &at, again, n);
+	if (!n || s->store->silent)
+		return;
+	at = dlk_section_attempt(s);
+	s->store->ops->release(s->store, &at, again, n);
 }
 
 static void renew_some(struct dlk_section *s)

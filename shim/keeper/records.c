@@ -8,9 +8,10 @@
  *  3. What does may be another's, so it is the owner's own ranges that are
  *     judged.  The server has them: what another local owner has taken by
  *     proof is cut out of them (L3), so what the kernel shows there is the
- *     owner's; and of whom all was taken nothing is there.  Of a POSIX lock the kernel names the process, of OFD locks
- *     nobody; what another's read lock may hide counts as there, and is in
- *     nobody's way but who is refused by that as well.
+ *     owner's; and of whom all was taken nothing is there.  Of a POSIX lock the
+ *     kernel names the process, of OFD locks nobody; what another's read lock
+ *     may hide counts as there, and is in nobody's way but who is refused by
+ *     that as well.
  *  4. While the shim is there, and has the lock by its own account, it gives
  *     parts back itself.  All of it may go without its knowledge: by another
  *     process that has its descriptor table (CLONE_FILES) or closes behind its

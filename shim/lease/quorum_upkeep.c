@@ -271,17 +271,16 @@ static int put_list(struct dlk_master *m, uint64_t by_ns,
 
 /* The masters that lack some of an owner's ranges get what the best one has. */
 static bool put_ranges_back(struct dlk_store *s, const struct batch *x,
-			    unsigned k, uint64_t by_ns)
+			    unsigned k, unsigned best, uint64_t by_ns)
 {
 	struct dlk_masters *masters = dlk_masters_of(s);
-	const unsigned best = best_of(x, masters->n, k);
 	const struct dlk_lease *lease = x->ask[k].lease;
 	struct dlk_ranges list = { .room = RANGES_MAX };
 	bool read = false, any = false;
 	uint64_t seq;
 
 	for (unsigned i = 0; i < masters->n; i++) {
-		if (best == masters->n || !lacks(x, i, k, best))
+		if (!lacks(x, i, k, best))
 			continue;
 		say_missing(s, &masters->v[i], lease);
 		if (!list.v)
@@ -350,15 +349,18 @@ static void put_back(struct dlk_store *s, struct dlk_attempt *at,
 		     struct batch *x, struct dlk_renewal *r)
 {
 	const uint64_t by = dlk_attempt_by_ns(at, dlk_now_ns());
+	const unsigned masters = dlk_masters_of(s)->n;
 	uint32_t whom = 0;
+	unsigned best;
 
 	/* What there is no time for is put back by the next renewal. */
 	for (unsigned k = 0; k < x->n && has_time(at, by); k++) {
 		if (r[k].result != 0 || !r[k].lease->ranges_key)
 			continue;
-		r[k].unlike = best_of(x, dlk_masters_of(s)->n, k) ==
-			      dlk_masters_of(s)->n;
-		r[k].reclaimed |= put_ranges_back(s, x, k, by);
+		best = best_of(x, masters, k);
+		r[k].unlike = best == masters;
+		if (best < masters)
+			r[k].reclaimed |= put_ranges_back(s, x, k, best, by);
 	}
 	for (unsigned k = 0; k < x->n; k++) {
 		const uint32_t one = choose(s, x, r, k);
@@ -582,13 +584,12 @@ static bool knows_less(const struct dlk_renewal *a, const struct dlk_renewal *b)
 	return a->seq != b->seq ? a->seq < b->seq : a->ranges < b->ranges;
 }
 
-static unsigned most_of(const struct dlk_renewal *const *said, unsigned n,
-			unsigned first)
+static unsigned most_of(const struct dlk_renewal *const *said, unsigned n)
 {
-	unsigned best = first;
+	unsigned best = n;
 
-	for (unsigned i = first; i < n; i++)
-		if (said[i] && knows_less(said[best], said[i]))
+	for (unsigned i = 0; i < n; i++)
+		if (said[i] && (best == n || knows_less(said[best], said[i])))
 			best = i;
 	return best;
 }
@@ -618,9 +619,8 @@ int dlk_quorum_list(struct dlk_store *s, struct dlk_attempt *at,
 		if (x.of[i].result == 0)
 			said[i] = &x.of[i];
 	best = alike_ones(said, masters->n);
-	for (unsigned i = 0; best == masters->n && i < masters->n; i++)
-		if (said[i])
-			best = most_of(said, masters->n, i);
+	if (best == masters->n)
+		best = most_of(said, masters->n);
 	return read_list(&masters->v[best], b.by_ns, lease, held, seq);
 }
 

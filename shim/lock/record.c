@@ -294,17 +294,19 @@ static int finish(struct request *r, bool weaker, bool is_new)
 static bool leave_to_sharer(struct request *r)
 {
 	const struct dlk_ranges *had = dlk_record_granted(r);
-	struct dlk_range piece = { .end = r->want.start - 1 };
+	struct dlk_range piece;
 
 	if (!r->own ||
 	    !dlk_record_is_sharers(r->own, &r->attempt, &r->s->answer))
 		return false;
-	do {
-		piece = dlk_ranges_piece(had, piece.end + 1, r->want.end);
+	for (uint64_t at = r->want.start;; at = piece.end + 1) {
+		piece = dlk_ranges_piece(had, at, r->want.end);
 		if (piece.type != DLK_UNLOCKED &&
 		    dlk_ranges_set(&r->before, piece) < 0)
 			return false;
-	} while (piece.end != r->want.end);
+		if (piece.end == r->want.end)
+			break;
+	}
 	dlk_hold_end(r->own, END_GONE);
 	dlk_request_let_go(r);
 	dlk_request_by_path(r, &r->by_path);

@@ -119,9 +119,9 @@ struct dlk_conn {
 	 * slot is on its way to this node; `one_key`: and a question that can
 	 * do with its first key is asked with that alone.
 	 */
-	bool one_of_several; /* masters of a quorum: are they alike? */
 	bool clustered, asking, one_key;
 	int slot;
+	bool one_of_several; /* masters of a quorum: are they alike? */
 	/* An answer that nobody waited for says that it is another node's. */
 	void (*elsewhere)(void *arg, const struct dlk_endpoint *asked,
 			  const char *error);

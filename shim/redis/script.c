@@ -396,7 +396,7 @@ static int ask_if_taught(struct dlk_conn *c, uint64_t deadline_ns,
 
 /* Its uptime may be older than its memory: young.lua. */
 static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
-			const struct dlk_server_info *s, const char *suspect,
+			const struct dlk_server_info *s, bool suspect,
 			struct dlk_youth *youth)
 {
 	const uint64_t asked_ns = dlk_now_ns();
@@ -419,7 +419,7 @@ static int young_memory(struct dlk_conn *c, uint64_t deadline_ns,
 		 * the second it started in: n there is more than n - 1. */
 		dlk_arg_number(&uptime,
 			       s->uptime_s ? (s->uptime_s - 1) * 1000 : 0, 1),
-		dlk_arg_str(suspect),
+		{ "1", suspect },
 		{ "", 0 },
 	};
 
@@ -440,8 +440,7 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 		     struct dlk_youth *youth)
 {
 	struct dlk_server_info s = { 0 };
-	const char *suspect;
-	bool taught = false;
+	bool suspect, taught = false;
 	int err;
 
 	*youth = (struct dlk_youth){ 0 };
@@ -451,12 +450,11 @@ int dlk_script_young(struct dlk_conn *c, uint64_t deadline_ns,
 	err = ask_server(c, deadline_ns, &s);
 	if (err)
 		return err;
-	suspect =
-		s.promoted || dlk_server_is_other(&s, dlk_now_ns()) ? "1" : "";
-	if (c->clustered && suspect[0])
+	suspect = s.promoted || dlk_server_is_other(&s, dlk_now_ns());
+	if (c->clustered && suspect)
 		err = ask_if_taught(c, deadline_ns, &s, &taught);
 	if (!err)
-		err = young_memory(c, deadline_ns, &s, taught ? "" : suspect,
+		err = young_memory(c, deadline_ns, &s, suspect && !taught,
 				   youth);
 	/* Its leases were deleted: what this process holds is to be put back. */
 	if (youth->emptied && dlk_server_emptied(&c->server))
