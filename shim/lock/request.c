@@ -369,6 +369,22 @@ static void be_patient(struct request *r, uint64_t ping_ns)
 }
 
 /*
+ * Each time for as long as it was silent by then, and at most as long as a renewal is
+ * (DESIGN 5.2), for a server that always answers late is there; but one that is
+ * somewhere else by now is found by the next PING, and that is to come in time.
+ */
+static uint64_t silence_ns(const struct request *r, uint64_t now)
+{
+	const uint64_t once = r->store->connect_timeout_ms * DLK_MS;
+	const uint64_t began = r->acquire.give_up_ns - r->acquire.timeout_ns;
+	const uint64_t silent = now - began < 4 * once ? now - began : 4 * once;
+
+	return silent < once || now + silent + once > r->acquire.give_up_ns
+		       ? once
+		       : silent;
+}
+
+/*
  * Redis did not answer in time: wait for it with nothing in hand, or the
  * callers of this host would wait out an unreachable Redis one after the
  * other, each asleep with the kernel's lock (DESIGN L1).  Any answer will do.
@@ -376,7 +392,7 @@ static void be_patient(struct request *r, uint64_t ping_ns)
 enum acquire_event dlk_request_ping(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
-	uint64_t by = began + r->store->connect_timeout_ms * DLK_MS;
+	uint64_t by = began + silence_ns(r, began);
 	struct dlk_attempt ping = { .interrupt = dlk_signal_waits,
 				    .arg = r->call };
 	int err;

@@ -5,7 +5,8 @@
 # A server that answers PING at once, and a question only after longer than the
 # kernel's lock is held for the first one (200 ms): whoever asks gives it more
 # time with each attempt, and is granted within the rule's timeout, for the
-# server is there (L8).  One that never answers is given the timeout, no more.
+# server is there (L8).  So it is with one that answers PING late as well.  One that
+# never answers is given the timeout, no more.
 . "${0%/*}/../../lib/rig.sh"
 
 # What an acquisition has for an argument, whatever kind of lock it is.
@@ -34,6 +35,24 @@ asks()
 	ok "$kind: no key is left" until_true 12 db_is_empty
 }
 
+# All of its answers, by twice connect_timeout.
+always()
+{
+	rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=10s timeout=8s \
+		connect_timeout=300ms
+	locker a dl A
+	ask a 'open x f'
+	ask p 'delay 600'
+	ask a 'lock x EX NB'
+	is "$RESULT" 0 'one that always answers late: it is locked'
+	note "after $(((END - START) / 1000000)) ms"
+	ask a 'lock x UN'
+	is "$(cat "$RIG/a.err")" '' '... and nothing is said'
+	ask p pass
+	peer_end a
+	ok '... and no key is left' until_true 12 db_is_empty
+}
+
 never()
 {
 	ask p pass
@@ -55,6 +74,7 @@ proxy p
 rig_config A url="redis://127.0.0.1:$PROXY/0" ttl=10s timeout=8s
 asks flock 'lock x EX NB' 'lock x UN'
 asks record 'record x F_WRLCK' 'record x F_UNLCK'
+always
 never
 rr flushall >/dev/null
 rig_end

@@ -21,7 +21,7 @@ configs()
 	local h
 
 	for h in A B; do
-		rig_config "$h" ttl=${TTL}s connect_timeout=150ms \
+		rig_config "$h" ttl=${TTL}s connect_timeout=800ms \
 			path_more="local = \"${1:-file}\""
 		echo "state_dir = \"${STATE:-$RIG/state.$h}\"" >>"$RIG/$h.conf"
 	done
@@ -193,7 +193,8 @@ for place in $places; do
 		ok "$name: locks" cp_wait "$name.locked"
 		token[$name]=$(key "${name/.//}")
 		like "${token[$name]}" '^dlock1 ' "$name: has a lease"
-		[ -n "${token[$name]}" ] || diag "the log: $(cat "$RIG/log.$place")"
+		[ -n "${token[$name]}" ] ||
+			diag "$(cat "$RIG/$name.err" "$RIG/log.$place")"
 	done
 done
 
