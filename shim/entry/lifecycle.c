@@ -41,12 +41,30 @@ static void flush_releases(void)
 	dlk_release_flush(FLUSH_MS);
 }
 
+/*
+ * What a keeper has by then it keeps: if it were killed for a stall from here on, there
+ * would be nobody to tell the next one.
+ *
+ *	main			the thread		the keeper
+ *	all is carried
+ *				RENEWED ->
+ *	(no core)					(no core)
+ *				no answer: kill
+ *	exit_group
+ */
+static void hand_over_at_last(void)
+{
+	dlk_handover_all();
+	if (dlk_any_held())
+		enter_for(dlk_hold_left_all);
+}
+
 void dlk_before_exec(void)
 {
 	if (!dlk_alive())
 		return;
 	atomic_store(&dlk_self.shares, true);
-	dlk_handover_all();
+	hand_over_at_last();
 	flush_releases();
 }
 
@@ -55,7 +73,7 @@ void dlk_before_exit(void)
 	if (!dlk_alive())
 		return;
 	atomic_store(&dlk_self.ending, true);
-	dlk_handover_all();
+	hand_over_at_last();
 	if (dlk_any_held())
 		enter_for(dlk_cut_short);
 	flush_releases();

@@ -281,6 +281,14 @@ void dlk_hold_left(const struct dlk_hold *h)
 		atomic_store(&left_ms, h->lease.ttl_ms);
 }
 
+void dlk_hold_left_all(void)
+{
+	DLK_GUARD(&dlk_holds_mutex);
+	for (const struct dlk_hold *h = dlk_holds_first(); h; h = h->next)
+		if (dlk_hold_is_held(h))
+			dlk_hold_left(h);
+}
+
 uint32_t dlk_keepers_ttl_ms(void)
 {
 	return atomic_load(&left_ms);

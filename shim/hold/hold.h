@@ -242,6 +242,8 @@ void dlk_hold_cut(struct dlk_hold *h, uint64_t now_ns, uint32_t ttl_ms);
  * are not killed for a stall, which would end it.
  */
 void dlk_hold_left(const struct dlk_hold *h);
+/* All: the process ends, or becomes another program, and could tell no next keeper. */
+void dlk_hold_left_all(void);
 /* The longest ttl of what was left to them; 0: nothing was.  Wants no lock. */
 uint32_t dlk_keepers_ttl_ms(void);
 void dlk_keepers_have_nothing(void); /* there are none, or new ones */

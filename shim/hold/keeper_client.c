@@ -535,13 +535,15 @@ static uint64_t last_chance_ns(void)
  */
 static bool is_starved(uint64_t now)
 {
+	const uint64_t waited = now - keeper.since_ns;
 	char name[DLK_NUMBERED_MAX], state;
 
-	if (now >= keeper.since_ns + dlk_keeper_starved_ns(keeper.ttl_ms))
-		return false;
 	state = dlk_kernel_task_state(
 		dlk_numbered(name, "/proc/", keeper.acting, "/stat"));
-	return state == 'R' || state == 'D';
+	if (state == 'R' && keeper.heard == keeper.born && dlk_thread_here())
+		return waited < DLK_KEEPER_BORN_MS * DLK_MS;
+	return (state == 'R' || state == 'D') &&
+	       waited < dlk_keeper_starved_ns(keeper.ttl_ms);
 }
 
 /*

@@ -578,6 +578,8 @@ pid_t dlk_victims_ofd_taker(const struct dlk_kept *k);
  * descriptor, though who started them be killed and let go.
  */
 size_t dlk_victims_find_rest(struct dlk_victims *list);
+/* Did that look lack nothing, but for who was found? */
+bool dlk_victims_saw_all(void);
 /*
  * The same for what they have started since: much quicker than a look at all
  * processes.  And, when they were killed, for what had no parent by then.

@@ -417,14 +417,21 @@ static void look_for_holders(struct dlk_victims *who)
 	took_ns = who->took_ns;
 }
 
-/* Where descriptors are lacking, the watchdogs' victims give theirs up. */
+/*
+ * Where descriptors are lacking, the watchdogs' victims give theirs up.  Who has been
+ * seen is not looked for again: the look may have taken so long that a holder is dead
+ * by now, of his own timer, and who works for him is not found without him.
+ */
 static void find(struct dlk_victims *who)
 {
 	look_for_holders(who);
 	if (!who->err)
 		return;
 	dlk_watchdog_yield();
-	look_for_holders(who);
+	if (dlk_victims_saw_all())
+		dlk_victims_find_rest(who);
+	else
+		look_for_holders(who);
 }
 
 /* Else our thread, which waits in the kernel for its end, has been woken. */

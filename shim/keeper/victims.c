@@ -1010,6 +1010,11 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	return found;
 }
 
+bool dlk_victims_saw_all(void)
+{
+	return !seen.err;
+}
+
 size_t dlk_victims_find_rest(struct dlk_victims *list)
 {
 	size_t found;

@@ -174,7 +174,11 @@ static inline uint64_t dlk_handover_ns(uint64_t granted_ns)
  * It is dead if it is still silent a moment after it was first found to be.
  * One that has just been started has more time for its first answer.
  */
-enum { DLK_KEEPER_DOUBT_MS = 20, DLK_KEEPER_START_MS = 1000 };
+enum {
+	DLK_KEEPER_DOUBT_MS = 20,
+	DLK_KEEPER_START_MS = 1000,
+	DLK_KEEPER_BORN_MS = 5000
+};
 
 static inline uint64_t dlk_keeper_patience_ns(uint32_t ttl_ms)
 {
@@ -186,6 +190,8 @@ static inline uint64_t dlk_keeper_patience_ns(uint32_t ttl_ms)
 /*
  * One that is on its way to an answer, but for a core or a lock of the kernel's,
  * has so long in all: the next one would have none either, and cost its start.
+ * Before its first answer it has BORN_MS, if it lacks a core and our thread renews
+ * meanwhile: with it ends nothing but its start.
  */
 static inline uint64_t dlk_keeper_starved_ns(uint32_t ttl_ms)
 {
