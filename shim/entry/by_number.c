@@ -110,15 +110,7 @@ DLK_PASSES(on_exit_group, dlk_before_exit())
 /* Of one thread; if it is the program's last, the process ends with its word.
  */
 DLK_PASSES(on_exit_thread, dlk_thread_exits((int)a[0]))
-
-/* A thread has our descriptors, and is none of the others that L4 means. */
-static bool on_clone(const long *a, long *result)
-{
-	(void)result;
-	if (!(a[0] & CLONE_THREAD))
-		dlk_before_child();
-	return false;
-}
+DLK_PASSES(on_clone, dlk_before_clone((uint64_t)a[0]))
 
 /* EFAULT is the kernel's to say, so do not touch it ourselves. */
 static bool on_clone3(const long *a, long *result)
@@ -128,9 +120,9 @@ static bool on_clone3(const long *a, long *result)
 	struct iovec from = { (void *)(uintptr_t)a[0], sizeof(flags) };
 
 	(void)result;
-	if (process_vm_readv(dlk_pid(), &to, 1, &from, 1, 0) != sizeof(flags) ||
-	    !(flags & CLONE_THREAD))
-		dlk_before_child();
+	if (process_vm_readv(dlk_pid(), &to, 1, &from, 1, 0) != sizeof(flags))
+		flags = 0;
+	dlk_before_clone(flags);
 	return false;
 }
 

@@ -88,11 +88,17 @@ static int closed(int r, int lost)
 	return r;
 }
 
+/* Is there what a close may end: a lease, or another thread's wait? */
+static bool matters(void)
+{
+	return holds() || dlk_follow_any();
+}
+
 /*
  * Nor is the thread cancelled between the two, for the kernel's lock would outlive
- * the lease that was given up.
+ * the lease that was given up, and who waits be told of a close that never came.
  */
-static int close_held(int fd, int (*next)(int fd))
+static int close_whole(int fd, int (*next)(int fd))
 {
 	int cancel, lost, r;
 
@@ -111,8 +117,8 @@ int dlk_entry_close(int fd, int (*next)(int fd))
 		errno = EBADF;
 		return -1;
 	}
-	if (holds())
-		return close_held(fd, next);
+	if (matters())
+		return close_whole(fd, next);
 	lost = closing(fd);
 	return closed(next(fd), lost);
 }
@@ -120,7 +126,7 @@ int dlk_entry_close(int fd, int (*next)(int fd))
 /* close(2) is a cancellation point, and acts on one before it closes anything. */
 static int cancellable_close(int fd, int (*next)(int fd))
 {
-	if (holds())
+	if (matters())
 		pthread_testcancel();
 	return dlk_entry_close(fd, next);
 }
@@ -147,7 +153,7 @@ static int closing_stream(FILE *fp)
 {
 	int saved = errno, fd, flushed = 0, lost = 0;
 
-	if (!(holds() || dlk_follow_any()) || !fp)
+	if (!matters() || !fp)
 		return 0;
 	fd = fileno(fp);
 	if (fd >= 0 && dlk_alive()) {
@@ -225,8 +231,8 @@ static void replacing(int from, int to)
 {
 	struct dlk_file file;
 
-	if (from == to || !(holds() || dlk_follow_any()) ||
-	    dlk_kernel_file(from, &file) < 0 || beyond_limit(to))
+	if (from == to || !matters() || dlk_kernel_file(from, &file) < 0 ||
+	    beyond_limit(to))
 		return;
 	if (own(to))
 		dlk_shadow_step_aside(to);
@@ -266,6 +272,9 @@ DLK_TAKES_AWAY(dlk_entry_dup(from, flags & ~O_CLOEXEC ? -1 : to), int, dup3,
 /* Close [first, last], but for what is ours. */
 static int close_span(unsigned first, unsigned last, int flags)
 {
+	const int saved = errno;
+	int r = 0;
+
 	while (first <= last && first <= INT_MAX) {
 		int fd = dlk_own_next((int)first);
 
@@ -276,7 +285,11 @@ static int close_span(unsigned first, unsigned last, int flags)
 			return -1;
 		first = (unsigned)fd + 1;
 	}
-	return first <= last ? real.close_range(first, last, flags) : 0;
+	if (first <= last)
+		r = real.close_range(first, last, flags);
+	if (r == 0)
+		errno = saved;
+	return r;
 }
 
 /* The leases with a descriptor in the range, one after another. */

@@ -153,8 +153,11 @@ void dlk_after_user_namespace(void)
 
 void dlk_before_pid_namespace(void)
 {
-	if (dlk_alive() && !dlk_children_elsewhere())
-		enter_for(dlk_delegation_stay);
+	if (!dlk_alive())
+		return;
+	DLK_INSIDE(call);
+	if (!dlk_children_elsewhere())
+		dlk_delegation_stay();
 }
 
 void dlk_after_pid_namespace(bool done)

@@ -80,8 +80,7 @@ DLK_CHILD(int, posix_spawnp,
 		tls = va_arg(ap, void *);                                      \
 		child_tid = va_arg(ap, void *);                                \
 		va_end(ap);                                                    \
-		if (!(flags & CLONE_THREAD))                                   \
-			dlk_before_child();                                    \
+		dlk_before_clone((unsigned)flags);                             \
 		return DLK_REAL(name)(fn, stack, flags, arg, parent_tid, tls,  \
 				      child_tid);                              \
 	}

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -83,6 +84,16 @@ void dlk_before_child(void)
 		return;
 	atomic_store(&dlk_self.shares, true);
 	dlk_handover_all();
+}
+
+/* A thread has our descriptors, and is none of the others that L4 means; but by these
+ * flags it may have a table of its own. */
+void dlk_before_clone(uint64_t flags)
+{
+	if (!(flags & CLONE_THREAD))
+		dlk_before_child();
+	else if (!(flags & CLONE_FILES) && dlk_alive())
+		atomic_store(&dlk_self.tables, true);
 }
 
 /* Its shadows are its descriptions' as well, and the log is everybody's. */

@@ -17,6 +17,7 @@
 #define DLK_START_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * May this process be in dlock at all, now?  Repairs the state of a child of
@@ -34,5 +35,7 @@ bool dlk_alive(void);
 
 /* The process is about to make a child. */
 void dlk_before_child(void);
+/* The same, or a thread; by clone(2)'s flags. */
+void dlk_before_clone(uint64_t flags);
 
 #endif

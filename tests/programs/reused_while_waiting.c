@@ -10,8 +10,9 @@
  * crowd: as open, and CROWD threads wait by flock(2) for the file "crowd" already),
  * or dup2(2) (dup2), or with another descriptor of the description that stays
  * (dup; began, received: as open, but there were two when the program began, or it
- * has received one), or not at all (keep): "done".  Then the call's result: 0 or the
- * errno's name; and at the next line the program ends, with what it holds.
+ * has received one), or not at all (keep; cancelled: a third thread begins to close
+ * it, and is cancelled before that): "done".  Then the call's result: 0 or the errno's
+ * name; and at the next line the program ends, with what it holds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,6 +97,22 @@ static void reopen(const char *path)
 		exit(3);
 }
 
+static void *close_cancelled(void *unused)
+{
+	(void)unused;
+	pthread_cancel(pthread_self());
+	close(fd);
+	exit(3);
+}
+
+static void begin_to_close(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, close_cancelled, NULL);
+	pthread_join(thread, NULL);
+}
+
 static void reuse(const char *how, const char *file, const char *other)
 {
 	int to = open(other, O_RDWR | O_CREAT, 0666);
@@ -108,6 +125,8 @@ static void reuse(const char *how, const char *file, const char *other)
 		reopen(other);
 	} else if (strcmp(how, "again") == 0) {
 		reopen(file);
+	} else if (strcmp(how, "cancelled") == 0) {
+		begin_to_close();
 	} else if (strcmp(how, "keep") != 0) {
 		dup2(to, fd);
 		close(to);

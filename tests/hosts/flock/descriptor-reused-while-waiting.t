@@ -101,5 +101,11 @@ for kind in flock posix ofd; do
 	RUN=dl HOST=B
 	ok "$kind: nobody touches it (control)" scene "$kind" keep
 	is "$GOT, $OLD $NEW" '0, EAGAIN 0' '... it has the lock'
+	for RUN in on dl; do
+		HOST=A
+		ok "$kind, $RUN: who would close it is cancelled before" \
+			scene "$kind" cancelled
+		is "$GOT, $OLD $NEW" '0, EAGAIN 0' '... it has the lock'
+	done
 done
 rig_end
