@@ -8,8 +8,9 @@
 enum { BOOT_ID = 32 };
 
 /*
- * HOST: the boot id, 32 hex digits, or fewer where there is no /proc; and ":" and
- * the host_id unless it is "".
+ * HOST: the boot id, 32 hex digits, or "unknown" where it cannot be read; and ":" and
+ * the host_id.  Without a host_id, of the two the first, or "": nothing tells this host
+ * from others.
  */
 void boot_host(const char *host_id, char word[DLK_WORD_MAX]);
 /* HOSTNAME. */

@@ -269,7 +269,6 @@ static int break_at(struct dlk_conn *c, struct target *t)
 	ssize_t n;
 	int err;
 
-	t->asked = true;
 	if (lock->record && lock->ours) {
 		n = dlk_records_ranges_key(lock->key, lock->key_len, ranges,
 					   sizeof(ranges));
@@ -317,14 +316,17 @@ static int break_server(struct dlk_conn *c, void *targets)
 	bool any = false;
 	int err = 0;
 
-	for (size_t i = 0; i < all->n && !err; i++) {
+	for (size_t i = 0; i < all->n; i++) {
 		const struct scan_lock *lock = all->v[i].lock;
 
 		if (!is_at(&all->v[i], all->redis) ||
 		    !tool_has_key(all->redis, c->ep, lock->key, lock->key_len))
 			continue;
+		/* (What is left when the server has failed was asked of it.) */
 		any = true;
-		err = break_at(c, &all->v[i]);
+		all->v[i].asked = true;
+		if (!err)
+			err = break_at(c, &all->v[i]);
 	}
 	if (any && !err)
 		warn_if_young(c);

@@ -9,18 +9,24 @@
 /* (It may be the root of a share.) */
 static void find_rule(struct doctor *d, const struct dlk_rule *rule)
 {
-	struct stat st;
-	const char *why;
+	const char *why = "no lock is managed by it";
+	const char *remedy =
+		"make the directory, or correct the prefix; "
+		"dlockctl explain PATH tells which rule a file has";
+	struct stat st = { 0 };
 
 	doctor_looks("whether %s is a directory", rule->prefix);
-	why = stat(rule->prefix, &st) == 0 && !S_ISDIR(st.st_mode)
-		      ? "it ends in '/' and so is a directory's, but a file "
-			"is there"
-		      : "no lock is managed by it, and nothing else says so";
+	stat(rule->prefix, &st);
+	if (st.st_mode && !S_ISDIR(st.st_mode)) {
+		why = "it ends in '/' and so is a directory's, but a file is "
+		      "there";
+	} else if (!dlk_rule_is_directory(rule) && S_ISDIR(st.st_mode)) {
+		why = "it has no '/' at its end and so is a file's, but a "
+		      "directory is there";
+		remedy = "write the '/' at its end";
+	}
 	doctor_find(
-		d, DOCTOR_WARNING, why,
-		"make the directory, or correct the prefix; dlockctl "
-		"explain PATH tells which rule a file has",
+		d, DOCTOR_WARNING, why, remedy,
 		"%s:%d: path \"%s\" covers nothing that exists (it leads to "
 		"\"%s\")",
 		d->config->file, rule->line, rule->prefix, rule->place);

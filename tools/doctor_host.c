@@ -132,19 +132,30 @@ static bool has_name(const struct dlk_endpoint *ep)
 	       inet_pton(AF_INET6, ep->host, to) != 1;
 }
 
+/* The first name that is looked up for them, or NULL.  (A master has no name but the
+ * Sentinels' for it.) */
+static const char *name_of(const struct dlk_endpoint *ep)
+{
+	for (unsigned k = 0; k <= ep->n_sentinels; k++)
+		if (!ep[k].n_sentinels && has_name(&ep[k]))
+			return ep[k].host;
+	return NULL;
+}
+
 void doctor_getent(struct doctor *d)
 {
-	for (size_t i = 0; i < d->n_servers; i++)
-		if (has_name(d->servers[i].ep) && access(GETENT, X_OK)) {
-			doctor_find(d, DOCTOR_CRITICAL,
-				    "the library looks a server's name up by "
-				    "it, and its locks fail with ENOLCK",
-				    "install it (Debian: libc-bin), or write "
-				    "the server's address in the url",
-				    "%s cannot be run, and \"%s\" is a name",
-				    GETENT, d->servers[i].ep->host);
-			return;
-		}
+	const char *name = NULL;
+
+	for (size_t i = 0; i < d->n_servers && !name; i++)
+		name = name_of(d->servers[i].ep);
+	if (name && access(GETENT, X_OK))
+		doctor_find(d, DOCTOR_CRITICAL,
+			    "the library looks a server's name up by it, and "
+			    "its locks fail with ENOLCK",
+			    "install it (Debian: libc-bin), or write the "
+			    "server's address in the url",
+			    "%s cannot be run, and \"%s\" is a name", GETENT,
+			    name);
 }
 
 /* --- the log -------------------------------------------------------------- */

@@ -343,9 +343,16 @@ void doctor_persistence(struct doctor *d, struct doctor_server *s)
 	}
 	fsync = ask_fsync(s);
 	if (!fsync)
-		find_forgetful(
-			d, s,
-			"this user may not ask whether appendfsync is always");
+		doctor_find(d, DOCTOR_UNKNOWN,
+			    "if it is not, a restart grants what somebody may "
+			    "still hold, for restart_delay is shorter than "
+			    "leases last",
+			    "ask it as an administrator (redis-cli CONFIG GET "
+			    "appendfsync), or take restart_delay out (its "
+			    "default is long enough)",
+			    "redis \"%s\" (%s): this user may not ask whether "
+			    "appendfsync is always",
+			    s->redis->name, s->ep->name);
 	else if (strcmp(fsync, "always") != 0)
 		find_forgetful(d, s, "appendfsync is not always");
 }

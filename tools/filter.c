@@ -115,6 +115,21 @@ static bool may_be_managed(const struct dlk_config *config,
 	return f->path[0] != '/';
 }
 
+/* The directory itself, of which a rule has what is below it. */
+static bool is_directory_of_rule(const struct dlk_config *config,
+				 const char *path)
+{
+	const size_t n = strlen(path);
+
+	for (unsigned i = 0; i < config->n_rules; i++) {
+		const char *place = config->rules[i].place;
+
+		if (strncmp(place, path, n) == 0 && !strcmp(place + n, "/"))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Nothing is locked there, and nothing can be: two answers.  Of a pattern what
  * stands before its first special character is looked at.
@@ -131,6 +146,11 @@ static int read_path(const struct ctl *ctl, struct filter *f)
 		rc = subject_find(ctl->config, f->path, &f->subject);
 	if (rc || may_be_managed(ctl->config, f))
 		return rc;
+	if (f->exact && is_directory_of_rule(ctl->config, f->subject.path))
+		return tool_fail(DLK_EXIT_NOTHING,
+				 "%s: a directory; what is locked below it: "
+				 "--path '%s/*'",
+				 f->path, f->subject.path);
 	return tool_fail(DLK_EXIT_NOTHING,
 			 "%s: no rule manages it, its locks stay local",
 			 f->path);

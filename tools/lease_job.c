@@ -47,8 +47,12 @@ int lease_job_begin(struct lease_job *j, const struct dlk_config *config,
 		    const struct dlk_rule *rule, const char *key, bool shared,
 		    const char *command)
 {
-	int err = dlk_stores_begin(config->redis, config->n_redis, restarted);
+	int err;
 
+	boot_host(config->host_id, j->words.host);
+	if (!j->words.host[0])
+		return -EREMOTEIO;
+	err = dlk_stores_begin(config->redis, config->n_redis, restarted);
 	if (err)
 		return err;
 	j->rule = rule;
@@ -59,7 +63,6 @@ int lease_job_begin(struct lease_job *j, const struct dlk_config *config,
 				       .shared = shared,
 				       .fair = rule->fair,
 				       .interop = rule->interop };
-	boot_host(config->host_id, j->words.host);
 	boot_hostname(j->words.hostname);
 	dlk_word(j->words.command, sizeof(j->words.command), command,
 		 strlen(command));

@@ -19,6 +19,7 @@
  *		 renew, again	SIGTERM	      SIGKILL
  *		 each ttl/20		      (ttl/10 before)
  */
+#include <errno.h>
 #include <fnmatch.h>
 #include <poll.h>
 #include <signal.h>
@@ -87,7 +88,21 @@ static void warn_of_restarts(const char *key, const struct dlk_rule *rule)
 		 ep->name, option_duration(ep->restart_delay_ms).text);
 }
 
-/* The rule whose template gives it; else one of the only server, by default. */
+/* The first one, of those whose template tells a path, or of the others. */
+static const struct dlk_rule *rule_that_gives(const struct dlk_config *config,
+					      const char *key, bool by_path)
+{
+	for (unsigned i = 0; i < config->n_rules; i++)
+		if (config->rules[i].tells_path == by_path &&
+		    gives(&config->rules[i], key))
+			return &config->rules[i];
+	return NULL;
+}
+
+/*
+ * The rule whose template gives it; else one of the only server, by default.  Where an
+ * inode or a word of its own may be anything, a path tells more.
+ */
 static int find_rule(struct lock *l)
 {
 	static struct dlk_rule plain = { .prefix = "/",
@@ -96,9 +111,9 @@ static int find_rule(struct lock *l)
 	const struct dlk_config *config = l->ctl->config;
 	const struct dlk_redis *only = config->redis;
 
-	for (unsigned i = 0; i < config->n_rules && !l->rule; i++)
-		if (gives(&config->rules[i], l->key))
-			l->rule = &config->rules[i];
+	l->rule = rule_that_gives(config, l->key, true);
+	if (!l->rule)
+		l->rule = rule_that_gives(config, l->key, false);
 	if (l->rule)
 		return 0;
 	if (config->n_redis > 1)
@@ -517,6 +532,12 @@ int verb_lock(const struct ctl *ctl)
 	rc = lease_job_begin(&l.job, ctl->config, l.rule, l.key,
 			     ctl->given[OPT_SHARED] != NULL,
 			     basename(ctl->argv[1]));
+	if (rc == -EREMOTEIO)
+		return tool_fail(DLK_EXIT_CONFIG,
+				 "%s: no lease: nothing tells this host from "
+				 "others: /proc/sys/kernel/random/boot_id "
+				 "cannot be read, and %s has no host_id",
+				 l.key, ctl->config->file);
 	if (rc)
 		return tool_fail(DLK_EXIT_CANNOT, "%s: no lease: %s", l.key,
 				 strerror(-rc));

@@ -6,7 +6,8 @@
  * perhaps for ever.
  *
  *  1. Only what is known is said: of a holder that is not seen from here, or
- *     sees other mounts than we, or whose file cannot be looked at, nothing.
+ *     sees other mounts than we, or another root, or whose file cannot be looked
+ *     at, nothing.
  *  2. A share that hangs MUST NOT hang dlockctl: a child looks, and is left
  *     behind after a second; and as long as it is there, no other one looks.
  */
@@ -46,12 +47,19 @@ static bool read_file(const char *text, char between, struct file *file)
 	return p && *p == between && dlk_number(p + 1, 16, &file->ino);
 }
 
+static bool is_one(const char *its, const char *own)
+{
+	struct stat a, b;
+
+	return stat(its, &a) == 0 && stat(own, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* By its names, too: not in a chroot(2). */
 static bool sees_our_mounts(unsigned pid)
 {
-	struct stat own, its;
-
-	return stat(proc_file(pid, "ns/mnt"), &its) == 0 &&
-	       stat("/proc/self/ns/mnt", &own) == 0 && own.st_ino == its.st_ino;
+	return is_one(proc_file(pid, "ns/mnt"), "/proc/self/ns/mnt") &&
+	       is_one(proc_file(pid, "root"), "/");
 }
 
 /* What processes with our mounts have locked; the child's, read once. */

@@ -39,6 +39,13 @@ except OSError as e:
 is "$(cat "$RIG/out")" 37 'fcntl(2): ENOLCK'
 ok 'the kernel has nothing of it' on A flock -n f true
 
+hidden A "$BUILD/dlockctl" lock key -- echo ran >"$RIG/out" 2>"$RIG/err"
+is $? 78 'dlockctl lock: no lease'
+is "$(cat "$RIG/out")" '' '... and the command is not run'
+like "$(cat "$RIG/err")" 'nothing tells this host from others: .*host_id' \
+	'... which is said as well'
+is "$(rr exists key)" 0 '... and nothing is left at Redis'
+
 peer b hidden B flock f sh -c 'echo has it; read -r _'
 hear b 30
 is "$HEARD" 'has it' 'with a host_id it is granted'

@@ -82,6 +82,21 @@ unlike "$(doctor)" 'min-replicas-to-write is not set' '... now it is'
 unlike "$(cat "$RIG/out")" 'does not name the master' '... and all name it'
 m 1 config set min-replicas-to-write 0 >/dev/null
 
+# without_getent: what doctor finds of that
+without_getent()
+{
+	# shellcheck disable=SC2016 # sh's
+	on A env DLOCK_CONFIG="$RIG/A.conf" unshare -m sh -c \
+		'mount --bind /dev/null /usr/bin/getent && exec "$@"' sh \
+		"$BUILD/dlockctl" --json doctor 2>>"$RIG/ctl.err" |
+		jq -r '.findings[] | select(.check == "getent") | .what'
+}
+is "$(without_getent)" '' 'doctor: the name of a master is looked up by nobody'
+sed -i 's/127\.0\.0\.1/localhost/' "$RIG/A.conf"
+is "$(without_getent)" '/usr/bin/getent cannot be run, and "localhost" is a name' \
+	'... that of a Sentinel is'
+logins "$SAY"
+
 kill -KILL "${SENTINEL_PID[1]}"
 like "$(doctor)" "Sentinel 127.0.0.1:${SENTINEL_PORT[1]} does not name" \
 	'doctor: one is dead'

@@ -108,6 +108,12 @@ ctl_on A --json doctor
 is_found 'a rule that covers nothing' '1 rules=WARNING' \
 	'/no/such/place/" covers nothing' 'make the directory'
 healthy
+on A mkdir -p sub
+printf 'path "%s/sub" {\n ttl = "20s"\n}\n' "$MNT" >>"$RIG/A.conf"
+ctl_on A --json doctor
+is_found 'a rule of a directory, without a slash' '1 rules=WARNING' \
+	'/sub" covers nothing' "write the '/'"
+healthy
 sed -i '/^path/,$d' "$RIG/A.conf"
 ctl_on A --json doctor
 is_found 'no rule at all' '2 rules=CRITICAL' 'no path section' 'add a path'
@@ -277,6 +283,13 @@ ctl_on A --json doctor
 is_found 'a restart that forgets' '2 persistence=CRITICAL' \
 	'appendonly is no, and restart_delay is 0s where leases last 20s' \
 	'appendfsync always'
+rr config set appendonly yes >/dev/null
+rr config set appendfsync always >/dev/null
+ctl_on A --json doctor
+is_found 'one of which this user may not ask' '3 persistence=UNKNOWN' \
+	'may not ask whether appendfsync is always' 'CONFIG GET appendfsync'
+rr config set appendfsync everysec >/dev/null
+rr config set appendonly no >/dev/null
 healthy restart_delay=10h
 ctl_on A --json doctor
 is_found 'a server within its restart_delay' '1 uptime=WARNING' \

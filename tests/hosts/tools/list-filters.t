@@ -46,6 +46,8 @@ rr set "dlock:$MNT/jobs/raw"$'\n\xff\x1b' x px 600000 >/dev/null
 is "$(listed --path $'*raw\n\xff?')" '0 null' 'a key that no path has: by the key'
 rr del "dlock:$MNT/jobs/raw"$'\n\xff\x1b' >/dev/null
 is "$(listed --path "$MNT/jobs/[ab]")" '0 jobs/a jobs/b' '--path: a set'
+is "$(listed --path "$MNT/")" '1 ' '--path: a directory has no lock'
+like "$(said)" "below it: --path '$MNT/\*'" '... and it is said what to write'
 is "$(listed --host web1)" '0 jobs/a' '--host: one'
 is "$(listed --host 'web*')" '0 jobs/a jobs/b' '--host: a pattern'
 is "$(listed --host foreign)" '0 ' '--host: who is not known has none'

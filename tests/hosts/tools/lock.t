@@ -404,6 +404,13 @@ for template in jobs 'job[1]:%%:%i' 'd:%r'; do
 	lock A "x$key" -- redis-cli -s "$RIG/redis.sock" pttl "x$key"
 	like "$STATUS $OUT" '^0 [1-9][0-9]{4}$' '... and one that is not (control)'
 done
+# The rule of the longer prefix comes first, and its template fits any text.
+rig_config A ttl=9s path_more='key = "dlock:%i"'
+rig_also A other /q/ ttl=60s url="redis://127.0.0.1:$PORT/3"
+lock A dlock:/q/x -- redis-cli -s "$RIG/redis.sock" -n 3 exists dlock:/q/x
+is "$STATUS $OUT" '0 1' 'a key that tells a path is of the rule of that path'
+lock A dlock:17 -- redis-cli -s "$RIG/redis.sock" exists dlock:17
+is "$STATUS $OUT" '0 1' '... and one that tells an inode is not (control)'
 rig_config A "${TIMES[@]}"
 for key in '{x}' 'x%rec' 'dlock%run:1' ''; do
 	lock A "$key" -- echo ran
