@@ -8,7 +8,6 @@
 # finds the others all the same.
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/freezer.sh"
-. "${0%/*}/../../lib/crowd.sh"
 
 MANY=100 FILES=64
 
@@ -79,17 +78,6 @@ kill -STOP "$REDIS_PID"
 ok 'the server is silent: they die, too' until_true 10 none_is_left
 kill -CONT "$REDIS_PID"
 is_said 'below a holder'
-
-# A look begins so early that another fits in before the end, but not before the end of
-# the holder by his own timer: there is one look, and all are found by that.
-crowd crowd 8
-ok "$MANY work under the lock, and a look takes long" \
-	holds "exec flock -o f bash -c '$WORKS' $MANY"
-kill -STOP "$REDIS_PID"
-ok 'the server is silent: they die, of one look' until_true 10 none_is_left
-kill -CONT "$REDIS_PID"
-is_said 'behind a crowd'
-peer_end crowd
 
 rig_configs ttl=6s path_more='on_lost = "pause"'
 ok "$MANY share it, who are to be stopped until it is renewed" \
