@@ -309,8 +309,7 @@ static bool is_nexts_turn(struct dlk_conn *c, int err)
 	dlk_own_close(&c->own);
 	c->step = DLK_NO_STEP;
 	dlk_text_str(&t, c->tried ? "; " : "cannot connect: ");
-	/* (What is no name is in the endpoint's.) */
-	if (c->to.n > 1 || c->lookup.len) {
+	if (c->to.by_name) {
 		dlk_put_address(&t, &c->to.v[c->turn].at);
 		dlk_text_str(&t, ": ");
 	}

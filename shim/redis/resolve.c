@@ -188,6 +188,7 @@ static int look_up(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 {
 	int err = l->in.fd < 0 ? begin(l, ep->host) : 0;
 
+	to->by_name = true;
 	if (!err)
 		err = read_some(l);
 	if (err == -EINPROGRESS &&
@@ -205,9 +206,9 @@ int dlk_resolve(const struct dlk_endpoint *ep, uint64_t deadline_ns,
 	struct sockaddr_un *un = (struct sockaddr_un *)&to->v[0].at;
 
 	to->n = 0;
+	to->by_name = false;
 	if (ep->scheme != DLK_UNIX && !add(to, ep->host, ep->port))
 		return look_up(ep, deadline_ns, l, to);
-	l->len = 0;
 	if (ep->scheme != DLK_UNIX)
 		return 0;
 	memset(un, 0, sizeof(*un));

@@ -35,6 +35,7 @@ struct dlk_addresses {
 		socklen_t len;
 	} v[DLK_ADDRESSES_MAX];
 	unsigned n;
+	bool by_name; /* the endpoint does not tell them */
 };
 
 /* A question to getent(1) that is under way. */

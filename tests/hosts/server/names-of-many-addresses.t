@@ -9,14 +9,15 @@
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/tls.sh"
 
-# named HOST ADDRESS...: what getent(1) says there of many.example from now on
+# named HOST ADDRESS...: what getent(1) says there of many.example from now on;
+# before that it does $FIRST
 named()
 {
 	local host=$1 address type
 
 	shift
 	{
-		echo '#!/bin/sh'
+		printf '#!/bin/sh\n%s\n' "$FIRST"
 		for address; do
 			for type in STREAM DGRAM RAW; do
 				echo "echo '$address $type many.example'"
@@ -98,7 +99,7 @@ sys.stdin.read()' "$1" "$2"
 }
 
 rig_start disks
-AT=$PORT SCHEME=redis MORE=''
+AT=$PORT SCHEME=redis MORE='' FIRST=''
 for host in A B; do
 	named "$host"
 	chmod +x "$RIG/getent.$host"
@@ -108,6 +109,9 @@ refused='Connection refused'
 
 granted 'one address' 127.0.0.1
 not_granted 'one that refuses is named' "127.0.0.2: $refused" 127.0.0.2
+FIRST="mkdir $RIG/asked 2>/dev/null || exec sleep 3" \
+	not_granted '... though it was looked up in vain again' \
+	"127.0.0.2: $refused" 127.0.0.2
 not_granted 'two that refuse are' "127.0.0.2: $refused; 127.0.0.3: $refused" \
 	127.0.0.2 127.0.0.3
 granted 'the first one refuses' 127.0.0.2 127.0.0.1
