@@ -377,6 +377,43 @@ static int watch_file(struct dlk_kept *k, int *fds)
 	return 0;
 }
 
+/* The descriptor of what a shadow stands for, that an ADD came with. */
+struct lent {
+	struct dlk_errand errand;
+	uint32_t number; /* the lease's, which may have ended since */
+	int fd;
+};
+
+static void close_lent(struct dlk_errand *e)
+{
+	close(((struct lent *)e)->fd);
+}
+
+static void given_back(struct dlk_errand *e)
+{
+	struct dlk_kept *k = dlk_carried_find(((struct lent *)e)->number);
+
+	free(e);
+	if (k && k->shadow && dlk_shadow_copy_given_back(k->shadow))
+		dlk_watch_stir(k->watch);
+}
+
+/* Its server may be away. */
+static void give_back(struct dlk_kept *k, int fd)
+{
+	struct lent *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		dlk_errand_close(fd);
+		return;
+	}
+	*l = (struct lent){ { .run = close_lent, .done = given_back },
+			    k->number,
+			    fd };
+	dlk_shadow_copy_lent(k->shadow);
+	dlk_errand_send(&l->errand);
+}
+
 /* What it takes to see the end; 0 or -errno. */
 static int guard_it(struct dlk_kept *k, int *fds)
 {
@@ -397,7 +434,7 @@ static int guard_it(struct dlk_kept *k, int *fds)
 	k->add.remote = remote && !shadow;
 	err = watch_file(k, fds);
 	if (!err && remote && shadow) {
-		dlk_errand_close(fds[1]);
+		give_back(k, fds[1]);
 		fds[1] = -1;
 	}
 	return err;

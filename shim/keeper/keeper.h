@@ -295,6 +295,13 @@ struct dlk_shadow_copy;
  */
 struct dlk_shadow_copy *dlk_shadow_copy_get(const int fds[3]);
 void dlk_shadow_copy_put(struct dlk_shadow_copy *s); /* NULL is none */
+/*
+ * One more descriptor of the program's description is ours, to be closed in the
+ * background; and it is closed: true if the description has ended.
+ */
+void dlk_shadow_copy_lent(struct dlk_shadow_copy *s);
+bool dlk_shadow_copy_is_lent(const struct dlk_shadow_copy *s);
+bool dlk_shadow_copy_given_back(struct dlk_shadow_copy *s);
 /* Is the copy locked?  No telling is yes. */
 bool dlk_shadow_copy_is_locked(const struct dlk_shadow_copy *s);
 

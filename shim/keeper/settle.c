@@ -13,9 +13,9 @@
  *
  *  1. What is there after that is another process's, and waited for no more.
  *  2. A thread that was woken from its wait for the end is given WOKEN_MS to
- *     run (at a file server, which wakes later, NOTICE_MS in any case); all
- *     else is looked at once, but not while we have the descriptor ourselves,
- *     which a thread closes where a file server may be dead (errand.c).
+ *     run (at a file server, which wakes later, NOTICE_MS in any case), and so
+ *     is one that closes a descriptor of it, which we were told of it by
+ *     (errand.c); all else is looked at once.
  *  3. The answer MUST come in time: a server that is away keeps nobody.  While one
  *     is asked, and be it to release just this, that is WOKEN_MS; and who closed
  *     first waits no longer than that for those who closed after him.
@@ -63,8 +63,12 @@ void dlk_settle_looked(uint64_t began_ns)
  */
 static unsigned patience_ms(const struct dlk_kept *k)
 {
-	if (k->state != DLK_KEPT || k->watch->lent > 0 || k->watch->unasked)
+	if (k->state != DLK_KEPT || k->watch->unasked)
 		return GIVE_UP_MS;
+	/* Its server has just answered the program's close. */
+	if (k->watch->lent > 0 ||
+	    (k->shadow && dlk_shadow_copy_is_lent(k->shadow)))
+		return WOKEN_MS;
 	if (k->add.kind != DLK_KEPT_FLOCK || !k->watch->has_thread)
 		return asked.looked ? 0 : WOKEN_MS;
 	/* A shadow's lock is there until we have let go of our copy of it. */

@@ -43,10 +43,12 @@
 #include "os/shadowdir.h"
 #include "os/sys.h"
 #include "model/text.h"
+#include "model/timeline.h"
 
 enum {
 	LOOK_MS = 20,
 	IDLE_MS = 500,
+	LENT_MS = 500,
 	ASKERS = 16,
 	RELOOKS = 8,
 };
@@ -56,8 +58,10 @@ struct dlk_shadow_copy {
 	int shadow; /* -1: the description has ended */
 	int set;    /* an epoll set with it, by plan.slot; or -1 */
 	struct dlk_description description; /* itself, where there is no set */
-	bool rests;    /* who asks is not accepted: there was no descriptor */
-	int dir, sock; /* for those who ask; or -1 */
+	bool rests; /* who asks is not accepted, until it is looked at again */
+	unsigned lent;    /* descriptors of the description that we close */
+	uint64_t lent_ns; /* since then, the last one */
+	int dir, sock;    /* for those who ask; or -1 */
 	struct dlk_shadow_plan plan;
 };
 
@@ -119,6 +123,21 @@ static void stop_watching(struct dlk_shadow_copy *s)
 	leave(&s->sock);
 }
 
+/*
+ * What we close yet is there by that, and may have ended but for it: who asks waits for
+ * it, for a moment, for its server may be away.
+ */
+static bool is_to_wait(const struct dlk_shadow_copy *s)
+{
+	return s->lent && dlk_now_ns() < s->lent_ns + LENT_MS * DLK_MS;
+}
+
+static void let_ask(struct dlk_shadow_copy *s)
+{
+	if (s->rests && !is_to_wait(s))
+		s->rests = s->sock >= 0 && !enter(s->sock, s);
+}
+
 /* At all copies, or one; true if a description has ended just now. */
 static bool look_at(const struct dlk_shadow_copy *only)
 {
@@ -174,9 +193,29 @@ static bool look_at_all(void)
 	struct dlk_shadow_copy *s;
 
 	LIST_FOREACH(s, &copies, next)
-	if (s->rests)
-		s->rests = s->sock >= 0 && !enter(s->sock, s);
+	let_ask(s);
 	arm();
+	return ended;
+}
+
+void dlk_shadow_copy_lent(struct dlk_shadow_copy *s)
+{
+	s->lent++;
+	s->lent_ns = dlk_now_ns();
+}
+
+bool dlk_shadow_copy_is_lent(const struct dlk_shadow_copy *s)
+{
+	return s->lent > 0;
+}
+
+bool dlk_shadow_copy_given_back(struct dlk_shadow_copy *s)
+{
+	bool ended;
+
+	s->lent--;
+	ended = look_at(s);
+	let_ask(s);
 	return ended;
 }
 
@@ -285,9 +324,15 @@ static void answer_asker(struct asker *a)
 static bool listen_to(struct dlk_shadow_copy *s)
 {
 	struct asker *a = &askers[next_asker++ % ASKERS];
-	int sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);
+	int sock;
 	bool ended;
 
+	if (is_to_wait(s)) {
+		ring_no_more(s->sock);
+		s->rests = true;
+		return false;
+	}
+	sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);
 	/* It would ring on: until the next look. */
 	if (sock < 0 && (errno == EMFILE || errno == ENFILE))
 		s->rests = epoll_ctl(bell, EPOLL_CTL_DEL, s->sock, NULL) == 0;

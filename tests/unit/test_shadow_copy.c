@@ -9,7 +9,8 @@
 /*
  * A shadow's copy whose standby, a child, has all sockets as well: what the keeper
  * has closed rings no more (epoll(7), Q6: a description that another process has is
- * not forgotten), and nobody else is asked in its place.
+ * not forgotten), and nobody else is asked in its place.  And who asks is answered when
+ * the keeper has closed what it has of the description itself.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,6 +176,87 @@ static void a_standby_keeps_no_asker(void **state)
 	end_standby(standby);
 }
 
+static int64_t clock_s;
+
+static int standing_clock(clockid_t id, struct timespec *t)
+{
+	(void)id;
+	*t = (struct timespec){ .tv_sec = clock_s };
+	return 0;
+}
+
+/* The keeper has its description yet: who asks hears nothing. */
+static int ask_in_vain(void)
+{
+	const int asker = connect_asker();
+
+	assert_true(dlk_shadowdir_say(asker, base, 0));
+	assert_true(gets_quiet());
+	assert_int_equal(dlk_polled(asker, POLLIN, 0), 0);
+	return asker;
+}
+
+static void what_is_lent_is_waited_for(void **state)
+{
+	int asker;
+
+	(void)state;
+	lock_one();
+	dlk_clock_use(standing_clock);
+	dlk_shadow_copy_lent(copy);
+	asker = ask_in_vain();
+	assert_false(dlk_shadow_copy_given_back(copy));
+	assert_true(gets_quiet());
+	assert_int_equal(dlk_polled(asker, POLLIN, 10000) & POLLIN, POLLIN);
+	close(asker);
+	dlk_shadow_copy_put(copy);
+	close(program);
+	close(base);
+}
+
+static void what_is_lent_was_the_last(void **state)
+{
+	int asker, lent;
+
+	(void)state;
+	lock_one();
+	dlk_clock_use(standing_clock);
+	lent = dup(program);
+	dlk_shadow_copy_lent(copy);
+	close(program);
+	asker = ask_in_vain();
+	assert_true(dlk_shadow_copy_is_lent(copy));
+	close(lent);
+	assert_true(dlk_shadow_copy_given_back(copy));
+	assert_false(dlk_shadow_copy_is_lent(copy));
+	assert_false(dlk_shadow_copy_is_locked(copy));
+	assert_int_equal(dlk_polled(asker, POLLIN, 10000) & POLLIN, POLLIN);
+	close(asker);
+	dlk_shadow_copy_put(copy);
+	close(base);
+}
+
+/* Its close may never be done. */
+static void a_server_that_is_away_keeps_nobody(void **state)
+{
+	int asker;
+
+	(void)state;
+	lock_one();
+	dlk_clock_use(standing_clock);
+	dlk_shadow_copy_lent(copy);
+	asker = ask_in_vain();
+	clock_s++;
+	while (!dlk_polled(asker, POLLIN, 0) &&
+	       dlk_polled(dlk_shadow_copies_bell(), POLLIN, 10000))
+		dlk_shadow_copies_look();
+	assert_int_equal(dlk_polled(asker, POLLIN, 0) & POLLIN, POLLIN);
+	close(asker);
+	dlk_shadow_copy_put(copy);
+	close(program);
+	close(base);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +264,9 @@ int main(void)
 		cmocka_unit_test(a_copy_that_is_put_rings_no_more),
 		cmocka_unit_test(one_who_has_left_rings_no_more),
 		cmocka_unit_test(a_standby_keeps_no_asker),
+		cmocka_unit_test(what_is_lent_is_waited_for),
+		cmocka_unit_test(what_is_lent_was_the_last),
+		cmocka_unit_test(a_server_that_is_away_keeps_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -4,8 +4,9 @@
 #
 # A keeper that is asked for a sharer's shadow is sent the asker's descriptor, and closes
 # it by a thread, which may get no core for long.  A lock whose last descriptor the asker
-# closes by then has ended all the same (shim/DESIGN.md 6.8).  (That close is held up by
-# strace(1), for less than half of the second in which it is waited for.)
+# closes by then has ended all the same (shim/DESIGN.md 6.8).  And so it is with the
+# descriptor that it was told of the lock by.  (That close is held up by strace(1), for
+# less than half of the second in which it is waited for.)
 . "${0%/*}/../../lib/rig.sh"
 
 rig_start share
@@ -60,5 +61,33 @@ ask p 'again()' 20
 is "$HEARD" locked 'it closes the file: that is free'
 at_least "$(grep -c 'close(' "$RIG/strace")" 1 'and it was asked (control)'
 kill "$strace"
-peer_end p h
+peer_end p
+
+# --- by an ADD -----------------------------------------------------------------
+listeners()
+{
+	[ "$(find "$RIG/state" -type s | wc -l)" = "$1" ]
+}
+
+closes()
+{
+	grep -c 'close(.* = 0' "$RIG/strace"
+}
+
+ok 'it has ended' until_true 10 listeners 0
+: >"$RIG/strace"
+chrt -r 5 strace -f -qq -o "$RIG/strace" -P "$MNT/f" -e trace=close \
+	-e inject=close:delay_enter=100000 -p "$keeper" 2>"$RIG/strace.err" &
+strace=$!
+ok 'its closes are held up again' until_true 10 \
+	grep -q 'TracerPid:[^0-9]*[1-9]' "/proc/$keeper/status"
+ask h "open b $MNT/f"
+ask h 'lock b EX'
+until_true 10 listeners 1
+had=$(closes)
+ask h 'close b'
+note "$had closes before, $(closes) after"
+at_least "$(closes)" 1 'who closes what its keeper was told of waits for its close'
+kill "$strace"
+peer_end h
 rig_end
