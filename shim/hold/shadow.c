@@ -202,6 +202,7 @@ static int begin(struct search *f, int fd)
 static int end(struct search *f, int result)
 {
 	pthread_mutex_lock(&mutex);
+	// cppcheck-suppress uninitvar ; begin() has put it into the list
 	LIST_REMOVE(f, next);
 	pthread_mutex_unlock(&mutex);
 	atomic_fetch_sub(&n_searches, 1);

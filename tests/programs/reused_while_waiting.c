@@ -75,7 +75,7 @@ static bool is_in_kernel(long tid)
 		text[0] = '\0';
 	if (f)
 		fclose(f);
-	return atol(text) == SYS_flock;
+	return strtol(text, NULL, 10) == SYS_flock;
 }
 
 static void begin_crowd(void)
@@ -173,7 +173,8 @@ static void open_file(char **argv)
 {
 	const char *began = getenv("BEGAN");
 
-	fd = began ? atoi(began) : open(argv[3], O_RDWR | O_CREAT, 0666);
+	fd = began ? (int)strtol(began, NULL, 10)
+		   : open(argv[3], O_RDWR | O_CREAT, 0666);
 	if (strcmp(argv[2], "began") == 0 && !began)
 		begin_with_two(argv);
 	if (strcmp(argv[2], "received") == 0)
