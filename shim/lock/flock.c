@@ -397,7 +397,9 @@ static void forget_what_ended(struct request *r)
 static void prepare_conversion(struct request *r)
 {
 	forget_what_ended(r);
-	if (r->own && !downgrades(r))
+	if (downgrades(r))
+		dlk_request_weakens(r);
+	else if (r->own)
 		take_from_keeper(r->own);
 }
 

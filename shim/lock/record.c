@@ -321,8 +321,10 @@ static enum acquire_event ask(struct request *r)
 	bool is_new;
 	int err;
 
-	if (weaker)
+	if (weaker) {
+		dlk_request_weakens(r);
 		flush(r);
+	}
 	err = dlk_record_ask(r);
 	if (err == DLK_GONE && leave_to_sharer(r))
 		err = dlk_record_ask(r);

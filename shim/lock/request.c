@@ -328,6 +328,14 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
 	return -EREMOTEIO;
 }
 
+void dlk_request_weakens(struct request *r)
+{
+	const uint64_t patience_ns = r->store->connect_timeout_ms * DLK_MS;
+
+	if (r->attempt.timeout_ns < patience_ns)
+		r->attempt.timeout_ns = patience_ns;
+}
+
 bool dlk_overtakes(const struct request *r)
 {
 	return r->lease.fair && (dlk_any_held() || r->inherited);

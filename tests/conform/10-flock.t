@@ -42,14 +42,20 @@ same()
 	rig_empty 2 "$1: no key is left$2"
 }
 
+# Nothing here is about time, so a server without a core is waited for.
+configs()
+{
+	rig_configs ttl=20s connect_timeout=2s "$@"
+}
+
 # by_shadows NAME: where the kernel locks the file's shadow (flock(2) only)
 by_shadows()
 {
-	rig_configs path_more='local = "shadow"'
+	configs path_more='local = "shadow"'
 	echo "state_dir = \"$RIG/state\"" >>"$RIG/A.conf"
 	run dl "$1"
 	same "$1" ', by shadows'
-	rig_configs
+	configs
 }
 
 no_keeper_listens()
@@ -73,6 +79,7 @@ is_compiled()
 
 # The programs do little but wait; each has a directory of its own.
 rig_start share
+configs
 rig_config away url="unix://$RIG/nobody.sock" timeout=100ms \
 	path_more='unreachable = "local"'
 compiling=''

@@ -403,6 +403,7 @@ if [ -e "$BUILD/libdlock-preload.so" ]; then
 		'a lock that two hosts share'
 	is "$(locks '[.[] | .held_ms < 60000 and .ttl_ms > 1000]')" \
 		'[true,true]' 'their times'
+	ok 'it ends with them' until_true 10 db_is_empty
 	cat >rec.py <<-'END'
 	import fcntl, subprocess, sys
 	f = open(sys.argv[1], "w+")
