@@ -585,8 +585,9 @@ pid_t dlk_victims_ofd_taker(const struct dlk_kept *k);
  * descriptor, though who started them be killed and let go.
  */
 size_t dlk_victims_find_rest(struct dlk_victims *list);
-/* Did that look lack nothing, but for who was found? */
-bool dlk_victims_saw_all(void);
+/* Did that look lack nothing, but for who was found, and perhaps time?  Was it that? */
+bool dlk_victims_lacked_nothing(void);
+bool dlk_victims_were_cut(void);
 /*
  * The same for what they have started since: much quicker than a look at all
  * processes.  And, when they were killed, for what had no parent by then.

@@ -15,7 +15,9 @@
  * whose lease is another's, or was.
  *
  *  1. No signal before the stop mark: a renewal may come until then.  A look
- *     that takes long begins earlier.
+ *     that takes long begins earlier; and it ends before the timer of the
+ *     process that took it, for with that one dead nobody finds who works for
+ *     him.  The rest is looked for when those are dead who were seen by then.
  *  2. What the shim has said MUST be heard first: it renews as well.
  *  3. At a look, and while a lease is past its warning, it comes before all
  *     that have no real-time priority, where it may: beside two busy loops, on
@@ -24,6 +26,7 @@
  *  4. Whom it may not signal, and a process 1, which takes no signal from
  *     inside, is named in the log.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -92,13 +95,29 @@ static uint64_t learn_ns(const struct dlk_kept *k)
 	return k->section->store->silent ? 0 : warn_ns(k);
 }
 
-/* When the look begins: two of them fit into the margin, or it is earlier. */
+/*
+ * A look lasts no longer: half way from the stop mark to the timer of the taker.  Those
+ * who are seen by then are killed before he is, by that, and leaves whom nobody finds
+ * without him.
+ */
+static uint64_t end_ns(const struct dlk_kept *k)
+{
+	const uint64_t stop = stop_ns(k);
+
+	return stop +
+	       (dlk_backstop_ns(k->deadline_ns, k->lease.ttl_ms) - stop) / 2;
+}
+
+/* When the look begins: it ends in time, and two of them fit into the margin. */
 static uint64_t begin_ns(const struct dlk_kept *k)
 {
-	const uint64_t margin = dlk_margin_ns(k->lease.ttl_ms);
-	const uint64_t early = 2 * took_ns > margin ? 2 * took_ns - margin : 0;
 	const uint64_t warn = warn_ns(k), stop = stop_ns(k);
+	const uint64_t margin = dlk_margin_ns(k->lease.ttl_ms);
+	const uint64_t first = took_ns + took_ns / 4, room = end_ns(k) - stop;
+	uint64_t early = 2 * took_ns > margin ? 2 * took_ns - margin : 0;
 
+	if (first > room && first - room > early)
+		early = first - room;
 	return stop < warn + early ? warn : stop - early;
 }
 
@@ -410,11 +429,33 @@ static void collect_beside(void)
 	}
 }
 
+/*
+ * The first end of all; 0: there is none, for who is looked for later than that, or has
+ * lost it to another, or is to be stopped, which puts off his timer.  And not for an OFD
+ * lock: without its taker nobody tells whose the others' are.
+ */
+static uint64_t look_end_ns(void)
+{
+	const uint64_t now = dlk_now_ns();
+	uint64_t first = 0, end;
+
+	for (size_t i = 0; i < due.n; i++) {
+		end = end_ns(due.v[i]);
+		if (end > now && (!first || end < first) &&
+		    !is_doomed(due.v[i]) && !is_to_pause(due.v[i]) &&
+		    !dlk_victims_ofd_taker(due.v[i]))
+			first = end;
+	}
+	return first;
+}
+
 static void look_for_holders(struct dlk_victims *who)
 {
 	collect_beside();
+	who->until_ns = who->heed_ns = look_end_ns();
 	dlk_victims_find(who, due.v, due.n, beside.v, beside.n);
-	took_ns = who->took_ns;
+	if (!dlk_victims_were_cut() || who->took_ns > took_ns)
+		took_ns = who->took_ns;
 }
 
 /*
@@ -425,10 +466,10 @@ static void look_for_holders(struct dlk_victims *who)
 static void find(struct dlk_victims *who)
 {
 	look_for_holders(who);
-	if (!who->err)
+	if (!who->err || who->err == ETIME)
 		return;
 	dlk_watchdog_yield();
-	if (dlk_victims_saw_all())
+	if (dlk_victims_lacked_nothing())
 		dlk_victims_find_rest(who);
 	else
 		look_for_holders(who);
@@ -453,22 +494,44 @@ static bool are_there(void)
 	return keep_those(is_not_ending);
 }
 
-/*
- * Those who are it by the mark.  Who was found for a lease that has been given
- * back meanwhile may have the lock of another one, too: then all are looked for
- * anew.  (A program that gives back one after the other does not put that off
- * for ever: its own timer ends it.)
- */
-static bool find_holders(uint64_t mark)
+/* (Without its taker nobody tells whose an OFD lock is.) */
+static bool has_ofd(void)
 {
-	find(&list);
-	if (!wait_for(mark, true) ||
-	    (dlk_victims_are_guessed(&list, 0) && !are_there()))
-		return false;
+	for (size_t i = 0; i < due.n; i++)
+		if (dlk_victims_ofd_taker(due.v[i]))
+			return true;
+	return false;
+}
+
+static bool are_of_due(void)
+{
 	for (size_t i = 0; i < list.n; i++)
 		if (!is_due(list.v[i].k))
 			return false;
 	return true;
+}
+
+/*
+ * Those who are it by the mark.  Who was found for a lease that has been given
+ * back meanwhile may have the lock of another one, too: then all are looked for
+ * anew.  (A program that gives back one after the other does not put that off
+ * for ever: its own timer ends it.)  *looked: by the look ahead they are in the list,
+ * and may come from that afterwards.
+ */
+static bool find_holders(uint64_t mark, bool *looked)
+{
+	if (*looked && !are_of_due()) {
+		dlk_victims_free(&list, 0);
+		*looked = false;
+	}
+	if (!*looked)
+		find(&list);
+	/* (A look that was cut, or is old.  An end that has come is none any more.) */
+	for (; !list.n && (*looked || list.err == ETIME); *looked = false)
+		find(&list);
+	return wait_for(mark, true) &&
+	       (!dlk_victims_are_guessed(&list, 0) || are_there()) &&
+	       are_of_due();
 }
 
 /* Those who came since the last look; then those who came since the kill. */
@@ -505,9 +568,12 @@ static void say_all(void)
  * be found again in place of somebody else.  Nor is a look made while one has found
  * more than are killed: by whom they work nobody would see in it.
  */
-static void kill_found(void)
+static void kill_found(bool is_old)
 {
 	kill_all();
+	/* Who came since that look is looked for now. */
+	if (is_old)
+		list.err = ETIME;
 	for (int turn = 1; turn < TURNS && list.err && list.n; turn++) {
 		const size_t had = list.n;
 
@@ -521,10 +587,10 @@ static void kill_found(void)
 	say_all();
 }
 
-static void kill_holders(uint64_t mark)
+static void kill_holders(uint64_t mark, bool looked)
 {
-	if (find_holders(mark) && !have_ended()) {
-		kill_found();
+	if (find_holders(mark, &looked) && !have_ended()) {
+		kill_found(looked && list.n && !has_ofd());
 		for (size_t i = 0; i < due.n; i++) {
 			/* Those, too, whose taker is dead by now. */
 			if (due.v[i]->holders == DLK_HOLDERS_PAUSED)
@@ -619,7 +685,7 @@ static void pause_holders(uint64_t mark)
 	looked = dlk_now_ns();
 	if (dlk_paused.err) {
 		dlk_victims_free(&dlk_paused, had);
-		kill_holders(mark);
+		kill_holders(mark, false);
 		return;
 	}
 	if (!wait_for(mark, false) || !wait_for_ready(mark, had) ||
@@ -644,14 +710,17 @@ static void pause_holders(uint64_t mark)
 	dlk_watchdog(dlk_now_ns());
 }
 
-static void stop(void)
+/* `looked`: by the look ahead, for these and perhaps for others. */
+static void stop(bool looked)
 {
 	const uint64_t mark = take_first();
 
-	if (is_to_pause(due.v[0]))
-		pause_holders(mark);
-	else
-		kill_holders(mark);
+	if (!is_to_pause(due.v[0])) {
+		kill_holders(mark, looked);
+		return;
+	}
+	dlk_victims_free(&list, 0); /* their descriptors are needed */
+	pause_holders(mark);
 }
 
 static void say_go_on(void)
@@ -686,14 +755,37 @@ void dlk_survive_go_on(void)
 	dlk_paused_go_on();
 }
 
-/* To know how long a look takes, while there is time. */
+static bool has_begun(const struct dlk_kept *k)
+{
+	return is_doomed(k) ||
+	       (dlk_carry_has_marks(k) && begin_ns(k) <= dlk_now_ns());
+}
+
+/* A server may be back, whom nobody has asked amidst the look. */
+static void ask_once(void)
+{
+	const uint64_t now = dlk_now_ns();
+
+	if (dlk_paused.n || list.err == ETIME)
+		return;
+	dlk_sections_until(now);
+	dlk_carry_some(now);
+}
+
+/*
+ * To know how long a look takes, while there is time.  Where there is none for another
+ * one, it counts: they are left in the list, and what is due by now.
+ */
 static void look_ahead(uint64_t now)
 {
 	collect(now, learn_ns);
 	look_for_holders(&list);
 	for (size_t i = 0; i < due.n; i++)
-		due.v[i]->looked_for_ns = due.v[i]->deadline_ns;
-	dlk_victims_free(&list, 0);
+		due.v[i]->looked_for_ns = due.v[i]->due_by_ns;
+	if (keep_those(has_begun))
+		ask_once();
+	else
+		dlk_victims_free(&list, 0);
 }
 
 static bool is_look_due(uint64_t now)
@@ -739,8 +831,13 @@ void dlk_survive(uint64_t now_ns)
 	dlk_carry_hear();
 	dlk_watchdog_mark();
 	collect(now_ns, begin_ns);
-	if (due.n)
-		stop();
-	else if (is_look_due(now_ns))
+	if (due.n) {
+		stop(false);
+		return;
+	}
+	if (is_look_due(now_ns))
 		look_ahead(now_ns);
+	if (due.n && are_due())
+		stop(true);
+	dlk_victims_free(&list, 0);
 }

@@ -251,6 +251,7 @@ static bool read_text(const char *name, char *text, size_t size)
 
 /* By the last look at all processes, in the order of pids; without pidfds. */
 static struct dlk_victims seen;
+static uint64_t seen_ticks; /* when it began, as proc_pid_stat(5) has a start */
 
 static bool add(struct dlk_victims *list, const struct dlk_victim *v)
 {
@@ -758,12 +759,23 @@ static int by_pid(const void *a, const void *b)
 	return x->pid - y->pid;
 }
 
-/* /proc is read in the order of pids. */
-static struct dlk_victim *find(pid_t pid)
+/* Among the first n, which are in the order of pids. */
+static struct dlk_victim *find_among(size_t n, pid_t pid)
 {
 	const struct dlk_victim key = { .pid = pid };
 
-	return bsearch(&key, seen.v, seen.n, sizeof(*seen.v), by_pid);
+	return n ? bsearch(&key, seen.v, n, sizeof(*seen.v), by_pid) : NULL;
+}
+
+static struct dlk_victim *find(pid_t pid)
+{
+	return find_among(seen.n, pid);
+}
+
+static void put_in_order(void)
+{
+	if (seen.n)
+		qsort(seen.v, seen.n, sizeof(*seen.v), by_pid);
 }
 
 /* A process of an ADD that lives, and of which /proc shows nothing. */
@@ -786,22 +798,105 @@ static void add_hidden(void)
 					 .command = "?" };
 		if (!add(&seen, &s))
 			break;
-		qsort(seen.v, seen.n, sizeof(s), by_pid);
+		put_in_order();
 	}
+}
+
+static bool is_among(size_t n, pid_t pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (seen.v[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* What a thread of it has started, but for takers, who are there. */
+static void see_children(pid_t parent, uint64_t task, size_t takers)
+{
+	static char text[65536];
+	char dir[DLK_NUMBERED_MAX], name[DLK_NUMBERED_MAX];
+	const char *p = text;
+	struct dlk_victim s;
+	uint64_t pid;
+
+	dlk_numbered(dir, "/proc/", parent, "/task/");
+	dlk_numbered(name, dir, (int64_t)task, "/children");
+	if (!read_text(name, text, sizeof(text)))
+		return;
+	while ((p = dlk_number(p, 10, &pid)) && *p++ == ' ')
+		if (!is_among(takers, (pid_t)pid) &&
+		    read_stat((pid_t)pid, &s) && s.parent == parent &&
+		    !dlk_kernel_is_keeper(s.command))
+			add(&seen, &s);
+}
+
+static void see_takers(void)
+{
+	struct dlk_victim s;
+	pid_t last = 0, pid;
+
+	for (size_t i = 0; i < wanted.of_n; i++, last = pid) {
+		pid = (pid_t)wanted.of[i]->add.pid;
+		if (pid == last || is_among(seen.n, pid) || !read_stat(pid, &s))
+			continue;
+		look_at_fds(&s);
+		if (s.k)
+			add(&seen, &s);
+	}
+}
+
+/*
+ * First the takers, and whom they have started: who works for a holder is found by him,
+ * and he may be dead by the end of the look, of his own timer.  What those have open
+ * comes in its turn.
+ */
+static void see_families(void)
+{
+	size_t takers;
+
+	see_takers();
+	takers = seen.n;
+	for (size_t i = 0; i < seen.n; i++) {
+		const pid_t pid = seen.v[i].pid;
+		char name[DLK_NUMBERED_MAX];
+		uint64_t task;
+		DIR *d = look_into(dlk_numbered(name, "/proc/", pid, "/task"));
+
+		attend();
+		while (dlk_next_number(d, &task))
+			see_children(pid, task, takers);
+		if (d)
+			closedir(d);
+	}
+	dlk_victims_reserve();
+	put_in_order();
 }
 
 static void look_at_all(void)
 {
-	DIR *d = look_into("/proc");
-	struct dlk_victim s;
+	size_t families;
+	DIR *d;
+	struct dlk_victim s, *its;
 
+	see_families();
+	families = seen.n;
+	d = look_into("/proc");
 	while (d && has_time() && next_process(d, &s)) {
+		its = find_among(families, s.pid);
+		if (its && its->k)
+			continue;
+		/* (He may have been adopted since.) */
+		if (its && its->start == s.start)
+			s.parent = its->parent;
 		look_at_fds(&s);
-		if (!add(&seen, &s))
+		if (its)
+			*its = s;
+		else if (!add(&seen, &s))
 			break;
 	}
 	if (d)
 		closedir(d);
+	put_in_order();
 	add_hidden();
 }
 
@@ -824,47 +919,6 @@ static bool has_yet(const struct dlk_victim *taker, const struct dlk_kept *k)
 	return its.k != NULL;
 }
 
-/* Has its taker the lock yet?  Then only his children work under it. */
-static bool is_root(const struct dlk_victim *s)
-{
-	const struct dlk_victim *taker;
-
-	if (!s->k || s->by == DLK_VICTIM_BY_PARENT)
-		return false;
-	taker = s->pid == (pid_t)s->k->add.pid ? s : find((pid_t)s->k->add.pid);
-	return taker == s || !taker || !has_yet(taker, s->k);
-}
-
-static bool has_ancestor(const struct dlk_victim *s,
-			 const struct dlk_victim **root)
-{
-	for (int depth = 0; s && s->parent > 0 && depth < 1000; depth++) {
-		s = find(s->parent);
-		if (s && s->leads) {
-			*root = s;
-			return true;
-		}
-	}
-	return false;
-}
-
-static void find_descendants(void)
-{
-	const struct dlk_victim *root;
-
-	for (size_t i = 0; i < seen.n; i++)
-		seen.v[i].leads = is_root(&seen.v[i]);
-	for (size_t i = 0; i < seen.n; i++) {
-		if (seen.v[i].leads || !has_ancestor(&seen.v[i], &root))
-			continue;
-		seen.v[i].leads = true;
-		if (!seen.v[i].k)
-			seen.v[i].k = root->k;
-	}
-}
-
-/* --- the list ------------------------------------------------------------- */
-
 static const struct dlk_victim *listed(const struct dlk_victims *list, size_t n,
 				       pid_t pid)
 {
@@ -885,6 +939,56 @@ static bool was_let_go(const struct dlk_victims *list, pid_t pid)
 
 	return v && v->fd < 0;
 }
+
+/*
+ * Has its taker the lock yet?  Then only his children work under it; and so it is if we
+ * have killed him, who had it by his word.
+ */
+static bool is_root(const struct dlk_victims *list, const struct dlk_victim *s)
+{
+	const struct dlk_victim *taker;
+	pid_t pid;
+
+	if (!s->k || s->by == DLK_VICTIM_BY_PARENT)
+		return false;
+	pid = (pid_t)s->k->add.pid;
+	if (s->pid == pid)
+		return true;
+	if (s->k->by == DLK_BY_PROCESS && was_let_go(list, pid))
+		return false;
+	taker = find(pid);
+	return !taker || !has_yet(taker, s->k);
+}
+
+static bool has_ancestor(const struct dlk_victim *s,
+			 const struct dlk_victim **root)
+{
+	for (int depth = 0; s && s->parent > 0 && depth < 1000; depth++) {
+		s = find(s->parent);
+		if (s && s->leads) {
+			*root = s;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void find_descendants(const struct dlk_victims *list)
+{
+	const struct dlk_victim *root;
+
+	for (size_t i = 0; i < seen.n; i++)
+		seen.v[i].leads = is_root(list, &seen.v[i]);
+	for (size_t i = 0; i < seen.n; i++) {
+		if (seen.v[i].leads || !has_ancestor(&seen.v[i], &root))
+			continue;
+		seen.v[i].leads = true;
+		if (!seen.v[i].k)
+			seen.v[i].k = root->k;
+	}
+}
+
+/* --- the list ------------------------------------------------------------- */
 
 /* Or who was it is killed, and he is adopted. */
 static bool has_parent(const struct dlk_victims *list,
@@ -969,6 +1073,7 @@ static void begin_look(struct dlk_victims *list)
 
 static void end_look(struct dlk_victims *list)
 {
+	until_ns = heed_ns = 0;
 	list->err = lacked;
 	list->cpu_ns = dlk_cpu_ns() - list->cpu_ns;
 	list->took_ns = dlk_now_ns() - list->took_ns;
@@ -998,21 +1103,30 @@ size_t dlk_victims_find(struct dlk_victims *list,
 	wanted.beside_n = n_beside;
 	learn_files();
 	seen.n = 0;
+	seen_ticks =
+		dlk_now_ns() / 1000 * (uint64_t)sysconf(_SC_CLK_TCK) / 1000000;
 	if (dlk_kernel_shows_our_pids() != 0)
 		look_at_all();
 	else
 		lacked = ENXIO;
-	find_descendants();
-	end_apart();
+	until_ns = 0; /* the rest is about who was seen */
+	find_descendants(list);
+	if (lacked != ETIME)
+		end_apart();
 	seen.err = lacked;
 	found = list_seen(list);
 	end_look(list);
 	return found;
 }
 
-bool dlk_victims_saw_all(void)
+bool dlk_victims_were_cut(void)
 {
-	return !seen.err;
+	return seen.err == ETIME;
+}
+
+bool dlk_victims_lacked_nothing(void)
+{
+	return !seen.err || dlk_victims_were_cut();
 }
 
 size_t dlk_victims_find_rest(struct dlk_victims *list)
@@ -1204,6 +1318,12 @@ bool dlk_victims_find_family(struct dlk_victims *list,
 
 /* --- what had no parent by then ------------------------------------------- */
 
+/* (Of a look that was cut, not all who were there are seen.) */
+static bool came_since_the_look(const struct dlk_victim *s)
+{
+	return s->start >= seen_ticks && !find(s->pid);
+}
+
 /* Of one that led, and is dead: it came after the look, and is adopted. */
 static bool is_orphan(const struct dlk_victims *list,
 		      const struct dlk_victim *s, const struct dlk_victim **of)
@@ -1214,7 +1334,7 @@ static bool is_orphan(const struct dlk_victims *list,
 		*of = &list->v[i];
 		if (list->v[i].leads && list->v[i].session == s->session)
 			/* (0: its parent is outside of our namespace.) */
-			return !find(s->pid) &&
+			return came_since_the_look(s) &&
 			       !dlk_victims_has(list, list->n, s->pid) &&
 			       s->parent > 0 && read_stat(s->parent, &parent) &&
 			       parent.session != s->session;

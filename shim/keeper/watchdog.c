@@ -107,6 +107,7 @@ static struct {
 	struct dlk_kept **v;
 	size_t n, room;
 	uint64_t first_ns; /* the first mark */
+	uint64_t stop_ns;  /* and the first stop mark, which is survive.c's */
 	uint32_t ttl_ms;   /* the shortest */
 	bool left;         /* by their process, one of them */
 } watched;
@@ -404,13 +405,14 @@ static void collect(void)
 	struct dlk_kept *k;
 
 	watched.n = 0;
-	watched.first_ns = UINT64_MAX;
+	watched.first_ns = watched.stop_ns = UINT64_MAX;
 	watched.ttl_ms = UINT32_MAX;
 	watched.left = false;
 	LIST_FOREACH(k, &dlk_carried, next)
 	{
 		const uint32_t ttl_ms = k->lease.ttl_ms;
 		const uint64_t mark = dlk_backstop_ns(k->deadline_ns, ttl_ms);
+		const uint64_t stop = dlk_stop_ns(k->deadline_ns, ttl_ms);
 
 		if (!dlk_carry_has_marks(k))
 			continue;
@@ -421,6 +423,8 @@ static void collect(void)
 		watched.left |= k->by != DLK_BY_PROCESS;
 		if (mark < watched.first_ns)
 			watched.first_ns = mark;
+		if (stop < watched.stop_ns)
+			watched.stop_ns = stop;
 		if (ttl_ms < watched.ttl_ms)
 			watched.ttl_ms = ttl_ms;
 	}
@@ -519,13 +523,17 @@ static bool has_room(void)
 					(dogs.who.n ? 0 : 2));
 }
 
-/* All processes: no renewal waits for that. */
+/* All processes: no renewal waits for that, nor who is to be stopped. */
 static void find_strangers(void)
 {
-	const uint64_t due = dlk_carry_due_ns();
+	uint64_t due = dlk_carry_due_ns();
 
+	if (watched.stop_ns < due)
+		due = watched.stop_ns;
 	if (due < dogs.who.until_ns)
 		dogs.who.until_ns = due;
+	if (due < dogs.who.heed_ns)
+		dogs.who.heed_ns = due;
 	if (dlk_now_ns() < due)
 		dlk_victims_find(&dogs.who, watched.v, watched.n, NULL, 0);
 	else

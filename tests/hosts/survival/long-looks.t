@@ -6,7 +6,9 @@
 # without an answer, for there is a process with very many descriptors: it is not
 # taken for one that hangs amidst it, and stops them itself.  A server that is back
 # before they are to be stopped keeps them alive, though the look has begun by then.
+# And where it takes longer than there is time for it, nobody runs on.
 . "${0%/*}/../../lib/rig.sh"
+. "${0%/*}/../../lib/sharers.sh"
 
 TTL=18 # s
 
@@ -146,9 +148,33 @@ for name in kept kept-{2..6}; do
 	is_early || crowd "beside-$name" 20
 done
 is "$in_time" yes 'kept: the server is back when who is to be stopped is looked for'
-peer_end crowd
 ok 'kept: it is back: the lease is renewed' is_renewed "$name"
 ok 'kept: and its holder lives' on A kill -0 "$SHELL_PID"
 is "$(cat "$RIG/log")" '' 'kept: nothing is said to be lost'
 peer_end "$name"
+
+# --- between the warning and the mark there is less time than a look takes ---
+MANY=100
+
+# Who works for a holder, and has no descriptor, is found by him, whose own timer comes
+# before the look has ended; and they are more than a keeper may have descriptors.
+: >"$RIG/log"
+rig_config A ttl=6s
+# shellcheck disable=SC2016 # sh's
+peer workers dl A env DLOCK_LOG="warning:$RIG/log" setsid bash -c \
+	'ulimit -n 64; exec flock -o f bash -c "$1" "$0"' "$MANY" \
+	'for ((i = 0; i < $0; i++)); do sleep 1000 & done; echo held; wait'
+hear workers
+ok "workers: $MANY work for a holder" until_true 20 have_all
+ok 'workers: its keeper has a standby' until_true 5 have_standbys A 1
+kill -STOP "$REDIS_PID"
+ok 'workers: the server is silent: they die' until_true 10 none_is_left
+kill -CONT "$REDIS_PID"
+ok 'workers: which is said' until_true 10 \
+	grep -q 'these who have its lock are killed' "$RIG/log"
+unlike "$(cat "$RIG/log")" 'nobody is found|runs on|by its own timer' \
+	'workers: and not that there is nobody, or that one runs on'
+note "$(cat "$RIG/log")"
+peer_end workers
+peer_end crowd
 rig_end

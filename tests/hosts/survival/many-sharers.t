@@ -8,23 +8,9 @@
 # finds the others all the same.
 . "${0%/*}/../../lib/rig.sh"
 . "${0%/*}/../../lib/freezer.sh"
+. "${0%/*}/../../lib/sharers.sh"
 
 MANY=100 FILES=64
-
-sharers()
-{
-	on A pgrep -xc sleep
-}
-
-have_all()
-{
-	[ "$(sharers)" = "$MANY" ]
-}
-
-none_is_left()
-{
-	[ "$(sharers)" = 0 ]
-}
 
 # shellcheck disable=SC2016 # sh's
 WORKS='for ((i = 0; i < $0; i++)); do sleep 1000 & done; echo held; wait'
