@@ -173,7 +173,7 @@ static void arm(void)
 	{
 		if (s->shadow < 0)
 			continue;
-		if (s->description.fd >= 0 || s->plan.watch < 0)
+		if (s->description.fd >= 0 || s->plan.watch < 0 || s->rests)
 			ms = LOOK_MS;
 		else if (ms == 0)
 			ms = IDLE_MS; /* in any case */
@@ -330,6 +330,7 @@ static bool listen_to(struct dlk_shadow_copy *s)
 	if (is_to_wait(s)) {
 		ring_no_more(s->sock);
 		s->rests = true;
+		arm();
 		return false;
 	}
 	sock = accept4(s->sock, NULL, NULL, SOCK_CLOEXEC);

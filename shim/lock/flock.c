@@ -397,9 +397,7 @@ static void forget_what_ended(struct request *r)
 static void prepare_conversion(struct request *r)
 {
 	forget_what_ended(r);
-	if (downgrades(r))
-		dlk_request_weakens(r);
-	else if (r->own)
+	if (r->own && !downgrades(r))
 		take_from_keeper(r->own);
 }
 
@@ -505,10 +503,14 @@ static int ask_and_keep(struct request *r)
 /* [ASK] */
 static enum acquire_event ask(struct request *r)
 {
+	uint64_t patience_ns = r->attempt.timeout_ns;
 	int err;
 
 	prepare_conversion(r);
+	if (downgrades(r))
+		patience_ns = dlk_request_weakens(r);
 	err = ask_and_keep(r);
+	r->attempt.timeout_ns = patience_ns;
 	if (err ? dlk_sharers_overtaken(r, err) : dlk_sharers_was_unlocked(r))
 		return EV_OVERTAKEN;
 	return dlk_event_of_redis(r, err);

@@ -318,14 +318,16 @@ static enum acquire_event ask(struct request *r)
 {
 	const uint64_t began = dlk_now_ns();
 	const bool weaker = dlk_record_weakens(r);
+	uint64_t patience_ns = r->attempt.timeout_ns;
 	bool is_new;
 	int err;
 
 	if (weaker) {
-		dlk_request_weakens(r);
+		patience_ns = dlk_request_weakens(r);
 		flush(r);
 	}
 	err = dlk_record_ask(r);
+	r->attempt.timeout_ns = patience_ns;
 	if (err == DLK_GONE && leave_to_sharer(r))
 		err = dlk_record_ask(r);
 	is_new = !r->own;

@@ -328,12 +328,16 @@ int dlk_request_ensure_renewal(struct request *r, struct dlk_hold *h,
 	return -EREMOTEIO;
 }
 
-void dlk_request_weakens(struct request *r)
+uint64_t dlk_request_weakens(struct request *r)
 {
-	const uint64_t patience_ns = r->store->connect_timeout_ms * DLK_MS;
+	const uint64_t was_ns = r->attempt.timeout_ns;
+	uint64_t ns = r->store->connect_timeout_ms * DLK_MS;
 
-	if (r->attempt.timeout_ns < patience_ns)
-		r->attempt.timeout_ns = patience_ns;
+	if (ns > r->rule->timeout_ms * DLK_MS)
+		ns = r->rule->timeout_ms * DLK_MS;
+	if (r->attempt.timeout_ns < ns)
+		r->attempt.timeout_ns = ns;
+	return was_ns;
 }
 
 bool dlk_overtakes(const struct request *r)

@@ -215,9 +215,9 @@ void dlk_request_let_go(struct request *r);
 struct dlk_hold *dlk_request_new_hold(struct request *r);
 /* Of a lease that was never held nothing stays (hold_at_least). */
 void dlk_request_never_held(struct dlk_hold *h);
-/* What is asked for is weaker than what is had: it is in nobody's way, and its answer is
- * waited for as long as a connection is. */
-void dlk_request_weakens(struct request *r);
+/* What is asked for next is weaker than what is had: it is in nobody's way, and its answer
+ * is waited for as long as a connection is.  What attempt.timeout_ns was. */
+uint64_t dlk_request_weakens(struct request *r);
 /*
  * (pinned) There is a thread, or a keeper, to look at it by then: 0; else a new
  * one is released: -EREMOTEIO, and r->attempt.why.  (Who holds more by it already

@@ -45,7 +45,7 @@ same()
 # Nothing here is about time, so a server without a core is waited for.
 configs()
 {
-	rig_configs ttl=20s connect_timeout=2s "$@"
+	rig_configs connect_timeout=800ms "$@"
 }
 
 # by_shadows NAME: where the kernel locks the file's shadow (flock(2) only)
