@@ -617,8 +617,9 @@ bool dlk_victims_refresh(struct dlk_victims *list,
  */
 bool dlk_victims_find_family(struct dlk_victims *list,
 			     struct dlk_kept *const *leases, size_t n);
-/* Is it among the first `n`? */
+/* Is it among the first `n`?  Is it one that was killed, and let go? */
 bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid);
+bool dlk_victims_has_let_go(const struct dlk_victims *list, pid_t pid);
 /* (watchdog.c) It is killed by no pipe's end any more, whoever has a copy. */
 void dlk_victim_unwatch(struct dlk_victim *v);
 /* To those from this one on, but for those who were let go. */

@@ -37,7 +37,7 @@
 #include "os/sys.h"
 #include "model/timeline.h"
 
-enum { ROUNDS = 4, TURNS = 64, LATE_MS = 5 };
+enum { ROUNDS = 4, TURNS = 64, LATE_MS = 5, ROOM = 4 };
 
 static uint64_t took_ns; /* by the last look at all processes */
 /* When we were awake last, and how much too late that was. */
@@ -429,21 +429,43 @@ static void collect_beside(void)
 	}
 }
 
+/* (Without its taker nobody tells whose an OFD lock is.) */
+static bool has_ofd(void)
+{
+	for (size_t i = 0; i < due.n; i++)
+		if (dlk_victims_ofd_taker(due.v[i]))
+			return true;
+	return false;
+}
+
+/* It would end him, whom nobody has killed yet, and leave whoever works for him. */
+static bool has_timer(const struct dlk_kept *k)
+{
+	const pid_t pid = (pid_t)k->add.pid;
+
+	return k->by == DLK_BY_PROCESS && !k->untimed && !is_doomed(k) &&
+	       !is_to_pause(k) && dlk_shim_process_lives(pid) != 0 &&
+	       !dlk_victims_has_let_go(&list, pid);
+}
+
 /*
- * The first end of all; 0: there is none, for who is looked for later than that, or has
- * lost it to another, or is to be stopped, which puts off his timer.  And not for an OFD
- * lock: without its taker nobody tells whose the others' are.
+ * The first end of all; 0: there is none, for who has no timer, or has lost it to
+ * another, or is to be stopped, which puts that off.  A look that begins too late has
+ * half of what is left.  And not where takers have OFD locks, for without them nobody
+ * tells whose the others' are.
  */
 static uint64_t look_end_ns(void)
 {
 	const uint64_t now = dlk_now_ns();
-	uint64_t first = 0, end;
+	uint64_t first = 0, end, timer;
 
-	for (size_t i = 0; i < due.n; i++) {
+	for (size_t i = 0; i < due.n && !beside.n && !has_ofd(); i++) {
 		end = end_ns(due.v[i]);
-		if (end > now && (!first || end < first) &&
-		    !is_doomed(due.v[i]) && !is_to_pause(due.v[i]) &&
-		    !dlk_victims_ofd_taker(due.v[i]))
+		timer = dlk_backstop_ns(due.v[i]->deadline_ns,
+					due.v[i]->lease.ttl_ms);
+		if (end <= now && now + LATE_MS * DLK_MS < timer)
+			end = now + (timer - now) / 2;
+		if (end > now && (!first || end < first) && has_timer(due.v[i]))
 			first = end;
 	}
 	return first;
@@ -494,13 +516,13 @@ static bool are_there(void)
 	return keep_those(is_not_ending);
 }
 
-/* (Without its taker nobody tells whose an OFD lock is.) */
-static bool has_ofd(void)
+/* Who has it no more is taken out; and who has come from them comes in. */
+static void look_again(void)
 {
-	for (size_t i = 0; i < due.n; i++)
-		if (dlk_victims_ofd_taker(due.v[i]))
-			return true;
-	return false;
+	const int lacked = list.err;
+
+	dlk_victims_refresh(&list, due.v, due.n);
+	list.err = list.err ?: lacked;
 }
 
 static bool are_of_due(void)
@@ -524,13 +546,18 @@ static bool find_holders(uint64_t mark, bool *looked)
 		dlk_victims_free(&list, 0);
 		*looked = false;
 	}
-	if (!*looked)
+	if (!*looked || has_ofd()) {
 		find(&list);
+		*looked = false;
+	}
 	/* (A look that was cut, or is old.  An end that has come is none any more.) */
 	for (; !list.n && (*looked || list.err == ETIME); *looked = false)
 		find(&list);
-	return wait_for(mark, true) &&
-	       (!dlk_victims_are_guessed(&list, 0) || are_there()) &&
+	if (!wait_for(mark, true))
+		return false;
+	if (*looked)
+		look_again();
+	return (!dlk_victims_are_guessed(&list, 0) || are_there()) &&
 	       are_of_due();
 }
 
@@ -571,15 +598,15 @@ static void say_all(void)
 static void kill_found(bool is_old)
 {
 	kill_all();
-	/* Who came since that look is looked for now. */
-	if (is_old)
-		list.err = ETIME;
-	for (int turn = 1; turn < TURNS && list.err && list.n; turn++) {
+	for (int turn = 1; turn < TURNS && (list.err || is_old) && list.n;
+	     turn++) {
 		const size_t had = list.n;
 
 		dlk_victims_let_go(&list);
-		if (!dlk_victims_find_rest(&list))
+		if (!dlk_victims_find_rest(&list)) {
 			find(&list);
+			is_old = false;
+		}
 		kill_all();
 		if (list.err && list.n == had)
 			dlk_pause_ns(LATE_MS * DLK_MS);
@@ -590,7 +617,7 @@ static void kill_found(bool is_old)
 static void kill_holders(uint64_t mark, bool looked)
 {
 	if (find_holders(mark, &looked) && !have_ended()) {
-		kill_found(looked && list.n && !has_ofd());
+		kill_found(looked);
 		for (size_t i = 0; i < due.n; i++) {
 			/* Those, too, whose taker is dead by now. */
 			if (due.v[i]->holders == DLK_HOLDERS_PAUSED)
@@ -772,6 +799,17 @@ static void ask_once(void)
 	dlk_carry_some(now);
 }
 
+/* So many as leave what a connection needs, for a server that is back: the others are
+ * found when those are dead.  (0 would be any number.) */
+static size_t to_be_kept(void)
+{
+	const size_t left = dlk_descriptors_left();
+	const size_t needed =
+		ROOM + (due.n ? dlk_section_descriptors(due.v[0]->section) : 0);
+
+	return left > needed ? left - needed : 1;
+}
+
 /*
  * To know how long a look takes, while there is time.  Where there is none for another
  * one, it counts: they are left in the list, and what is due by now.
@@ -779,7 +817,9 @@ static void ask_once(void)
 static void look_ahead(uint64_t now)
 {
 	collect(now, learn_ns);
+	list.most = to_be_kept();
 	look_for_holders(&list);
+	list.most = 0;
 	for (size_t i = 0; i < due.n; i++)
 		due.v[i]->looked_for_ns = due.v[i]->due_by_ns;
 	if (keep_those(has_begun))

@@ -933,7 +933,7 @@ bool dlk_victims_has(const struct dlk_victims *list, size_t n, pid_t pid)
 	return listed(list, n, pid) != NULL;
 }
 
-static bool was_let_go(const struct dlk_victims *list, pid_t pid)
+bool dlk_victims_has_let_go(const struct dlk_victims *list, pid_t pid)
 {
 	const struct dlk_victim *v = listed(list, list->n, pid);
 
@@ -954,7 +954,7 @@ static bool is_root(const struct dlk_victims *list, const struct dlk_victim *s)
 	pid = (pid_t)s->k->add.pid;
 	if (s->pid == pid)
 		return true;
-	if (s->k->by == DLK_BY_PROCESS && was_let_go(list, pid))
+	if (s->k->by == DLK_BY_PROCESS && dlk_victims_has_let_go(list, pid))
 		return false;
 	taker = find(pid);
 	return !taker || !has_yet(taker, s->k);
@@ -995,7 +995,8 @@ static bool has_parent(const struct dlk_victims *list,
 		       const struct dlk_victim *v, const struct dlk_victim *now)
 {
 	return now->parent == v->parent ||
-	       (now->session == v->session && was_let_go(list, v->parent));
+	       (now->session == v->session &&
+		dlk_victims_has_let_go(list, v->parent));
 }
 
 /* Is it he yet, who was seen?  (He may go by another name.) */
