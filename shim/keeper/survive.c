@@ -459,7 +459,9 @@ static uint64_t look_end_ns(void)
 	const uint64_t now = dlk_now_ns();
 	uint64_t first = 0, end, timer;
 
-	for (size_t i = 0; i < due.n && !beside.n && !has_ofd(); i++) {
+	if (beside.n || has_ofd())
+		return 0;
+	for (size_t i = 0; i < due.n; i++) {
 		end = end_ns(due.v[i]);
 		timer = dlk_backstop_ns(due.v[i]->deadline_ns,
 					due.v[i]->lease.ttl_ms);

@@ -185,6 +185,14 @@ static int standing_clock(clockid_t id, struct timespec *t)
 	return 0;
 }
 
+/* And the keeper has one more descriptor of it, for as long as the clock stands. */
+static void lend_one(void)
+{
+	lock_one();
+	dlk_clock_use(standing_clock);
+	dlk_shadow_copy_lent(copy);
+}
+
 /* The keeper has its description yet: who asks hears nothing. */
 static int ask_in_vain(void)
 {
@@ -201,9 +209,7 @@ static void what_is_lent_is_waited_for(void **state)
 	int asker;
 
 	(void)state;
-	lock_one();
-	dlk_clock_use(standing_clock);
-	dlk_shadow_copy_lent(copy);
+	lend_one();
 	asker = ask_in_vain();
 	assert_false(dlk_shadow_copy_given_back(copy));
 	assert_true(gets_quiet());
@@ -219,10 +225,8 @@ static void what_is_lent_was_the_last(void **state)
 	int asker, lent;
 
 	(void)state;
-	lock_one();
-	dlk_clock_use(standing_clock);
+	lend_one();
 	lent = dup(program);
-	dlk_shadow_copy_lent(copy);
 	close(program);
 	asker = ask_in_vain();
 	assert_true(dlk_shadow_copy_is_lent(copy));
@@ -242,9 +246,7 @@ static void a_server_that_is_away_keeps_nobody(void **state)
 	int asker;
 
 	(void)state;
-	lock_one();
-	dlk_clock_use(standing_clock);
-	dlk_shadow_copy_lent(copy);
+	lend_one();
 	asker = ask_in_vain();
 	clock_s++;
 	while (!dlk_polled(asker, POLLIN, 0) &&

@@ -42,6 +42,18 @@ for line in sys.stdin:
     print(eval(line), flush=True)
 END
 
+# hold_up MS: the keeper's closes of that file
+hold_up()
+{
+	: >"$RIG/strace"
+	chrt -r 5 strace -f -qq -o "$RIG/strace" -P "$MNT/f" -e trace=close \
+		-e inject=close:delay_enter=$(($1 * 1000)) -p "$keeper" \
+		2>"$RIG/strace.err" &
+	strace=$!
+	ok "its closes of that file are held up for $1 ms" until_true 10 \
+		grep -q 'TracerPid:[^0-9]*[1-9]' "/proc/$keeper/status"
+}
+
 locker h dl A
 ask h "open a $MNT/f"
 ask h 'lock a SH'
@@ -49,11 +61,7 @@ ok 'one has a lock, and a keeper' until_true 10 have_standbys A 1
 keeper=$(pids_of A -o -x dlock-keeper)
 peer p dl A /usr/bin/python3 "$RIG/asks.py"
 hear p
-chrt -r 5 strace -f -qq -o "$RIG/strace" -P "$MNT/f" -e trace=close \
-	-e inject=close:delay_enter=400000 -p "$keeper" 2>"$RIG/strace.err" &
-strace=$!
-ok 'its closes of that file are held up' until_true 10 \
-	grep -q 'TracerPid:[^0-9]*[1-9]' "/proc/$keeper/status"
+hold_up 400
 ask p "lock('$RIG/state')" 20
 is "$HEARD" told 'another asks it, locks, and has a keeper, too'
 ask h 'lock a UN'
@@ -75,12 +83,7 @@ closes()
 }
 
 ok 'it has ended' until_true 10 listeners 0
-: >"$RIG/strace"
-chrt -r 5 strace -f -qq -o "$RIG/strace" -P "$MNT/f" -e trace=close \
-	-e inject=close:delay_enter=100000 -p "$keeper" 2>"$RIG/strace.err" &
-strace=$!
-ok 'its closes are held up again' until_true 10 \
-	grep -q 'TracerPid:[^0-9]*[1-9]' "/proc/$keeper/status"
+hold_up 100
 ask h "open b $MNT/f"
 ask h 'lock b EX'
 until_true 10 listeners 1
